@@ -1,0 +1,180 @@
+// Package vectors hands golden test vectors to the tests of the formats and of
+// the posting path.
+//
+// Vectors live in testdata/vectors of the checkout; every directory named in
+// NICLESS_VECTORS (colon-separated, relative to the module root) is read as
+// well, whatever subset of the files it holds. Two schemas exist:
+//
+//   - nicless-vectors/1: fields beside bytes, from the vendor's header;
+//   - recordings (libmlx5-*.json): inputs beside what the vendor's library did
+//     with them.
+//
+// Anything in a file that the reader does not know is an error, so that a
+// vector cannot pass by being half understood.
+package vectors
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Env names the directories read beside the checkout's own.
+const Env = "NICLESS_VECTORS"
+
+// Schema is the schema name that a file of vectors must carry.
+const Schema = "nicless-vectors/1"
+
+// A Vector is fields beside the bytes they stand for.
+type Vector struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Origin      string          `json:"origin"`
+	Fields      json.RawMessage `json:"fields"`
+	Bytes       Hex             `json:"bytes"`
+}
+
+// A Recording is a request beside what the vendor's library did with it.
+type Recording struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Inputs      json.RawMessage `json:"inputs"`
+	Expected    json.RawMessage `json:"expected"`
+}
+
+// Hex is bytes in memory order, written as lower-case hexadecimal digits.
+type Hex []byte
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *Hex) UnmarshalText(text []byte) (err error) {
+	*h, err = hex.DecodeString(string(text))
+	return err
+}
+
+// Golden runs check on every vector of the named file (without ".json"), in
+// every directory that has it, and logs how many it checked. kind is the kind
+// that the file must declare. The checkout's own file must exist.
+func Golden(t *testing.T, file, kind string, check func(*testing.T, Vector)) {
+	t.Helper()
+	type contents struct {
+		Schema  string   `json:"schema"`
+		Kind    string   `json:"kind"`
+		Vectors []Vector `json:"vectors"`
+	}
+	each(t, file, func(t *testing.T, path string) int {
+		var c contents
+		read(t, path, &c)
+		if c.Schema != Schema || c.Kind != kind {
+			t.Fatalf("%s: schema %q, kind %q; want %q, %q", path, c.Schema, c.Kind, Schema, kind)
+		}
+		for _, v := range c.Vectors {
+			t.Run(v.Name, func(t *testing.T) { check(t, v) })
+		}
+		return len(c.Vectors)
+	})
+}
+
+// Recorded is Golden for recordings of the vendor's library.
+func Recorded(t *testing.T, file string, check func(*testing.T, Recording)) {
+	t.Helper()
+	type contents struct {
+		Source  string      `json:"source"`
+		About   string      `json:"about"`
+		Vectors []Recording `json:"vectors"`
+	}
+	each(t, file, func(t *testing.T, path string) int {
+		var c contents
+		read(t, path, &c)
+		for _, r := range c.Vectors {
+			t.Run(r.Name, func(t *testing.T) { check(t, r) })
+		}
+		return len(c.Vectors)
+	})
+}
+
+// Decode unmarshals raw into v and fails the test on a field v does not have.
+func Decode(t testing.TB, raw json.RawMessage, v any) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		t.Fatalf("vector not understood: %v\nin %s", err, raw)
+	}
+}
+
+func each(t *testing.T, file string, run func(*testing.T, string) int) {
+	t.Helper()
+	for i, dir := range dirs(t) {
+		path := filepath.Join(dir, file+".json")
+		if _, err := os.Stat(path); i > 0 && errors.Is(err, fs.ErrNotExist) {
+			continue // a directory of the user's may hold any subset
+		}
+		name := "checkout"
+		if i > 0 {
+			name = fmt.Sprintf("%s-%d", Env, i)
+		}
+		t.Run(name, func(t *testing.T) {
+			n := run(t, path)
+			if n == 0 {
+				t.Errorf("%s: no vectors", path)
+			}
+			t.Logf("%s: %d vectors checked (%s)", file, n, path)
+		})
+	}
+}
+
+func read(t *testing.T, path string, v any) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Decode(t, raw, v)
+}
+
+// dirs lists the directories to read, the checkout's own first.
+func dirs(t testing.TB) []string {
+	t.Helper()
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []string{filepath.Join(root, "testdata", "vectors")}
+	for _, d := range filepath.SplitList(os.Getenv(Env)) {
+		if d = strings.TrimSpace(d); d == "" {
+			continue
+		}
+		if !filepath.IsAbs(d) {
+			d = filepath.Join(root, d)
+		}
+		if st, err := os.Stat(d); err != nil || !st.IsDir() {
+			t.Fatalf("%s: %s is not a directory that can be read", Env, d)
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", errors.New("vectors: no go.mod above the test's directory")
+		}
+		dir = up
+	}
+}

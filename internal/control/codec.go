@@ -1,0 +1,153 @@
+package control
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// HeaderSize is the size of the header in bytes.
+const HeaderSize = 16
+
+// MaxMessage is the longest datagram, header included, in bytes.
+const MaxMessage = 512
+
+// Flags of a header.
+const (
+	FlagAnswer uint16 = 1 << 0 // from the device
+	FlagError  uint16 = 1 << 1 // the payload is an Error
+)
+
+// A Header begins every datagram.
+type Header struct {
+	Op    Op
+	Flags uint16
+	Size  uint32 // of the payload, in bytes
+	Tag   uint64
+}
+
+// A Message is the payload of a datagram. Its fields are walked in the order
+// in which they lie, by the encoder, the decoder and the documentation alike,
+// so that there is one description of each message.
+type Message interface {
+	walk(w walker)
+}
+
+// walker visits the fields of a message.
+type walker interface {
+	u8(name string, v *uint8)
+	u16(name string, v *uint16)
+	u32(name string, v *uint32)
+	u64(name string, v *uint64)
+	bytes(name string, v []byte) // of a length that the type fixes
+	text(name string, v *string) // the rest of the message, only as last field
+}
+
+// Append appends the datagram of m to dst. The tag is for matching the answer.
+func Append(dst []byte, op Op, flags uint16, tag uint64, m Message) []byte {
+	start := len(dst)
+	dst = append(dst, make([]byte, HeaderSize)...)
+	e := encoder{b: dst, start: start + HeaderSize}
+	m.walk(&e)
+	le := binary.LittleEndian
+	h := e.b[start:]
+	le.PutUint16(h[0:], uint16(op))
+	le.PutUint16(h[2:], flags)
+	le.PutUint32(h[4:], uint32(len(h)-HeaderSize))
+	le.PutUint64(h[8:], tag)
+	return e.b
+}
+
+// ParseHeader splits a datagram into its header and payload.
+func ParseHeader(b []byte) (Header, []byte, error) {
+	if len(b) < HeaderSize {
+		return Header{}, nil, fmt.Errorf("control: datagram of %d bytes; a header is %d", len(b), HeaderSize)
+	}
+	le := binary.LittleEndian
+	h := Header{
+		Op:    Op(le.Uint16(b[0:])),
+		Flags: le.Uint16(b[2:]),
+		Size:  le.Uint32(b[4:]),
+		Tag:   le.Uint64(b[8:]),
+	}
+	payload := b[HeaderSize:]
+	if uint64(h.Size) != uint64(len(payload)) {
+		return h, nil, fmt.Errorf("control: %v: header says %d bytes of payload, datagram has %d", h.Op, h.Size, len(payload))
+	}
+	return h, payload, nil
+}
+
+// Parse fills m from a payload, which must have exactly its length.
+func Parse(op Op, payload []byte, m Message) error {
+	d := decoder{b: payload}
+	m.walk(&d)
+	if d.short || d.off != len(payload) {
+		return fmt.Errorf("control: %v: payload of %d bytes; this message has %d", op, len(payload), d.off)
+	}
+	return nil
+}
+
+type encoder struct {
+	b     []byte
+	start int
+}
+
+// align pads to a multiple of n from the start of the payload.
+func (e *encoder) align(n int) {
+	for (len(e.b)-e.start)%n != 0 {
+		e.b = append(e.b, 0)
+	}
+}
+
+func (e *encoder) u8(_ string, v *uint8) { e.b = append(e.b, *v) }
+func (e *encoder) u16(_ string, v *uint16) {
+	e.align(2)
+	e.b = binary.LittleEndian.AppendUint16(e.b, *v)
+}
+func (e *encoder) u32(_ string, v *uint32) {
+	e.align(4)
+	e.b = binary.LittleEndian.AppendUint32(e.b, *v)
+}
+func (e *encoder) u64(_ string, v *uint64) {
+	e.align(8)
+	e.b = binary.LittleEndian.AppendUint64(e.b, *v)
+}
+func (e *encoder) bytes(_ string, v []byte) { e.b = append(e.b, v...) }
+func (e *encoder) text(_ string, v *string) {
+	room := MaxMessage - (len(e.b) - e.start + HeaderSize)
+	e.b = append(e.b, (*v)[:min(len(*v), room)]...)
+}
+
+type decoder struct {
+	b     []byte
+	off   int
+	short bool
+}
+
+var zeros [8]byte
+
+// take returns the next n bytes, aligned to n or to one; past the end it
+// returns zeros and remembers, so that off becomes the length wanted.
+func (d *decoder) take(n, align int) []byte {
+	d.off = (d.off + align - 1) / align * align
+	off := d.off
+	d.off += n
+	if d.off > len(d.b) {
+		d.short = true
+		return zeros[:]
+	}
+	return d.b[off:d.off]
+}
+
+func (d *decoder) u8(_ string, v *uint8)   { *v = d.take(1, 1)[0] }
+func (d *decoder) u16(_ string, v *uint16) { *v = binary.LittleEndian.Uint16(d.take(2, 2)) }
+func (d *decoder) u32(_ string, v *uint32) { *v = binary.LittleEndian.Uint32(d.take(4, 4)) }
+func (d *decoder) u64(_ string, v *uint64) { *v = binary.LittleEndian.Uint64(d.take(8, 8)) }
+func (d *decoder) bytes(_ string, v []byte) {
+	copy(v, d.take(len(v), 1))
+}
+func (d *decoder) text(_ string, v *string) {
+	if d.off <= len(d.b) {
+		*v = string(d.b[d.off:])
+		d.off = len(d.b)
+	}
+}

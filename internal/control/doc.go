@@ -1,0 +1,19 @@
+// Package control is the protocol between a client and the device: how a
+// client asks for protection domains, keys and queues. It holds the messages
+// and their bytes; who sends and who serves them is elsewhere.
+//
+// Terms: a request is one datagram with a 16-byte header and a fixed payload;
+// every request has one answer with the same operation and tag; descriptors
+// travel beside a datagram as ancillary data.
+//
+// Layout of the header, little-endian:
+//
+//	0  u16  operation
+//	2  u16  flags: 1 = answer, 2 = the answer is an error
+//	4  u32  size of the payload in bytes
+//	8  u64  tag, chosen by the client, repeated in the answer
+//
+// A payload is the fields of one message type in order, each aligned to its
+// size. docs/CONTROL.md lists every field with its offset; a test compares it
+// with the code.
+package control

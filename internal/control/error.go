@@ -1,0 +1,60 @@
+package control
+
+import "fmt"
+
+// Code says what kind of refusal an Error is. Numbers are never used again.
+type Code uint32
+
+const (
+	CodeInvalid     Code = 1 // a value is out of its range or of the wrong kind
+	CodeNotFound    Code = 2 // no such object of this client
+	CodeBusy        Code = 3 // something still uses the object
+	CodeLimit       Code = 4 // the client has as many as it may have
+	CodeState       Code = 5 // not possible in the QP's state
+	CodeVersion     Code = 6 // protocol version or magic
+	CodeUnsupported Code = 7 // unknown operation, type or feature
+	CodeMemory      Code = 8 // memory could not be had or may not be used
+)
+
+// An Error is a refusal by the device. Text is a sentence that names the
+// value, the limit and the rule.
+type Error struct {
+	Code Code
+	Text string
+}
+
+func (e *Error) walk(w walker) {
+	w.u32("code", (*uint32)(&e.Code))
+	w.text("text", &e.Text)
+}
+
+// Error returns the text.
+func (e *Error) Error() string { return e.Text }
+
+// Is makes two errors of the same code equal for errors.Is.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code && (t.Text == "" || t.Text == e.Text)
+}
+
+// Errorf returns an Error with a formatted text.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Text: fmt.Sprintf(format, args...)}
+}
+
+var opNames = map[Op]string{
+	OpHello: "hello", OpAllocPD: "alloc_pd", OpDeallocPD: "dealloc_pd",
+	OpAddRegion: "add_region", OpDropRegion: "drop_region",
+	OpRegMR: "reg_mr", OpDeregMR: "dereg_mr",
+	OpCreateChannel: "create_channel", OpDestroyChannel: "destroy_channel",
+	OpCreateCQ: "create_cq", OpDestroyCQ: "destroy_cq",
+	OpCreateQP: "create_qp", OpModifyQP: "modify_qp", OpQueryQP: "query_qp", OpDestroyQP: "destroy_qp",
+}
+
+// String returns the operation's name as docs/CONTROL.md has it.
+func (o Op) String() string {
+	if s, ok := opNames[o]; ok {
+		return s
+	}
+	return fmt.Sprintf("operation %d", uint16(o))
+}

@@ -1,0 +1,333 @@
+package control
+
+// Version of the protocol. A device refuses a client with another major
+// number; a minor number only adds operations.
+const (
+	Major uint16 = 1
+	Minor uint16 = 0
+)
+
+// Magic begins a Hello: "nicl" in memory order.
+const Magic uint32 = 0x6c63696e
+
+// Op is an operation of the protocol.
+type Op uint16
+
+// Operations, with the message of the request and, after the arrow, of the
+// answer. Numbers are never used again.
+const (
+	OpHello          Op = 1  // Hello -> Welcome + [UAR pages, status page]
+	OpAllocPD        Op = 2  // Empty -> PD
+	OpDeallocPD      Op = 3  // PD -> Empty
+	OpAddRegion      Op = 4  // Region + [memory] -> RegionID
+	OpDropRegion     Op = 5  // RegionID -> Empty
+	OpRegMR          Op = 6  // MR -> Key
+	OpDeregMR        Op = 7  // Key -> Empty
+	OpCreateChannel  Op = 8  // Empty -> Channel + [event descriptor]
+	OpDestroyChannel Op = 9  // Channel -> Empty
+	OpCreateCQ       Op = 10 // CQ -> CQN
+	OpDestroyCQ      Op = 11 // CQN -> Empty
+	OpCreateQP       Op = 12 // QP -> QPN
+	OpModifyQP       Op = 13 // QPAttr -> Empty
+	OpQueryQP        Op = 14 // QPN -> QPAttr
+	OpDestroyQP      Op = 15 // QPN -> Empty
+)
+
+// Empty is a payload of no bytes.
+type Empty struct{}
+
+func (*Empty) walk(walker) {}
+
+// Hello is the first request on a connection.
+type Hello struct {
+	Magic    uint32
+	Major    uint16
+	Minor    uint16
+	Features uint64 // features that the client wants, none yet
+	Name     string // of the program, for the device's log
+}
+
+func (m *Hello) walk(w walker) {
+	w.u32("magic", &m.Magic)
+	w.u16("major", &m.Major)
+	w.u16("minor", &m.Minor)
+	w.u64("features", &m.Features)
+	w.text("name", &m.Name)
+}
+
+// Welcome answers Hello: who the device is and what one client may take.
+type Welcome struct {
+	Major         uint16
+	Minor         uint16
+	UARPages      uint32 // pages of 4096 bytes behind the first descriptor
+	Features      uint64 // those of the client's that the device grants
+	GUID          uint64 // of the device; differs between engines
+	MaxRegions    uint32
+	MaxPDs        uint32
+	MaxMRs        uint32
+	MaxCQs        uint32
+	MaxQPs        uint32
+	MaxChannels   uint32
+	MaxBytes      uint64 // in all regions together
+	MaxLogSQ      uint8  // log2 of 64-byte blocks
+	MaxLogRQ      uint8  // log2 of receive entries
+	MaxLogCQ      uint8  // log2 of CQEs
+	MaxRdAtomic   uint8
+	MaxMessageLog uint8 // log2 of bytes
+}
+
+func (m *Welcome) walk(w walker) {
+	w.u16("major", &m.Major)
+	w.u16("minor", &m.Minor)
+	w.u32("uar_pages", &m.UARPages)
+	w.u64("features", &m.Features)
+	w.u64("guid", &m.GUID)
+	w.u32("max_regions", &m.MaxRegions)
+	w.u32("max_pds", &m.MaxPDs)
+	w.u32("max_mrs", &m.MaxMRs)
+	w.u32("max_cqs", &m.MaxCQs)
+	w.u32("max_qps", &m.MaxQPs)
+	w.u32("max_channels", &m.MaxChannels)
+	w.u64("max_bytes", &m.MaxBytes)
+	w.u8("max_log_sq", &m.MaxLogSQ)
+	w.u8("max_log_rq", &m.MaxLogRQ)
+	w.u8("max_log_cq", &m.MaxLogCQ)
+	w.u8("max_rd_atomic", &m.MaxRdAtomic)
+	w.u8("max_message_log", &m.MaxMessageLog)
+}
+
+// PD names a protection domain of this client.
+type PD struct {
+	PDN uint32
+}
+
+func (m *PD) walk(w walker) { w.u32("pdn", &m.PDN) }
+
+// Region offers memory: Size bytes of the descriptor from its beginning, which
+// the client has mapped at Addr. Regions of a client may not overlap.
+type Region struct {
+	Addr uint64
+	Size uint64
+}
+
+func (m *Region) walk(w walker) {
+	w.u64("addr", &m.Addr)
+	w.u64("size", &m.Size)
+}
+
+// RegionID names a region of this client.
+type RegionID struct {
+	ID uint32
+}
+
+func (m *RegionID) walk(w walker) { w.u32("region", &m.ID) }
+
+// Access rights of a key and operations that a QP allows, as in verbs.
+const (
+	AccessLocalWrite   uint32 = 1 << 0
+	AccessRemoteWrite  uint32 = 1 << 1
+	AccessRemoteRead   uint32 = 1 << 2
+	AccessRemoteAtomic uint32 = 1 << 3
+	AccessZeroBased    uint32 = 1 << 5 // addresses of the key begin at 0
+
+	AccessAll = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic | AccessZeroBased
+)
+
+// MR registers Length bytes at the client's address Addr, inside one region.
+// Work requests name the range by addresses from IOVA on.
+type MR struct {
+	PDN    uint32
+	Access uint32
+	Addr   uint64
+	Length uint64
+	IOVA   uint64
+}
+
+func (m *MR) walk(w walker) {
+	w.u32("pdn", &m.PDN)
+	w.u32("access", &m.Access)
+	w.u64("addr", &m.Addr)
+	w.u64("length", &m.Length)
+	w.u64("iova", &m.IOVA)
+}
+
+// Key is an lkey and rkey at once, as on mlx5.
+type Key struct {
+	Key uint32
+}
+
+func (m *Key) walk(w walker) { w.u32("key", &m.Key) }
+
+// Channel names a completion channel: a datagram socket that yields one 8-byte
+// record, the CQ's Handle, for each event of a CQ that uses it.
+type Channel struct {
+	ID uint32
+}
+
+func (m *Channel) walk(w walker) { w.u32("channel", &m.ID) }
+
+// Flags of a CQ.
+const (
+	CQCollapsed     uint32 = 1 << 0 // cc: every completion overwrites entry 0
+	CQIgnoreOverrun uint32 = 1 << 1 // oi: the consumer index is not looked at
+)
+
+// CQ creates a completion queue. Buf and DBRec are the client's addresses,
+// inside its regions; Buf lies on a multiple of 64 bytes, DBRec of 8. The
+// device writes no entry of the buffer except completions; it sets the arm
+// word of the record to 0xffffffff, a value that no client arms with.
+type CQ struct {
+	Buf     uint64
+	DBRec   uint64
+	Handle  uint64 // comes back in events
+	Channel uint32 // 0: no events
+	Flags   uint32
+	LogSize uint8  // log2 of entries
+	LogCQE  uint8  // 6: 64-byte entries, 7: 128-byte entries
+	UAR     uint16 // page whose register arms this CQ
+}
+
+func (m *CQ) walk(w walker) {
+	w.u64("buf", &m.Buf)
+	w.u64("dbrec", &m.DBRec)
+	w.u64("handle", &m.Handle)
+	w.u32("channel", &m.Channel)
+	w.u32("flags", &m.Flags)
+	w.u8("log_size", &m.LogSize)
+	w.u8("log_cqe", &m.LogCQE)
+	w.u16("uar", &m.UAR)
+}
+
+// CQN names a completion queue: 24 bits, unique in the device.
+type CQN struct {
+	CQN uint32
+}
+
+func (m *CQN) walk(w walker) { w.u32("cqn", &m.CQN) }
+
+// Types of a QP, numbered as the st field of an mlx5 QP context.
+const (
+	QPTypeRC uint8 = 0
+	QPTypeUC uint8 = 1
+	QPTypeUD uint8 = 2
+)
+
+// QP creates a queue pair in state RST. SQ, RQ and DBRec are the client's
+// addresses, inside its regions; the rings lie on multiples of 64 bytes, DBRec
+// of 8.
+type QP struct {
+	PDN         uint32
+	SendCQN     uint32
+	RecvCQN     uint32
+	UserIndex   uint32 // 24 bits, comes back in CQEs
+	SQ          uint64
+	RQ          uint64
+	DBRec       uint64
+	Type        uint8
+	LogSQ       uint8 // log2 of 64-byte blocks
+	LogRQ       uint8 // log2 of entries
+	LogRQStride uint8 // log2 of bytes, at least 4
+	UAR         uint16
+	NoReceive   uint8 // 1: no receive queue; RQ and its sizes are 0
+	SignatureOn uint8 // 1: WQEs carry a signature, and it is checked
+}
+
+func (m *QP) walk(w walker) {
+	w.u32("pdn", &m.PDN)
+	w.u32("send_cqn", &m.SendCQN)
+	w.u32("recv_cqn", &m.RecvCQN)
+	w.u32("user_index", &m.UserIndex)
+	w.u64("sq", &m.SQ)
+	w.u64("rq", &m.RQ)
+	w.u64("dbrec", &m.DBRec)
+	w.u8("type", &m.Type)
+	w.u8("log_sq", &m.LogSQ)
+	w.u8("log_rq", &m.LogRQ)
+	w.u8("log_rq_stride", &m.LogRQStride)
+	w.u16("uar", &m.UAR)
+	w.u8("no_receive", &m.NoReceive)
+	w.u8("signature_on", &m.SignatureOn)
+}
+
+// QPN names a queue pair: 24 bits, unique in the device.
+type QPN struct {
+	QPN uint32
+}
+
+func (m *QPN) walk(w walker) { w.u32("qpn", &m.QPN) }
+
+// States of a QP, numbered as in mlx5.
+const (
+	StateRST  uint8 = 0
+	StateINIT uint8 = 1
+	StateRTR  uint8 = 2
+	StateRTS  uint8 = 3
+	StateSQE  uint8 = 4
+	StateSQD  uint8 = 5
+	StateERR  uint8 = 6
+)
+
+// Bits of QPAttr.Mask: which attributes a modify request sets. Numbered as
+// verbs' ibv_qp_attr_mask.
+const (
+	AttrState         uint32 = 1 << 0
+	AttrCurState      uint32 = 1 << 1
+	AttrAccess        uint32 = 1 << 3
+	AttrPKeyIndex     uint32 = 1 << 4
+	AttrPort          uint32 = 1 << 5
+	AttrAV            uint32 = 1 << 7 // the peer's device, GUID
+	AttrPathMTU       uint32 = 1 << 8
+	AttrTimeout       uint32 = 1 << 9
+	AttrRetryCount    uint32 = 1 << 10
+	AttrRNRRetry      uint32 = 1 << 11
+	AttrRQPSN         uint32 = 1 << 12
+	AttrMaxRdAtomic   uint32 = 1 << 13
+	AttrMinRNRTimer   uint32 = 1 << 15
+	AttrSQPSN         uint32 = 1 << 16
+	AttrMaxDestRdAtom uint32 = 1 << 17
+	AttrDestQPN       uint32 = 1 << 20
+)
+
+// QPAttr is the attributes of a QP: those named in Mask are set by a modify
+// request, and all of them are given by a query.
+type QPAttr struct {
+	QPN             uint32
+	Mask            uint32
+	State           uint8
+	CurState        uint8
+	Port            uint8
+	PathMTU         uint8 // 1 = 256 bytes .. 5 = 4096 bytes
+	Timeout         uint8 // 0..31: 4.096 us << Timeout, 0 = for ever
+	RetryCount      uint8 // 0..7
+	RNRRetry        uint8 // 0..7, 7 = for ever
+	MinRNRTimer     uint8 // 0..31, code of the InfiniBand table
+	MaxRdAtomic     uint8
+	MaxDestRdAtomic uint8
+	PKeyIndex       uint16
+	Access          uint32 // AccessRemote*
+	RQPSN           uint32 // 24 bits
+	SQPSN           uint32 // 24 bits
+	DestQPN         uint32 // 24 bits
+	GUID            uint64 // of the peer's device
+}
+
+func (m *QPAttr) walk(w walker) {
+	w.u32("qpn", &m.QPN)
+	w.u32("mask", &m.Mask)
+	w.u8("state", &m.State)
+	w.u8("cur_state", &m.CurState)
+	w.u8("port", &m.Port)
+	w.u8("path_mtu", &m.PathMTU)
+	w.u8("timeout", &m.Timeout)
+	w.u8("retry_count", &m.RetryCount)
+	w.u8("rnr_retry", &m.RNRRetry)
+	w.u8("min_rnr_timer", &m.MinRNRTimer)
+	w.u8("max_rd_atomic", &m.MaxRdAtomic)
+	w.u8("max_dest_rd_atomic", &m.MaxDestRdAtomic)
+	w.u16("pkey_index", &m.PKeyIndex)
+	w.u32("access", &m.Access)
+	w.u32("rq_psn", &m.RQPSN)
+	w.u32("sq_psn", &m.SQPSN)
+	w.u32("dest_qpn", &m.DestQPN)
+	w.u64("guid", &m.GUID)
+}

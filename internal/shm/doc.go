@@ -1,0 +1,17 @@
+// Package shm is the memory that a poster and the device share: regions, and
+// the few ways in which a word or a block in them may be written and read.
+//
+// Terms: a region is a memfd mapped by both sides, sealed so that it can
+// neither shrink nor grow; to publish is to store with release order, so that
+// everything stored before is visible to whoever observes the new value; to
+// observe is to load with acquire order.
+//
+// Every other byte of a region is read and written plainly, and is ordered by
+// a Publish and the Observe that sees it (docs/ORDERING.md lists the pairs).
+//
+// Go's own atomic stores are sequentially consistent: an XCHG on amd64, which
+// waits until the line has arrived before the next store may start. A release
+// store does not wait, so it is written in assembly here. Under the race
+// detector the atomic package is used instead, because the detector cannot see
+// assembly; it cannot see into mapped memory either, hence Heap.
+package shm

@@ -1,0 +1,122 @@
+package shm
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/edsrzf/mmap-go"
+	"golang.org/x/sys/unix"
+)
+
+// fixedSize are the seals without which the other side could take the memory
+// away under a reader (SIGBUS), or take the seals away.
+const fixedSize = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// Create makes a region of at least size zero bytes, sealed, that can be passed
+// to another process by its File. name shows in /proc/PID/maps. Memory is taken
+// from the system page by page as it is first touched.
+func Create(name string, size int) (*Region, error) {
+	return create(name, size, fixedSize)
+}
+
+// CreateReadOnly is Create for memory that only this process may write: the
+// region is writable here, but whoever receives its File can map it for
+// reading only.
+func CreateReadOnly(name string, size int) (*Region, error) {
+	return create(name, size, fixedSize|unix.F_SEAL_FUTURE_WRITE)
+}
+
+func create(name string, size, seals int) (*Region, error) {
+	size, err := roundUp(size)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.MemfdCreate("nicless:"+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("shm: memfd_create %s: %w", name, err)
+	}
+	f := os.NewFile(uintptr(fd), "nicless:"+name)
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("shm: %s of %d bytes: %w", name, size, err)
+	}
+	r, err := mapped(f, size, mmap.RDWR)
+	if err != nil {
+		return nil, err
+	}
+	// Sealed after our own mapping exists: FUTURE_WRITE refuses every later one.
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		_ = r.Close()
+		return nil, fmt.Errorf("shm: seal %s: %w", name, err)
+	}
+	return r, nil
+}
+
+// Attach maps memory that somebody else made and takes over f, also when it
+// fails. It refuses a descriptor whose size could change under the mapping,
+// unless trusted says that the file (a DAX device, a file in a CXL pool) is
+// known to stay as it is.
+func Attach(f *os.File, trusted bool) (*Region, error) {
+	size, err := check(f, trusted)
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return mapped(f, size, mmap.RDWR)
+}
+
+// AttachReadOnly is Attach for memory that this process only reads.
+func AttachReadOnly(f *os.File) (*Region, error) {
+	size, err := check(f, false)
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return mapped(f, size, mmap.RDONLY)
+}
+
+func check(f *os.File, trusted bool) (int, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return 0, fmt.Errorf("shm: %s: %w", f.Name(), err)
+	}
+	if !trusted {
+		if st.Mode&unix.S_IFMT != unix.S_IFREG {
+			return 0, fmt.Errorf("shm: descriptor is not a memfd (mode %#o)", st.Mode)
+		}
+		seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
+		if err != nil {
+			return 0, fmt.Errorf("shm: descriptor is not a memfd: %w", err)
+		}
+		if seals&fixedSize != fixedSize {
+			return 0, fmt.Errorf("shm: region is not sealed against shrinking and growing (seals %#x, needed %#x)", seals, fixedSize)
+		}
+	}
+	if st.Size < 1 || st.Size > MaxRegion || st.Size%PageSize != 0 {
+		return 0, fmt.Errorf("shm: region of %d bytes; a multiple of %d up to %d is possible", st.Size, PageSize, MaxRegion)
+	}
+	return int(st.Size), nil
+}
+
+// mapped maps f and owns it from now on.
+func mapped(f *os.File, size, prot int) (*Region, error) {
+	m, err := mmap.MapRegion(f, size, prot, 0, 0)
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("shm: map %d bytes of %s: %w", size, f.Name(), err)
+	}
+	return &Region{mem: m[:size:size], file: f, maps: m}, nil
+}
+
+// Forget closes the descriptor but keeps the mapping: a server of many clients
+// would run out of descriptors otherwise.
+func (r *Region) Forget() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return nil
+	}
+	f := r.file
+	r.file = nil
+	return f.Close()
+}

@@ -1,0 +1,21 @@
+//go:build !race
+
+package shm
+
+// RaceEnabled reports whether the race detector watches this program.
+const RaceEnabled = false
+
+// storeRel32 stores v with release order.
+//
+//go:noescape
+func storeRel32(p *uint32, v uint32)
+
+// storeRel64 stores v with release order.
+//
+//go:noescape
+func storeRel64(p *uint64, v uint64)
+
+// publishBlock copies 56 bytes, then stores the last eight with release order.
+//
+//go:noescape
+func publishBlock(dst, src *[64]byte)

@@ -1,0 +1,92 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/edsrzf/mmap-go"
+)
+
+// PageSize is the granule of regions: sizes are rounded up to it.
+const PageSize = 4096
+
+// MaxRegion is the largest region, in bytes: 1 TiB.
+const MaxRegion = 1 << 40
+
+// ErrClosed reports a region used after Close.
+var ErrClosed = errors.New("shm: region is closed")
+
+// A Region is a range of memory that two parties map. The zero Region is not
+// usable; Create, Attach and Heap make one. Its bytes may be used by any
+// number of goroutines until Close.
+type Region struct {
+	mem  []byte
+	file *os.File  // nil for heap memory
+	maps mmap.MMap // nil for heap memory
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// Heap returns a region of ordinary garbage-collected memory, which only this
+// process can use. The race detector follows accesses to it, which it does not
+// in mapped memory.
+func Heap(size int) (*Region, error) {
+	size, err := roundUp(size)
+	if err != nil {
+		return nil, err
+	}
+	raw := make([]byte, size+PageSize)
+	skip := int(-address(raw) & (PageSize - 1))
+	return &Region{mem: raw[skip : skip+size : skip+size]}, nil
+}
+
+// Bytes returns the whole region. It must not be used after Close.
+func (r *Region) Bytes() []byte { return r.mem }
+
+// Size returns the region's size in bytes, a multiple of PageSize.
+func (r *Region) Size() int { return len(r.mem) }
+
+// Addr returns the virtual address of the first byte in this process.
+func (r *Region) Addr() uint64 { return address(r.mem) }
+
+// File returns the descriptor behind the region, nil for heap memory. It stays
+// owned by the region.
+func (r *Region) File() *os.File { return r.file }
+
+// Offset returns where b lies within the region, and whether it does, wholly.
+func (r *Region) Offset(b []byte) (off uint64, ok bool) {
+	if len(b) == 0 {
+		return 0, false
+	}
+	off = address(b) - address(r.mem)
+	return off, off < uint64(len(r.mem)) && uint64(len(b)) <= uint64(len(r.mem))-off
+}
+
+// Close unmaps the region and closes its descriptor. Nobody may touch its
+// bytes afterwards. Closing twice does nothing.
+func (r *Region) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	var err error
+	if r.maps != nil {
+		err = r.maps.Unmap()
+	}
+	if r.file != nil {
+		err = errors.Join(err, r.file.Close())
+	}
+	return err
+}
+
+func roundUp(size int) (int, error) {
+	if size < 1 || size > MaxRegion {
+		return 0, fmt.Errorf("shm: region of %d bytes; 1 to %d are possible", size, MaxRegion)
+	}
+	return (size + PageSize - 1) &^ (PageSize - 1), nil
+}

@@ -1,0 +1,79 @@
+package shm
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+)
+
+// The device's words are big-endian and every machine that nicless runs on is
+// little-endian, so a published word is a swapped one. Word64 is the exception:
+// the status page is ours, and in host order.
+type (
+	// A BE32 is a big-endian 32-bit word in shared memory: half of a doorbell
+	// record, for instance.
+	BE32 struct{ w uint32 }
+	// A BE64 is a big-endian 64-bit word in shared memory: a UAR register.
+	BE64 struct{ w uint64 }
+	// A Word64 is a 64-bit word in host order in shared memory.
+	Word64 struct{ w uint64 }
+	// A Block is 64 bytes of shared memory on a 64-byte boundary: a cache line,
+	// a WQEBB, a CQE.
+	Block [64]byte
+)
+
+// BE32At returns the word at b[off:off+4]. It panics when the word is not
+// inside b or not aligned to its size; callers check what a client said first.
+func BE32At(b []byte, off uint64) *BE32 { return (*BE32)(at(b[off:][:4], 4)) }
+
+// BE64At is BE32At for 8 bytes.
+func BE64At(b []byte, off uint64) *BE64 { return (*BE64)(at(b[off:][:8], 8)) }
+
+// Word64At is BE32At for 8 bytes in host order.
+func Word64At(b []byte, off uint64) *Word64 { return (*Word64)(at(b[off:][:8], 8)) }
+
+// Observe returns the word's value; what its writer stored before publishing
+// that value is visible afterwards.
+func (p *BE32) Observe() uint32 { return bits.ReverseBytes32(atomic.LoadUint32(&p.w)) }
+
+// Publish stores v behind everything stored before. Each word has one writer.
+func (p *BE32) Publish(v uint32) { storeRel32(&p.w, bits.ReverseBytes32(v)) }
+
+// Observe returns the word's value, as BE32.Observe does.
+func (p *BE64) Observe() uint64 { return bits.ReverseBytes64(atomic.LoadUint64(&p.w)) }
+
+// Publish stores v behind everything stored before. Each word has one writer.
+func (p *BE64) Publish(v uint64) { storeRel64(&p.w, bits.ReverseBytes64(v)) }
+
+// Observe returns the word's value, as BE32.Observe does.
+func (p *Word64) Observe() uint64 { return atomic.LoadUint64(&p.w) }
+
+// Publish stores v behind everything stored before. Each word has one writer.
+func (p *Word64) Publish(v uint64) { storeRel64(&p.w, v) }
+
+// Publish stores the 64 bytes of src so that the last eight become visible
+// together and behind the others: one load of any word among them with Observe
+// order tells a reader that all 64 bytes are there.
+func (p *Block) Publish(src *[64]byte) { publishBlock((*[64]byte)(p), src) }
+
+// ObserveTail returns the last eight bytes as a big-endian number, so that
+// byte 63 is the low one.
+func (p *Block) ObserveTail() uint64 {
+	return bits.ReverseBytes64(atomic.LoadUint64((*uint64)(unsafe.Pointer(&p[56]))))
+}
+
+// BlockAt returns the block at b[off:off+64]; it panics like BE32At.
+func BlockAt(b []byte, off uint64) *Block { return (*Block)(at(b[off:][:64], 8)) }
+
+// address returns where b begins. The number is for comparing and for telling
+// a device; it is never turned back into a pointer.
+func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// at turns a slice, whose bounds the caller has just tested by slicing, into a
+// pointer to a word of that size.
+func at(b []byte, align uint64) unsafe.Pointer {
+	if address(b)&(align-1) != 0 {
+		panic("shm: word is not aligned")
+	}
+	return unsafe.Pointer(unsafe.SliceData(b))
+}

@@ -1,0 +1,109 @@
+package field_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/field"
+)
+
+// sample has one field of each sort.
+var sample = field.Tree{
+	{Offset: 0, Len: 1, Name: "opcode", Value: uint8(8), Text: "RDMA_WRITE"},
+	{Offset: 1, Len: 1, Text: "reserved"},
+	{Name: "blocks", Value: 1},
+	{Name: "fence", Value: uint8(4), Text: "small and fence"},
+	{Offset: 2, Len: 2, Name: "key", Value: field.Hex32(0x1a2)},
+	{Name: "empty", List: []field.Field{}},
+	{Name: "segments", List: []field.Field{
+		{Offset: 4, Len: 10, Name: "inline", Sub: field.Tree{
+			{Name: "offset", Value: 4},
+			{Name: "type", Value: "inline"},
+			{Offset: 4, Len: 10, Name: "data", Value: field.Bytes("0123456789"), Text: "10 bytes"},
+		}},
+	}},
+	{Name: "wc", Text: "as a poller sees it", Sub: field.Tree{
+		{Name: "addr", Value: field.Hex64(1 << 40), Text: "local"},
+		{Name: "big", Value: uint64(1<<64 - 1), Text: "largest"},
+		{Name: "text", Value: `a "b"`, Text: "quoted"},
+		{Name: "loose", Value: field.Bytes{0xab}, Text: "no place"},
+	}},
+}
+
+var sampleBytes = append([]byte{8, 0, 1, 0xa2}, "0123456789"...)
+
+func TestJSONKeepsOrderAndForms(t *testing.T) {
+	got, err := json.Marshal(sample)
+	require.NoError(t, err)
+	want := `{"opcode":8,"blocks":1,"fence":4,"key":"0x000001a2","empty":[],` +
+		`"segments":[{"offset":4,"type":"inline","data":"30313233343536373839"}],` +
+		`"wc":{"addr":"0x0000010000000000","big":18446744073709551615,"text":"a \"b\"","loose":"ab"}}`
+	assert.Equal(t, want, string(got))
+
+	got, err = json.Marshal(field.Tree{})
+	require.NoError(t, err)
+	assert.Equal(t, "{}", string(got))
+}
+
+func TestJSONRefusesAnUnknownValue(t *testing.T) {
+	_, err := json.Marshal(field.Tree{{Name: "x", Value: 1.5}})
+	assert.ErrorContains(t, err, "field: x: a value of type float64 has no JSON form")
+}
+
+func TestPrint(t *testing.T) {
+	var s strings.Builder
+	require.NoError(t, sample.Print(&s, sampleBytes))
+	want := `00  08                       opcode    8  RDMA_WRITE
+01  00                       -  reserved
+                             fence     4  small and fence
+02  01 a2                    key       0x000001a2
+04                           inline
+04  30 31 32 33 34 35 36 37    data  10 bytes
+0c  38 39
+00                           wc  as a poller sees it
+                               addr    0x0000010000000000  local
+                               big     18446744073709551615  largest
+                               text    a "b"  quoted
+                               loose   ab  no place
+`
+	assert.Equal(t, want, s.String())
+}
+
+// A describer that points past the bytes must not bring the printer down.
+func TestPrintPastTheEnd(t *testing.T) {
+	var s strings.Builder
+	tree := field.Tree{{Offset: 2, Len: 8, Name: "cut", Value: uint8(1), Text: "t"}, {Offset: 9, Len: 1, Name: "gone", Value: uint8(2), Text: "t"}}
+	require.NoError(t, tree.Print(&s, []byte{1, 2, 3}))
+	assert.Contains(t, s.String(), "02  03 ")
+	assert.Contains(t, s.String(), "gone")
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestPrintReturnsTheWritersError(t *testing.T) {
+	assert.EqualError(t, sample.Print(full{}, sampleBytes), "disk full")
+}
+
+func ExampleTree_Print() {
+	b := []byte{0x00, 0x00, 0x0a, 0x08}
+	t := field.Tree{
+		{Offset: 0, Len: 1, Name: "opmod", Value: b[0]},
+		{Offset: 1, Len: 2, Name: "wqe_index", Value: uint16(10)},
+		{Offset: 3, Len: 1, Name: "opcode", Value: b[3], Text: "RDMA_WRITE"},
+	}
+	if err := t.Print(os.Stdout, b); err != nil {
+		panic(err)
+	}
+	// Output:
+	// 00  00                       opmod      0
+	// 01  00 0a                    wqe_index  10
+	// 03  08                       opcode     8  RDMA_WRITE
+}

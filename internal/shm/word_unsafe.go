@@ -56,6 +56,13 @@ func (p *Word64) Publish(v uint64) { storeRel64(&p.w, v) }
 // order tells a reader that all 64 bytes are there.
 func (p *Block) Publish(src *[64]byte) { publishBlock((*[64]byte)(p), src) }
 
+// PublishTail stores the last eight bytes, big-endian, behind everything stored
+// before, the block's other bytes included. A CQE is written this way: plain
+// stores first, then the word that its reader polls.
+func (p *Block) PublishTail(v uint64) {
+	storeRel64((*uint64)(unsafe.Pointer(&p[56])), bits.ReverseBytes64(v))
+}
+
 // ObserveTail returns the last eight bytes as a big-endian number, so that
 // byte 63 is the low one.
 func (p *Block) ObserveTail() uint64 {

@@ -1,0 +1,45 @@
+// Package cqe encodes completion queue entries, the 64 bytes with which a
+// device reports that work is done.
+//
+// # Terms
+//
+// A CQ is a ring of 2^log entries. An index counts completions since the CQ
+// was made; its slot is index mod 2^log and its lap is index / 2^log. The
+// requester is the side that posted a send WQE, the responder the side whose
+// receive was consumed.
+//
+// # Layout
+//
+// All integers are big-endian. Offsets are those of one 64-byte entry; in a
+// 128-byte entry it is the second half, and the first half is a GRH or inline
+// data.
+//
+//	 0  tunnel, wqe_id, LRO, RSS    Ethernet; or inline data, format 1
+//	17  ml_path                     low 7 bits: destination path bits
+//	22  slid                        source LID
+//	24  flags_rqpn                  29..28 GRH, 27..24 SL, 23..0 source QPN
+//	32  srqn_uidx                   23..0 user index, or SRQ number
+//	36  imm_inval_pkey              immediate, or invalidated rkey
+//	44  byte_cnt
+//	48  timestamp                   in an error entry 54 is the vendor's
+//	                                syndrome and 55 the syndrome
+//	56  sop_drop_qpn                31..24 opcode of the WQE, 23..0 QPN
+//	60  wqe_counter
+//	62  signature
+//	63  op_own                      7..4 opcode, 3..2 format, 1 solicited, 0 owner
+//
+// # Ownership
+//
+// The device writes entry i with owner bit lap(i) mod 2. A poller takes slot
+// ci mod 2^log when its opcode is not 15 and its owner bit is that of ci: see
+// [Valid]. Bytes 56..63 become visible together and last, so one release
+// store at [OffQPN] publishes an entry.
+//
+// # Source
+//
+// rdma-core: struct mlx5_cqe64 and struct mlx5_err_cqe in mlx5dv.h, and
+// providers/mlx5/cq.c. Compression: the Linux kernel's mlx5 driver and DPDK.
+//
+// Functions that encode, decode, compress or expand do not allocate, and
+// values are safe to use from any goroutine.
+package cqe

@@ -1,0 +1,99 @@
+package cqe
+
+import "strconv"
+
+// Opcode is what an entry reports, bits 7..4 of op_own.
+type Opcode uint8
+
+// Opcodes of entries (MLX5_CQE_REQ and so on).
+const (
+	Req          Opcode = 0  // a send WQE succeeded
+	RespWriteImm Opcode = 1  // an RDMA write with immediate consumed a receive
+	RespSend     Opcode = 2  // a send arrived
+	RespSendImm  Opcode = 3  // the same, with immediate
+	RespSendInv  Opcode = 4  // the same, and an rkey was invalidated
+	ResizeCQ     Opcode = 5  // last entry of the old buffer
+	NoPacket     Opcode = 6  // operation on a tag matching list
+	SigErr       Opcode = 12 // signature error report of an mkey
+	ReqErr       Opcode = 13 // a send WQE failed or was flushed
+	RespErr      Opcode = 14 // a receive failed or was flushed
+	Invalid      Opcode = 15 // never a completion, whatever the owner bit
+)
+
+var opcodeNames = [16]string{
+	Req: "REQ", RespWriteImm: "RESP_WR_IMM", RespSend: "RESP_SEND", RespSendImm: "RESP_SEND_IMM",
+	RespSendInv: "RESP_SEND_INV", ResizeCQ: "RESIZE_CQ", NoPacket: "NO_PACKET",
+	SigErr: "SIG_ERR", ReqErr: "REQ_ERR", RespErr: "RESP_ERR", Invalid: "INVALID",
+}
+
+// String returns the vendor's name, or the number where there is none.
+func (o Opcode) String() string {
+	if s := opcodeNames[o&15]; s != "" && o < 16 {
+		return s
+	}
+	return "opcode " + strconv.Itoa(int(o))
+}
+
+// IsError reports whether the entry is laid out as [ErrCQE].
+func (o Opcode) IsError() bool { return o == ReqErr || o == RespErr }
+
+// Format says what else an entry carries, bits 3..2 of op_own.
+type Format uint8
+
+// Formats of entries.
+const (
+	FormatPlain      Format = 0
+	FormatInline32   Format = 1 // a message of at most 32 bytes, in the entry itself
+	FormatInline64   Format = 2 // one of at most 64 bytes, in the first half of a 128-byte entry
+	FormatCompressed Format = 3 // title of a compressed session
+)
+
+var formatNames = [4]string{"plain", "inline 32", "inline 64", "compressed"}
+
+// String returns a short name.
+func (f Format) String() string { return formatNames[f&3] }
+
+// OpOwn is byte 63 of an entry (op_own): opcode, format, solicited and owner.
+// Every part is read by its bits: devices set the low ones freely on errors.
+type OpOwn uint8
+
+// MakeOpOwn packs the byte. Only bit 0 of owner counts.
+func MakeOpOwn(op Opcode, f Format, solicited bool, owner uint8) OpOwn {
+	o := OpOwn(op)<<4 | OpOwn(f&3)<<2 | OpOwn(owner&1)
+	if solicited {
+		o |= 2
+	}
+	return o
+}
+
+// Opcode returns bits 7..4.
+func (o OpOwn) Opcode() Opcode { return Opcode(o >> 4) }
+
+// Format returns bits 3..2.
+func (o OpOwn) Format() Format { return Format(o >> 2 & 3) }
+
+// Solicited reports bit 1: the sender asked for an event.
+func (o OpOwn) Solicited() bool { return o&2 != 0 }
+
+// Owner returns bit 0.
+func (o OpOwn) Owner() uint8 { return uint8(o & 1) }
+
+// Slot is where the entry of index lies in a ring of 1<<log entries, log 0..31.
+func Slot(index uint64, log uint) uint64 { return index & (1<<(log&63) - 1) }
+
+// Owner is the owner bit of the entry of index in a ring of 1<<log entries:
+// the parity of its lap. log is 0..31; with 0 it toggles at every entry.
+func Owner(index uint64, log uint) uint8 { return uint8(index>>(log&63)) & 1 }
+
+// Valid reports whether the byte read at the slot of index says that the
+// entry of index has been written: opcode not [Invalid], owner bit that of
+// the lap. It holds for any initial fill that a CPU or GPU library uses
+// (0xf0, 0xf1, 0xff).
+func Valid(o OpOwn, index uint64, log uint) bool {
+	return o < 0xf0 && o.Owner() == Owner(index, log)
+}
+
+// Iteration is the validity iteration count of index in a ring of 1<<log
+// entries with the newer compression layout: the lap, 8 bits. It takes the
+// place of the signature and of the owner bit.
+func Iteration(index uint64, log uint) uint8 { return uint8(index >> (log & 63)) }

@@ -1,0 +1,248 @@
+package cqe
+
+import (
+	"encoding/binary"
+	"strconv"
+)
+
+// WCStatus is the outcome of a work request as verbs numbers it (enum ibv_wc_status).
+type WCStatus uint8
+
+// Statuses that an entry can lead to.
+const (
+	StatusSuccess     WCStatus = 0
+	StatusLocLen      WCStatus = 1
+	StatusLocQPOp     WCStatus = 2
+	StatusLocProt     WCStatus = 4
+	StatusFlush       WCStatus = 5
+	StatusMWBind      WCStatus = 6
+	StatusBadResp     WCStatus = 7
+	StatusLocAccess   WCStatus = 8
+	StatusRemInvReq   WCStatus = 9
+	StatusRemAccess   WCStatus = 10
+	StatusRemOp       WCStatus = 11
+	StatusRetryExc    WCStatus = 12
+	StatusRNRRetryExc WCStatus = 13
+	StatusRemAbort    WCStatus = 16
+	StatusGeneral     WCStatus = 21
+	StatusNone        WCStatus = 255 // ours: the entry completes no work request
+)
+
+var statusNames = [...]string{
+	StatusSuccess: "SUCCESS", StatusLocLen: "LOC_LEN_ERR", StatusLocQPOp: "LOC_QP_OP_ERR",
+	StatusLocProt: "LOC_PROT_ERR", StatusFlush: "WR_FLUSH_ERR", StatusMWBind: "MW_BIND_ERR",
+	StatusBadResp: "BAD_RESP_ERR", StatusLocAccess: "LOC_ACCESS_ERR", StatusRemInvReq: "REM_INV_REQ_ERR",
+	StatusRemAccess: "REM_ACCESS_ERR", StatusRemOp: "REM_OP_ERR", StatusRetryExc: "RETRY_EXC_ERR",
+	StatusRNRRetryExc: "RNR_RETRY_EXC_ERR", StatusRemAbort: "REM_ABORT_ERR", StatusGeneral: "GENERAL_ERR",
+	StatusNone: "none",
+}
+
+// String returns the verbs name without IBV_WC_.
+func (s WCStatus) String() string {
+	if n := statusNames[s]; n != "" {
+		return n
+	}
+	return "status " + strconv.Itoa(int(s))
+}
+
+// WCOpcode is the kind of a completed request as verbs numbers it (enum ibv_wc_opcode).
+type WCOpcode uint8
+
+// Opcodes that an entry can lead to.
+const (
+	WCSend        WCOpcode = 0
+	WCRDMAWrite   WCOpcode = 1
+	WCRDMARead    WCOpcode = 2
+	WCCompSwap    WCOpcode = 3
+	WCFetchAdd    WCOpcode = 4
+	WCBindMW      WCOpcode = 5 // only from the poster's record
+	WCLocalInv    WCOpcode = 6 // only from the poster's record
+	WCTSO         WCOpcode = 7
+	WCRecv        WCOpcode = 128
+	WCRecvRDMAImm WCOpcode = 129
+	WCFromPost    WCOpcode = 255 // ours: the entry does not tell, the poster's record does
+)
+
+// String returns the verbs name without IBV_WC_, or "from_post".
+func (o WCOpcode) String() string {
+	switch o {
+	case WCSend:
+		return "SEND"
+	case WCRDMAWrite:
+		return "RDMA_WRITE"
+	case WCRDMARead:
+		return "RDMA_READ"
+	case WCCompSwap:
+		return "COMP_SWAP"
+	case WCFetchAdd:
+		return "FETCH_ADD"
+	case WCBindMW:
+		return "BIND_MW"
+	case WCLocalInv:
+		return "LOCAL_INV"
+	case WCTSO:
+		return "TSO"
+	case WCRecv:
+		return "RECV"
+	case WCRecvRDMAImm:
+		return "RECV_RDMA_WITH_IMM"
+	case WCFromPost:
+		return "from_post"
+	}
+	return "opcode " + strconv.Itoa(int(o))
+}
+
+// WCFlags says which parts of a WC are meant (enum ibv_wc_flags).
+type WCFlags uint8
+
+// Flags of a WC.
+const (
+	WCGRH     WCFlags = 1 // the receive list begins with a GRH
+	WCWithImm WCFlags = 2 // Imm is an immediate (receives); the request had one (sends)
+	WCWithInv WCFlags = 8 // Imm is an rkey that was invalidated
+)
+
+// WC is what a verbs poller reports of one entry (struct ibv_wc), without
+// wr_id, which only the poster knows. Parts that do not apply are 0.
+type WC struct {
+	Status    WCStatus
+	Opcode    WCOpcode // success only
+	Flags     WCFlags  // success only
+	Kind      Opcode   // the entry's opcode
+	WQEOpcode uint8    // requester: opcode of the send WQE
+	Syndrome  Syndrome // failure only
+	VendorErr uint8    // failure only
+	SL        uint8    // receives, as all down to SrcQP: service level
+	PathBits  uint8    // destination path bits
+	Counter   uint16   // wqe_counter, before masking with the ring's size
+	SLID      uint16   // source LID
+	PKeyIndex uint16
+	SrcQP     uint32
+	Imm       uint32 // immediate, its bytes read big-endian, or invalidated rkey
+	ByteLen   uint32 // receives, READ and atomics
+	QPN       uint32
+	UIdx      uint32 // user index, or SRQ number in entries of version 0
+}
+
+// Requester reports whether the entry completes send WQEs, so that Counter
+// is a block of the send queue; otherwise it is a receive's index.
+func (w *WC) Requester() bool { return w.Kind == Req || w.Kind == ReqErr }
+
+// Send opcodes that a requester entry is understood by (mlx5dv.h, MLX5_OPCODE_*).
+const (
+	opSendInval    = 0x01
+	opRDMAWrite    = 0x08
+	opRDMAWriteImm = 0x09
+	opSend         = 0x0a
+	opSendImm      = 0x0b
+	opTSO          = 0x0e
+	opRDMARead     = 0x10
+	opAtomicCS     = 0x11
+	opAtomicFA     = 0x12
+)
+
+// ParseWC is [WC.Parse] as a value.
+func ParseWC(src *[Size]byte) (w WC) {
+	w.Parse(src)
+	return w
+}
+
+// Parse reads an entry as a verbs poller does, bit for bit as libmlx5 does:
+// with inline data (format 1) in a receive, path and source QP are read from
+// under the data. It works in place because copying a WC just after its
+// narrow stores costs more than making it.
+func (w *WC) Parse(src *[Size]byte) {
+	be := binary.BigEndian
+	tail := be.Uint64(src[56:64])
+	kind := OpOwn(tail).Opcode()
+	*w = WC{
+		Kind:    kind,
+		Counter: uint16(tail >> 16),
+		QPN:     uint32(tail>>32) & Mask24,
+		UIdx:    be.Uint32(src[32:36]) & Mask24,
+	}
+	switch kind {
+	case Req:
+		w.request(uint8(tail>>56), be.Uint32(src[44:48]))
+	case RespSend, RespWriteImm, RespSendImm, RespSendInv:
+		w.receive(kind, src)
+	case ReqErr:
+		w.WQEOpcode = uint8(tail >> 56)
+		w.fail(src)
+	case RespErr:
+		w.fail(src)
+	default:
+		w.Status = StatusNone
+	}
+}
+
+// request fills in what a successful requester entry says.
+func (w *WC) request(wqeOpcode uint8, byteCount uint32) {
+	w.WQEOpcode = wqeOpcode
+	switch wqeOpcode {
+	case opRDMAWriteImm:
+		w.Opcode, w.Flags = WCRDMAWrite, WCWithImm
+	case opRDMAWrite:
+		w.Opcode = WCRDMAWrite
+	case opSendImm:
+		w.Opcode, w.Flags = WCSend, WCWithImm
+	case opSend, opSendInval:
+		w.Opcode = WCSend
+	case opRDMARead:
+		w.Opcode, w.ByteLen = WCRDMARead, byteCount
+	case opAtomicCS:
+		w.Opcode, w.ByteLen = WCCompSwap, 8
+	case opAtomicFA:
+		w.Opcode, w.ByteLen = WCFetchAdd, 8
+	case opTSO:
+		w.Opcode = WCTSO
+	default:
+		w.Opcode = WCFromPost
+	}
+}
+
+// receive fills in what a successful responder entry says.
+func (w *WC) receive(kind Opcode, src *[Size]byte) {
+	be := binary.BigEndian
+	flags, imm := be.Uint32(src[24:28]), be.Uint32(src[36:40])
+	op, wcFlags := WCRecv, WCFlags(0)
+	switch kind {
+	case RespWriteImm:
+		op, wcFlags, w.Imm = WCRecvRDMAImm, WCWithImm, imm
+	case RespSendImm:
+		wcFlags, w.Imm = WCWithImm, imm
+	case RespSendInv:
+		wcFlags, w.Imm = WCWithInv, imm
+	}
+	if flags&grhMask != 0 {
+		wcFlags |= WCGRH
+	}
+	w.Opcode, w.Flags = op, wcFlags
+	w.SL = uint8(flags>>24) & 0xf
+	w.SrcQP = flags & Mask24
+	w.PathBits = src[17] & 0x7f
+	w.SLID = be.Uint16(src[22:24])
+	w.PKeyIndex = uint16(imm)
+	w.ByteLen = be.Uint32(src[44:48])
+}
+
+// fail fills in what an error entry says.
+func (w *WC) fail(src *[Size]byte) {
+	w.Syndrome, w.VendorErr = Syndrome(src[55]), src[54]
+	w.Status = w.Syndrome.Status()
+}
+
+// WC is [ParseWC] of the bytes that c stands for.
+func (c *CQE) WC() WC {
+	var b [Size]byte
+	c.Put(&b)
+	return ParseWC(&b)
+}
+
+// Err returns the failure that w reports, with wr_id id, or nil if there is none.
+func (w *WC) Err(id uint64) error {
+	if w.Status == StatusSuccess || w.Status == StatusNone {
+		return nil
+	}
+	return &WorkError{QPN: w.QPN, Index: w.Counter, Opcode: w.WQEOpcode, Cause: w.Syndrome, Vendor: w.VendorErr, ID: id}
+}

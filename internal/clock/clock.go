@@ -1,0 +1,95 @@
+// Package clock is the device clock: a free-running counter that is cheap
+// enough to read at every step and for every completion.
+//
+// Terms: a cycle is one tick of the counter, not of a core; the counter keeps
+// its pace when cores change theirs, and begins anywhere.
+//
+// The counter is the TSC on amd64 and CNTVCT_EL0 on arm64. Both are read
+// without a fence: the processor may read them a few instructions early or
+// late. On an amd64 machine without an invariant TSC a cycle is one nanosecond
+// of the monotonic clock instead.
+package clock
+
+import (
+	"math"
+	"math/bits"
+	"sync"
+	"time"
+)
+
+// second is in nanoseconds.
+const second = uint64(time.Second)
+
+var frequency struct {
+	once sync.Once
+	hz   uint64
+}
+
+// Hz returns the cycles in a second, always above 0. The first call may take a
+// few milliseconds to measure it (to about 20 parts in a million); later calls
+// return the same number. Safe for concurrent use.
+func Hz() uint64 {
+	frequency.once.Do(func() { frequency.hz = findHz() })
+	return frequency.hz
+}
+
+func findHz() uint64 {
+	if monotonic {
+		return second
+	}
+	if hz := statedHz(); hz != 0 {
+		return hz
+	}
+	return measureHz(4 * time.Millisecond)
+}
+
+// Duration returns how long that many cycles take, rounded down; the longest
+// time.Duration if they take longer than it can say.
+func Duration(cycles uint64) time.Duration {
+	return time.Duration(min(scale(cycles, second, Hz()), math.MaxInt64))
+}
+
+// Cycles returns how many cycles pass in d, rounded down; 0 when d is negative,
+// and the largest uint64 when they are more.
+func Cycles(d time.Duration) uint64 {
+	return scale(uint64(max(d, 0)), Hz(), second)
+}
+
+// scale returns v*mul/div without losing high bits, and the largest uint64
+// when the result has more than 64.
+func scale(v, mul, div uint64) uint64 {
+	hi, lo := bits.Mul64(v, mul)
+	if hi >= div {
+		return math.MaxUint64
+	}
+	q, _ := bits.Div64(hi, lo, div)
+	return q
+}
+
+// start gives the monotonic clock a zero; 292 years follow.
+var start = time.Now()
+
+func nanoseconds() uint64 { return uint64(time.Since(start)) }
+
+// measureHz counts cycles for at least d of the monotonic clock. Sleeping too
+// long does no harm: only the two readings at its ends count.
+func measureHz(d time.Duration) uint64 {
+	c0, n0 := together()
+	time.Sleep(d)
+	c1, n1 := together()
+	return max(scale(c1-c0, second, n1-n0), 1)
+}
+
+// together reads both clocks at nearly the same time: of several tries the one
+// that was least interrupted.
+func together() (cycles, nanos uint64) {
+	best := uint64(math.MaxUint64)
+	for range 32 {
+		before := Now()
+		n := nanoseconds()
+		if gap := Now() - before; gap < best {
+			best, cycles, nanos = gap, before+gap/2, n
+		}
+	}
+	return cycles, nanos
+}

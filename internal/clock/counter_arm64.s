@@ -1,0 +1,13 @@
+#include "textflag.h"
+
+// func Now() uint64
+TEXT ·Now(SB), NOSPLIT, $0-8
+	MRS  CNTVCT_EL0, R0
+	MOVD R0, ret+0(FP)
+	RET
+
+// func statedHz() uint64
+TEXT ·statedHz(SB), NOSPLIT, $0-8
+	MRS  CNTFRQ_EL0, R0
+	MOVD R0, ret+0(FP)
+	RET

@@ -1,0 +1,127 @@
+package wqe
+
+import "encoding/binary"
+
+// Sizes of a send queue and of its WQEs.
+const (
+	BlockSize = 64 // of a block (MLX5_SEND_WQE_BB)
+	UnitSize  = 16 // of a unit, which DS counts
+	CtrlSize  = 16 // of the control segment
+	MaxUnits  = 63 // DS has six bits
+	MaxBlocks = 16 // MLX5_SEND_WQE_MAX_WQEBBS
+	MaxSize   = MaxUnits * UnitSize
+
+	blockUnits = BlockSize / UnitSize
+)
+
+// Bits of Ctrl.Flags (fm_ce_se).
+const (
+	FlagSolicited = 0x02 // raise a solicited event at the receiver
+
+	CEMask       = 0x0c // when the WQE completes with a CQE
+	CEOnError    = 0x00 // only when it fails or is flushed
+	CEFirstError = 0x04 // only when it is the first to fail
+	CEAlways     = 0x08 // always (MLX5_WQE_CTRL_CQ_UPDATE)
+	CEEvent      = 0x0c // always, and raise an event
+
+	FenceMask   = 0xe0
+	FenceNone   = 0x00
+	FenceSmall  = 0x20 // after earlier changes of keys (MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE)
+	FenceReads  = 0x40 // after earlier reads and atomics
+	FenceStrong = 0x60 // after all earlier WQEs
+	FenceVerbs  = 0x80 // small and reads: what IBV_SEND_FENCE becomes (MLX5_WQE_CTRL_FENCE)
+)
+
+// Ctrl is the control segment, the first unit of every send WQE
+// (mlx5_wqe_ctrl_seg).
+type Ctrl struct {
+	OpMod  uint8  // a variant of the opcode, where it has any; else ignored
+	Index  uint16 // of the WQE's first block, counted since the queue was made
+	Opcode Opcode
+	QPN    uint32 // 24 bits
+	Rsvd   uint8  // two bits above DS
+	DS     uint8  // units in the WQE, 1 to 63
+	Sig    uint8  // signature, on queues made with one
+	Stream uint16 // dci_stream_channel_id, on DCIs with streams
+	Flags  uint8  // fm_ce_se: fence, completion mode, solicited
+	Imm    uint32 // immediate, rkey or mkey; see Info.Imm
+}
+
+// ParseCtrl reads a control segment.
+func ParseCtrl(src *[CtrlSize]byte) Ctrl {
+	lo, hi := binary.BigEndian.Uint64(src[0:8]), binary.BigEndian.Uint64(src[8:16])
+	return Ctrl{
+		OpMod: uint8(lo >> 56), Index: uint16(lo >> 40), Opcode: Opcode(lo >> 32),
+		QPN: uint32(lo) >> 8, Rsvd: uint8(lo) >> 6, DS: uint8(lo) & MaxUnits,
+		Sig: uint8(hi >> 56), Stream: uint16(hi >> 40), Flags: uint8(hi >> 32), Imm: uint32(hi),
+	}
+}
+
+// Put writes the control segment as two big-endian words of 64 bits,
+//
+//	opmod:8 index:16 opcode:8 qpn:24 reserved:2 ds:6
+//	signature:8 dci_stream_channel_id:16 fm_ce_se:8 imm:32
+//
+// Bits of QPN, Rsvd and DS beyond their width are dropped.
+func (c Ctrl) Put(dst *[CtrlSize]byte) {
+	binary.BigEndian.PutUint64(dst[0:8], uint64(c.OpMod)<<56|uint64(c.Index)<<40|uint64(c.Opcode)<<32|
+		uint64(c.QPN<<8)|uint64(c.Rsvd<<6|c.DS&MaxUnits))
+	binary.BigEndian.PutUint64(dst[8:16], uint64(c.Sig)<<56|uint64(c.Stream)<<40|uint64(c.Flags)<<32|uint64(c.Imm))
+}
+
+// Blocks returns how many blocks the WQE takes in its queue.
+func (c Ctrl) Blocks() int { return (int(c.DS) + blockUnits - 1) / blockUnits }
+
+// Fence returns the fence mode, bits 7..5 of the flags. Modes above 4 have no
+// documented meaning; a device treats them as 4.
+func (c Ctrl) Fence() uint8 { return c.Flags >> 5 }
+
+// Completion returns the completion mode, bits 3..2 of the flags.
+func (c Ctrl) Completion() uint8 { return c.Flags & CEMask >> 2 }
+
+// Solicited returns the solicited bit of the flags, 0 or 1.
+func (c Ctrl) Solicited() uint8 { return c.Flags & FlagSolicited >> 1 }
+
+// OperandSize returns how many bytes an atomic works on, 4 or 8. It returns 0
+// for an opcode that is no atomic and for an operand size that has no layout.
+func (c Ctrl) OperandSize() int {
+	switch c.Opcode {
+	case OpAtomicCS, OpAtomicFA:
+		return 8
+	case OpAtomicMaskedCS, OpAtomicMaskedFA:
+		switch c.OpMod { // 8 | log2(size) - 2
+		case OpMod4:
+			return 4
+		case OpMod8, 0:
+			return 8
+		}
+	}
+	return 0
+}
+
+// Values of Ctrl.OpMod that have a meaning.
+const (
+	OpMod4        = 0x08 // masked atomic on 4 bytes
+	OpMod8        = 0x09 // masked atomic on 8 bytes; so is 0
+	OpModWaitCQ   = 0    // WAIT until a CQ reaches an index
+	OpModWaitData = 1    // WAIT on a value in memory
+	OpModWaitTime = 2    // WAIT for a time
+	OpModMMODMA   = 1    // MMO as a local copy
+)
+
+// sigOffset is where the signature byte lies in a WQE.
+const sigOffset = 8
+
+// Sign returns the signature of a WQE: the complement of the exclusive or of
+// its bytes, with the signature's own byte taken as 0. wqe is the DS·16 bytes
+// from the control segment on.
+func Sign(wqe []byte) uint8 {
+	var x uint8
+	for _, b := range wqe {
+		x ^= b
+	}
+	if len(wqe) > sigOffset {
+		x ^= wqe[sigOffset]
+	}
+	return ^x
+}

@@ -1,0 +1,169 @@
+package wqe
+
+import "encoding/binary"
+
+// Sizes of the segments that name memory.
+const (
+	RaddrSize     = 16
+	DataSize      = 16
+	AtomicSize    = 16
+	MaskedCS4Size = 16
+	MaskedCS8Size = 32
+	MaskedFA4Size = 16
+	MaskedFA8Size = 16
+)
+
+// Raddr names remote memory (mlx5_wqe_raddr_seg).
+type Raddr struct {
+	Addr uint64
+	RKey uint32
+	Rsvd uint32 // ignored; some clients leave garbage there
+}
+
+// ParseRaddr reads a remote address segment.
+func ParseRaddr(src *[RaddrSize]byte) Raddr {
+	be := binary.BigEndian
+	return Raddr{be.Uint64(src[0:8]), be.Uint32(src[8:12]), be.Uint32(src[12:16])}
+}
+
+// Put writes the remote address segment.
+func (r Raddr) Put(dst *[RaddrSize]byte) {
+	binary.BigEndian.PutUint64(dst[0:8], r.Addr)
+	binary.BigEndian.PutUint64(dst[8:16], uint64(r.RKey)<<32|uint64(r.Rsvd))
+}
+
+// Values of a data segment's first two words.
+const (
+	KeyEnd     = 0x100     // an lkey that, with byte count 0, ends a receive list (MLX5_INVALID_LKEY)
+	InlineFlag = 1 << 31   // of the byte count: bytes follow in place of a pointer (MLX5_INLINE_SEG)
+	InlineMask = 0x3ff     // the length of an inline segment in its byte count
+	InlineHead = 4         // bytes of an inline segment before its data
+	MaxInline  = 62*16 - 4 // bytes that one inline segment holds in a SEND, the longest case
+)
+
+// Data points at local memory (mlx5_wqe_data_seg). A message without data has
+// no data segment: a byte count of 0 stands for 2^31 bytes.
+type Data struct {
+	ByteCount uint32 // as stored; with InlineFlag it is no pointer
+	LKey      uint32
+	Addr      uint64
+}
+
+// ParseData reads a data segment.
+func ParseData(src *[DataSize]byte) Data {
+	be := binary.BigEndian
+	return Data{be.Uint32(src[0:4]), be.Uint32(src[4:8]), be.Uint64(src[8:16])}
+}
+
+// Put writes the data segment.
+func (d Data) Put(dst *[DataSize]byte) {
+	binary.BigEndian.PutUint64(dst[0:8], uint64(d.ByteCount)<<32|uint64(d.LKey))
+	binary.BigEndian.PutUint64(dst[8:16], d.Addr)
+}
+
+// Inline reports whether the segment holds its bytes instead of pointing at them.
+func (d Data) Inline() bool { return d.ByteCount&InlineFlag != 0 }
+
+// Length returns the number of bytes that the pointer stands for, 1 to 2^31.
+func (d Data) Length() uint64 {
+	if n := d.ByteCount &^ InlineFlag; n != 0 {
+		return uint64(n)
+	}
+	return 1 << 31
+}
+
+// End reports whether the segment ends a receive list.
+func (d Data) End() bool { return d.ByteCount == 0 && d.LKey == KeyEnd }
+
+// InlineUnits returns how many units an inline segment of n bytes takes.
+func InlineUnits(n int) int { return (InlineHead + n + UnitSize - 1) / UnitSize }
+
+// InlineLength returns the length of an inline segment from its first word.
+func InlineLength(byteCount uint32) int { return int(byteCount & InlineMask) }
+
+// Atomic holds the operands of an 8-byte atomic (mlx5_wqe_atomic_seg).
+type Atomic struct {
+	SwapAdd uint64 // the new value, or the addend
+	Compare uint64 // fetch-and-add ignores it
+}
+
+// ParseAtomic reads an atomic segment.
+func ParseAtomic(src *[AtomicSize]byte) Atomic {
+	be := binary.BigEndian
+	return Atomic{be.Uint64(src[0:8]), be.Uint64(src[8:16])}
+}
+
+// Put writes the atomic segment.
+func (a Atomic) Put(dst *[AtomicSize]byte) {
+	binary.BigEndian.PutUint64(dst[0:8], a.SwapAdd)
+	binary.BigEndian.PutUint64(dst[8:16], a.Compare)
+}
+
+// MaskedCS4 holds the operands of a masked compare-and-swap of 4 bytes: if old
+// and Compare agree in the bits of CompareMask, the bits of SwapMask become
+// those of Swap.
+type MaskedCS4 struct{ Swap, Compare, SwapMask, CompareMask uint32 }
+
+// ParseMaskedCS4 reads the operands.
+func ParseMaskedCS4(src *[MaskedCS4Size]byte) MaskedCS4 {
+	be := binary.BigEndian
+	return MaskedCS4{be.Uint32(src[0:4]), be.Uint32(src[4:8]), be.Uint32(src[8:12]), be.Uint32(src[12:16])}
+}
+
+// Put writes the operands.
+func (m MaskedCS4) Put(dst *[MaskedCS4Size]byte) {
+	binary.BigEndian.PutUint64(dst[0:8], uint64(m.Swap)<<32|uint64(m.Compare))
+	binary.BigEndian.PutUint64(dst[8:16], uint64(m.SwapMask)<<32|uint64(m.CompareMask))
+}
+
+// MaskedCS8 is MaskedCS4 for 8 bytes (mlx5_wqe_masked_atomic_seg).
+type MaskedCS8 struct{ Swap, Compare, SwapMask, CompareMask uint64 }
+
+// ParseMaskedCS8 reads the operands.
+func ParseMaskedCS8(src *[MaskedCS8Size]byte) MaskedCS8 {
+	be := binary.BigEndian
+	return MaskedCS8{be.Uint64(src[0:8]), be.Uint64(src[8:16]), be.Uint64(src[16:24]), be.Uint64(src[24:32])}
+}
+
+// Put writes the operands.
+func (m MaskedCS8) Put(dst *[MaskedCS8Size]byte) {
+	be := binary.BigEndian
+	be.PutUint64(dst[0:8], m.Swap)
+	be.PutUint64(dst[8:16], m.Compare)
+	be.PutUint64(dst[16:24], m.SwapMask)
+	be.PutUint64(dst[24:32], m.CompareMask)
+}
+
+// MaskedFA4 holds the operands of a masked fetch-and-add of 4 bytes. Each set
+// bit of Boundary is the top bit of a field, past which no carry goes.
+type MaskedFA4 struct {
+	Add, Boundary uint32
+	Rsvd          uint64
+}
+
+// ParseMaskedFA4 reads the operands.
+func ParseMaskedFA4(src *[MaskedFA4Size]byte) MaskedFA4 {
+	be := binary.BigEndian
+	return MaskedFA4{be.Uint32(src[0:4]), be.Uint32(src[4:8]), be.Uint64(src[8:16])}
+}
+
+// Put writes the operands.
+func (m MaskedFA4) Put(dst *[MaskedFA4Size]byte) {
+	binary.BigEndian.PutUint64(dst[0:8], uint64(m.Add)<<32|uint64(m.Boundary))
+	binary.BigEndian.PutUint64(dst[8:16], m.Rsvd)
+}
+
+// MaskedFA8 is MaskedFA4 for 8 bytes.
+type MaskedFA8 struct{ Add, Boundary uint64 }
+
+// ParseMaskedFA8 reads the operands.
+func ParseMaskedFA8(src *[MaskedFA8Size]byte) MaskedFA8 {
+	be := binary.BigEndian
+	return MaskedFA8{be.Uint64(src[0:8]), be.Uint64(src[8:16])}
+}
+
+// Put writes the operands.
+func (m MaskedFA8) Put(dst *[MaskedFA8Size]byte) {
+	binary.BigEndian.PutUint64(dst[0:8], m.Add)
+	binary.BigEndian.PutUint64(dst[8:16], m.Boundary)
+}

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -31,7 +32,13 @@ func create(name string, size, seals int) (*Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.MemfdCreate("nicless:"+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	// Hardened systems (vm.memfd_noexec = 2) demand that nobody can execute it;
+	// kernels before 6.3 do not know the flag.
+	fd, err := unix.MemfdCreate("nicless:"+name, flags|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate("nicless:"+name, flags)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("shm: memfd_create %s: %w", name, err)
 	}
@@ -54,7 +61,7 @@ func create(name string, size, seals int) (*Region, error) {
 
 // Attach maps memory that somebody else made and takes over f, also when it
 // fails. It refuses a descriptor whose size could change under the mapping,
-// unless trusted says that the file (a DAX device, a file in a CXL pool) is
+// unless trusted says that the file (on a DAX file system, in a CXL pool) is
 // known to stay as it is.
 func Attach(f *os.File, trusted bool) (*Region, error) {
 	size, err := check(f, trusted)

@@ -26,8 +26,7 @@ type Region struct {
 	file *os.File  // nil for heap memory
 	maps mmap.MMap // nil for heap memory
 
-	mu     sync.Mutex
-	closed bool
+	mu sync.Mutex // guards file, and Close against itself
 }
 
 // Heap returns a region of ordinary garbage-collected memory, which only this
@@ -43,7 +42,8 @@ func Heap(size int) (*Region, error) {
 	return &Region{mem: raw[skip : skip+size : skip+size]}, nil
 }
 
-// Bytes returns the whole region. It must not be used after Close.
+// Bytes returns the whole region, and nothing after Close. Slices taken before
+// must not be used after Close.
 func (r *Region) Bytes() []byte { return r.mem }
 
 // Size returns the region's size in bytes, a multiple of PageSize.
@@ -52,9 +52,13 @@ func (r *Region) Size() int { return len(r.mem) }
 // Addr returns the virtual address of the first byte in this process.
 func (r *Region) Addr() uint64 { return address(r.mem) }
 
-// File returns the descriptor behind the region, nil for heap memory. It stays
-// owned by the region.
-func (r *Region) File() *os.File { return r.file }
+// File returns the descriptor behind the region, nil for heap memory and after
+// Forget or Close. It stays owned by the region.
+func (r *Region) File() *os.File {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.file
+}
 
 // Offset returns where b lies within the region, and whether it does, wholly.
 func (r *Region) Offset(b []byte) (off uint64, ok bool) {
@@ -70,18 +74,16 @@ func (r *Region) Offset(b []byte) (off uint64, ok bool) {
 func (r *Region) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		return nil
-	}
-	r.closed = true
-	var err error
+	r.mem = nil // so that a late Bytes finds nothing, rather than somebody else's mapping
+	var errs [2]error
 	if r.maps != nil {
-		err = r.maps.Unmap()
+		errs[0] = r.maps.Unmap() // sets r.maps to nil
 	}
 	if r.file != nil {
-		err = errors.Join(err, r.file.Close())
+		errs[1] = r.file.Close()
+		r.file = nil
 	}
-	return err
+	return errors.Join(errs[:]...)
 }
 
 func roundUp(size int) (int, error) {

@@ -24,13 +24,25 @@ type (
 
 // BE32At returns the word at b[off:off+4]. It panics when the word is not
 // inside b or not aligned to its size; callers check what a client said first.
-func BE32At(b []byte, off uint64) *BE32 { return (*BE32)(at(b[off:][:4], 4)) }
+func BE32At(b []byte, off uint64) *BE32 {
+	return (*BE32)(aligned(unsafe.Pointer((*[4]byte)(b[off:])), 4))
+}
 
 // BE64At is BE32At for 8 bytes.
-func BE64At(b []byte, off uint64) *BE64 { return (*BE64)(at(b[off:][:8], 8)) }
+func BE64At(b []byte, off uint64) *BE64 {
+	return (*BE64)(aligned(unsafe.Pointer((*[8]byte)(b[off:])), 8))
+}
 
 // Word64At is BE32At for 8 bytes in host order.
-func Word64At(b []byte, off uint64) *Word64 { return (*Word64)(at(b[off:][:8], 8)) }
+func Word64At(b []byte, off uint64) *Word64 {
+	return (*Word64)(aligned(unsafe.Pointer((*[8]byte)(b[off:])), 8))
+}
+
+// BlockAt returns the block at b[off:off+64]. It panics when the block is not
+// inside b or not on a 64-byte boundary.
+func BlockAt(b []byte, off uint64) *Block {
+	return (*Block)(aligned(unsafe.Pointer((*[64]byte)(b[off:])), 64))
+}
 
 // Observe returns the word's value; what its writer stored before publishing
 // that value is visible afterwards.
@@ -69,18 +81,15 @@ func (p *Block) ObserveTail() uint64 {
 	return bits.ReverseBytes64(atomic.LoadUint64((*uint64)(unsafe.Pointer(&p[56]))))
 }
 
-// BlockAt returns the block at b[off:off+64]; it panics like BE32At.
-func BlockAt(b []byte, off uint64) *Block { return (*Block)(at(b[off:][:64], 8)) }
-
 // address returns where b begins. The number is for comparing and for telling
 // a device; it is never turned back into a pointer.
 func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// at turns a slice, whose bounds the caller has just tested by slicing, into a
-// pointer to a word of that size.
-func at(b []byte, align uint64) unsafe.Pointer {
-	if address(b)&(align-1) != 0 {
+// aligned returns p. Its callers made p from an array pointer: that conversion
+// tests the slice's length, where slicing would be content with its capacity.
+func aligned(p unsafe.Pointer, size uintptr) unsafe.Pointer {
+	if uintptr(p)&(size-1) != 0 {
 		panic("shm: word is not aligned")
 	}
-	return unsafe.Pointer(unsafe.SliceData(b))
+	return p
 }

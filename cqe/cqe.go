@@ -33,7 +33,7 @@ type CQE struct {
 	Rsvd18      [2]uint8 // 18
 	Checksum    uint16   // 20
 	SLID        uint16   // 22; source LID
-	FlagsRQPN   uint32   // 24; see GRH, SL and SrcQP
+	FlagsRQPN   uint32   // 24; GRH, SL and source QPN, see the function FlagsRQPN
 	HDSIPExt    uint8    // 28; bit 0 L2 ok, 1 L3 ok, 2 L4 ok
 	L4HdrType   uint8    // 29; 6..4 L4 type, 3..2 L3 type, 0 VLAN
 	VLAN        uint16   // 30

@@ -28,10 +28,10 @@ func PutResp(dst *[Size]byte, qpn, uidx, flags, imm uint32, counter uint16, byte
 	be.PutUint64(dst[56:64], Tail(qpn, 0, counter, 0, o))
 }
 
-// PutPath adds what a UD receive tells about its sender: the source LID and
-// the destination path bits, 0..127. It follows [PutResp].
-func PutPath(dst *[Size]byte, slid uint16, pathBits uint8) {
-	dst[17] = pathBits & 0x7f
+// PutPath adds what a UD receive tells about its sender: the source LID, and
+// in the low 7 bits of mlPath the destination path bits. It follows [PutResp].
+func PutPath(dst *[Size]byte, slid uint16, mlPath uint8) {
+	dst[17] = mlPath
 	binary.BigEndian.PutUint16(dst[22:24], slid)
 }
 

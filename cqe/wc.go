@@ -128,6 +128,15 @@ type WC struct {
 // is a block of the send queue; otherwise it is a receive's index.
 func (w *WC) Requester() bool { return w.Kind == Req || w.Kind == ReqErr }
 
+// HasByteLen reports whether ByteLen is meant: successful receives, READs and atomics.
+func (w *WC) HasByteLen() bool {
+	switch w.Opcode {
+	case WCRDMARead, WCCompSwap, WCFetchAdd, WCRecv, WCRecvRDMAImm:
+		return w.Status == StatusSuccess
+	}
+	return false
+}
+
 // Send opcodes that a requester entry is understood by (mlx5dv.h, MLX5_OPCODE_*).
 const (
 	opSendInval    = 0x01

@@ -1,0 +1,167 @@
+package post
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/ring"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// maxCQ is the most entries a CQ may have: half of what a consumer index can
+// tell apart.
+const maxCQ = 1 << 23
+
+// CQConfig says where a completion queue lies.
+type CQConfig struct {
+	Ring      []byte    // entries, a power of two up to 1<<23, on a multiple of 64 bytes
+	EntrySize int       // 64 or 128 bytes
+	CI        *shm.BE32 // word 0 of the doorbell record
+	Arm       *shm.BE32 // word 1; nil for a CQ that is never armed
+	ArmReg    *shm.BE64 // offset 0x20 of the CQ's UAR page; nil: none
+	CQN       uint32    // 24 bits
+	Table     *Table    // the QPs whose completions come here
+
+	// Memory returns the n bytes at an address that was posted in an SGE with
+	// this key, or nil. It is only called for CQEs with inline data ("scatter
+	// to CQE"); nil: such CQEs become errors.
+	Memory func(lkey uint32, addr uint64, n int) []byte
+}
+
+// A Completion is the outcome of one work request. It is a value: nothing in
+// it changes when the queue goes on.
+type Completion struct {
+	cqe.WC           // what the CQE says, as verbs reports it
+	ID        uint64 // of the work request
+	Timestamp uint64 // ticks of the device clock; 0 on errors
+}
+
+// Err returns nil, or a *cqe.WorkError that says why the work request failed.
+func (c *Completion) Err() error { return c.WC.Err(c.ID) }
+
+// A CQ is a completion queue. One goroutine at a time may call its methods,
+// EventSeen excepted; that goroutine is the poller of all its QPs' queues.
+type CQ struct {
+	ring    []byte
+	log     uint
+	shift   uint   // log2 of the entry size
+	half    uint64 // where in an entry its 64-byte CQE begins
+	ciWord  *shm.BE32
+	armWord *shm.BE32
+	armReg  *shm.BE64
+	cqn     uint32
+	table   *Table
+	memory  func(lkey uint32, addr uint64, n int) []byte
+
+	ci    uint64 // count of the next entry
+	stale uint64
+	bad   uint64
+	armSN atomic.Uint32
+}
+
+// NewCQ returns an empty completion queue. It fills the entries as libmlx5
+// does (op_own 0xf0), which must happen before the device learns of them.
+func NewCQ(c CQConfig) (*CQ, error) {
+	if c.EntrySize != cqe.Size && c.EntrySize != cqe.Size128 {
+		return nil, fmt.Errorf("post: CQEs of %d bytes; %d and %d are possible", c.EntrySize, cqe.Size, cqe.Size128)
+	}
+	log, err := ring.Log2("post: completion ring of entries", uint64(len(c.Ring)/c.EntrySize), maxCQ)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(c.Ring)%c.EntrySize != 0:
+		return nil, fmt.Errorf("post: completion ring of %d bytes, not whole entries of %d", len(c.Ring), c.EntrySize)
+	case c.CI == nil:
+		return nil, errors.New("post: CQ without a doorbell record")
+	case c.Table == nil:
+		return nil, errors.New("post: CQ without a table of QPs")
+	case c.CQN > ring.Mask24:
+		return nil, fmt.Errorf("post: CQ number 0x%x, more than 24 bits", c.CQN)
+	}
+	q := &CQ{
+		ring: c.Ring, log: log, shift: 6, ciWord: c.CI, armWord: c.Arm, armReg: c.ArmReg,
+		cqn: c.CQN, table: c.Table, memory: c.Memory,
+	}
+	if c.EntrySize == cqe.Size128 {
+		q.shift, q.half = 7, cqe.Size128-cqe.Size
+	}
+	clear(c.Ring)
+	for i := range uint64(1) << log {
+		q.entry(i)[cqe.OffOpOwn] = uint8(cqe.MakeOpOwn(cqe.Invalid, cqe.FormatPlain, false, 0))
+	}
+	return q, nil
+}
+
+// CQN returns the number of the queue.
+func (q *CQ) CQN() uint32 { return q.cqn }
+
+// Poll takes completions off the queue until dst is full or no more are there,
+// and returns how many. The blocks and entries of the work requests that they
+// complete can be posted to again.
+//
+// CQEs of QPs that are no longer in the table are passed over, and so are CQEs
+// that make no sense: see Skipped.
+func (q *CQ) Poll(dst []Completion) (n int) {
+	from := q.ci
+	for n < len(dst) {
+		e := q.entry(q.ci)
+		// Pairs with the device's Publish of the entry: the rest of it is read after.
+		o := cqe.OpOwn(e.ObserveTail())
+		if !cqe.Valid(o, q.ci, q.log) {
+			break
+		}
+		c := &dst[n]
+		c.Parse((*[cqe.Size]byte)(e))
+		if q.resolve(c, o) {
+			n++
+		}
+		q.ci++
+		if q.ci-from == 1<<q.log {
+			break // a device that ignores the consumer index must not keep us here
+		}
+	}
+	if q.ci != from {
+		// Pairs with the device's Observe before it writes an entry of the next lap.
+		q.ciWord.Publish(uint32(q.ci) & doorbell.CIMask)
+	}
+	return n
+}
+
+// Arm asks for one event when an entry is there that has not been polled: any,
+// or only a solicited one or an error. Poll until nothing is left after
+// arming, and only then wait: entries before the arming raise no event on
+// every device. The record is written before the register.
+func (q *CQ) Arm(solicited bool) {
+	a := doorbell.Arm{SN: uint8(q.armSN.Load()), Solicited: solicited, CI: uint32(q.ci)}
+	if q.armWord != nil {
+		q.armWord.Publish(a.Word())
+	}
+	if q.armReg != nil {
+		q.armReg.Publish(uint64(doorbell.MakeArmRegister(a, q.cqn)))
+	}
+}
+
+// EventSeen counts an event of this CQ; without it the next Arm would repeat
+// the request that the event has answered. Safe for concurrent use.
+func (q *CQ) EventSeen() { q.armSN.Add(1) }
+
+// Skipped returns how many CQEs Poll has passed over: stale ones, of QPs that
+// are no longer there, and bad ones, which name work that was not posted or
+// are of a kind that nobody asked for. Only a broken device makes bad ones.
+func (q *CQ) Skipped() (stale, bad uint64) { return q.stale, q.bad }
+
+// entry returns the 64 bytes of the CQE of a count: all of it, or the second half.
+func (q *CQ) entry(count uint64) *shm.Block {
+	off := (count & (1<<q.log - 1)) << q.shift
+	return shm.BlockAt(q.ring, off+q.half)
+}
+
+// slot returns all bytes of the entry of a count.
+func (q *CQ) slot(count uint64) []byte {
+	off := (count & (1<<q.log - 1)) << q.shift
+	return q.ring[off : off+1<<q.shift]
+}

@@ -1,0 +1,172 @@
+package post
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/nicless/nicless/wqe"
+)
+
+var be = binary.BigEndian
+
+// atomicSize is the bytes that CompareSwap and FetchAdd work on.
+const atomicSize = 8
+
+// postLong posts any work request: several pointers, long inline data,
+// datagrams, atomics, changes of keys, signatures.
+func (q *SQ) postLong(wr *SendWR, op *opInfo) error {
+	units, err := q.check(wr, op)
+	if err != nil {
+		return err
+	}
+	blocks := uint64(units+3) / 4
+	count, ok := q.reserve(blocks)
+	if !ok {
+		return ErrFull
+	}
+	if err := q.write(wr, op, count); err != nil {
+		return err
+	}
+	for i := uint64(1); i < blocks; i++ {
+		q.slots[(count+i)&(q.size-1)].blocks = 0 // no WQE begins here
+	}
+	q.commit(count, blocks, wr.ID, wr.Op)
+	if op.code == wqe.OpUMR {
+		q.fence = wqe.FenceSmall
+	}
+	return nil
+}
+
+// refuse says why Post did not look further.
+func (q *SQ) refuse(wr *SendWR) error {
+	if wr.Op >= numOps {
+		return fmt.Errorf("post: operation %d, at most %d", wr.Op, numOps-1)
+	}
+	return fmt.Errorf("post: %s with flags 0x%02x, of which 0x%02x are known", wr.Op, uint8(wr.Flags), uint8(allFlags))
+}
+
+// check judges wr and returns the size of its WQE in units of 16 bytes.
+func (q *SQ) check(wr *SendWR, op *opInfo) (units int, err error) {
+	if op.transports>>q.transport&1 == 0 {
+		return 0, fmt.Errorf("post: %s on a %s queue", op.name, q.transport)
+	}
+	if wr.Bind != nil && wr.Op != OpBindMW {
+		return 0, fmt.Errorf("post: %s with Bind, which only BIND_MW takes", op.name)
+	}
+	units = 1
+	if q.transport == UD && op.payload {
+		if wr.AV == nil {
+			return 0, fmt.Errorf("post: %s on a UD queue without AV", op.name)
+		}
+		units += wqe.AVSize / wqe.UnitSize
+	}
+	if op.raddr {
+		units++
+	}
+	switch wr.Op {
+	case OpCompareSwap, OpFetchAdd:
+		units++
+		if len(wr.SGE) != 1 || wr.SGE[0].Length != atomicSize {
+			return 0, fmt.Errorf("post: %s with %d SGEs of %d bytes; one of %d is needed", op.name, len(wr.SGE), length(wr.SGE), atomicSize)
+		}
+	case OpBindMW:
+		if err := wr.Bind.check(); err != nil {
+			return 0, err
+		}
+		units += wr.Bind.units()
+	case OpLocalInval:
+		units += umrUnits
+	}
+	n, err := q.checkPayload(wr, op)
+	if units += n; err == nil && units > q.maxUnits() {
+		err = fmt.Errorf("post: %s of %d bytes, at most %d in this queue", op.name, units*wqe.UnitSize, q.maxUnits()*wqe.UnitSize)
+	}
+	return units, err
+}
+
+// checkPayload judges SGE and Data and returns how many units they take.
+func (q *SQ) checkPayload(wr *SendWR, op *opInfo) (units int, err error) {
+	switch {
+	case len(wr.Data) != 0 && !op.inline:
+		return 0, fmt.Errorf("post: %s with %d inline bytes; it takes none", op.name, len(wr.Data))
+	case len(wr.SGE) != 0 && !op.payload:
+		return 0, fmt.Errorf("post: %s with %d SGEs; it takes none", op.name, len(wr.SGE))
+	case len(wr.Data) != 0 && len(wr.SGE) != 0:
+		return 0, errors.New("post: both SGE and Data")
+	case len(wr.Data) > q.maxInline:
+		return 0, fmt.Errorf("post: %d inline bytes, at most %d", len(wr.Data), q.maxInline)
+	case len(wr.SGE) > q.maxSGE:
+		return 0, fmt.Errorf("post: %d SGEs, at most %d", len(wr.SGE), q.maxSGE)
+	case len(wr.Data) != 0:
+		return wqe.InlineUnits(len(wr.Data)), nil
+	}
+	for i := range wr.SGE {
+		if n := wr.SGE[i].Length; n > maxLength {
+			return 0, fmt.Errorf("post: SGE %d of %d bytes, at most %d", i, n, uint32(maxLength))
+		} else if n != 0 {
+			units++
+		}
+	}
+	return units, nil
+}
+
+// maxLength is the longest SGE, in bytes; the WQE then says 0.
+const maxLength = 1 << 31
+
+// maxUnits is the longest WQE: what DS can say and the ring can hold.
+func (q *SQ) maxUnits() int { return min(wqe.MaxUnits, int(q.size)*wqe.BlockSize/wqe.UnitSize) }
+
+// length is the sum of the lengths.
+func length(list []SGE) (n uint64) {
+	for i := range list {
+		n += uint64(list[i].Length)
+	}
+	return n
+}
+
+// write lays the WQE of wr, which check has passed, at count.
+func (q *SQ) write(wr *SendWR, op *opInfo, count uint64) error {
+	b := wqe.Start(q.ring, uint16(count))
+	c := wqe.Ctrl{Opcode: op.code, QPN: q.qpn, Flags: q.flags(wr.Flags)}
+	if op.imm {
+		c.Imm = wr.Imm
+	}
+	if q.transport == UD && op.payload {
+		av := *wr.AV
+		av.Ext, av.DQP, av.Key = true, wr.QPN, wqe.UDKey(wr.QKey)
+		b.AV(av)
+	}
+	if op.raddr {
+		b.Raddr(wqe.Raddr{Addr: wr.RemoteAddr, RKey: wr.RKey})
+	}
+	switch wr.Op {
+	case OpSendInval:
+		c.Imm = wr.RKey
+	case OpCompareSwap:
+		b.Atomic(wqe.Atomic{SwapAdd: wr.SwapAdd, Compare: wr.Compare})
+	case OpFetchAdd:
+		b.Atomic(wqe.Atomic{SwapAdd: wr.SwapAdd})
+	case OpLocalInval:
+		c.Imm = wr.RKey
+		(&Bind{Type: 2}).write(&b, q.qpn)
+	case OpBindMW:
+		c.Imm = wr.Bind.MW
+		wr.Bind.write(&b, q.qpn)
+	}
+	if len(wr.Data) != 0 {
+		b.Inline(wr.Data)
+	}
+	for i := range wr.SGE {
+		if s := &wr.SGE[i]; s.Length != 0 {
+			b.Data(wqe.Data{ByteCount: s.Length &^ wqe.InlineFlag, LKey: s.LKey, Addr: s.Addr})
+		}
+	}
+	var err error
+	if q.signed {
+		_, err = b.FinishSigned(c)
+	} else {
+		_, err = b.Finish(c)
+	}
+	return err
+}

@@ -3,6 +3,7 @@ package control
 import (
 	"encoding/binary"
 	"fmt"
+	"unicode/utf8"
 )
 
 // HeaderSize is the size of the header in bytes.
@@ -43,11 +44,13 @@ type walker interface {
 }
 
 // Append appends the datagram of m to dst. The tag is for matching the answer.
+// A text that does not fit into MaxMessage is cut between two characters.
 func Append(dst []byte, op Op, flags uint16, tag uint64, m Message) []byte {
 	start := len(dst)
 	dst = append(dst, make([]byte, HeaderSize)...)
-	e := encoder{b: dst, start: start + HeaderSize}
+	e := encoder{b: dst, start: start + HeaderSize, widest: 1}
 	m.walk(&e)
+	e.align(e.widest)
 	le := binary.LittleEndian
 	h := e.b[start:]
 	le.PutUint16(h[0:], uint16(op))
@@ -57,10 +60,11 @@ func Append(dst []byte, op Op, flags uint16, tag uint64, m Message) []byte {
 	return e.b
 }
 
-// ParseHeader splits a datagram into its header and payload.
+// ParseHeader splits a datagram into its header and payload, which is part of
+// b. After a wrong size the header is returned nevertheless, for the answer.
 func ParseHeader(b []byte) (Header, []byte, error) {
-	if len(b) < HeaderSize {
-		return Header{}, nil, fmt.Errorf("control: datagram of %d bytes; a header is %d", len(b), HeaderSize)
+	if len(b) < HeaderSize || len(b) > MaxMessage {
+		return Header{}, nil, fmt.Errorf("control: datagram of %d bytes; %d to %d are possible", len(b), HeaderSize, MaxMessage)
 	}
 	le := binary.LittleEndian
 	h := Header{
@@ -76,23 +80,31 @@ func ParseHeader(b []byte) (Header, []byte, error) {
 	return h, payload, nil
 }
 
-// Parse fills m from a payload, which must have exactly its length.
+// Parse fills m from a payload, which must have exactly its length; after an
+// error m holds nothing of use.
 func Parse(op Op, payload []byte, m Message) error {
-	d := decoder{b: payload}
+	d := decoder{b: payload, widest: 1}
 	m.walk(&d)
-	if d.short || d.off != len(payload) {
+	d.align(d.widest)
+	if d.off != len(payload) {
 		return fmt.Errorf("control: %v: payload of %d bytes; this message has %d", op, len(payload), d.off)
 	}
 	return nil
 }
 
+// Encoder and decoder place fields as a C compiler does: each on a multiple of
+// its size, and the whole padded to a multiple of the widest, unless it ends
+// in text.
+
 type encoder struct {
-	b     []byte
-	start int
+	b      []byte
+	start  int // of the payload in b
+	widest int
 }
 
 // align pads to a multiple of n from the start of the payload.
 func (e *encoder) align(n int) {
+	e.widest = max(e.widest, n)
 	for (len(e.b)-e.start)%n != 0 {
 		e.b = append(e.b, 0)
 	}
@@ -113,26 +125,34 @@ func (e *encoder) u64(_ string, v *uint64) {
 }
 func (e *encoder) bytes(_ string, v []byte) { e.b = append(e.b, v...) }
 func (e *encoder) text(_ string, v *string) {
-	room := MaxMessage - (len(e.b) - e.start + HeaderSize)
-	e.b = append(e.b, (*v)[:min(len(*v), room)]...)
+	n, room := len(*v), e.start-HeaderSize+MaxMessage-len(e.b)
+	if n > room {
+		for n = room; n > 0 && !utf8.RuneStart((*v)[n]); n-- {
+		}
+	}
+	e.b = append(e.b, (*v)[:n]...)
+	e.widest = 1
 }
 
 type decoder struct {
-	b     []byte
-	off   int
-	short bool
+	b      []byte
+	off    int // beyond len(b) once b was too short: then the length wanted
+	widest int
+}
+
+func (d *decoder) align(n int) {
+	d.widest = max(d.widest, n)
+	d.off = (d.off + n - 1) / n * n
 }
 
 var zeros [8]byte
 
-// take returns the next n bytes, aligned to n or to one; past the end it
-// returns zeros and remembers, so that off becomes the length wanted.
+// take returns the next n bytes, or zeros past the end.
 func (d *decoder) take(n, align int) []byte {
-	d.off = (d.off + align - 1) / align * align
+	d.align(align)
 	off := d.off
 	d.off += n
 	if d.off > len(d.b) {
-		d.short = true
 		return zeros[:]
 	}
 	return d.b[off:d.off]
@@ -150,4 +170,5 @@ func (d *decoder) text(_ string, v *string) {
 		*v = string(d.b[d.off:])
 		d.off = len(d.b)
 	}
+	d.widest = 1
 }

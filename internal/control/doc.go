@@ -13,7 +13,9 @@
 //	4  u32  size of the payload in bytes
 //	8  u64  tag, chosen by the client, repeated in the answer
 //
-// A payload is the fields of one message type in order, each aligned to its
-// size. docs/CONTROL.md lists every field with its offset; a test compares it
+// A payload is laid out as a C struct: the fields of one message type in order,
+// each on a multiple of its size, padded with zeros at the end to a multiple of
+// the widest; a text is the rest of the payload, and nothing follows it.
+// docs/CONTROL.md lists every field with its offset; a test compares it
 // with the code.
 package control

@@ -16,6 +16,19 @@ const (
 	CodeMemory      Code = 8 // memory could not be had or may not be used
 )
 
+var codeNames = map[Code]string{
+	CodeInvalid: "invalid", CodeNotFound: "not found", CodeBusy: "busy", CodeLimit: "limit",
+	CodeState: "state", CodeVersion: "version", CodeUnsupported: "unsupported", CodeMemory: "memory",
+}
+
+// String returns the code's name as docs/CONTROL.md has it.
+func (c Code) String() string {
+	if s, ok := codeNames[c]; ok {
+		return s
+	}
+	return fmt.Sprintf("code %d", uint32(c))
+}
+
 // An Error is a refusal by the device. Text is a sentence that names the
 // value, the limit and the rule.
 type Error struct {

@@ -1,0 +1,164 @@
+package control
+
+import (
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// golden holds a datagram for each message, written by hand from the layouts in
+// docs/CONTROL.md, which repeats them. Numbers are little-endian.
+var golden = []struct {
+	name  string
+	op    Op
+	flags uint16
+	tag   uint64
+	m     Message
+	bytes string
+}{
+	{"hello", OpHello, 0, 1,
+		&Hello{Magic: Magic, Major: 1, Minor: 0, Name: "demo"},
+		`0100 0000 14000000 0100000000000000
+		 6e69636c 0100 0000 0000000000000000 "demo"`},
+
+	{"welcome", OpHello, FlagAnswer, 1,
+		&Welcome{Major: 1, Minor: 0, UARPages: 4, GUID: 0x0123456789abcdef,
+			MaxRegions: 1024, MaxPDs: 256, MaxMRs: 65536, MaxCQs: 16384, MaxQPs: 8192, MaxChannels: 512,
+			MaxBytes: 1 << 40, MaxLogSQ: 15, MaxLogRQ: 14, MaxLogCQ: 22, MaxRdAtomic: 16, MaxMessageLog: 31},
+		`0100 0100 40000000 0100000000000000
+		 0100 0000 04000000 0000000000000000 efcdab8967452301
+		 00040000 00010000 00000100 00400000 00200000 00020000
+		 0000000000010000 0f 0e 16 10 1f 000000`},
+
+	{"alloc_pd", OpAllocPD, 0, 2, &Empty{},
+		`0200 0000 00000000 0200000000000000`},
+
+	{"alloc_pd answer", OpAllocPD, FlagAnswer, 2, &PD{PDN: 7},
+		`0200 0100 04000000 0200000000000000
+		 07000000`},
+
+	{"add_region", OpAddRegion, 0, 3, &Region{Addr: 0x7f1234560000, Size: 0x200000},
+		`0400 0000 10000000 0300000000000000
+		 00005634127f0000 0000200000000000`},
+
+	{"add_region answer", OpAddRegion, FlagAnswer, 3, &RegionID{ID: 1},
+		`0400 0100 04000000 0300000000000000
+		 01000000`},
+
+	{"reg_mr", OpRegMR, 0, 4,
+		&MR{PDN: 7, Access: AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead,
+			Addr: 0x7f1234561000, Length: 0x1000, IOVA: 0x1122334455667788},
+		`0600 0000 20000000 0400000000000000
+		 07000000 07000000 00105634127f0000 0010000000000000 8877665544332211`},
+
+	{"reg_mr answer", OpRegMR, FlagAnswer, 4, &Key{Key: 0x00ab12cd},
+		`0600 0100 04000000 0400000000000000
+		 cd12ab00`},
+
+	{"reg_mr refused", OpRegMR, FlagAnswer | FlagError, 4,
+		&Error{Code: CodeNotFound, Text: "PD 0x9: no such PD"},
+		`0600 0300 16000000 0400000000000000
+		 02000000 "PD 0x9: no such PD"`},
+
+	{"create_channel answer", OpCreateChannel, FlagAnswer, 5, &Channel{ID: 3},
+		`0800 0100 04000000 0500000000000000
+		 03000000`},
+
+	{"create_cq", OpCreateCQ, 0, 6,
+		&CQ{Buf: 0x7f1234562000, DBRec: 0x7f1234570040, Handle: 0xfeedfacecafebeef,
+			Channel: 3, Flags: CQIgnoreOverrun, LogSize: 8, LogCQE: 6, UAR: 1},
+		`0a00 0000 28000000 0600000000000000
+		 00205634127f0000 40005734127f0000 efbefecacefaedfe
+		 03000000 02000000 08 06 0100 00000000`},
+
+	{"create_cq answer", OpCreateCQ, FlagAnswer, 6, &CQN{CQN: 0x103},
+		`0a00 0100 04000000 0600000000000000
+		 03010000`},
+
+	{"create_qp", OpCreateQP, 0, 7,
+		&QP{PDN: 7, SendCQN: 0x103, RecvCQN: 0x104, UserIndex: 0xabcdef,
+			SQ: 0x7f1234564000, RQ: 0x7f1234565000, DBRec: 0x7f1234570000,
+			Type: QPTypeRC, LogSQ: 8, LogRQ: 7, LogRQStride: 4, UAR: 2, SignatureOn: 1},
+		`0c00 0000 30000000 0700000000000000
+		 07000000 03010000 04010000 efcdab00
+		 00405634127f0000 00505634127f0000 00005734127f0000
+		 00 08 07 04 0200 00 01`},
+
+	{"create_qp answer", OpCreateQP, FlagAnswer, 7, &QPN{QPN: 0x102},
+		`0c00 0100 04000000 0700000000000000
+		 02010000`},
+
+	{"modify_qp", OpModifyQP, 0, 8,
+		&QPAttr{QPN: 0x102,
+			Mask:  AttrState | AttrAV | AttrPathMTU | AttrRQPSN | AttrMaxDestRdAtom | AttrMinRNRTimer | AttrDestQPN,
+			State: StateRTR, PathMTU: 3, MinRNRTimer: 12, MaxDestRdAtomic: 8,
+			RQPSN: 0x123456, DestQPN: 0x105, GUID: 0xfedcba9876543210},
+		`0d00 0000 30000000 0800000000000000
+		 02010000 81911200 02 00 00 03 00 00 00 0c 00 08 0000
+		 00000000 56341200 00000000 05010000 00000000 1032547698badcfe`},
+
+	{"modify_qp answer", OpModifyQP, FlagAnswer, 8, &Empty{},
+		`0d00 0100 00000000 0800000000000000`},
+
+	{"query_qp answer", OpQueryQP, FlagAnswer, 9,
+		&QPAttr{QPN: 0x102, Mask: 0x1fb1bb, State: 3, CurState: 4, Port: 1, PathMTU: 5, Timeout: 14,
+			RetryCount: 7, RNRRetry: 6, MinRNRTimer: 12, MaxRdAtomic: 16, MaxDestRdAtomic: 8,
+			PKeyIndex: 0x0201, Access: AccessRemoteWrite | AccessRemoteRead,
+			RQPSN: 0x123456, SQPSN: 0x654321, DestQPN: 0x105, GUID: 0xfedcba9876543210},
+		`0e00 0100 30000000 0900000000000000
+		 02010000 bbb11f00 03 04 01 05 0e 07 06 0c 10 08 0102
+		 06000000 56341200 21436500 05010000 00000000 1032547698badcfe`},
+}
+
+// unhex reads hexadecimal digits and quoted text; blanks, and comments from #
+// to the end of a line, mean nothing.
+func unhex(t *testing.T, s string) []byte {
+	t.Helper()
+	var out []byte
+	for line := range strings.Lines(s) {
+		line, _, _ = strings.Cut(line, "#")
+		for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
+			if line[0] == '"' {
+				quoted, err := strconv.QuotedPrefix(line)
+				require.NoError(t, err, line)
+				text, err := strconv.Unquote(quoted)
+				require.NoError(t, err, line)
+				out, line = append(out, text...), line[len(quoted):]
+				continue
+			}
+			word, rest, _ := strings.Cut(line, " ")
+			b, err := hex.DecodeString(word)
+			require.NoError(t, err, line)
+			out, line = append(out, b...), rest
+		}
+	}
+	return out
+}
+
+func TestGolden(t *testing.T) {
+	for _, g := range golden {
+		t.Run(g.name, func(t *testing.T) {
+			want := unhex(t, g.bytes)
+			assert.Equal(t, want, Append(nil, g.op, g.flags, g.tag, g.m), "Append")
+
+			h, payload, err := ParseHeader(want)
+			require.NoError(t, err)
+			assert.Equal(t, Header{g.op, g.flags, uint32(len(want) - HeaderSize), g.tag}, h)
+			got := blank(g.m)
+			require.NoError(t, Parse(h.Op, payload, got))
+			assert.Equal(t, g.m, got)
+		})
+	}
+}
+
+func TestGoldenCoversEveryMessage(t *testing.T) {
+	missing := messages()
+	for _, g := range golden {
+		delete(missing, kind(g.m))
+	}
+	assert.Empty(t, missing)
+}

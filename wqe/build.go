@@ -231,3 +231,12 @@ func (b *Builder) TagMatching(s TagMatching) {
 
 // Raw lays whole units as they are; a last part of a unit is left out.
 func (b *Builder) Raw(units []byte) { b.copyUnits(units) }
+
+// Unwrap copies the WQE with this index out of a ring, whose size is a power
+// of two of blocks: as many bytes as dst has, across the ring's end. It returns
+// how many it copied, at most the whole ring.
+func Unwrap(dst, ring []byte, index uint16) int {
+	start := int(index) * BlockSize & (len(ring) - 1)
+	n := copy(dst, ring[start:])
+	return n + copy(dst[n:], ring[:start])
+}

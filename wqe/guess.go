@@ -1,0 +1,160 @@
+package wqe
+
+// guess returns the address with which the WQE looks least strange. Each
+// layout that fits gets points for what clients do not write; the lowest sum
+// wins, and the simpler address when two are equal.
+//
+// An address has marks that a pointer or a remote address lacks: the extended
+// bit over reserved zeros in an address vector, twelve zeros in an XRC
+// segment, a zero length in an Ethernet segment (to a pointer, 2^31 bytes).
+// Neither direction is certain, which is why only dumps guess.
+func guess(c Ctrl, b []byte) Address {
+	info := c.Opcode.Info()
+	if !info.Address {
+		return NoAddress
+	}
+	candidates := [...]Address{NoAddress, AddressXRC, AddressEth, AddressDC, AddressUDEth}
+	best, least := NoAddress, impossible
+	for _, a := range candidates {
+		if eth := a == AddressEth || a == AddressUDEth; info.Eth && !eth || info.Raddr && eth {
+			continue
+		}
+		v, err := layOut(c, b, a)
+		if err != nil {
+			continue
+		}
+		if s := v.strangeness(); s < least {
+			best, least = a, s
+		}
+	}
+	if best != AddressDC {
+		return best
+	}
+	// A qkey has 32 bits, an access key 64. UD sends only, and has no streams.
+	av := ParseCompactAV((*[CompactAVSize]byte)(b[CtrlSize:]))
+	if uint32(av.Key) == 0 && !info.Raddr && c.Stream == 0 {
+		return AddressUD
+	}
+	return AddressDC
+}
+
+// impossible is the strangeness of a layout that cannot be meant.
+const impossible = 1 << 20
+
+// strangeness counts what is unusual in the segments of the view.
+func (v *View) strangeness() (n int) {
+	data := 0
+	size := uint32(v.Ctrl.OperandSize())
+	for it := v.Segments(); ; {
+		s, ok := it.Next()
+		if !ok {
+			break
+		}
+		switch s.Kind {
+		case KindAV:
+			n += strangeAV(ParseAV((*[AVSize]byte)(s.Bytes)))
+		case KindCompactAV:
+			n += strangeCompactAV(ParseCompactAV((*[CompactAVSize]byte)(s.Bytes)))
+		case KindXRC:
+			n += strangeXRC(ParseXRC((*[XRCSize]byte)(s.Bytes)))
+		case KindEth:
+			n += strangeEth(ParseEth((*[EthSize]byte)(s.Bytes)), v.Ctrl.Opcode)
+		case KindRaddr:
+			n += strangeRaddr(ParseRaddr((*[RaddrSize]byte)(s.Bytes)))
+		case KindData:
+			d := ParseData((*[DataSize]byte)(s.Bytes))
+			n += strangeData(d)
+			data++
+			if size != 0 && d.ByteCount != size {
+				n += 2
+			}
+		case KindInline:
+			if d := ParseData((*[DataSize]byte)(s.Bytes)); d.ByteCount&^(InlineFlag|InlineMask) != 0 {
+				n += 4
+			}
+		}
+	}
+	if size != 0 && data != 1 {
+		n += 2 // an atomic returns its value to one place
+	}
+	return n
+}
+
+func strangeAV(a AV) int {
+	switch {
+	case a.Rsvd != 0 || a.Rsvd16 != 0:
+		return impossible
+	case a.GRH&0xb0000000 != 0: // reserved bits
+		return 1
+	}
+	return -1 // chance does not make such bytes
+}
+
+func strangeCompactAV(a CompactAV) int {
+	if a.Rsvd != 0 {
+		return impossible
+	}
+	return 4 // few marks to know it by
+}
+
+func strangeXRC(x XRC) int {
+	switch {
+	case x.Rsvd != [12]byte{} || x.SRQN>>24 != 0:
+		return impossible
+	case x.SRQN == 0:
+		return 2
+	}
+	return 1
+}
+
+func strangeEth(e Eth, op Opcode) int {
+	tso := op == OpTSO
+	switch {
+	case e.CSFlags&0x0f != 0, e.SWP != 0 && e.SWPFlags == 0, e.SWPFlags != 0 && !tso, e.MSS != 0 && !tso, e.Meta != 0 && !tso:
+		return impossible
+	case e.HdrSize == 0 && e.Hdr != [2]byte{}:
+		return impossible
+	}
+	return 1
+}
+
+func strangeRaddr(r Raddr) int {
+	n := strangeAddr(r.Addr)
+	if r.Rsvd != 0 {
+		n += 2
+	}
+	if r.RKey == 0 && r.Addr != 0 {
+		n += 3
+	}
+	return n
+}
+
+func strangeData(d Data) int {
+	n := strangeAddr(d.Addr)
+	if d.ByteCount == 0 {
+		n += 2
+	} else if d.ByteCount > 1<<30 {
+		n++
+	}
+	if d.LKey == 0 {
+		n++
+		if d.Addr == 0 {
+			n += 3
+		}
+	}
+	return n
+}
+
+// strangeAddr tells how far an address is from the virtual addresses of
+// programs, which have 48 or 57 bits, sign-extended.
+func strangeAddr(addr uint64) int {
+	switch addr >> 48 {
+	case 0, 0xffff:
+		return 0
+	}
+	switch addr >> 56 {
+	case 0, 0xff:
+		return 1
+	}
+	return 2
+}

@@ -49,9 +49,9 @@ func TestDescribeForPeople(t *testing.T) {
 	require.NoError(t, err)
 	var s strings.Builder
 	require.NoError(t, tree.Print(&s, b))
-	require.Contains(t, s.String(), "00  02                       -            opmod, or bits of an index that was not masked\n")
+	require.Contains(t, s.String(), "00  02                       -  opmod, or bits of an index that was not masked\n")
 	require.Contains(t, s.String(), "07  03                       ds           3  48 bytes of WQE\n")
-	require.Contains(t, s.String(), "30  00 00 00 00 00 00 00 00  -            stale\n")
+	require.Contains(t, s.String(), "30  00 00 00 00 00 00 00 00  -  stale\n")
 
 	b[7] = 5
 	tree, err = Describe(BlueFlame, b)

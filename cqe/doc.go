@@ -40,6 +40,8 @@
 // rdma-core: struct mlx5_cqe64 and struct mlx5_err_cqe in mlx5dv.h, and
 // providers/mlx5/cq.c. Compression: the Linux kernel's mlx5 driver and DPDK.
 //
+// # Cost
+//
 // Functions that encode, decode, compress or expand do not allocate, and
 // values are safe to use from any goroutine.
 package cqe

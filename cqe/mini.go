@@ -7,14 +7,15 @@ import (
 
 // MiniFormat is what the first word of a [Mini] says about a receive
 // (mini_cqe_res_format in the CQ context). In a session of requester entries it
-// is always wqe_counter:16 | WQE opcode:8 | 0:8.
+// is always wqe_counter:16 | WQE opcode:8 | 0:8, as the Linux driver and UCX
+// have it; DPDK looks for the opcode in the last byte.
 type MiniFormat uint8
 
 // Formats of the first word.
 const (
 	MiniHash           MiniFormat = 0 // RSS hash:32
 	MiniChecksum       MiniFormat = 1 // checksum:16 | 0:16
-	MiniFlowTagStride  MiniFormat = 2 // flow tag, high half:16 | stride:16
+	MiniFlowTagStride  MiniFormat = 2 // flow tag, high half:16 | stride:16; expanding keeps the title's tag
 	MiniChecksumStride MiniFormat = 3 // checksum:16 | stride:16
 	MiniHeadersStride  MiniFormat = 4 // 0:8 | L3 and L4 header types:8 | stride:16
 )

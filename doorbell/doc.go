@@ -33,8 +33,8 @@
 // WQE in the register, others the next index; bits above the index's 16 may
 // lie in the opmod byte. Only the QPN can be relied on.
 //
-// A QP's two counters share one 8-byte word and have different writers' paths:
-// each must be stored as 32 bits.
+// The two words of a record have writers of their own (a QP's send and receive
+// side may be two threads), so each is stored as 32 bits, never both as 64.
 //
 // # Source
 //

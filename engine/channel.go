@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"encoding/binary"
+	"os"
+
+	"github.com/nicless/nicless/internal/control"
+	"golang.org/x/sys/unix"
+)
+
+// A channel tells a client that sleeps of completions: a datagram socket, one
+// 8-byte record for each event. A socket rather than an eventfd or a pipe,
+// because a single send can be told not to wait; O_NONBLOCK is shared with the
+// client, who could take it back and stop the device.
+type channel struct {
+	id    uint32
+	fd    int // the device's end
+	users int // CQs
+}
+
+func (c *Client) createChannel(_ *control.Empty, _ Memory, r *control.Reply) (control.Message, error) {
+	id, err := c.take("completion channels", len(c.channels), c.e.cfg.Limits.Channels)
+	if err != nil {
+		return nil, err
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, control.Errorf(control.CodeMemory, "completion channel: socketpair: %v", err)
+	}
+	_ = unix.SetNonblock(fds[1], true) // so that the client's runtime can poll it
+	c.channels[id] = &channel{id: id, fd: fds[0]}
+	r.Events = os.NewFile(uintptr(fds[1]), "nicless:events")
+	return &control.Channel{ID: id}, nil
+}
+
+func (c *Client) destroyChannel(m *control.Channel, _ Memory, _ *control.Reply) (control.Message, error) {
+	ch, ok := c.channels[m.ID]
+	switch {
+	case !ok:
+		return nil, notFound("completion channel", m.ID)
+	case ch.users > 0:
+		return nil, busy("completion channel", m.ID, ch.users, "completion queues")
+	}
+	delete(c.channels, m.ID)
+	ch.close()
+	return &control.Empty{}, nil
+}
+
+func (ch *channel) close() { _ = unix.Close(ch.fd) }
+
+// observeArm looks whether the client has asked for an event. The record's arm
+// word is watched, not the register: a register is shared by many queues, so an
+// arm in it can be overwritten before it is seen. If a completion is there that
+// the client had not consumed when it armed, the event is due at once; so a
+// completion written while the client armed is not missed, whoever came first.
+//
+// Observe: arm word. Published by post.CQ.Arm.
+func (e *Engine) observeArm(q *cq) int {
+	word := q.armWord.Observe()
+	if word == q.armSeen {
+		return 0
+	}
+	q.armSeen = word
+	q.armed, q.solicited = true, word>>24&1 != 0
+	unread := (uint32(q.next) - word) & 0xffffff
+	if unread == 0 || unread > 1<<23 {
+		return 1 // nothing yet, or an index that the client cannot have reached
+	}
+	if !q.solicited || q.next-q.lastSolicited < uint64(unread) {
+		e.fire(q)
+	}
+	return 1
+}
+
+// fire sends the event that was asked for and disarms. When the client lets
+// its socket fill up, the event is its own loss.
+func (e *Engine) fire(q *cq) {
+	q.armed = false
+	var record [8]byte
+	binary.LittleEndian.PutUint64(record[:], q.handle)
+	if err := unix.Send(q.channel.fd, record[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err != nil {
+		e.explain(nil, "event-lost", "CQ %#06x of %v: completion event not delivered: %v", q.num, q.client, err)
+		return
+	}
+	e.stats.Events++
+}

@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A Client is one connection to the device and everything made through it,
+// which dies with it. Call and Close may be used from any goroutine, one at a
+// time.
+type Client struct {
+	e    *Engine
+	name string // for the log
+
+	mu     sync.Mutex // one call at a time
+	closed bool
+	uar    *shm.Region
+	status *shm.Region
+
+	// What follows belongs to the engine's thread: touched inside Do only.
+	regions  map[uint32]*region
+	pds      map[uint32]*pd
+	mrs      map[uint32]*mkey
+	cqs      map[uint32]*cq
+	qps      map[uint32]*qp
+	channels map[uint32]*channel
+	bytes    uint64 // in all regions
+	after    []func() // what a request leaves to do off the engine's thread
+	nextID   uint32 // of regions, PDs and channels; they mean nothing to others
+}
+
+// A region is memory of a client, mapped by the device. base is where the
+// client has it.
+type region struct {
+	id    uint32
+	base  uint64
+	size  uint64
+	mem   *shm.Region
+	owned bool // unmapped by the device; else the client's own mapping is used
+	users int  // keys and queues inside
+}
+
+// A pd is a protection domain: keys and QPs work together only within one.
+type pd struct {
+	id    uint32
+	users int
+}
+
+// Attach returns a new client of this engine. name is for the log.
+func (e *Engine) Attach(name string) (*Client, error) {
+	c := &Client{
+		e: e, name: name,
+		regions: make(map[uint32]*region), pds: make(map[uint32]*pd),
+		mrs: make(map[uint32]*mkey), cqs: make(map[uint32]*cq),
+		qps: make(map[uint32]*qp), channels: make(map[uint32]*channel),
+		nextID: 1,
+	}
+	create, createReadOnly := shm.Create, shm.CreateReadOnly
+	if shm.RaceEnabled {
+		// The detector is blind in mapped memory; see package shm.
+		heap := func(_ string, size int) (*shm.Region, error) { return shm.Heap(size) }
+		create, createReadOnly = heap, heap
+	}
+	var err error
+	if c.uar, err = create("uar", uarPages*shm.PageSize); err != nil {
+		return nil, err
+	}
+	if c.status, err = createReadOnly("status", shm.PageSize); err != nil {
+		_ = c.uar.Close()
+		return nil, err
+	}
+	if err := e.Do(func() { e.clients[c] = struct{}{} }); err != nil {
+		c.unmap(nil)
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close destroys everything that the client made. Its peers see transport
+// errors; nobody else notices. Closing twice does nothing.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	var regions []*region
+	err := c.e.Do(func() { regions = c.destroyAll() })
+	c.unmap(regions) // can take long, so not on the engine's thread
+	return err
+}
+
+// destroyAll takes everything of this client out of the device and returns the
+// regions, which nothing refers to any more.
+func (c *Client) destroyAll() (regions []*region) {
+	e := c.e
+	for _, q := range c.qps {
+		e.removeQP(q)
+	}
+	for _, k := range c.mrs {
+		e.removeKey(k)
+	}
+	for _, q := range c.cqs {
+		e.removeCQ(q)
+	}
+	for _, ch := range c.channels {
+		ch.close()
+	}
+	for _, r := range c.regions {
+		regions = append(regions, r)
+	}
+	clear(c.qps)
+	clear(c.mrs)
+	clear(c.cqs)
+	clear(c.channels)
+	clear(c.regions)
+	clear(c.pds)
+	delete(e.clients, c)
+	return regions
+}
+
+func (c *Client) unmap(regions []*region) {
+	for _, r := range regions {
+		r.unmap()
+	}
+	for _, m := range []*shm.Region{c.uar, c.status} {
+		if m != nil {
+			_ = m.Close()
+		}
+	}
+}
+
+func (r *region) unmap() {
+	if r.owned {
+		_ = r.mem.Close()
+	}
+}
+
+// at returns the region that holds n bytes from the client's address addr, and
+// those bytes in the device's mapping.
+func (c *Client) at(what string, addr, n uint64) (*region, []byte, error) {
+	for _, r := range c.regions {
+		if off := addr - r.base; off < r.size && n <= r.size-off {
+			return r, r.mem.Bytes()[off : off+n : off+n], nil
+		}
+	}
+	return nil, nil, control.Errorf(control.CodeInvalid,
+		"%s: %d bytes at address %#x are not inside one region of this client", what, n, addr)
+}
+
+// holds reports whether an address in the device's mapping is this client's.
+func (c *Client) holds(addr uint64) bool {
+	for _, r := range c.regions {
+		if addr-r.mem.Addr() < r.size {
+			return true
+		}
+	}
+	return false
+}
+
+// take returns an id for a new object, or an error when the client has as many
+// of this kind as it may have.
+func (c *Client) take(kind string, have, limit int) (uint32, error) {
+	if have >= limit {
+		return 0, control.Errorf(control.CodeLimit, "%s: this client has %d, which is its limit", kind, have)
+	}
+	id := c.nextID
+	c.nextID++
+	return id, nil
+}
+
+func notFound(kind string, id uint32) error {
+	return control.Errorf(control.CodeNotFound, "%s %#x: this client has none of that number", kind, id)
+}
+
+func busy(kind string, id uint32, users int, by string) error {
+	return control.Errorf(control.CodeBusy, "%s %#x: still used by %d %s", kind, id, users, by)
+}
+
+func (c *Client) String() string { return fmt.Sprintf("client %q", c.name) }

@@ -1,0 +1,237 @@
+package engine
+
+import (
+	"encoding/binary"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A cq is the device's side of a completion queue. The device writes one entry
+// per completion and nothing else, and never reads an entry.
+type cq struct {
+	num     uint32
+	client  *Client
+	region  *region // of the buffer
+	records *region // of the doorbell record
+	handle  uint64  // what the client calls this queue in events
+
+	buf       []byte
+	log       uint   // log2 of entries
+	logCQE    uint   // 6 or 7
+	next      uint64 // entries written since creation: the producer index
+	seen      uint64 // consumer index as last observed, never ahead of next
+	consumer  *shm.BE32
+	collapsed bool
+	ignore    bool // overrun ignore
+	dead      bool // overrun: nothing is written any more
+
+	// Arming; see observeArm.
+	channel   *channel
+	armWord   *shm.BE32
+	armSeen   uint32
+	armed     bool
+	solicited bool // armed for solicited completions only
+	// lastSolicited is one more than the index of the last solicited or failed
+	// completion. The device keeps it because it does not read entries: their
+	// bytes are the client's to change.
+	lastSolicited uint64
+
+	users int // QPs
+}
+
+// neverArmed is an arm word that no client writes: bits 31..25 are never all
+// set in one.
+const neverArmed = 0xffffffff
+
+func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Message, error) {
+	switch {
+	case m.LogSize > maxLogCQ:
+		return nil, control.Errorf(control.CodeInvalid, "CQ: 2^%d entries; at most 2^%d are possible", m.LogSize, maxLogCQ)
+	case m.LogCQE != 6 && m.LogCQE != 7:
+		return nil, control.Errorf(control.CodeInvalid, "CQ: entries of 2^%d bytes; 2^6 and 2^7 are possible", m.LogCQE)
+	case m.Flags&^(control.CQCollapsed|control.CQIgnoreOverrun) != 0:
+		return nil, control.Errorf(control.CodeInvalid, "CQ: unknown flags %#x", m.Flags)
+	case m.Buf%64 != 0 || m.DBRec%8 != 0:
+		return nil, control.Errorf(control.CodeInvalid, "CQ: buffer at %#x, record at %#x; multiples of 64 and 8 are needed", m.Buf, m.DBRec)
+	case m.UAR >= uarPages:
+		return nil, control.Errorf(control.CodeInvalid, "CQ: UAR page %d; there are %d", m.UAR, uarPages)
+	}
+	var ch *channel
+	if m.Channel != 0 {
+		if ch = c.channels[m.Channel]; ch == nil {
+			return nil, notFound("completion channel", m.Channel)
+		}
+	}
+	region, buf, err := c.at("CQ buffer", m.Buf, 1<<(m.LogSize+m.LogCQE))
+	if err != nil {
+		return nil, err
+	}
+	records, rec, err := c.at("CQ doorbell record", m.DBRec, 8)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.take("completion queues", len(c.cqs), c.e.cfg.Limits.CQs); err != nil {
+		return nil, err
+	}
+	q := &cq{
+		client: c, region: region, records: records, handle: m.Handle, channel: ch,
+		buf: buf, log: uint(m.LogSize), logCQE: uint(m.LogCQE),
+		collapsed: m.Flags&control.CQCollapsed != 0, ignore: m.Flags&control.CQIgnoreOverrun != 0,
+		consumer: shm.BE32At(rec, 0), armWord: shm.BE32At(rec, 4), armSeen: neverArmed,
+	}
+	q.num = freeNumber(c.e.cqs)
+	c.e.cqs[q.num], c.cqs[q.num] = q, q
+	region.users++
+	records.users++
+	if ch != nil {
+		// The first arm of a new queue may be the value 0; this is how it shows.
+		q.armWord.Publish(neverArmed)
+		ch.users++
+		c.e.armable = append(c.e.armable, q)
+	}
+	return &control.CQN{CQN: q.num}, nil
+}
+
+func (c *Client) destroyCQ(m *control.CQN, _ Memory, _ *control.Reply) (control.Message, error) {
+	q, ok := c.cqs[m.CQN]
+	switch {
+	case !ok:
+		return nil, notFound("CQ", m.CQN)
+	case q.users > 0:
+		return nil, busy("CQ", m.CQN, q.users, "queue pairs")
+	}
+	delete(c.cqs, m.CQN)
+	c.e.removeCQ(q)
+	return &control.Empty{}, nil
+}
+
+func (e *Engine) removeCQ(q *cq) {
+	delete(e.cqs, q.num)
+	q.region.users--
+	q.records.users--
+	if q.channel != nil {
+		q.channel.users--
+		e.armable = without(e.armable, q)
+	}
+}
+
+// A completion is what a CQE says, beside its place and its time.
+type completion struct {
+	op        cqe.Opcode
+	qpn       uint32
+	uidx      uint32
+	wqeOp     uint8 // of the send WQE; 0 for receives
+	counter   uint16
+	byteCount uint32
+	imm       uint32 // immediate or invalidated key
+	flagsRQPN uint32 // source QPN, for receives
+	syndrome  cqe.Syndrome
+	vendor    uint8
+	solicited bool
+	event     bool // raises an event even where only solicited ones are asked for
+}
+
+// complete writes one CQE and reports whether there was room for it. Its bytes
+// are stored plainly, then the last eight by release: a reader that sees the
+// owner bit sees all of it, and the payload that was moved before.
+//
+// Publish: CQE tail. Observed by post.CQ.Poll.
+func (e *Engine) complete(q *cq, c *completion) bool {
+	n := uint64(1) << q.log
+	if q.next-q.seen >= n && !q.ignore && !q.room(n) {
+		return false
+	}
+	index := q.next
+	q.next++
+	slot := index & (n - 1)
+	if q.collapsed {
+		slot = 0
+	}
+	entry := q.buf[slot<<q.logCQE:][:1<<q.logCQE]
+	block := shm.BlockAt(entry, uint64(len(entry))-cqe.Size)
+	own := uint8(c.op)<<4 | uint8(index>>q.log&1)
+	if c.solicited {
+		own |= 1 << 1
+	}
+	if len(entry) == cqe.Size128 {
+		clear(entry[:cqe.Size])
+	}
+	b := (*[cqe.Size]byte)(block)
+	be := binary.BigEndian
+	*(*[24]byte)(b[:24]) = [24]byte{}
+	be.PutUint64(b[24:], uint64(c.flagsRQPN)<<32)
+	be.PutUint64(b[32:], uint64(c.uidx)<<32|uint64(c.imm))
+	if c.syndrome == 0 {
+		be.PutUint64(b[40:], uint64(c.byteCount))
+		be.PutUint64(b[48:], e.clock())
+	} else {
+		be.PutUint64(b[40:], 0)
+		be.PutUint64(b[48:], uint64(c.vendor)<<8|uint64(c.syndrome))
+	}
+	block.PublishTail(uint64(c.wqeOp)<<56 | uint64(c.qpn)<<32 | uint64(c.counter)<<16 | uint64(own))
+	e.stats.CQEs++
+	if c.solicited || c.event || c.syndrome != 0 {
+		q.lastSolicited = q.next
+	}
+	if q.armed && (!q.solicited || q.lastSolicited == q.next) {
+		e.fire(q)
+	}
+	return true
+}
+
+// room observes the consumer index and reports whether an entry is free. An
+// index that the client cannot have reached counts as none.
+//
+// Observe: consumer index. Published by post.CQ.Poll.
+func (q *cq) room(n uint64) bool {
+	behind := uint64(uint32(q.next)-q.consumer.Observe()) & 0xffffff
+	if behind > q.next-q.seen {
+		return false // it went back, or ahead of what was written
+	}
+	q.seen = q.next - behind
+	return behind < n
+}
+
+// overrun ends a queue that has no room for a completion, and every QP that
+// needs it.
+func (e *Engine) overrun(q *cq) {
+	if q.dead {
+		return
+	}
+	q.dead = true
+	e.explain(nil, "cq-overrun", "CQ %#06x of %v: no room for a completion in %d entries, consumer index %#06x; "+
+		"poll more often or make it larger. Its queue pairs go to error",
+		q.num, q.client, 1<<q.log, q.consumer.Observe()&0xffffff)
+	for _, p := range q.client.qps {
+		if p.sendCQ == q || p.recvCQ == q {
+			e.setError(p)
+		}
+	}
+}
+
+// freeNumber returns a random 24-bit number that is not a key of m. Numbers
+// below 16 and the last one are left to those who give them a meaning.
+func freeNumber[V any](m map[uint32]V) uint32 {
+	for {
+		n := random32() & 0xffffff
+		if _, taken := m[n]; !taken && n >= 16 && n != 0xffffff {
+			return n
+		}
+	}
+}
+
+// without returns list less v. The order may change.
+func without[T comparable](list []T, v T) []T {
+	for i := range list {
+		if list[i] == v {
+			last := len(list) - 1
+			list[i] = list[last]
+			var zero T
+			list[last] = zero
+			return list[:last]
+		}
+	}
+	return list
+}

@@ -1,0 +1,289 @@
+package engine
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// ErrStopped reports a request to an engine that is not running any more.
+var ErrStopped = errors.New("engine: stopped")
+
+// Config says how an engine behaves. The zero value is right for most.
+type Config struct {
+	// CPUs lists the cores that the engine's thread may run on. Nil leaves the
+	// choice to the kernel.
+	CPUs []int
+
+	// Idle says what Run does while there is no work. Zero is IdleNap.
+	Idle Idle
+
+	// Burst is the most WQEs taken from one queue in a Step. Zero means 32.
+	Burst int
+
+	// Slice is the most bytes moved for one queue in a Step before the others
+	// get their turn. Zero means 65536.
+	Slice int
+
+	// Limits bound what one client may take. Zero fields mean the defaults.
+	Limits Limits
+
+	// Log receives what the device has to say about faults and clients. Nil
+	// means that nothing is said.
+	Log *slog.Logger
+}
+
+// Limits bound what one client may take.
+type Limits struct {
+	Regions, PDs, MRs, CQs, QPs, Channels int
+	Bytes                                 uint64 // of all regions together
+}
+
+// DefaultLimits are the limits of a Config that sets none.
+var DefaultLimits = Limits{
+	Regions:  1 << 14,
+	PDs:      1 << 12,
+	MRs:      1 << 16,
+	CQs:      1 << 14,
+	QPs:      1 << 14,
+	Channels: 1 << 10,
+	Bytes:    1 << 40,
+}
+
+// Limits of the formats and of this device.
+const (
+	maxLogSQ       = 15 // blocks: half of the 16-bit index space
+	maxLogRQ       = 15 // entries
+	maxLogRQStride = 10 // bytes: 64 scatter entries
+	maxLogCQ       = 22 // entries
+	maxRdAtomic    = 16
+	maxMessageLog  = 31 // bytes: 2 GiB
+	uarPages       = 4
+)
+
+// An Engine is one device. Step and Run belong to the thread that
+// steps it; the other methods may be called from anywhere.
+type Engine struct {
+	cfg  Config
+	guid uint64
+
+	// The device's tables.
+	keys     keyTable
+	qps      map[uint32]*qp // by number; control path and first use of a peer only
+	cqs      map[uint32]*cq // likewise
+	running  []*qp          // QPs whose records are looked at in each step
+	stalled  []*qp          // QPs that wait for their peer
+	armable  []*cq          // CQs with a completion channel
+	clients  map[*Client]struct{}
+
+	// Scratch of the WQE in execution, private to the device.
+	now   *job
+	spare []*job
+	wqe   [wqe.MaxBlocks * wqe.BlockSize]byte
+	recv  [1 << maxLogRQStride]byte
+	cur   *qp    // whose memory is being looked at, for faults of it
+	curCQ *cq    // likewise
+	ticks uint64 // the device clock when this step began to do work
+
+	stats Stats
+	quiet explainer
+
+	mail mailbox
+}
+
+// Stats counts what an engine has done.
+type Stats struct {
+	WQEs     uint64 // executed, with or without success
+	Failed   uint64 // of those, the ones that completed with an error
+	Flushed  uint64 // WQEs and receives flushed in error state
+	CQEs     uint64 // written
+	Bytes    uint64 // of payload moved
+	Receives uint64 // consumed by messages
+	Events   uint64 // completion events sent
+}
+
+// New returns an engine that nobody steps yet.
+func New(cfg Config) (*Engine, error) {
+	if cfg.Burst == 0 {
+		cfg.Burst = 32
+	}
+	if cfg.Slice == 0 {
+		cfg.Slice = 64 << 10
+	}
+	if cfg.Burst < 1 || cfg.Slice < wqe.BlockSize {
+		return nil, errors.New("engine: Burst must be at least 1, Slice at least 64")
+	}
+	cfg.Limits.fill()
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		cfg:     cfg,
+		guid:    binary.LittleEndian.Uint64(b[:]),
+		keys:    newKeyTable(),
+		qps:     make(map[uint32]*qp),
+		cqs:     make(map[uint32]*cq),
+		clients: make(map[*Client]struct{}),
+		now:     new(job),
+	}
+	clock.Hz() // calibrated here, not in the middle of somebody's work
+	return e, nil
+}
+
+func (l *Limits) fill() {
+	d := DefaultLimits
+	for _, f := range []struct{ v, def *int }{
+		{&l.Regions, &d.Regions}, {&l.PDs, &d.PDs}, {&l.MRs, &d.MRs},
+		{&l.CQs, &d.CQs}, {&l.QPs, &d.QPs}, {&l.Channels, &d.Channels},
+	} {
+		if *f.v == 0 {
+			*f.v = *f.def
+		}
+	}
+	if l.Bytes == 0 {
+		l.Bytes = d.Bytes
+	}
+}
+
+// Step looks at every queue once and executes at most Burst WQEs and about
+// Slice bytes from each. It returns how many WQEs it completed or moved on
+// with. It never waits and, while the work is good, never allocates.
+//
+// Not safe for concurrent use: one thread owns an engine.
+func (e *Engine) Step() (done int) {
+	if e.mail.waiting.Load() {
+		e.mail.serve()
+	}
+	e.ticks = 0
+	for _, q := range e.running {
+		done += e.visit(q)
+	}
+	e.cur = nil
+	if len(e.stalled) > 0 {
+		done += e.retry()
+	}
+	for _, c := range e.armable {
+		e.curCQ = c
+		done += e.observeArm(c)
+	}
+	e.curCQ = nil
+	return done
+}
+
+// clock returns the device clock, read once in a step that needs it.
+func (e *Engine) clock() uint64 {
+	if e.ticks == 0 {
+		e.ticks = clock.Now()
+	}
+	return e.ticks
+}
+
+// Stats returns what the engine has done so far. Safe for concurrent use.
+func (e *Engine) Stats() (s Stats, err error) {
+	err = e.Do(func() { s = e.stats })
+	return s, err
+}
+
+// GUID returns the number that tells this engine from others.
+func (e *Engine) GUID() uint64 { return e.guid }
+
+// Do runs f between two steps and returns when it has run. While nobody runs
+// the engine, f runs on the caller's goroutine. It returns ErrStopped, without
+// running f, once the engine has been closed. Safe for concurrent use, but not
+// from within f.
+func (e *Engine) Do(f func()) error { return e.mail.do(f) }
+
+// A mailbox carries functions to the engine's thread.
+type mailbox struct {
+	waiting atomic.Bool // queue is not empty; the only thing a step looks at
+
+	mu      sync.Mutex
+	queue   []*letter
+	running bool // somebody serves the queue
+	closed  bool
+	wake    func() // ends a nap
+}
+
+type letter struct {
+	f    func()
+	done chan struct{}
+}
+
+func (m *mailbox) do(f func()) error {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return ErrStopped
+	}
+	if !m.running {
+		defer m.mu.Unlock()
+		f()
+		return nil
+	}
+	l := &letter{f: f, done: make(chan struct{})}
+	m.queue = append(m.queue, l)
+	m.waiting.Store(true)
+	if m.wake != nil {
+		m.wake()
+	}
+	m.mu.Unlock()
+	<-l.done
+	return nil
+}
+
+// serve runs what is in the queue, on the thread of the engine.
+func (m *mailbox) serve() {
+	m.mu.Lock()
+	queue := m.queue
+	m.queue = nil
+	m.waiting.Store(false)
+	m.mu.Unlock()
+	for _, l := range queue {
+		l.f()
+		close(l.done)
+	}
+}
+
+// open and shut bracket the time in which somebody serves the queue.
+func (m *mailbox) open(wake func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.running, m.wake = true, wake
+}
+
+func (m *mailbox) shut() {
+	m.serve()
+	m.mu.Lock()
+	m.running, m.wake = false, nil
+	m.mu.Unlock()
+	m.serve() // what came between the two
+}
+
+// close makes every later do fail.
+func (m *mailbox) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+}
+
+// session limits as the protocol says them.
+func (e *Engine) welcome() *control.Welcome {
+	l := e.cfg.Limits
+	return &control.Welcome{
+		Major: control.Major, Minor: control.Minor,
+		UARPages: uarPages, GUID: e.guid,
+		MaxRegions: uint32(l.Regions), MaxPDs: uint32(l.PDs), MaxMRs: uint32(l.MRs),
+		MaxCQs: uint32(l.CQs), MaxQPs: uint32(l.QPs), MaxChannels: uint32(l.Channels),
+		MaxBytes: l.Bytes,
+		MaxLogSQ: maxLogSQ, MaxLogRQ: maxLogRQ, MaxLogCQ: maxLogCQ,
+		MaxRdAtomic: maxRdAtomic, MaxMessageLog: maxMessageLog,
+	}
+}

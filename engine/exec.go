@@ -1,0 +1,310 @@
+package engine
+
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// visit executes what is new in one queue pair, within its budget, and returns
+// how many WQEs it completed or moved on with.
+func (e *Engine) visit(q *qp) int {
+	e.cur = q
+	switch q.attr.State {
+	case control.StateRTS:
+		if q.stall.kind != noStall {
+			return 0
+		}
+		n := e.pending(q)
+		if n == 0 {
+			return 0
+		}
+		return e.burst(q, n)
+	case control.StateSQD:
+		if q.job != nil { // what was started is finished
+			return e.burst(q, uint16(q.job.blocks))
+		}
+	case control.StateERR:
+		return e.flush(q)
+	}
+	return 0
+}
+
+// burst executes WQEs of q, of which n blocks are announced, until the budget
+// of this step is used up or there is a reason to wait.
+func (e *Engine) burst(q *qp, n uint16) (done int) {
+	bytes := e.cfg.Slice
+	for done < e.cfg.Burst && n > 0 && bytes > 0 {
+		j := q.job
+		if j == nil {
+			if !e.judge(q, n) {
+				break // it waits, or it failed and the queue is in error
+			}
+			j = e.now
+		}
+		done++
+		bytes -= j.move(bytes)
+		if j.moved < j.total {
+			if q.job == nil {
+				e.keep(q)
+			}
+			break
+		}
+		n -= uint16(j.blocks)
+		ok := e.finish(q, j)
+		e.park(q)
+		if !ok {
+			break
+		}
+	}
+	return done
+}
+
+// judge takes a snapshot of the next WQE of q and decides what it does, into
+// e.now. It returns false when there is nothing to be done now: the queue
+// waits for its peer, or the WQE is at fault and the queue is in error.
+//
+// No byte of the client is read after the snapshot for a decision; local
+// keys are judged before the peer, as a NIC that gathers before it sends.
+func (e *Engine) judge(q *qp, n uint16) bool {
+	j := e.now
+	slot := q.sent & q.sqMask
+	*(*[wqe.BlockSize]byte)(e.wqe[:]) = *(*[wqe.BlockSize]byte)(q.sq[slot*wqe.BlockSize:])
+	j.ctrl = wqe.ParseCtrl((*[wqe.CtrlSize]byte)(e.wqe[:]))
+	j.blocks = j.ctrl.Blocks()
+	j.total, j.moved, j.recv, j.peer = 0, 0, false, nil
+	j.src.reset()
+	j.dst.reset()
+	if j.blocks != 1 {
+		if j.blocks == 0 || j.blocks > int(n) {
+			return e.badSize(q, j, n)
+		}
+		for i := 1; i < j.blocks; i++ {
+			from := (q.sent + uint64(i)) & q.sqMask * wqe.BlockSize
+			copy(e.wqe[i*wqe.BlockSize:][:wqe.BlockSize], q.sq[from:])
+		}
+	}
+	if q.signed && wqe.Sign(e.wqe[:int(j.ctrl.DS)*wqe.UnitSize]) != j.ctrl.Sig {
+		return e.badSignature(q, j)
+	}
+	switch j.ctrl.Opcode {
+	case wqe.OpRDMAWrite:
+		return e.judgeWrite(q, j)
+	case wqe.OpRDMAWriteImm:
+		j.recv = true
+		return e.judgeWrite(q, j)
+	case wqe.OpRDMARead:
+		return e.judgeRead(q, j)
+	case wqe.OpSend, wqe.OpSendImm:
+		j.recv = true
+		return e.judgeSend(q, j)
+	case wqe.OpNop:
+		return true
+	}
+	return e.badOpcode(q, j)
+}
+
+// dataOffset is where the data segments of an RDMA WQE begin.
+const dataOffset = wqe.CtrlSize + wqe.RaddrSize
+
+func (e *Engine) judgeWrite(q *qp, j *job) bool {
+	end := int(j.ctrl.DS) * wqe.UnitSize
+	if end < dataOffset {
+		return e.badSize(q, j, 0)
+	}
+	if !e.gather(q, j, &j.src, wqe.CtrlSize+wqe.RaddrSize, end, 0) {
+		return false
+	}
+	if !e.reach(q, j) || j.recv && !e.receive(q, j) {
+		return false
+	}
+	if j.total == 0 {
+		return true // neither key nor address is looked at
+	}
+	return e.remote(q, j, &j.dst, control.AccessRemoteWrite)
+}
+
+func (e *Engine) judgeRead(q *qp, j *job) bool {
+	end := int(j.ctrl.DS) * wqe.UnitSize
+	if end < dataOffset {
+		return e.badSize(q, j, 0)
+	}
+	if !e.gather(q, j, &j.dst, dataOffset, end, control.AccessLocalWrite) || !e.reach(q, j) {
+		return false
+	}
+	if j.peer.attr.MaxDestRdAtomic == 0 {
+		return e.refused(q, j, "READ")
+	}
+	if j.total == 0 {
+		return true
+	}
+	return e.remote(q, j, &j.src, control.AccessRemoteRead)
+}
+
+func (e *Engine) judgeSend(q *qp, j *job) bool {
+	end := int(j.ctrl.DS) * wqe.UnitSize
+	return e.gather(q, j, &j.src, wqe.CtrlSize, end, 0) && e.reach(q, j) &&
+		e.receive(q, j) && e.scatter(q, j)
+}
+
+// gather turns the data segments in e.wqe[off:end] into pieces and adds up
+// their lengths. need is the right that each key must give.
+func (e *Engine) gather(q *qp, j *job, l *list, off, end int, need uint32) bool {
+	total := uint64(0)
+	for off < end {
+		d := wqe.ParseData((*[wqe.UnitSize]byte)(e.wqe[off:]))
+		if d.Inline() {
+			size := wqe.InlineLength(d.ByteCount)
+			start := off + 4
+			off += (4 + size + wqe.UnitSize - 1) &^ (wqe.UnitSize - 1)
+			if off > end || need != 0 {
+				return e.badInline(q, j, size, off, end)
+			}
+			if size > 0 {
+				l.add(e.wqe[start:start+size], nil)
+				total += uint64(size)
+			}
+			continue
+		}
+		off += wqe.UnitSize
+		n := d.Length()
+		k := e.keys.find(d.LKey)
+		if k == nil || k.pd != q.pd || k.access&need != need {
+			return e.badLocal(q, j, d, k, need)
+		}
+		mem, ok := k.span(d.Addr, n)
+		if !ok {
+			return e.badLocal(q, j, d, k, need)
+		}
+		l.add(mem, k)
+		total += n
+	}
+	if total > 1<<maxMessageLog {
+		return e.tooLong(q, j, total)
+	}
+	j.total = total
+	return true
+}
+
+// reach finds the peer, or lets the queue wait until there is one.
+func (e *Engine) reach(q *qp, j *job) bool {
+	if !q.connected(q.peer) {
+		q.peer = e.qps[q.attr.DestQPN]
+		if !q.connected(q.peer) {
+			return e.wait(q, noPeer)
+		}
+	}
+	j.peer = q.peer
+	return true
+}
+
+// remote translates the remote address segment into one piece of j.total bytes.
+func (e *Engine) remote(q *qp, j *job, l *list, need uint32) bool {
+	if j.peer.attr.Access&need == 0 {
+		return e.refused(q, j, "this operation")
+	}
+	r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(e.wqe[wqe.CtrlSize:]))
+	k := e.keys.find(r.RKey)
+	if k == nil || k.pd != j.peer.pd || k.access&need == 0 {
+		return e.badRemote(q, j, r, k, need)
+	}
+	mem, ok := k.span(r.Addr, j.total)
+	if !ok {
+		return e.badRemote(q, j, r, k, need)
+	}
+	l.add(mem, k)
+	return true
+}
+
+// receive makes sure that the peer has a receive posted, or waits for one.
+func (e *Engine) receive(q *qp, j *job) bool {
+	if j.peer.posted() == 0 {
+		return e.wait(q, notReady)
+	}
+	return true
+}
+
+// scatter takes a snapshot of the peer's next receive and turns as much of its
+// list as the message needs into pieces.
+func (e *Engine) scatter(q *qp, j *job) bool {
+	if j.total == 0 {
+		return true
+	}
+	p := j.peer
+	stride := 1 << p.rqStride
+	slot := p.received & p.rqMask
+	entry := e.recv[:stride]
+	copy(entry, p.rq[slot<<p.rqStride:][:stride])
+	left := j.total
+	for off := 0; off < stride && left > 0; off += wqe.UnitSize {
+		d := wqe.ParseData((*[wqe.UnitSize]byte)(entry[off:]))
+		if d.LKey == keyEnd && d.ByteCount == 0 {
+			break
+		}
+		n := min(d.Length(), left)
+		k := e.keys.find(d.LKey)
+		if k == nil || k.pd != p.pd || k.access&control.AccessLocalWrite == 0 {
+			return e.badReceive(q, j, d, k)
+		}
+		mem, ok := k.span(d.Addr, d.Length())
+		if !ok {
+			return e.badReceive(q, j, d, k)
+		}
+		j.dst.add(mem[:n], k)
+		left -= n
+	}
+	if left > 0 {
+		return e.receiveTooShort(q, j, left)
+	}
+	return true
+}
+
+// finish reports a WQE whose bytes have all been moved: first to the peer whose
+// receive it consumed, then to the poster. It returns false when a completion
+// queue had no room, which puts the queues that need it into error.
+func (e *Engine) finish(q *qp, j *job) bool {
+	e.stats.WQEs++
+	e.stats.Bytes += j.total
+	if j.recv && !e.finishReceive(q, j) {
+		return false
+	}
+	counter := uint16(q.sent)
+	q.sent += uint64(j.blocks)
+	if j.ctrl.Flags&wqe.CEMask < wqe.CEAlways {
+		return true
+	}
+	c := completion{
+		op: cqe.Req, qpn: q.num, uidx: q.uidx, wqeOp: uint8(j.ctrl.Opcode), counter: counter,
+		event: j.ctrl.Flags&wqe.CEMask == wqe.CEEvent,
+	}
+	if j.ctrl.Opcode == wqe.OpRDMARead {
+		c.byteCount = uint32(j.total)
+	}
+	if !e.complete(q.sendCQ, &c) {
+		e.overrun(q.sendCQ)
+		return false
+	}
+	return true
+}
+
+func (e *Engine) finishReceive(q *qp, j *job) bool {
+	p := j.peer
+	c := completion{
+		op: cqe.RespSend, qpn: p.num, uidx: p.uidx, counter: uint16(p.received),
+		byteCount: uint32(j.total), flagsRQPN: q.num,
+		solicited: j.ctrl.Flags&wqe.FlagSolicited != 0,
+	}
+	switch j.ctrl.Opcode {
+	case wqe.OpSendImm:
+		c.op, c.imm = cqe.RespSendImm, j.ctrl.Imm
+	case wqe.OpRDMAWriteImm:
+		c.op, c.imm = cqe.RespWriteImm, j.ctrl.Imm
+	}
+	if !e.complete(p.recvCQ, &c) {
+		e.overrun(p.recvCQ)
+		return e.fail(q, j, cqe.RemoteOperation)
+	}
+	p.received++
+	e.stats.Receives++
+	return true
+}

@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// vendor is the vendor byte that hardware was seen to report beside a syndrome.
+var vendor = [256]uint8{
+	cqe.LocalProtection: 0x52, cqe.Flush: 0xf9, cqe.RemoteInvalidRequest: 0x8a,
+	cqe.RemoteAccess: 0x88, cqe.TransportRetry: 0x81,
+}
+
+// fail completes the WQE at the head of q with an error, whatever its
+// completion mode, and puts q into error. It returns false, for its callers to
+// hand on.
+func (e *Engine) fail(q *qp, j *job, s cqe.Syndrome) bool {
+	e.stats.WQEs++
+	e.stats.Failed++
+	e.requesterError(q, j.ctrl, s)
+	q.sent += uint64(max(j.blocks, 1))
+	e.setError(q)
+	return false
+}
+
+// requesterError writes the error completion of the WQE at the head of q.
+func (e *Engine) requesterError(q *qp, ctrl wqe.Ctrl, s cqe.Syndrome) {
+	if ctrl.Flags&wqe.CEMask == wqe.CEFirstError && q.failed {
+		return
+	}
+	q.failed = true
+	ok := e.complete(q.sendCQ, &completion{
+		op: cqe.ReqErr, qpn: q.num, uidx: q.uidx, wqeOp: uint8(ctrl.Opcode), counter: uint16(q.sent),
+		syndrome: s, vendor: vendor[s],
+	})
+	if !ok {
+		e.overrun(q.sendCQ)
+	}
+}
+
+// failReceive completes the next receive of p with an error and puts p into
+// error.
+func (e *Engine) failReceive(p *qp, s cqe.Syndrome) {
+	e.receiveError(p, s)
+	e.setError(p)
+}
+
+func (e *Engine) receiveError(p *qp, s cqe.Syndrome) {
+	ok := e.complete(p.recvCQ, &completion{
+		op: cqe.RespErr, qpn: p.num, uidx: p.uidx, counter: uint16(p.received),
+		syndrome: s, vendor: vendor[s],
+	})
+	p.received++
+	if !ok {
+		e.overrun(p.recvCQ)
+	}
+}
+
+// flush completes what is in the queues of a QP in error, in order and within
+// the budget of a step: WQEs that were announced before and those that come
+// now, unsignaled ones too.
+func (e *Engine) flush(q *qp) (done int) {
+	for n := e.pending(q); n > 0 && done < e.cfg.Burst; done++ {
+		if !e.snapshotHead(q) {
+			break
+		}
+		blocks := min(max(e.now.blocks, 1), int(n))
+		s := cqe.Flush
+		if q.faulted != 0 {
+			s, q.faulted = q.faulted, 0
+		}
+		e.requesterError(q, e.now.ctrl, s)
+		e.stats.Flushed++
+		q.sent += uint64(blocks)
+		n -= uint16(blocks)
+	}
+	for n := q.posted(); n > 0 && done < e.cfg.Burst; done++ {
+		e.receiveError(q, cqe.Flush)
+		e.stats.Flushed++
+		n--
+	}
+	return done
+}
+
+// snapshotHead copies the control segment of the next WQE into the scratch job,
+// for an error to be reported on it. It returns false when there is none.
+func (e *Engine) snapshotHead(q *qp) bool {
+	if e.pending(q) == 0 {
+		return false
+	}
+	slot := q.sent & q.sqMask
+	copy(e.wqe[:wqe.CtrlSize], q.sq[slot*wqe.BlockSize:])
+	e.now.ctrl = wqe.ParseCtrl((*[wqe.CtrlSize]byte)(e.wqe[:]))
+	e.now.blocks = e.now.ctrl.Blocks()
+	return true
+}
+
+// What follows says in words what a client did wrong, once it is known that it
+// did. Each returns false, for judge to hand on.
+
+func (e *Engine) badRecord(q *qp, word uint32) {
+	if q.lied == word+1 {
+		return
+	}
+	q.lied = word + 1
+	e.explain(q, "record-range", "send record says %#08x, which is %d blocks after the %#04x executed; the ring has %d. "+
+		"The value is ignored. A record in host byte order, or one that went back, looks like this",
+		word, uint16(word)-uint16(q.sent), uint16(q.sent), q.sqMask+1)
+}
+
+func (e *Engine) badSize(q *qp, j *job, n uint16) bool {
+	switch {
+	case j.blocks == 0:
+		e.explain(q, "ds-zero", "ds is 0; a WQE has at least its control segment, ds 1")
+	case n > 0:
+		e.explain(q, "ds-past-record", "ds %d is %d blocks, but the record announces %d; ring after the whole WQE is written", j.ctrl.DS, j.blocks, n)
+	default:
+		e.explain(q, "ds-small", "ds %d is too small for %v, which needs at least %d", j.ctrl.DS, j.ctrl.Opcode, dataOffset/wqe.UnitSize)
+	}
+	return e.fail(q, j, cqe.LocalQPOp)
+}
+
+func (e *Engine) badSignature(q *qp, j *job) bool {
+	e.explain(q, "signature", "signature %#02x, the bytes give %#02x", j.ctrl.Sig, wqe.Sign(e.wqe[:int(j.ctrl.DS)*wqe.UnitSize]))
+	return e.fail(q, j, cqe.LocalQPOp)
+}
+
+func (e *Engine) badOpcode(q *qp, j *job) bool {
+	e.explain(q, "opcode", "opcode %v (%#02x) is not executed by this device on RC", j.ctrl.Opcode, uint8(j.ctrl.Opcode))
+	return e.fail(q, j, cqe.LocalQPOp)
+}
+
+func (e *Engine) badInline(q *qp, j *job, size, off, end int) bool {
+	if off > end {
+		e.explain(q, "inline-range", "inline data of %d bytes ends at byte %d of a WQE of %d (ds %d)", size, off, end, j.ctrl.DS)
+	} else {
+		e.explain(q, "inline-read", "%v with inline data; there is nowhere to put the answer", j.ctrl.Opcode)
+	}
+	return e.fail(q, j, cqe.LocalQPOp)
+}
+
+func (e *Engine) tooLong(q *qp, j *job, total uint64) bool {
+	e.explain(q, "message-size", "message of %d bytes; at most %d are possible", total, uint64(1)<<maxMessageLog)
+	return e.fail(q, j, cqe.LocalLength)
+}
+
+func (e *Engine) badLocal(q *qp, j *job, d wqe.Data, k *mkey, need uint32) bool {
+	e.explain(q, "lkey", "%v: %s", j.ctrl.Opcode, e.whyNoAccess("lkey", d.LKey, k, q.pd, need, d.Addr, d.Length()))
+	return e.fail(q, j, cqe.LocalProtection)
+}
+
+func (e *Engine) badRemote(q *qp, j *job, r wqe.Raddr, k *mkey, need uint32) bool {
+	e.explain(q, "rkey", "%v: %s", j.ctrl.Opcode, e.whyNoAccess("rkey", r.RKey, k, j.peer.pd, need, r.Addr, j.total))
+	e.setError(j.peer)
+	return e.fail(q, j, cqe.RemoteAccess)
+}
+
+func (e *Engine) refused(q *qp, j *job, what string) bool {
+	e.explain(q, "responder-refuses", "peer QP %#06x does not allow %s (%v): its access is %#x, its max_dest_rd_atomic %d",
+		j.peer.num, what, j.ctrl.Opcode, j.peer.attr.Access, j.peer.attr.MaxDestRdAtomic)
+	e.setError(j.peer)
+	return e.fail(q, j, cqe.RemoteInvalidRequest)
+}
+
+func (e *Engine) badReceive(q *qp, j *job, d wqe.Data, k *mkey) bool {
+	e.explain(j.peer, "receive-lkey", "receive %d: %s", uint16(j.peer.received),
+		e.whyNoAccess("lkey", d.LKey, k, j.peer.pd, control.AccessLocalWrite, d.Addr, d.Length()))
+	e.failReceive(j.peer, cqe.LocalProtection)
+	return e.fail(q, j, cqe.RemoteOperation)
+}
+
+func (e *Engine) receiveTooShort(q *qp, j *job, left uint64) bool {
+	e.explain(j.peer, "receive-short", "receive %d takes %d bytes, the message has %d", uint16(j.peer.received), j.total-left, j.total)
+	e.failReceive(j.peer, cqe.LocalLength)
+	return e.fail(q, j, cqe.RemoteInvalidRequest)
+}
+
+// whyNoAccess says why a key does not give access to a range.
+func (e *Engine) whyNoAccess(name string, key uint32, k *mkey, p *pd, need uint32, addr, n uint64) string {
+	switch {
+	case k == nil && e.keys.find(bits.ReverseBytes32(key)) != nil:
+		return fmt.Sprintf("%s %#08x names nothing, but %#08x does: it was stored in host byte order", name, key, bits.ReverseBytes32(key))
+	case k == nil && e.keys.findIndex(key) != nil:
+		return fmt.Sprintf("%s %#08x: the index exists, the variant %#02x is stale", name, key, key&0xff)
+	case k == nil:
+		return fmt.Sprintf("%s %#08x names no memory region", name, key)
+	case k.pd != p:
+		return fmt.Sprintf("%s %#08x belongs to another protection domain than the QP", name, key)
+	case k.access&need != need:
+		return fmt.Sprintf("%s %#08x: access %#x lacks %#x", name, key, k.access, need&^k.access)
+	}
+	return fmt.Sprintf("%s %#08x: %d bytes at %#x are outside its %d bytes at %#x", name, key, n, addr, len(k.mem), k.base)
+}
+
+// whyNoPeer says why q cannot reach its peer.
+func (e *Engine) whyNoPeer(q *qp) string {
+	p := e.qps[q.attr.DestQPN]
+	switch {
+	case p == nil:
+		return fmt.Sprintf("peer QP %#06x does not exist", q.attr.DestQPN)
+	case p.attr.DestQPN != q.num && p.attr.State >= control.StateRTR:
+		return fmt.Sprintf("peer QP %#06x is not connected back: its peer is %#06x", p.num, p.attr.DestQPN)
+	}
+	return fmt.Sprintf("peer QP %#06x is in state %s; it answers in RTR and RTS", p.num, stateName(p.attr.State))
+}

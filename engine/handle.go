@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// Memory is what came beside a request: a region, and whether the device is to
+// unmap it in the end. In one process client and device use one mapping, which
+// is the client's.
+type Memory struct {
+	Region *shm.Region
+	Owned  bool
+}
+
+// Call serves one request of this client and returns the answer. A refusal is
+// a *control.Error. Memory that is not taken over is the caller's again.
+func (c *Client) Call(op control.Op, payload []byte, mem Memory) (ans control.Message, r control.Reply, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, r, ErrStopped
+	}
+	h, ok := handlers[op]
+	if !ok {
+		return nil, r, control.Errorf(control.CodeUnsupported, "%v: this device does not know it; its protocol is %d.%d", op, control.Major, control.Minor)
+	}
+	if (mem.Region != nil) != (op == control.OpAddRegion) {
+		return nil, r, control.Errorf(control.CodeInvalid, "%v: needs one memory descriptor: %t, came with one: %t",
+			op, op == control.OpAddRegion, mem.Region != nil)
+	}
+	stopped := c.e.Do(func() { ans, err = h(c, payload, mem, &r) })
+	for _, f := range c.after {
+		f()
+	}
+	c.after = c.after[:0]
+	return ans, r, errors.Join(stopped, err)
+}
+
+// A handler serves one operation. It runs on the engine's thread.
+type handler func(c *Client, payload []byte, mem Memory, r *control.Reply) (control.Message, error)
+
+// on makes a handler of a function that takes the request parsed.
+func on[T any, M interface {
+	*T
+	control.Message
+}](op control.Op, f func(c *Client, m M, mem Memory, r *control.Reply) (control.Message, error)) (control.Op, handler) {
+	return op, func(c *Client, payload []byte, mem Memory, r *control.Reply) (control.Message, error) {
+		m := M(new(T))
+		if err := control.Parse(op, payload, m); err != nil {
+			return nil, control.Errorf(control.CodeInvalid, "%v", err)
+		}
+		return f(c, m, mem, r)
+	}
+}
+
+var handlers = func() map[control.Op]handler {
+	t := make(map[control.Op]handler)
+	add := func(op control.Op, h handler) { t[op] = h }
+	add(on(control.OpHello, (*Client).hello))
+	add(on(control.OpAllocPD, (*Client).allocPD))
+	add(on(control.OpDeallocPD, (*Client).deallocPD))
+	add(on(control.OpAddRegion, (*Client).addRegion))
+	add(on(control.OpDropRegion, (*Client).dropRegion))
+	add(on(control.OpRegMR, (*Client).regMR))
+	add(on(control.OpDeregMR, (*Client).deregMR))
+	add(on(control.OpCreateChannel, (*Client).createChannel))
+	add(on(control.OpDestroyChannel, (*Client).destroyChannel))
+	add(on(control.OpCreateCQ, (*Client).createCQ))
+	add(on(control.OpDestroyCQ, (*Client).destroyCQ))
+	add(on(control.OpCreateQP, (*Client).createQP))
+	add(on(control.OpModifyQP, (*Client).modifyQP))
+	add(on(control.OpQueryQP, (*Client).queryQP))
+	add(on(control.OpDestroyQP, (*Client).destroyQP))
+	return t
+}()
+
+func (c *Client) hello(m *control.Hello, _ Memory, r *control.Reply) (control.Message, error) {
+	if m.Magic != control.Magic {
+		return nil, control.Errorf(control.CodeVersion, "hello: magic %#08x, a nicless client sends %#08x", m.Magic, control.Magic)
+	}
+	if m.Major != control.Major {
+		return nil, control.Errorf(control.CodeVersion, "hello: the client speaks protocol %d.%d, this device %d.%d; major numbers must be equal",
+			m.Major, m.Minor, control.Major, control.Minor)
+	}
+	if m.Name != "" {
+		c.name = m.Name
+	}
+	r.UAR, r.Status = c.uar, c.status
+	return c.e.welcome(), nil
+}
+
+func (c *Client) allocPD(_ *control.Empty, _ Memory, _ *control.Reply) (control.Message, error) {
+	id, err := c.take("protection domains", len(c.pds), c.e.cfg.Limits.PDs)
+	if err != nil {
+		return nil, err
+	}
+	c.pds[id] = &pd{id: id}
+	return &control.PD{PDN: id}, nil
+}
+
+func (c *Client) deallocPD(m *control.PD, _ Memory, _ *control.Reply) (control.Message, error) {
+	p, ok := c.pds[m.PDN]
+	switch {
+	case !ok:
+		return nil, notFound("PD", m.PDN)
+	case p.users > 0:
+		return nil, busy("PD", m.PDN, p.users, "keys and queue pairs")
+	}
+	delete(c.pds, m.PDN)
+	return &control.Empty{}, nil
+}
+
+func (c *Client) addRegion(m *control.Region, mem Memory, _ *control.Reply) (control.Message, error) {
+	size := uint64(mem.Region.Size())
+	switch {
+	case m.Size == 0 || m.Size > size:
+		return nil, control.Errorf(control.CodeInvalid, "region: %d bytes of a descriptor that holds %d", m.Size, size)
+	case m.Addr+m.Size < m.Addr:
+		return nil, control.Errorf(control.CodeInvalid, "region: %d bytes at %#x pass the end of the address space", m.Size, m.Addr)
+	case m.Addr%shm.PageSize != 0:
+		return nil, control.Errorf(control.CodeInvalid, "region: address %#x is not a multiple of the page size %d", m.Addr, shm.PageSize)
+	case m.Size > c.e.cfg.Limits.Bytes-c.bytes:
+		return nil, control.Errorf(control.CodeLimit, "region: %d bytes; this client has %d of its %d", m.Size, c.bytes, c.e.cfg.Limits.Bytes)
+	}
+	for _, r := range c.regions {
+		if m.Addr < r.base+r.size && r.base < m.Addr+m.Size {
+			return nil, control.Errorf(control.CodeInvalid, "region: %d bytes at %#x overlap region %#x, %d bytes at %#x",
+				m.Size, m.Addr, r.id, r.size, r.base)
+		}
+	}
+	id, err := c.take("regions", len(c.regions), c.e.cfg.Limits.Regions)
+	if err != nil {
+		return nil, err
+	}
+	c.bytes += m.Size
+	c.regions[id] = &region{id: id, base: m.Addr, size: m.Size, mem: mem.Region, owned: mem.Owned}
+	return &control.RegionID{ID: id}, nil
+}
+
+func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (control.Message, error) {
+	r, ok := c.regions[m.ID]
+	switch {
+	case !ok:
+		return nil, notFound("region", m.ID)
+	case r.users > 0:
+		return nil, busy("region", m.ID, r.users, "keys and queues")
+	}
+	delete(c.regions, m.ID)
+	c.bytes -= r.size
+	c.after = append(c.after, r.unmap)
+	return &control.Empty{}, nil
+}
+
+func (c *Client) regMR(m *control.MR, _ Memory, _ *control.Reply) (control.Message, error) {
+	p, ok := c.pds[m.PDN]
+	switch {
+	case !ok:
+		return nil, notFound("PD", m.PDN)
+	case m.Length == 0:
+		return nil, control.Errorf(control.CodeInvalid, "memory region of 0 bytes; at least 1 is needed")
+	case m.Access&^control.AccessAll != 0:
+		return nil, control.Errorf(control.CodeInvalid, "memory region: access %#x; known rights are %#x", m.Access, control.AccessAll)
+	case m.Access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && m.Access&control.AccessLocalWrite == 0:
+		return nil, control.Errorf(control.CodeInvalid, "memory region: access %#x; remote write and atomic need local write", m.Access)
+	}
+	r, mem, err := c.at("memory region", m.Addr, m.Length)
+	if err != nil {
+		return nil, err
+	}
+	base := m.IOVA
+	if m.Access&control.AccessZeroBased != 0 {
+		base = 0
+	}
+	if base+m.Length-1 < base {
+		return nil, control.Errorf(control.CodeInvalid, "memory region: %d bytes from iova %#x pass the end of the address space", m.Length, base)
+	}
+	if _, err := c.take("memory regions", len(c.mrs), c.e.cfg.Limits.MRs); err != nil {
+		return nil, err
+	}
+	k := &mkey{access: m.Access, pd: p, base: base, mem: mem, region: r}
+	c.e.keys.add(k)
+	c.mrs[k.key] = k
+	p.users++
+	r.users++
+	return &control.Key{Key: k.key}, nil
+}
+
+func (c *Client) deregMR(m *control.Key, _ Memory, _ *control.Reply) (control.Message, error) {
+	k, ok := c.mrs[m.Key]
+	if !ok {
+		return nil, notFound("memory region with key", m.Key)
+	}
+	delete(c.mrs, m.Key)
+	c.e.removeKey(k)
+	return &control.Empty{}, nil
+}
+
+// removeKey takes a key out of the device. A transfer in the middle of its
+// memory is judged anew, and then finds no such key; none touches the memory
+// afterwards.
+func (e *Engine) removeKey(k *mkey) {
+	e.keys.remove(k.key)
+	k.pd.users--
+	k.region.users--
+	for _, q := range e.running {
+		if q.job != nil && q.job.uses(k) {
+			e.park(q)
+		}
+	}
+}

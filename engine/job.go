@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"github.com/nicless/nicless/wqe"
+)
+
+// A job is one WQE that has been judged: which bytes go where, and what is to
+// be reported afterwards. Small ones are done in one go from the engine's
+// scratch; a long one stays with its QP and moves on slice by slice, so that
+// nobody waits behind it.
+type job struct {
+	ctrl   wqe.Ctrl
+	blocks int // of the WQE
+	src    list
+	dst    list
+	total  uint64 // bytes to move
+	moved  uint64
+	peer   *qp  // nil for NOP
+	recv   bool // a receive of the peer is consumed
+}
+
+// A piece is a run of bytes, and the key that allows to touch them; nil for
+// inline data.
+type piece struct {
+	mem []byte
+	key *mkey
+}
+
+// A list is pieces in order, and how far they have been used.
+type list struct {
+	n, at int
+	off   int // within piece at
+	piece [wqe.MaxUnits]piece
+}
+
+func (l *list) reset() { l.n, l.at, l.off = 0, 0, 0 }
+
+func (l *list) add(mem []byte, key *mkey) {
+	l.piece[l.n] = piece{mem, key}
+	l.n++
+}
+
+// rest returns what is left of the current piece.
+func (l *list) rest() []byte {
+	for l.off == len(l.piece[l.at].mem) {
+		l.at++
+		l.off = 0
+	}
+	return l.piece[l.at].mem[l.off:]
+}
+
+// uses reports whether the job touches memory of k.
+func (j *job) uses(k *mkey) bool {
+	for _, l := range []*list{&j.src, &j.dst} {
+		for i := range l.n {
+			if l.piece[i].key == k {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// move copies at most budget bytes and returns how many. Both lists hold at
+// least total bytes.
+//
+// No single copy is longer than a slice, which keeps Go's copy below the 1 MiB
+// from which it uses non-temporal stores, three times as slow here.
+func (j *job) move(budget int) int {
+	if j.src.n == 1 && j.dst.n == 1 && j.moved == 0 && j.total <= uint64(budget) {
+		copy(j.dst.piece[0].mem[:j.total], j.src.piece[0].mem)
+		j.moved = j.total
+		return int(j.total)
+	}
+	start := j.moved
+	for budget > 0 && j.moved < j.total {
+		n := int(min(uint64(budget), j.total-j.moved))
+		src, dst := j.src.rest(), j.dst.rest()
+		n = copy(dst[:min(n, len(dst))], src)
+		j.src.off += n
+		j.dst.off += n
+		j.moved += uint64(n)
+		budget -= n
+	}
+	return int(j.moved - start)
+}
+
+// keep leaves the scratch job with q, to be gone on with in later steps, and
+// takes another as scratch. There is a spare one unless more long transfers are
+// under way than ever before; only then memory is allocated.
+func (e *Engine) keep(q *qp) {
+	q.job = e.now
+	if n := len(e.spare); n > 0 {
+		e.now, e.spare = e.spare[n-1], e.spare[:n-1]
+		return
+	}
+	e.now = new(job)
+}
+
+// park takes q's job from it, if it has one. Its WQE has not been executed.
+func (e *Engine) park(q *qp) {
+	if q.job != nil {
+		e.spare = append(e.spare, q.job)
+		q.job = nil
+	}
+}

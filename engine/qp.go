@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// A qp is the device's side of a queue pair. Counts of consumed work are 64
+// bits here and cut to 16 where they meet a record or a WQE.
+type qp struct {
+	num    uint32
+	uidx   uint32
+	client *Client
+	pd     *pd
+	attr   control.QPAttr // state and all attributes
+	signed bool           // WQEs carry a signature
+	dead   bool           // destroyed
+
+	// Send queue. sent counts blocks executed.
+	sq      []byte
+	sqMask  uint64 // blocks - 1
+	sent    uint64
+	sendRec *shm.BE32
+	sendCQ  *cq
+	job     *job // a transfer that is being done slice by slice, or nil
+
+	// Receive queue. received counts entries consumed.
+	rq       []byte
+	rqMask   uint64 // entries - 1
+	rqStride uint   // log2 of bytes
+	received uint64
+	recvRec  *shm.BE32
+	recvCQ   *cq
+
+	peer  *qp // resolved at first use; dead peers are looked up again
+	stall stall
+
+	failed  bool         // a WQE has failed since RST: ce 1 is quiet from now on
+	faulted cqe.Syndrome // of the WQE at the head, found by a fault of memory
+	lied    uint32       // record value already explained, so that it is said once
+
+	regions [3]*region // of SQ, RQ, records
+}
+
+func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Message, error) {
+	switch {
+	case m.Type != control.QPTypeRC:
+		return nil, control.Errorf(control.CodeUnsupported, "QP: transport type %d; this device has RC (%d)", m.Type, control.QPTypeRC)
+	case m.LogSQ > maxLogSQ:
+		return nil, control.Errorf(control.CodeInvalid, "QP: send queue of 2^%d blocks; at most 2^%d are possible", m.LogSQ, maxLogSQ)
+	case m.LogRQ > maxLogRQ:
+		return nil, control.Errorf(control.CodeInvalid, "QP: receive queue of 2^%d entries; at most 2^%d are possible", m.LogRQ, maxLogRQ)
+	case m.NoReceive > 1 || m.SignatureOn > 1:
+		return nil, control.Errorf(control.CodeInvalid, "QP: no_receive %d, signature_on %d; each is 0 or 1", m.NoReceive, m.SignatureOn)
+	case m.NoReceive == 0 && (m.LogRQStride < 4 || m.LogRQStride > maxLogRQStride):
+		return nil, control.Errorf(control.CodeInvalid, "QP: receive entries of 2^%d bytes; 2^4 to 2^%d are possible", m.LogRQStride, maxLogRQStride)
+	case m.UserIndex > 0xffffff:
+		return nil, control.Errorf(control.CodeInvalid, "QP: user index %#x; 24 bits are possible", m.UserIndex)
+	case m.UAR >= uarPages:
+		return nil, control.Errorf(control.CodeInvalid, "QP: UAR page %d; there are %d", m.UAR, uarPages)
+	case m.SQ%64 != 0 || m.RQ%64 != 0 || m.DBRec%8 != 0:
+		return nil, control.Errorf(control.CodeInvalid, "QP: send queue at %#x, receive queue at %#x, record at %#x; multiples of 64, 64 and 8 are needed", m.SQ, m.RQ, m.DBRec)
+	}
+	p, ok := c.pds[m.PDN]
+	if !ok {
+		return nil, notFound("PD", m.PDN)
+	}
+	sendCQ, recvCQ := c.cqs[m.SendCQN], c.cqs[m.RecvCQN]
+	if sendCQ == nil {
+		return nil, notFound("send CQ", m.SendCQN)
+	}
+	if recvCQ == nil {
+		return nil, notFound("receive CQ", m.RecvCQN)
+	}
+	q := &qp{
+		uidx: m.UserIndex, client: c, pd: p, signed: m.SignatureOn == 1,
+		sendCQ: sendCQ, recvCQ: recvCQ,
+		sqMask: 1<<m.LogSQ - 1, rqMask: 1<<m.LogRQ - 1, rqStride: uint(m.LogRQStride),
+	}
+	var err error
+	if q.regions[0], q.sq, err = c.at("send queue", m.SQ, wqe.BlockSize<<m.LogSQ); err != nil {
+		return nil, err
+	}
+	if m.NoReceive == 0 {
+		if q.regions[1], q.rq, err = c.at("receive queue", m.RQ, 1<<(m.LogRQ+m.LogRQStride)); err != nil {
+			return nil, err
+		}
+	}
+	var rec []byte
+	if q.regions[2], rec, err = c.at("QP doorbell record", m.DBRec, 8); err != nil {
+		return nil, err
+	}
+	q.recvRec, q.sendRec = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
+	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs); err != nil {
+		return nil, err
+	}
+	q.num = freeNumber(c.e.qps)
+	q.attr.QPN = q.num
+	c.e.qps[q.num], c.qps[q.num] = q, q
+	for _, r := range q.regions {
+		if r != nil {
+			r.users++
+		}
+	}
+	p.users++
+	sendCQ.users++
+	recvCQ.users++
+	return &control.QPN{QPN: q.num}, nil
+}
+
+func (c *Client) destroyQP(m *control.QPN, _ Memory, _ *control.Reply) (control.Message, error) {
+	q, ok := c.qps[m.QPN]
+	if !ok {
+		return nil, notFound("QP", m.QPN)
+	}
+	delete(c.qps, m.QPN)
+	c.e.removeQP(q)
+	return &control.Empty{}, nil
+}
+
+// removeQP takes a QP out of the device. Transfers of others into its receive
+// buffers end as if it had stopped answering.
+func (e *Engine) removeQP(q *qp) {
+	delete(e.qps, q.num)
+	e.setState(q, control.StateRST)
+	q.dead = true
+	q.pd.users--
+	q.sendCQ.users--
+	q.recvCQ.users--
+	for _, r := range q.regions {
+		if r != nil {
+			r.users--
+		}
+	}
+}
+
+// pending returns how many blocks of the send queue are announced and not
+// executed. A record that says more than the ring holds is the client's error;
+// it is explained once and taken as no news.
+//
+// Observe: send record. Published by post.SQ.Ring.
+func (e *Engine) pending(q *qp) uint16 {
+	word := q.sendRec.Observe()
+	n := uint16(word) - uint16(q.sent)
+	if uint64(n) > q.sqMask+1 {
+		e.badRecord(q, word)
+		return 0
+	}
+	return n
+}
+
+// posted returns how many receives are announced and not consumed.
+//
+// Observe: receive record. Published by post.RQ.Ring.
+func (q *qp) posted() uint16 {
+	if q.rq == nil {
+		return 0
+	}
+	n := uint16(q.recvRec.Observe()) - uint16(q.received)
+	if uint64(n) > q.rqMask+1 {
+		return 0 // seen to go back in some clients; the same answer as for sends
+	}
+	return n
+}
+
+// connected reports whether q may send to p: p exists, listens, and names q as
+// its peer.
+func (q *qp) connected(p *qp) bool {
+	return p != nil && !p.dead &&
+		(p.attr.State == control.StateRTS || p.attr.State == control.StateRTR || p.attr.State == control.StateSQD) &&
+		p.attr.DestQPN == q.num
+}
+
+func random32() uint32 {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // crypto/rand does not fail
+	return binary.LittleEndian.Uint32(b[:])
+}

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/clock"
+)
+
+// A stall is why a queue waits for its peer, and until when. A wire would try
+// again each time the timer runs out; without one the device sees at once when
+// the reason is gone, and the timer only counts the tries.
+type stall struct {
+	kind     stallKind
+	left     uint8  // tries that remain
+	forever  bool   // tries are not counted
+	interval uint64 // between tries, in cycles
+	deadline uint64 // of this try, on the device clock
+}
+
+type stallKind uint8
+
+const (
+	noStall  stallKind = iota
+	noPeer             // the peer is absent, not ready, or connected to another: transport retry
+	notReady           // the peer has no receive posted: RNR retry
+)
+
+// wait lets the next WQE of q wait. It returns false, for its callers to hand on.
+func (e *Engine) wait(q *qp, kind stallKind) bool {
+	s := stall{kind: kind}
+	switch kind {
+	case noPeer:
+		// The first try and retry_cnt more, each of 4.096 us << timeout.
+		s.left = q.attr.RetryCount
+		s.interval = clock.Cycles(4096 * time.Nanosecond << q.attr.Timeout)
+		s.forever = q.attr.Timeout == 0
+	case notReady:
+		s.left = q.attr.RNRRetry
+		s.forever = s.left == 7
+		s.interval = clock.Cycles(rnrTimer(q.peer.attr.MinRNRTimer))
+		if s.left == 0 {
+			q.stall = s
+			e.giveUp(q)
+			return false
+		}
+		s.left-- // this wait is the first retry's
+	}
+	s.deadline = e.clock() + s.interval
+	q.stall = s
+	e.stalled = append(e.stalled, q)
+	return false
+}
+
+// unstall ends the waiting of q, if it waits.
+func (e *Engine) unstall(q *qp) {
+	if q.stall.kind != noStall {
+		q.stall = stall{}
+		e.stalled = without(e.stalled, q)
+	}
+}
+
+// retry looks at the queues that wait, and returns how many go on.
+func (e *Engine) retry() (done int) {
+	for i := len(e.stalled) - 1; i >= 0; i-- {
+		q := e.stalled[i]
+		s := &q.stall
+		if e.cleared(q) {
+			e.unstall(q)
+			done++
+			continue
+		}
+		if s.forever || e.clock() < s.deadline {
+			continue
+		}
+		if s.left == 0 {
+			e.giveUp(q)
+			done++
+			continue
+		}
+		s.left--
+		s.deadline += s.interval
+	}
+	return done
+}
+
+// cleared reports whether the reason to wait is gone or has become another one.
+func (e *Engine) cleared(q *qp) bool {
+	if !q.connected(q.peer) {
+		if q.stall.kind == notReady {
+			return true // then the next judgement waits for another reason
+		}
+		q.peer = e.qps[q.attr.DestQPN]
+		return q.connected(q.peer)
+	}
+	return q.stall.kind == noPeer || q.peer.posted() > 0
+}
+
+// giveUp fails the WQE that q has been waiting with.
+func (e *Engine) giveUp(q *qp) {
+	kind := q.stall.kind
+	e.unstall(q)
+	if !e.snapshotHead(q) {
+		return
+	}
+	if kind == notReady {
+		e.explain(q, "rnr", "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
+			"Post receives first, or set rnr_retry to 7 (for ever)", q.attr.DestQPN, q.attr.RNRRetry)
+		e.fail(q, e.now, cqe.RNRRetry)
+		return
+	}
+	e.explain(q, "no-peer", "%s; gave up after retry_cnt %d", e.whyNoPeer(q), q.attr.RetryCount)
+	e.fail(q, e.now, cqe.TransportRetry)
+}
+
+// rnrTimer is the time that the code of min_rnr_timer stands for (InfiniBand
+// Architecture Specification, table 45).
+func rnrTimer(code uint8) time.Duration {
+	return time.Duration(rnrTimers[code&31]) * 10 * time.Microsecond
+}
+
+var rnrTimers = [32]uint32{
+	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
+	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+}

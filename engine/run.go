@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"golang.org/x/sys/unix"
+)
+
+// Idle is what Run does while there is no work.
+type Idle uint8
+
+const (
+	// IdleNap spins for a short while, then yields, then sleeps for times that
+	// grow to half a millisecond. An idle engine costs a few percent of a core,
+	// and the first work after a pause waits for the end of a nap.
+	IdleNap Idle = iota
+	// IdleSpin never sleeps: the core is the engine's alone.
+	IdleSpin
+)
+
+// How long the stages of IdleNap last. The longest nap bounds how late an
+// engine notices the first work after a pause.
+const (
+	spinTime  = 50 * time.Microsecond
+	yieldTime = 500 * time.Microsecond
+	firstNap  = 20 * time.Microsecond
+	lastNap   = 500 * time.Microsecond
+)
+
+// stepsPerGuard is how many steps run between two looks at what is not work:
+// the request to stop, the frame that catches faults of memory.
+const stepsPerGuard = 256
+
+// Run steps the engine on a thread of its own until ctx ends, then returns nil;
+// it returns an error when the thread cannot be put on the cores asked for. At
+// most one Run at a time. started, unless nil, is called once the thread is in
+// its place and serves requests.
+//
+// The goroutine spins: it holds its P, so GOMAXPROCS should count one more than
+// the rest of the program needs. It can be preempted like any other.
+func (e *Engine) Run(ctx context.Context, started func()) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := e.pin(); err != nil {
+		return err
+	}
+	// A region can lose its pages although it is sealed (a full tmpfs, a
+	// trusted file that shrank). That is a fault of one work request, not of
+	// the process.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	woken := make(chan struct{}, 1)
+	e.mail.open(func() {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+	})
+	defer e.mail.shut()
+	if started != nil {
+		started()
+	}
+	idle := idler{spin: e.cfg.Idle == IdleSpin, woken: woken}
+	for ctx.Err() == nil {
+		if e.steps() > 0 {
+			idle.reset()
+		} else {
+			idle.wait()
+		}
+	}
+	return nil
+}
+
+// steps runs a batch of steps and returns how much they did. It ends early when
+// there was nothing to do.
+func (e *Engine) steps() (done int) {
+	defer e.rescue()
+	for range stepsPerGuard {
+		n := e.Step()
+		if n == 0 {
+			shm.Relax(1)
+			break
+		}
+		done += n
+	}
+	return done
+}
+
+// rescue turns a fault of memory into an error of the queue that the device was
+// at. Anything else is a mistake of ours and stays a panic.
+func (e *Engine) rescue() {
+	r := recover()
+	if r == nil {
+		return
+	}
+	var fault interface{ Addr() uintptr }
+	err, ok := r.(runtime.Error)
+	if !ok || !errors.As(err, &fault) || e.cur == nil && e.curCQ == nil {
+		panic(r)
+	}
+	const text = "memory at %#x of the device's mapping has no page behind it"
+	if c := e.curCQ; c != nil {
+		e.curCQ = nil
+		e.armable = without(e.armable, c)
+		e.explain(nil, "memory-fault", text+"; CQ %#06x of %v raises no more events", fault.Addr(), c.num, c.client)
+		return
+	}
+	q := e.cur
+	e.cur = nil
+	if q.attr.State == control.StateERR {
+		// Not even the error can be reported there.
+		e.explain(q, "memory-fault", text+"; the queue pair is given up", fault.Addr())
+		e.setState(q, control.StateRST)
+		return
+	}
+	e.explain(q, "memory-fault", text+"; the work request fails", fault.Addr())
+	q.faulted = cqe.RemoteOperation
+	if q.client.holds(uint64(fault.Addr())) {
+		q.faulted = cqe.LocalProtection
+	}
+	e.setError(q) // the flush reports it
+}
+
+// pin puts the calling thread on the cores that the configuration names.
+func (e *Engine) pin() error {
+	if e.cfg.CPUs == nil {
+		return nil
+	}
+	var set, allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
+		return fmt.Errorf("engine: which cores are allowed: %w", err)
+	}
+	for _, cpu := range e.cfg.CPUs {
+		if cpu < 0 || !allowed.IsSet(cpu) {
+			return fmt.Errorf("engine: core %d does not exist or is not allowed to this process (%d are)", cpu, allowed.Count())
+		}
+		set.Set(cpu)
+	}
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("engine: cores %v: %w", e.cfg.CPUs, err)
+	}
+	return nil
+}
+
+// An idler waits between steps that found nothing, longer the longer it lasts.
+type idler struct {
+	spin  bool
+	woken <-chan struct{} // a control request ends a nap
+	since uint64          // device clock when idleness began; 0: busy
+	nap   time.Duration
+	timer *time.Timer
+}
+
+func (i *idler) reset() { i.since, i.nap = 0, 0 }
+
+func (i *idler) wait() {
+	if i.spin {
+		return
+	}
+	now := clock.Now()
+	if i.since == 0 {
+		i.since = now
+		return
+	}
+	switch idle := clock.Duration(now - i.since); {
+	case idle < spinTime:
+	case idle < yieldTime:
+		runtime.Gosched()
+	default:
+		i.sleep()
+	}
+}
+
+func (i *idler) sleep() {
+	i.nap = min(max(2*i.nap, firstNap), lastNap)
+	if i.timer == nil {
+		i.timer = time.NewTimer(i.nap)
+	} else {
+		i.timer.Reset(i.nap)
+	}
+	select {
+	case <-i.timer.C:
+	case <-i.woken:
+		i.timer.Stop()
+	}
+}

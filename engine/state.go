@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/nicless/nicless/internal/control"
+)
+
+// A transition of a QP: what a request must bring and what it may bring. All
+// others are refused (InfiniBand Architecture Specification 11.2.5.2, as
+// verbs has it).
+type transition struct {
+	required, optional uint32
+}
+
+var stateNames = [...]string{"RST", "INIT", "RTR", "RTS", "SQE", "SQD", "ERR"}
+
+func stateName(s uint8) string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return "unknown"
+}
+
+// rcTransitions is indexed by the states from and to. Every state may go to
+// RST and ERR with nothing else; that is not repeated here.
+var rcTransitions = map[[2]uint8]transition{
+	{control.StateRST, control.StateINIT}: {
+		required: control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
+	},
+	{control.StateINIT, control.StateINIT}: {
+		optional: control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
+	},
+	{control.StateINIT, control.StateRTR}: {
+		required: control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN |
+			control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
+		optional: control.AttrAccess | control.AttrPKeyIndex,
+	},
+	{control.StateRTR, control.StateRTS}: {
+		required: control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry |
+			control.AttrSQPSN | control.AttrMaxRdAtomic,
+		optional: control.AttrCurState | control.AttrAccess | control.AttrMinRNRTimer,
+	},
+	{control.StateRTS, control.StateRTS}: {
+		optional: control.AttrCurState | control.AttrAccess | control.AttrMinRNRTimer,
+	},
+	{control.StateRTS, control.StateSQD}: {},
+	{control.StateSQD, control.StateRTS}: {
+		optional: control.AttrCurState | control.AttrAccess | control.AttrMinRNRTimer,
+	},
+	{control.StateSQD, control.StateSQD}: {
+		optional: control.AttrAccess | control.AttrPKeyIndex | control.AttrPort | control.AttrAV | control.AttrTimeout |
+			control.AttrRetryCount | control.AttrRNRRetry | control.AttrMaxRdAtomic | control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
+	},
+}
+
+// attributes lists what a modify request can set beside the state: the bit,
+// its name, its largest value, and where it is kept.
+var attributes = []struct {
+	bit   uint32
+	name  string
+	value func(*control.QPAttr) uint64
+	max   uint64
+	set   func(dst, src *control.QPAttr)
+}{
+	{control.AttrAccess, "access", func(a *control.QPAttr) uint64 { return uint64(a.Access) },
+		uint64(control.AccessAll), func(d, s *control.QPAttr) { d.Access = s.Access }},
+	{control.AttrPKeyIndex, "pkey_index", func(a *control.QPAttr) uint64 { return uint64(a.PKeyIndex) },
+		0, func(d, s *control.QPAttr) { d.PKeyIndex = s.PKeyIndex }},
+	{control.AttrPort, "port", func(a *control.QPAttr) uint64 { return uint64(a.Port) },
+		1, func(d, s *control.QPAttr) { d.Port = s.Port }},
+	{control.AttrAV, "guid", func(a *control.QPAttr) uint64 { return a.GUID },
+		^uint64(0), func(d, s *control.QPAttr) { d.GUID = s.GUID }},
+	{control.AttrPathMTU, "path_mtu", func(a *control.QPAttr) uint64 { return uint64(a.PathMTU) },
+		5, func(d, s *control.QPAttr) { d.PathMTU = s.PathMTU }},
+	{control.AttrTimeout, "timeout", func(a *control.QPAttr) uint64 { return uint64(a.Timeout) },
+		31, func(d, s *control.QPAttr) { d.Timeout = s.Timeout }},
+	{control.AttrRetryCount, "retry_count", func(a *control.QPAttr) uint64 { return uint64(a.RetryCount) },
+		7, func(d, s *control.QPAttr) { d.RetryCount = s.RetryCount }},
+	{control.AttrRNRRetry, "rnr_retry", func(a *control.QPAttr) uint64 { return uint64(a.RNRRetry) },
+		7, func(d, s *control.QPAttr) { d.RNRRetry = s.RNRRetry }},
+	{control.AttrRQPSN, "rq_psn", func(a *control.QPAttr) uint64 { return uint64(a.RQPSN) },
+		0xffffff, func(d, s *control.QPAttr) { d.RQPSN = s.RQPSN }},
+	{control.AttrMaxRdAtomic, "max_rd_atomic", func(a *control.QPAttr) uint64 { return uint64(a.MaxRdAtomic) },
+		maxRdAtomic, func(d, s *control.QPAttr) { d.MaxRdAtomic = s.MaxRdAtomic }},
+	{control.AttrMinRNRTimer, "min_rnr_timer", func(a *control.QPAttr) uint64 { return uint64(a.MinRNRTimer) },
+		31, func(d, s *control.QPAttr) { d.MinRNRTimer = s.MinRNRTimer }},
+	{control.AttrSQPSN, "sq_psn", func(a *control.QPAttr) uint64 { return uint64(a.SQPSN) },
+		0xffffff, func(d, s *control.QPAttr) { d.SQPSN = s.SQPSN }},
+	{control.AttrMaxDestRdAtom, "max_dest_rd_atomic", func(a *control.QPAttr) uint64 { return uint64(a.MaxDestRdAtomic) },
+		maxRdAtomic, func(d, s *control.QPAttr) { d.MaxDestRdAtomic = s.MaxDestRdAtomic }},
+	{control.AttrDestQPN, "dest_qpn", func(a *control.QPAttr) uint64 { return uint64(a.DestQPN) },
+		0xffffff, func(d, s *control.QPAttr) { d.DestQPN = s.DestQPN }},
+}
+
+func attributeNames(mask uint32) (names []string) {
+	for _, a := range attributes {
+		if mask&a.bit != 0 {
+			names = append(names, a.name)
+			mask &^= a.bit
+		}
+	}
+	if mask&control.AttrCurState != 0 {
+		names = append(names, "cur_state")
+	}
+	return names
+}
+
+func (c *Client) modifyQP(m *control.QPAttr, _ Memory, _ *control.Reply) (control.Message, error) {
+	q, ok := c.qps[m.QPN]
+	if !ok {
+		return nil, notFound("QP", m.QPN)
+	}
+	if err := c.e.modify(q, m); err != nil {
+		return nil, err
+	}
+	return &control.Empty{}, nil
+}
+
+// modify changes the state and the attributes of a QP, or refuses and changes
+// nothing.
+func (e *Engine) modify(q *qp, m *control.QPAttr) error {
+	from, to := q.attr.State, q.attr.State
+	if m.Mask&control.AttrCurState != 0 && m.CurState != from {
+		return control.Errorf(control.CodeState, "QP %#06x: cur_state is said to be %s; it is %s", q.num, stateName(m.CurState), stateName(from))
+	}
+	if m.Mask&control.AttrState != 0 {
+		to = m.State
+	}
+	var t transition
+	if to != control.StateRST && to != control.StateERR {
+		var ok bool
+		if t, ok = rcTransitions[[2]uint8{from, to}]; !ok {
+			return control.Errorf(control.CodeState, "QP %#06x: no transition from %s to %s", q.num, stateName(from), stateName(to))
+		}
+	}
+	given := m.Mask &^ control.AttrState
+	if missing := t.required &^ given; missing != 0 {
+		return control.Errorf(control.CodeInvalid, "QP %#06x: %s to %s needs %v", q.num, stateName(from), stateName(to), attributeNames(missing))
+	}
+	if extra := given &^ (t.required | t.optional | control.AttrCurState); extra != 0 {
+		return control.Errorf(control.CodeInvalid, "QP %#06x: %s to %s does not take %v (mask %#x)", q.num, stateName(from), stateName(to), attributeNames(extra), extra)
+	}
+	for _, a := range attributes {
+		if v := a.value(m); given&a.bit != 0 && v > a.max {
+			return control.Errorf(control.CodeInvalid, "QP %#06x: %s %d; at most %d is possible", q.num, a.name, v, a.max)
+		}
+	}
+	if given&control.AttrAV != 0 && m.GUID != e.guid {
+		return control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, this one is %016x; they must be clients of one engine",
+			q.num, m.GUID, e.guid)
+	}
+	if given&control.AttrPathMTU != 0 && m.PathMTU == 0 {
+		return control.Errorf(control.CodeInvalid, "QP %#06x: path_mtu 0; 1 (256 bytes) to 5 (4096 bytes) are possible", q.num)
+	}
+	for _, a := range attributes {
+		if given&a.bit != 0 {
+			a.set(&q.attr, m)
+		}
+	}
+	if to != from || to == control.StateRST {
+		e.setState(q, to)
+	}
+	return nil
+}
+
+// setState moves a QP to a state, with what that means for its queues.
+func (e *Engine) setState(q *qp, to uint8) {
+	from := q.attr.State
+	q.attr.State, q.attr.CurState = to, to
+	q.peer = nil
+	switch {
+	case to == control.StateRST:
+		// Everything is forgotten, silently. The records are the client's, who
+		// sets them to 0 as well.
+		e.running = without(e.running, q)
+		e.drop(q)
+		q.sent, q.received, q.failed, q.faulted, q.lied = 0, 0, false, 0, 0
+		q.attr = control.QPAttr{QPN: q.num}
+	case to == control.StateERR:
+		e.drop(q)
+	}
+	if from == control.StateRST && to != control.StateRST {
+		// In error state there is something to flush, so every other state runs.
+		e.running = append(e.running, q)
+		e.stalled = slices.Grow(e.stalled, len(e.running)) // so that a step need not
+	}
+}
+
+// drop ends what q was in the middle of, and what others were in the middle of
+// with it: their work requests are judged anew, and then find q as it is now.
+func (e *Engine) drop(q *qp) {
+	e.unstall(q)
+	e.park(q)
+	for _, p := range e.running {
+		if p.job != nil && p.job.peer == q {
+			e.park(p)
+		}
+	}
+}
+
+// setError moves a QP to ERR: what is in its queues is flushed from the next
+// step on, in order.
+func (e *Engine) setError(q *qp) {
+	if q.attr.State != control.StateERR && q.attr.State != control.StateRST {
+		e.setState(q, control.StateERR)
+	}
+}
+
+func (c *Client) queryQP(m *control.QPN, _ Memory, _ *control.Reply) (control.Message, error) {
+	q, ok := c.qps[m.QPN]
+	if !ok {
+		return nil, notFound("QP", m.QPN)
+	}
+	attr := q.attr
+	return &attr, nil
+}

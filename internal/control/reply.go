@@ -1,0 +1,15 @@
+package control
+
+import (
+	"os"
+
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// Reply is what travels beside an answer: as descriptors between processes, as
+// it is between two parties in one process.
+type Reply struct {
+	UAR    *shm.Region // of a Welcome: pages that the client writes
+	Status *shm.Region // of a Welcome: the page that the device writes
+	Events *os.File    // of a Channel: yields a record per event
+}

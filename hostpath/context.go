@@ -1,0 +1,192 @@
+package hostpath
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/post"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A Context is one client of a device.
+type Context struct {
+	dev    Device
+	limits control.Welcome
+	uar    *shm.Region
+	status *shm.Region
+	table  post.Table // finds QPs by the user index of a CQE
+	arena  arena
+
+	gone   atomic.Bool   // the device has ended
+	closed atomic.Bool   // Close was called
+	ended  chan struct{} // closed when either is true
+	once   sync.Once     // closes ended
+
+	mu       sync.Mutex
+	next     int // register for the next QP
+	channels map[*CQ]struct{}
+	memory   map[*MR]struct{}
+}
+
+// Dial connects to the engine that listens at the unix socket path.
+func Dial(path string) (*Context, error) {
+	dev, err := dial(path)
+	if err != nil {
+		return nil, err
+	}
+	return NewContext(dev)
+}
+
+// NewContext returns a client of dev, which it closes in the end, also when it
+// fails.
+func NewContext(dev Device) (*Context, error) {
+	c := &Context{
+		dev: dev, ended: make(chan struct{}),
+		channels: make(map[*CQ]struct{}), memory: make(map[*MR]struct{}),
+	}
+	c.arena.ctx = c
+	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Name: programName()}
+	r, err := dev.Call(control.OpHello, hello, &c.limits, nil)
+	if err != nil {
+		_ = dev.Close()
+		return nil, wrap("connect", err)
+	}
+	c.uar, c.status = r.UAR, r.Status
+	go func() {
+		select {
+		case <-dev.Done():
+			c.gone.Store(true)
+			c.end()
+		case <-c.ended:
+		}
+	}()
+	return c, nil
+}
+
+func programName() string {
+	if len(os.Args) == 0 {
+		return ""
+	}
+	return filepath.Base(os.Args[0])
+}
+
+// Close destroys everything that was made through the context and unmaps its
+// memory. Nobody may be posting or polling meanwhile. Closing twice does
+// nothing.
+func (c *Context) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	err := c.dev.Close() // first: then nothing moves in the memory any more
+	c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for q := range c.channels {
+		err = errors.Join(err, q.events.Close())
+	}
+	for m := range c.memory {
+		err = errors.Join(err, m.unmap())
+	}
+	return errors.Join(err, c.arena.close(), c.uar.Close(), c.status.Close())
+}
+
+func (c *Context) end() { c.once.Do(func() { close(c.ended) }) }
+
+// Done is closed when the device is gone or the context is closed.
+func (c *Context) Done() <-chan struct{} { return c.ended }
+
+// Device returns the number of the engine behind this context: queue pairs can
+// be connected when theirs are equal.
+func (c *Context) Device() uint64 { return c.limits.GUID }
+
+// err returns why the context cannot be used, or nil.
+func (c *Context) err() error {
+	switch {
+	case c.closed.Load():
+		return ErrClosed
+	case c.gone.Load():
+		return ErrDeviceGone
+	}
+	return nil
+}
+
+// call sends a request, unless the context has ended.
+func (c *Context) call(what string, op control.Op, req, ans control.Message, mem *shm.Region) (control.Reply, error) {
+	if err := c.err(); err != nil {
+		return control.Reply{}, wrap(what, err)
+	}
+	r, err := c.dev.Call(op, req, ans, mem)
+	return r, wrap(what, err)
+}
+
+// register returns the next doorbell register, in turn: queues that share one
+// only share a hint.
+func (c *Context) register() (page uint16, halves [2]*shm.BE64) {
+	c.mu.Lock()
+	n := c.next
+	c.next++
+	c.mu.Unlock()
+	const perPage = 2
+	page = uint16(n / perPage % int(c.limits.UARPages))
+	off := uint64(page)*doorbell.UARPageSize + doorbell.BFOffset + uint64(n%perPage)*doorbell.BFRegSize
+	return page, [2]*shm.BE64{shm.BE64At(c.uar.Bytes(), off), shm.BE64At(c.uar.Bytes(), off+doorbell.BFHalf)}
+}
+
+// armRegister is where CQs of page 0 are armed.
+func (c *Context) armRegister() *shm.BE64 { return shm.BE64At(c.uar.Bytes(), doorbell.CQArmOffset) }
+
+// A PD is a protection domain: queue pairs and keys work together only within
+// one.
+type PD struct {
+	ctx    *Context
+	num    uint32
+	closed atomic.Bool
+}
+
+// AllocPD makes a protection domain.
+func (c *Context) AllocPD() (*PD, error) {
+	var ans control.PD
+	if _, err := c.call("PD", control.OpAllocPD, &control.Empty{}, &ans, nil); err != nil {
+		return nil, err
+	}
+	return &PD{ctx: c, num: ans.PDN}, nil
+}
+
+// Close destroys the domain. ErrBusy while keys or queue pairs belong to it.
+// Closing twice does nothing.
+func (p *PD) Close() error {
+	return closing(p.ctx, &p.closed, func() error {
+		_, err := p.ctx.call("close PD", control.OpDeallocPD, &control.PD{PDN: p.num}, &control.Empty{}, nil)
+		return err
+	})
+}
+
+// usable returns why the domain cannot be used, or nil.
+func (p *PD) usable(what string) error {
+	if p == nil || p.closed.Load() {
+		return wrap(what+": PD", ErrClosed)
+	}
+	return nil
+}
+
+// closing runs destroy once, and not at all when the context has ended: the
+// device has destroyed everything then. When destroy fails, the object lives.
+func closing(c *Context, closed *atomic.Bool, destroy func() error) error {
+	if closed.Swap(true) {
+		return nil
+	}
+	if c.err() != nil {
+		return nil
+	}
+	err := destroy()
+	if err != nil && !errors.Is(err, ErrDeviceGone) {
+		closed.Store(false)
+		return err
+	}
+	return nil
+}

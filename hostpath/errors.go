@@ -1,0 +1,45 @@
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/post"
+)
+
+var (
+	// ErrClosed reports the use of an object after its Close, or after the
+	// Close of its Context.
+	ErrClosed = errors.New("nicless: object is closed")
+
+	// ErrDeviceGone reports that the engine has stopped or died. Registered
+	// memory is intact; a new Context is needed.
+	ErrDeviceGone = errors.New("nicless: the device is gone")
+
+	// ErrFull reports that a queue has no room until completions are polled.
+	ErrFull = post.ErrFull
+
+	// ErrNotConnected reports a send posted before the queue pair was connected.
+	ErrNotConnected = errors.New("nicless: queue pair is not connected")
+)
+
+// Refusals by the device, for errors.Is. The text of the error names the
+// value, the limit and the rule.
+var (
+	ErrInvalid     error = &control.Error{Code: control.CodeInvalid}
+	ErrNotFound    error = &control.Error{Code: control.CodeNotFound}
+	ErrBusy        error = &control.Error{Code: control.CodeBusy}
+	ErrLimit       error = &control.Error{Code: control.CodeLimit}
+	ErrState       error = &control.Error{Code: control.CodeState}
+	ErrVersion     error = &control.Error{Code: control.CodeVersion}
+	ErrUnsupported error = &control.Error{Code: control.CodeUnsupported}
+)
+
+// wrap says what was being done when the device refused.
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("nicless: %s: %w", what, err)
+}

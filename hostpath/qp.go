@@ -1,0 +1,255 @@
+package hostpath
+
+import (
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/post"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// Work requests; see their fields.
+type (
+	SendWR = post.SendWR
+	RecvWR = post.RecvWR
+	SGE    = post.SGE
+	Op     = post.Op
+	Flags  = post.Flags
+)
+
+// QPConfig says what a queue pair is to be like. SendCQ must be set; the other
+// fields' zero values work.
+type QPConfig struct {
+	SendCQ *CQ
+	RecvCQ *CQ // nil: the same as SendCQ
+
+	MaxSendWR  int // sends that fit the queue; zero means 128
+	MaxRecvWR  int // receives that fit the queue; zero means 128
+	MaxSendSGE int // pieces of memory per send; zero means 4
+	MaxRecvSGE int // pieces of memory per receive; zero means 4
+	MaxInline  int // bytes of Data per send; zero means 60
+
+	// SignalAll has every send deliver a completion.
+	SignalAll bool
+
+	// Deny takes rights from the peer that it has otherwise: RemoteWrite,
+	// RemoteRead, RemoteAtomic.
+	Deny Access
+}
+
+// A QP is a reliable connection's end: a send queue and a receive queue.
+type QP struct {
+	pd     *PD
+	qpn    uint32
+	index  uint32 // in the context's table
+	sq     *post.SQ
+	rq     *post.RQ
+	rings  block
+	rec    block
+	access Access
+	state  atomic.Uint32 // control.State*, as this side last set it
+	closed atomic.Bool
+}
+
+// CreateQP makes a reliable-connection queue pair, in state INIT: receives can
+// be posted, sends after Connect.
+func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
+	const what = "QP"
+	if err := p.usable(what); err != nil {
+		return nil, err
+	}
+	if err := cfg.fill(); err != nil {
+		return nil, wrap(what, err)
+	}
+	q := &QP{pd: p, access: FullAccess &^ LocalWrite &^ cfg.Deny}
+	index, err := p.ctx.table.Alloc()
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	q.index = index
+	if err := q.create(cfg); err != nil {
+		q.release()
+		return nil, err
+	}
+	if err := q.toInit(); err != nil {
+		_ = q.Close()
+		return nil, err
+	}
+	return q, nil
+}
+
+func (cfg *QPConfig) fill() error {
+	if cfg.SendCQ == nil {
+		return fmt.Errorf("no SendCQ")
+	}
+	if cfg.RecvCQ == nil {
+		cfg.RecvCQ = cfg.SendCQ
+	}
+	for _, f := range []struct {
+		name      string
+		v         *int
+		def, most int
+	}{
+		{"MaxSendWR", &cfg.MaxSendWR, 128, 32768},
+		{"MaxRecvWR", &cfg.MaxRecvWR, 128, 32768},
+		{"MaxSendSGE", &cfg.MaxSendSGE, 4, 30},
+		{"MaxRecvSGE", &cfg.MaxRecvSGE, 4, 32},
+		{"MaxInline", &cfg.MaxInline, 60, 828},
+	} {
+		if *f.v == 0 {
+			*f.v = f.def
+		}
+		if *f.v < 1 || *f.v > f.most {
+			return fmt.Errorf("%s %d; 1 to %d are possible", f.name, *f.v, f.most)
+		}
+	}
+	return nil
+}
+
+// sendBlocks is the size of the send ring: as many blocks as the largest work
+// requests need.
+func (cfg *QPConfig) sendBlocks() int {
+	payload := max(cfg.MaxSendSGE*wqe.UnitSize, (4+cfg.MaxInline+wqe.UnitSize-1)&^(wqe.UnitSize-1))
+	units := (wqe.CtrlSize + wqe.RaddrSize + payload) / wqe.UnitSize
+	perWR := (units + 3) / 4
+	return roundPow2(cfg.MaxSendWR * perWR)
+}
+
+func roundPow2(n int) int { return 1 << bits.Len(uint(n-1)) }
+
+func (q *QP) create(cfg QPConfig) error {
+	const what = "QP"
+	c := q.pd.ctx
+	sendBlocks, recvs, stride := cfg.sendBlocks(), roundPow2(cfg.MaxRecvWR), roundPow2(cfg.MaxRecvSGE)*wqe.UnitSize
+	if most := 1 << c.limits.MaxLogSQ; sendBlocks > most {
+		return wrap(what, fmt.Errorf("%d sends of the size asked for need %d blocks of 64 bytes; %d are possible", cfg.MaxSendWR, sendBlocks, most))
+	}
+	rqSize, sqSize := max(recvs*stride, wqe.BlockSize), sendBlocks*wqe.BlockSize
+	var err error
+	if q.rings, err = c.arena.alloc(rqSize + sqSize); err != nil {
+		return wrap(what, err)
+	}
+	if q.rec, err = c.arena.alloc(8); err != nil {
+		return wrap(what, err)
+	}
+	// The receive ring first, the send ring behind it, as rdma-core has it.
+	page, register := c.register()
+	req := &control.QP{
+		PDN: q.pd.num, SendCQN: cfg.SendCQ.cqn, RecvCQN: cfg.RecvCQ.cqn, UserIndex: q.index,
+		SQ: q.rings.addr + uint64(rqSize), RQ: q.rings.addr, DBRec: q.rec.addr, UAR: page, Type: control.QPTypeRC,
+		LogSQ: log2(sendBlocks), LogRQ: log2(recvs), LogRQStride: log2(stride),
+	}
+	var ans control.QPN
+	if _, err := c.call(what, control.OpCreateQP, req, &ans, nil); err != nil {
+		return err
+	}
+	q.qpn = ans.QPN
+	if q.sq, err = post.NewSQ(post.SQConfig{
+		Ring: q.rings.mem[rqSize : rqSize+sqSize], Record: shm.BE32At(q.rec.mem, 4), Reg: register,
+		QPN: q.qpn, Transport: post.RC, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline, MaxSGE: cfg.MaxSendSGE,
+	}); err != nil {
+		return wrap(what, err)
+	}
+	if q.rq, err = post.NewRQ(post.RQConfig{
+		Ring: q.rings.mem[:recvs*stride], Stride: stride, Record: shm.BE32At(q.rec.mem, 0),
+	}); err != nil {
+		return wrap(what, err)
+	}
+	c.table.Set(q.index, &post.QP{SQ: q.sq, RQ: q.rq, QPN: q.qpn})
+	return nil
+}
+
+func log2(n int) uint8 { return uint8(bits.Len(uint(n)) - 1) }
+
+// release gives back what a queue pair had, on this side and, if it is still
+// there, on the device's.
+func (q *QP) release() {
+	c := q.pd.ctx
+	if q.qpn != 0 {
+		_, _ = c.call("QP", control.OpDestroyQP, &control.QPN{QPN: q.qpn}, &control.Empty{}, nil)
+	}
+	c.table.Free(q.index)
+	c.arena.release(q.rings, q.rec)
+}
+
+// QPN returns the number of the queue pair, 24 bits.
+func (q *QP) QPN() uint32 { return q.qpn }
+
+// usable returns why nothing can be posted, or nil.
+func (q *QP) usable() error {
+	if q.closed.Load() {
+		return ErrClosed
+	}
+	return q.pd.ctx.err()
+}
+
+// PostSend posts one work request and rings. ErrFull while the queue has no
+// room: poll first. A work request that is refused changes nothing.
+//
+// One poster of sends at a time.
+func (q *QP) PostSend(wr *SendWR) error {
+	if err := q.sendable(); err != nil {
+		return err
+	}
+	if err := q.sq.Post(wr); err != nil {
+		return err
+	}
+	q.sq.Ring()
+	return nil
+}
+
+// PostSendList posts work requests in order and rings once. On an error it
+// returns how many were posted before the one that was refused.
+func (q *QP) PostSendList(wrs []SendWR) (int, error) {
+	if err := q.sendable(); err != nil {
+		return 0, err
+	}
+	return q.sq.PostList(wrs)
+}
+
+func (q *QP) sendable() error {
+	if err := q.usable(); err != nil {
+		return err
+	}
+	if q.state.Load() < uint32(control.StateRTS) {
+		return ErrNotConnected
+	}
+	return nil
+}
+
+// PostRecv posts one receive and rings. ErrFull while the queue has no room.
+//
+// One poster of receives at a time.
+func (q *QP) PostRecv(wr *RecvWR) error {
+	if err := q.usable(); err != nil {
+		return err
+	}
+	if err := q.rq.PostRecv(wr); err != nil {
+		return err
+	}
+	q.rq.Ring()
+	return nil
+}
+
+// PostRecvList posts receives in order and rings once. On an error it returns
+// how many were posted before the one that was refused.
+func (q *QP) PostRecvList(wrs []RecvWR) (int, error) {
+	if err := q.usable(); err != nil {
+		return 0, err
+	}
+	return q.rq.PostRecvList(wrs)
+}
+
+// Close destroys the queue pair. Work in its queues is dropped without a
+// completion, and completions that were not polled yet are not delivered. Its
+// peer sees transport errors. Nobody may be posting meanwhile. Closing twice
+// does nothing.
+func (q *QP) Close() error {
+	return closing(q.pd.ctx, &q.closed, func() error {
+		q.release()
+		return nil
+	})
+}

@@ -1,0 +1,112 @@
+package nicless
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/hostpath"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// Config says how an embedded engine behaves. The zero value is right for most.
+type Config struct {
+	// CPUs lists the cores that the engine's thread may run on. Nil leaves the
+	// choice to the kernel.
+	CPUs []int
+
+	// Spin keeps the engine from sleeping while there is no work: the first
+	// work after a pause is executed at once, and the core is the engine's
+	// alone.
+	Spin bool
+
+	// Log receives what the device has to say about faults. Nil means that
+	// nothing is said.
+	Log *slog.Logger
+}
+
+// Open starts an engine inside this program and returns a client of it. The
+// engine ends when the context is closed. Further clients of the same engine
+// are opened by [Context] of an engine process: see [Dial].
+func Open(cfg Config) (*Context, error) {
+	ec := engine.Config{CPUs: cfg.CPUs, Log: cfg.Log}
+	if cfg.Spin {
+		ec.Idle = engine.IdleSpin
+	}
+	dev, err := newEmbedded(ec)
+	if err != nil {
+		return nil, err
+	}
+	return hostpath.NewContext(dev)
+}
+
+// Dial connects to the engine that listens at the unix socket path.
+func Dial(path string) (*Context, error) { return hostpath.Dial(path) }
+
+// An embedded device is an engine of this process and one client of it. It
+// serves the requests that an engine process serves, byte for byte; only
+// memory need not be mapped twice.
+type embedded struct {
+	client *engine.Client
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the engine has stopped
+	failed error         // of Run; readable once done is closed
+	once   sync.Once
+}
+
+func newEmbedded(cfg engine.Config) (*embedded, error) {
+	e, err := engine.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	d := &embedded{cancel: cancel, done: make(chan struct{})}
+	started := make(chan struct{})
+	go func() {
+		defer close(d.done)
+		d.failed = e.Run(ctx, func() { close(started) })
+	}()
+	select {
+	case <-started:
+	case <-d.done:
+		cancel()
+		return nil, d.failed
+	}
+	if d.client, err = e.Attach("embedded"); err != nil {
+		cancel()
+		<-d.done
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *embedded) Done() <-chan struct{} { return d.done }
+
+func (d *embedded) Call(op control.Op, req, ans control.Message, mem *shm.Region) (control.Reply, error) {
+	payload := control.Append(nil, op, 0, 0, req)[control.HeaderSize:]
+	m, r, err := d.client.Call(op, payload, engine.Memory{Region: mem})
+	if err != nil {
+		return r, err
+	}
+	return r, control.Parse(op, control.Append(nil, op, control.FlagAnswer, 0, m)[control.HeaderSize:], ans)
+}
+
+// Create makes memory of the kind that the race detector can follow, where it
+// is on: client and device share one mapping here.
+func (d *embedded) Create(name string, size int) (*shm.Region, error) {
+	if shm.RaceEnabled {
+		return shm.Heap(size)
+	}
+	return shm.Create(name, size)
+}
+
+func (d *embedded) Close() (err error) {
+	d.once.Do(func() {
+		err = d.client.Close()
+		d.cancel()
+		<-d.done
+	})
+	return err
+}

@@ -1,0 +1,106 @@
+package wqe_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/nicless/nicless/wqe"
+)
+
+func BenchmarkCtrlPut(b *testing.B) {
+	var dst [wqe.CtrlSize]byte
+	c := wqe.Ctrl{Opcode: wqe.OpRDMAWrite, QPN: 0x102, DS: 3, Flags: wqe.CEAlways}
+	for b.Loop() {
+		c.Index++
+		c.Put(&dst)
+	}
+}
+
+func BenchmarkCtrlParse(b *testing.B) {
+	var src [wqe.CtrlSize]byte
+	var sum uint32
+	for b.Loop() {
+		src[7]++
+		sum += wqe.ParseCtrl(&src).QPN
+	}
+	_ = sum
+}
+
+// BenchmarkBuildWrite builds RDMA WRITEs with a number of pointers.
+func BenchmarkBuildWrite(b *testing.B) {
+	for _, sges := range []int{1, 2, 8} {
+		b.Run(fmt.Sprintf("sge=%d", sges), func(b *testing.B) {
+			ring := make([]byte, 64*wqe.BlockSize)
+			index := uint16(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				w := wqe.Start(ring, index)
+				w.Raddr(aRaddr)
+				for range sges {
+					w.Data(aData)
+				}
+				blocks, err := w.Finish(wqe.Ctrl{Opcode: wqe.OpRDMAWrite, QPN: 0x102, Flags: wqe.CEAlways})
+				if err != nil {
+					b.Fatal(err)
+				}
+				index += uint16(blocks)
+			}
+		})
+	}
+}
+
+// BenchmarkBuildInline builds RDMA WRITEs with inline data.
+func BenchmarkBuildInline(b *testing.B) {
+	for _, size := range []int{8, 28, 220} {
+		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
+			ring := make([]byte, 64*wqe.BlockSize)
+			src := make([]byte, size)
+			index := uint16(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				w := wqe.Start(ring, index)
+				w.Raddr(aRaddr)
+				w.Inline(src)
+				blocks, err := w.Finish(wqe.Ctrl{Opcode: wqe.OpRDMAWrite, QPN: 0x102, Flags: wqe.CEAlways})
+				if err != nil {
+					b.Fatal(err)
+				}
+				index += uint16(blocks)
+			}
+		})
+	}
+}
+
+// BenchmarkParse lays out RDMA WRITEs with a number of pointers and visits
+// their data segments.
+func BenchmarkParse(b *testing.B) {
+	for _, sges := range []int{1, 8} {
+		b.Run(fmt.Sprintf("sge=%d", sges), func(b *testing.B) {
+			ring := make([]byte, 16*wqe.BlockSize)
+			w := wqe.Start(ring, 0)
+			w.Raddr(aRaddr)
+			for range sges {
+				w.Data(aData)
+			}
+			if _, err := w.Finish(wqe.Ctrl{Opcode: wqe.OpRDMAWrite}); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			var sum uint64
+			for b.Loop() {
+				v, err := wqe.Parse(ring, wqe.NoAddress)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for list := v.Data(); ; {
+					d, _, ok := list.Next()
+					if !ok {
+						break
+					}
+					sum += d.Length()
+				}
+			}
+			_ = sum
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package post
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -196,7 +197,9 @@ func (p *player) play(t *testing.T, in *recordedSend, want *recordedWQEs) {
 			ring[(int(w.Index)*64+i)%len(ring)] = b
 		}
 	}
-	require.Equal(t, hex.Dump(ring), hex.Dump(p.ring), "ring")
+	if !bytes.Equal(ring, p.ring) {
+		require.Equal(t, hex.Dump(ring), hex.Dump(p.ring), "ring")
+	}
 	require.Equal(t, []byte(want.Record), p.record[4:], "record")
 	require.Equal(t, make([]byte, 4), p.record[:4], "the receive word is not ours")
 	require.Equal(t, []byte(want.Register), p.uar[half:half+8], "register")

@@ -128,10 +128,7 @@ func length(list []SGE) (n uint64) {
 // write lays the WQE of wr, which check has passed, at count.
 func (q *SQ) write(wr *SendWR, op *opInfo, count uint64) error {
 	b := wqe.Start(q.ring, uint16(count))
-	c := wqe.Ctrl{Opcode: op.code, QPN: q.qpn, Flags: q.flags(wr.Flags)}
-	if op.imm {
-		c.Imm = wr.Imm
-	}
+	c := wqe.Ctrl{Opcode: op.code, QPN: q.qpn, Flags: q.flags(wr.Flags), Imm: wr.Imm & op.imm}
 	if q.transport == UD && op.payload {
 		av := *wr.AV
 		av.Ext, av.DQP, av.Key = true, wr.QPN, wqe.UDKey(wr.QKey)

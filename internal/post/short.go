@@ -1,12 +1,14 @@
 package post
 
-import "github.com/nicless/nicless/wqe"
+import (
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/wqe"
+)
 
 // Offsets in a WQE of one block.
 const (
 	unit1 = 1 * wqe.UnitSize
 	unit2 = 2 * wqe.UnitSize
-	unit3 = 3 * wqe.UnitSize
 )
 
 // shortInline is the longest inline data of a WRITE of one block.
@@ -22,16 +24,15 @@ func (q *SQ) postPointer(wr *SendWR, op *opInfo) error {
 	b := q.block(count)
 	sge := &wr.SGE[0]
 	data := wqe.Data{ByteCount: sge.Length &^ wqe.InlineFlag, LKey: sge.LKey, Addr: sge.Addr}
-	c := q.control(count, wr, op)
+	ds := uint64(2)
 	if op.raddr {
 		wqe.Raddr{Addr: wr.RemoteAddr, RKey: wr.RKey}.Put((*[16]byte)(b[unit1:]))
 		data.Put((*[16]byte)(b[unit2:]))
-		c.DS = 3
+		ds = 3
 	} else {
 		data.Put((*[16]byte)(b[unit1:]))
-		c.DS = 2
 	}
-	c.Put((*[16]byte)(b[:]))
+	q.putControl(b, count, wr, op, ds)
 	q.commit(count, 1, wr.ID, wr.Op)
 	return nil
 }
@@ -44,7 +45,6 @@ func (q *SQ) postInline(wr *SendWR, op *opInfo) error {
 		return ErrFull
 	}
 	b := q.block(count)
-	c := q.control(count, wr, op)
 	at := unit1
 	if op.raddr {
 		wqe.Raddr{Addr: wr.RemoteAddr, RKey: wr.RKey}.Put((*[16]byte)(b[unit1:]))
@@ -53,17 +53,17 @@ func (q *SQ) postInline(wr *SendWR, op *opInfo) error {
 	n := len(wr.Data)
 	be.PutUint32(b[at:], wqe.InlineFlag|uint32(n))
 	copy(b[at+wqe.InlineHead:], wr.Data)
-	c.DS = uint8(at/wqe.UnitSize + wqe.InlineUnits(n))
-	c.Put((*[16]byte)(b[:]))
+	q.putControl(b, count, wr, op, uint64(at/wqe.UnitSize+wqe.InlineUnits(n)))
 	q.commit(count, 1, wr.ID, wr.Op)
 	return nil
 }
 
-// control returns the control segment of a WQE that is built in place.
-func (q *SQ) control(count uint64, wr *SendWR, op *opInfo) wqe.Ctrl {
-	c := wqe.Ctrl{Index: uint16(count), Opcode: op.code, QPN: q.qpn, Flags: q.flags(wr.Flags)}
-	if op.imm {
-		c.Imm = wr.Imm
-	}
-	return c
+// putControl writes the control segment of a WQE of ds units that is built in
+// place. It says what wqe.Ctrl.Put says of a Ctrl, in two stores: a value with
+// so many fields would be put together in memory, byte by byte, first.
+func (q *SQ) putControl(b *[wqe.BlockSize]byte, count uint64, wr *SendWR, op *opInfo, ds uint64) {
+	first := uint64(doorbell.MakeRing(uint16(count), q.qpn)) | uint64(op.code)<<32 | ds
+	second := uint64(q.flags(wr.Flags))<<32 | uint64(wr.Imm&op.imm)
+	be.PutUint64(b[0:8], first)
+	be.PutUint64(b[8:16], second)
 }

@@ -49,6 +49,9 @@ func (t Transport) String() string {
 	return "unknown transport"
 }
 
+// hasImm keeps SendWR.Imm where it is masked for operations that have none.
+const hasImm = 1<<32 - 1
+
 // connected marks operations for both connected transports.
 const connected = 1<<RC | 1<<UC
 
@@ -61,17 +64,17 @@ type opInfo struct {
 	raddr      bool         // has a remote address segment
 	payload    bool         // takes SGE
 	inline     bool         // takes Data
-	imm        bool         // the control segment has Imm
+	imm        uint32       // all ones where the control segment has Imm
 	wc         cqe.WCOpcode // what a poller reports where the CQE does not tell
 }
 
 var ops = [numOps]opInfo{
 	OpNop:         {name: "NOP", code: wqe.OpNop, transports: connected | 1<<UD, wc: cqe.WCFromPost},
 	OpWrite:       {name: "WRITE", code: wqe.OpRDMAWrite, transports: connected, short: connected, raddr: true, payload: true, inline: true, wc: cqe.WCRDMAWrite},
-	OpWriteImm:    {name: "WRITE_IMM", code: wqe.OpRDMAWriteImm, transports: connected, short: connected, raddr: true, payload: true, inline: true, imm: true, wc: cqe.WCRDMAWrite},
+	OpWriteImm:    {name: "WRITE_IMM", code: wqe.OpRDMAWriteImm, transports: connected, short: connected, raddr: true, payload: true, inline: true, imm: hasImm, wc: cqe.WCRDMAWrite},
 	OpRead:        {name: "READ", code: wqe.OpRDMARead, transports: 1 << RC, short: 1 << RC, raddr: true, payload: true, wc: cqe.WCRDMARead},
 	OpSend:        {name: "SEND", code: wqe.OpSend, transports: connected | 1<<UD, short: connected, payload: true, inline: true, wc: cqe.WCSend},
-	OpSendImm:     {name: "SEND_IMM", code: wqe.OpSendImm, transports: connected | 1<<UD, short: connected, payload: true, inline: true, imm: true, wc: cqe.WCSend},
+	OpSendImm:     {name: "SEND_IMM", code: wqe.OpSendImm, transports: connected | 1<<UD, short: connected, payload: true, inline: true, imm: hasImm, wc: cqe.WCSend},
 	OpSendInval:   {name: "SEND_INVAL", code: wqe.OpSendInval, transports: connected, payload: true, inline: true, wc: cqe.WCSend},
 	OpCompareSwap: {name: "COMPARE_SWAP", code: wqe.OpAtomicCS, transports: 1 << RC, raddr: true, payload: true, wc: cqe.WCCompSwap},
 	OpFetchAdd:    {name: "FETCH_ADD", code: wqe.OpAtomicFA, transports: 1 << RC, raddr: true, payload: true, wc: cqe.WCFetchAdd},

@@ -116,7 +116,7 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 		}
 		c := &dst[n]
 		c.Parse((*[cqe.Size]byte)(e))
-		if q.resolve(c, o) {
+		if q.resolve(c, o, e) {
 			n++
 		}
 		q.ci++
@@ -132,9 +132,10 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 }
 
 // Arm asks for one event when an entry is there that has not been polled: any,
-// or only a solicited one or an error. Poll until nothing is left after
-// arming, and only then wait: entries before the arming raise no event on
-// every device. The record is written before the register.
+// or only a solicited one or an error. Arming again before that event is the
+// same request. The record is written before the register, which is what the
+// device acts on. Poll once more between arming and waiting: an entry may have
+// come just before, and its event is then a matter of the device's timing.
 func (q *CQ) Arm(solicited bool) {
 	a := doorbell.Arm{SN: uint8(q.armSN.Load()), Solicited: solicited, CI: uint32(q.ci)}
 	if q.armWord != nil {

@@ -51,9 +51,6 @@ func (q *SQ) check(wr *SendWR, op *opInfo) (units int, err error) {
 	if op.transports>>q.transport&1 == 0 {
 		return 0, fmt.Errorf("post: %s on a %s queue", op.name, q.transport)
 	}
-	if wr.Bind != nil && wr.Op != OpBindMW {
-		return 0, fmt.Errorf("post: %s with Bind, which only BIND_MW takes", op.name)
-	}
 	units = 1
 	if q.transport == UD && op.payload {
 		if wr.AV == nil {

@@ -1,11 +1,14 @@
 package post
 
-import "github.com/nicless/nicless/cqe"
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/shm"
+)
 
-// resolve finds the work request that c, parsed from the entry at q.ci,
+// resolve finds the work request that c, parsed from the entry e at q.ci,
 // completes, and frees what it held. False: there is none, and c is not to be
 // reported.
-func (q *CQ) resolve(c *Completion, o cqe.OpOwn) bool {
+func (q *CQ) resolve(c *Completion, o cqe.OpOwn, e *shm.Block) bool {
 	qp := q.table.find(c.UIdx)
 	if qp == nil || qp.QPN != c.QPN {
 		q.stale++
@@ -15,12 +18,12 @@ func (q *CQ) resolve(c *Completion, o cqe.OpOwn) bool {
 	ok := false
 	switch c.Kind {
 	case cqe.Req:
-		c.Timestamp = be.Uint64(q.entry(q.ci)[48:56])
+		c.Timestamp = be.Uint64(e[48:56])
 		ok = q.completeSend(c, o, qp.SQ)
 	case cqe.ReqErr:
 		ok = q.completeSend(c, 0, qp.SQ)
 	case cqe.RespWriteImm, cqe.RespSend, cqe.RespSendImm, cqe.RespSendInv:
-		c.Timestamp = be.Uint64(q.entry(q.ci)[48:56])
+		c.Timestamp = be.Uint64(e[48:56])
 		ok = q.completeRecv(c, o, qp)
 	case cqe.RespErr:
 		ok = q.completeRecv(c, 0, qp)

@@ -127,7 +127,6 @@ func TestRefused(t *testing.T) {
 		{"bind without Bind", RC, SendWR{Op: OpBindMW}, "without Bind"},
 		{"bind of type 3", RC, SendWR{Op: OpBindMW, Bind: &Bind{Type: 3}}, "type 3"},
 		{"bind too long", RC, SendWR{Op: OpBindMW, Bind: &Bind{Type: 2, Length: MaxBind + 1}}, "2147483649 bytes, at most 2147483648"},
-		{"Bind with WRITE", RC, SendWR{Op: OpSendInval, Bind: &Bind{Type: 2}}, "only BIND_MW"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, 16, func(s *SQConfig) { s.Transport, s.MaxSGE, s.MaxInline = c.on, 4, 100 })

@@ -65,7 +65,7 @@ type opInfo struct {
 	payload    bool         // takes SGE
 	inline     bool         // takes Data
 	imm        uint32       // all ones where the control segment has Imm
-	wc         cqe.WCOpcode // what a poller reports where the CQE does not tell
+	wc         cqe.WCOpcode // what a poller reports where the CQE does not tell; verbs has no name for NOP
 }
 
 var ops = [numOps]opInfo{
@@ -112,7 +112,8 @@ type SGE struct {
 }
 
 // A SendWR is a work request for a send queue. Its payload is either SGE or
-// Data. Posting reads it and keeps nothing of it but ID.
+// Data. Fields below them that the operation has no use for are ignored.
+// Posting reads a SendWR and keeps nothing of it but ID.
 type SendWR struct {
 	ID    uint64 // comes back in the completion
 	Op    Op

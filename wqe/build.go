@@ -11,8 +11,8 @@ import (
 //
 // Bytes that no segment has are left as they were: the padding of inline data
 // and what lies between the last unit and the end of its block. Devices read
-// neither. A WQE that outgrows the ring or MaxUnits is an error of [Builder.Finish];
-// the units before the limit may have been overwritten by then.
+// neither. A WQE that outgrows the ring or MaxUnits is an error of
+// [Builder.Finish]; units of its blocks may have been overwritten by then.
 //
 // The zero Builder is not usable. Not safe for concurrent use.
 type Builder struct {
@@ -22,17 +22,18 @@ type Builder struct {
 	units int // so far, control segment included
 	limit int // units that the WQE may have
 	index uint16
-	spare [UnitSize]byte // takes what does not fit
 }
 
 // Start begins the WQE with this index, the number of its first block since
 // the queue was made, in a ring of whole blocks whose number is a power of two.
 // It panics if the ring holds no block.
-func Start(ring []byte, index uint16) Builder {
+func Start(ring []byte, index uint16) (b Builder) {
 	blocks := len(ring) / BlockSize
 	start := (int(index) & (blocks - 1)) * BlockSize
 	_ = ring[start : start+BlockSize]
-	return Builder{ring: ring, start: start, pos: start + CtrlSize, units: 1, limit: min(MaxUnits, blocks*blockUnits), index: index}
+	b.ring, b.index, b.start, b.pos = ring, index, start, start+CtrlSize
+	b.units, b.limit = 1, min(MaxUnits, blocks*blockUnits)
+	return b
 }
 
 // Finish writes the control segment: c with the index, and with DS for the
@@ -41,9 +42,13 @@ func (b *Builder) Finish(c Ctrl) (blocks int, err error) {
 	if b.units > b.limit {
 		return 0, fmt.Errorf("wqe: %s of %d units, at most %d", c.Opcode, b.units, b.limit)
 	}
-	c.Index, c.DS = b.index, uint8(b.units)
-	c.Put((*[CtrlSize]byte)(b.ring[b.start:]))
-	return c.Blocks(), nil
+	// A new value in place of c with two fields changed: it stays in registers,
+	// where a changed c would be copied right after it was written.
+	Ctrl{
+		OpMod: c.OpMod, Index: b.index, Opcode: c.Opcode, QPN: c.QPN, Rsvd: c.Rsvd, DS: uint8(b.units),
+		Sig: c.Sig, Stream: c.Stream, Flags: c.Flags, Imm: c.Imm,
+	}.Put((*[CtrlSize]byte)(b.ring[b.start:]))
+	return (b.units + blockUnits - 1) / blockUnits, nil
 }
 
 // FinishSigned is Finish with the signature that queues made with wq_signature
@@ -67,7 +72,7 @@ func (b *Builder) FinishSigned(c Ctrl) (blocks int, err error) {
 func (b *Builder) unit() *[UnitSize]byte {
 	b.units++
 	if b.units > b.limit {
-		return &b.spare
+		return (*[UnitSize]byte)(b.ring[b.start:]) // of a WQE that will not be
 	}
 	if b.pos == len(b.ring) {
 		b.pos = 0

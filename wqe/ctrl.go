@@ -48,13 +48,18 @@ type Ctrl struct {
 }
 
 // ParseCtrl reads a control segment.
-func ParseCtrl(src *[CtrlSize]byte) Ctrl {
+func ParseCtrl(src *[CtrlSize]byte) (c Ctrl) {
+	c.parse(src)
+	return c
+}
+
+// parse is ParseCtrl in place: a Ctrl has too many fields for registers, and
+// copying one that was just filled field by field stalls the processor.
+func (c *Ctrl) parse(src *[CtrlSize]byte) {
 	lo, hi := binary.BigEndian.Uint64(src[0:8]), binary.BigEndian.Uint64(src[8:16])
-	return Ctrl{
-		OpMod: uint8(lo >> 56), Index: uint16(lo >> 40), Opcode: Opcode(lo >> 32),
-		QPN: uint32(lo) >> 8, Rsvd: uint8(lo) >> 6, DS: uint8(lo) & MaxUnits,
-		Sig: uint8(hi >> 56), Stream: uint16(hi >> 40), Flags: uint8(hi >> 32), Imm: uint32(hi),
-	}
+	c.OpMod, c.Index, c.Opcode = uint8(lo>>56), uint16(lo>>40), Opcode(lo>>32)
+	c.QPN, c.Rsvd, c.DS = uint32(lo)>>8, uint8(lo)>>6, uint8(lo)&MaxUnits
+	c.Sig, c.Stream, c.Flags, c.Imm = uint8(hi>>56), uint16(hi>>40), uint8(hi>>32), uint32(hi)
 }
 
 // Put writes the control segment as two big-endian words of 64 bits,

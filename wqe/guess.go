@@ -19,8 +19,8 @@ func guess(c Ctrl, b []byte) Address {
 		if eth := a == AddressEth || a == AddressUDEth; info.Eth && !eth || info.Raddr && eth {
 			continue
 		}
-		v, err := layOut(c, b, a)
-		if err != nil {
+		v := View{Ctrl: c, Address: a, b: b}
+		if v.layOut() != nil {
 			continue
 		}
 		if s := v.strangeness(); s < least {

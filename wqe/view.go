@@ -1,6 +1,9 @@
 package wqe
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // An Address says which segment the transport of a queue puts first. It is a
 // property of the queue; the WQE does not say.
@@ -87,26 +90,32 @@ type head struct {
 // keys, lengths and addresses look least strange. A compact address vector in
 // front of plain data is not told from a pointer and is never guessed. The
 // error, if any, is a *FormatError.
-func Parse(b []byte, a Address) (View, error) {
+func Parse(b []byte, a Address) (v View, err error) {
 	if len(b) < CtrlSize {
 		return View{}, &FormatError{Field: "length", Found: uint64(len(b)), Allowed: "at least 16, the control segment"}
 	}
-	c := ParseCtrl((*[CtrlSize]byte)(b))
-	n := int(c.DS) * UnitSize
+	v.Ctrl.parse((*[CtrlSize]byte)(b))
+	n := int(v.Ctrl.DS) * UnitSize
 	if n < CtrlSize || n > len(b) {
-		return View{}, &FormatError{c.Opcode, 7, "ds", uint64(c.DS), fmt.Sprintf("1 to %d", min(len(b)/UnitSize, MaxUnits))}
+		return View{}, &FormatError{v.Ctrl.Opcode, 7, "ds", uint64(v.Ctrl.DS), fmt.Sprintf("1 to %d", min(len(b)/UnitSize, MaxUnits))}
 	}
+	v.b, v.Address = b[:n], a
 	if a == AddressGuess {
-		a = guess(c, b[:n])
+		v.Address = guess(v.Ctrl, v.b)
 	}
-	return layOut(c, b[:n], a)
+	if err = v.layOut(); err != nil {
+		return View{}, err
+	}
+	return v, nil
 }
 
-func layOut(c Ctrl, b []byte, a Address) (View, error) {
-	v := View{Ctrl: c, Address: a, b: b, off: CtrlSize, list: uint16(len(b))}
-	info := c.Opcode.Info()
-	if err := v.layHeads(info, a); err != nil {
-		return View{}, err
+// layOut lays out v.b, whose control segment is v.Ctrl, for v.Address. It works
+// in place: copying a View costs more than filling it.
+func (v *View) layOut() error {
+	v.off, v.list = CtrlSize, uint16(len(v.b))
+	info := v.Ctrl.Opcode.Info()
+	if err := v.layHeads(info); err != nil {
+		return err
 	}
 	switch {
 	case v.tail != KindNone: // set with the heads
@@ -117,31 +126,33 @@ func layOut(c Ctrl, b []byte, a Address) (View, error) {
 	default:
 		v.tail = KindRaw
 	}
-	if v.tail == KindData {
-		list := v.Data()
-		for {
-			if _, _, ok := list.Next(); !ok {
-				break
-			}
-		}
-		if len(list) != 0 {
-			return View{}, v.overrun(len(b)-len(list), list)
-		}
+	if v.tail != KindData {
+		return nil
 	}
-	return v, nil
+	for off := int(v.off); off < len(v.b); {
+		size := DataSize
+		if n := binary.BigEndian.Uint32(v.b[off:]); n&InlineFlag != 0 {
+			size = InlineUnits(InlineLength(n)) * UnitSize
+		}
+		if off+size > len(v.b) {
+			return v.overrun(off)
+		}
+		off += size
+	}
+	return nil
 }
 
 // overrun is the error of an inline segment that is longer than the WQE.
-func (v *View) overrun(off int, rest []byte) error {
-	n := InlineLength(ParseData((*[DataSize]byte)(rest)).ByteCount)
-	return &FormatError{v.Ctrl.Opcode, off, "inline length", uint64(n), fmt.Sprintf("at most %d", len(rest)-InlineHead)}
+func (v *View) overrun(off int) error {
+	n := InlineLength(binary.BigEndian.Uint32(v.b[off:]))
+	return &FormatError{v.Ctrl.Opcode, off, "inline length", uint64(n), fmt.Sprintf("at most %d", len(v.b)-off-InlineHead)}
 }
 
 // layHeads lays out the segments before the tail.
-func (v *View) layHeads(info *Info, a Address) error {
+func (v *View) layHeads(info *Info) error {
 	eth := info.Eth
 	if info.Address {
-		switch a {
+		switch v.Address {
 		case AddressUD, AddressDC, AddressUDEth:
 			if err := v.head(KindCompactAV, CompactAVSize); err != nil {
 				return err
@@ -152,7 +163,7 @@ func (v *View) layHeads(info *Info, a Address) error {
 					return err
 				}
 			}
-			eth = eth || a == AddressUDEth
+			eth = eth || v.Address == AddressUDEth
 		case AddressXRC:
 			if err := v.head(KindXRC, XRCSize); err != nil {
 				return err

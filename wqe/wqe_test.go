@@ -147,7 +147,7 @@ func TestBuilderLimits(t *testing.T) {
 		}
 		_, err := b.Finish(wqe.Ctrl{Opcode: wqe.OpSend})
 		assert.EqualError(t, err, "wqe: SEND of 64 units, at most 63")
-		assert.Equal(t, make([]byte, wqe.CtrlSize), ring[:wqe.CtrlSize], "no control segment")
+		assert.Equal(t, make([]byte, len(ring)-wqe.MaxSize), ring[wqe.MaxSize:], "what is not the WQE's own")
 	})
 	t.Run("the ring", func(t *testing.T) {
 		ring := make([]byte, wqe.BlockSize)

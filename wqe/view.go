@@ -88,8 +88,8 @@ type head struct {
 //
 // With AddressGuess the address comes from the bytes: the layout in which
 // keys, lengths and addresses look least strange. A compact address vector in
-// front of plain data is not told from a pointer and is never guessed. The
-// error, if any, is a *FormatError.
+// front of plain data looks like a pointer, and is taken for one. The error, if
+// any, is a *FormatError.
 func Parse(b []byte, a Address) (v View, err error) {
 	if len(b) < CtrlSize {
 		return View{}, &FormatError{Field: "length", Found: uint64(len(b)), Allowed: "at least 16, the control segment"}

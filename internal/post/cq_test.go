@@ -63,16 +63,39 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// A device that never stops writing cannot hold the poller for ever.
+// A device that never stops writing, whatever the consumer index says, cannot
+// hold the poller for ever.
 func TestPollReturns(t *testing.T) {
-	b := newBench(t, 4, nil)
-	for range 8 { // a full CQ of stale entries
-		b.dev.qpn = 1
-		b.dev.recv(0, 0)
+	s := newSetting(t, 0, 5)
+	for id := range uint64(8) {
+		require.NoError(t, s.rq.PostRecv(&RecvWR{ID: id, SGE: []SGE{{payloadAddr, 8, 7}}}))
 	}
-	require.Empty(t, b.poll())
-	stale, _ := b.cq.Skipped()
-	require.Equal(t, uint64(8), stale)
+	s.rq.Ring()
+	q := s.cq(t, 2, 0, inlineCQE(cqe.RespSend, cqe.FormatInline32, 0, 0, 8))
+	written := uint16(0)
+	q.memory = func(uint32, uint64, int) []byte { // called between two entries
+		written++
+		e := inlineCQE(cqe.RespSend, cqe.FormatInline32, 0, written, 8)
+		e[cqe.OffOpOwn] |= cqe.Owner(uint64(written), q.log)
+		copy(q.slot(uint64(written)), e)
+		return s.payload
+	}
+	c := make([]Completion, 8)
+	require.Equal(t, 2, q.Poll(c), "one lap")
+	require.Equal(t, []uint64{0, 1}, ids(c[:2]))
+	require.Equal(t, 2, q.Poll(c))
+}
+
+// 24 bits of the consumer index are published.
+func TestConsumerIndex(t *testing.T) {
+	b := newBench(t, 8, nil)
+	b.cq.ci, b.dev.pi = 0xff_ffff, 0xff_ffff
+	b.cq.ciWord.Publish(0xff_ffff)
+	_, err := b.sq.PostList([]SendWR{{ID: 1, Op: OpNop, Flags: Signaled}, {ID: 2, Op: OpNop, Flags: Signaled}})
+	require.NoError(t, err)
+	require.Equal(t, 2, b.dev.step())
+	require.Equal(t, []uint64{1, 2}, ids(b.poll()))
+	require.Equal(t, uint32(1), b.cq.ciWord.Observe())
 }
 
 // The owner bit tells laps apart in rings of any size, one entry included, and
@@ -207,6 +230,9 @@ func TestClean(t *testing.T) {
 		require.Equal(t, uint32(i), c.ByteLen)
 	}
 	require.Zero(t, b.cq.Clean(b.index, b.qp))
+	others()
+	require.Zero(t, b.cq.Clean(other, b.qp), "another QP with that index")
+	require.Len(t, b.poll(), 1)
 	stale, bad := b.cq.Skipped()
 	require.Zero(t, stale+bad)
 }

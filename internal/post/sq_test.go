@@ -393,3 +393,41 @@ func TestFlush(t *testing.T) {
 	b.dev.step()
 	require.Equal(t, []uint64{6}, ids(b.poll()))
 }
+
+// The verbs fence (4) takes the place of the fence that a change of keys
+// leaves (1): it includes it. Without a WQE in between it is left once.
+func TestFence(t *testing.T) {
+	b := newBench(t, 16, nil)
+	flags := func(wr SendWR) uint8 {
+		require.NoError(t, b.sq.Post(&wr))
+		return b.sq.block(b.sq.last)[11]
+	}
+	inval := SendWR{Op: OpLocalInval}
+	require.Equal(t, uint8(0x00), flags(inval))
+	require.Equal(t, uint8(0x20), flags(inval))
+	require.Equal(t, uint8(0x80), flags(SendWR{Op: OpWrite, SGE: sge(8), Flags: Fence}))
+	require.Equal(t, uint8(0x00), flags(SendWR{Op: OpWrite, SGE: sge(8)}))
+	flags(inval)
+	require.Equal(t, uint8(0x2a), flags(SendWR{Op: OpSend, Data: []byte{1}, Flags: Signaled | Solicited}))
+	require.Equal(t, uint8(0x00), flags(SendWR{Op: OpNop}))
+}
+
+// Where a WQE began a lap ago and none begins now, none can complete.
+func TestStaleSlot(t *testing.T) {
+	b := newBench(t, 4, nil)
+	for i := range uint64(4) {
+		require.NoError(t, b.sq.Post(&SendWR{ID: i, Op: OpNop, Flags: Signaled}))
+	}
+	b.sq.Ring()
+	b.dev.step()
+	require.Len(t, b.poll(), 4)
+	require.NoError(t, b.sq.Post(&SendWR{ID: 4, Op: OpWrite, Data: make([]byte, 100), Flags: Signaled})) // blocks 0 to 2
+	b.sq.Ring()
+	for counter := range uint16(4) {
+		_, s, ok := b.sq.find(4 + counter)
+		require.Equal(t, counter == 0, ok, "block %d", counter)
+		if ok {
+			require.Equal(t, uint64(4), s.id)
+		}
+	}
+}

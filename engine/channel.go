@@ -48,6 +48,21 @@ func (c *Client) destroyChannel(m *control.Channel, _ Memory, _ *control.Reply) 
 
 func (ch *channel) close() { _ = unix.Close(ch.fd) }
 
+// armTurns is how many steps pass between two looks at the arm words: they lie
+// beside the consumer indices, which pollers write all the time, and whoever
+// sleeps can wait a microsecond longer.
+const armTurns = 32
+
+// observeArms looks at every queue that could be armed.
+func (e *Engine) observeArms() (done int) {
+	for _, c := range e.armable {
+		e.curCQ = c
+		done += e.observeArm(c)
+	}
+	e.curCQ = nil
+	return done
+}
+
 // observeArm looks whether the client has asked for an event. The record's arm
 // word is watched, not the register: a register is shared by many queues, so an
 // arm in it can be overwritten before it is seen. If a completion is there that

@@ -27,9 +27,9 @@ type Client struct {
 	cqs      map[uint32]*cq
 	qps      map[uint32]*qp
 	channels map[uint32]*channel
-	bytes    uint64 // in all regions
+	bytes    uint64   // in all regions
 	after    []func() // what a request leaves to do off the engine's thread
-	nextID   uint32 // of regions, PDs and channels; they mean nothing to others
+	nextID   uint32   // of regions, PDs and channels; they mean nothing to others
 }
 
 // A region is memory of a client, mapped by the device. base is where the

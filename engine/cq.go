@@ -6,6 +6,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
 )
 
 // A cq is the device's side of a completion queue. The device writes one entry
@@ -117,29 +118,31 @@ func (e *Engine) removeCQ(q *cq) {
 	}
 }
 
-// A completion is what a CQE says, beside its place and its time.
-type completion struct {
-	op        cqe.Opcode
-	qpn       uint32
-	uidx      uint32
-	wqeOp     uint8 // of the send WQE; 0 for receives
-	counter   uint16
-	byteCount uint32
-	imm       uint32 // immediate or invalidated key
-	flagsRQPN uint32 // source QPN, for receives
-	syndrome  cqe.Syndrome
-	vendor    uint8
-	solicited bool
-	event     bool // raises an event even where only solicited ones are asked for
+// attention is whom a completion is to wake.
+type attention uint8
+
+const (
+	quietly   attention = iota // whoever asked for any completion
+	event                      // also those who asked for solicited ones
+	solicited                  // likewise, and the CQE says so
+)
+
+// tail is the last eight bytes of a CQE, all but the owner and solicited bits:
+// send opcode:8 qpn:24 wqe_counter:16 signature:8 op_own:8.
+func tail(sent wqe.Opcode, qpn uint32, counter uint16, op cqe.Opcode) uint64 {
+	return uint64(sent)<<56 | uint64(qpn)<<32 | uint64(counter)<<16 | uint64(op)<<4
 }
 
-// complete writes one CQE and reports whether there was room for it. Its bytes
-// are stored plainly, then the last eight by release: a reader that sees the
-// owner bit sees all of it, and the payload that was moved before.
+// complete writes one CQE and reports whether there was room for it. w40 and
+// w48 are its bytes from there on: byte count and time, or what an error says.
+// All are stored plainly, then the last eight bytes by release: a reader that
+// sees the owner bit sees all of it, and the payload that was moved before.
+//
+// It takes words rather than a struct for the reason given at head.
 //
 // Publish: CQE tail. Observed by post.CQ.Poll.
-func (e *Engine) complete(q *cq, c *completion) bool {
-	n := uint64(1) << q.log
+func (e *Engine) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, a attention) bool {
+	n := uint64(1) << (q.log & 63)
 	if q.next-q.seen >= n && !q.ignore && !q.room(n) {
 		return false
 	}
@@ -149,36 +152,40 @@ func (e *Engine) complete(q *cq, c *completion) bool {
 	if q.collapsed {
 		slot = 0
 	}
-	entry := q.buf[slot<<q.logCQE:][:1<<q.logCQE]
-	block := shm.BlockAt(entry, uint64(len(entry))-cqe.Size)
-	own := uint8(c.op)<<4 | uint8(index>>q.log&1)
-	if c.solicited {
-		own |= 1 << 1
+	tail |= index >> (q.log & 63) & 1
+	if a == solicited {
+		tail |= 1 << 1
 	}
-	if len(entry) == cqe.Size128 {
-		clear(entry[:cqe.Size])
+	block := q.entry(slot)
+	if q.logCQE == 7 {
+		clear(q.buf[slot<<7:][:cqe.Size])
 	}
 	b := (*[cqe.Size]byte)(block)
 	be := binary.BigEndian
 	*(*[24]byte)(b[:24]) = [24]byte{}
-	be.PutUint64(b[24:], uint64(c.flagsRQPN)<<32)
-	be.PutUint64(b[32:], uint64(c.uidx)<<32|uint64(c.imm))
-	if c.syndrome == 0 {
-		be.PutUint64(b[40:], uint64(c.byteCount))
-		be.PutUint64(b[48:], e.clock())
-	} else {
-		be.PutUint64(b[40:], 0)
-		be.PutUint64(b[48:], uint64(c.vendor)<<8|uint64(c.syndrome))
-	}
-	block.PublishTail(uint64(c.wqeOp)<<56 | uint64(c.qpn)<<32 | uint64(c.counter)<<16 | uint64(own))
+	be.PutUint64(b[24:], uint64(rqpn)<<32)
+	be.PutUint64(b[32:], uint64(uidx)<<32|uint64(imm))
+	be.PutUint64(b[40:], w40)
+	be.PutUint64(b[48:], w48)
+	block.PublishTail(tail)
 	e.stats.CQEs++
-	if c.solicited || c.event || c.syndrome != 0 {
+	if a != quietly {
 		q.lastSolicited = q.next
 	}
-	if q.armed && (!q.solicited || q.lastSolicited == q.next) {
+	if q.armed && (!q.solicited || a != quietly) {
 		e.fire(q)
 	}
 	return true
+}
+
+// entry returns the 64 bytes of the CQE in a slot: all of it, or the second half.
+func (q *cq) entry(slot uint64) *shm.Block {
+	return shm.BlockAt(q.buf, slot<<(q.logCQE&63)+1<<(q.logCQE&63)-cqe.Size)
+}
+
+// completeError writes one error CQE; errors count as solicited events.
+func (e *Engine) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail uint64) bool {
+	return e.complete(q, 0, uidx, 0, 0, uint64(vendor[s])<<8|uint64(s), tail, event)
 }
 
 // room observes the consumer index and reports whether an entry is free. An

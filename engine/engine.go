@@ -75,13 +75,13 @@ type Engine struct {
 	guid uint64
 
 	// The device's tables.
-	keys     keyTable
-	qps      map[uint32]*qp // by number; control path and first use of a peer only
-	cqs      map[uint32]*cq // likewise
-	running  []*qp          // QPs whose records are looked at in each step
-	stalled  []*qp          // QPs that wait for their peer
-	armable  []*cq          // CQs with a completion channel
-	clients  map[*Client]struct{}
+	keys    keyTable
+	qps     map[uint32]*qp // by number; control path and first use of a peer only
+	cqs     map[uint32]*cq // likewise
+	running []*qp          // QPs whose records are looked at in each step
+	stalled []*qp          // QPs that wait for their peer
+	armable []*cq          // CQs with a completion channel
+	clients map[*Client]struct{}
 
 	// Scratch of the WQE in execution, private to the device.
 	now   *job
@@ -90,6 +90,7 @@ type Engine struct {
 	recv  [1 << maxLogRQStride]byte
 	cur   *qp    // whose memory is being looked at, for faults of it
 	curCQ *cq    // likewise
+	turn  uint32 // steps, to do some things only now and then
 	ticks uint64 // the device clock when this step began to do work
 
 	stats Stats
@@ -170,11 +171,9 @@ func (e *Engine) Step() (done int) {
 	if len(e.stalled) > 0 {
 		done += e.retry()
 	}
-	for _, c := range e.armable {
-		e.curCQ = c
-		done += e.observeArm(c)
+	if e.turn++; e.turn%armTurns == 0 {
+		done += e.observeArms()
 	}
-	e.curCQ = nil
 	return done
 }
 

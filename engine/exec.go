@@ -19,6 +19,7 @@ func (e *Engine) visit(q *qp) int {
 		if n == 0 {
 			return 0
 		}
+		e.clock() // read while the WQE's line is on its way
 		return e.burst(q, n)
 	case control.StateSQD:
 		if q.job != nil { // what was started is finished
@@ -70,8 +71,8 @@ func (e *Engine) judge(q *qp, n uint16) bool {
 	j := e.now
 	slot := q.sent & q.sqMask
 	*(*[wqe.BlockSize]byte)(e.wqe[:]) = *(*[wqe.BlockSize]byte)(q.sq[slot*wqe.BlockSize:])
-	j.ctrl = wqe.ParseCtrl((*[wqe.CtrlSize]byte)(e.wqe[:]))
-	j.blocks = j.ctrl.Blocks()
+	h := parseHead((*[wqe.CtrlSize]byte)(e.wqe[:]))
+	j.head, j.blocks = h, h.blocks()
 	j.total, j.moved, j.recv, j.peer = 0, 0, false, nil
 	j.src.reset()
 	j.dst.reset()
@@ -84,10 +85,10 @@ func (e *Engine) judge(q *qp, n uint16) bool {
 			copy(e.wqe[i*wqe.BlockSize:][:wqe.BlockSize], q.sq[from:])
 		}
 	}
-	if q.signed && wqe.Sign(e.wqe[:int(j.ctrl.DS)*wqe.UnitSize]) != j.ctrl.Sig {
+	if q.signed && wqe.Sign(e.wqe[:h.ds()*wqe.UnitSize]) != h.signature() {
 		return e.badSignature(q, j)
 	}
-	switch j.ctrl.Opcode {
+	switch h.opcode() {
 	case wqe.OpRDMAWrite:
 		return e.judgeWrite(q, j)
 	case wqe.OpRDMAWriteImm:
@@ -108,7 +109,7 @@ func (e *Engine) judge(q *qp, n uint16) bool {
 const dataOffset = wqe.CtrlSize + wqe.RaddrSize
 
 func (e *Engine) judgeWrite(q *qp, j *job) bool {
-	end := int(j.ctrl.DS) * wqe.UnitSize
+	end := j.head.ds() * wqe.UnitSize
 	if end < dataOffset {
 		return e.badSize(q, j, 0)
 	}
@@ -125,7 +126,7 @@ func (e *Engine) judgeWrite(q *qp, j *job) bool {
 }
 
 func (e *Engine) judgeRead(q *qp, j *job) bool {
-	end := int(j.ctrl.DS) * wqe.UnitSize
+	end := j.head.ds() * wqe.UnitSize
 	if end < dataOffset {
 		return e.badSize(q, j, 0)
 	}
@@ -142,7 +143,7 @@ func (e *Engine) judgeRead(q *qp, j *job) bool {
 }
 
 func (e *Engine) judgeSend(q *qp, j *job) bool {
-	end := int(j.ctrl.DS) * wqe.UnitSize
+	end := j.head.ds() * wqe.UnitSize
 	return e.gather(q, j, &j.src, wqe.CtrlSize, end, 0) && e.reach(q, j) &&
 		e.receive(q, j) && e.scatter(q, j)
 }
@@ -270,17 +271,19 @@ func (e *Engine) finish(q *qp, j *job) bool {
 	}
 	counter := uint16(q.sent)
 	q.sent += uint64(j.blocks)
-	if j.ctrl.Flags&wqe.CEMask < wqe.CEAlways {
+	ce := j.head.ce()
+	if ce < wqe.CEAlways {
 		return true
 	}
-	c := completion{
-		op: cqe.Req, qpn: q.num, uidx: q.uidx, wqeOp: uint8(j.ctrl.Opcode), counter: counter,
-		event: j.ctrl.Flags&wqe.CEMask == wqe.CEEvent,
+	n := uint64(0)
+	if j.head.opcode() == wqe.OpRDMARead {
+		n = j.total
 	}
-	if j.ctrl.Opcode == wqe.OpRDMARead {
-		c.byteCount = uint32(j.total)
+	attention := quietly
+	if ce == wqe.CEEvent {
+		attention = event
 	}
-	if !e.complete(q.sendCQ, &c) {
+	if !e.complete(q.sendCQ, 0, q.uidx, 0, n, e.clock(), tail(j.head.opcode(), q.num, counter, cqe.Req), attention) {
 		e.overrun(q.sendCQ)
 		return false
 	}
@@ -289,18 +292,17 @@ func (e *Engine) finish(q *qp, j *job) bool {
 
 func (e *Engine) finishReceive(q *qp, j *job) bool {
 	p := j.peer
-	c := completion{
-		op: cqe.RespSend, qpn: p.num, uidx: p.uidx, counter: uint16(p.received),
-		byteCount: uint32(j.total), flagsRQPN: q.num,
-		solicited: j.ctrl.Flags&wqe.FlagSolicited != 0,
-	}
-	switch j.ctrl.Opcode {
+	op, imm, attention := cqe.RespSend, uint32(0), quietly
+	switch j.head.opcode() {
 	case wqe.OpSendImm:
-		c.op, c.imm = cqe.RespSendImm, j.ctrl.Imm
+		op, imm = cqe.RespSendImm, j.head.imm()
 	case wqe.OpRDMAWriteImm:
-		c.op, c.imm = cqe.RespWriteImm, j.ctrl.Imm
+		op, imm = cqe.RespWriteImm, j.head.imm()
 	}
-	if !e.complete(p.recvCQ, &c) {
+	if j.head.solicited() {
+		attention = solicited
+	}
+	if !e.complete(p.recvCQ, q.num, p.uidx, imm, j.total, e.clock(), tail(0, p.num, uint16(p.received), op), attention) {
 		e.overrun(p.recvCQ)
 		return e.fail(q, j, cqe.RemoteOperation)
 	}

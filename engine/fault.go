@@ -21,23 +21,19 @@ var vendor = [256]uint8{
 func (e *Engine) fail(q *qp, j *job, s cqe.Syndrome) bool {
 	e.stats.WQEs++
 	e.stats.Failed++
-	e.requesterError(q, j.ctrl, s)
+	e.requesterError(q, j.head, s)
 	q.sent += uint64(max(j.blocks, 1))
 	e.setError(q)
 	return false
 }
 
 // requesterError writes the error completion of the WQE at the head of q.
-func (e *Engine) requesterError(q *qp, ctrl wqe.Ctrl, s cqe.Syndrome) {
-	if ctrl.Flags&wqe.CEMask == wqe.CEFirstError && q.failed {
+func (e *Engine) requesterError(q *qp, h head, s cqe.Syndrome) {
+	if h.ce() == wqe.CEFirstError && q.failed {
 		return
 	}
 	q.failed = true
-	ok := e.complete(q.sendCQ, &completion{
-		op: cqe.ReqErr, qpn: q.num, uidx: q.uidx, wqeOp: uint8(ctrl.Opcode), counter: uint16(q.sent),
-		syndrome: s, vendor: vendor[s],
-	})
-	if !ok {
+	if !e.completeError(q.sendCQ, q.uidx, s, tail(h.opcode(), q.num, uint16(q.sent), cqe.ReqErr)) {
 		e.overrun(q.sendCQ)
 	}
 }
@@ -50,10 +46,7 @@ func (e *Engine) failReceive(p *qp, s cqe.Syndrome) {
 }
 
 func (e *Engine) receiveError(p *qp, s cqe.Syndrome) {
-	ok := e.complete(p.recvCQ, &completion{
-		op: cqe.RespErr, qpn: p.num, uidx: p.uidx, counter: uint16(p.received),
-		syndrome: s, vendor: vendor[s],
-	})
+	ok := e.completeError(p.recvCQ, p.uidx, s, tail(0, p.num, uint16(p.received), cqe.RespErr))
 	p.received++
 	if !ok {
 		e.overrun(p.recvCQ)
@@ -73,7 +66,7 @@ func (e *Engine) flush(q *qp) (done int) {
 		if q.faulted != 0 {
 			s, q.faulted = q.faulted, 0
 		}
-		e.requesterError(q, e.now.ctrl, s)
+		e.requesterError(q, e.now.head, s)
 		e.stats.Flushed++
 		q.sent += uint64(blocks)
 		n -= uint16(blocks)
@@ -94,8 +87,8 @@ func (e *Engine) snapshotHead(q *qp) bool {
 	}
 	slot := q.sent & q.sqMask
 	copy(e.wqe[:wqe.CtrlSize], q.sq[slot*wqe.BlockSize:])
-	e.now.ctrl = wqe.ParseCtrl((*[wqe.CtrlSize]byte)(e.wqe[:]))
-	e.now.blocks = e.now.ctrl.Blocks()
+	e.now.head = parseHead((*[wqe.CtrlSize]byte)(e.wqe[:]))
+	e.now.blocks = e.now.head.blocks()
 	return true
 }
 
@@ -117,28 +110,28 @@ func (e *Engine) badSize(q *qp, j *job, n uint16) bool {
 	case j.blocks == 0:
 		e.explain(q, "ds-zero", "ds is 0; a WQE has at least its control segment, ds 1")
 	case n > 0:
-		e.explain(q, "ds-past-record", "ds %d is %d blocks, but the record announces %d; ring after the whole WQE is written", j.ctrl.DS, j.blocks, n)
+		e.explain(q, "ds-past-record", "ds %d is %d blocks, but the record announces %d; ring after the whole WQE is written", j.head.ds(), j.blocks, n)
 	default:
-		e.explain(q, "ds-small", "ds %d is too small for %v, which needs at least %d", j.ctrl.DS, j.ctrl.Opcode, dataOffset/wqe.UnitSize)
+		e.explain(q, "ds-small", "ds %d is too small for %v, which needs at least %d", j.head.ds(), j.head.opcode(), dataOffset/wqe.UnitSize)
 	}
 	return e.fail(q, j, cqe.LocalQPOp)
 }
 
 func (e *Engine) badSignature(q *qp, j *job) bool {
-	e.explain(q, "signature", "signature %#02x, the bytes give %#02x", j.ctrl.Sig, wqe.Sign(e.wqe[:int(j.ctrl.DS)*wqe.UnitSize]))
+	e.explain(q, "signature", "signature %#02x, the bytes give %#02x", j.head.signature(), wqe.Sign(e.wqe[:j.head.ds()*wqe.UnitSize]))
 	return e.fail(q, j, cqe.LocalQPOp)
 }
 
 func (e *Engine) badOpcode(q *qp, j *job) bool {
-	e.explain(q, "opcode", "opcode %v (%#02x) is not executed by this device on RC", j.ctrl.Opcode, uint8(j.ctrl.Opcode))
+	e.explain(q, "opcode", "opcode %v (%#02x) is not executed by this device on RC", j.head.opcode(), uint8(j.head.opcode()))
 	return e.fail(q, j, cqe.LocalQPOp)
 }
 
 func (e *Engine) badInline(q *qp, j *job, size, off, end int) bool {
 	if off > end {
-		e.explain(q, "inline-range", "inline data of %d bytes ends at byte %d of a WQE of %d (ds %d)", size, off, end, j.ctrl.DS)
+		e.explain(q, "inline-range", "inline data of %d bytes ends at byte %d of a WQE of %d (ds %d)", size, off, end, j.head.ds())
 	} else {
-		e.explain(q, "inline-read", "%v with inline data; there is nowhere to put the answer", j.ctrl.Opcode)
+		e.explain(q, "inline-read", "%v with inline data; there is nowhere to put the answer", j.head.opcode())
 	}
 	return e.fail(q, j, cqe.LocalQPOp)
 }
@@ -149,19 +142,19 @@ func (e *Engine) tooLong(q *qp, j *job, total uint64) bool {
 }
 
 func (e *Engine) badLocal(q *qp, j *job, d wqe.Data, k *mkey, need uint32) bool {
-	e.explain(q, "lkey", "%v: %s", j.ctrl.Opcode, e.whyNoAccess("lkey", d.LKey, k, q.pd, need, d.Addr, d.Length()))
+	e.explain(q, "lkey", "%v: %s", j.head.opcode(), e.whyNoAccess("lkey", d.LKey, k, q.pd, need, d.Addr, d.Length()))
 	return e.fail(q, j, cqe.LocalProtection)
 }
 
 func (e *Engine) badRemote(q *qp, j *job, r wqe.Raddr, k *mkey, need uint32) bool {
-	e.explain(q, "rkey", "%v: %s", j.ctrl.Opcode, e.whyNoAccess("rkey", r.RKey, k, j.peer.pd, need, r.Addr, j.total))
+	e.explain(q, "rkey", "%v: %s", j.head.opcode(), e.whyNoAccess("rkey", r.RKey, k, j.peer.pd, need, r.Addr, j.total))
 	e.setError(j.peer)
 	return e.fail(q, j, cqe.RemoteAccess)
 }
 
 func (e *Engine) refused(q *qp, j *job, what string) bool {
 	e.explain(q, "responder-refuses", "peer QP %#06x does not allow %s (%v): its access is %#x, its max_dest_rd_atomic %d",
-		j.peer.num, what, j.ctrl.Opcode, j.peer.attr.Access, j.peer.attr.MaxDestRdAtomic)
+		j.peer.num, what, j.head.opcode(), j.peer.attr.Access, j.peer.attr.MaxDestRdAtomic)
 	e.setError(j.peer)
 	return e.fail(q, j, cqe.RemoteInvalidRequest)
 }

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"encoding/binary"
+
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -9,7 +11,7 @@ import (
 // scratch; a long one stays with its QP and moves on slice by slice, so that
 // nobody waits behind it.
 type job struct {
-	ctrl   wqe.Ctrl
+	head   head
 	blocks int // of the WQE
 	src    list
 	dst    list
@@ -18,6 +20,26 @@ type job struct {
 	peer   *qp  // nil for NOP
 	recv   bool // a receive of the peer is consumed
 }
+
+// A head is the control segment of a WQE as two big-endian words. Its fields
+// are cut out where they are needed: a struct of small fields would be stored
+// in parts and loaded as a whole, which waits for the stores on every WQE.
+type head struct {
+	first  uint64 // opmod:8 index:16 opcode:8 qpn:24 ds:8
+	second uint64 // signature:8 stream:16 fm_ce_se:8 imm:32
+}
+
+func parseHead(b *[wqe.CtrlSize]byte) head {
+	return head{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])}
+}
+
+func (h head) opcode() wqe.Opcode { return wqe.Opcode(h.first >> 32) }
+func (h head) ds() int            { return int(h.first & wqe.MaxUnits) }
+func (h head) blocks() int        { return (h.ds() + 3) / 4 }
+func (h head) signature() uint8   { return uint8(h.second >> 56) }
+func (h head) ce() uint8          { return uint8(h.second>>32) & wqe.CEMask }
+func (h head) solicited() bool    { return h.second>>32&wqe.FlagSolicited != 0 }
+func (h head) imm() uint32        { return uint32(h.second) }
 
 // A piece is a run of bytes, and the key that allows to touch them; nil for
 // inline data.

@@ -79,15 +79,13 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 	return nil
 }
 
-// steps runs a batch of steps and returns how much they did. It ends early when
-// there was nothing to do.
+// steps runs a batch of steps and returns how much they did.
 func (e *Engine) steps() (done int) {
 	defer e.rescue()
 	for range stepsPerGuard {
 		n := e.Step()
 		if n == 0 {
 			shm.Relax(1)
-			break
 		}
 		done += n
 	}

@@ -97,5 +97,5 @@ func (e *Engine) fire(q *cq) {
 		e.explain(nil, "event-lost", "CQ %#06x of %v: completion event not delivered: %v", q.num, q.client, err)
 		return
 	}
-	e.stats.Events++
+	q.client.count[control.CounterEvents]++
 }

@@ -19,6 +19,7 @@ type Client struct {
 	closed bool
 	uar    *shm.Region
 	status *shm.Region
+	page   statusPage
 
 	// What follows belongs to the engine's thread: touched inside Do only.
 	regions  map[uint32]*region
@@ -27,7 +28,8 @@ type Client struct {
 	cqs      map[uint32]*cq
 	qps      map[uint32]*qp
 	channels map[uint32]*channel
-	bytes    uint64   // in all regions
+	bytes    uint64 // in all regions
+	count    Stats
 	after    []func() // what a request leaves to do off the engine's thread
 	nextID   uint32   // of regions, PDs and channels; they mean nothing to others
 }
@@ -72,6 +74,7 @@ func (e *Engine) Attach(name string) (*Client, error) {
 		_ = c.uar.Close()
 		return nil, err
 	}
+	c.page = newStatusPage(c.status.Bytes())
 	if err := e.Do(func() { e.clients[c] = struct{}{} }); err != nil {
 		c.unmap(nil)
 		return nil, err
@@ -119,7 +122,10 @@ func (c *Client) destroyAll() (regions []*region) {
 	clear(c.channels)
 	clear(c.regions)
 	clear(c.pds)
-	delete(e.clients, c)
+	if _, ok := e.clients[c]; ok {
+		e.past.add(&c.count)
+		delete(e.clients, c)
+	}
 	return regions
 }
 

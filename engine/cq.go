@@ -168,7 +168,7 @@ func (e *Engine) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, 
 	be.PutUint64(b[40:], w40)
 	be.PutUint64(b[48:], w48)
 	block.PublishTail(tail)
-	e.stats.CQEs++
+	q.client.count[control.CounterCQEs]++
 	if a != quietly {
 		q.lastSolicited = q.next
 	}

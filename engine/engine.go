@@ -93,21 +93,12 @@ type Engine struct {
 	turn  uint32 // steps, to do some things only now and then
 	ticks uint64 // the device clock when this step began to do work
 
-	stats Stats
-	quiet explainer
+	past          Stats // of clients that are gone
+	published     uint64
+	publishCycles uint64
+	quiet         explainer
 
 	mail mailbox
-}
-
-// Stats counts what an engine has done.
-type Stats struct {
-	WQEs     uint64 // executed, with or without success
-	Failed   uint64 // of those, the ones that completed with an error
-	Flushed  uint64 // WQEs and receives flushed in error state
-	CQEs     uint64 // written
-	Bytes    uint64 // of payload moved
-	Receives uint64 // consumed by messages
-	Events   uint64 // completion events sent
 }
 
 // New returns an engine that nobody steps yet.
@@ -135,7 +126,7 @@ func New(cfg Config) (*Engine, error) {
 		clients: make(map[*Client]struct{}),
 		now:     new(job),
 	}
-	clock.Hz() // calibrated here, not in the middle of somebody's work
+	e.publishCycles = clock.Cycles(publishTime) // the clock is calibrated here, not in the middle of work
 	return e, nil
 }
 
@@ -183,12 +174,6 @@ func (e *Engine) clock() uint64 {
 		e.ticks = clock.Now()
 	}
 	return e.ticks
-}
-
-// Stats returns what the engine has done so far. Safe for concurrent use.
-func (e *Engine) Stats() (s Stats, err error) {
-	err = e.Do(func() { s = e.stats })
-	return s, err
 }
 
 // GUID returns the number that tells this engine from others.

@@ -264,8 +264,9 @@ func (e *Engine) scatter(q *qp, j *job) bool {
 // receive it consumed, then to the poster. It returns false when a completion
 // queue had no room, which puts the queues that need it into error.
 func (e *Engine) finish(q *qp, j *job) bool {
-	e.stats.WQEs++
-	e.stats.Bytes += j.total
+	count := &q.client.count
+	count[control.CounterWQEs]++
+	count[control.CounterBytes] += j.total
 	if j.recv && !e.finishReceive(q, j) {
 		return false
 	}
@@ -307,6 +308,6 @@ func (e *Engine) finishReceive(q *qp, j *job) bool {
 		return e.fail(q, j, cqe.RemoteOperation)
 	}
 	p.received++
-	e.stats.Receives++
+	p.client.count[control.CounterReceives]++
 	return true
 }

@@ -19,8 +19,8 @@ var vendor = [256]uint8{
 // completion mode, and puts q into error. It returns false, for its callers to
 // hand on.
 func (e *Engine) fail(q *qp, j *job, s cqe.Syndrome) bool {
-	e.stats.WQEs++
-	e.stats.Failed++
+	q.client.count[control.CounterWQEs]++
+	q.client.count[control.CounterFailed]++
 	e.requesterError(q, j.head, s)
 	q.sent += uint64(max(j.blocks, 1))
 	e.setError(q)
@@ -67,13 +67,11 @@ func (e *Engine) flush(q *qp) (done int) {
 			s, q.faulted = q.faulted, 0
 		}
 		e.requesterError(q, e.now.head, s)
-		e.stats.Flushed++
 		q.sent += uint64(blocks)
 		n -= uint16(blocks)
 	}
 	for n := q.posted(); n > 0 && done < e.cfg.Burst; done++ {
 		e.receiveError(q, cqe.Flush)
-		e.stats.Flushed++
 		n--
 	}
 	return done

@@ -60,9 +60,10 @@ func (e *Engine) unstall(q *qp) {
 	}
 }
 
-// retry looks at the queues that wait, and returns how many go on.
+// retry looks at the queues that wait, and returns how many go on. One that
+// gives up can take others off the list, when its completion queue overruns.
 func (e *Engine) retry() (done int) {
-	for i := len(e.stalled) - 1; i >= 0; i-- {
+	for i := len(e.stalled) - 1; i >= 0; i = min(i, len(e.stalled)) - 1 {
 		q := e.stalled[i]
 		s := &q.stall
 		if e.cleared(q) {

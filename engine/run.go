@@ -65,6 +65,7 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 		}
 	})
 	defer e.mail.shut()
+	defer e.leave()
 	if started != nil {
 		started()
 	}
@@ -89,7 +90,17 @@ func (e *Engine) steps() (done int) {
 		}
 		done += n
 	}
+	e.publish()
 	return done
+}
+
+// leave tells every client that nothing will be executed any more.
+func (e *Engine) leave() {
+	now := clock.Now()
+	for c := range e.clients {
+		c.publish(now)
+		c.page.state.Publish(uint64(control.EngineGone))
+	}
 }
 
 // rescue turns a fault of memory into an error of the queue that the device was

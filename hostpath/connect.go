@@ -113,8 +113,7 @@ func (q *QP) Modify(a *Attr) error {
 	}
 	if a.Mask&control.AttrState != 0 {
 		if a.State == control.StateRST {
-			q.sq.Reset()
-			q.rq.Reset()
+			q.reset()
 		}
 		q.state.Store(uint32(a.State))
 	}

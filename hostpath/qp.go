@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"sync/atomic"
@@ -47,6 +48,7 @@ type QP struct {
 	index  uint32 // in the context's table
 	sq     *post.SQ
 	rq     *post.RQ
+	cqs    [2]*CQ // of sends and receives, perhaps the same
 	rings  block
 	rec    block
 	access Access
@@ -61,10 +63,10 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if err := p.usable(what); err != nil {
 		return nil, err
 	}
-	if err := cfg.fill(); err != nil {
+	if err := cfg.fill(p.ctx); err != nil {
 		return nil, wrap(what, err)
 	}
-	q := &QP{pd: p, access: FullAccess &^ LocalWrite &^ cfg.Deny}
+	q := &QP{pd: p, cqs: [2]*CQ{cfg.SendCQ, cfg.RecvCQ}, access: FullAccess &^ LocalWrite &^ cfg.Deny}
 	index, err := p.ctx.table.Alloc()
 	if err != nil {
 		return nil, wrap(what, err)
@@ -81,12 +83,19 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	return q, nil
 }
 
-func (cfg *QPConfig) fill() error {
-	if cfg.SendCQ == nil {
-		return fmt.Errorf("no SendCQ")
-	}
+func (cfg *QPConfig) fill(c *Context) error {
 	if cfg.RecvCQ == nil {
 		cfg.RecvCQ = cfg.SendCQ
+	}
+	for _, q := range []*CQ{cfg.SendCQ, cfg.RecvCQ} {
+		switch {
+		case q == nil:
+			return errors.New("no SendCQ")
+		case q.ctx != c:
+			return fmt.Errorf("CQ %#06x belongs to another context", q.cqn)
+		case q.closed.Load():
+			return fmt.Errorf("CQ %#06x: %w", q.cqn, ErrClosed)
+		}
 	}
 	for _, f := range []struct {
 		name      string
@@ -173,6 +182,16 @@ func (q *QP) release() {
 	}
 	c.table.Free(q.index)
 	c.arena.release(q.rings, q.rec)
+}
+
+// reset empties the queues on this side, after the device has done so on its.
+func (q *QP) reset() {
+	life := &post.QP{SQ: q.sq, RQ: q.rq, QPN: q.qpn}
+	for _, cq := range q.cqs {
+		cq.cq.Clean(q.index, life)
+	}
+	q.sq.Reset()
+	q.rq.Reset()
 }
 
 // QPN returns the number of the queue pair, 24 bits.

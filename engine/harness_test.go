@@ -1,0 +1,463 @@
+package engine
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// A rig is an engine that the test steps.
+type rig struct {
+	testing.TB
+	e *Engine
+}
+
+func newRig(t testing.TB, cfg Config) *rig {
+	t.Helper()
+	e, err := New(cfg)
+	require.NoError(t, err)
+	return &rig{t, e}
+}
+
+// settle steps until there is nothing to do.
+func (r *rig) settle() {
+	r.Helper()
+	for range 100_000 {
+		if r.e.Step() == 0 {
+			return
+		}
+	}
+	r.Fatal("the engine does not come to rest")
+}
+
+// expire lets the timers of all that wait run out until nobody waits.
+func (r *rig) expire() {
+	r.Helper()
+	for range 1000 {
+		r.settle()
+		if len(r.e.stalled) == 0 {
+			return
+		}
+		for _, q := range r.e.stalled {
+			q.stall.deadline = 0
+		}
+	}
+	r.Fatal("somebody waits for ever")
+}
+
+// A host is a client with one region of heap, which the race detector follows.
+// It has that region at an address of its own, not where the device has it.
+type host struct {
+	*rig
+	c      *Client
+	mem    *shm.Region
+	region uint32
+	base   uint64
+	used   uint64
+	pd     uint32
+}
+
+const hostSize = 4 << 20
+
+func (r *rig) host(name string) *host {
+	r.Helper()
+	h := &host{rig: r, base: 0x7000_0000_0000}
+	var err error
+	h.c, err = r.e.Attach(name)
+	require.NoError(r, err)
+	r.Cleanup(func() { _ = h.c.Close() })
+	h.mem, err = shm.Heap(hostSize)
+	require.NoError(r, err)
+	h.region = h.addRegion(h.base, h.mem)
+	h.pd = h.allocPD()
+	return h
+}
+
+// try makes a control request, the way a socket brings it.
+func (h *host) try(op control.Op, req, ans control.Message, mem *shm.Region) error {
+	payload := control.Append(nil, op, 0, 1, req)[control.HeaderSize:]
+	m, r, err := h.c.Call(op, payload, Memory{Region: mem})
+	if err != nil {
+		return err
+	}
+	if r.Events != nil {
+		h.Cleanup(func() { _ = r.Events.Close() })
+	}
+	return control.Parse(op, control.Append(nil, op, 0, 1, m)[control.HeaderSize:], ans)
+}
+
+func (h *host) call(op control.Op, req, ans control.Message) {
+	h.Helper()
+	require.NoError(h, h.try(op, req, ans, nil))
+}
+
+func (h *host) addRegion(base uint64, mem *shm.Region) uint32 {
+	h.Helper()
+	var id control.RegionID
+	require.NoError(h, h.try(control.OpAddRegion, &control.Region{Addr: base, Size: uint64(mem.Size())}, &id, mem))
+	return id.ID
+}
+
+func (h *host) allocPD() uint32 {
+	h.Helper()
+	var pd control.PD
+	h.call(control.OpAllocPD, &control.Empty{}, &pd)
+	return pd.PDN
+}
+
+// take hands out memory of the host's region, on a multiple of 128 bytes.
+func (h *host) take(n int) (mem []byte, addr uint64) {
+	h.Helper()
+	at := h.used
+	h.used += uint64(n+127) &^ 127
+	require.LessOrEqual(h, h.used, uint64(hostSize), "the host has no memory left")
+	return h.mem.Bytes()[at : at+uint64(n) : at+uint64(n)], h.base + at
+}
+
+// A key is registered memory, with bytes around it that nobody may touch.
+type key struct {
+	h    *host
+	mem  []byte
+	addr uint64
+	key  uint32
+	// fence is the memory with what lies before and behind.
+	fence []byte
+}
+
+const (
+	canary    = 0xa5
+	fenceSize = 64
+)
+
+func (h *host) key(n int, access uint32) *key {
+	h.Helper()
+	mem, addr := h.take(n + 2*fenceSize)
+	for i := range mem {
+		mem[i] = canary
+	}
+	k := &key{h: h, mem: mem[fenceSize : fenceSize+n], addr: addr + fenceSize, fence: mem}
+	clear(k.mem)
+	k.key = h.reg(h.pd, k.addr, n, access)
+	h.Cleanup(k.intact)
+	return k
+}
+
+// full is a key with all rights, filled with a pattern that depends on seed.
+func (h *host) full(n int, seed byte) *key {
+	h.Helper()
+	k := h.key(n, control.AccessAll&^control.AccessZeroBased)
+	for i := range k.mem {
+		k.mem[i] = seed + byte(i) + byte(i>>8)
+	}
+	return k
+}
+
+func (h *host) reg(pd uint32, addr uint64, n int, access uint32) uint32 {
+	h.Helper()
+	var ans control.Key
+	h.call(control.OpRegMR, &control.MR{PDN: pd, Access: access, Addr: addr, Length: uint64(n), IOVA: addr}, &ans)
+	return ans.Key
+}
+
+// intact fails the test when a byte around the key's memory has changed.
+func (k *key) intact() {
+	k.h.Helper()
+	n := len(k.mem)
+	for i, b := range k.fence {
+		if (i < fenceSize || i >= fenceSize+n) && b != canary {
+			k.h.Errorf("byte %d of memory of %d was written", i-fenceSize, n)
+			return
+		}
+	}
+}
+
+// data names n bytes of the key from off on.
+func (k *key) data(off, n int) wqe.Data {
+	return wqe.Data{ByteCount: uint32(n), LKey: k.key, Addr: k.addr + uint64(off)}
+}
+
+func (k *key) raddr(off int) wqe.Raddr { return wqe.Raddr{Addr: k.addr + uint64(off), RKey: k.key} }
+
+// A poller reads a completion queue as clients do.
+type poller struct {
+	h     *host
+	num   uint32
+	ring  []byte
+	rec   []byte
+	log   uint
+	entry uint64
+	ci    uint64
+	lazy  bool // leaves the consumer index as it is
+}
+
+// cq makes a completion queue; the fields of m that matter here are kept.
+func (h *host) cq(m control.CQ) *poller {
+	h.Helper()
+	if m.LogCQE == 0 {
+		m.LogCQE = 6
+	}
+	c := &poller{h: h, log: uint(m.LogSize), entry: 1 << m.LogCQE}
+	c.ring, m.Buf = h.take(1 << (m.LogSize + m.LogCQE))
+	c.rec, m.DBRec = h.take(8)
+	for i := range c.ring {
+		c.ring[i] = 0xf0
+	}
+	var ans control.CQN
+	h.call(control.OpCreateCQ, &m, &ans)
+	c.num = ans.CQN
+	return c
+}
+
+// block returns the CQE of a count.
+func (c *poller) block(i uint64) *shm.Block {
+	return shm.BlockAt(c.ring, (i&(1<<c.log-1))*c.entry+c.entry-cqe.Size)
+}
+
+// next returns the next completion, if there is one.
+func (c *poller) next() (w cqe.WC, own cqe.OpOwn, ok bool) {
+	b := c.block(c.ci)
+	own = cqe.OpOwn(b.ObserveTail())
+	if !cqe.Valid(own, c.ci, c.log) {
+		return w, own, false
+	}
+	w.Parse((*[cqe.Size]byte)(b))
+	c.ci++
+	if !c.lazy {
+		shm.BE32At(c.rec, 0).Publish(uint32(c.ci) & 0xffffff)
+	}
+	return w, own, true
+}
+
+// all returns every completion that is there.
+func (c *poller) all() (list []cqe.WC) {
+	for {
+		w, _, ok := c.next()
+		if !ok {
+			return list
+		}
+		list = append(list, w)
+	}
+}
+
+// one returns the only completion there is.
+func (c *poller) one() cqe.WC {
+	c.h.Helper()
+	list := c.all()
+	require.Len(c.h, list, 1)
+	return list[0]
+}
+
+func (c *poller) none() {
+	c.h.Helper()
+	require.Empty(c.h, c.all())
+}
+
+// An end is a queue pair with its rings, filled by hand.
+type end struct {
+	h        *host
+	num      uint32
+	sq, rq   []byte
+	rec      []byte
+	stride   int
+	sent     uint16 // blocks written
+	received uint16 // receives written
+	scq, rcq *poller
+	q        *qp // the device's side
+}
+
+const uidx = 0x51
+
+// qp makes a queue pair, whose rings have 16 entries unless m says otherwise.
+func (h *host) qp(m control.QP, scq, rcq *poller) *end {
+	h.Helper()
+	if m.LogSQ == 0 {
+		m.LogSQ = 4
+	}
+	if m.NoReceive == 0 {
+		if m.LogRQ == 0 {
+			m.LogRQ = 4
+		}
+		if m.LogRQStride == 0 {
+			m.LogRQStride = 6
+		}
+	}
+	if m.PDN == 0 {
+		m.PDN = h.pd
+	}
+	p := &end{h: h, scq: scq, rcq: rcq, stride: 1 << m.LogRQStride}
+	p.sq, m.SQ = h.take(64 << m.LogSQ)
+	if m.NoReceive == 0 {
+		p.rq, m.RQ = h.take(1 << (m.LogRQ + m.LogRQStride))
+	}
+	p.rec, m.DBRec = h.take(8)
+	m.SendCQN, m.RecvCQN, m.UserIndex = scq.num, rcq.num, uidx
+	var ans control.QPN
+	h.call(control.OpCreateQP, &m, &ans)
+	p.num = ans.QPN
+	p.q = h.e.qps[p.num]
+	return p
+}
+
+// Attributes of transitions that tests change.
+func (p *end) toInit() control.QPAttr {
+	return control.QPAttr{
+		QPN: p.num, Mask: control.AttrState | control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
+		State: control.StateINIT, Access: control.AccessAll &^ control.AccessZeroBased, Port: 1,
+	}
+}
+
+func (p *end) toRTR(dest uint32) control.QPAttr {
+	return control.QPAttr{
+		QPN: p.num, Mask: control.AttrState | control.AttrAV | control.AttrPathMTU | control.AttrDestQPN |
+			control.AttrRQPSN | control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
+		State: control.StateRTR, GUID: p.h.e.guid, PathMTU: 5, DestQPN: dest, RQPSN: 7, MaxDestRdAtomic: 4, MinRNRTimer: 1,
+	}
+}
+
+func (p *end) toRTS() control.QPAttr {
+	return control.QPAttr{
+		QPN: p.num, Mask: control.AttrState | control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry |
+			control.AttrSQPSN | control.AttrMaxRdAtomic,
+		State: control.StateRTS, Timeout: 1, RetryCount: 2, RNRRetry: 7, SQPSN: 9, MaxRdAtomic: 4,
+	}
+}
+
+func (p *end) modify(a control.QPAttr) {
+	p.h.Helper()
+	require.NoError(p.h, p.tryModify(a))
+}
+
+func (p *end) tryModify(a control.QPAttr) error {
+	return p.h.try(control.OpModifyQP, &a, &control.Empty{}, nil)
+}
+
+func (p *end) toState(s uint8) {
+	p.h.Helper()
+	p.modify(control.QPAttr{QPN: p.num, Mask: control.AttrState, State: s})
+}
+
+func (p *end) destroy() {
+	p.h.Helper()
+	p.h.call(control.OpDestroyQP, &control.QPN{QPN: p.num}, &control.Empty{})
+}
+
+// up takes p to RTS, with dest as its peer.
+func (p *end) up(dest *end) {
+	p.h.Helper()
+	p.modify(p.toInit())
+	p.modify(p.toRTR(dest.num))
+	p.modify(p.toRTS())
+}
+
+// pair returns two connected queue pairs, each with a CQ of its own.
+func pair(a, b *host) (*end, *end) {
+	a.Helper()
+	ca, cb := a.cq(control.CQ{LogSize: 8}), b.cq(control.CQ{LogSize: 8})
+	p, q := a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
+	p.up(q)
+	q.up(p)
+	return p, q
+}
+
+// duo is a pair of two clients.
+func duo(t testing.TB, cfg Config) (*rig, *end, *end) {
+	t.Helper()
+	r := newRig(t, cfg)
+	p, q := pair(r.host("p"), r.host("q"))
+	return r, p, q
+}
+
+// write lays a WQE at the next block, without ringing, and returns its index.
+func (p *end) write(c wqe.Ctrl, segments ...any) (index uint16) {
+	p.h.Helper()
+	index = p.sent
+	b := wqe.Start(p.sq, index)
+	for _, s := range segments {
+		switch s := s.(type) {
+		case wqe.Raddr:
+			b.Raddr(s)
+		case wqe.Data:
+			b.Data(s)
+		case []byte:
+			b.Inline(s)
+		default:
+			p.h.Fatalf("segment %T", s)
+		}
+	}
+	c.QPN = p.num
+	blocks, err := b.Finish(c)
+	require.NoError(p.h, err)
+	p.sent += uint16(blocks)
+	return index
+}
+
+// post is write and ring.
+func (p *end) post(c wqe.Ctrl, segments ...any) (index uint16) {
+	p.h.Helper()
+	index = p.write(c, segments...)
+	p.ring()
+	return index
+}
+
+// raw puts blocks as they are and rings.
+func (p *end) raw(b []byte) (index uint16) {
+	index = p.sent
+	for len(b) > 0 {
+		at := int(p.sent) * 64 % len(p.sq)
+		b = b[copy(p.sq[at:at+64], b):]
+		p.sent++
+	}
+	p.ring()
+	return index
+}
+
+func (p *end) ring() { shm.BE32At(p.rec, 4).Publish(uint32(p.sent)) }
+
+// recv posts a receive and rings.
+func (p *end) recv(list ...wqe.Data) {
+	p.h.Helper()
+	at := int(p.received) * p.stride % len(p.rq)
+	require.True(p.h, wqe.PutRecv(p.rq[at:at+p.stride], list))
+	p.received++
+	shm.BE32At(p.rec, 0).Publish(uint32(p.received))
+}
+
+func (p *end) state() uint8 { return p.q.attr.State }
+
+// Control segments of the operations, always with a completion.
+func ctrl(op wqe.Opcode) wqe.Ctrl { return wqe.Ctrl{Opcode: op, Flags: wqe.CEAlways} }
+
+func silent(op wqe.Opcode) wqe.Ctrl { return wqe.Ctrl{Opcode: op} }
+
+// pattern returns n bytes that are not all alike.
+func pattern(n int, seed byte) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = seed + byte(i)*7 + byte(i>>8)
+	}
+	return b
+}
+
+func (r *rig) same(want, got []byte, what string) {
+	r.Helper()
+	if !bytes.Equal(want, got) {
+		i := 0
+		for i < min(len(want), len(got)) && want[i] == got[i] {
+			i++
+		}
+		r.Errorf("%s: %d and %d bytes, first difference at %d", what, len(want), len(got), i)
+	}
+}
+
+// failed requires a completion with this syndrome.
+func (r *rig) failed(w cqe.WC, s cqe.Syndrome, index uint16) {
+	r.Helper()
+	require.Equal(r, s, w.Syndrome, "syndrome")
+	require.Equal(r, index, w.Counter, "wqe_counter")
+	require.Equal(r, uint32(uidx), w.UIdx)
+}

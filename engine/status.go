@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// Stats counts what a device has done, indexed by control.Counter.
+type Stats [control.Counters]uint64
+
+// A statusPage is what a client can read of the device without asking.
+type statusPage struct {
+	state, hz, clock *shm.Word64
+	counters         [control.Counters]*shm.Word64
+}
+
+func newStatusPage(b []byte) (p statusPage) {
+	p.state = shm.Word64At(b, control.StatusState)
+	p.hz = shm.Word64At(b, control.StatusHz)
+	p.clock = shm.Word64At(b, control.StatusClock)
+	for i := range p.counters {
+		p.counters[i] = shm.Word64At(b, control.Counter(i).Offset())
+	}
+	p.hz.Publish(clock.Hz())
+	p.state.Publish(uint64(control.EngineRunning))
+	return p
+}
+
+// publishTime is how old a status page may become while the engine runs.
+const publishTime = 200 * time.Microsecond
+
+// publish brings the status pages up to date, now and then.
+func (e *Engine) publish() {
+	now := clock.Now()
+	if now-e.published < e.publishCycles {
+		return
+	}
+	e.published = now
+	for c := range e.clients {
+		c.publish(now)
+	}
+}
+
+// publish writes this client's page.
+func (c *Client) publish(now uint64) {
+	c.page.clock.Publish(now)
+	for i, v := range c.count {
+		c.page.counters[i].Publish(v)
+	}
+}
+
+// Stats returns what the engine has done for all its clients so far. Safe for
+// concurrent use.
+func (e *Engine) Stats() (s Stats, err error) {
+	err = e.Do(func() {
+		s = e.past
+		for c := range e.clients {
+			s.add(&c.count)
+		}
+	})
+	return s, err
+}
+
+func (s *Stats) add(more *Stats) {
+	for i, v := range more {
+		s[i] += v
+	}
+}

@@ -1,0 +1,123 @@
+package nicless
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/nicless/nicless"
+
+// mayImport is the architecture: which packages of ours a package may import.
+// A folder without a row fails TestLayering. Imports go down, never back.
+var mayImport = map[string][]string{
+	// Formats: bytes only, no memory, no threads.
+	"internal/field": {},
+	"wqe":            {"internal/field"},
+	"cqe":            {"internal/field"},
+	"doorbell":       {"internal/field"},
+
+	// What both sides share.
+	"internal/clock":   {},
+	"internal/shm":     {},
+	"internal/ring":    {},
+	"internal/control": {"internal/shm"},
+
+	// The one path by which work is posted and completions are polled.
+	"internal/post": {"wqe", "cqe", "doorbell", "internal/shm", "internal/ring"},
+
+	// The device: never internal/post.
+	"engine": {"wqe", "cqe", "doorbell", "internal/shm", "internal/ring", "internal/clock", "internal/control"},
+
+	// The host API: never engine.
+	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/ring", "internal/post", "internal/control"},
+
+	// The only place where device and host meet.
+	".": {"engine", "hostpath", "cqe", "wqe", "internal/post", "internal/shm", "internal/control"},
+
+	// Programs.
+	"internal/bench": {".", "engine", "hostpath", "cqe", "internal/shm", "internal/clock"},
+	"cmd/nicless":    {".", "engine", "hostpath", "wqe", "cqe", "doorbell", "internal/field", "internal/bench", "internal/clock", "internal/control"},
+	"examples/*":     {".", "engine", "cqe"},
+	"examples":       {},
+
+	// Tests only.
+	"internal/vectors": {},
+}
+
+// Who may import unsafe, or hold assembly: *_unsafe.go files and .s files of
+// these packages alone.
+var mayBeUnsafe = []string{"internal/shm", "internal/clock"}
+
+func TestLayering(t *testing.T) {
+	seen := make(map[string]bool)
+	each(t, func(file string, f *ast.File) {
+		dir := path.Dir(file)
+		allowed, ok := mayImport[dir]
+		if !ok && path.Dir(dir) == "examples" {
+			allowed, ok = mayImport["examples/*"], true
+		}
+		if !ok {
+			t.Errorf("%s: folder %q has no row in mayImport", file, dir)
+			return
+		}
+		seen[dir] = true
+		for _, imp := range f.Imports {
+			name, _ := strconv.Unquote(imp.Path.Value)
+			if name == "unsafe" && !(strings.HasSuffix(file, "_unsafe.go") && slices.Contains(mayBeUnsafe, dir)) {
+				t.Errorf("%s imports unsafe; only *_unsafe.go files of %v may", file, mayBeUnsafe)
+			}
+			ours, ok := strings.CutPrefix(name, module)
+			if !ok || strings.HasSuffix(file, "_test.go") {
+				continue // tests may look at anything
+			}
+			ours = strings.TrimPrefix(ours, "/")
+			if ours == "" {
+				ours = "."
+			}
+			if !slices.Contains(allowed, ours) {
+				t.Errorf("%s imports %s; %s may import %v", file, ours, dir, allowed)
+			}
+		}
+	})
+	require.Greater(t, len(seen), 10, "the walk found the packages")
+}
+
+func TestAssemblyIsConfined(t *testing.T) {
+	require.NoError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(file, ".s") && !slices.Contains(mayBeUnsafe, filepath.ToSlash(filepath.Dir(file))) {
+			t.Errorf("%s: assembly belongs into %v", file, mayBeUnsafe)
+		}
+		return err
+	}))
+}
+
+// each parses every Go file of the module.
+func each(t *testing.T, visit func(file string, f *ast.File)) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && file != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(file, ".go"):
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		visit(filepath.ToSlash(file), f)
+		return nil
+	}))
+}

@@ -1,0 +1,45 @@
+# Bare `make` lists what can be made.
+GO ?= go
+FUZZTIME ?= 10s
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test race fuzz bench lint vectors cross ci clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build the command into bin/nicless
+	$(GO) build -o bin/nicless ./cmd/nicless
+
+demo: ## one RDMA write shown byte by byte, then 300,000 operations
+	$(GO) run ./cmd/nicless demo
+
+test: ## all tests
+	$(GO) test ./...
+
+race: ## all tests under the race detector
+	$(GO) test -race ./...
+
+fuzz: ## every fuzz target for FUZZTIME each (10s)
+	@GO=$(GO) FUZZTIME=$(FUZZTIME) sh .ci/fuzz
+
+bench: ## Go benchmarks of formats, posting, the engine
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+lint: ## gofmt, go vet, staticcheck
+	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+vectors: ## golden vectors, with the counts of what was checked
+	$(GO) test ./... -run Golden -v | grep -E 'vectors checked|^(ok|FAIL)'
+
+cross: ## build and vet for arm64
+	GOARCH=arm64 $(GO) build ./...
+	GOARCH=arm64 $(GO) vet ./...
+
+ci: ## what continuous integration runs
+	bash .ci/run
+
+clean: ## remove what was built
+	rm -rf bin

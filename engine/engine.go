@@ -13,8 +13,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// ErrStopped reports a request to an engine that is not running any more.
-var ErrStopped = errors.New("engine: stopped")
+// ErrClosed reports a request by a client that has been closed.
+var ErrClosed = errors.New("engine: client is closed")
 
 // Config says how an engine behaves. The zero value is right for most.
 type Config struct {
@@ -180,10 +180,9 @@ func (e *Engine) clock() uint64 {
 func (e *Engine) GUID() uint64 { return e.guid }
 
 // Do runs f between two steps and returns when it has run. While nobody runs
-// the engine, f runs on the caller's goroutine. It returns ErrStopped, without
-// running f, once the engine has been closed. Safe for concurrent use, but not
-// from within f.
-func (e *Engine) Do(f func()) error { return e.mail.do(f) }
+// the engine, f runs on the caller's goroutine, which must not be stepping it
+// elsewhere then. Safe for concurrent use, but not from within f.
+func (e *Engine) Do(f func()) { e.mail.do(f) }
 
 // A mailbox carries functions to the engine's thread.
 type mailbox struct {
@@ -192,7 +191,6 @@ type mailbox struct {
 	mu      sync.Mutex
 	queue   []*letter
 	running bool // somebody serves the queue
-	closed  bool
 	wake    func() // ends a nap
 }
 
@@ -201,16 +199,12 @@ type letter struct {
 	done chan struct{}
 }
 
-func (m *mailbox) do(f func()) error {
+func (m *mailbox) do(f func()) {
 	m.mu.Lock()
-	if m.closed {
-		m.mu.Unlock()
-		return ErrStopped
-	}
 	if !m.running {
 		defer m.mu.Unlock()
 		f()
-		return nil
+		return
 	}
 	l := &letter{f: f, done: make(chan struct{})}
 	m.queue = append(m.queue, l)
@@ -220,7 +214,6 @@ func (m *mailbox) do(f func()) error {
 	}
 	m.mu.Unlock()
 	<-l.done
-	return nil
 }
 
 // serve runs what is in the queue, on the thread of the engine.
@@ -251,14 +244,7 @@ func (m *mailbox) shut() {
 	m.serve() // what came between the two
 }
 
-// close makes every later do fail.
-func (m *mailbox) close() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.closed = true
-}
-
-// session limits as the protocol says them.
+// welcome says who the device is and what a client may take.
 func (e *Engine) welcome() *control.Welcome {
 	l := e.cfg.Limits
 	return &control.Welcome{

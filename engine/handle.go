@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"errors"
-
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -21,7 +19,7 @@ func (c *Client) Call(op control.Op, payload []byte, mem Memory) (ans control.Me
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, r, ErrStopped
+		return nil, r, ErrClosed
 	}
 	h, ok := handlers[op]
 	if !ok {
@@ -31,12 +29,12 @@ func (c *Client) Call(op control.Op, payload []byte, mem Memory) (ans control.Me
 		return nil, r, control.Errorf(control.CodeInvalid, "%v: needs one memory descriptor: %t, came with one: %t",
 			op, op == control.OpAddRegion, mem.Region != nil)
 	}
-	stopped := c.e.Do(func() { ans, err = h(c, payload, mem, &r) })
+	c.e.Do(func() { ans, err = h(c, payload, mem, &r) })
 	for _, f := range c.after {
 		f()
 	}
 	c.after = c.after[:0]
-	return ans, r, errors.Join(stopped, err)
+	return ans, r, err
 }
 
 // A handler serves one operation. It runs on the engine's thread.

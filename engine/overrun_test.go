@@ -1,0 +1,30 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// A wait that ends in the overrun of a CQ takes others that wait with it.
+func TestOverrunWhileOthersWait(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	c := a.cq(control.CQ{LogSize: 0})
+	d := a.cq(control.CQ{LogSize: 4})
+	full := a.qp(control.QP{}, c, d)
+	full.up(full)
+	full.post(ctrl(wqe.OpNop))
+	r.settle()
+	for range 3 {
+		p := a.qp(control.QP{}, c, d)
+		p.up(full) // which is not connected back
+		p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{})
+	}
+	r.settle()
+	require.Len(t, r.e.stalled, 3)
+	r.expire()
+	require.Empty(t, r.e.stalled)
+}

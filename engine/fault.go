@@ -22,7 +22,9 @@ func (e *Engine) fail(q *qp, j *job, s cqe.Syndrome) bool {
 	q.client.count[control.CounterWQEs]++
 	q.client.count[control.CounterFailed]++
 	e.requesterError(q, j.head, s)
-	q.sent += uint64(max(j.blocks, 1))
+	// A WQE that claims more blocks than were announced has those that were:
+	// what is posted next is flushed from its first block on.
+	q.sent += uint64(min(max(j.blocks, 1), max(int(e.pending(q)), 1)))
 	e.setError(q)
 	return false
 }

@@ -1,0 +1,23 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/wqe"
+)
+
+// A WQE that claims more blocks than were announced takes those that were.
+func TestFlushAfterWQEPastRecord(t *testing.T) {
+	r, p, _ := duo(t, Config{})
+	var b [64]byte
+	wqe.Ctrl{Opcode: wqe.OpNop, QPN: p.num, DS: 12, Flags: wqe.CEAlways}.Put((*[16]byte)(b[:]))
+	p.raw(b[:])
+	r.settle()
+	r.failed(p.scq.one(), cqe.LocalQPOp, 0)
+	for i := range uint16(3) {
+		p.post(ctrl(wqe.OpNop))
+		r.settle()
+		r.failed(p.scq.one(), cqe.Flush, 1+i)
+	}
+}

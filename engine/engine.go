@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
@@ -178,71 +176,6 @@ func (e *Engine) clock() uint64 {
 
 // GUID returns the number that tells this engine from others.
 func (e *Engine) GUID() uint64 { return e.guid }
-
-// Do runs f between two steps and returns when it has run. While nobody runs
-// the engine, f runs on the caller's goroutine, which must not be stepping it
-// elsewhere then. Safe for concurrent use, but not from within f.
-func (e *Engine) Do(f func()) { e.mail.do(f) }
-
-// A mailbox carries functions to the engine's thread.
-type mailbox struct {
-	waiting atomic.Bool // queue is not empty; the only thing a step looks at
-
-	mu      sync.Mutex
-	queue   []*letter
-	running bool // somebody serves the queue
-	wake    func() // ends a nap
-}
-
-type letter struct {
-	f    func()
-	done chan struct{}
-}
-
-func (m *mailbox) do(f func()) {
-	m.mu.Lock()
-	if !m.running {
-		defer m.mu.Unlock()
-		f()
-		return
-	}
-	l := &letter{f: f, done: make(chan struct{})}
-	m.queue = append(m.queue, l)
-	m.waiting.Store(true)
-	if m.wake != nil {
-		m.wake()
-	}
-	m.mu.Unlock()
-	<-l.done
-}
-
-// serve runs what is in the queue, on the thread of the engine.
-func (m *mailbox) serve() {
-	m.mu.Lock()
-	queue := m.queue
-	m.queue = nil
-	m.waiting.Store(false)
-	m.mu.Unlock()
-	for _, l := range queue {
-		l.f()
-		close(l.done)
-	}
-}
-
-// open and shut bracket the time in which somebody serves the queue.
-func (m *mailbox) open(wake func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.running, m.wake = true, wake
-}
-
-func (m *mailbox) shut() {
-	m.serve()
-	m.mu.Lock()
-	m.running, m.wake = false, nil
-	m.mu.Unlock()
-	m.serve() // what came between the two
-}
 
 // welcome says who the device is and what a client may take.
 func (e *Engine) welcome() *control.Welcome {

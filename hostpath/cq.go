@@ -41,6 +41,7 @@ type CQ struct {
 	rec    block
 	events *os.File // nil: PollOnly
 	id     uint32   // of the channel
+	armed  bool     // an event has been asked for and not been read
 	closed atomic.Bool
 }
 
@@ -172,7 +173,12 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 	_ = q.events.SetReadDeadline(time.Time{})
 	defer context.AfterFunc(ctx, wake)()
 	for {
-		q.cq.Arm(false)
+		// One arm, one event: while an event is on its way, or waits to be read,
+		// another arm would only leave a second one behind.
+		if !q.armed {
+			q.cq.Arm(false)
+			q.armed = true
+		}
 		if n, err := q.Poll(dst); n > 0 || err != nil {
 			return n, err
 		}
@@ -181,11 +187,14 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 		switch {
 		case n > 0:
 			q.cq.EventSeen()
+			q.armed = false
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
-		case q.ctx.err() != nil || err != nil || n == 0:
-			// The other end closes with the engine.
-			return q.last(dst)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			// Set late by the end of an earlier call's context.
+			_ = q.events.SetReadDeadline(time.Time{})
+		default:
+			return q.last(dst) // the other end closes with the engine
 		}
 	}
 }

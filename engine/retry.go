@@ -65,6 +65,7 @@ func (e *Engine) unstall(q *qp) {
 func (e *Engine) retry() (done int) {
 	for i := len(e.stalled) - 1; i >= 0; i = min(i, len(e.stalled)) - 1 {
 		q := e.stalled[i]
+		e.cur = q
 		s := &q.stall
 		if e.cleared(q) {
 			e.unstall(q)
@@ -82,6 +83,7 @@ func (e *Engine) retry() (done int) {
 		s.left--
 		s.deadline += s.interval
 	}
+	e.cur = nil
 	return done
 }
 

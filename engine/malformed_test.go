@@ -1,0 +1,261 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// Every opcode that this device does not execute on RC is refused, whatever
+// follows the control segment.
+func TestUnknownOpcodes(t *testing.T) {
+	executed := map[wqe.Opcode]bool{wqe.OpNop: true, wqe.OpRDMAWrite: true, wqe.OpRDMAWriteImm: true,
+		wqe.OpRDMARead: true, wqe.OpSend: true, wqe.OpSendImm: true}
+	s := newScene(t, Config{})
+	for op := range 256 {
+		if executed[wqe.Opcode(op)] {
+			continue
+		}
+		index := s.p.post(wqe.Ctrl{Opcode: wqe.Opcode(op)}, s.far.raddr(0), s.local.data(0, 8))
+		s.settle()
+		w := s.p.scq.one()
+		s.failed(w, cqe.LocalQPOp, index)
+		require.Equal(t, uint8(op), w.WQEOpcode)
+		require.Equal(t, control.StateRTS, s.q.state())
+		s.p.reset(s.q)
+	}
+}
+
+// reset takes p through RST to RTS again, as its client does.
+func (p *end) reset(dest *end) {
+	p.h.Helper()
+	p.toState(control.StateRST)
+	p.sent, p.received = 0, 0
+	clear(p.rec)
+	p.up(dest)
+}
+
+// A ds of 0, one past what the record announces, one too small for the
+// opcode: the WQE fails, and what follows it is flushed.
+func TestBadSizes(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		op   wqe.Opcode
+		ds   uint8
+	}{
+		{"ds 0", wqe.OpNop, 0}, {"ds 0", wqe.OpRDMAWrite, 0}, {"ds 1", wqe.OpRDMAWrite, 1},
+		{"ds 1", wqe.OpRDMAWriteImm, 1}, {"ds 1", wqe.OpRDMARead, 1},
+		{"past the record", wqe.OpNop, 5}, {"past the record", wqe.OpSend, 63}, {"past the ring", wqe.OpNop, 63},
+	} {
+		t.Run(fmt.Sprintf("%v %s", row.op, row.name), func(t *testing.T) {
+			r, p, q := duo(t, Config{})
+			if row.name == "past the ring" {
+				// 16 blocks is what this ring has; one of 15 cannot be announced whole.
+				for range 16 {
+					p.post(silent(wqe.OpNop))
+				}
+				r.settle()
+			}
+			var b [64]byte
+			wqe.Ctrl{Opcode: row.op, QPN: p.num, DS: row.ds}.Put((*[16]byte)(b[:]))
+			index := p.raw(b[:])
+			r.settle()
+			w := p.scq.one()
+			r.failed(w, cqe.LocalQPOp, index)
+			require.Equal(t, uint8(row.op), w.WQEOpcode)
+			next := p.post(silent(wqe.OpNop))
+			r.settle()
+			r.failed(p.scq.one(), cqe.Flush, next)
+			require.Equal(t, control.StateRTS, q.state())
+		})
+	}
+}
+
+// A NOP may have any ds: clients turn posted WQEs into NOPs in place.
+func TestNopOfAnySize(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	c := a.cq(control.CQ{LogSize: 4})
+	p := a.qp(control.QP{LogSQ: 5}, c, c)
+	p.up(p)
+	for ds := uint8(1); ds <= 63; ds++ {
+		b := make([]byte, 64*((int(ds)+3)/4))
+		copy(b, pattern(len(b), ds))
+		ctrl := wqe.Ctrl{Opcode: wqe.OpNop, QPN: p.num, DS: ds, Flags: wqe.CEAlways}
+		ctrl.Put((*[16]byte)(b))
+		index := p.raw(b)
+		r.settle()
+		w := c.one()
+		require.Equal(t, []any{cqe.StatusSuccess, index}, []any{w.Status, w.Counter})
+	}
+	require.Equal(t, uint64(p.sent), p.q.sent)
+}
+
+// 2^31 bytes are a message's limit: one more is a local length error, however
+// it is put together.
+func TestMessageTooLong(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	c := a.cq(control.CQ{LogSize: 4})
+	p := a.qp(control.QP{LogSQ: 5}, c, c)
+	p.up(p)
+	const size = 40 << 20
+	mem, err := shm.Heap(size) // never touched
+	require.NoError(t, err)
+	a.addRegion(0x1000_0000, mem)
+	key := a.reg(a.pd, 0x1000_0000, size, control.AccessLocalWrite)
+	for _, last := range []uint32{0, 1} { // 2^31 bytes fit
+		segments := []any{wqe.Raddr{RKey: 1}}
+		left := uint32(1<<31) + last
+		for left > 0 {
+			n := min(left, size)
+			segments = append(segments, wqe.Data{ByteCount: n, LKey: key, Addr: 0x1000_0000})
+			left -= n
+		}
+		want := cqe.RemoteAccess // the local side was found to be in order
+		if last > 0 {
+			want = cqe.LocalLength
+		}
+		index := p.post(ctrl(wqe.OpRDMAWrite), segments...)
+		r.settle()
+		r.failed(c.one(), want, index)
+		p.reset(p)
+	}
+}
+
+// Ranges that end with their key's last byte are inside, for each direction.
+func TestLastByte(t *testing.T) {
+	for _, n := range []int{1, 8, 255, 256} {
+		s := newScene(t, Config{})
+		s.q.recv(s.far.data(256-n, n))
+		s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(256-n), s.local.data(256-n, n))
+		s.p.post(ctrl(wqe.OpRDMARead), s.far.raddr(256-n), s.local.data(256-n, n))
+		s.p.post(ctrl(wqe.OpSend), s.local.data(256-n, n))
+		s.settle()
+		require.Len(t, s.p.scq.all(), 3)
+		require.Equal(t, control.StateRTS, s.p.state())
+		s.same(s.local.mem[256-n:], s.far.mem[256-n:], "the last bytes")
+	}
+}
+
+// Keys whose addresses begin at 0, and whose addresses end the address space.
+func TestIOVA(t *testing.T) {
+	s := newScene(t, Config{})
+	_, addr := s.q.h.take(64)
+	var zero, top control.Key
+	s.q.h.call(control.OpRegMR, &control.MR{PDN: s.q.h.pd, Access: control.AccessLocalWrite | control.AccessRemoteWrite | control.AccessZeroBased,
+		Addr: addr, Length: 64, IOVA: 0x1234}, &zero)
+	s.q.h.call(control.OpRegMR, &control.MR{PDN: s.q.h.pd, Access: control.AccessLocalWrite | control.AccessRemoteWrite,
+		Addr: addr, Length: 64, IOVA: ^uint64(0) - 63}, &top)
+	mem := s.q.h.mem.Bytes()[addr-s.q.h.base:]
+	s.p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: 60, RKey: zero.Key}, []byte("zero"))
+	s.p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: ^uint64(0) - 63, RKey: top.Key}, []byte("top"))
+	s.settle()
+	require.Len(t, s.p.scq.all(), 2)
+	require.Equal(t, "top", string(mem[:3]))
+	require.Equal(t, "zero", string(mem[60:64]))
+	s.p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: ^uint64(0), RKey: top.Key}, []byte("xy"))
+	s.settle()
+	s.failed(s.p.scq.one(), cqe.RemoteAccess, 2)
+	s.p.reset(s.q)
+	s.q.reset(s.p)
+	s.p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: 61, RKey: zero.Key}, []byte("zero"))
+	s.settle()
+	s.failed(s.p.scq.one(), cqe.RemoteAccess, 0)
+}
+
+// A responder with a READ depth of 0 answers READ with invalid request.
+func TestReadDepthZero(t *testing.T) {
+	s := newScene(t, Config{})
+	s.q.toState(control.StateRST)
+	s.q.modify(s.q.toInit())
+	a := s.q.toRTR(s.p.num)
+	a.MaxDestRdAtomic = 0
+	s.q.modify(a)
+	s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
+	index := s.p.post(ctrl(wqe.OpRDMARead), s.far.raddr(0), s.local.data(0, 8))
+	s.settle()
+	list := s.p.scq.all()
+	require.Len(t, list, 2)
+	require.Equal(t, cqe.StatusSuccess, list[0].Status)
+	s.failed(list[1], cqe.RemoteInvalidRequest, index)
+	require.Equal(t, control.StateERR, s.q.state())
+}
+
+// Signatures are checked where the queue pair was made with them.
+func TestSignature(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	c := a.cq(control.CQ{LogSize: 4})
+	p := a.qp(control.QP{SignatureOn: 1}, c, c)
+	p.up(p)
+	k := a.full(300, 1)
+	for flip := range 2 {
+		b := wqe.Start(p.sq, p.sent)
+		b.Raddr(k.raddr(200))
+		b.Inline(pattern(90, 3))
+		blocks, err := b.FinishSigned(wqe.Ctrl{Opcode: wqe.OpRDMAWrite, QPN: p.num, Flags: wqe.CEAlways})
+		require.NoError(t, err)
+		p.sq[int(p.sent)*64+70] ^= byte(flip)
+		p.sent += uint16(blocks)
+		p.ring()
+		r.settle()
+		w := c.one()
+		if flip == 0 {
+			require.Equal(t, cqe.StatusSuccess, w.Status)
+		} else {
+			r.failed(w, cqe.LocalQPOp, 2)
+		}
+	}
+}
+
+// A WQE that completes on the first error only, as the first error.
+func TestFirstErrorIsReported(t *testing.T) {
+	s := newScene(t, Config{})
+	first := wqe.Ctrl{Opcode: wqe.OpRDMAWrite, Flags: wqe.CEFirstError}
+	s.p.post(first, s.far.raddr(0), s.local.data(0, 8)) // succeeds: no completion
+	index := s.p.post(first, wqe.Raddr{}, s.local.data(0, 8))
+	for range 3 {
+		s.p.post(first, wqe.Raddr{}, s.local.data(0, 8))
+	}
+	s.settle()
+	s.failed(s.p.scq.one(), cqe.RemoteAccess, index)
+	// A reset forgets that there was an error.
+	s.p.reset(s.q)
+	s.q.reset(s.p)
+	s.p.post(first, wqe.Raddr{}, s.local.data(0, 8))
+	s.settle()
+	s.failed(s.p.scq.one(), cqe.RemoteAccess, 0)
+}
+
+// A long queue is flushed within the budget of each step, all of it in order.
+func TestFlushKeepsTheBudget(t *testing.T) {
+	r := newRig(t, Config{Burst: 4})
+	a := r.host("a")
+	c := a.cq(control.CQ{LogSize: 6})
+	p := a.qp(control.QP{}, c, c)
+	p.up(p)
+	for range 5 {
+		p.recv()
+	}
+	for range 16 {
+		p.write(silent(wqe.OpNop))
+	}
+	p.toState(control.StateERR)
+	p.ring()
+	var got []cqe.WC
+	for range 6 {
+		require.LessOrEqual(t, r.e.Step(), 4)
+		got = append(got, c.all()...)
+	}
+	require.Len(t, got, 21)
+	for i, w := range got {
+		r.failed(w, cqe.Flush, uint16(i%16))
+		require.Equal(t, i < 16, w.Requester())
+	}
+}

@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// timeouts lets the timer of p run out as often as it takes until p fails, at
+// most limit times, and returns how often that was.
+func (s *scene) timeouts(p *end, limit int) (n int) {
+	s.Helper()
+	for s.settle(); n < limit && p.state() == control.StateRTS; n++ {
+		p.q.stall.deadline = 0
+		s.e.Step()
+		p.q.stall.deadline = ^uint64(0) // only the test lets it run out
+		s.settle()
+	}
+	return n
+}
+
+// Without a receive a SEND is tried rnr_retry times more; 7 means for ever.
+func TestRNRRetryCount(t *testing.T) {
+	for retries := range uint8(8) {
+		s := newScene(t, Config{})
+		s.p.q.attr.RNRRetry = retries
+		s.q.q.attr.MinRNRTimer = 30 // long: nothing times out on its own
+		index := s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
+		n := s.timeouts(s.p, 50)
+		if retries == 7 {
+			require.Equal(t, 50, n)
+			require.Equal(t, control.StateRTS, s.p.state())
+			continue
+		}
+		require.Equal(t, int(retries), n)
+		s.failed(s.p.scq.one(), cqe.RNRRetry, index)
+		require.Equal(t, control.StateRTS, s.q.state())
+	}
+}
+
+// Without a peer a request is tried retry_cnt times more, of which 7 is not
+// for ever; a timeout of 0 is.
+func TestTransportRetryCount(t *testing.T) {
+	for retries := range uint8(8) {
+		s := newScene(t, Config{})
+		s.p.q.attr.RetryCount, s.p.q.attr.Timeout = retries, 31
+		s.q.toState(control.StateRST)
+		index := s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
+		require.Equal(t, int(retries)+1, s.timeouts(s.p, 50))
+		s.failed(s.p.scq.one(), cqe.TransportRetry, index)
+	}
+	s := newScene(t, Config{})
+	s.p.q.attr.Timeout = 0
+	s.q.toState(control.StateRST)
+	s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
+	require.Equal(t, 50, s.timeouts(s.p, 50))
+	s.p.scq.none()
+}
+
+// The shortest timers, by the real clock.
+func TestTimersRunOut(t *testing.T) {
+	s := newScene(t, Config{})
+	s.p.q.attr.RNRRetry = 2 // of 10 us each, by q's timer code 1
+	before := clock.Now()
+	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
+	for end := time.Now().Add(5 * time.Second); s.p.state() == control.StateRTS; {
+		s.e.Step()
+		require.True(t, time.Now().Before(end), "waits for ever")
+	}
+	require.GreaterOrEqual(t, clock.Duration(clock.Now()-before), 20*time.Microsecond)
+	s.failed(s.p.scq.one(), cqe.RNRRetry, 0)
+}
+
+// A receive that comes in time ends the wait, without the timer; and the next
+// wait has all its tries again.
+func TestReceiveComesInTime(t *testing.T) {
+	s := newScene(t, Config{})
+	s.p.q.attr.RNRRetry = 2
+	s.q.q.attr.MinRNRTimer = 30
+	for i := range uint16(5) {
+		s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
+		s.settle()
+		require.Equal(t, notReady, s.p.q.stall.kind)
+		s.p.q.stall.deadline = 0 // one of two tries
+		s.e.Step()
+		s.p.q.stall.deadline = ^uint64(0)
+		require.Equal(t, notReady, s.p.q.stall.kind)
+		s.q.recv(s.far.data(0, 8))
+		s.settle()
+		require.Equal(t, i, s.p.scq.one().Counter)
+		require.Equal(t, i, s.q.rcq.one().Counter)
+	}
+}
+
+// A peer that connects late is found, and so is one that resets and comes back.
+func TestPeerComesInTime(t *testing.T) {
+	s := newScene(t, Config{})
+	s.p.q.attr.Timeout = 31
+	for _, away := range []func(){
+		func() { s.q.toState(control.StateRST) },
+		func() { s.q.toState(control.StateERR) },
+		func() { s.q.reset(s.idle) },
+	} {
+		away()
+		s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
+		s.settle()
+		require.Equal(t, noPeer, s.p.q.stall.kind)
+		s.q.toState(control.StateRST)
+		s.settle()
+		s.q.modify(s.q.toInit())
+		s.settle()
+		require.Equal(t, noPeer, s.p.q.stall.kind)
+		s.q.modify(s.q.toRTR(s.p.num)) // it receives from now on
+		s.settle()
+		require.Equal(t, cqe.StatusSuccess, s.p.scq.one().Status)
+	}
+}
+
+// Another reason to wait: the peer goes while one waits for its receive.
+func TestPeerGoesDuringRNR(t *testing.T) {
+	s := newScene(t, Config{})
+	s.p.q.attr.Timeout = 31
+	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
+	s.settle()
+	require.Equal(t, notReady, s.p.q.stall.kind)
+	s.q.destroy()
+	s.settle()
+	require.Equal(t, noPeer, s.p.q.stall.kind)
+	s.timeouts(s.p, 10)
+	s.failed(s.p.scq.one(), cqe.TransportRetry, 0)
+}
+
+// A queue that waits leaves the list of those when it is reset, destroyed, or
+// put into error, and what waited is flushed in the last case only.
+func TestEndOfAWait(t *testing.T) {
+	for name, f := range map[string]struct {
+		end     func(s *scene)
+		flushed int
+	}{
+		"reset":     {func(s *scene) { s.p.toState(control.StateRST) }, 0},
+		"destroyed": {func(s *scene) { s.p.destroy() }, 0},
+		"error":     {func(s *scene) { s.p.toState(control.StateERR) }, 2},
+		"closed":    {func(s *scene) { _ = s.p.h.c.Close() }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, Config{})
+			s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
+			s.p.post(ctrl(wqe.OpNop))
+			s.settle()
+			require.Len(t, s.e.stalled, 1)
+			f.end(s)
+			s.settle()
+			require.Empty(t, s.e.stalled)
+			require.Len(t, s.p.scq.all(), f.flushed)
+		})
+	}
+}
+
+// The RNR timer codes, as the specification tables them.
+func TestRNRTimerCodes(t *testing.T) {
+	for code, want := range map[uint8]time.Duration{
+		0: 655360 * time.Microsecond, 1: 10 * time.Microsecond, 2: 20 * time.Microsecond, 5: 60 * time.Microsecond,
+		12: 640 * time.Microsecond, 16: 2560 * time.Microsecond, 24: 40960 * time.Microsecond, 31: 491520 * time.Microsecond,
+	} {
+		require.Equal(t, want, rnrTimer(code), "code %d", code)
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The test binary is the program, when it is told so.
+const asProgram = "NICLESS_TEST_RUN_PINGPONG"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func program(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	var out, err bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &err
+	_ = cmd.Run()
+	return out.String(), err.String(), cmd.ProcessState.ExitCode()
+}
+
+func TestPingpong(t *testing.T) {
+	for _, size := range []string{"8", "9", "1000"} {
+		out, stderr, code := program(t, "-n", "300", "-size", size)
+		require.Zero(t, code, stderr)
+		assert.Contains(t, out, "300 round trips of 2 messages of "+size+" bytes, every message checked")
+		assert.Regexp(t, `(?m)^     50 %  +\d`, out)
+		assert.Regexp(t, `(?m)^     most  +\d`, out)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{{"-size", "7"}, {"-size", "1048577"}, {"-n", "0"}, {"-n", "x"}, {"-bogus"}, {"more"}} {
+		_, stderr, code := program(t, args...)
+		assert.Equal(t, 2, code, "%v: %s", args, stderr)
+	}
+}
+
+// TestCheck sees to it that a message that is not the one sent is noticed.
+func TestCheck(t *testing.T) {
+	nic, err := nicless.Open(nicless.Config{})
+	require.NoError(t, err)
+	defer nic.Close()
+	pd, err := nic.AllocPD()
+	require.NoError(t, err)
+	a, err := newPlayer(nic, pd, 64)
+	require.NoError(t, err)
+	b, err := newPlayer(nic, pd, 64)
+	require.NoError(t, err)
+	require.NoError(t, nicless.Pair(a.qp, b.qp, nicless.Connection{}))
+
+	a.fill(1)
+	require.NoError(t, a.serve(b))
+	require.NoError(t, b.check(a))
+	a.fill(2)
+	require.ErrorContains(t, b.check(a), "received 0100000000000000 and so on, sent 0200000000000000")
+	require.NoError(t, a.serve(b))
+	require.NoError(t, b.check(a))
+	b.received()[63] ^= 1
+	require.Error(t, b.check(a))
+}

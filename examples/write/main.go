@@ -1,0 +1,168 @@
+// Write is the smallest program of two processes: one registers memory, the
+// other RDMA-WRITEs a greeting into it. They share nothing but the socket of
+// an engine, which runs in the first of them here.
+//
+//	go run ./examples/write
+//
+// The owner of the memory starts the writer, and the two tell each other where
+// they are, as JSON, through the writer's standard input and output. The owner
+// takes no part in the write itself: it looks at its memory when the writer
+// has ended, and fails unless the greeting is there.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/engine"
+)
+
+const greeting = "hello from the other process"
+
+func main() {
+	var err error
+	if len(os.Args) == 3 && os.Args[1] == "writer" {
+		err = writer(os.Args[2], os.Stdin, os.Stdout)
+	} else {
+		err = owner()
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "write: error: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// owner registers memory, starts a writer, and looks at what it wrote.
+func owner() error {
+	dir, err := os.MkdirTemp("", "nicless-write-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	socket := filepath.Join(dir, "engine.sock")
+	if err := startEngine(socket); err != nil {
+		return err
+	}
+	pd, qp, _, err := dial(socket)
+	if err != nil {
+		return err
+	}
+	memory, err := pd.RegisterMemory(4096, nicless.LocalWrite|nicless.RemoteWrite)
+	if err != nil {
+		return err
+	}
+
+	cmd := exec.Command("/proc/self/exe", "writer", socket)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	me := qp.Descriptor(memory.Remote("mailbox"))
+	text, _ := json.Marshal(me)
+	fmt.Printf("owner  (pid %d) sends its descriptor\n  %s\n", os.Getpid(), text)
+	_, err = connect(qp, me, out, in)
+	_ = in.Close() // a writer that still waits for it reads the end
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("writer: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Printf("writer (pid %d) has written %d bytes to the mailbox\n", cmd.Process.Pid, len(greeting))
+
+	if got := string(memory.Bytes()[:len(greeting)]); got != greeting {
+		return fmt.Errorf("the mailbox holds %q, not %q", got, greeting)
+	}
+	fmt.Printf("owner  (pid %d) finds %q\n", os.Getpid(), greeting)
+	return nil
+}
+
+// writer writes the greeting into the mailbox of the owner, who is at the
+// other end of in and out.
+func writer(socket string, in io.Reader, out io.Writer) error {
+	_, qp, cq, err := dial(socket)
+	if err != nil {
+		return err
+	}
+	peer, err := connect(qp, qp.Descriptor(), in, out)
+	if err != nil {
+		return err
+	}
+	mailbox, err := peer.Find("mailbox")
+	if err != nil {
+		return err
+	}
+	if err := qp.PostSend(&nicless.SendWR{
+		Op:         nicless.Write,
+		Flags:      nicless.Signaled,
+		Data:       []byte(greeting), // inline: it travels within the WQE
+		RemoteAddr: mailbox.Addr,
+		RKey:       mailbox.RKey,
+	}); err != nil {
+		return err
+	}
+	var done [1]nicless.Completion
+	if _, err := cq.Wait(context.Background(), done[:]); err != nil {
+		return err
+	}
+	return done[0].Err()
+}
+
+// dial makes what either side needs: a client of the engine with one queue pair.
+func dial(socket string) (*nicless.PD, *nicless.QP, *nicless.CQ, error) {
+	nic, err := nicless.Dial(socket)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	pd, err := nic.AllocPD()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	cq, err := nic.CreateCQ(nicless.CQConfig{})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	qp, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
+	return pd, qp, cq, err
+}
+
+// connect tells the peer about this side and connects with what it answers.
+func connect(qp *nicless.QP, me nicless.Descriptor, r io.Reader, w io.Writer) (peer nicless.Descriptor, err error) {
+	if err := json.NewEncoder(w).Encode(me); err != nil {
+		return peer, err
+	}
+	if err := json.NewDecoder(r).Decode(&peer); err != nil {
+		return peer, fmt.Errorf("descriptor of the peer: %w", err)
+	}
+	return peer, qp.Connect(peer, nicless.Connection{})
+}
+
+// startEngine runs an engine for the rest of the program and has it listen.
+// "nicless engine --socket PATH" is the same in a process of its own.
+func startEngine(socket string) error {
+	e, err := engine.New(engine.Config{})
+	if err != nil {
+		return err
+	}
+	l, err := e.Listen(socket, 0o600)
+	if err != nil {
+		return err
+	}
+	go e.Run(context.Background(), nil)
+	go l.Serve(context.Background())
+	return nil
+}

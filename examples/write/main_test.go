@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The test binary is the program, when it is told so: what is tested are real
+// processes.
+const asProgram = "NICLESS_TEST_RUN_WRITE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+t.TempDir())
+	return cmd
+}
+
+func TestWrite(t *testing.T) {
+	cmd := program(t)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Regexp(t, `(?s)^owner  \(pid \d+\) sends its descriptor
+  \{"version":1,.*"name":"mailbox".*
+writer \(pid \d+\) has written 28 bytes to the mailbox
+owner  \(pid \d+\) finds "hello from the other process"
+$`, string(out))
+	tmp, _ := strings.CutPrefix(cmd.Env[len(cmd.Env)-1], "TMPDIR=")
+	left, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	assert.Empty(t, left, "files left behind")
+}
+
+func TestWriterWithoutEngine(t *testing.T) {
+	cmd := program(t, "writer", "/nonexistent/engine.sock")
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	assert.Equal(t, 1, cmd.ProcessState.ExitCode())
+	assert.Contains(t, string(out), "write: error: nicless: no engine at /nonexistent/engine.sock")
+}
+
+func TestWriterWithoutOwner(t *testing.T) {
+	socket := t.TempDir() + "/engine.sock"
+	require.NoError(t, startEngine(socket))
+	cmd := program(t, "writer", socket)
+	cmd.Stdin = strings.NewReader(`{"version":7}`)
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	assert.Equal(t, 1, cmd.ProcessState.ExitCode())
+	assert.Contains(t, string(out), "write: error: descriptor of the peer: descriptor: version 7; this program knows 1")
+}

@@ -55,42 +55,42 @@ var rcTransitions = map[[2]uint8]transition{
 }
 
 // attributes lists what a modify request can set beside the state: the bit,
-// its name, its largest value, and where it is kept.
+// its name, its smallest and largest value, and where it is kept.
 var attributes = []struct {
-	bit   uint32
-	name  string
-	value func(*control.QPAttr) uint64
-	max   uint64
-	set   func(dst, src *control.QPAttr)
+	bit      uint32
+	name     string
+	value    func(*control.QPAttr) uint64
+	min, max uint64
+	set      func(dst, src *control.QPAttr)
 }{
 	{control.AttrAccess, "access", func(a *control.QPAttr) uint64 { return uint64(a.Access) },
-		uint64(control.AccessAll), func(d, s *control.QPAttr) { d.Access = s.Access }},
+		0, 0xffffffff, func(d, s *control.QPAttr) { d.Access = s.Access }},
 	{control.AttrPKeyIndex, "pkey_index", func(a *control.QPAttr) uint64 { return uint64(a.PKeyIndex) },
-		0, func(d, s *control.QPAttr) { d.PKeyIndex = s.PKeyIndex }},
+		0, 0, func(d, s *control.QPAttr) { d.PKeyIndex = s.PKeyIndex }},
 	{control.AttrPort, "port", func(a *control.QPAttr) uint64 { return uint64(a.Port) },
-		1, func(d, s *control.QPAttr) { d.Port = s.Port }},
+		1, 1, func(d, s *control.QPAttr) { d.Port = s.Port }},
 	{control.AttrAV, "guid", func(a *control.QPAttr) uint64 { return a.GUID },
-		^uint64(0), func(d, s *control.QPAttr) { d.GUID = s.GUID }},
+		0, ^uint64(0), func(d, s *control.QPAttr) { d.GUID = s.GUID }},
 	{control.AttrPathMTU, "path_mtu", func(a *control.QPAttr) uint64 { return uint64(a.PathMTU) },
-		5, func(d, s *control.QPAttr) { d.PathMTU = s.PathMTU }},
+		1, 5, func(d, s *control.QPAttr) { d.PathMTU = s.PathMTU }},
 	{control.AttrTimeout, "timeout", func(a *control.QPAttr) uint64 { return uint64(a.Timeout) },
-		31, func(d, s *control.QPAttr) { d.Timeout = s.Timeout }},
+		0, 31, func(d, s *control.QPAttr) { d.Timeout = s.Timeout }},
 	{control.AttrRetryCount, "retry_count", func(a *control.QPAttr) uint64 { return uint64(a.RetryCount) },
-		7, func(d, s *control.QPAttr) { d.RetryCount = s.RetryCount }},
+		0, 7, func(d, s *control.QPAttr) { d.RetryCount = s.RetryCount }},
 	{control.AttrRNRRetry, "rnr_retry", func(a *control.QPAttr) uint64 { return uint64(a.RNRRetry) },
-		7, func(d, s *control.QPAttr) { d.RNRRetry = s.RNRRetry }},
+		0, 7, func(d, s *control.QPAttr) { d.RNRRetry = s.RNRRetry }},
 	{control.AttrRQPSN, "rq_psn", func(a *control.QPAttr) uint64 { return uint64(a.RQPSN) },
-		0xffffff, func(d, s *control.QPAttr) { d.RQPSN = s.RQPSN }},
+		0, 0xffffff, func(d, s *control.QPAttr) { d.RQPSN = s.RQPSN }},
 	{control.AttrMaxRdAtomic, "max_rd_atomic", func(a *control.QPAttr) uint64 { return uint64(a.MaxRdAtomic) },
-		maxRdAtomic, func(d, s *control.QPAttr) { d.MaxRdAtomic = s.MaxRdAtomic }},
+		0, maxRdAtomic, func(d, s *control.QPAttr) { d.MaxRdAtomic = s.MaxRdAtomic }},
 	{control.AttrMinRNRTimer, "min_rnr_timer", func(a *control.QPAttr) uint64 { return uint64(a.MinRNRTimer) },
-		31, func(d, s *control.QPAttr) { d.MinRNRTimer = s.MinRNRTimer }},
+		0, 31, func(d, s *control.QPAttr) { d.MinRNRTimer = s.MinRNRTimer }},
 	{control.AttrSQPSN, "sq_psn", func(a *control.QPAttr) uint64 { return uint64(a.SQPSN) },
-		0xffffff, func(d, s *control.QPAttr) { d.SQPSN = s.SQPSN }},
+		0, 0xffffff, func(d, s *control.QPAttr) { d.SQPSN = s.SQPSN }},
 	{control.AttrMaxDestRdAtom, "max_dest_rd_atomic", func(a *control.QPAttr) uint64 { return uint64(a.MaxDestRdAtomic) },
-		maxRdAtomic, func(d, s *control.QPAttr) { d.MaxDestRdAtomic = s.MaxDestRdAtomic }},
+		0, maxRdAtomic, func(d, s *control.QPAttr) { d.MaxDestRdAtomic = s.MaxDestRdAtomic }},
 	{control.AttrDestQPN, "dest_qpn", func(a *control.QPAttr) uint64 { return uint64(a.DestQPN) },
-		0xffffff, func(d, s *control.QPAttr) { d.DestQPN = s.DestQPN }},
+		0, 0xffffff, func(d, s *control.QPAttr) { d.DestQPN = s.DestQPN }},
 }
 
 func attributeNames(mask uint32) (names []string) {
@@ -142,16 +142,16 @@ func (e *Engine) modify(q *qp, m *control.QPAttr) error {
 		return control.Errorf(control.CodeInvalid, "QP %#06x: %s to %s does not take %v (mask %#x)", q.num, stateName(from), stateName(to), attributeNames(extra), extra)
 	}
 	for _, a := range attributes {
-		if v := a.value(m); given&a.bit != 0 && v > a.max {
-			return control.Errorf(control.CodeInvalid, "QP %#06x: %s %d; at most %d is possible", q.num, a.name, v, a.max)
+		if v := a.value(m); given&a.bit != 0 && (v < a.min || v > a.max) {
+			return control.Errorf(control.CodeInvalid, "QP %#06x: %s %d; %d to %d are possible", q.num, a.name, v, a.min, a.max)
 		}
+	}
+	if given&control.AttrAccess != 0 && m.Access&^control.AccessAll != 0 {
+		return control.Errorf(control.CodeInvalid, "QP %#06x: access %#x; known rights are %#x", q.num, m.Access, control.AccessAll)
 	}
 	if given&control.AttrAV != 0 && m.GUID != e.guid {
 		return control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, this one is %016x; they must be clients of one engine",
 			q.num, m.GUID, e.guid)
-	}
-	if given&control.AttrPathMTU != 0 && m.PathMTU == 0 {
-		return control.Errorf(control.CodeInvalid, "QP %#06x: path_mtu 0; 1 (256 bytes) to 5 (4096 bytes) are possible", q.num)
 	}
 	for _, a := range attributes {
 		if given&a.bit != 0 {

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// Records as clients are seen to write them: 16, 24 or 32 bits of a counter
+// that goes on, of which 16 count.
+func TestRecordWidths(t *testing.T) {
+	for name, mask := range map[string]uint32{"16 bits": 0xffff, "24 bits": 0xffffff, "32 bits": 0xffffffff} {
+		t.Run(name, func(t *testing.T) {
+			r, p, q := duo(t, Config{})
+			const before = 0x8ff_fff0 // blocks that an earlier life has posted
+			p.q.sent, q.q.received = before, before
+			p.sent, q.received = before&0xffff, before&0xffff
+			for i := range uint32(40) {
+				q.received++
+				shm.BE32At(q.rec, 0).Publish((before + i + 1) & mask)
+				index := p.write(ctrl(wqe.OpSend))
+				shm.BE32At(p.rec, 4).Publish((before + i + 1) & mask)
+				r.settle()
+				require.Equal(t, index, p.scq.one().Counter)
+				require.Equal(t, uint16(before+i), q.rcq.one().Counter)
+			}
+		})
+	}
+}
+
+// A send record that goes back, or past the ring, is no news; the right value
+// afterwards is.
+func TestRecordOutOfRange(t *testing.T) {
+	r, p, _ := duo(t, Config{})
+	rec := shm.BE32At(p.rec, 4)
+	for range 5 {
+		p.post(ctrl(wqe.OpNop))
+	}
+	r.settle()
+	require.Len(t, p.scq.all(), 5)
+	for _, odd := range []uint32{4, 0, 5 + 17, 5 + 0x8000, 0x05000000, 0xffffffff} {
+		rec.Publish(odd)
+		r.settle()
+		p.scq.none()
+		require.Equal(t, control.StateRTS, p.state())
+	}
+	for range 16 { // the whole ring at once
+		p.write(ctrl(wqe.OpNop))
+	}
+	p.ring()
+	r.settle()
+	require.Len(t, p.scq.all(), 16)
+}
+
+// The receive record likewise: one host path stores 1 again.
+func TestReceiveRecordGoesBack(t *testing.T) {
+	r, p, q := duo(t, Config{})
+	rec := shm.BE32At(q.rec, 0)
+	for range 5 {
+		q.recv()
+	}
+	for range 3 {
+		p.post(ctrl(wqe.OpSend))
+	}
+	r.settle()
+	require.Len(t, q.rcq.all(), 3)
+	rec.Publish(1)
+	p.post(ctrl(wqe.OpSend))
+	r.settle()
+	q.rcq.none() // waits
+	rec.Publish(5)
+	r.settle()
+	require.Equal(t, uint16(3), q.rcq.one().Counter)
+	require.Len(t, p.scq.all(), 4)
+}
+
+// Garbage wherever clients leave it, in a WQE that is right otherwise: opmod
+// with the index's upper bits, another index, another QPN, the two bits above
+// ds, signature and stream, immediate, the remote address's reserved word,
+// bytes behind the last segment.
+func TestGarbageInReservedFields(t *testing.T) {
+	r, p, q := duo(t, Config{})
+	src, dst := p.h.full(64, 1), q.h.full(64, 2)
+	for i := range uint16(40) {
+		b := pattern(64, byte(i))
+		c := wqe.Ctrl{OpMod: 0xff, Index: ^i, Opcode: wqe.OpRDMAWrite, QPN: 0xabcdef, Rsvd: 3, DS: 3,
+			Sig: 0x77, Stream: 0x8888, Flags: wqe.CEAlways | 0x11 | 0xe0, Imm: 0x99999999}
+		c.Put((*[16]byte)(b))
+		wqe.Raddr{Addr: dst.addr, RKey: dst.key, Rsvd: 0xdeadbeef}.Put((*[16]byte)(b[16:]))
+		src.data(0, 64).Put((*[16]byte)(b[32:]))
+		p.raw(b)
+		r.settle()
+		w := p.scq.one()
+		require.Equal(t, cqe.StatusSuccess, w.Status)
+		require.Equal(t, []uint32{uint32(i), p.num}, []uint32{uint32(w.Counter), w.QPN}, "the device's own")
+	}
+	r.same(src.mem, dst.mem, "written")
+}
+
+// One record for several posts, and a record without any register: nothing
+// here has written one.
+func TestOneRecordForManyPosts(t *testing.T) {
+	r, p, _ := duo(t, Config{})
+	for range 7 {
+		p.write(ctrl(wqe.OpNop))
+	}
+	r.settle()
+	p.scq.none() // not announced
+	p.ring()
+	r.settle()
+	require.Len(t, p.scq.all(), 7)
+	p.ring() // again: nothing new
+	r.settle()
+	p.scq.none()
+}
+
+// A WQE is judged by its copy: what the client changes afterwards, in the
+// middle of the transfer, has no effect.
+func TestSnapshot(t *testing.T) {
+	r, p, q := duo(t, Config{Slice: 64})
+	src, dst := p.h.full(640, 1), q.h.full(1280, 2)
+	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 640))
+	r.e.Step()
+	for i := range p.sq {
+		p.sq[i] = 0xff
+	}
+	r.settle()
+	require.Equal(t, cqe.StatusSuccess, p.scq.one().Status)
+	r.same(src.mem, dst.mem[:640], "written")
+}

@@ -53,18 +53,23 @@ type pd struct {
 
 // Attach returns a new client of this engine. name is for the log.
 func (e *Engine) Attach(name string) (*Client, error) {
+	if shm.RaceEnabled {
+		// The detector is blind in mapped memory; see package shm.
+		heap := func(_ string, size int) (*shm.Region, error) { return shm.Heap(size) }
+		return e.attach(name, heap, heap)
+	}
+	return e.attach(name, shm.Create, shm.CreateReadOnly)
+}
+
+// attach is Attach with pages made by create and createReadOnly, which a client
+// in another process can be given only if they are mapped.
+func (e *Engine) attach(name string, create, createReadOnly func(string, int) (*shm.Region, error)) (*Client, error) {
 	c := &Client{
 		e: e, name: name,
 		regions: make(map[uint32]*region), pds: make(map[uint32]*pd),
 		mrs: make(map[uint32]*mkey), cqs: make(map[uint32]*cq),
 		qps: make(map[uint32]*qp), channels: make(map[uint32]*channel),
 		nextID: 1,
-	}
-	create, createReadOnly := shm.Create, shm.CreateReadOnly
-	if shm.RaceEnabled {
-		// The detector is blind in mapped memory; see package shm.
-		heap := func(_ string, size int) (*shm.Region, error) { return shm.Heap(size) }
-		create, createReadOnly = heap, heap
 	}
 	var err error
 	if c.uar, err = create("uar", uarPages*shm.PageSize); err != nil {

@@ -97,7 +97,7 @@ func (e *Engine) serve(conn *net.UnixConn) {
 		e.log(slog.LevelWarn, "connection without credentials", "error", err)
 		return
 	}
-	c, err := e.Attach(name)
+	c, err := e.attach(name, shm.Create, shm.CreateReadOnly)
 	if err != nil {
 		e.log(slog.LevelWarn, "client refused", "client", name, "error", err)
 		return

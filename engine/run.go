@@ -50,9 +50,11 @@ const stepsPerGuard = 256
 func (e *Engine) Run(ctx context.Context, started func()) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := e.pin(); err != nil {
+	unpin, err := e.pin()
+	if err != nil {
 		return err
 	}
+	defer unpin()
 	// A region can lose its pages although it is sealed (a full tmpfs, a
 	// trusted file that shrank). That is a fault of one work request, not of
 	// the process.
@@ -138,25 +140,26 @@ func (e *Engine) rescue() {
 	e.setError(q) // the flush reports it
 }
 
-// pin puts the calling thread on the cores that the configuration names.
-func (e *Engine) pin() error {
+// pin puts the calling thread on the cores that the configuration names, until
+// unpin: the thread is not ours for ever.
+func (e *Engine) pin() (unpin func(), err error) {
 	if e.cfg.CPUs == nil {
-		return nil
+		return func() {}, nil
 	}
 	var set, allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-		return fmt.Errorf("engine: which cores are allowed: %w", err)
+		return nil, fmt.Errorf("engine: which cores are allowed: %w", err)
 	}
 	for _, cpu := range e.cfg.CPUs {
 		if cpu < 0 || !allowed.IsSet(cpu) {
-			return fmt.Errorf("engine: core %d does not exist or is not allowed to this process (%d are)", cpu, allowed.Count())
+			return nil, fmt.Errorf("engine: core %d does not exist or is not allowed to this process (%d are)", cpu, allowed.Count())
 		}
 		set.Set(cpu)
 	}
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("engine: cores %v: %w", e.cfg.CPUs, err)
+		return nil, fmt.Errorf("engine: cores %v: %w", e.cfg.CPUs, err)
 	}
-	return nil
+	return func() { _ = unix.SchedSetaffinity(0, &allowed) }, nil
 }
 
 // An idler waits between steps that found nothing, longer the longer it lasts.

@@ -1,0 +1,274 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// start runs the engine until the test ends or stop is called.
+func (r *rig) start() (stop func()) {
+	r.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	started, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- r.e.Run(ctx, func() { close(started) }) }()
+	<-started
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(r, <-done)
+	})
+	r.Cleanup(stop)
+	return stop
+}
+
+// until calls f again and again until it reports true.
+func (r *rig) until(what string, f func() bool) {
+	r.Helper()
+	for end := time.Now().Add(10 * time.Second); !f(); {
+		if time.Now().After(end) {
+			r.Fatalf("%s: not in ten seconds", what)
+		}
+		runtime.Gosched()
+	}
+}
+
+// await returns the next completion of a running engine.
+func (c *poller) await() (w cqe.WC) {
+	c.h.Helper()
+	c.h.until("a completion", func() (ok bool) {
+		w, _, ok = c.next()
+		return ok
+	})
+	return w
+}
+
+func TestRun(t *testing.T) {
+	r, p, q := duo(t, Config{})
+	stop := r.start()
+	src, dst := p.h.full(1000, 1), q.h.full(1000, 2) // control requests while it runs
+	for i := range uint16(100) {
+		p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 1000))
+		require.Equal(t, i, p.scq.await().Counter)
+	}
+	r.same(src.mem, dst.mem, "written")
+	stop()
+	// Whoever asks next does the work himself.
+	p.h.full(10, 1)
+	r.start()
+	p.post(ctrl(wqe.OpNop))
+	p.scq.await()
+}
+
+func TestRunOnCores(t *testing.T) {
+	e, err := New(Config{CPUs: []int{0}})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, after unix.CPUSet
+	require.NoError(t, unix.SchedGetaffinity(0, &before))
+	require.NoError(t, e.Run(ctx, cancel))
+	require.NoError(t, unix.SchedGetaffinity(0, &after))
+	require.Equal(t, before, after, "the thread goes back to the program as it was")
+	for _, cpu := range []int{-1, 1 << 20} {
+		e, err := New(Config{CPUs: []int{cpu}})
+		require.NoError(t, err)
+		err = e.Run(t.Context(), func() { t.Error("started") })
+		require.ErrorContains(t, err, "core")
+	}
+}
+
+func TestConfigRefused(t *testing.T) {
+	for _, c := range []Config{{Burst: -1}, {Slice: 63}, {Slice: -1}} {
+		_, err := New(c)
+		require.Error(t, err)
+	}
+}
+
+// Do from many goroutines, while Run begins and ends: each function runs once,
+// and never two at a time.
+func TestDoIsExclusive(t *testing.T) {
+	r := newRig(t, Config{})
+	n := 0 // touched inside Do only
+	var all sync.WaitGroup
+	for range 4 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for range 2000 {
+				r.e.Do(func() { n++ })
+			}
+		}()
+	}
+	finished := make(chan struct{})
+	go func() { all.Wait(); close(finished) }()
+	for running := true; running; {
+		ctx, cancel := context.WithCancel(context.Background())
+		require.NoError(t, r.e.Run(ctx, cancel))
+		select {
+		case <-finished:
+			running = false
+		default:
+		}
+	}
+	r.e.Do(func() { require.Equal(t, 8000, n) })
+}
+
+// trusted returns a region of h that is backed by a file which the test can
+// shrink.
+func (h *host) trusted(size int) (mem *shm.Region, base uint64, shrink func()) {
+	h.Helper()
+	f, err := os.Create(filepath.Join(h.TB.(*testing.T).TempDir(), "pool"))
+	require.NoError(h, err)
+	require.NoError(h, f.Truncate(int64(size)))
+	path := f.Name()
+	mem, err = shm.Attach(f, true)
+	require.NoError(h, err)
+	h.Cleanup(func() { _ = mem.Close() })
+	base = 0x1_0000_0000
+	h.addRegion(base, mem)
+	return mem, base, func() { require.NoError(h, os.Truncate(path, 0)) }
+}
+
+// Memory that loses its pages under the device is a fault of one queue pair.
+// The engine lives, and others go on.
+func TestMemoryGoesAway(t *testing.T) {
+	const size = 1 << 16
+	for _, row := range []struct {
+		name  string
+		post  func(p, q *end, base uint64, key func(h *host) uint32)
+		host  func(p, q *end) *host // whose memory goes
+		wants cqe.Syndrome
+	}{
+		{"gather", func(p, q *end, base uint64, key func(h *host) uint32) {
+			p.post(ctrl(wqe.OpRDMAWrite), q.h.full(64, 1).raddr(0), wqe.Data{ByteCount: 64, LKey: key(p.h), Addr: base + 5000})
+		}, func(p, _ *end) *host { return p.h }, cqe.LocalProtection},
+		{"WRITE", func(p, q *end, base uint64, key func(h *host) uint32) {
+			p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: base + 5000, RKey: key(q.h)}, p.h.full(64, 1).data(0, 64))
+		}, func(_, q *end) *host { return q.h }, cqe.RemoteOperation},
+		{"READ", func(p, q *end, base uint64, key func(h *host) uint32) {
+			p.post(ctrl(wqe.OpRDMARead), wqe.Raddr{Addr: base + 5000, RKey: key(q.h)}, p.h.full(64, 1).data(0, 64))
+		}, func(_, q *end) *host { return q.h }, cqe.RemoteOperation},
+		{"long WRITE", func(p, q *end, base uint64, key func(h *host) uint32) {
+			p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: base, RKey: key(q.h)}, p.h.full(size, 1).data(0, size))
+		}, func(_, q *end) *host { return q.h }, cqe.RemoteOperation},
+		{"SEND", func(p, q *end, base uint64, key func(h *host) uint32) {
+			q.recv(wqe.Data{ByteCount: 64, LKey: key(q.h), Addr: base + 5000})
+			p.post(ctrl(wqe.OpSend), p.h.full(64, 1).data(0, 64))
+		}, func(_, q *end) *host { return q.h }, cqe.RemoteOperation},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r, p, q := duo(t, Config{Slice: 4096})
+			s, _ := pair(p.h, q.h)
+			h := row.host(p, q)
+			_, base, shrink := h.trusted(size)
+			key := h.reg(h.pd, base, size, control.AccessAll&^control.AccessZeroBased)
+			shrink()
+			r.start()
+			row.post(p, q, base, func(*host) uint32 { return key })
+			r.failed(p.scq.await(), row.wants, 0)
+			p.post(ctrl(wqe.OpNop))
+			r.failed(p.scq.await(), cqe.Flush, 1)
+			s.post(ctrl(wqe.OpNop))
+			require.Equal(t, cqe.StatusSuccess, s.scq.await().Status)
+		})
+	}
+}
+
+// The same for rings and records, of a queue pair that works and of one that
+// waits for its peer. Where not even an error can be reported, it is given up.
+func TestRingsGoAway(t *testing.T) {
+	for _, what := range []string{"send queue", "record", "completion queue", "peer's receive queue", "peer's record, waiting", "arm word"} {
+		t.Run(what, func(t *testing.T) {
+			r := newRig(t, Config{})
+			h, far := r.host("h"), r.host("far")
+			s, _ := pair(h, far)
+			owner := h
+			if strings.HasPrefix(what, "peer") {
+				owner = far
+			}
+			mem, base, shrink := owner.trusted(1 << 16)
+			// The next things that owner makes lie in the file.
+			heap, old, used := owner.mem, owner.base, owner.used
+			inFile := func(yes bool) {
+				if yes {
+					owner.mem, owner.base, owner.used = mem, base, 0
+				} else {
+					owner.mem, owner.base, owner.used = heap, old, used
+				}
+			}
+			var c, d *poller
+			var p, q *end
+			makeCQs := func() {
+				m := control.CQ{LogSize: 4}
+				if what == "arm word" {
+					m.Channel, _ = h.channel()
+				}
+				c, d = h.cq(m), far.cq(control.CQ{LogSize: 4})
+			}
+			switch what {
+			case "completion queue", "arm word":
+				inFile(true)
+				makeCQs()
+				inFile(false)
+				p, q = h.qp(control.QP{}, c, c), far.qp(control.QP{}, d, d)
+			default:
+				makeCQs()
+				used = owner.used
+				inFile(true)
+				p, q = h.qp(control.QP{}, c, c), far.qp(control.QP{}, d, d)
+				inFile(false)
+			}
+			p.up(q)
+			q.up(p)
+			switch what {
+			case "peer's record, waiting":
+				p.post(ctrl(wqe.OpSend))
+				r.settle()
+				require.Len(t, r.e.stalled, 1)
+			case "peer's receive queue":
+				k := far.full(64, 1)
+				q.recv(k.data(0, 64))
+				p.post(ctrl(wqe.OpSend), h.full(64, 1).data(0, 64))
+			case "arm word":
+			default:
+				p.post(ctrl(wqe.OpNop))
+			}
+			shrink()
+			r.start()
+			want := control.StateRST
+			switch what {
+			case "completion queue":
+				want = control.StateERR // the completion had nowhere to go
+			case "peer's receive queue", "peer's record, waiting":
+				require.NotEqual(t, unharmed, c.await().Syndrome)
+				want = control.StateERR
+			case "arm word":
+				r.until("given up", func() (gone bool) {
+					r.e.Do(func() { gone = len(r.e.armable) == 0 })
+					return gone
+				})
+				want = control.StateRTS
+			}
+			r.until("the state", func() (ok bool) {
+				r.e.Do(func() { ok = p.state() == want })
+				return ok
+			})
+			s.post(ctrl(wqe.OpNop))
+			require.Equal(t, cqe.StatusSuccess, s.scq.await().Status)
+			require.NoError(t, h.c.Close())
+		})
+	}
+}

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"runtime/debug"
 )
 
 // Memory is what came beside a request: a region, and whether the device is to
@@ -29,12 +30,30 @@ func (c *Client) Call(op control.Op, payload []byte, mem Memory) (ans control.Me
 		return nil, r, control.Errorf(control.CodeInvalid, "%v: needs one memory descriptor: %t, came with one: %t",
 			op, op == control.OpAddRegion, mem.Region != nil)
 	}
-	c.e.Do(func() { ans, err = h(c, payload, mem, &r) })
+	c.e.Do(func() {
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+		defer refuseFault(&err)
+		ans, err = h(c, payload, mem, &r)
+	})
 	for _, f := range c.after {
 		f()
 	}
 	c.after = c.after[:0]
 	return ans, r, err
+}
+
+// refuseFault turns a fault of a client's memory into a refusal of the request
+// that met it.
+func refuseFault(err *error) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	addr, ok := faultOf(r)
+	if !ok {
+		panic(r)
+	}
+	*err = control.Errorf(control.CodeMemory, noPage, addr)
 }
 
 // A handler serves one operation. It runs on the engine's thread.

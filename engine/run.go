@@ -112,32 +112,43 @@ func (e *Engine) rescue() {
 	if r == nil {
 		return
 	}
-	var fault interface{ Addr() uintptr }
-	err, ok := r.(runtime.Error)
-	if !ok || !errors.As(err, &fault) || e.cur == nil && e.curCQ == nil {
+	addr, ok := faultOf(r)
+	if !ok || e.cur == nil && e.curCQ == nil {
 		panic(r)
 	}
-	const text = "memory at %#x of the device's mapping has no page behind it"
 	if c := e.curCQ; c != nil {
 		e.curCQ = nil
 		e.armable = without(e.armable, c)
-		e.explain(nil, "memory-fault", text+"; CQ %#06x of %v raises no more events", fault.Addr(), c.num, c.client)
+		e.explain(nil, "memory-fault", noPage+"; CQ %#06x of %v raises no more events", addr, c.num, c.client)
 		return
 	}
 	q := e.cur
 	e.cur = nil
 	if q.attr.State == control.StateERR {
 		// Not even the error can be reported there.
-		e.explain(q, "memory-fault", text+"; the queue pair is given up", fault.Addr())
+		e.explain(q, "memory-fault", noPage+"; the queue pair is given up", addr)
 		e.setState(q, control.StateRST)
 		return
 	}
-	e.explain(q, "memory-fault", text+"; the work request fails", fault.Addr())
+	e.explain(q, "memory-fault", noPage+"; the work request fails", addr)
 	q.faulted = cqe.RemoteOperation
-	if q.client.holds(uint64(fault.Addr())) {
+	if q.client.holds(uint64(addr)) {
 		q.faulted = cqe.LocalProtection
 	}
 	e.setError(q) // the flush reports it
+}
+
+// noPage says what a fault of memory is, with its address.
+const noPage = "memory at %#x of the device's mapping has no page behind it"
+
+// faultOf returns the address of a fault of memory that was recovered.
+func faultOf(r any) (addr uintptr, ok bool) {
+	err, ok := r.(runtime.Error)
+	var fault interface{ Addr() uintptr }
+	if !ok || !errors.As(err, &fault) {
+		return 0, false
+	}
+	return fault.Addr(), true
 }
 
 // pin puts the calling thread on the cores that the configuration names, until

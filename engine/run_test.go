@@ -272,3 +272,16 @@ func TestRingsGoAway(t *testing.T) {
 		})
 	}
 }
+
+// A request that faults is refused; the engine lives.
+func TestRequestFaults(t *testing.T) {
+	r := newRig(t, Config{})
+	h := r.host("h")
+	_, base, shrink := h.trusted(1 << 16)
+	id, _ := h.channel()
+	shrink()
+	r.start()
+	err := h.try(control.OpCreateCQ, &control.CQ{Buf: base, DBRec: base + 4096, LogSize: 4, LogCQE: 6, Channel: id}, &control.CQN{}, nil)
+	require.ErrorIs(t, err, &control.Error{Code: control.CodeMemory})
+	h.allocPD()
+}

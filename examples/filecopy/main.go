@@ -1,0 +1,144 @@
+// Filecopy moves a file from one process to another by one-sided RDMA WRITEs.
+//
+//	go run ./examples/filecopy -in FILE -out FILE
+//
+// starts an engine and a receiver as processes of their own, and is the sender
+// itself. Each can also be run alone, in three terminals:
+//
+//	filecopy -role engine -socket /tmp/engine.sock
+//	filecopy -role recv -socket /tmp/engine.sock -peer /tmp/copy.sock -out FILE
+//	filecopy -role send -socket /tmp/engine.sock -peer /tmp/copy.sock -in FILE
+//
+// The receiver registers a ring of slots. The sender reads the file into a ring
+// of its own, and writes each chunk into the slot of the same number with
+// WRITE_IMM: the data goes where the sender says, and the immediate wakes the
+// receiver and tells it which chunk it was. The receiver puts the chunk into a
+// file beside the target and gives the slot back with a SEND that has nothing
+// in it but the count of chunks done. In the end the sender writes the number of
+// bytes and their SHA-256 into a trailer; only if the receiver has computed the
+// same, the file gets its name. It never exists half under that name.
+//
+// Regular files and pipes are copied, to their end. Directories, sockets and
+// devices, which may have none, are refused. Like cp, filecopy leaves it to the
+// system when the disk is written.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+const usage = `usage:
+  filecopy -in FILE -out FILE [-socket PATH]
+        copy a file through an engine: the one at PATH, or one started for it
+  filecopy -role engine -socket PATH
+  filecopy -role recv   -socket PATH -peer PATH -out FILE [-chunk BYTES]
+  filecopy -role send   -socket PATH -peer PATH -in FILE
+        the same as three programs; sender and receiver meet at the socket -peer
+
+example:
+  filecopy -in big.iso -out /mnt/big.iso
+`
+
+type options struct {
+	role   string
+	in     string
+	out    string
+	socket string // of the engine
+	peer   string // where sender and receiver meet
+	chunk  int
+}
+
+// hint is an error with advice on what to do about it.
+type hint struct {
+	error
+	text string
+}
+
+func (h hint) Unwrap() error { return h.error }
+
+func main() {
+	var o options
+	flags := flag.NewFlagSet("filecopy", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.role, "role", "", "")
+	flags.StringVar(&o.in, "in", "", "")
+	flags.StringVar(&o.out, "out", "", "")
+	flags.StringVar(&o.socket, "socket", "", "")
+	flags.StringVar(&o.peer, "peer", "", "")
+	flags.IntVar(&o.chunk, "chunk", 1<<20, "")
+	err := flags.Parse(os.Args[1:])
+	if err == nil {
+		err = o.check(flags.Args())
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Print(usage)
+		return
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "filecopy: error: %v\nfilecopy: hint: filecopy -h says what is\n", err)
+		os.Exit(2)
+	}
+
+	// A limit on the size of files is to be an error of the write.
+	signal.Ignore(syscall.SIGXFSZ)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	switch o.role {
+	case "engine":
+		err = runEngine(ctx, o)
+	case "recv":
+		err = receive(ctx, o)
+	case "send":
+		err = send(ctx, o)
+	default:
+		err = copyFile(ctx, o)
+	}
+	if err == nil {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "filecopy: error: %v\n", err)
+	var h hint
+	if errors.As(err, &h) {
+		fmt.Fprintf(os.Stderr, "filecopy: hint: %s\n", h.text)
+	}
+	os.Exit(1)
+}
+
+// check finds out what is missing, or too much, for the role.
+func (o *options) check(rest []string) error {
+	given := map[string]string{"in": o.in, "out": o.out, "socket": o.socket, "peer": o.peer}
+	need, allowed := map[string][]string{
+		"":       {"in", "out"},
+		"engine": {"socket"},
+		"recv":   {"out", "socket", "peer"},
+		"send":   {"in", "socket", "peer"},
+	}, map[string]string{"": "socket"}[o.role]
+	names, ok := need[o.role]
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("%q is not an option", rest[0])
+	case !ok:
+		return fmt.Errorf("-role %s; engine, recv and send are possible", o.role)
+	case o.chunk < 1 || o.chunk > maxChunk:
+		return fmt.Errorf("-chunk %d; 1 to %d are possible", o.chunk, maxChunk)
+	}
+	for _, n := range names {
+		if given[n] == "" {
+			return fmt.Errorf("-%s is missing", n)
+		}
+		delete(given, n)
+	}
+	for n, v := range given {
+		if v != "" && n != allowed {
+			return fmt.Errorf("-%s means nothing here", n)
+		}
+	}
+	return nil
+}

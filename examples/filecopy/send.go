@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cqe"
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// send is the sender as a program of its own.
+func send(ctx context.Context, o options) error {
+	in, size, err := openInput(ctx, o.in)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return sendFile(ctx, in, size, o)
+}
+
+// openInput opens a file to be sent and returns its size, -1 for a pipe.
+func openInput(ctx context.Context, path string) (*os.File, int64, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	size := st.Size()
+	switch st.Mode().Type() {
+	case 0:
+	case fs.ModeNamedPipe:
+		size = -1
+	case fs.ModeDir:
+		return nil, 0, hint{fmt.Errorf("%s is a directory", path), "name a file in it"}
+	default:
+		return nil, 0, hint{fmt.Errorf("%s is neither a regular file nor a pipe", path),
+			"a device may have no end; pipe what is wanted of it, and give -in /dev/stdin"}
+	}
+	// Opening a pipe waits for somebody who writes.
+	type opened struct {
+		f   *os.File
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		f, err := os.Open(path)
+		done <- opened{f, err}
+	}()
+	select {
+	case o := <-done:
+		return o.f, size, o.err
+	case <-ctx.Done():
+		return nil, 0, context.Cause(ctx)
+	}
+}
+
+// A sender moves one file into the ring of a receiver.
+type sender struct {
+	nic
+	ctx     context.Context
+	chunk   int
+	ring    *nicless.MR
+	remote  nicless.RemoteMemory // the receiver's ring
+	sent    uint64               // chunks posted
+	granted uint64               // chunks that the receiver is done with
+	acked   uint64               // writes completed
+}
+
+// sendFile meets the receiver at o.peer and sends it all of in.
+func sendFile(ctx context.Context, in *os.File, size int64, o options) error {
+	n, err := dialEngine(o.socket)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	conn, err := net.Dial("unix", o.peer)
+	switch {
+	case errors.Is(err, syscall.EPROTOTYPE):
+		return fmt.Errorf("%s is a socket of another kind, not a receiver's", o.peer)
+	case err != nil:
+		return hint{fmt.Errorf("no receiver at %s: %w", o.peer, err), "start it first: filecopy -role recv"}
+	}
+	defer conn.Close()
+	l := newLink(conn, "receiver")
+	err = transfer(ctx, in, size, n, l)
+	if err != nil {
+		_ = l.say(message{Error: err.Error()})
+	}
+	return err
+}
+
+// transfer sends all of in, waits for the receiver's word, and reports.
+func transfer(parent context.Context, in *os.File, size int64, n nic, l *link) error {
+	s, end, err := join(parent, n, l)
+	if err != nil {
+		return err
+	}
+	ctx, last := watch(parent, n, l)
+	s.ctx = ctx
+	// A pipe whose writer pauses must not keep us when there is no use in waiting.
+	defer context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })()
+	start := time.Now()
+	sum := sha256.New()
+	total, err := s.stream(in, sum, newBar(size))
+	if err == nil {
+		err = s.finish(end, total, sum.Sum(nil))
+	}
+	var m message
+	if err == nil {
+		select {
+		case m = <-last:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err != nil {
+		return reason(ctx, err)
+	}
+	took := time.Since(start)
+	if mine := hex.EncodeToString(sum.Sum(nil)); mine != m.SHA256 {
+		return fmt.Errorf("SHA-256 is %s here and %s at the receiver", mine, m.SHA256)
+	}
+	fmt.Printf("copied %d bytes in %d writes of at most %d: %.3f s, %.0f MB/s\n",
+		total, s.sent, s.chunk, took.Seconds(), float64(total)/1e6/took.Seconds())
+	fmt.Printf("SHA-256 at both ends: %s\n", m.SHA256)
+	return nil
+}
+
+// join connects with the receiver behind l. It returns where the trailer goes.
+func join(ctx context.Context, n nic, l *link) (s *sender, end nicless.RemoteMemory, err error) {
+	me := n.qp.Descriptor()
+	if err := l.say(message{QP: &me}); err != nil {
+		return nil, end, err
+	}
+	m, err := l.hello(ctx)
+	if err != nil {
+		return nil, end, err
+	}
+	s = &sender{nic: n, ctx: ctx, chunk: m.Chunk}
+	if s.remote, err = m.QP.Find("ring"); err != nil {
+		return nil, end, err
+	}
+	if end, err = m.QP.Find("trailer"); err != nil {
+		return nil, end, err
+	}
+	if s.chunk < 1 || s.chunk > maxChunk || s.remote.Length < slots*uint64(s.chunk) || end.Length < trailerSize {
+		return nil, end, fmt.Errorf("the receiver offers slots of %d bytes in %d, and %d for the trailer", s.chunk, s.remote.Length, end.Length)
+	}
+	if s.ring, err = n.pd.RegisterMemory(s.chunk*slots, nicless.LocalWrite); err != nil {
+		return nil, end, err
+	}
+	for range slots { // for credits, which have no payload
+		if err := n.qp.PostRecv(&nicless.RecvWR{}); err != nil {
+			return nil, end, err
+		}
+	}
+	return s, end, n.qp.Connect(*m.QP, nicless.Connection{})
+}
+
+// stream posts a write for every chunk of in, as the receiver's slots allow.
+func (s *sender) stream(in io.Reader, sum hash.Hash, bar *progressbar.ProgressBar) (total int64, err error) {
+	defer bar.Clear()
+	for {
+		for s.sent-s.granted == slots {
+			if err := s.wait(); err != nil {
+				return total, err
+			}
+		}
+		// Our slot is free when the receiver's is: it has been read.
+		at := int(s.sent%slots) * s.chunk
+		data := s.ring.Bytes()[at : at+s.chunk]
+		n, eof := io.ReadFull(in, data)
+		if eof != nil && eof != io.EOF && eof != io.ErrUnexpectedEOF {
+			return total, eof
+		}
+		if n > 0 {
+			if err := s.qp.PostSend(&nicless.SendWR{
+				Op:         nicless.WriteImm,
+				Flags:      nicless.Signaled,
+				SGE:        []nicless.SGE{s.ring.SGE(at, n)},
+				RemoteAddr: s.remote.Addr + uint64(at),
+				RKey:       s.remote.RKey,
+				Imm:        uint32(s.sent % trailer),
+			}); err != nil {
+				return total, err
+			}
+			s.sent++
+			total += int64(n)
+			sum.Write(data[:n]) // while the engine moves it
+			_ = bar.Add(n)
+		}
+		if eof != nil {
+			return total, nil
+		}
+	}
+}
+
+// finish writes the trailer and waits until every write has completed.
+func (s *sender) finish(end nicless.RemoteMemory, total int64, sum []byte) error {
+	if err := s.qp.PostSend(&nicless.SendWR{
+		Op:         nicless.WriteImm,
+		Flags:      nicless.Signaled,
+		Data:       append(binary.BigEndian.AppendUint64(nil, uint64(total)), sum...),
+		RemoteAddr: end.Addr,
+		RKey:       end.RKey,
+		Imm:        trailer,
+	}); err != nil {
+		return err
+	}
+	for s.acked <= s.sent {
+		if err := s.wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait waits for completions, of writes and of receives that brought a credit.
+func (s *sender) wait() error {
+	var done [2 * slots]nicless.Completion
+	n, err := s.cq.Wait(s.ctx, done[:])
+	if err != nil {
+		return err
+	}
+	for i := range done[:n] {
+		c := &done[i]
+		if err := c.Err(); err != nil {
+			return err
+		}
+		if c.Opcode != cqe.WCRecv {
+			s.acked++
+			continue
+		}
+		// The count is cut to 32 bits; it can only have grown, and not past sent.
+		s.granted += uint64(c.Imm - uint32(s.granted))
+		if s.granted > s.sent {
+			return fmt.Errorf("the receiver is done with %d chunks of %d sent", s.granted, s.sent)
+		}
+		if err := s.qp.PostRecv(&nicless.RecvWR{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newBar returns a bar that is drawn on a terminal, and nowhere else. A size of
+// -1 is not known.
+func newBar(size int64) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(size,
+		progressbar.OptionSetWriter(os.Stderr),
+		progressbar.OptionSetVisibility(term.IsTerminal(int(os.Stderr.Fd()))),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionShowTotalBytes(true),
+		progressbar.OptionThrottle(50*time.Millisecond),
+	)
+}

@@ -307,7 +307,8 @@ func (h *host) qp(m control.QP, scq, rcq *poller) *end {
 	return p
 }
 
-// Attributes of transitions that tests change.
+// Attributes of transitions that tests change. Timers are long: they run out when
+// a test lets them.
 func (p *end) toInit() control.QPAttr {
 	return control.QPAttr{
 		QPN: p.num, Mask: control.AttrState | control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
@@ -319,7 +320,7 @@ func (p *end) toRTR(dest uint32) control.QPAttr {
 	return control.QPAttr{
 		QPN: p.num, Mask: control.AttrState | control.AttrAV | control.AttrPathMTU | control.AttrDestQPN |
 			control.AttrRQPSN | control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
-		State: control.StateRTR, GUID: p.h.e.guid, PathMTU: 5, DestQPN: dest, RQPSN: 7, MaxDestRdAtomic: 4, MinRNRTimer: 1,
+		State: control.StateRTR, GUID: p.h.e.guid, PathMTU: 5, DestQPN: dest, RQPSN: 7, MaxDestRdAtomic: 4, MinRNRTimer: 30,
 	}
 }
 
@@ -327,7 +328,7 @@ func (p *end) toRTS() control.QPAttr {
 	return control.QPAttr{
 		QPN: p.num, Mask: control.AttrState | control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry |
 			control.AttrSQPSN | control.AttrMaxRdAtomic,
-		State: control.StateRTS, Timeout: 1, RetryCount: 2, RNRRetry: 7, SQPSN: 9, MaxRdAtomic: 4,
+		State: control.StateRTS, Timeout: 31, RetryCount: 2, RNRRetry: 7, SQPSN: 9, MaxRdAtomic: 4,
 	}
 }
 

@@ -29,7 +29,6 @@ func TestRNRRetryCount(t *testing.T) {
 	for retries := range uint8(8) {
 		s := newScene(t, Config{})
 		s.p.q.attr.RNRRetry = retries
-		s.q.q.attr.MinRNRTimer = 30 // long: nothing times out on its own
 		index := s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
 		n := s.timeouts(s.p, 50)
 		if retries == 7 {
@@ -48,7 +47,7 @@ func TestRNRRetryCount(t *testing.T) {
 func TestTransportRetryCount(t *testing.T) {
 	for retries := range uint8(8) {
 		s := newScene(t, Config{})
-		s.p.q.attr.RetryCount, s.p.q.attr.Timeout = retries, 31
+		s.p.q.attr.RetryCount = retries
 		s.q.toState(control.StateRST)
 		index := s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
 		require.Equal(t, int(retries)+1, s.timeouts(s.p, 50))
@@ -65,7 +64,7 @@ func TestTransportRetryCount(t *testing.T) {
 // The shortest timers, by the real clock.
 func TestTimersRunOut(t *testing.T) {
 	s := newScene(t, Config{})
-	s.p.q.attr.RNRRetry = 2 // of 10 us each, by q's timer code 1
+	s.p.q.attr.RNRRetry, s.q.q.attr.MinRNRTimer = 2, 1 // 10 us each
 	before := clock.Now()
 	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
 	for end := time.Now().Add(5 * time.Second); s.p.state() == control.StateRTS; {
@@ -81,7 +80,6 @@ func TestTimersRunOut(t *testing.T) {
 func TestReceiveComesInTime(t *testing.T) {
 	s := newScene(t, Config{})
 	s.p.q.attr.RNRRetry = 2
-	s.q.q.attr.MinRNRTimer = 30
 	for i := range uint16(5) {
 		s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
 		s.settle()
@@ -100,7 +98,6 @@ func TestReceiveComesInTime(t *testing.T) {
 // A peer that connects late is found, and so is one that resets and comes back.
 func TestPeerComesInTime(t *testing.T) {
 	s := newScene(t, Config{})
-	s.p.q.attr.Timeout = 31
 	for _, away := range []func(){
 		func() { s.q.toState(control.StateRST) },
 		func() { s.q.toState(control.StateERR) },
@@ -124,7 +121,6 @@ func TestPeerComesInTime(t *testing.T) {
 // Another reason to wait: the peer goes while one waits for its receive.
 func TestPeerGoesDuringRNR(t *testing.T) {
 	s := newScene(t, Config{})
-	s.p.q.attr.Timeout = 31
 	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
 	s.settle()
 	require.Equal(t, notReady, s.p.q.stall.kind)

@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 	// Programs.
 	"internal/bench": {".", "engine", "hostpath", "cqe", "internal/shm", "internal/clock"},
 	"cmd/nicless":    {".", "engine", "hostpath", "wqe", "cqe", "doorbell", "internal/field", "internal/bench", "internal/clock", "internal/control"},
-	"examples/*":     {".", "engine", "cqe"},
+	"examples/*":     {".", "cqe"},
 	"examples":       {},
 
 	// Tests only.

@@ -11,7 +11,7 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Config says how an embedded engine behaves. The zero value is right for most.
+// Config says how an engine behaves. The zero value is right for most.
 type Config struct {
 	// CPUs lists the cores that the engine's thread may run on. Nil leaves the
 	// choice to the kernel.
@@ -28,14 +28,10 @@ type Config struct {
 }
 
 // Open starts an engine inside this program and returns a client of it. The
-// engine ends when the context is closed. Further clients of the same engine
-// are opened by [Context] of an engine process: see [Dial].
+// engine ends when the context is closed. For an engine that other processes
+// use, see [Serve].
 func Open(cfg Config) (*Context, error) {
-	ec := engine.Config{CPUs: cfg.CPUs, Log: cfg.Log}
-	if cfg.Spin {
-		ec.Idle = engine.IdleSpin
-	}
-	dev, err := newEmbedded(ec)
+	dev, err := newEmbedded(cfg.engine())
 	if err != nil {
 		return nil, err
 	}

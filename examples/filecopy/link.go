@@ -13,7 +13,6 @@ import (
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/engine"
 )
 
 const (
@@ -33,22 +32,9 @@ var errEngineGone = errors.New("the engine has stopped")
 
 // runEngine is an engine process; "nicless engine" is the same.
 func runEngine(ctx context.Context, o options) error {
-	e, err := engine.New(engine.Config{})
-	if err != nil {
-		return err
-	}
-	l, err := e.Listen(o.socket, 0o600)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("engine, pid %d, at %s\n", os.Getpid(), o.socket)
-	// The engine outlives its clients, who are destroyed on its thread.
-	run, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(run, nil) }()
-	err = l.Serve(ctx)
-	stop()
-	return errors.Join(err, <-done)
+	return nicless.Serve(ctx, o.socket, 0o600, nicless.Config{}, func() {
+		fmt.Printf("engine, pid %d, at %s\n", os.Getpid(), o.socket)
+	})
 }
 
 // A nic is a client of the engine with one queue pair.

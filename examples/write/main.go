@@ -20,7 +20,6 @@ import (
 	"path/filepath"
 
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/engine"
 )
 
 const greeting = "hello from the other process"
@@ -154,15 +153,14 @@ func connect(qp *nicless.QP, me nicless.Descriptor, r io.Reader, w io.Writer) (p
 // startEngine runs an engine for the rest of the program and has it listen.
 // "nicless engine --socket PATH" is the same in a process of its own.
 func startEngine(socket string) error {
-	e, err := engine.New(engine.Config{})
-	if err != nil {
+	ready, failed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		failed <- nicless.Serve(context.Background(), socket, 0o600, nicless.Config{}, func() { close(ready) })
+	}()
+	select {
+	case <-ready:
+		return nil
+	case err := <-failed:
 		return err
 	}
-	l, err := e.Listen(socket, 0o600)
-	if err != nil {
-		return err
-	}
-	go e.Run(context.Background(), nil)
-	go l.Serve(context.Background())
-	return nil
 }

@@ -1,0 +1,61 @@
+package nicless
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/nicless/nicless/engine"
+)
+
+// Serve runs an engine for other processes, which reach it by [Dial] at the
+// unix socket path, until ctx ends; then it returns nil. mode is the socket's
+// permission bits: they decide who may connect. ready, unless nil, is called
+// once clients can.
+//
+// A socket left behind by an engine that is gone is replaced; one that still
+// answers is an error. In the end clients are disconnected first, which they
+// see at once as ErrDeviceGone.
+func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready func()) error {
+	e, err := engine.New(cfg.engine())
+	if err != nil {
+		return err
+	}
+	// The engine outlives its clients, whose requests it still has to serve.
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	serving, disconnect := context.WithCancel(ctx)
+	defer disconnect()
+
+	started := make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		err := e.Run(running, func() { close(started) })
+		disconnect()
+		ended <- err
+	}()
+	select {
+	case <-started:
+	case err := <-ended:
+		return err
+	}
+	l, err := e.Listen(path, mode)
+	if err != nil {
+		return err
+	}
+	if ready != nil {
+		ready()
+	}
+	err = l.Serve(serving)
+	stop()
+	return errors.Join(err, <-ended)
+}
+
+// engine returns the configuration of the device.
+func (c Config) engine() engine.Config {
+	ec := engine.Config{CPUs: c.CPUs, Log: c.Log}
+	if c.Spin {
+		ec.Idle = engine.IdleSpin
+	}
+	return ec
+}

@@ -19,6 +19,7 @@ type job struct {
 	moved  uint64
 	peer   *qp  // nil for NOP
 	recv   bool // a receive of the peer is consumed
+	inline [wqe.MaxBlocks * wqe.BlockSize]byte
 }
 
 // A head is the control segment of a WQE as two big-endian words. Its fields
@@ -112,11 +113,23 @@ func (j *job) move(budget int) int {
 // under way than ever before; only then memory is allocated.
 func (e *Engine) keep(q *qp) {
 	q.job = e.now
+	q.job.settle()
 	if n := len(e.spare); n > 0 {
 		e.now, e.spare = e.spare[n-1], e.spare[:n-1]
 		return
 	}
 	e.now = new(job)
+}
+
+// settle copies inline data out of the snapshot, which the next WQE overwrites.
+func (j *job) settle() {
+	free := j.inline[:]
+	for i := range j.src.n {
+		if p := &j.src.piece[i]; p.key == nil {
+			n := copy(free, p.mem)
+			p.mem, free = free[:n:n], free[n:]
+		}
+	}
 }
 
 // park takes q's job from it, if it has one. Its WQE has not been executed.

@@ -1,0 +1,33 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// Inline data that is moved in two slices is not taken from the WQE of whoever
+// came between.
+func TestInlineAcrossSlices(t *testing.T) {
+	r := newRig(t, Config{Slice: 64})
+	a, b := r.host("a"), r.host("b")
+	p, q := pair(a, b)
+	s, u := pair(a, b)
+	target, other := b.full(256, 1), b.full(256, 2)
+
+	long := pattern(100, 3)
+	p.post(ctrl(wqe.OpRDMAWrite), target.raddr(0), long)
+	s.post(ctrl(wqe.OpRDMAWrite), other.raddr(0), pattern(100, 77))
+	r.e.Step() // the first 64 bytes of each
+	require.NotNil(t, p.q.job)
+	require.NotNil(t, s.q.job)
+	r.settle()
+
+	require.Equal(t, cqe.StatusSuccess, p.scq.one().Status)
+	require.Equal(t, cqe.StatusSuccess, s.scq.one().Status)
+	r.same(long, target.mem[:100], "inline data")
+	r.same(pattern(100, 77), other.mem[:100], "the other's")
+	_, _ = q, u
+}

@@ -35,9 +35,13 @@ func (e *Engine) Listen(path string, mode fs.FileMode) (*Listener, error) {
 		if st.Mode()&fs.ModeSocket == 0 {
 			return nil, fmt.Errorf("engine: %s exists and is not a socket", path)
 		}
-		if c, err := net.DialUnix("unixpacket", nil, addr); err == nil {
+		c, err := net.DialUnix("unixpacket", nil, addr)
+		switch {
+		case err == nil:
 			_ = c.Close()
 			return nil, fmt.Errorf("engine: another engine is listening at %s", path)
+		case !errors.Is(err, unix.ECONNREFUSED): // of another kind, full, or not ours to ask
+			return nil, fmt.Errorf("engine: %s is in use: %w", path, err)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("engine: socket left behind: %w", err)
@@ -62,12 +66,16 @@ func (e *Engine) Listen(path string, mode fs.FileMode) (*Listener, error) {
 func (l *Listener) Serve(ctx context.Context) error {
 	var clients sync.WaitGroup
 	defer clients.Wait()
+	defer l.sock.Close()
 	stop := context.AfterFunc(ctx, func() { _ = l.sock.Close() })
 	defer stop()
 	for {
 		conn, err := l.sock.AcceptUnix()
 		switch {
 		case ctx.Err() != nil:
+			if err == nil {
+				_ = conn.Close()
+			}
 			return nil
 		case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ECONNABORTED):
 			l.e.log(slog.LevelWarn, "connection not accepted", "error", err)

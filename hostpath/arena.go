@@ -16,6 +16,7 @@ type arena struct {
 	ctx *Context
 
 	mu      sync.Mutex
+	closed  bool // nothing is mapped any more, what is free neither
 	regions []*shm.Region
 	free    [48][]block // by log2 of size
 }
@@ -39,6 +40,9 @@ const (
 func (a *arena) alloc(n int) (block, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.closed {
+		return block{}, ErrClosed
+	}
 	class := max(bits.Len(uint(n-1)), leastBlock)
 	from := class
 	for from < len(a.free) && len(a.free[from]) == 0 {
@@ -98,6 +102,7 @@ func (a *arena) grow(class int) error {
 func (a *arena) close() (err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.closed = true
 	for _, r := range a.regions {
 		err = errors.Join(err, r.Close())
 	}

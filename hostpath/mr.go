@@ -110,9 +110,9 @@ func (m *MR) register(what string, addr uint64, access Access) error {
 	return nil
 }
 
-// Bytes returns the memory; nil after Close.
+// Bytes returns the memory; nil after Close, of the context too.
 func (m *MR) Bytes() []byte {
-	if m.closed.Load() {
+	if m.closed.Load() || m.pd.ctx.closed.Load() {
 		return nil
 	}
 	return m.mem

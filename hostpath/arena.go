@@ -109,9 +109,14 @@ func (a *arena) close() (err error) {
 	return err
 }
 
-// addRegion gives the device memory and returns its name there.
+// addRegion gives the device memory and returns its name there. The descriptor
+// is closed: the mappings are enough, and programs have more memory regions
+// than descriptors.
 func (c *Context) addRegion(what string, r *shm.Region) (uint32, error) {
 	var ans control.RegionID
 	_, err := c.call(what, control.OpAddRegion, &control.Region{Addr: r.Addr(), Size: uint64(r.Size())}, &ans, r)
+	if err == nil {
+		err = r.Forget()
+	}
 	return ans.ID, err
 }

@@ -1,6 +1,7 @@
 package hostpath_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/nicless/nicless"
@@ -169,6 +170,18 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	require.NoError(t, b.await(t, 1)[0].Err())
 }
 
+// Registered memory costs no descriptor: a program may have more pieces than
+// descriptors.
+func TestManyRegistrations(t *testing.T) {
+	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
+	before := descriptors(t)
+	for range 50 {
+		_, err := b.pd.RegisterMemory(4096, nicless.FullAccess)
+		require.NoError(t, err)
+	}
+	require.Equal(t, before, descriptors(t))
+}
+
 func TestNotConnected(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	q, err := b.pd.CreateQP(nicless.QPConfig{SendCQ: b.cq})
@@ -260,6 +273,15 @@ func TestLargestConfigs(t *testing.T) {
 	require.NoError(t, b.await(t, 1)[0].Err())
 }
 
+// A piece of memory that no SGE can name is refused, not cut.
+func TestSGEThatIsTooLong(t *testing.T) {
+	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
+	for _, n := range []int{1 << 32, 1<<32 + 1, 1<<31 + 1, -1} {
+		err := b.a.PostSend(&nicless.SendWR{Op: nicless.Write, SGE: []nicless.SGE{b.mr.SGE(0, n)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+		require.Error(t, err, "%d bytes", n)
+	}
+}
+
 // A failure is a WorkError with its cause.
 func TestWorkError(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{Deny: nicless.RemoteRead})
@@ -269,4 +291,12 @@ func TestWorkError(t *testing.T) {
 	var w *cqe.WorkError
 	require.ErrorAs(t, err, &w)
 	require.Equal(t, []uint64{1, uint64(b.a.QPN())}, []uint64{w.ID, uint64(w.QPN)})
+}
+
+// descriptors counts what this process has open.
+func descriptors(t testing.TB) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(list)
 }

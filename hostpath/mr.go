@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/nicless/nicless/internal/control"
@@ -131,9 +132,10 @@ func (m *MR) LKey() uint32 { return m.key }
 func (m *MR) RKey() uint32 { return m.key }
 
 // SGE names n bytes of the memory from off on, for a work request. The device
-// judges whether they are inside.
+// judges whether they are inside. More than 1<<31 bytes, which no SGE can name,
+// are refused when they are posted.
 func (m *MR) SGE(off, n int) post.SGE {
-	return post.SGE{Addr: m.addr + uint64(off), Length: uint32(n), LKey: m.key}
+	return post.SGE{Addr: m.addr + uint64(off), Length: uint32(min(uint64(n), math.MaxUint32)), LKey: m.key}
 }
 
 // Remote describes the memory for the other side of a connection.

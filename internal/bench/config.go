@@ -1,0 +1,157 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nicless/nicless"
+)
+
+// A Metric is what is measured.
+type Metric string
+
+// The metrics, with the names that their values have in reports.
+const (
+	Latency   Metric = "lat_ns"
+	Rate      Metric = "rate_Mops"
+	Bandwidth Metric = "bw_MBps"
+)
+
+// Config says what to measure. Metric and Op must be set.
+type Config struct {
+	Metric Metric
+	Op     nicless.Op // Write, Read or Send
+
+	// Size is the bytes of an operation, 1 to 1<<30. Zero means 8, and 1 MiB
+	// for Bandwidth.
+	Size int
+
+	// Iters is the operations in a run. Zero means as many as take some tens of
+	// milliseconds here. A multiple of Batch is used.
+	Iters int
+
+	// Runs is how many samples are taken, 1 to 1000. Zero means 9.
+	Runs int
+
+	// Depth is the operations in flight, 1 to 4096. Zero means 64, and 16 for
+	// Bandwidth. Latency is taken one at a time.
+	Depth int
+
+	// Batch is the operations posted with one doorbell, 1 to Depth. Zero means
+	// 16, and 1 for Bandwidth.
+	Batch int
+
+	// Inline has the payload travel inside the WQE: at most 828 bytes, and not
+	// for Read.
+	Inline bool
+
+	// Socket is that of the engine's process. Empty means an engine of this one.
+	Socket string
+
+	// ClientCPU and EngineCPU are the cores of the two parties; negative means
+	// that the kernel decides. The device of the floor runs on EngineCPU too.
+	ClientCPU, EngineCPU int
+
+	// Progress, unless nil, is told of every run that begins.
+	Progress func(run, runs int)
+}
+
+const (
+	maxSize   = 1 << 30
+	maxIters  = 1 << 30
+	maxRuns   = 1000
+	maxDepth  = 4096
+	maxInline = 828
+)
+
+// Complete sets what is zero to what it means, and returns an error that names
+// the value and the limit if the rest cannot be measured. Run completes too.
+func (c *Config) Complete() error {
+	bw := c.Metric == Bandwidth
+	def := func(v *int, small, large int) {
+		if *v == 0 && bw {
+			*v = large
+		} else if *v == 0 {
+			*v = small
+		}
+	}
+	def(&c.Size, 8, 1<<20)
+	def(&c.Runs, 9, 9)
+	switch c.Metric {
+	case Latency:
+		c.Depth, c.Batch = 1, 1
+	case Rate, Bandwidth:
+		def(&c.Depth, 64, 16)
+		def(&c.Batch, min(16, c.Depth), 1)
+	default:
+		return fmt.Errorf("bench: metric %q; one of %s, %s, %s", c.Metric, Latency, Rate, Bandwidth)
+	}
+	if c.Iters == 0 && c.Size >= 1 {
+		c.Iters = c.defaultIters()
+	}
+	for _, v := range []struct {
+		name     string
+		v, most  int
+		whatElse string
+	}{
+		{"size", c.Size, maxSize, ""},
+		{"iters", c.Iters, maxIters, ""},
+		{"runs", c.Runs, maxRuns, ""},
+		{"depth", c.Depth, maxDepth, ""},
+		{"batch", c.Batch, c.Depth, " (the depth)"},
+	} {
+		if v.v < 1 || v.v > v.most {
+			return fmt.Errorf("bench: %s %d; 1 to %d%s are possible", v.name, v.v, v.most, v.whatElse)
+		}
+	}
+	if !slices.Contains([]nicless.Op{nicless.Write, nicless.Read, nicless.Send}, c.Op) {
+		return fmt.Errorf("bench: operation %v; WRITE, READ and SEND are measured", c.Op)
+	}
+	if c.Inline && (c.Op == nicless.Read || c.Size > maxInline) {
+		return fmt.Errorf("bench: inline %v of %d bytes; WRITE and SEND of at most %d can be inline", c.Op, c.Size, maxInline)
+	}
+	if total := c.slots() * c.Size; total > 1<<32 {
+		return fmt.Errorf("bench: %d payloads of %d bytes; together at most %d are possible", c.slots(), c.Size, 1<<32)
+	}
+	c.Iters = roundUp(c.Iters, c.Batch)
+	return nil
+}
+
+// defaultIters is chosen for some tens of milliseconds a run.
+func (c *Config) defaultIters() int {
+	const bytes = 256 << 20 // that some tens of milliseconds move
+	most := map[Metric]int{Latency: 50_000, Rate: 500_000, Bandwidth: 200_000}[c.Metric]
+	return max(16, min(most, bytes/c.Size))
+}
+
+// streamSlots is how many payloads a stream of small operations moves in turn.
+const streamSlots = 64
+
+// slots is how many payloads are moved in turn, a power of two.
+func (c *Config) slots() int {
+	switch c.Metric {
+	case Rate:
+		return streamSlots
+	case Bandwidth:
+		n := 1
+		for n*c.Size < pieces {
+			n *= 2
+		}
+		return n
+	}
+	return 1
+}
+
+// floorOp names the floor that belongs to the metric, as the floors in C do.
+func (c *Config) floorOp() string {
+	switch c.Metric {
+	case Rate:
+		return fmt.Sprintf("stream_wqe_memcpy_cqe_db%d_depth%d", c.Batch, c.Depth)
+	case Bandwidth:
+		if c.Size > pieces {
+			return "copy_256K_pieces_warm"
+		}
+		return "copy_warm"
+	}
+	return "pp_wqe_doorbell_memcpy_cqe_rtt"
+}

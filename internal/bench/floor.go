@@ -1,0 +1,209 @@
+package bench
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A floor is the memory of two parties that play poster and device with nothing
+// but the necessary cache lines: a ring of 64-byte descriptors and a doorbell
+// one way, a ring of 64-byte completions back, and a copy in between. It is the
+// shape of nicless without queues, keys, checks or formats.
+type floor struct {
+	region   *shm.Region
+	mem      []byte
+	doorbell *shm.Word64
+	mask     uint64 // of the rings
+	cq       uint64 // where completions begin
+	src, dst []byte
+	size     int // of a payload
+	slots    int // payloads, which are moved in turn
+	partner  int // core of the party that plays device; negative: any
+}
+
+// floorWQ is where descriptors begin; the doorbell has a page of its own.
+const floorWQ = shm.PageSize
+
+// newFloor makes memory for payloads of slots times size bytes, and rings for
+// that many operations in flight.
+func newFloor(size, slots, depth, partner int) (*floor, error) {
+	ring := 1 << bits.Len(uint(max(depth, 256)-1))
+	data := roundUp(slots*size, shm.PageSize)
+	rings := floorWQ + 2*ring*64
+	create := shm.Create
+	if shm.RaceEnabled {
+		create = func(_ string, size int) (*shm.Region, error) { return shm.Heap(size) }
+	}
+	r, err := create("floor", rings+2*data)
+	if err != nil {
+		return nil, err
+	}
+	f := &floor{region: r, mem: r.Bytes(), size: size, slots: slots, partner: partner}
+	f.mask, f.cq = uint64(ring-1), uint64(floorWQ+ring*64)
+	f.doorbell = shm.Word64At(f.mem, 0)
+	f.src, f.dst = f.mem[rings:rings+data], f.mem[rings+data:]
+	clear(f.mem) // so that no page fault comes later
+	for i := range f.src {
+		f.src[i] = byte(i)
+	}
+	return f, nil
+}
+
+func (f *floor) close() error { return f.region.Close() }
+
+func (f *floor) descriptor(i uint64) *shm.Block { return shm.BlockAt(f.mem, floorWQ+i&f.mask*64) }
+func (f *floor) completion(i uint64) *shm.Block { return shm.BlockAt(f.mem, f.cq+i&f.mask*64) }
+
+// put fills a line, its last word behind the others.
+func put(b *shm.Block, seq uint64) {
+	le := binary.LittleEndian
+	le.PutUint64(b[0:8], seq)
+	le.PutUint64(b[8:16], seq)
+	le.PutUint64(b[16:24], seq)
+	le.PutUint64(b[24:32], seq)
+	le.PutUint64(b[32:40], seq)
+	le.PutUint64(b[40:48], seq)
+	le.PutUint64(b[48:56], seq)
+	b.PublishTail(seq)
+}
+
+// get reads a line.
+func get(b *shm.Block) uint64 {
+	le := binary.LittleEndian
+	return le.Uint64(b[0:8]) + le.Uint64(b[8:16]) + le.Uint64(b[16:24]) + le.Uint64(b[24:32]) +
+		le.Uint64(b[32:40]) + le.Uint64(b[40:48]) + le.Uint64(b[48:56]) + b.ObserveTail()
+}
+
+// device answers n descriptors that are rung one or more at a time, copying
+// payload i%slots for each.
+func (f *floor) device(n uint64) (sum uint64) {
+	for done := uint64(0); done < n; {
+		rung := f.doorbell.Observe()
+		for ; done < rung; done++ {
+			sum += get(f.descriptor(done))
+			at := int(done) % f.slots * f.size
+			copyPieces(f.dst[at:at+f.size], f.src[at:at+f.size])
+			put(f.completion(done), done+1)
+		}
+	}
+	return sum
+}
+
+// sink keeps what was read from being optimised away.
+var sink atomic.Uint64
+
+// play runs poster on this thread and device on another, and returns the stint
+// of poster.
+func (f *floor) play(n uint64, poster func() stint) (stint, error) {
+	clear(f.mem[:len(f.mem)-len(f.src)-len(f.dst)])
+	ready, ended := make(chan error), make(chan uint64)
+	go func() {
+		err := pinForGood(f.partner)
+		ready <- err
+		if err == nil {
+			ended <- f.device(n) // and stays until poster has looked at the time
+		}
+	}()
+	if err := <-ready; err != nil {
+		return stint{}, err
+	}
+	t := poster()
+	sink.Store(<-ended)
+	return t, nil
+}
+
+// roundTrip returns nanoseconds from descriptor to completion, one at a time:
+// pp_wqe_doorbell_memcpy_cqe_rtt.
+func (f *floor) roundTrip(iters int) (sample, error) {
+	warm := warmUp(iters)
+	t, err := f.play(uint64(warm+iters), func() stint {
+		f.trips(0, uint64(warm))
+		return timed(func() { sink.Store(f.trips(uint64(warm), uint64(warm+iters))) })
+	})
+	return t.nanoseconds(iters), err
+}
+
+func (f *floor) trips(i, end uint64) (sum uint64) {
+	var stamp [8]byte
+	for ; i < end; i++ {
+		binary.LittleEndian.PutUint64(stamp[:], i)
+		copy(f.src[:f.size], stamp[:])
+		put(f.descriptor(i), i+1)
+		f.doorbell.Publish(i + 1)
+		c := f.completion(i)
+		for c.ObserveTail() != i+1 {
+		}
+		sum += get(c)
+	}
+	return sum
+}
+
+// stream returns millions of descriptors per second with depth in flight and a
+// doorbell for each batch: stream_wqe_memcpy_cqe_dbBATCH_depthDEPTH.
+func (f *floor) stream(iters, depth, batch int) (sample, error) {
+	warm := roundUp(warmUp(iters), batch)
+	t, err := f.play(uint64(warm+iters), func() stint {
+		f.flow(0, uint64(warm), uint64(depth), uint64(batch))
+		return timed(func() { f.flow(uint64(warm), uint64(warm+iters), uint64(depth), uint64(batch)) })
+	})
+	return t.millions(iters), err
+}
+
+func (f *floor) flow(done, end, depth, batch uint64) {
+	for posted := done; done < end; {
+		for posted < end && posted-done+batch <= depth {
+			for range batch {
+				put(f.descriptor(posted), posted+1)
+				posted++
+			}
+			f.doorbell.Publish(posted)
+		}
+		for done < posted && f.completion(done).ObserveTail() == done+1 {
+			done++
+		}
+	}
+}
+
+// pieces is the longest single copy: Go's own turns to stores past the caches
+// from 1 MiB on, which are slower.
+const pieces = 256 << 10
+
+func copyPieces(dst, src []byte) {
+	for len(src) > pieces {
+		copy(dst[:pieces], src[:pieces])
+		dst, src = dst[pieces:], src[pieces:]
+	}
+	copy(dst, src)
+}
+
+// copies returns MB per second of one core that copies the payloads in turn:
+// copy_warm, copy_256K_pieces_warm.
+func (f *floor) copies(iters int) (sample, error) {
+	done := make(chan error)
+	var t stint
+	go func() {
+		err := pinForGood(f.partner)
+		if err == nil {
+			f.copyMany(warmUp(iters))
+			t = timed(func() { f.copyMany(iters) })
+		}
+		done <- err
+	}()
+	err := <-done
+	return t.megabytes(iters, f.size), err
+}
+
+func (f *floor) copyMany(n int) {
+	for i := range n {
+		at := i % f.slots * f.size
+		copyPieces(f.dst[at:at+f.size], f.src[at:at+f.size])
+	}
+}
+
+// warmUp is how many operations come before those that count.
+func warmUp(iters int) int { return max(1, iters/10) }
+
+func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }

@@ -1,0 +1,250 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cqe"
+)
+
+// PairConfig says what a Pair is to do. All fields must be set but Inline.
+type PairConfig struct {
+	Op    nicless.Op // Write, Read or Send
+	Size  int        // bytes of each operation
+	Slots int        // operation i moves slot i%Slots; a power of two
+	Depth int        // operations in flight at most
+	Batch int        // operations posted with one doorbell at most
+
+	// Inline has the payload travel inside the WQE. Not for Read.
+	Inline bool
+
+	// Patience is how often Await polls in vain before it sleeps.
+	Patience int
+}
+
+// A Pair is two connected queue pairs of this program: A posts operations, B is
+// their target. One goroutine at a time may use it.
+type Pair struct {
+	A, B            *nicless.QP
+	Sends, Receives *nicless.CQ // A's completions, B's
+	From, To        *nicless.MR // slots that are moved, and where to
+
+	cfg   PairConfig
+	pd    *nicless.PD
+	mask  uint64
+	wrs   []nicless.SendWR // request i is wrs[i&mask]; Batch more follow, so that any batch is in one piece
+	recvs []nicless.RecvWR // the same for receives, with refill more
+	buf   [64]nicless.Completion
+
+	sent     uint64 // operations whose sender's completion was polled
+	received uint64 // whose receiver's was
+	posted   uint64 // receives posted
+	receives uint64 // of them in the queue at most; 0 unless Op is Send
+}
+
+// refill is how many receives are posted again at a time.
+const refill = 32
+
+// NewPair makes and connects the queue pairs.
+func NewPair(c *nicless.Context, cfg PairConfig) (*Pair, error) {
+	p := &Pair{cfg: cfg}
+	var err error
+	if p.pd, err = c.AllocPD(); err != nil {
+		return nil, err
+	}
+	if p.From, err = p.pd.RegisterMemory(cfg.Slots*cfg.Size, nicless.FullAccess); err != nil {
+		return nil, err
+	}
+	if p.To, err = p.pd.RegisterMemory(cfg.Slots*cfg.Size, nicless.FullAccess); err != nil {
+		return nil, err
+	}
+	depth := max(cfg.Depth, cfg.Batch)
+	receives := 4 * max(depth, refill)
+	if p.Sends, err = c.CreateCQ(nicless.CQConfig{Entries: 2 * depth}); err != nil {
+		return nil, err
+	}
+	if p.Receives, err = c.CreateCQ(nicless.CQConfig{Entries: 2 * receives}); err != nil {
+		return nil, err
+	}
+	qc := nicless.QPConfig{
+		SendCQ: p.Sends, RecvCQ: p.Receives, MaxSendWR: depth, MaxRecvWR: receives, MaxSendSGE: 1, MaxRecvSGE: 1,
+	}
+	if cfg.Inline {
+		qc.MaxInline = max(cfg.Size, 1)
+	} else {
+		qc.MaxInline = 12 // as much as a pointer takes
+	}
+	if p.A, err = p.pd.CreateQP(qc); err != nil {
+		return nil, err
+	}
+	if p.B, err = p.pd.CreateQP(qc); err != nil {
+		return nil, err
+	}
+	if err := nicless.Pair(p.A, p.B, nicless.Connection{}); err != nil {
+		return nil, err
+	}
+	p.prepare(depth)
+	if cfg.Op == nicless.Send {
+		p.receives = uint64(receives)
+	}
+	return p, p.receive()
+}
+
+// prepare builds the work requests, once: posting only reads them.
+func (p *Pair) prepare(depth int) {
+	window := 1 << bits.Len(uint(max(depth, p.cfg.Slots, refill)-1))
+	p.mask = uint64(window - 1)
+	local, remote := p.From, p.To
+	if p.cfg.Op == nicless.Read {
+		local, remote = p.To, p.From
+	}
+	p.wrs = make([]nicless.SendWR, window+p.cfg.Batch)
+	for i := range p.wrs {
+		slot := i % window % p.cfg.Slots
+		wr := nicless.SendWR{ID: uint64(i % window), Op: p.cfg.Op, Flags: nicless.Signaled}
+		if p.cfg.Inline {
+			wr.Data = p.source(slot)
+		} else {
+			wr.SGE = []nicless.SGE{local.SGE(slot*p.cfg.Size, p.cfg.Size)}
+		}
+		if p.cfg.Op != nicless.Send {
+			wr.RemoteAddr, wr.RKey = remote.Addr()+uint64(slot*p.cfg.Size), remote.RKey()
+		}
+		p.wrs[i] = wr
+	}
+	p.recvs = make([]nicless.RecvWR, window+refill)
+	for i := range p.recvs {
+		slot := i % window % p.cfg.Slots
+		p.recvs[i] = nicless.RecvWR{ID: uint64(i % window), SGE: []nicless.SGE{p.To.SGE(slot*p.cfg.Size, p.cfg.Size)}}
+	}
+}
+
+func (p *Pair) source(slot int) []byte {
+	return p.From.Bytes()[slot*p.cfg.Size : (slot+1)*p.cfg.Size]
+}
+
+// Source returns the bytes that operation i moves.
+func (p *Pair) Source(i uint64) []byte { return p.source(int(i & uint64(p.cfg.Slots-1))) }
+
+// Target returns where operation i moves them.
+func (p *Pair) Target(i uint64) []byte {
+	at := int(i&uint64(p.cfg.Slots-1)) * p.cfg.Size
+	return p.To.Bytes()[at : at+p.cfg.Size]
+}
+
+// Post posts operations i to i+n-1 and rings once. n is 1 to Batch, and no more
+// than Depth may be in flight.
+func (p *Pair) Post(i uint64, n int) error {
+	if n == 1 {
+		return p.A.PostSend(&p.wrs[i&p.mask])
+	}
+	_, err := p.A.PostSendList(p.wrs[i&p.mask:][:n])
+	return err
+}
+
+// receive posts as many receives as there is room for, refill at a time.
+func (p *Pair) receive() error {
+	for p.posted-p.received+refill <= p.receives {
+		if _, err := p.B.PostRecvList(p.recvs[p.posted&p.mask:][:refill]); err != nil {
+			return err
+		}
+		p.posted += refill
+	}
+	return nil
+}
+
+// Done returns how many operations have completed, at both ends if both are
+// told.
+func (p *Pair) Done() uint64 {
+	if p.cfg.Op == nicless.Send {
+		return min(p.sent, p.received)
+	}
+	return p.sent
+}
+
+// Poll takes completions off the queues, does not wait, and returns Done.
+func (p *Pair) Poll() (done uint64, err error) {
+	n, err := p.Sends.Poll(p.buf[:])
+	if err := p.take(n, err, &p.sent); err != nil {
+		return 0, err
+	}
+	if p.cfg.Op != nicless.Send || p.received >= p.sent {
+		return p.Done(), nil
+	}
+	n, err = p.Receives.Poll(p.buf[:])
+	if err := p.take(n, err, &p.received); err != nil {
+		return 0, err
+	}
+	return p.Done(), p.receive()
+}
+
+// take counts n completions in buf, and returns what went wrong.
+func (p *Pair) take(n int, err error, count *uint64) error {
+	if err != nil {
+		return err
+	}
+	for i := range p.buf[:n] {
+		if c := &p.buf[i]; c.Status != cqe.StatusSuccess {
+			return c.Err()
+		}
+	}
+	*count += uint64(n)
+	return nil
+}
+
+// Await polls until want operations have completed. When that takes long it
+// sleeps, and leaves the core to others, until the device wakes it.
+func (p *Pair) Await(ctx context.Context, want uint64) error {
+	for vain := 0; ; vain++ {
+		done, err := p.Poll()
+		if err != nil || done >= want {
+			return err
+		}
+		if vain < p.cfg.Patience {
+			continue
+		}
+		cq, count := p.Sends, &p.sent
+		if p.sent >= want {
+			cq, count = p.Receives, &p.received
+		}
+		n, err := cq.Wait(ctx, p.buf[:])
+		if err := p.take(n, err, count); err != nil {
+			return err
+		}
+		vain = 0
+	}
+}
+
+// stamp makes the payload of operation i another one.
+func (p *Pair) stamp(i uint64) {
+	if b := p.Source(i); len(b) >= 8 {
+		binary.LittleEndian.PutUint64(b, i)
+	} else {
+		b[0] = byte(i)
+	}
+}
+
+// one makes operation i, with none before it in flight.
+func (p *Pair) one(ctx context.Context, i uint64) error {
+	if err := p.Post(i, 1); err != nil {
+		return err
+	}
+	return p.Await(ctx, i+1)
+}
+
+// Compare returns an error unless every slot has been moved as it is.
+func (p *Pair) Compare() error {
+	from, to := p.From.Bytes(), p.To.Bytes()
+	if bytes.Equal(from, to) {
+		return nil
+	}
+	i := 0
+	for from[i] == to[i] {
+		i++
+	}
+	return fmt.Errorf("%v: byte %d of slot %d is %#02x, %#02x was moved", p.cfg.Op, i%p.cfg.Size, i/p.cfg.Size, to[i], from[i])
+}

@@ -1,0 +1,293 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/clock"
+)
+
+// Run measures what c says.
+func Run(ctx context.Context, c Config) (*Report, error) {
+	if err := c.Complete(); err != nil {
+		return nil, err
+	}
+	machine, err := ThisMachine()
+	if err != nil {
+		return nil, err
+	}
+	m := &measurement{Config: c, ctx: ctx}
+	done := make(chan error)
+	go func() { // a thread that ends with this goroutine
+		err := pinForGood(c.ClientCPU)
+		if err == nil {
+			err = m.runs()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		return nil, err
+	}
+	return m.report(machine), nil
+}
+
+// A measurement is the samples so far, one of each for every run.
+type measurement struct {
+	Config
+	ctx     context.Context
+	samples []pairOf // one for each run
+	retaken int      // runs that were disturbed and taken again
+	cycles  []uint32 // of single operations, of the current run
+}
+
+// pairOf is the sample of the device, and that of the floor just before.
+type pairOf struct {
+	floor, device sample
+	percentiles   [len(percentiles)]float64 // of Latency
+}
+
+// lost is the larger part of its time for which one of the two had to wait.
+func (p pairOf) lost() float64 { return max(p.floor.lost, p.device.lost) }
+
+var percentiles = [...]struct {
+	name string
+	p    float64
+}{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}}
+
+// How often a measurement polls in vain before it sleeps: for longer than an
+// interrupt takes where each party has a core, and some microseconds elsewhere.
+const (
+	patience      = 1 << 16
+	patienceOfOne = 100
+)
+
+func (m *measurement) runs() error {
+	var f *floor
+	if m.ClientCPU != m.EngineCPU {
+		var err error
+		if f, err = newFloor(m.Size, m.slots(), m.Depth, m.EngineCPU); err != nil {
+			return err
+		}
+		defer f.close()
+	}
+	for run := range m.Runs {
+		if m.Progress != nil {
+			m.Progress(run+1, m.Runs)
+		}
+		s, err := m.quiet(f)
+		if err != nil {
+			return err
+		}
+		m.samples = append(m.samples, s)
+	}
+	return nil
+}
+
+// A run is taken again, a few times, when others had more than this part of its
+// time on its cores. That judges the machine, not the figure.
+const (
+	tooMuch = 0.02
+	retakes = 4
+)
+
+// quiet takes the samples of one run, again if they were disturbed, and returns
+// those that were disturbed least.
+func (m *measurement) quiet(f *floor) (best pairOf, err error) {
+	for try := range 1 + retakes {
+		if err := m.ctx.Err(); err != nil {
+			return best, err
+		}
+		var s pairOf
+		if f != nil {
+			if s.floor, err = m.floor(f); err != nil {
+				return best, err
+			}
+		}
+		if err := m.device(&s); err != nil {
+			return best, err
+		}
+		if try == 0 || s.lost() < best.lost() {
+			best = s
+		}
+		if f == nil || best.lost() <= tooMuch { // without a core each, the two disturb each other
+			break
+		}
+		if try < retakes {
+			m.retaken++
+		}
+	}
+	return best, nil
+}
+
+func (m *measurement) floor(f *floor) (sample, error) {
+	switch m.Metric {
+	case Rate:
+		return f.stream(m.Iters, m.Depth, m.Batch)
+	case Bandwidth:
+		return f.copies(m.Iters)
+	}
+	return f.roundTrip(m.Iters)
+}
+
+// device takes one sample of an engine that is there for this run only: nobody
+// else may poll while the floor is measured.
+func (m *measurement) device(s *pairOf) (err error) {
+	c, err := m.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	cfg := PairConfig{Op: m.Op, Size: m.Size, Slots: m.slots(), Depth: m.Depth, Batch: m.Batch, Inline: m.Inline, Patience: patience}
+	if m.ClientCPU == m.EngineCPU {
+		cfg.Patience = patienceOfOne
+	}
+	p, err := NewPair(c, cfg)
+	if err != nil {
+		return err
+	}
+	fill := rand.NewChaCha8([32]byte{byte(len(m.samples))})
+	_, _ = fill.Read(p.From.Bytes()) // never fails
+	clear(p.To.Bytes())
+	if m.Metric == Latency {
+		return m.latency(p, s)
+	}
+	return m.stream(p, s)
+}
+
+func (m *measurement) open() (*nicless.Context, error) {
+	if m.Socket != "" {
+		return nicless.Dial(m.Socket)
+	}
+	cfg := nicless.Config{Spin: true}
+	if m.EngineCPU >= 0 {
+		cfg.CPUs = []int{m.EngineCPU}
+	}
+	if m.ClientCPU == m.EngineCPU {
+		cfg.Spin = false // there is one core for both
+	}
+	return nicless.Open(cfg)
+}
+
+// latency takes the mean over operations made one at a time, then times each of
+// as many others.
+func (m *measurement) latency(p *Pair, s *pairOf) error {
+	warm := uint64(warmUp(m.Iters))
+	n := uint64(m.Iters)
+	if err := m.check(p, warm); err != nil {
+		return err
+	}
+	var err error
+	t := timed(func() { err = m.trips(p, warm, warm+n) })
+	if err != nil {
+		return err
+	}
+	s.device = t.nanoseconds(m.Iters)
+	if err := p.Compare(); err != nil {
+		return err
+	}
+	if err := m.each(p, warm+n); err != nil {
+		return err
+	}
+	h := hdrhistogram.New(1, int64(time.Minute), 3)
+	for _, c := range m.cycles {
+		if err := h.RecordValue(clock.Duration(uint64(c)).Nanoseconds()); err != nil {
+			return fmt.Errorf("bench: %w", err)
+		}
+	}
+	for i := range percentiles {
+		s.percentiles[i] = float64(h.ValueAtPercentile(percentiles[i].p))
+	}
+	return p.Compare()
+}
+
+// check moves n payloads, each other than the one before, and compares each.
+func (m *measurement) check(p *Pair, n uint64) error {
+	for i := range n {
+		p.stamp(i)
+		if err := p.one(m.ctx, i); err != nil {
+			return err
+		}
+		if i < 1000 || i+1 == n {
+			if err := p.Compare(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *measurement) trips(p *Pair, i, end uint64) error {
+	for ; i < end; i++ {
+		p.stamp(i)
+		if err := p.one(m.ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each times single operations, and fills cycles.
+func (m *measurement) each(p *Pair, i uint64) error {
+	if m.cycles == nil {
+		m.cycles = make([]uint32, m.Iters)
+	}
+	last := clock.Now()
+	for k := range m.cycles {
+		p.stamp(i)
+		if err := p.one(m.ctx, i); err != nil {
+			return err
+		}
+		now := clock.Now()
+		m.cycles[k] = uint32(min(now-last, 1<<32-1))
+		last = now
+		i++
+	}
+	return nil
+}
+
+// stream keeps Depth operations in flight.
+func (m *measurement) stream(p *Pair, s *pairOf) error {
+	warm := uint64(roundUp(warmUp(m.Iters), m.Batch))
+	if err := m.flow(p, 0, warm); err != nil {
+		return err
+	}
+	clear(p.To.Bytes())
+	var err error
+	t := timed(func() { err = m.flow(p, warm, warm+uint64(m.Iters)) })
+	if err != nil {
+		return err
+	}
+	if m.Metric == Rate {
+		s.device = t.millions(m.Iters)
+	} else {
+		s.device = t.megabytes(m.Iters, m.Size)
+	}
+	if m.Iters < m.slots() {
+		return nil // some were not written
+	}
+	return p.Compare()
+}
+
+// flow makes operations i to end-1; with Batch 1 and more in flight it posts
+// one for each that is done.
+func (m *measurement) flow(p *Pair, i, end uint64) error {
+	depth, batch := uint64(m.Depth), uint64(m.Batch)
+	for done := i; done < end; {
+		for i < end && i-done+batch <= depth {
+			if err := p.Post(i, m.Batch); err != nil {
+				return err
+			}
+			i += batch
+		}
+		if err := p.Await(m.ctx, done+1); err != nil {
+			return err
+		}
+		done = p.Done()
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/bench"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+const benchUsage = `Measures RDMA writes, reads and sends between two queue pairs, beside the floor:
+what the same two cores take for the same cache lines and the same copy with
+nothing in between. Each run of the device follows one of the floor.
+
+Usage:
+  nicless bench lat [flags]    from post to completion, one at a time
+  nicless bench rate [flags]   operations per second
+  nicless bench bw [flags]     bytes per second, 1 MB = 1e6 bytes
+
+Flags:
+  --op NAME         write, read or send (write)
+  --size N          bytes of each operation (8; bw: 1048576)
+  --iters N         operations in a run (as many as take some tens of ms)
+  --runs N          samples; the median is reported (9)
+  --depth N         rate, bw: operations in flight (64; bw: 16)
+  --batch N         rate, bw: operations for each doorbell (16; bw: 1)
+  --inline          payload inside the WQE: write or send, at most 828 bytes
+  --socket PATH     use the engine process at PATH (one inside this process)
+  --client-cpu N    core that posts and polls (the first allowed; -1: any)
+  --engine-cpu N    core of the engine and of the floor's other side (the
+                    second allowed; -1: any)
+  --json            one object, with every sample
+
+Example:
+  nicless bench lat
+  nicless bench lat --op read --size 4096
+  nicless bench rate --batch 1
+  nicless bench bw --size 65536 --json
+  nicless bench lat --socket /tmp/nicless.sock
+
+A line for each figure, remarks after "#":
+  peer=nicless op=write bytes=8 metric=lat_ns value=374.02 min=361.75 max=398.51 runs=9
+`
+
+// unset stands for a core that the command chooses.
+const unset = -2
+
+func newBench() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "latency, rate and bandwidth beside their floors",
+		Long:  benchUsage,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			const hint = "nicless bench lat, nicless bench rate, nicless bench bw"
+			if len(args) == 0 {
+				return usagef(hint, "bench: what to measure is missing")
+			}
+			return usagef(hint, "bench: %q cannot be measured", args[0])
+		},
+	}
+	c.AddCommand(
+		newMetric("lat", "latency from post to completion", bench.Latency),
+		newMetric("rate", "operations per second", bench.Rate),
+		newMetric("bw", "bytes per second", bench.Bandwidth),
+	)
+	return c
+}
+
+func newMetric(name, short string, metric bench.Metric) *cobra.Command {
+	cfg := bench.Config{Metric: metric}
+	var op string
+	var asJSON bool
+	c := &cobra.Command{Use: name, Short: short, Long: benchUsage, Args: noArguments}
+	f := c.Flags()
+	f.StringVar(&op, "op", "write", "operation")
+	f.IntVar(&cfg.Size, "size", 0, "bytes of each operation")
+	f.IntVar(&cfg.Iters, "iters", 0, "operations in a run")
+	f.IntVar(&cfg.Runs, "runs", 0, "samples")
+	if metric != bench.Latency {
+		f.IntVar(&cfg.Depth, "depth", 0, "operations in flight")
+		f.IntVar(&cfg.Batch, "batch", 0, "operations for each doorbell")
+	}
+	f.BoolVar(&cfg.Inline, "inline", false, "payload inside the WQE")
+	f.StringVar(&cfg.Socket, "socket", "", "engine process to use")
+	f.IntVar(&cfg.ClientCPU, "client-cpu", unset, "core that posts and polls")
+	f.IntVar(&cfg.EngineCPU, "engine-cpu", unset, "core of the engine")
+	f.BoolVar(&asJSON, "json", false, "one JSON object")
+	_ = c.RegisterFlagCompletionFunc("op", cobra.FixedCompletions([]string{"write", "read", "send"}, cobra.ShellCompDirectiveNoFileComp))
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		for _, name := range []string{"size", "iters", "runs", "depth", "batch"} {
+			if f := c.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "0" {
+				return usagef("leave it out for the default", "bench: %s 0; at least 1 is possible", name)
+			}
+		}
+		var err error
+		if cfg.Op, err = parseOp(op); err != nil {
+			return err
+		}
+		if err := placeCores(&cfg); err != nil {
+			return err
+		}
+		if err := cfg.Complete(); err != nil {
+			return usagef(`"nicless bench --help" lists the flags`, "%w", err)
+		}
+		if cfg.Socket != "" {
+			if err := checkSocketPath(cfg.Socket); err != nil {
+				return err
+			}
+		}
+		clear := showProgress(&cfg, c.ErrOrStderr())
+		r, err := bench.Run(c.Context(), cfg)
+		clear()
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return r.PrintJSON(c.OutOrStdout())
+		}
+		return r.Print(c.OutOrStdout())
+	}
+	return c
+}
+
+func parseOp(name string) (nicless.Op, error) {
+	ops := []nicless.Op{nicless.Write, nicless.Read, nicless.Send}
+	i := slices.IndexFunc(ops, func(op nicless.Op) bool { return strings.EqualFold(op.String(), name) })
+	if i < 0 {
+		return 0, usagef("--op write, --op read or --op send", "bench: operation %q is not measured", name)
+	}
+	return ops[i], nil
+}
+
+// placeCores chooses the cores that the command line does not name, one each if
+// two are allowed, else none, and checks those that it names.
+func placeCores(cfg *bench.Config) error {
+	allowed, err := bench.AllowedCPUs()
+	if err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		flag       string
+		cpu, other *int
+	}{{"client-cpu", &cfg.ClientCPU, &cfg.EngineCPU}, {"engine-cpu", &cfg.EngineCPU, &cfg.ClientCPU}} {
+		switch {
+		case *c.cpu == unset:
+			*c.cpu = -1
+			if i := slices.IndexFunc(allowed, func(cpu int) bool { return cpu != *c.other }); i >= 0 && len(allowed) > 1 {
+				*c.cpu = allowed[i]
+			}
+		case *c.cpu != -1 && !slices.Contains(allowed, *c.cpu):
+			return usagef(fmt.Sprintf("this process may run on %v; -1 leaves the choice to the kernel", allowed),
+				"bench: --%s %d: not a core of this process", c.flag, *c.cpu)
+		}
+	}
+	return nil
+}
+
+// showProgress says on a terminal which run it is; clear takes the line away.
+func showProgress(cfg *bench.Config, w io.Writer) (clear func()) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return func() {}
+	}
+	cfg.Progress = func(run, runs int) { fmt.Fprintf(w, "\rrun %d of %d ", run, runs) }
+	return func() { fmt.Fprint(w, "\r\x1b[K") }
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/nicless/nicless/internal/field"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+const decodeUsage = `Explains bytes in memory order: every field with its offset, bytes, name, value
+and meaning.
+
+Usage:
+  nicless decode KIND [HEX...|-] [flags]
+
+Without HEX, or with "-", hexadecimal digits come from standard input. Spaces,
+newlines, colons, commas and 0x are allowed between bytes.
+
+Kinds:
+  send       a send WQE, from its control segment on     16 to 1024 bytes
+  recv       an entry of a receive queue                 its stride: 16, 32, 64, …
+  srq        an entry of a shared receive queue          its stride: 32, 64, …
+  cqe        a completion                                64 bytes
+  cqe128     a completion of a CQ with large entries     128 bytes
+  qp-dbrec   doorbell record of a QP, or one word        8 or 4 bytes
+  srq-dbrec  doorbell record of an SRQ                   4 bytes
+  cq-dbrec   doorbell record of a CQ, or its first word  8 or 4 bytes
+  cq-arm     CQ arm register, after the record's word    8 or 12 bytes
+  uar        what was written to a doorbell register     8 bytes
+  bf         what was written to a BlueFlame register    64, 128, 192 or 256 bytes
+A word of a record can be named: qp-dbrec[0], qp-dbrec[1], srq-dbrec[0],
+cq-dbrec[0], cq-dbrec[1], 4 bytes each.
+
+Flags:
+  --json           one object, with the field names of the golden vectors
+  --qp-type TYPE   send: which address comes first, by the type of queue: rc, uc,
+                   ud, dc, xrc, eth, ud-eth, or auto, which looks at the bytes (auto)
+
+Example:
+  nicless decode qp-dbrec 0000000300000007
+  nicless decode send --qp-type rc 00000508 00010203 00000008 00000000 \
+      00007f0000001000 00000100 00000000  00000014 00000200 00007f0000002000
+  nicless decode cq-arm --json < arm.hex
+`
+
+func newDecode() *cobra.Command {
+	var asJSON bool
+	var qpType string
+	c := &cobra.Command{
+		Use:   "decode KIND [HEX...|-]",
+		Short: "explain the bytes of WQEs, CQEs, doorbells",
+		Long:  decodeUsage,
+		Args:  cobra.ArbitraryArgs,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return kindNames(), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef(kindHint(), "decode: the kind of bytes is missing")
+			}
+			b, err := inputBytes(args[0], args[1:], c.InOrStdin())
+			if err != nil {
+				return err
+			}
+			t, err := describe(args[0], qpType, b)
+			if err != nil {
+				return err
+			}
+			return show(c.OutOrStdout(), t, b, asJSON)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
+	c.Flags().StringVar(&qpType, "qp-type", "auto", "which address comes first in a send WQE")
+	_ = c.RegisterFlagCompletionFunc("qp-type", cobra.FixedCompletions(qpTypeNames(), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// inputBytes returns the bytes that the arguments hold or point to. The kind is
+// looked at first: nobody should type a dump for a kind that does not exist.
+func inputBytes(kind string, args []string, stdin io.Reader) ([]byte, error) {
+	if _, err := findKind(kind); err != nil {
+		return nil, err
+	}
+	text := strings.Join(args, " ")
+	if len(args) == 0 || len(args) == 1 && args[0] == "-" {
+		if f, ok := stdin.(*os.File); ok && len(args) == 0 && term.IsTerminal(int(f.Fd())) {
+			return nil, usagef("give them as arguments, or \"-\" to type them", "decode: no bytes to decode")
+		}
+		var err error
+		if text, err = readInput(stdin); err != nil {
+			return nil, err
+		}
+	}
+	return parseHex(text)
+}
+
+func show(w io.Writer, t field.Tree, b []byte, asJSON bool) error {
+	if !asJSON {
+		return t.Print(w, b)
+	}
+	text, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", text)
+	return err
+}

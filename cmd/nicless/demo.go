@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/bench"
+	"github.com/spf13/cobra"
+)
+
+const demoUsage = `Shows what happens: starts an engine inside this process, makes one RDMA write
+and prints, from the shared memory itself, what the program wrote for the device
+and what the device wrote back; then times writes, reads and sends one by one
+and compares every payload. It needs no privileges and takes a few seconds.
+
+Usage:
+  nicless demo [--count N]
+
+Flags:
+  --count N   operations of each kind, 1 to 10000000 (100000)
+
+Example:
+  nicless demo
+`
+
+const maxDemoCount = 10_000_000
+
+func newDemo() *cobra.Command {
+	count := 100_000
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "one RDMA write byte by byte, then 300,000 operations",
+		Long:  demoUsage,
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if count < 1 || count > maxDemoCount {
+				return usagef("leave --count out for 100000", "demo: --count %d; 1 to %d are possible", count, maxDemoCount)
+			}
+			w := &printer{w: c.OutOrStdout()}
+			start := time.Now()
+			if err := showOneWrite(c.Context(), w); err != nil {
+				return err
+			}
+			if err := showMany(c.Context(), w, count); err != nil {
+				return err
+			}
+			w.printf("\nAll of it took %.1f s.\n", time.Since(start).Seconds())
+			return w.err
+		},
+	}
+	c.Flags().IntVar(&count, "count", count, "operations of each kind")
+	return c
+}
+
+// A printer keeps the first error of its writer.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
+}
+
+// dump prints bytes explained by decode's own functions, indented.
+func (p *printer) dump(kind string, b []byte) {
+	t, err := describe(kind, "rc", b)
+	if err != nil && p.err == nil {
+		p.err = fmt.Errorf("demo: %s: %w", kind, err)
+	}
+	if p.err != nil {
+		return
+	}
+	var text strings.Builder
+	_ = t.Print(&text, b) // a Builder takes everything
+	for line := range strings.Lines(text.String()) {
+		p.printf("     %s", line)
+	}
+}
+
+// withPair runs f with an engine and two connected queue pairs.
+func withPair(cfg bench.PairConfig, f func(*bench.Pair) error) (err error) {
+	c, err := nicless.Open(nicless.Config{})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := c.Close(); err == nil {
+			err = closing
+		}
+	}()
+	p, err := bench.NewPair(c, cfg)
+	if err != nil {
+		return err
+	}
+	return f(p)
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/bench"
+	"github.com/nicless/nicless/internal/clock"
+)
+
+const (
+	demoSize  = 64  // bytes of an operation
+	demoSlots = 256 // payloads that are moved in turn
+	demoBatch = 256 // operations at once, when there is no time for single ones
+
+	// patience is how often the program polls in vain before it sleeps, some
+	// microseconds: a demonstration must not take cores from others.
+	patience = 100
+
+	// budget is how long the operations of one kind are made one by one. A
+	// busy machine gets the rest done many at a time.
+	budget = time.Second
+
+	// warmUp bounds the operations before those that count.
+	warmUp     = 1000
+	warmUpTime = 50 * time.Millisecond
+)
+
+// A tally is what the operations of one kind have shown.
+type tally struct {
+	op      nicless.Op
+	latency *hdrhistogram.Histogram // ns, of those made one by one
+	batched uint64                  // of those made many at a time
+	took    time.Duration
+}
+
+// showMany makes count operations of each kind and prints their latencies.
+func showMany(ctx context.Context, w *printer, count int) error {
+	var tallies []*tally
+	w.printf("\n%s WRITES, READS AND SENDS of %d bytes each, one at a time, every payload compared.\n", thousands(uint64(count)), demoSize)
+	for _, op := range []nicless.Op{nicless.Write, nicless.Read, nicless.Send} {
+		cfg := bench.PairConfig{Op: op, Size: demoSize, Slots: demoSlots, Depth: demoBatch, Batch: demoBatch, Patience: patience}
+		t := &tally{op: op, latency: hdrhistogram.New(1, int64(time.Minute), 3)}
+		err := withPair(cfg, func(p *bench.Pair) error { return t.measure(ctx, p, uint64(count)) })
+		if err != nil {
+			return fmt.Errorf("demo: %w", err)
+		}
+		tallies = append(tallies, t)
+	}
+	printTallies(w, tallies)
+	return w.err
+}
+
+// measure makes n operations: a warm-up, which is not counted, then one by one,
+// then, if the budget is spent, the rest in batches.
+func (t *tally) measure(ctx context.Context, p *bench.Pair, n uint64) error {
+	fill := rand.NewChaCha8([32]byte{byte(t.op)})
+	_, _ = fill.Read(p.From.Bytes()) // never fails
+	i := uint64(0)
+	for start := time.Now(); i < min(n, warmUp) && time.Since(start) < warmUpTime; i++ {
+		if _, err := t.one(ctx, p, i); err != nil {
+			return err
+		}
+	}
+	n += i
+	start := time.Now()
+	end := clock.Now() + clock.Cycles(budget)
+	for ; i < n; i++ {
+		took, err := t.one(ctx, p, i)
+		if err != nil {
+			return err
+		}
+		if err := t.latency.RecordValue(took.Nanoseconds()); err != nil {
+			return err
+		}
+		if int64(clock.Now()-end) > 0 {
+			i++
+			break
+		}
+	}
+	for i < n {
+		batch := min(n-i, demoBatch)
+		if err := t.many(ctx, p, i, batch); err != nil {
+			return err
+		}
+		i += batch
+		t.batched += batch
+	}
+	t.took = time.Since(start)
+	return p.Compare()
+}
+
+// one makes operation i, whose payload differs from all others, and compares it.
+func (t *tally) one(ctx context.Context, p *bench.Pair, i uint64) (time.Duration, error) {
+	payload := p.Source(i)
+	binary.LittleEndian.PutUint64(payload, i)
+	start := clock.Now()
+	if err := p.Post(i, 1); err != nil {
+		return 0, err
+	}
+	if err := p.Await(ctx, i+1); err != nil {
+		return 0, err
+	}
+	took := clock.Now() - start
+	return clock.Duration(took), t.compare(p, i)
+}
+
+func (t *tally) many(ctx context.Context, p *bench.Pair, i, n uint64) error {
+	for k := i; k < i+n; k++ {
+		binary.LittleEndian.PutUint64(p.Source(k), k)
+	}
+	if err := p.Post(i, int(n)); err != nil {
+		return err
+	}
+	if err := p.Await(ctx, i+n); err != nil {
+		return err
+	}
+	for k := i; k < i+n; k++ {
+		if err := t.compare(p, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tally) compare(p *bench.Pair, i uint64) error {
+	if !bytes.Equal(p.Target(i), p.Source(i)) {
+		return fmt.Errorf("%v %d: % x arrived, % x was to be moved", t.op, i, p.Target(i), p.Source(i))
+	}
+	return nil
+}
+
+// done is how many operations were made.
+func (t *tally) done() uint64 { return uint64(t.latency.TotalCount()) + t.batched }

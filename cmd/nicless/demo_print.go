@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// edges of the rows of the histogram, in ns, each a little less than half as
+// much again as the one before.
+var edges = []int64{0, 100, 150, 200, 300, 400, 600, 800, 1_000, 1_500, 2_000, 3_000, 5_000, 10_000, 30_000, 100_000, 1_000_000, int64(time.Hour)}
+
+const barWidth = 16
+
+func printTallies(w *printer, tallies []*tally) {
+	w.printf("Latency from post to completion, in ns:\n\n")
+	w.printf("  %-6s %9s %9s %9s %9s %9s %11s\n", "", "count", "p50", "p90", "p99", "p99.9", "max")
+	for _, t := range tallies {
+		h := t.latency
+		w.printf("  %-6v %9d %9d %9d %9d %9d %11d\n", t.op, h.TotalCount(), h.ValueAtPercentile(50),
+			h.ValueAtPercentile(90), h.ValueAtPercentile(99), h.ValueAtPercentile(99.9), h.Max())
+	}
+	printBars(w, tallies)
+
+	var done, batched uint64
+	var took time.Duration
+	for _, t := range tallies {
+		done, batched, took = done+t.done(), batched+t.batched, took+t.took
+	}
+	if batched > 0 {
+		w.printf("\nThe cores were busy: %s of the operations were made %d at a time, to be done in time.\n", thousands(batched), demoBatch)
+	}
+	w.printf("\n%s operations moved %s bytes in %.2f s; every payload arrived as it was sent.\n",
+		thousands(done), thousands(done*demoSize), took.Seconds())
+	w.printf("Measured on this machine, unpinned; \"nicless bench\" pins both sides and measures the floor beside.\n")
+}
+
+// printBars prints one row for each range of latencies and a bar for each kind.
+func printBars(w *printer, tallies []*tally) {
+	counts := make([][]int64, len(tallies))
+	first, last := len(edges), 0
+	head := fmt.Sprintf("  %-16s", "")
+	for i, t := range tallies {
+		head += fmt.Sprintf("  %-*v", barWidth+7, t.op)
+		counts[i] = make([]int64, len(edges))
+		for _, bar := range t.latency.Distribution() {
+			row := rowOf((bar.From + bar.To) / 2)
+			if bar.Count > 0 {
+				counts[i][row] += bar.Count
+				first, last = min(first, row), max(last, row)
+			}
+		}
+	}
+	w.printf("\n%s\n", strings.TrimRight(head, " "))
+	for row := first; row <= last; row++ {
+		w.printf("  %16s", rowName(row))
+		for i, t := range tallies {
+			share := float64(counts[i][row]) / float64(max(t.latency.TotalCount(), 1))
+			w.printf("  %s %5.1f%%", bar(share), 100*share)
+		}
+		w.printf("\n")
+	}
+}
+
+func rowOf(ns int64) int {
+	row := 0
+	for row+2 < len(edges) && ns >= edges[row+1] {
+		row++
+	}
+	return row
+}
+
+func rowName(row int) string {
+	if row+2 == len(edges) {
+		return "from " + duration(edges[row])
+	}
+	return duration(edges[row]) + " – " + duration(edges[row+1])
+}
+
+// duration is short where the number of ns is round.
+func duration(ns int64) string {
+	switch {
+	case ns >= 1_000_000:
+		return fmt.Sprintf("%d ms", ns/1_000_000)
+	case ns >= 1_000:
+		return fmt.Sprintf("%.3g us", float64(ns)/1e3)
+	}
+	return fmt.Sprintf("%d ns", ns)
+}
+
+// bar draws a share of 1 in eighths of a character; what is not nothing shows.
+func bar(share float64) string {
+	const full = '█'
+	eighths := int(share*barWidth*8 + 0.5)
+	if share > 0 {
+		eighths = max(eighths, 1)
+	}
+	s := strings.Repeat(string(full), eighths/8)
+	if rest := eighths % 8; rest > 0 {
+		s += string(full + rune(8-rest)) // the blocks that follow in Unicode get narrower
+	}
+	return s + strings.Repeat(" ", barWidth-len([]rune(s)))
+}
+
+// thousands groups the digits of n.
+func thousands(n uint64) string {
+	s := fmt.Sprint(n)
+	for at := len(s) - 3; at > 0; at -= 3 {
+		s = s[:at] + "," + s[at:]
+	}
+	return s
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/spf13/cobra"
+)
+
+const engineUsage = `Runs an engine: a device that polls the queues of the processes which connect to
+its socket, and moves bytes between their registered memory. It needs no
+privileges. SIGINT or SIGTERM ends it: clients see the device gone, and the
+socket is removed.
+
+Usage:
+  nicless engine --socket PATH [flags]
+
+Flags:
+  --socket PATH       unix socket to make; at most 107 bytes
+  --mode MODE         permission bits of the socket, octal: who may connect (0600)
+  --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6 (any)
+  --spin              never sleep: the first work after a pause is executed at
+                      once, and the core is the engine's alone
+  --log-level LEVEL   debug, info, warn, error or off (warn)
+
+Example:
+  nicless engine --socket /tmp/nicless.sock
+  nicless engine --socket /run/nicless/engine.sock --mode 0660 --cpu 3 --spin
+`
+
+type engineFlags struct {
+	socket, mode, cpus, level string
+	spin                      bool
+}
+
+func newEngine() *cobra.Command {
+	var f engineFlags
+	c := &cobra.Command{
+		Use:   "engine",
+		Short: "serve processes that connect to a unix socket",
+		Long:  engineUsage,
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			// The first signal asks for an orderly stop, a second one kills.
+			context.AfterFunc(ctx, stop)
+			return f.serve(ctx, c.ErrOrStderr())
+		},
+	}
+	c.Flags().StringVar(&f.socket, "socket", "", "unix socket to make")
+	c.Flags().StringVar(&f.mode, "mode", "0600", "permission bits of the socket")
+	c.Flags().StringVar(&f.cpus, "cpu", "", "cores that the engine may run on")
+	c.Flags().BoolVar(&f.spin, "spin", false, "never sleep")
+	c.Flags().StringVar(&f.level, "log-level", "warn", "what is logged")
+	_ = c.MarkFlagFilename("socket")
+	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// serve runs the engine until ctx ends.
+func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
+	if f.socket == "" {
+		return usagef("nicless engine --socket /tmp/nicless.sock", "engine: --socket is missing")
+	}
+	if err := checkSocketPath(f.socket); err != nil {
+		return err
+	}
+	mode, err := strconv.ParseUint(f.mode, 8, 32)
+	if err != nil || mode > 0o777 {
+		return usagef("octal, 0 to 0777, such as 0600 for yourself or 0660 for a group", "engine: --mode %q is not permission bits", f.mode)
+	}
+	cfg := engine.Config{}
+	if cfg.CPUs, err = parseCPUs(f.cpus); err != nil {
+		return err
+	}
+	if cfg.Log, err = newLog(f.level, stderr); err != nil {
+		return err
+	}
+	if f.spin {
+		cfg.Idle = engine.IdleSpin
+	}
+	return serveEngine(ctx, cfg, f.socket, fs.FileMode(mode), stderr)
+}
+
+// serveEngine outlives ctx by the time in which clients are sent away: they
+// need an engine that still runs.
+func serveEngine(ctx context.Context, cfg engine.Config, socket string, mode fs.FileMode, stderr io.Writer) error {
+	e, err := engine.New(cfg)
+	if err != nil {
+		return err
+	}
+	running, halt := context.WithCancel(context.Background())
+	defer halt()
+	started, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- e.Run(running, func() { close(started) }) }()
+	select {
+	case <-started:
+	case err := <-ended:
+		return &hinted{err: err, hint: "--cpu takes cores that this process may run on; taskset -p $$ shows them"}
+	}
+	l, err := e.Listen(socket, mode)
+	if err != nil {
+		return &hinted{err: err, hint: listenHint(err)}
+	}
+	fmt.Fprintf(stderr, "nicless: engine ready at %s (pid %d)\n", socket, os.Getpid())
+	err = l.Serve(ctx)
+	halt()
+	if err := errors.Join(err, <-ended); err != nil {
+		return err
+	}
+	stats := e.Stats()
+	fmt.Fprintf(stderr, "nicless: engine stopped: %d work requests, %d failed, %d bytes moved\n",
+		stats[control.CounterWQEs], stats[control.CounterFailed], stats[control.CounterBytes])
+	return nil
+}
+
+func listenHint(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return "choose a directory that you may write to, such as /tmp or $XDG_RUNTIME_DIR"
+	case errors.Is(err, fs.ErrNotExist):
+		return "the directory must exist"
+	}
+	return "choose another path, or stop the engine that is there"
+}
+
+// maxSocketPath is what sun_path holds beside the zero that ends it.
+const maxSocketPath = 107
+
+func checkSocketPath(path string) error {
+	if len(path) > maxSocketPath {
+		return usagef("a shorter path, such as one in /tmp, or a relative one",
+			"socket path of %d bytes; a unix socket's has at most %d", len(path), maxSocketPath)
+	}
+	return nil
+}
+
+// parseCPUs reads a list such as 0,2-4; nothing means nil.
+func parseCPUs(list string) (cpus []int, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	bad := func() ([]int, error) {
+		return nil, usagef("cores and ranges with commas between, such as 1 or 2,4-6", "engine: --cpu %q is not a list of cores", list)
+	}
+	for part := range strings.SplitSeq(list, ",") {
+		lo, hi, isRange := strings.Cut(part, "-")
+		first, err := strconv.ParseUint(lo, 10, 10)
+		if err != nil {
+			return bad()
+		}
+		last := first
+		if isRange {
+			if last, err = strconv.ParseUint(hi, 10, 10); err != nil || last < first {
+				return bad()
+			}
+		}
+		for cpu := first; cpu <= last; cpu++ {
+			cpus = append(cpus, int(cpu))
+		}
+	}
+	return cpus, nil
+}
+
+func newLog(level string, w io.Writer) (*slog.Logger, error) {
+	if level == "off" {
+		return nil, nil
+	}
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, usagef("debug, info, warn, error or off", "engine: --log-level %q is not a level", level)
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l})), nil
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/nicless/nicless"
+	"github.com/spf13/cobra"
+)
+
+// A hinted error comes with a line on what to do about it.
+type hinted struct {
+	err   error
+	hint  string
+	usage bool // the command line is wrong
+}
+
+func (h *hinted) Error() string { return h.err.Error() }
+func (h *hinted) Unwrap() error { return h.err }
+
+// usagef returns an error of the command line.
+func usagef(hint, format string, args ...any) error {
+	return &hinted{err: fmt.Errorf(format, args...), hint: hint, usage: true}
+}
+
+// hintf returns an error of another kind.
+func hintf(hint, format string, args ...any) error {
+	return &hinted{err: fmt.Errorf(format, args...), hint: hint}
+}
+
+// errSilentUsage ends the command when all is said.
+var errSilentUsage = &hinted{usage: true}
+
+// complain prints an error and returns the exit status that belongs to it.
+func complain(w io.Writer, err error) (status int) {
+	h := &hinted{err: err, hint: hintFor(err)}
+	errors.As(err, &h)
+	if h.err != nil {
+		fmt.Fprintf(w, "nicless: error: %s\n", strings.TrimPrefix(err.Error(), "nicless: "))
+	}
+	if h.hint != "" {
+		fmt.Fprintf(w, "nicless: hint: %s\n", h.hint)
+	}
+	if h.usage {
+		return 2
+	}
+	return 1
+}
+
+// hintFor knows what helps against errors that come from below.
+func hintFor(err error) string {
+	switch {
+	case errors.Is(err, nicless.ErrDeviceGone):
+		return "the engine has ended or does not answer; its standard error may say why"
+	case errors.Is(err, nicless.ErrVersion):
+		return "the engine and this command are of different versions; see \"nicless version\""
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
+		return "start one: nicless engine --socket PATH"
+	case errors.Is(err, fs.ErrPermission):
+		return "the owner of the socket decides who may connect: nicless engine --mode"
+	case errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE):
+		return "ulimit -a shows the limits of this process"
+	}
+	return ""
+}
+
+// noArguments refuses all.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef(fmt.Sprintf("\"%s --help\" says what it takes", c.CommandPath()), "%s takes no argument, %q was given", c.CommandPath(), args[0])
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// maxInput bounds what is read from standard input: no object is longer than a
+// KiB, and dumps have spaces.
+const maxInput = 64 << 10
+
+// parseHex reads hexadecimal digits, two for each byte. White space, colons and
+// commas may separate bytes or groups of them, each of which may begin with 0x.
+func parseHex(text string) ([]byte, error) {
+	var b []byte
+	for _, group := range strings.FieldsFunc(text, isSeparator) {
+		digits := group
+		if strings.HasPrefix(group, "0x") || strings.HasPrefix(group, "0X") {
+			digits = group[2:]
+		}
+		if i := strings.IndexFunc(digits, notHex); i >= 0 {
+			return nil, usagef(hexHint, "hex: %q holds %q, which is not a hexadecimal digit", shorten(group), []rune(digits[i:])[0])
+		}
+		if len(digits)%2 != 0 {
+			return nil, usagef(hexHint, "hex: %q has %d digits; a byte takes two", shorten(group), len(digits))
+		}
+		more, err := hex.DecodeString(digits)
+		if err != nil {
+			return nil, usagef(hexHint, "hex: %w", err)
+		}
+		b = append(b, more...)
+	}
+	if len(b) == 0 {
+		return nil, usagef(hexHint, "hex: there are no bytes")
+	}
+	return b, nil
+}
+
+const hexHint = "two digits for each byte, in memory order; spaces, newlines, colons, commas and 0x are allowed"
+
+func isSeparator(r rune) bool { return strings.ContainsRune(" \t\r\n:,", r) }
+
+func notHex(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF", r) }
+
+// shorten keeps messages on one line.
+func shorten(s string) string {
+	const most = 24
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "…"
+}
+
+// readInput reads all of standard input, which must not be endless.
+func readInput(r io.Reader) (string, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+	if err != nil {
+		return "", fmt.Errorf("standard input: %w", err)
+	}
+	if len(b) > maxInput {
+		return "", fmt.Errorf("standard input: more than %d bytes; one object is decoded at a time", maxInput)
+	}
+	return string(b), nil
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/field"
+	"github.com/nicless/nicless/wqe"
+)
+
+// A kind is something that decode can explain.
+type kind struct {
+	name     string
+	describe func(b []byte, a wqe.Address) (field.Tree, error)
+}
+
+// kinds in the order of the usage text. The lengths that a kind takes are
+// judged by the package of its format.
+var kinds = []kind{
+	{"send", describeSend},
+	{"recv", func(b []byte, _ wqe.Address) (field.Tree, error) { return describeRecv(b, false) }},
+	{"srq", func(b []byte, _ wqe.Address) (field.Tree, error) { return describeRecv(b, true) }},
+	{"cqe", func(b []byte, _ wqe.Address) (field.Tree, error) { return describeCQE(b, cqe.Size) }},
+	{"cqe128", func(b []byte, _ wqe.Address) (field.Tree, error) { return describeCQE(b, cqe.Size128) }},
+	{"qp-dbrec", word(doorbell.QPRecord)},
+	{"srq-dbrec", word(doorbell.SRQWord)}, // which is all of it
+	{"cq-dbrec", describeCQRecord},
+	{"cq-arm", word(doorbell.CQArm)},
+	{"uar", word(doorbell.UARRing)},
+	{"bf", word(doorbell.BlueFlame)},
+
+	{"qp-dbrec[0]", word(doorbell.QPRecvWord)},
+	{"qp-dbrec[1]", word(doorbell.QPSendWord)},
+	{"srq-dbrec[0]", word(doorbell.SRQWord)},
+	{"cq-dbrec[0]", word(doorbell.CQCIWord)},
+	{"cq-dbrec[1]", word(doorbell.CQArmWord)},
+}
+
+// kindsWithoutIndex is how many come before single words.
+const kindsWithoutIndex = 11
+
+func kindNames() (names []string) {
+	for _, k := range kinds[:kindsWithoutIndex] {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+func kindHint() string { return "one of " + strings.Join(kindNames(), ", ") }
+
+// findKind accepts underscores in place of hyphens, as the golden vectors have.
+func findKind(name string) (kind, error) {
+	for _, k := range kinds {
+		if k.name == strings.ReplaceAll(name, "_", "-") {
+			return k, nil
+		}
+	}
+	return kind{}, usagef(kindHint(), "decode: kind %q does not exist", name)
+}
+
+// qpTypes says which address a send WQE begins with, by the type of its queue.
+var qpTypes = []struct {
+	name    string
+	address wqe.Address
+}{
+	{"auto", wqe.AddressGuess},
+	{"rc", wqe.NoAddress},
+	{"uc", wqe.NoAddress},
+	{"ud", wqe.AddressUD},
+	{"dc", wqe.AddressDC},
+	{"xrc", wqe.AddressXRC},
+	{"eth", wqe.AddressEth},
+	{"ud-eth", wqe.AddressUDEth},
+}
+
+func qpTypeNames() (names []string) {
+	for _, t := range qpTypes {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+// describe explains b as the kind of that name.
+func describe(name, qpType string, b []byte) (field.Tree, error) {
+	k, err := findKind(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range qpTypes {
+		if t.name == qpType {
+			return k.describe(b, t.address)
+		}
+	}
+	return nil, usagef("one of "+strings.Join(qpTypeNames(), ", "), "decode: --qp-type %q does not exist", qpType)
+}
+
+const wholeHint = "pass all bytes of one object; \"nicless decode --help\" lists the lengths"
+
+func describeSend(b []byte, a wqe.Address) (field.Tree, error) {
+	const most = wqe.MaxBlocks * wqe.BlockSize
+	if n := len(b); n < wqe.CtrlSize || n > most {
+		return nil, hintf(wholeHint, "send: %d bytes; a control segment is %d, the longest WQE %d", n, wqe.CtrlSize, most)
+	}
+	if units := int(b[7] & 0x3f); units*wqe.UnitSize > len(b) {
+		return nil, hintf("pass the whole WQE, from its control segment on", "send: %d bytes; the control segment says that the WQE has %d (ds %d)",
+			len(b), units*wqe.UnitSize, units)
+	}
+	t, err := wqe.DescribeSend(b, a)
+	if err != nil {
+		return nil, &hinted{err: err, hint: "--qp-type says which address comes first; bytes are in memory order"}
+	}
+	return t, nil
+}
+
+func describeRecv(b []byte, srq bool) (field.Tree, error) {
+	least := wqe.DataSize
+	if srq {
+		least = 2 * wqe.DataSize
+	}
+	if n := len(b); n < least || n&(n-1) != 0 {
+		return nil, hintf("pass a whole entry: as many bytes as the queue's stride",
+			"%s: %d bytes; the stride of an entry is a power of two from %d", map[bool]string{false: "recv", true: "srq"}[srq], n, least)
+	}
+	return wqe.DescribeRecv(b, srq)
+}
+
+func describeCQE(b []byte, size int) (field.Tree, error) {
+	switch {
+	case len(b) == size:
+		return cqe.Describe(b)
+	case len(b) == cqe.Size:
+		return nil, hintf("for an entry of 64 bytes: nicless decode cqe", "cqe128: 64 bytes; an entry is 128")
+	case len(b) == cqe.Size128:
+		return nil, hintf("for an entry of 128 bytes: nicless decode cqe128", "cqe: 128 bytes; an entry is 64")
+	}
+	return nil, hintf(wholeHint, "cqe: %d bytes; an entry is %d", len(b), size)
+}
+
+// word describes a doorbell record, one word of it, or a register.
+func word(k doorbell.Kind) func([]byte, wqe.Address) (field.Tree, error) {
+	return func(b []byte, _ wqe.Address) (field.Tree, error) {
+		t, err := doorbell.Describe(k, b)
+		if err != nil {
+			return nil, &hinted{err: err, hint: wholeHint}
+		}
+		return t, nil
+	}
+}
+
+// describeCQRecord takes the record, or its first word alone.
+func describeCQRecord(b []byte, a wqe.Address) (field.Tree, error) {
+	switch len(b) {
+	case 4:
+		return word(doorbell.CQCIWord)(b, a)
+	case 8:
+		return word(doorbell.CQRecord)(b, a)
+	}
+	return nil, hintf(wholeHint, "cq-dbrec: %d bytes; the record is 8, its first word 4", len(b))
+}

@@ -1,0 +1,79 @@
+// Command nicless is an RDMA NIC made of software and shared memory, and the
+// tools around it.
+//
+//	nicless demo     shows one RDMA write byte by byte, then measures 300,000 operations
+//	nicless engine   serves processes that connect to a unix socket
+//	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers
+//	nicless bench    measures latency, rate and bandwidth beside their floors
+//	nicless version  says which build this is
+//
+// Results go to standard output, everything else to standard error, where
+// errors begin with "nicless: error:". The exit status is 2 when the command
+// line is wrong, 1 when anything else is.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// run is the whole command, and returns its exit status.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	if err == nil {
+		return 0
+	}
+	return complain(stderr, err)
+}
+
+const rootUsage = `nicless: an RDMA NIC made of software and shared memory
+
+Usage:
+  nicless demo [--count N]
+  nicless engine --socket PATH [--mode 0600] [--cpu LIST] [--spin]
+  nicless decode KIND [HEX|-] [--json]
+  nicless bench lat|rate|bw [--op write|read|send] [--size N] [--json]
+  nicless version
+  nicless completion bash|zsh|fish|powershell
+
+"nicless COMMAND --help" says more about each.
+
+Example:
+  nicless demo
+  nicless engine --socket /tmp/nicless.sock
+  nicless decode qp-dbrec 0000000300000007
+`
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "nicless",
+		Short:         "an RDMA NIC made of software and shared memory",
+		Long:          rootUsage,
+		Args:          cobra.ArbitraryArgs, // so that RunE sees a command that does not exist
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				fmt.Fprint(c.ErrOrStderr(), rootUsage)
+				return errSilentUsage
+			}
+			return usagef(`"nicless --help" lists the commands`, "command %q does not exist", args[0])
+		},
+	}
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(c.OutOrStdout(), c.Long) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usagef(fmt.Sprintf(`"%s --help" lists the flags`, c.CommandPath()), "%v", err)
+	})
+	root.AddCommand(newDemo(), newEngine(), newDecode(), newBench(), newVersion())
+	return root
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/bench"
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"nicless": main})
+}
+
+// TestScript runs the command as its users do: each script of testdata/script
+// is a session at a shell.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits,
+			"until": until,
+		},
+		Condition: condition,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command otherwise
+			return nil
+		},
+	})
+}
+
+// exits runs a command that must fail with a status: exits 2 nicless decode.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS COMMAND...")
+	}
+	status := "0"
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		status = err.Error()
+		var exit interface{ ExitCode() int }
+		if errors.As(err, &exit) {
+			status = string(rune('0' + exit.ExitCode()))
+		}
+	}
+	if status != args[0] {
+		ts.Fatalf("exit status %s, want %s", status, args[0])
+	}
+}
+
+// condition knows [multicore]: the process may run on two cores.
+func condition(name string) (bool, error) {
+	if name != "multicore" {
+		return false, fmt.Errorf("condition %q is not known", name)
+	}
+	cpus, err := bench.AllowedCPUs()
+	return len(cpus) > 1, err
+}
+
+// until waits for an engine to answer at a socket: until PATH.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	path := ts.MkAbs(args[0])
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if c, err := nicless.Dial(path); err == nil {
+			ts.Check(c.Close())
+			return
+		}
+	}
+	_, err := os.Stat(path)
+	ts.Fatalf("no engine answers at %s (exists: %v)", path, !errors.Is(err, fs.ErrNotExist))
+}
+
+// TestUsageNamesEveryFlag: the texts are written by hand.
+func TestUsageNamesEveryFlag(t *testing.T) {
+	var visit func(c *cobra.Command)
+	visited := 0
+	visit = func(c *cobra.Command) {
+		visited++
+		assert.Contains(t, c.Long, c.CommandPath(), c.CommandPath())
+		assert.Contains(t, c.Long, "Example:", c.CommandPath())
+		assert.NotEmpty(t, c.Short, c.CommandPath())
+		for line := range strings.Lines(c.Long) {
+			assert.LessOrEqual(t, len([]rune(line)), 90, line)
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			assert.Contains(t, c.Long, "--"+f.Name, c.CommandPath())
+		})
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRoot())
+	require.Equal(t, 9, visited)
+}
+
+func TestCompletionsOfDecode(t *testing.T) {
+	var out, errs strings.Builder
+	require.Zero(t, run([]string{"__complete", "decode", ""}, strings.NewReader(""), &out, &errs))
+	for _, k := range kindNames() {
+		assert.Contains(t, out.String(), k+"\n")
+		assert.Contains(t, decodeUsage, "\n  "+k+" ")
+	}
+}

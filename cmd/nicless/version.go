@@ -1,0 +1,64 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/spf13/cobra"
+)
+
+const versionUsage = `Says which build this is, of which Go, and which control protocol it speaks.
+
+Usage:
+  nicless version
+
+Example:
+  $ nicless version
+  nicless v0.1.0 go1.26.0 linux/amd64 protocol 1.0
+`
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "which build this is",
+		Long:  versionUsage,
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			info, _ := debug.ReadBuildInfo()
+			return printVersion(c.OutOrStdout(), info)
+		},
+	}
+}
+
+func printVersion(w io.Writer, info *debug.BuildInfo) error {
+	_, err := fmt.Fprintf(w, "nicless %s %s %s/%s protocol %d.%d\n",
+		buildVersion(info), runtime.Version(), runtime.GOOS, runtime.GOARCH, control.Major, control.Minor)
+	return err
+}
+
+// buildVersion returns the version of the module or, for a build in a checkout,
+// the revision, with a mark when files differed from it.
+func buildVersion(info *debug.BuildInfo) string {
+	if info == nil {
+		return "unknown"
+	}
+	set := make(map[string]string)
+	for _, s := range info.Settings {
+		set[s.Key] = s.Value
+	}
+	version, rev := info.Main.Version, set["vcs.revision"]
+	if version != "" && version != "(devel)" {
+		return version // which holds the revision, if it is not a tag
+	}
+	if rev == "" {
+		return "devel"
+	}
+	version = "devel " + rev[:min(12, len(rev))]
+	if set["vcs.modified"] == "true" {
+		version += "+changes"
+	}
+	return version
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 )
 
 // DescriptorVersion is the version of Descriptor's two forms.
@@ -24,7 +25,7 @@ type Descriptor struct {
 
 // RemoteMemory is memory of the peer that work requests may name.
 type RemoteMemory struct {
-	Name   string // what for; at most 255 bytes
+	Name   string // what for; at most 255 bytes of UTF-8
 	Addr   uint64
 	Length uint64
 	RKey   uint32
@@ -59,6 +60,9 @@ func (d *Descriptor) check() error {
 	for _, m := range d.Memory {
 		if len(m.Name) > 255 {
 			return fmt.Errorf("descriptor: memory name of %d bytes; at most 255 are possible", len(m.Name))
+		}
+		if !utf8.ValidString(m.Name) {
+			return fmt.Errorf("descriptor: memory name %q is not UTF-8", m.Name)
 		}
 	}
 	if len(d.Memory) > 0xffff {

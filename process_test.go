@@ -1,0 +1,290 @@
+package nicless
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The roles that the test binary takes when it runs again as another process.
+func TestMain(m *testing.M) {
+	switch role := os.Getenv("NICLESS_TEST_ROLE"); role {
+	case "":
+		os.Exit(m.Run())
+	case "engine":
+		err := Serve(context.Background(), os.Args[1], 0o600, Config{}, func() { fmt.Println("ready") })
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	case "writer":
+		if err := writer(os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+}
+
+// writer connects to the peer whose descriptor it reads, writes to its memory
+// again and again, and never ends.
+func writer(path string) error {
+	in := json.NewDecoder(os.Stdin)
+	var peer Descriptor
+	b, err := connect(path)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(b.qp.Descriptor()); err != nil {
+		return err
+	}
+	if err := in.Decode(&peer); err != nil {
+		return err
+	}
+	if err := b.qp.Connect(peer, Connection{}); err != nil {
+		return err
+	}
+	far, err := peer.Find("target")
+	if err != nil {
+		return err
+	}
+	copy(b.mr.Bytes(), bytes.Repeat([]byte{0x77}, b.mr.Len()))
+	var list [16]Completion
+	for {
+		err := b.qp.PostSend(&SendWR{Op: Write, Flags: Signaled, SGE: []SGE{b.mr.SGE(0, int(far.Length))}, RemoteAddr: far.Addr, RKey: far.RKey})
+		if err != nil {
+			return err
+		}
+		n, err := b.cq.Wait(context.Background(), list[:])
+		if err != nil {
+			return err
+		}
+		for i := range list[:n] {
+			if err := list[i].Err(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// A peer is one end of a connection through an engine process.
+type peer struct {
+	ctx *Context
+	pd  *PD
+	mr  *MR
+	cq  *CQ
+	qp  *QP
+}
+
+const targetSize = 1 << 20
+
+func connect(path string) (p peer, err error) {
+	if p.ctx, err = Dial(path); err != nil {
+		return p, err
+	}
+	if p.pd, err = p.ctx.AllocPD(); err != nil {
+		return p, err
+	}
+	if p.mr, err = p.pd.RegisterMemory(targetSize, FullAccess); err != nil {
+		return p, err
+	}
+	if p.cq, err = p.ctx.CreateCQ(CQConfig{}); err != nil {
+		return p, err
+	}
+	p.qp, err = p.pd.CreateQP(QPConfig{SendCQ: p.cq})
+	return p, err
+}
+
+// A process is the test binary in a role.
+type process struct {
+	*exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+	err bytes.Buffer
+}
+
+func again(t *testing.T, role, path string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(os.Args[0], path)}
+	p.Env = append(os.Environ(), "NICLESS_TEST_ROLE="+role)
+	p.Stderr = &p.err
+	in, err := p.StdinPipe()
+	require.NoError(t, err)
+	out, err := p.StdoutPipe()
+	require.NoError(t, err)
+	p.in, p.out = in, bufio.NewReader(out)
+	require.NoError(t, p.Start())
+	t.Cleanup(p.kill)
+	return p
+}
+
+// kill ends the process with SIGKILL.
+func (p *process) kill() {
+	_ = p.Process.Kill()
+	_ = p.Wait()
+}
+
+func (p *process) line(t *testing.T) string {
+	t.Helper()
+	s, err := p.out.ReadString('\n')
+	require.NoError(t, err, "%s", &p.err)
+	return strings.TrimSpace(s)
+}
+
+// startEngine runs an engine process and returns its socket.
+func startEngine(t *testing.T) (*process, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "engine")
+	e := again(t, "engine", path)
+	require.Equal(t, "ready", e.line(t))
+	return e, path
+}
+
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !f(); runtime.Gosched() {
+		require.True(t, time.Now().Before(end), "%s: not in ten seconds", what)
+	}
+}
+
+// holdings counts what an engine process has open and mapped.
+func (p *process) holdings(t *testing.T) [2]int {
+	t.Helper()
+	dir := fmt.Sprintf("/proc/%d/", p.Process.Pid)
+	fds, err := os.ReadDir(dir + "fd")
+	require.NoError(t, err)
+	maps, err := os.ReadFile(dir + "maps")
+	require.NoError(t, err)
+	return [2]int{len(fds), strings.Count(string(maps), "memfd:")}
+}
+
+// join connects a writer process to p.
+func (p peer) join(t *testing.T, path string) *process {
+	t.Helper()
+	w := again(t, "writer", path)
+	var d Descriptor
+	require.NoError(t, json.Unmarshal([]byte(w.line(t)), &d))
+	require.NoError(t, p.qp.Connect(d, Connection{Retry: 1, Timeout: 1}))
+	require.NoError(t, json.NewEncoder(w.in).Encode(p.qp.Descriptor(p.mr.Remote("target"))))
+	until(t, "the first write", func() bool { return load(p.mr.Bytes()) == 0x77 })
+	return w
+}
+
+// A client killed in the middle of its transfers leaves nothing in the engine;
+// its peer sees that it does not answer, and goes on with another.
+func TestClientIsKilled(t *testing.T) {
+	e, path := startEngine(t)
+	before := e.holdings(t)
+	p, err := connect(path)
+	require.NoError(t, err)
+	mine := e.holdings(t)
+	for range 3 {
+		w := p.join(t, path)
+		w.kill()
+		until(t, "everything of the client is given back", func() bool { return e.holdings(t) == mine })
+		require.NoError(t, p.qp.PostSend(&SendWR{Op: Write, Data: []byte("x")}))
+		var c [1]Completion
+		n, err := p.cq.Wait(t.Context(), c[:])
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.ErrorContains(t, c[0].Err(), "retry")
+		require.NoError(t, p.qp.Close())
+		clear(p.mr.Bytes())
+		p.qp, err = p.pd.CreateQP(QPConfig{SendCQ: p.cq})
+		require.NoError(t, err)
+	}
+	require.NoError(t, p.ctx.Close())
+	until(t, "everything is given back", func() bool { return e.holdings(t) == before })
+}
+
+// An engine killed in the middle of transfers: posts, polls and waits say so
+// at once, memory is intact, and a new engine takes the same place.
+func TestEngineIsKilled(t *testing.T) {
+	e, path := startEngine(t)
+	p, err := connect(path)
+	require.NoError(t, err)
+	w := p.join(t, path)
+	idle, err := p.ctx.CreateCQ(CQConfig{})
+	require.NoError(t, err)
+	waiting := make(chan error, 1)
+	go func() {
+		var c [1]Completion
+		_, err := idle.Wait(context.Background(), c[:])
+		waiting <- err
+	}()
+	e.kill()
+	select {
+	case err := <-waiting:
+		require.ErrorIs(t, err, ErrDeviceGone)
+	case <-time.After(10 * time.Second):
+		t.Fatal("Wait hangs")
+	}
+	<-p.ctx.Done()
+	require.ErrorIs(t, p.qp.PostSend(&SendWR{Op: Nop}), ErrDeviceGone)
+	require.ErrorIs(t, p.qp.PostRecv(&RecvWR{}), ErrDeviceGone)
+	var c [1]Completion
+	_, err = p.cq.Poll(c[:])
+	require.ErrorIs(t, err, ErrDeviceGone)
+	_, err = p.ctx.AllocPD()
+	require.ErrorIs(t, err, ErrDeviceGone)
+	_, err = p.pd.RegisterMemory(10, FullAccess)
+	require.ErrorIs(t, err, ErrDeviceGone)
+	for i, b := range p.mr.Bytes() {
+		if b != 0x77 && b != 0 {
+			t.Fatalf("byte %d of the memory is %#x", i, b)
+		}
+	}
+	require.Error(t, w.Wait()) // the other client ends with an error, by itself
+	require.Contains(t, w.err.String(), "device is gone")
+	for _, f := range []func() error{p.qp.Close, p.cq.Close, p.mr.Close, p.pd.Close, p.ctx.Close} {
+		require.NoError(t, f())
+	}
+
+	next := again(t, "engine", path) // in place of the socket left behind
+	require.Equal(t, "ready", next.line(t))
+	p, err = connect(path)
+	require.NoError(t, err)
+	p.join(t, path)
+	require.NoError(t, p.ctx.Close())
+}
+
+func TestDialRefused(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Dial(filepath.Join(dir, "nobody"))
+	require.ErrorContains(t, err, "no engine at")
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err = Dial(file)
+	require.ErrorContains(t, err, "no engine at")
+}
+
+// Serve ends with its context: clients see it at once, the socket goes.
+func TestServeEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- Serve(ctx, path, 0o600, Config{}, func() { close(ready) }) }()
+	<-ready
+	p, err := connect(path)
+	require.NoError(t, err)
+	cancel()
+	require.NoError(t, <-done)
+	<-p.ctx.Done()
+	require.ErrorIs(t, p.qp.PostSend(&SendWR{Op: Nop}), ErrDeviceGone)
+	require.NoError(t, p.ctx.Close())
+	require.NoFileExists(t, path)
+}
+
+// load reads the first byte of memory that another process writes.
+//
+//go:noinline
+func load(b []byte) byte { return b[0] }

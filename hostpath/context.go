@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -57,6 +58,10 @@ func NewContext(dev Device) (*Context, error) {
 		return nil, wrap("connect", err)
 	}
 	c.uar, c.status = r.UAR, r.Status
+	if n := int(c.limits.UARPages); n < 1 || c.uar.Size() < n*doorbell.UARPageSize {
+		_ = errors.Join(dev.Close(), c.uar.Close(), c.status.Close())
+		return nil, wrap("connect", fmt.Errorf("the engine gives %d bytes for %d UAR pages of %d", c.uar.Size(), n, doorbell.UARPageSize))
+	}
 	go func() {
 		select {
 		case <-dev.Done():

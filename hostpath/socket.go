@@ -3,6 +3,7 @@ package hostpath
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -63,7 +64,7 @@ func (s *socket) read() {
 	var oob [64]byte
 	for {
 		n, oobn, _, _, err := s.conn.ReadMsgUnix(in[:], oob[:])
-		if err == nil && n == 0 {
+		if err == nil && n == 0 || errors.Is(err, io.EOF) {
 			err = errors.New("the engine has closed the connection")
 		}
 		if err != nil {

@@ -78,6 +78,29 @@ func TestSlicedSend(t *testing.T) {
 	r.same(src.mem, got, "sliced send")
 }
 
+// Inline data travels in the WQE: a transfer that is cut into slices must keep
+// its own, whatever other queues execute in between.
+func TestInlineDataOfASlicedTransfer(t *testing.T) {
+	r := newRig(t, Config{Slice: 64})
+	a, b := r.host("a"), r.host("b")
+	p, _ := pair(a, b)
+	s, _ := pair(a, b)
+	from, to := a.full(256, 3), b.full(512, 0)
+	secret := make([]byte, 40)
+	for i := range secret {
+		secret[i] = 0xee
+	}
+	tail := pattern(40, 9)
+	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 256), tail)
+	for range 4 {
+		s.post(ctrl(wqe.OpRDMAWrite), to.raddr(400), secret)
+		r.e.Step()
+	}
+	r.settle()
+	require.Equal(t, cqe.Syndrome(0), p.scq.one().Syndrome)
+	r.same(append(append([]byte{}, from.mem...), tail...), to.mem[:296], "sliced write")
+}
+
 // begin posts a transfer and takes it halfway.
 func begin(t *testing.T, op wqe.Opcode) (s *scene, src, dst *key) {
 	t.Helper()

@@ -82,14 +82,15 @@ type Engine struct {
 	clients map[*Client]struct{}
 
 	// Scratch of the WQE in execution, private to the device.
-	now   *job
-	spare []*job
-	wqe   [wqe.MaxBlocks * wqe.BlockSize]byte
-	recv  [1 << maxLogRQStride]byte
-	cur   *qp    // whose memory is being looked at, for faults of it
-	curCQ *cq    // likewise
-	turn  uint32 // steps, to do some things only now and then
-	ticks uint64 // the device clock when this step began to do work
+	now     *job
+	spare   []*job
+	longWay bool // tests: nothing goes by express
+	wqe     [wqe.MaxBlocks * wqe.BlockSize]byte
+	recv    [1 << maxLogRQStride]byte
+	cur     *qp    // whose memory is being looked at, for faults of it
+	curCQ   *cq    // likewise
+	turn    uint32 // steps, to do some things only now and then
+	ticks   uint64 // the device clock when this step began to do work
 
 	past          Stats // of clients that are gone
 	published     uint64

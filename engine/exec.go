@@ -38,6 +38,16 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 	for done < e.cfg.Burst && n > 0 && bytes > 0 {
 		j := q.job
 		if j == nil {
+			e.snapshot(q)
+			if e.express(q) {
+				done++
+				n--
+				bytes -= expressBytes
+				if q.sendCQ.dead {
+					break
+				}
+				continue
+			}
 			if !e.judge(q, n) {
 				break // it waits, or it failed and the queue is in error
 			}
@@ -61,16 +71,20 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 	return done
 }
 
-// judge takes a snapshot of the next WQE of q and decides what it does, into
-// e.now. It returns false when there is nothing to be done now: the queue
-// waits for its peer, or the WQE is at fault and the queue is in error.
-//
-// No byte of the client is read after the snapshot for a decision; local
-// keys are judged before the peer, as a NIC that gathers before it sends.
-func (e *Engine) judge(q *qp, n uint16) bool {
-	j := e.now
+// snapshot copies the first block of the next WQE to private memory. Nothing in
+// it is read again where the client could change it.
+func (e *Engine) snapshot(q *qp) {
 	slot := q.sent & q.sqMask
 	*(*[wqe.BlockSize]byte)(e.wqe[:]) = *(*[wqe.BlockSize]byte)(q.sq[slot*wqe.BlockSize:])
+}
+
+// judge decides what the WQE of the snapshot does, into e.now. It returns false
+// when there is nothing to be done now: the queue waits for its peer, or the
+// WQE is at fault and the queue is in error.
+//
+// Local keys are judged before the peer, as a NIC that gathers before it sends.
+func (e *Engine) judge(q *qp, n uint16) bool {
+	j := e.now
 	h := parseHead((*[wqe.CtrlSize]byte)(e.wqe[:]))
 	j.head, j.blocks = h, h.blocks()
 	j.total, j.moved, j.recv, j.peer = 0, 0, false, nil

@@ -48,26 +48,35 @@ func (c *Client) destroyChannel(m *control.Channel, _ Memory, _ *control.Reply) 
 
 func (ch *channel) close() { _ = unix.Close(ch.fd) }
 
-// armTurns is how many steps pass between two looks at the arm words: they lie
-// beside the consumer indices, which pollers write all the time, and whoever
-// sleeps can wait a microsecond longer.
-const armTurns = 32
+// Arm words lie beside the consumer indices, which pollers write all the time:
+// to look at one takes the line from its poller, and costs him 50 ns. So the
+// device looks at the arm registers, in every hintTurns-th step; they change
+// only when somebody arms. A register is shared by many queues, and its value
+// may be overwritten before it is seen, but that it changed is enough. In every
+// armTurns-th step, some 25 us apart, the words are looked at in any case: they
+// are the truth, and whoever does not write the register waits that long.
+const (
+	hintTurns = 32
+	armTurns  = 1024
+)
 
-// observeArms looks at every queue that could be armed.
+// observeArms looks at every queue that may have been armed.
 func (e *Engine) observeArms() (done int) {
+	sweep := e.turn%armTurns == 0
 	for _, c := range e.armable {
 		e.curCQ = c
-		done += e.observeArm(c)
+		if v := c.armReg.Observe(); sweep || v != c.armRegSeen {
+			c.armRegSeen = v
+			done += e.observeArm(c)
+		}
 	}
 	e.curCQ = nil
 	return done
 }
 
-// observeArm looks whether the client has asked for an event. The record's arm
-// word is watched, not the register: a register is shared by many queues, so an
-// arm in it can be overwritten before it is seen. If a completion is there that
-// the client had not consumed when it armed, the event is due at once; so a
-// completion written while the client armed is not missed, whoever came first.
+// observeArm looks whether the client has asked for an event. If a completion
+// is there that it had not consumed when it armed, the event is due at once; so
+// a completion written while the client armed is not missed, whoever came first.
 //
 // Observe: arm word. Published by post.CQ.Arm.
 func (e *Engine) observeArm(q *cq) int {

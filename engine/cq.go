@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -29,11 +30,13 @@ type cq struct {
 	dead      bool // overrun: nothing is written any more
 
 	// Arming; see observeArm.
-	channel   *channel
-	armWord   *shm.BE32
-	armSeen   uint32
-	armed     bool
-	solicited bool // armed for solicited completions only
+	channel    *channel
+	armWord    *shm.BE32
+	armSeen    uint32
+	armReg     *shm.BE64 // of the UAR page: a hint, shared with other queues
+	armRegSeen uint64
+	armed      bool
+	solicited  bool // armed for solicited completions only
 	// lastSolicited is one more than the index of the last solicited or failed
 	// completion. The device keeps it because it does not read entries: their
 	// bytes are the client's to change.
@@ -89,6 +92,7 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 	if ch != nil {
 		// The first arm of a new queue may be the value 0; this is how it shows.
 		q.armWord.Publish(neverArmed)
+		q.armReg = shm.BE64At(c.uar.Bytes(), uint64(m.UAR)*doorbell.UARPageSize+doorbell.CQArmOffset)
 		ch.users++
 		c.e.armable = append(c.e.armable, q)
 	}

@@ -161,7 +161,7 @@ func (e *Engine) Step() (done int) {
 	if len(e.stalled) > 0 {
 		done += e.retry()
 	}
-	if e.turn++; e.turn%armTurns == 0 {
+	if e.turn++; e.turn%hintTurns == 0 {
 		done += e.observeArms()
 	}
 	return done

@@ -96,12 +96,17 @@ func (e *Engine) observeArm(q *cq) int {
 	return 1
 }
 
-// fire sends the event that was asked for and disarms. When the client lets
-// its socket fill up, the event is its own loss.
+// fire sends the event that was asked for and disarms.
 func (e *Engine) fire(q *cq) {
 	q.armed = false
+	e.send(q, q.handle)
+}
+
+// send sends a record. When the client lets its socket fill up, the event is
+// its own loss.
+func (e *Engine) send(q *cq, value uint64) {
 	var record [8]byte
-	binary.LittleEndian.PutUint64(record[:], q.handle)
+	binary.LittleEndian.PutUint64(record[:], value)
 	if err := unix.Send(q.channel.fd, record[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err != nil {
 		e.explain(nil, "event-lost", "CQ %#06x of %v: completion event not delivered: %v", q.num, q.client, err)
 		return

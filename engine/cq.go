@@ -57,6 +57,8 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 		return nil, control.Errorf(control.CodeInvalid, "CQ: entries of 2^%d bytes; 2^6 and 2^7 are possible", m.LogCQE)
 	case m.Flags&^(control.CQCollapsed|control.CQIgnoreOverrun) != 0:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: unknown flags %#x", m.Flags)
+	case m.Handle&control.ChannelOverrun != 0:
+		return nil, control.Errorf(control.CodeInvalid, "CQ: handle %#x; bit 63 is the device's", m.Handle)
 	case m.Buf%64 != 0 || m.DBRec%8 != 0:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: buffer at %#x, record at %#x; multiples of 64 and 8 are needed", m.Buf, m.DBRec)
 	case m.UAR >= uarPages:
@@ -85,13 +87,15 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 		collapsed: m.Flags&control.CQCollapsed != 0, ignore: m.Flags&control.CQIgnoreOverrun != 0,
 		consumer: shm.BE32At(rec, 0), armWord: shm.BE32At(rec, 4), armSeen: neverArmed,
 	}
+	if ch != nil {
+		// The first arm of a new queue may be the value 0; this is how it shows.
+		q.armWord.Publish(neverArmed)
+	}
 	q.num = freeNumber(c.e.cqs)
 	c.e.cqs[q.num], c.cqs[q.num] = q, q
 	region.users++
 	records.users++
 	if ch != nil {
-		// The first arm of a new queue may be the value 0; this is how it shows.
-		q.armWord.Publish(neverArmed)
 		q.armReg = shm.BE64At(c.uar.Bytes(), uint64(m.UAR)*doorbell.UARPageSize+doorbell.CQArmOffset)
 		ch.users++
 		c.e.armable = append(c.e.armable, q)
@@ -197,6 +201,9 @@ func (e *Engine) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail uint64) 
 //
 // Observe: consumer index. Published by post.CQ.Poll.
 func (q *cq) room(n uint64) bool {
+	if q.dead {
+		return false // a completion is missing; none may follow it
+	}
 	behind := uint64(uint32(q.next)-q.consumer.Observe()) & 0xffffff
 	if behind > q.next-q.seen {
 		return false // it went back, or ahead of what was written
@@ -215,6 +222,9 @@ func (e *Engine) overrun(q *cq) {
 	e.explain(nil, "cq-overrun", "CQ %#06x of %v: no room for a completion in %d entries, consumer index %#06x; "+
 		"poll more often or make it larger. Its queue pairs go to error",
 		q.num, q.client, 1<<q.log, q.consumer.Observe()&0xffffff)
+	if q.channel != nil {
+		e.send(q, q.handle|control.ChannelOverrun)
+	}
 	for _, p := range q.client.qps {
 		if p.sendCQ == q || p.recvCQ == q {
 			e.setError(p)

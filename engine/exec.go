@@ -278,12 +278,12 @@ func (e *Engine) scatter(q *qp, j *job) bool {
 // receive it consumed, then to the poster. It returns false when a completion
 // queue had no room, which puts the queues that need it into error.
 func (e *Engine) finish(q *qp, j *job) bool {
-	count := &q.client.count
-	count[control.CounterWQEs]++
-	count[control.CounterBytes] += j.total
 	if j.recv && !e.finishReceive(q, j) {
 		return false
 	}
+	count := &q.client.count
+	count[control.CounterWQEs]++
+	count[control.CounterBytes] += j.total
 	counter := uint16(q.sent)
 	q.sent += uint64(j.blocks)
 	ce := j.head.ce()

@@ -28,3 +28,23 @@ func TestOverrunWhileOthersWait(t *testing.T) {
 	r.expire()
 	require.Empty(t, r.e.stalled)
 }
+
+// A CQ that has overrun is dead: what the client consumes later makes no room.
+func TestOverrunCQStaysDead(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	c, d := a.cq(control.CQ{LogSize: 1}), a.cq(control.CQ{LogSize: 4})
+	p, q := a.qp(control.QP{}, c, d), a.qp(control.QP{}, d, d)
+	p.up(q)
+	q.up(p)
+	for range 3 {
+		p.post(ctrl(wqe.OpNop))
+	}
+	r.settle()
+	require.Equal(t, control.StateERR, p.state())
+	require.Equal(t, control.StateRTS, q.state())
+	require.Len(t, c.all(), 2)
+	p.post(ctrl(wqe.OpNop))
+	r.settle()
+	require.Empty(t, c.all(), "completions after one was lost")
+}

@@ -158,6 +158,10 @@ type Key struct {
 
 func (m *Key) walk(w walker) { w.u32("key", &m.Key) }
 
+// ChannelOverrun, set in a record of a completion channel, says that the CQ of
+// this handle has overrun: no completion will be written to it any more.
+const ChannelOverrun uint64 = 1 << 63
+
 // Channel names a completion channel: a datagram socket that yields one 8-byte
 // record, the CQ's Handle, for each event of a CQ that uses it.
 type Channel struct {
@@ -179,7 +183,7 @@ const (
 type CQ struct {
 	Buf     uint64
 	DBRec   uint64
-	Handle  uint64 // comes back in events
+	Handle  uint64 // comes back in events; below 1<<63
 	Channel uint32 // 0: no events
 	Flags   uint32
 	LogSize uint8  // log2 of entries

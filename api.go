@@ -63,6 +63,7 @@ var (
 	ErrFull         = hostpath.ErrFull
 	ErrClosed       = hostpath.ErrClosed
 	ErrDeviceGone   = hostpath.ErrDeviceGone
+	ErrOverrun      = hostpath.ErrOverrun
 	ErrNotConnected = hostpath.ErrNotConnected
 	ErrInvalid      = hostpath.ErrInvalid
 	ErrNotFound     = hostpath.ErrNotFound

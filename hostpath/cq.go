@@ -21,7 +21,8 @@ type Completion = post.Completion
 // CQConfig says what a completion queue is to be like. The zero value works.
 type CQConfig struct {
 	// Entries is how many completions it holds, rounded up to a power of two.
-	// Zero means 256. The device ends a queue that overflows.
+	// Zero means 256. The device ends a queue that overflows, and puts the
+	// queue pairs that use it into error: see ErrOverrun.
 	Entries int
 
 	// Size128 asks for entries of 128 bytes.
@@ -42,7 +43,9 @@ type CQ struct {
 	events *os.File // nil: PollOnly
 	id     uint32   // of the channel
 	armed  bool     // an event has been asked for and not been read
-	closed atomic.Bool
+
+	overrun bool // the device has ended the queue
+	closed  atomic.Bool
 }
 
 // CreateCQ makes a completion queue.
@@ -153,7 +156,8 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 const spins = 500
 
 // Wait is Poll that waits for the first completion, or for the end of ctx,
-// whose error it then returns. It spins for a few microseconds, then sleeps.
+// whose error it then returns. When the queue has overflowed and nothing is
+// left in it, the error is ErrOverrun. It spins for a few microseconds, then sleeps.
 //
 // One poller at a time.
 func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
@@ -165,13 +169,23 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 			return n, err
 		}
 	}
+	if q.overrun {
+		return q.last(dst)
+	}
 	if q.events == nil {
 		return 0, errors.New("nicless: CQ was made with PollOnly: it cannot wait")
 	}
-	// A deadline in the past ends a read that is under way.
-	wake := func() { _ = q.events.SetReadDeadline(time.Unix(1, 0)) }
 	_ = q.events.SetReadDeadline(time.Time{})
-	defer context.AfterFunc(ctx, wake)()
+	woken := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = q.events.SetReadDeadline(time.Unix(1, 0)) // ends a read that is under way
+		close(woken)
+	})
+	defer func() {
+		if !stop() {
+			<-woken // or it would end the next call's read
+		}
+	}()
 	for {
 		// One arm, one event: while an event is on its way, or waits to be read,
 		// another arm would only leave a second one behind.
@@ -183,16 +197,16 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 			return n, err
 		}
 		var event [8]byte
-		n, err := q.events.Read(event[:])
+		n, _ := q.events.Read(event[:])
 		switch {
+		case n > 0 && event[7]>>7 == 1: // control.ChannelOverrun
+			q.overrun = true
+			return q.last(dst)
 		case n > 0:
 			q.cq.EventSeen()
 			q.armed = false
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			// Set late by the end of an earlier call's context.
-			_ = q.events.SetReadDeadline(time.Time{})
 		default:
 			return q.last(dst) // the other end closes with the engine
 		}
@@ -203,6 +217,9 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 func (q *CQ) last(dst []Completion) (int, error) {
 	if n, err := q.Poll(dst); n > 0 || err != nil {
 		return n, err
+	}
+	if q.overrun {
+		return 0, ErrOverrun
 	}
 	return 0, ErrDeviceGone
 }

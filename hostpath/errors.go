@@ -17,6 +17,10 @@ var (
 	// memory is intact; a new Context is needed.
 	ErrDeviceGone = errors.New("nicless: the device is gone")
 
+	// ErrOverrun reports a completion queue that had no room for a completion.
+	// Nothing comes to it any more, and its queue pairs are in error.
+	ErrOverrun = errors.New("nicless: completion queue has overrun")
+
 	// ErrFull reports that a queue has no room until completions are polled.
 	ErrFull = post.ErrFull
 

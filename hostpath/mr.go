@@ -3,6 +3,7 @@ package hostpath
 import (
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 
 	"github.com/nicless/nicless/internal/control"
@@ -36,8 +37,10 @@ type MR struct {
 	region *shm.Region // nil for a part of another MR's memory
 	id     uint32      // of region
 	parent *MR
-	parts  atomic.Int32 // further keys to this memory
 	closed atomic.Bool
+
+	mu    sync.Mutex // no key is added while the memory is being closed
+	parts int        // further keys to this memory
 }
 
 // RegisterMemory allocates size bytes of zeroed shared memory and registers
@@ -81,7 +84,9 @@ func (m *MR) Register(off, n int, access Access) (*MR, error) {
 	if m.parent != nil {
 		root = m.parent
 	}
-	if m.closed.Load() {
+	root.mu.Lock()
+	defer root.mu.Unlock()
+	if m.closed.Load() || root.closed.Load() {
 		return nil, wrap(what, ErrClosed)
 	}
 	if off < 0 || n < 1 || off > len(m.mem) || n > len(m.mem)-off {
@@ -92,6 +97,7 @@ func (m *MR) Register(off, n int, access Access) (*MR, error) {
 	if err := part.register(what, root.region.Addr()+at, access); err != nil {
 		return nil, err
 	}
+	root.parts++
 	return part, nil
 }
 
@@ -102,9 +108,6 @@ func (m *MR) register(what string, addr uint64, access Access) error {
 		return err
 	}
 	m.key, m.addr = ans.Key, addr
-	if m.parent != nil {
-		m.parent.parts.Add(1)
-	}
 	if access&ZeroBased != 0 {
 		m.addr = 0
 	}
@@ -151,15 +154,19 @@ func (m *MR) Close() error {
 	c := m.pd.ctx
 	return closing(c, &m.closed, func() error {
 		const what = "close memory"
-		if n := m.parts.Load(); n > 0 {
-			return wrap(what, control.Errorf(control.CodeBusy, "%d further keys to it are open", n))
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.parts > 0 {
+			return wrap(what, control.Errorf(control.CodeBusy, "%d further keys to it are open", m.parts))
 		}
 		_, err := c.call(what, control.OpDeregMR, &control.Key{Key: m.key}, &control.Empty{}, nil)
 		if err != nil {
 			return err
 		}
 		if m.parent != nil {
-			m.parent.parts.Add(-1)
+			m.parent.mu.Lock()
+			defer m.parent.mu.Unlock()
+			m.parent.parts--
 			return nil
 		}
 		if _, err := c.call(what, control.OpDropRegion, &control.RegionID{ID: m.id}, &control.Empty{}, nil); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,45 +39,6 @@ func TestWaitOfPollOnly(t *testing.T) {
 	require.ErrorContains(t, err, "PollOnly")
 }
 
-// A lateContext ends when the test says so, and calls back when the test says
-// so: what the runtime may do at any time, made to happen at the worst.
-type lateContext struct {
-	context.Context
-	ended atomic.Bool
-	f     func()
-	asked chan struct{}          // closed once Wait is about to sleep
-	onErr atomic.Pointer[func()] // called once, after Err has looked
-}
-
-func newLateContext() *lateContext {
-	return &lateContext{Context: context.Background(), asked: make(chan struct{})}
-}
-
-func (c *lateContext) Done() <-chan struct{} { return make(chan struct{}) }
-
-func (c *lateContext) Err() (err error) {
-	if c.ended.Load() {
-		err = context.Canceled
-	}
-	if f := c.onErr.Swap(nil); f != nil {
-		(*f)()
-	}
-	return err
-}
-
-// AfterFunc is what context.AfterFunc uses. Stopping it comes too late.
-func (c *lateContext) AfterFunc(f func()) (stop func() bool) {
-	c.f = f
-	close(c.asked)
-	return func() bool { return false }
-}
-
-// end ends the context and has those called back who asked for it.
-func (c *lateContext) end() {
-	c.ended.Store(true)
-	c.f()
-}
-
 type waited struct {
 	n   int
 	err error
@@ -94,26 +54,24 @@ func (b *bench) wait(ctx context.Context) <-chan waited {
 	return done
 }
 
-// The end of one call's context, noticed late, does not end the next call.
-func TestWaitAfterALateEnd(t *testing.T) {
+// The end of one call's context does not end the next call, however close the
+// two come.
+func TestWaitAfterAnEnd(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
-	first := newLateContext()
-	done := b.wait(first)
-	<-first.asked
-	require.NoError(t, b.a.PostSend(&nop))
-	require.Equal(t, waited{1, nil}, <-done)
-
-	second := newLateContext()
-	done = b.wait(second)
-	<-second.asked
-	first.end() // now, while the second sleeps
-	select {
-	case w := <-done:
-		t.Fatalf("the second call ended with the first's context: %v", w)
-	case <-time.After(5 * time.Millisecond):
+	for range 300 {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := b.wait(ctx)
+		require.NoError(t, b.a.PostSend(&nop))
+		cancel()
+		first := <-done
+		if first.err == nil {
+			require.Equal(t, 1, first.n)
+			require.NoError(t, b.a.PostSend(&nop))
+		} else {
+			require.ErrorIs(t, first.err, context.Canceled)
+		}
+		require.Equal(t, waited{1, nil}, <-b.wait(t.Context()))
 	}
-	require.NoError(t, b.a.PostSend(&nop))
-	require.Equal(t, waited{1, nil}, <-done)
 }
 
 // A sleeper is woken for each of many completions, whenever they come.
@@ -242,4 +200,18 @@ func TestNoAllocations(t *testing.T) {
 		}
 		poll(2)
 	}))
+}
+
+// Who waits on a queue that has overflowed gets what it holds, then is told so.
+func TestWaitOnAnOverrunQueue(t *testing.T) {
+	b := open(t, nicless.CQConfig{Entries: 2}, nicless.QPConfig{})
+	_, err := b.a.PostSendList([]nicless.SendWR{nop, nop, nop, nop})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		a, err := b.a.Query()
+		return err == nil && a.State == 6 // ERR: the third completion found no room
+	}, 5*time.Second, time.Millisecond)
+	require.Equal(t, waited{2, nil}, <-b.wait(t.Context()))
+	require.ErrorIs(t, (<-b.wait(t.Context())).err, nicless.ErrOverrun)
+	require.ErrorIs(t, (<-b.wait(t.Context())).err, nicless.ErrOverrun)
 }

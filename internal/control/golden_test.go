@@ -69,10 +69,10 @@ var golden = []struct {
 		 03000000`},
 
 	{"create_cq", OpCreateCQ, 0, 6,
-		&CQ{Buf: 0x7f1234562000, DBRec: 0x7f1234570040, Handle: 0xfeedfacecafebeef,
+		&CQ{Buf: 0x7f1234562000, DBRec: 0x7f1234570040, Handle: 0x7eedfacecafebeef,
 			Channel: 3, Flags: CQIgnoreOverrun, LogSize: 8, LogCQE: 6, UAR: 1},
 		`0a00 0000 28000000 0600000000000000
-		 00205634127f0000 40005734127f0000 efbefecacefaedfe
+		 00205634127f0000 40005734127f0000 efbefecacefaed7e
 		 03000000 02000000 08 06 0100 00000000`},
 
 	{"create_cq answer", OpCreateCQ, FlagAnswer, 6, &CQN{CQN: 0x103},

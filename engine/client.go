@@ -24,10 +24,13 @@ type Client struct {
 	// What follows belongs to the engine's thread: touched inside Do only.
 	regions  map[uint32]*region
 	pds      map[uint32]*pd
-	mrs      map[uint32]*mkey
+	mrs      map[uint32]*mkey // by index: the variant can change
 	cqs      map[uint32]*cq
 	qps      map[uint32]*qp
+	srqs     map[uint32]*srq
 	channels map[uint32]*channel
+	events   int // descriptor for events and explanations; -1: nobody listens
+	quiet    explainer
 	bytes    uint64 // in all regions
 	count    Stats
 	after    []func() // what a request leaves to do off the engine's thread
@@ -69,6 +72,7 @@ func (e *Engine) attach(name string, create, createReadOnly func(string, int) (*
 		regions: make(map[uint32]*region), pds: make(map[uint32]*pd),
 		mrs: make(map[uint32]*mkey), cqs: make(map[uint32]*cq),
 		qps: make(map[uint32]*qp), channels: make(map[uint32]*channel),
+		srqs: make(map[uint32]*srq), events: -1,
 		nextID: 1,
 	}
 	var err error
@@ -109,6 +113,9 @@ func (c *Client) destroyAll() (regions []*region) {
 	for _, k := range c.mrs {
 		e.removeKey(k)
 	}
+	for _, s := range c.srqs {
+		e.removeSRQ(s)
+	}
 	for _, q := range c.cqs {
 		e.removeCQ(q)
 	}
@@ -121,7 +128,9 @@ func (c *Client) destroyAll() (regions []*region) {
 	clear(c.qps)
 	clear(c.mrs)
 	clear(c.cqs)
+	clear(c.srqs)
 	clear(c.channels)
+	c.closeEvents()
 	clear(c.regions)
 	clear(c.pds)
 	e.past.add(&c.count)

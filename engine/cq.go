@@ -219,9 +219,10 @@ func (e *Engine) overrun(q *cq) {
 		return
 	}
 	q.dead = true
-	e.explain(nil, "cq-overrun", "CQ %#06x of %v: no room for a completion in %d entries, consumer index %#06x; "+
+	e.explainTo(q.client, q.num, "cq-overrun", "CQ %#06x: no room for a completion in %d entries, consumer index %#06x; "+
 		"poll more often or make it larger. Its queue pairs go to error",
-		q.num, q.client, 1<<q.log, q.consumer.Observe()&0xffffff)
+		q.num, 1<<q.log, q.consumer.Observe()&0xffffff)
+	q.client.event(control.EventCQError, q.num)
 	if q.channel != nil {
 		e.send(q, q.handle|control.ChannelOverrun)
 	}
@@ -255,4 +256,50 @@ func without[T comparable](list []T, v T) []T {
 		}
 	}
 	return list
+}
+
+// resizeVisits is how many visits each queue pair gets before its CQ moves.
+const resizeVisits = 32
+
+// resizeCQ moves a queue to another buffer.
+func (c *Client) resizeCQ(m *control.ResizeCQ, _ Memory, _ *control.Reply) (control.Message, error) {
+	q, ok := c.cqs[m.CQN]
+	switch {
+	case !ok:
+		return nil, notFound("CQ", m.CQN)
+	case m.LogSize > maxLogCQ || m.LogCQE != 6 && m.LogCQE != 7 || m.Buf%64 != 0:
+		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries of 2^%d bytes at %#x; up to 2^%d of 2^6 or 2^7 on a multiple of 64 are possible",
+			q.num, m.LogSize, m.LogCQE, m.Buf, maxLogCQ)
+	case q.collapsed || q.dead:
+		return nil, control.Errorf(control.CodeState, "CQ %#06x: a collapsed queue, or one that overran, keeps its buffer", q.num)
+	}
+	region, buf, err := c.at("CQ buffer", m.Buf, 1<<(m.LogSize+m.LogCQE))
+	if err != nil {
+		return nil, err
+	}
+	// What the records announce belongs before the change, as far as it can be
+	// done at once.
+	c.e.ticks = 0
+	for range resizeVisits {
+		for _, p := range c.qps {
+			if p.sendCQ == q || p.recvCQ == q {
+				c.e.visit(p)
+			}
+		}
+	}
+	q.room(1 << q.log) // observes the consumer index
+	unread := q.next - q.seen
+	if unread >= 1<<q.log && !q.ignore {
+		return nil, control.Errorf(control.CodeBusy, "CQ %#06x: full; poll before it is resized", q.num)
+	}
+	if unread+1 >= 1<<m.LogSize {
+		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries do not hold the %d that have not been polled", q.num, m.LogSize, unread)
+	}
+	// The last entry of the old buffer says so. It has an index like any other;
+	// the client moves what it has not polled up by one.
+	c.e.complete(q, 0, 0, 0, 0, 0, tail(0, 0, 0, cqe.ResizeCQ), quietly)
+	q.region.users--
+	region.users++
+	q.region, q.buf, q.log, q.logCQE = region, buf, uint(m.LogSize), uint(m.LogCQE)
+	return &control.Empty{}, nil
 }

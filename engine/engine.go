@@ -76,9 +76,10 @@ type Engine struct {
 	keys    keyTable
 	qps     map[uint32]*qp // by number; control path and first use of a peer only
 	cqs     map[uint32]*cq // likewise
-	running []*qp          // QPs whose records are looked at in each step
-	stalled []*qp          // QPs that wait for their peer
-	armable []*cq          // CQs with a completion channel
+	srqs    map[uint32]*srq
+	running []*qp // QPs whose records are looked at in each step
+	stalled []*qp // QPs that wait for their peer
+	armable []*cq // CQs with a completion channel
 	clients map[*Client]struct{}
 
 	// Scratch of the WQE in execution, private to the device.
@@ -87,6 +88,8 @@ type Engine struct {
 	longWay bool // tests: nothing goes by express
 	wqe     [wqe.MaxBlocks * wqe.BlockSize]byte
 	recv    [1 << maxLogRQStride]byte
+	old     [8]byte // what an atomic found
+	grh     [grhSize]byte
 	cur     *qp    // whose memory is being looked at, for faults of it
 	curCQ   *cq    // likewise
 	turn    uint32 // steps, to do some things only now and then
@@ -95,7 +98,6 @@ type Engine struct {
 	past          Stats // of clients that are gone
 	published     uint64
 	publishCycles uint64
-	quiet         explainer
 
 	mail mailbox
 }
@@ -122,6 +124,7 @@ func New(cfg Config) (*Engine, error) {
 		keys:    newKeyTable(),
 		qps:     make(map[uint32]*qp),
 		cqs:     make(map[uint32]*cq),
+		srqs:    make(map[uint32]*srq),
 		clients: make(map[*Client]struct{}),
 		now:     new(job),
 	}

@@ -23,9 +23,11 @@ func (e *Engine) visit(q *qp) int {
 		return e.burst(q, n)
 	case control.StateSQD:
 		if q.job != nil { // what was started is finished
-			return e.burst(q, uint16(q.job.blocks))
+			done := e.burst(q, uint16(q.job.blocks))
+			e.drained(q)
+			return done
 		}
-	case control.StateERR:
+	case control.StateERR, control.StateSQE:
 		return e.flush(q)
 	}
 	return 0
@@ -87,7 +89,7 @@ func (e *Engine) judge(q *qp, n uint16) bool {
 	j := e.now
 	h := parseHead((*[wqe.CtrlSize]byte)(e.wqe[:]))
 	j.head, j.blocks = h, h.blocks()
-	j.total, j.moved, j.recv, j.peer = 0, 0, false, nil
+	j.total, j.moved, j.recv, j.lost, j.peer, j.taken = 0, 0, false, false, nil, nil
 	j.src.reset()
 	j.dst.reset()
 	if j.blocks != 1 {
@@ -102,6 +104,9 @@ func (e *Engine) judge(q *qp, n uint16) bool {
 	if q.signed && wqe.Sign(e.wqe[:h.ds()*wqe.UnitSize]) != h.signature() {
 		return e.badSignature(q, j)
 	}
+	if q.allowed>>(h.opcode()&63)&1 == 0 || h.opcode() > 63 {
+		return e.badOpcode(q, j)
+	}
 	switch h.opcode() {
 	case wqe.OpRDMAWrite:
 		return e.judgeWrite(q, j)
@@ -110,9 +115,21 @@ func (e *Engine) judge(q *qp, n uint16) bool {
 		return e.judgeWrite(q, j)
 	case wqe.OpRDMARead:
 		return e.judgeRead(q, j)
-	case wqe.OpSend, wqe.OpSendImm:
+	case wqe.OpSend, wqe.OpSendImm, wqe.OpSendInval:
 		j.recv = true
 		return e.judgeSend(q, j)
+	case wqe.OpAtomicCS, wqe.OpAtomicFA, wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA:
+		return e.judgeAtomic(q, j)
+	case wqe.OpUMR:
+		return e.judgeUMR(q, j)
+	case wqe.OpDump:
+		return e.judgeDump(q, j)
+	case wqe.OpMMO:
+		return e.judgeMMO(q, j)
+	case wqe.OpWait:
+		return e.judgeWait(q, j)
+	case wqe.OpSendEn:
+		return e.judgeSendEnable(q, j)
 	case wqe.OpNop:
 		return true
 	}
@@ -127,16 +144,17 @@ func (e *Engine) judgeWrite(q *qp, j *job) bool {
 	if end < dataOffset {
 		return e.badSize(q, j, 0)
 	}
-	if !e.gather(q, j, &j.src, wqe.CtrlSize+wqe.RaddrSize, end, 0) {
-		return false
+	if !e.gather(q, j, &j.src, dataOffset, end, 0) || !e.reach(q, j) || j.recv && !e.receive(q, j) {
+		return j.lost
 	}
-	if !e.reach(q, j) || j.recv && !e.receive(q, j) {
-		return false
+	// With no bytes to move, neither key nor address is looked at.
+	if j.total > 0 && !e.remote(q, j, &j.dst, control.AccessRemoteWrite) {
+		return j.lost
 	}
-	if j.total == 0 {
-		return true // neither key nor address is looked at
+	if j.recv {
+		e.open(j) // its list is not used
 	}
-	return e.remote(q, j, &j.dst, control.AccessRemoteWrite)
+	return true
 }
 
 func (e *Engine) judgeRead(q *qp, j *job) bool {
@@ -157,9 +175,16 @@ func (e *Engine) judgeRead(q *qp, j *job) bool {
 }
 
 func (e *Engine) judgeSend(q *qp, j *job) bool {
-	end := j.head.ds() * wqe.UnitSize
-	return e.gather(q, j, &j.src, wqe.CtrlSize, end, 0) && e.reach(q, j) &&
-		e.receive(q, j) && e.scatter(q, j)
+	end, data := j.head.ds()*wqe.UnitSize, wqe.CtrlSize
+	if q.transport == control.QPTypeUD {
+		if data += wqe.AVSize; end < data {
+			return e.badSize(q, j, 0)
+		}
+	}
+	if !e.gather(q, j, &j.src, data, end, 0) || !e.reach(q, j) || !e.receive(q, j) || !e.scatter(q, j, e.open(j)) {
+		return j.lost
+	}
+	return true
 }
 
 // gather turns the data segments in e.wqe[off:end] into pieces and adds up
@@ -176,7 +201,7 @@ func (e *Engine) gather(q *qp, j *job, l *list, off, end int, need uint32) bool 
 				return e.badInline(q, j, size, off, end)
 			}
 			if size > 0 {
-				l.add(e.wqe[start:start+size], nil)
+				l.add(piece{mem: e.wqe[start : start+size], n: uint64(size)})
 				total += uint64(size)
 			}
 			continue
@@ -187,15 +212,13 @@ func (e *Engine) gather(q *qp, j *job, l *list, off, end int, need uint32) bool 
 		if k == nil || k.pd != q.pd || k.access&need != need {
 			return e.badLocal(q, j, d, k, need)
 		}
-		mem, ok := k.span(d.Addr, n)
-		if !ok {
+		if !e.admit(l, k, d.Addr, n, need) {
 			return e.badLocal(q, j, d, k, need)
 		}
-		l.add(mem, k)
 		total += n
 	}
 	if total > 1<<maxMessageLog {
-		return e.tooLong(q, j, total)
+		return e.tooLong(q, j, total, 1<<maxMessageLog)
 	}
 	j.total = total
 	return true
@@ -203,9 +226,15 @@ func (e *Engine) gather(q *qp, j *job, l *list, off, end int, need uint32) bool 
 
 // reach finds the peer, or lets the queue wait until there is one.
 func (e *Engine) reach(q *qp, j *job) bool {
+	if q.transport == control.QPTypeUD {
+		return e.address(q, j)
+	}
 	if !q.connected(q.peer) {
 		q.peer = e.qps[q.attr.DestQPN]
 		if !q.connected(q.peer) {
+			if q.transport == control.QPTypeUC {
+				return e.lose(q, j)
+			}
 			return e.wait(q, noPeer)
 		}
 	}
@@ -220,56 +249,8 @@ func (e *Engine) remote(q *qp, j *job, l *list, need uint32) bool {
 	}
 	r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(e.wqe[wqe.CtrlSize:]))
 	k := e.keys.find(r.RKey)
-	if k == nil || k.pd != j.peer.pd || k.access&need == 0 {
+	if k == nil || !k.serves(j.peer) || k.access&need == 0 || !e.admit(l, k, r.Addr, j.total, need) {
 		return e.badRemote(q, j, r, k, need)
-	}
-	mem, ok := k.span(r.Addr, j.total)
-	if !ok {
-		return e.badRemote(q, j, r, k, need)
-	}
-	l.add(mem, k)
-	return true
-}
-
-// receive makes sure that the peer has a receive posted, or waits for one.
-func (e *Engine) receive(q *qp, j *job) bool {
-	if j.peer.posted() == 0 {
-		return e.wait(q, notReady)
-	}
-	return true
-}
-
-// scatter takes a snapshot of the peer's next receive and turns as much of its
-// list as the message needs into pieces.
-func (e *Engine) scatter(q *qp, j *job) bool {
-	if j.total == 0 {
-		return true
-	}
-	p := j.peer
-	stride := 1 << p.rqStride
-	slot := p.received & p.rqMask
-	entry := e.recv[:stride]
-	copy(entry, p.rq[slot<<p.rqStride:][:stride])
-	left := j.total
-	for off := 0; off < stride && left > 0; off += wqe.UnitSize {
-		d := wqe.ParseData((*[wqe.UnitSize]byte)(entry[off:]))
-		if d.LKey == keyEnd && d.ByteCount == 0 {
-			break
-		}
-		n := min(d.Length(), left)
-		k := e.keys.find(d.LKey)
-		if k == nil || k.pd != p.pd || k.access&control.AccessLocalWrite == 0 {
-			return e.badReceive(q, j, d, k)
-		}
-		mem, ok := k.span(d.Addr, d.Length())
-		if !ok {
-			return e.badReceive(q, j, d, k)
-		}
-		j.dst.add(mem[:n], k)
-		left -= n
-	}
-	if left > 0 {
-		return e.receiveTooShort(q, j, left)
 	}
 	return true
 }
@@ -291,7 +272,7 @@ func (e *Engine) finish(q *qp, j *job) bool {
 		return true
 	}
 	n := uint64(0)
-	if j.head.opcode() == wqe.OpRDMARead {
+	if j.reads() {
 		n = j.total
 	}
 	attention := quietly
@@ -302,26 +283,5 @@ func (e *Engine) finish(q *qp, j *job) bool {
 		e.overrun(q.sendCQ)
 		return false
 	}
-	return true
-}
-
-func (e *Engine) finishReceive(q *qp, j *job) bool {
-	p := j.peer
-	op, imm, attention := cqe.RespSend, uint32(0), quietly
-	switch j.head.opcode() {
-	case wqe.OpSendImm:
-		op, imm = cqe.RespSendImm, j.head.imm()
-	case wqe.OpRDMAWriteImm:
-		op, imm = cqe.RespWriteImm, j.head.imm()
-	}
-	if j.head.solicited() {
-		attention = solicited
-	}
-	if !e.complete(p.recvCQ, q.num, p.uidx, imm, j.total, e.clock(), tail(0, p.num, uint16(p.received), op), attention) {
-		e.overrun(p.recvCQ)
-		return e.fail(q, j, cqe.RemoteOperation)
-	}
-	p.received++
-	p.client.count[control.CounterReceives]++
 	return true
 }

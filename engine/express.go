@@ -18,7 +18,7 @@ const expressBytes = 256
 // way to judge and to explain.
 func (e *Engine) express(q *qp) bool {
 	h := parseHead((*[wqe.CtrlSize]byte)(e.wqe[:]))
-	if h.opcode() != wqe.OpRDMAWrite || h.ds() != 3 || h.ce() == wqe.CEEvent || q.signed || e.longWay {
+	if h.opcode() != wqe.OpRDMAWrite || h.ds() != 3 || h.ce() == wqe.CEEvent || q.signed || e.longWay || q.transport == control.QPTypeUD {
 		return false
 	}
 	be := binary.BigEndian
@@ -40,7 +40,7 @@ func (e *Engine) express(q *qp) bool {
 		return false
 	}
 	k = e.keys.find(be.Uint32(e.wqe[wqe.CtrlSize+8:]))
-	if k == nil || k.pd != p.pd || k.access&control.AccessRemoteWrite == 0 {
+	if k == nil || !k.serves(p) || k.access&control.AccessRemoteWrite == 0 {
 		return false
 	}
 	dst, ok := k.span(be.Uint64(e.wqe[wqe.CtrlSize:]), n)

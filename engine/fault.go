@@ -25,7 +25,8 @@ func (e *Engine) fail(q *qp, j *job, s cqe.Syndrome) bool {
 	// A WQE that claims more blocks than were announced has those that were:
 	// what is posted next is flushed from its first block on.
 	q.sent += uint64(min(max(j.blocks, 1), max(int(e.pending(q)), 1)))
-	e.setError(q)
+	e.putBack(j)
+	e.sendError(q)
 	return false
 }
 
@@ -40,13 +41,7 @@ func (e *Engine) requesterError(q *qp, h head, s cqe.Syndrome) {
 	}
 }
 
-// failReceive completes the next receive of p with an error and puts p into
-// error.
-func (e *Engine) failReceive(p *qp, s cqe.Syndrome) {
-	e.receiveError(p, s)
-	e.setError(p)
-}
-
+// receiveError flushes the next receive of p's own queue.
 func (e *Engine) receiveError(p *qp, s cqe.Syndrome) {
 	ok := e.completeError(p.recvCQ, p.uidx, s, tail(0, p.num, uint16(p.received), cqe.RespErr))
 	p.received++
@@ -71,6 +66,9 @@ func (e *Engine) flush(q *qp) (done int) {
 		e.requesterError(q, e.now.head, s)
 		q.sent += uint64(blocks)
 		n -= uint16(blocks)
+	}
+	if q.srq != nil || q.attr.State == control.StateSQE {
+		return done // what nobody has taken stays in a shared queue; and SQE ends the send side only
 	}
 	for n := q.posted(); n > 0 && done < e.cfg.Burst; done++ {
 		e.receiveError(q, cqe.Flush)
@@ -123,7 +121,7 @@ func (e *Engine) badSignature(q *qp, j *job) bool {
 }
 
 func (e *Engine) badOpcode(q *qp, j *job) bool {
-	e.explain(q, "opcode", "opcode %v (%#02x) is not executed by this device on RC", j.head.opcode(), uint8(j.head.opcode()))
+	e.explain(q, "opcode", "opcode %v (%#02x) is not executed by this device on %s", j.head.opcode(), uint8(j.head.opcode()), transports[q.transport].name)
 	return e.fail(q, j, cqe.LocalQPOp)
 }
 
@@ -136,8 +134,8 @@ func (e *Engine) badInline(q *qp, j *job, size, off, end int) bool {
 	return e.fail(q, j, cqe.LocalQPOp)
 }
 
-func (e *Engine) tooLong(q *qp, j *job, total uint64) bool {
-	e.explain(q, "message-size", "message of %d bytes; at most %d are possible", total, uint64(1)<<maxMessageLog)
+func (e *Engine) tooLong(q *qp, j *job, total, most uint64) bool {
+	e.explain(q, "message-size", "message of %d bytes; at most %d are possible", total, most)
 	return e.fail(q, j, cqe.LocalLength)
 }
 
@@ -146,29 +144,52 @@ func (e *Engine) badLocal(q *qp, j *job, d wqe.Data, k *mkey, need uint32) bool 
 	return e.fail(q, j, cqe.LocalProtection)
 }
 
+// What a responder finds wrong ends both queue pairs on a reliable connection,
+// and only the message on others.
+
 func (e *Engine) badRemote(q *qp, j *job, r wqe.Raddr, k *mkey, need uint32) bool {
 	e.explain(q, "rkey", "%v: %s", j.head.opcode(), e.whyNoAccess("rkey", r.RKey, k, j.peer.pd, need, r.Addr, j.total))
-	e.setError(j.peer)
-	return e.fail(q, j, cqe.RemoteAccess)
+	return e.nak(q, j, control.EventAccessError, cqe.RemoteAccess)
 }
 
 func (e *Engine) refused(q *qp, j *job, what string) bool {
 	e.explain(q, "responder-refuses", "peer QP %#06x does not allow %s (%v): its access is %#x, its max_dest_rd_atomic %d",
 		j.peer.num, what, j.head.opcode(), j.peer.attr.Access, j.peer.attr.MaxDestRdAtomic)
+	return e.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
+}
+
+func (e *Engine) badInvalidate(q *qp, j *job) bool {
+	e.explain(q, "send-inval", "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.head.imm(), j.peer.num)
+	e.putBack(j)
+	return e.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
+}
+
+// nak refuses a request on the responder's behalf.
+func (e *Engine) nak(q *qp, j *job, kind control.EventKind, s cqe.Syndrome) bool {
+	if q.transport != control.QPTypeRC {
+		return e.lose(q, j)
+	}
+	j.peer.client.event(kind, j.peer.num)
 	e.setError(j.peer)
-	return e.fail(q, j, cqe.RemoteInvalidRequest)
+	return e.fail(q, j, s)
 }
 
 func (e *Engine) badReceive(q *qp, j *job, d wqe.Data, k *mkey) bool {
-	e.explain(j.peer, "receive-lkey", "receive %d: %s", uint16(j.peer.received),
-		e.whyNoAccess("lkey", d.LKey, k, j.peer.pd, control.AccessLocalWrite, d.Addr, d.Length()))
-	e.failReceive(j.peer, cqe.LocalProtection)
+	e.explain(j.peer, "receive-lkey", "receive %d: %s", j.index,
+		e.whyNoAccess("lkey", d.LKey, k, j.peer.receivePD(), control.AccessLocalWrite, d.Addr, d.Length()))
+	if q.transport != control.QPTypeRC {
+		return e.lose(q, j)
+	}
+	e.failReceive(j, cqe.LocalProtection)
 	return e.fail(q, j, cqe.RemoteOperation)
 }
 
 func (e *Engine) receiveTooShort(q *qp, j *job, left uint64) bool {
-	e.explain(j.peer, "receive-short", "receive %d takes %d bytes, the message has %d", uint16(j.peer.received), j.total-left, j.total)
-	e.failReceive(j.peer, cqe.LocalLength)
+	e.explain(j.peer, "receive-short", "receive %d takes %d bytes, the message has %d", j.index, j.total-left, j.total)
+	if q.transport != control.QPTypeRC {
+		return e.lose(q, j)
+	}
+	e.failReceive(j, cqe.LocalLength)
 	return e.fail(q, j, cqe.RemoteInvalidRequest)
 }
 
@@ -181,12 +202,20 @@ func (e *Engine) whyNoAccess(name string, key uint32, k *mkey, p *pd, need uint3
 		return fmt.Sprintf("%s %#08x: the index exists, the variant %#02x is stale", name, key, key&0xff)
 	case k == nil:
 		return fmt.Sprintf("%s %#08x names no memory region", name, key)
-	case k.pd != p:
+	case k.free:
+		return fmt.Sprintf("%s %#08x is not bound, or has been invalidated", name, key)
+	case k.window != nil && name == "lkey":
+		return fmt.Sprintf("lkey %#08x is of a memory window, which gives remote access only", key)
+	case k.window != nil && k.window.pd == p:
+		return fmt.Sprintf("%s %#08x is a window of QP %#06x, or lacks access or range", name, key, k.window.qpn)
+	case k.domain() != p:
 		return fmt.Sprintf("%s %#08x belongs to another protection domain than the QP", name, key)
 	case k.access&need != need:
 		return fmt.Sprintf("%s %#08x: access %#x lacks %#x", name, key, k.access, need&^k.access)
+	case k.list != nil && !e.sound(k, need):
+		return fmt.Sprintf("%s %#08x: an entry of its list is outside the memory that it names", name, key)
 	}
-	return fmt.Sprintf("%s %#08x: %d bytes at %#x are outside its %d bytes at %#x", name, key, n, addr, len(k.mem), k.base)
+	return fmt.Sprintf("%s %#08x: %d bytes at %#x are outside its %d bytes at %#x", name, key, n, addr, k.size, k.base)
 }
 
 // whyNoPeer says why q cannot reach its peer.
@@ -195,6 +224,8 @@ func (e *Engine) whyNoPeer(q *qp) string {
 	switch {
 	case p == nil:
 		return fmt.Sprintf("peer QP %#06x does not exist", q.attr.DestQPN)
+	case p.transport != q.transport:
+		return fmt.Sprintf("peer QP %#06x is of another transport, %s", p.num, transports[p.transport].name)
 	case p.attr.DestQPN != q.num && p.attr.State >= control.StateRTR:
 		return fmt.Sprintf("peer QP %#06x is not connected back: its peer is %#06x", p.num, p.attr.DestQPN)
 	}

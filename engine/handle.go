@@ -91,6 +91,15 @@ var handlers = func() map[control.Op]handler {
 	add(on(control.OpModifyQP, (*Client).modifyQP))
 	add(on(control.OpQueryQP, (*Client).queryQP))
 	add(on(control.OpDestroyQP, (*Client).destroyQP))
+	add(on(control.OpCreateSRQ, (*Client).createSRQ))
+	add(on(control.OpModifySRQ, (*Client).modifySRQ))
+	add(on(control.OpQuerySRQ, (*Client).querySRQ))
+	add(on(control.OpDestroySRQ, (*Client).destroySRQ))
+	add(on(control.OpResizeCQ, (*Client).resizeCQ))
+	add(on(control.OpAllocMW, (*Client).allocMW))
+	add(on(control.OpCreateMkey, (*Client).createMkey))
+	add(on(control.OpReregMR, (*Client).reregMR))
+	add(on(control.OpOpenEvents, (*Client).openEvents))
 	return t
 }()
 
@@ -169,62 +178,4 @@ func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (co
 	c.bytes -= r.size
 	c.after = append(c.after, r.unmap)
 	return &control.Empty{}, nil
-}
-
-func (c *Client) regMR(m *control.MR, _ Memory, _ *control.Reply) (control.Message, error) {
-	p, ok := c.pds[m.PDN]
-	switch {
-	case !ok:
-		return nil, notFound("PD", m.PDN)
-	case m.Length == 0:
-		return nil, control.Errorf(control.CodeInvalid, "memory region of 0 bytes; at least 1 is needed")
-	case m.Access&^control.AccessAll != 0:
-		return nil, control.Errorf(control.CodeInvalid, "memory region: access %#x; known rights are %#x", m.Access, control.AccessAll)
-	case m.Access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && m.Access&control.AccessLocalWrite == 0:
-		return nil, control.Errorf(control.CodeInvalid, "memory region: access %#x; remote write and atomic need local write", m.Access)
-	}
-	r, mem, err := c.at("memory region", m.Addr, m.Length)
-	if err != nil {
-		return nil, err
-	}
-	base := m.IOVA
-	if m.Access&control.AccessZeroBased != 0 {
-		base = 0
-	}
-	if base+m.Length-1 < base {
-		return nil, control.Errorf(control.CodeInvalid, "memory region: %d bytes from iova %#x pass the end of the address space", m.Length, base)
-	}
-	if _, err := c.take("memory regions", len(c.mrs), c.e.cfg.Limits.MRs); err != nil {
-		return nil, err
-	}
-	k := &mkey{access: m.Access, pd: p, base: base, mem: mem, region: r}
-	c.e.keys.add(k)
-	c.mrs[k.key] = k
-	p.users++
-	r.users++
-	return &control.Key{Key: k.key}, nil
-}
-
-func (c *Client) deregMR(m *control.Key, _ Memory, _ *control.Reply) (control.Message, error) {
-	k, ok := c.mrs[m.Key]
-	if !ok {
-		return nil, notFound("memory region with key", m.Key)
-	}
-	delete(c.mrs, m.Key)
-	c.e.removeKey(k)
-	return &control.Empty{}, nil
-}
-
-// removeKey takes a key out of the device. A transfer in the middle of its
-// memory is judged anew, and then finds no such key; none touches the memory
-// afterwards.
-func (e *Engine) removeKey(k *mkey) {
-	e.keys.remove(k.key)
-	k.pd.users--
-	k.region.users--
-	for _, q := range e.running {
-		if q.job != nil && q.job.uses(k) {
-			e.park(q)
-		}
-	}
 }

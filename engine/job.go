@@ -17,9 +17,12 @@ type job struct {
 	dst    list
 	total  uint64 // bytes to move
 	moved  uint64
-	peer   *qp  // nil for NOP
-	recv   bool // a receive of the peer is consumed
-	inline [wqe.MaxBlocks * wqe.BlockSize]byte
+	peer   *qp    // nil for NOP
+	recv   bool   // a receive of the peer is consumed
+	lost   bool   // a message that nobody takes, on an unreliable transport
+	index  uint16 // of the receive that was opened
+	taken  *srq   // whose receive it is, if shared, until it is consumed
+	inline [wqe.MaxBlocks*wqe.BlockSize + grhSize]byte
 }
 
 // A head is the control segment of a WQE as two big-endian words. Its fields
@@ -42,41 +45,62 @@ func (h head) ce() uint8          { return uint8(h.second>>32) & wqe.CEMask }
 func (h head) solicited() bool    { return h.second>>32&wqe.FlagSolicited != 0 }
 func (h head) imm() uint32        { return uint32(h.second) }
 
-// A piece is a run of bytes, and the key that allows to touch them; nil for
-// inline data.
+// reads reports whether the WQE brings bytes to its poster.
+func (j *job) reads() bool {
+	switch j.head.opcode() {
+	case wqe.OpRDMARead, wqe.OpAtomicCS, wqe.OpAtomicFA, wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA:
+		return true
+	}
+	return false
+}
+
+// A piece is a run of n bytes, and the key that allows to touch them; nil for
+// inline data. Where the key is a list, mem is nil and the bytes are found
+// piece by piece, from off on in the key's own count.
 type piece struct {
 	mem []byte
 	key *mkey
+	off uint64
+	n   uint64
+}
+
+// run returns bytes of the piece from off on: at least one, and as many, up to
+// n, as lie together in memory.
+func (p *piece) run(off, n uint64) []byte {
+	if p.mem != nil {
+		return p.mem[off:][:min(n, p.n-off)]
+	}
+	return p.key.listed(p.off+off, min(n, p.n-off))
 }
 
 // A list is pieces in order, and how far they have been used.
 type list struct {
 	n, at int
-	off   int // within piece at
-	piece [wqe.MaxUnits]piece
+	off   uint64                  // within piece at
+	piece [wqe.MaxUnits + 1]piece // one more for a GRH
 }
 
 func (l *list) reset() { l.n, l.at, l.off = 0, 0, 0 }
 
-func (l *list) add(mem []byte, key *mkey) {
-	l.piece[l.n] = piece{mem, key}
+func (l *list) add(p piece) {
+	l.piece[l.n] = p
 	l.n++
 }
 
-// rest returns what is left of the current piece.
-func (l *list) rest() []byte {
-	for l.off == len(l.piece[l.at].mem) {
+// next returns the next bytes of the list: at least one, at most n.
+func (l *list) next(n uint64) []byte {
+	for l.off == l.piece[l.at].n {
 		l.at++
 		l.off = 0
 	}
-	return l.piece[l.at].mem[l.off:]
+	return l.piece[l.at].run(l.off, n)
 }
 
-// uses reports whether the job touches memory of k.
+// uses reports whether the job touches memory of k, or reaches it through k.
 func (j *job) uses(k *mkey) bool {
 	for _, l := range []*list{&j.src, &j.dst} {
 		for i := range l.n {
-			if l.piece[i].key == k {
+			if p := &l.piece[i]; p.key == k || p.mem == nil && p.key.lists(k) {
 				return true
 			}
 		}
@@ -90,18 +114,18 @@ func (j *job) uses(k *mkey) bool {
 // No single copy is longer than a slice, which keeps Go's copy below the 1 MiB
 // from which it uses non-temporal stores, three times as slow here.
 func (j *job) move(budget int) int {
-	if j.src.n == 1 && j.dst.n == 1 && j.moved == 0 && j.total <= uint64(budget) {
-		copy(j.dst.piece[0].mem[:j.total], j.src.piece[0].mem)
+	if src, dst := j.src.piece[0].mem, j.dst.piece[0].mem; j.src.n == 1 && j.dst.n == 1 && j.moved == 0 &&
+		j.total <= uint64(budget) && src != nil && dst != nil {
+		copy(dst[:j.total], src)
 		j.moved = j.total
 		return int(j.total)
 	}
 	start := j.moved
 	for budget > 0 && j.moved < j.total {
-		n := int(min(uint64(budget), j.total-j.moved))
-		src, dst := j.src.rest(), j.dst.rest()
-		n = copy(dst[:min(n, len(dst))], src)
-		j.src.off += n
-		j.dst.off += n
+		most := min(uint64(budget), j.total-j.moved)
+		n := copy(j.dst.next(most), j.src.next(most))
+		j.src.off += uint64(n)
+		j.dst.off += uint64(n)
 		j.moved += uint64(n)
 		budget -= n
 	}
@@ -135,6 +159,7 @@ func (j *job) settle() {
 // park takes q's job from it, if it has one. Its WQE has not been executed.
 func (e *Engine) park(q *qp) {
 	if q.job != nil {
+		e.putBack(q.job)
 		e.spare = append(e.spare, q.job)
 		q.job = nil
 	}

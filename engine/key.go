@@ -5,19 +5,58 @@ import (
 	"encoding/binary"
 )
 
-// An mkey is a registered range of a client's memory: what an lkey or rkey
-// names. All 32 bits of a key must match: 24 of index, 8 of variant.
+// An mkey is what an lkey or rkey names: a range of a client's memory, a memory
+// window on such a range, or a list of ranges under other keys. All 32 bits of
+// a key must match: 24 of index, 8 of variant.
 type mkey struct {
 	key    uint32
 	access uint32 // control.Access*
-	pd     *pd
+	pd     *pd    // nil for windows: see serves
 	base   uint64 // first address by which work requests name the range
-	mem    []byte // the range itself, in the device's mapping
-	region *region
+	size   uint64
+	mem    []byte // the range itself, in the device's mapping; nil for lists, and while free
+	client *Client
+
+	region   *region // of registered memory
+	list     []run   // of a list: what it strings together
+	perRound uint64  // bytes of all runs together
+	rounds   uint64  // how often the list repeats; 1 unless interleaved
+
+	window *window // of a memory window
+	free   bool    // a window that is not bound, or a list that is not filled
+	room   int     // entries that a list may have
+}
+
+// A run is one entry of a list: n bytes at addr under another key, and stride
+// bytes further on in each round.
+type run struct {
+	key    uint32
+	addr   uint64
+	n      uint64
+	stride uint64
+	found  *mkey // what key named when the work request was judged
+}
+
+// A window is what makes an mkey a memory window.
+type window struct {
+	kind   uint8 // 1 or 2
+	pd     *pd
+	qpn    uint32 // of a bound window of type 2: the QP that it belongs to
+	parent *mkey  // while bound: whose memory it opens
+}
+
+// serves reports whether a peer may reach p's memory by k: the domain is p's,
+// or k is a window of it, which for type 2 belongs to the queue pair itself.
+// Local access by a window is not allowed, so its pd is nil.
+func (k *mkey) serves(p *qp) bool {
+	if k.window == nil {
+		return k.pd == p.pd
+	}
+	return k.window.pd == p.pd && (k.window.kind == 1 || k.window.qpn == p.num)
 }
 
 // span returns n bytes of the key from addr on, and false when they are not
-// wholly inside.
+// wholly inside, or not in one piece of memory.
 func (k *mkey) span(addr, n uint64) ([]byte, bool) {
 	off := addr - k.base
 	size := uint64(len(k.mem))
@@ -108,6 +147,17 @@ func (t *keyTable) grow() {
 	for _, s := range old {
 		if s.m != nil {
 			t.put(s)
+		}
+	}
+}
+
+// rekey gives m another variant of its index.
+func (t *keyTable) rekey(m *mkey, key uint32) {
+	mask := uint32(len(t.slots) - 1)
+	for i := t.home(m.key); ; i++ {
+		if s := &t.slots[i&mask]; s.m == m {
+			s.key, m.key = key, key
+			return
 		}
 	}
 }

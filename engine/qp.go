@@ -19,12 +19,17 @@ type qp struct {
 	pd     *pd
 	attr   control.QPAttr // state and all attributes
 	signed bool           // WQEs carry a signature
-	dead   bool           // destroyed
+
+	transport uint8  // control.QPType*
+	allowed   uint64 // bit n: opcode n may be executed
+	dead      bool   // destroyed
 
 	// Send queue. sent counts blocks executed.
 	sq      []byte
 	sqMask  uint64 // blocks - 1
 	sent    uint64
+	managed bool   // executes only what a SEND_EN has enabled
+	enabled uint64 // blocks
 	sendRec *shm.BE32
 	sendCQ  *cq
 	job     *job // a transfer that is being done slice by slice, or nil
@@ -36,6 +41,7 @@ type qp struct {
 	received uint64
 	recvRec  *shm.BE32
 	recvCQ   *cq
+	srq      *srq // in place of a receive queue of its own
 
 	peer  *qp // resolved at first use; dead peers are looked up again
 	stall stall
@@ -49,14 +55,16 @@ type qp struct {
 
 func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Message, error) {
 	switch {
-	case m.Type != control.QPTypeRC:
-		return nil, control.Errorf(control.CodeUnsupported, "QP: transport type %d; this device has RC (%d)", m.Type, control.QPTypeRC)
+	case int(m.Type) >= len(transports):
+		return nil, control.Errorf(control.CodeUnsupported, "QP: transport type %d; this device has RC (0), UC (1) and UD (2)", m.Type)
 	case m.LogSQ > maxLogSQ:
 		return nil, control.Errorf(control.CodeInvalid, "QP: send queue of 2^%d blocks; at most 2^%d are possible", m.LogSQ, maxLogSQ)
 	case m.LogRQ > maxLogRQ:
 		return nil, control.Errorf(control.CodeInvalid, "QP: receive queue of 2^%d entries; at most 2^%d are possible", m.LogRQ, maxLogRQ)
-	case m.NoReceive > 1 || m.SignatureOn > 1:
-		return nil, control.Errorf(control.CodeInvalid, "QP: no_receive %d, signature_on %d; each is 0 or 1", m.NoReceive, m.SignatureOn)
+	case m.NoReceive > 1 || m.SignatureOn > 1 || m.Managed > 1:
+		return nil, control.Errorf(control.CodeInvalid, "QP: no_receive %d, signature_on %d, managed %d; each is 0 or 1", m.NoReceive, m.SignatureOn, m.Managed)
+	case m.SRQN != 0 && m.NoReceive == 0:
+		return nil, control.Errorf(control.CodeInvalid, "QP: SRQ %#06x and a receive queue; no_receive must be 1 with an SRQ", m.SRQN)
 	case m.NoReceive == 0 && (m.LogRQStride < 4 || m.LogRQStride > maxLogRQStride):
 		return nil, control.Errorf(control.CodeInvalid, "QP: receive entries of 2^%d bytes; 2^4 to 2^%d are possible", m.LogRQStride, maxLogRQStride)
 	case m.UserIndex > 0xffffff:
@@ -78,7 +86,8 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 		return nil, notFound("receive CQ", m.RecvCQN)
 	}
 	q := &qp{
-		uidx: m.UserIndex, client: c, pd: p, signed: m.SignatureOn == 1,
+		uidx: m.UserIndex, client: c, pd: p, signed: m.SignatureOn == 1, managed: m.Managed == 1,
+		transport: m.Type, allowed: transports[m.Type].opcodes,
 		sendCQ: sendCQ, recvCQ: recvCQ,
 		sqMask: 1<<m.LogSQ - 1, rqMask: 1<<m.LogRQ - 1, rqStride: uint(m.LogRQStride),
 	}
@@ -95,6 +104,11 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	if q.regions[2], rec, err = c.at("QP doorbell record", m.DBRec, 8); err != nil {
 		return nil, err
 	}
+	if m.SRQN != 0 {
+		if q.srq = c.srqs[m.SRQN]; q.srq == nil {
+			return nil, notFound("SRQ", m.SRQN)
+		}
+	}
 	q.recvRec, q.sendRec = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
 	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs); err != nil {
 		return nil, err
@@ -110,6 +124,9 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	p.users++
 	sendCQ.users++
 	recvCQ.users++
+	if q.srq != nil {
+		q.srq.users++
+	}
 	return &control.QPN{QPN: q.num}, nil
 }
 
@@ -132,6 +149,9 @@ func (e *Engine) removeQP(q *qp) {
 	q.pd.users--
 	q.sendCQ.users--
 	q.recvCQ.users--
+	if q.srq != nil {
+		q.srq.users--
+	}
 	for _, r := range q.regions {
 		if r != nil {
 			r.users--
@@ -151,6 +171,9 @@ func (e *Engine) pending(q *qp) uint16 {
 		e.badRecord(q, word)
 		return 0
 	}
+	if q.managed {
+		n = uint16(min(uint64(n), q.enabled-q.sent))
+	}
 	return n
 }
 
@@ -158,6 +181,9 @@ func (e *Engine) pending(q *qp) uint16 {
 //
 // Observe: receive record. Published by post.RQ.Ring.
 func (q *qp) posted() uint16 {
+	if q.srq != nil {
+		return q.srq.ready()
+	}
 	if q.rq == nil {
 		return 0
 	}
@@ -168,12 +194,19 @@ func (q *qp) posted() uint16 {
 	return n
 }
 
+// listens reports whether q takes messages.
+func (q *qp) listens() bool {
+	switch q.attr.State {
+	case control.StateRTR, control.StateRTS, control.StateSQD, control.StateSQE:
+		return true
+	}
+	return false
+}
+
 // connected reports whether q may send to p: p exists, listens, and names q as
 // its peer.
 func (q *qp) connected(p *qp) bool {
-	return p != nil && !p.dead &&
-		(p.attr.State == control.StateRTS || p.attr.State == control.StateRTR || p.attr.State == control.StateSQD) &&
-		p.attr.DestQPN == q.num
+	return p != nil && !p.dead && p.transport == q.transport && p.listens() && p.attr.DestQPN == q.num
 }
 
 func random32() uint32 {

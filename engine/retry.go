@@ -16,6 +16,8 @@ type stall struct {
 	forever  bool   // tries are not counted
 	interval uint64 // between tries, in cycles
 	deadline uint64 // of this try, on the device clock
+	cq       *cq    // behindCQ: what is waited for
+	index    uint32
 }
 
 type stallKind uint8
@@ -24,6 +26,7 @@ const (
 	noStall  stallKind = iota
 	noPeer             // the peer is absent, not ready, or connected to another: transport retry
 	notReady           // the peer has no receive posted: RNR retry
+	behindCQ           // a WAIT: a completion queue has not come to an index
 )
 
 // wait lets the next WQE of q wait. It returns false, for its callers to hand on.
@@ -89,6 +92,9 @@ func (e *Engine) retry() (done int) {
 
 // cleared reports whether the reason to wait is gone or has become another one.
 func (e *Engine) cleared(q *qp) bool {
+	if q.stall.kind == behindCQ {
+		return q.stall.cq.reached(q.stall.index)
+	}
 	if !q.connected(q.peer) {
 		if q.stall.kind == notReady {
 			return true // then the next judgement waits for another reason

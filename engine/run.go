@@ -119,7 +119,7 @@ func (e *Engine) rescue() {
 	if c := e.curCQ; c != nil {
 		e.curCQ = nil
 		e.armable = without(e.armable, c)
-		e.explain(nil, "memory-fault", noPage+"; CQ %#06x of %v raises no more events", addr, c.num, c.client)
+		e.explainTo(c.client, c.num, "memory-fault", noPage+"; CQ %#06x raises no more events", addr, c.num)
 		return
 	}
 	q := e.cur

@@ -54,6 +54,37 @@ var rcTransitions = map[[2]uint8]transition{
 	},
 }
 
+const initial = control.AttrPKeyIndex | control.AttrPort
+
+// ucTransitions are those of unreliable connections: nothing is tried again.
+var ucTransitions = map[[2]uint8]transition{
+	{control.StateRST, control.StateINIT}:  {required: initial | control.AttrAccess},
+	{control.StateINIT, control.StateINIT}: {optional: initial | control.AttrAccess},
+	{control.StateINIT, control.StateRTR}: {
+		required: control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN,
+		optional: control.AttrAccess | control.AttrPKeyIndex,
+	},
+	{control.StateRTR, control.StateRTS}: {required: control.AttrSQPSN, optional: control.AttrCurState | control.AttrAccess},
+	{control.StateRTS, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess},
+	{control.StateRTS, control.StateSQD}: {},
+	{control.StateSQD, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess},
+	{control.StateSQD, control.StateSQD}: {optional: control.AttrAccess | control.AttrPKeyIndex | control.AttrPort | control.AttrAV},
+	{control.StateSQE, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess},
+}
+
+// udTransitions are those of datagram queues, which have no peer.
+var udTransitions = map[[2]uint8]transition{
+	{control.StateRST, control.StateINIT}:  {required: initial | control.AttrQKey},
+	{control.StateINIT, control.StateINIT}: {optional: initial | control.AttrQKey},
+	{control.StateINIT, control.StateRTR}:  {optional: control.AttrPKeyIndex | control.AttrQKey},
+	{control.StateRTR, control.StateRTS}:   {required: control.AttrSQPSN, optional: control.AttrCurState | control.AttrQKey},
+	{control.StateRTS, control.StateRTS}:   {optional: control.AttrCurState | control.AttrQKey},
+	{control.StateRTS, control.StateSQD}:   {},
+	{control.StateSQD, control.StateRTS}:   {optional: control.AttrCurState | control.AttrQKey},
+	{control.StateSQD, control.StateSQD}:   {optional: control.AttrPKeyIndex | control.AttrQKey},
+	{control.StateSQE, control.StateRTS}:   {optional: control.AttrCurState | control.AttrQKey},
+}
+
 // attributes lists what a modify request can set beside the state: the bit,
 // its name, its smallest and largest value, and where it is kept.
 var attributes = []struct {
@@ -73,6 +104,8 @@ var attributes = []struct {
 		0, ^uint64(0), func(d, s *control.QPAttr) { d.GUID = s.GUID }},
 	{control.AttrPathMTU, "path_mtu", func(a *control.QPAttr) uint64 { return uint64(a.PathMTU) },
 		1, 5, func(d, s *control.QPAttr) { d.PathMTU = s.PathMTU }},
+	{control.AttrQKey, "qkey", func(a *control.QPAttr) uint64 { return uint64(a.QKey) },
+		0, 0xffffffff, func(d, s *control.QPAttr) { d.QKey = s.QKey }},
 	{control.AttrTimeout, "timeout", func(a *control.QPAttr) uint64 { return uint64(a.Timeout) },
 		0, 31, func(d, s *control.QPAttr) { d.Timeout = s.Timeout }},
 	{control.AttrRetryCount, "retry_count", func(a *control.QPAttr) uint64 { return uint64(a.RetryCount) },
@@ -130,7 +163,7 @@ func (e *Engine) modify(q *qp, m *control.QPAttr) error {
 	var t transition
 	if to != control.StateRST && to != control.StateERR {
 		var ok bool
-		if t, ok = rcTransitions[[2]uint8{from, to}]; !ok {
+		if t, ok = transports[q.transport].transitions[[2]uint8{from, to}]; !ok {
 			return control.Errorf(control.CodeState, "QP %#06x: no transition from %s to %s", q.num, stateName(from), stateName(to))
 		}
 	}
@@ -175,15 +208,31 @@ func (e *Engine) setState(q *qp, to uint8) {
 		// sets them to 0 as well.
 		e.running = without(e.running, q)
 		e.drop(q)
-		q.sent, q.received, q.failed, q.faulted, q.lied = 0, 0, false, 0, 0
+		q.sent, q.enabled, q.received, q.failed, q.faulted, q.lied = 0, 0, 0, false, 0, 0
 		q.attr = control.QPAttr{QPN: q.num}
 	case to == control.StateERR:
 		e.drop(q)
+		if q.srq != nil {
+			q.client.event(control.EventLastWQE, q.num)
+		}
+	case to == control.StateSQE:
+		e.unstall(q)
+		e.park(q)
+	case to == control.StateSQD:
+		e.unstall(q) // the WQE that waited has not been started
+		e.drained(q)
 	}
 	if from == control.StateRST && to != control.StateRST {
 		// In error state there is something to flush, so every other state runs.
 		e.running = append(e.running, q)
 		e.stalled = slices.Grow(e.stalled, len(e.running)) // so that a step need not
+	}
+}
+
+// drained tells that a send queue in SQD has stopped, once it has.
+func (e *Engine) drained(q *qp) {
+	if q.job == nil {
+		q.client.event(control.EventDrained, q.num)
 	}
 }
 

@@ -61,6 +61,8 @@ var opNames = map[Op]string{
 	OpRegMR: "reg_mr", OpDeregMR: "dereg_mr",
 	OpCreateChannel: "create_channel", OpDestroyChannel: "destroy_channel",
 	OpCreateCQ: "create_cq", OpDestroyCQ: "destroy_cq",
+	OpCreateSRQ: "create_srq", OpModifySRQ: "modify_srq", OpQuerySRQ: "query_srq", OpDestroySRQ: "destroy_srq",
+	OpResizeCQ: "resize_cq", OpAllocMW: "alloc_mw", OpCreateMkey: "create_mkey", OpReregMR: "rereg_mr", OpOpenEvents: "open_events",
 	OpCreateQP: "create_qp", OpModifyQP: "modify_qp", OpQueryQP: "query_qp", OpDestroyQP: "destroy_qp",
 }
 

@@ -31,6 +31,15 @@ const (
 	OpModifyQP       Op = 13 // QPAttr -> Empty
 	OpQueryQP        Op = 14 // QPN -> QPAttr
 	OpDestroyQP      Op = 15 // QPN -> Empty
+	OpCreateSRQ      Op = 16 // SRQ -> SRQN
+	OpModifySRQ      Op = 17 // SRQLimit -> Empty
+	OpQuerySRQ       Op = 18 // SRQN -> SRQLimit
+	OpDestroySRQ     Op = 19 // SRQN -> Empty
+	OpResizeCQ       Op = 20 // ResizeCQ -> Empty
+	OpAllocMW        Op = 21 // MW -> Key
+	OpCreateMkey     Op = 22 // Mkey -> Key
+	OpReregMR        Op = 23 // ReregMR -> Key
+	OpOpenEvents     Op = 24 // Empty -> Empty + [event descriptor]
 )
 
 // Empty is a payload of no bytes.
@@ -128,9 +137,10 @@ const (
 	AccessRemoteWrite  uint32 = 1 << 1
 	AccessRemoteRead   uint32 = 1 << 2
 	AccessRemoteAtomic uint32 = 1 << 3
+	AccessMWBind       uint32 = 1 << 4 // memory windows may be bound to the key
 	AccessZeroBased    uint32 = 1 << 5 // addresses of the key begin at 0
 
-	AccessAll = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic | AccessZeroBased
+	AccessAll = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic | AccessMWBind | AccessZeroBased
 )
 
 // MR registers Length bytes at the client's address Addr, inside one region.
@@ -232,8 +242,10 @@ type QP struct {
 	LogRQ       uint8 // log2 of entries
 	LogRQStride uint8 // log2 of bytes, at least 4
 	UAR         uint16
-	NoReceive   uint8 // 1: no receive queue; RQ and its sizes are 0
-	SignatureOn uint8 // 1: WQEs carry a signature, and it is checked
+	NoReceive   uint8  // 1: no receive queue; RQ and its sizes are 0
+	SignatureOn uint8  // 1: WQEs carry a signature, and it is checked
+	SRQN        uint32 // shared receive queue in place of the RQ; 0: none
+	Managed     uint8  // 1: WQEs are executed only as far as a SEND_EN of another queue says
 }
 
 func (m *QP) walk(w walker) {
@@ -251,6 +263,8 @@ func (m *QP) walk(w walker) {
 	w.u16("uar", &m.UAR)
 	w.u8("no_receive", &m.NoReceive)
 	w.u8("signature_on", &m.SignatureOn)
+	w.u32("srqn", &m.SRQN)
+	w.u8("managed", &m.Managed)
 }
 
 // QPN names a queue pair: 24 bits, unique in the device.
@@ -279,6 +293,7 @@ const (
 	AttrAccess        uint32 = 1 << 3
 	AttrPKeyIndex     uint32 = 1 << 4
 	AttrPort          uint32 = 1 << 5
+	AttrQKey          uint32 = 1 << 6
 	AttrAV            uint32 = 1 << 7 // the peer's device, GUID
 	AttrPathMTU       uint32 = 1 << 8
 	AttrTimeout       uint32 = 1 << 9
@@ -313,6 +328,7 @@ type QPAttr struct {
 	SQPSN           uint32 // 24 bits
 	DestQPN         uint32 // 24 bits
 	GUID            uint64 // of the peer's device
+	QKey            uint32 // UD
 }
 
 func (m *QPAttr) walk(w walker) {
@@ -334,4 +350,115 @@ func (m *QPAttr) walk(w walker) {
 	w.u32("sq_psn", &m.SQPSN)
 	w.u32("dest_qpn", &m.DestQPN)
 	w.u64("guid", &m.GUID)
+	w.u32("qkey", &m.QKey)
+}
+
+// SRQ creates a shared receive queue. Ring and DBRec are the client's
+// addresses, inside its regions; the ring lies on a multiple of 64 bytes, DBRec
+// of 4. Its entries begin with the link to the next one.
+type SRQ struct {
+	PDN       uint32
+	Limit     uint32 // as in SRQLimit
+	Ring      uint64
+	DBRec     uint64
+	LogSize   uint8 // log2 of entries
+	LogStride uint8 // log2 of bytes, at least 5
+}
+
+func (m *SRQ) walk(w walker) {
+	w.u32("pdn", &m.PDN)
+	w.u32("limit", &m.Limit)
+	w.u64("ring", &m.Ring)
+	w.u64("dbrec", &m.DBRec)
+	w.u8("log_size", &m.LogSize)
+	w.u8("log_stride", &m.LogStride)
+}
+
+// SRQN names a shared receive queue: 24 bits, unique in the device.
+type SRQN struct {
+	SRQN uint32
+}
+
+func (m *SRQN) walk(w walker) { w.u32("srqn", &m.SRQN) }
+
+// SRQLimit arms an SRQ: when fewer than Limit entries are ready, one event is
+// raised and the limit is 0 again, which is off.
+type SRQLimit struct {
+	SRQN  uint32
+	Limit uint32
+}
+
+func (m *SRQLimit) walk(w walker) {
+	w.u32("srqn", &m.SRQN)
+	w.u32("limit", &m.Limit)
+}
+
+// ResizeCQ moves a CQ to another buffer. The device puts an entry of opcode
+// RESIZE_CQ behind the last one in the old buffer and goes on in the new one
+// with the same index.
+type ResizeCQ struct {
+	CQN     uint32
+	LogSize uint8
+	LogCQE  uint8
+	Buf     uint64
+}
+
+func (m *ResizeCQ) walk(w walker) {
+	w.u32("cqn", &m.CQN)
+	w.u8("log_size", &m.LogSize)
+	w.u8("log_cqe", &m.LogCQE)
+	w.u64("buf", &m.Buf)
+}
+
+// MW makes a memory window, which gives no access until a UMR binds it. It is
+// freed as an MR is.
+type MW struct {
+	PDN  uint32
+	Kind uint8 // 1 or 2
+}
+
+func (m *MW) walk(w walker) {
+	w.u32("pdn", &m.PDN)
+	w.u8("kind", &m.Kind)
+}
+
+// Mkey makes a key for a list of ranges, which a UMR fills. It is freed as an
+// MR is.
+type Mkey struct {
+	PDN     uint32
+	Entries uint32 // that the list may have
+}
+
+func (m *Mkey) walk(w walker) {
+	w.u32("pdn", &m.PDN)
+	w.u32("entries", &m.Entries)
+}
+
+// Bits of ReregMR.What.
+const (
+	ReregRange  uint32 = 1 << 0
+	ReregPD     uint32 = 1 << 1
+	ReregAccess uint32 = 1 << 2
+)
+
+// ReregMR changes what What names of a memory region. The key gets another
+// variant, so that nobody uses it in its old meaning; the answer is the new key.
+type ReregMR struct {
+	Key    uint32
+	What   uint32
+	PDN    uint32
+	Access uint32
+	Addr   uint64
+	Length uint64
+	IOVA   uint64
+}
+
+func (m *ReregMR) walk(w walker) {
+	w.u32("key", &m.Key)
+	w.u32("what", &m.What)
+	w.u32("pdn", &m.PDN)
+	w.u32("access", &m.Access)
+	w.u64("addr", &m.Addr)
+	w.u64("length", &m.Length)
+	w.u64("iova", &m.IOVA)
 }

@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"encoding/binary"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// judgeAtomic judges an atomic and executes it: it is one instruction on the
+// target, so there is nothing to do later but to deliver the old value.
+//
+// Operands are big-endian in the WQE; the target is a word in host order. The
+// old value is delivered in host order, but big-endian for 4 bytes, as clients
+// of hardware expect it.
+func (e *Engine) judgeAtomic(q *qp, j *job) bool {
+	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(e.wqe[:]))
+	size := ctrl.OperandSize()
+	if size == 0 {
+		return e.badOpcode(q, j)
+	}
+	operand, data := dataOffset, dataOffset+wqe.UnitSize
+	if ctrl.Opcode == wqe.OpAtomicMaskedCS && size == 8 {
+		data += wqe.UnitSize
+	}
+	end := j.head.ds() * wqe.UnitSize
+	if end < data {
+		return e.badSize(q, j, 0)
+	}
+	if !e.gather(q, j, &j.dst, data, end, control.AccessLocalWrite) {
+		return false
+	}
+	if j.total != uint64(size) {
+		e.explain(q, "atomic-result", "%v of %d bytes with room for %d", j.head.opcode(), size, j.total)
+		return e.fail(q, j, cqe.LocalLength)
+	}
+	if !e.reach(q, j) {
+		return false
+	}
+	if j.peer.attr.MaxDestRdAtomic == 0 {
+		return e.refused(q, j, "atomics")
+	}
+	if !e.remote(q, j, &j.src, control.AccessRemoteAtomic) {
+		return false
+	}
+	target := j.src.piece[0].run(0, uint64(size))
+	if len(target) != size || !shm.Aligned(target) {
+		r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(e.wqe[wqe.CtrlSize:]))
+		e.explain(q, "atomic-alignment", "%v on address %#x, which is not a multiple of %d", j.head.opcode(), r.Addr, size)
+		return e.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
+	}
+	old, ok := e.update(ctrl.Opcode, target, e.wqe[operand:])
+	if !ok {
+		return false // others change the word all the time: judged again in the next step
+	}
+	if size == 4 {
+		binary.BigEndian.PutUint32(e.old[:], uint32(old))
+	} else {
+		binary.LittleEndian.PutUint64(e.old[:], old)
+	}
+	j.src.reset()
+	j.src.add(piece{mem: e.old[:size], n: uint64(size)})
+	return true
+}
+
+// update executes one atomic on the word in target.
+func (e *Engine) update(op wqe.Opcode, target, operand []byte) (old uint64, ok bool) {
+	switch {
+	case op == wqe.OpAtomicFA:
+		return shm.Add(target, wqe.ParseAtomic((*[wqe.AtomicSize]byte)(operand)).SwapAdd), true
+	case op == wqe.OpAtomicCS:
+		a := wqe.ParseAtomic((*[wqe.AtomicSize]byte)(operand))
+		return shm.Update(target, func(old uint64) uint64 {
+			return maskedSwap(wqe.MaskedCS8{Swap: a.SwapAdd, Compare: a.Compare, SwapMask: ^uint64(0), CompareMask: ^uint64(0)}, old)
+		})
+	case op == wqe.OpAtomicMaskedCS && len(target) == 8:
+		m := wqe.ParseMaskedCS8((*[wqe.MaskedCS8Size]byte)(operand))
+		return shm.Update(target, func(old uint64) uint64 { return maskedSwap(m, old) })
+	case op == wqe.OpAtomicMaskedCS:
+		m := wqe.ParseMaskedCS4((*[wqe.MaskedCS4Size]byte)(operand))
+		w := wqe.MaskedCS8{Swap: uint64(m.Swap), Compare: uint64(m.Compare), SwapMask: uint64(m.SwapMask), CompareMask: uint64(m.CompareMask)}
+		return shm.Update(target, func(old uint64) uint64 { return maskedSwap(w, old) })
+	case len(target) == 8:
+		m := wqe.ParseMaskedFA8((*[wqe.MaskedFA8Size]byte)(operand))
+		return shm.Update(target, func(old uint64) uint64 { return maskedAdd(old, m.Add, m.Boundary) })
+	default:
+		m := wqe.ParseMaskedFA4((*[wqe.MaskedFA4Size]byte)(operand))
+		return shm.Update(target, func(old uint64) uint64 { return maskedAdd(old, uint64(m.Add), uint64(m.Boundary)) })
+	}
+}
+
+// maskedSwap returns what becomes of old: where it agrees with Compare in the
+// bits of CompareMask, the bits of SwapMask become those of Swap.
+func maskedSwap(m wqe.MaskedCS8, old uint64) uint64 {
+	if (old^m.Compare)&m.CompareMask != 0 {
+		return old
+	}
+	return old&^m.SwapMask | m.Swap&m.SwapMask
+}
+
+// maskedAdd adds field by field: each set bit of boundary is the top bit of a
+// field. Without the top bits nothing can carry past them; they are added by
+// exclusive or.
+func maskedAdd(old, add, boundary uint64) uint64 {
+	return (old&^boundary + add&^boundary) ^ (old^add)&boundary
+}

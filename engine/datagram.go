@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"encoding/binary"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// Datagrams: each WQE says where it goes, and a receive begins with a GRH.
+
+const (
+	grhSize     = 40
+	grhInBuffer = 1 << 28 // of flags_rqpn: the receive begins with a GRH
+	maxDatagram = 4096    // bytes: the path MTU
+)
+
+// address finds the receiver of a datagram and puts the GRH before its bytes.
+// A receiver that is not there, or has another qkey, gets nothing, and the
+// sender learns nothing of it.
+func (e *Engine) address(q *qp, j *job) bool {
+	if j.total > maxDatagram {
+		return e.tooLong(q, j, j.total, maxDatagram)
+	}
+	av := wqe.ParseAV((*[wqe.AVSize]byte)(e.wqe[wqe.CtrlSize:]))
+	p := q.peer
+	if p == nil || p.dead || p.num != av.DQP {
+		p = e.qps[av.DQP]
+		q.peer = p
+	}
+	key := av.QKey()
+	if key>>31 != 0 {
+		key = q.attr.QKey // a key with this bit stands for the sender's own
+	}
+	switch {
+	case p == nil || p.transport != control.QPTypeUD || !p.listens():
+		e.explain(q, "ud-nobody", "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", av.DQP)
+		return e.lose(q, j)
+	case p.attr.QKey != key:
+		e.explain(q, "ud-qkey", "datagram to QP %#06x with qkey %#08x; its qkey is another. It is dropped", av.DQP, key)
+		return e.lose(q, j)
+	}
+	j.peer = p
+	e.putGRH(av, j.total)
+	// The GRH goes first: the pieces move up by one.
+	l := &j.src
+	copy(l.piece[1:l.n+1], l.piece[:l.n])
+	l.piece[0] = piece{mem: e.grh[:], n: grhSize}
+	l.n++
+	j.total += grhSize
+	return true
+}
+
+// putGRH writes the header that a receiver finds before a datagram, as for
+// RoCE v1: both GIDs are this device's.
+func (e *Engine) putGRH(av wqe.AV, n uint64) {
+	be := binary.BigEndian
+	flow := av.GRH & 0xfffff
+	be.PutUint32(e.grh[0:], 6<<28|uint32(av.TClass)<<20|flow)
+	be.PutUint16(e.grh[4:], uint16(n))
+	e.grh[6], e.grh[7] = 0x1b, max(av.HopLimit, 1) // next header: IBA transport
+	gid := e.gid()
+	copy(e.grh[8:24], gid[:])
+	copy(e.grh[24:40], gid[:])
+}
+
+// gid is the device's address: link-local, from its GUID.
+func (e *Engine) gid() (g [16]byte) {
+	g[0], g[1] = 0xfe, 0x80
+	binary.BigEndian.PutUint64(g[8:], e.guid)
+	return g
+}
+
+// sendError ends the send side of a queue pair whose own work request is at
+// fault. A datagram queue goes on receiving.
+func (e *Engine) sendError(q *qp) {
+	if q.transport == control.QPTypeUD && q.attr.State == control.StateRTS {
+		e.setState(q, control.StateSQE)
+		return
+	}
+	e.setError(q)
+}

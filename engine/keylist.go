@@ -1,0 +1,72 @@
+package engine
+
+import "github.com/nicless/nicless/internal/control"
+
+// lists reports whether a list strings memory of m together.
+func (k *mkey) lists(m *mkey) bool {
+	for i := range k.list {
+		if k.list[i].key == m.key {
+			return true
+		}
+	}
+	return false
+}
+
+// admit adds n bytes of k from addr on to l, if they are inside. need is the
+// right that was asked for; k itself has been found to give it.
+func (e *Engine) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
+	if mem, ok := k.span(addr, n); ok {
+		l.add(piece{mem: mem, key: k, n: n})
+		return true
+	}
+	if k.list == nil {
+		return false
+	}
+	off := addr - k.base
+	if off > k.size || n > k.size-off || !e.sound(k, need) {
+		return false
+	}
+	l.add(piece{key: k, off: off, n: n})
+	return true
+}
+
+// sound reports whether every run of a list lies wholly in memory of the same
+// domain that may be used so. It is asked for each work request: keys go away.
+func (e *Engine) sound(k *mkey, need uint32) bool {
+	var local uint32
+	if need&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
+		local = control.AccessLocalWrite
+	}
+	for i := range k.list {
+		r := &k.list[i]
+		m := e.keys.find(r.key)
+		if m == nil || m.pd != k.pd || m.access&local != local {
+			return false
+		}
+		last := r.addr + (k.rounds-1)*r.stride
+		if _, ok := m.span(r.addr, r.n); !ok || last < r.addr {
+			return false
+		}
+		if _, ok := m.span(last, r.n); !ok {
+			return false
+		}
+		r.found = m
+	}
+	return true
+}
+
+// listed returns bytes of a sound list from off on: at least one, and as many,
+// up to n, as lie together.
+func (k *mkey) listed(off, n uint64) []byte {
+	round := off / k.perRound
+	off %= k.perRound
+	for i := range k.list {
+		r := &k.list[i]
+		if off < r.n {
+			mem, _ := r.found.span(r.addr+round*r.stride+off, min(n, r.n-off))
+			return mem
+		}
+		off -= r.n
+	}
+	panic("engine: list is shorter than its runs")
+}

@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"github.com/nicless/nicless/internal/control"
+)
+
+// Registered memory, windows and lists: the requests that make keys and take
+// them back. What a UMR does with them is in umr.go.
+
+func (c *Client) regMR(m *control.MR, _ Memory, _ *control.Reply) (control.Message, error) {
+	p, ok := c.pds[m.PDN]
+	if !ok {
+		return nil, notFound("PD", m.PDN)
+	}
+	k := &mkey{access: m.Access, pd: p, client: c}
+	if err := c.place(k, m.Addr, m.Length, m.IOVA); err != nil {
+		return nil, err
+	}
+	if err := c.addKey(k); err != nil {
+		return nil, err
+	}
+	k.region.users++
+	return &control.Key{Key: k.key}, nil
+}
+
+// place says which memory k is of, with the rights that it has, or refuses and
+// leaves k unusable.
+func (c *Client) place(k *mkey, addr, n, iova uint64) error {
+	switch {
+	case n == 0:
+		return control.Errorf(control.CodeInvalid, "memory region of 0 bytes; at least 1 is needed")
+	case k.access&^control.AccessAll != 0:
+		return control.Errorf(control.CodeInvalid, "memory region: access %#x; known rights are %#x", k.access, control.AccessAll)
+	case k.access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && k.access&control.AccessLocalWrite == 0:
+		return control.Errorf(control.CodeInvalid, "memory region: access %#x; remote write and atomic need local write", k.access)
+	}
+	r, mem, err := c.at("memory region", addr, n)
+	if err != nil {
+		return err
+	}
+	if k.access&control.AccessZeroBased != 0 {
+		iova = 0
+	}
+	if iova+n-1 < iova {
+		return control.Errorf(control.CodeInvalid, "memory region: %d bytes from iova %#x pass the end of the address space", n, iova)
+	}
+	k.region, k.mem, k.base, k.size = r, mem, iova, n
+	return nil
+}
+
+// addKey gives k a key.
+func (c *Client) addKey(k *mkey) error {
+	if _, err := c.take("keys", len(c.mrs), c.e.cfg.Limits.MRs); err != nil {
+		return err
+	}
+	c.e.keys.add(k)
+	c.mrs[k.key>>8] = k
+	k.domain().users++
+	return nil
+}
+
+func (c *Client) allocMW(m *control.MW, _ Memory, _ *control.Reply) (control.Message, error) {
+	p, ok := c.pds[m.PDN]
+	switch {
+	case !ok:
+		return nil, notFound("PD", m.PDN)
+	case m.Kind != 1 && m.Kind != 2:
+		return nil, control.Errorf(control.CodeInvalid, "memory window of type %d; 1 and 2 are possible", m.Kind)
+	}
+	k := &mkey{client: c, free: true, window: &window{kind: m.Kind, pd: p}}
+	if err := c.addKey(k); err != nil {
+		return nil, err
+	}
+	return &control.Key{Key: k.key}, nil
+}
+
+// maxListEntries is what fits into the largest WQE.
+const maxListEntries = 52
+
+func (c *Client) createMkey(m *control.Mkey, _ Memory, _ *control.Reply) (control.Message, error) {
+	p, ok := c.pds[m.PDN]
+	switch {
+	case !ok:
+		return nil, notFound("PD", m.PDN)
+	case m.Entries < 1 || m.Entries > maxListEntries:
+		return nil, control.Errorf(control.CodeInvalid, "key for a list of %d entries; 1 to %d are possible", m.Entries, maxListEntries)
+	}
+	k := &mkey{client: c, pd: p, free: true, room: int(m.Entries)}
+	if err := c.addKey(k); err != nil {
+		return nil, err
+	}
+	return &control.Key{Key: k.key}, nil
+}
+
+// key returns the client's key with this index. The variant must match too,
+// except that windows and lists change theirs by work requests, of which a
+// program may have lost track when it closes them.
+func (c *Client) key(key uint32) (*mkey, error) {
+	k := c.mrs[key>>8]
+	if k == nil || k.region != nil && k.key != key {
+		return nil, notFound("key", key)
+	}
+	return k, nil
+}
+
+func (c *Client) deregMR(m *control.Key, _ Memory, _ *control.Reply) (control.Message, error) {
+	k, err := c.key(m.Key)
+	if err != nil {
+		return nil, err
+	}
+	if n := c.windowsOn(k); n > 0 {
+		return nil, busy("memory region with key", m.Key, n, "bound memory windows")
+	}
+	c.e.removeKey(k)
+	return &control.Empty{}, nil
+}
+
+// windowsOn counts the windows that are bound to k's memory.
+func (c *Client) windowsOn(k *mkey) (n int) {
+	for _, w := range c.mrs {
+		if w.window != nil && w.window.parent == k {
+			n++
+		}
+	}
+	return n
+}
+
+// removeKey takes a key out of the device. A transfer in the middle of its
+// memory is judged anew, and then finds no such key; none touches the memory
+// afterwards.
+func (e *Engine) removeKey(k *mkey) {
+	e.disturb(k)
+	e.keys.remove(k.key)
+	delete(k.client.mrs, k.key>>8)
+	k.domain().users--
+	if k.region != nil {
+		k.region.users--
+	}
+}
+
+func (c *Client) reregMR(m *control.ReregMR, _ Memory, _ *control.Reply) (control.Message, error) {
+	k, err := c.key(m.Key)
+	switch {
+	case err != nil:
+		return nil, err
+	case k.region == nil:
+		return nil, control.Errorf(control.CodeInvalid, "key %#08x is not of registered memory", m.Key)
+	case m.What == 0 || m.What&^(control.ReregRange|control.ReregPD|control.ReregAccess) != 0:
+		return nil, control.Errorf(control.CodeInvalid, "memory region: change of %#x; bits 0 to 2 are known, and one is needed", m.What)
+	}
+	if n := c.windowsOn(k); n > 0 {
+		return nil, busy("memory region with key", m.Key, n, "bound memory windows")
+	}
+	// A changed copy is judged like a new one, then takes its place.
+	next := *k
+	if m.What&control.ReregPD != 0 {
+		p, ok := c.pds[m.PDN]
+		if !ok {
+			return nil, notFound("PD", m.PDN)
+		}
+		next.pd = p
+	}
+	if m.What&control.ReregAccess != 0 {
+		next.access = m.Access
+	}
+	addr, n, iova := k.region.base+offsetIn(k), k.size, k.base
+	if m.What&control.ReregRange != 0 {
+		addr, n, iova = m.Addr, m.Length, m.IOVA
+	}
+	if err := c.place(&next, addr, n, iova); err != nil {
+		return nil, err
+	}
+	c.e.disturb(k)
+	k.pd.users--
+	k.region.users--
+	next.pd.users++
+	next.region.users++
+	c.e.keys.rekey(k, k.key&^0xff|(k.key+1)&0xff)
+	next.key = k.key
+	*k = next
+	return &control.Key{Key: k.key}, nil
+}
+
+// offsetIn returns where k's memory begins in its region.
+func offsetIn(k *mkey) uint64 {
+	off, _ := k.region.mem.Offset(k.mem)
+	return off
+}

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// receive makes sure that the peer has a receive posted, or waits for one.
+func (e *Engine) receive(q *qp, j *job) bool {
+	if j.peer.posted() > 0 {
+		return true
+	}
+	if q.transport != control.QPTypeRC {
+		return e.lose(q, j)
+	}
+	return e.wait(q, notReady)
+}
+
+// open takes a snapshot of the peer's next receive and returns its list. From a
+// shared queue the entry is taken at once, since others take from it too; from
+// a queue of the peer's own it is consumed when the message is complete.
+func (e *Engine) open(j *job) (list []byte) {
+	p := j.peer
+	if s := p.srq; s != nil {
+		entry := e.recv[:1<<s.stride]
+		j.index, j.taken = s.take(entry), s
+		e.observeLimit(s)
+		return entry[wqe.SRQNextSize:]
+	}
+	j.index = uint16(p.received)
+	entry := e.recv[:1<<p.rqStride]
+	copy(entry, p.rq[p.received&p.rqMask<<p.rqStride:])
+	return entry
+}
+
+// scatter turns as much of a receive's list as the message needs into pieces.
+func (e *Engine) scatter(q *qp, j *job, entry []byte) bool {
+	p := j.peer
+	left := j.total
+	for off := 0; off < len(entry) && left > 0; off += wqe.UnitSize {
+		d := wqe.ParseData((*[wqe.UnitSize]byte)(entry[off:]))
+		if d.End() {
+			break
+		}
+		// The whole entry is judged, also where the message ends within it.
+		n := d.Length()
+		k := e.keys.find(d.LKey)
+		if k == nil || k.pd != p.receivePD() || k.access&control.AccessLocalWrite == 0 ||
+			!e.admit(&j.dst, k, d.Addr, n, control.AccessLocalWrite) {
+			return e.badReceive(q, j, d, k)
+		}
+		left -= min(n, left)
+	}
+	if left > 0 {
+		return e.receiveTooShort(q, j, left)
+	}
+	return true
+}
+
+// receivePD is the domain that the keys of p's receives belong to.
+func (p *qp) receivePD() *pd {
+	if p.srq != nil {
+		return p.srq.pd
+	}
+	return p.pd
+}
+
+// consume ends the receive that a message has used.
+func (e *Engine) consume(j *job) {
+	if j.taken != nil {
+		j.taken = nil
+	} else {
+		j.peer.received++
+	}
+	j.peer.client.count[control.CounterReceives]++
+}
+
+func (e *Engine) finishReceive(q *qp, j *job) bool {
+	p := j.peer
+	op, imm, attention := cqe.RespSend, uint32(0), quietly
+	switch j.head.opcode() {
+	case wqe.OpSendImm:
+		op, imm = cqe.RespSendImm, j.head.imm()
+	case wqe.OpRDMAWriteImm:
+		op, imm = cqe.RespWriteImm, j.head.imm()
+	case wqe.OpSendInval:
+		op, imm = cqe.RespSendInv, j.head.imm()
+		if !e.invalidate(p, imm) {
+			return e.badInvalidate(q, j)
+		}
+	}
+	if j.head.solicited() {
+		attention = solicited
+	}
+	source := q.num
+	if p.transport == control.QPTypeUD {
+		source |= grhInBuffer
+	}
+	if !e.complete(p.recvCQ, source, p.uidx, imm, j.total, e.clock(), tail(0, p.num, j.index, op), attention) {
+		e.overrun(p.recvCQ)
+		return e.fail(q, j, cqe.RemoteOperation)
+	}
+	e.consume(j)
+	return true
+}
+
+// failReceive completes the receive that j has opened with an error and puts
+// its queue pair into error.
+func (e *Engine) failReceive(j *job, s cqe.Syndrome) {
+	p := j.peer
+	ok := e.completeError(p.recvCQ, p.uidx, s, tail(0, p.num, j.index, cqe.RespErr))
+	e.consume(j)
+	if !ok {
+		e.overrun(p.recvCQ)
+	}
+	e.setError(p)
+}
+
+// lose ends a message that nobody takes: on an unreliable transport the sender
+// learns nothing of it. It returns false, and has judge return true.
+func (e *Engine) lose(q *qp, j *job) bool {
+	j.src.reset()
+	j.dst.reset()
+	j.total, j.recv, j.lost = 0, false, true
+	e.putBack(j)
+	return false
+}
+
+// putBack returns a shared receive that was opened for nothing.
+func (e *Engine) putBack(j *job) {
+	if j.taken != nil {
+		j.taken.giveBack(j.index)
+		j.taken = nil
+	}
+}

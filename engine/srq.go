@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// An srq is the device's side of a shared receive queue: a linked list in
+// client memory. Which entry comes next is told by the one before; how many
+// are ready by the doorbell record.
+type srq struct {
+	num     uint32
+	client  *Client
+	pd      *pd
+	ring    []byte
+	mask    uint16 // entries - 1
+	stride  uint   // log2 of bytes
+	record  *shm.BE32
+	regions [2]*region // of ring, record
+
+	head  uint16   // entry to be consumed next
+	taken uint64   // entries taken off the list
+	back  []uint16 // entries taken for transfers that did not come to an end
+	limit uint32   // event when fewer are ready; 0: off
+	users int      // QPs
+}
+
+func (c *Client) createSRQ(m *control.SRQ, _ Memory, _ *control.Reply) (control.Message, error) {
+	switch {
+	case m.LogSize > maxLogRQ:
+		return nil, control.Errorf(control.CodeInvalid, "SRQ: 2^%d entries; at most 2^%d are possible", m.LogSize, maxLogRQ)
+	case m.LogStride < 5 || m.LogStride > maxLogRQStride:
+		return nil, control.Errorf(control.CodeInvalid, "SRQ: entries of 2^%d bytes; 2^5 to 2^%d are possible", m.LogStride, maxLogRQStride)
+	case m.Ring%64 != 0 || m.DBRec%4 != 0:
+		return nil, control.Errorf(control.CodeInvalid, "SRQ: ring at %#x, record at %#x; multiples of 64 and 4 are needed", m.Ring, m.DBRec)
+	case m.Limit > 1<<m.LogSize:
+		return nil, control.Errorf(control.CodeInvalid, "SRQ: limit %d of 2^%d entries", m.Limit, m.LogSize)
+	}
+	p, ok := c.pds[m.PDN]
+	if !ok {
+		return nil, notFound("PD", m.PDN)
+	}
+	ringRegion, ring, err := c.at("shared receive queue", m.Ring, 1<<(m.LogSize+m.LogStride))
+	if err != nil {
+		return nil, err
+	}
+	recRegion, rec, err := c.at("SRQ doorbell record", m.DBRec, 4)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.take("shared receive queues", len(c.srqs), c.e.cfg.Limits.QPs); err != nil {
+		return nil, err
+	}
+	s := &srq{
+		client: c, pd: p, ring: ring, mask: 1<<m.LogSize - 1, stride: uint(m.LogStride),
+		record: shm.BE32At(rec, 0), regions: [2]*region{ringRegion, recRegion}, limit: m.Limit,
+		back: make([]uint16, 0, 1<<m.LogSize),
+	}
+	s.num = freeNumber(c.e.srqs)
+	c.e.srqs[s.num], c.srqs[s.num] = s, s
+	ringRegion.users++
+	recRegion.users++
+	p.users++
+	return &control.SRQN{SRQN: s.num}, nil
+}
+
+func (c *Client) modifySRQ(m *control.SRQLimit, _ Memory, _ *control.Reply) (control.Message, error) {
+	s, ok := c.srqs[m.SRQN]
+	switch {
+	case !ok:
+		return nil, notFound("SRQ", m.SRQN)
+	case m.Limit > uint32(s.mask)+1:
+		return nil, control.Errorf(control.CodeInvalid, "SRQ %#06x: limit %d of %d entries", s.num, m.Limit, uint32(s.mask)+1)
+	}
+	s.limit = m.Limit
+	return &control.Empty{}, nil
+}
+
+func (c *Client) querySRQ(m *control.SRQN, _ Memory, _ *control.Reply) (control.Message, error) {
+	s, ok := c.srqs[m.SRQN]
+	if !ok {
+		return nil, notFound("SRQ", m.SRQN)
+	}
+	return &control.SRQLimit{SRQN: s.num, Limit: s.limit}, nil
+}
+
+func (c *Client) destroySRQ(m *control.SRQN, _ Memory, _ *control.Reply) (control.Message, error) {
+	s, ok := c.srqs[m.SRQN]
+	switch {
+	case !ok:
+		return nil, notFound("SRQ", m.SRQN)
+	case s.users > 0:
+		return nil, busy("SRQ", m.SRQN, s.users, "queue pairs")
+	}
+	delete(c.srqs, m.SRQN)
+	c.e.removeSRQ(s)
+	return &control.Empty{}, nil
+}
+
+func (e *Engine) removeSRQ(s *srq) {
+	delete(e.srqs, s.num)
+	s.pd.users--
+	for _, r := range s.regions {
+		r.users--
+	}
+}
+
+// ready returns how many entries are posted and not taken. More than there are
+// is the client's error, and counts as none.
+//
+// Observe: SRQ record. Published by post.SRQ.Ring.
+func (s *srq) ready() uint16 {
+	n := uint16(s.record.Observe()) - uint16(s.taken)
+	if n > s.mask+1 {
+		n = 0
+	}
+	return n + uint16(len(s.back))
+}
+
+// take takes the next entry off the list and copies it to dst: an entry that
+// came back, or the head, whose link is read now: once it has been consumed,
+// the client may change it.
+func (s *srq) take(dst []byte) (index uint16) {
+	if n := len(s.back); n > 0 {
+		index, s.back = s.back[n-1], s.back[:n-1]
+		copy(dst, s.entry(index))
+		return index
+	}
+	index = s.head
+	copy(dst, s.entry(index))
+	s.head = wqe.ParseSRQNext((*[wqe.SRQNextSize]byte)(dst)).Next & s.mask
+	s.taken++
+	return index
+}
+
+func (s *srq) entry(index uint16) []byte {
+	return s.ring[int(index)<<s.stride:][:1<<s.stride]
+}
+
+// giveBack puts an entry back that was taken for nothing.
+func (s *srq) giveBack(index uint16) {
+	if len(s.back) < cap(s.back) {
+		s.back = append(s.back, index)
+	}
+}

@@ -1,0 +1,70 @@
+package control
+
+import "fmt"
+
+// EventKind says what an Event is about. The numbers below 0x100 are those of
+// mlx5's event queue entries.
+type EventKind uint32
+
+const (
+	EventEstablished    EventKind = 0x02 // a QP in RTR received its first message
+	EventDrained        EventKind = 0x03 // the send queue of a QP in SQD has stopped
+	EventCQError        EventKind = 0x04 // a CQ overran; nothing is written any more
+	EventInvalidRequest EventKind = 0x10 // a peer asked for what the QP does not allow; it is in ERR
+	EventAccessError    EventKind = 0x11 // a peer named memory that it may not use; the QP is in ERR
+	EventLastWQE        EventKind = 0x13 // a QP in ERR takes nothing more from its SRQ
+	EventSRQLimit       EventKind = 0x14 // fewer entries are ready than the limit; it is off now
+	EventExplanation    EventKind = 0x100
+)
+
+// String returns the kind's name as docs/CONTROL.md has it.
+func (k EventKind) String() string {
+	switch k {
+	case EventEstablished:
+		return "established"
+	case EventDrained:
+		return "sq_drained"
+	case EventCQError:
+		return "cq_error"
+	case EventInvalidRequest:
+		return "invalid_request"
+	case EventAccessError:
+		return "access_error"
+	case EventLastWQE:
+		return "last_wqe"
+	case EventSRQLimit:
+		return "srq_limit"
+	case EventExplanation:
+		return "explanation"
+	}
+	return fmt.Sprintf("event %#x", uint32(k))
+}
+
+// An Event is one datagram of the event descriptor: something happened to an
+// object, or, of kind EventExplanation, what a client did wrong in words.
+type Event struct {
+	Kind   EventKind
+	Number uint32 // of the QP, CQ or SRQ; 0: of none
+
+	// Of explanations. Code is stable and names the kind of fault; see
+	// docs/EXPLANATIONS.md. WQE is the first block of the WQE, as the device
+	// copied it, where there is one. Unsaid counts explanations of this code
+	// that were held back since the last one.
+	Index  uint16 // of the WQE or receive
+	HasWQE uint8
+	Unsaid uint32
+	Code   [24]byte // padded with zeros
+	WQE    [64]byte
+	Text   string
+}
+
+func (m *Event) walk(w walker) {
+	w.u32("kind", (*uint32)(&m.Kind))
+	w.u32("number", &m.Number)
+	w.u16("index", &m.Index)
+	w.u8("has_wqe", &m.HasWQE)
+	w.u32("unsaid", &m.Unsaid)
+	w.bytes("code", m.Code[:])
+	w.bytes("wqe", m.WQE[:])
+	w.text("text", &m.Text)
+}

@@ -56,8 +56,7 @@ func (b *Bind) units() int {
 	return umrUnits + listUnits
 }
 
-// umrRights pairs the rights of verbs with those of an mkey context and their
-// bits of the mkey mask.
+// umrRights pairs the rights of verbs with those of an mkey context.
 var umrRights = [...]struct {
 	access uint32
 	mkey   uint8
@@ -66,6 +65,16 @@ var umrRights = [...]struct {
 	{AccessRemoteWrite, wqe.AccessRemoteWrite},
 	{AccessRemoteRead, wqe.AccessRemoteRead},
 	{AccessRemoteAtomic, wqe.AccessAtomic},
+}
+
+// mkeyAccess returns the access bits of an mkey context for verbs rights.
+func mkeyAccess(rights uint32) (access uint8) {
+	for _, r := range umrRights {
+		if rights&r.access != 0 {
+			access |= r.mkey
+		}
+	}
+	return access
 }
 
 // write lays the UMR that performs the bind on queue qpn.
@@ -94,11 +103,7 @@ func (b *Bind) write(to *wqe.Builder, qpn uint32) {
 		ctrl.Flags |= wqe.UMRCheckFree
 		mkey.QPNMkey = qpn<<8 | b.RKey&0xff
 	}
-	for _, r := range umrRights {
-		if b.Access&r.access != 0 {
-			mkey.Access |= r.mkey
-		}
-	}
+	mkey.Access = mkeyAccess(b.Access)
 	if b.Access&AccessZeroBased == 0 {
 		mkey.StartAddr = b.Addr
 	}

@@ -131,7 +131,7 @@ func (in *recordedSend) request(t *testing.T, r *recordedWR) SendWR {
 			SGIDIndex: ah.SGIDIndex, SL: ah.SL, TrafficClass: ah.TrafficClass, HopLimit: ah.HopLimit,
 			FlowLabel: ah.FlowLabel, MAC: [6]byte(ah.DMAC), GID: [16]byte(ah.DGID),
 		}).AV()
-		wr.AV, wr.QPN, wr.QKey = &av, in.RemoteQPN, in.RemoteQKey
+		wr.To = &Address{AV: av, QPN: in.RemoteQPN, QKey: in.RemoteQKey}
 	}
 	return wr
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nicless/nicless/internal/ring"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -14,7 +15,7 @@ var be = binary.BigEndian
 const atomicSize = 8
 
 // postLong posts any work request: several pointers, long inline data,
-// datagrams, atomics, changes of keys, signatures.
+// datagrams, atomics, changes of keys, local operations, signatures.
 func (q *SQ) postLong(wr *SendWR, op *opInfo) error {
 	units, err := q.check(wr, op)
 	if err != nil {
@@ -52,9 +53,9 @@ func (q *SQ) check(wr *SendWR, op *opInfo) (units int, err error) {
 		return 0, fmt.Errorf("post: %s on a %s queue", op.name, q.transport)
 	}
 	units = 1
-	if q.transport == UD && op.payload {
-		if wr.AV == nil {
-			return 0, fmt.Errorf("post: %s on a UD queue without AV", op.name)
+	if q.transport == UD && op.message {
+		if wr.To == nil {
+			return 0, fmt.Errorf("post: %s on a UD queue without To", op.name)
 		}
 		units += wqe.AVSize / wqe.UnitSize
 	}
@@ -67,13 +68,32 @@ func (q *SQ) check(wr *SendWR, op *opInfo) (units int, err error) {
 		if len(wr.SGE) != 1 || wr.SGE[0].Length != atomicSize {
 			return 0, fmt.Errorf("post: %s with %d SGEs of %d bytes; one of %d is needed", op.name, len(wr.SGE), length(wr.SGE), atomicSize)
 		}
+	case OpMaskedCompareSwap, OpMaskedFetchAdd:
+		n, err := wr.checkMasked(op)
+		if err != nil {
+			return 0, err
+		}
+		units += n
 	case OpBindMW:
 		if err := wr.Bind.check(); err != nil {
 			return 0, err
 		}
 		units += wr.Bind.units()
+	case OpBindList:
+		if err := wr.List.check(); err != nil {
+			return 0, err
+		}
+		units += wr.List.units()
 	case OpLocalInval:
 		units += umrUnits
+	case OpDump, OpCopy:
+		n, err := wr.checkLocal(op)
+		return units + n, err
+	case OpWaitCQ, OpSendEnable:
+		if wr.Queue > ring.Mask24 {
+			return 0, fmt.Errorf("post: %s of queue 0x%x, more than 24 bits", op.name, wr.Queue)
+		}
+		units++
 	}
 	n, err := q.checkPayload(wr, op)
 	if units += n; err == nil && units > q.maxUnits() {
@@ -126,9 +146,9 @@ func length(list []SGE) (n uint64) {
 func (q *SQ) write(wr *SendWR, op *opInfo, count uint64) error {
 	b := wqe.Start(q.ring, uint16(count))
 	c := wqe.Ctrl{Opcode: op.code, QPN: q.qpn, Flags: q.flags(wr.Flags), Imm: wr.Imm & op.imm}
-	if q.transport == UD && op.payload {
-		av := *wr.AV
-		av.Ext, av.DQP, av.Key = true, wr.QPN, wqe.UDKey(wr.QKey)
+	if q.transport == UD && op.message {
+		av := wr.To.AV
+		av.Ext, av.DQP, av.Key = true, wr.To.QPN, wqe.UDKey(wr.To.QKey)
 		b.AV(av)
 	}
 	if op.raddr {
@@ -147,6 +167,16 @@ func (q *SQ) write(wr *SendWR, op *opInfo, count uint64) error {
 	case OpBindMW:
 		c.Imm = wr.Bind.MW
 		wr.Bind.write(&b, q.qpn)
+	case OpMaskedCompareSwap, OpMaskedFetchAdd:
+		c.OpMod = wr.putMasked(&b)
+	case OpBindList:
+		c.Imm = wr.List.Key
+		wr.List.write(&b)
+	case OpCopy:
+		c.OpMod = wqe.OpModMMODMA
+		b.MMOMeta(wqe.MMOMeta{})
+	case OpWaitCQ, OpSendEnable:
+		b.Wait(wqe.Wait{Index: wr.Index, Number: wr.Queue})
 	}
 	if len(wr.Data) != 0 {
 		b.Inline(wr.Data)

@@ -175,6 +175,10 @@ func (q *SQ) Free() int {
 	return int(q.seen + q.size - q.next)
 }
 
+// Index returns the count of blocks posted, rung or not: what a SendEnable of
+// another queue lets this one execute up to. It wraps.
+func (q *SQ) Index() uint32 { return uint32(q.next) }
+
 // QPN returns the number of the QP.
 func (q *SQ) QPN() uint32 { return q.qpn }
 

@@ -1,0 +1,347 @@
+package engine
+
+import (
+	"encoding/binary"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// The reference model: what the device means, without rings, slices, snapshots
+// or time. Work requests are values, memory is a slice for each key, and each
+// command is carried out at once, to its end. TestProgramsAgreeWithTheModel
+// runs random programs against it and against the engine.
+
+// A modelKey is registered memory.
+type modelKey struct {
+	owner  int // which client; each has one domain
+	access uint32
+	mem    []byte
+	gone   bool
+}
+
+func (k *modelKey) gives(owner int, need uint32) bool {
+	return !k.gone && k.owner == owner && k.access&need == need
+}
+
+// A span is part of a key, or what somebody claims to be one.
+type span struct {
+	key   *modelKey
+	stale bool // named by another variant
+	off   int  // may be outside
+	n     int
+}
+
+// bytes returns the memory, or nil where it may not be used so.
+func (s span) bytes(owner int, need uint32) []byte {
+	if s.stale || !s.key.gives(owner, need) || s.off < 0 || s.off+s.n > len(s.key.mem) {
+		return nil
+	}
+	return s.key.mem[s.off : s.off+s.n]
+}
+
+// A modelWQE is a work request as it was meant.
+type modelWQE struct {
+	op      wqe.Opcode
+	ce      uint8
+	local   []span
+	inline  []byte
+	remote  span
+	imm     uint32
+	add     uint64 // operand of atomics
+	compare uint64
+	index   uint16
+	blocks  int
+}
+
+// A modelWC is a completion, as far as the model tells.
+type modelWC struct {
+	syndrome cqe.Syndrome
+	op       cqe.WCOpcode // success only
+	n        int          // success only
+	imm      uint32
+	index    uint16
+}
+
+// A modelQP is a reliable-connection queue pair.
+type modelQP struct {
+	owner    int
+	state    uint8
+	dest     *modelQP
+	access   uint32
+	rnrRetry uint8
+	sends    []modelWQE
+	recvs    [][]span
+	received uint16 // index of the next receive
+	failed   bool
+	waits    cqe.Syndrome // of the next send, if it waits: the error at the end of it
+	sendWC   []modelWC
+	recvWC   []modelWC
+}
+
+type model struct {
+	qps []*modelQP
+}
+
+func (q *modelQP) listens() bool {
+	return q.state == control.StateRTR || q.state == control.StateRTS
+}
+
+// reset forgets everything.
+func (q *modelQP) reset() {
+	*q = modelQP{owner: q.owner}
+}
+
+// run carries out what can be carried out.
+func (m *model) run() {
+	for again := true; again; {
+		again = false
+		for _, q := range m.qps {
+			for q.step(false) {
+				again = true
+			}
+		}
+	}
+}
+
+// expire lets every timer run out, which ends every wait that has one.
+func (m *model) expire() {
+	m.run()
+	for again := true; again; {
+		again = false
+		for _, q := range m.qps {
+			if q.step(true) {
+				again = true
+				m.run()
+			}
+		}
+	}
+}
+
+// waitsForEver reports whether a timer would never run out.
+func (m *model) waitsForEver() bool {
+	for _, q := range m.qps {
+		if q.state == control.StateRTS && len(q.sends) > 0 && q.patient() {
+			return true
+		}
+	}
+	return false
+}
+
+// step carries out the next thing in q's queues, if there is one that can be.
+// late says that whoever has to wait has waited long enough.
+func (q *modelQP) step(late bool) bool {
+	switch q.state {
+	case control.StateERR:
+		q.waits = 0
+		if len(q.sends) > 0 {
+			q.fail(cqe.Flush)
+			return true
+		}
+		if len(q.recvs) > 0 {
+			q.receive(modelWC{syndrome: cqe.Flush})
+			return true
+		}
+		return false
+	case control.StateRTS:
+		if len(q.sends) == 0 {
+			return false
+		}
+		// Who waits is judged anew when the reason is gone, not before.
+		if q.waits != 0 && !q.cleared() {
+			return late && !q.patient() && q.fail(q.waits)
+		}
+		q.waits = 0
+		return q.execute(q.sends[0])
+	}
+	return false
+}
+
+func (q *modelQP) reaches(p *modelQP) bool { return p != nil && p.listens() && p.dest == q }
+
+// cleared reports whether the reason to wait is gone, or has become another.
+func (q *modelQP) cleared() bool {
+	if q.waits == cqe.TransportRetry {
+		return q.reaches(q.dest)
+	}
+	return !q.reaches(q.dest) || len(q.dest.recvs) > 0
+}
+
+// patient reports whether q waits for ever.
+func (q *modelQP) patient() bool { return q.waits == cqe.RNRRetry && q.rnrRetry == 7 }
+
+// fail completes the next send with an error.
+func (q *modelQP) fail(s cqe.Syndrome) bool {
+	w := q.sends[0]
+	q.sends, q.waits = q.sends[1:], 0
+	if w.ce != wqe.CEFirstError || !q.failed {
+		q.failed = true
+		q.sendWC = append(q.sendWC, modelWC{syndrome: s, index: w.index})
+	}
+	q.state = control.StateERR
+	return true
+}
+
+// receive completes the next receive.
+func (q *modelQP) receive(w modelWC) {
+	w.index = q.received
+	q.received++
+	q.recvs = q.recvs[1:]
+	q.recvWC = append(q.recvWC, w)
+}
+
+// succeed completes the next send.
+func (q *modelQP) succeed(op cqe.WCOpcode, n int) bool {
+	w := q.sends[0]
+	q.sends = q.sends[1:]
+	if w.ce >= wqe.CEAlways {
+		q.sendWC = append(q.sendWC, modelWC{op: op, n: n, index: w.index})
+	}
+	return true
+}
+
+// refuse fails the next send and puts the peer into error too.
+func (q *modelQP) refuse(s cqe.Syndrome) bool {
+	q.dest.state = control.StateERR
+	return q.fail(s)
+}
+
+// gather returns the bytes of a list one after the other, by reference.
+func gather(list []span, owner int, need uint32) (mem [][]byte, n int, ok bool) {
+	for _, s := range list {
+		b := s.bytes(owner, need)
+		if b == nil {
+			return nil, 0, false
+		}
+		mem = append(mem, b)
+		n += s.n
+	}
+	return mem, n, true
+}
+
+// spread copies data over the pieces of mem, in order.
+func spread(mem [][]byte, data []byte) {
+	for _, b := range mem {
+		data = data[copy(b, data):]
+	}
+}
+
+func join(mem [][]byte) (data []byte) {
+	for _, b := range mem {
+		data = append(data, b...)
+	}
+	return data
+}
+
+// execute carries out the next send of q, and reports whether it did: it may
+// have to wait for the peer.
+func (q *modelQP) execute(w modelWQE) bool {
+	if w.op == wqe.OpNop {
+		return q.succeed(cqe.WCFromPost, 0)
+	}
+	needLocal := uint32(0)
+	fetches := w.op == wqe.OpRDMARead || w.op == wqe.OpAtomicFA || w.op == wqe.OpAtomicCS
+	if fetches {
+		needLocal = control.AccessLocalWrite
+	}
+	mem, n, ok := gather(w.local, q.owner, needLocal)
+	if !ok {
+		return q.fail(cqe.LocalProtection)
+	}
+	data := append(append([]byte(nil), w.inline...), join(mem)...)
+	n += len(w.inline)
+	atomic := w.op == wqe.OpAtomicFA || w.op == wqe.OpAtomicCS
+	if atomic && n != 8 {
+		return q.fail(cqe.LocalLength)
+	}
+	p := q.dest
+	if !q.reaches(p) {
+		q.waits = cqe.TransportRetry
+		return false
+	}
+	takes := w.op == wqe.OpSend || w.op == wqe.OpSendImm || w.op == wqe.OpRDMAWriteImm
+	if takes && len(p.recvs) == 0 {
+		if q.rnrRetry == 0 {
+			return q.fail(cqe.RNRRetry)
+		}
+		q.waits = cqe.RNRRetry
+		return false
+	}
+	if w.op == wqe.OpSend || w.op == wqe.OpSendImm {
+		return q.send(w, data)
+	}
+	need := map[wqe.Opcode]uint32{
+		wqe.OpRDMAWrite: control.AccessRemoteWrite, wqe.OpRDMAWriteImm: control.AccessRemoteWrite,
+		wqe.OpRDMARead: control.AccessRemoteRead, wqe.OpAtomicFA: control.AccessRemoteAtomic, wqe.OpAtomicCS: control.AccessRemoteAtomic,
+	}[w.op]
+	var target []byte
+	if n > 0 {
+		if p.access&need == 0 {
+			return q.refuse(cqe.RemoteInvalidRequest)
+		}
+		far := w.remote
+		far.n = n
+		if target = far.bytes(p.owner, need); target == nil {
+			return q.refuse(cqe.RemoteAccess)
+		}
+		if atomic && far.off%8 != 0 {
+			return q.refuse(cqe.RemoteInvalidRequest)
+		}
+	}
+	switch w.op {
+	case wqe.OpRDMARead:
+		spread(mem, append([]byte(nil), target...))
+		return q.succeed(cqe.WCRDMARead, n)
+	case wqe.OpAtomicFA, wqe.OpAtomicCS:
+		le := binary.LittleEndian
+		old := le.Uint64(target)
+		switch {
+		case w.op == wqe.OpAtomicFA:
+			le.PutUint64(target, old+w.add)
+		case old == w.compare:
+			le.PutUint64(target, w.add)
+		}
+		spread(mem, le.AppendUint64(nil, old))
+		if w.op == wqe.OpAtomicFA {
+			return q.succeed(cqe.WCFetchAdd, 8)
+		}
+		return q.succeed(cqe.WCCompSwap, 8)
+	}
+	copy(target, data)
+	if w.op == wqe.OpRDMAWriteImm {
+		p.receive(modelWC{op: cqe.WCRecvRDMAImm, n: n, imm: w.imm})
+	}
+	return q.succeed(cqe.WCRDMAWrite, 0)
+}
+
+// send delivers a message to the peer's next receive. Only as much of its list
+// is looked at as the message fills.
+func (q *modelQP) send(w modelWQE, data []byte) bool {
+	p := q.dest
+	left := len(data)
+	var mem [][]byte
+	for _, s := range p.recvs[0] {
+		if left == 0 {
+			break
+		}
+		b := s.bytes(p.owner, control.AccessLocalWrite)
+		if b == nil {
+			p.receive(modelWC{syndrome: cqe.LocalProtection})
+			return q.refuse(cqe.RemoteOperation)
+		}
+		mem = append(mem, b)
+		left -= min(left, s.n)
+	}
+	if left > 0 {
+		p.receive(modelWC{syndrome: cqe.LocalLength})
+		return q.refuse(cqe.RemoteInvalidRequest)
+	}
+	spread(mem, data)
+	got := modelWC{op: cqe.WCRecv, n: len(data)}
+	if w.op == wqe.OpSendImm {
+		got.imm = w.imm
+	}
+	p.receive(got)
+	return q.succeed(cqe.WCSend, 0)
+}

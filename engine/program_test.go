@@ -1,0 +1,360 @@
+package engine
+
+import (
+	"flag"
+	"strconv"
+	"testing"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+var programs = flag.Int("programs", 150, "random programs to run against the model")
+
+// Random programs of control requests, posts and faults over several queue
+// pairs of two clients end on the engine as they do in the model: completions,
+// states and every byte of memory, after each command.
+func TestProgramsAgreeWithTheModel(t *testing.T) {
+	require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(*programs)))
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t, rt)
+		rt.Repeat(map[string]func(*rapid.T){
+			"post":       w.post,
+			"receive":    w.receive,
+			"expire":     w.expire,
+			"reconnect":  w.reconnect,
+			"fail":       w.fail,
+			"register":   w.register,
+			"deregister": w.deregister,
+			"":           w.check,
+		})
+	})
+}
+
+// A programTB is a rapid.T where a testing.TB is wanted.
+type programTB struct {
+	testing.TB
+	rt *rapid.T
+}
+
+func (t programTB) Helper()                        {}
+func (t programTB) Cleanup(f func())               { t.rt.Cleanup(f) }
+func (t programTB) Errorf(format string, a ...any) { t.rt.Errorf(format, a...) }
+func (t programTB) Fatalf(format string, a ...any) { t.rt.Fatalf(format, a...) }
+func (t programTB) Fatal(a ...any)                 { t.rt.Fatal(a...) }
+func (t programTB) Logf(format string, a ...any)   { t.rt.Logf(format, a...) }
+func (t programTB) FailNow()                       { t.rt.FailNow() }
+func (t programTB) Failed() bool                   { return t.rt.Failed() }
+
+// A world is two clients on the engine and in the model, side by side.
+type world struct {
+	*rig
+	model model
+	hosts [2]*host
+	keys  []pairedKey
+	ends  []*end // of model.qps, by index
+}
+
+type pairedKey struct {
+	model *modelKey
+	real  *key
+}
+
+const worldKey = 200 // bytes of each key
+
+func newWorld(t *testing.T, rt *rapid.T) *world {
+	cfg := Config{
+		Slice: rapid.SampledFrom([]int{64, 100, 0}).Draw(rt, "slice"),
+		Burst: rapid.SampledFrom([]int{1, 2, 0}).Draw(rt, "burst"),
+	}
+	w := &world{rig: newRig(programTB{t, rt}, cfg)}
+	for i := range w.hosts {
+		w.hosts[i] = w.host("client")
+		w.addKey(i, control.AccessAll&^control.AccessZeroBased)
+		w.addKey(i, control.AccessAll&^control.AccessZeroBased)
+	}
+	for i := range 4 {
+		h := w.hosts[i%2]
+		w.ends = append(w.ends, h.qp(control.QP{}, h.cq(control.CQ{LogSize: 8}), h.cq(control.CQ{LogSize: 8})))
+		w.model.qps = append(w.model.qps, &modelQP{owner: i % 2})
+	}
+	for i := range w.ends {
+		w.connect(rt, i, i^1)
+	}
+	return w
+}
+
+func (w *world) addKey(owner int, access uint32) {
+	k := w.hosts[owner].key(worldKey, access)
+	m := &modelKey{owner: owner, access: access, mem: make([]byte, worldKey)}
+	for i := range m.mem {
+		m.mem[i] = byte(len(w.keys)*31 + i)
+	}
+	copy(k.mem, m.mem)
+	w.keys = append(w.keys, pairedKey{m, k})
+}
+
+// connect takes a queue pair from RST to RTS.
+func (w *world) connect(rt *rapid.T, i, dest int) {
+	m, p := w.model.qps[i], w.ends[i]
+	m.access = control.AccessRemoteWrite | control.AccessRemoteRead | control.AccessRemoteAtomic
+	if rapid.IntRange(0, 7).Draw(rt, "deny") == 0 {
+		m.access = control.AccessRemoteRead
+	}
+	m.rnrRetry = rapid.SampledFrom([]uint8{7, 7, 0, 1, 3}).Draw(rt, "rnr_retry")
+	init := p.toInit()
+	init.Access = m.access
+	p.modify(init)
+	p.modify(p.toRTR(w.ends[dest].num))
+	rts := p.toRTS()
+	rts.RNRRetry = m.rnrRetry
+	p.modify(rts)
+	m.state, m.dest = control.StateRTS, w.model.qps[dest]
+}
+
+// span draws part of a key for a client, mostly a good one.
+func (w *world) span(rt *rapid.T, owner, most int) (span, pairedKey) {
+	var mine []int
+	for i, k := range w.keys {
+		if k.model.owner == owner && !k.model.gone {
+			mine = append(mine, i)
+		}
+	}
+	pick := rapid.IntRange(0, len(w.keys)-1).Draw(rt, "any key")
+	if len(mine) > 0 && rapid.IntRange(0, 15).Draw(rt, "good key") > 0 {
+		pick = mine[rapid.IntRange(0, len(mine)-1).Draw(rt, "key")]
+	}
+	k := w.keys[pick]
+	n := rapid.IntRange(1, most).Draw(rt, "length")
+	off := rapid.IntRange(0, worldKey-n).Draw(rt, "offset")
+	switch rapid.IntRange(0, 31).Draw(rt, "fault") {
+	case 0:
+		off = worldKey - n + 1
+	case 1:
+		return span{key: k.model, off: off, n: n, stale: true}, k
+	}
+	return span{key: k.model, off: off, n: n}, k
+}
+
+func (s span) data(k pairedKey) wqe.Data {
+	d := k.real.data(s.off, s.n)
+	if s.stale {
+		d.LKey ^= 1
+	}
+	return d
+}
+
+var programOps = []wqe.Opcode{
+	wqe.OpRDMAWrite, wqe.OpRDMAWrite, wqe.OpRDMAWriteImm, wqe.OpRDMARead, wqe.OpSend, wqe.OpSend, wqe.OpSendImm,
+	wqe.OpNop, wqe.OpAtomicFA, wqe.OpAtomicCS,
+}
+
+// post posts one to three work requests with one doorbell.
+func (w *world) post(rt *rapid.T) {
+	i := rapid.IntRange(0, len(w.ends)-1).Draw(rt, "qp")
+	m, p := w.model.qps[i], w.ends[i]
+	for range rapid.IntRange(1, 3).Draw(rt, "count") {
+		used := 0
+		for _, s := range m.sends {
+			used += s.blocks
+		}
+		if used+4 > 16 {
+			break
+		}
+		m.sends = append(m.sends, w.draw(rt, m, p))
+	}
+	p.ring()
+	w.settle()
+	w.model.run()
+}
+
+// draw draws a work request, writes its WQE and returns what it means.
+func (w *world) draw(rt *rapid.T, m *modelQP, p *end) modelWQE {
+	s := modelWQE{
+		op:  rapid.SampledFrom(programOps).Draw(rt, "opcode"),
+		ce:  rapid.SampledFrom([]uint8{wqe.CEAlways, wqe.CEAlways, wqe.CEOnError, wqe.CEFirstError, wqe.CEEvent}).Draw(rt, "ce"),
+		imm: 0xabcd0000 | uint32(len(m.sends)),
+	}
+	ctrl := wqe.Ctrl{Opcode: s.op, Flags: s.ce, Imm: s.imm}
+	var segments []any
+	atomic := s.op == wqe.OpAtomicFA || s.op == wqe.OpAtomicCS
+	if s.op != wqe.OpNop {
+		if s.op != wqe.OpSend && s.op != wqe.OpSendImm {
+			far, k := w.span(rt, 1-m.owner, 8)
+			if atomic && rapid.IntRange(0, 7).Draw(rt, "aligned") > 0 {
+				far.off &^= 7
+			}
+			s.remote = far
+			d := far.data(k)
+			segments = append(segments, wqe.Raddr{Addr: d.Addr, RKey: d.LKey})
+		}
+		if atomic {
+			s.add = rapid.Uint64().Draw(rt, "operand")
+			s.compare = rapid.Uint64Range(0, 3).Draw(rt, "compare")
+			segments = append(segments, wqe.Atomic{SwapAdd: s.add, Compare: s.compare})
+		}
+		pieces := rapid.IntRange(0, 3).Draw(rt, "pieces")
+		if atomic {
+			pieces = 1
+		}
+		if pieces == 3 && s.op != wqe.OpRDMARead && !atomic {
+			s.inline = rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(rt, "inline")
+			segments = append(segments, s.inline)
+			pieces = 1
+		}
+		for range pieces {
+			near, k := w.span(rt, m.owner, 80)
+			if atomic && rapid.IntRange(0, 7).Draw(rt, "room") > 0 {
+				near.n = 8
+				near.off = min(near.off, worldKey-8)
+			}
+			s.local = append(s.local, near)
+			segments = append(segments, near.data(k))
+		}
+	}
+	s.index = p.write(ctrl, segments...)
+	s.blocks = int(p.sent - s.index)
+	return s
+}
+
+// receive posts a receive of up to three pieces.
+func (w *world) receive(rt *rapid.T) {
+	i := rapid.IntRange(0, len(w.ends)-1).Draw(rt, "qp")
+	m, p := w.model.qps[i], w.ends[i]
+	if len(m.recvs) >= 16 {
+		return
+	}
+	var list []span
+	var data []wqe.Data
+	for range rapid.IntRange(0, 3).Draw(rt, "pieces") {
+		s, k := w.span(rt, m.owner, worldKey)
+		list = append(list, s)
+		data = append(data, s.data(k))
+	}
+	m.recvs = append(m.recvs, list)
+	p.recv(data...)
+	w.settle()
+	w.model.run()
+}
+
+// expire lets timers run out, unless somebody waits for ever.
+func (w *world) expireAll() {
+	w.rig.expire()
+	w.model.expire()
+}
+
+func (w *world) expire(rt *rapid.T) {
+	if w.model.waitsForEver() {
+		rt.Skip("somebody waits for ever")
+	}
+	w.expireAll()
+}
+
+// reconnect takes a queue pair through RST and connects it, to its usual peer
+// or to another.
+func (w *world) reconnect(rt *rapid.T) {
+	i := rapid.IntRange(0, len(w.ends)-1).Draw(rt, "qp")
+	dest := i ^ 1
+	if rapid.IntRange(0, 5).Draw(rt, "usual peer") == 0 {
+		dest = (i + 2) ^ 1
+		dest %= len(w.ends)
+	}
+	w.model.qps[i].reset()
+	p := w.ends[i]
+	p.toState(control.StateRST)
+	p.sent, p.received = 0, 0
+	clear(p.rec)
+	w.connect(rt, i, dest)
+	w.settle()
+	w.model.run()
+}
+
+// fail moves a queue pair to ERR.
+func (w *world) fail(rt *rapid.T) {
+	i := rapid.IntRange(0, len(w.ends)-1).Draw(rt, "qp")
+	w.ends[i].toState(control.StateERR)
+	w.model.qps[i].state = control.StateERR
+	w.settle()
+	w.model.run()
+}
+
+func (w *world) register(rt *rapid.T) {
+	if len(w.keys) > 12 {
+		rt.Skip("enough keys")
+	}
+	access := rapid.SampledFrom([]uint32{
+		control.AccessAll &^ control.AccessZeroBased, control.AccessLocalWrite, control.AccessRemoteRead,
+		control.AccessLocalWrite | control.AccessRemoteWrite, 0,
+	}).Draw(rt, "access")
+	w.addKey(rapid.IntRange(0, 1).Draw(rt, "client"), access)
+}
+
+func (w *world) deregister(rt *rapid.T) {
+	k := w.keys[rapid.IntRange(0, len(w.keys)-1).Draw(rt, "key")]
+	if k.model.gone {
+		rt.Skip("gone already")
+	}
+	k.model.gone = true
+	k.real.h.call(control.OpDeregMR, &control.Key{Key: k.real.key}, &control.Empty{})
+	w.settle()
+	w.model.run()
+}
+
+// check compares everything there is, and takes the completions.
+func (w *world) check(rt *rapid.T) {
+	for i, m := range w.model.qps {
+		p := w.ends[i]
+		if got := p.state(); got != m.state {
+			rt.Fatalf("queue pair %d: state %s, the model says %s", i, stateName(got), stateName(m.state))
+		}
+		if diff := compareWCs(m.sendWC, p.scq.all()); diff != "" {
+			rt.Fatalf("queue pair %d, sends: %s", i, diff)
+		}
+		if diff := compareWCs(m.recvWC, p.rcq.all()); diff != "" {
+			rt.Fatalf("queue pair %d, receives: %s", i, diff)
+		}
+		m.sendWC, m.recvWC = nil, nil
+	}
+	for i, k := range w.keys {
+		for j := range k.model.mem {
+			if k.model.mem[j] != k.real.mem[j] {
+				rt.Fatalf("key %d, byte %d: %#02x, the model says %#02x", i, j, k.real.mem[j], k.model.mem[j])
+			}
+		}
+	}
+}
+
+func compareWCs(want []modelWC, got []cqe.WC) string {
+	var list []modelWC
+	for _, g := range got {
+		w := modelWC{syndrome: g.Syndrome, index: g.Counter}
+		if g.Syndrome == 0 {
+			w.op, w.n = g.Opcode, int(g.ByteLen)
+			if !g.Requester() && g.Flags&cqe.WCWithImm != 0 {
+				w.imm = g.Imm
+			}
+		}
+		list = append(list, w)
+	}
+	if len(want) == len(list) {
+		same := true
+		for i := range want {
+			same = same && want[i] == list[i]
+		}
+		if same {
+			return ""
+		}
+	}
+	return "completions " + show(list) + ", the model says " + show(want)
+}
+
+func show(list []modelWC) (s string) {
+	s = "["
+	for _, w := range list {
+		s += " {" + strconv.Itoa(int(w.index)) + " syndrome " + strconv.Itoa(int(w.syndrome)) + " op " + strconv.Itoa(int(w.op)) + " n " + strconv.Itoa(w.n) + "}"
+	}
+	return s + " ]"
+}

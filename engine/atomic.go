@@ -33,7 +33,11 @@ func (e *Engine) judgeAtomic(q *qp, j *job) bool {
 		return false
 	}
 	if j.total != uint64(size) {
-		e.explain(q, "atomic-result", "%v of %d bytes with room for %d", j.head.opcode(), size, j.total)
+		if j.dst.n > 1 && j.dst.piece[0].n == uint64(size) {
+			e.explain(q, codeDSLarge, "%v: ds %d counts units behind the %d bytes of its result", j.head.opcode(), j.head.ds(), size)
+		} else {
+			e.explain(q, codeAtomicResult, "%v of %d bytes with room for %d", j.head.opcode(), size, j.total)
+		}
 		return e.fail(q, j, cqe.LocalLength)
 	}
 	if !e.reach(q, j) {
@@ -48,7 +52,7 @@ func (e *Engine) judgeAtomic(q *qp, j *job) bool {
 	target := j.src.piece[0].run(0, uint64(size))
 	if len(target) != size || !shm.Aligned(target) {
 		r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(e.wqe[wqe.CtrlSize:]))
-		e.explain(q, "atomic-alignment", "%v on address %#x, which is not a multiple of %d", j.head.opcode(), r.Addr, size)
+		e.explain(q, codeAtomicAlignment, "%v on address %#x, which is not a multiple of %d", j.head.opcode(), r.Addr, size)
 		return e.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
 	}
 	old, ok := e.update(ctrl.Opcode, target, e.wqe[operand:])

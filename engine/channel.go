@@ -108,7 +108,7 @@ func (e *Engine) send(q *cq, value uint64) {
 	var record [8]byte
 	binary.LittleEndian.PutUint64(record[:], value)
 	if err := unix.Send(q.channel.fd, record[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err != nil {
-		e.explainTo(q.client, q.num, "event-lost", "CQ %#06x: completion event not delivered: %v", q.num, err)
+		e.explainCQ(q, codeEventLost, "CQ %#06x: completion event not delivered: %v", q.num, err)
 		return
 	}
 	q.client.count[control.CounterEvents]++

@@ -219,9 +219,8 @@ func (e *Engine) overrun(q *cq) {
 		return
 	}
 	q.dead = true
-	e.explainTo(q.client, q.num, "cq-overrun", "CQ %#06x: no room for a completion in %d entries, consumer index %#06x; "+
-		"poll more often or make it larger. Its queue pairs go to error",
-		q.num, 1<<q.log, q.consumer.Observe()&0xffffff)
+	code, why := q.whyNoRoom()
+	e.explainCQ(q, code, "CQ %#06x: no room for a completion in %d entries; %s. Its queue pairs go to error", q.num, 1<<q.log, why)
 	q.client.event(control.EventCQError, q.num)
 	if q.channel != nil {
 		e.send(q, q.handle|control.ChannelOverrun)

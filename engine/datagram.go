@@ -34,10 +34,10 @@ func (e *Engine) address(q *qp, j *job) bool {
 	}
 	switch {
 	case p == nil || p.transport != control.QPTypeUD || !p.listens():
-		e.explain(q, "ud-nobody", "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", av.DQP)
+		e.explain(q, codeUDNobody, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", av.DQP)
 		return e.lose(q, j)
 	case p.attr.QKey != key:
-		e.explain(q, "ud-qkey", "datagram to QP %#06x with qkey %#08x; its qkey is another. It is dropped", av.DQP, key)
+		e.explain(q, codeUDQKey, "datagram to QP %#06x with qkey %#08x; its qkey is another. It is dropped", av.DQP, key)
 		return e.lose(q, j)
 	}
 	j.peer = p

@@ -79,6 +79,7 @@ type Engine struct {
 	srqs    map[uint32]*srq
 	running []*qp // QPs whose records are looked at in each step
 	stalled []*qp // QPs that wait for their peer
+	moving  []*qp // QPs in the middle of a long transfer
 	armable []*cq // CQs with a completion channel
 	clients map[*Client]struct{}
 
@@ -89,11 +90,17 @@ type Engine struct {
 	wqe     [wqe.MaxBlocks * wqe.BlockSize]byte
 	recv    [1 << maxLogRQStride]byte
 	old     [8]byte // what an atomic found
+	runs    [maxListEntries]run
 	grh     [grhSize]byte
 	cur     *qp    // whose memory is being looked at, for faults of it
 	curCQ   *cq    // likewise
 	turn    uint32 // steps, to do some things only now and then
 	ticks   uint64 // the device clock when this step began to do work
+
+	logged struct { // explanations in the log, this second
+		until   uint64
+		n, held uint32
+	}
 
 	past          Stats // of clients that are gone
 	published     uint64

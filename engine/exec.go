@@ -23,15 +23,18 @@ func (e *Engine) visit(q *qp) int {
 		return e.burst(q, n)
 	case control.StateSQD:
 		if q.job != nil { // what was started is finished
-			done := e.burst(q, uint16(q.job.blocks))
-			e.drained(q)
-			return done
+			return e.burst(q, uint16(q.job.blocks))
 		}
 	case control.StateERR, control.StateSQE:
 		return e.flush(q)
 	}
 	return 0
 }
+
+// indivisible is how many bytes are always moved in one go, whatever is left of
+// the budget: the result of an atomic, which must not be judged, and so
+// executed, a second time.
+const indivisible = 8
 
 // burst executes WQEs of q, of which n blocks are announced, until the budget
 // of this step is used up or there is a reason to wait.
@@ -56,7 +59,7 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 			j = e.now
 		}
 		done++
-		bytes -= j.move(bytes)
+		bytes -= j.move(max(bytes, indivisible))
 		if j.moved < j.total {
 			if q.job == nil {
 				e.keep(q)
@@ -210,10 +213,10 @@ func (e *Engine) gather(q *qp, j *job, l *list, off, end int, need uint32) bool 
 		n := d.Length()
 		k := e.keys.find(d.LKey)
 		if k == nil || k.pd != q.pd || k.access&need != need {
-			return e.badLocal(q, j, d, k, need)
+			return e.badLocal(q, j, d, need)
 		}
 		if !e.admit(l, k, d.Addr, n, need) {
-			return e.badLocal(q, j, d, k, need)
+			return e.badLocal(q, j, d, need)
 		}
 		total += n
 	}
@@ -233,9 +236,14 @@ func (e *Engine) reach(q *qp, j *job) bool {
 		q.peer = e.qps[q.attr.DestQPN]
 		if !q.connected(q.peer) {
 			if q.transport == control.QPTypeUC {
+				code, why := e.whyNoPeer(q)
+				e.explain(q, code, "%s; the message is lost", why)
 				return e.lose(q, j)
 			}
 			return e.wait(q, noPeer)
+		}
+		if p := q.peer; p.attr.State == control.StateRTR {
+			p.client.event(control.EventEstablished, p.num)
 		}
 	}
 	j.peer = q.peer
@@ -250,7 +258,7 @@ func (e *Engine) remote(q *qp, j *job, l *list, need uint32) bool {
 	r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(e.wqe[wqe.CtrlSize:]))
 	k := e.keys.find(r.RKey)
 	if k == nil || !k.serves(j.peer) || k.access&need == 0 || !e.admit(l, k, r.Addr, j.total, need) {
-		return e.badRemote(q, j, r, k, need)
+		return e.badRemote(q, j, r, need)
 	}
 	return true
 }
@@ -259,7 +267,7 @@ func (e *Engine) remote(q *qp, j *job, l *list, need uint32) bool {
 // receive it consumed, then to the poster. It returns false when a completion
 // queue had no room, which puts the queues that need it into error.
 func (e *Engine) finish(q *qp, j *job) bool {
-	if j.recv && !e.finishReceive(q, j) {
+	if j.recv && !e.finishReceive(q, j) && !j.lost {
 		return false
 	}
 	count := &q.client.count

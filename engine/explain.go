@@ -5,58 +5,78 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
 
 // An explainer says what hardware would pass over in silence, to the client
-// that caused it and to the log: at most once in a while for each kind of
-// fault, and counts the rest. Each client has its own, so that none can silence
-// another's.
-type explainer struct {
-	kinds map[string]*quiet
+// that caused it and to the log: at most once in a while for each code, and
+// counts the rest. Each client has its own, so that none can silence another's.
+type explainer [codes]struct {
+	until uint64 // device clock; said nothing before
+	held  uint32 // not said
 }
 
-type quiet struct {
-	until time.Time
-	held  int // said nothing about
-}
-
-// quietTime is how long one kind of explanation is held back after each.
+// quietTime is how long a code is held back after it was said to a client.
 const quietTime = 100 * time.Millisecond
 
-// due reports whether something of this kind may be said now, and how often it
-// was held back since the last time.
-func (x *explainer) due(code string) (held int, ok bool) {
-	if x.kinds == nil {
-		x.kinds = make(map[string]*quiet)
-	}
-	k := x.kinds[code]
-	if k == nil {
-		k = new(quiet)
-		x.kinds[code] = k
-	}
-	now := time.Now()
-	if now.Before(k.until) {
+// due reports whether something may be said now, and how often it was held
+// back since the last time.
+func (x *explainer) due(code code) (held uint32, ok bool) {
+	k := &x[code]
+	now := clock.Now()
+	if now < k.until {
 		k.held++
 		return 0, false
 	}
 	held = k.held
-	k.until, k.held = now.Add(quietTime), 0
+	k.until, k.held = now+clock.Cycles(quietTime), 0
 	return held, true
 }
 
-// explain says what is wrong with q. code is stable and names the kind of fault.
-func (e *Engine) explain(q *qp, code, format string, args ...any) {
-	e.say(q.client, q, q.num, code, format, args)
+// A subject is what an explanation is about.
+type subject struct {
+	client *Client
+	number uint32 // of the queue
+	index  uint16 // of the WQE or receive
+	bytes  []byte // its beginning, as it was judged; nil: there is none
 }
 
-// explainTo says what is wrong with another object of a client's, by number.
-func (e *Engine) explainTo(c *Client, number uint32, code, format string, args ...any) {
-	e.say(c, nil, number, code, format, args)
+// explain says what is wrong with the WQE of the snapshot, at the head of q. A
+// transfer in slices has left the snapshot to others.
+func (e *Engine) explain(q *qp, code code, format string, args ...any) {
+	s := subject{client: q.client, number: q.num, index: uint16(q.sent)}
+	if q.job == nil {
+		s.bytes = e.wqe[:wqe.BlockSize]
+	}
+	e.say(s, code, format, args)
 }
 
-func (e *Engine) say(c *Client, q *qp, number uint32, code, format string, args []any) {
+// explainReceive says what is wrong with the receive that j has opened, or
+// with there being none.
+func (e *Engine) explainReceive(j *job, entry []byte, code code, format string, args ...any) {
+	p := j.peer
+	s := subject{p.client, p.num, j.index, entry}
+	if entry == nil {
+		s.index = uint16(p.received)
+	}
+	e.say(s, code, format, args)
+}
+
+// explainQueue says what is wrong with a queue pair, at this point of its work.
+func (e *Engine) explainQueue(q *qp, code code, format string, args ...any) {
+	e.say(subject{client: q.client, number: q.num, index: uint16(q.sent)}, code, format, args)
+}
+
+// explainCQ says what is wrong with a completion queue.
+func (e *Engine) explainCQ(q *cq, code code, format string, args ...any) {
+	e.say(subject{client: q.client, number: q.num, index: uint16(q.next)}, code, format, args)
+}
+
+func (e *Engine) say(s subject, code code, format string, args []any) {
+	c := s.client
+	c.count[control.CounterExplained]++
 	if e.cfg.Log == nil && c.events < 0 {
 		return
 	}
@@ -64,22 +84,42 @@ func (e *Engine) say(c *Client, q *qp, number uint32, code, format string, args 
 	if !ok {
 		return
 	}
-	ev := control.Event{Kind: control.EventExplanation, Number: number, Unsaid: uint32(held), Text: fmt.Sprintf(format, args...)}
-	copy(ev.Code[:], code)
-	attrs := []any{slog.String("code", code), slog.String("object", fmt.Sprintf("%#06x", number)), slog.String("client", c.name)}
-	if q != nil {
-		ev.Index = uint16(q.sent)
-		if q == e.cur {
-			ev.HasWQE = 1
-			copy(ev.WQE[:], e.wqe[:wqe.BlockSize])
-		}
-		attrs = append(attrs, slog.Int("wqe", int(ev.Index)))
-	}
-	if held > 0 {
-		attrs = append(attrs, slog.Int("unsaid", held))
+	ev := control.Event{Kind: control.EventExplanation, Number: s.number, Index: s.index, Unsaid: held, Text: fmt.Sprintf(format, args...)}
+	copy(ev.Code[:], code.String())
+	if s.bytes != nil {
+		ev.HasWQE = 1
+		copy(ev.WQE[:], s.bytes)
 	}
 	c.send(&ev)
-	if e.cfg.Log != nil {
-		e.cfg.Log.Warn(ev.Text, attrs...)
+	e.logExplanation(c, &ev, code)
+}
+
+// logBudget is how many explanations go to the log in a second, of all clients
+// together: writing it takes the device's own time.
+const logBudget = 100
+
+// logExplanation writes an explanation to the log, unless there have been too
+// many. Of a WQE it shows the control segment: what lies behind it may be data.
+func (e *Engine) logExplanation(c *Client, ev *control.Event, code code) {
+	if e.cfg.Log == nil {
+		return
 	}
+	now := clock.Now()
+	if now >= e.logged.until {
+		e.logged.until, e.logged.n = now+clock.Hz(), 0
+	}
+	if e.logged.n++; e.logged.n > logBudget {
+		e.logged.held++
+		return
+	}
+	attrs := []any{slog.String("code", code.String()), slog.String("queue", fmt.Sprintf("%#06x", ev.Number)),
+		slog.Int("index", int(ev.Index)), slog.String("client", c.name)}
+	if ev.HasWQE != 0 {
+		attrs = append(attrs, slog.String("begins", fmt.Sprintf("%x", ev.WQE[:wqe.CtrlSize])))
+	}
+	if held := ev.Unsaid + e.logged.held; held > 0 {
+		attrs = append(attrs, slog.Uint64("unsaid", uint64(held)))
+		e.logged.held = 0
+	}
+	e.cfg.Log.Warn(ev.Text, attrs...)
 }

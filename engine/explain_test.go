@@ -25,7 +25,7 @@ func TestFaultsAreExplained(t *testing.T) {
 			f.run(newScene(t, c))
 			text := said.String()
 			require.Equal(t, 1, strings.Count(text, "code="), text)
-			require.Contains(t, text, "qp=0x")
+			require.Contains(t, text, "queue=0x")
 			require.NotContains(t, text, "%!", "a format that does not fit its values")
 		})
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"math/bits"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
@@ -77,14 +76,13 @@ func (e *Engine) flush(q *qp) (done int) {
 	return done
 }
 
-// snapshotHead copies the control segment of the next WQE into the scratch job,
+// snapshotHead copies the next WQE and puts its control segment into the scratch job,
 // for an error to be reported on it. It returns false when there is none.
 func (e *Engine) snapshotHead(q *qp) bool {
 	if e.pending(q) == 0 {
 		return false
 	}
-	slot := q.sent & q.sqMask
-	copy(e.wqe[:wqe.CtrlSize], q.sq[slot*wqe.BlockSize:])
+	e.snapshot(q)
 	e.now.head = parseHead((*[wqe.CtrlSize]byte)(e.wqe[:]))
 	e.now.blocks = e.now.head.blocks()
 	return true
@@ -98,68 +96,87 @@ func (e *Engine) badRecord(q *qp, word uint32) {
 		return
 	}
 	q.lied = word + 1
-	e.explain(q, "record-range", "send record says %#08x, which is %d blocks after the %#04x executed; the ring has %d. "+
-		"The value is ignored. A record in host byte order, or one that went back, looks like this",
-		word, uint16(word)-uint16(q.sent), uint16(q.sent), q.sqMask+1)
+	code, why := q.whyNoRecord(word)
+	e.explainQueue(q, code, "%s", why)
 }
 
 func (e *Engine) badSize(q *qp, j *job, n uint16) bool {
 	switch {
 	case j.blocks == 0:
-		e.explain(q, "ds-zero", "ds is 0; a WQE has at least its control segment, ds 1")
+		e.explain(q, codeDSZero, "ds is 0; a WQE has at least its control segment, ds 1")
 	case n > 0:
-		e.explain(q, "ds-past-record", "ds %d is %d blocks, but the record announces %d; ring after the whole WQE is written", j.head.ds(), j.blocks, n)
+		e.explain(q, codeDSPastRecord, "ds %d is %d blocks, but the record announces %d; ring after the whole WQE is written", j.head.ds(), j.blocks, n)
 	default:
-		e.explain(q, "ds-small", "ds %d is too small for %v, which needs at least %d", j.head.ds(), j.head.opcode(), dataOffset/wqe.UnitSize)
+		e.explain(q, codeDSSmall, "ds %d is too small for %v, which needs at least %d", j.head.ds(), j.head.opcode(), q.leastUnits(j.head.opcode()))
 	}
 	return e.fail(q, j, cqe.LocalQPOp)
 }
 
 func (e *Engine) badSignature(q *qp, j *job) bool {
-	e.explain(q, "signature", "signature %#02x, the bytes give %#02x", j.head.signature(), wqe.Sign(e.wqe[:j.head.ds()*wqe.UnitSize]))
+	e.explain(q, codeSignature, "signature %#02x, the bytes give %#02x", j.head.signature(), wqe.Sign(e.wqe[:j.head.ds()*wqe.UnitSize]))
 	return e.fail(q, j, cqe.LocalQPOp)
 }
 
 func (e *Engine) badOpcode(q *qp, j *job) bool {
-	e.explain(q, "opcode", "opcode %v (%#02x) is not executed by this device on %s", j.head.opcode(), uint8(j.head.opcode()), transports[q.transport].name)
+	e.explain(q, codeOpcode, "opcode %v (%#02x) is not executed by this device on %s", j.head.opcode(), uint8(j.head.opcode()), transports[q.transport].name)
 	return e.fail(q, j, cqe.LocalQPOp)
 }
 
 func (e *Engine) badInline(q *qp, j *job, size, off, end int) bool {
 	if off > end {
-		e.explain(q, "inline-range", "inline data of %d bytes ends at byte %d of a WQE of %d (ds %d)", size, off, end, j.head.ds())
+		e.explain(q, codeInlineRange, "inline data of %d bytes ends at byte %d of a WQE of %d (ds %d)", size, off, end, j.head.ds())
 	} else {
-		e.explain(q, "inline-read", "%v with inline data; there is nowhere to put the answer", j.head.opcode())
+		e.explain(q, codeInlineRead, "%v with inline data; there is nowhere to put the answer", j.head.opcode())
 	}
 	return e.fail(q, j, cqe.LocalQPOp)
 }
 
 func (e *Engine) tooLong(q *qp, j *job, total, most uint64) bool {
-	e.explain(q, "message-size", "message of %d bytes; at most %d are possible", total, most)
+	e.explain(q, codeMessageSize, "message of %d bytes; at most %d are possible", total, most)
 	return e.fail(q, j, cqe.LocalLength)
 }
 
-func (e *Engine) badLocal(q *qp, j *job, d wqe.Data, k *mkey, need uint32) bool {
-	e.explain(q, "lkey", "%v: %s", j.head.opcode(), e.whyNoAccess("lkey", d.LKey, k, q.pd, need, d.Addr, d.Length()))
+func (e *Engine) badLocal(q *qp, j *job, d wqe.Data, need uint32) bool {
+	if j.tooManyUnits(d) {
+		e.explain(q, codeDSLarge, "%v: ds %d counts a unit that is no data segment (byte_count %#x, lkey %#08x)", j.head.opcode(), j.head.ds(), d.ByteCount, d.LKey)
+	} else {
+		code, why := e.whyNoAccess(localUse(d, need, q, q.pd))
+		e.explain(q, code, "%v: %s", j.head.opcode(), why)
+	}
 	return e.fail(q, j, cqe.LocalProtection)
+}
+
+// tooManyUnits reports whether d, which is at fault, is rather no data segment
+// at all: it is all zeros behind others, or follows the result of an atomic,
+// which has one.
+func (j *job) tooManyUnits(d wqe.Data) bool {
+	switch j.head.opcode() {
+	case wqe.OpMMO:
+		return false
+	case wqe.OpAtomicCS, wqe.OpAtomicFA, wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA:
+		return j.dst.n > 0
+	}
+	return d == wqe.Data{} && j.src.n+j.dst.n > 0
 }
 
 // What a responder finds wrong ends both queue pairs on a reliable connection,
 // and only the message on others.
 
-func (e *Engine) badRemote(q *qp, j *job, r wqe.Raddr, k *mkey, need uint32) bool {
-	e.explain(q, "rkey", "%v: %s", j.head.opcode(), e.whyNoAccess("rkey", r.RKey, k, j.peer.pd, need, r.Addr, j.total))
+func (e *Engine) badRemote(q *qp, j *job, r wqe.Raddr, need uint32) bool {
+	p := j.peer
+	code, why := e.whyNoAccess(use{name: "rkey", key: r.RKey, addr: r.Addr, n: j.total, need: need, client: p.client, pd: p.pd, qpn: p.num})
+	e.explain(q, code, "%v: %s", j.head.opcode(), why)
 	return e.nak(q, j, control.EventAccessError, cqe.RemoteAccess)
 }
 
 func (e *Engine) refused(q *qp, j *job, what string) bool {
-	e.explain(q, "responder-refuses", "peer QP %#06x does not allow %s (%v): its access is %#x, its max_dest_rd_atomic %d",
+	e.explain(q, codePeerRefuses, "peer QP %#06x does not allow %s (%v): its access is %#x, its max_dest_rd_atomic %d",
 		j.peer.num, what, j.head.opcode(), j.peer.attr.Access, j.peer.attr.MaxDestRdAtomic)
 	return e.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
 }
 
 func (e *Engine) badInvalidate(q *qp, j *job) bool {
-	e.explain(q, "send-inval", "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.head.imm(), j.peer.num)
+	e.explain(q, codeSendInval, "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.head.imm(), j.peer.num)
 	e.putBack(j)
 	return e.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
 }
@@ -174,9 +191,16 @@ func (e *Engine) nak(q *qp, j *job, kind control.EventKind, s cqe.Syndrome) bool
 	return e.fail(q, j, s)
 }
 
-func (e *Engine) badReceive(q *qp, j *job, d wqe.Data, k *mkey) bool {
-	e.explain(j.peer, "receive-lkey", "receive %d: %s", j.index,
-		e.whyNoAccess("lkey", d.LKey, k, j.peer.receivePD(), control.AccessLocalWrite, d.Addr, d.Length()))
+func (e *Engine) badReceive(q *qp, j *job, entry []byte, unit int, d wqe.Data) bool {
+	code, why := e.whyNoAccess(localUse(d, control.AccessLocalWrite, j.peer, j.peer.receivePD()))
+	switch {
+	case unit == 0 && d == wqe.Data{}:
+		code, why = codeReceiveUnwritten, "its entry is all zeros; it was announced before it was written, or written elsewhere"
+	case unit > 0 && (code == codeKeyUnknown || code == codeKeyStale):
+		code = codeReceiveNoEnd
+		why = fmt.Sprintf("its list goes on with unit %d: %s; to end it there, write byte_count 0 and lkey %#x", unit, why, wqe.KeyEnd)
+	}
+	e.explainReceive(j, entry, code, "receive %d: %s", j.index, why)
 	if q.transport != control.QPTypeRC {
 		return e.lose(q, j)
 	}
@@ -184,50 +208,11 @@ func (e *Engine) badReceive(q *qp, j *job, d wqe.Data, k *mkey) bool {
 	return e.fail(q, j, cqe.RemoteOperation)
 }
 
-func (e *Engine) receiveTooShort(q *qp, j *job, left uint64) bool {
-	e.explain(j.peer, "receive-short", "receive %d takes %d bytes, the message has %d", j.index, j.total-left, j.total)
+func (e *Engine) receiveTooShort(q *qp, j *job, entry []byte, left uint64) bool {
+	e.explainReceive(j, entry, codeReceiveShort, "receive %d takes %d bytes, the message has %d", j.index, j.total-left, j.total)
 	if q.transport != control.QPTypeRC {
 		return e.lose(q, j)
 	}
 	e.failReceive(j, cqe.LocalLength)
 	return e.fail(q, j, cqe.RemoteInvalidRequest)
-}
-
-// whyNoAccess says why a key does not give access to a range.
-func (e *Engine) whyNoAccess(name string, key uint32, k *mkey, p *pd, need uint32, addr, n uint64) string {
-	switch {
-	case k == nil && e.keys.find(bits.ReverseBytes32(key)) != nil:
-		return fmt.Sprintf("%s %#08x names nothing, but %#08x does: it was stored in host byte order", name, key, bits.ReverseBytes32(key))
-	case k == nil && e.keys.findIndex(key) != nil:
-		return fmt.Sprintf("%s %#08x: the index exists, the variant %#02x is stale", name, key, key&0xff)
-	case k == nil:
-		return fmt.Sprintf("%s %#08x names no memory region", name, key)
-	case k.free:
-		return fmt.Sprintf("%s %#08x is not bound, or has been invalidated", name, key)
-	case k.window != nil && name == "lkey":
-		return fmt.Sprintf("lkey %#08x is of a memory window, which gives remote access only", key)
-	case k.window != nil && k.window.pd == p:
-		return fmt.Sprintf("%s %#08x is a window of QP %#06x, or lacks access or range", name, key, k.window.qpn)
-	case k.domain() != p:
-		return fmt.Sprintf("%s %#08x belongs to another protection domain than the QP", name, key)
-	case k.access&need != need:
-		return fmt.Sprintf("%s %#08x: access %#x lacks %#x", name, key, k.access, need&^k.access)
-	case k.list != nil && !e.sound(k, need):
-		return fmt.Sprintf("%s %#08x: an entry of its list is outside the memory that it names", name, key)
-	}
-	return fmt.Sprintf("%s %#08x: %d bytes at %#x are outside its %d bytes at %#x", name, key, n, addr, k.size, k.base)
-}
-
-// whyNoPeer says why q cannot reach its peer.
-func (e *Engine) whyNoPeer(q *qp) string {
-	p := e.qps[q.attr.DestQPN]
-	switch {
-	case p == nil:
-		return fmt.Sprintf("peer QP %#06x does not exist", q.attr.DestQPN)
-	case p.transport != q.transport:
-		return fmt.Sprintf("peer QP %#06x is of another transport, %s", p.num, transports[p.transport].name)
-	case p.attr.DestQPN != q.num && p.attr.State >= control.StateRTR:
-		return fmt.Sprintf("peer QP %#06x is not connected back: its peer is %#06x", p.num, p.attr.DestQPN)
-	}
-	return fmt.Sprintf("peer QP %#06x is in state %s; it answers in RTR and RTS", p.num, stateName(p.attr.State))
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 
+	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -138,6 +139,7 @@ func (j *job) move(budget int) int {
 func (e *Engine) keep(q *qp) {
 	q.job = e.now
 	q.job.settle()
+	e.moving = append(e.moving, q)
 	if n := len(e.spare); n > 0 {
 		e.now, e.spare = e.spare[n-1], e.spare[:n-1]
 		return
@@ -156,11 +158,27 @@ func (j *job) settle() {
 	}
 }
 
-// park takes q's job from it, if it has one. Its WQE has not been executed.
+// park takes q's job from it, if it has one: it has come to its end, or its
+// WQE is to be judged anew, from its first byte on. A queue in SQD has stopped
+// then; what it had begun and could not end waits for RTS.
 func (e *Engine) park(q *qp) {
-	if q.job != nil {
-		e.putBack(q.job)
-		e.spare = append(e.spare, q.job)
-		q.job = nil
+	if q.job == nil {
+		return
+	}
+	e.putBack(q.job)
+	e.spare = append(e.spare, q.job)
+	q.job = nil
+	e.moving = without(e.moving, q)
+	if q.attr.State == control.StateSQD {
+		e.drained(q)
+	}
+}
+
+// parkWhere parks the jobs of which f is true.
+func (e *Engine) parkWhere(f func(*job) bool) {
+	for i := len(e.moving) - 1; i >= 0; i-- { // the last one takes the place of one that goes
+		if q := e.moving[i]; f(q.job) {
+			e.park(q)
+		}
 	}
 }

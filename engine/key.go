@@ -18,7 +18,8 @@ type mkey struct {
 	client *Client
 
 	region   *region // of registered memory
-	list     []run   // of a list: what it strings together
+	windows  int     // that are bound to it
+	list     []run   // of a list: what it strings together, room for all it may have
 	perRound uint64  // bytes of all runs together
 	rounds   uint64  // how often the list repeats; 1 unless interleaved
 

@@ -19,7 +19,7 @@ func (e *Engine) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
 		l.add(piece{mem: mem, key: k, n: n})
 		return true
 	}
-	if k.list == nil {
+	if len(k.list) == 0 {
 		return false
 	}
 	off := addr - k.base

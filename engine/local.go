@@ -39,7 +39,7 @@ func (e *Engine) judgeMMO(q *qp, j *job) bool {
 		return false
 	}
 	if j.total != n {
-		e.explain(q, "mmo-length", "DMA copy of %d bytes to a place of %d; they must be equal", j.total, n)
+		e.explain(q, codeMMOLength, "DMA copy of %d bytes to a place of %d; they must be equal", j.total, n)
 		return e.fail(q, j, cqe.LocalLength)
 	}
 	return true
@@ -71,7 +71,7 @@ func (e *Engine) waitTarget(q *qp, j *job) (*cq, wqe.Wait, bool) {
 	w := wqe.ParseWait((*[wqe.WaitSize]byte)(e.wqe[wqe.CtrlSize:]))
 	c := q.client.cqs[w.Number&0xffffff]
 	if c == nil {
-		e.explain(q, "wait-cq", "WAIT on CQ %#06x, which this client does not have", w.Number)
+		e.explain(q, codeWaitCQ, "WAIT on CQ %#06x, which this client does not have", w.Number)
 		return nil, w, e.fail(q, j, cqe.LocalQPOp)
 	}
 	return c, w, true
@@ -90,7 +90,7 @@ func (e *Engine) judgeSendEnable(q *qp, j *job) bool {
 	w := wqe.ParseWait((*[wqe.WaitSize]byte)(e.wqe[wqe.CtrlSize:]))
 	p := q.client.qps[w.Number&0xffffff]
 	if p == nil {
-		e.explain(q, "enable-qp", "SEND_EN of QP %#06x, which this client does not have", w.Number)
+		e.explain(q, codeEnableQP, "SEND_EN of QP %#06x, which this client does not have", w.Number)
 		return e.fail(q, j, cqe.LocalQPOp)
 	}
 	if ahead := uint16(w.Index) - uint16(p.enabled); uint64(ahead) <= p.sqMask+1 {

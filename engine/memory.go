@@ -85,7 +85,7 @@ func (c *Client) createMkey(m *control.Mkey, _ Memory, _ *control.Reply) (contro
 	case m.Entries < 1 || m.Entries > maxListEntries:
 		return nil, control.Errorf(control.CodeInvalid, "key for a list of %d entries; 1 to %d are possible", m.Entries, maxListEntries)
 	}
-	k := &mkey{client: c, pd: p, free: true, room: int(m.Entries)}
+	k := &mkey{client: c, pd: p, free: true, room: int(m.Entries), list: make([]run, 0, m.Entries)}
 	if err := c.addKey(k); err != nil {
 		return nil, err
 	}
@@ -108,21 +108,11 @@ func (c *Client) deregMR(m *control.Key, _ Memory, _ *control.Reply) (control.Me
 	if err != nil {
 		return nil, err
 	}
-	if n := c.windowsOn(k); n > 0 {
-		return nil, busy("memory region with key", m.Key, n, "bound memory windows")
+	if k.windows > 0 {
+		return nil, busy("memory region with key", m.Key, k.windows, "bound memory windows")
 	}
 	c.e.removeKey(k)
 	return &control.Empty{}, nil
-}
-
-// windowsOn counts the windows that are bound to k's memory.
-func (c *Client) windowsOn(k *mkey) (n int) {
-	for _, w := range c.mrs {
-		if w.window != nil && w.window.parent == k {
-			n++
-		}
-	}
-	return n
 }
 
 // removeKey takes a key out of the device. A transfer in the middle of its
@@ -130,6 +120,9 @@ func (c *Client) windowsOn(k *mkey) (n int) {
 // afterwards.
 func (e *Engine) removeKey(k *mkey) {
 	e.disturb(k)
+	if k.window != nil {
+		k.window.lie(nil)
+	}
 	e.keys.remove(k.key)
 	delete(k.client.mrs, k.key>>8)
 	k.domain().users--
@@ -148,8 +141,8 @@ func (c *Client) reregMR(m *control.ReregMR, _ Memory, _ *control.Reply) (contro
 	case m.What == 0 || m.What&^(control.ReregRange|control.ReregPD|control.ReregAccess) != 0:
 		return nil, control.Errorf(control.CodeInvalid, "memory region: change of %#x; bits 0 to 2 are known, and one is needed", m.What)
 	}
-	if n := c.windowsOn(k); n > 0 {
-		return nil, busy("memory region with key", m.Key, n, "bound memory windows")
+	if k.windows > 0 {
+		return nil, busy("memory region with key", m.Key, k.windows, "bound memory windows")
 	}
 	// A changed copy is judged like a new one, then takes its place.
 	next := *k

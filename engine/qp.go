@@ -171,7 +171,7 @@ func (e *Engine) pending(q *qp) uint16 {
 		e.badRecord(q, word)
 		return 0
 	}
-	if q.managed {
+	if q.managed && q.attr.State != control.StateERR && q.attr.State != control.StateSQE {
 		n = uint16(min(uint64(n), q.enabled-q.sent))
 	}
 	return n

@@ -12,6 +12,7 @@ func (e *Engine) receive(q *qp, j *job) bool {
 		return true
 	}
 	if q.transport != control.QPTypeRC {
+		e.explainReceive(j, nil, codeReceiveNone, "no receive is posted for a message of QP %#06x, which is lost", q.num)
 		return e.lose(q, j)
 	}
 	return e.wait(q, notReady)
@@ -48,12 +49,12 @@ func (e *Engine) scatter(q *qp, j *job, entry []byte) bool {
 		k := e.keys.find(d.LKey)
 		if k == nil || k.pd != p.receivePD() || k.access&control.AccessLocalWrite == 0 ||
 			!e.admit(&j.dst, k, d.Addr, n, control.AccessLocalWrite) {
-			return e.badReceive(q, j, d, k)
+			return e.badReceive(q, j, entry, off/wqe.UnitSize, d)
 		}
 		left -= min(n, left)
 	}
 	if left > 0 {
-		return e.receiveTooShort(q, j, left)
+		return e.receiveTooShort(q, j, entry, left)
 	}
 	return true
 }
@@ -99,6 +100,9 @@ func (e *Engine) finishReceive(q *qp, j *job) bool {
 	}
 	if !e.complete(p.recvCQ, source, p.uidx, imm, j.total, e.clock(), tail(0, p.num, j.index, op), attention) {
 		e.overrun(p.recvCQ)
+		if q.transport != control.QPTypeRC {
+			return e.lose(q, j)
+		}
 		return e.fail(q, j, cqe.RemoteOperation)
 	}
 	e.consume(j)
@@ -118,7 +122,8 @@ func (e *Engine) failReceive(j *job, s cqe.Syndrome) {
 }
 
 // lose ends a message that nobody takes: on an unreliable transport the sender
-// learns nothing of it. It returns false, and has judge return true.
+// learns nothing of it. It returns false, and sets lost for its callers to go
+// on as if it had arrived.
 func (e *Engine) lose(q *qp, j *job) bool {
 	j.src.reset()
 	j.dst.reset()

@@ -113,12 +113,13 @@ func (e *Engine) giveUp(q *qp) {
 		return
 	}
 	if kind == notReady {
-		e.explain(q, "rnr", "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
+		e.explain(q, codeReceiveNone, "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
 			"Post receives first, or set rnr_retry to 7 (for ever)", q.attr.DestQPN, q.attr.RNRRetry)
 		e.fail(q, e.now, cqe.RNRRetry)
 		return
 	}
-	e.explain(q, "no-peer", "%s; gave up after retry_cnt %d", e.whyNoPeer(q), q.attr.RetryCount)
+	code, why := e.whyNoPeer(q)
+	e.explain(q, code, "%s; gave up after retry_cnt %d", why, q.attr.RetryCount)
 	e.fail(q, e.now, cqe.TransportRetry)
 }
 

@@ -119,18 +119,18 @@ func (e *Engine) rescue() {
 	if c := e.curCQ; c != nil {
 		e.curCQ = nil
 		e.armable = without(e.armable, c)
-		e.explainTo(c.client, c.num, "memory-fault", noPage+"; CQ %#06x raises no more events", addr, c.num)
+		e.explainCQ(c, codeMemoryFault, noPage+"; CQ %#06x raises no more events", addr, c.num)
 		return
 	}
 	q := e.cur
 	e.cur = nil
 	if q.attr.State == control.StateERR {
 		// Not even the error can be reported there.
-		e.explain(q, "memory-fault", noPage+"; the queue pair is given up", addr)
+		e.explainQueue(q, codeMemoryFault, noPage+"; the queue pair is given up", addr)
 		e.setState(q, control.StateRST)
 		return
 	}
-	e.explain(q, "memory-fault", noPage+"; the work request fails", addr)
+	e.explainQueue(q, codeMemoryFault, noPage+"; the work request fails", addr)
 	q.faulted = cqe.RemoteOperation
 	if q.client.holds(uint64(addr)) {
 		q.faulted = cqe.LocalProtection

@@ -68,7 +68,7 @@ var ucTransitions = map[[2]uint8]transition{
 	{control.StateRTS, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess},
 	{control.StateRTS, control.StateSQD}: {},
 	{control.StateSQD, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess},
-	{control.StateSQD, control.StateSQD}: {optional: control.AttrAccess | control.AttrPKeyIndex | control.AttrPort | control.AttrAV},
+	{control.StateSQD, control.StateSQD}: {optional: control.AttrAccess | control.AttrPKeyIndex | control.AttrAV},
 	{control.StateSQE, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess},
 }
 
@@ -220,32 +220,30 @@ func (e *Engine) setState(q *qp, to uint8) {
 		e.park(q)
 	case to == control.StateSQD:
 		e.unstall(q) // the WQE that waited has not been started
-		e.drained(q)
+		if q.job == nil {
+			e.drained(q)
+		}
+	case from == control.StateSQE:
+		q.failed = false // the next failure is a first one again
+		q.enabled = max(q.enabled, q.sent)
 	}
 	if from == control.StateRST && to != control.StateRST {
 		// In error state there is something to flush, so every other state runs.
 		e.running = append(e.running, q)
 		e.stalled = slices.Grow(e.stalled, len(e.running)) // so that a step need not
+		e.moving = slices.Grow(e.moving, len(e.running))
 	}
 }
 
-// drained tells that a send queue in SQD has stopped, once it has.
-func (e *Engine) drained(q *qp) {
-	if q.job == nil {
-		q.client.event(control.EventDrained, q.num)
-	}
-}
+// drained tells that a send queue in SQD has stopped.
+func (e *Engine) drained(q *qp) { q.client.event(control.EventDrained, q.num) }
 
 // drop ends what q was in the middle of, and what others were in the middle of
 // with it: their work requests are judged anew, and then find q as it is now.
 func (e *Engine) drop(q *qp) {
 	e.unstall(q)
 	e.park(q)
-	for _, p := range e.running {
-		if p.job != nil && p.job.peer == q {
-			e.park(p)
-		}
-	}
+	e.parkWhere(func(j *job) bool { return j.peer == q })
 }
 
 // setError moves a QP to ERR: what is in its queues is flushed from the next

@@ -28,7 +28,7 @@ type change struct {
 	parent *mkey
 	mem    []byte
 
-	// Of a list.
+	// Of a list, in scratch.
 	list             []run
 	perRound, rounds uint64
 }
@@ -45,14 +45,14 @@ func (e *Engine) judgeUMR(q *qp, j *job) bool {
 	ctrl := wqe.ParseUMRCtrl((*[wqe.UMRCtrlSize]byte)(e.wqe[umrCtrlOffset:]))
 	ctx := wqe.ParseMkeyContext((*[wqe.MkeyContextSize]byte)(e.wqe[umrContextOffset:]))
 	if listEnd := umrListOffset + int(ctrl.KLMOctowords)*wqe.KLMSize; ctrl.Flags&wqe.UMRInline != 0 && listEnd > end {
-		e.explain(q, "umr-list", "list of %d units ends at byte %d of a WQE of %d", ctrl.KLMOctowords, listEnd, end)
+		e.explain(q, codeUMRList, "list of %d units ends at byte %d of a WQE of %d", ctrl.KLMOctowords, listEnd, end)
 		return e.fail(q, j, cqe.LocalQPOp)
 	}
 	k := e.keys.findIndex(j.head.imm())
 	if why := e.umrTarget(q, k, j.head.imm(), ctrl); why != "" {
 		return e.badBind(q, j, why)
 	}
-	c := change{key: k.key, access: k.access, base: k.base, size: k.size}
+	c := change{key: k.key, access: k.access, base: k.base, size: k.size, list: e.runs[:0]}
 	if why := e.plan(q, k, &c, ctrl, ctx); why != "" {
 		return e.badBind(q, j, why)
 	}
@@ -69,7 +69,7 @@ func (e *Engine) umrTarget(q *qp, k *mkey, key uint32, ctrl wqe.UMRCtrl) string 
 		return "the key is of registered memory, which a UMR does not change"
 	case k.domain() != q.pd:
 		return "the key belongs to another protection domain"
-	case !k.free && k.key != key:
+	case k.key != key:
 		return "the variant of the key is stale"
 	case ctrl.Flags&wqe.UMRCheckFree != 0 && !k.free:
 		return "the key is in use (CHECK_FREE)"
@@ -217,34 +217,42 @@ func (e *Engine) apply(k *mkey, c *change) {
 	e.disturb(k)
 	e.keys.rekey(k, c.key)
 	k.access, k.base, k.size, k.free = c.access, c.base, c.size, c.free
-	k.mem, k.list, k.perRound, k.rounds = c.mem, c.list, c.perRound, c.rounds
+	k.mem, k.list, k.perRound, k.rounds = c.mem, append(k.list[:0], c.list...), c.perRound, c.rounds
 	if k.window != nil {
-		k.window.qpn, k.window.parent = c.qpn, c.parent
+		k.window.qpn = c.qpn
+		k.window.lie(c.parent)
 	}
 	if c.free {
 		k.release()
 	}
 }
 
+// lie puts the window on the memory of another key, or on none.
+func (w *window) lie(on *mkey) {
+	if w.parent != nil {
+		w.parent.windows--
+	}
+	if w.parent = on; on != nil {
+		on.windows++
+	}
+}
+
 // release closes a window or empties a list: the key gives no access any more.
 func (k *mkey) release() {
-	k.free, k.mem, k.list, k.size = true, nil, nil, 0
+	k.free, k.mem, k.list, k.size = true, nil, k.list[:0], 0
 	if k.window != nil {
-		k.window.parent, k.window.qpn = nil, 0
+		k.window.qpn = 0
+		k.window.lie(nil)
 	}
 }
 
 // disturb has every transfer in the middle of k's memory judged anew.
 func (e *Engine) disturb(k *mkey) {
-	for _, q := range e.running {
-		if q.job != nil && q.job.uses(k) {
-			e.park(q)
-		}
-	}
+	e.parkWhere(func(j *job) bool { return j.uses(k) })
 }
 
 func (e *Engine) badBind(q *qp, j *job, why string) bool {
-	e.explain(q, "bind", "UMR of key %#08x: %s", j.head.imm(), why)
+	e.explain(q, codeBind, "UMR of key %#08x: %s", j.head.imm(), why)
 	return e.fail(q, j, cqe.MWBind)
 }
 

@@ -43,16 +43,17 @@ func (s EngineState) String() string {
 type Counter uint64
 
 const (
-	CounterWQEs     Counter = iota // send WQEs executed; flushed ones are not
-	CounterBytes                   // bytes of payload moved by them
-	CounterCQEs                    // completions written into the client's CQs
-	CounterFailed                  // WQEs executed that ended with an error
-	CounterReceives                // receive WQEs consumed
-	CounterEvents                  // completion events sent
-	Counters                       // how many there are
+	CounterWQEs      Counter = iota // send WQEs executed; flushed ones are not
+	CounterBytes                    // bytes of payload moved by them
+	CounterCQEs                     // completions written into the client's CQs
+	CounterFailed                   // WQEs executed that ended with an error
+	CounterReceives                 // receive WQEs consumed
+	CounterEvents                   // completion and other events sent
+	CounterExplained                // explanations, also those held back
+	Counters                        // how many there are
 )
 
-var counterNames = [Counters]string{"wqes", "bytes", "cqes", "failed", "receives", "events"}
+var counterNames = [Counters]string{"wqes", "bytes", "cqes", "failed", "receives", "events", "explained"}
 
 // Offset returns where the counter lies in the status page, in bytes.
 func (c Counter) Offset() uint64 { return StatusCounters + 8*uint64(c) }

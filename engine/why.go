@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// What follows finds out why something is wrong that is known to be wrong. It
+// tells a client nothing of objects that are neither its own nor its peer's.
+
+// A use is the memory that a segment names, and who may be meant by its key.
+type use struct {
+	name string // lkey or rkey
+	key  uint32
+	addr uint64
+	n    uint64
+	need uint32 // rights
+	zero bool   // n was written as 0
+
+	client *Client // whose keys count
+	pd     *pd
+	qpn    uint32 // of the queue pair that the key must serve
+}
+
+// localUse is the use of a data segment by a queue pair.
+func localUse(d wqe.Data, need uint32, q *qp, p *pd) use {
+	return use{"lkey", d.LKey, d.Addr, d.Length(), need, d.ByteCount == 0, q.client, p, q.num}
+}
+
+// whyNoAccess says why a key does not give access.
+func (e *Engine) whyNoAccess(u use) (code, string) {
+	k, swapped, other := e.keyOf(u.client, u.key), bits.ReverseBytes32(u.key), e.keys.findIndex(u.key)
+	switch {
+	case k == nil && e.keyOf(u.client, swapped) != nil:
+		return codeKeyByteOrder, fmt.Sprintf("%s %#08x names nothing, but %#08x does: it was stored in host byte order", u.name, u.key, swapped)
+	case k == nil && other != nil && other.client == u.client:
+		return codeKeyStale, fmt.Sprintf("%s %#08x: the index exists, the variant %#02x is stale", u.name, u.key, u.key&0xff)
+	case k == nil:
+		return codeKeyUnknown, fmt.Sprintf("%s %#08x names no memory region", u.name, u.key)
+	case k.free:
+		return codeKeyUnbound, fmt.Sprintf("%s %#08x is not bound, or has been invalidated", u.name, u.key)
+	case k.window != nil && u.name == "lkey":
+		return codeKeyWindow, fmt.Sprintf("lkey %#08x is of a memory window, which gives remote access only", u.key)
+	case k.domain() != u.pd:
+		return codeKeyDomain, fmt.Sprintf("%s %#08x belongs to another protection domain than the QP", u.name, u.key)
+	case k.window != nil && k.window.kind == 2 && k.window.qpn != u.qpn:
+		return codeKeyWindow, fmt.Sprintf("%s %#08x is a window of QP %#06x, not of QP %#06x", u.name, u.key, k.window.qpn, u.qpn)
+	case k.access&u.need != u.need:
+		return codeKeyAccess, fmt.Sprintf("%s %#08x: access %#x lacks %#x", u.name, u.key, k.access, u.need&^k.access)
+	case u.addr-k.base <= k.size && u.n <= k.size-(u.addr-k.base) && k.list != nil:
+		return codeKeyList, fmt.Sprintf("%s %#08x: an entry of its list is outside the memory that it names", u.name, u.key)
+	case u.zero:
+		return codeLengthZero, fmt.Sprintf("%s %#08x: byte_count 0 stands for 2^31 bytes, of which the key has %d; leave empty pieces out", u.name, u.key, k.size)
+	}
+	return codeKeyRange, fmt.Sprintf("%s %#08x: %d bytes at %#x are outside its %d bytes at %#x", u.name, u.key, u.n, u.addr, k.size, k.base)
+}
+
+// keyOf returns what a key names, if it is of this client.
+func (e *Engine) keyOf(c *Client, key uint32) *mkey {
+	if k := e.keys.find(key); k != nil && k.client == c {
+		return k
+	}
+	return nil
+}
+
+// whyNoPeer says why q cannot reach its peer.
+func (e *Engine) whyNoPeer(q *qp) (code, string) {
+	p := e.qps[q.attr.DestQPN]
+	switch {
+	case p == nil:
+		return codePeerMissing, fmt.Sprintf("peer QP %#06x does not exist", q.attr.DestQPN)
+	case p.transport != q.transport:
+		return codePeerTransport, fmt.Sprintf("peer QP %#06x is of transport %s, this one of %s", p.num, transports[p.transport].name, transports[q.transport].name)
+	case p.attr.DestQPN != q.num && p.attr.State >= control.StateRTR:
+		return codePeerNotBack, fmt.Sprintf("peer QP %#06x is not connected back: its peer is %#06x", p.num, p.attr.DestQPN)
+	}
+	return codePeerState, fmt.Sprintf("peer QP %#06x is in state %s; it answers in RTR and RTS", p.num, stateName(p.attr.State))
+}
+
+// whyNoRoom says why a completion queue has no room.
+func (q *cq) whyNoRoom() (code, string) {
+	word := q.consumer.Observe()
+	n := uint64(1) << q.log
+	unread := q.next - q.seen // as far as the client has told credibly
+	ahead := func(index uint32) uint64 { return uint64(index-uint32(q.seen)) & 0xffffff }
+	switch swapped := bits.ReverseBytes32(word); {
+	case word != 0 && ahead(word) > unread && inFirstLap(q.next, n) && ahead(swapped) <= unread,
+		word>>24 != 0 && word&0xffffff == 0 && inFirstLap(q.next, n) && ahead(swapped) <= unread:
+		return codeCQByteOrder, fmt.Sprintf("consumer index %#08x is %d in host byte order", word, swapped)
+	case ahead(word) > unread:
+		return codeCQIndex, fmt.Sprintf("consumer index %#06x is not among the %d completions from %#06x on", word&0xffffff, unread, q.seen&0xffffff)
+	case word == 0 && q.seen == 0:
+		return codeCQNeverPolled, "its consumer index has never been advanced"
+	}
+	return codeCQOverrun, fmt.Sprintf("consumer index %#06x; poll more often or make it larger", word&0xffffff)
+}
+
+// inFirstLap reports whether a counter that has come to count, in a ring of n,
+// fits 16 bits however it is kept. Then the upper half of a word that holds it
+// is 0 for whoever counts in 16, 24 or 32 bits, and only a word with its bytes
+// reversed has anything there.
+func inFirstLap(count, n uint64) bool { return count+n <= 0xffff }
+
+// swapped reports whether a record makes sense with its bytes reversed only:
+// its low half says nothing new or nonsense, its high half is not 0 although
+// the counter cannot have come that far, and reversed it announces work.
+func swapped(word uint32, consumed, ring uint64) bool {
+	ahead := uint64(bits.ReverseBytes32(word)) - consumed
+	return word>>16 != 0 && word&0xffff == 0 && inFirstLap(consumed, ring) && 0 < ahead && ahead <= ring
+}
+
+// whyNoRecord says what is wrong with a send record that is out of range.
+func (q *qp) whyNoRecord(word uint32) (code, string) {
+	ring := q.sqMask + 1
+	ahead := uint16(word) - uint16(q.sent)
+	switch {
+	case swapped(word, q.sent, ring):
+		return codeRecordByteOrder, fmt.Sprintf("send record says %#08x, which is %d in host byte order; records are big-endian", word, bits.ReverseBytes32(word))
+	case -ahead < ahead:
+		return codeRecordBack, fmt.Sprintf("send record says %#08x, %d blocks less than the %#04x executed; the value is ignored", word, -ahead, uint16(q.sent))
+	}
+	return codeRecordRange, fmt.Sprintf("send record says %#08x, %d blocks more than the %#04x executed; the ring has %d, and the value is ignored", word, ahead, uint16(q.sent), ring)
+}
+
+// leastUnits is how many 16-byte units a WQE has at least.
+func (q *qp) leastUnits(op wqe.Opcode) int {
+	switch op {
+	case wqe.OpRDMAWrite, wqe.OpRDMAWriteImm, wqe.OpRDMARead, wqe.OpWait, wqe.OpSendEn:
+		return 2
+	case wqe.OpAtomicCS, wqe.OpAtomicFA, wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA:
+		return 4
+	case wqe.OpUMR:
+		return umrListOffset / wqe.UnitSize
+	case wqe.OpMMO:
+		return (wqe.CtrlSize + wqe.MMOMetaSize + 2*wqe.DataSize) / wqe.UnitSize
+	case wqe.OpSend, wqe.OpSendImm, wqe.OpSendInval:
+		if q.transport == control.QPTypeUD {
+			return (wqe.CtrlSize + wqe.AVSize) / wqe.UnitSize
+		}
+	}
+	return 1
+}

@@ -23,6 +23,7 @@ type CQConfig struct {
 	Arm       *shm.BE32 // word 1; nil for a CQ that is never armed
 	ArmReg    *shm.BE64 // offset 0x20 of the CQ's UAR page; nil: none
 	CQN       uint32    // 24 bits
+	Collapsed bool      // the device writes every entry over entry 0 (cc); Poll then reports the newest
 	Table     *Table    // the QPs whose completions come here
 
 	// Memory returns the n bytes at an address that was posted in an SGE with
@@ -56,10 +57,16 @@ type CQ struct {
 	table   *Table
 	memory  func(lkey uint32, addr uint64, n int) []byte
 
-	ci    uint64 // count of the next entry
-	stale uint64
-	bad   uint64
-	armSN atomic.Uint32
+	ci      uint64 // count of the next entry
+	stale   uint64
+	bad     uint64
+	orphans atomic.Pointer[orphan]
+	armSN   atomic.Uint32
+
+	// Of a collapsed queue.
+	collapsed bool
+	newest    uint64 // the last eight bytes of the entry last reported
+	at        uint32 // user index of its QP
 }
 
 // NewCQ returns an empty completion queue. It fills the entries as libmlx5
@@ -84,15 +91,12 @@ func NewCQ(c CQConfig) (*CQ, error) {
 	}
 	q := &CQ{
 		ring: c.Ring, log: log, shift: 6, ciWord: c.CI, armWord: c.Arm, armReg: c.ArmReg,
-		cqn: c.CQN, table: c.Table, memory: c.Memory,
+		cqn: c.CQN, table: c.Table, memory: c.Memory, collapsed: c.Collapsed,
 	}
 	if c.EntrySize == cqe.Size128 {
 		q.shift, q.half = 7, cqe.Size128-cqe.Size
 	}
-	clear(c.Ring)
-	for i := range uint64(1) << log {
-		q.entry(i)[cqe.OffOpOwn] = uint8(cqe.MakeOpOwn(cqe.Invalid, cqe.FormatPlain, false, 0))
-	}
+	q.fill()
 	return q, nil
 }
 
@@ -105,7 +109,13 @@ func (q *CQ) CQN() uint32 { return q.cqn }
 //
 // CQEs of QPs that are no longer in the table are passed over, and so are CQEs
 // that make no sense: see Skipped.
+//
+// Of a collapsed queue it returns the newest completion, or nothing if that was
+// returned before: see CQConfig.
 func (q *CQ) Poll(dst []Completion) (n int) {
+	if q.collapsed {
+		return q.pollCollapsed(dst)
+	}
 	from := q.ci
 	for n < len(dst) {
 		e := q.entry(q.ci)
@@ -127,9 +137,16 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 	if q.ci != from {
 		// Pairs with the device's Observe before it writes an entry of the next lap.
 		q.ciWord.Publish(uint32(q.ci) & doorbell.CIMask)
+	} else if o := q.orphans.Load(); o != nil && !cqe.Valid(cqe.OpOwn(q.entry(q.ci).ObserveTail()), q.ci, q.log) {
+		q.forget(o)
 	}
 	return n
 }
+
+// Index returns how many entries have been taken off the queue since it was
+// made. A WaitCQ for Index plus n waits for n more completions, if none is
+// unpolled. It wraps; a Resize takes one up.
+func (q *CQ) Index() uint32 { return uint32(q.ci) }
 
 // Arm asks for one event when an entry is there that has not been polled: any,
 // or only a solicited one or an error. Arming again before that event is the

@@ -12,6 +12,7 @@ func (q *CQ) resolve(c *Completion, o cqe.OpOwn, e *shm.Block) bool {
 	qp := q.table.find(c.UIdx)
 	if qp == nil || qp.QPN != c.QPN {
 		q.stale++
+		q.adopt(c)
 		return false
 	}
 	c.Timestamp = 0
@@ -19,9 +20,9 @@ func (q *CQ) resolve(c *Completion, o cqe.OpOwn, e *shm.Block) bool {
 	switch c.Kind {
 	case cqe.Req:
 		c.Timestamp = be.Uint64(e[48:56])
-		ok = q.completeSend(c, o, qp.SQ)
+		ok = q.completeSend(c, o, e, qp.SQ)
 	case cqe.ReqErr:
-		ok = q.completeSend(c, 0, qp.SQ)
+		ok = q.completeSend(c, 0, e, qp.SQ)
 	case cqe.RespWriteImm, cqe.RespSend, cqe.RespSendImm, cqe.RespSendInv:
 		c.Timestamp = be.Uint64(e[48:56])
 		ok = q.completeRecv(c, o, qp)
@@ -37,7 +38,7 @@ func (q *CQ) resolve(c *Completion, o cqe.OpOwn, e *shm.Block) bool {
 // completeSend completes the WQE at wqe_counter and frees it and all before
 // it: one CQE says that those are done, signaled or not. o tells whether the
 // CQE carries data.
-func (q *CQ) completeSend(c *Completion, o cqe.OpOwn, sq *SQ) bool {
+func (q *CQ) completeSend(c *Completion, o cqe.OpOwn, e *shm.Block, sq *SQ) bool {
 	if sq == nil {
 		return false
 	}
@@ -47,7 +48,9 @@ func (q *CQ) completeSend(c *Completion, o cqe.OpOwn, sq *SQ) bool {
 	}
 	c.ID = s.id
 	if c.Kind == cqe.Req && c.Opcode == cqe.WCFromPost {
-		c.Opcode = ops[s.op].wc
+		if c.Opcode = ops[s.op].wc; c.HasByteLen() { // a masked atomic
+			c.ByteLen = be.Uint32(e[cqe.OffByteCount:])
+		}
 	}
 	if o.Format() != cqe.FormatPlain {
 		q.scatterSend(c, o, sq, count, s)

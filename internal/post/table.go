@@ -87,3 +87,19 @@ func (t *Table) find(i uint32) *QP {
 	}
 	return (*p)[i].Load()
 }
+
+// findQPN returns the user index of the QP of that number, which is often the
+// one at hint, and the hint for next time. Without such a QP it is an index
+// that no QP has.
+func (t *Table) findQPN(qpn, hint uint32) (index, next uint32) {
+	if qp := t.find(hint); qp != nil && qp.QPN == qpn {
+		return hint, hint
+	}
+	p := t.slots.Load()
+	for i := range *p {
+		if qp := (*p)[i].Load(); qp != nil && qp.QPN == qpn {
+			return uint32(i), uint32(i)
+		}
+	}
+	return ring.Mask24 + 1, hint
+}

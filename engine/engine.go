@@ -95,6 +95,7 @@ type Engine struct {
 	cur     *qp    // whose memory is being looked at, for faults of it
 	curCQ   *cq    // likewise
 	turn    uint32 // steps, to do some things only now and then
+	looked  int    // in running: whom the device has looked at last
 	ticks   uint64 // the device clock when this step began to do work
 
 	logged struct { // explanations in the log, this second
@@ -173,6 +174,7 @@ func (e *Engine) Step() (done int) {
 	}
 	if e.turn++; e.turn%hintTurns == 0 {
 		done += e.observeArms()
+		e.look()
 	}
 	return done
 }

@@ -44,6 +44,9 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 		j := q.job
 		if j == nil {
 			e.snapshot(q)
+			if q.sent&oddBlocks == 0 {
+				e.compare(q)
+			}
 			if e.express(q) {
 				done++
 				n--
@@ -110,6 +113,7 @@ func (e *Engine) judge(q *qp, n uint16) bool {
 	if q.allowed>>(h.opcode()&63)&1 == 0 || h.opcode() > 63 {
 		return e.badOpcode(q, j)
 	}
+	e.compare(q)
 	switch h.opcode() {
 	case wqe.OpRDMAWrite:
 		return e.judgeWrite(q, j)

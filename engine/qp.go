@@ -49,6 +49,7 @@ type qp struct {
 	failed  bool         // a WQE has failed since RST: ce 1 is quiet from now on
 	faulted cqe.Syndrome // of the WQE at the head, found by a fault of memory
 	lied    uint32       // record value already explained, so that it is said once
+	odd     oddity
 
 	regions [3]*region // of SQ, RQ, records
 }

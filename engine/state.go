@@ -209,6 +209,7 @@ func (e *Engine) setState(q *qp, to uint8) {
 		e.running = without(e.running, q)
 		e.drop(q)
 		q.sent, q.enabled, q.received, q.failed, q.faulted, q.lied = 0, 0, 0, false, 0, 0
+		q.odd = oddity{reborn: q.odd.reborn || from != control.StateRST}
 		q.attr = control.QPAttr{QPN: q.num}
 	case to == control.StateERR:
 		e.drop(q)

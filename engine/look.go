@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// A client that writes the right bytes to the wrong place sees nothing happen.
+// The device looks for that away from work: at one queue pair in every
+// hintTurns-th step. Nothing that is found changes what is executed.
+
+// oddTime is how long a queue pair must look as if something had gone wrong
+// before that is said. Who does things in the right order looks so as well,
+// but only between two stores.
+const oddTime = 500 * time.Millisecond
+
+// An oddity is what has been noticed of a queue pair since RST.
+type oddity struct {
+	suspected code
+	since     uint64 // device clock; 0: nothing is suspected
+	said      bool
+	index     bool // a wrong index in a control segment was said
+	qpn       bool // likewise a wrong QPN
+	receive   bool // likewise a receive record in host byte order
+	reborn    bool // WQEs of an earlier life may lie in the ring
+}
+
+// look looks at the next queue pair.
+func (e *Engine) look() {
+	if len(e.running) == 0 {
+		return
+	}
+	e.looked = (e.looked + 1) % len(e.running)
+	q := e.running[e.looked]
+	e.cur = q // whose memory it is, if it faults
+	e.lookAt(q)
+	e.cur = nil
+}
+
+func (e *Engine) lookAt(q *qp) {
+	send, receive := q.sendRec.Observe(), q.recvRec.Observe()
+	if q.attr.State == control.StateRTS && q.lied != send+1 && swapped(send, q.sent, q.sqMask+1) {
+		e.badRecord(q, send) // its low half says nothing new, so that pending takes no notice
+	}
+	if q.rq != nil && !q.odd.receive && swapped(receive, q.received, q.rqMask+1) {
+		q.odd.receive = true
+		e.explainQueue(q, codeRecordByteOrder, "receive record says %#08x, which is %d in host byte order; records are big-endian",
+			receive, bits.ReverseBytes32(receive))
+	}
+	code, why := e.suspect(q, send, receive)
+	now := clock.Now()
+	switch o := &q.odd; {
+	case why == "":
+		o.since = 0
+	case o.since == 0 || o.suspected != code:
+		o.suspected, o.since = code, now
+	case !o.said && now-o.since > clock.Cycles(oddTime):
+		o.said = true
+		e.explainQueue(q, code, "%s", why)
+	}
+}
+
+// suspect says what looks wrong with q, if it stays like that.
+func (e *Engine) suspect(q *qp, send, receive uint32) (code, string) {
+	switch q.attr.State {
+	case control.StateINIT, control.StateRTR:
+		if n := uint16(send) - uint16(q.sent); n != 0 && uint64(n) <= q.sqMask+1 {
+			return codePostState, fmt.Sprintf("send record announces %d blocks in state %s; they are executed in RTS", n, stateName(q.attr.State))
+		}
+	case control.StateRTS:
+		if q.sent != 0 || send != 0 || q.managed || q.odd.reborn || q.blocksAt(0) == 0 {
+			break
+		}
+		// The first WQE is there, and the send record has never moved.
+		switch {
+		case q.countsBlocks(receive):
+			return codeRecordWord, fmt.Sprintf("word 0 of the doorbell record says %d, as many blocks as the send queue has in WQEs; "+
+				"it counts receives. The send counter is word 1, at offset 4, and is 0", receive)
+		case e.rung(q):
+			return codeRegisterOnly, "a UAR register was written for this queue, but its send record is 0; the record is what counts"
+		}
+	}
+	return 0, ""
+}
+
+// blocksAt returns how many blocks the WQE at an index has, 0 when there is
+// none: its index and QPN must be right.
+func (q *qp) blocksAt(index uint64) int {
+	var b [wqe.CtrlSize]byte
+	copy(b[:], q.sq[index&q.sqMask*wqe.BlockSize:])
+	if h := parseHead(&b); h.place() == place(q.num, index) && h.opcode() < 64 && q.allowed>>h.opcode()&1 != 0 {
+		return h.blocks()
+	}
+	return 0
+}
+
+// countsBlocks reports whether word 0 of a record counts the WQEs at the
+// beginning of the send queue rather than receives: they end exactly there, and
+// there is no receive queue, or it has fewer entries, or they were never written.
+func (q *qp) countsBlocks(word uint32) bool {
+	n := uint64(word)
+	if n == 0 || n > q.sqMask+1 || q.received != 0 {
+		return false
+	}
+	for at := uint64(0); at != n; {
+		blocks := q.blocksAt(at)
+		if at += uint64(blocks); blocks == 0 || at > n {
+			return false
+		}
+	}
+	if q.rq == nil || n > q.rqMask+1 {
+		return true
+	}
+	for i := range n {
+		b := (*[wqe.DataSize]byte)(q.rq[i<<q.rqStride:])
+		if *b != [wqe.DataSize]byte{} {
+			return false
+		}
+	}
+	return true
+}
+
+// rung reports whether a register of the client's names q.
+func (e *Engine) rung(q *qp) bool {
+	mem := q.client.uar.Bytes()
+	for page := uint64(0); page < uint64(len(mem)); page += doorbell.UARPageSize {
+		for at := page + doorbell.BFOffset; at < page+doorbell.UARPageSize; at += doorbell.BFHalf {
+			if uint32(shm.BE64At(mem, at).Observe())>>8 == q.num {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// place is the QPN and the index of a WQE, where they lie in a control segment.
+func place(qpn uint32, index uint64) uint64 { return uint64(uint16(index))<<40 | uint64(qpn)<<8 }
+
+func (h head) place() uint64 { return h.first & (0xffff<<40 | 0xffffff<<8) }
+
+// oddBlocks is the mask of the blocks at which WQEs that go by express are
+// compared with their place, one in 64. Those on the long way all are.
+const oddBlocks = 63
+
+// compare compares a control segment with the slot that it lies in. The slot is
+// what counts; a client learns once that the two differ. Queues that others
+// enable may go round the same WQEs again, and are left alone.
+func (e *Engine) compare(q *qp) {
+	h := parseHead((*[wqe.CtrlSize]byte)(e.wqe[:]))
+	if h.place() != place(q.num, q.sent) && !q.managed && h.ds() != 0 {
+		e.misplaced(q, h)
+	}
+}
+
+func (e *Engine) misplaced(q *qp, h head) {
+	if index := uint16(h.first >> 40); index != uint16(q.sent) && !q.odd.index {
+		q.odd.index = true
+		e.explain(q, codeIndexMismatch, "index %#04x in the control segment of block %#04x; it counts blocks of 64 bytes. The WQE is executed", index, uint16(q.sent))
+	}
+	if qpn := uint32(h.first>>8) & 0xffffff; qpn != q.num && !q.odd.qpn {
+		q.odd.qpn = true
+		why := ""
+		if binary.BigEndian.Uint32(e.wqe[4:]) == q.num {
+			why = ", which is not shifted by 8 bits"
+		}
+		e.explain(q, codeQPNMismatch, "QPN %#06x in the control segment of QP %#06x%s. The WQE is executed", qpn, q.num, why)
+	}
+}

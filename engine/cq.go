@@ -26,8 +26,9 @@ type cq struct {
 	seen      uint64 // consumer index as last observed, never ahead of next
 	consumer  *shm.BE32
 	collapsed bool
-	ignore    bool // overrun ignore
-	dead      bool // overrun: nothing is written any more
+	ignore    bool   // overrun ignore
+	dead      bool   // overrun: nothing is written any more
+	held      uint32 // QPN of the error that stays in a collapsed queue; 0: none
 
 	// Arming; see observeArm.
 	channel    *channel
@@ -120,6 +121,11 @@ func (e *Engine) removeCQ(q *cq) {
 	delete(e.cqs, q.num)
 	q.region.users--
 	q.records.users--
+	for i := len(e.stalled) - 1; i >= 0; i-- {
+		if p := e.stalled[i]; p.stall.cq == q {
+			e.unstall(p) // its WAIT is judged anew, and finds no such queue
+		}
+	}
 	if q.channel != nil {
 		q.channel.users--
 		e.armable = without(e.armable, q)
@@ -158,6 +164,9 @@ func (e *Engine) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, 
 	q.next++
 	slot := index & (n - 1)
 	if q.collapsed {
+		if q.held != 0 {
+			return e.tell(q, a) // the error in entry 0 stays
+		}
 		slot = 0
 	}
 	tail |= index >> (q.log & 63) & 1
@@ -177,6 +186,11 @@ func (e *Engine) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, 
 	be.PutUint64(b[48:], w48)
 	block.PublishTail(tail)
 	q.client.count[control.CounterCQEs]++
+	return e.tell(q, a)
+}
+
+// tell wakes whoever asked for a completion like the last one. It returns true.
+func (e *Engine) tell(q *cq, a attention) bool {
 	if a != quietly {
 		q.lastSolicited = q.next
 	}
@@ -191,9 +205,22 @@ func (q *cq) entry(slot uint64) *shm.Block {
 	return shm.BlockAt(q.buf, slot<<(q.logCQE&63)+1<<(q.logCQE&63)-cqe.Size)
 }
 
-// completeError writes one error CQE; errors count as solicited events.
+// completeError writes one error CQE; errors count as solicited events. In a
+// collapsed queue the first one stays, until its queue pair is reset: a client
+// that looks at nothing but wqe_counter must not take what was flushed for done.
 func (e *Engine) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail uint64) bool {
-	return e.complete(q, 0, uidx, 0, 0, uint64(vendor[s])<<8|uint64(s), tail, event)
+	ok := e.complete(q, 0, uidx, 0, 0, uint64(vendor[s])<<8|uint64(s), tail, event)
+	if q.collapsed && q.held == 0 {
+		q.held = uint32(tail>>32) & 0xffffff
+	}
+	return ok
+}
+
+// forget lets go of the error of a queue pair that is reset.
+func (q *cq) forget(qpn uint32) {
+	if q.held == qpn {
+		q.held = 0
+	}
 }
 
 // room observes the consumer index and reports whether an entry is free. An
@@ -257,9 +284,6 @@ func without[T comparable](list []T, v T) []T {
 	return list
 }
 
-// resizeVisits is how many visits each queue pair gets before its CQ moves.
-const resizeVisits = 32
-
 // resizeCQ moves a queue to another buffer.
 func (c *Client) resizeCQ(m *control.ResizeCQ, _ Memory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.cqs[m.CQN]
@@ -276,23 +300,19 @@ func (c *Client) resizeCQ(m *control.ResizeCQ, _ Memory, _ *control.Reply) (cont
 	if err != nil {
 		return nil, err
 	}
-	// What the records announce belongs before the change, as far as it can be
-	// done at once.
-	c.e.ticks = 0
-	for range resizeVisits {
-		for _, p := range c.qps {
-			if p.sendCQ == q || p.recvCQ == q {
-				c.e.visit(p)
-			}
-		}
-	}
 	q.room(1 << q.log) // observes the consumer index
 	unread := q.next - q.seen
-	if unread >= 1<<q.log && !q.ignore {
+	switch {
+	case q.ignore:
+		// Nobody says what has been polled; an entry that was overwritten need
+		// not be held.
+		unread = 0
+	case unread >= 1<<q.log:
 		return nil, control.Errorf(control.CodeBusy, "CQ %#06x: full; poll before it is resized", q.num)
-	}
-	if unread+1 >= 1<<m.LogSize {
-		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries do not hold the %d that have not been polled", q.num, m.LogSize, unread)
+	case unread+1 >= 1<<m.LogSize:
+		// One more, for the entry that says so counts until the client has seen it.
+		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries do not hold the %d that have not been polled, and two more",
+			q.num, m.LogSize, unread)
 	}
 	// The last entry of the old buffer says so. It has an index like any other;
 	// the client moves what it has not polled up by one.

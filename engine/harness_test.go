@@ -310,26 +310,50 @@ func (h *host) qp(m control.QP, scq, rcq *poller) *end {
 // Attributes of transitions that tests change. Timers are long: they run out when
 // a test lets them.
 func (p *end) toInit() control.QPAttr {
-	return control.QPAttr{
+	a := control.QPAttr{
 		QPN: p.num, Mask: control.AttrState | control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
 		State: control.StateINIT, Access: control.AccessAll &^ control.AccessZeroBased, Port: 1,
 	}
+	if p.q.transport == control.QPTypeUD {
+		a.Mask = control.AttrState | control.AttrQKey | control.AttrPKeyIndex | control.AttrPort
+		a.QKey, a.Access = qkey, 0
+	}
+	return a
 }
 
 func (p *end) toRTR(dest uint32) control.QPAttr {
-	return control.QPAttr{
+	a := control.QPAttr{
 		QPN: p.num, Mask: control.AttrState | control.AttrAV | control.AttrPathMTU | control.AttrDestQPN |
 			control.AttrRQPSN | control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
 		State: control.StateRTR, GUID: p.h.e.guid, PathMTU: 5, DestQPN: dest, RQPSN: 7, MaxDestRdAtomic: 4, MinRNRTimer: 30,
 	}
+	switch p.q.transport {
+	case control.QPTypeUC:
+		a.Mask &^= control.AttrMaxDestRdAtom | control.AttrMinRNRTimer
+	case control.QPTypeUD:
+		a.Mask = control.AttrState
+	}
+	return a
 }
 
 func (p *end) toRTS() control.QPAttr {
-	return control.QPAttr{
+	a := control.QPAttr{
 		QPN: p.num, Mask: control.AttrState | control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry |
 			control.AttrSQPSN | control.AttrMaxRdAtomic,
 		State: control.StateRTS, Timeout: 31, RetryCount: 2, RNRRetry: 7, SQPSN: 9, MaxRdAtomic: 4,
 	}
+	if p.q.transport != control.QPTypeRC {
+		a.Mask = control.AttrState | control.AttrSQPSN
+	}
+	return a
+}
+
+// qkey is that of all datagram queues here.
+const qkey = 0x1ee7
+
+// to is the address of p for datagrams.
+func (p *end) to() wqe.AV {
+	return wqe.AV{CompactAV: wqe.CompactAV{Key: wqe.UDKey(qkey), Ext: true, DQP: p.num}, TClass: 0x5c, HopLimit: 9, GRH: 1<<30 | 0xabcde}
 }
 
 func (p *end) modify(a control.QPAttr) {
@@ -360,10 +384,13 @@ func (p *end) up(dest *end) {
 }
 
 // pair returns two connected queue pairs, each with a CQ of its own.
-func pair(a, b *host) (*end, *end) {
+func pair(a, b *host) (*end, *end) { return pairOf(control.QPTypeRC, a, b) }
+
+// pairOf is pair with another transport. Datagram queues have one qkey.
+func pairOf(transport uint8, a, b *host) (*end, *end) {
 	a.Helper()
 	ca, cb := a.cq(control.CQ{LogSize: 8}), b.cq(control.CQ{LogSize: 8})
-	p, q := a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
+	p, q := a.qp(control.QP{Type: transport}, ca, ca), b.qp(control.QP{Type: transport}, cb, cb)
 	p.up(q)
 	q.up(p)
 	return p, q
@@ -377,6 +404,9 @@ func duo(t testing.TB, cfg Config) (*rig, *end, *end) {
 	return r, p, q
 }
 
+// pad fills the list of a UMR to a whole block.
+type pad struct{}
+
 // write lays a WQE at the next block, without ringing, and returns its index.
 func (p *end) write(c wqe.Ctrl, segments ...any) (index uint16) {
 	p.h.Helper()
@@ -388,6 +418,36 @@ func (p *end) write(c wqe.Ctrl, segments ...any) (index uint16) {
 			b.Raddr(s)
 		case wqe.Data:
 			b.Data(s)
+		case wqe.Atomic:
+			b.Atomic(s)
+		case wqe.MaskedCS4:
+			b.MaskedCS4(s)
+		case wqe.MaskedCS8:
+			b.MaskedCS8(s)
+		case wqe.MaskedFA4:
+			b.MaskedFA4(s)
+		case wqe.MaskedFA8:
+			b.MaskedFA8(s)
+		case wqe.AV:
+			b.AV(s)
+		case wqe.Wait:
+			b.Wait(s)
+		case wqe.WaitData:
+			b.WaitData(s)
+		case wqe.MMOMeta:
+			b.MMOMeta(s)
+		case wqe.UMRCtrl:
+			b.UMRCtrl(s)
+		case wqe.MkeyContext:
+			b.MkeyContext(s)
+		case wqe.KLM:
+			b.KLM(s)
+		case wqe.RepeatBlock:
+			b.RepeatBlock(s)
+		case wqe.RepeatEntry:
+			b.RepeatEntry(s)
+		case pad:
+			b.Pad()
 		case []byte:
 			b.Inline(s)
 		default:

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
@@ -11,23 +12,37 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every opcode that this device does not execute on RC is refused, whatever
-// follows the control segment.
+// Every opcode that this device does not execute on a transport is refused,
+// whatever follows the control segment.
 func TestUnknownOpcodes(t *testing.T) {
-	executed := map[wqe.Opcode]bool{wqe.OpNop: true, wqe.OpRDMAWrite: true, wqe.OpRDMAWriteImm: true,
-		wqe.OpRDMARead: true, wqe.OpSend: true, wqe.OpSendImm: true}
-	s := newScene(t, Config{})
-	for op := range 256 {
-		if executed[wqe.Opcode(op)] {
-			continue
-		}
-		index := s.p.post(wqe.Ctrl{Opcode: wqe.Opcode(op)}, s.far.raddr(0), s.local.data(0, 8))
-		s.settle()
-		w := s.p.scq.one()
-		s.failed(w, cqe.LocalQPOp, index)
-		require.Equal(t, uint8(op), w.WQEOpcode)
-		require.Equal(t, control.StateRTS, s.q.state())
-		s.p.reset(s.q)
+	anywhere := []wqe.Opcode{wqe.OpNop, wqe.OpSend, wqe.OpSendImm, wqe.OpUMR, wqe.OpDump, wqe.OpMMO, wqe.OpWait, wqe.OpSendEn}
+	connected := append(slices.Clone(anywhere), wqe.OpRDMAWrite, wqe.OpRDMAWriteImm, wqe.OpSendInval)
+	for transport, executed := range map[uint8][]wqe.Opcode{
+		control.QPTypeRC: append(slices.Clone(connected), wqe.OpRDMARead, wqe.OpAtomicCS, wqe.OpAtomicFA,
+			wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA),
+		control.QPTypeUC: connected,
+		control.QPTypeUD: anywhere,
+	} {
+		t.Run(transports[transport].name, func(t *testing.T) {
+			c, said := logged()
+			r := newRig(t, c)
+			a, b := r.host("a"), r.host("b")
+			p, q := pairOf(transport, a, b)
+			local, far := a.full(64, 1), b.full(64, 2)
+			for op := range 256 {
+				if slices.Contains(executed, wqe.Opcode(op)) {
+					continue
+				}
+				index := p.post(wqe.Ctrl{Opcode: wqe.Opcode(op)}, far.raddr(0), local.data(0, 8))
+				r.settle()
+				w := p.scq.one()
+				r.failed(w, cqe.LocalQPOp, index)
+				require.Equal(t, uint8(op), w.WQEOpcode)
+				require.Equal(t, control.StateRTS, q.state())
+				p.reset(q)
+			}
+			require.Contains(t, said.String(), "is not executed by this device on "+transports[transport].name)
+		})
 	}
 }
 

@@ -25,7 +25,13 @@ func (h *host) population() map[string]int {
 		"keys": e.keys.used, "qps": len(e.qps), "cqs": len(e.cqs), "running": len(e.running), "stalled": len(e.stalled),
 		"armable": len(e.armable), "clients": len(e.clients), "client regions": len(c.regions), "client pds": len(c.pds),
 		"client mrs": len(c.mrs), "client cqs": len(c.cqs), "client qps": len(c.qps), "client channels": len(c.channels),
-		"bytes": int(c.bytes),
+		"bytes": int(c.bytes), "srqs": len(e.srqs), "client srqs": len(c.srqs), "moving": len(e.moving),
+	}
+	for _, s := range c.srqs {
+		m["srq users"] += s.users
+	}
+	for _, k := range c.mrs {
+		m["windows"] += k.windows
 	}
 	for _, r := range c.regions {
 		m["region users"] += r.users
@@ -175,9 +181,11 @@ func TestQPRefusals(t *testing.T) {
 		change(&m)
 		h.refused(code, text, control.OpCreateQP, &m, nil)
 	}
-	bad(control.CodeUnsupported, "type 1", func(m *control.QP) { m.Type = control.QPTypeUC })
-	bad(control.CodeUnsupported, "type 2", func(m *control.QP) { m.Type = control.QPTypeUD })
+	bad(control.CodeUnsupported, "type 3", func(m *control.QP) { m.Type = 3 })
 	bad(control.CodeUnsupported, "type 9", func(m *control.QP) { m.Type = 9 })
+	bad(control.CodeInvalid, "managed 2", func(m *control.QP) { m.Managed = 2 })
+	bad(control.CodeInvalid, "SRQ", func(m *control.QP) { m.SRQN = 77 })
+	bad(control.CodeNotFound, "SRQ", func(m *control.QP) { m.SRQN, m.NoReceive = 77, 1 })
 	bad(control.CodeInvalid, "2^16", func(m *control.QP) { m.LogSQ = 16 })
 	bad(control.CodeInvalid, "2^200", func(m *control.QP) { m.LogRQ = 200 })
 	bad(control.CodeInvalid, "2^3 bytes", func(m *control.QP) { m.LogRQStride = 3 })
@@ -222,14 +230,14 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 	before := h.population()
 	mem, err := shm.Heap(4096)
 	require.NoError(t, err)
-	for op := control.OpHello; op <= control.OpDestroyQP; op++ {
+	for op := control.OpHello; op <= control.OpOpenEvents; op++ {
 		var m Memory
 		if op == control.OpAddRegion {
 			m.Region = mem
 		}
 		for n := range 100 {
 			_, reply, err := h.c.Call(op, make([]byte, n), m)
-			if err == nil && n == 0 && (op == control.OpAllocPD || op == control.OpCreateChannel) {
+			if err == nil && n == 0 && (op == control.OpAllocPD || op == control.OpCreateChannel || op == control.OpOpenEvents) {
 				if reply.Events != nil {
 					_ = reply.Events.Close()
 				}
@@ -239,7 +247,7 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 			require.ErrorAs(t, err, new(*control.Error))
 		}
 	}
-	for _, op := range []control.Op{0, 16, 0xffff} {
+	for _, op := range []control.Op{0, control.OpOpenEvents + 1, 0xffff} {
 		h.refused(control.CodeUnsupported, op.String(), op, &control.Empty{}, nil)
 	}
 	before["client pds"]++

@@ -124,6 +124,7 @@ func (e *Engine) rescue() {
 	}
 	q := e.cur
 	e.cur = nil
+	e.putBack(e.now) // a shared receive that was taken for nothing
 	if q.attr.State == control.StateERR {
 		// Not even the error can be reported there.
 		e.explainQueue(q, codeMemoryFault, noPage+"; the queue pair is given up", addr)
@@ -134,8 +135,24 @@ func (e *Engine) rescue() {
 	q.faulted = cqe.RemoteOperation
 	if q.client.holds(uint64(addr)) {
 		q.faulted = cqe.LocalProtection
+	} else if p := e.peerOf(q); p != nil {
+		e.setError(p)
+		if q.transport != control.QPTypeRC {
+			// No fault of the sender's: its message is judged anew, and finds nobody.
+			q.faulted = 0
+			e.park(q)
+			return
+		}
 	}
 	e.setError(q) // the flush reports it
+}
+
+// peerOf returns whom q was sending to when its memory faulted.
+func (e *Engine) peerOf(q *qp) *qp {
+	if q.job != nil {
+		return q.job.peer
+	}
+	return q.peer
 }
 
 // noPage says what a fault of memory is, with its address.

@@ -74,6 +74,7 @@ func (c *Client) modifySRQ(m *control.SRQLimit, _ Memory, _ *control.Reply) (con
 		return nil, control.Errorf(control.CodeInvalid, "SRQ %#06x: limit %d of %d entries", s.num, m.Limit, uint32(s.mask)+1)
 	}
 	s.limit = m.Limit
+	c.e.observeLimit(s) // fewer may be ready already, and nobody be there to consume
 	return &control.Empty{}, nil
 }
 

@@ -208,6 +208,8 @@ func (e *Engine) setState(q *qp, to uint8) {
 		// sets them to 0 as well.
 		e.running = without(e.running, q)
 		e.drop(q)
+		q.sendCQ.forget(q.num)
+		q.recvCQ.forget(q.num)
 		q.sent, q.enabled, q.received, q.failed, q.faulted, q.lied = 0, 0, 0, false, 0, 0
 		q.odd = oddity{reborn: q.odd.reborn || from != control.StateRST}
 		q.attr = control.QPAttr{QPN: q.num}

@@ -148,7 +148,7 @@ func TestAttributeLimits(t *testing.T) {
 		{"port", control.StateRST, control.StateINIT, nil, func(a *control.QPAttr) { a.Port = 0 }},
 		{"pkey_index", control.StateRST, control.StateINIT, func(a *control.QPAttr) { a.PKeyIndex = 0 }, func(a *control.QPAttr) { a.PKeyIndex = 1 }},
 		{"access", control.StateRST, control.StateINIT, func(a *control.QPAttr) { a.Access = control.AccessAll }, func(a *control.QPAttr) { a.Access = 0x40 }},
-		{"access", control.StateRST, control.StateINIT, func(a *control.QPAttr) { a.Access = 0 }, func(a *control.QPAttr) { a.Access = 0x10 }},
+		{"access", control.StateRST, control.StateINIT, func(a *control.QPAttr) { a.Access = 0 }, func(a *control.QPAttr) { a.Access = 1 << 31 }},
 		{"path_mtu", control.StateINIT, control.StateRTR, func(a *control.QPAttr) { a.PathMTU = 1 }, func(a *control.QPAttr) { a.PathMTU = 0 }},
 		{"path_mtu", control.StateINIT, control.StateRTR, func(a *control.QPAttr) { a.PathMTU = 5 }, func(a *control.QPAttr) { a.PathMTU = 6 }},
 		{"dest_qpn", control.StateINIT, control.StateRTR, func(a *control.QPAttr) { a.DestQPN = 0xffffff }, func(a *control.QPAttr) { a.DestQPN = 1 << 24 }},

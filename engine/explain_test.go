@@ -48,7 +48,7 @@ func TestExplanations(t *testing.T) {
 			s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), d)
 		}},
 		{"ds is 0", func(s *scene) { s.p.raw(make([]byte, 64)) }},
-		{"The value is ignored", func(s *scene) {
+		{"the value is ignored", func(s *scene) {
 			s.p.sent = 0x4000
 			s.p.ring()
 		}},

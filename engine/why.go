@@ -50,7 +50,7 @@ func (e *Engine) whyNoAccess(u use) (code, string) {
 		return codeKeyWindow, fmt.Sprintf("%s %#08x is a window of QP %#06x, not of QP %#06x", u.name, u.key, k.window.qpn, u.qpn)
 	case k.access&u.need != u.need:
 		return codeKeyAccess, fmt.Sprintf("%s %#08x: access %#x lacks %#x", u.name, u.key, k.access, u.need&^k.access)
-	case u.addr-k.base <= k.size && u.n <= k.size-(u.addr-k.base) && k.list != nil:
+	case u.addr-k.base <= k.size && u.n <= k.size-(u.addr-k.base) && len(k.list) > 0:
 		return codeKeyList, fmt.Sprintf("%s %#08x: an entry of its list is outside the memory that it names", u.name, u.key)
 	case u.zero:
 		return codeLengthZero, fmt.Sprintf("%s %#08x: byte_count 0 stands for 2^31 bytes, of which the key has %d; leave empty pieces out", u.name, u.key, k.size)

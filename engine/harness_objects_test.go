@@ -1,0 +1,205 @@
+package engine
+
+import (
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A srqEnd is a shared receive queue, whose links the test writes.
+type srqEnd struct {
+	h      *host
+	num    uint32
+	ring   []byte
+	rec    []byte
+	stride int
+	posted uint16
+	s      *srq // the device's side
+}
+
+// srq makes a shared receive queue of 8 entries with room for three pointers,
+// each linked to the next, unless m says otherwise.
+func (h *host) srq(m control.SRQ) *srqEnd {
+	h.Helper()
+	if m.LogSize == 0 {
+		m.LogSize = 3
+	}
+	if m.LogStride == 0 {
+		m.LogStride = 6
+	}
+	if m.PDN == 0 {
+		m.PDN = h.pd
+	}
+	s := &srqEnd{h: h, stride: 1 << m.LogStride}
+	s.ring, m.Ring = h.take(1 << (m.LogSize + m.LogStride))
+	s.rec, m.DBRec = h.take(4)
+	var ans control.SRQN
+	h.call(control.OpCreateSRQ, &m, &ans)
+	s.num, s.s = ans.SRQN, h.e.srqs[ans.SRQN]
+	for i := range uint16(1) << m.LogSize {
+		s.link(i, i+1)
+	}
+	return s
+}
+
+func (s *srqEnd) link(index, next uint16) {
+	wqe.SRQNext{Next: next}.Put((*[wqe.SRQNextSize]byte)(s.ring[int(index)*s.stride:]))
+}
+
+// put writes the list of an entry.
+func (s *srqEnd) put(index uint16, list ...wqe.Data) {
+	s.h.Helper()
+	require.True(s.h, wqe.PutRecv(s.ring[int(index)*s.stride+wqe.SRQNextSize:][:s.stride-wqe.SRQNextSize], list))
+}
+
+// ring announces n more entries.
+func (s *srqEnd) post(n int) {
+	s.posted += uint16(n)
+	shm.BE32At(s.rec, 0).Publish(uint32(s.posted))
+}
+
+// on makes a queue pair that receives from s.
+func (s *srqEnd) on(transport uint8, c *poller) *end {
+	s.h.Helper()
+	return s.h.qp(control.QP{Type: transport, NoReceive: 1, SRQN: s.num}, c, c)
+}
+
+// events opens the host's event descriptor and returns what reads the next
+// event, or nil.
+func (h *host) events() func() *control.Event {
+	h.Helper()
+	_, reply, err := h.c.Call(control.OpOpenEvents, nil, Memory{})
+	require.NoError(h, err)
+	h.Cleanup(func() { _ = reply.Events.Close() })
+	conn, err := reply.Events.SyscallConn()
+	require.NoError(h, err)
+	return func() *control.Event {
+		h.Helper()
+		var b [control.MaxMessage]byte
+		n := 0
+		_ = conn.Control(func(fd uintptr) { n, _, _ = unix.Recvfrom(int(fd), b[:], unix.MSG_DONTWAIT) })
+		if n <= 0 {
+			return nil
+		}
+		head, payload, err := control.ParseHeader(b[:n])
+		require.NoError(h, err)
+		ev := new(control.Event)
+		require.NoError(h, control.Parse(head.Op, payload, ev))
+		return ev
+	}
+}
+
+// A happening is an event without its words.
+type happening struct {
+	kind   control.EventKind
+	number uint32
+}
+
+// happened returns the events there are, explanations left out.
+func happened(next func() *control.Event) (list []happening) {
+	for ev := next(); ev != nil; ev = next() {
+		if ev.Kind != control.EventExplanation {
+			list = append(list, happening{ev.Kind, ev.Number})
+		}
+	}
+	return list
+}
+
+// window makes a memory window.
+func (h *host) window(kind uint8) uint32 {
+	h.Helper()
+	var ans control.Key
+	h.call(control.OpAllocMW, &control.MW{PDN: h.pd, Kind: kind}, &ans)
+	return ans.Key
+}
+
+// mkey makes a key for a list.
+func (h *host) mkey(entries int) uint32 {
+	h.Helper()
+	var ans control.Key
+	h.call(control.OpCreateMkey, &control.Mkey{PDN: h.pd, Entries: uint32(entries)}, &ans)
+	return ans.Key
+}
+
+func (h *host) dereg(key uint32) {
+	h.Helper()
+	h.call(control.OpDeregMR, &control.Key{Key: key}, &control.Empty{})
+}
+
+// umr is the control segment of a UMR on a key.
+func umr(key uint32) wqe.Ctrl { return wqe.Ctrl{Opcode: wqe.OpUMR, Flags: wqe.CEAlways, Imm: key} }
+
+// rights of mkey contexts.
+const (
+	mkeyRead   = wqe.AccessRemoteRead
+	mkeyWrite  = wqe.AccessRemoteWrite | wqe.AccessLocalWrite
+	mkeyAtomic = wqe.AccessAtomic
+	mkeyAll    = mkeyRead | mkeyWrite | mkeyAtomic
+
+	maskRights = wqe.MaskLocalWrite | wqe.MaskRemoteRead | wqe.MaskRemoteWrite | wqe.MaskAtomic
+)
+
+// bind is what rdma-core posts to bind a window to n bytes of k, 0 to close it:
+// the segments behind umr(rkey). tag is the new variant.
+func (p *end) bind(kind uint8, tag uint8, k *key, off, n int, access uint8) []any {
+	c := wqe.UMRCtrl{Flags: wqe.UMRInline | wqe.UMRTranslationOffset, MkeyMask: wqe.MaskFree | wqe.MaskMkey}
+	m := wqe.MkeyContext{QPNMkey: 0xffffff00 | uint32(tag)}
+	if kind == 2 {
+		c.MkeyMask |= wqe.MaskQPN
+	}
+	if n == 0 {
+		c.Flags |= wqe.UMRCheckQPN
+		m.Free = wqe.MkeyFree
+		return []any{c, m}
+	}
+	if kind == 2 {
+		c.Flags |= wqe.UMRCheckFree
+		m.QPNMkey = p.num<<8 | uint32(tag)
+	}
+	c.MkeyMask |= wqe.MaskLen | wqe.MaskStartAddr | maskRights
+	c.KLMOctowords = 4
+	m.Access, m.StartAddr, m.Len = access, k.addr+uint64(off), uint64(n)
+	return []any{c, m, wqe.KLM{ByteCount: uint32(n), MKey: k.key, Addr: k.addr + uint64(off)}, pad{}}
+}
+
+// fill is what rdma-core posts to fill a list key: the segments behind umr(key).
+func fill(key uint32, access uint8, size int, entries ...wqe.KLM) []any {
+	c := wqe.UMRCtrl{Flags: wqe.UMRInline, KLMOctowords: uint16(len(entries)+3) &^ 3,
+		MkeyMask: wqe.MaskFree | wqe.MaskMkey | wqe.MaskLen | maskRights}
+	m := wqe.MkeyContext{QPNMkey: 0xffffff00 | key&0xff, Access: access, Len: uint64(size)}
+	segments := []any{c, m}
+	for _, e := range entries {
+		segments = append(segments, e)
+	}
+	return append(segments, pad{})
+}
+
+// interleaved is what rdma-core posts for a repeating list.
+func interleaved(key uint32, access uint8, size int, rounds uint32, entries ...wqe.RepeatEntry) []any {
+	c := wqe.UMRCtrl{Flags: wqe.UMRInline, KLMOctowords: uint16(1+len(entries)+3) &^ 3,
+		MkeyMask: wqe.MaskFree | wqe.MaskMkey | wqe.MaskLen | maskRights}
+	m := wqe.MkeyContext{QPNMkey: 0xffffff00 | key&0xff, Access: access, Len: uint64(size)}
+	per := uint32(0)
+	for _, e := range entries {
+		per += uint32(e.ByteCount)
+	}
+	segments := []any{c, m, wqe.RepeatBlock{ByteCount: per, Op: wqe.RepeatOp, RepeatCount: rounds, NumEntries: uint16(len(entries))}}
+	for _, e := range entries {
+		segments = append(segments, e)
+	}
+	return append(segments, pad{})
+}
+
+// klm names n bytes of k in a list.
+func (k *key) klm(off, n int) wqe.KLM {
+	return wqe.KLM{ByteCount: uint32(n), MKey: k.key, Addr: k.addr + uint64(off)}
+}
+
+// good requires that p's only completion is a success.
+func (p *end) good() {
+	p.h.Helper()
+	w := p.scq.one()
+	require.Equal(p.h, unharmed, w.Syndrome)
+}

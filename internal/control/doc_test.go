@@ -142,23 +142,30 @@ func TestPageListsEveryValue(t *testing.T) {
 	for c, name := range codeNames {
 		codes[name] = uint64(c)
 	}
+	kinds := make(map[string]uint64)
+	for k := EventKind(0); k <= EventExplanation; k++ {
+		if name := k.String(); !strings.HasPrefix(name, "event ") {
+			kinds[name] = uint64(k)
+		}
+	}
 	p := readPage(t)
 	for heading, want := range map[string]map[string]uint64{
 		"Refusal codes": codes,
 		"Access rights": {
 			"local_write": uint64(AccessLocalWrite), "remote_write": uint64(AccessRemoteWrite),
 			"remote_read": uint64(AccessRemoteRead), "remote_atomic": uint64(AccessRemoteAtomic),
-			"zero_based": uint64(AccessZeroBased),
+			"mw_bind": uint64(AccessMWBind), "zero_based": uint64(AccessZeroBased),
 		},
-		"CQ flags": {"collapsed": uint64(CQCollapsed), "ignore_overrun": uint64(CQIgnoreOverrun)},
-		"QP types": {"RC": uint64(QPTypeRC), "UC": uint64(QPTypeUC), "UD": uint64(QPTypeUD)},
+		"CQ flags":    {"collapsed": uint64(CQCollapsed), "ignore_overrun": uint64(CQIgnoreOverrun)},
+		"Event kinds": kinds,
+		"QP types":    {"RC": uint64(QPTypeRC), "UC": uint64(QPTypeUC), "UD": uint64(QPTypeUD)},
 		"QP states": {
 			"RST": uint64(StateRST), "INIT": uint64(StateINIT), "RTR": uint64(StateRTR), "RTS": uint64(StateRTS),
 			"SQE": uint64(StateSQE), "SQD": uint64(StateSQD), "ERR": uint64(StateERR),
 		},
 		"Attribute mask": {
 			"state": uint64(AttrState), "cur_state": uint64(AttrCurState), "access": uint64(AttrAccess),
-			"pkey_index": uint64(AttrPKeyIndex), "port": uint64(AttrPort), "guid": uint64(AttrAV),
+			"pkey_index": uint64(AttrPKeyIndex), "port": uint64(AttrPort), "qkey": uint64(AttrQKey), "guid": uint64(AttrAV),
 			"path_mtu": uint64(AttrPathMTU), "timeout": uint64(AttrTimeout), "retry_count": uint64(AttrRetryCount),
 			"rnr_retry": uint64(AttrRNRRetry), "rq_psn": uint64(AttrRQPSN), "max_rd_atomic": uint64(AttrMaxRdAtomic),
 			"min_rnr_timer": uint64(AttrMinRNRTimer), "sq_psn": uint64(AttrSQPSN),
@@ -201,7 +208,7 @@ func TestPageListsTheStatusPage(t *testing.T) {
 		assert.Contains(t, p.rows["Status page"][0][3], fmt.Sprintf("%d %v", uint64(s), s))
 	}
 	assert.Equal(t, "state 4", (EngineGone + 1).String())
-	assert.Equal(t, "counter 6", Counters.String())
+	assert.Equal(t, "counter 7", Counters.String())
 }
 
 func TestPageShowsTheGoldenDatagrams(t *testing.T) {

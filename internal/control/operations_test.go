@@ -27,11 +27,20 @@ var operations = []struct {
 	{OpModifyQP, &QPAttr{}, &Empty{}},
 	{OpQueryQP, &QPN{}, &QPAttr{}},
 	{OpDestroyQP, &QPN{}, &Empty{}},
+	{OpCreateSRQ, &SRQ{}, &SRQN{}},
+	{OpModifySRQ, &SRQLimit{}, &Empty{}},
+	{OpQuerySRQ, &SRQN{}, &SRQLimit{}},
+	{OpDestroySRQ, &SRQN{}, &Empty{}},
+	{OpResizeCQ, &ResizeCQ{}, &Empty{}},
+	{OpAllocMW, &MW{}, &Key{}},
+	{OpCreateMkey, &Mkey{}, &Key{}},
+	{OpReregMR, &ReregMR{}, &Key{}},
+	{OpOpenEvents, &Empty{}, &Empty{}},
 }
 
 // messages returns one zero message of each type.
 func messages() map[string]Message {
-	all := map[string]Message{"Error": &Error{}}
+	all := map[string]Message{"Error": &Error{}, "Event": &Event{}}
 	for _, o := range operations {
 		for _, m := range []Message{o.request, o.answer} {
 			all[kind(m)] = blank(m)
@@ -56,5 +65,5 @@ func TestOperationsAreNumberedFromOneAndNamed(t *testing.T) {
 	}
 	assert.Len(t, opNames, len(operations))
 	assert.Equal(t, "operation 0", Op(0).String())
-	assert.Equal(t, "operation 16", Op(len(operations)+1).String())
+	assert.Equal(t, "operation 25", Op(len(operations)+1).String())
 }

@@ -6,10 +6,6 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// Attr is the state and the attributes of a queue pair. With Mask it is a
-// request to change them: see Modify.
-type Attr = control.QPAttr
-
 // Connection says how a connection behaves. The zero value is right for most.
 type Connection struct {
 	// RNRRetry is how often a send is tried again while the peer has no receive
@@ -57,78 +53,68 @@ func (o *Connection) fill() error {
 }
 
 // toInit takes the queue pair from RST to INIT.
-func (q *QP) toInit() error {
-	return q.Modify(&Attr{
-		Mask:  control.AttrState | control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
-		State: control.StateINIT, Access: uint32(q.access), Port: 1,
-	})
+func (q *QP) toInit(qkey uint32) error {
+	a := &Attr{Mask: AttrState | AttrPKeyIndex | AttrPort, State: StateINIT, Port: 1}
+	if q.transport == UD {
+		a.Mask |= AttrQKey
+		a.QKey = qkey
+	} else {
+		a.Mask |= AttrAccess
+		a.Access = q.access
+	}
+	return q.Modify(a)
 }
 
 // Connect connects the queue pair with the one that peer describes, which has
-// to connect back. Both must be clients of one engine.
+// to connect back. Both must be of one transport, RC or UC, and clients of one
+// engine. Of o, UC has no use: nothing is tried again there.
 func (q *QP) Connect(peer Descriptor, o Connection) error {
+	const what = "connect"
 	if err := peer.check(); err != nil {
-		return wrap("connect", err)
+		return wrap(what, err)
 	}
 	if err := o.fill(); err != nil {
-		return wrap("connect", err)
+		return wrap(what, err)
 	}
-	if mine := q.pd.ctx.Device(); peer.Device != mine {
-		return wrap("connect", control.Errorf(control.CodeInvalid,
-			"the peer is a client of engine %016x, this one of %016x; both must use one engine", peer.Device, mine))
+	if q.transport == UD {
+		return wrap(what, control.Errorf(control.CodeInvalid, "a UD queue pair has no peer; Activate it"))
 	}
-	err := q.Modify(&Attr{
-		Mask: control.AttrState | control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN |
-			control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
-		State: control.StateRTR, GUID: peer.Device, PathMTU: 5, DestQPN: peer.QPN, RQPSN: peer.PSN,
-		MaxDestRdAtomic: q.pd.ctx.limits.MaxRdAtomic, MinRNRTimer: uint8(o.MinRNRTimer),
-	})
-	if err != nil {
+	if err := q.reachable(what, &peer); err != nil {
 		return err
 	}
-	return q.Modify(&Attr{
-		Mask: control.AttrState | control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry |
-			control.AttrSQPSN | control.AttrMaxRdAtomic,
-		State: control.StateRTS, Timeout: uint8(o.Timeout), RetryCount: uint8(o.Retry), RNRRetry: uint8(o.RNRRetry),
-		SQPSN: q.psn(), MaxRdAtomic: q.pd.ctx.limits.MaxRdAtomic,
-	})
+	most := q.pd.ctx.limits.MaxRdAtomic
+	rtr := &Attr{
+		Mask:  AttrState | AttrDevice | AttrPathMTU | AttrDestQPN | AttrRQPSN,
+		State: StateRTR, Device: peer.Device, PathMTU: 5, DestQPN: peer.QPN, RQPSN: peer.PSN,
+	}
+	rts := &Attr{Mask: AttrState | AttrSQPSN, State: StateRTS, SQPSN: q.psn()}
+	if q.transport == RC {
+		rtr.Mask |= AttrMaxDestRdAtomic | AttrMinRNRTimer
+		rtr.MaxDestRdAtomic, rtr.MinRNRTimer = most, uint8(o.MinRNRTimer)
+		rts.Mask |= AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRdAtomic
+		rts.Timeout, rts.RetryCount, rts.RNRRetry, rts.MaxRdAtomic = uint8(o.Timeout), uint8(o.Retry), uint8(o.RNRRetry), most
+	}
+	if err := q.Modify(rtr); err != nil {
+		return err
+	}
+	return q.Modify(rts)
+}
+
+// reachable says why messages of q cannot go to peer, or nothing.
+func (q *QP) reachable(what string, peer *Descriptor) error {
+	if mine := q.pd.ctx.Device(); peer.Device != mine {
+		return wrap(what, control.Errorf(control.CodeInvalid,
+			"the peer is a client of engine %016x, this one of %016x; both must use one engine", peer.Device, mine))
+	}
+	if peer.Transport != q.transport {
+		return wrap(what, control.Errorf(control.CodeInvalid, "the peer is of transport %v, this one of %v; they must be equal", peer.Transport, q.transport))
+	}
+	return nil
 }
 
 // psn is the first packet sequence number of this side. Nothing is cut into
 // packets here, so any number will do.
 func (q *QP) psn() uint32 { return q.qpn * 0x9e3779b1 >> 8 }
-
-// Modify changes the state and the attributes that a.Mask names, by the rules
-// of verbs: each transition has attributes that it needs and others that it
-// takes. A refusal changes nothing and says which rule. After a change to RST
-// the queues are empty; nobody may post or poll during such a call.
-func (q *QP) Modify(a *Attr) error {
-	if q.closed.Load() {
-		return wrap("modify QP", ErrClosed)
-	}
-	req := *a
-	req.QPN = q.qpn
-	if _, err := q.pd.ctx.call("modify QP", control.OpModifyQP, &req, &control.Empty{}, nil); err != nil {
-		return err
-	}
-	if a.Mask&control.AttrState != 0 {
-		if a.State == control.StateRST {
-			q.reset()
-		}
-		q.state.Store(uint32(a.State))
-	}
-	return nil
-}
-
-// Query returns the state and all attributes, as the device has them.
-func (q *QP) Query() (Attr, error) {
-	if q.closed.Load() {
-		return Attr{}, wrap("query QP", ErrClosed)
-	}
-	var a Attr
-	_, err := q.pd.ctx.call("query QP", control.OpQueryQP, &control.QPN{QPN: q.qpn}, &a, nil)
-	return a, err
-}
 
 // Pair connects two queue pairs of this program with each other.
 func Pair(a, b *QP, o Connection) error {

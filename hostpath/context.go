@@ -28,10 +28,20 @@ type Context struct {
 	ended  chan struct{} // closed when either is true
 	once   sync.Once     // closes ended
 
+	// Events; see NextEvent.
+	events  *os.File
+	inbox   chan Event
+	lost    int           // the listener's: events dropped since the last one
+	silent  chan struct{} // closed when no more events come
+	explain atomic.Pointer[func(Explanation)]
+
 	mu       sync.Mutex
 	next     int // register for the next QP
-	channels map[*CQ]struct{}
+	channels map[*Channel]struct{}
 	memory   map[*MR]struct{}
+	qps      map[uint32]*QP // by number, for events
+	cqs      map[uint32]*CQ
+	srqs     map[uint32]*SRQ
 }
 
 // Dial connects to the engine that listens at the unix socket path.
@@ -47,8 +57,9 @@ func Dial(path string) (*Context, error) {
 // fails.
 func NewContext(dev Device) (*Context, error) {
 	c := &Context{
-		dev: dev, ended: make(chan struct{}),
-		channels: make(map[*CQ]struct{}), memory: make(map[*MR]struct{}),
+		dev: dev, ended: make(chan struct{}), inbox: make(chan Event, maxEvents), silent: make(chan struct{}),
+		channels: make(map[*Channel]struct{}), memory: make(map[*MR]struct{}),
+		qps: make(map[uint32]*QP), cqs: make(map[uint32]*CQ), srqs: make(map[uint32]*SRQ),
 	}
 	c.arena.ctx = c
 	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Name: programName()}
@@ -62,6 +73,12 @@ func NewContext(dev Device) (*Context, error) {
 		_ = errors.Join(dev.Close(), c.uar.Close(), c.status.Close())
 		return nil, wrap("connect", fmt.Errorf("the engine gives %d bytes for %d UAR pages of %d", c.uar.Size(), n, doorbell.UARPageSize))
 	}
+	if r, err = dev.Call(control.OpOpenEvents, &control.Empty{}, &control.Empty{}, nil); err != nil {
+		_ = errors.Join(dev.Close(), c.uar.Close(), c.status.Close())
+		return nil, wrap("events", err)
+	}
+	c.events = r.Events
+	go c.listen(c.events)
 	go func() {
 		select {
 		case <-dev.Done():
@@ -91,8 +108,9 @@ func (c *Context) Close() error {
 	c.end()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for q := range c.channels {
-		err = errors.Join(err, q.events.Close())
+	err = errors.Join(err, c.events.Close())
+	for ch := range c.channels {
+		err = errors.Join(err, ch.file.Close())
 	}
 	for m := range c.memory {
 		err = errors.Join(err, m.unmap())

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"os"
 	"sync/atomic"
-	"time"
 
+	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/post"
 	"github.com/nicless/nicless/internal/shm"
@@ -28,67 +27,119 @@ type CQConfig struct {
 	// Size128 asks for entries of 128 bytes.
 	Size128 bool
 
+	// Channel tells of completions; see Arm. Nil gives the queue a channel of
+	// its own, for Wait.
+	Channel *Channel
+
 	// PollOnly leaves out the completion channel: Wait is not possible, and a
 	// descriptor is saved.
 	PollOnly bool
+
+	// IgnoreOverrun has the device write on when there is no room, over
+	// completions that have not been polled and are lost then.
+	IgnoreOverrun bool
+
+	// Collapsed makes a queue of one entry, which the device overwrites: Poll
+	// returns the newest completion only, and it stands for all before it of its
+	// queue pair. It has ID, opcode and status; no byte count, immediate or
+	// time. Such a queue is PollOnly.
+	Collapsed bool
 }
 
 // A CQ is a completion queue.
 type CQ struct {
-	ctx    *Context
-	cqn    uint32
-	cq     *post.CQ
-	buf    block
-	rec    block
-	events *os.File // nil: PollOnly
-	id     uint32   // of the channel
-	armed  bool     // an event has been asked for and not been read
+	ctx     *Context
+	cqn     uint32
+	cq      *post.CQ
+	buf     block
+	rec     block
+	cfg     CQConfig
+	channel *Channel    // nil: PollOnly
+	handle  uint64      // in channel
+	armed   atomic.Bool // Wait's: an event for any completion has been asked for and not been read
 
-	overrun bool // the device has ended the queue
+	overrun atomic.Bool // the device has ended the queue
 	closed  atomic.Bool
 }
 
 // CreateCQ makes a completion queue.
 func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 	const what = "CQ"
-	if cfg.Entries == 0 {
-		cfg.Entries = 256
+	log, err := cfg.fill(c)
+	if err != nil {
+		return nil, wrap(what, err)
 	}
-	if most := 1 << c.limits.MaxLogCQ; cfg.Entries < 1 || cfg.Entries > most {
-		return nil, wrap(what, fmt.Errorf("%d entries; 1 to %d are possible", cfg.Entries, most))
-	}
-	log := bits.Len(uint(cfg.Entries - 1))
-	size, logCQE := 64, 6
-	if cfg.Size128 {
-		size, logCQE = 128, 7
-	}
-	q := &CQ{ctx: c}
-	var err error
-	if q.buf, err = c.arena.alloc(size << log); err != nil {
+	q := &CQ{ctx: c, cfg: cfg}
+	if q.buf, err = c.arena.alloc(cfg.entrySize() << log); err != nil {
 		return nil, wrap(what, err)
 	}
 	if q.rec, err = c.arena.alloc(8); err != nil {
 		c.arena.release(q.buf)
 		return nil, wrap(what, err)
 	}
-	if err := q.create(cfg, log, logCQE, size); err != nil {
+	if err := q.create(log); err != nil {
 		q.release()
 		return nil, err
 	}
 	return q, nil
 }
 
-func (q *CQ) create(cfg CQConfig, log, logCQE, size int) error {
-	const what = "CQ"
-	c := q.ctx
-	req := control.CQ{Buf: q.buf.addr, DBRec: q.rec.addr, LogSize: uint8(log), LogCQE: uint8(logCQE)}
-	if !cfg.PollOnly {
-		var ch control.Channel
-		r, err := c.call(what, control.OpCreateChannel, &control.Empty{}, &ch, nil)
-		if err != nil {
-			return err
+// fill returns log2 of the entries.
+func (cfg *CQConfig) fill(c *Context) (log int, err error) {
+	if cfg.Collapsed {
+		if cfg.Channel != nil || cfg.Entries > 1 {
+			return 0, fmt.Errorf("a collapsed queue has one entry and no Channel")
 		}
-		q.id, q.events, req.Channel = ch.ID, r.Events, ch.ID
+		cfg.Entries, cfg.PollOnly = 1, true
+	}
+	if ch := cfg.Channel; ch != nil {
+		switch {
+		case ch.ctx != c:
+			return 0, errors.New("Channel belongs to another context")
+		case cfg.PollOnly:
+			return 0, errors.New("PollOnly with a Channel")
+		case ch.closed.Load():
+			return 0, fmt.Errorf("Channel: %w", ErrClosed)
+		}
+	}
+	if cfg.Entries == 0 {
+		cfg.Entries = 256
+	}
+	return cfg.log(c, cfg.Entries)
+}
+
+func (cfg *CQConfig) log(c *Context, entries int) (int, error) {
+	if most := 1 << c.limits.MaxLogCQ; entries < 1 || entries > most {
+		return 0, fmt.Errorf("%d entries; 1 to %d are possible", entries, most)
+	}
+	return bits.Len(uint(entries - 1)), nil
+}
+
+func (cfg *CQConfig) entrySize() int {
+	if cfg.Size128 {
+		return cqe.Size128
+	}
+	return cqe.Size
+}
+
+func (q *CQ) create(log int) (err error) {
+	const what = "CQ"
+	c, cfg := q.ctx, &q.cfg
+	req := control.CQ{Buf: q.buf.addr, DBRec: q.rec.addr, LogSize: uint8(log), LogCQE: log2(cfg.entrySize())}
+	if cfg.Collapsed {
+		req.Flags |= control.CQCollapsed | control.CQIgnoreOverrun
+	}
+	if cfg.IgnoreOverrun {
+		req.Flags |= control.CQIgnoreOverrun
+	}
+	if !cfg.PollOnly {
+		if q.channel = cfg.Channel; q.channel == nil {
+			if q.channel, err = c.CreateChannel(); err != nil {
+				return err
+			}
+		}
+		q.handle = q.channel.add(q)
+		req.Channel, req.Handle = q.channel.id, q.handle
 	}
 	var ans control.CQN
 	if _, err := c.call(what, control.OpCreateCQ, &req, &ans, nil); err != nil {
@@ -97,19 +148,15 @@ func (q *CQ) create(cfg CQConfig, log, logCQE, size int) error {
 	q.cqn = ans.CQN
 	// The entries are prepared now that the number is known; nothing can
 	// complete here before a queue pair uses it.
-	pc, err := post.NewCQ(post.CQConfig{
-		Ring: q.buf.mem[:size<<log], EntrySize: size, CQN: ans.CQN, Table: &c.table,
+	if q.cq, err = post.NewCQ(post.CQConfig{
+		Ring: q.buf.mem[:cfg.entrySize()<<log], EntrySize: cfg.entrySize(), CQN: ans.CQN, Table: &c.table, Collapsed: cfg.Collapsed,
 		CI: shm.BE32At(q.rec.mem, 0), Arm: shm.BE32At(q.rec.mem, 4), ArmReg: c.armRegister(),
-	})
-	if err != nil {
+	}); err != nil {
 		return wrap(what, err)
 	}
-	q.cq = pc
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if q.events != nil {
-		c.channels[q] = struct{}{}
-	}
+	c.cqs[q.cqn] = q
+	c.mu.Unlock()
 	return nil
 }
 
@@ -117,12 +164,14 @@ func (q *CQ) create(cfg CQConfig, log, logCQE, size int) error {
 // on the device's.
 func (q *CQ) release() {
 	c := q.ctx
-	if q.events != nil {
-		c.mu.Lock()
-		delete(c.channels, q)
-		c.mu.Unlock()
-		_ = q.events.Close()
-		_, _ = c.call("CQ", control.OpDestroyChannel, &control.Channel{ID: q.id}, &control.Empty{}, nil)
+	c.mu.Lock()
+	delete(c.cqs, q.cqn)
+	c.mu.Unlock()
+	if q.channel != nil {
+		q.channel.remove(q.handle)
+		if q.cfg.Channel == nil {
+			_ = q.channel.Close()
+		}
 	}
 	c.arena.release(q.buf, q.rec)
 }
@@ -132,7 +181,8 @@ func (q *CQ) CQN() uint32 { return q.cqn }
 
 // Poll takes completions off the queue until dst is full or there are no more,
 // and returns how many; it does not wait. The error is nil unless the queue is
-// closed, or the device is gone and nothing was left.
+// closed, or nothing was left in it and the device is gone or has ended the
+// queue (ErrOverrun).
 //
 // One poller at a time.
 func (q *CQ) Poll(dst []Completion) (int, error) {
@@ -143,6 +193,9 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 	if n == 0 {
 		if q.ctx.gone.Load() {
 			return 0, ErrDeviceGone
+		}
+		if q.overrun.Load() {
+			return q.last(dst)
 		}
 		// Who polls in a loop leaves the line to its writer for a moment:
 		// 10 ns off a round trip of 275.
@@ -169,59 +222,108 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 			return n, err
 		}
 	}
-	if q.overrun {
-		return q.last(dst)
-	}
-	if q.events == nil {
+	switch {
+	case q.channel == nil:
 		return 0, errors.New("nicless: CQ was made with PollOnly: it cannot wait")
+	case q.cfg.Channel != nil:
+		return 0, errors.New("nicless: CQ has a Channel that others use: Arm it, and wait there")
 	}
-	_ = q.events.SetReadDeadline(time.Time{})
-	woken := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		_ = q.events.SetReadDeadline(time.Unix(1, 0)) // ends a read that is under way
-		close(woken)
-	})
-	defer func() {
-		if !stop() {
-			<-woken // or it would end the next call's read
-		}
-	}()
+	defer q.channel.until(ctx)()
 	for {
 		// One arm, one event: while an event is on its way, or waits to be read,
 		// another arm would only leave a second one behind.
-		if !q.armed {
+		if !q.armed.Swap(true) {
 			q.cq.Arm(false)
-			q.armed = true
 		}
 		if n, err := q.Poll(dst); n > 0 || err != nil {
 			return n, err
 		}
-		var event [8]byte
-		n, _ := q.events.Read(event[:])
-		switch {
-		case n > 0 && event[7]>>7 == 1: // control.ChannelOverrun
-			q.overrun = true
-			return q.last(dst)
-		case n > 0:
-			q.cq.EventSeen()
-			q.armed = false
-		case ctx.Err() != nil:
-			return 0, ctx.Err()
-		default:
-			return q.last(dst) // the other end closes with the engine
+		if _, err := q.channel.next(ctx); err != nil {
+			if ctx.Err() != nil {
+				return 0, ctx.Err()
+			}
+			if n, err := q.Poll(dst); n > 0 || err != nil {
+				return n, err // the last ones
+			}
+			return 0, err
 		}
 	}
 }
 
-// last returns what is left when the events have ended: completions, else why.
+// last returns what is left in a queue that has overrun. The news of that may
+// have come before the last look at the queue.
 func (q *CQ) last(dst []Completion) (int, error) {
-	if n, err := q.Poll(dst); n > 0 || err != nil {
-		return n, err
+	if n := q.cq.Poll(dst); n > 0 {
+		return n, nil
 	}
-	if q.overrun {
-		return 0, ErrOverrun
+	return 0, ErrOverrun
+}
+
+// Channel returns the channel that tells of this queue's completions: its own,
+// or the one of its CQConfig; nil with PollOnly.
+func (q *CQ) Channel() *Channel { return q.channel }
+
+// Arm asks for one event on the queue's Channel when a completion is there that
+// has not been polled: any, or with solicited only one that its sender marked
+// so, or an error. To sleep without missing one: arm, poll until the queue is
+// empty, then wait on the Channel. Wait does so by itself.
+//
+// The poller's.
+func (q *CQ) Arm(solicited bool) error {
+	if q.closed.Load() {
+		return ErrClosed
 	}
-	return 0, ErrDeviceGone
+	if err := q.ctx.err(); err != nil {
+		return err
+	}
+	if q.channel == nil {
+		return errors.New("nicless: CQ was made with PollOnly: it has no channel for events")
+	}
+	q.cq.Arm(solicited)
+	q.armed.Store(!solicited)
+	return nil
+}
+
+// Index returns how many completions have been polled since the queue was made,
+// and one for each Resize. When it is empty, a WaitCQ for Index plus n waits for
+// n more. It wraps. The poller's.
+func (q *CQ) Index() uint32 { return q.cq.Index() }
+
+// Resize gives the queue room for another number of entries, rounded up to a
+// power of two. Nothing in it is lost; ErrInvalid if what has not been polled
+// would not fit. The poller's: nobody may poll meanwhile. Queue pairs may go on.
+func (q *CQ) Resize(entries int) error {
+	const what = "resize CQ"
+	if q.closed.Load() {
+		return wrap(what, ErrClosed)
+	}
+	if q.cfg.Collapsed || q.cfg.IgnoreOverrun {
+		return wrap(what, control.Errorf(control.CodeInvalid, "a queue made with Collapsed or IgnoreOverrun keeps its size"))
+	}
+	c := q.ctx
+	log, err := q.cfg.log(c, entries)
+	if err != nil {
+		return wrap(what, control.Errorf(control.CodeInvalid, "%v", err))
+	}
+	size := q.cfg.entrySize()
+	to, err := c.arena.alloc(size << log)
+	if err != nil {
+		return wrap(what, err)
+	}
+	moved := false
+	err = q.cq.Resize(to.mem[:size<<log], func() error {
+		req := &control.ResizeCQ{CQN: q.cqn, LogSize: uint8(log), LogCQE: log2(size), Buf: to.addr}
+		_, err := c.call(what, control.OpResizeCQ, req, &control.Empty{}, nil)
+		moved = err == nil
+		return err
+	})
+	if !moved {
+		c.arena.release(to)
+		return err
+	}
+	c.arena.release(q.buf)
+	q.buf = to
+	return err
 }
 
 // Close destroys the queue. ErrBusy while queue pairs use it. Nobody may poll

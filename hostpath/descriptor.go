@@ -17,10 +17,12 @@ const DescriptorVersion = 1
 // as JSON (encoding/json) or as bytes (MarshalBinary), by whatever means the
 // programs have.
 type Descriptor struct {
-	Device uint64 // of the engine
-	QPN    uint32 // 24 bits
-	PSN    uint32 // 24 bits
-	Memory []RemoteMemory
+	Device    uint64    // of the engine
+	Transport Transport // RC, UC or UD
+	QPN       uint32    // 24 bits
+	PSN       uint32    // 24 bits; RC and UC
+	QKey      uint32    // UD: what datagrams must bring
+	Memory    []RemoteMemory
 }
 
 // RemoteMemory is memory of the peer that work requests may name.
@@ -40,7 +42,13 @@ var (
 
 // Descriptor describes the queue pair, and memory that its peer may use.
 func (q *QP) Descriptor(memory ...RemoteMemory) Descriptor {
-	return Descriptor{Device: q.pd.ctx.Device(), QPN: q.qpn, PSN: q.psn(), Memory: memory}
+	d := Descriptor{Device: q.pd.ctx.Device(), Transport: q.transport, QPN: q.qpn, Memory: memory}
+	if q.transport == UD {
+		d.QKey = q.qkey
+	} else {
+		d.PSN = q.psn()
+	}
+	return d
 }
 
 // Find returns the memory of that name.
@@ -56,6 +64,9 @@ func (d *Descriptor) Find(name string) (RemoteMemory, error) {
 func (d *Descriptor) check() error {
 	if d.QPN > 0xffffff || d.PSN > 0xffffff {
 		return fmt.Errorf("descriptor: QPN %#x, PSN %#x; 24 bits are possible", d.QPN, d.PSN)
+	}
+	if d.Transport > UD {
+		return fmt.Errorf("descriptor: transport %d; RC (%d), UC (%d) and UD (%d) are known", d.Transport, RC, UC, UD)
 	}
 	for _, m := range d.Memory {
 		if len(m.Name) > 255 {
@@ -83,11 +94,13 @@ func (h *hex64) UnmarshalText(b []byte) error {
 }
 
 type jsonDescriptor struct {
-	Version int          `json:"version"`
-	Device  hex64        `json:"device"`
-	QPN     uint32       `json:"qpn"`
-	PSN     uint32       `json:"psn"`
-	Memory  []jsonMemory `json:"memory,omitempty"`
+	Version   int          `json:"version"`
+	Device    hex64        `json:"device"`
+	Transport string       `json:"transport"`
+	QPN       uint32       `json:"qpn"`
+	PSN       uint32       `json:"psn"`
+	QKey      uint32       `json:"qkey"`
+	Memory    []jsonMemory `json:"memory,omitempty"`
 }
 
 type jsonMemory struct {
@@ -102,7 +115,9 @@ func (d Descriptor) MarshalJSON() ([]byte, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	j := jsonDescriptor{Version: DescriptorVersion, Device: hex64(d.Device), QPN: d.QPN, PSN: d.PSN}
+	j := jsonDescriptor{
+		Version: DescriptorVersion, Device: hex64(d.Device), Transport: d.Transport.String(), QPN: d.QPN, PSN: d.PSN, QKey: d.QKey,
+	}
 	for _, m := range d.Memory {
 		j.Memory = append(j.Memory, jsonMemory{m.Name, hex64(m.Addr), m.Length, m.RKey})
 	}
@@ -118,7 +133,12 @@ func (d *Descriptor) UnmarshalJSON(b []byte) error {
 	if j.Version != DescriptorVersion {
 		return fmt.Errorf("descriptor: version %d; this program knows %d", j.Version, DescriptorVersion)
 	}
-	n := Descriptor{Device: uint64(j.Device), QPN: j.QPN, PSN: j.PSN}
+	n := Descriptor{Device: uint64(j.Device), QPN: j.QPN, PSN: j.PSN, QKey: j.QKey}
+	for n.Transport.String() != j.Transport {
+		if n.Transport++; n.Transport > UD {
+			return fmt.Errorf("descriptor: transport %q; RC, UC and UD are known", j.Transport)
+		}
+	}
 	for _, m := range j.Memory {
 		n.Memory = append(n.Memory, RemoteMemory{m.Name, uint64(m.Addr), m.Length, m.RKey})
 	}
@@ -130,10 +150,10 @@ func (d *Descriptor) UnmarshalJSON(b []byte) error {
 }
 
 // The binary form, little-endian: u16 version, u16 pieces of memory, u32 QPN,
-// u32 PSN, u64 device; then for each piece u64 address, u64 length, u32 rkey,
+// u32 PSN, u64 device, u32 qkey, u32 transport; then for each piece u64 address, u64 length, u32 rkey,
 // u8 length of the name, the name.
 const (
-	descriptorHead = 20
+	descriptorHead = 28
 	memoryHead     = 21
 )
 
@@ -148,6 +168,8 @@ func (d Descriptor) MarshalBinary() ([]byte, error) {
 	b = le.AppendUint32(b, d.QPN)
 	b = le.AppendUint32(b, d.PSN)
 	b = le.AppendUint64(b, d.Device)
+	b = le.AppendUint32(b, d.QKey)
+	b = le.AppendUint32(b, uint32(d.Transport))
 	for _, m := range d.Memory {
 		b = le.AppendUint64(b, m.Addr)
 		b = le.AppendUint64(b, m.Length)
@@ -169,7 +191,12 @@ func (d *Descriptor) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("descriptor: version %d; this program knows %d", v, DescriptorVersion)
 	}
 	count := int(le.Uint16(b[2:]))
-	n := Descriptor{QPN: le.Uint32(b[4:]), PSN: le.Uint32(b[8:]), Device: le.Uint64(b[12:])}
+	n := Descriptor{QPN: le.Uint32(b[4:]), PSN: le.Uint32(b[8:]), Device: le.Uint64(b[12:]), QKey: le.Uint32(b[20:])}
+	tr := le.Uint32(b[24:])
+	if tr > uint32(UD) {
+		return fmt.Errorf("descriptor: transport %d; RC (%d), UC (%d) and UD (%d) are known", tr, RC, UC, UD)
+	}
+	n.Transport = Transport(tr)
 	for b = b[descriptorHead:]; count > 0; count-- {
 		if len(b) < memoryHead || len(b) < memoryHead+int(b[20]) {
 			return fmt.Errorf("descriptor: ends within memory %d", len(n.Memory))

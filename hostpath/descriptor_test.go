@@ -10,7 +10,7 @@ import (
 )
 
 var described = Descriptor{
-	Device: 0xfedcba9876543210, QPN: 0xabcdef, PSN: 0x123456,
+	Device: 0xfedcba9876543210, Transport: UD, QPN: 0xabcdef, PSN: 0x123456, QKey: 0x80000001,
 	Memory: []RemoteMemory{
 		{Name: "inbox", Addr: 0x7f00_0000_1000, Length: 1 << 40, RKey: 0xdeadbeef},
 		{Name: "", Addr: 0, Length: 1, RKey: 1},
@@ -20,14 +20,15 @@ var described = Descriptor{
 
 // The two forms, as other programs may have to read them.
 func TestDescriptorForms(t *testing.T) {
-	d := Descriptor{Device: 0x1122334455667788, QPN: 0x102030, PSN: 7, Memory: []RemoteMemory{{Name: "m", Addr: 0x1000, Length: 2, RKey: 0x300}}}
+	d := Descriptor{Device: 0x1122334455667788, Transport: UC, QPN: 0x102030, PSN: 7, QKey: 9, Memory: []RemoteMemory{{Name: "m", Addr: 0x1000, Length: 2, RKey: 0x300}}}
 	j, err := json.Marshal(d)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"version":1,"device":"0x1122334455667788","qpn":1056816,"psn":7,
+	require.JSONEq(t, `{"version":1,"device":"0x1122334455667788","transport":"UC","qpn":1056816,"psn":7,"qkey":9,
 		"memory":[{"name":"m","addr":"0x0000000000001000","length":2,"rkey":768}]}`, string(j))
 	b, err := d.MarshalBinary()
 	require.NoError(t, err)
 	require.Equal(t, "\x01\x00\x01\x00\x30\x20\x10\x00\x07\x00\x00\x00\x88\x77\x66\x55\x44\x33\x22\x11"+
+		"\x09\x00\x00\x00\x01\x00\x00\x00"+
 		"\x00\x10\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x01m", string(b))
 	m, err := d.Find("m")
 	require.NoError(t, err)
@@ -53,7 +54,7 @@ func TestDescriptorRoundTrip(t *testing.T) {
 // What cannot be said is refused when it is written, not when it is read.
 func TestDescriptorThatCannotBeWritten(t *testing.T) {
 	for name, d := range map[string]Descriptor{
-		"QPN": {QPN: 1 << 24}, "PSN": {PSN: 1 << 24},
+		"QPN": {QPN: 1 << 24}, "PSN": {PSN: 1 << 24}, "transport": {Transport: 3},
 		"256":   {Memory: []RemoteMemory{{Name: strings.Repeat("x", 256)}}},
 		"UTF-8": {Memory: []RemoteMemory{{Name: "\xff"}}}, // JSON could not carry it
 		"65536": {Memory: make([]RemoteMemory, 65536)},

@@ -7,8 +7,14 @@ package hostpath
 // SendRing returns the ring of the send queue, whole blocks of 64 bytes.
 func (q *QP) SendRing() []byte { return q.sq.Memory() }
 
-// RecvRing returns the ring of the receive queue, entries of one stride.
-func (q *QP) RecvRing() []byte { return q.rq.Memory() }
+// RecvRing returns the ring of the receive queue, entries of one stride; nil if
+// receives come from an SRQ.
+func (q *QP) RecvRing() []byte {
+	if q.rq == nil {
+		return nil
+	}
+	return q.rq.Memory()
+}
 
 // Record returns the doorbell record, 8 bytes: the count of receives, then that
 // of send blocks.

@@ -20,11 +20,13 @@ const (
 	RemoteWrite  = Access(control.AccessRemoteWrite)
 	RemoteRead   = Access(control.AccessRemoteRead)
 	RemoteAtomic = Access(control.AccessRemoteAtomic)
+	// MWBind allows memory windows to be bound to the memory.
+	MWBind = Access(control.AccessMWBind)
 	// ZeroBased has work requests name the memory by offsets from 0 rather
 	// than by addresses.
 	ZeroBased = Access(control.AccessZeroBased)
 
-	// FullAccess is every right, by address.
+	// FullAccess is every right of peers and owner, by address; windows apart.
 	FullAccess = LocalWrite | RemoteWrite | RemoteRead | RemoteAtomic
 )
 
@@ -35,6 +37,7 @@ type MR struct {
 	addr   uint64
 	key    uint32
 	region *shm.Region // nil for a part of another MR's memory
+	size   int         // bytes of region that were asked for
 	id     uint32      // of region
 	parent *MR
 	closed atomic.Bool
@@ -64,7 +67,7 @@ func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
 		_ = r.Close()
 		return nil, err
 	}
-	m := &MR{pd: p, region: r, id: id, mem: r.Bytes()[:size:size]}
+	m := &MR{pd: p, region: r, size: size, id: id, mem: r.Bytes()[:size:size]}
 	if err := m.register(what, r.Addr(), access); err != nil {
 		_, _ = c.call(what, control.OpDropRegion, &control.RegionID{ID: id}, &control.Empty{}, nil)
 		_ = r.Close()

@@ -17,21 +17,40 @@ type (
 	SendWR = post.SendWR
 	RecvWR = post.RecvWR
 	SGE    = post.SGE
-	Op     = post.Op
-	Flags  = post.Flags
+
+	Address   = post.Address
+	Mask      = post.Mask
+	Bind      = post.Bind
+	List      = post.List
+	ListEntry = post.ListEntry
+
+	Op    = post.Op
+	Flags = post.Flags
 )
 
 // QPConfig says what a queue pair is to be like. SendCQ must be set; the other
 // fields' zero values work.
 type QPConfig struct {
+	Type   Transport // RC, UC or UD; zero means RC
 	SendCQ *CQ
-	RecvCQ *CQ // nil: the same as SendCQ
+	RecvCQ *CQ  // nil: the same as SendCQ
+	SRQ    *SRQ // where receives come from; nil: from a queue of its own
 
-	MaxSendWR  int // sends that fit the queue; zero means 128
+	// MaxSendWR is how many sends fit the queue, of MaxSendSGE pieces or
+	// MaxInline bytes; zero means 128. A BindMW takes as much room as two of the
+	// default size, a BindList of n entries as (n+11)/8.
+	MaxSendWR  int
 	MaxRecvWR  int // receives that fit the queue; zero means 128
 	MaxSendSGE int // pieces of memory per send; zero means 4
 	MaxRecvSGE int // pieces of memory per receive; zero means 4
 	MaxInline  int // bytes of Data per send; zero means 60
+
+	// QKey, of UD, is what datagrams must bring to be received.
+	QKey uint32
+
+	// Managed has sends wait, after they are posted and rung, until a
+	// SendEnable of another queue pair of this context names them.
+	Managed bool
 
 	// SignalAll has every send deliver a completion.
 	SignalAll bool
@@ -41,23 +60,26 @@ type QPConfig struct {
 	Deny Access
 }
 
-// A QP is a reliable connection's end: a send queue and a receive queue.
+// A QP is a queue pair: a send queue, and a receive queue or a share in one.
 type QP struct {
-	pd     *PD
-	qpn    uint32
-	index  uint32 // in the context's table
-	sq     *post.SQ
-	rq     *post.RQ
-	cqs    [2]*CQ // of sends and receives, perhaps the same
-	rings  block
-	rec    block
-	access Access
-	state  atomic.Uint32 // control.State*, as this side last set it
-	closed atomic.Bool
+	pd        *PD
+	qpn       uint32
+	transport Transport
+	qkey      uint32 // as it was made with
+	index     uint32 // in the context's table
+	sq        *post.SQ
+	rq        *post.RQ // nil: receives come from srq
+	srq       *SRQ
+	cqs       [2]*CQ // of sends and receives, perhaps the same
+	rings     block
+	rec       block
+	access    Access
+	state     atomic.Uint32 // control.State*, as this side last set it
+	closed    atomic.Bool
 }
 
-// CreateQP makes a reliable-connection queue pair, in state INIT: receives can
-// be posted, sends after Connect.
+// CreateQP makes a queue pair, in state INIT: receives can be posted, sends
+// after Connect, or after Activate on UD.
 func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	const what = "QP"
 	if err := p.usable(what); err != nil {
@@ -66,7 +88,10 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	if err := cfg.fill(p.ctx); err != nil {
 		return nil, wrap(what, err)
 	}
-	q := &QP{pd: p, cqs: [2]*CQ{cfg.SendCQ, cfg.RecvCQ}, access: FullAccess &^ LocalWrite &^ cfg.Deny}
+	q := &QP{
+		pd: p, transport: cfg.Type, qkey: cfg.QKey, srq: cfg.SRQ, cqs: [2]*CQ{cfg.SendCQ, cfg.RecvCQ},
+		access: FullAccess &^ LocalWrite &^ cfg.Deny,
+	}
 	index, err := p.ctx.table.Alloc()
 	if err != nil {
 		return nil, wrap(what, err)
@@ -76,7 +101,7 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 		q.release()
 		return nil, err
 	}
-	if err := q.toInit(); err != nil {
+	if err := q.toInit(cfg.QKey); err != nil {
 		_ = q.Close()
 		return nil, err
 	}
@@ -96,6 +121,17 @@ func (cfg *QPConfig) fill(c *Context) error {
 		case q.closed.Load():
 			return fmt.Errorf("CQ %#06x: %w", q.cqn, ErrClosed)
 		}
+	}
+	switch {
+	case cfg.Type > UD:
+		return fmt.Errorf("transport %d; RC (%d), UC (%d) and UD (%d) are possible", cfg.Type, RC, UC, UD)
+	case cfg.SRQ == nil:
+	case cfg.SRQ.pd.ctx != c:
+		return fmt.Errorf("SRQ %#06x belongs to another context", cfg.SRQ.srqn)
+	case cfg.SRQ.closed.Load():
+		return fmt.Errorf("SRQ %#06x: %w", cfg.SRQ.srqn, ErrClosed)
+	case cfg.RecvCQ.cfg.Collapsed:
+		return fmt.Errorf("CQ %#06x is collapsed and cannot tell which receives of an SRQ are done", cfg.RecvCQ.cqn)
 	}
 	for _, f := range []struct {
 		name      string
@@ -122,10 +158,16 @@ func (cfg *QPConfig) fill(c *Context) error {
 // requests need.
 func (cfg *QPConfig) sendBlocks() int {
 	payload := max(cfg.MaxSendSGE*wqe.UnitSize, (4+cfg.MaxInline+wqe.UnitSize-1)&^(wqe.UnitSize-1))
-	units := (wqe.CtrlSize + wqe.RaddrSize + payload) / wqe.UnitSize
-	perWR := (units + 3) / 4
-	return roundPow2(cfg.MaxSendWR * perWR)
+	head := wqe.CtrlSize + wqe.RaddrSize
+	if cfg.Type == UD {
+		head = wqe.CtrlSize + wqe.AVSize
+	}
+	perWR := (head + payload + wqe.BlockSize - 1) / wqe.BlockSize
+	return roundPow2(max(cfg.MaxSendWR*perWR, leastBlocks))
 }
+
+// leastBlocks is the size of the smallest send ring: a BindList of 8 entries.
+const leastBlocks = 4
 
 func roundPow2(n int) int { return 1 << bits.Len(uint(n-1)) }
 
@@ -137,6 +179,9 @@ func (q *QP) create(cfg QPConfig) error {
 		return wrap(what, fmt.Errorf("%d sends of the size asked for need %d blocks of 64 bytes; %d are possible", cfg.MaxSendWR, sendBlocks, most))
 	}
 	rqSize, sqSize := max(recvs*stride, wqe.BlockSize), sendBlocks*wqe.BlockSize
+	if q.srq != nil {
+		rqSize = 0
+	}
 	var err error
 	if q.rings, err = c.arena.alloc(rqSize + sqSize); err != nil {
 		return wrap(what, err)
@@ -148,8 +193,15 @@ func (q *QP) create(cfg QPConfig) error {
 	page, register := c.register()
 	req := &control.QP{
 		PDN: q.pd.num, SendCQN: cfg.SendCQ.cqn, RecvCQN: cfg.RecvCQ.cqn, UserIndex: q.index,
-		SQ: q.rings.addr + uint64(rqSize), RQ: q.rings.addr, DBRec: q.rec.addr, UAR: page, Type: control.QPTypeRC,
-		LogSQ: log2(sendBlocks), LogRQ: log2(recvs), LogRQStride: log2(stride),
+		SQ: q.rings.addr + uint64(rqSize), DBRec: q.rec.addr, UAR: page, Type: uint8(q.transport), LogSQ: log2(sendBlocks),
+	}
+	if cfg.Managed {
+		req.Managed = 1
+	}
+	if q.srq != nil {
+		req.NoReceive, req.SRQN = 1, q.srq.srqn
+	} else {
+		req.RQ, req.LogRQ, req.LogRQStride = q.rings.addr, log2(recvs), log2(stride)
 	}
 	var ans control.QPN
 	if _, err := c.call(what, control.OpCreateQP, req, &ans, nil); err != nil {
@@ -158,17 +210,31 @@ func (q *QP) create(cfg QPConfig) error {
 	q.qpn = ans.QPN
 	if q.sq, err = post.NewSQ(post.SQConfig{
 		Ring: q.rings.mem[rqSize : rqSize+sqSize], Record: shm.BE32At(q.rec.mem, 4), Reg: register,
-		QPN: q.qpn, Transport: post.RC, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline, MaxSGE: cfg.MaxSendSGE,
+		QPN: q.qpn, Transport: q.transport, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline, MaxSGE: cfg.MaxSendSGE,
 	}); err != nil {
 		return wrap(what, err)
 	}
-	if q.rq, err = post.NewRQ(post.RQConfig{
-		Ring: q.rings.mem[:recvs*stride], Stride: stride, Record: shm.BE32At(q.rec.mem, 0),
-	}); err != nil {
-		return wrap(what, err)
+	if q.srq == nil {
+		if q.rq, err = post.NewRQ(post.RQConfig{
+			Ring: q.rings.mem[:recvs*stride], Stride: stride, Record: shm.BE32At(q.rec.mem, 0),
+		}); err != nil {
+			return wrap(what, err)
+		}
 	}
-	c.table.Set(q.index, &post.QP{SQ: q.sq, RQ: q.rq, QPN: q.qpn})
+	c.table.Set(q.index, q.life())
+	c.mu.Lock()
+	c.qps[q.qpn] = q
+	c.mu.Unlock()
 	return nil
+}
+
+// life is what pollers must know of the queue pair.
+func (q *QP) life() *post.QP {
+	l := &post.QP{SQ: q.sq, RQ: q.rq, QPN: q.qpn}
+	if q.srq != nil {
+		l.SRQ = q.srq.srq
+	}
+	return l
 }
 
 func log2(n int) uint8 { return uint8(bits.Len(uint(n)) - 1) }
@@ -179,6 +245,12 @@ func (q *QP) release() {
 	c := q.pd.ctx
 	if q.qpn != 0 {
 		_, _ = c.call("QP", control.OpDestroyQP, &control.QPN{QPN: q.qpn}, &control.Empty{}, nil)
+		c.mu.Lock()
+		delete(c.qps, q.qpn)
+		c.mu.Unlock()
+		if q.srq != nil {
+			q.cqs[1].cq.Orphan(q.qpn, q.srq.srq)
+		}
 	}
 	c.table.Free(q.index)
 	c.arena.release(q.rings, q.rec)
@@ -186,13 +258,18 @@ func (q *QP) release() {
 
 // reset empties the queues on this side, after the device has done so on its.
 func (q *QP) reset() {
-	life := &post.QP{SQ: q.sq, RQ: q.rq, QPN: q.qpn}
+	life := q.life()
 	for _, cq := range q.cqs {
 		cq.cq.Clean(q.index, life)
 	}
 	q.sq.Reset()
-	q.rq.Reset()
+	if q.rq != nil {
+		q.rq.Reset()
+	}
 }
+
+// Transport returns what kind of queue pair it is.
+func (q *QP) Transport() Transport { return q.transport }
 
 // QPN returns the number of the queue pair, 24 bits.
 func (q *QP) QPN() uint32 { return q.qpn }
@@ -243,7 +320,7 @@ func (q *QP) sendable() error {
 //
 // One poster of receives at a time.
 func (q *QP) PostRecv(wr *RecvWR) error {
-	if err := q.usable(); err != nil {
+	if err := q.receivable(); err != nil {
 		return err
 	}
 	if err := q.rq.PostRecv(wr); err != nil {
@@ -256,11 +333,25 @@ func (q *QP) PostRecv(wr *RecvWR) error {
 // PostRecvList posts receives in order and rings once. On an error it returns
 // how many were posted before the one that was refused.
 func (q *QP) PostRecvList(wrs []RecvWR) (int, error) {
-	if err := q.usable(); err != nil {
+	if err := q.receivable(); err != nil {
 		return 0, err
 	}
 	return q.rq.PostRecvList(wrs)
 }
+
+func (q *QP) receivable() error {
+	if err := q.usable(); err != nil {
+		return err
+	}
+	if q.rq == nil {
+		return errors.New("nicless: queue pair receives from an SRQ: post there")
+	}
+	return nil
+}
+
+// SendIndex returns how many blocks of the send queue have been posted to: what
+// a SendEnable names to have all of them executed. It wraps. The poster's.
+func (q *QP) SendIndex() uint32 { return q.sq.Index() }
 
 // Close destroys the queue pair. Work in its queues is dropped without a
 // completion, and completions that were not polled yet are not delivered. Its

@@ -146,9 +146,9 @@ func take(op control.Op, a answer, ans control.Message) (r control.Reply, err er
 			_ = r.UAR.Close()
 			return r, err
 		}
-	case op == control.OpCreateChannel && len(a.files) == 1:
+	case (op == control.OpCreateChannel || op == control.OpOpenEvents) && len(a.files) == 1:
 		r.Events = a.files[0]
-	case len(a.files) > 0 || op == control.OpHello || op == control.OpCreateChannel:
+	case len(a.files) > 0 || op == control.OpHello || op == control.OpCreateChannel || op == control.OpOpenEvents:
 		closeAll(a.files)
 		return r, fmt.Errorf("%v: the answer came with %d descriptors", op, len(a.files))
 	}

@@ -20,7 +20,9 @@ type Status struct {
 	CQEs     uint64 // completions written
 	Failed   uint64 // WQEs that ended with an error
 	Receives uint64 // consumed
-	Events   uint64 // completion events sent
+	Events   uint64 // completion and other events sent
+
+	Explained uint64 // faults explained, also where the explanation was held back
 }
 
 // Status reads the device's status page. It asks nobody.
@@ -36,6 +38,7 @@ func (c *Context) Status() (Status, error) {
 		Clock: word(control.StatusClock), Hz: word(control.StatusHz),
 		WQEs: count(control.CounterWQEs), Bytes: count(control.CounterBytes), CQEs: count(control.CounterCQEs),
 		Failed: count(control.CounterFailed), Receives: count(control.CounterReceives), Events: count(control.CounterEvents),
+		Explained: count(control.CounterExplained),
 	}
 	if c.gone.Load() {
 		s.State = control.EngineGone.String() // a device that was killed could not say so

@@ -33,9 +33,12 @@ func (e *Engine) judgeAtomic(q *qp, j *job) bool {
 		return false
 	}
 	if j.total != uint64(size) {
-		if j.dst.n > 1 && j.dst.piece[0].n == uint64(size) {
+		switch {
+		case end == data:
+			e.explain(q, codeDSSmall, "ds %d is too small for %v, which has its result in one unit more", j.head.ds(), j.head.opcode())
+		case j.dst.n > 1 && j.dst.piece[0].n == uint64(size):
 			e.explain(q, codeDSLarge, "%v: ds %d counts units behind the %d bytes of its result", j.head.opcode(), j.head.ds(), size)
-		} else {
+		default:
 			e.explain(q, codeAtomicResult, "%v of %d bytes with room for %d", j.head.opcode(), size, j.total)
 		}
 		return e.fail(q, j, cqe.LocalLength)

@@ -141,7 +141,7 @@ var meanings = [codes]meaning{
 		"The QPN in the control segment is of another queue. The WQE is executed; said once for each queue pair",
 		"The ring decides; other devices may refuse the WQE",
 		"A template of another queue pair was copied, or the number is not shifted by 8 bits",
-		"Second word = QPN << 8 | ds, big-endian"},
+		"Second word: QPN in the upper 24 bits, ds in the low 6, big-endian"},
 	codeOpcode: {"", "opcode",
 		"An opcode, or a modifier of it, that is not executed on this transport",
 		"Local QP operation error, 0x02",

@@ -87,8 +87,7 @@ func (q *cq) whyNoRoom() (code, string) {
 	unread := q.next - q.seen // as far as the client has told credibly
 	ahead := func(index uint32) uint64 { return uint64(index-uint32(q.seen)) & 0xffffff }
 	switch swapped := bits.ReverseBytes32(word); {
-	case word != 0 && ahead(word) > unread && inFirstLap(q.next, n) && ahead(swapped) <= unread,
-		word>>24 != 0 && word&0xffffff == 0 && inFirstLap(q.next, n) && ahead(swapped) <= unread:
+	case word>>16 != 0 && word&0xffff == 0 && inFirstLap(q.next, n) && swapped != 0 && ahead(swapped) <= unread:
 		return codeCQByteOrder, fmt.Sprintf("consumer index %#08x is %d in host byte order", word, swapped)
 	case ahead(word) > unread:
 		return codeCQIndex, fmt.Sprintf("consumer index %#06x is not among the %d completions from %#06x on", word&0xffffff, unread, q.seen&0xffffff)

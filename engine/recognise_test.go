@@ -1,0 +1,446 @@
+package engine
+
+import (
+	"encoding/binary"
+	"runtime/debug"
+	"testing"
+
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// An account is what an explanation must say: to whom, about which queue, WQE
+// and bytes.
+type account struct {
+	to     *host
+	queue  uint32
+	index  uint16
+	bytes  []byte // nil: none
+	speaks string // is part of the text
+}
+
+// of is the account of a WQE of an end.
+func (p *end) of(index uint16, speaks string) account {
+	at := int(index) * 64 % len(p.sq)
+	return account{p.h, p.num, index, append([]byte(nil), p.sq[at:at+64]...), speaks}
+}
+
+// queue is the account of an end as a whole.
+func (p *end) queue(index uint16, speaks string) account {
+	return account{p.h, p.num, index, nil, speaks}
+}
+
+// ofReceive is the account of a receive.
+func (p *end) ofReceive(index uint16, speaks string) account {
+	at := int(index) * p.stride % len(p.rq)
+	return account{p.h, p.num, index, append([]byte(nil), p.rq[at:at+p.stride]...), speaks}
+}
+
+// dwell lets everything that looks odd have looked so for long enough.
+func (r *rig) dwell() {
+	r.Helper()
+	for range 2 {
+		r.settle()
+		for _, q := range r.e.running {
+			if q.odd.since != 0 {
+				q.odd.since = 1
+			}
+		}
+	}
+	r.settle()
+}
+
+// rail posts a WQE with its bytes changed.
+func (p *end) rail(change func(b []byte), c wqe.Ctrl, segments ...any) uint16 {
+	p.h.Helper()
+	index := p.write(c, segments...)
+	at := int(index) * 64 % len(p.sq)
+	change(p.sq[at : at+64])
+	p.ring()
+	return index
+}
+
+func setDS(ds byte) func(b []byte) { return func(b []byte) { b[7] = ds } }
+
+func swap32(v uint32) uint32 { return v<<24 | v>>8&0xff<<16 | v>>16&0xff<<8 | v>>24 }
+
+// record stores in a word of the record.
+func (p *end) record(off uint64, v uint32) { shm.BE32At(p.rec, off).Publish(v) }
+
+// remote is the account of a WRITE to an address.
+func (s *scene) remote(r wqe.Raddr, speaks string) account {
+	return s.p.of(s.p.post(ctrl(wqe.OpRDMAWrite), r, s.local.data(0, 8)), speaks)
+}
+
+// gather is the account of a WRITE from a piece of memory.
+func (s *scene) gather(d wqe.Data, speaks string) account {
+	return s.p.of(s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), d), speaks)
+}
+
+func (s *scene) receives(list []wqe.Data, speaks string) account {
+	s.q.recv(list...)
+	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 16))
+	return s.q.ofReceive(0, speaks)
+}
+
+// transport makes a pair of another transport.
+func (s *scene) transport(kind uint8) (p, q *end) {
+	cp, cq := s.p.h.cq(control.CQ{LogSize: 4}), s.q.h.cq(control.CQ{LogSize: 4})
+	p, q = s.p.h.qp(control.QP{Type: kind}, cp, cp), s.q.h.qp(control.QP{Type: kind}, cq, cq)
+	p.up(q)
+	q.up(p)
+	return p, q
+}
+
+// small makes a queue pair whose CQ has two entries, and posts what overruns it.
+func (s *scene) small(index uint16, ci func(c *poller), speaks string) account {
+	h := s.p.h
+	c := h.cq(control.CQ{LogSize: 1})
+	p := h.qp(control.QP{}, c, c)
+	p.up(p)
+	for range 2 {
+		p.post(ctrl(wqe.OpNop))
+	}
+	s.settle()
+	ci(c)
+	for range 3 {
+		p.post(ctrl(wqe.OpNop))
+	}
+	return account{h, c.num, index, nil, speaks}
+}
+
+// One row for each code at least: what a client does wrong, and what it is told.
+var recognised = []struct {
+	name string
+	code code
+	do   func(s *scene) account
+}{
+	{"send counter in word 0", codeRecordWord, func(s *scene) account {
+		s.p.write(ctrl(wqe.OpNop))
+		s.p.write(ctrl(wqe.OpSend), s.local.data(0, 8), s.local.data(0, 8), s.local.data(0, 8), s.local.data(0, 8))
+		s.p.record(0, 3)
+		return s.p.queue(0, "word 0 of the doorbell record says 3")
+	}},
+	{"register without record", codeRegisterOnly, func(s *scene) account {
+		s.p.write(ctrl(wqe.OpNop))
+		shm.BE64At(s.p.h.c.uar.Bytes(), doorbell.UARPageSize+doorbell.BFOffset+doorbell.BFHalf).Publish(uint64(s.p.num)<<8 | 1)
+		return s.p.queue(0, "its send record is 0")
+	}},
+	{"first record in host byte order", codeRecordByteOrder, func(s *scene) account {
+		s.p.write(ctrl(wqe.OpNop))
+		binary.LittleEndian.PutUint32(s.p.rec[4:], 1)
+		return s.p.queue(0, "which is 1 in host byte order")
+	}},
+	{"later record in host byte order", codeRecordByteOrder, func(s *scene) account {
+		s.p.post(ctrl(wqe.OpNop))
+		s.settle()
+		binary.LittleEndian.PutUint32(s.p.rec[4:], 3)
+		return s.p.queue(1, "which is 3 in host byte order")
+	}},
+	{"receive record in host byte order", codeRecordByteOrder, func(s *scene) account {
+		binary.LittleEndian.PutUint32(s.q.rec, 2)
+		return s.q.queue(0, "receive record says 0x02000000, which is 2")
+	}},
+	{"record goes back", codeRecordBack, func(s *scene) account {
+		for range 5 {
+			s.p.post(ctrl(wqe.OpNop))
+		}
+		s.settle()
+		s.p.record(4, 3)
+		return s.p.queue(5, "2 blocks less")
+	}},
+	{"record past the ring", codeRecordRange, func(s *scene) account {
+		s.p.record(4, 17)
+		return s.p.queue(0, "the ring has 16")
+	}},
+	{"send in RTR", codePostState, func(s *scene) account {
+		p := s.p.h.qp(control.QP{}, s.p.scq, s.p.scq)
+		p.modify(p.toInit())
+		p.modify(p.toRTR(p.num))
+		p.post(ctrl(wqe.OpNop))
+		return p.queue(0, "1 blocks in state RTR")
+	}},
+
+	{"ds 0", codeDSZero, func(s *scene) account { return s.p.of(s.p.raw(make([]byte, 64)), "ds is 0") }},
+	{"WRITE with ds 1", codeDSSmall, func(s *scene) account {
+		return s.p.of(s.p.post(ctrl(wqe.OpRDMAWrite)), "needs at least 2")
+	}},
+	{"datagram without address", codeDSSmall, func(s *scene) account {
+		p, _ := s.transport(control.QPTypeUD)
+		return p.of(p.post(ctrl(wqe.OpSend), s.local.data(0, 8)), "needs at least 4")
+	}},
+	{"atomic with ds 3", codeDSSmall, func(s *scene) account {
+		return s.p.of(s.p.post(ctrl(wqe.OpAtomicFA), s.far.raddr(0), wqe.Atomic{}), "")
+	}},
+	{"WRITE with a unit too many", codeDSLarge, func(s *scene) account {
+		return s.p.of(s.p.rail(setDS(4), ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8)), "ds 4 counts a unit")
+	}},
+	{"atomic with a stale unit", codeDSLarge, func(s *scene) account {
+		return s.p.of(s.p.post(ctrl(wqe.OpAtomicFA), s.far.raddr(0), wqe.Atomic{}, s.local.data(0, 8),
+			wqe.Data{ByteCount: 77, LKey: 0x7777}, wqe.Data{}), "ds 6 counts")
+	}},
+	{"atomic with a second result", codeDSLarge, func(s *scene) account {
+		return s.p.of(s.p.post(ctrl(wqe.OpAtomicFA), s.far.raddr(0), wqe.Atomic{}, s.local.data(0, 8), s.local.data(8, 8)), "ds 5 counts")
+	}},
+	{"ds past the record", codeDSPastRecord, func(s *scene) account {
+		return s.p.of(s.p.rail(setDS(5), ctrl(wqe.OpSend)), "ds 5 is 2 blocks")
+	}},
+	{"index of another slot", codeIndexMismatch, func(s *scene) account {
+		s.p.post(ctrl(wqe.OpNop))
+		return s.p.of(s.p.rail(func(b []byte) { b[2] = 9 }, ctrl(wqe.OpNop)), "index 0x0009 in the control segment of block 0x0001")
+	}},
+	{"QPN of another queue", codeQPNMismatch, func(s *scene) account {
+		change := func(b []byte) { binary.BigEndian.PutUint32(b[4:], s.idle1.num<<8|3) }
+		return s.p.of(s.p.rail(change, ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8)), "in the control segment of QP")
+	}},
+	{"opcode of no device", codeOpcode, func(s *scene) account { return s.p.of(s.p.post(ctrl(0x7f)), "not executed") }},
+	{"READ on UC", codeOpcode, func(s *scene) account {
+		p, _ := s.transport(control.QPTypeUC)
+		return p.of(p.post(ctrl(wqe.OpRDMARead), s.far.raddr(0), s.local.data(0, 8)), "on UC")
+	}},
+	{"not signed", codeSignature, func(s *scene) account {
+		p := s.p.h.qp(control.QP{SignatureOn: 1}, s.p.scq, s.p.scq)
+		p.up(p)
+		return p.of(p.post(ctrl(wqe.OpNop)), "signature 0x00")
+	}},
+	{"inline data past ds", codeInlineRange, func(s *scene) account {
+		return s.p.of(s.p.post(ctrl(wqe.OpSend), wqe.Data{ByteCount: wqe.InlineFlag | 13}), "inline data of 13 bytes")
+	}},
+	{"inline on READ", codeInlineRead, func(s *scene) account {
+		return s.p.of(s.p.post(ctrl(wqe.OpRDMARead), s.far.raddr(0), []byte("data")), "nowhere to put")
+	}},
+	{"datagram too long", codeMessageSize, func(s *scene) account {
+		p, q := s.transport(control.QPTypeUD)
+		return p.of(p.post(ctrl(wqe.OpSend), q.to(), s.p.h.full(4097, 1).data(0, 4097)), "4097 bytes; at most 4096")
+	}},
+	{"atomic with a long result", codeAtomicResult, func(s *scene) account {
+		return s.p.of(s.p.post(ctrl(wqe.OpAtomicFA), s.far.raddr(0), wqe.Atomic{}, s.local.data(0, 16)), "with room for 16")
+	}},
+	{"misaligned atomic", codeAtomicAlignment, func(s *scene) account {
+		return s.p.of(s.p.post(ctrl(wqe.OpAtomicCS), s.far.raddr(4), wqe.Atomic{}, s.local.data(0, 8)), "not a multiple of 8")
+	}},
+	{"copy between different lengths", codeMMOLength, func(s *scene) account {
+		c := wqe.Ctrl{Opcode: wqe.OpMMO, OpMod: wqe.OpModMMODMA}
+		return s.p.of(s.p.post(c, wqe.MMOMeta{}, s.local.data(0, 8), s.local.data(64, 16)), "8 bytes to a place of 16")
+	}},
+	{"WAIT on no CQ", codeWaitCQ, func(s *scene) account {
+		c := wqe.Ctrl{Opcode: wqe.OpWait, OpMod: wqe.OpModWaitCQ}
+		return s.p.of(s.p.post(c, wqe.Wait{Number: s.q.scq.num}), "does not have")
+	}},
+	{"SEND_EN of no QP", codeEnableQP, func(s *scene) account {
+		return s.p.of(s.p.post(wqe.Ctrl{Opcode: wqe.OpSendEn}, wqe.Wait{Number: s.q.num}), "does not have")
+	}},
+	{"UMR with half a list", codeUMRList, func(s *scene) account {
+		k := s.p.h.mkey(4)
+		segments := fill(k, mkeyAll, 8, wqe.KLM{ByteCount: 8, MKey: s.local.key, Addr: s.local.addr})
+		c := segments[0].(wqe.UMRCtrl)
+		c.KLMOctowords = 8
+		segments[0] = c
+		return s.p.of(s.p.post(umr(k), segments...), "list of 8 units")
+	}},
+
+	{"lkey in host byte order", codeKeyByteOrder, func(s *scene) account {
+		return s.gather(wqe.Data{ByteCount: 8, LKey: swap32(s.local.key), Addr: s.local.addr}, "host byte order")
+	}},
+	{"rkey in host byte order", codeKeyByteOrder, func(s *scene) account {
+		return s.remote(wqe.Raddr{Addr: s.far.addr, RKey: swap32(s.far.key)}, "rkey")
+	}},
+	{"stale variant", codeKeyStale, func(s *scene) account {
+		return s.gather(wqe.Data{ByteCount: 8, LKey: s.local.key ^ 1, Addr: s.local.addr}, "stale")
+	}},
+	{"stale variant, remote", codeKeyStale, func(s *scene) account {
+		return s.remote(wqe.Raddr{Addr: s.far.addr, RKey: s.far.key ^ 0xff}, "stale")
+	}},
+	{"no such key", codeKeyUnknown, func(s *scene) account {
+		return s.gather(wqe.Data{ByteCount: 8, LKey: 0x12300, Addr: s.local.addr}, "lkey 0x00012300 names no memory")
+	}},
+	{"a stranger's key is as good as none", codeKeyUnknown, func(s *scene) account {
+		return s.gather(s.far.data(0, 8), "names no memory")
+	}},
+	{"another domain", codeKeyDomain, func(s *scene) account {
+		h := s.p.h
+		_, addr := h.take(64)
+		return s.gather(wqe.Data{ByteCount: 8, LKey: h.reg(h.allocPD(), addr, 64, control.AccessLocalWrite), Addr: addr}, "another protection domain")
+	}},
+	{"right is missing", codeKeyAccess, func(s *scene) account {
+		return s.remote(s.q.h.key(64, control.AccessRemoteRead).raddr(0), "lacks 0x2")
+	}},
+	{"past the end", codeKeyRange, func(s *scene) account { return s.gather(s.local.data(255, 2), "2 bytes at") }},
+	{"byte_count 0", codeLengthZero, func(s *scene) account { return s.gather(s.local.data(0, 0), "stands for 2^31 bytes") }},
+	{"window not bound", codeKeyUnbound, func(s *scene) account {
+		return s.remote(wqe.Raddr{RKey: s.q.h.window(1)}, "not bound")
+	}},
+	{"window as lkey", codeKeyWindow, func(s *scene) account {
+		w := s.p.h.window(1)
+		s.p.post(umr(w), s.p.bind(1, uint8(w), s.local, 0, 64, mkeyAll)...)
+		return s.gather(wqe.Data{ByteCount: 8, LKey: w, Addr: s.local.addr}, "gives remote access only")
+	}},
+	{"list whose memory is gone", codeKeyList, func(s *scene) account {
+		h := s.p.h
+		k, below := h.mkey(4), h.full(64, 3)
+		s.p.post(umr(k), fill(k, mkeyAll, 64, wqe.KLM{ByteCount: 64, MKey: below.key, Addr: below.addr})...)
+		s.settle()
+		h.dereg(below.key)
+		return s.gather(wqe.Data{ByteCount: 8, LKey: k}, "entry of its list")
+	}},
+	{"UMR of registered memory", codeBind, func(s *scene) account {
+		return s.p.of(s.p.post(umr(s.local.key), s.p.bind(1, 0, s.local, 0, 8, mkeyAll)...), "registered memory")
+	}},
+	{"SEND_INVAL of registered memory", codeSendInval, func(s *scene) account {
+		s.q.recv(s.far.data(0, 64))
+		return s.p.of(s.p.post(wqe.Ctrl{Opcode: wqe.OpSendInval, Imm: s.far.key}, s.local.data(0, 8)), "no memory window of type 2")
+	}},
+
+	{"no receive", codeReceiveNone, func(s *scene) account {
+		s.p.q.attr.RNRRetry = 1
+		return s.p.of(s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)), "gave up after rnr_retry 1")
+	}},
+	{"datagram without receive", codeReceiveNone, func(s *scene) account {
+		p, q := s.transport(control.QPTypeUD)
+		p.post(ctrl(wqe.OpSend), q.to(), s.local.data(0, 8))
+		return q.queue(0, "is lost")
+	}},
+	{"receive too short", codeReceiveShort, func(s *scene) account {
+		return s.receives([]wqe.Data{s.far.data(0, 8)}, "takes 8 bytes, the message has 16")
+	}},
+	{"receive list without end", codeReceiveNoEnd, func(s *scene) account {
+		return s.receives([]wqe.Data{s.far.data(0, 8), {ByteCount: 64, LKey: 0x123400, Addr: 7}}, "unit 1")
+	}},
+	{"receive list without end, then zeros", codeReceiveNoEnd, func(s *scene) account {
+		return s.receives([]wqe.Data{s.far.data(0, 8), {}}, "unit 1")
+	}},
+	{"receive not written", codeReceiveUnwritten, func(s *scene) account {
+		s.q.record(0, 1)
+		s.p.post(ctrl(wqe.OpSend), s.local.data(0, 16))
+		return s.q.ofReceive(0, "all zeros")
+	}},
+	{"key of a receive", codeKeyStale, func(s *scene) account {
+		return s.receives([]wqe.Data{{ByteCount: 64, LKey: s.far.key + 1, Addr: s.far.addr}}, "receive 0: lkey")
+	}},
+	{"receive of byte_count 0", codeLengthZero, func(s *scene) account {
+		return s.receives([]wqe.Data{{LKey: s.far.key, Addr: s.far.addr}}, "2^31")
+	}},
+
+	{"peer is gone", codePeerMissing, func(s *scene) account {
+		s.q.destroy()
+		return s.remote(s.far.raddr(0), "does not exist")
+	}},
+	{"peer is not ready", codePeerState, func(s *scene) account {
+		s.q.toState(control.StateRST)
+		return s.remote(s.far.raddr(0), "is in state RST")
+	}},
+	{"peer of another transport", codePeerTransport, func(s *scene) account {
+		p, _ := s.transport(control.QPTypeUC)
+		s.q.reset(p)
+		return s.q.of(s.q.post(ctrl(wqe.OpRDMAWrite), s.local.raddr(0), s.far.data(0, 8)), "of transport UC, this one of RC")
+	}},
+	{"peer not connected back", codePeerNotBack, func(s *scene) account {
+		s.q.reset(s.idle)
+		return s.remote(s.far.raddr(0), "not connected back")
+	}},
+	{"UC peer not connected back", codePeerNotBack, func(s *scene) account {
+		p, q := s.transport(control.QPTypeUC)
+		q.reset(q)
+		return p.of(p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8)), "the message is lost")
+	}},
+	{"responder does not allow it", codePeerRefuses, func(s *scene) account {
+		s.q.modify(control.QPAttr{QPN: s.q.num, Mask: control.AttrState | control.AttrAccess, State: control.StateRTS})
+		return s.remote(s.far.raddr(0), "does not allow")
+	}},
+	{"datagram to nobody", codeUDNobody, func(s *scene) account {
+		p, q := s.transport(control.QPTypeUD)
+		q.toState(control.StateRST)
+		return p.of(p.post(ctrl(wqe.OpSend), q.to(), s.local.data(0, 8)), "listens")
+	}},
+	{"datagram with another qkey", codeUDQKey, func(s *scene) account {
+		p, q := s.transport(control.QPTypeUD)
+		to := q.to()
+		to.Key = wqe.UDKey(qkey + 1)
+		return p.of(p.post(ctrl(wqe.OpSend), to, s.local.data(0, 8)), "qkey 0x00001ee8")
+	}},
+
+	{"CQ too small", codeCQOverrun, func(s *scene) account {
+		return s.small(4, func(c *poller) { require.Len(s, c.all(), 2) }, "consumer index 0x000002; poll more often")
+	}},
+	{"consumer index never advanced", codeCQNeverPolled, func(s *scene) account {
+		return s.small(2, func(*poller) {}, "never been advanced")
+	}},
+	{"consumer index in host byte order", codeCQByteOrder, func(s *scene) account {
+		return s.small(2, func(c *poller) { binary.LittleEndian.PutUint32(c.rec, 2) }, "is 2 in host byte order")
+	}},
+	{"consumer index ahead", codeCQIndex, func(s *scene) account {
+		return s.small(2, func(c *poller) { shm.BE32At(c.rec, 0).Publish(7) }, "is not among")
+	}},
+	{"events are not read", codeEventLost, func(s *scene) account {
+		h := s.p.h
+		id, _ := h.channel()
+		c := h.cq(control.CQ{LogSize: 4, Channel: id})
+		p := h.qp(control.QP{}, c, c)
+		p.up(p)
+		for i := uint32(0); h.c.count[control.CounterExplained] == 0; i++ {
+			require.Less(s, i, uint32(100_000))
+			c.arm(i, false)
+			s.e.observeArm(s.e.cqs[c.num])
+			p.post(ctrl(wqe.OpNop))
+			s.e.Step()
+			c.all()
+		}
+		return account{h, c.num, uint16(c.ci), nil, "not delivered"}
+	}},
+	{"memory without pages", codeMemoryFault, func(s *scene) account {
+		_, base, shrink := s.p.h.trusted(1 << 16)
+		k := s.p.h.reg(s.p.h.pd, base, 1<<16, control.AccessLocalWrite)
+		shrink()
+		s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), wqe.Data{ByteCount: 64, LKey: k, Addr: base})
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+		s.e.steps()
+		return s.p.queue(0, "has no page behind it")
+	}},
+}
+
+// Each is told once, to who caused it and to the log, and to nobody else.
+func TestRecognised(t *testing.T) {
+	tested := make(map[code]bool)
+	for _, row := range recognised {
+		tested[row.code] = true
+		t.Run(row.name, func(t *testing.T) {
+			c, said := logged()
+			s := newScene(t, c)
+			heard := map[*host]func() *control.Event{s.p.h: s.p.h.events(), s.q.h: s.q.h.events()}
+			a := row.do(s)
+			s.dwell()
+			s.expire()
+
+			var told []*control.Event
+			for h, next := range heard {
+				for ev := next(); ev != nil; ev = next() {
+					if ev.Kind == control.EventExplanation {
+						require.Same(t, a.to, h, "told to %v: %s", h.c, ev.Text)
+						told = append(told, ev)
+					}
+				}
+			}
+			require.Len(t, told, 1, said)
+			ev := told[0]
+			var name [24]byte
+			copy(name[:], row.code.String())
+			require.Equal(t, string(name[:]), string(ev.Code[:]), ev.Text)
+			require.Equal(t, a.queue, ev.Number)
+			require.Equal(t, a.index, ev.Index)
+			require.Contains(t, ev.Text, a.speaks)
+			require.NotContains(t, ev.Text, "%!", "a format that does not fit its values")
+			require.Equal(t, a.bytes != nil, ev.HasWQE == 1)
+			if a.bytes != nil {
+				require.Equal(t, a.bytes, ev.WQE[:len(a.bytes)])
+			}
+			require.Contains(t, said.String(), "code="+row.code.String()+" ")
+			require.Equal(t, uint64(1), a.to.c.count[control.CounterExplained])
+		})
+	}
+	for c := range codes {
+		require.True(t, tested[c], "nothing provokes %v", c)
+	}
+}

@@ -34,14 +34,17 @@ func (c *Client) event(kind control.EventKind, number uint32) {
 	c.send(&control.Event{Kind: kind, Number: number})
 }
 
-func (c *Client) send(ev *control.Event) {
+// send reports whether the event was taken.
+func (c *Client) send(ev *control.Event) bool {
 	if c.events < 0 {
-		return
+		return false
 	}
 	b := control.Append(nil, control.OpOpenEvents, control.FlagAnswer, 0, ev)
-	if unix.Send(c.events, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) == nil {
-		c.count[control.CounterEvents]++
+	if unix.Send(c.events, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) != nil {
+		return false
 	}
+	c.count[control.CounterEvents]++
+	return true
 }
 
 // observeLimit raises the limit event of a shared receive queue when it is due.

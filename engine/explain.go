@@ -90,7 +90,9 @@ func (e *Engine) say(s subject, code code, format string, args []any) {
 		ev.HasWQE = 1
 		copy(ev.WQE[:], s.bytes)
 	}
-	c.send(&ev)
+	if c.events >= 0 && !c.send(&ev) {
+		c.quiet[code].held++
+	}
 	e.logExplanation(c, &ev, code)
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
@@ -31,47 +32,117 @@ func TestFaultsAreExplained(t *testing.T) {
 	}
 }
 
-// What hardware passes over in silence is said too, and not again and again.
-func TestExplanations(t *testing.T) {
-	for _, row := range []struct {
-		text string
-		f    func(s *scene)
-	}{
-		{"host byte order", func(s *scene) {
-			r := s.far.raddr(0)
-			r.RKey = r.RKey<<24 | r.RKey>>8&0xff<<16 | r.RKey>>16&0xff<<8 | r.RKey>>24
-			s.p.post(ctrl(wqe.OpRDMAWrite), r, s.local.data(0, 8))
-		}},
-		{"variant", func(s *scene) {
-			d := s.local.data(0, 8)
-			d.LKey ^= 1
-			s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), d)
-		}},
-		{"ds is 0", func(s *scene) { s.p.raw(make([]byte, 64)) }},
-		{"the value is ignored", func(s *scene) {
-			s.p.sent = 0x4000
-			s.p.ring()
-		}},
-		{"not connected back", func(s *scene) {
-			s.q.reset(s.idle)
-			s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
-		}},
-		{"is in state RST", func(s *scene) {
-			s.q.toState(0)
-			s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
-		}},
-		{"Post receives first", func(s *scene) {
-			s.p.q.attr.RNRRetry = 1
-			s.p.post(ctrl(wqe.OpSend))
-		}},
-	} {
-		t.Run(row.text, func(t *testing.T) {
-			c, said := logged()
-			s := newScene(t, c)
-			row.f(s)
-			s.expire()
-			require.Contains(t, said.String(), row.text)
-			require.Equal(t, 1, strings.Count(said.String(), "code="), said)
-		})
+// The same fault again and again is said once in a while, and the rest counted.
+func TestExplanationsAreHeldBack(t *testing.T) {
+	c, said := logged()
+	s := newScene(t, c)
+	p, _ := s.transport(control.QPTypeUD)
+	next := p.h.events()
+	lose := func(n int) {
+		to := s.idle.to() // no datagram queue
+		for range n {
+			p.post(ctrl(wqe.OpSend), to, s.local.data(0, 8))
+			s.settle()
+		}
+		require.Len(t, p.scq.all(), n)
 	}
+	told := func() (list []*control.Event) {
+		for ev := next(); ev != nil; ev = next() {
+			list = append(list, ev)
+		}
+		return list
+	}
+	k := &p.h.c.quiet[codeUDNobody]
+
+	k.until = 0
+	lose(1)
+	k.until = ^uint64(0)
+	lose(7)
+	list := told()
+	require.Len(t, list, 1)
+	require.Zero(t, list[0].Unsaid)
+
+	// Another code, and another client, are not held back by it.
+	s.q.post(ctrl(0x7f))
+	s.p.post(ctrl(0x7f))
+	s.settle()
+	require.Len(t, told(), 1)
+
+	k.until = 0
+	lose(1)
+	list = told()
+	require.Len(t, list, 1)
+	require.Equal(t, uint32(7), list[0].Unsaid)
+	require.Contains(t, said.String(), "unsaid=7")
+	require.Equal(t, uint64(10), p.h.c.count[control.CounterExplained])
+}
+
+// The log takes so many in a second, whoever causes them, and says what it left
+// out; the clients are told nevertheless.
+func TestLogHasABudget(t *testing.T) {
+	c, said := logged()
+	s := newScene(t, c)
+	next := s.p.h.events()
+	s.e.logged.until = ^uint64(0) // this second does not end
+	for range logBudget + 9 {
+		s.p.h.c.quiet[codeOpcode].until = 0
+		s.e.explainQueue(s.p.q, codeOpcode, "again")
+		require.NotNil(t, next())
+	}
+	require.Equal(t, logBudget, strings.Count(said.String(), "code="))
+	s.e.logged.until = 0
+	s.e.explainQueue(s.p.q, codeDSZero, "another")
+	require.Contains(t, said.String(), "unsaid=9")
+}
+
+// Explanations are counted where nobody listens; and one that finds the socket
+// full is counted as not said.
+func TestExplanationsNobodyHears(t *testing.T) {
+	s := newScene(t, Config{})
+	s.p.post(ctrl(0x7f))
+	s.settle()
+	require.Equal(t, uint64(1), s.p.h.c.count[control.CounterExplained])
+
+	next := s.p.h.events()
+	k, n := &s.p.h.c.quiet[codeDSZero], 0
+	for ; k.held == 0; n++ {
+		require.Less(t, n, 100_000, "the socket takes everything")
+		k.until = 0
+		s.e.explainQueue(s.p.q, codeDSZero, "again")
+	}
+	for next() != nil {
+	}
+	k.until = 0
+	s.e.explainQueue(s.p.q, codeDSZero, "again")
+	require.Equal(t, uint32(1), next().Unsaid)
+}
+
+// The bytes of an explanation are those of the WQE that it is about, also when
+// the device has looked at others' since.
+func TestExplanationsShowNobodyElsesBytes(t *testing.T) {
+	c, _ := logged()
+	c.Slice = 64
+	s := newScene(t, c)
+	heard := s.p.h.events()
+	secret := func() { // another client's WQE goes through the device
+		s.idle.post(ctrl(wqe.OpRDMAWrite), s.local.raddr(128), []byte("secret secret secret secret secret secret"))
+	}
+	s.q.recv(s.far.data(0, 256))
+	inval := s.p.post(wqe.Ctrl{Opcode: wqe.OpSendInval, Imm: s.far.key}, s.local.data(0, 256)) // in slices, refused at its end
+	secret()
+	s.settle()
+	ev := heard()
+	require.Equal(t, []any{codeSendInval.String(), inval}, []any{strings.TrimRight(string(ev.Code[:]), "\x00"), ev.Index})
+	require.Zero(t, ev.HasWQE)
+	require.NotContains(t, string(ev.WQE[:]), "secret")
+
+	s.p.reset(s.q)
+	s.q.reset(s.p)
+	s.p.q.attr.RNRRetry = 1
+	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)) // waits, gives up
+	s.settle()
+	secret()
+	s.expire()
+	ev = heard()
+	require.Equal(t, s.p.sq[:64], ev.WQE[:])
 }

@@ -116,6 +116,9 @@ func (q *qp) countsBlocks(word uint32) bool {
 			return false
 		}
 	}
+	if q.blocksAt(n) != 0 {
+		return false // more is written
+	}
 	if q.rq == nil || n > q.rqMask+1 {
 		return true
 	}

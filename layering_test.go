@@ -45,10 +45,11 @@ var mayImport = map[string][]string{
 	".": {"engine", "hostpath", "cqe", "wqe", "internal/post", "internal/shm", "internal/control"},
 
 	// Programs.
-	"internal/bench": {".", "engine", "hostpath", "cqe", "internal/shm", "internal/clock"},
-	"cmd/nicless":    {".", "engine", "hostpath", "wqe", "cqe", "doorbell", "internal/field", "internal/bench", "internal/clock", "internal/control"},
-	"examples/*":     {".", "cqe"},
-	"examples":       {},
+	"internal/bench":   {".", "engine", "hostpath", "cqe", "internal/shm", "internal/clock"},
+	"internal/torture": {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
+	"cmd/nicless":      {".", "engine", "hostpath", "wqe", "cqe", "doorbell", "internal/field", "internal/bench", "internal/torture", "internal/clock", "internal/control"},
+	"examples/*":       {".", "cqe"},
+	"examples":         {},
 
 	// Tests only.
 	"internal/vectors": {},

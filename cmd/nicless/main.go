@@ -74,6 +74,6 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef(fmt.Sprintf(`"%s --help" lists the flags`, c.CommandPath()), "%v", err)
 	})
-	root.AddCommand(newDemo(), newEngine(), newDecode(), newBench(), newVersion())
+	root.AddCommand(newDemo(), newEngine(), newDecode(), newBench(), newTorture(), newVersion())
 	return root
 }

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/nicless/nicless/internal/torture"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+const tortureUsage = `Runs an engine and its clients as processes, and hurts them: pairs of clients move
+data by every operation and account for each byte and each completion, while
+others scribble over their queues, send garbage, or are killed, and engines are
+killed under load. What must never happen is counted: bytes that differ,
+completions lost, repeated or out of order, anything that an engine keeps of
+clients that are gone. The exit status is 1 if there was any of it.
+
+Usage:
+  nicless torture [flags]
+
+Flags:
+  --seconds N  how long (10); an engine is killed at least twice
+  --seed S     of the schedule: who is started and killed, in which order (any)
+  --json       one object
+
+Example:
+  nicless torture --seconds 60
+  nicless torture --seconds 10 --seed 42 --json
+`
+
+const processUsage = `Is one of the processes of "nicless torture", which starts it.
+
+Usage:
+  nicless torture process
+
+Example:
+  nicless torture
+`
+
+// mostSeconds is a day.
+const mostSeconds = 86400
+
+func newTorture() *cobra.Command {
+	var seconds int
+	var seed uint64
+	var asJSON bool
+	c := &cobra.Command{Use: "torture", Short: "hurt an engine and its clients, count what must not happen", Long: tortureUsage, Args: noArguments}
+	f := c.Flags()
+	f.IntVar(&seconds, "seconds", 10, "how long")
+	f.Uint64Var(&seed, "seed", 0, "of the schedule")
+	f.BoolVar(&asJSON, "json", false, "one JSON object")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if seconds < 1 || seconds > mostSeconds {
+			return usagef("nicless torture --seconds 60", "torture: --seconds %d; 1 to %d are possible", seconds, mostSeconds)
+		}
+		if !c.Flags().Changed("seed") {
+			seed = uint64(rand.Uint32())
+		}
+		cfg := torture.Config{Seed: seed, Duration: time.Duration(seconds) * time.Second, Argv: []string{os.Args[0], "torture", "process"}}
+		clear := tortureProgress(&cfg, c.ErrOrStderr())
+		r, err := torture.Run(c.Context(), cfg)
+		clear()
+		if err != nil {
+			return err
+		}
+		show := r.Print
+		if asJSON {
+			show = r.PrintJSON
+		}
+		if err := show(c.OutOrStdout()); err != nil {
+			return err
+		}
+		if !r.OK() {
+			return hintf(fmt.Sprintf("nicless torture --seconds %d --seed %d does the same again", seconds, seed),
+				"torture: %d corruptions, %d lost, %d duplicated, %d reordered, %d faults", r.Corruptions, r.Lost, r.Duplicated, r.Reordered, len(r.Faults))
+		}
+		return nil
+	}
+	c.AddCommand(&cobra.Command{
+		Use: "process", Short: "one of the processes", Long: processUsage, Args: noArguments, Hidden: true,
+		RunE: func(c *cobra.Command, _ []string) error { return torture.Process(c.InOrStdin(), c.OutOrStdout()) },
+	})
+	return c
+}
+
+// tortureProgress says on a terminal what has been done; clear takes it away.
+func tortureProgress(cfg *torture.Config, w io.Writer) (clear func()) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return func() {}
+	}
+	cfg.Progress = func(done, of time.Duration, r *torture.Result) {
+		fmt.Fprintf(w, "\r\x1b[K%.0f of %.0f s: %d operations, %d MB, %d clients and %d engines killed ",
+			done.Seconds(), of.Seconds(), r.Operations, r.Bytes/1e6, r.Killed.Correct+r.Killed.Chaos, r.EngineKills+r.EngineStops)
+	}
+	return func() { fmt.Fprint(w, "\r\x1b[K") }
+}

@@ -1,0 +1,59 @@
+package torture
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func now() int64 { return time.Now().UnixNano() }
+
+// holds returns what this process has.
+func holds() (h Holds) {
+	runtime.GC()
+	runtime.GC() // what the first has finalized
+	h.Goroutines = runtime.NumGoroutine()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	h.Heap = m.HeapAlloc
+	if list, err := os.ReadDir("/proc/self/fd"); err == nil {
+		h.Descriptors = len(list)
+	}
+	if b, err := os.ReadFile("/proc/self/maps"); err == nil {
+		h.Mappings = bytes.Count(b, []byte("/memfd:"))
+	}
+	if b, err := os.ReadFile("/proc/self/statm"); err == nil {
+		if f := strings.Fields(string(b)); len(f) > 1 {
+			pages, _ := strconv.ParseUint(f[1], 10, 64)
+			h.Resident = pages * uint64(os.Getpagesize())
+		}
+	}
+	return h
+}
+
+// How much memory a process may have more than at first: what a run leaves in
+// the tables of maps and in the allocator's caches.
+const (
+	heapSlack     = 4 << 20
+	residentSlack = 64 << 20
+)
+
+// leaked says what h has more than before had; nothing if it is nothing.
+func (h Holds) leaked(before Holds) string {
+	var more []string
+	add := func(what string, now, then, slack uint64) {
+		if now > then+slack {
+			more = append(more, fmt.Sprintf("%d %s (%d before)", now, what, then))
+		}
+	}
+	add("descriptors", uint64(h.Descriptors), uint64(before.Descriptors), 0)
+	add("mappings of shared memory", uint64(h.Mappings), uint64(before.Mappings), 0)
+	add("goroutines", uint64(h.Goroutines), uint64(before.Goroutines), 0)
+	add("bytes of heap", h.Heap, before.Heap, heapSlack)
+	add("bytes resident", h.Resident, before.Resident, residentSlack)
+	return strings.Join(more, ", ")
+}

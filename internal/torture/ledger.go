@@ -1,0 +1,109 @@
+package torture
+
+// A Ledger accounts for the work requests of one queue: each has to complete
+// exactly once, in the order of posting. Work requests are numbered from 0 as
+// they are posted.
+type Ledger struct {
+	// Wrong is what must stay zero.
+	Wrong
+
+	head, tail uint64 // posted and not completed yet
+	signaled   []bool // by number, modulo its length
+	skipped    map[uint64]struct{}
+	failed     bool // an error has been reported: everything later is flushed
+}
+
+// Wrong counts what a queue must never do.
+type Wrong struct {
+	Lost       uint64 `json:"lost"`       // completions that did not come
+	Duplicated uint64 `json:"duplicated"` // completions that nothing was posted for, or of work that had completed
+	Reordered  uint64 `json:"reordered"`  // completions that came after a later one
+}
+
+func (w *Wrong) add(o Wrong) {
+	w.Lost += o.Lost
+	w.Duplicated += o.Duplicated
+	w.Reordered += o.Reordered
+}
+
+// An Outcome is how a work request ended.
+type Outcome uint8
+
+// Outcomes.
+const (
+	Done    Outcome = iota
+	Failed          // executed, with an error
+	Flushed         // not executed
+)
+
+// NewLedger returns the account of a queue in which at most depth work requests
+// are outstanding.
+func NewLedger(depth int) *Ledger {
+	return &Ledger{signaled: make([]bool, depth), skipped: make(map[uint64]struct{})}
+}
+
+// Room returns how many work requests may be posted now.
+func (l *Ledger) Room() int { return len(l.signaled) - l.Outstanding() }
+
+// Outstanding returns how many work requests have not completed.
+func (l *Ledger) Outstanding() int { return int(l.tail - l.head) }
+
+// Oldest returns the number of the first of them.
+func (l *Ledger) Oldest() uint64 { return l.head }
+
+// Post notes a work request and returns its number. One that is not signaled
+// completes silently, by a completion of a later one.
+func (l *Ledger) Post(signaled bool) uint64 {
+	if l.Room() == 0 {
+		panic("torture: ledger is full")
+	}
+	l.signaled[l.tail%uint64(len(l.signaled))] = signaled
+	l.tail++
+	return l.tail - 1
+}
+
+// Complete notes a completion. The work requests from first to number have
+// ended by it, number itself with outcome o and those before successfully;
+// false: none has, because the completion is wrong.
+func (l *Ledger) Complete(number uint64, o Outcome) (first uint64, ok bool) {
+	switch _, late := l.skipped[number]; {
+	case late:
+		delete(l.skipped, number)
+		l.Lost--
+		l.Reordered++
+		return 0, false
+	case number < l.head || number >= l.tail:
+		l.Duplicated++
+		return 0, false
+	}
+	first = l.head
+	for n := first; n < number; n++ {
+		// Before an error, silent ones have succeeded; after it, all speak.
+		if l.failed || l.signaled[n%uint64(len(l.signaled))] {
+			l.skipped[n] = struct{}{}
+			l.Lost++
+		}
+	}
+	switch {
+	case o == Done && !l.signaled[number%uint64(len(l.signaled))]:
+		l.Duplicated++
+	case l.failed && o != Flushed:
+		l.Reordered++ // executed although one before it was not
+	}
+	l.failed = l.failed || o != Done
+	l.head = number + 1
+	return first, true
+}
+
+// End closes the account of a queue that completes nothing any more: what is
+// still outstanding is lost, unless it was to complete silently.
+func (l *Ledger) End() {
+	for ; l.head < l.tail; l.head++ {
+		if l.failed || l.signaled[l.head%uint64(len(l.signaled))] {
+			l.Lost++
+		}
+	}
+}
+
+// Abandon closes the account of a queue whose device is gone.
+func (l *Ledger) Abandon() { l.head = l.tail }

@@ -1,0 +1,194 @@
+package torture
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/nicless/nicless"
+)
+
+// poison is what fills memory that nothing is to be written to.
+const poison = 0x5c
+
+var poisoned = bytes.Repeat([]byte{poison}, 1<<16)
+
+func poisonAll(b []byte) {
+	for len(b) > 0 {
+		b = b[copy(b, poisoned):]
+	}
+}
+
+func isPoison(b []byte) bool {
+	for len(b) > len(poisoned) {
+		if !bytes.Equal(b[:len(poisoned)], poisoned) {
+			return false
+		}
+		b = b[len(poisoned):]
+	}
+	return bytes.Equal(b, poisoned[:len(b)])
+}
+
+const (
+	areaSize  = window*slotSize + largeSize
+	recvDepth = 32
+	recvSize  = slotSize
+)
+
+// memory is what one lane has registered, each part with the rights it needs
+// and no more.
+type memory struct {
+	key    uint64        // of the source
+	target *nicless.MR   // slots that the peer writes to
+	local  *nicless.MR   // slots that work is gathered from and scattered to
+	source *nicless.MR   // what the peer reads; never changes
+	recv   *nicless.MR   // receive buffers
+	words  *nicless.MR   // targets of the peer's atomics
+	all    []*nicless.MR // these
+}
+
+func newMemory(pd *nicless.PD, key uint64) (*memory, error) {
+	m := &memory{key: key}
+	for _, part := range []struct {
+		mr     **nicless.MR
+		size   int
+		access nicless.Access
+	}{
+		{&m.target, areaSize, nicless.LocalWrite | nicless.RemoteWrite},
+		{&m.local, areaSize, nicless.LocalWrite},
+		{&m.source, sourceSize, nicless.RemoteRead},
+		{&m.recv, recvDepth * recvSize, nicless.LocalWrite},
+		{&m.words, 4096, nicless.LocalWrite | nicless.RemoteAtomic},
+	} {
+		mr, err := pd.RegisterMemory(part.size, part.access)
+		if err != nil {
+			return nil, err
+		}
+		*part.mr = mr
+		m.all = append(m.all, mr)
+	}
+	pattern(m.source.Bytes(), key, 0)
+	return m, nil
+}
+
+// renew prepares the memory for a new connection.
+func (m *memory) renew() {
+	poisonAll(m.target.Bytes())
+	poisonAll(m.local.Bytes())
+	poisonAll(m.recv.Bytes())
+	clear(m.words.Bytes())
+}
+
+func (m *memory) close() error {
+	for _, mr := range m.all {
+		if err := mr.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slot returns where the slot of an operation begins in an area, and its size.
+func slot(o *Operation) (off, size int) {
+	if o.Large {
+		return window * slotSize, largeSize
+	}
+	return int(o.N%window) * slotSize, slotSize
+}
+
+// A span is a part of memory.
+type span struct{ off, n int }
+
+// remoteSpan is where an operation that writes to the target does so.
+func remoteSpan(o *Operation) span {
+	off, _ := slot(o)
+	return span{off + guard + o.At, o.Len}
+}
+
+// localSpans are where the pieces of an operation lie: apart from each other,
+// so that a device that mixes them up is found out.
+func localSpans(dst []span, o *Operation) []span {
+	off, size := slot(o)
+	used := o.Len + (len(o.Pieces)+1)*guard
+	off += guard + o.At%max(1, size-used)
+	for _, n := range o.Pieces {
+		dst = append(dst, span{off, n})
+		off += n + guard
+	}
+	return dst
+}
+
+// compare checks that the spans of b hold want, and that what lies around them
+// is poison.
+func compare(b []byte, spans []span, want []byte) error {
+	for _, s := range spans {
+		if i := differ(b[s.off:s.off+s.n], want[:s.n]); i >= 0 {
+			return fmt.Errorf("byte %d of %d at offset %d is %#02x, want %#02x", i, s.n, s.off, b[s.off+i], want[i])
+		}
+		want = want[s.n:]
+	}
+	for _, s := range spans {
+		before, after := max(0, s.off-guard), min(len(b), s.off+s.n+guard)
+		if !isPoison(b[before:s.off]) || !isPoison(b[s.off+s.n:after]) {
+			return fmt.Errorf("bytes beside the %d at offset %d were written", s.n, s.off)
+		}
+	}
+	return nil
+}
+
+// differ returns where a and b begin to differ, or -1.
+func differ(a, b []byte) int {
+	if bytes.Equal(a, b) {
+		return -1
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// intact checks what nothing may have changed while operations are under way:
+// the source, the edges of all slots and of all receive buffers.
+func (m *memory) intact() error {
+	if err := m.sourceIntact(); err != nil {
+		return err
+	}
+	for name, b := range map[string][]byte{"target": m.target.Bytes(), "local": m.local.Bytes()} {
+		for i := range window + 1 {
+			off, size := slot(&Operation{N: uint64(i), Large: i == window})
+			if !isPoison(b[off:off+guard]) || !isPoison(b[off+size-guard:off+size]) {
+				return fmt.Errorf("%s memory: the edge of slot %d was written", name, i)
+			}
+		}
+	}
+	for i := range recvDepth {
+		b := m.recv.Bytes()[i*recvSize : (i+1)*recvSize]
+		if !isPoison(b[:guard]) || !isPoison(b[recvSize-guard:]) {
+			return fmt.Errorf("the edge of receive buffer %d was written", i)
+		}
+	}
+	return nil
+}
+
+// untouched checks, when no operation is under way, that all is as it was.
+func (m *memory) untouched() error {
+	for name, b := range map[string][]byte{"target": m.target.Bytes(), "local": m.local.Bytes(), "receive": m.recv.Bytes()} {
+		if !isPoison(b) {
+			return fmt.Errorf("%s memory was written where no operation did", name)
+		}
+	}
+	return m.sourceIntact()
+}
+
+func (m *memory) sourceIntact() error {
+	b := m.source.Bytes()
+	var want [4096]byte
+	for off := 0; off < len(b); off += len(want) {
+		pattern(want[:], m.key, off)
+		if i := differ(b[off:off+len(want)], want[:]); i >= 0 {
+			return fmt.Errorf("source memory: byte %d is %#02x, want %#02x", off+i, b[off+i], want[i])
+		}
+	}
+	return nil
+}

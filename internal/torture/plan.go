@@ -1,0 +1,105 @@
+package torture
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+)
+
+// What runs at once: few processes, because each shares two cores with all.
+const (
+	pairs      = 2
+	chaosSlots = 3
+)
+
+// A Deed is what an Action does.
+type Deed uint8
+
+// Deeds. Whoever is killed is killed by SIGKILL and replaced at once.
+const (
+	KillChaos  Deed = iota // the chaos client in Slot; Chaos says what comes next there
+	KillClient             // the correct client in Slot: pair Slot/2, end Slot%2
+	KillEngine
+	StopEngine // SIGTERM, then another engine
+	deeds
+)
+
+// String returns what is done, for progress.
+func (d Deed) String() string {
+	return [deeds]string{"kill chaos client", "kill client", "kill engine", "stop engine"}[d]
+}
+
+// An Action is a step of a Plan.
+type Action struct {
+	Pause time.Duration // after the action before, if the machine keeps up
+	Deed  Deed
+	Slot  int
+	Chaos Chaos
+	Seed  uint64 // of the process that is started
+}
+
+// A Plan is everything that is done to the processes of a run.
+type Plan struct {
+	Seed    uint64
+	Chaos   [chaosSlots]Action // who runs from the beginning
+	Actions []Action
+}
+
+const (
+	leastPause = 60 * time.Millisecond
+	mostPause  = 220 * time.Millisecond
+	leastStops = 2
+	stopEvery  = 15 * time.Second
+)
+
+// NewPlan returns the plan for a run of length d, which follows from the seed.
+// It ends an engine at least twice, by SIGKILL the first two times, then also
+// in order.
+func NewPlan(seed uint64, d time.Duration) Plan {
+	r := rand.New(rand.NewPCG(seed, 0x746f7274757265))
+	p := Plan{Seed: seed}
+	for i := range p.Chaos {
+		p.Chaos[i] = Action{Slot: i, Chaos: Chaos(r.IntN(int(chaosKinds))), Seed: r.Uint64()}
+	}
+	stops := max(leastStops, int(d/stopEvery))
+	stopped := 0
+	for at := time.Duration(0); ; {
+		a := Action{Pause: leastPause + time.Duration(r.Int64N(int64(mostPause-leastPause))), Seed: r.Uint64()}
+		if at += a.Pause; at > d && stopped == stops {
+			return p
+		}
+		switch n := r.IntN(100); {
+		case stopped < stops && at >= d*time.Duration(stopped+1)/time.Duration(stops+1):
+			a.Deed = KillEngine
+			if stopped >= leastStops && n < 50 {
+				a.Deed = StopEngine
+			}
+			stopped++
+		case n < 40:
+			a.Deed, a.Slot = KillClient, r.IntN(2*pairs)
+		default:
+			a.Deed, a.Slot, a.Chaos = KillChaos, r.IntN(chaosSlots), Chaos(r.IntN(int(chaosKinds)))
+		}
+		p.Actions = append(p.Actions, a)
+	}
+}
+
+// Hash is a number that plans have in common only if they are the same.
+func (p *Plan) Hash() uint64 {
+	h := fnv.New64a()
+	word := func(v uint64) { _, _ = h.Write(binary.LittleEndian.AppendUint64(nil, v)) }
+	action := func(a *Action) {
+		for _, v := range [...]uint64{uint64(a.Pause), uint64(a.Deed), uint64(a.Slot), uint64(a.Chaos), a.Seed} {
+			word(v)
+		}
+	}
+	word(p.Seed)
+	for i := range p.Chaos {
+		action(&p.Chaos[i])
+	}
+	for i := range p.Actions {
+		action(&p.Actions[i])
+	}
+	return h.Sum64()
+}

@@ -1,0 +1,58 @@
+package torture
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The same seed and length give the same plan, down to its hash; others do not.
+func TestPlanFollowsFromItsSeed(t *testing.T) {
+	a, b := NewPlan(7, 20*time.Second), NewPlan(7, 20*time.Second)
+	require.Equal(t, a, b)
+	require.Equal(t, a.Hash(), b.Hash())
+	seen := map[uint64]uint64{}
+	for seed := range uint64(200) {
+		p := NewPlan(seed, time.Second)
+		require.NotContains(t, seen, p.Hash(), seed)
+		seen[p.Hash()] = seed
+	}
+	c := a
+	c.Actions = append([]Action(nil), a.Actions...)
+	c.Actions[len(c.Actions)-1].Seed++
+	require.NotEqual(t, a.Hash(), c.Hash(), "the hash is of all actions")
+}
+
+// Whatever the seed, a plan of a minute kills 50 clients, and every plan ends
+// two engines or more; pauses and slots are in their ranges.
+func TestPlanKillsEnough(t *testing.T) {
+	for seed := range uint64(100) {
+		for _, d := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
+			p := NewPlan(seed, d)
+			var did [deeds]int
+			ways := map[Chaos]bool{}
+			length := time.Duration(0)
+			for _, a := range p.Actions {
+				did[a.Deed]++
+				length += a.Pause
+				assert.GreaterOrEqual(t, a.Pause, leastPause)
+				assert.Less(t, a.Pause, mostPause)
+				switch a.Deed {
+				case KillClient:
+					assert.Less(t, a.Slot, 2*pairs)
+				case KillChaos:
+					assert.Less(t, a.Slot, chaosSlots)
+					ways[a.Chaos] = true
+				}
+			}
+			require.GreaterOrEqual(t, did[KillEngine], 2, "seed %d, %v", seed, d)
+			require.LessOrEqual(t, length, d+mostPause*leastStops)
+			if d == time.Minute {
+				require.GreaterOrEqual(t, did[KillClient]+did[KillChaos], 100, "seed %d", seed)
+				require.Len(t, ways, int(chaosKinds), "seed %d", seed)
+			}
+		}
+	}
+}

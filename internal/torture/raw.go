@@ -1,0 +1,165 @@
+package torture
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"golang.org/x/sys/unix"
+)
+
+// answerTime is how long an engine may take to answer a client that does wrong.
+const answerTime = 10 * time.Second
+
+// A raw connection speaks to an engine without any of the care of the host API.
+type raw struct {
+	conn  *net.UnixConn
+	files []*os.File // that came with answers
+	uar   *shm.Region
+	in    [control.MaxMessage]byte
+	tag   uint64
+	guid  uint64 // of the engine
+}
+
+func dialRaw(path string) (*raw, error) {
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		return nil, err
+	}
+	return &raw{conn: conn}, nil
+}
+
+func (r *raw) close() {
+	_ = r.conn.Close()
+	for _, f := range r.files {
+		_ = f.Close()
+	}
+	if r.uar != nil {
+		_ = r.uar.Close()
+	}
+}
+
+// hello introduces the client and maps the pages that it may ring.
+func (r *raw) hello() error {
+	var w control.Welcome
+	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Name: "chaos"}
+	if err := r.call(control.OpHello, hello, &w); err != nil {
+		return err
+	}
+	if len(r.files) == 0 {
+		return errors.New("welcome without descriptors")
+	}
+	r.guid = w.GUID
+	var err error
+	r.uar, err = shm.Attach(r.files[0], false)
+	r.files = r.files[1:]
+	return err
+}
+
+// call sends a request and waits for its answer. A refusal is a *control.Error.
+func (r *raw) call(op control.Op, req, ans control.Message, fds ...int) error {
+	r.tag++
+	if err := r.send(control.Append(nil, op, 0, r.tag, req), fds...); err != nil {
+		return err
+	}
+	for {
+		h, payload, err := r.receive()
+		switch {
+		case err != nil:
+			return err
+		case h.Tag != r.tag || h.Op != op:
+			continue
+		case h.Flags&control.FlagError != 0:
+			refusal := new(control.Error)
+			if err := control.Parse(op, payload, refusal); err != nil {
+				return err
+			}
+			return refusal
+		}
+		return control.Parse(op, payload, ans)
+	}
+}
+
+func (r *raw) send(b []byte, fds ...int) error {
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	_ = r.conn.SetDeadline(time.Now().Add(answerTime))
+	_, _, err := r.conn.WriteMsgUnix(b, oob, nil)
+	return err
+}
+
+func (r *raw) receive() (h control.Header, payload []byte, err error) {
+	var oob [128]byte
+	n, oobn, _, _, err := r.conn.ReadMsgUnix(r.in[:], oob[:])
+	if err != nil {
+		return h, nil, err
+	}
+	if msgs, err := unix.ParseSocketControlMessage(oob[:oobn]); err == nil {
+		for i := range msgs {
+			fds, _ := unix.ParseUnixRights(&msgs[i])
+			for _, fd := range fds {
+				r.files = append(r.files, os.NewFile(uintptr(fd), "from the engine"))
+			}
+		}
+	}
+	if n == 0 {
+		return h, nil, io.EOF
+	}
+	return control.ParseHeader(r.in[:n])
+}
+
+// share gives memory to the engine.
+func (r *raw) share(mem *shm.Region) error {
+	var id control.RegionID
+	return r.call(control.OpAddRegion, &control.Region{Addr: mem.Addr(), Size: uint64(mem.Size())}, &id, int(mem.File().Fd()))
+}
+
+// refused reports whether err is the engine's answer rather than its end.
+func refused(err error) bool {
+	var e *control.Error
+	return errors.As(err, &e)
+}
+
+// wrongFile returns a descriptor that no engine should take for memory.
+func wrongFile(r *rand.Rand) (*os.File, error) {
+	switch r.IntN(6) {
+	case 0:
+		return os.Open("/dev/zero")
+	case 1:
+		return os.Open("/")
+	case 2:
+		a, b, err := os.Pipe()
+		if err == nil {
+			_ = b.Close()
+		}
+		return a, err
+	case 3: // memory that could shrink
+		fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			return nil, err
+		}
+		f := os.NewFile(uintptr(fd), "unsealed")
+		return f, f.Truncate(1 << 20)
+	case 4: // memory of no bytes
+		fd, err := unix.MemfdCreate("empty", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			return nil, err
+		}
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+		return os.NewFile(uintptr(fd), "empty"), err
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socket pair: %w", err)
+	}
+	_ = unix.Close(fds[1])
+	return os.NewFile(uintptr(fds[0]), "socket"), nil
+}

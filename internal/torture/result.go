@@ -1,0 +1,107 @@
+package torture
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Result is what came of a run.
+type Result struct {
+	Seed     uint64  `json:"seed"`
+	Schedule string  `json:"schedule"` // hash of the plan
+	Asked    float64 `json:"seconds_asked"`
+	Seconds  float64 `json:"seconds"`
+	Planned  int     `json:"actions_planned"`
+	Actions  int     `json:"actions"`
+
+	Count
+	Leaked string `json:"leaked"` // by the engine; empty: nothing
+
+	Killed struct {
+		Correct int `json:"correct"`
+		Chaos   int `json:"chaos"`
+	} `json:"clients_killed"`
+	EngineKills int `json:"engine_kills"`
+	EngineStops int `json:"engine_stops"`
+	Processes   int `json:"processes"`
+	Connections int `json:"connections"` // of correct clients
+
+	// Notice is the longest time from the end of an engine until a client had
+	// been told by each of its calls.
+	Notice   time.Duration `json:"longest_notice_ns"`
+	Baseline Holds         `json:"engine_at_first"`
+	Holds    Holds         `json:"engine_at_last"`
+	Faults   []string      `json:"faults"`
+
+	past Count // of processes that have ended
+}
+
+func newResult(p *Plan, d time.Duration) Result {
+	return Result{Seed: p.Seed, Schedule: fmt.Sprintf("%016x", p.Hash()), Asked: d.Seconds(), Planned: len(p.Actions), Faults: []string{}}
+}
+
+// judge has faults of data counted as such.
+func (r *Result) judge() {
+	if len(r.Faults) > 0 && r.Wrong == (Wrong{}) && r.Leaked == "" {
+		r.Corruptions = max(r.Corruptions, 1)
+	}
+}
+
+// OK reports whether nothing was wrong.
+func (r *Result) OK() bool {
+	return len(r.Faults) == 0 && r.Corruptions == 0 && r.Wrong == (Wrong{}) && r.Leaked == "" && r.Actions == r.Planned
+}
+
+// PrintJSON writes the result as one object.
+func (r *Result) PrintJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// Print writes the result for people.
+func (r *Result) Print(w io.Writer) error {
+	leaked := r.Leaked
+	if leaked == "" {
+		leaked = "nothing"
+	}
+	var ops []string
+	for _, name := range slices.Sorted(maps.Keys(r.ByOp)) {
+		ops = append(ops, fmt.Sprintf("%s %d", name, r.ByOp[name]))
+	}
+	var b strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-22s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("seed", "%d", r.Seed)
+	row("schedule", "%s, %d of %d actions", r.Schedule, r.Actions, r.Planned)
+	row("seconds", "%.1f", r.Seconds)
+	row("operations", "%d (%s)", r.Operations, strings.Join(ops, ", "))
+	row("bytes", "%d moved, %d checked", r.Bytes, r.Checked)
+	row("completions", "%d", r.Completions)
+	row("corruptions", "%d", r.Corruptions)
+	row("lost", "%d", r.Lost)
+	row("duplicated", "%d", r.Duplicated)
+	row("reordered", "%d", r.Reordered)
+	row("leaked", "%s", leaked)
+	row("clients killed", "%d (%d correct, %d chaos)", r.Killed.Correct+r.Killed.Chaos, r.Killed.Correct, r.Killed.Chaos)
+	row("engine restarts", "%d (%d killed, %d stopped)", r.EngineKills+r.EngineStops, r.EngineKills, r.EngineStops)
+	row("processes", "%d", r.Processes)
+	row("connections", "%d made, %d lost with their peer, %d with the engine", r.Connections, r.PeersLost, r.DevicesGone)
+	row("done wrong by chaos", "%d things in %d lives", r.Mischief, r.Lives)
+	row("longest stall", "%v", time.Duration(r.Stall).Round(10*time.Microsecond))
+	row("engine gone noticed", "within %v", r.Notice.Round(10*time.Microsecond))
+	row("engine holds", "%d descriptors, %d mappings, %d goroutines, %d bytes of heap, %d resident (at first %d, %d, %d, %d, %d)",
+		r.Holds.Descriptors, r.Holds.Mappings, r.Holds.Goroutines, r.Holds.Heap, r.Holds.Resident,
+		r.Baseline.Descriptors, r.Baseline.Mappings, r.Baseline.Goroutines, r.Baseline.Heap, r.Baseline.Resident)
+	for _, f := range r.Faults {
+		row("FAULT", "%s", f)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

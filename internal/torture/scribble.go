@@ -1,0 +1,458 @@
+package torture
+
+import (
+	"time"
+
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"golang.org/x/sys/unix"
+)
+
+// A world is what a scribbler has made: queues in memory that it then writes
+// over. All of it lies in one region.
+type world struct {
+	*raw
+	mem  *shm.Region
+	pd   uint32
+	keys []uint32
+	cqs  [2]uint32
+	srq  uint32
+	qps  []*scribbled
+}
+
+type scribbled struct {
+	qpn  uint32
+	kind uint8
+	sq   []byte
+	rec  []byte
+	next uint16 // blocks posted
+}
+
+// Where things lie in the region.
+const (
+	worldSize   = 1 << 20
+	atCQ        = 0        // two of 64 entries
+	atRecords   = 24 << 10 // a line each
+	atSRQ       = 28 << 10 // 64 entries of 64 bytes
+	atQueues    = 64 << 10 // for each QP: 64 blocks to send, 64 entries to receive
+	queueSize   = 16 << 10
+	atPayload   = 256 << 10
+	worldQPs    = 5
+	queueLog    = 6
+	payloadSize = worldSize - atPayload
+)
+
+// build makes the world. Other than what follows, it is done right.
+func (v *villain) build() (*world, error) {
+	c, err := dialRaw(v.spec.Socket)
+	if err != nil {
+		return nil, err
+	}
+	w := &world{raw: c}
+	if w.mem, err = shm.Create("world", worldSize); err == nil {
+		err = v.furnish(w)
+	}
+	if err != nil {
+		w.destroy()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *world) destroy() {
+	w.raw.close()
+	if w.mem != nil {
+		_ = w.mem.Close()
+	}
+}
+
+func (v *villain) furnish(w *world) error {
+	if err := w.hello(); err != nil {
+		return err
+	}
+	if err := w.share(w.mem); err != nil {
+		return err
+	}
+	// Events that nobody reads.
+	if err := w.call(control.OpOpenEvents, &control.Empty{}, &control.Empty{}); err != nil && !refused(err) {
+		return err
+	}
+	var pd control.PD
+	if err := w.call(control.OpAllocPD, &control.Empty{}, &pd); err != nil {
+		return err
+	}
+	w.pd = pd.PDN
+	for range 3 {
+		if err := v.register(w); err != nil {
+			return err
+		}
+	}
+	if len(w.keys) == 0 {
+		w.keys = []uint32{wqe.KeyEnd}
+	}
+	var channel control.Channel
+	if err := w.call(control.OpCreateChannel, &control.Empty{}, &channel); err != nil {
+		return err
+	}
+	base := w.mem.Addr()
+	for i := range w.cqs {
+		buf := w.mem.Bytes()[atCQ+i*8192:][:8192]
+		for j := 63; j < len(buf); j += 64 {
+			buf[j] = 0xf0
+		}
+		req := control.CQ{
+			Buf: base + atCQ + uint64(i)*8192, DBRec: base + atRecords + uint64(i)*64, Channel: channel.ID,
+			LogSize: queueLog, LogCQE: uint8(6 + i), Handle: uint64(i), Flags: uint32(v.r.IntN(4)) & ^control.CQCollapsed,
+		}
+		var cqn control.CQN
+		if err := w.call(control.OpCreateCQ, &req, &cqn); err != nil {
+			return err
+		}
+		w.cqs[i] = cqn.CQN
+	}
+	var srq control.SRQN
+	if err := w.call(control.OpCreateSRQ, &control.SRQ{PDN: w.pd, Ring: base + atSRQ, DBRec: base + atRecords + 15*64, LogSize: queueLog, LogStride: 6}, &srq); err != nil && !refused(err) {
+		return err
+	}
+	w.srq = srq.SRQN
+	for i := range worldQPs {
+		if err := v.queue(w, i); err != nil {
+			return err
+		}
+	}
+	for i := range w.qps {
+		if err := v.connect(w, i, w.qps[(i^1)%len(w.qps)].qpn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// register makes a key with some rights.
+func (v *villain) register(w *world) error {
+	access := control.AccessLocalWrite | v.r.Uint32()&control.AccessAll
+	var key control.Key
+	req := control.MR{PDN: w.pd, Access: access, Addr: w.mem.Addr() + atPayload, Length: payloadSize, IOVA: w.mem.Addr() + atPayload}
+	if v.r.IntN(4) == 0 { // over its own queues
+		req.Addr, req.Length, req.IOVA = w.mem.Addr(), worldSize, w.mem.Addr()
+	}
+	if err := w.call(control.OpRegMR, &req, &key); err != nil {
+		if refused(err) {
+			return nil
+		}
+		return err
+	}
+	w.keys = append(w.keys, key.Key)
+	return nil
+}
+
+// queue makes a QP: RC twice, then the other kinds.
+func (v *villain) queue(w *world, i int) error {
+	at := uint64(atQueues + i*queueSize)
+	req := control.QP{
+		PDN: w.pd, SendCQN: w.cqs[0], RecvCQN: w.cqs[1], UserIndex: uint32(i), SQ: w.mem.Addr() + at + queueSize/2, RQ: w.mem.Addr() + at,
+		DBRec: w.mem.Addr() + atRecords + 256 + uint64(i)*64, Type: [worldQPs]uint8{0, 0, 1, 1, 2}[i],
+		LogSQ: queueLog, LogRQ: queueLog, LogRQStride: 6, UAR: uint16(i % 2),
+	}
+	switch v.r.IntN(5) {
+	case 0:
+		if w.srq != 0 {
+			req.RQ, req.LogRQ, req.LogRQStride, req.SRQN = 0, 0, 0, w.srq
+		}
+	case 1:
+		req.SignatureOn = 1
+	case 2:
+		req.Managed = 1
+	}
+	var qpn control.QPN
+	err := w.call(control.OpCreateQP, &req, &qpn)
+	if refused(err) {
+		req.SRQN, req.SignatureOn, req.Managed = 0, 0, 0
+		req.RQ, req.LogRQ, req.LogRQStride = w.mem.Addr()+at, queueLog, 6
+		err = w.call(control.OpCreateQP, &req, &qpn)
+	}
+	if err != nil {
+		return err
+	}
+	w.qps = append(w.qps, &scribbled{
+		qpn: qpn.QPN, kind: req.Type, sq: w.mem.Bytes()[at+queueSize/2:][:64<<queueLog], rec: w.mem.Bytes()[atRecords+256+i*64:][:8],
+	})
+	return nil
+}
+
+// connect takes a QP through its states, with whom it likes.
+func (v *villain) connect(w *world, i int, to uint32) error {
+	q := w.qps[i]
+	clear(q.rec)
+	q.next = 0
+	step := func(a control.QPAttr) error {
+		a.QPN = q.qpn
+		a.Mask |= control.AttrState
+		if err := w.call(control.OpModifyQP, &a, &control.Empty{}); err != nil && !refused(err) {
+			return err
+		}
+		return nil
+	}
+	toInit := control.QPAttr{State: control.StateINIT, Port: 1, Access: v.r.Uint32() & 0xe, Mask: control.AttrPort | control.AttrPKeyIndex | control.AttrAccess}
+	toRTR := control.QPAttr{
+		State: control.StateRTR, PathMTU: 5, DestQPN: to, MaxDestRdAtomic: 4, MinRNRTimer: 1, GUID: w.guid,
+		Mask: control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN | control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
+	}
+	toRTS := control.QPAttr{
+		State: control.StateRTS, Timeout: 1, RetryCount: 1, RNRRetry: uint8(v.r.IntN(8)), MaxRdAtomic: 4,
+		Mask: control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry | control.AttrSQPSN | control.AttrMaxRdAtomic,
+	}
+	switch q.kind {
+	case control.QPTypeUC:
+		toRTR.Mask = control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN
+		toRTS.Mask = control.AttrSQPSN
+	case control.QPTypeUD:
+		toInit.Mask = control.AttrPort | control.AttrPKeyIndex | control.AttrQKey
+		toRTR.Mask = 0
+		toRTS.Mask = control.AttrSQPSN
+	}
+	for _, a := range []control.QPAttr{{State: control.StateRST}, toInit, toRTR, toRTS} {
+		if err := step(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scribble builds a world and writes over it.
+func (v *villain) scribble() error {
+	w, err := v.build()
+	if err != nil {
+		return err
+	}
+	defer w.destroy()
+	for range 100 + v.r.IntN(400) {
+		for range 8 {
+			if err := v.scrawl(w); err != nil {
+				return err
+			}
+		}
+		v.tell(8)
+		v.pause(2 * time.Millisecond)
+	}
+	return nil
+}
+
+// scrawl does one thing wrong.
+func (v *villain) scrawl(w *world) error {
+	b, q := w.mem.Bytes(), w.qps[v.r.IntN(len(w.qps))]
+	switch n := v.r.IntN(100); {
+	case n < 15: // over anything
+		at := v.r.IntN(atPayload)
+		v.fill(b[at : at+v.r.IntN(min(512, atPayload-at))+1])
+	case n < 25: // over records, of QPs and CQs
+		at := atRecords + v.r.IntN(16)*64
+		v.fill(b[at : at+8])
+	case n < 30: // over completions
+		at := atCQ + v.r.IntN(16<<10)
+		v.fill(b[at : at+1+v.r.IntN(64)])
+	case n < 40: // over registers
+		off := v.r.IntN(2*doorbell.UARPageSize) &^ 7
+		shm.BE64At(w.uar.Bytes(), uint64(off)).Publish(v.r.Uint64() >> v.r.IntN(64))
+	case n < 80:
+		for range 1 + v.r.IntN(8) {
+			v.postWrong(w, q)
+		}
+		v.ring(w, q)
+	case n < 83: // the pages go away, and come back as zeros
+		at := v.r.IntN(worldSize/4096) * 4096
+		_ = unix.Fallocate(int(w.mem.File().Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(at), 4096*int64(1+v.r.IntN(8)))
+	case n < 90:
+		i := v.r.IntN(len(w.qps))
+		to := w.qps[v.r.IntN(len(w.qps))].qpn
+		if o, ok := v.other(); ok && (v.spec.Chaos == Thief || v.r.IntN(8) == 0) {
+			to = o.QP.QPN
+		}
+		return v.connect(w, i, to)
+	default:
+		return v.control(w, q)
+	}
+	return nil
+}
+
+// other returns a lane of a correct client.
+func (v *villain) other() (Lane, bool) {
+	if len(v.spec.Others) == 0 {
+		return Lane{}, false
+	}
+	return v.spec.Others[v.r.IntN(len(v.spec.Others))], true
+}
+
+// postWrong writes a WQE that is nearly right, or not at all.
+func (v *villain) postWrong(w *world, q *scribbled) {
+	if v.r.IntN(8) == 0 {
+		at := int(q.next) % (1 << queueLog) * wqe.BlockSize
+		v.fill(q.sq[at : at+wqe.BlockSize])
+		q.next++
+		return
+	}
+	key := func() uint32 {
+		switch n := v.r.IntN(8); {
+		case n == 0:
+			return v.r.Uint32()
+		case n == 1:
+			return w.keys[v.r.IntN(len(w.keys))] ^ 1<<v.r.IntN(32)
+		case n == 2 || v.spec.Chaos == Thief && n < 6:
+			if o, ok := v.other(); ok {
+				return []uint32{o.Target.RKey, o.Source.RKey, o.Words.RKey}[v.r.IntN(3)]
+			}
+		}
+		return w.keys[v.r.IntN(len(w.keys))]
+	}
+	addr := func() uint64 {
+		switch n := v.r.IntN(8); {
+		case n == 0:
+			return v.r.Uint64()
+		case n == 1:
+			return w.mem.Addr() + worldSize - uint64(v.r.IntN(64))
+		case n == 2 || v.spec.Chaos == Thief && n < 6:
+			if o, ok := v.other(); ok {
+				return o.Target.Addr + uint64(v.r.IntN(areaSize))
+			}
+		}
+		return w.mem.Addr() + atPayload + uint64(v.r.IntN(payloadSize/2))&^7
+	}
+	length := uint32(v.r.IntN(4096))
+	if v.r.IntN(16) == 0 {
+		length = v.r.Uint32() &^ wqe.InlineFlag
+	}
+	data := func() wqe.Data { return wqe.Data{ByteCount: length, LKey: key(), Addr: addr()} }
+	ops := [...]wqe.Opcode{
+		wqe.OpNop, wqe.OpSendInval, wqe.OpRDMAWrite, wqe.OpRDMAWrite, wqe.OpRDMAWriteImm, wqe.OpSend, wqe.OpSendImm, wqe.OpRDMARead, wqe.OpAtomicCS,
+		wqe.OpAtomicFA, wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA, wqe.OpUMR, wqe.OpDump, wqe.OpMMO, wqe.OpWait, wqe.OpSendEn, wqe.OpLocalInval,
+	}
+	op := ops[v.r.IntN(len(ops))]
+	if v.r.IntN(32) == 0 {
+		op = wqe.Opcode(v.r.IntN(64))
+	}
+	build := wqe.Start(q.sq, q.next)
+	if q.kind == control.QPTypeUD {
+		var av wqe.AV
+		av.Ext, av.DQP, av.Key = true, w.qps[v.r.IntN(len(w.qps))].qpn, wqe.UDKey(v.r.Uint32())
+		if o, ok := v.other(); ok && v.r.IntN(4) == 0 {
+			av.DQP = o.QP.QPN
+		}
+		build.AV(av)
+	}
+	switch op {
+	case wqe.OpRDMAWrite, wqe.OpRDMAWriteImm, wqe.OpRDMARead, wqe.OpAtomicCS, wqe.OpAtomicFA, wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA:
+		build.Raddr(wqe.Raddr{Addr: addr(), RKey: key()})
+	}
+	switch op {
+	case wqe.OpAtomicCS, wqe.OpAtomicFA, wqe.OpAtomicMaskedFA:
+		build.Atomic(wqe.Atomic{SwapAdd: v.r.Uint64(), Compare: v.r.Uint64()})
+		length = 8
+	case wqe.OpAtomicMaskedCS:
+		build.MaskedCS8(wqe.MaskedCS8{Swap: v.r.Uint64(), Compare: v.r.Uint64()})
+		length = 8
+	case wqe.OpUMR, wqe.OpWait, wqe.OpSendEn, wqe.OpMMO:
+		var units [192]byte
+		v.fill(units[:])
+		if v.r.IntN(2) == 0 { // numbers that exist
+			copy(units[8:], []byte{0, byte(w.qps[0].qpn >> 16), byte(w.qps[0].qpn >> 8), byte(w.qps[0].qpn)})
+		}
+		build.Raw(units[:16*(1+v.r.IntN(12))])
+	}
+	if v.r.IntN(8) == 0 {
+		var inline [300]byte
+		build.Inline(inline[:v.r.IntN(len(inline))])
+	}
+	for range v.r.IntN(3) {
+		build.Data(data())
+	}
+	ctrl := wqe.Ctrl{Opcode: op, QPN: q.qpn, Flags: uint8(v.r.Uint32()), Imm: key()}
+	if v.r.IntN(2) == 0 {
+		ctrl.Flags = wqe.CEAlways
+	}
+	if v.r.IntN(16) == 0 {
+		ctrl.OpMod = uint8(v.r.Uint32())
+	}
+	blocks, err := build.Finish(ctrl)
+	if err != nil {
+		return
+	}
+	if v.r.IntN(8) == 0 { // one bit of it is wrong
+		at := int(q.next) % (1 << queueLog) * wqe.BlockSize
+		q.sq[at+v.r.IntN(wqe.BlockSize)] ^= 1 << v.r.IntN(8)
+	}
+	q.next += uint16(blocks)
+}
+
+// ring publishes what was posted, more or less.
+func (v *villain) ring(w *world, q *scribbled) {
+	word := uint32(q.next)
+	if v.r.IntN(8) == 0 {
+		word = v.r.Uint32() >> v.r.IntN(32)
+	}
+	shm.BE32At(q.rec, 4).Publish(word)
+	if v.r.IntN(2) == 0 {
+		shm.BE32At(q.rec, 0).Publish(v.r.Uint32() >> v.r.IntN(32))
+	}
+	at := uint64(v.r.IntN(2))*doorbell.UARPageSize + doorbell.BFOffset + uint64(v.r.IntN(8))*doorbell.BFHalf
+	shm.BE64At(w.uar.Bytes(), at).Publish(uint64(doorbell.MakeRing(q.next, q.qpn)))
+}
+
+// control sends a request in the middle of all this.
+func (v *villain) control(w *world, q *scribbled) (err error) {
+	base := w.mem.Addr()
+	switch v.r.IntN(9) {
+	case 0:
+		if err = v.register(w); err == nil && len(w.keys) > 8 {
+			i := v.r.IntN(len(w.keys))
+			err = w.call(control.OpDeregMR, &control.Key{Key: w.keys[i]}, &control.Empty{})
+			w.keys = append(w.keys[:i], w.keys[i+1:]...)
+		}
+	case 1:
+		err = w.call(control.OpModifyQP, &control.QPAttr{QPN: q.qpn, Mask: control.AttrState, State: uint8(v.r.IntN(7))}, &control.Empty{})
+	case 2:
+		a := control.QPAttr{QPN: q.qpn, Mask: v.r.Uint32() & v.r.Uint32(), State: uint8(v.r.IntN(8)), Access: v.r.Uint32(), DestQPN: v.r.Uint32(), QKey: v.r.Uint32()}
+		err = w.call(control.OpModifyQP, &a, &control.Empty{})
+	case 3:
+		var a control.QPAttr
+		err = w.call(control.OpQueryQP, &control.QPN{QPN: q.qpn}, &a)
+	case 4:
+		var key control.Key
+		i := v.r.IntN(len(w.keys))
+		req := control.ReregMR{Key: w.keys[i], What: v.r.Uint32() & 7, PDN: w.pd, Access: v.r.Uint32() & control.AccessAll, Addr: base + atPayload, Length: 1 + uint64(v.r.IntN(payloadSize)), IOVA: base + atPayload}
+		if err = w.call(control.OpReregMR, &req, &key); err == nil {
+			w.keys[i] = key.Key
+		}
+	case 5:
+		var key control.Key
+		if v.r.IntN(2) == 0 {
+			err = w.call(control.OpAllocMW, &control.MW{PDN: w.pd, Kind: uint8(v.r.IntN(3))}, &key)
+		} else {
+			err = w.call(control.OpCreateMkey, &control.Mkey{PDN: w.pd, Entries: uint32(v.r.IntN(8))}, &key)
+		}
+		if err == nil && len(w.keys) < 64 {
+			w.keys = append(w.keys, key.Key)
+		}
+	case 6:
+		req := control.ResizeCQ{CQN: w.cqs[0], LogSize: uint8(v.r.IntN(8)), LogCQE: 6, Buf: base + atCQ + uint64(v.r.IntN(2))*4096}
+		err = w.call(control.OpResizeCQ, &req, &control.Empty{})
+	case 7:
+		err = w.call(control.OpModifySRQ, &control.SRQLimit{SRQN: w.srq, Limit: uint32(v.r.IntN(80))}, &control.Empty{})
+	case 8: // with numbers of others
+		if o, ok := v.other(); ok {
+			err = w.call(control.OpDestroyQP, &control.QPN{QPN: o.QP.QPN}, &control.Empty{})
+			if err == nil {
+				return corrupt("the engine destroyed QP %#x of another client", o.QP.QPN)
+			}
+		}
+	}
+	for _, f := range w.files {
+		_ = f.Close()
+	}
+	w.files = nil
+	if refused(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,174 @@
+package torture
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/nicless/nicless"
+)
+
+// Shape of the memory that two ends share; see memory.go.
+const (
+	window     = 32 // operations under way, and slots for them
+	group      = 8  // each group of operations ends with a message, and is acknowledged
+	slotSize   = 16 << 10
+	largeSize  = 2 << 20
+	largeEvery = 64 // operations for each large one; more than window, so that one slot is enough
+	sourceSize = 1 << 20
+	guard      = 64 // bytes around everything that must stay untouched
+	maxPieces  = 4
+	maxInline  = 188
+	words      = 8 // targets of atomics, each on a line of its own
+
+	smallPayload = slotSize - (2+maxPieces)*guard
+	largePayload = largeSize - (2+maxPieces)*guard
+)
+
+// An Operation is one step of a Stream.
+type Operation struct {
+	N      uint64
+	Op     nicless.Op
+	Flags  nicless.Flags
+	Len    int   // of the payload
+	At     int   // where in the slot, in the word list or in the source the other side's bytes begin
+	Pieces []int // lengths of local memory; nil: inline
+	Large  bool
+	Add    uint64 // atomics: addend, new value
+	Hit    bool   // compare and swap: compares with what is there
+}
+
+// Message reports whether the operation consumes a receive of the peer.
+func (o *Operation) Message() bool {
+	switch o.Op {
+	case nicless.Send, nicless.SendImm, nicless.WriteImm:
+		return true
+	}
+	return false
+}
+
+// Immediate is what a message with an immediate carries. The upper bit tells
+// acknowledgements.
+func (o *Operation) Immediate() uint32 { return uint32(o.N) & (ackBit - 1) }
+
+const ackBit = 1 << 31
+
+// A Menu is what a Stream chooses from.
+type Menu struct {
+	Ops     []nicless.Op
+	Largest int // payload of a message
+	Large   bool
+}
+
+// A Stream is an endless sequence of operations that follows from its seed, and
+// is how both ends of a connection know what is done.
+type Stream struct {
+	menu   Menu
+	random *rand.Rand
+	key    uint64
+	n      uint64
+}
+
+// NewStream returns the stream of a seed.
+func NewStream(seed uint64, menu Menu) *Stream {
+	return &Stream{menu: menu, random: rand.New(rand.NewPCG(seed, 0x73747265616d)), key: mix(seed)}
+}
+
+// Key is what the payload of an operation follows from.
+func (s *Stream) Key(n uint64) uint64 { return mix(s.key + n) }
+
+// Next returns the next operation.
+func (s *Stream) Next() Operation {
+	r := s.random
+	o := Operation{N: s.n, Op: s.menu.Ops[r.IntN(len(s.menu.Ops))]}
+	s.n++
+	last := o.N%group == group-1
+	for last && !o.Message() {
+		o.Op = s.menu.Ops[r.IntN(len(s.menu.Ops))]
+	}
+	if r.IntN(3) > 0 || last {
+		o.Flags |= nicless.Signaled
+	}
+	if r.IntN(4) == 0 {
+		o.Flags |= nicless.Solicited
+	}
+	if r.IntN(8) == 0 {
+		o.Flags |= nicless.Fence
+	}
+	switch o.Op {
+	case nicless.FetchAdd, nicless.CompareSwap:
+		o.Len, o.At, o.Add, o.Hit = 8, r.IntN(words), r.Uint64(), r.IntN(2) == 0
+		o.Pieces = []int{8}
+		return o
+	}
+	room := smallPayload
+	if s.menu.Large && o.N%largeEvery == largeEvery/2 && !o.Message() {
+		o.Large, room = true, largePayload
+		if o.Op == nicless.Read {
+			room = sourceSize
+		}
+		o.Len = room/2 + r.IntN(room/2)
+	} else {
+		most := min(s.menu.Largest, room)
+		switch r.IntN(8) {
+		case 0:
+			o.Len = 1 + r.IntN(most)
+		case 1, 2:
+			o.Len = 1 + r.IntN(min(most, 4096))
+		case 3:
+			o.Len = 8
+		default:
+			o.Len = 1 + r.IntN(maxInline)
+		}
+	}
+	if o.Op == nicless.Read {
+		o.At = r.IntN(sourceSize - o.Len + 1)
+	} else {
+		o.At = r.IntN(room - o.Len + 1)
+		if o.Len <= maxInline && r.IntN(2) == 0 {
+			return o // inline
+		}
+	}
+	o.Pieces = split(r, o.Len)
+	return o
+}
+
+// split cuts n bytes into up to maxPieces pieces, none empty.
+func split(r *rand.Rand, n int) (pieces []int) {
+	for count := r.IntN(maxPieces); count > 0 && n > 1; count-- {
+		cut := 1 + r.IntN(n-1)
+		pieces = append(pieces, cut)
+		n -= cut
+	}
+	return append(pieces, n)
+}
+
+// mix is the finalizer of splitmix64: each bit of the result depends on each
+// bit of v.
+func mix(v uint64) uint64 {
+	v += 0x9e3779b97f4a7c15
+	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
+	v = (v ^ v>>27) * 0x94d049bb133111eb
+	return v ^ v>>31
+}
+
+// derive returns a seed for a part of what seed is for.
+func derive(seed uint64, parts ...int) uint64 {
+	for _, p := range parts {
+		seed = mix(seed ^ mix(uint64(p)))
+	}
+	return seed
+}
+
+// pattern fills dst with bytes off, off+1 and so on of the payload of key. off
+// is a multiple of 8.
+func pattern(dst []byte, key uint64, off int) {
+	i := uint64(off / 8)
+	for ; len(dst) >= 8; dst, i = dst[8:], i+1 {
+		binary.LittleEndian.PutUint64(dst, mix(key^i*0xd6e8feb86659fd93))
+	}
+	if len(dst) > 0 {
+		var last [8]byte
+		binary.LittleEndian.PutUint64(last[:], mix(key^i*0xd6e8feb86659fd93))
+		copy(dst, last[:])
+	}
+}

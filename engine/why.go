@@ -8,8 +8,9 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// What follows finds out why something is wrong that is known to be wrong. It
-// tells a client nothing of objects that are neither its own nor its peer's.
+// What follows finds out why something is wrong that is known to be wrong. Of
+// objects that are neither its own nor its peer's a client learns at most that a
+// queue pair of this number exists.
 
 // A use is the memory that a segment names, and who may be meant by its key.
 type use struct {
@@ -75,7 +76,10 @@ func (e *Engine) whyNoPeer(q *qp) (code, string) {
 	case p.transport != q.transport:
 		return codePeerTransport, fmt.Sprintf("peer QP %#06x is of transport %s, this one of %s", p.num, transports[p.transport].name, transports[q.transport].name)
 	case p.attr.DestQPN != q.num && p.attr.State >= control.StateRTR:
-		return codePeerNotBack, fmt.Sprintf("peer QP %#06x is not connected back: its peer is %#06x", p.num, p.attr.DestQPN)
+		if p.client != q.client {
+			return codePeerNotBack, fmt.Sprintf("peer QP %#06x is not connected back: its peer is another than %#06x", p.num, q.num)
+		}
+		return codePeerNotBack, fmt.Sprintf("peer QP %#06x is not connected back: its peer is %#06x, not %#06x", p.num, p.attr.DestQPN, q.num)
 	}
 	return codePeerState, fmt.Sprintf("peer QP %#06x is in state %s; it answers in RTR and RTS", p.num, stateName(p.attr.State))
 }

@@ -69,7 +69,9 @@ func (e *Engine) umrTarget(q *qp, k *mkey, key uint32, ctrl wqe.UMRCtrl) string 
 		return "the key is of registered memory, which a UMR does not change"
 	case k.domain() != q.pd:
 		return "the key belongs to another protection domain"
-	case k.key != key:
+	// Of a free key the variant may be any: an invalidation has set it to 0,
+	// which its client does not learn (rdma-core binds with the rkey that it had).
+	case !k.free && k.key != key:
 		return "the variant of the key is stale"
 	case ctrl.Flags&wqe.UMRCheckFree != 0 && !k.free:
 		return "the key is in use (CHECK_FREE)"

@@ -46,7 +46,7 @@ type Limits struct {
 
 // DefaultLimits are the limits of a Config that sets none.
 var DefaultLimits = Limits{
-	Regions:  1 << 14,
+	Regions:  1 << 12,
 	PDs:      1 << 12,
 	MRs:      1 << 16,
 	CQs:      1 << 14,
@@ -59,10 +59,10 @@ var DefaultLimits = Limits{
 const (
 	maxLogSQ       = 15 // blocks: half of the 16-bit index space
 	maxLogRQ       = 15 // entries
-	maxLogRQStride = 10 // bytes: 64 scatter entries
+	maxLogRQStride = 9  // bytes: 32 scatter entries
 	maxLogCQ       = 22 // entries
 	maxRdAtomic    = 16
-	maxMessageLog  = 31 // bytes: 2 GiB
+	maxMessageLog  = 30 // bytes: 1 GiB, as ports of hardware have it
 	uarPages       = 4
 )
 
@@ -78,6 +78,7 @@ type Engine struct {
 	cqs     map[uint32]*cq // likewise
 	running []*qp          // QPs whose records are looked at in each step
 	stalled []*qp          // QPs that wait for their peer
+	long    []*qp          // QPs in the middle of a transfer
 	armable []*cq          // CQs with a completion channel
 	clients map[*Client]struct{}
 
@@ -96,6 +97,8 @@ type Engine struct {
 	published     uint64
 	publishCycles uint64
 	quiet         explainer
+	journal       journal
+	shares        *shares
 
 	mail mailbox
 }
@@ -124,6 +127,8 @@ func New(cfg Config) (*Engine, error) {
 		cqs:     make(map[uint32]*cq),
 		clients: make(map[*Client]struct{}),
 		now:     new(job),
+		journal: journal{log: cfg.Log},
+		shares:  newShares(),
 	}
 	e.publishCycles = clock.Cycles(publishTime) // the clock is calibrated here, not in the middle of work
 	return e, nil

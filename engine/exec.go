@@ -203,13 +203,21 @@ func (e *Engine) gather(q *qp, j *job, l *list, off, end int, need uint32) bool 
 
 // reach finds the peer, or lets the queue wait until there is one.
 func (e *Engine) reach(q *qp, j *job) bool {
-	if !q.connected(q.peer) {
-		q.peer = e.qps[q.attr.DestQPN]
-		if !q.connected(q.peer) {
-			return e.wait(q, noPeer)
-		}
+	if !q.connected(q.peer) && !e.find(q) {
+		return e.wait(q, noPeer)
 	}
 	j.peer = q.peer
+	return true
+}
+
+// find looks the peer up by its number. Once it has been found it stays the only
+// one: a stranger who is given its number later is not connected.
+func (e *Engine) find(q *qp) bool {
+	p := e.qps[q.attr.DestQPN]
+	if !q.connected(p) || q.bound != nil && q.bound != p {
+		return false
+	}
+	q.peer, q.bound = p, p
 	return true
 }
 
@@ -251,7 +259,11 @@ func (e *Engine) scatter(q *qp, j *job) bool {
 	entry := e.recv[:stride]
 	copy(entry, p.rq[slot<<p.rqStride:][:stride])
 	left := j.total
-	for off := 0; off < stride && left > 0; off += wqe.UnitSize {
+	first := 0
+	if p.signed {
+		first = wqe.UnitSize // a block with the signature, which is not checked
+	}
+	for off := first; off < stride && left > 0; off += wqe.UnitSize {
 		d := wqe.ParseData((*[wqe.UnitSize]byte)(entry[off:]))
 		if d.LKey == keyEnd && d.ByteCount == 0 {
 			break
@@ -300,6 +312,7 @@ func (e *Engine) finish(q *qp, j *job) bool {
 	}
 	if !e.complete(q.sendCQ, 0, q.uidx, 0, n, e.clock(), tail(j.head.opcode(), q.num, counter, cqe.Req), attention) {
 		e.overrun(q.sendCQ)
+		e.setError(q)
 		return false
 	}
 	return true
@@ -319,6 +332,7 @@ func (e *Engine) finishReceive(q *qp, j *job) bool {
 	}
 	if !e.complete(p.recvCQ, q.num, p.uidx, imm, j.total, e.clock(), tail(0, p.num, uint16(p.received), op), attention) {
 		e.overrun(p.recvCQ)
+		e.setError(p)
 		return e.fail(q, j, cqe.RemoteOperation)
 	}
 	p.received++

@@ -23,7 +23,7 @@ const quietTime = 100 * time.Millisecond
 // explain says what is wrong with q (nil where no queue pair is meant). code is
 // stable and names the kind of fault.
 func (e *Engine) explain(q *qp, code, format string, args ...any) {
-	if e.cfg.Log == nil {
+	if e.journal.log == nil {
 		return
 	}
 	if e.quiet.kinds == nil {
@@ -48,5 +48,5 @@ func (e *Engine) explain(q *qp, code, format string, args ...any) {
 		attrs = append(attrs, slog.Int("unsaid", k.held))
 	}
 	k.until, k.held = now.Add(quietTime), 0
-	e.cfg.Log.Warn(fmt.Sprintf(format, args...), attrs...)
+	e.journal.say(slog.LevelWarn, fmt.Sprintf(format, args...), attrs...)
 }

@@ -152,6 +152,11 @@ func (c *Client) addRegion(m *control.Region, mem Memory, _ *control.Reply) (con
 	if err != nil {
 		return nil, err
 	}
+	if mem.Owned {
+		if err := c.e.shares.take(c.uid, mappings, 1); err != nil {
+			return nil, err
+		}
+	}
 	c.bytes += m.Size
 	c.regions[id] = &region{id: id, base: m.Addr, size: m.Size, mem: mem.Region, owned: mem.Owned}
 	return &control.RegionID{ID: id}, nil
@@ -167,7 +172,7 @@ func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (co
 	}
 	delete(c.regions, m.ID)
 	c.bytes -= r.size
-	c.after = append(c.after, r.unmap)
+	c.after = append(c.after, func() { c.unmapRegion(r) })
 	return &control.Empty{}, nil
 }
 
@@ -222,8 +227,8 @@ func (e *Engine) removeKey(k *mkey) {
 	e.keys.remove(k.key)
 	k.pd.users--
 	k.region.users--
-	for _, q := range e.running {
-		if q.job != nil && q.job.uses(k) {
+	for i := len(e.long) - 1; i >= 0; i-- {
+		if q := e.long[i]; q.job.uses(k) {
 			e.park(q)
 		}
 	}

@@ -114,6 +114,7 @@ func (j *job) move(budget int) int {
 func (e *Engine) keep(q *qp) {
 	q.job = e.now
 	q.job.settle()
+	e.long = append(e.long, q)
 	if n := len(e.spare); n > 0 {
 		e.now, e.spare = e.spare[n-1], e.spare[:n-1]
 		return
@@ -136,6 +137,7 @@ func (j *job) settle() {
 func (e *Engine) park(q *qp) {
 	if q.job != nil {
 		e.spare = append(e.spare, q.job)
+		e.long = without(e.long, q)
 		q.job = nil
 	}
 }

@@ -20,6 +20,7 @@ type qp struct {
 	attr   control.QPAttr // state and all attributes
 	signed bool           // WQEs carry a signature
 	dead   bool           // destroyed
+	at     int            // in Engine.running
 
 	// Send queue. sent counts blocks executed.
 	sq      []byte
@@ -38,6 +39,7 @@ type qp struct {
 	recvCQ   *cq
 
 	peer  *qp // resolved at first use; dead peers are looked up again
+	bound *qp // the first peer that was found since RST
 	stall stall
 
 	failed  bool         // a WQE has failed since RST: ce 1 is quiet from now on
@@ -76,6 +78,9 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	}
 	if recvCQ == nil {
 		return nil, notFound("receive CQ", m.RecvCQN)
+	}
+	if sendCQ.dead || recvCQ.dead {
+		return nil, control.Errorf(control.CodeState, "QP: CQ %#06x or %#06x has overrun; nothing is written to it any more", sendCQ.num, recvCQ.num)
 	}
 	q := &qp{
 		uidx: m.UserIndex, client: c, pd: p, signed: m.SignatureOn == 1,

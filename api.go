@@ -1,6 +1,7 @@
 package nicless
 
 import (
+	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/post"
 )
@@ -25,6 +26,8 @@ type (
 	Op           = hostpath.Op
 	Flags        = hostpath.Flags
 	Completion   = hostpath.Completion
+
+	Limits = engine.Limits
 )
 
 // Rights of a key, and what QPConfig.Deny takes from a peer.

@@ -205,6 +205,8 @@ func (q *QP) usable() error {
 	return q.pd.ctx.err()
 }
 
+var errNoWR = errors.New("nicless: no work request (nil)")
+
 // PostSend posts one work request and rings. ErrFull while the queue has no
 // room: poll first. A work request that is refused changes nothing.
 //
@@ -212,6 +214,9 @@ func (q *QP) usable() error {
 func (q *QP) PostSend(wr *SendWR) error {
 	if err := q.sendable(); err != nil {
 		return err
+	}
+	if wr == nil {
+		return errNoWR
 	}
 	if err := q.sq.Post(wr); err != nil {
 		return err
@@ -245,6 +250,9 @@ func (q *QP) sendable() error {
 func (q *QP) PostRecv(wr *RecvWR) error {
 	if err := q.usable(); err != nil {
 		return err
+	}
+	if wr == nil {
+		return errNoWR
 	}
 	if err := q.rq.PostRecv(wr); err != nil {
 		return err

@@ -3,6 +3,7 @@ package nicless
 import (
 	"log/slog"
 
+	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/post"
 )
@@ -48,6 +49,8 @@ type (
 	Event       = hostpath.Event
 	EventKind   = hostpath.EventKind
 	Explanation = hostpath.Explanation
+
+	Limits = engine.Limits
 )
 
 // Transports.

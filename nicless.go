@@ -22,6 +22,9 @@ type Config struct {
 	// alone.
 	Spin bool
 
+	// Limits bound what one client may take. Zero fields mean the defaults.
+	Limits Limits
+
 	// Log receives what the device has to say about faults. Nil means that
 	// nothing is said.
 	Log *slog.Logger

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"time"
 
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/control"
 )
 
 // Serve runs an engine for other processes, which reach it by [Dial] at the
@@ -40,20 +42,25 @@ func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready
 		return err
 	}
 	l, err := e.Listen(path, mode)
-	if err != nil {
-		return err
+	if err == nil {
+		if ready != nil {
+			ready()
+		}
+		err = l.Serve(serving)
 	}
-	if ready != nil {
-		ready()
-	}
-	err = l.Serve(serving)
 	stop()
-	return errors.Join(err, <-ended)
+	err = errors.Join(err, <-ended)
+	if cfg.Log != nil {
+		s := e.Stats()
+		cfg.Log.Info("engine stopped", "wqes", s[control.CounterWQEs], "failed", s[control.CounterFailed], "bytes", s[control.CounterBytes])
+	}
+	e.FlushLog(time.Second)
+	return err
 }
 
 // engine returns the configuration of the device.
 func (c Config) engine() engine.Config {
-	ec := engine.Config{CPUs: c.CPUs, Log: c.Log}
+	ec := engine.Config{CPUs: c.CPUs, Log: c.Log, Limits: c.Limits}
 	if c.Spin {
 		ec.Idle = engine.IdleSpin
 	}

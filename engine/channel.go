@@ -23,8 +23,12 @@ func (c *Client) createChannel(_ *control.Empty, _ Memory, r *control.Reply) (co
 	if err != nil {
 		return nil, err
 	}
+	if err := c.e.shares.take(c.uid, descriptors, 1); err != nil {
+		return nil, err
+	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
+		c.e.shares.give(c.uid, descriptors, 1)
 		return nil, control.Errorf(control.CodeMemory, "completion channel: socketpair: %v", err)
 	}
 	_ = unix.SetNonblock(fds[1], true) // so that the client's runtime can poll it
@@ -41,12 +45,15 @@ func (c *Client) destroyChannel(m *control.Channel, _ Memory, _ *control.Reply) 
 	case ch.users > 0:
 		return nil, busy("completion channel", m.ID, ch.users, "completion queues")
 	}
-	delete(c.channels, m.ID)
-	ch.close()
+	c.closeChannel(ch)
 	return &control.Empty{}, nil
 }
 
-func (ch *channel) close() { _ = unix.Close(ch.fd) }
+func (c *Client) closeChannel(ch *channel) {
+	delete(c.channels, ch.id)
+	_ = unix.Close(ch.fd)
+	c.e.shares.give(c.uid, descriptors, 1)
+}
 
 // Arm words lie beside the consumer indices, which pollers write all the time:
 // to look at one takes the line from its poller, and costs him 50 ns. So the

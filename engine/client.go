@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"os"
 	"sync"
 
 	"github.com/nicless/nicless/internal/control"
@@ -14,6 +15,7 @@ import (
 type Client struct {
 	e    *Engine
 	name string // for the log
+	uid  uint32 // who pays
 
 	mu     sync.Mutex // one call at a time
 	closed bool
@@ -59,33 +61,44 @@ func (e *Engine) Attach(name string) (*Client, error) {
 	if shm.RaceEnabled {
 		// The detector is blind in mapped memory; see package shm.
 		heap := func(_ string, size int) (*shm.Region, error) { return shm.Heap(size) }
-		return e.attach(name, heap, heap)
+		return e.attach(name, uint32(os.Getuid()), heap, heap)
 	}
-	return e.attach(name, shm.Create, shm.CreateReadOnly)
+	return e.attach(name, uint32(os.Getuid()), shm.Create, shm.CreateReadOnly)
 }
 
 // attach is Attach with pages made by create and createReadOnly, which a client
 // in another process can be given only if they are mapped.
-func (e *Engine) attach(name string, create, createReadOnly func(string, int) (*shm.Region, error)) (*Client, error) {
+func (e *Engine) attach(name string, uid uint32, create, createReadOnly func(string, int) (*shm.Region, error)) (*Client, error) {
+	if err := e.shares.takeAll(uid, clientGoods); err != nil {
+		return nil, err
+	}
 	c := &Client{
-		e: e, name: name,
+		e: e, name: name, uid: uid,
 		regions: make(map[uint32]*region), pds: make(map[uint32]*pd),
 		mrs: make(map[uint32]*mkey), cqs: make(map[uint32]*cq),
 		qps: make(map[uint32]*qp), channels: make(map[uint32]*channel),
 		srqs: make(map[uint32]*srq), events: -1,
 		nextID: 1,
 	}
-	var err error
-	if c.uar, err = create("uar", uarPages*shm.PageSize); err != nil {
+	err := c.makePages(create, createReadOnly)
+	if err != nil {
+		e.shares.giveAll(uid, clientGoods)
 		return nil, err
+	}
+	e.Do(func() { e.clients[c] = struct{}{} })
+	return c, nil
+}
+
+func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region, error)) (err error) {
+	if c.uar, err = create("uar", uarPages*shm.PageSize); err != nil {
+		return err
 	}
 	if c.status, err = createReadOnly("status", shm.PageSize); err != nil {
 		_ = c.uar.Close()
-		return nil, err
+		return err
 	}
 	c.page = newStatusPage(c.status.Bytes())
-	e.Do(func() { e.clients[c] = struct{}{} })
-	return c, nil
+	return nil
 }
 
 // Close destroys everything that the client made. Its peers see transport
@@ -98,49 +111,67 @@ func (c *Client) Close() error {
 	}
 	c.closed = true
 	var regions []*region
-	c.e.Do(func() { regions = c.destroyAll() })
+	for more := true; more; {
+		c.e.Do(func() { regions, more = c.destroySome() })
+	}
 	c.unmap(regions) // can take long, so not on the engine's thread
+	c.e.shares.giveAll(c.uid, clientGoods)
 	return nil
 }
 
-// destroyAll takes everything of this client out of the device and returns the
-// regions, which nothing refers to any more.
-func (c *Client) destroyAll() (regions []*region) {
-	e := c.e
-	for _, q := range c.qps {
+// portion is how many objects are destroyed between two steps: others wait for
+// as long as that takes.
+const portion = 64
+
+// destroySome takes a portion of what this client has out of the device. In
+// the end it returns the regions, which nothing refers to any more.
+func (c *Client) destroySome() (regions []*region, more bool) {
+	e, left := c.e, portion
+	for n, q := range c.qps {
 		e.removeQP(q)
+		delete(c.qps, n)
+		if left--; left == 0 {
+			return nil, true
+		}
 	}
-	for _, k := range c.mrs {
+	for n, k := range c.mrs {
 		e.removeKey(k)
+		delete(c.mrs, n)
+		if left--; left == 0 {
+			return nil, true
+		}
 	}
-	for _, s := range c.srqs {
+	for n, s := range c.srqs {
 		e.removeSRQ(s)
+		delete(c.srqs, n)
+		if left--; left == 0 {
+			return nil, true
+		}
 	}
-	for _, q := range c.cqs {
+	for n, q := range c.cqs {
 		e.removeCQ(q)
+		delete(c.cqs, n)
+		if left--; left == 0 {
+			return nil, true
+		}
 	}
 	for _, ch := range c.channels {
-		ch.close()
+		c.closeChannel(ch)
 	}
 	for _, r := range c.regions {
 		regions = append(regions, r)
 	}
-	clear(c.qps)
-	clear(c.mrs)
-	clear(c.cqs)
-	clear(c.srqs)
-	clear(c.channels)
 	c.closeEvents()
 	clear(c.regions)
 	clear(c.pds)
 	e.past.add(&c.count)
 	delete(e.clients, c)
-	return regions
+	return regions, false
 }
 
 func (c *Client) unmap(regions []*region) {
 	for _, r := range regions {
-		r.unmap()
+		c.unmapRegion(r)
 	}
 	for _, m := range []*shm.Region{c.uar, c.status} {
 		if m != nil {
@@ -149,9 +180,10 @@ func (c *Client) unmap(regions []*region) {
 	}
 }
 
-func (r *region) unmap() {
+func (c *Client) unmapRegion(r *region) {
 	if r.owned {
 		_ = r.mem.Close()
+		c.e.shares.give(c.uid, mappings, 1)
 	}
 }
 

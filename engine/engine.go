@@ -46,7 +46,7 @@ type Limits struct {
 
 // DefaultLimits are the limits of a Config that sets none.
 var DefaultLimits = Limits{
-	Regions:  1 << 14,
+	Regions:  1 << 12,
 	PDs:      1 << 12,
 	MRs:      1 << 16,
 	CQs:      1 << 14,
@@ -59,10 +59,10 @@ var DefaultLimits = Limits{
 const (
 	maxLogSQ       = 15 // blocks: half of the 16-bit index space
 	maxLogRQ       = 15 // entries
-	maxLogRQStride = 10 // bytes: 64 scatter entries
+	maxLogRQStride = 9  // bytes: 32 scatter entries
 	maxLogCQ       = 22 // entries
 	maxRdAtomic    = 16
-	maxMessageLog  = 31 // bytes: 2 GiB
+	maxMessageLog  = 30 // bytes: 1 GiB, as ports of hardware have it
 	uarPages       = 4
 )
 
@@ -106,6 +106,8 @@ type Engine struct {
 	past          Stats // of clients that are gone
 	published     uint64
 	publishCycles uint64
+	journal       journal
+	shares        *shares
 
 	mail mailbox
 }
@@ -135,6 +137,8 @@ func New(cfg Config) (*Engine, error) {
 		srqs:    make(map[uint32]*srq),
 		clients: make(map[*Client]struct{}),
 		now:     new(job),
+		journal: journal{log: cfg.Log},
+		shares:  newShares(),
 	}
 	e.publishCycles = clock.Cycles(publishTime) // the clock is calibrated here, not in the middle of work
 	return e, nil

@@ -10,8 +10,12 @@ import (
 // openEvents gives the client a descriptor that yields what happens to its
 // objects, and explanations. Each call gives a new one in place of the last.
 func (c *Client) openEvents(_ *control.Empty, _ Memory, r *control.Reply) (control.Message, error) {
+	if err := c.e.shares.take(c.uid, descriptors, 1); err != nil {
+		return nil, err
+	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
+		c.e.shares.give(c.uid, descriptors, 1)
 		return nil, control.Errorf(control.CodeMemory, "events: socketpair: %v", err)
 	}
 	c.closeEvents()
@@ -25,6 +29,7 @@ func (c *Client) closeEvents() {
 	if c.events >= 0 {
 		_ = unix.Close(c.events)
 		c.events = -1
+		c.e.shares.give(c.uid, descriptors, 1)
 	}
 }
 

@@ -237,8 +237,7 @@ func (e *Engine) reach(q *qp, j *job) bool {
 		return e.address(q, j)
 	}
 	if !q.connected(q.peer) {
-		q.peer = e.qps[q.attr.DestQPN]
-		if !q.connected(q.peer) {
+		if !e.find(q) {
 			if q.transport == control.QPTypeUC {
 				code, why := e.whyNoPeer(q)
 				e.explain(q, code, "%s; the message is lost", why)
@@ -251,6 +250,17 @@ func (e *Engine) reach(q *qp, j *job) bool {
 		}
 	}
 	j.peer = q.peer
+	return true
+}
+
+// find looks the peer up by its number. Once it has been found it stays the only
+// one: a stranger who is given its number later is not connected.
+func (e *Engine) find(q *qp) bool {
+	p := e.qps[q.attr.DestQPN]
+	if !q.connected(p) || q.bound != nil && q.bound != p {
+		return false
+	}
+	q.peer, q.bound = p, p
 	return true
 }
 
@@ -293,6 +303,7 @@ func (e *Engine) finish(q *qp, j *job) bool {
 	}
 	if !e.complete(q.sendCQ, 0, q.uidx, 0, n, e.clock(), tail(j.head.opcode(), q.num, counter, cqe.Req), attention) {
 		e.overrun(q.sendCQ)
+		e.setError(q)
 		return false
 	}
 	return true

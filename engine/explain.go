@@ -77,7 +77,7 @@ func (e *Engine) explainCQ(q *cq, code code, format string, args ...any) {
 func (e *Engine) say(s subject, code code, format string, args []any) {
 	c := s.client
 	c.count[control.CounterExplained]++
-	if e.cfg.Log == nil && c.events < 0 {
+	if e.journal.log == nil && c.events < 0 {
 		return
 	}
 	held, ok := c.quiet.due(code)
@@ -103,7 +103,7 @@ const logBudget = 100
 // logExplanation writes an explanation to the log, unless there have been too
 // many. Of a WQE it shows the control segment: what lies behind it may be data.
 func (e *Engine) logExplanation(c *Client, ev *control.Event, code code) {
-	if e.cfg.Log == nil {
+	if e.journal.log == nil {
 		return
 	}
 	now := clock.Now()
@@ -123,5 +123,5 @@ func (e *Engine) logExplanation(c *Client, ev *control.Event, code code) {
 		attrs = append(attrs, slog.Uint64("unsaid", uint64(held)))
 		e.logged.held = 0
 	}
-	e.cfg.Log.Warn(ev.Text, attrs...)
+	e.journal.say(slog.LevelWarn, ev.Text, attrs...)
 }

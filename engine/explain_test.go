@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
@@ -89,9 +90,11 @@ func TestLogHasABudget(t *testing.T) {
 		s.e.explainQueue(s.p.q, codeOpcode, "again")
 		require.NotNil(t, next())
 	}
+	s.e.FlushLog(10 * time.Second)
 	require.Equal(t, logBudget, strings.Count(said.String(), "code="))
 	s.e.logged.until = 0
 	s.e.explainQueue(s.p.q, codeDSZero, "another")
+	s.e.FlushLog(10 * time.Second)
 	require.Contains(t, said.String(), "unsaid=9")
 }
 

@@ -56,6 +56,7 @@ func (e *Engine) express(q *qp) bool {
 	if h.ce() == wqe.CEAlways &&
 		!e.complete(q.sendCQ, 0, q.uidx, 0, 0, e.clock(), tail(wqe.OpRDMAWrite, q.num, counter, cqe.Req), quietly) {
 		e.overrun(q.sendCQ)
+		e.setError(q)
 	}
 	return true
 }

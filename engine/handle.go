@@ -161,6 +161,11 @@ func (c *Client) addRegion(m *control.Region, mem Memory, _ *control.Reply) (con
 	if err != nil {
 		return nil, err
 	}
+	if mem.Owned {
+		if err := c.e.shares.take(c.uid, mappings, 1); err != nil {
+			return nil, err
+		}
+	}
 	c.bytes += m.Size
 	c.regions[id] = &region{id: id, base: m.Addr, size: m.Size, mem: mem.Region, owned: mem.Owned}
 	return &control.RegionID{ID: id}, nil
@@ -176,6 +181,6 @@ func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (co
 	}
 	delete(c.regions, m.ID)
 	c.bytes -= r.size
-	c.after = append(c.after, r.unmap)
+	c.after = append(c.after, func() { c.unmapRegion(r) })
 	return &control.Empty{}, nil
 }

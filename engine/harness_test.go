@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
@@ -33,6 +34,7 @@ func (r *rig) settle() {
 		if r.e.Step() != 0 {
 			idle = 0
 		} else if idle++; idle > armTurns {
+			r.e.journal.flush(10 * time.Second)
 			return
 		}
 	}

@@ -42,14 +42,21 @@ func (m *mailbox) do(f func()) {
 	<-l.done
 }
 
-// serve runs what is in the queue, on the thread of the engine.
+// lettersPerStep bounds how long a step is held up by requests.
+const lettersPerStep = 8
+
+// serve runs what is in the queue, or the first of it, on the thread of the
+// engine.
 func (m *mailbox) serve() {
 	m.mu.Lock()
-	queue := m.queue
-	m.queue = nil
-	m.waiting.Store(false)
+	n := min(len(m.queue), lettersPerStep)
+	now := m.queue[:n:n]
+	if m.queue = m.queue[n:]; len(m.queue) == 0 {
+		m.queue = nil
+		m.waiting.Store(false)
+	}
 	m.mu.Unlock()
-	for _, l := range queue {
+	for _, l := range now {
 		l.f()
 		close(l.done)
 	}

@@ -124,9 +124,9 @@ func TestMessageTooLong(t *testing.T) {
 	require.NoError(t, err)
 	a.addRegion(0x1000_0000, mem)
 	key := a.reg(a.pd, 0x1000_0000, size, control.AccessLocalWrite)
-	for _, last := range []uint32{0, 1} { // 2^31 bytes fit
+	for _, last := range []uint32{0, 1} { // 2^30 bytes fit
 		segments := []any{wqe.Raddr{RKey: 1}}
-		left := uint32(1<<31) + last
+		left := uint32(1<<30) + last
 		for left > 0 {
 			n := min(left, size)
 			segments = append(segments, wqe.Data{ByteCount: n, LKey: key, Addr: 0x1000_0000})

@@ -23,6 +23,7 @@ type qp struct {
 	transport uint8  // control.QPType*
 	allowed   uint64 // bit n: opcode n may be executed
 	dead      bool   // destroyed
+	at        int    // in Engine.running
 
 	// Send queue. sent counts blocks executed.
 	sq      []byte
@@ -44,6 +45,7 @@ type qp struct {
 	srq      *srq // in place of a receive queue of its own
 
 	peer  *qp // resolved at first use; dead peers are looked up again
+	bound *qp // the first peer that was found since RST
 	stall stall
 
 	failed  bool         // a WQE has failed since RST: ce 1 is quiet from now on
@@ -66,7 +68,7 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 		return nil, control.Errorf(control.CodeInvalid, "QP: no_receive %d, signature_on %d, managed %d; each is 0 or 1", m.NoReceive, m.SignatureOn, m.Managed)
 	case m.SRQN != 0 && m.NoReceive == 0:
 		return nil, control.Errorf(control.CodeInvalid, "QP: SRQ %#06x and a receive queue; no_receive must be 1 with an SRQ", m.SRQN)
-	case m.NoReceive == 0 && (m.LogRQStride < 4 || m.LogRQStride > maxLogRQStride):
+	case m.NoReceive == 0 && (m.LogRQStride < 4+m.SignatureOn || m.LogRQStride > maxLogRQStride):
 		return nil, control.Errorf(control.CodeInvalid, "QP: receive entries of 2^%d bytes; 2^4 to 2^%d are possible", m.LogRQStride, maxLogRQStride)
 	case m.UserIndex > 0xffffff:
 		return nil, control.Errorf(control.CodeInvalid, "QP: user index %#x; 24 bits are possible", m.UserIndex)
@@ -85,6 +87,9 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	}
 	if recvCQ == nil {
 		return nil, notFound("receive CQ", m.RecvCQN)
+	}
+	if sendCQ.dead || recvCQ.dead {
+		return nil, control.Errorf(control.CodeState, "QP: CQ %#06x or %#06x has overrun; nothing is written to it any more", sendCQ.num, recvCQ.num)
 	}
 	q := &qp{
 		uidx: m.UserIndex, client: c, pd: p, signed: m.SignatureOn == 1, managed: m.Managed == 1,

@@ -32,6 +32,9 @@ func (e *Engine) open(j *job) (list []byte) {
 	j.index = uint16(p.received)
 	entry := e.recv[:1<<p.rqStride]
 	copy(entry, p.rq[p.received&p.rqMask<<p.rqStride:])
+	if p.signed {
+		return entry[wqe.UnitSize:] // behind a block with the signature, which is not checked
+	}
 	return entry
 }
 
@@ -100,6 +103,7 @@ func (e *Engine) finishReceive(q *qp, j *job) bool {
 	}
 	if !e.complete(p.recvCQ, source, p.uidx, imm, j.total, e.clock(), tail(0, p.num, j.index, op), attention) {
 		e.overrun(p.recvCQ)
+		e.setError(p)
 		if q.transport != control.QPTypeRC {
 			return e.lose(q, j)
 		}

@@ -99,8 +99,7 @@ func (e *Engine) cleared(q *qp) bool {
 		if q.stall.kind == notReady {
 			return true // then the next judgement waits for another reason
 		}
-		q.peer = e.qps[q.attr.DestQPN]
-		return q.connected(q.peer)
+		return e.find(q)
 	}
 	return q.stall.kind == noPeer || q.peer.posted() > 0
 }

@@ -168,6 +168,9 @@ func faultOf(r any) (addr uintptr, ok bool) {
 	return fault.Addr(), true
 }
 
+// ErrCPUs reports cores in Config.CPUs that the thread cannot be put on.
+var ErrCPUs = errors.New("engine")
+
 // pin puts the calling thread on the cores that the configuration names, until
 // unpin: the thread is not ours for ever.
 func (e *Engine) pin() (unpin func(), err error) {
@@ -180,7 +183,7 @@ func (e *Engine) pin() (unpin func(), err error) {
 	}
 	for _, cpu := range e.cfg.CPUs {
 		if cpu < 0 || !allowed.IsSet(cpu) {
-			return nil, fmt.Errorf("engine: core %d does not exist or is not allowed to this process (%d are)", cpu, allowed.Count())
+			return nil, fmt.Errorf("%w: core %d does not exist or is not allowed to this process (%d are)", ErrCPUs, cpu, allowed.Count())
 		}
 		set.Set(cpu)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nicless/nicless/internal/control"
@@ -23,13 +24,23 @@ const helloTime = 10 * time.Second
 type Listener struct {
 	e    *Engine
 	sock *net.UnixListener
-	path string
+	lock *os.File // held as long as the socket is ours
 }
 
 // Listen makes a socket at path, which other processes connect to; mode is its
 // permission bits, which decide who may. A socket left behind by an engine that
-// is gone is replaced; one that still answers is an error.
-func (e *Engine) Listen(path string, mode fs.FileMode) (*Listener, error) {
+// is gone is replaced; one that still answers is an error. PATH.lock beside it
+// keeps two engines that start together apart.
+func (e *Engine) Listen(path string, mode fs.FileMode) (_ *Listener, err error) {
+	lock, err := lockSocket(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			unlockSocket(lock)
+		}
+	}()
 	addr := &net.UnixAddr{Name: path, Net: "unixpacket"}
 	if st, err := os.Lstat(path); err == nil {
 		if st.Mode()&fs.ModeSocket == 0 {
@@ -47,10 +58,12 @@ func (e *Engine) Listen(path string, mode fs.FileMode) (*Listener, error) {
 			return nil, fmt.Errorf("engine: socket left behind: %w", err)
 		}
 	}
-	// Nobody may connect between bind and chmod who may not afterwards.
-	old := unix.Umask(0o777)
-	sock, err := net.ListenUnix("unixpacket", addr)
-	unix.Umask(old)
+	// A socket's file gets the mode that its descriptor has, so nobody can
+	// connect between bind and chmod who may not afterwards.
+	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		return errors.Join(raw.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0) }), err)
+	}}
+	sock, err := private.Listen(context.Background(), addr.Net, path)
 	if err != nil {
 		return nil, fmt.Errorf("engine: socket: %w", err)
 	}
@@ -58,7 +71,33 @@ func (e *Engine) Listen(path string, mode fs.FileMode) (*Listener, error) {
 		_ = sock.Close()
 		return nil, fmt.Errorf("engine: socket: %w", err)
 	}
-	return &Listener{e: e, sock: sock, path: path}, nil
+	return &Listener{e: e, sock: sock.(*net.UnixListener), lock: lock}, nil
+}
+
+// lockSocket takes the lock of a socket path, which lasts until the file is
+// closed. Who removes a lock file holds it, so a lock that was taken counts
+// only if the file is still the one at that path.
+func lockSocket(path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("engine: socket: %w", err)
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			_ = f.Close()
+			return nil, fmt.Errorf("engine: another engine is listening at %s", path)
+		}
+		mine, err := f.Stat()
+		if there, err2 := os.Lstat(f.Name()); err == nil && err2 == nil && os.SameFile(mine, there) {
+			return f, nil
+		}
+		_ = f.Close()
+	}
+}
+
+func unlockSocket(f *os.File) {
+	_ = os.Remove(f.Name())
+	_ = f.Close()
 }
 
 // Serve accepts and serves clients until ctx ends, then closes the socket and
@@ -66,6 +105,7 @@ func (e *Engine) Listen(path string, mode fs.FileMode) (*Listener, error) {
 func (l *Listener) Serve(ctx context.Context) error {
 	var clients sync.WaitGroup
 	defer clients.Wait()
+	defer unlockSocket(l.lock)
 	defer l.sock.Close()
 	stop := context.AfterFunc(ctx, func() { _ = l.sock.Close() })
 	defer stop()
@@ -78,7 +118,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 			}
 			return nil
 		case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ECONNABORTED):
-			l.e.log(slog.LevelWarn, "connection not accepted", "error", err)
+			l.e.journal.say(slog.LevelWarn, "connection not accepted", "error", err)
 			select { // descriptors come back when clients go
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):
@@ -100,50 +140,45 @@ func (l *Listener) Serve(ctx context.Context) error {
 // serve serves one connection until it ends, and destroys what was made on it.
 func (e *Engine) serve(conn *net.UnixConn) {
 	defer conn.Close()
-	name, err := peerName(conn)
+	cred, err := credentials(conn)
 	if err != nil {
-		e.log(slog.LevelWarn, "connection without credentials", "error", err)
+		e.journal.say(slog.LevelWarn, "connection without credentials", "error", err)
 		return
 	}
-	c, err := e.attach(name, shm.Create, shm.CreateReadOnly)
+	name := fmt.Sprintf("pid %d uid %d", cred.Pid, cred.Uid)
+	c, err := e.attach(name, cred.Uid, shm.Create, shm.CreateReadOnly)
 	if err != nil {
-		e.log(slog.LevelWarn, "client refused", "client", name, "error", err)
+		e.journal.say(slog.LevelWarn, "client refused", "client", name, "error", err)
 		return
 	}
-	e.log(slog.LevelInfo, "client connected", "client", name)
+	e.journal.say(slog.LevelInfo, "client connected", "client", name)
 	defer func() {
 		_ = c.Close()
-		e.log(slog.LevelInfo, "client gone", "client", name)
+		e.journal.say(slog.LevelInfo, "client gone", "client", name)
 	}()
 	_ = conn.SetReadDeadline(time.Now().Add(helloTime))
 	s := session{client: c, conn: conn}
 	for {
 		if err := s.next(); err != nil {
 			if !errors.Is(err, net.ErrClosed) && !errors.Is(err, errEnd) {
-				e.log(slog.LevelWarn, "connection ended", "client", name, "error", err)
+				e.journal.say(slog.LevelWarn, "connection ended", "client", name, "error", err)
 			}
 			return
 		}
 	}
 }
 
-// peerName says who is at the other end, from the kernel.
-func peerName(conn *net.UnixConn) (string, error) {
+// credentials says who is at the other end, from the kernel.
+func credentials(conn *net.UnixConn) (cred *unix.Ucred, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	var cred *unix.Ucred
 	var credErr error
-	if err := raw.Control(func(fd uintptr) {
+	err = raw.Control(func(fd uintptr) {
 		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
-		return "", err
-	}
-	if credErr != nil {
-		return "", credErr
-	}
-	return fmt.Sprintf("pid %d uid %d", cred.Pid, cred.Uid), nil
+	})
+	return cred, errors.Join(err, credErr)
 }
 
 // A session is the datagrams of one connection.
@@ -256,11 +291,4 @@ func received(oob []byte) (files []*os.File, err error) {
 		}
 	}
 	return files, nil
-}
-
-// log says something about clients, where a log is wanted.
-func (e *Engine) log(level slog.Level, msg string, args ...any) {
-	if e.cfg.Log != nil {
-		e.cfg.Log.Log(context.Background(), level, msg, args...)
-	}
 }

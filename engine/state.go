@@ -179,6 +179,9 @@ func (e *Engine) modify(q *qp, m *control.QPAttr) error {
 			return control.Errorf(control.CodeInvalid, "QP %#06x: %s %d; %d to %d are possible", q.num, a.name, v, a.min, a.max)
 		}
 	}
+	if from == control.StateRST && to != control.StateRST && (q.sendCQ.dead || q.recvCQ.dead) {
+		return control.Errorf(control.CodeState, "QP %#06x: its CQ has overrun; nothing is written to it any more", q.num)
+	}
 	if given&control.AttrAccess != 0 && m.Access&^control.AccessAll != 0 {
 		return control.Errorf(control.CodeInvalid, "QP %#06x: access %#x; known rights are %#x", q.num, m.Access, control.AccessAll)
 	}
@@ -206,11 +209,11 @@ func (e *Engine) setState(q *qp, to uint8) {
 	case to == control.StateRST:
 		// Everything is forgotten, silently. The records are the client's, who
 		// sets them to 0 as well.
-		e.running = without(e.running, q)
+		e.idle(q)
 		e.drop(q)
 		q.sendCQ.forget(q.num)
 		q.recvCQ.forget(q.num)
-		q.sent, q.enabled, q.received, q.failed, q.faulted, q.lied = 0, 0, 0, false, 0, 0
+		q.sent, q.enabled, q.received, q.failed, q.faulted, q.lied, q.bound = 0, 0, 0, false, 0, 0, nil
 		q.odd = oddity{reborn: q.odd.reborn || from != control.StateRST}
 		q.attr = control.QPAttr{QPN: q.num}
 	case to == control.StateERR:
@@ -232,6 +235,7 @@ func (e *Engine) setState(q *qp, to uint8) {
 	}
 	if from == control.StateRST && to != control.StateRST {
 		// In error state there is something to flush, so every other state runs.
+		q.at = len(e.running)
 		e.running = append(e.running, q)
 		e.stalled = slices.Grow(e.stalled, len(e.running)) // so that a step need not
 		e.moving = slices.Grow(e.moving, len(e.running))
@@ -240,6 +244,18 @@ func (e *Engine) setState(q *qp, to uint8) {
 
 // drained tells that a send queue in SQD has stopped.
 func (e *Engine) drained(q *qp) { q.client.event(control.EventDrained, q.num) }
+
+// idle takes q off the queues that steps look at.
+func (e *Engine) idle(q *qp) {
+	if q.at >= len(e.running) || e.running[q.at] != q {
+		return // it was in RST already
+	}
+	last := len(e.running) - 1
+	e.running[q.at] = e.running[last]
+	e.running[q.at].at = q.at
+	e.running[last] = nil
+	e.running = e.running[:last]
+}
 
 // drop ends what q was in the middle of, and what others were in the middle of
 // with it: their work requests are judged anew, and then find q as it is now.

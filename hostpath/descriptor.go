@@ -134,6 +134,9 @@ func (d *Descriptor) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("descriptor: version %d; this program knows %d", j.Version, DescriptorVersion)
 	}
 	n := Descriptor{Device: uint64(j.Device), QPN: j.QPN, PSN: j.PSN, QKey: j.QKey}
+	if j.Transport == "" {
+		j.Transport = RC.String()
+	}
 	for n.Transport.String() != j.Transport {
 		if n.Transport++; n.Transport > UD {
 			return fmt.Errorf("descriptor: transport %q; RC, UC and UD are known", j.Transport)

@@ -282,6 +282,8 @@ func (q *QP) usable() error {
 	return q.pd.ctx.err()
 }
 
+var errNoWR = errors.New("nicless: no work request (nil)")
+
 // PostSend posts one work request and rings. ErrFull while the queue has no
 // room: poll first. A work request that is refused changes nothing.
 //
@@ -289,6 +291,9 @@ func (q *QP) usable() error {
 func (q *QP) PostSend(wr *SendWR) error {
 	if err := q.sendable(); err != nil {
 		return err
+	}
+	if wr == nil {
+		return errNoWR
 	}
 	if err := q.sq.Post(wr); err != nil {
 		return err
@@ -322,6 +327,9 @@ func (q *QP) sendable() error {
 func (q *QP) PostRecv(wr *RecvWR) error {
 	if err := q.receivable(); err != nil {
 		return err
+	}
+	if wr == nil {
+		return errNoWR
 	}
 	if err := q.rq.PostRecv(wr); err != nil {
 		return err

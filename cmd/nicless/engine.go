@@ -13,8 +13,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/engine"
-	"github.com/nicless/nicless/internal/control"
 	"github.com/spf13/cobra"
 )
 
@@ -81,53 +81,27 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if err != nil || mode > 0o777 {
 		return usagef("octal, 0 to 0777, such as 0600 for yourself or 0660 for a group", "engine: --mode %q is not permission bits", f.mode)
 	}
-	cfg := engine.Config{}
+	cfg := nicless.Config{Spin: f.spin}
 	if cfg.CPUs, err = parseCPUs(f.cpus); err != nil {
 		return err
 	}
 	if cfg.Log, err = newLog(f.level, stderr); err != nil {
 		return err
 	}
-	if f.spin {
-		cfg.Idle = engine.IdleSpin
-	}
-	return serveEngine(ctx, cfg, f.socket, fs.FileMode(mode), stderr)
-}
-
-// serveEngine outlives ctx by the time in which clients are sent away: they
-// need an engine that still runs.
-func serveEngine(ctx context.Context, cfg engine.Config, socket string, mode fs.FileMode, stderr io.Writer) error {
-	e, err := engine.New(cfg)
+	err = nicless.Serve(ctx, f.socket, fs.FileMode(mode), cfg, func() {
+		fmt.Fprintf(stderr, "nicless: engine ready at %s (pid %d)\n", f.socket, os.Getpid())
+	})
 	if err != nil {
-		return err
+		return &hinted{err: err, hint: serveHint(err)}
 	}
-	running, halt := context.WithCancel(context.Background())
-	defer halt()
-	started, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- e.Run(running, func() { close(started) }) }()
-	select {
-	case <-started:
-	case err := <-ended:
-		return &hinted{err: err, hint: "--cpu takes cores that this process may run on; taskset -p $$ shows them"}
-	}
-	l, err := e.Listen(socket, mode)
-	if err != nil {
-		return &hinted{err: err, hint: listenHint(err)}
-	}
-	fmt.Fprintf(stderr, "nicless: engine ready at %s (pid %d)\n", socket, os.Getpid())
-	err = l.Serve(ctx)
-	halt()
-	if err := errors.Join(err, <-ended); err != nil {
-		return err
-	}
-	stats := e.Stats()
-	fmt.Fprintf(stderr, "nicless: engine stopped: %d work requests, %d failed, %d bytes moved\n",
-		stats[control.CounterWQEs], stats[control.CounterFailed], stats[control.CounterBytes])
+	fmt.Fprintln(stderr, "nicless: engine stopped")
 	return nil
 }
 
-func listenHint(err error) string {
+func serveHint(err error) string {
 	switch {
+	case errors.Is(err, engine.ErrCPUs):
+		return "--cpu takes cores that this process may run on; taskset -p $$ shows them"
 	case errors.Is(err, fs.ErrPermission):
 		return "choose a directory that you may write to, such as /tmp or $XDG_RUNTIME_DIR"
 	case errors.Is(err, fs.ErrNotExist):

@@ -83,14 +83,8 @@ func AttachReadOnly(f *os.File) (*Region, error) {
 }
 
 func check(f *os.File, trusted bool) (int, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return 0, fmt.Errorf("shm: %s: %w", f.Name(), err)
-	}
 	if !trusted {
-		if st.Mode&unix.S_IFMT != unix.S_IFREG {
-			return 0, fmt.Errorf("shm: descriptor is not a memfd (mode %#o)", st.Mode)
-		}
+		// First of all: this asks no file system, where the answer might take for ever.
 		seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 		if err != nil {
 			return 0, fmt.Errorf("shm: descriptor is not a memfd: %w", err)
@@ -98,6 +92,10 @@ func check(f *os.File, trusted bool) (int, error) {
 		if seals&fixedSize != fixedSize {
 			return 0, fmt.Errorf("shm: region is not sealed against shrinking and growing (seals %#x, needed %#x)", seals, fixedSize)
 		}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return 0, fmt.Errorf("shm: %s: %w", f.Name(), err)
 	}
 	if st.Size < 1 || st.Size > MaxRegion || st.Size%PageSize != 0 {
 		return 0, fmt.Errorf("shm: region of %d bytes; a multiple of %d up to %d is possible", st.Size, PageSize, MaxRegion)

@@ -1,0 +1,202 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// What one client does must not cost another one the device.
+
+// stuck is a log that nobody reads.
+type stuck struct{ release chan struct{} }
+
+func (s stuck) Enabled(context.Context, slog.Level) bool { return true }
+func (s stuck) Handle(context.Context, slog.Record) error {
+	<-s.release
+	return nil
+}
+func (s stuck) WithAttrs([]slog.Attr) slog.Handler { return s }
+func (s stuck) WithGroup(string) slog.Handler      { return s }
+
+func TestALogThatNobodyReadsStopsNobody(t *testing.T) {
+	s := stuck{make(chan struct{})}
+	defer close(s.release)
+	r, p, q := duo(t, Config{Log: slog.New(s)})
+	for range 3 * journalLines {
+		r.e.journal.say(slog.LevelWarn, "something is wrong")
+	}
+	p.post(ctrl(wqe.OpNop))
+	q.raw(make([]byte, 64)) // ds 0, which is explained
+	for p.scq.ci == 0 {
+		r.e.Step()
+		_, _, _ = p.scq.next()
+	}
+	r.e.journal.mu.Lock()
+	defer r.e.journal.mu.Unlock()
+	require.NotZero(t, r.e.journal.lost, "what does not fit is counted")
+}
+
+// A receive list may be as long as its entry is.
+func TestLongestReceiveList(t *testing.T) {
+	r := newRig(t, Config{})
+	a, b := r.host("a"), r.host("b")
+	c, d := a.cq(control.CQ{LogSize: 4}), b.cq(control.CQ{LogSize: 4})
+	p, q := a.qp(control.QP{}, c, c), b.qp(control.QP{LogRQStride: maxLogRQStride}, d, d)
+	p.up(q)
+	q.up(p)
+	const pieces = 1 << maxLogRQStride / wqe.DataSize
+	source, target := a.full(pieces, 1), b.key(pieces, control.AccessLocalWrite)
+	var list []wqe.Data
+	for i := range pieces {
+		list = append(list, target.data(pieces-1-i, 1))
+	}
+	q.recv(list...)
+	p.post(ctrl(wqe.OpSend), source.data(0, pieces))
+	r.settle()
+	require.Equal(t, cqe.StatusSuccess, d.one().Status)
+	for i, v := range source.mem {
+		require.Equal(t, v, target.mem[pieces-1-i])
+	}
+	require.ErrorIs(t, b.try(control.OpCreateQP, &control.QP{PDN: b.pd, SendCQN: d.num, RecvCQN: d.num, LogRQStride: maxLogRQStride + 1},
+		&control.QPN{}, nil), &control.Error{Code: control.CodeInvalid})
+}
+
+// One user gets half of what there is, whatever number of clients he opens.
+func TestAUserGetsHalf(t *testing.T) {
+	s := newShares()
+	s.most = [numGoods]int{mappings: 20, descriptors: 8}
+	limit := &control.Error{Code: control.CodeLimit}
+
+	require.NoError(t, s.takeAll(1, clientGoods))
+	require.ErrorIs(t, s.takeAll(1, clientGoods), limit, "6 of 8 descriptors")
+	require.Equal(t, [numGoods]int{2, 3}, s.taken, "what was taken before the refusal is given back")
+	require.NoError(t, s.take(1, mappings, 8))
+	require.ErrorContains(t, s.take(1, mappings, 1), "user 1 has 10 mappings of the device's process; one user may have 10")
+	require.NoError(t, s.take(2, mappings, 9))
+	require.NoError(t, s.take(3, mappings, 1))
+	require.ErrorContains(t, s.take(4, mappings, 1), "all users together have 20")
+
+	s.give(3, mappings, 1)
+	s.give(2, mappings, 9)
+	s.give(1, mappings, 8)
+	s.giveAll(1, clientGoods)
+	require.Equal(t, [numGoods]int{}, s.taken)
+	require.Empty(t, s.users)
+}
+
+// Regions and channels of clients behind a socket count, and come back.
+func TestGoodsComeBack(t *testing.T) {
+	r := newRig(t, Config{})
+	c, err := r.e.attach("x", 7, shm.Create, shm.CreateReadOnly)
+	require.NoError(t, err)
+	call := func(op control.Op, req control.Message, mem Memory) (control.Message, error) {
+		m, reply, err := c.Call(op, control.Append(nil, op, 0, 0, req)[control.HeaderSize:], mem)
+		if reply.Events != nil {
+			_ = reply.Events.Close()
+		}
+		return m, err
+	}
+	region := func(addr uint64) error {
+		mem, err := shm.Create("test", shm.PageSize)
+		require.NoError(t, err)
+		_, err = call(control.OpAddRegion, &control.Region{Addr: addr, Size: shm.PageSize}, Memory{mem, true})
+		if err != nil {
+			_ = mem.Close()
+		}
+		return err
+	}
+	r.e.shares.most[mappings] = 2 * (clientGoods[mappings] + 1)
+	require.NoError(t, region(0x1000))
+	require.ErrorIs(t, region(0x2000), &control.Error{Code: control.CodeLimit})
+	_, err = call(control.OpDropRegion, &control.RegionID{ID: 1}, Memory{})
+	require.NoError(t, err)
+	require.NoError(t, region(0x2000))
+	_, err = call(control.OpCreateChannel, &control.Empty{}, Memory{})
+	require.NoError(t, err)
+	require.Equal(t, [numGoods]int{clientGoods[mappings] + 1, clientGoods[descriptors] + 1}, *r.e.shares.users[7])
+	require.NoError(t, c.Close())
+	require.Empty(t, r.e.shares.users)
+}
+
+// A client with many objects goes in portions: others wait for one of them.
+func TestAClientGoesInPortions(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	cq := a.cq(control.CQ{LogSize: 4})
+	for range portion + 10 {
+		p := a.qp(control.QP{}, cq, cq)
+		p.modify(p.toInit())
+	}
+	_, more := a.c.destroySome()
+	require.True(t, more)
+	require.Len(t, a.c.qps, 10)
+	require.Len(t, r.e.running, 10)
+	regions, more := a.c.destroySome()
+	require.False(t, more)
+	require.Len(t, regions, 1)
+	require.Empty(t, r.e.running)
+}
+
+// A stranger who is given the number of a queue pair that is gone does not
+// become the peer of the one that named it.
+func TestANumberIsNotAPeer(t *testing.T) {
+	r, p, q := duo(t, Config{})
+	p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{})
+	r.settle()
+	require.Equal(t, cqe.StatusSuccess, p.scq.one().Status)
+	q.destroy()
+	stranger := r.host("stranger")
+	c := stranger.cq(control.CQ{LogSize: 4})
+	s := stranger.qp(control.QP{}, c, c)
+	delete(r.e.qps, s.num)
+	s.num, s.q.num = q.num, q.num
+	r.e.qps[q.num] = s.q
+	stranger.c.qps[q.num] = s.q
+	s.up(p)
+	p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{})
+	r.expire()
+	r.failed(p.scq.one(), cqe.TransportRetry, 1)
+}
+
+// Nothing is made on a completion queue that has overrun.
+func TestNothingOnADeadCQ(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	c, d := a.cq(control.CQ{LogSize: 0}), a.cq(control.CQ{LogSize: 4})
+	p := a.qp(control.QP{}, c, d)
+	p.up(p)
+	p.post(ctrl(wqe.OpNop))
+	p.post(ctrl(wqe.OpNop))
+	r.settle()
+	require.Equal(t, control.StateERR, p.state())
+	state := &control.Error{Code: control.CodeState}
+	p.toState(control.StateRST)
+	require.ErrorIs(t, p.tryModify(p.toInit()), state)
+	err := a.try(control.OpCreateQP, &control.QP{PDN: a.pd, SendCQN: c.num, RecvCQN: d.num, NoReceive: 1, SQ: a.base, DBRec: a.base}, &control.QPN{}, nil)
+	require.ErrorIs(t, err, state)
+	require.False(t, errors.Is(err, &control.Error{Code: control.CodeNotFound}))
+}
+
+// The first unit of a receive is its signature where a queue pair has them.
+func TestReceiveWithSignature(t *testing.T) {
+	r := newRig(t, Config{})
+	a, b := r.host("a"), r.host("b")
+	c, d := a.cq(control.CQ{LogSize: 4}), b.cq(control.CQ{LogSize: 4})
+	p, q := a.qp(control.QP{}, c, c), b.qp(control.QP{SignatureOn: 1}, d, d)
+	p.up(q)
+	q.up(p)
+	source, target := a.full(8, 1), b.key(8, control.AccessLocalWrite)
+	q.recv(wqe.Data{LKey: 0xdead, Addr: 0xbeef, ByteCount: 7}, target.data(0, 8))
+	p.post(ctrl(wqe.OpSend), source.data(0, 8))
+	r.settle()
+	require.Equal(t, cqe.StatusSuccess, d.one().Status)
+	r.same(source.mem, target.mem, "message")
+}

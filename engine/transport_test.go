@@ -82,8 +82,8 @@ func TestLostMessages(t *testing.T) {
 			q.toState(control.StateRST)
 			q.modify(q.toInit())
 		}},
-		"peer in error": {post: send, prepare: func(_, q *end, _ *key) { q.toState(control.StateERR) }},
-		"peer gone":     {post: send, prepare: func(_, q *end, _ *key) { q.destroy() }},
+		"peer in error":      {post: send, prepare: func(_, q *end, _ *key) { q.toState(control.StateERR) }},
+		"peer gone":          {post: send, prepare: func(_, q *end, _ *key) { q.destroy() }},
 		"peer's client gone": {post: send, prepare: func(_, q *end, _ *key) { _ = q.h.c.Close() }},
 	}
 	rows := map[string]lost{

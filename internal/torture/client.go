@@ -10,6 +10,10 @@ import (
 	"github.com/nicless/nicless"
 )
 
+// completions is the size of the one completion queue: room for all that can
+// be under way.
+const completions = 1024
+
 const (
 	// hangTime is how long posted work may take while the peer lives.
 	hangTime = 10 * time.Second
@@ -28,20 +32,15 @@ type client struct {
 	count Count
 	r     *rand.Rand // pauses
 
-	ctx   *nicless.Context
-	pd    *nicless.PD
-	cq    *nicless.CQ
-	lanes []*lane
-	ready int // readies reported
+	ctx    *nicless.Context
+	pd     *nicless.PD
+	cq     *nicless.CQ
+	shared *shared
+	lanes  []*lane
+	ready  int // readies reported
 
 	list    [64]nicless.Completion
 	counted time.Time
-}
-
-// menus are the lanes of a connection, by what they do.
-var menus = []Menu{
-	{Ops: []nicless.Op{nicless.Write, nicless.WriteImm, nicless.Read, nicless.Send, nicless.SendImm, nicless.FetchAdd, nicless.CompareSwap}, Largest: smallPayload, Large: true},
-	{Ops: []nicless.Op{nicless.Write, nicless.Write, nicless.Write, nicless.SendImm, nicless.WriteImm}, Largest: 256},
 }
 
 // How a connection ends.
@@ -91,10 +90,12 @@ func (c *client) live() error {
 			return err
 		}
 		for _, l := range c.lanes {
-			if err := l.qp.Close(); err != nil {
+			if err := l.close(); err != nil {
 				return err
 			}
-			l.qp = nil
+		}
+		if err := c.shared.srq.Close(); err != nil {
+			return err
 		}
 	}
 }
@@ -129,16 +130,19 @@ func (c *client) dial() (err error) {
 	if c.pd, err = c.ctx.AllocPD(); err != nil {
 		return err
 	}
-	if c.cq, err = c.ctx.CreateCQ(nicless.CQConfig{Entries: len(menus) * (sendDepth + recvDepth), Size128: c.spec.End == 1}); err != nil {
+	if c.cq, err = c.ctx.CreateCQ(nicless.CQConfig{Entries: completions, Size128: c.spec.End == 1}); err != nil {
+		return err
+	}
+	if c.shared, err = newShared(c.pd); err != nil {
 		return err
 	}
 	c.lanes = nil
-	for i, menu := range menus {
-		mem, err := newMemory(c.pd, sourceKey(&c.spec, c.spec.End, i))
+	for i := range courses {
+		mem, err := newMemory(c.pd, sourceKey(&c.spec, c.spec.End, i), courses[i].receives)
 		if err != nil {
 			return err
 		}
-		c.lanes = append(c.lanes, &lane{c: c, i: i, menu: menu, mem: mem, scratch: make([]byte, largeSize)})
+		c.lanes = append(c.lanes, &lane{c: c, i: i, course: courses[i], mem: mem, scratch: make([]byte, largeSize)})
 	}
 	return nil
 }
@@ -147,6 +151,9 @@ func (c *client) dial() (err error) {
 func (c *client) connection() error {
 	c.ready++
 	ready := Report{Is: isReady, Ready: c.ready}
+	if err := c.shared.open(c.pd); err != nil {
+		return err
+	}
 	for _, l := range c.lanes {
 		if err := l.open(); err != nil {
 			return err
@@ -166,6 +173,9 @@ func (c *client) connection() error {
 		if err := l.connect(o.Peer[i], epoch); err != nil {
 			return err
 		}
+	}
+	if err := c.settle(func() int { return c.outstanding(false) }); err != nil {
+		return err
 	}
 	c.w.say(Report{Is: isConnected, Ready: c.ready, Epoch: epoch})
 	if o, err = c.order(); err != nil {
@@ -207,6 +217,7 @@ func (c *client) order() (Order, error) {
 // traffic moves data until the peer is lost, the device is gone or all is done.
 func (c *client) traffic() error {
 	last := time.Now() // a completion came, or nothing was posted
+	moved, progress := last, uint64(0)
 	quiet := false
 	for {
 		select {
@@ -246,7 +257,11 @@ func (c *client) traffic() error {
 		if n > 0 {
 			c.count.Stall = max(c.count.Stall, int64(time.Since(last)))
 			last = time.Now()
-		} else if time.Since(last) > hangTime {
+		}
+		// Probes complete also where nothing moves any more.
+		if p := c.progress(); p != progress || quiet {
+			moved, progress = time.Now(), p
+		} else if time.Since(moved) > hangTime {
 			return c.hang()
 		}
 		if err := c.account(c.list[:n]); err != nil {
@@ -307,12 +322,13 @@ func (c *client) laneOf(qpn uint32) *lane {
 func (c *client) hang() error {
 	text := ""
 	for _, l := range c.lanes {
-		text += fmt.Sprintf("; lane %d: posted %d, acknowledged %d, %d sends from %d outstanding, checked %d of the peer's, told %d", l.i, l.next, l.acked, l.sends.Outstanding(), l.sends.Oldest(), l.checked, l.told)
+		text += fmt.Sprintf("; lane %d (%v): posted %d, acknowledged %d, %d sends from %d outstanding, checked %d of the peer's, told %d, unbound %d, stopping %v, pending %v",
+			l.i, l.transport, l.next, l.acked, l.sends.Outstanding(), l.sends.Oldest(), l.checked, l.told, l.unbound, l.stopping, l.pending)
 		if a, err := l.qp.Query(); err == nil {
 			text += fmt.Sprintf(", state %d", a.State)
 		}
 	}
-	return corrupt("no completion for %v%s", hangTime, text)
+	return corrupt("no progress for %v%s", hangTime, text)
 }
 
 func (c *client) quiet() bool {
@@ -322,6 +338,14 @@ func (c *client) quiet() bool {
 		}
 	}
 	return true
+}
+
+// progress grows with everything that is done on either side.
+func (c *client) progress() (n uint64) {
+	for _, l := range c.lanes {
+		n += l.acked + l.checked
+	}
+	return n
 }
 
 // done counts an operation that has succeeded.
@@ -344,6 +368,8 @@ func (c *client) report() {
 	for _, l := range c.lanes {
 		if l.sends != nil {
 			count.Wrong.add(l.sends.Wrong)
+		}
+		if l.recvs != nil {
 			count.Wrong.add(l.recvs.Wrong)
 		}
 	}
@@ -364,31 +390,8 @@ func (c *client) drain() error {
 			}
 		}
 	}
-	for end := time.Now().Add(hangTime); ; {
-		left := 0
-		for _, l := range c.lanes {
-			left += l.sends.Outstanding() + l.recvs.Outstanding()
-		}
-		if left == 0 {
-			break
-		}
-		ctx, cancel := context.WithDeadline(context.Background(), end)
-		n, err := c.cq.Wait(ctx, c.list[:])
-		cancel()
-		if errors.Is(err, context.DeadlineExceeded) {
-			for _, l := range c.lanes {
-				l.sends.End()
-				l.recvs.End()
-			}
-			c.report()
-			return corrupt("%d work requests of queues in error were not flushed in %v", left, hangTime)
-		}
-		if err != nil {
-			return err
-		}
-		if err := c.account(c.list[:n]); err != nil {
-			return err
-		}
+	if err := c.settle(func() int { return c.outstanding(true) }); err != nil {
+		return err
 	}
 	if n, err := c.cq.Poll(c.list[:]); n > 0 || err != nil {
 		c.count.Duplicated += uint64(n)
@@ -400,6 +403,44 @@ func (c *client) drain() error {
 	for _, l := range c.lanes {
 		if err := l.mem.intact(); err != nil {
 			return corrupt("lane %d: after the end of its peer: %v", l.i, err)
+		}
+	}
+	return edgesIntact(c.shared.mr.Bytes())
+}
+
+// outstanding returns how many work requests have not completed. Receives of
+// the shared queue stay there.
+func (c *client) outstanding(receives bool) (n int) {
+	for _, l := range c.lanes {
+		n += l.sends.Outstanding()
+		if receives && l.recvs != nil {
+			n += l.recvs.Outstanding()
+		}
+	}
+	return n
+}
+
+// settle accounts for completions until nothing is left.
+func (c *client) settle(left func() int) error {
+	for end := time.Now().Add(hangTime); left() > 0; {
+		ctx, cancel := context.WithDeadline(context.Background(), end)
+		n, err := c.cq.Wait(ctx, c.list[:])
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = c.hang()
+			for _, l := range c.lanes {
+				l.sends.End()
+				if l.recvs != nil {
+					l.recvs.End()
+				}
+			}
+			c.report()
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.account(c.list[:n]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -421,15 +462,17 @@ func (c *client) bury() error {
 		if err := l.qp.PostSend(&nicless.SendWR{Op: nicless.Write}); !errors.Is(err, nicless.ErrDeviceGone) {
 			return corrupt("the device is gone; a post returns %v", err)
 		}
-		if err := l.qp.PostRecv(&nicless.RecvWR{}); !errors.Is(err, nicless.ErrDeviceGone) {
+		if err := l.receive(&nicless.RecvWR{}); !errors.Is(err, nicless.ErrDeviceGone) {
 			return corrupt("the device is gone; a post of a receive returns %v", err)
 		}
 		l.sends.Abandon()
-		l.recvs.Abandon()
+		if l.recvs != nil {
+			l.recvs.Abandon()
+		}
 	}
 	if c.cq != nil {
 		// What was completed before can still be polled, at most one queue of it.
-		for left := 2 * len(menus) * (sendDepth + recvDepth); ; left -= len(c.list) {
+		for left := 2 * completions; ; left -= len(c.list) {
 			n, err := c.cq.Wait(context.Background(), c.list[:])
 			if errors.Is(err, nicless.ErrDeviceGone) {
 				break
@@ -451,7 +494,7 @@ func (c *client) bury() error {
 			return corrupt("lane %d: after the end of the device: %v", l.i, err)
 		}
 	}
-	c.lanes, c.cq = nil, nil
+	c.lanes, c.cq, c.shared = nil, nil, nil
 	return c.ctx.Close()
 }
 
@@ -464,7 +507,7 @@ func (c *client) leave(before Holds) error {
 		if err := l.mem.untouched(); err != nil {
 			return corrupt("lane %d: at the end: %v", l.i, err)
 		}
-		if err := l.qp.Close(); err != nil {
+		if err := l.close(); err != nil {
 			return err
 		}
 		if err := l.mem.close(); err != nil {
@@ -472,6 +515,12 @@ func (c *client) leave(before Holds) error {
 		}
 	}
 	c.lanes = nil
+	if !isPoison(c.shared.mr.Bytes()) {
+		return corrupt("shared receive buffers were written where no message was")
+	}
+	if err := errors.Join(c.shared.srq.Close(), c.shared.mr.Close()); err != nil {
+		return err
+	}
 	if err := errors.Join(c.cq.Close(), c.pd.Close(), c.ctx.Close()); err != nil {
 		return err
 	}

@@ -44,6 +44,7 @@ type Lane struct {
 	Target nicless.RemoteMemory
 	Source nicless.RemoteMemory
 	Words  nicless.RemoteMemory
+	Window uint32 // rkey of a part of Target, as it is opened first
 }
 
 // A Report is a line that a process writes.

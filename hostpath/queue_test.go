@@ -108,6 +108,31 @@ func TestCollapsed(t *testing.T) {
 	})
 }
 
+// An error in a collapsed queue stays, whatever is flushed after it, until the
+// queue pair begins anew.
+func TestCollapsedError(t *testing.T) {
+	each(t, func(t *testing.T, ctx *nicless.Context) {
+		b := fill(t, ctx, nicless.CQConfig{Collapsed: true}, nicless.QPConfig{})
+		for life := range uint64(3) {
+			bad := nicless.SendWR{ID: 2 + life, Op: nicless.Write, Data: []byte{1}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey() ^ 1}
+			_, err := b.a.PostSendList([]nicless.SendWR{nop, bad, nop, nop})
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { a, err := b.a.Query(); return err == nil && a.State == nicless.StateERR }, 5*time.Second, time.Millisecond)
+			require.NoError(t, b.a.PostSend(&nop)) // flushed, too
+			c := poll(t, b.cq, 1)[0]
+			require.ErrorIs(t, c.Err(), cqe.RemoteAccess)
+			require.Equal(t, 2+life, c.ID)
+			n, err := b.cq.Poll(make([]nicless.Completion, 1))
+			require.NoError(t, err)
+			require.Zero(t, n)
+			b.revive(t)
+		}
+		require.NoError(t, b.a.PostSend(&nop))
+		c := poll(t, b.cq, 1)[0]
+		require.NoError(t, c.Err())
+	})
+}
+
 // Of a queue that ignores overrun nothing stops, and what is polled in time is there.
 func TestIgnoreOverrun(t *testing.T) {
 	b := open(t, nicless.CQConfig{Entries: 4, IgnoreOverrun: true}, nicless.QPConfig{})

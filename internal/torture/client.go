@@ -1,10 +1,10 @@
 package torture
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/nicless/nicless"
@@ -41,6 +41,9 @@ type client struct {
 
 	list    [64]nicless.Completion
 	counted time.Time
+
+	mu        sync.Mutex
+	explained map[string]uint64 // by code
 }
 
 // How a connection ends.
@@ -52,7 +55,7 @@ var (
 
 func runClient(w *wire, spec Spec) error {
 	c := &client{w: w, spec: spec, r: rand.New(rand.NewPCG(spec.Seed, uint64(spec.Pair*2+spec.End)))}
-	c.count.ByOp = make(map[string]uint64)
+	c.count.ByOp, c.explained = make(map[string]uint64), make(map[string]uint64)
 	before, err := c.measure()
 	if err != nil {
 		return err
@@ -127,6 +130,11 @@ func (c *client) dial() (err error) {
 	if err := c.enter(); err != nil {
 		return err
 	}
+	c.ctx.OnExplanation(func(x nicless.Explanation) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.explained[x.Code] += 1 + uint64(x.Unsaid)
+	})
 	if c.pd, err = c.ctx.AllocPD(); err != nil {
 		return err
 	}
@@ -212,330 +220,6 @@ func (c *client) order() (Order, error) {
 			return Order{}, nicless.ErrDeviceGone
 		}
 	}
-}
-
-// traffic moves data until the peer is lost, the device is gone or all is done.
-func (c *client) traffic() error {
-	last := time.Now() // a completion came, or nothing was posted
-	moved, progress := last, uint64(0)
-	quiet := false
-	for {
-		select {
-		case o, ok := <-c.w.Orders:
-			switch {
-			case !ok:
-				return errors.New("the supervisor is gone")
-			case o.Do == doStop:
-				for _, l := range c.lanes {
-					l.stopping = true
-				}
-			case o.Do == doClose:
-				return errClose
-			}
-		default:
-		}
-		posted := false
-		for _, l := range c.lanes {
-			did, err := l.post()
-			if err != nil {
-				return err
-			}
-			posted = posted || did
-		}
-		c.tell()
-		if !quiet && c.quiet() {
-			quiet = true
-			c.w.say(Report{Is: isQuiet, Ready: c.ready})
-		}
-		n, err := c.cq.Poll(c.list[:])
-		if n == 0 && err == nil && !posted {
-			n, err = c.wait()
-		}
-		if err != nil {
-			return err
-		}
-		if n > 0 {
-			c.count.Stall = max(c.count.Stall, int64(time.Since(last)))
-			last = time.Now()
-		}
-		// Probes complete also where nothing moves any more.
-		if p := c.progress(); p != progress || quiet {
-			moved, progress = time.Now(), p
-		} else if time.Since(moved) > hangTime {
-			return c.hang()
-		}
-		if err := c.account(c.list[:n]); err != nil {
-			return err
-		}
-		for _, l := range c.lanes {
-			if l.failed {
-				return errPeerLost
-			}
-		}
-		if c.r.IntN(64) == 0 { // the others want to live, too; and let the engine fall asleep
-			time.Sleep(time.Duration(c.r.IntN(2_000_000)))
-			last = time.Now()
-		}
-	}
-}
-
-// wait waits for completions; after a while it asks whether the peer lives.
-func (c *client) wait() (int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
-	defer cancel()
-	n, err := c.cq.Wait(ctx, c.list[:])
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil
-		for _, l := range c.lanes {
-			if err == nil {
-				err = l.probe()
-			}
-		}
-	}
-	return n, err
-}
-
-func (c *client) account(list []nicless.Completion) error {
-	for i := range list {
-		l := c.laneOf(list[i].QPN)
-		if l == nil {
-			c.count.Duplicated++
-			return corrupt("a completion of QP %#x, which is none of this connection", list[i].QPN)
-		}
-		if err := l.complete(&list[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *client) laneOf(qpn uint32) *lane {
-	for _, l := range c.lanes {
-		if l.qp.QPN() == qpn {
-			return l
-		}
-	}
-	return nil
-}
-
-// hang says what does not come.
-func (c *client) hang() error {
-	text := ""
-	for _, l := range c.lanes {
-		text += fmt.Sprintf("; lane %d (%v): posted %d, acknowledged %d, %d sends from %d outstanding, checked %d of the peer's, told %d, unbound %d, stopping %v, pending %v",
-			l.i, l.transport, l.next, l.acked, l.sends.Outstanding(), l.sends.Oldest(), l.checked, l.told, l.unbound, l.stopping, l.pending)
-		if a, err := l.qp.Query(); err == nil {
-			text += fmt.Sprintf(", state %d", a.State)
-		}
-	}
-	return corrupt("no progress for %v%s", hangTime, text)
-}
-
-func (c *client) quiet() bool {
-	for _, l := range c.lanes {
-		if !l.quiet() {
-			return false
-		}
-	}
-	return true
-}
-
-// progress grows with everything that is done on either side.
-func (c *client) progress() (n uint64) {
-	for _, l := range c.lanes {
-		n += l.acked + l.checked
-	}
-	return n
-}
-
-// done counts an operation that has succeeded.
-func (c *client) done(o *Operation) {
-	c.count.Operations++
-	c.count.Bytes += uint64(o.Len)
-	c.count.ByOp[o.Op.String()]++
-}
-
-// tell reports the count now and then.
-func (c *client) tell() {
-	if t := time.Now(); t.Sub(c.counted) > countTime {
-		c.counted = t
-		c.report()
-	}
-}
-
-func (c *client) report() {
-	count := c.count
-	for _, l := range c.lanes {
-		if l.sends != nil {
-			count.Wrong.add(l.sends.Wrong)
-		}
-		if l.recvs != nil {
-			count.Wrong.add(l.recvs.Wrong)
-		}
-	}
-	c.w.say(Report{Is: isCount, Ready: c.ready, Count: &count})
-}
-
-// drain puts all queue pairs into error and waits until everything posted has
-// completed: nothing may be lost, and nothing else may come.
-func (c *client) drain() error {
-	for _, l := range c.lanes {
-		if err := l.qp.Modify(&nicless.Attr{Mask: nicless.AttrState, State: nicless.StateERR}); err != nil {
-			return err
-		}
-		// What is flushed last shows that all before it was.
-		if l.sends.Room() > 0 {
-			if err := l.probe(); err != nil {
-				return err
-			}
-		}
-	}
-	if err := c.settle(func() int { return c.outstanding(true) }); err != nil {
-		return err
-	}
-	if n, err := c.cq.Poll(c.list[:]); n > 0 || err != nil {
-		c.count.Duplicated += uint64(n)
-		if err == nil {
-			err = corrupt("%d completions more than work requests", n)
-		}
-		return err
-	}
-	for _, l := range c.lanes {
-		if err := l.mem.intact(); err != nil {
-			return corrupt("lane %d: after the end of its peer: %v", l.i, err)
-		}
-	}
-	return edgesIntact(c.shared.mr.Bytes())
-}
-
-// outstanding returns how many work requests have not completed. Receives of
-// the shared queue stay there.
-func (c *client) outstanding(receives bool) (n int) {
-	for _, l := range c.lanes {
-		n += l.sends.Outstanding()
-		if receives && l.recvs != nil {
-			n += l.recvs.Outstanding()
-		}
-	}
-	return n
-}
-
-// settle accounts for completions until nothing is left.
-func (c *client) settle(left func() int) error {
-	for end := time.Now().Add(hangTime); left() > 0; {
-		ctx, cancel := context.WithDeadline(context.Background(), end)
-		n, err := c.cq.Wait(ctx, c.list[:])
-		cancel()
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = c.hang()
-			for _, l := range c.lanes {
-				l.sends.End()
-				if l.recvs != nil {
-					l.recvs.End()
-				}
-			}
-			c.report()
-		}
-		if err != nil {
-			return err
-		}
-		if err := c.account(c.list[:n]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// bury checks what has to hold when the device is gone, and lets go of it.
-func (c *client) bury() error {
-	c.count.DevicesGone++
-	begin := time.Now()
-	select { // a call can learn it from its own descriptor a moment before the context does
-	case <-c.ctx.Done():
-	case <-time.After(goneTime):
-		return corrupt("a call returned that the device is gone; its context lives")
-	}
-	for _, l := range c.lanes {
-		if l.qp == nil {
-			continue
-		}
-		if err := l.qp.PostSend(&nicless.SendWR{Op: nicless.Write}); !errors.Is(err, nicless.ErrDeviceGone) {
-			return corrupt("the device is gone; a post returns %v", err)
-		}
-		if err := l.receive(&nicless.RecvWR{}); !errors.Is(err, nicless.ErrDeviceGone) {
-			return corrupt("the device is gone; a post of a receive returns %v", err)
-		}
-		l.sends.Abandon()
-		if l.recvs != nil {
-			l.recvs.Abandon()
-		}
-	}
-	if c.cq != nil {
-		// What was completed before can still be polled, at most one queue of it.
-		for left := 2 * completions; ; left -= len(c.list) {
-			n, err := c.cq.Wait(context.Background(), c.list[:])
-			if errors.Is(err, nicless.ErrDeviceGone) {
-				break
-			}
-			if err != nil || n == 0 || left < 0 {
-				return corrupt("the device is gone; waiting returns %d completions, %v", n, err)
-			}
-		}
-	}
-	if d := time.Since(begin); d > goneTime {
-		return corrupt("it took %v to be told that the device is gone", d)
-	}
-	c.w.say(Report{Is: isGone, Ready: c.ready})
-	for _, l := range c.lanes {
-		if l.qp == nil {
-			continue // its memory has not been prepared
-		}
-		if err := l.mem.intact(); err != nil {
-			return corrupt("lane %d: after the end of the device: %v", l.i, err)
-		}
-	}
-	c.lanes, c.cq, c.shared = nil, nil, nil
-	return c.ctx.Close()
-}
-
-// leave closes everything, one by one, and checks that nothing is left.
-func (c *client) leave(before Holds) error {
-	if err := c.drain(); err != nil {
-		return err
-	}
-	for _, l := range c.lanes {
-		if err := l.mem.untouched(); err != nil {
-			return corrupt("lane %d: at the end: %v", l.i, err)
-		}
-		if err := l.close(); err != nil {
-			return err
-		}
-		if err := l.mem.close(); err != nil {
-			return err
-		}
-	}
-	c.lanes = nil
-	if !isPoison(c.shared.mr.Bytes()) {
-		return corrupt("shared receive buffers were written where no message was")
-	}
-	if err := errors.Join(c.shared.srq.Close(), c.shared.mr.Close()); err != nil {
-		return err
-	}
-	if err := errors.Join(c.cq.Close(), c.pd.Close(), c.ctx.Close()); err != nil {
-		return err
-	}
-	var after Holds
-	for end := time.Now().Add(goneTime); ; time.Sleep(time.Millisecond) {
-		if after = holds(); after.leaked(before) == "" {
-			break
-		}
-		if time.Now().After(end) {
-			return corrupt("a client that closed everything keeps %s", after.leaked(before))
-		}
-	}
-	c.report()
-	c.w.say(Report{Is: isClosed})
-	return nil
 }
 
 // gone reports whether the device behind a context has ended.

@@ -3,7 +3,6 @@ package post
 import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
-	"github.com/nicless/nicless/internal/ring"
 )
 
 // Clean takes the CQEs of a QP that have not been polled off the queue, and
@@ -13,11 +12,7 @@ import (
 // return to it. The poller's.
 func (q *CQ) Clean(index uint32, qp *QP) (cleaned int) {
 	if q.collapsed {
-		if tail := q.entry(0).ObserveTail(); tail != q.newest && uint32(tail>>32)&ring.Mask24 == qp.QPN {
-			q.newest = tail // seen
-			return 1
-		}
-		return 0
+		return q.cleanCollapsed(qp)
 	}
 	end := q.ci
 	for end-q.ci < 1<<q.log && cqe.Valid(cqe.OpOwn(q.entry(end).ObserveTail()), end, q.log) {

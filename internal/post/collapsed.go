@@ -2,6 +2,7 @@ package post
 
 import (
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/ring"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -28,6 +29,24 @@ func (q *CQ) pollCollapsed(dst []Completion) int {
 	c.Parse((*[cqe.Size]byte)(&b))
 	c.UIdx, q.at = q.table.findQPN(c.QPN, q.at)
 	if !q.resolve(c, cqe.MakeOpOwn(o.Opcode(), cqe.FormatPlain, false, 0), &b) {
+		return 0
+	}
+	return 1
+}
+
+// cleanCollapsed is Clean of a collapsed queue. The entry is invalidated: the
+// QP's next life may write the very same bytes, which would look as if they had
+// been reported.
+func (q *CQ) cleanCollapsed(qp *QP) (cleaned int) {
+	e := q.entry(0)
+	tail := e.ObserveTail()
+	if cqe.OpOwn(tail).Opcode() == cqe.Invalid || uint32(tail>>32)&ring.Mask24 != qp.QPN {
+		return 0
+	}
+	e.PublishTail(uint64(cqe.MakeOpOwn(cqe.Invalid, cqe.FormatPlain, false, 0)))
+	seen := tail == q.newest
+	q.newest = 0 // no entry has these bytes: its QPN would be 0
+	if seen {
 		return 0
 	}
 	return 1

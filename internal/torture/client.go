@@ -1,14 +1,18 @@
 package torture
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/nicless/nicless"
 )
+
+// completions is the size of the one completion queue: room for all that can
+// be under way.
+const completions = 1024
 
 const (
 	// hangTime is how long posted work may take while the peer lives.
@@ -28,20 +32,18 @@ type client struct {
 	count Count
 	r     *rand.Rand // pauses
 
-	ctx   *nicless.Context
-	pd    *nicless.PD
-	cq    *nicless.CQ
-	lanes []*lane
-	ready int // readies reported
+	ctx    *nicless.Context
+	pd     *nicless.PD
+	cq     *nicless.CQ
+	shared *shared
+	lanes  []*lane
+	ready  int // readies reported
 
 	list    [64]nicless.Completion
 	counted time.Time
-}
 
-// menus are the lanes of a connection, by what they do.
-var menus = []Menu{
-	{Ops: []nicless.Op{nicless.Write, nicless.WriteImm, nicless.Read, nicless.Send, nicless.SendImm, nicless.FetchAdd, nicless.CompareSwap}, Largest: smallPayload, Large: true},
-	{Ops: []nicless.Op{nicless.Write, nicless.Write, nicless.Write, nicless.SendImm, nicless.WriteImm}, Largest: 256},
+	mu        sync.Mutex
+	explained map[string]uint64 // by code
 }
 
 // How a connection ends.
@@ -53,7 +55,7 @@ var (
 
 func runClient(w *wire, spec Spec) error {
 	c := &client{w: w, spec: spec, r: rand.New(rand.NewPCG(spec.Seed, uint64(spec.Pair*2+spec.End)))}
-	c.count.ByOp = make(map[string]uint64)
+	c.count.ByOp, c.explained = make(map[string]uint64), make(map[string]uint64)
 	before, err := c.measure()
 	if err != nil {
 		return err
@@ -91,10 +93,12 @@ func (c *client) live() error {
 			return err
 		}
 		for _, l := range c.lanes {
-			if err := l.qp.Close(); err != nil {
+			if err := l.close(); err != nil {
 				return err
 			}
-			l.qp = nil
+		}
+		if err := c.shared.srq.Close(); err != nil {
+			return err
 		}
 	}
 }
@@ -126,19 +130,27 @@ func (c *client) dial() (err error) {
 	if err := c.enter(); err != nil {
 		return err
 	}
+	c.ctx.OnExplanation(func(x nicless.Explanation) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.explained[x.Code] += 1 + uint64(x.Unsaid)
+	})
 	if c.pd, err = c.ctx.AllocPD(); err != nil {
 		return err
 	}
-	if c.cq, err = c.ctx.CreateCQ(nicless.CQConfig{Entries: len(menus) * (sendDepth + recvDepth), Size128: c.spec.End == 1}); err != nil {
+	if c.cq, err = c.ctx.CreateCQ(nicless.CQConfig{Entries: completions, Size128: c.spec.End == 1}); err != nil {
+		return err
+	}
+	if c.shared, err = newShared(c.pd); err != nil {
 		return err
 	}
 	c.lanes = nil
-	for i, menu := range menus {
-		mem, err := newMemory(c.pd, sourceKey(&c.spec, c.spec.End, i))
+	for i := range courses {
+		mem, err := newMemory(c.pd, sourceKey(&c.spec, c.spec.End, i), courses[i].receives)
 		if err != nil {
 			return err
 		}
-		c.lanes = append(c.lanes, &lane{c: c, i: i, menu: menu, mem: mem, scratch: make([]byte, largeSize)})
+		c.lanes = append(c.lanes, &lane{c: c, i: i, course: courses[i], mem: mem, scratch: make([]byte, largeSize)})
 	}
 	return nil
 }
@@ -147,6 +159,9 @@ func (c *client) dial() (err error) {
 func (c *client) connection() error {
 	c.ready++
 	ready := Report{Is: isReady, Ready: c.ready}
+	if err := c.shared.open(c.pd); err != nil {
+		return err
+	}
 	for _, l := range c.lanes {
 		if err := l.open(); err != nil {
 			return err
@@ -166,6 +181,9 @@ func (c *client) connection() error {
 		if err := l.connect(o.Peer[i], epoch); err != nil {
 			return err
 		}
+	}
+	if err := c.settle(func() int { return c.outstanding(false) }); err != nil {
+		return err
 	}
 	c.w.say(Report{Is: isConnected, Ready: c.ready, Epoch: epoch})
 	if o, err = c.order(); err != nil {
@@ -202,291 +220,6 @@ func (c *client) order() (Order, error) {
 			return Order{}, nicless.ErrDeviceGone
 		}
 	}
-}
-
-// traffic moves data until the peer is lost, the device is gone or all is done.
-func (c *client) traffic() error {
-	last := time.Now() // a completion came, or nothing was posted
-	quiet := false
-	for {
-		select {
-		case o, ok := <-c.w.Orders:
-			switch {
-			case !ok:
-				return errors.New("the supervisor is gone")
-			case o.Do == doStop:
-				for _, l := range c.lanes {
-					l.stopping = true
-				}
-			case o.Do == doClose:
-				return errClose
-			}
-		default:
-		}
-		posted := false
-		for _, l := range c.lanes {
-			did, err := l.post()
-			if err != nil {
-				return err
-			}
-			posted = posted || did
-		}
-		c.tell()
-		if !quiet && c.quiet() {
-			quiet = true
-			c.w.say(Report{Is: isQuiet, Ready: c.ready})
-		}
-		n, err := c.cq.Poll(c.list[:])
-		if n == 0 && err == nil && !posted {
-			n, err = c.wait()
-		}
-		if err != nil {
-			return err
-		}
-		if n > 0 {
-			c.count.Stall = max(c.count.Stall, int64(time.Since(last)))
-			last = time.Now()
-		} else if time.Since(last) > hangTime {
-			return c.hang()
-		}
-		if err := c.account(c.list[:n]); err != nil {
-			return err
-		}
-		for _, l := range c.lanes {
-			if l.failed {
-				return errPeerLost
-			}
-		}
-		if c.r.IntN(64) == 0 { // the others want to live, too; and let the engine fall asleep
-			time.Sleep(time.Duration(c.r.IntN(2_000_000)))
-			last = time.Now()
-		}
-	}
-}
-
-// wait waits for completions; after a while it asks whether the peer lives.
-func (c *client) wait() (int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
-	defer cancel()
-	n, err := c.cq.Wait(ctx, c.list[:])
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil
-		for _, l := range c.lanes {
-			if err == nil {
-				err = l.probe()
-			}
-		}
-	}
-	return n, err
-}
-
-func (c *client) account(list []nicless.Completion) error {
-	for i := range list {
-		l := c.laneOf(list[i].QPN)
-		if l == nil {
-			c.count.Duplicated++
-			return corrupt("a completion of QP %#x, which is none of this connection", list[i].QPN)
-		}
-		if err := l.complete(&list[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *client) laneOf(qpn uint32) *lane {
-	for _, l := range c.lanes {
-		if l.qp.QPN() == qpn {
-			return l
-		}
-	}
-	return nil
-}
-
-// hang says what does not come.
-func (c *client) hang() error {
-	text := ""
-	for _, l := range c.lanes {
-		text += fmt.Sprintf("; lane %d: posted %d, acknowledged %d, %d sends from %d outstanding, checked %d of the peer's, told %d", l.i, l.next, l.acked, l.sends.Outstanding(), l.sends.Oldest(), l.checked, l.told)
-		if a, err := l.qp.Query(); err == nil {
-			text += fmt.Sprintf(", state %d", a.State)
-		}
-	}
-	return corrupt("no completion for %v%s", hangTime, text)
-}
-
-func (c *client) quiet() bool {
-	for _, l := range c.lanes {
-		if !l.quiet() {
-			return false
-		}
-	}
-	return true
-}
-
-// done counts an operation that has succeeded.
-func (c *client) done(o *Operation) {
-	c.count.Operations++
-	c.count.Bytes += uint64(o.Len)
-	c.count.ByOp[o.Op.String()]++
-}
-
-// tell reports the count now and then.
-func (c *client) tell() {
-	if t := time.Now(); t.Sub(c.counted) > countTime {
-		c.counted = t
-		c.report()
-	}
-}
-
-func (c *client) report() {
-	count := c.count
-	for _, l := range c.lanes {
-		if l.sends != nil {
-			count.Wrong.add(l.sends.Wrong)
-			count.Wrong.add(l.recvs.Wrong)
-		}
-	}
-	c.w.say(Report{Is: isCount, Ready: c.ready, Count: &count})
-}
-
-// drain puts all queue pairs into error and waits until everything posted has
-// completed: nothing may be lost, and nothing else may come.
-func (c *client) drain() error {
-	for _, l := range c.lanes {
-		if err := l.qp.Modify(&nicless.Attr{Mask: nicless.AttrState, State: nicless.StateERR}); err != nil {
-			return err
-		}
-		// What is flushed last shows that all before it was.
-		if l.sends.Room() > 0 {
-			if err := l.probe(); err != nil {
-				return err
-			}
-		}
-	}
-	for end := time.Now().Add(hangTime); ; {
-		left := 0
-		for _, l := range c.lanes {
-			left += l.sends.Outstanding() + l.recvs.Outstanding()
-		}
-		if left == 0 {
-			break
-		}
-		ctx, cancel := context.WithDeadline(context.Background(), end)
-		n, err := c.cq.Wait(ctx, c.list[:])
-		cancel()
-		if errors.Is(err, context.DeadlineExceeded) {
-			for _, l := range c.lanes {
-				l.sends.End()
-				l.recvs.End()
-			}
-			c.report()
-			return corrupt("%d work requests of queues in error were not flushed in %v", left, hangTime)
-		}
-		if err != nil {
-			return err
-		}
-		if err := c.account(c.list[:n]); err != nil {
-			return err
-		}
-	}
-	if n, err := c.cq.Poll(c.list[:]); n > 0 || err != nil {
-		c.count.Duplicated += uint64(n)
-		if err == nil {
-			err = corrupt("%d completions more than work requests", n)
-		}
-		return err
-	}
-	for _, l := range c.lanes {
-		if err := l.mem.intact(); err != nil {
-			return corrupt("lane %d: after the end of its peer: %v", l.i, err)
-		}
-	}
-	return nil
-}
-
-// bury checks what has to hold when the device is gone, and lets go of it.
-func (c *client) bury() error {
-	c.count.DevicesGone++
-	begin := time.Now()
-	select { // a call can learn it from its own descriptor a moment before the context does
-	case <-c.ctx.Done():
-	case <-time.After(goneTime):
-		return corrupt("a call returned that the device is gone; its context lives")
-	}
-	for _, l := range c.lanes {
-		if l.qp == nil {
-			continue
-		}
-		if err := l.qp.PostSend(&nicless.SendWR{Op: nicless.Write}); !errors.Is(err, nicless.ErrDeviceGone) {
-			return corrupt("the device is gone; a post returns %v", err)
-		}
-		if err := l.qp.PostRecv(&nicless.RecvWR{}); !errors.Is(err, nicless.ErrDeviceGone) {
-			return corrupt("the device is gone; a post of a receive returns %v", err)
-		}
-		l.sends.Abandon()
-		l.recvs.Abandon()
-	}
-	if c.cq != nil {
-		// What was completed before can still be polled, at most one queue of it.
-		for left := 2 * len(menus) * (sendDepth + recvDepth); ; left -= len(c.list) {
-			n, err := c.cq.Wait(context.Background(), c.list[:])
-			if errors.Is(err, nicless.ErrDeviceGone) {
-				break
-			}
-			if err != nil || n == 0 || left < 0 {
-				return corrupt("the device is gone; waiting returns %d completions, %v", n, err)
-			}
-		}
-	}
-	if d := time.Since(begin); d > goneTime {
-		return corrupt("it took %v to be told that the device is gone", d)
-	}
-	c.w.say(Report{Is: isGone, Ready: c.ready})
-	for _, l := range c.lanes {
-		if l.qp == nil {
-			continue // its memory has not been prepared
-		}
-		if err := l.mem.intact(); err != nil {
-			return corrupt("lane %d: after the end of the device: %v", l.i, err)
-		}
-	}
-	c.lanes, c.cq = nil, nil
-	return c.ctx.Close()
-}
-
-// leave closes everything, one by one, and checks that nothing is left.
-func (c *client) leave(before Holds) error {
-	if err := c.drain(); err != nil {
-		return err
-	}
-	for _, l := range c.lanes {
-		if err := l.mem.untouched(); err != nil {
-			return corrupt("lane %d: at the end: %v", l.i, err)
-		}
-		if err := l.qp.Close(); err != nil {
-			return err
-		}
-		if err := l.mem.close(); err != nil {
-			return err
-		}
-	}
-	c.lanes = nil
-	if err := errors.Join(c.cq.Close(), c.pd.Close(), c.ctx.Close()); err != nil {
-		return err
-	}
-	var after Holds
-	for end := time.Now().Add(goneTime); ; time.Sleep(time.Millisecond) {
-		if after = holds(); after.leaked(before) == "" {
-			break
-		}
-		if time.Now().After(end) {
-			return corrupt("a client that closed everything keeps %s", after.leaked(before))
-		}
-	}
-	c.report()
-	c.w.say(Report{Is: isClosed})
-	return nil
 }
 
 // gone reports whether the device behind a context has ended.

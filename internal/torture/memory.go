@@ -29,9 +29,8 @@ func isPoison(b []byte) bool {
 }
 
 const (
-	areaSize  = window*slotSize + largeSize
-	recvDepth = 32
-	recvSize  = slotSize
+	areaSize = window*slotSize + largeSize
+	recvSize = slotSize
 )
 
 // memory is what one lane has registered, each part with the rights it needs
@@ -41,24 +40,27 @@ type memory struct {
 	target *nicless.MR   // slots that the peer writes to
 	local  *nicless.MR   // slots that work is gathered from and scattered to
 	source *nicless.MR   // what the peer reads; never changes
-	recv   *nicless.MR   // receive buffers
+	recv   *nicless.MR   // receive buffers; nil: those of the shared queue
 	words  *nicless.MR   // targets of the peer's atomics
 	all    []*nicless.MR // these
 }
 
-func newMemory(pd *nicless.PD, key uint64) (*memory, error) {
+func newMemory(pd *nicless.PD, key uint64, receives int) (*memory, error) {
 	m := &memory{key: key}
 	for _, part := range []struct {
 		mr     **nicless.MR
 		size   int
 		access nicless.Access
 	}{
-		{&m.target, areaSize, nicless.LocalWrite | nicless.RemoteWrite},
+		{&m.target, areaSize, nicless.LocalWrite | nicless.RemoteWrite | nicless.MWBind},
 		{&m.local, areaSize, nicless.LocalWrite},
 		{&m.source, sourceSize, nicless.RemoteRead},
-		{&m.recv, recvDepth * recvSize, nicless.LocalWrite},
+		{&m.recv, receives * recvSize, nicless.LocalWrite},
 		{&m.words, 4096, nicless.LocalWrite | nicless.RemoteAtomic},
 	} {
+		if part.size == 0 {
+			continue
+		}
 		mr, err := pd.RegisterMemory(part.size, part.access)
 		if err != nil {
 			return nil, err
@@ -74,7 +76,9 @@ func newMemory(pd *nicless.PD, key uint64) (*memory, error) {
 func (m *memory) renew() {
 	poisonAll(m.target.Bytes())
 	poisonAll(m.local.Bytes())
-	poisonAll(m.recv.Bytes())
+	if m.recv != nil {
+		poisonAll(m.recv.Bytes())
+	}
 	clear(m.words.Bytes())
 }
 
@@ -162,10 +166,17 @@ func (m *memory) intact() error {
 			}
 		}
 	}
-	for i := range recvDepth {
-		b := m.recv.Bytes()[i*recvSize : (i+1)*recvSize]
-		if !isPoison(b[:guard]) || !isPoison(b[recvSize-guard:]) {
-			return fmt.Errorf("the edge of receive buffer %d was written", i)
+	if m.recv != nil {
+		return edgesIntact(m.recv.Bytes())
+	}
+	return nil
+}
+
+// edgesIntact checks what lies between receive buffers.
+func edgesIntact(b []byte) error {
+	for i := 0; i < len(b); i += recvSize {
+		if !isPoison(b[i:i+guard]) || !isPoison(b[i+recvSize-guard:i+recvSize]) {
+			return fmt.Errorf("the edge of receive buffer %d was written", i/recvSize)
 		}
 	}
 	return nil
@@ -173,8 +184,8 @@ func (m *memory) intact() error {
 
 // untouched checks, when no operation is under way, that all is as it was.
 func (m *memory) untouched() error {
-	for name, b := range map[string][]byte{"target": m.target.Bytes(), "local": m.local.Bytes(), "receive": m.recv.Bytes()} {
-		if !isPoison(b) {
+	for name, mr := range map[string]*nicless.MR{"target": m.target, "local": m.local, "receive": m.recv} {
+		if mr != nil && !isPoison(mr.Bytes()) {
 			return fmt.Errorf("%s memory was written where no operation did", name)
 		}
 	}

@@ -18,6 +18,10 @@ const (
 	closed
 )
 
+// noticeTime is how long a client may take to notice that the engine is gone,
+// at a time when all others do so too.
+const noticeTime = 5 * time.Second
+
 // A pair is two correct clients and the connection between them.
 type pair struct {
 	ends   [2]end
@@ -99,10 +103,12 @@ func (r *run) client(p *process, rep Report) error {
 		e.phase = starting
 	case isGone:
 		late := time.Unix(0, rep.At).Sub(r.endedAt)
-		if r.endedAt.IsZero() || r.result.EngineKills+r.result.EngineStops == 0 {
+		if p.gones++; p.gones > r.ends()-p.born {
 			return r.fault("%s was told that the engine is gone, which runs", p.name)
 		}
-		r.result.Notice = max(r.result.Notice, late)
+		if r.result.Notice = max(r.result.Notice, late); late > noticeTime {
+			return r.fault("%s was told %v late that the engine is gone", p.name, late)
+		}
 		e.phase = starting
 	case isQuiet:
 		e.phase = quiet

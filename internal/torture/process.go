@@ -50,6 +50,8 @@ type process struct {
 	ends   bool  // it was told to end, or killed
 	count  Count // as reported last
 	kept   bool  // count is part of the sum
+	born   int   // engines that had ended before
+	gones  int   // engines that it says are gone
 }
 
 // An event is a report of a process, or its end.

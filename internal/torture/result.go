@@ -70,10 +70,6 @@ func (r *Result) Print(w io.Writer) error {
 	if leaked == "" {
 		leaked = "nothing"
 	}
-	var ops []string
-	for _, name := range slices.Sorted(maps.Keys(r.ByOp)) {
-		ops = append(ops, fmt.Sprintf("%s %d", name, r.ByOp[name]))
-	}
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-22s %s\n", name, fmt.Sprintf(format, args...))
@@ -81,7 +77,7 @@ func (r *Result) Print(w io.Writer) error {
 	row("seed", "%d", r.Seed)
 	row("schedule", "%s, %d of %d actions", r.Schedule, r.Actions, r.Planned)
 	row("seconds", "%.1f", r.Seconds)
-	row("operations", "%d (%s)", r.Operations, strings.Join(ops, ", "))
+	row("operations", "%d (%s)", r.Operations, list(r.ByOp))
 	row("bytes", "%d moved, %d checked", r.Bytes, r.Checked)
 	row("completions", "%d", r.Completions)
 	row("corruptions", "%d", r.Corruptions)
@@ -94,6 +90,7 @@ func (r *Result) Print(w io.Writer) error {
 	row("processes", "%d", r.Processes)
 	row("connections", "%d made, %d lost with their peer, %d with the engine", r.Connections, r.PeersLost, r.DevicesGone)
 	row("done wrong by chaos", "%d things in %d lives", r.Mischief, r.Lives)
+	row("explained", "to correct clients: %s", list(r.Explained))
 	row("longest stall", "%v", time.Duration(r.Stall).Round(10*time.Microsecond))
 	row("engine gone noticed", "within %v", r.Notice.Round(10*time.Microsecond))
 	row("engine holds", "%d descriptors, %d mappings, %d goroutines, %d bytes of heap, %d resident (at first %d, %d, %d, %d, %d)",
@@ -104,4 +101,16 @@ func (r *Result) Print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// list returns counts by name.
+func list(m map[string]uint64) string {
+	var s []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		s = append(s, fmt.Sprintf("%s %d", name, m[name]))
+	}
+	if s == nil {
+		return "nothing"
+	}
+	return strings.Join(s, ", ")
 }

@@ -87,11 +87,15 @@ func (r *run) start(spec Spec, name string) (*process, error) {
 	spec.Socket = r.socket()
 	p, err := start(r.cfg.Argv, spec, name, r.events)
 	if err == nil {
+		p.born = r.ends()
 		r.all[p] = struct{}{}
 		r.result.Processes++
 	}
 	return p, err
 }
+
+// ends returns how many engines have been ended.
+func (r *run) ends() int { return r.result.EngineKills + r.result.EngineStops }
 
 // do is the run.
 func (r *run) do(ctx context.Context) error {
@@ -165,7 +169,7 @@ func (r *run) act(a *Action) error {
 }
 
 func (r *run) startEngine() (err error) {
-	r.engine, err = r.start(Spec{Role: roleEngine}, fmt.Sprintf("engine %d", r.result.EngineKills+r.result.EngineStops))
+	r.engine, err = r.start(Spec{Role: roleEngine}, fmt.Sprintf("engine %d", r.ends()))
 	return err
 }
 

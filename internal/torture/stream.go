@@ -33,17 +33,33 @@ type Operation struct {
 	At     int   // where in the slot, in the word list or in the source the other side's bytes begin
 	Pieces []int // lengths of local memory; nil: inline
 	Large  bool
+	Window bool   // through the window that SEND_INVALs close
 	Add    uint64 // atomics: addend, new value
 	Hit    bool   // compare and swap: compares with what is there
+	Mask   nicless.Mask
 }
 
 // Message reports whether the operation consumes a receive of the peer.
 func (o *Operation) Message() bool {
 	switch o.Op {
-	case nicless.Send, nicless.SendImm, nicless.WriteImm:
+	case nicless.Send, nicless.SendImm, nicless.SendInval, nicless.WriteImm:
 		return true
 	}
 	return false
+}
+
+// Atomic reports whether the operation is an atomic.
+func (o *Operation) Atomic() bool {
+	switch o.Op {
+	case nicless.FetchAdd, nicless.CompareSwap, nicless.MaskedFetchAdd, nicless.MaskedCompareSwap:
+		return true
+	}
+	return false
+}
+
+// Gathers reports whether the operation reads local memory, rather than writes.
+func (o *Operation) Gathers() bool {
+	return !o.Atomic() && o.Op != nicless.Read && o.Op != nicless.Copy
 }
 
 // Immediate is what a message with an immediate carries. The upper bit tells
@@ -55,9 +71,15 @@ const ackBit = 1 << 31
 // A Menu is what a Stream chooses from.
 type Menu struct {
 	Ops     []nicless.Op
-	Largest int // payload of a message
-	Large   bool
+	Largest int  // payload of a message
+	Large   bool // transfers of megabytes as well
+	Window  bool // WRITEs through a window, SEND_INVALs that close it
 }
+
+// Of each largeEvery operations, those from windowFrom on WRITE through a
+// window, which the last one closes. By the next time its owner has opened it
+// again and acknowledged that: see lane.post.
+const windowFrom = window + group
 
 // A Stream is an endless sequence of operations that follows from its seed, and
 // is how both ends of a connection know what is done.
@@ -94,11 +116,17 @@ func (s *Stream) Next() Operation {
 	if r.IntN(8) == 0 {
 		o.Flags |= nicless.Fence
 	}
-	switch o.Op {
-	case nicless.FetchAdd, nicless.CompareSwap:
-		o.Len, o.At, o.Add, o.Hit = 8, r.IntN(words), r.Uint64(), r.IntN(2) == 0
-		o.Pieces = []int{8}
+	if o.Atomic() {
+		s.atomic(&o)
 		return o
+	}
+	if s.menu.Window {
+		switch at := o.N % largeEvery; {
+		case at == largeEvery-1:
+			o.Op = nicless.SendInval
+		case at >= windowFrom:
+			o.Window = o.Op == nicless.Write || o.Op == nicless.WriteImm
+		}
 	}
 	room := smallPayload
 	if s.menu.Large && o.N%largeEvery == largeEvery/2 && !o.Message() {
@@ -120,9 +148,14 @@ func (s *Stream) Next() Operation {
 			o.Len = 1 + r.IntN(maxInline)
 		}
 	}
-	if o.Op == nicless.Read {
+	switch o.Op {
+	case nicless.Copy:
+		o.Len = min(o.Len, smallPayload)
+		o.At, o.Pieces, o.Large = r.IntN(sourceSize-o.Len+1), []int{o.Len}, false
+		return o
+	case nicless.Read:
 		o.At = r.IntN(sourceSize - o.Len + 1)
-	} else {
+	default:
 		o.At = r.IntN(room - o.Len + 1)
 		if o.Len <= maxInline && r.IntN(2) == 0 {
 			return o // inline
@@ -130,6 +163,61 @@ func (s *Stream) Next() Operation {
 	}
 	o.Pieces = split(r, o.Len)
 	return o
+}
+
+// atomic fills in what an atomic does.
+func (s *Stream) atomic(o *Operation) {
+	r := s.random
+	o.Len, o.At, o.Add, o.Hit = 8, r.IntN(words), r.Uint64(), r.IntN(2) == 0
+	switch o.Op {
+	case nicless.MaskedFetchAdd:
+		o.Mask.Boundary = 1<<63 | r.Uint64()&r.Uint64()
+	case nicless.MaskedCompareSwap:
+		o.Mask.Swap, o.Mask.Compare = r.Uint64(), r.Uint64()|1
+	}
+	if o.Mask != (nicless.Mask{}) && r.IntN(2) == 0 {
+		o.Len, o.Mask.Boundary = 4, 0
+	}
+	o.Pieces = []int{o.Len}
+}
+
+// model returns what the word is after the operation has found old there, and
+// what a compare and swap has to compare with.
+func (o *Operation) model(old uint64) (next, compare uint64) {
+	low := ^uint64(0)
+	if o.Len == 4 {
+		low = 1<<32 - 1
+	}
+	switch compare = old; o.Op {
+	case nicless.FetchAdd:
+		return old + o.Add, 0
+	case nicless.MaskedFetchAdd:
+		next = addFields(old&low, o.Add&low, o.Mask.Boundary) & low
+		return old&^low | next, 0
+	case nicless.CompareSwap:
+		if o.Hit {
+			return o.Add, old
+		}
+		return old, old + 1 + o.Add>>1
+	}
+	if !o.Hit {
+		return old, ^old & low
+	}
+	return old&^(o.Mask.Swap&low) | o.Add&o.Mask.Swap&low, old & low
+}
+
+// addFields adds without letting a carry leave a field, whose top bits boundary
+// has; bit by bit, as one would explain it.
+func addFields(a, b, boundary uint64) (sum uint64) {
+	carry := uint64(0)
+	for i := range 64 {
+		n := a>>i&1 + b>>i&1 + carry
+		sum |= n & 1 << i
+		if carry = n >> 1; boundary>>i&1 == 1 {
+			carry = 0
+		}
+	}
+	return sum
 }
 
 // split cuts n bytes into up to maxPieces pieces, none empty.

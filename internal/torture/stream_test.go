@@ -10,7 +10,8 @@ import (
 // Both ends see the same operations, which fit their slots, stay apart from
 // each other and from the slots' edges, and end each group with a signaled message.
 func TestStreams(t *testing.T) {
-	for i, menu := range menus {
+	for i := range courses {
+		menu := courses[i].Menu
 		a, b := NewStream(uint64(i), menu), NewStream(uint64(i), menu)
 		seen := map[nicless.Op]int{}
 		large, inline := 0, 0
@@ -52,6 +53,9 @@ func TestStreams(t *testing.T) {
 			case nicless.Read:
 				require.LessOrEqual(t, o.At+o.Len, sourceSize)
 			}
+		}
+		if menu.Window {
+			require.Positive(t, seen[nicless.SendInval])
 		}
 		for _, op := range menu.Ops {
 			require.Positive(t, seen[op], op)
@@ -95,13 +99,36 @@ func TestCompare(t *testing.T) {
 
 // Receives have room for the largest message, in two pieces that stay apart.
 func TestReceiveSpans(t *testing.T) {
-	for n := range uint64(2 * recvDepth) {
+	for n := range uint64(sharedDepth) {
 		s := recvSpans(nil, n, recvSize-3*guard)
-		base := int(n%recvDepth) * recvSize
+		base := int(n) * recvSize
 		require.Len(t, s, 2)
 		require.Equal(t, base+guard, s[0].off)
 		require.Equal(t, s[0].off+s[0].n+guard, s[1].off)
 		require.Equal(t, base+recvSize-guard, s[1].off+s[1].n)
 		require.GreaterOrEqual(t, s[0].n+s[1].n, smallPayload)
+	}
+}
+
+// What atomics leave, by the rules of the device.
+func TestAtomicModel(t *testing.T) {
+	for name, row := range map[string]struct {
+		o             Operation
+		old           uint64
+		next, compare uint64
+	}{
+		"add":           {Operation{Op: nicless.FetchAdd, Len: 8, Add: 3}, ^uint64(0), 2, 0},
+		"swap":          {Operation{Op: nicless.CompareSwap, Len: 8, Add: 3, Hit: true}, 9, 3, 9},
+		"no swap":       {Operation{Op: nicless.CompareSwap, Len: 8, Add: 4}, 9, 9, 12},
+		"fields":        {Operation{Op: nicless.MaskedFetchAdd, Len: 8, Add: 0x0101, Mask: nicless.Mask{Boundary: 1<<63 | 0x80}}, 0x12ff, 0x1300, 0},
+		"half":          {Operation{Op: nicless.MaskedFetchAdd, Len: 4, Add: 1<<40 | 2}, 7<<32 | 0xffffffff, 7<<32 | 1, 0},
+		"masked":        {Operation{Op: nicless.MaskedCompareSwap, Len: 8, Add: 0xabcd, Hit: true, Mask: nicless.Mask{Swap: 0xff}}, 0x1234, 0x12cd, 0x1234},
+		"half, no swap": {Operation{Op: nicless.MaskedCompareSwap, Len: 4, Add: 5, Mask: nicless.Mask{Swap: 0xff, Compare: 1}}, 1<<32 | 6, 1<<32 | 6, 0xfffffff9},
+	} {
+		next, compare := row.o.model(row.old)
+		require.Equal(t, row.next, next, name)
+		if row.compare != 0 {
+			require.Equal(t, row.compare, compare, name)
+		}
 	}
 }

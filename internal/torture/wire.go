@@ -44,6 +44,7 @@ type Lane struct {
 	Target nicless.RemoteMemory
 	Source nicless.RemoteMemory
 	Words  nicless.RemoteMemory
+	Window uint32 // rkey of a part of Target, as it is opened first
 }
 
 // A Report is a line that a process writes.
@@ -85,6 +86,7 @@ type Count struct {
 	Mischief    uint64            `json:"mischief"`         // chaos: things done wrong
 	Lives       uint64            `json:"lives"`            // chaos: connections made
 	ByOp        map[string]uint64 `json:"by_operation"`
+	Explained   map[string]uint64 `json:"explained"` // correct clients: by code
 }
 
 func (c *Count) add(o *Count) {
@@ -99,11 +101,16 @@ func (c *Count) add(o *Count) {
 	c.Stall = max(c.Stall, o.Stall)
 	c.Mischief += o.Mischief
 	c.Lives += o.Lives
-	for name, n := range o.ByOp {
-		if c.ByOp == nil {
-			c.ByOp = make(map[string]uint64)
+	addAll(&c.ByOp, o.ByOp)
+	addAll(&c.Explained, o.Explained)
+}
+
+func addAll(to *map[string]uint64, from map[string]uint64) {
+	for name, n := range from {
+		if *to == nil {
+			*to = make(map[string]uint64)
 		}
-		c.ByOp[name] += n
+		(*to)[name] += n
 	}
 }
 

@@ -1,0 +1,242 @@
+package torture
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cqe"
+)
+
+// A corruption is data or a completion that is not what it must be.
+type corruption struct{ text string }
+
+func (c *corruption) Error() string { return c.text }
+
+func corrupt(format string, args ...any) error {
+	return &corruption{fmt.Sprintf(format, args...)}
+}
+
+// complete accounts for a completion.
+func (l *lane) complete(c *nicless.Completion) error {
+	l.c.count.Completions++
+	outcome := Done
+	if err := c.Err(); err != nil {
+		outcome = Failed
+		if errors.Is(err, cqe.Flush) {
+			outcome = Flushed
+		} else if !errors.Is(err, cqe.TransportRetry) || !c.Requester() {
+			return corrupt("lane %d: %v", l.i, err)
+		}
+		l.failed = true
+	}
+	if !c.Requester() && l.recvs == nil {
+		if !l.c.shared.complete(c.ID) {
+			l.c.count.Duplicated++
+			return corrupt("lane %d: completion of shared receive %d, which was not posted", l.i, c.ID)
+		}
+		if outcome != Done {
+			return nil
+		}
+		if err := l.received(c, l.c.shared.mr, c.ID); err != nil {
+			return err
+		}
+		return l.c.shared.post(c.ID)
+	}
+	book, kind := l.recvs, "receive"
+	if c.Requester() {
+		book, kind = l.sends, "send"
+	}
+	before := book.Wrong
+	first, ok := book.Complete(c.ID, outcome)
+	if book.Wrong != before {
+		return corrupt("lane %d: completion of %s %d (%v) after %d had ended: %+v", l.i, kind, c.ID, c.WC, first, book.Wrong)
+	}
+	if !ok {
+		return nil
+	}
+	if c.Requester() {
+		for n := first; n <= c.ID; n++ {
+			if n == c.ID && outcome != Done {
+				break
+			}
+			var own *nicless.Completion
+			if n == c.ID {
+				own = c
+			}
+			if err := l.sent(&l.posts[n%sendDepth], own); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if outcome != Done {
+		return nil
+	}
+	if err := l.received(c, l.mem.recv, c.ID%uint64(l.receives)); err != nil {
+		return err
+	}
+	return l.postRecv()
+}
+
+var sendOpcodes = map[nicless.Op]cqe.WCOpcode{
+	nicless.Write: cqe.WCRDMAWrite, nicless.WriteImm: cqe.WCRDMAWrite, nicless.Send: cqe.WCSend, nicless.SendImm: cqe.WCSend,
+	nicless.Read: cqe.WCRDMARead, nicless.FetchAdd: cqe.WCFetchAdd, nicless.CompareSwap: cqe.WCCompSwap, nicless.SendInval: cqe.WCSend,
+	nicless.MaskedFetchAdd: cqe.WCFetchAdd, nicless.MaskedCompareSwap: cqe.WCCompSwap,
+}
+
+// sent checks an operation of mine that has succeeded. c is nil for one that
+// completed silently.
+func (l *lane) sent(p *posted, c *nicless.Completion) error {
+	if p.kind != isData {
+		return nil
+	}
+	o := &p.op
+	if c != nil && o.Op != nicless.Copy && (c.Opcode != sendOpcodes[o.Op] || c.HasByteLen() && int(c.ByteLen) != o.Len) {
+		return corrupt("lane %d: %v %d of %d bytes completed as %v with %d bytes", l.i, o.Op, o.N, o.Len, c.Opcode, c.ByteLen)
+	}
+	l.c.done(o)
+	if o.Pieces == nil {
+		return nil
+	}
+	l.spans = localSpans(l.spans[:0], o)
+	local := l.mem.local.Bytes()
+	switch o.Op {
+	case nicless.Read, nicless.Copy:
+		key := l.mem.key
+		if o.Op == nicless.Read {
+			key = l.farKey()
+		}
+		// The pattern begins on a multiple of 8, the READ anywhere.
+		from := o.At &^ 7
+		b := l.scratch[:o.At-from+o.Len]
+		pattern(b, key, from)
+		if err := compare(local, l.spans, b[o.At-from:]); err != nil {
+			return corrupt("lane %d: %v %d of %d bytes: %v", l.i, o.Op, o.N, o.Len, err)
+		}
+	case nicless.FetchAdd, nicless.CompareSwap, nicless.MaskedFetchAdd, nicless.MaskedCompareSwap:
+		want := binary.LittleEndian.AppendUint64(nil, p.old)
+		if o.Len == 4 { // old values of 4 bytes are delivered big-endian
+			want = binary.BigEndian.AppendUint32(nil, uint32(p.old))
+		}
+		if err := compare(local, l.spans, want); err != nil {
+			return corrupt("lane %d: %v %d of word %d, %d bytes: %v", l.i, o.Op, o.N, o.At, o.Len, err)
+		}
+	default:
+		if err := compare(local, l.spans, l.payload(l.mine, o)); err != nil {
+			return corrupt("lane %d: what %v %d was gathered from: %v", l.i, o.Op, o.N, err)
+		}
+	}
+	l.c.count.Checked += uint64(o.Len)
+	for _, s := range l.spans {
+		poisonAll(local[s.off : s.off+s.n])
+	}
+	return nil
+}
+
+func sourceKey(spec *Spec, end, lane int) uint64 { return derive(spec.Seed, spec.Pair, end, lane, -1) }
+
+func (l *lane) farKey() uint64 { return sourceKey(&l.c.spec, 1-l.c.spec.End, l.i) }
+
+// received checks a message of the peer, and every operation that the peer did
+// before it.
+func (l *lane) received(c *nicless.Completion, mr *nicless.MR, buffer uint64) error {
+	if c.Flags == cqe.WCWithImm|l.grh() && c.Imm&ackBit != 0 {
+		n := uint64((c.Imm - uint32(l.acked)) & (ackBit - 1))
+		if n == 0 || l.acked+n > l.next {
+			return corrupt("lane %d: acknowledgement %#x after %d of %d operations", l.i, c.Imm, l.acked, l.next)
+		}
+		l.acked += n
+		return l.empty(c, mr, buffer, nil)
+	}
+	for {
+		o := l.peer.Next()
+		l.checked++
+		switch {
+		case o.Message():
+			return l.message(c, &o, mr, buffer)
+		case o.Op == nicless.Write:
+			if err := l.written(&o); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// grh is the flag of messages that begin with a header of the network.
+func (l *lane) grh() cqe.WCFlags {
+	if l.transport == nicless.UD {
+		return cqe.WCGRH
+	}
+	return 0
+}
+
+// message checks a message of the peer.
+func (l *lane) message(c *nicless.Completion, o *Operation, mr *nicless.MR, buffer uint64) error {
+	opcode, flags, imm, size := cqe.WCRecv, l.grh(), uint32(0), o.Len
+	switch o.Op {
+	case nicless.WriteImm, nicless.SendImm:
+		flags |= cqe.WCWithImm
+		imm = o.Immediate()
+	case nicless.SendInval:
+		flags, imm = cqe.WCWithInv, l.win.RKey()
+		l.unbound++
+	}
+	if o.Op == nicless.WriteImm {
+		opcode = cqe.WCRecvRDMAImm
+	}
+	if l.transport == nicless.UD {
+		size += nicless.GRHSize
+		if c.SrcQP != l.far.QP.QPN {
+			return corrupt("lane %d: datagram of QP %#x, not of the peer %#x", l.i, c.SrcQP, l.far.QP.QPN)
+		}
+	}
+	if c.Opcode != opcode || c.Flags != flags || c.Imm != imm || int(c.ByteLen) != size {
+		return corrupt("lane %d: receive %d is %v, flags %d, immediate %#x, %d bytes; operation %d of the peer is %v, %d, %#x, %d",
+			l.i, c.ID, c.Opcode, c.Flags, c.Imm, c.ByteLen, o.N, opcode, flags, imm, size)
+	}
+	if o.Op == nicless.WriteImm {
+		if err := l.written(o); err != nil {
+			return err
+		}
+		return l.empty(c, mr, buffer, nil)
+	}
+	return l.empty(c, mr, buffer, l.payload(l.peer, o))
+}
+
+// written checks what the peer has written, and takes it away.
+func (l *lane) written(o *Operation) error {
+	s := remoteSpan(o)
+	target := l.mem.target.Bytes()
+	if err := compare(target, []span{s}, l.payload(l.peer, o)); err != nil {
+		return corrupt("lane %d: %v %d of %d bytes by the peer: %v", l.i, o.Op, o.N, o.Len, err)
+	}
+	poisonAll(target[s.off : s.off+s.n])
+	l.c.count.Checked += uint64(s.n)
+	return nil
+}
+
+// empty checks a receive buffer, which holds want and nothing else, and empties
+// it. The header of a datagram is not looked at.
+func (l *lane) empty(c *nicless.Completion, mr *nicless.MR, buffer uint64, want []byte) error {
+	b, size := mr.Bytes(), len(want)
+	if l.transport == nicless.UD {
+		size += nicless.GRHSize
+	}
+	l.spans = recvSpans(l.spans[:0], buffer, size)
+	if l.transport == nicless.UD {
+		first := &l.spans[0]
+		poisonAll(b[first.off : first.off+nicless.GRHSize])
+		first.off += nicless.GRHSize
+		first.n -= nicless.GRHSize
+	}
+	if err := compare(b, l.spans, want); err != nil {
+		return corrupt("lane %d: receive %d: %v", l.i, c.ID, err)
+	}
+	for _, s := range l.spans {
+		poisonAll(b[s.off : s.off+s.n])
+	}
+	l.c.count.Checked += uint64(len(want))
+	return nil
+}

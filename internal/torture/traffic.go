@@ -1,0 +1,176 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/nicless/nicless"
+)
+
+// traffic moves data until the peer is lost, the device is gone or all is done.
+func (c *client) traffic() error {
+	last := time.Now() // a completion came, or nothing was posted
+	moved, progress := last, uint64(0)
+	quiet := false
+	for {
+		select {
+		case o, ok := <-c.w.Orders:
+			switch {
+			case !ok:
+				return errors.New("the supervisor is gone")
+			case o.Do == doStop:
+				for _, l := range c.lanes {
+					l.stopping = true
+				}
+			case o.Do == doClose:
+				return errClose
+			}
+		default:
+		}
+		posted := false
+		for _, l := range c.lanes {
+			did, err := l.post()
+			if err != nil {
+				return err
+			}
+			posted = posted || did
+		}
+		c.tell()
+		if !quiet && c.quiet() {
+			quiet = true
+			c.w.say(Report{Is: isQuiet, Ready: c.ready})
+		}
+		n, err := c.cq.Poll(c.list[:])
+		if n == 0 && err == nil && !posted {
+			n, err = c.wait()
+		}
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			c.count.Stall = max(c.count.Stall, int64(time.Since(last)))
+			last = time.Now()
+		}
+		// Probes complete also where nothing moves any more.
+		if p := c.progress(); p != progress || quiet {
+			moved, progress = time.Now(), p
+		} else if time.Since(moved) > hangTime {
+			return c.hang()
+		}
+		if err := c.account(c.list[:n]); err != nil {
+			return err
+		}
+		for _, l := range c.lanes {
+			if l.failed {
+				return errPeerLost
+			}
+		}
+		if c.r.IntN(64) == 0 { // the others want to live, too; and let the engine fall asleep
+			time.Sleep(time.Duration(c.r.IntN(2_000_000)))
+			last = time.Now()
+		}
+	}
+}
+
+// wait waits for completions; after a while it asks whether the peer lives.
+func (c *client) wait() (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	n, err := c.cq.Wait(ctx, c.list[:])
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil
+		for _, l := range c.lanes {
+			if err == nil {
+				err = l.probe()
+			}
+		}
+	}
+	return n, err
+}
+
+func (c *client) account(list []nicless.Completion) error {
+	for i := range list {
+		l := c.laneOf(list[i].QPN)
+		if l == nil {
+			c.count.Duplicated++
+			return corrupt("a completion of QP %#x, which is none of this connection", list[i].QPN)
+		}
+		if err := l.complete(&list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *client) laneOf(qpn uint32) *lane {
+	for _, l := range c.lanes {
+		if l.qp.QPN() == qpn {
+			return l
+		}
+	}
+	return nil
+}
+
+// hang says what does not come.
+func (c *client) hang() error {
+	text := ""
+	for _, l := range c.lanes {
+		text += fmt.Sprintf("; lane %d (%v): posted %d, acknowledged %d, %d sends from %d outstanding, checked %d of the peer's, told %d, unbound %d, stopping %v, pending %v",
+			l.i, l.transport, l.next, l.acked, l.sends.Outstanding(), l.sends.Oldest(), l.checked, l.told, l.unbound, l.stopping, l.pending)
+		if a, err := l.qp.Query(); err == nil {
+			text += fmt.Sprintf(", state %d", a.State)
+		}
+	}
+	return corrupt("no progress for %v%s", hangTime, text)
+}
+
+func (c *client) quiet() bool {
+	for _, l := range c.lanes {
+		if !l.quiet() {
+			return false
+		}
+	}
+	return true
+}
+
+// progress grows with everything that is done on either side.
+func (c *client) progress() (n uint64) {
+	for _, l := range c.lanes {
+		n += l.acked + l.checked
+	}
+	return n
+}
+
+// done counts an operation that has succeeded.
+func (c *client) done(o *Operation) {
+	c.count.Operations++
+	c.count.Bytes += uint64(o.Len)
+	c.count.ByOp[o.Op.String()]++
+}
+
+// tell reports the count now and then.
+func (c *client) tell() {
+	if t := time.Now(); t.Sub(c.counted) > countTime {
+		c.counted = t
+		c.report()
+	}
+}
+
+func (c *client) report() {
+	count := c.count
+	c.mu.Lock()
+	count.Explained = maps.Clone(c.explained)
+	c.mu.Unlock()
+	for _, l := range c.lanes {
+		if l.sends != nil {
+			count.Wrong.add(l.sends.Wrong)
+		}
+		if l.recvs != nil {
+			count.Wrong.add(l.recvs.Wrong)
+		}
+	}
+	c.w.say(Report{Is: isCount, Ready: c.ready, Count: &count})
+}

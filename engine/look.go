@@ -35,7 +35,7 @@ type oddity struct {
 
 // look looks at the next queue pair.
 func (e *Engine) look() {
-	if len(e.running) == 0 {
+	if len(e.running) == 0 || e.blind {
 		return
 	}
 	e.looked = (e.looked + 1) % len(e.running)

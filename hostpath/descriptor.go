@@ -44,7 +44,7 @@ var (
 func (q *QP) Descriptor(memory ...RemoteMemory) Descriptor {
 	d := Descriptor{Device: q.pd.ctx.Device(), Transport: q.transport, QPN: q.qpn, Memory: memory}
 	if q.transport == UD {
-		d.QKey = q.qkey
+		d.QKey = q.qkey.Load()
 	} else {
 		d.PSN = q.psn()
 	}

@@ -92,6 +92,7 @@ func (c *client) wait() (int, error) {
 }
 
 func (c *client) account(list []nicless.Completion) error {
+	c.polled += uint64(len(list))
 	for i := range list {
 		l := c.laneOf(list[i].QPN)
 		if l == nil {

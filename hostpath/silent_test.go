@@ -24,11 +24,12 @@ func TestEngineThatKeepsDescriptors(t *testing.T) {
 	require.NoError(t, err)
 	defer unix.Close(fds[0])
 	defer unix.Close(fds[1])
+	pages := []int{int(uar.File().Fd()), int(status.File().Fd())}
 	path := pretend(t, func(h control.Header) ([]byte, []int) {
 		say := func(m control.Message) []byte { return control.Append(nil, h.Op, control.FlagAnswer, h.Tag, m) }
 		switch h.Op {
 		case control.OpHello:
-			return say(&welcome), []int{int(uar.File().Fd()), int(status.File().Fd())}
+			return say(&welcome), pages
 		case control.OpOpenEvents:
 			return say(&control.Empty{}), []int{fds[1]}
 		case control.OpCreateChannel:

@@ -25,6 +25,15 @@
 //  7. [CQ.Poll] observes the owner bit, returns a [Completion], and frees the
 //     WQE's block.
 //
+// # What it can do
+//
+// Queue pairs are reliable or unreliable connections or datagrams ([QPConfig]).
+// They send, write, read and do atomics, plain and masked; bind memory windows
+// and lists of memory; copy locally; wait for each other with no host in the
+// loop ([Op]). Receives may be shared ([SRQ]), completion queues resized,
+// collapsed, and waited for together ([Channel]). Faults are what hardware
+// reports, and explained in words ([Context.OnExplanation]).
+//
 // # Where to read on
 //
 // Package wqe, cqe and doorbell hold the formats; internal/post the posting

@@ -79,6 +79,7 @@ type Engine struct {
 	srqs    map[uint32]*srq
 	running []*qp // QPs whose records are looked at in each step
 	stalled []*qp // QPs that wait for their peer
+	next    int   // of stalled: who was looked at last
 	moving  []*qp // QPs in the middle of a long transfer
 	armable []*cq // CQs with a completion channel
 	clients map[*Client]struct{}

@@ -11,93 +11,345 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// FuzzEngineWQE writes any bytes into the rings of a live queue pair and any
-// values into its records. The engine must survive; memory without a key, and
-// memory of somebody else, must stay as it is; and somebody else's work must
-// go on.
-//
-// The first bytes choose records and what is patched, so that the fuzzer need
-// not guess keys: 1 gives the remote segment a key that is valid, 2 the local
-// ones, 4 the receive's.
-func FuzzEngineWQE(f *testing.F) {
-	r := newRig(f, Config{Slice: 64, Burst: 4})
-	a, b, c := r.host("a"), r.host("b"), r.host("bystander")
-	ca, cb := a.cq(control.CQ{LogSize: 4, Flags: control.CQIgnoreOverrun}), b.cq(control.CQ{LogSize: 4, Flags: control.CQIgnoreOverrun})
-	p, q := a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
-	s, _ := pair(c, b)
-	local, far, others := a.full(512, 1), b.full(512, 2), c.full(512, 3)
-	pristine := append([]byte(nil), others.mem...)
+// A target is an engine with two clients that the fuzzer abuses and a third,
+// the bystander, whose memory and work must not notice. All keys have canaries
+// around their memory.
+type target struct {
+	*rig
+	f         *testing.F
+	a, b      *host
+	s         *end // the bystander's
+	others    *key
+	pristine  []byte
+	local     *key
+	far       *key
+	cqA, cqB  *poller
+	neighbour *key // of b, for the bystander
+}
 
-	add := func(patch byte, sends, receives uint16, segments ...any) {
+func newTarget(f *testing.F) *target {
+	r := newRig(f, Config{Slice: 64, Burst: 4})
+	x := &target{rig: r, f: f, a: r.host("a"), b: r.host("b")}
+	c := r.host("bystander")
+	m := control.CQ{LogSize: 4, Flags: control.CQIgnoreOverrun}
+	id, _ := x.a.channel()
+	x.a.events()
+	withChannel := m
+	withChannel.Channel = id
+	x.cqA, x.cqB = x.a.cq(withChannel), x.b.cq(m)
+	x.s, _ = pair(c, c)
+	x.others, x.neighbour = c.full(512, 3), c.full(512, 4)
+	x.local, x.far = x.a.full(512, 1), x.b.full(512, 2)
+	x.pristine = append([]byte(nil), x.others.mem...)
+	return x
+}
+
+// run lets the engine come to rest, timers included.
+func (x *target) run() {
+	for range 64 {
+		x.e.Step()
+		for _, w := range x.e.stalled {
+			w.stall.deadline = 0
+		}
+	}
+	x.settle()
+}
+
+// check fails when anybody was hurt who has nothing to do with it.
+func (x *target) check() {
+	x.Helper()
+	if !bytes.Equal(x.pristine, x.others.mem) {
+		x.Fatal("somebody else's memory was written")
+	}
+	for _, k := range []*key{x.local, x.far, x.others, x.neighbour} {
+		k.intact()
+	}
+	x.s.post(ctrl(wqe.OpRDMAWrite), x.neighbour.raddr(0), x.others.data(0, 512))
+	x.settle()
+	if w := x.s.scq.one(); w.Syndrome != cqe.Syndrome(0) {
+		x.Fatalf("somebody else's work failed: %v", w.Syndrome)
+	}
+	if !bytes.Equal(x.pristine, x.neighbour.mem) {
+		x.Fatal("somebody else's work is not what it was")
+	}
+	clear(x.neighbour.mem)
+}
+
+// FuzzEngineWQE writes any bytes into the rings of live queue pairs and any
+// values into their records, on every transport.
+//
+// The first bytes choose records, the transport and what is patched, so that
+// the fuzzer need not guess keys: 1 gives the remote segment a key that is
+// valid, 2 the local ones, 4 the receive's, 8 the address vector, 16 names a
+// key in the control segment, 32 numbers of WAIT and SEND_EN; the bits above
+// choose which kind of key.
+func FuzzEngineWQE(f *testing.F) {
+	x := newTarget(f)
+	var ps, qs [3]*end
+	for transport := range uint8(3) {
+		ps[transport] = x.a.qp(control.QP{Type: transport}, x.cqA, x.cqA)
+		qs[transport] = x.b.qp(control.QP{Type: transport}, x.cqB, x.cqB)
+	}
+	enabled := x.a.qp(control.QP{Managed: 1}, x.cqA, x.cqA)
+	// Keys of each kind for each side: memory, a window, a list, an interleaved one.
+	keys := func(h *host, k *key, p *end) []uint32 {
+		w1, w2, l, i := h.window(1), h.window(2), h.mkey(52), h.mkey(4)
+		p.up(p)
+		p.post(umr(w1), p.bind(1, uint8(w1), k, 0, 512, mkeyAll)...)
+		p.post(umr(l), fill(l, mkeyAll, 200, k.klm(0, 100), k.klm(300, 100))...)
+		p.post(umr(i), interleaved(i, mkeyAll, 200, 50, wqe.RepeatEntry{Stride: 10, ByteCount: 4, MKey: k.key, Addr: k.addr})...)
+		x.settle()
+		p.scq.all()
+		return []uint32{k.key, w1, l, i, w2}
+	}
+	keysA, keysB := keys(x.a, x.local, ps[0]), keys(x.b, x.far, qs[0])
+
+	add := func(patch byte, transport uint8, kind byte, receives uint16, c wqe.Ctrl, segments ...any) {
+		p := ps[0]
 		p.sent = 0
 		clear(p.sq)
-		for range sends {
-			p.write(wqe.Ctrl{Opcode: segments[0].(wqe.Opcode), Flags: wqe.CEAlways}, segments[1:]...)
-		}
-		head := []byte{patch, 0, 0, 0, 0}
-		binary.BigEndian.PutUint16(head[1:], p.sent)
-		binary.BigEndian.PutUint16(head[3:], receives)
+		p.write(c, segments...)
+		head := []byte{patch, transport, kind, 0, 0, 0, 0}
+		binary.BigEndian.PutUint16(head[3:], p.sent)
+		binary.BigEndian.PutUint16(head[5:], receives)
 		f.Add(append(head, p.sq[:min(len(p.sq), int(p.sent)*64)]...))
 	}
 	remote, data := wqe.Raddr{Addr: 8}, wqe.Data{ByteCount: 100}
-	add(7, 1, 0, wqe.OpRDMAWrite, remote, data)
-	add(7, 3, 1, wqe.OpRDMAWriteImm, remote, data, []byte("inline"))
-	add(7, 2, 0, wqe.OpRDMARead, remote, data, data)
-	add(7, 2, 2, wqe.OpSend, data, data)
-	add(3, 1, 9, wqe.OpSendImm, data)
-	add(0, 2, 0, wqe.OpNop)
-	add(0, 1, 0, wqe.OpUMR, remote, data)
+	for kind := range byte(5) {
+		add(7, 0, kind, 0, ctrl(wqe.OpRDMAWrite), remote, data)
+		add(7, 1, kind, 1, ctrl(wqe.OpRDMAWriteImm), remote, data, []byte("inline"))
+		add(7, 0, kind, 0, ctrl(wqe.OpRDMARead), remote, data, data)
+		add(7, 0, kind, 2, ctrl(wqe.OpSend), data, data)
+		add(7, 0, kind, 0, ctrl(wqe.OpAtomicFA), remote, wqe.Atomic{SwapAdd: 1}, wqe.Data{ByteCount: 8})
+		add(7, 0, kind, 0, wqe.Ctrl{Opcode: wqe.OpAtomicMaskedCS, OpMod: 8}, remote, wqe.MaskedCS4{Swap: 1, SwapMask: 3}, wqe.Data{ByteCount: 4})
+		add(23, 0, kind, 2, ctrl(wqe.OpSendInval), data)
+		add(18, 0, kind, 0, ctrl(wqe.OpUMR), fill(1, mkeyAll, 64, x.local.klm(0, 64))...)
+		add(18, 1, kind, 0, ctrl(wqe.OpUMR), ps[0].bind(2, 7, x.local, 0, 64, mkeyAll)...)
+		add(18, 2, kind, 0, ctrl(wqe.OpUMR), interleaved(1, mkeyAll, 64, 16, wqe.RepeatEntry{ByteCount: 4, MKey: x.local.key, Addr: x.local.addr})...)
+		add(2, 0, kind, 0, wqe.Ctrl{Opcode: wqe.OpMMO, OpMod: 1}, wqe.MMOMeta{}, data, data)
+		add(2, 2, kind, 0, ctrl(wqe.OpDump), data)
+	}
+	add(14, 2, 0, 3, ctrl(wqe.OpSend), qs[2].to(), []byte("datagram"))
+	add(32, 0, 0, 0, ctrl(wqe.OpWait), wqe.Wait{Index: 1})
+	add(32, 0, 0, 0, ctrl(wqe.OpSendEn), wqe.Wait{Index: 1})
+	add(0, 0, 0, 0, ctrl(wqe.OpNop))
 
 	f.Fuzz(func(t *testing.T, in []byte) {
-		if len(in) < 5 {
+		if len(in) < 7 {
 			t.Skip()
 		}
-		r.TB = t // who fails, until f cleans up
-		defer func() { r.TB = f }()
-		patch, sends, receives, ring := in[0], binary.BigEndian.Uint16(in[1:]), binary.BigEndian.Uint16(in[3:]), in[5:]
+		x.TB = t // who fails, until f cleans up
+		defer func() { x.TB = f }()
+		patch, p, q, ring := in[0], ps[in[1]%3], qs[in[1]%3], in[7:]
+		kind := int(in[2]) % len(keysA)
+		sends, receives := binary.BigEndian.Uint16(in[3:]), binary.BigEndian.Uint16(in[5:])
 		p.reset(q)
 		q.reset(p)
+		enabled.reset(enabled)
+		enabled.post(ctrl(wqe.OpNop))
 		clear(p.sq)
 		clear(q.rq)
 		copy(p.sq, ring)
 		if patch&4 != 0 {
 			for at := 0; at < len(q.rq); at += q.stride {
-				wqe.PutRecv(q.rq[at:at+q.stride], []wqe.Data{far.data(at%256, 64), far.data(200, 100)})
+				wqe.PutRecv(q.rq[at:at+q.stride], []wqe.Data{x.far.data(at%256, 64), x.far.data(200, 100)})
 			}
 		} else if len(ring) > 0 {
 			copy(q.rq, ring[len(ring)/2:])
 		}
+		be := binary.BigEndian
 		for at := 0; at < len(p.sq); at += 64 {
+			b := p.sq[at:]
 			if patch&1 != 0 {
-				binary.BigEndian.PutUint32(p.sq[at+24:], far.key)
-				binary.BigEndian.PutUint64(p.sq[at+16:], far.addr+uint64(p.sq[at+23])*4)
+				be.PutUint32(b[24:], x.e.keys.findIndex(keysB[kind]).key)
+				be.PutUint64(b[16:], x.e.keys.findIndex(keysB[kind]).base+uint64(b[23])*4)
 			}
 			for _, d := range []int{16, 32, 48} {
 				if patch&2 != 0 && (d > 16 || patch&1 == 0) {
-					binary.BigEndian.PutUint32(p.sq[at+d+4:], local.key)
-					binary.BigEndian.PutUint64(p.sq[at+d+8:], local.addr+uint64(p.sq[at+d+15]))
+					k := x.e.keys.findIndex(keysA[kind&^1])
+					be.PutUint32(b[d+4:], k.key)
+					be.PutUint64(b[d+8:], k.base+uint64(b[d+15]))
 				}
+			}
+			if patch&8 != 0 {
+				be.PutUint32(b[16:], qkey)
+				be.PutUint32(b[24:], 1<<31|q.num)
+			}
+			if patch&16 != 0 {
+				k := keysA[kind]
+				if patch&1 != 0 || b[3] == byte(wqe.OpSendInval) {
+					k = keysB[kind]
+				}
+				be.PutUint32(b[12:], x.e.keys.findIndex(k).key)
+			}
+			if patch&32 != 0 {
+				be.PutUint32(b[28:], []uint32{x.cqA.num, enabled.num, p.num, x.cqB.num}[b[27]&3])
 			}
 		}
 		shm.BE32At(p.rec, 4).Publish(uint32(sends))
 		shm.BE32At(q.rec, 0).Publish(uint32(receives))
-		for range 64 {
-			r.e.Step()
-			for _, w := range r.e.stalled {
-				w.stall.deadline = 0
+		x.run2(p, q)
+		x.check()
+	})
+}
+
+// run2 is run for queue pairs of which one may wait for a CQ for ever.
+func (x *target) run2(ends ...*end) {
+	x.run()
+	for _, p := range ends {
+		p.toState(control.StateERR)
+	}
+	x.run()
+}
+
+// FuzzEngineControl sends any requests of any client into an engine at work.
+// Small numbers stand for the client's objects, in any order.
+func FuzzEngineControl(f *testing.F) {
+	x := newTarget(f)
+	p, q := pair(x.a, x.b)
+	add := func(op control.Op, m control.Message) {
+		payload := control.Append(nil, op, 0, 1, m)[control.HeaderSize:]
+		f.Add(append([]byte{byte(op), byte(len(payload))}, payload...))
+	}
+	for _, m := range []struct {
+		op control.Op
+		m  control.Message
+	}{
+		{control.OpAllocPD, &control.Empty{}}, {control.OpDeallocPD, &control.PD{PDN: 1}},
+		{control.OpAddRegion, &control.Region{Addr: 0x1000, Size: 4096}}, {control.OpDropRegion, &control.RegionID{ID: 1}},
+		{control.OpRegMR, &control.MR{PDN: 1, Access: 31, Addr: x.a.base, Length: 64, IOVA: 7}}, {control.OpDeregMR, &control.Key{Key: 1}},
+		{control.OpCreateChannel, &control.Empty{}}, {control.OpDestroyChannel, &control.Channel{ID: 1}},
+		{control.OpCreateCQ, &control.CQ{Buf: x.a.base, DBRec: x.a.base + 1<<20, LogSize: 3, LogCQE: 6, Channel: 1}}, {control.OpDestroyCQ, &control.CQN{CQN: 1}},
+		{control.OpCreateQP, &control.QP{PDN: 1, SendCQN: 1, RecvCQN: 1, SQ: x.a.base, RQ: x.a.base + 4096, DBRec: x.a.base + 1<<20, LogSQ: 4, LogRQ: 4, LogRQStride: 6}},
+		{control.OpCreateQP, &control.QP{PDN: 1, SendCQN: 1, RecvCQN: 1, SQ: x.a.base, DBRec: x.a.base + 1<<20, LogSQ: 4, NoReceive: 1, SRQN: 1, Type: 2}},
+		{control.OpModifyQP, &control.QPAttr{QPN: 1, Mask: control.AttrState, State: control.StateERR}}, {control.OpQueryQP, &control.QPN{QPN: 1}},
+		{control.OpDestroyQP, &control.QPN{QPN: 1}},
+		{control.OpCreateSRQ, &control.SRQ{PDN: 1, Ring: x.a.base, DBRec: x.a.base + 1<<20, LogSize: 3, LogStride: 6}},
+		{control.OpModifySRQ, &control.SRQLimit{SRQN: 1, Limit: 2}}, {control.OpQuerySRQ, &control.SRQN{SRQN: 1}}, {control.OpDestroySRQ, &control.SRQN{SRQN: 1}},
+		{control.OpResizeCQ, &control.ResizeCQ{CQN: 1, LogSize: 4, LogCQE: 7, Buf: x.a.base + 2<<20}},
+		{control.OpAllocMW, &control.MW{PDN: 1, Kind: 2}}, {control.OpCreateMkey, &control.Mkey{PDN: 1, Entries: 4}},
+		{control.OpReregMR, &control.ReregMR{Key: 1, What: 7, PDN: 1, Access: 1, Addr: x.a.base, Length: 8}}, {control.OpOpenEvents, &control.Empty{}},
+	} {
+		add(m.op, m.m)
+	}
+	mem, err := shm.Heap(1 << 16)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		x.TB = t
+		defer func() { x.TB = f }()
+		c, err := x.e.Attach("fuzzer")
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients := len(x.e.clients)
+		h := host{rig: x.rig, c: c, base: x.a.base}
+		big, err := shm.Heap(4 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.addRegion(h.base, big)
+		h.allocPD()
+		for len(in) >= 2 {
+			op, n := control.Op(in[0]), min(int(in[1]), len(in)-2)
+			payload := append([]byte(nil), in[2:2+n]...)
+			in = in[2+n:]
+			c.rename(payload)
+			var m Memory
+			if op == control.OpAddRegion {
+				m.Region = mem
 			}
+			_, reply, _ := c.Call(op, payload, m)
+			if reply.Events != nil {
+				_ = reply.Events.Close()
+			}
+			p.post(ctrl(wqe.OpRDMAWrite), x.far.raddr(0), x.local.data(0, 500))
+			x.e.Step()
 		}
-		r.settle()
-		if !bytes.Equal(pristine, others.mem) {
-			t.Fatal("somebody else's memory was written")
+		x.settle()
+		p.scq.all()
+		if p.state() != control.StateRTS || q.state() != control.StateRTS {
+			t.Fatal("somebody else's queue pair is not what it was")
 		}
-		for _, k := range []*key{local, far, others} {
-			k.intact()
+		_ = c.Close()
+		if len(x.e.clients) != clients-1 {
+			t.Fatal("the client is still there")
 		}
-		s.post(ctrl(wqe.OpRDMAWrite), far.raddr(0), others.data(0, 8))
-		r.settle()
-		if w := s.scq.one(); w.Syndrome != cqe.Syndrome(0) {
-			t.Fatalf("somebody else's work failed: %v", w.Syndrome)
+		x.check()
+	})
+}
+
+// rename puts numbers of the client's own objects in place of small ones, so
+// that requests find what they name.
+func (c *Client) rename(payload []byte) {
+	var numbers []uint32
+	for n := range c.pds {
+		numbers = append(numbers, n)
+	}
+	for n := range c.cqs {
+		numbers = append(numbers, n)
+	}
+	for n := range c.qps {
+		numbers = append(numbers, n)
+	}
+	for n := range c.srqs {
+		numbers = append(numbers, n)
+	}
+	for _, k := range c.mrs {
+		numbers = append(numbers, k.key)
+	}
+	le := binary.LittleEndian
+	for at := 0; at+4 <= len(payload) && at < 16 && len(numbers) > 0; at += 4 {
+		if v := le.Uint32(payload[at:]); v > 0 && v < 32 {
+			le.PutUint32(payload[at:], numbers[int(v)%len(numbers)])
 		}
+	}
+}
+
+// FuzzEngineRecords publishes any values in any order where clients publish:
+// doorbell records of queue pairs, of a shared receive queue and of a CQ, arm
+// words, registers.
+func FuzzEngineRecords(f *testing.F) {
+	x := newTarget(f)
+	s := x.b.srq(control.SRQ{})
+	p, q := x.a.qp(control.QP{}, x.cqA, x.cqA), s.on(control.QPTypeRC, x.cqB)
+	small := x.a.cq(control.CQ{LogSize: 2})
+	d, e := x.a.qp(control.QP{}, small, x.cqA), x.b.qp(control.QP{}, x.cqB, x.cqB)
+	regs := x.a.c.uar.Bytes()
+	places := []func(v uint32){
+		shm.BE32At(p.rec, 4).Publish, shm.BE32At(p.rec, 0).Publish, shm.BE32At(s.rec, 0).Publish,
+		shm.BE32At(d.rec, 4).Publish, shm.BE32At(e.rec, 0).Publish, shm.BE32At(small.rec, 0).Publish,
+		shm.BE32At(x.cqA.rec, 0).Publish, shm.BE32At(x.cqA.rec, 4).Publish,
+		func(v uint32) { shm.BE64At(regs, 0x20).Publish(uint64(v)<<32 | uint64(x.cqA.num)) },
+		func(v uint32) { shm.BE64At(regs, 0x800).Publish(uint64(v)<<32 | uint64(p.num)<<8) },
+		func(v uint32) { s.link(uint16(v&7), uint16(v>>3)) },
+	}
+	f.Add([]byte{0, 0, 0, 4, 2, 0, 0, 3, 3, 0, 0, 9, 5, 0, 0, 2, 7, 16, 0, 1, 8, 0, 0, 1})
+	f.Add([]byte{0, 0, 0, 16, 0, 0, 0, 1, 2, 0, 255, 255, 10, 0, 0, 8, 2, 0, 0, 7})
+	f.Add([]byte{3, 0, 0, 5, 6, 255, 255, 255, 5, 0, 0, 255, 4, 0, 0, 2, 1, 0, 0, 9})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		x.TB = t
+		defer func() { x.TB = f }()
+		for _, ends := range [][2]*end{{p, q}, {d, e}} {
+			ends[0].reset(ends[1])
+			ends[1].reset(ends[0])
+		}
+		for i := range uint16(8) {
+			s.put(i, x.far.data(int(i)*64, 64))
+			s.link(i, i+1)
+		}
+		for range 5 { // what lies in the rings, to be announced or not
+			p.write(ctrl(wqe.OpSend), x.local.data(0, 60))
+			p.write(wqe.Ctrl{Opcode: wqe.OpRDMAWriteImm, Flags: wqe.CEEvent | wqe.FlagSolicited}, x.far.raddr(0), x.local.data(0, 300))
+			p.write(ctrl(wqe.OpRDMARead), x.far.raddr(0), x.local.data(0, 300))
+			d.write(ctrl(wqe.OpSend), x.local.data(0, 100))
+		}
+		for ; len(in) >= 4; in = in[4:] {
+			places[int(in[0])%len(places)](uint32(in[0])<<24 | uint32(in[1])<<16 | uint32(in[2])<<8 | uint32(in[3]))
+			x.e.Step()
+		}
+		x.run2(p, q, d, e)
+		x.check()
 	})
 }

@@ -55,8 +55,7 @@ func (e *Engine) judgeWait(q *qp, j *job) bool {
 	if c.reached(w.Index) {
 		return true
 	}
-	q.stall = stall{kind: behindCQ, forever: true, cq: c, index: w.Index}
-	e.stalled = append(e.stalled, q)
+	e.stallFor(q, stall{kind: behindCQ, forever: true, cq: c, index: w.Index})
 	return false
 }
 

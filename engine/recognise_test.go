@@ -396,7 +396,7 @@ var recognised = []struct {
 		shrink()
 		s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), wqe.Data{ByteCount: 64, LKey: k, Addr: base})
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-		s.e.steps()
+		s.e.steps(false)
 		return s.p.queue(0, "has no page behind it")
 	}},
 }

@@ -18,6 +18,7 @@ type stall struct {
 	deadline uint64 // of this try, on the device clock
 	cq       *cq    // behindCQ: what is waited for
 	index    uint32
+	at       int // of Engine.stalled
 }
 
 type stallKind uint8
@@ -43,51 +44,78 @@ func (e *Engine) wait(q *qp, kind stallKind) bool {
 		s.forever = s.left == 7
 		s.interval = clock.Cycles(rnrTimer(q.peer.attr.MinRNRTimer))
 		if s.left == 0 {
-			q.stall = s
-			e.giveUp(q)
+			e.giveUp(q, kind)
 			return false
 		}
 		s.left-- // this wait is the first retry's
 	}
 	s.deadline = e.clock() + s.interval
-	q.stall = s
-	e.stalled = append(e.stalled, q)
+	e.stallFor(q, s)
 	return false
 }
 
-// unstall ends the waiting of q, if it waits.
-func (e *Engine) unstall(q *qp) {
-	if q.stall.kind != noStall {
-		q.stall = stall{}
-		e.stalled = without(e.stalled, q)
-	}
+// stallFor has q wait.
+func (e *Engine) stallFor(q *qp, s stall) {
+	s.at = len(e.stalled)
+	q.stall = s
+	e.stalled = append(e.stalled, q)
 }
 
-// retry looks at the queues that wait, and returns how many go on. One that
-// gives up can take others off the list, when its completion queue overruns.
+// unstall ends the waiting of q, if it waits. The last that waits takes its place.
+func (e *Engine) unstall(q *qp) {
+	if q.stall.kind == noStall {
+		return
+	}
+	last := len(e.stalled) - 1
+	other := e.stalled[last]
+	e.stalled[q.stall.at], other.stall.at = other, q.stall.at
+	e.stalled[last], e.stalled = nil, e.stalled[:last]
+	q.stall = stall{}
+}
+
+// retryLooks is at how many of the queues that wait a step looks. They take
+// turns, so that thousands of them cost those that work no more than these do,
+// and each is looked at some microseconds late. A timer wheel would know when a
+// time runs out without looking; but a queue goes on as soon as its reason to
+// wait is gone, and for that it must be looked at in any case.
+const retryLooks = 8
+
+// retry looks at the next of the queues that wait, and returns how many go on.
+// One that gives up can take others off the list, when its completion queue
+// overruns.
 func (e *Engine) retry() (done int) {
-	for i := len(e.stalled) - 1; i >= 0; i = min(i, len(e.stalled)) - 1 {
-		q := e.stalled[i]
-		e.cur = q
-		s := &q.stall
-		if e.cleared(q) {
-			e.unstall(q)
+	for range min(retryLooks, len(e.stalled)) {
+		if len(e.stalled) == 0 {
+			break
+		}
+		if e.next--; e.next < 0 || e.next >= len(e.stalled) {
+			e.next = len(e.stalled) - 1
+		}
+		if e.try(e.stalled[e.next]) {
 			done++
-			continue
 		}
-		if s.forever || e.clock() < s.deadline {
-			continue
-		}
-		if s.left == 0 {
-			e.giveUp(q)
-			done++
-			continue
-		}
-		s.left--
-		s.deadline += s.interval
 	}
 	e.cur = nil
 	return done
+}
+
+// try looks at a queue that waits, and reports whether it waits no more.
+func (e *Engine) try(q *qp) bool {
+	e.cur = q
+	s := &q.stall
+	switch {
+	case e.cleared(q):
+		e.unstall(q)
+		return true
+	case s.forever || e.clock() < s.deadline:
+		return false
+	case s.left == 0:
+		e.giveUp(q, s.kind)
+		return true
+	}
+	s.left--
+	s.deadline += s.interval
+	return false
 }
 
 // cleared reports whether the reason to wait is gone or has become another one.
@@ -105,8 +133,7 @@ func (e *Engine) cleared(q *qp) bool {
 }
 
 // giveUp fails the WQE that q has been waiting with.
-func (e *Engine) giveUp(q *qp) {
-	kind := q.stall.kind
+func (e *Engine) giveUp(q *qp, kind stallKind) {
 	e.unstall(q)
 	if !e.snapshotHead(q) {
 		return

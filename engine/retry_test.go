@@ -166,3 +166,57 @@ func TestRNRTimerCodes(t *testing.T) {
 		require.Equal(t, want, rnrTimer(code), "code %d", code)
 	}
 }
+
+// However many wait, a step looks at few of them; each has its turn, goes on
+// when it can, and gives up when its time is over.
+func TestManyWait(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	c := a.cq(control.CQ{LogSize: 10})
+	var ends []*end
+	for range 200 {
+		p := a.qp(control.QP{LogSQ: 1, LogRQ: 1}, c, c)
+		p.up(p)
+		ends = append(ends, p)
+		p.post(ctrl(wqe.OpSend))
+	}
+	r.settle()
+	require.Len(t, r.e.stalled, 200)
+	for _, p := range ends {
+		p.q.stall.left, p.q.stall.forever, p.q.stall.deadline = 200, false, 0
+		p.q.stall.interval = 0
+	}
+	looked := func() (n int) {
+		for _, p := range ends {
+			n += 200 - int(p.q.stall.left)
+		}
+		return n
+	}
+	for step := 1; step <= 100; step++ {
+		r.e.Step()
+		require.Equal(t, retryLooks*step, looked())
+	}
+	for _, p := range ends {
+		require.Equal(t, uint8(196), p.q.stall.left, "all in turn")
+	}
+	for i, p := range ends {
+		p.q.stall.forever = true
+		if i%2 == 0 {
+			p.recv()
+		}
+	}
+	r.settle()
+	require.Len(t, r.e.stalled, 100)
+	require.Len(t, c.all(), 200)
+	for i, q := range r.e.stalled {
+		require.Equal(t, i, q.stall.at)
+		q.stall.forever, q.stall.left, q.stall.deadline = false, 0, 0
+	}
+	r.settle()
+	require.Empty(t, r.e.stalled)
+	list := c.all()
+	require.Len(t, list, 100)
+	for _, w := range list {
+		require.Equal(t, cqe.RNRRetry, w.Syndrome)
+	}
+}

@@ -76,8 +76,13 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 		started()
 	}
 	idle := idler{spin: e.cfg.Idle == IdleSpin, woken: woken}
+	alone := shm.Alone()
 	for ctx.Err() == nil {
-		if e.steps() > 0 {
+		done := e.steps(alone)
+		if alone {
+			shm.Yield() // whoever posts needs this core, or this P, to do so
+		}
+		if done > 0 {
 			idle.reset()
 		} else {
 			idle.wait()
@@ -86,15 +91,20 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 	return nil
 }
 
-// steps runs a batch of steps and returns how much they did.
-func (e *Engine) steps() (done int) {
+// steps runs a batch of steps and returns how much they did. With hasty set it
+// ends at the first that found nothing to do.
+func (e *Engine) steps(hasty bool) (done int) {
 	defer e.rescue()
 	for range stepsPerGuard {
 		n := e.Step()
-		if n == 0 {
-			shm.Relax(1)
-		}
 		done += n
+		if n > 0 {
+			continue
+		}
+		if hasty {
+			break
+		}
+		shm.Relax(1)
 	}
 	e.publish()
 	return done

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -199,7 +200,10 @@ var (
 // next serves one request. An error ends the connection.
 func (s *session) next() error {
 	n, oobn, flags, _, err := s.conn.ReadMsgUnix(s.in[:], s.oob[:])
-	if err != nil {
+	switch {
+	case errors.Is(err, io.EOF): // what package net makes of a datagram of 0 bytes, too
+		return errEnd
+	case err != nil:
 		return err
 	}
 	files, err := received(s.oob[:oobn])
@@ -208,9 +212,6 @@ func (s *session) next() error {
 			_ = f.Close()
 		}
 	}()
-	if n == 0 && oobn == 0 {
-		return errEnd
-	}
 	if err != nil {
 		return err
 	}

@@ -101,6 +101,9 @@ func (q *QP) Modify(a *Attr) error {
 	if _, err := q.pd.ctx.call("modify QP", control.OpModifyQP, a.request(q.qpn), &control.Empty{}, nil); err != nil {
 		return err
 	}
+	if a.Mask&AttrQKey != 0 {
+		q.qkey.Store(a.QKey)
+	}
 	if a.Mask&AttrState != 0 {
 		if a.State == StateRST {
 			q.reset()

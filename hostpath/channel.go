@@ -60,7 +60,7 @@ func (ch *Channel) remove(handle uint64) {
 // until it is empty, and to be armed again, before it has another: see CQ.Arm.
 // ErrDeviceGone when the device is gone; the error of ctx when that ends.
 //
-// One waiter at a time.
+// One waiter at a time, Poll included.
 func (ch *Channel) Wait(ctx context.Context) (*CQ, error) {
 	if err := ch.usable(); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (ch *Channel) Poll() (*CQ, error) {
 			return nil, ch.ended()
 		}
 		switch {
-		case errors.Is(failed, unix.EAGAIN):
+		case errors.Is(failed, unix.EAGAIN) && !ch.ctx.gone.Load():
 			return nil, nil
 		case errors.Is(failed, unix.EINTR):
 			continue
@@ -138,6 +138,9 @@ func (ch *Channel) ended() error {
 // until has reads end with ctx, up to the call of the function that it returns.
 func (ch *Channel) until(ctx context.Context) (stop func()) {
 	_ = ch.file.SetReadDeadline(time.Time{})
+	if ch.ctx.gone.Load() { // after the deadline was taken off: see Context.hurry
+		_ = ch.file.SetReadDeadline(time.Now().Add(lastWords))
+	}
 	woken := make(chan struct{})
 	end := context.AfterFunc(ctx, func() {
 		_ = ch.file.SetReadDeadline(time.Unix(1, 0)) // ends a read that is under way

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/control"
@@ -22,6 +23,7 @@ type Context struct {
 	status *shm.Region
 	table  post.Table // finds QPs by the user index of a CQE
 	arena  arena
+	alone  bool // engine and program may have to take turns on one core
 
 	gone   atomic.Bool   // the device has ended
 	closed atomic.Bool   // Close was called
@@ -34,6 +36,7 @@ type Context struct {
 	lost    int           // the listener's: events dropped since the last one
 	silent  chan struct{} // closed when no more events come
 	explain atomic.Pointer[func(Explanation)]
+	bell    bell
 
 	mu       sync.Mutex
 	next     int // register for the next QP
@@ -62,6 +65,7 @@ func NewContext(dev Device) (*Context, error) {
 		qps: make(map[uint32]*QP), cqs: make(map[uint32]*CQ), srqs: make(map[uint32]*SRQ),
 	}
 	c.arena.ctx = c
+	c.alone = shm.Alone()
 	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Name: programName()}
 	r, err := dev.Call(control.OpHello, hello, &c.limits, nil)
 	if err != nil {
@@ -83,11 +87,27 @@ func NewContext(dev Device) (*Context, error) {
 		select {
 		case <-dev.Done():
 			c.gone.Store(true)
+			c.hurry()
 			c.end()
 		case <-c.ended:
 		}
 	}()
 	return c, nil
+}
+
+// lastWords is how long a device that is gone may keep descriptors open which
+// it has handed out: one that hangs closes none.
+const lastWords = 100 * time.Millisecond
+
+// hurry has everybody who waits for a device that is gone give up soon.
+func (c *Context) hurry() {
+	soon := time.Now().Add(lastWords)
+	_ = c.events.SetReadDeadline(soon)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ch := range c.channels {
+		_ = ch.file.SetReadDeadline(soon)
+	}
 }
 
 func programName() string {
@@ -109,6 +129,7 @@ func (c *Context) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err = errors.Join(err, c.events.Close())
+	c.bell.close()
 	for ch := range c.channels {
 		err = errors.Join(err, ch.file.Close())
 	}

@@ -44,7 +44,7 @@ var (
 func (q *QP) Descriptor(memory ...RemoteMemory) Descriptor {
 	d := Descriptor{Device: q.pd.ctx.Device(), Transport: q.transport, QPN: q.qpn, Memory: memory}
 	if q.transport == UD {
-		d.QKey = q.qkey
+		d.QKey = q.qkey.Load()
 	} else {
 		d.PSN = q.psn()
 	}
@@ -134,10 +134,7 @@ func (d *Descriptor) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("descriptor: version %d; this program knows %d", j.Version, DescriptorVersion)
 	}
 	n := Descriptor{Device: uint64(j.Device), QPN: j.QPN, PSN: j.PSN, QKey: j.QKey}
-	if j.Transport == "" {
-		j.Transport = RC.String()
-	}
-	for n.Transport.String() != j.Transport {
+	for j.Transport != "" && n.Transport.String() != j.Transport { // left out, it is RC
 		if n.Transport++; n.Transport > UD {
 			return fmt.Errorf("descriptor: transport %q; RC, UC and UD are known", j.Transport)
 		}

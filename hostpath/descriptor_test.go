@@ -30,6 +30,13 @@ func TestDescriptorForms(t *testing.T) {
 	require.Equal(t, "\x01\x00\x01\x00\x30\x20\x10\x00\x07\x00\x00\x00\x88\x77\x66\x55\x44\x33\x22\x11"+
 		"\x09\x00\x00\x00\x01\x00\x00\x00"+
 		"\x00\x10\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x01m", string(b))
+	require.NoError(t, json.Unmarshal([]byte(`{"version":1,"qpn":5}`), &d))
+	require.Equal(t, Descriptor{QPN: 5}, d, "RC, unless it says otherwise")
+	require.ErrorContains(t, json.Unmarshal([]byte(`{"version":1,"transport":"XRC"}`), &d), `"XRC"`)
+	b[24] = 3
+	require.ErrorContains(t, d.UnmarshalBinary(b), "transport 3")
+	b[24] = 1
+	require.NoError(t, d.UnmarshalBinary(b))
 	m, err := d.Find("m")
 	require.NoError(t, err)
 	require.Equal(t, d.Memory[0], m)

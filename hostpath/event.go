@@ -81,28 +81,25 @@ const maxEvents = 256
 //
 // Safe for concurrent use.
 func (c *Context) NextEvent(ctx context.Context) (Event, error) {
-	select {
-	case ev := <-c.inbox:
-		return ev, nil
-	default:
+	for {
+		if ev, err := c.PollEvent(); ev != nil {
+			return *ev, nil
+		} else if err != nil {
+			return Event{}, err
+		}
+		select {
+		case ev := <-c.inbox:
+			c.took()
+			return ev, nil
+		case <-ctx.Done():
+			return Event{}, ctx.Err()
+		case <-c.silent:
+		case <-c.ended:
+			if !c.closed.Load() {
+				<-c.silent // what the device has said at last comes first
+			}
+		}
 	}
-	select {
-	case ev := <-c.inbox:
-		return ev, nil
-	case <-ctx.Done():
-		return Event{}, ctx.Err()
-	case <-c.silent:
-	case <-c.ended:
-	}
-	select {
-	case ev := <-c.inbox:
-		return ev, nil
-	default:
-	}
-	if c.closed.Load() {
-		return Event{}, ErrClosed
-	}
-	return Event{}, ErrDeviceGone
 }
 
 // OnExplanation has f called for every explanation, which NextEvent does not
@@ -118,6 +115,7 @@ func (c *Context) OnExplanation(f func(Explanation)) {
 
 // listen takes events until the device has no more.
 func (c *Context) listen(from *os.File) {
+	defer c.came()
 	defer close(c.silent)
 	var in [control.MaxMessage]byte
 	for {
@@ -168,6 +166,7 @@ func (c *Context) deliver(m *control.Event) {
 		select {
 		case c.inbox <- ev:
 			c.lost = 0
+			c.came()
 			return
 		default:
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/cqe"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // fault makes a's next work request fail on both sides.
@@ -69,6 +70,52 @@ func TestOnExplanation(t *testing.T) {
 	b.revive(t)
 	require.NoError(t, b.a.Modify(&nicless.Attr{Mask: nicless.AttrState, State: nicless.StateSQD}))
 	require.Equal(t, nicless.EventDrained, event(t, b.ctx).Kind)
+}
+
+// Events wake a program that sleeps in poll, and no others do.
+func TestEventFd(t *testing.T) {
+	path, stop := serve(t)
+	ctx, err := nicless.Dial(path)
+	require.NoError(t, err)
+	defer ctx.Close()
+	b := fill(t, ctx, nicless.CQConfig{}, nicless.QPConfig{})
+	fd, err := ctx.EventFd()
+	require.NoError(t, err)
+	again, err := ctx.EventFd()
+	require.NoError(t, err)
+	require.Equal(t, fd, again)
+	ready := func(timeout int) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, timeout)
+		require.NoError(t, err)
+		return n == 1
+	}
+	for range 3 {
+		require.False(t, ready(0))
+		ev, err := ctx.PollEvent()
+		require.NoError(t, err)
+		require.Nil(t, ev)
+		for range 2 {
+			require.NoError(t, b.a.Modify(&nicless.Attr{Mask: nicless.AttrState, State: nicless.StateSQD}))
+			require.NoError(t, b.a.Modify(&nicless.Attr{Mask: nicless.AttrState, State: nicless.StateRTS}))
+		}
+		for range 2 {
+			require.True(t, ready(10_000))
+			ev, err = ctx.PollEvent()
+			require.NoError(t, err)
+			require.NotNil(t, ev)
+			require.Equal(t, nicless.EventDrained, ev.Kind)
+		}
+	}
+	stop()
+	require.True(t, ready(10_000), "the end is news, too")
+	_, err = ctx.PollEvent()
+	require.ErrorIs(t, err, nicless.ErrDeviceGone)
+	require.True(t, ready(0))
+	require.NoError(t, ctx.Close())
+	_, err = ctx.EventFd()
+	require.ErrorIs(t, err, nicless.ErrClosed)
+	_, err = ctx.PollEvent()
+	require.ErrorIs(t, err, nicless.ErrClosed)
 }
 
 // Who takes no events loses the oldest, and is told how many.

@@ -65,7 +65,7 @@ type QP struct {
 	pd        *PD
 	qpn       uint32
 	transport Transport
-	qkey      uint32 // as it was made with
+	qkey      atomic.Uint32
 	index     uint32 // in the context's table
 	sq        *post.SQ
 	rq        *post.RQ // nil: receives come from srq
@@ -89,7 +89,7 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 		return nil, wrap(what, err)
 	}
 	q := &QP{
-		pd: p, transport: cfg.Type, qkey: cfg.QKey, srq: cfg.SRQ, cqs: [2]*CQ{cfg.SendCQ, cfg.RecvCQ},
+		pd: p, transport: cfg.Type, srq: cfg.SRQ, cqs: [2]*CQ{cfg.SendCQ, cfg.RecvCQ},
 		access: FullAccess &^ LocalWrite &^ cfg.Deny,
 	}
 	index, err := p.ctx.table.Alloc()

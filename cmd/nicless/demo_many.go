@@ -93,7 +93,7 @@ func (t *tally) measure(ctx context.Context, p *bench.Pair, n uint64) error {
 		t.batched += batch
 	}
 	t.took = time.Since(start)
-	return p.Compare()
+	return p.CompareFirst(i)
 }
 
 // one makes operation i, whose payload differs from all others, and compares it.

@@ -237,8 +237,13 @@ func (p *Pair) one(ctx context.Context, i uint64) error {
 }
 
 // Compare returns an error unless every slot has been moved as it is.
-func (p *Pair) Compare() error {
-	from, to := p.From.Bytes(), p.To.Bytes()
+func (p *Pair) Compare() error { return p.CompareFirst(uint64(p.cfg.Slots)) }
+
+// CompareFirst is Compare after n operations, which may be fewer than there are
+// slots.
+func (p *Pair) CompareFirst(n uint64) error {
+	used := int(min(n, uint64(p.cfg.Slots))) * p.cfg.Size
+	from, to := p.From.Bytes()[:used], p.To.Bytes()[:used]
 	if bytes.Equal(from, to) {
 		return nil
 	}

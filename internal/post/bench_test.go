@@ -25,8 +25,16 @@ func TestNoAllocation(t *testing.T) {
 		"bind": func() {
 			require.NoError(t, b.sq.Post(&SendWR{Op: OpBindMW, Bind: &Bind{Type: 2, Length: 5}, Flags: Signaled}))
 		},
+		"masked atomic": func() {
+			require.NoError(t, b.sq.Post(&SendWR{Op: OpMaskedCompareSwap, SGE: list[:1], Mask: &Mask{}, Flags: Signaled}))
+		},
+		"list": func() {
+			require.NoError(t, b.sq.Post(&SendWR{Op: OpBindList, List: &List{Entries: []ListEntry{{SGE: list[0]}}}, Flags: Signaled}))
+		},
+		"dump": func() { require.NoError(t, b.sq.Post(&SendWR{Op: OpDump, SGE: list[:1], Flags: Signaled})) },
+		"wait": func() { require.NoError(t, b.sq.Post(&SendWR{Op: OpWaitCQ, Queue: 1, Flags: Signaled})) },
 	} {
-		if name == "atomic" {
+		if name == "atomic" || name == "masked atomic" {
 			list[0].Length = 8
 		}
 		require.Zero(t, testing.AllocsPerRun(100, func() {

@@ -45,5 +45,16 @@ func FuzzPoll(f *testing.F) {
 			require.Less(t, c[0].ID-base, uint64(4))
 			require.NotEqual(t, cqe.StatusNone, c[0].Status)
 		}
+
+		// The same as the entry of a collapsed queue, with QPs and without.
+		for _, table := range []*Table{&s.table, new(Table)} {
+			q := s.cq(t, 1, 0, b)
+			q.collapsed, q.table = true, table
+			n := q.Poll(c[:])
+			stale, bad := q.Skipped()
+			require.LessOrEqual(t, n+int(stale+bad), 1)
+			require.Zero(t, q.Poll(c[:]), "reported once")
+			q.Clean(0, &QP{QPN: c[0].QPN})
+		}
 	})
 }

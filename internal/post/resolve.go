@@ -27,6 +27,7 @@ func (q *CQ) resolve(c *Completion, o cqe.OpOwn, e *shm.Block) bool {
 		c.Timestamp = be.Uint64(e[48:56])
 		ok = q.completeRecv(c, o, qp)
 	case cqe.RespErr:
+		c.Opcode = cqe.WCRecv
 		ok = q.completeRecv(c, 0, qp)
 	}
 	if !ok {
@@ -51,6 +52,9 @@ func (q *CQ) completeSend(c *Completion, o cqe.OpOwn, e *shm.Block, sq *SQ) bool
 		if c.Opcode = ops[s.op].wc; c.HasByteLen() { // a masked atomic
 			c.ByteLen = be.Uint32(e[cqe.OffByteCount:])
 		}
+	}
+	if c.Kind == cqe.ReqErr {
+		c.Opcode = ops[s.op].wc // verbs leaves it open, and it would read as SEND
 	}
 	if o.Format() != cqe.FormatPlain {
 		q.scatterSend(c, o, sq, count, s)

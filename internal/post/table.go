@@ -96,7 +96,7 @@ func (t *Table) findQPN(qpn, hint uint32) (index, next uint32) {
 		return hint, hint
 	}
 	p := t.slots.Load()
-	for i := range *p {
+	for i := 0; p != nil && i < len(*p); i++ {
 		if qp := (*p)[i].Load(); qp != nil && qp.QPN == qpn {
 			return uint32(i), uint32(i)
 		}

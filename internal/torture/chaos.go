@@ -39,10 +39,14 @@ type villain struct {
 	counted time.Time
 }
 
+func newVillain(w *wire, spec Spec) *villain {
+	return &villain{w: w, spec: spec, r: rand.New(rand.NewPCG(spec.Seed, 0x6368616f73))}
+}
+
 // runChaos does wrong until it is killed. Only an engine that does not answer
 // is a fault.
 func runChaos(w *wire, spec Spec) error {
-	v := &villain{w: w, spec: spec, r: rand.New(rand.NewPCG(spec.Seed, 0x6368616f73))}
+	v := newVillain(w, spec)
 	go func() {
 		for range w.Orders { // there are none
 		}

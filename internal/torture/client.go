@@ -37,7 +37,8 @@ type client struct {
 	cq     *nicless.CQ
 	shared *shared
 	lanes  []*lane
-	ready  int // readies reported
+	ready  int    // readies reported
+	polled uint64 // completions, of this engine
 
 	list    [64]nicless.Completion
 	counted time.Time
@@ -70,6 +71,7 @@ func runClient(w *wire, spec Spec) error {
 				return err
 			}
 		default:
+			c.report() // the last of it
 			return err
 		}
 	}
@@ -144,7 +146,7 @@ func (c *client) dial() (err error) {
 	if c.shared, err = newShared(c.pd); err != nil {
 		return err
 	}
-	c.lanes = nil
+	c.lanes, c.polled = nil, 0
 	for i := range courses {
 		mem, err := newMemory(c.pd, sourceKey(&c.spec, c.spec.End, i), courses[i].receives)
 		if err != nil {

@@ -32,12 +32,37 @@ func (c *client) drain() error {
 		}
 		return err
 	}
+	if err := c.audit(); err != nil {
+		return err
+	}
 	for _, l := range c.lanes {
 		if err := l.mem.intact(); err != nil {
 			return corrupt("lane %d: after the end of its peer: %v", l.i, err)
 		}
 	}
 	return edgesIntact(c.shared.mr.Bytes())
+}
+
+// audit compares the device's count of completions with this side's, when all
+// are in: a queue pair passes over those that it can make nothing of, such as
+// the second one of the same work.
+func (c *client) audit() error {
+	for end := time.Now().Add(goneTime); ; time.Sleep(time.Millisecond) { // the device's is published now and then
+		s, err := c.ctx.Status()
+		switch {
+		case err != nil:
+			return err
+		case s.CQEs == c.polled:
+			return nil
+		case s.CQEs > c.polled:
+			c.count.Duplicated += s.CQEs - c.polled
+			return corrupt("the device has written %d completions, of which %d were of work posted", s.CQEs, c.polled)
+		case gone(c.ctx):
+			return nicless.ErrDeviceGone
+		case time.Now().After(end):
+			return corrupt("%d completions were polled; the device says that it has written %d", c.polled, s.CQEs)
+		}
+	}
 }
 
 // outstanding returns how many work requests have not completed. Receives of

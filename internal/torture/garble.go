@@ -63,7 +63,7 @@ func (v *villain) garbled(c *raw, mem *shm.Region) error {
 	var fds []int
 	switch v.r.IntN(8) {
 	case 0: // a wrong descriptor, or several
-		for range 1 + v.r.IntN(3) {
+		for range 1 + v.r.IntN(30)/28 {
 			if f, err := wrongFile(v.r); err == nil {
 				files, fds = append(files, f), append(fds, int(f.Fd()))
 			}
@@ -91,7 +91,7 @@ func (v *villain) garbled(c *raw, mem *shm.Region) error {
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(payload)))
 	binary.LittleEndian.PutUint64(b[8:], c.tag)
 	b = append(b, payload...)
-	switch v.r.IntN(20) {
+	switch v.r.IntN(150) {
 	case 0:
 		v.fill(b[:control.HeaderSize])
 	case 1:

@@ -45,7 +45,7 @@ func (c *client) traffic() error {
 		}
 		n, err := c.cq.Poll(c.list[:])
 		if n == 0 && err == nil && !posted {
-			n, err = c.wait()
+			n, err = c.wait(!quiet) // at the end the peer may close first
 		}
 		if err != nil {
 			return err
@@ -75,15 +75,16 @@ func (c *client) traffic() error {
 	}
 }
 
-// wait waits for completions; after a while it asks whether the peer lives.
-func (c *client) wait() (int, error) {
+// wait waits for completions; after a while it asks, if it is to, whether the
+// peer lives.
+func (c *client) wait(ask bool) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
 	n, err := c.cq.Wait(ctx, c.list[:])
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = nil
 		for _, l := range c.lanes {
-			if err == nil {
+			if err == nil && ask {
 				err = l.probe()
 			}
 		}
@@ -92,6 +93,7 @@ func (c *client) wait() (int, error) {
 }
 
 func (c *client) account(list []nicless.Completion) error {
+	c.polled += uint64(len(list))
 	for i := range list {
 		l := c.laneOf(list[i].QPN)
 		if l == nil {

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// BenchmarkStep is what the device does with WQEs that lie in the ring, 16 at a
+// time, and their completions.
+func BenchmarkStep(b *testing.B) {
+	for _, row := range []struct {
+		name string
+		seg  func(local, far *key) []any
+		op   wqe.Opcode
+	}{
+		{"WRITE 8", func(local, far *key) []any { return []any{far.raddr(0), local.data(0, 8)} }, wqe.OpRDMAWrite},
+		{"WRITE 8, two pieces", func(local, far *key) []any { return []any{far.raddr(0), local.data(0, 4), local.data(8, 4)} }, wqe.OpRDMAWrite},
+		{"READ 8", func(local, far *key) []any { return []any{far.raddr(0), local.data(0, 8)} }, wqe.OpRDMARead},
+		{"SEND 8", func(local, _ *key) []any { return []any{local.data(0, 8)} }, wqe.OpSend},
+	} {
+		b.Run(row.name, func(b *testing.B) {
+			r, p, q := duo(b, Config{})
+			local, far := p.h.full(64, 1), q.h.full(64, 2)
+			for range 16 {
+				q.recv(far.data(0, 64))
+				p.write(ctrl(row.op), row.seg(local, far)...)
+			}
+			send, receive := shm.BE32At(p.rec, 4), shm.BE32At(q.rec, 0)
+			n := uint32(0)
+			blocks := uint32(p.sent)
+			b.ReportAllocs()
+			for i := 0; i < b.N; i += 16 {
+				n += 16
+				receive.Publish(n)
+				send.Publish(uint32(i/16+1) * blocks)
+				r.e.Step()
+				shm.BE32At(p.scq.rec, 0).Publish(n & 0xffffff)
+				shm.BE32At(q.rcq.rec, 0).Publish(n & 0xffffff)
+			}
+			if uint32(p.q.sent) != uint32(uint32((b.N+15)/16)*blocks) {
+				b.Fatal("not all was executed")
+			}
+		})
+	}
+}

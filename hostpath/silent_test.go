@@ -1,0 +1,62 @@
+package hostpath
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// An engine that hangs up, but keeps the descriptors of events open, is gone
+// all the same.
+func TestEngineThatKeepsDescriptors(t *testing.T) {
+	uar, err := shm.Create("uar", 4*4096)
+	require.NoError(t, err)
+	defer uar.Close()
+	status, err := shm.CreateReadOnly("status", 4096)
+	require.NoError(t, err)
+	defer status.Close()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	pages := []int{int(uar.File().Fd()), int(status.File().Fd())}
+	path := pretend(t, func(h control.Header) ([]byte, []int) {
+		say := func(m control.Message) []byte { return control.Append(nil, h.Op, control.FlagAnswer, h.Tag, m) }
+		switch h.Op {
+		case control.OpHello:
+			return say(&welcome), pages
+		case control.OpOpenEvents:
+			return say(&control.Empty{}), []int{fds[1]}
+		case control.OpCreateChannel:
+			return say(&control.Channel{ID: 1}), []int{fds[1]}
+		}
+		return nil, nil // hangs up
+	})
+	c, err := Dial(path)
+	require.NoError(t, err)
+	defer c.Close()
+	ch, err := c.CreateChannel()
+	require.NoError(t, err)
+	ended := make(chan error, 2)
+	go func() { _, err := ch.Wait(context.Background()); ended <- err }()
+	go func() { _, err := c.NextEvent(context.Background()); ended <- err }()
+	_, err = c.AllocPD()
+	require.ErrorIs(t, err, ErrDeviceGone)
+	for range 2 {
+		select {
+		case err := <-ended:
+			require.ErrorIs(t, err, ErrDeviceGone)
+		case <-time.After(5 * time.Second):
+			t.Fatal("waits for ever")
+		}
+	}
+	_, err = ch.Wait(context.Background())
+	require.ErrorIs(t, err, ErrDeviceGone)
+	_, err = ch.Poll()
+	require.ErrorIs(t, err, ErrDeviceGone)
+}

@@ -156,14 +156,16 @@ const oddBlocks = 63
 // compare compares a control segment with the slot that it lies in. The slot is
 // what counts; a client learns once that the two differ. Queues that others
 // enable may go round the same WQEs again, and are left alone.
-func (e *Engine) compare(q *qp) {
-	h := parseHead((*[wqe.CtrlSize]byte)(e.wqe[:]))
-	if h.place() != place(q.num, q.sent) && !q.managed && h.ds() != 0 {
+func (e *Engine) compare(q *qp, h head) {
+	if h.place() != place(q.num, q.sent) {
 		e.misplaced(q, h)
 	}
 }
 
 func (e *Engine) misplaced(q *qp, h head) {
+	if q.managed || h.ds() == 0 {
+		return
+	}
 	if index := uint16(h.first >> 40); index != uint16(q.sent) && !q.odd.index {
 		q.odd.index = true
 		e.explain(q, codeIndexMismatch, "index %#04x in the control segment of block %#04x; it counts blocks of 64 bytes. The WQE is executed", index, uint16(q.sent))

@@ -44,7 +44,9 @@ func TestVillainsDoWrong(t *testing.T) {
 	}()
 	<-ready
 	w := &wire{out: json.NewEncoder(io.Discard)}
-	villainOf := func(kind Chaos, seed uint64) *villain { return newVillain(w, Spec{Socket: socket, Seed: seed, Chaos: kind}) }
+	villainOf := func(kind Chaos, seed uint64) *villain {
+		return newVillain(w, Spec{Socket: socket, Seed: seed, Chaos: kind})
+	}
 
 	v := villainOf(Scribbler, 1)
 	world, err := v.build()

@@ -52,7 +52,7 @@ func (e *Engine) judgeAtomic(q *qp, j *job) bool {
 	if !e.remote(q, j, &j.src, control.AccessRemoteAtomic) {
 		return false
 	}
-	target := j.src.piece[0].run(0, uint64(size))
+	target := j.src.next(uint64(size))
 	if len(target) != size || !shm.Aligned(target) {
 		r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(e.wqe[wqe.CtrlSize:]))
 		e.explain(q, codeAtomicAlignment, "%v on address %#x, which is not a multiple of %d", j.head.opcode(), r.Addr, size)
@@ -68,7 +68,7 @@ func (e *Engine) judgeAtomic(q *qp, j *job) bool {
 		binary.LittleEndian.PutUint64(e.old[:], old)
 	}
 	j.src.reset()
-	j.src.add(piece{mem: e.old[:size], n: uint64(size)})
+	j.src.add(e.old[:size], nil, 0, uint64(size))
 	return true
 }
 

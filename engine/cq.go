@@ -165,7 +165,8 @@ func (e *Engine) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, 
 	slot := index & (n - 1)
 	if q.collapsed {
 		if q.held != 0 {
-			return e.tell(q, a) // the error in entry 0 stays
+			e.tell(q, a)
+			return true // the error in entry 0 stays
 		}
 		slot = 0
 	}
@@ -186,18 +187,20 @@ func (e *Engine) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, 
 	be.PutUint64(b[48:], w48)
 	block.PublishTail(tail)
 	q.client.count[control.CounterCQEs]++
-	return e.tell(q, a)
+	if a != quietly || q.armed {
+		e.tell(q, a)
+	}
+	return true
 }
 
-// tell wakes whoever asked for a completion like the last one. It returns true.
-func (e *Engine) tell(q *cq, a attention) bool {
+// tell wakes whoever asked for a completion like the last one.
+func (e *Engine) tell(q *cq, a attention) {
 	if a != quietly {
 		q.lastSolicited = q.next
 	}
 	if q.armed && (!q.solicited || a != quietly) {
 		e.fire(q)
 	}
-	return true
 }
 
 // entry returns the 64 bytes of the CQE in a slot: all of it, or the second half.

@@ -45,7 +45,7 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 		if j == nil {
 			e.snapshot(q)
 			if q.sent&oddBlocks == 0 {
-				e.compare(q)
+				e.compare(q, parseHead((*[wqe.CtrlSize]byte)(e.wqe[:])))
 			}
 			if e.express(q) {
 				done++
@@ -113,7 +113,7 @@ func (e *Engine) judge(q *qp, n uint16) bool {
 	if q.allowed>>(h.opcode()&63)&1 == 0 || h.opcode() > 63 {
 		return e.badOpcode(q, j)
 	}
-	e.compare(q)
+	e.compare(q, h)
 	switch h.opcode() {
 	case wqe.OpRDMAWrite:
 		return e.judgeWrite(q, j)
@@ -208,7 +208,7 @@ func (e *Engine) gather(q *qp, j *job, l *list, off, end int, need uint32) bool 
 				return e.badInline(q, j, size, off, end)
 			}
 			if size > 0 {
-				l.add(piece{mem: e.wqe[start : start+size], n: uint64(size)})
+				l.add(e.wqe[start:start+size], nil, 0, uint64(size))
 				total += uint64(size)
 			}
 			continue

@@ -65,15 +65,6 @@ type piece struct {
 	n   uint64
 }
 
-// run returns bytes of the piece from off on: at least one, and as many, up to
-// n, as lie together in memory.
-func (p *piece) run(off, n uint64) []byte {
-	if p.mem != nil {
-		return p.mem[off:][:min(n, p.n-off)]
-	}
-	return p.key.listed(p.off+off, min(n, p.n-off))
-}
-
 // A list is pieces in order, and how far they have been used.
 type list struct {
 	n, at int
@@ -83,8 +74,10 @@ type list struct {
 
 func (l *list) reset() { l.n, l.at, l.off = 0, 0, 0 }
 
-func (l *list) add(p piece) {
-	l.piece[l.n] = p
+// add stores a piece field by field, for the reason given at head.
+func (l *list) add(mem []byte, key *mkey, off, n uint64) {
+	p := &l.piece[l.n]
+	p.mem, p.key, p.off, p.n = mem, key, off, n
 	l.n++
 }
 
@@ -94,7 +87,11 @@ func (l *list) next(n uint64) []byte {
 		l.at++
 		l.off = 0
 	}
-	return l.piece[l.at].run(l.off, n)
+	p := &l.piece[l.at]
+	if p.mem != nil {
+		return p.mem[l.off:][:min(n, p.n-l.off)]
+	}
+	return p.key.listed(p.off+l.off, min(n, p.n-l.off))
 }
 
 // uses reports whether the job touches memory of k, or reaches it through k.

@@ -81,8 +81,6 @@ type keySlot struct {
 	m   *mkey // nil: empty
 }
 
-const keyEnd = 0x100 // ends a receive list, never handed out
-
 func newKeyTable() keyTable { return keyTable{slots: make([]keySlot, 64), shift: 32 - 6} }
 
 // home is where the search for a key begins: by index alone, so that all

@@ -16,17 +16,18 @@ func (k *mkey) lists(m *mkey) bool {
 // right that was asked for; k itself has been found to give it.
 func (e *Engine) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	if mem, ok := k.span(addr, n); ok {
-		l.add(piece{mem: mem, key: k, n: n})
+		l.add(mem, k, 0, n)
 		return true
 	}
-	if len(k.list) == 0 {
-		return false
-	}
+	return len(k.list) > 0 && e.admitList(l, k, addr, n, need)
+}
+
+func (e *Engine) admitList(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	off := addr - k.base
 	if off > k.size || n > k.size-off || !e.sound(k, need) {
 		return false
 	}
-	l.add(piece{key: k, off: off, n: n})
+	l.add(nil, k, off, n)
 	return true
 }
 

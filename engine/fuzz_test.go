@@ -331,6 +331,9 @@ func FuzzEngineRecords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		x.TB = t
 		defer func() { x.TB = f }()
+		for _, c := range x.a.e.cqs {
+			c.dead = false // or nothing could be made on it again
+		}
 		for _, ends := range [][2]*end{{p, q}, {d, e}} {
 			ends[0].reset(ends[1])
 			ends[1].reset(ends[0])

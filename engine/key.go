@@ -3,6 +3,8 @@ package engine
 import (
 	"crypto/rand"
 	"encoding/binary"
+
+	"github.com/nicless/nicless/wqe"
 )
 
 // An mkey is what an lkey or rkey names: a range of a client's memory, a memory
@@ -81,6 +83,10 @@ type keySlot struct {
 	m   *mkey // nil: empty
 }
 
+// repeatIndex is the index that, with variant 0, would make a list entry read as
+// a repeat block.
+const repeatIndex = wqe.RepeatOp >> 8
+
 func newKeyTable() keyTable { return keyTable{slots: make([]keySlot, 64), shift: 32 - 6} }
 
 // home is where the search for a key begins: by index alone, so that all
@@ -120,7 +126,7 @@ func (t *keyTable) add(m *mkey) {
 		_, _ = rand.Read(b[:]) // crypto/rand does not fail
 		key := binary.LittleEndian.Uint32(b[:])
 		// Index 0 holds nothing, index 1 the terminator, the last one "any".
-		if index := key >> 8; index < 2 || index == 0xffffff || t.findIndex(key) != nil {
+		if index := key >> 8; index < 2 || index == repeatIndex || index == 0xffffff || t.findIndex(key) != nil {
 			continue
 		}
 		m.key = key

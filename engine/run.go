@@ -59,10 +59,6 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 	// trusted file that shrank). That is a fault of one work request, not of
 	// the process.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	// To look for work at the wrong place is to read what nobody has published.
-	// What comes of it is only said, never acted on, but the race detector, which
-	// is right about it, cannot know that.
-	e.blind = shm.RaceEnabled
 	woken := make(chan struct{}, 1)
 	e.mail.open(func() {
 		select {

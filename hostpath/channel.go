@@ -132,6 +132,8 @@ func (ch *Channel) ended() error {
 	if err := ch.usable(); err != nil {
 		return err
 	}
+	ch.ctx.gone.Store(true) // the control socket may notice a moment later
+	ch.ctx.end()
 	return ErrDeviceGone
 }
 

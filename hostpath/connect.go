@@ -97,7 +97,13 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 	if err := q.Modify(rtr); err != nil {
 		return err
 	}
-	return q.Modify(rts)
+	err := q.Modify(rts)
+	if a, queryErr := q.Query(); err != nil && queryErr == nil && a.State == StateERR {
+		// Its first request came between the two, and was refused.
+		return wrap(what, control.Errorf(control.CodeState,
+			"QP %#06x went into error while it was being connected, by a request of QP %#06x that it had to refuse; the device's explanation says why", q.qpn, peer.QPN))
+	}
+	return err
 }
 
 // reachable says why messages of q cannot go to peer, or nothing.

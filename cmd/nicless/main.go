@@ -43,6 +43,7 @@ Usage:
   nicless engine --socket PATH [--mode 0600] [--cpu LIST] [--spin]
   nicless decode KIND [HEX|-] [--json]
   nicless bench lat|rate|bw [--op write|read|send] [--size N] [--json]
+  nicless torture --seconds N [--seed S] [--json]
   nicless version
   nicless completion bash|zsh|fish|powershell
 

@@ -6,15 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// oneCore says that the program was started on one core. A thread that has been
+// put on one core since says nothing of the others.
+var oneCore = func() bool {
+	var allowed unix.CPUSet
+	return unix.SchedGetaffinity(0, &allowed) == nil && allowed.Count() == 1
+}()
+
 // Alone reports whether the goroutines of this program take turns, on one core
 // or one P: then a spinning one keeps the others from what it waits for.
-func Alone() bool {
-	var allowed unix.CPUSet
-	if unix.SchedGetaffinity(0, &allowed) == nil && allowed.Count() == 1 {
-		return true
-	}
-	return runtime.GOMAXPROCS(0) == 1
-}
+func Alone() bool { return oneCore || runtime.GOMAXPROCS(0) == 1 }
 
 // Yield lets others run: goroutines of this program, and other threads on this
 // core.

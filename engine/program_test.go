@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var programs = flag.Int("programs", 150, "random programs to run against the model")
+var programs = flag.Int("programs", 500, "random programs to run against the model")
 
 // Random programs of control requests, posts and faults over several queue
 // pairs of two clients end on the engine as they do in the model: completions,

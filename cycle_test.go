@@ -1,0 +1,73 @@
+package nicless
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A thousand clients that connect, work and vanish leave nothing in the engine:
+// no descriptor, mapping or goroutine.
+func TestAThousandClientsLeaveNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ready := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, path, 0o600, Config{}, func() { close(ready) }) }()
+	<-ready
+	count := func() [3]int {
+		fds, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		maps, err := os.ReadFile("/proc/self/maps")
+		require.NoError(t, err)
+		regions := 0
+		for _, c := range maps {
+			if c == '\n' {
+				regions++
+			}
+		}
+		return [3]int{len(fds), regions, runtime.NumGoroutine()}
+	}
+	cycle(t, path)
+	var before [3]int
+	settle := func(ok func([3]int) bool) {
+		require.Eventually(t, func() bool { return ok(count()) }, 10*time.Second, time.Millisecond, "before %v, now %v", before, count())
+	}
+	settle(func(now [3]int) bool { same := now == before; before = now; return same })
+	for range 1000 {
+		cycle(t, path)
+	}
+	// The runtime may map some memory for itself meanwhile.
+	settle(func(now [3]int) bool { return now[0] <= before[0] && now[1] <= before[1]+20 && now[2] <= before[2] })
+	stop()
+	require.NoError(t, <-served)
+}
+
+// cycle is the life of a client that destroys nothing itself.
+func cycle(t *testing.T, path string) {
+	t.Helper()
+	c, err := Dial(path)
+	require.NoError(t, err)
+	defer c.Close()
+	pd, err := c.AllocPD()
+	require.NoError(t, err)
+	mr, err := pd.RegisterMemory(4096, FullAccess)
+	require.NoError(t, err)
+	cq, err := c.CreateCQ(CQConfig{})
+	require.NoError(t, err)
+	a, err := pd.CreateQP(QPConfig{SendCQ: cq})
+	require.NoError(t, err)
+	b, err := pd.CreateQP(QPConfig{SendCQ: cq})
+	require.NoError(t, err)
+	require.NoError(t, Pair(a, b, Connection{}))
+	require.NoError(t, a.PostSend(&SendWR{Op: Write, Flags: Signaled, SGE: []SGE{mr.SGE(0, 8)}, RemoteAddr: mr.Addr(), RKey: mr.RKey()}))
+	var done [1]Completion
+	_, err = cq.Wait(t.Context(), done[:])
+	require.NoError(t, err)
+	require.NoError(t, done[0].Err())
+}

@@ -129,6 +129,16 @@ func (m *model) waitsForEver() bool {
 	return false
 }
 
+// waiting counts the queue pairs that wait.
+func (m *model) waiting() (n int) {
+	for _, q := range m.qps {
+		if q.state == control.StateRTS && len(q.sends) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // step carries out the next thing in q's queues, if there is one that can be.
 // late says that whoever has to wait has waited long enough.
 func (q *modelQP) step(late bool) bool {

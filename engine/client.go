@@ -126,34 +126,13 @@ const portion = 64
 // destroySome takes a portion of what this client has out of the device. In
 // the end it returns the regions, which nothing refers to any more.
 func (c *Client) destroySome() (regions []*region, more bool) {
-	e, left := c.e, portion
-	for n, q := range c.qps {
-		e.removeQP(q)
-		delete(c.qps, n)
-		if left--; left == 0 {
-			return nil, true
-		}
-	}
-	for n, k := range c.mrs {
-		e.removeKey(k)
-		delete(c.mrs, n)
-		if left--; left == 0 {
-			return nil, true
-		}
-	}
-	for n, s := range c.srqs {
-		e.removeSRQ(s)
-		delete(c.srqs, n)
-		if left--; left == 0 {
-			return nil, true
-		}
-	}
-	for n, q := range c.cqs {
-		e.removeCQ(q)
-		delete(c.cqs, n)
-		if left--; left == 0 {
-			return nil, true
-		}
+	left := portion
+	destroy(c.qps, c.e.removeQP, &left)
+	destroy(c.mrs, c.e.removeKey, &left)
+	destroy(c.srqs, c.e.removeSRQ, &left)
+	destroy(c.cqs, c.e.removeCQ, &left)
+	if left == 0 {
+		return nil, true
 	}
 	for _, ch := range c.channels {
 		c.closeChannel(ch)
@@ -164,9 +143,21 @@ func (c *Client) destroySome() (regions []*region, more bool) {
 	c.closeEvents()
 	clear(c.regions)
 	clear(c.pds)
-	e.past.add(&c.count)
-	delete(e.clients, c)
+	c.e.past.add(&c.count)
+	delete(c.e.clients, c)
 	return regions, false
+}
+
+// destroy removes objects of one kind, *left of them at the most.
+func destroy[T any](have map[uint32]T, remove func(T), left *int) {
+	for n, x := range have {
+		if *left == 0 {
+			return
+		}
+		remove(x)
+		delete(have, n)
+		*left--
+	}
 }
 
 func (c *Client) unmap(regions []*region) {

@@ -14,31 +14,6 @@ var be = binary.BigEndian
 // atomicSize is the bytes that CompareSwap and FetchAdd work on.
 const atomicSize = 8
 
-// postLong posts any work request: several pointers, long inline data,
-// datagrams, atomics, changes of keys, local operations, signatures.
-func (q *SQ) postLong(wr *SendWR, op *opInfo) error {
-	units, err := q.check(wr, op)
-	if err != nil {
-		return err
-	}
-	blocks := uint64(units+3) / 4
-	count, ok := q.reserve(blocks)
-	if !ok {
-		return ErrFull
-	}
-	if err := q.write(wr, op, count); err != nil {
-		return err
-	}
-	for i := uint64(1); i < blocks; i++ {
-		q.slots[(count+i)&(q.size-1)].blocks = 0 // no WQE begins here
-	}
-	q.commit(count, blocks, wr.ID, wr.Op)
-	if op.code == wqe.OpUMR {
-		q.fence = wqe.FenceSmall
-	}
-	return nil
-}
-
 // refuse says why Post did not look further.
 func (q *SQ) refuse(wr *SendWR) error {
 	if wr.Op >= numOps {
@@ -142,10 +117,15 @@ func length(list []SGE) (n uint64) {
 	return n
 }
 
-// write lays the WQE of wr, which check has passed, at count.
-func (q *SQ) write(wr *SendWR, op *opInfo, count uint64) error {
+// blocks returns how many blocks of the ring a WQE of so many units takes.
+func blocks(units int) uint64 { return uint64(units+3) / 4 }
+
+// layLong lays and notes the WQE of any work request that check has passed:
+// several pointers, long inline data, datagrams, atomics, changes of keys, local
+// operations, signatures.
+func (q *SQ) layLong(count, blocks uint64, wr *SendWR, op *opInfo, fence uint8) {
 	b := wqe.Start(q.ring, uint16(count))
-	c := wqe.Ctrl{Opcode: op.code, QPN: q.qpn, Flags: q.flags(wr.Flags), Imm: wr.Imm & op.imm}
+	c := wqe.Ctrl{Opcode: op.code, QPN: q.qpn, Flags: q.flags(wr.Flags, fence), Imm: wr.Imm & op.imm}
 	if q.transport == UD && op.message {
 		av := wr.To.AV
 		av.Ext, av.DQP, av.Key = true, wr.To.QPN, wqe.UDKey(wr.To.QKey)
@@ -192,5 +172,11 @@ func (q *SQ) write(wr *SendWR, op *opInfo, count uint64) error {
 	} else {
 		_, err = b.Finish(c)
 	}
-	return err
+	if err != nil {
+		panic("post: a WQE that check has passed: " + err.Error())
+	}
+	q.slots[count&(q.size-1)] = slot{id: wr.ID, blocks: uint8(blocks), op: wr.Op}
+	for i := uint64(1); i < blocks; i++ {
+		q.slots[(count+i)&(q.size-1)].blocks = 0 // no WQE begins here
+	}
 }

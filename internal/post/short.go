@@ -14,13 +14,9 @@ const (
 // shortInline is the longest inline data of a WRITE of one block.
 const shortInline = wqe.BlockSize - unit2 - wqe.InlineHead
 
-// postPointer posts a work request with one SGE that has a length, on a
-// connected transport: one block, built in place.
-func (q *SQ) postPointer(wr *SendWR, op *opInfo) error {
-	count, ok := q.reserve(1)
-	if !ok {
-		return ErrFull
-	}
+// layPointer lays a WQE with one SGE that has a length, on a connected
+// transport: one block, built in place.
+func (q *SQ) layPointer(count uint64, wr *SendWR, op *opInfo, fence uint8) {
 	b := q.block(count)
 	sge := &wr.SGE[0]
 	data := wqe.Data{ByteCount: sge.Length &^ wqe.InlineFlag, LKey: sge.LKey, Addr: sge.Addr}
@@ -32,18 +28,13 @@ func (q *SQ) postPointer(wr *SendWR, op *opInfo) error {
 	} else {
 		data.Put((*[16]byte)(b[unit1:]))
 	}
-	q.putControl(b, count, wr, op, ds)
-	q.commit(count, 1, wr.ID, wr.Op)
-	return nil
+	q.putControl(b, count, wr, op, ds, fence)
+	q.slots[count&(q.size-1)] = slot{id: wr.ID, blocks: 1, op: wr.Op}
 }
 
-// postInline posts a work request of 1 to shortInline inline bytes, on a
-// connected transport: one block, built in place.
-func (q *SQ) postInline(wr *SendWR, op *opInfo) error {
-	count, ok := q.reserve(1)
-	if !ok {
-		return ErrFull
-	}
+// layInline lays a WQE of 1 to shortInline inline bytes, on a connected
+// transport: one block, built in place.
+func (q *SQ) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) {
 	b := q.block(count)
 	at := unit1
 	if op.raddr {
@@ -53,17 +44,16 @@ func (q *SQ) postInline(wr *SendWR, op *opInfo) error {
 	n := len(wr.Data)
 	be.PutUint32(b[at:], wqe.InlineFlag|uint32(n))
 	copy(b[at+wqe.InlineHead:], wr.Data)
-	q.putControl(b, count, wr, op, uint64(at/wqe.UnitSize+wqe.InlineUnits(n)))
-	q.commit(count, 1, wr.ID, wr.Op)
-	return nil
+	q.putControl(b, count, wr, op, uint64(at/wqe.UnitSize+wqe.InlineUnits(n)), fence)
+	q.slots[count&(q.size-1)] = slot{id: wr.ID, blocks: 1, op: wr.Op}
 }
 
 // putControl writes the control segment of a WQE of ds units that is built in
 // place. It says what wqe.Ctrl.Put says of a Ctrl, in two stores: a value with
 // so many fields would be put together in memory, byte by byte, first.
-func (q *SQ) putControl(b *[wqe.BlockSize]byte, count uint64, wr *SendWR, op *opInfo, ds uint64) {
+func (q *SQ) putControl(b *[wqe.BlockSize]byte, count uint64, wr *SendWR, op *opInfo, ds uint64, fence uint8) {
 	first := uint64(doorbell.MakeRing(uint16(count), q.qpn)) | uint64(op.code)<<32 | ds
-	second := uint64(q.flags(wr.Flags))<<32 | uint64(wr.Imm&op.imm)
+	second := uint64(q.flags(wr.Flags, fence))<<32 | uint64(wr.Imm&op.imm)
 	be.PutUint64(b[0:8], first)
 	be.PutUint64(b[8:16], second)
 }

@@ -47,6 +47,7 @@ type SQ struct {
 	transport Transport
 	short     uint8    // 1<<transport where WQEs may be built in place
 	signed    bool     //
+	shortMax  int      // inline bytes that may be built in place
 	maxInline int      //
 	maxSGE    int      //
 	ctrl      [8]uint8 // fm_ce_se by Flags
@@ -91,7 +92,7 @@ func NewSQ(c SQConfig) (*SQ, error) {
 	}
 	q := &SQ{
 		ring: c.Ring, slots: make([]slot, size), size: size, record: c.Record, reg: c.Reg, qpn: c.QPN,
-		transport: c.Transport, signed: c.Signature, maxInline: c.MaxInline, maxSGE: c.MaxSGE,
+		transport: c.Transport, signed: c.Signature, shortMax: min(c.MaxInline, shortInline), maxInline: c.MaxInline, maxSGE: c.MaxSGE,
 	}
 	if q.reg[1] == nil {
 		q.reg[1] = q.reg[0]
@@ -121,16 +122,37 @@ func (q *SQ) Post(wr *SendWR) error {
 		return q.refuse(wr)
 	}
 	op := &ops[wr.Op]
-	if op.short&q.short == 0 {
+	f := q.form(wr, op)
+	if f == long {
 		return q.postLong(wr, op)
 	}
-	if len(wr.SGE) == 1 && len(wr.Data) == 0 && wr.SGE[0].Length-1 < wqe.InlineFlag {
-		return q.postPointer(wr, op)
+	count, ok := q.reserve(1)
+	if !ok {
+		return ErrFull
 	}
-	if n := len(wr.Data); n != 0 && n <= shortInline && n <= q.maxInline && op.inline && len(wr.SGE) == 0 {
-		return q.postInline(wr, op)
+	if f == pointer {
+		q.layPointer(count, wr, op, q.fence)
+	} else {
+		q.layInline(count, wr, op, q.fence)
 	}
-	return q.postLong(wr, op)
+	q.last, q.next, q.fence = count, count+1, 0
+	return nil
+}
+
+// postLong is Post of what is not built in place.
+func (q *SQ) postLong(wr *SendWR, op *opInfo) error {
+	units, err := q.check(wr, op)
+	if err != nil {
+		return err
+	}
+	n := blocks(units)
+	count, ok := q.reserve(n)
+	if !ok {
+		return ErrFull
+	}
+	q.layLong(count, n, wr, op, q.fence)
+	q.last, q.next, q.fence = count, count+n, op.leaves
+	return nil
 }
 
 // PostList posts the work requests in order and rings once for all of them. On
@@ -208,24 +230,6 @@ func (q *SQ) reserve(n uint64) (count uint64, ok bool) {
 func (q *SQ) block(count uint64) *[wqe.BlockSize]byte {
 	off := count & (q.size - 1) * wqe.BlockSize
 	return (*[wqe.BlockSize]byte)(q.ring[off : off+wqe.BlockSize])
-}
-
-// flags returns the fm_ce_se of a WQE. IBV_SEND_FENCE includes the fence that
-// a change of keys leaves for the next WQE.
-func (q *SQ) flags(f Flags) uint8 {
-	c := q.ctrl[f&allFlags]
-	if f&Fence == 0 {
-		c |= q.fence
-	}
-	return c
-}
-
-// commit takes over a WQE that was written at count.
-func (q *SQ) commit(count, blocks uint64, id uint64, op Op) {
-	q.slots[count&(q.size-1)] = slot{id: id, blocks: uint8(blocks), op: op}
-	q.last = count
-	q.next = count + blocks
-	q.fence = 0
 }
 
 // find returns the work request whose WQE begins at wqe_counter, if one is

@@ -75,6 +75,7 @@ type opInfo struct {
 	payload    bool         // takes SGE
 	message    bool         // goes to the address in SendWR.To on UD
 	inline     bool         // takes Data
+	leaves     uint8        // the fence that the WQE after it needs: it must not overtake a change of keys
 	imm        uint32       // all ones where the control segment has Imm
 	wc         cqe.WCOpcode // what a poller reports where the CQE does not tell; verbs has no name for NOP
 }
@@ -89,12 +90,12 @@ var ops = [numOps]opInfo{
 	OpSendInval:   {name: "SEND_INVAL", code: wqe.OpSendInval, transports: connected, payload: true, inline: true, wc: cqe.WCSend},
 	OpCompareSwap: {name: "COMPARE_SWAP", code: wqe.OpAtomicCS, transports: 1 << RC, raddr: true, payload: true, wc: cqe.WCCompSwap},
 	OpFetchAdd:    {name: "FETCH_ADD", code: wqe.OpAtomicFA, transports: 1 << RC, raddr: true, payload: true, wc: cqe.WCFetchAdd},
-	OpLocalInval:  {name: "LOCAL_INVAL", code: wqe.OpUMR, transports: connected, wc: cqe.WCLocalInv},
-	OpBindMW:      {name: "BIND_MW", code: wqe.OpUMR, transports: connected, wc: cqe.WCBindMW},
+	OpLocalInval:  {name: "LOCAL_INVAL", code: wqe.OpUMR, transports: connected, leaves: wqe.FenceSmall, wc: cqe.WCLocalInv},
+	OpBindMW:      {name: "BIND_MW", code: wqe.OpUMR, transports: connected, leaves: wqe.FenceSmall, wc: cqe.WCBindMW},
 
 	OpMaskedCompareSwap: {name: "MASKED_COMPARE_SWAP", code: wqe.OpAtomicMaskedCS, transports: 1 << RC, raddr: true, payload: true, wc: cqe.WCCompSwap},
 	OpMaskedFetchAdd:    {name: "MASKED_FETCH_ADD", code: wqe.OpAtomicMaskedFA, transports: 1 << RC, raddr: true, payload: true, wc: cqe.WCFetchAdd},
-	OpBindList:          {name: "BIND_LIST", code: wqe.OpUMR, transports: connected, wc: cqe.WCFromPost},
+	OpBindList:          {name: "BIND_LIST", code: wqe.OpUMR, transports: connected, leaves: wqe.FenceSmall, wc: cqe.WCFromPost},
 	OpDump:              {name: "DUMP", code: wqe.OpDump, transports: anywhere, payload: true, wc: cqe.WCFromPost},
 	OpCopy:              {name: "COPY", code: wqe.OpMMO, transports: anywhere, payload: true, wc: cqe.WCFromPost},
 	OpWaitCQ:            {name: "WAIT_CQ", code: wqe.OpWait, transports: anywhere, wc: cqe.WCFromPost},

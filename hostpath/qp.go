@@ -230,7 +230,7 @@ func (q *QP) create(cfg QPConfig) error {
 
 // life is what pollers must know of the queue pair.
 func (q *QP) life() *post.QP {
-	l := &post.QP{SQ: q.sq, RQ: q.rq, QPN: q.qpn}
+	l := &post.QP{SQ: &q.sq.SendRing, RQ: q.rq, QPN: q.qpn}
 	if q.srq != nil {
 		l.SRQ = q.srq.srq
 	}

@@ -61,6 +61,7 @@ type CQ struct {
 	stale   uint64
 	bad     uint64
 	orphans atomic.Pointer[orphan]
+	polling atomic.Bool // a caller of TryPoll is at it
 	armSN   atomic.Uint32
 
 	// Of a collapsed queue.
@@ -141,6 +142,18 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 		q.forget(o)
 	}
 	return n
+}
+
+// TryPoll is Poll for pollers that share the queue, beside other callers of
+// TryPoll: while one of them is at it, the others get 0 and false at once. What
+// one of them takes is done for all: see SendRing.Done.
+func (q *CQ) TryPoll(dst []Completion) (n int, ok bool) {
+	if !q.polling.CompareAndSwap(false, true) {
+		return 0, false
+	}
+	n = q.Poll(dst)
+	q.polling.Store(false)
+	return n, true
 }
 
 // Index returns how many entries have been taken off the queue since it was

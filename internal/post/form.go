@@ -12,7 +12,7 @@ const (
 )
 
 // form returns how the WQE of wr is laid out. It looks at nothing that changes.
-func (q *SQ) form(wr *SendWR, op *opInfo) form {
+func (q *SendRing) form(wr *SendWR, op *opInfo) form {
 	if op.short&q.short == 0 {
 		return long
 	}
@@ -28,7 +28,7 @@ func (q *SQ) form(wr *SendWR, op *opInfo) form {
 
 // judge returns how the WQE of wr is laid out and how many blocks it takes, or
 // why there can be none.
-func (q *SQ) judge(wr *SendWR) (f form, n uint64, err error) {
+func (q *SendRing) judge(wr *SendWR) (f form, n uint64, err error) {
 	if wr.Op >= numOps || wr.Flags > allFlags {
 		return 0, 0, q.refuse(wr)
 	}
@@ -43,7 +43,7 @@ func (q *SQ) judge(wr *SendWR) (f form, n uint64, err error) {
 // lay writes the WQE of wr, as judge has found it, into the blocks from count
 // on, which are reserved, and notes what they hold. fence is what the WQE must
 // wait for because of the one before it.
-func (q *SQ) lay(count uint64, f form, n uint64, wr *SendWR, fence uint8) {
+func (q *SendRing) lay(count uint64, f form, n uint64, wr *SendWR, fence uint8) {
 	op := &ops[wr.Op]
 	switch f {
 	case pointer:
@@ -56,7 +56,7 @@ func (q *SQ) lay(count uint64, f form, n uint64, wr *SendWR, fence uint8) {
 }
 
 // flags returns the fm_ce_se of a WQE.
-func (q *SQ) flags(f Flags, fence uint8) uint8 {
+func (q *SendRing) flags(f Flags, fence uint8) uint8 {
 	c := q.ctrl[f&allFlags]
 	if f&Fence == 0 { // which includes the other
 		c |= fence

@@ -80,7 +80,7 @@ func newSetting(t *testing.T, index, qpn uint32) *setting {
 	got, err := s.table.Alloc()
 	require.NoError(t, err)
 	require.Equal(t, index, got)
-	s.table.Set(index, &QP{SQ: s.sq, RQ: s.rq, QPN: qpn})
+	s.table.Set(index, &QP{SQ: &s.sq.SendRing, RQ: s.rq, QPN: qpn})
 	return s
 }
 

@@ -71,7 +71,7 @@ func newBench(t testing.TB, size int, change func(*SQConfig)) *bench {
 	require.NoError(t, err)
 	b.index, err = b.table.Alloc()
 	require.NoError(t, err)
-	b.qp = &QP{SQ: b.sq, RQ: b.rq, QPN: benchQPN}
+	b.qp = &QP{SQ: &b.sq.SendRing, RQ: b.rq, QPN: benchQPN}
 	b.table.Set(b.index, b.qp)
 	b.dev = &device{
 		ring: sqRing, record: c.Record, cq: cqRing, log: b.cq.log, ci: shm.BE32At(b.cqRecord, 0), index: b.index, qpn: benchQPN,

@@ -5,12 +5,12 @@ package post
 // while posters and the device are at work need not belong together.
 
 // Memory returns the ring, whole blocks of 64 bytes.
-func (q *SQ) Memory() []byte { return q.ring }
+func (q *SendRing) Memory() []byte { return q.ring }
 
 // Register returns what is in the halves of the doorbell register, written in
 // turn. Queues can share one: the last to ring is seen. ok is false if the
 // queue has none.
-func (q *SQ) Register() (halves [2]uint64, ok bool) {
+func (q *SendRing) Register() (halves [2]uint64, ok bool) {
 	for i, r := range q.reg {
 		if r == nil {
 			return halves, false

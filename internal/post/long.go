@@ -15,7 +15,7 @@ var be = binary.BigEndian
 const atomicSize = 8
 
 // refuse says why Post did not look further.
-func (q *SQ) refuse(wr *SendWR) error {
+func (q *SendRing) refuse(wr *SendWR) error {
 	if wr.Op >= numOps {
 		return fmt.Errorf("post: operation %d, at most %d", wr.Op, numOps-1)
 	}
@@ -23,7 +23,7 @@ func (q *SQ) refuse(wr *SendWR) error {
 }
 
 // check judges wr and returns the size of its WQE in units of 16 bytes.
-func (q *SQ) check(wr *SendWR, op *opInfo) (units int, err error) {
+func (q *SendRing) check(wr *SendWR, op *opInfo) (units int, err error) {
 	if op.transports>>q.transport&1 == 0 {
 		return 0, fmt.Errorf("post: %s on a %s queue", op.name, q.transport)
 	}
@@ -78,7 +78,7 @@ func (q *SQ) check(wr *SendWR, op *opInfo) (units int, err error) {
 }
 
 // checkPayload judges SGE and Data and returns how many units they take.
-func (q *SQ) checkPayload(wr *SendWR, op *opInfo) (units int, err error) {
+func (q *SendRing) checkPayload(wr *SendWR, op *opInfo) (units int, err error) {
 	switch {
 	case len(wr.Data) != 0 && !op.inline:
 		return 0, fmt.Errorf("post: %s with %d inline bytes; it takes none", op.name, len(wr.Data))
@@ -107,7 +107,7 @@ func (q *SQ) checkPayload(wr *SendWR, op *opInfo) (units int, err error) {
 const maxLength = 1 << 31
 
 // maxUnits is the longest WQE: what DS can say and the ring can hold.
-func (q *SQ) maxUnits() int { return min(wqe.MaxUnits, int(q.size)*wqe.BlockSize/wqe.UnitSize) }
+func (q *SendRing) maxUnits() int { return min(wqe.MaxUnits, int(q.size)*wqe.BlockSize/wqe.UnitSize) }
 
 // length is the sum of the lengths.
 func length(list []SGE) (n uint64) {
@@ -123,7 +123,7 @@ func blocks(units int) uint64 { return uint64(units+3) / 4 }
 // layLong lays and notes the WQE of any work request that check has passed:
 // several pointers, long inline data, datagrams, atomics, changes of keys, local
 // operations, signatures.
-func (q *SQ) layLong(count, blocks uint64, wr *SendWR, op *opInfo, fence uint8) {
+func (q *SendRing) layLong(count, blocks uint64, wr *SendWR, op *opInfo, fence uint8) {
 	b := wqe.Start(q.ring, uint16(count))
 	c := wqe.Ctrl{Opcode: op.code, QPN: q.qpn, Flags: q.flags(wr.Flags, fence), Imm: wr.Imm & op.imm}
 	if q.transport == UD && op.message {

@@ -39,7 +39,7 @@ func (q *CQ) resolve(c *Completion, o cqe.OpOwn, e *shm.Block) bool {
 // completeSend completes the WQE at wqe_counter and frees it and all before
 // it: one CQE says that those are done, signaled or not. o tells whether the
 // CQE carries data.
-func (q *CQ) completeSend(c *Completion, o cqe.OpOwn, e *shm.Block, sq *SQ) bool {
+func (q *CQ) completeSend(c *Completion, o cqe.OpOwn, e *shm.Block, sq *SendRing) bool {
 	if sq == nil {
 		return false
 	}
@@ -55,6 +55,7 @@ func (q *CQ) completeSend(c *Completion, o cqe.OpOwn, e *shm.Block, sq *SQ) bool
 	}
 	if c.Kind == cqe.ReqErr {
 		c.Opcode = ops[s.op].wc // verbs leaves it open, and it would read as SEND
+		sq.fail(c)
 	}
 	if o.Format() != cqe.FormatPlain {
 		q.scatterSend(c, o, sq, count, s)

@@ -11,7 +11,7 @@ import (
 // cs_res, so nothing here is on the usual path.
 
 // scatterSend copies the data of the CQE at q.ci to the list of a READ or atomic.
-func (q *CQ) scatterSend(c *Completion, o cqe.OpOwn, sq *SQ, count uint64, s slot) {
+func (q *CQ) scatterSend(c *Completion, o cqe.OpOwn, sq *SendRing, count uint64, s slot) {
 	data, ok := q.inline(c, o)
 	if !ok {
 		return

@@ -16,7 +16,7 @@ const shortInline = wqe.BlockSize - unit2 - wqe.InlineHead
 
 // layPointer lays a WQE with one SGE that has a length, on a connected
 // transport: one block, built in place.
-func (q *SQ) layPointer(count uint64, wr *SendWR, op *opInfo, fence uint8) {
+func (q *SendRing) layPointer(count uint64, wr *SendWR, op *opInfo, fence uint8) {
 	b := q.block(count)
 	sge := &wr.SGE[0]
 	data := wqe.Data{ByteCount: sge.Length &^ wqe.InlineFlag, LKey: sge.LKey, Addr: sge.Addr}
@@ -34,7 +34,7 @@ func (q *SQ) layPointer(count uint64, wr *SendWR, op *opInfo, fence uint8) {
 
 // layInline lays a WQE of 1 to shortInline inline bytes, on a connected
 // transport: one block, built in place.
-func (q *SQ) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) {
+func (q *SendRing) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) {
 	b := q.block(count)
 	at := unit1
 	if op.raddr {
@@ -51,7 +51,7 @@ func (q *SQ) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) {
 // putControl writes the control segment of a WQE of ds units that is built in
 // place. It says what wqe.Ctrl.Put says of a Ctrl, in two stores: a value with
 // so many fields would be put together in memory, byte by byte, first.
-func (q *SQ) putControl(b *[wqe.BlockSize]byte, count uint64, wr *SendWR, op *opInfo, ds uint64, fence uint8) {
+func (q *SendRing) putControl(b *[wqe.BlockSize]byte, count uint64, wr *SendWR, op *opInfo, ds uint64, fence uint8) {
 	first := uint64(doorbell.MakeRing(uint16(count), q.qpn)) | uint64(op.code)<<32 | ds
 	second := uint64(q.flags(wr.Flags, fence))<<32 | uint64(wr.Imm&op.imm)
 	be.PutUint64(b[0:8], first)

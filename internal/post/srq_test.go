@@ -96,7 +96,7 @@ func TestSRQModel(t *testing.T) {
 func TestSRQ(t *testing.T) {
 	b := newBench(t, 8, nil)
 	q, _ := newSRQ(t, 4)
-	b.table.Set(b.index, &QP{SQ: b.sq, SRQ: q, QPN: benchQPN})
+	b.table.Set(b.index, &QP{SQ: &b.sq.SendRing, SRQ: q, QPN: benchQPN})
 	n, err := q.PostRecvList([]RecvWR{{ID: 10}, {ID: 11}, {ID: 12}, {ID: 13}})
 	require.ErrorIs(t, err, ErrFull)
 	require.Equal(t, 3, n)
@@ -129,7 +129,7 @@ func TestSRQ(t *testing.T) {
 func TestCleanSRQ(t *testing.T) {
 	b := newBench(t, 8, nil)
 	q, _ := newSRQ(t, 2)
-	qp := &QP{SQ: b.sq, SRQ: q, QPN: benchQPN}
+	qp := &QP{SQ: &b.sq.SendRing, SRQ: q, QPN: benchQPN}
 	b.table.Set(b.index, qp)
 	for i := range uint16(4) {
 		require.NoError(t, q.PostRecv(&RecvWR{}))

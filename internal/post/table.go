@@ -11,10 +11,10 @@ import (
 // A QP is what a poller must know of a queue pair to make sense of its CQEs.
 // It is not changed once it is in a Table.
 type QP struct {
-	SQ  *SQ    // nil: no send queue
-	RQ  *RQ    // nil: receives come from SRQ, or there are none
-	SRQ *SRQ   //
-	QPN uint32 // CQEs of another number are left over from an earlier user of the index
+	SQ  *SendRing // nil: no send queue
+	RQ  *RQ       // nil: receives come from SRQ, or there are none
+	SRQ *SRQ      //
+	QPN uint32    // CQEs of another number are left over from an earlier user of the index
 }
 
 // A Table finds QPs by user index, the number that the client gives a QP at

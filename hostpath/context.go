@@ -170,7 +170,7 @@ func (c *Context) call(what string, op control.Op, req, ans control.Message, mem
 
 // register returns the next doorbell register, in turn: queues that share one
 // only share a hint.
-func (c *Context) register() (page uint16, halves [2]*shm.BE64) {
+func (c *Context) register() (page uint16, mem []byte, halves [2]*shm.BE64) {
 	c.mu.Lock()
 	n := c.next
 	c.next++
@@ -178,7 +178,8 @@ func (c *Context) register() (page uint16, halves [2]*shm.BE64) {
 	const perPage = 2
 	page = uint16(n / perPage % int(c.limits.UARPages))
 	off := uint64(page)*doorbell.UARPageSize + doorbell.BFOffset + uint64(n%perPage)*doorbell.BFRegSize
-	return page, [2]*shm.BE64{shm.BE64At(c.uar.Bytes(), off), shm.BE64At(c.uar.Bytes(), off+doorbell.BFHalf)}
+	mem = c.uar.Bytes()[off : off+doorbell.BFRegSize]
+	return page, mem, [2]*shm.BE64{shm.BE64At(mem, 0), shm.BE64At(mem, doorbell.BFHalf)}
 }
 
 // armRegister is where CQs of page 0 are armed.

@@ -208,6 +208,28 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 	return n, nil
 }
 
+// TryPoll is Poll for a queue that several goroutines, or accelerators, poll:
+// while one of them is at it, the others get nothing at once. What one of them
+// takes makes room in the queue pairs for all. It does not go with Poll and Wait.
+//
+// Safe for concurrent use beside itself.
+func (q *CQ) TryPoll(dst []Completion) (int, error) {
+	if q.closed.Load() || q.ctx.closed.Load() {
+		return 0, ErrClosed
+	}
+	n, ok := q.cq.TryPoll(dst)
+	switch {
+	case n > 0:
+		return n, nil
+	case q.ctx.gone.Load():
+		return 0, ErrDeviceGone
+	case ok && q.overrun.Load():
+		return 0, ErrOverrun
+	}
+	shm.Relax(1)
+	return 0, nil
+}
+
 // spins is how often Wait polls before it sleeps: a few microseconds, in which
 // an engine that is awake answers.
 const spins = 500

@@ -5,7 +5,7 @@ package hostpath
 // gone with the queue, and while work is under way need not belong together.
 
 // SendRing returns the ring of the send queue, whole blocks of 64 bytes.
-func (q *QP) SendRing() []byte { return q.show(q.sq.Memory()) }
+func (q *QP) SendRing() []byte { return q.show(q.sends.Memory()) }
 
 // RecvRing returns the ring of the receive queue, entries of one stride; nil if
 // receives come from an SRQ.
@@ -34,7 +34,7 @@ func (q *QP) Register() (halves [2]uint64) {
 	if q.closed.Load() || q.pd.ctx.closed.Load() {
 		return halves
 	}
-	halves, _ = q.sq.Register()
+	halves, _ = q.sends.Register()
 	return halves
 }
 

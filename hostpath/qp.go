@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"sync"
 	"sync/atomic"
 
 	"github.com/nicless/nicless/internal/control"
@@ -55,6 +56,11 @@ type QPConfig struct {
 	// SignalAll has every send deliver a completion.
 	SignalAll bool
 
+	// Concurrent lets any number of goroutines post sends at once, and lets
+	// accelerators use the queue (see Export). One poster alone then takes some
+	// ten nanoseconds more for each.
+	Concurrent bool
+
 	// Deny takes rights from the peer that it has otherwise: RemoteWrite,
 	// RemoteRead, RemoteAtomic.
 	Deny Access
@@ -66,16 +72,22 @@ type QP struct {
 	qpn       uint32
 	transport Transport
 	qkey      atomic.Uint32
-	index     uint32 // in the context's table
-	sq        *post.SQ
-	rq        *post.RQ // nil: receives come from srq
+	index     uint32         // in the context's table
+	sq        *post.SQ       // nil: crowd
+	crowd     *post.CrowdSQ  // nil: sq
+	sends     *post.SendRing // of sq or crowd
+	rq        *post.RQ       // nil: receives come from srq
 	srq       *SRQ
 	cqs       [2]*CQ // of sends and receives, perhaps the same
 	rings     block
 	rec       block
+	register  []byte // the UAR register, both halves
 	access    Access
 	state     atomic.Uint32 // control.State*, as this side last set it
 	closed    atomic.Bool
+
+	mu   sync.Mutex
+	sink *MR // of Export, once it was called
 }
 
 // CreateQP makes a queue pair, in state INIT: receives can be posted, sends
@@ -190,7 +202,8 @@ func (q *QP) create(cfg QPConfig) error {
 		return wrap(what, err)
 	}
 	// The receive ring first, the send ring behind it, as rdma-core has it.
-	page, register := c.register()
+	page, mem, register := c.register()
+	q.register = mem
 	req := &control.QP{
 		PDN: q.pd.num, SendCQN: cfg.SendCQ.cqn, RecvCQN: cfg.RecvCQ.cqn, UserIndex: q.index,
 		SQ: q.rings.addr + uint64(rqSize), DBRec: q.rec.addr, UAR: page, Type: uint8(q.transport), LogSQ: log2(sendBlocks),
@@ -208,11 +221,20 @@ func (q *QP) create(cfg QPConfig) error {
 		return err
 	}
 	q.qpn = ans.QPN
-	if q.sq, err = post.NewSQ(post.SQConfig{
+	sends := post.SQConfig{
 		Ring: q.rings.mem[rqSize : rqSize+sqSize], Record: shm.BE32At(q.rec.mem, 4), Reg: register,
 		QPN: q.qpn, Transport: q.transport, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline, MaxSGE: cfg.MaxSendSGE,
-	}); err != nil {
-		return wrap(what, err)
+	}
+	if cfg.Concurrent {
+		if q.crowd, err = post.NewCrowdSQ(sends); err != nil {
+			return wrap(what, err)
+		}
+		q.sends = &q.crowd.SendRing
+	} else {
+		if q.sq, err = post.NewSQ(sends); err != nil {
+			return wrap(what, err)
+		}
+		q.sends = &q.sq.SendRing
 	}
 	if q.srq == nil {
 		if q.rq, err = post.NewRQ(post.RQConfig{
@@ -230,7 +252,7 @@ func (q *QP) create(cfg QPConfig) error {
 
 // life is what pollers must know of the queue pair.
 func (q *QP) life() *post.QP {
-	l := &post.QP{SQ: &q.sq.SendRing, RQ: q.rq, QPN: q.qpn}
+	l := &post.QP{SQ: q.sends, RQ: q.rq, QPN: q.qpn}
 	if q.srq != nil {
 		l.SRQ = q.srq.srq
 	}
@@ -262,7 +284,11 @@ func (q *QP) reset() {
 	for _, cq := range q.cqs {
 		cq.cq.Clean(q.index, life)
 	}
-	q.sq.Reset()
+	if q.crowd != nil {
+		q.crowd.Reset()
+	} else {
+		q.sq.Reset()
+	}
 	if q.rq != nil {
 		q.rq.Reset()
 	}
@@ -287,13 +313,19 @@ var errNoWR = errors.New("nicless: no work request (nil)")
 // PostSend posts one work request and rings. ErrFull while the queue has no
 // room: poll first. A work request that is refused changes nothing.
 //
-// One poster of sends at a time.
+// One poster of sends at a time, unless the queue pair is Concurrent: then a
+// request starts once all that were begun to be posted before it are posted too.
 func (q *QP) PostSend(wr *SendWR) error {
 	if err := q.sendable(); err != nil {
 		return err
 	}
 	if wr == nil {
 		return errNoWR
+	}
+	if q.crowd != nil {
+		err := q.crowd.Post(wr)
+		q.crowd.Ring()
+		return err
 	}
 	if err := q.sq.Post(wr); err != nil {
 		return err
@@ -303,10 +335,15 @@ func (q *QP) PostSend(wr *SendWR) error {
 }
 
 // PostSendList posts work requests in order and rings once. On an error it
-// returns how many were posted before the one that was refused.
+// returns how many were posted before the one that was refused. On a Concurrent
+// queue pair the list is posted as one, with no other request within it, or, on
+// an error, not at all.
 func (q *QP) PostSendList(wrs []SendWR) (int, error) {
 	if err := q.sendable(); err != nil {
 		return 0, err
+	}
+	if q.crowd != nil {
+		return q.crowd.PostList(wrs)
 	}
 	return q.sq.PostList(wrs)
 }
@@ -359,7 +396,12 @@ func (q *QP) receivable() error {
 
 // SendIndex returns how many blocks of the send queue have been posted to: what
 // a SendEnable names to have all of them executed. It wraps. The poster's.
-func (q *QP) SendIndex() uint32 { return q.sq.Index() }
+func (q *QP) SendIndex() uint32 {
+	if q.crowd != nil {
+		return q.crowd.Index()
+	}
+	return q.sq.Index()
+}
 
 // Close destroys the queue pair. Work in its queues is dropped without a
 // completion, and completions that were not polled yet are not delivered. Its
@@ -368,6 +410,11 @@ func (q *QP) SendIndex() uint32 { return q.sq.Index() }
 func (q *QP) Close() error {
 	return closing(q.pd.ctx, &q.closed, func() error {
 		q.release()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.sink != nil {
+			return q.sink.Close()
+		}
 		return nil
 	})
 }

@@ -25,3 +25,6 @@ func (q *RQ) Memory() []byte { return q.ring }
 
 // Memory returns the ring, entries of 64 or 128 bytes.
 func (q *CQ) Memory() []byte { return q.ring }
+
+// Entries returns how many receives the ring holds.
+func (q *RQ) Entries() int { return int(q.size) }

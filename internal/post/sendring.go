@@ -140,6 +140,9 @@ func (q *SendRing) clear() {
 	q.failed.Store(nil)
 }
 
+// Size returns how many blocks of 64 bytes the ring has.
+func (q *SendRing) Size() int { return int(q.size) }
+
 // QPN returns the number of the QP.
 func (q *SendRing) QPN() uint32 { return q.qpn }
 

@@ -41,6 +41,9 @@ var mayImport = map[string][]string{
 	// The host API: never engine.
 	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/ring", "internal/post", "internal/control"},
 
+	// Emulated accelerators: beside hostpath, not above it.
+	"accel": {"wqe", "internal/post", "internal/shm"},
+
 	// The only place where device and host meet.
 	".": {"engine", "hostpath", "cqe", "wqe", "internal/post", "internal/shm", "internal/control"},
 
@@ -48,7 +51,7 @@ var mayImport = map[string][]string{
 	"internal/bench":   {".", "engine", "hostpath", "cqe", "internal/shm", "internal/clock"},
 	"internal/torture": {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
 	"cmd/nicless":      {".", "engine", "hostpath", "wqe", "cqe", "doorbell", "internal/field", "internal/bench", "internal/torture", "internal/clock", "internal/control"},
-	"examples/*":       {".", "cqe"},
+	"examples/*":       {".", "cqe", "accel"},
 	"examples":         {},
 
 	// Tests only.

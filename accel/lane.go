@@ -1,0 +1,122 @@
+package accel
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"runtime/debug"
+)
+
+// A wait is what a lane waits for.
+type wait uint8
+
+const (
+	forNothing wait = iota
+	forSync         // the others of the block
+	forWarp         // the others of the warp
+	forBatch        // the others of the warp, at PutWarp
+	forWord         // a value in memory
+	forDone         // completions of a queue
+	forRoom         // room in a queue
+	ended           // for ever
+	numWaits
+)
+
+// A lane is a coroutine that executes kernels, one after another.
+type lane struct {
+	t     Thread
+	proc  *processor
+	yield func(struct{}) bool
+	next  func() (struct{}, bool)
+	stop  func()
+	wait  wait
+	round uint64    // forSync, forWarp, forBatch: what must be over
+	until condition // forWord
+	queue *Queue    // forDone, forRoom
+	count uint64    // forDone: of blocks; forRoom: how many
+}
+
+func newLane(p *processor) *lane {
+	l := &lane{proc: p, wait: ended}
+	l.t.lane = l
+	l.next, l.stop = iter.Pull(l.life)
+	return l
+}
+
+// life is the coroutine: it executes the kernels that begin names.
+func (l *lane) life(yield func(struct{}) bool) {
+	l.yield = yield
+	for {
+		l.execute()
+		l.t.block.leave(l)
+		l.wait = ended
+		if !yield(struct{}{}) {
+			return
+		}
+	}
+}
+
+// begin names the kernel that the lane executes when it is resumed.
+func (l *lane) begin(b *block, index int) {
+	l.t.block, l.t.index, l.t.fence, l.t.puts = b, index, false, 0
+	l.wait = forNothing
+}
+
+func (l *lane) resume() { l.next() }
+
+func (l *lane) warp() *warp { return &l.t.block.warps[l.t.index/WarpSize] }
+
+// unwind ends a kernel from within, when its grid has failed.
+type unwind struct{}
+
+// execute runs the kernel to its end, whatever that is.
+func (l *lane) execute() {
+	defer func() {
+		switch v := recover().(type) {
+		case nil, unwind:
+		default:
+			err, ok := v.(error)
+			if !ok {
+				err = fmt.Errorf("%v", v)
+			}
+			e := &KernelError{Block: l.t.block.index, Thread: l.t.index, Cause: err}
+			var own *refused
+			if !errors.As(err, &own) {
+				e.Cause, e.Stack = fmt.Errorf("panic: %w", err), debug.Stack()
+			}
+			l.t.block.grid.fail(e)
+		}
+	}()
+	if g := l.t.block.grid; !g.failed.Load() {
+		g.kernel(&l.t)
+		l.t.leavePuts()
+	}
+}
+
+// pause leaves the processor to other lanes until ready, or until the grid has failed.
+func (l *lane) pause(w wait) {
+	l.wait = w
+	if !l.yield(struct{}{}) || l.t.block.grid.failed.Load() {
+		panic(unwind{})
+	}
+	l.wait = forNothing
+}
+
+// ready reports whether what the lane waits for has come.
+func (l *lane) ready() bool {
+	switch l.wait {
+	case forSync:
+		return l.t.block.round != l.round
+	case forWarp:
+		return l.warp().round != l.round
+	case forBatch:
+		return l.warp().puts.first > l.round
+	case forWord:
+		return l.until.holds()
+	case forDone:
+		return l.queue.done(l.proc, l.count)
+	case forRoom:
+		return l.queue.room(l.proc, l.count)
+	}
+	return true
+}

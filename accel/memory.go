@@ -1,0 +1,129 @@
+package accel
+
+import (
+	"fmt"
+
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A Registered is memory that the device of the queues knows by a key: an MR of
+// the host API.
+type Registered interface {
+	Bytes() []byte
+	Addr() uint64
+	LKey() uint32
+}
+
+// A Buffer is device memory: registered, so that peers reach it by key, and
+// addressed by kernels. Its words may be used by any number of lanes, and by
+// peers, at once.
+type Buffer struct {
+	mem []byte
+	ref Ref
+}
+
+// NewBuffer makes registered memory usable by kernels, until it is closed.
+func NewBuffer(m Registered) *Buffer {
+	return &Buffer{m.Bytes(), Ref{m.Addr(), m.LKey()}}
+}
+
+// Len returns the size in bytes.
+func (b *Buffer) Len() int { return len(b.mem) }
+
+// Ref returns the place of byte off, for requests.
+func (b *Buffer) Ref(off int) Ref { return b.ref.At(off) }
+
+// Bytes returns the memory. What a peer writes there may be read once a signal
+// or a completion says so.
+func (b *Buffer) Bytes() []byte { return b.mem }
+
+// Slice returns the memory as numbers, without copying. It panics if the
+// buffer does not begin and end with one.
+func Slice[T shm.Number](b *Buffer) []T { return shm.Slice[T](b.mem) }
+
+// word returns the 8 bytes at off, in host order.
+func (b *Buffer) word(off int) *shm.Word64 {
+	if off < 0 || off > len(b.mem)-8 || off%8 != 0 {
+		panic(&refused{"word of a buffer", fmt.Errorf("offset %d; a multiple of 8 from 0 to %d is possible", off, len(b.mem)-8)})
+	}
+	return shm.Word64At(b.mem, uint64(off))
+}
+
+// Load returns the 8 bytes at off, a multiple of 8; what its writer stored
+// before is visible afterwards.
+func (b *Buffer) Load(off int) uint64 { return b.word(off).Observe() }
+
+// Store changes the 8 bytes at off, behind everything stored before.
+func (b *Buffer) Store(off int, v uint64) { b.word(off).Publish(v) }
+
+// Add adds v to the 8 bytes at off in one atomic step, across lanes, devices and
+// peers, and returns what they were (atomicAdd).
+func (b *Buffer) Add(off int, v uint64) (old uint64) {
+	b.word(off)
+	return shm.Add(b.mem[off:off+8], v)
+}
+
+// CompareSwap replaces the 8 bytes at off by swap if they are compare, in one
+// atomic step, and returns what they were (atomicCAS).
+func (b *Buffer) CompareSwap(off int, compare, swap uint64) (old uint64) {
+	b.word(off)
+	for {
+		old, ok := shm.Update(b.mem[off:off+8], func(v uint64) uint64 {
+			if v == compare {
+				return swap
+			}
+			return v
+		})
+		if ok {
+			return old
+		}
+	}
+}
+
+// A Cmp compares a word with a value.
+type Cmp uint8
+
+// Comparisons of unsigned numbers.
+const (
+	EQ Cmp = iota
+	NE
+	GE
+	GT
+	LE
+	LT
+)
+
+// A condition is what a lane waits for in memory.
+type condition struct {
+	word *shm.Word64
+	cmp  Cmp
+	v    uint64
+}
+
+func (c *condition) holds() bool {
+	v := c.word.Observe()
+	switch c.cmp {
+	case EQ:
+		return v == c.v
+	case NE:
+		return v != c.v
+	case GE:
+		return v >= c.v
+	case GT:
+		return v > c.v
+	case LE:
+		return v <= c.v
+	}
+	return v < c.v
+}
+
+// WaitUntil waits until the 8 bytes at off compare so with v
+// (nvshmem_signal_wait_until). What was written before them is there then.
+func (t *Thread) WaitUntil(b *Buffer, off int, cmp Cmp, v uint64) {
+	t.settle()
+	c := condition{b.word(off), cmp, v}
+	if !c.holds() {
+		t.lane.until = c
+		t.lane.pause(forWord)
+	}
+}

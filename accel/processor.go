@@ -1,0 +1,109 @@
+package accel
+
+import (
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/nicless/nicless/internal/post"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A processor is a multiprocessor: one thread that executes the lanes of a few
+// blocks in turn. Lanes are coroutines, so that thousands cost one thread, and
+// one of them waiting for memory or completions leaves it to the others.
+type processor struct {
+	dev    *Device
+	blocks []*block
+	lanes  []*lane // that no block uses
+	polled [16]post.Completion
+	idle   int // passes in a row in which no lane got on
+}
+
+func newProcessor(d *Device) *processor { return &processor{dev: d} }
+
+func (p *processor) run() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer p.dev.all.Done()
+	defer p.stop()
+	for {
+		for len(p.blocks) < p.dev.cfg.Resident {
+			g := p.dev.take(len(p.blocks) == 0)
+			if g == nil {
+				break
+			}
+			p.blocks = append(p.blocks, p.begin(g))
+		}
+		if len(p.blocks) == 0 {
+			return // the device is closing
+		}
+		p.pass()
+	}
+}
+
+// pass lets every lane that does not wait run until it waits.
+func (p *processor) pass() {
+	closing, moved := p.dev.closing.Load(), false
+	for i := 0; i < len(p.blocks); i++ {
+		b := p.blocks[i]
+		if closing {
+			b.grid.fail(ErrClosed)
+		}
+		switch got := b.run(); {
+		case got:
+			moved = true
+		case b.stuck():
+			b.grid.fail(b.deadlock())
+		}
+		if b.live == 0 {
+			p.lanes = append(p.lanes, b.lanes...)
+			p.blocks = append(p.blocks[:i], p.blocks[i+1:]...)
+			i--
+			b.grid.blockEnded()
+		}
+	}
+	p.rest(moved)
+}
+
+// rest leaves the core to others while all lanes wait: for a moment at first,
+// then for longer.
+func (p *processor) rest(moved bool) {
+	const (
+		spins  = 64
+		yields = 4096
+	)
+	if moved {
+		p.idle = 0
+		return
+	}
+	switch p.idle++; {
+	case p.idle < spins && !shm.Alone():
+		shm.Relax(4)
+	case p.idle < spins+yields:
+		shm.Yield()
+	default:
+		time.Sleep(50 * time.Microsecond)
+	}
+}
+
+// errExit is the cause where a kernel ended its goroutine.
+var errExit = errors.New("runtime.Goexit was called (t.FailNow and t.Skip do that): report to the host instead")
+
+// stop ends the coroutines. It is also what is left to do when a kernel has
+// ended the processor's goroutine.
+func (p *processor) stop() {
+	for _, b := range p.blocks {
+		b.grid.fail(errExit)
+		b.grid.blockEnded()
+		p.lanes = append(p.lanes, b.lanes...)
+	}
+	if len(p.blocks) > 0 {
+		p.blocks = nil
+		p.dev.all.Add(1)
+		go newProcessor(p.dev).run()
+	}
+	for _, l := range p.lanes {
+		l.stop()
+	}
+}

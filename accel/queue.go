@@ -1,0 +1,104 @@
+package accel
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nicless/nicless/internal/post"
+)
+
+// A Queue is a queue pair as kernels use it, on as many devices as one likes.
+// Its methods are safe for concurrent use.
+type Queue struct {
+	x Export
+}
+
+// An Export is a queue pair of the host API, as its Export returns it.
+type Export = post.Export
+
+// NewQueue makes a queue pair usable by kernels. x comes from the Export of a
+// Concurrent queue pair. The host may go on posting to it, but what it posts
+// must be Signaled: Quiet waits for that too.
+func NewQueue(x Export) (*Queue, error) {
+	if x.Send == nil || x.SendCQ == nil {
+		return nil, errors.New("accel: queue without a queue pair: take what QP.Export returns")
+	}
+	return &Queue{x}, nil
+}
+
+// Err returns why the first request failed, as far as somebody has polled, or
+// why nothing will complete any more; nil: all is well.
+func (q *Queue) Err() error {
+	if err := q.x.Send.Failed(); err != nil {
+		return err
+	}
+	return q.x.Err()
+}
+
+// done reports whether all blocks before count are complete, or never will be.
+func (q *Queue) done(p *processor, count uint64) bool {
+	if q.x.Send.Done() >= count {
+		return true
+	}
+	q.x.SendCQ.TryPoll(p.polled[:])
+	return q.x.Send.Done() >= count || q.Err() != nil
+}
+
+// room reports whether n blocks are free, or never will be.
+func (q *Queue) room(p *processor, n uint64) bool {
+	q.x.SendCQ.TryPoll(p.polled[:])
+	return uint64(max(0, q.x.Send.Free())) >= n || q.Err() != nil
+}
+
+// refused is the cause where a request cannot be posted: the kernel ends, as it
+// would with a fault on other accelerators, but with a reason.
+type refused struct {
+	what string
+	err  error
+}
+
+func (e *refused) Error() string { return e.what + ": " + e.err.Error() }
+func (e *refused) Unwrap() error { return e.err }
+
+// post posts the requests as one, waiting for room, and rings. The last is
+// signaled, so that Quiet sees them done.
+func (t *Thread) post(what string, q *Queue, wrs []post.SendWR) {
+	wrs[len(wrs)-1].Flags |= post.Signaled
+	if t.fence {
+		wrs[0].Flags |= post.Fence
+		t.fence = false
+	}
+	for {
+		_, err := q.x.Send.PostList(wrs)
+		if err == nil {
+			return
+		}
+		if errors.Is(err, post.ErrFull) {
+			if err = q.Err(); err == nil {
+				t.lane.queue, t.lane.count = q, uint64(min(2*len(wrs), q.x.Send.Size()))
+				t.lane.pause(forRoom)
+				continue
+			}
+		}
+		panic(&refused{fmt.Sprintf("%s through QP 0x%06x", what, q.x.Send.QPN()), err})
+	}
+}
+
+// Quiet waits until everything that was posted to q so far, by whomever, is
+// complete (nvshmem_quiet), and returns why the first of it failed, if any did.
+func (t *Thread) Quiet(q *Queue) error {
+	t.settle()
+	if count := q.x.Send.Reserved(); !q.done(t.lane.proc, count) {
+		t.lane.queue, t.lane.count = q, count
+		t.lane.pause(forDone)
+	}
+	return q.Err()
+}
+
+// Fence has the next request of this lane start when all before it in its queue
+// are complete (IBV_SEND_FENCE). Puts of one queue are executed in order without
+// it; it is needed where a Get or an atomic comes before.
+func (t *Thread) Fence() {
+	t.settle()
+	t.fence = true
+}

@@ -1,0 +1,84 @@
+package accel
+
+import "github.com/nicless/nicless/internal/post"
+
+// The raw level: RDMaxcel's functions, under their names. A kernel, a launch
+// from the host and the host itself call the same function with the same
+// parameters, and leave the same bytes.
+
+// WQEParams are the parameters of SendWQE and RecvWQE (wqe_params_t): LAddr,
+// LKey, Length, WRID (the count of the WQE), Signaled, OpType, RAddr, RKey,
+// QPNum, Buf (the ring), DBRec (the doorbell record), WQECnt (entries of the
+// ring). QP.Raw fills in the last four.
+type WQEParams = post.WQEParams
+
+// CQEPollParams are the parameters of PollCQE (cqe_poll_params_t): CQEBuf,
+// CQESize, ConsumerIndex, CQECnt, DBRec.
+type CQEPollParams = post.CQEPollParams
+
+// What PollCQE returns in place of a count of bytes.
+const (
+	CQENone   = post.CQENone   // there is no completion yet
+	CQEFailed = post.CQEFailed // the completion reports an error
+)
+
+// SendWQE writes a send WQE and publishes its count (send_wqe).
+func SendWQE(p WQEParams) error { return post.SendWQE(p) }
+
+// RecvWQE writes a receive and publishes its count (recv_wqe).
+func RecvWQE(p WQEParams) error { return post.RecvWQE(p) }
+
+// RingDB copies the 64 bytes of a WQE into a doorbell register (db_ring).
+func RingDB(dst, src []byte) { post.RingDB(dst, src) }
+
+// PollCQE looks at one entry of a CQ, and takes it if a completion is there
+// (cqe_poll): it returns the byte count, CQENone or CQEFailed.
+func PollCQE(p CQEPollParams) (bytes int32, err error) { return post.PollCQE(p) }
+
+// SendWQE is SendWQE in a kernel. Parameters that make no sense end the kernel.
+func (t *Thread) SendWQE(p WQEParams) { t.must("SendWQE", post.SendWQE(p)) }
+
+// RecvWQE is RecvWQE in a kernel.
+func (t *Thread) RecvWQE(p WQEParams) { t.must("RecvWQE", post.RecvWQE(p)) }
+
+// RingDB is RingDB in a kernel.
+func (t *Thread) RingDB(dst, src []byte) { post.RingDB(dst, src) }
+
+// PollCQE is PollCQE in a kernel.
+func (t *Thread) PollCQE(p CQEPollParams) int32 {
+	n, err := post.PollCQE(p)
+	t.must("PollCQE", err)
+	return n
+}
+
+func (t *Thread) must(what string, err error) {
+	if err != nil {
+		panic(&refused{what, err})
+	}
+}
+
+// LaunchSendWQE is SendWQE by a kernel of one lane (launch_send_wqe).
+func (s *Stream) LaunchSendWQE(p WQEParams) error {
+	return s.single(func(t *Thread) { t.SendWQE(p) })
+}
+
+// LaunchRecvWQE is RecvWQE by a kernel of one lane (launch_recv_wqe).
+func (s *Stream) LaunchRecvWQE(p WQEParams) error {
+	return s.single(func(t *Thread) { t.RecvWQE(p) })
+}
+
+// LaunchRingDB is RingDB by a kernel of one lane (launch_db_ring).
+func (s *Stream) LaunchRingDB(dst, src []byte) error {
+	return s.single(func(t *Thread) { t.RingDB(dst, src) })
+}
+
+// LaunchPollCQE is PollCQE by a kernel of one lane (launch_cqe_poll). It waits
+// for the kernel.
+func (s *Stream) LaunchPollCQE(p CQEPollParams) (bytes int32, err error) {
+	if err := s.single(func(t *Thread) { bytes = t.PollCQE(p) }); err != nil {
+		return 0, err
+	}
+	return bytes, s.Sync()
+}
+
+func (s *Stream) single(k Kernel) error { return s.Launch(Grid{Blocks: 1, Threads: 1}, k) }

@@ -1,0 +1,218 @@
+package accel
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// A Stream executes kernels and copies one after another, beside what the host
+// and other streams do. When one of them fails, the stream is in error: the
+// others are passed over, and Sync says why. Its methods are safe for concurrent
+// use.
+type Stream struct {
+	dev *Device
+
+	mu     sync.Mutex
+	queue  []func() error
+	more   *sync.Cond // queue, ending
+	ending bool
+	err    error // the first
+}
+
+// NewStream makes a stream. It ends with the device, or with Close.
+func (d *Device) NewStream() (*Stream, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closing.Load() {
+		return nil, ErrClosed
+	}
+	s := &Stream{dev: d}
+	s.more = sync.NewCond(&s.mu)
+	d.streams[s] = struct{}{}
+	d.all.Go(s.run)
+	return s, nil
+}
+
+func (s *Stream) run() {
+	defer func() {
+		s.dev.mu.Lock()
+		delete(s.dev.streams, s)
+		s.dev.mu.Unlock()
+	}()
+	for {
+		s.mu.Lock()
+		for len(s.queue) == 0 && !s.ending {
+			s.more.Wait()
+		}
+		if len(s.queue) == 0 {
+			s.mu.Unlock()
+			return
+		}
+		f := s.queue[0]
+		s.queue = s.queue[1:]
+		s.mu.Unlock()
+		if err := f(); err != nil {
+			s.fail(err)
+		}
+	}
+}
+
+// add has f executed after what was added before.
+func (s *Stream) add(f func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.err != nil:
+		return s.err
+	case s.ending:
+		return ErrClosed
+	}
+	s.queue = append(s.queue, f)
+	s.more.Signal()
+	return nil
+}
+
+func (s *Stream) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// Err returns why the stream is in error, or nil.
+func (s *Stream) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// Launch has a grid of lanes execute the kernel. It returns an error at once if
+// the grid is impossible or the stream is in error or closed; what becomes of
+// the kernel Sync tells: a *KernelError if it panicked, posted what cannot be, or
+// deadlocked, and ErrClosed if the device was closed under it.
+func (s *Stream) Launch(size Grid, k Kernel) error {
+	if err := size.check(); err != nil {
+		return err
+	}
+	if k == nil {
+		return fmt.Errorf("accel: no kernel (nil)")
+	}
+	return s.add(func() error {
+		if err := s.Err(); err != nil {
+			return err
+		}
+		g := newGrid(size, k)
+		s.dev.start(g)
+		<-g.done
+		return g.err()
+	})
+}
+
+// CopyIn copies src to the buffer, from off on. src must not be changed before
+// that is done.
+func (s *Stream) CopyIn(dst *Buffer, off int, src []byte) error {
+	if err := dst.holds(off, len(src)); err != nil {
+		return err
+	}
+	return s.copy(dst.mem[off:off+len(src)], src)
+}
+
+// CopyOut copies from the buffer, from off on, to dst.
+func (s *Stream) CopyOut(dst []byte, src *Buffer, off int) error {
+	if err := src.holds(off, len(dst)); err != nil {
+		return err
+	}
+	return s.copy(dst, src.mem[off:off+len(dst)])
+}
+
+func (s *Stream) copy(dst, src []byte) error {
+	return s.add(func() error {
+		if err := s.Err(); err != nil {
+			return err
+		}
+		copy(dst, src)
+		return nil
+	})
+}
+
+func (b *Buffer) holds(off, n int) error {
+	if off < 0 || off > len(b.mem) || n > len(b.mem)-off {
+		return fmt.Errorf("accel: %d bytes at offset %d; the buffer has %d", n, off, len(b.mem))
+	}
+	return nil
+}
+
+// An Event is a point in a stream.
+type Event struct {
+	done chan struct{}
+	err  error // of the stream; readable once done is closed
+}
+
+// Record marks the point after everything that was added so far.
+func (s *Stream) Record() (*Event, error) {
+	e := &Event{done: make(chan struct{})}
+	err := s.add(func() error {
+		e.err = s.Err()
+		close(e.done)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Done is closed when the stream has come to the event.
+func (e *Event) Done() <-chan struct{} { return e.done }
+
+// Wait waits for the event, or for the end of ctx. It returns why the stream was
+// in error by then, or nil.
+func (e *Event) Wait(ctx context.Context) error {
+	select {
+	case <-e.done:
+		return e.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// WaitFor has what is added to this stream from now on wait for an event, of
+// another stream perhaps of another device.
+func (s *Stream) WaitFor(e *Event) error {
+	return s.add(func() error {
+		select {
+		case <-e.done:
+		case <-s.dev.closed:
+			return ErrClosed
+		}
+		if e.err != nil {
+			return fmt.Errorf("accel: the stream that was waited for: %w", e.err)
+		}
+		return nil
+	})
+}
+
+// Sync waits until everything that was added so far is done, and returns why the
+// stream is in error, or nil.
+func (s *Stream) Sync() error {
+	e, err := s.Record()
+	if err != nil {
+		return err
+	}
+	return e.Wait(context.Background())
+}
+
+// Close ends the stream when everything that was added is done.
+func (s *Stream) Close() error {
+	s.end()
+	return nil
+}
+
+func (s *Stream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = true
+	s.more.Broadcast()
+}

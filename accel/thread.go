@@ -1,0 +1,96 @@
+package accel
+
+import "math/bits"
+
+// A Thread is what a kernel sees: where its lane is in the grid, and what it can
+// do there. It belongs to the lane that it was given to.
+//
+// Methods that wait (Sync, operations of the warp, Quiet, WaitUntil, and
+// whatever posts to a queue that is full) let other lanes run meanwhile.
+type Thread struct {
+	lane  *lane
+	block *block
+	index int
+	fence bool   // Fence was called: the next request waits for what is before it
+	puts  uint64 // PutWarps so far
+}
+
+// Index returns the number of the lane within its block (threadIdx.x).
+func (t *Thread) Index() int { return t.index }
+
+// Block returns the number of the block (blockIdx.x).
+func (t *Thread) Block() int { return t.block.index }
+
+// Threads returns how many lanes a block has (blockDim.x).
+func (t *Thread) Threads() int { return t.block.grid.threads }
+
+// Blocks returns how many blocks the grid has (gridDim.x).
+func (t *Thread) Blocks() int { return t.block.grid.blocks }
+
+// Global returns the number of the lane within the grid.
+func (t *Thread) Global() int { return t.block.index*t.block.grid.threads + t.index }
+
+// Warp returns the number of the warp within its block.
+func (t *Thread) Warp() int { return t.index / WarpSize }
+
+// Lane returns the number of the lane within its warp, 0 to 31.
+func (t *Thread) Lane() int { return t.index % WarpSize }
+
+// Sync waits until all lanes of the block that have not ended are here
+// (__syncthreads).
+func (t *Thread) Sync() {
+	t.settle()
+	round := t.block.round
+	if !t.block.sync() {
+		t.lane.round = round
+		t.lane.pause(forSync)
+	}
+}
+
+// together waits until all lanes of the warp that have not ended have brought
+// their values.
+func (t *Thread) together(v uint64) *ballot {
+	t.settle()
+	w := t.lane.warp()
+	round := w.round
+	if !w.vote(t.Lane(), v) {
+		t.lane.round = round
+		t.lane.pause(forWarp)
+	}
+	return &w.votes[round&1]
+}
+
+// SyncWarp waits until all lanes of the warp are here (__syncwarp). In this and
+// the other operations of a warp, lanes that have ended have no part.
+func (t *Thread) SyncWarp() { t.together(0) }
+
+// Ballot returns for which lanes of the warp p holds, by bit (__ballot_sync).
+func (t *Thread) Ballot(p bool) uint32 {
+	v := uint64(0)
+	if p {
+		v = 1
+	}
+	n, votes := t.together(v), uint32(0)
+	for m := n.mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m)
+		votes |= uint32(n.v[i]) << i
+	}
+	return votes
+}
+
+// Shuffle returns the v of lane from, 0 to 31 (__shfl_sync); its own, if that
+// has no part.
+func (t *Thread) Shuffle(v uint64, from int) uint64 {
+	n := t.together(v)
+	if from &= WarpSize - 1; n.mask>>from&1 != 0 {
+		return n.v[from]
+	}
+	return v
+}
+
+// ShuffleXor returns the v of the lane whose number differs in the bits of mask
+// (__shfl_xor_sync); its own, if that has no part.
+func (t *Thread) ShuffleXor(v uint64, mask int) uint64 { return t.Shuffle(v, t.Lane()^mask) }
+
+// Elect returns true in one lane of the warp, the lowest (elect.sync).
+func (t *Thread) Elect() bool { return t.together(0).elected() == t.Lane() }

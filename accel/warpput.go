@@ -1,0 +1,93 @@
+package accel
+
+import (
+	"errors"
+
+	"github.com/nicless/nicless/internal/post"
+)
+
+// A warp's puts are gathered: each lane leaves its request and goes on, and the
+// last one to come reserves room for all, writes them and rings once. Changing
+// lanes costs more than a request does, so a lane may be some puts ahead of the
+// slowest before it has to wait for it.
+const ahead = 8
+
+// batches are the puts of a warp that are not posted yet.
+type batches struct {
+	first   uint64         // number of the oldest
+	of      *[ahead]gather // by number, in turn; nil until the first PutWarp
+	posting bool           // a lane is about it, and waits for room
+}
+
+// A gather is what the lanes bring to one PutWarp.
+type gather struct {
+	queue *Queue
+	who   uint32 // lanes that have come
+	n     int
+	wr    [WarpSize]post.SendWR
+	sge   [WarpSize]post.SGE
+}
+
+// PutWarp is Put by all lanes of the warp together: one reservation, one request
+// of each lane, one doorbell. It returns at once, perhaps before the others have
+// come; nothing that this lane does later overtakes it. All lanes must use the
+// same queue; those that have ended have no part.
+func (t *Thread) PutWarp(q *Queue, dst, src Ref, n int) {
+	p := &t.lane.warp().puts
+	if p.of == nil {
+		p.of = new([ahead]gather)
+	}
+	if t.puts >= p.first+ahead {
+		t.lane.round = t.puts - ahead
+		t.lane.pause(forBatch)
+	}
+	g := &p.of[t.puts%ahead]
+	if g.n == 0 {
+		g.queue = q
+	} else if g.queue != q {
+		panic(&refused{"PutWarp", errors.New("the lanes of a warp use different queues; Put is for that")})
+	}
+	g.sge[g.n] = src.sge(n)
+	g.wr[g.n] = post.SendWR{Op: post.OpWrite, SGE: g.sge[g.n : g.n+1], RemoteAddr: dst.Addr, RKey: dst.Key}
+	g.n++
+	g.who |= 1 << t.Lane()
+	t.puts++
+	t.postPuts()
+}
+
+// postPuts posts the oldest puts as far as nobody is missing.
+func (t *Thread) postPuts() {
+	w := t.lane.warp()
+	p := &w.puts
+	if p.of == nil || p.posting {
+		return
+	}
+	for {
+		g := &p.of[p.first%ahead]
+		if g.n == 0 || w.live&^g.who != 0 {
+			return
+		}
+		p.posting = true
+		t.post("PutWarp", g.queue, g.wr[:g.n])
+		p.posting = false
+		g.n, g.who = 0, 0
+		p.first++
+	}
+}
+
+// settle waits until the puts of this lane are posted: what it does next must
+// not overtake them.
+func (t *Thread) settle() {
+	if t.puts > t.lane.warp().puts.first {
+		t.lane.round = t.puts - 1
+		t.lane.pause(forBatch)
+	}
+}
+
+// leavePuts takes the lane, which ends, out of the puts that are to come: the
+// others may have waited for nobody else.
+func (t *Thread) leavePuts() {
+	t.settle()
+	t.lane.warp().live &^= 1 << t.Lane()
+	t.postPuts()
+}

@@ -58,7 +58,7 @@ func (l *lane) life(yield func(struct{}) bool) {
 
 // begin names the kernel that the lane executes when it is resumed.
 func (l *lane) begin(b *block, index int) {
-	l.t.block, l.t.index, l.t.fence, l.t.puts = b, index, false, 0
+	l.t.block, l.t.index, l.t.fence, l.t.puts = b, index, 0, 0
 	l.wait = forNothing
 }
 

@@ -70,8 +70,8 @@ func (p *processor) pass() {
 // then for longer.
 func (p *processor) rest(moved bool) {
 	const (
-		spins  = 64
-		yields = 4096
+		spins  = 2000
+		yields = 4000
 	)
 	if moved {
 		p.idle = 0

@@ -64,24 +64,42 @@ func (e *refused) Unwrap() error { return e.err }
 // signaled, so that Quiet sees them done.
 func (t *Thread) post(what string, q *Queue, wrs []post.SendWR) {
 	wrs[len(wrs)-1].Flags |= post.Signaled
-	if t.fence {
-		wrs[0].Flags |= post.Fence
-		t.fence = false
-	}
+	wrs[0].Flags |= t.fence
+	t.fence = 0
 	for {
 		_, err := q.x.Send.PostList(wrs)
 		if err == nil {
 			return
 		}
-		if errors.Is(err, post.ErrFull) {
-			if err = q.Err(); err == nil {
-				t.lane.queue, t.lane.count = q, uint64(min(2*len(wrs), q.x.Send.Size()))
-				t.lane.pause(forRoom)
-				continue
-			}
-		}
-		panic(&refused{fmt.Sprintf("%s through QP 0x%06x", what, q.x.Send.QPN()), err})
+		t.retry(what, q, len(wrs), err)
 	}
+}
+
+// postWrites is post of a warp's puts.
+func (t *Thread) postWrites(q *Queue, list []post.WriteWR) {
+	fence := t.fence
+	t.fence = 0
+	for {
+		err := q.x.Send.PostWrites(list, fence, post.Signaled)
+		if err == nil {
+			return
+		}
+		t.retry("PutWarp", q, len(list), err)
+	}
+}
+
+// retry waits for room for n requests, if that is what they were refused for. If
+// not, or if there will never be room, the kernel ends.
+func (t *Thread) retry(what string, q *Queue, n int, err error) {
+	if errors.Is(err, post.ErrFull) {
+		if err = q.Err(); err == nil {
+			const most = 2 // blocks of a request: all of ours have one
+			t.lane.queue, t.lane.count = q, uint64(min(most*n, q.x.Send.Size()))
+			t.lane.pause(forRoom)
+			return
+		}
+	}
+	panic(&refused{fmt.Sprintf("%s through QP 0x%06x", what, q.x.Send.QPN()), err})
 }
 
 // Quiet waits until everything that was posted to q so far, by whomever, is
@@ -100,5 +118,5 @@ func (t *Thread) Quiet(q *Queue) error {
 // it; it is needed where a Get or an atomic comes before.
 func (t *Thread) Fence() {
 	t.settle()
-	t.fence = true
+	t.fence = post.Fence
 }

@@ -1,6 +1,10 @@
 package accel
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/nicless/nicless/internal/post"
+)
 
 // A Thread is what a kernel sees: where its lane is in the grid, and what it can
 // do there. It belongs to the lane that it was given to.
@@ -11,8 +15,8 @@ type Thread struct {
 	lane  *lane
 	block *block
 	index int
-	fence bool   // Fence was called: the next request waits for what is before it
-	puts  uint64 // PutWarps so far
+	fence post.Flags // Fence, if it was called: the next request waits for what is before it
+	puts  uint64     // PutWarps so far
 }
 
 // Index returns the number of the lane within its block (threadIdx.x).

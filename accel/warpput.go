@@ -10,7 +10,7 @@ import (
 // last one to come reserves room for all, writes them and rings once. Changing
 // lanes costs more than a request does, so a lane may be some puts ahead of the
 // slowest before it has to wait for it.
-const ahead = 8
+const ahead = 16
 
 // batches are the puts of a warp that are not posted yet.
 type batches struct {
@@ -24,8 +24,7 @@ type gather struct {
 	queue *Queue
 	who   uint32 // lanes that have come
 	n     int
-	wr    [WarpSize]post.SendWR
-	sge   [WarpSize]post.SGE
+	put   [WarpSize]post.WriteWR
 }
 
 // PutWarp is Put by all lanes of the warp together: one reservation, one request
@@ -47,8 +46,8 @@ func (t *Thread) PutWarp(q *Queue, dst, src Ref, n int) {
 	} else if g.queue != q {
 		panic(&refused{"PutWarp", errors.New("the lanes of a warp use different queues; Put is for that")})
 	}
-	g.sge[g.n] = src.sge(n)
-	g.wr[g.n] = post.SendWR{Op: post.OpWrite, SGE: g.sge[g.n : g.n+1], RemoteAddr: dst.Addr, RKey: dst.Key}
+	g.put[g.n] = post.WriteWR{SGE: src.sge(n), RemoteAddr: dst.Addr, RKey: dst.Key}
+	q.x.Send.Prefetch((t.puts-p.first)*WarpSize + uint64(g.n))
 	g.n++
 	g.who |= 1 << t.Lane()
 	t.puts++
@@ -68,7 +67,7 @@ func (t *Thread) postPuts() {
 			return
 		}
 		p.posting = true
-		t.post("PutWarp", g.queue, g.wr[:g.n])
+		t.postWrites(g.queue, g.put[:g.n])
 		p.posting = false
 		g.n, g.who = 0, 0
 		p.first++

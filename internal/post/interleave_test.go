@@ -83,7 +83,7 @@ func (p *protocol) step(w world, i int) (world, error) {
 		}
 	case atFreed:
 		q.now, q.pc = w.freed, atSetSeen
-		if q.now == q.seen || q.was+n-q.now > modelRing {
+		if q.now <= q.was && q.was+n-q.now > modelRing {
 			q.pc = atSeen // ErrFull: the caller tries again
 		}
 	case atSetSeen:

@@ -114,12 +114,14 @@ func (q *SendRing) setUp(c SQConfig) error {
 // With 3 before 2 work could be lost: the device would wake, read the old
 // record and go idle. One caller at a time.
 func (q *SendRing) publish(end, last uint64) {
+	// Read before the record is published: from then on the WQE may complete, and
+	// another poster may write over it.
+	first := doorbell.ParseRing((*[doorbell.RingSize]byte)(q.block(last)[:]))
 	q.posted.Publish(end)
 	q.record.Publish(uint32(uint16(end)))
 	if r := q.reg[q.half]; r != nil {
 		q.half ^= 1
-		first := (*[doorbell.RingSize]byte)(q.block(last)[:])
-		r.Publish(uint64(doorbell.ParseRing(first)))
+		r.Publish(uint64(first))
 	}
 }
 

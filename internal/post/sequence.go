@@ -55,7 +55,7 @@ func (s *sequence) reserve(n, leave uint64, freed *shm.Word64) (first, left uint
 		first := was &^ mark
 		if first+n-seen > s.size {
 			now := freed.Observe()
-			if now == seen || first+n-now > s.size {
+			if now <= first && first+n-now > s.size {
 				return 0, 0, false
 			}
 			s.seen.CompareAndSwap(seen, now) // if it fails, somebody else has looked

@@ -65,8 +65,10 @@ static int post(uint64_t poster, uint64_t i) {
 static void *poster(void *arg) {
 	uint64_t me = (uint64_t)(uintptr_t)arg, i;
 	for (i = 0; i < EACH; i++) {
-		while (post(me, i) == -EAGAIN)
+		while (post(me, i) == -EAGAIN) {
+			nicless_sq_ring(&b.sq);
 			sched_yield();
+		}
 		if (i % 3 == 0) /* the others are rung by whoever comes */
 			nicless_sq_ring(&b.sq);
 	}

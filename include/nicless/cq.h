@@ -1,6 +1,7 @@
 /*
  * A completion queue with one poller, and the reading of a collapsed one, which
- * any number of parties may do.
+ * any number of parties may do. Entries with data in them (scatter to CQE), which
+ * this device never writes, are read without it.
  */
 #ifndef NICLESS_CQ_H
 #define NICLESS_CQ_H
@@ -27,9 +28,13 @@ struct nicless_wc {
 	uint16_t counter; /* wqe_counter: first block of the WQE, or count of the receive */
 	uint8_t kind;     /* enum nicless_cqe_opcode */
 	uint8_t opcode;   /* of the send WQE */
-	uint8_t syndrome; /* 0: success */
+	uint8_t syndrome; /* of kinds REQ_ERR and RESP_ERR, which are failures, and the vendor's */
 	uint8_t vendor;
 };
+
+NICLESS_HD int nicless_wc_failed(const struct nicless_wc *wc) {
+	return wc->kind == NICLESS_CQE_REQ_ERR || wc->kind == NICLESS_CQE_RESP_ERR;
+}
 
 /*
  * Marks every entry as the device's, which must happen before the device learns
@@ -68,7 +73,7 @@ NICLESS_HD void nicless_wc_tail(struct nicless_wc *wc, uint64_t tail, const uint
 	wc->kind = (uint8_t)tail >> 4;
 	wc->uidx = wc->bytes = wc->imm = 0;
 	wc->syndrome = wc->vendor = 0;
-	if (wc->kind == NICLESS_CQE_REQ_ERR || wc->kind == NICLESS_CQE_RESP_ERR) {
+	if (nicless_wc_failed(wc)) {
 		wc->syndrome = cqe[NICLESS_CQE_SYNDROME];
 		wc->vendor = cqe[NICLESS_CQE_VENDOR];
 	}
@@ -79,7 +84,7 @@ NICLESS_HD void nicless_wc_parse(struct nicless_wc *wc, uint64_t tail, const uin
 	const nicless_word32 *w = (const nicless_word32 *)(const void *)cqe;
 	nicless_wc_tail(wc, tail, cqe);
 	wc->uidx = nicless_be32(w[8]) & 0xffffff;
-	if (wc->syndrome)
+	if (nicless_wc_failed(wc))
 		return;
 	wc->imm = nicless_be32(w[9]);
 	wc->bytes = nicless_be32(w[11]);
@@ -102,6 +107,18 @@ NICLESS_HD uint32_t nicless_cq_poll(struct nicless_cq *q, struct nicless_wc *wc,
 	if (n)
 		nicless_publish32(&q->record[NICLESS_REC_CI], nicless_be32((uint32_t)q->ci & 0xffffff));
 	return n;
+}
+
+/*
+ * Asks for one event on the queue's completion channel when an entry is there
+ * that has not been polled: any, or only a solicited one or an error. sn is how
+ * many events of this queue have been seen. reg is at NICLESS_UAR_ARM of the
+ * queue's UAR page. Poll once more between arming and waiting.
+ */
+NICLESS_HD void nicless_cq_arm(const struct nicless_cq *q, uint64_t *reg, uint32_t cqn, uint32_t sn, int solicited) {
+	uint32_t word = (sn & 3) << 28 | (uint32_t)(solicited != 0) << 24 | ((uint32_t)q->ci & 0xffffff);
+	nicless_publish32(&q->record[NICLESS_REC_ARM], nicless_be32(word));
+	nicless_publish64(reg, nicless_be64((uint64_t)word << 32 | cqn));
 }
 
 /* Where the completions of a QP go. */

@@ -16,7 +16,7 @@ enum {
 	NICLESS_MAX_RING = 1 << 15,     /* blocks: half of what 16 bits tell apart */
 	NICLESS_MAX_CQ = 1 << 22,       /* entries */
 	NICLESS_INLINE_HEAD = 4,        /* bytes of mlx5_wqe_inl_data_seg before the data */
-	NICLESS_MAX_INLINE = 828        /* bytes: what a WQE of 63 units may hold on every transport */
+	NICLESS_MAX_INLINE = 988        /* bytes of data in a SEND of 63 units, the longest case */
 };
 
 #define NICLESS_INLINE_SEG 0x80000000u /* MLX5_INLINE_SEG: the segment holds its data */

@@ -61,6 +61,13 @@ static inline int nicless_fail(struct nicless_client *c, int error, const char *
 	return error;
 }
 
+/* The connection has ended, for a reason that a socket call gave. */
+static inline int nicless_lost(struct nicless_client *c, int error, const char *during) {
+	if (error == 0 || error == ECONNRESET || error == EPIPE)
+		return nicless_fail(c, -ECONNRESET, "the engine has closed the connection");
+	return nicless_fail(c, -error, "%s: %s", during, strerror(error));
+}
+
 /* Sends a request; the descriptor mem, unless negative, goes with it. */
 static inline int nicless_send(struct nicless_client *c, uint16_t op, const void *payload, size_t size, int mem) {
 	union {
@@ -92,9 +99,7 @@ static inline int nicless_send(struct nicless_client *c, uint16_t op, const void
 		r->cmsg_len = CMSG_LEN(sizeof mem);
 		memcpy(CMSG_DATA(r), &mem, sizeof mem);
 	}
-	if (sendmsg(c->fd, &m, MSG_NOSIGNAL) < 0)
-		return nicless_fail(c, -errno, "request %u to the engine: %s", op, strerror(errno));
-	return 0;
+	return sendmsg(c->fd, &m, MSG_NOSIGNAL) < 0 ? nicless_lost(c, errno, "request to the engine") : 0;
 }
 
 /* Receives one datagram and at most two descriptors; those that did not come are -1. */
@@ -121,14 +126,14 @@ static inline int nicless_receive(struct nicless_client *c, uint8_t *in, size_t 
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return nicless_fail(c, -ETIMEDOUT, "the engine has not answered in 10 seconds");
 	if (n < 0)
-		return nicless_fail(c, -errno, "answer of the engine: %s", strerror(errno));
+		return nicless_lost(c, errno, "answer of the engine");
 	for (r = CMSG_FIRSTHDR(&m); r; r = CMSG_NXTHDR(&m, r))
 		if (r->cmsg_level == SOL_SOCKET && r->cmsg_type == SCM_RIGHTS) {
 			size_t bytes = r->cmsg_len - CMSG_LEN(0);
 			memcpy(fds, CMSG_DATA(r), bytes < 2 * sizeof(int) ? bytes : 2 * sizeof(int));
 		}
 	if (n == 0)
-		return nicless_fail(c, -ECONNRESET, "the engine has closed the connection");
+		return nicless_lost(c, 0, "");
 	*got = (size_t)n;
 	return m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)
 		? nicless_fail(c, -EPROTO, "the engine's answer is too long: more than %d bytes or two descriptors",

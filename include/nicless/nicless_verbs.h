@@ -99,29 +99,58 @@ static inline int nicless_dereg_mr(struct nicless_client *c, uint32_t key) {
 }
 
 /*
+ * Makes a completion channel. *events is a socket that yields 8 bytes for each
+ * event: the address of the struct nicless_cq that has it. Bit 63 set: it overran.
+ */
+static inline int nicless_channel_open(struct nicless_client *c, uint32_t *channel, int *events) {
+	int fds[2], error = nicless_call(c, NICLESS_OP_CREATE_CHANNEL, 0, 0, -1, channel, sizeof *channel, fds);
+	*events = -1;
+	if (error == 0 && fds[0] < 0)
+		return nicless_fail(c, -EPROTO, "the engine's channel %u came without a socket", *channel);
+	*events = fds[0];
+	return error;
+}
+
+static inline int nicless_channel_close(struct nicless_client *c, uint32_t channel, int events) {
+	if (events >= 0)
+		close(events);
+	return nicless_ask(c, NICLESS_OP_DESTROY_CHANNEL, &channel, sizeof channel, -1, 0, 0);
+}
+
+/*
  * Makes a completion queue of 1 << log entries of 64 bytes in memory from r.
- * flags are those of the protocol; collapsed queues want both. Nothing arms it.
+ * flags are those of the protocol; collapsed queues want both. channel is 0 for
+ * a queue that is never armed; others are, at page 0 of the UAR.
  */
 static inline int nicless_cq_open(struct nicless_client *c, struct nicless_region *r, uint32_t log, uint32_t flags,
-                                  struct nicless_cq *q, uint32_t *cqn) {
+                                  uint32_t channel, struct nicless_cq *q, uint32_t *cqn) {
 	struct nicless_create_cq m;
 	void *ring, *record;
+	size_t used = r->used;
+	int error;
 	if (log > c->device.max_log_cq)
 		return nicless_fail(c, -EINVAL, "CQ of 2^%u entries; 2^%u are possible", log, c->device.max_log_cq);
 	ring = nicless_take(r, (size_t)NICLESS_CQE << log);
 	record = nicless_take(r, 8);
-	if (!ring || !record)
-		return nicless_fail(c, -ENOMEM, "CQ of 2^%u entries: %zu of the region's %zu bytes are taken", log, r->used,
+	if (!ring || !record) {
+		r->used = used;
+		return nicless_fail(c, -ENOMEM, "CQ of 2^%u entries: %zu of the region's %zu bytes are taken", log, used,
 		                    r->size);
+	}
 	memset(record, 0, 8);
 	nicless_cq_init(q, ring, log, NICLESS_CQE, (uint32_t *)record);
 	memset(&m, 0, sizeof m);
 	m.buf = (uintptr_t)ring;
 	m.dbrec = (uintptr_t)record;
+	m.handle = (uintptr_t)q;
+	m.channel = channel;
 	m.flags = flags;
 	m.log_size = (uint8_t)log;
 	m.log_cqe = 6;
-	return nicless_ask(c, NICLESS_OP_CREATE_CQ, &m, sizeof m, -1, cqn, sizeof *cqn);
+	error = nicless_ask(c, NICLESS_OP_CREATE_CQ, &m, sizeof m, -1, cqn, sizeof *cqn);
+	if (error)
+		r->used = used;
+	return error;
 }
 
 static inline int nicless_cq_close(struct nicless_client *c, uint32_t cqn) {
@@ -185,6 +214,7 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
                                   struct nicless_qp *q) {
 	struct nicless_create_qp m;
 	size_t sq = (size_t)NICLESS_BLOCK << f->log_sq, rq = (size_t)NICLESS_UNIT << (f->log_rq + f->log_rq_sge);
+	size_t used = r->used;
 	uint32_t n = c->registers++;
 	void *rings, *record;
 	int error;
@@ -199,10 +229,13 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
 		rq = NICLESS_BLOCK; /* the send ring behind it lies on a multiple of 64 */
 	rings = nicless_take(r, rq + sq);
 	record = nicless_take(r, 8);
+	if (rings && record)
+		q->memory = malloc(nicless_sq_memory((uint64_t)1 << f->log_sq) + (sizeof(uint64_t) << f->log_rq));
+	if (!q->memory)
+		r->used = used;
 	if (!rings || !record)
 		return nicless_fail(c, -ENOMEM, "QP with rings of %zu bytes: %zu of the region's %zu are taken", rq + sq,
-		                    r->used, r->size);
-	q->memory = malloc(nicless_sq_memory((uint64_t)1 << f->log_sq) + (sizeof(uint64_t) << f->log_rq));
+		                    used, r->size);
 	if (!q->memory)
 		return nicless_fail(c, -ENOMEM, "no memory for a QP of 2^%u blocks", f->log_sq);
 	memset(record, 0, 8);
@@ -236,8 +269,10 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
 			memcpy(c->error, why, sizeof why);
 		}
 	}
-	if (error)
+	if (error) {
 		nicless_qp_free(q);
+		r->used = used;
+	}
 	return error;
 }
 

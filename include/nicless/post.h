@@ -97,7 +97,7 @@ NICLESS_HD void nicless_sq_write(struct nicless_sq *q, uint64_t count, const str
 /*
  * Reserves, writes and commits one work request; the device learns of it by the
  * next nicless_sq_ring. Returns -EAGAIN until enough completions have been
- * polled, -EINVAL for a work request that no WQE of this queue can hold; either
+ * polled (ring before waiting for them), -EINVAL for a work request that no WQE of this queue can hold; either
  * way nothing has changed.
  */
 NICLESS_HD int nicless_sq_post(struct nicless_sq *q, const struct nicless_wr *wr) {

@@ -90,8 +90,9 @@ NICLESS_HD int nicless_sq_init(struct nicless_sq *q, void *ring, uint64_t size, 
 
 /*
  * Takes n blocks, 1 to size of the ring, and stores the count of the first.
- * Returns 0 while fewer are free: poll, then try again. More than the ring
- * holds are never free.
+ * Returns 0 while fewer are free: ring, poll, try again. Without the ring all
+ * might wait for room that WQEs take up of which the device was never told.
+ * More than the ring holds are never free.
  *
  * seen is loaded before reserved. The other way round a poster held up between
  * the two could find seen beyond reserved, and take the difference for a full
@@ -140,17 +141,22 @@ NICLESS_HD void nicless_sq_commit(struct nicless_sq *q, uint64_t first, uint64_t
 	nicless_ordered_store64(&q->stamp[first & (q->size - 1)], first + n);
 }
 
-/* Publishes the count end: the record, then the last WQE's first eight bytes as register. */
+/*
+ * Publishes the count end: the record, then the last WQE's first eight bytes as
+ * register. Those are read before the record is written: behind it the device
+ * may be done with the WQE, and somebody else at work in its slot.
+ */
 NICLESS_HD void nicless_sq_doorbell(struct nicless_sq *q, uint64_t end) {
-	uint64_t last = end - 1;
-	nicless_publish64(&q->rung, end); /* the poller looks for WQEs below it */
-	nicless_publish32(&q->record[NICLESS_REC_SEND], nicless_be32((uint16_t)end));
-	if (q->reg[0] == 0)
-		return;
+	uint64_t last = end - 1, first8;
 	while (nicless_load64(&q->note[last & (q->size - 1)].blocks) == 0)
 		last--;
-	nicless_publish64(q->reg[q->half], *(nicless_word64 *)nicless_sq_unit(q, last, 0));
-	q->half ^= 1;
+	first8 = *(nicless_word64 *)nicless_sq_unit(q, last, 0);
+	nicless_publish64(&q->rung, end); /* the poller looks for WQEs below it */
+	nicless_publish32(&q->record[NICLESS_REC_SEND], nicless_be32((uint16_t)end));
+	if (q->reg[0]) {
+		nicless_publish64(q->reg[q->half], first8);
+		q->half ^= 1;
+	}
 }
 
 /*

@@ -25,6 +25,9 @@ func TestClient(t *testing.T) {
 			"collapsed":  "collapsed: ok\n",
 			"channel":    "channel: ok\n",
 		} {
+			if scenario == "stress" && strings.HasSuffix(t.Name(), "c++17") {
+				continue // it is the same code, and takes a second or more
+			}
 			t.Run(scenario, func(t *testing.T) {
 				out, err := run(t, path, socket, scenario)
 				require.NoError(t, err, "%s", out)

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) || defined(__CUDA__)
 #define NICLESS_HD __host__ __device__ static inline
 #else
 #define NICLESS_HD static inline

@@ -27,13 +27,12 @@ func (n *num) UnmarshalJSON(b []byte) error {
 
 // A post is a work request as C is asked to post it.
 type post struct {
-	opcode, flags  uint8
-	imm, rkey      uint32
-	raddr          uint64
-	swap, compare  uint64
-	data           []byte
-	sge            []string // "addr length lkey"
-	units, atIndex int      // what is expected
+	opcode, flags uint8
+	imm, rkey     uint32
+	raddr         uint64
+	swap, compare uint64
+	data          []byte
+	sge           []string // "addr length lkey"
 }
 
 func (p *post) request() string {
@@ -82,7 +81,7 @@ const (
 // needs and pointers or inline data behind them.
 func (f *sendFields) expressible(t *testing.T) (p post, ok bool) {
 	t.Helper()
-	p = post{opcode: f.Opcode, flags: f.Flags, imm: uint32(f.Imm), units: f.DS}
+	p = post{opcode: f.Opcode, flags: f.Flags, imm: uint32(f.Imm)}
 	withImm := p.opcode == opSendInval || p.opcode == opSendImm || p.opcode == opWriteImm
 	switch {
 	case f.OpMod != 0 || f.Signature != 0 || f.Stream != 0:

@@ -317,16 +317,16 @@ static void rdmaxcel(const char *path) {
 	cp.cqe_size = 64;
 	cp.cqe_cnt = 64;
 	cp.dbrec = cq.record;
-	for (index = 0; index < 32 * 2100; index++) {
+	for (index = 0; index < 64 * 1050; index++) {
 		p.wr_id = index;
-		p.signaled = index % 32 == 31;
+		p.signaled = index % 64 == 63;
 		*(uint64_t *)(void *)data.mem = index;
 		send_wqe(p);
 		if (!p.signaled)
 			continue;
-		for (p.wr_id -= 31; p.wr_id <= index; p.wr_id++)
+		for (p.wr_id -= 63; p.wr_id <= index; p.wr_id++)
 			db_ring(qp[0].reg, p.buf + (p.wr_id & 63) * 64);
-		cp.consumer_index = (uint32_t)(index / 32);
+		cp.consumer_index = (uint32_t)(index / 64);
 		bytes = -1;
 		while (bytes == -1) {
 			cqe_poll(&bytes, cp);
@@ -349,7 +349,7 @@ static void rdmaxcel(const char *path) {
 	p.op_type = NICLESS_WRITE_IMM; /* three segments, as all of its */
 	p.signaled = false;
 	send_wqe(p);
-	cp.consumer_index = (uint32_t)(index / 32);
+	cp.consumer_index = (uint32_t)(index / 64);
 	bytes = -1;
 	while (bytes == -1)
 		cqe_poll(&bytes, cp);

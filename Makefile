@@ -3,10 +3,10 @@ GO ?= go
 FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race fuzz bench lint vectors cross ci clean
+.PHONY: help build demo test check-c race fuzz bench lint vectors cross ci clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the command into bin/nicless
 	$(GO) build -o bin/nicless ./cmd/nicless
@@ -16,6 +16,9 @@ demo: ## one RDMA write shown byte by byte, then 300,000 operations
 
 test: ## all tests
 	$(GO) test ./...
+
+check-c: ## the C headers alone: compile them in C99 and C++17, run their self-test
+	$(MAKE) -C include check
 
 race: ## all tests under the race detector
 	$(GO) test -race ./...

@@ -56,6 +56,7 @@ var mayImport = map[string][]string{
 
 	// Tests only.
 	"internal/vectors": {},
+	"include":          {},
 }
 
 // Who may import unsafe, or hold assembly: *_unsafe.go files and .s files of

@@ -1,0 +1,118 @@
+/*
+ * What runs on the GPU: lanes that post RDMA WRITEs by the functions of
+ * include/nicless and wait for their completions, without the CPU.
+ */
+#ifndef NICLESS_POSTER_CUH
+#define NICLESS_POSTER_CUH
+
+#include <nicless/cq.h>
+#include <nicless/post.h>
+
+/*
+ * A queue of the GPU. The words of sq are in the GPU's memory, where its atomics
+ * are native: atomics on host memory across PCIe need not be. Ring, records and
+ * CQE are the engine's memory, by the addresses at which the GPU has them.
+ */
+struct poster {
+	struct nicless_sq sq;
+	struct nicless_cq cq; /* collapsed */
+	uint64_t *from, *to;  /* the payload, as the GPU addresses it */
+	uint64_t far_from, far_to; /* and as the engine knows it */
+	uint32_t key;
+	unsigned wrong;    /* words that did not arrive */
+	unsigned syndrome; /* of the first completion with an error */
+};
+
+enum { LANES = 32 };
+
+__device__ static inline uint64_t nanoseconds() {
+	uint64_t t;
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+	return t;
+}
+
+/* Runs on the device what nicless_sq_init does, since the queue's words are there. */
+__global__ void prepare(struct poster *p, void *ring, uint64_t blocks, uint32_t *record, void *reg, uint32_t qpn,
+                        void *memory, uint8_t *cqe) {
+	nicless_sq_init(&p->sq, ring, blocks, record, reg, qpn, memory);
+	p->cq.ring = cqe; /* filled by the host before the engine knew of it */
+	p->cq.log = 0;
+	p->cq.stride = NICLESS_CQE;
+	p->wrong = p->syndrome = 0;
+}
+
+/* Room for n blocks; 0 once the queue has failed. */
+__device__ static inline int room(struct poster *p, uint64_t n, uint64_t *first) {
+	while (!nicless_sq_reserve(&p->sq, n, first)) {
+		nicless_sq_ring(&p->sq);
+		if (nicless_cq_advance(&p->cq, &p->sq, 0) != 0)
+			return 0;
+	}
+	return 1;
+}
+
+/* One 8-byte WRITE of word i, at a reserved count. */
+__device__ static inline void write_word(struct poster *p, uint64_t count, uint64_t i, uint64_t value, uint8_t flags) {
+	struct nicless_sge sge = {p->far_from + 8 * i, 8, p->key};
+	struct nicless_wr wr = {};
+	wr.id = i;
+	wr.opcode = NICLESS_WRITE;
+	wr.fm_ce_se = flags;
+	wr.sge = &sge;
+	wr.sges = 1;
+	wr.raddr = p->far_to + 8 * i;
+	wr.rkey = p->key;
+	p->from[i] = value; /* plain: the commit is behind it */
+	nicless_sq_write(&p->sq, count, &wr, 3);
+}
+
+__device__ static inline void failed(struct poster *p, const struct nicless_wc *wc) {
+	p->syndrome = wc->syndrome ? wc->syndrome : 0xff;
+}
+
+/*
+ * Each party, a single lane or a warp, does rounds of: reserve once, every lane
+ * writes its WQE, one commit, one ring, wait. took[party * rounds + r] is the
+ * time from before the first store to the completion as the GPU sees it.
+ */
+__global__ void put(struct poster *p, uint64_t rounds, uint64_t *took) {
+	unsigned lanes = blockDim.x < LANES ? 1 : LANES, lane = threadIdx.x % lanes;
+	uint64_t party = (uint64_t)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes, r;
+	uint64_t word = party * lanes + lane;
+	for (r = 0; r < rounds; r++) {
+		uint64_t first = 0, begin = nanoseconds(), value = r << 32 | (word + 1);
+		unsigned ok = 1;
+		struct nicless_wc wc;
+		if (lane == 0)
+			ok = (unsigned)room(p, lanes, &first);
+		if (lanes > 1) {
+			ok = __shfl_sync(0xffffffff, ok, 0);
+			first = (uint64_t)__shfl_sync(0xffffffff, (unsigned)(first >> 32), 0) << 32 |
+			        __shfl_sync(0xffffffff, (unsigned)first, 0);
+		}
+		if (!ok)
+			return;
+		write_word(p, first + lane, word, value, lane == lanes - 1 ? NICLESS_SIGNALED : 0);
+		if (lanes > 1)
+			__syncwarp(); /* the lanes' stores are ordered before lane 0's commit */
+		if (lane == 0) {
+			nicless_sq_commit(&p->sq, first, lanes);
+			nicless_sq_ring(&p->sq);
+			ok = nicless_cq_quiet(&p->cq, &p->sq, first + lanes, &wc) == 0;
+			if (ok)
+				took[party * rounds + r] = nanoseconds() - begin;
+			else
+				failed(p, &wc);
+		}
+		if (lanes > 1) {
+			ok = __shfl_sync(0xffffffff, ok, 0);
+			__syncwarp(); /* and lane 0's observation before the lanes' loads */
+		}
+		if (!ok)
+			return;
+		if (nicless_load64(&p->to[word]) != value)
+			atomicAdd(&p->wrong, 1);
+	}
+}
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * The smallest C client: an 8-byte put through a running engine.
+ *
+ *   gcc -std=c99 -Iinclude -o /tmp/cput examples/cput/cput.c
+ *   nicless engine --socket /tmp/nicless.sock &
+ *   /tmp/cput /tmp/nicless.sock            # or: /tmp/cput -rdmaxcel /tmp/nicless.sock
+ *
+ * With -rdmaxcel the same put is posted and polled by RDMaxcel's functions.
+ */
+#include <nicless/nicless_verbs.h>
+#include <nicless/rdmaxcel.h>
+
+static struct nicless_client engine;
+static struct nicless_region memory;
+static struct nicless_cq cq;
+static struct nicless_qp a, b;
+static uint32_t key;
+
+/* Memory, a key for it, and two queue pairs connected with each other. */
+static int connect_pair(const char *socket) {
+	struct nicless_qp_config f = {0, 0, 0, 0, NICLESS_RC, 6, 0, 0}; /* 64 blocks */
+	uint32_t cqn;
+	int error;
+	if ((error = nicless_connect(&engine, socket, "cput")) ||
+	    (error = nicless_region_open(&engine, 1 << 16, &memory)) ||
+	    (error = nicless_alloc_pd(&engine, &f.pdn)) ||
+	    (error = nicless_reg_mr(&engine, f.pdn, memory.mem, memory.size, NICLESS_FULL_ACCESS, &key)) ||
+	    (error = nicless_cq_open(&engine, &memory, 6, 0, 0, &cq, &cqn)))
+		return error;
+	f.send_cqn = f.recv_cqn = cqn;
+	if ((error = nicless_qp_open(&engine, &memory, &f, &a)) || (error = nicless_qp_open(&engine, &memory, &f, &b)) ||
+	    (error = nicless_qp_connect(&engine, &a, b.qpn, engine.device.guid)))
+		return error;
+	return nicless_qp_connect(&engine, &b, a.qpn, engine.device.guid);
+}
+
+/* Returns the syndrome of the completion, 0 on success. */
+static int put(uint64_t *from, uint64_t *to) {
+	struct nicless_sge sge = {(uintptr_t)from, 8, key};
+	struct nicless_wr wr;
+	struct nicless_wc wc;
+	memset(&wr, 0, sizeof wr);
+	wr.opcode = NICLESS_WRITE;
+	wr.fm_ce_se = NICLESS_SIGNALED;
+	wr.sge = &sge;
+	wr.sges = 1;
+	wr.raddr = (uintptr_t)to;
+	wr.rkey = key;
+	if (nicless_sq_post(&a.sq, &wr) != 0)
+		return -1;
+	nicless_sq_ring(&a.sq);
+	while (nicless_cq_poll(&cq, &wc, 1) == 0)
+		;
+	return wc.syndrome;
+}
+
+static int put_rdmaxcel(uint64_t *from, uint64_t *to) {
+	wqe_params_t w = {(uintptr_t)from, key, 8, 0, true, NICLESS_WRITE, (uintptr_t)to, key, a.qpn, a.sq.ring, a.sq.record, 64};
+	cqe_poll_params_t p = {cq.ring, 64, 0, 64, cq.record};
+	int32_t bytes = -1;
+	send_wqe(w);
+	db_ring(a.reg, w.buf);
+	while (bytes == -1)
+		cqe_poll(&bytes, p);
+	return bytes; /* a WRITE returns no bytes; -2 is a failure */
+}
+
+static void print_wqe(void) {
+	int i;
+	for (i = 0; i < 48; i++)
+		printf("%02x%s", a.sq.ring[i], i % 16 == 15 ? "\n" : " ");
+}
+
+int main(int argc, char **argv) {
+	int rdmaxcel = argc == 3 && !strcmp(argv[1], "-rdmaxcel"), error;
+	uint64_t *from, *to;
+	if (argc != 2 + rdmaxcel) {
+		fprintf(stderr, "usage: cput [-rdmaxcel] SOCKET\n");
+		return 2;
+	}
+	if (connect_pair(argv[1 + rdmaxcel]) != 0) {
+		fprintf(stderr, "cput: error: %s\n", engine.error);
+		return 1;
+	}
+	from = (uint64_t *)nicless_take(&memory, 8);
+	to = (uint64_t *)nicless_take(&memory, 8);
+	*from = 0x0123456789abcdef;
+	error = rdmaxcel ? put_rdmaxcel(from, to) : put(from, to);
+	if (error != 0 || *to != *from) {
+		fprintf(stderr, "cput: error: the put ended with %d, the target holds %016llx\n", error, (unsigned long long)*to);
+		return 1;
+	}
+	print_wqe();
+	printf("put %016llx from %p to %p\n", (unsigned long long)*to, (void *)from, (void *)to);
+	nicless_close(&engine);
+	return 0;
+}

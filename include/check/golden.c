@@ -1,0 +1,351 @@
+/*
+ * Says in hexadecimal what the headers do, for the Go tests of this folder to
+ * compare with the vendor's bytes and with Go's. One request a line on standard
+ * input, one answer a line on standard output; numbers as C writes them.
+ *
+ *   queue BLOCKS QPN                a send queue; its memory zero
+ *   move COUNT                      everything before COUNT has completed; memory zero
+ *   post OPCODE FLAGS IMM RADDR RKEY SWAP COMPARE INLINE|- {ADDR LENGTH LKEY}
+ *   ring                            answers ring, record, register
+ *   recv STRIDE COUNT {ADDR LENGTH LKEY}      answers entry, record
+ *   cqe LOG INDEX BYTES             answers what an entry says
+ *   arm CQN SN SOLICITED CI         answers record, register
+ *   ci COUNT                        answers the record behind the poll of entry COUNT - 1
+ *   send INDEX BLOCKS LADDR LKEY LENGTH SIGNALED OP RADDR RKEY QPN   RDMaxcel's send_wqe and db_ring
+ *   receive INDEX ENTRIES LADDR LKEY LENGTH                          RDMaxcel's recv_wqe
+ *   poll INDEX ENTRIES BYTES        RDMaxcel's cqe_poll of the entry in its slot: byte_cnt, record
+ *   layout                          messages and constants of the control protocol, ended by a dot
+ */
+#include "../nicless/nicless_verbs.h"
+#include "../nicless/rdmaxcel.h"
+
+static union {
+	uint8_t bytes[NICLESS_MAX_RING * NICLESS_BLOCK];
+	uint64_t align;
+} ring;
+static uint64_t reg[NICLESS_REG / 8];
+static uint32_t record[2];
+static uint64_t memory[NICLESS_MAX_RING * 3];
+static struct nicless_sq sq;
+
+static uint64_t number(void) {
+	const char *word = strtok(0, " \n");
+	return word ? strtoull(word, 0, 0) : 0;
+}
+
+static uint32_t number32(void) { return (uint32_t)number(); }
+
+/* Reads hexadecimal digits, "-" for none, and returns how many bytes they are. */
+static uint32_t bytes(uint8_t *to, uint32_t most) {
+	const char *word = strtok(0, " \n");
+	uint32_t n;
+	for (n = 0; word && n < most && word[0] && word[0] != '-'; n++, word += 2) {
+		unsigned b;
+		if (sscanf(word, "%2x", &b) != 1)
+			break;
+		to[n] = (uint8_t)b;
+	}
+	return n;
+}
+
+static void print(const void *from, size_t n, char end) {
+	const uint8_t *b = (const uint8_t *)from;
+	size_t i;
+	for (i = 0; i < n; i++)
+		printf("%02x", b[i]);
+	putchar(end);
+}
+
+static uint32_t list(struct nicless_sge *sge, uint32_t most) {
+	uint32_t n;
+	for (n = 0; n < most; n++) {
+		const char *word = strtok(0, " \n");
+		if (!word)
+			break;
+		sge[n].addr = strtoull(word, 0, 0);
+		sge[n].length = number32();
+		sge[n].lkey = number32();
+	}
+	return n;
+}
+
+static int queue(void) {
+	uint64_t size = number();
+	memset(&ring, 0, sizeof ring);
+	memset(reg, 0, sizeof reg);
+	memset(record, 0, sizeof record);
+	return nicless_sq_init(&sq, ring.bytes, size, record, reg, number32(), memory);
+}
+
+static int move(void) {
+	uint64_t count = number();
+	memset(&ring, 0, sizeof ring);
+	memset(reg, 0, sizeof reg);
+	memset(memory, 0, sizeof memory);
+	sq.reserved = sq.seen = sq.rung = sq.freed = count;
+	return 0;
+}
+
+static int post(void) {
+	static struct nicless_sge sge[NICLESS_MAX_UNITS + 1];
+	static uint8_t data[NICLESS_MAX_INLINE + 1];
+	struct nicless_wr wr;
+	memset(&wr, 0, sizeof wr);
+	wr.opcode = (uint8_t)number();
+	wr.fm_ce_se = (uint8_t)number();
+	wr.imm = number32();
+	wr.raddr = number();
+	wr.rkey = number32();
+	wr.swap_add = number();
+	wr.compare = number();
+	wr.data = data;
+	wr.inline_bytes = bytes(data, sizeof data);
+	wr.sge = sge;
+	wr.sges = list(sge, NICLESS_MAX_UNITS + 1);
+	return nicless_sq_post(&sq, &wr);
+}
+
+static void recv_entry(void) {
+	struct nicless_sge sge[65];
+	struct nicless_rq q;
+	static uint64_t id[8];
+	uint64_t stride = number(), count = number();
+	int error;
+	memset(&ring, 0, sizeof ring);
+	memset(record, 0, sizeof record);
+	error = nicless_rq_init(&q, ring.bytes, 8, stride, record, id);
+	q.next = q.freed = count;
+	if (error == 0)
+		error = nicless_rq_post(&q, sge, list(sge, 65), 0);
+	if (error) {
+		printf("error %d\n", error);
+		return;
+	}
+	nicless_rq_ring(&q);
+	print(ring.bytes + count % 8 * stride, stride, ' ');
+	print(record, 8, '\n');
+}
+
+static void entry(void) {
+	union {
+		uint8_t bytes[64];
+		uint64_t align;
+	} cqe;
+	struct nicless_wc wc;
+	uint32_t log = number32();
+	uint64_t index = number(), tail;
+	bytes(cqe.bytes, sizeof cqe.bytes);
+	tail = nicless_cqe_observe(cqe.bytes);
+	nicless_wc_parse(&wc, tail, cqe.bytes);
+	printf("%d %u %u %u %u %u %u %u %u %u %llu\n", nicless_cqe_valid((uint8_t)tail, index, log), wc.kind, wc.opcode,
+	       wc.qpn, wc.uidx, wc.counter, wc.bytes, wc.imm, wc.syndrome, wc.vendor, (unsigned long long)wc.timestamp);
+}
+
+static void arm(void) {
+	struct nicless_cq q;
+	uint32_t cqn = number32(), sn = number32();
+	int solicited = (int)number();
+	memset(&q, 0, sizeof q);
+	q.record = record;
+	q.ci = number();
+	record[1] = 0;
+	nicless_cq_arm(&q, reg, cqn, sn, solicited);
+	print(&record[1], 4, ' ');
+	print(reg, 8, '\n');
+}
+
+static void ci(void) {
+	struct nicless_cq q;
+	struct nicless_wc wc;
+	uint64_t count = number();
+	memset(&ring, 0, sizeof ring);
+	nicless_cq_init(&q, ring.bytes, 4, 64, record);
+	q.ci = count - 1;
+	nicless_cq_entry(&q, q.ci)[63] = (uint8_t)((count - 1) >> 4 & 1);
+	nicless_cq_poll(&q, &wc, 2);
+	print(record, 4, '\n');
+}
+
+static void rdmaxcel(int receive) {
+	wqe_params_t p;
+	size_t slot;
+	memset(&p, 0, sizeof p);
+	memset(&ring, 0xee, sizeof ring); /* so that stale bytes can be told */
+	memset(record, 0, sizeof record);
+	p.buf = ring.bytes;
+	p.dbrec = record;
+	p.wr_id = number();
+	p.wqe_cnt = number32();
+	p.laddr = (uintptr_t)number();
+	p.lkey = number32();
+	p.length = (size_t)number();
+	slot = p.wqe_cnt ? (size_t)(p.wr_id & (p.wqe_cnt - 1)) : 0;
+	if (receive) {
+		recv_wqe(p);
+		print(ring.bytes + slot * 16, 16, ' ');
+		print(record, 8, '\n');
+		return;
+	}
+	p.signaled = number() != 0;
+	p.op_type = number32();
+	p.raddr = (uintptr_t)number();
+	p.rkey = number32();
+	p.qp_num = number32();
+	send_wqe(p);
+	db_ring(reg, ring.bytes + slot * 64);
+	print(ring.bytes + slot * 64, 64, ' ');
+	print(record, 8, ' ');
+	print(reg, 64, '\n');
+}
+
+static void poll_entry(void) {
+	cqe_poll_params_t p;
+	int32_t byte_cnt = -1;
+	memset(&ring, 0xff, sizeof ring);
+	memset(record, 0, sizeof record);
+	p.cqe_buf = ring.bytes;
+	p.cqe_size = 64;
+	p.consumer_index = number32();
+	p.cqe_cnt = number32();
+	p.dbrec = record;
+	bytes(ring.bytes + (p.consumer_index & (p.cqe_cnt - 1)) * 64, 64);
+	cqe_poll(&byte_cnt, p);
+	printf("%d ", byte_cnt);
+	print(record, 4, '\n');
+}
+
+#define SIZE(name, type) printf("size %s %zu\n", name, sizeof(struct type))
+#define FIELD(name, type, field) \
+	printf("field %s %s %zu %zu\n", name, #field, offsetof(struct type, field), sizeof(((struct type *)0)->field))
+#define VALUE(table, name, value) printf("value %s=%s %llu\n", table, name, (unsigned long long)(value))
+
+static void layout(void) {
+	FIELD("Header", nicless_header, op); FIELD("Header", nicless_header, flags);
+	FIELD("Header", nicless_header, size); FIELD("Header", nicless_header, tag);
+	FIELD("Hello", nicless_hello, magic); FIELD("Hello", nicless_hello, major);
+	FIELD("Hello", nicless_hello, minor); FIELD("Hello", nicless_hello, features);
+	SIZE("Welcome", nicless_welcome);
+	FIELD("Welcome", nicless_welcome, major); FIELD("Welcome", nicless_welcome, minor);
+	FIELD("Welcome", nicless_welcome, uar_pages); FIELD("Welcome", nicless_welcome, features);
+	FIELD("Welcome", nicless_welcome, guid); FIELD("Welcome", nicless_welcome, max_regions);
+	FIELD("Welcome", nicless_welcome, max_pds); FIELD("Welcome", nicless_welcome, max_mrs);
+	FIELD("Welcome", nicless_welcome, max_cqs); FIELD("Welcome", nicless_welcome, max_qps);
+	FIELD("Welcome", nicless_welcome, max_channels); FIELD("Welcome", nicless_welcome, max_bytes);
+	FIELD("Welcome", nicless_welcome, max_log_sq); FIELD("Welcome", nicless_welcome, max_log_rq);
+	FIELD("Welcome", nicless_welcome, max_log_cq); FIELD("Welcome", nicless_welcome, max_rd_atomic);
+	FIELD("Welcome", nicless_welcome, max_message_log);
+	SIZE("Region", nicless_add_region);
+	FIELD("Region", nicless_add_region, addr); FIELD("Region", nicless_add_region, size);
+	SIZE("MR", nicless_reg_mr);
+	FIELD("MR", nicless_reg_mr, pdn); FIELD("MR", nicless_reg_mr, access);
+	FIELD("MR", nicless_reg_mr, addr); FIELD("MR", nicless_reg_mr, length); FIELD("MR", nicless_reg_mr, iova);
+	SIZE("CQ", nicless_create_cq);
+	FIELD("CQ", nicless_create_cq, buf); FIELD("CQ", nicless_create_cq, dbrec);
+	FIELD("CQ", nicless_create_cq, handle); FIELD("CQ", nicless_create_cq, channel);
+	FIELD("CQ", nicless_create_cq, flags); FIELD("CQ", nicless_create_cq, log_size);
+	FIELD("CQ", nicless_create_cq, log_cqe); FIELD("CQ", nicless_create_cq, uar);
+	SIZE("QP", nicless_create_qp);
+	FIELD("QP", nicless_create_qp, pdn); FIELD("QP", nicless_create_qp, send_cqn);
+	FIELD("QP", nicless_create_qp, recv_cqn); FIELD("QP", nicless_create_qp, user_index);
+	FIELD("QP", nicless_create_qp, sq); FIELD("QP", nicless_create_qp, rq); FIELD("QP", nicless_create_qp, dbrec);
+	FIELD("QP", nicless_create_qp, type); FIELD("QP", nicless_create_qp, log_sq);
+	FIELD("QP", nicless_create_qp, log_rq); FIELD("QP", nicless_create_qp, log_rq_stride);
+	FIELD("QP", nicless_create_qp, uar); FIELD("QP", nicless_create_qp, no_receive);
+	FIELD("QP", nicless_create_qp, signature_on); FIELD("QP", nicless_create_qp, srqn);
+	FIELD("QP", nicless_create_qp, managed);
+	SIZE("QPAttr", nicless_qp_attr);
+	FIELD("QPAttr", nicless_qp_attr, qpn); FIELD("QPAttr", nicless_qp_attr, mask);
+	FIELD("QPAttr", nicless_qp_attr, state); FIELD("QPAttr", nicless_qp_attr, cur_state);
+	FIELD("QPAttr", nicless_qp_attr, port); FIELD("QPAttr", nicless_qp_attr, path_mtu);
+	FIELD("QPAttr", nicless_qp_attr, timeout); FIELD("QPAttr", nicless_qp_attr, retry_count);
+	FIELD("QPAttr", nicless_qp_attr, rnr_retry); FIELD("QPAttr", nicless_qp_attr, min_rnr_timer);
+	FIELD("QPAttr", nicless_qp_attr, max_rd_atomic); FIELD("QPAttr", nicless_qp_attr, max_dest_rd_atomic);
+	FIELD("QPAttr", nicless_qp_attr, pkey_index); FIELD("QPAttr", nicless_qp_attr, access);
+	FIELD("QPAttr", nicless_qp_attr, rq_psn); FIELD("QPAttr", nicless_qp_attr, sq_psn);
+	FIELD("QPAttr", nicless_qp_attr, dest_qpn); FIELD("QPAttr", nicless_qp_attr, guid);
+	FIELD("QPAttr", nicless_qp_attr, qkey);
+	FIELD("Error", nicless_refusal, code);
+	VALUE("Operations", "hello", NICLESS_OP_HELLO);
+	VALUE("Operations", "alloc_pd", NICLESS_OP_ALLOC_PD);
+	VALUE("Operations", "dealloc_pd", NICLESS_OP_DEALLOC_PD);
+	VALUE("Operations", "add_region", NICLESS_OP_ADD_REGION);
+	VALUE("Operations", "drop_region", NICLESS_OP_DROP_REGION);
+	VALUE("Operations", "reg_mr", NICLESS_OP_REG_MR);
+	VALUE("Operations", "dereg_mr", NICLESS_OP_DEREG_MR);
+	VALUE("Operations", "create_channel", NICLESS_OP_CREATE_CHANNEL);
+	VALUE("Operations", "destroy_channel", NICLESS_OP_DESTROY_CHANNEL);
+	VALUE("Operations", "create_cq", NICLESS_OP_CREATE_CQ);
+	VALUE("Operations", "destroy_cq", NICLESS_OP_DESTROY_CQ);
+	VALUE("Operations", "create_qp", NICLESS_OP_CREATE_QP);
+	VALUE("Operations", "modify_qp", NICLESS_OP_MODIFY_QP);
+	VALUE("Operations", "query_qp", NICLESS_OP_QUERY_QP);
+	VALUE("Operations", "destroy_qp", NICLESS_OP_DESTROY_QP);
+	VALUE("Access rights", "local_write", NICLESS_LOCAL_WRITE);
+	VALUE("Access rights", "remote_write", NICLESS_REMOTE_WRITE);
+	VALUE("Access rights", "remote_read", NICLESS_REMOTE_READ);
+	VALUE("Access rights", "remote_atomic", NICLESS_REMOTE_ATOMIC);
+	VALUE("CQ flags", "collapsed", NICLESS_CQ_COLLAPSED);
+	VALUE("CQ flags", "ignore_overrun", NICLESS_CQ_IGNORE_OVERRUN);
+	VALUE("QP types", "RC", NICLESS_RC);
+	VALUE("QP types", "UC", NICLESS_UC);
+	VALUE("QP types", "UD", NICLESS_UD);
+	VALUE("QP states", "RST", NICLESS_RST);
+	VALUE("QP states", "INIT", NICLESS_INIT);
+	VALUE("QP states", "RTR", NICLESS_RTR);
+	VALUE("QP states", "RTS", NICLESS_RTS);
+	VALUE("QP states", "ERR", NICLESS_ERR);
+	VALUE("Attribute mask", "state", NICLESS_ATTR_STATE);
+	VALUE("Attribute mask", "access", NICLESS_ATTR_ACCESS);
+	VALUE("Attribute mask", "pkey_index", NICLESS_ATTR_PKEY_INDEX);
+	VALUE("Attribute mask", "port", NICLESS_ATTR_PORT);
+	VALUE("Attribute mask", "guid", NICLESS_ATTR_GUID);
+	VALUE("Attribute mask", "path_mtu", NICLESS_ATTR_PATH_MTU);
+	VALUE("Attribute mask", "timeout", NICLESS_ATTR_TIMEOUT);
+	VALUE("Attribute mask", "retry_count", NICLESS_ATTR_RETRY_COUNT);
+	VALUE("Attribute mask", "rnr_retry", NICLESS_ATTR_RNR_RETRY);
+	VALUE("Attribute mask", "rq_psn", NICLESS_ATTR_RQ_PSN);
+	VALUE("Attribute mask", "max_rd_atomic", NICLESS_ATTR_MAX_RD_ATOMIC);
+	VALUE("Attribute mask", "min_rnr_timer", NICLESS_ATTR_MIN_RNR_TIMER);
+	VALUE("Attribute mask", "sq_psn", NICLESS_ATTR_SQ_PSN);
+	VALUE("Attribute mask", "max_dest_rd_atomic", NICLESS_ATTR_MAX_DEST_RD_ATOMIC);
+	VALUE("Attribute mask", "dest_qpn", NICLESS_ATTR_DEST_QPN);
+	printf(".\n");
+}
+
+int main(void) {
+	static char line[16384];
+	while (fgets(line, sizeof line, stdin)) {
+		const char *what = strtok(line, " \n");
+		if (!what)
+			continue;
+		if (!strcmp(what, "queue"))
+			printf("%d\n", queue());
+		else if (!strcmp(what, "move"))
+			printf("%d\n", move());
+		else if (!strcmp(what, "post"))
+			printf("%d\n", post());
+		else if (!strcmp(what, "ring")) {
+			nicless_sq_ring(&sq);
+			print(ring.bytes, sq.size * NICLESS_BLOCK, ' ');
+			print(record, 8, ' ');
+			print(reg, sizeof reg, '\n');
+		} else if (!strcmp(what, "recv"))
+			recv_entry();
+		else if (!strcmp(what, "cqe"))
+			entry();
+		else if (!strcmp(what, "arm"))
+			arm();
+		else if (!strcmp(what, "ci"))
+			ci();
+		else if (!strcmp(what, "send") || !strcmp(what, "receive"))
+			rdmaxcel(what[0] == 'r');
+		else if (!strcmp(what, "poll"))
+			poll_entry();
+		else if (!strcmp(what, "layout"))
+			layout();
+		else
+			printf("error: request %s\n", what);
+		fflush(stdout);
+	}
+	return 0;
+}

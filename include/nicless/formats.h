@@ -1,0 +1,182 @@
+/*
+ * The formats of mlx5 that a poster meets: segments of send and receive WQEs,
+ * completion queue elements, doorbell records. Names of the vendor's mlx5dv.h
+ * stand in the comments. All numbers in them are big-endian; a unit is 16 bytes,
+ * a block four units.
+ */
+#ifndef NICLESS_FORMATS_H
+#define NICLESS_FORMATS_H
+
+#include "base.h"
+
+enum {
+	NICLESS_BLOCK = 64,             /* MLX5_SEND_WQE_BB */
+	NICLESS_UNIT = 16,              /* MLX5_SEND_WQE_DS */
+	NICLESS_MAX_UNITS = 63,         /* of a WQE: ds has six bits */
+	NICLESS_MAX_RING = 1 << 15,     /* blocks: half of what 16 bits tell apart */
+	NICLESS_MAX_CQ = 1 << 22,       /* entries */
+	NICLESS_INLINE_HEAD = 4,        /* bytes of mlx5_wqe_inl_data_seg before the data */
+	NICLESS_MAX_INLINE = 988        /* bytes of data in a SEND of 63 units, the longest case */
+};
+
+#define NICLESS_INLINE_SEG 0x80000000u /* MLX5_INLINE_SEG: the segment holds its data */
+#define NICLESS_MAX_SGE_BYTES 0x80000000u /* of one pointer segment, which then says 0 */
+#define NICLESS_KEY_END 0x100u /* MLX5_INVALID_LKEY: ends a receive list */
+
+enum nicless_opcode { /* MLX5_OPCODE_* */
+	NICLESS_NOP = 0x00,
+	NICLESS_SEND_INVAL = 0x01,
+	NICLESS_WRITE = 0x08,
+	NICLESS_WRITE_IMM = 0x09,
+	NICLESS_SEND = 0x0a,
+	NICLESS_SEND_IMM = 0x0b,
+	NICLESS_READ = 0x10,
+	NICLESS_CS = 0x11, /* MLX5_OPCODE_ATOMIC_CS */
+	NICLESS_FA = 0x12  /* MLX5_OPCODE_ATOMIC_FA */
+};
+
+enum nicless_ctrl_flags { /* fm_ce_se */
+	NICLESS_SOLICITED = 0x02,   /* MLX5_WQE_CTRL_SOLICITED: the receiver's event */
+	NICLESS_SIGNALED = 0x08,    /* MLX5_WQE_CTRL_CQ_UPDATE: a CQE also on success */
+	NICLESS_FENCE_SMALL = 0x20, /* MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE */
+	NICLESS_FENCE = 0x80        /* MLX5_WQE_CTRL_FENCE, of IBV_SEND_FENCE */
+};
+
+struct nicless_ctrl_seg { /* mlx5_wqe_ctrl_seg */
+	uint32_t opmod_idx_opcode;
+	uint32_t qpn_ds;
+	uint8_t signature;
+	uint8_t dci_stream[2]; /* dci_stream_channel_id */
+	uint8_t fm_ce_se;
+	uint32_t imm;
+};
+
+struct nicless_raddr_seg { /* mlx5_wqe_raddr_seg */
+	uint64_t raddr;
+	uint32_t rkey;
+	uint32_t reserved;
+};
+
+struct nicless_atomic_seg { /* mlx5_wqe_atomic_seg */
+	uint64_t swap_add;
+	uint64_t compare;
+};
+
+struct nicless_data_seg { /* mlx5_wqe_data_seg */
+	uint32_t byte_count;
+	uint32_t lkey;
+	uint64_t addr;
+};
+
+struct nicless_cqe { /* mlx5_cqe64; of an error mlx5_err_cqe, whose fields stand behind a bar */
+	uint8_t reserved0[17];
+	uint8_t ml_path;
+	uint8_t reserved1[4];
+	uint16_t slid;
+	uint32_t flags_rqpn;
+	uint8_t reserved2[4];
+	uint32_t srqn_uidx;
+	uint32_t imm_inval_pkey;
+	uint8_t reserved3[4];
+	uint32_t byte_cnt;
+	uint64_t timestamp; /* | bytes 54 and 55: vendor_err_synd, syndrome */
+	uint32_t sop_drop_qpn; /* | s_wqe_opcode_qpn */
+	uint16_t wqe_counter;
+	uint8_t signature;
+	uint8_t op_own;
+};
+
+enum {
+	NICLESS_CQE = 64,
+	NICLESS_CQE_TAIL = 56, /* the last eight bytes, which the device publishes together */
+	NICLESS_CQE_VENDOR = 54,
+	NICLESS_CQE_SYNDROME = 55,
+	NICLESS_CQE_FRESH = 0xf0 /* op_own before the first lap: an opcode that no completion has */
+};
+
+enum nicless_cqe_opcode { /* op_own >> 4: MLX5_CQE_* */
+	NICLESS_CQE_REQ = 0,
+	NICLESS_CQE_RESP_WR_IMM = 1,
+	NICLESS_CQE_RESP_SEND = 2,
+	NICLESS_CQE_RESP_SEND_IMM = 3,
+	NICLESS_CQE_RESP_SEND_INV = 4,
+	NICLESS_CQE_RESIZE = 5,
+	NICLESS_CQE_REQ_ERR = 13,
+	NICLESS_CQE_RESP_ERR = 14,
+	NICLESS_CQE_INVALID = 15
+};
+
+/* Words of doorbell records, and offsets in a UAR page. */
+enum {
+	NICLESS_REC_RECV = 0, /* MLX5_RCV_DBR: receives posted */
+	NICLESS_REC_SEND = 1, /* MLX5_SND_DBR: send blocks posted */
+	NICLESS_REC_CI = 0,   /* MLX5_CQ_SET_CI: entries taken off, 24 bits */
+	NICLESS_REC_ARM = 1,  /* MLX5_CQ_ARM_DB */
+	NICLESS_UAR_PAGE = 4096,
+	NICLESS_UAR_ARM = 0x20,
+	NICLESS_UAR_REG = 0x800, /* registers 0 to 3 from here on */
+	NICLESS_REG = 512,       /* bytes of a register, */
+	NICLESS_REG_HALF = 256   /* of two halves */
+};
+
+NICLESS_ASSERT(ctrl_size, sizeof(struct nicless_ctrl_seg) == 16);
+NICLESS_ASSERT(ctrl_flags, offsetof(struct nicless_ctrl_seg, fm_ce_se) == 11);
+NICLESS_ASSERT(ctrl_imm, offsetof(struct nicless_ctrl_seg, imm) == 12);
+NICLESS_ASSERT(raddr_size, sizeof(struct nicless_raddr_seg) == 16);
+NICLESS_ASSERT(raddr_rkey, offsetof(struct nicless_raddr_seg, rkey) == 8);
+NICLESS_ASSERT(atomic_size, sizeof(struct nicless_atomic_seg) == 16);
+NICLESS_ASSERT(data_size, sizeof(struct nicless_data_seg) == 16);
+NICLESS_ASSERT(data_addr, offsetof(struct nicless_data_seg, addr) == 8);
+NICLESS_ASSERT(cqe_size, sizeof(struct nicless_cqe) == NICLESS_CQE);
+NICLESS_ASSERT(cqe_slid, offsetof(struct nicless_cqe, slid) == 22);
+NICLESS_ASSERT(cqe_uidx, offsetof(struct nicless_cqe, srqn_uidx) == 32);
+NICLESS_ASSERT(cqe_imm, offsetof(struct nicless_cqe, imm_inval_pkey) == 36);
+NICLESS_ASSERT(cqe_bytes, offsetof(struct nicless_cqe, byte_cnt) == 44);
+NICLESS_ASSERT(cqe_time, offsetof(struct nicless_cqe, timestamp) == 48);
+NICLESS_ASSERT(cqe_tail, offsetof(struct nicless_cqe, sop_drop_qpn) == NICLESS_CQE_TAIL);
+NICLESS_ASSERT(cqe_counter, offsetof(struct nicless_cqe, wqe_counter) == 60);
+NICLESS_ASSERT(cqe_op_own, offsetof(struct nicless_cqe, op_own) == 63);
+
+/* A piece of registered memory. */
+struct nicless_sge {
+	uint64_t addr;
+	uint32_t length; /* 1 to 2^31; empty ones are left out of a WQE */
+	uint32_t lkey;
+};
+
+/*
+ * The segments, each two stores of eight bytes. imm is the number whose
+ * big-endian bytes go over the wire.
+ */
+NICLESS_HD void nicless_put_ctrl(void *at, uint16_t index, uint8_t opcode, uint32_t qpn, uint32_t ds,
+                                 uint8_t fm_ce_se, uint32_t imm) {
+	nicless_put16(at, (uint64_t)index << 40 | (uint64_t)opcode << 32 | (qpn & 0xffffff) << 8 | ds,
+	              (uint64_t)fm_ce_se << 32 | imm);
+}
+
+NICLESS_HD void nicless_put_raddr(void *at, uint64_t raddr, uint32_t rkey) {
+	nicless_put16(at, raddr, (uint64_t)rkey << 32);
+}
+
+NICLESS_HD void nicless_put_atomic(void *at, uint64_t swap_add, uint64_t compare) {
+	nicless_put16(at, swap_add, compare);
+}
+
+/* Of 2^31 bytes the segment says 0. */
+NICLESS_HD void nicless_put_data(void *at, uint64_t addr, uint32_t length, uint32_t lkey) {
+	nicless_put16(at, (uint64_t)(length & ~NICLESS_INLINE_SEG) << 32 | lkey, addr);
+}
+
+/* Which segments an operation has, beside control and data. */
+NICLESS_HD int nicless_has_raddr(uint8_t opcode) { return (opcode & ~1) == NICLESS_WRITE || opcode >= NICLESS_READ; }
+NICLESS_HD int nicless_has_atomic(uint8_t opcode) { return opcode == NICLESS_CS || opcode == NICLESS_FA; }
+NICLESS_HD int nicless_has_imm(uint8_t opcode) {
+	return opcode == NICLESS_SEND_INVAL || opcode == NICLESS_WRITE_IMM || opcode == NICLESS_SEND_IMM;
+}
+
+/* Whether an entry with this last byte is the one of index in a ring of 1 << log. */
+NICLESS_HD int nicless_cqe_valid(uint8_t op_own, uint64_t index, uint32_t log) {
+	return op_own < NICLESS_CQE_FRESH && (op_own & 1) == (index >> log & 1);
+}
+
+#endif

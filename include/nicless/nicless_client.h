@@ -1,0 +1,323 @@
+/*
+ * A client of a nicless engine in another process: memory, keys, queues, over
+ * the control protocol of docs/CONTROL.md. One thread at a time may use a
+ * client; the queues that it made have rules of their own (sq.h, rq.h, cq.h).
+ *
+ * Every function returns 0 or a negative errno, and leaves in client.error a
+ * sentence that names the value and the limit. None prints, none aborts.
+ *
+ *   struct nicless_client c;
+ *   if (nicless_connect(&c, "/tmp/nicless.sock", "my program"))
+ *           return report(c.error);
+ *
+ * Include it before headers of the C library, or define _GNU_SOURCE: memfd_create
+ * and its seals are not standard C. Host code only.
+ */
+#ifndef NICLESS_CLIENT_H
+#define NICLESS_CLIENT_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#ifndef F_ADD_SEALS
+#error "nicless: include nicless_client.h first, or define _GNU_SOURCE"
+#endif
+
+#include "control.h"
+#include "cq.h"
+#include "post.h"
+
+struct nicless_client {
+	int fd; /* -1: not connected */
+	uint64_t tag;
+	struct nicless_welcome device;
+	uint8_t *uar;           /* device.uar_pages pages */
+	const uint64_t *status; /* the status page */
+	uint32_t registers;     /* handed out so far */
+	char error[600];
+};
+
+#if defined(__GNUC__)
+__attribute__((__format__(__printf__, 3, 4)))
+#endif
+static inline int nicless_fail(struct nicless_client *c, int error, const char *format, ...) {
+	va_list args;
+	va_start(args, format);
+	vsnprintf(c->error, sizeof c->error, format, args);
+	va_end(args);
+	return error;
+}
+
+/* The connection has ended, for a reason that a socket call gave. */
+static inline int nicless_lost(struct nicless_client *c, int error, const char *during) {
+	if (error == 0 || error == ECONNRESET || error == EPIPE)
+		return nicless_fail(c, -ECONNRESET, "the engine has closed the connection");
+	return nicless_fail(c, -error, "%s: %s", during, strerror(error));
+}
+
+/* Sends a request; the descriptor mem, unless negative, goes with it. */
+static inline int nicless_send(struct nicless_client *c, uint16_t op, const void *payload, size_t size, int mem) {
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct nicless_header h;
+	struct iovec iov[2];
+	struct msghdr m;
+	h.op = op;
+	h.flags = 0;
+	h.size = (uint32_t)size;
+	h.tag = ++c->tag;
+	iov[0].iov_base = &h;
+	iov[0].iov_len = sizeof h;
+	iov[1].iov_base = (void *)(uintptr_t)payload;
+	iov[1].iov_len = size;
+	memset(&m, 0, sizeof m);
+	memset(&control, 0, sizeof control);
+	m.msg_iov = iov;
+	m.msg_iovlen = 2;
+	if (mem >= 0) {
+		struct cmsghdr *r;
+		m.msg_control = control.room;
+		m.msg_controllen = sizeof control.room;
+		r = CMSG_FIRSTHDR(&m);
+		r->cmsg_level = SOL_SOCKET;
+		r->cmsg_type = SCM_RIGHTS;
+		r->cmsg_len = CMSG_LEN(sizeof mem);
+		memcpy(CMSG_DATA(r), &mem, sizeof mem);
+	}
+	return sendmsg(c->fd, &m, MSG_NOSIGNAL) < 0 ? nicless_lost(c, errno, "request to the engine") : 0;
+}
+
+/* Receives one datagram and at most two descriptors; those that did not come are -1. */
+static inline int nicless_receive(struct nicless_client *c, uint8_t *in, size_t *got, int fds[2]) {
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(2 * sizeof(int))];
+	} control;
+	struct iovec iov;
+	struct msghdr m;
+	struct cmsghdr *r;
+	ssize_t n;
+	iov.iov_base = in;
+	iov.iov_len = NICLESS_MAX_MESSAGE;
+	memset(&m, 0, sizeof m);
+	m.msg_iov = &iov;
+	m.msg_iovlen = 1;
+	m.msg_control = control.room;
+	m.msg_controllen = sizeof control.room;
+	fds[0] = fds[1] = -1;
+	do
+		n = recvmsg(c->fd, &m, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return nicless_fail(c, -ETIMEDOUT, "the engine has not answered in 10 seconds");
+	if (n < 0)
+		return nicless_lost(c, errno, "answer of the engine");
+	for (r = CMSG_FIRSTHDR(&m); r; r = CMSG_NXTHDR(&m, r))
+		if (r->cmsg_level == SOL_SOCKET && r->cmsg_type == SCM_RIGHTS) {
+			size_t bytes = r->cmsg_len - CMSG_LEN(0);
+			memcpy(fds, CMSG_DATA(r), bytes < 2 * sizeof(int) ? bytes : 2 * sizeof(int));
+		}
+	if (n == 0)
+		return nicless_lost(c, 0, "");
+	*got = (size_t)n;
+	return m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)
+		? nicless_fail(c, -EPROTO, "the engine's answer is too long: more than %d bytes or two descriptors",
+	                       NICLESS_MAX_MESSAGE)
+		: 0;
+}
+
+static inline void nicless_close_fds(int fds[2]) {
+	int i;
+	for (i = 0; i < 2; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+		fds[i] = -1;
+	}
+}
+
+/* The errno nearest to a refusal code. */
+static inline int nicless_refused(uint32_t code) {
+	static const int as[] = {EPROTO, EINVAL, ENOENT, EBUSY, ENOSPC, EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, ENOMEM};
+	return code < sizeof as / sizeof *as ? -as[code] : -EPROTO;
+}
+
+/* What is wrong with an answer of got bytes to request op, whose payload must be size bytes. */
+static inline int nicless_judge(struct nicless_client *c, uint16_t op, const uint8_t *in, size_t got, size_t size) {
+	struct nicless_header h;
+	struct nicless_refusal r;
+	if (got < sizeof h)
+		return nicless_fail(c, -EPROTO, "answer of %zu bytes to request %u; a header alone has %d", got, op,
+		                    NICLESS_HEADER);
+	memcpy(&h, in, sizeof h);
+	got -= sizeof h;
+	if (h.size != got)
+		return nicless_fail(c, -EPROTO, "answer to request %u: the header says %u bytes of payload, %zu came",
+		                    op, h.size, got);
+	if (h.op != op || h.tag != c->tag || !(h.flags & NICLESS_FLAG_ANSWER))
+		return nicless_fail(c, -EPROTO,
+		                    "answer with operation %u, tag %llu, flags %u to request %u, tag %llu: "
+		                    "not an engine of this protocol",
+		                    h.op, (unsigned long long)h.tag, h.flags, op, (unsigned long long)c->tag);
+	if (h.flags & NICLESS_FLAG_REFUSED) {
+		if (got < sizeof r)
+			return nicless_fail(c, -EPROTO, "refusal of %zu bytes, at least %zu are needed", got, sizeof r);
+		memcpy(&r, in + sizeof h, sizeof r);
+		return nicless_fail(c, nicless_refused(r.code), "the engine refuses: %.*s", (int)(got - sizeof r),
+		                    (const char *)in + sizeof h + sizeof r);
+	}
+	if (got != size)
+		return nicless_fail(c, -EPROTO, "answer to request %u with %zu bytes of payload, %zu are needed", op,
+		                    got, size);
+	return 0;
+}
+
+/*
+ * One request and its answer. After a transport error or an answer that makes
+ * no sense the connection is of no use; a refusal changes nothing.
+ */
+static inline int nicless_call(struct nicless_client *c, uint16_t op, const void *request, size_t size, int mem,
+                               void *answer, size_t answer_size, int fds[2]) {
+	uint8_t in[NICLESS_MAX_MESSAGE];
+	size_t got = 0;
+	int error;
+	fds[0] = fds[1] = -1;
+	if (c->fd < 0)
+		return nicless_fail(c, -ENOTCONN, "request %u on a client that is not connected", op);
+	if ((error = nicless_send(c, op, request, size, mem)) != 0)
+		return error;
+	if ((error = nicless_receive(c, in, &got, fds)) == 0)
+		error = nicless_judge(c, op, in, got, answer_size);
+	if (error) {
+		nicless_close_fds(fds);
+		return error;
+	}
+	if (answer_size)
+		memcpy(answer, in + NICLESS_HEADER, answer_size);
+	return 0;
+}
+
+/* A request whose answer brings no descriptor. */
+static inline int nicless_ask(struct nicless_client *c, uint16_t op, const void *request, size_t size, int mem,
+                              void *answer, size_t answer_size) {
+	int fds[2], error = nicless_call(c, op, request, size, mem, answer, answer_size, fds);
+	if (error == 0 && fds[0] >= 0) {
+		nicless_close_fds(fds);
+		return nicless_fail(c, -EPROTO, "answer to request %u with a descriptor; it brings none", op);
+	}
+	return error;
+}
+
+/*
+ * Ends the connection, and with it everything that was made through it. Memory
+ * of regions stays mapped until nicless_region_close. Harmless when not connected.
+ */
+static inline void nicless_close(struct nicless_client *c) {
+	if (c->uar)
+		munmap(c->uar, (size_t)c->device.uar_pages * NICLESS_UAR_PAGE);
+	if (c->status)
+		munmap((void *)(uintptr_t)c->status, NICLESS_UAR_PAGE);
+	if (c->fd >= 0)
+		close(c->fd);
+	c->fd = -1;
+	c->uar = 0;
+	c->status = 0;
+}
+
+/* Maps what came with the welcome. */
+static inline int nicless_map(struct nicless_client *c, const int fds[2]) {
+	void *at;
+	if (fds[0] < 0 || fds[1] < 0)
+		return nicless_fail(c, -EPROTO, "the engine's welcome came with %d descriptors, 2 are needed",
+		                    fds[0] >= 0);
+	if (c->device.uar_pages < 1 || c->device.uar_pages > 1 << 16)
+		return nicless_fail(c, -EPROTO, "the engine gives %u UAR pages; 1 to %d make sense", c->device.uar_pages,
+		                    1 << 16);
+	if (lseek(fds[0], 0, SEEK_END) < (off_t)c->device.uar_pages * NICLESS_UAR_PAGE)
+		return nicless_fail(c, -EPROTO, "the engine's descriptor of %u UAR pages is shorter",
+		                    c->device.uar_pages);
+	at = mmap(0, (size_t)c->device.uar_pages * NICLESS_UAR_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+	if (at == MAP_FAILED)
+		return nicless_fail(c, -errno, "map %u UAR pages: %s", c->device.uar_pages, strerror(errno));
+	c->uar = (uint8_t *)at;
+	at = mmap(0, NICLESS_UAR_PAGE, PROT_READ, MAP_SHARED, fds[1], 0);
+	if (at == MAP_FAILED)
+		return nicless_fail(c, -errno, "map the status page: %s", strerror(errno));
+	c->status = (const uint64_t *)at;
+	return 0;
+}
+
+/* The first request: versions, limits, UAR pages. */
+static inline int nicless_greet(struct nicless_client *c, const char *name) {
+	uint8_t request[NICLESS_MAX_PAYLOAD];
+	struct nicless_hello h;
+	size_t n = strlen(name);
+	int fds[2], error;
+	h.magic = NICLESS_MAGIC;
+	h.major = NICLESS_MAJOR;
+	h.minor = NICLESS_MINOR;
+	h.features = 0;
+	if (n > sizeof request - sizeof h)
+		n = sizeof request - sizeof h;
+	memcpy(request, &h, sizeof h);
+	memcpy(request + sizeof h, name, n);
+	error = nicless_call(c, NICLESS_OP_HELLO, request, sizeof h + n, -1, &c->device, sizeof c->device, fds);
+	if (error == 0 && c->device.major != NICLESS_MAJOR)
+		error = nicless_fail(c, -EPROTONOSUPPORT, "the engine speaks version %u.%u of the protocol, this client %d.%d",
+		                     c->device.major, c->device.minor, NICLESS_MAJOR, NICLESS_MINOR);
+	if (error == 0)
+		error = nicless_map(c, fds);
+	nicless_close_fds(fds);
+	return error;
+}
+
+/* Connects to the engine at path. name is for its log. After an error there is nothing to close. */
+static inline int nicless_connect(struct nicless_client *c, const char *path, const char *name) {
+	struct sockaddr_un at;
+	struct timeval patience;
+	int error;
+	memset(c, 0, sizeof *c);
+	c->fd = -1;
+	memset(&at, 0, sizeof at);
+	at.sun_family = AF_UNIX;
+	if (strlen(path) >= sizeof at.sun_path)
+		return nicless_fail(c, -ENAMETOOLONG, "socket path of %zu bytes; %zu are possible", strlen(path),
+		                    sizeof at.sun_path - 1);
+	memcpy(at.sun_path, path, strlen(path));
+	c->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (c->fd < 0)
+		return nicless_fail(c, -errno, "socket: %s", strerror(errno));
+	patience.tv_sec = 10;
+	patience.tv_usec = 0;
+	if (connect(c->fd, (struct sockaddr *)&at, sizeof at) != 0) {
+		error = errno;
+		nicless_close(c);
+		if (error == EPROTOTYPE)
+			return nicless_fail(c, -error, "%s is a socket of another kind, not an engine's (SOCK_SEQPACKET)",
+			                    path);
+		return nicless_fail(c, -error, "no engine at %s: %s", path, strerror(error));
+	}
+	if (setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0)
+		error = nicless_fail(c, -errno, "socket: %s", strerror(errno));
+	else
+		error = nicless_greet(c, name);
+	if (error)
+		nicless_close(c);
+	return error;
+}
+
+#endif

@@ -1,0 +1,312 @@
+/*
+ * Memory, keys and queues of a client, nicless_client.h. Structures that these
+ * functions fill are the caller's; what they name in the engine ends with the
+ * connection at the latest. Host code only.
+ */
+#ifndef NICLESS_VERBS_H
+#define NICLESS_VERBS_H
+
+#include "nicless_client.h"
+
+/* Memory that the engine knows. */
+struct nicless_region {
+	uint8_t *mem;
+	size_t size, used;
+	uint32_t id;
+};
+
+/* Makes a memfd of at least size bytes, seals its size, maps it and stores its descriptor. */
+static inline int nicless_memory(struct nicless_client *c, size_t size, struct nicless_region *r, int *fd) {
+	void *at;
+	r->used = 0;
+	r->size = (size + NICLESS_UAR_PAGE - 1) & ~(size_t)(NICLESS_UAR_PAGE - 1);
+	if (size == 0 || r->size < size)
+		return nicless_fail(c, -EINVAL, "region of %zu bytes; 1 to 2^40 are possible", size);
+	*fd = memfd_create("nicless:c", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (*fd < 0)
+		return nicless_fail(c, -errno, "memfd_create: %s", strerror(errno));
+	if (ftruncate(*fd, (off_t)r->size) != 0 ||
+	    fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+		return nicless_fail(c, -errno, "region of %zu bytes: %s", r->size, strerror(errno));
+	at = mmap(0, r->size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	if (at == MAP_FAILED)
+		return nicless_fail(c, -errno, "map a region of %zu bytes: %s", r->size, strerror(errno));
+	r->mem = (uint8_t *)at;
+	return 0;
+}
+
+/* Makes zeroed memory and shows it to the engine. */
+static inline int nicless_region_open(struct nicless_client *c, size_t size, struct nicless_region *r) {
+	struct nicless_add_region request;
+	int fd = -1, error;
+	memset(r, 0, sizeof *r);
+	error = nicless_memory(c, size, r, &fd);
+	if (error == 0) {
+		request.addr = (uintptr_t)r->mem;
+		request.size = r->size;
+		error = nicless_ask(c, NICLESS_OP_ADD_REGION, &request, sizeof request, fd, &r->id, sizeof r->id);
+	}
+	if (fd >= 0)
+		close(fd); /* the mappings are enough */
+	if (error && r->mem) {
+		munmap(r->mem, r->size);
+		r->mem = 0;
+	}
+	return error;
+}
+
+/* Takes memory back. While keys or queues lie in it the engine refuses: busy. */
+static inline int nicless_region_close(struct nicless_client *c, struct nicless_region *r) {
+	int error = c->fd >= 0 ? nicless_ask(c, NICLESS_OP_DROP_REGION, &r->id, sizeof r->id, -1, 0, 0) : 0;
+	if (error == 0 && r->mem) {
+		munmap(r->mem, r->size);
+		r->mem = 0;
+	}
+	return error;
+}
+
+/* Cuts bytes off a region, on a multiple of 128: no two share a pair of cache lines. 0: it is used up. */
+static inline void *nicless_take(struct nicless_region *r, size_t bytes) {
+	void *at = r->mem + r->used;
+	bytes = (bytes + 127) & ~(size_t)127;
+	if (bytes > r->size - r->used)
+		return 0;
+	r->used += bytes;
+	return at;
+}
+
+static inline int nicless_alloc_pd(struct nicless_client *c, uint32_t *pdn) {
+	return nicless_ask(c, NICLESS_OP_ALLOC_PD, 0, 0, -1, pdn, sizeof *pdn);
+}
+
+static inline int nicless_dealloc_pd(struct nicless_client *c, uint32_t pdn) {
+	return nicless_ask(c, NICLESS_OP_DEALLOC_PD, &pdn, sizeof pdn, -1, 0, 0);
+}
+
+/* Registers bytes inside one region. The key is lkey and rkey at once, and addresses under it are pointers. */
+static inline int nicless_reg_mr(struct nicless_client *c, uint32_t pdn, const void *at, size_t bytes, uint32_t access,
+                                 uint32_t *key) {
+	struct nicless_reg_mr r;
+	r.pdn = pdn;
+	r.access = access;
+	r.addr = r.iova = (uintptr_t)at;
+	r.length = bytes;
+	return nicless_ask(c, NICLESS_OP_REG_MR, &r, sizeof r, -1, key, sizeof *key);
+}
+
+static inline int nicless_dereg_mr(struct nicless_client *c, uint32_t key) {
+	return nicless_ask(c, NICLESS_OP_DEREG_MR, &key, sizeof key, -1, 0, 0);
+}
+
+/*
+ * Makes a completion channel. *events is a socket that yields 8 bytes for each
+ * event: the address of the struct nicless_cq that has it. Bit 63 set: it overran.
+ */
+static inline int nicless_channel_open(struct nicless_client *c, uint32_t *channel, int *events) {
+	int fds[2], error = nicless_call(c, NICLESS_OP_CREATE_CHANNEL, 0, 0, -1, channel, sizeof *channel, fds);
+	*events = -1;
+	if (error == 0 && fds[0] < 0)
+		return nicless_fail(c, -EPROTO, "the engine's channel %u came without a socket", *channel);
+	*events = fds[0];
+	return error;
+}
+
+static inline int nicless_channel_close(struct nicless_client *c, uint32_t channel, int events) {
+	if (events >= 0)
+		close(events);
+	return nicless_ask(c, NICLESS_OP_DESTROY_CHANNEL, &channel, sizeof channel, -1, 0, 0);
+}
+
+/*
+ * Makes a completion queue of 1 << log entries of 64 bytes in memory from r.
+ * flags are those of the protocol; collapsed queues want both. channel is 0 for
+ * a queue that is never armed; others are, at page 0 of the UAR.
+ */
+static inline int nicless_cq_open(struct nicless_client *c, struct nicless_region *r, uint32_t log, uint32_t flags,
+                                  uint32_t channel, struct nicless_cq *q, uint32_t *cqn) {
+	struct nicless_create_cq m;
+	void *ring, *record;
+	size_t used = r->used;
+	int error;
+	if (log > c->device.max_log_cq)
+		return nicless_fail(c, -EINVAL, "CQ of 2^%u entries; 2^%u are possible", log, c->device.max_log_cq);
+	ring = nicless_take(r, (size_t)NICLESS_CQE << log);
+	record = nicless_take(r, 8);
+	if (!ring || !record) {
+		r->used = used;
+		return nicless_fail(c, -ENOMEM, "CQ of 2^%u entries: %zu of the region's %zu bytes are taken", log, used,
+		                    r->size);
+	}
+	memset(record, 0, 8);
+	nicless_cq_init(q, ring, log, NICLESS_CQE, (uint32_t *)record);
+	memset(&m, 0, sizeof m);
+	m.buf = (uintptr_t)ring;
+	m.dbrec = (uintptr_t)record;
+	m.handle = (uintptr_t)q;
+	m.channel = channel;
+	m.flags = flags;
+	m.log_size = (uint8_t)log;
+	m.log_cqe = 6;
+	error = nicless_ask(c, NICLESS_OP_CREATE_CQ, &m, sizeof m, -1, cqn, sizeof *cqn);
+	if (error)
+		r->used = used;
+	return error;
+}
+
+static inline int nicless_cq_close(struct nicless_client *c, uint32_t cqn) {
+	return nicless_ask(c, NICLESS_OP_DESTROY_CQ, &cqn, sizeof cqn, -1, 0, 0);
+}
+
+/* What a queue pair is to be like. */
+struct nicless_qp_config {
+	uint32_t pdn;
+	uint32_t send_cqn, recv_cqn;
+	uint32_t user_index; /* comes back in CQEs: nicless_wc.uidx */
+	uint8_t type;        /* NICLESS_RC or NICLESS_UC */
+	uint8_t log_sq;      /* log2 of blocks */
+	uint8_t log_rq;      /* log2 of receives */
+	uint8_t log_rq_sge;  /* log2 of pieces of memory per receive */
+};
+
+struct nicless_qp {
+	uint32_t qpn;
+	uint8_t type;
+	struct nicless_sq sq;
+	struct nicless_rq rq;
+	void *reg;     /* its register in the UAR */
+	void *memory;  /* of the posters: nicless_sq_memory, then the ids of receives */
+};
+
+static inline int nicless_modify_qp(struct nicless_client *c, const struct nicless_qp_attr *a) {
+	return nicless_ask(c, NICLESS_OP_MODIFY_QP, a, sizeof *a, -1, 0, 0);
+}
+
+static inline int nicless_query_qp(struct nicless_client *c, uint32_t qpn, struct nicless_qp_attr *a) {
+	return nicless_ask(c, NICLESS_OP_QUERY_QP, &qpn, sizeof qpn, -1, a, sizeof *a);
+}
+
+static inline int nicless_qp_init_state(struct nicless_client *c, uint32_t qpn) {
+	struct nicless_qp_attr a;
+	memset(&a, 0, sizeof a);
+	a.qpn = qpn;
+	a.mask = NICLESS_ATTR_STATE | NICLESS_ATTR_PKEY_INDEX | NICLESS_ATTR_PORT | NICLESS_ATTR_ACCESS;
+	a.state = NICLESS_INIT;
+	a.port = 1;
+	a.access = NICLESS_REMOTE_WRITE | NICLESS_REMOTE_READ | NICLESS_REMOTE_ATOMIC;
+	return nicless_modify_qp(c, &a);
+}
+
+static inline void nicless_qp_free(struct nicless_qp *q) {
+	free(q->memory);
+	q->memory = 0;
+}
+
+/* Ends a queue pair; what is under way is forgotten. */
+static inline int nicless_qp_close(struct nicless_client *c, struct nicless_qp *q) {
+	int error = c->fd >= 0 ? nicless_ask(c, NICLESS_OP_DESTROY_QP, &q->qpn, sizeof q->qpn, -1, 0, 0) : 0;
+	if (error == 0)
+		nicless_qp_free(q);
+	return error;
+}
+
+/* Makes a queue pair in memory from r, in state INIT: receives may be posted, sends after nicless_qp_connect. */
+static inline int nicless_qp_open(struct nicless_client *c, struct nicless_region *r, const struct nicless_qp_config *f,
+                                  struct nicless_qp *q) {
+	struct nicless_create_qp m;
+	size_t sq = (size_t)NICLESS_BLOCK << f->log_sq, rq = (size_t)NICLESS_UNIT << (f->log_rq + f->log_rq_sge);
+	size_t used = r->used;
+	uint32_t n = c->registers++;
+	void *rings, *record;
+	int error;
+	memset(q, 0, sizeof *q);
+	if (f->type > NICLESS_UC)
+		return nicless_fail(c, -EINVAL, "QP of type %u; this client makes RC (0) and UC (1)", f->type);
+	if (f->log_sq > c->device.max_log_sq || f->log_rq > c->device.max_log_rq || f->log_rq_sge > 5)
+		return nicless_fail(c, -EINVAL,
+		                    "QP of 2^%u blocks and 2^%u receives of 2^%u pieces; 2^%u, 2^%u and 2^5 are possible",
+		                    f->log_sq, f->log_rq, f->log_rq_sge, c->device.max_log_sq, c->device.max_log_rq);
+	if (rq < NICLESS_BLOCK)
+		rq = NICLESS_BLOCK; /* the send ring behind it lies on a multiple of 64 */
+	rings = nicless_take(r, rq + sq);
+	record = nicless_take(r, 8);
+	if (rings && record)
+		q->memory = malloc(nicless_sq_memory((uint64_t)1 << f->log_sq) + (sizeof(uint64_t) << f->log_rq));
+	if (!q->memory)
+		r->used = used;
+	if (!rings || !record)
+		return nicless_fail(c, -ENOMEM, "QP with rings of %zu bytes: %zu of the region's %zu are taken", rq + sq,
+		                    used, r->size);
+	if (!q->memory)
+		return nicless_fail(c, -ENOMEM, "no memory for a QP of 2^%u blocks", f->log_sq);
+	memset(record, 0, 8);
+	memset(&m, 0, sizeof m);
+	m.pdn = f->pdn;
+	m.send_cqn = f->send_cqn;
+	m.recv_cqn = f->recv_cqn;
+	m.user_index = f->user_index;
+	m.rq = (uintptr_t)rings;
+	m.sq = m.rq + rq;
+	m.dbrec = (uintptr_t)record;
+	m.type = f->type;
+	m.log_sq = f->log_sq;
+	m.log_rq = f->log_rq;
+	m.log_rq_stride = (uint8_t)(4 + f->log_rq_sge);
+	m.uar = (uint16_t)(n / 2 % c->device.uar_pages); /* two registers of a page are in use, as on hardware */
+	q->reg = c->uar + (size_t)m.uar * NICLESS_UAR_PAGE + NICLESS_UAR_REG + n % 2 * NICLESS_REG;
+	q->type = f->type;
+	error = nicless_ask(c, NICLESS_OP_CREATE_QP, &m, sizeof m, -1, &q->qpn, sizeof q->qpn);
+	if (error == 0) {
+		uint64_t *ids = (uint64_t *)(void *)((char *)q->memory + nicless_sq_memory((uint64_t)1 << f->log_sq));
+		nicless_rq_init(&q->rq, rings, (uint64_t)1 << f->log_rq, (uint64_t)NICLESS_UNIT << f->log_rq_sge,
+		                (uint32_t *)record, ids);
+		nicless_sq_init(&q->sq, (uint8_t *)rings + rq, (uint64_t)1 << f->log_sq, (uint32_t *)record, q->reg, q->qpn,
+		                q->memory);
+		error = nicless_qp_init_state(c, q->qpn);
+		if (error) {
+			char why[sizeof c->error];
+			memcpy(why, c->error, sizeof why);
+			nicless_ask(c, NICLESS_OP_DESTROY_QP, &q->qpn, sizeof q->qpn, -1, 0, 0);
+			memcpy(c->error, why, sizeof why);
+		}
+	}
+	if (error) {
+		nicless_qp_free(q);
+		r->used = used;
+	}
+	return error;
+}
+
+/*
+ * Connects a queue pair with number peer of the engine guid (of the same
+ * engine: client.device.guid), which has to connect back.
+ */
+static inline int nicless_qp_connect(struct nicless_client *c, const struct nicless_qp *q, uint32_t peer, uint64_t guid) {
+	struct nicless_qp_attr a;
+	int error;
+	memset(&a, 0, sizeof a);
+	a.qpn = q->qpn;
+	a.state = NICLESS_RTR;
+	a.mask = NICLESS_ATTR_STATE | NICLESS_ATTR_GUID | NICLESS_ATTR_PATH_MTU | NICLESS_ATTR_DEST_QPN | NICLESS_ATTR_RQ_PSN;
+	a.guid = guid;
+	a.path_mtu = 5;
+	a.dest_qpn = peer;
+	if (q->type == NICLESS_RC) {
+		a.mask |= NICLESS_ATTR_MAX_DEST_RD_ATOMIC | NICLESS_ATTR_MIN_RNR_TIMER;
+		a.max_dest_rd_atomic = c->device.max_rd_atomic;
+		a.min_rnr_timer = 12; /* 0.64 ms */
+	}
+	if ((error = nicless_modify_qp(c, &a)) != 0)
+		return error;
+	a.state = NICLESS_RTS;
+	a.mask = NICLESS_ATTR_STATE | NICLESS_ATTR_SQ_PSN;
+	if (q->type == NICLESS_RC) {
+		a.mask |= NICLESS_ATTR_TIMEOUT | NICLESS_ATTR_RETRY_COUNT | NICLESS_ATTR_RNR_RETRY | NICLESS_ATTR_MAX_RD_ATOMIC;
+		a.timeout = 14; /* 67 ms */
+		a.retry_count = 7;
+		a.rnr_retry = 7;
+		a.max_rd_atomic = c->device.max_rd_atomic;
+	}
+	return nicless_modify_qp(c, &a);
+}
+
+#endif

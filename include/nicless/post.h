@@ -1,0 +1,115 @@
+/*
+ * Work requests: from values to a WQE of any length, as libmlx5 writes it for
+ * RC and UC. Datagrams (UD), changes of keys and signatures are left to Go.
+ */
+#ifndef NICLESS_POST_H
+#define NICLESS_POST_H
+
+#include "sq.h"
+
+struct nicless_wr {
+	uint64_t id;
+	uint8_t opcode;   /* enum nicless_opcode */
+	uint8_t fm_ce_se; /* enum nicless_ctrl_flags */
+	uint32_t imm;     /* immediate, or for SEND_INVAL the rkey */
+	uint32_t rkey;
+	uint64_t raddr;
+	uint64_t swap_add, compare;     /* of CS; FA adds the first */
+	const struct nicless_sge *sge;  /* what is sent, or filled by READ and atomics */
+	uint32_t sges;
+	uint32_t inline_bytes;          /* instead: bytes of data to be copied into the WQE */
+	const void *data;
+};
+
+/* The length of the WQE in units, or -EINVAL for a work request that has none. */
+NICLESS_HD int nicless_wr_units(const struct nicless_wr *wr) {
+	uint32_t i, units = 1;
+	switch (wr->opcode) {
+	case NICLESS_NOP:
+		return wr->sges || wr->inline_bytes ? -EINVAL : 1;
+	case NICLESS_CS:
+	case NICLESS_FA:
+		if (wr->sges != 1 || wr->sge[0].length != 8)
+			return -EINVAL;
+		units++;
+		/* fall through */
+	case NICLESS_READ:
+		if (wr->inline_bytes)
+			return -EINVAL; /* there is nothing to send */
+		units++;
+		break;
+	case NICLESS_WRITE:
+	case NICLESS_WRITE_IMM:
+		units++;
+		break;
+	case NICLESS_SEND:
+	case NICLESS_SEND_IMM:
+	case NICLESS_SEND_INVAL:
+		break;
+	default:
+		return -EINVAL;
+	}
+	if (wr->inline_bytes) {
+		if (wr->sges || wr->inline_bytes > NICLESS_MAX_INLINE)
+			return -EINVAL;
+		units += (NICLESS_INLINE_HEAD + wr->inline_bytes + NICLESS_UNIT - 1) / NICLESS_UNIT;
+	}
+	if (wr->sges > NICLESS_MAX_UNITS)
+		return -EINVAL;
+	for (i = 0; i < wr->sges; i++) {
+		if (wr->sge[i].length > NICLESS_MAX_SGE_BYTES)
+			return -EINVAL;
+		units += wr->sge[i].length != 0;
+	}
+	return units <= NICLESS_MAX_UNITS ? (int)units : -EINVAL;
+}
+
+/* Copies data behind the head of an inline segment; past the end of the ring it goes on at its beginning. */
+NICLESS_HD void nicless_put_inline(const struct nicless_sq *q, uint64_t count, uint32_t u, const void *data,
+                                   uint32_t n) {
+	const uint8_t *from = (const uint8_t *)data;
+	uint64_t at = (count * 4 + u) * NICLESS_UNIT, mask = q->size * NICLESS_BLOCK - 1;
+	uint32_t i;
+	*(nicless_word32 *)(q->ring + (at & mask)) = nicless_be32(NICLESS_INLINE_SEG | n);
+	for (i = 0; i < n; i++)
+		q->ring[(at + NICLESS_INLINE_HEAD + i) & mask] = from[i];
+}
+
+/* Writes a work request of units, as nicless_wr_units says, at a reserved count, and notes it. */
+NICLESS_HD void nicless_sq_write(struct nicless_sq *q, uint64_t count, const struct nicless_wr *wr, uint32_t units) {
+	uint32_t i, u = 1;
+	if (nicless_has_raddr(wr->opcode))
+		nicless_put_raddr(nicless_sq_unit(q, count, u++), wr->raddr, wr->rkey);
+	if (nicless_has_atomic(wr->opcode))
+		nicless_put_atomic(nicless_sq_unit(q, count, u++), wr->swap_add,
+		                   wr->opcode == NICLESS_CS ? wr->compare : 0);
+	if (wr->inline_bytes)
+		nicless_put_inline(q, count, u, wr->data, wr->inline_bytes);
+	for (i = 0; i < wr->sges; i++)
+		if (wr->sge[i].length)
+			nicless_put_data(nicless_sq_unit(q, count, u++), wr->sge[i].addr, wr->sge[i].length,
+			                 wr->sge[i].lkey);
+	nicless_put_ctrl(nicless_sq_unit(q, count, 0), (uint16_t)count, wr->opcode, (uint32_t)q->qpn, units,
+	                 wr->fm_ce_se, nicless_has_imm(wr->opcode) ? wr->imm : 0);
+	nicless_sq_note(q, count, (units + 3) / 4, wr->id);
+}
+
+/*
+ * Reserves, writes and commits one work request; the device learns of it by the
+ * next nicless_sq_ring. Returns -EAGAIN until enough completions have been
+ * polled (ring before waiting for them), -EINVAL for a work request that no WQE of this queue can hold; either
+ * way nothing has changed.
+ */
+NICLESS_HD int nicless_sq_post(struct nicless_sq *q, const struct nicless_wr *wr) {
+	int units = nicless_wr_units(wr);
+	uint64_t count, blocks = (uint64_t)(units + 3) / 4;
+	if (units < 0 || blocks > q->size)
+		return -EINVAL;
+	if (!nicless_sq_reserve(q, blocks, &count))
+		return -EAGAIN;
+	nicless_sq_write(q, count, wr, (uint32_t)units);
+	nicless_sq_commit(q, count, blocks);
+	return 0;
+}
+
+#endif

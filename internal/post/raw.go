@@ -128,7 +128,7 @@ func PollCQE(p CQEPollParams) (bytes int32, err error) {
 		return CQENone, nil
 	}
 	bytes = CQEFailed
-	if o.Opcode() <= cqe.RespSendInv {
+	if o.Opcode() < cqe.RespSendInv {
 		bytes = int32(be.Uint32(e[cqe.OffByteCount:]))
 	}
 	shm.BE32At(p.DBRec, 4*doorbell.CIWord).Publish((p.ConsumerIndex + 1) & doorbell.CIMask)

@@ -104,7 +104,7 @@ func (c *Context) NextEvent(ctx context.Context) (Event, error) {
 
 // OnExplanation has f called for every explanation, which NextEvent does not
 // return then. f is called on a goroutine of the context's, one call at a time;
-// nil takes the handler off.
+// nil takes the handler off. f must not close the context, which waits for it.
 func (c *Context) OnExplanation(f func(Explanation)) {
 	if f == nil {
 		c.explain.Store(nil)

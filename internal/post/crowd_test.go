@@ -192,7 +192,7 @@ func TestCrowdNotesTheFirstFailure(t *testing.T) {
 	b.dev.step()
 	require.Nil(t, q.Failed())
 	b.poll()
-	require.EqualError(t, q.Failed(), "qp 0x004711 wqe 1: remote access error (vendor 0x88)")
+	require.EqualError(t, q.Failed(), "qp 0x004711 wqe 1 id 1: remote access error (vendor 0x88)")
 	q.Reset()
 	require.Nil(t, q.Failed())
 	require.Zero(t, q.Reserved())

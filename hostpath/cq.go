@@ -176,6 +176,9 @@ func (q *CQ) release() {
 	c.arena.release(q.buf, q.rec)
 }
 
+// String returns, for instance, "CQ 0x000abc".
+func (q *CQ) String() string { return fmt.Sprintf("CQ %#06x", q.cqn) }
+
 // CQN returns the number of the queue, 24 bits.
 func (q *CQ) CQN() uint32 { return q.cqn }
 

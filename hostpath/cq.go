@@ -13,10 +13,6 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Completion is the outcome of one work request. Err is nil on success and a
-// *cqe.WorkError otherwise.
-type Completion = post.Completion
-
 // CQConfig says what a completion queue is to be like. The zero value works.
 type CQConfig struct {
 	// Entries is how many completions it holds, rounded up to a power of two.

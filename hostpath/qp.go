@@ -12,22 +12,6 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Work requests; see their fields.
-type (
-	SendWR = post.SendWR
-	RecvWR = post.RecvWR
-	SGE    = post.SGE
-
-	Address   = post.Address
-	Mask      = post.Mask
-	Bind      = post.Bind
-	List      = post.List
-	ListEntry = post.ListEntry
-
-	Op    = post.Op
-	Flags = post.Flags
-)
-
 // QPConfig says what a queue pair is to be like. SendCQ must be set; the other
 // fields' zero values work.
 type QPConfig struct {

@@ -12,8 +12,9 @@
 //
 // # The life of one RDMA WRITE
 //
-//  1. The program posts a work request: [QP.PostSend] reserves a 64-byte block
-//     of the send ring and writes control, remote address and data segment.
+//  1. The program posts a work request: [hostpath.QP.PostSend] reserves a
+//     64-byte block of the send ring and writes control, remote address and data
+//     segment.
 //  2. It rings: the doorbell record, which counts blocks, is published behind
 //     the WQE's bytes; then the UAR register.
 //  3. The engine observes the record in its next step and copies the WQE to
@@ -22,8 +23,8 @@
 //  5. It copies the payload from one region to the other.
 //  6. It writes a CQE; its last eight bytes, with the owner bit, are published
 //     behind everything else.
-//  7. [CQ.Poll] observes the owner bit, returns a [Completion], and frees the
-//     WQE's block.
+//  7. [hostpath.CQ.Poll] observes the owner bit, returns a [Completion], and
+//     frees the WQE's block.
 //
 // # What it can do
 //
@@ -32,11 +33,12 @@
 // and lists of memory; copy locally; wait for each other with no host in the
 // loop ([Op]). Receives may be shared ([SRQ]), completion queues resized,
 // collapsed, and waited for together ([Channel]). Faults are what hardware
-// reports, and explained in words ([Context.OnExplanation]).
+// reports, and explained in words ([hostpath.Context.OnExplanation]).
 //
 // # Where to read on
 //
-// Package wqe, cqe and doorbell hold the formats; internal/post the posting
-// and polling path; engine the device; hostpath the API that this package
-// gives names to.
+// This package gives names to the API, whose methods and fields are documented
+// in package hostpath: go doc ./hostpath QP.PostSend, go doc ./hostpath SendWR.
+// Packages wqe, cqe and doorbell hold the formats, internal/post the posting and
+// polling path, engine the device.
 package nicless

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/hostpath"
@@ -25,7 +26,9 @@ type Config struct {
 	// Limits bound what one client may take. Zero fields mean the defaults.
 	Limits Limits
 
-	// Log receives what the device has to say about faults. Nil means that
+	// Log receives what the device has to say about faults, on a goroutine of
+	// its own: the last of it when the context is closed, or Serve returns; not
+	// if the program ends before, by os.Exit for instance. Nil means that
 	// nothing is said.
 	Log *slog.Logger
 }
@@ -48,6 +51,7 @@ func Dial(path string) (*Context, error) { return hostpath.Dial(path) }
 // serves the requests that an engine process serves, byte for byte; only
 // memory need not be mapped twice.
 type embedded struct {
+	engine *engine.Engine
 	client *engine.Client
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the engine has stopped
@@ -61,7 +65,7 @@ func newEmbedded(cfg engine.Config) (*embedded, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &embedded{cancel: cancel, done: make(chan struct{})}
+	d := &embedded{engine: e, cancel: cancel, done: make(chan struct{})}
 	started := make(chan struct{})
 	go func() {
 		defer close(d.done)
@@ -80,6 +84,9 @@ func newEmbedded(cfg engine.Config) (*embedded, error) {
 	}
 	return d, nil
 }
+
+// flushTime is how long the end of an engine waits for whoever takes its log.
+const flushTime = time.Second
 
 func (d *embedded) Done() <-chan struct{} { return d.done }
 
@@ -106,6 +113,7 @@ func (d *embedded) Close() (err error) {
 		err = d.client.Close()
 		d.cancel()
 		<-d.done
+		d.engine.FlushLog(flushTime)
 	})
 	return err
 }

@@ -1,8 +1,13 @@
 package nicless
 
 import (
+	"bytes"
+	"context"
+	"log/slog"
+	"runtime"
 	"testing"
 
+	"github.com/nicless/nicless/cqe"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,4 +34,53 @@ func TestOneWrite(t *testing.T) {
 	require.Equal(t, 1, n)
 	require.NoError(t, c[0].Err())
 	require.Equal(t, "hello, world", string(mr.Bytes()[2048:2060]))
+}
+
+// A slowLog takes a line when somebody waits for it, or when that is too late.
+type slowLog struct {
+	slog.Handler
+	lines  chan string
+	closed chan struct{}
+}
+
+func (l slowLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l slowLog) Handle(_ context.Context, r slog.Record) error {
+	stacks := make([]byte, 1<<20)
+	for {
+		select {
+		case <-l.closed:
+			return nil
+		default:
+		}
+		if n := runtime.Stack(stacks, true); bytes.Contains(stacks[:n], []byte("FlushLog")) {
+			l.lines <- r.Message
+			return nil
+		}
+	}
+}
+
+// Close returns when the log has what the device had to say, however slow it is.
+func TestCloseWaitsForTheLog(t *testing.T) {
+	log := slowLog{lines: make(chan string, 8), closed: make(chan struct{})}
+	ctx, err := Open(Config{Log: slog.New(log)})
+	require.NoError(t, err)
+	pd, err := ctx.AllocPD()
+	require.NoError(t, err)
+	cq, err := ctx.CreateCQ(CQConfig{})
+	require.NoError(t, err)
+	a, err := pd.CreateQP(QPConfig{SendCQ: cq})
+	require.NoError(t, err)
+	b, err := pd.CreateQP(QPConfig{SendCQ: cq})
+	require.NoError(t, err)
+	require.NoError(t, Pair(a, b, Connection{}))
+	require.NoError(t, a.PostSend(&SendWR{Op: Write, Data: []byte("x"), RKey: 0xdeadbeef}))
+	var c [1]Completion
+	_, err = cq.Wait(t.Context(), c[:])
+	require.NoError(t, err)
+	require.ErrorIs(t, c[0].Err(), cqe.RemoteAccess)
+	require.NoError(t, ctx.Close())
+	close(log.closed)
+	require.Len(t, log.lines, 1)
+	require.Contains(t, <-log.lines, "0xdeadbeef")
 }

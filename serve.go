@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"time"
 
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
@@ -54,7 +53,7 @@ func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready
 		s := e.Stats()
 		cfg.Log.Info("engine stopped", "wqes", s[control.CounterWQEs], "failed", s[control.CounterFailed], "bytes", s[control.CounterBytes])
 	}
-	e.FlushLog(time.Second)
+	e.FlushLog(flushTime)
 	return err
 }
 

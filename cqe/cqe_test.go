@@ -71,12 +71,16 @@ func TestWorkError(t *testing.T) {
 	PutErr(&b, 0xabc, 1, opRDMARead, 7, RemoteAccess, 0x88, MakeOpOwn(ReqErr, FormatPlain, false, 0))
 	w := ParseWC(&b)
 	err := w.Err(42)
-	require.EqualError(t, err, "qp 0x000abc wqe 7: remote access error (vendor 0x88)")
+	require.EqualError(t, err, "qp 0x000abc wqe 7 id 42: remote access error (vendor 0x88)")
 	require.ErrorIs(t, err, RemoteAccess)
 	require.NotErrorIs(t, err, Flush)
 	var we *WorkError
 	require.True(t, errors.As(err, &we))
 	require.Equal(t, WorkError{QPN: 0xabc, Index: 7, Opcode: opRDMARead, Cause: RemoteAccess, Vendor: 0x88, ID: 42}, *we)
+
+	PutErr(&b, 0xabc, 1, 0, 3, LocalLength, 0, MakeOpOwn(RespErr, FormatPlain, false, 0))
+	w = ParseWC(&b)
+	require.EqualError(t, w.Err(5), "qp 0x000abc receive 3 id 5: local length error (vendor 0x00)")
 
 	PutReq(&b, 0xabc, 1, opRDMARead, 7, 8, 0, MakeOpOwn(Req, FormatPlain, false, 0))
 	w = ParseWC(&b)

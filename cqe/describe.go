@@ -120,7 +120,7 @@ func (d *describer) entry(b *[Size]byte) field.Tree {
 	d.put(60, 2, "wqe_counter", c.Counter, counterText)
 	d.put(62, 1, "signature", c.Signature, "")
 	d.opOwn(c.OpOwn)
-	d.wc(ParseWC(&e))
+	d.wc(ParseWC(&e), *b == [Size]byte{})
 	return d.tree
 }
 
@@ -178,14 +178,18 @@ func (d *describer) opOwn(o OpOwn) {
 		field.Field{Name: "owner", Value: o.Owner(), Text: "parity of the lap"})
 }
 
-// wc adds what a poller reports, in the terms of struct ibv_wc.
-func (d *describer) wc(w WC) {
+// wc adds what a poller reports, in the terms of struct ibv_wc. An entry that is
+// blank says that a NOP of queue pair 0 succeeded, which nobody means.
+func (d *describer) wc(w WC, blank bool) {
 	v := describer{}
 	v.number("status", w.Status.String())
 	text := "not a completion"
 	if w.Status != StatusNone {
 		v.number("status_value", uint8(w.Status))
 		text = v.outcome(&w)
+	}
+	if blank {
+		text = "all bytes are 0: probably never written; else " + text
 	}
 	d.tree = append(d.tree, field.Field{Offset: -1, Name: "wc", Text: text, Sub: v.tree})
 }
@@ -208,6 +212,9 @@ func (d *describer) outcome(w *WC) string {
 	what := "IBV_WC_" + w.Status.String()
 	if w.Status == StatusSuccess {
 		what += " " + w.Opcode.String()
+	}
+	if w.Opcode == WCFromPost {
+		what += " (only the poster knows what it was)"
 	}
 	if w.Requester() {
 		d.number("sq_slot_index", w.Counter)

@@ -49,7 +49,7 @@ func ExampleWorkError() {
 		fmt.Println("request", we.ID, "verbs status", we.Cause.Status())
 	}
 	// Output:
-	// qp 0x000abc wqe 7: remote access error (vendor 0x88)
+	// qp 0x000abc wqe 7 id 1001: remote access error (vendor 0x88)
 	// flushed: false
 	// request 1001 verbs status REM_ACCESS_ERR
 }

@@ -70,17 +70,23 @@ func (s Syndrome) Status() WCStatus {
 
 // WorkError is one work request that failed. Unwrap gives the [Syndrome].
 type WorkError struct {
-	QPN    uint32   // 24 bits
-	Index  uint16   // wqe_counter: first block of the send WQE, or receive index
-	Opcode uint8    // opcode of the send WQE; 0 for a receive
-	Cause  Syndrome // why
-	Vendor uint8    // the vendor's own syndrome; no meaning is documented
-	ID     uint64   // wr_id that the poster gave
+	QPN     uint32   // 24 bits
+	Receive bool     // of a receive rather than a send
+	Index   uint16   // wqe_counter: first block of the send WQE, or receive index
+	Opcode  uint8    // opcode of the send WQE; 0 for a receive
+	Cause   Syndrome // why
+	Vendor  uint8    // vendor_err: the vendor's own syndrome; no meaning is documented
+	ID      uint64   // wr_id that the poster gave
 }
 
-// Error returns, for instance, "qp 0x000abc wqe 7: remote access error (vendor 0x88)".
+// Error returns, for instance, "qp 0x000abc wqe 7 id 42: remote access error
+// (vendor 0x88)", and of a receive "qp 0x000abc receive 0 id 1: …".
 func (e *WorkError) Error() string {
-	return fmt.Sprintf("qp 0x%06x wqe %d: %s (vendor 0x%02x)", e.QPN, e.Index, e.Cause.Error(), e.Vendor)
+	what := "wqe"
+	if e.Receive {
+		what = "receive"
+	}
+	return fmt.Sprintf("qp 0x%06x %s %d id %d: %s (vendor 0x%02x)", e.QPN, what, e.Index, e.ID, e.Cause.Error(), e.Vendor)
 }
 
 // Unwrap returns the cause.

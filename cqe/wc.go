@@ -60,7 +60,7 @@ const (
 	WCTSO         WCOpcode = 7
 	WCRecv        WCOpcode = 128
 	WCRecvRDMAImm WCOpcode = 129
-	WCFromPost    WCOpcode = 255 // ours: the entry does not tell, the poster's record does
+	WCFromPost    WCOpcode = 255 // ours: the entry does not tell, only the poster knows what it was
 )
 
 // String returns the verbs name without IBV_WC_, or "from_post".
@@ -106,7 +106,7 @@ const (
 // wr_id, which only the poster knows. Parts that do not apply are 0.
 type WC struct {
 	Status    WCStatus
-	Opcode    WCOpcode // success only
+	Opcode    WCOpcode // from the entry on success only; a poller with the poster's record fills it in on errors too
 	Flags     WCFlags  // success only
 	Kind      Opcode   // the entry's opcode
 	WQEOpcode uint8    // requester: opcode of the send WQE
@@ -253,5 +253,5 @@ func (w *WC) Err(id uint64) error {
 	if w.Status == StatusSuccess || w.Status == StatusNone {
 		return nil
 	}
-	return &WorkError{QPN: w.QPN, Index: w.Counter, Opcode: w.WQEOpcode, Cause: w.Syndrome, Vendor: w.VendorErr, ID: id}
+	return &WorkError{QPN: w.QPN, Receive: !w.Requester(), Index: w.Counter, Opcode: w.WQEOpcode, Cause: w.Syndrome, Vendor: w.VendorErr, ID: id}
 }

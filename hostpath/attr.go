@@ -1,6 +1,12 @@
 package hostpath
 
-import "github.com/nicless/nicless/internal/control"
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+)
 
 // State is the state of a queue pair.
 type State uint8
@@ -70,6 +76,45 @@ type Attr struct {
 	MinRNRTimer     uint8  // 0 to 31, code of the InfiniBand table
 	MaxRdAtomic     uint8  // READs and atomics under way
 	MaxDestRdAtomic uint8  // READs and atomics served at once
+}
+
+// String returns what Mask names, or everything if it names nothing, in words:
+// "RTS, peer QP 0x000abc, retries 7, …".
+func (a Attr) String() string {
+	var s []string
+	say := func(bit AttrMask, format string, args ...any) {
+		if a.Mask == 0 || a.Mask&bit != 0 {
+			s = append(s, fmt.Sprintf(format, args...))
+		}
+	}
+	tries := fmt.Sprint(a.RNRRetry)
+	if a.RNRRetry == 7 {
+		tries = "for ever"
+	}
+	say(AttrState, "%v", a.State)
+	say(AttrAccess, "access of the peer %v", a.Access)
+	say(AttrQKey, "qkey %#08x", a.QKey)
+	say(AttrDestQPN, "peer QP %#06x", a.DestQPN)
+	say(AttrDevice, "of device %016x", a.Device)
+	say(AttrRQPSN, "PSN expected %#06x", a.RQPSN)
+	say(AttrSQPSN, "PSN sent %#06x", a.SQPSN)
+	say(AttrPort, "port %d", a.Port)
+	say(AttrPKeyIndex, "pkey index %d", a.PKeyIndex)
+	say(AttrPathMTU, "path MTU %d", 128<<min(a.PathMTU, 5))
+	say(AttrTimeout, "timeout %v", a.timeout())
+	say(AttrRetryCount, "retries %d", a.RetryCount)
+	say(AttrRNRRetry, "RNR retries %s", tries)
+	say(AttrMinRNRTimer, "RNR timer code %d", a.MinRNRTimer)
+	say(AttrMaxRdAtomic, "READs and atomics under way %d", a.MaxRdAtomic)
+	say(AttrMaxDestRdAtomic, "served at once %d", a.MaxDestRdAtomic)
+	return strings.Join(s, ", ")
+}
+
+func (a Attr) timeout() any {
+	if a.Timeout == 0 {
+		return "none"
+	}
+	return time.Duration(4096) << min(a.Timeout, 31)
 }
 
 func (a *Attr) request(qpn uint32) *control.QPAttr {

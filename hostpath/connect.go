@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/nicless/nicless/internal/control"
 )
@@ -9,7 +10,8 @@ import (
 // Connection says how a connection behaves. The zero value is right for most.
 type Connection struct {
 	// RNRRetry is how often a send is tried again while the peer has no receive
-	// posted: 1 to 6 times. Zero means for ever, NoRetry not once.
+	// posted: 1 to 6 times; 7, as in verbs, and zero mean for ever, NoRetry not
+	// once.
 	RNRRetry int
 
 	// Retry is how often a send is tried again while the peer does not answer:
@@ -17,7 +19,8 @@ type Connection struct {
 	Retry int
 
 	// Timeout is the time for one such try: 4.096 us << Timeout, 1 to 31. Zero
-	// means 14, 67 ms.
+	// means 14, 67 ms: with eight tries a peer that does not connect is given up
+	// after half a second.
 	Timeout int
 
 	// MinRNRTimer is the code of the time between tries that this side asks
@@ -25,7 +28,7 @@ type Connection struct {
 	MinRNRTimer int
 }
 
-// NoRetry, as a count of retries, means none.
+// NoRetry, as a count of retries, means none: -1, because zero is the default.
 const NoRetry = -1
 
 func (o *Connection) fill() error {
@@ -45,7 +48,10 @@ func (o *Connection) fill() error {
 			*f.v = f.def
 		case *f.v == NoRetry && f.none:
 			*f.v = 0
-		case *f.v < 1 || *f.v > f.most:
+		case *f.v >= 1 && *f.v <= f.most:
+		case f.none:
+			return control.Errorf(control.CodeInvalid, "%s %d; 1 to %d and NoRetry (%d) are possible", f.name, *f.v, f.most, NoRetry)
+		default:
 			return control.Errorf(control.CodeInvalid, "%s %d; 1 to %d are possible", f.name, *f.v, f.most)
 		}
 	}
@@ -95,7 +101,7 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 		rts.Timeout, rts.RetryCount, rts.RNRRetry, rts.MaxRdAtomic = uint8(o.Timeout), uint8(o.Retry), uint8(o.RNRRetry), most
 	}
 	if err := q.Modify(rtr); err != nil {
-		return err
+		return q.whyNot(what, err)
 	}
 	err := q.Modify(rts)
 	if a, queryErr := q.Query(); err != nil && queryErr == nil && a.State == StateERR {
@@ -104,6 +110,25 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 			"QP %#06x went into error while it was being connected, by a request of QP %#06x that it had to refuse; the device's explanation says why", q.qpn, peer.QPN))
 	}
 	return err
+}
+
+// whyNot says of a queue pair that was refused a change from INIT to RTR what
+// to do about the state that it is in.
+func (q *QP) whyNot(what string, refusal error) error {
+	a, err := q.Query()
+	if err != nil || !errors.Is(refusal, ErrState) {
+		return refusal
+	}
+	text := "not in INIT"
+	switch a.State {
+	case StateRTR, StateRTS, StateSQD:
+		if text = "active already"; q.transport != UD {
+			text = fmt.Sprintf("connected already, with QP %#06x", a.DestQPN)
+		}
+	case StateSQE, StateERR:
+		text = "in error"
+	}
+	return wrap(what, control.Errorf(control.CodeState, "%v (%v) is %s; make another, or Modify it to RST and INIT", q, a.State, text))
 }
 
 // reachable says why messages of q cannot go to peer, or nothing.
@@ -124,5 +149,8 @@ func (q *QP) psn() uint32 { return q.qpn * 0x9e3779b1 >> 8 }
 
 // Pair connects two queue pairs of this program with each other.
 func Pair(a, b *QP, o Connection) error {
-	return errors.Join(a.Connect(b.Descriptor(), o), b.Connect(a.Descriptor(), o))
+	if err := a.Connect(b.Descriptor(), o); err != nil {
+		return err
+	}
+	return b.Connect(a.Descriptor(), o)
 }

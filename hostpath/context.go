@@ -118,12 +118,17 @@ func programName() string {
 }
 
 // Close destroys everything that was made through the context and unmaps its
-// memory. Nobody may be posting or polling meanwhile. Closing twice does
-// nothing.
+// memory. Events that its work has caused are delivered first: explanations to
+// the handler of OnExplanation, the others, or all if there is none, to
+// NextEvent, which returns them even afterwards. A program that ends without
+// Close, by os.Exit for instance, may not hear the last ones.
+//
+// Nobody may be posting or polling meanwhile. Closing twice does nothing.
 func (c *Context) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
+	c.hearOut()
 	err := c.dev.Close() // first: then nothing moves in the memory any more
 	c.end()
 	c.mu.Lock()
@@ -137,6 +142,37 @@ func (c *Context) Close() error {
 		err = errors.Join(err, m.unmap())
 	}
 	return errors.Join(err, c.arena.close(), c.uar.Close(), c.status.Close())
+}
+
+// hearing is how long Close waits for a device that does not answer, or for a
+// handler of explanations that does not return.
+const hearing = time.Second
+
+// hearOut has everything delivered that the device has said so far. A request
+// for another descriptor of events makes it close the one that is listened to,
+// behind all that work has caused before.
+func (c *Context) hearOut() {
+	answered := make(chan error, 1)
+	go func() {
+		r, err := c.dev.Call(control.OpOpenEvents, &control.Empty{}, &control.Empty{}, nil)
+		if err == nil {
+			err = r.Events.Close()
+		}
+		answered <- err
+	}()
+	late := time.After(hearing)
+	select {
+	case err := <-answered:
+		if err != nil {
+			return // gone, or without a descriptor to spare
+		}
+	case <-late:
+		return
+	}
+	select {
+	case <-c.silent:
+	case <-late:
+	}
 }
 
 func (c *Context) end() { c.once.Do(func() { close(c.ended) }) }

@@ -13,10 +13,6 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Completion is the outcome of one work request. Err is nil on success and a
-// *cqe.WorkError otherwise.
-type Completion = post.Completion
-
 // CQConfig says what a completion queue is to be like. The zero value works.
 type CQConfig struct {
 	// Entries is how many completions it holds, rounded up to a power of two.
@@ -175,6 +171,9 @@ func (q *CQ) release() {
 	}
 	c.arena.release(q.buf, q.rec)
 }
+
+// String returns, for instance, "CQ 0x000abc".
+func (q *CQ) String() string { return fmt.Sprintf("CQ %#06x", q.cqn) }
 
 // CQN returns the number of the queue, 24 bits.
 func (q *CQ) CQN() uint32 { return q.cqn }

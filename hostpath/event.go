@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/nicless/nicless/internal/control"
 )
@@ -42,25 +43,34 @@ type Event struct {
 	Lost        int          // events before this one, lost because nobody took them
 }
 
-// An Explanation says what a fault was: what the bytes say, what they may say,
-// and the likely cause. Hardware has a number for it at best.
+// An Explanation says what a fault was: what the bytes say, and what they may
+// say. Hardware has a number for it at best. The likely cause of each Code, and
+// how to fix it, are in docs/EXPLANATIONS.md.
 type Explanation struct {
-	Code   string // stable; the page on explanations has them all
+	Code   string // stable
 	Number uint32 // of the QP or CQ that is at fault
-	Index  uint16 // of the WQE or receive
+	Index  uint16 // of the WQE, the receive or the completion: the first word of Code tells
 	WQE    []byte // its first 64 bytes, as the device has read them; nil where there is none
 	Text   string
 	Unsaid int // explanations of this code that were held back since the last one
 }
 
-// String returns the code, the queue and the text.
+// String returns the code, the place and the text, for instance
+// "key-unknown: qp 0x000abc wqe 7: rkey 0xdeadbeef names no memory region".
 func (x Explanation) String() string {
-	return fmt.Sprintf("%s: queue 0x%06x wqe %d: %s", x.Code, x.Number, x.Index, x.Text)
+	queue, index := "qp", "wqe"
+	switch word, _, _ := strings.Cut(x.Code, "-"); word {
+	case "cq", "event":
+		queue, index = "cq", "cqe"
+	case "receive":
+		index = "receive"
+	}
+	return fmt.Sprintf("%s: %s 0x%06x %s %d: %s", x.Code, queue, x.Number, index, x.Index, x.Text)
 }
 
-// LogValue implements slog.LogValuer.
+// LogValue implements slog.LogValuer, with the names that the log of an engine has.
 func (x Explanation) LogValue() slog.Value {
-	attrs := []slog.Attr{slog.String("code", x.Code), slog.String("queue", fmt.Sprintf("0x%06x", x.Number)), slog.Int("wqe", int(x.Index))}
+	attrs := []slog.Attr{slog.String("code", x.Code), slog.String("queue", fmt.Sprintf("0x%06x", x.Number)), slog.Int("index", int(x.Index))}
 	if x.Unsaid > 0 {
 		attrs = append(attrs, slog.Int("unsaid", x.Unsaid))
 	}
@@ -104,7 +114,7 @@ func (c *Context) NextEvent(ctx context.Context) (Event, error) {
 
 // OnExplanation has f called for every explanation, which NextEvent does not
 // return then. f is called on a goroutine of the context's, one call at a time;
-// nil takes the handler off.
+// nil takes the handler off. f must not close the context, which waits for it.
 func (c *Context) OnExplanation(f func(Explanation)) {
 	if f == nil {
 		c.explain.Store(nil)

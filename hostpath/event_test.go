@@ -121,7 +121,7 @@ func TestEventFd(t *testing.T) {
 // Who takes no events loses the oldest, and is told how many.
 func TestEventsLost(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
-	const rounds = 300
+	const rounds = 600 // more than wait here and in the socket together
 	for i := range rounds {
 		require.NoError(t, b.a.Modify(&nicless.Attr{Mask: nicless.AttrState, State: nicless.StateSQD}))
 		require.NoError(t, b.a.Modify(&nicless.Attr{Mask: nicless.AttrState, State: nicless.StateRTS}))

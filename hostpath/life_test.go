@@ -276,7 +276,10 @@ func TestLargestConfigs(t *testing.T) {
 // A piece of memory that no SGE can name is refused, not cut.
 func TestSGEThatIsTooLong(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
-	for _, n := range []int{1 << 32, 1<<32 + 1, 1<<31 + 1, -1} {
+	for _, r := range [][2]int{{0, -1}, {-1, 8}} {
+		require.Panics(t, func() { b.mr.SGE(r[0], r[1]) }, "as in a slice expression")
+	}
+	for _, n := range []int{1 << 32, 1<<32 + 1, 1<<31 + 1} {
 		err := b.a.PostSend(&nicless.SendWR{Op: nicless.Write, SGE: []nicless.SGE{b.mr.SGE(0, n)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 		require.Error(t, err, "%d bytes", n)
 	}

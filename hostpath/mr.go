@@ -3,11 +3,11 @@ package hostpath
 import (
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/post"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -30,6 +30,29 @@ const (
 	FullAccess = LocalWrite | RemoteWrite | RemoteRead | RemoteAtomic
 )
 
+// String returns the names, such as "LocalWrite|RemoteRead".
+func (a Access) String() string {
+	if a == 0 {
+		return "none"
+	}
+	var s []string
+	for _, r := range []struct {
+		right Access
+		name  string
+	}{
+		{LocalWrite, "LocalWrite"}, {RemoteWrite, "RemoteWrite"}, {RemoteRead, "RemoteRead"},
+		{RemoteAtomic, "RemoteAtomic"}, {MWBind, "MWBind"}, {ZeroBased, "ZeroBased"},
+	} {
+		if a&r.right != 0 {
+			s, a = append(s, r.name), a&^r.right
+		}
+	}
+	if a != 0 {
+		s = append(s, fmt.Sprintf("%#x", uint32(a)))
+	}
+	return strings.Join(s, "|")
+}
+
 // An MR is a registered memory region: bytes that the device may move, by key.
 type MR struct {
 	pd     *PD
@@ -46,9 +69,13 @@ type MR struct {
 	parts int        // further keys to this memory
 }
 
+// maxMemory is the most bytes that RegisterMemory takes.
+const maxMemory = 1 << 40
+
 // RegisterMemory allocates size bytes of zeroed shared memory and registers
-// them. size is 1 to 1<<40; pages are taken from the system as they are
-// touched.
+// them. Memory that the program has already cannot be registered: the device,
+// perhaps another process, could not map it. size is 1 to 1<<40; pages are taken
+// from the system as they are touched.
 func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
 	const what = "register memory"
 	if err := p.usable(what); err != nil {
@@ -57,6 +84,9 @@ func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
 	c := p.ctx
 	if err := c.err(); err != nil {
 		return nil, wrap(what, err)
+	}
+	if size < 1 || size > maxMemory {
+		return nil, wrap(what, control.Errorf(control.CodeInvalid, "%d bytes; 1 to %d are possible", size, maxMemory))
 	}
 	r, err := c.dev.Create("memory", size)
 	if err != nil {
@@ -117,6 +147,11 @@ func (m *MR) register(what string, addr uint64, access Access) error {
 	return nil
 }
 
+// String returns, for instance, "MR of 4096 bytes at 0x7f0000001000, key 0x00002100".
+func (m *MR) String() string {
+	return fmt.Sprintf("MR of %d bytes at %#x, key %#08x", len(m.mem), m.addr, m.key)
+}
+
 // Bytes returns the memory; nil after Close, of the context too.
 func (m *MR) Bytes() []byte {
 	if m.closed.Load() || m.pd.ctx.closed.Load() {
@@ -139,9 +174,19 @@ func (m *MR) RKey() uint32 { return m.key }
 
 // SGE names n bytes of the memory from off on, for a work request. The device
 // judges whether they are inside. More than 1<<31 bytes, which no SGE can name,
-// are refused when they are posted.
-func (m *MR) SGE(off, n int) post.SGE {
-	return post.SGE{Addr: m.addr + uint64(off), Length: uint32(min(uint64(n), math.MaxUint32)), LKey: m.key}
+// are refused when they are posted. Like a slice expression, SGE panics if off
+// or n is negative.
+func (m *MR) SGE(off, n int) SGE { return piece(m.addr, off, n, m.key) }
+
+func piece(base uint64, off, n int, key uint32) SGE {
+	notNegative(off, n)
+	return SGE{Addr: base + uint64(off), Length: uint32(min(uint64(n), math.MaxUint32)), LKey: key}
+}
+
+func notNegative(off, n int) {
+	if off < 0 || n < 0 {
+		panic(fmt.Sprintf("nicless: %d bytes at offset %d: negative", n, off))
+	}
 }
 
 // Remote describes the memory for the other side of a connection.

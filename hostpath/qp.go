@@ -13,22 +13,6 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Work requests; see their fields.
-type (
-	SendWR = post.SendWR
-	RecvWR = post.RecvWR
-	SGE    = post.SGE
-
-	Address   = post.Address
-	Mask      = post.Mask
-	Bind      = post.Bind
-	List      = post.List
-	ListEntry = post.ListEntry
-
-	Op    = post.Op
-	Flags = post.Flags
-)
-
 // QPConfig says what a queue pair is to be like. SendCQ must be set; the other
 // fields' zero values work.
 type QPConfig struct {
@@ -297,6 +281,9 @@ func (q *QP) reset() {
 // Transport returns what kind of queue pair it is.
 func (q *QP) Transport() Transport { return q.transport }
 
+// String returns, for instance, "QP 0x000abc RC".
+func (q *QP) String() string { return fmt.Sprintf("QP %#06x %v", q.qpn, q.transport) }
+
 // QPN returns the number of the queue pair, 24 bits.
 func (q *QP) QPN() uint32 { return q.qpn }
 
@@ -311,7 +298,9 @@ func (q *QP) usable() error {
 var errNoWR = errors.New("nicless: no work request (nil)")
 
 // PostSend posts one work request and rings. ErrFull while the queue has no
-// room: poll first. A work request that is refused changes nothing.
+// room: poll first. A work request that is refused changes nothing. One that
+// cannot be executed is accepted, and its completion says why; so it is with all
+// of them once the queue pair is in error.
 //
 // One poster of sends at a time, unless the queue pair is Concurrent: then a
 // request starts once all that were begun to be posted before it are posted too.
@@ -352,10 +341,13 @@ func (q *QP) sendable() error {
 	if err := q.usable(); err != nil {
 		return err
 	}
-	if q.state.Load() < uint32(control.StateRTS) {
-		return ErrNotConnected
+	switch {
+	case q.state.Load() >= uint32(control.StateRTS):
+		return nil
+	case q.transport == UD:
+		return errNotActive
 	}
-	return nil
+	return ErrNotConnected
 }
 
 // PostRecv posts one receive and rings. ErrFull while the queue has no room.

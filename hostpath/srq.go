@@ -90,6 +90,9 @@ func (q *SRQ) create(cfg SRQConfig) error {
 	return nil
 }
 
+// String returns, for instance, "SRQ 0x000abc".
+func (q *SRQ) String() string { return fmt.Sprintf("SRQ %#06x", q.srqn) }
+
 // SRQN returns the number of the queue, 24 bits.
 func (q *SRQ) SRQN() uint32 { return q.srqn }
 

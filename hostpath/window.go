@@ -56,8 +56,10 @@ func IncRKey(rkey uint32) uint32 { return rkey&^0xff | (rkey+1)&0xff }
 // m must have been registered with MWBind, and with LocalWrite for windows that
 // can be written through. The peer names the bytes by their addresses in m;
 // with ZeroBased by offsets from the beginning of the window. n 0 closes the
-// window, as LocalInval of its RKey does for one of type 2.
+// window, as LocalInval of its RKey does for one of type 2. Bind panics if off or
+// n is negative.
 func (w *Window) Bind(m *MR, off, n int, access Access) *Bind {
+	notNegative(off, n)
 	b := &Bind{
 		Type: w.kind, MW: w.key, RKey: IncRKey(w.key), LKey: m.LKey(), Addr: m.Addr() + uint64(off), Length: uint64(n), Access: uint32(access),
 	}
@@ -109,8 +111,8 @@ func (k *ListKey) LKey() uint32 { return k.key }
 // RKey returns the key for the other side; on this device the same number.
 func (k *ListKey) RKey() uint32 { return k.key }
 
-// SGE names n bytes of the list from off on, for a work request.
-func (k *ListKey) SGE(off, n int) SGE { return SGE{Addr: uint64(off), Length: uint32(n), LKey: k.key} }
+// SGE names n bytes of the list from off on, for a work request: see MR.SGE.
+func (k *ListKey) SGE(off, n int) SGE { return piece(0, off, n, k.key) }
 
 // List returns what a SendWR with BindList needs to string the pieces together:
 //

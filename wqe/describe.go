@@ -12,12 +12,15 @@ var fences = [8]string{"none", "small: after earlier changes of keys", "after ea
 var completions = [4]string{"CQE only on error", "CQE only on the first error", "CQE always", "CQE always, and an event"}
 
 // DescribeSend returns the fields of the send WQE in b, which starts with the
-// control segment and may go on after the WQE. The error, if any, is
-// [Parse]'s.
+// control segment and may go on after the WQE. The error, if any, is [Parse]'s;
+// the fields are those of the control segment then, if b holds it.
 func DescribeSend(b []byte, a Address) (field.Tree, error) {
 	v, err := Parse(b, a)
 	if err != nil {
-		return nil, err
+		if len(b) < CtrlSize {
+			return nil, err
+		}
+		return describeCtrl(ParseCtrl((*[CtrlSize]byte)(b))), err
 	}
 	t := describeCtrl(v.Ctrl)
 	list := []field.Field{}

@@ -35,9 +35,10 @@ func FuzzSendWQE(f *testing.F) {
 			if !errors.As(err, &format) {
 				t.Fatalf("error of type %T: %v", err, err)
 			}
-			if described == nil || tree != nil {
-				t.Fatalf("does not parse (%v) but is described: %v", err, tree)
+			if described == nil || (tree != nil) != (len(b) >= wqe.CtrlSize) {
+				t.Fatalf("does not parse (%v), and is described as %v", err, tree)
 			}
+			show(t, tree, b)
 			return
 		}
 		if described != nil {

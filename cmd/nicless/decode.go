@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,7 +38,8 @@ A word of a record can be named: qp-dbrec[0], qp-dbrec[1], srq-dbrec[0],
 cq-dbrec[0], cq-dbrec[1], 4 bytes each.
 
 Flags:
-  --json           one object, with the field names of the golden vectors
+  --json           one object, with the names of the golden vectors: qp_dbrec, not
+                   qp-dbrec; either is taken as KIND
   --qp-type TYPE   send: which address comes first, by the type of queue: rc, uc,
                    ud, dc, xrc, eth, ud-eth, or auto, which looks at the bytes (auto)
 
@@ -71,10 +73,10 @@ func newDecode() *cobra.Command {
 				return err
 			}
 			t, err := describe(args[0], qpType, b)
-			if err != nil {
-				return err
+			if err == nil || t != nil && !asJSON { // people see as much as can be told
+				err = errors.Join(show(c.OutOrStdout(), t, b, asJSON), err)
 			}
-			return show(c.OutOrStdout(), t, b, asJSON)
+			return err
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object")

@@ -13,8 +13,8 @@ import (
 
 const demoUsage = `Shows what happens: starts an engine inside this process, makes one RDMA write
 and prints, from the shared memory itself, what the program wrote for the device
-and what the device wrote back; then times writes, reads and sends one by one
-and compares every payload. It needs no privileges and takes a few seconds.
+and what the device wrote back; then times writes, reads and sends and compares
+every payload. It needs no privileges and takes a few seconds.
 
 Usage:
   nicless demo [--count N]

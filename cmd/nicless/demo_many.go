@@ -43,7 +43,8 @@ type tally struct {
 // showMany makes count operations of each kind and prints their latencies.
 func showMany(ctx context.Context, w *printer, count int) error {
 	var tallies []*tally
-	w.printf("\n%s WRITES, READS AND SENDS of %d bytes each, one at a time, every payload compared.\n", thousands(uint64(count)), demoSize)
+	w.printf("\n%s WRITES, READS AND SENDS of %d bytes each, every payload compared:\n", thousands(uint64(count)), demoSize)
+	w.printf("one at a time for up to %v of each kind, then %d at a time, untimed.\n", budget, demoBatch)
 	for _, op := range []nicless.Op{nicless.Write, nicless.Read, nicless.Send} {
 		cfg := bench.PairConfig{Op: op, Size: demoSize, Slots: demoSlots, Depth: demoBatch, Batch: demoBatch, Patience: patience}
 		t := &tally{op: op, latency: hdrhistogram.New(1, int64(time.Minute), 3)}

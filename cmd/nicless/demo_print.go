@@ -13,7 +13,7 @@ var edges = []int64{0, 100, 150, 200, 300, 400, 600, 800, 1_000, 1_500, 2_000, 3
 const barWidth = 16
 
 func printTallies(w *printer, tallies []*tally) {
-	w.printf("Latency from post to completion, in ns:\n\n")
+	w.printf("Latency from post to completion, in ns, of those made one at a time:\n\n")
 	w.printf("  %-6s %9s %9s %9s %9s %9s %11s\n", "", "count", "p50", "p90", "p99", "p99.9", "max")
 	for _, t := range tallies {
 		h := t.latency
@@ -28,9 +28,9 @@ func printTallies(w *printer, tallies []*tally) {
 		done, batched, took = done+t.done(), batched+t.batched, took+t.took
 	}
 	if batched > 0 {
-		w.printf("\nThe cores were busy: %s of the operations were made %d at a time, to be done in time.\n", thousands(batched), demoBatch)
+		w.printf("\nThere was no time for single ones in the end: %s operations were made %d at a time.\n", thousands(batched), demoBatch)
 	}
-	w.printf("\n%s operations moved %s bytes in %.2f s; every payload arrived as it was sent.\n",
+	w.printf("\n%s operations moved %s bytes in %.3g s; every payload arrived as it was sent.\n",
 		thousands(done), thousands(done*demoSize), took.Seconds())
 	w.printf("Measured on this machine, unpinned; \"nicless bench\" pins both sides and measures the floor beside.\n")
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -77,6 +78,9 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if err := checkSocketPath(f.socket); err != nil {
 		return err
 	}
+	if dir := filepath.Dir(f.socket); missing(dir) {
+		return hintf("make it first: mkdir -p "+dir, "engine: socket %s: directory %s does not exist", f.socket, dir)
+	}
 	mode, err := strconv.ParseUint(f.mode, 8, 32)
 	if err != nil || mode > 0o777 {
 		return usagef("octal, 0 to 0777, such as 0600 for yourself or 0660 for a group", "engine: --mode %q is not permission bits", f.mode)
@@ -98,14 +102,17 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	return nil
 }
 
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 func serveHint(err error) string {
 	switch {
 	case errors.Is(err, engine.ErrCPUs):
 		return "--cpu takes cores that this process may run on; taskset -p $$ shows them"
 	case errors.Is(err, fs.ErrPermission):
 		return "choose a directory that you may write to, such as /tmp or $XDG_RUNTIME_DIR"
-	case errors.Is(err, fs.ErrNotExist):
-		return "the directory must exist"
 	}
 	return "choose another path, or stop the engine that is there"
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/nicless/nicless/cqe"
@@ -107,10 +108,15 @@ func describeSend(b []byte, a wqe.Address) (field.Tree, error) {
 			len(b), units*wqe.UnitSize, units)
 	}
 	t, err := wqe.DescribeSend(b, a)
-	if err != nil {
-		return nil, &hinted{err: err, hint: "--qp-type says which address comes first; bytes are in memory order"}
+	switch {
+	case err == nil:
+		return t, nil
+	case len(bytes.Trim(b, "\x00")) == 0:
+		return t, &hinted{err: err, hint: "all bytes are 0: probably nothing was ever written here"}
+	case b[7]&0x3f == 0:
+		return t, &hinted{err: err, hint: "ds is the length of the WQE in units of 16 bytes, the control segment included"}
 	}
-	return t, nil
+	return t, &hinted{err: err, hint: "--qp-type says which address comes first; bytes are in memory order"}
 }
 
 func describeRecv(b []byte, srq bool) (field.Tree, error) {
@@ -142,7 +148,8 @@ func word(k doorbell.Kind) func([]byte, wqe.Address) (field.Tree, error) {
 	return func(b []byte, _ wqe.Address) (field.Tree, error) {
 		t, err := doorbell.Describe(k, b)
 		if err != nil {
-			return nil, &hinted{err: err, hint: wholeHint}
+			ours := strings.NewReplacer("uar_db", "uar", "_", "-") // the names of the command line
+			return nil, hintf(wholeHint, "%s", ours.Replace(err.Error()))
 		}
 		return t, nil
 	}

@@ -13,11 +13,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -72,9 +76,22 @@ func newRoot() *cobra.Command {
 		},
 	}
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(c.OutOrStdout(), c.Long) })
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usagef(fmt.Sprintf(`"%s --help" lists the flags`, c.CommandPath()), "%v", err)
-	})
-	root.AddCommand(newDemo(), newEngine(), newDecode(), newBench(), newTorture(), newVersion())
+	root.SetFlagErrorFunc(flagError)
+	root.CompletionOptions.DisableDefaultCmd = true // which has texts of its own
+	root.AddCommand(newDemo(), newEngine(), newDecode(), newBench(), newTorture(), newVersion(), newCompletion())
 	return root
+}
+
+// flagError says what is wrong with a flag. Of a number that is none, pflag says
+// what strconv does.
+func flagError(c *cobra.Command, err error) error {
+	hint := fmt.Sprintf(`"%s --help" lists the flags`, c.CommandPath())
+	var bad *pflag.InvalidValueError
+	switch {
+	case !errors.As(err, &bad) || !strings.Contains(bad.GetFlag().Value.Type(), "int"):
+		return usagef(hint, "%v", err)
+	case errors.Is(err, strconv.ErrRange):
+		return usagef(hint, "--%s %s is too large", bad.GetFlag().Name, bad.GetValue())
+	}
+	return usagef("digits only, without a unit; "+hint, "--%s %q is not a whole number", bad.GetFlag().Name, bad.GetValue())
 }

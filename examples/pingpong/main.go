@@ -18,6 +18,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"time"
@@ -28,17 +29,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const usage = `usage:
+  pingpong [-n COUNT] [-size BYTES]
+
+  -n COUNT      round trips to measure; a tenth as many come before, unmeasured (100000)
+  -size BYTES   of a message, 8 to 1048576 (8)
+
+example:
+  pingpong -n 1000000 -size 4096
+`
+
 func main() {
-	n := flag.Int("n", 100_000, "round trips to measure; a tenth as many come before, unmeasured")
-	size := flag.Int("size", 8, "bytes of a message, 8 to 1048576")
-	flag.Parse()
+	flags := flag.NewFlagSet("pingpong", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	n := flags.Int("n", 100_000, "")
+	size := flags.Int("size", 8, "")
+	err := flags.Parse(os.Args[1:])
 	switch {
-	case flag.NArg() > 0:
-		usage("%q is not an option", flag.Arg(0))
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Print(usage)
+		return
+	case err != nil:
+		refuse("%v", err)
+	case flags.NArg() > 0:
+		refuse("%q is not an option", flags.Arg(0))
 	case *n < 1:
-		usage("-n %d; 1 is the least", *n)
+		refuse("-n %d; 1 is the least", *n)
 	case *size < 8 || *size > 1<<20:
-		usage("-size %d; 8 to 1048576 are possible", *size)
+		refuse("-size %d; 8 to 1048576 are possible", *size)
 	}
 	if err := run(*n, *size); err != nil {
 		fmt.Fprintf(os.Stderr, "pingpong: error: %v\n", err)
@@ -46,7 +64,7 @@ func main() {
 	}
 }
 
-func usage(format string, args ...any) {
+func refuse(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "pingpong: error: "+format+"\npingpong: hint: pingpong -h lists the options\n", args...)
 	os.Exit(2)
 }

@@ -47,6 +47,10 @@ func TestPingpong(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
+	out, stderr, code := program(t, "-h")
+	assert.Zero(t, code)
+	assert.Equal(t, usage, out)
+	assert.Empty(t, stderr)
 	for _, args := range [][]string{{"-size", "7"}, {"-size", "1048577"}, {"-n", "0"}, {"-n", "x"}, {"-bogus"}, {"more"}} {
 		_, stderr, code := program(t, args...)
 		assert.Equal(t, 2, code, "%v: %s", args, stderr)

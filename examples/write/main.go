@@ -18,18 +18,30 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/nicless/nicless"
 )
 
 const greeting = "hello from the other process"
 
+const usage = `usage:
+  write                 everything: an engine, the owner of memory, and a writer
+  write writer SOCKET   the writer alone, as the owner starts it
+`
+
 func main() {
 	var err error
-	if len(os.Args) == 3 && os.Args[1] == "writer" {
-		err = writer(os.Args[2], os.Stdin, os.Stdout)
-	} else {
+	switch args := os.Args[1:]; {
+	case len(args) == 0:
 		err = owner()
+	case len(args) == 2 && args[0] == "writer":
+		err = writer(args[1], os.Stdin, os.Stdout)
+	case slices.Contains([]string{"-h", "-help", "--help"}, args[0]):
+		fmt.Print(usage)
+	default:
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "write: error: %v\n", err)

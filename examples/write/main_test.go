@@ -48,6 +48,15 @@ $`, string(out))
 	assert.Empty(t, left, "files left behind")
 }
 
+func TestUsage(t *testing.T) {
+	out, err := program(t, "--help").Output()
+	require.NoError(t, err)
+	assert.Equal(t, usage, string(out))
+	cmd := program(t, "more")
+	require.Error(t, cmd.Run())
+	assert.Equal(t, 2, cmd.ProcessState.ExitCode())
+}
+
 func TestWriterWithoutEngine(t *testing.T) {
 	cmd := program(t, "writer", "/nonexistent/engine.sock")
 	out, err := cmd.CombinedOutput()

@@ -39,11 +39,11 @@ const (
 func (b *Bind) check() error {
 	switch {
 	case b == nil:
-		return fmt.Errorf("post: BIND_MW without Bind")
+		return fmt.Errorf("nicless: BIND_MW without Bind")
 	case b.Type != 1 && b.Type != 2:
-		return fmt.Errorf("post: memory window of type %d; 1 and 2 are possible", b.Type)
+		return fmt.Errorf("nicless: memory window of type %d; 1 and 2 are possible", b.Type)
 	case b.Length > MaxBind:
-		return fmt.Errorf("post: memory window of %d bytes, at most %d", b.Length, MaxBind)
+		return fmt.Errorf("nicless: memory window of %d bytes, at most %d", b.Length, MaxBind)
 	}
 	return nil
 }

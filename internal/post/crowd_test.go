@@ -67,7 +67,7 @@ func TestCrowdRefuses(t *testing.T) {
 	_, err := q.PostList(make([]SendWR, 5))
 	require.EqualError(t, err, "post: a list of 5 blocks of 64 bytes; the queue has 4")
 	_, err = q.PostList([]SendWR{{}, {Op: 99}})
-	require.EqualError(t, err, "post: operation 99, at most 17")
+	require.EqualError(t, err, "nicless: operation 99; 0 to 17 are known")
 	require.Equal(t, 4, q.Free(), "what is refused reserves nothing")
 	for range 4 {
 		require.NoError(t, q.Post(&SendWR{}))
@@ -192,7 +192,7 @@ func TestCrowdNotesTheFirstFailure(t *testing.T) {
 	b.dev.step()
 	require.Nil(t, q.Failed())
 	b.poll()
-	require.EqualError(t, q.Failed(), "qp 0x004711 wqe 1: remote access error (vendor 0x88)")
+	require.EqualError(t, q.Failed(), "qp 0x004711 wqe 1 id 1: remote access error (vendor 0x88)")
 	q.Reset()
 	require.Nil(t, q.Failed())
 	require.Zero(t, q.Reserved())

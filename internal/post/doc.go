@@ -37,6 +37,11 @@
 // system call. Work that fits one block and has one pointer or short inline
 // data is built in place; everything else goes through [wqe.Builder].
 //
+// # Errors
+//
+// Those that refuse a work request begin with "nicless:", because users of the
+// host API get them as they are; the others are mistakes of the caller's.
+//
 // # Source
 //
 // rdma-core, providers/mlx5: qp.c, srq.c and cq.c. The tests replay recordings

@@ -30,14 +30,14 @@ type ListEntry struct {
 
 func (l *List) check() error {
 	if l == nil {
-		return fmt.Errorf("post: BIND_LIST without List")
+		return fmt.Errorf("nicless: BIND_LIST without List")
 	}
 	most := MaxList
 	if l.Repeat != 0 {
 		most--
 	}
 	if n := len(l.Entries); n < 1 || n > most {
-		return fmt.Errorf("post: list of %d entries; 1 to %d are possible", n, most)
+		return fmt.Errorf("nicless: list of %d entries; 1 to %d are possible", n, most)
 	}
 	limit := uint32(maxLength)
 	if l.Repeat != 0 {
@@ -46,10 +46,10 @@ func (l *List) check() error {
 	for i := range l.Entries {
 		e := &l.Entries[i]
 		if e.Length == 0 || e.Length > limit {
-			return fmt.Errorf("post: list entry %d of %d bytes; 1 to %d are possible", i, e.Length, limit)
+			return fmt.Errorf("nicless: list entry %d of %d bytes; 1 to %d are possible", i, e.Length, limit)
 		}
 		if e.Stride > limit || e.Stride != 0 && l.Repeat == 0 {
-			return fmt.Errorf("post: list entry %d with stride %d; at most %d is possible, with Repeat only", i, e.Stride, uint32(1<<16-1))
+			return fmt.Errorf("nicless: list entry %d with stride %d; at most %d is possible, with Repeat only", i, e.Stride, uint32(1<<16-1))
 		}
 	}
 	return nil

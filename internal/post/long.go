@@ -17,20 +17,20 @@ const atomicSize = 8
 // refuse says why Post did not look further.
 func (q *SendRing) refuse(wr *SendWR) error {
 	if wr.Op >= numOps {
-		return fmt.Errorf("post: operation %d, at most %d", wr.Op, numOps-1)
+		return fmt.Errorf("nicless: operation %d; 0 to %d are known", wr.Op, numOps-1)
 	}
-	return fmt.Errorf("post: %s with flags 0x%02x, of which 0x%02x are known", wr.Op, uint8(wr.Flags), uint8(allFlags))
+	return fmt.Errorf("nicless: %s with flags 0x%02x, of which 0x%02x are known", wr.Op, uint8(wr.Flags), uint8(allFlags))
 }
 
 // check judges wr and returns the size of its WQE in units of 16 bytes.
 func (q *SendRing) check(wr *SendWR, op *opInfo) (units int, err error) {
 	if op.transports>>q.transport&1 == 0 {
-		return 0, fmt.Errorf("post: %s on a %s queue", op.name, q.transport)
+		return 0, fmt.Errorf("nicless: %s on a %s queue", op.name, q.transport)
 	}
 	units = 1
 	if q.transport == UD && op.message {
 		if wr.To == nil {
-			return 0, fmt.Errorf("post: %s on a UD queue without To", op.name)
+			return 0, fmt.Errorf("nicless: %s on a UD queue without To", op.name)
 		}
 		units += wqe.AVSize / wqe.UnitSize
 	}
@@ -41,7 +41,7 @@ func (q *SendRing) check(wr *SendWR, op *opInfo) (units int, err error) {
 	case OpCompareSwap, OpFetchAdd:
 		units++
 		if len(wr.SGE) != 1 || wr.SGE[0].Length != atomicSize {
-			return 0, fmt.Errorf("post: %s with %d SGEs of %d bytes; one of %d is needed", op.name, len(wr.SGE), length(wr.SGE), atomicSize)
+			return 0, fmt.Errorf("nicless: %s with %d SGEs of %d bytes; one of %d is needed", op.name, len(wr.SGE), length(wr.SGE), atomicSize)
 		}
 	case OpMaskedCompareSwap, OpMaskedFetchAdd:
 		n, err := wr.checkMasked(op)
@@ -66,13 +66,13 @@ func (q *SendRing) check(wr *SendWR, op *opInfo) (units int, err error) {
 		return units + n, err
 	case OpWaitCQ, OpSendEnable:
 		if wr.Queue > ring.Mask24 {
-			return 0, fmt.Errorf("post: %s of queue 0x%x, more than 24 bits", op.name, wr.Queue)
+			return 0, fmt.Errorf("nicless: %s of queue 0x%x, more than 24 bits", op.name, wr.Queue)
 		}
 		units++
 	}
 	n, err := q.checkPayload(wr, op)
 	if units += n; err == nil && units > q.maxUnits() {
-		err = fmt.Errorf("post: %s of %d bytes, at most %d in this queue", op.name, units*wqe.UnitSize, q.maxUnits()*wqe.UnitSize)
+		err = fmt.Errorf("nicless: WQE of %s has %d bytes, at most %d in this queue (QPConfig.MaxSendWR)", op.name, units*wqe.UnitSize, q.maxUnits()*wqe.UnitSize)
 	}
 	return units, err
 }
@@ -81,21 +81,21 @@ func (q *SendRing) check(wr *SendWR, op *opInfo) (units int, err error) {
 func (q *SendRing) checkPayload(wr *SendWR, op *opInfo) (units int, err error) {
 	switch {
 	case len(wr.Data) != 0 && !op.inline:
-		return 0, fmt.Errorf("post: %s with %d inline bytes; it takes none", op.name, len(wr.Data))
+		return 0, fmt.Errorf("nicless: %s with %d inline bytes; it takes none", op.name, len(wr.Data))
 	case len(wr.SGE) != 0 && !op.payload:
-		return 0, fmt.Errorf("post: %s with %d SGEs; it takes none", op.name, len(wr.SGE))
+		return 0, fmt.Errorf("nicless: %s with %d SGEs; it takes none", op.name, len(wr.SGE))
 	case len(wr.Data) != 0 && len(wr.SGE) != 0:
-		return 0, errors.New("post: both SGE and Data")
+		return 0, errors.New("nicless: both SGE and Data")
 	case len(wr.Data) > q.maxInline:
-		return 0, fmt.Errorf("post: %d inline bytes, at most %d", len(wr.Data), q.maxInline)
+		return 0, fmt.Errorf("nicless: %d inline bytes, at most %d (QPConfig.MaxInline)", len(wr.Data), q.maxInline)
 	case len(wr.SGE) > q.maxSGE:
-		return 0, fmt.Errorf("post: %d SGEs, at most %d", len(wr.SGE), q.maxSGE)
+		return 0, fmt.Errorf("nicless: %d SGEs, at most %d (QPConfig.MaxSendSGE)", len(wr.SGE), q.maxSGE)
 	case len(wr.Data) != 0:
 		return wqe.InlineUnits(len(wr.Data)), nil
 	}
 	for i := range wr.SGE {
 		if n := wr.SGE[i].Length; n > maxLength {
-			return 0, fmt.Errorf("post: SGE %d of %d bytes, at most %d", i, n, uint32(maxLength))
+			return 0, fmt.Errorf("nicless: SGE %d of %d bytes, at most %d", i, n, uint32(maxLength))
 		} else if n != 0 {
 			units++
 		}

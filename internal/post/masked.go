@@ -10,10 +10,10 @@ import (
 // take. Its size is that of the result.
 func (wr *SendWR) checkMasked(op *opInfo) (units int, err error) {
 	if len(wr.SGE) != 1 || wr.SGE[0].Length != 4 && wr.SGE[0].Length != 8 {
-		return 0, fmt.Errorf("post: %s with %d SGEs of %d bytes; one of 4 or 8 is needed", op.name, len(wr.SGE), length(wr.SGE))
+		return 0, fmt.Errorf("nicless: %s with %d SGEs of %d bytes; one of 4 or 8 is needed", op.name, len(wr.SGE), length(wr.SGE))
 	}
 	if wr.Mask == nil {
-		return 0, fmt.Errorf("post: %s without Mask", op.name)
+		return 0, fmt.Errorf("nicless: %s without Mask", op.name)
 	}
 	if wr.Op == OpMaskedCompareSwap && wr.SGE[0].Length == 8 {
 		return 2, nil
@@ -52,18 +52,18 @@ func (wr *SendWR) checkLocal(op *opInfo) (units int, err error) {
 		units = wqe.MMOMetaSize / wqe.UnitSize
 	}
 	if len(wr.Data) != 0 {
-		return 0, fmt.Errorf("post: %s with %d inline bytes; it takes none", op.name, len(wr.Data))
+		return 0, fmt.Errorf("nicless: %s with %d inline bytes; it takes none", op.name, len(wr.Data))
 	}
 	if len(wr.SGE) != want {
-		return 0, fmt.Errorf("post: %s with %d SGEs; %d are needed", op.name, len(wr.SGE), want)
+		return 0, fmt.Errorf("nicless: %s with %d SGEs; %d are needed", op.name, len(wr.SGE), want)
 	}
 	for i := range wr.SGE {
 		if n := wr.SGE[i].Length; n == 0 || n > maxLength {
-			return 0, fmt.Errorf("post: SGE %d of %s has %d bytes; 1 to %d are possible", i, op.name, n, uint32(maxLength))
+			return 0, fmt.Errorf("nicless: SGE %d of %s has %d bytes; 1 to %d are possible", i, op.name, n, uint32(maxLength))
 		}
 	}
 	if n := wr.SGE[0].Length; n != wr.SGE[want-1].Length {
-		return 0, fmt.Errorf("post: %s of %d bytes to a place of %d", op.name, n, wr.SGE[1].Length)
+		return 0, fmt.Errorf("nicless: %s of %d bytes to a place of %d", op.name, n, wr.SGE[1].Length)
 	}
 	return units + want, nil
 }

@@ -149,11 +149,11 @@ func (q *RQ) release(count uint64) { q.freed.Publish(count + 1) }
 // checkRecv judges a scatter list.
 func checkRecv(wr *RecvWR, limit int) error {
 	if len(wr.SGE) > limit {
-		return fmt.Errorf("post: %d SGEs in a receive, at most %d", len(wr.SGE), limit)
+		return fmt.Errorf("nicless: %d SGEs in a receive, at most %d (QPConfig.MaxRecvSGE, SRQConfig.MaxSGE)", len(wr.SGE), limit)
 	}
 	for i := range wr.SGE {
 		if n := wr.SGE[i].Length; n > maxLength {
-			return fmt.Errorf("post: SGE %d of %d bytes, at most %d", i, n, uint32(maxLength))
+			return fmt.Errorf("nicless: SGE %d of %d bytes, at most %d", i, n, uint32(maxLength))
 		}
 	}
 	return nil

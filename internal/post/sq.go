@@ -4,7 +4,7 @@ import "errors"
 
 // ErrFull reports that a queue has no room for a work request until
 // completions have been polled. The queue is as it was before the call.
-var ErrFull = errors.New("post: queue is full")
+var ErrFull = errors.New("nicless: queue is full until completions are polled")
 
 // An SQ is a send queue with one poster: one goroutine at a time may call its
 // methods, while another polls its CQ.

@@ -163,7 +163,7 @@ type SendWR struct {
 	List *List // BindList only
 
 	Queue uint32 // WaitCQ: the CQ's number. SendEnable: the QP's
-	Index uint32 // WaitCQ: completions written, see CQ.Index. SendEnable: blocks, see SQ.Index
+	Index uint32 // WaitCQ: completions written, see CQ.Index. SendEnable: blocks, see QP.SendIndex
 }
 
 // A Mask says which bits a masked atomic compares and changes. Of operands of 4

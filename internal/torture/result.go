@@ -89,7 +89,7 @@ func (r *Result) Print(w io.Writer) error {
 	row("engine restarts", "%d (%d killed, %d stopped)", r.EngineKills+r.EngineStops, r.EngineKills, r.EngineStops)
 	row("processes", "%d", r.Processes)
 	row("connections", "%d made, %d lost with their peer, %d with the engine", r.Connections, r.PeersLost, r.DevicesGone)
-	row("done wrong by chaos", "%d things in %d lives", r.Mischief, r.Lives)
+	row("done wrong by chaos", "%d things, over %d connections", r.Mischief, r.Lives)
 	row("explained", "to correct clients: %s", list(r.Explained))
 	row("longest stall", "%v", time.Duration(r.Stall).Round(10*time.Microsecond))
 	row("engine gone noticed", "within %v", r.Notice.Round(10*time.Microsecond))
@@ -99,6 +99,7 @@ func (r *Result) Print(w io.Writer) error {
 	for _, f := range r.Faults {
 		row("FAULT", "%s", f)
 	}
+	row("verdict", "%s", map[bool]string{true: "OK", false: "NOT OK"}[r.OK()])
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -44,6 +44,15 @@ type (
 	// A QP is a queue pair: Connect or Activate, PostSend, PostRecv. See
 	// [hostpath.QP].
 	QP = hostpath.QP
+
+	// An Export is a queue pair for an accelerator: accel.NewQueue takes it. See
+	// [hostpath.QP.Export].
+	Export = hostpath.Export
+
+	// A Raw is the shared memory of a queue pair, and a RawCQ that of a CQ. See
+	// [hostpath.Raw], [hostpath.RawCQ].
+	Raw   = hostpath.Raw
+	RawCQ = hostpath.RawCQ
 )
 
 // What objects are like, and are to be like.

@@ -6,40 +6,56 @@ import (
 	"github.com/nicless/nicless/internal/post"
 )
 
+// What an accelerator is given of a queue pair.
+type (
+	// An Export is for accel.NewQueue, which knows what to do with it.
+	Export = post.Export
+
+	// A Raw is the shared memory of a queue pair: QPN; Send, a ring of blocks of
+	// 64 bytes; Recv, a ring of Receives entries; Record, 8 bytes; Register, two
+	// halves of 256 bytes; SendCQ and RecvCQ. SendParams and RecvParams turn it
+	// into parameters for RDMaxcel's functions.
+	Raw = post.Raw
+
+	// A RawCQ is the shared memory of a completion queue: Ring, of entries of
+	// EntrySize bytes, and Record, 8 bytes; and PollParams.
+	RawCQ = post.RawCQ
+)
+
 // Export hands a Concurrent queue pair to an accelerator, which posts to it and
 // polls its SendCQ beside the host. Its SendCQ must be PollOnly or Collapsed:
 // nobody sleeps on completions that somebody else may take. It is good until
 // the queue pair is closed.
-func (q *QP) Export() (post.Export, error) {
+func (q *QP) Export() (Export, error) {
 	const what = "export QP"
 	if err := q.usable(); err != nil {
-		return post.Export{}, wrap(what, err)
+		return Export{}, wrap(what, err)
 	}
 	switch {
 	case q.crowd == nil:
-		return post.Export{}, wrap(what, errors.New("made without Concurrent"))
+		return Export{}, wrap(what, errors.New("made without Concurrent"))
 	case q.cqs[0].channel != nil:
-		return post.Export{}, wrap(what, errors.New("its SendCQ has a channel; make it PollOnly or Collapsed"))
+		return Export{}, wrap(what, errors.New("its SendCQ has a channel; make it PollOnly or Collapsed"))
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.sink == nil {
 		var err error
 		if q.sink, err = q.pd.RegisterMemory(8, LocalWrite); err != nil {
-			return post.Export{}, err
+			return Export{}, err
 		}
 	}
-	return post.Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.usable}, nil
+	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.usable}, nil
 }
 
 // Raw returns the shared memory of the queue pair, to be written WQE by WQE as
 // RDMaxcel does. Post and poll by it or by the methods of QP and CQ, not by
 // both. It is good until the queue pair is closed.
-func (q *QP) Raw() (post.Raw, error) {
+func (q *QP) Raw() (Raw, error) {
 	if err := q.usable(); err != nil {
-		return post.Raw{}, wrap("raw QP", err)
+		return Raw{}, wrap("raw QP", err)
 	}
-	r := post.Raw{
+	r := Raw{
 		QPN: q.qpn, Send: q.sends.Memory(), Record: q.rec.mem[:8:8], Register: q.register,
 		SendCQ: q.cqs[0].raw(), RecvCQ: q.cqs[1].raw(),
 	}
@@ -49,6 +65,6 @@ func (q *QP) Raw() (post.Raw, error) {
 	return r, nil
 }
 
-func (q *CQ) raw() post.RawCQ {
-	return post.RawCQ{Ring: q.cq.Memory(), EntrySize: q.cfg.entrySize(), Record: q.rec.mem[:8:8]}
+func (q *CQ) raw() RawCQ {
+	return RawCQ{Ring: q.cq.Memory(), EntrySize: q.cfg.entrySize(), Record: q.rec.mem[:8:8]}
 }

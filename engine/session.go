@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"golang.org/x/sys/unix"
+)
+
+// A session is the datagrams of one connection.
+type session struct {
+	client  *Client
+	conn    *net.UnixConn
+	greeted bool
+	in      [control.MaxMessage + 1]byte
+	oob     [64]byte
+	out     []byte
+}
+
+var (
+	errEnd    = errors.New("the client has closed")
+	errDesync = errors.New("not a request of this protocol")
+)
+
+// next serves one request. An error ends the connection.
+func (s *session) next() error {
+	n, oobn, flags, _, err := s.conn.ReadMsgUnix(s.in[:], s.oob[:])
+	switch {
+	case errors.Is(err, io.EOF): // what package net makes of a datagram of 0 bytes, too
+		return errEnd
+	case err != nil:
+		return err
+	}
+	files, err := received(s.oob[:oobn])
+	defer func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	h, payload, err := control.ParseHeader(s.in[:n])
+	if err != nil || h.Flags != 0 || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || len(files) > 1 {
+		return fmt.Errorf("%w: %d bytes, %d descriptors", errDesync, n, len(files))
+	}
+	if !s.greeted && h.Op != control.OpHello {
+		return s.refuse(h, control.Errorf(control.CodeVersion, "%v before hello", h.Op))
+	}
+	var mem Memory
+	if len(files) == 1 {
+		region, err := shm.Attach(files[0], false)
+		files = nil // Attach owns it
+		if err != nil {
+			return s.refuse(h, control.Errorf(control.CodeMemory, "%v", err))
+		}
+		// The mapping is enough; a descriptor for each would run out.
+		_ = region.Forget()
+		mem = Memory{Region: region, Owned: true}
+	}
+	ans, reply, err := s.client.Call(h.Op, payload, mem)
+	if err != nil {
+		if mem.Region != nil {
+			_ = mem.Region.Close()
+		}
+		var refusal *control.Error
+		if !errors.As(err, &refusal) {
+			return err
+		}
+		return s.refuse(h, refusal)
+	}
+	if h.Op == control.OpHello && !s.greeted {
+		s.greeted = true
+		_ = s.conn.SetReadDeadline(time.Time{})
+	}
+	return s.answer(h, ans, reply)
+}
+
+func (s *session) answer(h control.Header, m control.Message, r control.Reply) error {
+	var fds []int
+	if r.UAR != nil {
+		fds = append(fds, int(r.UAR.File().Fd()), int(r.Status.File().Fd()))
+	}
+	if r.Events != nil {
+		defer r.Events.Close()
+		fds = append(fds, int(r.Events.Fd()))
+	}
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	s.out = control.Append(s.out[:0], h.Op, control.FlagAnswer, h.Tag, m)
+	_, _, err := s.conn.WriteMsgUnix(s.out, oob, nil)
+	return err
+}
+
+func (s *session) refuse(h control.Header, e *control.Error) error {
+	s.out = control.Append(s.out[:0], h.Op, control.FlagAnswer|control.FlagError, h.Tag, e)
+	_, _, err := s.conn.WriteMsgUnix(s.out, nil, nil)
+	return err
+}
+
+// received returns the descriptors of a datagram, which are the caller's to
+// close, also when there is an error.
+func received(oob []byte) (files []*os.File, err error) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, fmt.Errorf("%w: ancillary data: %v", errDesync, err)
+	}
+	for i := range msgs {
+		fds, err := unix.ParseUnixRights(&msgs[i])
+		if err != nil {
+			continue // credentials and the like
+		}
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "received"))
+		}
+	}
+	return files, nil
+}

@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -300,6 +302,33 @@ func TestDescriptors(t *testing.T) {
 			fds[i] = good
 		}
 		c.send(control.Append(nil, control.OpAddRegion, 0, 1, &region), fds...)
+		c.ended()
+		_ = c.conn.Close()
+		r.settled(before)
+	}
+}
+
+// A datagram of no bytes ends its connection, and the descriptors that came
+// with it are given back.
+func TestEmptyDatagramLeavesNoDescriptor(t *testing.T) {
+	r := newRig(t, Config{})
+	path := r.serve()
+	oob := unix.UnixRights(slices.Repeat([]int{memfd(t, 8192, allSeals)}, 12)...)
+	// By hand: package unix puts a byte in place of none.
+	m := unix.Msghdr{Control: &oob[0]}
+	m.SetControllen(len(oob))
+	before := holdings(t)
+	for _, greeted := range []bool{false, true} {
+		c := r.dial(path)
+		if greeted {
+			c.hello()
+		}
+		raw, err := c.conn.SyscallConn()
+		require.NoError(t, err)
+		require.NoError(t, raw.Control(func(fd uintptr) {
+			_, _, errno := unix.Syscall(unix.SYS_SENDMSG, fd, reflect.ValueOf(&m).Pointer(), 0)
+			require.Zero(t, errno)
+		}))
 		c.ended()
 		_ = c.conn.Close()
 		r.settled(before)

@@ -31,20 +31,21 @@ var (
 // next serves one request. An error ends the connection.
 func (s *session) next() error {
 	n, oobn, flags, _, err := s.conn.ReadMsgUnix(s.in[:], s.oob[:])
-	switch {
-	case errors.Is(err, io.EOF): // what package net makes of a datagram of 0 bytes, too
-		return errEnd
-	case err != nil:
-		return err
-	}
-	files, err := received(s.oob[:oobn])
+	// First of all, for a datagram of 0 bytes can bring descriptors too, and
+	// package net makes an end of file of it.
+	files, bad := received(s.oob[:oobn])
 	defer func() {
 		for _, f := range files {
 			_ = f.Close()
 		}
 	}()
-	if err != nil {
+	switch {
+	case errors.Is(err, io.EOF):
+		return errEnd
+	case err != nil:
 		return err
+	case bad != nil:
+		return bad
 	}
 	h, payload, err := control.ParseHeader(s.in[:n])
 	if err != nil || h.Flags != 0 || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || len(files) > 1 {

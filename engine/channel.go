@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/binary"
-	"os"
 
 	"github.com/nicless/nicless/internal/control"
 	"golang.org/x/sys/unix"
@@ -26,14 +25,13 @@ func (c *Client) createChannel(_ *control.Empty, _ Memory, r *control.Reply) (co
 	if err := c.e.shares.take(c.uid, descriptors, 1); err != nil {
 		return nil, err
 	}
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	mine, yours, err := eventSocket()
 	if err != nil {
 		c.e.shares.give(c.uid, descriptors, 1)
-		return nil, control.Errorf(control.CodeMemory, "completion channel: socketpair: %v", err)
+		return nil, control.Errorf(control.CodeMemory, "completion channel: %v", err)
 	}
-	_ = unix.SetNonblock(fds[1], true) // so that the client's runtime can poll it
-	c.channels[id] = &channel{id: id, fd: fds[0]}
-	r.Events = os.NewFile(uintptr(fds[1]), "nicless:events")
+	c.channels[id] = &channel{id: id, fd: mine}
+	r.Events = yours
 	return &control.Channel{ID: id}, nil
 }
 
@@ -51,8 +49,7 @@ func (c *Client) destroyChannel(m *control.Channel, _ Memory, _ *control.Reply) 
 
 func (c *Client) closeChannel(ch *channel) {
 	delete(c.channels, ch.id)
-	_ = unix.Close(ch.fd)
-	c.e.shares.give(c.uid, descriptors, 1)
+	c.closeSocket(ch.fd)
 }
 
 // Arm words lie beside the consumer indices, which pollers write all the time:

@@ -114,6 +114,7 @@ func (c *Client) Close() error {
 	for more := true; more; {
 		c.e.Do(func() { regions, more = c.destroySome() })
 	}
+	c.finish()
 	c.unmap(regions) // can take long, so not on the engine's thread
 	c.e.shares.giveAll(c.uid, clientGoods)
 	return nil

@@ -35,11 +35,17 @@ func (c *Client) Call(op control.Op, payload []byte, mem Memory) (ans control.Me
 		defer refuseFault(&err)
 		ans, err = h(c, payload, mem, &r)
 	})
+	c.finish()
+	return ans, r, err
+}
+
+// finish does what requests have left to do off the engine's thread.
+func (c *Client) finish() {
 	for _, f := range c.after {
 		f()
 	}
+	clear(c.after)
 	c.after = c.after[:0]
-	return ans, r, err
 }
 
 // refuseFault turns a fault of a client's memory into a refusal of the request

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -12,10 +13,16 @@ import (
 // socket makes a request that is answered with an event socket.
 func (h *host) socket(op control.Op) *os.File {
 	h.Helper()
-	_, r, err := h.c.Call(op, nil, Memory{})
+	f, _ := h.socketAnd(op)
+	return f
+}
+
+func (h *host) socketAnd(op control.Op) (*os.File, control.Message) {
+	h.Helper()
+	ans, r, err := h.c.Call(op, nil, Memory{})
 	require.NoError(h, err)
 	h.Cleanup(func() { _ = r.Events.Close() })
-	return r.Events
+	return r.Events, ans
 }
 
 // Nothing comes to the device by an event socket: a descriptor among it would be
@@ -52,4 +59,28 @@ func TestEventSocketsAreClosedElsewhere(t *testing.T) {
 	for _, fd := range fds {
 		require.False(t, open(fd))
 	}
+}
+
+// A client that closes its end of a channel before the device has ended its
+// queues has lost nothing that it wants.
+func TestAClosedChannelIsNoLoss(t *testing.T) {
+	r := newRig(t, Config{})
+	h := r.host("h")
+	events, ans := h.socketAnd(control.OpCreateChannel)
+	c := h.cq(control.CQ{LogSize: 4, Channel: ans.(*control.Channel).ID})
+	p := h.qp(control.QP{}, c, c)
+	p.up(p)
+	complete := func() {
+		c.arm(uint32(c.ci), false)
+		r.e.observeArm(r.e.cqs[c.num])
+		p.post(ctrl(wqe.OpNop))
+		r.e.Step()
+		c.one()
+	}
+	complete()                         // one event stays unread
+	require.NoError(t, events.Close()) // ECONNRESET, then EPIPE
+	complete()
+	complete()
+	require.EqualValues(t, 1, h.c.count[control.CounterEvents])
+	require.Zero(t, h.c.count[control.CounterExplained])
 }

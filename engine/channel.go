@@ -22,12 +22,12 @@ func (c *Client) createChannel(_ *control.Empty, _ Memory, r *control.Reply) (co
 	if err != nil {
 		return nil, err
 	}
-	if err := c.e.shares.take(c.uid, descriptors, 1); err != nil {
+	if err := c.e.shares.take(c.uid, bill{descriptors: 1}); err != nil {
 		return nil, err
 	}
 	mine, yours, err := eventSocket()
 	if err != nil {
-		c.e.shares.give(c.uid, descriptors, 1)
+		c.e.shares.give(c.uid, bill{descriptors: 1})
 		return nil, control.Errorf(control.CodeMemory, "completion channel: %v", err)
 	}
 	c.channels[id] = &channel{id: id, fd: mine}

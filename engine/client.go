@@ -39,17 +39,6 @@ type Client struct {
 	nextID   uint32   // of regions, PDs and channels; they mean nothing to others
 }
 
-// A region is memory of a client, mapped by the device. base is where the
-// client has it.
-type region struct {
-	id    uint32
-	base  uint64
-	size  uint64
-	mem   *shm.Region
-	owned bool // unmapped by the device; else the client's own mapping is used
-	users int  // keys and queues inside
-}
-
 // A pd is a protection domain: keys and QPs work together only within one.
 type pd struct {
 	id    uint32
@@ -69,7 +58,7 @@ func (e *Engine) Attach(name string) (*Client, error) {
 // attach is Attach with pages made by create and createReadOnly, which a client
 // in another process can be given only if they are mapped.
 func (e *Engine) attach(name string, uid uint32, create, createReadOnly func(string, int) (*shm.Region, error)) (*Client, error) {
-	if err := e.shares.takeAll(uid, clientGoods); err != nil {
+	if err := e.shares.take(uid, clientBill); err != nil {
 		return nil, err
 	}
 	c := &Client{
@@ -82,7 +71,7 @@ func (e *Engine) attach(name string, uid uint32, create, createReadOnly func(str
 	}
 	err := c.makePages(create, createReadOnly)
 	if err != nil {
-		e.shares.giveAll(uid, clientGoods)
+		e.shares.give(uid, clientBill)
 		return nil, err
 	}
 	e.Do(func() { e.clients[c] = struct{}{} })
@@ -116,7 +105,7 @@ func (c *Client) Close() error {
 	}
 	c.finish()
 	c.unmap(regions) // can take long, so not on the engine's thread
-	c.e.shares.giveAll(c.uid, clientGoods)
+	c.e.shares.give(c.uid, clientBill)
 	return nil
 }
 
@@ -163,7 +152,9 @@ func destroy[T any](have map[uint32]T, remove func(T), left *int) {
 
 func (c *Client) unmap(regions []*region) {
 	for _, r := range regions {
-		c.unmapRegion(r)
+		if r.owned {
+			c.unmapMemory(r.mem)
+		}
 	}
 	for _, m := range []*shm.Region{c.uar, c.status} {
 		if m != nil {
@@ -172,44 +163,19 @@ func (c *Client) unmap(regions []*region) {
 	}
 }
 
-func (c *Client) unmapRegion(r *region) {
-	if r.owned {
-		_ = r.mem.Close()
-		c.e.shares.give(c.uid, mappings, 1)
-	}
-}
-
-// at returns the region that holds n bytes from the client's address addr, and
-// those bytes in the device's mapping.
-func (c *Client) at(what string, addr, n uint64) (*region, []byte, error) {
-	for _, r := range c.regions {
-		if off := addr - r.base; off < r.size && n <= r.size-off {
-			return r, r.mem.Bytes()[off : off+n : off+n], nil
-		}
-	}
-	return nil, nil, control.Errorf(control.CodeInvalid,
-		"%s: %d bytes at address %#x are not inside one region of this client", what, n, addr)
-}
-
-// holds reports whether an address in the device's mapping is this client's.
-func (c *Client) holds(addr uint64) bool {
-	for _, r := range c.regions {
-		if addr-r.mem.Addr() < r.size {
-			return true
-		}
-	}
-	return false
-}
-
 // take returns an id for a new object, or an error when the client has as many
 // of this kind as it may have.
 func (c *Client) take(kind string, have, limit int) (uint32, error) {
 	if have >= limit {
-		return 0, control.Errorf(control.CodeLimit, "%s: this client has %d, which is its limit", kind, have)
+		return 0, tooMany(kind, limit)
 	}
 	id := c.nextID
 	c.nextID++
 	return id, nil
+}
+
+func tooMany(kind string, limit int) error {
+	return control.Errorf(control.CodeLimit, "%s: this client has %d, which is its limit", kind, limit)
 }
 
 func notFound(kind string, id uint32) error {

@@ -11,12 +11,12 @@ import (
 // openEvents gives the client a descriptor that yields what happens to its
 // objects, and explanations. Each call gives a new one in place of the last.
 func (c *Client) openEvents(_ *control.Empty, _ Memory, r *control.Reply) (control.Message, error) {
-	if err := c.e.shares.take(c.uid, descriptors, 1); err != nil {
+	if err := c.e.shares.take(c.uid, bill{descriptors: 1}); err != nil {
 		return nil, err
 	}
 	mine, yours, err := eventSocket()
 	if err != nil {
-		c.e.shares.give(c.uid, descriptors, 1)
+		c.e.shares.give(c.uid, bill{descriptors: 1})
 		return nil, control.Errorf(control.CodeMemory, "events: %v", err)
 	}
 	c.closeEvents()
@@ -49,7 +49,7 @@ func eventSocket() (mine int, yours *os.File, err error) {
 func (c *Client) closeSocket(fd int) {
 	c.after = append(c.after, func() {
 		_ = unix.Close(fd)
-		c.e.shares.give(c.uid, descriptors, 1)
+		c.e.shares.give(c.uid, bill{descriptors: 1})
 	})
 }
 

@@ -1,9 +1,10 @@
 package engine
 
 import (
+	"runtime/debug"
+
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
-	"runtime/debug"
 )
 
 // Memory is what came beside a request: a region, and whether the device is to
@@ -142,51 +143,5 @@ func (c *Client) deallocPD(m *control.PD, _ Memory, _ *control.Reply) (control.M
 		return nil, busy("PD", m.PDN, p.users, "keys and queue pairs")
 	}
 	delete(c.pds, m.PDN)
-	return &control.Empty{}, nil
-}
-
-func (c *Client) addRegion(m *control.Region, mem Memory, _ *control.Reply) (control.Message, error) {
-	size := uint64(mem.Region.Size())
-	switch {
-	case m.Size == 0 || m.Size > size:
-		return nil, control.Errorf(control.CodeInvalid, "region: %d bytes of a descriptor that holds %d", m.Size, size)
-	case m.Addr+m.Size < m.Addr:
-		return nil, control.Errorf(control.CodeInvalid, "region: %d bytes at %#x pass the end of the address space", m.Size, m.Addr)
-	case m.Addr%shm.PageSize != 0:
-		return nil, control.Errorf(control.CodeInvalid, "region: address %#x is not a multiple of the page size %d", m.Addr, shm.PageSize)
-	case m.Size > c.e.cfg.Limits.Bytes-c.bytes:
-		return nil, control.Errorf(control.CodeLimit, "region: %d bytes; this client has %d of its %d", m.Size, c.bytes, c.e.cfg.Limits.Bytes)
-	}
-	for _, r := range c.regions {
-		if m.Addr < r.base+r.size && r.base < m.Addr+m.Size {
-			return nil, control.Errorf(control.CodeInvalid, "region: %d bytes at %#x overlap region %#x, %d bytes at %#x",
-				m.Size, m.Addr, r.id, r.size, r.base)
-		}
-	}
-	id, err := c.take("regions", len(c.regions), c.e.cfg.Limits.Regions)
-	if err != nil {
-		return nil, err
-	}
-	if mem.Owned {
-		if err := c.e.shares.take(c.uid, mappings, 1); err != nil {
-			return nil, err
-		}
-	}
-	c.bytes += m.Size
-	c.regions[id] = &region{id: id, base: m.Addr, size: m.Size, mem: mem.Region, owned: mem.Owned}
-	return &control.RegionID{ID: id}, nil
-}
-
-func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (control.Message, error) {
-	r, ok := c.regions[m.ID]
-	switch {
-	case !ok:
-		return nil, notFound("region", m.ID)
-	case r.users > 0:
-		return nil, busy("region", m.ID, r.users, "keys and queues")
-	}
-	delete(c.regions, m.ID)
-	c.bytes -= r.size
-	c.after = append(c.after, func() { c.unmapRegion(r) })
 	return &control.Empty{}, nil
 }

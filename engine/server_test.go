@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -306,6 +307,32 @@ func TestDescriptors(t *testing.T) {
 		_ = c.conn.Close()
 		r.settled(before)
 	}
+}
+
+// Only what a region asks for of a descriptor is mapped, however large that is,
+// and only if there is address space left for it.
+func TestAddressSpaceIsShared(t *testing.T) {
+	r := newRig(t, Config{})
+	r.e.shares.most[addresses] = 4 * shm.PageSize
+	path := r.serve()
+	huge := memfd(t, shm.MaxRegion, allSeals)
+	before := holdings(t)
+	c := r.dial(path)
+	c.hello()
+	add := func(addr, size uint64) *control.Error {
+		return c.call(control.OpAddRegion, &control.Region{Addr: addr, Size: size}, &control.RegionID{}, huge)
+	}
+	require.Nil(t, add(0x10000, 1))
+	refusal := add(0x20000, 2*shm.PageSize)
+	require.Equal(t, control.CodeLimit, refusal.Code)
+	require.Contains(t, refusal.Text, "has 4096 bytes of address space of the device's process and asks for 8192 more; one user may have 8192")
+	refusal = add(0x20000, shm.MaxRegion/2)
+	require.Equal(t, control.CodeLimit, refusal.Code)
+	require.Contains(t, refusal.Text, "asks for 549755813888 more")
+	require.Nil(t, add(0x20000, shm.PageSize))
+	require.NoError(t, c.conn.Close())
+	r.settled(before)
+	require.Empty(t, r.e.shares.users)
 }
 
 // A datagram of no bytes ends its connection, and the descriptors that came

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"time"
 
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,10 +31,10 @@ func (s *session) next() error {
 	n, oobn, flags, _, err := s.conn.ReadMsgUnix(s.in[:], s.oob[:])
 	// First of all, for a datagram of 0 bytes can bring descriptors too, and
 	// package net makes an end of file of it.
-	files, bad := received(s.oob[:oobn])
+	fds, bad := received(s.oob[:oobn])
 	defer func() {
-		for _, f := range files {
-			_ = f.Close()
+		for _, fd := range fds {
+			_ = unix.Close(fd)
 		}
 	}()
 	switch {
@@ -48,28 +46,14 @@ func (s *session) next() error {
 		return bad
 	}
 	h, payload, err := control.ParseHeader(s.in[:n])
-	if err != nil || h.Flags != 0 || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || len(files) > 1 {
-		return fmt.Errorf("%w: %d bytes, %d descriptors", errDesync, n, len(files))
+	if err != nil || h.Flags != 0 || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || len(fds) > 1 {
+		return fmt.Errorf("%w: %d bytes, %d descriptors", errDesync, n, len(fds))
 	}
 	if !s.greeted && h.Op != control.OpHello {
 		return s.refuse(h, control.Errorf(control.CodeVersion, "%v before hello", h.Op))
 	}
-	var mem Memory
-	if len(files) == 1 {
-		region, err := shm.Attach(files[0], false)
-		files = nil // Attach owns it
-		if err != nil {
-			return s.refuse(h, control.Errorf(control.CodeMemory, "%v", err))
-		}
-		// The mapping is enough; a descriptor for each would run out.
-		_ = region.Forget()
-		mem = Memory{Region: region, Owned: true}
-	}
-	ans, reply, err := s.client.Call(h.Op, payload, mem)
+	ans, reply, err := s.call(h.Op, payload, fds)
 	if err != nil {
-		if mem.Region != nil {
-			_ = mem.Region.Close()
-		}
 		var refusal *control.Error
 		if !errors.As(err, &refusal) {
 			return err
@@ -81,6 +65,26 @@ func (s *session) next() error {
 		_ = s.conn.SetReadDeadline(time.Time{})
 	}
 	return s.answer(h, ans, reply)
+}
+
+// call makes a request of the device, with the memory of the descriptor that
+// came beside it. The mapping is enough: the descriptor is not kept.
+func (s *session) call(op control.Op, payload []byte, fds []int) (ans control.Message, r control.Reply, err error) {
+	var mem Memory
+	switch {
+	case len(fds) == 0:
+	case op == control.OpAddRegion:
+		if mem, err = s.client.mapMemory(payload, fds[0]); err != nil {
+			return nil, r, err
+		}
+	case handlers[op] != nil:
+		return nil, r, control.Errorf(control.CodeInvalid, "%v: came with a descriptor; only %v takes one", op, control.OpAddRegion)
+	}
+	ans, r, err = s.client.Call(op, payload, mem)
+	if err != nil && mem.Region != nil {
+		s.client.unmapMemory(mem.Region)
+	}
+	return ans, r, err
 }
 
 func (s *session) answer(h control.Header, m control.Message, r control.Reply) error {
@@ -109,19 +113,17 @@ func (s *session) refuse(h control.Header, e *control.Error) error {
 
 // received returns the descriptors of a datagram, which are the caller's to
 // close, also when there is an error.
-func received(oob []byte) (files []*os.File, err error) {
+func received(oob []byte) (fds []int, err error) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
 		return nil, fmt.Errorf("%w: ancillary data: %v", errDesync, err)
 	}
 	for i := range msgs {
-		fds, err := unix.ParseUnixRights(&msgs[i])
+		got, err := unix.ParseUnixRights(&msgs[i])
 		if err != nil {
 			continue // credentials and the like
 		}
-		for _, fd := range fds {
-			files = append(files, os.NewFile(uintptr(fd), "received"))
-		}
+		fds = append(fds, got...)
 	}
-	return files, nil
+	return fds, nil
 }

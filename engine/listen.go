@@ -91,3 +91,12 @@ func unlockSocket(f *os.File) {
 	_ = os.Remove(f.Name())
 	_ = f.Close()
 }
+
+// close ends the socket. Connections that nobody has accepted end with it, and
+// what lies in them unread may hold its descriptor up: nobody waits for that.
+func (l *Listener) close() {
+	l.sock.SetUnlinkOnClose(false)
+	_ = os.Remove(l.sock.Addr().String())
+	unlockSocket(l.lock)
+	go l.sock.Close()
+}

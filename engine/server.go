@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,46 +22,78 @@ const helloTime = 10 * time.Second
 func (l *Listener) Serve(ctx context.Context) error {
 	var clients sync.WaitGroup
 	defer clients.Wait()
-	defer unlockSocket(l.lock)
-	defer l.sock.Close()
-	stop := context.AfterFunc(ctx, func() { _ = l.sock.Close() })
+	defer l.close()
+	stop := context.AfterFunc(ctx, func() { _ = l.sock.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for {
-		conn, err := l.sock.AcceptUnix()
-		switch {
-		case ctx.Err() != nil:
-			if err == nil {
-				_ = conn.Close()
-			}
-			return nil
-		case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ECONNABORTED):
-			l.e.journal.say(slog.LevelWarn, "connection not accepted", "error", err)
-			select { // descriptors come back when clients go
-			case <-ctx.Done():
-			case <-time.After(100 * time.Millisecond):
-			}
-			continue
-		case err != nil:
-			return fmt.Errorf("engine: accept: %w", err)
+		conn, err := l.accept(ctx)
+		if err != nil || conn == nil {
+			return err
 		}
 		clients.Add(1)
 		go func() {
 			defer clients.Done()
-			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-			defer stop()
-			l.e.serve(conn)
+			l.e.serve(ctx, conn)
 		}()
 	}
 }
 
-// serve serves one connection until it ends, and destroys what was made on it.
-func (e *Engine) serve(conn *net.UnixConn) {
-	defer conn.Close()
+// accept returns the next connection, and none when ctx has ended. What the
+// system is short of comes back when clients go.
+func (l *Listener) accept(ctx context.Context) (*net.UnixConn, error) {
+	const pause, silence = 100 * time.Millisecond, 10 * time.Second
+	var said time.Time
+	for {
+		var conn *net.UnixConn
+		err := errCrowded
+		if !l.e.shares.crowded() {
+			conn, err = l.sock.AcceptUnix()
+		}
+		switch {
+		case ctx.Err() != nil:
+			if conn != nil {
+				go conn.Close()
+			}
+			return nil, nil
+		case err == nil:
+			return conn, nil
+		case !passing(err):
+			return nil, fmt.Errorf("engine: accept: %w", err)
+		}
+		if time.Since(said) > silence {
+			said = time.Now()
+			l.e.journal.say(slog.LevelWarn, "connection not accepted", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+var errCrowded = errors.New("too many descriptors wait to be closed")
+
+// passing reports whether another try to accept may go better.
+func passing(err error) bool {
+	return slices.ContainsFunc([]error{
+		errCrowded, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ECONNABORTED, unix.EPROTO, unix.EINTR, unix.EAGAIN,
+	}, func(e error) bool { return errors.Is(err, e) })
+}
+
+// serve serves one connection until it or ctx ends, and destroys what was made
+// on it.
+func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
 	cred, err := credentials(conn)
 	if err != nil {
+		_ = conn.Close()
 		e.journal.say(slog.LevelWarn, "connection without credentials", "error", err)
 		return
 	}
+	e.shares.owe(cred.Uid, 1)
+	// Descriptors may lie in it unread, so that it waits to be closed with others;
+	// the client is told at once.
+	defer e.discard(cred.Uid, 1, func() { _ = conn.Close() })
+	defer hangUp(conn)
 	name := fmt.Sprintf("pid %d uid %d", cred.Pid, cred.Uid)
 	c, err := e.attach(name, cred.Uid, shm.Create, shm.CreateReadOnly)
 	if err != nil {
@@ -72,17 +105,23 @@ func (e *Engine) serve(conn *net.UnixConn) {
 		_ = c.Close()
 		e.journal.say(slog.LevelInfo, "client gone", "client", name)
 	}()
+	// Not closed here: whoever uses it last would be the one who closes it.
+	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
+	defer stop()
 	_ = conn.SetReadDeadline(time.Now().Add(helloTime))
 	s := session{client: c, conn: conn}
-	for {
+	for ctx.Err() == nil {
 		if err := s.next(); err != nil {
-			if !errors.Is(err, net.ErrClosed) && !errors.Is(err, errEnd) {
+			if ctx.Err() == nil && !errors.Is(err, errEnd) {
 				e.journal.say(slog.LevelWarn, "connection ended", "client", name, "error", err)
 			}
 			return
 		}
 	}
 }
+
+// hangUp ends a connection for both sides, and leaves the descriptor.
+func hangUp(conn *net.UnixConn) { _ = errors.Join(conn.CloseRead(), conn.CloseWrite()) }
 
 // credentials says who is at the other end, from the kernel.
 func credentials(conn *net.UnixConn) (cred *unix.Ucred, err error) {

@@ -24,6 +24,7 @@ type session struct {
 var (
 	errEnd    = errors.New("the client has closed")
 	errDesync = errors.New("not a request of this protocol")
+	errHoards = errors.New("the user's descriptors that wait to be closed are more than its share")
 )
 
 // next serves one request. An error ends the connection.
@@ -32,11 +33,12 @@ func (s *session) next() error {
 	// First of all, for a datagram of 0 bytes can bring descriptors too, and
 	// package net makes an end of file of it.
 	fds, bad := received(s.oob[:oobn])
-	defer func() {
-		for _, fd := range fds {
-			_ = unix.Close(fd)
+	if len(fds) > 0 {
+		defer s.discard(fds)
+		if !s.client.e.shares.owe(s.client.uid, len(fds)) {
+			return errHoards
 		}
-	}()
+	}
 	switch {
 	case errors.Is(err, io.EOF):
 		return errEnd
@@ -65,6 +67,14 @@ func (s *session) next() error {
 		_ = s.conn.SetReadDeadline(time.Time{})
 	}
 	return s.answer(h, ans, reply)
+}
+
+func (s *session) discard(fds []int) {
+	s.client.e.discard(s.client.uid, len(fds), func() {
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
+	})
 }
 
 // call makes a request of the device, with the memory of the descriptor that

@@ -22,10 +22,14 @@ const (
 	mappings    goods = iota // of memory, vm.max_map_count
 	descriptors              // of files, RLIMIT_NOFILE
 	addresses                // bytes of address space that is mapped
+	connections              // each may hold a thread while memory is unmapped
 	numGoods
 )
 
-var goodsNames = [numGoods]string{"mappings", "descriptors", "bytes of address space"}
+var goodsNames = [numGoods]string{"mappings", "descriptors", "bytes of address space", "connections"}
+
+// maxConnections stays well below the 10,000 threads of which a Go program dies.
+const maxConnections = 1 << 12
 
 // maxAddresses leaves half of the 128 TiB that a process has to itself: a Go
 // program that cannot map more heap ends.
@@ -34,8 +38,8 @@ const maxAddresses = 64 << 40
 // A bill is so much of each.
 type bill [numGoods]int
 
-// What a client needs to exist: two pages, and a connection beside them.
-var clientBill = bill{mappings: 2, descriptors: 3}
+// What a client needs to exist: a connection and two pages.
+var clientBill = bill{mappings: 2, descriptors: 2, connections: 1}
 
 // shares counts what users have. Safe for concurrent use: memory is mapped and
 // unmapped on the goroutines of connections.
@@ -51,6 +55,7 @@ func newShares() *shares {
 	s.most[mappings] = maxMaps() / 4 * 3
 	s.most[descriptors] = rlimit(unix.RLIMIT_NOFILE, 1<<20) / 4 * 3
 	s.most[addresses] = min(maxAddresses, rlimit(unix.RLIMIT_AS, 2*maxAddresses)/2)
+	s.most[connections] = maxConnections
 	return s
 }
 
@@ -76,6 +81,27 @@ func (s *shares) take(uid uint32, b bill) error {
 	}
 	s.add(uid, b, 1)
 	return nil
+}
+
+// owe counts descriptors that a user has already brought, and reports whether
+// they are his to bring.
+func (s *shares) owe(uid uint32, n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(uid, bill{descriptors: n}, 1)
+	return s.users[uid][descriptors] <= s.most[descriptors]/2
+}
+
+// crowded reports whether users have brought so many more descriptors than their
+// share that others could go short.
+func (s *shares) crowded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	over := 0
+	for _, u := range s.users {
+		over += max(u[descriptors]-s.most[descriptors]/2, 0)
+	}
+	return over > s.most[descriptors]/8
 }
 
 // give gives back what is on a bill.

@@ -72,11 +72,11 @@ func TestLongestReceiveList(t *testing.T) {
 // One user gets half of what there is, whatever number of clients he opens.
 func TestAUserGetsHalf(t *testing.T) {
 	s := newShares()
-	s.most = bill{mappings: 20, descriptors: 8}
+	s.most = bill{mappings: 20, descriptors: 6, connections: 8}
 	limit := &control.Error{Code: control.CodeLimit}
 
 	require.NoError(t, s.take(1, clientBill))
-	require.ErrorIs(t, s.take(1, clientBill), limit, "6 of 8 descriptors")
+	require.ErrorIs(t, s.take(1, clientBill), limit, "4 of 6 descriptors")
 	require.Equal(t, clientBill, s.taken, "what was taken before the refusal is given back")
 	require.NoError(t, s.take(1, bill{mappings: 8}))
 	require.ErrorContains(t, s.take(1, bill{mappings: 1}), "user 1 has 10 mappings of the device's process and asks for 1 more; one user may have 10")

@@ -18,16 +18,16 @@ type channel struct {
 }
 
 func (c *Client) createChannel(_ *control.Empty, _ Memory, r *control.Reply) (control.Message, error) {
-	id, err := c.take("completion channels", len(c.channels), c.e.cfg.Limits.Channels)
+	id, err := c.take("completion channels", len(c.channels), c.e.cfg.Limits.Channels, 0)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.e.shares.take(c.uid, bill{descriptors: 1}); err != nil {
+	if err := c.e.shares.take(c.uid, socketBill); err != nil {
 		return nil, err
 	}
 	mine, yours, err := eventSocket()
 	if err != nil {
-		c.e.shares.give(c.uid, bill{descriptors: 1})
+		c.e.shares.give(c.uid, socketBill)
 		return nil, control.Errorf(control.CodeMemory, "completion channel: %v", err)
 	}
 	c.channels[id] = &channel{id: id, fd: mine}

@@ -131,6 +131,7 @@ func (c *Client) destroySome() (regions []*region, more bool) {
 		regions = append(regions, r)
 	}
 	c.closeEvents()
+	c.refund(len(c.pds) * pdCost)
 	clear(c.regions)
 	clear(c.pds)
 	c.e.past.add(&c.count)
@@ -164,10 +165,14 @@ func (c *Client) unmap(regions []*region) {
 }
 
 // take returns an id for a new object, or an error when the client has as many
-// of this kind as it may have.
-func (c *Client) take(kind string, have, limit int) (uint32, error) {
+// of this kind as it may have, or there is no memory for it. The cost is to be
+// refunded when the object goes.
+func (c *Client) take(kind string, have, limit, cost int) (uint32, error) {
 	if have >= limit {
 		return 0, tooMany(kind, limit)
+	}
+	if err := c.e.shares.take(c.uid, bill{memory: cost}); err != nil {
+		return 0, err
 	}
 	id := c.nextID
 	c.nextID++

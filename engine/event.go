@@ -11,12 +11,12 @@ import (
 // openEvents gives the client a descriptor that yields what happens to its
 // objects, and explanations. Each call gives a new one in place of the last.
 func (c *Client) openEvents(_ *control.Empty, _ Memory, r *control.Reply) (control.Message, error) {
-	if err := c.e.shares.take(c.uid, bill{descriptors: 1}); err != nil {
+	if err := c.e.shares.take(c.uid, socketBill); err != nil {
 		return nil, err
 	}
 	mine, yours, err := eventSocket()
 	if err != nil {
-		c.e.shares.give(c.uid, bill{descriptors: 1})
+		c.e.shares.give(c.uid, socketBill)
 		return nil, control.Errorf(control.CodeMemory, "events: %v", err)
 	}
 	c.closeEvents()
@@ -40,6 +40,7 @@ func eventSocket() (mine int, yours *os.File, err error) {
 	// Nobody reads here. A descriptor that was sent would be closed with this
 	// end, and to close a stranger's descriptor can take as long as he likes.
 	_ = unix.Shutdown(fds[0], unix.SHUT_RD)
+	_ = unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_SNDBUF, eventBuffer)
 	_ = unix.SetNonblock(fds[1], true) // so that the client's runtime can poll it
 	return fds[0], os.NewFile(uintptr(fds[1]), "nicless:events"), nil
 }
@@ -49,7 +50,7 @@ func eventSocket() (mine int, yours *os.File, err error) {
 func (c *Client) closeSocket(fd int) {
 	c.after = append(c.after, func() {
 		_ = unix.Close(fd)
-		c.e.shares.give(c.uid, bill{descriptors: 1})
+		c.e.shares.give(c.uid, socketBill)
 	})
 }
 

@@ -126,7 +126,7 @@ func (c *Client) hello(m *control.Hello, _ Memory, r *control.Reply) (control.Me
 }
 
 func (c *Client) allocPD(_ *control.Empty, _ Memory, _ *control.Reply) (control.Message, error) {
-	id, err := c.take("protection domains", len(c.pds), c.e.cfg.Limits.PDs)
+	id, err := c.take("protection domains", len(c.pds), c.e.cfg.Limits.PDs, pdCost)
 	if err != nil {
 		return nil, err
 	}
@@ -143,5 +143,6 @@ func (c *Client) deallocPD(m *control.PD, _ Memory, _ *control.Reply) (control.M
 		return nil, busy("PD", m.PDN, p.users, "keys and queue pairs")
 	}
 	delete(c.pds, m.PDN)
+	c.refund(pdCost)
 	return &control.Empty{}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,7 +17,8 @@ import (
 type Listener struct {
 	e    *Engine
 	sock *net.UnixListener
-	lock *os.File // held as long as the socket is ours
+	lock *os.File  // held as long as the socket is ours
+	said time.Time // when the log heard last that nobody is accepted
 }
 
 // Listen makes a socket at path, which other processes connect to; mode is its

@@ -55,7 +55,7 @@ func (c *Client) unmapMemory(r *shm.Region) {
 }
 
 func regionBill(span int) bill {
-	return bill{mappings: 1, addresses: span}
+	return bill{mappings: 1, addresses: span, memory: regionCost}
 }
 
 // judgeRegion says why a client may not have this region, of memory that holds
@@ -87,7 +87,7 @@ func (c *Client) addRegion(m *control.Region, mem Memory, _ *control.Reply) (con
 	if err := c.judgeRegion(m, uint64(mem.Region.Size())); err != nil {
 		return nil, err
 	}
-	id, err := c.take("regions", len(c.regions), c.e.cfg.Limits.Regions)
+	id, err := c.take("regions", len(c.regions), c.e.cfg.Limits.Regions, 0) // mapMemory has paid
 	if err != nil {
 		return nil, err
 	}

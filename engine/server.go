@@ -42,7 +42,6 @@ func (l *Listener) Serve(ctx context.Context) error {
 // system is short of comes back when clients go.
 func (l *Listener) accept(ctx context.Context) (*net.UnixConn, error) {
 	const pause, silence = 100 * time.Millisecond, 10 * time.Second
-	var said time.Time
 	for {
 		var conn *net.UnixConn
 		err := errCrowded
@@ -60,8 +59,8 @@ func (l *Listener) accept(ctx context.Context) (*net.UnixConn, error) {
 		case !passing(err):
 			return nil, fmt.Errorf("engine: accept: %w", err)
 		}
-		if time.Since(said) > silence {
-			said = time.Now()
+		if time.Since(l.said) > silence {
+			l.said = time.Now()
 			l.e.journal.say(slog.LevelWarn, "connection not accepted", "error", err)
 		}
 		select {
@@ -108,6 +107,7 @@ func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
 	// Not closed here: whoever uses it last would be the one who closes it.
 	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
 	defer stop()
+	_ = conn.SetWriteBuffer(answerBuffer)
 	_ = conn.SetReadDeadline(time.Now().Add(helloTime))
 	s := session{client: c, conn: conn}
 	for ctx.Err() == nil {

@@ -23,10 +23,11 @@ const (
 	descriptors              // of files, RLIMIT_NOFILE
 	addresses                // bytes of address space that is mapped
 	connections              // each may hold a thread while memory is unmapped
+	memory                   // bytes of the device's own, see heap.go
 	numGoods
 )
 
-var goodsNames = [numGoods]string{"mappings", "descriptors", "bytes of address space", "connections"}
+var goodsNames = [numGoods]string{"mappings", "descriptors", "bytes of address space", "connections", "bytes of memory"}
 
 // maxConnections stays well below the 10,000 threads of which a Go program dies.
 const maxConnections = 1 << 12
@@ -39,7 +40,7 @@ const maxAddresses = 64 << 40
 type bill [numGoods]int
 
 // What a client needs to exist: a connection and two pages.
-var clientBill = bill{mappings: 2, descriptors: 2, connections: 1}
+var clientBill = bill{mappings: 2, descriptors: 2, connections: 1, memory: clientCost}
 
 // shares counts what users have. Safe for concurrent use: memory is mapped and
 // unmapped on the goroutines of connections.
@@ -56,6 +57,7 @@ func newShares() *shares {
 	s.most[descriptors] = rlimit(unix.RLIMIT_NOFILE, 1<<20) / 4 * 3
 	s.most[addresses] = min(maxAddresses, rlimit(unix.RLIMIT_AS, 2*maxAddresses)/2)
 	s.most[connections] = maxConnections
+	s.most[memory] = maxMemory
 	return s
 }
 

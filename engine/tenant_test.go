@@ -72,7 +72,7 @@ func TestLongestReceiveList(t *testing.T) {
 // One user gets half of what there is, whatever number of clients he opens.
 func TestAUserGetsHalf(t *testing.T) {
 	s := newShares()
-	s.most = bill{mappings: 20, descriptors: 6, connections: 8}
+	s.most = bill{mappings: 20, descriptors: 6, connections: 8, memory: 8 * clientCost}
 	limit := &control.Error{Code: control.CodeLimit}
 
 	require.NoError(t, s.take(1, clientBill))
@@ -125,6 +125,7 @@ func TestGoodsComeBack(t *testing.T) {
 	want[mappings]++
 	want[descriptors]++
 	want[addresses] += shm.PageSize
+	want[memory] += regionCost + socketCost
 	require.Equal(t, want, *r.e.shares.users[7])
 	require.NoError(t, c.Close())
 	require.Empty(t, r.e.shares.users)

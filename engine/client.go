@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"os"
 	"sync"
 
@@ -14,7 +13,7 @@ import (
 // time.
 type Client struct {
 	e    *Engine
-	name string // for the log
+	name string // for the log: who it is, then in quotes what it calls itself
 	uid  uint32 // who pays
 
 	mu     sync.Mutex // one call at a time
@@ -31,6 +30,7 @@ type Client struct {
 	qps      map[uint32]*qp
 	srqs     map[uint32]*srq
 	channels map[uint32]*channel
+	greeted  bool
 	events   int // descriptor for events and explanations; -1: nobody listens
 	quiet    explainer
 	bytes    uint64 // in all regions
@@ -191,4 +191,4 @@ func busy(kind string, id uint32, users int, by string) error {
 	return control.Errorf(control.CodeBusy, "%s %#x: still used by %d %s", kind, id, users, by)
 }
 
-func (c *Client) String() string { return fmt.Sprintf("client %q", c.name) }
+func (c *Client) String() string { return "client " + c.name }

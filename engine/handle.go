@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"runtime/debug"
 
 	"github.com/nicless/nicless/internal/control"
@@ -118,8 +119,12 @@ func (c *Client) hello(m *control.Hello, _ Memory, r *control.Reply) (control.Me
 		return nil, control.Errorf(control.CodeVersion, "hello: the client speaks protocol %d.%d, this device %d.%d; major numbers must be equal",
 			m.Major, m.Minor, control.Major, control.Minor)
 	}
+	if c.greeted {
+		return nil, control.Errorf(control.CodeInvalid, "hello: said twice; %s has been welcomed", c.name)
+	}
+	c.greeted = true
 	if m.Name != "" {
-		c.name = m.Name
+		c.name = fmt.Sprintf("%s %q", c.name, m.Name)
 	}
 	r.UAR, r.Status = c.uar, c.status
 	return c.e.welcome(), nil

@@ -102,7 +102,7 @@ func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
 	e.journal.say(slog.LevelInfo, "client connected", "client", name)
 	defer func() {
 		_ = c.Close()
-		e.journal.say(slog.LevelInfo, "client gone", "client", name)
+		e.journal.say(slog.LevelInfo, "client gone", "client", c.name)
 	}()
 	// Not closed here: whoever uses it last would be the one who closes it.
 	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
@@ -113,7 +113,7 @@ func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
 	for ctx.Err() == nil {
 		if err := s.next(); err != nil {
 			if ctx.Err() == nil && !errors.Is(err, errEnd) {
-				e.journal.say(slog.LevelWarn, "connection ended", "client", name, "error", err)
+				e.journal.say(slog.LevelWarn, "connection ended", "client", c.name, "error", err)
 			}
 			return
 		}

@@ -13,12 +13,11 @@ import (
 
 // A session is the datagrams of one connection.
 type session struct {
-	client  *Client
-	conn    *net.UnixConn
-	greeted bool
-	in      [control.MaxMessage + 1]byte
-	oob     [64]byte
-	out     []byte
+	client *Client
+	conn   *net.UnixConn
+	in     [control.MaxMessage + 1]byte
+	oob    [64]byte
+	out    []byte
 }
 
 var (
@@ -51,7 +50,7 @@ func (s *session) next() error {
 	if err != nil || h.Flags != 0 || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || len(fds) > 1 {
 		return fmt.Errorf("%w: %d bytes, %d descriptors", errDesync, n, len(fds))
 	}
-	if !s.greeted && h.Op != control.OpHello {
+	if !s.client.greeted && h.Op != control.OpHello {
 		return s.refuse(h, control.Errorf(control.CodeVersion, "%v before hello", h.Op))
 	}
 	ans, reply, err := s.call(h.Op, payload, fds)
@@ -62,8 +61,7 @@ func (s *session) next() error {
 		}
 		return s.refuse(h, refusal)
 	}
-	if h.Op == control.OpHello && !s.greeted {
-		s.greeted = true
+	if h.Op == control.OpHello {
 		_ = s.conn.SetReadDeadline(time.Time{})
 	}
 	return s.answer(h, ans, reply)

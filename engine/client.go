@@ -174,9 +174,16 @@ func (c *Client) take(kind string, have, limit, cost int) (uint32, error) {
 	if err := c.e.shares.take(c.uid, bill{memory: cost}); err != nil {
 		return 0, err
 	}
-	id := c.nextID
+	for c.nextID == 0 || c.names(c.nextID) { // it has gone round
+		c.nextID++
+	}
 	c.nextID++
-	return id, nil
+	return c.nextID - 1, nil
+}
+
+// names reports whether something of this client has the id.
+func (c *Client) names(id uint32) bool {
+	return c.regions[id] != nil || c.pds[id] != nil || c.channels[id] != nil
 }
 
 func tooMany(kind string, limit int) error {

@@ -29,3 +29,20 @@ func TestAClientDoesNotNameItself(t *testing.T) {
 	require.Contains(t, again.Text, "twice")
 	require.Nil(t, c.call(control.OpAllocPD, &control.Empty{}, &control.PD{}), "the connection goes on")
 }
+
+// Ids begin again after 2^32 of them, without 0 and without those in use.
+func TestIDsGoRound(t *testing.T) {
+	h := newRig(t, Config{}).host("h")
+	ids := map[uint32]bool{0: true, h.region: true, h.pd: true}
+	_, ans := h.socketAnd(control.OpCreateChannel)
+	ids[ans.(*control.Channel).ID] = true
+	have := len(ids)
+	h.c.nextID = 1<<32 - 2
+	for range 8 {
+		id := h.allocPD()
+		require.False(t, ids[id], "id %d", id)
+		ids[id] = true
+	}
+	require.Len(t, ids, have+8)
+	require.Less(t, h.c.nextID, uint32(16))
+}

@@ -86,12 +86,13 @@ func (s *shares) take(uid uint32, b bill) error {
 }
 
 // owe counts descriptors that a user has already brought, and reports whether
-// they are his to bring.
+// that is about his share: what he uses up to the last one must not forbid him a
+// request that brings one for a moment.
 func (s *shares) owe(uid uint32, n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.add(uid, bill{descriptors: n}, 1)
-	return s.users[uid][descriptors] <= s.most[descriptors]/2
+	return s.users[uid][descriptors] <= s.most[descriptors]/2+s.most[descriptors]/16
 }
 
 // crowded reports whether users have brought so many more descriptors than their

@@ -92,6 +92,18 @@ func TestAUserGetsHalf(t *testing.T) {
 	require.Empty(t, s.users)
 }
 
+// Who uses his share up to the last descriptor can still send one along.
+func TestAShareBendsALittle(t *testing.T) {
+	s := newShares()
+	s.most[descriptors] = 64
+	require.NoError(t, s.take(1, bill{descriptors: 32}))
+	require.True(t, s.owe(1, 4))
+	require.False(t, s.owe(1, 1))
+	require.False(t, s.crowded())
+	s.owe(1, 4)
+	require.True(t, s.crowded())
+}
+
 // Regions and channels of clients behind a socket count, and come back.
 func TestGoodsComeBack(t *testing.T) {
 	r := newRig(t, Config{})

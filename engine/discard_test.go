@@ -24,21 +24,21 @@ func TestDescriptorsAreClosedPerUser(t *testing.T) {
 	r := newRig(t, Config{})
 	r.e.shares.most[descriptors] = 8
 	stuck, closed := make(chan struct{}), make(chan uint32, 8)
-	discard := func(uid uint32, wait <-chan struct{}) bool {
-		fits := r.e.shares.owe(uid, 3)
+	discard := func(uid uint32, wait <-chan struct{}) error {
+		over := r.e.shares.owe(uid, 3)
 		r.e.discard(uid, 3, func() {
 			if wait != nil {
 				<-wait
 			}
 			closed <- uid
 		})
-		return fits
+		return over
 	}
-	require.True(t, discard(1, stuck))
-	require.False(t, discard(1, nil), "6 of 4 descriptors")
+	require.NoError(t, discard(1, stuck))
+	require.Error(t, discard(1, nil), "6 of 4 descriptors")
 	require.True(t, r.e.shares.crowded(), "2 more than a share, of 8 at all")
 	require.ErrorIs(t, r.e.shares.take(1, clientBill), &control.Error{Code: control.CodeLimit})
-	require.True(t, discard(2, nil))
+	require.NoError(t, discard(2, nil))
 	require.EqualValues(t, 2, <-closed, "another user's")
 	close(stuck)
 	require.EqualValues(t, 1, <-closed)

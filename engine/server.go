@@ -88,7 +88,7 @@ func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
 		e.journal.say(slog.LevelWarn, "connection without credentials", "error", err)
 		return
 	}
-	e.shares.owe(cred.Uid, 1)
+	_ = e.shares.owe(cred.Uid, 1) // attach refuses what is too much
 	// Descriptors may lie in it unread, so that it waits to be closed with others;
 	// the client is told at once.
 	defer e.discard(cred.Uid, 1, func() { _ = conn.Close() })

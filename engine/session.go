@@ -23,7 +23,6 @@ type session struct {
 var (
 	errEnd    = errors.New("the client has closed")
 	errDesync = errors.New("not a request of this protocol")
-	errHoards = errors.New("the user's descriptors that wait to be closed are more than its share")
 )
 
 // next serves one request. An error ends the connection.
@@ -34,8 +33,8 @@ func (s *session) next() error {
 	fds, bad := received(s.oob[:oobn])
 	if len(fds) > 0 {
 		defer s.discard(fds)
-		if !s.client.e.shares.owe(s.client.uid, len(fds)) {
-			return errHoards
+		if err := s.client.e.shares.owe(s.client.uid, len(fds)); err != nil {
+			return err
 		}
 	}
 	switch {

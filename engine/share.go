@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strconv"
 	"sync"
@@ -85,14 +86,18 @@ func (s *shares) take(uid uint32, b bill) error {
 	return nil
 }
 
-// owe counts descriptors that a user has already brought, and reports whether
-// that is about his share: what he uses up to the last one must not forbid him a
-// request that brings one for a moment.
-func (s *shares) owe(uid uint32, n int) bool {
+// owe counts descriptors that a user has already brought. It is an error
+// if that is well above his share: what he uses up to the last one must not forbid
+// him a request that brings one for a moment.
+func (s *shares) owe(uid uint32, n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.add(uid, bill{descriptors: n}, 1)
-	return s.users[uid][descriptors] <= s.most[descriptors]/2+s.most[descriptors]/16
+	most := s.most[descriptors]/2 + s.most[descriptors]/16
+	if has := s.users[uid][descriptors]; has > most {
+		return fmt.Errorf("user %d has %d descriptors, with those that wait to be closed; %d are possible", uid, has, most)
+	}
+	return nil
 }
 
 // crowded reports whether users have brought so many more descriptors than their

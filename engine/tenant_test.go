@@ -100,10 +100,10 @@ func TestAShareBendsALittle(t *testing.T) {
 	s := newShares()
 	s.most[descriptors] = 64
 	require.NoError(t, s.take(1, bill{descriptors: 32}))
-	require.True(t, s.owe(1, 4))
-	require.False(t, s.owe(1, 1))
+	require.NoError(t, s.owe(1, 4))
+	require.ErrorContains(t, s.owe(1, 1), "user 1 has 37 descriptors, with those that wait to be closed; 36 are possible")
 	require.False(t, s.crowded())
-	s.owe(1, 4)
+	require.Error(t, s.owe(1, 4))
 	require.True(t, s.crowded())
 }
 

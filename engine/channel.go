@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/binary"
-	"os"
 
 	"github.com/nicless/nicless/internal/control"
 	"golang.org/x/sys/unix"
@@ -19,21 +18,20 @@ type channel struct {
 }
 
 func (c *Client) createChannel(_ *control.Empty, _ Memory, r *control.Reply) (control.Message, error) {
-	id, err := c.take("completion channels", len(c.channels), c.e.cfg.Limits.Channels)
+	id, err := c.take("completion channels", len(c.channels), c.e.cfg.Limits.Channels, 0)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.e.shares.take(c.uid, descriptors, 1); err != nil {
+	if err := c.e.shares.take(c.uid, socketBill); err != nil {
 		return nil, err
 	}
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	mine, yours, err := eventSocket()
 	if err != nil {
-		c.e.shares.give(c.uid, descriptors, 1)
-		return nil, control.Errorf(control.CodeMemory, "completion channel: socketpair: %v", err)
+		c.e.shares.give(c.uid, socketBill)
+		return nil, control.Errorf(control.CodeMemory, "completion channel: %v", err)
 	}
-	_ = unix.SetNonblock(fds[1], true) // so that the client's runtime can poll it
-	c.channels[id] = &channel{id: id, fd: fds[0]}
-	r.Events = os.NewFile(uintptr(fds[1]), "nicless:events")
+	c.channels[id] = &channel{id: id, fd: mine}
+	r.Events = yours
 	return &control.Channel{ID: id}, nil
 }
 
@@ -51,8 +49,7 @@ func (c *Client) destroyChannel(m *control.Channel, _ Memory, _ *control.Reply) 
 
 func (c *Client) closeChannel(ch *channel) {
 	delete(c.channels, ch.id)
-	_ = unix.Close(ch.fd)
-	c.e.shares.give(c.uid, descriptors, 1)
+	c.closeSocket(ch.fd)
 }
 
 // Arm words lie beside the consumer indices, which pollers write all the time:
@@ -110,13 +107,15 @@ func (e *Engine) fire(q *cq) {
 }
 
 // send sends a record. When the client lets its socket fill up, the event is
-// its own loss.
+// its own loss, and it is told so; one that has closed its end wants none.
 func (e *Engine) send(q *cq, value uint64) {
 	var record [8]byte
 	binary.LittleEndian.PutUint64(record[:], value)
-	if err := unix.Send(q.channel.fd, record[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err != nil {
+	switch err := unix.Send(q.channel.fd, record[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err {
+	case nil:
+		q.client.count[control.CounterEvents]++
+	case unix.EPIPE, unix.ECONNRESET:
+	default:
 		e.explainCQ(q, codeEventLost, "CQ %#06x: completion event not delivered: %v", q.num, err)
-		return
 	}
-	q.client.count[control.CounterEvents]++
 }

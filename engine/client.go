@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"os"
 	"sync"
 
@@ -14,7 +13,7 @@ import (
 // time.
 type Client struct {
 	e    *Engine
-	name string // for the log
+	name string // for the log: who it is, then in quotes what it calls itself
 	uid  uint32 // who pays
 
 	mu     sync.Mutex // one call at a time
@@ -31,23 +30,13 @@ type Client struct {
 	qps      map[uint32]*qp
 	srqs     map[uint32]*srq
 	channels map[uint32]*channel
+	greeted  bool
 	events   int // descriptor for events and explanations; -1: nobody listens
 	quiet    explainer
 	bytes    uint64 // in all regions
 	count    Stats
 	after    []func() // what a request leaves to do off the engine's thread
 	nextID   uint32   // of regions, PDs and channels; they mean nothing to others
-}
-
-// A region is memory of a client, mapped by the device. base is where the
-// client has it.
-type region struct {
-	id    uint32
-	base  uint64
-	size  uint64
-	mem   *shm.Region
-	owned bool // unmapped by the device; else the client's own mapping is used
-	users int  // keys and queues inside
 }
 
 // A pd is a protection domain: keys and QPs work together only within one.
@@ -69,7 +58,7 @@ func (e *Engine) Attach(name string) (*Client, error) {
 // attach is Attach with pages made by create and createReadOnly, which a client
 // in another process can be given only if they are mapped.
 func (e *Engine) attach(name string, uid uint32, create, createReadOnly func(string, int) (*shm.Region, error)) (*Client, error) {
-	if err := e.shares.takeAll(uid, clientGoods); err != nil {
+	if err := e.shares.take(uid, clientBill); err != nil {
 		return nil, err
 	}
 	c := &Client{
@@ -82,7 +71,7 @@ func (e *Engine) attach(name string, uid uint32, create, createReadOnly func(str
 	}
 	err := c.makePages(create, createReadOnly)
 	if err != nil {
-		e.shares.giveAll(uid, clientGoods)
+		e.shares.give(uid, clientBill)
 		return nil, err
 	}
 	e.Do(func() { e.clients[c] = struct{}{} })
@@ -114,8 +103,9 @@ func (c *Client) Close() error {
 	for more := true; more; {
 		c.e.Do(func() { regions, more = c.destroySome() })
 	}
+	c.finish()
 	c.unmap(regions) // can take long, so not on the engine's thread
-	c.e.shares.giveAll(c.uid, clientGoods)
+	c.e.shares.give(c.uid, clientBill)
 	return nil
 }
 
@@ -141,6 +131,7 @@ func (c *Client) destroySome() (regions []*region, more bool) {
 		regions = append(regions, r)
 	}
 	c.closeEvents()
+	c.refund(len(c.pds) * pdCost)
 	clear(c.regions)
 	clear(c.pds)
 	c.e.past.add(&c.count)
@@ -162,7 +153,9 @@ func destroy[T any](have map[uint32]T, remove func(T), left *int) {
 
 func (c *Client) unmap(regions []*region) {
 	for _, r := range regions {
-		c.unmapRegion(r)
+		if r.owned {
+			c.unmapMemory(r.mem)
+		}
 	}
 	for _, m := range []*shm.Region{c.uar, c.status} {
 		if m != nil {
@@ -171,44 +164,30 @@ func (c *Client) unmap(regions []*region) {
 	}
 }
 
-func (c *Client) unmapRegion(r *region) {
-	if r.owned {
-		_ = r.mem.Close()
-		c.e.shares.give(c.uid, mappings, 1)
-	}
-}
-
-// at returns the region that holds n bytes from the client's address addr, and
-// those bytes in the device's mapping.
-func (c *Client) at(what string, addr, n uint64) (*region, []byte, error) {
-	for _, r := range c.regions {
-		if off := addr - r.base; off < r.size && n <= r.size-off {
-			return r, r.mem.Bytes()[off : off+n : off+n], nil
-		}
-	}
-	return nil, nil, control.Errorf(control.CodeInvalid,
-		"%s: %d bytes at address %#x are not inside one region of this client", what, n, addr)
-}
-
-// holds reports whether an address in the device's mapping is this client's.
-func (c *Client) holds(addr uint64) bool {
-	for _, r := range c.regions {
-		if addr-r.mem.Addr() < r.size {
-			return true
-		}
-	}
-	return false
-}
-
 // take returns an id for a new object, or an error when the client has as many
-// of this kind as it may have.
-func (c *Client) take(kind string, have, limit int) (uint32, error) {
+// of this kind as it may have, or there is no memory for it. The cost is to be
+// refunded when the object goes.
+func (c *Client) take(kind string, have, limit, cost int) (uint32, error) {
 	if have >= limit {
-		return 0, control.Errorf(control.CodeLimit, "%s: this client has %d, which is its limit", kind, have)
+		return 0, tooMany(kind, limit)
 	}
-	id := c.nextID
+	if err := c.e.shares.take(c.uid, bill{memory: cost}); err != nil {
+		return 0, err
+	}
+	for c.nextID == 0 || c.names(c.nextID) { // it has gone round
+		c.nextID++
+	}
 	c.nextID++
-	return id, nil
+	return c.nextID - 1, nil
+}
+
+// names reports whether something of this client has the id.
+func (c *Client) names(id uint32) bool {
+	return c.regions[id] != nil || c.pds[id] != nil || c.channels[id] != nil
+}
+
+func tooMany(kind string, limit int) error {
+	return control.Errorf(control.CodeLimit, "%s: this client has %d, which is its limit", kind, limit)
 }
 
 func notFound(kind string, id uint32) error {
@@ -219,4 +198,4 @@ func busy(kind string, id uint32, users int, by string) error {
 	return control.Errorf(control.CodeBusy, "%s %#x: still used by %d %s", kind, id, users, by)
 }
 
-func (c *Client) String() string { return fmt.Sprintf("client %q", c.name) }
+func (c *Client) String() string { return "client " + c.name }

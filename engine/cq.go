@@ -79,7 +79,7 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.take("completion queues", len(c.cqs), c.e.cfg.Limits.CQs); err != nil {
+	if _, err := c.take("completion queues", len(c.cqs), c.e.cfg.Limits.CQs, cqCost); err != nil {
 		return nil, err
 	}
 	q := &cq{
@@ -119,6 +119,7 @@ func (c *Client) destroyCQ(m *control.CQN, _ Memory, _ *control.Reply) (control.
 
 func (e *Engine) removeCQ(q *cq) {
 	delete(e.cqs, q.num)
+	q.client.refund(cqCost)
 	q.region.users--
 	q.records.users--
 	for i := len(e.stalled) - 1; i >= 0; i-- {

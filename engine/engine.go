@@ -109,6 +109,7 @@ type Engine struct {
 	publishCycles uint64
 	journal       journal
 	shares        *shares
+	discarded     discard
 
 	mail mailbox
 }

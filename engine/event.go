@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/nicless/nicless/internal/control"
@@ -10,27 +11,47 @@ import (
 // openEvents gives the client a descriptor that yields what happens to its
 // objects, and explanations. Each call gives a new one in place of the last.
 func (c *Client) openEvents(_ *control.Empty, _ Memory, r *control.Reply) (control.Message, error) {
-	if err := c.e.shares.take(c.uid, descriptors, 1); err != nil {
+	if err := c.e.shares.take(c.uid, socketBill); err != nil {
 		return nil, err
 	}
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	mine, yours, err := eventSocket()
 	if err != nil {
-		c.e.shares.give(c.uid, descriptors, 1)
-		return nil, control.Errorf(control.CodeMemory, "events: socketpair: %v", err)
+		c.e.shares.give(c.uid, socketBill)
+		return nil, control.Errorf(control.CodeMemory, "events: %v", err)
 	}
 	c.closeEvents()
-	_ = unix.SetNonblock(fds[1], true)
-	c.events = fds[0]
-	r.Events = os.NewFile(uintptr(fds[1]), "nicless:events")
+	c.events, r.Events = mine, yours
 	return &control.Empty{}, nil
 }
 
 func (c *Client) closeEvents() {
 	if c.events >= 0 {
-		_ = unix.Close(c.events)
+		c.closeSocket(c.events)
 		c.events = -1
-		c.e.shares.give(c.uid, descriptors, 1)
 	}
+}
+
+// eventSocket makes a socket that goes one way, from the device to a client.
+func eventSocket() (mine int, yours *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	// Nobody reads here. A descriptor that was sent would be closed with this
+	// end, and to close a stranger's descriptor can take as long as he likes.
+	_ = unix.Shutdown(fds[0], unix.SHUT_RD)
+	_ = unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_SNDBUF, eventBuffer)
+	_ = unix.SetNonblock(fds[1], true) // so that the client's runtime can poll it
+	return fds[0], os.NewFile(uintptr(fds[1]), "nicless:events"), nil
+}
+
+// closeSocket gives an event socket of this client back. The device's thread
+// has better things to do than to close it.
+func (c *Client) closeSocket(fd int) {
+	c.after = append(c.after, func() {
+		_ = unix.Close(fd)
+		c.e.shares.give(c.uid, socketBill)
+	})
 }
 
 // event tells a client what happened to one of its objects. A client that does

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"fmt"
+	"runtime/debug"
+
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
-	"runtime/debug"
 )
 
 // Memory is what came beside a request: a region, and whether the device is to
@@ -35,11 +37,17 @@ func (c *Client) Call(op control.Op, payload []byte, mem Memory) (ans control.Me
 		defer refuseFault(&err)
 		ans, err = h(c, payload, mem, &r)
 	})
+	c.finish()
+	return ans, r, err
+}
+
+// finish does what requests have left to do off the engine's thread.
+func (c *Client) finish() {
 	for _, f := range c.after {
 		f()
 	}
+	clear(c.after)
 	c.after = c.after[:0]
-	return ans, r, err
 }
 
 // refuseFault turns a fault of a client's memory into a refusal of the request
@@ -111,15 +119,19 @@ func (c *Client) hello(m *control.Hello, _ Memory, r *control.Reply) (control.Me
 		return nil, control.Errorf(control.CodeVersion, "hello: the client speaks protocol %d.%d, this device %d.%d; major numbers must be equal",
 			m.Major, m.Minor, control.Major, control.Minor)
 	}
+	if c.greeted {
+		return nil, control.Errorf(control.CodeInvalid, "hello: said twice; %s has been welcomed", c.name)
+	}
+	c.greeted = true
 	if m.Name != "" {
-		c.name = m.Name
+		c.name = fmt.Sprintf("%s %q", c.name, m.Name)
 	}
 	r.UAR, r.Status = c.uar, c.status
 	return c.e.welcome(), nil
 }
 
 func (c *Client) allocPD(_ *control.Empty, _ Memory, _ *control.Reply) (control.Message, error) {
-	id, err := c.take("protection domains", len(c.pds), c.e.cfg.Limits.PDs)
+	id, err := c.take("protection domains", len(c.pds), c.e.cfg.Limits.PDs, pdCost)
 	if err != nil {
 		return nil, err
 	}
@@ -136,51 +148,6 @@ func (c *Client) deallocPD(m *control.PD, _ Memory, _ *control.Reply) (control.M
 		return nil, busy("PD", m.PDN, p.users, "keys and queue pairs")
 	}
 	delete(c.pds, m.PDN)
-	return &control.Empty{}, nil
-}
-
-func (c *Client) addRegion(m *control.Region, mem Memory, _ *control.Reply) (control.Message, error) {
-	size := uint64(mem.Region.Size())
-	switch {
-	case m.Size == 0 || m.Size > size:
-		return nil, control.Errorf(control.CodeInvalid, "region: %d bytes of a descriptor that holds %d", m.Size, size)
-	case m.Addr+m.Size < m.Addr:
-		return nil, control.Errorf(control.CodeInvalid, "region: %d bytes at %#x pass the end of the address space", m.Size, m.Addr)
-	case m.Addr%shm.PageSize != 0:
-		return nil, control.Errorf(control.CodeInvalid, "region: address %#x is not a multiple of the page size %d", m.Addr, shm.PageSize)
-	case m.Size > c.e.cfg.Limits.Bytes-c.bytes:
-		return nil, control.Errorf(control.CodeLimit, "region: %d bytes; this client has %d of its %d", m.Size, c.bytes, c.e.cfg.Limits.Bytes)
-	}
-	for _, r := range c.regions {
-		if m.Addr < r.base+r.size && r.base < m.Addr+m.Size {
-			return nil, control.Errorf(control.CodeInvalid, "region: %d bytes at %#x overlap region %#x, %d bytes at %#x",
-				m.Size, m.Addr, r.id, r.size, r.base)
-		}
-	}
-	id, err := c.take("regions", len(c.regions), c.e.cfg.Limits.Regions)
-	if err != nil {
-		return nil, err
-	}
-	if mem.Owned {
-		if err := c.e.shares.take(c.uid, mappings, 1); err != nil {
-			return nil, err
-		}
-	}
-	c.bytes += m.Size
-	c.regions[id] = &region{id: id, base: m.Addr, size: m.Size, mem: mem.Region, owned: mem.Owned}
-	return &control.RegionID{ID: id}, nil
-}
-
-func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (control.Message, error) {
-	r, ok := c.regions[m.ID]
-	switch {
-	case !ok:
-		return nil, notFound("region", m.ID)
-	case r.users > 0:
-		return nil, busy("region", m.ID, r.users, "keys and queues")
-	}
-	delete(c.regions, m.ID)
-	c.bytes -= r.size
-	c.after = append(c.after, func() { c.unmapRegion(r) })
+	c.refund(pdCost)
 	return &control.Empty{}, nil
 }

@@ -116,7 +116,8 @@ func (t *keyTable) findIndex(key uint32) *mkey {
 	}
 }
 
-// add gives m a key of its own and stores it.
+// add gives m a key of its own and stores it. Most indices are free: see
+// maxMemory.
 func (t *keyTable) add(m *mkey) {
 	if 2*(t.used+1) > len(t.slots) {
 		t.grow()

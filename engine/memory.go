@@ -50,7 +50,7 @@ func (c *Client) place(k *mkey, addr, n, iova uint64) error {
 
 // addKey gives k a key.
 func (c *Client) addKey(k *mkey) error {
-	if _, err := c.take("keys", len(c.mrs), c.e.cfg.Limits.MRs); err != nil {
+	if _, err := c.take("keys", len(c.mrs), c.e.cfg.Limits.MRs, k.cost()); err != nil {
 		return err
 	}
 	c.e.keys.add(k)
@@ -85,10 +85,11 @@ func (c *Client) createMkey(m *control.Mkey, _ Memory, _ *control.Reply) (contro
 	case m.Entries < 1 || m.Entries > maxListEntries:
 		return nil, control.Errorf(control.CodeInvalid, "key for a list of %d entries; 1 to %d are possible", m.Entries, maxListEntries)
 	}
-	k := &mkey{client: c, pd: p, free: true, room: int(m.Entries), list: make([]run, 0, m.Entries)}
+	k := &mkey{client: c, pd: p, free: true, room: int(m.Entries)}
 	if err := c.addKey(k); err != nil {
 		return nil, err
 	}
+	k.list = make([]run, 0, m.Entries) // so that no work request allocates it
 	return &control.Key{Key: k.key}, nil
 }
 
@@ -124,6 +125,7 @@ func (e *Engine) removeKey(k *mkey) {
 		k.window.lie(nil)
 	}
 	e.keys.remove(k.key)
+	k.client.refund(k.cost())
 	delete(k.client.mrs, k.key>>8)
 	k.domain().users--
 	if k.region != nil {

@@ -116,7 +116,7 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 		}
 	}
 	q.recvRec, q.sendRec = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
-	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs); err != nil {
+	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs, qpCost); err != nil {
 		return nil, err
 	}
 	q.num = freeNumber(c.e.qps)
@@ -151,6 +151,8 @@ func (c *Client) destroyQP(m *control.QPN, _ Memory, _ *control.Reply) (control.
 func (e *Engine) removeQP(q *qp) {
 	delete(e.qps, q.num)
 	e.setState(q, control.StateRST)
+	e.trim()
+	q.client.refund(qpCost)
 	q.dead = true
 	q.pd.users--
 	q.sendCQ.users--

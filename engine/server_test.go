@@ -6,12 +6,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -300,6 +303,59 @@ func TestDescriptors(t *testing.T) {
 			fds[i] = good
 		}
 		c.send(control.Append(nil, control.OpAddRegion, 0, 1, &region), fds...)
+		c.ended()
+		_ = c.conn.Close()
+		r.settled(before)
+	}
+}
+
+// Only what a region asks for of a descriptor is mapped, however large that is,
+// and only if there is address space left for it.
+func TestAddressSpaceIsShared(t *testing.T) {
+	r := newRig(t, Config{})
+	r.e.shares.most[addresses] = 4 * shm.PageSize
+	path := r.serve()
+	huge := memfd(t, shm.MaxRegion, allSeals)
+	before := holdings(t)
+	c := r.dial(path)
+	c.hello()
+	add := func(addr, size uint64) *control.Error {
+		return c.call(control.OpAddRegion, &control.Region{Addr: addr, Size: size}, &control.RegionID{}, huge)
+	}
+	require.Nil(t, add(0x10000, 1))
+	refusal := add(0x20000, 2*shm.PageSize)
+	require.Equal(t, control.CodeLimit, refusal.Code)
+	require.Contains(t, refusal.Text, "has 4096 bytes of address space of the device's process and asks for 8192 more; one user may have 8192")
+	refusal = add(0x20000, shm.MaxRegion/2)
+	require.Equal(t, control.CodeLimit, refusal.Code)
+	require.Contains(t, refusal.Text, "asks for 549755813888 more")
+	require.Nil(t, add(0x20000, shm.PageSize))
+	require.NoError(t, c.conn.Close())
+	r.settled(before)
+	r.until("shares are given back", func() bool { return r.owed() == bill{} })
+}
+
+// A datagram of no bytes ends its connection, and the descriptors that came
+// with it are given back.
+func TestEmptyDatagramLeavesNoDescriptor(t *testing.T) {
+	r := newRig(t, Config{})
+	path := r.serve()
+	oob := unix.UnixRights(slices.Repeat([]int{memfd(t, 8192, allSeals)}, 12)...)
+	// By hand: package unix puts a byte in place of none.
+	m := unix.Msghdr{Control: &oob[0]}
+	m.SetControllen(len(oob))
+	before := holdings(t)
+	for _, greeted := range []bool{false, true} {
+		c := r.dial(path)
+		if greeted {
+			c.hello()
+		}
+		raw, err := c.conn.SyscallConn()
+		require.NoError(t, err)
+		require.NoError(t, raw.Control(func(fd uintptr) {
+			_, _, errno := unix.Syscall(unix.SYS_SENDMSG, fd, reflect.ValueOf(&m).Pointer(), 0)
+			require.Zero(t, errno)
+		}))
 		c.ended()
 		_ = c.conn.Close()
 		r.settled(before)

@@ -49,13 +49,12 @@ func (c *Client) createSRQ(m *control.SRQ, _ Memory, _ *control.Reply) (control.
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.take("shared receive queues", len(c.srqs), c.e.cfg.Limits.QPs); err != nil {
-		return nil, err
-	}
 	s := &srq{
 		client: c, pd: p, ring: ring, mask: 1<<m.LogSize - 1, stride: uint(m.LogStride),
 		record: shm.BE32At(rec, 0), regions: [2]*region{ringRegion, recRegion}, limit: m.Limit,
-		back: make([]uint16, 0, 1<<m.LogSize),
+	}
+	if _, err := c.take("shared receive queues", len(c.srqs), c.e.cfg.Limits.QPs, s.cost()); err != nil {
+		return nil, err
 	}
 	s.num = freeNumber(c.e.srqs)
 	c.e.srqs[s.num], c.srqs[s.num] = s, s
@@ -101,6 +100,7 @@ func (c *Client) destroySRQ(m *control.SRQN, _ Memory, _ *control.Reply) (contro
 
 func (e *Engine) removeSRQ(s *srq) {
 	delete(e.srqs, s.num)
+	s.client.refund(s.cost())
 	s.pd.users--
 	for _, r := range s.regions {
 		r.users--
@@ -139,9 +139,10 @@ func (s *srq) entry(index uint16) []byte {
 	return s.ring[int(index)<<s.stride:][:1<<s.stride]
 }
 
-// giveBack puts an entry back that was taken for nothing.
+// giveBack puts an entry back that was taken for nothing. There is room for
+// more only once they come back: most queues never see one.
 func (s *srq) giveBack(index uint16) {
-	if len(s.back) < cap(s.back) {
+	if len(s.back) <= int(s.mask) {
 		s.back = append(s.back, index)
 	}
 }

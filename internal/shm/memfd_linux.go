@@ -64,7 +64,7 @@ func create(name string, size, seals int) (*Region, error) {
 // unless trusted says that the file (on a DAX file system, in a CXL pool) is
 // known to stay as it is.
 func Attach(f *os.File, trusted bool) (*Region, error) {
-	size, err := check(f, trusted)
+	size, _, err := check(int(f.Fd()), trusted)
 	if err != nil {
 		_ = f.Close()
 		return nil, err
@@ -74,7 +74,7 @@ func Attach(f *os.File, trusted bool) (*Region, error) {
 
 // AttachReadOnly is Attach for memory that this process only reads.
 func AttachReadOnly(f *os.File) (*Region, error) {
-	size, err := check(f, false)
+	size, _, err := check(int(f.Fd()), false)
 	if err != nil {
 		_ = f.Close()
 		return nil, err
@@ -82,25 +82,27 @@ func AttachReadOnly(f *os.File) (*Region, error) {
 	return mapped(f, size, mmap.RDONLY)
 }
 
-func check(f *os.File, trusted bool) (int, error) {
+// check returns the size of the memory behind a descriptor and of its pages, or
+// says why it may not be mapped.
+func check(fd int, trusted bool) (size, page int, err error) {
 	if !trusted {
 		// First of all: this asks no file system, where the answer might take for ever.
-		seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
+		seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 		if err != nil {
-			return 0, fmt.Errorf("shm: descriptor is not a memfd: %w", err)
+			return 0, 0, fmt.Errorf("shm: descriptor is not a memfd: %w", err)
 		}
 		if seals&fixedSize != fixedSize {
-			return 0, fmt.Errorf("shm: region is not sealed against shrinking and growing (seals %#x, needed %#x)", seals, fixedSize)
+			return 0, 0, fmt.Errorf("shm: region is not sealed against shrinking and growing (seals %#x, needed %#x)", seals, fixedSize)
 		}
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return 0, fmt.Errorf("shm: %s: %w", f.Name(), err)
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, 0, fmt.Errorf("shm: descriptor %d: %w", fd, err)
 	}
 	if st.Size < 1 || st.Size > MaxRegion || st.Size%PageSize != 0 {
-		return 0, fmt.Errorf("shm: region of %d bytes; a multiple of %d up to %d is possible", st.Size, PageSize, MaxRegion)
+		return 0, 0, fmt.Errorf("shm: region of %d bytes; a multiple of %d up to %d is possible", st.Size, PageSize, MaxRegion)
 	}
-	return int(st.Size), nil
+	return int(st.Size), int(st.Blksize), nil
 }
 
 // mapped maps f and owns it from now on.

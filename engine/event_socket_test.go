@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"os"
+	"testing"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// socket makes a request that is answered with an event socket.
+func (h *host) socket(op control.Op) *os.File {
+	h.Helper()
+	f, _ := h.socketAnd(op)
+	return f
+}
+
+func (h *host) socketAnd(op control.Op) (*os.File, control.Message) {
+	h.Helper()
+	ans, r, err := h.c.Call(op, nil, Memory{})
+	require.NoError(h, err)
+	h.Cleanup(func() { _ = r.Events.Close() })
+	return r.Events, ans
+}
+
+// Nothing comes to the device by an event socket: a descriptor among it would be
+// the device's to close.
+func TestEventSocketsGoOneWay(t *testing.T) {
+	h := newRig(t, Config{}).host("h")
+	for _, op := range []control.Op{control.OpCreateChannel, control.OpOpenEvents} {
+		fd := int(h.socket(op).Fd())
+		require.Equal(t, unix.EPIPE, unix.Sendmsg(fd, []byte{1}, unix.UnixRights(fd), nil, unix.MSG_NOSIGNAL), "%v", op)
+		require.Equal(t, unix.EPIPE, unix.Send(fd, []byte{1}, unix.MSG_NOSIGNAL), "%v", op)
+	}
+}
+
+// The device's thread closes no event socket.
+func TestEventSocketsAreClosedElsewhere(t *testing.T) {
+	r := newRig(t, Config{})
+	h := r.host("h")
+	fds := []int{}
+	h.socket(control.OpCreateChannel)
+	for _, ch := range h.c.channels {
+		fds = append(fds, ch.fd)
+	}
+	h.socket(control.OpOpenEvents)
+	fds = append(fds, h.c.events)
+	r.e.Do(func() { h.c.destroySome() })
+	open := func(fd int) bool {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		return err == nil
+	}
+	for _, fd := range fds {
+		require.True(t, open(fd), "the device's thread has closed it")
+	}
+	h.c.finish()
+	for _, fd := range fds {
+		require.False(t, open(fd))
+	}
+}
+
+// A client that closes its end of a channel before the device has ended its
+// queues has lost nothing that it wants.
+func TestAClosedChannelIsNoLoss(t *testing.T) {
+	r := newRig(t, Config{})
+	h := r.host("h")
+	events, ans := h.socketAnd(control.OpCreateChannel)
+	c := h.cq(control.CQ{LogSize: 4, Channel: ans.(*control.Channel).ID})
+	p := h.qp(control.QP{}, c, c)
+	p.up(p)
+	complete := func() {
+		c.arm(uint32(c.ci), false)
+		r.e.observeArm(r.e.cqs[c.num])
+		p.post(ctrl(wqe.OpNop))
+		r.e.Step()
+		c.one()
+	}
+	complete()                         // one event stays unread
+	require.NoError(t, events.Close()) // ECONNRESET, then EPIPE
+	complete()
+	complete()
+	require.EqualValues(t, 1, h.c.count[control.CounterEvents])
+	require.Zero(t, h.c.count[control.CounterExplained])
+}

@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// Every kind of object is refused when its user has no memory of the device's
+// left, and gives back what it took.
+func TestObjectsCostMemory(t *testing.T) {
+	r := newRig(t, Config{})
+	h := r.host("h")
+	c := h.cq(control.CQ{LogSize: 4})
+	_, ring := h.take(1 << 12)
+	start := r.owed()
+	for _, x := range []struct {
+		make, destroy control.Op
+		req, ans      control.Message
+		cost          int
+	}{
+		{control.OpAllocPD, control.OpDeallocPD, &control.Empty{}, &control.PD{}, pdCost},
+		{control.OpRegMR, control.OpDeregMR, &control.MR{PDN: h.pd, Addr: h.base, Length: 1}, &control.Key{}, keyCost},
+		{control.OpAllocMW, control.OpDeregMR, &control.MW{PDN: h.pd, Kind: 1}, &control.Key{}, keyCost},
+		{control.OpCreateMkey, control.OpDeregMR, &control.Mkey{PDN: h.pd, Entries: 52}, &control.Key{}, keyCost + 52*runCost},
+		{control.OpCreateCQ, control.OpDestroyCQ, &control.CQ{Buf: ring, DBRec: ring, LogCQE: 6}, &control.CQN{}, cqCost},
+		{control.OpCreateSRQ, control.OpDestroySRQ, &control.SRQ{PDN: h.pd, Ring: ring, DBRec: ring, LogSize: 7, LogStride: 5}, &control.SRQN{}, srqCost + 128*entryCost},
+		{control.OpCreateQP, control.OpDestroyQP, &control.QP{PDN: h.pd, SendCQN: c.num, RecvCQN: c.num, SQ: ring, DBRec: ring, NoReceive: 1}, &control.QPN{}, qpCost},
+		{control.OpCreateChannel, control.OpDestroyChannel, &control.Empty{}, &control.Channel{}, socketCost},
+	} {
+		r.e.shares.most[memory] = 2 * (start[memory] + x.cost)
+		h.call(x.make, x.req, x.ans)
+		require.Equal(t, start[memory]+x.cost, r.owed()[memory], "%v", x.make)
+		h.refused(control.CodeLimit, "bytes of memory of the device's process and asks for", x.make, x.req, nil)
+		h.call(x.destroy, x.ans, &control.Empty{})
+		require.Equal(t, start, r.owed(), "%v", x.destroy)
+		h.call(x.make, x.req, x.ans) // left for Close
+		start = r.owed()
+	}
+	require.NoError(t, h.c.Close())
+	require.Equal(t, bill{}, r.owed())
+}
+
+// Memory runs out long before the numbers of 24 bits do, for they are found by
+// trying.
+func TestNumbersDoNotRunShort(t *testing.T) {
+	for _, cost := range []int{keyCost, cqCost, srqCost, qpCost} {
+		require.LessOrEqual(t, newShares().most[memory]/cost, 1<<24/8)
+	}
+}
+
+// Room for entries that come back is made when they do.
+func TestSRQCostsLittleAtFirst(t *testing.T) {
+	s := newRig(t, Config{}).host("h").srq(control.SRQ{LogSize: 8})
+	require.Zero(t, cap(s.s.back))
+	for i := range uint16(300) {
+		s.s.giveBack(i)
+	}
+	require.Len(t, s.s.back, 256, "there are no more entries")
+}
+
+// Jobs of long transfers go with the queue pairs that had them.
+func TestSpareJobsGo(t *testing.T) {
+	r := newRig(t, Config{Slice: 64})
+	h := r.host("h")
+	k := h.full(4096, 1)
+	for range 8 {
+		p, _ := pair(h, h)
+		p.post(ctrl(wqe.OpRDMAWrite), k.raddr(0), k.data(0, 4096))
+	}
+	r.e.Step()
+	require.Len(t, r.e.moving, 8)
+	r.settle()
+	require.Len(t, r.e.spare, 8)
+	for n := range r.e.qps {
+		h.call(control.OpDestroyQP, &control.QPN{QPN: n}, &control.Empty{})
+		require.LessOrEqual(t, len(r.e.spare), len(r.e.qps))
+	}
+	require.Empty(t, r.e.spare)
+}

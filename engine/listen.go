@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Listener accepts clients on a unix socket.
+type Listener struct {
+	e    *Engine
+	sock *net.UnixListener
+	lock *os.File  // held as long as the socket is ours
+	said time.Time // when the log heard last that nobody is accepted
+}
+
+// Listen makes a socket at path, which other processes connect to; mode is its
+// permission bits, which decide who may. A socket left behind by an engine that
+// is gone is replaced; one that still answers is an error. PATH.lock beside it
+// keeps two engines that start together apart.
+func (e *Engine) Listen(path string, mode fs.FileMode) (_ *Listener, err error) {
+	lock, err := lockSocket(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			unlockSocket(lock)
+		}
+	}()
+	addr := &net.UnixAddr{Name: path, Net: "unixpacket"}
+	if st, err := os.Lstat(path); err == nil {
+		if st.Mode()&fs.ModeSocket == 0 {
+			return nil, fmt.Errorf("engine: %s exists and is not a socket", path)
+		}
+		c, err := net.DialUnix("unixpacket", nil, addr)
+		switch {
+		case err == nil:
+			_ = c.Close()
+			return nil, fmt.Errorf("engine: another engine is listening at %s", path)
+		case !errors.Is(err, unix.ECONNREFUSED): // of another kind, full, or not ours to ask
+			return nil, fmt.Errorf("engine: %s is in use: %w", path, err)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("engine: socket left behind: %w", err)
+		}
+	}
+	// A socket's file gets the mode that its descriptor has, so nobody can
+	// connect between bind and chmod who may not afterwards.
+	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		return errors.Join(raw.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0) }), err)
+	}}
+	sock, err := private.Listen(context.Background(), addr.Net, path)
+	if err != nil {
+		return nil, fmt.Errorf("engine: socket: %w", err)
+	}
+	if err := os.Chmod(path, mode.Perm()); err != nil {
+		_ = sock.Close()
+		return nil, fmt.Errorf("engine: socket: %w", err)
+	}
+	return &Listener{e: e, sock: sock.(*net.UnixListener), lock: lock}, nil
+}
+
+// lockSocket takes the lock of a socket path, which lasts until the file is
+// closed. Who removes a lock file holds it, so a lock that was taken counts
+// only if the file is still the one at that path.
+func lockSocket(path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("engine: socket: %w", err)
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			_ = f.Close()
+			return nil, fmt.Errorf("engine: another engine is listening at %s", path)
+		}
+		mine, err := f.Stat()
+		if there, err2 := os.Lstat(f.Name()); err == nil && err2 == nil && os.SameFile(mine, there) {
+			return f, nil
+		}
+		_ = f.Close()
+	}
+}
+
+func unlockSocket(f *os.File) {
+	_ = os.Remove(f.Name())
+	_ = f.Close()
+}
+
+// close ends the socket. Connections that nobody has accepted end with it, and
+// what lies in them unread may hold its descriptor up: nobody waits for that.
+func (l *Listener) close() {
+	l.sock.SetUnlinkOnClose(false)
+	_ = os.Remove(l.sock.Addr().String())
+	unlockSocket(l.lock)
+	go l.sock.Close()
+}

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"golang.org/x/sys/unix"
+)
+
+// A session is the datagrams of one connection.
+type session struct {
+	client *Client
+	conn   *net.UnixConn
+	in     [control.MaxMessage + 1]byte
+	oob    [64]byte
+	out    []byte
+}
+
+var (
+	errEnd    = errors.New("the client has closed")
+	errDesync = errors.New("not a request of this protocol")
+)
+
+// next serves one request. An error ends the connection.
+func (s *session) next() error {
+	n, oobn, flags, _, err := s.conn.ReadMsgUnix(s.in[:], s.oob[:])
+	// First of all, for a datagram of 0 bytes can bring descriptors too, and
+	// package net makes an end of file of it.
+	fds, bad := received(s.oob[:oobn])
+	if len(fds) > 0 {
+		defer s.discard(fds)
+		if err := s.client.e.shares.owe(s.client.uid, len(fds)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return errEnd
+	case err != nil:
+		return err
+	case bad != nil:
+		return bad
+	}
+	h, payload, err := control.ParseHeader(s.in[:n])
+	if err != nil || h.Flags != 0 || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || len(fds) > 1 {
+		return fmt.Errorf("%w: %d bytes, %d descriptors", errDesync, n, len(fds))
+	}
+	if !s.client.greeted && h.Op != control.OpHello {
+		return s.refuse(h, control.Errorf(control.CodeVersion, "%v before hello", h.Op))
+	}
+	ans, reply, err := s.call(h.Op, payload, fds)
+	if err != nil {
+		var refusal *control.Error
+		if !errors.As(err, &refusal) {
+			return err
+		}
+		return s.refuse(h, refusal)
+	}
+	if h.Op == control.OpHello {
+		_ = s.conn.SetReadDeadline(time.Time{})
+	}
+	return s.answer(h, ans, reply)
+}
+
+func (s *session) discard(fds []int) {
+	s.client.e.discard(s.client.uid, len(fds), func() {
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
+	})
+}
+
+// call makes a request of the device, with the memory of the descriptor that
+// came beside it. The mapping is enough: the descriptor is not kept.
+func (s *session) call(op control.Op, payload []byte, fds []int) (ans control.Message, r control.Reply, err error) {
+	var mem Memory
+	switch {
+	case len(fds) == 0:
+	case op == control.OpAddRegion:
+		if mem, err = s.client.mapMemory(payload, fds[0]); err != nil {
+			return nil, r, err
+		}
+	case handlers[op] != nil:
+		return nil, r, control.Errorf(control.CodeInvalid, "%v: came with a descriptor; only %v takes one", op, control.OpAddRegion)
+	}
+	ans, r, err = s.client.Call(op, payload, mem)
+	if err != nil && mem.Region != nil {
+		s.client.unmapMemory(mem.Region)
+	}
+	return ans, r, err
+}
+
+func (s *session) answer(h control.Header, m control.Message, r control.Reply) error {
+	var fds []int
+	if r.UAR != nil {
+		fds = append(fds, int(r.UAR.File().Fd()), int(r.Status.File().Fd()))
+	}
+	if r.Events != nil {
+		defer r.Events.Close()
+		fds = append(fds, int(r.Events.Fd()))
+	}
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	s.out = control.Append(s.out[:0], h.Op, control.FlagAnswer, h.Tag, m)
+	_, _, err := s.conn.WriteMsgUnix(s.out, oob, nil)
+	return err
+}
+
+func (s *session) refuse(h control.Header, e *control.Error) error {
+	s.out = control.Append(s.out[:0], h.Op, control.FlagAnswer|control.FlagError, h.Tag, e)
+	_, _, err := s.conn.WriteMsgUnix(s.out, nil, nil)
+	return err
+}
+
+// received returns the descriptors of a datagram, which are the caller's to
+// close, also when there is an error.
+func received(oob []byte) (fds []int, err error) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, fmt.Errorf("%w: ancillary data: %v", errDesync, err)
+	}
+	for i := range msgs {
+		got, err := unix.ParseUnixRights(&msgs[i])
+		if err != nil {
+			continue // credentials and the like
+		}
+		fds = append(fds, got...)
+	}
+	return fds, nil
+}

@@ -80,7 +80,7 @@ func (t *Thread) postWrites(q *Queue, list []post.WriteWR) {
 	fence := t.fence
 	t.fence = 0
 	for {
-		err := q.x.Send.PostWrites(list, fence, post.Signaled)
+		err := q.x.Send.PostWrites(list, fence)
 		if err == nil {
 			return
 		}

@@ -47,7 +47,6 @@ func (t *Thread) PutWarp(q *Queue, dst, src Ref, n int) {
 		panic(&refused{"PutWarp", errors.New("the lanes of a warp use different queues; Put is for that")})
 	}
 	g.put[g.n] = post.WriteWR{SGE: src.sge(n), RemoteAddr: dst.Addr, RKey: dst.Key}
-	q.x.Send.Prefetch((t.puts-p.first)*WarpSize + uint64(g.n))
 	g.n++
 	g.who |= 1 << t.Lane()
 	t.puts++

@@ -1,10 +1,6 @@
 package post
 
-import (
-	"fmt"
-
-	"github.com/nicless/nicless/internal/shm"
-)
+import "fmt"
 
 // A CrowdSQ is a send queue that any number of goroutines, lanes or threads post
 // to at once. Its bytes are those of an SQ: who posts one request after another
@@ -74,60 +70,6 @@ func (q *CrowdSQ) PostList(wrs []SendWR) (n int, err error) {
 	q.seq.commit(first, at)
 	q.Ring()
 	return len(wrs), nil
-}
-
-// Prefetch has the core fetch the block that will be reserved n blocks from now,
-// if nobody else reserves meanwhile: a hint that saves who writes it later from
-// waiting until the device gives it up.
-func (q *CrowdSQ) Prefetch(n uint64) { shm.PrefetchWrite(q.block(q.seq.next.Load() + n)) }
-
-// A WriteWR is an RDMA write of one piece of memory, without the fields of a
-// SendWR that others need: warps leave many of them behind before they are posted.
-type WriteWR struct {
-	SGE        SGE
-	RemoteAddr uint64
-	RKey       uint32
-}
-
-// PostWrites is PostList of writes: first are the flags of the first of them,
-// last those of the last.
-func (q *CrowdSQ) PostWrites(list []WriteWR, first, last Flags) error {
-	var sge [1]SGE
-	wr := SendWR{Op: OpWrite, SGE: sge[:]}
-	blocks := uint64(0)
-	for i := range list {
-		sge[0] = list[i].SGE
-		_, n, err := q.judge(&wr)
-		if err != nil {
-			return err
-		}
-		blocks += n
-	}
-	if blocks == 0 || blocks > q.size {
-		return q.tooLong(blocks)
-	}
-	start, left, ok := q.seq.reserve(blocks, 0, &q.freed)
-	if !ok {
-		return ErrFull
-	}
-	at := start
-	for i := range list {
-		wr.Flags = 0
-		if i == 0 {
-			wr.Flags = first
-		}
-		if i == len(list)-1 {
-			wr.Flags |= last
-		}
-		sge[0], wr.RemoteAddr, wr.RKey = list[i].SGE, list[i].RemoteAddr, list[i].RKey
-		f, n, _ := q.judge(&wr)
-		q.lay(at, f, n, &wr, fenceAfter(left))
-		left = 0
-		at += n
-	}
-	q.seq.commit(start, at)
-	q.Ring()
-	return nil
 }
 
 // tooLong says why a list of so many blocks is not posted, if it is an error.

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -60,6 +61,40 @@ func TestCrowdLeavesTheSameBytes(t *testing.T) {
 	require.Equal(t, hex.Dump(one.sq.Memory()), hex.Dump(crowd.Memory()))
 	require.Equal(t, one.record, other.record)
 	require.Equal(t, one.uar, other.uar)
+}
+
+// So do writes that are posted without full work requests, ordinary and not.
+func TestPostWritesLeavesTheSameBytes(t *testing.T) {
+	one := newBench(t, 16, nil)
+	other, crowd := newCrowd(t, 16)
+	for i, lengths := range [][]uint32{{8, 1 << 20, 1}, {4, 0, 9}, {1 << 31}, {8, 8, 8, 8}, {8, 8, 8, 8, 8, 8}} {
+		first := Flags(0)
+		if i%2 == 1 {
+			first = Fence
+		}
+		list, writes := make([]SendWR, len(lengths)), make([]WriteWR, len(lengths))
+		for k, n := range lengths {
+			writes[k] = WriteWR{SGE: SGE{Addr: uint64(k) << 40, Length: n, LKey: 0x123 + n}, RemoteAddr: uint64(i) << 33, RKey: 0xabcd}
+			list[k] = SendWR{Op: OpWrite, SGE: []SGE{writes[k].SGE}, RemoteAddr: writes[k].RemoteAddr, RKey: 0xabcd}
+		}
+		list[0].Flags = first
+		list[len(list)-1].Flags |= Signaled
+		_, err := one.sq.PostList(list)
+		require.NoError(t, err)
+		require.NoError(t, crowd.PostWrites(writes, first))
+		require.Equal(t, hex.Dump(one.sq.Memory()), hex.Dump(crowd.Memory()))
+		require.Equal(t, one.record, other.record)
+		require.Equal(t, one.uar, other.uar)
+		if i == 2 {
+			require.Equal(t, other.dev.step(), one.dev.step())
+			require.Len(t, one.poll(), 3)
+			require.Len(t, other.poll(), 3)
+		}
+	}
+	require.ErrorIs(t, crowd.PostWrites(make([]WriteWR, 7), 0), ErrFull)
+	require.ErrorContains(t, crowd.PostWrites([]WriteWR{{SGE: SGE{Length: 1<<31 + 1}}}, 0), "at most")
+	require.ErrorContains(t, crowd.PostWrites(slices.Repeat([]WriteWR{{SGE: SGE{Length: 1}}}, 17), 0), "a list of 17 blocks")
+	require.NoError(t, crowd.PostWrites(nil, 0))
 }
 
 func TestCrowdRefuses(t *testing.T) {

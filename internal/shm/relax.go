@@ -5,9 +5,3 @@ package shm
 //
 //go:noescape
 func Relax(n uint32)
-
-// PrefetchWrite has the core fetch the line that holds b[0], to write to it
-// soon: a hint, which costs nothing but its call.
-//
-//go:noescape
-func PrefetchWrite(b *[64]byte)

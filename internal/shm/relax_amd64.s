@@ -8,9 +8,3 @@ loop:
 	SUBL $1, CX
 	JGT  loop
 	RET
-
-// func PrefetchWrite(b *[64]byte)
-TEXT ·PrefetchWrite(SB), NOSPLIT, $0-8
-	MOVQ b+0(FP), AX
-	BYTE $0x0F; BYTE $0x0D; BYTE $0x08 // PREFETCHW (AX), which the assembler does not know
-	RET

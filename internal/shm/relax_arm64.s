@@ -8,9 +8,3 @@ loop:
 	SUBSW $1, R0, R0
 	BGT   loop
 	RET
-
-// func PrefetchWrite(b *[64]byte)
-TEXT ·PrefetchWrite(SB), NOSPLIT, $0-8
-	MOVD b+0(FP), R0
-	PRFM (R0), PSTL1KEEP
-	RET

@@ -80,7 +80,6 @@ type Engine struct {
 	running []*qp // QPs whose records are looked at in each step
 	stalled []*qp // QPs that wait for their peer
 	next    int   // of stalled: who was looked at last
-	moving  []*qp // QPs in the middle of a long transfer
 	armable []*cq // CQs with a completion channel
 	clients map[*Client]struct{}
 
@@ -92,6 +91,7 @@ type Engine struct {
 	recv    [1 << maxLogRQStride]byte
 	old     [8]byte // what an atomic found
 	runs    [maxListEntries]run
+	epoch   uint64 // of keys: how many changes of them there have been
 	grh     [grhSize]byte
 	cur     *qp    // whose memory is being looked at, for faults of it
 	curCQ   *cq    // likewise

@@ -41,6 +41,12 @@ const indivisible = 8
 func (e *Engine) burst(q *qp, n uint16) (done int) {
 	bytes := e.cfg.Slice
 	for done < e.cfg.Burst && n > 0 && bytes > 0 {
+		if q.job != nil && !e.resume(q) {
+			done++
+			if q.attr.State != control.StateRTS {
+				break // its send queue has stopped
+			}
+		}
 		j := q.job
 		if j == nil {
 			e.snapshot(q)

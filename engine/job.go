@@ -23,6 +23,8 @@ type job struct {
 	lost   bool   // a message that nobody takes, on an unreliable transport
 	index  uint16 // of the receive that was opened
 	taken  *srq   // whose receive it is, if shared, until it is consumed
+	epoch  uint64 // of keys, when what the job was judged by was last found to be so
+	life   uint32 // of peer, likewise
 	inline [wqe.MaxBlocks*wqe.BlockSize + grhSize]byte
 }
 
@@ -94,18 +96,6 @@ func (l *list) next(n uint64) []byte {
 	return p.key.listed(p.off+l.off, min(n, p.n-l.off))
 }
 
-// uses reports whether the job touches memory of k, or reaches it through k.
-func (j *job) uses(k *mkey) bool {
-	for _, l := range []*list{&j.src, &j.dst} {
-		for i := range l.n {
-			if p := &l.piece[i]; p.key == k || p.mem == nil && p.key.lists(k) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // move copies at most budget bytes and returns how many. Both lists hold at
 // least total bytes.
 //
@@ -136,7 +126,10 @@ func (j *job) move(budget int) int {
 func (e *Engine) keep(q *qp) {
 	q.job = e.now
 	q.job.settle()
-	e.moving = append(e.moving, q)
+	q.job.epoch = e.epoch
+	if p := q.job.peer; p != nil {
+		q.job.life = p.life
+	}
 	if n := len(e.spare); n > 0 {
 		e.now, e.spare = e.spare[n-1], e.spare[:n-1]
 		return
@@ -165,17 +158,34 @@ func (e *Engine) park(q *qp) {
 	e.putBack(q.job)
 	e.spare = append(e.spare, q.job)
 	q.job = nil
-	e.moving = without(e.moving, q)
 	if q.attr.State == control.StateSQD {
 		e.drained(q)
 	}
 }
 
-// parkWhere parks the jobs of which f is true.
-func (e *Engine) parkWhere(f func(*job) bool) {
-	for i := len(e.moving) - 1; i >= 0; i-- { // the last one takes the place of one that goes
-		if q := e.moving[i]; f(q.job) {
-			e.park(q)
+// resume reports whether q may go on with its job. If a key or the peer has
+// changed since the job was judged, the job is parked instead.
+//
+// It is asked before each slice, so whoever changes something has nobody to look
+// for: that would be every transfer under way, of all clients, for each change.
+func (e *Engine) resume(q *qp) bool {
+	j := q.job
+	if j.peer != nil && j.peer.life != j.life || j.epoch != e.epoch && e.changedSince(j) {
+		e.park(q)
+		return false
+	}
+	j.epoch = e.epoch
+	return true
+}
+
+// changedSince reports whether a key of the job has changed since its epoch.
+func (e *Engine) changedSince(j *job) bool {
+	for _, l := range []*list{&j.src, &j.dst} {
+		for i := l.at; i < l.n; i++ {
+			if k := l.piece[i].key; k != nil && e.lastChange(k) > j.epoch {
+				return true
+			}
 		}
 	}
+	return false
 }

@@ -2,14 +2,18 @@ package engine
 
 import "github.com/nicless/nicless/internal/control"
 
-// lists reports whether a list strings memory of m together.
-func (k *mkey) lists(m *mkey) bool {
-	for i := range k.list {
-		if k.list[i].key == m.key {
-			return true
+// lastChange returns the epoch in which k last changed, or, if it is a list,
+// what it strings together. The entries are looked at once in each epoch.
+func (e *Engine) lastChange(k *mkey) uint64 {
+	if k.looked != e.epoch {
+		k.looked = e.epoch
+		for i := range k.list {
+			if m := k.list[i].found; m != nil {
+				k.changed = max(k.changed, m.changed)
+			}
 		}
 	}
-	return false
+	return k.changed
 }
 
 // admit adds n bytes of k from addr on to l, if they are inside. need is the
@@ -51,7 +55,12 @@ func (e *Engine) sound(k *mkey, need uint32) bool {
 		if _, ok := m.span(last, r.n); !ok {
 			return false
 		}
-		r.found = m
+		if r.found != m {
+			if r.found != nil {
+				e.disturb(k) // the number means other memory now
+			}
+			r.found = m
+		}
 	}
 	return true
 }

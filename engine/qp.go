@@ -44,8 +44,9 @@ type qp struct {
 	recvCQ   *cq
 	srq      *srq // in place of a receive queue of its own
 
-	peer  *qp // resolved at first use; dead peers are looked up again
-	bound *qp // the first peer that was found since RST
+	peer  *qp    // resolved at first use; dead peers are looked up again
+	bound *qp    // the first peer that was found since RST
+	life  uint32 // grows when q ends what peers may be in the middle of with it
 	stall stall
 
 	failed  bool         // a WQE has failed since RST: ce 1 is quiet from now on

@@ -157,6 +157,7 @@ func TestSRQEntryComesBack(t *testing.T) {
 	x.from[0].post(ctrl(wqe.OpSend), src.data(0, 256))
 	x.e.Step()
 	x.to[0].destroy()
+	x.e.Step()
 	require.Equal(t, uint16(1), x.s.s.ready())
 	x.from[1].post(ctrl(wqe.OpSend), src.data(0, 256))
 	x.e.Step()

@@ -238,7 +238,6 @@ func (e *Engine) setState(q *qp, to uint8) {
 		q.at = len(e.running)
 		e.running = append(e.running, q)
 		e.stalled = slices.Grow(e.stalled, len(e.running)) // so that a step need not
-		e.moving = slices.Grow(e.moving, len(e.running))
 	}
 }
 
@@ -257,12 +256,12 @@ func (e *Engine) idle(q *qp) {
 	e.running = e.running[:last]
 }
 
-// drop ends what q was in the middle of, and what others were in the middle of
-// with it: their work requests are judged anew, and then find q as it is now.
+// drop ends what q was in the middle of, and a life of q: what others were in
+// the middle of with it is judged anew, and then finds q as it is now.
 func (e *Engine) drop(q *qp) {
 	e.unstall(q)
 	e.park(q)
-	e.parkWhere(func(j *job) bool { return j.peer == q })
+	q.life++
 }
 
 // setError moves a QP to ERR: what is in its queues is flushed from the next

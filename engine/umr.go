@@ -248,9 +248,11 @@ func (k *mkey) release() {
 	}
 }
 
-// disturb has every transfer in the middle of k's memory judged anew.
+// disturb has every transfer in the middle of k's memory judged anew before it
+// touches another byte.
 func (e *Engine) disturb(k *mkey) {
-	e.parkWhere(func(j *job) bool { return j.uses(k) })
+	e.epoch++
+	k.changed = e.epoch
 }
 
 func (e *Engine) badBind(q *qp, j *job, why string) bool {

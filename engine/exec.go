@@ -16,7 +16,10 @@ func (e *Engine) visit(q *qp) int {
 			return 0
 		}
 		n := e.pending(q)
-		if n == 0 {
+		if q.job != nil {
+			// What has been begun was announced, whatever the record says now.
+			n = max(n, uint16(q.job.blocks))
+		} else if n == 0 {
 			return 0
 		}
 		e.clock() // read while the WQE's line is on its way

@@ -179,7 +179,7 @@ func (e *Engine) pending(q *qp) uint16 {
 		return 0
 	}
 	if q.managed && q.attr.State != control.StateERR && q.attr.State != control.StateSQE {
-		n = uint16(min(uint64(n), q.enabled-q.sent))
+		n = uint16(min(uint64(n), max(q.enabled, q.sent)-q.sent))
 	}
 	return n
 }

@@ -44,6 +44,8 @@ type cq struct {
 	lastSolicited uint64
 
 	users int // QPs
+	at    int // in Engine.armable
+	gone  bool
 }
 
 // neverArmed is an arm word that no client writes: bits 31..25 are never all
@@ -99,6 +101,7 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 	if ch != nil {
 		q.armReg = shm.BE64At(c.uar.Bytes(), uint64(m.UAR)*doorbell.UARPageSize+doorbell.CQArmOffset)
 		ch.users++
+		q.at = len(c.e.armable)
 		c.e.armable = append(c.e.armable, q)
 	}
 	return &control.CQN{CQN: q.num}, nil
@@ -121,15 +124,24 @@ func (e *Engine) removeCQ(q *cq) {
 	delete(e.cqs, q.num)
 	q.region.users--
 	q.records.users--
-	for i := len(e.stalled) - 1; i >= 0; i-- {
-		if p := e.stalled[i]; p.stall.cq == q {
-			e.unstall(p) // its WAIT is judged anew, and finds no such queue
-		}
-	}
+	q.gone = true // a WAIT for it is judged anew, and finds no such queue
 	if q.channel != nil {
 		q.channel.users--
-		e.armable = without(e.armable, q)
+		e.disarm(q)
 	}
+}
+
+// disarm takes q off the queues that can be armed, if it is among them. The
+// last one takes its place.
+func (e *Engine) disarm(q *cq) {
+	if q.at >= len(e.armable) || e.armable[q.at] != q {
+		return
+	}
+	last := len(e.armable) - 1
+	e.armable[q.at] = e.armable[last]
+	e.armable[q.at].at = q.at
+	e.armable[last] = nil
+	e.armable = e.armable[:last]
 }
 
 // attention is whom a completion is to wake.
@@ -242,8 +254,8 @@ func (q *cq) room(n uint64) bool {
 	return behind < n
 }
 
-// overrun ends a queue that has no room for a completion, and every QP that
-// needs it.
+// overrun ends a queue that has no room for a completion. Every QP that needs it
+// goes to error with its next completion, or when sweep comes to it.
 func (e *Engine) overrun(q *cq) {
 	if q.dead {
 		return
@@ -255,11 +267,27 @@ func (e *Engine) overrun(q *cq) {
 	if q.channel != nil {
 		e.send(q, q.handle|control.ChannelOverrun)
 	}
-	for _, p := range q.client.qps {
-		if p.sendCQ == q || p.recvCQ == q {
-			e.setError(p)
+	e.unswept = len(e.running)
+}
+
+// sweepPortion is at how many queue pairs a step looks for those whose
+// completion queue has overrun: a client can have thousands on one queue.
+const sweepPortion = 64
+
+// sweep puts queue pairs into error whose completion queue has overrun, and
+// returns how many.
+func (e *Engine) sweep() (done int) {
+	for range min(sweepPortion, e.unswept) {
+		if e.unswept--; e.swept == 0 || e.swept > len(e.running) {
+			e.swept = len(e.running)
+		}
+		e.swept--
+		if q := e.running[e.swept]; q.attr.State != control.StateERR && (q.sendCQ.dead || q.recvCQ.dead) {
+			e.setError(q)
+			done++
 		}
 	}
+	return done
 }
 
 // freeNumber returns a random 24-bit number that is not a key of m. Numbers
@@ -271,20 +299,6 @@ func freeNumber[V any](m map[uint32]V) uint32 {
 			return n
 		}
 	}
-}
-
-// without returns list less v. The order may change.
-func without[T comparable](list []T, v T) []T {
-	for i := range list {
-		if list[i] == v {
-			last := len(list) - 1
-			list[i] = list[last]
-			var zero T
-			list[last] = zero
-			return list[:last]
-		}
-	}
-	return list
 }
 
 // resizeCQ moves a queue to another buffer.

@@ -81,6 +81,8 @@ type Engine struct {
 	stalled []*qp // QPs that wait for their peer
 	next    int   // of stalled: who was looked at last
 	armable []*cq // CQs with a completion channel
+	unswept int   // of running: how many sweep has still to look at
+	swept   int   // in running: whom sweep has looked at last
 	clients map[*Client]struct{}
 
 	// Scratch of the WQE in execution, private to the device.
@@ -176,6 +178,9 @@ func (e *Engine) Step() (done int) {
 	e.cur = nil
 	if len(e.stalled) > 0 {
 		done += e.retry()
+	}
+	if e.unswept > 0 {
+		done += e.sweep()
 	}
 	if e.turn++; e.turn%hintTurns == 0 {
 		done += e.observeArms()

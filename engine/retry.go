@@ -121,7 +121,7 @@ func (e *Engine) try(q *qp) bool {
 // cleared reports whether the reason to wait is gone or has become another one.
 func (e *Engine) cleared(q *qp) bool {
 	if q.stall.kind == behindCQ {
-		return q.stall.cq.reached(q.stall.index)
+		return q.stall.cq.gone || q.stall.cq.reached(q.stall.index)
 	}
 	if !q.connected(q.peer) {
 		if q.stall.kind == notReady {

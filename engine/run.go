@@ -128,7 +128,7 @@ func (e *Engine) rescue() {
 	}
 	if c := e.curCQ; c != nil {
 		e.curCQ = nil
-		e.armable = without(e.armable, c)
+		e.disarm(c)
 		e.explainCQ(c, codeMemoryFault, noPage+"; CQ %#06x raises no more events", addr, c.num)
 		return
 	}

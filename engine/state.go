@@ -254,6 +254,9 @@ func (e *Engine) idle(q *qp) {
 	e.running[q.at].at = q.at
 	e.running[last] = nil
 	e.running = e.running[:last]
+	if e.unswept > 0 {
+		e.unswept = last // the one that took its place may have been still to come
+	}
 }
 
 // drop ends what q was in the middle of, and a life of q: what others were in

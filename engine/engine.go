@@ -81,6 +81,8 @@ type Engine struct {
 	stalled []*qp // QPs that wait for their peer
 	next    int   // of stalled: who was looked at last
 	armable []*cq // CQs with a completion channel
+	armed   int   // of armable: who is looked at next
+	armLap  uint  // how often all of them have been
 	unswept int   // of running: how many sweep has still to look at
 	swept   int   // in running: whom sweep has looked at last
 	clients map[*Client]struct{}

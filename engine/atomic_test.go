@@ -85,7 +85,7 @@ func TestAtomicResult(t *testing.T) {
 	local, far := p.h.full(256, 1), q.h.full(256, 2)
 	clear(far.mem[:8])
 	for i := range uint64(5) {
-		p.post(silent(wqe.OpRDMAWrite), far.raddr(100), local.data(0, 30), local.data(40, 31))
+		p.post(silent(wqe.OpRDMAWrite), far.raddr(100), pattern(61, 1))
 		p.post(ctrl(wqe.OpAtomicFA), far.raddr(0), wqe.Atomic{SwapAdd: 1}, local.data(1, 3), local.data(10, 5))
 		r.e.Step()
 		require.Nil(t, p.q.job)

@@ -99,6 +99,7 @@ type Engine struct {
 	grh     [grhSize]byte
 	cur     *qp    // whose memory is being looked at, for faults of it
 	curCQ   *cq    // likewise
+	effort  int    // of this visit, beside the bytes moved, and worth so many
 	turn    uint32 // steps, to do some things only now and then
 	looked  int    // in running: whom the device has looked at last
 	ticks   uint64 // the device clock when this step began to do work

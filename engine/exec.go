@@ -36,13 +36,15 @@ func (e *Engine) visit(q *qp) int {
 
 // indivisible is how many bytes are always moved in one go, whatever is left of
 // the budget: the result of an atomic, which must not be judged, and so
-// executed, a second time.
+// executed, a second time. It is also what a transfer moves on by whose budget
+// went into judging it.
 const indivisible = 8
 
 // burst executes WQEs of q, of which n blocks are announced, until the budget
 // of this step is used up or there is a reason to wait.
 func (e *Engine) burst(q *qp, n uint16) (done int) {
 	bytes := e.cfg.Slice
+	e.effort = 0
 	for done < e.cfg.Burst && n > 0 && bytes > 0 {
 		if q.job != nil && !e.resume(q) {
 			done++
@@ -71,6 +73,8 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 			j = e.now
 		}
 		done++
+		bytes -= e.effort
+		e.effort = 0
 		bytes -= j.move(max(bytes, indivisible))
 		if j.moved < j.total {
 			if q.job == nil {

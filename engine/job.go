@@ -71,6 +71,7 @@ type piece struct {
 type list struct {
 	n, at int
 	off   uint64                  // within piece at
+	spot  spot                    // likewise, where that is a list itself
 	piece [wqe.MaxUnits + 1]piece // one more for a GRH
 }
 
@@ -93,31 +94,45 @@ func (l *list) next(n uint64) []byte {
 	if p.mem != nil {
 		return p.mem[l.off:][:min(n, p.n-l.off)]
 	}
-	return p.key.listed(p.off+l.off, min(n, p.n-l.off))
+	if l.off == 0 {
+		l.spot = p.key.seek(p.off)
+	}
+	return p.key.bytes(l.spot, min(n, p.n-l.off))
 }
 
-// move copies at most budget bytes and returns how many. Both lists hold at
-// least total bytes.
+// advance says that n bytes of what next returned have been used.
+func (l *list) advance(n int) {
+	l.off += uint64(n)
+	if p := &l.piece[l.at]; p.mem == nil {
+		p.key.advance(&l.spot, uint64(n))
+	}
+}
+
+// pieceCost is what a piece costs of a budget of bytes, however short it is, and
+// so does an entry of a list that is judged: about the time of so many bytes.
+const pieceCost = 64
+
+// move copies within a budget of bytes, and returns how much of it was used,
+// more than all by a piece at the most. Both lists hold at least total bytes.
 //
 // No single copy is longer than a slice, which keeps Go's copy below the 1 MiB
 // from which it uses non-temporal stores, three times as slow here.
-func (j *job) move(budget int) int {
+func (j *job) move(budget int) (used int) {
 	if src, dst := j.src.piece[0].mem, j.dst.piece[0].mem; j.src.n == 1 && j.dst.n == 1 && j.moved == 0 &&
 		j.total <= uint64(budget) && src != nil && dst != nil {
 		copy(dst[:j.total], src)
 		j.moved = j.total
 		return int(j.total)
 	}
-	start := j.moved
-	for budget > 0 && j.moved < j.total {
-		most := min(uint64(budget), j.total-j.moved)
+	for (used < budget || j.moved < indivisible) && j.moved < j.total {
+		most := min(uint64(max(budget-used, indivisible)), j.total-j.moved)
 		n := copy(j.dst.next(most), j.src.next(most))
-		j.src.off += uint64(n)
-		j.dst.off += uint64(n)
+		j.src.advance(n)
+		j.dst.advance(n)
 		j.moved += uint64(n)
-		budget -= n
+		used += max(n, pieceCost)
 	}
-	return int(j.moved - start)
+	return used
 }
 
 // keep leaves the scratch job with q, to be gone on with in later steps, and

@@ -118,7 +118,7 @@ func TestSRQWriteImm(t *testing.T) {
 // Two messages at once, each in slices, into entries of one queue; the shorter
 // one ends first.
 func TestSRQSlices(t *testing.T) {
-	x := newShared(t, Config{Slice: 64}, control.SRQ{})
+	x := newShared(t, Config{Slice: 100}, control.SRQ{})
 	x.fill()
 	x.s.post(3)
 	src := x.from[0].h.full(256, 1)

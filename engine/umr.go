@@ -57,8 +57,13 @@ func (e *Engine) judgeUMR(q *qp, j *job) bool {
 		return e.badBind(q, j, why)
 	}
 	e.apply(k, &c)
+	e.effort += umrCost + len(c.list)*pieceCost
 	return true
 }
+
+// umrCost is what a UMR costs of a budget of bytes, beside the entries of its
+// list.
+const umrCost = 2048
 
 // umrTarget says why a UMR may not change k, or nothing.
 func (e *Engine) umrTarget(q *qp, k *mkey, key uint32, ctrl wqe.UMRCtrl) string {

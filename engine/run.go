@@ -40,8 +40,8 @@ const (
 // the request to stop, the frame that catches faults of memory.
 const stepsPerGuard = 256
 
-// Run steps the engine on a thread of its own until ctx ends, then returns nil;
-// it returns an error when the thread cannot be put on the cores asked for. At
+// Run steps the engine on a thread of its own until ctx ends, then executes what
+// has been announced, flushes what cannot be, and returns nil; it returns an error when the thread cannot be put on the cores asked for. At
 // most one Run at a time. started, unless nil, is called once the thread is in
 // its place and serves requests.
 //
@@ -84,6 +84,7 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 			idle.wait()
 		}
 	}
+	e.windUp()
 	return nil
 }
 
@@ -104,15 +105,6 @@ func (e *Engine) steps(hasty bool) (done int) {
 	}
 	e.publish()
 	return done
-}
-
-// leave tells every client that nothing will be executed any more.
-func (e *Engine) leave() {
-	now := clock.Now()
-	for c := range e.clients {
-		c.publish(now)
-		c.page.state.Publish(uint64(control.EngineGone))
-	}
 }
 
 // rescue turns a fault of memory into an error of the queue that the device was

@@ -447,3 +447,46 @@ func TestRecognised(t *testing.T) {
 		require.True(t, tested[c], "nothing provokes %v", c)
 	}
 }
+
+// A look is short however long the rings are: of what was announced it takes the
+// first and the last entries. And once something was said of a queue pair, the
+// device looks for no more.
+func TestLooksAreShort(t *testing.T) {
+	const n = 100
+	for name, row := range map[string]struct {
+		send, receive int // entries that are not as the others
+		said          bool
+	}{
+		"all alike":          {-1, -1, true},
+		"in the middle":      {50, 50, true},
+		"the first send":     {lookWalk - 1, -1, false},
+		"the last send":      {n - 1, -1, false},
+		"the first receives": {-1, lookWalk - 1, false},
+		"the last receives":  {-1, n - lookWalk, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, Config{})
+			next := s.p.h.events()
+			p := s.p.h.qp(control.QP{LogSQ: 7, LogRQ: 7}, s.p.scq, s.p.scq)
+			p.up(p)
+			for i := range n {
+				p.write(ctrl(wqe.OpNop))
+				if i == row.send {
+					clear(p.sq[i*64:][:64])
+				}
+				if i == row.receive {
+					p.rq[i*p.stride] = 1
+				}
+			}
+			p.record(0, n)
+			s.dwell()
+			ev := next()
+			if shm.RaceEnabled || !row.said {
+				require.Nil(t, ev)
+				return
+			}
+			require.Contains(t, string(ev.Code[:]), codeRecordWord.String())
+			require.Zero(t, testing.AllocsPerRun(10, func() { s.e.lookAt(p.q) }), "nothing is put into words any more")
+		})
+	}
+}

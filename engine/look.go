@@ -29,6 +29,7 @@ type oddity struct {
 	said      bool
 	index     bool // a wrong index in a control segment was said
 	qpn       bool // likewise a wrong QPN
+	waits     bool // that the queue waits for ever was said
 	receive   bool // likewise a receive record in host byte order
 	reborn    bool // WQEs of an earlier life may lie in the ring
 }

@@ -49,6 +49,11 @@ type qp struct {
 	life  uint32 // grows when q ends what peers may be in the middle of with it
 	stall stall
 
+	// What the WQE at index retried-1 has left of its tries for a receive, while
+	// it does not wait. Others may take the receive that ended its waiting.
+	retried     uint64
+	retriesLeft uint8
+
 	failed  bool         // a WQE has failed since RST: ce 1 is quiet from now on
 	faulted cqe.Syndrome // of the WQE at the head, found by a fault of memory
 	lied    uint32       // record value already explained, so that it is said once

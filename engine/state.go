@@ -213,7 +213,7 @@ func (e *Engine) setState(q *qp, to uint8) {
 		e.drop(q)
 		q.sendCQ.forget(q.num)
 		q.recvCQ.forget(q.num)
-		q.sent, q.enabled, q.received, q.failed, q.faulted, q.lied, q.bound = 0, 0, 0, false, 0, 0, nil
+		q.sent, q.enabled, q.received, q.failed, q.faulted, q.lied, q.bound, q.retried = 0, 0, 0, false, 0, 0, nil, 0
 		q.odd = oddity{reborn: q.odd.reborn || from != control.StateRST}
 		q.attr = control.QPAttr{QPN: q.num}
 	case to == control.StateERR:

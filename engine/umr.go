@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math/bits"
 
 	"github.com/nicless/nicless/cqe"
@@ -106,9 +107,43 @@ var umrRights = [...]struct {
 	{wqe.AccessAtomic, wqe.MaskAtomic, control.AccessRemoteAtomic},
 }
 
+// A UMR asks by its mask for what it means to change. Local reading is always
+// allowed here, and reads need no fence before them; the rest of what hardware
+// changes, this device does not have.
+const (
+	umrChanges = wqe.MaskLen | wqe.MaskStartAddr | wqe.MaskMkey | wqe.MaskQPN | wqe.MaskFree |
+		wqe.MaskLocalRead | wqe.MaskLocalWrite | wqe.MaskRemoteRead | wqe.MaskRemoteWrite | wqe.MaskAtomic
+	umrHarmless = wqe.MaskSmallFence
+)
+
+// unchangeable says what else a mask asks for, or nothing.
+func unchangeable(mask uint64) string {
+	switch mask &^= umrChanges | umrHarmless; mask {
+	case 0:
+		return ""
+	case wqe.MaskPageSize:
+		return "the page size"
+	case wqe.MaskPD:
+		return "the protection domain"
+	case wqe.MaskRemoteInval:
+		return "remote invalidation"
+	case wqe.MaskSigErrCount:
+		return "the count of signature errors"
+	case wqe.MaskBSFEnable:
+		return "signatures (bsf)"
+	}
+	return fmt.Sprintf("bits %#x", mask)
+}
+
 // plan turns the UMR into a change of k, or says why it cannot be made.
 func (e *Engine) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyContext) string {
 	mask := ctrl.MkeyMask
+	if what := unchangeable(mask); what != "" {
+		return "its mask asks to change " + what + ", which this device does not"
+	}
+	if mask&wqe.MaskLocalRead != 0 && ctx.Access&wqe.AccessLocalRead == 0 {
+		return "it takes away local reading, which is always allowed here"
+	}
 	if mask&wqe.MaskMkey != 0 {
 		c.key = k.key&^0xff | ctx.QPNMkey&0xff
 	}
@@ -143,6 +178,10 @@ func (e *Engine) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyC
 			return "a window of type 2 must be bound to the queue pair that binds it"
 		}
 		return e.planWindow(q, c, list)
+	}
+	if len(list) == 0 && mask&wqe.MaskLen == 0 { // only attributes
+		c.list, c.perRound, c.rounds = k.list, k.perRound, k.rounds
+		return ""
 	}
 	return e.planList(k, c, list)
 }

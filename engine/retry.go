@@ -109,7 +109,7 @@ func (e *Engine) try(q *qp) bool {
 	s := &q.stall
 	switch {
 	case e.cleared(q):
-		if s.kind == notReady {
+		if s.kind == notReady && q.connected(q.peer) { // there is a receive, for now
 			q.retried, q.retriesLeft = q.sent+1, s.left
 		}
 		e.unstall(q)

@@ -24,6 +24,7 @@ type cq struct {
 	logCQE    uint   // 6 or 7
 	next      uint64 // entries written since creation: the producer index
 	seen      uint64 // consumer index as last observed, never ahead of next
+	floor     uint64 // what it is at least: a resize says so before the client does
 	consumer  *shm.BE32
 	collapsed bool
 	ignore    bool   // overrun ignore
@@ -173,10 +174,10 @@ func (e *Engine) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, 
 		return false
 	}
 	index := q.next
-	q.next++
 	slot := index & (n - 1)
 	if q.collapsed {
 		if q.held != 0 {
+			q.next++
 			e.tell(q, a)
 			return true // the error in entry 0 stays
 		}
@@ -198,6 +199,7 @@ func (e *Engine) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, 
 	be.PutUint64(b[40:], w40)
 	be.PutUint64(b[48:], w48)
 	block.PublishTail(tail)
+	q.next = index + 1 // only now: who faults above has written nothing
 	q.client.count[control.CounterCQEs]++
 	if a != quietly || q.armed {
 		e.tell(q, a)
@@ -251,8 +253,12 @@ func (q *cq) room(n uint64) bool {
 		return false // it went back, or ahead of what was written
 	}
 	q.seen = q.next - behind
-	return behind < n
+	return q.unread() < n
 }
+
+// unread is how many completions the client has not consumed, as far as it has
+// said so.
+func (q *cq) unread() uint64 { return q.next - max(q.seen, q.floor) }
 
 // overrun ends a queue that has no room for a completion. Every QP that needs it
 // goes to error with its next completion, or when sweep comes to it.
@@ -318,7 +324,7 @@ func (c *Client) resizeCQ(m *control.ResizeCQ, _ Memory, _ *control.Reply) (cont
 		return nil, err
 	}
 	q.room(1 << q.log) // observes the consumer index
-	unread := q.next - q.seen
+	unread := q.unread()
 	switch {
 	case q.ignore:
 		// Nobody says what has been polled; an entry that was overwritten need
@@ -326,14 +332,15 @@ func (c *Client) resizeCQ(m *control.ResizeCQ, _ Memory, _ *control.Reply) (cont
 		unread = 0
 	case unread >= 1<<q.log:
 		return nil, control.Errorf(control.CodeBusy, "CQ %#06x: full; poll before it is resized", q.num)
-	case unread+1 >= 1<<m.LogSize:
-		// One more, for the entry that says so counts until the client has seen it.
-		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries do not hold the %d that have not been polled, and two more",
+	case unread+1 > 1<<m.LogSize:
+		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries do not hold the %d that have not been polled, and one more",
 			q.num, m.LogSize, unread)
 	}
 	// The last entry of the old buffer says so. It has an index like any other;
-	// the client moves what it has not polled up by one.
+	// the client moves what it has not polled up by one, so that in the new
+	// buffer the index of its next entry is free.
 	c.e.complete(q, 0, 0, 0, 0, 0, tail(0, 0, 0, cqe.ResizeCQ), quietly)
+	q.floor = q.next - unread
 	q.region.users--
 	region.users++
 	q.region, q.buf, q.log, q.logCQE = region, buf, uint(m.LogSize), uint(m.LogCQE)

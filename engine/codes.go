@@ -44,6 +44,7 @@ const (
 	codeKeyUnbound
 	codeKeyWindow
 	codeKeyList
+	codeKeyRefused
 	codeBind
 	codeSendInval
 
@@ -248,6 +249,11 @@ var meanings = [codes]meaning{
 		"0x04 or 0x13",
 		"Memory below the list was deregistered",
 		"Keep what a list strings together registered as long as the list is used"},
+	codeKeyRefused: {"", "key-refused",
+		"An rkey that does not give another client's memory as it was asked for",
+		"0x13. Why is said to the owner of the memory only: others could find keys by it",
+		"The key is of an earlier registration, another domain or queue pair, too short, or without the right",
+		"See what the owner is told; use the key, address and length that it offers"},
 	codeBind: {"", "bind",
 		"A UMR that asks for a change which cannot be made; the text says which",
 		"Memory window bind error, 0x06",

@@ -267,8 +267,8 @@ func (e *Engine) overrun(q *cq) {
 		return
 	}
 	q.dead = true
-	code, why := q.whyNoRoom()
-	e.explainCQ(q, code, "CQ %#06x: no room for a completion in %d entries; %s. Its queue pairs go to error", q.num, 1<<q.log, why)
+	why := q.whyNoRoom()
+	e.explainCQ(q, why.code, "CQ %#06x: no room for a completion in %d entries; %s. Its queue pairs go to error", q.num, 1<<q.log, why)
 	q.client.event(control.EventCQError, q.num)
 	if q.channel != nil {
 		e.send(q, q.handle|control.ChannelOverrun)

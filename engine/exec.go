@@ -252,8 +252,8 @@ func (e *Engine) reach(q *qp, j *job) bool {
 	if !q.connected(q.peer) {
 		if !e.find(q) {
 			if q.transport == control.QPTypeUC {
-				code, why := e.whyNoPeer(q)
-				e.explain(q, code, "%s; the message is lost", why)
+				why := e.whyNoPeer(q)
+				e.explain(q, why.code, "%s; the message is lost", why)
 				return e.lose(q, j)
 			}
 			return e.wait(q, noPeer)

@@ -74,12 +74,16 @@ func (e *Engine) explainCQ(q *cq, code code, format string, args ...any) {
 	e.say(subject{client: q.client, number: q.num, index: uint16(q.next)}, code, format, args)
 }
 
+// sayCost is what an explanation costs of a budget of bytes.
+const sayCost = 1024
+
 func (e *Engine) say(s subject, code code, format string, args []any) {
 	c := s.client
 	c.count[control.CounterExplained]++
 	if e.journal.log == nil && c.events < 0 {
 		return
 	}
+	e.effort += sayCost
 	held, ok := c.quiet.due(code)
 	if !ok {
 		return

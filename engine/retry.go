@@ -154,8 +154,8 @@ func (e *Engine) sayWaits(q *qp) {
 		e.explainQueue(q, codeReceiveNone, "peer QP %#06x has no receive posted; the send waits (rnr_retry 7: for ever)", q.attr.DestQPN)
 		return
 	}
-	code, why := e.whyNoPeer(q)
-	e.explainQueue(q, code, "%s; the work request waits (timeout 0: for ever)", why)
+	why := e.whyNoPeer(q)
+	e.explainQueue(q, why.code, "%s; the work request waits (timeout 0: for ever)", why)
 }
 
 // giveUp fails the WQE that q has been waiting with.
@@ -174,8 +174,8 @@ func (e *Engine) surrender(q *qp, kind stallKind) {
 		e.fail(q, e.now, cqe.RNRRetry)
 		return
 	}
-	code, why := e.whyNoPeer(q)
-	e.explain(q, code, "%s; gave up after retry_cnt %d", why, q.attr.RetryCount)
+	why := e.whyNoPeer(q)
+	e.explain(q, why.code, "%s; gave up after retry_cnt %d", why, q.attr.RetryCount)
 	e.fail(q, e.now, cqe.TransportRetry)
 }
 

@@ -102,6 +102,9 @@ type Engine struct {
 	effort  int    // of this visit, beside the bytes moved, and worth so many
 	turn    uint32 // steps, to do some things only now and then
 	looked  int    // in running: whom the device has looked at last
+	part    part   // of the step at work
+	cut     part   // in which the last step was cut off
+	from    int    // in running: where the visits of a step that was cut off go on
 	ticks   uint64 // the device clock when this step began to do work
 
 	logged struct { // explanations in the log, this second
@@ -143,6 +146,7 @@ func New(cfg Config) (*Engine, error) {
 		srqs:    make(map[uint32]*srq),
 		clients: make(map[*Client]struct{}),
 		now:     new(job),
+		part:    cutVisits,
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),
 	}
@@ -175,20 +179,27 @@ func (e *Engine) Step() (done int) {
 		e.mail.serve()
 	}
 	e.ticks = 0
-	for _, q := range e.running {
-		done += e.visit(q)
+	if e.cut == whole {
+		for _, q := range e.running {
+			done += e.visit(q)
+		}
+	} else {
+		done += e.goOn()
 	}
 	e.cur = nil
-	if len(e.stalled) > 0 {
+	if len(e.stalled) > 0 && e.cut <= cutVisits {
+		e.part = cutRetry
 		done += e.retry()
 	}
 	if e.unswept > 0 {
 		done += e.sweep()
 	}
 	if e.turn++; e.turn%hintTurns == 0 {
+		e.part = cutLast
 		done += e.observeArms()
 		e.look()
 	}
+	e.part, e.cut = cutVisits, whole
 	return done
 }
 

@@ -92,6 +92,7 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 // ends at the first that found nothing to do.
 func (e *Engine) steps(hasty bool) (done int) {
 	defer e.rescue()
+	defer e.publish() // also when faults cut the batch off
 	for range stepsPerGuard {
 		n := e.Step()
 		done += n
@@ -103,7 +104,6 @@ func (e *Engine) steps(hasty bool) (done int) {
 		}
 		shm.Relax(1)
 	}
-	e.publish()
 	return done
 }
 
@@ -118,6 +118,7 @@ func (e *Engine) rescue() {
 	if !ok || e.cur == nil && e.curCQ == nil {
 		panic(r)
 	}
+	e.cutOff()
 	if c := e.curCQ; c != nil {
 		e.curCQ = nil
 		e.disarm(c)

@@ -267,8 +267,12 @@ func (e *Engine) overrun(q *cq) {
 		return
 	}
 	q.dead = true
-	why := q.whyNoRoom()
-	e.explainCQ(q, why.code, "CQ %#06x: no room for a completion in %d entries; %s. Its queue pairs go to error", q.num, 1<<q.log, why)
+	why, advice := q.whyNoRoom(), ""
+	if why.code == codeCQOverrun {
+		advice = "; poll before posting more, or make the CQ larger"
+	}
+	e.explainCQ(q, why.code, "CQ %#06x: no room for a completion in %d entries; %s. Its queue pairs go to error, with %d completions outstanding%s",
+		q.num, 1<<q.log, why, q.unread(), advice)
 	q.client.event(control.EventCQError, q.num)
 	if q.channel != nil {
 		e.send(q, q.handle|control.ChannelOverrun)

@@ -22,23 +22,36 @@ type account struct {
 	index  uint16
 	bytes  []byte // nil: none
 	speaks string // is part of the text
+
+	receive bool // index is of a receive
 }
 
 // of is the account of a WQE of an end.
 func (p *end) of(index uint16, speaks string) account {
 	at := int(index) * 64 % len(p.sq)
-	return account{p.h, p.num, index, append([]byte(nil), p.sq[at:at+64]...), speaks}
+	return account{p.h, p.num, index, append([]byte(nil), p.sq[at:at+64]...), speaks, false}
 }
 
 // queue is the account of an end as a whole.
 func (p *end) queue(index uint16, speaks string) account {
-	return account{p.h, p.num, index, nil, speaks}
+	return account{p.h, p.num, index, nil, speaks, false}
 }
 
 // ofReceive is the account of a receive.
 func (p *end) ofReceive(index uint16, speaks string) account {
 	at := int(index) * p.stride % len(p.rq)
-	return account{p.h, p.num, index, append([]byte(nil), p.rq[at:at+p.stride]...), speaks}
+	return account{p.h, p.num, index, append([]byte(nil), p.rq[at:at+p.stride]...), speaks, true}
+}
+
+// counts says what the index of an account counts.
+func (a account) counts(s *scene) uint8 {
+	switch {
+	case s.e.cqs[a.queue] != nil:
+		return control.OfCompletion
+	case a.receive:
+		return control.OfReceive
+	}
+	return control.OfWQE
 }
 
 // dwell lets everything that looks odd have looked so for long enough.
@@ -118,7 +131,7 @@ func (s *scene) small(index uint16, ci func(c *poller), speaks string) account {
 	for range 3 {
 		p.post(ctrl(wqe.OpNop))
 	}
-	return account{h, c.num, index, nil, speaks}
+	return account{h, c.num, index, nil, speaks, false}
 }
 
 // One row for each code at least: what a client does wrong, and what it is told.
@@ -313,7 +326,7 @@ var recognised = []struct {
 	{"datagram without receive", codeReceiveNone, func(s *scene) account {
 		p, q := s.transport(control.QPTypeUD)
 		p.post(ctrl(wqe.OpSend), q.to(), s.local.data(0, 8))
-		return q.queue(0, "is lost")
+		return account{q.h, q.num, 0, nil, "is lost", true}
 	}},
 	{"receive too short", codeReceiveShort, func(s *scene) account {
 		return s.receives([]wqe.Data{s.far.data(0, 8)}, "takes 8 bytes, the message has 16")
@@ -375,7 +388,7 @@ var recognised = []struct {
 	}},
 
 	{"CQ too small", codeCQOverrun, func(s *scene) account {
-		return s.small(4, func(c *poller) { require.Len(s, c.all(), 2) }, "consumer index 0x000002; poll more often")
+		return s.small(4, func(c *poller) { require.Len(s, c.all(), 2) }, "consumer index 0x000002. Its queue pairs go to error, with 2 completions outstanding; poll before posting more, or make the CQ larger")
 	}},
 	{"consumer index never advanced", codeCQNeverPolled, func(s *scene) account {
 		return s.small(2, func(*poller) {}, "never been advanced")
@@ -400,7 +413,7 @@ var recognised = []struct {
 			s.e.Step()
 			c.all()
 		}
-		return account{h, c.num, uint16(c.ci), nil, "not delivered"}
+		return account{h, c.num, uint16(c.ci), nil, "not delivered", false}
 	}},
 	{"memory without pages", codeMemoryFault, func(s *scene) account {
 		_, base, shrink := s.p.h.trusted(1 << 16)
@@ -451,6 +464,7 @@ func TestRecognised(t *testing.T) {
 			require.Contains(t, ev.Text, a.speaks)
 			require.NotContains(t, ev.Text, "%!", "a format that does not fit its values")
 			require.Equal(t, a.bytes != nil, ev.HasWQE == 1)
+			require.Equal(t, a.counts(s), ev.Of, ev.Text)
 			if a.bytes != nil {
 				require.Equal(t, a.bytes, ev.WQE[:len(a.bytes)])
 			}

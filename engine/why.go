@@ -110,7 +110,7 @@ func (q *cq) whyNoRoom() reason {
 	case word == 0 && q.seen == 0:
 		return because(codeCQNeverPolled, "its consumer index has never been advanced")
 	}
-	return because(codeCQOverrun, "consumer index %#06x; poll more often or make it larger", word&0xffffff)
+	return because(codeCQOverrun, "consumer index %#06x", word&0xffffff)
 }
 
 // inFirstLap reports whether a counter that has come to count, in a ring of n,

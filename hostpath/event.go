@@ -47,7 +47,8 @@ type Event struct {
 type Explanation struct {
 	Code   string // stable; the page on explanations has them all
 	Number uint32 // of the QP or CQ that is at fault
-	Index  uint16 // of the WQE or receive
+	Index  uint16 // of the WQE, receive or completion
+	Of     string // which of them: "wqe", "receive" or "cqe"
 	WQE    []byte // its first 64 bytes, as the device has read them; nil where there is none
 	Text   string
 	Unsaid int // explanations of this code that were held back since the last one
@@ -55,12 +56,23 @@ type Explanation struct {
 
 // String returns the code, the queue and the text.
 func (x Explanation) String() string {
-	return fmt.Sprintf("%s: queue 0x%06x wqe %d: %s", x.Code, x.Number, x.Index, x.Text)
+	return fmt.Sprintf("%s: queue 0x%06x %s %d: %s", x.Code, x.Number, x.Of, x.Index, x.Text)
+}
+
+// indexed names what the index of an explanation counts.
+func indexed(of uint8) string {
+	switch of {
+	case control.OfReceive:
+		return "receive"
+	case control.OfCompletion:
+		return "cqe"
+	}
+	return "wqe"
 }
 
 // LogValue implements slog.LogValuer.
 func (x Explanation) LogValue() slog.Value {
-	attrs := []slog.Attr{slog.String("code", x.Code), slog.String("queue", fmt.Sprintf("0x%06x", x.Number)), slog.Int("wqe", int(x.Index))}
+	attrs := []slog.Attr{slog.String("code", x.Code), slog.String("queue", fmt.Sprintf("0x%06x", x.Number)), slog.Int(x.Of, int(x.Index))}
 	if x.Unsaid > 0 {
 		attrs = append(attrs, slog.Int("unsaid", x.Unsaid))
 	}
@@ -150,7 +162,7 @@ func (c *Context) deliver(m *control.Event) {
 	}
 	if m.Kind == control.EventExplanation {
 		x := Explanation{
-			Code: string(bytes.TrimRight(m.Code[:], "\x00")), Number: m.Number, Index: m.Index, Text: m.Text, Unsaid: int(m.Unsaid),
+			Code: string(bytes.TrimRight(m.Code[:], "\x00")), Number: m.Number, Index: m.Index, Of: indexed(m.Of), Text: m.Text, Unsaid: int(m.Unsaid),
 		}
 		if m.HasWQE != 0 {
 			x.WQE = bytes.Clone(m.WQE[:])

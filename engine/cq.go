@@ -260,46 +260,6 @@ func (q *cq) room(n uint64) bool {
 // said so.
 func (q *cq) unread() uint64 { return q.next - max(q.seen, q.floor) }
 
-// overrun ends a queue that has no room for a completion. Every QP that needs it
-// goes to error with its next completion, or when sweep comes to it.
-func (e *Engine) overrun(q *cq) {
-	if q.dead {
-		return
-	}
-	q.dead = true
-	why, advice := q.whyNoRoom(), ""
-	if why.code == codeCQOverrun {
-		advice = "; poll before posting more, or make the CQ larger"
-	}
-	e.explainCQ(q, why.code, "CQ %#06x: no room for a completion in %d entries; %s. Its queue pairs go to error, with %d completions outstanding%s",
-		q.num, 1<<q.log, why, q.unread(), advice)
-	q.client.event(control.EventCQError, q.num)
-	if q.channel != nil {
-		e.send(q, q.handle|control.ChannelOverrun)
-	}
-	e.unswept = len(e.running)
-}
-
-// sweepPortion is at how many queue pairs a step looks for those whose
-// completion queue has overrun: a client can have thousands on one queue.
-const sweepPortion = 64
-
-// sweep puts queue pairs into error whose completion queue has overrun, and
-// returns how many.
-func (e *Engine) sweep() (done int) {
-	for range min(sweepPortion, e.unswept) {
-		if e.unswept--; e.swept == 0 || e.swept > len(e.running) {
-			e.swept = len(e.running)
-		}
-		e.swept--
-		if q := e.running[e.swept]; q.attr.State != control.StateERR && (q.sendCQ.dead || q.recvCQ.dead) {
-			e.setError(q)
-			done++
-		}
-	}
-	return done
-}
-
 // freeNumber returns a random 24-bit number that is not a key of m. Numbers
 // below 16 and the last one are left to those who give them a meaning.
 func freeNumber[V any](m map[uint32]V) uint32 {
@@ -309,44 +269,4 @@ func freeNumber[V any](m map[uint32]V) uint32 {
 			return n
 		}
 	}
-}
-
-// resizeCQ moves a queue to another buffer.
-func (c *Client) resizeCQ(m *control.ResizeCQ, _ Memory, _ *control.Reply) (control.Message, error) {
-	q, ok := c.cqs[m.CQN]
-	switch {
-	case !ok:
-		return nil, notFound("CQ", m.CQN)
-	case m.LogSize > maxLogCQ || m.LogCQE != 6 && m.LogCQE != 7 || m.Buf%64 != 0:
-		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries of 2^%d bytes at %#x; up to 2^%d of 2^6 or 2^7 on a multiple of 64 are possible",
-			q.num, m.LogSize, m.LogCQE, m.Buf, maxLogCQ)
-	case q.collapsed || q.dead:
-		return nil, control.Errorf(control.CodeState, "CQ %#06x: a collapsed queue, or one that overran, keeps its buffer", q.num)
-	}
-	region, buf, err := c.at("CQ buffer", m.Buf, 1<<(m.LogSize+m.LogCQE))
-	if err != nil {
-		return nil, err
-	}
-	q.room(1 << q.log) // observes the consumer index
-	unread := q.unread()
-	switch {
-	case q.ignore:
-		// Nobody says what has been polled; an entry that was overwritten need
-		// not be held.
-		unread = 0
-	case unread >= 1<<q.log:
-		return nil, control.Errorf(control.CodeBusy, "CQ %#06x: full; poll before it is resized", q.num)
-	case unread+1 > 1<<m.LogSize:
-		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries do not hold the %d that have not been polled, and one more",
-			q.num, m.LogSize, unread)
-	}
-	// The last entry of the old buffer says so. It has an index like any other;
-	// the client moves what it has not polled up by one, so that in the new
-	// buffer the index of its next entry is free.
-	c.e.complete(q, 0, 0, 0, 0, 0, tail(0, 0, 0, cqe.ResizeCQ), quietly)
-	q.floor = q.next - unread
-	q.region.users--
-	region.users++
-	q.region, q.buf, q.log, q.logCQE = region, buf, uint(m.LogSize), uint(m.LogCQE)
-	return &control.Empty{}, nil
 }

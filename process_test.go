@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/cqe"
 	"github.com/stretchr/testify/require"
 )
 
@@ -282,6 +283,41 @@ func TestServeEnds(t *testing.T) {
 	require.ErrorIs(t, p.qp.PostSend(&SendWR{Op: Nop}), ErrDeviceGone)
 	require.NoError(t, p.ctx.Close())
 	require.NoFileExists(t, path)
+}
+
+// Serve ends in order: what a client has posted completes, what cannot is
+// flushed, and its completions come before the news that the device is gone.
+func TestServeDrainsAndFlushes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- Serve(ctx, path, 0o600, Config{}, func() { close(ready) }) }()
+	<-ready
+	p, err := connect(path)
+	require.NoError(t, err)
+	require.NoError(t, p.qp.Connect(p.qp.Descriptor(), Connection{}))
+	const writes, half = 16, targetSize / 2
+	for i := range uint64(writes) {
+		far := p.mr.Remote("target")
+		require.NoError(t, p.qp.PostSend(&SendWR{ID: i, Op: Write, Flags: Signaled, SGE: []SGE{p.mr.SGE(0, half)}, RemoteAddr: far.Addr + half, RKey: far.RKey}))
+	}
+	require.NoError(t, p.qp.PostRecv(&RecvWR{ID: 99}))
+	cancel()
+	require.NoError(t, <-done)
+	<-p.ctx.Done()
+	var c [writes + 2]Completion
+	n, err := p.cq.Poll(c[:])
+	require.NoError(t, err)
+	require.Equal(t, writes+1, n)
+	for i := range uint64(writes) {
+		require.Equal(t, i, c[i].ID)
+		require.NoError(t, c[i].Err())
+	}
+	require.Equal(t, uint64(99), c[writes].ID)
+	require.ErrorIs(t, c[writes].Err(), cqe.Flush)
+	_, err = p.cq.Poll(c[:])
+	require.ErrorIs(t, err, ErrDeviceGone)
+	require.NoError(t, p.ctx.Close())
 }
 
 // load reads the first byte of memory that another process writes.

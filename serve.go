@@ -15,17 +15,19 @@ import (
 // once clients can.
 //
 // A socket left behind by an engine that is gone is replaced; one that still
-// answers is an error. In the end clients are disconnected first, which they
-// see at once as ErrDeviceGone.
+// answers is an error. In the end the work that has been announced is executed
+// or flushed, then clients are disconnected, which they see at once as
+// ErrDeviceGone, behind their last completions.
 func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready func()) error {
 	e, err := engine.New(cfg.engine())
 	if err != nil {
 		return err
 	}
-	// The engine outlives its clients, whose requests it still has to serve.
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	// Clients are connected until the engine has ended their queues in order: a
+	// client that is disconnected has none any more.
+	running, stop := context.WithCancel(ctx)
 	defer stop()
-	serving, disconnect := context.WithCancel(ctx)
+	serving, disconnect := context.WithCancel(context.WithoutCancel(ctx))
 	defer disconnect()
 
 	started := make(chan struct{})

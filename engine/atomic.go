@@ -52,10 +52,15 @@ func (e *Engine) judgeAtomic(q *qp, j *job) bool {
 	if !e.remote(q, j, &j.src, control.AccessRemoteAtomic) {
 		return false
 	}
+	r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(e.wqe[wqe.CtrlSize:]))
 	target := j.src.next(uint64(size))
-	if len(target) != size || !shm.Aligned(target) {
-		r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(e.wqe[wqe.CtrlSize:]))
+	switch {
+	case r.Addr%uint64(size) != 0:
 		e.explain(q, codeAtomicAlignment, "%v on address %#x, which is not a multiple of %d", j.head.opcode(), r.Addr, size)
+		return e.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
+	case len(target) != size || !shm.Aligned(target):
+		e.explain(q, codeAtomicAlignment, "%v on address %#x: its %d bytes do not lie together on a multiple of %d in memory; "+
+			"the key counts from another place", j.head.opcode(), r.Addr, size, size)
 		return e.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
 	}
 	old, ok := e.update(ctrl.Opcode, target, e.wqe[operand:])

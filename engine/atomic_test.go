@@ -85,7 +85,7 @@ func TestAtomicResult(t *testing.T) {
 	local, far := p.h.full(256, 1), q.h.full(256, 2)
 	clear(far.mem[:8])
 	for i := range uint64(5) {
-		p.post(silent(wqe.OpRDMAWrite), far.raddr(100), local.data(0, 30), local.data(40, 31))
+		p.post(silent(wqe.OpRDMAWrite), far.raddr(100), pattern(61, 1))
 		p.post(ctrl(wqe.OpAtomicFA), far.raddr(0), wqe.Atomic{SwapAdd: 1}, local.data(1, 3), local.data(10, 5))
 		r.e.Step()
 		require.Nil(t, p.q.job)
@@ -226,5 +226,33 @@ func TestMaskedAdd(t *testing.T) {
 		old, add, boundary := random(), random(), random()
 		boundary &= random() // few fields
 		require.Equal(t, fields(old, add, boundary), maskedAdd(old, add, boundary), fmt.Sprintf("%#x + %#x at %#x", old, add, boundary))
+	}
+}
+
+// The address of the request decides about alignment, whatever lies behind it;
+// and where the address is aligned and the memory is not, the words are others.
+func TestAtomicAlignmentIsOfTheAddress(t *testing.T) {
+	for name, row := range map[string]struct {
+		iova, off uint64 // of a key whose memory begins off bytes into an aligned place
+		words     string
+	}{
+		"the address":         {0x1001, 0, "address 0x1001, which is not a multiple of 8"},
+		"the address by half": {0x1004, 4, "address 0x1004, which is not a multiple of 8"},
+		"the memory":          {0x1000, 1, "address 0x1000: its 8 bytes do not lie together on a multiple of 8 in memory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, p, q := duo(t, Config{})
+			next := p.h.events()
+			res := p.h.full(64, 1)
+			mem, addr := q.h.take(64)
+			var ans control.Key
+			q.h.call(control.OpRegMR, &control.MR{PDN: q.h.pd, Access: control.AccessAll &^ control.AccessZeroBased,
+				Addr: addr + row.off, Length: 32, IOVA: row.iova}, &ans)
+			p.post(ctrl(wqe.OpAtomicFA), wqe.Raddr{Addr: row.iova, RKey: ans.Key}, wqe.Atomic{SwapAdd: 1}, res.data(0, 8))
+			p.h.settle()
+			require.Equal(t, cqe.RemoteInvalidRequest, p.scq.one().Syndrome)
+			require.Contains(t, next().Text, row.words)
+			require.Equal(t, make([]byte, 64), mem)
+		})
 	}
 }

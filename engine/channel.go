@@ -57,21 +57,40 @@ func (c *Client) closeChannel(ch *channel) {
 // device looks at the arm registers, in every hintTurns-th step; they change
 // only when somebody arms. A register is shared by many queues, and its value
 // may be overwritten before it is seen, but that it changed is enough. In every
-// armTurns-th step, some 25 us apart, the words are looked at in any case: they
-// are the truth, and whoever does not write the register waits that long.
+// armLaps-th lap, some 25 us apart while there are few, the words are looked at
+// in any case: they are the truth, and whoever does not write the register waits
+// that long.
 const (
 	hintTurns = 32
 	armTurns  = 1024
+	armLaps   = armTurns / hintTurns
 )
 
-// observeArms looks at every queue that may have been armed.
+// What is done in one step at the most: queues that are looked at, and arms that
+// are answered, each perhaps with an event, which is a system call. The others
+// come next time.
+const (
+	armLooks   = 64
+	armAnswers = 8
+)
+
+// observeArms looks at the next queues that may have been armed.
 func (e *Engine) observeArms() (done int) {
-	sweep := e.turn%armTurns == 0
-	for _, c := range e.armable {
+	for range min(armLooks, len(e.armable)) {
+		if e.armed >= len(e.armable) {
+			e.armed = 0
+		}
+		c := e.armable[e.armed]
 		e.curCQ = c
-		if v := c.armReg.Observe(); sweep || v != c.armRegSeen {
+		if v := c.armReg.Observe(); v != c.armRegSeen || e.armLap%armLaps == armLaps-1 {
 			c.armRegSeen = v
 			done += e.observeArm(c)
+		}
+		if e.armed++; e.armed >= len(e.armable) {
+			e.armLap++
+		}
+		if done == armAnswers {
+			break
 		}
 	}
 	e.curCQ = nil

@@ -44,6 +44,7 @@ const (
 	codeKeyUnbound
 	codeKeyWindow
 	codeKeyList
+	codeKeyRefused
 	codeBind
 	codeSendInval
 
@@ -173,10 +174,10 @@ var meanings = [codes]meaning{
 		"The data segment has the length of a buffer",
 		"8 bytes, or 4 for the extended forms"},
 	codeAtomicAlignment: {"", "atomic-alignment",
-		"An atomic on an address that is not a multiple of its size",
+		"An atomic on an address that is not a multiple of its size, or behind which the bytes do not lie so in memory",
 		"The responder refuses: remote invalid request, 0x12; both queue pairs go to error",
-		"The counter lies behind a header of odd size",
-		"Align the target to 8 bytes (4 for 4-byte forms)"},
+		"The counter lies behind a header of odd size, or the key counts from an odd place (iova, list entries)",
+		"Align the target, and what its key counts from, to 8 bytes (4 for 4-byte forms)"},
 	codeMMOLength: {"", "mmo-length",
 		"A DMA copy whose source and target differ in length",
 		"Local length error, 0x01",
@@ -248,6 +249,11 @@ var meanings = [codes]meaning{
 		"0x04 or 0x13",
 		"Memory below the list was deregistered",
 		"Keep what a list strings together registered as long as the list is used"},
+	codeKeyRefused: {"", "key-refused",
+		"An rkey that does not give another client's memory as it was asked for",
+		"0x13. Why is said to the owner of the memory only: others could find keys by it",
+		"The key is of an earlier registration, another domain or queue pair, too short, or without the right",
+		"See what the owner is told; use the key, address and length that it offers"},
 	codeBind: {"", "bind",
 		"A UMR that asks for a change which cannot be made; the text says which",
 		"Memory window bind error, 0x06",

@@ -24,6 +24,7 @@ type cq struct {
 	logCQE    uint   // 6 or 7
 	next      uint64 // entries written since creation: the producer index
 	seen      uint64 // consumer index as last observed, never ahead of next
+	floor     uint64 // what it is at least: a resize says so before the client does
 	consumer  *shm.BE32
 	collapsed bool
 	ignore    bool   // overrun ignore
@@ -44,6 +45,8 @@ type cq struct {
 	lastSolicited uint64
 
 	users int // QPs
+	at    int // in Engine.armable
+	gone  bool
 }
 
 // neverArmed is an arm word that no client writes: bits 31..25 are never all
@@ -99,6 +102,7 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 	if ch != nil {
 		q.armReg = shm.BE64At(c.uar.Bytes(), uint64(m.UAR)*doorbell.UARPageSize+doorbell.CQArmOffset)
 		ch.users++
+		q.at = len(c.e.armable)
 		c.e.armable = append(c.e.armable, q)
 	}
 	return &control.CQN{CQN: q.num}, nil
@@ -122,15 +126,24 @@ func (e *Engine) removeCQ(q *cq) {
 	q.client.refund(cqCost)
 	q.region.users--
 	q.records.users--
-	for i := len(e.stalled) - 1; i >= 0; i-- {
-		if p := e.stalled[i]; p.stall.cq == q {
-			e.unstall(p) // its WAIT is judged anew, and finds no such queue
-		}
-	}
+	q.gone = true // a WAIT for it is judged anew, and finds no such queue
 	if q.channel != nil {
 		q.channel.users--
-		e.armable = without(e.armable, q)
+		e.disarm(q)
 	}
+}
+
+// disarm takes q off the queues that can be armed, if it is among them. The
+// last one takes its place.
+func (e *Engine) disarm(q *cq) {
+	if q.at >= len(e.armable) || e.armable[q.at] != q {
+		return
+	}
+	last := len(e.armable) - 1
+	e.armable[q.at] = e.armable[last]
+	e.armable[q.at].at = q.at
+	e.armable[last] = nil
+	e.armable = e.armable[:last]
 }
 
 // attention is whom a completion is to wake.
@@ -162,10 +175,10 @@ func (e *Engine) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, 
 		return false
 	}
 	index := q.next
-	q.next++
 	slot := index & (n - 1)
 	if q.collapsed {
 		if q.held != 0 {
+			q.next++
 			e.tell(q, a)
 			return true // the error in entry 0 stays
 		}
@@ -187,6 +200,7 @@ func (e *Engine) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, 
 	be.PutUint64(b[40:], w40)
 	be.PutUint64(b[48:], w48)
 	block.PublishTail(tail)
+	q.next = index + 1 // only now: who faults above has written nothing
 	q.client.count[control.CounterCQEs]++
 	if a != quietly || q.armed {
 		e.tell(q, a)
@@ -240,28 +254,12 @@ func (q *cq) room(n uint64) bool {
 		return false // it went back, or ahead of what was written
 	}
 	q.seen = q.next - behind
-	return behind < n
+	return q.unread() < n
 }
 
-// overrun ends a queue that has no room for a completion, and every QP that
-// needs it.
-func (e *Engine) overrun(q *cq) {
-	if q.dead {
-		return
-	}
-	q.dead = true
-	code, why := q.whyNoRoom()
-	e.explainCQ(q, code, "CQ %#06x: no room for a completion in %d entries; %s. Its queue pairs go to error", q.num, 1<<q.log, why)
-	q.client.event(control.EventCQError, q.num)
-	if q.channel != nil {
-		e.send(q, q.handle|control.ChannelOverrun)
-	}
-	for _, p := range q.client.qps {
-		if p.sendCQ == q || p.recvCQ == q {
-			e.setError(p)
-		}
-	}
-}
+// unread is how many completions the client has not consumed, as far as it has
+// said so.
+func (q *cq) unread() uint64 { return q.next - max(q.seen, q.floor) }
 
 // freeNumber returns a random 24-bit number that is not a key of m. Numbers
 // below 16 and the last one are left to those who give them a meaning.
@@ -272,57 +270,4 @@ func freeNumber[V any](m map[uint32]V) uint32 {
 			return n
 		}
 	}
-}
-
-// without returns list less v. The order may change.
-func without[T comparable](list []T, v T) []T {
-	for i := range list {
-		if list[i] == v {
-			last := len(list) - 1
-			list[i] = list[last]
-			var zero T
-			list[last] = zero
-			return list[:last]
-		}
-	}
-	return list
-}
-
-// resizeCQ moves a queue to another buffer.
-func (c *Client) resizeCQ(m *control.ResizeCQ, _ Memory, _ *control.Reply) (control.Message, error) {
-	q, ok := c.cqs[m.CQN]
-	switch {
-	case !ok:
-		return nil, notFound("CQ", m.CQN)
-	case m.LogSize > maxLogCQ || m.LogCQE != 6 && m.LogCQE != 7 || m.Buf%64 != 0:
-		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries of 2^%d bytes at %#x; up to 2^%d of 2^6 or 2^7 on a multiple of 64 are possible",
-			q.num, m.LogSize, m.LogCQE, m.Buf, maxLogCQ)
-	case q.collapsed || q.dead:
-		return nil, control.Errorf(control.CodeState, "CQ %#06x: a collapsed queue, or one that overran, keeps its buffer", q.num)
-	}
-	region, buf, err := c.at("CQ buffer", m.Buf, 1<<(m.LogSize+m.LogCQE))
-	if err != nil {
-		return nil, err
-	}
-	q.room(1 << q.log) // observes the consumer index
-	unread := q.next - q.seen
-	switch {
-	case q.ignore:
-		// Nobody says what has been polled; an entry that was overwritten need
-		// not be held.
-		unread = 0
-	case unread >= 1<<q.log:
-		return nil, control.Errorf(control.CodeBusy, "CQ %#06x: full; poll before it is resized", q.num)
-	case unread+1 >= 1<<m.LogSize:
-		// One more, for the entry that says so counts until the client has seen it.
-		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries do not hold the %d that have not been polled, and two more",
-			q.num, m.LogSize, unread)
-	}
-	// The last entry of the old buffer says so. It has an index like any other;
-	// the client moves what it has not polled up by one.
-	c.e.complete(q, 0, 0, 0, 0, 0, tail(0, 0, 0, cqe.ResizeCQ), quietly)
-	q.region.users--
-	region.users++
-	q.region, q.buf, q.log, q.logCQE = region, buf, uint(m.LogSize), uint(m.LogCQE)
-	return &control.Empty{}, nil
 }

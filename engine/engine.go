@@ -80,8 +80,11 @@ type Engine struct {
 	running []*qp // QPs whose records are looked at in each step
 	stalled []*qp // QPs that wait for their peer
 	next    int   // of stalled: who was looked at last
-	moving  []*qp // QPs in the middle of a long transfer
 	armable []*cq // CQs with a completion channel
+	armed   int   // of armable: who is looked at next
+	armLap  uint  // how often all of them have been
+	unswept int   // of running: how many sweep has still to look at
+	swept   int   // in running: whom sweep has looked at last
 	clients map[*Client]struct{}
 
 	// Scratch of the WQE in execution, private to the device.
@@ -92,11 +95,16 @@ type Engine struct {
 	recv    [1 << maxLogRQStride]byte
 	old     [8]byte // what an atomic found
 	runs    [maxListEntries]run
+	epoch   uint64 // of keys: how many changes of them there have been
 	grh     [grhSize]byte
 	cur     *qp    // whose memory is being looked at, for faults of it
 	curCQ   *cq    // likewise
+	effort  int    // of this visit, beside the bytes moved, and worth so many
 	turn    uint32 // steps, to do some things only now and then
 	looked  int    // in running: whom the device has looked at last
+	part    part   // of the step at work
+	cut     part   // in which the last step was cut off
+	from    int    // in running: where the visits of a step that was cut off go on
 	ticks   uint64 // the device clock when this step began to do work
 
 	logged struct { // explanations in the log, this second
@@ -139,6 +147,7 @@ func New(cfg Config) (*Engine, error) {
 		srqs:    make(map[uint32]*srq),
 		clients: make(map[*Client]struct{}),
 		now:     new(job),
+		part:    cutVisits,
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),
 	}
@@ -171,17 +180,27 @@ func (e *Engine) Step() (done int) {
 		e.mail.serve()
 	}
 	e.ticks = 0
-	for _, q := range e.running {
-		done += e.visit(q)
+	if e.cut == whole {
+		for _, q := range e.running {
+			done += e.visit(q)
+		}
+	} else {
+		done += e.goOn()
 	}
 	e.cur = nil
-	if len(e.stalled) > 0 {
+	if len(e.stalled) > 0 && e.cut <= cutVisits {
+		e.part = cutRetry
 		done += e.retry()
 	}
+	if e.unswept > 0 {
+		done += e.sweep()
+	}
 	if e.turn++; e.turn%hintTurns == 0 {
+		e.part = cutLast
 		done += e.observeArms()
 		e.look()
 	}
+	e.part, e.cut = cutVisits, whole
 	return done
 }
 

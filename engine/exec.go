@@ -16,7 +16,10 @@ func (e *Engine) visit(q *qp) int {
 			return 0
 		}
 		n := e.pending(q)
-		if n == 0 {
+		if q.job != nil {
+			// What has been begun was announced, whatever the record says now.
+			n = max(n, uint16(q.job.blocks))
+		} else if n == 0 {
 			return 0
 		}
 		e.clock() // read while the WQE's line is on its way
@@ -33,14 +36,22 @@ func (e *Engine) visit(q *qp) int {
 
 // indivisible is how many bytes are always moved in one go, whatever is left of
 // the budget: the result of an atomic, which must not be judged, and so
-// executed, a second time.
+// executed, a second time. It is also what a transfer moves on by whose budget
+// went into judging it.
 const indivisible = 8
 
 // burst executes WQEs of q, of which n blocks are announced, until the budget
 // of this step is used up or there is a reason to wait.
 func (e *Engine) burst(q *qp, n uint16) (done int) {
 	bytes := e.cfg.Slice
+	e.effort = 0
 	for done < e.cfg.Burst && n > 0 && bytes > 0 {
+		if q.job != nil && !e.resume(q) {
+			done++
+			if q.attr.State != control.StateRTS {
+				break // its send queue has stopped
+			}
+		}
 		j := q.job
 		if j == nil {
 			e.snapshot(q)
@@ -62,6 +73,8 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 			j = e.now
 		}
 		done++
+		bytes -= e.effort
+		e.effort = 0
 		bytes -= j.move(max(bytes, indivisible))
 		if j.moved < j.total {
 			if q.job == nil {
@@ -239,8 +252,8 @@ func (e *Engine) reach(q *qp, j *job) bool {
 	if !q.connected(q.peer) {
 		if !e.find(q) {
 			if q.transport == control.QPTypeUC {
-				code, why := e.whyNoPeer(q)
-				e.explain(q, code, "%s; the message is lost", why)
+				why := e.whyNoPeer(q)
+				e.explain(q, why.code, "%s; the message is lost", why)
 				return e.lose(q, j)
 			}
 			return e.wait(q, noPeer)

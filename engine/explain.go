@@ -39,7 +39,8 @@ func (x *explainer) due(code code) (held uint32, ok bool) {
 type subject struct {
 	client *Client
 	number uint32 // of the queue
-	index  uint16 // of the WQE or receive
+	index  uint16 // of what kind says: control.Of*
+	kind   uint8
 	bytes  []byte // its beginning, as it was judged; nil: there is none
 }
 
@@ -57,7 +58,7 @@ func (e *Engine) explain(q *qp, code code, format string, args ...any) {
 // with there being none.
 func (e *Engine) explainReceive(j *job, entry []byte, code code, format string, args ...any) {
 	p := j.peer
-	s := subject{p.client, p.num, j.index, entry}
+	s := subject{p.client, p.num, j.index, control.OfReceive, entry}
 	if entry == nil {
 		s.index = uint16(p.received)
 	}
@@ -71,8 +72,11 @@ func (e *Engine) explainQueue(q *qp, code code, format string, args ...any) {
 
 // explainCQ says what is wrong with a completion queue.
 func (e *Engine) explainCQ(q *cq, code code, format string, args ...any) {
-	e.say(subject{client: q.client, number: q.num, index: uint16(q.next)}, code, format, args)
+	e.say(subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}, code, format, args)
 }
+
+// sayCost is what an explanation costs of a budget of bytes.
+const sayCost = 1024
 
 func (e *Engine) say(s subject, code code, format string, args []any) {
 	c := s.client
@@ -80,11 +84,12 @@ func (e *Engine) say(s subject, code code, format string, args []any) {
 	if e.journal.log == nil && c.events < 0 {
 		return
 	}
+	e.effort += sayCost
 	held, ok := c.quiet.due(code)
 	if !ok {
 		return
 	}
-	ev := control.Event{Kind: control.EventExplanation, Number: s.number, Index: s.index, Unsaid: held, Text: fmt.Sprintf(format, args...)}
+	ev := control.Event{Kind: control.EventExplanation, Number: s.number, Index: s.index, Of: s.kind, Unsaid: held, Text: fmt.Sprintf(format, args...)}
 	copy(ev.Code[:], code.String())
 	if s.bytes != nil {
 		ev.HasWQE = 1

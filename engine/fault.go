@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"fmt"
-
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
@@ -96,8 +94,8 @@ func (e *Engine) badRecord(q *qp, word uint32) {
 		return
 	}
 	q.lied = word + 1
-	code, why := q.whyNoRecord(word)
-	e.explainQueue(q, code, "%s", why)
+	why := q.whyNoRecord(word)
+	e.explainQueue(q, why.code, "%s", why)
 }
 
 func (e *Engine) badSize(q *qp, j *job, n uint16) bool {
@@ -140,8 +138,8 @@ func (e *Engine) badLocal(q *qp, j *job, d wqe.Data, need uint32) bool {
 	if j.tooManyUnits(d) {
 		e.explain(q, codeDSLarge, "%v: ds %d counts a unit that is no data segment (byte_count %#x, lkey %#08x)", j.head.opcode(), j.head.ds(), d.ByteCount, d.LKey)
 	} else {
-		code, why := e.whyNoAccess(localUse(d, need, q, q.pd))
-		e.explain(q, code, "%v: %s", j.head.opcode(), why)
+		why := e.whyNoAccess(localUse(d, need, q, q.pd))
+		e.explain(q, why.code, "%v: %s", j.head.opcode(), why)
 	}
 	return e.fail(q, j, cqe.LocalProtection)
 }
@@ -164,8 +162,15 @@ func (j *job) tooManyUnits(d wqe.Data) bool {
 
 func (e *Engine) badRemote(q *qp, j *job, r wqe.Raddr, need uint32) bool {
 	p := j.peer
-	code, why := e.whyNoAccess(use{name: "rkey", key: r.RKey, addr: r.Addr, n: j.total, need: need, client: p.client, pd: p.pd, qpn: p.num})
-	e.explain(q, code, "%v: %s", j.head.opcode(), why)
+	why := e.whyNoAccess(use{name: "rkey", key: r.RKey, addr: r.Addr, n: j.total, need: need, client: p.client, pd: p.pd, qpn: p.num})
+	if p.client != q.client && why.code != codeKeyByteOrder {
+		// Whoever learned which keys are stale, and how far they reach, could
+		// find one. The owner is told.
+		e.explainQueue(p, why.code, "%v of peer QP %#06x: %s", j.head.opcode(), q.num, why)
+		why = because(codeKeyRefused, "rkey %#08x does not give peer QP %#06x's memory, %d bytes at %#x; why is said to its owner",
+			r.RKey, p.num, j.total, r.Addr)
+	}
+	e.explain(q, why.code, "%v: %s", j.head.opcode(), why)
 	return e.nak(q, j, control.EventAccessError, cqe.RemoteAccess)
 }
 
@@ -192,15 +197,14 @@ func (e *Engine) nak(q *qp, j *job, kind control.EventKind, s cqe.Syndrome) bool
 }
 
 func (e *Engine) badReceive(q *qp, j *job, entry []byte, unit int, d wqe.Data) bool {
-	code, why := e.whyNoAccess(localUse(d, control.AccessLocalWrite, j.peer, j.peer.receivePD()))
+	why := e.whyNoAccess(localUse(d, control.AccessLocalWrite, j.peer, j.peer.receivePD()))
 	switch {
 	case unit == 0 && d == wqe.Data{}:
-		code, why = codeReceiveUnwritten, "its entry is all zeros; it was announced before it was written, or written elsewhere"
-	case unit > 0 && (code == codeKeyUnknown || code == codeKeyStale):
-		code = codeReceiveNoEnd
-		why = fmt.Sprintf("its list goes on with unit %d: %s; to end it there, write byte_count 0 and lkey %#x", unit, why, wqe.KeyEnd)
+		why = because(codeReceiveUnwritten, "its entry is all zeros; it was announced before it was written, or written elsewhere")
+	case unit > 0 && (why.code == codeKeyUnknown || why.code == codeKeyStale):
+		why = because(codeReceiveNoEnd, "its list goes on with unit %d: %s; to end it there, write byte_count 0 and lkey %#x", unit, why, wqe.KeyEnd)
 	}
-	e.explainReceive(j, entry, code, "receive %d: %s", j.index, why)
+	e.explainReceive(j, entry, why.code, "receive %d: %s", j.index, why)
 	if q.transport != control.QPTypeRC {
 		return e.lose(q, j)
 	}

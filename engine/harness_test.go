@@ -56,6 +56,16 @@ func (r *rig) expire() {
 	r.Fatal("somebody waits for ever")
 }
 
+// underWay returns how many long transfers are under way.
+func (e *Engine) underWay() (n int) {
+	for _, q := range e.running {
+		if q.job != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // A host is a client with one region of heap, which the race detector follows.
 // It has that region at an address of its own, not where the device has it.
 type host struct {

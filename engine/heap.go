@@ -42,8 +42,7 @@ func (c *Client) refund(cost int) { c.e.shares.give(c.uid, bill{memory: cost}) }
 
 // trim drops spare jobs that the queue pairs left over cannot need.
 func (e *Engine) trim() {
-	keep := max(len(e.qps)-len(e.moving), 0)
-	if len(e.spare) > keep {
+	if keep := len(e.qps); len(e.spare) > keep {
 		clear(e.spare[keep:])
 		e.spare = e.spare[:keep]
 	}

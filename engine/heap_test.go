@@ -71,7 +71,7 @@ func TestSpareJobsGo(t *testing.T) {
 		p.post(ctrl(wqe.OpRDMAWrite), k.raddr(0), k.data(0, 4096))
 	}
 	r.e.Step()
-	require.Len(t, r.e.moving, 8)
+	require.Equal(t, 8, r.e.underWay())
 	r.settle()
 	require.Len(t, r.e.spare, 8)
 	for n := range r.e.qps {

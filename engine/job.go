@@ -23,6 +23,8 @@ type job struct {
 	lost   bool   // a message that nobody takes, on an unreliable transport
 	index  uint16 // of the receive that was opened
 	taken  *srq   // whose receive it is, if shared, until it is consumed
+	epoch  uint64 // of keys, when what the job was judged by was last found to be so
+	life   uint32 // of peer, likewise
 	inline [wqe.MaxBlocks*wqe.BlockSize + grhSize]byte
 }
 
@@ -69,6 +71,7 @@ type piece struct {
 type list struct {
 	n, at int
 	off   uint64                  // within piece at
+	spot  spot                    // likewise, where that is a list itself
 	piece [wqe.MaxUnits + 1]piece // one more for a GRH
 }
 
@@ -91,43 +94,45 @@ func (l *list) next(n uint64) []byte {
 	if p.mem != nil {
 		return p.mem[l.off:][:min(n, p.n-l.off)]
 	}
-	return p.key.listed(p.off+l.off, min(n, p.n-l.off))
-}
-
-// uses reports whether the job touches memory of k, or reaches it through k.
-func (j *job) uses(k *mkey) bool {
-	for _, l := range []*list{&j.src, &j.dst} {
-		for i := range l.n {
-			if p := &l.piece[i]; p.key == k || p.mem == nil && p.key.lists(k) {
-				return true
-			}
-		}
+	if l.off == 0 {
+		l.spot = p.key.seek(p.off)
 	}
-	return false
+	return p.key.bytes(l.spot, min(n, p.n-l.off))
 }
 
-// move copies at most budget bytes and returns how many. Both lists hold at
-// least total bytes.
+// advance says that n bytes of what next returned have been used.
+func (l *list) advance(n int) {
+	l.off += uint64(n)
+	if p := &l.piece[l.at]; p.mem == nil {
+		p.key.advance(&l.spot, uint64(n))
+	}
+}
+
+// pieceCost is what a piece costs of a budget of bytes, however short it is, and
+// so does an entry of a list that is judged: about the time of so many bytes.
+const pieceCost = 64
+
+// move copies within a budget of bytes, and returns how much of it was used,
+// more than all by a piece at the most. Both lists hold at least total bytes.
 //
 // No single copy is longer than a slice, which keeps Go's copy below the 1 MiB
 // from which it uses non-temporal stores, three times as slow here.
-func (j *job) move(budget int) int {
+func (j *job) move(budget int) (used int) {
 	if src, dst := j.src.piece[0].mem, j.dst.piece[0].mem; j.src.n == 1 && j.dst.n == 1 && j.moved == 0 &&
 		j.total <= uint64(budget) && src != nil && dst != nil {
 		copy(dst[:j.total], src)
 		j.moved = j.total
 		return int(j.total)
 	}
-	start := j.moved
-	for budget > 0 && j.moved < j.total {
-		most := min(uint64(budget), j.total-j.moved)
+	for (used < budget || j.moved < indivisible) && j.moved < j.total {
+		most := min(uint64(max(budget-used, indivisible)), j.total-j.moved)
 		n := copy(j.dst.next(most), j.src.next(most))
-		j.src.off += uint64(n)
-		j.dst.off += uint64(n)
+		j.src.advance(n)
+		j.dst.advance(n)
 		j.moved += uint64(n)
-		budget -= n
+		used += max(n, pieceCost)
 	}
-	return int(j.moved - start)
+	return used
 }
 
 // keep leaves the scratch job with q, to be gone on with in later steps, and
@@ -136,7 +141,10 @@ func (j *job) move(budget int) int {
 func (e *Engine) keep(q *qp) {
 	q.job = e.now
 	q.job.settle()
-	e.moving = append(e.moving, q)
+	q.job.epoch = e.epoch
+	if p := q.job.peer; p != nil {
+		q.job.life = p.life
+	}
 	if n := len(e.spare); n > 0 {
 		e.now, e.spare = e.spare[n-1], e.spare[:n-1]
 		return
@@ -165,17 +173,34 @@ func (e *Engine) park(q *qp) {
 	e.putBack(q.job)
 	e.spare = append(e.spare, q.job)
 	q.job = nil
-	e.moving = without(e.moving, q)
 	if q.attr.State == control.StateSQD {
 		e.drained(q)
 	}
 }
 
-// parkWhere parks the jobs of which f is true.
-func (e *Engine) parkWhere(f func(*job) bool) {
-	for i := len(e.moving) - 1; i >= 0; i-- { // the last one takes the place of one that goes
-		if q := e.moving[i]; f(q.job) {
-			e.park(q)
+// resume reports whether q may go on with its job. If a key or the peer has
+// changed since the job was judged, the job is parked instead.
+//
+// It is asked before each slice, so whoever changes something has nobody to look
+// for: that would be every transfer under way, of all clients, for each change.
+func (e *Engine) resume(q *qp) bool {
+	j := q.job
+	if j.peer != nil && j.peer.life != j.life || j.epoch != e.epoch && e.changedSince(j) {
+		e.park(q)
+		return false
+	}
+	j.epoch = e.epoch
+	return true
+}
+
+// changedSince reports whether a key of the job has changed since its epoch.
+func (e *Engine) changedSince(j *job) bool {
+	for _, l := range []*list{&j.src, &j.dst} {
+		for i := l.at; i < l.n; i++ {
+			if k := l.piece[i].key; k != nil && e.lastChange(k) > j.epoch {
+				return true
+			}
 		}
 	}
+	return false
 }

@@ -25,6 +25,9 @@ type mkey struct {
 	perRound uint64  // bytes of all runs together
 	rounds   uint64  // how often the list repeats; 1 unless interleaved
 
+	changed uint64 // epoch of the last change of what it gives access to
+	looked  uint64 // of a list: epoch up to which changed knows of its entries
+
 	window *window // of a memory window
 	free   bool    // a window that is not bound, or a list that is not filled
 	room   int     // entries that a list may have

@@ -2,14 +2,19 @@ package engine
 
 import "github.com/nicless/nicless/internal/control"
 
-// lists reports whether a list strings memory of m together.
-func (k *mkey) lists(m *mkey) bool {
-	for i := range k.list {
-		if k.list[i].key == m.key {
-			return true
+// lastChange returns the epoch in which k last changed, or, if it is a list,
+// what it strings together. The entries are looked at once in each epoch.
+func (e *Engine) lastChange(k *mkey) uint64 {
+	if k.looked != e.epoch {
+		k.looked = e.epoch
+		e.effort += len(k.list) * pieceCost / 4
+		for i := range k.list {
+			if m := k.list[i].found; m != nil {
+				k.changed = max(k.changed, m.changed)
+			}
 		}
 	}
-	return false
+	return k.changed
 }
 
 // admit adds n bytes of k from addr on to l, if they are inside. need is the
@@ -38,6 +43,7 @@ func (e *Engine) sound(k *mkey, need uint32) bool {
 	if need&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
 		local = control.AccessLocalWrite
 	}
+	e.effort += len(k.list) * pieceCost
 	for i := range k.list {
 		r := &k.list[i]
 		m := e.keys.find(r.key)
@@ -51,23 +57,49 @@ func (e *Engine) sound(k *mkey, need uint32) bool {
 		if _, ok := m.span(last, r.n); !ok {
 			return false
 		}
-		r.found = m
+		if r.found != m {
+			if r.found != nil {
+				e.disturb(k) // the number means other memory now
+			}
+			r.found = m
+		}
 	}
 	return true
 }
 
-// listed returns bytes of a sound list from off on: at least one, and as many,
-// up to n, as lie together.
-func (k *mkey) listed(off, n uint64) []byte {
-	round := off / k.perRound
-	off %= k.perRound
-	for i := range k.list {
-		r := &k.list[i]
-		if off < r.n {
-			mem, _ := r.found.span(r.addr+round*r.stride+off, min(n, r.n-off))
-			return mem
-		}
-		off -= r.n
+// A spot is a place in a list: so many bytes into a run, in a round.
+type spot struct {
+	run   int
+	round uint64
+	off   uint64
+}
+
+// seek finds the place that is off bytes from the beginning of a sound list.
+func (k *mkey) seek(off uint64) (s spot) {
+	s.round, s.off = off/k.perRound, off%k.perRound
+	for s.off >= k.list[s.run].n {
+		s.off -= k.list[s.run].n
+		s.run++
 	}
-	panic("engine: list is shorter than its runs")
+	return s
+}
+
+// bytes returns what lies at a place of a sound list: at least one byte, and as
+// many, up to n, as lie together.
+func (k *mkey) bytes(s spot, n uint64) []byte {
+	r := &k.list[s.run]
+	mem, _ := r.found.span(r.addr+s.round*r.stride+s.off, min(n, r.n-s.off))
+	return mem
+}
+
+// advance moves a place on by n bytes, which bytes has returned.
+func (k *mkey) advance(s *spot, n uint64) {
+	if s.off += n; s.off < k.list[s.run].n {
+		return
+	}
+	s.off = 0
+	if s.run++; s.run == len(k.list) {
+		s.run = 0
+		s.round++
+	}
 }

@@ -94,7 +94,7 @@ func TestDeathAtAnyPoint(t *testing.T) {
 			require.NotEqual(t, behindCQ, q.stall.kind)
 		}
 		r.expire()
-		require.Empty(t, r.e.moving)
+		require.Zero(t, r.e.underWay())
 		by.post(ctrl(wqe.OpNop))
 		r.settle()
 		by.good()

@@ -29,6 +29,7 @@ type oddity struct {
 	said      bool
 	index     bool // a wrong index in a control segment was said
 	qpn       bool // likewise a wrong QPN
+	waits     bool // that the queue waits for ever was said
 	receive   bool // likewise a receive record in host byte order
 	reborn    bool // WQEs of an earlier life may lie in the ring
 }
@@ -60,6 +61,9 @@ func (e *Engine) lookAt(q *qp) {
 		e.explainQueue(q, codeRecordByteOrder, "receive record says %#08x, which is %d in host byte order; records are big-endian",
 			receive, bits.ReverseBytes32(receive))
 	}
+	if q.odd.said {
+		return
+	}
 	code, why := e.suspect(q, send, receive)
 	now := clock.Now()
 	switch o := &q.odd; {
@@ -67,7 +71,7 @@ func (e *Engine) lookAt(q *qp) {
 		o.since = 0
 	case o.since == 0 || o.suspected != code:
 		o.suspected, o.since = code, now
-	case !o.said && now-o.since > clock.Cycles(oddTime):
+	case now-o.since > clock.Cycles(oddTime):
 		o.said = true
 		e.explainQueue(q, code, "%s", why)
 	}
@@ -107,33 +111,53 @@ func (q *qp) blocksAt(index uint64) int {
 	return 0
 }
 
+// lookWalk is how many entries of a ring a look goes through at each end of what
+// was announced, where there can be 32768.
+const lookWalk = 16
+
 // countsBlocks reports whether word 0 of a record counts the WQEs at the
 // beginning of the send queue rather than receives: they end exactly there, and
 // there is no receive queue, or it has fewer entries, or they were never written.
+// Of many it looks at the first and the last ones.
 func (q *qp) countsBlocks(word uint32) bool {
 	n := uint64(word)
 	if n == 0 || n > q.sqMask+1 || q.received != 0 {
 		return false
 	}
-	for at := uint64(0); at != n; {
+	at := uint64(0)
+	for range lookWalk {
+		if at == n {
+			break
+		}
 		blocks := q.blocksAt(at)
 		if at += uint64(blocks); blocks == 0 || at > n {
 			return false
 		}
 	}
-	if q.blocksAt(n) != 0 {
-		return false // more is written
+	if at != n && !q.endsAt(n) || q.blocksAt(n) != 0 {
+		return false // less is written, or more
 	}
 	if q.rq == nil || n > q.rqMask+1 {
 		return true
 	}
-	for i := range n {
-		b := (*[wqe.DataSize]byte)(q.rq[i<<q.rqStride:])
-		if *b != [wqe.DataSize]byte{} {
-			return false
+	for i := range min(n, lookWalk) {
+		for _, entry := range [...]uint64{i, n - 1 - i} {
+			if *(*[wqe.DataSize]byte)(q.rq[entry<<q.rqStride:]) != [wqe.DataSize]byte{} {
+				return false
+			}
 		}
 	}
 	return true
+}
+
+// endsAt reports whether some WQE ends before block n.
+func (q *qp) endsAt(n uint64) bool {
+	for blocks := 1; blocks <= wqe.MaxBlocks; blocks++ {
+		if uint64(blocks) <= n && q.blocksAt(n-uint64(blocks)) == blocks {
+			return true
+		}
+	}
+	return false
 }
 
 // rung reports whether a register of the client's names q.

@@ -48,3 +48,47 @@ func TestOverrunCQStaysDead(t *testing.T) {
 	r.settle()
 	require.Empty(t, c.all(), "completions after one was lost")
 }
+
+// The end of a queue puts its queue pairs into error some at a time, those that
+// have nothing to do too; those of other queues go on.
+func TestOverrunEndsQueuePairsInPortions(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	c, d := a.cq(control.CQ{LogSize: 1}), a.cq(control.CQ{LogSize: 4})
+	ends := make([]*end, 3*sweepPortion)
+	for i := range ends {
+		ends[i] = a.qp(control.QP{NoReceive: 1}, c, d)
+		if i%2 == 1 {
+			ends[i] = a.qp(control.QP{NoReceive: 1}, d, c)
+		}
+		ends[i].up(ends[i])
+	}
+	other := a.qp(control.QP{}, d, d)
+	other.up(other)
+	inError := func() (n int) {
+		for _, p := range ends {
+			if p.state() == control.StateERR {
+				n++
+			}
+		}
+		return n
+	}
+	for range 3 {
+		ends[0].write(ctrl(wqe.OpNop))
+	}
+	ends[0].ring()
+	before := 0
+	for inError() < len(ends) {
+		r.e.Step()
+		now := inError()
+		require.Greater(t, now, before)
+		require.LessOrEqual(t, now-before, sweepPortion+1)
+		before = now
+		if now == sweepPortion { // somebody leaves in the middle of it
+			r.e.setState(ends[1].q, control.StateRST)
+			ends = append(ends[:1], ends[2:]...)
+			before = inError()
+		}
+	}
+	require.Equal(t, control.StateRTS, other.state())
+}

@@ -44,9 +44,15 @@ type qp struct {
 	recvCQ   *cq
 	srq      *srq // in place of a receive queue of its own
 
-	peer  *qp // resolved at first use; dead peers are looked up again
-	bound *qp // the first peer that was found since RST
+	peer  *qp    // resolved at first use; dead peers are looked up again
+	bound *qp    // the first peer that was found since RST
+	life  uint32 // grows when q ends what peers may be in the middle of with it
 	stall stall
+
+	// What the WQE at index retried-1 has left of its tries for a receive, while
+	// it does not wait. Others may take the receive that ended its waiting.
+	retried     uint64
+	retriesLeft uint8
 
 	failed  bool         // a WQE has failed since RST: ce 1 is quiet from now on
 	faulted cqe.Syndrome // of the WQE at the head, found by a fault of memory
@@ -180,7 +186,7 @@ func (e *Engine) pending(q *qp) uint16 {
 		return 0
 	}
 	if q.managed && q.attr.State != control.StateERR && q.attr.State != control.StateSQE {
-		n = uint16(min(uint64(n), q.enabled-q.sent))
+		n = uint16(min(uint64(n), max(q.enabled, q.sent)-q.sent))
 	}
 	return n
 }

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"encoding/binary"
+	"fmt"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/nicless/nicless/doorbell"
@@ -20,23 +22,36 @@ type account struct {
 	index  uint16
 	bytes  []byte // nil: none
 	speaks string // is part of the text
+
+	receive bool // index is of a receive
 }
 
 // of is the account of a WQE of an end.
 func (p *end) of(index uint16, speaks string) account {
 	at := int(index) * 64 % len(p.sq)
-	return account{p.h, p.num, index, append([]byte(nil), p.sq[at:at+64]...), speaks}
+	return account{p.h, p.num, index, append([]byte(nil), p.sq[at:at+64]...), speaks, false}
 }
 
 // queue is the account of an end as a whole.
 func (p *end) queue(index uint16, speaks string) account {
-	return account{p.h, p.num, index, nil, speaks}
+	return account{p.h, p.num, index, nil, speaks, false}
 }
 
 // ofReceive is the account of a receive.
 func (p *end) ofReceive(index uint16, speaks string) account {
 	at := int(index) * p.stride % len(p.rq)
-	return account{p.h, p.num, index, append([]byte(nil), p.rq[at:at+p.stride]...), speaks}
+	return account{p.h, p.num, index, append([]byte(nil), p.rq[at:at+p.stride]...), speaks, true}
+}
+
+// counts says what the index of an account counts.
+func (a account) counts(s *scene) uint8 {
+	switch {
+	case s.e.cqs[a.queue] != nil:
+		return control.OfCompletion
+	case a.receive:
+		return control.OfReceive
+	}
+	return control.OfWQE
 }
 
 // dwell lets everything that looks odd have looked so for long enough.
@@ -75,6 +90,13 @@ func (s *scene) remote(r wqe.Raddr, speaks string) account {
 	return s.p.of(s.p.post(ctrl(wqe.OpRDMAWrite), r, s.local.data(0, 8)), speaks)
 }
 
+// guarded is the account of a WRITE to an address of another client, which alone
+// learns why it is refused.
+func (s *scene) guarded(r wqe.Raddr, speaks string) account {
+	s.remote(r, "")
+	return s.q.queue(0, speaks)
+}
+
 // gather is the account of a WRITE from a piece of memory.
 func (s *scene) gather(d wqe.Data, speaks string) account {
 	return s.p.of(s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), d), speaks)
@@ -109,7 +131,7 @@ func (s *scene) small(index uint16, ci func(c *poller), speaks string) account {
 	for range 3 {
 		p.post(ctrl(wqe.OpNop))
 	}
-	return account{h, c.num, index, nil, speaks}
+	return account{h, c.num, index, nil, speaks, false}
 }
 
 // One row for each code at least: what a client does wrong, and what it is told.
@@ -252,7 +274,10 @@ var recognised = []struct {
 		return s.gather(wqe.Data{ByteCount: 8, LKey: s.local.key ^ 1, Addr: s.local.addr}, "stale")
 	}},
 	{"stale variant, remote", codeKeyStale, func(s *scene) account {
-		return s.remote(wqe.Raddr{Addr: s.far.addr, RKey: s.far.key ^ 0xff}, "stale")
+		return s.guarded(wqe.Raddr{Addr: s.far.addr, RKey: s.far.key ^ 0xff}, "stale")
+	}},
+	{"stale variant of another client", codeKeyRefused, func(s *scene) account {
+		return s.remote(wqe.Raddr{Addr: s.far.addr, RKey: s.far.key ^ 0xff}, "why is said to its owner")
 	}},
 	{"no such key", codeKeyUnknown, func(s *scene) account {
 		return s.gather(wqe.Data{ByteCount: 8, LKey: 0x12300, Addr: s.local.addr}, "lkey 0x00012300 names no memory")
@@ -266,12 +291,12 @@ var recognised = []struct {
 		return s.gather(wqe.Data{ByteCount: 8, LKey: h.reg(h.allocPD(), addr, 64, control.AccessLocalWrite), Addr: addr}, "another protection domain")
 	}},
 	{"right is missing", codeKeyAccess, func(s *scene) account {
-		return s.remote(s.q.h.key(64, control.AccessRemoteRead).raddr(0), "lacks 0x2")
+		return s.guarded(s.q.h.key(64, control.AccessRemoteRead).raddr(0), "lacks 0x2")
 	}},
 	{"past the end", codeKeyRange, func(s *scene) account { return s.gather(s.local.data(255, 2), "2 bytes at") }},
 	{"byte_count 0", codeLengthZero, func(s *scene) account { return s.gather(s.local.data(0, 0), "stands for 2^31 bytes") }},
 	{"window not bound", codeKeyUnbound, func(s *scene) account {
-		return s.remote(wqe.Raddr{RKey: s.q.h.window(1)}, "not bound")
+		return s.guarded(wqe.Raddr{RKey: s.q.h.window(1)}, "not bound")
 	}},
 	{"window as lkey", codeKeyWindow, func(s *scene) account {
 		w := s.p.h.window(1)
@@ -301,7 +326,7 @@ var recognised = []struct {
 	{"datagram without receive", codeReceiveNone, func(s *scene) account {
 		p, q := s.transport(control.QPTypeUD)
 		p.post(ctrl(wqe.OpSend), q.to(), s.local.data(0, 8))
-		return q.queue(0, "is lost")
+		return account{q.h, q.num, 0, nil, "is lost", true}
 	}},
 	{"receive too short", codeReceiveShort, func(s *scene) account {
 		return s.receives([]wqe.Data{s.far.data(0, 8)}, "takes 8 bytes, the message has 16")
@@ -329,13 +354,13 @@ var recognised = []struct {
 		return s.remote(s.far.raddr(0), "does not exist")
 	}},
 	{"peer is not ready", codePeerState, func(s *scene) account {
-		s.q.toState(control.StateRST)
-		return s.remote(s.far.raddr(0), "is in state RST")
+		s.q.toState(control.StateERR)
+		return s.remote(s.far.raddr(0), "is in state ERR")
 	}},
 	{"peer of another transport", codePeerTransport, func(s *scene) account {
 		p, _ := s.transport(control.QPTypeUC)
-		s.q.reset(p)
-		return s.q.of(s.q.post(ctrl(wqe.OpRDMAWrite), s.local.raddr(0), s.far.data(0, 8)), "of transport UC, this one of RC")
+		s.p.reset(p)
+		return s.remote(s.far.raddr(0), "of transport UC, this one of RC")
 	}},
 	{"peer not connected back", codePeerNotBack, func(s *scene) account {
 		s.q.reset(s.idle)
@@ -363,7 +388,7 @@ var recognised = []struct {
 	}},
 
 	{"CQ too small", codeCQOverrun, func(s *scene) account {
-		return s.small(4, func(c *poller) { require.Len(s, c.all(), 2) }, "consumer index 0x000002; poll more often")
+		return s.small(4, func(c *poller) { require.Len(s, c.all(), 2) }, "consumer index 0x000002. Its queue pairs go to error, with 2 completions outstanding; poll before posting more, or make the CQ larger")
 	}},
 	{"consumer index never advanced", codeCQNeverPolled, func(s *scene) account {
 		return s.small(2, func(*poller) {}, "never been advanced")
@@ -388,7 +413,7 @@ var recognised = []struct {
 			s.e.Step()
 			c.all()
 		}
-		return account{h, c.num, uint16(c.ci), nil, "not delivered"}
+		return account{h, c.num, uint16(c.ci), nil, "not delivered", false}
 	}},
 	{"memory without pages", codeMemoryFault, func(s *scene) account {
 		_, base, shrink := s.p.h.trusted(1 << 16)
@@ -421,6 +446,9 @@ func TestRecognised(t *testing.T) {
 			for h, next := range heard {
 				for ev := next(); ev != nil; ev = next() {
 					if ev.Kind == control.EventExplanation {
+						if h != a.to && (row.code == codeKeyRefused || strings.HasPrefix(string(ev.Code[:]), "key-refused\x00")) {
+							continue // each side hears its own
+						}
 						require.Same(t, a.to, h, "told to %v: %s", h.c, ev.Text)
 						told = append(told, ev)
 					}
@@ -436,6 +464,7 @@ func TestRecognised(t *testing.T) {
 			require.Contains(t, ev.Text, a.speaks)
 			require.NotContains(t, ev.Text, "%!", "a format that does not fit its values")
 			require.Equal(t, a.bytes != nil, ev.HasWQE == 1)
+			require.Equal(t, a.counts(s), ev.Of, ev.Text)
 			if a.bytes != nil {
 				require.Equal(t, a.bytes, ev.WQE[:len(a.bytes)])
 			}
@@ -447,3 +476,117 @@ func TestRecognised(t *testing.T) {
 		require.True(t, tested[c], "nothing provokes %v", c)
 	}
 }
+
+// A look is short however long the rings are: of what was announced it takes the
+// first and the last entries. And once something was said of a queue pair, the
+// device looks for no more.
+func TestLooksAreShort(t *testing.T) {
+	const n = 100
+	for name, row := range map[string]struct {
+		send, receive int // entries that are not as the others
+		said          bool
+	}{
+		"all alike":          {-1, -1, true},
+		"in the middle":      {50, 50, true},
+		"the first send":     {lookWalk - 1, -1, false},
+		"the last send":      {n - 1, -1, false},
+		"the first receives": {-1, lookWalk - 1, false},
+		"the last receives":  {-1, n - lookWalk, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, Config{})
+			next := s.p.h.events()
+			p := s.p.h.qp(control.QP{LogSQ: 7, LogRQ: 7}, s.p.scq, s.p.scq)
+			p.up(p)
+			for i := range n {
+				p.write(ctrl(wqe.OpNop))
+				if i == row.send {
+					clear(p.sq[i*64:][:64])
+				}
+				if i == row.receive {
+					p.rq[i*p.stride] = 1
+				}
+			}
+			p.record(0, n)
+			s.dwell()
+			ev := next()
+			if shm.RaceEnabled || !row.said {
+				require.Nil(t, ev)
+				return
+			}
+			require.Contains(t, string(ev.Code[:]), codeRecordWord.String())
+			require.Zero(t, testing.AllocsPerRun(10, func() { s.e.lookAt(p.q) }), "nothing is put into words any more")
+		})
+	}
+}
+
+// What a client learns of a queue pair of another one, which has not named it as
+// its peer: that it exists, whatever its state and its transport are.
+func TestStrangersLearnNoMoreThanExistence(t *testing.T) {
+	for _, transport := range []uint8{control.QPTypeRC, control.QPTypeUC, control.QPTypeUD} {
+		for name, state := range map[string]func(v *end){
+			"RST":  func(*end) {},
+			"INIT": func(v *end) { v.modify(v.toInit()) },
+			"RTS":  func(v *end) { v.up(v) },
+			"ERR":  func(v *end) { v.up(v); v.toState(control.StateERR) },
+		} {
+			r := newRig(t, Config{})
+			victim, spy := r.host("victim"), r.host("spy")
+			vc, sc := victim.cq(control.CQ{LogSize: 4}), spy.cq(control.CQ{LogSize: 4})
+			next := spy.events()
+			v, s := victim.qp(control.QP{Type: transport}, vc, vc), spy.qp(control.QP{}, sc, sc)
+			state(v)
+			s.up(v)
+			s.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{})
+			r.expire()
+			require.Equal(t, fmt.Sprintf("peer QP %#06x exists, but does not answer: it is not connected back to %#06x, or not yet; gave up after retry_cnt 2",
+				v.num, s.num), next().Text, "%s", name)
+		}
+	}
+}
+
+// A peer of another client learns of a key that it was refused, in the same
+// words whatever is wrong with it; the owner learns why.
+func TestRefusedKeysTellNothing(t *testing.T) {
+	for name, r := range map[string]func(s *scene) wqe.Raddr{
+		"none":  func(*scene) wqe.Raddr { return wqe.Raddr{Addr: 0x5000, RKey: 0x12345600} },
+		"stale": func(s *scene) wqe.Raddr { return wqe.Raddr{Addr: 0x5000, RKey: s.far.key ^ 1} },
+		"range": func(s *scene) wqe.Raddr { return wqe.Raddr{Addr: 0x5000, RKey: s.far.key} },
+		"domain": func(s *scene) wqe.Raddr {
+			return wqe.Raddr{Addr: 0x5000, RKey: s.q.h.reg(s.q.h.allocPD(), s.far.addr, 64, 0)}
+		},
+		"not bound": func(s *scene) wqe.Raddr { return wqe.Raddr{Addr: 0x5000, RKey: s.q.h.window(1)} },
+	} {
+		s := newScene(t, Config{})
+		requester, owner := s.p.h.events(), s.q.h.events()
+		raddr := r(s)
+		s.p.post(ctrl(wqe.OpRDMAWrite), raddr, s.local.data(0, 8))
+		s.settle()
+		require.Equal(t, fmt.Sprintf("RDMA_WRITE: rkey %#08x does not give peer QP %#06x's memory, 8 bytes at 0x5000; why is said to its owner",
+			raddr.RKey, s.q.num), requester().Text, name)
+		ev := owner()
+		for ev.Kind != control.EventExplanation {
+			ev = owner()
+		}
+		require.Contains(t, ev.Text, fmt.Sprintf("RDMA_WRITE of peer QP %#06x: rkey", s.p.num))
+	}
+}
+
+// What is held back is not put into words: a stream of messages that are lost
+// costs little more than their counting.
+func TestWordsAreFoundOnlyToBeSaid(t *testing.T) {
+	c, _ := logged()
+	s := newScene(t, c)
+	said := 0
+	loud := because(codePeerState, "%v", wordy(func() { said++ }))
+	s.e.explainQueue(s.p.q, loud.code, "%s", loud)
+	for range 9 {
+		s.e.explainQueue(s.p.q, loud.code, "%s", loud)
+	}
+	require.Equal(t, 1, said)
+}
+
+// A wordy value counts how often it is put into words.
+type wordy func()
+
+func (w wordy) String() string { w(); return "" }

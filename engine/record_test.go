@@ -132,3 +132,49 @@ func TestSnapshot(t *testing.T) {
 	require.Equal(t, cqe.StatusSuccess, p.scq.one().Status)
 	r.same(src.mem, dst.mem[:640], "written")
 }
+
+// What has been begun goes on whatever the record says since: it has been
+// announced. Nothing behind it is executed that was not.
+func TestRecordGoesBackDuringATransfer(t *testing.T) {
+	for name, managed := range map[string]uint8{"announced": 0, "enabled": 1} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, Config{Slice: 64})
+			h := r.host("h")
+			c := h.cq(control.CQ{LogSize: 8})
+			p := h.qp(control.QP{Managed: managed}, c, c)
+			p.up(p)
+			k := h.full(512, 1)
+			p.write(ctrl(wqe.OpRDMAWrite), k.raddr(256), k.data(0, 64), k.data(64, 64), k.data(128, 8)) // 2 blocks
+			for range 6 {
+				p.write(ctrl(wqe.OpNop)) // never announced, never enabled
+			}
+			p.q.enabled = 2
+			p.record(4, 2)
+			r.e.Step()
+			require.NotNil(t, p.q.job)
+			for _, back := range []uint32{1, 0, 0x7000} {
+				p.record(4, back)
+				r.e.Step()
+			}
+			p.record(4, 1)
+			r.settle()
+			require.Equal(t, cqe.StatusSuccess, c.one().Status)
+			require.Equal(t, uint64(2), p.q.sent)
+		})
+	}
+}
+
+// More blocks sent than are enabled is nothing to be done, not nearly 2^64.
+func TestEnabledBehindSent(t *testing.T) {
+	r := newRig(t, Config{})
+	h := r.host("h")
+	c := h.cq(control.CQ{LogSize: 4})
+	p := h.qp(control.QP{Managed: 1}, c, c)
+	p.up(p)
+	for range 4 {
+		p.write(ctrl(wqe.OpNop))
+	}
+	p.ring()
+	p.q.sent, p.q.enabled = 2, 1
+	require.Zero(t, r.e.pending(p.q))
+}

@@ -15,6 +15,13 @@ import (
 // up by one. It returns the entry that said so.
 func (c *poller) resize(log, logCQE uint8) (told cqe.WC) {
 	c.h.Helper()
+	return c.resizeWhile(log, logCQE, func() {})
+}
+
+// resizeWhile is resize with something that happens before the client comes to
+// copy.
+func (c *poller) resizeWhile(log, logCQE uint8, something func()) (told cqe.WC) {
+	c.h.Helper()
 	old := *c
 	c.ring, _ = c.h.take(1 << (log + logCQE))
 	for i := range c.ring {
@@ -22,6 +29,7 @@ func (c *poller) resize(log, logCQE uint8) (told cqe.WC) {
 	}
 	addr := c.h.base + c.h.used - uint64(len(c.ring)+127)&^127
 	c.h.call(control.OpResizeCQ, &control.ResizeCQ{CQN: c.num, LogSize: log, LogCQE: logCQE, Buf: addr}, &control.Empty{})
+	something()
 	c.log, c.entry = uint(log), 1<<logCQE
 	for i := old.ci; ; i++ {
 		from := old.block(i)
@@ -79,6 +87,52 @@ func TestResize(t *testing.T) {
 	}
 }
 
+// The new buffer holds what has not been polled, and one more, which may come
+// before the client has moved anything. The next overruns.
+func TestResizeToTheSmallest(t *testing.T) {
+	for log := range uint8(3) {
+		for _, more := range []int{0, 1, 2} {
+			r, p, c := single(t, control.CQ{LogSize: 4})
+			for range 3 { // each leaves an entry of its own behind
+				c.resize(4, 6)
+			}
+			unread := 1<<log - 1
+			for range unread {
+				p.post(ctrl(wqe.OpNop))
+			}
+			r.settle()
+			c.resizeWhile(log, 6, func() {
+				for range more {
+					p.post(ctrl(wqe.OpNop))
+				}
+				r.settle()
+			})
+			for i, w := range c.all() {
+				require.Equal(t, []any{uint16(i), unharmed}, []any{w.Counter, w.Syndrome})
+			}
+			require.Equal(t, more == 2, p.state() == control.StateERR)
+			require.Equal(t, uint64(unread+min(more, 1)), c.ci-4)
+		}
+	}
+}
+
+// A resize whose last entry has nowhere to go is refused, and leaves no hole in
+// the index.
+func TestResizeFaults(t *testing.T) {
+	r := newRig(t, Config{})
+	h := r.host("h")
+	mem, base, shrink := h.trusted(1 << 16)
+	_ = mem
+	rec, at := h.take(8)
+	_ = rec
+	var ans control.CQN
+	h.call(control.OpCreateCQ, &control.CQ{Buf: base, DBRec: at, LogSize: 4, LogCQE: 6}, &ans)
+	_, buf := h.take(64 << 4)
+	shrink()
+	h.refused(control.CodeMemory, "no page", control.OpResizeCQ, &control.ResizeCQ{CQN: ans.CQN, LogSize: 4, LogCQE: 6, Buf: buf}, nil)
+	require.Zero(t, r.e.cqs[ans.CQN].next)
+}
+
 func TestResizeRefused(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")
@@ -109,7 +163,7 @@ func TestResizeRefused(t *testing.T) {
 		p.post(ctrl(wqe.OpNop))
 	}
 	r.settle()
-	bad(control.CodeInvalid, "the 3 that", control.ResizeCQ{LogSize: 2, LogCQE: 6})
+	bad(control.CodeInvalid, "the 3 that", control.ResizeCQ{LogSize: 1, LogCQE: 6})
 	p.post(ctrl(wqe.OpNop))
 	r.settle()
 	bad(control.CodeBusy, "full", control.ResizeCQ{LogSize: 6, LogCQE: 6})

@@ -12,6 +12,7 @@ import (
 // the reason is gone, and the timer only counts the tries.
 type stall struct {
 	kind     stallKind
+	since    uint64 // device clock
 	left     uint8  // tries that remain
 	forever  bool   // tries are not counted
 	interval uint64 // between tries, in cycles
@@ -32,7 +33,7 @@ const (
 
 // wait lets the next WQE of q wait. It returns false, for its callers to hand on.
 func (e *Engine) wait(q *qp, kind stallKind) bool {
-	s := stall{kind: kind}
+	s := stall{kind: kind, since: e.clock()}
 	switch kind {
 	case noPeer:
 		// The first try and retry_cnt more, each of 4.096 us << timeout.
@@ -43,13 +44,16 @@ func (e *Engine) wait(q *qp, kind stallKind) bool {
 		s.left = q.attr.RNRRetry
 		s.forever = s.left == 7
 		s.interval = clock.Cycles(rnrTimer(q.peer.attr.MinRNRTimer))
+		if !s.forever && q.retried == q.sent+1 {
+			s.left = q.retriesLeft // somebody else took the receive that was waited for
+		}
 		if s.left == 0 {
-			e.giveUp(q, kind)
+			e.surrender(q, kind)
 			return false
 		}
-		s.left-- // this wait is the first retry's
+		s.left-- // this wait is the next retry's
 	}
-	s.deadline = e.clock() + s.interval
+	s.deadline = s.since + s.interval
 	e.stallFor(q, s)
 	return false
 }
@@ -105,9 +109,15 @@ func (e *Engine) try(q *qp) bool {
 	s := &q.stall
 	switch {
 	case e.cleared(q):
+		if s.kind == notReady && q.connected(q.peer) { // there is a receive, for now
+			q.retried, q.retriesLeft = q.sent+1, s.left
+		}
 		e.unstall(q)
 		return true
-	case s.forever || e.clock() < s.deadline:
+	case s.forever:
+		e.sayWaits(q)
+		return false
+	case e.clock() < s.deadline:
 		return false
 	case s.left == 0:
 		e.giveUp(q, s.kind)
@@ -121,7 +131,7 @@ func (e *Engine) try(q *qp) bool {
 // cleared reports whether the reason to wait is gone or has become another one.
 func (e *Engine) cleared(q *qp) bool {
 	if q.stall.kind == behindCQ {
-		return q.stall.cq.reached(q.stall.index)
+		return q.stall.cq.gone || q.stall.cq.reached(q.stall.index)
 	}
 	if !q.connected(q.peer) {
 		if q.stall.kind == notReady {
@@ -132,20 +142,40 @@ func (e *Engine) cleared(q *qp) bool {
 	return q.stall.kind == noPeer || q.peer.posted() > 0
 }
 
+// sayWaits says once of a queue pair that it waits for its peer, and will for
+// ever: nothing else would tell those who forgot the receives.
+func (e *Engine) sayWaits(q *qp) {
+	s := &q.stall
+	if q.odd.waits || s.kind == behindCQ || e.clock()-s.since < clock.Cycles(oddTime) {
+		return
+	}
+	q.odd.waits = true
+	if s.kind == notReady {
+		e.explainQueue(q, codeReceiveNone, "peer QP %#06x has no receive posted; the send waits (rnr_retry 7: for ever)", q.attr.DestQPN)
+		return
+	}
+	why := e.whyNoPeer(q)
+	e.explainQueue(q, why.code, "%s; the work request waits (timeout 0: for ever)", why)
+}
+
 // giveUp fails the WQE that q has been waiting with.
 func (e *Engine) giveUp(q *qp, kind stallKind) {
 	e.unstall(q)
-	if !e.snapshotHead(q) {
-		return
+	if e.snapshotHead(q) {
+		e.surrender(q, kind)
 	}
+}
+
+// surrender fails the WQE of the snapshot: what it needs does not come.
+func (e *Engine) surrender(q *qp, kind stallKind) {
 	if kind == notReady {
 		e.explain(q, codeReceiveNone, "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
 			"Post receives first, or set rnr_retry to 7 (for ever)", q.attr.DestQPN, q.attr.RNRRetry)
 		e.fail(q, e.now, cqe.RNRRetry)
 		return
 	}
-	code, why := e.whyNoPeer(q)
-	e.explain(q, code, "%s; gave up after retry_cnt %d", why, q.attr.RetryCount)
+	why := e.whyNoPeer(q)
+	e.explain(q, why.code, "%s; gave up after retry_cnt %d", why, q.attr.RetryCount)
 	e.fail(q, e.now, cqe.TransportRetry)
 }
 

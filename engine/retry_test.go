@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -219,4 +220,90 @@ func TestManyWait(t *testing.T) {
 	for _, w := range list {
 		require.Equal(t, cqe.RNRRetry, w.Syndrome)
 	}
+}
+
+// Tries are counted for a work request, not for each receive that somebody else
+// on the shared queue takes first.
+func TestRNRRetriesAreNotCountedAnew(t *testing.T) {
+	for retries, want := range map[uint8]bool{3: false, 7: true} {
+		r := newRig(t, Config{})
+		h := r.host("h")
+		c := h.cq(control.CQ{LogSize: 8})
+		s := h.srq(control.SRQ{})
+		k := h.full(64, 1)
+		var from, to [2]*end
+		for i := range from {
+			from[i], to[i] = h.qp(control.QP{}, c, c), s.on(control.QPTypeRC, c)
+			from[i].up(to[i])
+			to[i].up(from[i])
+			from[i].q.attr.RNRRetry = retries
+		}
+		for i := range uint16(8) {
+			s.put(i, k.data(0, 8))
+		}
+		first, late := from[0], from[1]
+		late.post(ctrl(wqe.OpSend), k.data(0, 8))
+		r.e.Step()
+		rounds := 0
+		for ; rounds < 20 && late.state() == control.StateRTS; rounds++ {
+			require.Equal(t, notReady, late.q.stall.kind)
+			s.post(1)
+			require.Equal(t, 1, r.e.retry(), "there is a receive")
+			first.post(ctrl(wqe.OpSend), k.data(0, 8)) // which is visited before
+			r.e.Step()
+		}
+		require.Equal(t, want, late.state() == control.StateRTS)
+		if !want {
+			require.Equal(t, int(retries), rounds)
+		}
+	}
+}
+
+// A send that waits for ever is explained: once, when it has waited for a while.
+func TestWaitingForEverIsExplained(t *testing.T) {
+	for name, row := range map[string]struct {
+		begin func(s *scene)
+		code  code
+		words string
+	}{
+		"no receive": {func(s *scene) {
+			s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
+		}, codeReceiveNone, "has no receive posted; the send waits (rnr_retry 7: for ever)"},
+		"no peer": {func(s *scene) {
+			s.p.q.attr.Timeout = 0
+			s.q.destroy()
+			s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
+		}, codePeerMissing, "does not exist; the work request waits (timeout 0: for ever)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, Config{})
+			next := s.p.h.events()
+			row.begin(s)
+			s.settle()
+			require.Nil(t, next())
+			for range 3 {
+				s.p.q.stall.since -= clock.Cycles(oddTime)
+				s.settle()
+			}
+			ev := next()
+			require.Equal(t, row.code.String(), strings.TrimRight(string(ev.Code[:]), "\x00"))
+			require.Contains(t, ev.Text, row.words)
+			require.Equal(t, s.p.num, ev.Number)
+			require.Nil(t, next())
+			require.Equal(t, control.StateRTS, s.p.state())
+		})
+	}
+}
+
+// What gives up at once is judged by one copy of its WQE: the client may have
+// changed the ring since.
+func TestRefusalAtOnceIsOfTheSameCopy(t *testing.T) {
+	s := newScene(t, Config{})
+	s.p.q.attr.RNRRetry = 0
+	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
+	s.e.snapshot(s.p.q)
+	clear(s.p.sq[:64]) // between the copy and the judgement
+	require.False(t, s.e.judge(s.p.q, 1))
+	w := s.p.scq.one()
+	require.Equal(t, []any{cqe.RNRRetry, uint8(wqe.OpSend)}, []any{w.Syndrome, w.WQEOpcode})
 }

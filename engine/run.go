@@ -40,8 +40,8 @@ const (
 // the request to stop, the frame that catches faults of memory.
 const stepsPerGuard = 256
 
-// Run steps the engine on a thread of its own until ctx ends, then returns nil;
-// it returns an error when the thread cannot be put on the cores asked for. At
+// Run steps the engine on a thread of its own until ctx ends, then executes what
+// has been announced, flushes what cannot be, and returns nil; it returns an error when the thread cannot be put on the cores asked for. At
 // most one Run at a time. started, unless nil, is called once the thread is in
 // its place and serves requests.
 //
@@ -84,6 +84,7 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 			idle.wait()
 		}
 	}
+	e.windUp()
 	return nil
 }
 
@@ -91,6 +92,7 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 // ends at the first that found nothing to do.
 func (e *Engine) steps(hasty bool) (done int) {
 	defer e.rescue()
+	defer e.publish() // also when faults cut the batch off
 	for range stepsPerGuard {
 		n := e.Step()
 		done += n
@@ -102,17 +104,7 @@ func (e *Engine) steps(hasty bool) (done int) {
 		}
 		shm.Relax(1)
 	}
-	e.publish()
 	return done
-}
-
-// leave tells every client that nothing will be executed any more.
-func (e *Engine) leave() {
-	now := clock.Now()
-	for c := range e.clients {
-		c.publish(now)
-		c.page.state.Publish(uint64(control.EngineGone))
-	}
 }
 
 // rescue turns a fault of memory into an error of the queue that the device was
@@ -126,9 +118,10 @@ func (e *Engine) rescue() {
 	if !ok || e.cur == nil && e.curCQ == nil {
 		panic(r)
 	}
+	e.cutOff()
 	if c := e.curCQ; c != nil {
 		e.curCQ = nil
-		e.armable = without(e.armable, c)
+		e.disarm(c)
 		e.explainCQ(c, codeMemoryFault, noPage+"; CQ %#06x raises no more events", addr, c.num)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -288,4 +289,47 @@ func TestRequestFaults(t *testing.T) {
 	err := h.try(control.OpCreateCQ, &control.CQ{Buf: base, DBRec: base + 4096, LogSize: 4, LogCQE: 6, Channel: id}, &control.CQN{}, nil)
 	require.ErrorIs(t, err, &control.Error{Code: control.CodeMemory})
 	h.allocPD()
+}
+
+// A fault cuts a step off, and the next one goes on behind it: with one fault in
+// every step, everybody has a turn nevertheless.
+func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
+	const bad = 5
+	r := newRig(t, Config{})
+	h := r.host("h")
+	heap, base, used := h.mem, h.base, h.used
+	mem, at, shrink := h.trusted(1 << 16)
+	h.mem, h.base, h.used = mem, at, 0
+	c := h.cq(control.CQ{LogSize: 4})
+	for range bad {
+		p := h.qp(control.QP{}, c, c)
+		p.up(p)
+	}
+	h.mem, h.base, h.used = heap, base, used
+	p, q := pair(h, h)
+	waits, peer := pair(h, h)
+	waits.post(ctrl(wqe.OpSend))
+	r.settle()
+	require.Len(t, r.e.stalled, 1)
+	shrink()
+	p.post(ctrl(wqe.OpNop))
+	peer.recv()
+	turn := r.e.turn
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	for range bad {
+		p.scq.none()
+		require.Zero(t, r.e.steps(true))
+		require.Equal(t, turn, r.e.turn)
+	}
+	r.e.Step()
+	p.good()
+	require.Empty(t, r.e.stalled)
+	require.Equal(t, turn+1, r.e.turn)
+	require.Equal(t, control.StateRTS, q.state())
+	for range bad { // once more each, then they are given up
+		require.Zero(t, r.e.steps(true))
+	}
+	r.settle()
+	require.Len(t, r.e.running, 4)
+	waits.good()
 }

@@ -118,7 +118,7 @@ func TestSRQWriteImm(t *testing.T) {
 // Two messages at once, each in slices, into entries of one queue; the shorter
 // one ends first.
 func TestSRQSlices(t *testing.T) {
-	x := newShared(t, Config{Slice: 64}, control.SRQ{})
+	x := newShared(t, Config{Slice: 100}, control.SRQ{})
 	x.fill()
 	x.s.post(3)
 	src := x.from[0].h.full(256, 1)
@@ -157,6 +157,7 @@ func TestSRQEntryComesBack(t *testing.T) {
 	x.from[0].post(ctrl(wqe.OpSend), src.data(0, 256))
 	x.e.Step()
 	x.to[0].destroy()
+	x.e.Step()
 	require.Equal(t, uint16(1), x.s.s.ready())
 	x.from[1].post(ctrl(wqe.OpSend), src.data(0, 256))
 	x.e.Step()

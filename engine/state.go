@@ -213,7 +213,7 @@ func (e *Engine) setState(q *qp, to uint8) {
 		e.drop(q)
 		q.sendCQ.forget(q.num)
 		q.recvCQ.forget(q.num)
-		q.sent, q.enabled, q.received, q.failed, q.faulted, q.lied, q.bound = 0, 0, 0, false, 0, 0, nil
+		q.sent, q.enabled, q.received, q.failed, q.faulted, q.lied, q.bound, q.retried = 0, 0, 0, false, 0, 0, nil, 0
 		q.odd = oddity{reborn: q.odd.reborn || from != control.StateRST}
 		q.attr = control.QPAttr{QPN: q.num}
 	case to == control.StateERR:
@@ -238,7 +238,6 @@ func (e *Engine) setState(q *qp, to uint8) {
 		q.at = len(e.running)
 		e.running = append(e.running, q)
 		e.stalled = slices.Grow(e.stalled, len(e.running)) // so that a step need not
-		e.moving = slices.Grow(e.moving, len(e.running))
 	}
 }
 
@@ -255,14 +254,17 @@ func (e *Engine) idle(q *qp) {
 	e.running[q.at].at = q.at
 	e.running[last] = nil
 	e.running = e.running[:last]
+	if e.unswept > 0 {
+		e.unswept = last // the one that took its place may have been still to come
+	}
 }
 
-// drop ends what q was in the middle of, and what others were in the middle of
-// with it: their work requests are judged anew, and then find q as it is now.
+// drop ends what q was in the middle of, and a life of q: what others were in
+// the middle of with it is judged anew, and then finds q as it is now.
 func (e *Engine) drop(q *qp) {
 	e.unstall(q)
 	e.park(q)
-	e.parkWhere(func(j *job) bool { return j.peer == q })
+	q.life++
 }
 
 // setError moves a QP to ERR: what is in its queues is flushed from the next

@@ -1,10 +1,7 @@
 package engine
 
 import (
-	"math/bits"
-
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -14,24 +11,6 @@ const (
 	umrContextOffset = umrCtrlOffset + wqe.UMRCtrlSize
 	umrListOffset    = umrContextOffset + wqe.MkeyContextSize
 )
-
-// A change is what a UMR asks of a key, judged before anything is changed.
-type change struct {
-	key    uint32 // from now on: same index, perhaps another variant
-	free   bool
-	access uint32
-	base   uint64
-	size   uint64
-	qpn    uint32
-
-	// Of a window.
-	parent *mkey
-	mem    []byte
-
-	// Of a list, in scratch.
-	list             []run
-	perRound, rounds uint64
-}
 
 // judgeUMR judges a user-mode registration and performs it: a window is bound
 // or closed, or a list is filled or emptied. Work requests before it have been
@@ -57,8 +36,13 @@ func (e *Engine) judgeUMR(q *qp, j *job) bool {
 		return e.badBind(q, j, why)
 	}
 	e.apply(k, &c)
+	e.effort += umrCost + len(c.list)*pieceCost
 	return true
 }
+
+// umrCost is what a UMR costs of a budget of bytes, beside the entries of its
+// list.
+const umrCost = 2048
 
 // umrTarget says why a UMR may not change k, or nothing.
 func (e *Engine) umrTarget(q *qp, k *mkey, key uint32, ctrl wqe.UMRCtrl) string {
@@ -86,131 +70,6 @@ func (k *mkey) domain() *pd {
 		return k.window.pd
 	}
 	return k.pd
-}
-
-// umrRights pairs the access bits of an mkey context with ours and with their
-// bits of the mask.
-var umrRights = [...]struct {
-	mkey   uint8
-	mask   uint64
-	access uint32
-}{
-	{wqe.AccessLocalWrite, wqe.MaskLocalWrite, control.AccessLocalWrite},
-	{wqe.AccessRemoteRead, wqe.MaskRemoteRead, control.AccessRemoteRead},
-	{wqe.AccessRemoteWrite, wqe.MaskRemoteWrite, control.AccessRemoteWrite},
-	{wqe.AccessAtomic, wqe.MaskAtomic, control.AccessRemoteAtomic},
-}
-
-// plan turns the UMR into a change of k, or says why it cannot be made.
-func (e *Engine) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyContext) string {
-	mask := ctrl.MkeyMask
-	if mask&wqe.MaskMkey != 0 {
-		c.key = k.key&^0xff | ctx.QPNMkey&0xff
-	}
-	if mask&wqe.MaskFree != 0 && ctx.Free&wqe.MkeyFree != 0 {
-		c.free = true
-		return ""
-	}
-	for _, r := range umrRights {
-		if mask&r.mask != 0 {
-			c.access &^= r.access
-			if ctx.Access&r.mkey != 0 {
-				c.access |= r.access
-			}
-		}
-	}
-	if mask&wqe.MaskStartAddr != 0 {
-		c.base = ctx.StartAddr
-	}
-	if mask&wqe.MaskLen != 0 {
-		c.size = ctx.Len
-	}
-	if c.size > 0 && c.base+c.size-1 < c.base {
-		return "its range passes the end of the address space"
-	}
-	if ctrl.Flags&wqe.UMRInline == 0 {
-		return "without a list in the WQE (INLINE) nothing can be bound"
-	}
-	list := e.wqe[umrListOffset:][:int(ctrl.KLMOctowords)*wqe.KLMSize]
-	if k.window != nil {
-		c.qpn = ctx.QPNMkey >> 8
-		if k.window.kind == 2 && c.qpn != q.num {
-			return "a window of type 2 must be bound to the queue pair that binds it"
-		}
-		return e.planWindow(q, c, list)
-	}
-	return e.planList(k, c, list)
-}
-
-// planWindow plans the binding of a window to the memory of one list entry.
-func (e *Engine) planWindow(q *qp, c *change, list []byte) string {
-	if len(list) < wqe.KLMSize {
-		return "a window needs one list entry"
-	}
-	entry := wqe.ParseKLM((*[wqe.KLMSize]byte)(list))
-	m := e.keys.find(entry.MKey)
-	switch {
-	case m == nil || m.region == nil || m.client != q.client:
-		return "its memory is not registered under the key of the list entry"
-	case m.pd != q.pd:
-		return "its memory belongs to another protection domain"
-	case m.access&control.AccessMWBind == 0:
-		return "its memory was registered without the right to bind windows"
-	case c.access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && m.access&control.AccessLocalWrite == 0:
-		return "it would allow writing to memory that its owner may not write"
-	}
-	mem, ok := m.span(entry.Addr, c.size)
-	if !ok {
-		return "its range is outside the memory of the list entry"
-	}
-	c.parent, c.mem = m, mem
-	return ""
-}
-
-// planList plans the runs of a list key, plain or interleaved.
-func (e *Engine) planList(k *mkey, c *change, list []byte) string {
-	c.rounds = 1
-	if len(list) >= wqe.RepeatBlockSize {
-		if b := wqe.ParseRepeatBlock((*[wqe.RepeatBlockSize]byte)(list)); b.Op == wqe.RepeatOp {
-			return planInterleaved(k, c, b, list[wqe.RepeatBlockSize:])
-		}
-	}
-	for ; len(list) >= wqe.KLMSize; list = list[wqe.KLMSize:] {
-		entry := wqe.ParseKLM((*[wqe.KLMSize]byte)(list))
-		if entry.ByteCount == 0 {
-			continue // padding
-		}
-		c.list = append(c.list, run{key: entry.MKey, addr: entry.Addr, n: uint64(entry.ByteCount)})
-		c.perRound += uint64(entry.ByteCount)
-	}
-	return checkList(k, c)
-}
-
-func planInterleaved(k *mkey, c *change, b wqe.RepeatBlock, list []byte) string {
-	if int(b.NumEntries)*wqe.RepeatEntrySize > len(list) || b.RepeatCount == 0 {
-		return "its repeat block has more entries than the list, or repeats 0 times"
-	}
-	c.rounds = uint64(b.RepeatCount)
-	for i := range int(b.NumEntries) {
-		entry := wqe.ParseRepeatEntry((*[wqe.RepeatEntrySize]byte)(list[i*wqe.RepeatEntrySize:]))
-		if entry.ByteCount == 0 {
-			continue
-		}
-		c.list = append(c.list, run{key: entry.MKey, addr: entry.Addr, n: uint64(entry.ByteCount), stride: uint64(entry.Stride)})
-		c.perRound += uint64(entry.ByteCount)
-	}
-	return checkList(k, c)
-}
-
-func checkList(k *mkey, c *change) string {
-	hi, all := bits.Mul64(c.perRound, c.rounds)
-	switch {
-	case len(c.list) > k.room:
-		return "its list has more entries than the key was made for"
-	case hi != 0 || c.size > all:
-		return "it is longer than the entries of its list together"
-	}
-	return ""
 }
 
 // apply makes the change. What other queues were doing with the key is judged
@@ -248,9 +107,11 @@ func (k *mkey) release() {
 	}
 }
 
-// disturb has every transfer in the middle of k's memory judged anew.
+// disturb has every transfer in the middle of k's memory judged anew before it
+// touches another byte.
 func (e *Engine) disturb(k *mkey) {
-	e.parkWhere(func(j *job) bool { return j.uses(k) })
+	e.epoch++
+	k.changed = e.epoch
 }
 
 func (e *Engine) badBind(q *qp, j *job, why string) bool {

@@ -409,11 +409,65 @@ func TestWindowClosedInTheMiddle(t *testing.T) {
 			s.e.Step()
 			require.NotNil(t, s.p.q.job)
 			f(s, w, far)
-			require.Nil(t, s.p.q.job)
 			was := append([]byte(nil), far.mem...)
 			s.settle()
 			s.same(was, far.mem, "what was behind the window")
 			require.Equal(t, cqe.RemoteAccess, s.p.scq.one().Syndrome)
 		})
 	}
+}
+
+// What a mask asks to change is changed, or the UMR is refused and says what.
+func TestUMRMask(t *testing.T) {
+	for _, row := range []struct {
+		mask  uint64
+		words string // "": it succeeds
+	}{
+		{wqe.MaskBSFEnable, "signatures (bsf)"},
+		{wqe.MaskPD, "the protection domain"},
+		{wqe.MaskPageSize, "the page size"},
+		{wqe.MaskRemoteInval, "remote invalidation"},
+		{wqe.MaskSigErrCount, "signature errors"},
+		{wqe.MaskBSFEnable | wqe.MaskPD, "bits 0x1080"},
+		{1 << 40, "bits 0x10000000000"},
+		{wqe.MaskLocalRead, "local reading"},
+		{wqe.MaskSmallFence, ""},
+	} {
+		s := newScene(t, Config{})
+		next := s.q.h.events()
+		m := s.q.h.mkey(2)
+		seg := fill(m, mkeyAll, 64, s.far.klm(0, 64))
+		c := seg[0].(wqe.UMRCtrl)
+		c.MkeyMask |= row.mask
+		seg[0] = c
+		want := unharmed
+		if row.words != "" {
+			want = cqe.MWBind
+		}
+		s.umr(s.q, want, m, seg)
+		if row.words != "" {
+			require.Contains(t, next().Text, row.words)
+		}
+		require.Equal(t, row.words != "", s.e.keys.find(m).free)
+	}
+}
+
+// A UMR without a list and without a length changes attributes, and leaves the
+// list that there is; with a length it makes another list.
+func TestUMRChangesAttributesOnly(t *testing.T) {
+	s := newScene(t, Config{})
+	m := s.q.h.mkey(2)
+	s.umr(s.q, unharmed, m, fill(m, mkeyAll, 64, s.far.klm(0, 32), s.far.klm(64, 32)))
+	s.write(unharmed, wqe.Raddr{RKey: m, Addr: 28})
+	only := func(mask uint64, c wqe.MkeyContext) []any {
+		return []any{wqe.UMRCtrl{Flags: wqe.UMRInline, MkeyMask: wqe.MaskFree | mask}, c}
+	}
+	s.umr(s.q, unharmed, m, only(maskRights, wqe.MkeyContext{Access: mkeyRead}))
+	s.write(cqe.RemoteAccess, wqe.Raddr{RKey: m, Addr: 28})
+	s.umr(s.q, unharmed, m, only(maskRights|wqe.MaskStartAddr, wqe.MkeyContext{Access: mkeyWrite, StartAddr: 0x1000}))
+	copy(s.far.mem, make([]byte, 128))
+	s.write(unharmed, wqe.Raddr{RKey: m, Addr: 0x1000 + 28})
+	require.Equal(t, "writ", string(s.far.mem[28:32]))
+	require.Equal(t, "ten!", string(s.far.mem[64:68]))
+	s.umr(s.q, cqe.MWBind, m, only(wqe.MaskLen, wqe.MkeyContext{Len: 64}))
 }

@@ -12,6 +12,18 @@ import (
 // objects that are neither its own nor its peer's a client learns at most that a
 // queue pair of this number exists.
 
+// A reason is why something is wrong. It is put into words only if they are said.
+type reason struct {
+	code   code
+	format string
+	args   []any
+}
+
+func because(code code, format string, args ...any) reason { return reason{code, format, args} }
+
+// String returns the words.
+func (r reason) String() string { return fmt.Sprintf(r.format, r.args...) }
+
 // A use is the memory that a segment names, and who may be meant by its key.
 type use struct {
 	name string // lkey or rkey
@@ -32,31 +44,31 @@ func localUse(d wqe.Data, need uint32, q *qp, p *pd) use {
 }
 
 // whyNoAccess says why a key does not give access.
-func (e *Engine) whyNoAccess(u use) (code, string) {
+func (e *Engine) whyNoAccess(u use) reason {
 	k, swapped, other := e.keyOf(u.client, u.key), bits.ReverseBytes32(u.key), e.keys.findIndex(u.key)
 	switch {
 	case k == nil && e.keyOf(u.client, swapped) != nil:
-		return codeKeyByteOrder, fmt.Sprintf("%s %#08x names nothing, but %#08x does: it was stored in host byte order", u.name, u.key, swapped)
+		return because(codeKeyByteOrder, "%s %#08x names nothing, but %#08x does: it was stored in host byte order", u.name, u.key, swapped)
 	case k == nil && other != nil && other.client == u.client:
-		return codeKeyStale, fmt.Sprintf("%s %#08x: the index exists, the variant %#02x is stale", u.name, u.key, u.key&0xff)
+		return because(codeKeyStale, "%s %#08x: the index exists, the variant %#02x is stale", u.name, u.key, u.key&0xff)
 	case k == nil:
-		return codeKeyUnknown, fmt.Sprintf("%s %#08x names no memory region", u.name, u.key)
+		return because(codeKeyUnknown, "%s %#08x names no memory region", u.name, u.key)
 	case k.free:
-		return codeKeyUnbound, fmt.Sprintf("%s %#08x is not bound, or has been invalidated", u.name, u.key)
+		return because(codeKeyUnbound, "%s %#08x is not bound, or has been invalidated", u.name, u.key)
 	case k.window != nil && u.name == "lkey":
-		return codeKeyWindow, fmt.Sprintf("lkey %#08x is of a memory window, which gives remote access only", u.key)
+		return because(codeKeyWindow, "lkey %#08x is of a memory window, which gives remote access only", u.key)
 	case k.domain() != u.pd:
-		return codeKeyDomain, fmt.Sprintf("%s %#08x belongs to another protection domain than the QP", u.name, u.key)
+		return because(codeKeyDomain, "%s %#08x belongs to another protection domain than the QP", u.name, u.key)
 	case k.window != nil && k.window.kind == 2 && k.window.qpn != u.qpn:
-		return codeKeyWindow, fmt.Sprintf("%s %#08x is a window of QP %#06x, not of QP %#06x", u.name, u.key, k.window.qpn, u.qpn)
+		return because(codeKeyWindow, "%s %#08x is a window of QP %#06x, not of QP %#06x", u.name, u.key, k.window.qpn, u.qpn)
 	case k.access&u.need != u.need:
-		return codeKeyAccess, fmt.Sprintf("%s %#08x: access %#x lacks %#x", u.name, u.key, k.access, u.need&^k.access)
+		return because(codeKeyAccess, "%s %#08x: access %#x lacks %#x", u.name, u.key, k.access, u.need&^k.access)
 	case u.addr-k.base <= k.size && u.n <= k.size-(u.addr-k.base) && len(k.list) > 0:
-		return codeKeyList, fmt.Sprintf("%s %#08x: an entry of its list is outside the memory that it names", u.name, u.key)
+		return because(codeKeyList, "%s %#08x: an entry of its list is outside the memory that it names", u.name, u.key)
 	case u.zero:
-		return codeLengthZero, fmt.Sprintf("%s %#08x: byte_count 0 stands for 2^31 bytes, of which the key has %d; leave empty pieces out", u.name, u.key, k.size)
+		return because(codeLengthZero, "%s %#08x: byte_count 0 stands for 2^31 bytes, of which the key has %d; leave empty pieces out", u.name, u.key, k.size)
 	}
-	return codeKeyRange, fmt.Sprintf("%s %#08x: %d bytes at %#x are outside its %d bytes at %#x", u.name, u.key, u.n, u.addr, k.size, k.base)
+	return because(codeKeyRange, "%s %#08x: %d bytes at %#x are outside its %d bytes at %#x", u.name, u.key, u.n, u.addr, k.size, k.base)
 }
 
 // keyOf returns what a key names, if it is of this client.
@@ -67,38 +79,38 @@ func (e *Engine) keyOf(c *Client, key uint32) *mkey {
 	return nil
 }
 
-// whyNoPeer says why q cannot reach its peer.
-func (e *Engine) whyNoPeer(q *qp) (code, string) {
+// whyNoPeer says why q cannot reach its peer. Of a queue pair of another client
+// that does not name q as its peer it says no more than that it exists.
+func (e *Engine) whyNoPeer(q *qp) reason {
 	p := e.qps[q.attr.DestQPN]
 	switch {
 	case p == nil:
-		return codePeerMissing, fmt.Sprintf("peer QP %#06x does not exist", q.attr.DestQPN)
+		return because(codePeerMissing, "peer QP %#06x does not exist", q.attr.DestQPN)
+	case p.client != q.client && p.attr.DestQPN != q.num:
+		return because(codePeerNotBack, "peer QP %#06x exists, but does not answer: it is not connected back to %#06x, or not yet", p.num, q.num)
 	case p.transport != q.transport:
-		return codePeerTransport, fmt.Sprintf("peer QP %#06x is of transport %s, this one of %s", p.num, transports[p.transport].name, transports[q.transport].name)
+		return because(codePeerTransport, "peer QP %#06x is of transport %s, this one of %s", p.num, transports[p.transport].name, transports[q.transport].name)
 	case p.attr.DestQPN != q.num && p.attr.State >= control.StateRTR:
-		if p.client != q.client {
-			return codePeerNotBack, fmt.Sprintf("peer QP %#06x is not connected back: its peer is another than %#06x", p.num, q.num)
-		}
-		return codePeerNotBack, fmt.Sprintf("peer QP %#06x is not connected back: its peer is %#06x, not %#06x", p.num, p.attr.DestQPN, q.num)
+		return because(codePeerNotBack, "peer QP %#06x is not connected back: its peer is %#06x, not %#06x", p.num, p.attr.DestQPN, q.num)
 	}
-	return codePeerState, fmt.Sprintf("peer QP %#06x is in state %s; it answers in RTR and RTS", p.num, stateName(p.attr.State))
+	return because(codePeerState, "peer QP %#06x is in state %s; it answers in RTR and RTS", p.num, stateName(p.attr.State))
 }
 
 // whyNoRoom says why a completion queue has no room.
-func (q *cq) whyNoRoom() (code, string) {
+func (q *cq) whyNoRoom() reason {
 	word := q.consumer.Observe()
 	n := uint64(1) << q.log
 	unread := q.next - q.seen // as far as the client has told credibly
 	ahead := func(index uint32) uint64 { return uint64(index-uint32(q.seen)) & 0xffffff }
 	switch swapped := bits.ReverseBytes32(word); {
 	case word>>16 != 0 && word&0xffff == 0 && inFirstLap(q.next, n) && swapped != 0 && ahead(swapped) <= unread:
-		return codeCQByteOrder, fmt.Sprintf("consumer index %#08x is %d in host byte order", word, swapped)
+		return because(codeCQByteOrder, "consumer index %#08x is %d in host byte order", word, swapped)
 	case ahead(word) > unread:
-		return codeCQIndex, fmt.Sprintf("consumer index %#06x is not among the %d completions from %#06x on", word&0xffffff, unread, q.seen&0xffffff)
+		return because(codeCQIndex, "consumer index %#06x is not among the %d completions from %#06x on", word&0xffffff, unread, q.seen&0xffffff)
 	case word == 0 && q.seen == 0:
-		return codeCQNeverPolled, "its consumer index has never been advanced"
+		return because(codeCQNeverPolled, "its consumer index has never been advanced")
 	}
-	return codeCQOverrun, fmt.Sprintf("consumer index %#06x; poll more often or make it larger", word&0xffffff)
+	return because(codeCQOverrun, "consumer index %#06x", word&0xffffff)
 }
 
 // inFirstLap reports whether a counter that has come to count, in a ring of n,
@@ -116,16 +128,16 @@ func swapped(word uint32, consumed, ring uint64) bool {
 }
 
 // whyNoRecord says what is wrong with a send record that is out of range.
-func (q *qp) whyNoRecord(word uint32) (code, string) {
+func (q *qp) whyNoRecord(word uint32) reason {
 	ring := q.sqMask + 1
 	ahead := uint16(word) - uint16(q.sent)
 	switch {
 	case swapped(word, q.sent, ring):
-		return codeRecordByteOrder, fmt.Sprintf("send record says %#08x, which is %d in host byte order; records are big-endian", word, bits.ReverseBytes32(word))
+		return because(codeRecordByteOrder, "send record says %#08x, which is %d in host byte order; records are big-endian", word, bits.ReverseBytes32(word))
 	case -ahead < ahead:
-		return codeRecordBack, fmt.Sprintf("send record says %#08x, %d blocks less than the %#04x executed; the value is ignored", word, -ahead, uint16(q.sent))
+		return because(codeRecordBack, "send record says %#08x, %d blocks less than the %#04x executed; the value is ignored", word, -ahead, uint16(q.sent))
 	}
-	return codeRecordRange, fmt.Sprintf("send record says %#08x, %d blocks more than the %#04x executed; the ring has %d, and the value is ignored", word, ahead, uint16(q.sent), ring)
+	return because(codeRecordRange, "send record says %#08x, %d blocks more than the %#04x executed; the ring has %d, and the value is ignored", word, ahead, uint16(q.sent), ring)
 }
 
 // leastUnits is how many 16-byte units a WQE has at least.

@@ -191,6 +191,9 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 	n := q.cq.Poll(dst)
 	if n == 0 {
 		if q.ctx.gone.Load() {
+			if n = q.cq.Poll(dst); n > 0 {
+				return n, nil // the last thing that the device did
+			}
 			return 0, ErrDeviceGone
 		}
 		if q.overrun.Load() {

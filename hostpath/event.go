@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/nicless/nicless/internal/control"
 )
@@ -49,7 +48,8 @@ type Event struct {
 type Explanation struct {
 	Code   string // stable
 	Number uint32 // of the QP or CQ that is at fault
-	Index  uint16 // of the WQE, the receive or the completion: the first word of Code tells
+	Index  uint16 // of the WQE, receive or completion
+	Of     string // which of them: "wqe", "receive" or "cqe"
 	WQE    []byte // its first 64 bytes, as the device has read them; nil where there is none
 	Text   string
 	Unsaid int // explanations of this code that were held back since the last one
@@ -58,19 +58,27 @@ type Explanation struct {
 // String returns the code, the place and the text, for instance
 // "key-unknown: qp 0x000abc wqe 7: rkey 0xdeadbeef names no memory region".
 func (x Explanation) String() string {
-	queue, index := "qp", "wqe"
-	switch word, _, _ := strings.Cut(x.Code, "-"); word {
-	case "cq", "event":
-		queue, index = "cq", "cqe"
-	case "receive":
-		index = "receive"
+	queue := "qp"
+	if x.Of == "cqe" {
+		queue = "cq"
 	}
-	return fmt.Sprintf("%s: %s 0x%06x %s %d: %s", x.Code, queue, x.Number, index, x.Index, x.Text)
+	return fmt.Sprintf("%s: %s 0x%06x %s %d: %s", x.Code, queue, x.Number, x.Of, x.Index, x.Text)
+}
+
+// indexed names what the index of an explanation counts.
+func indexed(of uint8) string {
+	switch of {
+	case control.OfReceive:
+		return "receive"
+	case control.OfCompletion:
+		return "cqe"
+	}
+	return "wqe"
 }
 
 // LogValue implements slog.LogValuer, with the names that the log of an engine has.
 func (x Explanation) LogValue() slog.Value {
-	attrs := []slog.Attr{slog.String("code", x.Code), slog.String("queue", fmt.Sprintf("0x%06x", x.Number)), slog.Int("index", int(x.Index))}
+	attrs := []slog.Attr{slog.String("code", x.Code), slog.String("queue", fmt.Sprintf("0x%06x", x.Number)), slog.Int(x.Of, int(x.Index))}
 	if x.Unsaid > 0 {
 		attrs = append(attrs, slog.Int("unsaid", x.Unsaid))
 	}
@@ -160,7 +168,7 @@ func (c *Context) deliver(m *control.Event) {
 	}
 	if m.Kind == control.EventExplanation {
 		x := Explanation{
-			Code: string(bytes.TrimRight(m.Code[:], "\x00")), Number: m.Number, Index: m.Index, Text: m.Text, Unsaid: int(m.Unsaid),
+			Code: string(bytes.TrimRight(m.Code[:], "\x00")), Number: m.Number, Index: m.Index, Of: indexed(m.Of), Text: m.Text, Unsaid: int(m.Unsaid),
 		}
 		if m.HasWQE != 0 {
 			x.WQE = bytes.Clone(m.WQE[:])

@@ -60,3 +60,12 @@ func TestEngineThatKeepsDescriptors(t *testing.T) {
 	_, err = ch.Poll()
 	require.ErrorIs(t, err, ErrDeviceGone)
 }
+
+// The line of an explanation says what its index counts.
+func TestExplanationSaysWhatItsIndexCounts(t *testing.T) {
+	for of, want := range map[uint8]string{control.OfWQE: "qp 0x000102 wqe", control.OfReceive: "qp 0x000102 receive", control.OfCompletion: "cq 0x000102 cqe"} {
+		x := Explanation{Code: "c", Number: 0x102, Index: 16, Of: indexed(of), Text: "text"}
+		require.Equal(t, "c: "+want+" 16: text", x.String())
+		require.Contains(t, x.LogValue().String(), indexed(of)+"=16")
+	}
+}

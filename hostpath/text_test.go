@@ -60,9 +60,9 @@ func TestStrings(t *testing.T) {
 		"RemoteWrite|0x40":                                                                 nicless.RemoteWrite | 0x40,
 		"none":                                                                             nicless.Access(0),
 		"RTS, timeout 67.108864ms":                                                         nicless.Attr{Mask: nicless.AttrState | nicless.AttrTimeout, State: nicless.StateRTS, Timeout: 14},
-		"key-unknown: qp 0x000abc wqe 7: text":                                             nicless.Explanation{Code: "key-unknown", Number: 0xabc, Index: 7, Text: "text"},
-		"receive-none: qp 0x000abc receive 7: text":                                        nicless.Explanation{Code: "receive-none", Number: 0xabc, Index: 7, Text: "text"},
-		"cq-overrun: cq 0x000abc cqe 7: text":                                              nicless.Explanation{Code: "cq-overrun", Number: 0xabc, Index: 7, Text: "text"},
+		"key-unknown: qp 0x000abc wqe 7: text":                                             nicless.Explanation{Code: "key-unknown", Number: 0xabc, Index: 7, Of: "wqe", Text: "text"},
+		"receive-none: qp 0x000abc receive 7: text":                                        nicless.Explanation{Code: "receive-none", Number: 0xabc, Index: 7, Of: "receive", Text: "text"},
+		"cq-overrun: cq 0x000abc cqe 7: text":                                              nicless.Explanation{Code: "cq-overrun", Number: 0xabc, Index: 7, Of: "cqe", Text: "text"},
 	} {
 		require.Equal(t, want, fmt.Sprint(got))
 	}

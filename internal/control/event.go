@@ -52,17 +52,26 @@ type Event struct {
 	// that were held back since the last one.
 	Index  uint16 // of the WQE or receive
 	HasWQE uint8
+	Of     uint8 // what Index counts: OfWQE, OfReceive, OfCompletion
 	Unsaid uint32
 	Code   [24]byte // padded with zeros
 	WQE    [64]byte
 	Text   string
 }
 
+// What the index of an explanation counts.
+const (
+	OfWQE        = 0
+	OfReceive    = 1
+	OfCompletion = 2
+)
+
 func (m *Event) walk(w walker) {
 	w.u32("kind", (*uint32)(&m.Kind))
 	w.u32("number", &m.Number)
 	w.u16("index", &m.Index)
 	w.u8("has_wqe", &m.HasWQE)
+	w.u8("of", &m.Of)
 	w.u32("unsaid", &m.Unsaid)
 	w.bytes("code", m.Code[:])
 	w.bytes("wqe", m.WQE[:])

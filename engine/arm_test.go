@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// All queues armed at once: a look answers a few of them and looks at a few
+// more; the others come next, and each gets its one event.
+func TestArmsAreAnsweredInTurn(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	id, event := a.channel()
+	list := make([]*poller, 3*armLooks)
+	for i := range list {
+		list[i] = a.cq(control.CQ{Channel: id, Handle: uint64(i)})
+		p := a.qp(control.QP{NoReceive: 1}, list[i], list[i])
+		p.up(p)
+		p.post(ctrl(wqe.OpNop))
+	}
+	r.settle()
+	looked := func() (n int) {
+		for _, q := range r.e.armable {
+			if q.armRegSeen == 7 {
+				n++
+			}
+		}
+		return n
+	}
+	for _, q := range r.e.armable {
+		q.armReg.Publish(7) // one register for all; nobody has armed
+	}
+	require.Zero(t, r.e.observeArms())
+	require.Equal(t, armLooks, looked())
+
+	for _, c := range list {
+		c.arm(1, false)
+	}
+	for _, q := range r.e.armable {
+		q.armReg.Publish(8)
+	}
+	seen := make(map[uint64]bool)
+	for len(seen) < len(list) {
+		n := r.e.observeArms()
+		require.LessOrEqual(t, n, armAnswers)
+		require.Positive(t, n)
+		for range n {
+			handle, ok := event()
+			require.True(t, ok)
+			require.False(t, seen[handle])
+			seen[handle] = true
+		}
+	}
+	_, ok := event()
+	require.False(t, ok)
+}

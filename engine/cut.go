@@ -1,0 +1,35 @@
+package engine
+
+// A part of a step, at which a fault of memory has cut it off. The next step
+// goes on behind that, lest one client's faults keep the device from the others:
+// in turn, every queue pair is visited, and everybody who waits is looked at.
+type part uint8
+
+const (
+	whole     part = iota // it was not cut off
+	cutVisits             // in the visit before e.from
+	cutRetry
+	cutLast
+)
+
+// goOn visits the queue pairs that a step which was cut off has left out.
+func (e *Engine) goOn() (done int) {
+	if e.cut == cutVisits {
+		for _, q := range e.running[min(e.from, len(e.running)):] {
+			done += e.visit(q)
+		}
+	}
+	return done
+}
+
+// cutOff says that the step which is at work ends here.
+func (e *Engine) cutOff() {
+	e.cut = e.part
+	if e.part == cutVisits && e.cur != nil {
+		e.from = e.cur.at + 1
+	}
+	if e.part == cutLast {
+		e.cut = whole // little is left of it, and the next is another queue's turn
+	}
+	e.part = cutVisits
+}

@@ -1,0 +1,43 @@
+package engine
+
+import "github.com/nicless/nicless/internal/control"
+
+// overrun ends a queue that has no room for a completion. Every QP that needs it
+// goes to error with its next completion, or when sweep comes to it.
+func (e *Engine) overrun(q *cq) {
+	if q.dead {
+		return
+	}
+	q.dead = true
+	why, advice := q.whyNoRoom(), ""
+	if why.code == codeCQOverrun {
+		advice = "; poll before posting more, or make the CQ larger"
+	}
+	e.explainCQ(q, why.code, "CQ %#06x: no room for a completion in %d entries; %s. Its queue pairs go to error, with %d completions outstanding%s",
+		q.num, 1<<q.log, why, q.unread(), advice)
+	q.client.event(control.EventCQError, q.num)
+	if q.channel != nil {
+		e.send(q, q.handle|control.ChannelOverrun)
+	}
+	e.unswept = len(e.running)
+}
+
+// sweepPortion is at how many queue pairs a step looks for those whose
+// completion queue has overrun: a client can have thousands on one queue.
+const sweepPortion = 64
+
+// sweep puts queue pairs into error whose completion queue has overrun, and
+// returns how many.
+func (e *Engine) sweep() (done int) {
+	for range min(sweepPortion, e.unswept) {
+		if e.unswept--; e.swept == 0 || e.swept > len(e.running) {
+			e.swept = len(e.running)
+		}
+		e.swept--
+		if q := e.running[e.swept]; q.attr.State != control.StateERR && (q.sendCQ.dead || q.recvCQ.dead) {
+			e.setError(q)
+			done++
+		}
+	}
+	return done
+}

@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+)
+
+// resizeCQ moves a queue to another buffer.
+func (c *Client) resizeCQ(m *control.ResizeCQ, _ Memory, _ *control.Reply) (control.Message, error) {
+	q, ok := c.cqs[m.CQN]
+	switch {
+	case !ok:
+		return nil, notFound("CQ", m.CQN)
+	case m.LogSize > maxLogCQ || m.LogCQE != 6 && m.LogCQE != 7 || m.Buf%64 != 0:
+		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries of 2^%d bytes at %#x; up to 2^%d of 2^6 or 2^7 on a multiple of 64 are possible",
+			q.num, m.LogSize, m.LogCQE, m.Buf, maxLogCQ)
+	case q.collapsed || q.dead:
+		return nil, control.Errorf(control.CodeState, "CQ %#06x: a collapsed queue, or one that overran, keeps its buffer", q.num)
+	}
+	region, buf, err := c.at("CQ buffer", m.Buf, 1<<(m.LogSize+m.LogCQE))
+	if err != nil {
+		return nil, err
+	}
+	q.room(1 << q.log) // observes the consumer index
+	unread := q.unread()
+	switch {
+	case q.ignore:
+		// Nobody says what has been polled; an entry that was overwritten need
+		// not be held.
+		unread = 0
+	case unread >= 1<<q.log:
+		return nil, control.Errorf(control.CodeBusy, "CQ %#06x: full; poll before it is resized", q.num)
+	case unread+1 > 1<<m.LogSize:
+		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries do not hold the %d that have not been polled, and one more",
+			q.num, m.LogSize, unread)
+	}
+	// The last entry of the old buffer says so. It has an index like any other;
+	// the client moves what it has not polled up by one, so that in the new
+	// buffer the index of its next entry is free.
+	c.e.complete(q, 0, 0, 0, 0, 0, tail(0, 0, 0, cqe.ResizeCQ), quietly)
+	q.floor = q.next - unread
+	q.region.users--
+	region.users++
+	q.region, q.buf, q.log, q.logCQE = region, buf, uint(m.LogSize), uint(m.LogCQE)
+	return &control.Empty{}, nil
+}

@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+)
+
+// stopTime bounds each of the two parts of an orderly stop: a client that posts
+// on and on does not keep the device.
+const stopTime = 100 * time.Millisecond
+
+// windUp ends every queue in order: what has been announced is executed, then
+// what is left, because it waits for a peer or comes too late, is flushed. So
+// each work request has its completion when the device is gone.
+func (e *Engine) windUp() {
+	for c := range e.clients {
+		c.page.state.Publish(uint64(control.EngineStopping))
+	}
+	e.rest()
+	for _, q := range e.running {
+		e.setError(q)
+	}
+	e.rest()
+}
+
+// rest steps until there is nothing more to do, or stopTime has passed.
+func (e *Engine) rest() {
+	end := clock.Now() + clock.Cycles(stopTime)
+	for idle := 0; idle <= e.lap() && clock.Now() < end; idle++ {
+		if e.steps(true) > 0 {
+			idle = -1
+		}
+	}
+}
+
+// lap is in how many steps the device looks at everybody who waits, and at
+// everybody who needs a queue that has overrun.
+func (e *Engine) lap() int { return len(e.stalled)/retryLooks + e.unswept/sweepPortion + 1 }
+
+// leave tells every client that nothing will be executed any more.
+func (e *Engine) leave() {
+	now := clock.Now()
+	for c := range e.clients {
+		c.publish(now)
+		c.page.state.Publish(uint64(control.EngineGone))
+	}
+}

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"context"
+	"testing"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// stopped runs the engine and ends it at once.
+func (r *rig) stopped() {
+	r.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.NoError(r, r.e.Run(ctx, nil))
+}
+
+// An orderly stop executes what has been announced, also more than fits a step.
+func TestStopDrains(t *testing.T) {
+	r := newRig(t, Config{Burst: 2, Slice: 256})
+	a := r.host("a")
+	p, q := pair(a, r.host("b"))
+	src, dst := a.full(4096, 1), q.h.full(4096, 2)
+	for range 9 {
+		p.write(ctrl(wqe.OpNop))
+	}
+	p.write(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 4096))
+	p.ring()
+	r.stopped()
+	list := p.scq.all()
+	require.Len(t, list, 10)
+	for i, w := range list {
+		require.Equal(t, []any{uint16(i), unharmed}, []any{w.Counter, w.Syndrome})
+	}
+	r.same(src.mem, dst.mem, "the long transfer")
+	require.Equal(t, uint64(control.EngineGone), a.c.page.state.Observe())
+}
+
+// What waits for a peer, and receives that nothing came for, are flushed: each
+// has its completion, once.
+func TestStopFlushes(t *testing.T) {
+	s := newScene(t, Config{})
+	waits := s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)) // no receive is there
+	s.p.post(silent(wqe.OpNop))
+	s.settle()
+	require.Len(t, s.e.stalled, 1)
+	s.p.recv(s.local.data(0, 8))
+	s.stopped()
+	list := s.p.scq.all()
+	require.Len(t, list, 3)
+	for i, w := range list {
+		require.Equal(t, cqe.Flush, w.Syndrome)
+		if i < 2 {
+			require.Equal(t, waits+uint16(i), w.Counter)
+		}
+	}
+	require.Equal(t, control.StateERR, s.p.state())
+	s.stopped()
+	s.p.scq.none()
+}
+
+// Thousands that wait are all looked at before the stop takes them for idle.
+func TestStopLooksAtEverybodyWhoWaits(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	c := a.cq(control.CQ{LogSize: 8})
+	var senders, receivers []*end
+	for range 4 * retryLooks {
+		p, q := a.qp(control.QP{LogRQ: 1}, c, c), a.qp(control.QP{LogRQ: 1}, c, c)
+		p.up(q)
+		q.up(p)
+		p.post(ctrl(wqe.OpSend))
+		senders, receivers = append(senders, p), append(receivers, q)
+	}
+	r.settle()
+	require.Len(t, r.e.stalled, len(senders))
+	for _, q := range receivers {
+		q.recv()
+	}
+	r.stopped()
+	good := 0
+	for _, w := range c.all() {
+		if w.Syndrome == unharmed {
+			good++
+		}
+	}
+	require.Equal(t, 2*len(senders), good)
+}
+
+// While the device stops, status pages say so; a client that posts for ever does
+// not keep it.
+func TestStopEndsAlthoughClientsPost(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	c := a.cq(control.CQ{Flags: control.CQIgnoreOverrun})
+	p := a.qp(control.QP{}, c, c)
+	p.up(p)
+	p.write(silent(wqe.OpNop))
+	posted := uint32(0)
+	m := &r.e.mail
+	var post func()
+	next := func() { // has the next step post
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.queue = append(m.queue, &letter{post, make(chan struct{})})
+		m.waiting.Store(true)
+	}
+	post = func() {
+		state := control.EngineState(a.c.page.state.Observe())
+		if state == control.EngineGone {
+			return
+		}
+		require.Equal(t, control.EngineStopping, state)
+		posted++
+		p.record(4, posted)
+		next()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.NoError(t, r.e.Run(ctx, next))
+	require.Positive(t, posted)
+}

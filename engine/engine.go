@@ -191,6 +191,7 @@ func (e *Engine) Step() (done int) {
 	if len(e.stalled) > 0 && e.cut <= cutVisits {
 		e.part = cutRetry
 		done += e.retry()
+		e.part = cutVisits
 	}
 	if e.unswept > 0 {
 		done += e.sweep()
@@ -199,8 +200,11 @@ func (e *Engine) Step() (done int) {
 		e.part = cutLast
 		done += e.observeArms()
 		e.look()
+		e.part = cutVisits
 	}
-	e.part, e.cut = cutVisits, whole
+	if e.cut != whole {
+		e.cut = whole
+	}
 	return done
 }
 

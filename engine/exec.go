@@ -46,13 +46,14 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 	bytes := e.cfg.Slice
 	e.effort = 0
 	for done < e.cfg.Burst && n > 0 && bytes > 0 {
-		if q.job != nil && !e.resume(q) {
+		j := q.job
+		if j != nil && !e.resume(q) {
 			done++
 			if q.attr.State != control.StateRTS {
 				break // its send queue has stopped
 			}
+			j = nil
 		}
-		j := q.job
 		if j == nil {
 			e.snapshot(q)
 			if q.sent&oddBlocks == 0 {

@@ -175,8 +175,8 @@ func (q *SendRing) layLong(count, blocks uint64, wr *SendWR, op *opInfo, fence u
 	if err != nil {
 		panic("post: a WQE that check has passed: " + err.Error())
 	}
-	q.slots[count&(q.size-1)] = slot{id: wr.ID, blocks: uint8(blocks), op: wr.Op}
+	q.slots[count&(q.size-1)] = noted(wr.ID, blocks, wr.Op)
 	for i := uint64(1); i < blocks; i++ {
-		q.slots[(count+i)&(q.size-1)].blocks = 0 // no WQE begins here
+		q.slots[(count+i)&(q.size-1)].what = 0 // no WQE begins here
 	}
 }

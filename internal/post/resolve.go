@@ -49,12 +49,12 @@ func (q *CQ) completeSend(c *Completion, o cqe.OpOwn, e *shm.Block, sq *SendRing
 	}
 	c.ID = s.id
 	if c.Kind == cqe.Req && c.Opcode == cqe.WCFromPost {
-		if c.Opcode = ops[s.op].wc; c.HasByteLen() { // a masked atomic
+		if c.Opcode = ops[s.op()].wc; c.HasByteLen() { // a masked atomic
 			c.ByteLen = be.Uint32(e[cqe.OffByteCount:])
 		}
 	}
 	if c.Kind == cqe.ReqErr {
-		c.Opcode = ops[s.op].wc // verbs leaves it open, and it would read as SEND
+		c.Opcode = ops[s.op()].wc // verbs leaves it open, and it would read as SEND
 		sq.fail(c)
 	}
 	if o.Format() != cqe.FormatPlain {

@@ -27,7 +27,7 @@ func (q *CQ) scatterSend(c *Completion, o cqe.OpOwn, sq *SendRing, count uint64,
 		fail(c, cqe.RemoteInvalidRequest) // as libmlx5 does: nothing to return data to
 		return
 	}
-	units := min(int(ctrl.DS), 4*int(s.blocks))
+	units := min(int(ctrl.DS), 4*int(s.blocks()))
 	for ; unit < units && len(data) > 0; unit++ {
 		at := unit * wqe.UnitSize
 		b := sq.block(count + uint64(at/wqe.BlockSize))

@@ -27,10 +27,14 @@ type SQConfig struct {
 
 // A slot notes which work request begins in a block of the ring.
 type slot struct {
-	id     uint64
-	blocks uint8 // 0 where no WQE begins
-	op     Op
+	id   uint64
+	what uint16 // blocks:8, 0 where no WQE begins; op:8. One word is one store
 }
+
+func noted(id uint64, blocks uint64, op Op) slot { return slot{id, uint16(blocks) | uint16(op)<<8} }
+
+func (s slot) blocks() uint64 { return uint64(s.what & 0xff) }
+func (s slot) op() Op         { return Op(s.what >> 8) }
 
 // A SendRing is what send queues have in common, whoever posts to them: where
 // the ring lies, how WQEs are laid into it, how the device is told, and what
@@ -43,6 +47,7 @@ type SendRing struct {
 	record    *shm.BE32
 	reg       [2]*shm.BE64
 	qpn       uint32
+	base      uint64 // the first word of every WQE: the QPN in its place
 	transport Transport
 	short     uint8    // 1<<transport where WQEs may be built in place
 	signed    bool     //
@@ -83,6 +88,7 @@ func (q *SendRing) setUp(c SQConfig) error {
 	}
 	q.ring, q.slots, q.size, q.record, q.reg = c.Ring, make([]slot, size), size, c.Record, c.Reg
 	q.qpn, q.transport, q.signed = c.QPN, c.Transport, c.Signature
+	q.base = uint64(doorbell.MakeRing(0, c.QPN))
 	q.shortMax, q.maxInline, q.maxSGE = min(c.MaxInline, shortInline), c.MaxInline, c.MaxSGE
 	if q.reg[1] == nil {
 		q.reg[1] = q.reg[0]
@@ -128,7 +134,7 @@ func (q *SendRing) publish(end, last uint64) {
 // begins returns where the WQE begins that ends at the count end.
 func (q *SendRing) begins(end uint64) uint64 {
 	for {
-		if end--; q.slots[end&(q.size-1)].blocks != 0 {
+		if end--; q.slots[end&(q.size-1)].what != 0 {
 			return end
 		}
 	}
@@ -177,9 +183,9 @@ func (q *SendRing) find(counter uint16) (count uint64, s slot, ok bool) {
 		return 0, slot{}, false
 	}
 	s = q.slots[count&(q.size-1)]
-	return count, s, s.blocks != 0
+	return count, s, s.what != 0
 }
 
 // release frees the WQE at count and all before it. The poller's; the slots
 // must not be read afterwards.
-func (q *SendRing) release(count uint64, s slot) { q.freed.Publish(count + uint64(s.blocks)) }
+func (q *SendRing) release(count uint64, s slot) { q.freed.Publish(count + s.blocks()) }

@@ -1,7 +1,6 @@
 package post
 
 import (
-	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -29,7 +28,7 @@ func (q *SendRing) layPointer(count uint64, wr *SendWR, op *opInfo, fence uint8)
 		data.Put((*[16]byte)(b[unit1:]))
 	}
 	q.putControl(b, count, wr, op, ds, fence)
-	q.slots[count&(q.size-1)] = slot{id: wr.ID, blocks: 1, op: wr.Op}
+	q.slots[count&(q.size-1)] = noted(wr.ID, 1, wr.Op)
 }
 
 // layInline lays a WQE of 1 to shortInline inline bytes, on a connected
@@ -45,15 +44,13 @@ func (q *SendRing) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) 
 	be.PutUint32(b[at:], wqe.InlineFlag|uint32(n))
 	copy(b[at+wqe.InlineHead:], wr.Data)
 	q.putControl(b, count, wr, op, uint64(at/wqe.UnitSize+wqe.InlineUnits(n)), fence)
-	q.slots[count&(q.size-1)] = slot{id: wr.ID, blocks: 1, op: wr.Op}
+	q.slots[count&(q.size-1)] = noted(wr.ID, 1, wr.Op)
 }
 
 // putControl writes the control segment of a WQE of ds units that is built in
 // place. It says what wqe.Ctrl.Put says of a Ctrl, in two stores: a value with
 // so many fields would be put together in memory, byte by byte, first.
 func (q *SendRing) putControl(b *[wqe.BlockSize]byte, count uint64, wr *SendWR, op *opInfo, ds uint64, fence uint8) {
-	first := uint64(doorbell.MakeRing(uint16(count), q.qpn)) | uint64(op.code)<<32 | ds
-	second := uint64(q.flags(wr.Flags, fence))<<32 | uint64(wr.Imm&op.imm)
-	be.PutUint64(b[0:8], first)
-	be.PutUint64(b[8:16], second)
+	be.PutUint64(b[0:8], q.base|uint64(uint16(count))<<40|uint64(op.code)<<32|ds)
+	be.PutUint64(b[8:16], uint64(q.flags(wr.Flags, fence))<<32|uint64(wr.Imm&op.imm))
 }

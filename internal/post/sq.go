@@ -13,7 +13,6 @@ type SQ struct {
 
 	next  uint64 // count of the first block not reserved
 	seen  uint64 // freed, as it was last looked at
-	last  uint64 // count of the last WQE's first block
 	rung  uint64 // next, when the doorbell was last rung
 	fence uint8  // what the next WQE must wait for
 	_     [64]byte
@@ -50,7 +49,10 @@ func (q *SQ) Post(wr *SendWR) error {
 	} else {
 		q.layInline(count, wr, op, q.fence)
 	}
-	q.last, q.next, q.fence = count, count+1, 0
+	q.next = count + 1
+	if q.fence != 0 {
+		q.fence = 0
+	}
 	return nil
 }
 
@@ -66,7 +68,7 @@ func (q *SQ) postLong(wr *SendWR, op *opInfo) error {
 		return ErrFull
 	}
 	q.layLong(count, n, wr, op, q.fence)
-	q.last, q.next, q.fence = count, count+n, op.leaves
+	q.next, q.fence = count+n, op.leaves
 	return nil
 }
 
@@ -91,7 +93,7 @@ func (q *SQ) Ring() {
 		return
 	}
 	q.rung = q.next
-	q.publish(q.next, q.last)
+	q.publish(q.next, q.begins(q.next))
 }
 
 // Free returns how many blocks of 64 bytes can be posted to now, at least.
@@ -107,7 +109,7 @@ func (q *SQ) Index() uint32 { return uint32(q.next) }
 // Reset begins again at index 0 and with a record of 0, as a QP does that went
 // through RST. Nobody may post, ring or poll meanwhile.
 func (q *SQ) Reset() {
-	q.next, q.seen, q.last, q.rung, q.fence = 0, 0, 0, 0, 0
+	q.next, q.seen, q.rung, q.fence = 0, 0, 0, 0
 	q.clear()
 }
 

@@ -231,7 +231,7 @@ func TestSignature(t *testing.T) {
 		wr := SendWR{ID: uint64(i), Op: OpWrite, Flags: Signaled, Data: make([]byte, 60)}
 		wr.Data[59] = byte(i + 1)
 		require.NoError(t, b.sq.Post(&wr))
-		start := b.sq.last * 64
+		start := b.sq.begins(b.sq.next) * 64
 		w := make([]byte, 96)
 		for k := range w {
 			w[k] = b.dev.ring[(start+uint64(k))%256]
@@ -419,7 +419,7 @@ func TestFence(t *testing.T) {
 	b := newBench(t, 16, nil)
 	flags := func(wr SendWR) uint8 {
 		require.NoError(t, b.sq.Post(&wr))
-		return b.sq.block(b.sq.last)[11]
+		return b.sq.block(b.sq.begins(b.sq.next))[11]
 	}
 	inval := SendWR{Op: OpLocalInval}
 	require.Equal(t, uint8(0x00), flags(inval))

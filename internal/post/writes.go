@@ -1,7 +1,6 @@
 package post
 
 import (
-	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -33,7 +32,7 @@ func (q *CrowdSQ) PostWrites(list []WriteWR, first Flags) error {
 		return ErrFull
 	}
 	op := &ops[OpWrite]
-	head := uint64(doorbell.MakeRing(0, q.qpn)) | uint64(op.code)<<32 | 3
+	head := q.base | uint64(op.code)<<32 | 3
 	flags, last := q.flags(first, fenceAfter(left)), q.flags(Signaled, 0)
 	for i := range list {
 		// As layPointer, but all in one loop: the fewer other stores come between
@@ -44,11 +43,11 @@ func (q *CrowdSQ) PostWrites(list []WriteWR, first Flags) error {
 		if i == len(list)-1 {
 			flags |= last
 		}
-		be.PutUint64(b[0:8], head|uint64(doorbell.MakeRing(uint16(at), 0)))
+		be.PutUint64(b[0:8], head|uint64(uint16(at))<<40)
 		be.PutUint64(b[8:16], uint64(flags)<<32)
 		wqe.Raddr{Addr: w.RemoteAddr, RKey: w.RKey}.Put((*[16]byte)(b[unit1:]))
 		wqe.Data{ByteCount: w.SGE.Length &^ wqe.InlineFlag, LKey: w.SGE.LKey, Addr: w.SGE.Addr}.Put((*[16]byte)(b[unit2:]))
-		q.slots[at&(q.size-1)] = slot{blocks: 1, op: OpWrite}
+		q.slots[at&(q.size-1)] = noted(0, 1, OpWrite)
 		flags = q.flags(0, 0)
 	}
 	q.seq.commit(start, start+n)

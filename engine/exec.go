@@ -55,19 +55,17 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 			j = nil
 		}
 		if j == nil {
-			e.snapshot(q)
-			if q.sent&oddBlocks == 0 {
-				e.compare(q, parseHead((*[wqe.CtrlSize]byte)(e.wqe[:])))
-			}
-			if e.express(q) {
-				done++
-				n--
-				bytes -= expressBytes
+			most := min(int(n), e.cfg.Burst-done, (bytes+expressBytes-1)/expressBytes)
+			if k := e.express(q, most); k > 0 {
+				done += k
+				n -= uint16(k)
+				bytes -= k * expressBytes
 				if q.sendCQ.dead {
 					break
 				}
 				continue
 			}
+			e.snapshot(q)
 			if !e.judge(q, n) {
 				break // it waits, or it failed and the queue is in error
 			}

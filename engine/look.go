@@ -178,10 +178,6 @@ func place(qpn uint32, index uint64) uint64 { return uint64(uint16(index))<<40 |
 
 func (h head) place() uint64 { return h.first & (0xffff<<40 | 0xffffff<<8) }
 
-// oddBlocks is the mask of the blocks at which WQEs that go by express are
-// compared with their place, one in 64. Those on the long way all are.
-const oddBlocks = 63
-
 // compare compares a control segment with the slot that it lies in. The slot is
 // what counts; a client learns once that the two differ. Queues that others
 // enable may go round the same WQEs again, and are left alone.

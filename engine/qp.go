@@ -13,12 +13,13 @@ import (
 // A qp is the device's side of a queue pair. Counts of consumed work are 64
 // bits here and cut to 16 where they meet a record or a WQE.
 type qp struct {
-	num    uint32
-	uidx   uint32
-	client *Client
-	pd     *pd
-	attr   control.QPAttr // state and all attributes
-	signed bool           // WQEs carry a signature
+	num     uint32
+	uidx    uint32
+	client  *Client
+	pd      *pd
+	attr    control.QPAttr // state and all attributes
+	signed  bool           // WQEs carry a signature
+	express bool           // WQEs may go by express
 
 	transport uint8  // control.QPType*
 	allowed   uint64 // bit n: opcode n may be executed
@@ -103,6 +104,7 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 		sendCQ: sendCQ, recvCQ: recvCQ,
 		sqMask: 1<<m.LogSQ - 1, rqMask: 1<<m.LogRQ - 1, rqStride: uint(m.LogRQStride),
 	}
+	q.express = !q.signed && q.transport != control.QPTypeUD
 	var err error
 	if q.regions[0], q.sq, err = c.at("send queue", m.SQ, wqe.BlockSize<<m.LogSQ); err != nil {
 		return nil, err

@@ -81,6 +81,12 @@ func (p *Block) ObserveTail() uint64 {
 	return bits.ReverseBytes64(atomic.LoadUint64((*uint64)(unsafe.Pointer(&p[56]))))
 }
 
+// Word returns the eight bytes at 8*i, i of 0 to 7, as a big-endian number, loaded
+// once and at once: what is decided by it cannot change afterwards.
+func (p *Block) Word(i uint) uint64 {
+	return bits.ReverseBytes64(atomic.LoadUint64((*uint64)(unsafe.Pointer(&p[i&7<<3]))))
+}
+
 // address returns where b begins. The number is for comparing and for telling
 // a device; it is never turned back into a pointer.
 func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

@@ -187,8 +187,15 @@ func (e *Engine) compare(q *qp, h head) {
 	}
 }
 
+// news reports whether a control segment that is not in its place says so for
+// the first time.
+func (q *qp) news(h head) bool {
+	return !q.managed && h.ds() != 0 &&
+		(uint16(h.first>>40) != uint16(q.sent) && !q.odd.index || uint32(h.first>>8)&0xffffff != q.num && !q.odd.qpn)
+}
+
 func (e *Engine) misplaced(q *qp, h head) {
-	if q.managed || h.ds() == 0 {
+	if !q.news(h) {
 		return
 	}
 	if index := uint16(h.first >> 40); index != uint16(q.sent) && !q.odd.index {

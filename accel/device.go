@@ -1,6 +1,7 @@
 package accel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -24,6 +25,11 @@ type Config struct {
 	// 8. Blocks that wait for each other must all fit: no more than
 	// Multiprocessors times Resident of a grid are under way at once.
 	Resident int
+
+	// CPUs lists the cores that the multiprocessors may run on. Nil leaves the
+	// choice to the kernel, which puts some of them on the engine's core: where
+	// the engine is busy, list the others (and name its own in nicless.Config).
+	CPUs []int
 }
 
 // A Device is an emulated accelerator. Its methods are safe for concurrent use.
@@ -58,9 +64,18 @@ func New(cfg Config) (*Device, error) {
 	}
 	d := &Device{cfg: cfg, closed: make(chan struct{}), streams: make(map[*Stream]struct{})}
 	d.work = sync.NewCond(&d.mu)
+	started := make(chan error)
 	for range cfg.Multiprocessors {
 		d.all.Add(1)
-		go newProcessor(d).run()
+		go newProcessor(d).run(started)
+	}
+	var failed error
+	for range cfg.Multiprocessors {
+		failed = cmp.Or(<-started, failed)
+	}
+	if failed != nil {
+		_ = d.Close()
+		return nil, failed
 	}
 	return d, nil
 }

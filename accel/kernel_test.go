@@ -11,6 +11,7 @@ import (
 
 	"github.com/nicless/nicless/accel"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func newDevice(t testing.TB, cfg accel.Config) (*accel.Device, *accel.Stream) {
@@ -178,11 +179,40 @@ func TestBadInput(t *testing.T) {
 	require.EqualError(t, s.Launch(accel.Grid{Blocks: 1, Threads: 1}, nil), "accel: no kernel (nil)")
 	_, err := accel.New(accel.Config{Multiprocessors: -1})
 	require.EqualError(t, err, "accel: Multiprocessors -1; 1 to 256 are possible")
+	_, err = accel.New(accel.Config{Multiprocessors: 3, CPUs: []int{1 << 20}})
+	require.ErrorContains(t, err, "accel: core 1048576 does not exist or is not allowed to this process")
 	_, err = accel.NewQueue(accel.Export{})
 	require.ErrorContains(t, err, "take what QP.Export returns")
 	b := accel.NewBuffer(heap(accel8(8)))
 	require.ErrorContains(t, launch(t, s, 1, 1, func(th *accel.Thread) { th.WaitUntil(b, 61, accel.EQ, 0) }),
 		"offset 61; a multiple of 8 from 0 to 56 is possible")
+}
+
+// Kernels run on the cores that were asked for, those after one that ended its
+// goroutine too; a device of all cores is not affected.
+func TestCPUs(t *testing.T) {
+	cores := func() (set unix.CPUSet) {
+		require.NoError(t, unix.SchedGetaffinity(0, &set))
+		return set
+	}
+	all, core := cores(), 0
+	for !all.IsSet(core) {
+		core++
+	}
+	d, s := newDevice(t, accel.Config{CPUs: []int{core}})
+	var seen unix.CPUSet
+	look := func(*accel.Thread) { seen = cores() }
+	require.NoError(t, launch(t, s, 1, 1, look))
+	require.True(t, seen.IsSet(core) && seen.Count() == 1)
+	require.Error(t, launch(t, s, 1, 1, func(*accel.Thread) { runtime.Goexit() }))
+	s, err := d.NewStream()
+	require.NoError(t, err)
+	seen.Zero()
+	require.NoError(t, launch(t, s, 1, 1, look))
+	require.True(t, seen.IsSet(core) && seen.Count() == 1)
+	_, s = newDevice(t, accel.Config{})
+	require.NoError(t, launch(t, s, 1, 1, look))
+	require.Equal(t, all, seen)
 }
 
 func TestKernelPanics(t *testing.T) {

@@ -22,9 +22,16 @@ type processor struct {
 
 func newProcessor(d *Device) *processor { return &processor{dev: d} }
 
-func (p *processor) run() {
+// run executes blocks until the device is closing. It tells started, unless nil,
+// whether the thread is where the configuration wants it.
+func (p *processor) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	unpin, err := p.dev.cfg.pin()
+	defer unpin()
+	if started != nil {
+		started <- err
+	}
 	defer p.dev.all.Done()
 	defer p.stop()
 	for {
@@ -70,7 +77,7 @@ func (p *processor) pass() {
 // then for longer.
 func (p *processor) rest(moved bool) {
 	const (
-		spins  = 2000
+		spins  = 64
 		yields = 4000
 	)
 	if moved {
@@ -101,7 +108,7 @@ func (p *processor) stop() {
 	if len(p.blocks) > 0 {
 		p.blocks = nil
 		p.dev.all.Add(1)
-		go newProcessor(p.dev).run()
+		go newProcessor(p.dev).run(nil)
 	}
 	for _, l := range p.lanes {
 		l.stop()

@@ -2,6 +2,9 @@ package accel_test
 
 import (
 	"errors"
+	"runtime"
+	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/nicless/nicless"
@@ -84,4 +87,39 @@ func BenchmarkPut32(b *testing.B) {
 		}
 		perWQE(b)
 	})
+}
+
+// Host threads that post to one queue at once, each ringing for every write: no
+// collapse, though they share what is left of the cores beside the engine.
+func BenchmarkPosters(b *testing.B) {
+	for _, posters := range []int{1, 8} {
+		b.Run(strconv.Itoa(posters), func(b *testing.B) {
+			l := newLab(b, 4096, accel.Config{}, func(c *nicless.QPConfig) { c.MaxSendWR = 256 })
+			var all sync.WaitGroup
+			b.ResetTimer()
+			for range posters {
+				all.Go(func() {
+					var c [16]nicless.Completion
+					src, dst := l.mem.Ref(0), l.far.Ref(0)
+					wr := nicless.SendWR{
+						Op: nicless.Write, Flags: nicless.Signaled, RemoteAddr: dst.Addr, RKey: dst.Key,
+						SGE: []nicless.SGE{{Addr: src.Addr, Length: 8, LKey: src.Key}},
+					}
+					for n := 0; n < b.N/posters; {
+						switch err := l.qp.PostSend(&wr); {
+						case err == nil:
+							n++
+						case errors.Is(err, nicless.ErrFull):
+							if k, _ := l.cq.TryPoll(c[:]); k == 0 {
+								runtime.Gosched()
+							}
+						default:
+							panic(err)
+						}
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
 }

@@ -201,10 +201,6 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 		}
 		if q.ctx.alone {
 			shm.Yield() // the engine's turn, if it is on this core
-		} else {
-			// Who polls in a loop leaves the line to its writer for a moment:
-			// 10 ns off a round trip of 275.
-			shm.Relax(1)
 		}
 	}
 	return n, nil
@@ -228,7 +224,6 @@ func (q *CQ) TryPoll(dst []Completion) (int, error) {
 	case ok && q.overrun.Load():
 		return 0, ErrOverrun
 	}
-	shm.Relax(1)
 	return 0, nil
 }
 

@@ -58,7 +58,9 @@ func (l *lab) queue(t testing.TB, change ...func(*nicless.QPConfig)) (*nicless.Q
 	}
 	qp, err := l.pd.CreateQP(cfg)
 	require.NoError(t, err)
-	peer, err := l.pd.CreateQP(nicless.QPConfig{SendCQ: cq})
+	other, err := l.ctx.CreateCQ(nicless.CQConfig{PollOnly: true})
+	require.NoError(t, err)
+	peer, err := l.pd.CreateQP(nicless.QPConfig{SendCQ: other})
 	require.NoError(t, err)
 	require.NoError(t, nicless.Pair(qp, peer, nicless.Connection{}))
 	x, err := qp.Export()
@@ -268,4 +270,91 @@ func TestPutPastTheKey(t *testing.T) {
 		}
 	})
 	require.ErrorIs(t, err, cqe.RemoteAccess, "a full queue that never empties ends the kernel")
+}
+
+// A queue of completions that overflows ends those who wait for it.
+func TestOverrun(t *testing.T) {
+	l := newLab(t, 4096, accel.Config{})
+	cq, err := l.ctx.CreateCQ(nicless.CQConfig{PollOnly: true, Entries: 4})
+	require.NoError(t, err)
+	qp, err := l.pd.CreateQP(nicless.QPConfig{SendCQ: cq, Concurrent: true, MaxSendWR: 16})
+	require.NoError(t, err)
+	peer, err := l.pd.CreateQP(nicless.QPConfig{SendCQ: cq})
+	require.NoError(t, err)
+	require.NoError(t, nicless.Pair(qp, peer, nicless.Connection{}))
+	x, err := qp.Export()
+	require.NoError(t, err)
+	q, err := accel.NewQueue(x)
+	require.NoError(t, err)
+	var quiet error
+	require.NoError(t, l.run(t, 1, 1, func(th *accel.Thread) {
+		for range 8 { // nobody polls meanwhile: the ring has room
+			th.Put(q, l.far.Ref(0), l.mem.Ref(0), 8)
+		}
+		for q.Err() == nil {
+			th.Sync() // a lane alone does not wait
+		}
+		quiet = th.Quiet(q)
+	}))
+	require.ErrorIs(t, quiet, nicless.ErrOverrun)
+	err = l.run(t, 1, 1, func(th *accel.Thread) {
+		for {
+			th.Put(q, l.far.Ref(0), l.mem.Ref(0), 8)
+		}
+	})
+	require.ErrorIs(t, err, nicless.ErrOverrun)
+}
+
+// A collapsed CQ has room for the completions of one send queue, and no others.
+func TestCollapsedIsOneQueuesAlone(t *testing.T) {
+	l := newLab(t, 4096, accel.Config{}) // has exported l.qp, whose SendCQ is l.cq
+	_, err := l.pd.CreateQP(nicless.QPConfig{SendCQ: l.cq, Concurrent: true})
+	require.ErrorContains(t, err, "is collapsed and was exported with another queue pair")
+	err = l.qp.PostRecv(&nicless.RecvWR{SGE: []nicless.SGE{l.mr.SGE(0, 8)}})
+	require.ErrorContains(t, err, "is collapsed and was exported: receives need another")
+
+	cq, err := l.ctx.CreateCQ(nicless.CQConfig{Collapsed: true})
+	require.NoError(t, err)
+	one, err := l.pd.CreateQP(nicless.QPConfig{SendCQ: cq, Concurrent: true})
+	require.NoError(t, err)
+	two, err := l.pd.CreateQP(nicless.QPConfig{SendCQ: cq, Concurrent: true})
+	require.NoError(t, err)
+	_, err = one.Export()
+	require.ErrorContains(t, err, "is collapsed and has the sends of 2 queue pairs")
+	require.NoError(t, one.Close())
+	_, err = two.Export()
+	require.NoError(t, err)
+	require.NoError(t, two.Close())
+	_, err = l.pd.CreateQP(nicless.QPConfig{SendCQ: cq})
+	require.NoError(t, err, "it is free again")
+}
+
+// The fence of any lane is that of the warp's first request.
+func TestFenceBeforePutWarp(t *testing.T) {
+	for _, fencer := range []int{0, 17, 31} {
+		l := newLab(t, 4096, accel.Config{})
+		require.NoError(t, l.run(t, 1, 32, func(th *accel.Thread) {
+			if th.Lane() == fencer {
+				th.Fence()
+			}
+			th.PutWarp(l.q, l.far.Ref(8*th.Lane()), l.mem.Ref(8*th.Lane()), 8)
+			_ = th.Quiet(l.q)
+		}))
+		for i, b := range []byte{0x80, 0, 0} {
+			require.Equal(t, b, l.qp.SendRing()[64*i+11]&0xe0, "fencer %d, WQE %d", fencer, i)
+		}
+	}
+}
+
+// A ring smaller than a warp takes a warp's puts in portions.
+func TestPutWarpOnASmallRing(t *testing.T) {
+	l := newLab(t, 4096, accel.Config{}, func(c *nicless.QPConfig) { c.MaxSendWR, c.MaxSendSGE, c.MaxInline = 8, 1, 8 })
+	require.NoError(t, l.run(t, 1, 32, func(th *accel.Thread) {
+		l.mem.Store(8*th.Lane(), uint64(th.Lane()+1))
+		th.PutWarp(l.q, l.far.Ref(8*th.Lane()), l.mem.Ref(8*th.Lane()), 8)
+		if err := th.Quiet(l.q); err != nil {
+			panic(err)
+		}
+	}))
+	require.Equal(t, l.mem.Bytes(), l.far.Bytes())
 }

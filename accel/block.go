@@ -62,6 +62,7 @@ func (b *block) run() (moved bool) {
 			continue
 		}
 		moved = true
+		l.proc.now = l
 		l.resume()
 	}
 	return moved

@@ -239,16 +239,42 @@ func TestKernelPanics(t *testing.T) {
 	require.ErrorContains(t, launch(t, other, 1, 1, func(*accel.Thread) { panic("a string") }), "panic: a string")
 }
 
+// An error whose methods panic is no reason for the program to end.
+func TestKernelPanicsBadly(t *testing.T) {
+	_, s := newDevice(t, accel.Config{})
+	err := launch(t, s, 1, 1, func(*accel.Thread) { panic((*accel.KernelError)(nil)) })
+	require.ErrorContains(t, err, "accel: kernel, block 0, thread 0: panic: <nil>")
+}
+
+// Goexit ends the multiprocessor, whose other kernels cannot go on; the device
+// gets another one. Whoever waits learns of it when nothing is executed any more.
 func TestKernelExits(t *testing.T) {
-	d, s := newDevice(t, accel.Config{})
-	err := launch(t, s, 2, 40, func(th *accel.Thread) {
+	d, guilty := newDevice(t, accel.Config{})
+	bystander, err := d.NewStream()
+	require.NoError(t, err)
+	b := accel.NewBuffer(heap(accel8(8)))
+	running, over := make(chan struct{}), false
+	require.NoError(t, bystander.Launch(accel.Grid{Blocks: 1, Threads: 1}, func(th *accel.Thread) {
+		defer func() {
+			for range 100 {
+				runtime.Gosched()
+			}
+			over = true
+		}()
+		close(running)
+		th.WaitUntil(b, 0, accel.EQ, 1)
+	}))
+	<-running
+	err = launch(t, guilty, 2, 40, func(th *accel.Thread) {
 		th.Sync()
 		if th.Index() == 3 {
 			runtime.Goexit() // as t.FailNow does
 		}
 		th.Sync()
 	})
-	require.ErrorContains(t, err, "runtime.Goexit was called")
+	require.ErrorContains(t, err, "accel: kernel, block 0, thread 3: runtime.Goexit was called")
+	require.ErrorContains(t, bystander.Sync(), "another kernel ended the multiprocessor")
+	require.True(t, over)
 	other, err := d.NewStream()
 	require.NoError(t, err)
 	require.NoError(t, launch(t, other, 4, 64, func(th *accel.Thread) { th.Sync() }), "the device lives")

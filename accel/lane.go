@@ -1,7 +1,6 @@
 package accel
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"runtime/debug"
@@ -72,25 +71,37 @@ type unwind struct{}
 // execute runs the kernel to its end, whatever that is.
 func (l *lane) execute() {
 	defer func() {
+		e := &KernelError{Block: l.t.block.index, Thread: l.t.index}
 		switch v := recover().(type) {
 		case nil, unwind:
+			return
+		case *refused:
+			e.Cause = v
 		default:
-			err, ok := v.(error)
-			if !ok {
-				err = fmt.Errorf("%v", v)
-			}
-			e := &KernelError{Block: l.t.block.index, Thread: l.t.index, Cause: err}
-			var own *refused
-			if !errors.As(err, &own) {
-				e.Cause, e.Stack = fmt.Errorf("panic: %w", err), debug.Stack()
-			}
-			l.t.block.grid.fail(e)
+			e.Cause, e.Stack = panicked(v), debug.Stack()
 		}
+		l.t.block.grid.fail(e)
 	}()
 	if g := l.t.block.grid; !g.failed.Load() {
 		g.kernel(&l.t)
 		l.t.leavePuts()
 	}
+}
+
+// panicked makes an error of what a kernel has panicked with, even if that is an
+// error whose methods panic: then only its text remains.
+func panicked(v any) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = fmt.Errorf("panic: %v", v) // fmt takes care of such methods
+		}
+	}()
+	cause, ok := v.(error)
+	if !ok {
+		return fmt.Errorf("panic: %v", v)
+	}
+	_ = cause.Error()
+	return fmt.Errorf("panic: %w", cause)
 }
 
 // pause leaves the processor to other lanes until ready, or until the grid has failed.

@@ -17,7 +17,8 @@ type processor struct {
 	blocks []*block
 	lanes  []*lane // that no block uses
 	polled [16]post.Completion
-	idle   int // passes in a row in which no lane got on
+	now    *lane // that is executing, or was last
+	idle   int   // passes in a row in which no lane got on
 }
 
 func newProcessor(d *Device) *processor { return &processor{dev: d} }
@@ -94,23 +95,32 @@ func (p *processor) rest(moved bool) {
 	}
 }
 
-// errExit is the cause where a kernel ended its goroutine.
-var errExit = errors.New("runtime.Goexit was called (t.FailNow and t.Skip do that): report to the host instead")
+// Causes where a kernel ended the goroutine that executed it.
+var (
+	errExit      = errors.New("runtime.Goexit was called (t.FailNow and t.Skip do that): report to the host instead")
+	errBystander = errors.New("accel: another kernel ended the multiprocessor that executed this one (runtime.Goexit)")
+)
 
 // stop ends the coroutines. It is also what is left to do when a kernel has
-// ended the processor's goroutine.
+// ended the processor's goroutine: its blocks cannot go on elsewhere, since
+// coroutines stay on the thread that they were made on.
 func (p *processor) stop() {
 	for _, b := range p.blocks {
-		b.grid.fail(errExit)
-		b.grid.blockEnded()
+		if b == p.now.t.block {
+			b.grid.fail(&KernelError{Block: b.index, Thread: p.now.t.index, Cause: errExit})
+		} else {
+			b.grid.fail(errBystander)
+		}
 		p.lanes = append(p.lanes, b.lanes...)
 	}
+	for _, l := range p.lanes {
+		l.stop() // what they have deferred is executed
+	}
 	if len(p.blocks) > 0 {
-		p.blocks = nil
 		p.dev.all.Add(1)
 		go newProcessor(p.dev).run(nil)
 	}
-	for _, l := range p.lanes {
-		l.stop()
+	for _, b := range p.blocks {
+		b.grid.blockEnded()
 	}
 }

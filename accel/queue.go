@@ -71,30 +71,30 @@ func (t *Thread) post(what string, q *Queue, wrs []post.SendWR) {
 		if err == nil {
 			return
 		}
-		t.retry(what, q, len(wrs), err)
+		blocks, _ := q.x.Send.Blocks(wrs)
+		t.retry(what, q, blocks, err)
 	}
 }
 
-// postWrites is post of a warp's puts.
-func (t *Thread) postWrites(q *Queue, list []post.WriteWR) {
-	fence := t.fence
-	t.fence = 0
-	for {
-		err := q.x.Send.PostWrites(list, fence)
-		if err == nil {
-			return
+// postWrites is post of a warp's puts, each of one block, in as few reservations
+// as the ring allows.
+func (t *Thread) postWrites(q *Queue, list []post.WriteWR, first post.Flags) {
+	for len(list) > 0 {
+		n := min(len(list), q.x.Send.Size())
+		if err := q.x.Send.PostWrites(list[:n], first); err != nil {
+			t.retry("PutWarp", q, uint64(n), err)
+			continue
 		}
-		t.retry("PutWarp", q, len(list), err)
+		list, first = list[n:], 0
 	}
 }
 
-// retry waits for room for n requests, if that is what they were refused for. If
-// not, or if there will never be room, the kernel ends.
-func (t *Thread) retry(what string, q *Queue, n int, err error) {
+// retry waits for room for so many blocks, if that is what requests were refused
+// for. If not, or if there will never be room, the kernel ends.
+func (t *Thread) retry(what string, q *Queue, blocks uint64, err error) {
 	if errors.Is(err, post.ErrFull) {
 		if err = q.Err(); err == nil {
-			const most = 2 // blocks of a request: all of ours have one
-			t.lane.queue, t.lane.count = q, uint64(min(most*n, q.x.Send.Size()))
+			t.lane.queue, t.lane.count = q, blocks
 			t.lane.pause(forRoom)
 			return
 		}

@@ -36,13 +36,22 @@ func RingDB(dst, src []byte) { post.RingDB(dst, src) }
 func PollCQE(p CQEPollParams) (bytes int32, err error) { return post.PollCQE(p) }
 
 // SendWQE is SendWQE in a kernel. Parameters that make no sense end the kernel.
-func (t *Thread) SendWQE(p WQEParams) { t.must("SendWQE", post.SendWQE(p)) }
+func (t *Thread) SendWQE(p WQEParams) {
+	t.settle()
+	t.must("SendWQE", post.SendWQE(p))
+}
 
 // RecvWQE is RecvWQE in a kernel.
-func (t *Thread) RecvWQE(p WQEParams) { t.must("RecvWQE", post.RecvWQE(p)) }
+func (t *Thread) RecvWQE(p WQEParams) {
+	t.settle()
+	t.must("RecvWQE", post.RecvWQE(p))
+}
 
 // RingDB is RingDB in a kernel.
-func (t *Thread) RingDB(dst, src []byte) { post.RingDB(dst, src) }
+func (t *Thread) RingDB(dst, src []byte) {
+	t.settle()
+	post.RingDB(dst, src)
+}
 
 // PollCQE is PollCQE in a kernel.
 func (t *Thread) PollCQE(p CQEPollParams) int32 {

@@ -23,14 +23,16 @@ type batches struct {
 type gather struct {
 	queue *Queue
 	who   uint32 // lanes that have come
+	fence post.Flags
 	n     int
 	put   [WarpSize]post.WriteWR
 }
 
 // PutWarp is Put by all lanes of the warp together: one reservation, one request
 // of each lane, one doorbell. It returns at once, perhaps before the others have
-// come; nothing that this lane does later overtakes it. All lanes must use the
-// same queue; those that have ended have no part.
+// come; no request that this lane makes later overtakes it, and SyncWarp waits
+// until it is posted. What the lane stores in memory is not held back. All lanes
+// must use the same queue; those that have ended have no part.
 func (t *Thread) PutWarp(q *Queue, dst, src Ref, n int) {
 	p := &t.lane.warp().puts
 	if p.of == nil {
@@ -49,6 +51,8 @@ func (t *Thread) PutWarp(q *Queue, dst, src Ref, n int) {
 	g.put[g.n] = post.WriteWR{SGE: src.sge(n), RemoteAddr: dst.Addr, RKey: dst.Key}
 	g.n++
 	g.who |= 1 << t.Lane()
+	g.fence |= t.fence
+	t.fence = 0
 	t.puts++
 	t.postPuts()
 }
@@ -66,9 +70,9 @@ func (t *Thread) postPuts() {
 			return
 		}
 		p.posting = true
-		t.postWrites(g.queue, g.put[:g.n])
+		t.postWrites(g.queue, g.put[:g.n], g.fence)
 		p.posting = false
-		g.n, g.who = 0, 0
+		g.n, g.who, g.fence = 0, 0, 0
 		p.first++
 	}
 }

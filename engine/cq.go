@@ -82,6 +82,12 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 	if err != nil {
 		return nil, err
 	}
+	armWord := shm.BE32At(rec, 4)
+	if ch != nil {
+		// The first arm of a new queue may be the value 0; this is how it shows.
+		// Before anything is taken: the memory may turn out to be gone.
+		armWord.Publish(neverArmed)
+	}
 	if _, err := c.take("completion queues", len(c.cqs), c.e.cfg.Limits.CQs, cqCost); err != nil {
 		return nil, err
 	}
@@ -89,11 +95,7 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 		client: c, region: region, records: records, handle: m.Handle, channel: ch,
 		buf: buf, log: uint(m.LogSize), logCQE: uint(m.LogCQE),
 		collapsed: m.Flags&control.CQCollapsed != 0, ignore: m.Flags&control.CQIgnoreOverrun != 0,
-		consumer: shm.BE32At(rec, 0), armWord: shm.BE32At(rec, 4), armSeen: neverArmed,
-	}
-	if ch != nil {
-		// The first arm of a new queue may be the value 0; this is how it shows.
-		q.armWord.Publish(neverArmed)
+		consumer: shm.BE32At(rec, 0), armWord: armWord, armSeen: neverArmed,
 	}
 	q.num = freeNumber(c.e.cqs)
 	c.e.cqs[q.num], c.cqs[q.num] = q, q

@@ -19,7 +19,7 @@ func (e *Engine) overrun(q *cq) {
 	if q.channel != nil {
 		e.send(q, q.handle|control.ChannelOverrun)
 	}
-	e.unswept = len(e.running)
+	e.unswept, e.swept = len(e.running), 0 // a whole round: who is added later cannot use q
 }
 
 // sweepPortion is at how many queue pairs a step looks for those whose

@@ -92,3 +92,45 @@ func TestOverrunEndsQueuePairsInPortions(t *testing.T) {
 	}
 	require.Equal(t, control.StateRTS, other.state())
 }
+
+// A round that begins after an earlier one was cut short, while a queue pair is
+// made, misses nobody.
+func TestOverrunMissesNobody(t *testing.T) {
+	r := newRig(t, Config{})
+	h := r.host("h")
+	good, one, two := h.cq(control.CQ{LogSize: 4}), h.cq(control.CQ{LogSize: 1}), h.cq(control.CQ{LogSize: 1})
+	overrun := func(c *poller) {
+		p := h.qp(control.QP{}, c, good)
+		p.up(p)
+		for range 3 {
+			p.post(ctrl(wqe.OpNop))
+		}
+		for r.e.unswept == 0 {
+			r.e.Step()
+		}
+	}
+	idle := func(c *poller, n int) (list []*end) {
+		for range n {
+			p := h.qp(control.QP{LogRQ: 1}, c, c)
+			p.modify(p.toInit())
+			list = append(list, p)
+		}
+		return list
+	}
+	second := idle(two, 3*sweepPortion)
+	first := idle(one, sweepPortion)
+	overrun(one)
+	for r.e.unswept > 2*sweepPortion {
+		r.e.Step()
+	}
+	first[0].destroy() // in the middle of the round
+	for r.e.unswept > 0 {
+		r.e.Step()
+	}
+	overrun(two)
+	idle(good, 1)
+	r.settle()
+	for i, p := range append(first[1:], second...) {
+		require.Equal(t, control.StateERR, p.state(), "queue pair %d", i)
+	}
+}

@@ -298,3 +298,16 @@ func TestEventsThatNobodyReadsAreLost(t *testing.T) {
 	require.Len(t, happened(again), 1)
 	require.Empty(t, happened(lazy))
 }
+
+// A CQ whose record turns out to have no memory costs its user nothing.
+func TestCreateCQFaults(t *testing.T) {
+	r := newRig(t, Config{})
+	h := r.host("h")
+	_, base, shrink := h.trusted(1 << 16)
+	id, _ := h.channel()
+	shrink()
+	_, buf := h.take(64 << 4)
+	start := r.owed()
+	h.refused(control.CodeMemory, "no page", control.OpCreateCQ, &control.CQ{Buf: buf, DBRec: base, LogSize: 4, LogCQE: 6, Channel: id}, nil)
+	require.Equal(t, start, r.owed())
+}

@@ -54,8 +54,10 @@ type CQ struct {
 	handle  uint64      // in channel
 	armed   atomic.Bool // Wait's: an event for any completion has been asked for and not been read
 
-	overrun atomic.Bool // the device has ended the queue
-	closed  atomic.Bool
+	overrun  atomic.Bool  // the device has ended the queue
+	senders  atomic.Int32 // queue pairs whose SendCQ it is
+	exported atomic.Bool  // it is collapsed, and one queue pair's alone
+	closed   atomic.Bool
 }
 
 // CreateCQ makes a completion queue.

@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/nicless/nicless/internal/post"
 )
@@ -24,8 +25,10 @@ type (
 
 // Export hands a Concurrent queue pair to an accelerator, which posts to it and
 // polls its SendCQ beside the host. Its SendCQ must be PollOnly or Collapsed:
-// nobody sleeps on completions that somebody else may take. It is good until
-// the queue pair is closed.
+// nobody sleeps on completions that somebody else may take. A Collapsed one is
+// the queue pair's alone from then on: another's completion would overwrite those
+// of its sends, so no other queue pair may send to it, nor this one receive. The
+// export is good until the queue pair is closed.
 func (q *QP) Export() (Export, error) {
 	const what = "export QP"
 	if err := q.usable(); err != nil {
@@ -37,6 +40,12 @@ func (q *QP) Export() (Export, error) {
 	case q.cqs[0].channel != nil:
 		return Export{}, wrap(what, errors.New("its SendCQ has a channel; make it PollOnly or Collapsed"))
 	}
+	if cq := q.cqs[0]; cq.cfg.Collapsed {
+		if n := cq.senders.Load(); n != 1 {
+			return Export{}, wrap(what, fmt.Errorf("its SendCQ %#06x is collapsed and has the sends of %d queue pairs; give it one of its own", cq.cqn, n))
+		}
+		cq.exported.Store(true)
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.sink == nil {
@@ -45,7 +54,18 @@ func (q *QP) Export() (Export, error) {
 			return Export{}, err
 		}
 	}
-	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.usable}, nil
+	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.over}, nil
+}
+
+// over returns why no send will complete any more, or nil.
+func (q *QP) over() error {
+	if err := q.usable(); err != nil {
+		return err
+	}
+	if q.cqs[0].overrun.Load() {
+		return ErrOverrun
+	}
+	return nil
 }
 
 // Raw returns the shared memory of the queue pair, to be written WQE by WQE as

@@ -93,6 +93,7 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 		return nil, wrap(what, err)
 	}
 	q.index = index
+	cfg.SendCQ.senders.Add(1)
 	if err := q.create(cfg); err != nil {
 		q.release()
 		return nil, err
@@ -119,6 +120,8 @@ func (cfg *QPConfig) fill(c *Context) error {
 		}
 	}
 	switch {
+	case cfg.SendCQ.exported.Load():
+		return fmt.Errorf("SendCQ %#06x is collapsed and was exported with another queue pair", cfg.SendCQ.cqn)
 	case cfg.Type > UD:
 		return fmt.Errorf("transport %d; RC (%d), UC (%d) and UD (%d) are possible", cfg.Type, RC, UC, UD)
 	case cfg.SRQ == nil:
@@ -258,6 +261,12 @@ func (q *QP) release() {
 			q.cqs[1].cq.Orphan(q.qpn, q.srq.srq)
 		}
 	}
+	q.cqs[0].senders.Add(-1)
+	q.mu.Lock()
+	if q.sink != nil {
+		q.cqs[0].exported.Store(false)
+	}
+	q.mu.Unlock()
 	c.table.Free(q.index)
 	c.arena.release(q.rings, q.rec)
 }
@@ -382,6 +391,9 @@ func (q *QP) receivable() error {
 	}
 	if q.rq == nil {
 		return errors.New("nicless: queue pair receives from an SRQ: post there")
+	}
+	if cq := q.cqs[1]; cq.exported.Load() {
+		return fmt.Errorf("nicless: the RecvCQ %#06x of the queue pair is collapsed and was exported: receives need another", cq.cqn)
 	}
 	return nil
 }

@@ -126,7 +126,11 @@ func pair(nic *nicless.Context, pd *nicless.PD) (*nicless.QP, *nicless.CQ, error
 	if err != nil {
 		return nil, nil, err
 	}
-	peer, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
+	idle, err := nic.CreateCQ(nicless.CQConfig{PollOnly: true}) // a collapsed one is one queue's alone
+	if err != nil {
+		return nil, nil, err
+	}
+	peer, err := pd.CreateQP(nicless.QPConfig{SendCQ: idle})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -71,7 +71,11 @@ func newNode(nic *nicless.Context, pd *nicless.PD, r *ring, id int, cores []int)
 	if err != nil {
 		return nil, err
 	}
-	peer, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
+	idle, err := nic.CreateCQ(nicless.CQConfig{PollOnly: true}) // a collapsed one is one queue's alone
+	if err != nil {
+		return nil, err
+	}
+	peer, err := pd.CreateQP(nicless.QPConfig{SendCQ: idle})
 	if err != nil {
 		return nil, err
 	}

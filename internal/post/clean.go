@@ -11,6 +11,7 @@ import (
 // they would complete work that the QP's next life posts. Entries of the SRQ
 // return to it. The poller's.
 func (q *CQ) Clean(index uint32, qp *QP) (cleaned int) {
+	defer q.alone()()
 	if q.collapsed {
 		return q.cleanCollapsed(qp)
 	}

@@ -156,6 +156,14 @@ func (q *CQ) TryPoll(dst []Completion) (n int, ok bool) {
 	return n, true
 }
 
+// alone keeps callers of TryPoll away until done is called.
+func (q *CQ) alone() (done func()) {
+	for !q.polling.CompareAndSwap(false, true) {
+		shm.Yield()
+	}
+	return func() { q.polling.Store(false) }
+}
+
 // Index returns how many entries have been taken off the queue since it was
 // made. A WaitCQ for Index plus n waits for n more completions, if none is
 // unpolled. It wraps; a Resize takes one up.

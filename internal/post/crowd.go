@@ -41,17 +41,26 @@ func (q *CrowdSQ) Post(wr *SendWR) error {
 	return nil
 }
 
-// PostList posts the work requests as one reservation, so that no other
-// poster's work comes between them, and rings. All of them are posted, or, with
-// an error, none: ErrFull until there is room for all.
-func (q *CrowdSQ) PostList(wrs []SendWR) (n int, err error) {
-	blocks := uint64(0)
+// Blocks returns how many blocks of 64 bytes the work requests take, or why the
+// first that cannot be posted cannot.
+func (q *CrowdSQ) Blocks(wrs []SendWR) (blocks uint64, err error) {
 	for i := range wrs {
 		_, n, err := q.judge(&wrs[i])
 		if err != nil {
 			return 0, err
 		}
 		blocks += n
+	}
+	return blocks, nil
+}
+
+// PostList posts the work requests as one reservation, so that no other
+// poster's work comes between them, and rings. All of them are posted, or, with
+// an error, none: ErrFull until there is room for all.
+func (q *CrowdSQ) PostList(wrs []SendWR) (n int, err error) {
+	blocks, err := q.Blocks(wrs)
+	if err != nil {
+		return 0, err
 	}
 	if blocks == 0 || blocks > q.size {
 		return 0, q.tooLong(blocks)

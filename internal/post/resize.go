@@ -17,6 +17,7 @@ import (
 //
 // If move fails the queue is as it was. The poller's.
 func (q *CQ) Resize(to []byte, move func() error) error {
+	defer q.alone()()
 	size := 1 << q.shift
 	log, err := ring.Log2("post: completion ring of entries", uint64(len(to)/size), maxCQ)
 	switch {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"time"
 )
 
 // AllConfig says which rows of the table are measured, and how. The cores must
@@ -71,7 +72,7 @@ func All(ctx context.Context, c AllConfig) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &suite{AllConfig: c, ctx: ctx, table: &Table{Machine: machine, ClientCPU: c.ClientCPU, EngineCPU: c.EngineCPU}}
+	s := &suite{AllConfig: c, ctx: ctx, began: time.Now(), table: &Table{Machine: machine, ClientCPU: c.ClientCPU, EngineCPU: c.EngineCPU}}
 	if s.counts == nil {
 		s.counts = &fullCounts
 	}
@@ -101,7 +102,11 @@ type suite struct {
 	sockets int
 	crowd   *crowd // nil: not made yet
 	closers []func() error
+	began   time.Time
 }
+
+// patienceForQuiet is how long disturbed runs are taken again, over all rows.
+const patienceForQuiet = 30 * time.Second
 
 // counts are how much the rows do.
 type counts struct {
@@ -163,7 +168,11 @@ func (s *suite) group(g group) (err error) {
 	retaken := 0
 	for run := range runs {
 		s.progress(g, run+1, runs)
-		one, again, err := undisturbed(s.ctx, 1+retakes, take, mostLost)
+		tries := 1 + retakes
+		if time.Since(s.began) > patienceForQuiet {
+			tries = 1
+		}
+		one, again, err := undisturbed(s.ctx, tries, take, mostLost)
 		if err != nil {
 			return err
 		}

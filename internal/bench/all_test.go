@@ -102,7 +102,7 @@ func TestTable(t *testing.T) {
 	assert.Equal(t, `- machine: a processor, 2 cores, Linux 6, go1
 - cores: client 0, engine 1; up to 3 runs, median (least..greatest)
 - measured; each run after one of its floor, ratio = nicless / floor run by run
-- disturbed by other programs, over 2% of the time: up to 2 tries of a row, taken again; 1 of the runs below
+- disturbed by other programs, over 2% of the time, or by a floor that moved by 25%: up to 2 tries of a row, taken again; 1 of the runs below
 
 | row | unit | nicless | floor | ratio | target | verdict |
 |---|---|---|---|---|---|---|

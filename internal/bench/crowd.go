@@ -2,6 +2,7 @@ package bench
 
 import (
 	"errors"
+	"time"
 
 	"github.com/nicless/nicless"
 )
@@ -93,17 +94,26 @@ func (s *suite) pinger(c *nicless.Context) (*Pair, error) {
 	return NewPair(c, PairConfig{Op: nicless.Write, Size: 8, Slots: 1, Depth: 1, Batch: 1, Patience: patience})
 }
 
-// ping returns the mean latency of n operations of an engine's pair, which are
-// the next from i on.
+// pingTime bounds the operations of a ping.
+const pingTime = 200 * time.Millisecond
+
+// ping returns the mean latency of up to n operations of an engine's pair, which
+// are the next from i on.
 func (s *suite) ping(p *Pair, engine *process, i *uint64, n int) (sample, error) {
 	m := &measurement{ctx: s.ctx}
-	from := *i + uint64(warmUp(n))
-	if err := m.trips(p, *i, from); err != nil {
+	trips := func(n int) (err error) {
+		err = m.trips(p, *i, *i+uint64(n))
+		*i += uint64(n)
+		return err
+	}
+	few := min(n, 1000)
+	begin := time.Now()
+	if err := trips(few); err != nil { // which warm up
 		return sample{}, err
 	}
-	*i = from + uint64(n)
+	n = max(few, min(n, int(pingTime/(1+time.Since(begin)/time.Duration(few)))))
 	var err error
-	t := timed(func() { err = m.trips(p, from, *i) }, engine.pid())
+	t := timed(func() { err = trips(n) }, engine.pid())
 	return t.nanoseconds(n), errors.Join(err, p.Compare())
 }
 

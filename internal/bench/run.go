@@ -62,10 +62,12 @@ var percentiles = [...]struct {
 }{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}}
 
 // How often a measurement polls in vain before it sleeps: for longer than an
-// interrupt takes where each party has a core, and some microseconds elsewhere.
+// interrupt takes where each party has a core, for longer than the largest
+// operation where they are large, and some microseconds elsewhere.
 const (
-	patience      = 1 << 16
-	patienceOfOne = 100
+	patience       = 1 << 16
+	patienceOfLong = 1 << 26
+	patienceOfOne  = 100
 )
 
 func (m *measurement) runs() error {
@@ -134,6 +136,9 @@ func (m *measurement) device(s *pairOf) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	cfg := PairConfig{Op: m.Op, Size: m.Size, Slots: m.slots(), Depth: m.Depth, Batch: m.Batch, Inline: m.Inline, Patience: patience}
+	if m.Size > 1<<20 {
+		cfg.Patience = patienceOfLong
+	}
 	if m.ClientCPU == m.EngineCPU {
 		cfg.Patience = patienceOfOne
 	}

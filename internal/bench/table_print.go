@@ -57,8 +57,8 @@ func (t *Table) remarks() (lines []string) {
 		fmt.Sprintf("cores: client %d, engine %d; up to %d runs, median (least..greatest)", t.ClientCPU, t.EngineCPU, runs),
 		"measured; each run after one of its floor, ratio = nicless / floor run by run")
 	if retaken > 0 || disturbed > 0 {
-		lines = append(lines, fmt.Sprintf("disturbed by other programs, over %.0f%% of the time: up to %d tries of a row, taken again; %d of the runs below",
-			100*tooMuch, retaken, disturbed))
+		lines = append(lines, fmt.Sprintf("disturbed by other programs, over %.0f%% of the time, or by a floor that moved by %.0f%%: up to %d tries of a row, taken again; %d of the runs below",
+			100*tooMuch, 100*(unsteady-1), retaken, disturbed))
 	}
 	return lines
 }
@@ -104,5 +104,6 @@ func (t *Table) PrintMarkdown(w io.Writer) error {
 func (t *Table) PrintJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false) // targets are comparisons
 	return e.Encode(t)
 }

@@ -21,6 +21,8 @@ Usage:
   nicless bench lat [flags]    from post to completion, one at a time
   nicless bench rate [flags]   operations per second
   nicless bench bw [flags]     bytes per second, 1 MB = 1e6 bytes
+  nicless bench all [flags]    every promise as a table; flags of its own, see
+                               nicless bench all --help
 
 Flags:
   --op NAME         write, read or send (write)
@@ -57,7 +59,7 @@ func newBench() *cobra.Command {
 		Long:  benchUsage,
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
-			const hint = "nicless bench lat, nicless bench rate, nicless bench bw"
+			const hint = "nicless bench lat, nicless bench rate, nicless bench bw, nicless bench all"
 			if len(args) == 0 {
 				return usagef(hint, "bench: what to measure is missing")
 			}
@@ -68,6 +70,7 @@ func newBench() *cobra.Command {
 		newMetric("lat", "latency from post to completion", bench.Latency),
 		newMetric("rate", "operations per second", bench.Rate),
 		newMetric("bw", "bytes per second", bench.Bandwidth),
+		newBenchAll(),
 	)
 	return c
 }

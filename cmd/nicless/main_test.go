@@ -99,7 +99,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 12, visited)
+	require.Equal(t, 13, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

@@ -20,7 +20,7 @@ const (
 // Config says what to measure. Metric and Op must be set.
 type Config struct {
 	Metric Metric
-	Op     nicless.Op // Write, Read or Send
+	Op     nicless.Op // Write, Read or Send; FetchAdd: Latency of 8 bytes
 
 	// Size is the bytes of an operation, 1 to 1<<30. Zero means 8, and 1 MiB
 	// for Bandwidth.
@@ -104,8 +104,9 @@ func (c *Config) Complete() error {
 			return fmt.Errorf("bench: %s %d; 1 to %d%s are possible", v.name, v.v, v.most, v.whatElse)
 		}
 	}
-	if !slices.Contains([]nicless.Op{nicless.Write, nicless.Read, nicless.Send}, c.Op) {
-		return fmt.Errorf("bench: operation %v; WRITE, READ and SEND are measured", c.Op)
+	atomic := c.Op == nicless.FetchAdd && c.Metric == Latency && c.Size == 8
+	if !atomic && !slices.Contains([]nicless.Op{nicless.Write, nicless.Read, nicless.Send}, c.Op) {
+		return fmt.Errorf("bench: operation %v; WRITE, READ and SEND are measured, and the latency of 8-byte FETCH_ADD", c.Op)
 	}
 	if c.Inline && (c.Op == nicless.Read || c.Size > maxInline) {
 		return fmt.Errorf("bench: inline %v of %d bytes; WRITE and SEND of at most %d can be inline", c.Op, c.Size, maxInline)

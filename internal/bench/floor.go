@@ -22,6 +22,7 @@ type floor struct {
 	size     int // of a payload
 	slots    int // payloads, which are moved in turn
 	partner  int // core of the party that plays device; negative: any
+	piece    int // longest single copy of copies
 }
 
 // floorWQ is where descriptors begin; the doorbell has a page of its own.
@@ -41,7 +42,7 @@ func newFloor(size, slots, depth, partner int) (*floor, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &floor{region: r, mem: r.Bytes(), size: size, slots: slots, partner: partner}
+	f := &floor{region: r, mem: r.Bytes(), size: size, slots: slots, partner: partner, piece: pieces}
 	f.mask, f.cq = uint64(ring-1), uint64(floorWQ+ring*64)
 	f.doorbell = shm.Word64At(f.mem, 0)
 	f.src, f.dst = f.mem[rings:rings+data], f.mem[rings+data:]
@@ -85,7 +86,7 @@ func (f *floor) device(n uint64) (sum uint64) {
 		for ; done < rung; done++ {
 			sum += get(f.descriptor(done))
 			at := int(done) % f.slots * f.size
-			copyPieces(f.dst[at:at+f.size], f.src[at:at+f.size])
+			copyBy(f.dst[at:at+f.size], f.src[at:at+f.size], pieces)
 			put(f.completion(done), done+1)
 		}
 	}
@@ -171,10 +172,10 @@ func (f *floor) flow(done, end, depth, batch uint64) {
 // from 1 MiB on, which are slower.
 const pieces = 256 << 10
 
-func copyPieces(dst, src []byte) {
-	for len(src) > pieces {
-		copy(dst[:pieces], src[:pieces])
-		dst, src = dst[pieces:], src[pieces:]
+func copyBy(dst, src []byte, piece int) {
+	for len(src) > piece {
+		copy(dst[:piece], src[:piece])
+		dst, src = dst[piece:], src[piece:]
 	}
 	copy(dst, src)
 }
@@ -196,10 +197,29 @@ func (f *floor) copies(iters int) (sample, error) {
 	return t.megabytes(iters, f.size), err
 }
 
+// bestCopies is copies in pieces of the length that suits the size best:
+// copy_best_warm.
+func (f *floor) bestCopies(iters int) (best sample, err error) {
+	defer func(piece int) { f.piece = piece }(f.piece)
+	for _, f.piece = range []int{pieces, 32 << 10, f.size} {
+		s, err := f.copies(iters)
+		if err != nil {
+			return s, err
+		}
+		if s.value > best.value {
+			best = s
+		}
+		if f.size <= f.piece {
+			break // the whole at once
+		}
+	}
+	return best, nil
+}
+
 func (f *floor) copyMany(n int) {
 	for i := range n {
 		at := i % f.slots * f.size
-		copyPieces(f.dst[at:at+f.size], f.src[at:at+f.size])
+		copyBy(f.dst[at:at+f.size], f.src[at:at+f.size], f.piece)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // PairConfig says what a Pair is to do. All fields must be set but Inline.
 type PairConfig struct {
-	Op    nicless.Op // Write, Read or Send
+	Op    nicless.Op // Write, Read, Send; FetchAdd of 1, of Size 8 and one slot
 	Size  int        // bytes of each operation
 	Slots int        // operation i moves slot i%Slots; a power of two
 	Depth int        // operations in flight at most
@@ -105,7 +105,7 @@ func (p *Pair) prepare(depth int) {
 	p.wrs = make([]nicless.SendWR, window+p.cfg.Batch)
 	for i := range p.wrs {
 		slot := i % window % p.cfg.Slots
-		wr := nicless.SendWR{ID: uint64(i % window), Op: p.cfg.Op, Flags: nicless.Signaled}
+		wr := nicless.SendWR{ID: uint64(i % window), Op: p.cfg.Op, Flags: nicless.Signaled, SwapAdd: 1}
 		if p.cfg.Inline {
 			wr.Data = p.source(slot)
 		} else {
@@ -221,6 +221,9 @@ func (p *Pair) Await(ctx context.Context, want uint64) error {
 
 // stamp makes the payload of operation i another one.
 func (p *Pair) stamp(i uint64) {
+	if p.cfg.Op == nicless.FetchAdd {
+		return // the device brings another one each time
+	}
 	if b := p.Source(i); len(b) >= 8 {
 		binary.LittleEndian.PutUint64(b, i)
 	} else {
@@ -242,6 +245,9 @@ func (p *Pair) Compare() error { return p.CompareFirst(uint64(p.cfg.Slots)) }
 // CompareFirst is Compare after n operations, which may be fewer than there are
 // slots.
 func (p *Pair) CompareFirst(n uint64) error {
+	if p.cfg.Op == nicless.FetchAdd {
+		return p.compareSum()
+	}
 	used := int(min(n, uint64(p.cfg.Slots))) * p.cfg.Size
 	from, to := p.From.Bytes()[:used], p.To.Bytes()[:used]
 	if bytes.Equal(from, to) {
@@ -252,4 +258,14 @@ func (p *Pair) CompareFirst(n uint64) error {
 		i++
 	}
 	return fmt.Errorf("%v: byte %d of slot %d is %#02x, %#02x was moved", p.cfg.Op, i%p.cfg.Size, i/p.cfg.Size, to[i], from[i])
+}
+
+// compareSum returns an error unless the target counts all atomics, and the last
+// of them found one less there. Both began as zero.
+func (p *Pair) compareSum() error {
+	sum, found := binary.NativeEndian.Uint64(p.To.Bytes()), binary.NativeEndian.Uint64(p.From.Bytes())
+	if sum != p.sent || found != p.sent-1 {
+		return fmt.Errorf("%v: the target is %d and the last found %d, after %d of 1", p.cfg.Op, sum, found, p.sent)
+	}
+	return nil
 }

@@ -43,6 +43,8 @@ type measurement struct {
 	samples []pairOf // one for each run
 	retaken int      // runs that were disturbed and taken again
 	cycles  []uint32 // of single operations, of the current run
+	mean    bool     // Latency: leave out the percentiles
+	best    bool     // Bandwidth: the floor is that of the best copy
 }
 
 // pairOf is the sample of the device, and that of the floor just before.
@@ -60,10 +62,12 @@ var percentiles = [...]struct {
 }{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}}
 
 // How often a measurement polls in vain before it sleeps: for longer than an
-// interrupt takes where each party has a core, and some microseconds elsewhere.
+// interrupt takes where each party has a core, for longer than the largest
+// operation where they are large, and some microseconds elsewhere.
 const (
-	patience      = 1 << 16
-	patienceOfOne = 100
+	patience       = 1 << 16
+	patienceOfLong = 1 << 26
+	patienceOfOne  = 100
 )
 
 func (m *measurement) runs() error {
@@ -88,40 +92,26 @@ func (m *measurement) runs() error {
 	return nil
 }
 
-// A run is taken again, a few times, when others had more than this part of its
-// time on its cores. That judges the machine, not the figure.
-const (
-	tooMuch = 0.02
-	retakes = 4
-)
-
 // quiet takes the samples of one run, again if they were disturbed, and returns
 // those that were disturbed least.
-func (m *measurement) quiet(f *floor) (best pairOf, err error) {
-	for try := range 1 + retakes {
-		if err := m.ctx.Err(); err != nil {
-			return best, err
-		}
-		var s pairOf
-		if f != nil {
-			if s.floor, err = m.floor(f); err != nil {
-				return best, err
-			}
-		}
-		if err := m.device(&s); err != nil {
-			return best, err
-		}
-		if try == 0 || s.lost() < best.lost() {
-			best = s
-		}
-		if f == nil || best.lost() <= tooMuch { // without a core each, the two disturb each other
-			break
-		}
-		if try < retakes {
-			m.retaken++
+func (m *measurement) quiet(f *floor) (pairOf, error) {
+	tries := 1 + retakes
+	if f == nil {
+		tries = 1 // without a core each, the two disturb each other
+	}
+	s, retaken, err := undisturbed(m.ctx, tries, func() (pairOf, error) { return m.pair(f) }, pairOf.lost)
+	m.retaken += retaken
+	return s, err
+}
+
+// pair takes one sample of the floor, unless f is nil, and one of the device.
+func (m *measurement) pair(f *floor) (s pairOf, err error) {
+	if f != nil {
+		if s.floor, err = m.floor(f); err != nil {
+			return s, err
 		}
 	}
-	return best, nil
+	return s, m.device(&s)
 }
 
 func (m *measurement) floor(f *floor) (sample, error) {
@@ -129,6 +119,9 @@ func (m *measurement) floor(f *floor) (sample, error) {
 	case Rate:
 		return f.stream(m.Iters, m.Depth, m.Batch)
 	case Bandwidth:
+		if m.best {
+			return f.bestCopies(m.Iters)
+		}
 		return f.copies(m.Iters)
 	}
 	return f.roundTrip(m.Iters)
@@ -143,6 +136,9 @@ func (m *measurement) device(s *pairOf) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	cfg := PairConfig{Op: m.Op, Size: m.Size, Slots: m.slots(), Depth: m.Depth, Batch: m.Batch, Inline: m.Inline, Patience: patience}
+	if m.Size > 1<<20 {
+		cfg.Patience = patienceOfLong
+	}
 	if m.ClientCPU == m.EngineCPU {
 		cfg.Patience = patienceOfOne
 	}
@@ -151,7 +147,9 @@ func (m *measurement) device(s *pairOf) (err error) {
 		return err
 	}
 	fill := rand.NewChaCha8([32]byte{byte(len(m.samples))})
-	_, _ = fill.Read(p.From.Bytes()) // never fails
+	if m.Op != nicless.FetchAdd { // which counts from zero
+		_, _ = fill.Read(p.From.Bytes()) // never fails
+	}
 	clear(p.To.Bytes())
 	if m.Metric == Latency {
 		return m.latency(p, s)
@@ -189,6 +187,9 @@ func (m *measurement) latency(p *Pair, s *pairOf) error {
 	s.device = t.nanoseconds(m.Iters)
 	if err := p.Compare(); err != nil {
 		return err
+	}
+	if m.mean {
+		return nil
 	}
 	if err := m.each(p, warm+n); err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A stint is the time that something took, and the part of it for which its
@@ -20,13 +22,20 @@ type sample struct {
 	lost  float64
 }
 
-// timed runs f.
-func timed(f func()) stint {
-	before := schedule()
+// timed runs f, which keeps the calling thread busy, and a thread of each of
+// the other processes. Threads of all of them may wait for their cores.
+func timed(f func(), others ...int) stint {
+	self := strconv.Itoa(unix.Gettid())
+	before := schedule(others...)
 	start := time.Now()
 	f()
 	took := time.Since(start)
-	return stint{took, lost(before, schedule(), took)}
+	after := schedule(others...)
+	part := max(lost(before, after, took), absent(before, after, took, self))
+	for _, pid := range others {
+		part = max(part, absent(before, after, took, threadsOf(pid)...))
+	}
+	return stint{took, part}
 }
 
 func (s stint) nanoseconds(ops int) sample {
@@ -45,19 +54,33 @@ func (s stint) megabytes(ops, size int) sample {
 // one, in nanoseconds.
 type slice struct{ ran, waited uint64 }
 
-// schedule returns the times of this process's threads, by their ids; nothing
-// where the kernel does not tell.
-func schedule() map[string]slice {
-	const tasks = "/proc/self/task"
-	dir, err := os.Open(tasks)
+// schedule returns the times of the threads of this process and of others, by
+// their ids; nothing where the kernel does not tell.
+func schedule(others ...int) map[string]slice {
+	m := make(map[string]slice)
+	addThreads(m, "self")
+	for _, pid := range others {
+		addThreads(m, strconv.Itoa(pid))
+	}
+	return m
+}
+
+// threadsOf returns the ids of a process's threads.
+func threadsOf(pid int) (ids []string) { return tasks(strconv.Itoa(pid)) }
+
+func tasks(process string) (ids []string) {
+	dir, err := os.Open("/proc/" + process + "/task")
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
-	ids, _ := dir.Readdirnames(-1)
-	m := make(map[string]slice, len(ids))
-	for _, id := range ids {
-		text, err := os.ReadFile(tasks + "/" + id + "/schedstat")
+	ids, _ = dir.Readdirnames(-1)
+	return ids
+}
+
+func addThreads(m map[string]slice, process string) {
+	for _, id := range tasks(process) {
+		text, err := os.ReadFile("/proc/" + process + "/task/" + id + "/schedstat")
 		if err != nil {
 			continue // it has ended
 		}
@@ -67,7 +90,6 @@ func schedule() map[string]slice {
 			m[id] = slice{ran, waited}
 		}
 	}
-	return m
 }
 
 // lost returns the largest part of the time took for which a thread waited
@@ -83,3 +105,22 @@ func lost(before, after map[string]slice, took time.Duration) (part float64) {
 	}
 	return part
 }
+
+// absent returns the part of the time took for which none of the threads ran: one
+// of them was to be busy all the time. Somebody has stopped it then, or it
+// slept because its partner was not there.
+func absent(before, after map[string]slice, took time.Duration, threads ...string) float64 {
+	most, known := 0.0, false
+	for _, id := range threads {
+		if a, ok := after[id]; ok {
+			most, known = max(most, float64(a.ran-before[id].ran)), true
+		}
+	}
+	if !known {
+		return 0 // the kernel does not tell
+	}
+	return max(0, 1-(most+float64(stale))/float64(took))
+}
+
+// stale is how old the kernel's account of a thread can be that is on a core.
+const stale = 10 * time.Millisecond

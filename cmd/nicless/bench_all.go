@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/nicless/nicless/internal/bench"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+const benchAllUsage = `Measures everything that nicless promises to be fast at: a table of rows, each
+with what the same two cores take for it at least (the floor, measured in the same
+run), the ratio, the target, and whether it holds. About a minute; the machine
+should have nothing else to do. Engines of several clients are processes: this
+program, run once more.
+
+Usage:
+  nicless bench all [flags]
+
+Flags:
+  --rows REGEXP     only rows whose names match (all)
+  --runs N          samples of each row; the median is reported (5)
+  --client-cpu N    core that posts and polls (the first allowed)
+  --engine-cpu N    core of the engine and of the floor's other side (the
+                    second allowed)
+  --list            print the names of the rows, measure nothing
+  --markdown        the table for a document
+  --json            one object, with every sample
+
+Example:
+  nicless bench all
+  nicless bench all --rows '^(write|rate)' --runs 21
+  nicless bench all --json > before.json
+`
+
+func newBenchAll() *cobra.Command {
+	var cfg bench.AllConfig
+	var rows string
+	var list, markdown, asJSON bool
+	c := &cobra.Command{Use: "all", Short: "every promise, beside its floor and target", Long: benchAllUsage, Args: noArguments}
+	f := c.Flags()
+	f.StringVar(&rows, "rows", "", "names of rows")
+	f.IntVar(&cfg.Runs, "runs", 5, "samples")
+	f.IntVar(&cfg.ClientCPU, "client-cpu", unset, "core that posts and polls")
+	f.IntVar(&cfg.EngineCPU, "engine-cpu", unset, "core of the engine")
+	f.BoolVar(&list, "list", false, "names of the rows")
+	f.BoolVar(&markdown, "markdown", false, "a table for a document")
+	f.BoolVar(&asJSON, "json", false, "one JSON object")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		out := c.OutOrStdout()
+		if list {
+			_, err := fmt.Fprintln(out, strings.Join(bench.RowNames(), "\n"))
+			return err
+		}
+		if cfg.Runs == 0 {
+			return usagef("leave it out for the default", "bench: runs 0; at least 1 is possible")
+		}
+		if markdown && asJSON {
+			return usagef("--markdown or --json", "bench: --markdown and --json are two forms of one table")
+		}
+		if rows != "" {
+			var err error
+			if cfg.Rows, err = regexp.Compile(rows); err != nil {
+				return usagef(`"nicless bench all --list" names the rows`, "bench: --rows: %w", err)
+			}
+		}
+		place := bench.Config{ClientCPU: cfg.ClientCPU, EngineCPU: cfg.EngineCPU}
+		if err := placeCores(&place); err != nil {
+			return err
+		}
+		cfg.ClientCPU, cfg.EngineCPU = place.ClientCPU, place.EngineCPU
+		if err := cfg.Complete(); err != nil {
+			return usagef(`"nicless bench all --help" lists the flags, --list the rows`, "%w", err)
+		}
+		clear := showRow(&cfg, c.ErrOrStderr())
+		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM) // engines are ended, too
+		defer stop()
+		t, err := bench.All(ctx, cfg)
+		clear()
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			return t.PrintJSON(out)
+		case markdown:
+			return t.PrintMarkdown(out)
+		}
+		return t.Print(out)
+	}
+	return c
+}
+
+// showRow says on a terminal what is measured; clear takes the line away.
+func showRow(cfg *bench.AllConfig, w io.Writer) (clear func()) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return func() {}
+	}
+	cfg.Progress = func(row string, run, runs int) { fmt.Fprintf(w, "\r\x1b[K%s: run %d of %d ", row, run, runs) }
+	return func() { fmt.Fprint(w, "\r\x1b[K") }
+}

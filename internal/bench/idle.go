@@ -1,0 +1,94 @@
+package bench
+
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
+// How long an engine that may sleep is left alone: before its use of the core
+// is measured, meanwhile, and before each first operation.
+const (
+	settleTime = 100 * time.Millisecond
+	idleTime   = 300 * time.Millisecond
+	pauseTime  = 10 * time.Millisecond
+)
+
+var idleGroup = group{
+	rows: []spec{
+		{name: "idle-cpu", what: "time on cores of an engine process that may sleep, with one client and no work", unit: "% of a core", most: 1},
+		{name: "first-write-8", what: "first 8-byte WRITE after 10 ms without work, post to completion", unit: "us",
+			floor: "eventfd wakes a thread that slept as long, which answers in memory", most: 3},
+		{name: "first-foreign", what: "the same by a poster that writes WQE, record and register, and wakes nobody", unit: "us",
+			floor: "the same", most: 100, absolute: true},
+	},
+	open: func(s *suite) (func() ([]pairOf, error), func() error, error) {
+		engine, client, err := s.start(false)
+		if err != nil {
+			return nil, nil, err
+		}
+		end := engine.with(client)
+		i := &idleness{suite: s, engine: engine}
+		if i.pair, err = s.pinger(client); err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		if i.foreign, err = newForeign(client); err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		return i.take, end, nil
+	},
+}
+
+// idleness is an engine that may sleep, and two posters.
+type idleness struct {
+	*suite
+	engine  *process
+	pair    *Pair
+	foreign *foreign
+	next    uint64
+}
+
+func (i *idleness) take() ([]pairOf, error) {
+	out := make([]pairOf, 3)
+	time.Sleep(settleTime)
+	before, start := i.engine.ran(), time.Now()
+	time.Sleep(idleTime)
+	out[0].device.value = 100 * float64(i.engine.ran()-before) / float64(time.Since(start))
+
+	w, err := newWaker(i.EngineCPU)
+	if err != nil {
+		return nil, err
+	}
+	floor, err := i.median(w.wake)
+	if err := errors.Join(err, w.close()); err != nil {
+		return nil, err
+	}
+	out[1].floor.value, out[2].floor.value = floor, floor
+	if out[1].device.value, err = i.median(func() error {
+		defer func() { i.next++ }()
+		i.pair.stamp(i.next)
+		return i.pair.one(i.ctx, i.next)
+	}); err != nil {
+		return nil, err
+	}
+	out[2].device.value, err = i.median(func() error { return i.foreign.write(i.ctx) })
+	return out, errors.Join(err, i.pair.Compare())
+}
+
+// median returns microseconds that f takes after a pause.
+func (i *idleness) median(f func() error) (float64, error) {
+	var took []time.Duration
+	for range i.counts.pauses {
+		time.Sleep(pauseTime)
+		start := time.Now()
+		if err := f(); err != nil {
+			return 0, err
+		}
+		took = append(took, time.Since(start))
+		if err := i.ctx.Err(); err != nil {
+			return 0, err
+		}
+	}
+	slices.Sort(took)
+	return float64(took[len(took)/2].Nanoseconds()) / 1e3, nil
+}

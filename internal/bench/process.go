@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nicless/nicless"
+)
+
+// A process is an engine of its own: this program, run once more.
+type process struct {
+	socket string
+	cmd    *exec.Cmd
+	stderr bytes.Buffer
+	ended  chan struct{} // closed when it has
+	err    error         // of its end; readable then
+}
+
+// patienceOfStart is how long an engine may take to answer.
+const patienceOfStart = 10 * time.Second
+
+// start runs an engine, returns it and its first client.
+func (s *suite) start(spin bool) (*process, *nicless.Context, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, fmt.Errorf("bench: %w", err)
+	}
+	p := &process{socket: s.socket(), ended: make(chan struct{})}
+	p.cmd = exec.Command(self, "engine", "--socket", p.socket, "--cpu", strconv.Itoa(s.EngineCPU))
+	if spin {
+		p.cmd.Args = append(p.cmd.Args, "--spin")
+	}
+	p.cmd.Stderr = &p.stderr
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it may be stopped then
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // whose end the kernel takes for that of the parent
+		defer runtime.UnlockOSThread()
+		defer close(p.ended)
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, nil, fmt.Errorf("bench: start an engine: %w", err)
+	}
+	for begin := time.Now(); ; time.Sleep(50 * time.Microsecond) {
+		c, err := nicless.Dial(p.socket)
+		if err == nil {
+			return p, c, nil
+		}
+		select {
+		case <-p.ended:
+			return nil, nil, fmt.Errorf("bench: the engine has ended: %w: %s", p.err, &p.stderr)
+		default:
+		}
+		if time.Since(begin) > patienceOfStart {
+			return nil, nil, errors.Join(err, p.close())
+		}
+	}
+}
+
+// pid is its number.
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+// pause takes it off its core until it is resumed: nobody else may poll while
+// a floor is measured.
+func (p *process) pause() error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("bench: stop an engine: %w", err)
+	}
+	for begin := time.Now(); time.Since(begin) < patienceOfStart; time.Sleep(100 * time.Microsecond) {
+		if p.stopped() {
+			return nil
+		}
+	}
+	return errors.New("bench: an engine does not stop")
+}
+
+// stopped reports whether none of its threads can run.
+func (p *process) stopped() bool {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.pid()))
+	for _, t := range tasks {
+		text, _ := os.ReadFile(t)
+		if _, state, ok := strings.Cut(string(text), ") "); ok && state[0] != 'T' {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// during has the engine run, which is stopped otherwise, while f does.
+func (p *process) during(f func() error) error {
+	if err := p.resume(); err != nil {
+		return fmt.Errorf("bench: let an engine go on: %w", err)
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	return p.pause()
+}
+
+// with returns what closes a client and then the engine.
+func (p *process) with(c *nicless.Context) func() error {
+	return func() error {
+		_ = p.resume() // a client's end is a question to the engine
+		return errors.Join(c.Close(), p.close())
+	}
+}
+
+// close ends it.
+func (p *process) close() error {
+	_ = p.resume()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+	case <-time.After(patienceOfStart):
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+	}
+	return nil
+}

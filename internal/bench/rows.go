@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"math/bits"
+
+	"github.com/nicless/nicless"
+)
+
+// The floors, as the floors in C are called.
+const (
+	roundTripFloor = "pp_wqe_doorbell_memcpy_cqe_rtt"
+	rateFloor      = "stream_wqe_memcpy_cqe"
+)
+
+// groups are the table.
+var groups = []group{
+	lat("write-8", "8-byte WRITE, post to completion", 1.15, Config{Op: nicless.Write}),
+	lat("write-8-inline", "the same, payload inside the WQE", 1.15, Config{Op: nicless.Write, Inline: true}),
+	lat("read-8", "8-byte READ, post to completion", 1.3, Config{Op: nicless.Read}),
+	lat("send-8", "8-byte SEND, post to the completions of sender and receiver, both in one process", 1.5, Config{Op: nicless.Send}),
+	lat("fetch-add", "fetch-and-add, post to completion", 1.3, Config{Op: nicless.FetchAdd}),
+	rate("rate-db16", "8-byte WRITEs, 64 in flight, all signaled, a doorbell for 16", 16),
+	rate("rate-db1", "the same, a doorbell for each", 1),
+	bandwidth("bw-4K", "WRITEs of 4 KiB, 16 in flight", 4<<10),
+	bandwidth("bw-64K", "WRITEs of 64 KiB, 16 in flight", 64<<10),
+	bandwidth("bw-1M", "WRITEs of 1 MiB, 16 in flight", 1<<20),
+	bandwidth("bw-64M", "WRITEs of 64 MiB, 16 in flight", 64<<20),
+	crowdGroup,
+	activeGroup,
+	besideGroup,
+	idleGroup,
+	startGroup,
+	controlGroup,
+	memoryGroup,
+}
+
+func lat(name, what string, most float64, c Config) group {
+	c.Metric = Latency
+	return basic(spec{name: name, what: what, unit: "ns", floor: roundTripFloor + ", 8 B", most: most}, func(s *suite) Config {
+		c.Iters = s.counts.latency
+		return c
+	})
+}
+
+func rate(name, what string, batch int) group {
+	c := Config{Metric: Rate, Op: nicless.Write, Batch: batch, Depth: 64}
+	return basic(spec{name: name, what: what, unit: "Mops", floor: c.floorOp() + ", 8 B", least: 0.9}, func(s *suite) Config {
+		c.Iters = s.counts.rate
+		return c
+	})
+}
+
+func bandwidth(name, what string, size int) group {
+	c := Config{Metric: Bandwidth, Op: nicless.Write, Size: size}
+	return basic(spec{name: name, what: what, unit: "MB/s", floor: "copy_best_warm", least: 0.95}, func(s *suite) Config {
+		c.Iters = min(max(8, s.counts.copied/size), 1<<bits.Len(uint(s.counts.rate)))
+		return c
+	})
+}
+
+// basic is a row that Run measures too.
+func basic(r spec, config func(s *suite) Config) group {
+	return group{rows: []spec{r}, open: func(s *suite) (func() ([]pairOf, error), func() error, error) {
+		m := &measurement{Config: config(s), ctx: s.ctx, mean: true, best: true}
+		m.ClientCPU, m.EngineCPU = s.ClientCPU, s.EngineCPU
+		if err := m.Complete(); err != nil {
+			return nil, nil, err
+		}
+		f, err := newFloor(m.Size, m.slots(), m.Depth, m.EngineCPU)
+		if err != nil {
+			return nil, nil, err
+		}
+		take := func() ([]pairOf, error) {
+			p, err := m.pair(f)
+			if err == nil && m.Metric != Bandwidth {
+				err = m.steady(f, &p)
+			}
+			return []pairOf{p}, err
+		}
+		return take, f.close, nil
+	}}
+}
+
+// unsteady is how far the floor may move within one pair of samples.
+const unsteady = 1.25
+
+// steady takes the floor once more, behind the device, and makes it the mean of
+// both. If they differ, the cores have moved closer or farther in between, as
+// those of virtual machines do, and the pair counts as disturbed.
+func (m *measurement) steady(f *floor, p *pairOf) error {
+	again, err := m.floor(f)
+	if err != nil {
+		return err
+	}
+	a, b := p.floor.value, again.value
+	p.floor = sample{(a + b) / 2, max(p.floor.lost, again.lost)}
+	if max(a, b) > unsteady*min(a, b) {
+		p.floor.lost = 1
+	}
+	return nil
+}

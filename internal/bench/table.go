@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A Table is rows of figures, each beside its floor and its target.
+type Table struct {
+	Machine   Machine `json:"machine"`
+	ClientCPU int     `json:"client_cpu"`
+	EngineCPU int     `json:"engine_cpu"`
+	Rows      []Row   `json:"rows"`
+}
+
+// A Row is one figure: the median of its samples, and their least and greatest.
+type Row struct {
+	Name   string `json:"name"`
+	What   string `json:"what"`
+	Unit   string `json:"unit"`
+	Values Spread `json:"values"`
+
+	// Floor is what the figure is compared with; Floors were taken just before
+	// each value, and Ratios are value / floor run by run. Nil: there is none.
+	Floor  string  `json:"floor,omitempty"`
+	Floors *Spread `json:"floors,omitempty"`
+	Ratios *Spread `json:"ratios,omitempty"`
+
+	Target string `json:"target"`
+	Holds  bool   `json:"holds"`
+
+	// Retaken counts tries that were thrown away because other programs were on
+	// the cores, Disturbed those that are reported although they were.
+	Retaken   int `json:"retaken"`
+	Disturbed int `json:"disturbed"`
+}
+
+// A Spread is samples, in the order in which they were taken.
+type Spread struct {
+	Median  float64   `json:"median"`
+	Min     float64   `json:"min"`
+	Max     float64   `json:"max"`
+	Samples []float64 `json:"samples"`
+}
+
+func newSpread(samples []float64) *Spread {
+	s := slices.Sorted(slices.Values(samples))
+	return &Spread{Median: s[len(s)/2], Min: s[0], Max: s[len(s)-1], Samples: samples}
+}
+
+// A spec is a row without its figures. most and least are the target; one of
+// them is set.
+type spec struct {
+	name, what, unit string
+	floor            string // empty: there is none, and the value is judged
+	most, least      float64
+	absolute         bool // the value is judged although there is a floor
+}
+
+// judged reports whether the target is one for the ratio.
+func (r spec) ratio() bool { return r.floor != "" && !r.absolute }
+
+func (r spec) target() string {
+	sign, limit := "<=", r.most
+	if r.least != 0 {
+		sign, limit = ">=", r.least
+	}
+	if r.ratio() {
+		return fmt.Sprintf("%s %g x floor", sign, limit)
+	}
+	return fmt.Sprintf("%s %g %s", sign, limit, r.unit)
+}
+
+func (r spec) holds(v float64) bool {
+	if r.least != 0 {
+		return v >= r.least
+	}
+	return v <= r.most
+}
+
+func newRow(r spec, samples []pairOf, retaken int) Row {
+	row := Row{Name: r.name, What: r.what, Unit: r.unit, Floor: r.floor, Target: r.target(), Retaken: retaken}
+	var values, floors, ratios []float64
+	for _, s := range samples {
+		values = append(values, s.device.value)
+		floors = append(floors, s.floor.value)
+		ratios = append(ratios, s.device.value/s.floor.value)
+		if s.lost() > tooMuch {
+			row.Disturbed++
+		}
+	}
+	row.Values = *newSpread(values)
+	row.Holds = r.holds(row.Values.Median)
+	if r.floor != "" {
+		row.Floors, row.Ratios = newSpread(floors), newSpread(ratios)
+	}
+	if r.ratio() {
+		row.Holds = r.holds(row.Ratios.Median)
+	}
+	return row
+}

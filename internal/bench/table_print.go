@@ -1,0 +1,109 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Verdict is "holds" or "misses".
+func (r *Row) Verdict() string {
+	if r.Holds {
+		return "holds"
+	}
+	return "misses"
+}
+
+// figure returns a number with three or more significant digits.
+func figure(v float64) string {
+	switch {
+	case v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+func (s *Spread) String() string {
+	if s == nil {
+		return "-"
+	}
+	if len(s.Samples) == 1 {
+		return figure(s.Median)
+	}
+	return fmt.Sprintf("%s (%s..%s)", figure(s.Median), figure(s.Min), figure(s.Max))
+}
+
+// cells are what is printed of a row.
+func (r *Row) cells() []string {
+	return []string{r.Name, r.Unit, r.Values.String(), r.Floors.String(), r.Ratios.String(), r.Target, r.Verdict()}
+}
+
+var heads = []string{"row", "unit", "nicless", "floor", "ratio", "target", "verdict"}
+
+// remarks are the lines that say what the figures are.
+func (t *Table) remarks() (lines []string) {
+	runs, retaken, disturbed := 0, 0, 0
+	for _, r := range t.Rows {
+		runs = max(runs, len(r.Values.Samples))
+		retaken = max(retaken, r.Retaken)
+		disturbed += r.Disturbed
+	}
+	lines = append(lines,
+		fmt.Sprintf("machine: %v", t.Machine),
+		fmt.Sprintf("cores: client %d, engine %d; up to %d runs, median (least..greatest)", t.ClientCPU, t.EngineCPU, runs),
+		"measured; each run after one of its floor, ratio = nicless / floor run by run")
+	if retaken > 0 || disturbed > 0 {
+		lines = append(lines, fmt.Sprintf("disturbed by other programs, over %.0f%% of the time, or by a floor that moved by %.0f%%: up to %d tries of a row, taken again; %d of the runs below",
+			100*tooMuch, 100*(unsteady-1), retaken, disturbed))
+	}
+	return lines
+}
+
+// Print writes a line for every row, after remarks that start with "#".
+func (t *Table) Print(w io.Writer) error {
+	for _, line := range t.remarks() {
+		if _, err := fmt.Fprintln(w, "#", line); err != nil {
+			return err
+		}
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, strings.Join(heads, "\t"))
+	for i := range t.Rows {
+		fmt.Fprintln(tw, strings.Join(t.Rows[i].cells(), "\t"))
+	}
+	return tw.Flush()
+}
+
+// PrintMarkdown writes the table for a document, then what each row is.
+func (t *Table) PrintMarkdown(w io.Writer) error {
+	var b strings.Builder
+	for _, line := range t.remarks() {
+		fmt.Fprintf(&b, "- %s\n", line)
+	}
+	b.WriteString("\n| " + strings.Join(heads, " | ") + " |\n" + strings.Repeat("|---", len(heads)) + "|\n")
+	for i := range t.Rows {
+		b.WriteString("| " + strings.Join(t.Rows[i].cells(), " | ") + " |\n")
+	}
+	b.WriteString("\n| row | what | floor |\n|---|---|---|\n")
+	for _, r := range t.Rows {
+		floor := r.Floor
+		if floor == "" {
+			floor = "-"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.Name, r.What, floor)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// PrintJSON writes the table as one object, with every sample.
+func (t *Table) PrintJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false) // targets are comparisons
+	return e.Encode(t)
+}

@@ -55,11 +55,10 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 			j = nil
 		}
 		if j == nil {
-			most := min(int(n), e.cfg.Burst-done, (bytes+expressBytes-1)/expressBytes)
-			if k := e.express(q, most); k > 0 {
+			if k, cost := e.express(q, min(int(n), e.cfg.Burst-done), bytes); k > 0 {
 				done += k
 				n -= uint16(k)
-				bytes -= k * expressBytes
+				bytes -= cost
 				if q.sendCQ.dead {
 					break
 				}

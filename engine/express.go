@@ -7,27 +7,31 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// expressBytes is the longest payload that goes by express.
-const expressBytes = 256
+// expressBytes is the longest payload that goes by express, expressCost what the
+// shortest takes of the budget of a visit.
+const (
+	expressBytes = 4096
+	expressCost  = 256
+)
 
 // expressInline is the most inline data of a WQE of one block.
 const expressInline = wqe.BlockSize - dataOffset - wqe.InlineHead
 
-// express executes WQEs of q, at most that many, as long as they are the
-// commonest there are, WRITEs and READs of one short piece, and returns how many
-// it did. It asks everything that the long way asks, but keeps the snapshot of a
+// express executes WQEs of q, at most that many and as the budget of bytes allows,
+// as long as they are the commonest there are, WRITEs and READs of one short
+// piece. It returns how many it did and what of the budget they took. It asks everything that the long way asks, but keeps the snapshot of a
 // WQE, six words of it, and the answers in registers: a store less is a line more
 // that can be on its way from the other side. Whatever is unusual in any way it
 // leaves alone, for the long way to copy anew, to judge and to explain.
-func (e *Engine) express(q *qp, most int) (done int) {
+func (e *Engine) express(q *qp, most, budget int) (done, cost int) {
 	p := q.peer
 	if !q.express || e.longWay || !q.connected(p) {
-		return 0
+		return 0, 0
 	}
 	var local, remote *mkey
 	var lkey, rkey uint32
 	moved := uint64(0)
-	for done < most {
+	for done < most && cost < budget {
 		at := q.sent & q.sqMask * wqe.BlockSize
 		b := shm.BlockAt(q.sq, at)
 		h := head{b.Word(0), b.Word(1)}
@@ -54,7 +58,7 @@ func (e *Engine) express(q *qp, most int) (done int) {
 			}
 			near = q.sq[at+dataOffset+wqe.InlineHead:][:n]
 		} else {
-			if n == 0 || n > expressBytes || h.ds() != 3 {
+			if n == 0 || n > expressBytes || n > expressCost && n > uint64(budget-cost) || h.ds() != 3 {
 				break
 			}
 			if k := uint32(length); local == nil || lkey != k {
@@ -83,6 +87,7 @@ func (e *Engine) express(q *qp, most int) (done int) {
 		counter := uint16(q.sent)
 		q.sent++
 		done++
+		cost += max(int(n), expressCost)
 		moved += n
 		if h.ce() == wqe.CEAlways &&
 			!e.complete(q.sendCQ, 0, q.uidx, 0, bytes, e.clock(), tail(op, q.num, counter, cqe.Req), quietly) {
@@ -94,7 +99,7 @@ func (e *Engine) express(q *qp, most int) (done int) {
 	count := &q.client.count
 	count[control.CounterWQEs] += uint64(done)
 	count[control.CounterBytes] += moved
-	return done
+	return done, cost
 }
 
 // expressRight returns the right that the remote key must give for an operation,

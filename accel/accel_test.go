@@ -52,13 +52,15 @@ func (l *lab) queue(t testing.TB, change ...func(*nicless.QPConfig)) (*nicless.Q
 	t.Helper()
 	cq, err := l.ctx.CreateCQ(nicless.CQConfig{Collapsed: true})
 	require.NoError(t, err)
-	cfg := nicless.QPConfig{SendCQ: cq, Concurrent: true}
+	others, err := l.ctx.CreateCQ(nicless.CQConfig{PollOnly: true}) // a collapsed queue is for one send queue
+	require.NoError(t, err)
+	cfg := nicless.QPConfig{SendCQ: cq, RecvCQ: others, Concurrent: true}
 	for _, f := range change {
 		f(&cfg)
 	}
 	qp, err := l.pd.CreateQP(cfg)
 	require.NoError(t, err)
-	peer, err := l.pd.CreateQP(nicless.QPConfig{SendCQ: cq})
+	peer, err := l.pd.CreateQP(nicless.QPConfig{SendCQ: others})
 	require.NoError(t, err)
 	require.NoError(t, nicless.Pair(qp, peer, nicless.Connection{}))
 	x, err := qp.Export()

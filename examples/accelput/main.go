@@ -122,11 +122,15 @@ func pair(nic *nicless.Context, pd *nicless.PD) (*nicless.QP, *nicless.CQ, error
 	if err != nil {
 		return nil, nil, err
 	}
-	qp, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq, Concurrent: true})
+	others, err := nic.CreateCQ(nicless.CQConfig{PollOnly: true}) // a collapsed queue is for one send queue
 	if err != nil {
 		return nil, nil, err
 	}
-	peer, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq})
+	qp, err := pd.CreateQP(nicless.QPConfig{SendCQ: cq, RecvCQ: others, Concurrent: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	peer, err := pd.CreateQP(nicless.QPConfig{SendCQ: others})
 	if err != nil {
 		return nil, nil, err
 	}

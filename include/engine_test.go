@@ -152,3 +152,15 @@ func TestConnectRefused(t *testing.T) {
 		}
 	})
 }
+
+// The checks that need no engine: posters and poller, and servers that mean no good.
+func TestAlone(t *testing.T) {
+	for _, program := range []string{"selftest", "hostile"} {
+		t.Run(program, func(t *testing.T) {
+			each(t, program, func(t *testing.T, path string) {
+				out, err := run(t, path)
+				require.NoError(t, err, "%s", out)
+			})
+		})
+	}
+}

@@ -18,7 +18,7 @@ enum { LOG_BLOCKS = 10, MOST_PARTIES = 256 };
 static struct nicless_client engine;
 static struct nicless_region queues, data;
 static struct nicless_qp qp, peer;
-static struct nicless_cq cq;
+static struct nicless_cq cq, others; /* of qp's sends alone; and of what else completes: nothing */
 static uint32_t key;
 
 static void die(const char *what, const char *why) {
@@ -38,18 +38,21 @@ static void cuda(cudaError_t error, const char *what) {
 
 static void connect_queues(const char *socket) {
 	struct nicless_qp_config f = {};
-	uint32_t cqn;
+	uint32_t cqn, others_cqn;
 	ask(nicless_connect(&engine, socket, "cuda poster"), "connect");
 	ask(nicless_region_open(&engine, 1 << 20, &queues), "queues");
 	ask(nicless_region_open(&engine, 1 << 20, &data), "data");
 	ask(nicless_alloc_pd(&engine, &f.pdn), "domain");
 	ask(nicless_reg_mr(&engine, f.pdn, data.mem, data.size, NICLESS_FULL_ACCESS, &key), "key");
 	ask(nicless_cq_open(&engine, &queues, 0, NICLESS_CQ_COLLAPSED | NICLESS_CQ_IGNORE_OVERRUN, 0, &cq, &cqn), "CQ");
-	f.send_cqn = f.recv_cqn = cqn;
+	ask(nicless_cq_open(&engine, &queues, 4, NICLESS_CQ_IGNORE_OVERRUN, 0, &others, &others_cqn), "CQ");
+	f.send_cqn = cqn;
+	f.recv_cqn = others_cqn;
 	f.type = NICLESS_RC;
 	f.log_sq = LOG_BLOCKS;
 	ask(nicless_qp_open(&engine, &queues, &f, &qp), "QP");
 	f.log_sq = 0;
+	f.send_cqn = others_cqn;
 	ask(nicless_qp_open(&engine, &queues, &f, &peer), "peer");
 	ask(nicless_qp_connect(&engine, &qp, peer.qpn, engine.device.guid), "connect QP");
 	ask(nicless_qp_connect(&engine, &peer, qp.qpn, engine.device.guid), "connect peer");

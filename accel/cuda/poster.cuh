@@ -15,7 +15,7 @@
  */
 struct poster {
 	struct nicless_sq sq;
-	struct nicless_cq cq; /* collapsed */
+	struct nicless_cq cq; /* collapsed, of sq alone */
 	uint64_t *from, *to;  /* the payload, as the GPU addresses it */
 	uint64_t far_from, far_to; /* and as the engine knows it */
 	uint32_t key;

@@ -138,7 +138,11 @@ func join(nic *nicless.Context, pd *nicless.PD, a, b *tile, side int) error {
 		if err != nil {
 			return err
 		}
-		if qps[i], err = pd.CreateQP(nicless.QPConfig{SendCQ: cq, Concurrent: true}); err != nil {
+		receives, err := nic.CreateCQ(nicless.CQConfig{PollOnly: true}) // a collapsed queue is for one send queue
+		if err != nil {
+			return err
+		}
+		if qps[i], err = pd.CreateQP(nicless.QPConfig{SendCQ: cq, RecvCQ: receives, Concurrent: true}); err != nil {
 			return err
 		}
 	}

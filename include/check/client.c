@@ -11,10 +11,10 @@
 
 static struct nicless_client c;
 static struct nicless_region queues, data;
-static struct nicless_cq cq;
+static struct nicless_cq cq, aside;
 static struct nicless_qp qp[2]; /* connected with each other */
 static struct nicless_ends ends[2];
-static uint32_t pdn, key, cqn;
+static uint32_t pdn, key, cqn, aside_cqn;
 
 #define MUST(is) ((is) ? (void)0 : wrong(#is, __LINE__))
 #define DO(call) ((call) == 0 ? (void)0 : refused(#call, __LINE__))
@@ -38,10 +38,14 @@ static void setup(const char *path, uint8_t log_sq, uint32_t cq_log, uint32_t cq
 	DO(nicless_alloc_pd(&c, &pdn));
 	DO(nicless_reg_mr(&c, pdn, data.mem, data.size, NICLESS_FULL_ACCESS, &key));
 	DO(nicless_cq_open(&c, &queues, cq_log, cq_flags, 0, &cq, &cqn));
+	aside_cqn = cqn;
+	if (cq_flags & NICLESS_CQ_COLLAPSED) /* is for the sends of queue pair 0 alone */
+		DO(nicless_cq_open(&c, &queues, 6, 0, 0, &aside, &aside_cqn));
 	for (i = 0; i < 2; i++) {
 		memset(&f, 0, sizeof f);
 		f.pdn = pdn;
-		f.send_cqn = f.recv_cqn = cqn;
+		f.send_cqn = i ? aside_cqn : cqn;
+		f.recv_cqn = aside_cqn;
 		f.user_index = i;
 		f.log_sq = log_sq;
 		f.log_rq = 3;

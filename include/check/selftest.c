@@ -190,7 +190,16 @@ static void collapsed(void) {
 	MUST(post(0, 0) == -EAGAIN);
 	nicless_sq_ring(&b.sq);
 	MUST(nicless_cq_advance(&b.cq, &b.sq, &wc) == 0 && b.sq.freed == 0);
-	*tail = nicless_be64((uint64_t)QPN << 32 | 5 << 16);
+	/* another queue pair's success and failures, and this one's receives: no progress, no end */
+	for (i = 0; i < 16; i++) {
+		*tail = nicless_be64((uint64_t)(QPN ^ 1) << 32 | 5 << 16 | (uint32_t)i << 4);
+		MUST(nicless_cq_advance(&b.cq, &b.sq, &wc) == 0 && b.sq.freed == 0);
+		if (i == NICLESS_CQE_REQ || i == NICLESS_CQE_REQ_ERR || i == NICLESS_CQE_RESP_ERR)
+			continue;
+		*tail = nicless_be64((uint64_t)QPN << 32 | 5 << 16 | (uint32_t)i << 4);
+		MUST(nicless_cq_advance(&b.cq, &b.sq, &wc) == 0 && b.sq.freed == 0);
+	}
+	*tail = nicless_be64((uint64_t)NICLESS_WRITE << 56 | (uint64_t)QPN << 32 | 5 << 16);
 	MUST(nicless_cq_advance(&b.cq, &b.sq, &wc) == 0 && b.sq.freed == 6);
 	MUST(nicless_cq_advance(&b.cq, &b.sq, &wc) == 0 && b.sq.freed == 6);
 	MUST(nicless_cq_quiet(&b.cq, &b.sq, 6, &wc) == 0);
@@ -198,6 +207,25 @@ static void collapsed(void) {
 	*tail = nicless_be64((uint64_t)QPN << 32 | 6 << 16 | 0xd0);
 	MUST(nicless_cq_quiet(&b.cq, &b.sq, 8, &wc) == -EIO);
 	MUST(wc.syndrome == 0x13 && wc.counter == 6 && wc.qpn == QPN);
+	/* a receive of this queue pair that failed ended its sends too */
+	*tail = nicless_be64((uint64_t)QPN << 32 | 0xe0);
+	MUST(nicless_cq_quiet(&b.cq, &b.sq, 8, &wc) == -EIO && wc.kind == NICLESS_CQE_RESP_ERR);
+}
+
+/* Pieces of a region, down to the last, and more than there is. */
+static void taken(void) {
+	struct nicless_region r;
+	memset(&r, 0, sizeof r);
+	r.mem = b.ring.bytes;
+	r.size = 512;
+	MUST(!nicless_take(&r, SIZE_MAX) && !nicless_take(&r, SIZE_MAX - 126) && !nicless_take(&r, 513) && r.used == 0);
+	MUST(nicless_take(&r, 1) == r.mem && r.used == 128);
+	MUST(nicless_take(&r, 129) == r.mem + 128 && r.used == 384);
+	MUST(!nicless_take(&r, 129) && !nicless_take(&r, SIZE_MAX));
+	MUST(nicless_take(&r, 128) == r.mem + 384 && r.used == 512);
+	MUST(!nicless_take(&r, 1) && !nicless_take(&r, SIZE_MAX));
+	r.size = 600; /* 88 bytes that are no piece */
+	MUST(!nicless_take(&r, 1) && r.used == 512);
 }
 
 /* Work requests that no WQE can hold. */
@@ -236,6 +264,7 @@ static void refused(void) {
 int main(void) {
 	gaps();
 	collapsed();
+	taken();
 	refused();
 	many();
 	return 0;

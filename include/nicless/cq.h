@@ -42,7 +42,7 @@ NICLESS_HD int nicless_wc_failed(const struct nicless_wc *wc) {
  */
 NICLESS_HD int nicless_cq_init(struct nicless_cq *q, void *ring, uint32_t log, uint32_t stride, uint32_t *record) {
 	uint64_t i;
-	if (log > 22 || (stride != NICLESS_CQE && stride != 2 * NICLESS_CQE))
+	if (log > NICLESS_MAX_LOG_CQ || (stride != NICLESS_CQE && stride != 2 * NICLESS_CQE))
 		return -EINVAL;
 	q->ring = (uint8_t *)ring;
 	q->record = record;
@@ -152,9 +152,17 @@ NICLESS_HD uint32_t nicless_cq_reap(struct nicless_cq *q, const struct nicless_e
 }
 
 /*
- * Frees what the newest completion in a collapsed queue of one send queue says
- * is done, and returns 0; or -EIO once the queue has failed, which wc, unless
- * it is 0, then explains. Any number of parties may call it at once, a GPU's
+ * Frees what the newest completion in a collapsed queue says is done, and
+ * returns 0; or -EIO once the queue pair has failed, which wc, unless it is 0,
+ * then explains.
+ *
+ * A collapsed queue belongs to one send queue. Receives, of the same queue pair
+ * too, and other queue pairs complete elsewhere: what they wrote here would take
+ * the place of a completion that nobody has seen, or of an error, and would be
+ * waited for without end. Of all that only a failed receive of sq's own queue pair
+ * counts, as the failure that it is.
+ *
+ * Any number of parties may call it at once, a GPU's
  * lanes among them, since it only ever moves freed on from what it found:
  * freed is loaded first, so the index read after it is less than a ring ahead,
  * or freed has moved and the swap fails. Of an entry that may be overwritten at
@@ -166,12 +174,14 @@ NICLESS_HD int nicless_cq_advance(const struct nicless_cq *q, struct nicless_sq 
 	uint64_t tail = nicless_cqe_observe(cqe);
 	uint8_t kind = (uint8_t)tail >> 4;
 	uint64_t count = nicless_extend(freed, (uint16_t)(tail >> 16));
+	if ((tail >> 32 & 0xffffff) != sq->qpn)
+		return 0; /* fresh, or another's */
 	if (kind == NICLESS_CQE_REQ && count < nicless_observe64(&sq->rung)) {
 		uint64_t blocks = nicless_load64(&sq->note[count & (sq->size - 1)].blocks);
 		if (blocks)
 			nicless_ordered_swap64(&sq->freed, freed, count + blocks);
 	}
-	if (kind != NICLESS_CQE_REQ_ERR)
+	if (kind != NICLESS_CQE_REQ_ERR && kind != NICLESS_CQE_RESP_ERR)
 		return 0;
 	if (wc)
 		nicless_wc_tail(wc, tail, cqe);

@@ -13,8 +13,10 @@ enum {
 	NICLESS_BLOCK = 64,             /* MLX5_SEND_WQE_BB */
 	NICLESS_UNIT = 16,              /* MLX5_SEND_WQE_DS */
 	NICLESS_MAX_UNITS = 63,         /* of a WQE: ds has six bits */
-	NICLESS_MAX_RING = 1 << 15,     /* blocks: half of what 16 bits tell apart */
-	NICLESS_MAX_CQ = 1 << 22,       /* entries */
+	NICLESS_MAX_LOG_RING = 15,
+	NICLESS_MAX_RING = 1 << NICLESS_MAX_LOG_RING, /* blocks: half of what 16 bits tell apart */
+	NICLESS_MAX_LOG_CQ = 22,
+	NICLESS_MAX_CQ = 1 << NICLESS_MAX_LOG_CQ, /* entries */
 	NICLESS_INLINE_HEAD = 4,        /* bytes of mlx5_wqe_inl_data_seg before the data */
 	NICLESS_MAX_INLINE = 988        /* bytes of data in a SEND of 63 units, the longest case */
 };

@@ -30,6 +30,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef F_ADD_SEALS
@@ -39,6 +40,8 @@
 #include "control.h"
 #include "cq.h"
 #include "post.h"
+
+enum { NICLESS_PATIENCE = 10 }; /* seconds that an engine has to take a request, and to answer it */
 
 struct nicless_client {
 	int fd; /* -1: not connected */
@@ -68,6 +71,26 @@ static inline int nicless_lost(struct nicless_client *c, int error, const char *
 	return nicless_fail(c, -error, "%s: %s", during, strerror(error));
 }
 
+/* The seconds of a clock that goes on evenly. */
+static inline time_t nicless_now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec;
+}
+
+/*
+ * Whether a socket call that failed is to be made again: a signal came. Not for
+ * ever, since each call begins a new timeout.
+ */
+static inline int nicless_again(time_t begun) {
+	if (errno != EINTR)
+		return 0;
+	if (nicless_now() - begun <= NICLESS_PATIENCE)
+		return 1;
+	errno = EAGAIN;
+	return 0;
+}
+
 /* Sends a request; the descriptor mem, unless negative, goes with it. */
 static inline int nicless_send(struct nicless_client *c, uint16_t op, const void *payload, size_t size, int mem) {
 	union {
@@ -77,6 +100,8 @@ static inline int nicless_send(struct nicless_client *c, uint16_t op, const void
 	struct nicless_header h;
 	struct iovec iov[2];
 	struct msghdr m;
+	time_t begun = nicless_now();
+	ssize_t n;
 	h.op = op;
 	h.flags = 0;
 	h.size = (uint32_t)size;
@@ -99,7 +124,12 @@ static inline int nicless_send(struct nicless_client *c, uint16_t op, const void
 		r->cmsg_len = CMSG_LEN(sizeof mem);
 		memcpy(CMSG_DATA(r), &mem, sizeof mem);
 	}
-	return sendmsg(c->fd, &m, MSG_NOSIGNAL) < 0 ? nicless_lost(c, errno, "request to the engine") : 0;
+	do
+		n = sendmsg(c->fd, &m, MSG_NOSIGNAL);
+	while (n < 0 && nicless_again(begun));
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return nicless_fail(c, -ETIMEDOUT, "the engine has not taken a request in %d seconds", NICLESS_PATIENCE);
+	return n < 0 ? nicless_lost(c, errno, "request to the engine") : 0;
 }
 
 /* Receives one datagram and at most two descriptors; those that did not come are -1. */
@@ -111,6 +141,7 @@ static inline int nicless_receive(struct nicless_client *c, uint8_t *in, size_t 
 	struct iovec iov;
 	struct msghdr m;
 	struct cmsghdr *r;
+	time_t begun = nicless_now();
 	ssize_t n;
 	iov.iov_base = in;
 	iov.iov_len = NICLESS_MAX_MESSAGE;
@@ -122,9 +153,9 @@ static inline int nicless_receive(struct nicless_client *c, uint8_t *in, size_t 
 	fds[0] = fds[1] = -1;
 	do
 		n = recvmsg(c->fd, &m, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && nicless_again(begun));
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-		return nicless_fail(c, -ETIMEDOUT, "the engine has not answered in 10 seconds");
+		return nicless_fail(c, -ETIMEDOUT, "the engine has not answered in %d seconds", NICLESS_PATIENCE);
 	if (n < 0)
 		return nicless_lost(c, errno, "answer of the engine");
 	for (r = CMSG_FIRSTHDR(&m); r; r = CMSG_NXTHDR(&m, r))
@@ -254,6 +285,9 @@ static inline int nicless_map(struct nicless_client *c, const int fds[2]) {
 	if (at == MAP_FAILED)
 		return nicless_fail(c, -errno, "map %u UAR pages: %s", c->device.uar_pages, strerror(errno));
 	c->uar = (uint8_t *)at;
+	if (lseek(fds[1], 0, SEEK_END) < NICLESS_UAR_PAGE)
+		return nicless_fail(c, -EPROTO, "the engine's descriptor of the status page is shorter than %d bytes",
+		                    NICLESS_UAR_PAGE);
 	at = mmap(0, NICLESS_UAR_PAGE, PROT_READ, MAP_SHARED, fds[1], 0);
 	if (at == MAP_FAILED)
 		return nicless_fail(c, -errno, "map the status page: %s", strerror(errno));
@@ -289,6 +323,7 @@ static inline int nicless_greet(struct nicless_client *c, const char *name) {
 static inline int nicless_connect(struct nicless_client *c, const char *path, const char *name) {
 	struct sockaddr_un at;
 	struct timeval patience;
+	time_t begun = nicless_now();
 	int error;
 	memset(c, 0, sizeof *c);
 	c->fd = -1;
@@ -301,20 +336,29 @@ static inline int nicless_connect(struct nicless_client *c, const char *path, co
 	c->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (c->fd < 0)
 		return nicless_fail(c, -errno, "socket: %s", strerror(errno));
-	patience.tv_sec = 10;
+	patience.tv_sec = NICLESS_PATIENCE;
 	patience.tv_usec = 0;
-	if (connect(c->fd, (struct sockaddr *)&at, sizeof at) != 0) {
+	if (setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
+	    setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0) {
 		error = errno;
 		nicless_close(c);
+		return nicless_fail(c, -error, "socket: %s", strerror(error));
+	}
+	do
+		error = connect(c->fd, (struct sockaddr *)&at, sizeof at);
+	while (error && nicless_again(begun));
+	if (error) {
+		error = errno;
+		nicless_close(c);
+		if (error == EAGAIN) /* others wait for it already, and it takes none */
+			return nicless_fail(c, -ETIMEDOUT, "the engine at %s has not taken a connection in %d seconds", path,
+			                    NICLESS_PATIENCE);
 		if (error == EPROTOTYPE)
 			return nicless_fail(c, -error, "%s is a socket of another kind, not an engine's (SOCK_SEQPACKET)",
 			                    path);
 		return nicless_fail(c, -error, "no engine at %s: %s", path, strerror(error));
 	}
-	if (setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0)
-		error = nicless_fail(c, -errno, "socket: %s", strerror(errno));
-	else
-		error = nicless_greet(c, name);
+	error = nicless_greet(c, name);
 	if (error)
 		nicless_close(c);
 	return error;

@@ -68,10 +68,9 @@ static inline int nicless_region_close(struct nicless_client *c, struct nicless_
 /* Cuts bytes off a region, on a multiple of 128: no two share a pair of cache lines. 0: it is used up. */
 static inline void *nicless_take(struct nicless_region *r, size_t bytes) {
 	void *at = r->mem + r->used;
-	bytes = (bytes + 127) & ~(size_t)127;
-	if (bytes > r->size - r->used)
+	if (bytes > ((r->size - r->used) & ~(size_t)127))
 		return 0;
-	r->used += bytes;
+	r->used += (bytes + 127) & ~(size_t)127;
 	return at;
 }
 
@@ -105,10 +104,15 @@ static inline int nicless_dereg_mr(struct nicless_client *c, uint32_t key) {
 static inline int nicless_channel_open(struct nicless_client *c, uint32_t *channel, int *events) {
 	int fds[2], error = nicless_call(c, NICLESS_OP_CREATE_CHANNEL, 0, 0, -1, channel, sizeof *channel, fds);
 	*events = -1;
-	if (error == 0 && fds[0] < 0)
-		return nicless_fail(c, -EPROTO, "the engine's channel %u came without a socket", *channel);
+	if (error)
+		return error;
+	if (fds[0] < 0 || fds[1] >= 0) {
+		int n = fds[0] < 0 ? 0 : 2;
+		nicless_close_fds(fds);
+		return nicless_fail(c, -EPROTO, "the engine's channel %u came with %d descriptors, 1 is needed", *channel, n);
+	}
 	*events = fds[0];
-	return error;
+	return 0;
 }
 
 static inline int nicless_channel_close(struct nicless_client *c, uint32_t channel, int events) {
@@ -117,9 +121,13 @@ static inline int nicless_channel_close(struct nicless_client *c, uint32_t chann
 	return nicless_ask(c, NICLESS_OP_DESTROY_CHANNEL, &channel, sizeof channel, -1, 0, 0);
 }
 
+/* The least of two limits, the engine's and that of these headers. */
+static inline uint32_t nicless_most(uint32_t theirs, uint32_t ours) { return theirs < ours ? theirs : ours; }
+
 /*
  * Makes a completion queue of 1 << log entries of 64 bytes in memory from r.
- * flags are those of the protocol; collapsed queues want both. channel is 0 for
+ * flags are those of the protocol; collapsed queues want both, and one send queue
+ * each: nicless_cq_advance. channel is 0 for
  * a queue that is never armed; others are, at page 0 of the UAR.
  */
 static inline int nicless_cq_open(struct nicless_client *c, struct nicless_region *r, uint32_t log, uint32_t flags,
@@ -127,9 +135,10 @@ static inline int nicless_cq_open(struct nicless_client *c, struct nicless_regio
 	struct nicless_create_cq m;
 	void *ring, *record;
 	size_t used = r->used;
+	uint32_t most = nicless_most(c->device.max_log_cq, NICLESS_MAX_LOG_CQ);
 	int error;
-	if (log > c->device.max_log_cq)
-		return nicless_fail(c, -EINVAL, "CQ of 2^%u entries; 2^%u are possible", log, c->device.max_log_cq);
+	if (log > most)
+		return nicless_fail(c, -EINVAL, "CQ of 2^%u entries; 2^%u are possible", log, most);
 	ring = nicless_take(r, (size_t)NICLESS_CQE << log);
 	record = nicless_take(r, 8);
 	if (!ring || !record) {
@@ -138,7 +147,11 @@ static inline int nicless_cq_open(struct nicless_client *c, struct nicless_regio
 		                    r->size);
 	}
 	memset(record, 0, 8);
-	nicless_cq_init(q, ring, log, NICLESS_CQE, (uint32_t *)record);
+	error = nicless_cq_init(q, ring, log, NICLESS_CQE, (uint32_t *)record);
+	if (error) {
+		r->used = used;
+		return nicless_fail(c, error, "CQ of 2^%u entries of %d bytes cannot be made", log, NICLESS_CQE);
+	}
 	memset(&m, 0, sizeof m);
 	m.buf = (uintptr_t)ring;
 	m.dbrec = (uintptr_t)record;
@@ -213,18 +226,21 @@ static inline int nicless_qp_close(struct nicless_client *c, struct nicless_qp *
 static inline int nicless_qp_open(struct nicless_client *c, struct nicless_region *r, const struct nicless_qp_config *f,
                                   struct nicless_qp *q) {
 	struct nicless_create_qp m;
-	size_t sq = (size_t)NICLESS_BLOCK << f->log_sq, rq = (size_t)NICLESS_UNIT << (f->log_rq + f->log_rq_sge);
-	size_t used = r->used;
-	uint32_t n = c->registers++;
+	size_t sq, rq, used = r->used;
+	uint32_t most_sq = nicless_most(c->device.max_log_sq, NICLESS_MAX_LOG_RING);
+	uint32_t most_rq = nicless_most(c->device.max_log_rq, NICLESS_MAX_LOG_RING);
+	uint32_t n;
 	void *rings, *record;
 	int error;
 	memset(q, 0, sizeof *q);
 	if (f->type > NICLESS_UC)
 		return nicless_fail(c, -EINVAL, "QP of type %u; this client makes RC (0) and UC (1)", f->type);
-	if (f->log_sq > c->device.max_log_sq || f->log_rq > c->device.max_log_rq || f->log_rq_sge > 5)
+	if (f->log_sq > most_sq || f->log_rq > most_rq || f->log_rq_sge > 5)
 		return nicless_fail(c, -EINVAL,
 		                    "QP of 2^%u blocks and 2^%u receives of 2^%u pieces; 2^%u, 2^%u and 2^5 are possible",
-		                    f->log_sq, f->log_rq, f->log_rq_sge, c->device.max_log_sq, c->device.max_log_rq);
+		                    f->log_sq, f->log_rq, f->log_rq_sge, most_sq, most_rq);
+	sq = (size_t)NICLESS_BLOCK << f->log_sq;
+	rq = (size_t)NICLESS_UNIT << (f->log_rq + f->log_rq_sge);
 	if (rq < NICLESS_BLOCK)
 		rq = NICLESS_BLOCK; /* the send ring behind it lies on a multiple of 64 */
 	rings = nicless_take(r, rq + sq);
@@ -238,6 +254,7 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
 		                    used, r->size);
 	if (!q->memory)
 		return nicless_fail(c, -ENOMEM, "no memory for a QP of 2^%u blocks", f->log_sq);
+	n = c->registers++;
 	memset(record, 0, 8);
 	memset(&m, 0, sizeof m);
 	m.pdn = f->pdn;
@@ -257,11 +274,16 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
 	error = nicless_ask(c, NICLESS_OP_CREATE_QP, &m, sizeof m, -1, &q->qpn, sizeof q->qpn);
 	if (error == 0) {
 		uint64_t *ids = (uint64_t *)(void *)((char *)q->memory + nicless_sq_memory((uint64_t)1 << f->log_sq));
-		nicless_rq_init(&q->rq, rings, (uint64_t)1 << f->log_rq, (uint64_t)NICLESS_UNIT << f->log_rq_sge,
-		                (uint32_t *)record, ids);
-		nicless_sq_init(&q->sq, (uint8_t *)rings + rq, (uint64_t)1 << f->log_sq, (uint32_t *)record, q->reg, q->qpn,
-		                q->memory);
-		error = nicless_qp_init_state(c, q->qpn);
+		error = nicless_rq_init(&q->rq, rings, (uint64_t)1 << f->log_rq, (uint64_t)NICLESS_UNIT << f->log_rq_sge,
+		                        (uint32_t *)record, ids);
+		if (error == 0)
+			error = nicless_sq_init(&q->sq, (uint8_t *)rings + rq, (uint64_t)1 << f->log_sq, (uint32_t *)record,
+			                        q->reg, q->qpn, q->memory);
+		if (error)
+			nicless_fail(c, error, "QP %#x of 2^%u blocks and 2^%u receives cannot be made; numbers have 24 bits",
+			             q->qpn, f->log_sq, f->log_rq);
+		else
+			error = nicless_qp_init_state(c, q->qpn);
 		if (error) {
 			char why[sizeof c->error];
 			memcpy(why, c->error, sizeof why);

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"github.com/nicless/nicless/internal/shm"
@@ -43,5 +45,65 @@ func BenchmarkStep(b *testing.B) {
 				b.Fatal("not all was executed")
 			}
 		})
+	}
+}
+
+// BenchmarkManyQueues is what other queues cost: the round trip of one that is
+// active among cold ones, and the rate of all together when all are active.
+func BenchmarkManyQueues(b *testing.B) {
+	for _, n := range []int{1, 1_000, 10_000} {
+		b.Run(fmt.Sprintf("one active of %d", n), func(b *testing.B) {
+			r := newRig(b, Config{Idle: IdleSpin})
+			p := r.crowd(n, min(n, 100))[0]
+			src, dst := p.h.full(64, 1), p.h.full(64, 2)
+			r.cold()
+			ctx, stop := context.WithCancel(context.Background())
+			gone := make(chan error)
+			go func() { gone <- r.e.Run(ctx, nil) }()
+			trip := func() {
+				p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 8))
+				for _, _, ok := p.scq.next(); !ok; _, _, ok = p.scq.next() {
+				}
+			}
+			for range 10_000 {
+				trip()
+			}
+			b.ResetTimer()
+			for range b.N {
+				trip()
+			}
+			b.StopTimer()
+			stop()
+			<-gone
+		})
+	}
+	for _, batch := range []int{1, 16} {
+		for _, n := range []int{1, 1_000} {
+			b.Run(fmt.Sprintf("all of %d active, %d each", n, batch), func(b *testing.B) {
+				r := newRig(b, Config{})
+				ends := r.crowd(n, min(n, 10))
+				type keys struct{ src, dst *key }
+				mem := map[*host]keys{}
+				for _, p := range ends {
+					if _, ok := mem[p.h]; !ok {
+						mem[p.h] = keys{p.h.full(64, 1), p.h.full(64, 2)}
+					}
+					for range 16 {
+						p.write(ctrl(wqe.OpRDMAWrite), mem[p.h].dst.raddr(0), mem[p.h].src.data(0, 8))
+					}
+				}
+				b.ResetTimer()
+				posted := uint32(0)
+				for left := b.N; left > 0; left -= n * batch {
+					posted += uint32(batch)
+					for _, p := range ends {
+						p.record(4, posted)
+					}
+					for done := 0; done < n*batch; {
+						done += r.e.Step()
+					}
+				}
+			})
+		}
 	}
 }

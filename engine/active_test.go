@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/nicless/nicless/internal/control"
@@ -341,4 +342,26 @@ func TestWarmingAllocatesNothing(t *testing.T) {
 			r.e.Step()
 		}
 	}))
+}
+
+// An idle queue pair takes less than 2 KiB of the device's memory.
+func TestIdleQueueIsSmall(t *testing.T) {
+	if shm.RaceEnabled {
+		t.Skip("the detector counts too")
+	}
+	const n = 2000
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	r := newRig(t, Config{})
+	r.crowd(1, 1)
+	before := heap()
+	r.crowd(n, 1)
+	each := int(heap()-before-hostSize) / n
+	t.Logf("%d bytes each, with what the test keeps", each)
+	require.Less(t, each, 2048)
+	runtime.KeepAlive(r)
 }

@@ -1,10 +1,16 @@
 package engine
 
 import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
 )
 
 // BenchmarkStep is what the device does with WQEs that lie in the ring, 16 at a
@@ -43,5 +49,83 @@ func BenchmarkStep(b *testing.B) {
 				b.Fatal("not all was executed")
 			}
 		})
+	}
+}
+
+// BenchmarkManyQueues is what other queues cost: the round trip of one that is
+// active among cold ones, and the rate of all together when all are active.
+func BenchmarkManyQueues(b *testing.B) {
+	for _, n := range []int{1, 1_000, 10_000} {
+		b.Run(fmt.Sprintf("one active of %d", n), func(b *testing.B) {
+			if runtime.NumCPU() < 2 {
+				b.Skip("who posts and who executes need a core each")
+			}
+			r := newRig(b, Config{Idle: IdleSpin, CPUs: []int{1}})
+			p := r.crowd(n, min(n, 100))[0]
+			src, dst := p.h.full(64, 1), p.h.full(64, 2)
+			r.cold()
+			ctx, stop := context.WithCancel(context.Background())
+			gone := make(chan error)
+			go func() { gone <- r.e.Run(ctx, nil) }()
+			trip := func() {
+				p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 8))
+				for _, _, ok := p.scq.next(); !ok; _, _, ok = p.scq.next() {
+				}
+			}
+			poster, err := New(Config{CPUs: []int{0}})
+			require.NoError(b, err)
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			unpin, err := poster.pin()
+			require.NoError(b, err)
+			defer unpin()
+			for range 10_000 {
+				trip()
+			}
+			const stint = 50 // the median of stints leaves out who was interrupted
+			var stints []float64
+			b.ResetTimer()
+			for left := b.N; left > 0; left -= stint {
+				begin := time.Now()
+				for range stint {
+					trip()
+				}
+				stints = append(stints, float64(time.Since(begin))/stint)
+			}
+			b.StopTimer()
+			slices.Sort(stints)
+			b.ReportMetric(stints[len(stints)/2], "ns/median")
+			stop()
+			<-gone
+		})
+	}
+	for _, batch := range []int{1, 16} {
+		for _, n := range []int{1, 1_000} {
+			b.Run(fmt.Sprintf("all of %d active, %d each", n, batch), func(b *testing.B) {
+				r := newRig(b, Config{})
+				ends := r.crowd(n, min(n, 10))
+				type keys struct{ src, dst *key }
+				mem := map[*host]keys{}
+				for _, p := range ends {
+					if _, ok := mem[p.h]; !ok {
+						mem[p.h] = keys{p.h.full(64, 1), p.h.full(64, 2)}
+					}
+					for range 16 {
+						p.write(ctrl(wqe.OpRDMAWrite), mem[p.h].dst.raddr(0), mem[p.h].src.data(0, 8))
+					}
+				}
+				b.ResetTimer()
+				posted := uint32(0)
+				for left := b.N; left > 0; left -= n * batch {
+					posted += uint32(batch)
+					for _, p := range ends {
+						p.record(4, posted)
+					}
+					for done := 0; done < n*batch; {
+						done += r.e.Step()
+					}
+				}
+			})
+		}
 	}
 }

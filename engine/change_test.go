@@ -16,6 +16,9 @@ func TestChangeOfAKeyIsSeenInTurn(t *testing.T) {
 	list := s.q.h.mkey(2)
 	s.umr(s.q, unharmed, list, fill(list, mkeyAll, 4096, dst.klm(0, 2048), dst.klm(2048, 2048)))
 	by, _ := pair(s.p.h, s.q.h)
+	for range rivalryTurns { // until one client works alone
+		s.e.Step()
+	}
 	s.p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{RKey: list}, src.data(0, 4096))
 	by.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 4096))
 	for range 4 {

@@ -30,6 +30,9 @@ type Client struct {
 	qps      map[uint32]*qp
 	srqs     map[uint32]*srq
 	channels map[uint32]*channel
+	warm     []*qp // queues that have had work lately
+	next     int   // of warm: whose turn it is
+	active   bool  // in Engine.active
 	greeted  bool
 	events   int // descriptor for events and explanations; -1: nobody listens
 	quiet    explainer

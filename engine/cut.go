@@ -7,27 +7,14 @@ type part uint8
 
 const (
 	whole     part = iota // it was not cut off
-	cutVisits             // in the visit before e.from
+	cutVisits             // in the turn before e.from
 	cutRetry
 	cutLast
 )
 
-// goOn visits the queue pairs that a step which was cut off has left out.
-func (e *Engine) goOn() (done int) {
-	if e.cut == cutVisits {
-		for _, q := range e.running[min(e.from, len(e.running)):] {
-			done += e.visit(q)
-		}
-	}
-	return done
-}
-
 // cutOff says that the step which is at work ends here.
 func (e *Engine) cutOff() {
 	e.cut = e.part
-	if e.part == cutVisits && e.cur != nil {
-		e.from = e.cur.at + 1
-	}
 	if e.part == cutLast {
 		e.cut = whole // little is left of it, and the next is another queue's turn
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"math"
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
@@ -77,7 +78,7 @@ type Engine struct {
 	qps     map[uint32]*qp // by number; control path and first use of a peer only
 	cqs     map[uint32]*cq // likewise
 	srqs    map[uint32]*srq
-	running []*qp // QPs whose records are looked at in each step
+	running []*qp // QPs that are not in RST
 	stalled []*qp // QPs that wait for their peer
 	next    int   // of stalled: who was looked at last
 	armable []*cq // CQs with a completion channel
@@ -86,6 +87,21 @@ type Engine struct {
 	unswept int   // of running: how many sweep has still to look at
 	swept   int   // in running: whom sweep has looked at last
 	clients map[*Client]struct{}
+
+	// Whom a step visits; see active.go.
+	active    []*Client // who has warm queues, or had a step ago
+	from      int       // of active: whose turn is next; 0 between whole steps
+	warmth    int       // how many queues are warm
+	patience  uint32    // looks for nothing until one is cold
+	alone     struct{ wqes, bytes int }
+	spent     int     // bytes, or what is worth them, of the last visit
+	worker    *Client // who worked last
+	laboured  uint32  // turn in which that was
+	rivalry   uint32  // turn up to which several work
+	watches   []watch // of running, in the same order
+	patrolled int     // of watches: whom patrol has looked at last
+	quiet     int     // steps since there was work
+	worked    uint64  // ticks of the last step that worked
 
 	// Scratch of the WQE in execution, private to the device.
 	now     *job
@@ -104,7 +120,6 @@ type Engine struct {
 	looked  int    // in running: whom the device has looked at last
 	part    part   // of the step at work
 	cut     part   // in which the last step was cut off
-	from    int    // in running: where the visits of a step that was cut off go on
 	ticks   uint64 // the device clock when this step began to do work
 
 	logged struct { // explanations in the log, this second
@@ -151,6 +166,8 @@ func New(cfg Config) (*Engine, error) {
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),
 	}
+	e.alone.wqes = min(cfg.Burst, math.MaxInt/aloneShare) * aloneShare
+	e.alone.bytes = min(cfg.Slice, math.MaxInt/aloneShare) * aloneShare
 	e.publishCycles = clock.Cycles(publishTime) // the clock is calibrated here, not in the middle of work
 	return e, nil
 }
@@ -170,9 +187,11 @@ func (l *Limits) fill() {
 	}
 }
 
-// Step looks at every queue once and executes at most Burst WQEs and about
-// Slice bytes from each. It returns how many WQEs it completed or moved on
-// with. It never waits and, while the work is good, never allocates.
+// Step visits the queues that have had work lately, in turn, and executes at most
+// Burst WQEs and about Slice bytes from each. It looks at some of the others,
+// whether they have work now. It returns how many WQEs it completed or moved on
+// with, and how many queues it found with work. It never waits and, while the
+// work is good, never allocates.
 //
 // Not safe for concurrent use: one thread owns an engine.
 func (e *Engine) Step() (done int) {
@@ -180,12 +199,8 @@ func (e *Engine) Step() (done int) {
 		e.mail.serve()
 	}
 	e.ticks = 0
-	if e.cut == whole {
-		for _, q := range e.running {
-			done += e.visit(q)
-		}
-	} else {
-		done += e.goOn()
+	if e.cut <= cutVisits {
+		done = e.attendAll()
 	}
 	e.cur = nil
 	if len(e.stalled) > 0 && e.cut <= cutVisits {
@@ -195,6 +210,9 @@ func (e *Engine) Step() (done int) {
 	}
 	if e.unswept > 0 {
 		done += e.sweep()
+	}
+	if looks := e.rounds(done); e.warmth < len(e.watches) {
+		done += e.patrol(looks)
 	}
 	if e.turn++; e.turn%hintTurns == 0 {
 		e.part = cutLast

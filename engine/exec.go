@@ -87,6 +87,7 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 			break
 		}
 	}
+	e.spent = e.cfg.Slice - bytes
 	return done
 }
 

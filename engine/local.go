@@ -94,6 +94,7 @@ func (e *Engine) judgeSendEnable(q *qp, j *job) bool {
 	}
 	if ahead := uint16(w.Index) - uint16(p.enabled); uint64(ahead) <= p.sqMask+1 {
 		p.enabled += uint64(ahead)
+		e.warm(p)
 	}
 	return true
 }

@@ -24,7 +24,9 @@ type qp struct {
 	transport uint8  // control.QPType*
 	allowed   uint64 // bit n: opcode n may be executed
 	dead      bool   // destroyed
-	at        int    // in Engine.running
+	at        int    // in Engine.running and Engine.watches
+	warm      int    // in client.warm, from 1 on; 0: cold
+	vain      uint32 // how often it has been looked at for nothing since
 
 	// Send queue. sent counts blocks executed.
 	sq      []byte

@@ -75,6 +75,7 @@ func (e *Engine) unstall(q *qp) {
 	e.stalled[q.stall.at], other.stall.at = other, q.stall.at
 	e.stalled[last], e.stalled = nil, e.stalled[:last]
 	q.stall = stall{}
+	e.warm(q)
 }
 
 // retryLooks is at how many of the queues that wait a step looks. They take

@@ -100,6 +100,7 @@ func (e *Engine) steps(hasty bool) (done int) {
 			continue
 		}
 		if hasty {
+			done += e.patrolAll() // who yields or naps after each step has looked at everybody
 			break
 		}
 		shm.Relax(1)

@@ -291,8 +291,8 @@ func TestRequestFaults(t *testing.T) {
 	h.allocPD()
 }
 
-// A fault cuts a step off, and the next one goes on behind it: with one fault in
-// every step, everybody has a turn nevertheless.
+// A fault cuts a step off and ends its client's turn; the next step goes on with
+// the others. So everybody has a turn between any two faults of a client.
 func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 	const bad = 5
 	r := newRig(t, Config{})
@@ -306,8 +306,9 @@ func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 		p.up(p)
 	}
 	h.mem, h.base, h.used = heap, base, used
-	p, q := pair(h, h)
-	waits, peer := pair(h, h)
+	g := r.host("g")
+	p, q := pair(g, g)
+	waits, peer := pair(g, g)
 	waits.post(ctrl(wqe.OpSend))
 	r.settle()
 	require.Len(t, r.e.stalled, 1)
@@ -316,20 +317,19 @@ func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 	peer.recv()
 	turn := r.e.turn
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	for range bad {
+	for i := range uint32(2 * bad) { // each faults twice, then it is given up
+		require.Zero(t, r.e.steps(true), "fault %d", i)
+		require.Equal(t, turn+i, r.e.turn, "the step is not at its end")
 		p.scq.none()
-		require.Zero(t, r.e.steps(true))
-		require.Equal(t, turn, r.e.turn)
+		require.Positive(t, r.e.Step())
+		require.Equal(t, turn+i+1, r.e.turn)
+		p.good()
+		require.Empty(t, r.e.stalled)
+		p.post(ctrl(wqe.OpNop))
 	}
-	r.e.Step()
-	p.good()
-	require.Empty(t, r.e.stalled)
-	require.Equal(t, turn+1, r.e.turn)
 	require.Equal(t, control.StateRTS, q.state())
-	for range bad { // once more each, then they are given up
-		require.Zero(t, r.e.steps(true))
-	}
 	r.settle()
+	p.good()
 	require.Len(t, r.e.running, 4)
 	waits.good()
 }

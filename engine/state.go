@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"slices"
-
 	"github.com/nicless/nicless/internal/control"
 )
 
@@ -209,7 +207,7 @@ func (e *Engine) setState(q *qp, to uint8) {
 	case to == control.StateRST:
 		// Everything is forgotten, silently. The records are the client's, who
 		// sets them to 0 as well.
-		e.idle(q)
+		e.dismiss(q)
 		e.drop(q)
 		q.sendCQ.forget(q.num)
 		q.recvCQ.forget(q.num)
@@ -235,29 +233,16 @@ func (e *Engine) setState(q *qp, to uint8) {
 	}
 	if from == control.StateRST && to != control.StateRST {
 		// In error state there is something to flush, so every other state runs.
-		q.at = len(e.running)
-		e.running = append(e.running, q)
-		e.stalled = slices.Grow(e.stalled, len(e.running)) // so that a step need not
+		e.enlist(q)
+	}
+	switch to {
+	case control.StateRTS, control.StateSQD, control.StateSQE, control.StateERR:
+		e.warm(q) // there may be work that was announced before
 	}
 }
 
 // drained tells that a send queue in SQD has stopped.
 func (e *Engine) drained(q *qp) { q.client.event(control.EventDrained, q.num) }
-
-// idle takes q off the queues that steps look at.
-func (e *Engine) idle(q *qp) {
-	if q.at >= len(e.running) || e.running[q.at] != q {
-		return // it was in RST already
-	}
-	last := len(e.running) - 1
-	e.running[q.at] = e.running[last]
-	e.running[q.at].at = q.at
-	e.running[last] = nil
-	e.running = e.running[:last]
-	if e.unswept > 0 {
-		e.unswept = last // the one that took its place may have been still to come
-	}
-}
 
 // drop ends what q was in the middle of, and a life of q: what others were in
 // the middle of with it is judged anew, and then finds q as it is now.

@@ -35,9 +35,11 @@ func (e *Engine) rest() {
 	}
 }
 
-// lap is in how many steps the device looks at everybody who waits, and at
-// everybody who needs a queue that has overrun.
-func (e *Engine) lap() int { return len(e.stalled)/retryLooks + e.unswept/sweepPortion + 1 }
+// lap is in how many steps the device looks at everybody: who waits, who needs a
+// queue that has overrun, who is cold, who is not.
+func (e *Engine) lap() int {
+	return len(e.stalled)/retryLooks + e.unswept/sweepPortion + len(e.watches)/patrolLooks + e.warmth/rivalLooks + 1
+}
 
 // leave tells every client that nothing will be executed any more.
 func (e *Engine) leave() {

@@ -1,0 +1,367 @@
+package engine
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// crowd makes n queue pairs, each connected to itself, of some clients in turn,
+// all with one completion queue per client.
+func (r *rig) crowd(n, clients int) (ends []*end) {
+	r.Helper()
+	hosts, cqs := make([]*host, clients), make([]*poller, clients)
+	for i := range hosts {
+		hosts[i] = r.host(fmt.Sprint(i))
+		cqs[i] = hosts[i].cq(control.CQ{LogSize: 8, Flags: control.CQIgnoreOverrun})
+	}
+	for i := range n {
+		c := cqs[i%clients]
+		p := hosts[i%clients].qp(control.QP{NoReceive: 1}, c, c)
+		p.up(p)
+		ends = append(ends, p)
+	}
+	return ends
+}
+
+// cold lets every queue turn cold.
+func (r *rig) cold() {
+	r.Helper()
+	for range 3 * mostPatience {
+		if r.e.warmth == 0 {
+			return
+		}
+		r.e.Step()
+	}
+	r.Fatalf("%d queues are still warm", r.e.warmth)
+}
+
+// steps counts steps until done.
+func (r *rig) stepsUntil(most int, done func() bool) int {
+	r.Helper()
+	for n := range most {
+		if done() {
+			return n
+		}
+		r.e.Step()
+	}
+	require.True(r, done(), "not after %d steps", most)
+	return most
+}
+
+// A cold queue is executed within a lap of the patrol and a step, wherever it is;
+// while it is warm, in the next step; and all of it again once it has been cold.
+func TestColdQueueIsNoticed(t *testing.T) {
+	const n = 400
+	r := newRig(t, Config{})
+	ends := r.crowd(n, 4)
+	for range 2 {
+		r.cold()
+		require.Empty(t, r.e.active)
+		for i := range 10 {
+			p := ends[i*37]
+			p.post(ctrl(wqe.OpNop))
+			steps := r.stepsUntil(n/patrolLooks+2, func() bool { return p.q.sent == uint64(p.sent) })
+			p.scq.one()
+			require.Equal(t, i+1, r.e.warmth)
+			for range 3 {
+				p.post(ctrl(wqe.OpNop))
+				r.e.Step()
+				p.scq.one()
+			}
+			t.Logf("%d steps", steps)
+		}
+	}
+}
+
+// The records that a step looks at are as many with 10,000 cold queues as with
+// 100, beside the warm one's.
+func TestStepLooksAtAsManyRecords(t *testing.T) {
+	most := 10_000
+	if testing.Short() || shm.RaceEnabled {
+		most = 1_000
+	}
+	for _, n := range []int{100, most} {
+		r := newRig(t, Config{})
+		p := r.crowd(n, min(n, 100))[0]
+		r.cold()
+		p.post(ctrl(wqe.OpNop))
+		r.stepsUntil(n, func() bool { return r.e.warmth == 1 })
+		for range 100 {
+			p.post(ctrl(wqe.OpNop))
+			before := r.e.patrolled
+			r.e.worked = 0 // nobody knows how long the last step took
+			r.e.Step()
+			p.scq.all()
+			require.Equal(t, patrolLooks, (before-r.e.patrolled+n)%n)
+			require.Equal(t, 1, r.e.warmth)
+		}
+	}
+}
+
+// Without work the patrol comes round in as many steps as it is quiet before.
+func TestPatrolIsFastWhenItIsQuiet(t *testing.T) {
+	const n = 20 * patrolQuiet
+	r := newRig(t, Config{})
+	p := r.crowd(n, 20)[7]
+	r.cold()
+	for range patrolQuiet + 1 {
+		r.e.Step()
+	}
+	p.post(ctrl(wqe.OpNop))
+	r.stepsUntil(patrolQuiet+1, func() bool { return p.q.sent == 1 })
+}
+
+// Who looks once before sleeping has looked at everybody.
+func TestHastyStepsLookAtAll(t *testing.T) {
+	r := newRig(t, Config{})
+	ends := r.crowd(300, 3)
+	r.cold()
+	for _, p := range ends {
+		p.post(ctrl(wqe.OpNop))
+	}
+	require.Positive(t, r.e.steps(true))
+	require.Equal(t, len(ends), r.e.warmth)
+}
+
+// Queues that go in the middle of a lap hide nobody from it: at its end it has
+// looked at all that are left.
+func TestRemovalDuringAPatrol(t *testing.T) {
+	const n = 48
+	for gone := range n {
+		for _, at := range []int{1, 5, 9} {
+			r := newRig(t, Config{})
+			ends := r.crowd(n, 4)
+			r.cold()
+			r.e.patrolled = 0
+			for _, p := range ends {
+				p.post(ctrl(wqe.OpNop))
+			}
+			for range at {
+				r.e.Step()
+			}
+			also := (gone + at) % n
+			ends[gone].destroy()
+			ends[also].toState(control.StateRST)
+			for range n/patrolLooks - at {
+				r.e.Step()
+			}
+			for i, p := range ends {
+				if i != gone && i != also {
+					require.True(t, p.q.warm != 0 || p.q.sent == 1, "%d", i)
+				}
+			}
+		}
+	}
+}
+
+// What makes work without a record's moving is executed in the next step,
+// however cold the queue.
+func TestWorkWithoutARecord(t *testing.T) {
+	setup := func(t *testing.T) *scene {
+		s := newScene(t, Config{})
+		s.crowd(200, 2)
+		return s
+	}
+	t.Run("error", func(t *testing.T) {
+		s := setup(t)
+		s.q.recv()
+		s.cold()
+		s.q.toState(control.StateERR)
+		s.e.Step()
+		require.Len(t, s.q.rcq.all(), 1)
+		s.cold()
+		s.q.recv() // now the receive record brings work
+		s.stepsUntil(204/patrolLooks+2, func() bool { return s.q.q.received == 2 })
+		require.Len(t, s.q.rcq.all(), 1)
+		s.cold()
+		s.q.post(ctrl(wqe.OpNop))
+		s.stepsUntil(204/patrolLooks+2, func() bool { return s.q.q.sent == 1 })
+		require.Len(t, s.q.scq.all(), 1)
+	})
+	t.Run("announced before RTS", func(t *testing.T) {
+		s := setup(t)
+		c := s.p.h.cq(control.CQ{LogSize: 4})
+		p := s.p.h.qp(control.QP{}, c, c)
+		p.modify(p.toInit())
+		p.modify(p.toRTR(p.num))
+		p.post(ctrl(wqe.OpNop))
+		s.cold()
+		p.modify(p.toRTS())
+		s.e.Step()
+		c.one()
+	})
+	t.Run("SQD and back", func(t *testing.T) {
+		s := setup(t)
+		s.p.toState(control.StateSQD)
+		s.p.post(ctrl(wqe.OpNop))
+		s.cold()
+		s.p.scq.none()
+		s.p.toState(control.StateRTS)
+		s.e.Step()
+		s.p.scq.one()
+	})
+	t.Run("receive for a send that waits", func(t *testing.T) {
+		s := setup(t)
+		s.p.post(ctrl(wqe.OpSend))
+		s.cold()
+		require.Len(t, s.e.stalled, 1)
+		s.q.recv()
+		s.e.Step() // waits no more
+		s.e.Step()
+		s.p.scq.one()
+		s.q.rcq.one()
+	})
+	t.Run("SEND_EN", func(t *testing.T) {
+		s := setup(t)
+		c := s.p.h.cq(control.CQ{LogSize: 4})
+		p := s.p.h.qp(control.QP{Managed: 1}, c, c)
+		p.up(p)
+		p.post(ctrl(wqe.OpNop))
+		s.cold()
+		s.p.post(ctrl(wqe.OpSendEn), wqe.Wait{Number: p.num, Index: 1})
+		s.stepsUntil(204/patrolLooks+2, func() bool { return p.q.enabled == 1 })
+		s.e.Step()
+		c.one()
+	})
+}
+
+// A record that says nonsense, and one that says it of a queue that waits, warm
+// nobody for long.
+func TestNonsenseStaysCold(t *testing.T) {
+	s := newScene(t, Config{})
+	s.cold()
+	s.p.record(4, 0x1234)
+	for range 100 {
+		s.e.Step()
+		require.Zero(t, s.e.warmth)
+	}
+	s.p.record(4, 0)
+	s.p.post(ctrl(wqe.OpSend))
+	s.settle()
+	require.Len(t, s.e.stalled, 1)
+	s.p.post(ctrl(wqe.OpNop))
+	for range 10 {
+		s.e.Step()
+		require.Zero(t, s.p.q.warm)
+	}
+	s.q.recv()
+	s.settle()
+	require.Len(t, s.p.scq.all(), 2)
+}
+
+// A client with a thousand busy queues takes no more of a step than one with a
+// single queue that is as busy; and all its queues have the same.
+func TestFairBetweenClients(t *testing.T) {
+	const n = 300
+	r := newRig(t, Config{Burst: 4})
+	many := r.crowd(n, 1)
+	one := r.crowd(1, 1)[0]
+	fill := func(p *end) {
+		for p.sent-uint16(p.q.sent) < 8 {
+			p.write(silent(wqe.OpNop))
+		}
+		p.ring()
+	}
+	all := func() (sum int) {
+		for _, p := range many {
+			sum += int(p.q.sent)
+		}
+		return sum
+	}
+	round := func() {
+		for _, p := range many {
+			fill(p)
+		}
+		fill(one)
+		r.e.Step()
+	}
+	for range n {
+		round()
+	}
+	mine, others := int(one.q.sent), all()
+	for range 10 * n {
+		round()
+	}
+	mine, others = int(one.q.sent)-mine, all()-others
+	require.Equal(t, 4*10*n, mine, "its burst in each step")
+	require.InDelta(t, mine, others, 4*16, "and the others together have as much")
+	least, most := many[0].q.sent, many[0].q.sent
+	for _, p := range many {
+		least, most = min(least, p.q.sent), max(most, p.q.sent)
+	}
+	require.LessOrEqual(t, most-least, uint64(8*4))
+}
+
+// Thousands of queues that a client keeps warm, with one WQE now and then, cost
+// others a few looks in each step.
+func TestWarmCrowdIsLookedAtInPortions(t *testing.T) {
+	const n = 500
+	r := newRig(t, Config{})
+	many := r.crowd(n, 1)
+	one := r.crowd(1, 1)[0]
+	for i := range 2000 {
+		p := many[i*7%n]
+		p.post(silent(wqe.OpNop))
+		one.post(ctrl(wqe.OpNop))
+		before := r.vain(many)
+		r.e.Step()
+		one.scq.one()
+		if i > 10 {
+			require.LessOrEqual(t, r.vain(many)-before, rivalLooks)
+		}
+	}
+}
+
+func (r *rig) vain(ends []*end) (n int) {
+	for _, p := range ends {
+		n += int(p.q.vain)
+	}
+	return n
+}
+
+// Steps allocate nothing, whoever turns warm or cold.
+func TestWarmingAllocatesNothing(t *testing.T) {
+	if shm.RaceEnabled {
+		t.Skip("the detector allocates")
+	}
+	r := newRig(t, Config{})
+	ends := r.crowd(200, 20)
+	r.cold()
+	require.Zero(t, testing.AllocsPerRun(2, func() {
+		for _, p := range ends {
+			p.sent++
+			p.ring()
+		}
+		for range 200 {
+			r.e.Step()
+		}
+	}))
+}
+
+// An idle queue pair takes less than 2 KiB of the device's memory.
+func TestIdleQueueIsSmall(t *testing.T) {
+	if shm.RaceEnabled {
+		t.Skip("the detector counts too")
+	}
+	const n = 2000
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	r := newRig(t, Config{})
+	r.crowd(1, 1)
+	before := heap()
+	r.crowd(n, 1)
+	each := int(heap()-before-hostSize) / n
+	t.Logf("%d bytes each, with what the test keeps", each)
+	require.Less(t, each, 2048)
+	runtime.KeepAlive(r)
+}

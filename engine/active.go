@@ -34,6 +34,10 @@ const (
 	leastPatience = 1 << 6
 )
 
+// fewQueues is how many queues are all kept warm: to visit them costs less than
+// to tell them apart.
+const fewQueues = 8
+
 // How many cold records a step looks at: a few at least, so that each of n is
 // looked at in n/patrolLooks steps. When steps are long, so many more that a
 // few percent of the time goes to it: one for so many cycles. After so many steps
@@ -55,8 +59,8 @@ type watch struct {
 // closely is the word of a queue whose record is not all that can bring work.
 const closely = 1 << 32
 
-// enlist puts q among the queues that the device looks at, cold. What a step
-// could append to has room from here on.
+// enlist puts q among the queues that the device looks at; if they are few it is
+// warm from now on. What a step could append to has room from here on.
 func (e *Engine) enlist(q *qp) {
 	q.at = len(e.running)
 	e.running = append(e.running, q)
@@ -64,6 +68,9 @@ func (e *Engine) enlist(q *qp) {
 	e.stalled = slices.Grow(e.stalled, len(e.running))
 	q.client.warm = slices.Grow(q.client.warm, len(q.client.qps)-len(q.client.warm))
 	e.active = slices.Grow(e.active, max(len(e.clients)-len(e.active), 0))
+	if len(e.watches) <= e.few {
+		e.warm(q)
+	}
 }
 
 // enlisted reports whether q is among them, which it is unless it is in RST.
@@ -203,7 +210,7 @@ func (e *Engine) attend(c *Client) (done int) {
 		e.spent = 0
 		n := e.visit(q)
 		if n == 0 {
-			if q.vain++; q.vain >= e.patience || q.stall.kind != noStall {
+			if q.vain++; (q.vain >= e.patience || q.stall.kind != noStall) && len(e.watches) > e.few {
 				e.cool(q)
 			}
 			continue

@@ -235,6 +235,7 @@ func TestWorkWithoutARecord(t *testing.T) {
 // nobody for long.
 func TestNonsenseStaysCold(t *testing.T) {
 	s := newScene(t, Config{})
+	s.e.few = 0
 	s.cold()
 	s.p.record(4, 0x1234)
 	for range 100 {
@@ -364,4 +365,14 @@ func TestIdleQueueIsSmall(t *testing.T) {
 	t.Logf("%d bytes each, with what the test keeps", each)
 	require.Less(t, each, 2048)
 	runtime.KeepAlive(r)
+}
+
+// Few queues are looked at in every step, however long they have done nothing.
+func TestFewQueuesStayWarm(t *testing.T) {
+	r, p, _ := duo(t, Config{})
+	for range 2 * mostPatience {
+		r.e.Step()
+	}
+	p.post(ctrl(wqe.OpNop))
+	require.Equal(t, 1, r.e.Step())
 }

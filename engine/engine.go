@@ -106,6 +106,7 @@ type Engine struct {
 	// Scratch of the WQE in execution, private to the device.
 	now     *job
 	spare   []*job
+	few     int  // queues that are all kept warm: fewQueues, but in tests
 	longWay bool // tests: nothing goes by express
 	wqe     [wqe.MaxBlocks * wqe.BlockSize]byte
 	recv    [1 << maxLogRQStride]byte
@@ -165,6 +166,7 @@ func New(cfg Config) (*Engine, error) {
 		part:    cutVisits,
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),
+		few:     fewQueues,
 	}
 	e.alone.wqes = min(cfg.Burst, math.MaxInt/aloneShare) * aloneShare
 	e.alone.bytes = min(cfg.Slice, math.MaxInt/aloneShare) * aloneShare
@@ -211,8 +213,8 @@ func (e *Engine) Step() (done int) {
 	if e.unswept > 0 {
 		done += e.sweep()
 	}
-	if looks := e.rounds(done); e.warmth < len(e.watches) {
-		done += e.patrol(looks)
+	if e.warmth < len(e.watches) {
+		done += e.patrol(e.rounds(done))
 	}
 	if e.turn++; e.turn%hintTurns == 0 {
 		e.part = cutLast

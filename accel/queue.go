@@ -20,7 +20,7 @@ type Export = post.Export
 // Concurrent queue pair. The host may go on posting to it, but what it posts
 // must be Signaled: Quiet waits for that too.
 func NewQueue(x Export) (*Queue, error) {
-	if x.Send == nil || x.SendCQ == nil {
+	if x.Send == nil || x.SendCQ == nil || x.Wake == nil {
 		return nil, errors.New("accel: queue without a queue pair: take what QP.Export returns")
 	}
 	return &Queue{x}, nil
@@ -69,6 +69,7 @@ func (t *Thread) post(what string, q *Queue, wrs []post.SendWR) {
 	for {
 		_, err := q.x.Send.PostList(wrs)
 		if err == nil {
+			q.x.Wake()
 			return
 		}
 		t.retry(what, q, len(wrs), err)
@@ -82,6 +83,7 @@ func (t *Thread) postWrites(q *Queue, list []post.WriteWR) {
 	for {
 		err := q.x.Send.PostWrites(list, fence)
 		if err == nil {
+			q.x.Wake()
 			return
 		}
 		t.retry("PutWarp", q, len(list), err)

@@ -262,6 +262,7 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 		// another arm would only leave a second one behind.
 		if !q.armed.Swap(true) {
 			q.cq.Arm(false)
+			q.ctx.waker.rouse()
 		}
 		if n, err := q.Poll(dst); n > 0 || err != nil {
 			return n, err
@@ -308,6 +309,7 @@ func (q *CQ) Arm(solicited bool) error {
 		return errors.New("nicless: CQ was made with PollOnly: it has no channel for events")
 	}
 	q.cq.Arm(solicited)
+	q.ctx.waker.rouse()
 	q.armed.Store(!solicited)
 	return nil
 }

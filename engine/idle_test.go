@@ -76,7 +76,7 @@ func TestNoWakeUpIsMissed(t *testing.T) {
 	t.Logf("asleep %d times of %d", slept, rounds)
 }
 
-// Requests, arms, receives and the end of the engine are not missed either.
+// Requests, receives and the end of the engine are not missed either.
 func TestWhatElseEndsASleep(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	r.e.sleepBound = never

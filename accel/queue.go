@@ -20,7 +20,7 @@ type Export = post.Export
 // Concurrent queue pair. The host may go on posting to it, but what it posts
 // must be Signaled: Quiet waits for that too.
 func NewQueue(x Export) (*Queue, error) {
-	if x.Send == nil || x.SendCQ == nil {
+	if x.Send == nil || x.SendCQ == nil || x.Wake == nil {
 		return nil, errors.New("accel: queue without a queue pair: take what QP.Export returns")
 	}
 	return &Queue{x}, nil
@@ -69,6 +69,7 @@ func (t *Thread) post(what string, q *Queue, wrs []post.SendWR) {
 	for {
 		_, err := q.x.Send.PostList(wrs)
 		if err == nil {
+			q.x.Wake()
 			return
 		}
 		blocks, _ := q.x.Send.Blocks(wrs)
@@ -85,6 +86,7 @@ func (t *Thread) postWrites(q *Queue, list []post.WriteWR, first post.Flags) {
 			t.retry("PutWarp", q, uint64(n), err)
 			continue
 		}
+		q.x.Wake()
 		list, first = list[n:], 0
 	}
 }

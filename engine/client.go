@@ -34,7 +34,9 @@ type Client struct {
 	next     int   // of warm: whose turn it is
 	active   bool  // in Engine.active
 	greeted  bool
-	events   int // descriptor for events and explanations; -1: nobody listens
+	events   int      // descriptor for events and explanations; -1: nobody listens
+	bell     *os.File // that it wakes the device by; nil: it does not know how
+	wakes    bool     // all its posters do
 	quiet    explainer
 	bytes    uint64 // in all regions
 	count    Stats
@@ -134,6 +136,7 @@ func (c *Client) destroySome() (regions []*region, more bool) {
 		regions = append(regions, r)
 	}
 	c.closeEvents()
+	c.closeBell()
 	c.refund(len(c.pds) * pdCost)
 	clear(c.regions)
 	clear(c.pds)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"sync/atomic"
+	"time"
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
@@ -135,7 +137,10 @@ type Engine struct {
 	shares        *shares
 	discarded     discard
 
-	mail mailbox
+	mail       mailbox
+	bed        *bed          // where Run sleeps; nil: nobody runs it
+	asleep     atomic.Bool   // it sleeps, or is about to
+	sleepBound time.Duration // tests: of a sleep that nothing ends; 0: the usual
 }
 
 // New returns an engine that nobody steps yet.
@@ -240,11 +245,11 @@ func (e *Engine) clock() uint64 {
 func (e *Engine) GUID() uint64 { return e.guid }
 
 // welcome says who the device is and what a client may take.
-func (e *Engine) welcome() *control.Welcome {
+func (e *Engine) welcome(features uint64) *control.Welcome {
 	l := e.cfg.Limits
 	return &control.Welcome{
 		Major: control.Major, Minor: control.Minor,
-		UARPages: uarPages, GUID: e.guid,
+		UARPages: uarPages, Features: features, GUID: e.guid,
 		MaxRegions: uint32(l.Regions), MaxPDs: uint32(l.PDs), MaxMRs: uint32(l.MRs),
 		MaxCQs: uint32(l.CQs), MaxQPs: uint32(l.QPs), MaxChannels: uint32(l.Channels),
 		MaxBytes: l.Bytes,

@@ -108,6 +108,7 @@ var handlers = func() map[control.Op]handler {
 	add(on(control.OpCreateMkey, (*Client).createMkey))
 	add(on(control.OpReregMR, (*Client).reregMR))
 	add(on(control.OpOpenEvents, (*Client).openEvents))
+	add(on(control.OpWake, (*Client).setWake))
 	return t
 }()
 
@@ -127,7 +128,7 @@ func (c *Client) hello(m *control.Hello, _ Memory, r *control.Reply) (control.Me
 		c.name = fmt.Sprintf("%s %q", c.name, m.Name)
 	}
 	r.UAR, r.Status = c.uar, c.status
-	return c.e.welcome(), nil
+	return c.e.welcome(c.grant(m.Features)), nil
 }
 
 func (c *Client) allocPD(_ *control.Empty, _ Memory, _ *control.Reply) (control.Message, error) {

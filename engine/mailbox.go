@@ -17,7 +17,8 @@ type mailbox struct {
 	mu      sync.Mutex
 	queue   []*letter
 	running bool   // somebody serves the queue
-	wake    func() // ends a nap
+	wake    func() // ends a sleep
+	served  uint64 // how many requests there have been; the engine's thread's
 }
 
 type letter struct {
@@ -56,6 +57,7 @@ func (m *mailbox) serve() {
 		m.waiting.Store(false)
 	}
 	m.mu.Unlock()
+	m.served += uint64(n)
 	for _, l := range now {
 		l.f()
 		close(l.done)

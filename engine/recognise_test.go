@@ -226,7 +226,12 @@ var recognised = []struct {
 	{"not signed", codeSignature, func(s *scene) account {
 		p := s.p.h.qp(control.QP{SignatureOn: 1}, s.p.scq, s.p.scq)
 		p.up(p)
-		return p.of(p.post(ctrl(wqe.OpNop)), "signature 0x00")
+		var b [wqe.CtrlSize]byte
+		c := wqe.Ctrl{Opcode: wqe.OpNop, QPN: p.num, DS: 1}
+		if c.Put(&b); wqe.Sign(b[:]) == 0 { // by chance none is needed
+			c.Imm = 1
+		}
+		return p.of(p.post(c), "signature 0x00")
 	}},
 	{"inline data past ds", codeInlineRange, func(s *scene) account {
 		return s.p.of(s.p.post(ctrl(wqe.OpSend), wqe.Data{ByteCount: wqe.InlineFlag | 13}), "inline data of 13 bytes")

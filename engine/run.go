@@ -6,34 +6,11 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"time"
 
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"golang.org/x/sys/unix"
-)
-
-// Idle is what Run does while there is no work.
-type Idle uint8
-
-const (
-	// IdleNap spins for a short while, then yields, then sleeps for times that
-	// grow to half a millisecond. An idle engine costs a few percent of a core,
-	// and the first work after a pause waits for the end of a nap.
-	IdleNap Idle = iota
-	// IdleSpin never sleeps: the core is the engine's alone.
-	IdleSpin
-)
-
-// How long the stages of IdleNap last. The longest nap bounds how late an
-// engine notices the first work after a pause.
-const (
-	spinTime  = 50 * time.Microsecond
-	yieldTime = 500 * time.Microsecond
-	firstNap  = 20 * time.Microsecond
-	lastNap   = 500 * time.Microsecond
 )
 
 // stepsPerGuard is how many steps run between two looks at what is not work:
@@ -59,20 +36,28 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 	// trusted file that shrank). That is a fault of one work request, not of
 	// the process.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	woken := make(chan struct{}, 1)
+	b, err := makeBed()
+	if err != nil {
+		return err
+	}
+	defer b.close()
 	e.mail.open(func() {
-		select {
-		case woken <- struct{}{}:
-		default:
+		if e.asleep.Load() {
+			b.rouse()
 		}
 	})
 	defer e.mail.shut()
+	if err := e.lieDown(b); err != nil {
+		return err
+	}
+	defer func() { e.bed = nil }()
 	defer e.leave()
+	defer context.AfterFunc(ctx, b.rouse)()
 	if started != nil {
 		started()
 	}
-	idle := idler{spin: e.cfg.Idle == IdleSpin, woken: woken}
 	alone := shm.Alone()
+	idle := newIdler(e, alone)
 	for ctx.Err() == nil {
 		done := e.steps(alone)
 		if alone {
@@ -81,7 +66,7 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 		if done > 0 {
 			idle.reset()
 		} else {
-			idle.wait()
+			idle.wait(ctx)
 		}
 	}
 	e.windUp()
@@ -195,47 +180,4 @@ func (e *Engine) pin() (unpin func(), err error) {
 		return nil, fmt.Errorf("engine: cores %v: %w", e.cfg.CPUs, err)
 	}
 	return func() { _ = unix.SchedSetaffinity(0, &allowed) }, nil
-}
-
-// An idler waits between steps that found nothing, longer the longer it lasts.
-type idler struct {
-	spin  bool
-	woken <-chan struct{} // a control request ends a nap
-	since uint64          // device clock when idleness began; 0: busy
-	nap   time.Duration
-	timer *time.Timer
-}
-
-func (i *idler) reset() { i.since, i.nap = 0, 0 }
-
-func (i *idler) wait() {
-	if i.spin {
-		return
-	}
-	now := clock.Now()
-	if i.since == 0 {
-		i.since = now
-		return
-	}
-	switch idle := clock.Duration(now - i.since); {
-	case idle < spinTime:
-	case idle < yieldTime:
-		runtime.Gosched()
-	default:
-		i.sleep()
-	}
-}
-
-func (i *idler) sleep() {
-	i.nap = min(max(2*i.nap, firstNap), lastNap)
-	if i.timer == nil {
-		i.timer = time.NewTimer(i.nap)
-	} else {
-		i.timer.Reset(i.nap)
-	}
-	select {
-	case <-i.timer.C:
-	case <-i.woken:
-		i.timer.Stop()
-	}
 }

@@ -103,6 +103,9 @@ func (s *session) answer(h control.Header, m control.Message, r control.Reply) e
 		defer r.Events.Close()
 		fds = append(fds, int(r.Events.Fd()))
 	}
+	if r.Wake != nil {
+		fds = append(fds, int(r.Wake.Fd()))
+	}
 	var oob []byte
 	if len(fds) > 0 {
 		oob = unix.UnixRights(fds...)

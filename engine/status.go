@@ -14,12 +14,14 @@ type Stats [control.Counters]uint64
 // A statusPage is what a client can read of the device without asking.
 type statusPage struct {
 	state, hz, clock *shm.Word64
+	asleep           *shm.Word64
 	counters         [control.Counters]*shm.Word64
 }
 
 func newStatusPage(b []byte) (p statusPage) {
 	p.state = shm.Word64At(b, control.StatusState)
 	p.hz = shm.Word64At(b, control.StatusHz)
+	p.asleep = shm.Word64At(b, control.StatusAsleep)
 	p.clock = shm.Word64At(b, control.StatusClock)
 	for i := range p.counters {
 		p.counters[i] = shm.Word64At(b, control.Counter(i).Offset())

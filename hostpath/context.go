@@ -23,6 +23,7 @@ type Context struct {
 	status *shm.Region
 	table  post.Table // finds QPs by the user index of a CQE
 	arena  arena
+	waker  waker
 	alone  bool // engine and program may have to take turns on one core
 
 	gone   atomic.Bool   // the device has ended
@@ -66,13 +67,14 @@ func NewContext(dev Device) (*Context, error) {
 	}
 	c.arena.ctx = c
 	c.alone = shm.Alone()
-	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Name: programName()}
+	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Features: control.FeatureWake, Name: programName()}
 	r, err := dev.Call(control.OpHello, hello, &c.limits, nil)
 	if err != nil {
 		_ = dev.Close()
 		return nil, wrap("connect", err)
 	}
 	c.uar, c.status = r.UAR, r.Status
+	c.waker.asleep = shm.Word64At(c.status.Bytes(), control.StatusAsleep)
 	if n := int(c.limits.UARPages); n < 1 || c.uar.Size() < n*doorbell.UARPageSize {
 		_ = errors.Join(dev.Close(), c.uar.Close(), c.status.Close())
 		return nil, wrap("connect", fmt.Errorf("the engine gives %d bytes for %d UAR pages of %d", c.uar.Size(), n, doorbell.UARPageSize))
@@ -83,6 +85,9 @@ func NewContext(dev Device) (*Context, error) {
 	}
 	c.events = r.Events
 	go c.listen(c.events)
+	if c.limits.Features&control.FeatureWake != 0 {
+		go c.offerWake()
+	}
 	go func() {
 		select {
 		case <-dev.Done():
@@ -135,6 +140,7 @@ func (c *Context) Close() error {
 	defer c.mu.Unlock()
 	err = errors.Join(err, c.events.Close())
 	c.bell.close()
+	c.waker.close()
 	for ch := range c.channels {
 		err = errors.Join(err, ch.file.Close())
 	}

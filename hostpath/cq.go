@@ -259,6 +259,7 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 		// another arm would only leave a second one behind.
 		if !q.armed.Swap(true) {
 			q.cq.Arm(false)
+			q.ctx.waker.rouse()
 		}
 		if n, err := q.Poll(dst); n > 0 || err != nil {
 			return n, err
@@ -305,6 +306,7 @@ func (q *CQ) Arm(solicited bool) error {
 		return errors.New("nicless: CQ was made with PollOnly: it has no channel for events")
 	}
 	q.cq.Arm(solicited)
+	q.ctx.waker.rouse()
 	q.armed.Store(!solicited)
 	return nil
 }

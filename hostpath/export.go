@@ -54,7 +54,7 @@ func (q *QP) Export() (Export, error) {
 			return Export{}, err
 		}
 	}
-	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.over}, nil
+	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.over, Wake: q.pd.ctx.waker.rouse}, nil
 }
 
 // over returns why no send will complete any more, or nil.
@@ -75,6 +75,7 @@ func (q *QP) Raw() (Raw, error) {
 	if err := q.usable(); err != nil {
 		return Raw{}, wrap("raw QP", err)
 	}
+	q.pd.ctx.sharedRaw()
 	r := Raw{
 		QPN: q.qpn, Send: q.sends.Memory(), Record: q.rec.mem[:8:8], Register: q.register,
 		SendCQ: q.cqs[0].raw(), RecvCQ: q.cqs[1].raw(),

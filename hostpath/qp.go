@@ -323,12 +323,14 @@ func (q *QP) PostSend(wr *SendWR) error {
 	if q.crowd != nil {
 		err := q.crowd.Post(wr)
 		q.crowd.Ring()
+		q.pd.ctx.waker.rouse()
 		return err
 	}
 	if err := q.sq.Post(wr); err != nil {
 		return err
 	}
 	q.sq.Ring()
+	q.pd.ctx.waker.rouse()
 	return nil
 }
 
@@ -340,10 +342,15 @@ func (q *QP) PostSendList(wrs []SendWR) (int, error) {
 	if err := q.sendable(); err != nil {
 		return 0, err
 	}
+	var n int
+	var err error
 	if q.crowd != nil {
-		return q.crowd.PostList(wrs)
+		n, err = q.crowd.PostList(wrs)
+	} else {
+		n, err = q.sq.PostList(wrs)
 	}
-	return q.sq.PostList(wrs)
+	q.pd.ctx.waker.rouse()
+	return n, err
 }
 
 func (q *QP) sendable() error {
@@ -373,6 +380,7 @@ func (q *QP) PostRecv(wr *RecvWR) error {
 		return err
 	}
 	q.rq.Ring()
+	q.pd.ctx.waker.rouse()
 	return nil
 }
 
@@ -382,7 +390,9 @@ func (q *QP) PostRecvList(wrs []RecvWR) (int, error) {
 	if err := q.receivable(); err != nil {
 		return 0, err
 	}
-	return q.rq.PostRecvList(wrs)
+	n, err := q.rq.PostRecvList(wrs)
+	q.pd.ctx.waker.rouse()
+	return n, err
 }
 
 func (q *QP) receivable() error {

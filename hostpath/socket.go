@@ -148,6 +148,10 @@ func take(op control.Op, a answer, ans control.Message) (r control.Reply, err er
 		}
 	case (op == control.OpCreateChannel || op == control.OpOpenEvents) && len(a.files) == 1:
 		r.Events = a.files[0]
+	case op == control.OpWake && len(a.files) == 1:
+		if r.Wake, err = blocking(a.files[0]); err != nil {
+			return r, err
+		}
 	case len(a.files) > 0 || op == control.OpHello || op == control.OpCreateChannel || op == control.OpOpenEvents:
 		closeAll(a.files)
 		return r, fmt.Errorf("%v: the answer came with %d descriptors", op, len(a.files))
@@ -170,6 +174,17 @@ func received(oob []byte) (files []*os.File) {
 		}
 	}
 	return files
+}
+
+// blocking returns f as a file that the runtime does not wait for: it would be
+// woken each time something is written.
+func blocking(f *os.File) (*os.File, error) {
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, false)
+	}
+	return os.NewFile(uintptr(fd), f.Name()), err
 }
 
 func closeAll(files []*os.File) {

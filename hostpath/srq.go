@@ -115,6 +115,7 @@ func (q *SRQ) PostRecv(wr *RecvWR) error {
 		return err
 	}
 	q.srq.Ring()
+	q.pd.ctx.waker.rouse()
 	return nil
 }
 
@@ -124,7 +125,9 @@ func (q *SRQ) PostRecvList(wrs []RecvWR) (int, error) {
 	if err := q.usable(); err != nil {
 		return 0, err
 	}
-	return q.srq.PostRecvList(wrs)
+	n, err := q.srq.PostRecvList(wrs)
+	q.pd.ctx.waker.rouse()
+	return n, err
 }
 
 // SetLimit has the device raise one EventSRQLimit when fewer than limit

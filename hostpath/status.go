@@ -11,7 +11,7 @@ type Status struct {
 	State string // "running", "stopping" or "gone"
 
 	// Clock is the device clock when the page was last written, some hundred
-	// microseconds ago at most while the engine runs; Hz is its cycles in a
+	// microseconds ago at most while the engine works, and longer while it sleeps; Hz is its cycles in a
 	// second. Completions carry times of the same clock.
 	Clock, Hz uint64
 

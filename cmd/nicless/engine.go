@@ -32,7 +32,7 @@ Flags:
   --mode MODE         permission bits of the socket, octal: who may connect (0600)
   --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6 (any)
   --spin              never sleep: the first work after a pause is executed at
-                      once, and the core is the engine's alone
+                      once, and the core is the engine's alone (docs/TUNING.md)
   --log-level LEVEL   debug, info, warn, error or off (warn)
 
 Example:

@@ -156,6 +156,7 @@ func TestPageListsEveryValue(t *testing.T) {
 			"remote_read": uint64(AccessRemoteRead), "remote_atomic": uint64(AccessRemoteAtomic),
 			"mw_bind": uint64(AccessMWBind), "zero_based": uint64(AccessZeroBased),
 		},
+		"Features":    {"wake": FeatureWake},
 		"CQ flags":    {"collapsed": uint64(CQCollapsed), "ignore_overrun": uint64(CQIgnoreOverrun)},
 		"Event kinds": kinds,
 		"QP types":    {"RC": uint64(QPTypeRC), "UC": uint64(QPTypeUC), "UD": uint64(QPTypeUD)},
@@ -194,7 +195,7 @@ func TestPageListsEveryValue(t *testing.T) {
 }
 
 func TestPageListsTheStatusPage(t *testing.T) {
-	want := []place{{StatusState, 8, "state"}, {StatusHz, 8, "hz"}, {StatusClock, 8, "clock"}}
+	want := []place{{StatusState, 8, "state"}, {StatusHz, 8, "hz"}, {StatusAsleep, 8, "asleep"}, {StatusClock, 8, "clock"}}
 	for c := range Counters {
 		want = append(want, place{int(c.Offset()), 8, c.String()})
 	}

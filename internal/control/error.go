@@ -63,6 +63,7 @@ var opNames = map[Op]string{
 	OpCreateCQ: "create_cq", OpDestroyCQ: "destroy_cq",
 	OpCreateSRQ: "create_srq", OpModifySRQ: "modify_srq", OpQuerySRQ: "query_srq", OpDestroySRQ: "destroy_srq",
 	OpResizeCQ: "resize_cq", OpAllocMW: "alloc_mw", OpCreateMkey: "create_mkey", OpReregMR: "rereg_mr", OpOpenEvents: "open_events",
+	OpWake:     "wake",
 	OpCreateQP: "create_qp", OpModifyQP: "modify_qp", OpQueryQP: "query_qp", OpDestroyQP: "destroy_qp",
 }
 

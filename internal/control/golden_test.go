@@ -162,6 +162,10 @@ var golden = []struct {
 	{"open_events answer", OpOpenEvents, FlagAnswer, 16, &Empty{},
 		`1800 0100 00000000 1000000000000000`},
 
+	{"wake", OpWake, 0, 17, &Wake{Wakes: 1},
+		`1900 0000 01000000 1100000000000000
+		 01`},
+
 	{"event", OpOpenEvents, FlagAnswer, 0, &Event{Kind: EventDrained, Number: 0x102},
 		`1800 0100 68000000 0000000000000000
 		 03000000 02010000 0000 00 00 00000000

@@ -40,6 +40,13 @@ const (
 	OpCreateMkey     Op = 22 // Mkey -> Key
 	OpReregMR        Op = 23 // ReregMR -> Key
 	OpOpenEvents     Op = 24 // Empty -> Empty + [event descriptor]
+	OpWake           Op = 25 // Wake -> Empty + [eventfd, if wakes is 1]
+)
+
+// Features that a Hello may want and a Welcome grant.
+const (
+	FeatureWake uint64 = 1 << 0 // the client may ask for OpWake
+	Features           = FeatureWake
 )
 
 // Empty is a payload of no bytes.
@@ -52,7 +59,7 @@ type Hello struct {
 	Magic    uint32
 	Major    uint16
 	Minor    uint16
-	Features uint64 // features that the client wants, none yet
+	Features uint64 // features that the client wants
 	Name     string // of the program, for the device's log
 }
 

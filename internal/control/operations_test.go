@@ -36,6 +36,7 @@ var operations = []struct {
 	{OpCreateMkey, &Mkey{}, &Key{}},
 	{OpReregMR, &ReregMR{}, &Key{}},
 	{OpOpenEvents, &Empty{}, &Empty{}},
+	{OpWake, &Wake{}, &Empty{}},
 }
 
 // messages returns one zero message of each type.
@@ -65,5 +66,5 @@ func TestOperationsAreNumberedFromOneAndNamed(t *testing.T) {
 	}
 	assert.Len(t, opNames, len(operations))
 	assert.Equal(t, "operation 0", Op(0).String())
-	assert.Equal(t, "operation 25", Op(len(operations)+1).String())
+	assert.Equal(t, "operation 26", Op(len(operations)+1).String())
 }

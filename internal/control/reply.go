@@ -12,4 +12,5 @@ type Reply struct {
 	UAR    *shm.Region // of a Welcome: pages that the client writes
 	Status *shm.Region // of a Welcome: the page that the device writes
 	Events *os.File    // of a Channel: yields a record per event
+	Wake   *os.File    // of a Wake: written to, it wakes the device, which has it too
 }

@@ -11,6 +11,7 @@ const (
 	StatusSize     = 4096
 	StatusState    = 0   // an EngineState
 	StatusHz       = 8   // cycles of the device clock in a second, never 0
+	StatusAsleep   = 16  // 0: the device is awake; otherwise which sleep it is in
 	StatusClock    = 64  // the device clock when the device last published it
 	StatusCounters = 128 // the counters, in the order of Counter
 )

@@ -11,6 +11,9 @@ type Export struct {
 
 	// Err returns why nothing will complete any more, or nil.
 	Err func() error
+
+	// Wake wakes the engine if it sleeps. It is called after each Ring.
+	Wake func()
 }
 
 // A Raw is the shared memory of a queue pair, for those who write WQEs byte by

@@ -1,0 +1,221 @@
+package engine
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// Idle is what Run does while there is no work.
+type Idle uint8
+
+const (
+	// IdleNap spins for a short while, then yields, then sleeps. Clients that
+	// wake the device have their first work done in some 40 us; while others have
+	// queues, it takes naps that bound how late theirs is seen.
+	IdleNap Idle = iota
+	// IdleSpin never sleeps: the core is the engine's alone.
+	IdleSpin
+)
+
+// How long the stages before sleep last.
+const (
+	spinTime  = 50 * time.Microsecond
+	yieldTime = 200 * time.Microsecond
+)
+
+// While some client with queues does not wake the device, it takes naps: short
+// ones in the first second after work, which find the next work within 100 us and
+// cost a fifth of a core on a virtual machine (16 us for each timer), then long
+// ones, which cost a hundredth. While all wake it, it sleeps: nothing is
+// missed then, and the bound is for what the device looks at of its own accord.
+const (
+	napTime   = 50 * time.Microsecond
+	soonTime  = time.Second
+	lateNap   = 2 * time.Millisecond
+	sleepTime = 50 * time.Millisecond
+)
+
+// A look at all queues, before each sleep, may take so much of the time at most:
+// with many queues naps are longer.
+const (
+	napShare   = 10
+	sleepShare = 200
+)
+
+// hintLooks is at how many queue pairs the device looks after each long sleep,
+// whether something seems to have gone wrong; after a nap it is one.
+const hintLooks = 16
+
+// An idler is what Run does between steps that found nothing.
+type idler struct {
+	e       *Engine
+	spin    bool
+	alone   bool
+	bound   time.Duration // of a sleep
+	since   uint64        // device clock when it last began to spin; 0: busy
+	worked  uint64        // when work ended
+	counted uint64        // requests served when the clients were counted
+	wakers  []*Client     // who is told that the device sleeps
+	all     bool          // nobody else has queues
+	sleeps  uint64        // how many there have been: the number of the next
+}
+
+func newIdler(e *Engine, alone bool) *idler {
+	i := &idler{e: e, spin: e.cfg.Idle == IdleSpin, alone: alone, bound: sleepTime}
+	if e.sleepBound > 0 {
+		i.bound = e.sleepBound
+	}
+	i.count()
+	return i
+}
+
+// reset says that there was work.
+func (i *idler) reset() { i.since, i.worked = 0, 0 }
+
+// wait passes the time after steps that found nothing.
+func (i *idler) wait(ctx context.Context) {
+	if i.spin {
+		return
+	}
+	now := clock.Now()
+	if i.since == 0 {
+		i.since = now
+		if i.worked == 0 {
+			i.worked = now
+		}
+		return
+	}
+	switch idle := clock.Duration(now - i.since); {
+	case idle < spinTime:
+	case idle < yieldTime:
+		runtime.Gosched()
+	default:
+		i.sleep(ctx)
+		i.since = 0
+	}
+}
+
+// count finds out who can be told that the device sleeps, and whether that is
+// everybody who could have work for it.
+func (i *idler) count() {
+	i.counted = i.e.mail.served
+	clear(i.wakers)
+	i.wakers, i.all = i.wakers[:0], true
+	for c := range i.e.clients {
+		if c.bell != nil {
+			i.wakers = append(i.wakers, c)
+		}
+		if !c.wakes && len(c.qps)+len(c.cqs) > 0 {
+			i.all = false
+		}
+	}
+}
+
+// sleep sleeps until somebody wakes the device or there is something to do.
+//
+// Publish: asleep, then a barrier on all posters, then a last look. Whoever has
+// announced work before the barrier is seen by the look; whoever does later loads
+// asleep afterwards, and wakes the device (docs/ORDERING.md, number 16).
+func (i *idler) sleep(ctx context.Context) {
+	e := i.e
+	if i.counted != e.mail.served {
+		i.count()
+	}
+	i.sleeps++
+	e.asleep.Store(true)
+	i.tell(i.sleeps)
+	all := i.all && shm.Barrier() == nil
+	if all {
+		e.published = 0 // the counters stand still while it sleeps
+	}
+	for ctx.Err() == nil && !e.mail.waiting.Load() {
+		e.publish()
+		began := clock.Now()
+		done, next := e.lookEverywhere(all)
+		if done > 0 {
+			break
+		}
+		if i.alone {
+			shm.Yield()
+		}
+		now := clock.Now()
+		if e.bed.sleep(i.howLong(all, now-began, now-i.worked, next)) {
+			break
+		}
+	}
+	e.asleep.Store(false)
+	i.tell(0)
+}
+
+// tell publishes on the clients' status pages whether the device sleeps.
+func (i *idler) tell(sleep uint64) {
+	for _, c := range i.wakers {
+		c.page.asleep.Publish(sleep)
+	}
+}
+
+// howLong returns how long to sleep after a look that took so many cycles, so
+// many after the last work, when the next timer runs out in so many.
+func (i *idler) howLong(all bool, look, idle, next uint64) time.Duration {
+	d, share := napTime, time.Duration(napShare)
+	switch {
+	case all:
+		d, share = i.bound, sleepShare
+	case clock.Duration(idle) > soonTime:
+		d = lateNap
+	}
+	return min(max(d, share*clock.Duration(look)), clock.Duration(next))
+}
+
+// lookEverywhere does what Step does, for all queues at once: it looks at every
+// record, every arm word and all that wait. It returns how much there was to do,
+// above 0 if it cannot say, and in how many cycles the next timer runs out.
+func (e *Engine) lookEverywhere(long bool) (done int, next uint64) {
+	done = 1 // for those who are cut off by a fault of memory
+	defer e.rescue()
+	e.ticks = 0
+	n := e.unswept
+	for _, q := range e.running {
+		if k := e.visit(q); k > 0 {
+			n += k
+			e.warm(q)
+		}
+	}
+	e.cur = nil
+	e.part = cutRetry
+	for looked := 0; looked < len(e.stalled); looked += retryLooks {
+		n += e.retry()
+	}
+	e.part = cutLast
+	for _, c := range e.armable {
+		e.curCQ = c
+		if n += e.observeArm(c); n >= armAnswers {
+			break
+		}
+	}
+	e.curCQ = nil
+	looks := 1
+	if long {
+		looks = hintLooks
+	}
+	for range looks {
+		e.look()
+	}
+	e.part = cutVisits
+	return n, e.nextTimer()
+}
+
+// nextTimer returns in how many cycles the first of those who wait tries again.
+func (e *Engine) nextTimer() uint64 {
+	next, now := ^uint64(0), clock.Now()
+	for _, q := range e.stalled {
+		if s := &q.stall; !s.forever {
+			next = min(next, max(s.deadline, now)-now)
+		}
+	}
+	return next
+}

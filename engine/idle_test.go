@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// wakes has the host say hello, want the feature and say that it wakes the
+// device, and returns what does so as a poster does: after it has announced work.
+func (h *host) wakes() (rouse func()) {
+	h.Helper()
+	if !shm.CanBarrier() {
+		h.Skip("no membarrier here")
+	}
+	require.NoError(h, shm.JoinBarrier())
+	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Features: ^uint64(0)}
+	var w control.Welcome
+	h.call(control.OpHello, hello, &w)
+	require.Equal(h, control.FeatureWake, w.Features)
+	payload := control.Append(nil, control.OpWake, 0, 1, &control.Wake{Wakes: 1})[control.HeaderSize:]
+	_, reply, err := h.c.Call(control.OpWake, payload, Memory{})
+	require.NoError(h, err)
+	asleep := shm.Word64At(h.c.status.Bytes(), control.StatusAsleep)
+	return func() {
+		if asleep.Observe() != 0 {
+			_, err := reply.Wake.Write(eventOne)
+			require.NoError(h, err)
+		}
+	}
+}
+
+func (h *host) asleep() bool { return h.c.page.asleep.Observe() != 0 }
+
+// never is a sleep that has to be ended by somebody.
+const never = time.Hour
+
+// A poster posts at all moments around the device's falling asleep, thousands of
+// times. A wake-up that is missed would never be made up for.
+func TestNoWakeUpIsMissed(t *testing.T) {
+	r, p, _ := duo(t, Config{})
+	r.e.sleepBound = never
+	rouse := p.h.wakes()
+	for c := range r.e.clients {
+		if c != p.h.c {
+			c.wakes = true // who has nothing to post
+		}
+	}
+	r.start()
+	rounds := 5000
+	if testing.Short() || shm.RaceEnabled {
+		rounds = 500
+	}
+	slept := 0
+	for range rounds {
+		p.post(ctrl(wqe.OpNop))
+		rouse()
+		require.Equal(t, cqe.StatusSuccess, p.scq.await().Status)
+		pause := time.Now().Add(yieldTime - 100*time.Microsecond + rand.N(200*time.Microsecond))
+		for time.Now().Before(pause) {
+			runtime.Gosched()
+		}
+		if p.h.asleep() {
+			slept++
+		}
+	}
+	require.NotZero(t, slept, "the device never slept")
+	t.Logf("asleep %d times of %d", slept, rounds)
+}
+
+// Requests, receives and the end of the engine are not missed either.
+func TestWhatElseEndsASleep(t *testing.T) {
+	r, p, q := duo(t, Config{})
+	r.e.sleepBound = never
+	rouse := p.h.wakes()
+	q.h.wakes()
+	stop := r.start()
+	fallAsleep := func() { r.until("asleep", p.h.asleep) }
+
+	fallAsleep()
+	p.h.allocPD()
+
+	// A receive that somebody waits for: the waiting itself is no timer here.
+	p.post(ctrl(wqe.OpSend))
+	rouse()
+	fallAsleep()
+	q.recv()
+	rouse()
+	require.Equal(t, cqe.StatusSuccess, p.scq.await().Status)
+
+	fallAsleep()
+	stop()
+	require.False(t, p.h.asleep(), "it sleeps although it has ended")
+}
+
+// A timer that runs out ends a sleep by itself.
+func TestTimersRunOutDuringSleep(t *testing.T) {
+	r := newRig(t, Config{})
+	r.e.sleepBound = never
+	a, b := r.host("a"), r.host("b")
+	a.wakes()
+	b.wakes()
+	p, _ := pair(a, b)
+	p.q.attr.RNRRetry = 1
+	r.start()
+	r.until("asleep", a.asleep)
+	p.post(ctrl(wqe.OpSend)) // nobody receives
+	r.e.Do(func() {})        // wakes it
+	w := p.scq.await()
+	require.Equal(t, cqe.StatusRNRRetryExc, w.Status)
+}
+
+// While a client with queues does not wake the device, it only naps.
+func TestWhoDoesNotWakeIsFound(t *testing.T) {
+	r, p, q := duo(t, Config{})
+	r.e.sleepBound = never
+	p.h.wakes()
+	r.start()
+	r.until("asleep", p.h.asleep)
+	q.post(ctrl(wqe.OpNop)) // and says nothing
+	require.Equal(t, cqe.StatusSuccess, q.scq.await().Status)
+	// It takes the promise back.
+	q.h.wakes()
+	q.h.call(control.OpWake, &control.Wake{}, &control.Empty{})
+	r.until("asleep", p.h.asleep)
+	q.post(ctrl(wqe.OpNop))
+	require.Equal(t, cqe.StatusSuccess, q.scq.await().Status)
+}
+
+func TestWakeIsRefused(t *testing.T) {
+	r := newRig(t, Config{})
+	h := r.host("h")
+	h.refused(control.CodeUnsupported, "not granted", control.OpWake, &control.Wake{Wakes: 1}, nil)
+	h.wakes()
+	h.refused(control.CodeInvalid, "wakes 2", control.OpWake, &control.Wake{Wakes: 2}, nil)
+	spins := newRig(t, Config{Idle: IdleSpin}).host("h")
+	var w control.Welcome
+	spins.call(control.OpHello, &control.Hello{Magic: control.Magic, Major: control.Major, Features: control.FeatureWake}, &w)
+	require.Zero(t, w.Features)
+}
+
+// The descriptor goes with its client, and the device's own with Run.
+func TestBellsGoWithTheirClients(t *testing.T) {
+	r := newRig(t, Config{})
+	h := r.host("h")
+	before := r.e.shares.taken[descriptors]
+	h.wakes()
+	require.Equal(t, before+1, r.e.shares.taken[descriptors])
+	bell := h.c.bell
+	for range 2 { // a bell is carried from one Run to the next
+		ctx, cancel := context.WithCancel(t.Context())
+		require.NoError(t, r.e.Run(ctx, cancel))
+	}
+	require.NoError(t, h.c.Close())
+	require.Error(t, bell.Close(), "closed already")
+	require.Equal(t, before-clientBill[descriptors], r.e.shares.taken[descriptors])
+}
+
+// One P: the device leaves it to others while it sleeps.
+func TestSleepWithOneP(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	r, p, q := duo(t, Config{})
+	rouse := p.h.wakes()
+	q.h.wakes()
+	r.start()
+	for range 5 {
+		r.until("asleep", p.h.asleep)
+		p.post(ctrl(wqe.OpNop))
+		rouse()
+		require.Equal(t, cqe.StatusSuccess, p.scq.await().Status)
+	}
+}

@@ -30,10 +30,13 @@ func (w *waker) rouse() {
 	}
 }
 
+// one is what an eventfd is struck by. Here it is not allocated each time.
+var one = []byte{1, 0, 0, 0, 0, 0, 0, 0}
+
 // strike wakes the engine from a sleep: somebody has to, once.
 func (w *waker) strike(sleep uint64) {
 	if bell := w.bell.Load(); bell != nil {
-		_, _ = bell.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0})
+		_, _ = bell.Write(one)
 		w.last.Store(sleep)
 	}
 }

@@ -32,20 +32,16 @@ var idleGroup = group{
 		if i.pair, err = s.pinger(client); err != nil {
 			return nil, nil, errors.Join(err, end())
 		}
-		if i.foreign, err = newForeign(client); err != nil {
-			return nil, nil, errors.Join(err, end())
-		}
 		return i.take, end, nil
 	},
 }
 
-// idleness is an engine that may sleep, and two posters.
+// idleness is an engine that may sleep, and a poster that wakes it.
 type idleness struct {
 	*suite
-	engine  *process
-	pair    *Pair
-	foreign *foreign
-	next    uint64
+	engine *process
+	pair   *Pair
+	next   uint64
 }
 
 func (i *idleness) take() ([]pairOf, error) {
@@ -71,8 +67,23 @@ func (i *idleness) take() ([]pairOf, error) {
 	}); err != nil {
 		return nil, err
 	}
-	out[2].device.value, err = i.median(func() error { return i.foreign.write(i.ctx) })
+	out[2].device.value, err = i.strangers()
 	return out, errors.Join(err, i.pair.Compare())
+}
+
+// strangers measures a poster that wakes nobody, beside an engine of its own: one
+// that has such a client takes naps, whatever its others promise.
+func (i *idleness) strangers() (median float64, err error) {
+	engine, client, err := i.start(false)
+	if err != nil {
+		return 0, err
+	}
+	end := engine.with(client)
+	f, err := newForeign(client)
+	if err == nil {
+		median, err = i.median(func() error { return f.write(i.ctx) })
+	}
+	return median, errors.Join(err, end())
 }
 
 // median returns microseconds that f takes after a pause.

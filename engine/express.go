@@ -19,10 +19,13 @@ const expressInline = wqe.BlockSize - dataOffset - wqe.InlineHead
 
 // express executes WQEs of q, at most that many and as the budget of bytes allows,
 // as long as they are the commonest there are, WRITEs and READs of one short
-// piece. It returns how many it did and what of the budget they took. It asks everything that the long way asks, but keeps the snapshot of a
-// WQE, six words of it, and the answers in registers: a store less is a line more
-// that can be on its way from the other side. Whatever is unusual in any way it
-// leaves alone, for the long way to copy anew, to judge and to explain.
+// piece. It returns how many it did and what of the budget they took.
+//
+// It asks everything that the long way asks, but keeps the snapshot of a WQE, six
+// words of it, and the answers in registers: a store less is a line more that can
+// be on its way from the other side. Whatever is unusual in any way it leaves
+// alone, for the long way to copy anew, to judge and to explain. A fault of memory
+// leaves the WQEs of its run before it out of the client's counters.
 func (e *Engine) express(q *qp, most, budget int) (done, cost int) {
 	p := q.peer
 	if !q.express || e.longWay || !q.connected(p) {

@@ -18,8 +18,9 @@ import (
 const stepsPerGuard = 256
 
 // Run steps the engine on a thread of its own until ctx ends, then executes what
-// has been announced, flushes what cannot be, and returns nil; it returns an error when the thread cannot be put on the cores asked for. At
-// most one Run at a time. started, unless nil, is called once the thread is in
+// has been announced, flushes what cannot be, and returns nil; it returns an error
+// when the thread cannot be put on the cores asked for. At most one Run at a time.
+// started, unless nil, is called once the thread is in
 // its place and serves requests.
 //
 // The goroutine spins: it holds its P, so GOMAXPROCS should count one more than

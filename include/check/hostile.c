@@ -205,7 +205,8 @@ static void count(int signal) {
 
 /* A server that takes nothing is given up on; signals are no reason to. */
 static void slow(void) {
-	char path[] = "/tmp/nicless-hostile-XXXXXX";
+	const char *tmp = getenv("TMPDIR");
+	char path[80]; /* and a name behind it must fit a socket's address */
 	struct sockaddr_un at;
 	struct sigaction act;
 	struct itimerval often;
@@ -216,7 +217,8 @@ static void slow(void) {
 	uint32_t pdn = 0;
 	int listener, error, which, fds[2];
 	size_t got;
-	MUST(mkdtemp(path) != 0);
+	n = (socklen_t)snprintf(path, sizeof path, "%s/nicless-hostile-XXXXXX", tmp ? tmp : "/tmp");
+	MUST(n < sizeof path && mkdtemp(path) != 0);
 	memset(&at, 0, sizeof at);
 	at.sun_family = AF_UNIX;
 	snprintf(at.sun_path, sizeof at.sun_path, "%s/s", path);

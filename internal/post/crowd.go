@@ -1,6 +1,10 @@
 package post
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/nicless/nicless/wqe"
+)
 
 // A CrowdSQ is a send queue that any number of goroutines, lanes or threads post
 // to at once. Its bytes are those of an SQ: who posts one request after another
@@ -59,10 +63,10 @@ func (q *CrowdSQ) Blocks(wrs []SendWR) (blocks uint64, err error) {
 // an error, none: ErrFull until there is room for all.
 func (q *CrowdSQ) PostList(wrs []SendWR) (n int, err error) {
 	blocks, err := q.Blocks(wrs)
-	if err != nil {
+	switch {
+	case err != nil || len(wrs) == 0:
 		return 0, err
-	}
-	if blocks == 0 || blocks > q.size {
+	case blocks > q.size:
 		return 0, q.tooLong(blocks)
 	}
 	first, left, ok := q.seq.reserve(blocks, leaves(&wrs[len(wrs)-1]), &q.freed)
@@ -81,11 +85,8 @@ func (q *CrowdSQ) PostList(wrs []SendWR) (n int, err error) {
 	return len(wrs), nil
 }
 
-// tooLong says why a list of so many blocks is not posted, if it is an error.
+// tooLong says why a list of so many blocks can never be posted.
 func (q *CrowdSQ) tooLong(blocks uint64) error {
-	if blocks == 0 {
-		return nil
-	}
 	return fmt.Errorf("post: a list of %d blocks of 64 bytes; the queue has %d", blocks, q.size)
 }
 
@@ -101,7 +102,7 @@ func leaves(wr *SendWR) uint64 {
 // fenceAfter returns the fence that follows from the mark of the WQE before.
 func fenceAfter(left uint64) uint8 {
 	if left != 0 {
-		return ops[OpLocalInval].leaves
+		return wqe.FenceSmall
 	}
 	return 0
 }

@@ -14,9 +14,10 @@
 //
 // # Who owns what
 //
-// Each queue has one poster at a time and one poller at a time; the two may be
-// different goroutines. Each keeps its own counts, 64 bits wide, and passes
-// them to the other through one word each, on cache lines of their own:
+// Each queue has one poster at a time and one poller at a time, except a CrowdSQ,
+// which any number post to, and a CQ that is polled by TryPoll alone. Poster and
+// poller may be different goroutines. Each keeps its own counts, 64 bits wide, and
+// passes them to the other through one word each, on cache lines of their own:
 //
 //	posted   stored by the poster when it rings, read by the poller
 //	freed    stored by the poller, read by the poster when its ring looks full
@@ -33,7 +34,7 @@
 //
 // # Cost
 //
-// Posting, ringing and polling take no lock, allocate nothing, and make no
+// Posting, ringing and polling wait for nobody, allocate nothing, and make no
 // system call. Work that fits one block and has one pointer or short inline
 // data is built in place; everything else goes through [wqe.Builder].
 //

@@ -74,6 +74,16 @@ func newBell() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "nicless:wake"), nil
 }
 
+// sameBell returns another descriptor of a bell: who is given it closes it when he
+// likes, also in this process.
+func sameBell(bell *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(bell.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), bell.Name()), nil
+}
+
 func (b *bed) add(bell *os.File) error {
 	fd := int(bell.Fd())
 	return unix.EpollCtl(b.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)})

@@ -104,6 +104,7 @@ func (s *session) answer(h control.Header, m control.Message, r control.Reply) e
 		fds = append(fds, int(r.Events.Fd()))
 	}
 	if r.Wake != nil {
+		defer r.Wake.Close()
 		fds = append(fds, int(r.Wake.Fd()))
 	}
 	var oob []byte

@@ -25,9 +25,14 @@ func (c *Client) setWake(m *control.Wake, _ Memory, r *control.Reply) (control.M
 	case c.bell == nil:
 		return nil, control.Errorf(control.CodeUnsupported, "wake: the client was not granted this feature")
 	}
-	if c.wakes = m.Wakes == 1; c.wakes {
-		r.Wake = c.bell
+	if m.Wakes == 1 {
+		yours, err := sameBell(c.bell)
+		if err != nil {
+			return nil, control.Errorf(control.CodeMemory, "wake: the client's descriptor: %v", err)
+		}
+		r.Wake = yours
 	}
+	c.wakes = m.Wakes == 1
 	return &control.Empty{}, nil
 }
 

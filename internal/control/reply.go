@@ -7,10 +7,10 @@ import (
 )
 
 // Reply is what travels beside an answer: as descriptors between processes, as
-// it is between two parties in one process.
+// it is between two parties in one process. Files are the receiver's to close.
 type Reply struct {
 	UAR    *shm.Region // of a Welcome: pages that the client writes
 	Status *shm.Region // of a Welcome: the page that the device writes
 	Events *os.File    // of a Channel: yields a record per event
-	Wake   *os.File    // of a Wake: written to, it wakes the device, which has it too
+	Wake   *os.File    // of a Wake: written to, it wakes the device
 }

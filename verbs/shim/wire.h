@@ -1,0 +1,141 @@
+/* What the shim and the server say to each other: datagrams of a unix socket of
+ * type SOCK_SEQPACKET, little-endian, one answer to each request. Package verbs
+ * has the same in wire.go, and a test that both are the same.
+ *
+ * The shim knows nothing of verbs. It sends an ioctl with all that its attributes
+ * may point at and writes back where it is told; what an attribute means, only
+ * the server knows. */
+#ifndef NICLESS_VERBS_WIRE_H
+#define NICLESS_VERBS_WIRE_H
+
+#include <stdint.h>
+
+#define NV_MAGIC 0x6272766eu /* "nvrb" in memory */
+#define NV_MAJOR 1
+#define NV_MINOR 0
+#define NV_MAX_DATAGRAM (128 * 1024)
+#define NV_MAX_FDS 8
+
+enum nv_op {
+	NV_HELLO = 1, /* nv_hello -> nv_welcome: first, once in each connection */
+	NV_OPEN = 2,  /* nv_open -> nv_opened + [context socket] */
+	NV_ADOPT = 3, /* nothing + [descriptor] -> nv_opened: is it a context, and which? */
+	NV_IOCTL = 4, /* nv_ioctl... -> nv_answer... */
+	NV_MMAP = 5,  /* nv_mmap -> nv_mapped + [memory] */
+	NV_ALLOC = 6, /* nv_mmap (context 0) -> nv_mapped + [memory]: shared from birth */
+	NV_FREE = 7,  /* nv_mmap: of an NV_ALLOC, once it is unmapped */
+};
+
+/* Before every datagram. */
+struct nv_header {
+	uint16_t op;
+	uint16_t flags;   /* NV_ANSWER, NV_AGAIN */
+	int32_t error;    /* of an answer: 0, or what errno becomes */
+	uint32_t length;  /* of the datagram, this header included */
+	uint32_t tag;     /* repeated in the answer */
+	uint64_t context; /* st_ino of the context socket; 0: none */
+};
+
+#define NV_ANSWER 1u
+#define NV_AGAIN 2u /* of an answer: do what the needs say, then ask again */
+
+struct nv_hello {
+	uint32_t magic;
+	uint16_t major;
+	uint16_t minor;
+	uint32_t wants; /* NV_WANT_* */
+	uint32_t zero;
+	/* then the program's name, for the log, to the end of the datagram */
+};
+
+#define NV_WANT_FAST 1u /* payload may be remapped (--fast-memory) */
+#define NV_HAS_UFFD 2u  /* stores of other threads are not lost by it */
+
+struct nv_welcome {
+	uint16_t major;
+	uint16_t minor;
+	uint32_t devices; /* uverbs0 .. uverbs(devices-1) */
+};
+
+struct nv_open {
+	uint32_t device; /* the N of uverbsN */
+	uint32_t zero;
+};
+
+struct nv_opened {
+	uint64_t context; /* st_ino of the socket that came along, or was asked about */
+	uint32_t rdev_major;
+	uint32_t rdev_minor;
+};
+
+/* A request NV_IOCTL is: nv_ioctl; the struct ib_uverbs_ioctl_hdr and its
+ * num_attrs attributes as the program passed them; then for each attribute with
+ * len > 8, in order, the len bytes that its data points at, each padded to a
+ * multiple of 8; then `results` nv_result. Where those bytes cannot be read the
+ * shim sends zeros and names the attribute in `unreadable` (bit n: attribute n,
+ * n < 64), and the server says EFAULT if it needs them.
+ *
+ * Descriptors that come along are those of nv_result of kind NV_NEED_FD, in order. */
+struct nv_ioctl {
+	uint64_t unreadable;
+	uint32_t results; /* how many nv_result follow at the end: 0 at first */
+	uint32_t bytes;   /* of the program's header and attributes: hdr.length */
+};
+
+/* An answer without NV_AGAIN is: uint64_t count; then count nv_out, each followed
+ * by `length` bytes padded to a multiple of 8. */
+struct nv_out {
+	uint16_t attr;   /* index of the attribute */
+	uint16_t kind;   /* NV_OUT_* */
+	uint32_t length; /* of what follows */
+	uint64_t value;
+};
+
+enum nv_out_kind {
+	NV_OUT_BYTES = 1,    /* write the bytes to where data points, set the attribute's flags |= 2 */
+	NV_OUT_VALUE = 2,    /* data = value */
+	NV_OUT_FD = 3,       /* data = descriptor number `value` of those that came along */
+	NV_OUT_FD_INSIDE = 4 /* uint32 at byte `value & 0xffffffff` of where data points =
+	                        descriptor number `value >> 32`; comes behind its NV_OUT_BYTES */
+};
+
+/* An answer with NV_AGAIN is: uint64_t count; then count nv_need. Descriptors that
+ * come along are the memory of the needs of kind NV_NEED_REMAP, in order. The shim
+ * does them all and sends the same ioctl again with one nv_result for each. */
+struct nv_need {
+	uint16_t attr; /* NV_NEED_FD: of this attribute */
+	uint16_t kind; /* NV_NEED_* */
+	uint32_t zero;
+	uint64_t addr; /* NV_NEED_REMAP: whole pages */
+	uint64_t length;
+	uint64_t offset; /* in the memory that came along */
+};
+
+enum nv_need_kind {
+	NV_NEED_FD = 1,   /* send the descriptor whose number is the attribute's data */
+	NV_NEED_REMAP = 2 /* put these pages into shared memory: copy them there and map
+	                     it over them, without losing stores of other threads */
+};
+
+struct nv_result {
+	uint16_t attr;
+	uint16_t kind;  /* as of the need */
+	int32_t error;  /* 0, or an errno: EBADF of a descriptor; of a remap what failed */
+	uint64_t addr;  /* as of the need */
+};
+
+/* The program wants to map `length` bytes of its context from `offset` on. The
+ * shim has reserved addr for it, and maps the memory of the answer over it. */
+struct nv_mmap {
+	uint64_t addr;
+	uint64_t length;
+	uint64_t offset;
+	uint32_t prot;
+	uint32_t flags;
+};
+
+struct nv_mapped {
+	uint64_t offset; /* in the memory that came along */
+};
+
+#endif

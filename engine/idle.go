@@ -99,6 +99,13 @@ func (i *idler) wait(ctx context.Context) {
 	}
 }
 
+// recount counts, if there have been requests since.
+func (i *idler) recount() {
+	if i.counted != i.e.mail.served {
+		i.count()
+	}
+}
+
 // count finds out who can be told that the device sleeps, and whether that is
 // everybody who could have work for it.
 func (i *idler) count() {
@@ -122,9 +129,7 @@ func (i *idler) count() {
 // asleep afterwards, and wakes the device (docs/ORDERING.md, number 16).
 func (i *idler) sleep(ctx context.Context) {
 	e := i.e
-	if i.counted != e.mail.served {
-		i.count()
-	}
+	i.recount()
 	i.sleeps++
 	e.asleep.Store(true)
 	i.tell(i.sleeps)
@@ -143,7 +148,13 @@ func (i *idler) sleep(ctx context.Context) {
 			shm.Yield()
 		}
 		now := clock.Now()
-		if e.bed.sleep(i.howLong(all, now-began, now-i.worked, next)) {
+		if !e.mail.rest() {
+			break
+		}
+		woken := e.bed.sleep(i.howLong(all, now-began, now-i.worked, next))
+		e.mail.rise()
+		i.recount() // whose pages are still there
+		if woken {
 			break
 		}
 	}

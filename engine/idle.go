@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"log/slog"
 	"runtime"
 	"time"
 
@@ -19,7 +20,21 @@ const (
 	IdleNap Idle = iota
 	// IdleSpin never sleeps: the core is the engine's alone.
 	IdleSpin
+	// IdleMonitor never sleeps either, but has the core rest: until the record of
+	// the queue that worked last is written to, or for a microsecond or a few
+	// (UMONITOR and UMWAIT, of processors with WAITPKG). Others spin.
+	IdleMonitor
 )
+
+// policy returns what of want this machine can do.
+func (want Idle) policy(canMonitor bool, j *journal) Idle {
+	if want != IdleMonitor || canMonitor {
+		return want
+	}
+	j.say(slog.LevelWarn, "no UMWAIT here: the processor lacks WAITPKG, or a hypervisor hides it; the engine spins",
+		"processor", shm.Processor())
+	return IdleSpin
+}
 
 // How long the stages before sleep last.
 const (
@@ -53,7 +68,7 @@ const hintLooks = 16
 // An idler is what Run does between steps that found nothing.
 type idler struct {
 	e       *Engine
-	spin    bool
+	policy  Idle
 	alone   bool
 	bound   time.Duration // of a sleep
 	since   uint64        // device clock when it last began to spin; 0: busy
@@ -65,7 +80,7 @@ type idler struct {
 }
 
 func newIdler(e *Engine, alone bool) *idler {
-	i := &idler{e: e, spin: e.cfg.Idle == IdleSpin, alone: alone, bound: sleepTime}
+	i := &idler{e: e, policy: e.cfg.Idle, alone: alone, bound: sleepTime}
 	if e.sleepBound > 0 {
 		i.bound = e.sleepBound
 	}
@@ -78,7 +93,11 @@ func (i *idler) reset() { i.since, i.worked = 0, 0 }
 
 // wait passes the time after steps that found nothing.
 func (i *idler) wait(ctx context.Context) {
-	if i.spin {
+	switch i.policy {
+	case IdleSpin:
+		return
+	case IdleMonitor:
+		i.e.doze()
 		return
 	}
 	now := clock.Now()

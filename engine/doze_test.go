@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"log/slog"
+	"os"
 	"testing"
 	"time"
 
@@ -17,15 +18,18 @@ import (
 func TestMonitorWithoutWaitPKG(t *testing.T) {
 	var log bytes.Buffer
 	j := &journal{log: slog.New(slog.NewTextHandler(&log, nil))}
-	require.Equal(t, IdleMonitor, IdleMonitor.policy(true, j))
-	require.Equal(t, IdleNap, IdleNap.policy(false, j))
+	require.Equal(t, IdleMonitor, IdleMonitor.policy(true, 2, j))
+	require.Equal(t, IdleNap, IdleNap.policy(false, 1, j))
 	j.flush(10 * time.Second)
 	require.Empty(t, log.String())
-	require.Equal(t, IdleSpin, IdleMonitor.policy(false, j))
+	require.Equal(t, IdleSpin, IdleMonitor.policy(false, 1, j))
 	j.flush(10 * time.Second)
 	require.Contains(t, log.String(), "WAITPKG")
 	require.Contains(t, log.String(), shm.Processor())
 
+	if allowance(os.DirFS("/")) < 1 {
+		t.Skip("a CPU quota")
+	}
 	e, err := New(Config{Idle: IdleMonitor})
 	require.NoError(t, err)
 	require.Equal(t, shm.CanMonitor(), e.cfg.Idle == IdleMonitor)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -174,7 +175,7 @@ func New(cfg Config) (*Engine, error) {
 		shares:  newShares(),
 		few:     fewQueues,
 	}
-	e.cfg.Idle = cfg.Idle.policy(shm.CanMonitor(), &e.journal)
+	e.cfg.Idle = cfg.Idle.policy(shm.CanMonitor(), allowance(os.DirFS("/")), &e.journal)
 	e.alone.wqes = min(cfg.Burst, math.MaxInt/aloneShare) * aloneShare
 	e.alone.bytes = min(cfg.Slice, math.MaxInt/aloneShare) * aloneShare
 	e.publishCycles = clock.Cycles(publishTime) // the clock is calibrated here, not in the middle of work

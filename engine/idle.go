@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"time"
@@ -26,8 +27,14 @@ const (
 	IdleMonitor
 )
 
-// policy returns what of want this machine can do.
-func (want Idle) policy(canMonitor bool, j *journal) Idle {
+// policy returns what of want this machine can do, and says what it cannot.
+func (want Idle) policy(canMonitor bool, allowance float64, j *journal) Idle {
+	if allowance < 1 {
+		// Who spins would use its part up, and then be stopped in the middle of work.
+		j.say(slog.LevelWarn, "a CPU quota of less than one core: the engine sleeps while it has no work, and is stopped for a part of each period while it has much",
+			"cores", fmt.Sprintf("%.2f", allowance), "cure", "a whole core: cpuset in place of cpu.max")
+		return IdleNap
+	}
 	if want != IdleMonitor || canMonitor {
 		return want
 	}

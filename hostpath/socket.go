@@ -3,6 +3,7 @@ package hostpath
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -68,6 +69,9 @@ func connect(path string) (fd int, err error) {
 		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &t))
 	if err == nil {
 		err = again(func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: path}) })
+		if err != nil {
+			err = &net.OpError{Op: "dial", Net: "unixpacket", Addr: &net.UnixAddr{Name: path, Net: "unixpacket"}, Err: os.NewSyscallError("connect", err)}
+		}
 	}
 	if err != nil {
 		_ = unix.Close(fd)

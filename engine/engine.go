@@ -6,11 +6,13 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -173,6 +175,7 @@ func New(cfg Config) (*Engine, error) {
 		shares:  newShares(),
 		few:     fewQueues,
 	}
+	e.cfg.Idle = cfg.Idle.policy(shm.CanMonitor(), allowance(os.DirFS("/")), &e.journal)
 	e.alone.wqes = min(cfg.Burst, math.MaxInt/aloneShare) * aloneShare
 	e.alone.bytes = min(cfg.Slice, math.MaxInt/aloneShare) * aloneShare
 	e.publishCycles = clock.Cycles(publishTime) // the clock is calibrated here, not in the middle of work

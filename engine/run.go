@@ -3,14 +3,12 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
-	"golang.org/x/sys/unix"
 )
 
 // stepsPerGuard is how many steps run between two looks at what is not work:
@@ -156,29 +154,4 @@ func faultOf(r any) (addr uintptr, ok bool) {
 		return 0, false
 	}
 	return fault.Addr(), true
-}
-
-// ErrCPUs reports cores in Config.CPUs that the thread cannot be put on.
-var ErrCPUs = errors.New("engine")
-
-// pin puts the calling thread on the cores that the configuration names, until
-// unpin: the thread is not ours for ever.
-func (e *Engine) pin() (unpin func(), err error) {
-	if e.cfg.CPUs == nil {
-		return func() {}, nil
-	}
-	var set, allowed unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-		return nil, fmt.Errorf("engine: which cores are allowed: %w", err)
-	}
-	for _, cpu := range e.cfg.CPUs {
-		if cpu < 0 || !allowed.IsSet(cpu) {
-			return nil, fmt.Errorf("%w: core %d does not exist or is not allowed to this process (%d are)", ErrCPUs, cpu, allowed.Count())
-		}
-		set.Set(cpu)
-	}
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("engine: cores %v: %w", e.cfg.CPUs, err)
-	}
-	return func() { _ = unix.SchedSetaffinity(0, &allowed) }, nil
 }

@@ -71,6 +71,7 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 		Burst: rapid.SampledFrom([]int{1, 2, 0}).Draw(rt, "burst"),
 	}
 	w := &world{rig: newRig(programTB{t, rt}, cfg)}
+	w.e.longWay = rapid.Bool().Draw(rt, "long way")
 	for i := range w.hosts {
 		w.hosts[i] = w.host("client")
 		w.addKey(i, control.AccessAll&^control.AccessZeroBased)

@@ -25,20 +25,34 @@ const (
 // alone, for the long way to copy anew, to judge and to explain. A fault of memory
 // leaves the WQEs of its run before it out of the client's counters.
 func (e *Engine) express(q *qp, most, budget int) (done, cost int) {
+	return e.expressFrom(q, wqes{q.sq, q.sqMask}, most, budget)
+}
+
+// wqes is where the WQEs of a queue are taken from: its ring, or a snapshot of one
+// block, of which any index is the first.
+type wqes struct {
+	mem  []byte
+	mask uint64 // blocks - 1
+}
+
+func (w wqes) at(index uint64) uint64 { return index & w.mask * wqe.BlockSize }
+
+// expressFrom is express with WQEs from elsewhere than the ring.
+func (e *Engine) expressFrom(q *qp, from wqes, most, budget int) (done, cost int) {
 	p := q.peer
 	if !q.express || e.longWay || !q.connected(p) {
 		return 0, 0
 	}
 	moved := uint64(0)
 	// What is read here picks who judges, and nothing else: they read it anew.
-	first := head{first: shm.BlockAt(q.sq, q.sent&q.sqMask*wqe.BlockSize).Word(0)}
+	first := head{first: shm.BlockAt(from.mem, from.at(q.sent)).Word(0)}
 	switch first.opcode() {
 	case wqe.OpRDMAWrite, wqe.OpRDMARead:
-		done, cost, moved = e.expressMove(q, p, most, budget)
+		done, cost, moved = e.expressMove(q, p, from, most, budget)
 	case wqe.OpSend, wqe.OpSendImm:
-		done, cost, moved = e.expressSend(q, p, most, budget)
+		done, cost, moved = e.expressSend(q, p, from, most, budget)
 	case wqe.OpAtomicCS, wqe.OpAtomicFA:
-		done, cost, moved = e.expressAtomic(q, p, most, budget)
+		done, cost, moved = e.expressAtomic(q, p, from, most, budget)
 	}
 	if done > 0 {
 		count := &q.client.count

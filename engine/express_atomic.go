@@ -17,12 +17,12 @@ const (
 
 // expressAtomic is express for fetch-and-add and compare-and-swap on 8 bytes of
 // p's memory, with the result in one piece. Byte orders are those of judgeAtomic.
-func (e *Engine) expressAtomic(q, p *qp, most, budget int) (done, cost int, moved uint64) {
+func (e *Engine) expressAtomic(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
 	if q.transport != control.QPTypeRC || p.attr.MaxDestRdAtomic == 0 || p.attr.Access&control.AccessRemoteAtomic == 0 {
 		return 0, 0, 0
 	}
 	for done < most && cost < budget {
-		b := shm.BlockAt(q.sq, q.sent&q.sqMask*wqe.BlockSize)
+		b := shm.BlockAt(from.mem, from.at(q.sent))
 		h := head{b.Word(0), b.Word(1)}
 		op := h.opcode()
 		length := b.Word(6) // byte_count:32 lkey:32

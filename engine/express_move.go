@@ -10,12 +10,12 @@ import (
 const expressInline = wqe.BlockSize - dataOffset - wqe.InlineHead
 
 // expressMove is express for WRITEs and READs between q and its peer p.
-func (e *Engine) expressMove(q, p *qp, most, budget int) (done, cost int, moved uint64) {
+func (e *Engine) expressMove(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
 	var local, remote *mkey
 	var lkey, rkey uint32
 	for done < most && cost < budget {
-		at := q.sent & q.sqMask * wqe.BlockSize
-		b := shm.BlockAt(q.sq, at)
+		at := from.at(q.sent)
+		b := shm.BlockAt(from.mem, at)
 		h := head{b.Word(0), b.Word(1)}
 		op := h.opcode()
 		need, ok := q.expressRight(p, op)
@@ -38,7 +38,7 @@ func (e *Engine) expressMove(q, p *qp, most, budget int) (done, cost int, moved 
 			if n == 0 || n > expressInline || op != wqe.OpRDMAWrite || h.ds() != 2+int(wqe.InlineHead+n+wqe.UnitSize-1)/wqe.UnitSize {
 				break
 			}
-			near = q.sq[at+dataOffset+wqe.InlineHead:][:n]
+			near = from.mem[at+dataOffset+wqe.InlineHead:][:n]
 		} else {
 			if n == 0 || n > expressBytes || n > expressCost && n > uint64(budget-cost) || h.ds() != 3 {
 				break

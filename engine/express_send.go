@@ -12,14 +12,14 @@ const expressMessage = wqe.BlockSize - wqe.CtrlSize - wqe.InlineHead
 
 // expressSend is express for SENDs, with or without an immediate, that fit into
 // the first piece of the receive that p has posted next in a queue of its own.
-func (e *Engine) expressSend(q, p *qp, most, budget int) (done, cost int, moved uint64) {
+func (e *Engine) expressSend(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
 	if p.srq != nil || p.signed {
 		return 0, 0, 0
 	}
 	most = min(most, int(p.posted()))
 	for done < most && cost < budget {
-		at := q.sent & q.sqMask * wqe.BlockSize
-		b := shm.BlockAt(q.sq, at)
+		at := from.at(q.sent)
+		b := shm.BlockAt(from.mem, at)
 		h := head{b.Word(0), b.Word(1)}
 		op, imm := cqe.RespSend, uint32(0)
 		switch h.opcode() {
@@ -40,7 +40,7 @@ func (e *Engine) expressSend(q, p *qp, most, budget int) (done, cost int, moved 
 			if n == 0 || n > expressMessage || h.ds() != 1+wqe.InlineUnits(int(n)) {
 				break
 			}
-			near = q.sq[at+wqe.CtrlSize+wqe.InlineHead:][:n]
+			near = from.mem[at+wqe.CtrlSize+wqe.InlineHead:][:n]
 		} else {
 			if n == 0 || n > expressBytes || n > expressCost && n > uint64(budget-cost) || h.ds() != 2 {
 				break

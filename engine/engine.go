@@ -114,6 +114,7 @@ type Engine struct {
 	longWay bool // tests: nothing goes by express
 	wqe     [wqe.MaxBlocks * wqe.BlockSize]byte
 	recv    [1 << maxLogRQStride]byte
+	flame   []byte  // snapshot of a WQE that lay in a register; one block
 	old     [8]byte // what an atomic found
 	runs    [maxListEntries]run
 	epoch   uint64 // of keys: how many changes of them there have been
@@ -170,6 +171,7 @@ func New(cfg Config) (*Engine, error) {
 		srqs:    make(map[uint32]*srq),
 		clients: make(map[*Client]struct{}),
 		now:     new(job),
+		flame:   new(shm.Block)[:],
 		part:    cutVisits,
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),

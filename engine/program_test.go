@@ -71,6 +71,7 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 		Burst: rapid.SampledFrom([]int{1, 2, 0}).Draw(rt, "burst"),
 	}
 	w := &world{rig: newRig(programTB{t, rt}, cfg)}
+	w.e.longWay = rapid.Bool().Draw(rt, "long way")
 	for i := range w.hosts {
 		w.hosts[i] = w.host("client")
 		w.addKey(i, control.AccessAll&^control.AccessZeroBased)
@@ -78,7 +79,7 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	}
 	for i := range 4 {
 		h := w.hosts[i%2]
-		w.ends = append(w.ends, h.qp(control.QP{}, h.cq(control.CQ{LogSize: 8}), h.cq(control.CQ{LogSize: 8})))
+		w.ends = append(w.ends, h.qp(control.QP{UAR: uint16(i), BlueFlame: 3}, h.cq(control.CQ{LogSize: 8}), h.cq(control.CQ{LogSize: 8})))
 		w.model.qps = append(w.model.qps, &modelQP{owner: i % 2})
 	}
 	for i := range w.ends {
@@ -156,6 +157,7 @@ var programOps = []wqe.Opcode{
 func (w *world) post(rt *rapid.T) {
 	i := rapid.IntRange(0, len(w.ends)-1).Draw(rt, "qp")
 	m, p := w.model.qps[i], w.ends[i]
+	flames := rapid.Bool().Draw(rt, "to the register")
 	for range rapid.IntRange(1, 3).Draw(rt, "count") {
 		used := 0
 		for _, s := range m.sends {
@@ -165,6 +167,13 @@ func (w *world) post(rt *rapid.T) {
 			break
 		}
 		m.sends = append(m.sends, w.draw(rt, m, p))
+		if flames {
+			p.flare()
+			for range rapid.IntRange(0, 2).Draw(rt, "steps before the record") {
+				w.e.Step()
+			}
+			p.ring()
+		}
 	}
 	p.ring()
 	w.settle()

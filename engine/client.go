@@ -40,6 +40,7 @@ type Client struct {
 	quiet    explainer
 	bytes    uint64 // in all regions
 	count    Stats
+	copier   copier   // of its longest transfers
 	after    []func() // what a request leaves to do off the engine's thread
 	nextID   uint32   // of regions, PDs and channels; they mean nothing to others
 }

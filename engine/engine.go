@@ -11,6 +11,7 @@ import (
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -115,6 +116,7 @@ type Engine struct {
 	old     [8]byte // what an atomic found
 	runs    [maxListEntries]run
 	epoch   uint64 // of keys: how many changes of them there have been
+	beyond  uint64 // bytes from which on a transfer goes by its client's copier
 	grh     [grhSize]byte
 	cur     *qp    // whose memory is being looked at, for faults of it
 	curCQ   *cq    // likewise
@@ -172,6 +174,7 @@ func New(cfg Config) (*Engine, error) {
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),
 		few:     fewQueues,
+		beyond:  beyondCaches(shm.CacheSize()),
 	}
 	e.alone.wqes = min(cfg.Burst, math.MaxInt/aloneShare) * aloneShare
 	e.alone.bytes = min(cfg.Slice, math.MaxInt/aloneShare) * aloneShare

@@ -73,7 +73,11 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 		done++
 		bytes -= e.effort
 		e.effort = 0
-		bytes -= j.move(max(bytes, indivisible))
+		var c *copier
+		if j.total >= e.beyond {
+			c = &q.client.copier
+		}
+		bytes -= j.move(max(bytes, indivisible), c)
 		if j.moved < j.total {
 			if q.job == nil {
 				e.keep(q)

@@ -27,7 +27,7 @@ type copier struct {
 const (
 	stretch    = 1 << 20
 	trialPairs = 7
-	firstRest  = 256 << 20
+	firstRest  = 1 << 30
 	lastRest   = 64 << 30
 )
 

@@ -24,6 +24,11 @@ type Config struct {
 	// choice to the kernel.
 	CPUs []int
 
+	// DMACores lists cores on each of which a worker copies what is long, while the
+	// engine's thread goes on with other queues. The engine's thread stays off them.
+	// Nil means none.
+	DMACores []int
+
 	// Idle says what Run does while there is no work. Zero is IdleNap.
 	Idle Idle
 
@@ -117,6 +122,8 @@ type Engine struct {
 	runs    [maxListEntries]run
 	epoch   uint64 // of keys: how many changes of them there have been
 	beyond  uint64 // bytes from which on a transfer goes by its client's copier
+	workers []*worker
+	worth   worth // of them, usualWorth but in tests
 	grh     [grhSize]byte
 	cur     *qp    // whose memory is being looked at, for faults of it
 	curCQ   *cq    // likewise
@@ -174,6 +181,7 @@ func New(cfg Config) (*Engine, error) {
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),
 		few:     fewQueues,
+		worth:   usualWorth,
 		beyond:  beyondCaches(shm.CacheSize()),
 	}
 	e.alone.wqes = min(cfg.Burst, math.MaxInt/aloneShare) * aloneShare

@@ -25,6 +25,12 @@ type job struct {
 	taken  *srq   // whose receive it is, if shared, until it is consumed
 	epoch  uint64 // of keys, when what the job was judged by was last found to be so
 	life   uint32 // of peer, likewise
+
+	// What workers have of it, see dma.go.
+	lent     int
+	recalled bool    // a piece that was lent has not been copied
+	fault    uintptr // where memory was missing; 0: nowhere
+
 	inline [wqe.MaxBlocks*wqe.BlockSize + grhSize]byte
 }
 
@@ -176,6 +182,9 @@ func (e *Engine) park(q *qp) {
 	if q.job == nil {
 		return
 	}
+	if q.job.lent > 0 {
+		e.recall(q.job, nil, nil)
+	}
 	e.putBack(q.job)
 	e.spare = append(e.spare, q.job)
 	q.job = nil
@@ -191,7 +200,10 @@ func (e *Engine) park(q *qp) {
 // for: that would be every transfer under way, of all clients, for each change.
 func (e *Engine) resume(q *qp) bool {
 	j := q.job
-	if j.peer != nil && j.peer.life != j.life || j.epoch != e.epoch && e.changedSince(j) {
+	if j.lent > 0 {
+		e.collect()
+	}
+	if j.recalled || j.peer != nil && j.peer.life != j.life || j.epoch != e.epoch && e.changedSince(j) {
 		e.park(q)
 		return false
 	}

@@ -71,6 +71,7 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 		Burst: rapid.SampledFrom([]int{1, 2, 0}).Draw(rt, "burst"),
 	}
 	w := &world{rig: newRig(programTB{t, rt}, cfg)}
+	w.workers(rapid.IntRange(0, 2).Draw(rt, "workers"))
 	for i := range w.hosts {
 		w.hosts[i] = w.host("client")
 		w.addKey(i, control.AccessAll&^control.AccessZeroBased)

@@ -48,6 +48,11 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 		}
 	})
 	defer e.mail.shut()
+	end, err := e.startWorkers()
+	if err != nil {
+		return err
+	}
+	defer end()
 	if err := e.lieDown(b); err != nil {
 		return err
 	}
@@ -115,6 +120,11 @@ func (e *Engine) rescue() {
 	q := e.cur
 	e.cur = nil
 	e.putBack(e.now) // a shared receive that was taken for nothing
+	e.memoryFault(q, addr)
+}
+
+// memoryFault makes a fault of memory, on the way of q's work, an error of q.
+func (e *Engine) memoryFault(q *qp, addr uintptr) {
 	if q.attr.State == control.StateERR {
 		// Not even the error can be reported there.
 		e.explainQueue(q, codeMemoryFault, noPage+"; the queue pair is given up", addr)
@@ -158,27 +168,60 @@ func faultOf(r any) (addr uintptr, ok bool) {
 	return fault.Addr(), true
 }
 
-// ErrCPUs reports cores in Config.CPUs that the thread cannot be put on.
+// ErrCPUs reports cores in Config.CPUs or DMACores that a thread cannot be put on.
 var ErrCPUs = errors.New("engine")
 
-// pin puts the calling thread on the cores that the configuration names, until
-// unpin: the thread is not ours for ever.
+// pin puts the calling thread on the cores that the configuration names, and off
+// those of workers, until unpin: the thread is not ours for ever.
 func (e *Engine) pin() (unpin func(), err error) {
-	if e.cfg.CPUs == nil {
+	if e.cfg.CPUs == nil && e.cfg.DMACores == nil {
 		return func() {}, nil
 	}
-	var set, allowed unix.CPUSet
+	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
 		return nil, fmt.Errorf("engine: which cores are allowed: %w", err)
 	}
-	for _, cpu := range e.cfg.CPUs {
-		if cpu < 0 || !allowed.IsSet(cpu) {
-			return nil, fmt.Errorf("%w: core %d does not exist or is not allowed to this process (%d are)", ErrCPUs, cpu, allowed.Count())
-		}
-		set.Set(cpu)
+	set, err := e.cores(allowed)
+	if err != nil {
+		return nil, err
 	}
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
 		return nil, fmt.Errorf("engine: cores %v: %w", e.cfg.CPUs, err)
 	}
 	return func() { _ = unix.SchedSetaffinity(0, &allowed) }, nil
+}
+
+// cores returns where the engine's thread may run, or why it and its workers cannot
+// all be where they are to be.
+func (e *Engine) cores(allowed unix.CPUSet) (set unix.CPUSet, err error) {
+	var workers unix.CPUSet
+	for _, cpu := range e.cfg.DMACores {
+		switch {
+		case cpu < 0 || !allowed.IsSet(cpu):
+			return set, fmt.Errorf("%w: DMA core %d does not exist or is not allowed to this process (%d are)", ErrCPUs, cpu, allowed.Count())
+		case workers.IsSet(cpu):
+			return set, fmt.Errorf("%w: DMA core %d is named twice", ErrCPUs, cpu)
+		}
+		workers.Set(cpu)
+	}
+	if e.cfg.CPUs == nil {
+		set = allowed
+		for _, cpu := range e.cfg.DMACores {
+			set.Clear(cpu)
+		}
+		if set.Count() == 0 {
+			return set, fmt.Errorf("%w: %d DMA cores of the %d that are allowed to this process leave none to the engine itself",
+				ErrCPUs, len(e.cfg.DMACores), allowed.Count())
+		}
+	}
+	for _, cpu := range e.cfg.CPUs {
+		switch {
+		case cpu < 0 || !allowed.IsSet(cpu):
+			return set, fmt.Errorf("%w: core %d does not exist or is not allowed to this process (%d are)", ErrCPUs, cpu, allowed.Count())
+		case workers.IsSet(cpu):
+			return set, fmt.Errorf("%w: core %d is to be the engine's own and a DMA core", ErrCPUs, cpu)
+		}
+		set.Set(cpu)
+	}
+	return set, nil
 }

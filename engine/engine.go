@@ -25,6 +25,11 @@ type Config struct {
 	// choice to the kernel.
 	CPUs []int
 
+	// DMACores lists cores on each of which a worker copies what is long, while the
+	// engine's thread goes on with other queues. The engine's thread stays off them.
+	// Nil means none.
+	DMACores []int
+
 	// Idle says what Run does while there is no work. Zero is IdleNap.
 	Idle Idle
 
@@ -118,6 +123,9 @@ type Engine struct {
 	old     [8]byte // what an atomic found
 	runs    [maxListEntries]run
 	epoch   uint64 // of keys: how many changes of them there have been
+	beyond  uint64 // bytes from which on a transfer goes by its client's copier
+	workers []*worker
+	worth   worth // of them, usualWorth but in tests
 	grh     [grhSize]byte
 	cur     *qp    // whose memory is being looked at, for faults of it
 	curCQ   *cq    // likewise
@@ -176,6 +184,8 @@ func New(cfg Config) (*Engine, error) {
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),
 		few:     fewQueues,
+		worth:   usualWorth,
+		beyond:  beyondCaches(shm.CacheSize()),
 	}
 	e.cfg.Idle = cfg.Idle.policy(shm.CanMonitor(), allowance(os.DirFS("/")), &e.journal)
 	e.alone.wqes = min(cfg.Burst, math.MaxInt/aloneShare) * aloneShare

@@ -31,7 +31,11 @@ func (r *rig) settle() {
 	r.Helper()
 	idle := 0
 	for range 100_000 {
-		if r.e.Step() != 0 {
+		worked := false
+		for _, w := range r.e.workers {
+			worked = w.work() || worked
+		}
+		if r.e.Step() != 0 || worked {
 			idle = 0
 		} else if idle++; idle > armTurns {
 			r.e.journal.flush(10 * time.Second)
@@ -39,6 +43,15 @@ func (r *rig) settle() {
 		}
 	}
 	r.Fatal("the engine does not come to rest")
+}
+
+// workers gives the engine workers that do one errand at a time, when settle or a
+// test has them work, and has them take part in the shortest transfers.
+func (r *rig) workers(n int) {
+	for range n {
+		r.e.workers = append(r.e.workers, &worker{})
+	}
+	r.e.worth = worth{transfer: 64, piece: 16}
 }
 
 // expire lets the timers of all that wait run out until nobody waits.

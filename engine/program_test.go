@@ -72,6 +72,7 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	}
 	w := &world{rig: newRig(programTB{t, rt}, cfg)}
 	w.e.longWay = rapid.Bool().Draw(rt, "long way")
+	w.workers(rapid.IntRange(0, 2).Draw(rt, "workers"))
 	for i := range w.hosts {
 		w.hosts[i] = w.host("client")
 		w.addKey(i, control.AccessAll&^control.AccessZeroBased)

@@ -46,6 +46,11 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 		}
 	})
 	defer e.mail.shut()
+	end, err := e.startWorkers()
+	if err != nil {
+		return err
+	}
+	defer end()
 	if err := e.lieDown(b); err != nil {
 		return err
 	}
@@ -113,6 +118,11 @@ func (e *Engine) rescue() {
 	q := e.cur
 	e.cur = nil
 	e.putBack(e.now) // a shared receive that was taken for nothing
+	e.memoryFault(q, addr)
+}
+
+// memoryFault makes a fault of memory, on the way of q's work, an error of q.
+func (e *Engine) memoryFault(q *qp, addr uintptr) {
 	if q.attr.State == control.StateERR {
 		// Not even the error can be reported there.
 		e.explainQueue(q, codeMemoryFault, noPage+"; the queue pair is given up", addr)

@@ -252,6 +252,7 @@ func (e *Engine) drained(q *qp) { q.client.event(control.EventDrained, q.num) }
 func (e *Engine) drop(q *qp) {
 	e.unstall(q)
 	e.park(q)
+	e.recall(nil, nil, q)
 	q.life++
 }
 

@@ -31,6 +31,8 @@ Flags:
   --socket PATH       unix socket to make; at most 107 bytes
   --mode MODE         permission bits of the socket, octal: who may connect (0600)
   --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6 (any)
+  --dma-cores LIST    other cores, on each of which a thread copies what is long,
+                      so that the engine need not (none; docs/TUNING.md)
   --idle POLICY       what it does without work: sleep until it is woken, spin, or
                       umwait: spin on a core that rests between looks, where the
                       processor has WAITPKG (sleep; docs/TUNING.md)
@@ -44,8 +46,8 @@ Example:
 `
 
 type engineFlags struct {
-	socket, mode, cpus, level, idle string
-	spin                            bool
+	socket, mode, cpus, dma, level, idle string
+	spin                                 bool
 }
 
 func newEngine() *cobra.Command {
@@ -66,6 +68,7 @@ func newEngine() *cobra.Command {
 	c.Flags().StringVar(&f.socket, "socket", "", "unix socket to make")
 	c.Flags().StringVar(&f.mode, "mode", "0600", "permission bits of the socket")
 	c.Flags().StringVar(&f.cpus, "cpu", "", "cores that the engine may run on")
+	c.Flags().StringVar(&f.dma, "dma-cores", "", "other cores, to copy what is long")
 	c.Flags().StringVar(&f.idle, "idle", "sleep", "what it does without work")
 	c.Flags().BoolVar(&f.spin, "spin", false, "never sleep")
 	c.Flags().StringVar(&f.level, "log-level", "warn", "what is logged")
@@ -95,7 +98,10 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if err := f.policy(&cfg); err != nil {
 		return err
 	}
-	if cfg.CPUs, err = parseCPUs(f.cpus); err != nil {
+	if cfg.CPUs, err = parseCPUs("cpu", f.cpus); err != nil {
+		return err
+	}
+	if cfg.DMACores, err = parseCPUs("dma-cores", f.dma); err != nil {
 		return err
 	}
 	if cfg.Log, err = newLog(f.level, stderr); err != nil {
@@ -134,7 +140,7 @@ func missing(path string) bool {
 func serveHint(err error) string {
 	switch {
 	case errors.Is(err, engine.ErrCPUs):
-		return "--cpu takes cores that this process may run on; taskset -p $$ shows them"
+		return "--cpu and --dma-cores take different cores that this process may run on; taskset -p $$ shows them"
 	case errors.Is(err, fs.ErrPermission):
 		return "choose a directory that you may write to, such as /tmp or $XDG_RUNTIME_DIR"
 	}
@@ -153,12 +159,12 @@ func checkSocketPath(path string) error {
 }
 
 // parseCPUs reads a list such as 0,2-4; nothing means nil.
-func parseCPUs(list string) (cpus []int, err error) {
+func parseCPUs(flag, list string) (cpus []int, err error) {
 	if list == "" {
 		return nil, nil
 	}
 	bad := func() ([]int, error) {
-		return nil, usagef("cores and ranges with commas between, such as 1 or 2,4-6", "engine: --cpu %q is not a list of cores", list)
+		return nil, usagef("cores and ranges with commas between, such as 1 or 2,4-6", "engine: --%s %q is not a list of cores", flag, list)
 	}
 	for part := range strings.SplitSeq(list, ",") {
 		lo, hi, isRange := strings.Cut(part, "-")

@@ -18,6 +18,7 @@ int nv_map(struct nv_process *p, uint16_t op, uint64_t context, void **at, size_
            uint64_t offset) {
 	const struct nv_mapped *m = (const struct nv_mapped *)(p->in + sizeof(struct nv_header));
 	bool reserved = !(flags & MAP_FIXED);
+	uint32_t asked = (uint32_t)flags;
 	struct nv_mmap *q;
 	int fd, error;
 	if (reserved) {
@@ -33,7 +34,7 @@ int nv_map(struct nv_process *p, uint16_t op, uint64_t context, void **at, size_
 	q->length = length;
 	q->offset = offset;
 	q->prot = (uint32_t)prot;
-	q->flags = (uint32_t)flags;
+	q->flags = asked;
 	error = nv_ask(p);
 	if (error == 0) {
 		fd = nv_take_fd(p, 0);

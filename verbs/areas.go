@@ -18,7 +18,7 @@ type area struct {
 func (c *call) areas(list ...area) (held []*extent, err error) {
 	defer func() {
 		if err != nil {
-			c.x.release(held)
+			c.x.putBack(held)
 			held = nil
 		}
 	}()
@@ -127,7 +127,7 @@ func (x *uctx) hold(e *extent) error {
 	if r == nil {
 		id, err := x.addRegion(e)
 		if err != nil {
-			e.m.letGo(e)
+			e.m.putBack(e)
 			return err
 		}
 		r = &region{id: id}
@@ -137,18 +137,27 @@ func (x *uctx) hold(e *extent) error {
 	return nil
 }
 
-// release is the end of a hold.
+// release is the end of a hold by an object that is no more.
 func (x *uctx) release(held []*extent) {
 	for _, e := range held {
-		r := x.regions[e]
-		if r == nil {
-			continue
-		}
-		if r.users--; r.users == 0 {
-			x.dropRegion(r.id)
-			delete(x.regions, e)
-		}
+		x.unhold(e)
 		e.m.letGo(e)
+	}
+}
+
+// putBack is the end of a hold for an object that was not made.
+func (x *uctx) putBack(held []*extent) {
+	for _, e := range held {
+		x.unhold(e)
+		e.m.putBack(e)
+	}
+}
+
+func (x *uctx) unhold(e *extent) {
+	r := x.regions[e]
+	if r.users--; r.users == 0 {
+		x.dropRegion(r.id)
+		delete(x.regions, e)
 	}
 }
 

@@ -77,7 +77,7 @@ func createCQ(c *call) error {
 	defer ch.drop()
 	held, err := c.areas(area{"CQ buffer", req.Buf, 1 << (log + logCQE), 64}, area{"CQ doorbell record", req.DBRec, 8, 8})
 	if err == nil && len(c.needs) > 0 {
-		x.release(held)
+		x.putBack(held)
 		err = errAgain
 	}
 	if err != nil {
@@ -88,12 +88,12 @@ func createCQ(c *call) error {
 	}
 	zero(held[1].at(req.DBRec, 8))
 	if err := x.may(); err != nil {
-		x.release(held)
+		x.putBack(held)
 		return err
 	}
 	m, _, err := x.ask(control.OpCreateCQ, req)
 	if err != nil {
-		x.release(held)
+		x.putBack(held)
 		x.mayNot()
 		return err
 	}
@@ -162,8 +162,9 @@ func resizeCQ(c *call, req []byte) error {
 	if err != nil {
 		return err
 	}
+	x.settle()
 	if err := x.tell(control.OpResizeCQ, &control.ResizeCQ{CQN: q.number, LogSize: log, LogCQE: logCQE, Buf: buf}); err != nil {
-		x.release(held)
+		x.putBack(held)
 		return err
 	}
 	x.release(q.extents[:1])

@@ -153,7 +153,17 @@ func (m *memory) taken(addr, n uint64) *extent {
 	return nil
 }
 
-// letGo is the end of a find.
+// putBack is the end of a find by somebody who made nothing of it: the memory
+// waits on.
+func (m *memory) putBack(e *extent) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e.holders--; e.holders == 0 {
+		e.waits = true
+	}
+}
+
+// letGo is the end of a find, and of the memory if nobody else holds it.
 func (m *memory) letGo(e *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

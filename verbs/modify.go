@@ -92,6 +92,9 @@ func modifyQP(c *call, b []byte) error {
 		}
 		a.GUID = c.x.s.engine.GUID()
 	}
+	if mask&control.AttrState != 0 && a.State != control.StateINIT {
+		c.x.settle()
+	}
 	if err := c.x.tell(control.OpModifyQP, a); err != nil {
 		return err
 	}

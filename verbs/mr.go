@@ -54,12 +54,12 @@ func regMR(c *call, req []byte) error {
 		return err
 	}
 	if err := x.may(); err != nil {
-		x.release(held)
+		x.putBack(held)
 		return err
 	}
 	a, _, err := x.ask(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr, Length: m.length, IOVA: m.iova})
 	if err != nil {
-		x.release(held)
+		x.putBack(held)
 		x.mayNot()
 		return err
 	}
@@ -159,7 +159,7 @@ func reregMR(c *call, req []byte) error {
 	a, _, err := x.ask(control.OpReregMR, &control.ReregMR{Key: m.key, What: what, PDN: next.pd.number, Access: next.access,
 		Addr: next.addr, Length: next.length, IOVA: next.iova})
 	if err != nil {
-		x.release(held)
+		x.putBack(held)
 		return err
 	}
 	x.release(m.extents)

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -187,7 +188,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 	}
 	p.greeted = true
 	p.fast = le.Uint32(b[8:])&wantFast != 0
-	if name := b[helloSize:min(len(b), helloSize+64)]; len(name) > 0 && utf8.Valid(name) {
+	if name := bytes.TrimRight(b[helloSize:min(len(b), helloSize+64)], "\x00"); len(name) > 0 && utf8.Valid(name) {
 		p.name = fmt.Sprintf("pid %d uid %d %q", p.pid, p.uid, name)
 	}
 	if p.conn != nil {

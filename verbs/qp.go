@@ -113,7 +113,7 @@ func createQP(c *call) error {
 	}
 	held, err := c.areas(areas...)
 	if err == nil && len(c.needs) > 0 {
-		x.release(held)
+		x.putBack(held)
 		err = errAgain
 	}
 	if err != nil {
@@ -121,12 +121,12 @@ func createQP(c *call) error {
 	}
 	zero(held[0].at(req.DBRec, 8))
 	if err := x.may(); err != nil {
-		x.release(held)
+		x.putBack(held)
 		return err
 	}
 	m, _, err := x.ask(control.OpCreateQP, &req)
 	if err != nil {
-		x.release(held)
+		x.putBack(held)
 		x.mayNot()
 		return err
 	}
@@ -138,6 +138,7 @@ func createQP(c *call) error {
 	}
 	q.caps[1] = le.Uint32(d[20:]) // as many as the ring has
 	q.object = x.add(kindQP, q, func() error {
+		x.settle()
 		if err := x.tell(control.OpDestroyQP, &control.QPN{QPN: q.number}); err != nil {
 			return err
 		}

@@ -27,6 +27,9 @@ type Config struct {
 // MaxDevices is how many devices there may be.
 const MaxDevices = 32
 
+// SocketName is the socket in the directory that is served.
+const SocketName = "server.sock"
+
 // A Server is the devices that programs open.
 type Server struct {
 	engine  *engine.Engine
@@ -50,7 +53,7 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("verbs: %w", err)
 	}
-	sock, err := listen(filepath.Join(dir, "server.sock"), cfg.Mode)
+	sock, err := listen(filepath.Join(dir, SocketName), cfg.Mode)
 	if err != nil {
 		return err
 	}

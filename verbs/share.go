@@ -7,5 +7,10 @@ func (x *uctx) shareProcess(p *process) error {
 	if p.memory != x.owner {
 		return refuse(eOPNOTSUPP, "memory of %s: the context was opened by %s, whose memory is meant", p.name, x.name)
 	}
-	return refuse(eOPNOTSUPP, "memory of %s is not shared, and this device cannot reach it elsewhere", p.name)
+	return x.client.ShareProcess(int(p.pid))
 }
+
+// settle executes what the doorbells of this context announce already. A command
+// that ends or replaces a queue comes after that: it took another way, and a
+// program counts on its order.
+func (x *uctx) settle() { x.client.Settle() }

@@ -50,7 +50,7 @@ func createSRQ(c *call) error {
 	}
 	held, err := c.areas(area{"SRQ buffer", req.Ring, 1 << (req.LogSize + req.LogStride), 64}, area{"SRQ doorbell record", req.DBRec, 8, 8})
 	if err == nil && len(c.needs) > 0 {
-		x.release(held)
+		x.putBack(held)
 		err = errAgain
 	}
 	if err != nil {
@@ -58,12 +58,12 @@ func createSRQ(c *call) error {
 	}
 	zero(held[1].at(req.DBRec, 8))
 	if err := x.may(); err != nil {
-		x.release(held)
+		x.putBack(held)
 		return err
 	}
 	m, _, err := x.ask(control.OpCreateSRQ, req)
 	if err != nil {
-		x.release(held)
+		x.putBack(held)
 		x.mayNot()
 		return err
 	}

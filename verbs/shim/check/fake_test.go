@@ -302,7 +302,7 @@ func (c *deviceContext) renew(base, size uint64) int {
 func (p *peer) mmap(q *ask) *reply {
 	c := p.contexts[q.context]
 	length, offset := le.Uint64(q.body[8:]), le.Uint64(q.body[16:])
-	if c == nil || offset == 0x666000 {
+	if c == nil || offset == 0x666000 || length%4096 != 0 {
 		return refuse(unix.EINVAL)
 	}
 	fd := c.renew(4096, length)

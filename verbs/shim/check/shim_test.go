@@ -86,7 +86,7 @@ func program(t *testing.T, name string) string {
 // run runs a program with the shim, and variables on top of ours.
 func run(t *testing.T, dir string, variables []string, name string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program(t, name), args...)
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+shim(t))

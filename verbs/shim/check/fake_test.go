@@ -111,6 +111,12 @@ func serveVersion(t *testing.T, major uint16) *fake {
 	return f
 }
 
+func (f *fake) greetings() []hello {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.hellos)
+}
+
 // tree writes what programs look for below /sys.
 func tree(t *testing.T, dir string) {
 	t.Helper()

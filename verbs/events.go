@@ -176,7 +176,7 @@ func (x *uctx) listen() {
 
 func (x *uctx) translate(ev *control.Event) {
 	if ev.Kind == control.EventExplanation {
-		x.s.log.Warn("verbs program", "program", x.name, "device", x.device.name(), "number", ev.Number, "explanation", ev.Text)
+		x.s.log.Debug("verbs explained", "program", x.name, "device", x.device.name(), "number", ev.Number, "explanation", ev.Text)
 		return
 	}
 	t, ok := eventTypes[ev.Kind]

@@ -111,10 +111,6 @@ func createQP(c *call) error {
 		req.SQ = req.DBRec &^ 63
 	}
 	held, err := c.areas(areas...)
-	if err == nil && len(c.needs) > 0 {
-		x.putBack(held)
-		err = errAgain
-	}
 	if err != nil {
 		return err
 	}

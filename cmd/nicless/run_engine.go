@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -239,11 +240,9 @@ func whenUnused(path string, end func()) error {
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "nicless: error: %v\n", err)
 		}
-		kept = f
+		defer runtime.KeepAlive(f) // whose lock would go with it
 		end()
+		select {}
 	}()
 	return nil
 }
-
-// kept keeps a lock from being collected.
-var kept *os.File

@@ -127,6 +127,7 @@ type Engine struct {
 	workers []*worker
 	worth   worth // of them, usualWorth but in tests
 	grh     [grhSize]byte
+	away    away
 	cur     *qp    // whose memory is being looked at, for faults of it
 	curCQ   *cq    // likewise
 	effort  int    // of this visit, beside the bytes moved, and worth so many
@@ -152,6 +153,7 @@ type Engine struct {
 	bed        *bed          // where Run sleeps; nil: nobody runs it
 	asleep     atomic.Bool   // it sleeps, or is about to
 	sleepBound time.Duration // tests: of a sleep that nothing ends; 0: the usual
+	calm       bool          // tests: no cores are taken for crowded
 }
 
 // New returns an engine that nobody steps yet.

@@ -31,7 +31,6 @@ const (
 
 	createSignalAll = 1 << 12 // of the core's flags
 
-	noUserIndex = 0xffffff
 )
 
 // qpTypes are the types of verbs and of the device.

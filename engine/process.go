@@ -31,7 +31,10 @@ var processBill = bill{descriptors: 1}
 //
 // A process of another user is refused even where the device could trace it: a
 // page fault of its making (FUSE, userfaultfd) holds the device up, which among
-// processes of one user is no more than they can do anyway.
+// processes of one user is no more than they can do anyway. So is a client of
+// another user, whosever the process is: since it connected, its process may have
+// executed a program that runs as the device's user, or ended and left its number
+// to one.
 func (c *Client) ShareProcess(pid int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +49,7 @@ func (c *Client) ShareProcess(pid int) error {
 	if err := c.e.shares.take(c.uid, processBill); err != nil {
 		return err
 	}
-	p, err := openProcess(pid)
+	p, err := openProcess(pid, c.uid)
 	if err != nil {
 		c.e.shares.give(c.uid, processBill)
 		return control.Errorf(control.CodeMemory, "process %d: %v", pid, err)
@@ -61,15 +64,15 @@ func (c *Client) ShareProcess(pid int) error {
 	return nil
 }
 
-// openProcess makes sure that memory of a process can be reached, and watches
-// for its end.
-func openProcess(pid int) (*process, error) {
+// openProcess makes sure that memory of a process can be reached for a user's
+// client, and watches for its end.
+func openProcess(pid int, uid uint32) (*process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("there is none of that number: %w", err)
 	}
 	p := &process{pid: pid, life: os.NewFile(uintptr(fd), "nicless:process"), all: region{size: ^uint64(0)}}
-	if err := p.allowed(); err != nil {
+	if err := p.allowed(uid); err != nil {
 		_ = p.life.Close()
 		return nil, err
 	}
@@ -79,12 +82,16 @@ func openProcess(pid int) (*process, error) {
 
 // allowed says why the device may not use the memory of a process. Whether the
 // kernel lets it shows at an address where nothing is: the right comes first.
-func (p *process) allowed() error {
+func (p *process) allowed(uid uint32) error {
+	me := os.Geteuid()
+	if int(uid) != me {
+		return fmt.Errorf("its client is user %d's, the device runs as user %d; they must be one", uid, me)
+	}
 	var st unix.Stat_t
 	if err := unix.Stat(fmt.Sprintf("/proc/%d", p.pid), &st); err != nil {
 		return fmt.Errorf("whose it is: %w", err)
 	}
-	if me := os.Geteuid(); int(st.Uid) != me {
+	if int(st.Uid) != me {
 		return fmt.Errorf("it is user %d's, the device runs as user %d; they must be one", st.Uid, me)
 	}
 	var b [1]byte

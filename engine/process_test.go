@@ -371,6 +371,17 @@ func TestShareProcessRefusals(t *testing.T) {
 	_ = mem
 }
 
+// The number of a process says nothing about whose it was when its client came: a
+// program that another user has executed since may run as the device's user.
+func TestShareProcessOfAnotherUsersClient(t *testing.T) {
+	r := newRig(t, Config{})
+	other := uint32(os.Geteuid() + 1)
+	c, err := r.e.AttachAs("other", other, Hosted{})
+	require.NoError(t, err)
+	defer c.Close()
+	require.ErrorContains(t, c.ShareProcess(os.Getpid()), fmt.Sprintf("its client is user %d's", other))
+}
+
 // Memory moves between region and process when it is registered anew.
 func TestReregistrationOfProcessMemory(t *testing.T) {
 	s := newScene(t, Config{})

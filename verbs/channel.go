@@ -28,7 +28,7 @@ func createChannel(c *call, _ []byte) error {
 		return err
 	}
 	id := m.(*control.Channel).ID
-	inode, err := inodeOf(r.Events)
+	cookie, err := cookieOf(r.Events)
 	if err == nil {
 		err = withFD(r.Events, func(fd int) error { return unix.SetNonblock(fd, false) }) // as programs expect
 	}
@@ -38,7 +38,7 @@ func createChannel(c *call, _ []byte) error {
 		x.mayNot()
 		return err
 	}
-	x.channels[inode] = &channel{id: id}
+	x.channels[cookie] = &channel{id: id}
 	c.putFileInside(1, r.Events, 4)
 	return nil
 }
@@ -46,9 +46,9 @@ func createChannel(c *call, _ []byte) error {
 // bury ends channels that the program has closed.
 func (x *uctx) bury() {
 	for _, id := range x.client.Forsaken() {
-		for inode, ch := range x.channels {
+		for cookie, ch := range x.channels {
 			if ch.id == id && x.tell(control.OpDestroyChannel, &control.Channel{ID: id}) == nil {
-				delete(x.channels, inode)
+				delete(x.channels, cookie)
 				x.mayNot()
 			}
 		}
@@ -62,11 +62,11 @@ func (c *call) channel(id uint16) (*channel, error) {
 	if f == nil || err != nil {
 		return nil, err
 	}
-	inode, err := inodeOf(f)
+	cookie, err := cookieOf(f)
 	if err != nil {
 		return nil, refuse(eBADF, "channel: %v", err)
 	}
-	ch := c.x.channels[inode]
+	ch := c.x.channels[cookie]
 	if ch == nil {
 		return nil, refuse(eBADF, "channel: the descriptor is no completion channel of this context")
 	}

@@ -19,6 +19,7 @@ type uctx struct {
 	device *device
 	uid    uint32
 	inode  uint64
+	cookie uint64   // of the program's socket, as the inode
 	socket *os.File // our end: its end of file is the context's
 	owner  *memory  // of the process that opened it: whose addresses are meant
 	pid    int32
@@ -34,7 +35,7 @@ type uctx struct {
 	next     uint32
 	objects  map[uint32]*object
 	regions  map[*extent]*region
-	channels map[uint64]*channel // by inode
+	channels map[uint64]*channel // by cookie of the program's end
 	asyncs   []*async
 	numbers  map[uint64]subject // of the device's objects, for events
 	events   *os.File
@@ -78,6 +79,9 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 	if x.inode, err = inodeOf(theirs); err != nil {
 		return nil, nil, err
 	}
+	if x.cookie, err = cookieOf(theirs); err != nil {
+		return nil, nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.contexts[x.inode] != nil {
@@ -104,6 +108,16 @@ func inodeOf(f *os.File) (uint64, error) {
 	var st unix.Stat_t
 	err := withFD(f, func(fd int) error { return unix.Fstat(fd, &st) })
 	return st.Ino, err
+}
+
+// cookieOf returns what is one socket's alone. An inode number is not: a file of
+// another file system can have it, and O_PATH has it pass for a socket.
+func cookieOf(f *os.File) (cookie uint64, err error) {
+	err = withFD(f, func(fd int) error {
+		cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)
+		return err
+	})
+	return cookie, err
 }
 
 // withFD does something with a descriptor and leaves its mode alone.

@@ -15,7 +15,7 @@ import (
 type async struct {
 	mine   *os.File
 	reader *os.File // a copy of the program's end
-	inode  uint64
+	cookie uint64
 }
 
 // maxAsyncs is how many a context may have; libibverbs makes one.
@@ -63,7 +63,7 @@ func newAsync() (a *async, theirs *os.File, err error) {
 		return nil, nil, err
 	}
 	_ = withFD(a.mine, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) })
-	if a.inode, err = inodeOf(theirs); err == nil {
+	if a.cookie, err = cookieOf(theirs); err == nil {
 		var copies []*os.File
 		if copies, err = duplicates([]*os.File{theirs}); err == nil {
 			a.reader = copies[0]
@@ -87,12 +87,12 @@ func (c *call) async(id uint16) (*async, error) {
 	if err != nil {
 		return nil, err
 	}
-	inode, err := inodeOf(f)
+	cookie, err := cookieOf(f)
 	if err != nil {
 		return nil, refuse(eBADF, "async: %v", err)
 	}
 	for _, a := range c.x.asyncs {
-		if a.inode == inode {
+		if a.cookie == cookie {
 			return a, nil
 		}
 	}

@@ -1,7 +1,9 @@
 package verbs
 
 import (
+	"net"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -55,6 +57,31 @@ func TestAdoptOfAnything(t *testing.T) {
 	require.Equal(t, int32(unix.ENOTTY), h.error)
 	h, _, _ = r.request(opAdopt, 0, nil)
 	require.Equal(t, int32(unix.EBADF), h.error)
+}
+
+// A file that has the number of a context's socket is not taken for it: file
+// systems that programs mount give their files the numbers that they like.
+func TestAdoptOfAFileWithTheNumberOfAContext(t *testing.T) {
+	s := newServing(t)
+	victim, thief := s.rig(t), s.rig(t)
+	p := victim.program()
+	path := filepath.Join(t.TempDir(), "socket")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	defer l.Close()
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close()
+	inode, err := inodeOf(file)
+	require.NoError(t, err)
+
+	x := s.contexts[p.ctx]
+	s.contexts[inode] = x
+	defer delete(s.contexts, inode)
+	h, _, _ := thief.request(opAdopt, 0, nil, file)
+	require.Equal(t, int32(unix.ENOTTY), h.error)
+	require.Empty(t, thief.p.contexts)
 }
 
 // The answer to destroy says how many events were read; those that were not are

@@ -250,15 +250,19 @@ func (p *process) adopt(h wireHeader, _ []byte, files []*os.File) ([]byte, []*os
 	if len(files) != 1 {
 		return nil, nil, expected(eBADF, "adopt: %d descriptors came along; 1 is needed", len(files))
 	}
-	var st unix.Stat_t
-	if err := withFD(files[0], func(fd int) error { return unix.Fstat(fd, &st) }); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return nil, nil, expected(unix.ENOTTY, "adopt: not a socket")
+	inode, err := inodeOf(files[0])
+	if err != nil {
+		return nil, nil, expected(eBADF, "adopt: %v", err)
+	}
+	cookie, err := cookieOf(files[0])
+	if err != nil {
+		return nil, nil, expected(unix.ENOTTY, "adopt: not a socket: %v", err)
 	}
 	p.s.mu.Lock()
-	x := p.s.contexts[st.Ino]
+	x := p.s.contexts[inode]
 	p.s.mu.Unlock()
-	if x == nil {
-		return nil, nil, expected(unix.ENOTTY, "adopt: socket %d is no context", st.Ino)
+	if x == nil || x.cookie != cookie {
+		return nil, nil, expected(unix.ENOTTY, "adopt: socket %d is no context", inode)
 	}
 	p.contexts[x.inode] = x
 	return x.opened(h), nil, nil

@@ -88,6 +88,9 @@ func (c *call) want(a area) error {
 	if err != nil {
 		return err
 	}
+	if old := c.p.pending[lo]; old != nil { // asked for before, and not spoken of since
+		c.p.memory.discard(old)
+	}
 	c.p.pending[lo] = e
 	c.needs = append(c.needs, wireNeed{kind: needRemap, addr: lo, length: size})
 	c.lent = append(c.lent, e.mem.File())

@@ -82,9 +82,13 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 	if x.cookie, err = cookieOf(theirs); err != nil {
 		return nil, nil, err
 	}
+	_ = withFD(x.socket, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.contexts[x.inode] != nil {
+	switch {
+	case s.closed:
+		return nil, nil, refuse(eIO, "the server is ending")
+	case s.contexts[x.inode] != nil:
 		return nil, nil, refuse(eNOMEM, "inode %d is in use", x.inode)
 	}
 	s.contexts[x.inode] = x
@@ -142,14 +146,12 @@ func closeFiles(files ...*os.File) error {
 	return nil
 }
 
-// await waits until nobody has the context's socket any more.
+// await waits until nobody has the context's socket any more. Nothing is read from
+// it: what came along would be closed here, and to close a stranger's descriptor
+// can take as long as he likes.
 func (x *uctx) await() {
-	var b [4096]byte
-	for {
-		// What a program writes to its device is the protocol of other times.
-		if n, err := x.socket.Read(b[:]); n == 0 || err != nil {
-			break
-		}
+	if raw, err := x.socket.SyscallConn(); err == nil {
+		_ = raw.Read(func(uintptr) bool { return x.hungUp() })
 	}
 	x.end()
 }
@@ -182,7 +184,7 @@ func (x *uctx) end() {
 			e.m.letGo(e)
 		}
 	}
-	x.s.engine.Refund(x.uid, (len(x.objects)+len(x.asyncs))*objectCost)
+	x.s.engine.Refund(x.uid, (len(x.objects)+len(x.asyncs)+len(x.channels))*objectCost)
 	for _, ch := range x.channels {
 		_ = closeFiles(ch.reader)
 	}

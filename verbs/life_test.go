@@ -84,6 +84,53 @@ func TestAdoptOfAFileWithTheNumberOfAContext(t *testing.T) {
 	require.Empty(t, thief.p.contexts)
 }
 
+// What a process has adopted is forgotten when it has ended.
+func TestAdoptForgetsWhatHasEnded(t *testing.T) {
+	s := newServing(t)
+	a, b := s.rig(t), s.rig(t)
+	for range 3 {
+		_, socket := a.open(0)
+		h, _, _ := b.request(opAdopt, 0, nil, socket)
+		require.Zero(t, h.error)
+		require.Len(t, b.p.contexts, 1)
+		_ = socket.Close()
+	}
+}
+
+// Nobody reads what a program writes to its device: a descriptor that came along
+// would be closed by the server, which takes as long as its maker likes.
+func TestContextsTakeNothing(t *testing.T) {
+	r := newRig(t)
+	ctx, socket := r.open(0)
+	require.NoError(t, withFD(socket, func(fd int) error {
+		require.Equal(t, unix.EPIPE, unix.Sendmsg(fd, []byte{1}, unix.UnixRights(fd), nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT))
+		return nil
+	}))
+	r.ok(r.ioctl(ctx, objDevice, 2, number(0, 1), arg{id: 1, out: 48}))
+}
+
+// A context that was being made when the server ended is not left over.
+func TestNoContextAfterTheEnd(t *testing.T) {
+	r := newRig(t)
+	r.s.closeAll()
+	h, _, files := r.request(opOpen, 0, make([]byte, openSize))
+	require.Equal(t, int32(unix.EIO), h.error)
+	require.Empty(t, files)
+	require.Empty(t, r.s.contexts)
+}
+
+// All that a context has cost is given back with it.
+func TestContextsGiveBack(t *testing.T) {
+	r := newRig(t)
+	p := r.program()
+	p.ok(p.createCQ(15, 0))
+	p.ok(p.write(p.ctx, 0x11, make([]byte, 8), 4))
+	p.s.contexts[p.ctx].end()
+	const most = 1 << 29 // half of all, which one user may have
+	require.NoError(t, p.s.engine.Charge(p.p.uid, most))
+	p.s.engine.Refund(p.p.uid, most)
+}
+
 // The answer to destroy says how many events were read; those that were not are
 // taken back, and those of others stay.
 func TestEventsAreCountedExactly(t *testing.T) {

@@ -1,6 +1,8 @@
 package verbs
 
 import (
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,4 +96,31 @@ func TestClockInformation(t *testing.T) {
 	const allowed = uint64(time.Millisecond)
 	require.Greater(t, nanos, uint64(before.UnixNano())-allowed)
 	require.Less(t, nanos, uint64(after.UnixNano())+allowed)
+}
+
+// Memory that a program is asked to map again, without a word of the first time,
+// is no more than what it was asked for last.
+func TestMemoryAskedForTwice(t *testing.T) {
+	p := newRig(t).program()
+	lent := func() (n int) {
+		all, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		for _, f := range all {
+			if name, _ := os.Readlink("/proc/self/fd/" + f.Name()); strings.HasPrefix(name, "/memfd:nicless:verbs-remap") {
+				n++
+			}
+		}
+		return n
+	}
+	d := append(u64s(0x5000000, 0x6000000), u32s(64, 2<<16, p.uar, 0)...)
+	args := []arg{{id: 0}, word(1, 15), {id: 2, in: u64s(1)}, word(4, 0), {id: 6, out: 4}, {id: uhwIn, in: d}, {id: uhwOut, out: 8}}
+	body := append(u64s(0), u32s(1, uint32(ioctlHeaderSize+attrSize*len(args)))...)
+	body = append(body, ioctlBytes(objCQ, 0, args...)...)
+	body = append(body, make([]byte, resultSize)...) // of something else
+	for range 3 {
+		h, _, give := p.request(opIoctl, p.ctx, body)
+		require.Equal(t, uint16(flagAgain), h.flags&flagAgain)
+		_ = closeFiles(give...)
+		require.Equal(t, 2, lent(), "the ring and the record")
+	}
 }

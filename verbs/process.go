@@ -224,7 +224,8 @@ func (p *process) open(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File
 }
 
 // bury ends contexts whose socket is closed at once, so that a program that
-// opens the next finds what it had in the last one gone.
+// opens the next finds what it had in the last one gone, and forgets those that
+// have ended.
 func (p *process) bury() {
 	for inode, x := range p.contexts {
 		if x.hungUp() {
@@ -247,6 +248,7 @@ func (x *uctx) opened(h wireHeader) []byte {
 
 // adopt says which context a descriptor is, which is the right to use it.
 func (p *process) adopt(h wireHeader, _ []byte, files []*os.File) ([]byte, []*os.File, error) {
+	p.bury()
 	if len(files) != 1 {
 		return nil, nil, expected(eBADF, "adopt: %d descriptors came along; 1 is needed", len(files))
 	}

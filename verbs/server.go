@@ -40,6 +40,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	contexts map[uint64]*uctx // by the inode of their socket
+	closed   bool             // no more contexts are made
 }
 
 // Serve makes the directory dir with a socket and a tree of files, and serves
@@ -153,9 +154,10 @@ func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 	}
 }
 
-// closeAll ends every context: its device is gone.
+// closeAll ends every context, and those that are being made: its device is gone.
 func (s *Server) closeAll() {
 	s.mu.Lock()
+	s.closed = true
 	var open []*uctx
 	for _, x := range s.contexts {
 		open = append(open, x)

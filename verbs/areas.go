@@ -71,11 +71,7 @@ func (c *call) want(a area) error {
 		return refuse(eINVAL, "%s: %d bytes at %#x lie partly in memory at %#x that is in use", a.name, a.n, a.addr, e.addr)
 	}
 	if c.p.memory.maps != nil {
-		rows, err := c.p.memory.maps.over(lo, size)
-		if err == nil {
-			err = remappable(rows)
-		}
-		if err != nil {
+		if err := c.p.memory.maps.over(lo, size, remappable); err != nil {
 			return refuse(eFAULT, "%s: %v", a.name, err)
 		}
 	}

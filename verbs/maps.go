@@ -1,9 +1,12 @@
 package verbs
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 )
@@ -39,45 +42,41 @@ type vma struct {
 	name       string
 }
 
-// over returns what lies over n bytes from addr on, in order, or an error when
-// there is a hole.
-func (m *maps) over(addr, n uint64) (rows []vma, err error) {
-	text, err := m.read()
-	if err != nil {
-		return nil, refuse(eFAULT, "memory of the process: %v", err)
-	}
+// longestRow is room for a name of PATH_MAX bytes, all of them escaped.
+const longestRow = 32 << 10
+
+// over goes through what lies over n bytes from addr on, in order. It is an error
+// if there is a hole, and what each returns ends it. The rows are not kept: a
+// process can have tens of thousands, each with a name of thousands of bytes.
+func (m *maps) over(addr, n uint64, each func(vma) error) error {
 	at, end := addr, addr+n
 	if end < addr {
-		return nil, refuse(eFAULT, "%d bytes at %#x pass the end of the address space", n, addr)
+		return refuse(eFAULT, "%d bytes at %#x pass the end of the address space", n, addr)
 	}
-	for len(text) > 0 && at < end {
-		line, rest, _ := bytes.Cut(text, []byte{'\n'})
-		text = rest
-		v, ok := parseVMA(line)
+	text := bufio.NewReaderSize(io.NewSectionReader(m.file, 0, math.MaxInt64), longestRow)
+	for first := true; at < end; first = false {
+		line, err := text.ReadSlice('\n')
+		switch {
+		case first && errors.Is(err, io.EOF):
+			return refuse(eFAULT, "memory of the process: it is gone")
+		case errors.Is(err, io.EOF):
+			return refuse(eFAULT, "%d bytes at %#x: nothing is mapped at %#x", n, addr, at)
+		case err != nil:
+			return refuse(eFAULT, "memory of the process: %v", err)
+		}
+		v, ok := parseVMA(bytes.TrimSuffix(line, []byte{'\n'}))
 		switch {
 		case !ok || v.end <= at:
+			continue
 		case v.start > at:
-			return nil, refuse(eFAULT, "%d bytes at %#x: nothing is mapped at %#x", n, addr, at)
-		default:
-			rows = append(rows, v)
-			at = v.end
+			return refuse(eFAULT, "%d bytes at %#x: nothing is mapped at %#x", n, addr, at)
 		}
+		if err := each(v); err != nil {
+			return err
+		}
+		at = v.end
 	}
-	if at < end {
-		return nil, refuse(eFAULT, "%d bytes at %#x: nothing is mapped at %#x", n, addr, at)
-	}
-	return rows, nil
-}
-
-// maxMaps is how much text is read: the rows of some 600,000 mappings.
-const maxMaps = 64 << 20
-
-func (m *maps) read() ([]byte, error) {
-	b, err := io.ReadAll(io.NewSectionReader(m.file, 0, maxMaps))
-	if err == nil && len(b) == 0 {
-		return nil, fmt.Errorf("it is gone")
-	}
-	return b, err
+	return nil
 }
 
 // parseVMA parses a row such as

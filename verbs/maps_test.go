@@ -1,7 +1,12 @@
 package verbs
 
 import (
+	"bytes"
+	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/nicless/nicless/internal/shm"
@@ -23,14 +28,44 @@ func TestMappingsCount(t *testing.T) {
 	other, err := shm.Create("other", pageSize)
 	require.NoError(t, err)
 	at := other.Addr()
-	_, err = r.p.memory.maps.over(at, pageSize)
-	require.NoError(t, err)
+	all := func(vma) error { return nil }
+	require.NoError(t, r.p.memory.maps.over(at, pageSize, all))
 	e.addr = at
 	require.Nil(t, r.p.memory.find(at, 8), "something else is mapped there")
 	require.NoError(t, other.Close())
-	_, err = r.p.memory.maps.over(at, pageSize)
-	require.Equal(t, eFAULT, refusalOf(err).errno)
+	require.Equal(t, eFAULT, refusalOf(r.p.memory.maps.over(at, pageSize, all)).errno)
 	r.p.memory.letGo(e)
+}
+
+// What the kernel says of a process' mappings can be very long. None of it is kept.
+func TestMappingsAreNotKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "maps")
+	var text bytes.Buffer
+	const rows, size = 5_000, 0x1000
+	name := strings.Repeat("x", 4000)
+	for i := range uint64(rows) {
+		fmt.Fprintf(&text, "%08x-%08x rw-p 00000000 00:01 7    /%s\n", i*size, (i+1)*size, name)
+	}
+	require.NoError(t, os.WriteFile(path, text.Bytes(), 0o600))
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	m := &maps{f}
+	defer m.close()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	n, most := 0, uint64(0)
+	require.NoError(t, m.over(0, rows*size, func(v vma) error {
+		if n++; n%500 == 0 {
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			most = max(most, after.HeapAlloc)
+		}
+		return nil
+	}))
+	require.Equal(t, rows, n)
+	require.Less(t, int64(most)-int64(before.HeapAlloc), int64(4<<20), "of %d bytes", text.Len())
+	require.ErrorContains(t, m.over(0, (rows+1)*size, func(vma) error { return nil }), "nothing is mapped at 0x1388000")
 }
 
 func TestRowsOfMaps(t *testing.T) {
@@ -39,7 +74,7 @@ func TestRowsOfMaps(t *testing.T) {
 	require.Equal(t, vma{0x7f6c10000000, 0x7f6c10021000, "rw-s", 0x3000, 3980633, "/memfd:nicless:verbs-ring (deleted)"}, v)
 	v, ok = parseVMA([]byte("7ffc0a1b2000-7ffc0a1d3000 rw-p 00000000 00:00 0                          [stack]"))
 	require.True(t, ok)
-	require.Error(t, remappable([]vma{v}), "a stack")
+	require.Error(t, remappable(v), "a stack")
 	for _, bad := range []string{"", "x", "1-2 rw-p 0 00:00", "1-zz rw-p 0 00:00 0 x"} {
 		_, ok := parseVMA([]byte(bad))
 		require.False(t, ok, bad)
@@ -56,6 +91,6 @@ func TestRowsOfMaps(t *testing.T) {
 		{vma{perms: "rw-s", inode: 5, name: "/memfd:nicless:verbs-remap (deleted)"}, true},
 		{vma{perms: "rw-p", name: "/anon_hugepage (deleted)", inode: 9}, false},
 	} {
-		require.Equal(t, c.ok, remappable([]vma{c.v}) == nil, "%v", c.v)
+		require.Equal(t, c.ok, remappable(c.v) == nil, "%v", c.v)
 	}
 }

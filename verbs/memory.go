@@ -135,10 +135,12 @@ func (m *memory) mapped(e *extent, addr, n uint64) bool {
 	if m.maps == nil {
 		return true
 	}
-	rows, err := m.maps.over(addr, n)
-	return err == nil && !slices.ContainsFunc(rows, func(v vma) bool {
-		return v.inode != e.inode || v.start-v.offset != e.addr
-	})
+	return m.maps.over(addr, n, func(v vma) error {
+		if v.inode != e.inode || v.start-v.offset != e.addr {
+			return refuse(eFAULT, "something else is mapped at %#x", v.start)
+		}
+		return nil
+	}) == nil
 }
 
 // taken returns an extent that somebody holds and that overlaps a range.
@@ -211,17 +213,15 @@ func (m *memory) end() {
 
 // remappable says why memory may not be put into shared memory: it would mean
 // something else then.
-func remappable(rows []vma) error {
-	for _, v := range rows {
-		switch {
-		case !strings.HasPrefix(v.perms, "rw"):
-			return refuse(eFAULT, "memory at %#x is %s; it must be readable and writable", v.start, v.perms)
-		case strings.HasPrefix(v.name, "/memfd:nicless:verbs-"): // ours, whose user is gone
-		case v.perms[3] != 'p' || v.inode != 0:
-			return refuse(eOPNOTSUPP, "memory at %#x is of %q, and shared", v.start, v.name)
-		case strings.HasPrefix(v.name, "[stack"):
-			return refuse(eOPNOTSUPP, "memory at %#x is a stack", v.start)
-		}
+func remappable(v vma) error {
+	switch {
+	case !strings.HasPrefix(v.perms, "rw"):
+		return refuse(eFAULT, "memory at %#x is %s; it must be readable and writable", v.start, v.perms)
+	case strings.HasPrefix(v.name, "/memfd:nicless:verbs-"): // ours, whose user is gone
+	case v.perms[3] != 'p' || v.inode != 0:
+		return refuse(eOPNOTSUPP, "memory at %#x is of %q, and shared", v.start, v.name)
+	case strings.HasPrefix(v.name, "[stack"):
+		return refuse(eOPNOTSUPP, "memory at %#x is a stack", v.start)
 	}
 	return nil
 }

@@ -90,20 +90,22 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 		return nil, refuse(eFAULT, "memory region: %d bytes at %#x are not in shared memory, and those of %s cannot be read by this server",
 			length, addr, c.p.name)
 	}
-	rows, err := c.p.memory.maps.over(addr, length)
-	if err != nil {
-		return nil, err
-	}
 	need := "r"
 	if access&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
 		need = "rw"
 	}
-	for _, v := range rows {
+	moves := true
+	err := c.p.memory.maps.over(addr, length, func(v vma) error {
 		if !strings.HasPrefix(v.perms, need) {
-			return nil, refuse(eFAULT, "memory region: %d bytes at %#x: %s is needed, and the memory at %#x is %s", length, addr, need, v.start, v.perms)
+			return refuse(eFAULT, "memory region: %d bytes at %#x: %s is needed, and the memory at %#x is %s", length, addr, need, v.start, v.perms)
 		}
+		moves = moves && remappable(v) == nil
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	if c.p.fast && c.remapsPayload(a, rows) {
+	if c.p.fast && moves && c.remapsPayload(a) {
 		if err := c.want(a); err == nil {
 			return nil, errAgain
 		}
@@ -113,9 +115,9 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 
 // remapsPayload reports whether memory may be put into shared memory that the
 // shim was not asked for yet: it may say no.
-func (c *call) remapsPayload(a area, rows []vma) bool {
+func (c *call) remapsPayload(a area) bool {
 	lo, size := a.pages()
-	if remappable(rows) != nil || c.p.memory.taken(lo, size) != nil {
+	if c.p.memory.taken(lo, size) != nil {
 		return false
 	}
 	for _, r := range c.results {

@@ -77,7 +77,8 @@ func (e *Engine) Discard(uid uint32, files []*os.File) {
 
 // Retract takes the events of a CQ that nobody has read out of its channel, of
 // which reader is the end that its program reads, and returns how many were sent
-// and have been read. The program may read meanwhile.
+// and have been read. The program may read meanwhile. No more are sent: the program
+// forgets the CQ, and would not know what they mean.
 func (c *Client) Retract(cqn uint32, reader *os.File) (read uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,6 +91,8 @@ func (c *Client) Retract(cqn uint32, reader *os.File) (read uint32) {
 		if c.closed || q == nil || q.channel == nil {
 			return
 		}
+		c.e.disarm(q)
+		q.armed = false
 		_ = conn.Control(func(fd uintptr) { read = q.sent - q.unsend(int(fd)) })
 	})
 	return read
@@ -135,11 +138,32 @@ func (c *Client) Forsaken() (ids []uint32) {
 	return ids
 }
 
-// Charge counts n bytes of memory as uid's, for what a server keeps of him.
-func (e *Engine) Charge(uid uint32, n int) error { return e.shares.take(uid, bill{memory: n}) }
+// A Cost is what a server keeps for a program.
+type Cost struct {
+	Memory      int // bytes
+	Descriptors int
+	Connections int // each of which may hold a thread
+}
+
+// Plus returns the sum of both.
+func (c Cost) Plus(d Cost) Cost {
+	return Cost{c.Memory + d.Memory, c.Descriptors + d.Descriptors, c.Connections + d.Connections}
+}
+
+// Minus returns what is left of c without d.
+func (c Cost) Minus(d Cost) Cost {
+	return Cost{c.Memory - d.Memory, c.Descriptors - d.Descriptors, c.Connections - d.Connections}
+}
+
+func (c Cost) bill() bill {
+	return bill{memory: c.Memory, descriptors: c.Descriptors, connections: c.Connections}
+}
+
+// Charge counts a cost as uid's, or says that he cannot have so much.
+func (e *Engine) Charge(uid uint32, c Cost) error { return e.shares.take(uid, c.bill()) }
 
 // Refund takes back what Charge has counted.
-func (e *Engine) Refund(uid uint32, n int) { e.shares.give(uid, bill{memory: n}) }
+func (e *Engine) Refund(uid uint32, c Cost) { e.shares.give(uid, c.bill()) }
 
 // Passing reports whether what failed may go better at another try: the system
 // is short of something.

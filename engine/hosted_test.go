@@ -103,9 +103,28 @@ func TestHostedClient(t *testing.T) {
 	require.NotNil(t, reply.UAR.File())
 	mem, err := r.e.CreateMemory(7, "x", 4096)
 	require.NoError(t, err)
-	require.NoError(t, r.e.Charge(7, 100))
-	r.e.Refund(7, 100)
+	require.NoError(t, r.e.Charge(7, Cost{100, 2, 1}))
+	r.e.Refund(7, Cost{100, 2, 1})
 	r.e.ReleaseMemory(7, mem)
 	require.NoError(t, c.Close())
 	require.Empty(t, r.e.shares.users, "all of it has come back")
+}
+
+// A program that destroys a CQ forgets it: what it armed before is not answered
+// any more.
+func TestNothingIsSentAfterRetract(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	m, reply, err := a.c.Call(control.OpCreateChannel, nil, Memory{})
+	require.NoError(t, err)
+	defer reply.Events.Close()
+	c := a.cq(control.CQ{Channel: m.(*control.Channel).ID, Handle: 5})
+	p := a.qp(control.QP{NoReceive: 1}, c, c)
+	p.up(p)
+	p.post(ctrl(wqe.OpNop))
+	r.settle()
+	c.arm(0, false)
+	require.Zero(t, a.c.Retract(c.num, reply.Events))
+	r.settle()
+	require.Zero(t, r.e.cqs[c.num].sent)
 }

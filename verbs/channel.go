@@ -19,12 +19,12 @@ type channel struct {
 func createChannel(c *call, _ []byte) error {
 	x := c.x
 	x.bury()
-	if err := x.may(); err != nil {
+	if err := x.charge(channelCost); err != nil {
 		return err
 	}
 	m, r, err := x.ask(control.OpCreateChannel, &control.Empty{})
 	if err != nil {
-		x.mayNot()
+		x.refund(channelCost)
 		return err
 	}
 	id := m.(*control.Channel).ID
@@ -35,7 +35,7 @@ func createChannel(c *call, _ []byte) error {
 	if err != nil {
 		_ = r.Events.Close()
 		_ = x.tell(control.OpDestroyChannel, &control.Channel{ID: id})
-		x.mayNot()
+		x.refund(channelCost)
 		return err
 	}
 	x.channels[cookie] = &channel{id: id}
@@ -49,7 +49,7 @@ func (x *uctx) bury() {
 		for cookie, ch := range x.channels {
 			if ch.id == id && x.tell(control.OpDestroyChannel, &control.Channel{ID: id}) == nil {
 				delete(x.channels, cookie)
-				x.mayNot()
+				x.refund(channelCost)
 			}
 		}
 	}

@@ -27,6 +27,7 @@ type uctx struct {
 
 	mu       sync.Mutex // one call at a time
 	ended    bool
+	cost     engine.Cost // what was charged for it
 	client   *engine.Client
 	limits   *control.Welcome
 	uar      *shm.Region
@@ -53,13 +54,18 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 		next: 1, objects: make(map[uint32]*object), regions: make(map[*extent]*region),
 		channels: make(map[uint64]*channel), numbers: make(map[uint64]subject),
 	}
+	if err := x.charge(contextCost); err != nil {
+		return nil, nil, err
+	}
 	x.client, err = s.engine.AttachAs(fmt.Sprintf("%s %s", p.name, d.name()), p.uid,
 		engine.Hosted{UARPages: uarPages, GID: d.gids[0], PlainChannels: true, SameKeys: true})
 	if err != nil {
+		x.refund(contextCost)
 		return nil, nil, err
 	}
 	defer func() {
 		if err != nil {
+			x.refund(contextCost)
 			_ = x.client.Close()
 			_ = closeFiles(x.socket, x.events, theirs)
 		}
@@ -184,7 +190,7 @@ func (x *uctx) end() {
 			e.m.letGo(e)
 		}
 	}
-	x.s.engine.Refund(x.uid, (len(x.objects)+len(x.asyncs)+len(x.channels))*objectCost)
+	x.refund(x.cost)
 	for _, ch := range x.channels {
 		_ = closeFiles(ch.reader)
 	}

@@ -21,6 +21,9 @@ type async struct {
 // maxAsyncs is how many a context may have; libibverbs makes one.
 const maxAsyncs = 16
 
+// asyncBuffer is for events that nobody has read; the kernel makes twice as much.
+const asyncBuffer = 104 << 10
+
 // counted is the part of an object that has events.
 type counted struct {
 	async   *async
@@ -44,12 +47,12 @@ func allocAsync(c *call) error {
 	if len(x.asyncs) >= maxAsyncs {
 		return refuse(eNOMEM, "this context has %d descriptors for events, which is its limit", maxAsyncs)
 	}
-	if err := x.may(); err != nil {
+	if err := x.charge(asyncCost); err != nil {
 		return err
 	}
 	a, theirs, err := newAsync()
 	if err != nil {
-		x.mayNot()
+		x.refund(asyncCost)
 		return err
 	}
 	x.asyncs = append(x.asyncs, a)
@@ -62,7 +65,10 @@ func newAsync() (a *async, theirs *os.File, err error) {
 	if a.mine, theirs, err = pair("events"); err != nil {
 		return nil, nil, err
 	}
-	_ = withFD(a.mine, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) })
+	_ = withFD(a.mine, func(fd int) error {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, asyncBuffer)
+		return unix.Shutdown(fd, unix.SHUT_RD)
+	})
 	if a.cookie, err = cookieOf(theirs); err == nil {
 		var copies []*os.File
 		if copies, err = duplicates([]*os.File{theirs}); err == nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -126,9 +127,26 @@ func TestContextsGiveBack(t *testing.T) {
 	p.ok(p.createCQ(15, 0))
 	p.ok(p.write(p.ctx, 0x11, make([]byte, 8), 4))
 	p.s.contexts[p.ctx].end()
-	const most = 1 << 29 // half of all, which one user may have
+	most := engine.Cost{Memory: 1 << 29, Connections: 1 << 11} // half of all, which one user may have
 	require.NoError(t, p.s.engine.Charge(p.p.uid, most))
 	p.s.engine.Refund(p.p.uid, most)
+}
+
+// Every descriptor of the server's is on somebody's bill.
+func TestDescriptorsAreCharged(t *testing.T) {
+	r := newRig(t)
+	open := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		return len(all)
+	}
+	before := open()
+	p := r.program()
+	channel := uint64(le.Uint32(p.ok(p.write(p.ctx, 0x11, make([]byte, 8), 4)).bytes[1]))
+	p.ok(p.createCQ(15, channel))
+	const device = 4 // two pages, and a socket for each kind of events
+	held := open() - before - len(r.files)
+	require.Equal(t, held, device+len(r.p.memory.extents)+r.s.contexts[p.ctx].cost.Descriptors)
 }
 
 // The answer to destroy says how many events were read; those that were not are

@@ -1,5 +1,7 @@
 package verbs
 
+import "github.com/nicless/nicless/engine"
+
 // A kind of object.
 type kind uint8
 
@@ -21,8 +23,15 @@ var kindNames = [...]string{"nothing", "PD", "MR", "MW", "CQ", "QP", "SRQ", "AH"
 
 func (k kind) String() string { return kindNames[k] }
 
-// objectCost is what an object takes of memory, about, beside the device's part.
-const objectCost = 512
+// Costs, about, beside the device's part. Of an async the events count that nobody
+// reads.
+var (
+	processCost = engine.Cost{Memory: 3*maxDatagram + 4096, Descriptors: 2, Connections: 1}
+	contextCost = engine.Cost{Memory: 32 << 10, Descriptors: 2}
+	objectCost  = engine.Cost{Memory: 512}
+	channelCost = engine.Cost{Memory: 512, Descriptors: 1}
+	asyncCost   = engine.Cost{Memory: 2*asyncBuffer + 4096, Descriptors: 2}
+)
 
 // An object is something with a handle.
 type object struct {
@@ -50,9 +59,23 @@ func (x *uctx) add(k kind, self any, destroy func() error, extents []*extent, us
 }
 
 // may says whether another object can be made, and counts it.
-func (x *uctx) may() error { return x.s.engine.Charge(x.uid, objectCost) }
+func (x *uctx) may() error { return x.charge(objectCost) }
 
-func (x *uctx) mayNot() { x.s.engine.Refund(x.uid, objectCost) }
+func (x *uctx) mayNot() { x.refund(objectCost) }
+
+// charge counts what is kept for this context.
+func (x *uctx) charge(c engine.Cost) error {
+	err := x.s.engine.Charge(x.uid, c)
+	if err == nil {
+		x.cost = x.cost.Plus(c)
+	}
+	return err
+}
+
+func (x *uctx) refund(c engine.Cost) {
+	x.cost = x.cost.Minus(c)
+	x.s.engine.Refund(x.uid, c)
+}
 
 // remove destroys an object.
 func (x *uctx) remove(o *object) error {

@@ -60,9 +60,6 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	}
 }
 
-// processCost is what a connection takes of memory.
-const processCost = 3*maxDatagram + 4096
-
 // helloTime is how long a new connection may be silent, and an answer take to be
 // read.
 const helloTime = 10 * time.Second
@@ -111,12 +108,29 @@ func (p *process) next(in, oob []byte) error {
 	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
 		return errWire
 	}
+	if p.unread() {
+		return fmt.Errorf("%w: a request before the answer to the last one was read", errWire)
+	}
 	answer, give, err := p.handle(in[:n], files)
 	if err != nil {
 		return err
 	}
 	defer closeFiles(give...)
 	return p.send(answer, give)
+}
+
+// unread reports whether there is an answer that the program has not read. The shim
+// never asks another question then; who does could collect answers with
+// descriptors, of which all users together can have so many under way.
+func (p *process) unread() (yes bool) {
+	raw, err := p.conn.SyscallConn()
+	if err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+			yes = err == nil && n > 0
+		})
+	}
+	return yes
 }
 
 // requests is who serves what.

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -120,4 +121,37 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 	conn, err := net.DialUnix("unixpacket", nil, addr)
 	require.NoError(t, err)
 	_ = conn.Close()
+}
+
+// Who does not read the answers to his questions is not answered for ever: they
+// can bring descriptors, of which only so many can be under way.
+func TestAnswersHaveToBeRead(t *testing.T) {
+	dir, _ := serving(t, 1)
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(dir, SocketName), Net: "unixpacket"})
+	require.NoError(t, err)
+	defer conn.Close()
+	hello := finish(append(append(u64s(1, 24, 0), u32s(wireMagic, wireMajor)...), u64s(0)...))
+	happens := func(events int16) bool {
+		p := []unix.PollFd{{Events: events}}
+		require.NoError(t, withConn(conn, func(fd int) (err error) {
+			p[0].Fd = int32(fd)
+			_, err = unix.Poll(p, 10_000)
+			return err
+		}))
+		return p[0].Revents&(events|unix.POLLHUP) != 0
+	}
+	_, err = conn.Write(hello)
+	require.NoError(t, err)
+	require.True(t, happens(unix.POLLIN), "an answer")
+	_, err = conn.Write(hello)
+	require.NoError(t, err)
+	require.True(t, happens(unix.POLLRDHUP), "the end")
+}
+
+func withConn(conn *net.UnixConn, do func(fd int) error) error {
+	raw, err := conn.SyscallConn()
+	if err == nil {
+		err = errors.Join(raw.Control(func(fd uintptr) { err = do(int(fd)) }), err)
+	}
+	return err
 }

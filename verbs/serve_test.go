@@ -103,6 +103,27 @@ func TestServe(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
+// What somebody else has put where the directory is to be is not used: files would
+// be removed and written where he likes.
+func TestDirectoryOfSomebodyElse(t *testing.T) {
+	there := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(there, treeName), 0o755))
+	mine := filepath.Join(t.TempDir(), "n.verbs")
+	require.NoError(t, os.Symlink(there, mine))
+	require.ErrorContains(t, own(mine), "it has to be a directory of user")
+	require.NoError(t, os.Remove(mine))
+	require.NoError(t, os.Mkdir(mine, 0o755))
+	require.NoError(t, own(mine), "left behind")
+	require.NoError(t, os.Chmod(mine, 0o777))
+	require.ErrorContains(t, own(mine), "with mode 040777")
+	if os.Getuid() == 0 {
+		require.NoError(t, os.Chmod(mine, 0o755))
+		require.NoError(t, os.Chown(mine, 1, 1))
+		require.ErrorContains(t, own(mine), "of user 1")
+	}
+	require.DirExists(t, filepath.Join(there, treeName))
+}
+
 // Who says nothing sensible is not served, and nobody else notices.
 func TestGarbageEndsTheConnection(t *testing.T) {
 	dir, _ := serving(t, 1)

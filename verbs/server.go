@@ -52,8 +52,8 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 		return err
 	}
 	defer s.clock.close()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("verbs: %w", err)
+	if err := own(dir); err != nil {
+		return err
 	}
 	sock, err := listen(filepath.Join(dir, SocketName), cfg.Mode)
 	if err != nil {
@@ -76,6 +76,27 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 		ready()
 	}
 	return s.accept(ctx, sock)
+}
+
+// own makes the directory, or takes over one that was left behind. In a place where
+// everybody may write somebody else may have made it, or a link of that name: then
+// what is written there, and removed, would be where he likes.
+func own(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return fmt.Errorf("verbs: %w", err)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("verbs: %w", err)
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return fmt.Errorf("verbs: %s: %w", dir, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return fmt.Errorf("verbs: %s: it exists, of user %d with mode %#o; it has to be a directory of user %d that nobody else may write to",
+			dir, st.Uid, st.Mode, os.Geteuid())
+	}
+	return nil
 }
 
 func newServer(e *engine.Engine, cfg Config) (*Server, error) {

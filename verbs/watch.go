@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
+	"github.com/nicless/nicless/engine"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,8 +24,11 @@ type watchers struct {
 	all map[*net.UnixConn]uint32 // with his uid
 }
 
-// maxWatchers is how many there may be.
-const maxWatchers = 256
+// How many there may be, and of one user.
+const (
+	maxWatchers     = 256
+	maxUserWatchers = maxWatchers / 2
+)
 
 // tell sends one explanation to all who may read it. Who does not read misses it.
 func (w *watchers) tell(pid int32, uid uint32, format string, args ...any) {
@@ -47,22 +52,38 @@ func (w *watchers) tell(pid int32, uid uint32, format string, args ...any) {
 func (w *watchers) accept(l *net.UnixListener) {
 	for {
 		conn, err := l.AcceptUnix()
-		if err != nil {
+		switch {
+		case err != nil && engine.Passing(err):
+			time.Sleep(100 * time.Millisecond)
+			continue
+		case err != nil:
 			return
 		}
-		cred, err := credentials(conn)
-		w.mu.Lock()
-		if err != nil || len(w.all) >= maxWatchers {
+		if cred, err := credentials(conn); err != nil || !w.add(conn, cred.Uid) {
 			_ = conn.Close()
-		} else {
-			if w.all == nil {
-				w.all = make(map[*net.UnixConn]uint32)
-			}
-			w.all[conn] = cred.Uid
-			go w.await(conn)
 		}
-		w.mu.Unlock()
 	}
+}
+
+// add takes a watcher, unless there are too many, of all users or of his.
+func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	same := 0
+	for _, his := range w.all {
+		if his == uid {
+			same++
+		}
+	}
+	if len(w.all) >= maxWatchers || same >= maxUserWatchers {
+		return false
+	}
+	if w.all == nil {
+		w.all = make(map[*net.UnixConn]uint32)
+	}
+	w.all[conn] = uid
+	go w.await(conn)
+	return true
 }
 
 // await waits until a watcher goes. Watchers have nothing to say.

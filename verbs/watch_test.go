@@ -52,3 +52,23 @@ func TestWatchers(t *testing.T) {
 	require.Zero(t, n)
 	wait(0)
 }
+
+// One user does not take the places of all.
+func TestWatchersOfOneUser(t *testing.T) {
+	var w watchers
+	one := func(uid uint32) bool {
+		mine, theirs, err := pair("watcher")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = theirs.Close() })
+		conn, err := net.FileConn(mine)
+		require.NoError(t, err)
+		_ = mine.Close()
+		t.Cleanup(func() { _ = conn.Close() })
+		return w.add(conn.(*net.UnixConn), uid)
+	}
+	for range maxUserWatchers {
+		require.True(t, one(1))
+	}
+	require.False(t, one(1))
+	require.True(t, one(2))
+}

@@ -153,7 +153,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 		return failed(err)
 	}
 	defer release()
-	shim, err := findShim(filepath.Dir(place.socket))
+	shim, err := f.shim(place)
 	if err != nil {
 		return failed(err)
 	}
@@ -210,7 +210,11 @@ func environment(env []string, shim, dir string, fast bool) []string {
 // exitOf runs a program to its end and passes signals on.
 func exitOf(p *exec.Cmd, name string) error {
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
+		if !signal.Ignored(s) { // what nohup has us ignore the program ignores too
+			signal.Notify(signals, s)
+		}
+	}
 	defer signal.Stop(signals)
 	if err := p.Start(); err != nil {
 		return failf(statusNotRun, "", "run: %s: %w", name, err)

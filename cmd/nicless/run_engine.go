@@ -124,8 +124,25 @@ func (f *runFlags) directory() (dir string, err error) {
 	if f.private {
 		return os.MkdirTemp("", "nicless-")
 	}
+	return userDirectory()
+}
+
+// shim returns the library that programs preload. If it is to be written, then to a
+// directory of our own: a named engine's can be one where everybody may write, and
+// who can change the library runs what he likes as this user.
+func (f *runFlags) shim(p place) (path string, err error) {
+	return findShim(func() (string, error) {
+		if f.engine != "" {
+			return userDirectory()
+		}
+		return filepath.Dir(p.socket), nil
+	})
+}
+
+// userDirectory returns the directory of this user, which nobody else can change.
+func userDirectory() (dir string, err error) {
 	dir = filepath.Join(os.TempDir(), fmt.Sprintf("nicless-%d", os.Getuid()))
-	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && !missing(run) {
+	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && owned(run) {
 		dir = filepath.Join(run, "nicless")
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -139,6 +156,13 @@ func (f *runFlags) directory() (dir string, err error) {
 		return "", hintf("remove it, or say by XDG_RUNTIME_DIR where your own files are", "%s is not a directory that only you may write to", dir)
 	}
 	return dir, nil
+}
+
+// owned reports whether a file is this user's. XDG_RUNTIME_DIR can be another one's:
+// sudo may leave it as it was.
+func owned(path string) bool {
+	var st unix.Stat_t
+	return unix.Stat(path, &st) == nil && int(st.Uid) == os.Getuid()
 }
 
 // lock opens a file and waits until it can be locked.

@@ -159,8 +159,8 @@ func anyFile(patterns []string) bool {
 const shimName = "libnicless_verbs.so"
 
 // findShim returns where that is: where NICLESS_SHIM says, beside this command, in
-// ../lib, or inside of it; then it is put into dir.
-func findShim(dir string) (path string, err error) {
+// ../lib, or inside of it; then it is put into the directory that dir returns.
+func findShim(dir func() (string, error)) (path string, err error) {
 	if path = os.Getenv("NICLESS_SHIM"); path != "" {
 		if path, err = filepath.Abs(path); err == nil && missing(path) {
 			err = hintf("it names the library that programs preload", "NICLESS_SHIM=%s: there is no such file", path)
@@ -184,7 +184,11 @@ func findShim(dir string) (path string, err error) {
 		return "", hintf("in the source tree, make verbs builds both (Debian and Ubuntu: apt install gcc make libc6-dev); or name it: NICLESS_SHIM=PATH",
 			"%s, which programs preload, is neither beside %s nor in ../lib", shimName, self)
 	}
-	path = filepath.Join(dir, shimName)
+	into, err := dir()
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(into, shimName)
 	return path, errors.Join(writeShim(path), preloadable(path))
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -131,13 +132,67 @@ func TestDirectoryOfOthers(t *testing.T) {
 	require.ErrorContains(t, err, "is not a directory")
 }
 
+// A runtime directory that is another user's, as after sudo, is left alone.
+func TestRuntimeDirectoryOfAnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, for a directory of another user")
+	}
+	run := t.TempDir()
+	require.NoError(t, os.Chown(run, 1, 1))
+	t.Setenv("XDG_RUNTIME_DIR", run)
+	t.Setenv("TMPDIR", t.TempDir())
+	var f runFlags
+	dir, err := f.directory()
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(os.TempDir(), "nicless-0"), dir)
+}
+
+// Where an engine is that somebody else may have started, no library is looked for,
+// nor written: whoever may write there would choose what is preloaded.
+func TestLibraryIsNotTakenFromTheEnginesDirectory(t *testing.T) {
+	defer func(was []byte) { embeddedShim = was }(embeddedShim)
+	embeddedShim = []byte("library")
+	t.Setenv("NICLESS_SHIM", "")
+	run, there := t.TempDir(), t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", run)
+	require.NoError(t, os.WriteFile(filepath.Join(there, shimName), embeddedShim, 0o755))
+	f := runFlags{engine: filepath.Join(there, "n.sock")}
+	path, err := f.shim(place{socket: f.engine})
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(run, "nicless", shimName), path)
+}
+
+// nohup nicless run has the program ignore what nohup has it ignore.
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	const isChild = "NICLESS_RUN_CHILD"
+	if os.Getenv(isChild) != "" {
+		require.NoError(t, exitOf(&exec.Cmd{Path: "/bin/cat", Args: []string{"cat", "/proc/self/status"}, Stdout: os.Stdout}, "cat"))
+		return
+	}
+	ignored := func(how string) uint64 {
+		c := exec.Command("/bin/sh", "-c", how+`exec "$0" -test.run=^TestIgnoredSignalsStayIgnored$`, os.Args[0])
+		c.Env = append(os.Environ(), isChild+"=1")
+		out, err := c.Output()
+		require.NoError(t, err)
+		_, after, found := strings.Cut(string(out), "SigIgn:\t")
+		require.True(t, found, "%s", out)
+		set, err := strconv.ParseUint(after[:16], 16, 64)
+		require.NoError(t, err)
+		return set
+	}
+	const hangup = 1 << 0
+	require.NotZero(t, ignored("trap '' HUP; ")&hangup)
+	require.Zero(t, ignored("")&hangup)
+}
+
 // A library that is inside of the command is put beside the engine, once.
 func TestEmbeddedLibrary(t *testing.T) {
 	defer func(was []byte) { embeddedShim = was }(embeddedShim)
 	embeddedShim = []byte("library")
 	t.Setenv("NICLESS_SHIM", "")
 	dir := t.TempDir()
-	path, err := findShim(dir)
+	here := func() (string, error) { return dir, nil }
+	path, err := findShim(here)
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(dir, shimName), path)
 	was, err := os.Stat(path)
@@ -145,7 +200,7 @@ func TestEmbeddedLibrary(t *testing.T) {
 	require.Equal(t, os.FileMode(0o755), was.Mode())
 	for _, text := range []string{"library", "another"} {
 		embeddedShim = []byte(text)
-		_, err = findShim(dir)
+		_, err = findShim(here)
 		require.NoError(t, err)
 		is, err := os.Stat(path)
 		require.NoError(t, err)

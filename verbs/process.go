@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"time"
@@ -33,11 +34,11 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	defer conn.Close()
 	cred, err := credentials(conn)
 	if err != nil {
-		s.log.Warn("verbs program without credentials", "error", err)
+		s.report(slog.LevelWarn, "verbs program without credentials", "error", err)
 		return
 	}
 	if err := s.engine.Charge(cred.Uid, processCost); err != nil {
-		s.log.Warn("verbs program refused", "pid", cred.Pid, "uid", cred.Uid, "error", err)
+		s.report(slog.LevelWarn, "verbs program refused", "pid", cred.Pid, "uid", cred.Uid, "error", err)
 		return
 	}
 	defer s.engine.Refund(cred.Uid, processCost)
@@ -53,7 +54,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	for ctx.Err() == nil {
 		if err := p.next(in, oob); err != nil {
 			if ctx.Err() == nil && !errors.Is(err, errEnd) {
-				s.log.Warn("verbs connection ended", "program", p.name, "error", err)
+				s.report(slog.LevelWarn, "verbs connection ended", "program", p.name, "error", err)
 			}
 			return
 		}
@@ -212,7 +213,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 	if p.conn != nil {
 		_ = p.conn.SetReadDeadline(time.Time{})
 	}
-	p.s.log.Info("verbs program connected", "program", p.name, "fast", p.fast)
+	p.s.report(slog.LevelInfo, "verbs program connected", "program", p.name, "fast", p.fast)
 	out := appendAnswer(nil, h, 0, 0)
 	out = le.AppendUint16(out, wireMajor)
 	out = le.AppendUint16(out, wireMinor)
@@ -266,13 +267,13 @@ func (p *process) adopt(h wireHeader, _ []byte, files []*os.File) ([]byte, []*os
 	if len(files) != 1 {
 		return nil, nil, expected(eBADF, "adopt: %d descriptors came along; 1 is needed", len(files))
 	}
+	cookie, err := cookieOf(files[0]) // before fstat, for which a file system can take as long as it likes
+	if err != nil {
+		return nil, nil, expected(unix.ENOTTY, "adopt: not a socket: %v", err)
+	}
 	inode, err := inodeOf(files[0])
 	if err != nil {
 		return nil, nil, expected(eBADF, "adopt: %v", err)
-	}
-	cookie, err := cookieOf(files[0])
-	if err != nil {
-		return nil, nil, expected(unix.ENOTTY, "adopt: not a socket: %v", err)
 	}
 	p.s.mu.Lock()
 	x := p.s.contexts[inode]

@@ -3,9 +3,11 @@ package verbs
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,6 +103,39 @@ func TestServe(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n, "and to the context")
 	require.NoDirExists(t, dir)
+}
+
+// Connections are made for nothing, and do not fill the log.
+func TestConnectionsDoNotFillTheLog(t *testing.T) {
+	s := newServing(t)
+	var lines atomic.Int64
+	s.log = slog.New(slog.NewTextHandler(lineCounter{&lines}, nil))
+	begin := time.Now()
+	const connections = 20 * linesPerSecond
+	for range connections {
+		mine, theirs, err := pair("connection")
+		require.NoError(t, err)
+		conn, err := net.FileConn(mine)
+		require.NoError(t, err)
+		_ = mine.Close()
+		_, err = theirs.Write([]byte{1})
+		require.NoError(t, err)
+		s.serve(t.Context(), conn.(*net.UnixConn))
+		_ = theirs.Close()
+	}
+	most := linesPerSecond * (2 + int64(time.Since(begin)/time.Second))
+	if most >= connections {
+		t.Skip("this machine is too slow to tell")
+	}
+	require.LessOrEqual(t, lines.Load(), most)
+	require.NotZero(t, lines.Load())
+}
+
+type lineCounter struct{ n *atomic.Int64 }
+
+func (c lineCounter) Write(b []byte) (int, error) {
+	c.n.Add(1)
+	return len(b), nil
 }
 
 // What somebody else has put where the directory is to be is not used: files would

@@ -10,10 +10,13 @@ import (
 
 // Memory is what came beside a request: a region, and whether the device is to
 // unmap it in the end. In one process client and device use one mapping, which
-// is the client's.
+// is the client's. Away is of requests that register memory, and says that it is
+// the process' (ShareProcess), also where a region has its addresses: the process
+// may have mapped something else there since.
 type Memory struct {
 	Region *shm.Region
 	Owned  bool
+	Away   bool
 }
 
 // Call serves one request of this client and returns the answer. A refusal is

@@ -7,13 +7,13 @@ import (
 // Registered memory, windows and lists: the requests that make keys and take
 // them back. What a UMR does with them is in umr.go.
 
-func (c *Client) regMR(m *control.MR, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *Client) regMR(m *control.MR, beside Memory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.pds[m.PDN]
 	if !ok {
 		return nil, notFound("PD", m.PDN)
 	}
 	k := &mkey{access: m.Access, pd: p, client: c}
-	if err := c.place(k, m.Addr, m.Length, m.IOVA); err != nil {
+	if err := c.place(k, m.Addr, m.Length, m.IOVA, beside.Away); err != nil {
 		return nil, err
 	}
 	if err := c.addKey(k); err != nil {
@@ -25,7 +25,7 @@ func (c *Client) regMR(m *control.MR, _ Memory, _ *control.Reply) (control.Messa
 
 // place says which memory k is of, with the rights that it has, or refuses and
 // leaves k unusable.
-func (c *Client) place(k *mkey, addr, n, iova uint64) error {
+func (c *Client) place(k *mkey, addr, n, iova uint64, away bool) error {
 	switch {
 	case n == 0:
 		return control.Errorf(control.CodeInvalid, "memory region of 0 bytes; at least 1 is needed")
@@ -42,7 +42,7 @@ func (c *Client) place(k *mkey, addr, n, iova uint64) error {
 	}
 	r, mem, err := c.at("memory region", addr, n)
 	var p *process
-	if err != nil && c.process != nil {
+	if (err != nil || away) && c.process != nil {
 		p = c.process
 		r, mem, err = &p.all, nil, p.has(addr, n)
 	}
@@ -139,7 +139,7 @@ func (e *Engine) removeKey(k *mkey) {
 	}
 }
 
-func (c *Client) reregMR(m *control.ReregMR, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *Client) reregMR(m *control.ReregMR, beside Memory, _ *control.Reply) (control.Message, error) {
 	k, err := c.key(m.Key)
 	switch {
 	case err != nil:
@@ -168,7 +168,7 @@ func (c *Client) reregMR(m *control.ReregMR, _ Memory, _ *control.Reply) (contro
 	if m.What&control.ReregRange != 0 {
 		addr, n, iova = m.Addr, m.Length, m.IOVA
 	}
-	if err := c.place(&next, addr, n, iova); err != nil {
+	if err := c.place(&next, addr, n, iova, beside.Away); err != nil {
 		return nil, err
 	}
 	c.e.disturb(k)

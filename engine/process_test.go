@@ -371,6 +371,27 @@ func TestShareProcessRefusals(t *testing.T) {
 	_ = mem
 }
 
+// A process may have mapped something else where it has a region: who knows says so.
+func TestProcessMemoryWhereARegionIs(t *testing.T) {
+	r := newRig(t, Config{})
+	h := r.host("h")
+	h.share()
+	reg := func(away bool) (*mkey, error) {
+		m := &control.MR{PDN: h.pd, Addr: h.base, Length: 64}
+		payload := control.Append(nil, control.OpRegMR, 0, 0, m)[control.HeaderSize:]
+		a, _, err := h.c.Call(control.OpRegMR, payload, Memory{Away: away})
+		if err != nil {
+			return nil, err
+		}
+		return h.c.mrs[a.(*control.Key).Key>>8], nil
+	}
+	k, err := reg(false)
+	require.NoError(t, err)
+	require.Nil(t, k.process)
+	_, err = reg(true)
+	require.ErrorContains(t, err, "EFAULT", "this process has nothing there")
+}
+
 // The number of a process says nothing about whose it was when its client came: a
 // program that another user has executed since may run as the device's user.
 func TestShareProcessOfAnotherUsersClient(t *testing.T) {

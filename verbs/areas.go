@@ -137,25 +137,33 @@ func (x *uctx) hold(e *extent) error {
 // release is the end of a hold by an object that is no more.
 func (x *uctx) release(held []*extent) {
 	for _, e := range held {
-		x.unhold(e)
-		e.m.letGo(e)
+		if x.unhold(e) {
+			e.m.letGo(e)
+		}
 	}
 }
 
 // putBack is the end of a hold for an object that was not made.
 func (x *uctx) putBack(held []*extent) {
 	for _, e := range held {
-		x.unhold(e)
-		e.m.putBack(e)
+		if x.unhold(e) {
+			e.m.putBack(e)
+		}
 	}
 }
 
-func (x *uctx) unhold(e *extent) {
+// unhold reports whether the memory may go. What the device still uses stays until
+// the context ends.
+func (x *uctx) unhold(e *extent) bool {
 	r := x.regions[e]
-	if r.users--; r.users == 0 {
-		x.dropRegion(r.id)
+	if r.users == 1 {
+		if !x.dropRegion(r.id) {
+			return false
+		}
 		delete(x.regions, e)
 	}
+	r.users--
+	return true
 }
 
 // A region is an extent as the device knows it in one context.

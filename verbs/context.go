@@ -207,7 +207,11 @@ func (x *uctx) end() {
 
 // ask makes a request of the device.
 func (x *uctx) ask(op control.Op, req control.Message) (control.Message, control.Reply, error) {
-	return x.client.Call(op, control.Append(nil, op, 0, 0, req)[control.HeaderSize:], engine.Memory{})
+	return x.askWith(op, req, engine.Memory{})
+}
+
+func (x *uctx) askWith(op control.Op, req control.Message, beside engine.Memory) (control.Message, control.Reply, error) {
+	return x.client.Call(op, control.Append(nil, op, 0, 0, req)[control.HeaderSize:], beside)
 }
 
 // tell is ask for requests whose answer says nothing.
@@ -217,17 +221,18 @@ func (x *uctx) tell(op control.Op, req control.Message) error {
 }
 
 func (x *uctx) addRegion(e *extent) (uint32, error) {
-	req := &control.Region{Addr: e.addr, Size: e.size}
-	m, _, err := x.client.Call(control.OpAddRegion, control.Append(nil, control.OpAddRegion, 0, 0, req)[control.HeaderSize:],
-		engine.Memory{Region: e.mem})
+	m, _, err := x.askWith(control.OpAddRegion, &control.Region{Addr: e.addr, Size: e.size}, engine.Memory{Region: e.mem})
 	if err != nil {
 		return 0, err
 	}
 	return m.(*control.RegionID).ID, nil
 }
 
-func (x *uctx) dropRegion(id uint32) {
-	if err := x.tell(control.OpDropRegion, &control.RegionID{ID: id}); err != nil {
+// dropRegion reports whether the device uses it no more.
+func (x *uctx) dropRegion(id uint32) bool {
+	err := x.tell(control.OpDropRegion, &control.RegionID{ID: id})
+	if err != nil {
 		x.s.log.Error("verbs region not dropped", "program", x.name, "region", id, "error", err)
 	}
+	return err == nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -147,6 +148,42 @@ func TestDescriptorsAreCharged(t *testing.T) {
 	const device = 4 // two pages, and a socket for each kind of events
 	held := open() - before - len(r.files)
 	require.Equal(t, held, device+len(r.p.memory.extents)+r.s.contexts[p.ctx].cost.Descriptors)
+}
+
+// Memory that a program has registered, unmapped, and mapped anew is its own memory
+// then, though a key is left that is of what was there before. What was there before
+// goes with that key.
+func TestMemoryMappedAnewUnderAKey(t *testing.T) {
+	r := newRig(t)
+	p := r.program()
+	mem, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	require.NoError(t, err)
+	defer func() { _ = unix.Munmap(mem) }()
+	at := shm.VecOf(mem).Addr
+	reg := func() (handle uint32) {
+		req := append(u64s(0, at, pageSize, at), u32s(p.pd, 7)...)
+		return le.Uint32(p.ok(p.write(p.ctx, 9, req, 12)).bytes[1])
+	}
+	dereg := func(h uint32) { p.ok(p.ioctl(p.ctx, objMR, 1, arg{id: 0, data: uint64(h)})) }
+	e := r.share(at, pageSize)
+	was := reg() // of the memory that was shared, as far as is known
+	require.Equal(t, 2, e.holders)
+	h, _, _ := r.request(opFree, 0, append(u64s(at, pageSize), make([]byte, 16)...))
+	require.Zero(t, h.error)
+	r.p.memory.maps = openMaps(int32(os.Getpid()))
+	is := reg()
+	require.Equal(t, 1, e.holders)
+
+	dereg(was)
+	require.Empty(t, r.p.memory.extents)
+	other, err := r.p.memory.make("test", at, pageSize)
+	require.NoError(t, err)
+	defer r.p.memory.discard(other)
+	x := r.s.contexts[p.ctx]
+	id, err := x.addRegion(other)
+	require.NoError(t, err, "its region is gone")
+	x.dropRegion(id)
+	dereg(is)
 }
 
 // The answer to destroy says how many events were read; those that were not are

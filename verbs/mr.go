@@ -3,6 +3,7 @@ package verbs
 import (
 	"strings"
 
+	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
 )
 
@@ -57,7 +58,7 @@ func regMR(c *call, req []byte) error {
 		x.putBack(held)
 		return err
 	}
-	a, _, err := x.ask(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr, Length: m.length, IOVA: m.iova})
+	a, _, err := x.askWith(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr, Length: m.length, IOVA: m.iova}, away(held))
 	if err != nil {
 		x.putBack(held)
 		x.mayNot()
@@ -82,8 +83,9 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 	}
 	a := area{"memory region", addr, length, 1}
 	if err := c.settle(a); err == nil {
-		if e := c.p.memory.find(addr, length); e != nil {
-			return []*extent{e}, c.x.hold(e)
+		// Where an older region is in the way, the kernel can copy that memory too.
+		if e := c.p.memory.find(addr, length); e != nil && c.x.hold(e) == nil {
+			return []*extent{e}, nil
 		}
 	}
 	if c.p.memory.maps == nil {
@@ -112,6 +114,9 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 	}
 	return nil, c.x.shareProcess(c.p)
 }
+
+// away says which memory is meant by what payload has found.
+func away(held []*extent) engine.Memory { return engine.Memory{Away: len(held) == 0} }
 
 // remapsPayload reports whether memory may be put into shared memory that the
 // shim was not asked for yet: it may say no.
@@ -158,8 +163,8 @@ func reregMR(c *call, req []byte) error {
 	if err != nil {
 		return err
 	}
-	a, _, err := x.ask(control.OpReregMR, &control.ReregMR{Key: m.key, What: what, PDN: next.pd.number, Access: next.access,
-		Addr: next.addr, Length: next.length, IOVA: next.iova})
+	a, _, err := x.askWith(control.OpReregMR, &control.ReregMR{Key: m.key, What: what, PDN: next.pd.number, Access: next.access,
+		Addr: next.addr, Length: next.length, IOVA: next.iova}, away(held))
 	if err != nil {
 		x.putBack(held)
 		return err

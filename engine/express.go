@@ -26,7 +26,7 @@ const expressInline = wqe.BlockSize - dataOffset - wqe.InlineHead
 // be on its way from the other side. Whatever is unusual in any way it leaves
 // alone, for the long way to copy anew, to judge and to explain. A fault of memory
 // leaves the WQEs of its run before it out of the client's counters.
-func (e *Engine) express(q *qp, most, budget int) (done, cost int) {
+func (e *lane) express(q *qp, most, budget int) (done, cost int) {
 	p := q.peer
 	if !q.express || e.longWay || !q.connected(p) {
 		return 0, 0
@@ -48,7 +48,7 @@ func (e *Engine) express(q *qp, most, budget int) (done, cost int) {
 				break
 			}
 		}
-		if remote.access&need == 0 || !remote.serves(p) {
+		if !remote.serves(p) || remote.access&need == 0 {
 			break
 		}
 		length := b.Word(4) // byte_count:32 lkey:32

@@ -52,7 +52,7 @@ const hintLooks = 16
 
 // An idler is what Run does between steps that found nothing.
 type idler struct {
-	e       *Engine
+	e       *lane
 	spin    bool
 	alone   bool
 	bound   time.Duration // of a sleep
@@ -64,12 +64,14 @@ type idler struct {
 	sleeps  uint64        // how many there have been: the number of the next
 }
 
-func newIdler(e *Engine, alone bool) *idler {
+func newIdler(e *lane, alone bool) *idler {
 	i := &idler{e: e, spin: e.cfg.Idle == IdleSpin, alone: alone, bound: sleepTime}
 	if e.sleepBound > 0 {
 		i.bound = e.sleepBound
 	}
+	e.begin()
 	i.count()
+	e.end()
 	return i
 }
 
@@ -122,13 +124,16 @@ func (i *idler) count() {
 // asleep afterwards, and wakes the device (docs/ORDERING.md, number 16).
 func (i *idler) sleep(ctx context.Context) {
 	e := i.e
+	e.begin()
 	if i.counted != e.mail.served {
 		i.count()
 	}
 	i.sleeps++
 	e.asleep.Store(true)
 	i.tell(i.sleeps)
-	all := i.all && shm.Barrier() == nil
+	all := i.all && !(e.several && e.crossesLanes())
+	e.end()
+	all = all && shm.Barrier() == nil
 	if all {
 		e.published = 0 // the counters stand still while it sleeps
 	}
@@ -147,14 +152,18 @@ func (i *idler) sleep(ctx context.Context) {
 			break
 		}
 	}
+	e.begin()
 	e.asleep.Store(false)
 	i.tell(0)
+	e.end()
 }
 
 // tell publishes on the clients' status pages whether the device sleeps.
 func (i *idler) tell(sleep uint64) {
 	for _, c := range i.wakers {
-		c.page.asleep.Publish(sleep)
+		if c.lane == i.e { // it may have moved since they were counted
+			c.page.asleep.Publish(sleep)
+		}
 	}
 }
 
@@ -174,9 +183,10 @@ func (i *idler) howLong(all bool, look, idle, next uint64) time.Duration {
 // lookEverywhere does what Step does, for all queues at once: it looks at every
 // record, every arm word and all that wait. It returns how much there was to do,
 // above 0 if it cannot say, and in how many cycles the next timer runs out.
-func (e *Engine) lookEverywhere(long bool) (done int, next uint64) {
+func (e *lane) lookEverywhere(long bool) (done int, next uint64) {
 	done = 1 // for those who are cut off by a fault of memory
 	defer e.rescue()
+	e.begin()
 	e.ticks = 0
 	n := e.unswept
 	for _, q := range e.running {
@@ -206,11 +216,16 @@ func (e *Engine) lookEverywhere(long bool) (done int, next uint64) {
 		e.look()
 	}
 	e.part = cutVisits
-	return n, e.nextTimer()
+	if e.several {
+		n += e.deal(true)
+	}
+	next = e.nextTimer()
+	e.end()
+	return n, next
 }
 
 // nextTimer returns in how many cycles the first of those who wait tries again.
-func (e *Engine) nextTimer() uint64 {
+func (e *lane) nextTimer() uint64 {
 	next, now := ^uint64(0), clock.Now()
 	for _, q := range e.stalled {
 		if s := &q.stall; !s.forever {

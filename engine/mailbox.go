@@ -8,7 +8,13 @@ import (
 // Do runs f between two steps and returns when it has run. While nobody runs
 // the engine, f runs on the caller's goroutine, which must not be stepping it
 // elsewhere then. Safe for concurrent use, but not from within f.
-func (e *Engine) Do(f func()) { e.mail.do(f) }
+func (e *Engine) Do(f func()) {
+	e.mail.do(func() {
+		e.stopped = true
+		f()
+		e.stopped = false
+	})
+}
 
 // A mailbox carries functions to the engine's thread.
 type mailbox struct {

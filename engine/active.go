@@ -268,10 +268,12 @@ func (e *lane) patrol(looks int) (found int) {
 
 // patrolAll looks at all cold queues.
 func (e *lane) patrolAll() (found int) {
-	if e.warmth == len(e.watches) {
-		return 0
+	e.begin()
+	if e.warmth < len(e.watches) {
+		found = e.patrol(len(e.watches))
 	}
-	return e.patrol(len(e.watches))
+	e.end()
+	return found
 }
 
 // notice looks closely at a cold queue, whose record said word before.

@@ -21,9 +21,13 @@ type Config struct {
 	// choice to the kernel.
 	CPUs []int
 
-	// Cores lists cores that get a thread each, which shares the work with the
-	// others. Nil means one thread; it goes where CPUs says.
+	// Cores lists cores that get a thread each. Clients are divided among them;
+	// those that are connected to each other come together on one where that is
+	// possible. Nil means one thread, which goes where CPUs says.
 	Cores []int
+
+	// Stay keeps each client on the thread that it was given first.
+	Stay bool
 
 	// Idle says what Run does while there is no work. Zero is IdleNap.
 	Idle Idle
@@ -85,7 +89,9 @@ type Engine struct {
 	qps     map[uint32]*qp // by number; control path and first use of a peer only
 	cqs     map[uint32]*cq // likewise
 	srqs    map[uint32]*srq
-	stopped bool // a request is served, or nothing runs any more: all lanes are at rest
+	loose   bool   // tests: no thread is put on its core
+	served  uint64 // how many requests there have been
+	stopped bool   // a request is served, or nothing runs any more: all lanes are at rest
 
 	epoch         atomic.Uint64 // of keys: how many changes of them there have been
 	past          Stats         // of clients that are gone

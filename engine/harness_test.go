@@ -35,7 +35,7 @@ func (r *rig) settle() {
 	for range 100_000 {
 		if r.step() != 0 {
 			idle = 0
-		} else if idle++; idle > armTurns*len(r.e.lanes) {
+		} else if idle++; idle > armTurns*(2*len(r.e.lanes)-1) {
 			r.e.journal.flush(10 * time.Second)
 			return
 		}

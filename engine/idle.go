@@ -104,7 +104,7 @@ func (i *idler) wait(ctx context.Context) {
 // count finds out who can be told that the device sleeps, and whether that is
 // everybody who could have work for it.
 func (i *idler) count() {
-	i.counted = i.e.mail.served
+	i.counted = i.e.served
 	clear(i.wakers)
 	i.wakers, i.all = i.wakers[:0], true
 	for c := range i.e.clients {
@@ -125,7 +125,7 @@ func (i *idler) count() {
 func (i *idler) sleep(ctx context.Context) {
 	e := i.e
 	e.begin()
-	if i.counted != e.mail.served {
+	if i.counted != e.served {
 		i.count()
 	}
 	i.sleeps++
@@ -161,7 +161,7 @@ func (i *idler) sleep(ctx context.Context) {
 // tell publishes on the clients' status pages whether the device sleeps.
 func (i *idler) tell(sleep uint64) {
 	for _, c := range i.wakers {
-		if c.lane == i.e { // it may have moved since they were counted
+		if _, mine := i.e.clients[c]; mine { // it may have moved or gone since they were counted
 			c.page.asleep.Publish(sleep)
 		}
 	}

@@ -91,8 +91,8 @@ func newLane(e *Engine, number int) *lane {
 
 // Step is a step of this lane.
 func (e *lane) Step() (done int) {
-	if e.mail.waiting.Load() {
-		e.serveMail()
+	if e.mail.waiting.Load() && e.number == 0 {
+		e.mail.serve()
 	}
 	if e.several {
 		e.begin()
@@ -123,7 +123,7 @@ func (e *lane) Step() (done int) {
 		e.cut = whole
 	}
 	if e.several {
-		done += e.deal(false)
+		done += e.deal(done == e.crossed)
 		e.end()
 	}
 	return done

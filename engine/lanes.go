@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,6 +28,7 @@ type crossing struct {
 	with    *lane // whose turnstile it holds as well, or nil
 	stirred bool  // another lane has brought work
 	later   []*qp // put off to the end of this step
+	crossed int   // how many of them were, for their work
 	dealing []*qp // put off in the step before, being visited
 	owed    []debt
 	denied  uint64      // device clock when the other lane was found at work; 0: it was not
@@ -47,7 +47,7 @@ type debt struct {
 // a queue that waits for a peer in another lane, each of which costs that lane.
 // crossVisits is how many queues are visited before the other lane may go on.
 const (
-	crossPatience = 20 * time.Microsecond
+	crossPatience = 5 * time.Microsecond
 	crossPause    = 2 * time.Microsecond
 	crossVisits   = 4
 )
@@ -55,15 +55,15 @@ const (
 // checkCores says what is wrong with the cores that the lanes are to run on.
 func (c *Config) checkCores() error {
 	if c.CPUs != nil && c.Cores != nil {
-		return fmt.Errorf("engine: CPUs %v and Cores %v; CPUs is for an engine of one thread", c.CPUs, c.Cores)
+		return fmt.Errorf("%w: CPUs %v and Cores %v; CPUs is for an engine of one thread", ErrCPUs, c.CPUs, c.Cores)
 	}
 	for i, core := range c.Cores {
 		if slices.Contains(c.Cores[:i], core) {
-			return fmt.Errorf("engine: core %d is named twice in %v; each gets one thread", core, c.Cores)
+			return fmt.Errorf("%w: core %d is named twice in %v; each gets one thread", ErrCPUs, core, c.Cores)
 		}
 	}
 	if c.Cores != nil && len(c.Cores) == 0 {
-		return errors.New("engine: Cores is empty; at least one core is needed")
+		return fmt.Errorf("%w: Cores is empty; at least one is needed", ErrCPUs)
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (c *Config) checkCores() error {
 func (e *lane) begin() {
 	if e.several {
 		e.mine.lock()
-		e.inside = true
+		e.inside, e.crossed = true, 0
 	}
 }
 
@@ -113,8 +113,12 @@ func (e *lane) burstAcross(q *qp, n uint16) (done int) {
 	} else {
 		done = e.burst(q, n)
 	}
+	if q.later && done == 0 {
+		e.crossed++
+		done = 1
+	}
 	if q.later {
-		e.spent, done = e.cfg.Slice, max(done, 1)
+		e.spent = e.cfg.Slice
 	}
 	return done
 }
@@ -130,7 +134,7 @@ func (e *lane) putOff(q *qp, m *lane) {
 
 // deal visits the queues that were put off, and returns how much there was to do.
 // Those whose other lane is at work stay for the next step, but not for ever; with
-// urgent set, they wait here.
+// urgent set, because there is nothing else to do, they wait here.
 func (e *lane) deal(urgent bool) (done int) {
 	if len(e.owed) > 0 {
 		done += e.payBack(urgent)
@@ -259,22 +263,25 @@ func (e *lane) letGo() {
 	e.end()
 }
 
-// serveMail serves requests with all lanes at rest.
-func (e *lane) serveMail() {
-	switch {
-	case !e.several:
-		e.mail.serve()
-		return
-	case e.number > 0:
-		return
+// pause has all lanes rest while a request is served.
+func (e *Engine) pause() {
+	if len(e.lanes) > 1 {
+		for _, l := range e.lanes {
+			l.mine.lock()
+		}
 	}
-	for _, l := range e.lanes {
-		l.mine.lock()
-	}
-	e.mail.serve()
-	for _, l := range e.lanes {
-		l.mine.unlock()
-		l.rouse() // what it waits for may have been in the request
+	e.stopped = true
+	e.served++
+}
+
+// goOn ends it.
+func (e *Engine) goOn() {
+	e.stopped = false
+	if len(e.lanes) > 1 {
+		for _, l := range e.lanes {
+			l.mine.unlock()
+			l.rouse() // what it waits for may have been in the request
+		}
 	}
 }
 

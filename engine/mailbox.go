@@ -10,9 +10,9 @@ import (
 // elsewhere then. Safe for concurrent use, but not from within f.
 func (e *Engine) Do(f func()) {
 	e.mail.do(func() {
-		e.stopped = true
+		e.pause()
+		defer e.goOn()
 		f()
-		e.stopped = false
 	})
 }
 
@@ -24,7 +24,6 @@ type mailbox struct {
 	queue   []*letter
 	running bool   // somebody serves the queue
 	wake    func() // ends a sleep
-	served  uint64 // how many requests there have been; the engine's thread's
 }
 
 type letter struct {
@@ -63,7 +62,6 @@ func (m *mailbox) serve() {
 		m.waiting.Store(false)
 	}
 	m.mu.Unlock()
-	m.served += uint64(n)
 	for _, l := range now {
 		l.f()
 		close(l.done)

@@ -30,7 +30,7 @@ func (e *lane) join(c *Client) {
 func (e *Engine) bring(q, p *qp) {
 	a, b := q.client, p.client
 	from, to := a.lane, b.lane
-	if from == to {
+	if from == to || e.cfg.Stay {
 		return
 	}
 	aMoves, bMoves := !a.tied(to), !b.tied(from)
@@ -59,6 +59,9 @@ func (c *Client) tied(to *lane) bool {
 // move takes a client with all its queues to another lane.
 func (c *Client) move(to *lane) {
 	from := c.lane
+	if from == to {
+		return
+	}
 	var running []*qp
 	var waits []stall
 	for _, q := range c.qps {

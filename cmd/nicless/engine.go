@@ -31,6 +31,8 @@ Flags:
   --socket PATH       unix socket to make; at most 107 bytes
   --mode MODE         permission bits of the socket, octal: who may connect (0600)
   --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6 (any)
+  --cores LIST        cores that get a thread of the engine each, which share the
+                      clients; in place of --cpu (one thread)
   --spin              never sleep: the first work after a pause is executed at
                       once, and the core is the engine's alone (docs/TUNING.md)
   --log-level LEVEL   debug, info, warn, error or off (warn)
@@ -41,8 +43,8 @@ Example:
 `
 
 type engineFlags struct {
-	socket, mode, cpus, level string
-	spin                      bool
+	socket, mode, cpus, cores, level string
+	spin                             bool
 }
 
 func newEngine() *cobra.Command {
@@ -63,6 +65,7 @@ func newEngine() *cobra.Command {
 	c.Flags().StringVar(&f.socket, "socket", "", "unix socket to make")
 	c.Flags().StringVar(&f.mode, "mode", "0600", "permission bits of the socket")
 	c.Flags().StringVar(&f.cpus, "cpu", "", "cores that the engine may run on")
+	c.Flags().StringVar(&f.cores, "cores", "", "cores that get a thread of the engine each")
 	c.Flags().BoolVar(&f.spin, "spin", false, "never sleep")
 	c.Flags().StringVar(&f.level, "log-level", "warn", "what is logged")
 	_ = c.MarkFlagFilename("socket")
@@ -86,7 +89,13 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		return usagef("octal, 0 to 0777, such as 0600 for yourself or 0660 for a group", "engine: --mode %q is not permission bits", f.mode)
 	}
 	cfg := nicless.Config{Spin: f.spin}
-	if cfg.CPUs, err = parseCPUs(f.cpus); err != nil {
+	if f.cpus != "" && f.cores != "" {
+		return usagef("--cpu is where the one thread may run, --cores starts one on each", "engine: --cpu %s and --cores %s; one of them is possible", f.cpus, f.cores)
+	}
+	if cfg.CPUs, err = parseCores("engine", "cpu", f.cpus); err != nil {
+		return err
+	}
+	if cfg.Cores, err = parseCores("engine", "cores", f.cores); err != nil {
 		return err
 	}
 	if cfg.Log, err = newLog(f.level, stderr); err != nil {
@@ -96,7 +105,7 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "nicless: engine ready at %s (pid %d)\n", f.socket, os.Getpid())
 	})
 	if err != nil {
-		return &hinted{err: err, hint: serveHint(err)}
+		return &hinted{err: err, hint: f.hint(err)}
 	}
 	fmt.Fprintln(stderr, "nicless: engine stopped")
 	return nil
@@ -107,8 +116,10 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func serveHint(err error) string {
+func (f *engineFlags) hint(err error) string {
 	switch {
+	case errors.Is(err, engine.ErrCPUs) && f.cores != "":
+		return "--cores takes cores that this process may run on, each once; taskset -p $$ shows them"
 	case errors.Is(err, engine.ErrCPUs):
 		return "--cpu takes cores that this process may run on; taskset -p $$ shows them"
 	case errors.Is(err, fs.ErrPermission):
@@ -128,13 +139,13 @@ func checkSocketPath(path string) error {
 	return nil
 }
 
-// parseCPUs reads a list such as 0,2-4; nothing means nil.
-func parseCPUs(list string) (cpus []int, err error) {
+// parseCores reads the list of a flag, such as 0,2-4; nothing means nil.
+func parseCores(command, flag, list string) (cpus []int, err error) {
 	if list == "" {
 		return nil, nil
 	}
 	bad := func() ([]int, error) {
-		return nil, usagef("cores and ranges with commas between, such as 1 or 2,4-6", "engine: --cpu %q is not a list of cores", list)
+		return nil, usagef("cores and ranges with commas between, such as 1 or 2,4-6", "%s: --%s %q is not a list of cores", command, flag, list)
 	}
 	for part := range strings.SplitSeq(list, ",") {
 		lo, hi, isRange := strings.Cut(part, "-")

@@ -34,7 +34,11 @@ func TestScript(t *testing.T) {
 		Condition: condition,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command otherwise
-			return nil
+			cpus, err := bench.AllowedCPUs()
+			if len(cpus) > 1 {
+				env.Setenv("TWO_CORES", fmt.Sprintf("%d,%d", cpus[0], cpus[1]))
+			}
+			return err
 		},
 	})
 }

@@ -34,6 +34,12 @@ type Config struct {
 	// alone.
 	Spin bool
 
+	// Monitor is Spin on a core that rests between looks, by UMWAIT: it takes less
+	// power and leaves more to its hyperthread; the first work on another queue than
+	// the last is found a microsecond later. A processor without WAITPKG spins, and
+	// Log is told.
+	Monitor bool
+
 	// Limits bound what one client may take. Zero fields mean the defaults.
 	Limits Limits
 

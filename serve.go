@@ -62,7 +62,10 @@ func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready
 // engine returns the configuration of the device.
 func (c Config) engine() engine.Config {
 	ec := engine.Config{CPUs: c.CPUs, Cores: c.Cores, Stay: c.Stay, Log: c.Log, Limits: c.Limits}
-	if c.Spin {
+	switch {
+	case c.Monitor:
+		ec.Idle = engine.IdleMonitor
+	case c.Spin:
 		ec.Idle = engine.IdleSpin
 	}
 	return ec

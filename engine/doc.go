@@ -5,7 +5,7 @@
 // clients of its own. Step does a bounded amount of work and
 // never waits, so that a test can drive the device one step at a time; Run
 // repeats it on a locked thread until told to stop. Control requests, which
-// arrive on any goroutine, run between two steps.
+// arrive on any goroutine, run between two steps, or while that thread sleeps.
 //
 // # What is exact
 //

@@ -5,10 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"os"
 	"sync/atomic"
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -131,6 +133,7 @@ func New(cfg Config) (*Engine, error) {
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),
 	}
+	e.cfg.Idle = cfg.Idle.policy(shm.CanMonitor(), allowance(os.DirFS("/")), &e.journal)
 	for n := range max(1, len(cfg.Cores)) {
 		e.lanes = append(e.lanes, newLane(e, n))
 	}

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"runtime"
 	"time"
 
@@ -19,7 +21,27 @@ const (
 	IdleNap Idle = iota
 	// IdleSpin never sleeps: the core is the engine's alone.
 	IdleSpin
+	// IdleMonitor never sleeps either, but has the core rest: until the record of
+	// the queue that worked last is written to, or for a microsecond or a few
+	// (UMONITOR and UMWAIT, of processors with WAITPKG). Others spin.
+	IdleMonitor
 )
+
+// policy returns what of want this machine can do, and says what it cannot.
+func (want Idle) policy(canMonitor bool, allowance float64, j *journal) Idle {
+	if allowance < 1 {
+		// Who spins would use its part up, and then be stopped in the middle of work.
+		j.say(slog.LevelWarn, "a CPU quota of less than one core: the engine sleeps while it has no work, and is stopped for a part of each period while it has much",
+			"cores", fmt.Sprintf("%.2f", allowance), "cure", "a whole core: cpuset in place of cpu.max")
+		return IdleNap
+	}
+	if want != IdleMonitor || canMonitor {
+		return want
+	}
+	j.say(slog.LevelWarn, "no UMWAIT here: the processor lacks WAITPKG, or a hypervisor hides it; the engine spins",
+		"processor", shm.Processor())
+	return IdleSpin
+}
 
 // How long the stages before sleep last.
 const (
@@ -53,7 +75,7 @@ const hintLooks = 16
 // An idler is what Run does between steps that found nothing.
 type idler struct {
 	e       *lane
-	spin    bool
+	policy  Idle
 	alone   bool
 	bound   time.Duration // of a sleep
 	since   uint64        // device clock when it last began to spin; 0: busy
@@ -65,7 +87,7 @@ type idler struct {
 }
 
 func newIdler(e *lane, alone bool) *idler {
-	i := &idler{e: e, spin: e.cfg.Idle == IdleSpin, alone: alone, bound: sleepTime}
+	i := &idler{e: e, policy: e.cfg.Idle, alone: alone, bound: sleepTime}
 	if e.sleepBound > 0 {
 		i.bound = e.sleepBound
 	}
@@ -80,7 +102,11 @@ func (i *idler) reset() { i.since, i.worked = 0, 0 }
 
 // wait passes the time after steps that found nothing.
 func (i *idler) wait(ctx context.Context) {
-	if i.spin {
+	switch i.policy {
+	case IdleSpin:
+		return
+	case IdleMonitor:
+		i.e.doze()
 		return
 	}
 	now := clock.Now()
@@ -98,6 +124,13 @@ func (i *idler) wait(ctx context.Context) {
 	default:
 		i.sleep(ctx)
 		i.since = 0
+	}
+}
+
+// recount counts, if there have been requests since.
+func (i *idler) recount() {
+	if i.counted != i.e.served {
+		i.count()
 	}
 }
 
@@ -125,9 +158,7 @@ func (i *idler) count() {
 func (i *idler) sleep(ctx context.Context) {
 	e := i.e
 	e.begin()
-	if i.counted != e.served {
-		i.count()
-	}
+	i.recount()
 	i.sleeps++
 	e.asleep.Store(true)
 	i.tell(i.sleeps)
@@ -137,7 +168,7 @@ func (i *idler) sleep(ctx context.Context) {
 	if all {
 		e.published = 0 // the counters stand still while it sleeps
 	}
-	for ctx.Err() == nil && !e.mail.waiting.Load() {
+	for ctx.Err() == nil && !(e.number == 0 && e.mail.waiting.Load()) {
 		e.publish()
 		began := clock.Now()
 		done, next := e.lookEverywhere(all)
@@ -148,7 +179,17 @@ func (i *idler) sleep(ctx context.Context) {
 			shm.Yield()
 		}
 		now := clock.Now()
-		if e.bed.sleep(i.howLong(all, now-began, now-i.worked, next)) {
+		if e.number == 0 && !e.mail.rest() {
+			break
+		}
+		woken := e.bed.sleep(i.howLong(all, now-began, now-i.worked, next))
+		if e.number == 0 {
+			e.mail.rise()
+		}
+		e.begin()
+		i.recount() // whose pages are still there
+		e.end()
+		if woken {
 			break
 		}
 	}

@@ -2,15 +2,12 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"runtime/debug"
 	"sync"
 
 	"github.com/nicless/nicless/internal/shm"
-	"golang.org/x/sys/unix"
 )
 
 // A thread is what a lane runs on.
@@ -121,33 +118,4 @@ func (e *lane) shareCore() bool {
 		return true
 	}
 	return e.several && (len(e.lanes) >= runtime.GOMAXPROCS(0) || len(e.lanes) >= runtime.NumCPU())
-}
-
-// ErrCPUs reports cores in Config.CPUs or Config.Cores that the thread cannot be put on.
-var ErrCPUs = errors.New("engine")
-
-// pin puts the calling thread on the cores that the configuration names, until
-// unpin: the thread is not ours for ever.
-func (e *lane) pin() (unpin func(), err error) {
-	cpus := e.cfg.CPUs
-	if e.cfg.Cores != nil {
-		cpus = e.cfg.Cores[e.number : e.number+1]
-	}
-	if cpus == nil || e.loose {
-		return func() {}, nil
-	}
-	var set, allowed unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-		return nil, fmt.Errorf("engine: which cores are allowed: %w", err)
-	}
-	for _, cpu := range cpus {
-		if cpu < 0 || !allowed.IsSet(cpu) {
-			return nil, fmt.Errorf("%w: core %d does not exist or is not allowed to this process (%d are)", ErrCPUs, cpu, allowed.Count())
-		}
-		set.Set(cpu)
-	}
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("engine: cores %v: %w", cpus, err)
-	}
-	return func() { _ = unix.SchedSetaffinity(0, &allowed) }, nil
 }

@@ -10,7 +10,7 @@ var wakeBill = bill{descriptors: 1}
 
 // grant returns which of the features that the client wants it gets.
 func (c *Client) grant(want uint64) uint64 {
-	if want&control.FeatureWake == 0 || c.e.cfg.Idle == IdleSpin || !shm.CanBarrier() || c.makeBell() != nil {
+	if want&control.FeatureWake == 0 || c.e.cfg.Idle != IdleNap || !shm.CanBarrier() || c.makeBell() != nil {
 		return 0
 	}
 	return control.FeatureWake

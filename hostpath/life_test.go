@@ -179,7 +179,8 @@ func TestManyRegistrations(t *testing.T) {
 		_, err := b.pd.RegisterMemory(4096, nicless.FullAccess)
 		require.NoError(t, err)
 	}
-	require.Equal(t, before, descriptors(t))
+	// One more may have come meanwhile, which the engine is woken by.
+	require.LessOrEqual(t, descriptors(t), before+1)
 }
 
 func TestNotConnected(t *testing.T) {

@@ -33,8 +33,11 @@ Flags:
   --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6 (any)
   --cores LIST        cores that get a thread of the engine each, which share the
                       clients; in place of --cpu (one thread)
-  --spin              never sleep: the first work after a pause is executed at
-                      once, and the core is the engine's alone (docs/TUNING.md)
+  --idle POLICY       what it does without work: sleep until it is woken, spin, or
+                      umwait: spin on a core that rests between looks, where the
+                      processor has WAITPKG (sleep; docs/TUNING.md)
+  --spin              the same as --idle spin: the first work after a pause is
+                      executed at once, and the core is the engine's alone
   --log-level LEVEL   debug, info, warn, error or off (warn)
 
 Example:
@@ -43,8 +46,8 @@ Example:
 `
 
 type engineFlags struct {
-	socket, mode, cpus, cores, level string
-	spin                             bool
+	socket, mode, cpus, cores, level, idle string
+	spin                                   bool
 }
 
 func newEngine() *cobra.Command {
@@ -66,9 +69,12 @@ func newEngine() *cobra.Command {
 	c.Flags().StringVar(&f.mode, "mode", "0600", "permission bits of the socket")
 	c.Flags().StringVar(&f.cpus, "cpu", "", "cores that the engine may run on")
 	c.Flags().StringVar(&f.cores, "cores", "", "cores that get a thread of the engine each")
+	c.Flags().StringVar(&f.idle, "idle", "sleep", "what it does without work")
 	c.Flags().BoolVar(&f.spin, "spin", false, "never sleep")
 	c.Flags().StringVar(&f.level, "log-level", "warn", "what is logged")
 	_ = c.MarkFlagFilename("socket")
+	c.MarkFlagsMutuallyExclusive("idle", "spin")
+	_ = c.RegisterFlagCompletionFunc("idle", cobra.FixedCompletions([]string{"sleep", "spin", "umwait"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -88,7 +94,10 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if err != nil || mode > 0o777 {
 		return usagef("octal, 0 to 0777, such as 0600 for yourself or 0660 for a group", "engine: --mode %q is not permission bits", f.mode)
 	}
-	cfg := nicless.Config{Spin: f.spin}
+	cfg := nicless.Config{}
+	if err := f.policy(&cfg); err != nil {
+		return err
+	}
 	if f.cpus != "" && f.cores != "" {
 		return usagef("--cpu is where the one thread may run, --cores starts one on each", "engine: --cpu %s and --cores %s; one of them is possible", f.cpus, f.cores)
 	}
@@ -108,6 +117,21 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		return &hinted{err: err, hint: f.hint(err)}
 	}
 	fmt.Fprintln(stderr, "nicless: engine stopped")
+	return nil
+}
+
+// policy sets what the engine does without work.
+func (f *engineFlags) policy(cfg *nicless.Config) error {
+	switch f.idle {
+	case "sleep":
+		cfg.Spin = f.spin
+	case "spin":
+		cfg.Spin = true
+	case "umwait":
+		cfg.Monitor = true
+	default:
+		return usagef("sleep, spin or umwait", "engine: --idle %q is not a policy", f.idle)
+	}
 	return nil
 }
 

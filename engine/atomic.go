@@ -84,9 +84,7 @@ func (e *lane) update(op wqe.Opcode, target, operand []byte) (old uint64, ok boo
 		return shm.Add(target, wqe.ParseAtomic((*[wqe.AtomicSize]byte)(operand)).SwapAdd), true
 	case op == wqe.OpAtomicCS:
 		a := wqe.ParseAtomic((*[wqe.AtomicSize]byte)(operand))
-		return shm.Update(target, func(old uint64) uint64 {
-			return maskedSwap(wqe.MaskedCS8{Swap: a.SwapAdd, Compare: a.Compare, SwapMask: ^uint64(0), CompareMask: ^uint64(0)}, old)
-		})
+		return shm.CompareAndSwap(target, a.Compare, a.SwapAdd)
 	case op == wqe.OpAtomicMaskedCS && len(target) == 8:
 		m := wqe.ParseMaskedCS8((*[wqe.MaskedCS8Size]byte)(operand))
 		return shm.Update(target, func(old uint64) uint64 { return maskedSwap(m, old) })

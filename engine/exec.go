@@ -15,11 +15,19 @@ func (e *lane) visit(q *qp) int {
 		if q.stall.kind != noStall {
 			return 0
 		}
+		if q.flame != nil && q.hot() {
+			if n := e.flareOf(q, q.flame.next); n > 0 || q.flame.heat > 0 {
+				return n
+			}
+		}
 		n := e.pending(q)
 		if q.job != nil {
 			// What has been begun was announced, whatever the record says now.
 			n = max(n, uint16(q.job.blocks))
 		} else if n == 0 {
+			if q.flame != nil {
+				return e.flare(q)
+			}
 			return 0
 		}
 		e.clock() // read while the WQE's line is on its way

@@ -301,6 +301,7 @@ type end struct {
 	rec      []byte
 	stride   int
 	sent     uint16 // blocks written
+	half     uint8  // of its BlueFlame register, written next
 	received uint16 // receives written
 	scq, rcq *poller
 	q        *qp // the device's side

@@ -231,6 +231,9 @@ func (e *lane) lookEverywhere(long bool) (done int, next uint64) {
 	e.ticks = 0
 	n := e.unswept
 	for _, q := range e.running {
+		if q.flame != nil {
+			q.flame.heat = 0 // the record too
+		}
 		if k := e.visit(q); k > 0 {
 			n += k
 			e.warm(q)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -51,6 +52,7 @@ type lane struct {
 	longWay bool // tests: nothing goes by express
 	wqe     [wqe.MaxBlocks * wqe.BlockSize]byte
 	recv    [1 << maxLogRQStride]byte
+	flame   []byte  // snapshot of a WQE that lay in a register; one block
 	old     [8]byte // what an atomic found
 	runs    [maxListEntries]run
 	grh     [grhSize]byte
@@ -81,6 +83,7 @@ func newLane(e *Engine, number int) *lane {
 		several: len(e.cfg.Cores) > 1,
 		clients: make(map[*Client]struct{}),
 		now:     new(job),
+		flame:   new(shm.Block)[:],
 		part:    cutVisits,
 		few:     fewQueues,
 	}

@@ -77,6 +77,10 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	}
 	w := &world{rig: newRig(programTB{t, rt}, cfg)}
 	w.shuffle(rapid.Uint64().Draw(rt, "order of lanes"))
+	longWay := rapid.Bool().Draw(rt, "long way")
+	for _, l := range w.e.lanes {
+		l.longWay = longWay
+	}
 	for i := range w.hosts {
 		w.hosts[i] = w.host("client")
 		w.addKey(i, control.AccessAll&^control.AccessZeroBased)
@@ -84,7 +88,7 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	}
 	for i := range 4 {
 		h := w.hosts[i%2]
-		w.ends = append(w.ends, h.qp(control.QP{}, h.cq(control.CQ{LogSize: 8}), h.cq(control.CQ{LogSize: 8})))
+		w.ends = append(w.ends, h.qp(control.QP{UAR: uint16(i), BlueFlame: 3}, h.cq(control.CQ{LogSize: 8}), h.cq(control.CQ{LogSize: 8})))
 		w.model.qps = append(w.model.qps, &modelQP{owner: i % 2})
 	}
 	for i := range w.ends {
@@ -162,6 +166,7 @@ var programOps = []wqe.Opcode{
 func (w *world) post(rt *rapid.T) {
 	i := rapid.IntRange(0, len(w.ends)-1).Draw(rt, "qp")
 	m, p := w.model.qps[i], w.ends[i]
+	flames := rapid.Bool().Draw(rt, "to the register")
 	for range rapid.IntRange(1, 3).Draw(rt, "count") {
 		used := 0
 		for _, s := range m.sends {
@@ -171,6 +176,13 @@ func (w *world) post(rt *rapid.T) {
 			break
 		}
 		m.sends = append(m.sends, w.draw(rt, m, p))
+		if flames {
+			p.flare()
+			for range rapid.IntRange(0, 2).Draw(rt, "steps before the record") {
+				w.e.Step()
+			}
+			p.ring()
+		}
 	}
 	p.ring()
 	w.settle()

@@ -216,7 +216,7 @@ func (e *lane) setState(q *qp, to uint8) {
 		e.drop(q)
 		q.sendCQ.forget(q.num)
 		q.recvCQ.forget(q.num)
-		q.sent, q.enabled, q.received, q.failed, q.faulted, q.lied, q.bound, q.retried = 0, 0, 0, false, 0, 0, nil, 0
+		q.sent, q.ahead, q.enabled, q.received, q.failed, q.faulted, q.lied, q.bound, q.retried = 0, 0, 0, 0, false, 0, 0, nil, 0
 		q.odd = oddity{reborn: q.odd.reborn || from != control.StateRST}
 		q.attr = control.QPAttr{QPN: q.num}
 	case to == control.StateERR:
@@ -239,6 +239,9 @@ func (e *lane) setState(q *qp, to uint8) {
 	if from == control.StateRST && to != control.StateRST {
 		// In error state there is something to flush, so every other state runs.
 		e.enlist(q)
+	}
+	if to == control.StateRTS && q.flame != nil {
+		q.flame.observe()
 	}
 	switch to {
 	case control.StateRTS, control.StateSQD, control.StateSQE, control.StateERR:

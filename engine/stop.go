@@ -44,7 +44,7 @@ func (e *Engine) rest() {
 }
 
 // lap is in how many steps the device looks at everybody: who waits, who needs a
-// queue that has overrun, who is cold, who is not.
+// queue that has overrun, who is cold, who is not, whose register is hot.
 func (e *Engine) lap() (steps int) {
 	for _, l := range e.lanes {
 		steps = max(steps, l.lap())
@@ -53,7 +53,7 @@ func (e *Engine) lap() (steps int) {
 }
 
 func (e *lane) lap() int {
-	return len(e.stalled)/retryLooks + e.unswept/sweepPortion + len(e.watches)/patrolLooks + e.warmth/rivalLooks + 1
+	return len(e.stalled)/retryLooks + e.unswept/sweepPortion + len(e.watches)/patrolLooks + e.warmth/rivalLooks + hotVisits + 1
 }
 
 // leave tells every client that nothing will be executed any more.

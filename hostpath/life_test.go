@@ -179,8 +179,8 @@ func TestManyRegistrations(t *testing.T) {
 		_, err := b.pd.RegisterMemory(4096, nicless.FullAccess)
 		require.NoError(t, err)
 	}
-	// One more may have come meanwhile, which the engine is woken by.
-	require.LessOrEqual(t, descriptors(t), before+1)
+	// Two more may have come meanwhile: either side's of what wakes the engine.
+	require.LessOrEqual(t, descriptors(t), before+2)
 }
 
 func TestNotConnected(t *testing.T) {

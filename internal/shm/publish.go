@@ -15,6 +15,12 @@ func storeRel32(p *uint32, v uint32)
 //go:noescape
 func storeRel64(p *uint64, v uint64)
 
+// publishHead stores 0 in the first eight bytes, then the other 56, then the first
+// eight, each visible before the next.
+//
+//go:noescape
+func publishHead(dst, src *[64]byte)
+
 // publishBlock copies 56 bytes, then stores the last eight with release order.
 //
 //go:noescape

@@ -313,3 +313,63 @@ func TestLanesWakeEachOther(t *testing.T) {
 	require.Equal(t, cqe.RemoteAccess, p.scq.await().Syndrome)
 	require.Equal(t, cqe.Flush, q.rcq.await().Syndrome, "nobody but the other lane can have woken it")
 }
+
+// An orderly stop of several lanes drains and flushes what crosses them, once.
+func TestStopAcrossLanes(t *testing.T) {
+	r := newLanes(t, Config{Cores: []int{0, 1, 2}, Burst: 2, Slice: 256})
+	hosts := []*host{r.host("a"), r.host("b"), r.host("c")}
+	var movers, waiters []*end
+	var src, dst []*key
+	for i, h := range hosts {
+		to := hosts[(i+1)%3]
+		p, _ := pair(h, to)
+		movers, src, dst = append(movers, p), append(src, h.full(4096, 1)), append(dst, to.full(4096, 2))
+		w, _ := pair(h, to)
+		waiters = append(waiters, w)
+		w.post(ctrl(wqe.OpSend)) // no receive is there
+	}
+	r.settle()
+	require.Len(t, r.stalled(), 3)
+	for i, p := range movers {
+		p.write(ctrl(wqe.OpNop))
+		p.write(ctrl(wqe.OpRDMAWrite), dst[i].raddr(0), src[i].data(0, 4096))
+		p.ring()
+	}
+	r.stopped()
+	for i, p := range movers {
+		list := p.scq.all()
+		require.Len(t, list, 2)
+		for _, w := range list {
+			require.Equal(t, unharmed, w.Syndrome)
+		}
+		r.same(src[i].mem, dst[i].mem, "the long transfer")
+		require.Equal(t, cqe.Flush, waiters[i].scq.one().Syndrome)
+		require.Equal(t, uint64(control.EngineGone), hosts[i].c.page.state.Observe())
+	}
+	r.stopped()
+	for i := range movers {
+		movers[i].scq.none()
+		waiters[i].scq.none()
+	}
+}
+
+// A WQE in a register whose peer is in another lane is executed when the record says
+// that it is there, once.
+func TestFlameAcrossLanes(t *testing.T) {
+	r := newLanes(t, Config{})
+	a, b := r.host("a"), r.host("b")
+	c := a.cq(control.CQ{LogSize: 4})
+	p, q := a.qp(control.QP{BlueFlame: 1}, c, c), b.qp(control.QP{}, b.cq(control.CQ{LogSize: 4}), b.cq(control.CQ{LogSize: 4}))
+	p.up(q)
+	q.up(p)
+	src, dst := a.full(400, 1), b.full(400, 2)
+	for i := range 40 {
+		p.write(ctrl(wqe.OpRDMAWrite), dst.raddr(8*i), src.data(8*i, 8))
+		p.flare()
+		r.e.Engine.Step()
+		p.ring()
+		r.settle()
+		require.Equal(t, uint16(i), c.one().Counter)
+	}
+	r.same(src.mem[:320], dst.mem[:320], "written")
+}

@@ -238,7 +238,7 @@ func TestLanesInParallel(t *testing.T) {
 		stay  bool
 	}{{"two", []int{0, 1}, true}, {"three", []int{0, 1, 2}, true}, {"clients that move", []int{0, 1, 2}, false}} {
 		t.Run(row.name, func(t *testing.T) {
-			b := &brawl{rig: newLanes(t, Config{Slice: 4096, Cores: row.cores}), rounds: 1000}
+			b := &brawl{rig: newLanes(t, Config{Slice: 4096, Cores: row.cores}), rounds: 400}
 			if testing.Short() || shm.RaceEnabled {
 				b.rounds = 200
 			}

@@ -24,7 +24,7 @@ const (
 func (t *turnstile) lock() {
 	n := t.next.Add(1) - 1
 	for spins := 1; t.serving.Load() != n; spins++ {
-		if shm.Relax(turnstileRelax); spins%turnstileSpins == 0 {
+		if shm.Relax(turnstileRelax); spins > turnstileSpins {
 			shm.Yield()
 		}
 	}

@@ -29,6 +29,12 @@ type Config struct {
 	// Stay keeps each client on the thread that it was given first.
 	Stay bool
 
+	// DMACores lists cores on each of which a thread of the engine does nothing but
+	// copy, for transfers of 256 KiB and more, while the engine goes on with other
+	// work. None of CPUs can be among them, and several Cores cannot be had beside
+	// them. Nil means none: the engine copies itself.
+	DMACores []int
+
 	// Spin keeps the engine from sleeping while there is no work: the first
 	// work after a pause is executed at once, and the core is the engine's
 	// alone.

@@ -61,7 +61,7 @@ func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready
 
 // engine returns the configuration of the device.
 func (c Config) engine() engine.Config {
-	ec := engine.Config{CPUs: c.CPUs, Cores: c.Cores, Stay: c.Stay, Log: c.Log, Limits: c.Limits}
+	ec := engine.Config{CPUs: c.CPUs, Cores: c.Cores, Stay: c.Stay, DMACores: c.DMACores, Log: c.Log, Limits: c.Limits}
 	switch {
 	case c.Monitor:
 		ec.Idle = engine.IdleMonitor

@@ -13,33 +13,67 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrCPUs reports cores in Config.CPUs or Config.Cores that a thread cannot be put on.
+// ErrCPUs reports cores in Config.CPUs, Cores or DMACores that a thread cannot be put
+// on.
 var ErrCPUs = errors.New("engine")
 
-// pin puts the calling thread on the cores that the configuration names, until
-// unpin: the thread is not ours for ever.
+// pin puts the calling thread on the cores that the configuration names, and off
+// those of workers, until unpin: the thread is not ours for ever.
 func (e *lane) pin() (unpin func(), err error) {
 	cpus := e.cfg.CPUs
 	if e.cfg.Cores != nil {
 		cpus = e.cfg.Cores[e.number : e.number+1]
 	}
-	if cpus == nil || e.loose {
+	if cpus == nil && e.cfg.DMACores == nil || e.loose {
 		return func() {}, nil
 	}
-	var set, allowed unix.CPUSet
+	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
 		return nil, fmt.Errorf("engine: which cores are allowed: %w", err)
 	}
-	for _, cpu := range cpus {
-		if cpu < 0 || !allowed.IsSet(cpu) {
-			return nil, fmt.Errorf("%w: core %d %s; allowed: %s", ErrCPUs, cpu, whyNotOn(os.DirFS("/"), cpu), coreList(&allowed))
-		}
-		set.Set(cpu)
+	set, err := e.cores(allowed, cpus)
+	if err != nil {
+		return nil, err
 	}
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
 		return nil, fmt.Errorf("engine: cores %v: %w", cpus, err)
 	}
 	return func() { _ = unix.SchedSetaffinity(0, &allowed) }, nil
+}
+
+// cores returns where the engine's thread may run, or why it and its workers cannot
+// all be where they are to be.
+func (e *lane) cores(allowed unix.CPUSet, cpus []int) (set unix.CPUSet, err error) {
+	var workers unix.CPUSet
+	for _, cpu := range e.cfg.DMACores {
+		switch {
+		case cpu < 0 || !allowed.IsSet(cpu):
+			return set, fmt.Errorf("%w: DMA core %d %s; allowed: %s", ErrCPUs, cpu, whyNotOn(os.DirFS("/"), cpu), coreList(&allowed))
+		case workers.IsSet(cpu):
+			return set, fmt.Errorf("%w: DMA core %d is named twice", ErrCPUs, cpu)
+		}
+		workers.Set(cpu)
+	}
+	if cpus == nil {
+		set = allowed
+		for _, cpu := range e.cfg.DMACores {
+			set.Clear(cpu)
+		}
+		if set.Count() == 0 {
+			return set, fmt.Errorf("%w: %d DMA cores of the %d that are allowed to this process leave none to the engine itself",
+				ErrCPUs, len(e.cfg.DMACores), allowed.Count())
+		}
+	}
+	for _, cpu := range cpus {
+		switch {
+		case cpu < 0 || !allowed.IsSet(cpu):
+			return set, fmt.Errorf("%w: core %d %s; allowed: %s", ErrCPUs, cpu, whyNotOn(os.DirFS("/"), cpu), coreList(&allowed))
+		case workers.IsSet(cpu):
+			return set, fmt.Errorf("%w: core %d is to be the engine's own and a DMA core", ErrCPUs, cpu)
+		}
+		set.Set(cpu)
+	}
+	return set, nil
 }
 
 // whyNotOn says why a core is not allowed.

@@ -31,6 +31,11 @@ type Config struct {
 	// Stay keeps each client on the thread that it was given first.
 	Stay bool
 
+	// DMACores lists cores on each of which a worker copies what is long, while the
+	// engine's thread goes on with other queues. The engine's thread stays off them.
+	// Nil means none. They are for an engine of one thread.
+	DMACores []int
+
 	// Idle says what Run does while there is no work. Zero is IdleNap.
 	Idle Idle
 

@@ -87,8 +87,12 @@ func (e *lane) burst(q *qp, n uint16) (done int) {
 		done++
 		bytes -= e.effort
 		e.effort = 0
-		bytes -= j.move(max(bytes, indivisible))
-		if j.moved < j.total {
+		if j.fault != 0 {
+			e.memoryFault(q, j.fault)
+			break
+		}
+		bytes -= e.move(q, j, max(bytes, indivisible))
+		if j.moved < j.total || j.lent > 0 {
 			if q.job == nil {
 				e.keep(q)
 			}
@@ -103,6 +107,18 @@ func (e *lane) burst(q *qp, n uint16) (done int) {
 	}
 	e.spent = e.cfg.Slice - bytes
 	return done
+}
+
+// move goes on with a job of q within a budget of bytes, and returns how much of it
+// was used.
+func (e *lane) move(q *qp, j *job, budget int) (used int) {
+	switch {
+	case len(e.workers) > 0 && j.total >= e.worth.transfer:
+		return e.lend(q, j, budget)
+	case j.total >= e.beyond:
+		return j.move(budget, &q.client.copier)
+	}
+	return j.move(budget, nil)
 }
 
 // snapshot copies the first block of the next WQE to private memory. Nothing in
@@ -122,6 +138,7 @@ func (e *lane) judge(q *qp, n uint16) bool {
 	h := parseHead((*[wqe.CtrlSize]byte)(e.wqe[:]))
 	j.head, j.blocks = h, h.blocks()
 	j.total, j.moved, j.recv, j.lost, j.peer, j.taken = 0, 0, false, false, nil, nil
+	j.recalled, j.fault = false, 0
 	j.src.reset()
 	j.dst.reset()
 	if j.blocks != 1 {

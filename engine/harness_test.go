@@ -33,7 +33,11 @@ func (r *rig) settle() {
 	r.Helper()
 	idle := 0
 	for range 100_000 {
-		if r.step() != 0 {
+		worked := false
+		for _, w := range r.e.workers {
+			worked = w.work() || worked
+		}
+		if r.step() != 0 || worked {
 			idle = 0
 		} else if idle++; idle > armTurns*(2*len(r.e.lanes)-1) {
 			r.e.journal.flush(10 * time.Second)
@@ -58,6 +62,15 @@ func (r *rig) stalled() (list []*qp) {
 		list = append(list, l.stalled...)
 	}
 	return list
+}
+
+// workers gives the engine workers that do one errand at a time, when settle or a
+// test has them work, and has them take part in the shortest transfers.
+func (r *rig) workers(n int) {
+	for range n {
+		r.e.workers = append(r.e.workers, &worker{})
+	}
+	r.e.worth = worth{transfer: 64, piece: 16}
 }
 
 // expire lets the timers of all that wait run out until nobody waits.

@@ -25,6 +25,12 @@ type job struct {
 	taken  *srq   // whose receive it is, if shared, until it is consumed
 	epoch  uint64 // of keys, when what the job was judged by was last found to be so
 	life   uint32 // of peer, likewise
+
+	// What workers have of it, see dma.go.
+	lent     int
+	recalled bool    // a piece that was lent has not been copied
+	fault    uintptr // where memory was missing; 0: nowhere
+
 	inline [wqe.MaxBlocks*wqe.BlockSize + grhSize]byte
 }
 
@@ -116,8 +122,8 @@ const pieceCost = 64
 // more than all by a piece at the most. Both lists hold at least total bytes.
 //
 // No single copy is longer than a slice, which keeps Go's copy below the 1 MiB
-// from which it uses non-temporal stores, three times as slow here.
-func (j *job) move(budget int) (used int) {
+// from which it goes past the caches by itself. What c is for goes by c.
+func (j *job) move(budget int, c *copier) (used int) {
 	if src, dst := j.src.piece[0].mem, j.dst.piece[0].mem; j.src.n == 1 && j.dst.n == 1 && j.moved == 0 &&
 		j.total <= uint64(budget) && src != nil && dst != nil {
 		copy(dst[:j.total], src)
@@ -126,7 +132,13 @@ func (j *job) move(budget int) (used int) {
 	}
 	for (used < budget || j.moved < indivisible) && j.moved < j.total {
 		most := min(uint64(max(budget-used, indivisible)), j.total-j.moved)
-		n := copy(j.dst.next(most), j.src.next(most))
+		dst, src := j.dst.next(most), j.src.next(most)
+		var n int
+		if c != nil {
+			n = c.copy(dst, src)
+		} else {
+			n = copy(dst, src)
+		}
 		j.src.advance(n)
 		j.dst.advance(n)
 		j.moved += uint64(n)
@@ -170,6 +182,9 @@ func (e *lane) park(q *qp) {
 	if q.job == nil {
 		return
 	}
+	if q.job.lent > 0 {
+		e.recall(q.job, nil, nil)
+	}
 	e.putBack(q.job)
 	e.spare = append(e.spare, q.job)
 	q.job = nil
@@ -185,7 +200,10 @@ func (e *lane) park(q *qp) {
 // for: that would be every transfer under way, of all clients, for each change.
 func (e *lane) resume(q *qp) bool {
 	j, now := q.job, e.epoch.Load()
-	if j.peer != nil && j.peer.life != j.life || j.epoch != now && e.changedSince(j) {
+	if j.lent > 0 {
+		e.collect()
+	}
+	if j.recalled || j.peer != nil && j.peer.life != j.life || j.epoch != now && e.changedSince(j) {
 		e.park(q)
 		return false
 	}

@@ -55,6 +55,9 @@ type lane struct {
 	flame   []byte  // snapshot of a WQE that lay in a register; one block
 	old     [8]byte // what an atomic found
 	runs    [maxListEntries]run
+	beyond  uint64 // bytes from which on a transfer goes by its client's copier
+	workers []*worker
+	worth   worth // of them, usualWorth but in tests
 	grh     [grhSize]byte
 	cur     *qp    // whose memory is being looked at, for faults of it
 	curCQ   *cq    // likewise
@@ -86,6 +89,8 @@ func newLane(e *Engine, number int) *lane {
 		flame:   new(shm.Block)[:],
 		part:    cutVisits,
 		few:     fewQueues,
+		worth:   usualWorth,
+		beyond:  beyondCaches(shm.CacheSize()),
 	}
 	l.alone.wqes = min(e.cfg.Burst, math.MaxInt/aloneShare) * aloneShare
 	l.alone.bytes = min(e.cfg.Slice, math.MaxInt/aloneShare) * aloneShare

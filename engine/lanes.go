@@ -57,6 +57,9 @@ func (c *Config) checkCores() error {
 	if c.CPUs != nil && c.Cores != nil {
 		return fmt.Errorf("%w: CPUs %v and Cores %v; CPUs is for an engine of one thread", ErrCPUs, c.CPUs, c.Cores)
 	}
+	if c.DMACores != nil && len(c.Cores) > 1 {
+		return fmt.Errorf("%w: Cores %v and DMACores %v; DMA cores help one thread only", ErrCPUs, c.Cores, c.DMACores)
+	}
 	for i, core := range c.Cores {
 		if slices.Contains(c.Cores[:i], core) {
 			return fmt.Errorf("%w: core %d is named twice in %v; each gets one thread", ErrCPUs, core, c.Cores)

@@ -43,6 +43,7 @@ func TestCoresRefused(t *testing.T) {
 		"core 1 is named twice":  {Cores: []int{0, 1, 1}},
 		"at least one is needed": {Cores: []int{}},
 		"CPUs [2] and Cores [0]": {CPUs: []int{2}, Cores: []int{0}},
+		"DMACores [2]":           {DMACores: []int{2}, Cores: []int{0, 1}},
 	} {
 		_, err := New(c)
 		require.ErrorIs(t, err, ErrCPUs)

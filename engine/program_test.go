@@ -81,6 +81,9 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	for _, l := range w.e.lanes {
 		l.longWay = longWay
 	}
+	if lanes == 1 {
+		w.workers(rapid.IntRange(0, 2).Draw(rt, "workers"))
+	}
 	for i := range w.hosts {
 		w.hosts[i] = w.host("client")
 		w.addKey(i, control.AccessAll&^control.AccessZeroBased)

@@ -32,6 +32,11 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 	defer t.moveOut()
 	e.mail.open(t.rouse)
 	defer e.mail.shut()
+	end, err := first.startWorkers()
+	if err != nil {
+		return err
+	}
+	defer end()
 	defer e.getUp()
 	if err := t.lieDown(); err != nil {
 		return err
@@ -111,6 +116,11 @@ func (e *lane) rescue() {
 	q := e.cur
 	e.cur = nil
 	e.putBack(e.now) // a shared receive that was taken for nothing
+	e.memoryFault(q, addr)
+}
+
+// memoryFault makes a fault of memory, on the way of q's work, an error of q.
+func (e *lane) memoryFault(q *qp, addr uintptr) {
 	if q.attr.State == control.StateERR {
 		// Not even the error can be reported there.
 		e.explainQueue(q, codeMemoryFault, noPage+"; the queue pair is given up", addr)

@@ -257,6 +257,7 @@ func (e *lane) drained(q *qp) { q.client.event(control.EventDrained, q.num) }
 func (e *lane) drop(q *qp) {
 	e.unstall(q)
 	e.park(q)
+	e.recall(nil, nil, q)
 	q.life++
 }
 

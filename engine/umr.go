@@ -110,6 +110,7 @@ func (k *mkey) release() {
 // disturb has every transfer in the middle of k's memory judged anew before it
 // touches another byte.
 func (e *lane) disturb(k *mkey) {
+	e.recall(nil, k, nil)
 	k.changed = e.epoch.Add(1)
 }
 

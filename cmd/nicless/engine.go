@@ -33,6 +33,8 @@ Flags:
   --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6 (any)
   --cores LIST        cores that get a thread of the engine each, which share the
                       clients; in place of --cpu (one thread)
+  --dma-cores LIST    other cores, on each of which a thread copies what is long,
+                      so that the engine need not (none; docs/TUNING.md)
   --idle POLICY       what it does without work: sleep until it is woken, spin, or
                       umwait: spin on a core that rests between looks, where the
                       processor has WAITPKG (sleep; docs/TUNING.md)
@@ -46,8 +48,8 @@ Example:
 `
 
 type engineFlags struct {
-	socket, mode, cpus, cores, level, idle string
-	spin                                   bool
+	socket, mode, cpus, cores, dma, level, idle string
+	spin                                        bool
 }
 
 func newEngine() *cobra.Command {
@@ -69,6 +71,7 @@ func newEngine() *cobra.Command {
 	c.Flags().StringVar(&f.mode, "mode", "0600", "permission bits of the socket")
 	c.Flags().StringVar(&f.cpus, "cpu", "", "cores that the engine may run on")
 	c.Flags().StringVar(&f.cores, "cores", "", "cores that get a thread of the engine each")
+	c.Flags().StringVar(&f.dma, "dma-cores", "", "other cores, to copy what is long")
 	c.Flags().StringVar(&f.idle, "idle", "sleep", "what it does without work")
 	c.Flags().BoolVar(&f.spin, "spin", false, "never sleep")
 	c.Flags().StringVar(&f.level, "log-level", "warn", "what is logged")
@@ -106,6 +109,12 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	}
 	if cfg.Cores, err = parseCores("engine", "cores", f.cores); err != nil {
 		return err
+	}
+	if cfg.DMACores, err = parseCores("engine", "dma-cores", f.dma); err != nil {
+		return err
+	}
+	if len(cfg.Cores) > 1 && cfg.DMACores != nil {
+		return usagef("--dma-cores help one thread, see --cpu", "engine: --cores %s and --dma-cores %s; one of them is possible", f.cores, f.dma)
 	}
 	if cfg.Log, err = newLog(f.level, stderr); err != nil {
 		return err
@@ -145,7 +154,7 @@ func (f *engineFlags) hint(err error) string {
 	case errors.Is(err, engine.ErrCPUs) && f.cores != "":
 		return "--cores takes cores that this process may run on, each once; taskset -p $$ shows them"
 	case errors.Is(err, engine.ErrCPUs):
-		return "--cpu takes cores that this process may run on; taskset -p $$ shows them"
+		return "--cpu and --dma-cores take different cores that this process may run on; taskset -p $$ shows them"
 	case errors.Is(err, fs.ErrPermission):
 		return "choose a directory that you may write to, such as /tmp or $XDG_RUNTIME_DIR"
 	}

@@ -85,14 +85,18 @@ func (q *SQ) postLong(wr *SendWR, op *opInfo) error {
 // an error it returns how many were posted, which have been rung, and why the
 // next one was refused.
 func (q *SQ) PostList(wrs []SendWR) (n int, err error) {
-	for n = range wrs {
-		if err = q.Post(&wrs[n]); err != nil {
-			q.Ring()
-			return n, err
+	for n < len(wrs) {
+		if k := q.layRun(wrs[n:]); k > 0 {
+			n += k
+			continue
 		}
+		if err = q.Post(&wrs[n]); err != nil {
+			break
+		}
+		n++
 	}
 	q.Ring()
-	return len(wrs), nil
+	return n, err
 }
 
 // Ring makes everything posted visible to the device. It does nothing if

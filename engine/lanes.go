@@ -214,14 +214,15 @@ func (e *lane) meet(m *lane, urgent bool) bool {
 	return true
 }
 
-// separate lets the other lane go on, and wakes it if there is work for it now.
+// separate lets the other lane go on, and wakes it if there is work for it now, or
+// may be: a WAIT of one of its queues for what has been completed there.
 func (e *lane) separate() {
 	m := e.with
 	if m == nil {
 		return
 	}
 	e.with = nil
-	if m.stirred {
+	if m.stirred || len(m.stalled) > 0 {
 		m.stirred = false
 		m.rouse()
 	}

@@ -313,6 +313,50 @@ func TestLanesWakeEachOther(t *testing.T) {
 	wakeA()
 	require.Equal(t, cqe.RemoteAccess, p.scq.await().Syndrome)
 	require.Equal(t, cqe.Flush, q.rcq.await().Syndrome, "nobody but the other lane can have woken it")
+
+	// A WAIT for a completion that comes from the other lane.
+	own, _ := pair(b, b)
+	u.recv()
+	c := ctrl(wqe.OpWait)
+	c.OpMod = wqe.OpModWaitCQ
+	own.post(c, wait(u.rcq, 2))
+	wakeB()
+	asleep()
+	s.post(ctrl(wqe.OpSend))
+	wakeA()
+	require.Equal(t, cqe.StatusSuccess, u.rcq.await().Status)
+	require.Equal(t, cqe.StatusSuccess, own.scq.await().Status)
+}
+
+// A completion queue that another lane finds full ends all queue pairs on it, though
+// their own lane sleeps.
+func TestOverrunFromAnotherLane(t *testing.T) {
+	r := newLanes(t, Config{})
+	for _, l := range r.e.lanes {
+		l.sleepBound = never
+	}
+	a, b := r.host("a"), r.host("b")
+	small := b.cq(control.CQ{LogSize: 0})
+	c := a.cq(control.CQ{LogSize: 4})
+	p, q := a.qp(control.QP{}, c, c), b.qp(control.QP{}, small, small)
+	p.up(q)
+	q.up(p)
+	other := b.qp(control.QP{}, b.cq(control.CQ{LogSize: 4}), small)
+	other.up(other)
+	wakeA, wakeB := a.wakes(), b.wakes()
+	q.recv()
+	q.recv()
+	other.toState(control.StateSQD)
+	other.post(ctrl(wqe.OpNop)) // executed in RTS, flushed in error
+	r.start()
+	wakeB()
+	r.until("both asleep", func() bool { return a.asleep() && b.asleep() })
+	p.post(ctrl(wqe.OpSend))
+	p.post(ctrl(wqe.OpSend))
+	wakeA()
+	require.Equal(t, unharmed, c.await().Syndrome)
+	require.Equal(t, cqe.RemoteOperation, c.await().Syndrome)
+	require.Equal(t, cqe.Flush, other.scq.await().Syndrome)
 }
 
 // An orderly stop of several lanes drains and flushes what crosses them, once.

@@ -3,13 +3,20 @@ GO ?= go
 FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check-c race fuzz bench bench-diff lint vectors cross ci clean
+.PHONY: help build verbs onefile demo test check-c race fuzz bench bench-diff lint vectors cross ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the command into bin/nicless
 	$(GO) build -o bin/nicless ./cmd/nicless
+
+verbs: build ## also the library that verbs programs preload, bin/libnicless_verbs.so
+	$(MAKE) -C verbs/shim
+
+onefile: ## bin/nicless with that library inside
+	$(MAKE) -C verbs/shim OUT=libnicless_verbs.so
+	$(GO) build -tags shim -o bin/nicless ./cmd/nicless
 
 demo: ## one RDMA write shown byte by byte, then 300,000 operations
 	$(GO) run ./cmd/nicless demo

@@ -25,7 +25,7 @@ type copier struct {
 // at a time: whoever was interrupted loses one comparison. Trials come less and
 // less often as long as they find the same.
 const (
-	stretch    = 1 << 20
+	trialBytes = 1 << 20
 	trialPairs = 7
 	firstRest  = 1 << 30
 	lastRest   = 64 << 30
@@ -37,7 +37,7 @@ func beyondCaches(cache int) uint64 {
 	if !shm.CanCopyPast {
 		return ^uint64(0)
 	}
-	return uint64(max(cache/2, stretch))
+	return uint64(max(cache/2, trialBytes))
 }
 
 // copy is copy, of a piece that takes microseconds.
@@ -66,15 +66,15 @@ func (c *copier) copy(dst, src []byte) int {
 func (c *copier) turn() {
 	switch {
 	case c.pairs == 0: // now a trial
-		c.pairs, c.wins, c.past, c.left = trialPairs, 0, false, stretch
+		c.pairs, c.wins, c.past, c.left = trialPairs, 0, false, trialBytes
 	case !c.past:
-		c.past, c.left = true, stretch
+		c.past, c.left = true, trialBytes
 	default:
 		if c.cycles < c.other {
 			c.wins++
 		}
 		if c.pairs--; c.pairs > 0 {
-			c.past, c.left = false, stretch
+			c.past, c.left = false, trialBytes
 		} else {
 			c.decide(c.wins > trialPairs/2)
 		}

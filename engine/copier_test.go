@@ -36,7 +36,7 @@ func flat(through, past uint64) func(bool) uint64 {
 // within the time of the last answer.
 func TestCopierLearns(t *testing.T) {
 	c := &copier{}
-	require.Equal(t, 2*trialPairs*stretch, c.trial(flat(200, 100)))
+	require.Equal(t, 2*trialPairs*trialBytes, c.trial(flat(200, 100)))
 	require.True(t, c.past)
 	require.Equal(t, firstRest, c.left)
 	for want := 2 * firstRest; want < lastRest; want *= 2 {
@@ -64,7 +64,7 @@ func TestCopierLearns(t *testing.T) {
 // Trials and rests follow what is copied, in pieces of any length.
 func TestCopierTurns(t *testing.T) {
 	c := &copier{}
-	src, dst := make([]byte, stretch/8+1), make([]byte, stretch/8+1)
+	src, dst := make([]byte, trialBytes/8+1), make([]byte, trialBytes/8+1)
 	for i := range src {
 		src[i] = byte(i * 7)
 	}
@@ -76,7 +76,7 @@ func TestCopierTurns(t *testing.T) {
 			turns, was = turns+1, c.past
 		}
 		clear(dst)
-		require.LessOrEqual(t, copied, 2*trialPairs*(stretch+len(src)))
+		require.LessOrEqual(t, copied, 2*trialPairs*(trialBytes+len(src)))
 	}
 	require.GreaterOrEqual(t, turns, 2*trialPairs-2)
 	left := c.left
@@ -161,5 +161,5 @@ func TestBeyondCaches(t *testing.T) {
 		return
 	}
 	require.Equal(t, uint64(16<<20), beyondCaches(32<<20))
-	require.Equal(t, uint64(stretch), beyondCaches(1<<20))
+	require.Equal(t, uint64(trialBytes), beyondCaches(1<<20))
 }

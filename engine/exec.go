@@ -91,7 +91,14 @@ func (e *lane) burst(q *qp, n uint16) (done int) {
 			e.memoryFault(q, j.fault)
 			break
 		}
-		bytes -= e.move(q, j, max(bytes, indivisible))
+		if !j.src.away && !j.dst.away {
+			bytes -= e.move(q, j, max(bytes, indivisible))
+		} else {
+			used, ok := e.moveAway(q, j, max(bytes, indivisible))
+			if bytes -= used; !ok {
+				break
+			}
+		}
 		if j.moved < j.total || j.lent > 0 {
 			if q.job == nil {
 				e.keep(q)

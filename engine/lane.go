@@ -59,6 +59,7 @@ type lane struct {
 	workers []*worker
 	worth   worth // of them, usualWorth but in tests
 	grh     [grhSize]byte
+	away    away
 	cur     *qp    // whose memory is being looked at, for faults of it
 	curCQ   *cq    // likewise
 	effort  int    // of this visit, beside the bytes moved, and worth so many
@@ -77,6 +78,7 @@ type lane struct {
 	bed        *bed          // where Run sleeps; nil: nobody runs it
 	asleep     atomic.Bool   // it sleeps, or is about to
 	sleepBound time.Duration // tests: of a sleep that nothing ends; 0: the usual
+	calm       bool          // tests: no cores are taken for crowded
 }
 
 func newLane(e *Engine, number int) *lane {

@@ -204,9 +204,11 @@ func (e *lane) meet(m *lane, urgent bool) bool {
 		}
 	}
 	if m.number < e.number {
+		e.inside = false
 		e.mine.unlock() // nobody waits for a lower one with one in hand
 		m.mine.lock()
 		e.mine.lock()
+		e.inside = true
 	} else {
 		m.mine.lock()
 	}

@@ -161,11 +161,14 @@ func (b *brawl) vanish(p, q *end) {
 		}
 		p.post(silent(wqe.OpRDMAWrite), far.raddr(0), near.data(0, n))
 		q.post(silent(wqe.OpRDMAWrite), into.raddr(0), from.data(0, n))
-		switch i / 10 % 3 {
+		switch i / 10 % 4 {
 		case 0:
 			p.toState(control.StateERR)
 		case 1:
 			q.toState(control.StateRST)
+		case 2:
+			p.h.c.Settle()
+			b.same(near.mem, far.mem, "settled")
 		}
 		p.reset(q)
 		q.reset(p)

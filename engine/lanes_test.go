@@ -275,7 +275,7 @@ func TestPatienceWithAnotherLaneEnds(t *testing.T) {
 func TestLanesWakeEachOther(t *testing.T) {
 	r := newLanes(t, Config{})
 	for _, l := range r.e.lanes {
-		l.sleepBound = never
+		l.sleepBound, l.calm = never, true
 	}
 	a, b := r.host("a"), r.host("b")
 	p, q := pair(a, b)
@@ -333,7 +333,7 @@ func TestLanesWakeEachOther(t *testing.T) {
 func TestOverrunFromAnotherLane(t *testing.T) {
 	r := newLanes(t, Config{})
 	for _, l := range r.e.lanes {
-		l.sleepBound = never
+		l.sleepBound, l.calm = never, true
 	}
 	a, b := r.host("a"), r.host("b")
 	small := b.cq(control.CQ{LogSize: 0})

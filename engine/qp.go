@@ -92,8 +92,8 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	case m.BlueFlame != 0 && (m.Type == control.QPTypeUD || m.SignatureOn == 1 || m.Managed == 1):
 		return nil, control.Errorf(control.CodeInvalid, "QP: BlueFlame register %d with type %d, signature_on %d, managed %d; RC or UC without either are possible",
 			m.BlueFlame, m.Type, m.SignatureOn, m.Managed)
-	case m.UAR >= uarPages:
-		return nil, control.Errorf(control.CodeInvalid, "QP: UAR page %d; there are %d", m.UAR, uarPages)
+	case int(m.UAR) >= c.hosted.UARPages:
+		return nil, control.Errorf(control.CodeInvalid, "QP: UAR page %d; there are %d", m.UAR, c.hosted.UARPages)
 	case m.SQ%64 != 0 || m.RQ%64 != 0 || m.DBRec%8 != 0:
 		return nil, control.Errorf(control.CodeInvalid, "QP: send queue at %#x, receive queue at %#x, record at %#x; multiples of 64, 64 and 8 are needed", m.SQ, m.RQ, m.DBRec)
 	}

@@ -62,7 +62,7 @@ func (e *lane) loop(ctx context.Context) {
 	alone := e.shareCore()
 	idle := newIdler(e, alone)
 	for ctx.Err() == nil {
-		done := e.steps(alone)
+		done := e.steps(idle.hasty())
 		if alone {
 			shm.Yield() // whoever posts needs this core, or this P, to do so
 		}

@@ -15,7 +15,8 @@ type thread struct {
 	lane   *lane
 	bed    *bed
 	unpin  func()
-	faults bool // as it was: whether faults of memory are panics
+	turns  func() // puts back how long the thread runs at a time
+	faults bool   // as it was: whether faults of memory are panics
 }
 
 // moveIn makes the calling goroutine a lane's thread, until moveOut.
@@ -25,6 +26,10 @@ func (e *lane) moveIn() (t *thread, err error) {
 	if t.unpin, err = e.pin(); err != nil {
 		runtime.UnlockOSThread()
 		return nil, err
+	}
+	t.turns = func() {}
+	if e.cfg.Idle != IdleSpin {
+		t.turns = shortTurns()
 	}
 	// A region can lose its pages although it is sealed (a full tmpfs, a
 	// trusted file that shrank). That is a fault of one work request, not of
@@ -42,6 +47,7 @@ func (t *thread) moveOut() {
 		t.bed.close()
 	}
 	debug.SetPanicOnFault(t.faults)
+	t.turns()
 	t.unpin()
 	runtime.UnlockOSThread()
 }

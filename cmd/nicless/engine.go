@@ -16,6 +16,7 @@ import (
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/verbs"
 	"github.com/spf13/cobra"
 )
 
@@ -40,6 +41,9 @@ Flags:
                       processor has WAITPKG (sleep; docs/TUNING.md)
   --spin              the same as --idle spin: the first work after a pause is
                       executed at once, and the core is the engine's alone
+  --verbs             serve unmodified programs of rdma-core too, in PATH.verbs
+                      (docs/VERBS.md)
+  --verbs-devices N   how many devices they see (1)
   --log-level LEVEL   debug, info, warn, error or off (warn)
 
 Example:
@@ -49,7 +53,10 @@ Example:
 
 type engineFlags struct {
 	socket, mode, cpus, cores, dma, level, idle string
-	spin                                        bool
+	spin, verbs                                 bool
+	devices                                     int
+	users                                       string // a file that those who need the engine lock; "": it is needed until a signal
+	readyFD                                     int    // a descriptor that is closed when the engine is ready; 0: none
 }
 
 func newEngine() *cobra.Command {
@@ -74,7 +81,13 @@ func newEngine() *cobra.Command {
 	c.Flags().StringVar(&f.dma, "dma-cores", "", "other cores, to copy what is long")
 	c.Flags().StringVar(&f.idle, "idle", "sleep", "what it does without work")
 	c.Flags().BoolVar(&f.spin, "spin", false, "never sleep")
+	c.Flags().BoolVar(&f.verbs, "verbs", false, "serve programs of rdma-core too")
+	c.Flags().IntVar(&f.devices, "verbs-devices", 1, "devices that they see")
 	c.Flags().StringVar(&f.level, "log-level", "warn", "what is logged")
+	c.Flags().StringVar(&f.users, "users", "", "of nicless run")
+	c.Flags().IntVar(&f.readyFD, "ready-fd", 0, "of nicless run")
+	_ = c.Flags().MarkHidden("users")
+	_ = c.Flags().MarkHidden("ready-fd")
 	_ = c.MarkFlagFilename("socket")
 	c.MarkFlagsMutuallyExclusive("idle", "spin")
 	_ = c.RegisterFlagCompletionFunc("idle", cobra.FixedCompletions([]string{"sleep", "spin", "umwait"}, cobra.ShellCompDirectiveNoFileComp))
@@ -101,6 +114,15 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if err := f.policy(&cfg); err != nil {
 		return err
 	}
+	if f.devices < 1 || f.devices > verbs.MaxDevices {
+		return usagef(fmt.Sprintf("1 to %d are possible", verbs.MaxDevices), "engine: --verbs-devices %d", f.devices)
+	}
+	if f.verbs {
+		cfg.VerbsDevices = f.devices
+		if err := checkSocketPath(filepath.Join(f.socket+nicless.VerbsSuffix, verbs.SocketName)); err != nil {
+			return err
+		}
+	}
 	if f.cpus != "" && f.cores != "" {
 		return usagef("--cpu is where the one thread may run, --cores starts one on each", "engine: --cpu %s and --cores %s; one of them is possible", f.cpus, f.cores)
 	}
@@ -119,8 +141,19 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if cfg.Log, err = newLog(f.level, stderr); err != nil {
 		return err
 	}
+	if f.users != "" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		if err := whenUnused(f.users, cancel); err != nil {
+			return err
+		}
+	}
 	err = nicless.Serve(ctx, f.socket, fs.FileMode(mode), cfg, func() {
 		fmt.Fprintf(stderr, "nicless: engine ready at %s (pid %d)\n", f.socket, os.Getpid())
+		if f.readyFD > 0 {
+			tellReady(f.readyFD)
+		}
 	})
 	if err != nil {
 		return &hinted{err: err, hint: f.hint(err)}

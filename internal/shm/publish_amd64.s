@@ -5,20 +5,6 @@
 // On amd64 every store is a release store: stores become visible in program
 // order. What Go lacks is a way to say so without a full barrier.
 
-// func storeRel32(p *uint32, v uint32)
-TEXT ·storeRel32(SB), NOSPLIT, $0-12
-	MOVQ p+0(FP), AX
-	MOVL v+8(FP), CX
-	MOVL CX, (AX)
-	RET
-
-// func storeRel64(p *uint64, v uint64)
-TEXT ·storeRel64(SB), NOSPLIT, $0-16
-	MOVQ p+0(FP), AX
-	MOVQ v+8(FP), CX
-	MOVQ CX, (AX)
-	RET
-
 // func publishBlock(dst, src *[64]byte)
 TEXT ·publishBlock(SB), NOSPLIT, $0-16
 	MOVQ   dst+0(FP), DI

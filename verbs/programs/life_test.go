@@ -1,0 +1,114 @@
+package programs
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A program opens the device twice, forks, executes another program, becomes one.
+func TestLives(t *testing.T) {
+	long(t)
+	path := check(t, "life")
+	need(t, "ibv_devinfo")
+	for _, mode := range modes {
+		for _, line := range []string{"twice", "fork", "exec ibv_devinfo", "replace ibv_devinfo"} {
+			t.Run(mode.name+"/"+line, func(t *testing.T) {
+				l := newLab(t, mode.flags...)
+				said := l.run(20*time.Second, append([]string{path}, strings.Fields(line)...)...)
+				if strings.HasSuffix(line, "ibv_devinfo") {
+					require.Contains(t, said, "PORT_ACTIVE")
+				}
+				if !strings.HasPrefix(line, "replace") {
+					require.Contains(t, said, "life: "+strings.Fields(line)[0]+": ok")
+				}
+				l.works()
+			})
+		}
+	}
+}
+
+// endless is a pair of programs that move data until somebody ends them. Both have
+// moved some when it returns.
+func (l *lab) endless() (server, client *process) {
+	l.t.Helper()
+	need(l.t, "ib_send_bw", "stdbuf")
+	// With -D and --run_infinitely both ends print a row every second; stdbuf has them flush it.
+	server, client = l.startPair("stdbuf", "-oL", "ib_send_bw", "-d", "nicless0", "-F", "-D", "1", "--run_infinitely")
+	for _, p := range []*process{server, client} {
+		p.until(20*time.Second, func(said string) bool { return len(perftestRows(said)) > 0 })
+	}
+	return server, client
+}
+
+// A client is killed while it moves data. Its peer ends with an error, and the
+// next finds nothing of it.
+func TestClientKilled(t *testing.T) {
+	long(t)
+	for _, mode := range modes {
+		for _, victim := range []string{"server", "client"} {
+			t.Run(mode.name+"/"+victim, func(t *testing.T) {
+				l := newLab(t, mode.flags...)
+				before := l.holds()
+				server, client := l.endless()
+				if victim == "server" {
+					server, client = client, server
+				}
+				client.kill()
+				server.fails(20 * time.Second)
+				l.works()
+				l.eventually("what the killed one had is given back", func() bool { return l.holds() == before })
+			})
+		}
+	}
+}
+
+// A program that waits with objects is killed, again and again.
+func TestHoldersKilled(t *testing.T) {
+	long(t)
+	path := check(t, "life")
+	l := newLab(t)
+	before := l.holds()
+	for range 20 {
+		p := l.start(path, "hold")
+		p.says("life: holds", 10*time.Second)
+		p.kill()
+		<-p.done
+	}
+	l.eventually("what the killed ones had is given back", func() bool { return l.holds() == before })
+	l.works()
+}
+
+// The engine is killed under a program, which ends with an error and does not
+// hang. Programs start cleanly on the next engine, in the same place.
+func TestEngineKilled(t *testing.T) {
+	long(t)
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			server, client := l.endless()
+			l.engine.kill()
+			<-l.engine.done
+			client.fails(20 * time.Second)
+			server.fails(20 * time.Second)
+			l.startEngine()
+			l.works()
+		})
+	}
+}
+
+// The engine is asked to end under a program.
+func TestEngineStopped(t *testing.T) {
+	long(t)
+	l := newLab(t)
+	server, client := l.endless()
+	require.NoError(t, l.engine.cmd.Process.Signal(syscall.SIGTERM))
+	l.engine.succeeds(20 * time.Second)
+	client.fails(20 * time.Second)
+	server.fails(20 * time.Second)
+	l.startEngine()
+	l.works()
+}

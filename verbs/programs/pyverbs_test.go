@@ -1,0 +1,130 @@
+package programs
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rdma-core's own tests, as package python3-pyverbs of Debian 12 has them among
+// its documentation. Where documentation is not installed, the variable
+// NICLESS_PYVERBS_TESTS says where else they are.
+const (
+	pyverbsTests = "/usr/share/doc/rdma-core/tests"
+	pyverbsCount = 273
+	pyverbsPass  = 110
+)
+
+// Of rdma-core's own tests none fails, none hangs, and at least as many pass as
+// ever did; those that are skipped are skipped for a reason that docs/VERBS.md has.
+func TestPyverbs(t *testing.T) {
+	long(t)
+	need(t, "/usr/bin/python3")
+	version, err := exec.Command("dpkg-query", "-W", "-f", "${Version}", "python3-pyverbs").Output()
+	if err != nil || !strings.HasPrefix(string(version), "44.") {
+		missing(t, "python3-pyverbs 44, which has these tests: %q is installed", version)
+	}
+	dir := unpackPyverbs(t)
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			p := l.start("/usr/bin/python3", "testdata/pyverbs.py", dir, "60", "--dev", "nicless0")
+			said := p.succeeds(5 * time.Minute)
+			judgePyverbs(t, pyverbsOutcomes(t, said))
+			l.works()
+		})
+	}
+}
+
+type pyverbsOutcome struct{ Test, Outcome, Why string }
+
+// pyverbsOutcomes are those of all tests, by name.
+func pyverbsOutcomes(t *testing.T, said string) map[string]pyverbsOutcome {
+	all := map[string]pyverbsOutcome{}
+	for _, line := range lines(said) {
+		var o pyverbsOutcome
+		if json.Unmarshal([]byte(line), &o) != nil || o.Test == "" {
+			continue // of a program that a test runs
+		}
+		all[o.Test] = o
+	}
+	return all
+}
+
+func judgePyverbs(t *testing.T, all map[string]pyverbsOutcome) {
+	count := map[string]int{}
+	why := map[string]int{}
+	for _, name := range sorted(all) {
+		o := all[name]
+		count[o.Outcome]++
+		switch o.Outcome {
+		case "passed":
+		case "skipped":
+			why[o.Why]++
+		default:
+			t.Errorf("%s: %s\n%s", o.Test, o.Outcome, o.Why)
+		}
+	}
+	t.Logf("%d tests: %v", len(all), count)
+	for _, reason := range sorted(why) {
+		t.Logf("skipped %3d: %s", why[reason], reason)
+	}
+	require.Len(t, all, pyverbsCount)
+	require.GreaterOrEqual(t, count["passed"], pyverbsPass)
+	require.Equal(t, pyverbsCount, count["passed"]+count["skipped"])
+	if out := os.Getenv("NICLESS_PYVERBS_OUTCOMES"); out != "" {
+		var b bytes.Buffer
+		for _, name := range sorted(all) {
+			fmt.Fprintf(&b, "%s\t%s\t%s\n", all[name].Outcome, name, all[name].Why)
+		}
+		require.NoError(t, os.WriteFile(out, b.Bytes(), 0o600))
+	}
+}
+
+func sorted[V any](m map[string]V) []string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// unpackPyverbs copies the tests to where Python finds them.
+func unpackPyverbs(t *testing.T) string {
+	t.Helper()
+	from := pyverbsTests
+	if v := os.Getenv("NICLESS_PYVERBS_TESTS"); v != "" {
+		from = v
+	}
+	files, err := os.ReadDir(from)
+	if err != nil || !slices.ContainsFunc(files, func(f os.DirEntry) bool { return f.Name() == "base.py.gz" }) {
+		missing(t, "the tests of python3-pyverbs in %s: %v", from, err)
+	}
+	to := t.TempDir()
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join(from, f.Name()))
+		require.NoError(t, err)
+		name, zipped := strings.CutSuffix(f.Name(), ".gz")
+		if zipped {
+			r, err := gzip.NewReader(bytes.NewReader(text))
+			require.NoError(t, err)
+			text, err = io.ReadAll(r)
+			require.NoError(t, err)
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(to, name), text, 0o600))
+	}
+	return to
+}

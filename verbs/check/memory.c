@@ -76,7 +76,7 @@ void memory_take(struct memory *m, enum memory_kind kind, size_t size) {
 }
 
 void memory_give(struct memory *m) {
-	void (*release)(void *);
+	int (*release)(void *);
 	switch (m->kind) {
 	case MEMORY_MALLOC:
 		free(m->base);
@@ -90,7 +90,7 @@ void memory_give(struct memory *m) {
 		break;
 	case MEMORY_SHARED:
 		preloaded("nicless_free", &release);
-		release(m->base);
+		DO(release(m->base));
 		break;
 	default:
 		break;

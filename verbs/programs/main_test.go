@@ -12,7 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var whole = flag.Bool("programs", false, "run the whole list of programs, not the short one")
+var (
+	whole   = flag.Bool("programs", false, "run the whole list of programs, not the short one")
+	speed   = flag.Bool("speed", false, "measure, on a machine that does nothing else")
+	nicless = flag.String("nicless", "", "directory of the command and the library, in place of building them")
+)
 
 // repository is where the module begins, seen from here.
 const repository = "../.."
@@ -31,7 +35,9 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	if _, err := exec.LookPath(compiler()[0]); err == nil {
+	if *nicless != "" {
+		binary = filepath.Join(*nicless, "nicless")
+	} else if _, err := exec.LookPath(compiler()[0]); err == nil {
 		if err := build(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -98,6 +104,7 @@ var checks = map[string][]string{
 	"rawpost":  {"rawpost.c", "check.c"},
 	"misuse":   {"misuse.c", "check.c"},
 	"life":     {"life.c", "check.c"},
+	"pace":     {"pace.c", "check.c"},
 }
 
 // check compiles a program of verbs/check and returns its path.

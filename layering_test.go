@@ -57,6 +57,7 @@ var mayImport = map[string][]string{
 	// Tests only.
 	"internal/vectors": {},
 	"include":          {},
+	"verbs/programs":   {},
 }
 
 // Who may import unsafe, or hold assembly: *_unsafe.go files and .s files of

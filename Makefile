@@ -3,13 +3,16 @@ GO ?= go
 FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check-c programs race fuzz bench lint vectors cross ci clean
+.PHONY: help build verbs demo test check-c programs race fuzz bench lint vectors cross ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the command into bin/nicless
 	$(GO) build -o bin/nicless ./cmd/nicless
+
+verbs: build ## also the library that verbs programs preload, bin/libnicless_verbs.so
+	$(MAKE) -C verbs/shim
 
 demo: ## one RDMA write shown byte by byte, then 300,000 operations
 	$(GO) run ./cmd/nicless demo

@@ -58,6 +58,7 @@ var mayImport = map[string][]string{
 	"internal/vectors": {},
 	"include":          {},
 	"verbs/programs":   {},
+	"verbs/shim/check": {},
 }
 
 // Who may import unsafe, or hold assembly: *_unsafe.go files and .s files of

@@ -75,7 +75,8 @@ struct nv_opened {
  * shim sends zeros and names the attribute in `unreadable` (bit n: attribute n,
  * n < 64), and the server says EFAULT if it needs them.
  *
- * Descriptors that come along are those of nv_result of kind NV_NEED_FD, in order. */
+ * Descriptors that come along are those of nv_result of kind NV_NEED_FD without
+ * error, in order. */
 struct nv_ioctl {
 	uint64_t unreadable;
 	uint32_t results; /* how many nv_result follow at the end: 0 at first */
@@ -101,7 +102,9 @@ enum nv_out_kind {
 
 /* An answer with NV_AGAIN is: uint64_t count; then count nv_need. Descriptors that
  * come along are the memory of the needs of kind NV_NEED_REMAP, in order. The shim
- * does them all and sends the same ioctl again with one nv_result for each. */
+ * does them all and sends the same ioctl again with one nv_result for each, behind
+ * those of earlier rounds: the server has to remember nothing. After four such
+ * answers the shim gives up. */
 struct nv_need {
 	uint16_t attr; /* NV_NEED_FD: of this attribute */
 	uint16_t kind; /* NV_NEED_* */

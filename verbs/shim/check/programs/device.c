@@ -1,0 +1,256 @@
+/* A device is opened, asked, mapped, copied and handed on. */
+#include "try.h"
+
+#include <dirent.h>
+
+static int descriptors(void) {
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+	TRY(d != NULL);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static void opened(void) {
+	volatile int flags = O_RDWR; /* not a constant: the checked open is called */
+	struct stat st;
+	struct statx sx;
+	int fd = open(DEVICE, O_RDWR | O_CLOEXEC), other;
+	TRY(fd >= 0);
+	TRY(fcntl(fd, F_GETFD) == FD_CLOEXEC);
+	TRY(fstat(fd, &st) == 0 && is_device(&st));
+	TRY(fstatat(fd, "", &st, AT_EMPTY_PATH) == 0 && is_device(&st));
+	TRY(statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &sx) == 0 && S_ISCHR(sx.stx_mode) &&
+	    sx.stx_rdev_major == 231 && sx.stx_rdev_minor == 192);
+	other = openat(AT_FDCWD, DEVICE, flags);
+	TRY(other >= 0 && fcntl(other, F_GETFD) == 0);
+	close(other);
+	other = open(DEVICE, flags | O_NONBLOCK);
+	TRY(other >= 0 && (fcntl(other, F_GETFL) & O_NONBLOCK));
+	close(other);
+	other = open64(DEVICE, O_RDWR);
+	TRY(other >= 0);
+	while (count(fd, 1) != 2) /* the server hears of a close when it gets to it */
+		usleep(100);
+	close(other);
+	while (count(fd, 1) != 1)
+		usleep(100);
+	close(fd);
+	FAILS(ENXIO, open("/dev/infiniband/uverbs7", O_RDWR));
+	FAILS(ENOTDIR, open(DEVICE, O_RDWR | O_DIRECTORY));
+	TRY(open("/dev/infiniband/uverbs01", O_RDWR) == -1 && errno == ENOENT); /* no such name */
+}
+
+static void asked(void) {
+	struct request r;
+	char text[8] = "", bytes[16];
+	int fd = open(DEVICE, O_RDWR | O_CLOEXEC), got, before;
+	struct stat st;
+	TRY(reverse(fd, 1) == 1 && reverse(fd, 2) == 2);
+	before = descriptors();
+
+	begin(&r, PIPE);
+	attr(&r, 0, 0);
+	TRY(call(fd, &r) == 0);
+	got = (int)r.attrs[0].data;
+	TRY(read(got, text, 4) == 4 && strcmp(text, "pipe") == 0);
+	TRY(fcntl(got, F_GETFD) == FD_CLOEXEC);
+	close(got);
+
+	begin(&r, PIPE_INSIDE);
+	attr(&r, sizeof bytes, address(bytes));
+	TRY(call(fd, &r) == 0);
+	memcpy(&got, bytes + 4, sizeof got);
+	TRY(read(got, text, 4) == 4 && strcmp(text, "pipe") == 0);
+	close(got);
+
+	begin(&r, INODE);
+	attr(&r, 0, 1);
+	attr(&r, 8, 0);
+	TRY(call(fd, &r) == 0 && fstat(1, &st) == 0 && r.attrs[1].data == st.st_ino);
+	begin(&r, INODE);
+	attr(&r, 0, 0xffffffff);
+	attr(&r, 8, 0);
+	TRY(call(fd, &r) == 0 && r.attrs[1].data >> 32 == EBADF);
+
+	begin(&r, ERRNO);
+	attr(&r, 8, ENOSPC);
+	FAILS(ENOSPC, call(fd, &r));
+	begin(&r, ENDLESS);
+	FAILS(EPROTO, call(fd, &r));
+	begin(&r, TOO_LONG);
+	attr(&r, sizeof bytes, address(bytes));
+	FAILS(EPROTO, call(fd, &r));
+	TRY(descriptors() == before);
+	close(fd);
+}
+
+static void errno_stays(void) {
+	struct request r;
+	int fd = open(DEVICE, O_RDWR);
+	begin(&r, PIPE);
+	attr(&r, 0, 0);
+	errno = ERANGE;
+	if (call(fd, &r) != 0 || errno != ERANGE)
+		TRY(!"errno was changed");
+	close((int)r.attrs[0].data);
+	close(fd);
+}
+
+static void strangers(void) {
+	struct request r;
+	struct stat st;
+	int pair[2], fd = open(DEVICE, O_RDWR), null = open("/dev/null", O_RDWR), inet = socket(AF_INET, SOCK_STREAM, 0);
+	begin(&r, REVERSE);
+	TRY(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0);
+	FAILS(ENOTTY, call(pair[0], &r));
+	FAILS(ENOTTY, call(null, &r));
+	FAILS(ENOTTY, call(inet, &r));
+	FAILS(EBADF, call(-1, &r));
+	FAILS(ENOTTY, ioctl(fd, 0x5401, r.room)); /* TCGETS */
+	TRY(fstat(pair[0], &st) == 0 && S_ISSOCK(st.st_mode));
+	TRY(fstat(null, &st) == 0 && st.st_rdev == makedev(1, 3));
+	close(pair[0]);
+	close(pair[1]);
+	close(null);
+	close(inet);
+	close(fd);
+}
+
+static void bad_pointers(void) {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char bytes[40];
+	struct request r;
+	int fd = open(DEVICE, O_RDWR), before;
+	TRY(pages != MAP_FAILED && mprotect(pages + page, page, PROT_NONE) == 0);
+	FAILS(EFAULT, ioctl(fd, RDMA_VERBS_IOCTL, NULL));
+	FAILS(EFAULT, ioctl(fd, RDMA_VERBS_IOCTL, (void *)8));
+	FAILS(EFAULT, ioctl(fd, RDMA_VERBS_IOCTL, pages + page - 16)); /* it ends in the header */
+	begin(&r, REVERSE);
+	attr(&r, 40, 0);
+	memcpy(pages + page - 24, r.room, 24);
+	FAILS(EFAULT, ioctl(fd, RDMA_VERBS_IOCTL, pages + page - 24)); /* and behind it */
+
+	begin(&r, REVERSE); /* the server needs these bytes */
+	attr(&r, 40, address(pages + page - 8));
+	attr(&r, 40, address(bytes));
+	attr(&r, 8, 0);
+	FAILS(EFAULT, call(fd, &r));
+	begin(&r, REVERSE); /* it does not read these, but they are to be written */
+	attr(&r, 40, address(bytes));
+	attr(&r, 40, address(pages + page - 8));
+	attr(&r, 8, 0);
+	FAILS(EFAULT, call(fd, &r));
+	TRY(mprotect(pages, page, PROT_READ) == 0);
+	r.attrs[1].data = address(pages);
+	FAILS(EFAULT, call(fd, &r));
+
+	before = descriptors();
+	begin(&r, PIPE_INSIDE); /* a descriptor that cannot be told is not left behind */
+	attr(&r, 16, address(pages));
+	FAILS(EFAULT, call(fd, &r));
+	TRY(descriptors() == before);
+
+	begin(&r, REVERSE);
+	r.hdr->length++;
+	FAILS(EINVAL, call(fd, &r));
+	r.hdr->num_attrs = 300;
+	r.hdr->length = 24 + 300 * 16;
+	FAILS(EINVAL, call(fd, &r));
+	TRY(reverse(fd, 9) > 0);
+	close(fd);
+}
+
+static void mapped(void) {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	int fd = open(DEVICE, O_RDWR);
+	uint64_t *at, *fixed;
+	at = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0x10000);
+	TRY(at != MAP_FAILED && at[0] == 0x10000); /* the fake puts the offset there */
+	at[1] = 77;
+	at[page / 8] = 78;
+	TRY(peek(fd, 8) == 77 && peek(fd, page) == 78);
+	fixed = mmap(at, page, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0x20000);
+	TRY(fixed == at && at[0] == 0x20000 && at[page / 8] == 78);
+	TRY(mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0x666000) == MAP_FAILED && errno == EINVAL);
+	TRY(munmap(at, 2 * page) == 0);
+	TRY(mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+	close(fd);
+}
+
+/* In this process a copy is known; the server is not asked. */
+static void copied(void) {
+	struct stat st;
+	int fd = open(DEVICE, O_RDWR), copy = dup(fd), high = fcntl(fd, F_DUPFD, 100), pair[2], got;
+	TRY(reverse(copy, 1) == 1 && reverse(high, 2) == 2);
+	TRY(fstat(copy, &st) == 0 && is_device(&st));
+	TRY(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	pass(pair[0], fd);
+	got = passed(pair[1]);
+	close(fd);
+	close(copy);
+	TRY(reverse(got, 3) == 3 && reverse(high, 4) == 4);
+	TRY(count(high, 0) == 0);
+	close(got);
+	close(high);
+}
+
+/* Another program shows it to the server once: a descriptor inherited by exec, and one that was passed. */
+static void handed_on(char *self) {
+	int fd = open(DEVICE, O_RDWR), closed = open(DEVICE, O_RDWR | O_CLOEXEC), pair[2];
+	char a[16], b[16], c[16];
+	pid_t child;
+	TRY(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	snprintf(a, sizeof a, "%d", fd);
+	snprintf(b, sizeof b, "%d", closed);
+	snprintf(c, sizeof c, "%d", pair[1]);
+	pass(pair[0], closed);
+	child = fork();
+	TRY(child >= 0);
+	if (child == 0) {
+		execl(self, self, "heir", a, b, c, (char *)NULL);
+		_exit(2);
+	}
+	join(child);
+	TRY(reverse(fd, 1) == 3);
+	close(fd);
+	close(closed);
+}
+
+static void heir(int fd, int closed, int through) {
+	struct stat st;
+	int got;
+	FAILS(EBADF, fcntl(closed, F_GETFD));
+	TRY(reverse(fd, 5) == 1);
+	TRY(fstat(fd, &st) == 0 && is_device(&st));
+	got = passed(through);
+	TRY(reverse(got, 6) == 1);
+	TRY(reverse(fd, 7) == 2);
+	TRY(count(fd, 0) == 2);
+}
+
+int main(int argc, char **argv) {
+	const char *what = argc > 1 ? argv[1] : "";
+	if (strcmp(what, "opened") == 0)
+		opened();
+	else if (strcmp(what, "asked") == 0)
+		asked(), errno_stays();
+	else if (strcmp(what, "strangers") == 0)
+		strangers();
+	else if (strcmp(what, "pointers") == 0)
+		bad_pointers();
+	else if (strcmp(what, "mapped") == 0)
+		mapped();
+	else if (strcmp(what, "copied") == 0)
+		copied();
+	else if (strcmp(what, "handed-on") == 0)
+		handed_on(argv[0]);
+	else if (strcmp(what, "heir") == 0 && argc == 5)
+		heir(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
+	else
+		TRY(!"a scenario");
+	return 0;
+}

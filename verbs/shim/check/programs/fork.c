@@ -1,0 +1,88 @@
+/* A child may not use what its parent opened, and may open anew. */
+#include "try.h"
+
+#include <sys/syscall.h>
+
+static int fd;
+
+static void child_sees(void) {
+	struct stat st;
+	int own;
+	FAILS(EIO, reverse(fd, 1));
+	TRY(fstat(fd, &st) == 0 && is_device(&st));
+	TRY(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED && errno == EIO);
+	own = open(DEVICE, O_RDWR | O_CLOEXEC);
+	TRY(own >= 0 && reverse(own, 2) == 1);
+	FAILS(EIO, reverse(fd, 1)); /* still not */
+	close(own);
+}
+
+static void forked(void) {
+	pid_t child = fork();
+	TRY(child >= 0);
+	if (child == 0) {
+		child_sees();
+		_exit(0);
+	}
+	join(child);
+}
+
+/* No handler of pthread_atfork runs. */
+static void cloned(void) {
+	pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+	TRY(child >= 0);
+	if (child == 0) {
+		child_sees();
+		_exit(0);
+	}
+	join(child);
+	TRY(reverse(fd, 3) == 2);
+}
+
+/* The child shares our memory: it must not take the connection. */
+static void vforked(void) {
+	volatile int result = 0, error = 0, opened = 0;
+	pid_t child = vfork();
+	TRY(child >= 0);
+	if (child == 0) {
+		result = (int)reverse(fd, 1);
+		error = errno;
+		opened = open(DEVICE, O_RDWR);
+		_exit(0);
+	}
+	join(child);
+	TRY(result == -1 && error == EIO && opened == -1);
+	TRY(reverse(fd, 3) == 3);
+}
+
+static volatile int stop;
+
+static void *hammer(void *arg) {
+	while (!stop)
+		TRY(reverse(fd, (unsigned)(uintptr_t)arg) > 0);
+	return NULL;
+}
+
+/* Whatever other threads hold when the fork comes, the child is free. */
+static void under_load(void) {
+	pthread_t threads[3];
+	uintptr_t i;
+	for (i = 0; i < 3; i++)
+		TRY(pthread_create(&threads[i], NULL, hammer, (void *)i) == 0);
+	for (i = 0; i < 40; i++)
+		forked();
+	stop = 1;
+	for (i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+}
+
+int main(void) {
+	fd = open(DEVICE, O_RDWR);
+	TRY(fd >= 0);
+	forked();
+	TRY(reverse(fd, 3) == 1);
+	cloned();
+	vforked();
+	under_load();
+	return 0;
+}

@@ -1,0 +1,119 @@
+/* Pages are moved into shared memory while other threads store to them. */
+#include "try.h"
+
+enum { ROUNDS = 60, PAGES = 64, HAMMERS = 2, WORDS = 512 };
+
+static int fd;
+static uint64_t *volatile arena; /* the pages of this round */
+static volatile int stop;
+static volatile uint64_t rounds[HAMMERS];
+
+static int64_t remap(const void *at, size_t length) {
+	struct request r;
+	begin(&r, REMAP);
+	attr(&r, 8, address(at));
+	attr(&r, 8, length);
+	attr(&r, 8, 0);
+	return call(fd, &r) == 0 ? (int64_t)r.attrs[2].data : -errno;
+}
+
+/* One word in each page is this thread's alone. Whatever it stored last must be
+ * there when it comes again. */
+static void *hammer(void *arg) {
+	uintptr_t me = (uintptr_t)arg;
+	uint64_t *pages = NULL, last = 0;
+	while (!stop) {
+		uint64_t *now = arena;
+		int i;
+		if (now != pages) {
+			pages = now;
+			last = 0;
+		}
+		for (i = 0; i < PAGES; i++) {
+			volatile uint64_t *word = &pages[i * WORDS + (int)me];
+			if (*word != last) {
+				fprintf(stderr, "page %d: %llu stored, %llu found\n", i, (unsigned long long)last,
+				        (unsigned long long)*word);
+				_exit(1);
+			}
+			*word = last + 1;
+		}
+		last++;
+		rounds[me]++;
+	}
+	return NULL;
+}
+
+/* Until every hammer has begun twice more: they all look at the pages of now. */
+static void settle(void) {
+	uint64_t from[HAMMERS];
+	int i;
+	for (i = 0; i < HAMMERS; i++)
+		from[i] = rounds[i];
+	for (i = 0; i < HAMMERS; i++)
+		while (rounds[i] < from[i] + 2)
+			sched_yield();
+}
+
+static void nothing_is_lost(void) {
+	size_t bytes = PAGES * WORDS * 8;
+	uint64_t *all[ROUNDS];
+	pthread_t threads[HAMMERS];
+	uintptr_t i;
+	int round;
+	for (round = 0; round < ROUNDS; round++) {
+		all[round] = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		TRY(all[round] != MAP_FAILED);
+		all[round][WORDS * (PAGES - 1) + 100] = (uint64_t)round + 1000;
+	}
+	arena = all[0];
+	for (i = 0; i < HAMMERS; i++)
+		TRY(pthread_create(&threads[i], NULL, hammer, (void *)i) == 0);
+	for (round = 0; round < ROUNDS; round++) {
+		arena = all[round];
+		settle();
+		TRY(remap(all[round], bytes) == 0);
+		settle();
+		TRY(peek(fd, (WORDS * (PAGES - 1) + 100) * 8) == (uint64_t)round + 1000); /* copied */
+		all[round][7] = (uint64_t)round;
+		TRY(peek(fd, 7 * 8) == (uint64_t)round); /* and shared */
+	}
+	stop = 1;
+	for (i = 0; i < HAMMERS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* What cannot be moved stays as it is. */
+static void refused(void) {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint64_t local = 5, *pages = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	TRY(pages != MAP_FAILED);
+	TRY(remap((void *)(address(&local) & ~(uint64_t)(page - 1)), page) == EBUSY); /* our stack */
+	TRY(remap((void *)(address(&errno) & ~(uint64_t)(page - 1)), page) == EBUSY);
+	TRY(local == 5);
+	TRY(remap((char *)pages + 8, page) == EINVAL);
+	TRY(remap(pages, page + 8) == EINVAL);
+	TRY(remap(pages, 0) == EINVAL);
+	pages[0] = 6;
+	TRY(mprotect(pages, page, PROT_READ) == 0);
+	TRY(remap(pages, page) != 0); /* read-only */
+	TRY(pages[0] == 6);
+	pages[2 * page / 8] = 7;
+	TRY(munmap((char *)pages + 3 * page, page) == 0);
+	TRY(remap((char *)pages + 2 * page, 2 * page) != 0); /* half of it is not there */
+	pages[2 * page / 8] += 1;
+	TRY(pages[2 * page / 8] == 8); /* and the other half not protected for ever */
+}
+
+int main(int argc, char **argv) {
+	const char *what = argc > 1 ? argv[1] : "";
+	fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	TRY(fd >= 0);
+	if (strcmp(what, "nothing-lost") == 0)
+		nothing_is_lost();
+	else if (strcmp(what, "refused") == 0)
+		refused();
+	else
+		TRY(!"a scenario");
+	return 0;
+}

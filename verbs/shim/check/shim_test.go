@@ -1,0 +1,219 @@
+// Package check tests the library that verbs programs preload: it builds it and
+// small C programs, and runs these against a fake server. Without a C compiler
+// the tests are skipped, except where CI runs them.
+package check
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+var scratch string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "nicless-shim")
+	if err != nil {
+		panic(err)
+	}
+	scratch = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// compiler is the command with its first arguments.
+func compiler(t *testing.T) []string {
+	t.Helper()
+	name := os.Getenv("CC")
+	if name == "" {
+		name = "cc"
+	}
+	words := strings.Fields(name)
+	if _, err := exec.LookPath(words[0]); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("no C compiler %q, and CI needs one: %v", name, err)
+		}
+		t.Skipf("no C compiler %q: the shim is not tested (%v)", name, err)
+	}
+	return words
+}
+
+var library = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(scratch, "libnicless_verbs.so")
+	said, err := exec.Command("make", "-s", "-C", "..", "OUT="+path).CombinedOutput()
+	if err != nil {
+		err = &exec.Error{Name: string(said), Err: err}
+	}
+	return path, err
+})
+
+func shim(t *testing.T) string {
+	t.Helper()
+	compiler(t)
+	path, err := library()
+	require.NoError(t, err)
+	return path
+}
+
+var built sync.Map // of *sync.Once, by program
+
+// program builds programs/NAME.c.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	cc := compiler(t)
+	path := filepath.Join(scratch, name)
+	once, _ := built.LoadOrStore(name, new(sync.Once))
+	once.(*sync.Once).Do(func() {
+		args := append(cc[1:], "-std=gnu99", "-Wall", "-Wextra", "-Werror", "-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2",
+			"-I../../../include", "-o", path, "programs/"+name+".c", "-pthread", "-ldl")
+		said, err := exec.Command(cc[0], args...).CombinedOutput()
+		require.NoError(t, err, "%s", said)
+	})
+	return path
+}
+
+// run runs a program with the shim, and variables on top of ours.
+func run(t *testing.T, dir string, variables []string, name string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program(t, name), args...)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+shim(t))
+	if dir != "" {
+		cmd.Env = append(cmd.Env, "NICLESS_VERBS="+dir)
+	}
+	cmd.Env = append(cmd.Env, variables...)
+	var o, e bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &o, &e
+	err = cmd.Run()
+	return o.String(), e.String(), err
+}
+
+// good runs it against f; it must end well and say nothing.
+func good(t *testing.T, f *fake, name string, args ...string) {
+	t.Helper()
+	stdout, stderr, err := run(t, f.dir, nil, name, args...)
+	require.NoError(t, err, "%s", stderr)
+	require.Empty(t, stderr)
+	require.Empty(t, stdout)
+}
+
+func TestDevice(t *testing.T) {
+	for _, scenario := range []string{"opened", "asked", "strangers", "pointers", "mapped", "copied", "handed-on"} {
+		t.Run(scenario, func(t *testing.T) {
+			t.Parallel()
+			good(t, serve(t), "device", scenario)
+		})
+	}
+}
+
+func TestFork(t *testing.T) {
+	t.Parallel()
+	good(t, serve(t), "fork")
+}
+
+func TestThreads(t *testing.T) {
+	for scenario, says := range map[string]string{
+		"hammered": "", "signalled": "", "cancelled": "",
+		"closed":  `^nicless: the program has closed descriptor \d+, which is ours: its devices are lost\n$`,
+		"hung-up": `^nicless: the verbs server in /.* is lost: Connection reset by peer\n$`,
+	} {
+		t.Run(scenario, func(t *testing.T) {
+			t.Parallel()
+			_, stderr, err := run(t, serve(t).dir, nil, "threads", scenario)
+			require.NoError(t, err, "%s", stderr)
+			require.Regexp(t, "^"+says, stderr)
+			require.Equal(t, says == "", stderr == "", "%s", stderr)
+		})
+	}
+}
+
+// A remap under threads that store loses nothing: that takes userfaultfd.
+func TestRemap(t *testing.T) {
+	for _, scenario := range []string{"nothing-lost", "refused"} {
+		t.Run(scenario, func(t *testing.T) {
+			t.Parallel()
+			f := serve(t)
+			_, stderr, err := run(t, f.dir, nil, "remap", scenario)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if len(f.hellos) == 1 && f.hellos[0].wants&hasUFFD == 0 {
+				t.Skip("the kernel gives no userfaultfd that write-protects")
+			}
+			require.NoError(t, err, "%s", stderr)
+			require.Empty(t, stderr)
+		})
+	}
+}
+
+func TestPaths(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	good(t, f, "paths", "redirected")
+	require.Empty(t, f.hellos, "names alone need no server")
+}
+
+func TestTransparent(t *testing.T) {
+	t.Parallel()
+	stdout, stderr, err := run(t, "", nil, "paths", "transparent")
+	require.NoError(t, err, "%s", stderr)
+	require.Empty(t, stdout+stderr)
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	stdout, _, err := run(t, "/nonexistent", []string{"MLX_CQ_ALLOC_TYPE=ANON"}, "paths", "environment")
+	require.NoError(t, err)
+	require.Equal(t, "PREFER_CONTIG ANON PREFER_CONTIG PREFER_CONTIG\n", stdout)
+}
+
+func TestAlloc(t *testing.T) {
+	t.Parallel()
+	good(t, serve(t), "alloc")
+	for _, preload := range []string{"LD_PRELOAD=", "LD_PRELOAD=" + shim(t)} {
+		_, stderr, err := run(t, "", []string{preload}, "alloc", "without")
+		require.NoError(t, err, "%s", stderr)
+		require.Empty(t, stderr)
+	}
+}
+
+// What the user is told, in one line, when it cannot work.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	absent := t.TempDir()
+	for dir, want := range map[string]struct {
+		errno  unix.Errno
+		stderr string
+	}{
+		absent:                         {unix.ENODEV, "nicless: no verbs server at " + absent + "/server.sock: No such file or directory\n"},
+		serveVersion(t, 2).dir:         {unix.EPROTO, "does not speak version 1 of this library"},
+		"/" + strings.Repeat("x", 200): {unix.ENODEV, "File name too long\n"},
+		"relative":                     {unix.ENOENT, "nicless: NICLESS_VERBS is not an absolute path of less than 512 bytes: ignored\n"},
+	} {
+		_, stderr, err := run(t, dir, nil, "paths", "absent", strconv.Itoa(int(want.errno)))
+		require.NoError(t, err, "%s", stderr)
+		require.Contains(t, stderr, want.stderr)
+		require.Equal(t, 1, strings.Count(stderr, "\n"), "%s", stderr)
+	}
+}
+
+func TestHello(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	_, stderr, err := run(t, f.dir, []string{"NICLESS_VERBS_FAST=1"}, "device", "copied")
+	require.NoError(t, err, "%s", stderr)
+	require.Len(t, f.hellos, 1)
+	h := f.hellos[0]
+	require.Equal(t, hello{0x6272766e, 1 | h.wants&hasUFFD, "device"}, h)
+}

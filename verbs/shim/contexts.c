@@ -1,0 +1,151 @@
+/* Which sockets are devices. The table is asked for every socket that the program
+ * calls fstat on, so reading takes no lock; writing is done under the process's. */
+#include "shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* More contexts than this are found again by asking the server. */
+enum { MOST = 256 };
+
+struct slot {
+	uint64_t ino; /* 0: empty. Written last, emptied first */
+	uint64_t cookie;
+	uint64_t rdev;
+	uint32_t generation;
+};
+
+static struct slot slots[MOST];
+static uint32_t used;   /* slots at or above are empty */
+static uint32_t oldest; /* is overwritten when all are taken */
+
+bool nv_context_of(int fd, const struct stat *st, struct nv_context *c) {
+	uint32_t n = __atomic_load_n(&used, __ATOMIC_ACQUIRE), i;
+	struct nv_identity id;
+	struct stat own;
+	if (n == 0)
+		return false;
+	if (!st) {
+		if (syscall(SYS_fstat, fd, &own) != 0)
+			return false;
+		st = &own;
+	}
+	if (!S_ISSOCK(st->st_mode))
+		return false;
+	for (i = 0; i < n; i++) {
+		struct slot *s = &slots[i];
+		uint64_t ino = __atomic_load_n(&s->ino, __ATOMIC_ACQUIRE);
+		if (ino == 0 || ino != st->st_ino)
+			continue;
+		c->id.ino = ino;
+		c->id.cookie = __atomic_load_n(&s->cookie, __ATOMIC_RELAXED);
+		c->rdev = (dev_t)__atomic_load_n(&s->rdev, __ATOMIC_RELAXED);
+		c->generation = __atomic_load_n(&s->generation, __ATOMIC_RELAXED);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (__atomic_load_n(&s->ino, __ATOMIC_RELAXED) != ino)
+			continue; /* another took the slot meanwhile */
+		if (nv_identify(fd, st, &id) && id.cookie == c->id.cookie)
+			return true;
+		/* The context was closed, and a stranger has its inode number. */
+		__atomic_compare_exchange_n(&s->ino, &ino, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	}
+	return false;
+}
+
+void nv_context_add(const struct nv_context *c) {
+	uint32_t n = __atomic_load_n(&used, __ATOMIC_RELAXED), i, empty = n;
+	struct slot *s;
+	for (i = 0; i < n; i++) {
+		uint64_t ino = __atomic_load_n(&slots[i].ino, __ATOMIC_RELAXED);
+		if (ino == c->id.ino) {
+			empty = i;
+			break;
+		}
+		if (ino == 0)
+			empty = i;
+	}
+	if (empty == MOST)
+		empty = oldest++ % MOST;
+	s = &slots[empty];
+	__atomic_store_n(&s->ino, 0, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	__atomic_store_n(&s->cookie, c->id.cookie, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->rdev, c->rdev, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->generation, c->generation, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->ino, c->id.ino, __ATOMIC_RELEASE);
+	if (empty == n)
+		__atomic_store_n(&used, n + 1, __ATOMIC_RELEASE);
+}
+
+/* Enters what the server answered about fd. */
+static int admit(struct nv_process *p, int fd, struct nv_context *c) {
+	const struct nv_opened *o = (const struct nv_opened *)(p->in + sizeof(struct nv_header));
+	if (p->in_length < sizeof(struct nv_header) + sizeof *o || !nv_identify(fd, NULL, &c->id) ||
+	    c->id.ino != o->context)
+		return EPROTO;
+	c->generation = p->generation;
+	c->rdev = makedev(o->rdev_major, o->rdev_minor);
+	nv_context_add(c);
+	return 0;
+}
+
+int nv_adopt(struct nv_process *p, int fd, struct nv_context *c) {
+	int domain, error;
+	socklen_t size = sizeof domain;
+	if (nv_context_of(fd, NULL, c))
+		return 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX)
+		return ENOTTY;
+	error = nv_connect(p);
+	if (error)
+		return error;
+	nv_begin(p, NV_ADOPT, 0);
+	p->out_fds[p->out_count++] = fd;
+	error = nv_ask(p);
+	if (error)
+		return error == EIO ? EIO : ENOTTY; /* not a context, says the server */
+	nv_close_fds(p);
+	return admit(p, fd, c);
+}
+
+int nv_open_device(uint32_t device, int flags) {
+	struct nv_context c;
+	struct nv_process *p;
+	struct nv_entry entry;
+	struct nv_open *o;
+	int fd = -1, error;
+	if (flags & O_DIRECTORY) {
+		errno = ENOTDIR;
+		return -1;
+	}
+	if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL)) {
+		errno = EEXIST;
+		return -1;
+	}
+	p = nv_enter(&entry);
+	if (!p)
+		return -1;
+	error = nv_connect(p);
+	if (error == 0) {
+		nv_begin(p, NV_OPEN, 0);
+		o = nv_room(p, sizeof *o);
+		o->device = device;
+		error = nv_ask(p);
+	}
+	if (error == 0) {
+		fd = nv_take_fd(p, 0);
+		nv_close_fds(p);
+		error = fd < 0 ? EPROTO : admit(p, fd, &c);
+	}
+	if (error == 0 && !(flags & O_CLOEXEC) && fcntl(fd, F_SETFD, 0) != 0)
+		error = errno;
+	if (error == 0 && (flags & O_NONBLOCK) && fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+		error = errno;
+	if (error && fd >= 0)
+		close(fd);
+	return nv_leave(p, &entry, error) == 0 ? fd : -1;
+}

@@ -1,0 +1,220 @@
+/* An ioctl there and back, as wire.h says. What the attributes mean is the
+ * server's business: they are sent with all that they may point at, and the
+ * answer says what is to be written where. */
+#include "shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/rdma_user_ioctl_cmds.h>
+
+/* How often the server may ask for something before it answers. */
+enum { ROUNDS = 4 };
+
+/* struct ib_uverbs_ioctl_hdr without its flexible array. */
+struct header {
+	uint16_t length, object, method, num_attrs;
+	uint64_t reserved;
+	uint32_t driver, reserved_too;
+};
+typedef char same_header[sizeof(struct header) == sizeof(struct ib_uverbs_ioctl_hdr) ? 1 : -1];
+
+/* The kernel takes no more bytes of header and attributes either. */
+enum { LONGEST = 4096, MOST = (LONGEST - sizeof(struct header)) / sizeof(struct ib_uverbs_attr) };
+
+struct call {
+	struct nv_process *p;
+	uint64_t arg; /* where the program's header is */
+	struct header hdr;
+	struct ib_uverbs_attr attrs[MOST];
+};
+
+/* Bytes of the answer that were not looked at yet. */
+struct reader {
+	const uint8_t *at;
+	size_t left;
+};
+
+static const void *next(struct reader *r, size_t bytes) {
+	const void *at = r->at;
+	size_t padded = (bytes + 7) & ~(size_t)7;
+	if (padded > r->left)
+		return NULL;
+	r->at += padded;
+	r->left -= padded;
+	return at;
+}
+
+/* Reads what the program passed, once: the copy is what is sent and what counts. */
+static int fetch(struct call *c) {
+	size_t bytes;
+	if (nv_fetch(c->p, &c->hdr, c->arg, sizeof c->hdr) != 0)
+		return EFAULT;
+	bytes = c->hdr.num_attrs * sizeof *c->attrs;
+	if (c->hdr.num_attrs > MOST || c->hdr.length != sizeof c->hdr + bytes)
+		return EINVAL;
+	return bytes ? nv_fetch(c->p, c->attrs, c->arg + sizeof c->hdr, bytes) : 0;
+}
+
+static int request(struct call *c, uint64_t context) {
+	struct nv_process *p = c->p;
+	size_t bytes = c->hdr.num_attrs * sizeof *c->attrs;
+	struct nv_ioctl *q;
+	uint8_t *at;
+	unsigned i;
+	nv_begin(p, NV_IOCTL, context);
+	q = nv_room(p, sizeof *q); /* these three fit */
+	q->bytes = c->hdr.length;
+	memcpy(nv_room(p, sizeof c->hdr), &c->hdr, sizeof c->hdr);
+	memcpy(nv_room(p, bytes), c->attrs, bytes);
+	for (i = 0; i < c->hdr.num_attrs; i++) {
+		if (c->attrs[i].len <= 8)
+			continue;
+		at = nv_room(p, c->attrs[i].len);
+		if (!at)
+			return E2BIG;
+		if (nv_fetch(p, at, c->attrs[i].data, c->attrs[i].len) == 0)
+			continue;
+		if (i >= 64)
+			return EFAULT; /* `unreadable` cannot name it */
+		memset(at, 0, c->attrs[i].len);
+		q->unreadable |= (uint64_t)1 << i;
+	}
+	return 0;
+}
+
+/* Does what the answer says is needed, and adds the results to the request. */
+static int satisfy(struct call *c) {
+	struct nv_process *p = c->p;
+	struct nv_ioctl *q = (struct nv_ioctl *)(p->out + sizeof(struct nv_header));
+	struct reader r = {p->in + sizeof(struct nv_header), p->in_length - sizeof(struct nv_header)};
+	const uint64_t *count = next(&r, sizeof *count);
+	uint32_t memories = 0;
+	uint64_t n;
+	if (!count)
+		return EPROTO;
+	for (n = *count; n > 0; n--) {
+		const struct nv_need *need = next(&r, sizeof *need);
+		struct nv_result *result = nv_room(p, sizeof *result);
+		int fd;
+		if (!need || !result)
+			return EPROTO;
+		result->attr = need->attr;
+		result->kind = need->kind;
+		result->addr = need->addr;
+		switch (need->kind) {
+		case NV_NEED_FD:
+			if (need->attr >= c->hdr.num_attrs || p->out_count == NV_MAX_FDS)
+				return EPROTO;
+			fd = (int)c->attrs[need->attr].data;
+			if (fcntl(fd, F_GETFD) < 0)
+				result->error = errno;
+			else
+				p->out_fds[p->out_count++] = fd;
+			break;
+		case NV_NEED_REMAP:
+			fd = nv_take_fd(p, memories++);
+			if (fd < 0)
+				return EPROTO;
+			result->error = nv_remap(p, need->addr, need->length, fd, need->offset);
+			close(fd);
+			break;
+		default:
+			return EPROTO;
+		}
+		q->results++;
+	}
+	return 0;
+}
+
+static int store_attr(const struct call *c, unsigned i, size_t offset, const void *from, size_t bytes) {
+	return nv_store(c->p, c->arg + sizeof c->hdr + i * sizeof *c->attrs + offset, from, bytes);
+}
+
+/* Does one thing that the answer says. `fds` are the numbers that the program gets. */
+static int apply(struct call *c, const struct nv_out *o, const void *bytes, const int *fds, int count) {
+	struct ib_uverbs_attr *a = &c->attrs[o->attr];
+	uint64_t which = o->kind == NV_OUT_FD_INSIDE ? o->value >> 32 : o->value;
+	uint32_t inside = (uint32_t)o->value;
+	uint64_t data = o->value;
+	if ((o->kind == NV_OUT_FD || o->kind == NV_OUT_FD_INSIDE) && which >= (uint64_t)count)
+		return EPROTO;
+	switch (o->kind) {
+	case NV_OUT_BYTES:
+		if (o->length > a->len)
+			return EPROTO;
+		a->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
+		if (o->length && nv_store(c->p, a->data, bytes, o->length) != 0)
+			return EFAULT;
+		return store_attr(c, o->attr, offsetof(struct ib_uverbs_attr, flags), &a->flags, sizeof a->flags);
+	case NV_OUT_FD:
+		data = (uint64_t)fds[which];
+		return store_attr(c, o->attr, offsetof(struct ib_uverbs_attr, data), &data, sizeof data);
+	case NV_OUT_VALUE:
+		return store_attr(c, o->attr, offsetof(struct ib_uverbs_attr, data), &data, sizeof data);
+	case NV_OUT_FD_INSIDE:
+		if (a->len < sizeof *fds || inside > a->len - sizeof *fds)
+			return EPROTO;
+		return nv_store(c->p, a->data + inside, &fds[which], sizeof *fds);
+	}
+	return EPROTO;
+}
+
+/* Writes the answer into the program. The descriptors are its own only if all of it could be written. */
+static int answer(struct call *c) {
+	struct nv_process *p = c->p;
+	struct reader r = {p->in + sizeof(struct nv_header), p->in_length - sizeof(struct nv_header)};
+	const uint64_t *count = next(&r, sizeof *count);
+	uint64_t n;
+	int error;
+	if (!count)
+		return EPROTO;
+	for (n = *count; n > 0; n--) {
+		const struct nv_out *o = next(&r, sizeof *o);
+		const void *bytes = o ? next(&r, o->length) : NULL;
+		if (!bytes || o->attr >= c->hdr.num_attrs)
+			return EPROTO;
+		error = apply(c, o, bytes, p->in_fds, p->in_count);
+		if (error)
+			return error;
+	}
+	p->in_count = 0;
+	return 0;
+}
+
+static int converse(struct call *c, uint64_t context) {
+	const struct nv_header *in = (const struct nv_header *)c->p->in;
+	int round, error = fetch(c);
+	if (error == 0)
+		error = request(c, context);
+	for (round = 0; error == 0 && round <= ROUNDS; round++) {
+		error = nv_ask(c->p);
+		if (error == 0)
+			error = in->flags & NV_AGAIN ? satisfy(c) : answer(c);
+		nv_close_fds(c->p);
+		if (error || !(in->flags & NV_AGAIN))
+			return error;
+	}
+	return error ? error : EPROTO;
+}
+
+int nv_ioctl(int fd, uint64_t arg) {
+	struct nv_context context;
+	struct nv_entry entry;
+	struct call c;
+	int error;
+	struct nv_process *p = nv_enter(&entry);
+	if (!p)
+		return nv_context_of(fd, NULL, &context) ? EIO : ENOTTY;
+	c.p = p;
+	c.arg = arg;
+	error = nv_adopt(p, fd, &context);
+	if (error == 0 && (!nv_connected(p) || context.generation != p->generation))
+		error = EIO; /* inherited by a fork, or of a server that is gone */
+	if (error == 0)
+		error = converse(&c, context.id.ino);
+	nv_leave(p, &entry, error);
+	return error;
+}

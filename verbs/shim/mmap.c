@@ -1,0 +1,87 @@
+/* Mapping a device. The addresses are reserved before the server is asked, so
+ * that it knows where its memory will be. */
+#include "shim.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "real.h"
+
+void *nv_sys_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset) {
+	/* The kernel's answer is a long; the round trip through it is what libc does too. */
+	return (void *)syscall(SYS_mmap, addr, length, prot, flags, fd, offset);
+}
+
+int nv_map(struct nv_process *p, uint16_t op, uint64_t context, void **at, size_t length, int prot, int flags,
+           uint64_t offset) {
+	const struct nv_mapped *m = (const struct nv_mapped *)(p->in + sizeof(struct nv_header));
+	bool reserved = !(flags & MAP_FIXED);
+	uint32_t asked = (uint32_t)flags;
+	struct nv_mmap *q;
+	int fd, error;
+	if (reserved) {
+		int how = (flags & ~(MAP_TYPE | MAP_POPULATE | MAP_LOCKED)) | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+		*at = nv_sys_mmap(*at, length, PROT_NONE, how, -1, 0);
+		if (*at == MAP_FAILED)
+			return errno;
+		flags = (flags & ~MAP_FIXED_NOREPLACE) | MAP_FIXED;
+	}
+	nv_begin(p, op, context);
+	q = nv_room(p, sizeof *q);
+	q->addr = (uint64_t)(uintptr_t)*at;
+	q->length = length;
+	q->offset = offset;
+	q->prot = (uint32_t)prot;
+	q->flags = asked;
+	error = nv_ask(p);
+	if (error == 0) {
+		fd = nv_take_fd(p, 0);
+		nv_close_fds(p);
+		if (fd < 0 || p->in_length < sizeof(struct nv_header) + sizeof *m)
+			error = EPROTO;
+		else if (nv_sys_mmap(*at, length, prot, flags, fd, (off_t)m->offset) == MAP_FAILED)
+			error = errno;
+		if (fd >= 0)
+			close(fd);
+	}
+	if (error && reserved)
+		munmap(*at, length);
+	return error;
+}
+
+/* Is fd a device? Then stores what mmap returns. */
+static bool map_device(void **result, void *at, size_t length, int prot, int flags, int fd, off_t offset) {
+	struct nv_context c;
+	struct nv_entry entry;
+	struct nv_process *p;
+	int error;
+	if (fd < 0 || (flags & MAP_ANONYMOUS) || !nv_dir() || !nv_context_of(fd, NULL, &c))
+		return false;
+	*result = MAP_FAILED;
+	p = nv_enter(&entry);
+	if (!p)
+		return true;
+	if (!nv_connected(p) || c.generation != p->generation)
+		error = EIO;
+	else
+		error = nv_map(p, NV_MMAP, c.id.ino, &at, length, prot, flags, (uint64_t)offset);
+	if (nv_leave(p, &entry, error) == 0)
+		*result = at;
+	return true;
+}
+
+NV_EXPORT void *mmap(void *at, size_t length, int prot, int flags, int fd, off_t offset) {
+	void *result;
+	return map_device(&result, at, length, prot, flags, fd, offset)
+	           ? result
+	           : NV_REAL(mmap)(at, length, prot, flags, fd, offset);
+}
+
+NV_EXPORT void *mmap64(void *at, size_t length, int prot, int flags, int fd, off64_t offset) {
+	void *result;
+	return map_device(&result, at, length, prot, flags, fd, offset)
+	           ? result
+	           : NV_REAL(mmap64)(at, length, prot, flags, fd, offset);
+}

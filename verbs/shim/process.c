@@ -1,0 +1,73 @@
+/* The state of this process: memory that a fork empties.
+ *
+ * A child begins with zeros, and zeros are a state without a connection and with
+ * a free lock, whatever other threads of its parent were doing. So nothing is
+ * held across a fork and no handler has to run, which a bare clone would skip. A
+ * child that shares our memory (vfork) is told by its process id: it may not. */
+#include "shim.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+static struct nv_process *process;
+
+/* The memory itself; two threads may come at once, one of the two stays. */
+static struct nv_process *state(void) {
+	static int said;
+	struct nv_process *p = __atomic_load_n(&process, __ATOMIC_ACQUIRE), *made;
+	void *at;
+	if (p)
+		return p;
+	at = nv_sys_mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (at == MAP_FAILED)
+		return NULL;
+	if (madvise(at, sizeof *p, MADV_WIPEONFORK) != 0) {
+		nv_say(&said, "MADV_WIPEONFORK is needed, Linux 4.14 or later");
+		munmap(at, sizeof *p);
+		errno = EIO;
+		return NULL;
+	}
+	made = at;
+	made->pid = getpid();
+	if (__atomic_compare_exchange_n(&process, &p, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return made;
+	munmap(made, sizeof *made);
+	return p;
+}
+
+struct nv_process *nv_enter(struct nv_entry *e) {
+	struct nv_process *p;
+	sigset_t all;
+	pid_t pid = getpid(), owner;
+	e->error = errno;
+	p = state();
+	if (!p)
+		return NULL;
+	owner = __atomic_load_n(&p->pid, __ATOMIC_RELAXED);
+	if (owner == 0) /* forked */
+		__atomic_store_n(&p->pid, pid, __ATOMIC_RELAXED);
+	else if (owner != pid) {
+		errno = EIO;
+		return NULL;
+	}
+	/* Signals first: a handler that came between, and called us, would wait for its own thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &e->signals);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &e->cancel);
+	pthread_mutex_lock(&p->lock); /* zeros are a free lock, in glibc and in musl */
+	return p;
+}
+
+int nv_leave(struct nv_process *p, const struct nv_entry *e, int error) {
+	int ignored;
+	pthread_mutex_unlock(&p->lock);
+	pthread_setcancelstate(e->cancel, &ignored);
+	errno = error ? error : e->error;
+	pthread_sigmask(SIG_SETMASK, &e->signals, NULL);
+	return error ? -1 : 0;
+}

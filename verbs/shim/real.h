@@ -1,0 +1,31 @@
+/* Every function that we stand before, and the way to the next one of the name. */
+#ifndef NICLESS_VERBS_REAL_H
+#define NICLESS_VERBS_REAL_H
+
+#define NV_FUNCTIONS(X)                                                                             \
+	X(open) X(open64) X(openat) X(openat64)                                                     \
+	X(__open_2) X(__open64_2) X(__openat_2) X(__openat64_2)                                     \
+	X(fopen) X(fopen64) X(opendir) X(scandir) X(scandir64) X(glob) X(glob64)                    \
+	X(stat) X(stat64) X(lstat) X(lstat64) X(fstat) X(fstat64) X(fstatat) X(fstatat64) X(statx)  \
+	X(__xstat) X(__xstat64) X(__lxstat) X(__lxstat64) X(__fxstat) X(__fxstat64)                 \
+	X(__fxstatat) X(__fxstatat64)                                                               \
+	X(access) X(eaccess) X(euidaccess) X(faccessat)                                             \
+	X(readlink) X(readlinkat) X(__readlink_chk) X(__readlinkat_chk)                             \
+	X(realpath) X(__realpath_chk) X(canonicalize_file_name)                                     \
+	X(ioctl) X(mmap) X(mmap64) X(socket)
+
+enum nv_function {
+#define NV_ENUM(name) NV_FN_##name,
+	NV_FUNCTIONS(NV_ENUM)
+#undef NV_ENUM
+	    NV_FN_COUNT
+};
+
+typedef void (*nv_any_function)(void);
+
+/* The next function of that name behind ours. */
+nv_any_function nv_real(enum nv_function which);
+
+#define NV_REAL(name) ((__typeof__(&(name)))nv_real(NV_FN_##name))
+
+#endif

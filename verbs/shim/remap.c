@@ -1,0 +1,132 @@
+/* Puts pages of the program into shared memory, in place: copied there, mapped
+ * over them. Stores of other threads between the two would be lost; so the pages
+ * are write-protected meanwhile and a thread that stores waits in the kernel
+ * until the new mapping is there.
+ *
+ * The thread that does it must not store to those pages itself. What it writes is
+ * on its stack, in its thread's data and in the shim's state; no range that
+ * touches these is taken. Signals are held off by the caller. */
+#include "shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static long page_size(void) { return sysconf(_SC_PAGESIZE); }
+
+/* Raw: ioctl is one of the functions that we stand before. */
+static int sys_ioctl(int fd, unsigned long request, void *arg) {
+	return (int)syscall(SYS_ioctl, fd, request, arg);
+}
+
+/* A userfaultfd that can write-protect, for faults of user code only: that needs no privilege. */
+static int open_uffd(void) {
+	struct uffdio_api api;
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY), error;
+	if (fd < 0)
+		return -1;
+	memset(&api, 0, sizeof api);
+	api.api = UFFD_API;
+	api.features = UFFD_FEATURE_PAGEFAULT_FLAG_WP;
+	if (sys_ioctl(fd, UFFDIO_API, &api) == 0)
+		return fd;
+	error = errno;
+	close(fd);
+	errno = error;
+	return -1;
+}
+
+bool nv_has_uffd(void) {
+	size_t page = (size_t)page_size();
+	void *at = nv_sys_mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool populates;
+	int fd;
+	if (at == MAP_FAILED)
+		return false;
+	populates = madvise(at, page, MADV_POPULATE_WRITE) == 0;
+	munmap(at, page);
+	fd = populates ? open_uffd() : -1;
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* Pages that are not there yet cannot be protected: they are brought in first.
+ * That fails where the program may not write, and so does the rest. */
+static int protect(int uffd, void *at, size_t length) {
+	struct uffdio_register reg;
+	struct uffdio_writeprotect wp;
+	if (madvise(at, length, MADV_POPULATE_WRITE) != 0)
+		return errno;
+	memset(&reg, 0, sizeof reg);
+	reg.range.start = (uint64_t)(uintptr_t)at;
+	reg.range.len = length;
+	reg.mode = UFFDIO_REGISTER_MODE_WP;
+	if (sys_ioctl(uffd, UFFDIO_REGISTER, &reg) != 0)
+		return errno;
+	memset(&wp, 0, sizeof wp);
+	wp.range = reg.range;
+	wp.mode = UFFDIO_WRITEPROTECT_MODE_WP;
+	return sys_ioctl(uffd, UFFDIO_WRITEPROTECT, &wp) == 0 ? 0 : errno;
+}
+
+static bool touches(const void *what, size_t bytes, uint64_t addr, uint64_t length) {
+	uint64_t at = (uint64_t)(uintptr_t)what;
+	return at < addr + length && addr < at + bytes;
+}
+
+/* What this thread writes while the pages are protected: the stack below this
+ * frame, and errno. */
+static bool is_own(const struct nv_process *p, uint64_t addr, uint64_t length) {
+	enum { MARGIN = 64 * 1024 };
+	const char *frame = __builtin_frame_address(0);
+	return touches(frame - MARGIN, MARGIN + 4096, addr, length) || touches(&errno, sizeof errno, addr, length) ||
+	       touches(p, sizeof *p, addr, length);
+}
+
+int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset) {
+	size_t page = (size_t)page_size();
+	void *at = (void *)(uintptr_t)addr, *copy;
+	int uffd, error = 0;
+	if (length == 0 || (addr | length | offset) & (page - 1) || addr + length < addr)
+		return EINVAL;
+	if (is_own(p, addr, length))
+		return EBUSY;
+	uffd = open_uffd();
+	if (uffd < 0 && length > page)
+		return EOPNOTSUPP; /* one page: the doorbell records, whose stores the server expects to miss */
+	copy = nv_sys_mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memory, (off_t)offset);
+	if (copy == MAP_FAILED) {
+		error = errno;
+	} else {
+		if (uffd >= 0)
+			error = protect(uffd, at, length);
+		else if (nv_fetch(p, copy, addr, length) != 0)
+			error = EFAULT;
+		if (error == 0) {
+			memcpy(copy, at, length);
+			if (nv_sys_mmap(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, (off_t)offset) ==
+			    MAP_FAILED)
+				error = errno;
+		}
+		munmap(copy, length);
+	}
+	if (uffd >= 0) {
+		struct uffdio_range range = {addr, length};
+		sys_ioctl(uffd, UFFDIO_WAKE, &range);
+		close(uffd); /* ends the protection, if the old pages are still there, and wakes whoever waits */
+	}
+	return error;
+}

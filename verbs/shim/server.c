@@ -1,0 +1,295 @@
+/* The connection to the server: a hidden socket, one request and its answer at a
+ * time. A connection that has failed is given up, and the contexts that it knew
+ * with it; a device opened later gets a new one. */
+#include "shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "real.h"
+
+#ifndef SO_COOKIE
+#define SO_COOKIE 57
+#endif
+
+/* Seconds that the server has for an answer. Signals wait as long. */
+enum { PATIENCE = 30 };
+
+/* The hidden descriptor is put from here on, or below the limit: out of the way
+ * of programs that number theirs, not so far that the kernel's table grows. */
+enum { HIGH = 4096, BELOW_LIMIT = 32 };
+
+/* Counts in memory that a fork copies: no child has a generation of its ancestors. */
+static uint32_t generations;
+
+bool nv_identify(int fd, const struct stat *st, struct nv_identity *id) {
+	socklen_t size = sizeof id->cookie;
+	struct stat own;
+	if (!st) {
+		if (syscall(SYS_fstat, fd, &own) != 0)
+			return false;
+		st = &own;
+	}
+	if (!S_ISSOCK(st->st_mode))
+		return false;
+	id->ino = st->st_ino;
+	/* Inode numbers come again, cookies never. */
+	if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &id->cookie, &size) != 0)
+		id->cookie = 0;
+	return true;
+}
+
+static bool is_ours(const struct nv_process *p) {
+	struct nv_identity now;
+	return nv_identify(p->fd, NULL, &now) && now.ino == p->self.ino && now.cookie == p->self.cookie;
+}
+
+static void give_up(struct nv_process *p) {
+	if (is_ours(p))
+		close(p->fd);
+	p->generation = 0;
+}
+
+bool nv_connected(struct nv_process *p) {
+	static int said;
+	if (!p->generation)
+		return false;
+	if (is_ours(p))
+		return true;
+	nv_say(&said, "the program has closed descriptor %d, which is ours: its devices are lost", p->fd);
+	p->generation = 0;
+	return false;
+}
+
+void nv_begin(struct nv_process *p, uint16_t op, uint64_t context) {
+	struct nv_header *h;
+	p->out_length = 0;
+	p->out_count = 0;
+	h = nv_room(p, sizeof *h);
+	h->op = op;
+	h->context = context;
+}
+
+void *nv_room(struct nv_process *p, size_t bytes) {
+	uint8_t *at = p->out + p->out_length;
+	size_t padded = (bytes + 7) & ~(size_t)7;
+	if (p->out_length > sizeof p->out || padded > sizeof p->out - p->out_length) {
+		p->out_length = sizeof p->out + 1;
+		return NULL;
+	}
+	memset(at, 0, padded);
+	p->out_length += padded;
+	return at;
+}
+
+void nv_close_fds(struct nv_process *p) {
+	int i;
+	for (i = 0; i < p->in_count; i++)
+		if (p->in_fds[i] >= 0)
+			close(p->in_fds[i]);
+	p->in_count = 0;
+}
+
+int nv_take_fd(struct nv_process *p, uint32_t n) {
+	int fd = -1;
+	if (n < (uint32_t)p->in_count) {
+		fd = p->in_fds[n];
+		p->in_fds[n] = -1;
+	}
+	return fd;
+}
+
+union control {
+	struct cmsghdr align;
+	char room[CMSG_SPACE(sizeof(int) * NV_MAX_FDS)];
+};
+
+static int send_request(struct nv_process *p) {
+	struct iovec iov = {p->out, p->out_length};
+	struct msghdr m;
+	union control control;
+	ssize_t n;
+	memset(&m, 0, sizeof m);
+	memset(&control, 0, sizeof control);
+	m.msg_iov = &iov;
+	m.msg_iovlen = 1;
+	if (p->out_count > 0) {
+		size_t bytes = sizeof(int) * (size_t)p->out_count;
+		struct cmsghdr *c = &control.align;
+		m.msg_control = control.room;
+		m.msg_controllen = CMSG_SPACE(bytes);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(bytes);
+		memcpy(CMSG_DATA(c), p->out_fds, bytes);
+	}
+	do
+		n = sendmsg(p->fd, &m, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? errno : 0;
+}
+
+static int receive_answer(struct nv_process *p) {
+	struct iovec iov = {p->in, sizeof p->in};
+	struct msghdr m;
+	union control control;
+	struct cmsghdr *c;
+	ssize_t n;
+	memset(&m, 0, sizeof m);
+	m.msg_iov = &iov;
+	m.msg_iovlen = 1;
+	m.msg_control = control.room;
+	m.msg_controllen = sizeof control.room;
+	p->in_count = 0;
+	do
+		n = recvmsg(p->fd, &m, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno;
+	for (c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		p->in_count = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(p->in_fds, CMSG_DATA(c), sizeof(int) * (size_t)p->in_count);
+	}
+	if (n == 0)
+		return ECONNRESET;
+	if (m.msg_flags & MSG_TRUNC)
+		return EPROTO;
+	p->in_length = (size_t)n;
+	return m.msg_flags & MSG_CTRUNC ? EMFILE : 0; /* this process had no number left for a descriptor */
+}
+
+int nv_ask(struct nv_process *p) {
+	static int lost;
+	struct nv_header *out = (struct nv_header *)p->out;
+	const struct nv_header *in = (const struct nv_header *)p->in;
+	int error;
+	if (p->out_length > sizeof p->out)
+		return E2BIG;
+	out->length = (uint32_t)p->out_length;
+	out->tag = ++p->tag;
+	error = send_request(p);
+	if (error == ETOOMANYREFS || error == EBADF)
+		return error; /* a descriptor that was to go along; the connection is well */
+	if (error == 0)
+		error = receive_answer(p);
+	if (error == EMFILE) {
+		nv_close_fds(p);
+		return EMFILE;
+	}
+	if (error == 0 && (p->in_length < sizeof *in || in->length != p->in_length || in->tag != out->tag ||
+	                   in->op != out->op || !(in->flags & NV_ANSWER) || in->error < 0))
+		error = EPROTO;
+	if (error) {
+		nv_say(&lost, "the verbs server in %s is lost: %s", nv_dir(),
+		       error == EAGAIN ? "no answer" : strerror(error));
+		nv_close_fds(p);
+		give_up(p);
+		return EIO;
+	}
+	if (in->error)
+		nv_close_fds(p);
+	return in->error;
+}
+
+/* A number for the hidden descriptor that programs do not stumble over. */
+static int hide(int fd) {
+	struct rlimit limit;
+	int from = HIGH, high;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < HIGH + BELOW_LIMIT)
+		from = limit.rlim_cur > 2 * BELOW_LIMIT ? (int)limit.rlim_cur - BELOW_LIMIT : 0;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, from);
+	if (high < 0)
+		return fd;
+	close(fd);
+	return high;
+}
+
+static int reach(void) {
+	struct sockaddr_un to;
+	struct timeval patience = {PATIENCE, 0};
+	int fd, size = 2 * NV_MAX_DATAGRAM, error;
+	memset(&to, 0, sizeof to);
+	to.sun_family = AF_UNIX;
+	if ((size_t)snprintf(to.sun_path, sizeof to.sun_path, "%s/server.sock", nv_dir()) >= sizeof to.sun_path) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	fd = NV_REAL(socket)(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	while (connect(fd, (struct sockaddr *)&to, sizeof to) != 0)
+		if (errno != EINTR) {
+			error = errno;
+			close(fd);
+			errno = error;
+			return -1;
+		}
+	return hide(fd);
+}
+
+/* The server reads and writes the program's memory; where Yama guards that, a
+ * process has to name who may. */
+static void admit(int fd) {
+	struct ucred peer;
+	socklen_t size = sizeof peer;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0)
+		prctl(PR_SET_PTRACER, (unsigned long)peer.pid, 0, 0, 0);
+}
+
+static int hello(struct nv_process *p) {
+	static int other;
+	size_t length = strlen(program_invocation_short_name);
+	const struct nv_welcome *w = (const struct nv_welcome *)(p->in + sizeof(struct nv_header));
+	struct nv_hello *h;
+	int error;
+	nv_begin(p, NV_HELLO, 0);
+	h = nv_room(p, sizeof *h);
+	h->magic = NV_MAGIC;
+	h->major = NV_MAJOR;
+	h->minor = NV_MINOR;
+	h->wants = nv_wants() | (nv_has_uffd() ? NV_HAS_UFFD : 0);
+	memcpy(nv_room(p, length), program_invocation_short_name, length);
+	error = nv_ask(p);
+	if (error == EIO)
+		return EIO;
+	if (error || p->in_length < sizeof(struct nv_header) + sizeof *w || w->major != NV_MAJOR) {
+		nv_say(&other, "the verbs server in %s does not speak version %d of this library: %s", nv_dir(), NV_MAJOR,
+		       strerror(error ? error : EPROTO));
+		nv_close_fds(p);
+		give_up(p);
+		return EPROTO;
+	}
+	return 0;
+}
+
+int nv_connect(struct nv_process *p) {
+	static int absent;
+	if (nv_connected(p))
+		return 0;
+	p->fd = reach();
+	if (p->fd < 0) {
+		nv_say(&absent, "no verbs server at %s/server.sock: %s", nv_dir(), strerror(errno));
+		return ENODEV;
+	}
+	if (!nv_identify(p->fd, NULL, &p->self)) {
+		close(p->fd);
+		return EIO;
+	}
+	p->generation = __atomic_add_fetch(&generations, 1, __ATOMIC_RELAXED);
+	admit(p->fd);
+	return hello(p);
+}

@@ -1,0 +1,72 @@
+/* Whether there is anything to do, and what the environment says. Without
+ * NICLESS_VERBS the shim is transparent. */
+#include "shim.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A path in it has to fit into struct nv_place. */
+enum { LONGEST = NV_PATH / 2 };
+
+enum { UNKNOWN, OFF, ON };
+
+static int state;
+static char dir[LONGEST];
+
+/* May run in several threads at once, before our constructor: all find the same. */
+const char *nv_dir(void) {
+	static int said;
+	int now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
+	if (now == UNKNOWN) {
+		const char *value = secure_getenv("NICLESS_VERBS");
+		size_t length = value ? strlen(value) : 0;
+		now = OFF;
+		if (length >= LONGEST || (length > 0 && value[0] != '/')) {
+			nv_say(&said, "NICLESS_VERBS is not an absolute path of less than %d bytes: ignored", LONGEST);
+		} else if (length > 0) {
+			memcpy(dir, value, length + 1);
+			now = ON;
+		}
+		__atomic_store_n(&state, now, __ATOMIC_RELEASE);
+	}
+	return now == ON ? dir : NULL;
+}
+
+uint32_t nv_wants(void) {
+	const char *fast = secure_getenv("NICLESS_VERBS_FAST");
+	return fast && strcmp(fast, "1") == 0 ? NV_WANT_FAST : 0;
+}
+
+/* libmlx5 asks us for the memory of its rings only if told to; it falls back to
+ * its own. What the user has set stays. */
+__attribute__((__constructor__)) static void start(void) {
+	static const char *const rings[] = {"MLX_QP_ALLOC_TYPE", "MLX_CQ_ALLOC_TYPE", "MLX_SRQ_ALLOC_TYPE",
+	                                    "MLX_RWQ_ALLOC_TYPE"};
+	size_t i;
+	if (!nv_dir())
+		return;
+	for (i = 0; i < sizeof rings / sizeof *rings; i++)
+		setenv(rings[i], "PREFER_CONTIG", 0);
+}
+
+void nv_say(int *once, const char *format, ...) {
+	char line[512];
+	int error = errno, n;
+	va_list args;
+	if (__atomic_exchange_n(once, 1, __ATOMIC_RELAXED))
+		return;
+	va_start(args, format);
+	n = snprintf(line, sizeof line, "nicless: ");
+	n += vsnprintf(line + n, sizeof line - (size_t)n, format, args);
+	va_end(args);
+	if (n > (int)sizeof line - 2)
+		n = (int)sizeof line - 2;
+	line[n] = '\n';
+	if (write(STDERR_FILENO, line, (size_t)n + 1) < 0)
+		n = 0; /* there is nobody to tell */
+	errno = error;
+}

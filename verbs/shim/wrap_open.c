@@ -1,0 +1,102 @@
+/* Opening: a device, or a file of our tree in place of the kernel's. */
+#include "shim.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "real.h"
+
+/* What compilers make of open where they check it (fortified). */
+NV_EXPORT int __open_2(const char *path, int flags);
+NV_EXPORT int __open64_2(const char *path, int flags);
+NV_EXPORT int __openat_2(int dir, const char *path, int flags);
+NV_EXPORT int __openat64_2(int dir, const char *path, int flags);
+
+/* A mode follows only if a file may be made. */
+#define MODE(mode, flags)                                                          \
+	mode_t mode = 0;                                                           \
+	if ((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE) {               \
+		va_list args;                                                      \
+		va_start(args, flags);                                             \
+		mode = va_arg(args, mode_t);                                       \
+		va_end(args);                                                      \
+	}
+
+#define OPEN(name)                                                                 \
+	NV_EXPORT int name(const char *path, int flags, ...) {                     \
+		struct nv_place place;                                             \
+		MODE(mode, flags)                                                  \
+		nv_find(path, &place);                                             \
+		if (place.device >= 0)                                             \
+			return nv_open_device((uint32_t)place.device, flags);      \
+		return NV_REAL(name)(place.path, flags, mode);                     \
+	}
+
+#define OPENAT(name)                                                               \
+	NV_EXPORT int name(int dir, const char *path, int flags, ...) {            \
+		struct nv_place place;                                             \
+		MODE(mode, flags)                                                  \
+		nv_find(path, &place);                                             \
+		if (place.device >= 0)                                             \
+			return nv_open_device((uint32_t)place.device, flags);      \
+		return NV_REAL(name)(dir, place.path, flags, mode);                \
+	}
+
+#define OPEN_2(name)                                                               \
+	NV_EXPORT int name(const char *path, int flags) {                          \
+		struct nv_place place;                                             \
+		nv_find(path, &place);                                             \
+		if (place.device >= 0)                                             \
+			return nv_open_device((uint32_t)place.device, flags);      \
+		return NV_REAL(name)(place.path, flags);                           \
+	}
+
+#define OPENAT_2(name)                                                             \
+	NV_EXPORT int name(int dir, const char *path, int flags) {                 \
+		struct nv_place place;                                             \
+		nv_find(path, &place);                                             \
+		if (place.device >= 0)                                             \
+			return nv_open_device((uint32_t)place.device, flags);      \
+		return NV_REAL(name)(dir, place.path, flags);                      \
+	}
+
+OPEN(open)
+OPEN(open64)
+OPENAT(openat)
+OPENAT(openat64)
+OPEN_2(__open_2)
+OPEN_2(__open64_2)
+OPENAT_2(__openat_2)
+OPENAT_2(__openat64_2)
+
+#define FOPEN(name)                                                                \
+	NV_EXPORT FILE *name(const char *path, const char *mode) {                 \
+		struct nv_place place;                                             \
+		nv_find(path, &place);                                             \
+		return NV_REAL(name)(place.device >= 0 ? path : place.path, mode); \
+	}
+
+FOPEN(fopen)
+FOPEN(fopen64)
+
+NV_EXPORT DIR *opendir(const char *path) {
+	struct nv_place place;
+	nv_find(path, &place);
+	return NV_REAL(opendir)(place.path);
+}
+
+NV_EXPORT int scandir(const char *path, struct dirent ***list, int (*want)(const struct dirent *),
+                      int (*order)(const struct dirent **, const struct dirent **)) {
+	struct nv_place place;
+	nv_find(path, &place);
+	return NV_REAL(scandir)(place.path, list, want, order);
+}
+
+NV_EXPORT int scandir64(const char *path, struct dirent64 ***list, int (*want)(const struct dirent64 *),
+                        int (*order)(const struct dirent64 **, const struct dirent64 **)) {
+	struct nv_place place;
+	nv_find(path, &place);
+	return NV_REAL(scandir64)(place.path, list, want, order);
+}

@@ -1,0 +1,141 @@
+/* Other questions about names. */
+#include "shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "real.h"
+
+/* What compilers make of these where they check them (fortified). */
+NV_EXPORT ssize_t __readlink_chk(const char *path, char *to, size_t size, size_t room);
+NV_EXPORT ssize_t __readlinkat_chk(int dir, const char *path, char *to, size_t size, size_t room);
+NV_EXPORT char *__realpath_chk(const char *path, char *to, size_t room);
+
+/* All may read and write a device; the file that stands for it is read-only. */
+static bool mode_of_device(const struct nv_place *place, int *mode) {
+	if (place->device < 0)
+		return true;
+	if (*mode & X_OK) {
+		errno = EACCES;
+		return false;
+	}
+	*mode = F_OK;
+	return true;
+}
+
+#define ACCESS(name)                                                                         \
+	NV_EXPORT int name(const char *path, int mode) {                                     \
+		struct nv_place place;                                                       \
+		nv_find(path, &place);                                                       \
+		return mode_of_device(&place, &mode) ? NV_REAL(name)(place.path, mode) : -1; \
+	}
+
+ACCESS(access)
+ACCESS(eaccess)
+ACCESS(euidaccess)
+
+NV_EXPORT int faccessat(int dir, const char *path, int mode, int flags) {
+	struct nv_place place;
+	nv_find(path, &place);
+	return mode_of_device(&place, &mode) ? NV_REAL(faccessat)(dir, place.path, mode, flags) : -1;
+}
+
+NV_EXPORT ssize_t readlink(const char *path, char *to, size_t size) {
+	struct nv_place place;
+	nv_find(path, &place);
+	return NV_REAL(readlink)(place.path, to, size);
+}
+
+NV_EXPORT ssize_t readlinkat(int dir, const char *path, char *to, size_t size) {
+	struct nv_place place;
+	nv_find(path, &place);
+	return NV_REAL(readlinkat)(dir, place.path, to, size);
+}
+
+NV_EXPORT ssize_t __readlink_chk(const char *path, char *to, size_t size, size_t room) {
+	struct nv_place place;
+	nv_find(path, &place);
+	return NV_REAL(__readlink_chk)(place.path, to, size, room);
+}
+
+NV_EXPORT ssize_t __readlinkat_chk(int dir, const char *path, char *to, size_t size, size_t room) {
+	struct nv_place place;
+	nv_find(path, &place);
+	return NV_REAL(__readlinkat_chk)(dir, place.path, to, size, room);
+}
+
+/* A device is its own real path. Names in our tree are told as in /sys: where the
+ * directory itself is reached by a link its real name is not ours to find, and stays. */
+static const char *resolved(const struct nv_place *place, const char *path) {
+	return place->device >= 0 && NV_REAL(access)(place->path, F_OK) == 0 ? path : NULL;
+}
+
+static char *told(const struct nv_place *place, char *result) {
+	if (result && place->ours)
+		nv_unfind(result);
+	return result;
+}
+
+NV_EXPORT char *realpath(const char *path, char *to) {
+	struct nv_place place;
+	const char *device;
+	nv_find(path, &place);
+	device = resolved(&place, path);
+	if (device)
+		return to ? strcpy(to, device) : strdup(device);
+	return told(&place, NV_REAL(realpath)(place.path, to));
+}
+
+NV_EXPORT char *__realpath_chk(const char *path, char *to, size_t room) {
+	struct nv_place place;
+	const char *device;
+	nv_find(path, &place);
+	device = resolved(&place, path);
+	if (device && to && room > strlen(device))
+		return strcpy(to, device);
+	return told(&place, NV_REAL(__realpath_chk)(place.path, to, room));
+}
+
+NV_EXPORT char *canonicalize_file_name(const char *path) { return realpath(path, NULL); }
+
+/* A pattern for names that are ours alone is matched in our tree. Patterns that
+ * begin higher up see the kernel's. */
+static const char *pattern_of(const char *pattern, int flags, char *room) {
+	static const char prefix[] = "/sys/class/infiniband";
+	const char *from = nv_dir();
+	size_t n = 0;
+	if (!from || (uintptr_t)pattern < 4096 || strncmp(pattern, prefix, sizeof prefix - 1) != 0 ||
+	    strlen(pattern) >= NV_PATH)
+		return pattern;
+	for (; *from; from++) { /* its own letters are no pattern */
+		if (!(flags & GLOB_NOESCAPE) && strchr("*?[]\\{}~", *from))
+			room[n++] = '\\';
+		room[n++] = *from;
+	}
+	strcpy(room + n, pattern);
+	return room;
+}
+
+static void tell(size_t n, char **paths) {
+	size_t i;
+	for (i = 0; i < n; i++)
+		nv_unfind(paths[i]);
+}
+
+#define GLOB(name, type)                                                                                   \
+	NV_EXPORT int name(const char *pattern, int flags, int (*failed)(const char *, int), type *found) { \
+		char room[2 * NV_PATH];                                                                    \
+		const char *where = pattern_of(pattern, flags, room);                                      \
+		int result = NV_REAL(name)(where, flags, failed, found);                                   \
+		if (result == 0 && where == room)                                                          \
+			tell(found->gl_pathc, found->gl_pathv + (flags & GLOB_DOOFFS ? found->gl_offs : 0)); \
+		return result;                                                                             \
+	}
+
+GLOB(glob, glob_t)
+GLOB(glob64, glob64_t)

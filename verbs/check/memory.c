@@ -1,8 +1,9 @@
+#include "nicless/alloc.h"
+
 #include "memory.h"
 
 #include "check.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
@@ -39,16 +40,7 @@ static void *sysv(size_t size) {
 	return at;
 }
 
-/* A function of the preloaded library. C has no pointer that is data and code: the bytes are copied. */
-static void preloaded(const char *name, void *function) {
-	void *at = dlsym(RTLD_DEFAULT, name);
-	if (!at)
-		FAIL("%s is not there: is the program run by nicless?", name);
-	memcpy(function, &at, sizeof at);
-}
-
 void memory_take(struct memory *m, enum memory_kind kind, size_t size) {
-	void *(*alloc)(size_t);
 	m->kind = kind;
 	m->size = size;
 	switch (kind) {
@@ -65,8 +57,8 @@ void memory_take(struct memory *m, enum memory_kind kind, size_t size) {
 		m->base = map(memfd_create("check", MFD_CLOEXEC), size);
 		break;
 	case MEMORY_SHARED:
-		preloaded("nicless_alloc", &alloc);
-		m->base = alloc(size);
+		MUST(dlsym(RTLD_DEFAULT, "nicless_alloc")); /* without, it would be ordinary memory */
+		m->base = nicless_buffer(size);
 		break;
 	default:
 		m->base = m->at;
@@ -76,7 +68,6 @@ void memory_take(struct memory *m, enum memory_kind kind, size_t size) {
 }
 
 void memory_give(struct memory *m) {
-	int (*release)(void *);
 	switch (m->kind) {
 	case MEMORY_MALLOC:
 		free(m->base);
@@ -89,8 +80,7 @@ void memory_give(struct memory *m) {
 		DO(shmdt(m->base));
 		break;
 	case MEMORY_SHARED:
-		preloaded("nicless_free", &release);
-		DO(release(m->base));
+		nicless_buffer_free(m->base);
 		break;
 	default:
 		break;

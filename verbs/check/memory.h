@@ -11,7 +11,7 @@ enum memory_kind {
 	MEMORY_FILE,   /* a file, mapped shared */
 	MEMORY_SYSV,   /* shmget */
 	MEMORY_MEMFD,  /* mapped shared */
-	MEMORY_SHARED, /* nicless_alloc: shared with the engine from birth */
+	MEMORY_SHARED, /* nicless_buffer: shared with the engine from birth */
 	MEMORY_KINDS
 };
 

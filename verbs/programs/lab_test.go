@@ -19,7 +19,8 @@ type lab struct {
 	t      *testing.T
 	socket string
 	engine *process
-	flags  []string // of nicless run
+	flags  []string            // of nicless run
+	user   *syscall.Credential // whose processes they are; nil: the test's
 }
 
 // A mode is a way in which the engine reaches what programs registered.
@@ -33,19 +34,30 @@ var modes = []struct {
 
 func newLab(t *testing.T, flags ...string) *lab {
 	t.Helper()
+	l := &lab{t: t, flags: flags}
+	l.open()
+	return l
+}
+
+// open starts the engine in a directory of its own.
+func (l *lab) open() {
+	t := l.t
+	t.Helper()
 	dir, err := os.MkdirTemp("", "nl") // t.TempDir's names are too long for sockets
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	l := &lab{t: t, socket: filepath.Join(dir, "e.sock"), flags: flags}
+	if l.user != nil {
+		require.NoError(t, os.Chown(dir, int(l.user.Uid), int(l.user.Gid)))
+	}
+	l.socket = filepath.Join(dir, "e.sock")
 	l.startEngine()
-	return l
 }
 
 // startEngine runs an engine until the test ends. It has to end well when it is
 // asked to, and to say nothing that is an error.
 func (l *lab) startEngine() {
 	l.t.Helper()
-	e := start(l.t, nil, binary, "engine", "--socket", l.socket, "--verbs")
+	e := start(l.t, l.user, binary, "engine", "--socket", l.socket, "--verbs")
 	e.says("engine ready", 10*time.Second)
 	l.engine = e
 	l.t.Cleanup(func() {
@@ -68,7 +80,7 @@ func (l *lab) argv(program ...string) []string {
 // start starts a program.
 func (l *lab) start(program ...string) *process {
 	l.t.Helper()
-	return start(l.t, nil, l.argv(program...)...)
+	return start(l.t, l.user, l.argv(program...)...)
 }
 
 // run runs a program, which has to succeed.

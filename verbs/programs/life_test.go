@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,6 +29,24 @@ func TestLives(t *testing.T) {
 				l.works()
 			})
 		}
+	}
+}
+
+// A user who is nobody needs no privilege for an engine, and programs on it.
+func TestNobody(t *testing.T) {
+	long(t)
+	if os.Getuid() != 0 {
+		t.Skip("only root can be somebody else; the other tests have run without privileges")
+	}
+	need(t, "ibv_devinfo", "ib_write_bw")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			l := &lab{t: t, flags: mode.flags, user: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			l.open()
+			require.Contains(t, l.run(10*time.Second, "ibv_devinfo"), "PORT_ACTIVE")
+			l.works()
+			l.pair(20*time.Second, "ib_write_bw", "-d", "nicless0", "-F", "-n", "100")
+		})
 	}
 }
 

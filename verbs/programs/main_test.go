@@ -35,6 +35,10 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
+	if err := os.Chmod(scratch, 0o755); err != nil { // for programs of another user
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if *nicless != "" {
 		binary = filepath.Join(*nicless, "nicless")
 	} else if _, err := exec.LookPath(compiler()[0]); err == nil {

@@ -56,13 +56,12 @@ func (o *output) changed() <-chan struct{} {
 
 // start starts a process in a group of its own, which is killed when the test
 // ends at the latest.
-func start(t *testing.T, env []string, argv ...string) *process {
+func start(t *testing.T, user *syscall.Credential, argv ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
 	p.said.more = make(chan struct{})
-	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user}
 	p.cmd.WaitDelay = 5 * time.Second // for children that keep its output open
 	require.NoError(t, p.cmd.Start())
 	go func() {

@@ -53,18 +53,23 @@ func (e *Engine) judgeAtomic(q *qp, j *job) bool {
 		return false
 	}
 	r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(e.wqe[wqe.CtrlSize:]))
-	target := j.src.next(uint64(size))
+	target := j.src.peek(uint64(size))
 	switch {
 	case r.Addr%uint64(size) != 0:
 		e.explain(q, codeAtomicAlignment, "%v on address %#x, which is not a multiple of %d", j.head.opcode(), r.Addr, size)
 		return e.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
-	case len(target) != size || !shm.Aligned(target):
+	case !target.aligned(size):
 		e.explain(q, codeAtomicAlignment, "%v on address %#x: its %d bytes do not lie together on a multiple of %d in memory; "+
 			"the key counts from another place", j.head.opcode(), r.Addr, size, size)
 		return e.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
 	}
-	old, ok := e.update(ctrl.Opcode, target, e.wqe[operand:])
-	if !ok {
+	old, ok := uint64(0), false
+	if target.process != nil {
+		var g gap
+		if old, g, ok = e.updateAway(ctrl.Opcode, target, e.wqe[operand:]); !ok {
+			return e.unreachable(q, j, g)
+		}
+	} else if old, ok = e.update(ctrl.Opcode, target.mem, e.wqe[operand:]); !ok {
 		return false // others change the word all the time: judged again in the next step
 	}
 	if size == 4 {

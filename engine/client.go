@@ -24,6 +24,7 @@ type Client struct {
 
 	// What follows belongs to the engine's thread: touched inside Do only.
 	regions  map[uint32]*region
+	process  *process // whose memory it registers outside of them; nil: nobody's
 	pds      map[uint32]*pd
 	mrs      map[uint32]*mkey // by index: the variant can change
 	cqs      map[uint32]*cq
@@ -137,6 +138,7 @@ func (c *Client) destroySome() (regions []*region, more bool) {
 	}
 	c.closeEvents()
 	c.closeBell()
+	c.closeProcess()
 	c.refund(len(c.pds) * pdCost)
 	clear(c.regions)
 	clear(c.pds)

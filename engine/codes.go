@@ -67,6 +67,7 @@ const (
 	codeCQIndex
 	codeEventLost
 	codeMemoryFault
+	codeProcessMemory
 
 	codes // how many there are
 )
@@ -352,6 +353,11 @@ var meanings = [codes]meaning{
 		"The work request fails, and its queue pair goes to error",
 		"A file or tmpfs that is full, or was cut",
 		"Allocate the pages beforehand (fallocate)"},
+	codeProcessMemory: {"", "process-memory",
+		"Memory that a program registered, and that the device has not mapped, could not be copied by process_vm_readv or process_vm_writev",
+		"Pages that are registered stay where they are on hardware. Here the work request fails: local memory 0x04, the responder's 0x13, its receive 0x0b",
+		"EFAULT: the program has unmapped it, or it is read-only. ESRCH: the program has ended. EPERM: it may no longer be traced by the device",
+		"Deregister memory before it is unmapped. For EPERM run program and device as one user, and with ptrace_scope 1 of Yama let the program call prctl(PR_SET_PTRACER)"},
 }
 
 // String returns the name of the code.

@@ -116,6 +116,7 @@ type Engine struct {
 	runs    [maxListEntries]run
 	epoch   uint64 // of keys: how many changes of them there have been
 	grh     [grhSize]byte
+	away    away
 	cur     *qp    // whose memory is being looked at, for faults of it
 	curCQ   *cq    // likewise
 	effort  int    // of this visit, beside the bytes moved, and worth so many

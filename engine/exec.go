@@ -73,7 +73,14 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 		done++
 		bytes -= e.effort
 		e.effort = 0
-		bytes -= j.move(max(bytes, indivisible))
+		if !j.src.away && !j.dst.away {
+			bytes -= j.move(max(bytes, indivisible))
+		} else {
+			used, ok := e.moveAway(q, j, max(bytes, indivisible))
+			if bytes -= used; !ok {
+				break
+			}
+		}
 		if j.moved < j.total {
 			if q.job == nil {
 				e.keep(q)

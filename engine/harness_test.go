@@ -91,6 +91,9 @@ func (r *rig) host(name string) *host {
 	require.NoError(r, err)
 	h.region = h.addRegion(h.base, h.mem)
 	h.pd = h.allocPD()
+	if keysAway {
+		h.share()
+	}
 	return h
 }
 
@@ -152,7 +155,16 @@ const (
 
 func (h *host) key(n int, access uint32) *key {
 	h.Helper()
-	mem, addr := h.take(n + 2*fenceSize)
+	take := h.take
+	if keysAway {
+		take = h.private
+	}
+	return h.keyOf(take, n, access)
+}
+
+func (h *host) keyOf(take func(int) ([]byte, uint64), n int, access uint32) *key {
+	h.Helper()
+	mem, addr := take(n + 2*fenceSize)
 	for i := range mem {
 		mem[i] = canary
 	}

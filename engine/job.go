@@ -59,7 +59,8 @@ func (j *job) reads() bool {
 
 // A piece is a run of n bytes, and the key that allows to touch them; nil for
 // inline data. Where the key is a list, mem is nil and the bytes are found
-// piece by piece, from off on in the key's own count.
+// piece by piece, from off on in the key's own count; where it is of memory of
+// a process, mem is nil as well.
 type piece struct {
 	mem []byte
 	key *mkey
@@ -72,10 +73,11 @@ type list struct {
 	n, at int
 	off   uint64                  // within piece at
 	spot  spot                    // likewise, where that is a list itself
+	away  bool                    // some of it is memory of a process
 	piece [wqe.MaxUnits + 1]piece // one more for a GRH
 }
 
-func (l *list) reset() { l.n, l.at, l.off = 0, 0, 0 }
+func (l *list) reset() { l.n, l.at, l.off, l.away = 0, 0, 0, false }
 
 // add stores a piece field by field, for the reason given at head.
 func (l *list) add(mem []byte, key *mkey, off, n uint64) {

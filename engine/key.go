@@ -16,10 +16,11 @@ type mkey struct {
 	pd     *pd    // nil for windows: see serves
 	base   uint64 // first address by which work requests name the range
 	size   uint64
-	mem    []byte // the range itself, in the device's mapping; nil for lists, and while free
+	mem    []byte // the range itself, in the device's mapping; nil for lists, while free, and in a process
 	client *Client
 
 	region   *region // of registered memory
+	from     uint64  // likewise, and of a window: where the client has the range
 	windows  int     // that are bound to it
 	list     []run   // of a list: what it strings together, room for all it may have
 	perRound uint64  // bytes of all runs together
@@ -31,6 +32,9 @@ type mkey struct {
 	window *window // of a memory window
 	free   bool    // a window that is not bound, or a list that is not filled
 	room   int     // entries that a list may have
+
+	process *process // whose memory it is, if it is not mapped
+	away    bool     // of a list: such memory is in it
 }
 
 // A run is one entry of a list: n bytes at addr under another key, and stride

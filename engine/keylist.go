@@ -24,6 +24,11 @@ func (e *Engine) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
 		l.add(mem, k, 0, n)
 		return true
 	}
+	if k.process != nil && k.holds(addr, n) {
+		l.add(nil, k, addr-k.base, n)
+		l.away = true
+		return true
+	}
 	return len(k.list) > 0 && e.admitList(l, k, addr, n, need)
 }
 
@@ -33,6 +38,7 @@ func (e *Engine) admitList(l *list, k *mkey, addr, n uint64, need uint32) bool {
 		return false
 	}
 	l.add(nil, k, off, n)
+	l.away = l.away || k.away
 	return true
 }
 
@@ -44,6 +50,7 @@ func (e *Engine) sound(k *mkey, need uint32) bool {
 		local = control.AccessLocalWrite
 	}
 	e.effort += len(k.list) * pieceCost
+	k.away = false
 	for i := range k.list {
 		r := &k.list[i]
 		m := e.keys.find(r.key)
@@ -51,12 +58,10 @@ func (e *Engine) sound(k *mkey, need uint32) bool {
 			return false
 		}
 		last := r.addr + (k.rounds-1)*r.stride
-		if _, ok := m.span(r.addr, r.n); !ok || last < r.addr {
+		if last < r.addr || !m.holds(r.addr, r.n) || !m.holds(last, r.n) {
 			return false
 		}
-		if _, ok := m.span(last, r.n); !ok {
-			return false
-		}
+		k.away = k.away || m.process != nil
 		if r.found != m {
 			if r.found != nil {
 				e.disturb(k) // the number means other memory now
@@ -94,6 +99,9 @@ func (k *mkey) bytes(s spot, n uint64) []byte {
 
 // advance moves a place on by n bytes, which bytes has returned.
 func (k *mkey) advance(s *spot, n uint64) {
+	if len(k.list) == 0 {
+		return // memory of a process, which has no places
+	}
 	if s.off += n; s.off < k.list[s.run].n {
 		return
 	}

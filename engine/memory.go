@@ -34,17 +34,23 @@ func (c *Client) place(k *mkey, addr, n, iova uint64) error {
 	case k.access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && k.access&control.AccessLocalWrite == 0:
 		return control.Errorf(control.CodeInvalid, "memory region: access %#x; remote write and atomic need local write", k.access)
 	}
-	r, mem, err := c.at("memory region", addr, n)
-	if err != nil {
-		return err
-	}
 	if k.access&control.AccessZeroBased != 0 {
 		iova = 0
 	}
 	if iova+n-1 < iova {
 		return control.Errorf(control.CodeInvalid, "memory region: %d bytes from iova %#x pass the end of the address space", n, iova)
 	}
-	k.region, k.mem, k.base, k.size = r, mem, iova, n
+	r, mem, err := c.at("memory region", addr, n)
+	var p *process
+	if err != nil && c.process != nil {
+		p = c.process
+		r, mem, err = &p.all, nil, p.has(addr, n)
+	}
+	if err != nil {
+		return err
+	}
+	k.region, k.mem, k.process = r, mem, p
+	k.from, k.base, k.size = addr, iova, n
 	return nil
 }
 
@@ -158,7 +164,7 @@ func (c *Client) reregMR(m *control.ReregMR, _ Memory, _ *control.Reply) (contro
 	if m.What&control.ReregAccess != 0 {
 		next.access = m.Access
 	}
-	addr, n, iova := k.region.base+offsetIn(k), k.size, k.base
+	addr, n, iova := k.from, k.size, k.base
 	if m.What&control.ReregRange != 0 {
 		addr, n, iova = m.Addr, m.Length, m.IOVA
 	}
@@ -174,10 +180,4 @@ func (c *Client) reregMR(m *control.ReregMR, _ Memory, _ *control.Reply) (contro
 	next.key, next.changed = k.key, k.changed
 	*k = next
 	return &control.Key{Key: k.key}, nil
-}
-
-// offsetIn returns where k's memory begins in its region.
-func offsetIn(k *mkey) uint64 {
-	off, _ := k.region.mem.Offset(k.mem)
-	return off
 }

@@ -18,8 +18,10 @@ type change struct {
 	qpn    uint32
 
 	// Of a window.
-	parent *mkey
-	mem    []byte
+	parent  *mkey
+	mem     []byte
+	process *process
+	from    uint64
 
 	// Of a list, in scratch.
 	list             []run
@@ -135,11 +137,11 @@ func (e *Engine) planWindow(q *qp, c *change, list []byte) string {
 	case c.access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && m.access&control.AccessLocalWrite == 0:
 		return "it would allow writing to memory that its owner may not write"
 	}
-	mem, ok := m.span(entry.Addr, c.size)
-	if !ok {
+	if !m.holds(entry.Addr, c.size) {
 		return "its range is outside the memory of the list entry"
 	}
-	c.parent, c.mem = m, mem
+	s := m.stretch(entry.Addr, c.size)
+	c.parent, c.mem, c.process, c.from = m, s.mem, s.process, m.from+(entry.Addr-m.base)
 	return ""
 }
 

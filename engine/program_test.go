@@ -73,8 +73,9 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	w := &world{rig: newRig(programTB{t, rt}, cfg)}
 	for i := range w.hosts {
 		w.hosts[i] = w.host("client")
-		w.addKey(i, control.AccessAll&^control.AccessZeroBased)
-		w.addKey(i, control.AccessAll&^control.AccessZeroBased)
+		w.hosts[i].share()
+		w.addKey(rt, i, control.AccessAll&^control.AccessZeroBased)
+		w.addKey(rt, i, control.AccessAll&^control.AccessZeroBased)
 	}
 	for i := range 4 {
 		h := w.hosts[i%2]
@@ -87,8 +88,14 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	return w
 }
 
-func (w *world) addKey(owner int, access uint32) {
-	k := w.hosts[owner].key(worldKey, access)
+// addKey registers memory of the client's region, or of its process.
+func (w *world) addKey(rt *rapid.T, owner int, access uint32) {
+	h := w.hosts[owner]
+	take := h.take
+	if rapid.Bool().Draw(rt, "away") {
+		take = h.private
+	}
+	k := h.keyOf(take, worldKey, access)
 	m := &modelKey{owner: owner, access: access, mem: make([]byte, worldKey)}
 	for i := range m.mem {
 		m.mem[i] = byte(len(w.keys)*31 + i)
@@ -292,7 +299,7 @@ func (w *world) register(rt *rapid.T) {
 		control.AccessAll &^ control.AccessZeroBased, control.AccessLocalWrite, control.AccessRemoteRead,
 		control.AccessLocalWrite | control.AccessRemoteWrite, 0,
 	}).Draw(rt, "access")
-	w.addKey(rapid.IntRange(0, 1).Draw(rt, "client"), access)
+	w.addKey(rt, rapid.IntRange(0, 1).Draw(rt, "client"), access)
 }
 
 func (w *world) deregister(rt *rapid.T) {

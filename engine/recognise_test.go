@@ -429,6 +429,11 @@ var recognised = []struct {
 		s.e.steps(false)
 		return s.p.queue(0, "has no page behind it")
 	}},
+	{"memory of a process that is not there", codeProcessMemory, func(s *scene) account {
+		s.p.h.share()
+		k := s.p.h.holed()
+		return s.gather(k.data(k.page, 64), "cannot be read: EFAULT")
+	}},
 }
 
 // Each is told once, to who caused it and to the log, and to nobody else.

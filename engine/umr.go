@@ -78,7 +78,8 @@ func (e *Engine) apply(k *mkey, c *change) {
 	e.disturb(k)
 	e.keys.rekey(k, c.key)
 	k.access, k.base, k.size, k.free = c.access, c.base, c.size, c.free
-	k.mem, k.list, k.perRound, k.rounds = c.mem, append(k.list[:0], c.list...), c.perRound, c.rounds
+	k.mem, k.process, k.from = c.mem, c.process, c.from
+	k.list, k.perRound, k.rounds = append(k.list[:0], c.list...), c.perRound, c.rounds
 	if k.window != nil {
 		k.window.qpn = c.qpn
 		k.window.lie(c.parent)
@@ -100,7 +101,7 @@ func (w *window) lie(on *mkey) {
 
 // release closes a window or empties a list: the key gives no access any more.
 func (k *mkey) release() {
-	k.free, k.mem, k.list, k.size = true, nil, k.list[:0], 0
+	k.free, k.mem, k.process, k.list, k.size = true, nil, nil, k.list[:0], 0
 	if k.window != nil {
 		k.window.qpn = 0
 		k.window.lie(nil)

@@ -1,0 +1,256 @@
+package engine
+
+import (
+	"syscall"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// Transfers to and from memory that is away: in a process, where the kernel
+// copies it. Its keys have an address instead of bytes, so that express finds
+// none there and leaves such work to the long way.
+
+// callCost is what a call of the kernel costs of a budget of bytes, beside those
+// that it copies.
+const callCost = 16 << 10
+
+// What is copied by one call, at the most. Who has half of that left of a budget
+// may copy all of it, since the call itself is a good part of the time. Then the
+// budget is overdrawn, and its client's next turn is later.
+const (
+	awayBytes  = 128 << 10
+	awayPieces = 32
+)
+
+// An away is scratch for such transfers, private to the device.
+type away struct {
+	from, to [awayPieces]shm.Vec
+	between  []byte // on the way from one process to another; nil: there was none yet
+	touched  byte
+}
+
+// A stretch is bytes that lie together, in the device's mapping or away.
+type stretch struct {
+	mem     []byte
+	process *process // nil: it is mapped
+	addr    uint64   // in the process
+	n       uint64
+}
+
+// aligned reports whether it is a whole word of so many bytes on a multiple of
+// them.
+func (s *stretch) aligned(size int) bool {
+	if s.n != uint64(size) {
+		return false
+	}
+	if s.process != nil {
+		return s.addr%s.n == 0
+	}
+	return shm.Aligned(s.mem)
+}
+
+// holds reports whether n bytes of the key from addr on are its own, mapped or
+// away: they are no list's.
+func (k *mkey) holds(addr, n uint64) bool {
+	if k.process == nil {
+		_, ok := k.span(addr, n)
+		return ok
+	}
+	off := addr - k.base
+	return off <= k.size && n <= k.size-off
+}
+
+// stretch returns n bytes of the key from addr on, which it holds.
+func (k *mkey) stretch(addr, n uint64) stretch {
+	if k.process != nil {
+		return stretch{process: k.process, addr: k.from + (addr - k.base), n: n}
+	}
+	mem, _ := k.span(addr, n)
+	return stretch{mem: mem, n: n}
+}
+
+// peek is next for lists that are away, wholly or in part.
+func (l *list) peek(n uint64) stretch {
+	for l.off == l.piece[l.at].n {
+		l.at++
+		l.off = 0
+	}
+	p := &l.piece[l.at]
+	n = min(n, p.n-l.off)
+	switch {
+	case p.mem != nil:
+		return stretch{mem: p.mem[l.off:][:n], n: n}
+	case p.key.process != nil:
+		return stretch{process: p.key.process, addr: p.key.from + p.off + l.off, n: n}
+	}
+	if l.off == 0 {
+		l.spot = p.key.seek(p.off)
+	}
+	r, s := &p.key.list[l.spot.run], l.spot
+	return r.found.stretch(r.addr+s.round*r.stride+s.off, min(n, r.n-s.off))
+}
+
+// collect puts where the next bytes of the list lie into vecs, n at the most, as
+// long as they are all mapped, or all of one process. first is the first of
+// them. The list does not move on.
+func (l *list) collect(vecs []shm.Vec, n uint64) (first stretch, used []shm.Vec, total uint64) {
+	at, off, spot := l.at, l.off, l.spot
+	for total < n && len(used) < len(vecs) {
+		s := l.peek(n - total)
+		if total == 0 {
+			first = s
+		} else if s.process != first.process {
+			break
+		}
+		used = vecs[:len(used)+1]
+		used[len(used)-1] = shm.Vec{Addr: s.addr, Len: s.n}
+		if s.process == nil {
+			used[len(used)-1] = shm.VecOf(s.mem)
+		}
+		total += s.n
+		l.advance(int(s.n))
+	}
+	l.at, l.off, l.spot = at, off, spot
+	return first, used, total
+}
+
+// skip moves the list on.
+func (l *list) skip(n uint64) {
+	for n > 0 {
+		s := l.peek(n)
+		l.advance(int(s.n))
+		n -= s.n
+	}
+}
+
+// firstOf returns the vectors of the first n bytes.
+func firstOf(vecs []shm.Vec, n uint64) []shm.Vec {
+	for i := range vecs {
+		if v := &vecs[i]; v.Len >= n {
+			v.Len = n
+			return vecs[:i+1]
+		}
+		n -= vecs[i].Len
+	}
+	return vecs
+}
+
+// A gap is memory of a process that could not be reached.
+type gap struct {
+	process *process
+	addr    uint64
+	errno   syscall.Errno
+	source  bool // the job's source is meant, else its destination
+	write   bool // it was to be written
+}
+
+// moveAway is job.move for a job with memory that is away. It returns false when
+// such memory could not be reached, and the WQE has failed.
+func (e *Engine) moveAway(q *qp, j *job, budget int) (used int, ok bool) {
+	for (used < budget || j.moved < indivisible) && j.moved < j.total {
+		most := uint64(max(budget-used, indivisible))
+		if most >= awayBytes/2 {
+			most = awayBytes
+		}
+		n, cost, gap := e.copyAway(j, min(most, j.total-j.moved, awayBytes))
+		used += cost
+		if n == 0 {
+			return used, e.unreachable(q, j, gap)
+		}
+		j.src.skip(n)
+		j.dst.skip(n)
+		j.moved += n
+	}
+	return used, true
+}
+
+// copyAway copies up to n bytes of a job, and returns how many. A page that is
+// not there cuts the copy short; the next one begins with it, copies nothing and
+// says which it was.
+func (e *Engine) copyAway(j *job, n uint64) (copied uint64, cost int, g gap) {
+	a := &e.away
+	src, from, n := j.src.collect(a.from[:], n)
+	dst, to, n := j.dst.collect(a.to[:], n)
+	from = firstOf(from, n)
+	k, errno := 0, syscall.Errno(0)
+	cost = int(n) + callCost
+	switch {
+	case src.process == nil && dst.process == nil:
+		k = copy(dst.mem, src.mem)
+		return uint64(k), max(k, pieceCost), g
+	case dst.process == nil:
+		if k, errno = src.process.read(to, from); k == 0 {
+			a.touched = dst.mem[0] // a fault of this side shows here, as it always does
+			g = gap{src.process, src.addr, errno, true, false}
+		}
+	case src.process == nil:
+		if k, errno = dst.process.write(from, to); k == 0 {
+			a.touched = src.mem[0]
+			g = gap{dst.process, dst.addr, errno, false, true}
+		}
+	default:
+		cost *= 2
+		between := [1]shm.Vec{shm.VecOf(a.between[:n])}
+		if k, errno = src.process.read(between[:], from); k == 0 {
+			return 0, cost, gap{src.process, src.addr, errno, true, false}
+		}
+		if k, errno = dst.process.write(firstOf(between[:], uint64(k)), firstOf(to, uint64(k))); k == 0 {
+			g = gap{dst.process, dst.addr, errno, false, true}
+		}
+	}
+	return uint64(k), cost, g
+}
+
+// updateAway is update for a word that is away: read, changed and written, which
+// is one step for everything that goes through this device, and no more, as
+// IBV_ATOMIC_HCA says.
+func (e *Engine) updateAway(op wqe.Opcode, at stretch, operand []byte) (old uint64, g gap, ok bool) {
+	a := &e.away
+	e.effort += 2 * callCost
+	word := a.between[:at.n]
+	a.from[0], a.to[0] = shm.Vec{Addr: at.addr, Len: at.n}, shm.VecOf(word)
+	if n, errno := at.process.read(a.to[:1], a.from[:1]); n != len(word) {
+		return 0, gap{at.process, at.addr, errno, true, false}, false
+	}
+	old, _ = e.update(op, word, operand) // nobody else changes it
+	if n, errno := at.process.write(a.to[:1], a.from[:1]); n != len(word) {
+		return 0, gap{at.process, at.addr, errno, true, true}, false
+	}
+	return old, gap{}, true
+}
+
+// unreachable ends a WQE whose memory could not be reached. What is local is at
+// fault as a bad key is; what is the responder's, as its bad key or receive. It
+// returns whether to go on, as if the message had arrived.
+func (e *Engine) unreachable(q *qp, j *job, g gap) bool {
+	what := "read"
+	if g.write {
+		what = "written"
+	}
+	why := because(codeProcessMemory, "memory at %#x of process %d cannot be %s: %s", g.addr, g.process.pid, what, whyErrno(g.errno))
+	p, op := j.peer, j.head.opcode()
+	if p == nil || g.source != j.reads() {
+		e.explain(q, why.code, "%v: %s", op, why)
+		return e.fail(q, j, cqe.LocalProtection)
+	}
+	taken := j.recv && op != wqe.OpRDMAWriteImm
+	if s := (subject{p.client, p.num, j.index, control.OfReceive, nil}); taken {
+		e.say(s, why.code, "receive %d: %s", []any{j.index, why})
+	} else {
+		e.explainQueue(p, why.code, "%v of peer QP %#06x: %s", op, q.num, why)
+	}
+	if p.client != q.client {
+		e.explain(q, why.code, "%v: memory of peer QP %#06x cannot be reached; why is said to its owner", op, p.num)
+	}
+	switch {
+	case !taken:
+		return e.nak(q, j, control.EventAccessError, cqe.RemoteAccess) || j.lost
+	case q.transport != control.QPTypeRC:
+		return e.lose(q, j) || j.lost
+	}
+	e.failReceive(j, cqe.LocalProtection)
+	return e.fail(q, j, cqe.RemoteOperation)
+}

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// BenchmarkProcessMemory is what WRITEs and READs of memory of another process
+// cost, beside the calls of the kernel alone: one where the other side is mapped,
+// two where it is not. Both sides take turns within one run.
+func BenchmarkProcessMemory(b *testing.B) {
+	const most = 1 << 20
+	c := startChild(b, 2*most)
+	for _, row := range []struct {
+		name  string
+		op    wqe.Opcode
+		local bool // the requester's memory is the process's too
+	}{
+		{"WRITE mapped to process", wqe.OpRDMAWrite, false},
+		{"READ process to mapped", wqe.OpRDMARead, false},
+		{"WRITE process to process", wqe.OpRDMAWrite, true},
+	} {
+		for _, n := range []int{8, 4 << 10, 64 << 10, most} {
+			b.Run(fmt.Sprintf("%s %d", row.name, n), func(b *testing.B) {
+				r, p, q := duo(b, Config{})
+				pid := c.cmd.Process.Pid
+				require.NoError(b, q.h.c.ShareProcess(pid))
+				require.NoError(b, p.h.c.ShareProcess(pid))
+				rights := uint32(control.AccessAll &^ control.AccessZeroBased)
+				far := q.h.reg(q.h.pd, c.addr, most, rights)
+				mem, addr := p.h.take(most)
+				near := addr
+				if row.local {
+					near = c.addr + most
+				}
+				lkey := p.h.reg(p.h.pd, near, most, rights)
+				for range 16 {
+					p.write(ctrl(row.op), wqe.Raddr{Addr: c.addr, RKey: far}, wqe.Data{ByteCount: uint32(n), LKey: lkey, Addr: near})
+				}
+				here, there, other := []shm.Vec{shm.VecOf(mem[:n])}, []shm.Vec{{Addr: c.addr, Len: uint64(n)}}, []shm.Vec{{Addr: near, Len: uint64(n)}}
+				kernel := func() {
+					switch {
+					case row.local:
+						_, _ = shm.ReadProcess(pid, here, other)
+						_, _ = shm.WriteProcess(pid, here, there)
+					case row.op == wqe.OpRDMAWrite:
+						_, _ = shm.WriteProcess(pid, here, there)
+					default:
+						_, _ = shm.ReadProcess(pid, here, there)
+					}
+				}
+				sent := uint16(0)
+				device := func() {
+					sent++
+					shm.BE32At(p.rec, 4).Publish(uint32(sent))
+					for uint16(p.q.sent) != sent {
+						r.e.Step()
+					}
+					p.scq.next()
+				}
+				inTurns(b, device, kernel)
+			})
+		}
+	}
+}
+
+// inTurns runs two functions b.N times each, in short stints, and reports the
+// median of each and how much of the second's speed the first has.
+func inTurns(b *testing.B, first, second func()) {
+	const stint = 16
+	var times [2][]float64
+	b.ReportAllocs()
+	b.ResetTimer()
+	for left := b.N; left > 0; left -= stint {
+		for i, f := range [...]func(){first, second} {
+			times[i] = append(times[i], perCall(stint, f))
+		}
+	}
+	one, two := median(times[0]), median(times[1])
+	b.ReportMetric(one, "ns/device")
+	b.ReportMetric(two, "ns/kernel")
+	b.ReportMetric(two/one, "of-kernel")
+}
+
+func perCall(n int, f func()) float64 {
+	begin := time.Now()
+	for range n {
+		f()
+	}
+	return float64(time.Since(begin)) / float64(n)
+}
+
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
+}

@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"golang.org/x/sys/unix"
+)
+
+// A process is memory of a client that the device has not mapped: a program
+// registers what it got from malloc. The kernel copies it, by
+// process_vm_readv and process_vm_writev. What that looks like in a transfer is
+// in away.go.
+type process struct {
+	pid  int
+	life *os.File    // pidfd
+	gone atomic.Bool // it has ended: its number may be somebody else's soon
+	all  region      // stands for its whole memory in keys
+}
+
+var processBill = bill{descriptors: 1}
+
+// ShareProcess says that memory which the client registers outside its regions,
+// from now on, is that of a process. Rings and records still need a region. The
+// caller knows from the kernel that the process is the client's (SO_PEERCRED),
+// and it must be allowed to trace it: by uid and, with Yama, by PR_SET_PTRACER.
+//
+// A process of another user is refused even where the device could trace it: a
+// page fault of its making (FUSE, userfaultfd) holds the device up, which among
+// processes of one user is no more than they can do anyway.
+func (c *Client) ShareProcess(pid int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return ErrClosed
+	case c.process != nil && c.process.pid == pid:
+		return nil
+	case c.process != nil:
+		return control.Errorf(control.CodeInvalid, "process %d: this client's memory is that of process %d", pid, c.process.pid)
+	}
+	if err := c.e.shares.take(c.uid, processBill); err != nil {
+		return err
+	}
+	p, err := openProcess(pid)
+	if err != nil {
+		c.e.shares.give(c.uid, processBill)
+		return control.Errorf(control.CodeMemory, "process %d: %v", pid, err)
+	}
+	between := make([]byte, awayBytes)
+	c.e.Do(func() {
+		c.process = p
+		if c.e.away.between == nil {
+			c.e.away.between = between
+		}
+	})
+	return nil
+}
+
+// openProcess makes sure that memory of a process can be reached, and watches
+// for its end.
+func openProcess(pid int) (*process, error) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("there is none of that number: %w", err)
+	}
+	p := &process{pid: pid, life: os.NewFile(uintptr(fd), "nicless:process"), all: region{size: ^uint64(0)}}
+	if err := p.allowed(); err != nil {
+		_ = p.life.Close()
+		return nil, err
+	}
+	go p.watch()
+	return p, nil
+}
+
+// allowed says why the device may not use the memory of a process. Whether the
+// kernel lets it shows at an address where nothing is: the right comes first.
+func (p *process) allowed() error {
+	var st unix.Stat_t
+	if err := unix.Stat(fmt.Sprintf("/proc/%d", p.pid), &st); err != nil {
+		return fmt.Errorf("whose it is: %w", err)
+	}
+	if me := os.Geteuid(); int(st.Uid) != me {
+		return fmt.Errorf("it is user %d's, the device runs as user %d; they must be one", st.Uid, me)
+	}
+	var b [1]byte
+	if _, errno := shm.ReadProcess(p.pid, []shm.Vec{shm.VecOf(b[:])}, []shm.Vec{{Addr: 0, Len: 1}}); errno != unix.EFAULT && errno != 0 {
+		return fmt.Errorf("its memory cannot be read: %s", whyErrno(errno))
+	}
+	return nil
+}
+
+// watch waits for the end of the process, or of the client.
+func (p *process) watch() {
+	conn, err := p.life.SyscallConn()
+	if err != nil {
+		return
+	}
+	ended := func(fd uintptr) bool {
+		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return n > 0
+	}
+	if conn.Read(ended) == nil {
+		p.gone.Store(true)
+	}
+}
+
+// closeProcess lets go of the client's process. No key refers to it any more.
+func (c *Client) closeProcess() {
+	p := c.process
+	if p == nil {
+		return
+	}
+	c.process = nil
+	c.after = append(c.after, func() {
+		_ = p.life.Close()
+		c.e.shares.give(c.uid, processBill)
+	})
+}
+
+// has reports whether there is memory at both ends of a range, which is judged
+// when it is registered; what lies between, and what becomes of it, is seen when
+// it is used.
+func (p *process) has(addr, n uint64) error {
+	for _, at := range [...]uint64{addr, addr + n - 1} {
+		var b [1]byte
+		if _, errno := p.read([]shm.Vec{shm.VecOf(b[:])}, []shm.Vec{{Addr: at, Len: 1}}); errno != 0 {
+			return control.Errorf(control.CodeMemory, "memory region: %d bytes at %#x of process %d: at %#x: %s", n, addr, p.pid, at, whyErrno(errno))
+		}
+	}
+	return nil
+}
+
+func (p *process) read(to, from []shm.Vec) (int, syscall.Errno) {
+	if p.gone.Load() {
+		return 0, unix.ESRCH
+	}
+	return shm.ReadProcess(p.pid, to, from)
+}
+
+func (p *process) write(from, to []shm.Vec) (int, syscall.Errno) {
+	if p.gone.Load() {
+		return 0, unix.ESRCH
+	}
+	return shm.WriteProcess(p.pid, from, to)
+}
+
+// whyErrno says what an error of the kernel means here.
+func whyErrno(errno syscall.Errno) string {
+	switch errno {
+	case unix.EFAULT:
+		return "EFAULT: nothing is mapped there, or it may not be used so"
+	case unix.ESRCH:
+		return "ESRCH: the process has ended"
+	case unix.EPERM:
+		return "EPERM: the device may not trace the process. With ptrace_scope 1 of Yama (/proc/sys/kernel/yama) the process " +
+			"allows it by prctl(PR_SET_PTRACER); with 2 and 3 only memory can be used that both map"
+	}
+	return fmt.Sprintf("%s: %v", unix.ErrnoName(errno), errno)
+}

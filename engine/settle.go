@@ -1,0 +1,93 @@
+package engine
+
+import "runtime/debug"
+
+// A control request comes by another way than doorbells do. Hardware has long
+// executed what was rung before it; this device may be asleep, or at work for
+// others. So a request that ends or replaces a queue, passed on for a program that
+// counts on that, comes after Settle.
+
+// mostVisits bounds how long that takes, beside a visit to each queue pair.
+const mostVisits = 1 << 12
+
+// Settle executes what the doorbells of this client's queue pairs, and of those
+// connected to them, announce when it is called: all of it that can be executed,
+// short of what takes thousands of visits. Others have their turns meanwhile.
+func (c *Client) Settle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	var due []claim
+	c.e.Do(func() { due = c.announced() })
+	for left := len(due) + mostVisits; left > 0 && len(due) > 0; {
+		left -= min(len(due), portion)
+		c.e.Do(func() { due = c.e.settleSome(due) })
+	}
+}
+
+// A claim is how far a queue pair has been rung.
+type claim struct {
+	q    *qp
+	upTo uint64 // blocks
+}
+
+// announced returns what is to be settled.
+func (c *Client) announced() (due []claim) {
+	e := c.e
+	add := func(q *qp) {
+		defer e.between(e.cut, debug.SetPanicOnFault(true))
+		defer e.rescue()
+		if e.cur = q; e.enlisted(q) {
+			due = append(due, claim{q, q.sent + uint64(e.pending(q))})
+		}
+		e.cur = nil
+	}
+	for _, q := range c.qps {
+		add(q)
+		if p := e.qps[q.attr.DestQPN]; p != nil && p.client != c && p.attr.DestQPN == q.num {
+			add(p)
+		}
+	}
+	return due
+}
+
+// settleSome visits a portion of the queue pairs once each. It returns the others,
+// and those that have something left that can be executed.
+func (e *Engine) settleSome(due []claim) []claim {
+	n := min(len(due), portion)
+	rest := due[n:]
+	for _, d := range due[:n] {
+		if e.settleOne(d) {
+			rest = append(rest, d)
+		}
+	}
+	return rest
+}
+
+func (e *Engine) settleOne(d claim) (more bool) {
+	defer e.between(e.cut, debug.SetPanicOnFault(true))
+	defer e.rescue()
+	q := d.q
+	if !e.enlisted(q) {
+		return false
+	}
+	e.ticks = 0
+	if q.stall.kind != noStall {
+		e.try(q)
+	}
+	if e.cur = q; e.stirs(q) {
+		e.visit(q)
+		e.warm(q)
+		more = e.enlisted(q) && (int64(d.upTo-q.sent) > 0 || q.flushes()) && e.stirs(q)
+	}
+	e.cur = nil
+	return more
+}
+
+// between restores what a fault of memory between two steps must not change.
+func (e *Engine) between(cut part, panics bool) {
+	e.cut = cut
+	debug.SetPanicOnFault(panics)
+}

@@ -88,12 +88,25 @@ static bool touches(const void *what, size_t bytes, uint64_t addr, uint64_t leng
 }
 
 /* What this thread writes while the pages are protected: the stack below this
- * frame, and errno. */
+ * frame, and errno. What lies closely above is its stack as well, and would be
+ * shared with its children. */
 static bool is_own(const struct nv_process *p, uint64_t addr, uint64_t length) {
 	enum { MARGIN = 64 * 1024 };
 	const char *frame = __builtin_frame_address(0);
-	return touches(frame - MARGIN, MARGIN + 4096, addr, length) || touches(&errno, sizeof errno, addr, length) ||
+	return touches(frame - MARGIN, 2 * MARGIN, addr, length) || touches(&errno, sizeof errno, addr, length) ||
 	       touches(p, sizeof *p, addr, length);
+}
+
+/* Without protection nobody has looked at what kind of pages these are. Present,
+ * and neither of a file nor shared: only such may be replaced. */
+static int private_page(uint64_t addr) {
+	enum { FILE_OR_SHARED = 61, PRESENT = 63 }; /* bits, Documentation/admin-guide/mm/pagemap.rst */
+	uint64_t entry = 0;
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : pread(fd, &entry, sizeof entry, (off_t)(addr / (uint64_t)page_size() * sizeof entry));
+	if (fd >= 0)
+		close(fd);
+	return n == sizeof entry && (entry >> PRESENT & 1) && !(entry >> FILE_OR_SHARED & 1) ? 0 : EINVAL;
 }
 
 int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset) {
@@ -113,8 +126,8 @@ int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int mem
 	} else {
 		if (uffd >= 0)
 			error = protect(uffd, at, length);
-		else if (nv_fetch(p, copy, addr, length) != 0)
-			error = EFAULT;
+		else
+			error = private_page(addr);
 		if (error == 0) {
 			memcpy(copy, at, length);
 			if (nv_sys_mmap(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, (off_t)offset) ==

@@ -251,8 +251,9 @@ static void admit(int fd) {
 }
 
 static int hello(struct nv_process *p) {
+	enum { NAME = 64 }; /* what the log gets of it */
 	static int other;
-	size_t length = strlen(program_invocation_short_name);
+	size_t length = strnlen(program_invocation_short_name, NAME);
 	const struct nv_welcome *w = (const struct nv_welcome *)(p->in + sizeof(struct nv_header));
 	struct nv_hello *h;
 	int error;

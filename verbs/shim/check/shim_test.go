@@ -110,7 +110,7 @@ func good(t *testing.T, f *fake, name string, args ...string) {
 }
 
 func TestDevice(t *testing.T) {
-	for _, scenario := range []string{"opened", "asked", "strangers", "pointers", "mapped", "copied", "handed-on"} {
+	for _, scenario := range []string{"opened", "asked", "forbidden", "strangers", "pointers", "mapped", "copied", "handed-on"} {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
 			good(t, serve(t), "device", scenario)
@@ -141,14 +141,14 @@ func TestThreads(t *testing.T) {
 
 // A remap under threads that store loses nothing: that takes userfaultfd.
 func TestRemap(t *testing.T) {
-	for _, scenario := range []string{"nothing-lost", "refused"} {
+	for _, scenario := range []string{"nothing-lost", "refused", "one-page"} {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
 			f := serve(t)
 			_, stderr, err := run(t, f.dir, nil, "remap", scenario)
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			if len(f.hellos) == 1 && f.hellos[0].wants&hasUFFD == 0 {
+			if scenario != "one-page" && len(f.hellos) == 1 && f.hellos[0].wants&hasUFFD == 0 {
 				t.Skip("the kernel gives no userfaultfd that write-protects")
 			}
 			require.NoError(t, err, "%s", stderr)

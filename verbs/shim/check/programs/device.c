@@ -2,6 +2,15 @@
 #include "try.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
+
+#include "forbid.h"
+
+#if defined(__x86_64__)
+enum { STAT_VERSION = 1 };
+#else
+enum { STAT_VERSION = 0 };
+#endif
 
 static int descriptors(void) {
 	DIR *d = opendir("/proc/self/fd");
@@ -11,6 +20,30 @@ static int descriptors(void) {
 		n++;
 	closedir(d);
 	return n;
+}
+
+/* Programs from before glibc 2.33 have these in place of stat. */
+static void old_stat(int fd) {
+	static const char *const names[] = {"__fxstat", "__fxstat64", "__xstat", "__lxstat64", "__fxstatat"};
+	struct stat st;
+	size_t i;
+	for (i = 0; i < sizeof names / sizeof *names; i++) {
+		void *symbol = dlsym(RTLD_DEFAULT, names[i]);
+		int (*of_fd)(int, int, struct stat *);
+		int (*of_path)(int, const char *, struct stat *);
+		int (*at)(int, int, const char *, struct stat *, int);
+		memcpy(&of_fd, &symbol, sizeof symbol);
+		memcpy(&of_path, &symbol, sizeof symbol);
+		memcpy(&at, &symbol, sizeof symbol);
+		memset(&st, 0, sizeof st);
+		TRY(symbol != NULL);
+		if (i < 2)
+			TRY(of_fd(STAT_VERSION, fd, &st) == 0 && is_device(&st));
+		else if (i < 4)
+			TRY(of_path(STAT_VERSION, DEVICE, &st) == 0 && is_device(&st));
+		else
+			TRY(at(STAT_VERSION, fd, "", &st, AT_EMPTY_PATH) == 0 && is_device(&st));
+	}
 }
 
 static void opened(void) {
@@ -24,6 +57,7 @@ static void opened(void) {
 	TRY(fstatat(fd, "", &st, AT_EMPTY_PATH) == 0 && is_device(&st));
 	TRY(statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &sx) == 0 && S_ISCHR(sx.stx_mode) &&
 	    sx.stx_rdev_major == 231 && sx.stx_rdev_minor == 192);
+	old_stat(fd);
 	other = openat(AT_FDCWD, DEVICE, flags);
 	TRY(other >= 0 && fcntl(other, F_GETFD) == 0);
 	close(other);
@@ -84,6 +118,14 @@ static void asked(void) {
 	attr(&r, sizeof bytes, address(bytes));
 	FAILS(EPROTO, call(fd, &r));
 	TRY(descriptors() == before);
+	close(fd);
+}
+
+/* Where a process may not be read by such calls, not even by itself. */
+static void forbidden(void) {
+	int fd = open(DEVICE, O_RDWR);
+	forbid(SYS_process_vm_readv, SYS_process_vm_writev);
+	TRY(reverse(fd, 1) == 1 && reverse(fd, 2) == 2);
 	close(fd);
 }
 
@@ -238,6 +280,8 @@ int main(int argc, char **argv) {
 		opened();
 	else if (strcmp(what, "asked") == 0)
 		asked(), errno_stays();
+	else if (strcmp(what, "forbidden") == 0)
+		forbidden();
 	else if (strcmp(what, "strangers") == 0)
 		strangers();
 	else if (strcmp(what, "pointers") == 0)

@@ -21,7 +21,7 @@ var perftests = []string{
 	"ib_send_lat -n 500",
 	"ib_atomic_bw -n 500",
 	"ib_atomic_lat -n 500",
-	"ib_atomic_bw -n 500 -A CMP_AND_SWP",
+	"ib_atomic_bw -n 500 -A CMP_AND_SWAP",
 	"ib_atomic_lat -n 500 -A FETCH_AND_ADD",
 
 	"ib_write_bw -n 500 -c UC",

@@ -37,7 +37,6 @@ var pingpongs = []string{
 	"ibv_ud_pingpong -c -e",
 	"ibv_srq_pingpong -c -e",
 	"ibv_rc_pingpong -t",
-	"ibv_rc_pingpong -t -e",
 	"ibv_rc_pingpong -c -N",
 	"ibv_rc_pingpong -c -N -e",
 	"ibv_rc_pingpong -c -s 1",

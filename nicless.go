@@ -26,6 +26,11 @@ type Config struct {
 	// Limits bound what one client may take. Zero fields mean the defaults.
 	Limits Limits
 
+	// VerbsDevices is how many devices Serve shows to programs that use rdma-core,
+	// in the directory PATH.verbs beside the socket. 0: none. Open does not look at
+	// it.
+	VerbsDevices int
+
 	// Log receives what the device has to say about faults, on a goroutine of
 	// its own: the last of it when the context is closed, or Serve returns; not
 	// if the program ends before, by os.Exit for instance. Nil means that

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/verbs"
 )
 
 // Serve runs an engine for other processes, which reach it by [Dial] at the
@@ -44,10 +45,7 @@ func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready
 	}
 	l, err := e.Listen(path, mode)
 	if err == nil {
-		if ready != nil {
-			ready()
-		}
-		err = l.Serve(serving)
+		err = serve(serving, disconnect, e, l, path+VerbsSuffix, mode, cfg, ready)
 	}
 	stop()
 	err = errors.Join(err, <-ended)
@@ -57,6 +55,29 @@ func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready
 	}
 	e.FlushLog(flushTime)
 	return err
+}
+
+// VerbsSuffix makes the directory that programs of rdma-core are served in out of
+// the path of the socket.
+const VerbsSuffix = ".verbs"
+
+// serve serves clients, and programs of rdma-core beside them, until ctx ends or
+// one of both fails.
+func serve(ctx context.Context, end func(), e *engine.Engine, l *engine.Listener, dir string, mode fs.FileMode, cfg Config, ready func()) error {
+	if cfg.VerbsDevices == 0 {
+		if ready != nil {
+			ready()
+		}
+		return l.Serve(ctx)
+	}
+	failed := make(chan error, 1)
+	go func() {
+		defer end()
+		failed <- verbs.Serve(ctx, dir, e, verbs.Config{Devices: cfg.VerbsDevices, Mode: mode, Log: cfg.Log}, ready)
+	}()
+	err := l.Serve(ctx)
+	end()
+	return errors.Join(err, <-failed)
 }
 
 // engine returns the configuration of the device.

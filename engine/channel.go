@@ -132,9 +132,13 @@ func (e *Engine) send(q *cq, value uint64) {
 	binary.LittleEndian.PutUint64(record[:], value)
 	switch err := unix.Send(q.channel.fd, record[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err {
 	case nil:
+		q.sent++
 		q.client.count[control.CounterEvents]++
 	case unix.EPIPE, unix.ECONNRESET:
 	default:
 		e.explainCQ(q, codeEventLost, "CQ %#06x: completion event not delivered: %v", q.num, err)
 	}
 }
+
+// handleOf returns which CQ a record is of.
+func handleOf(record [8]byte) uint64 { return binary.LittleEndian.Uint64(record[:]) }

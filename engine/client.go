@@ -21,6 +21,7 @@ type Client struct {
 	uar    *shm.Region
 	status *shm.Region
 	page   statusPage
+	hosted Hosted // what a server of other programs has asked for
 
 	// What follows belongs to the engine's thread: touched inside Do only.
 	regions  map[uint32]*region
@@ -56,19 +57,20 @@ func (e *Engine) Attach(name string) (*Client, error) {
 	if shm.RaceEnabled {
 		// The detector is blind in mapped memory; see package shm.
 		heap := func(_ string, size int) (*shm.Region, error) { return shm.Heap(size) }
-		return e.attach(name, uint32(os.Getuid()), heap, heap)
+		return e.attach(name, uint32(os.Getuid()), Hosted{}, heap, heap)
 	}
-	return e.attach(name, uint32(os.Getuid()), shm.Create, shm.CreateReadOnly)
+	return e.attach(name, uint32(os.Getuid()), Hosted{}, shm.Create, shm.CreateReadOnly)
 }
 
 // attach is Attach with pages made by create and createReadOnly, which a client
 // in another process can be given only if they are mapped.
-func (e *Engine) attach(name string, uid uint32, create, createReadOnly func(string, int) (*shm.Region, error)) (*Client, error) {
+func (e *Engine) attach(name string, uid uint32, hosted Hosted, create, createReadOnly func(string, int) (*shm.Region, error)) (*Client, error) {
+	hosted.fill(e)
 	if err := e.shares.take(uid, clientBill); err != nil {
 		return nil, err
 	}
 	c := &Client{
-		e: e, name: name, uid: uid,
+		e: e, name: name, uid: uid, hosted: hosted,
 		regions: make(map[uint32]*region), pds: make(map[uint32]*pd),
 		mrs: make(map[uint32]*mkey), cqs: make(map[uint32]*cq),
 		qps: make(map[uint32]*qp), channels: make(map[uint32]*channel),
@@ -85,7 +87,7 @@ func (e *Engine) attach(name string, uid uint32, create, createReadOnly func(str
 }
 
 func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region, error)) (err error) {
-	if c.uar, err = create("uar", uarPages*shm.PageSize); err != nil {
+	if c.uar, err = create("uar", c.hosted.UARPages*shm.PageSize); err != nil {
 		return err
 	}
 	if c.status, err = createReadOnly("status", shm.PageSize); err != nil {

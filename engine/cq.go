@@ -33,6 +33,7 @@ type cq struct {
 
 	// Arming; see observeArm.
 	channel    *channel
+	sent       uint32 // events
 	armWord    *shm.BE32
 	armSeen    uint32
 	armReg     *shm.BE64 // of the UAR page: a hint, shared with other queues
@@ -65,8 +66,8 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 		return nil, control.Errorf(control.CodeInvalid, "CQ: handle %#x; bit 63 is the device's", m.Handle)
 	case m.Buf%64 != 0 || m.DBRec%8 != 0:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: buffer at %#x, record at %#x; multiples of 64 and 8 are needed", m.Buf, m.DBRec)
-	case m.UAR >= uarPages:
-		return nil, control.Errorf(control.CodeInvalid, "CQ: UAR page %d; there are %d", m.UAR, uarPages)
+	case int(m.UAR) >= c.hosted.UARPages:
+		return nil, control.Errorf(control.CodeInvalid, "CQ: UAR page %d; there are %d", m.UAR, c.hosted.UARPages)
 	}
 	var ch *channel
 	if m.Channel != 0 {

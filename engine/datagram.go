@@ -41,7 +41,7 @@ func (e *Engine) address(q *qp, j *job) bool {
 		return e.lose(q, j)
 	}
 	j.peer = p
-	e.putGRH(av, j.total)
+	e.putGRH(av, j.total, &q.client.hosted.GID, &p.client.hosted.GID)
 	// The GRH goes first: the pieces move up by one.
 	l := &j.src
 	copy(l.piece[1:l.n+1], l.piece[:l.n])
@@ -52,16 +52,15 @@ func (e *Engine) address(q *qp, j *job) bool {
 }
 
 // putGRH writes the header that a receiver finds before a datagram, as for
-// RoCE v1: both GIDs are this device's.
-func (e *Engine) putGRH(av wqe.AV, n uint64) {
+// RoCE v1: the GIDs are those of the two clients.
+func (e *Engine) putGRH(av wqe.AV, n uint64, from, to *[16]byte) {
 	be := binary.BigEndian
 	flow := av.GRH & 0xfffff
 	be.PutUint32(e.grh[0:], 6<<28|uint32(av.TClass)<<20|flow)
 	be.PutUint16(e.grh[4:], uint16(n))
 	e.grh[6], e.grh[7] = 0x1b, max(av.HopLimit, 1) // next header: IBA transport
-	gid := e.gid()
-	copy(e.grh[8:24], gid[:])
-	copy(e.grh[24:40], gid[:])
+	copy(e.grh[8:24], from[:])
+	copy(e.grh[24:40], to[:])
 }
 
 // gid is the device's address: link-local, from its GUID.

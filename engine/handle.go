@@ -128,7 +128,9 @@ func (c *Client) hello(m *control.Hello, _ Memory, r *control.Reply) (control.Me
 		c.name = fmt.Sprintf("%s %q", c.name, m.Name)
 	}
 	r.UAR, r.Status = c.uar, c.status
-	return c.e.welcome(c.grant(m.Features)), nil
+	w := c.e.welcome(c.grant(m.Features))
+	w.UARPages = uint32(c.hosted.UARPages)
+	return w, nil
 }
 
 func (c *Client) allocPD(_ *control.Empty, _ Memory, _ *control.Reply) (control.Message, error) {

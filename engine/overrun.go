@@ -16,7 +16,7 @@ func (e *Engine) overrun(q *cq) {
 	e.explainCQ(q, why.code, "CQ %#06x: no room for a completion in %d entries; %s. Its queue pairs go to error, with %d completions outstanding%s",
 		q.num, 1<<q.log, why, q.unread(), advice)
 	q.client.event(control.EventCQError, q.num)
-	if q.channel != nil {
+	if q.channel != nil && !q.client.hosted.PlainChannels {
 		e.send(q, q.handle|control.ChannelOverrun)
 	}
 	e.unswept, e.swept = len(e.running), 0 // a whole round: who is added later cannot use q

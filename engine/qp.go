@@ -81,8 +81,8 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 		return nil, control.Errorf(control.CodeInvalid, "QP: receive entries of 2^%d bytes; 2^4 to 2^%d are possible", m.LogRQStride, maxLogRQStride)
 	case m.UserIndex > 0xffffff:
 		return nil, control.Errorf(control.CodeInvalid, "QP: user index %#x; 24 bits are possible", m.UserIndex)
-	case m.UAR >= uarPages:
-		return nil, control.Errorf(control.CodeInvalid, "QP: UAR page %d; there are %d", m.UAR, uarPages)
+	case int(m.UAR) >= c.hosted.UARPages:
+		return nil, control.Errorf(control.CodeInvalid, "QP: UAR page %d; there are %d", m.UAR, c.hosted.UARPages)
 	case m.SQ%64 != 0 || m.RQ%64 != 0 || m.DBRec%8 != 0:
 		return nil, control.Errorf(control.CodeInvalid, "QP: send queue at %#x, receive queue at %#x, record at %#x; multiples of 64, 64 and 8 are needed", m.SQ, m.RQ, m.DBRec)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/verbs"
 	"github.com/spf13/cobra"
 )
 
@@ -33,6 +34,9 @@ Flags:
   --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6 (any)
   --spin              never sleep: the first work after a pause is executed at
                       once, and the core is the engine's alone (docs/TUNING.md)
+  --verbs             serve unmodified programs of rdma-core too, in PATH.verbs
+                      (docs/VERBS.md)
+  --verbs-devices N   how many devices they see (1)
   --log-level LEVEL   debug, info, warn, error or off (warn)
 
 Example:
@@ -42,7 +46,8 @@ Example:
 
 type engineFlags struct {
 	socket, mode, cpus, level string
-	spin                      bool
+	spin, verbs               bool
+	devices                   int
 }
 
 func newEngine() *cobra.Command {
@@ -64,6 +69,8 @@ func newEngine() *cobra.Command {
 	c.Flags().StringVar(&f.mode, "mode", "0600", "permission bits of the socket")
 	c.Flags().StringVar(&f.cpus, "cpu", "", "cores that the engine may run on")
 	c.Flags().BoolVar(&f.spin, "spin", false, "never sleep")
+	c.Flags().BoolVar(&f.verbs, "verbs", false, "serve programs of rdma-core too")
+	c.Flags().IntVar(&f.devices, "verbs-devices", 1, "devices that they see")
 	c.Flags().StringVar(&f.level, "log-level", "warn", "what is logged")
 	_ = c.MarkFlagFilename("socket")
 	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
@@ -86,6 +93,15 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		return usagef("octal, 0 to 0777, such as 0600 for yourself or 0660 for a group", "engine: --mode %q is not permission bits", f.mode)
 	}
 	cfg := nicless.Config{Spin: f.spin}
+	if f.devices < 1 || f.devices > verbs.MaxDevices {
+		return usagef(fmt.Sprintf("1 to %d are possible", verbs.MaxDevices), "engine: --verbs-devices %d", f.devices)
+	}
+	if f.verbs {
+		cfg.VerbsDevices = f.devices
+		if err := checkSocketPath(filepath.Join(f.socket+nicless.VerbsSuffix, verbs.SocketName)); err != nil {
+			return err
+		}
+	}
 	if cfg.CPUs, err = parseCPUs(f.cpus); err != nil {
 		return err
 	}

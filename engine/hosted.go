@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"os"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"golang.org/x/sys/unix"
+)
+
+// What a server needs that speaks to other programs in another language than the
+// control protocol, in the engine's process, and is a client of the engine for
+// each of them.
+
+// Hosted says how such a client differs from others.
+type Hosted struct {
+	UARPages      int      // 0: as many as others
+	GID           [16]byte // of its datagrams; zero: the engine's
+	PlainChannels bool     // a completion channel yields handles, and nothing else
+}
+
+func (h *Hosted) fill(e *Engine) {
+	if h.UARPages == 0 {
+		h.UARPages = uarPages
+	}
+	if h.GID == [16]byte{} {
+		h.GID = e.gid()
+	}
+}
+
+// AttachAs is Attach for a client that another process is served by: its pages
+// are mapped, and what it takes is uid's.
+func (e *Engine) AttachAs(name string, uid uint32, h Hosted) (*Client, error) {
+	return e.attach(name, uid, h, shm.Create, shm.CreateReadOnly)
+}
+
+// CreateMemory makes memory that a hosted client's program is to map. It counts
+// as uid's until ReleaseMemory.
+func (e *Engine) CreateMemory(uid uint32, name string, size int) (*shm.Region, error) {
+	b := regionBill(size)
+	b[descriptors] = 1
+	if err := e.shares.take(uid, b); err != nil {
+		return nil, err
+	}
+	r, err := shm.Create(name, size)
+	if err != nil {
+		e.shares.give(uid, b)
+		return nil, control.Errorf(control.CodeMemory, "%v", err)
+	}
+	return r, nil
+}
+
+// ReleaseMemory undoes CreateMemory. No client may have it as a region.
+func (e *Engine) ReleaseMemory(uid uint32, r *shm.Region) {
+	b := regionBill(r.Size())
+	b[descriptors] = 1
+	_ = r.Close()
+	e.shares.give(uid, b)
+}
+
+// Received counts descriptors that a user has sent, until Discard. It is an
+// error if he has sent too many.
+func (e *Engine) Received(uid uint32, n int) error { return e.shares.owe(uid, n) }
+
+// Discard closes what Received has counted, when nobody has to wait for it.
+func (e *Engine) Discard(uid uint32, files []*os.File) {
+	if len(files) == 0 {
+		return
+	}
+	e.discard(uid, len(files), func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	})
+}
+
+// Retract takes the events of a CQ that nobody has read out of its channel, of
+// which reader is the end that its program reads, and returns how many were sent
+// and have been read. The program may read meanwhile.
+func (c *Client) Retract(cqn uint32, reader *os.File) (read uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.e.Do(func() {
+		q := c.cqs[cqn]
+		if c.closed || q == nil || q.channel == nil {
+			return
+		}
+		read = q.sent
+		fd := int(reader.Fd())
+		var keep [][8]byte
+		for range eventBuffer { // each record takes more than a byte
+			var b [8]byte
+			n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_DONTWAIT)
+			if err != nil || n != len(b) {
+				break
+			}
+			if handleOf(b) == q.handle {
+				read--
+			} else {
+				keep = append(keep, b)
+			}
+		}
+		for _, b := range keep { // there was room for them
+			_ = unix.Send(q.channel.fd, b[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		}
+	})
+	return read
+}
+
+// Forsaken returns the completion channels that no CQ uses and nobody can read
+// any more.
+func (c *Client) Forsaken() (ids []uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.e.Do(func() {
+		for _, ch := range c.channels {
+			if ch.users > 0 {
+				continue
+			}
+			p := []unix.PollFd{{Fd: int32(ch.fd)}}
+			if n, err := unix.Poll(p, 0); err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0 {
+				ids = append(ids, ch.id)
+			}
+		}
+	})
+	return ids
+}
+
+// Charge counts n bytes of memory as uid's, for what a server keeps of him.
+func (e *Engine) Charge(uid uint32, n int) error { return e.shares.take(uid, bill{memory: n}) }
+
+// Refund takes back what Charge has counted.
+func (e *Engine) Refund(uid uint32, n int) { e.shares.give(uid, bill{memory: n}) }
+
+// Passing reports whether what failed may go better at another try: the system
+// is short of something.
+func Passing(err error) bool { return passing(err) }

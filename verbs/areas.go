@@ -1,0 +1,168 @@
+package verbs
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// An area is bytes of the program's memory that the device works in: a ring, a
+// doorbell record.
+type area struct {
+	name    string
+	addr, n uint64
+	align   uint64 // addr is a multiple of it
+}
+
+// areas returns the extents that areas lie in, which the caller has then in hold
+// and the device as regions. Memory that is not shared yet is asked for, page by
+// page; the call comes again when that is done.
+func (c *call) areas(list ...area) (held []*extent, err error) {
+	defer func() {
+		if err != nil {
+			c.x.putBack(held)
+			held = nil
+		}
+	}()
+	missing := false
+	for _, a := range list {
+		if a.n == 0 || a.n > maxExtent || a.addr+a.n < a.addr {
+			return held, refuse(eINVAL, "%s: %d bytes at %#x; 1 to %d are possible", a.name, a.n, a.addr, uint64(maxExtent))
+		}
+		if a.addr%a.align != 0 {
+			return held, refuse(eINVAL, "%s: at %#x; a multiple of %d is needed", a.name, a.addr, a.align)
+		}
+		if err := c.settle(a); err != nil {
+			return held, err
+		}
+		e := c.p.memory.find(a.addr, a.n)
+		if e == nil {
+			missing = true
+			if err := c.want(a); err != nil {
+				return held, err
+			}
+			continue
+		}
+		if err := c.x.hold(e); err != nil {
+			return held, err
+		}
+		held = append(held, e)
+	}
+	if missing {
+		return held, errAgain
+	}
+	return held, nil
+}
+
+// pages returns the pages that an area touches.
+func (a *area) pages() (lo, size uint64) {
+	lo = a.addr &^ (pageSize - 1)
+	return lo, (a.addr + a.n - lo + pageSize - 1) &^ (pageSize - 1)
+}
+
+// want asks for the pages of an area to be put into shared memory.
+func (c *call) want(a area) error {
+	lo, size := a.pages()
+	for _, n := range c.needs {
+		if n.kind == needRemap && lo >= n.addr && lo+size <= n.addr+n.length {
+			return nil
+		}
+		if n.kind == needRemap && lo < n.addr+n.length && n.addr < lo+size {
+			return refuse(eINVAL, "%s: %d bytes at %#x share a page with another area of the same object", a.name, a.n, a.addr)
+		}
+	}
+	if e := c.p.memory.taken(lo, size); e != nil {
+		return refuse(eINVAL, "%s: %d bytes at %#x lie partly in memory at %#x that is in use", a.name, a.n, a.addr, e.addr)
+	}
+	if c.p.memory.maps != nil {
+		rows, err := c.p.memory.maps.over(lo, size)
+		if err == nil {
+			err = remappable(rows)
+		}
+		if err != nil {
+			return refuse(eFAULT, "%s: %v", a.name, err)
+		}
+	}
+	for _, r := range c.results {
+		if r.kind == needRemap && r.addr == lo {
+			return refuse(eFAULT, "%s: page %#x was remapped, and is not there", a.name, lo)
+		}
+	}
+	e, err := c.p.memory.make("remap", lo, size)
+	if err != nil {
+		return err
+	}
+	c.p.pending[lo] = e
+	c.needs = append(c.needs, wireNeed{kind: needRemap, addr: lo, length: size})
+	c.lent = append(c.lent, e.mem.File())
+	return nil
+}
+
+// settle takes what the shim has said about the pages of an area.
+func (c *call) settle(a area) error {
+	lo, _ := a.pages()
+	e := c.p.pending[lo]
+	if e == nil {
+		return nil
+	}
+	for _, r := range c.results {
+		if r.kind != needRemap || r.addr != lo {
+			continue
+		}
+		delete(c.p.pending, lo)
+		if r.errno != 0 {
+			c.p.memory.discard(e)
+			return refuse(eFAULT, "%s: the page at %#x could not be put into shared memory: %v", a.name, lo, unix.Errno(r.errno))
+		}
+		if err := c.p.memory.add(e); err != nil {
+			c.p.memory.discard(e)
+			return err
+		}
+	}
+	return nil
+}
+
+// hold makes an extent, which the caller has in hold, a region of this context.
+// On failure it is let go.
+func (x *uctx) hold(e *extent) error {
+	r := x.regions[e]
+	if r == nil {
+		id, err := x.addRegion(e)
+		if err != nil {
+			e.m.putBack(e)
+			return err
+		}
+		r = &region{id: id}
+		x.regions[e] = r
+	}
+	r.users++
+	return nil
+}
+
+// release is the end of a hold by an object that is no more.
+func (x *uctx) release(held []*extent) {
+	for _, e := range held {
+		x.unhold(e)
+		e.m.letGo(e)
+	}
+}
+
+// putBack is the end of a hold for an object that was not made.
+func (x *uctx) putBack(held []*extent) {
+	for _, e := range held {
+		x.unhold(e)
+		e.m.putBack(e)
+	}
+}
+
+func (x *uctx) unhold(e *extent) {
+	r := x.regions[e]
+	if r.users--; r.users == 0 {
+		x.dropRegion(r.id)
+		delete(x.regions, e)
+	}
+}
+
+// A region is an extent as the device knows it in one context.
+type region struct {
+	id    uint32
+	users int
+}

@@ -1,0 +1,211 @@
+package verbs
+
+import (
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"golang.org/x/sys/unix"
+)
+
+// A uctx is an opened device: what the kernel calls a ucontext. It is a client of
+// the engine, and lives until the last copy of its socket is closed, in whichever
+// process.
+type uctx struct {
+	s      *Server
+	device *device
+	uid    uint32
+	inode  uint64
+	socket *os.File // our end: its end of file is the context's
+	owner  *memory  // of the process that opened it: whose addresses are meant
+	pid    int32
+	name   string
+
+	mu       sync.Mutex // one call at a time
+	ended    bool
+	client   *engine.Client
+	limits   *control.Welcome
+	uar      *shm.Region
+	pages    [uarPages]int // handles of each UAR page
+	greeted  bool          // GET_CONTEXT was called
+	next     uint32
+	objects  map[uint32]*object
+	regions  map[*extent]*region
+	channels map[uint64]*channel // by inode
+	asyncs   []*async
+	numbers  map[uint64]subject // of the device's objects, for events
+	events   *os.File
+}
+
+// uarPages is how many pages of registers a context has. Queues share them when
+// there are more.
+const uarPages = 64
+
+// newContext opens a device for a process. The socket that the program gets is
+// the second result.
+func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, err error) {
+	x := &uctx{
+		s: s, device: d, uid: p.uid, pid: p.pid, name: p.name, owner: p.memory,
+		next: 1, objects: make(map[uint32]*object), regions: make(map[*extent]*region),
+		channels: make(map[uint64]*channel), numbers: make(map[uint64]subject),
+	}
+	x.client, err = s.engine.AttachAs(fmt.Sprintf("%s %s", p.name, d.name()), p.uid,
+		engine.Hosted{UARPages: uarPages, GID: d.gids[0], PlainChannels: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = x.client.Close()
+			_ = closeFiles(x.socket, x.events, theirs)
+		}
+	}()
+	m, r, err := x.ask(control.OpHello, &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Name: d.name()})
+	if err != nil {
+		return nil, nil, err
+	}
+	x.limits, x.uar = m.(*control.Welcome), r.UAR
+	if _, r, err = x.ask(control.OpOpenEvents, &control.Empty{}); err != nil {
+		return nil, nil, err
+	}
+	x.events = r.Events
+	if x.socket, theirs, err = pair("context"); err != nil {
+		return nil, nil, err
+	}
+	if x.inode, err = inodeOf(theirs); err != nil {
+		return nil, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.contexts[x.inode] != nil {
+		return nil, nil, refuse(eNOMEM, "inode %d is in use", x.inode)
+	}
+	s.contexts[x.inode] = x
+	go x.listen()
+	go x.await()
+	return x, theirs, nil
+}
+
+// pair makes a socket pair: our end is for Go's runtime to wait on, the other
+// one blocks, as programs expect.
+func pair(name string) (mine, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("verbs: socketpair: %w", err)
+	}
+	_ = unix.SetNonblock(fds[0], true)
+	return os.NewFile(uintptr(fds[0]), name), os.NewFile(uintptr(fds[1]), name), nil
+}
+
+func inodeOf(f *os.File) (uint64, error) {
+	var st unix.Stat_t
+	err := withFD(f, func(fd int) error { return unix.Fstat(fd, &st) })
+	return st.Ino, err
+}
+
+// withFD does something with a descriptor and leaves its mode alone.
+func withFD(f *os.File, do func(fd int) error) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := raw.Control(func(fd uintptr) { inner = do(int(fd)) }); err != nil {
+		return err
+	}
+	return inner
+}
+
+func closeFiles(files ...*os.File) error {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+	return nil
+}
+
+// await waits until nobody has the context's socket any more.
+func (x *uctx) await() {
+	var b [4096]byte
+	for {
+		// What a program writes to its device is the protocol of other times.
+		if n, err := x.socket.Read(b[:]); n == 0 || err != nil {
+			break
+		}
+	}
+	x.end()
+}
+
+// hungUp reports whether nobody has the context's socket any more, at once.
+func (x *uctx) hungUp() (up bool) {
+	_ = withFD(x.socket, func(fd int) error {
+		p := []unix.PollFd{{Fd: int32(fd)}}
+		n, err := unix.Poll(p, 0)
+		up = err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0
+		return nil
+	})
+	return up
+}
+
+// end destroys all that was made in a context.
+func (x *uctx) end() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended {
+		return
+	}
+	x.ended = true
+	x.s.mu.Lock()
+	delete(x.s.contexts, x.inode)
+	x.s.mu.Unlock()
+	_ = x.client.Close()
+	for e, r := range x.regions {
+		for range r.users {
+			e.m.letGo(e)
+		}
+	}
+	x.s.engine.Refund(x.uid, (len(x.objects)+len(x.asyncs))*objectCost)
+	for _, ch := range x.channels {
+		_ = closeFiles(ch.reader)
+	}
+	for _, a := range x.asyncs {
+		_ = closeFiles(a.mine, a.reader)
+	}
+	_ = closeFiles(x.socket, x.events)
+	x.s.log.Debug("verbs context closed", "program", x.name, "device", x.device.name(), "objects", len(x.objects))
+	clear(x.objects)
+	clear(x.regions)
+	clear(x.channels)
+	clear(x.numbers)
+}
+
+// ask makes a request of the device.
+func (x *uctx) ask(op control.Op, req control.Message) (control.Message, control.Reply, error) {
+	return x.client.Call(op, control.Append(nil, op, 0, 0, req)[control.HeaderSize:], engine.Memory{})
+}
+
+// tell is ask for requests whose answer says nothing.
+func (x *uctx) tell(op control.Op, req control.Message) error {
+	_, _, err := x.ask(op, req)
+	return err
+}
+
+func (x *uctx) addRegion(e *extent) (uint32, error) {
+	req := &control.Region{Addr: e.addr, Size: e.size}
+	m, _, err := x.client.Call(control.OpAddRegion, control.Append(nil, control.OpAddRegion, 0, 0, req)[control.HeaderSize:],
+		engine.Memory{Region: e.mem})
+	if err != nil {
+		return 0, err
+	}
+	return m.(*control.RegionID).ID, nil
+}
+
+func (x *uctx) dropRegion(id uint32) {
+	if err := x.tell(control.OpDropRegion, &control.RegionID{ID: id}); err != nil {
+		x.s.log.Error("verbs region not dropped", "program", x.name, "region", id, "error", err)
+	}
+}

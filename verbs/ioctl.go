@@ -1,0 +1,93 @@
+package verbs
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// ioctl serves one ioctl of a program.
+func (p *process) ioctl(h wireHeader, b []byte, files []*os.File) ([]byte, []*os.File, error) {
+	head, attrs, results, err := parseIoctl(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	x, err := p.context(h)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(results) == 0 {
+		p.forget() // of a call that was given up
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended {
+		return nil, nil, refuse(eIO, "the context has ended")
+	}
+	c := &call{p: p, x: x, results: results, files: files}
+	err = c.serve(head, attrs)
+	c.trace(err)
+	if errors.Is(err, errAgain) {
+		out := appendAnswer(nil, h, flagAgain, 0)
+		out = le.AppendUint64(out, uint64(len(c.needs)))
+		for i := range c.needs {
+			out = c.needs[i].append(out)
+		}
+		lent, err := duplicates(c.lent)
+		return out, lent, err
+	}
+	if err != nil {
+		_ = closeFiles(c.give...)
+		r := refusalOf(err)
+		p.say(r, "call", c.name())
+		return appendAnswer(nil, h, 0, int32(r.errno)), nil, nil
+	}
+	out := appendAnswer(nil, h, 0, 0)
+	out = le.AppendUint64(out, uint64(len(c.outs)))
+	for i := range c.outs {
+		out = c.outs[i].append(out)
+	}
+	return out, c.give, nil
+}
+
+func (c *call) serve(head ioctlHeader, attrs []attr) error {
+	c.method = methods[[2]uint16{head.object, head.method}]
+	switch {
+	case head.driver != driverMLX5:
+		return refuse(eINVAL, "driver %d; this device's is mlx5, %d", head.driver, driverMLX5)
+	case c.method == nil:
+		return expected(ePROTONOSUPPORT, "object %#x method %#x: this device does not have it", head.object, head.method)
+	}
+	if err := c.check(attrs); err != nil {
+		return err
+	}
+	room := headerSize + 8
+	for _, a := range c.attrs {
+		room += outSize*2 + padded(int(a.length))
+	}
+	if room > maxDatagram {
+		return refuse(unix.E2BIG, "an answer of %d bytes; at most %d are possible", room, maxDatagram)
+	}
+	return c.method.run(c)
+}
+
+const driverMLX5 = 1
+
+// duplicates returns copies of descriptors, to be sent and closed.
+func duplicates(files []*os.File) (copies []*os.File, err error) {
+	for _, f := range files {
+		err := withFD(f, func(fd int) error {
+			d, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+			if err == nil {
+				copies = append(copies, os.NewFile(uintptr(d), f.Name()))
+			}
+			return err
+		})
+		if err != nil {
+			_ = closeFiles(copies...)
+			return nil, err
+		}
+	}
+	return copies, nil
+}

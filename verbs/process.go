@@ -1,0 +1,300 @@
+package verbs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process is one connection, and whoever is at its other end.
+type process struct {
+	s        *Server
+	conn     *net.UnixConn
+	pid      int32
+	uid      uint32
+	name     string // for the log
+	fast     bool   // payload may be remapped
+	greeted  bool
+	memory   *memory
+	contexts map[uint64]*uctx   // that it has opened, or has shown
+	pending  map[uint64]*extent // that it was asked to map, by address
+	said     budget
+}
+
+// serve serves one program until its connection or ctx ends.
+func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
+	defer conn.Close()
+	cred, err := credentials(conn)
+	if err != nil {
+		s.log.Warn("verbs program without credentials", "error", err)
+		return
+	}
+	if err := s.engine.Charge(cred.Uid, processCost); err != nil {
+		s.log.Warn("verbs program refused", "pid", cred.Pid, "uid", cred.Uid, "error", err)
+		return
+	}
+	defer s.engine.Refund(cred.Uid, processCost)
+	p := s.newProcess(cred.Pid, cred.Uid, openMaps(cred.Pid))
+	p.conn = conn
+	defer p.end()
+	stop := context.AfterFunc(ctx, func() { _ = errors.Join(conn.CloseRead(), conn.CloseWrite()) })
+	defer stop()
+	_ = conn.SetReadBuffer(2 * maxDatagram)
+	_ = conn.SetWriteBuffer(2 * maxDatagram)
+	_ = conn.SetReadDeadline(time.Now().Add(helloTime))
+	in, oob := make([]byte, maxDatagram+1), make([]byte, unix.CmsgSpace(4*maxFDs))
+	for ctx.Err() == nil {
+		if err := p.next(in, oob); err != nil {
+			if ctx.Err() == nil && !errors.Is(err, errEnd) {
+				s.log.Warn("verbs connection ended", "program", p.name, "error", err)
+			}
+			return
+		}
+	}
+}
+
+// processCost is what a connection takes of memory.
+const processCost = 3*maxDatagram + 4096
+
+// helloTime is how long a new connection may be silent, and an answer take to be
+// read.
+const helloTime = 10 * time.Second
+
+var errEnd = errors.New("the program has closed")
+
+func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
+	return &process{
+		s: s, pid: pid, uid: uid, name: fmt.Sprintf("pid %d uid %d", pid, uid),
+		memory:   &memory{engine: s.engine, uid: uid, maps: m},
+		contexts: make(map[uint64]*uctx), pending: make(map[uint64]*extent),
+	}
+}
+
+func (p *process) end() {
+	p.forget()
+	p.memory.end()
+}
+
+// forget drops memory that the process was to map and has not spoken of.
+func (p *process) forget() {
+	for addr, e := range p.pending {
+		p.memory.discard(e)
+		delete(p.pending, addr)
+	}
+}
+
+// next serves one request. An error ends the connection.
+func (p *process) next(in, oob []byte) error {
+	n, oobn, flags, _, err := p.conn.ReadMsgUnix(in, oob)
+	files, bad := received(oob[:oobn])
+	if len(files) > 0 {
+		counted := p.s.engine.Received(p.uid, len(files))
+		defer func() { p.s.engine.Discard(p.uid, files) }()
+		if counted != nil {
+			return counted
+		}
+	}
+	switch {
+	case n == 0 && err != nil || n == 0 && len(files) == 0:
+		return errEnd
+	case err != nil:
+		return err
+	case bad != nil:
+		return bad
+	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+		return errWire
+	}
+	answer, give, err := p.handle(in[:n], files)
+	if err != nil {
+		return err
+	}
+	defer closeFiles(give...)
+	return p.send(answer, give)
+}
+
+// handle answers one datagram. The files of the answer are the caller's to send
+// and to close.
+func (p *process) handle(datagram []byte, files []*os.File) (answer []byte, give []*os.File, err error) {
+	h, body, err := parseHeader(datagram)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !p.greeted && h.op != opHello {
+		return nil, nil, fmt.Errorf("%w: operation %d before hello", errWire, h.op)
+	}
+	serve := map[wireOp]func(*process, wireHeader, []byte, []*os.File) ([]byte, []*os.File, error){
+		opHello: (*process).hello, opOpen: (*process).open, opAdopt: (*process).adopt, opIoctl: (*process).ioctl,
+		opMmap: (*process).mmap, opAlloc: (*process).alloc, opFree: (*process).free,
+	}[h.op]
+	if serve == nil {
+		return nil, nil, fmt.Errorf("%w: operation %d", errWire, h.op)
+	}
+	answer, give, err = serve(p, h, body, files)
+	if errors.Is(err, errWire) {
+		return nil, nil, err
+	}
+	if err != nil {
+		r := refusalOf(err)
+		p.say(r, "operation", uint16(h.op))
+		_ = closeFiles(give...)
+		return finish(appendAnswer(nil, h, 0, int32(r.errno))), nil, nil
+	}
+	return finish(answer), give, nil
+}
+
+// say logs a refusal.
+func (p *process) say(r *refusal, args ...any) {
+	args = append([]any{"program", p.name, "errno", unix.ErrnoName(r.errno), "why", r.text}, args...)
+	switch {
+	case r.quiet:
+		p.s.log.Debug("verbs refused", args...)
+	case p.said.spend():
+		p.s.log.Warn("verbs refused", args...)
+	}
+}
+
+func (p *process) send(answer []byte, files []*os.File) error {
+	var rights []byte
+	if len(files) > 0 {
+		fds := make([]int, len(files))
+		for i, f := range files {
+			if err := withFD(f, func(fd int) error { fds[i] = fd; return nil }); err != nil {
+				return err
+			}
+		}
+		rights = unix.UnixRights(fds...)
+	}
+	_ = p.conn.SetWriteDeadline(time.Now().Add(helloTime))
+	_, _, err := p.conn.WriteMsgUnix(answer, rights, nil)
+	return err
+}
+
+func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
+	if len(b) < helloSize || le.Uint32(b) != wireMagic {
+		return nil, nil, errWire
+	}
+	if major := le.Uint16(b[4:]); major != wireMajor {
+		return nil, nil, refuse(ePROTONOSUPPORT, "the shim speaks version %d, this server %d", major, wireMajor)
+	}
+	if p.greeted {
+		return nil, nil, refuse(eINVAL, "hello: said twice")
+	}
+	p.greeted = true
+	p.fast = le.Uint32(b[8:])&wantFast != 0
+	if name := bytes.TrimRight(b[helloSize:min(len(b), helloSize+64)], "\x00"); len(name) > 0 && utf8.Valid(name) {
+		p.name = fmt.Sprintf("pid %d uid %d %q", p.pid, p.uid, name)
+	}
+	if p.conn != nil {
+		_ = p.conn.SetReadDeadline(time.Time{})
+	}
+	p.s.log.Info("verbs program connected", "program", p.name, "fast", p.fast)
+	out := appendAnswer(nil, h, 0, 0)
+	out = le.AppendUint16(out, wireMajor)
+	out = le.AppendUint16(out, wireMinor)
+	out = le.AppendUint32(out, uint32(len(p.s.devices)))
+	return out, nil, nil
+}
+
+func (p *process) open(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
+	if len(b) != openSize {
+		return nil, nil, errWire
+	}
+	n := le.Uint32(b)
+	if n >= uint32(len(p.s.devices)) {
+		return nil, nil, refuse(unix.ENXIO, "uverbs%d: there are %d devices", n, len(p.s.devices))
+	}
+	p.bury()
+	x, theirs, err := p.s.newContext(p.s.devices[n], p)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.contexts[x.inode] = x
+	return x.opened(h), []*os.File{theirs}, nil
+}
+
+// bury ends contexts whose socket is closed at once, so that a program that
+// opens the next finds what it had in the last one gone.
+func (p *process) bury() {
+	for inode, x := range p.contexts {
+		if x.hungUp() {
+			x.end()
+		}
+		x.mu.Lock()
+		if x.ended {
+			delete(p.contexts, inode)
+		}
+		x.mu.Unlock()
+	}
+}
+
+func (x *uctx) opened(h wireHeader) []byte {
+	out := appendAnswer(nil, h, 0, 0)
+	out = le.AppendUint64(out, x.inode)
+	out = le.AppendUint32(out, devMajor)
+	return le.AppendUint32(out, devMinor+x.device.index)
+}
+
+// adopt says which context a descriptor is, which is the right to use it.
+func (p *process) adopt(h wireHeader, _ []byte, files []*os.File) ([]byte, []*os.File, error) {
+	if len(files) != 1 {
+		return nil, nil, expected(eBADF, "adopt: %d descriptors came along; 1 is needed", len(files))
+	}
+	var st unix.Stat_t
+	if err := withFD(files[0], func(fd int) error { return unix.Fstat(fd, &st) }); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return nil, nil, expected(unix.ENOTTY, "adopt: not a socket")
+	}
+	p.s.mu.Lock()
+	x := p.s.contexts[st.Ino]
+	p.s.mu.Unlock()
+	if x == nil {
+		return nil, nil, expected(unix.ENOTTY, "adopt: socket %d is no context", st.Ino)
+	}
+	p.contexts[x.inode] = x
+	return x.opened(h), nil, nil
+}
+
+// context returns a context that this process has.
+func (p *process) context(h wireHeader) (*uctx, error) {
+	if x := p.contexts[h.context]; x != nil {
+		return x, nil
+	}
+	return nil, refuse(eBADF, "context %d: this process has not opened it", h.context)
+}
+
+func credentials(conn *net.UnixConn) (cred *unix.Ucred, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var inner error
+	err = raw.Control(func(fd uintptr) {
+		cred, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	return cred, errors.Join(err, inner)
+}
+
+// received returns the descriptors of a datagram.
+func received(oob []byte) (files []*os.File, err error) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, errWire
+	}
+	for i := range msgs {
+		fds, err := unix.ParseUnixRights(&msgs[i])
+		if err != nil {
+			continue
+		}
+		for _, fd := range fds {
+			unix.CloseOnExec(fd)
+			files = append(files, os.NewFile(uintptr(fd), "received"))
+		}
+	}
+	return files, nil
+}

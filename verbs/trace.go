@@ -1,0 +1,48 @@
+package verbs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// trace logs a call with the names of its arguments, where somebody wants to see
+// that.
+func (c *call) trace(err error) {
+	log := c.p.s.log
+	if !log.Enabled(context.Background(), slog.LevelDebug) {
+		return
+	}
+	result := "ok"
+	switch {
+	case errors.Is(err, errAgain):
+		result = "again"
+	case err != nil:
+		result = unix.ErrnoName(refusalOf(err).errno)
+	}
+	log.Debug("verbs call", "program", c.p.name, "device", c.x.device.name(), "call", c.name(), "result", result, "arguments", c.arguments())
+}
+
+// traced is how many bytes of an argument are shown.
+const traced = 64
+
+func (c *call) arguments() string {
+	var b strings.Builder
+	for _, a := range c.attrs {
+		f := c.method.field(a.id)
+		fmt.Fprintf(&b, "%s=", f.name)
+		switch {
+		case f.shape == out:
+			fmt.Fprintf(&b, "[%d] ", a.length)
+		case a.length > 8:
+			fmt.Fprintf(&b, "%x ", a.bytes[:min(len(a.bytes), traced)])
+		default:
+			fmt.Fprintf(&b, "%#x ", a.data)
+		}
+	}
+	return strings.TrimSuffix(b.String(), " ")
+}

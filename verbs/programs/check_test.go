@@ -28,7 +28,7 @@ func TestRawPost(t *testing.T) {
 	path := check(t, "rawpost")
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
-			require.Contains(t, newLab(t, mode.flags...).run(30*time.Second, path), "rawpost: 3393 WQEs into rings of 64 blocks: ok\n")
+			require.Contains(t, newLab(t, mode.flags...).run(30*time.Second, path), "rawpost: 3393 WQEs into rings of 256 blocks: ok\n")
 		})
 	}
 }

@@ -89,7 +89,7 @@ func TestPerftest(t *testing.T) {
 	}
 }
 
-var perftestRow = regexp.MustCompile(`(?m)^ +\d+ +\d+( +[0-9.]+)+ *$`)
+var perftestRow = regexp.MustCompile(`(?m)^ +\d+[ \t]+\d+([ \t]+[0-9.]+)+[ \t]*$`)
 
 // perftestRows are the numbers of a program of perftest: bytes, iterations, and what it measured.
 func perftestRows(said string) (rows [][]float64) {

@@ -142,6 +142,7 @@ type Engine struct {
 	bed        *bed          // where Run sleeps; nil: nobody runs it
 	asleep     atomic.Bool   // it sleeps, or is about to
 	sleepBound time.Duration // tests: of a sleep that nothing ends; 0: the usual
+	calm       bool          // tests: no cores are taken for crowded
 }
 
 // New returns an engine that nobody steps yet.

@@ -17,6 +17,7 @@ type Hosted struct {
 	UARPages      int      // 0: as many as others
 	GID           [16]byte // of its datagrams; zero: the engine's
 	PlainChannels bool     // a completion channel yields handles, and nothing else
+	SameKeys      bool     // memory that is registered anew keeps its key
 }
 
 func (h *Hosted) fill(e *Engine) {

@@ -62,10 +62,11 @@ type idler struct {
 	wakers  []*Client     // who is told that the device sleeps
 	all     bool          // nobody else has queues
 	sleeps  uint64        // how many there have been: the number of the next
+	crowd   crowd
 }
 
 func newIdler(e *Engine, alone bool) *idler {
-	i := &idler{e: e, spin: e.cfg.Idle == IdleSpin, alone: alone, bound: sleepTime}
+	i := &idler{e: e, spin: e.cfg.Idle == IdleSpin, alone: alone, bound: sleepTime, crowd: newCrowd()}
 	if e.sleepBound > 0 {
 		i.bound = e.sleepBound
 	}
@@ -74,7 +75,11 @@ func newIdler(e *Engine, alone bool) *idler {
 }
 
 // reset says that there was work.
-func (i *idler) reset() { i.since, i.worked = 0, 0 }
+func (i *idler) reset() { i.since, i.worked, i.crowd.seen, i.crowd.looks = 0, 0, 0, 0 }
+
+// hasty reports whether it waits after each step that found nothing, rather than
+// after many.
+func (i *idler) hasty() bool { return i.alone || i.crowd.here }
 
 // wait passes the time after steps that found nothing.
 func (i *idler) wait(ctx context.Context) {
@@ -82,11 +87,18 @@ func (i *idler) wait(ctx context.Context) {
 		return
 	}
 	now := clock.Now()
+	if i.worked == 0 {
+		i.worked = now
+	}
+	if idle := clock.Duration(now - i.worked); !i.e.calm && i.crowd.look(now) && idle < crowdIdle {
+		if i.crowd.looks++; i.crowd.looks > crowdLooks {
+			i.e.bed.sleep(i.crowd.nap(idle))
+			i.since, i.crowd.seen, i.crowd.looks = 0, 0, 0
+		}
+		return
+	}
 	if i.since == 0 {
 		i.since = now
-		if i.worked == 0 {
-			i.worked = now
-		}
 		return
 	}
 	switch idle := clock.Duration(now - i.since); {
@@ -95,7 +107,7 @@ func (i *idler) wait(ctx context.Context) {
 		runtime.Gosched()
 	default:
 		i.sleep(ctx)
-		i.since = 0
+		i.since, i.crowd.seen = 0, 0
 	}
 }
 
@@ -137,6 +149,7 @@ func (i *idler) sleep(ctx context.Context) {
 		began := clock.Now()
 		done, next := e.lookEverywhere(all)
 		if done > 0 {
+			i.worked = 0
 			break
 		}
 		if i.alone {

@@ -47,7 +47,7 @@ const never = time.Hour
 // times. A wake-up that is missed would never be made up for.
 func TestNoWakeUpIsMissed(t *testing.T) {
 	r, p, _ := duo(t, Config{})
-	r.e.sleepBound = never
+	r.e.sleepBound, r.e.calm = never, true
 	rouse := p.h.wakes()
 	for c := range r.e.clients {
 		if c != p.h.c {
@@ -79,7 +79,7 @@ func TestNoWakeUpIsMissed(t *testing.T) {
 // Requests, receives and the end of the engine are not missed either.
 func TestWhatElseEndsASleep(t *testing.T) {
 	r, p, q := duo(t, Config{})
-	r.e.sleepBound = never
+	r.e.sleepBound, r.e.calm = never, true
 	rouse := p.h.wakes()
 	q.h.wakes()
 	stop := r.start()
@@ -104,7 +104,7 @@ func TestWhatElseEndsASleep(t *testing.T) {
 // A timer that runs out ends a sleep by itself.
 func TestTimersRunOutDuringSleep(t *testing.T) {
 	r := newRig(t, Config{})
-	r.e.sleepBound = never
+	r.e.sleepBound, r.e.calm = never, true
 	a, b := r.host("a"), r.host("b")
 	a.wakes()
 	b.wakes()
@@ -121,7 +121,7 @@ func TestTimersRunOutDuringSleep(t *testing.T) {
 // While a client with queues does not wake the device, it only naps.
 func TestWhoDoesNotWakeIsFound(t *testing.T) {
 	r, p, q := duo(t, Config{})
-	r.e.sleepBound = never
+	r.e.sleepBound, r.e.calm = never, true
 	p.h.wakes()
 	r.start()
 	r.until("asleep", p.h.asleep)

@@ -176,7 +176,9 @@ func (c *Client) reregMR(m *control.ReregMR, _ Memory, _ *control.Reply) (contro
 	k.region.users--
 	next.pd.users++
 	next.region.users++
-	c.e.keys.rekey(k, k.key&^0xff|(k.key+1)&0xff)
+	if !c.hosted.SameKeys {
+		c.e.keys.rekey(k, k.key&^0xff|(k.key+1)&0xff)
+	}
 	next.key, next.changed = k.key, k.changed
 	*k = next
 	return &control.Key{Key: k.key}, nil

@@ -33,6 +33,9 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 		return err
 	}
 	defer unpin()
+	if e.cfg.Idle != IdleSpin {
+		defer shortTurns()()
+	}
 	// A region can lose its pages although it is sealed (a full tmpfs, a
 	// trusted file that shrank). That is a fault of one work request, not of
 	// the process.
@@ -60,7 +63,7 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 	alone := shm.Alone()
 	idle := newIdler(e, alone)
 	for ctx.Err() == nil {
-		done := e.steps(alone)
+		done := e.steps(idle.hasty())
 		if alone {
 			shm.Yield() // whoever posts needs this core, or this P, to do so
 		}

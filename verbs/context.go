@@ -53,7 +53,7 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 		channels: make(map[uint64]*channel), numbers: make(map[uint64]subject),
 	}
 	x.client, err = s.engine.AttachAs(fmt.Sprintf("%s %s", p.name, d.name()), p.uid,
-		engine.Hosted{UARPages: uarPages, GID: d.gids[0], PlainChannels: true})
+		engine.Hosted{UARPages: uarPages, GID: d.gids[0], PlainChannels: true, SameKeys: true})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -34,8 +34,8 @@ func createSRQ(c *call) error {
 	switch {
 	case c.value(9) != 0 || c.find(2) != nil || c.find(3) != nil:
 		return refuse(eOPNOTSUPP, "SRQ of type %d; basic ones (0) are possible", c.value(9))
-	case wr == 0 || wr > most:
-		return refuse(eINVAL, "SRQ of %d entries; 1 to %d are possible", wr, most)
+	case wr > most:
+		return refuse(eINVAL, "SRQ of %d entries; at most %d are possible", wr, most)
 	case sge > maxSRQSGE:
 		return refuse(eINVAL, "SRQ with %d pieces in an entry; at most %d are possible", sge, maxSRQSGE)
 	case le.Uint32(d[16:]) != 0:

@@ -17,10 +17,13 @@ void *nv_sys_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 int nv_map(struct nv_process *p, uint16_t op, uint64_t context, void **at, size_t length, int prot, int flags,
            uint64_t offset) {
 	const struct nv_mapped *m = (const struct nv_mapped *)(p->in + sizeof(struct nv_header));
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (length + page - 1) & ~(page - 1);
 	bool reserved = !(flags & MAP_FIXED);
 	uint32_t asked = (uint32_t)flags;
 	struct nv_mmap *q;
 	int fd, error;
+	if (whole < length || whole == 0)
+		return EINVAL;
 	if (reserved) {
 		int how = (flags & ~(MAP_TYPE | MAP_POPULATE | MAP_LOCKED)) | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 		*at = nv_sys_mmap(*at, length, PROT_NONE, how, -1, 0);
@@ -31,7 +34,7 @@ int nv_map(struct nv_process *p, uint16_t op, uint64_t context, void **at, size_
 	nv_begin(p, op, context);
 	q = nv_room(p, sizeof *q);
 	q->addr = (uint64_t)(uintptr_t)*at;
-	q->length = length;
+	q->length = whole; /* as a driver sees it */
 	q->offset = offset;
 	q->prot = (uint32_t)prot;
 	q->flags = asked;

@@ -74,7 +74,7 @@ void nv_find(const char *path, struct nv_place *place) {
 		if (n >= 0) {
 			found = put(place, class_verbs, rest, "/dev");
 			place->device = found ? n : -1;
-		} else if (rest[0] == '\0') {
+		} else if (rest[0] == '\0' || rest[1] == '\0') { /* or "/" */
 			found = put(place, class_verbs, "", "");
 		}
 	}

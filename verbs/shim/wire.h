@@ -127,8 +127,9 @@ struct nv_result {
 	uint64_t addr;  /* as of the need */
 };
 
-/* The program wants to map `length` bytes of its context from `offset` on. The
- * shim has reserved addr for it, and maps the memory of the answer over it. */
+/* The program wants to map `length` bytes, whole pages, of its context from
+ * `offset` on. The shim has reserved addr for it, and maps the memory of the answer
+ * over it. */
 struct nv_mmap {
 	uint64_t addr;
 	uint64_t length;

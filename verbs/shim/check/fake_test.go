@@ -111,6 +111,12 @@ func serveVersion(t *testing.T, major uint16) *fake {
 	return f
 }
 
+func (f *fake) greetings() []hello {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.hellos)
+}
+
 // tree writes what programs look for below /sys.
 func tree(t *testing.T, dir string) {
 	t.Helper()
@@ -302,7 +308,7 @@ func (c *deviceContext) renew(base, size uint64) int {
 func (p *peer) mmap(q *ask) *reply {
 	c := p.contexts[q.context]
 	length, offset := le.Uint64(q.body[8:]), le.Uint64(q.body[16:])
-	if c == nil || offset == 0x666000 {
+	if c == nil || offset == 0x666000 || length%4096 != 0 {
 		return refuse(unix.EINVAL)
 	}
 	fd := c.renew(4096, length)

@@ -210,7 +210,7 @@ static void mapped(void) {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int fd = open(DEVICE, O_RDWR);
 	uint64_t *at, *fixed;
-	at = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0x10000);
+	at = mmap(NULL, 2 * page - 100, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0x10000);
 	TRY(at != MAP_FAILED && at[0] == 0x10000); /* the fake puts the offset there */
 	at[1] = 77;
 	at[page / 8] = 78;
@@ -219,6 +219,8 @@ static void mapped(void) {
 	TRY(fixed == at && at[0] == 0x20000 && at[page / 8] == 78);
 	TRY(mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0x666000) == MAP_FAILED && errno == EINVAL);
 	TRY(munmap(at, 2 * page) == 0);
+	TRY(mmap(NULL, 0, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED && errno == EINVAL);
+	TRY(mmap(NULL, (size_t)-1, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED && errno == EINVAL);
 	TRY(mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
 	close(fd);
 }

@@ -73,6 +73,7 @@ static void redirected(void) {
 	TRY(realpath(DEVICE, path) == path && strcmp(path, DEVICE) == 0);
 	FAILS(ENOENT, stat("/dev/infiniband/uverbs1", &st));
 	TRY(stat("/dev/infiniband", &st) == 0 && S_ISDIR(st.st_mode));
+	TRY(stat("/dev/infiniband/", &st) == 0 && S_ISDIR(st.st_mode));
 	FAILS(EPROTONOSUPPORT, socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA));
 }
 

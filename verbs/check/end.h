@@ -53,9 +53,10 @@ struct link_config {
 	uint8_t rnr_retry;      /* 7: for ever */
 	uint8_t retry;          /* 0 means 7 */
 	uint8_t timeout;        /* 0 means 14 */
+	int self;               /* connected with itself; the other end has no part in it */
 };
 
-/* Makes a queue pair and connects it with the one that the other end makes. */
+/* Makes a queue pair and connects it with the one that the other end makes, or with itself. */
 struct link link_open(struct end *e, const struct link_config *f);
 void link_close(struct link *l);
 

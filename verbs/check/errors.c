@@ -72,7 +72,7 @@ static void in_error(struct link *l) {
 }
 
 static void one(struct end *e, const struct error *c) {
-	struct link_config f = {IBV_QPT_RC, 0, c->qp_access, c->rnr_retry, 0, 0};
+	struct link_config f = {IBV_QPT_RC, 0, c->qp_access, c->rnr_retry, 0, 0, 0};
 	struct link l = link_open(e, &f);
 	uint8_t *at = malloc(3 * SIZE);
 	struct ibv_sge sge;
@@ -126,7 +126,7 @@ static void one(struct end *e, const struct error *c) {
 /* The key of memory that is no longer registered. */
 static void deregistered(struct end *e) {
 	struct error c = cases[0];
-	struct link_config f = {IBV_QPT_RC, 0, 0, 7, 0, 0};
+	struct link_config f = {IBV_QPT_RC, 0, 0, 7, 0, 0, 0};
 	struct link l = link_open(e, &f);
 	uint8_t *at = malloc(SIZE);
 	struct ibv_mr *mr, *other;
@@ -154,7 +154,7 @@ static void deregistered(struct end *e) {
 /* A peer whose queue pair has gone. */
 static void gone(struct end *e) {
 	struct error c = cases[0];
-	struct link_config f = {IBV_QPT_RC, 0, 0, 7, 1, 8}; /* 1 ms */
+	struct link_config f = {IBV_QPT_RC, 0, 0, 7, 1, 8, 0}; /* 1 ms */
 	struct link l = link_open(e, &f);
 	uint8_t *at = malloc(SIZE);
 	struct ibv_mr *mr;

@@ -43,8 +43,8 @@ static void every_size(struct end *e, struct links *l, enum memory_kind kind, ui
 }
 
 static void *run(void *arg) {
-	static const struct link_config rc = {IBV_QPT_RC, 0, 0, 7, 0, 0}, srq = {IBV_QPT_RC, 1, 0, 7, 0, 0},
-	                                uc = {IBV_QPT_UC, 0, 0, 7, 0, 0}, ud = {IBV_QPT_UD, 0, 0, 7, 0, 0};
+	static const struct link_config rc = {IBV_QPT_RC, 0, 0, 7, 0, 0, 0}, srq = {IBV_QPT_RC, 1, 0, 7, 0, 0, 0},
+	                                uc = {IBV_QPT_UC, 0, 0, 7, 0, 0, 0}, ud = {IBV_QPT_UD, 0, 0, 7, 0, 0, 0};
 	struct party *p = arg;
 	struct end e;
 	struct links l;

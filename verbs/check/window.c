@@ -145,7 +145,7 @@ static void send_invalidate(struct end *e, const struct link_config *f, struct l
 }
 
 void windows(struct end *e) {
-	struct link_config f = {IBV_QPT_RC, 0, 0, 7, 0, 0};
+	struct link_config f = {IBV_QPT_RC, 0, 0, 7, 0, 0, 0};
 	struct link l = link_open(e, &f);
 	void *at = calloc(1, SIZE);
 	struct ibv_mr *mr;

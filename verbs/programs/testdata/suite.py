@@ -1,6 +1,6 @@
 """Runs rdma-core's own tests, and prints one JSON object for each.
 
-    pyverbs.py TESTS SECONDS --dev DEVICE
+    suite.py TESTS SECONDS --dev DEVICE
 
 TESTS is the directory of the tests. A test that takes longer than SECONDS ends
 the program, with the stacks of its threads on standard error.

@@ -1,74 +1,11 @@
-/* The connection to the server: a hidden socket, one request and its answer at a
- * time. A connection that has failed is given up, and the contexts that it knew
- * with it; a device opened later gets a new one. */
+/* One request and its answer, over the connection: a datagram each, descriptors
+ * with both. */
 #include "shim.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
-
-#include "real.h"
-
-#ifndef SO_COOKIE
-#define SO_COOKIE 57
-#endif
-
-/* Seconds that the server has for an answer. Signals wait as long. */
-enum { PATIENCE = 30 };
-
-/* The hidden descriptor is put from here on, or below the limit: out of the way
- * of programs that number theirs, not so far that the kernel's table grows. */
-enum { HIGH = 4096, BELOW_LIMIT = 32 };
-
-/* Counts in memory that a fork copies: no child has a generation of its ancestors. */
-static uint32_t generations;
-
-bool nv_identify(int fd, const struct stat *st, struct nv_identity *id) {
-	socklen_t size = sizeof id->cookie;
-	struct stat own;
-	if (!st) {
-		if (syscall(SYS_fstat, fd, &own) != 0)
-			return false;
-		st = &own;
-	}
-	if (!S_ISSOCK(st->st_mode))
-		return false;
-	id->ino = st->st_ino;
-	/* Inode numbers come again, cookies never. */
-	if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &id->cookie, &size) != 0)
-		id->cookie = 0;
-	return true;
-}
-
-static bool is_ours(const struct nv_process *p) {
-	struct nv_identity now;
-	return nv_identify(p->fd, NULL, &now) && now.ino == p->self.ino && now.cookie == p->self.cookie;
-}
-
-static void give_up(struct nv_process *p) {
-	if (is_ours(p))
-		close(p->fd);
-	p->generation = 0;
-}
-
-bool nv_connected(struct nv_process *p) {
-	static int said;
-	if (!p->generation)
-		return false;
-	if (is_ours(p))
-		return true;
-	nv_say(&said, "the program has closed descriptor %d, which is ours: its devices are lost", p->fd);
-	p->generation = 0;
-	return false;
-}
 
 void nv_begin(struct nv_process *p, uint16_t op, uint64_t context) {
 	struct nv_header *h;
@@ -194,103 +131,10 @@ int nv_ask(struct nv_process *p) {
 		nv_say(&lost, "the verbs server in %s is lost: %s", nv_dir(),
 		       error == EAGAIN ? "no answer" : strerror(error));
 		nv_close_fds(p);
-		give_up(p);
+		nv_give_up(p);
 		return EIO;
 	}
 	if (in->error)
 		nv_close_fds(p);
 	return in->error;
-}
-
-/* A number for the hidden descriptor that programs do not stumble over. */
-static int hide(int fd) {
-	struct rlimit limit;
-	int from = HIGH, high;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < HIGH + BELOW_LIMIT)
-		from = limit.rlim_cur > 2 * BELOW_LIMIT ? (int)limit.rlim_cur - BELOW_LIMIT : 0;
-	high = fcntl(fd, F_DUPFD_CLOEXEC, from);
-	if (high < 0)
-		return fd;
-	close(fd);
-	return high;
-}
-
-static int reach(void) {
-	struct sockaddr_un to;
-	struct timeval patience = {PATIENCE, 0};
-	int fd, size = 2 * NV_MAX_DATAGRAM, error;
-	memset(&to, 0, sizeof to);
-	to.sun_family = AF_UNIX;
-	if ((size_t)snprintf(to.sun_path, sizeof to.sun_path, "%s/server.sock", nv_dir()) >= sizeof to.sun_path) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	fd = NV_REAL(socket)(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -1;
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	while (connect(fd, (struct sockaddr *)&to, sizeof to) != 0)
-		if (errno != EINTR) {
-			error = errno;
-			close(fd);
-			errno = error;
-			return -1;
-		}
-	return hide(fd);
-}
-
-/* The server reads and writes the program's memory; where Yama guards that, a
- * process has to name who may. */
-static void admit(int fd) {
-	struct ucred peer;
-	socklen_t size = sizeof peer;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0)
-		prctl(PR_SET_PTRACER, (unsigned long)peer.pid, 0, 0, 0);
-}
-
-static int hello(struct nv_process *p) {
-	enum { NAME = 64 }; /* what the log gets of it */
-	static int other;
-	size_t length = strnlen(program_invocation_short_name, NAME);
-	const struct nv_welcome *w = (const struct nv_welcome *)(p->in + sizeof(struct nv_header));
-	struct nv_hello *h;
-	int error;
-	nv_begin(p, NV_HELLO, 0);
-	h = nv_room(p, sizeof *h);
-	h->magic = NV_MAGIC;
-	h->major = NV_MAJOR;
-	h->minor = NV_MINOR;
-	h->wants = nv_wants() | (nv_has_uffd() ? NV_HAS_UFFD : 0);
-	memcpy(nv_room(p, length), program_invocation_short_name, length);
-	error = nv_ask(p);
-	if (error == EIO)
-		return EIO;
-	if (error || p->in_length < sizeof(struct nv_header) + sizeof *w || w->major != NV_MAJOR) {
-		nv_say(&other, "the verbs server in %s does not speak version %d of this library: %s", nv_dir(), NV_MAJOR,
-		       strerror(error ? error : EPROTO));
-		nv_close_fds(p);
-		give_up(p);
-		return EPROTO;
-	}
-	return 0;
-}
-
-int nv_connect(struct nv_process *p) {
-	static int absent;
-	if (nv_connected(p))
-		return 0;
-	p->fd = reach();
-	if (p->fd < 0) {
-		nv_say(&absent, "no verbs server at %s/server.sock: %s", nv_dir(), strerror(errno));
-		return ENODEV;
-	}
-	if (!nv_identify(p->fd, NULL, &p->self)) {
-		close(p->fd);
-		return EIO;
-	}
-	p->generation = __atomic_add_fetch(&generations, 1, __ATOMIC_RELAXED);
-	admit(p->fd);
-	return hello(p);
 }

@@ -3,7 +3,8 @@
  *   real.c      the functions that we stand before
  *   start.c     is there anything to do? the environment
  *   process.c   state that a fork empties; the one lock
- *   server.c    the connection: one request, one answer
+ *   connect.c   the connection to the server
+ *   server.c    one request, one answer
  *   contexts.c  which sockets are devices
  *   copy.c      the program's memory, without faults
  *   paths.c     names below /sys and /dev/infiniband
@@ -89,16 +90,22 @@ struct nv_process *nv_enter(struct nv_entry *e);
 /* Unlocks it. Returns 0 with errno as it was before, or -1 with errno = error. */
 int nv_leave(struct nv_process *p, const struct nv_entry *e, int error);
 
-/* server.c: all under the lock; they return 0 or an errno. */
+/* connect.c: all under the lock but nv_identify. */
 
-int nv_connect(struct nv_process *p);          /* unless connected */
-bool nv_connected(struct nv_process *p);       /* and the descriptor is still ours */
+int nv_connect(struct nv_process *p);    /* unless connected: 0 or an errno */
+bool nv_connected(struct nv_process *p); /* and the descriptor is still ours */
+void nv_give_up(struct nv_process *p);   /* the connection, and what it knows */
+
+/* Stores which socket fd is; st, unless NULL, is what fstat said of it. */
+bool nv_identify(int fd, const struct stat *st, struct nv_identity *id);
+
+/* server.c: all under the lock. */
+
 void nv_begin(struct nv_process *p, uint16_t op, uint64_t context);
 void *nv_room(struct nv_process *p, size_t bytes); /* zeroed, at the request's end; NULL: too long */
-int nv_ask(struct nv_process *p);              /* an answer with an error is that error */
-void nv_close_fds(struct nv_process *p);       /* those of the answer that nobody took */
-int nv_take_fd(struct nv_process *p, uint32_t n); /* that descriptor is the caller's; -1: none */
-bool nv_identify(int fd, const struct stat *st, struct nv_identity *id);
+int nv_ask(struct nv_process *p);                  /* 0 or an errno, of the answer or of the connection */
+void nv_close_fds(struct nv_process *p);           /* those of the answer that nobody took */
+int nv_take_fd(struct nv_process *p, uint32_t n);  /* that descriptor is the caller's; -1: none */
 
 /* contexts.c */
 

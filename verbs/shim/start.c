@@ -1,5 +1,8 @@
-/* Whether there is anything to do, and what the environment says. Without
- * NICLESS_VERBS the shim is transparent. */
+/* Whether there is anything to do, and what the environment says:
+ *
+ *   NICLESS_VERBS       the directory that a server has made; without it the shim
+ *                       is transparent
+ *   NICLESS_VERBS_FAST  1: registered memory may be moved into shared memory */
 #include "shim.h"
 
 #include <errno.h>

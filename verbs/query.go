@@ -101,7 +101,6 @@ func queryPort(c *call) error {
 	le.PutUint32(b[16:], gidTable)
 	le.PutUint16(b[20:], 1) // partition keys
 	b[26], b[27], b[28] = portActive, mtu4096, mtu4096
-	b[30] = 3 // virtual lanes
 	b[34], b[35], b[36], b[37] = width4x, speedEDR, linkUp, ethernet
 	c.put(1, b)
 	return nil

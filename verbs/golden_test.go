@@ -1,0 +1,382 @@
+package verbs
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nicless/nicless/internal/vectors"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// What libibverbs and libmlx5 asked a working device, and what that answered.
+
+type recordedAttr struct {
+	ID    uint16 `json:"id"`
+	Len   int    `json:"len"`
+	Flags int    `json:"flags"`
+	Data  string `json:"data"`
+	Elem  any    `json:"elem"`
+}
+
+type recordedCall struct {
+	Object   string                 `json:"object"`
+	ObjectID uint16                 `json:"object_id"`
+	Method   string                 `json:"method"`
+	MethodID uint16                 `json:"method_id"`
+	Length   int                    `json:"hdr_length"`
+	Driver   int                    `json:"driver_id"`
+	Attrs    []recordedAttr         `json:"attrs"`
+	In       map[string]vectors.Hex `json:"in"`
+	WriteCmd string                 `json:"write_cmd"`
+}
+
+type recordedResult struct {
+	Result string            `json:"result"`
+	Out    map[string]string `json:"out"`
+}
+
+// A span is bytes of an answer that are not those of the recording, and why.
+type span struct {
+	from, to int
+	why      string
+}
+
+const (
+	ownNumber = "numbers and handles are each device's own"
+	ownLimit  = "this device's limit"
+)
+
+var ofDevice = []span{
+	{52, 56, ownLimit}, {60, 64, "no flow steering, checksums and path migration"}, {72, 76, ownLimit}, {80, 88, ownLimit},
+	{96, 100, ownLimit}, {120, 124, ownLimit}, {132, 144, ownLimit}, {156, 160, ownLimit},
+}
+
+// differs lists all that may differ, by call and attribute.
+var differs = map[string][]span{
+	"GET_CONTEXT 0x1001":          {{36, 40, "no core clock page: nothing would make it tick"}, {0, 4, ownNumber}},
+	"INVOKE_WRITE 0x1 0x1":        ofDevice,
+	"INVOKE_WRITE 0x80000001 0x1": append(ofDevice[:len(ofDevice):len(ofDevice)], span{280, 284, "completion events are not held back"}, span{216, 224, "the device clock"}, span{224, 232, "as at 60"}),
+	"QUERY_PORT 0x1":              {{28, 29, "datagrams of 4096 bytes are possible"}},
+	"UAR_OBJ_ALLOC 0x1002":        {{0, 8, ownNumber}},
+	"UAR_OBJ_ALLOC 0x1004":        {{0, 4, ownNumber}},
+	"INVOKE_WRITE 0x19 0x1":       {{64, 68, "as for QP_CREATE"}, {68, 84, "some of these were made by calls that the recording leaves out"}},
+	"CQ_DESTROY 0x1":              {{0, 4, "nobody sends here, so no completion was told of"}},
+	"INVOKE_WRITE 0x3 0x1":        {{0, 4, ownNumber}},
+	"INVOKE_WRITE 0x3 0x1001":     {{0, 4, ownNumber}},
+	"INVOKE_WRITE 0x9 0x1":        {{0, 12, ownNumber}},
+	"INVOKE_WRITE 0x5 0x1":        {{0, 4, ownNumber}},
+	"INVOKE_WRITE 0x5 0x1001":     {{4, 10, "Ethernet address, which comes from the GUID"}},
+	"INVOKE_WRITE 0x11 0x1":       {{0, 4, "a descriptor"}},
+	"CQ_CREATE 0x1001":            {{0, 4, ownNumber}},
+	"QP_CREATE 0xd":               {{0, 4, "what was asked for, rather than blocks, of which a WQE may take several"}},
+	"QP_CREATE 0xe":               {{0, 4, ownNumber}},
+	"SRQ_CREATE 0x1001":           {{0, 4, ownNumber}},
+	"SRQ_CREATE 0xd":              {{0, 4, ownNumber}},
+	"QUERY_GID_ENTRY 0x3":         {{0, 16, "addresses come from the GUID"}},
+}
+
+// A player plays one recorded program.
+type player struct {
+	*rig
+	ctx     uint64
+	handles map[string]uint64 // of recorded ones, by kind
+	pages   map[uint32]uint32 // UAR pages
+}
+
+func newPlayer(t *testing.T) *player {
+	r := newRig(t)
+	d := newDevice(0, 0x5a4e4cfffe000001) // as it was recorded
+	copy(d.gids[2][:], []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1})
+	d.gids[3] = d.gids[2]
+	r.s.devices[0] = d
+	h, body, files := r.request(opOpen, 0, u64s(0))
+	require.Zero(t, h.error)
+	r.files[1] = files[0]
+	return &player{rig: r, ctx: le.Uint64(body), handles: make(map[string]uint64), pages: make(map[uint32]uint32)}
+}
+
+// handle returns what a recorded handle is here. Calls of one shape were recorded
+// once, so that some objects come from nowhere: they are made up.
+func (p *player) handle(k kind, recorded uint64) uint64 {
+	name := fmt.Sprint(k, recorded)
+	if h, ok := p.handles[name]; ok {
+		return h
+	}
+	q := &program{rig: p.rig, ctx: p.ctx, at: 0x100000000 + recorded<<32, async: p.descriptor(5)}
+	x := p.s.contexts[p.ctx]
+	var c answer
+	switch k {
+	case kindPD:
+		c = p.write(p.ctx, 3, make([]byte, 8), 4)
+		c.value = map[uint16]uint64{0: uint64(le.Uint32(p.ok(c).bytes[1]))}
+	case kindUAR:
+		c = p.ioctl(p.ctx, objUAR, 0x1000, arg{id: 0x1000}, number(0x1001, 0), arg{id: 0x1002, out: 8}, arg{id: 0x1003, out: 4}, arg{id: 0x1004, out: 4})
+		c.value[0] = p.ok(c).value[0x1000]
+	case kindCQ:
+		p.handle(kindUAR, 1<<20)
+		c = q.createCQ(15, 0)
+	case kindQP:
+		cq := p.handle(kindCQ, 1<<20+recorded)
+		q.pd = uint32(p.handle(kindPD, 1<<20))
+		c = q.createQP(2, cq)
+	case kindMR:
+		p.share(q.at, pageSize)
+		c = p.write(p.ctx, 9, append(u64s(0, q.at, pageSize, q.at), u32s(uint32(p.handle(kindPD, 1<<20)), 1)...), 12)
+		c.value = map[uint16]uint64{0: uint64(le.Uint32(p.ok(c).bytes[1]))}
+	default:
+		require.Fail(p, "cannot be made up", "%v %d", k, recorded)
+	}
+	p.ok(c)
+	require.NotNil(p, x.objects[uint32(c.value[0])])
+	p.handles[name] = c.value[0]
+	return c.value[0]
+}
+
+// clear destroys what uses an object: the recording left calls out.
+func (p *player) clear(h uint32) {
+	x := p.s.contexts[p.ctx]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, o := range x.objects {
+		if slices.Contains(o.uses, x.objects[h]) {
+			require.NoError(p, x.remove(o))
+		}
+	}
+}
+
+// descriptor returns the number of one for events, which is made up likewise.
+func (p *player) descriptor(recorded uint64) uint64 {
+	if p.files[recorded] == nil {
+		c := p.ok(p.ioctl(p.ctx, objAsyncEvent, 0, arg{id: 0}))
+		p.files[recorded] = p.files[c.value[0]]
+		delete(p.files, c.value[0])
+	}
+	return recorded
+}
+
+func (p *player) page(recorded uint32) uint32 {
+	if page, ok := p.pages[recorded]; ok {
+		return page
+	}
+	h := p.handle(kindUAR, uint64(1<<21+recorded))
+	p.pages[recorded] = uint32(p.s.contexts[p.ctx].objects[uint32(h)].self.(*uar).page)
+	return p.pages[recorded]
+}
+
+// Handles in requests of old commands: where, and of what.
+var writeHandles = map[uint32]struct {
+	at   int
+	kind kind
+}{0x5: {16, kindPD}, 0x9: {32, kindPD}, 0xb: {8, kindMR}, 0xe: {8, kindPD}, 0x13: {8, kindCQ}, 0x19: {8, kindQP}, 0x1a: {64, kindQP}}
+
+// translate makes the recorded attributes those of a call here.
+func (p *player) translate(m *method, call recordedCall) (args []arg) {
+	command, _ := strconv.ParseUint(strings.TrimPrefix(call.WriteCmd, "0x"), 16, 32)
+	for _, a := range call.Attrs {
+		f := m.field(a.ID)
+		require.NotNil(p, f, "attribute %#x", a.ID)
+		data, _ := strconv.ParseUint(strings.TrimPrefix(a.Data, "0x"), 16, 64)
+		b := arg{id: a.ID, optional: a.Flags&attrMandatory == 0}
+		switch f.shape {
+		case handle:
+			b.data = p.handle(f.kind, data)
+		case doomed:
+			b.data = p.handle(f.kind, data)
+			p.clear(uint32(b.data))
+		case fd:
+			b.data = p.descriptor(data)
+		case newHandle, newFD:
+		case constant:
+			b = number(a.ID, data)
+		case out:
+			b.out = a.Len
+		default:
+			b.in = recordedBytes(call, a, data)
+			require.Len(p, b.in, a.Len, "attribute %#x", a.ID)
+		}
+		switch {
+		case a.ID == 0 && command != 0:
+			if w, ok := writeHandles[uint32(command)]; ok {
+				le.PutUint32(b.in[w.at:], uint32(p.handle(w.kind, uint64(le.Uint32(b.in[w.at:])))))
+			}
+			if command == 0x9 {
+				lo, size := (&area{addr: le.Uint64(b.in[8:]), n: le.Uint64(b.in[16:])}).pages()
+				p.share(lo, size)
+			}
+		case a.ID == uhwIn && call.Method == "CQ_CREATE":
+			le.PutUint16(b.in[24:], uint16(p.page(uint32(le.Uint16(b.in[24:])))))
+		case a.ID == uhwIn && call.Method == "QP_CREATE":
+			le.PutUint32(b.in[36:], p.page(le.Uint32(b.in[36:])))
+		}
+		args = append(args, b)
+	}
+	return args
+}
+
+func recordedBytes(call recordedCall, a recordedAttr, data uint64) []byte {
+	if a.Len <= 8 {
+		return u64s(data)[:a.Len]
+	}
+	name := map[uint16]string{0: "core_in", 8: "cap", uhwIn: "uhw_in"}[a.ID]
+	if call.Object == "MLX5_DEVX" {
+		name = "devx_in"
+	}
+	return bytes.Clone(call.In[name])
+}
+
+// learn remembers what recorded numbers are here.
+func (p *player) learn(m *method, call recordedCall, want recordedResult, got answer) {
+	for id, text := range want.Out {
+		var n uint64
+		id64, _ := strconv.ParseUint(strings.TrimPrefix(id, "0x"), 16, 16)
+		if _, err := fmt.Sscanf(text, "handle %d", &n); err != nil {
+			continue
+		}
+		switch f := m.field(uint16(id64)); f.shape {
+		case newHandle:
+			p.handles[fmt.Sprint(f.kind, n)] = got.value[f.id]
+		case newFD:
+			p.files[n] = p.files[got.value[f.id]]
+			delete(p.files, got.value[f.id])
+		}
+	}
+	word := func(id uint16) uint32 {
+		b, _ := hex.DecodeString(want.Out[fmt.Sprintf("%#x", id)])
+		return le.Uint32(b)
+	}
+	switch call.WriteCmd {
+	case "0x3":
+		p.handles[fmt.Sprint(kindPD, word(1))] = uint64(le.Uint32(got.bytes[1]))
+	case "0x9":
+		p.handles[fmt.Sprint(kindMR, word(1))] = uint64(le.Uint32(got.bytes[1]))
+	case "0x5":
+		p.handles[fmt.Sprint(kindAH, word(1))] = uint64(le.Uint32(got.bytes[1]))
+	}
+	if call.Method == "UAR_OBJ_ALLOC" {
+		p.pages[word(0x1004)] = le.Uint32(got.bytes[0x1004])
+	}
+}
+
+func TestRecordedCalls(t *testing.T) {
+	players := make(map[string]*player)
+	seen := make(map[string]bool)
+	vectors.Recorded(t, "libmlx5-ioctl", func(st *testing.T, v vectors.Recording) {
+		var call recordedCall
+		var want recordedResult
+		vectors.Decode(st, v.Inputs, &call)
+		vectors.Decode(st, v.Expected, &want)
+		name, _, _ := cutNumber(v.Name)
+		p := players[name]
+		if p == nil {
+			p = newPlayer(t)
+			players[name] = p
+		}
+		p.TB = st
+		m := methods[[2]uint16{call.ObjectID, call.MethodID}]
+		require.NotNil(st, m)
+		got := p.ioctl(p.ctx, call.ObjectID, call.MethodID, p.translate(m, call)...)
+		result := "ok"
+		if got.errno != 0 {
+			result = unix.ErrnoName(got.errno)
+		}
+		require.Equal(st, want.Result, result)
+		key := strings.TrimSuffix(call.Method+" "+call.WriteCmd, " ")
+		for id, text := range want.Out {
+			n, err := strconv.ParseUint(strings.TrimPrefix(id, "0x"), 16, 16)
+			require.NoError(st, err)
+			if strings.HasPrefix(text, "handle ") {
+				require.Contains(st, got.value, uint16(n), id)
+				continue
+			}
+			b, err := hex.DecodeString(text)
+			require.NoError(st, err)
+			mine := bytes.Clone(got.bytes[uint16(n)])
+			b = append(b, make([]byte, max(0, len(mine)-len(b)))...) // recordings of long answers were cut
+			require.Len(st, mine, len(b), id)
+			for _, s := range differs[key+" "+id] {
+				seen[key+" "+id] = true
+				clear(mine[s.from:s.to])
+				clear(b[s.from:s.to])
+			}
+			for i := range b {
+				require.Equal(st, b[i], mine[i], "%s %s: byte %d", key, id, i)
+			}
+		}
+		if want.Result == "ok" {
+			p.learn(m, call, want, got)
+		}
+	})
+	for key := range differs {
+		if !seen[key] {
+			t.Logf("%s: not in the recordings", key)
+		}
+	}
+}
+
+// cutNumber cuts program-NNN-rest.
+func cutNumber(name string) (program, rest string, ok bool) {
+	for i := 0; i+4 < len(name); i++ {
+		if name[i] == '-' && name[i+4] == '-' {
+			if _, err := strconv.Atoi(name[i+1 : i+4]); err == nil {
+				return name[:i], name[i+5:], true
+			}
+		}
+	}
+	return name, "", false
+}
+
+// The rings of every queue pair that libmlx5 lays out are taken as it lays them
+// out, and the program hears how long its receive queue is.
+func TestRecordedRings(t *testing.T) {
+	types := map[string]uint64{"RC": 2, "UC": 3, "UD": 4}
+	p := newRig(t).program()
+	cq := p.ok(p.createCQ(15, 0)).value[0]
+	vectors.Recorded(t, "libmlx5-create-qp", func(t *testing.T, v vectors.Recording) {
+		var in struct {
+			Type string    `json:"qp_type"`
+			Cap  [5]uint32 `json:"cap"`
+		}
+		var want struct {
+			SQCount  uint32    `json:"sq_wqe_cnt"`
+			SQStride uint32    `json:"sq_stride"`
+			RQCount  uint32    `json:"rq_wqe_cnt"`
+			RQStride uint32    `json:"rq_stride"`
+			Offset   uint64    `json:"sq_offset_from_rq"`
+			Cap      [5]uint32 `json:"cap_out"`
+		}
+		vectors.Decode(t, v.Inputs, &in)
+		vectors.Decode(t, v.Expected, &want)
+		shift := uint32(0)
+		for 1<<shift < want.RQStride {
+			shift++
+		}
+		at := p.ring(1 << 20)
+		p.at += 8 << 20
+		d := append(u64s(at, p.ring(pageSize)), u32s(want.SQCount, want.RQCount, shift, qpFlagUAR, 0, p.uar, 0, 0, 0, 0)...)
+		req, size, err := rings(p.s.contexts[p.ctx], d, false)
+		require.NoError(t, err)
+		if want.RQCount > 0 {
+			require.Equal(t, at, req.RQ)
+		}
+		require.Equal(t, at+want.Offset, req.SQ)
+		require.Equal(t, want.Offset+uint64(want.SQCount*want.SQStride), size)
+		require.Equal(t, max(want.SQCount, 1), uint32(1)<<req.LogSQ)
+		require.Equal(t, want.RQCount == 0, req.NoReceive == 1)
+		require.Equal(t, max(want.RQCount, 1), uint32(1)<<req.LogRQ)
+		if want.RQCount > 0 {
+			require.Equal(t, want.RQStride, uint32(1)<<req.LogRQStride)
+		}
+		q := p.ok(p.ioctl(p.ctx, objQP, 0, arg{id: 0}, arg{id: 2, data: uint64(p.pd)}, arg{id: 4, data: cq}, arg{id: 5, data: cq}, arg{id: 7, in: u64s(1)},
+			arg{id: 8, in: u32s(in.Cap[:]...)}, number(9, types[in.Type]), arg{id: 13, out: 20}, arg{id: 14, out: 4}, arg{id: uhwIn, in: d}))
+		require.Equal(t, want.Cap[1], le.Uint32(q.bytes[13][4:]), "max_recv_wr")
+		c := p.ok(p.write(p.ctx, 0x19, append(u64s(0), u32s(uint32(q.value[0]), 0xffff)...), 128))
+		require.Equal(t, want.Cap[1], le.Uint32(c.bytes[1][68:]))
+		p.ok(p.ioctl(p.ctx, objQP, 1, arg{id: 0, data: q.value[0]}, arg{id: 1, out: 4}))
+	})
+}

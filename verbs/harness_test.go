@@ -1,0 +1,341 @@
+package verbs
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/nicless/nicless/engine"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A rig is a server, and a process that is served without a connection: the test
+// plays the shim.
+type rig struct {
+	testing.TB
+	s     *Server
+	p     *process
+	tag   uint32
+	files map[uint64]*os.File // what the program calls by these numbers
+	next  uint64
+	refit bool // remaps fail
+}
+
+func newServing(t testing.TB) *Server {
+	t.Helper()
+	e, err := engine.New(engine.Config{})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	started, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- e.Run(ctx, func() { close(started) }) }()
+	<-started
+	s, err := newServer(e, Config{Devices: 2, Log: slog.New(slog.NewTextHandler(testLog{t}, nil))})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		s.closeAll()
+		stop()
+		require.NoError(t, <-ended)
+		s.clock.close()
+	})
+	return s
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	return newServing(t).rig(t)
+}
+
+// rig returns another process of a server. Nothing is known about its mappings:
+// what was answered counts.
+func (s *Server) rig(t testing.TB) *rig {
+	t.Helper()
+	r := &rig{TB: t, s: s, p: s.newProcess(int32(os.Getpid()), uint32(os.Getuid()), nil), files: make(map[uint64]*os.File), next: 100}
+	t.Cleanup(func() {
+		for _, f := range r.files {
+			_ = f.Close()
+		}
+		r.p.end()
+	})
+	hello := le.AppendUint32(nil, wireMagic)
+	hello = append(hello, wireMajor, 0, wireMinor, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	h, body, _ := r.request(opHello, 0, append(hello, "test"...))
+	require.Zero(t, h.error)
+	require.Equal(t, uint32(2), le.Uint32(body[4:]))
+	return r
+}
+
+// request sends one datagram and returns the answer.
+func (r *rig) request(op wireOp, context uint64, body []byte, files ...*os.File) (wireHeader, []byte, []*os.File) {
+	r.Helper()
+	r.tag++
+	d := appendAnswer(nil, wireHeader{op: op, tag: r.tag, context: context}, 0, 0)
+	le.PutUint16(d[2:], 0)
+	answer, give, err := r.p.handle(finish(append(d, body...)), files)
+	require.NoError(r, err)
+	require.LessOrEqual(r, len(answer), maxDatagram)
+	require.Equal(r, uint32(len(answer)), le.Uint32(answer[8:]))
+	h := wireHeader{op: wireOp(le.Uint16(answer)), flags: le.Uint16(answer[2:]), error: int32(le.Uint32(answer[4:])), tag: le.Uint32(answer[12:]), context: le.Uint64(answer[16:])}
+	require.Equal(r, op, h.op)
+	require.Equal(r, r.tag, h.tag)
+	return h, answer[headerSize:], give
+}
+
+// open opens a device and returns the context, and its socket.
+func (r *rig) open(device uint32) (inode uint64, socket *os.File) {
+	r.Helper()
+	h, body, files := r.request(opOpen, 0, le.AppendUint64(nil, uint64(device)))
+	require.Zero(r, h.error)
+	require.Len(r, files, 1)
+	inode = le.Uint64(body)
+	r.next++
+	r.files[r.next] = files[0]
+	c := r.ioctl(inode, objDevice, 3, arg{id: uhwIn, in: append(make([]byte, 24), 3, 0, 0, 0, 0, 0, 0, 0)}, arg{id: uhwOut, out: 72})
+	require.Zero(r, c.errno)
+	return inode, files[0]
+}
+
+// An arg is an attribute of a call that a test makes.
+type arg struct {
+	id       uint16
+	in       []byte
+	out      int
+	data     uint64 // of a handle or descriptor
+	inline   bool   // data is a number of 8 bytes
+	optional bool
+}
+
+func number(id uint16, v uint64) arg { return arg{id: id, data: v, inline: true} }
+
+func word(id uint16, v uint32) arg { return arg{id: id, in: le.AppendUint32(nil, v)} }
+
+// An answer is what a call gave.
+type answer struct {
+	errno unix.Errno
+	bytes map[uint16][]byte
+	value map[uint16]uint64 // handles, and numbers of descriptors
+	again int
+}
+
+// ioctl makes a call, as often as the server wants it made.
+func (r *rig) ioctl(context uint64, object, method uint16, args ...arg) (c answer) {
+	r.Helper()
+	head := ioctlBytes(object, method, args...)
+	var results []byte
+	var count uint32
+	var files []*os.File
+	for {
+		body := le.AppendUint64(nil, 0)
+		body = le.AppendUint32(body, count)
+		body = le.AppendUint32(body, uint32(ioctlHeaderSize+attrSize*len(args)))
+		body = append(append(body, head...), results...)
+		h, b, give := r.request(opIoctl, context, body, duplicated(r, files)...)
+		if h.flags&flagAgain == 0 {
+			c.errno = unix.Errno(h.error)
+			if h.error == 0 {
+				r.outs(&c, b, args, give)
+			}
+			return c
+		}
+		c.again++
+		require.Less(r, c.again, 4)
+		n := le.Uint64(b)
+		require.NotZero(r, n)
+		for b = b[8:]; n > 0; n, b = n-1, b[needSize:] {
+			kind, errno := le.Uint16(b[2:]), unix.Errno(0)
+			switch kind {
+			case needFD:
+				if f := r.files[args[le.Uint16(b)].data]; f != nil {
+					files = append(files, f)
+				} else {
+					errno = eBADF
+				}
+			case needRemap:
+				require.NotEmpty(r, give)
+				require.Zero(r, le.Uint64(b[8:])%pageSize)
+				_ = give[0].Close()
+				give = give[1:]
+				if r.refit {
+					errno = unix.EAGAIN
+				}
+			}
+			results = append(results, b[:4]...)
+			results = le.AppendUint32(results, uint32(errno))
+			results = append(results, b[8:16]...)
+			count++
+		}
+		require.Empty(r, give)
+	}
+}
+
+func duplicated(r *rig, files []*os.File) []*os.File {
+	copies, err := duplicates(files)
+	require.NoError(r, err)
+	return copies
+}
+
+// ioctlBytes lays out a header and its attributes, with what they point at.
+func ioctlBytes(object, method uint16, args ...arg) []byte {
+	b := le.AppendUint16(nil, uint16(ioctlHeaderSize+attrSize*len(args)))
+	b = le.AppendUint16(b, object)
+	b = le.AppendUint16(b, method)
+	b = le.AppendUint16(b, uint16(len(args)))
+	b = le.AppendUint64(b, 0)
+	b = le.AppendUint32(b, driverMLX5)
+	b = le.AppendUint32(b, 0)
+	var tail []byte
+	for _, a := range args {
+		n, data := len(a.in)+a.out, a.data
+		if a.inline {
+			n = 8
+		}
+		if len(a.in) > 0 && len(a.in) <= 8 {
+			var w [8]byte
+			copy(w[:], a.in)
+			data = le.Uint64(w[:])
+		}
+		b = le.AppendUint16(b, a.id)
+		b = le.AppendUint16(b, uint16(n))
+		flags := uint32(attrMandatory)
+		if a.optional {
+			flags = 0
+		}
+		b = le.AppendUint32(b, flags)
+		b = le.AppendUint64(b, data)
+		if n > 8 {
+			tail = append(tail, a.in...)
+			tail = append(tail, make([]byte, padded(n)-len(a.in))...)
+		}
+	}
+	return append(b, tail...)
+}
+
+// outs does what an answer says.
+func (r *rig) outs(c *answer, b []byte, args []arg, give []*os.File) {
+	r.Helper()
+	c.bytes, c.value = make(map[uint16][]byte), make(map[uint16]uint64)
+	numbers := make([]uint64, len(give))
+	for i, f := range give {
+		r.next++
+		numbers[i], r.files[r.next] = r.next, f
+	}
+	n := le.Uint64(b)
+	for b = b[8:]; n > 0; n-- {
+		index, kind, length, value := le.Uint16(b), le.Uint16(b[2:]), int(le.Uint32(b[4:])), le.Uint64(b[8:])
+		a := args[index]
+		switch kind {
+		case outBytes:
+			require.LessOrEqual(r, length, a.out, "attribute %#x", a.id)
+			c.bytes[a.id] = b[outSize : outSize+length]
+		case outValue:
+			c.value[a.id] = value
+		case outFD:
+			c.value[a.id] = numbers[value]
+		case outFDInside:
+			le.PutUint32(c.bytes[a.id][value&0xffffffff:], uint32(numbers[value>>32]))
+		}
+		b = b[outSize+padded(length):]
+	}
+	require.Empty(r, b)
+}
+
+// write makes an old command.
+func (r *rig) write(context uint64, command uint32, req []byte, room int, more ...arg) answer {
+	r.Helper()
+	args := []arg{number(2, uint64(command)), {id: 0, in: req}}
+	if room > 0 {
+		args = append(args, arg{id: 1, out: room})
+	}
+	return r.ioctl(context, objDevice, 0, append(args, more...)...)
+}
+
+// share makes memory of the process known from birth.
+func (r *rig) share(addr, size uint64) *extent {
+	r.Helper()
+	m := le.AppendUint64(nil, addr)
+	m = le.AppendUint64(m, size)
+	h, _, files := r.request(opAlloc, 0, append(m, make([]byte, 16)...))
+	require.Zero(r, h.error)
+	require.Len(r, files, 1)
+	_ = files[0].Close()
+	return r.p.memory.allocated(addr, size)
+}
+
+func u32s(v ...uint32) (b []byte) {
+	for _, w := range v {
+		b = le.AppendUint32(b, w)
+	}
+	return b
+}
+
+func u64s(v ...uint64) (b []byte) {
+	for _, w := range v {
+		b = le.AppendUint64(b, w)
+	}
+	return b
+}
+
+// A program is a context with what most tests need in it.
+type program struct {
+	*rig
+	ctx    uint64
+	socket *os.File
+	pd     uint32
+	uar    uint32
+	async  uint64
+	at     uint64 // where its next ring lies
+}
+
+func (r *rig) program() *program {
+	r.Helper()
+	p := &program{rig: r, at: 0x10000000 * (1 + r.next)}
+	p.ctx, p.socket = r.open(0)
+	p.async = p.ok(p.ioctl(p.ctx, objAsyncEvent, 0, arg{id: 0})).value[0]
+	p.pd = le.Uint32(p.ok(p.write(p.ctx, 3, make([]byte, 8), 4, arg{id: uhwOut, out: 4})).bytes[1])
+	u := p.ok(p.ioctl(p.ctx, objUAR, 0x1000, arg{id: 0x1000}, number(0x1001, 1), arg{id: 0x1002, out: 8}, arg{id: 0x1003, out: 4}, arg{id: 0x1004, out: 4}))
+	p.uar = le.Uint32(u.bytes[0x1004])
+	return p
+}
+
+func (r *rig) ok(c answer) answer {
+	r.Helper()
+	require.Zero(r, c.errno, "%v", c.errno)
+	return c
+}
+
+// ring reserves addresses.
+func (p *program) ring(size uint64) uint64 {
+	p.at += 0x100000
+	return p.at - 0x100000
+}
+
+func (p *program) createCQ(cqe uint32, channel uint64) answer {
+	p.Helper()
+	d := u64s(p.ring(1<<20), p.ring(pageSize))
+	d = append(d, u32s(64, 2<<16, p.uar, 0)...)
+	args := []arg{{id: 0}, word(1, cqe), {id: 2, in: u64s(0xc0)}, word(4, 0), {id: 6, out: 4}, {id: 7, data: p.async, optional: true},
+		{id: uhwIn, in: d}, {id: uhwOut, out: 8}}
+	if channel != 0 {
+		args = append(args, arg{id: 3, data: channel})
+	}
+	return p.ioctl(p.ctx, objCQ, 0, args...)
+}
+
+func (p *program) createQP(transport uint64, cq uint64, more ...arg) answer {
+	p.Helper()
+	d := u64s(p.ring(1<<20), p.ring(pageSize))
+	d = append(d, u32s(16, 8, 4, qpFlagUAR, 0, p.uar, 0, 0, 0, 0)...)
+	return p.ioctl(p.ctx, objQP, 0, append([]arg{{id: 0}, {id: 2, data: uint64(p.pd)}, {id: 4, data: cq}, {id: 5, data: cq}, {id: 7, in: u64s(0xabcd)},
+		{id: 8, in: u32s(4, 4, 1, 1, 0)}, number(9, transport), {id: 12, data: p.async, optional: true}, {id: 13, out: 20}, {id: 14, out: 4},
+		{id: uhwIn, in: d}, {id: uhwOut, out: 40}}, more...)...)
+}
+
+// testLog shows what a program would not hear.
+type testLog struct{ testing.TB }
+
+func (l testLog) Write(b []byte) (int, error) {
+	l.Log(strings.TrimSpace(string(b)))
+	return len(b), nil
+}

@@ -1,0 +1,62 @@
+package verbs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The C compiler says what wire.h says.
+func TestWireIsTheHeader(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler")
+	}
+	want := map[string]int{
+		"NV_MAGIC": wireMagic, "NV_MAJOR": wireMajor, "NV_MINOR": wireMinor, "NV_MAX_DATAGRAM": maxDatagram, "NV_MAX_FDS": maxFDs,
+		"NV_HELLO": int(opHello), "NV_OPEN": int(opOpen), "NV_ADOPT": int(opAdopt), "NV_IOCTL": int(opIoctl), "NV_MMAP": int(opMmap),
+		"NV_ALLOC": int(opAlloc), "NV_FREE": int(opFree), "NV_ANSWER": flagAnswer, "NV_AGAIN": flagAgain,
+		"NV_WANT_FAST": wantFast, "NV_HAS_UFFD": hasUFFD,
+		"NV_OUT_BYTES": outBytes, "NV_OUT_VALUE": outValue, "NV_OUT_FD": outFD, "NV_OUT_FD_INSIDE": outFDInside,
+		"NV_NEED_FD": needFD, "NV_NEED_REMAP": needRemap,
+		"sizeof(struct nv_header)": headerSize, "offsetof(struct nv_header, op)": 0, "offsetof(struct nv_header, flags)": 2,
+		"offsetof(struct nv_header, error)": 4, "offsetof(struct nv_header, length)": 8, "offsetof(struct nv_header, tag)": 12,
+		"offsetof(struct nv_header, context)": 16,
+		"sizeof(struct nv_hello)":             helloSize, "offsetof(struct nv_hello, major)": 4, "offsetof(struct nv_hello, wants)": 8,
+		"sizeof(struct nv_welcome)": 8, "offsetof(struct nv_welcome, devices)": 4,
+		"sizeof(struct nv_open)": openSize, "sizeof(struct nv_opened)": 16, "offsetof(struct nv_opened, rdev_major)": 8,
+		"offsetof(struct nv_opened, rdev_minor)": 12,
+		"sizeof(struct nv_ioctl)":                ioctlSize, "offsetof(struct nv_ioctl, results)": 8, "offsetof(struct nv_ioctl, bytes)": 12,
+		"sizeof(struct nv_out)": outSize, "offsetof(struct nv_out, kind)": 2, "offsetof(struct nv_out, length)": 4, "offsetof(struct nv_out, value)": 8,
+		"sizeof(struct nv_need)": needSize, "offsetof(struct nv_need, kind)": 2, "offsetof(struct nv_need, addr)": 8,
+		"offsetof(struct nv_need, length)": 16, "offsetof(struct nv_need, offset)": 24,
+		"sizeof(struct nv_result)": resultSize, "offsetof(struct nv_result, kind)": 2, "offsetof(struct nv_result, error)": 4,
+		"offsetof(struct nv_result, addr)": 8,
+		"sizeof(struct nv_mmap)":           mmapSize, "offsetof(struct nv_mmap, length)": 8, "offsetof(struct nv_mmap, offset)": 16,
+		"offsetof(struct nv_mmap, prot)": 24, "offsetof(struct nv_mmap, flags)": 28, "sizeof(struct nv_mapped)": 8,
+	}
+	header, err := filepath.Abs("shim/wire.h")
+	require.NoError(t, err)
+	var c strings.Builder
+	c.WriteString("#include <stddef.h>\n#include \"" + header + "\"\n")
+	for name, v := range want {
+		c.WriteString("_Static_assert((long)(" + name + ") == " + itoa(v) + ", \"" + strings.ReplaceAll(name, "\"", "") + " is not " + itoa(v) + "\");\n")
+	}
+	src := filepath.Join(t.TempDir(), "same.c")
+	require.NoError(t, os.WriteFile(src, []byte(c.String()), 0o600))
+	out, err := exec.Command(cc, "-std=c11", "-fsyntax-only", src).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// The rows of needs, outs and results are laid out as their sizes say.
+func TestWireRows(t *testing.T) {
+	n := wireNeed{attr: 1, kind: needRemap, addr: 2, length: 3, offset: 4}
+	require.Len(t, n.append(nil), needSize)
+	o := wireOut{attr: 1, kind: outBytes, value: 2, bytes: []byte{1, 2, 3}}
+	require.Len(t, o.append(nil), outSize+8)
+	require.Len(t, appendAnswer(nil, wireHeader{}, 0, 0), headerSize)
+}

@@ -3,7 +3,7 @@ GO ?= go
 FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
-.PHONY: help build verbs demo test check-c programs race fuzz bench lint vectors cross ci clean
+.PHONY: help build verbs onefile demo test check-c programs race fuzz bench lint vectors cross ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,6 +13,10 @@ build: ## build the command into bin/nicless
 
 verbs: build ## also the library that verbs programs preload, bin/libnicless_verbs.so
 	$(MAKE) -C verbs/shim
+
+onefile: ## bin/nicless with that library inside
+	$(MAKE) -C verbs/shim OUT=libnicless_verbs.so
+	$(GO) build -tags shim -o bin/nicless ./cmd/nicless
 
 demo: ## one RDMA write shown byte by byte, then 300,000 operations
 	$(GO) run ./cmd/nicless demo

@@ -157,6 +157,7 @@ func (p *process) say(r *refusal, args ...any) {
 		p.s.log.Debug("verbs refused", args...)
 	case p.said.spend():
 		p.s.log.Warn("verbs refused", args...)
+		p.s.watched.tell(p.pid, p.uid, "refused with %s: %s", unix.ErrnoName(r.errno), r.text)
 	}
 }
 

@@ -36,6 +36,7 @@ type Server struct {
 	devices []*device
 	clock   *clockPage
 	log     *slog.Logger
+	watched watchers
 
 	mu       sync.Mutex
 	contexts map[uint64]*uctx // by the inode of their socket
@@ -59,6 +60,12 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 	}
 	defer os.RemoveAll(dir)
 	defer sock.Close()
+	watch, err := listen(filepath.Join(dir, WatchName), cfg.Mode)
+	if err != nil {
+		return err
+	}
+	defer s.watched.end(watch)
+	go s.watched.accept(watch)
 	if err := s.plant(dir); err != nil {
 		return err
 	}

@@ -48,6 +48,8 @@ type engineFlags struct {
 	socket, mode, cpus, level string
 	spin, verbs               bool
 	devices                   int
+	users                     string // a file that those who need the engine lock; "": it is needed until a signal
+	readyFD                   int    // a descriptor that is closed when the engine is ready; 0: none
 }
 
 func newEngine() *cobra.Command {
@@ -72,6 +74,10 @@ func newEngine() *cobra.Command {
 	c.Flags().BoolVar(&f.verbs, "verbs", false, "serve programs of rdma-core too")
 	c.Flags().IntVar(&f.devices, "verbs-devices", 1, "devices that they see")
 	c.Flags().StringVar(&f.level, "log-level", "warn", "what is logged")
+	c.Flags().StringVar(&f.users, "users", "", "of nicless run")
+	c.Flags().IntVar(&f.readyFD, "ready-fd", 0, "of nicless run")
+	_ = c.Flags().MarkHidden("users")
+	_ = c.Flags().MarkHidden("ready-fd")
 	_ = c.MarkFlagFilename("socket")
 	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -108,8 +114,19 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if cfg.Log, err = newLog(f.level, stderr); err != nil {
 		return err
 	}
+	if f.users != "" {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		if err := whenUnused(f.users, cancel); err != nil {
+			return err
+		}
+	}
 	err = nicless.Serve(ctx, f.socket, fs.FileMode(mode), cfg, func() {
 		fmt.Fprintf(stderr, "nicless: engine ready at %s (pid %d)\n", f.socket, os.Getpid())
+		if f.readyFD > 0 {
+			tellReady(f.readyFD)
+		}
 	})
 	if err != nil {
 		return &hinted{err: err, hint: serveHint(err)}

@@ -17,6 +17,8 @@ type hinted struct {
 	err   error
 	hint  string
 	usage bool // the command line is wrong
+
+	status int // exit status, unless 0
 }
 
 func (h *hinted) Error() string { return h.err.Error() }
@@ -45,7 +47,10 @@ func complain(w io.Writer, err error) (status int) {
 	if h.hint != "" {
 		fmt.Fprintf(w, "nicless: hint: %s\n", h.hint)
 	}
-	if h.usage {
+	switch {
+	case h.status != 0:
+		return h.status
+	case h.usage:
 		return 2
 	}
 	return 1

@@ -3,13 +3,15 @@
 //
 //	nicless demo     shows one RDMA write byte by byte, then measures 300,000 operations
 //	nicless engine   serves processes that connect to a unix socket
+//	nicless run      runs a program of rdma-core on such a device, nicless shell a shell
 //	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers
 //	nicless bench    measures latency, rate and bandwidth beside their floors
 //	nicless version  says which build this is
 //
 // Results go to standard output, everything else to standard error, where
 // errors begin with "nicless: error:". The exit status is 2 when the command
-// line is wrong, 1 when anything else is.
+// line is wrong, 1 when anything else is; run and shell return that of the program,
+// and as env does 125, 126 or 127 when it was not run.
 package main
 
 import (
@@ -44,7 +46,9 @@ const rootUsage = `nicless: an RDMA NIC made of software and shared memory
 
 Usage:
   nicless demo [--count N]
-  nicless engine --socket PATH [--mode 0600] [--cpu LIST] [--spin]
+  nicless engine --socket PATH [--mode 0600] [--cpu LIST] [--spin] [--verbs]
+  nicless run [--explain] [--] PROGRAM [ARGUMENT...]
+  nicless shell
   nicless decode KIND [HEX|-] [--json]
   nicless bench lat|rate|bw [--op write|read|send] [--size N] [--json]
   nicless torture --seconds N [--seed S] [--json]
@@ -56,6 +60,7 @@ Usage:
 Example:
   nicless demo
   nicless engine --socket /tmp/nicless.sock
+  nicless run ibv_devinfo
   nicless decode qp-dbrec 0000000300000007
 `
 
@@ -78,7 +83,7 @@ func newRoot() *cobra.Command {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(c.OutOrStdout(), c.Long) })
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true // which has texts of its own
-	root.AddCommand(newDemo(), newEngine(), newDecode(), newBench(), newTorture(), newVersion(), newCompletion())
+	root.AddCommand(newDemo(), newEngine(), newRun(), newShell(), newDecode(), newBench(), newTorture(), newVersion(), newCompletion())
 	return root
 }
 

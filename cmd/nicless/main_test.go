@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,9 +36,22 @@ func TestScript(t *testing.T) {
 		Condition: condition,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command otherwise
+			env.Setenv("XDG_RUNTIME_DIR", env.WorkDir)
+			env.Setenv("NICLESS_SHIM", harmless())
 			return nil
 		},
 	})
+}
+
+// harmless is a library that may be preloaded in place of ours, which not every
+// machine can build; where no program of rdma-core runs, it makes no difference.
+func harmless() string {
+	for _, pattern := range []string{"/lib/*-linux-gnu/libm.so.6", "/lib64/libm.so.6", "/usr/lib/libm.so.6"} {
+		if found, _ := filepath.Glob(pattern); len(found) > 0 {
+			return found[0]
+		}
+	}
+	return ""
 }
 
 // exits runs a command that must fail with a status: exits 2 nicless decode.
@@ -49,7 +64,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 		status = err.Error()
 		var exit interface{ ExitCode() int }
 		if errors.As(err, &exit) {
-			status = string(rune('0' + exit.ExitCode()))
+			status = strconv.Itoa(exit.ExitCode())
 		}
 	}
 	if status != args[0] {
@@ -92,14 +107,14 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 			assert.LessOrEqual(t, len([]rune(line)), 90, line)
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			assert.Contains(t, c.Long, "--"+f.Name, c.CommandPath())
+			assert.True(t, f.Hidden || strings.Contains(c.Long, "--"+f.Name), "%s --%s", c.CommandPath(), f.Name)
 		})
 		for _, sub := range c.Commands() {
 			visit(sub)
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 13, visited)
+	require.Equal(t, 15, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

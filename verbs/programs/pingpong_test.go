@@ -19,8 +19,7 @@ func TestDevinfo(t *testing.T) {
 	} {
 		require.Contains(t, said, want)
 	}
-	l.flags = []string{"--devices", "3"}
-	said = l.run(10*time.Second, "ibv_devices")
+	said = start(t, nil, binary, "run", "--private", "--devices", "3", "ibv_devices").succeeds(20 * time.Second)
 	for _, want := range []string{"nicless0", "nicless1", "nicless2"} {
 		require.Contains(t, said, want)
 	}

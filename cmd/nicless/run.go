@@ -1,0 +1,260 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/nicless/nicless/verbs"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+const runUsage = `Runs a program of rdma-core, unmodified, on a device made of software: it finds
+nicless0 where ibv_devices looks, and its work requests are executed by an engine.
+
+The engine is one for all programs that you run so: started by the first, ended
+after the last. So a server and its client, in two terminals, find each other.
+
+Usage:
+  nicless run [flags] [--] PROGRAM [ARGUMENT...]
+
+` + runFlagsUsage + `The exit status is the program's, 128 and the signal's number if one ended it, 127
+if it does not exist, 126 if it cannot be run so, 125 if the engine is not there.
+
+The library that the program preloads is looked for beside this command, in ../lib,
+and where NICLESS_SHIM says. The engine's socket is in $XDG_RUNTIME_DIR/nicless, or
+in /tmp/nicless-UID, and its standard error in engine.log there.
+
+Example:
+  nicless run ibv_devinfo
+  nicless run ib_write_bw            in one terminal
+  nicless run ib_write_bw localhost  in another one
+`
+
+const runFlagsUsage = `Flags:
+  --engine PATH   use this engine: nicless engine --socket PATH --verbs
+  --private       an engine for this program alone
+  --devices N     how many devices the engine has, where it is to be started (1)
+  --fast-memory   let the engine map memory that the program registers, rather than
+                  have the kernel copy: faster; docs/VERBS.md says what it asks of
+                  the program
+  --explain       print what the device has to say about the program's mistakes
+
+`
+
+const shellUsage = `Starts a shell, $SHELL, in which every program of rdma-core finds the device, as
+with "nicless run".
+
+Usage:
+  nicless shell [flags]
+
+` + runFlagsUsage + `Example:
+  nicless shell --private --devices 2
+`
+
+type runFlags struct {
+	engine                 string
+	devices                int
+	private, fast, explain bool
+}
+
+func (f *runFlags) add(c *cobra.Command) *cobra.Command {
+	c.Flags().StringVar(&f.engine, "engine", "", "socket of an engine that runs")
+	c.Flags().IntVar(&f.devices, "devices", 0, "devices of an engine to be started")
+	c.Flags().BoolVar(&f.private, "private", false, "an engine for this program alone")
+	c.Flags().BoolVar(&f.fast, "fast-memory", false, "map what is registered")
+	c.Flags().BoolVar(&f.explain, "explain", false, "print explanations")
+	_ = c.MarkFlagFilename("engine")
+	return c
+}
+
+func newRun() *cobra.Command {
+	f := new(runFlags)
+	c := f.add(&cobra.Command{
+		Use:   "run",
+		Short: "run a program of rdma-core on a device made of software",
+		Long:  runUsage,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("nicless run ibv_devinfo", "run: the program is missing")
+			}
+			return f.run(c, args)
+		},
+	})
+	c.Flags().SetInterspersed(false) // what follows the program is the program's
+	return c
+}
+
+func newShell() *cobra.Command {
+	f := new(runFlags)
+	return f.add(&cobra.Command{
+		Use:   "shell",
+		Short: "a shell in which programs of rdma-core find the device",
+		Long:  shellUsage,
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			shell := os.Getenv("SHELL")
+			if shell == "" {
+				shell = "/bin/sh"
+			}
+			return f.run(c, []string{shell})
+		},
+	})
+}
+
+// Exit statuses of our own, as env, timeout and nohup have them.
+const (
+	statusNotServed = 125
+	statusNotRun    = 126
+	statusNotFound  = 127
+	statusOfSignal  = 128
+)
+
+// failf is hintf with an exit status.
+func failf(status int, hint, format string, args ...any) error {
+	return &hinted{err: fmt.Errorf(format, args...), hint: hint, status: status}
+}
+
+// failed gives an error the exit status of one of ours.
+func failed(err error) error {
+	h := &hinted{err: err, hint: hintFor(err)}
+	errors.As(err, &h)
+	if h.usage {
+		return err
+	}
+	return &hinted{err: err, hint: h.hint, status: statusNotServed}
+}
+
+// run runs a program and returns its exit status, as an error.
+func (f *runFlags) run(c *cobra.Command, args []string) error {
+	stderr := c.ErrOrStderr()
+	if _, ok := stderr.(*os.File); !ok {
+		stderr = &oneAtATime{w: stderr} // the program's is copied to it, explanations come between
+	}
+	if err := f.check(c); err != nil {
+		return err
+	}
+	path, err := findProgram(args[0])
+	if err != nil {
+		return err
+	}
+	for _, w := range missingLibraries() {
+		fmt.Fprintf(stderr, "nicless: warning: %s\n", w)
+	}
+	place, release, err := f.place()
+	if err != nil {
+		return failed(err)
+	}
+	defer release()
+	shim, err := findShim(filepath.Dir(place.socket))
+	if err != nil {
+		return failed(err)
+	}
+	p := &exec.Cmd{Path: path, Args: args, Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(), Stderr: stderr}
+	p.Env = environment(os.Environ(), shim, place.verbs(), f.fast)
+	if f.explain {
+		stop, err := printExplanations(filepath.Join(place.verbs(), verbs.WatchName), stderr)
+		if err != nil {
+			return failed(err)
+		}
+		defer stop()
+	}
+	return exitOf(p, args[0])
+}
+
+// check refuses what flags say together.
+func (f *runFlags) check(c *cobra.Command) error {
+	switch set := c.Flags().Changed("devices"); {
+	case set && (f.devices < 1 || f.devices > verbs.MaxDevices):
+		return usagef(fmt.Sprintf("1 to %d are possible", verbs.MaxDevices), "%s: --devices %d", c.Name(), f.devices)
+	case set && f.engine != "":
+		return usagef("nicless engine --socket PATH --verbs --verbs-devices N", "%s: --devices of an engine that runs; it has what it was started with", c.Name())
+	case f.engine != "" && f.private:
+		return usagef("leave one of them out", "%s: --engine and --private", c.Name())
+	}
+	return nil
+}
+
+// environment is what the program gets: ours, with the library before those that
+// are preloaded already.
+func environment(env []string, shim, dir string, fast bool) []string {
+	set := map[string]string{"LD_PRELOAD": shim, "NICLESS_VERBS": dir, "SYSFS_PATH": filepath.Join(dir, "sys")}
+	if fast {
+		set["NICLESS_VERBS_FAST"] = "1"
+	}
+	var out []string
+	for _, e := range env {
+		name, value, _ := strings.Cut(e, "=")
+		if name == "LD_PRELOAD" && value != "" {
+			set[name] = shim + ":" + value
+		}
+		if _, ours := set[name]; !ours {
+			out = append(out, e)
+		}
+	}
+	for _, name := range []string{"LD_PRELOAD", "NICLESS_VERBS", "NICLESS_VERBS_FAST", "SYSFS_PATH"} {
+		if value, ok := set[name]; ok {
+			out = append(out, name+"="+value)
+		}
+	}
+	return out
+}
+
+// exitOf runs a program to its end and passes signals on.
+func exitOf(p *exec.Cmd, name string) error {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	defer signal.Stop(signals)
+	if err := p.Start(); err != nil {
+		return failf(statusNotRun, "", "run: %s: %w", name, err)
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				if !fromTerminal(s) {
+					_ = p.Process.Signal(s)
+				}
+			case <-ended:
+				return
+			}
+		}
+	}()
+	err := p.Wait()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &exit):
+		return failf(statusNotServed, "", "run: %s: %w", name, err)
+	}
+	status := exit.ExitCode()
+	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		status = statusOfSignal + int(ws.Signal())
+	}
+	return &hinted{status: status}
+}
+
+// fromTerminal reports whether a signal has reached the program without us: keys
+// send it to all processes in the foreground.
+func fromTerminal(s os.Signal) bool {
+	if s != os.Interrupt && s != syscall.SIGQUIT {
+		return false
+	}
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/verbs"
+	"golang.org/x/sys/unix"
+)
+
+// Which engine serves a program. Beside the engine that the user has started there
+// is one for each user, which comes with the first program and goes after the last.
+// Files in its directory say so, by locks that end with their holder: everybody who
+// runs a program holds `users` shared; the engine waits until it can have it alone,
+// and then ends. Who finds no engine starts one while he holds `starts`.
+
+// A place is where an engine is.
+type place struct {
+	socket string
+	engine *exec.Cmd // that was started here, for this program alone or also for others
+}
+
+func (p place) verbs() string { return p.socket + nicless.VerbsSuffix }
+
+// alive reports whether programs are served there.
+func (p place) alive() error {
+	conn, err := net.Dial("unixpacket", filepath.Join(p.verbs(), verbs.SocketName))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// devices counts those that programs see.
+func (p place) devices() int {
+	list, _ := os.ReadDir(filepath.Join(p.verbs(), "sys/class/infiniband"))
+	return len(list)
+}
+
+// place returns an engine, started if need be, which stays until release.
+func (f *runFlags) place() (p place, release func(), err error) {
+	if f.engine != "" {
+		return f.given()
+	}
+	dir, err := f.directory()
+	if err != nil {
+		return p, nil, err
+	}
+	users, err := lock(filepath.Join(dir, "users"), unix.LOCK_SH)
+	if err != nil {
+		return p, nil, err
+	}
+	letGo := func() {
+		_ = users.Close()
+		if f.private {
+			if p.engine != nil {
+				_ = p.engine.Wait()
+			}
+			_ = os.RemoveAll(dir)
+		}
+	}
+	defer func() {
+		if err != nil {
+			letGo()
+		}
+	}()
+	starts, err := lock(filepath.Join(dir, "starts"), unix.LOCK_EX)
+	if err != nil {
+		return p, nil, err
+	}
+	defer starts.Close()
+	p.socket = filepath.Join(dir, "engine.sock")
+	if err := checkSocketPath(filepath.Join(p.verbs(), verbs.SocketName)); err != nil {
+		return p, nil, err
+	}
+	if p.alive() == nil {
+		if n := p.devices(); f.devices > 0 && n != f.devices {
+			return p, nil, hintf("wait until the programs that use it have ended, or use --private",
+				"--devices %d: your engine runs already, with %d", f.devices, n)
+		}
+		return p, letGo, nil
+	}
+	p.engine, err = p.start(max(f.devices, 1), filepath.Join(dir, "users"))
+	return p, letGo, err
+}
+
+// given is the engine that the user names.
+func (f *runFlags) given() (p place, release func(), err error) {
+	socket, err := filepath.Abs(f.engine)
+	if err != nil {
+		return p, nil, err
+	}
+	p.socket = socket
+	start := "start it in another terminal: nicless engine --socket " + f.engine + " --verbs"
+	err = p.alive()
+	switch {
+	case err == nil:
+		return p, func() {}, nil
+	case errors.Is(err, fs.ErrPermission):
+		return p, nil, hintf("its owner decides who may connect: nicless engine --mode", "--engine %s: %w", f.engine, err)
+	case missing(socket):
+		return p, nil, hintf(start, "--engine %s: there is no engine", f.engine)
+	case missing(p.verbs()):
+		return p, nil, hintf(start, "--engine %s: what is there does not serve verbs programs: it was not started with --verbs", f.engine)
+	}
+	return p, nil, hintf(start, "--engine %s: %w", f.engine, err)
+}
+
+// directory returns where the engine of this program, or of this user, has its
+// files.
+func (f *runFlags) directory() (dir string, err error) {
+	if f.private {
+		return os.MkdirTemp("", "nicless-")
+	}
+	dir = filepath.Join(os.TempDir(), fmt.Sprintf("nicless-%d", os.Getuid()))
+	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && !missing(run) {
+		dir = filepath.Join(run, "nicless")
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return "", fmt.Errorf("%s: %w", dir, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Getuid() || st.Mode&0o022 != 0 {
+		return "", hintf("remove it, or say by XDG_RUNTIME_DIR where your own files are", "%s is not a directory that only you may write to", dir)
+	}
+	return dir, nil
+}
+
+// lock opens a file and waits until it can be locked.
+func lock(path string, how int) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), how)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			_ = f.Close()
+			return nil, fmt.Errorf("%s: lock: %w", path, err)
+		}
+	}
+}
+
+// startTime is how long an engine may take to start.
+const startTime = 20 * time.Second
+
+// start starts an engine that ends when nobody holds the lock on users. It belongs
+// to no terminal: the keys that end a program are not for it.
+func (p place) start(devices int, users string) (*exec.Cmd, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	logPath := filepath.Join(filepath.Dir(p.socket), "engine.log")
+	log, err := os.Create(logPath)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	ready, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer ready.Close()
+	c := exec.Command(self, "engine", "--socket", p.socket, "--verbs", "--verbs-devices", strconv.Itoa(devices),
+		"--users", users, "--ready-fd", "3")
+	c.Stdout, c.Stderr = log, log
+	c.ExtraFiles = []*os.File{theirs}
+	c.Dir = "/" // it keeps nobody from unmounting
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	c.Env = without(os.Environ(), "LD_PRELOAD")
+	err = c.Start()
+	_ = theirs.Close()
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	_ = ready.SetReadDeadline(time.Now().Add(startTime))
+	said, err := io.ReadAll(ready)
+	if err == nil && string(said) == readyWord {
+		return c, nil
+	}
+	_ = c.Process.Kill()
+	_ = c.Wait()
+	text, _ := os.ReadFile(logPath)
+	return nil, hintf("its standard error is in "+logPath, "the engine did not start: %s", lastLine(string(text)))
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.TrimPrefix(lines[len(lines)-1], "nicless: error: ")
+}
+
+func without(env []string, name string) (out []string) {
+	for _, e := range env {
+		if !strings.HasPrefix(e, name+"=") {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+const readyWord = "ready"
+
+// tellReady says to who started this engine that it is ready.
+func tellReady(fd int) {
+	f := os.NewFile(uintptr(fd), "ready")
+	if f == nil {
+		return
+	}
+	_, _ = io.WriteString(f, readyWord)
+	_ = f.Close()
+}
+
+// whenUnused calls end as soon as nobody holds the lock on a file. The lock is
+// ours from then on, until this process is gone: who comes next waits.
+func whenUnused(path string, end func()) error {
+	if missing(path) {
+		return fmt.Errorf("engine: --users %s: no such file", path)
+	}
+	go func() {
+		f, err := lock(path, unix.LOCK_EX)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "nicless: error: %v\n", err)
+		}
+		defer runtime.KeepAlive(f) // whose lock would go with it
+		end()
+		select {}
+	}()
+	return nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// lastWords is how long explanations are waited for when the program has ended.
+const lastWords = 100 * time.Millisecond
+
+// printExplanations prints what the device has to say about programs below this process, one
+// line each, until stop.
+func printExplanations(socket string, w io.Writer) (stop func(), err error) {
+	conn, err := net.Dial("unixpacket", socket)
+	if err != nil {
+		return nil, fmt.Errorf("--explain: %w", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		below := map[int]bool{}
+		b := make([]byte, 64<<10)
+		for {
+			n, err := conn.Read(b)
+			if err != nil || n == 0 {
+				return
+			}
+			number, text, _ := bytes.Cut(b[:n], []byte{' '})
+			pid, err := strconv.Atoi(string(number))
+			if err != nil {
+				continue
+			}
+			if !below[pid] {
+				below[pid] = descends(pid)
+			}
+			if below[pid] {
+				fmt.Fprintf(w, "nicless: explanation: pid %d: %s\n", pid, text)
+			}
+		}
+	}()
+	return func() {
+		_ = conn.SetReadDeadline(time.Now().Add(lastWords))
+		<-done
+		_ = conn.Close()
+	}, nil
+}
+
+// descends reports whether a process, or one above it, is a child of ours.
+func descends(pid int) bool {
+	for range 64 {
+		parent := parentOf(pid)
+		if parent == os.Getpid() {
+			return true
+		}
+		if parent <= 1 {
+			return false
+		}
+		pid = parent
+	}
+	return false
+}
+
+// parentOf returns who started a process; 0 when it is gone.
+func parentOf(pid int) int {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// The name is in parentheses, and may contain some itself.
+	rest := string(b[bytes.LastIndexByte(b, ')')+1:])
+	fields := strings.Fields(rest) // state, parent, ...
+	if len(fields) < 2 {
+		return 0
+	}
+	parent, _ := strconv.Atoi(fields[1])
+	return parent
+}
+
+// An oneAtATime keeps lines whole that several goroutines write.
+type oneAtATime struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (o *oneAtATime) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.w.Write(b)
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// program makes an ELF file of a processor, which names a loader unless that is "".
+func program(t *testing.T, machine elf.Machine, loader string) string {
+	t.Helper()
+	head := elf.Header64{
+		Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1, Phoff: 64, Ehsize: 64, Phentsize: 56, Shentsize: 64, Phnum: 1,
+	}
+	copy(head.Ident[:], elf.ELFMAG+"\x02\x01\x01")
+	segment := elf.Prog64{Type: uint32(elf.PT_LOAD), Off: 120, Filesz: uint64(len(loader)) + 1}
+	if loader != "" {
+		segment.Type = uint32(elf.PT_INTERP)
+	}
+	var b bytes.Buffer
+	require.NoError(t, binary.Write(&b, binary.LittleEndian, head))
+	require.NoError(t, binary.Write(&b, binary.LittleEndian, segment))
+	b.WriteString(loader + "\x00")
+	path := filepath.Join(t.TempDir(), "program")
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o755))
+	return path
+}
+
+// What would ignore the library is refused, and it is said why.
+func TestProgramsThatIgnoreTheLibrary(t *testing.T) {
+	const glibc = "/lib64/ld-linux-x86-64.so.2"
+	self, err := os.Executable()
+	require.NoError(t, err)
+	f, err := elf.Open(self)
+	require.NoError(t, err)
+	own := f.Machine
+	require.NoError(t, f.Close())
+
+	require.NoError(t, loadable(program(t, own, glibc), 0))
+	require.NoError(t, loadable("/bin/sh", 0))
+	script := filepath.Join(t.TempDir(), "script")
+	write := func(first string) string {
+		require.NoError(t, os.WriteFile(script, []byte(first), 0o755))
+		return script
+	}
+	require.NoError(t, loadable(write("#! /bin/sh -e\n"), 0))
+
+	for name, row := range map[string]struct{ path, speaks string }{
+		"static":             {program(t, own, ""), "is linked statically: LD_PRELOAD"},
+		"of another machine": {program(t, elf.EM_RISCV, glibc), "EM_RISCV"},
+		"of musl":            {program(t, own, "/lib/ld-musl-x86_64.so.1"), "is a program of musl"},
+		"no program":         {write("words\n"), "neither ELF nor a script"},
+		"a script of a static": {func() string {
+			path := filepath.Join(t.TempDir(), "s")
+			require.NoError(t, os.WriteFile(path, []byte("#!"+program(t, own, "")+"\n"), 0o755))
+			return path
+		}(), "is linked statically"},
+	} {
+		require.ErrorContains(t, loadable(row.path, 0), row.speaks, name)
+	}
+
+	if os.Getuid() == 0 {
+		path := program(t, own, glibc)
+		require.NoError(t, os.Chown(path, 1, 1))
+		require.NoError(t, os.Chmod(path, 0o755|os.ModeSetuid))
+		require.ErrorContains(t, loadable(path, 0), "runs as another user or group (setuid)")
+		require.NoError(t, os.Chown(path, 0, 0))
+		require.NoError(t, os.Chmod(path, 0o755|os.ModeSetuid))
+		require.NoError(t, loadable(path, 0), "its own user's")
+	}
+}
+
+// Explanations of processes below this one are printed, others not.
+func TestExplanationsOfOurProgramsOnly(t *testing.T) {
+	child := exec.Command("sleep", "60")
+	require.NoError(t, child.Start())
+	defer func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	}()
+	path := filepath.Join(t.TempDir(), "explain.sock")
+	l, err := net.Listen("unixpacket", path)
+	require.NoError(t, err)
+	defer l.Close()
+	var out bytes.Buffer
+	stop, err := printExplanations(path, &out)
+	require.NoError(t, err)
+	conn, err := l.Accept()
+	require.NoError(t, err)
+	for _, line := range []string{
+		fmt.Sprintf("%d nicless0: ds 0", child.Process.Pid), "1 of another", "nonsense", fmt.Sprintf("%d of our parent", os.Getppid()),
+		fmt.Sprintf("%d nicless0: once more", child.Process.Pid),
+	} {
+		_, err := conn.Write([]byte(line))
+		require.NoError(t, err)
+	}
+	stop()
+	pid := child.Process.Pid
+	require.Equal(t, fmt.Sprintf("nicless: explanation: pid %d: nicless0: ds 0\nnicless: explanation: pid %d: nicless0: once more\n", pid, pid), out.String())
+	require.Zero(t, parentOf(1<<30))
+}
+
+func TestEnvironment(t *testing.T) {
+	got := environment([]string{"A=1", "LD_PRELOAD=theirs.so", "SYSFS_PATH=/sys", "B"}, "/ours.so", "/dir", true)
+	require.Equal(t, "A=1 B LD_PRELOAD=/ours.so:theirs.so NICLESS_VERBS=/dir NICLESS_VERBS_FAST=1 SYSFS_PATH=/dir/sys", strings.Join(got, " "))
+}
+
+// A directory that others may write to is not ours.
+func TestDirectoryOfOthers(t *testing.T) {
+	run := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", run)
+	var f runFlags
+	dir, err := f.directory()
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(run, "nicless"), dir)
+	require.NoError(t, os.Chmod(dir, 0o777))
+	_, err = f.directory()
+	require.ErrorContains(t, err, "only you may write to")
+	require.NoError(t, os.Remove(dir))
+	require.NoError(t, os.Symlink(t.TempDir(), dir))
+	_, err = f.directory()
+	require.ErrorContains(t, err, "is not a directory")
+}
+
+// A library that is inside of the command is put beside the engine, once.
+func TestEmbeddedLibrary(t *testing.T) {
+	defer func(was []byte) { embeddedShim = was }(embeddedShim)
+	embeddedShim = []byte("library")
+	t.Setenv("NICLESS_SHIM", "")
+	dir := t.TempDir()
+	path, err := findShim(dir)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(dir, shimName), path)
+	was, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o755), was.Mode())
+	for _, text := range []string{"library", "another"} {
+		embeddedShim = []byte(text)
+		_, err = findShim(dir)
+		require.NoError(t, err)
+		is, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, text == "library", os.SameFile(was, is))
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, text, string(b))
+	}
+	require.ErrorContains(t, preloadable("/a b/lib.so"), "no path with a colon or a space")
+}

@@ -1,0 +1,10 @@
+//go:build shim
+
+package verbs
+
+import _ "embed"
+
+// Shim is the library that programs preload: make -C verbs/shim OUT=libnicless_verbs.so.
+//
+//go:embed shim/libnicless_verbs.so
+var Shim []byte

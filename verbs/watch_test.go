@@ -1,0 +1,54 @@
+package verbs
+
+import (
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Explanations reach those who watch, of their own user, and nobody waits for
+// those who do not read.
+func TestWatchers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), WatchName)
+	l, err := listen(path, 0o600)
+	require.NoError(t, err)
+	var w watchers
+	go w.accept(l)
+	w.tell(1, uint32(unix.Getuid()), "nobody hears %s", "this")
+	conn, err := net.Dial("unixpacket", path)
+	require.NoError(t, err)
+	watched := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.all)
+	}
+	wait := func(n int) {
+		for end := time.Now().Add(10 * time.Second); watched() != n; time.Sleep(time.Millisecond) {
+			require.True(t, time.Now().Before(end), "%d watch", watched())
+		}
+	}
+	wait(1)
+	uid := uint32(unix.Getuid())
+	w.tell(7, uid+1, "of another user")
+	w.tell(8, uid, "queue %#x", 16)
+	b := make([]byte, 1024)
+	n, err := conn.Read(b)
+	require.NoError(t, err)
+	require.Equal(t, "8 queue 0x10", string(b[:n]))
+	for range 10_000 {
+		w.tell(9, uid, "what nobody reads")
+	}
+	require.NoError(t, conn.Close())
+	wait(0)
+	conn, err = net.Dial("unixpacket", path)
+	require.NoError(t, err)
+	wait(1)
+	w.end(l)
+	n, _ = conn.Read(b)
+	require.Zero(t, n)
+	wait(0)
+}

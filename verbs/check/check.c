@@ -7,6 +7,8 @@
 
 __thread char doing[160] = "start";
 
+enum { PATIENCE = 60 }; /* seconds */
+
 void fail(const char *file, int line, const char *format, ...) {
 	va_list args;
 	char text[512];
@@ -77,12 +79,12 @@ static double now(void) {
 }
 
 void wait_completion(struct ibv_cq *cq, struct ibv_wc *wc) {
-	double end = now() + 10;
+	double end = now() + PATIENCE;
 	int n;
 	memset(wc, 0, sizeof *wc);
 	while ((n = ibv_poll_cq(cq, 1, wc)) == 0) {
 		if (now() > end)
-			FAIL("no completion in ten seconds");
+			FAIL("no completion in %d seconds", PATIENCE);
 		sched_yield(); /* the other party may need this core */
 	}
 	if (n < 0)

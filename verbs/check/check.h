@@ -45,7 +45,7 @@ void pattern_check(const uint8_t *at, uint64_t seed, size_t first, size_t n, con
 /* Opens the named device; NULL: the first one. */
 struct ibv_context *open_device(const char *name);
 
-/* Waits for one completion, at most ten seconds. */
+/* Waits for one completion, at most a minute. */
 void wait_completion(struct ibv_cq *cq, struct ibv_wc *wc);
 
 #endif

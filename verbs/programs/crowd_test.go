@@ -21,7 +21,7 @@ func TestHundred(t *testing.T) {
 		all = append(all, l.start("ibv_devinfo"))
 	}
 	for _, p := range all {
-		require.Contains(t, p.succeeds(60*time.Second), "PORT_ACTIVE")
+		require.Contains(t, p.succeeds(), "PORT_ACTIVE")
 	}
 	l.eventually("all is given back", func() bool { return l.holds() == before })
 }
@@ -48,15 +48,15 @@ func TestPairsBesideTorture(t *testing.T) {
 	for seed := range 3 {
 		hurt := l.start(misuse, itoa(seed+100), "300")
 		p := l.start(life, "hold")
-		p.says("life: holds", 30*time.Second)
+		p.says("life: holds")
 		p.kill()
-		hurt.succeeds(60 * time.Second)
+		hurt.succeeds()
 	}
 	for _, pair := range pairs {
-		pair[1].succeeds(90 * time.Second)
-		pair[0].succeeds(90 * time.Second)
+		pair[1].succeeds()
+		pair[0].succeeds()
 	}
-	torture.succeeds(90 * time.Second) // it judges itself
+	torture.succeeds() // it judges itself
 	l.eventually("all is given back", func() bool { return l.holds() == before })
 }
 
@@ -79,7 +79,7 @@ func (l *lab) holds() (h holdings) {
 // eventually waits for what the engine does in its own time.
 func (l *lab) eventually(what string, is func() bool) {
 	l.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
-		require.True(l.t, time.Now().Before(end), "not in ten seconds: %s; the engine has %+v", what, l.holds())
+	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		require.True(l.t, time.Now().Before(end), "not in time: %s; the engine has %+v", what, l.holds())
 	}
 }

@@ -58,14 +58,14 @@ func (l *lab) open() {
 func (l *lab) startEngine() {
 	l.t.Helper()
 	e := start(l.t, l.user, binary, "engine", "--socket", l.socket, "--verbs")
-	e.says("engine ready", 10*time.Second)
+	e.says("engine ready")
 	l.engine = e
 	l.t.Cleanup(func() {
 		if e.killed {
 			return
 		}
 		_ = e.cmd.Process.Signal(syscall.SIGTERM)
-		said := e.succeeds(10 * time.Second)
+		said := e.succeeds()
 		require.NotContains(l.t, said, "panic")
 		require.NotContains(l.t, said, "level=ERROR")
 	})
@@ -84,17 +84,17 @@ func (l *lab) start(program ...string) *process {
 }
 
 // run runs a program, which has to succeed.
-func (l *lab) run(deadline time.Duration, program ...string) string {
+func (l *lab) run(program ...string) string {
 	l.t.Helper()
-	return l.start(program...).succeeds(deadline)
+	return l.start(program...).succeeds()
 }
 
 // pair runs a program twice: a server, and a client that connects to it.
-func (l *lab) pair(deadline time.Duration, program ...string) (server, client string) {
+func (l *lab) pair(program ...string) (server, client string) {
 	l.t.Helper()
 	s, c := l.startPair(program...)
-	client = c.succeeds(deadline)
-	return s.succeeds(deadline), client
+	client = c.succeeds()
+	return s.succeeds(), client
 }
 
 // startPair starts both; the client once the server listens.
@@ -111,7 +111,7 @@ func (l *lab) startPair(program ...string) (server, client *process) {
 func (l *lab) works() {
 	l.t.Helper()
 	need(l.t, "ibv_rc_pingpong")
-	l.pair(20*time.Second, "ibv_rc_pingpong", "-d", "nicless0", "-g", "0", "-n", "100", "-c")
+	l.pair("ibv_rc_pingpong", "-d", "nicless0", "-g", "0", "-n", "100", "-c")
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -129,7 +129,7 @@ func freePort(t *testing.T) int {
 func listens(p *process, port int) {
 	p.t.Helper()
 	const listen = "0A"
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(patience)
 	for {
 		for _, list := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 			text, err := os.ReadFile(list)

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -19,7 +18,7 @@ func TestLives(t *testing.T) {
 		for _, line := range []string{"twice", "fork", "exec ibv_devinfo", "replace ibv_devinfo"} {
 			t.Run(mode.name+"/"+line, func(t *testing.T) {
 				l := newLab(t, mode.flags...)
-				said := l.run(20*time.Second, append([]string{path}, strings.Fields(line)...)...)
+				said := l.run(append([]string{path}, strings.Fields(line)...)...)
 				if strings.HasSuffix(line, "ibv_devinfo") {
 					require.Contains(t, said, "PORT_ACTIVE")
 				}
@@ -43,9 +42,9 @@ func TestNobody(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			l := &lab{t: t, flags: mode.flags, user: &syscall.Credential{Uid: 65534, Gid: 65534}}
 			l.open()
-			require.Contains(t, l.run(10*time.Second, "ibv_devinfo"), "PORT_ACTIVE")
+			require.Contains(t, l.run("ibv_devinfo"), "PORT_ACTIVE")
 			l.works()
-			l.pair(20*time.Second, "ib_write_bw", "-d", "nicless0", "-F", "-n", "100")
+			l.pair("ib_write_bw", "-d", "nicless0", "-F", "-n", "100")
 		})
 	}
 }
@@ -58,7 +57,7 @@ func (l *lab) endless() (server, client *process) {
 	// With -D and --run_infinitely both ends print a row every second; stdbuf has them flush it.
 	server, client = l.startPair("stdbuf", "-oL", "ib_send_bw", "-d", "nicless0", "-F", "-D", "1", "--run_infinitely")
 	for _, p := range []*process{server, client} {
-		p.until(20*time.Second, func(said string) bool { return len(perftestRows(said)) > 0 })
+		p.until(func(said string) bool { return len(perftestRows(said)) > 0 })
 	}
 	return server, client
 }
@@ -74,7 +73,9 @@ func TestClientKilled(t *testing.T) {
 			before := l.holds()
 			receiver, sender := l.endless()
 			receiver.kill()
-			require.Contains(t, sender.fails(20*time.Second), "Failed status 12")
+			// 12, transport retry counter exceeded; or 11, remote operation error, where
+			// its memory is gone and its queue pair is not yet.
+			require.Regexp(t, "Failed status 1[12]", sender.fails())
 			l.works()
 			l.eventually("what both had is given back", func() bool { return l.holds() == before })
 		})
@@ -103,7 +104,7 @@ func TestHoldersKilled(t *testing.T) {
 	before := l.holds()
 	for range 20 {
 		p := l.start(path, "hold")
-		p.says("life: holds", 10*time.Second)
+		p.says("life: holds")
 		p.kill()
 		<-p.done
 	}
@@ -121,8 +122,8 @@ func TestEngineKilled(t *testing.T) {
 			server, client := l.endless()
 			l.engine.kill()
 			<-l.engine.done
-			require.Contains(t, client.fails(20*time.Second), "nicless: the engine has gone")
-			require.Contains(t, server.fails(20*time.Second), "nicless: the engine has gone")
+			require.Contains(t, client.fails(), "nicless: the engine has gone")
+			require.Contains(t, server.fails(), "nicless: the engine has gone")
 			l.startEngine()
 			l.works()
 		})
@@ -135,9 +136,9 @@ func TestEngineStopped(t *testing.T) {
 	l := newLab(t)
 	server, client := l.endless()
 	require.NoError(t, l.engine.cmd.Process.Signal(syscall.SIGTERM))
-	l.engine.succeeds(20 * time.Second)
-	require.Contains(t, client.fails(20*time.Second), "nicless: the engine has gone")
-	require.Contains(t, server.fails(20*time.Second), "nicless: the engine has gone")
+	l.engine.succeeds()
+	require.Contains(t, client.fails(), "nicless: the engine has gone")
+	require.Contains(t, server.fails(), "nicless: the engine has gone")
 	l.startEngine()
 	l.works()
 }

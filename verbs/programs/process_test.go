@@ -81,18 +81,22 @@ func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 }
 
+// patience is how long anything may take: long, for a machine that does other things
+// as well. It is only spent on what hangs.
+const patience = 2 * time.Minute
+
 // wait waits for the end.
-func (p *process) wait(deadline time.Duration) error {
+func (p *process) wait() error {
 	p.t.Helper()
 	select {
 	case <-p.done:
 		return p.err
-	case <-time.After(deadline):
+	case <-time.After(patience):
 	}
 	stacks := p.stacks()
 	p.kill()
 	<-p.done
-	require.FailNow(p.t, "hangs", "%s: not ended after %v; in the kernel:\n%s\nit said:\n%s", p.cmd, deadline, stacks, p.said.String())
+	require.FailNow(p.t, "hangs", "%s: not ended after %v; in the kernel:\n%s\nit said:\n%s", p.cmd, patience, stacks, p.said.String())
 	return nil
 }
 
@@ -112,30 +116,30 @@ func (p *process) stacks() string {
 }
 
 // succeeds waits for the end, which has to be a good one, and returns what was said.
-func (p *process) succeeds(deadline time.Duration) string {
+func (p *process) succeeds() string {
 	p.t.Helper()
-	err := p.wait(deadline)
+	err := p.wait()
 	require.NoError(p.t, err, "%s\n%s", p.cmd, p.said.String())
 	return p.said.String()
 }
 
 // fails waits for the end, which has to be a bad one.
-func (p *process) fails(deadline time.Duration) string {
+func (p *process) fails() string {
 	p.t.Helper()
-	require.Error(p.t, p.wait(deadline), "%s\n%s", p.cmd, p.said.String())
+	require.Error(p.t, p.wait(), "%s\n%s", p.cmd, p.said.String())
 	return p.said.String()
 }
 
 // says waits until the process has said something.
-func (p *process) says(what string, deadline time.Duration) {
+func (p *process) says(what string) {
 	p.t.Helper()
-	p.until(deadline, func(said string) bool { return strings.Contains(said, what) })
+	p.until(func(said string) bool { return strings.Contains(said, what) })
 }
 
 // until waits until what the process has said is enough.
-func (p *process) until(deadline time.Duration, enough func(said string) bool) {
+func (p *process) until(enough func(said string) bool) {
 	p.t.Helper()
-	end := time.After(deadline)
+	end := time.After(patience)
 	for ended := false; ; {
 		more := p.said.changed()
 		if enough(p.said.String()) {
@@ -147,7 +151,7 @@ func (p *process) until(deadline time.Duration, enough func(said string) bool) {
 		case <-p.done:
 			ended = true
 		case <-end:
-			require.FailNow(p.t, "silent", "%s: after %v it has only said:\n%s", p.cmd, deadline, p.said.String())
+			require.FailNow(p.t, "silent", "%s: after %v it has only said:\n%s", p.cmd, patience, p.said.String())
 		}
 	}
 }

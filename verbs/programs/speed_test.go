@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -91,7 +90,7 @@ func median(v []float64) float64 {
 func (l *lab) perftest(t *testing.T, line string, column int) float64 {
 	t.Helper()
 	l = &lab{t: t, socket: l.socket, engine: l.engine, flags: l.flags}
-	_, said := l.pair(60*time.Second, append(strings.Fields(line), "-d", "nicless0", "-F")...)
+	_, said := l.pair(append(strings.Fields(line), "-d", "nicless0", "-F")...)
 	rows := perftestRows(said)
 	require.NotEmpty(t, rows, "%s", said)
 	last := rows[len(rows)-1]
@@ -127,7 +126,7 @@ func benchBW(t *testing.T) float64 {
 func paceOf(t *testing.T, argv []string) map[string]float64 {
 	t.Helper()
 	values := map[string]float64{}
-	for _, line := range lines(start(t, nil, argv...).succeeds(60 * time.Second)) {
+	for _, line := range lines(start(t, nil, argv...).succeeds()) {
 		if name, text, ok := strings.Cut(line, " "); ok {
 			v, err := strconv.ParseFloat(text, 64)
 			require.NoError(t, err, "%s", line)

@@ -81,31 +81,39 @@ func (e *Engine) Discard(uid uint32, files []*os.File) {
 func (c *Client) Retract(cqn uint32, reader *os.File) (read uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	conn, err := reader.SyscallConn() // Fd would change how the program's reads wait
+	if err != nil {
+		return 0
+	}
 	c.e.Do(func() {
 		q := c.cqs[cqn]
 		if c.closed || q == nil || q.channel == nil {
 			return
 		}
-		read = q.sent
-		fd := int(reader.Fd())
-		var keep [][8]byte
-		for range eventBuffer { // each record takes more than a byte
-			var b [8]byte
-			n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_DONTWAIT)
-			if err != nil || n != len(b) {
-				break
-			}
-			if handleOf(b) == q.handle {
-				read--
-			} else {
-				keep = append(keep, b)
-			}
-		}
-		for _, b := range keep { // there was room for them
-			_ = unix.Send(q.channel.fd, b[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-		}
+		_ = conn.Control(func(fd uintptr) { read = q.sent - q.unsend(int(fd)) })
 	})
 	return read
+}
+
+// unsend takes the events of a queue out of its channel and returns how many
+// there were. Those of others are put back, for which there is room.
+func (q *cq) unsend(reader int) (taken uint32) {
+	var keep [][8]byte
+	for range eventBuffer { // more than there can be
+		var b [8]byte
+		if n, _, err := unix.Recvfrom(reader, b[:], unix.MSG_DONTWAIT); err != nil || n != len(b) {
+			break
+		}
+		if handleOf(b) == q.handle {
+			taken++
+		} else {
+			keep = append(keep, b)
+		}
+	}
+	for _, b := range keep {
+		_ = unix.Send(q.channel.fd, b[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	}
+	return min(taken, q.sent)
 }
 
 // Forsaken returns the completion channels that no CQ uses and nobody can read

@@ -22,7 +22,6 @@ func (c *call) areas(list ...area) (held []*extent, err error) {
 			held = nil
 		}
 	}()
-	missing := false
 	for _, a := range list {
 		if a.n == 0 || a.n > maxExtent || a.addr+a.n < a.addr {
 			return held, refuse(eINVAL, "%s: %d bytes at %#x; 1 to %d are possible", a.name, a.n, a.addr, uint64(maxExtent))
@@ -35,7 +34,6 @@ func (c *call) areas(list ...area) (held []*extent, err error) {
 		}
 		e := c.p.memory.find(a.addr, a.n)
 		if e == nil {
-			missing = true
 			if err := c.want(a); err != nil {
 				return held, err
 			}
@@ -46,7 +44,7 @@ func (c *call) areas(list ...area) (held []*extent, err error) {
 		}
 		held = append(held, e)
 	}
-	if missing {
+	if len(c.needs) > 0 { // also what was asked for before
 		return held, errAgain
 	}
 	return held, nil

@@ -67,7 +67,7 @@ func createCQ(c *call) error {
 		}
 	}
 	async, err := c.async(7)
-	if err != nil {
+	if err != nil && err != errAgain {
 		return err
 	}
 	ch, err := c.channel(3)
@@ -76,10 +76,6 @@ func createCQ(c *call) error {
 	}
 	defer ch.drop()
 	held, err := c.areas(area{"CQ buffer", req.Buf, 1 << (log + logCQE), 64}, area{"CQ doorbell record", req.DBRec, 8, 8})
-	if err == nil && len(c.needs) > 0 {
-		x.putBack(held)
-		err = errAgain
-	}
 	if err != nil {
 		return err
 	}

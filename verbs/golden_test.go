@@ -41,8 +41,8 @@ type recordedResult struct {
 	Out    map[string]string `json:"out"`
 }
 
-// A span is bytes of an answer that are not those of the recording, and why.
-type span struct {
+// A gap is bytes of an answer that are not those of the recording, and why.
+type gap struct {
 	from, to int
 	why      string
 }
@@ -52,16 +52,16 @@ const (
 	ownLimit  = "this device's limit"
 )
 
-var ofDevice = []span{
+var ofDevice = []gap{
 	{52, 56, ownLimit}, {60, 64, "no flow steering, checksums and path migration"}, {72, 76, ownLimit}, {80, 88, ownLimit},
 	{96, 100, ownLimit}, {120, 124, ownLimit}, {132, 144, ownLimit}, {156, 160, ownLimit},
 }
 
 // differs lists all that may differ, by call and attribute.
-var differs = map[string][]span{
+var differs = map[string][]gap{
 	"GET_CONTEXT 0x1001":          {{36, 40, "no core clock page: nothing would make it tick"}, {0, 4, ownNumber}},
 	"INVOKE_WRITE 0x1 0x1":        ofDevice,
-	"INVOKE_WRITE 0x80000001 0x1": append(ofDevice[:len(ofDevice):len(ofDevice)], span{280, 284, "completion events are not held back"}, span{216, 224, "the device clock"}, span{224, 232, "as at 60"}),
+	"INVOKE_WRITE 0x80000001 0x1": append(ofDevice[:len(ofDevice):len(ofDevice)], gap{280, 284, "completion events are not held back"}, gap{216, 224, "the device clock"}, gap{224, 232, "as at 60"}),
 	"QUERY_PORT 0x1":              {{28, 29, "datagrams of 4096 bytes are possible"}},
 	"UAR_OBJ_ALLOC 0x1002":        {{0, 8, ownNumber}},
 	"UAR_OBJ_ALLOC 0x1004":        {{0, 4, ownNumber}},

@@ -92,7 +92,7 @@ func modifyQP(c *call, b []byte) error {
 		}
 		a.GUID = c.x.s.engine.GUID()
 	}
-	if mask&control.AttrState != 0 && a.State != control.StateINIT {
+	if mask&control.AttrState != 0 && endsWork(a.State) {
 		c.x.settle()
 	}
 	if err := c.x.tell(control.OpModifyQP, a); err != nil {
@@ -108,6 +108,11 @@ func modifyQP(c *call, b []byte) error {
 		q.tellsDrained = b[100] != 0
 	}
 	return nil
+}
+
+// endsWork reports whether what was announced is not executed in a state.
+func endsWork(state uint8) bool {
+	return state == control.StateRST || state == control.StateSQD || state == control.StateERR
 }
 
 // rights are what a queue pair grants: as for memory, without the rule that binds

@@ -95,11 +95,11 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 		return nil, err
 	}
 	need := "r"
-	if access&^(control.AccessMWBind|control.AccessRemoteRead|control.AccessZeroBased) != 0 {
+	if access&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
 		need = "rw"
 	}
 	for _, v := range rows {
-		if !strings.HasPrefix(v.perms, need) && !(need == "r" && v.perms[0] == 'r') {
+		if !strings.HasPrefix(v.perms, need) {
 			return nil, refuse(eFAULT, "memory region: %d bytes at %#x: %s is needed, and the memory at %#x is %s", length, addr, need, v.start, v.perms)
 		}
 	}

@@ -119,6 +119,12 @@ func (p *process) next(in, oob []byte) error {
 	return p.send(answer, give)
 }
 
+// requests is who serves what.
+var requests = map[wireOp]func(*process, wireHeader, []byte, []*os.File) ([]byte, []*os.File, error){
+	opHello: (*process).hello, opOpen: (*process).open, opAdopt: (*process).adopt, opIoctl: (*process).ioctl,
+	opMmap: (*process).mmap, opAlloc: (*process).alloc, opFree: (*process).free,
+}
+
 // handle answers one datagram. The files of the answer are the caller's to send
 // and to close.
 func (p *process) handle(datagram []byte, files []*os.File) (answer []byte, give []*os.File, err error) {
@@ -129,10 +135,7 @@ func (p *process) handle(datagram []byte, files []*os.File) (answer []byte, give
 	if !p.greeted && h.op != opHello {
 		return nil, nil, fmt.Errorf("%w: operation %d before hello", errWire, h.op)
 	}
-	serve := map[wireOp]func(*process, wireHeader, []byte, []*os.File) ([]byte, []*os.File, error){
-		opHello: (*process).hello, opOpen: (*process).open, opAdopt: (*process).adopt, opIoctl: (*process).ioctl,
-		opMmap: (*process).mmap, opAlloc: (*process).alloc, opFree: (*process).free,
-	}[h.op]
+	serve := requests[h.op]
 	if serve == nil {
 		return nil, nil, fmt.Errorf("%w: operation %d", errWire, h.op)
 	}

@@ -34,7 +34,6 @@ const (
 	createNoMulticastLoop = 1 << 1
 	createSignalAll       = 1 << 12
 
-	noUserIndex = 0xffffff
 )
 
 // qpTypes are the types of verbs and of the device.
@@ -118,10 +117,6 @@ func createQP(c *call) error {
 		req.SQ = req.DBRec &^ 63
 	}
 	held, err := c.areas(areas...)
-	if err == nil && len(c.needs) > 0 {
-		x.putBack(held)
-		err = errAgain
-	}
 	if err != nil {
 		return err
 	}

@@ -80,15 +80,14 @@ func exQueryDevice(c *call, req []byte) error {
 
 // The port.
 const (
-	portCaps    = 0x04010000
-	maxMessage  = 1 << 30
-	portActive  = 4
-	mtu4096     = 5
-	width4x     = 2
-	speedEDR    = 32
-	linkUp      = 5
-	ethernet    = 2
-	portCapsRow = 40
+	portCaps   = 0x04010000
+	maxMessage = 1 << 30
+	portActive = 4
+	mtu4096    = 5
+	width4x    = 2
+	speedEDR   = 32
+	linkUp     = 5
+	ethernet   = 2
 )
 
 func queryPort(c *call) error {
@@ -156,16 +155,18 @@ func getContext(c *call) error {
 			le.Uint64(req[libCaps:]))
 	}
 	c.x.greeted = true
-	return queryContext(c)
+	c.put(uhwOut, c.x.contextAnswer())
+	return answerContext(c)
 }
 
 func queryContext(c *call) error {
+	c.put(queryOut, c.x.contextAnswer())
+	return answerContext(c)
+}
+
+func answerContext(c *call) error {
 	c.put32(0, completionVectors)
 	c.put64(1, 1) // optional access rights are known
-	c.put(uhwOut, c.x.contextAnswer())
-	if a := c.find(uhwIn); a != nil && c.method.field(uhwIn).shape == out {
-		c.put(uhwIn, c.x.contextAnswer())
-	}
 	return nil
 }
 

@@ -15,6 +15,9 @@ const (
 	objUAR        = 0x1008
 )
 
+// queryOut is where QUERY_CONTEXT has its driver's answer: it takes nothing of one.
+const queryOut = 0x1000
+
 func deviceMethods() []*method {
 	return []*method{
 		{objDevice, 0, "DEVICE.INVOKE_WRITE", []field{
@@ -36,8 +39,7 @@ func deviceMethods() []*method {
 		{objDevice, 4, "DEVICE.QUERY_CONTEXT", []field{
 			{id: 0, name: "completion_vectors", shape: out, min: 4, max: 4, optional: true},
 			{id: 1, name: "core_support", shape: out, min: 8, max: 8, optional: true},
-			{id: uhwOut, name: "driver_out", shape: out, optional: true},
-			{id: uhwIn, name: "driver_out (first attribute)", shape: out, optional: true},
+			{id: queryOut, name: "driver_out", shape: out, optional: true},
 		}, queryContext},
 		{objDevice, 5, "DEVICE.QUERY_GID_TABLE", []field{
 			{id: 0, name: "entry_size", shape: constant},

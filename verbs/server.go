@@ -58,8 +58,10 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	defer sock.Close()
+	defer func() {
+		_ = sock.Close()
+		_ = errors.Join(os.RemoveAll(filepath.Join(dir, treeName)), os.Remove(dir)) // it is removed if nothing else is there
+	}()
 	watch, err := listen(filepath.Join(dir, WatchName), cfg.Mode)
 	if err != nil {
 		return err

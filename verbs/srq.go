@@ -49,10 +49,6 @@ func createSRQ(c *call) error {
 		return err
 	}
 	held, err := c.areas(area{"SRQ buffer", req.Ring, 1 << (req.LogSize + req.LogStride), 64}, area{"SRQ doorbell record", req.DBRec, 8, 8})
-	if err == nil && len(c.needs) > 0 {
-		x.putBack(held)
-		err = errAgain
-	}
 	if err != nil {
 		return err
 	}

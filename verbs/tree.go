@@ -61,10 +61,12 @@ func gidText(g [16]byte) (s string) {
 	return s
 }
 
+const treeName = "sys"
+
 // plant writes the tree into dir/sys. Programs tell devices apart by the times of
 // their directories, so all of them have one.
 func (s *Server) plant(dir string) error {
-	root := filepath.Join(dir, "sys")
+	root := filepath.Join(dir, treeName)
 	if err := os.RemoveAll(root); err != nil {
 		return fmt.Errorf("verbs: tree left behind: %w", err)
 	}

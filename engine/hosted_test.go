@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// hosted makes a host's client one of a server of other programs.
+func (h *host) hosted(x Hosted) *host {
+	x.fill(h.e)
+	h.c.hosted = x
+	return h
+}
+
+// What nobody has read of a CQ's events is taken back, and counted; those of
+// others stay, in their order.
+func TestRetract(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	m, reply, err := a.c.Call(control.OpCreateChannel, nil, Memory{})
+	require.NoError(t, err)
+	defer reply.Events.Close()
+	id := m.(*control.Channel).ID
+	one, two := a.cq(control.CQ{Channel: id, Handle: 1}), a.cq(control.CQ{Channel: id, Handle: 2})
+	for _, c := range []*poller{one, two, one, one, two} {
+		r.e.Do(func() { r.e.fire(r.e.cqs[c.num]) })
+	}
+	read := func() (handle byte) {
+		var b [8]byte
+		conn, err := reply.Events.SyscallConn()
+		require.NoError(t, err)
+		_ = conn.Control(func(fd uintptr) { _, _, _ = unix.Recvfrom(int(fd), b[:], unix.MSG_DONTWAIT) })
+		return b[0]
+	}
+	require.Equal(t, byte(1), read())
+	require.Equal(t, uint32(1), a.c.Retract(one.num, reply.Events), "three were sent, one was read")
+	require.Equal(t, byte(2), read())
+	require.Equal(t, uint32(1), a.c.Retract(two.num, reply.Events))
+	require.Zero(t, read())
+	require.Zero(t, a.c.Retract(4711, reply.Events))
+}
+
+// A channel that nobody can read is forsaken, unless a CQ uses it.
+func TestForsaken(t *testing.T) {
+	r := newRig(t, Config{})
+	a := r.host("a")
+	m, reply, err := a.c.Call(control.OpCreateChannel, nil, Memory{})
+	require.NoError(t, err)
+	require.Empty(t, a.c.Forsaken())
+	id := m.(*control.Channel).ID
+	c := a.cq(control.CQ{Channel: id})
+	require.NoError(t, reply.Events.Close())
+	require.Empty(t, a.c.Forsaken())
+	a.call(control.OpDestroyCQ, &control.CQN{CQN: c.num}, &control.Empty{})
+	require.Equal(t, []uint32{id}, a.c.Forsaken())
+}
+
+// Other programs know of nothing but handles in a channel.
+func TestPlainChannels(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		r := newRig(t, Config{})
+		a := r.host("a").hosted(Hosted{PlainChannels: plain})
+		id, event := a.channel()
+		c := a.cq(control.CQ{Channel: id, Handle: 5, LogSize: 0})
+		p := a.qp(control.QP{NoReceive: 1}, c, c)
+		p.up(p)
+		p.post(ctrl(wqe.OpNop))
+		p.post(ctrl(wqe.OpNop))
+		r.settle()
+		require.True(t, r.e.cqs[c.num].dead)
+		_, told := event()
+		require.Equal(t, !plain, told)
+	}
+}
+
+// Memory that is registered anew keeps its key where its program counts on that.
+func TestSameKeys(t *testing.T) {
+	for _, same := range []bool{false, true} {
+		r := newRig(t, Config{})
+		a := r.host("a").hosted(Hosted{SameKeys: same})
+		k := a.key(64, control.AccessLocalWrite)
+		var ans control.Key
+		a.call(control.OpReregMR, &control.ReregMR{Key: k.key, What: control.ReregAccess, Access: control.AccessAll &^ control.AccessZeroBased}, &ans)
+		require.Equal(t, same, ans.Key == k.key)
+		require.Equal(t, ans.Key, r.e.keys.find(ans.Key).key)
+	}
+}
+
+// A client in another process has pages of its own number, its own GID, and
+// memory that counts as its user's.
+func TestHostedClient(t *testing.T) {
+	r := newRig(t, Config{})
+	c, err := r.e.AttachAs("x", 7, Hosted{UARPages: 9, GID: [16]byte{1}})
+	require.NoError(t, err)
+	m, reply, err := c.Call(control.OpHello, control.Append(nil, control.OpHello, 0, 0, &control.Hello{Magic: control.Magic, Major: control.Major})[control.HeaderSize:], Memory{})
+	require.NoError(t, err)
+	require.Equal(t, uint32(9), m.(*control.Welcome).UARPages)
+	require.Equal(t, 9*4096, reply.UAR.Size())
+	require.NotNil(t, reply.UAR.File())
+	mem, err := r.e.CreateMemory(7, "x", 4096)
+	require.NoError(t, err)
+	require.NoError(t, r.e.Charge(7, 100))
+	r.e.Refund(7, 100)
+	r.e.ReleaseMemory(7, mem)
+	require.NoError(t, c.Close())
+	require.Empty(t, r.e.shares.users, "all of it has come back")
+}

@@ -1,0 +1,46 @@
+package verbs
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Markdown lists what is served, for docs/VERBS.md.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString("### Methods\n\nAttributes in `[]` are optional; numbers are bytes.\n\n| method | object.id | attributes |\n| --- | --- | --- |\n")
+	for _, m := range allMethods() {
+		var list []string
+		for i := range m.fields {
+			list = append(list, m.fields[i].markdown())
+		}
+		fmt.Fprintf(&b, "| %s | %#x.%#x | %s |\n", m.name, m.object, m.id, strings.Join(list, ", "))
+	}
+	b.WriteString("\n### Write commands\n\nThey travel in DEVICE.INVOKE_WRITE; sizes are without the header of 8 bytes.\n\n")
+	b.WriteString("| command | number | request | response |\n| --- | --- | --- | --- |\n")
+	for _, w := range allWriteCommands() {
+		fmt.Fprintf(&b, "| %s | %#x | %s | %d |\n", w.name, w.number, span(w.request, w.known), w.response)
+	}
+	return b.String()
+}
+
+func span(least, known int) string {
+	if least == known {
+		return fmt.Sprint(least)
+	}
+	return fmt.Sprintf("%d to %d", least, known)
+}
+
+func (f *field) markdown() string {
+	text := fmt.Sprintf("%#x %s: %s", f.id, f.name, shapeNames[f.shape])
+	if size := f.size(); size != "" && f.shape != constant {
+		text += " " + size
+	}
+	if f.kind != kindNone {
+		text += " of " + f.kind.String()
+	}
+	if f.optional {
+		return "[" + text + "]"
+	}
+	return text
+}

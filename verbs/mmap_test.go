@@ -1,0 +1,97 @@
+package verbs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func (r *rig) mmap(ctx, addr, length, offset uint64) (*shm.Region, uint64, unix.Errno) {
+	r.Helper()
+	h, body, files := r.request(opMmap, ctx, u64s(addr, length, offset, 3))
+	if h.error != 0 {
+		require.Empty(r, files)
+		return nil, 0, unix.Errno(h.error)
+	}
+	require.Len(r, files, 1)
+	m, err := shm.AttachReadOnly(files[0])
+	require.NoError(r, err)
+	r.Cleanup(func() { _ = m.Close() })
+	return m, le.Uint64(body), 0
+}
+
+func TestMmap(t *testing.T) {
+	p := newRig(t).program()
+	for _, bad := range []struct{ length, offset uint64 }{
+		{4096, 0}, {4096, 0x500000}, {8192, 0x700000}, {4096, uarOffset + 4096}, {8192, uarOffset}, {4096, uarOffset + uarPages*4096},
+		{4096, ^uint64(0xfff)}, {100, 0x10c000}, {0, 0x10c000}, {1 << 40, 0x10c000}, {4096, 1},
+	} {
+		_, _, errno := p.mmap(p.ctx, 0x1000, bad.length, bad.offset)
+		require.NotZero(t, errno, "%#x at %#x", bad.length, bad.offset)
+	}
+	m, off, errno := p.mmap(p.ctx, 0x1000, 4096, uarOffset)
+	require.Zero(t, errno)
+	require.Zero(t, off)
+	require.Equal(t, uarPages*4096, m.Size())
+
+	// A ring that was born shared is used as it is, and goes with its queue.
+	at := p.at
+	m, _, errno = p.mmap(p.ctx, at, 1<<20, 0x114000)
+	require.Zero(t, errno)
+	require.Equal(t, 1<<20, m.Size())
+	c := p.ok(p.createCQ(15, 0))
+	require.Equal(t, 1, c.again, "for the doorbell record")
+	require.Len(t, p.p.memory.extents, 2)
+	require.Equal(t, 1, p.p.memory.extents[0].holders)
+	p.ok(p.ioctl(p.ctx, objCQ, 1, arg{id: 0, data: c.value[0]}, arg{id: 1, out: 8}))
+	require.Empty(t, p.p.memory.extents)
+
+	// One that never gets a queue gives way to the next at its place, and there
+	// are not endlessly many.
+	for range 3 {
+		_, _, errno = p.mmap(p.ctx, 0x5000000, 4096, 0x10c000)
+		require.Zero(t, errno)
+		require.Len(t, p.p.memory.extents, 1)
+	}
+	for i := range uint64(maxWaiting + 10) {
+		_, _, errno = p.mmap(p.ctx, 0x6000000+i*4096, 4096, 0x10c000)
+		require.Zero(t, errno)
+	}
+	require.LessOrEqual(t, len(p.p.memory.extents), maxWaiting)
+}
+
+func TestAllocatedMemory(t *testing.T) {
+	p := newRig(t).program()
+	e := p.share(0x7000000, 0x2000)
+	free := func(addr, n uint64) int32 {
+		h, _, _ := p.request(opFree, 0, u64s(addr, n, 0, 0))
+		return h.error
+	}
+	require.NotZero(t, free(0x7000000, 0x1000))
+	key := p.ok(p.write(p.ctx, 9, append(u64s(0, 0x7000000, 0x2000, 0x7000000), u32s(p.pd, 1)...), 12))
+	require.Zero(t, free(0x7000000, 0x2000))
+	require.NotZero(t, free(0x7000000, 0x2000), "only once")
+	require.Contains(t, p.p.memory.extents, e, "a key is of it")
+	p.ok(p.ioctl(p.ctx, objMR, 1, arg{id: 0, data: uint64(le.Uint32(key.bytes[1]))}))
+	require.Empty(t, p.p.memory.extents)
+}
+
+// The page of clock information says which nanosecond of the day a time stamp is.
+func TestClockInformation(t *testing.T) {
+	p := newRig(t).program()
+	m, _, errno := p.mmap(p.ctx, 0x1000, 4096, 0x700000)
+	require.Zero(t, errno)
+	b := m.Bytes()
+	before := time.Now()
+	stamp := clock.Now()
+	after := time.Now()
+	require.Zero(t, le.Uint32(b[clockSign:])&1)
+	nanos := le.Uint64(b[clockNanos:]) + (stamp-le.Uint64(b[clockCycles:]))*uint64(le.Uint32(b[clockMult:]))>>le.Uint32(b[clockShift:])
+	const allowed = uint64(time.Millisecond)
+	require.Greater(t, nanos, uint64(before.UnixNano())-allowed)
+	require.Less(t, nanos, uint64(after.UnixNano())+allowed)
+}

@@ -1,0 +1,89 @@
+package verbs
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Programs of rdma-core as they are installed, where they are.
+func TestPrograms(t *testing.T) {
+	for _, tool := range []string{"make", "cc", "ibv_devinfo", "ibv_rc_pingpong"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed", tool)
+		}
+	}
+	shim := filepath.Join(t.TempDir(), "shim.so")
+	out, err := exec.Command("make", "-s", "-C", "shim", "OUT="+shim).CombinedOutput()
+	if err != nil {
+		t.Skipf("the shim cannot be built here: %s", out)
+	}
+	dir, _ := serving(t, 2)
+	command := func(name string, args ...string) *exec.Cmd {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		t.Cleanup(cancel)
+		c := exec.CommandContext(ctx, name, args...)
+		c.Env = append(os.Environ(), "LD_PRELOAD="+shim, "NICLESS_VERBS="+dir, "SYSFS_PATH="+filepath.Join(dir, treeName))
+		return c
+	}
+	out, err = command("ibv_devinfo", "-v").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, want := range []string{"nicless0", "nicless1", "PORT_ACTIVE"} {
+		require.Contains(t, string(out), want)
+	}
+	fast := []string{"-n", "300"} // with payload in shared memory
+	for _, p := range []struct {
+		name string
+		args []string
+	}{
+		{"ibv_rc_pingpong", []string{"-s", "4096"}}, {"ibv_rc_pingpong", []string{"-e"}}, {"ibv_rc_pingpong", []string{"-t"}}, {"ibv_uc_pingpong", []string{"-s", "4096"}},
+		{"ibv_ud_pingpong", []string{"-s", "1024"}}, {"ibv_srq_pingpong", []string{"-e"}}, {"ibv_rc_pingpong", fast},
+	} {
+		if p.args[0] == fast[0] {
+			t.Setenv("NICLESS_VERBS_FAST", "1")
+		}
+		port := strconv.Itoa(freePort(t))
+		args := append([]string{"-g", "0", "-n", "200", "-p", port}, p.args...)
+		var said bytes.Buffer
+		server := command(p.name, append(args, "-d", "nicless0")...)
+		server.Stdout, server.Stderr = &said, &said
+		require.NoError(t, server.Start())
+		// Until it listens there; a connection of ours would be taken for the peer's.
+		require.Eventually(t, func() bool { return listens(port) }, 30*time.Second, 5*time.Millisecond)
+		out, err := command(p.name, append(args, "-d", "nicless1", "localhost")...).CombinedOutput()
+		require.NoError(t, err, "%s %v: %s", p.name, p.args, out)
+		require.NoError(t, server.Wait(), "%s %v: %s", p.name, p.args, said.String())
+		require.Contains(t, string(out), " iters", p.name)
+	}
+}
+
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// listens reports whether somebody listens at a port, as the kernel lists it.
+func listens(port string) bool {
+	n, _ := strconv.Atoi(port)
+	want := []byte(":" + string(bytes.ToUpper([]byte(strconv.FormatInt(0x10000+int64(n), 16)))[1:]) + " ")
+	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		b, _ := os.ReadFile(file)
+		for line := range bytes.Lines(b) {
+			f := bytes.Fields(line)
+			if len(f) > 3 && string(f[3]) == "0A" && bytes.HasSuffix(append(f[1], ' '), want) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -41,6 +41,7 @@ const (
 type crowd struct {
 	seen      uint64        // device clock at the last look that found nothing; 0: it did something since
 	preempted int64         // how often its thread had been put off a core
+	count     func() int64  // what says how often that is now
 	until     uint64        // it is taken to be crowded until then
 	here      bool          // likewise, at the last look
 	hold      time.Duration // for how long it was held for true the last time
@@ -49,7 +50,8 @@ type crowd struct {
 }
 
 func newCrowd() (c crowd) {
-	c.preempted = preemptions()
+	c.count = preemptions
+	c.preempted = c.count()
 	var allowed unix.CPUSet
 	if unix.SchedGetaffinity(0, &allowed) == nil {
 		c.cores = allowed.Count()
@@ -61,7 +63,7 @@ func newCrowd() (c crowd) {
 // nothing.
 func (c *crowd) look(now uint64) bool {
 	if c.seen != 0 && now-c.seen > clock.Cycles(crowdGap) {
-		if n := preemptions(); n != c.preempted {
+		if n := c.count(); n != c.preempted {
 			c.preempted = n
 			c.found(now)
 		}

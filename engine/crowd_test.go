@@ -15,18 +15,20 @@ import (
 // was right.
 func TestCrowd(t *testing.T) {
 	ms := clock.Cycles(time.Millisecond)
-	put := func(c *crowd) { c.preempted = -1 } // somebody has had a turn since
+	turns := int64(0) // that others have had
+	put := func() { turns++ }
 	now := uint64(1 << 40)
 	c := newCrowd()
+	c.count, c.preempted = func() int64 { return turns }, turns
 	c.cores = 1 << 20
 	require.False(t, c.look(now))
-	put(&c)
+	put()
 	now += ms / 2
 	require.False(t, c.look(now), "a short pause")
-	c.preempted = preemptions()
+	c.preempted = turns
 	now += 5 * ms
 	require.False(t, c.look(now), "a pause without another's turn")
-	put(&c)
+	put()
 	c.seen = 0 // it did something in between
 	now += 5 * ms
 	require.False(t, c.look(now))
@@ -38,13 +40,13 @@ func TestCrowd(t *testing.T) {
 		require.True(t, c.look(now), "%v", hold)
 		now += ms
 		require.False(t, c.look(now), "%v", hold)
-		put(&c)
+		put()
 		now += 2 * ms
 		require.True(t, c.look(now), "it was right to wait for %v", hold)
 	}
 	now += 3 * clock.Cycles(crowdMost)
 	require.False(t, c.look(now-ms/2))
-	put(&c)
+	put()
 	require.True(t, c.look(now+ms))
 	require.Equal(t, crowdTime, c.hold, "long afterwards")
 

@@ -33,7 +33,6 @@ const (
 	// it, whether it asks for that or not.
 	createNoMulticastLoop = 1 << 1
 	createSignalAll       = 1 << 12
-
 )
 
 // qpTypes are the types of verbs and of the device.

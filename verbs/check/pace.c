@@ -6,6 +6,7 @@
  *   relay         microseconds that a word takes from one spinning process to another
  *                 by way of a third, which is not always running: for several lengths
  *                 of its nap
+ *   socket        microseconds that a question and its answer take over a socket
  *   control       microseconds that calls of libibverbs take; needs a device
  *
  * Prints "name value" lines.
@@ -15,6 +16,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <signal.h>
@@ -147,7 +149,7 @@ static double relay(long ns) {
 }
 
 static void relays(void) {
-	static const long naps[] = {0, -1, 1000, 5000, 10000, 20000, 50000};
+	static const long naps[] = {-1, 10000, 20000, 50000}; /* shorter ones, and none, are no naps to the scheduler */
 	size_t i;
 	for (i = 0; i < sizeof naps / sizeof *naps; i++) {
 		if (naps[i] < 0)
@@ -156,6 +158,33 @@ static void relays(void) {
 			printf("relay-nap-%ldns %.2f\n", naps[i], relay(naps[i]));
 		fflush(stdout);
 	}
+}
+
+static void question(void) {
+	enum { N = 2000, SIZE = 300 };
+	static double v[N];
+	char b[SIZE] = "";
+	int fds[2], i;
+	pid_t child;
+	DO(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds));
+	child = fork();
+	MUST(child >= 0);
+	if (child == 0) {
+		close(fds[0]);
+		while (read(fds[1], b, SIZE) == SIZE)
+			MUST(write(fds[1], b, SIZE) == SIZE);
+		_exit(0);
+	}
+	close(fds[1]);
+	for (i = 0; i < N; i++) {
+		double from = now();
+		MUST(write(fds[0], b, SIZE) == SIZE);
+		MUST(read(fds[0], b, SIZE) == SIZE);
+		v[i] = now() - from;
+	}
+	close(fds[0]);
+	waitpid(child, NULL, 0);
+	printf("socket %.2f\n", median(v, N));
 }
 
 #define TIME(name, n, call)                                                                                            \
@@ -207,10 +236,12 @@ int main(int argc, char **argv) {
 		copies((size_t)strtoull(argv[2], NULL, 0));
 	else if (!strcmp(mode, "relay"))
 		relays();
+	else if (!strcmp(mode, "socket"))
+		question();
 	else if (!strcmp(mode, "control"))
 		control();
 	else {
-		fprintf(stderr, "usage: pace copies SIZE|relay|control\n");
+		fprintf(stderr, "usage: pace copies SIZE|relay|socket|control\n");
 		return 2;
 	}
 	return 0;

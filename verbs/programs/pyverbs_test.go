@@ -86,6 +86,8 @@ func pyverbsOutcomes(t *testing.T, said string) map[string]pyverbsOutcome {
 	return all
 }
 
+// judgePyverbs compares them with what is known. Where the variable
+// NICLESS_PYVERBS_OUTCOMES names a file they are written there, a line each.
 func judgePyverbs(t *testing.T, all map[string]pyverbsOutcome) {
 	count := map[string]int{}
 	why := map[string]int{}

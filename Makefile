@@ -3,10 +3,10 @@ GO ?= go
 FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
-.PHONY: help build verbs onefile demo test check-c programs race fuzz bench lint vectors cross ci clean
+.PHONY: help build verbs onefile demo test check-c programs race fuzz bench bench-diff lint vectors cross ci clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the command into bin/nicless
 	$(GO) build -o bin/nicless ./cmd/nicless
@@ -38,6 +38,9 @@ fuzz: ## every fuzz target for FUZZTIME each (10s)
 
 bench: ## Go benchmarks of formats, posting, the engine
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+bench-diff: ## the same, of the previous commit and of this one, in turn: what has changed
+	.ci/bench
 
 lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"

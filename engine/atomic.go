@@ -15,7 +15,7 @@ import (
 // Operands are big-endian in the WQE; the target is a word in host order. The
 // old value is delivered in host order, but big-endian for 4 bytes, as clients
 // of hardware expect it.
-func (e *Engine) judgeAtomic(q *qp, j *job) bool {
+func (e *lane) judgeAtomic(q *qp, j *job) bool {
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(e.wqe[:]))
 	size := ctrl.OperandSize()
 	if size == 0 {
@@ -83,15 +83,13 @@ func (e *Engine) judgeAtomic(q *qp, j *job) bool {
 }
 
 // update executes one atomic on the word in target.
-func (e *Engine) update(op wqe.Opcode, target, operand []byte) (old uint64, ok bool) {
+func (e *lane) update(op wqe.Opcode, target, operand []byte) (old uint64, ok bool) {
 	switch {
 	case op == wqe.OpAtomicFA:
 		return shm.Add(target, wqe.ParseAtomic((*[wqe.AtomicSize]byte)(operand)).SwapAdd), true
 	case op == wqe.OpAtomicCS:
 		a := wqe.ParseAtomic((*[wqe.AtomicSize]byte)(operand))
-		return shm.Update(target, func(old uint64) uint64 {
-			return maskedSwap(wqe.MaskedCS8{Swap: a.SwapAdd, Compare: a.Compare, SwapMask: ^uint64(0), CompareMask: ^uint64(0)}, old)
-		})
+		return shm.CompareAndSwap(target, a.Compare, a.SwapAdd)
 	case op == wqe.OpAtomicMaskedCS && len(target) == 8:
 		m := wqe.ParseMaskedCS8((*[wqe.MaskedCS8Size]byte)(operand))
 		return shm.Update(target, func(old uint64) uint64 { return maskedSwap(m, old) })

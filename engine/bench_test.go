@@ -25,6 +25,8 @@ func BenchmarkStep(b *testing.B) {
 		{"WRITE 8, two pieces", func(local, far *key) []any { return []any{far.raddr(0), local.data(0, 4), local.data(8, 4)} }, wqe.OpRDMAWrite},
 		{"READ 8", func(local, far *key) []any { return []any{far.raddr(0), local.data(0, 8)} }, wqe.OpRDMARead},
 		{"SEND 8", func(local, _ *key) []any { return []any{local.data(0, 8)} }, wqe.OpSend},
+		{"FETCH_ADD", func(local, far *key) []any { return []any{far.raddr(0), wqe.Atomic{SwapAdd: 1}, local.data(0, 8)} }, wqe.OpAtomicFA},
+		{"CMP_SWAP", func(local, far *key) []any { return []any{far.raddr(0), wqe.Atomic{}, local.data(0, 8)} }, wqe.OpAtomicCS},
 	} {
 		b.Run(row.name, func(b *testing.B) {
 			r, p, q := duo(b, Config{})
@@ -76,7 +78,7 @@ func BenchmarkManyQueues(b *testing.B) {
 			require.NoError(b, err)
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			unpin, err := poster.pin()
+			unpin, err := poster.lanes[0].pin()
 			require.NoError(b, err)
 			defer unpin()
 			for range 10_000 {

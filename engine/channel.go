@@ -75,7 +75,7 @@ const (
 )
 
 // observeArms looks at the next queues that may have been armed.
-func (e *Engine) observeArms() (done int) {
+func (e *lane) observeArms() (done int) {
 	for range min(armLooks, len(e.armable)) {
 		if e.armed >= len(e.armable) {
 			e.armed = 0
@@ -105,7 +105,7 @@ func (e *Engine) observeArms() (done int) {
 // completion (perftest with -e, which polls once for each).
 //
 // Observe: arm word. Published by post.CQ.Arm.
-func (e *Engine) observeArm(q *cq) int {
+func (e *lane) observeArm(q *cq) int {
 	word := q.armWord.Observe()
 	if word == q.armSeen {
 		return 0
@@ -124,7 +124,7 @@ func (e *Engine) observeArm(q *cq) int {
 }
 
 // fire sends the event that was asked for and disarms.
-func (e *Engine) fire(q *cq) {
+func (e *lane) fire(q *cq) {
 	q.armed = false
 	q.told = q.next
 	e.send(q, q.handle)
@@ -132,7 +132,7 @@ func (e *Engine) fire(q *cq) {
 
 // send sends a record. When the client lets its socket fill up, the event is
 // its own loss, and it is told so; one that has closed its end wants none.
-func (e *Engine) send(q *cq, value uint64) {
+func (e *lane) send(q *cq, value uint64) {
 	var record [8]byte
 	binary.LittleEndian.PutUint64(record[:], value)
 	switch err := unix.Send(q.channel.fd, record[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err {

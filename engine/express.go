@@ -14,108 +14,71 @@ const (
 	expressCost  = 256
 )
 
-// expressInline is the most inline data of a WQE of one block.
-const expressInline = wqe.BlockSize - dataOffset - wqe.InlineHead
-
 // express executes WQEs of q, at most that many and as the budget of bytes allows,
-// as long as they are the commonest there are, WRITEs and READs of one short
-// piece. It returns how many it did and what of the budget they took.
+// as long as they are the commonest there are: WRITEs and READs of one short
+// piece, SENDs of one into one, fetch-and-add and compare-and-swap of 8 bytes. It
+// returns how many it did and what of the budget they took.
 //
-// It asks everything that the long way asks, but keeps the snapshot of a WQE, six
-// words of it, and the answers in registers: a store less is a line more that can
-// be on its way from the other side. Whatever is unusual in any way it leaves
+// It asks everything that the long way asks, but keeps the snapshot of a WQE, a
+// few words of it, and the answers in registers: a store less is a line more that
+// can be on its way from the other side. Whatever is unusual in any way it leaves
 // alone, for the long way to copy anew, to judge and to explain. A fault of memory
 // leaves the WQEs of its run before it out of the client's counters.
-func (e *Engine) express(q *qp, most, budget int) (done, cost int) {
+func (e *lane) express(q *qp, most, budget int) (done, cost int) {
+	return e.expressFrom(q, wqes{q.sq, q.sqMask}, most, budget)
+}
+
+// wqes is where the WQEs of a queue are taken from: its ring, or a snapshot of one
+// block, of which any index is the first.
+type wqes struct {
+	mem  []byte
+	mask uint64 // blocks - 1
+}
+
+func (w wqes) at(index uint64) uint64 { return index & w.mask * wqe.BlockSize }
+
+// expressFrom is express with WQEs from elsewhere than the ring.
+func (e *lane) expressFrom(q *qp, from wqes, most, budget int) (done, cost int) {
 	p := q.peer
 	if !q.express || e.longWay || !q.connected(p) {
 		return 0, 0
 	}
-	var local, remote *mkey
-	var lkey, rkey uint32
 	moved := uint64(0)
-	for done < most && cost < budget {
-		at := q.sent & q.sqMask * wqe.BlockSize
-		b := shm.BlockAt(q.sq, at)
-		h := head{b.Word(0), b.Word(1)}
-		op := h.opcode()
-		need, ok := q.expressRight(p, op)
-		if !ok || h.ce() == wqe.CEEvent || h.place() != place(q.num, q.sent) && q.news(h) {
-			break
-		}
-		if k := uint32(b.Word(3) >> 32); remote == nil || rkey != k {
-			if remote, rkey = e.keys.find(k), k; remote == nil {
-				break
-			}
-		}
-		if remote.access&need == 0 || !remote.serves(p) {
-			break
-		}
-		length := b.Word(4) // byte_count:32 lkey:32
-		n := length >> 32
-		var near []byte
-		if n&wqe.InlineFlag != 0 {
-			n &^= wqe.InlineFlag
-			if n == 0 || n > expressInline || op != wqe.OpRDMAWrite || h.ds() != 2+int(wqe.InlineHead+n+wqe.UnitSize-1)/wqe.UnitSize {
-				break
-			}
-			near = q.sq[at+dataOffset+wqe.InlineHead:][:n]
-		} else {
-			if n == 0 || n > expressBytes || n > expressCost && n > uint64(budget-cost) || h.ds() != 3 {
-				break
-			}
-			if k := uint32(length); local == nil || lkey != k {
-				if local, lkey = e.keys.find(k), k; local == nil {
-					break
-				}
-			}
-			if local.pd != q.pd || op == wqe.OpRDMARead && local.access&control.AccessLocalWrite == 0 {
-				break
-			}
-			if near, ok = local.span(b.Word(5), n); !ok {
-				break
-			}
-		}
-		far, ok := remote.span(b.Word(2), n)
-		if !ok {
-			break
-		}
-		bytes := uint64(0) // of the completion
-		if op == wqe.OpRDMARead {
-			copy(near, far)
-			bytes = n
-		} else {
-			copy(far, near)
-		}
-		counter := uint16(q.sent)
-		q.sent++
-		done++
-		cost += max(int(n), expressCost)
-		moved += n
-		if h.ce() == wqe.CEAlways &&
-			!e.complete(q.sendCQ, 0, q.uidx, 0, bytes, e.clock(), tail(op, q.num, counter, cqe.Req), quietly) {
-			e.overrun(q.sendCQ)
-			e.setError(q)
-			break
-		}
+	// What is read here picks who judges, and nothing else: they read it anew.
+	first := head{first: shm.BlockAt(from.mem, from.at(q.sent)).Word(0)}
+	switch first.opcode() {
+	case wqe.OpRDMAWrite, wqe.OpRDMARead:
+		done, cost, moved = e.expressMove(q, p, from, most, budget)
+	case wqe.OpSend, wqe.OpSendImm:
+		done, cost, moved = e.expressSend(q, p, from, most, budget)
+	case wqe.OpAtomicCS, wqe.OpAtomicFA:
+		done, cost, moved = e.expressAtomic(q, p, from, most, budget)
 	}
-	count := &q.client.count
-	count[control.CounterWQEs] += uint64(done)
-	count[control.CounterBytes] += moved
+	if done > 0 {
+		count := &q.client.count
+		count[control.CounterWQEs] += uint64(done)
+		count[control.CounterBytes] += moved
+	}
 	return done, cost
 }
 
-// expressRight returns the right that the remote key must give for an operation,
-// and whether it goes by express to p, which is connected with q.
-func (q *qp) expressRight(p *qp, op wqe.Opcode) (need uint32, ok bool) {
-	switch op {
-	case wqe.OpRDMAWrite:
-		need = control.AccessRemoteWrite
-	case wqe.OpRDMARead:
-		need = control.AccessRemoteRead
-		if q.transport != control.QPTypeRC || p.attr.MaxDestRdAtomic == 0 {
-			return 0, false
-		}
+// unremarkable reports whether the control segment of q's next WQE asks for
+// nothing and says nothing that the long way would have to look after.
+func (q *qp) unremarkable(h head) bool {
+	return h.ce() != wqe.CEEvent && (h.place() == place(q.num, q.sent) || !q.news(h))
+}
+
+// executed ends q's next WQE and completes it, if that is asked for, with the
+// bytes that it has brought. It returns false when there was no room for the
+// completion, which puts q into error.
+func (e *lane) executed(q *qp, h head, bytes uint64) bool {
+	counter := uint16(q.sent)
+	q.sent++
+	if h.ce() != wqe.CEAlways ||
+		e.complete(q.sendCQ, 0, q.uidx, 0, bytes, e.clock(), tail(h.opcode(), q.num, counter, cqe.Req), quietly) {
+		return true
 	}
-	return need, p.attr.Access&need != 0
+	e.overrun(q.sendCQ)
+	e.setError(q)
+	return false
 }

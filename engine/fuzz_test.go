@@ -315,7 +315,7 @@ func FuzzEngineRecords(f *testing.F) {
 	s := x.b.srq(control.SRQ{})
 	p, q := x.a.qp(control.QP{}, x.cqA, x.cqA), s.on(control.QPTypeRC, x.cqB)
 	small := x.a.cq(control.CQ{LogSize: 2})
-	d, e := x.a.qp(control.QP{}, small, x.cqA), x.b.qp(control.QP{}, x.cqB, x.cqB)
+	d, e := x.a.qp(control.QP{BlueFlame: 3}, small, x.cqA), x.b.qp(control.QP{}, x.cqB, x.cqB)
 	regs := x.a.c.uar.Bytes()
 	places := []func(v uint32){
 		shm.BE32At(p.rec, 4).Publish, shm.BE32At(p.rec, 0).Publish, shm.BE32At(s.rec, 0).Publish,
@@ -324,9 +324,15 @@ func FuzzEngineRecords(f *testing.F) {
 		func(v uint32) { shm.BE64At(regs, 0x20).Publish(uint64(v)<<32 | uint64(x.cqA.num)) },
 		func(v uint32) { shm.BE64At(regs, 0x800).Publish(uint64(v)<<32 | uint64(p.num)<<8) },
 		func(v uint32) { s.link(uint16(v&7), uint16(v>>3)) },
+		func(v uint32) { // a WQE of the ring in the register, one byte of it changed
+			b := *(*[wqe.BlockSize]byte)(d.sq[v&15*wqe.BlockSize:])
+			b[v>>8&63] ^= uint8(v >> 16)
+			d.q.flame.half[v>>4&1].PublishHead(&b)
+		},
 	}
 	f.Add([]byte{0, 0, 0, 4, 2, 0, 0, 3, 3, 0, 0, 9, 5, 0, 0, 2, 7, 16, 0, 1, 8, 0, 0, 1})
 	f.Add([]byte{0, 0, 0, 16, 0, 0, 0, 1, 2, 0, 255, 255, 10, 0, 0, 8, 2, 0, 0, 7})
+	f.Add([]byte{4, 0, 0, 8, 3, 0, 0, 1, 11, 0, 0, 1, 11, 0, 0, 18, 3, 0, 0, 3, 11, 1, 0, 3, 11, 1, 9, 3})
 	f.Add([]byte{3, 0, 0, 5, 6, 255, 255, 255, 5, 0, 0, 255, 4, 0, 0, 2, 1, 0, 0, 9})
 	f.Fuzz(func(t *testing.T, in []byte) {
 		x.TB = t
@@ -347,6 +353,7 @@ func FuzzEngineRecords(f *testing.F) {
 			p.write(wqe.Ctrl{Opcode: wqe.OpRDMAWriteImm, Flags: wqe.CEEvent | wqe.FlagSolicited}, x.far.raddr(0), x.local.data(0, 300))
 			p.write(ctrl(wqe.OpRDMARead), x.far.raddr(0), x.local.data(0, 300))
 			d.write(ctrl(wqe.OpSend), x.local.data(0, 100))
+			d.write(ctrl(wqe.OpRDMAWrite), x.far.raddr(0), x.local.data(0, 60))
 		}
 		for ; len(in) >= 4; in = in[4:] {
 			places[int(in[0])%len(places)](uint32(in[0])<<24 | uint32(in[1])<<16 | uint32(in[2])<<8 | uint32(in[3]))

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"runtime"
 	"time"
 
@@ -19,7 +21,27 @@ const (
 	IdleNap Idle = iota
 	// IdleSpin never sleeps: the core is the engine's alone.
 	IdleSpin
+	// IdleMonitor never sleeps either, but has the core rest: until the record of
+	// the queue that worked last is written to, or for a microsecond or a few
+	// (UMONITOR and UMWAIT, of processors with WAITPKG). Others spin.
+	IdleMonitor
 )
+
+// policy returns what of want this machine can do, and says what it cannot.
+func (want Idle) policy(canMonitor bool, allowance float64, j *journal) Idle {
+	if allowance < 1 {
+		// Who spins would use its part up, and then be stopped in the middle of work.
+		j.say(slog.LevelWarn, "a CPU quota of less than one core: the engine sleeps while it has no work, and is stopped for a part of each period while it has much",
+			"cores", fmt.Sprintf("%.2f", allowance), "cure", "a whole core: cpuset in place of cpu.max")
+		return IdleNap
+	}
+	if want != IdleMonitor || canMonitor {
+		return want
+	}
+	j.say(slog.LevelWarn, "no UMWAIT here: the processor lacks WAITPKG, or a hypervisor hides it; the engine spins",
+		"processor", shm.Processor())
+	return IdleSpin
+}
 
 // How long the stages before sleep last.
 const (
@@ -52,8 +74,8 @@ const hintLooks = 16
 
 // An idler is what Run does between steps that found nothing.
 type idler struct {
-	e       *Engine
-	spin    bool
+	e       *lane
+	policy  Idle
 	alone   bool
 	bound   time.Duration // of a sleep
 	since   uint64        // device clock when it last began to spin; 0: busy
@@ -65,12 +87,14 @@ type idler struct {
 	crowd   crowd
 }
 
-func newIdler(e *Engine, alone bool) *idler {
-	i := &idler{e: e, spin: e.cfg.Idle == IdleSpin, alone: alone, bound: sleepTime, crowd: newCrowd()}
+func newIdler(e *lane, alone bool) *idler {
+	i := &idler{e: e, policy: e.cfg.Idle, alone: alone, bound: sleepTime, crowd: newCrowd()}
 	if e.sleepBound > 0 {
 		i.bound = e.sleepBound
 	}
+	e.begin()
 	i.count()
+	e.end()
 	return i
 }
 
@@ -83,7 +107,11 @@ func (i *idler) hasty() bool { return i.alone || i.crowd.here }
 
 // wait passes the time after steps that found nothing.
 func (i *idler) wait(ctx context.Context) {
-	if i.spin {
+	switch i.policy {
+	case IdleSpin:
+		return
+	case IdleMonitor:
+		i.e.doze()
 		return
 	}
 	now := clock.Now()
@@ -111,10 +139,17 @@ func (i *idler) wait(ctx context.Context) {
 	}
 }
 
+// recount counts, if there have been requests since.
+func (i *idler) recount() {
+	if i.counted != i.e.served {
+		i.count()
+	}
+}
+
 // count finds out who can be told that the device sleeps, and whether that is
 // everybody who could have work for it.
 func (i *idler) count() {
-	i.counted = i.e.mail.served
+	i.counted = i.e.served
 	clear(i.wakers)
 	i.wakers, i.all = i.wakers[:0], true
 	for c := range i.e.clients {
@@ -134,17 +169,18 @@ func (i *idler) count() {
 // asleep afterwards, and wakes the device (docs/ORDERING.md, number 16).
 func (i *idler) sleep(ctx context.Context) {
 	e := i.e
-	if i.counted != e.mail.served {
-		i.count()
-	}
+	e.begin()
+	i.recount()
 	i.sleeps++
 	e.asleep.Store(true)
 	i.tell(i.sleeps)
-	all := i.all && shm.Barrier() == nil
+	all := i.all && !(e.several && e.crossesLanes())
+	e.end()
+	all = all && shm.Barrier() == nil
 	if all {
 		e.published = 0 // the counters stand still while it sleeps
 	}
-	for ctx.Err() == nil && !e.mail.waiting.Load() {
+	for ctx.Err() == nil && !(e.number == 0 && e.mail.waiting.Load()) {
 		e.publish()
 		began := clock.Now()
 		done, next := e.lookEverywhere(all)
@@ -156,18 +192,32 @@ func (i *idler) sleep(ctx context.Context) {
 			shm.Yield()
 		}
 		now := clock.Now()
-		if e.bed.sleep(i.howLong(all, now-began, now-i.worked, next)) {
+		if e.number == 0 && !e.mail.rest() {
+			break
+		}
+		woken := e.bed.sleep(i.howLong(all, now-began, now-i.worked, next))
+		if e.number == 0 {
+			e.mail.rise()
+		}
+		e.begin()
+		i.recount() // whose pages are still there
+		e.end()
+		if woken {
 			break
 		}
 	}
+	e.begin()
 	e.asleep.Store(false)
 	i.tell(0)
+	e.end()
 }
 
 // tell publishes on the clients' status pages whether the device sleeps.
 func (i *idler) tell(sleep uint64) {
 	for _, c := range i.wakers {
-		c.page.asleep.Publish(sleep)
+		if _, mine := i.e.clients[c]; mine { // it may have moved or gone since they were counted
+			c.page.asleep.Publish(sleep)
+		}
 	}
 }
 
@@ -187,12 +237,16 @@ func (i *idler) howLong(all bool, look, idle, next uint64) time.Duration {
 // lookEverywhere does what Step does, for all queues at once: it looks at every
 // record, every arm word and all that wait. It returns how much there was to do,
 // above 0 if it cannot say, and in how many cycles the next timer runs out.
-func (e *Engine) lookEverywhere(long bool) (done int, next uint64) {
+func (e *lane) lookEverywhere(long bool) (done int, next uint64) {
 	done = 1 // for those who are cut off by a fault of memory
 	defer e.rescue()
+	e.begin()
 	e.ticks = 0
 	n := e.unswept
 	for _, q := range e.running {
+		if q.flame != nil {
+			q.flame.heat = 0 // the record too
+		}
 		if k := e.visit(q); k > 0 {
 			n += k
 			e.warm(q)
@@ -219,11 +273,16 @@ func (e *Engine) lookEverywhere(long bool) (done int, next uint64) {
 		e.look()
 	}
 	e.part = cutVisits
-	return n, e.nextTimer()
+	if e.several {
+		n += e.deal(true)
+	}
+	next = e.nextTimer()
+	e.end()
+	return n, next
 }
 
 // nextTimer returns in how many cycles the first of those who wait tries again.
-func (e *Engine) nextTimer() uint64 {
+func (e *lane) nextTimer() uint64 {
 	next, now := ^uint64(0), clock.Now()
 	for _, q := range e.stalled {
 		if s := &q.stall; !s.forever {

@@ -25,6 +25,12 @@ type job struct {
 	taken  *srq   // whose receive it is, if shared, until it is consumed
 	epoch  uint64 // of keys, when what the job was judged by was last found to be so
 	life   uint32 // of peer, likewise
+
+	// What workers have of it, see dma.go.
+	lent     int
+	recalled bool    // a piece that was lent has not been copied
+	fault    uintptr // where memory was missing; 0: nowhere
+
 	inline [wqe.MaxBlocks*wqe.BlockSize + grhSize]byte
 }
 
@@ -118,8 +124,8 @@ const pieceCost = 64
 // more than all by a piece at the most. Both lists hold at least total bytes.
 //
 // No single copy is longer than a slice, which keeps Go's copy below the 1 MiB
-// from which it uses non-temporal stores, three times as slow here.
-func (j *job) move(budget int) (used int) {
+// from which it goes past the caches by itself. What c is for goes by c.
+func (j *job) move(budget int, c *copier) (used int) {
 	if src, dst := j.src.piece[0].mem, j.dst.piece[0].mem; j.src.n == 1 && j.dst.n == 1 && j.moved == 0 &&
 		j.total <= uint64(budget) && src != nil && dst != nil {
 		copy(dst[:j.total], src)
@@ -128,7 +134,13 @@ func (j *job) move(budget int) (used int) {
 	}
 	for (used < budget || j.moved < indivisible) && j.moved < j.total {
 		most := min(uint64(max(budget-used, indivisible)), j.total-j.moved)
-		n := copy(j.dst.next(most), j.src.next(most))
+		dst, src := j.dst.next(most), j.src.next(most)
+		var n int
+		if c != nil {
+			n = c.copy(dst, src)
+		} else {
+			n = copy(dst, src)
+		}
 		j.src.advance(n)
 		j.dst.advance(n)
 		j.moved += uint64(n)
@@ -140,10 +152,10 @@ func (j *job) move(budget int) (used int) {
 // keep leaves the scratch job with q, to be gone on with in later steps, and
 // takes another as scratch. There is a spare one unless more long transfers are
 // under way than ever before; only then memory is allocated.
-func (e *Engine) keep(q *qp) {
+func (e *lane) keep(q *qp) {
 	q.job = e.now
 	q.job.settle()
-	q.job.epoch = e.epoch
+	q.job.epoch = e.epoch.Load()
 	if p := q.job.peer; p != nil {
 		q.job.life = p.life
 	}
@@ -168,9 +180,12 @@ func (j *job) settle() {
 // park takes q's job from it, if it has one: it has come to its end, or its
 // WQE is to be judged anew, from its first byte on. A queue in SQD has stopped
 // then; what it had begun and could not end waits for RTS.
-func (e *Engine) park(q *qp) {
+func (e *lane) park(q *qp) {
 	if q.job == nil {
 		return
+	}
+	if q.job.lent > 0 {
+		e.recall(q.job, nil, nil)
 	}
 	e.putBack(q.job)
 	e.spare = append(e.spare, q.job)
@@ -185,18 +200,21 @@ func (e *Engine) park(q *qp) {
 //
 // It is asked before each slice, so whoever changes something has nobody to look
 // for: that would be every transfer under way, of all clients, for each change.
-func (e *Engine) resume(q *qp) bool {
-	j := q.job
-	if j.peer != nil && j.peer.life != j.life || j.epoch != e.epoch && e.changedSince(j) {
+func (e *lane) resume(q *qp) bool {
+	j, now := q.job, e.epoch.Load()
+	if j.lent > 0 {
+		e.collect()
+	}
+	if j.recalled || j.peer != nil && j.peer.life != j.life || j.epoch != now && e.changedSince(j) {
 		e.park(q)
 		return false
 	}
-	j.epoch = e.epoch
+	j.epoch = now
 	return true
 }
 
 // changedSince reports whether a key of the job has changed since its epoch.
-func (e *Engine) changedSince(j *job) bool {
+func (e *lane) changedSince(j *job) bool {
 	for _, l := range []*list{&j.src, &j.dst} {
 		for i := l.at; i < l.n; i++ {
 			if k := l.piece[i].key; k != nil && e.lastChange(k) > j.epoch {

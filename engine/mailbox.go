@@ -3,34 +3,49 @@ package engine
 import (
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/shm"
 )
 
 // Do runs f between two steps and returns when it has run. While nobody runs
-// the engine, f runs on the caller's goroutine, which must not be stepping it
-// elsewhere then. Safe for concurrent use, but not from within f.
-func (e *Engine) Do(f func()) { e.mail.do(f) }
+// the engine, or it sleeps, f runs on the caller's goroutine, which must not be
+// stepping it elsewhere then. Safe for concurrent use, but not from within f.
+func (e *Engine) Do(f func()) {
+	e.mail.do(func() {
+		e.pause()
+		defer e.goOn()
+		f()
+	})
+}
 
-// A mailbox carries functions to the engine's thread.
+// A mailbox carries functions to the engine's thread. While that sleeps, they
+// need not wait for it to wake: the engine is theirs then.
 type mailbox struct {
 	waiting atomic.Bool // queue is not empty; the only thing a step looks at
 
 	mu      sync.Mutex
 	queue   []*letter
 	running bool   // somebody serves the queue
+	resting bool   // who serves it sleeps, and touches nothing of the engine
 	wake    func() // ends a sleep
-	served  uint64 // how many requests there have been; the engine's thread's
 }
 
 type letter struct {
 	f    func()
+	ran  atomic.Bool // for who has not long been waiting
 	done chan struct{}
 }
 
 func (m *mailbox) do(f func()) {
 	m.mu.Lock()
-	if !m.running {
+	if !m.running || m.resting {
 		defer m.mu.Unlock()
 		f()
+		if m.resting {
+			m.wake() // there may be work now, or others to wake for
+		}
 		return
 	}
 	l := &letter{f: f, done: make(chan struct{})}
@@ -40,7 +55,44 @@ func (m *mailbox) do(f func()) {
 		m.wake()
 	}
 	m.mu.Unlock()
+	l.wait()
+}
+
+// letterTime is how long a request waits awake: an engine that spins has served
+// it before a thread could be put to sleep.
+const letterTime = 10 * time.Microsecond
+
+func (l *letter) wait() {
+	if !shm.Alone() {
+		for end := clock.Now() + clock.Cycles(letterTime); clock.Now() < end; shm.Relax(1) {
+			if l.ran.Load() {
+				return
+			}
+		}
+	}
 	<-l.done
+}
+
+// serve runs it.
+func (l *letter) serve() {
+	l.f()
+	l.ran.Store(true)
+	close(l.done)
+}
+
+// rest lets requests run although the engine's thread does not, unless there are
+// some already. rise ends that.
+func (m *mailbox) rest() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.resting = len(m.queue) == 0
+	return m.resting
+}
+
+func (m *mailbox) rise() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.resting = false
 }
 
 // lettersPerStep bounds how long a step is held up by requests.
@@ -57,10 +109,8 @@ func (m *mailbox) serve() {
 		m.waiting.Store(false)
 	}
 	m.mu.Unlock()
-	m.served += uint64(n)
 	for _, l := range now {
-		l.f()
-		close(l.done)
+		l.serve()
 	}
 }
 
@@ -76,8 +126,7 @@ func (m *mailbox) shut() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.queue {
-		l.f()
-		close(l.done)
+		l.serve()
 	}
 	m.queue, m.running, m.wake = nil, false, nil
 	m.waiting.Store(false)

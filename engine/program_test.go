@@ -29,6 +29,7 @@ func TestProgramsAgreeWithTheModel(t *testing.T) {
 			"fail":       w.fail,
 			"register":   w.register,
 			"deregister": w.deregister,
+			"move":       w.move,
 			"":           w.check,
 		})
 	})
@@ -70,7 +71,19 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 		Slice: rapid.SampledFrom([]int{64, 100, 0}).Draw(rt, "slice"),
 		Burst: rapid.SampledFrom([]int{1, 2, 0}).Draw(rt, "burst"),
 	}
+	lanes := rapid.IntRange(1, 3).Draw(rt, "lanes")
+	if lanes > 1 {
+		cfg.Cores = []int{0, 1, 2}[:lanes]
+	}
 	w := &world{rig: newRig(programTB{t, rt}, cfg)}
+	w.shuffle(rapid.Uint64().Draw(rt, "order of lanes"))
+	longWay := rapid.Bool().Draw(rt, "long way")
+	for _, l := range w.e.lanes {
+		l.longWay = longWay
+	}
+	if lanes == 1 {
+		w.workers(rapid.IntRange(0, 2).Draw(rt, "workers"))
+	}
 	for i := range w.hosts {
 		w.hosts[i] = w.host("client")
 		w.hosts[i].share()
@@ -79,7 +92,7 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	}
 	for i := range 4 {
 		h := w.hosts[i%2]
-		w.ends = append(w.ends, h.qp(control.QP{}, h.cq(control.CQ{LogSize: 8}), h.cq(control.CQ{LogSize: 8})))
+		w.ends = append(w.ends, h.qp(control.QP{UAR: uint16(i), BlueFlame: 3}, h.cq(control.CQ{LogSize: 8}), h.cq(control.CQ{LogSize: 8})))
 		w.model.qps = append(w.model.qps, &modelQP{owner: i % 2})
 	}
 	for i := range w.ends {
@@ -163,6 +176,7 @@ var programOps = []wqe.Opcode{
 func (w *world) post(rt *rapid.T) {
 	i := rapid.IntRange(0, len(w.ends)-1).Draw(rt, "qp")
 	m, p := w.model.qps[i], w.ends[i]
+	flames := rapid.Bool().Draw(rt, "to the register")
 	for range rapid.IntRange(1, 3).Draw(rt, "count") {
 		used := 0
 		for _, s := range m.sends {
@@ -172,6 +186,13 @@ func (w *world) post(rt *rapid.T) {
 			break
 		}
 		m.sends = append(m.sends, w.draw(rt, m, p))
+		if flames {
+			p.flare()
+			for range rapid.IntRange(0, 2).Draw(rt, "steps before the record") {
+				w.e.Step()
+			}
+			p.ring()
+		}
 	}
 	p.ring()
 	w.settle()
@@ -289,6 +310,16 @@ func (w *world) fail(rt *rapid.T) {
 	w.model.qps[i].state = control.StateERR
 	w.settle()
 	w.model.run()
+}
+
+// move takes a client to another lane, which nobody may notice.
+func (w *world) move(rt *rapid.T) {
+	if !w.e.several {
+		rt.Skip("one lane")
+	}
+	to := w.e.lanes[rapid.IntRange(0, len(w.e.lanes)-1).Draw(rt, "lane")]
+	h := w.hosts[rapid.IntRange(0, 1).Draw(rt, "client")]
+	w.e.Do(func() { h.c.move(to) })
 }
 
 func (w *world) register(rt *rapid.T) {

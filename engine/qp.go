@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -24,7 +25,7 @@ type qp struct {
 	transport uint8  // control.QPType*
 	allowed   uint64 // bit n: opcode n may be executed
 	dead      bool   // destroyed
-	at        int    // in Engine.running and Engine.watches
+	at        int    // in lane.running and lane.watches
 	warm      int    // in client.warm, from 1 on; 0: cold
 	vain      uint32 // how often it has been looked at for nothing since
 
@@ -36,7 +37,9 @@ type qp struct {
 	enabled uint64 // blocks
 	sendRec *shm.BE32
 	sendCQ  *cq
-	job     *job // a transfer that is being done slice by slice, or nil
+	flame   *flame // nil: no register of its own
+	ahead   uint16 // blocks that were executed from it since the record was level
+	job     *job   // a transfer that is being done slice by slice, or nil
 
 	// Receive queue. received counts entries consumed.
 	rq       []byte
@@ -62,6 +65,9 @@ type qp struct {
 	lied    uint32       // record value already explained, so that it is said once
 	odd     oddity
 
+	later bool  // put off to the end of a step
+	other *lane // together with which
+
 	regions [3]*region // of SQ, RQ, records
 }
 
@@ -81,6 +87,11 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 		return nil, control.Errorf(control.CodeInvalid, "QP: receive entries of 2^%d bytes; 2^4 to 2^%d are possible", m.LogRQStride, maxLogRQStride)
 	case m.UserIndex > 0xffffff:
 		return nil, control.Errorf(control.CodeInvalid, "QP: user index %#x; 24 bits are possible", m.UserIndex)
+	case m.BlueFlame > doorbell.BFRegs:
+		return nil, control.Errorf(control.CodeInvalid, "QP: BlueFlame register %d; 1 to %d are possible, 0 for none", m.BlueFlame, doorbell.BFRegs)
+	case m.BlueFlame != 0 && (m.Type == control.QPTypeUD || m.SignatureOn == 1 || m.Managed == 1):
+		return nil, control.Errorf(control.CodeInvalid, "QP: BlueFlame register %d with type %d, signature_on %d, managed %d; RC or UC without either are possible",
+			m.BlueFlame, m.Type, m.SignatureOn, m.Managed)
 	case int(m.UAR) >= c.hosted.UARPages:
 		return nil, control.Errorf(control.CodeInvalid, "QP: UAR page %d; there are %d", m.UAR, c.hosted.UARPages)
 	case m.SQ%64 != 0 || m.RQ%64 != 0 || m.DBRec%8 != 0:
@@ -107,6 +118,9 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 		sqMask: 1<<m.LogSQ - 1, rqMask: 1<<m.LogRQ - 1, rqStride: uint(m.LogRQStride),
 	}
 	q.express = !q.signed && q.transport != control.QPTypeUD
+	if m.BlueFlame != 0 {
+		q.light(m.UAR, m.BlueFlame)
+	}
 	var err error
 	if q.regions[0], q.sq, err = c.at("send queue", m.SQ, wqe.BlockSize<<m.LogSQ); err != nil {
 		return nil, err
@@ -152,13 +166,13 @@ func (c *Client) destroyQP(m *control.QPN, _ Memory, _ *control.Reply) (control.
 		return nil, notFound("QP", m.QPN)
 	}
 	delete(c.qps, m.QPN)
-	c.e.removeQP(q)
+	c.lane.removeQP(q)
 	return &control.Empty{}, nil
 }
 
 // removeQP takes a QP out of the device. Transfers of others into its receive
 // buffers end as if it had stopped answering.
-func (e *Engine) removeQP(q *qp) {
+func (e *lane) removeQP(q *qp) {
 	delete(e.qps, q.num)
 	e.setState(q, control.StateRST)
 	e.trim()
@@ -182,12 +196,17 @@ func (e *Engine) removeQP(q *qp) {
 // it is explained once and taken as no news.
 //
 // Observe: send record. Published by post.SQ.Ring.
-func (e *Engine) pending(q *qp) uint16 {
+func (e *lane) pending(q *qp) uint16 {
 	word := q.sendRec.Observe()
 	n := uint16(word) - uint16(q.sent)
 	if uint64(n) > q.sqMask+1 {
-		e.badRecord(q, word)
+		if !q.lags(n) {
+			e.badRecord(q, word)
+		}
 		return 0
+	}
+	if q.ahead != 0 {
+		q.ahead = 0
 	}
 	if q.managed && q.attr.State != control.StateERR && q.attr.State != control.StateSQE {
 		n = uint16(min(uint64(n), max(q.enabled, q.sent)-q.sent))

@@ -3,14 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
-	"golang.org/x/sys/unix"
 )
 
 // stepsPerGuard is how many steps run between two looks at what is not work:
@@ -21,46 +18,48 @@ const stepsPerGuard = 256
 // has been announced, flushes what cannot be, and returns nil; it returns an error
 // when the thread cannot be put on the cores asked for. At most one Run at a time.
 // started, unless nil, is called once the thread is in
-// its place and serves requests.
+// its place and serves requests. With several cores there are as many threads,
+// which go the same way together.
 //
 // The goroutine spins: it holds its P, so GOMAXPROCS should count one more than
 // the rest of the program needs. It can be preempted like any other.
 func (e *Engine) Run(ctx context.Context, started func()) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	unpin, err := e.pin()
+	first := e.lanes[0]
+	t, err := first.moveIn()
 	if err != nil {
 		return err
 	}
-	defer unpin()
-	if e.cfg.Idle != IdleSpin {
-		defer shortTurns()()
-	}
-	// A region can lose its pages although it is sealed (a full tmpfs, a
-	// trusted file that shrank). That is a fault of one work request, not of
-	// the process.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	b, err := makeBed()
-	if err != nil {
-		return err
-	}
-	defer b.close()
-	e.mail.open(func() {
-		if e.asleep.Load() {
-			b.rouse()
-		}
-	})
+	defer t.moveOut()
+	e.mail.open(t.rouse)
 	defer e.mail.shut()
-	if err := e.lieDown(b); err != nil {
+	end, err := first.startWorkers()
+	if err != nil {
 		return err
 	}
-	defer func() { e.bed = nil }()
+	defer end()
+	defer e.getUp()
+	if err := t.lieDown(); err != nil {
+		return err
+	}
+	crew, err := e.muster(ctx)
+	defer crew.dismiss()
+	if err != nil {
+		return err
+	}
 	defer e.leave()
-	defer context.AfterFunc(ctx, b.rouse)()
+	defer context.AfterFunc(ctx, t.bed.rouse)()
 	if started != nil {
 		started()
 	}
-	alone := shm.Alone()
+	first.loop(ctx)
+	crew.halt()
+	e.windUp()
+	return nil
+}
+
+// loop steps a lane until ctx ends.
+func (e *lane) loop(ctx context.Context) {
+	alone := e.shareCore()
 	idle := newIdler(e, alone)
 	for ctx.Err() == nil {
 		done := e.steps(idle.hasty())
@@ -73,13 +72,11 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 			idle.wait(ctx)
 		}
 	}
-	e.windUp()
-	return nil
 }
 
 // steps runs a batch of steps and returns how much they did. With hasty set it
 // ends at the first that found nothing to do.
-func (e *Engine) steps(hasty bool) (done int) {
+func (e *lane) steps(hasty bool) (done int) {
 	defer e.rescue()
 	defer e.publish() // also when faults cut the batch off
 	for range stepsPerGuard {
@@ -99,11 +96,12 @@ func (e *Engine) steps(hasty bool) (done int) {
 
 // rescue turns a fault of memory into an error of the queue that the device was
 // at. Anything else is a mistake of ours and stays a panic.
-func (e *Engine) rescue() {
+func (e *lane) rescue() {
 	r := recover()
 	if r == nil {
 		return
 	}
+	defer e.letGo()
 	addr, ok := faultOf(r)
 	if !ok || e.cur == nil && e.curCQ == nil {
 		panic(r)
@@ -118,6 +116,11 @@ func (e *Engine) rescue() {
 	q := e.cur
 	e.cur = nil
 	e.putBack(e.now) // a shared receive that was taken for nothing
+	e.memoryFault(q, addr)
+}
+
+// memoryFault makes a fault of memory, on the way of q's work, an error of q.
+func (e *lane) memoryFault(q *qp, addr uintptr) {
 	if q.attr.State == control.StateERR {
 		// Not even the error can be reported there.
 		e.explainQueue(q, codeMemoryFault, noPage+"; the queue pair is given up", addr)
@@ -128,7 +131,7 @@ func (e *Engine) rescue() {
 	q.faulted = cqe.RemoteOperation
 	if q.client.holds(uint64(addr)) {
 		q.faulted = cqe.LocalProtection
-	} else if p := e.peerOf(q); p != nil {
+	} else if p := e.peerOf(q); p != nil && e.holds(p.client.lane) {
 		e.setError(p)
 		if q.transport != control.QPTypeRC {
 			// No fault of the sender's: its message is judged anew, and finds nobody.
@@ -141,7 +144,7 @@ func (e *Engine) rescue() {
 }
 
 // peerOf returns whom q was sending to when its memory faulted.
-func (e *Engine) peerOf(q *qp) *qp {
+func (e *lane) peerOf(q *qp) *qp {
 	if q.job != nil {
 		return q.job.peer
 	}
@@ -159,29 +162,4 @@ func faultOf(r any) (addr uintptr, ok bool) {
 		return 0, false
 	}
 	return fault.Addr(), true
-}
-
-// ErrCPUs reports cores in Config.CPUs that the thread cannot be put on.
-var ErrCPUs = errors.New("engine")
-
-// pin puts the calling thread on the cores that the configuration names, until
-// unpin: the thread is not ours for ever.
-func (e *Engine) pin() (unpin func(), err error) {
-	if e.cfg.CPUs == nil {
-		return func() {}, nil
-	}
-	var set, allowed unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-		return nil, fmt.Errorf("engine: which cores are allowed: %w", err)
-	}
-	for _, cpu := range e.cfg.CPUs {
-		if cpu < 0 || !allowed.IsSet(cpu) {
-			return nil, fmt.Errorf("%w: core %d does not exist or is not allowed to this process (%d are)", ErrCPUs, cpu, allowed.Count())
-		}
-		set.Set(cpu)
-	}
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("engine: cores %v: %w", e.cfg.CPUs, err)
-	}
-	return func() { _ = unix.SchedSetaffinity(0, &allowed) }, nil
 }

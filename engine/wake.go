@@ -10,7 +10,7 @@ var wakeBill = bill{descriptors: 1}
 
 // grant returns which of the features that the client wants it gets.
 func (c *Client) grant(want uint64) uint64 {
-	if want&control.FeatureWake == 0 || c.e.cfg.Idle == IdleSpin || !shm.CanBarrier() || c.makeBell() != nil {
+	if want&control.FeatureWake == 0 || c.e.cfg.Idle != IdleNap || !shm.CanBarrier() || c.makeBell() != nil {
 		return 0
 	}
 	return control.FeatureWake
@@ -42,8 +42,8 @@ func (c *Client) makeBell() error {
 		return err
 	}
 	bell, err := newBell()
-	if err == nil && c.e.bed != nil {
-		if err = c.e.bed.add(bell); err != nil {
+	if err == nil && c.lane.bed != nil {
+		if err = c.lane.bed.add(bell); err != nil {
 			_ = bell.Close()
 		}
 	}
@@ -62,8 +62,8 @@ func (c *Client) closeBell() {
 	}
 	bell := c.bell
 	c.bell, c.wakes = nil, false
-	if c.e.bed != nil {
-		c.e.bed.remove(bell)
+	if c.lane.bed != nil {
+		c.lane.bed.remove(bell)
 	}
 	c.after = append(c.after, func() {
 		_ = bell.Close()

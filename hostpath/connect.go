@@ -104,7 +104,10 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 		return q.whyNot(what, err)
 	}
 	err := q.Modify(rts)
-	if a, queryErr := q.Query(); err != nil && queryErr == nil && a.State == StateERR {
+	if err == nil {
+		return nil
+	}
+	if a, queryErr := q.Query(); queryErr == nil && a.State == StateERR {
 		// Its first request came between the two, and was refused.
 		return wrap(what, control.Errorf(control.CodeState,
 			"QP %#06x went into error while it was being connected, by a request of QP %#06x that it had to refuse; the device's explanation says why", q.qpn, peer.QPN))

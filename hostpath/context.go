@@ -40,7 +40,8 @@ type Context struct {
 	bell    bell
 
 	mu       sync.Mutex
-	next     int // register for the next QP
+	next     int    // register for the next QP
+	flames   uint64 // bit n: BlueFlame register n is a QP's
 	channels map[*Channel]struct{}
 	memory   map[*MR]struct{}
 	qps      map[uint32]*QP // by number, for events

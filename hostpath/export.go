@@ -75,6 +75,9 @@ func (q *QP) Raw() (Raw, error) {
 	if err := q.usable(); err != nil {
 		return Raw{}, wrap("raw QP", err)
 	}
+	if q.flame != 0 {
+		return Raw{}, wrap("raw QP", errors.New("made with BlueFlame: its register is for WQEs of its own poster"))
+	}
 	q.pd.ctx.sharedRaw()
 	r := Raw{
 		QPN: q.qpn, Send: q.sends.Memory(), Record: q.rec.mem[:8:8], Register: q.register,

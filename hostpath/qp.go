@@ -45,6 +45,12 @@ type QPConfig struct {
 	// ten nanoseconds more for each.
 	Concurrent bool
 
+	// BlueFlame has sends that are posted one by one, and take one block, travel in
+	// a register of the device's as well, from where it may execute them with a cache
+	// line less to fetch. Each such queue pair, of RC or UC, takes one of eight
+	// registers of the context. One poster; not with Managed or Concurrent.
+	BlueFlame bool
+
 	// Deny takes rights from the peer that it has otherwise: RemoteWrite,
 	// RemoteRead, RemoteAtomic.
 	Deny Access
@@ -66,6 +72,7 @@ type QP struct {
 	rings     block
 	rec       block
 	register  []byte // the UAR register, both halves
+	flame     int    // 1 + index of the BlueFlame register that is its own; 0: none
 	access    Access
 	state     atomic.Uint32 // control.State*, as this side last set it
 	closed    atomic.Bool
@@ -124,6 +131,8 @@ func (cfg *QPConfig) fill(c *Context) error {
 		return fmt.Errorf("SendCQ %#06x is collapsed and was exported with another queue pair", cfg.SendCQ.cqn)
 	case cfg.Type > UD:
 		return fmt.Errorf("transport %d; RC (%d), UC (%d) and UD (%d) are possible", cfg.Type, RC, UC, UD)
+	case cfg.BlueFlame && (cfg.Type == UD || cfg.Concurrent || cfg.Managed):
+		return fmt.Errorf("BlueFlame with transport %v, Concurrent %v, Managed %v; RC or UC and neither are possible", cfg.Type, cfg.Concurrent, cfg.Managed)
 	case cfg.SRQ == nil:
 	case cfg.SRQ.pd.ctx != c:
 		return fmt.Errorf("SRQ %#06x belongs to another context", cfg.SRQ.srqn)
@@ -195,6 +204,13 @@ func (q *QP) create(cfg QPConfig) error {
 		PDN: q.pd.num, SendCQN: cfg.SendCQ.cqn, RecvCQN: cfg.RecvCQ.cqn, UserIndex: q.index,
 		SQ: q.rings.addr + uint64(rqSize), DBRec: q.rec.addr, UAR: page, Type: uint8(q.transport), LogSQ: log2(sendBlocks),
 	}
+	var flame [2]*shm.Block
+	if cfg.BlueFlame {
+		if q.flame, err = c.takeFlame(); err != nil {
+			return wrap(what, err)
+		}
+		req.UAR, req.BlueFlame, flame = c.flame(q.flame - 1)
+	}
 	if cfg.Managed {
 		req.Managed = 1
 	}
@@ -210,7 +226,7 @@ func (q *QP) create(cfg QPConfig) error {
 	q.qpn = ans.QPN
 	sends := post.SQConfig{
 		Ring: q.rings.mem[rqSize : rqSize+sqSize], Record: shm.BE32At(q.rec.mem, 4), Reg: register,
-		QPN: q.qpn, Transport: q.transport, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline, MaxSGE: cfg.MaxSendSGE,
+		QPN: q.qpn, Transport: q.transport, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline, MaxSGE: cfg.MaxSendSGE, BlueFlame: flame,
 	}
 	if cfg.Concurrent {
 		if q.crowd, err = post.NewCrowdSQ(sends); err != nil {
@@ -267,6 +283,9 @@ func (q *QP) release() {
 		q.cqs[0].exported.Store(false)
 	}
 	q.mu.Unlock()
+	if q.flame != 0 {
+		c.giveFlame(q.flame)
+	}
 	c.table.Free(q.index)
 	c.arena.release(q.rings, q.rec)
 }

@@ -3,7 +3,6 @@ package hostpath
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"sync"
@@ -17,107 +16,209 @@ import (
 // answerTime is how long a device may take to answer a control request.
 const answerTime = 10 * time.Second
 
-// A socket is a Device in another process, behind a unix socket.
+// A socket is a Device in another process, behind a unix socket. Who makes a
+// request waits for its answer in the system call: by way of a goroutine that
+// reads for all, and of the runtime's poller, each answer would wake two threads
+// more.
 type socket struct {
-	conn *net.UnixConn
+	fd     int // blocking, for answerTime at most
+	hangUp *os.File
+	done   chan struct{} // closed when the connection has ended
 
-	mu  sync.Mutex // one request at a time
-	tag uint64
-	out []byte
-
-	answers chan answer
-	done    chan struct{} // closed by the reader when the connection has ended
-	ended   error         // why; readable once done is closed
+	mu     sync.Mutex // one request at a time
+	closed bool       // fd is
+	ended  error      // why no answer can be believed any more, or nil
+	tag    uint64
+	out    []byte
+	in     [control.MaxMessage]byte
+	oob    [64]byte
 }
 
 type answer struct {
 	header  control.Header
-	payload []byte
+	payload []byte // until the next one is read
 	files   []*os.File
 }
 
 // dial connects to the engine at path.
 func dial(path string) (*socket, error) {
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+	fd, err := connect(path)
 	switch {
 	case errors.Is(err, unix.EPROTOTYPE):
 		return nil, fmt.Errorf("nicless: %s is a socket of another kind, not an engine's (SOCK_SEQPACKET)", path)
 	case err != nil:
 		return nil, fmt.Errorf("nicless: no engine at %s: %w", path, err)
 	}
-	s := &socket{conn: conn, answers: make(chan answer, 1), done: make(chan struct{})}
-	go s.read()
+	s := &socket{fd: fd, done: make(chan struct{})}
+	if s.hangUp, err = endOf(fd); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("nicless: the engine at %s: %w", path, err)
+	}
+	go s.watch()
 	return s, nil
 }
 
-func (s *socket) Done() <-chan struct{} { return s.done }
-
-func (s *socket) Close() error { return s.conn.Close() }
-
-func (s *socket) Create(name string, size int) (*shm.Region, error) { return shm.Create(name, size) }
-
-// read hands answers to whoever waits for one, and notices the end of the
-// connection at once, also when nobody waits.
-func (s *socket) read() {
-	defer close(s.done)
-	var in [control.MaxMessage]byte
-	var oob [64]byte
-	for {
-		n, oobn, _, _, err := s.conn.ReadMsgUnix(in[:], oob[:])
-		if err == nil && n == 0 || errors.Is(err, io.EOF) {
-			err = errors.New("the engine has closed the connection")
-		}
+// connect returns a connection whose calls block for answerTime at most.
+func connect(path string) (fd int, err error) {
+	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	t := unix.NsecToTimeval(int64(answerTime))
+	err = errors.Join(unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &t),
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &t))
+	if err == nil {
+		err = again(func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: path}) })
 		if err != nil {
-			s.ended = err
-			return
+			err = &net.OpError{Op: "dial", Net: "unixpacket", Addr: &net.UnixAddr{Name: path, Net: "unixpacket"}, Err: os.NewSyscallError("connect", err)}
 		}
-		files := received(oob[:oobn])
-		h, payload, err := control.ParseHeader(in[:n])
-		if err != nil || h.Flags&control.FlagAnswer == 0 {
-			closeAll(files)
-			s.ended = fmt.Errorf("what answers is not an engine of this protocol (%d bytes)", n)
-			_ = s.conn.Close()
-			return
-		}
-		a := answer{header: h, payload: append([]byte(nil), payload...), files: files}
-		select {
-		case s.answers <- a:
-		default: // nobody asked
-			closeAll(files)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// again calls f until no signal interrupts it.
+func again(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
 		}
 	}
 }
 
+// endOf returns a descriptor that can be read when the connection fd has ended,
+// and wakes nobody for an answer.
+func endOf(fd int) (*os.File, error) {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	if err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLRDHUP}); err == nil {
+		err = unix.SetNonblock(epoll, true)
+	}
+	if err != nil {
+		_ = unix.Close(epoll)
+		return nil, err
+	}
+	return os.NewFile(uintptr(epoll), "nicless:hangup"), nil
+}
+
+func (s *socket) Done() <-chan struct{} { return s.done }
+
+// watch notices the end of the connection at once, also when nobody waits for
+// an answer.
+func (s *socket) watch() {
+	defer close(s.done)
+	defer s.hangUp.Close()
+	raw, err := s.hangUp.SyscallConn()
+	if err != nil {
+		return
+	}
+	var event [1]unix.EpollEvent
+	_ = raw.Read(func(epoll uintptr) bool {
+		n, err := unix.EpollWait(int(epoll), event[:], 0)
+		return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
+	})
+}
+
+// Close ends the connection; a call that is under way fails.
+func (s *socket) Close() error {
+	s.shut()
+	<-s.done // the watch has seen it
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	return unix.Close(s.fd)
+}
+
+// shut ends the connection for both sides, and leaves the descriptor.
+func (s *socket) shut() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) }
+
+func (s *socket) Create(name string, size int) (*shm.Region, error) { return shm.Create(name, size) }
+
 func (s *socket) Call(op control.Op, req, ans control.Message, mem *shm.Region) (r control.Reply, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.send(op, req, mem); err != nil {
+		return r, err
+	}
+	a, err := s.receive(op, s.tag)
+	if err != nil {
+		return r, err
+	}
+	return take(op, a, ans)
+}
+
+// send sends a request, of the next tag. The caller holds mu.
+func (s *socket) send(op control.Op, req control.Message, mem *shm.Region) error {
+	if s.closed && s.ended == nil {
+		s.ended = os.ErrClosed
+	}
+	if s.ended != nil {
+		return s.gone(s.ended)
+	}
 	s.tag++
 	s.out = control.Append(s.out[:0], op, 0, s.tag, req)
 	var oob []byte
 	if mem != nil {
 		oob = unix.UnixRights(int(mem.File().Fd()))
 	}
-	if _, _, err := s.conn.WriteMsgUnix(s.out, oob, nil); err != nil {
-		return r, s.gone(err)
+	err := again(func() error { return unix.Sendmsg(s.fd, s.out, oob, nil, unix.MSG_NOSIGNAL) })
+	if err != nil {
+		return s.gone(err)
 	}
-	late := time.NewTimer(answerTime)
-	defer late.Stop()
-	for {
-		select {
-		case a := <-s.answers:
-			if a.header.Tag != s.tag || a.header.Op != op {
-				closeAll(a.files)
-				continue // of a request that was given up
-			}
-			return take(op, a, ans)
-		case <-s.done:
-			return r, s.gone(s.ended)
-		case <-late.C:
-			// What it does with the request cannot be known any more.
-			_ = s.conn.Close()
-			return r, s.gone(fmt.Errorf("no answer to %v in %v", op, answerTime))
+	return nil
+}
+
+// receive returns the answer to the request op of the tag. The caller holds mu.
+func (s *socket) receive(op control.Op, tag uint64) (a answer, err error) {
+	for begin := time.Now(); ; {
+		n, oobn, _, _, err := unix.Recvmsg(s.fd, s.in[:], s.oob[:], unix.MSG_CMSG_CLOEXEC)
+		switch {
+		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR) && time.Since(begin) > answerTime:
+			return a, s.end(s.late(op))
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return a, s.end(err)
+		}
+		a.files = received(s.oob[:oobn])
+		if n == 0 {
+			closeAll(a.files)
+			return a, s.end(errors.New("the engine has closed the connection"))
+		}
+		a.header, a.payload, err = control.ParseHeader(s.in[:n])
+		switch {
+		case err != nil || a.header.Flags&control.FlagAnswer == 0:
+			closeAll(a.files)
+			return a, s.end(fmt.Errorf("what answers is not an engine of this protocol (%d bytes)", n))
+		case a.header.Tag == tag && a.header.Op == op:
+			return a, nil
+		}
+		closeAll(a.files) // nobody asked
+		if time.Since(begin) > answerTime {
+			return a, s.end(s.late(op))
 		}
 	}
+}
+
+// late says that no answer came. What the engine does with the request cannot
+// be known any more.
+func (s *socket) late(op control.Op) error {
+	return fmt.Errorf("no answer to %v in %v", op, answerTime)
+}
+
+// end ends the connection, and returns why to whoever called and will call.
+func (s *socket) end(why error) error {
+	s.ended = why
+	s.shut()
+	return s.gone(why)
 }
 
 func (s *socket) gone(err error) error { return fmt.Errorf("%w: %v", ErrDeviceGone, err) }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -32,16 +34,23 @@ Flags:
   --list            print the names of the rows, measure nothing
   --markdown        the table for a document
   --json            one object, with every sample
+  --baseline FILE   how each row differs from what --json wrote earlier, and
+                    whether that is more than the spread of both
+  --plot FILE.svg   measure latency by size and rate by doorbell batch instead,
+                    and draw them beside floor and peers: FILE-latency.svg and
+                    FILE-rate.svg
 
 Example:
   nicless bench all
   nicless bench all --rows '^(write|rate)' --runs 21
   nicless bench all --json > before.json
+  nicless bench all --baseline before.json
+  nicless bench all --plot docs/plots/this.svg
 `
 
 func newBenchAll() *cobra.Command {
 	var cfg bench.AllConfig
-	var rows string
+	var rows, baseline, plot string
 	var list, markdown, asJSON bool
 	c := &cobra.Command{Use: "all", Short: "every promise, beside its floor and target", Long: benchAllUsage, Args: noArguments}
 	f := c.Flags()
@@ -52,10 +61,15 @@ func newBenchAll() *cobra.Command {
 	f.BoolVar(&list, "list", false, "names of the rows")
 	f.BoolVar(&markdown, "markdown", false, "a table for a document")
 	f.BoolVar(&asJSON, "json", false, "one JSON object")
+	f.StringVar(&baseline, "baseline", "", "an earlier table")
+	f.StringVar(&plot, "plot", "", "a drawing to write")
+	_ = c.MarkFlagFilename("baseline", "json")
+	_ = c.MarkFlagFilename("plot", "svg")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		out := c.OutOrStdout()
+		cfg.Sweeps = plot != ""
 		if list {
-			_, err := fmt.Fprintln(out, strings.Join(bench.RowNames(), "\n"))
+			_, err := fmt.Fprintln(out, strings.Join(cfg.RowNames(), "\n"))
 			return err
 		}
 		if cfg.Runs == 0 {
@@ -63,6 +77,16 @@ func newBenchAll() *cobra.Command {
 		}
 		if markdown && asJSON {
 			return usagef("--markdown or --json", "bench: --markdown and --json are two forms of one table")
+		}
+		if baseline != "" && (markdown || asJSON) {
+			return usagef("measure once with --json, then with --baseline", "bench: --baseline prints a table of its own, without --markdown and --json")
+		}
+		if plot != "" && filepath.Ext(plot) != ".svg" {
+			return usagef("--plot FILE.svg", "bench: --plot %q is not the name of an SVG file", plot)
+		}
+		before, err := readTable(baseline)
+		if err != nil {
+			return err
 		}
 		if rows != "" {
 			var err error
@@ -83,9 +107,14 @@ func newBenchAll() *cobra.Command {
 		defer stop()
 		t, err := bench.All(ctx, cfg)
 		clear()
+		if err == nil && plot != "" {
+			err = draw(t, strings.TrimSuffix(plot, ".svg"))
+		}
 		switch {
 		case err != nil:
 			return err
+		case before != nil:
+			return t.PrintChanges(out, before)
 		case asJSON:
 			return t.PrintJSON(out)
 		case markdown:
@@ -94,6 +123,40 @@ func newBenchAll() *cobra.Command {
 		return t.Print(out)
 	}
 	return c
+}
+
+// readTable reads an earlier table, or nothing.
+func readTable(path string) (*bench.Table, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, hintf("nicless bench all --json > "+path, "bench: --baseline: %w", err)
+	}
+	defer f.Close()
+	t, err := bench.ReadTable(f)
+	if err != nil {
+		return nil, hintf("nicless bench all --json writes one", "%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// draw writes the plots of a table of sweeps.
+func draw(t *bench.Table, name string) error {
+	for _, p := range []struct {
+		of    string
+		write func(io.Writer) error
+	}{{"-latency.svg", t.PlotLatency}, {"-rate.svg", t.PlotRate}} {
+		var b bytes.Buffer
+		if err := p.write(&b); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name+p.of, b.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("bench: plot: %w", err)
+		}
+	}
+	return nil
 }
 
 // showRow says on a terminal what is measured; clear takes the line away.

@@ -32,8 +32,15 @@ Flags:
   --socket PATH       unix socket to make; at most 107 bytes
   --mode MODE         permission bits of the socket, octal: who may connect (0600)
   --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6 (any)
-  --spin              never sleep: the first work after a pause is executed at
-                      once, and the core is the engine's alone (docs/TUNING.md)
+  --cores LIST        cores that get a thread of the engine each, which share the
+                      clients; in place of --cpu (one thread)
+  --dma-cores LIST    other cores, on each of which a thread copies what is long,
+                      so that the engine need not (none; docs/TUNING.md)
+  --idle POLICY       what it does without work: sleep until it is woken, spin, or
+                      umwait: spin on a core that rests between looks, where the
+                      processor has WAITPKG (sleep; docs/TUNING.md)
+  --spin              the same as --idle spin: the first work after a pause is
+                      executed at once, and the core is the engine's alone
   --verbs             serve unmodified programs of rdma-core too, in PATH.verbs
                       (docs/VERBS.md)
   --verbs-devices N   how many devices they see (1)
@@ -45,11 +52,11 @@ Example:
 `
 
 type engineFlags struct {
-	socket, mode, cpus, level string
-	spin, verbs               bool
-	devices                   int
-	users                     string // a file that those who need the engine lock; "": it is needed until a signal
-	readyFD                   int    // a descriptor that is closed when the engine is ready; 0: none
+	socket, mode, cpus, cores, dma, level, idle string
+	spin, verbs                                 bool
+	devices                                     int
+	users                                       string // a file that those who need the engine lock; "": it is needed until a signal
+	readyFD                                     int    // a descriptor that is closed when the engine is ready; 0: none
 }
 
 func newEngine() *cobra.Command {
@@ -70,6 +77,9 @@ func newEngine() *cobra.Command {
 	c.Flags().StringVar(&f.socket, "socket", "", "unix socket to make")
 	c.Flags().StringVar(&f.mode, "mode", "0600", "permission bits of the socket")
 	c.Flags().StringVar(&f.cpus, "cpu", "", "cores that the engine may run on")
+	c.Flags().StringVar(&f.cores, "cores", "", "cores that get a thread of the engine each")
+	c.Flags().StringVar(&f.dma, "dma-cores", "", "other cores, to copy what is long")
+	c.Flags().StringVar(&f.idle, "idle", "sleep", "what it does without work")
 	c.Flags().BoolVar(&f.spin, "spin", false, "never sleep")
 	c.Flags().BoolVar(&f.verbs, "verbs", false, "serve programs of rdma-core too")
 	c.Flags().IntVar(&f.devices, "verbs-devices", 1, "devices that they see")
@@ -79,6 +89,8 @@ func newEngine() *cobra.Command {
 	_ = c.Flags().MarkHidden("users")
 	_ = c.Flags().MarkHidden("ready-fd")
 	_ = c.MarkFlagFilename("socket")
+	c.MarkFlagsMutuallyExclusive("idle", "spin")
+	_ = c.RegisterFlagCompletionFunc("idle", cobra.FixedCompletions([]string{"sleep", "spin", "umwait"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -98,7 +110,10 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if err != nil || mode > 0o777 {
 		return usagef("octal, 0 to 0777, such as 0600 for yourself or 0660 for a group", "engine: --mode %q is not permission bits", f.mode)
 	}
-	cfg := nicless.Config{Spin: f.spin}
+	cfg := nicless.Config{}
+	if err := f.policy(&cfg); err != nil {
+		return err
+	}
 	if f.devices < 1 || f.devices > verbs.MaxDevices {
 		return usagef(fmt.Sprintf("1 to %d are possible", verbs.MaxDevices), "engine: --verbs-devices %d", f.devices)
 	}
@@ -108,8 +123,20 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 			return err
 		}
 	}
-	if cfg.CPUs, err = parseCPUs(f.cpus); err != nil {
+	if f.cpus != "" && f.cores != "" {
+		return usagef("--cpu is where the one thread may run, --cores starts one on each", "engine: --cpu %s and --cores %s; one of them is possible", f.cpus, f.cores)
+	}
+	if cfg.CPUs, err = parseCores("engine", "cpu", f.cpus); err != nil {
 		return err
+	}
+	if cfg.Cores, err = parseCores("engine", "cores", f.cores); err != nil {
+		return err
+	}
+	if cfg.DMACores, err = parseCores("engine", "dma-cores", f.dma); err != nil {
+		return err
+	}
+	if len(cfg.Cores) > 1 && cfg.DMACores != nil {
+		return usagef("--dma-cores help one thread, see --cpu", "engine: --cores %s and --dma-cores %s; one of them is possible", f.cores, f.dma)
 	}
 	if cfg.Log, err = newLog(f.level, stderr); err != nil {
 		return err
@@ -129,9 +156,24 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		}
 	})
 	if err != nil {
-		return &hinted{err: err, hint: serveHint(err)}
+		return &hinted{err: err, hint: f.hint(err)}
 	}
 	fmt.Fprintln(stderr, "nicless: engine stopped")
+	return nil
+}
+
+// policy sets what the engine does without work.
+func (f *engineFlags) policy(cfg *nicless.Config) error {
+	switch f.idle {
+	case "sleep":
+		cfg.Spin = f.spin
+	case "spin":
+		cfg.Spin = true
+	case "umwait":
+		cfg.Monitor = true
+	default:
+		return usagef("sleep, spin or umwait", "engine: --idle %q is not a policy", f.idle)
+	}
 	return nil
 }
 
@@ -140,10 +182,12 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func serveHint(err error) string {
+func (f *engineFlags) hint(err error) string {
 	switch {
+	case errors.Is(err, engine.ErrCPUs) && f.cores != "":
+		return "--cores takes cores that this process may run on, each once; taskset -p $$ shows them"
 	case errors.Is(err, engine.ErrCPUs):
-		return "--cpu takes cores that this process may run on; taskset -p $$ shows them"
+		return "--cpu and --dma-cores take different cores that this process may run on; taskset -p $$ shows them"
 	case errors.Is(err, fs.ErrPermission):
 		return "choose a directory that you may write to, such as /tmp or $XDG_RUNTIME_DIR"
 	}
@@ -161,13 +205,13 @@ func checkSocketPath(path string) error {
 	return nil
 }
 
-// parseCPUs reads a list such as 0,2-4; nothing means nil.
-func parseCPUs(list string) (cpus []int, err error) {
+// parseCores reads the list of a flag, such as 0,2-4; nothing means nil.
+func parseCores(command, flag, list string) (cpus []int, err error) {
 	if list == "" {
 		return nil, nil
 	}
 	bad := func() ([]int, error) {
-		return nil, usagef("cores and ranges with commas between, such as 1 or 2,4-6", "engine: --cpu %q is not a list of cores", list)
+		return nil, usagef("cores and ranges with commas between, such as 1 or 2,4-6", "%s: --%s %q is not a list of cores", command, flag, list)
 	}
 	for part := range strings.SplitSeq(list, ",") {
 		lo, hi, isRange := strings.Cut(part, "-")

@@ -100,7 +100,7 @@ struct nicless_create_qp {
 	uint16_t uar;
 	uint8_t no_receive, signature_on;
 	uint32_t srqn;
-	uint8_t managed, pad[3];
+	uint8_t managed, blue_flame, pad[2];
 };
 
 enum { NICLESS_RC = 0, NICLESS_UC = 1, NICLESS_UD = 2 };

@@ -17,6 +17,10 @@ type AllConfig struct {
 	// Rows are those whose names match. Nil means all.
 	Rows *regexp.Regexp
 
+	// Sweeps has the rows of the sweeps measured, which are plotted, and not those of
+	// the table.
+	Sweeps bool
+
 	// Runs is how many samples are taken of each row, 1 to 1000. Zero means 5.
 	Runs int
 
@@ -29,14 +33,22 @@ type AllConfig struct {
 	counts *counts // nil: those of a measurement; tests take few
 }
 
-// RowNames returns the names of all rows, in their order.
-func RowNames() (names []string) {
-	for _, g := range groups {
+// RowNames returns the names of all rows, in their order; of the sweeps if
+// Sweeps is set.
+func (c *AllConfig) RowNames() (names []string) {
+	for _, g := range c.groups() {
 		for _, r := range g.rows {
 			names = append(names, r.name)
 		}
 	}
 	return names
+}
+
+func (c *AllConfig) groups() []group {
+	if c.Sweeps {
+		return sweeps
+	}
+	return groups
 }
 
 // Complete sets what is zero to what it means, and returns an error that names
@@ -51,7 +63,7 @@ func (c *AllConfig) Complete() error {
 	if c.ClientCPU < 0 || c.EngineCPU < 0 || c.ClientCPU == c.EngineCPU {
 		return fmt.Errorf("bench: cores %d and %d; the table takes two, one for each side", c.ClientCPU, c.EngineCPU)
 	}
-	for _, name := range RowNames() {
+	for _, name := range c.RowNames() {
 		if c.wants(name) {
 			return nil
 		}
@@ -136,7 +148,7 @@ type group struct {
 
 // measure takes the samples of each group.
 func (s *suite) measure() error {
-	for _, g := range groups {
+	for _, g := range s.groups() {
 		if err := s.group(g); err != nil {
 			return fmt.Errorf("%s: %w", g.rows[0].name, err)
 		}

@@ -63,7 +63,7 @@ func TestAll(t *testing.T) {
 			assert.Len(t, r.Ratios.Samples, len(r.Values.Samples), r.Name)
 		}
 	}
-	assert.Equal(t, RowNames(), names)
+	assert.Equal(t, new(AllConfig).RowNames(), names)
 	assert.Greater(t, runs, 2*len(groups))
 
 	b, err := json.Marshal(table)

@@ -45,6 +45,10 @@ type Config struct {
 	// for Read.
 	Inline bool
 
+	// BlueFlame has WQEs travel in a register too. The floor of Latency is then one
+	// that has the WQE in one line, without doorbell or copy.
+	BlueFlame bool
+
 	// Socket is that of the engine's process. Empty means an engine of this one.
 	Socket string
 
@@ -154,5 +158,8 @@ func (c *Config) floorOp() string {
 		}
 		return "copy_warm"
 	}
-	return "pp_wqe_doorbell_memcpy_cqe_rtt"
+	if c.BlueFlame {
+		return pollFloor
+	}
+	return roundTripFloor
 }

@@ -96,16 +96,29 @@ func (f *floor) device(n uint64) (sum uint64) {
 // sink keeps what was read from being optimised away.
 var sink atomic.Uint64
 
+// pollingDevice answers n descriptors which it finds by polling them, and copies
+// nothing.
+func (f *floor) pollingDevice(n uint64) (sum uint64) {
+	for i := range n {
+		d := f.descriptor(i)
+		for d.ObserveTail() != i+1 {
+		}
+		sum += get(d)
+		put(f.completion(i), i+1)
+	}
+	return sum
+}
+
 // play runs poster on this thread and device on another, and returns the stint
 // of poster.
-func (f *floor) play(n uint64, poster func() stint) (stint, error) {
+func (f *floor) play(n uint64, device func(n uint64) (sum uint64), poster func() stint) (stint, error) {
 	clear(f.mem[:len(f.mem)-len(f.src)-len(f.dst)])
 	ready, ended := make(chan error), make(chan uint64)
 	go func() {
 		err := pinForGood(f.partner)
 		ready <- err
 		if err == nil {
-			ended <- f.device(n) // and stays until poster has looked at the time
+			ended <- device(n) // and stays until poster has looked at the time
 		}
 	}()
 	if err := <-ready; err != nil {
@@ -120,11 +133,33 @@ func (f *floor) play(n uint64, poster func() stint) (stint, error) {
 // pp_wqe_doorbell_memcpy_cqe_rtt.
 func (f *floor) roundTrip(iters int) (sample, error) {
 	warm := warmUp(iters)
-	t, err := f.play(uint64(warm+iters), func() stint {
+	t, err := f.play(uint64(warm+iters), f.device, func() stint {
 		f.trips(0, uint64(warm))
 		return timed(func() { sink.Store(f.trips(uint64(warm), uint64(warm+iters))) })
 	})
 	return t.nanoseconds(iters), err
+}
+
+// pollTrip is roundTrip without a doorbell and without a copy: the device polls the
+// line of the descriptor: pp_poll_wqe_cqe_rtt.
+func (f *floor) pollTrip(iters int) (sample, error) {
+	warm := warmUp(iters)
+	t, err := f.play(uint64(warm+iters), f.pollingDevice, func() stint {
+		f.pollTrips(0, uint64(warm))
+		return timed(func() { sink.Store(f.pollTrips(uint64(warm), uint64(warm+iters))) })
+	})
+	return t.nanoseconds(iters), err
+}
+
+func (f *floor) pollTrips(i, end uint64) (sum uint64) {
+	for ; i < end; i++ {
+		put(f.descriptor(i), i+1)
+		c := f.completion(i)
+		for c.ObserveTail() != i+1 {
+		}
+		sum += get(c)
+	}
+	return sum
 }
 
 func (f *floor) trips(i, end uint64) (sum uint64) {
@@ -146,7 +181,7 @@ func (f *floor) trips(i, end uint64) (sum uint64) {
 // doorbell for each batch: stream_wqe_memcpy_cqe_dbBATCH_depthDEPTH.
 func (f *floor) stream(iters, depth, batch int) (sample, error) {
 	warm := roundUp(warmUp(iters), batch)
-	t, err := f.play(uint64(warm+iters), func() stint {
+	t, err := f.play(uint64(warm+iters), f.device, func() stint {
 		f.flow(0, uint64(warm), uint64(depth), uint64(batch))
 		return timed(func() { f.flow(uint64(warm), uint64(warm+iters), uint64(depth), uint64(batch)) })
 	})

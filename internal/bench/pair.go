@@ -11,7 +11,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 )
 
-// PairConfig says what a Pair is to do. All fields must be set but Inline.
+// PairConfig says what a Pair is to do. All fields must be set but Inline and BlueFlame.
 type PairConfig struct {
 	Op    nicless.Op // Write, Read, Send; FetchAdd of 1, of Size 8 and one slot
 	Size  int        // bytes of each operation
@@ -21,6 +21,9 @@ type PairConfig struct {
 
 	// Inline has the payload travel inside the WQE. Not for Read.
 	Inline bool
+
+	// BlueFlame has A post to a register of its own.
+	BlueFlame bool
 
 	// Patience is how often Await polls in vain before it sleeps.
 	Patience int
@@ -78,7 +81,9 @@ func NewPair(c *nicless.Context, cfg PairConfig) (*Pair, error) {
 	} else {
 		qc.MaxInline = 12 // as much as a pointer takes
 	}
-	if p.A, err = p.pd.CreateQP(qc); err != nil {
+	posting := qc
+	posting.BlueFlame = cfg.BlueFlame
+	if p.A, err = p.pd.CreateQP(posting); err != nil {
 		return nil, err
 	}
 	if p.B, err = p.pd.CreateQP(qc); err != nil {

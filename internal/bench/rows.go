@@ -9,6 +9,7 @@ import (
 // The floors, as the floors in C are called.
 const (
 	roundTripFloor = "pp_wqe_doorbell_memcpy_cqe_rtt"
+	pollFloor      = "pp_poll_wqe_cqe_rtt"
 	rateFloor      = "stream_wqe_memcpy_cqe"
 )
 
@@ -16,6 +17,7 @@ const (
 var groups = []group{
 	lat("write-8", "8-byte WRITE, post to completion", 1.15, Config{Op: nicless.Write}),
 	lat("write-8-inline", "the same, payload inside the WQE", 1.15, Config{Op: nicless.Write, Inline: true}),
+	lat("write-8-bf", "the same, from a BlueFlame register", 1.15, Config{Op: nicless.Write, Inline: true, BlueFlame: true}),
 	lat("read-8", "8-byte READ, post to completion", 1.3, Config{Op: nicless.Read}),
 	lat("send-8", "8-byte SEND, post to the completions of sender and receiver, both in one process", 1.5, Config{Op: nicless.Send}),
 	lat("fetch-add", "fetch-and-add, post to completion", 1.3, Config{Op: nicless.FetchAdd}),
@@ -36,7 +38,11 @@ var groups = []group{
 
 func lat(name, what string, most float64, c Config) group {
 	c.Metric = Latency
-	return basic(spec{name: name, what: what, unit: "ns", floor: roundTripFloor + ", 8 B", most: most}, func(s *suite) Config {
+	floor := c.floorOp()
+	if !c.BlueFlame {
+		floor += ", 8 B"
+	}
+	return basic(spec{name: name, what: what, unit: "ns", floor: floor, most: most}, func(s *suite) Config {
 		c.Iters = s.counts.latency
 		return c
 	})

@@ -124,6 +124,9 @@ func (m *measurement) floor(f *floor) (sample, error) {
 		}
 		return f.copies(m.Iters)
 	}
+	if m.BlueFlame {
+		return f.pollTrip(m.Iters)
+	}
 	return f.roundTrip(m.Iters)
 }
 
@@ -135,7 +138,7 @@ func (m *measurement) device(s *pairOf) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	cfg := PairConfig{Op: m.Op, Size: m.Size, Slots: m.slots(), Depth: m.Depth, Batch: m.Batch, Inline: m.Inline, Patience: patience}
+	cfg := PairConfig{Op: m.Op, Size: m.Size, Slots: m.slots(), Depth: m.Depth, Batch: m.Batch, Inline: m.Inline, BlueFlame: m.BlueFlame, Patience: patience}
 	if m.Size > 1<<20 {
 		cfg.Patience = patienceOfLong
 	}

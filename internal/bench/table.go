@@ -48,8 +48,8 @@ func newSpread(samples []float64) *Spread {
 	return &Spread{Median: s[len(s)/2], Min: s[0], Max: s[len(s)-1], Samples: samples}
 }
 
-// A spec is a row without its figures. most and least are the target; one of
-// them is set.
+// A spec is a row without its figures. most and least are the target: one of
+// them, or none.
 type spec struct {
 	name, what, unit string
 	floor            string // empty: there is none, and the value is judged
@@ -61,6 +61,9 @@ type spec struct {
 func (r spec) ratio() bool { return r.floor != "" && !r.absolute }
 
 func (r spec) target() string {
+	if r.most == 0 && r.least == 0 {
+		return noTarget
+	}
 	sign, limit := "<=", r.most
 	if r.least != 0 {
 		sign, limit = ">=", r.least
@@ -71,11 +74,17 @@ func (r spec) target() string {
 	return fmt.Sprintf("%s %g %s", sign, limit, r.unit)
 }
 
+// noTarget is the target of a row that promises nothing.
+const noTarget = "-"
+
 func (r spec) holds(v float64) bool {
-	if r.least != 0 {
+	switch {
+	case r.least != 0:
 		return v >= r.least
+	case r.most != 0:
+		return v <= r.most
 	}
-	return v <= r.most
+	return true
 }
 
 func newRow(r spec, samples []pairOf, retaken int) Row {

@@ -8,9 +8,12 @@ import (
 	"text/tabwriter"
 )
 
-// Verdict is "holds" or "misses".
+// Verdict is "holds" or "misses", or "-" where there is no target.
 func (r *Row) Verdict() string {
-	if r.Holds {
+	switch {
+	case r.Target == noTarget:
+		return noTarget
+	case r.Holds:
 		return "holds"
 	}
 	return "misses"

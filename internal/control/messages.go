@@ -253,6 +253,7 @@ type QP struct {
 	SignatureOn uint8  // 1: WQEs carry a signature, and it is checked
 	SRQN        uint32 // shared receive queue in place of the RQ; 0: none
 	Managed     uint8  // 1: WQEs are executed only as far as a SEND_EN of another queue says
+	BlueFlame   uint8  // 1 to 4: that register of page UAR is this queue's alone, and WQEs may be taken from it; 0: none
 }
 
 func (m *QP) walk(w walker) {
@@ -272,6 +273,7 @@ func (m *QP) walk(w walker) {
 	w.u8("signature_on", &m.SignatureOn)
 	w.u32("srqn", &m.SRQN)
 	w.u8("managed", &m.Managed)
+	w.u8("blue_flame", &m.BlueFlame)
 }
 
 // QPN names a queue pair: 24 bits, unique in the device.

@@ -125,6 +125,15 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 		if !cqe.Valid(o, q.ci, q.log) {
 			break
 		}
+		if o&^ownSolicited <= 1 { // a request that succeeded, and no data
+			left := uint64(1)<<q.log - (q.ci - from)
+			if k := q.takeRun(dst[n:min(uint64(len(dst)), uint64(n)+left)]); k > 0 {
+				if n += k; q.ci-from == 1<<q.log {
+					break
+				}
+				continue
+			}
+		}
 		c := &dst[n]
 		c.Parse((*[cqe.Size]byte)(e))
 		if q.resolve(c, o, e) {

@@ -14,10 +14,11 @@ import (
 
 // SQConfig says where a send queue lies and what it may hold.
 type SQConfig struct {
-	Ring      []byte       // whole blocks of 64 bytes, a power of two up to 32768
-	Record    *shm.BE32    // the send word of the QP's doorbell record
-	Reg       [2]*shm.BE64 // the halves of a register, rung in turn; nil: none, the same twice: no turns
-	QPN       uint32       // 24 bits
+	Ring      []byte        // whole blocks of 64 bytes, a power of two up to 32768
+	Record    *shm.BE32     // the send word of the QP's doorbell record
+	Reg       [2]*shm.BE64  // the halves of a register, rung in turn; nil: none, the same twice: no turns
+	BlueFlame [2]*shm.Block // of a register that is this queue's alone: see SQ.flare; nil: none
+	QPN       uint32        // 24 bits
 	Transport Transport
 	SigAll    bool // every WQE delivers a completion (sq_sig_all)
 	Signature bool // the QP was made with wq_signature

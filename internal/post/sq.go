@@ -1,6 +1,10 @@
 package post
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/nicless/nicless/internal/shm"
+)
 
 // ErrFull reports that a queue has no room for a work request until
 // completions have been polled. The queue is as it was before the call.
@@ -11,10 +15,11 @@ var ErrFull = errors.New("nicless: queue is full until completions are polled")
 type SQ struct {
 	SendRing
 
-	next  uint64 // count of the first block not reserved
-	seen  uint64 // freed, as it was last looked at
-	rung  uint64 // next, when the doorbell was last rung
-	fence uint8  // what the next WQE must wait for
+	next  uint64        // count of the first block not reserved
+	seen  uint64        // freed, as it was last looked at
+	rung  uint64        // next, when the doorbell was last rung
+	fence uint8         // what the next WQE must wait for
+	flame [2]*shm.Block // the halves of the register that WQEs are written to; nil: none is
 	_     [64]byte
 }
 
@@ -25,6 +30,10 @@ func NewSQ(c SQConfig) (*SQ, error) {
 	if err := q.setUp(c); err != nil {
 		return nil, err
 	}
+	if q.flame = c.BlueFlame; (q.flame[0] == nil) != (q.flame[1] == nil) {
+		return nil, errors.New("post: one half of a BlueFlame register; both or none are possible")
+	}
+	q.dark()
 	return q, nil
 }
 
@@ -76,14 +85,18 @@ func (q *SQ) postLong(wr *SendWR, op *opInfo) error {
 // an error it returns how many were posted, which have been rung, and why the
 // next one was refused.
 func (q *SQ) PostList(wrs []SendWR) (n int, err error) {
-	for n = range wrs {
-		if err = q.Post(&wrs[n]); err != nil {
-			q.Ring()
-			return n, err
+	for n < len(wrs) {
+		if k := q.layRun(wrs[n:]); k > 0 {
+			n += k
+			continue
 		}
+		if err = q.Post(&wrs[n]); err != nil {
+			break
+		}
+		n++
 	}
 	q.Ring()
-	return len(wrs), nil
+	return n, err
 }
 
 // Ring makes everything posted visible to the device. It does nothing if
@@ -92,7 +105,12 @@ func (q *SQ) Ring() {
 	if q.rung == q.next {
 		return
 	}
+	from := q.rung
 	q.rung = q.next
+	if q.flame[0] != nil {
+		q.flare(from)
+		return
+	}
 	q.publish(q.next, q.begins(q.next))
 }
 
@@ -111,6 +129,7 @@ func (q *SQ) Index() uint32 { return uint32(q.next) }
 func (q *SQ) Reset() {
 	q.next, q.seen, q.rung, q.fence = 0, 0, 0, 0
 	q.clear()
+	q.dark()
 }
 
 // reserve hands out n blocks, at most the whole ring, and returns the count of

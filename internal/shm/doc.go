@@ -11,7 +11,8 @@
 //
 // Go's own atomic stores are sequentially consistent: an XCHG on amd64, which
 // waits until the line has arrived before the next store may start. A release
-// store does not wait, so it is written in assembly here. Under the race
-// detector the atomic package is used instead, because the detector cannot see
-// assembly; it cannot see into mapped memory either, hence Heap.
+// store does not wait: on arm64 it is written in assembly here, on amd64 it is any
+// store that the compiler keeps in its place. Under the race detector the atomic
+// package is used instead, because the detector cannot see assembly; it cannot see
+// into mapped memory either, hence Heap.
 package shm

@@ -5,15 +5,11 @@ package shm
 // RaceEnabled reports whether the race detector watches this program.
 const RaceEnabled = false
 
-// storeRel32 stores v with release order.
+// publishHead stores 0 in the first eight bytes, then the other 56, then the first
+// eight, each visible before the next.
 //
 //go:noescape
-func storeRel32(p *uint32, v uint32)
-
-// storeRel64 stores v with release order.
-//
-//go:noescape
-func storeRel64(p *uint64, v uint64)
+func publishHead(dst, src *[64]byte)
 
 // publishBlock copies 56 bytes, then stores the last eight with release order.
 //

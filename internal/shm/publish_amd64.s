@@ -5,20 +5,6 @@
 // On amd64 every store is a release store: stores become visible in program
 // order. What Go lacks is a way to say so without a full barrier.
 
-// func storeRel32(p *uint32, v uint32)
-TEXT ·storeRel32(SB), NOSPLIT, $0-12
-	MOVQ p+0(FP), AX
-	MOVL v+8(FP), CX
-	MOVL CX, (AX)
-	RET
-
-// func storeRel64(p *uint64, v uint64)
-TEXT ·storeRel64(SB), NOSPLIT, $0-16
-	MOVQ p+0(FP), AX
-	MOVQ v+8(FP), CX
-	MOVQ CX, (AX)
-	RET
-
 // func publishBlock(dst, src *[64]byte)
 TEXT ·publishBlock(SB), NOSPLIT, $0-16
 	MOVQ   dst+0(FP), DI
@@ -33,4 +19,27 @@ TEXT ·publishBlock(SB), NOSPLIT, $0-16
 	MOVOU  X2, 32(DI)
 	MOVQ   AX, 48(DI)
 	MOVQ   CX, 56(DI)
+	RET
+
+// func publishHead(dst, src *[64]byte)
+TEXT ·publishHead(SB), NOSPLIT, $0-16
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ (SI), AX
+	MOVQ 8(SI), CX
+	MOVQ 16(SI), DX
+	MOVQ 24(SI), BX
+	MOVQ 32(SI), R8
+	MOVQ 40(SI), R9
+	MOVQ 48(SI), R10
+	MOVQ 56(SI), R11
+	MOVQ $0, (DI)
+	MOVQ CX, 8(DI)
+	MOVQ DX, 16(DI)
+	MOVQ BX, 24(DI)
+	MOVQ R8, 32(DI)
+	MOVQ R9, 40(DI)
+	MOVQ R10, 48(DI)
+	MOVQ R11, 56(DI)
+	MOVQ AX, (DI)
 	RET

@@ -31,3 +31,20 @@ TEXT ·publishBlock(SB), NOSPLIT, $0-16
 	ADD  $56, R0
 	STLR R9, (R0)
 	RET
+
+// func publishHead(dst, src *[64]byte)
+TEXT ·publishHead(SB), NOSPLIT, $0-16
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	LDP  (R1), (R2, R3)
+	LDP  16(R1), (R4, R5)
+	LDP  32(R1), (R6, R7)
+	LDP  48(R1), (R8, R9)
+	MOVD ZR, (R0)
+	DMB  $0xa // ISHST: the 0 before all that follows
+	MOVD R3, 8(R0)
+	STP  (R4, R5), 16(R0)
+	STP  (R6, R7), 32(R0)
+	STP  (R8, R9), 48(R0)
+	STLR R2, (R0)
+	RET

@@ -18,3 +18,12 @@ func publishBlock(dst, src *[64]byte) {
 	*(*[56]byte)(dst[:56]) = *(*[56]byte)(src[:56])
 	atomic.StoreUint64((*uint64)(unsafe.Pointer(&dst[56])), *(*uint64)(unsafe.Pointer(&src[56])))
 }
+
+func publishHead(dst, src *[64]byte) {
+	word := func(b *[64]byte, i int) *uint64 { return (*uint64)(unsafe.Pointer(&b[i])) }
+	atomic.StoreUint64(word(dst, 0), 0)
+	for i := 8; i < len(dst); i += 8 {
+		atomic.StoreUint64(word(dst, i), *word(src, i))
+	}
+	atomic.StoreUint64(word(dst, 0), *word(src, 0))
+}

@@ -46,3 +46,15 @@ func Update(b []byte, f func(old uint64) uint64) (old uint64, ok bool) {
 func Add(b []byte, v uint64) (old uint64) {
 	return atomic.AddUint64((*uint64)(aligned(unsafe.Pointer((*[8]byte)(b)), 8)), v) - v
 }
+
+// CompareAndSwap replaces the 8 bytes at b, which are Aligned, by swap if they are
+// compare, in one atomic step, and returns what they were. False as for Update.
+func CompareAndSwap(b []byte, compare, swap uint64) (old uint64, ok bool) {
+	p := (*uint64)(aligned(unsafe.Pointer((*[8]byte)(b)), 8))
+	for range maxTries {
+		if old = atomic.LoadUint64(p); old != compare || atomic.CompareAndSwapUint64(p, compare, swap) {
+			return old, true
+		}
+	}
+	return 0, false
+}

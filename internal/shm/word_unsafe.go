@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
@@ -67,6 +68,29 @@ func (p *Word64) Publish(v uint64) { storeRel64(&p.w, v) }
 // together and behind the others: one load of any word among them with Observe
 // order tells a reader that all 64 bytes are there.
 func (p *Block) Publish(src *[64]byte) { publishBlock((*[64]byte)(p), src) }
+
+// PublishHead is Publish the other way round, into a block that is written over
+// while somebody may be reading it: the first eight bytes become 0, then the other
+// 56 are stored, then the first eight. Who reads all of it between two loads of
+// the first word that agree (see Snapshot) has read one thing.
+func (p *Block) PublishHead(src *[64]byte) { publishHead((*[64]byte)(p), src) }
+
+// PublishFirst stores the first eight bytes, big-endian, behind everything stored
+// before.
+func (p *Block) PublishFirst(v uint64) {
+	storeRel64((*uint64)(unsafe.Pointer(&p[0])), bits.ReverseBytes64(v))
+}
+
+// Snapshot copies the block to dst, and reports whether all of it belongs to the
+// first word, big-endian, that the caller has loaded before.
+func (p *Block) Snapshot(dst *[64]byte, first uint64) bool {
+	le := binary.LittleEndian
+	le.PutUint64(dst[:], bits.ReverseBytes64(first))
+	for i := 8; i < len(dst); i += 8 {
+		le.PutUint64(dst[i:i+8], atomic.LoadUint64((*uint64)(unsafe.Pointer(&p[i]))))
+	}
+	return p.Word(0) == first
+}
 
 // PublishTail stores the last eight bytes, big-endian, behind everything stored
 // before, the block's other bytes included. A CQE is written this way: plain

@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrCPUs reports cores in Config.CPUs, Cores or DMACores that a thread cannot be put
+// on.
+var ErrCPUs = errors.New("engine")
+
+// pin puts the calling thread on the cores that the configuration names, and off
+// those of workers, until unpin: the thread is not ours for ever.
+func (e *lane) pin() (unpin func(), err error) {
+	cpus := e.cfg.CPUs
+	if e.cfg.Cores != nil {
+		cpus = e.cfg.Cores[e.number : e.number+1]
+	}
+	if cpus == nil && e.cfg.DMACores == nil || e.loose {
+		return func() {}, nil
+	}
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
+		return nil, fmt.Errorf("engine: which cores are allowed: %w", err)
+	}
+	set, err := e.cores(allowed, cpus)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("engine: cores %v: %w", cpus, err)
+	}
+	return func() { _ = unix.SchedSetaffinity(0, &allowed) }, nil
+}
+
+// cores returns where the engine's thread may run, or why it and its workers cannot
+// all be where they are to be.
+func (e *lane) cores(allowed unix.CPUSet, cpus []int) (set unix.CPUSet, err error) {
+	var workers unix.CPUSet
+	for _, cpu := range e.cfg.DMACores {
+		switch {
+		case cpu < 0 || !allowed.IsSet(cpu):
+			return set, fmt.Errorf("%w: DMA core %d %s; allowed: %s", ErrCPUs, cpu, whyNotOn(os.DirFS("/"), cpu), coreList(&allowed))
+		case workers.IsSet(cpu):
+			return set, fmt.Errorf("%w: DMA core %d is named twice", ErrCPUs, cpu)
+		}
+		workers.Set(cpu)
+	}
+	if cpus == nil {
+		set = allowed
+		for _, cpu := range e.cfg.DMACores {
+			set.Clear(cpu)
+		}
+		if set.Count() == 0 {
+			return set, fmt.Errorf("%w: %d DMA cores of the %d that are allowed to this process leave none to the engine itself",
+				ErrCPUs, len(e.cfg.DMACores), allowed.Count())
+		}
+	}
+	for _, cpu := range cpus {
+		switch {
+		case cpu < 0 || !allowed.IsSet(cpu):
+			return set, fmt.Errorf("%w: core %d %s; allowed: %s", ErrCPUs, cpu, whyNotOn(os.DirFS("/"), cpu), coreList(&allowed))
+		case workers.IsSet(cpu):
+			return set, fmt.Errorf("%w: core %d is to be the engine's own and a DMA core", ErrCPUs, cpu)
+		}
+		set.Set(cpu)
+	}
+	return set, nil
+}
+
+// whyNotOn says why a core is not allowed.
+func whyNotOn(root fs.FS, cpu int) string {
+	text, err := fs.ReadFile(root, "sys/devices/system/cpu/online")
+	if err != nil {
+		return "does not exist or is not allowed to this process"
+	}
+	for part := range strings.SplitSeq(strings.TrimSpace(string(text)), ",") {
+		lo, hi, isRange := strings.Cut(part, "-")
+		if !isRange {
+			hi = lo
+		}
+		first, err1 := strconv.Atoi(lo)
+		last, err2 := strconv.Atoi(hi)
+		if err1 == nil && err2 == nil && first <= cpu && cpu <= last {
+			return "is not allowed to this process (a cpuset, or taskset)"
+		}
+	}
+	return "does not exist or is off"
+}
+
+// coreList returns cores as the kernel writes them: 0-3,8.
+func coreList(set *unix.CPUSet) string {
+	var parts []string
+	for cpu, left := 0, set.Count(); left > 0; cpu++ {
+		if !set.IsSet(cpu) {
+			continue
+		}
+		first := cpu
+		for ; set.IsSet(cpu); cpu++ {
+			left--
+		}
+		if last := cpu - 1; last > first {
+			parts = append(parts, fmt.Sprintf("%d-%d", first, last))
+		} else {
+			parts = append(parts, strconv.Itoa(first))
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// allowance returns how many cores' time the process may use: the least quota of
+// its control group and of those around it, infinite if there is none.
+func allowance(root fs.FS) float64 {
+	text, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return math.Inf(1)
+	}
+	least := math.Inf(1)
+	for line := range strings.Lines(string(text)) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) != 3 {
+			continue
+		}
+		for _, mount := range cpuMounts(f[1]) {
+			least = min(least, leastQuota(root, mount, f[2]))
+		}
+	}
+	return least
+}
+
+// cpuMounts returns where the groups of some controllers are, if the processor's
+// is among them; no controllers are version 2.
+func cpuMounts(controllers string) []string {
+	const base = "sys/fs/cgroup"
+	switch {
+	case controllers == "":
+		return []string{base, base + "/unified"}
+	case strings.Contains(","+controllers+",", ",cpu,"):
+		return []string{base + "/cpu", base + "/" + controllers}
+	}
+	return nil
+}
+
+// leastQuota goes from a group up to the mount. In a container the group may be
+// named as the host sees it; what is there then is the mount itself.
+func leastQuota(root fs.FS, mount, group string) float64 {
+	least := math.Inf(1)
+	for dir := path.Join(mount, path.Clean("/"+group)); ; dir = path.Dir(dir) {
+		least = min(least, quota(root, dir))
+		if len(dir) <= len(mount) {
+			return least
+		}
+	}
+}
+
+// quota is that of one group: cpu.max, or in version 1 two files.
+func quota(root fs.FS, dir string) float64 {
+	read := func(name string) []string {
+		text, _ := fs.ReadFile(root, path.Join(dir, name))
+		return strings.Fields(string(text))
+	}
+	f := read("cpu.max") // "50000 100000", or "max 100000"
+	if len(f) != 2 {
+		f = append(read("cpu.cfs_quota_us"), read("cpu.cfs_period_us")...)
+	}
+	if len(f) != 2 {
+		return math.Inf(1)
+	}
+	time, err1 := strconv.ParseFloat(f[0], 64)
+	period, err2 := strconv.ParseFloat(f[1], 64)
+	if err1 != nil || err2 != nil || time <= 0 || period <= 0 {
+		return math.Inf(1)
+	}
+	return time / period
+}

@@ -1,0 +1,165 @@
+package engine
+
+import "github.com/nicless/nicless/internal/shm"
+
+// Workers, if the engine has any, copy the pieces of long transfers while its own
+// thread goes on with other queues. What is judged, reported and looked after stays
+// here: the job stays with its queue pair, whose next WQE and completion wait, until
+// all its errands are over. And whoever changes what a job was judged by recalls its
+// errands first, so nobody touches memory that is no longer to be touched.
+
+// A worth is from how many bytes on a transfer goes by workers, and a piece of it.
+type worth struct{ transfer, piece uint64 }
+
+var usualWorth = worth{transfer: 256 << 10, piece: 4 << 10}
+
+// clientErrands is how many errands of each worker one client may have: the others
+// find room beside him.
+const clientErrands = workerRing / 2
+
+// lend is job.move with workers: what they have been given counts as moved. What is
+// short it copies itself. The job stays with q from now on, where it is found.
+func (e *lane) lend(q *qp, j *job, budget int) (used int) {
+	if q.job == nil {
+		e.keep(q)
+	}
+	e.collect()
+	for used < budget && j.moved < j.total {
+		most := min(uint64(max(budget-used, indivisible)), j.total-j.moved)
+		dst, src := j.dst.next(most), j.src.next(most)
+		n := min(len(dst), len(src))
+		if uint64(n) < e.worth.piece {
+			copy(dst[:n], src)
+		} else if !e.give(j, q.client, dst[:n], src[:n]) {
+			break
+		}
+		j.src.advance(n)
+		j.dst.advance(n)
+		j.moved += uint64(n)
+		used += max(n, pieceCost)
+	}
+	return used
+}
+
+// give gives a piece of a job to the worker that has least to do, if there is room.
+func (e *lane) give(j *job, c *Client, dst, src []byte) bool {
+	if c.lent >= clientErrands*len(e.workers) {
+		return false
+	}
+	w := e.workers[0]
+	for _, other := range e.workers[1:] {
+		if other.given-other.seen < w.given-w.seen {
+			w = other
+		}
+	}
+	if w.given-w.seen == workerRing {
+		return false
+	}
+	r := &w.ring[w.given%workerRing]
+	r.dst, r.src, r.job, r.client, r.long = dst, src, j, c, j.total >= e.beyond
+	r.keys[0], r.keys[1] = j.dst.touched()
+	r.keys[2], r.keys[3] = j.src.touched()
+	w.given++
+	j.lent++
+	c.lent++
+	r.state.Store(errandGiven)
+	w.rouse()
+	return true
+}
+
+// touched returns the key of what next returned and, if it is a list, that of the
+// memory in it.
+func (l *list) touched() (k, within *mkey) {
+	p := &l.piece[l.at]
+	if p.mem == nil {
+		within = p.key.list[l.spot.run].found
+	}
+	return p.key, within
+}
+
+// collect looks which errands are over.
+func (e *lane) collect() {
+	for _, w := range e.workers {
+		for w.seen < w.given {
+			r := &w.ring[w.seen%workerRing]
+			state := r.state.Load()
+			if state > errandSpoilt {
+				break
+			}
+			w.seen++
+			r.client.lent--
+			if j := r.job; j != nil {
+				j.lent--
+				if state == errandSpoilt {
+					j.fault = r.fault
+				}
+			}
+			r.job, r.client, r.dst, r.src, r.keys = nil, nil, nil, nil, [4]*mkey{}
+		}
+	}
+}
+
+// recall takes back the errands of a job, or those that touch a key's memory or the
+// peer p; what is not asked for is nil. One that has been begun it waits for: that
+// is a slice, some microseconds. The last comes first, so that no worker begins
+// another meanwhile. A job of which something was taken back is judged anew, from
+// its first byte on.
+func (e *lane) recall(j *job, k *mkey, p *qp) {
+	for _, w := range e.workers {
+		for i := w.given; i > w.seen; i-- {
+			r := &w.ring[(i-1)%workerRing]
+			if r.job == nil || !(r.job == j || p != nil && r.job.peer == p || k != nil && r.touches(k)) {
+				continue
+			}
+			if !r.state.CompareAndSwap(errandGiven, errandRecalled) {
+				r.await()
+			}
+			r.job.lent--
+			r.job.recalled = true
+			r.job = nil
+		}
+	}
+}
+
+func (r *errand) touches(k *mkey) bool {
+	for _, used := range r.keys {
+		if used == k {
+			return true
+		}
+	}
+	return false
+}
+
+// patientLooks is how often a piece that is being copied is looked at before the
+// worker may be what waits for this core.
+const patientLooks = 1 << 12
+
+// await waits until a worker is done with an errand.
+func (r *errand) await() {
+	for looks := 0; r.state.Load() == errandTaken; looks++ {
+		if looks < patientLooks && !shm.Alone() {
+			shm.Relax(1)
+		} else {
+			shm.Yield()
+		}
+	}
+}
+
+// startWorkers has workers copy from now on, until end.
+func (e *lane) startWorkers() (end func(), err error) {
+	workers, gone, err := hire(e.cfg.DMACores)
+	if err != nil {
+		return nil, err
+	}
+	e.workers = workers
+	return func() {
+		for _, q := range e.running {
+			if q.job != nil {
+				e.recall(q.job, nil, nil)
+			}
+		}
+		gone()
+		e.collect()
+		e.workers = nil
+	}, nil
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// BenchmarkLongBesideShort is a WRITE of 1 MiB, beside 8-byte WRITEs of another
+// queue that never end: how fast the long one is, how many short ones are executed
+// meanwhile, and how long a step takes at the worst, which a short one waits for.
+func BenchmarkLongBesideShort(b *testing.B) {
+	const size, batch = 1 << 20, 16
+	for _, cores := range [][]int{nil, {0}} {
+		b.Run(fmt.Sprintf("%d workers", len(cores)), func(b *testing.B) {
+			if runtime.NumCPU() < 2 {
+				b.Skip("a worker needs a core that is not the engine's")
+			}
+			r, p, q := duo(b, Config{CPUs: []int{1}, DMACores: cores})
+			by, _ := pair(p.h, q.h)
+			src, dst := p.h.full(size, 1), q.h.full(size, 2)
+			for range batch { // all that the rings hold
+				p.write(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size))
+				by.write(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 8))
+			}
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			unpin, err := r.e.pin()
+			require.NoError(b, err)
+			defer unpin()
+			end, err := r.e.startWorkers()
+			require.NoError(b, err)
+			defer end()
+			long, short := shm.BE32At(p.rec, 4), shm.BE32At(by.rec, 4)
+			posted, steps := uint32(0), []time.Duration{}
+			b.SetBytes(size)
+			for i := range b.N {
+				long.Publish(uint32(i + 1))
+				for p.q.sent != uint64(i+1) {
+					if uint32(by.q.sent) == posted {
+						posted += batch
+						short.Publish(posted)
+						shm.BE32At(by.scq.rec, 0).Publish(posted & 0xffffff)
+					}
+					began := time.Now()
+					r.e.Step()
+					steps = append(steps, time.Since(began))
+				}
+				shm.BE32At(p.scq.rec, 0).Publish(uint32(i+1) & 0xffffff)
+			}
+			b.StopTimer()
+			require.Equal(b, control.StateRTS, p.state())
+			b.ReportMetric(float64(posted)/float64(b.N), "short/op")
+			b.ReportMetric(float64(p99(steps)), "ns/p99-step")
+		})
+	}
+}
+
+func p99(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)*99/100]
+}

@@ -1,0 +1,400 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// out returns how many errands nobody has begun, of all workers.
+func (r *rig) out() (n int) {
+	for _, w := range r.e.workers {
+		for i := range w.ring {
+			if w.ring[i].state.Load() == errandGiven {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// While workers copy, the device goes on with other queues; the next WQE of the
+// same queue, and the completion, wait for them.
+func TestWorkersCopyBesideTheDevice(t *testing.T) {
+	const size = 20_000
+	for _, n := range []int{1, 3} {
+		r, p, q := duo(t, Config{Slice: 1024})
+		r.workers(n)
+		by, _ := pair(p.h, q.h)
+		src, dst := p.h.full(size, 1), q.h.full(size, 2)
+		was := slices.Clone(dst.mem)
+		p.write(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size))
+		p.write(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(8, 8))
+		p.ring()
+		for range 20 {
+			r.e.Step()
+		}
+		require.Equal(t, clientErrands*n, r.out(), "what one client may have")
+		by.post(ctrl(wqe.OpRDMAWrite), dst.raddr(size-8), src.data(0, 8))
+		r.e.Step()
+		by.good()
+		p.scq.none()
+		require.Equal(t, was[:size-8], dst.mem[:size-8], "the device does not copy")
+		r.settle()
+		require.Len(t, p.scq.all(), 2)
+		require.Equal(t, src.mem[8:16], dst.mem[:8], "the second came behind the first")
+		require.Equal(t, src.mem[8:], dst.mem[8:])
+		require.Zero(t, p.h.c.lent)
+		require.Zero(t, r.e.underWay())
+	}
+}
+
+// Whatever moves bytes moves the same ones by workers.
+func TestWorkersCopyEverything(t *testing.T) {
+	const size = 5000
+	for _, row := range []struct {
+		name string
+		post func(r *rig, p, q *end, src, dst *key)
+	}{
+		{"WRITE", func(_ *rig, p, _ *end, src, dst *key) {
+			p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size))
+		}},
+		{"pieces of all lengths", func(_ *rig, p, _ *end, src, dst *key) {
+			p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 5), src.data(5, 15), src.data(20, 980), src.data(1000, 4000))
+		}},
+		{"READ", func(_ *rig, p, q *end, src, dst *key) {
+			q.post(ctrl(wqe.OpRDMARead), src.raddr(0), dst.data(0, size))
+		}},
+		{"SEND", func(_ *rig, p, q *end, src, dst *key) {
+			q.recv(dst.data(0, 3), dst.data(3, 2000), dst.data(2003, size-2003))
+			p.post(ctrl(wqe.OpSend), src.data(0, size))
+		}},
+		{"list", func(r *rig, p, q *end, src, dst *key) {
+			list := q.h.mkey(3)
+			q.post(umr(list), fill(list, mkeyAll, size, dst.klm(0, 10), dst.klm(10, 3000), dst.klm(3010, size-3010))...)
+			r.settle()
+			q.good()
+			p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{RKey: list}, src.data(0, size))
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r, p, q := duo(t, Config{Slice: 512})
+			r.workers(2)
+			src, dst := p.h.full(size, 1), q.h.full(size, 2)
+			row.post(r, p, q, src, dst)
+			r.settle()
+			r.same(src.mem, dst.mem, row.name)
+			for _, w := range append(p.scq.all(), q.scq.all()...) {
+				require.Equal(t, unharmed, w.Syndrome)
+			}
+		})
+	}
+}
+
+// What has been lent and not begun is taken back at once when it must not be copied
+// any more; a worker that comes to it later touches nothing.
+func TestErrandsAreRecalled(t *testing.T) {
+	const size = 4096
+	for _, row := range []struct {
+		name string
+		end  func(r *rig, p, q *end, src, dst *key)
+		want cqe.Syndrome
+	}{
+		{"source deregistered", func(_ *rig, p, _ *end, src, _ *key) { p.h.dereg(src.key) }, cqe.LocalProtection},
+		{"target deregistered", func(_ *rig, _, q *end, _, dst *key) { q.h.dereg(dst.key) }, cqe.RemoteAccess},
+		{"queue in error", func(_ *rig, p, _ *end, _, _ *key) { p.toState(control.StateERR) }, cqe.Flush},
+		{"queue destroyed", func(_ *rig, p, _ *end, _, _ *key) { p.destroy() }, unharmed},
+		{"peer destroyed", func(_ *rig, _, q *end, _, _ *key) { q.destroy() }, cqe.TransportRetry},
+		{"peer's client closed", func(r *rig, _, q *end, _, _ *key) { require.NoError(r, q.h.c.Close()) }, cqe.TransportRetry},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r, p, q := duo(t, Config{Slice: 1024})
+			r.workers(1)
+			src, dst := p.h.full(size, 1), q.h.full(size, 2)
+			was := slices.Clone(dst.mem)
+			p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size))
+			for range 10 {
+				r.e.Step()
+			}
+			require.Equal(t, clientErrands, r.out())
+			row.end(r, p, q, src, dst)
+			require.Zero(t, r.out(), "before the answer")
+			r.expire()
+			require.Equal(t, was, dst.mem)
+			if row.want != unharmed {
+				r.failed(p.scq.one(), row.want, 0)
+			}
+			r.e.collect()
+			require.Zero(t, p.h.c.lent)
+			require.Equal(t, r.e.workers[0].given, r.e.workers[0].next, "the worker has passed them")
+		})
+	}
+}
+
+// A piece that is being copied is waited for, and nothing is answered before.
+func TestErrandUnderWayIsAwaited(t *testing.T) {
+	r, p, q := duo(t, Config{Slice: 1024})
+	r.workers(1)
+	src, dst := p.h.full(4096, 1), q.h.full(4096, 2)
+	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 4096))
+	for range 10 {
+		r.e.Step()
+	}
+	w := r.e.workers[0]
+	first := &w.ring[0]
+	require.True(t, first.state.CompareAndSwap(errandGiven, errandTaken)) // here the test is the worker
+	w.next++
+	answered := make(chan struct{})
+	go func() {
+		q.h.dereg(dst.key)
+		close(answered)
+	}()
+	r.until("the others are taken back", func() bool { return w.ring[1].state.Load() == errandRecalled })
+	select {
+	case <-answered:
+		t.Fatal("answered while the memory is written to")
+	default:
+	}
+	first.state.Store(errandOver)
+	<-answered
+	r.settle()
+	r.failed(p.scq.one(), cqe.RemoteAccess, 0)
+}
+
+// Only what touches the key that changes is taken back.
+func TestErrandsOfOthersStay(t *testing.T) {
+	r, p, q := duo(t, Config{Slice: 1024})
+	r.workers(1)
+	other, _ := pair(r.host("other"), q.h)
+	src, dst := p.h.full(2048, 1), q.h.full(2048, 2)
+	from, to := other.h.full(2048, 3), q.h.full(2048, 4)
+	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 2048))
+	other.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 2048))
+	r.e.Step()
+	r.e.Step()
+	require.Equal(t, 4, r.out())
+	p.h.dereg(src.key)
+	require.Equal(t, 2, r.out())
+	r.settle()
+	other.good()
+	r.same(from.mem, to.mem, "of the other")
+	r.failed(p.scq.one(), cqe.LocalProtection, 0)
+}
+
+// A change of a list's entry takes back what goes through the list; so does one of
+// a window that is closed while another queue writes through it.
+func TestErrandsThroughListsAreRecalled(t *testing.T) {
+	r, p, q := duo(t, Config{Slice: 1024})
+	r.workers(1)
+	src, dst := p.h.full(4096, 1), q.h.full(4096, 2)
+	list := q.h.mkey(2)
+	q.post(umr(list), fill(list, mkeyAll, 4096, dst.klm(0, 2048), dst.klm(2048, 2048))...)
+	r.settle()
+	q.good()
+	was := slices.Clone(dst.mem)
+	p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{RKey: list}, src.data(0, 4096))
+	r.e.Step()
+	r.e.Step()
+	require.Positive(t, r.out())
+	q.h.dereg(dst.key)
+	require.Zero(t, r.out())
+	r.settle()
+	r.failed(p.scq.one(), cqe.RemoteAccess, 0)
+	require.Equal(t, was, dst.mem)
+}
+
+// A client with many long transfers leaves room for those of others.
+func TestClientsShareWorkers(t *testing.T) {
+	r := newRig(t, Config{Slice: 256})
+	r.workers(1)
+	h, g := r.host("greedy"), r.host("other")
+	src, dst := h.full(4096, 1), h.full(4096, 2)
+	for range 3 {
+		p, _ := pair(h, h)
+		p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 4096))
+	}
+	for range 50 {
+		r.e.Step()
+	}
+	require.Equal(t, clientErrands, r.out())
+	p, _ := pair(g, g)
+	from, to := g.full(1024, 3), g.full(1024, 4)
+	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 1024))
+	for range 10 {
+		r.e.Step()
+	}
+	require.Equal(t, workerRing, r.out())
+	r.settle()
+	p.good()
+	r.same(from.mem, to.mem, "of the other")
+}
+
+// Memory that goes away under a worker is a fault of the work request that it
+// belongs to, and of nobody else.
+func TestMemoryGoesAwayUnderWorker(t *testing.T) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	const size = 1 << 16
+	for _, near := range []bool{false, true} {
+		for _, long := range []bool{false, true} {
+			r, p, q := duo(t, Config{Slice: 8192})
+			r.workers(2)
+			if long {
+				r.e.beyond = size
+			}
+			other, _ := pair(p.h, q.h)
+			h, want := q.h, cqe.RemoteOperation
+			if near {
+				h, want = p.h, cqe.LocalProtection
+			}
+			_, base, shrink := h.trusted(size)
+			key := h.reg(h.pd, base, size, control.AccessAll&^control.AccessZeroBased)
+			to, from := wqe.Raddr{Addr: base, RKey: key}, wqe.Data{ByteCount: size, LKey: key, Addr: base}
+			if near {
+				to = q.h.full(size, 1).raddr(0)
+			} else {
+				from = p.h.full(size, 1).data(0, size)
+			}
+			src, dst := p.h.full(size, 3), q.h.full(size, 4)
+			shrink()
+			p.post(ctrl(wqe.OpRDMAWrite), to, from)
+			other.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size))
+			r.settle()
+			r.failed(p.scq.one(), want, 0)
+			other.good()
+			r.same(src.mem, dst.mem, "of the other")
+			require.Zero(t, p.h.c.lent)
+		}
+	}
+}
+
+// Threads on cores of their own: they sleep without work, are woken by it, and end
+// with Run, whatever they were in the middle of.
+func TestWorkersRun(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("a worker needs a core that is not the engine's")
+	}
+	const size = 1 << 20
+	r, p, q := duo(t, Config{CPUs: []int{1}, DMACores: []int{0}})
+	src, dst := p.h.full(size, 1), q.h.full(size, 2)
+	for run := range 2 {
+		stop := r.start()
+		for i := range 5 {
+			if i%2 == 0 {
+				r.until("the worker sleeps", func() (asleep bool) {
+					r.e.Do(func() { asleep = r.e.workers[0].asleep.Load() })
+					return asleep
+				})
+			}
+			clear(dst.mem)
+			p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size))
+			require.Equal(t, unharmed, p.scq.await().Syndrome)
+			require.True(t, bytes.Equal(src.mem, dst.mem), "transfer %d of run %d, %d", i, run, slices.IndexFunc(dst.mem, func(b byte) bool { return b != 0 }))
+		}
+		for range 4 {
+			p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size))
+		}
+		stop()
+		require.Empty(t, r.e.workers)
+		for _, w := range p.scq.all() {
+			require.Equal(t, unharmed, w.Syndrome, "an orderly stop executes what was announced")
+		}
+		p.reset(q)
+		q.reset(p)
+	}
+}
+
+// Keys go away while threads copy: each request succeeds or fails, and memory that
+// was taken back is not written to.
+func TestKeysGoAwayUnderRunningWorkers(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("a worker needs a core that is not the engine's")
+	}
+	const size = 512 << 10
+	r := newRig(t, Config{CPUs: []int{1}, DMACores: []int{0}})
+	h, g := r.host("h"), r.host("g")
+	src, dst := h.full(size, 1), g.full(size, 2)
+	r.start()
+	outcomes := map[cqe.Syndrome]int{}
+	for i := range 40 {
+		p, q := pair(h, g)
+		rkey := g.reg(g.pd, dst.addr, size, control.AccessAll&^control.AccessZeroBased)
+		p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: dst.addr, RKey: rkey}, src.data(0, size))
+		for range i * 100 {
+			shm.Relax(10)
+		}
+		g.dereg(rkey)
+		for i := range dst.mem {
+			dst.mem[i] = 0xab
+		}
+		outcomes[p.scq.await().Syndrome]++
+		require.Equal(t, -1, slices.IndexFunc(dst.mem, func(b byte) bool { return b != 0xab }), "written to after the answer")
+		p.destroy()
+		q.destroy()
+		for _, k := range []*key{src, dst} { // the rings of the next lie where those of these did
+			k.h.used = k.addr - k.h.base + size + fenceSize
+			clear(k.h.mem.Bytes()[k.h.used:])
+		}
+	}
+	t.Log(outcomes)
+}
+
+func TestCoresOfWorkers(t *testing.T) {
+	var allowed unix.CPUSet
+	for _, cpu := range []int{0, 1, 2, 5} {
+		allowed.Set(cpu)
+	}
+	for _, row := range []struct {
+		cpus, dma, want []int
+		err             string
+	}{
+		{nil, []int{2, 5}, []int{0, 1}, ""},
+		{[]int{1}, []int{2}, []int{1}, ""},
+		{[]int{1, 2}, nil, []int{1, 2}, ""},
+		{nil, []int{3}, nil, "; allowed: 0-2,5"},
+		{nil, []int{-1}, nil, "DMA core -1 does not exist"},
+		{nil, []int{2, 2}, nil, "DMA core 2 is named twice"},
+		{[]int{1, 2}, []int{2}, nil, "core 2 is to be the engine's own and a DMA core"},
+		{nil, []int{0, 1, 2, 5}, nil, "4 DMA cores of the 4 that are allowed to this process leave none to the engine itself"},
+	} {
+		e, err := New(Config{CPUs: row.cpus, DMACores: row.dma})
+		require.NoError(t, err)
+		set, err := e.lanes[0].cores(allowed, row.cpus)
+		if row.err != "" {
+			require.ErrorIs(t, err, ErrCPUs)
+			require.ErrorContains(t, err, row.err)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, len(row.want), set.Count())
+		for _, cpu := range row.want {
+			require.True(t, set.IsSet(cpu))
+		}
+	}
+	e, err := New(Config{DMACores: []int{1 << 20}})
+	require.NoError(t, err)
+	require.ErrorIs(t, e.Run(context.Background(), func() { t.Error("started") }), ErrCPUs)
+	_, _, err = hire([]int{0, 1 << 9})
+	require.ErrorIs(t, err, ErrCPUs, "a core that went away meanwhile")
+}
+
+// A hired worker ends at once, though it sleeps.
+func TestHiredWorkersEnd(t *testing.T) {
+	workers, end, err := hire([]int{0, 0})
+	require.NoError(t, err)
+	for end := time.Now().Add(10 * time.Second); !workers[0].asleep.Load(); {
+		require.True(t, time.Now().Before(end), "it never sleeps")
+		runtime.Gosched()
+	}
+	end()
+}

@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// Where the processor cannot wait for a line, the engine spins, and the log says
+// which processor it is and what it lacks.
+func TestMonitorWithoutWaitPKG(t *testing.T) {
+	var log bytes.Buffer
+	j := &journal{log: slog.New(slog.NewTextHandler(&log, nil))}
+	require.Equal(t, IdleMonitor, IdleMonitor.policy(true, 2, j))
+	require.Equal(t, IdleNap, IdleNap.policy(false, 1, j))
+	j.flush(10 * time.Second)
+	require.Empty(t, log.String())
+	require.Equal(t, IdleSpin, IdleMonitor.policy(false, 1, j))
+	j.flush(10 * time.Second)
+	require.Contains(t, log.String(), "WAITPKG")
+	require.Contains(t, log.String(), shm.Processor())
+
+	if allowance(os.DirFS("/")) < 1 {
+		t.Skip("a CPU quota")
+	}
+	e, err := New(Config{Idle: IdleMonitor})
+	require.NoError(t, err)
+	require.Equal(t, shm.CanMonitor(), e.cfg.Idle == IdleMonitor)
+}
+
+// A device that dozes finds work of the queue that it watches and of others, and
+// requests; it watches the one that worked last.
+func TestDozing(t *testing.T) {
+	r, p, q := duo(t, Config{})
+	r.e.cfg.Idle = IdleMonitor // whatever this processor has
+	require.Zero(t, r.e.doze())
+	for _, x := range []*end{p, q, p} {
+		x.post(ctrl(wqe.OpNop))
+		require.Positive(t, r.e.doze())
+		require.Equal(t, cqe.StatusSuccess, x.scq.await().Status)
+		require.Zero(t, r.e.doze())
+		require.Same(t, x.q, r.e.latest())
+	}
+	r.start()
+	for range 100 {
+		for _, x := range []*end{p, q} {
+			x.post(ctrl(wqe.OpNop))
+			require.Equal(t, cqe.StatusSuccess, x.scq.await().Status)
+		}
+		r.e.Do(func() {})
+	}
+}

@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"encoding/binary"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// An atomic by express is one block: control, remote address, operands, and the
+// place of the result.
+const (
+	expressAtomicUnits = wqe.BlockSize / wqe.UnitSize
+	expressAtomicBytes = 8
+)
+
+// expressAtomic is express for fetch-and-add and compare-and-swap on 8 bytes of
+// p's memory, with the result in one piece. Byte orders are those of judgeAtomic.
+func (e *lane) expressAtomic(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
+	if q.transport != control.QPTypeRC || p.attr.MaxDestRdAtomic == 0 || p.attr.Access&control.AccessRemoteAtomic == 0 {
+		return 0, 0, 0
+	}
+	keys := &e.keys
+	for done < most && cost < budget {
+		b := shm.BlockAt(from.mem, from.at(q.sent))
+		h := head{b.Word(0), b.Word(1)}
+		op := h.opcode()
+		length := b.Word(6) // byte_count:32 lkey:32
+		if op != wqe.OpAtomicFA && op != wqe.OpAtomicCS || h.ds() != expressAtomicUnits ||
+			length>>32 != expressAtomicBytes || !q.unremarkable(h) {
+			break
+		}
+		local := keys.find(uint32(length))
+		if local == nil || local.pd != q.pd || local.access&control.AccessLocalWrite == 0 {
+			break
+		}
+		near, ok := local.span(b.Word(7), expressAtomicBytes)
+		if !ok {
+			break
+		}
+		remote := keys.find(uint32(b.Word(3) >> 32))
+		if remote == nil || !remote.serves(p) || remote.access&control.AccessRemoteAtomic == 0 {
+			break
+		}
+		addr := b.Word(2)
+		far, ok := remote.span(addr, expressAtomicBytes)
+		if !ok || addr%expressAtomicBytes != 0 || !shm.Aligned(far) {
+			break
+		}
+		operand, old := b.Word(4), uint64(0)
+		if op == wqe.OpAtomicFA {
+			old = shm.Add(far, operand)
+		} else if old, ok = shm.CompareAndSwap(far, b.Word(5), operand); !ok {
+			break // others change the word all the time
+		}
+		binary.LittleEndian.PutUint64(near, old)
+		done++
+		cost += expressCost
+		moved += expressAtomicBytes
+		if !e.executed(q, h, expressAtomicBytes) {
+			break
+		}
+	}
+	return done, cost, moved
+}

@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// expressInline is the most inline data of a WRITE of one block.
+const expressInline = wqe.BlockSize - dataOffset - wqe.InlineHead
+
+// expressMove is express for WRITEs and READs between q and its peer p.
+func (e *lane) expressMove(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
+	var local, remote *mkey
+	var lkey, rkey uint32
+	for done < most && cost < budget {
+		at := from.at(q.sent)
+		b := shm.BlockAt(from.mem, at)
+		h := head{b.Word(0), b.Word(1)}
+		op := h.opcode()
+		need, ok := q.expressRight(p, op)
+		if !ok || !q.unremarkable(h) {
+			break
+		}
+		if k := uint32(b.Word(3) >> 32); remote == nil || rkey != k {
+			if remote, rkey = e.keys.find(k), k; remote == nil {
+				break
+			}
+		}
+		if !remote.serves(p) || remote.access&need == 0 {
+			break
+		}
+		length := b.Word(4) // byte_count:32 lkey:32
+		n := length >> 32
+		var near []byte
+		if n&wqe.InlineFlag != 0 {
+			n &^= wqe.InlineFlag
+			if n == 0 || n > expressInline || op != wqe.OpRDMAWrite || h.ds() != 2+int(wqe.InlineHead+n+wqe.UnitSize-1)/wqe.UnitSize {
+				break
+			}
+			near = from.mem[at+dataOffset+wqe.InlineHead:][:n]
+		} else {
+			if n == 0 || n > expressBytes || n > expressCost && n > uint64(budget-cost) || h.ds() != 3 {
+				break
+			}
+			if k := uint32(length); local == nil || lkey != k {
+				if local, lkey = e.keys.find(k), k; local == nil {
+					break
+				}
+			}
+			if local.pd != q.pd || op == wqe.OpRDMARead && local.access&control.AccessLocalWrite == 0 {
+				break
+			}
+			if near, ok = local.span(b.Word(5), n); !ok {
+				break
+			}
+		}
+		far, ok := remote.span(b.Word(2), n)
+		if !ok {
+			break
+		}
+		bytes := uint64(0) // of the completion
+		if op == wqe.OpRDMARead {
+			copy(near, far)
+			bytes = n
+		} else {
+			copy(far, near)
+		}
+		done++
+		cost += max(int(n), expressCost)
+		moved += n
+		if !e.executed(q, h, bytes) {
+			break
+		}
+	}
+	return done, cost, moved
+}
+
+// expressRight returns the right that the remote key must give for an operation,
+// and whether it goes by express to p, which is connected with q.
+func (q *qp) expressRight(p *qp, op wqe.Opcode) (need uint32, ok bool) {
+	switch op {
+	case wqe.OpRDMAWrite:
+		need = control.AccessRemoteWrite
+	case wqe.OpRDMARead:
+		need = control.AccessRemoteRead
+		if q.transport != control.QPTypeRC || p.attr.MaxDestRdAtomic == 0 {
+			return 0, false
+		}
+	}
+	return need, p.attr.Access&need != 0
+}

@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// flare writes the last WQE, of one block, to the register, without ringing; the
+// doorbell of a longer one.
+func (p *end) flare() {
+	last := p.sent - 1
+	block := (*[wqe.BlockSize]byte)(p.sq[int(last)*wqe.BlockSize%len(p.sq):])
+	half := p.q.flame.half[p.half&1]
+	p.half++
+	if h := parseHead((*[wqe.CtrlSize]byte)(block[:])); h.place() != place(p.num, uint64(last)) || h.blocks() != 1 {
+		half.PublishFirst(uint64(doorbell.MakeRing(p.sent, p.num)))
+		return
+	}
+	half.PublishHead(block)
+}
+
+// burning is a pair of which p has a register, and has found its peer.
+func burning(t *testing.T, cfg Config) *scene {
+	t.Helper()
+	s := &scene{rig: newRig(t, cfg)}
+	a, b := s.host("p"), s.host("q")
+	ca, cb := a.cq(control.CQ{LogSize: 4}), b.cq(control.CQ{LogSize: 4})
+	s.p, s.q = a.qp(control.QP{UAR: 1, BlueFlame: 4}, ca, ca), b.qp(control.QP{}, cb, cb)
+	s.local, s.far = a.full(256, 1), b.full(256, 7)
+	s.p.up(s.q)
+	s.q.up(s.p)
+	s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
+	s.settle()
+	s.p.good()
+	return s
+}
+
+// lay writes the WQE of an 8-byte WRITE to the ring.
+func (s *scene) lay(off int) {
+	s.p.write(ctrl(wqe.OpRDMAWrite), s.far.raddr(off), s.local.data(off, 8))
+}
+
+// A WQE in the register is executed before the record includes it, and once.
+func TestFlame(t *testing.T) {
+	c, said := logged()
+	s := burning(t, c)
+	for i := range 40 { // over the ring's end
+		s.lay(8 * (i%30 + 1))
+		s.p.flare()
+		s.settle()
+		w := s.p.scq.one()
+		require.Equal(t, unharmed, w.Syndrome)
+		require.Equal(t, s.p.sent-1, w.Counter)
+		s.same(s.local.mem[:8*(i%30+1)+8], s.far.mem[:8*(i%30+1)+8], "written")
+		if i%3 != 0 { // the record may lag by several
+			s.p.ring()
+			s.settle()
+			s.p.scq.none()
+		}
+	}
+	require.Equal(t, uint64(s.p.sent), s.p.q.sent)
+	require.Empty(t, said.String())
+}
+
+// What is in the register and is not the next WQE, whole, is left alone until the
+// record announces something, and then the ring is what counts.
+func TestFlameThatIsNone(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		put  func(s *scene, half *shm.Block, b *[wqe.BlockSize]byte)
+	}{
+		{"another index", func(_ *scene, half *shm.Block, b *[wqe.BlockSize]byte) { b[2]++; half.PublishHead(b) }},
+		{"another queue", func(_ *scene, half *shm.Block, b *[wqe.BlockSize]byte) { b[6]++; half.PublishHead(b) }},
+		{"ds 0", func(_ *scene, half *shm.Block, b *[wqe.BlockSize]byte) { b[7] = 0; half.PublishHead(b) }},
+		{"two blocks", func(_ *scene, half *shm.Block, b *[wqe.BlockSize]byte) { b[7] = 5; half.PublishHead(b) }},
+		{"a doorbell", func(s *scene, half *shm.Block, _ *[wqe.BlockSize]byte) {
+			half.PublishFirst(uint64(doorbell.MakeRing(s.p.sent, s.p.num)))
+		}},
+		{"an unknown key", func(_ *scene, half *shm.Block, b *[wqe.BlockSize]byte) { b[38]++; half.PublishHead(b) }},
+		{"an unknown opcode", func(_ *scene, half *shm.Block, b *[wqe.BlockSize]byte) { b[3] = 0x3f; half.PublishHead(b) }},
+		{"nothing in the other half too", func(s *scene, half *shm.Block, b *[wqe.BlockSize]byte) {
+			s.p.q.flame.half[1].PublishFirst(7)
+			half.PublishFirst(9)
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := burning(t, Config{})
+			s.p.q.odd.index, s.p.q.odd.qpn = true, true // so that nothing about them is news
+			was := append([]byte(nil), s.far.mem...)
+			s.lay(64)
+			b := *(*[wqe.BlockSize]byte)(s.p.sq[wqe.BlockSize:])
+			row.put(s, s.p.q.flame.half[0], &b)
+			s.settle()
+			s.p.scq.none()
+			s.same(was, s.far.mem, "the target")
+			s.p.ring()
+			s.settle()
+			s.p.good()
+			s.same(s.local.mem[64:72], s.far.mem[64:72], "written")
+			require.Equal(t, control.StateRTS, s.p.state())
+		})
+	}
+}
+
+// A WQE that was executed from the ring while it lay in the register is not
+// executed when its index comes round again.
+func TestFlameOfAnEarlierRound(t *testing.T) {
+	for _, seen := range []bool{false, true} {
+		s := burning(t, Config{})
+		s.lay(64)
+		if seen {
+			s.p.flare()
+			s.p.ring()
+		} else {
+			s.p.ring()
+			s.settle()
+			s.p.flare() // late, as by a poster that writes the record first
+		}
+		s.settle()
+		s.p.good()
+		s.p.q.sent, s.p.sent = s.p.q.sent-1+1<<16, s.p.sent-1
+		s.p.ring()
+		s.settle()
+		s.p.scq.none()
+	}
+}
+
+// What lies in the register from before RTS is old, also when its turn comes.
+func TestFlameOfAnEarlierLife(t *testing.T) {
+	s := burning(t, Config{})
+	s.lay(64)
+	s.p.flare()
+	s.p.toState(control.StateRST)
+	s.p.sent = 0
+	s.p.ring()
+	s.p.up(s.q)
+	s.lay(8)
+	s.p.ring()
+	s.settle()
+	s.p.good()
+	require.Equal(t, uint64(1), s.p.q.sent)
+}
+
+// A message that finds no receive waits, and is sent from the ring once, when there
+// is one.
+func TestFlameThatWaits(t *testing.T) {
+	s := burning(t, Config{})
+	s.p.write(ctrl(wqe.OpSend), s.local.data(0, 8))
+	s.p.flare()
+	s.settle()
+	s.p.ring()
+	s.settle()
+	s.p.scq.none()
+	s.q.recv(s.far.data(128, 8))
+	s.settle()
+	s.p.good()
+	require.Equal(t, unharmed, s.q.rcq.one().Syndrome)
+	s.same(s.local.mem[:8], s.far.mem[128:136], "message")
+}
+
+// A WQE from the register whose completion finds no room puts the queue into
+// error, and is not flushed as well when the record comes.
+func TestFlameThatOverruns(t *testing.T) {
+	s := burning(t, Config{})
+	for i := range 17 {
+		s.lay(8)
+		s.p.flare()
+		s.settle()
+		if i < 16 {
+			s.p.ring()
+		}
+	}
+	require.Equal(t, control.StateERR, s.p.state())
+	s.p.ring()
+	s.settle()
+	require.Equal(t, uint64(s.p.sent), s.p.q.sent)
+	list := s.p.scq.all()
+	require.Len(t, list, 16)
+	for _, w := range list {
+		require.Equal(t, cqe.StatusSuccess, w.Status)
+	}
+}
+
+// A client that writes no record comes so far and no further, until it does; and
+// a record that is behind what was executed by more is a lie, as ever.
+func TestFlameWithoutRecord(t *testing.T) {
+	c, said := logged()
+	s := burning(t, c)
+	for range mostAhead + 3 {
+		s.lay(8)
+		s.p.flare()
+		for range 4 {
+			s.e.Step()
+		}
+		s.p.scq.all()
+	}
+	require.Equal(t, uint64(1+mostAhead), s.p.q.sent)
+	require.Empty(t, said.String())
+	s.p.ring()
+	s.settle()
+	require.Len(t, s.p.scq.all(), 3)
+	require.Empty(t, said.String())
+	shm.BE32At(s.p.rec, 4).Publish(uint32(s.p.sent) - 1)
+	s.settle()
+	require.NotEmpty(t, said.String())
+}
+
+// After a WQE from the register, what is announced by the record alone is found
+// soon, also by a device that is about to sleep.
+func TestFlameIsNotAllThereIs(t *testing.T) {
+	s := burning(t, Config{})
+	s.lay(8)
+	s.p.flare()
+	for s.e.Step() == 0 {
+	}
+	s.p.ring()
+	s.p.scq.all()
+	s.lay(16)
+	s.p.ring()
+	n, _ := s.e.lookEverywhere(true)
+	require.Equal(t, 1, n)
+	s.p.good()
+}
+
+// The transfers of several slices that came from the ring are not held up by a
+// register that was hot.
+func TestFlameBesideLongTransfers(t *testing.T) {
+	s := burning(t, Config{Slice: 64})
+	s.lay(8)
+	s.p.flare()
+	s.settle()
+	s.p.scq.all()
+	s.p.ring()
+	s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 256))
+	s.p.flare()
+	s.settle()
+	s.p.good()
+	s.same(s.local.mem, s.far.mem, "written")
+}
+
+// Nothing is allocated for a WQE from the register.
+func TestFlameAllocates(t *testing.T) {
+	s := burning(t, Config{})
+	s.lay(8)
+	b := *(*[wqe.BlockSize]byte)(s.p.sq[wqe.BlockSize:])
+	s.p.sent--
+	require.Zero(t, testing.AllocsPerRun(200, func() {
+		binary.BigEndian.PutUint16(b[1:], s.p.sent)
+		s.p.q.flame.half[s.p.sent&1].PublishHead(&b)
+		s.p.sent++
+		s.e.Step()
+		s.p.ring()
+		s.e.Step()
+		s.p.scq.next()
+	}))
+	require.Equal(t, uint64(s.p.sent), s.p.q.sent)
+}

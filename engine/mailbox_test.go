@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/stretchr/testify/require"
+)
+
+// Requests that come while the engine's thread rests run at once, and wake it;
+// it does not rest while there are some.
+func TestRequestsRunWhileTheEngineRests(t *testing.T) {
+	e := newRig(t, Config{}).e
+	m := &e.mail
+	ran, woken := 0, 0
+	m.open(func() { woken++ })
+	require.True(t, m.rest())
+	e.Do(func() { ran++ })
+	require.Equal(t, 1, ran)
+	require.Equal(t, 1, woken)
+	require.Equal(t, uint64(1), e.served, "who sleeps must look anew")
+	m.rise()
+
+	l := &letter{f: func() { ran++ }, done: make(chan struct{})}
+	m.queue = append(m.queue, l)
+	m.waiting.Store(true)
+	require.False(t, m.rest(), "there is a request")
+	m.serve()
+	l.wait()
+	require.Equal(t, 2, ran)
+	require.True(t, m.rest())
+	m.shut()
+}
+
+// A client that leaves while the device sleeps takes its pages with it: the device
+// must not tell them that it has woken.
+func TestClientLeavesDuringSleep(t *testing.T) {
+	r := newRig(t, Config{})
+	r.e.sleepBound = never
+	stays := r.host("stays")
+	stays.wakes()
+	var leaving []*Client
+	hello := control.Append(nil, control.OpHello, 0, 1, &control.Hello{Magic: control.Magic, Major: control.Major, Features: ^uint64(0)})
+	for range 20 {
+		c, err := r.e.attach("leaves", 0, Hosted{}, shm.Create, shm.CreateReadOnly)
+		require.NoError(t, err)
+		_, _, err = c.Call(control.OpHello, hello[control.HeaderSize:], Memory{})
+		require.NoError(t, err)
+		leaving = append(leaving, c)
+	}
+	r.start()
+	resting := func() bool {
+		r.e.mail.mu.Lock()
+		defer r.e.mail.mu.Unlock()
+		return r.e.mail.resting
+	}
+	for _, c := range leaving {
+		r.until("asleep", resting)
+		before := stays.c.page.asleep.Observe()
+		require.NotZero(t, before)
+		require.NoError(t, c.Close())
+		r.until("asleep anew", func() bool { return stays.c.page.asleep.Observe() > before })
+	}
+}

@@ -1,0 +1,127 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// ReadTable reads what PrintJSON has written.
+func ReadTable(r io.Reader) (*Table, error) {
+	t := new(Table)
+	if err := json.NewDecoder(r).Decode(t); err != nil {
+		return nil, fmt.Errorf("bench: not a table of bench all --json: %w", err)
+	}
+	if len(t.Rows) == 0 {
+		return nil, fmt.Errorf("bench: a table of no rows")
+	}
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		if r.Name == "" || len(r.Values.Samples) == 0 || r.Ratios != nil && len(r.Ratios.Samples) == 0 {
+			return nil, fmt.Errorf("bench: row %d of %d (%q) has no samples", i+1, len(t.Rows), r.Name)
+		}
+	}
+	return t, nil
+}
+
+// A Change is one row of two tables.
+type Change struct {
+	Name     string
+	Old, New *Spread // ratios to the floor, or values where there is none; nil: not measured
+	Of       string  // "x floor", or the unit
+	less     bool    // is better
+}
+
+// Compare pairs the rows of the table with those of an earlier one, in the order
+// of this one; those that only the earlier one has come last.
+func (t *Table) Compare(old *Table) (changes []Change) {
+	before := make(map[string]*Row)
+	for i := range old.Rows {
+		before[old.Rows[i].Name] = &old.Rows[i]
+	}
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		c := r.change()
+		c.New = r.judged(r.Ratios != nil)
+		if o := before[r.Name]; o != nil && (o.Ratios != nil) == (r.Ratios != nil) && o.Unit == r.Unit {
+			c.Old = o.judged(r.Ratios != nil)
+			delete(before, r.Name)
+		}
+		changes = append(changes, c)
+	}
+	for i := range old.Rows {
+		if o := &old.Rows[i]; before[o.Name] != nil {
+			c := o.change()
+			c.Old = o.judged(o.Ratios != nil)
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}
+
+func (r *Row) change() Change {
+	c := Change{Name: r.Name, Of: r.Unit, less: !lessIsWorse[r.Unit] && !strings.HasPrefix(r.Target, ">=")}
+	if r.Ratios != nil {
+		c.Of = "x floor"
+	}
+	return c
+}
+
+// lessIsWorse are units of which more is better.
+var lessIsWorse = map[string]bool{"Mops": true, "MB/s": true}
+
+// judged returns the ratios if there are some, as they say what the machine of
+// that minute could do.
+func (r *Row) judged(ratios bool) *Spread {
+	if ratios {
+		return r.Ratios
+	}
+	return &r.Values
+}
+
+// Percent is by how much the median has grown.
+func (c *Change) Percent() float64 { return 100 * (c.New.Median/c.Old.Median - 1) }
+
+// Beyond reports whether no sample of the one is among those of the other: what
+// is within their spreads may be noise.
+func (c *Change) Beyond() bool { return c.New.Min > c.Old.Max || c.New.Max < c.Old.Min }
+
+// Verdict says what the change means.
+func (c *Change) Verdict() string {
+	switch {
+	case c.Old == nil:
+		return "new"
+	case c.New == nil:
+		return "not measured"
+	case len(c.Old.Samples) == 1 || len(c.New.Samples) == 1:
+		return "one sample"
+	case !c.Beyond():
+		return "within the spread"
+	case (c.New.Median < c.Old.Median) == c.less:
+		return "better"
+	}
+	return "worse"
+}
+
+// PrintChanges writes how the table differs from an earlier one.
+func (t *Table) PrintChanges(w io.Writer, old *Table) error {
+	for _, line := range t.remarks() {
+		fmt.Fprintln(w, "#", line)
+	}
+	fmt.Fprintf(w, "# before: %v; cores %d and %d\n", old.Machine, old.ClientCPU, old.EngineCPU)
+	if old.Machine.String() != t.Machine.String() || old.ClientCPU != t.ClientCPU || old.EngineCPU != t.EngineCPU {
+		fmt.Fprintln(w, "# another machine, or other cores: even ratios compare badly")
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "row\tof\tbefore\tnow\tchange\tverdict")
+	for _, c := range t.Compare(old) {
+		change := "-"
+		if c.Old != nil && c.New != nil {
+			change = fmt.Sprintf("%+.1f%%", c.Percent())
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%v\t%v\t%s\t%s\n", c.Name, c.Of, c.Old, c.New, change, c.Verdict())
+	}
+	return tw.Flush()
+}

@@ -1,0 +1,13 @@
+//go:build !race
+
+package shm
+
+// storeRel32 stores v with release order.
+//
+//go:noescape
+func storeRel32(p *uint32, v uint32)
+
+// storeRel64 stores v with release order.
+//
+//go:noescape
+func storeRel64(p *uint64, v uint64)

@@ -5,6 +5,7 @@
  *   fork              forks with objects; the child opens the device for itself
  *   exec PROGRAM      forks with objects and executes a program in the child
  *   replace PROGRAM   with objects becomes that program
+ *   beside            has its rings and records in memory of its own, side by side
  *   hold              makes objects, says so, and waits to be killed
  */
 #include "check.h"
@@ -23,11 +24,17 @@ struct objects {
 	uint8_t *at;
 };
 
+static void make_in(struct objects *o);
+
 static void make(struct objects *o) {
-	struct ibv_qp_init_attr init = {NULL, NULL, NULL, NULL, {8, 8, 1, 1, 0}, IBV_QPT_RC, 0};
-	struct ibv_qp_attr a = {0};
 	o->context = open_device(NULL);
 	MUST((o->pd = ibv_alloc_pd(o->context)));
+	make_in(o);
+}
+
+static void make_in(struct objects *o) {
+	struct ibv_qp_init_attr init = {NULL, NULL, NULL, NULL, {8, 8, 1, 1, 0}, IBV_QPT_RC, 0};
+	struct ibv_qp_attr a = {0};
 	MUST((o->cq = ibv_create_cq(o->context, 16, NULL, NULL, 0)));
 	init.send_cq = init.recv_cq = o->cq;
 	MUST((o->qp = ibv_create_qp(o->pd, &init)));
@@ -82,6 +89,48 @@ static void destroy(struct objects *o) {
 	DO(ibv_dealloc_pd(o->pd));
 	DO(ibv_close_device(o->context));
 	free(o->at);
+}
+
+/* An allocator that wastes nothing: what follows lies right behind. */
+static void *next_bytes(struct ibv_pd *pd, void *arena, size_t size, size_t align, uint64_t type) {
+	static size_t used;
+	(void)pd;
+	(void)type;
+	used = (used + align - 1) & ~(align - 1);
+	used += size;
+	MUST(used <= 1 << 20);
+	return (uint8_t *)arena + used - size;
+}
+
+static void keep(struct ibv_pd *pd, void *arena, void *at, uint64_t type) {
+	(void)pd;
+	(void)arena;
+	(void)at;
+	(void)type;
+}
+
+/* A parent domain with that allocator. */
+static void beside(void) {
+	struct ibv_parent_domain_init_attr a = {0};
+	struct objects o;
+	struct ibv_pd *pd;
+	o.context = open_device(NULL);
+	MUST((pd = ibv_alloc_pd(o.context)));
+	a.pd = pd;
+	a.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	a.alloc = next_bytes;
+	a.free = keep;
+	DO(posix_memalign(&a.pd_context, 4096, 1 << 20));
+	MUST((o.pd = ibv_alloc_parent_domain(o.context, &a)));
+	make_in(&o);
+	use(&o, 1);
+	use(&o, 2);
+	DO(ibv_dereg_mr(o.mr));
+	DO(ibv_destroy_qp(o.qp));
+	DO(ibv_destroy_cq(o.cq));
+	DO(ibv_dealloc_pd(o.pd));
+	DO(ibv_dealloc_pd(pd));
+	DO(ibv_close_device(o.context));
 }
 
 static void child_ended(pid_t child) {
@@ -147,6 +196,8 @@ int main(int argc, char **argv) {
 	snprintf(doing, sizeof doing, "%s", mode);
 	if (!strcmp(mode, "twice")) {
 		twice();
+	} else if (!strcmp(mode, "beside")) {
+		beside();
 	} else if (!strcmp(mode, "fork")) {
 		forks();
 	} else if (!strcmp(mode, "exec") && argc > 2) {
@@ -164,7 +215,7 @@ int main(int argc, char **argv) {
 		for (;;)
 			pause();
 	} else {
-		fprintf(stderr, "usage: life twice|fork|exec PROGRAM|replace PROGRAM|hold\n");
+		fprintf(stderr, "usage: life twice|beside|fork|exec PROGRAM|replace PROGRAM|hold\n");
 		return 2;
 	}
 	printf("life: %s: ok\n", mode);

@@ -39,7 +39,8 @@ type cq struct {
 	armReg     *shm.BE64 // of the UAR page: a hint, shared with other queues
 	armRegSeen uint64
 	armed      bool
-	solicited  bool // armed for solicited completions only
+	solicited  bool   // armed for solicited completions only
+	told       uint64 // next when the last event was sent: last_notified_index of mlx5
 	// lastSolicited is one more than the index of the last solicited or failed
 	// completion. The device keeps it because it does not read entries: their
 	// bytes are the client's to change.

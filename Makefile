@@ -3,7 +3,7 @@ GO ?= go
 FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
-.PHONY: help build verbs onefile demo test check-c race fuzz bench bench-diff lint vectors cross ci clean
+.PHONY: help build verbs onefile demo test check-c programs race fuzz bench bench-diff lint vectors cross ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ test: ## all tests
 
 check-c: ## the C headers alone: compile them in C99 and C++17, run their self-test
 	$(MAKE) -C include check
+
+programs: ## verbs: the whole list of real programs (minutes; needs those of Debian 12)
+	$(GO) test ./verbs/programs -count=1 -programs
 
 race: ## all tests under the race detector
 	$(GO) test -race ./...

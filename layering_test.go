@@ -61,6 +61,7 @@ var mayImport = map[string][]string{
 	// Tests only.
 	"internal/vectors": {},
 	"include":          {},
+	"verbs/programs":   {},
 	"verbs/shim/check": {},
 }
 

@@ -2,6 +2,7 @@ package nicless
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -18,9 +19,20 @@ type Config struct {
 	// choice to the kernel.
 	CPUs []int
 
+	// Cores lists cores that get a thread of the engine each, in place of CPUs.
+	// Clients are divided among them, and those that are connected to each other
+	// come together on one where that is possible: only what goes on between
+	// clients of one thread goes on beside what the others do. For Serve: Open has
+	// one client. See docs/TUNING.md.
+	Cores []int
+
+	// Stay keeps each client on the thread that it was given first.
+	Stay bool
+
 	// DMACores lists cores on each of which a thread of the engine does nothing but
 	// copy, for transfers of 256 KiB and more, while the engine goes on with other
-	// work. None of CPUs can be among them. Nil means none: the engine copies itself.
+	// work. None of CPUs can be among them, and several Cores cannot be had beside
+	// them. Nil means none: the engine copies itself.
 	DMACores []int
 
 	// Spin keeps the engine from sleeping while there is no work: the first
@@ -53,6 +65,9 @@ type Config struct {
 // engine ends when the context is closed. For an engine that other processes
 // use, see [Serve].
 func Open(cfg Config) (*Context, error) {
+	if len(cfg.Cores) > 1 {
+		return nil, fmt.Errorf("nicless: Open with Cores %v; an engine inside a program has one client, which one thread serves", cfg.Cores)
+	}
 	dev, err := newEmbedded(cfg.engine())
 	if err != nil {
 		return nil, err

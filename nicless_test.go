@@ -84,3 +84,9 @@ func TestCloseWaitsForTheLog(t *testing.T) {
 	require.Len(t, log.lines, 1)
 	require.Contains(t, <-log.lines, "0xdeadbeef")
 }
+
+// Several threads are for several clients.
+func TestOpenOnSeveralCoresIsRefused(t *testing.T) {
+	_, err := Open(Config{Cores: []int{0, 1}})
+	require.ErrorContains(t, err, "Open with Cores [0 1]")
+}

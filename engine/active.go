@@ -61,24 +61,30 @@ const closely = 1 << 32
 
 // enlist puts q among the queues that the device looks at; if they are few it is
 // warm from now on. What a step could append to has room from here on.
-func (e *Engine) enlist(q *qp) {
+func (e *lane) enlist(q *qp) {
+	e = q.client.lane
 	q.at = len(e.running)
 	e.running = append(e.running, q)
 	e.watches = append(e.watches, watch{rec: q.sendRec, q: q, word: closely})
 	e.stalled = slices.Grow(e.stalled, len(e.running))
 	q.client.warm = slices.Grow(q.client.warm, len(q.client.qps)-len(q.client.warm))
 	e.active = slices.Grow(e.active, max(len(e.clients)-len(e.active), 0))
+	if e.several {
+		e.later = slices.Grow(e.later, len(e.running))
+		e.dealing = slices.Grow(e.dealing, len(e.running))
+	}
 	if len(e.watches) <= e.few {
 		e.warm(q)
 	}
 }
 
 // enlisted reports whether q is among them, which it is unless it is in RST.
-func (e *Engine) enlisted(q *qp) bool { return q.at < len(e.running) && e.running[q.at] == q }
+func (e *lane) enlisted(q *qp) bool { return q.at < len(e.running) && e.running[q.at] == q }
 
 // dismiss takes q off them. The last one takes its place; patrol goes from the
 // last to the first, and so misses nobody.
-func (e *Engine) dismiss(q *qp) {
+func (e *lane) dismiss(q *qp) {
+	e = q.client.lane
 	if !e.enlisted(q) {
 		return
 	}
@@ -94,12 +100,16 @@ func (e *Engine) dismiss(q *qp) {
 }
 
 // warm puts q on its client's list, because there is work for it, or may be.
-func (e *Engine) warm(q *qp) {
+func (e *lane) warm(q *qp) {
+	c := q.client
+	if c.lane != e {
+		e = c.lane
+		e.stirred = true
+	}
 	q.vain = 0
 	if q.warm != 0 || !e.enlisted(q) {
 		return
 	}
-	c := q.client
 	c.warm = append(c.warm, q)
 	q.warm = len(c.warm)
 	e.watches[q.at].rec = nil
@@ -112,7 +122,7 @@ func (e *Engine) warm(q *qp) {
 
 // unlist takes q off its client's list. The last one takes its place, and its
 // turn if it was q's just now.
-func (e *Engine) unlist(q *qp) {
+func (e *lane) unlist(q *qp) {
 	if q.warm == 0 {
 		return
 	}
@@ -132,7 +142,7 @@ func (e *Engine) unlist(q *qp) {
 }
 
 // count keeps the number of warm queues.
-func (e *Engine) count(more int) {
+func (e *lane) count(more int) {
 	e.warmth += more
 	e.patience = uint32(max(mostPatience/max(e.warmth, 1), leastPatience))
 }
@@ -141,7 +151,7 @@ func (e *Engine) count(more int) {
 //
 // The record is read before it is asked for work: what is announced between the
 // two is news to patrol.
-func (e *Engine) cool(q *qp) {
+func (e *lane) cool(q *qp) {
 	word := uint64(q.sendRec.Observe())
 	if e.stirs(q) {
 		q.vain = 0
@@ -162,7 +172,7 @@ func (q *qp) flushes() bool {
 
 // stirs reports whether a visit to q would find work. One that waits for its
 // peer has none, whatever is announced, until its waiting ends.
-func (e *Engine) stirs(q *qp) bool {
+func (e *lane) stirs(q *qp) bool {
 	switch q.attr.State {
 	case control.StateRTS:
 		return q.stall.kind == noStall && (q.job != nil || e.pending(q) > 0)
@@ -178,7 +188,7 @@ func (e *Engine) stirs(q *qp) bool {
 
 // attendAll gives each client that has warm queues its turn. A fault of memory
 // ends the turn of one; the next step goes on with the others.
-func (e *Engine) attendAll() (done int) {
+func (e *lane) attendAll() (done int) {
 	for e.from < len(e.active) {
 		c := e.active[e.from]
 		e.from++
@@ -197,7 +207,7 @@ func (e *Engine) attendAll() (done int) {
 
 // attend visits warm queues of c, one after the other, until each has been visited
 // or what c may have of this step is used up.
-func (e *Engine) attend(c *Client) (done int) {
+func (e *lane) attend(c *Client) (done int) {
 	looks, wqes, bytes := aloneLooks, e.alone.wqes, e.alone.bytes
 	if int32(e.rivalry-e.turn) > 0 {
 		looks, wqes, bytes = rivalLooks, e.cfg.Burst, e.cfg.Slice
@@ -235,7 +245,7 @@ func (e *Engine) attend(c *Client) (done int) {
 
 // patrol looks at the next cold queues, warms those that have work, and returns
 // how many.
-func (e *Engine) patrol(looks int) (found int) {
+func (e *lane) patrol(looks int) (found int) {
 	e.part = cutLast
 	for range min(looks, len(e.watches)) {
 		if e.patrolled == 0 || e.patrolled > len(e.watches) {
@@ -257,15 +267,17 @@ func (e *Engine) patrol(looks int) (found int) {
 }
 
 // patrolAll looks at all cold queues.
-func (e *Engine) patrolAll() (found int) {
-	if e.warmth == len(e.watches) {
-		return 0
+func (e *lane) patrolAll() (found int) {
+	e.begin()
+	if e.warmth < len(e.watches) {
+		found = e.patrol(len(e.watches))
 	}
-	return e.patrol(len(e.watches))
+	e.end()
+	return found
 }
 
 // notice looks closely at a cold queue, whose record said word before.
-func (e *Engine) notice(w *watch, word uint64) int {
+func (e *lane) notice(w *watch, word uint64) int {
 	if e.stirs(w.q) {
 		e.warm(w.q)
 		return 1
@@ -279,7 +291,7 @@ func (e *Engine) notice(w *watch, word uint64) int {
 
 // rounds returns at how many cold queues this step looks. Those that worked, one
 // after the other, have read the clock, and so are known to be long.
-func (e *Engine) rounds(done int) int {
+func (e *lane) rounds(done int) int {
 	looks := patrolLooks
 	switch {
 	case done == 0:

@@ -15,7 +15,7 @@ import (
 // Operands are big-endian in the WQE; the target is a word in host order. The
 // old value is delivered in host order, but big-endian for 4 bytes, as clients
 // of hardware expect it.
-func (e *Engine) judgeAtomic(q *qp, j *job) bool {
+func (e *lane) judgeAtomic(q *qp, j *job) bool {
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(e.wqe[:]))
 	size := ctrl.OperandSize()
 	if size == 0 {
@@ -83,7 +83,7 @@ func (e *Engine) judgeAtomic(q *qp, j *job) bool {
 }
 
 // update executes one atomic on the word in target.
-func (e *Engine) update(op wqe.Opcode, target, operand []byte) (old uint64, ok bool) {
+func (e *lane) update(op wqe.Opcode, target, operand []byte) (old uint64, ok bool) {
 	switch {
 	case op == wqe.OpAtomicFA:
 		return shm.Add(target, wqe.ParseAtomic((*[wqe.AtomicSize]byte)(operand)).SwapAdd), true

@@ -149,7 +149,7 @@ type gap struct {
 
 // moveAway is job.move for a job with memory that is away. It returns false when
 // such memory could not be reached, and the WQE has failed.
-func (e *Engine) moveAway(q *qp, j *job, budget int) (used int, ok bool) {
+func (e *lane) moveAway(q *qp, j *job, budget int) (used int, ok bool) {
 	for (used < budget || j.moved < indivisible) && j.moved < j.total {
 		most := uint64(max(budget-used, indivisible))
 		if most >= awayBytes/2 {
@@ -170,7 +170,7 @@ func (e *Engine) moveAway(q *qp, j *job, budget int) (used int, ok bool) {
 // copyAway copies up to n bytes of a job, and returns how many. A page that is
 // not there cuts the copy short; the next one begins with it, copies nothing and
 // says which it was.
-func (e *Engine) copyAway(j *job, n uint64) (copied uint64, cost int, g gap) {
+func (e *lane) copyAway(j *job, n uint64) (copied uint64, cost int, g gap) {
 	a := &e.away
 	src, from, n := j.src.collect(a.from[:], n)
 	dst, to, n := j.dst.collect(a.to[:], n)
@@ -207,7 +207,7 @@ func (e *Engine) copyAway(j *job, n uint64) (copied uint64, cost int, g gap) {
 // updateAway is update for a word that is away: read, changed and written, which
 // is one step for everything that goes through this device, and no more, as
 // IBV_ATOMIC_HCA says.
-func (e *Engine) updateAway(op wqe.Opcode, at stretch, operand []byte) (old uint64, g gap, ok bool) {
+func (e *lane) updateAway(op wqe.Opcode, at stretch, operand []byte) (old uint64, g gap, ok bool) {
 	a := &e.away
 	e.effort += 2 * callCost
 	word := a.between[:at.n]
@@ -225,7 +225,7 @@ func (e *Engine) updateAway(op wqe.Opcode, at stretch, operand []byte) (old uint
 // unreachable ends a WQE whose memory could not be reached. What is local is at
 // fault as a bad key is; what is the responder's, as its bad key or receive. It
 // returns whether to go on, as if the message had arrived.
-func (e *Engine) unreachable(q *qp, j *job, g gap) bool {
+func (e *lane) unreachable(q *qp, j *job, g gap) bool {
 	what := "read"
 	if g.write {
 		what = "written"

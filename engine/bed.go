@@ -51,18 +51,26 @@ func makeBed() (*bed, error) {
 	return b, nil
 }
 
-// lieDown makes b the device's, with the descriptors of the clients that it has.
-func (e *Engine) lieDown(b *bed) error {
-	for c := range e.clients {
+// lieDown makes the bed the lane's, with the descriptors of the clients that it
+// has.
+func (t *thread) lieDown() error {
+	for c := range t.lane.clients {
 		if c.bell == nil {
 			continue
 		}
-		if err := b.add(c.bell); err != nil {
+		if err := t.bed.add(c.bell); err != nil {
 			return fmt.Errorf("engine: what it sleeps on: %w", err)
 		}
 	}
-	e.bed = b
+	t.lane.bed = t.bed
 	return nil
+}
+
+// getUp takes the beds of all lanes away: nobody runs them any more.
+func (e *Engine) getUp() {
+	for _, l := range e.lanes {
+		l.bed = nil
+	}
 }
 
 // newBell makes an eventfd, of which only is noticed that it is written to.

@@ -78,7 +78,7 @@ func BenchmarkManyQueues(b *testing.B) {
 			require.NoError(b, err)
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			unpin, err := poster.pin()
+			unpin, err := poster.lanes[0].pin()
 			require.NoError(b, err)
 			defer unpin()
 			for range 10_000 {

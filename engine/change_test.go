@@ -44,12 +44,12 @@ func TestEntriesAreLookedAtOnceForEachChange(t *testing.T) {
 	s.e.Step()
 	k := s.e.keys.find(list)
 	s.e.disturb(s.e.keys.find(other))
-	require.NotEqual(t, s.e.epoch, k.looked)
+	require.NotEqual(t, s.e.epoch.Load(), k.looked)
 	s.e.Step()
-	require.Equal(t, s.e.epoch, k.looked)
+	require.Equal(t, s.e.epoch.Load(), k.looked)
 	require.Equal(t, uint64(448+512-pieceCost/4), s.p.q.job.moved, "it goes on")
 	s.e.disturb(k.list[0].found)
-	require.Equal(t, s.e.epoch, s.e.lastChange(k), "a change of an entry is one of the list")
+	require.Equal(t, s.e.epoch.Load(), s.e.lastChange(k), "a change of an entry is one of the list")
 }
 
 // An entry whose number has come to mean other memory is found by whoever judges
@@ -60,12 +60,12 @@ func TestListIsJudgedAnewWhenItsEntryIsAnother(t *testing.T) {
 	s.umr(s.q, unharmed, m, fill(m, mkeyAll, 64, s.far.klm(0, 64)))
 	k := s.e.keys.find(m)
 	require.True(t, s.e.sound(k, 0))
-	before := s.e.epoch
+	before := s.e.epoch.Load()
 	require.True(t, s.e.sound(k, 0))
-	require.Equal(t, before, s.e.epoch)
+	require.Equal(t, before, s.e.epoch.Load())
 	other := *k.list[0].found
 	k.list[0].found = &other
 	require.True(t, s.e.sound(k, 0))
-	require.Equal(t, s.e.epoch, k.changed)
-	require.Greater(t, s.e.epoch, before)
+	require.Equal(t, s.e.epoch.Load(), k.changed)
+	require.Greater(t, s.e.epoch.Load(), before)
 }

@@ -13,6 +13,7 @@ import (
 // time.
 type Client struct {
 	e    *Engine
+	lane *lane  // changes while all are at rest
 	name string // for the log: who it is, then in quotes what it calls itself
 	uid  uint32 // who pays
 
@@ -23,7 +24,7 @@ type Client struct {
 	page   statusPage
 	hosted Hosted // what a server of other programs has asked for
 
-	// What follows belongs to the engine's thread: touched inside Do only.
+	// What follows belongs to the lane: touched by its thread and inside Do only.
 	regions  map[uint32]*region
 	process  *process // whose memory it registers outside of them; nil: nobody's
 	pds      map[uint32]*pd
@@ -34,7 +35,7 @@ type Client struct {
 	channels map[uint32]*channel
 	warm     []*qp // queues that have had work lately
 	next     int   // of warm: whose turn it is
-	active   bool  // in Engine.active
+	active   bool  // in lane.active
 	greeted  bool
 	events   int      // descriptor for events and explanations; -1: nobody listens
 	bell     *os.File // that it wakes the device by; nil: it does not know how
@@ -84,7 +85,7 @@ func (e *Engine) attach(name string, uid uint32, hosted Hosted, create, createRe
 		e.shares.give(uid, clientBill)
 		return nil, err
 	}
-	e.Do(func() { e.clients[c] = struct{}{} })
+	e.Do(func() { e.idlest().join(c) })
 	return c, nil
 }
 
@@ -127,10 +128,10 @@ const portion = 64
 // the end it returns the regions, which nothing refers to any more.
 func (c *Client) destroySome() (regions []*region, more bool) {
 	left := portion
-	destroy(c.qps, c.e.removeQP, &left)
-	destroy(c.mrs, c.e.removeKey, &left)
-	destroy(c.srqs, c.e.removeSRQ, &left)
-	destroy(c.cqs, c.e.removeCQ, &left)
+	destroy(c.qps, c.lane.removeQP, &left)
+	destroy(c.mrs, c.lane.removeKey, &left)
+	destroy(c.srqs, c.lane.removeSRQ, &left)
+	destroy(c.cqs, c.lane.removeCQ, &left)
 	if left == 0 {
 		return nil, true
 	}
@@ -147,7 +148,7 @@ func (c *Client) destroySome() (regions []*region, more bool) {
 	clear(c.regions)
 	clear(c.pds)
 	c.e.past.add(&c.count)
-	delete(c.e.clients, c)
+	delete(c.lane.clients, c)
 	return regions, false
 }
 

@@ -13,32 +13,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrCPUs reports cores in Config.CPUs or DMACores that a thread cannot be put on.
+// ErrCPUs reports cores in Config.CPUs, Cores or DMACores that a thread cannot be put
+// on.
 var ErrCPUs = errors.New("engine")
 
 // pin puts the calling thread on the cores that the configuration names, and off
 // those of workers, until unpin: the thread is not ours for ever.
-func (e *Engine) pin() (unpin func(), err error) {
-	if e.cfg.CPUs == nil && e.cfg.DMACores == nil {
+func (e *lane) pin() (unpin func(), err error) {
+	cpus := e.cfg.CPUs
+	if e.cfg.Cores != nil {
+		cpus = e.cfg.Cores[e.number : e.number+1]
+	}
+	if cpus == nil && e.cfg.DMACores == nil || e.loose {
 		return func() {}, nil
 	}
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
 		return nil, fmt.Errorf("engine: which cores are allowed: %w", err)
 	}
-	set, err := e.cores(allowed)
+	set, err := e.cores(allowed, cpus)
 	if err != nil {
 		return nil, err
 	}
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("engine: cores %v: %w", e.cfg.CPUs, err)
+		return nil, fmt.Errorf("engine: cores %v: %w", cpus, err)
 	}
 	return func() { _ = unix.SchedSetaffinity(0, &allowed) }, nil
 }
 
 // cores returns where the engine's thread may run, or why it and its workers cannot
 // all be where they are to be.
-func (e *Engine) cores(allowed unix.CPUSet) (set unix.CPUSet, err error) {
+func (e *lane) cores(allowed unix.CPUSet, cpus []int) (set unix.CPUSet, err error) {
 	var workers unix.CPUSet
 	for _, cpu := range e.cfg.DMACores {
 		switch {
@@ -49,7 +54,7 @@ func (e *Engine) cores(allowed unix.CPUSet) (set unix.CPUSet, err error) {
 		}
 		workers.Set(cpu)
 	}
-	if e.cfg.CPUs == nil {
+	if cpus == nil {
 		set = allowed
 		for _, cpu := range e.cfg.DMACores {
 			set.Clear(cpu)
@@ -59,7 +64,7 @@ func (e *Engine) cores(allowed unix.CPUSet) (set unix.CPUSet, err error) {
 				ErrCPUs, len(e.cfg.DMACores), allowed.Count())
 		}
 	}
-	for _, cpu := range e.cfg.CPUs {
+	for _, cpu := range cpus {
 		switch {
 		case cpu < 0 || !allowed.IsSet(cpu):
 			return set, fmt.Errorf("%w: core %d %s; allowed: %s", ErrCPUs, cpu, whyNotOn(os.DirFS("/"), cpu), coreList(&allowed))

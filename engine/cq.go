@@ -39,14 +39,15 @@ type cq struct {
 	armReg     *shm.BE64 // of the UAR page: a hint, shared with other queues
 	armRegSeen uint64
 	armed      bool
-	solicited  bool // armed for solicited completions only
+	solicited  bool   // armed for solicited completions only
+	told       uint64 // next when the last event was sent: last_notified_index of mlx5
 	// lastSolicited is one more than the index of the last solicited or failed
 	// completion. The device keeps it because it does not read entries: their
 	// bytes are the client's to change.
 	lastSolicited uint64
 
 	users int // QPs
-	at    int // in Engine.armable
+	at    int // in lane.armable
 	gone  bool
 }
 
@@ -105,8 +106,7 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 	if ch != nil {
 		q.armReg = shm.BE64At(c.uar.Bytes(), uint64(m.UAR)*doorbell.UARPageSize+doorbell.CQArmOffset)
 		ch.users++
-		q.at = len(c.e.armable)
-		c.e.armable = append(c.e.armable, q)
+		c.lane.canArm(q)
 	}
 	return &control.CQN{CQN: q.num}, nil
 }
@@ -120,11 +120,11 @@ func (c *Client) destroyCQ(m *control.CQN, _ Memory, _ *control.Reply) (control.
 		return nil, busy("CQ", m.CQN, q.users, "queue pairs")
 	}
 	delete(c.cqs, m.CQN)
-	c.e.removeCQ(q)
+	c.lane.removeCQ(q)
 	return &control.Empty{}, nil
 }
 
-func (e *Engine) removeCQ(q *cq) {
+func (e *lane) removeCQ(q *cq) {
 	delete(e.cqs, q.num)
 	q.client.refund(cqCost)
 	q.region.users--
@@ -136,9 +136,16 @@ func (e *Engine) removeCQ(q *cq) {
 	}
 }
 
+// canArm puts q among the queues that can be armed.
+func (e *lane) canArm(q *cq) {
+	q.at = len(e.armable)
+	e.armable = append(e.armable, q)
+}
+
 // disarm takes q off the queues that can be armed, if it is among them. The
 // last one takes its place.
-func (e *Engine) disarm(q *cq) {
+func (e *lane) disarm(q *cq) {
+	e = q.client.lane
 	if q.at >= len(e.armable) || e.armable[q.at] != q {
 		return
 	}
@@ -172,7 +179,7 @@ func tail(sent wqe.Opcode, qpn uint32, counter uint16, op cqe.Opcode) uint64 {
 // It takes words rather than a struct for the reason given at head.
 //
 // Publish: CQE tail. Observed by post.CQ.Poll.
-func (e *Engine) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, a attention) bool {
+func (e *lane) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, a attention) bool {
 	n := uint64(1) << (q.log & 63)
 	if q.next-q.seen >= n && !q.ignore && !q.room(n) {
 		return false
@@ -212,7 +219,7 @@ func (e *Engine) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, 
 }
 
 // tell wakes whoever asked for a completion like the last one.
-func (e *Engine) tell(q *cq, a attention) {
+func (e *lane) tell(q *cq, a attention) {
 	if a != quietly {
 		q.lastSolicited = q.next
 	}
@@ -229,7 +236,7 @@ func (q *cq) entry(slot uint64) *shm.Block {
 // completeError writes one error CQE; errors count as solicited events. In a
 // collapsed queue the first one stays, until its queue pair is reset: a client
 // that looks at nothing but wqe_counter must not take what was flushed for done.
-func (e *Engine) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail uint64) bool {
+func (e *lane) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail uint64) bool {
 	ok := e.complete(q, 0, uidx, 0, 0, uint64(vendor[s])<<8|uint64(s), tail, event)
 	if q.collapsed && q.held == 0 {
 		q.held = uint32(tail>>32) & 0xffffff

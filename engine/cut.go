@@ -13,7 +13,7 @@ const (
 )
 
 // cutOff says that the step which is at work ends here.
-func (e *Engine) cutOff() {
+func (e *lane) cutOff() {
 	e.cut = e.part
 	if e.part == cutLast {
 		e.cut = whole // little is left of it, and the next is another queue's turn

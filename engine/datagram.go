@@ -18,7 +18,7 @@ const (
 // address finds the receiver of a datagram and puts the GRH before its bytes.
 // A receiver that is not there, or has another qkey, gets nothing, and the
 // sender learns nothing of it.
-func (e *Engine) address(q *qp, j *job) bool {
+func (e *lane) address(q *qp, j *job) bool {
 	if j.total > maxDatagram {
 		return e.tooLong(q, j, j.total, maxDatagram)
 	}
@@ -27,6 +27,10 @@ func (e *Engine) address(q *qp, j *job) bool {
 	if p == nil || p.dead || p.num != av.DQP {
 		p = e.qps[av.DQP]
 		q.peer = p
+	}
+	if p != nil && e.several && !e.holds(p.client.lane) {
+		e.putOff(q, p.client.lane)
+		return false
 	}
 	key := av.QKey()
 	if key>>31 != 0 {
@@ -53,7 +57,7 @@ func (e *Engine) address(q *qp, j *job) bool {
 
 // putGRH writes the header that a receiver finds before a datagram, as for
 // RoCE v1: the GIDs are those of the two clients.
-func (e *Engine) putGRH(av wqe.AV, n uint64, from, to *[16]byte) {
+func (e *lane) putGRH(av wqe.AV, n uint64, from, to *[16]byte) {
 	be := binary.BigEndian
 	flow := av.GRH & 0xfffff
 	be.PutUint32(e.grh[0:], 6<<28|uint32(av.TClass)<<20|flow)
@@ -72,7 +76,7 @@ func (e *Engine) gid() (g [16]byte) {
 
 // sendError ends the send side of a queue pair whose own work request is at
 // fault. A datagram queue goes on receiving.
-func (e *Engine) sendError(q *qp) {
+func (e *lane) sendError(q *qp) {
 	if q.transport == control.QPTypeUD && q.attr.State == control.StateRTS {
 		e.setState(q, control.StateSQE)
 		return

@@ -19,7 +19,7 @@ const clientErrands = workerRing / 2
 
 // lend is job.move with workers: what they have been given counts as moved. What is
 // short it copies itself. The job stays with q from now on, where it is found.
-func (e *Engine) lend(q *qp, j *job, budget int) (used int) {
+func (e *lane) lend(q *qp, j *job, budget int) (used int) {
 	if q.job == nil {
 		e.keep(q)
 	}
@@ -42,7 +42,7 @@ func (e *Engine) lend(q *qp, j *job, budget int) (used int) {
 }
 
 // give gives a piece of a job to the worker that has least to do, if there is room.
-func (e *Engine) give(j *job, c *Client, dst, src []byte) bool {
+func (e *lane) give(j *job, c *Client, dst, src []byte) bool {
 	if c.lent >= clientErrands*len(e.workers) {
 		return false
 	}
@@ -78,7 +78,7 @@ func (l *list) touched() (k, within *mkey) {
 }
 
 // collect looks which errands are over.
-func (e *Engine) collect() {
+func (e *lane) collect() {
 	for _, w := range e.workers {
 		for w.seen < w.given {
 			r := &w.ring[w.seen%workerRing]
@@ -104,7 +104,7 @@ func (e *Engine) collect() {
 // is a slice, some microseconds. The last comes first, so that no worker begins
 // another meanwhile. A job of which something was taken back is judged anew, from
 // its first byte on.
-func (e *Engine) recall(j *job, k *mkey, p *qp) {
+func (e *lane) recall(j *job, k *mkey, p *qp) {
 	for _, w := range e.workers {
 		for i := w.given; i > w.seen; i-- {
 			r := &w.ring[(i-1)%workerRing]
@@ -146,7 +146,7 @@ func (r *errand) await() {
 }
 
 // startWorkers has workers copy from now on, until end.
-func (e *Engine) startWorkers() (end func(), err error) {
+func (e *lane) startWorkers() (end func(), err error) {
 	workers, gone, err := hire(e.cfg.DMACores)
 	if err != nil {
 		return nil, err

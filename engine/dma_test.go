@@ -369,7 +369,7 @@ func TestCoresOfWorkers(t *testing.T) {
 	} {
 		e, err := New(Config{CPUs: row.cpus, DMACores: row.dma})
 		require.NoError(t, err)
-		set, err := e.cores(allowed)
+		set, err := e.lanes[0].cores(allowed, row.cpus)
 		if row.err != "" {
 			require.ErrorIs(t, err, ErrCPUs)
 			require.ErrorContains(t, err, row.err)

@@ -19,17 +19,19 @@ const (
 //
 // The line is watched first, then all is looked at: what is announced before the
 // line is watched is seen by the step behind, and what comes later ends the rest.
-func (e *Engine) doze() (done int) {
+func (e *lane) doze() (done int) {
 	defer e.rescue()
 	defer e.publish()
 	short, long := uint32(clock.Cycles(dozeTime)), uint32(clock.Cycles(dozeLonger))
 	for range dozes {
+		e.begin()
 		q := e.latest()
 		if q != nil {
 			e.cur, e.part = q, cutLast // whose memory it is, if it faults
 			q.sendRec.Monitor()
 			e.cur, e.part = nil, cutVisits
 		}
+		e.end()
 		if done = e.Step(); done > 0 {
 			return done
 		}
@@ -49,7 +51,7 @@ func (e *Engine) doze() (done int) {
 const latestOf = 16
 
 // latest returns the queue that worked last, of the first that are running.
-func (e *Engine) latest() (latest *qp) {
+func (e *lane) latest() (latest *qp) {
 	for _, q := range e.running[:min(len(e.running), latestOf)] {
 		if latest == nil || q.vain < latest.vain {
 			latest = q

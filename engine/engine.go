@@ -5,10 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
-	"math"
 	"os"
 	"sync/atomic"
-	"time"
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
@@ -25,9 +23,17 @@ type Config struct {
 	// choice to the kernel.
 	CPUs []int
 
+	// Cores lists cores that get a thread each. Clients are divided among them;
+	// those that are connected to each other come together on one where that is
+	// possible. Nil means one thread, which goes where CPUs says.
+	Cores []int
+
+	// Stay keeps each client on the thread that it was given first.
+	Stay bool
+
 	// DMACores lists cores on each of which a worker copies what is long, while the
 	// engine's thread goes on with other queues. The engine's thread stays off them.
-	// Nil means none.
+	// Nil means none. They are for an engine of one thread.
 	DMACores []int
 
 	// Idle says what Run does while there is no work. Zero is IdleNap.
@@ -78,82 +84,29 @@ const (
 
 // An Engine is one device. Step and Run belong to the thread that
 // steps it; the other methods may be called from anywhere.
+//
+// What it holds is of the whole device. It changes between steps only, while no
+// lane works; see lanes.go.
 type Engine struct {
-	cfg  Config
-	guid uint64
+	cfg   Config
+	guid  uint64
+	lanes []*lane // one or more; the first serves the mail
 
-	// The device's tables.
 	keys    keyTable
 	qps     map[uint32]*qp // by number; control path and first use of a peer only
 	cqs     map[uint32]*cq // likewise
 	srqs    map[uint32]*srq
-	running []*qp // QPs that are not in RST
-	stalled []*qp // QPs that wait for their peer
-	next    int   // of stalled: who was looked at last
-	armable []*cq // CQs with a completion channel
-	armed   int   // of armable: who is looked at next
-	armLap  uint  // how often all of them have been
-	unswept int   // of running: how many sweep has still to look at
-	swept   int   // in running: whom sweep has looked at last
-	clients map[*Client]struct{}
+	loose   bool   // tests: no thread is put on its core
+	served  uint64 // how many requests there have been
+	stopped bool   // a request is served, or nothing runs any more: all lanes are at rest
 
-	// Whom a step visits; see active.go.
-	active    []*Client // who has warm queues, or had a step ago
-	from      int       // of active: whose turn is next; 0 between whole steps
-	warmth    int       // how many queues are warm
-	patience  uint32    // looks for nothing until one is cold
-	alone     struct{ wqes, bytes int }
-	spent     int     // bytes, or what is worth them, of the last visit
-	worker    *Client // who worked last
-	laboured  uint32  // turn in which that was
-	rivalry   uint32  // turn up to which several work
-	watches   []watch // of running, in the same order
-	patrolled int     // of watches: whom patrol has looked at last
-	quiet     int     // steps since there was work
-	worked    uint64  // ticks of the last step that worked
-
-	// Scratch of the WQE in execution, private to the device.
-	now     *job
-	spare   []*job
-	few     int  // queues that are all kept warm: fewQueues, but in tests
-	longWay bool // tests: nothing goes by express
-	wqe     [wqe.MaxBlocks * wqe.BlockSize]byte
-	recv    [1 << maxLogRQStride]byte
-	flame   []byte  // snapshot of a WQE that lay in a register; one block
-	old     [8]byte // what an atomic found
-	runs    [maxListEntries]run
-	epoch   uint64 // of keys: how many changes of them there have been
-	beyond  uint64 // bytes from which on a transfer goes by its client's copier
-	workers []*worker
-	worth   worth // of them, usualWorth but in tests
-	grh     [grhSize]byte
-	away    away
-	cur     *qp    // whose memory is being looked at, for faults of it
-	curCQ   *cq    // likewise
-	effort  int    // of this visit, beside the bytes moved, and worth so many
-	turn    uint32 // steps, to do some things only now and then
-	looked  int    // in running: whom the device has looked at last
-	part    part   // of the step at work
-	cut     part   // in which the last step was cut off
-	ticks   uint64 // the device clock when this step began to do work
-
-	logged struct { // explanations in the log, this second
-		until   uint64
-		n, held uint32
-	}
-
-	past          Stats // of clients that are gone
-	published     uint64
+	epoch         atomic.Uint64 // of keys: how many changes of them there have been
+	past          Stats         // of clients that are gone
 	publishCycles uint64
 	journal       journal
 	shares        *shares
 	discarded     discard
-
-	mail       mailbox
-	bed        *bed          // where Run sleeps; nil: nobody runs it
-	asleep     atomic.Bool   // it sleeps, or is about to
-	sleepBound time.Duration // tests: of a sleep that nothing ends; 0: the usual
-	calm       bool          // tests: no cores are taken for crowded
+	mail          mailbox
 }
 
 // New returns an engine that nobody steps yet.
@@ -167,6 +120,9 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Burst < 1 || cfg.Slice < wqe.BlockSize {
 		return nil, errors.New("engine: Burst must be at least 1, Slice at least 64")
 	}
+	if err := cfg.checkCores(); err != nil {
+		return nil, err
+	}
 	cfg.Limits.fill()
 	var b [8]byte
 	if _, err := rand.Read(b[:]); err != nil {
@@ -179,19 +135,13 @@ func New(cfg Config) (*Engine, error) {
 		qps:     make(map[uint32]*qp),
 		cqs:     make(map[uint32]*cq),
 		srqs:    make(map[uint32]*srq),
-		clients: make(map[*Client]struct{}),
-		now:     new(job),
-		flame:   new(shm.Block)[:],
-		part:    cutVisits,
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),
-		few:     fewQueues,
-		worth:   usualWorth,
-		beyond:  beyondCaches(shm.CacheSize()),
 	}
 	e.cfg.Idle = cfg.Idle.policy(shm.CanMonitor(), allowance(os.DirFS("/")), &e.journal)
-	e.alone.wqes = min(cfg.Burst, math.MaxInt/aloneShare) * aloneShare
-	e.alone.bytes = min(cfg.Slice, math.MaxInt/aloneShare) * aloneShare
+	for n := range max(1, len(cfg.Cores)) {
+		e.lanes = append(e.lanes, newLane(e, n))
+	}
 	e.publishCycles = clock.Cycles(publishTime) // the clock is calibrated here, not in the middle of work
 	return e, nil
 }
@@ -219,43 +169,10 @@ func (l *Limits) fill() {
 //
 // Not safe for concurrent use: one thread owns an engine.
 func (e *Engine) Step() (done int) {
-	if e.mail.waiting.Load() {
-		e.mail.serve()
-	}
-	e.ticks = 0
-	if e.cut <= cutVisits {
-		done = e.attendAll()
-	}
-	e.cur = nil
-	if len(e.stalled) > 0 && e.cut <= cutVisits {
-		e.part = cutRetry
-		done += e.retry()
-		e.part = cutVisits
-	}
-	if e.unswept > 0 {
-		done += e.sweep()
-	}
-	if e.warmth < len(e.watches) {
-		done += e.patrol(e.rounds(done))
-	}
-	if e.turn++; e.turn%hintTurns == 0 {
-		e.part = cutLast
-		done += e.observeArms()
-		e.look()
-		e.part = cutVisits
-	}
-	if e.cut != whole {
-		e.cut = whole
+	for _, l := range e.lanes {
+		done += l.Step()
 	}
 	return done
-}
-
-// clock returns the device clock, read once in a step that needs it.
-func (e *Engine) clock() uint64 {
-	if e.ticks == 0 {
-		e.ticks = clock.Now()
-	}
-	return e.ticks
 }
 
 // GUID returns the number that tells this engine from others.

@@ -8,7 +8,7 @@ import (
 
 // visit executes what is new in one queue pair, within its budget, and returns
 // how many WQEs it completed or moved on with.
-func (e *Engine) visit(q *qp) int {
+func (e *lane) visit(q *qp) int {
 	e.cur = q
 	switch q.attr.State {
 	case control.StateRTS:
@@ -31,9 +31,15 @@ func (e *Engine) visit(q *qp) int {
 			return 0
 		}
 		e.clock() // read while the WQE's line is on its way
+		if e.several {
+			return e.burstAcross(q, n)
+		}
 		return e.burst(q, n)
 	case control.StateSQD:
 		if q.job != nil { // what was started is finished
+			if e.several {
+				return e.burstAcross(q, uint16(q.job.blocks))
+			}
 			return e.burst(q, uint16(q.job.blocks))
 		}
 	case control.StateERR, control.StateSQE:
@@ -50,7 +56,7 @@ const indivisible = 8
 
 // burst executes WQEs of q, of which n blocks are announced, until the budget
 // of this step is used up or there is a reason to wait.
-func (e *Engine) burst(q *qp, n uint16) (done int) {
+func (e *lane) burst(q *qp, n uint16) (done int) {
 	bytes := e.cfg.Slice
 	e.effort = 0
 	for done < e.cfg.Burst && n > 0 && bytes > 0 {
@@ -112,7 +118,7 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 
 // move goes on with a job of q within a budget of bytes, and returns how much of it
 // was used.
-func (e *Engine) move(q *qp, j *job, budget int) (used int) {
+func (e *lane) move(q *qp, j *job, budget int) (used int) {
 	switch {
 	case len(e.workers) > 0 && j.total >= e.worth.transfer:
 		return e.lend(q, j, budget)
@@ -124,7 +130,7 @@ func (e *Engine) move(q *qp, j *job, budget int) (used int) {
 
 // snapshot copies the first block of the next WQE to private memory. Nothing in
 // it is read again where the client could change it.
-func (e *Engine) snapshot(q *qp) {
+func (e *lane) snapshot(q *qp) {
 	slot := q.sent & q.sqMask
 	*(*[wqe.BlockSize]byte)(e.wqe[:]) = *(*[wqe.BlockSize]byte)(q.sq[slot*wqe.BlockSize:])
 }
@@ -134,7 +140,7 @@ func (e *Engine) snapshot(q *qp) {
 // WQE is at fault and the queue is in error.
 //
 // Local keys are judged before the peer, as a NIC that gathers before it sends.
-func (e *Engine) judge(q *qp, n uint16) bool {
+func (e *lane) judge(q *qp, n uint16) bool {
 	j := e.now
 	h := parseHead((*[wqe.CtrlSize]byte)(e.wqe[:]))
 	j.head, j.blocks = h, h.blocks()
@@ -190,7 +196,7 @@ func (e *Engine) judge(q *qp, n uint16) bool {
 // dataOffset is where the data segments of an RDMA WQE begin.
 const dataOffset = wqe.CtrlSize + wqe.RaddrSize
 
-func (e *Engine) judgeWrite(q *qp, j *job) bool {
+func (e *lane) judgeWrite(q *qp, j *job) bool {
 	end := j.head.ds() * wqe.UnitSize
 	if end < dataOffset {
 		return e.badSize(q, j, 0)
@@ -208,7 +214,7 @@ func (e *Engine) judgeWrite(q *qp, j *job) bool {
 	return true
 }
 
-func (e *Engine) judgeRead(q *qp, j *job) bool {
+func (e *lane) judgeRead(q *qp, j *job) bool {
 	end := j.head.ds() * wqe.UnitSize
 	if end < dataOffset {
 		return e.badSize(q, j, 0)
@@ -225,7 +231,7 @@ func (e *Engine) judgeRead(q *qp, j *job) bool {
 	return e.remote(q, j, &j.src, control.AccessRemoteRead)
 }
 
-func (e *Engine) judgeSend(q *qp, j *job) bool {
+func (e *lane) judgeSend(q *qp, j *job) bool {
 	end, data := j.head.ds()*wqe.UnitSize, wqe.CtrlSize
 	if q.transport == control.QPTypeUD {
 		if data += wqe.AVSize; end < data {
@@ -240,7 +246,7 @@ func (e *Engine) judgeSend(q *qp, j *job) bool {
 
 // gather turns the data segments in e.wqe[off:end] into pieces and adds up
 // their lengths. need is the right that each key must give.
-func (e *Engine) gather(q *qp, j *job, l *list, off, end int, need uint32) bool {
+func (e *lane) gather(q *qp, j *job, l *list, off, end int, need uint32) bool {
 	total := uint64(0)
 	for off < end {
 		d := wqe.ParseData((*[wqe.UnitSize]byte)(e.wqe[off:]))
@@ -276,7 +282,7 @@ func (e *Engine) gather(q *qp, j *job, l *list, off, end int, need uint32) bool 
 }
 
 // reach finds the peer, or lets the queue wait until there is one.
-func (e *Engine) reach(q *qp, j *job) bool {
+func (e *lane) reach(q *qp, j *job) bool {
 	if q.transport == control.QPTypeUD {
 		return e.address(q, j)
 	}
@@ -299,7 +305,7 @@ func (e *Engine) reach(q *qp, j *job) bool {
 
 // find looks the peer up by its number. Once it has been found it stays the only
 // one: a stranger who is given its number later is not connected.
-func (e *Engine) find(q *qp) bool {
+func (e *lane) find(q *qp) bool {
 	p := e.qps[q.attr.DestQPN]
 	if !q.connected(p) || q.bound != nil && q.bound != p {
 		return false
@@ -309,7 +315,7 @@ func (e *Engine) find(q *qp) bool {
 }
 
 // remote translates the remote address segment into one piece of j.total bytes.
-func (e *Engine) remote(q *qp, j *job, l *list, need uint32) bool {
+func (e *lane) remote(q *qp, j *job, l *list, need uint32) bool {
 	if j.peer.attr.Access&need == 0 {
 		return e.refused(q, j, "this operation")
 	}
@@ -324,7 +330,7 @@ func (e *Engine) remote(q *qp, j *job, l *list, need uint32) bool {
 // finish reports a WQE whose bytes have all been moved: first to the peer whose
 // receive it consumed, then to the poster. It returns false when a completion
 // queue had no room, which puts the queues that need it into error.
-func (e *Engine) finish(q *qp, j *job) bool {
+func (e *lane) finish(q *qp, j *job) bool {
 	if j.recv && !e.finishReceive(q, j) && !j.lost {
 		return false
 	}

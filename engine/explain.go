@@ -46,7 +46,7 @@ type subject struct {
 
 // explain says what is wrong with the WQE of the snapshot, at the head of q. A
 // transfer in slices has left the snapshot to others.
-func (e *Engine) explain(q *qp, code code, format string, args ...any) {
+func (e *lane) explain(q *qp, code code, format string, args ...any) {
 	s := subject{client: q.client, number: q.num, index: uint16(q.sent)}
 	if q.job == nil {
 		s.bytes = e.wqe[:wqe.BlockSize]
@@ -56,7 +56,7 @@ func (e *Engine) explain(q *qp, code code, format string, args ...any) {
 
 // explainReceive says what is wrong with the receive that j has opened, or
 // with there being none.
-func (e *Engine) explainReceive(j *job, entry []byte, code code, format string, args ...any) {
+func (e *lane) explainReceive(j *job, entry []byte, code code, format string, args ...any) {
 	p := j.peer
 	s := subject{p.client, p.num, j.index, control.OfReceive, entry}
 	if entry == nil {
@@ -66,19 +66,19 @@ func (e *Engine) explainReceive(j *job, entry []byte, code code, format string, 
 }
 
 // explainQueue says what is wrong with a queue pair, at this point of its work.
-func (e *Engine) explainQueue(q *qp, code code, format string, args ...any) {
+func (e *lane) explainQueue(q *qp, code code, format string, args ...any) {
 	e.say(subject{client: q.client, number: q.num, index: uint16(q.sent)}, code, format, args)
 }
 
 // explainCQ says what is wrong with a completion queue.
-func (e *Engine) explainCQ(q *cq, code code, format string, args ...any) {
+func (e *lane) explainCQ(q *cq, code code, format string, args ...any) {
 	e.say(subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}, code, format, args)
 }
 
 // sayCost is what an explanation costs of a budget of bytes.
 const sayCost = 1024
 
-func (e *Engine) say(s subject, code code, format string, args []any) {
+func (e *lane) say(s subject, code code, format string, args []any) {
 	c := s.client
 	c.count[control.CounterExplained]++
 	if e.journal.log == nil && c.events < 0 {
@@ -107,7 +107,7 @@ const logBudget = 100
 
 // logExplanation writes an explanation to the log, unless there have been too
 // many. Of a WQE it shows the control segment: what lies behind it may be data.
-func (e *Engine) logExplanation(c *Client, ev *control.Event, code code) {
+func (e *lane) logExplanation(c *Client, ev *control.Event, code code) {
 	if e.journal.log == nil {
 		return
 	}

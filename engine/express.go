@@ -24,7 +24,7 @@ const (
 // can be on its way from the other side. Whatever is unusual in any way it leaves
 // alone, for the long way to copy anew, to judge and to explain. A fault of memory
 // leaves the WQEs of its run before it out of the client's counters.
-func (e *Engine) express(q *qp, most, budget int) (done, cost int) {
+func (e *lane) express(q *qp, most, budget int) (done, cost int) {
 	return e.expressFrom(q, wqes{q.sq, q.sqMask}, most, budget)
 }
 
@@ -38,7 +38,7 @@ type wqes struct {
 func (w wqes) at(index uint64) uint64 { return index & w.mask * wqe.BlockSize }
 
 // expressFrom is express with WQEs from elsewhere than the ring.
-func (e *Engine) expressFrom(q *qp, from wqes, most, budget int) (done, cost int) {
+func (e *lane) expressFrom(q *qp, from wqes, most, budget int) (done, cost int) {
 	p := q.peer
 	if !q.express || e.longWay || !q.connected(p) {
 		return 0, 0
@@ -71,7 +71,7 @@ func (q *qp) unremarkable(h head) bool {
 // executed ends q's next WQE and completes it, if that is asked for, with the
 // bytes that it has brought. It returns false when there was no room for the
 // completion, which puts q into error.
-func (e *Engine) executed(q *qp, h head, bytes uint64) bool {
+func (e *lane) executed(q *qp, h head, bytes uint64) bool {
 	counter := uint16(q.sent)
 	q.sent++
 	if h.ce() != wqe.CEAlways ||

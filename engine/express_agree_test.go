@@ -9,20 +9,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A lane is a pair of queue pairs that have found each other, with memory on
+// A road is a pair of queue pairs that have found each other, with memory on
 // both sides, on an engine with the short way or on one without.
-type lane struct {
+type road struct {
 	*rig
 	p, q              *end
 	local, far, inbox *key
 }
 
-func newLane(t testing.TB, longWay bool, prepare func(a, b *host) (p, q *end)) *lane {
+func newRoad(t testing.TB, longWay bool, prepare func(a, b *host) (p, q *end)) *road {
 	t.Helper()
 	r := newRig(t, Config{})
 	r.e.longWay = longWay
 	a, b := r.host("a"), r.host("b")
-	l := &lane{rig: r, local: a.full(8192, 1), far: b.full(8192, 2), inbox: b.full(8192, 3)}
+	l := &road{rig: r, local: a.full(8192, 1), far: b.full(8192, 2), inbox: b.full(8192, 3)}
 	l.p, l.q = prepare(a, b)
 	l.p.up(l.q)
 	l.q.up(l.p)
@@ -32,7 +32,7 @@ func newLane(t testing.TB, longWay bool, prepare func(a, b *host) (p, q *end)) *
 	return l
 }
 
-// outcome is all that clients see of a lane, without what differs by chance.
+// outcome is all that clients see of a road, without what differs by chance.
 type outcome struct {
 	states          [2]uint8
 	sent, received  uint64
@@ -41,7 +41,7 @@ type outcome struct {
 	counts          [2][control.Counters]uint64
 }
 
-func (l *lane) outcome() (o outcome) {
+func (l *road) outcome() (o outcome) {
 	l.settle()
 	strip := func(list []cqe.WC) []cqe.WC {
 		for i := range list {
@@ -79,96 +79,96 @@ func TestShortWayAgrees(t *testing.T) {
 		}
 	}
 	const fits = 8 // bytes
-	send := func(l *lane) { l.p.post(ctrl(wqe.OpSend), l.local.data(0, fits)) }
+	send := func(l *road) { l.p.post(ctrl(wqe.OpSend), l.local.data(0, fits)) }
 	fa, cs := wqe.Atomic{SwapAdd: 5, Compare: 9}, wqe.Atomic{SwapAdd: 1 << 40}
-	add := func(l *lane) { l.p.post(ctrl(wqe.OpAtomicFA), l.far.raddr(8), fa, l.local.data(3, 8)) }
+	add := func(l *road) { l.p.post(ctrl(wqe.OpAtomicFA), l.far.raddr(8), fa, l.local.data(3, 8)) }
 	for _, row := range []struct {
 		name    string
 		taken   int
 		prepare func(a, b *host) (p, q *end) // nil: a pair of RC
-		post    func(l *lane)
+		post    func(l *road)
 	}{
-		{"SEND", 1, nil, func(l *lane) { l.q.recv(l.inbox.data(0, fits)); send(l) }},
-		{"SEND, UC", 1, kind(control.QPTypeUC), func(l *lane) { l.q.recv(l.inbox.data(0, fits)); send(l) }},
-		{"SEND, unsignaled", 1, nil, func(l *lane) { l.q.recv(l.inbox.data(0, fits)); l.p.post(silent(wqe.OpSend), l.local.data(0, fits)) }},
-		{"SEND, with event", 0, nil, func(l *lane) {
+		{"SEND", 1, nil, func(l *road) { l.q.recv(l.inbox.data(0, fits)); send(l) }},
+		{"SEND, UC", 1, kind(control.QPTypeUC), func(l *road) { l.q.recv(l.inbox.data(0, fits)); send(l) }},
+		{"SEND, unsignaled", 1, nil, func(l *road) { l.q.recv(l.inbox.data(0, fits)); l.p.post(silent(wqe.OpSend), l.local.data(0, fits)) }},
+		{"SEND, with event", 0, nil, func(l *road) {
 			l.q.recv(l.inbox.data(0, fits))
 			l.p.post(wqe.Ctrl{Opcode: wqe.OpSend, Flags: wqe.CEEvent}, l.local.data(0, fits))
 		}},
-		{"SEND, solicited, with an immediate that is not sent", 1, nil, func(l *lane) {
+		{"SEND, solicited, with an immediate that is not sent", 1, nil, func(l *road) {
 			l.q.recv(l.inbox.data(0, fits))
 			l.p.post(wqe.Ctrl{Opcode: wqe.OpSend, Flags: wqe.CEAlways | wqe.FlagSolicited, Imm: 7}, l.local.data(0, fits))
 		}},
-		{"SEND_IMM", 1, nil, func(l *lane) {
+		{"SEND_IMM", 1, nil, func(l *road) {
 			l.q.recv(l.inbox.data(0, 64))
 			l.p.post(wqe.Ctrl{Opcode: wqe.OpSendImm, Flags: wqe.CEAlways | wqe.FlagSolicited, Imm: 7}, l.local.data(0, fits))
 		}},
-		{"SEND_INVAL", 0, nil, func(l *lane) {
+		{"SEND_INVAL", 0, nil, func(l *road) {
 			l.q.recv(l.inbox.data(0, 64))
 			l.p.post(wqe.Ctrl{Opcode: wqe.OpSendInval, Flags: wqe.CEAlways, Imm: 7 << 8}, l.local.data(0, fits))
 		}},
-		{"SEND, inline, 1 byte", 1, nil, func(l *lane) { l.q.recv(l.inbox.data(5, 60)); l.p.post(ctrl(wqe.OpSend), []byte{7}) }},
-		{"SEND, inline, a whole block", 1, nil, func(l *lane) { l.q.recv(l.inbox.data(5, 60)); l.p.post(ctrl(wqe.OpSend), pattern(44, 7)) }},
-		{"SEND, inline, two blocks", 0, nil, func(l *lane) { l.q.recv(l.inbox.data(5, 60)); l.p.post(ctrl(wqe.OpSend), pattern(45, 7)) }},
-		{"SEND, inline and a pointer", 0, nil, func(l *lane) {
+		{"SEND, inline, 1 byte", 1, nil, func(l *road) { l.q.recv(l.inbox.data(5, 60)); l.p.post(ctrl(wqe.OpSend), []byte{7}) }},
+		{"SEND, inline, a whole block", 1, nil, func(l *road) { l.q.recv(l.inbox.data(5, 60)); l.p.post(ctrl(wqe.OpSend), pattern(44, 7)) }},
+		{"SEND, inline, two blocks", 0, nil, func(l *road) { l.q.recv(l.inbox.data(5, 60)); l.p.post(ctrl(wqe.OpSend), pattern(45, 7)) }},
+		{"SEND, inline and a pointer", 0, nil, func(l *road) {
 			l.q.recv(l.inbox.data(5, 60))
 			l.p.post(ctrl(wqe.OpSend), pattern(12, 7), l.local.data(0, 3))
 		}},
-		{"SEND of nothing", 0, nil, func(l *lane) { l.q.recv(l.inbox.data(5, 60)); l.p.post(ctrl(wqe.OpSend)) }},
-		{"SEND of two pieces", 0, nil, func(l *lane) {
+		{"SEND of nothing", 0, nil, func(l *road) { l.q.recv(l.inbox.data(5, 60)); l.p.post(ctrl(wqe.OpSend)) }},
+		{"SEND of two pieces", 0, nil, func(l *road) {
 			l.q.recv(l.inbox.data(5, 60))
 			l.p.post(ctrl(wqe.OpSend), l.local.data(0, 8), l.local.data(90, 8))
 		}},
-		{"SEND of 4 KiB", 1, nil, func(l *lane) { l.q.recv(l.inbox.data(1, 8000)); l.p.post(ctrl(wqe.OpSend), l.local.data(0, 4096)) }},
-		{"SEND of more", 0, nil, func(l *lane) { l.q.recv(l.inbox.data(1, 8000)); l.p.post(ctrl(wqe.OpSend), l.local.data(0, 4097)) }},
-		{"SEND to the last byte", 1, nil, func(l *lane) { l.q.recv(l.inbox.data(8184, 8)); l.p.post(ctrl(wqe.OpSend), l.local.data(8184, 8)) }},
-		{"SEND past the last byte", 0, nil, func(l *lane) { l.q.recv(l.inbox.data(0, 8)); l.p.post(ctrl(wqe.OpSend), l.local.data(8185, 8)) }},
-		{"SEND under a key of another domain", 0, nil, func(l *lane) {
+		{"SEND of 4 KiB", 1, nil, func(l *road) { l.q.recv(l.inbox.data(1, 8000)); l.p.post(ctrl(wqe.OpSend), l.local.data(0, 4096)) }},
+		{"SEND of more", 0, nil, func(l *road) { l.q.recv(l.inbox.data(1, 8000)); l.p.post(ctrl(wqe.OpSend), l.local.data(0, 4097)) }},
+		{"SEND to the last byte", 1, nil, func(l *road) { l.q.recv(l.inbox.data(8184, 8)); l.p.post(ctrl(wqe.OpSend), l.local.data(8184, 8)) }},
+		{"SEND past the last byte", 0, nil, func(l *road) { l.q.recv(l.inbox.data(0, 8)); l.p.post(ctrl(wqe.OpSend), l.local.data(8185, 8)) }},
+		{"SEND under a key of another domain", 0, nil, func(l *road) {
 			l.q.recv(l.inbox.data(0, 8))
 			l.p.post(ctrl(wqe.OpSend), wqe.Data{ByteCount: 8, LKey: l.p.h.reg(l.p.h.allocPD(), l.local.addr, 8, 0), Addr: l.local.addr})
 		}},
-		{"SEND under no key", 0, nil, func(l *lane) {
+		{"SEND under no key", 0, nil, func(l *road) {
 			l.q.recv(l.inbox.data(0, 8))
 			l.p.post(ctrl(wqe.OpSend), wqe.Data{ByteCount: 8, LKey: l.local.key ^ 1, Addr: l.local.addr})
 		}},
 		{"SEND without a receive", 0, nil, send},
-		{"SENDs, more than there are receives", 2, nil, func(l *lane) {
+		{"SENDs, more than there are receives", 2, nil, func(l *road) {
 			l.q.recv(l.inbox.data(0, fits))
 			l.q.recv(l.inbox.data(8, fits))
 			send(l)
 			send(l)
 			send(l)
 		}},
-		{"SENDs, then a WRITE", 1, nil, func(l *lane) {
+		{"SENDs, then a WRITE", 1, nil, func(l *road) {
 			l.q.recv(l.inbox.data(0, fits))
 			l.q.recv(l.inbox.data(8, fits))
 			send(l)
 			l.p.post(ctrl(wqe.OpRDMAWrite), l.far.raddr(9), l.local.data(0, 8))
 			send(l)
 		}},
-		{"receive of two pieces, the first is enough", 1, nil, func(l *lane) {
+		{"receive of two pieces, the first is enough", 1, nil, func(l *road) {
 			l.q.recv(l.inbox.data(0, 8), wqe.Data{ByteCount: 8, LKey: 0xffffff})
 			send(l)
 		}},
-		{"receive of two pieces", 0, nil, func(l *lane) { l.q.recv(l.inbox.data(0, 7), l.inbox.data(50, 8)); send(l) }},
-		{"receive too short", 0, nil, func(l *lane) { l.q.recv(l.inbox.data(0, 7)); send(l) }},
-		{"receive of nothing", 0, nil, func(l *lane) { l.q.recv(); send(l) }},
-		{"receive of 2^31", 0, nil, func(l *lane) { l.q.recv(wqe.Data{LKey: l.inbox.key, Addr: l.inbox.addr}); send(l) }},
-		{"receive with the inline bit", 0, nil, func(l *lane) {
+		{"receive of two pieces", 0, nil, func(l *road) { l.q.recv(l.inbox.data(0, 7), l.inbox.data(50, 8)); send(l) }},
+		{"receive too short", 0, nil, func(l *road) { l.q.recv(l.inbox.data(0, 7)); send(l) }},
+		{"receive of nothing", 0, nil, func(l *road) { l.q.recv(); send(l) }},
+		{"receive of 2^31", 0, nil, func(l *road) { l.q.recv(wqe.Data{LKey: l.inbox.key, Addr: l.inbox.addr}); send(l) }},
+		{"receive with the inline bit", 0, nil, func(l *road) {
 			l.q.recv(wqe.Data{ByteCount: wqe.InlineFlag | 8, LKey: l.inbox.key, Addr: l.inbox.addr})
 			send(l)
 		}},
-		{"receive past its key, the message within", 0, nil, func(l *lane) { l.q.recv(l.inbox.data(8180, 13)); send(l) }},
-		{"receive under no key", 0, nil, func(l *lane) {
+		{"receive past its key, the message within", 0, nil, func(l *road) { l.q.recv(l.inbox.data(8180, 13)); send(l) }},
+		{"receive under no key", 0, nil, func(l *road) {
 			l.q.recv(wqe.Data{ByteCount: 8, LKey: l.inbox.key ^ 1, Addr: l.inbox.addr})
 			send(l)
 		}},
-		{"receive under a key of another domain", 0, nil, func(l *lane) {
+		{"receive under a key of another domain", 0, nil, func(l *road) {
 			key := l.q.h.reg(l.q.h.allocPD(), l.inbox.addr, 64, control.AccessLocalWrite)
 			l.q.recv(wqe.Data{ByteCount: 8, LKey: key, Addr: l.inbox.addr})
 			send(l)
 		}},
-		{"receive without local write", 0, nil, func(l *lane) {
+		{"receive without local write", 0, nil, func(l *road) {
 			key := l.q.h.reg(l.q.h.pd, l.inbox.addr, 64, control.AccessRemoteRead)
 			l.q.recv(wqe.Data{ByteCount: 8, LKey: key, Addr: l.inbox.addr})
 			send(l)
@@ -176,7 +176,7 @@ func TestShortWayAgrees(t *testing.T) {
 		{"receive with a signature", 0, func(a, b *host) (p, q *end) {
 			ca, cb := a.cq(control.CQ{LogSize: 6}), b.cq(control.CQ{LogSize: 6})
 			return a.qp(control.QP{}, ca, ca), b.qp(control.QP{SignatureOn: 1}, cb, cb)
-		}, func(l *lane) {
+		}, func(l *road) {
 			l.q.recv(l.inbox.data(100, 8), l.inbox.data(0, 8)) // the first stands where the signature is
 			send(l)
 		}},
@@ -192,7 +192,7 @@ func TestShortWayAgrees(t *testing.T) {
 		{"no room for the receiver's completion", 1, func(a, b *host) (p, q *end) {
 			ca, cb := a.cq(control.CQ{LogSize: 6}), b.cq(control.CQ{LogSize: 0})
 			return a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
-		}, func(l *lane) {
+		}, func(l *road) {
 			for i := range 3 {
 				l.q.recv(l.inbox.data(8*i, fits))
 				send(l)
@@ -201,83 +201,83 @@ func TestShortWayAgrees(t *testing.T) {
 		{"no room for the sender's completion", 3, func(a, b *host) (p, q *end) {
 			ca, cb := a.cq(control.CQ{LogSize: 1}), b.cq(control.CQ{LogSize: 4})
 			return a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
-		}, func(l *lane) {
+		}, func(l *road) {
 			for i := range 4 {
 				l.q.recv(l.inbox.data(8*i, fits))
 				send(l)
 			}
 		}},
 		{"FETCH_ADD", 1, nil, add},
-		{"FETCH_ADDs, unsignaled too", 3, nil, func(l *lane) {
+		{"FETCH_ADDs, unsignaled too", 3, nil, func(l *road) {
 			add(l)
 			l.p.post(silent(wqe.OpAtomicFA), l.far.raddr(8184), fa, l.local.data(8184, 8))
 			add(l)
 		}},
-		{"CMP_SWAP, different", 1, nil, func(l *lane) { l.p.post(ctrl(wqe.OpAtomicCS), l.far.raddr(8), cs, l.local.data(1, 8)) }},
-		{"CMP_SWAP, equal", 2, nil, func(l *lane) {
+		{"CMP_SWAP, different", 1, nil, func(l *road) { l.p.post(ctrl(wqe.OpAtomicCS), l.far.raddr(8), cs, l.local.data(1, 8)) }},
+		{"CMP_SWAP, equal", 2, nil, func(l *road) {
 			clear(l.far.mem[16:24])
 			l.p.post(ctrl(wqe.OpAtomicCS), l.far.raddr(16), cs, l.local.data(1, 8))
 			l.p.post(ctrl(wqe.OpAtomicCS), l.far.raddr(16), cs, l.local.data(9, 8))
 		}},
-		{"masked FETCH_ADD", 0, nil, func(l *lane) {
+		{"masked FETCH_ADD", 0, nil, func(l *road) {
 			l.p.post(wqe.Ctrl{Opcode: wqe.OpAtomicMaskedFA, OpMod: wqe.OpMod8, Flags: wqe.CEAlways}, l.far.raddr(8), wqe.MaskedFA8{Add: 3}, l.local.data(0, 8))
 		}},
-		{"FETCH_ADD, opmod of no meaning", 1, nil, func(l *lane) {
+		{"FETCH_ADD, opmod of no meaning", 1, nil, func(l *road) {
 			l.p.post(wqe.Ctrl{Opcode: wqe.OpAtomicFA, OpMod: 3, Flags: wqe.CEAlways}, l.far.raddr(8), fa, l.local.data(0, 8))
 		}},
-		{"FETCH_ADD, with event", 0, nil, func(l *lane) {
+		{"FETCH_ADD, with event", 0, nil, func(l *road) {
 			l.p.post(wqe.Ctrl{Opcode: wqe.OpAtomicFA, Flags: wqe.CEEvent}, l.far.raddr(8), fa, l.local.data(0, 8))
 		}},
 		{"FETCH_ADD, UC", 0, kind(control.QPTypeUC), add},
-		{"FETCH_ADD, misaligned", 0, nil, func(l *lane) { l.p.post(ctrl(wqe.OpAtomicFA), l.far.raddr(4), fa, l.local.data(0, 8)) }},
-		{"FETCH_ADD, aligned by a key that counts from elsewhere", 0, nil, func(l *lane) {
+		{"FETCH_ADD, misaligned", 0, nil, func(l *road) { l.p.post(ctrl(wqe.OpAtomicFA), l.far.raddr(4), fa, l.local.data(0, 8)) }},
+		{"FETCH_ADD, aligned by a key that counts from elsewhere", 0, nil, func(l *road) {
 			var ans control.Key
 			l.q.h.call(control.OpRegMR, &control.MR{PDN: l.q.h.pd, Access: control.AccessAll &^ control.AccessZeroBased,
 				Addr: l.far.addr + 4, Length: 64, IOVA: 0x1000}, &ans)
 			l.p.post(ctrl(wqe.OpAtomicFA), wqe.Raddr{Addr: 0x1008, RKey: ans.Key}, fa, l.local.data(0, 8))
 		}},
-		{"FETCH_ADD, aligned in memory alone", 0, nil, func(l *lane) {
+		{"FETCH_ADD, aligned in memory alone", 0, nil, func(l *road) {
 			var ans control.Key
 			l.q.h.call(control.OpRegMR, &control.MR{PDN: l.q.h.pd, Access: control.AccessAll &^ control.AccessZeroBased,
 				Addr: l.far.addr, Length: 64, IOVA: 0x1004}, &ans)
 			l.p.post(ctrl(wqe.OpAtomicFA), wqe.Raddr{Addr: 0x100c, RKey: ans.Key}, fa, l.local.data(0, 8))
 		}},
-		{"FETCH_ADD past the key", 0, nil, func(l *lane) { l.p.post(ctrl(wqe.OpAtomicFA), l.far.raddr(8192), fa, l.local.data(0, 8)) }},
-		{"FETCH_ADD, result of two pieces", 0, nil, func(l *lane) {
+		{"FETCH_ADD past the key", 0, nil, func(l *road) { l.p.post(ctrl(wqe.OpAtomicFA), l.far.raddr(8192), fa, l.local.data(0, 8)) }},
+		{"FETCH_ADD, result of two pieces", 0, nil, func(l *road) {
 			l.p.post(ctrl(wqe.OpAtomicFA), l.far.raddr(8), fa, l.local.data(0, 3), l.local.data(90, 5))
 		}},
-		{"FETCH_ADD, result of 8 bytes and 8 more", 0, nil, func(l *lane) {
+		{"FETCH_ADD, result of 8 bytes and 8 more", 0, nil, func(l *road) {
 			l.p.post(ctrl(wqe.OpAtomicFA), l.far.raddr(8), fa, l.local.data(0, 8), l.local.data(90, 8))
 		}},
-		{"FETCH_ADD, result of 4 bytes", 0, nil, func(l *lane) { l.p.post(ctrl(wqe.OpAtomicFA), l.far.raddr(8), fa, l.local.data(0, 4)) }},
-		{"FETCH_ADD, result past its key", 0, nil, func(l *lane) { l.p.post(ctrl(wqe.OpAtomicFA), l.far.raddr(8), fa, l.local.data(8188, 8)) }},
-		{"FETCH_ADD, result without local write", 0, nil, func(l *lane) {
+		{"FETCH_ADD, result of 4 bytes", 0, nil, func(l *road) { l.p.post(ctrl(wqe.OpAtomicFA), l.far.raddr(8), fa, l.local.data(0, 4)) }},
+		{"FETCH_ADD, result past its key", 0, nil, func(l *road) { l.p.post(ctrl(wqe.OpAtomicFA), l.far.raddr(8), fa, l.local.data(8188, 8)) }},
+		{"FETCH_ADD, result without local write", 0, nil, func(l *road) {
 			key := l.p.h.reg(l.p.h.pd, l.local.addr, 64, control.AccessRemoteRead)
 			l.p.post(ctrl(wqe.OpAtomicFA), l.far.raddr(8), fa, wqe.Data{ByteCount: 8, LKey: key, Addr: l.local.addr})
 		}},
-		{"FETCH_ADD, no right of the key", 0, nil, func(l *lane) {
+		{"FETCH_ADD, no right of the key", 0, nil, func(l *road) {
 			key := l.q.h.reg(l.q.h.pd, l.far.addr, 64, control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteRead)
 			l.p.post(ctrl(wqe.OpAtomicFA), wqe.Raddr{Addr: l.far.addr, RKey: key}, fa, l.local.data(0, 8))
 		}},
-		{"FETCH_ADD under a key of another domain", 0, nil, func(l *lane) {
+		{"FETCH_ADD under a key of another domain", 0, nil, func(l *road) {
 			key := l.q.h.reg(l.q.h.allocPD(), l.far.addr, 64, control.AccessAll&^control.AccessZeroBased)
 			l.p.post(ctrl(wqe.OpAtomicFA), wqe.Raddr{Addr: l.far.addr, RKey: key}, fa, l.local.data(0, 8))
 		}},
-		{"FETCH_ADD, no right of the queue pair", 0, nil, func(l *lane) {
+		{"FETCH_ADD, no right of the queue pair", 0, nil, func(l *road) {
 			l.q.modify(control.QPAttr{QPN: l.q.num, Mask: control.AttrAccess, Access: control.AccessRemoteWrite | control.AccessRemoteRead})
 			add(l)
 		}},
-		{"FETCH_ADD, a depth of 0 at the responder", 0, nil, func(l *lane) { l.q.q.attr.MaxDestRdAtomic = 0; add(l) }},
+		{"FETCH_ADD, a depth of 0 at the responder", 0, nil, func(l *road) { l.q.q.attr.MaxDestRdAtomic = 0; add(l) }},
 		{"FETCH_ADD, no room for the completion", 3, func(a, b *host) (p, q *end) {
 			ca, cb := a.cq(control.CQ{LogSize: 1}), b.cq(control.CQ{LogSize: 4})
 			return a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
-		}, func(l *lane) { add(l); add(l); add(l); add(l) }},
-		{"the peer is in error", 0, nil, func(l *lane) { l.q.toState(control.StateERR); add(l) }},
-		{"a wrong index, which is said", 0, nil, func(l *lane) {
+		}, func(l *road) { add(l); add(l); add(l); add(l) }},
+		{"the peer is in error", 0, nil, func(l *road) { l.q.toState(control.StateERR); add(l) }},
+		{"a wrong index, which is said", 0, nil, func(l *road) {
 			l.q.recv(l.inbox.data(0, 8))
 			l.p.askew(ctrl(wqe.OpSend), l.local.data(0, 8))
 		}},
-		{"a wrong index, which was said before", 1, nil, func(l *lane) {
+		{"a wrong index, which was said before", 1, nil, func(l *road) {
 			l.q.recv(l.inbox.data(0, 8))
 			l.q.recv(l.inbox.data(8, 8))
 			l.p.askew(ctrl(wqe.OpSend), l.local.data(0, 8))
@@ -291,7 +291,7 @@ func TestShortWayAgrees(t *testing.T) {
 			}
 			var ends [2]outcome
 			for i, longWay := range []bool{false, true} {
-				l := newLane(t, longWay, row.prepare)
+				l := newRoad(t, longWay, row.prepare)
 				row.post(l)
 				l.e.cur = l.p.q
 				n, _ := l.e.express(l.p.q, int(l.e.pending(l.p.q)), l.e.cfg.Slice)

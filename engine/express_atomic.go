@@ -17,10 +17,11 @@ const (
 
 // expressAtomic is express for fetch-and-add and compare-and-swap on 8 bytes of
 // p's memory, with the result in one piece. Byte orders are those of judgeAtomic.
-func (e *Engine) expressAtomic(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
+func (e *lane) expressAtomic(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
 	if q.transport != control.QPTypeRC || p.attr.MaxDestRdAtomic == 0 || p.attr.Access&control.AccessRemoteAtomic == 0 {
 		return 0, 0, 0
 	}
+	keys := &e.keys
 	for done < most && cost < budget {
 		b := shm.BlockAt(from.mem, from.at(q.sent))
 		h := head{b.Word(0), b.Word(1)}
@@ -30,7 +31,7 @@ func (e *Engine) expressAtomic(q, p *qp, from wqes, most, budget int) (done, cos
 			length>>32 != expressAtomicBytes || !q.unremarkable(h) {
 			break
 		}
-		local := e.keys.find(uint32(length))
+		local := keys.find(uint32(length))
 		if local == nil || local.pd != q.pd || local.access&control.AccessLocalWrite == 0 {
 			break
 		}
@@ -38,7 +39,7 @@ func (e *Engine) expressAtomic(q, p *qp, from wqes, most, budget int) (done, cos
 		if !ok {
 			break
 		}
-		remote := e.keys.find(uint32(b.Word(3) >> 32))
+		remote := keys.find(uint32(b.Word(3) >> 32))
 		if remote == nil || !remote.serves(p) || remote.access&control.AccessRemoteAtomic == 0 {
 			break
 		}

@@ -10,7 +10,7 @@ import (
 const expressInline = wqe.BlockSize - dataOffset - wqe.InlineHead
 
 // expressMove is express for WRITEs and READs between q and its peer p.
-func (e *Engine) expressMove(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
+func (e *lane) expressMove(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
 	var local, remote *mkey
 	var lkey, rkey uint32
 	for done < most && cost < budget {
@@ -27,7 +27,7 @@ func (e *Engine) expressMove(q, p *qp, from wqes, most, budget int) (done, cost 
 				break
 			}
 		}
-		if remote.access&need == 0 || !remote.serves(p) {
+		if !remote.serves(p) || remote.access&need == 0 {
 			break
 		}
 		length := b.Word(4) // byte_count:32 lkey:32

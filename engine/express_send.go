@@ -12,11 +12,12 @@ const expressMessage = wqe.BlockSize - wqe.CtrlSize - wqe.InlineHead
 
 // expressSend is express for SENDs, with or without an immediate, that fit into
 // the first piece of the receive that p has posted next in a queue of its own.
-func (e *Engine) expressSend(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
+func (e *lane) expressSend(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
 	if p.srq != nil || p.signed {
 		return 0, 0, 0
 	}
 	most = min(most, int(p.posted()))
+	keys := &e.keys
 	for done < most && cost < budget {
 		at := from.at(q.sent)
 		b := shm.BlockAt(from.mem, at)
@@ -45,7 +46,7 @@ func (e *Engine) expressSend(q, p *qp, from wqes, most, budget int) (done, cost 
 			if n == 0 || n > expressBytes || n > expressCost && n > uint64(budget-cost) || h.ds() != 2 {
 				break
 			}
-			k, ok := e.keys.find(uint32(length)), false
+			k, ok := keys.find(uint32(length)), false
 			if k == nil || k.pd != q.pd {
 				break
 			}
@@ -53,7 +54,7 @@ func (e *Engine) expressSend(q, p *qp, from wqes, most, budget int) (done, cost 
 				break
 			}
 		}
-		far, ok := e.expressReceive(p, n)
+		far, ok := p.expressReceive(keys, n)
 		if !ok {
 			break
 		}
@@ -79,14 +80,14 @@ func (e *Engine) expressSend(q, p *qp, from wqes, most, budget int) (done, cost 
 
 // expressReceive returns the first piece of p's next receive, and whether a
 // message of n bytes goes into it. What follows it in the list is not looked at.
-func (e *Engine) expressReceive(p *qp, n uint64) (far []byte, ok bool) {
+func (p *qp) expressReceive(keys *keyTable, n uint64) (far []byte, ok bool) {
 	at := p.received & p.rqMask << p.rqStride
 	length := shm.BE64At(p.rq, at).Observe() // byte_count:32 lkey:32
 	room := length >> 32
 	if room < n || room&wqe.InlineFlag != 0 {
 		return nil, false
 	}
-	k := e.keys.find(uint32(length))
+	k := keys.find(uint32(length))
 	if k == nil || k.pd != p.pd || k.access&control.AccessLocalWrite == 0 {
 		return nil, false
 	}

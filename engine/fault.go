@@ -15,7 +15,7 @@ var vendor = [256]uint8{
 // fail completes the WQE at the head of q with an error, whatever its
 // completion mode, and puts q into error. It returns false, for its callers to
 // hand on.
-func (e *Engine) fail(q *qp, j *job, s cqe.Syndrome) bool {
+func (e *lane) fail(q *qp, j *job, s cqe.Syndrome) bool {
 	q.client.count[control.CounterWQEs]++
 	q.client.count[control.CounterFailed]++
 	e.requesterError(q, j.head, s)
@@ -28,7 +28,7 @@ func (e *Engine) fail(q *qp, j *job, s cqe.Syndrome) bool {
 }
 
 // requesterError writes the error completion of the WQE at the head of q.
-func (e *Engine) requesterError(q *qp, h head, s cqe.Syndrome) {
+func (e *lane) requesterError(q *qp, h head, s cqe.Syndrome) {
 	if h.ce() == wqe.CEFirstError && q.failed {
 		return
 	}
@@ -39,7 +39,7 @@ func (e *Engine) requesterError(q *qp, h head, s cqe.Syndrome) {
 }
 
 // receiveError flushes the next receive of p's own queue.
-func (e *Engine) receiveError(p *qp, s cqe.Syndrome) {
+func (e *lane) receiveError(p *qp, s cqe.Syndrome) {
 	ok := e.completeError(p.recvCQ, p.uidx, s, tail(0, p.num, uint16(p.received), cqe.RespErr))
 	p.received++
 	if !ok {
@@ -50,7 +50,7 @@ func (e *Engine) receiveError(p *qp, s cqe.Syndrome) {
 // flush completes what is in the queues of a QP in error, in order and within
 // the budget of a step: WQEs that were announced before and those that come
 // now, unsignaled ones too.
-func (e *Engine) flush(q *qp) (done int) {
+func (e *lane) flush(q *qp) (done int) {
 	for n := e.pending(q); n > 0 && done < e.cfg.Burst; done++ {
 		if !e.snapshotHead(q) {
 			break
@@ -76,7 +76,7 @@ func (e *Engine) flush(q *qp) (done int) {
 
 // snapshotHead copies the next WQE and puts its control segment into the scratch job,
 // for an error to be reported on it. It returns false when there is none.
-func (e *Engine) snapshotHead(q *qp) bool {
+func (e *lane) snapshotHead(q *qp) bool {
 	if e.pending(q) == 0 {
 		return false
 	}
@@ -89,7 +89,7 @@ func (e *Engine) snapshotHead(q *qp) bool {
 // What follows says in words what a client did wrong, once it is known that it
 // did. Each returns false, for judge to hand on.
 
-func (e *Engine) badRecord(q *qp, word uint32) {
+func (e *lane) badRecord(q *qp, word uint32) {
 	if q.lied == word+1 {
 		return
 	}
@@ -98,7 +98,7 @@ func (e *Engine) badRecord(q *qp, word uint32) {
 	e.explainQueue(q, why.code, "%s", why)
 }
 
-func (e *Engine) badSize(q *qp, j *job, n uint16) bool {
+func (e *lane) badSize(q *qp, j *job, n uint16) bool {
 	switch {
 	case j.blocks == 0:
 		e.explain(q, codeDSZero, "ds is 0; a WQE has at least its control segment, ds 1")
@@ -110,17 +110,17 @@ func (e *Engine) badSize(q *qp, j *job, n uint16) bool {
 	return e.fail(q, j, cqe.LocalQPOp)
 }
 
-func (e *Engine) badSignature(q *qp, j *job) bool {
+func (e *lane) badSignature(q *qp, j *job) bool {
 	e.explain(q, codeSignature, "signature %#02x, the bytes give %#02x", j.head.signature(), wqe.Sign(e.wqe[:j.head.ds()*wqe.UnitSize]))
 	return e.fail(q, j, cqe.LocalQPOp)
 }
 
-func (e *Engine) badOpcode(q *qp, j *job) bool {
+func (e *lane) badOpcode(q *qp, j *job) bool {
 	e.explain(q, codeOpcode, "opcode %v (%#02x) is not executed by this device on %s", j.head.opcode(), uint8(j.head.opcode()), transports[q.transport].name)
 	return e.fail(q, j, cqe.LocalQPOp)
 }
 
-func (e *Engine) badInline(q *qp, j *job, size, off, end int) bool {
+func (e *lane) badInline(q *qp, j *job, size, off, end int) bool {
 	if off > end {
 		e.explain(q, codeInlineRange, "inline data of %d bytes ends at byte %d of a WQE of %d (ds %d)", size, off, end, j.head.ds())
 	} else {
@@ -129,12 +129,12 @@ func (e *Engine) badInline(q *qp, j *job, size, off, end int) bool {
 	return e.fail(q, j, cqe.LocalQPOp)
 }
 
-func (e *Engine) tooLong(q *qp, j *job, total, most uint64) bool {
+func (e *lane) tooLong(q *qp, j *job, total, most uint64) bool {
 	e.explain(q, codeMessageSize, "message of %d bytes; at most %d are possible", total, most)
 	return e.fail(q, j, cqe.LocalLength)
 }
 
-func (e *Engine) badLocal(q *qp, j *job, d wqe.Data, need uint32) bool {
+func (e *lane) badLocal(q *qp, j *job, d wqe.Data, need uint32) bool {
 	if j.tooManyUnits(d) {
 		e.explain(q, codeDSLarge, "%v: ds %d counts a unit that is no data segment (byte_count %#x, lkey %#08x)", j.head.opcode(), j.head.ds(), d.ByteCount, d.LKey)
 	} else {
@@ -160,7 +160,7 @@ func (j *job) tooManyUnits(d wqe.Data) bool {
 // What a responder finds wrong ends both queue pairs on a reliable connection,
 // and only the message on others.
 
-func (e *Engine) badRemote(q *qp, j *job, r wqe.Raddr, need uint32) bool {
+func (e *lane) badRemote(q *qp, j *job, r wqe.Raddr, need uint32) bool {
 	p := j.peer
 	why := e.whyNoAccess(use{name: "rkey", key: r.RKey, addr: r.Addr, n: j.total, need: need, client: p.client, pd: p.pd, qpn: p.num})
 	if p.client != q.client && why.code != codeKeyByteOrder {
@@ -174,20 +174,20 @@ func (e *Engine) badRemote(q *qp, j *job, r wqe.Raddr, need uint32) bool {
 	return e.nak(q, j, control.EventAccessError, cqe.RemoteAccess)
 }
 
-func (e *Engine) refused(q *qp, j *job, what string) bool {
+func (e *lane) refused(q *qp, j *job, what string) bool {
 	e.explain(q, codePeerRefuses, "peer QP %#06x does not allow %s (%v): its access is %#x, its max_dest_rd_atomic %d",
 		j.peer.num, what, j.head.opcode(), j.peer.attr.Access, j.peer.attr.MaxDestRdAtomic)
 	return e.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
 }
 
-func (e *Engine) badInvalidate(q *qp, j *job) bool {
+func (e *lane) badInvalidate(q *qp, j *job) bool {
 	e.explain(q, codeSendInval, "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.head.imm(), j.peer.num)
 	e.putBack(j)
 	return e.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
 }
 
 // nak refuses a request on the responder's behalf.
-func (e *Engine) nak(q *qp, j *job, kind control.EventKind, s cqe.Syndrome) bool {
+func (e *lane) nak(q *qp, j *job, kind control.EventKind, s cqe.Syndrome) bool {
 	if q.transport != control.QPTypeRC {
 		return e.lose(q, j)
 	}
@@ -196,7 +196,7 @@ func (e *Engine) nak(q *qp, j *job, kind control.EventKind, s cqe.Syndrome) bool
 	return e.fail(q, j, s)
 }
 
-func (e *Engine) badReceive(q *qp, j *job, entry []byte, unit int, d wqe.Data) bool {
+func (e *lane) badReceive(q *qp, j *job, entry []byte, unit int, d wqe.Data) bool {
 	why := e.whyNoAccess(localUse(d, control.AccessLocalWrite, j.peer, j.peer.receivePD()))
 	switch {
 	case unit == 0 && d == wqe.Data{}:
@@ -212,7 +212,7 @@ func (e *Engine) badReceive(q *qp, j *job, entry []byte, unit int, d wqe.Data) b
 	return e.fail(q, j, cqe.RemoteOperation)
 }
 
-func (e *Engine) receiveTooShort(q *qp, j *job, entry []byte, left uint64) bool {
+func (e *lane) receiveTooShort(q *qp, j *job, entry []byte, left uint64) bool {
 	e.explainReceive(j, entry, codeReceiveShort, "receive %d takes %d bytes, the message has %d", j.index, j.total-left, j.total)
 	if q.transport != control.QPTypeRC {
 		return e.lose(q, j)

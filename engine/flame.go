@@ -53,7 +53,7 @@ func (q *qp) hot() bool {
 
 // flare executes q's next WQE if it lies in the register. Nothing else is known to
 // be announced.
-func (e *Engine) flare(q *qp) int {
+func (e *lane) flare(q *qp) int {
 	if done := e.flareOf(q, q.flame.next); done > 0 {
 		return done
 	}
@@ -64,7 +64,7 @@ func (e *Engine) flare(q *qp) int {
 // and goes by express.
 //
 // Observe: BlueFlame register. Published by post.SQ.flare.
-func (e *Engine) flareOf(q *qp, half uint8) (done int) {
+func (e *lane) flareOf(q *qp, half uint8) (done int) {
 	f := q.flame
 	b, seen := f.half[half&1], &f.seen[half&1]
 	first := b.Word(0)
@@ -73,7 +73,7 @@ func (e *Engine) flareOf(q *qp, half uint8) (done int) {
 	}
 	f.heat = 0 // unless this is it, the record has news
 	h := head{first: first}
-	if h.place() != place(q.num, q.sent) || q.ahead >= mostAhead {
+	if h.place() != place(q.num, q.sent) || q.ahead >= mostAhead || e.several && e.across(q) != nil {
 		*seen = first
 		return 0
 	}

@@ -36,7 +36,7 @@ func (c *Client) Call(op control.Op, payload []byte, mem Memory) (ans control.Me
 			op, op == control.OpAddRegion, mem.Region != nil)
 	}
 	c.e.Do(func() {
-		c.e.ticks = 0 // the last step may be long ago
+		c.lane.ticks = 0 // the last step may be long ago
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		defer refuseFault(&err)
 		ans, err = h(c, payload, mem, &r)

@@ -15,14 +15,16 @@ import (
 // A rig is an engine that the test steps.
 type rig struct {
 	testing.TB
-	e *Engine
+	e    *lane      // the first one
+	pick func() int // which lane is stepped next, if there are several
+	turn int        // of the lane that was stepped last, if nobody picks
 }
 
 func newRig(t testing.TB, cfg Config) *rig {
 	t.Helper()
 	e, err := New(cfg)
 	require.NoError(t, err)
-	return &rig{t, e}
+	return &rig{TB: t, e: e.lanes[0]}
 }
 
 // settle steps until there is nothing to do, not even in a step that looks at
@@ -35,14 +37,31 @@ func (r *rig) settle() {
 		for _, w := range r.e.workers {
 			worked = w.work() || worked
 		}
-		if r.e.Step() != 0 || worked {
+		if r.step() != 0 || worked {
 			idle = 0
-		} else if idle++; idle > armTurns {
+		} else if idle++; idle > armTurns*(2*len(r.e.lanes)-1) {
 			r.e.journal.flush(10 * time.Second)
 			return
 		}
 	}
 	r.Fatal("the engine does not come to rest")
+}
+
+// step steps one lane: the next in turn, unless the test picks them.
+func (r *rig) step() int {
+	if r.pick != nil {
+		return r.e.lanes[r.pick()].Step()
+	}
+	r.turn++
+	return r.e.lanes[r.turn%len(r.e.lanes)].Step()
+}
+
+// stalled returns the queues that wait, of all lanes.
+func (r *rig) stalled() (list []*qp) {
+	for _, l := range r.e.lanes {
+		list = append(list, l.stalled...)
+	}
+	return list
 }
 
 // workers gives the engine workers that do one errand at a time, when settle or a
@@ -59,10 +78,11 @@ func (r *rig) expire() {
 	r.Helper()
 	for range 1000 {
 		r.settle()
-		if len(r.e.stalled) == 0 {
+		waiting := r.stalled()
+		if len(waiting) == 0 {
 			return
 		}
-		for _, q := range r.e.stalled {
+		for _, q := range waiting {
 			q.stall.deadline = 0
 		}
 	}
@@ -70,7 +90,7 @@ func (r *rig) expire() {
 }
 
 // underWay returns how many long transfers are under way.
-func (e *Engine) underWay() (n int) {
+func (e *lane) underWay() (n int) {
 	for _, q := range e.running {
 		if q.job != nil {
 			n++

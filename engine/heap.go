@@ -41,7 +41,7 @@ var socketBill = bill{descriptors: 1, memory: socketCost}
 func (c *Client) refund(cost int) { c.e.shares.give(c.uid, bill{memory: cost}) }
 
 // trim drops spare jobs that the queue pairs left over cannot need.
-func (e *Engine) trim() {
+func (e *lane) trim() {
 	if keep := len(e.qps); len(e.spare) > keep {
 		clear(e.spare[keep:])
 		e.spare = e.spare[:keep]

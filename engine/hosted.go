@@ -91,7 +91,7 @@ func (c *Client) Retract(cqn uint32, reader *os.File) (read uint32) {
 		if c.closed || q == nil || q.channel == nil {
 			return
 		}
-		c.e.disarm(q)
+		c.lane.disarm(q)
 		q.armed = false
 		_ = conn.Control(func(fd uintptr) { read = q.sent - q.unsend(int(fd)) })
 	})

@@ -11,7 +11,7 @@ import (
 
 // hosted makes a host's client one of a server of other programs.
 func (h *host) hosted(x Hosted) *host {
-	x.fill(h.e)
+	x.fill(h.e.Engine)
 	h.c.hosted = x
 	return h
 }

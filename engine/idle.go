@@ -74,7 +74,7 @@ const hintLooks = 16
 
 // An idler is what Run does between steps that found nothing.
 type idler struct {
-	e       *Engine
+	e       *lane
 	policy  Idle
 	alone   bool
 	bound   time.Duration // of a sleep
@@ -87,12 +87,14 @@ type idler struct {
 	crowd   crowd
 }
 
-func newIdler(e *Engine, alone bool) *idler {
+func newIdler(e *lane, alone bool) *idler {
 	i := &idler{e: e, policy: e.cfg.Idle, alone: alone, bound: sleepTime, crowd: newCrowd()}
 	if e.sleepBound > 0 {
 		i.bound = e.sleepBound
 	}
+	e.begin()
 	i.count()
+	e.end()
 	return i
 }
 
@@ -139,7 +141,7 @@ func (i *idler) wait(ctx context.Context) {
 
 // recount counts, if there have been requests since.
 func (i *idler) recount() {
-	if i.counted != i.e.mail.served {
+	if i.counted != i.e.served {
 		i.count()
 	}
 }
@@ -147,7 +149,7 @@ func (i *idler) recount() {
 // count finds out who can be told that the device sleeps, and whether that is
 // everybody who could have work for it.
 func (i *idler) count() {
-	i.counted = i.e.mail.served
+	i.counted = i.e.served
 	clear(i.wakers)
 	i.wakers, i.all = i.wakers[:0], true
 	for c := range i.e.clients {
@@ -167,15 +169,18 @@ func (i *idler) count() {
 // asleep afterwards, and wakes the device (docs/ORDERING.md, number 16).
 func (i *idler) sleep(ctx context.Context) {
 	e := i.e
+	e.begin()
 	i.recount()
 	i.sleeps++
 	e.asleep.Store(true)
 	i.tell(i.sleeps)
-	all := i.all && shm.Barrier() == nil
+	all := i.all && !(e.several && e.crossesLanes())
+	e.end()
+	all = all && shm.Barrier() == nil
 	if all {
 		e.published = 0 // the counters stand still while it sleeps
 	}
-	for ctx.Err() == nil && !e.mail.waiting.Load() {
+	for ctx.Err() == nil && !(e.number == 0 && e.mail.waiting.Load()) {
 		e.publish()
 		began := clock.Now()
 		done, next := e.lookEverywhere(all)
@@ -187,24 +192,32 @@ func (i *idler) sleep(ctx context.Context) {
 			shm.Yield()
 		}
 		now := clock.Now()
-		if !e.mail.rest() {
+		if e.number == 0 && !e.mail.rest() {
 			break
 		}
 		woken := e.bed.sleep(i.howLong(all, now-began, now-i.worked, next))
-		e.mail.rise()
+		if e.number == 0 {
+			e.mail.rise()
+		}
+		e.begin()
 		i.recount() // whose pages are still there
+		e.end()
 		if woken {
 			break
 		}
 	}
+	e.begin()
 	e.asleep.Store(false)
 	i.tell(0)
+	e.end()
 }
 
 // tell publishes on the clients' status pages whether the device sleeps.
 func (i *idler) tell(sleep uint64) {
 	for _, c := range i.wakers {
-		c.page.asleep.Publish(sleep)
+		if _, mine := i.e.clients[c]; mine { // it may have moved or gone since they were counted
+			c.page.asleep.Publish(sleep)
+		}
 	}
 }
 
@@ -224,9 +237,10 @@ func (i *idler) howLong(all bool, look, idle, next uint64) time.Duration {
 // lookEverywhere does what Step does, for all queues at once: it looks at every
 // record, every arm word and all that wait. It returns how much there was to do,
 // above 0 if it cannot say, and in how many cycles the next timer runs out.
-func (e *Engine) lookEverywhere(long bool) (done int, next uint64) {
+func (e *lane) lookEverywhere(long bool) (done int, next uint64) {
 	done = 1 // for those who are cut off by a fault of memory
 	defer e.rescue()
+	e.begin()
 	e.ticks = 0
 	n := e.unswept
 	for _, q := range e.running {
@@ -259,11 +273,16 @@ func (e *Engine) lookEverywhere(long bool) (done int, next uint64) {
 		e.look()
 	}
 	e.part = cutVisits
-	return n, e.nextTimer()
+	if e.several {
+		n += e.deal(true)
+	}
+	next = e.nextTimer()
+	e.end()
+	return n, next
 }
 
 // nextTimer returns in how many cycles the first of those who wait tries again.
-func (e *Engine) nextTimer() uint64 {
+func (e *lane) nextTimer() uint64 {
 	next, now := ^uint64(0), clock.Now()
 	for _, q := range e.stalled {
 		if s := &q.stall; !s.forever {

@@ -152,10 +152,10 @@ func (j *job) move(budget int, c *copier) (used int) {
 // keep leaves the scratch job with q, to be gone on with in later steps, and
 // takes another as scratch. There is a spare one unless more long transfers are
 // under way than ever before; only then memory is allocated.
-func (e *Engine) keep(q *qp) {
+func (e *lane) keep(q *qp) {
 	q.job = e.now
 	q.job.settle()
-	q.job.epoch = e.epoch
+	q.job.epoch = e.epoch.Load()
 	if p := q.job.peer; p != nil {
 		q.job.life = p.life
 	}
@@ -180,7 +180,7 @@ func (j *job) settle() {
 // park takes q's job from it, if it has one: it has come to its end, or its
 // WQE is to be judged anew, from its first byte on. A queue in SQD has stopped
 // then; what it had begun and could not end waits for RTS.
-func (e *Engine) park(q *qp) {
+func (e *lane) park(q *qp) {
 	if q.job == nil {
 		return
 	}
@@ -200,21 +200,21 @@ func (e *Engine) park(q *qp) {
 //
 // It is asked before each slice, so whoever changes something has nobody to look
 // for: that would be every transfer under way, of all clients, for each change.
-func (e *Engine) resume(q *qp) bool {
-	j := q.job
+func (e *lane) resume(q *qp) bool {
+	j, now := q.job, e.epoch.Load()
 	if j.lent > 0 {
 		e.collect()
 	}
-	if j.recalled || j.peer != nil && j.peer.life != j.life || j.epoch != e.epoch && e.changedSince(j) {
+	if j.recalled || j.peer != nil && j.peer.life != j.life || j.epoch != now && e.changedSince(j) {
 		e.park(q)
 		return false
 	}
-	j.epoch = e.epoch
+	j.epoch = now
 	return true
 }
 
 // changedSince reports whether a key of the job has changed since its epoch.
-func (e *Engine) changedSince(j *job) bool {
+func (e *lane) changedSince(j *job) bool {
 	for _, l := range []*list{&j.src, &j.dst} {
 		for i := l.at; i < l.n; i++ {
 			if k := l.piece[i].key; k != nil && e.lastChange(k) > j.epoch {

@@ -3,6 +3,7 @@ package engine
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"sync/atomic"
 
 	"github.com/nicless/nicless/wqe"
 )
@@ -86,8 +87,8 @@ type keyTable struct {
 }
 
 type keySlot struct {
-	key uint32
-	m   *mkey // nil: empty
+	key uint32 // changes while others search, by rekey
+	m   *mkey  // nil: empty
 }
 
 // repeatIndex is the index that, with variant 0, would make a list entry read as
@@ -106,7 +107,7 @@ func (t *keyTable) find(key uint32) *mkey {
 	mask := uint32(len(slots) - 1)
 	for i := t.home(key); ; i++ {
 		s := &slots[i&mask]
-		if s.m == nil || s.key == key {
+		if s.m == nil || atomic.LoadUint32(&s.key) == key {
 			return s.m
 		}
 	}
@@ -117,7 +118,7 @@ func (t *keyTable) findIndex(key uint32) *mkey {
 	mask := uint32(len(t.slots) - 1)
 	for i := t.home(key); ; i++ {
 		s := &t.slots[i&mask]
-		if s.m == nil || s.key>>8 == key>>8 {
+		if s.m == nil || atomic.LoadUint32(&s.key)>>8 == key>>8 {
 			return s.m
 		}
 	}
@@ -164,12 +165,13 @@ func (t *keyTable) grow() {
 	}
 }
 
-// rekey gives m another variant of its index.
+// rekey gives m another variant of its index. Other lanes may be searching.
 func (t *keyTable) rekey(m *mkey, key uint32) {
 	mask := uint32(len(t.slots) - 1)
 	for i := t.home(m.key); ; i++ {
 		if s := &t.slots[i&mask]; s.m == m {
-			s.key, m.key = key, key
+			atomic.StoreUint32(&s.key, key)
+			m.key = key
 			return
 		}
 	}

@@ -4,9 +4,9 @@ import "github.com/nicless/nicless/internal/control"
 
 // lastChange returns the epoch in which k last changed, or, if it is a list,
 // what it strings together. The entries are looked at once in each epoch.
-func (e *Engine) lastChange(k *mkey) uint64 {
-	if k.looked != e.epoch {
-		k.looked = e.epoch
+func (e *lane) lastChange(k *mkey) uint64 {
+	if now := e.epoch.Load(); k.looked != now {
+		k.looked = now
 		e.effort += len(k.list) * pieceCost / 4
 		for i := range k.list {
 			if m := k.list[i].found; m != nil {
@@ -19,7 +19,7 @@ func (e *Engine) lastChange(k *mkey) uint64 {
 
 // admit adds n bytes of k from addr on to l, if they are inside. need is the
 // right that was asked for; k itself has been found to give it.
-func (e *Engine) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
+func (e *lane) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	if mem, ok := k.span(addr, n); ok {
 		l.add(mem, k, 0, n)
 		return true
@@ -32,7 +32,7 @@ func (e *Engine) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	return len(k.list) > 0 && e.admitList(l, k, addr, n, need)
 }
 
-func (e *Engine) admitList(l *list, k *mkey, addr, n uint64, need uint32) bool {
+func (e *lane) admitList(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	off := addr - k.base
 	if off > k.size || n > k.size-off || !e.sound(k, need) {
 		return false
@@ -44,7 +44,7 @@ func (e *Engine) admitList(l *list, k *mkey, addr, n uint64, need uint32) bool {
 
 // sound reports whether every run of a list lies wholly in memory of the same
 // domain that may be used so. It is asked for each work request: keys go away.
-func (e *Engine) sound(k *mkey, need uint32) bool {
+func (e *lane) sound(k *mkey, need uint32) bool {
 	var local uint32
 	if need&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
 		local = control.AccessLocalWrite

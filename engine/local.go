@@ -10,7 +10,7 @@ import (
 
 // judgeDump judges a DUMP: a local read whose bytes go nowhere. Clients use it
 // to learn that everything before it is done.
-func (e *Engine) judgeDump(q *qp, j *job) bool {
+func (e *lane) judgeDump(q *qp, j *job) bool {
 	end := j.head.ds() * wqe.UnitSize
 	if !e.gather(q, j, &j.src, wqe.CtrlSize, end, 0) {
 		return false
@@ -20,7 +20,7 @@ func (e *Engine) judgeDump(q *qp, j *job) bool {
 }
 
 // judgeMMO judges a memory-to-memory copy between two local keys.
-func (e *Engine) judgeMMO(q *qp, j *job) bool {
+func (e *lane) judgeMMO(q *qp, j *job) bool {
 	const source = wqe.CtrlSize + wqe.MMOMetaSize
 	const target = source + wqe.DataSize
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(e.wqe[:]))
@@ -47,7 +47,7 @@ func (e *Engine) judgeMMO(q *qp, j *job) bool {
 
 // judgeWait lets the queue wait until a completion queue of this client has
 // reached an index. WAIT on memory and on time are not executed.
-func (e *Engine) judgeWait(q *qp, j *job) bool {
+func (e *lane) judgeWait(q *qp, j *job) bool {
 	c, w, ok := e.waitTarget(q, j)
 	if !ok {
 		return false
@@ -59,7 +59,7 @@ func (e *Engine) judgeWait(q *qp, j *job) bool {
 	return false
 }
 
-func (e *Engine) waitTarget(q *qp, j *job) (*cq, wqe.Wait, bool) {
+func (e *lane) waitTarget(q *qp, j *job) (*cq, wqe.Wait, bool) {
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(e.wqe[:]))
 	if ctrl.OpMod != wqe.OpModWaitCQ {
 		return nil, wqe.Wait{}, e.badOpcode(q, j)
@@ -82,7 +82,7 @@ func (c *cq) reached(index uint32) bool { return int32(uint32(c.next)-index) >= 
 
 // judgeSendEnable lets another queue of this client, made for it, execute up to
 // a producer counter.
-func (e *Engine) judgeSendEnable(q *qp, j *job) bool {
+func (e *lane) judgeSendEnable(q *qp, j *job) bool {
 	if j.head.ds() < 2 {
 		return e.badSize(q, j, 0)
 	}

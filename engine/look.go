@@ -40,7 +40,7 @@ type oddity struct {
 const blindToRings = shm.RaceEnabled
 
 // look looks at the next queue pair.
-func (e *Engine) look() {
+func (e *lane) look() {
 	if len(e.running) == 0 {
 		return
 	}
@@ -51,7 +51,7 @@ func (e *Engine) look() {
 	e.cur = nil
 }
 
-func (e *Engine) lookAt(q *qp) {
+func (e *lane) lookAt(q *qp) {
 	send, receive := q.sendRec.Observe(), q.recvRec.Observe()
 	if q.attr.State == control.StateRTS && q.lied != send+1 && swapped(send, q.sent, q.sqMask+1) {
 		e.badRecord(q, send) // its low half says nothing new, so that pending takes no notice
@@ -78,7 +78,7 @@ func (e *Engine) lookAt(q *qp) {
 }
 
 // suspect says what looks wrong with q, if it stays like that.
-func (e *Engine) suspect(q *qp, send, receive uint32) (code, string) {
+func (e *lane) suspect(q *qp, send, receive uint32) (code, string) {
 	switch q.attr.State {
 	case control.StateINIT, control.StateRTR:
 		if n := uint16(send) - uint16(q.sent); n != 0 && uint64(n) <= q.sqMask+1 {
@@ -161,7 +161,7 @@ func (q *qp) endsAt(n uint64) bool {
 }
 
 // rung reports whether a register of the client's names q.
-func (e *Engine) rung(q *qp) bool {
+func (e *lane) rung(q *qp) bool {
 	mem := q.client.uar.Bytes()
 	for page := uint64(0); page < uint64(len(mem)); page += doorbell.UARPageSize {
 		for at := page + doorbell.BFOffset; at < page+doorbell.UARPageSize; at += doorbell.BFHalf {
@@ -181,7 +181,7 @@ func (h head) place() uint64 { return h.first & (0xffff<<40 | 0xffffff<<8) }
 // compare compares a control segment with the slot that it lies in. The slot is
 // what counts; a client learns once that the two differ. Queues that others
 // enable may go round the same WQEs again, and are left alone.
-func (e *Engine) compare(q *qp, h head) {
+func (e *lane) compare(q *qp, h head) {
 	if h.place() != place(q.num, q.sent) {
 		e.misplaced(q, h)
 	}
@@ -194,7 +194,7 @@ func (q *qp) news(h head) bool {
 		(uint16(h.first>>40) != uint16(q.sent) && !q.odd.index || uint32(h.first>>8)&0xffffff != q.num && !q.odd.qpn)
 }
 
-func (e *Engine) misplaced(q *qp, h head) {
+func (e *lane) misplaced(q *qp, h head) {
 	if !q.news(h) {
 		return
 	}

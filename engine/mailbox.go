@@ -12,7 +12,13 @@ import (
 // Do runs f between two steps and returns when it has run. While nobody runs
 // the engine, or it sleeps, f runs on the caller's goroutine, which must not be
 // stepping it elsewhere then. Safe for concurrent use, but not from within f.
-func (e *Engine) Do(f func()) { e.mail.do(f) }
+func (e *Engine) Do(f func()) {
+	e.mail.do(func() {
+		e.pause()
+		defer e.goOn()
+		f()
+	})
+}
 
 // A mailbox carries functions to the engine's thread. While that sleeps, they
 // need not wait for it to wake: the engine is theirs then.
@@ -24,7 +30,6 @@ type mailbox struct {
 	running bool   // somebody serves the queue
 	resting bool   // who serves it sleeps, and touches nothing of the engine
 	wake    func() // ends a sleep
-	served  uint64 // how many requests there have been
 }
 
 type letter struct {
@@ -39,7 +44,6 @@ func (m *mailbox) do(f func()) {
 		defer m.mu.Unlock()
 		f()
 		if m.resting {
-			m.served++
 			m.wake() // there may be work now, or others to wake for
 		}
 		return
@@ -105,7 +109,6 @@ func (m *mailbox) serve() {
 		m.waiting.Store(false)
 	}
 	m.mu.Unlock()
-	m.served += uint64(n)
 	for _, l := range now {
 		l.serve()
 	}

@@ -11,14 +11,15 @@ import (
 // Requests that come while the engine's thread rests run at once, and wake it;
 // it does not rest while there are some.
 func TestRequestsRunWhileTheEngineRests(t *testing.T) {
-	var m mailbox
+	e := newRig(t, Config{}).e
+	m := &e.mail
 	ran, woken := 0, 0
 	m.open(func() { woken++ })
 	require.True(t, m.rest())
-	m.do(func() { ran++ })
+	e.Do(func() { ran++ })
 	require.Equal(t, 1, ran)
 	require.Equal(t, 1, woken)
-	require.Equal(t, uint64(1), m.served, "who sleeps must look anew")
+	require.Equal(t, uint64(1), e.served, "who sleeps must look anew")
 	m.rise()
 
 	l := &letter{f: func() { ran++ }, done: make(chan struct{})}
@@ -29,6 +30,7 @@ func TestRequestsRunWhileTheEngineRests(t *testing.T) {
 	l.wait()
 	require.Equal(t, 2, ran)
 	require.True(t, m.rest())
+	m.shut()
 }
 
 // A client that leaves while the device sleeps takes its pages with it: the device

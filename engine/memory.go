@@ -118,14 +118,14 @@ func (c *Client) deregMR(m *control.Key, _ Memory, _ *control.Reply) (control.Me
 	if k.windows > 0 {
 		return nil, busy("memory region with key", m.Key, k.windows, "bound memory windows")
 	}
-	c.e.removeKey(k)
+	c.lane.removeKey(k)
 	return &control.Empty{}, nil
 }
 
 // removeKey takes a key out of the device. A transfer in the middle of its
 // memory is judged anew, and then finds no such key; none touches the memory
 // afterwards.
-func (e *Engine) removeKey(k *mkey) {
+func (e *lane) removeKey(k *mkey) {
 	e.disturb(k)
 	if k.window != nil {
 		k.window.lie(nil)
@@ -171,7 +171,7 @@ func (c *Client) reregMR(m *control.ReregMR, beside Memory, _ *control.Reply) (c
 	if err := c.place(&next, addr, n, iova, beside.Away); err != nil {
 		return nil, err
 	}
-	c.e.disturb(k)
+	c.lane.disturb(k)
 	k.pd.users--
 	k.region.users--
 	next.pd.users++

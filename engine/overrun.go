@@ -4,7 +4,7 @@ import "github.com/nicless/nicless/internal/control"
 
 // overrun ends a queue that has no room for a completion. Every QP that needs it
 // goes to error with its next completion, or when sweep comes to it.
-func (e *Engine) overrun(q *cq) {
+func (e *lane) overrun(q *cq) {
 	if q.dead {
 		return
 	}
@@ -19,7 +19,8 @@ func (e *Engine) overrun(q *cq) {
 	if q.channel != nil && !q.client.hosted.PlainChannels {
 		e.send(q, q.handle|control.ChannelOverrun)
 	}
-	e.unswept, e.swept = len(e.running), 0 // a whole round: who is added later cannot use q
+	own := q.client.lane
+	own.unswept, own.swept = len(own.running), 0 // a whole round: who is added later cannot use q
 }
 
 // sweepPortion is at how many queue pairs a step looks for those whose
@@ -28,7 +29,7 @@ const sweepPortion = 64
 
 // sweep puts queue pairs into error whose completion queue has overrun, and
 // returns how many.
-func (e *Engine) sweep() (done int) {
+func (e *lane) sweep() (done int) {
 	for range min(sweepPortion, e.unswept) {
 		if e.unswept--; e.swept == 0 || e.swept > len(e.running) {
 			e.swept = len(e.running)

@@ -70,7 +70,7 @@ func unchangeable(mask uint64) string {
 }
 
 // plan turns the UMR into a change of k, or says why it cannot be made.
-func (e *Engine) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyContext) string {
+func (e *lane) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyContext) string {
 	mask := ctrl.MkeyMask
 	if what := unchangeable(mask); what != "" {
 		return "its mask asks to change " + what + ", which this device does not"
@@ -121,7 +121,7 @@ func (e *Engine) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyC
 }
 
 // planWindow plans the binding of a window to the memory of one list entry.
-func (e *Engine) planWindow(q *qp, c *change, list []byte) string {
+func (e *lane) planWindow(q *qp, c *change, list []byte) string {
 	if len(list) < wqe.KLMSize {
 		return "a window needs one list entry"
 	}
@@ -146,7 +146,7 @@ func (e *Engine) planWindow(q *qp, c *change, list []byte) string {
 }
 
 // planList plans the runs of a list key, plain or interleaved.
-func (e *Engine) planList(k *mkey, c *change, list []byte) string {
+func (e *lane) planList(k *mkey, c *change, list []byte) string {
 	c.rounds = 1
 	if len(list) >= wqe.RepeatBlockSize {
 		if b := wqe.ParseRepeatBlock((*[wqe.RepeatBlockSize]byte)(list)); b.Op == wqe.RepeatOp {

@@ -54,11 +54,13 @@ func (c *Client) ShareProcess(pid int) error {
 		c.e.shares.give(c.uid, processBill)
 		return control.Errorf(control.CodeMemory, "process %d: %v", pid, err)
 	}
-	between := make([]byte, awayBytes)
+	between := make([]byte, awayBytes*len(c.e.lanes))
 	c.e.Do(func() {
 		c.process = p
-		if c.e.away.between == nil {
-			c.e.away.between = between
+		for i, l := range c.e.lanes {
+			if l.away.between == nil {
+				l.away.between = between[i*awayBytes:][:awayBytes]
+			}
 		}
 	})
 	return nil

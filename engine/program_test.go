@@ -29,6 +29,7 @@ func TestProgramsAgreeWithTheModel(t *testing.T) {
 			"fail":       w.fail,
 			"register":   w.register,
 			"deregister": w.deregister,
+			"move":       w.move,
 			"":           w.check,
 		})
 	})
@@ -70,9 +71,19 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 		Slice: rapid.SampledFrom([]int{64, 100, 0}).Draw(rt, "slice"),
 		Burst: rapid.SampledFrom([]int{1, 2, 0}).Draw(rt, "burst"),
 	}
+	lanes := rapid.IntRange(1, 3).Draw(rt, "lanes")
+	if lanes > 1 {
+		cfg.Cores = []int{0, 1, 2}[:lanes]
+	}
 	w := &world{rig: newRig(programTB{t, rt}, cfg)}
-	w.e.longWay = rapid.Bool().Draw(rt, "long way")
-	w.workers(rapid.IntRange(0, 2).Draw(rt, "workers"))
+	w.shuffle(rapid.Uint64().Draw(rt, "order of lanes"))
+	longWay := rapid.Bool().Draw(rt, "long way")
+	for _, l := range w.e.lanes {
+		l.longWay = longWay
+	}
+	if lanes == 1 {
+		w.workers(rapid.IntRange(0, 2).Draw(rt, "workers"))
+	}
 	for i := range w.hosts {
 		w.hosts[i] = w.host("client")
 		w.hosts[i].share()
@@ -299,6 +310,16 @@ func (w *world) fail(rt *rapid.T) {
 	w.model.qps[i].state = control.StateERR
 	w.settle()
 	w.model.run()
+}
+
+// move takes a client to another lane, which nobody may notice.
+func (w *world) move(rt *rapid.T) {
+	if !w.e.several {
+		rt.Skip("one lane")
+	}
+	to := w.e.lanes[rapid.IntRange(0, len(w.e.lanes)-1).Draw(rt, "lane")]
+	h := w.hosts[rapid.IntRange(0, 1).Draw(rt, "client")]
+	w.e.Do(func() { h.c.move(to) })
 }
 
 func (w *world) register(rt *rapid.T) {

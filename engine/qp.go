@@ -25,7 +25,7 @@ type qp struct {
 	transport uint8  // control.QPType*
 	allowed   uint64 // bit n: opcode n may be executed
 	dead      bool   // destroyed
-	at        int    // in Engine.running and Engine.watches
+	at        int    // in lane.running and lane.watches
 	warm      int    // in client.warm, from 1 on; 0: cold
 	vain      uint32 // how often it has been looked at for nothing since
 
@@ -64,6 +64,9 @@ type qp struct {
 	faulted cqe.Syndrome // of the WQE at the head, found by a fault of memory
 	lied    uint32       // record value already explained, so that it is said once
 	odd     oddity
+
+	later bool  // put off to the end of a step
+	other *lane // together with which
 
 	regions [3]*region // of SQ, RQ, records
 }
@@ -163,13 +166,13 @@ func (c *Client) destroyQP(m *control.QPN, _ Memory, _ *control.Reply) (control.
 		return nil, notFound("QP", m.QPN)
 	}
 	delete(c.qps, m.QPN)
-	c.e.removeQP(q)
+	c.lane.removeQP(q)
 	return &control.Empty{}, nil
 }
 
 // removeQP takes a QP out of the device. Transfers of others into its receive
 // buffers end as if it had stopped answering.
-func (e *Engine) removeQP(q *qp) {
+func (e *lane) removeQP(q *qp) {
 	delete(e.qps, q.num)
 	e.setState(q, control.StateRST)
 	e.trim()
@@ -193,7 +196,7 @@ func (e *Engine) removeQP(q *qp) {
 // it is explained once and taken as no news.
 //
 // Observe: send record. Published by post.SQ.Ring.
-func (e *Engine) pending(q *qp) uint16 {
+func (e *lane) pending(q *qp) uint16 {
 	word := q.sendRec.Observe()
 	n := uint16(word) - uint16(q.sent)
 	if uint64(n) > q.sqMask+1 {

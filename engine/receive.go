@@ -7,7 +7,7 @@ import (
 )
 
 // receive makes sure that the peer has a receive posted, or waits for one.
-func (e *Engine) receive(q *qp, j *job) bool {
+func (e *lane) receive(q *qp, j *job) bool {
 	if j.peer.posted() > 0 {
 		return true
 	}
@@ -21,7 +21,7 @@ func (e *Engine) receive(q *qp, j *job) bool {
 // open takes a snapshot of the peer's next receive and returns its list. From a
 // shared queue the entry is taken at once, since others take from it too; from
 // a queue of the peer's own it is consumed when the message is complete.
-func (e *Engine) open(j *job) (list []byte) {
+func (e *lane) open(j *job) (list []byte) {
 	p := j.peer
 	if s := p.srq; s != nil {
 		entry := e.recv[:1<<s.stride]
@@ -39,7 +39,7 @@ func (e *Engine) open(j *job) (list []byte) {
 }
 
 // scatter turns as much of a receive's list as the message needs into pieces.
-func (e *Engine) scatter(q *qp, j *job, entry []byte) bool {
+func (e *lane) scatter(q *qp, j *job, entry []byte) bool {
 	p := j.peer
 	left := j.total
 	for off := 0; off < len(entry) && left > 0; off += wqe.UnitSize {
@@ -71,7 +71,7 @@ func (p *qp) receivePD() *pd {
 }
 
 // consume ends the receive that a message has used.
-func (e *Engine) consume(j *job) {
+func (e *lane) consume(j *job) {
 	if j.taken != nil {
 		j.taken = nil
 	} else {
@@ -80,7 +80,7 @@ func (e *Engine) consume(j *job) {
 	j.peer.client.count[control.CounterReceives]++
 }
 
-func (e *Engine) finishReceive(q *qp, j *job) bool {
+func (e *lane) finishReceive(q *qp, j *job) bool {
 	p := j.peer
 	op, imm, attention := cqe.RespSend, uint32(0), quietly
 	switch j.head.opcode() {
@@ -115,7 +115,7 @@ func (e *Engine) finishReceive(q *qp, j *job) bool {
 
 // failReceive completes the receive that j has opened with an error and puts
 // its queue pair into error.
-func (e *Engine) failReceive(j *job, s cqe.Syndrome) {
+func (e *lane) failReceive(j *job, s cqe.Syndrome) {
 	p := j.peer
 	ok := e.completeError(p.recvCQ, p.uidx, s, tail(0, p.num, j.index, cqe.RespErr))
 	e.consume(j)
@@ -128,7 +128,7 @@ func (e *Engine) failReceive(j *job, s cqe.Syndrome) {
 // lose ends a message that nobody takes: on an unreliable transport the sender
 // learns nothing of it. It returns false, and sets lost for its callers to go
 // on as if it had arrived.
-func (e *Engine) lose(q *qp, j *job) bool {
+func (e *lane) lose(q *qp, j *job) bool {
 	j.src.reset()
 	j.dst.reset()
 	j.total, j.recv, j.lost = 0, false, true
@@ -137,9 +137,14 @@ func (e *Engine) lose(q *qp, j *job) bool {
 }
 
 // putBack returns a shared receive that was opened for nothing.
-func (e *Engine) putBack(j *job) {
-	if j.taken != nil {
-		j.taken.giveBack(j.index)
-		j.taken = nil
+func (e *lane) putBack(j *job) {
+	s := j.taken
+	if s == nil {
+		return
+	}
+	if j.taken = nil; e.holds(s.client.lane) {
+		s.giveBack(j.index)
+	} else {
+		e.owed = append(e.owed, debt{s, j.index})
 	}
 }

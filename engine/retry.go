@@ -19,7 +19,8 @@ type stall struct {
 	deadline uint64 // of this try, on the device clock
 	cq       *cq    // behindCQ: what is waited for
 	index    uint32
-	at       int // of Engine.stalled
+	at       int    // of lane.stalled
+	again    uint64 // device clock when a peer in another lane is looked at again
 }
 
 type stallKind uint8
@@ -32,7 +33,7 @@ const (
 )
 
 // wait lets the next WQE of q wait. It returns false, for its callers to hand on.
-func (e *Engine) wait(q *qp, kind stallKind) bool {
+func (e *lane) wait(q *qp, kind stallKind) bool {
 	s := stall{kind: kind, since: e.clock()}
 	switch kind {
 	case noPeer:
@@ -59,21 +60,23 @@ func (e *Engine) wait(q *qp, kind stallKind) bool {
 }
 
 // stallFor has q wait.
-func (e *Engine) stallFor(q *qp, s stall) {
+func (e *lane) stallFor(q *qp, s stall) {
+	e = q.client.lane
 	s.at = len(e.stalled)
 	q.stall = s
 	e.stalled = append(e.stalled, q)
 }
 
 // unstall ends the waiting of q, if it waits. The last that waits takes its place.
-func (e *Engine) unstall(q *qp) {
+func (e *lane) unstall(q *qp) {
 	if q.stall.kind == noStall {
 		return
 	}
-	last := len(e.stalled) - 1
-	other := e.stalled[last]
-	e.stalled[q.stall.at], other.stall.at = other, q.stall.at
-	e.stalled[last], e.stalled = nil, e.stalled[:last]
+	own := q.client.lane
+	last := len(own.stalled) - 1
+	other := own.stalled[last]
+	own.stalled[q.stall.at], other.stall.at = other, q.stall.at
+	own.stalled[last], own.stalled = nil, own.stalled[:last]
 	q.stall = stall{}
 	e.warm(q)
 }
@@ -88,7 +91,7 @@ const retryLooks = 8
 // retry looks at the next of the queues that wait, and returns how many go on.
 // One that gives up can take others off the list, when its completion queue
 // overruns.
-func (e *Engine) retry() (done int) {
+func (e *lane) retry() (done int) {
 	for range min(retryLooks, len(e.stalled)) {
 		if len(e.stalled) == 0 {
 			break
@@ -105,9 +108,18 @@ func (e *Engine) retry() (done int) {
 }
 
 // try looks at a queue that waits, and reports whether it waits no more.
-func (e *Engine) try(q *qp) bool {
+func (e *lane) try(q *qp) bool {
 	e.cur = q
 	s := &q.stall
+	if e.several && s.kind != behindCQ {
+		if m := e.across(q); m != nil {
+			if now := e.clock(); now >= s.again {
+				s.again = now + clock.Cycles(crossPause)
+				e.putOff(q, m)
+			}
+			return false
+		}
+	}
 	switch {
 	case e.cleared(q):
 		if s.kind == notReady && q.connected(q.peer) { // there is a receive, for now
@@ -130,7 +142,7 @@ func (e *Engine) try(q *qp) bool {
 }
 
 // cleared reports whether the reason to wait is gone or has become another one.
-func (e *Engine) cleared(q *qp) bool {
+func (e *lane) cleared(q *qp) bool {
 	if q.stall.kind == behindCQ {
 		return q.stall.cq.gone || q.stall.cq.reached(q.stall.index)
 	}
@@ -145,7 +157,7 @@ func (e *Engine) cleared(q *qp) bool {
 
 // sayWaits says once of a queue pair that it waits for its peer, and will for
 // ever: nothing else would tell those who forgot the receives.
-func (e *Engine) sayWaits(q *qp) {
+func (e *lane) sayWaits(q *qp) {
 	s := &q.stall
 	if q.odd.waits || s.kind == behindCQ || e.clock()-s.since < clock.Cycles(oddTime) {
 		return
@@ -160,7 +172,7 @@ func (e *Engine) sayWaits(q *qp) {
 }
 
 // giveUp fails the WQE that q has been waiting with.
-func (e *Engine) giveUp(q *qp, kind stallKind) {
+func (e *lane) giveUp(q *qp, kind stallKind) {
 	e.unstall(q)
 	if e.snapshotHead(q) {
 		e.surrender(q, kind)
@@ -168,7 +180,7 @@ func (e *Engine) giveUp(q *qp, kind stallKind) {
 }
 
 // surrender fails the WQE of the snapshot: what it needs does not come.
-func (e *Engine) surrender(q *qp, kind stallKind) {
+func (e *lane) surrender(q *qp, kind stallKind) {
 	if kind == notReady {
 		e.explain(q, codeReceiveNone, "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
 			"Post receives first, or set rnr_retry to 7 (for ever)", q.attr.DestQPN, q.attr.RNRRetry)

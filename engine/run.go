@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
@@ -19,51 +18,48 @@ const stepsPerGuard = 256
 // has been announced, flushes what cannot be, and returns nil; it returns an error
 // when the thread cannot be put on the cores asked for. At most one Run at a time.
 // started, unless nil, is called once the thread is in
-// its place and serves requests.
+// its place and serves requests. With several cores there are as many threads,
+// which go the same way together.
 //
 // The goroutine spins: it holds its P, so GOMAXPROCS should count one more than
 // the rest of the program needs. It can be preempted like any other.
 func (e *Engine) Run(ctx context.Context, started func()) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	unpin, err := e.pin()
+	first := e.lanes[0]
+	t, err := first.moveIn()
 	if err != nil {
 		return err
 	}
-	defer unpin()
-	if e.cfg.Idle != IdleSpin {
-		defer shortTurns()()
-	}
-	// A region can lose its pages although it is sealed (a full tmpfs, a
-	// trusted file that shrank). That is a fault of one work request, not of
-	// the process.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	b, err := makeBed()
-	if err != nil {
-		return err
-	}
-	defer b.close()
-	e.mail.open(func() {
-		if e.asleep.Load() {
-			b.rouse()
-		}
-	})
+	defer t.moveOut()
+	e.mail.open(t.rouse)
 	defer e.mail.shut()
-	end, err := e.startWorkers()
+	end, err := first.startWorkers()
 	if err != nil {
 		return err
 	}
 	defer end()
-	if err := e.lieDown(b); err != nil {
+	defer e.getUp()
+	if err := t.lieDown(); err != nil {
 		return err
 	}
-	defer func() { e.bed = nil }()
+	crew, err := e.muster(ctx)
+	defer crew.dismiss()
+	if err != nil {
+		return err
+	}
 	defer e.leave()
-	defer context.AfterFunc(ctx, b.rouse)()
+	defer context.AfterFunc(ctx, t.bed.rouse)()
 	if started != nil {
 		started()
 	}
-	alone := shm.Alone()
+	first.loop(ctx)
+	crew.halt()
+	e.windUp()
+	return nil
+}
+
+// loop steps a lane until ctx ends.
+func (e *lane) loop(ctx context.Context) {
+	alone := e.shareCore()
 	idle := newIdler(e, alone)
 	for ctx.Err() == nil {
 		done := e.steps(idle.hasty())
@@ -76,13 +72,11 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 			idle.wait(ctx)
 		}
 	}
-	e.windUp()
-	return nil
 }
 
 // steps runs a batch of steps and returns how much they did. With hasty set it
 // ends at the first that found nothing to do.
-func (e *Engine) steps(hasty bool) (done int) {
+func (e *lane) steps(hasty bool) (done int) {
 	defer e.rescue()
 	defer e.publish() // also when faults cut the batch off
 	for range stepsPerGuard {
@@ -102,11 +96,12 @@ func (e *Engine) steps(hasty bool) (done int) {
 
 // rescue turns a fault of memory into an error of the queue that the device was
 // at. Anything else is a mistake of ours and stays a panic.
-func (e *Engine) rescue() {
+func (e *lane) rescue() {
 	r := recover()
 	if r == nil {
 		return
 	}
+	defer e.letGo()
 	addr, ok := faultOf(r)
 	if !ok || e.cur == nil && e.curCQ == nil {
 		panic(r)
@@ -125,7 +120,7 @@ func (e *Engine) rescue() {
 }
 
 // memoryFault makes a fault of memory, on the way of q's work, an error of q.
-func (e *Engine) memoryFault(q *qp, addr uintptr) {
+func (e *lane) memoryFault(q *qp, addr uintptr) {
 	if q.attr.State == control.StateERR {
 		// Not even the error can be reported there.
 		e.explainQueue(q, codeMemoryFault, noPage+"; the queue pair is given up", addr)
@@ -136,7 +131,7 @@ func (e *Engine) memoryFault(q *qp, addr uintptr) {
 	q.faulted = cqe.RemoteOperation
 	if q.client.holds(uint64(addr)) {
 		q.faulted = cqe.LocalProtection
-	} else if p := e.peerOf(q); p != nil {
+	} else if p := e.peerOf(q); p != nil && e.holds(p.client.lane) {
 		e.setError(p)
 		if q.transport != control.QPTypeRC {
 			// No fault of the sender's: its message is judged anew, and finds nobody.
@@ -149,7 +144,7 @@ func (e *Engine) memoryFault(q *qp, addr uintptr) {
 }
 
 // peerOf returns whom q was sending to when its memory faulted.
-func (e *Engine) peerOf(q *qp) *qp {
+func (e *lane) peerOf(q *qp) *qp {
 	if q.job != nil {
 		return q.job.peer
 	}

@@ -23,7 +23,7 @@ func (c *Client) Settle() {
 	c.e.Do(func() { due = c.announced() })
 	for left := len(due) + mostVisits; left > 0 && len(due) > 0; {
 		left -= min(len(due), portion)
-		c.e.Do(func() { due = c.e.settleSome(due) })
+		c.e.Do(func() { due = settleSome(due) })
 	}
 }
 
@@ -35,8 +35,8 @@ type claim struct {
 
 // announced returns what is to be settled.
 func (c *Client) announced() (due []claim) {
-	e := c.e
 	add := func(q *qp) {
+		e := q.client.lane
 		defer e.between(e.cut, debug.SetPanicOnFault(true))
 		defer e.rescue()
 		if e.cur = q; e.enlisted(q) {
@@ -46,7 +46,7 @@ func (c *Client) announced() (due []claim) {
 	}
 	for _, q := range c.qps {
 		add(q)
-		if p := e.qps[q.attr.DestQPN]; p != nil && p.client != c && p.attr.DestQPN == q.num {
+		if p := c.e.qps[q.attr.DestQPN]; p != nil && p.client != c && p.attr.DestQPN == q.num {
 			add(p)
 		}
 	}
@@ -55,18 +55,18 @@ func (c *Client) announced() (due []claim) {
 
 // settleSome visits a portion of the queue pairs once each. It returns the others,
 // and those that have something left that can be executed.
-func (e *Engine) settleSome(due []claim) []claim {
+func settleSome(due []claim) []claim {
 	n := min(len(due), portion)
 	rest := due[n:]
 	for _, d := range due[:n] {
-		if e.settleOne(d) {
+		if d.q.client.lane.settleOne(d) {
 			rest = append(rest, d)
 		}
 	}
 	return rest
 }
 
-func (e *Engine) settleOne(d claim) (more bool) {
+func (e *lane) settleOne(d claim) (more bool) {
 	defer e.between(e.cut, debug.SetPanicOnFault(true))
 	defer e.rescue()
 	q := d.q
@@ -87,7 +87,7 @@ func (e *Engine) settleOne(d claim) (more bool) {
 }
 
 // between restores what a fault of memory between two steps must not change.
-func (e *Engine) between(cut part, panics bool) {
+func (e *lane) between(cut part, panics bool) {
 	e.cut = cut
 	debug.SetPanicOnFault(panics)
 }

@@ -142,7 +142,7 @@ func (c *Client) modifyQP(m *control.QPAttr, _ Memory, _ *control.Reply) (contro
 	if !ok {
 		return nil, notFound("QP", m.QPN)
 	}
-	if err := c.e.modify(q, m); err != nil {
+	if err := c.lane.modify(q, m); err != nil {
 		return nil, err
 	}
 	return &control.Empty{}, nil
@@ -150,7 +150,7 @@ func (c *Client) modifyQP(m *control.QPAttr, _ Memory, _ *control.Reply) (contro
 
 // modify changes the state and the attributes of a QP, or refuses and changes
 // nothing.
-func (e *Engine) modify(q *qp, m *control.QPAttr) error {
+func (e *lane) modify(q *qp, m *control.QPAttr) error {
 	from, to := q.attr.State, q.attr.State
 	if m.Mask&control.AttrCurState != 0 && m.CurState != from {
 		return control.Errorf(control.CodeState, "QP %#06x: cur_state is said to be %s; it is %s", q.num, stateName(m.CurState), stateName(from))
@@ -195,11 +195,16 @@ func (e *Engine) modify(q *qp, m *control.QPAttr) error {
 	if to != from || to == control.StateRST {
 		e.setState(q, to)
 	}
+	if e.several && to == control.StateRTR && q.transport != control.QPTypeUD {
+		if p := e.qps[q.attr.DestQPN]; p != nil {
+			e.bring(q, p)
+		}
+	}
 	return nil
 }
 
 // setState moves a QP to a state, with what that means for its queues.
-func (e *Engine) setState(q *qp, to uint8) {
+func (e *lane) setState(q *qp, to uint8) {
 	from := q.attr.State
 	q.attr.State, q.attr.CurState = to, to
 	q.peer = nil
@@ -245,11 +250,11 @@ func (e *Engine) setState(q *qp, to uint8) {
 }
 
 // drained tells that a send queue in SQD has stopped.
-func (e *Engine) drained(q *qp) { q.client.event(control.EventDrained, q.num) }
+func (e *lane) drained(q *qp) { q.client.event(control.EventDrained, q.num) }
 
 // drop ends what q was in the middle of, and a life of q: what others were in
 // the middle of with it is judged anew, and then finds q as it is now.
-func (e *Engine) drop(q *qp) {
+func (e *lane) drop(q *qp) {
 	e.unstall(q)
 	e.park(q)
 	e.recall(nil, nil, q)
@@ -258,7 +263,7 @@ func (e *Engine) drop(q *qp) {
 
 // setError moves a QP to ERR: what is in its queues is flushed from the next
 // step on, in order.
-func (e *Engine) setError(q *qp) {
+func (e *lane) setError(q *qp) {
 	if q.attr.State != control.StateERR && q.attr.State != control.StateRST {
 		e.setState(q, control.StateERR)
 	}

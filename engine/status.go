@@ -35,12 +35,16 @@ func newStatusPage(b []byte) (p statusPage) {
 const publishTime = 200 * time.Microsecond
 
 // publish brings the status pages up to date, now and then.
-func (e *Engine) publish() {
+func (e *lane) publish() {
 	now := clock.Now()
 	if now-e.published < e.publishCycles {
 		return
 	}
 	e.published = now
+	if !e.inside { // else a fault has cut the steps off
+		e.begin()
+		defer e.end()
+	}
 	for c := range e.clients {
 		c.publish(now)
 	}
@@ -59,8 +63,10 @@ func (c *Client) publish(now uint64) {
 func (e *Engine) Stats() (s Stats) {
 	e.Do(func() {
 		s = e.past
-		for c := range e.clients {
-			s.add(&c.count)
+		for _, l := range e.lanes {
+			for c := range l.clients {
+				s.add(&c.count)
+			}
 		}
 	})
 	return s

@@ -14,13 +14,19 @@ const stopTime = 100 * time.Millisecond
 // windUp ends every queue in order: what has been announced is executed, then
 // what is left, because it waits for a peer or comes too late, is flushed. So
 // each work request has its completion when the device is gone.
+//
+// It steps all lanes, whose own threads have ended.
 func (e *Engine) windUp() {
-	for c := range e.clients {
-		c.page.state.Publish(uint64(control.EngineStopping))
+	for _, l := range e.lanes {
+		for c := range l.clients {
+			c.page.state.Publish(uint64(control.EngineStopping))
+		}
 	}
 	e.rest()
-	for _, q := range e.running {
-		e.setError(q)
+	for _, l := range e.lanes {
+		for _, q := range l.running {
+			l.setError(q)
+		}
 	}
 	e.rest()
 }
@@ -29,23 +35,34 @@ func (e *Engine) windUp() {
 func (e *Engine) rest() {
 	end := clock.Now() + clock.Cycles(stopTime)
 	for idle := 0; idle <= e.lap() && clock.Now() < end; idle++ {
-		if e.steps(true) > 0 {
-			idle = -1
+		for _, l := range e.lanes {
+			if l.steps(true) > 0 {
+				idle = -1
+			}
 		}
 	}
 }
 
 // lap is in how many steps the device looks at everybody: who waits, who needs a
 // queue that has overrun, who is cold, who is not, whose register is hot.
-func (e *Engine) lap() int {
+func (e *Engine) lap() (steps int) {
+	for _, l := range e.lanes {
+		steps = max(steps, l.lap())
+	}
+	return steps
+}
+
+func (e *lane) lap() int {
 	return len(e.stalled)/retryLooks + e.unswept/sweepPortion + len(e.watches)/patrolLooks + e.warmth/rivalLooks + hotVisits + 1
 }
 
 // leave tells every client that nothing will be executed any more.
 func (e *Engine) leave() {
 	now := clock.Now()
-	for c := range e.clients {
-		c.publish(now)
-		c.page.state.Publish(uint64(control.EngineGone))
+	for _, l := range e.lanes {
+		for c := range l.clients {
+			c.publish(now)
+			c.page.state.Publish(uint64(control.EngineGone))
+		}
 	}
 }

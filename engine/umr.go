@@ -16,7 +16,7 @@ const (
 // or closed, or a list is filled or emptied. Work requests before it have been
 // executed, so fences have nothing to wait for; transfers of other queues that
 // go through the key are judged anew.
-func (e *Engine) judgeUMR(q *qp, j *job) bool {
+func (e *lane) judgeUMR(q *qp, j *job) bool {
 	end := j.head.ds() * wqe.UnitSize
 	if end < umrListOffset {
 		return e.badSize(q, j, 0)
@@ -45,7 +45,7 @@ func (e *Engine) judgeUMR(q *qp, j *job) bool {
 const umrCost = 2048
 
 // umrTarget says why a UMR may not change k, or nothing.
-func (e *Engine) umrTarget(q *qp, k *mkey, key uint32, ctrl wqe.UMRCtrl) string {
+func (e *lane) umrTarget(q *qp, k *mkey, key uint32, ctrl wqe.UMRCtrl) string {
 	switch {
 	case k == nil || k.client != q.client:
 		return "no such key"
@@ -74,7 +74,7 @@ func (k *mkey) domain() *pd {
 
 // apply makes the change. What other queues were doing with the key is judged
 // anew.
-func (e *Engine) apply(k *mkey, c *change) {
+func (e *lane) apply(k *mkey, c *change) {
 	e.disturb(k)
 	e.keys.rekey(k, c.key)
 	k.access, k.base, k.size, k.free = c.access, c.base, c.size, c.free
@@ -110,13 +110,12 @@ func (k *mkey) release() {
 
 // disturb has every transfer in the middle of k's memory judged anew before it
 // touches another byte.
-func (e *Engine) disturb(k *mkey) {
+func (e *lane) disturb(k *mkey) {
 	e.recall(nil, k, nil)
-	e.epoch++
-	k.changed = e.epoch
+	k.changed = e.epoch.Add(1)
 }
 
-func (e *Engine) badBind(q *qp, j *job, why string) bool {
+func (e *lane) badBind(q *qp, j *job, why string) bool {
 	e.explain(q, codeBind, "UMR of key %#08x: %s", j.head.imm(), why)
 	return e.fail(q, j, cqe.MWBind)
 }
@@ -124,9 +123,9 @@ func (e *Engine) badBind(q *qp, j *job, why string) bool {
 // invalidate closes the window that a SEND_INVAL names, on behalf of the
 // responder, and reports whether the sender may do so: only a window of type 2
 // that belongs to the responder.
-func (e *Engine) invalidate(p *qp, key uint32) bool {
+func (e *lane) invalidate(p *qp, key uint32) bool {
 	k := e.keys.find(key)
-	if k == nil || k.window == nil || k.free || k.window.kind != 2 || k.window.qpn != p.num || k.window.pd != p.pd {
+	if k == nil || k.window == nil || k.window.pd != p.pd || k.free || k.window.kind != 2 || k.window.qpn != p.num {
 		return false
 	}
 	e.disturb(k)

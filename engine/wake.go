@@ -42,8 +42,8 @@ func (c *Client) makeBell() error {
 		return err
 	}
 	bell, err := newBell()
-	if err == nil && c.e.bed != nil {
-		if err = c.e.bed.add(bell); err != nil {
+	if err == nil && c.lane.bed != nil {
+		if err = c.lane.bed.add(bell); err != nil {
 			_ = bell.Close()
 		}
 	}
@@ -62,8 +62,8 @@ func (c *Client) closeBell() {
 	}
 	bell := c.bell
 	c.bell, c.wakes = nil, false
-	if c.e.bed != nil {
-		c.e.bed.remove(bell)
+	if c.lane.bed != nil {
+		c.lane.bed.remove(bell)
 	}
 	c.after = append(c.after, func() {
 		_ = bell.Close()

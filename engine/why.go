@@ -44,7 +44,7 @@ func localUse(d wqe.Data, need uint32, q *qp, p *pd) use {
 }
 
 // whyNoAccess says why a key does not give access.
-func (e *Engine) whyNoAccess(u use) reason {
+func (e *lane) whyNoAccess(u use) reason {
 	k, swapped, other := e.keyOf(u.client, u.key), bits.ReverseBytes32(u.key), e.keys.findIndex(u.key)
 	switch {
 	case k == nil && e.keyOf(u.client, swapped) != nil:
@@ -72,7 +72,7 @@ func (e *Engine) whyNoAccess(u use) reason {
 }
 
 // keyOf returns what a key names, if it is of this client.
-func (e *Engine) keyOf(c *Client, key uint32) *mkey {
+func (e *lane) keyOf(c *Client, key uint32) *mkey {
 	if k := e.keys.find(key); k != nil && k.client == c {
 		return k
 	}
@@ -81,7 +81,7 @@ func (e *Engine) keyOf(c *Client, key uint32) *mkey {
 
 // whyNoPeer says why q cannot reach its peer. Of a queue pair of another client
 // that does not name q as its peer it says no more than that it exists.
-func (e *Engine) whyNoPeer(q *qp) reason {
+func (e *lane) whyNoPeer(q *qp) reason {
 	p := e.qps[q.attr.DestQPN]
 	switch {
 	case p == nil:

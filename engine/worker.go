@@ -55,7 +55,7 @@ type errand struct {
 // first decides. Over, the place in the ring is the device's again.
 //
 // Publish: given. Observed by worker.work. It covers the errand.
-// Publish: over, spoilt. Observed by Engine.collect. They cover the copy.
+// Publish: over, spoilt. Observed by lane.collect. They cover the copy.
 const (
 	errandOver uint32 = iota
 	errandSpoilt

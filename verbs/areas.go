@@ -1,6 +1,8 @@
 package verbs
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -59,13 +61,19 @@ func (a *area) pages() (lo, size uint64) {
 // want asks for the pages of an area to be put into shared memory.
 func (c *call) want(a area) error {
 	lo, size := a.pages()
-	for _, n := range c.needs {
-		if n.kind == needRemap && lo >= n.addr && lo+size <= n.addr+n.length {
+	for i, n := range c.needs {
+		if n.kind != needRemap || lo >= n.addr+n.length || n.addr >= lo+size {
+			continue
+		}
+		if lo >= n.addr && lo+size <= n.addr+n.length {
 			return nil
 		}
-		if n.kind == needRemap && lo < n.addr+n.length && n.addr < lo+size {
-			return refuse(eINVAL, "%s: %d bytes at %#x share a page with another area of the same object", a.name, a.n, a.addr)
-		}
+		// Two areas share a page, as a record does that lies right behind its ring:
+		// both go into one piece.
+		end := max(lo+size, n.addr+n.length)
+		lo = min(lo, n.addr)
+		c.unwant(i)
+		return c.want(area{name: a.name, addr: lo, n: end - lo, align: 1})
 	}
 	if e := c.p.memory.taken(lo, size); e != nil {
 		return refuse(eINVAL, "%s: %d bytes at %#x lie partly in memory at %#x that is in use", a.name, a.n, a.addr, e.addr)
@@ -93,21 +101,32 @@ func (c *call) want(a area) error {
 	return nil
 }
 
+// unwant takes one of the needs back.
+func (c *call) unwant(i int) {
+	file := 0 // remapped pages have one each, in their order
+	for _, n := range c.needs[:i] {
+		if n.kind == needRemap {
+			file++
+		}
+	}
+	addr := c.needs[i].addr
+	c.needs, c.lent = slices.Delete(c.needs, i, i+1), slices.Delete(c.lent, file, file+1)
+	c.p.memory.discard(c.p.pending[addr])
+	delete(c.p.pending, addr)
+}
+
 // settle takes what the shim has said about the pages of an area.
 func (c *call) settle(a area) error {
-	lo, _ := a.pages()
-	e := c.p.pending[lo]
-	if e == nil {
-		return nil
-	}
+	lo, size := a.pages()
 	for _, r := range c.results {
-		if r.kind != needRemap || r.addr != lo {
+		e := c.p.pending[r.addr]
+		if r.kind != needRemap || e == nil || !e.overlaps(lo, size) {
 			continue
 		}
-		delete(c.p.pending, lo)
+		delete(c.p.pending, r.addr)
 		if r.errno != 0 {
 			c.p.memory.discard(e)
-			return refuse(eFAULT, "%s: the page at %#x could not be put into shared memory: %v", a.name, lo, unix.Errno(r.errno))
+			return refuse(eFAULT, "%s: the page at %#x could not be put into shared memory: %v", a.name, r.addr, unix.Errno(r.errno))
 		}
 		if err := c.p.memory.add(e); err != nil {
 			c.p.memory.discard(e)

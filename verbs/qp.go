@@ -29,8 +29,10 @@ const (
 	qpFlagUAR       = 1 << 10
 	qpFlagsKnown    = qpFlagSignature | qpFlagScatter | qpFlagUAR
 
-	createSignalAll = 1 << 12 // of the core's flags
-
+	// Of the core's flags. What a QP sends to a multicast group never comes back to
+	// it, whether it asks for that or not.
+	createNoMulticastLoop = 1 << 1
+	createSignalAll       = 1 << 12
 )
 
 // qpTypes are the types of verbs and of the device.
@@ -68,12 +70,15 @@ func createQP(c *call) error {
 	d := make([]byte, 56)
 	copy(d, c.bytes(uhwIn))
 	transport, ok := qpTypes[c.value(9)]
-	flags, create := le.Uint32(d[28:]), c.value(10)
+	flags, create, known := le.Uint32(d[28:]), c.value(10), uint64(createSignalAll)
+	if transport == control.QPTypeUD {
+		known |= createNoMulticastLoop
+	}
 	switch {
 	case !ok:
 		return refuse(eOPNOTSUPP, "type %d; RC (2), UC (3) and UD (4) are possible", c.value(9))
-	case create&^createSignalAll != 0:
-		return refuse(eOPNOTSUPP, "creation flags %#x; %#x is known", create, createSignalAll)
+	case create&^known != 0:
+		return refuse(eOPNOTSUPP, "creation flags %#x; %#x are known", create, known)
 	case flags&^qpFlagsKnown != 0:
 		return refuse(eOPNOTSUPP, "driver flags %#x; %#x are known", flags, qpFlagsKnown)
 	case flags&qpFlagUAR == 0:

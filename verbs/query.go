@@ -105,6 +105,16 @@ func queryPort(c *call) error {
 	return nil
 }
 
+// queryMlx5Port tells of a port's place in an embedded switch: as of hardware
+// whose switch is off, there is none, and all flags are clear.
+func queryMlx5Port(c *call) error {
+	if port := c.value32(0x1000); port != 1 {
+		return refuse(eINVAL, "port %d; there is one, 1", port)
+	}
+	c.put(0x1001, nil)
+	return nil
+}
+
 // contextAnswer is struct mlx5_ib_alloc_ucontext_resp.
 func (x *uctx) contextAnswer() []byte {
 	l := x.limits

@@ -53,6 +53,10 @@ func deviceMethods() []*method {
 			{id: 2, name: "flags", shape: flagBits},
 			{id: 3, name: "entry", shape: out, min: 32, max: 32, grows: true},
 		}, queryGIDEntry},
+		{objDevice, 0x1000, "DEVICE.MLX5_QUERY_PORT", []field{
+			{id: 0x1000, name: "port", shape: in, min: 4, max: 4},
+			{id: 0x1001, name: "answer", shape: out, min: 40, grows: true},
+		}, queryMlx5Port},
 		{objAsyncEvent, 0, "ASYNC_EVENT.ALLOC", []field{
 			{id: 0, name: "descriptor", shape: newFD},
 		}, allocAsync},

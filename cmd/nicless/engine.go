@@ -32,6 +32,8 @@ Flags:
   --socket PATH       unix socket to make; at most 107 bytes
   --mode MODE         permission bits of the socket, octal: who may connect (0600)
   --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6 (any)
+  --cores LIST        cores that get a thread of the engine each, which share the
+                      clients; in place of --cpu (one thread)
   --dma-cores LIST    other cores, on each of which a thread copies what is long,
                       so that the engine need not (none; docs/TUNING.md)
   --idle POLICY       what it does without work: sleep until it is woken, spin, or
@@ -50,11 +52,11 @@ Example:
 `
 
 type engineFlags struct {
-	socket, mode, cpus, dma, level, idle string
-	spin, verbs                          bool
-	devices                              int
-	users                                string // a file that those who need the engine lock; "": it is needed until a signal
-	readyFD                              int    // a descriptor that is closed when the engine is ready; 0: none
+	socket, mode, cpus, cores, dma, level, idle string
+	spin, verbs                                 bool
+	devices                                     int
+	users                                       string // a file that those who need the engine lock; "": it is needed until a signal
+	readyFD                                     int    // a descriptor that is closed when the engine is ready; 0: none
 }
 
 func newEngine() *cobra.Command {
@@ -75,6 +77,7 @@ func newEngine() *cobra.Command {
 	c.Flags().StringVar(&f.socket, "socket", "", "unix socket to make")
 	c.Flags().StringVar(&f.mode, "mode", "0600", "permission bits of the socket")
 	c.Flags().StringVar(&f.cpus, "cpu", "", "cores that the engine may run on")
+	c.Flags().StringVar(&f.cores, "cores", "", "cores that get a thread of the engine each")
 	c.Flags().StringVar(&f.dma, "dma-cores", "", "other cores, to copy what is long")
 	c.Flags().StringVar(&f.idle, "idle", "sleep", "what it does without work")
 	c.Flags().BoolVar(&f.spin, "spin", false, "never sleep")
@@ -120,11 +123,20 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 			return err
 		}
 	}
-	if cfg.CPUs, err = parseCPUs("cpu", f.cpus); err != nil {
+	if f.cpus != "" && f.cores != "" {
+		return usagef("--cpu is where the one thread may run, --cores starts one on each", "engine: --cpu %s and --cores %s; one of them is possible", f.cpus, f.cores)
+	}
+	if cfg.CPUs, err = parseCores("engine", "cpu", f.cpus); err != nil {
 		return err
 	}
-	if cfg.DMACores, err = parseCPUs("dma-cores", f.dma); err != nil {
+	if cfg.Cores, err = parseCores("engine", "cores", f.cores); err != nil {
 		return err
+	}
+	if cfg.DMACores, err = parseCores("engine", "dma-cores", f.dma); err != nil {
+		return err
+	}
+	if len(cfg.Cores) > 1 && cfg.DMACores != nil {
+		return usagef("--dma-cores help one thread, see --cpu", "engine: --cores %s and --dma-cores %s; one of them is possible", f.cores, f.dma)
 	}
 	if cfg.Log, err = newLog(f.level, stderr); err != nil {
 		return err
@@ -144,7 +156,7 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		}
 	})
 	if err != nil {
-		return &hinted{err: err, hint: serveHint(err)}
+		return &hinted{err: err, hint: f.hint(err)}
 	}
 	fmt.Fprintln(stderr, "nicless: engine stopped")
 	return nil
@@ -170,8 +182,10 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func serveHint(err error) string {
+func (f *engineFlags) hint(err error) string {
 	switch {
+	case errors.Is(err, engine.ErrCPUs) && f.cores != "":
+		return "--cores takes cores that this process may run on, each once; taskset -p $$ shows them"
 	case errors.Is(err, engine.ErrCPUs):
 		return "--cpu and --dma-cores take different cores that this process may run on; taskset -p $$ shows them"
 	case errors.Is(err, fs.ErrPermission):
@@ -191,13 +205,13 @@ func checkSocketPath(path string) error {
 	return nil
 }
 
-// parseCPUs reads a list such as 0,2-4; nothing means nil.
-func parseCPUs(flag, list string) (cpus []int, err error) {
+// parseCores reads the list of a flag, such as 0,2-4; nothing means nil.
+func parseCores(command, flag, list string) (cpus []int, err error) {
 	if list == "" {
 		return nil, nil
 	}
 	bad := func() ([]int, error) {
-		return nil, usagef("cores and ranges with commas between, such as 1 or 2,4-6", "engine: --%s %q is not a list of cores", flag, list)
+		return nil, usagef("cores and ranges with commas between, such as 1 or 2,4-6", "%s: --%s %q is not a list of cores", command, flag, list)
 	}
 	for part := range strings.SplitSeq(list, ",") {
 		lo, hi, isRange := strings.Cut(part, "-")

@@ -46,12 +46,12 @@ const rootUsage = `nicless: an RDMA NIC made of software and shared memory
 
 Usage:
   nicless demo [--count N]
-  nicless engine --socket PATH [--mode 0600] [--cpu LIST] [--spin] [--verbs]
+  nicless engine --socket PATH [--mode 0600] [--cpu LIST|--cores LIST] [--spin] [--verbs]
   nicless run [--explain] [--] PROGRAM [ARGUMENT...]
   nicless shell
   nicless decode KIND [HEX|-] [--json]
   nicless bench lat|rate|bw [--op write|read|send] [--size N] [--json]
-  nicless torture --seconds N [--seed S] [--json]
+  nicless torture --seconds N [--cores LIST] [--seed S] [--json]
   nicless version
   nicless completion bash|zsh|fish|powershell
 

@@ -38,7 +38,11 @@ func TestScript(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command otherwise
 			env.Setenv("XDG_RUNTIME_DIR", env.WorkDir)
 			env.Setenv("NICLESS_SHIM", harmless())
-			return nil
+			cpus, err := bench.AllowedCPUs()
+			if len(cpus) > 1 {
+				env.Setenv("TWO_CORES", fmt.Sprintf("%d,%d", cpus[0], cpus[1]))
+			}
+			return err
 		},
 	})
 }

@@ -33,12 +33,12 @@ func TestParseHex(t *testing.T) {
 
 func TestParseCPUs(t *testing.T) {
 	for list, want := range map[string][]int{"": nil, "0": {0}, "1,3": {1, 3}, "2-4,9": {2, 3, 4, 9}} {
-		got, err := parseCPUs("cpu", list)
+		got, err := parseCores("engine", "cpu", list)
 		require.NoError(t, err, list)
 		assert.Equal(t, want, got, list)
 	}
 	for _, list := range []string{"a", "1,", "-1", "3-2", "1-", "1--2", "5000"} {
-		_, err := parseCPUs("cpu", list)
+		_, err := parseCores("engine", "cpu", list)
 		assert.ErrorContains(t, err, "is not a list of cores", list)
 	}
 }

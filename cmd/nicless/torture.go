@@ -24,6 +24,7 @@ Usage:
 
 Flags:
   --seconds N  how long (10); an engine is killed at least twice
+  --cores LIST cores that get a thread of the engine each (one thread, anywhere)
   --seed S     of the schedule: who is started and killed, in which order (any)
   --json       one object
 
@@ -46,11 +47,13 @@ const mostSeconds = 86400
 
 func newTorture() *cobra.Command {
 	var seconds int
+	var cores string
 	var seed uint64
 	var asJSON bool
 	c := &cobra.Command{Use: "torture", Short: "hurt an engine and its clients, count what must not happen", Long: tortureUsage, Args: noArguments}
 	f := c.Flags()
 	f.IntVar(&seconds, "seconds", 10, "how long")
+	f.StringVar(&cores, "cores", "", "cores that get a thread of the engine each")
 	f.Uint64Var(&seed, "seed", 0, "of the schedule")
 	f.BoolVar(&asJSON, "json", false, "one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -61,6 +64,10 @@ func newTorture() *cobra.Command {
 			seed = uint64(rand.Uint32())
 		}
 		cfg := torture.Config{Seed: seed, Duration: time.Duration(seconds) * time.Second, Argv: []string{os.Args[0], "torture", "process"}}
+		var err error
+		if cfg.Cores, err = parseCores("torture", "cores", cores); err != nil {
+			return err
+		}
 		clear := tortureProgress(&cfg, c.ErrOrStderr())
 		r, err := torture.Run(c.Context(), cfg)
 		clear()

@@ -27,7 +27,7 @@ func runEngine(w *wire, spec Spec) error {
 		cancel(orphan)
 	}()
 	// What the device says of its clients is judged elsewhere; here it has to be said.
-	cfg := nicless.Config{Log: slog.New(slog.DiscardHandler)}
+	cfg := nicless.Config{Cores: spec.Cores, Stay: spec.Stay, Log: slog.New(slog.DiscardHandler)}
 	err := nicless.Serve(ctx, spec.Socket, 0o600, cfg, func() { w.say(Report{Is: isReady}) })
 	if cause := context.Cause(ctx); err == nil && errors.Is(cause, orphan) {
 		return cause

@@ -16,6 +16,8 @@ import (
 type Config struct {
 	Seed     uint64
 	Duration time.Duration
+	// Cores get a thread of the engine each; nil means one thread anywhere.
+	Cores []int
 	// Argv is the command line by which this program becomes Process.
 	Argv []string
 	// Progress, unless nil, is called now and then.
@@ -84,7 +86,8 @@ func (r *run) fault(format string, args ...any) error {
 func (r *run) socket() string { return filepath.Join(r.dir, "engine") }
 
 func (r *run) start(spec Spec, name string) (*process, error) {
-	spec.Socket = r.socket()
+	spec.Socket, spec.Cores = r.socket(), r.cfg.Cores
+	spec.Stay = r.ends()%2 == 0 // every other engine keeps pairs apart
 	p, err := start(r.cfg.Argv, spec, name, r.events)
 	if err == nil {
 		p.born = r.ends()

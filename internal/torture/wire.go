@@ -18,6 +18,8 @@ type Spec struct {
 	End    int    // client: 0 or 1
 	Chaos  Chaos  // chaos
 	Others []Lane // chaos: of correct clients
+	Cores  []int  // engine
+	Stay   bool   // engine
 }
 
 // An Order is a further line that a process reads.

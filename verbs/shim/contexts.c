@@ -147,5 +147,7 @@ int nv_open_device(uint32_t device, int flags) {
 		error = errno;
 	if (error && fd >= 0)
 		close(fd);
+	else if (fd >= 0)
+		nv_watch(fd);
 	return nv_leave(p, &entry, error) == 0 ? fd : -1;
 }

@@ -6,6 +6,7 @@
  *   connect.c   the connection to the server
  *   server.c    one request, one answer
  *   contexts.c  which sockets are devices
+ *   lost.c      the engine has gone
  *   copy.c      the program's memory, without faults
  *   paths.c     names below /sys and /dev/infiniband
  *   ioctl.c     an ioctl there and back
@@ -125,6 +126,11 @@ int nv_adopt(struct nv_process *p, int fd, struct nv_context *c);
 
 /* Opens uverbs `device`: a descriptor, or -1 with errno set. */
 int nv_open_device(uint32_t device, int flags);
+
+/* lost.c */
+
+/* Ends this process when the other end of a context's socket is closed. */
+void nv_watch(int fd);
 
 /* copy.c: 0 or EFAULT */
 int nv_fetch(const struct nv_process *p, void *to, uint64_t from, size_t bytes);

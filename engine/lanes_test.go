@@ -1,0 +1,420 @@
+package engine
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// newLanes is newRig for a device of two lanes, unless cfg names more, where each
+// client stays in the lane that it was given: the first has every other one.
+func newLanes(t testing.TB, cfg Config) *rig {
+	t.Helper()
+	if cfg.Cores == nil {
+		cfg.Cores = []int{0, 1}
+	}
+	cfg.Stay = true
+	r := newRig(t, cfg)
+	r.e.loose = true
+	return r
+}
+
+// shuffle has the lanes stepped in random order, with no client moving of itself,
+// and every other time that a lane needs another one, that one is at work.
+func (r *rig) shuffle(seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	r.pick = func() int { return rng.IntN(len(r.e.lanes)) }
+	r.e.cfg.Stay = true
+	for _, l := range r.e.lanes {
+		l.refuse = func() bool { return rng.IntN(2) == 0 }
+	}
+}
+
+func TestCoresRefused(t *testing.T) {
+	for want, c := range map[string]Config{
+		"core 1 is named twice":  {Cores: []int{0, 1, 1}},
+		"at least one is needed": {Cores: []int{}},
+		"CPUs [2] and Cores [0]": {CPUs: []int{2}, Cores: []int{0}},
+		"DMACores [2]":           {DMACores: []int{2}, Cores: []int{0, 1}},
+	} {
+		_, err := New(c)
+		require.ErrorIs(t, err, ErrCPUs)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// A lane that cannot have its core ends them all before anybody is served, and the
+// thread that was lent goes back as it was.
+func TestCoreOfALaterLaneRefused(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, after unix.CPUSet
+	require.NoError(t, unix.SchedGetaffinity(0, &before))
+	first := 0
+	for !before.IsSet(first) {
+		first++
+	}
+	e, err := New(Config{Cores: []int{first, 1000}})
+	require.NoError(t, err)
+	err = e.Run(t.Context(), func() { t.Error("started") })
+	require.ErrorIs(t, err, ErrCPUs)
+	require.ErrorContains(t, err, "core 1000")
+	require.NoError(t, unix.SchedGetaffinity(0, &after))
+	require.Equal(t, before, after)
+	e.Do(func() {}) // nobody holds anything
+}
+
+func TestLanesRunAndEnd(t *testing.T) {
+	r := newLanes(t, Config{Cores: []int{0, 1, 2}})
+	for range 3 { // one Run after the other
+		ctx, cancel := context.WithCancel(t.Context())
+		require.NoError(t, r.e.Run(ctx, cancel))
+	}
+}
+
+// Who comes goes where least is to do; who is connected goes to whom he is
+// connected with, unless somebody else ties him.
+func TestClientsComeTogether(t *testing.T) {
+	r := newLanes(t, Config{})
+	r.e.cfg.Stay = false
+	a, b, c, d := r.host("a"), r.host("b"), r.host("c"), r.host("d")
+	lane := func(h *host) int { return h.c.lane.number }
+	require.Equal(t, []int{0, 1, 0, 1}, []int{lane(a), lane(b), lane(c), lane(d)})
+	p, q := pair(a, b)
+	require.Equal(t, lane(a), lane(b))
+	s, u := pair(c, d)
+	require.Equal(t, lane(c), lane(d))
+	require.NotEqual(t, lane(a), lane(c), "the two pairs are apart")
+	v, w := pair(a, c)
+	require.NotEqual(t, lane(a), lane(c), "both are tied")
+	for _, x := range []*end{p, q, s, u, v, w} {
+		x.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{})
+	}
+	r.settle()
+	for _, x := range []*end{p, q, s, u, v, w} {
+		x.good()
+	}
+	for _, l := range r.e.lanes {
+		require.Equal(t, 3, len(l.running))
+		require.Len(t, l.clients, 2)
+	}
+	// Who is alone again may follow.
+	v.destroy()
+	w.destroy()
+	require.NoError(t, b.c.Close())
+	x, _ := pair(a, c)
+	require.Equal(t, lane(a), lane(c))
+	x.post(ctrl(wqe.OpNop))
+	r.settle()
+	x.good()
+}
+
+// A client that moves takes along what it waits for and what it was doing.
+func TestMoveInTheMiddle(t *testing.T) {
+	r := newLanes(t, Config{Slice: 64})
+	r.e.lanes[0].few, r.e.lanes[1].few = 0, 0
+	a, b := r.host("a"), r.host("b")
+	p, q := pair(a, b)
+	s, u := pair(a, b)
+	c := a.cq(control.CQ{LogSize: 4})
+	id, event := a.channel()
+	armed := a.cq(control.CQ{LogSize: 4, Channel: id})
+	w := a.qp(control.QP{}, armed, c)
+	w.up(w)
+	src, dst := a.full(1000, 1), b.full(1000, 2)
+	move := func(h *host, to int) { r.e.Do(func() { h.c.move(r.e.lanes[to]) }) }
+	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 1000))
+	s.post(ctrl(wqe.OpSend), src.data(0, 8)) // waits for a receive
+	for range 3 {
+		r.e.Engine.Step()
+	}
+	require.NotNil(t, p.q.job)
+	require.Len(t, r.stalled(), 1)
+	armed.arm(0, false)
+	for i := range 6 {
+		move(a, i%3/2)
+		move(b, i%2)
+		r.e.Engine.Step()
+	}
+	r.settle()
+	p.good()
+	r.same(src.mem, dst.mem, "the transfer")
+	u.recv(dst.data(0, 8))
+	w.post(ctrl(wqe.OpNop))
+	r.settle()
+	s.good()
+	w.good()
+	_, ok := event()
+	require.True(t, ok, "the event of its armed queue")
+	require.NotNil(t, q)
+}
+
+// Datagrams of one burst that go to all lanes arrive in order.
+func TestDatagramsAcrossLanes(t *testing.T) {
+	r := newLanes(t, Config{Cores: []int{0, 1, 2}, Slice: 64})
+	r.shuffle(7)
+	hosts := []*host{r.host("a"), r.host("b"), r.host("c")}
+	var ends []*end
+	var boxes []*key
+	for _, h := range hosts {
+		c := h.cq(control.CQ{LogSize: 6})
+		p := h.qp(control.QP{Type: control.QPTypeUD, LogSQ: 5}, c, h.cq(control.CQ{LogSize: 6}))
+		p.up(p)
+		ends, boxes = append(ends, p), append(boxes, h.full(16*256, 9))
+	}
+	src := hosts[0].full(15*150, 1)
+	for i := range 15 {
+		q, box := ends[i%3], boxes[i%3]
+		q.recv(box.data(i*256, 256))
+		ends[0].write(ctrl(wqe.OpSend), q.to(), src.data(i*150, 150))
+	}
+	ends[0].ring()
+	r.settle()
+	require.Len(t, ends[0].scq.all(), 15)
+	for i := range 15 {
+		r.same(src.mem[i*150:][:150], boxes[i%3].mem[i*256+grhSize:][:150], "datagram")
+	}
+	for _, p := range ends {
+		require.Len(t, p.rcq.all(), 5)
+	}
+}
+
+// A shared receive that was taken for a transfer which its own lane ends goes back,
+// although that lane may not touch it.
+func TestSharedReceiveGoesBackAcrossLanes(t *testing.T) {
+	r := newLanes(t, Config{Slice: 64})
+	a, b := r.host("a"), r.host("b")
+	s := b.srq(control.SRQ{})
+	box := b.full(1000, 1)
+	s.put(0, box.data(0, 1000))
+	s.post(1)
+	full := a.cq(control.CQ{LogSize: 0})
+	p, q := a.qp(control.QP{}, full, full), s.on(control.QPTypeRC, b.cq(control.CQ{LogSize: 4}))
+	p.up(q)
+	q.up(p)
+	other := a.qp(control.QP{}, full, full)
+	other.up(other)
+	p.post(ctrl(wqe.OpSend), a.full(1000, 2).data(0, 1000))
+	r.e.Engine.Step()
+	require.NotNil(t, p.q.job)
+	require.Zero(t, s.s.ready())
+	a.c.lane.refuse = func() bool { return true } // b's lane is at work
+	other.post(ctrl(wqe.OpNop))
+	other.post(ctrl(wqe.OpNop)) // no room: all queue pairs of the queue end
+	for i := 0; p.state() != control.StateERR; i++ {
+		require.Less(t, i, 100)
+		a.c.lane.Step()
+	}
+	require.Zero(t, s.s.ready())
+	require.Len(t, a.c.lane.owed, 1)
+	a.c.lane.refuse = nil
+	r.settle()
+	require.Equal(t, uint16(1), s.s.ready())
+	require.Empty(t, a.c.lane.owed)
+}
+
+// Whoever comes to a turnstile while another is in goes before that one's next turn.
+func TestTurnstileIsFair(t *testing.T) {
+	r := newRig(t, Config{})
+	var s turnstile
+	var order []int
+	s.lock()
+	require.False(t, s.tryLock())
+	gone := make(chan struct{})
+	for i := range 3 {
+		go func() {
+			s.lock()
+			order = append(order, i)
+			s.unlock()
+			gone <- struct{}{}
+		}()
+		r.until("it waits", func() bool { return s.next.Load() == uint32(i+2) })
+	}
+	s.unlock()
+	s.lock()
+	order = append(order, 3)
+	s.unlock()
+	for range 3 {
+		<-gone
+	}
+	require.True(t, slices.Equal([]int{0, 1, 2, 3}, order), order)
+	require.True(t, s.tryLock())
+}
+
+// A lane that finds the other at work whenever it looks goes on with its own work,
+// and in the end waits for it.
+func TestPatienceWithAnotherLaneEnds(t *testing.T) {
+	r := newLanes(t, Config{})
+	p, _ := pair(r.host("a"), r.host("b"))
+	own, _ := pair(p.h, p.h)
+	l := p.h.c.lane
+	asked := 0
+	l.refuse = func() bool { asked++; return true }
+	p.post(ctrl(wqe.OpNop))
+	own.post(ctrl(wqe.OpNop))
+	l.Step()
+	own.good()
+	r.until("the other's turn", func() bool {
+		l.Step()
+		_, _, ok := p.scq.next()
+		return ok
+	})
+	require.Greater(t, asked, 1)
+}
+
+// What one lane does to the queues of another that sleeps wakes it; and a queue
+// that waits for a peer of another lane is looked at, although nobody wakes its own.
+func TestLanesWakeEachOther(t *testing.T) {
+	r := newLanes(t, Config{})
+	for _, l := range r.e.lanes {
+		l.sleepBound, l.calm = never, true
+	}
+	a, b := r.host("a"), r.host("b")
+	p, q := pair(a, b)
+	s, u := pair(a, b)
+	wakeA, wakeB := a.wakes(), b.wakes()
+	r.start()
+	asleep := func() {
+		r.until("both asleep", func() bool { return a.asleep() && b.asleep() })
+	}
+	asleep()
+	p.post(ctrl(wqe.OpSend))
+	wakeA()
+	q.recv() // sooner or later than the send is judged
+	wakeB()
+	require.Equal(t, cqe.StatusSuccess, p.scq.await().Status)
+	require.Equal(t, cqe.StatusSuccess, q.rcq.await().Status)
+
+	asleep()
+	s.post(ctrl(wqe.OpSend))
+	wakeA()
+	r.until("it waits", func() (ok bool) {
+		r.e.Do(func() { ok = s.q.stall.kind != noStall })
+		return ok
+	})
+	u.recv()
+	wakeB()
+	require.Equal(t, cqe.StatusSuccess, s.scq.await().Status)
+	require.Equal(t, cqe.StatusSuccess, u.rcq.await().Status)
+
+	asleep()
+	q.recv()
+	wakeB()
+	asleep()
+	p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{RKey: 0xbad00}, a.full(8, 1).data(0, 8))
+	wakeA()
+	require.Equal(t, cqe.RemoteAccess, p.scq.await().Syndrome)
+	require.Equal(t, cqe.Flush, q.rcq.await().Syndrome, "nobody but the other lane can have woken it")
+
+	// A WAIT for a completion that comes from the other lane.
+	own, _ := pair(b, b)
+	u.recv()
+	c := ctrl(wqe.OpWait)
+	c.OpMod = wqe.OpModWaitCQ
+	own.post(c, wait(u.rcq, 2))
+	wakeB()
+	asleep()
+	s.post(ctrl(wqe.OpSend))
+	wakeA()
+	require.Equal(t, cqe.StatusSuccess, u.rcq.await().Status)
+	require.Equal(t, cqe.StatusSuccess, own.scq.await().Status)
+}
+
+// A completion queue that another lane finds full ends all queue pairs on it, though
+// their own lane sleeps.
+func TestOverrunFromAnotherLane(t *testing.T) {
+	r := newLanes(t, Config{})
+	for _, l := range r.e.lanes {
+		l.sleepBound, l.calm = never, true
+	}
+	a, b := r.host("a"), r.host("b")
+	small := b.cq(control.CQ{LogSize: 0})
+	c := a.cq(control.CQ{LogSize: 4})
+	p, q := a.qp(control.QP{}, c, c), b.qp(control.QP{}, small, small)
+	p.up(q)
+	q.up(p)
+	other := b.qp(control.QP{}, b.cq(control.CQ{LogSize: 4}), small)
+	other.up(other)
+	wakeA, wakeB := a.wakes(), b.wakes()
+	q.recv()
+	q.recv()
+	other.toState(control.StateSQD)
+	other.post(ctrl(wqe.OpNop)) // executed in RTS, flushed in error
+	r.start()
+	wakeB()
+	r.until("both asleep", func() bool { return a.asleep() && b.asleep() })
+	p.post(ctrl(wqe.OpSend))
+	p.post(ctrl(wqe.OpSend))
+	wakeA()
+	require.Equal(t, unharmed, c.await().Syndrome)
+	require.Equal(t, cqe.RemoteOperation, c.await().Syndrome)
+	require.Equal(t, cqe.Flush, other.scq.await().Syndrome)
+}
+
+// An orderly stop of several lanes drains and flushes what crosses them, once.
+func TestStopAcrossLanes(t *testing.T) {
+	r := newLanes(t, Config{Cores: []int{0, 1, 2}, Burst: 2, Slice: 256})
+	hosts := []*host{r.host("a"), r.host("b"), r.host("c")}
+	var movers, waiters []*end
+	var src, dst []*key
+	for i, h := range hosts {
+		to := hosts[(i+1)%3]
+		p, _ := pair(h, to)
+		movers, src, dst = append(movers, p), append(src, h.full(4096, 1)), append(dst, to.full(4096, 2))
+		w, _ := pair(h, to)
+		waiters = append(waiters, w)
+		w.post(ctrl(wqe.OpSend)) // no receive is there
+	}
+	r.settle()
+	require.Len(t, r.stalled(), 3)
+	for i, p := range movers {
+		p.write(ctrl(wqe.OpNop))
+		p.write(ctrl(wqe.OpRDMAWrite), dst[i].raddr(0), src[i].data(0, 4096))
+		p.ring()
+	}
+	r.stopped()
+	for i, p := range movers {
+		list := p.scq.all()
+		require.Len(t, list, 2)
+		for _, w := range list {
+			require.Equal(t, unharmed, w.Syndrome)
+		}
+		r.same(src[i].mem, dst[i].mem, "the long transfer")
+		require.Equal(t, cqe.Flush, waiters[i].scq.one().Syndrome)
+		require.Equal(t, uint64(control.EngineGone), hosts[i].c.page.state.Observe())
+	}
+	r.stopped()
+	for i := range movers {
+		movers[i].scq.none()
+		waiters[i].scq.none()
+	}
+}
+
+// A WQE in a register whose peer is in another lane is executed when the record says
+// that it is there, once.
+func TestFlameAcrossLanes(t *testing.T) {
+	r := newLanes(t, Config{})
+	a, b := r.host("a"), r.host("b")
+	c := a.cq(control.CQ{LogSize: 4})
+	p, q := a.qp(control.QP{BlueFlame: 1}, c, c), b.qp(control.QP{}, b.cq(control.CQ{LogSize: 4}), b.cq(control.CQ{LogSize: 4}))
+	p.up(q)
+	q.up(p)
+	src, dst := a.full(400, 1), b.full(400, 2)
+	for i := range 40 {
+		p.write(ctrl(wqe.OpRDMAWrite), dst.raddr(8*i), src.data(8*i, 8))
+		p.flare()
+		r.e.Engine.Step()
+		p.ring()
+		r.settle()
+		require.Equal(t, uint16(i), c.one().Counter)
+	}
+	r.same(src.mem[:320], dst.mem[:320], "written")
+}

@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A turnstile lets one thread in at a time, in the order in which they came. A
+// lane that goes from step to step comes behind whoever waits for it, so that
+// nobody waits for longer than a step.
+type turnstile struct {
+	next    atomic.Uint32 // number that the next who comes draws
+	serving atomic.Uint32 // number of who is in
+}
+
+// How long one waits before he lets the core to others, who may be needed to let
+// him in: some 20 us, more than most steps take.
+const (
+	turnstileRelax = 16
+	turnstileSpins = 64
+)
+
+func (t *turnstile) lock() {
+	n := t.next.Add(1) - 1
+	for spins := 1; t.serving.Load() != n; spins++ {
+		if shm.Relax(turnstileRelax); spins > turnstileSpins {
+			shm.Yield()
+		}
+	}
+}
+
+// tryLock goes in if nobody is in or waits.
+func (t *turnstile) tryLock() bool {
+	n := t.serving.Load()
+	return t.next.CompareAndSwap(n, n+1)
+}
+
+func (t *turnstile) unlock() { t.serving.Add(1) }

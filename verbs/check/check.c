@@ -1,0 +1,92 @@
+#include "check.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <time.h>
+#include <unistd.h>
+
+__thread char doing[160] = "start";
+
+enum { PATIENCE = 60 }; /* seconds */
+
+void fail(const char *file, int line, const char *format, ...) {
+	va_list args;
+	char text[512];
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	fprintf(stderr, "%s:%d: pid %d: %s: %s\n", file, line, (int)getpid(), doing, text);
+	_exit(1); /* the other threads may be anywhere */
+}
+
+/* Eight bytes in which each bit depends on all of seed and block (splitmix64). */
+static uint64_t block(uint64_t seed, uint64_t n) {
+	uint64_t v = seed + (n + 1) * 0x9e3779b97f4a7c15u;
+	v = (v ^ v >> 30) * 0xbf58476d1ce4e5b9u;
+	v = (v ^ v >> 27) * 0x94d049bb133111ebu;
+	return v ^ v >> 31;
+}
+
+uint8_t pattern_byte(uint64_t seed, size_t index) { return (uint8_t)(block(seed, index / 8) >> index % 8 * 8); }
+
+void pattern_fill(uint8_t *to, uint64_t seed, size_t first, size_t n) {
+	size_t i = 0;
+	for (; i < n && (first + i) % 8; i++)
+		to[i] = pattern_byte(seed, first + i);
+	for (; n - i >= 8; i += 8) {
+		uint64_t v = block(seed, (first + i) / 8);
+		memcpy(to + i, &v, 8);
+	}
+	for (; i < n; i++)
+		to[i] = pattern_byte(seed, first + i);
+}
+
+void pattern_check(const uint8_t *at, uint64_t seed, size_t first, size_t n, const char *what) {
+	size_t i = 0;
+	for (; i < n; i++) {
+		if ((first + i) % 8 == 0)
+			for (; n - i >= 8; i += 8) {
+				uint64_t want = block(seed, (first + i) / 8);
+				if (memcmp(at + i, &want, 8))
+					break;
+			}
+		if (i < n && at[i] != pattern_byte(seed, first + i))
+			FAIL("%s: byte %zu of %zu is %#x, not %#x", what, first + i, first + n, at[i], pattern_byte(seed, first + i));
+	}
+}
+
+struct ibv_context *open_device(const char *name) {
+	int i, n = 0;
+	struct ibv_context *context = NULL;
+	struct ibv_device **list = ibv_get_device_list(&n);
+	MUST(list);
+	for (i = 0; i < n && !context; i++)
+		if (!name || !strcmp(ibv_get_device_name(list[i]), name)) {
+			context = ibv_open_device(list[i]);
+			if (!context)
+				FAIL("ibv_open_device %s: %s", ibv_get_device_name(list[i]), strerror(errno));
+		}
+	ibv_free_device_list(list);
+	if (!context)
+		FAIL("there is no device %s among %d", name ? name : "at all", n);
+	return context;
+}
+
+static double now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+void wait_completion(struct ibv_cq *cq, struct ibv_wc *wc) {
+	double end = now() + PATIENCE;
+	int n;
+	memset(wc, 0, sizeof *wc);
+	while ((n = ibv_poll_cq(cq, 1, wc)) == 0) {
+		if (now() > end)
+			FAIL("no completion in %d seconds", PATIENCE);
+		sched_yield(); /* the other party may need this core */
+	}
+	if (n < 0)
+		FAIL("ibv_poll_cq: %d", n);
+}

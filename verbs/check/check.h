@@ -1,0 +1,51 @@
+/*
+ * What the programs of this folder share: saying what is not as it should be, and
+ * bytes that can be told from each other. They are ordinary verbs programs; only
+ * the kind of memory that is called "shared" (memory.c) is of ours.
+ */
+#ifndef NICLESS_CHECK_H
+#define NICLESS_CHECK_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+
+/* Ends the program with what was not true, and where. */
+void fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4), noreturn));
+
+#define FAIL(...) fail(__FILE__, __LINE__, __VA_ARGS__)
+#define MUST(is) ((is) ? (void)0 : FAIL("not true: %s (errno: %s)", #is, strerror(errno)))
+/* Of functions that return 0, or an errno. */
+#define DO(call)                                                                                                       \
+	do {                                                                                                               \
+		int error_ = (call);                                                                                           \
+		if (error_)                                                                                                    \
+			FAIL("%s: %s", #call, strerror(error_ < 0 ? errno : error_));                                              \
+	} while (0)
+#define SAME(got, want)                                                                                                \
+	do {                                                                                                               \
+		unsigned long long got_ = (unsigned long long)(got), want_ = (unsigned long long)(want);                       \
+		if (got_ != want_)                                                                                             \
+			FAIL("%s is %#llx, not %#llx", #got, got_, want_);                                                         \
+	} while (0)
+
+/* What is being done, for the message of a failure. One for each thread. */
+extern __thread char doing[160];
+
+/* Byte at index of the bytes called seed. */
+uint8_t pattern_byte(uint64_t seed, size_t index);
+/* The bytes first, first+1, ... of seed. */
+void pattern_fill(uint8_t *to, uint64_t seed, size_t first, size_t n);
+void pattern_check(const uint8_t *at, uint64_t seed, size_t first, size_t n, const char *what);
+
+/* Opens the named device; NULL: the first one. */
+struct ibv_context *open_device(const char *name);
+
+/* Waits for one completion, at most a minute. */
+void wait_completion(struct ibv_cq *cq, struct ibv_wc *wc);
+
+#endif

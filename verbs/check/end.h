@@ -1,0 +1,63 @@
+/*
+ * One of two ends that do things with each other: in two threads with a context
+ * each, or in two processes. Both run the same list of steps; the active one
+ * posts what the step is about. What one has to tell the other travels over a
+ * socket, in both directions at once, so that each exchange is a barrier as well.
+ */
+#ifndef NICLESS_CHECK_END_H
+#define NICLESS_CHECK_END_H
+
+#include "check.h"
+
+enum { DEPTH = 64, PIECES = 4, INLINE = 64 };
+
+struct end {
+	int talk; /* socket to the other end */
+	int active;
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;   /* of sends */
+	struct ibv_cq *rcq;  /* of receives */
+	struct ibv_srq *srq;
+	struct ibv_port_attr port;
+	union ibv_gid gid;
+};
+
+/* A queue pair and what it is connected with. */
+struct link {
+	struct ibv_qp *qp;
+	struct ibv_ah *ah;   /* UD */
+	uint32_t peer;       /* number of the other */
+};
+
+struct key {
+	uint64_t addr;
+	uint32_t rkey;
+	uint32_t zero;
+};
+
+void end_open(struct end *e, int talk, int active, const char *device);
+void end_close(struct end *e);
+
+/* Gives mine to the other end and takes the same number of bytes from it. */
+void swap(struct end *e, const void *mine, void *theirs, size_t n);
+/* Both have come to this step. */
+void meet(struct end *e, const char *step);
+/* The key of the passive end's memory, in both. */
+struct key show(struct end *e, const struct ibv_mr *mr);
+
+struct link_config {
+	enum ibv_qp_type type;
+	int srq;                /* receives come from the end's SRQ */
+	int access;             /* 0: all of it */
+	uint8_t rnr_retry;      /* 7: for ever */
+	uint8_t retry;          /* 0 means 7 */
+	uint8_t timeout;        /* 0 means 14 */
+	int self;               /* connected with itself; the other end has no part in it */
+};
+
+/* Makes a queue pair and connects it with the one that the other end makes, or with itself. */
+struct link link_open(struct end *e, const struct link_config *f);
+void link_close(struct link *l);
+
+#endif

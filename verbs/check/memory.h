@@ -1,0 +1,31 @@
+/* Memory of every kind that a program may register. */
+#ifndef NICLESS_CHECK_MEMORY_H
+#define NICLESS_CHECK_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum memory_kind {
+	MEMORY_MALLOC,
+	MEMORY_STACK,  /* of the thread that calls */
+	MEMORY_FILE,   /* a file, mapped shared */
+	MEMORY_SYSV,   /* shmget */
+	MEMORY_MEMFD,  /* mapped shared */
+	MEMORY_SHARED, /* nicless_buffer: shared with the engine from birth */
+	MEMORY_KINDS
+};
+
+extern const char *const memory_names[MEMORY_KINDS];
+
+struct memory {
+	enum memory_kind kind;
+	uint8_t *at;
+	size_t size;
+	void *base; /* what is given back */
+};
+
+/* Memory of the stack has to be there already, in at. */
+void memory_take(struct memory *m, enum memory_kind kind, size_t size);
+void memory_give(struct memory *m);
+
+#endif

@@ -1,0 +1,248 @@
+/*
+ * pace MODE: what the speed of verbs programs is compared with.
+ *
+ *   copies SIZE   MB/s of what the engine has to do for memory that it cannot map:
+ *                 read it out of one process, write it into another
+ *   relay         microseconds that a word takes from one spinning process to another
+ *                 by way of a third, which is not always running: for several lengths
+ *                 of its nap
+ *   socket        microseconds that a question and its answer take over a socket
+ *   control       microseconds that calls of libibverbs take; needs a device
+ *
+ * Prints "name value" lines.
+ */
+#include "check.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int ascending(const void *a, const void *b) {
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double median(double *v, size_t n) {
+	qsort(v, n, sizeof *v, ascending);
+	return v[n / 2];
+}
+
+/* A child that does nothing but have the memory of its parent. */
+static pid_t holder(void) {
+	pid_t child = fork();
+	MUST(child >= 0);
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	return child;
+}
+
+static void copies(size_t size) {
+	enum { RUNS = 15 };
+	uint8_t *theirs = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *mine = malloc(size);
+	struct iovec local = {mine, size}, remote = {theirs, size};
+	long i, n = (long)((256u << 20) / size) + 1;
+	double v[RUNS], from;
+	int run;
+	pid_t a, b;
+	MUST(theirs != MAP_FAILED && mine);
+	memset(theirs, 1, size);
+	a = holder();
+	b = holder();
+	for (run = 0; run < RUNS; run++) {
+		from = now();
+		for (i = 0; i < n; i++) {
+			MUST(process_vm_readv(a, &local, 1, &remote, 1, 0) == (ssize_t)size);
+			MUST(process_vm_writev(b, &local, 1, &remote, 1, 0) == (ssize_t)size);
+		}
+		v[run] = (double)size * (double)n / (now() - from);
+	}
+	printf("copies %.0f\n", median(v, RUNS));
+	kill(a, SIGKILL);
+	kill(b, SIGKILL);
+}
+
+/* Words of a relay, each in lines of its own. */
+struct words {
+	struct {
+		uint64_t out, pad1[31], in, pad2[31];
+	} side[2];
+};
+
+static void nap(long ns) {
+	struct timespec t = {0, ns};
+	if (ns)
+		nanosleep(&t, NULL);
+}
+
+/* Carries words between the sides; naps when it has found none for a while. */
+static void carry(struct words *w, long ns) {
+	uint64_t last[2] = {0, 0}, v;
+	int idle = 0, i;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_TIMERSLACK, 1);
+	for (;;) {
+		int found = 0;
+		for (i = 0; i < 2; i++)
+			if ((v = __atomic_load_n(&w->side[i].out, __ATOMIC_ACQUIRE)) != last[i]) {
+				__atomic_store_n(&w->side[!i].in, last[i] = v, __ATOMIC_RELEASE);
+				found = 1;
+			}
+		if (found)
+			idle = 0;
+		else if (ns < 0)
+			sched_yield();
+		else if (ns && ++idle > 20)
+			nap(ns);
+	}
+}
+
+static void spin(const uint64_t *p, uint64_t v) {
+	while (__atomic_load_n(p, __ATOMIC_ACQUIRE) != v)
+		;
+}
+
+static double relay(long ns) {
+	enum { N = 2000 };
+	struct words *w = mmap(NULL, sizeof *w, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t carrier, echo;
+	static double v[N];
+	uint64_t i;
+	double from, end;
+	MUST(w != MAP_FAILED);
+	if ((carrier = fork()) == 0)
+		carry(w, ns);
+	if ((echo = fork()) == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (i = 1;; i++) {
+			spin(&w->side[1].in, i);
+			__atomic_store_n(&w->side[1].out, i, __ATOMIC_RELEASE);
+		}
+	}
+	end = now() + 2e6;
+	for (i = 0; i < N && now() < end; i++) {
+		from = now();
+		__atomic_store_n(&w->side[0].out, i + 1, __ATOMIC_RELEASE);
+		spin(&w->side[0].in, i + 1);
+		v[i] = (now() - from) / 2;
+	}
+	kill(carrier, SIGKILL);
+	kill(echo, SIGKILL);
+	waitpid(carrier, NULL, 0);
+	waitpid(echo, NULL, 0);
+	munmap(w, sizeof *w);
+	return median(v, i);
+}
+
+static void relays(void) {
+	static const long naps[] = {-1, 10000, 20000, 50000}; /* shorter ones, and none, are no naps to the scheduler */
+	size_t i;
+	for (i = 0; i < sizeof naps / sizeof *naps; i++) {
+		if (naps[i] < 0)
+			printf("relay-yield %.2f\n", relay(naps[i]));
+		else
+			printf("relay-nap-%ldns %.2f\n", naps[i], relay(naps[i]));
+		fflush(stdout);
+	}
+}
+
+static void question(void) {
+	enum { N = 2000, SIZE = 300 };
+	static double v[N];
+	char b[SIZE] = "";
+	int fds[2], i;
+	pid_t child;
+	DO(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds));
+	child = fork();
+	MUST(child >= 0);
+	if (child == 0) {
+		close(fds[0]);
+		while (read(fds[1], b, SIZE) == SIZE)
+			MUST(write(fds[1], b, SIZE) == SIZE);
+		_exit(0);
+	}
+	close(fds[1]);
+	for (i = 0; i < N; i++) {
+		double from = now();
+		MUST(write(fds[0], b, SIZE) == SIZE);
+		MUST(read(fds[0], b, SIZE) == SIZE);
+		v[i] = now() - from;
+	}
+	close(fds[0]);
+	waitpid(child, NULL, 0);
+	printf("socket %.2f\n", median(v, N));
+}
+
+#define TIME(name, n, call)                                                                                            \
+	do {                                                                                                               \
+		double v_[n], from_;                                                                                           \
+		int i_;                                                                                                        \
+		for (i_ = 0; i_ < n; i_++) {                                                                                   \
+			from_ = now();                                                                                             \
+			call;                                                                                                      \
+			v_[i_] = now() - from_;                                                                                    \
+		}                                                                                                              \
+		printf("%s %.2f\n", name, median(v_, n));                                                                      \
+	} while (0)
+
+static void control(void) {
+	enum { N = 501, SIZE = 1 << 20 };
+	struct ibv_context *context = open_device(NULL);
+	struct ibv_pd *pd = ibv_alloc_pd(context), *pds[N];
+	struct ibv_cq *cq = ibv_create_cq(context, 64, NULL, NULL, 0), *cqs[51];
+	struct ibv_qp_init_attr init = {NULL, cq, cq, NULL, {16, 16, 1, 1, 0}, IBV_QPT_RC, 0}, got;
+	struct ibv_qp *qp = ibv_create_qp(pd, &init), *qps[51];
+	struct ibv_qp_attr a = {0};
+	struct ibv_port_attr port;
+	struct ibv_mr *mr[N];
+	union ibv_gid gid;
+	uint8_t *at = calloc(1, SIZE);
+	MUST(pd && cq && qp && at);
+	TIME("query_port", N, DO(ibv_query_port(context, 1, &port)));
+	TIME("query_gid", N, DO(ibv_query_gid(context, 1, 0, &gid)));
+	TIME("alloc_pd", N, MUST((pds[i_] = ibv_alloc_pd(context))));
+	TIME("dealloc_pd", N, DO(ibv_dealloc_pd(pds[i_])));
+	TIME("reg_mr_4KiB", N, MUST((mr[i_] = ibv_reg_mr(pd, at, 4096, IBV_ACCESS_LOCAL_WRITE))));
+	TIME("dereg_mr_4KiB", N, DO(ibv_dereg_mr(mr[i_])));
+	TIME("reg_mr_1MiB", N, MUST((mr[i_] = ibv_reg_mr(pd, at, SIZE, IBV_ACCESS_LOCAL_WRITE))));
+	TIME("dereg_mr_1MiB", N, DO(ibv_dereg_mr(mr[i_])));
+	TIME("query_qp", N, DO(ibv_query_qp(qp, &a, IBV_QP_STATE, &got)));
+	memset(&a, 0, sizeof a);
+	TIME("modify_qp_reset", N, DO(ibv_modify_qp(qp, &a, IBV_QP_STATE)));
+	TIME("create_cq", 51, MUST((cqs[i_] = ibv_create_cq(context, 64, NULL, NULL, 0))));
+	TIME("destroy_cq", 51, DO(ibv_destroy_cq(cqs[i_])));
+	TIME("create_qp", 51, MUST((qps[i_] = ibv_create_qp(pd, &init))));
+	TIME("destroy_qp", 51, DO(ibv_destroy_qp(qps[i_])));
+	DO(ibv_close_device(context));
+}
+
+int main(int argc, char **argv) {
+	const char *mode = argc > 1 ? argv[1] : "";
+	if (!strcmp(mode, "copies") && argc > 2)
+		copies((size_t)strtoull(argv[2], NULL, 0));
+	else if (!strcmp(mode, "relay"))
+		relays();
+	else if (!strcmp(mode, "socket"))
+		question();
+	else if (!strcmp(mode, "control"))
+		control();
+	else {
+		fprintf(stderr, "usage: pace copies SIZE|relay|socket|control\n");
+		return 2;
+	}
+	return 0;
+}

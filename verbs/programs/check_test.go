@@ -1,0 +1,47 @@
+package programs
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Bytes go in at one end and come out at the other, over every operation, in every
+// kind of memory; and what has to fail does.
+func TestValidate(t *testing.T) {
+	long(t)
+	path := check(t, "validate")
+	for _, mode := range modes {
+		for _, ends := range []string{"threads", "processes"} {
+			t.Run(mode.name+"/"+ends, func(t *testing.T) {
+				said := newLab(t, mode.flags...).run(path, ends)
+				require.Contains(t, said, "validate: "+ends+": 6 kinds of memory, 11 sizes, 18 errors: ok\n")
+			})
+		}
+	}
+}
+
+// Somebody else posts into the queues that libmlx5 made.
+func TestRawPost(t *testing.T) {
+	path := check(t, "rawpost")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			require.Contains(t, newLab(t, mode.flags...).run(path), "rawpost: 3393 WQEs into rings of 256 blocks: ok\n")
+		})
+	}
+}
+
+// Ioctls that no library would send are answered by an errno, and the server lives.
+func TestMisuse(t *testing.T) {
+	path := check(t, "misuse")
+	n := 500
+	if *whole {
+		n = 5000
+	}
+	l := newLab(t)
+	for seed := range 3 {
+		require.Contains(t, l.run(path, itoa(seed+1), itoa(n)), fmt.Sprintf("misuse: %d random ioctls: ok\n", n))
+	}
+	l.works()
+}

@@ -1,0 +1,85 @@
+package programs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A hundred programs open the device at once.
+func TestHundred(t *testing.T) {
+	long(t)
+	need(t, "ibv_devinfo")
+	l := newLab(t)
+	before := l.holds()
+	var all []*process
+	for range 100 {
+		all = append(all, l.start("ibv_devinfo"))
+	}
+	for _, p := range all {
+		require.Contains(t, p.succeeds(), "PORT_ACTIVE")
+	}
+	l.eventually("all is given back", func() bool { return l.holds() == before })
+}
+
+// Several pairs of programs move data at once, while an engine is hurt beside
+// them: by nicless torture, which has engines of its own and takes all the time
+// that it can get, and by programs that are killed on the engine of the pairs.
+func TestPairsBesideTorture(t *testing.T) {
+	long(t)
+	life, misuse := check(t, "life"), check(t, "misuse")
+	l := newLab(t)
+	before := l.holds()
+	torture := start(t, nil, binary, "torture", "--seconds", "10", "--seed", "1")
+	var pairs [][2]*process
+	for _, line := range []string{
+		"ibv_rc_pingpong -c -e -n 1000 -g 0", "ibv_srq_pingpong -c -e -n 100 -g 0", "ibv_ud_pingpong -c -e -n 1000 -g 0",
+		"ib_write_bw -F -n 2000 -q 4", "ib_read_bw -F -n 2000", "ib_send_bw -F -n 1000 -e",
+	} {
+		argv := strings.Fields(line)
+		need(t, argv[0])
+		server, client := l.startPair(append(argv, "-d", "nicless0")...)
+		pairs = append(pairs, [2]*process{server, client})
+	}
+	for seed := range 3 {
+		hurt := l.start(misuse, itoa(seed+100), "300")
+		p := l.start(life, "hold")
+		p.says("life: holds")
+		p.kill()
+		hurt.succeeds()
+	}
+	for _, pair := range pairs {
+		pair[1].succeeds()
+		pair[0].succeeds()
+	}
+	torture.succeeds() // it judges itself
+	l.eventually("all is given back", func() bool { return l.holds() == before })
+}
+
+// What the process of an engine has.
+type holdings struct{ descriptors, mappings int }
+
+// holds counts what the engine has of its clients.
+func (l *lab) holds() (h holdings) {
+	l.t.Helper()
+	proc := filepath.Join("/proc", itoa(l.engine.cmd.Process.Pid))
+	list, err := os.ReadDir(filepath.Join(proc, "fd"))
+	require.NoError(l.t, err)
+	h.descriptors = len(list)
+	maps, err := os.ReadFile(filepath.Join(proc, "maps"))
+	require.NoError(l.t, err)
+	h.mappings = strings.Count(string(maps), "/memfd:")
+	return h
+}
+
+// eventually waits for what the engine does in its own time.
+func (l *lab) eventually(what string, is func() bool) {
+	l.t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		require.True(l.t, time.Now().Before(end), "not in time: %s; the engine has %+v", what, l.holds())
+	}
+}

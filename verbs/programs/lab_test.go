@@ -1,0 +1,153 @@
+package programs
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A lab is a fresh engine and the programs that a test runs on it.
+type lab struct {
+	t      *testing.T
+	socket string
+	engine *process
+	flags  []string            // of nicless run
+	user   *syscall.Credential // whose processes they are; nil: the test's
+}
+
+// A mode is a way in which the engine reaches what programs registered.
+var modes = []struct {
+	name  string
+	flags []string
+}{
+	{"process_vm", nil},
+	{"fast", []string{"--fast-memory"}},
+}
+
+func newLab(t *testing.T, flags ...string) *lab {
+	t.Helper()
+	l := &lab{t: t, flags: flags}
+	l.open()
+	return l
+}
+
+// open starts the engine in a directory of its own.
+func (l *lab) open() {
+	t := l.t
+	t.Helper()
+	dir, err := os.MkdirTemp("", "nl") // t.TempDir's names are too long for sockets
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if l.user != nil {
+		require.NoError(t, os.Chown(dir, int(l.user.Uid), int(l.user.Gid)))
+	}
+	l.socket = filepath.Join(dir, "e.sock")
+	l.startEngine()
+}
+
+// startEngine runs an engine until the test ends. It has to end well when it is
+// asked to, and to say nothing that is an error.
+func (l *lab) startEngine() {
+	l.t.Helper()
+	e := start(l.t, l.user, binary, "engine", "--socket", l.socket, "--verbs")
+	e.says("engine ready")
+	l.engine = e
+	l.t.Cleanup(func() {
+		if e.killed {
+			return
+		}
+		_ = e.cmd.Process.Signal(syscall.SIGTERM)
+		said := e.succeeds()
+		require.NotContains(l.t, said, "panic")
+		require.NotContains(l.t, said, "level=ERROR")
+	})
+}
+
+// argv is a command line that runs a program on the engine of the lab.
+func (l *lab) argv(program ...string) []string {
+	argv := append([]string{binary, "run", "--engine", l.socket}, l.flags...)
+	return append(append(argv, "--"), program...)
+}
+
+// start starts a program.
+func (l *lab) start(program ...string) *process {
+	l.t.Helper()
+	return start(l.t, l.user, l.argv(program...)...)
+}
+
+// run runs a program, which has to succeed.
+func (l *lab) run(program ...string) string {
+	l.t.Helper()
+	return l.start(program...).succeeds()
+}
+
+// pair runs a program twice: a server, and a client that connects to it.
+func (l *lab) pair(program ...string) (server, client string) {
+	l.t.Helper()
+	s, c := l.startPair(program...)
+	client = c.succeeds()
+	return s.succeeds(), client
+}
+
+// startPair starts both; the client once the server listens.
+func (l *lab) startPair(program ...string) (server, client *process) {
+	l.t.Helper()
+	port := freePort(l.t)
+	argv := append(program[:len(program):len(program)], "-p", itoa(port))
+	server = l.start(argv...)
+	listens(server, port)
+	return server, l.start(append(argv, "127.0.0.1")...)
+}
+
+// works is a program that has nothing to do with what was hurt before.
+func (l *lab) works() {
+	l.t.Helper()
+	need(l.t, "ibv_rc_pingpong")
+	l.pair("ibv_rc_pingpong", "-d", "nicless0", "-g", "0", "-n", "100", "-c")
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// listens waits until somebody listens on a TCP port. A connection would be taken
+// for the client's, so the kernel's list is read instead.
+func listens(p *process, port int) {
+	p.t.Helper()
+	const listen = "0A"
+	end := time.Now().Add(patience)
+	for {
+		for _, list := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+			text, err := os.ReadFile(list)
+			if err != nil {
+				continue
+			}
+			for _, line := range lines(string(text)) {
+				f := strings.Fields(line)
+				if len(f) > 3 && f[3] == listen && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) {
+					return
+				}
+			}
+		}
+		select {
+		case <-p.done:
+			require.FailNow(p.t, "ended", "%s: ended (%v) and listens not; it said:\n%s", p.cmd, p.err, p.said.String())
+		case <-time.After(5 * time.Millisecond):
+		}
+		require.True(p.t, time.Now().Before(end), "%s: does not listen; it said:\n%s", p.cmd, p.said.String())
+	}
+}

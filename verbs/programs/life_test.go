@@ -1,0 +1,145 @@
+package programs
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A program opens the device twice, forks, executes another program, becomes one.
+func TestLives(t *testing.T) {
+	long(t)
+	path := check(t, "life")
+	need(t, "ibv_devinfo")
+	for _, mode := range modes {
+		for _, line := range []string{"twice", "beside", "fork", "exec ibv_devinfo", "replace ibv_devinfo"} {
+			t.Run(mode.name+"/"+line, func(t *testing.T) {
+				l := newLab(t, mode.flags...)
+				said := l.run(append([]string{path}, strings.Fields(line)...)...)
+				if strings.HasSuffix(line, "ibv_devinfo") {
+					require.Contains(t, said, "PORT_ACTIVE")
+				}
+				if !strings.HasPrefix(line, "replace") {
+					require.Contains(t, said, "life: "+strings.Fields(line)[0]+": ok")
+				}
+				l.works()
+			})
+		}
+	}
+}
+
+// A user who is nobody needs no privilege for an engine, and programs on it.
+func TestNobody(t *testing.T) {
+	long(t)
+	if os.Getuid() != 0 {
+		t.Skip("only root can be somebody else; the other tests have run without privileges")
+	}
+	need(t, "ibv_devinfo", "ib_write_bw")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			l := &lab{t: t, flags: mode.flags, user: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			l.open()
+			require.Contains(t, l.run("ibv_devinfo"), "PORT_ACTIVE")
+			l.works()
+			l.pair("ib_write_bw", "-d", "nicless0", "-F", "-n", "100")
+		})
+	}
+}
+
+// endless is a pair of programs that move data until somebody ends them. Both have
+// moved some when it returns.
+func (l *lab) endless() (server, client *process) {
+	l.t.Helper()
+	need(l.t, "ib_send_bw", "stdbuf")
+	// With -D and --run_infinitely both ends print a row every second; stdbuf has them flush it.
+	server, client = l.startPair("stdbuf", "-oL", "ib_send_bw", "-d", "nicless0", "-F", "-D", "1", "--run_infinitely")
+	for _, p := range []*process{server, client} {
+		p.until(func(said string) bool { return len(perftestRows(said)) > 0 })
+	}
+	return server, client
+}
+
+// A program is killed while it moves data. Who sends to it ends with an error; who
+// waits for what it sends waits on, as with hardware. The engine gives back what it
+// had.
+func TestClientKilled(t *testing.T) {
+	long(t)
+	for _, mode := range modes {
+		t.Run(mode.name+"/receiver", func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			before := l.holds()
+			receiver, sender := l.endless()
+			receiver.kill()
+			// 12, transport retry counter exceeded; or 11, remote operation error, where
+			// its memory is gone and its queue pair is not yet.
+			require.Regexp(t, "Failed status 1[12]", sender.fails())
+			l.works()
+			l.eventually("what both had is given back", func() bool { return l.holds() == before })
+		})
+		t.Run(mode.name+"/sender", func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			before := l.holds()
+			receiver, sender := l.endless()
+			sender.kill()
+			l.works()
+			select {
+			case <-receiver.done:
+				require.Fail(t, "ended", "the receiver has ended (%v):\n%s", receiver.err, receiver.said.String())
+			default:
+			}
+			receiver.kill()
+			l.eventually("what both had is given back", func() bool { return l.holds() == before })
+		})
+	}
+}
+
+// A program that waits with objects is killed, again and again.
+func TestHoldersKilled(t *testing.T) {
+	long(t)
+	path := check(t, "life")
+	l := newLab(t)
+	before := l.holds()
+	for range 20 {
+		p := l.start(path, "hold")
+		p.says("life: holds")
+		p.kill()
+		<-p.done
+	}
+	l.eventually("what the killed ones had is given back", func() bool { return l.holds() == before })
+	l.works()
+}
+
+// The engine is killed under a program, which ends with an error and does not
+// hang. Programs start cleanly on the next engine, in the same place.
+func TestEngineKilled(t *testing.T) {
+	long(t)
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			server, client := l.endless()
+			l.engine.kill()
+			<-l.engine.done
+			require.Contains(t, client.fails(), "nicless: the engine has gone")
+			require.Contains(t, server.fails(), "nicless: the engine has gone")
+			l.startEngine()
+			l.works()
+		})
+	}
+}
+
+// The engine is asked to end under a program.
+func TestEngineStopped(t *testing.T) {
+	long(t)
+	l := newLab(t)
+	server, client := l.endless()
+	require.NoError(t, l.engine.cmd.Process.Signal(syscall.SIGTERM))
+	l.engine.succeeds()
+	// Its work is flushed first, of which they may learn before.
+	require.Regexp(t, "nicless: the engine has gone|Failed status 5", client.fails())
+	require.Regexp(t, "nicless: the engine has gone|completion with Error", server.fails())
+	l.startEngine()
+	l.works()
+}

@@ -1,0 +1,104 @@
+package programs
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// perftests are command lines of perftest: every program, over every kind of
+// queue pair that it has, and what changes the way in which it posts. The first
+// few run by default; the first dozen where memory is mapped.
+var perftests = []string{
+	"ib_write_bw -n 500",
+	"ib_write_lat -n 500",
+	"ib_read_bw -n 500",
+	"ib_read_lat -n 500",
+	"ib_send_bw -n 500",
+	"ib_send_lat -n 500",
+	"ib_atomic_bw -n 500",
+	"ib_atomic_lat -n 500",
+	"ib_atomic_bw -n 500 -A CMP_AND_SWAP",
+	"ib_atomic_lat -n 500 -A FETCH_AND_ADD",
+	"ib_write_bw -n 5 -a",
+	"ib_send_bw -n 5 -a",
+
+	"ib_read_lat -n 5 -a",
+	"ib_write_bw -n 500 -c UC",
+	"ib_write_lat -n 500 -c UC",
+	"ib_send_bw -n 500 -c UC",
+	"ib_send_lat -n 500 -c UC",
+	"ib_send_bw -n 500 -c UD -s 1024",
+	"ib_send_lat -n 500 -c UD -s 1024",
+	"ib_send_bw -n 500 -c UD -s 64 -b",
+
+	"ib_write_bw -n 300 -b",
+	"ib_read_bw -n 300 -b",
+	"ib_send_bw -n 300 -b",
+
+	"ib_write_bw -n 100 -q 16",
+	"ib_read_bw -n 100 -q 16",
+	"ib_send_bw -n 100 -q 16",
+	"ib_write_bw -n 320 -l 16",
+	"ib_send_bw -n 320 -l 16 -r 512",
+	"ib_send_bw -n 500 --use-srq",
+	"ib_send_bw -n 100 --use-srq -q 4",
+	"ib_send_lat -n 500 --use-srq",
+	"ib_send_bw -n 500 -e",
+	"ib_send_lat -n 500 -e",
+	"ib_send_lat -n 500 -e -c UD -s 512",
+	"ib_write_lat -n 500 -s 64 -I 64",
+	"ib_send_lat -n 500 -s 32 -I 64",
+	"ib_write_bw -n 500 -s 16 -I 16",
+	"ib_write_bw -n 100 -q 8 --mr_per_qp",
+	"ib_write_bw -n 500 -s 1000000 --cq-mod 1",
+	"ib_write_bw -n 500 --recv_post_list 4 -l 4",
+	"ib_write_bw -n 200 -s 8 --post_list 8 -t 64",
+}
+
+func TestPerftest(t *testing.T) {
+	list := perftests
+	if !*whole {
+		list = list[:8]
+	}
+	for _, mode := range modes {
+		if mode.flags != nil {
+			if !*whole {
+				continue
+			}
+			list = list[:12]
+		}
+		l := newLab(t, mode.flags...) // one for all: the next finds what the last has left
+		for _, line := range list {
+			t.Run(mode.name+"/"+line, func(t *testing.T) {
+				l := &lab{t: t, socket: l.socket, engine: l.engine, flags: l.flags}
+				argv := strings.Fields(line)
+				need(t, argv[0])
+				_, client := l.pair(append(argv, "-d", "nicless0", "-F")...)
+				rows := perftestRows(client)
+				require.NotEmpty(t, rows, "no results:\n%s", client)
+				for _, row := range rows {
+					require.Positive(t, row[len(row)-1], "results:\n%s", client)
+				}
+			})
+		}
+	}
+}
+
+var perftestRow = regexp.MustCompile(`(?m)^ +\d+[ \t]+\d+([ \t]+[0-9.]+)+[ \t]*$`)
+
+// perftestRows are the numbers of a program of perftest: bytes, iterations, and what it measured.
+func perftestRows(said string) (rows [][]float64) {
+	for _, line := range perftestRow.FindAllString(said, -1) {
+		var row []float64
+		for _, f := range strings.Fields(line) {
+			v, _ := strconv.ParseFloat(f, 64)
+			row = append(row, v)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -1,0 +1,68 @@
+package programs
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// ibv_devices lists the device, ibv_devinfo describes it; of several, all.
+func TestDevinfo(t *testing.T) {
+	need(t, "ibv_devices", "ibv_devinfo")
+	l := newLab(t)
+	require.Contains(t, l.run("ibv_devices"), "nicless0")
+	said := l.run("ibv_devinfo", "-v")
+	for _, want := range []string{
+		"hca_id:\tnicless0", "PORT_ACTIVE (4)", "max_qp_wr:", "link_layer:\t\tEthernet", "GID[  0]:", "transport:\t\t\tInfiniBand (0)",
+	} {
+		require.Contains(t, said, want)
+	}
+	said = start(t, nil, binary, "run", "--private", "--devices", "3", "ibv_devices").succeeds()
+	for _, want := range []string{"nicless0", "nicless1", "nicless2"} {
+		require.Contains(t, said, want)
+	}
+}
+
+// pingpongs are the programs of ibverbs-utils that move data; -c has them look at it.
+var pingpongs = []string{
+	"ibv_rc_pingpong -c",
+	"ibv_uc_pingpong -c",
+	"ibv_ud_pingpong -c",
+	"ibv_srq_pingpong -c",
+	"ibv_rc_pingpong -c -e",
+	"ibv_uc_pingpong -c -e",
+	"ibv_ud_pingpong -c -e",
+	"ibv_srq_pingpong -c -e",
+	"ibv_rc_pingpong -t",
+	"ibv_rc_pingpong -c -N",
+	"ibv_rc_pingpong -c -N -e",
+	"ibv_rc_pingpong -c -s 1",
+	"ibv_rc_pingpong -c -s 1000000 -m 4096",
+	"ibv_srq_pingpong -c -q 1 -s 100000",
+}
+
+func TestPingpong(t *testing.T) {
+	list := pingpongs
+	if !*whole {
+		list = list[:4]
+	}
+	for _, mode := range modes {
+		if mode.flags != nil && !*whole {
+			continue
+		}
+		for _, line := range list {
+			t.Run(mode.name+"/"+line, func(t *testing.T) {
+				argv := strings.Fields(line)
+				need(t, argv[0])
+				l := newLab(t, mode.flags...)
+				server, client := l.pair(append(argv, "-d", "nicless0", "-g", "0", "-n", "300")...)
+				for _, said := range []string{server, client} {
+					require.Contains(t, said, "bytes in")
+					require.Contains(t, said, "iters in")
+					require.NotContains(t, said, "invalid data")
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package programs
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A process is one that a test started, with all that it says.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	said output
+	done chan struct{} // closed when it has ended
+	err  error         // of its end
+
+	killed bool // by the test
+}
+
+// output is what a process has said so far.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{} // closed and made anew when there is more
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	close(o.more)
+	o.more = make(chan struct{})
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func (o *output) changed() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.more
+}
+
+// start starts a process in a group of its own, which is killed when the test
+// ends at the latest.
+func start(t *testing.T, user *syscall.Credential, argv ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
+	p.said.more = make(chan struct{})
+	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user}
+	p.cmd.WaitDelay = 5 * time.Second // for children that keep its output open
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		<-p.done
+	})
+	return p
+}
+
+// kill kills the process and those that it started.
+func (p *process) kill() {
+	p.killed = true
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+}
+
+// patience is how long anything may take: long, for a machine that does other things
+// as well. It is only spent on what hangs.
+const patience = 2 * time.Minute
+
+// wait waits for the end.
+func (p *process) wait() error {
+	p.t.Helper()
+	select {
+	case <-p.done:
+		return p.err
+	case <-time.After(patience):
+	}
+	stacks := p.stacks()
+	p.kill()
+	<-p.done
+	require.FailNow(p.t, "hangs", "%s: not ended after %v; in the kernel:\n%s\nit said:\n%s", p.cmd, patience, stacks, p.said.String())
+	return nil
+}
+
+// stacks says where the threads of a process that hangs are, as far as may be known.
+func (p *process) stacks() string {
+	var b strings.Builder
+	files, _ := filepath.Glob("/proc/[0-9]*/task/*/stat")
+	for _, f := range files {
+		stat, err := os.ReadFile(f)
+		if fields := strings.Fields(string(stat[max(0, bytes.LastIndexByte(stat, ')')):])); err != nil || len(fields) < 4 || fields[3] != itoa(p.cmd.Process.Pid) {
+			continue // of another group
+		}
+		wchan, _ := os.ReadFile(filepath.Join(filepath.Dir(f), "wchan"))
+		b.WriteString(strings.TrimSpace(string(stat[:bytes.LastIndexByte(stat, ')')+4])) + " " + string(wchan) + "\n")
+	}
+	return b.String()
+}
+
+// succeeds waits for the end, which has to be a good one, and returns what was said.
+func (p *process) succeeds() string {
+	p.t.Helper()
+	err := p.wait()
+	require.NoError(p.t, err, "%s\n%s", p.cmd, p.said.String())
+	return p.said.String()
+}
+
+// fails waits for the end, which has to be a bad one.
+func (p *process) fails() string {
+	p.t.Helper()
+	require.Error(p.t, p.wait(), "%s\n%s", p.cmd, p.said.String())
+	return p.said.String()
+}
+
+// says waits until the process has said something.
+func (p *process) says(what string) {
+	p.t.Helper()
+	p.until(func(said string) bool { return strings.Contains(said, what) })
+}
+
+// until waits until what the process has said is enough.
+func (p *process) until(enough func(said string) bool) {
+	p.t.Helper()
+	end := time.After(patience)
+	for ended := false; ; {
+		more := p.said.changed()
+		if enough(p.said.String()) {
+			return
+		}
+		require.False(p.t, ended, "%s: ended (%v); it said:\n%s", p.cmd, p.err, p.said.String())
+		select {
+		case <-more:
+		case <-p.done:
+			ended = true
+		case <-end:
+			require.FailNow(p.t, "silent", "%s: after %v it has only said:\n%s", p.cmd, patience, p.said.String())
+		}
+	}
+}
+
+// lines are those of text, without blanks around.
+func lines(text string) (list []string) {
+	s := bufio.NewScanner(io.Reader(strings.NewReader(text)))
+	for s.Scan() {
+		list = append(list, strings.TrimSpace(s.Text()))
+	}
+	return list
+}

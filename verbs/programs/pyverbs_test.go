@@ -1,0 +1,169 @@
+package programs
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rdma-core's own tests, as package python3-pyverbs of Debian 12 has them among
+// its documentation. Where documentation is not installed, the variable
+// NICLESS_PYVERBS_TESTS says where else they are.
+const (
+	pyverbsTests = "/usr/share/doc/rdma-core/tests"
+	pyverbsCount = 273
+	pyverbsPass  = 110
+)
+
+// skipped are the reasons for which tests are skipped, in groups, with how many of
+// each there are where a machine has no GPU and no huge pages. docs/VERBS.md has
+// them in a table.
+var skipped = []struct {
+	tests int
+	why   string
+	texts string // what the tests say
+}{
+	{35, "raw packets, flow steering, switch rules", "Create QP type 8|Raw Packet QP|does not support reformat|Could not find the PCI device"},
+	{16, "of another vendor's device", "non EFA device"},
+	{16, "device memory, and atomics on it", "Device memory is not|MEMIC atomic"},
+	{15, "memory on demand", "ODP is not supported|additional access flags 64 "},
+	{13, "DC, and queue pairs of mlx5dv_create_qp", "DC QP is not|DCI caps|Mlx5DV QP is not"},
+	{12, "a GPU: dma-buf, CUDA", "dmabuf is not|cuda-python"},
+	{11, "librdmacm, which needs a network interface", "have net interface"},
+	{9, "Mkeys", "Create Mkey is not"},
+	{9, "keys for encryption, VFIO: want a machine of theirs", "Crypto login details|PCI device must be passed"},
+	{7, "XRC", "XRCD is not"},
+	{4, "tag matching", "Tag matching is not"},
+	{3, "huge pages, of which the host has none reserved", "no huge pages"},
+	{13, "single ones:", "schedule elements|LAG affinity|scapy package|reserved QP number|UDP sport|pacing entry|device real time|VAR allocation|CQE 128B compression|Extended QP is not"},
+}
+
+// Of rdma-core's own tests none fails, none hangs, and at least as many pass as
+// ever did; those that are skipped are skipped for a reason that docs/VERBS.md has.
+func TestPyverbs(t *testing.T) {
+	long(t)
+	need(t, "/usr/bin/python3")
+	version, err := exec.Command("dpkg-query", "-W", "-f", "${Version}", "python3-pyverbs").Output()
+	if err != nil || !strings.HasPrefix(string(version), "44.") {
+		missing(t, "python3-pyverbs 44, which has these tests: %q is installed", version)
+	}
+	dir := unpackPyverbs(t)
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			p := l.start("/usr/bin/python3", "testdata/suite.py", dir, "100", "--dev", "nicless0")
+			said := p.succeeds()
+			judgePyverbs(t, pyverbsOutcomes(t, said))
+			l.works()
+		})
+	}
+}
+
+type pyverbsOutcome struct{ Test, Outcome, Why string }
+
+// pyverbsOutcomes are those of all tests, by name.
+func pyverbsOutcomes(t *testing.T, said string) map[string]pyverbsOutcome {
+	all := map[string]pyverbsOutcome{}
+	for _, line := range lines(said) {
+		var o pyverbsOutcome
+		if json.Unmarshal([]byte(line), &o) != nil || o.Test == "" {
+			continue // of a program that a test runs
+		}
+		all[o.Test] = o
+	}
+	return all
+}
+
+// judgePyverbs compares them with what is known. Where the variable
+// NICLESS_PYVERBS_OUTCOMES names a file they are written there, a line each.
+func judgePyverbs(t *testing.T, all map[string]pyverbsOutcome) {
+	count := map[string]int{}
+	why := map[string]int{}
+	for _, name := range sorted(all) {
+		o := all[name]
+		count[o.Outcome]++
+		switch o.Outcome {
+		case "passed":
+		case "skipped":
+			why[o.Why]++
+		default:
+			t.Errorf("%s: %s\n%s", o.Test, o.Outcome, o.Why)
+		}
+	}
+	t.Logf("%d tests: %v", len(all), count)
+	doc, err := os.ReadFile(filepath.Join(repository, "docs/VERBS.md"))
+	require.NoError(t, err)
+	for _, group := range skipped {
+		n := 0
+		for _, reason := range sorted(why) {
+			if regexp.MustCompile(group.texts).MatchString(reason) {
+				n += why[reason]
+				delete(why, reason)
+			}
+		}
+		t.Logf("skipped %3d: %s", n, group.why)
+		if n > group.tests {
+			t.Errorf("%s: %d tests are skipped, not %d", group.why, n, group.tests)
+		}
+		require.Contains(t, string(doc), fmt.Sprintf("| %d | %s", group.tests, group.why))
+	}
+	require.Empty(t, why, "reasons that docs/VERBS.md does not have")
+	if out := os.Getenv("NICLESS_PYVERBS_OUTCOMES"); out != "" {
+		var b bytes.Buffer
+		for _, name := range sorted(all) {
+			fmt.Fprintf(&b, "%s\t%s\t%s\n", all[name].Outcome, name, all[name].Why)
+		}
+		require.NoError(t, os.WriteFile(out, b.Bytes(), 0o600))
+	}
+	require.Len(t, all, pyverbsCount)
+	require.GreaterOrEqual(t, count["passed"], pyverbsPass)
+	require.Equal(t, pyverbsCount, count["passed"]+count["skipped"])
+}
+
+func sorted[V any](m map[string]V) []string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// unpackPyverbs copies the tests to where Python finds them.
+func unpackPyverbs(t *testing.T) string {
+	t.Helper()
+	from := pyverbsTests
+	if v := os.Getenv("NICLESS_PYVERBS_TESTS"); v != "" {
+		from = v
+	}
+	files, err := os.ReadDir(from)
+	if err != nil || !slices.ContainsFunc(files, func(f os.DirEntry) bool { return f.Name() == "base.py.gz" }) {
+		missing(t, "the tests of python3-pyverbs in %s: %v", from, err)
+	}
+	to := t.TempDir()
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join(from, f.Name()))
+		require.NoError(t, err)
+		name, zipped := strings.CutSuffix(f.Name(), ".gz")
+		if zipped {
+			r, err := gzip.NewReader(bytes.NewReader(text))
+			require.NoError(t, err)
+			text, err = io.ReadAll(r)
+			require.NoError(t, err)
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(to, name), text, 0o600))
+	}
+	return to
+}

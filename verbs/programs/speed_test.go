@@ -1,0 +1,137 @@
+package programs
+
+import (
+	"encoding/json"
+	"maps"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSpeed prints what verbs programs reach beside what they are compared with,
+// taken in turns. Only on a machine that does nothing else the numbers mean
+// anything, so nothing asks for it but -speed:
+//
+//	go test ./verbs/programs -run TestSpeed -speed -v
+func TestSpeed(t *testing.T) {
+	if !*speed {
+		t.Skip("measures with -speed")
+	}
+	need(t, "ib_write_bw", "ib_read_lat", "ib_write_lat")
+	pace := check(t, "pace")
+	const rounds = 3
+	for _, mode := range modes {
+		// One engine at a time: an idle one looks for work now and then, on one of few cores.
+		t.Run(mode.name+"/bandwidth", func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			line, beside := "ib_write_bw -s 65536 -n 100000", "nicless bench bw"
+			if mode.flags == nil {
+				line, beside = "ib_write_bw -s 65536 -n 10000", "two copies by the kernel"
+			}
+			var verbs, floor []float64
+			for range rounds {
+				if mode.flags == nil {
+					floor = append(floor, paceOf(t, []string{pace, "copies", "65536"})["copies"])
+				} else {
+					floor = append(floor, benchBW(t))
+				}
+				verbs = append(verbs, l.perftest(t, line, 3))
+			}
+			row(t, "ib_write_bw 64 KiB, MB/s, beside "+beside, verbs, floor, ">= 0.8", func(r float64) bool { return r >= 0.8 })
+		})
+		t.Run(mode.name+"/latency", func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			var read, write, floor []float64
+			for range rounds {
+				read = append(read, l.perftest(t, "ib_read_lat -s 8 -n 10000", 4))
+				write = append(write, l.perftest(t, "ib_write_lat -s 8 -n 5000", 4))
+				best := paceOf(t, []string{pace, "relay"})
+				floor = append(floor, slices.Min(slices.Collect(maps.Values(best))))
+			}
+			t.Logf("ib_read_lat 8 B: %.2f us typical", median(read))
+			row(t, "ib_write_lat 8 B, us, beside a relay on the same cores", write, floor, "<= 1.5", func(r float64) bool { return r <= 1.5 })
+		})
+		t.Run(mode.name+"/control", func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			floor := paceOf(t, []string{pace, "socket"})["socket"]
+			calls := paceOf(t, l.argv(pace, "control"))
+			for _, name := range sorted(calls) {
+				t.Logf("%-16s %7.2f us, %.1f of a question over a socket", name, calls[name], calls[name]/floor)
+			}
+		})
+	}
+}
+
+// row prints the medians of two columns and the median of their ratios, pair by pair.
+func row(t *testing.T, what string, verbs, floor []float64, target string, holds func(float64) bool) {
+	var ratios []float64
+	for i := range verbs {
+		ratios = append(ratios, verbs[i]/floor[i])
+	}
+	verdict := "misses"
+	if holds(median(ratios)) {
+		verdict = "holds"
+	}
+	t.Logf("%s: %.4g / %.4g = %.2f (%.2f..%.2f), %s: %s", what, median(verbs), median(floor), median(ratios), slices.Min(ratios), slices.Max(ratios), target, verdict)
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
+
+// perftest runs a pair and returns a column of the client's last row: of bandwidth,
+// 3 is the average; of latency, 4 is the typical one.
+func (l *lab) perftest(t *testing.T, line string, column int) float64 {
+	t.Helper()
+	l = &lab{t: t, socket: l.socket, engine: l.engine, flags: l.flags}
+	_, said := l.pair(append(strings.Fields(line), "-d", "nicless0", "-F")...)
+	rows := perftestRows(said)
+	require.NotEmpty(t, rows, "%s", said)
+	last := rows[len(rows)-1]
+	require.Greater(t, len(last), column, "%s", said)
+	if column == 3 {
+		return last[column] * (1 << 20) / 1e6 // it says MB and means MiB
+	}
+	return last[column]
+}
+
+// benchBW is the bandwidth of our own benchmark, in MB/s.
+func benchBW(t *testing.T) float64 {
+	t.Helper()
+	out, err := exec.Command(binary, "bench", "bw", "--op", "write", "--size", "65536", "--runs", "5", "--json").Output()
+	require.NoError(t, err)
+	var r struct {
+		Results []struct {
+			Peer  string
+			Value float64
+		}
+	}
+	require.NoError(t, json.Unmarshal(out, &r), "%s", out)
+	for _, of := range r.Results {
+		if of.Peer == "nicless" {
+			return of.Value
+		}
+	}
+	require.Fail(t, "no result", "%s", out)
+	return 0
+}
+
+// paceOf runs verbs/check/pace and returns what it measured.
+func paceOf(t *testing.T, argv []string) map[string]float64 {
+	t.Helper()
+	values := map[string]float64{}
+	for _, line := range lines(start(t, nil, argv...).succeeds()) {
+		if name, text, ok := strings.Cut(line, " "); ok {
+			v, err := strconv.ParseFloat(text, 64)
+			require.NoError(t, err, "%s", line)
+			values[name] = v
+		}
+	}
+	require.NotEmpty(t, values)
+	return values
+}

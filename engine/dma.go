@@ -24,7 +24,7 @@ func (e *Engine) lend(q *qp, j *job, budget int) (used int) {
 		e.keep(q)
 	}
 	e.collect()
-	for used < budget && j.moved < j.total {
+	for used < budget && j.moved < j.total && j.fault == 0 {
 		most := min(uint64(max(budget-used, indivisible)), j.total-j.moved)
 		dst, src := j.dst.next(most), j.src.next(most)
 		n := min(len(dst), len(src))
@@ -152,14 +152,23 @@ func (e *Engine) startWorkers() (end func(), err error) {
 		return nil, err
 	}
 	e.workers = workers
-	return func() {
-		for _, q := range e.running {
-			if q.job != nil {
-				e.recall(q.job, nil, nil)
-			}
+	return func() { e.letGo(gone) }, nil
+}
+
+// letGo has no workers any more. What they had is done by the device, anew, if it is
+// stepped again. A worker may be gone before it has passed what was taken back.
+func (e *Engine) letGo(gone func()) {
+	for _, q := range e.running {
+		if q.job != nil {
+			e.recall(q.job, nil, nil)
 		}
-		gone()
-		e.collect()
-		e.workers = nil
-	}, nil
+	}
+	gone()
+	for _, w := range e.workers {
+		for i := w.seen; i < w.given; i++ {
+			w.ring[i%workerRing].state.CompareAndSwap(errandRecalled, errandOver)
+		}
+	}
+	e.collect()
+	e.workers = nil
 }

@@ -278,6 +278,51 @@ func TestMemoryGoesAwayUnderWorker(t *testing.T) {
 	}
 }
 
+// A fault in the last piece that shows between the two looks of one visit is not
+// overlooked: nobody is told that all bytes have come.
+func TestFaultInTheLastPiece(t *testing.T) {
+	r, p, q := duo(t, Config{Slice: 4096})
+	r.workers(1)
+	src, dst := p.h.full(100, 1), q.h.full(100, 2)
+	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 100))
+	r.e.Step()
+	j, w := p.q.job, r.e.workers[0]
+	require.NotNil(t, j)
+	require.Equal(t, j.total, j.moved)
+	last := &w.ring[0]
+	require.True(t, last.state.CompareAndSwap(errandGiven, errandTaken)) // here the test is the worker
+	w.next++
+	require.True(t, r.e.resume(p.q), "the visit begins")
+	last.fault = 0x1234
+	last.state.Store(errandSpoilt)
+	r.e.lend(p.q, j, 4096)
+	require.Zero(t, j.lent)
+	require.False(t, j.over())
+	r.settle()
+	r.failed(p.scq.one(), cqe.RemoteOperation, 0)
+}
+
+// Workers that end leave nothing behind, also if they were gone before they had
+// passed what was taken back: a client has its share of the next ones, and what was
+// under way is done by the device.
+func TestWorkersLeaveNothingBehind(t *testing.T) {
+	const size = 8192
+	r, p, q := duo(t, Config{Slice: 1024})
+	r.workers(1)
+	src, dst := p.h.full(size, 1), q.h.full(size, 2)
+	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size))
+	for range 10 {
+		r.e.Step()
+	}
+	require.Equal(t, clientErrands, p.h.c.lent)
+	r.e.letGo(func() {})
+	require.Empty(t, r.e.workers)
+	require.Zero(t, p.h.c.lent)
+	r.settle()
+	p.good()
+	r.same(src.mem, dst.mem, "written")
+}
+
 // Threads on cores of their own: they sleep without work, are woken by it, and end
 // with Run, whatever they were in the middle of.
 func TestWorkersRun(t *testing.T) {

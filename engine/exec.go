@@ -93,7 +93,7 @@ func (e *Engine) burst(q *qp, n uint16) (done int) {
 				break
 			}
 		}
-		if j.moved < j.total || j.lent > 0 {
+		if !j.over() {
 			if q.job == nil {
 				e.keep(q)
 			}

@@ -302,6 +302,32 @@ func TestFaultInTheLastPiece(t *testing.T) {
 	r.failed(p.scq.one(), cqe.RemoteOperation, 0)
 }
 
+// Neither lending nor seeing what is over allocates anything.
+func TestWorkersAllocateNothing(t *testing.T) {
+	r, p, q := duo(t, Config{Slice: 256})
+	r.workers(2)
+	src, dst := p.h.full(1000, 1), q.h.full(1000, 0)
+	for range 16 {
+		p.write(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 1000))
+	}
+	p.sent = 0
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		p.sent++ // what lies in the ring once more
+		p.ring()
+		for range 8 {
+			r.e.Step()
+			for _, w := range r.e.workers {
+				w.work()
+			}
+		}
+		if _, _, ok := p.scq.next(); !ok {
+			t.Fatal("no completion")
+		}
+	}))
+	require.GreaterOrEqual(t, r.e.workers[0].given, uint64(100))
+	r.same(src.mem, dst.mem, "written")
+}
+
 // Workers that end leave nothing behind, also if they were gone before they had
 // passed what was taken back: a client has its share of the next ones, and what was
 // under way is done by the device.

@@ -54,9 +54,9 @@ func (h head) ce() uint8          { return uint8(h.second>>32) & wqe.CEMask }
 func (h head) solicited() bool    { return h.second>>32&wqe.FlagSolicited != 0 }
 func (h head) imm() uint32        { return uint32(h.second) }
 
-// over reports whether all bytes have been moved. Of a job that has met a fault that
+// over reports whether nothing is left to be moved. Of a job that has met a fault that
 // is never so: the next visit finds it.
-func (j *job) over() bool { return j.moved == j.total && j.lent == 0 && j.fault == 0 }
+func (j *job) over() bool { return j.moved >= j.total && j.lent == 0 && j.fault == 0 }
 
 // reads reports whether the WQE brings bytes to its poster.
 func (j *job) reads() bool {

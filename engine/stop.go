@@ -5,6 +5,7 @@ import (
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
 )
 
 // stopTime bounds each of the two parts of an orderly stop: a client that posts
@@ -27,10 +28,14 @@ func (e *Engine) windUp() {
 
 // rest steps until there is nothing more to do, or stopTime has passed.
 func (e *Engine) rest() {
+	alone := shm.Alone()
 	end := clock.Now() + clock.Cycles(stopTime)
 	for idle := 0; idle <= e.lap() && clock.Now() < end; idle++ {
 		if e.steps(true) > 0 {
 			idle = -1
+		}
+		if alone {
+			shm.Yield() // workers need this P to copy what is left
 		}
 	}
 }

@@ -102,6 +102,29 @@ func TestWorkersCopyEverything(t *testing.T) {
 	}
 }
 
+// Of pieces that lie over each other the last one wins, whoever copies them.
+func TestWorkersScatterInOrder(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		r, p, q := duo(t, Config{Slice: 100})
+		r.workers(n)
+		src, dst := p.h.full(200, 1), q.h.full(100, 2)
+		q.recv(dst.data(0, 40), dst.data(0, 1), dst.data(20, 50), dst.data(25, 16))
+		want, at := slices.Clone(dst.mem), 0
+		for _, piece := range [][2]int{{0, 40}, {0, 1}, {20, 50}, {25, 16}} {
+			at += copy(want[piece[0]:][:piece[1]], src.mem[at:])
+		}
+		p.post(ctrl(wqe.OpSend), src.data(0, at))
+		for p.q.received == 0 && p.q.sent == 0 {
+			r.e.Step()
+			for i := len(r.e.workers); i > 0; i-- { // the last one is the fastest
+				r.e.workers[i-1].work()
+			}
+		}
+		p.good()
+		r.same(want, dst.mem, "received")
+	}
+}
+
 // What has been lent and not begun is taken back at once when it must not be copied
 // any more; a worker that comes to it later touches nothing.
 func TestErrandsAreRecalled(t *testing.T) {

@@ -28,6 +28,7 @@ type job struct {
 
 	// What workers have of it, see dma.go.
 	lent     int
+	by       *worker // who was given the last piece
 	recalled bool    // a piece that was lent has not been copied
 	fault    uintptr // where memory was missing; 0: nowhere
 

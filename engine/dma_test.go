@@ -380,6 +380,7 @@ func TestWorkersRun(t *testing.T) {
 	}
 	const size = 1 << 20
 	r, p, q := duo(t, Config{CPUs: []int{1}, DMACores: []int{0}})
+	r.e.stopBound = 10 * time.Second // the worker's core may be busy with others
 	src, dst := p.h.full(size, 1), q.h.full(size, 2)
 	for run := range 2 {
 		stop := r.start()

@@ -153,6 +153,7 @@ type Engine struct {
 	bed        *bed          // where Run sleeps; nil: nobody runs it
 	asleep     atomic.Bool   // it sleeps, or is about to
 	sleepBound time.Duration // tests: of a sleep that nothing ends; 0: the usual
+	stopBound  time.Duration // tests: of either part of a stop; 0: the usual
 	calm       bool          // tests: no cores are taken for crowded
 }
 

@@ -28,8 +28,11 @@ func (e *Engine) windUp() {
 
 // rest steps until there is nothing more to do, or stopTime has passed.
 func (e *Engine) rest() {
-	alone := shm.Alone()
-	end := clock.Now() + clock.Cycles(stopTime)
+	alone, bound := shm.Alone(), stopTime
+	if e.stopBound > 0 {
+		bound = e.stopBound
+	}
+	end := clock.Now() + clock.Cycles(bound)
 	for idle := 0; idle <= e.lap() && clock.Now() < end; idle++ {
 		if e.steps(true) > 0 {
 			idle = -1

@@ -9,7 +9,8 @@ import (
 // the caches, or past them. Which that is depends on the machine and on the memory,
 // by a factor of two either way, so it is found out by doing: in a trial both ways
 // take turns, and the one that wins more often is kept until the next. Each client
-// has its own: nobody's memory decides for others.
+// has its own, so that nobody's memory decides for others; of what workers copy, each
+// worker has one for all clients.
 type copier struct {
 	past   bool   // the way of this stretch, past the caches
 	best   bool   // the way that won the last trial

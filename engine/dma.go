@@ -19,16 +19,19 @@ const clientErrands = workerRing / 2
 
 // lend is job.move with workers: what they have been given counts as moved. What is
 // short it copies itself. The job stays with q from now on, where it is found.
+//
+// Bytes that are scattered are so in order, since pieces may lie over each other: one
+// worker has all that is lent of such a job, and what is short too while he has some.
 func (e *lane) lend(q *qp, j *job, budget int) (used int) {
 	if q.job == nil {
 		e.keep(q)
 	}
 	e.collect()
-	for used < budget && j.moved < j.total {
+	for used < budget && j.moved < j.total && j.fault == 0 {
 		most := min(uint64(max(budget-used, indivisible)), j.total-j.moved)
 		dst, src := j.dst.next(most), j.src.next(most)
 		n := min(len(dst), len(src))
-		if uint64(n) < e.worth.piece {
+		if uint64(n) < e.worth.piece && (j.lent == 0 || !j.dst.scattered()) {
 			copy(dst[:n], src)
 		} else if !e.give(j, q.client, dst[:n], src[:n]) {
 			break
@@ -41,7 +44,8 @@ func (e *lane) lend(q *qp, j *job, budget int) (used int) {
 	return used
 }
 
-// give gives a piece of a job to the worker that has least to do, if there is room.
+// give gives a piece of a job to the worker that has least to do, or that has to have
+// it, if there is room.
 func (e *lane) give(j *job, c *Client, dst, src []byte) bool {
 	if c.lent >= clientErrands*len(e.workers) {
 		return false
@@ -52,6 +56,9 @@ func (e *lane) give(j *job, c *Client, dst, src []byte) bool {
 			w = other
 		}
 	}
+	if j.lent > 0 && j.dst.scattered() {
+		w = j.by
+	}
 	if w.given-w.seen == workerRing {
 		return false
 	}
@@ -60,12 +67,16 @@ func (e *lane) give(j *job, c *Client, dst, src []byte) bool {
 	r.keys[0], r.keys[1] = j.dst.touched()
 	r.keys[2], r.keys[3] = j.src.touched()
 	w.given++
+	j.by = w
 	j.lent++
 	c.lent++
 	r.state.Store(errandGiven)
 	w.rouse()
 	return true
 }
+
+// scattered reports whether the list is more than one stretch of memory.
+func (l *list) scattered() bool { return l.n > 1 || l.piece[0].mem == nil }
 
 // touched returns the key of what next returned and, if it is a list, that of the
 // memory in it.
@@ -152,14 +163,23 @@ func (e *lane) startWorkers() (end func(), err error) {
 		return nil, err
 	}
 	e.workers = workers
-	return func() {
-		for _, q := range e.running {
-			if q.job != nil {
-				e.recall(q.job, nil, nil)
-			}
+	return func() { e.release(gone) }, nil
+}
+
+// release has no workers any more. What they had is done by the device, anew, if it is
+// stepped again. A worker may be gone before it has passed what was taken back.
+func (e *lane) release(gone func()) {
+	for _, q := range e.running {
+		if q.job != nil {
+			e.recall(q.job, nil, nil)
 		}
-		gone()
-		e.collect()
-		e.workers = nil
-	}, nil
+	}
+	gone()
+	for _, w := range e.workers {
+		for i := w.seen; i < w.given; i++ {
+			w.ring[i%workerRing].state.CompareAndSwap(errandRecalled, errandOver)
+		}
+	}
+	e.collect()
+	e.workers = nil
 }

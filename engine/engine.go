@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
@@ -107,6 +108,7 @@ type Engine struct {
 	shares        *shares
 	discarded     discard
 	mail          mailbox
+	stopBound     time.Duration // tests: of either part of a stop; 0: the usual
 }
 
 // New returns an engine that nobody steps yet.

@@ -99,7 +99,7 @@ func (e *lane) burst(q *qp, n uint16) (done int) {
 				break
 			}
 		}
-		if j.moved < j.total || j.lent > 0 {
+		if !j.over() {
 			if q.job == nil {
 				e.keep(q)
 			}

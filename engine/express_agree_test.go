@@ -306,3 +306,57 @@ func TestShortWayAgrees(t *testing.T) {
 		})
 	}
 }
+
+// One completion queue for everything, with room for so many completions, and a
+// queue pair that is its own peer, end as they do the long way too.
+func TestShortWayAgreesOnOneCQ(t *testing.T) {
+	for _, self := range []bool{false, true} {
+		for log := range uint8(4) {
+			type end struct {
+				states         [2]uint8
+				sent, received uint64
+				list           []cqe.WC
+				box            []byte
+				counts         [control.Counters]uint64
+			}
+			var ends [2]end
+			for i, longWay := range []bool{false, true} {
+				r := newRig(t, Config{})
+				r.e.longWay = longWay
+				h := r.host("h")
+				cq := h.cq(control.CQ{LogSize: log})
+				p := h.qp(control.QP{}, cq, cq)
+				q := p
+				if !self {
+					q = h.qp(control.QP{}, cq, cq)
+					q.up(p)
+				}
+				p.up(q)
+				local, inbox := h.full(64, 1), h.full(64, 2)
+				p.post(silent(wqe.OpRDMAWrite), inbox.raddr(56), local.data(0, 8)) // so that p knows its peer
+				r.settle()
+				require.Equal(t, q.q, p.q.peer)
+				for n := range 3 {
+					q.recv(inbox.data(8*n, 8))
+					p.write(ctrl(wqe.OpSend), local.data(8*n, 8))
+				}
+				p.ring()
+				r.e.cur = p.q
+				taken, _ := r.e.express(p.q, 3, r.e.cfg.Slice)
+				require.Equal(t, longWay, taken == 0)
+				r.settle()
+				list := p.scq.all()
+				for j := range list {
+					if w := &list[j]; w.QPN == p.num {
+						w.QPN = 1
+					} else {
+						w.QPN = 2
+					}
+					list[j].SrcQP = 0
+				}
+				ends[i] = end{[2]uint8{p.state(), q.state()}, p.q.sent, q.q.received, list, inbox.mem, h.c.count}
+			}
+			require.Equal(t, ends[1], ends[0], "itself: %t; 2^%d entries", self, log)
+		}
+	}
+}

@@ -25,8 +25,10 @@ func (q *qp) light(page uint16, number uint8) {
 	q.flame = &flame{half: [2]*shm.Block{shm.BlockAt(mem, at), shm.BlockAt(mem, at+doorbell.BFHalf)}}
 }
 
-// observe takes what lies in the register for old: WQEs of another life.
+// observe takes what lies in the register for old, and its heat too: WQEs of another
+// life.
 func (f *flame) observe() {
+	f.heat = 0
 	for i, b := range f.half {
 		f.seen[i] = b.Word(0)
 	}

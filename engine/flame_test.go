@@ -148,6 +148,25 @@ func TestFlameOfAnEarlierLife(t *testing.T) {
 	require.Equal(t, uint64(1), s.p.q.sent)
 }
 
+// Nor is it hot because it was so in an earlier life: the record is looked at at once.
+func TestFlameIsColdAtFirst(t *testing.T) {
+	s := burning(t, Config{})
+	s.lay(8)
+	s.p.flare()
+	for s.e.Step() == 0 {
+	}
+	s.p.scq.all()
+	require.NotZero(t, s.p.q.flame.heat)
+	s.p.toState(control.StateRST)
+	s.p.sent = 0
+	s.p.ring()
+	s.p.up(s.q)
+	s.lay(16)
+	s.p.ring()
+	require.Equal(t, 1, s.e.Step())
+	s.p.good()
+}
+
 // A message that finds no receive waits, and is sent from the ring once, when there
 // is one.
 func TestFlameThatWaits(t *testing.T) {

@@ -28,6 +28,7 @@ type job struct {
 
 	// What workers have of it, see dma.go.
 	lent     int
+	by       *worker // who was given the last piece
 	recalled bool    // a piece that was lent has not been copied
 	fault    uintptr // where memory was missing; 0: nowhere
 
@@ -53,6 +54,10 @@ func (h head) signature() uint8   { return uint8(h.second >> 56) }
 func (h head) ce() uint8          { return uint8(h.second>>32) & wqe.CEMask }
 func (h head) solicited() bool    { return h.second>>32&wqe.FlagSolicited != 0 }
 func (h head) imm() uint32        { return uint32(h.second) }
+
+// over reports whether nothing is left to be moved. Of a job that has met a fault that
+// is never so: the next visit finds it.
+func (j *job) over() bool { return j.moved >= j.total && j.lent == 0 && j.fault == 0 }
 
 // reads reports whether the WQE brings bytes to its poster.
 func (j *job) reads() bool {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
 )
 
 // stopTime bounds each of the two parts of an orderly stop: a client that posts
@@ -33,12 +34,19 @@ func (e *Engine) windUp() {
 
 // rest steps until there is nothing more to do, or stopTime has passed.
 func (e *Engine) rest() {
-	end := clock.Now() + clock.Cycles(stopTime)
+	alone, bound := shm.Alone(), stopTime
+	if e.stopBound > 0 {
+		bound = e.stopBound
+	}
+	end := clock.Now() + clock.Cycles(bound)
 	for idle := 0; idle <= e.lap() && clock.Now() < end; idle++ {
 		for _, l := range e.lanes {
 			if l.steps(true) > 0 {
 				idle = -1
 			}
+		}
+		if alone {
+			shm.Yield() // workers need this P to copy what is left
 		}
 	}
 }

@@ -24,6 +24,7 @@ type socket struct {
 	fd     int // blocking, for answerTime at most
 	hangUp *os.File
 	done   chan struct{} // closed when the connection has ended
+	once   sync.Once     // Close
 
 	mu     sync.Mutex // one request at a time
 	closed bool       // fd is
@@ -124,17 +125,18 @@ func (s *socket) watch() {
 	})
 }
 
-// Close ends the connection; a call that is under way fails.
-func (s *socket) Close() error {
-	s.shut()
-	<-s.done // the watch has seen it
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.closed = true
-	return unix.Close(s.fd)
+// Close ends the connection; a call that is under way fails. Closing twice does
+// nothing: by then the number of the descriptor may be somebody else's.
+func (s *socket) Close() (err error) {
+	s.once.Do(func() {
+		s.shut()
+		<-s.done // the watch has seen it
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.closed = true
+		err = unix.Close(s.fd)
+	})
+	return err
 }
 
 // shut ends the connection for both sides, and leaves the descriptor.

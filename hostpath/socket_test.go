@@ -110,6 +110,30 @@ func TestDialSomethingElse(t *testing.T) {
 	require.ErrorContains(t, err, "another kind")
 }
 
+// Whoever has the number of a closed connection's descriptor keeps his connection
+// when that is closed once more.
+func TestSocketIsClosedOnce(t *testing.T) {
+	s, err := dial(pretend(t, func(control.Header) ([]byte, []int) { return nil, nil }))
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(pair[0])
+	defer unix.Close(pair[1])
+	if pair[0] != s.fd {
+		fd, err := unix.FcntlInt(uintptr(pair[0]), unix.F_DUPFD_CLOEXEC, s.fd)
+		require.NoError(t, err)
+		defer unix.Close(fd)
+		if fd != s.fd {
+			t.Skip("something else in this process has taken the number")
+		}
+	}
+	require.NoError(t, s.Close())
+	require.NoError(t, unix.Send(s.fd, []byte("x"), unix.MSG_NOSIGNAL))
+	_, err = s.Call(control.OpAllocPD, &control.Empty{}, &control.PD{}, nil)
+	require.ErrorIs(t, err, ErrDeviceGone)
+}
+
 func openFiles(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")

@@ -35,7 +35,8 @@ type Change struct {
 }
 
 // Compare pairs the rows of the table with those of an earlier one, in the order
-// of this one; those that only the earlier one has come last.
+// of this one; those that only the earlier one has come last. A row that has another
+// unit or floor now is another one.
 func (t *Table) Compare(old *Table) (changes []Change) {
 	before := make(map[string]*Row)
 	for i := range old.Rows {
@@ -45,7 +46,7 @@ func (t *Table) Compare(old *Table) (changes []Change) {
 		r := &t.Rows[i]
 		c := r.change()
 		c.New = r.judged(r.Ratios != nil)
-		if o := before[r.Name]; o != nil && (o.Ratios != nil) == (r.Ratios != nil) && o.Unit == r.Unit {
+		if o := before[r.Name]; o != nil && (o.Ratios != nil) == (r.Ratios != nil) && o.Unit == r.Unit && o.Floor == r.Floor {
 			c.Old = o.judged(r.Ratios != nil)
 			delete(before, r.Name)
 		}

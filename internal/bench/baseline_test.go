@@ -49,6 +49,16 @@ func TestChanges(t *testing.T) {
 	require.Contains(t, b.String(), "another machine")
 }
 
+// Ratios to different floors are not compared, under one name or not.
+func TestChangeOfTheFloor(t *testing.T) {
+	old, now := tableOf(ratioRow("lat", "ns", "<= 1 x floor", 1, 1.1)), tableOf(ratioRow("lat", "ns", "<= 1 x floor", 2, 2.1))
+	old.Rows[0].Floor, now.Rows[0].Floor = "this", "that"
+	changes := now.Compare(old)
+	require.Len(t, changes, 2)
+	require.Equal(t, "new", changes[0].Verdict())
+	require.Equal(t, "not measured", changes[1].Verdict())
+}
+
 func TestNotATable(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "not a table", "[]": "not a table", "{}": "no rows", `{"rows":[{"name":"x"}]}`: `"x"`,

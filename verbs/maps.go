@@ -9,6 +9,9 @@ import (
 	"math"
 	"os"
 	"strconv"
+
+	"github.com/nicless/nicless/internal/shm"
+	"golang.org/x/sys/unix"
 )
 
 // maps is what a process has mapped, as the kernel tells it. The descriptor stays
@@ -46,21 +49,70 @@ type vma struct {
 const longestRow = 32 << 10
 
 // over goes through what lies over n bytes from addr on, in order. It is an error
-// if there is a hole, and what each returns ends it. The rows are not kept: a
-// process can have tens of thousands, each with a name of thousands of bytes.
+// if there is a hole, and what each returns ends it.
 func (m *maps) over(addr, n uint64, each func(vma) error) error {
-	at, end := addr, addr+n
-	if end < addr {
+	if addr+n < addr {
 		return refuse(eFAULT, "%d bytes at %#x pass the end of the address space", n, addr)
 	}
+	for at := addr; at < addr+n; {
+		v, err := m.at(at)
+		switch {
+		case err == nil:
+		case errors.Is(err, unix.ENOENT):
+			return hole(addr, n, at)
+		case errors.Is(err, unix.ESRCH):
+			return errGone
+		default: // it cannot be asked; Linux before 6.11
+			return m.read(addr, n, each)
+		}
+		if err := each(v); err != nil {
+			return err
+		}
+		at = v.end
+	}
+	return nil
+}
+
+var errGone = refuse(eFAULT, "memory of the process: it is gone")
+
+func hole(addr, n, at uint64) error {
+	return refuse(eFAULT, "%d bytes at %#x: nothing is mapped at %#x", n, addr, at)
+}
+
+// at asks the kernel for the row of one address.
+func (m *maps) at(addr uint64) (v vma, err error) {
+	room := make([]byte, unix.PathMax)
+	var q shm.VMA
+	if err := withFD(m.file, func(fd int) error {
+		q, err = shm.QueryVMA(uintptr(fd), addr, room)
+		return err
+	}); err != nil {
+		return v, err
+	}
+	perms := []byte("---p")
+	for i, flag := range []uint64{shm.VMARead, shm.VMAWrite, shm.VMAExec} {
+		if q.Flags&flag != 0 {
+			perms[i] = "rwx"[i]
+		}
+	}
+	if q.Flags&shm.VMAShared != 0 {
+		perms[3] = 's'
+	}
+	return vma{start: q.Start, end: q.End, perms: string(perms), offset: q.Offset, inode: q.Inode, name: string(q.Name)}, nil
+}
+
+// read is over by the text of all rows. They are not kept: a process can have tens
+// of thousands, each with a name of thousands of bytes.
+func (m *maps) read(addr, n uint64, each func(vma) error) error {
+	at, end := addr, addr+n
 	text := bufio.NewReaderSize(io.NewSectionReader(m.file, 0, math.MaxInt64), longestRow)
 	for first := true; at < end; first = false {
 		line, err := text.ReadSlice('\n')
 		switch {
 		case first && errors.Is(err, io.EOF):
-			return refuse(eFAULT, "memory of the process: it is gone")
+			return errGone
 		case errors.Is(err, io.EOF):
-			return refuse(eFAULT, "%d bytes at %#x: nothing is mapped at %#x", n, addr, at)
+			return hole(addr, n, at)
 		case err != nil:
 			return refuse(eFAULT, "memory of the process: %v", err)
 		}
@@ -69,7 +121,7 @@ func (m *maps) over(addr, n uint64, each func(vma) error) error {
 		case !ok || v.end <= at:
 			continue
 		case v.start > at:
-			return refuse(eFAULT, "%d bytes at %#x: nothing is mapped at %#x", n, addr, at)
+			return hole(addr, n, at)
 		}
 		if err := each(v); err != nil {
 			return err

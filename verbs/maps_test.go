@@ -2,15 +2,18 @@ package verbs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // Memory is found where the kernel says that it is mapped, and nowhere else.
@@ -93,4 +96,28 @@ func TestRowsOfMaps(t *testing.T) {
 	} {
 		require.Equal(t, c.ok, remappable(c.v) == nil, "%v", c.v)
 	}
+}
+
+// What the kernel is asked for one address is what its text says.
+func TestMappingsAsAskedAndAsRead(t *testing.T) {
+	m := openMaps(int32(os.Getpid()))
+	require.NotNil(t, m)
+	defer m.close()
+	mem, err := shm.Create("maps", 2*pageSize)
+	require.NoError(t, err)
+	defer mem.Close()
+	on := new(byte)
+	if _, err := m.at(mem.Addr()); errors.Is(err, unix.ENOTTY) {
+		t.Skip("this kernel cannot be asked; Linux 6.11 can")
+	}
+	for _, addr := range []uint64{mem.Addr(), mem.Addr() + pageSize, uint64(uintptr(reflect.ValueOf(on).Pointer())), uint64(reflect.ValueOf(openMaps).Pointer())} {
+		asked, err := m.at(addr)
+		require.NoError(t, err)
+		var read []vma
+		require.NoError(t, m.read(addr, 1, func(v vma) error { read = append(read, v); return nil }))
+		require.Equal(t, []vma{asked}, read)
+	}
+	_, err = m.at(0)
+	require.ErrorIs(t, err, unix.ENOENT)
+	require.Equal(t, refusalOf(m.read(0, 8, nil)), refusalOf(m.over(0, 8, nil)))
 }

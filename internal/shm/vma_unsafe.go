@@ -1,0 +1,60 @@
+package shm
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A VMA is a range of a process' addresses that is mapped as one.
+type VMA struct {
+	Start, End uint64
+	Flags      uint64 // VMARead and so on
+	Offset     uint64 // in the file
+	Inode      uint64 // of the file; 0: none
+	Name       []byte // of the file, or such as [stack]; in the room given
+}
+
+// Flags of a VMA.
+const (
+	VMARead   = 0x1
+	VMAWrite  = 0x2
+	VMAExec   = 0x4
+	VMAShared = 0x8
+)
+
+// procmapQuery is struct procmap_query of Linux 6.11, linux/fs.h.
+type procmapQuery struct {
+	size                  uint64
+	flags                 uint64
+	addr                  uint64
+	start, end            uint64
+	vmaFlags              uint64
+	pageSize              uint64
+	offset                uint64
+	inode                 uint64
+	devMajor, devMinor    uint32
+	nameSize, buildIDSize uint32
+	nameAddr, buildIDAddr uint64
+}
+
+// procmapQueryCall is _IOWR('f', 17, struct procmap_query).
+const procmapQueryCall = 3<<30 | unsafe.Sizeof(procmapQuery{})<<16 | 'f'<<8 | 17
+
+// QueryVMA asks an open /proc/PID/maps what holds an address: ENOENT if nothing does,
+// ENOTTY of a kernel before 6.11, ENAMETOOLONG if the name is longer than the room.
+func QueryVMA(maps uintptr, addr uint64, room []byte) (v VMA, err error) {
+	q := procmapQuery{size: uint64(unsafe.Sizeof(procmapQuery{})), addr: addr, nameSize: uint32(len(room))}
+	if len(room) > 0 {
+		q.nameAddr = uint64(uintptr(unsafe.Pointer(&room[0])))
+	}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, maps, procmapQueryCall, uintptr(unsafe.Pointer(&q)))
+	if errno != 0 {
+		return v, errno
+	}
+	v = VMA{Start: q.start, End: q.end, Flags: q.vmaFlags, Offset: q.offset, Inode: q.inode}
+	if n := int(q.nameSize); n > 0 && n <= len(room) {
+		v.Name = room[:n-1] // it ends in a zero
+	}
+	return v, nil
+}

@@ -1,6 +1,10 @@
 package engine
 
-import "runtime/debug"
+import (
+	"maps"
+	"runtime/debug"
+	"slices"
+)
 
 // A control request comes by another way than doorbells do. Hardware has long
 // executed what was rung before it; this device may be asleep, or at work for
@@ -19,8 +23,12 @@ func (c *Client) Settle() {
 	if c.closed {
 		return
 	}
+	var all []*qp
+	c.e.Do(func() { all = slices.Collect(maps.Values(c.qps)) })
 	var due []claim
-	c.e.Do(func() { due = c.announced() })
+	for some := range slices.Chunk(all, portion) {
+		c.e.Do(func() { due = c.announced(due, some) })
+	}
 	for left := len(due) + mostVisits; left > 0 && len(due) > 0; {
 		left -= min(len(due), portion)
 		c.e.Do(func() { due = settleSome(due) })
@@ -33,8 +41,9 @@ type claim struct {
 	upTo uint64 // blocks
 }
 
-// announced returns what is to be settled.
-func (c *Client) announced() (due []claim) {
+// announced adds what is to be settled of some of the client's queue pairs, and of
+// their peers.
+func (c *Client) announced(due []claim, some []*qp) []claim {
 	add := func(q *qp) {
 		e := q.client.lane
 		defer e.between(e.cut, debug.SetPanicOnFault(true))
@@ -44,7 +53,7 @@ func (c *Client) announced() (due []claim) {
 		}
 		e.cur = nil
 	}
-	for _, q := range c.qps {
+	for _, q := range some {
 		add(q)
 		if p := c.e.qps[q.attr.DestQPN]; p != nil && p.client != c && p.attr.DestQPN == q.num {
 			add(p)

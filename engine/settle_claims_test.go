@@ -84,3 +84,18 @@ func TestSettleMeetsAFault(t *testing.T) {
 	q.good()
 	require.Equal(t, whole, r.e.cut)
 }
+
+// Others have their turns while many queue pairs are asked what they announce.
+func TestSettleTakesTurns(t *testing.T) {
+	r := newRig(t, Config{})
+	a, b := r.host("a"), r.host("b")
+	for range portion + 1 {
+		pair(a, b)
+	}
+	r.e.mail.running, r.e.mail.resting, r.e.mail.wake = true, true, func() {}
+	defer func() { r.e.mail.running, r.e.mail.resting = false, false }()
+	before := r.e.served
+	a.c.Settle()
+	const listed, asked, visited = 1, 2, 3 // the last with their peers, 130 of them
+	require.Equal(t, uint64(listed+asked+visited), r.e.served-before)
+}

@@ -78,9 +78,14 @@ func TestAdoptOfAFileWithTheNumberOfAContext(t *testing.T) {
 	inode, err := inodeOf(file)
 	require.NoError(t, err)
 
-	x := s.contexts[p.ctx]
-	s.contexts[inode] = x
-	defer delete(s.contexts, inode)
+	s.mu.Lock()
+	s.contexts[inode] = s.contexts[p.ctx]
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.contexts, inode)
+		s.mu.Unlock()
+	}()
 	h, _, _ := thief.request(opAdopt, 0, nil, file)
 	require.Equal(t, int32(unix.ENOTTY), h.error)
 	require.Empty(t, thief.p.contexts)

@@ -37,7 +37,7 @@ func address(global, port, source uint8) error {
 	case port != 1:
 		return refuse(eINVAL, "address: port %d; there is one, 1", port)
 	case global == 0:
-		return refuse(eINVAL, "address: is_global is 0; on Ethernet every address has a GID")
+		return refuse(eINVAL, "address: is_global is 0; on Ethernet every address has a GID (ibv_rc_pingpong and its like: -g 0)")
 	case source >= gidsPresent:
 		return refuse(eINVAL, "address: sgid_index %d; there are %d", source, gidsPresent)
 	}

@@ -46,12 +46,13 @@ const rootUsage = `nicless: an RDMA NIC made of software and shared memory
 
 Usage:
   nicless demo [--count N]
-  nicless engine --socket PATH [--mode 0600] [--cpu LIST|--cores LIST] [--spin] [--verbs]
-  nicless run [--explain] [--] PROGRAM [ARGUMENT...]
-  nicless shell
+  nicless engine --socket PATH [--verbs] [--cpu LIST|--cores LIST] [--idle POLICY]
+  nicless run [--private] [--explain] [--] PROGRAM [ARGUMENT...]
+  nicless shell [--private] [--explain]
   nicless decode KIND [HEX|-] [--json]
   nicless bench lat|rate|bw [--op write|read|send] [--size N] [--json]
-  nicless torture --seconds N [--cores LIST] [--seed S] [--json]
+  nicless bench all [--rows REGEXP] [--runs N] [--json]
+  nicless torture [--seconds N] [--cores LIST] [--seed S] [--json]
   nicless version
   nicless completion bash|zsh|fish|powershell
 

@@ -73,7 +73,7 @@ func (e *Engine) muster(ctx context.Context) (*crew, error) {
 	c := &crew{over: make(chan struct{})}
 	ctx, c.stop = context.WithCancel(ctx)
 	if first := e.lanes[0]; first.several && first.shareCore() {
-		e.journal.say(slog.LevelWarn, "as many engine threads as cores: they give way to others after each step, and are slower",
+		e.journal.say(slog.LevelWarn, "as many engine threads as cores: they give way to others after each batch of steps, and are slower",
 			"threads", len(e.lanes), "cores", runtime.NumCPU(), "GOMAXPROCS", runtime.GOMAXPROCS(0))
 	}
 	for _, l := range e.lanes[1:] {

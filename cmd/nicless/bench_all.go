@@ -84,6 +84,9 @@ func newBenchAll() *cobra.Command {
 		if plot != "" && filepath.Ext(plot) != ".svg" {
 			return usagef("--plot FILE.svg", "bench: --plot %q is not the name of an SVG file", plot)
 		}
+		if dir := filepath.Dir(plot); missing(dir) {
+			return hintf("make it first: mkdir -p "+dir, "bench: --plot %s: directory %s does not exist", plot, dir)
+		}
 		before, err := readTable(baseline)
 		if err != nil {
 			return err

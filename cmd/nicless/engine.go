@@ -79,7 +79,7 @@ func newEngine() *cobra.Command {
 	c.Flags().StringVar(&f.cpus, "cpu", "", "cores that the engine may run on")
 	c.Flags().StringVar(&f.cores, "cores", "", "cores that get a thread of the engine each")
 	c.Flags().StringVar(&f.dma, "dma-cores", "", "other cores, to copy what is long")
-	c.Flags().StringVar(&f.idle, "idle", "sleep", "what it does without work")
+	c.Flags().StringVar(&f.idle, "idle", "", "what it does without work")
 	c.Flags().BoolVar(&f.spin, "spin", false, "never sleep")
 	c.Flags().BoolVar(&f.verbs, "verbs", false, "serve programs of rdma-core too")
 	c.Flags().IntVar(&f.devices, "verbs-devices", 1, "devices that they see")
@@ -89,7 +89,6 @@ func newEngine() *cobra.Command {
 	_ = c.Flags().MarkHidden("users")
 	_ = c.Flags().MarkHidden("ready-fd")
 	_ = c.MarkFlagFilename("socket")
-	c.MarkFlagsMutuallyExclusive("idle", "spin")
 	_ = c.RegisterFlagCompletionFunc("idle", cobra.FixedCompletions([]string{"sleep", "spin", "umwait"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error", "off"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -116,6 +115,9 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	}
 	if f.devices < 1 || f.devices > verbs.MaxDevices {
 		return usagef(fmt.Sprintf("1 to %d are possible", verbs.MaxDevices), "engine: --verbs-devices %d", f.devices)
+	}
+	if f.devices > 1 && !f.verbs {
+		return usagef("--verbs", "engine: --verbs-devices %d without --verbs", f.devices)
 	}
 	if f.verbs {
 		cfg.VerbsDevices = f.devices
@@ -165,14 +167,18 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 // policy sets what the engine does without work.
 func (f *engineFlags) policy(cfg *nicless.Config) error {
 	switch f.idle {
-	case "sleep":
+	case "":
 		cfg.Spin = f.spin
+	case "sleep":
 	case "spin":
 		cfg.Spin = true
 	case "umwait":
 		cfg.Monitor = true
 	default:
 		return usagef("sleep, spin or umwait", "engine: --idle %q is not a policy", f.idle)
+	}
+	if f.spin && !cfg.Spin {
+		return usagef("--spin is --idle spin", "engine: --idle %s and --spin; one of them is possible", f.idle)
 	}
 	return nil
 }

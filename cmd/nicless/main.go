@@ -6,6 +6,7 @@
 //	nicless run      runs a program of rdma-core on such a device, nicless shell a shell
 //	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers
 //	nicless bench    measures latency, rate and bandwidth beside their floors
+//	nicless torture  hurts an engine and its clients, counts what must not happen
 //	nicless version  says which build this is
 //
 // Results go to standard output, everything else to standard error, where
@@ -46,12 +47,13 @@ const rootUsage = `nicless: an RDMA NIC made of software and shared memory
 
 Usage:
   nicless demo [--count N]
-  nicless engine --socket PATH [--mode 0600] [--cpu LIST|--cores LIST] [--spin] [--verbs]
-  nicless run [--explain] [--] PROGRAM [ARGUMENT...]
-  nicless shell
+  nicless engine --socket PATH [--verbs] [--cpu LIST|--cores LIST] [--idle POLICY]
+  nicless run [--private] [--explain] [--] PROGRAM [ARGUMENT...]
+  nicless shell [--private] [--explain]
   nicless decode KIND [HEX|-] [--json]
   nicless bench lat|rate|bw [--op write|read|send] [--size N] [--json]
-  nicless torture --seconds N [--cores LIST] [--seed S] [--json]
+  nicless bench all [--rows REGEXP] [--runs N] [--json]
+  nicless torture [--seconds N] [--cores LIST] [--seed S] [--json]
   nicless version
   nicless completion bash|zsh|fish|powershell
 

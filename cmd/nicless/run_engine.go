@@ -153,7 +153,7 @@ func userDirectory() (dir string, err error) {
 		return "", fmt.Errorf("%s: %w", dir, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Getuid() || st.Mode&0o022 != 0 {
-		return "", hintf("remove it, or say by XDG_RUNTIME_DIR where your own files are", "%s is not a directory that only you may write to", dir)
+		return "", hintf("choose another place for files of your own: XDG_RUNTIME_DIR=DIR", "%s is not a directory that only you may write to", dir)
 	}
 	return dir, nil
 }

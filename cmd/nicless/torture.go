@@ -9,6 +9,7 @@ import (
 
 	"github.com/nicless/nicless/internal/torture"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
@@ -68,6 +69,9 @@ func newTorture() *cobra.Command {
 		if cfg.Cores, err = parseCores("torture", "cores", cores); err != nil {
 			return err
 		}
+		if err := mayRunOn(cfg.Cores); err != nil {
+			return err
+		}
 		clear := tortureProgress(&cfg, c.ErrOrStderr())
 		r, err := torture.Run(c.Context(), cfg)
 		clear()
@@ -82,7 +86,11 @@ func newTorture() *cobra.Command {
 			return err
 		}
 		if !r.OK() {
-			return hintf(fmt.Sprintf("nicless torture --seconds %d --seed %d does the same again", seconds, seed),
+			again := fmt.Sprintf("nicless torture --seconds %d --seed %d", seconds, seed)
+			if cores != "" {
+				again += " --cores " + cores
+			}
+			return hintf(again+" does the same again",
 				"torture: %d corruptions, %d lost, %d duplicated, %d reordered, %d faults", r.Corruptions, r.Lost, r.Duplicated, r.Reordered, len(r.Faults))
 		}
 		return nil
@@ -92,6 +100,20 @@ func newTorture() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return torture.Process(c.InOrStdin(), c.OutOrStdout()) },
 	})
 	return c
+}
+
+// mayRunOn refuses cores before anything is started on them.
+func mayRunOn(cores []int) error {
+	var allowed unix.CPUSet
+	if unix.SchedGetaffinity(0, &allowed) != nil {
+		return nil // the engine will see
+	}
+	for _, core := range cores {
+		if !allowed.IsSet(core) {
+			return usagef("taskset -p $$ shows those that it may", "torture: --cores: this process may not run on core %d", core)
+		}
+	}
+	return nil
 }
 
 // tortureProgress says on a terminal what has been done; clear takes it away.

@@ -62,7 +62,7 @@ func (e *Engine) Attach(name string) (*Client, error) {
 		heap := func(_ string, size int) (*shm.Region, error) { return shm.Heap(size) }
 		return e.attach(name, uint32(os.Getuid()), Hosted{}, heap, heap)
 	}
-	return e.attach(name, uint32(os.Getuid()), Hosted{}, shm.Create, shm.CreateReadOnly)
+	return e.attach(name, uint32(os.Getuid()), Hosted{}, shm.Create, shm.CreateSealed)
 }
 
 // attach is Attach with pages made by create and createReadOnly, which a client

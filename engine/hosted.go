@@ -32,7 +32,7 @@ func (h *Hosted) fill(e *Engine) {
 // AttachAs is Attach for a client that another process is served by: its pages
 // are mapped, and what it takes is uid's.
 func (e *Engine) AttachAs(name string, uid uint32, h Hosted) (*Client, error) {
-	return e.attach(name, uid, h, shm.Create, shm.CreateReadOnly)
+	return e.attach(name, uid, h, shm.Create, shm.CreateSealed)
 }
 
 // CreateMemory makes memory that a hosted client's program is to map. It counts

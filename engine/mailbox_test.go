@@ -43,7 +43,7 @@ func TestClientLeavesDuringSleep(t *testing.T) {
 	var leaving []*Client
 	hello := control.Append(nil, control.OpHello, 0, 1, &control.Hello{Magic: control.Magic, Major: control.Major, Features: ^uint64(0)})
 	for range 20 {
-		c, err := r.e.attach("leaves", 0, Hosted{}, shm.Create, shm.CreateReadOnly)
+		c, err := r.e.attach("leaves", 0, Hosted{}, shm.Create, shm.CreateSealed)
 		require.NoError(t, err)
 		_, _, err = c.Call(control.OpHello, hello[control.HeaderSize:], Memory{})
 		require.NoError(t, err)

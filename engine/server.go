@@ -94,7 +94,7 @@ func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
 	defer e.discard(cred.Uid, 1, func() { _ = conn.Close() })
 	defer hangUp(conn)
 	name := fmt.Sprintf("pid %d uid %d", cred.Pid, cred.Uid)
-	c, err := e.attach(name, cred.Uid, Hosted{}, shm.Create, shm.CreateReadOnly)
+	c, err := e.attach(name, cred.Uid, Hosted{}, shm.Create, shm.CreateSealed)
 	if err != nil {
 		e.journal.say(slog.LevelWarn, "client refused", "client", name, "error", err)
 		return

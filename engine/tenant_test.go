@@ -110,7 +110,7 @@ func TestAShareBendsALittle(t *testing.T) {
 // Regions and channels of clients behind a socket count, and come back.
 func TestGoodsComeBack(t *testing.T) {
 	r := newRig(t, Config{})
-	c, err := r.e.attach("x", 7, Hosted{}, shm.Create, shm.CreateReadOnly)
+	c, err := r.e.attach("x", 7, Hosted{}, shm.Create, shm.CreateSealed)
 	require.NoError(t, err)
 	call := func(op control.Op, req control.Message, mem Memory) (control.Message, error) {
 		m, reply, err := c.Call(op, control.Append(nil, op, 0, 0, req)[control.HeaderSize:], mem)

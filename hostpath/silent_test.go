@@ -17,7 +17,7 @@ func TestEngineThatKeepsDescriptors(t *testing.T) {
 	uar, err := shm.Create("uar", 4*4096)
 	require.NoError(t, err)
 	defer uar.Close()
-	status, err := shm.CreateReadOnly("status", 4096)
+	status, err := shm.CreateSealed("status", 4096)
 	require.NoError(t, err)
 	defer status.Close()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

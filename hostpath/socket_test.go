@@ -54,7 +54,7 @@ func TestDialSomethingElse(t *testing.T) {
 	uar, err := shm.Create("uar", 4*4096)
 	require.NoError(t, err)
 	defer uar.Close()
-	status, err := shm.CreateReadOnly("status", 4096)
+	status, err := shm.CreateSealed("status", 4096)
 	require.NoError(t, err)
 	defer status.Close()
 	small, err := shm.Create("small", 4096)

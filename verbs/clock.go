@@ -40,7 +40,7 @@ const clockShiftBits = 22
 const refresh = time.Minute
 
 func newClockPage() (*clockPage, error) {
-	page, err := shm.CreateReadOnly("verbs-clock", pageSize)
+	page, err := shm.CreateSealed("verbs-clock", pageSize)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,7 @@
 // the few ways in which a word or a block in them may be written and read.
 //
 // Terms: a region is a memfd mapped by both sides, sealed so that it can
-// neither shrink nor grow; to publish is to store with release order, so that
+// neither shrink nor grow nor lose pages; to publish is to store with release order, so that
 // everything stored before is visible to whoever observes the new value; to
 // observe is to load with acquire order.
 //

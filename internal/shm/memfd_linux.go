@@ -9,22 +9,60 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fixedSize are the seals without which the other side could take the memory
-// away under a reader (SIGBUS), or take the seals away.
-const fixedSize = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+// Seals. Without those of fixedSize the other side could take the memory away
+// under a reader (SIGBUS). Without those of noHoles it could take single pages
+// away, by fallocate or madvise, and whoever touches such a page meanwhile waits in
+// the kernel until that has ended: as long as the other side likes, and a signal does
+// not end it. FUTURE_WRITE forbids that, and every later mapping for writing.
+const (
+	fixedSize = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
+	noHoles   = unix.F_SEAL_FUTURE_WRITE
+)
 
-// Create makes a region of at least size zero bytes, sealed, that can be passed
-// to another process by its File. name shows in /proc/PID/maps. Memory is taken
-// from the system page by page as it is first touched.
+// Create makes a region of at least size zero bytes, of fixed size, that can be
+// passed to another process by its File. name shows in /proc/PID/maps. Memory is
+// taken from the system page by page as it is first touched. Once all parties have
+// mapped it, one of them has to Seal it.
 func Create(name string, size int) (*Region, error) {
 	return create(name, size, fixedSize)
 }
 
-// CreateReadOnly is Create for memory that only this process may write: the
+// CreateSealed is Create for memory that only this process maps for writing: the
 // region is writable here, but whoever receives its File can map it for
 // reading only.
-func CreateReadOnly(name string, size int) (*Region, error) {
-	return create(name, size, fixedSize|unix.F_SEAL_FUTURE_WRITE)
+func CreateSealed(name string, size int) (*Region, error) {
+	return create(name, size, fixedSize|noHoles|unix.F_SEAL_SEAL)
+}
+
+// Seal forbids everybody to punch holes into the region, and to map it for writing
+// from now on. Mappings that exist stay as they are. Closing the gap is for the party
+// that maps last: Seal waits in the kernel for whoever is punching a hole, which can
+// take for ever.
+func (r *Region) Seal() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sealed || r.file == nil {
+		return nil
+	}
+	if _, err := unix.FcntlInt(r.file.Fd(), unix.F_ADD_SEALS, noHoles|unix.F_SEAL_SEAL); err != nil {
+		return fmt.Errorf("shm: seal %s: %w", r.file.Name(), err)
+	}
+	r.sealed = true
+	return nil
+}
+
+// Sealed reports whether Seal has been called for this memory, by whichever party.
+// It never waits. Ordinary memory of this process counts as sealed.
+func (r *Region) Sealed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil || r.sealed {
+		return r.maps == nil || r.sealed
+	}
+	const all = fixedSize | noHoles
+	seals, err := unix.FcntlInt(r.file.Fd(), unix.F_GET_SEALS, 0)
+	r.sealed = err == nil && seals&all == all
+	return r.sealed
 }
 
 func create(name string, size, seals int) (*Region, error) {
@@ -56,6 +94,7 @@ func create(name string, size, seals int) (*Region, error) {
 		_ = r.Close()
 		return nil, fmt.Errorf("shm: seal %s: %w", name, err)
 	}
+	r.sealed = seals&noHoles != 0
 	return r, nil
 }
 

@@ -37,7 +37,7 @@ func TestChildProcess(t *testing.T) {
 func TestTwoProcesses(t *testing.T) {
 	made, err := Create("shared", PageSize)
 	shared := closing(t, made, err)
-	made, err = CreateReadOnly("status", PageSize)
+	made, err = CreateSealed("status", PageSize)
 	status := closing(t, made, err)
 	for n := range uint64(16) {
 		BlockAt(shared.Bytes(), n*64).Publish(numbered(n + 1))

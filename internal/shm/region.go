@@ -26,7 +26,8 @@ type Region struct {
 	file *os.File  // nil for heap memory
 	maps mmap.MMap // nil for heap memory
 
-	mu sync.Mutex // guards file, and Close against itself
+	mu     sync.Mutex // guards file and sealed, and Close against itself
+	sealed bool       // against holes; see Seal
 }
 
 // Heap returns a region of ordinary garbage-collected memory, which only this

@@ -11,7 +11,7 @@ import (
 var makers = map[string]func(size int) (*Region, error){
 	"heap":      Heap,
 	"memfd":     func(size int) (*Region, error) { return Create("test", size) },
-	"read-only": func(size int) (*Region, error) { return CreateReadOnly("test", size) },
+	"read-only": func(size int) (*Region, error) { return CreateSealed("test", size) },
 }
 
 func heap(t *testing.T, size int) *Region {

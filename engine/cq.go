@@ -70,6 +70,9 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 	case int(m.UAR) >= c.hosted.UARPages:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: UAR page %d; there are %d", m.UAR, c.hosted.UARPages)
 	}
+	if err := c.sealedPages(); err != nil {
+		return nil, err
+	}
 	var ch *channel
 	if m.Channel != 0 {
 		if ch = c.channels[m.Channel]; ch == nil {
@@ -108,6 +111,8 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 		ch.users++
 		c.lane.canArm(q)
 	}
+	c.prefault(region, buf)
+	c.prefault(records, rec)
 	return &control.CQN{CQN: q.num}, nil
 }
 

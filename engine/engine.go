@@ -107,6 +107,7 @@ type Engine struct {
 	journal       journal
 	shares        *shares
 	discarded     discard
+	flights       *flights
 	mail          mailbox
 	stopBound     time.Duration // tests: of either part of a stop; 0: the usual
 }
@@ -140,6 +141,7 @@ func New(cfg Config) (*Engine, error) {
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),
 	}
+	e.flights = &flights{shares: e.shares}
 	e.cfg.Idle = cfg.Idle.policy(shm.CanMonitor(), allowance(os.DirFS("/")), &e.journal)
 	for n := range max(1, len(cfg.Cores)) {
 		e.lanes = append(e.lanes, newLane(e, n))

@@ -38,8 +38,7 @@ func (e *Engine) AttachAs(name string, uid uint32, h Hosted) (*Client, error) {
 // CreateMemory makes memory that a hosted client's program is to map. It counts
 // as uid's until ReleaseMemory.
 func (e *Engine) CreateMemory(uid uint32, name string, size int) (*shm.Region, error) {
-	b := regionBill(size)
-	b[descriptors] = 1
+	b := regionCharge(size).plus(regionFile)
 	if err := e.shares.take(uid, b); err != nil {
 		return nil, err
 	}
@@ -53,8 +52,7 @@ func (e *Engine) CreateMemory(uid uint32, name string, size int) (*shm.Region, e
 
 // ReleaseMemory undoes CreateMemory. No client may have it as a region.
 func (e *Engine) ReleaseMemory(uid uint32, r *shm.Region) {
-	b := regionBill(r.Size())
-	b[descriptors] = 1
+	b := regionCharge(r.Size()).plus(regionFile)
 	_ = r.Close()
 	e.shares.give(uid, b)
 }

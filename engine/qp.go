@@ -97,6 +97,9 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	case m.SQ%64 != 0 || m.RQ%64 != 0 || m.DBRec%8 != 0:
 		return nil, control.Errorf(control.CodeInvalid, "QP: send queue at %#x, receive queue at %#x, record at %#x; multiples of 64, 64 and 8 are needed", m.SQ, m.RQ, m.DBRec)
 	}
+	if err := c.sealedPages(); err != nil {
+		return nil, err
+	}
 	p, ok := c.pds[m.PDN]
 	if !ok {
 		return nil, notFound("PD", m.PDN)
@@ -156,6 +159,11 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	recvCQ.users++
 	if q.srq != nil {
 		q.srq.users++
+	}
+	for i, b := range [...][]byte{q.sq, q.rq, rec} {
+		if b != nil {
+			c.prefault(q.regions[i], b)
+		}
 	}
 	return &control.QPN{QPN: q.num}, nil
 }

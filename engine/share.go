@@ -25,10 +25,11 @@ const (
 	addresses                // bytes of address space that is mapped
 	connections              // each may hold a thread while memory is unmapped
 	memory                   // bytes of the device's own, see heap.go
+	unread                   // descriptors in answers that wait to be read, see flight.go
 	numGoods
 )
 
-var goodsNames = [numGoods]string{"mappings", "descriptors", "bytes of address space", "connections", "bytes of memory"}
+var goodsNames = [numGoods]string{"mappings", "descriptors", "bytes of address space", "connections", "bytes of memory", "descriptors in unread answers"}
 
 // maxConnections stays well below the 10,000 threads of which a Go program dies.
 const maxConnections = 1 << 12
@@ -59,6 +60,7 @@ func newShares() *shares {
 	s.most[addresses] = min(maxAddresses, rlimit(unix.RLIMIT_AS, 2*maxAddresses)/2)
 	s.most[connections] = maxConnections
 	s.most[memory] = maxMemory
+	s.most[unread] = s.most[descriptors]
 	return s
 }
 

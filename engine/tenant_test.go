@@ -119,13 +119,16 @@ func TestGoodsComeBack(t *testing.T) {
 		}
 		return m, err
 	}
-	fd := memfd(t, 1<<40, allSeals)
 	region := func(addr uint64) error {
-		req := control.Append(nil, control.OpAddRegion, 0, 0, &control.Region{Addr: addr, Size: 100})[control.HeaderSize:]
-		mem, err := c.mapMemory(req, fd)
-		if err == nil {
-			_, _, err = c.Call(control.OpAddRegion, req, mem)
+		req := control.Append(nil, control.OpCreateRegion, 0, 0, &control.RegionSize{Size: 100})[control.HeaderSize:]
+		mem, err := c.makeMemory(req)
+		if err != nil {
+			return err
 		}
+		m, _, err := c.Call(control.OpCreateRegion, req, mem)
+		require.NoError(t, err)
+		require.NoError(t, mem.Region.Seal())
+		_, err = call(control.OpPlaceRegion, &control.Placement{ID: m.(*control.RegionID).ID, Addr: addr}, Memory{})
 		return err
 	}
 	r.e.shares.most[mappings] = 2 * (clientBill[mappings] + 1)

@@ -101,14 +101,18 @@ func create(name string, size, seals int) (*Region, error) {
 // Attach maps memory that somebody else made and takes over f, also when it
 // fails. It refuses a descriptor whose size could change under the mapping,
 // unless trusted says that the file (on a DAX file system, in a CXL pool) is
-// known to stay as it is.
+// known to stay as it is, and to lose no pages.
 func Attach(f *os.File, trusted bool) (*Region, error) {
 	size, _, err := check(int(f.Fd()), trusted)
 	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
-	return mapped(f, size, mmap.RDWR)
+	r, err := mapped(f, size, mmap.RDWR)
+	if err == nil {
+		r.sealed = trusted
+	}
+	return r, err
 }
 
 // AttachReadOnly is Attach for memory that this process only reads.

@@ -20,7 +20,8 @@ type region struct {
 
 // regionCharge is what a region of so many bytes takes of the device's process.
 func regionCharge(size int) bill {
-	return bill{mappings: 1, addresses: size, memory: regionCost}
+	fds, pages := shm.HoldCost(size)
+	return bill{mappings: 1, addresses: size, memory: regionCost, descriptors: fds, pipePages: pages}
 }
 
 // The descriptor of a region is open until the client has it, has mapped it, and has

@@ -21,8 +21,9 @@ const (
 
 // Create makes a region of at least size zero bytes, of fixed size, that can be
 // passed to another process by its File. name shows in /proc/PID/maps. Memory is
-// taken from the system page by page as it is first touched. Once all parties have
-// mapped it, one of them has to Seal it.
+// taken from the system page by page as it is first touched; one page of every 2 MiB is
+// taken at once, and HoldCost says what that costs. Once all parties have mapped it, one
+// of them has to Seal it.
 func Create(name string, size int) (*Region, error) {
 	return create(name, size, fixedSize)
 }
@@ -88,6 +89,12 @@ func create(name string, size, seals int) (*Region, error) {
 	r, err := mapped(f, size, mmap.RDWR)
 	if err != nil {
 		return nil, err
+	}
+	if seals&noHoles == 0 { // others will map it too
+		if err := r.held.take(r.mem); err != nil {
+			_ = r.Close()
+			return nil, err
+		}
 	}
 	// Sealed after our own mapping exists: FUTURE_WRITE refuses every later one.
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {

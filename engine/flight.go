@@ -25,8 +25,9 @@ type flights struct {
 
 // A flight is the last answer of a connection that brought descriptors.
 type flight struct {
-	uid uint32
-	n   int
+	uid  uint32
+	n    int
+	sent bool // else it may look as if it had been read
 }
 
 // board counts an answer with n descriptors that is about to be sent, or says why it
@@ -41,8 +42,8 @@ func (f *flights) board(conn *net.UnixConn, uid uint32, n int) error {
 	f.land(conn)
 	err := f.shares.take(uid, bill{unread: n})
 	if err != nil { // what has been read since counts no more
-		for c := range f.all {
-			if !hasUnread(c) {
+		for c, a := range f.all {
+			if a.sent && !hasUnread(c) {
 				f.land(c)
 			}
 		}
@@ -54,8 +55,18 @@ func (f *flights) board(conn *net.UnixConn, uid uint32, n int) error {
 	if f.all == nil {
 		f.all = make(map[*net.UnixConn]flight)
 	}
-	f.all[conn] = flight{uid, n}
+	f.all[conn] = flight{uid: uid, n: n}
 	return nil
+}
+
+// sent says that the answer that was counted last has been sent.
+func (f *flights) sent(conn *net.UnixConn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a, ok := f.all[conn]; ok {
+		a.sent = true
+		f.all[conn] = a
+	}
 }
 
 // land counts the answer of a connection no more.

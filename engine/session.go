@@ -60,12 +60,17 @@ func (s *session) next() error {
 		if !errors.As(err, &refusal) {
 			return err
 		}
+		s.client.e.flights.sent(s.conn)
 		return s.refuse(h, refusal)
 	}
 	if h.Op == control.OpHello {
 		_ = s.conn.SetReadDeadline(time.Time{})
 	}
-	return s.answer(h, ans, reply)
+	err = s.answer(h, ans, reply)
+	if brings[h.Op] > 0 {
+		s.client.e.flights.sent(s.conn)
+	}
+	return err
 }
 
 func (s *session) discard(fds []int) {

@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"crypto/rand"
-	"encoding/binary"
-
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/control"
@@ -143,7 +140,7 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs, qpCost); err != nil {
 		return nil, err
 	}
-	q.num = freeNumber(c.e.qps)
+	q.num = freeNumber(c.e.numbers.qp, c.e.qps)
 	q.attr.QPN = q.num
 	c.e.qps[q.num], c.qps[q.num] = q, q
 	for _, r := range q.regions {
@@ -244,10 +241,4 @@ func (q *qp) listens() bool {
 // its peer.
 func (q *qp) connected(p *qp) bool {
 	return p != nil && !p.dead && p.transport == q.transport && p.listens() && p.attr.DestQPN == q.num
-}
-
-func random32() uint32 {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // crypto/rand does not fail
-	return binary.LittleEndian.Uint32(b[:])
 }

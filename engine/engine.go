@@ -98,6 +98,7 @@ type Engine struct {
 	cqs     map[uint32]*cq // likewise
 	srqs    map[uint32]*srq
 	numbers struct{ qp, cq, srq *numbers }
+	serial  uint64 // of the queue pair that was made last
 	loose   bool   // tests: no thread is put on its core
 	served  uint64 // how many requests there have been
 	stopped bool   // a request is served, or nothing runs any more: all lanes are at rest

@@ -13,6 +13,8 @@ import (
 type qp struct {
 	num     uint32
 	uidx    uint32
+	serial  uint64 // of this queue pair and of no other, ever; from 1 on
+	bound   uint64 // serial of the peer that the connection was made with; 0: none
 	client  *Client
 	pd      *pd
 	attr    control.QPAttr // state and all attributes
@@ -48,7 +50,6 @@ type qp struct {
 	srq      *srq // in place of a receive queue of its own
 
 	peer  *qp    // resolved at first use; dead peers are looked up again
-	bound *qp    // the first peer that was found since RST
 	life  uint32 // grows when q ends what peers may be in the middle of with it
 	stall stall
 
@@ -141,6 +142,8 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 		return nil, err
 	}
 	q.num = freeNumber(c.e.numbers.qp, c.e.qps)
+	c.e.serial++
+	q.serial = c.e.serial
 	q.attr.QPN = q.num
 	c.e.qps[q.num], c.qps[q.num] = q, q
 	for _, r := range q.regions {
@@ -237,8 +240,33 @@ func (q *qp) listens() bool {
 	return false
 }
 
-// connected reports whether q may send to p: p exists, listens, and names q as
-// its peer.
+// bind makes the connection of a queue pair that goes to RTR: with the queue pair
+// that has the number of its peer at this moment. Numbers are given out again, so
+// whoever has the number later is a stranger. If nobody has it now, q is connected
+// to nobody.
+func (e *lane) bind(q *qp) {
+	p := e.qps[q.attr.DestQPN]
+	if p == nil {
+		e.explainQueue(q, codePeerMissing, "%s", e.whyNoPeer(q))
+		return
+	}
+	q.bound = p.serial
+	if e.several {
+		e.bring(q, p)
+	}
+}
+
+// boundPeer returns the queue pair that q's connection was made with, nil when
+// there is none, or it has ended.
+func (e *Engine) boundPeer(q *qp) *qp {
+	if p := e.qps[q.attr.DestQPN]; p != nil && p.serial == q.bound {
+		return p
+	}
+	return nil
+}
+
+// connected reports whether q may send to p, which is nil or its boundPeer: p
+// listens, and its connection was made with q.
 func (q *qp) connected(p *qp) bool {
-	return p != nil && !p.dead && p.transport == q.transport && p.listens() && p.attr.DestQPN == q.num
+	return p != nil && !p.dead && p.transport == q.transport && p.listens() && p.bound == q.serial
 }

@@ -295,3 +295,37 @@ func TestConnectedInAnyOrder(t *testing.T) {
 
 // duoOf is a pair of two new clients.
 func duoOf(r *rig) (p, q *end) { return pair(r.host("p"), r.host("q")) }
+
+// A window of type 2 belongs to the queue pair that bound it, not to whoever of its
+// domain has that number later.
+func TestAWindowEndsWithItsQueuePair(t *testing.T) {
+	s := newScene(t, Config{})
+	place := s.e.numbers.qp.next - 1 // of idle's number
+	h := s.q.h
+	w := h.window(2)
+	s.umr(s.idle, unharmed, w, s.idle.bind(2, uint8(w), s.far, 0, 64, mkeyWrite))
+	s.idle.destroy()
+	heir := h.next(s.rig, place, s.idle.num, control.QPTypeRC)
+	heir.up(s.idle1)
+	s.idle1.reset(heir)
+	next, was := h.events(), slices.Clone(s.far.mem)
+	s.idle1.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: s.far.addr, RKey: w}, []byte("written!"))
+	s.settle()
+	require.Equal(t, cqe.RemoteAccess, s.idle1.scq.one().Syndrome)
+	s.same(was, s.far.mem, "memory of the window")
+	for ev := next(); ; ev = next() {
+		require.NotNil(t, ev, "the owner is told")
+		if ev.Kind == control.EventExplanation {
+			require.Contains(t, ev.Text, "is a window of QP")
+			break
+		}
+	}
+	heir.reset(s.idle1)
+	s.idle1.reset(heir)
+	heir.recv()
+	c := ctrl(wqe.OpSendInval)
+	c.Imm = w
+	s.idle1.post(c)
+	s.settle()
+	require.Equal(t, cqe.RemoteInvalidRequest, s.idle1.scq.one().Syndrome)
+}

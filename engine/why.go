@@ -35,12 +35,12 @@ type use struct {
 
 	client *Client // whose keys count
 	pd     *pd
-	qpn    uint32 // of the queue pair that the key must serve
+	qp     *qp // that the key must serve
 }
 
 // localUse is the use of a data segment by a queue pair.
 func localUse(d wqe.Data, need uint32, q *qp, p *pd) use {
-	return use{"lkey", d.LKey, d.Addr, d.Length(), need, d.ByteCount == 0, q.client, p, q.num}
+	return use{"lkey", d.LKey, d.Addr, d.Length(), need, d.ByteCount == 0, q.client, p, q}
 }
 
 // whyNoAccess says why a key does not give access.
@@ -59,8 +59,8 @@ func (e *lane) whyNoAccess(u use) reason {
 		return because(codeKeyWindow, "lkey %#08x is of a memory window, which gives remote access only", u.key)
 	case k.domain() != u.pd:
 		return because(codeKeyDomain, "%s %#08x belongs to another protection domain than the QP", u.name, u.key)
-	case k.window != nil && k.window.kind == 2 && k.window.qpn != u.qpn:
-		return because(codeKeyWindow, "%s %#08x is a window of QP %#06x, not of QP %#06x", u.name, u.key, k.window.qpn, u.qpn)
+	case k.window != nil && k.window.kind == 2 && k.window.serial != u.qp.serial:
+		return because(codeKeyWindow, "%s %#08x is a window of QP %#06x, not of QP %#06x", u.name, u.key, k.window.qpn, u.qp.num)
 	case k.access&u.need != u.need:
 		return because(codeKeyAccess, "%s %#08x: access %#x lacks %#x", u.name, u.key, k.access, u.need&^k.access)
 	case u.addr-k.base <= k.size && u.n <= k.size-(u.addr-k.base) && len(k.list) > 0:

@@ -58,10 +58,9 @@ func TestEveryNumberOnce(t *testing.T) {
 	require.Equal(t, n.at(1), n.at(n.next+1), "after 2^32 numbers the order goes on")
 }
 
-// Whoever has numbers of his own cannot tell the next ones from them: any bit of the
-// number at a distance is another as often as not, whichever bit it is, and no
-// difference comes often. The bounds are seven standard deviations, and chance beyond
-// them is less than one in 10^9 runs.
+// The next numbers cannot be told from earlier ones: each bit of the number at a
+// distance differs as often as not, and no difference of two numbers comes often. The
+// bounds are such that chance passes them in less than one of 10^9 runs.
 func TestNextNumberCannotBeTold(t *testing.T) {
 	const pairs = 1 << 16
 	n := newNumbers()

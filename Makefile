@@ -3,10 +3,10 @@ GO ?= go
 FUZZTIME ?= 10s
 
 .DEFAULT_GOAL := help
-.PHONY: help build verbs onefile demo test check-c programs race fuzz bench bench-diff lint vectors cross ci clean
+.PHONY: help build verbs onefile demo test check-c programs race fuzz bench bench-diff lint vectors cross arm64-test ci clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build the command into bin/nicless
 	$(GO) build -o bin/nicless ./cmd/nicless
@@ -53,6 +53,9 @@ vectors: ## golden vectors, with the counts of what was checked
 cross: ## build and vet for arm64
 	GOARCH=arm64 $(GO) build ./...
 	GOARCH=arm64 $(GO) vet ./...
+
+arm64-test: ## formats, posting and the engine's steps as arm64 programs (needs qemu-user)
+	@GO=$(GO) sh .ci/arm64
 
 ci: ## what continuous integration runs
 	bash .ci/run

@@ -108,6 +108,7 @@ type Engine struct {
 	shares        *shares
 	discarded     discard
 	mail          mailbox
+	watchdog      watchdog
 	stopBound     time.Duration // tests: of either part of a stop; 0: the usual
 }
 

@@ -35,7 +35,7 @@ func (c *Client) Call(op control.Op, payload []byte, mem Memory) (ans control.Me
 		return nil, r, control.Errorf(control.CodeInvalid, "%v: needs one memory descriptor: %t, came with one: %t",
 			op, op == control.OpAddRegion, mem.Region != nil)
 	}
-	c.e.Do(func() {
+	c.do(op.String(), func() {
 		c.lane.ticks = 0 // the last step may be long ago
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		defer refuseFault(&err)

@@ -53,6 +53,7 @@ const (
 type watch struct {
 	rec  *shm.BE32 // its send record; nil: the queue is warm
 	q    *qp
+	num  uint32 // q's
 	word uint64 // of the record, when there was nothing to do; or closely
 }
 
@@ -65,7 +66,7 @@ func (e *lane) enlist(q *qp) {
 	e = q.client.lane
 	q.at = len(e.running)
 	e.running = append(e.running, q)
-	e.watches = append(e.watches, watch{rec: q.sendRec, q: q, word: closely})
+	e.watches = append(e.watches, watch{rec: q.sendRec, q: q, num: q.num, word: closely})
 	e.stalled = slices.Grow(e.stalled, len(e.running))
 	q.client.warm = slices.Grow(q.client.warm, len(q.client.qps)-len(q.client.warm))
 	e.active = slices.Grow(e.active, max(len(e.clients)-len(e.active), 0))
@@ -225,6 +226,7 @@ func (e *lane) attend(c *Client) (done int) {
 			}
 			continue
 		}
+		e.visited(q)
 		q.vain = 0
 		done += n
 		if bytes -= e.spent; done >= wqes || bytes <= 0 {
@@ -256,7 +258,11 @@ func (e *lane) patrol(looks int) (found int) {
 		if w.rec == nil {
 			continue
 		}
+		if e.near != 0 {
+			e.glance()
+		}
 		e.cur = w.q // whose memory it is, if it faults
+		e.at.Publish(uint64(w.num))
 		if word := uint64(w.rec.Observe()); word != w.word {
 			found += e.notice(w, word)
 		}

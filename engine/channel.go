@@ -81,7 +81,10 @@ func (e *lane) observeArms() (done int) {
 			e.armed = 0
 		}
 		c := e.armable[e.armed]
-		e.curCQ = c
+		if e.near != 0 {
+			e.glance()
+		}
+		e.enterCQ(c)
 		if v := c.armReg.Observe(); v != c.armRegSeen || e.armLap%armLaps == armLaps-1 {
 			c.armRegSeen = v
 			done += e.observeArm(c)

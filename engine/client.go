@@ -113,7 +113,7 @@ func (c *Client) Close() error {
 	c.closed = true
 	var regions []*region
 	for more := true; more; {
-		c.e.Do(func() { regions, more = c.destroySome() })
+		c.do("end of the connection", func() { regions, more = c.destroySome() })
 	}
 	c.finish()
 	c.unmap(regions) // can take long, so not on the engine's thread

@@ -69,6 +69,7 @@ const (
 	codeEventLost
 	codeMemoryFault
 	codeProcessMemory
+	codeMemorySlow
 
 	codes // how many there are
 )
@@ -364,6 +365,11 @@ var meanings = [codes]meaning{
 		"Pages that are registered stay where they are on hardware. Here the work request fails: local memory 0x04, the responder's 0x13, its receive 0x0b",
 		"EFAULT: the program has unmapped it, or it is read-only. ESRCH: the program has ended. EPERM: it may no longer be traced by the device",
 		"Deregister memory before it is unmapped. For EPERM run program and device as one user, and with ptrace_scope 1 of Yama let the program call prctl(PR_SET_PTRACER)"},
+	codeMemorySlow: {"", "memory-slow",
+		"Memory that work of a queue touches held up the engine's thread for more than 1 ms: there were page faults, and the kernel let the thread wait, or worked for long",
+		"Registered memory has its pages on hardware. Here the thread that executes all clients' work waits. Nothing fails, and no other client's memory is told of; where work touches memory of two clients, both are told",
+		"Pages that were swapped out or never touched, a memory cgroup at its limit, huge pages to be cleared; or somebody punches holes into the memory",
+		"Touch memory before it is registered, and lock it (mlock). A client that does this again and again, or for long, does it on purpose: end it"},
 }
 
 // String returns the name of the code.

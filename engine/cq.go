@@ -103,6 +103,7 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 		consumer: shm.BE32At(rec, 0), armWord: armWord, armSeen: neverArmed,
 	}
 	q.num = freeNumber(c.e.numbers.cq, c.e.cqs)
+	c.e.watchdog.owners.put(uint64(q.num)|atCQ, c.name)
 	c.e.cqs[q.num], c.cqs[q.num] = q, q
 	region.users++
 	records.users++
@@ -131,6 +132,7 @@ func (c *Client) destroyCQ(m *control.CQN, _ Memory, _ *control.Reply) (control.
 
 func (e *lane) removeCQ(q *cq) {
 	delete(e.cqs, q.num)
+	e.watchdog.owners.drop(uint64(q.num) | atCQ)
 	q.client.refund(cqCost)
 	q.region.users--
 	q.records.users--

@@ -21,13 +21,15 @@ const (
 // line is watched is seen by the step behind, and what comes later ends the rest.
 func (e *lane) doze() (done int) {
 	defer e.rescue()
-	defer e.publish()
+	defer e.endBatch()
+	e.restart()
 	short, long := uint32(clock.Cycles(dozeTime)), uint32(clock.Cycles(dozeLonger))
 	for range dozes {
 		e.begin()
 		q := e.latest()
 		if q != nil {
-			e.cur, e.part = q, cutLast // whose memory it is, if it faults
+			e.enter(q)
+			e.part = cutLast
 			q.sendRec.Monitor()
 			e.cur, e.part = nil, cutVisits
 		}

@@ -111,6 +111,7 @@ type Engine struct {
 	discarded     discard
 	flights       *flights
 	mail          mailbox
+	watchdog      watchdog
 	stopBound     time.Duration // tests: of either part of a stop; 0: the usual
 }
 

@@ -9,7 +9,10 @@ import (
 // visit executes what is new in one queue pair, within its budget, and returns
 // how many WQEs it completed or moved on with.
 func (e *lane) visit(q *qp) int {
-	e.cur = q
+	if e.near != 0 {
+		e.glance()
+	}
+	e.enter(q)
 	switch q.attr.State {
 	case control.StateRTS:
 		if q.stall.kind != noStall {
@@ -30,7 +33,7 @@ func (e *lane) visit(q *qp) int {
 			}
 			return 0
 		}
-		e.clock() // read while the WQE's line is on its way
+		e.started(q) // the clock is read while the WQE's line is on its way
 		if e.several {
 			return e.burstAcross(q, n)
 		}

@@ -240,7 +240,9 @@ func (i *idler) howLong(all bool, look, idle, next uint64) time.Duration {
 func (e *lane) lookEverywhere(long bool) (done int, next uint64) {
 	done = 1 // for those who are cut off by a fault of memory
 	defer e.rescue()
+	defer e.passed()
 	e.begin()
+	e.restart()
 	e.ticks = 0
 	n := e.unswept
 	for _, q := range e.running {
@@ -248,6 +250,7 @@ func (e *lane) lookEverywhere(long bool) (done int, next uint64) {
 			q.flame.heat = 0 // the record too
 		}
 		if k := e.visit(q); k > 0 {
+			e.visited(q)
 			n += k
 			e.warm(q)
 		}
@@ -259,7 +262,10 @@ func (e *lane) lookEverywhere(long bool) (done int, next uint64) {
 	}
 	e.part = cutLast
 	for _, c := range e.armable {
-		e.curCQ = c
+		if e.near != 0 {
+			e.glance()
+		}
+		e.enterCQ(c)
 		if n += e.observeArm(c); n >= armAnswers {
 			break
 		}

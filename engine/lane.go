@@ -19,6 +19,7 @@ type lane struct {
 	number  int
 	several bool // there are other lanes
 	crossing
+	pace
 
 	clients map[*Client]struct{}
 	running []*qp // QPs that are not in RST
@@ -90,6 +91,7 @@ func newLane(e *Engine, number int) *lane {
 		now:     new(job),
 		flame:   new(shm.Block)[:],
 		part:    cutVisits,
+		pace:    pace{bound: math.MaxUint64},
 		few:     fewQueues,
 		worth:   usualWorth,
 		beyond:  beyondCaches(shm.CacheSize()),
@@ -103,6 +105,7 @@ func newLane(e *Engine, number int) *lane {
 func (e *lane) Step() (done int) {
 	if e.mail.waiting.Load() && e.number == 0 {
 		e.mail.serve()
+		e.restart()
 	}
 	if e.several {
 		e.begin()

@@ -74,7 +74,10 @@ func (c *Config) checkCores() error {
 // begin and end bracket the work of a lane.
 func (e *lane) begin() {
 	if e.several {
-		e.mine.lock()
+		if !e.mine.tryLock() {
+			e.mine.lock()
+			e.restart() // how long that took is no matter of this lane's
+		}
 		e.inside, e.crossed = true, 0
 	}
 }
@@ -176,7 +179,9 @@ func (e *lane) visitAcross(q *qp) (done int) {
 	switch {
 	case !e.enlisted(q):
 	case q.stall.kind == noStall:
-		done = e.visit(q)
+		if done = e.visit(q); done > 0 {
+			e.visited(q)
+		}
 	case e.try(q):
 		done = 1
 	}
@@ -212,6 +217,7 @@ func (e *lane) meet(m *lane, urgent bool) bool {
 	} else {
 		m.mine.lock()
 	}
+	e.restart()
 	e.with, e.denied = m, 0
 	return true
 }

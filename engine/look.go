@@ -46,7 +46,10 @@ func (e *lane) look() {
 	}
 	e.looked = (e.looked + 1) % len(e.running)
 	q := e.running[e.looked]
-	e.cur = q // whose memory it is, if it faults
+	if e.near != 0 {
+		e.glance()
+	}
+	e.enter(q)
 	e.lookAt(q)
 	e.cur = nil
 }

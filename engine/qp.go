@@ -148,6 +148,7 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	c.e.serial++
 	q.serial = c.e.serial
 	q.attr.QPN = q.num
+	c.e.watchdog.owners.put(uint64(q.num), c.name)
 	c.e.qps[q.num], c.qps[q.num] = q, q
 	for _, r := range q.regions {
 		if r != nil {
@@ -182,6 +183,7 @@ func (c *Client) destroyQP(m *control.QPN, _ Memory, _ *control.Reply) (control.
 // buffers end as if it had stopped answering.
 func (e *lane) removeQP(q *qp) {
 	delete(e.qps, q.num)
+	e.watchdog.owners.drop(uint64(q.num))
 	e.setState(q, control.StateRST)
 	e.trim()
 	q.client.refund(qpCost)

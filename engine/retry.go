@@ -109,7 +109,10 @@ func (e *lane) retry() (done int) {
 
 // try looks at a queue that waits, and reports whether it waits no more.
 func (e *lane) try(q *qp) bool {
-	e.cur = q
+	if e.near != 0 {
+		e.glance()
+	}
+	e.enter(q)
 	s := &q.stall
 	if e.several && s.kind != behindCQ {
 		if m := e.across(q); m != nil {

@@ -47,6 +47,11 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 		return err
 	}
 	defer e.leave()
+	stop, err := e.guard()
+	if err != nil {
+		return err
+	}
+	defer stop()
 	defer context.AfterFunc(ctx, t.bed.rouse)()
 	if started != nil {
 		started()
@@ -78,7 +83,8 @@ func (e *lane) loop(ctx context.Context) {
 // ends at the first that found nothing to do.
 func (e *lane) steps(hasty bool) (done int) {
 	defer e.rescue()
-	defer e.publish() // also when faults cut the batch off
+	defer e.endBatch() // also when faults cut the batch off
+	e.restart()
 	for range stepsPerGuard {
 		n := e.Step()
 		done += n
@@ -92,6 +98,11 @@ func (e *lane) steps(hasty bool) (done int) {
 		shm.Relax(1)
 	}
 	return done
+}
+
+// endBatch ends what steps has begun.
+func (e *lane) endBatch() {
+	e.publishAt(e.passed())
 }
 
 // rescue turns a fault of memory into an error of the queue that the device was

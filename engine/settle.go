@@ -24,14 +24,14 @@ func (c *Client) Settle() {
 		return
 	}
 	var all []*qp
-	c.e.Do(func() { all = slices.Collect(maps.Values(c.qps)) })
+	c.do("settle", func() { all = slices.Collect(maps.Values(c.qps)) })
 	var due []claim
 	for some := range slices.Chunk(all, portion) {
-		c.e.Do(func() { due = c.announced(due, some) })
+		c.do("settle", func() { due = c.announced(due, some) })
 	}
 	for left := len(due) + mostVisits; left > 0 && len(due) > 0; {
 		left -= min(len(due), portion)
-		c.e.Do(func() { due = settleSome(due) })
+		c.do("settle", func() { due = settleSome(due) })
 	}
 }
 

@@ -195,6 +195,7 @@ func (e *lane) modify(q *qp, m *control.QPAttr) error {
 	if to != from || to == control.StateRST {
 		e.setState(q, to)
 	}
+	e.watchdog.owners.connect(uint64(q.num), q.attr.DestQPN)
 	if to == control.StateRTR && q.transport != control.QPTypeUD {
 		e.bind(q)
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"github.com/nicless/nicless/internal/clock"
@@ -35,12 +36,16 @@ func newStatusPage(b []byte) (p statusPage) {
 const publishTime = 200 * time.Microsecond
 
 // publish brings the status pages up to date, now and then.
-func (e *lane) publish() {
-	now := clock.Now()
+func (e *lane) publish() { e.publishAt(clock.Now()) }
+
+func (e *lane) publishAt(now uint64) {
 	if now-e.published < e.publishCycles {
 		return
 	}
 	e.published = now
+	if e.bound != math.MaxUint64 {
+		e.usage.sample(now, false)
+	}
 	if !e.inside { // else a fault has cut the steps off
 		e.begin()
 		defer e.end()

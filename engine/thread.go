@@ -39,10 +39,12 @@ func (e *lane) moveIn() (t *thread, err error) {
 		t.moveOut()
 		return nil, err
 	}
+	e.measure()
 	return t, nil
 }
 
 func (t *thread) moveOut() {
+	t.lane.unmeasure()
 	if t.bed != nil {
 		t.bed.close()
 	}
@@ -99,6 +101,7 @@ func (c *crew) run(ctx context.Context, l *lane, placed chan<- error) {
 	if err == nil {
 		defer context.AfterFunc(ctx, t.bed.rouse)()
 		l.loop(ctx)
+		l.unmeasure() // its last steps are another thread's
 	}
 	c.atWork.Done()
 	<-c.over

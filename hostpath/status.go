@@ -23,6 +23,7 @@ type Status struct {
 	Events   uint64 // completion and other events sent
 
 	Explained uint64 // faults explained, also where the explanation was held back
+	Stalls    uint64 // times that memory of this context's work held up the engine's thread
 }
 
 // Status reads the device's status page. It asks nobody.
@@ -38,7 +39,7 @@ func (c *Context) Status() (Status, error) {
 		Clock: word(control.StatusClock), Hz: word(control.StatusHz),
 		WQEs: count(control.CounterWQEs), Bytes: count(control.CounterBytes), CQEs: count(control.CounterCQEs),
 		Failed: count(control.CounterFailed), Receives: count(control.CounterReceives), Events: count(control.CounterEvents),
-		Explained: count(control.CounterExplained),
+		Explained: count(control.CounterExplained), Stalls: count(control.CounterStalls),
 	}
 	if c.gone.Load() {
 		s.State = control.EngineGone.String() // a device that was killed could not say so

@@ -209,7 +209,7 @@ func TestPageListsTheStatusPage(t *testing.T) {
 		assert.Contains(t, p.rows["Status page"][0][3], fmt.Sprintf("%d %v", uint64(s), s))
 	}
 	assert.Equal(t, "state 4", (EngineGone + 1).String())
-	assert.Equal(t, "counter 7", Counters.String())
+	assert.Equal(t, "counter 8", Counters.String())
 }
 
 func TestPageShowsTheGoldenDatagrams(t *testing.T) {

@@ -51,10 +51,11 @@ const (
 	CounterReceives                 // receive WQEs consumed
 	CounterEvents                   // completion and other events sent
 	CounterExplained                // explanations, also those held back
+	CounterStalls                   // times that this client's memory held up the engine's thread
 	Counters                        // how many there are
 )
 
-var counterNames = [Counters]string{"wqes", "bytes", "cqes", "failed", "receives", "events", "explained"}
+var counterNames = [Counters]string{"wqes", "bytes", "cqes", "failed", "receives", "events", "explained", "stalls"}
 
 // Offset returns where the counter lies in the status page, in bytes.
 func (c Counter) Offset() uint64 { return StatusCounters + 8*uint64(c) }

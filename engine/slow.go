@@ -1,0 +1,346 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// Memory of a client can hold up the thread that touches it: a page that has to be
+// fetched or cleared, a hole that somebody is punching. All clients wait meanwhile.
+// So the lane reads the device clock at the beginning and the end of each visit that
+// works, and at the end of each batch of steps. What took longer than slowTime is
+// looked into: usage.go tells memory from the scheduler. See design/0019.
+
+// slowTime is how long a visit, or all looks between two of them, may take.
+const slowTime = time.Millisecond
+
+// slowRequest is how long a request may take: the kernel counts page faults of the
+// engine's own memory too, of which requests take some.
+const slowRequest = 10 * time.Millisecond
+
+// nearTime is for how long each look is timed by itself, after looks at records have
+// taken too long and nobody knew which.
+const nearTime = 10 * time.Second
+
+// A progress is what others may know of a lane at any time: the watchdog, above all.
+// Its words are written by whoever works for the lane.
+//
+// Publish: at, mark, busy, thread. Observed by watchdog.look.
+type progress struct {
+	_      [64]byte
+	at     shm.Word64 // whose memory is touched: a QPN, or a CQN with atCQ
+	mark   shm.Word64 // device clock when the lane was last known to move on
+	busy   shm.Word64 // 1: in a batch of steps, else it touches nothing
+	thread shm.Word64 // number of its thread; 0: nobody runs it
+	_      [64]byte
+}
+
+// atCQ is a bit of progress.at.
+const atCQ = 1 << 32
+
+// A pace is what a lane knows of its own progress.
+type pace struct {
+	progress
+	bound   uint64 // cycles; all there are while nobody runs the lane
+	working bool   // the clock was read at the beginning of this visit
+	first   uint64 // what the queue had sent then
+	near    uint64 // until when each look is timed; 0: they are not
+	usage   usage
+}
+
+// enter says that q's memory is about to be touched.
+func (e *lane) enter(q *qp) {
+	e.cur = q
+	e.at.Publish(uint64(q.num))
+}
+
+// enterCQ says that q's memory is about to be touched.
+func (e *lane) enterCQ(q *cq) {
+	e.curCQ = q
+	e.at.Publish(uint64(q.num) | atCQ)
+}
+
+// started begins the work of a visit to q: its record has been read.
+func (e *lane) started(q *qp) {
+	now := clock.Now()
+	if now-e.mark.Observe() > e.bound {
+		e.slowLooks(now)
+	}
+	e.ticks, e.working, e.first = now, true, q.sent
+	e.mark.Publish(now)
+}
+
+// visited ends a visit to q that did something.
+func (e *lane) visited(q *qp) {
+	now := clock.Now()
+	if now-e.mark.Observe() > e.bound {
+		e.slowVisit(q, now)
+	}
+	e.working = false
+	e.mark.Publish(now)
+}
+
+// restart begins to measure again after the lane did something else.
+func (e *lane) restart() {
+	now := clock.Now()
+	e.usage.out += now - e.mark.Observe()
+	if e.usage.out-e.usage.whole.out > e.bound {
+		e.usage.sample(now, true) // what the thread waited for meanwhile is no matter either
+	}
+	e.mark.Publish(now)
+	e.busy.Publish(1)
+}
+
+// passed ends what is measured since the last mark, and returns the clock.
+func (e *lane) passed() (now uint64) {
+	now = clock.Now()
+	if now-e.mark.Observe() > e.bound {
+		if e.working && e.cur != nil {
+			e.slowVisit(e.cur, now) // a fault of memory has cut it off
+		} else {
+			e.slowLooks(now)
+		}
+	}
+	e.working = false
+	e.mark.Publish(now)
+	e.busy.Publish(0)
+	return now
+}
+
+// glance ends a look, while each is timed by itself.
+func (e *lane) glance() {
+	now := clock.Now()
+	if now-e.mark.Observe() > e.bound {
+		e.slowLooks(now)
+	}
+	e.mark.Publish(now)
+	if now > e.near {
+		e.near = 0
+	}
+}
+
+// inquire reports whether it was memory that held the lane up since its last mark. Of
+// visits that a request has made, it does not know: it is measured by itself, and the
+// thread may be another one.
+func (e *lane) inquire(now uint64) (delay, bool) {
+	if e.stopped || e.bound == math.MaxUint64 {
+		return delay{}, false
+	}
+	return e.usage.judge(e.mark.Observe(), now)
+}
+
+// slowVisit looks into a visit to q that took too long.
+func (e *lane) slowVisit(q *qp, now uint64) {
+	if !e.working {
+		e.slowLooks(now)
+		return
+	}
+	if h, ok := e.inquire(now); ok {
+		e.heldBy(q, h)
+	}
+}
+
+// slowLooks looks into looks that took too long. Which of them, is known only if they
+// are timed one by one, as they are from now on.
+func (e *lane) slowLooks(now uint64) {
+	h, ok := e.inquire(now)
+	if !ok {
+		return
+	}
+	at := e.at.Observe()
+	q, c := e.qps[uint32(at)], e.cqs[uint32(at)]
+	one := e.near != 0 || len(e.running)+len(e.armable) == 1
+	e.near = now + clock.Cycles(nearTime)
+	switch {
+	case one && at&atCQ != 0 && c != nil:
+		e.heldByCQ(c, h)
+	case one && at&atCQ == 0 && q != nil:
+		e.first = q.sent
+		e.heldBy(q, h)
+	default:
+		e.journal.say(slog.LevelWarn, "the engine's thread was held up at doorbell records or arm words of some client; "+
+			"if it happens again, the client is named", h.attrs()...)
+	}
+}
+
+// A part of a client's memory, that the thread may have been held up at.
+type held struct {
+	subject
+	what    string // a request; empty: a queue's work
+	regions []uint32
+	away    bool // in a process
+}
+
+// heldBy explains a delay at the memory that work of q has touched. Which part of it,
+// nobody can say afterwards; each client is told of its own.
+func (e *lane) heldBy(q *qp, h delay) {
+	own := held{subject: subject{client: q.client, number: q.num, index: uint16(e.first)}}
+	own.of(q.regions[:]...)
+	own.of(q.sendCQ.region, q.sendCQ.records, q.recvCQ.region, q.recvCQ.records)
+	far := held{}
+	if p := q.peer; p != nil {
+		far.subject = subject{client: p.client, number: p.num, index: uint16(p.received), kind: control.OfReceive}
+		far.of(p.regions[:]...)
+		far.of(p.recvCQ.region, p.recvCQ.records)
+	}
+	e.eachKey(q, func(k *mkey) {
+		if k.client == q.client {
+			own.ofKey(k)
+		} else if far.client == k.client {
+			far.ofKey(k)
+		}
+	})
+	if far.client == q.client {
+		own.regions = append(own.regions, far.regions...)
+		far = held{}
+	}
+	e.sayHeld(own, h, far.known())
+	e.sayHeld(far, h, own.known())
+}
+
+// heldByCQ explains a delay at the memory of a completion queue.
+func (e *lane) heldByCQ(q *cq, h delay) {
+	own := held{subject: subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}}
+	own.of(q.region, q.records)
+	e.sayHeld(own, h, false)
+}
+
+// of adds regions that are a client's own memory.
+func (m *held) of(list ...*region) {
+	for _, r := range list {
+		if r != nil && r.owned {
+			m.regions = append(m.regions, r.id)
+		}
+	}
+}
+
+func (m *held) ofKey(k *mkey) {
+	if k.process != nil {
+		m.away = true
+		return
+	}
+	m.of(k.region)
+}
+
+// known reports whether there is memory of a client in another process among it. That
+// of the engine's own program is no matter of trust, and what holds up the thread there
+// may be the program's own goroutines.
+func (m *held) known() bool { return len(m.regions) > 0 || m.away }
+
+// sayHeld explains a delay to one of the clients whose memory it may have been.
+func (e *lane) sayHeld(m held, h delay, others bool) {
+	if !m.known() {
+		return
+	}
+	slices.Sort(m.regions)
+	var where []string
+	for _, id := range slices.Compact(m.regions) {
+		if len(where) == slowRegions {
+			where = append(where, "others")
+			break
+		}
+		where = append(where, fmt.Sprintf("%#x", id))
+	}
+	text := "of region " + strings.Join(where, ", ")
+	if m.away {
+		text = strings.TrimSuffix("of the client's process, or "+text, ", or of region ")
+	}
+	if others {
+		text += ", or of the peer"
+	}
+	m.client.count[control.CounterStalls]++
+	e.say(m.subject, codeMemorySlow, "%smemory %s held up the engine's thread for %v: %v", []any{m.what, text, h.took.Round(time.Microsecond), h})
+}
+
+// slowRegions is how many regions an explanation names.
+const slowRegions = 8
+
+// slowKeys bounds how many WQEs are read again for their keys.
+const slowKeys = 8
+
+// eachKey calls f for the keys of what q has executed in this visit, read again from
+// the ring, or those of the transfer that is under way. What the client has written
+// there since then names no other client's memory than its peer's.
+func (e *lane) eachKey(q *qp, f func(*mkey)) {
+	if j := q.job; j != nil {
+		for _, l := range []*list{&j.src, &j.dst} {
+			for i := range l.n {
+				e.eachMemory(l.piece[i].key, f)
+			}
+		}
+		return
+	}
+	var b [wqe.MaxBlocks * wqe.BlockSize]byte
+	for range slowKeys {
+		if e.first >= q.sent {
+			return
+		}
+		copy(b[:wqe.BlockSize], q.sq[e.first&q.sqMask*wqe.BlockSize:])
+		h := parseHead((*[wqe.CtrlSize]byte)(b[:]))
+		n := min(max(h.blocks(), 1), len(b)/wqe.BlockSize)
+		for i := 1; i < n; i++ {
+			copy(b[i*wqe.BlockSize:][:wqe.BlockSize], q.sq[(e.first+uint64(i))&q.sqMask*wqe.BlockSize:])
+		}
+		e.first += uint64(n)
+		// Whatever lies at the place of a key and is one is taken for one.
+		for at := wqe.CtrlSize; at < min(h.ds()*wqe.UnitSize, len(b)); at += wqe.UnitSize {
+			e.eachMemory(e.keys.find(wqe.ParseData((*[wqe.UnitSize]byte)(b[at:])).LKey), f)
+			e.eachMemory(e.keys.find(wqe.ParseRaddr((*[wqe.RaddrSize]byte)(b[at:])).RKey), f)
+		}
+	}
+}
+
+// eachMemory calls f for k, or the keys that it strings together.
+func (e *lane) eachMemory(k *mkey, f func(*mkey)) {
+	if k == nil {
+		return
+	}
+	if k.window != nil && k.window.parent != nil {
+		k = k.window.parent
+	}
+	f(k)
+	for i := range k.list {
+		if r := k.list[i].found; r != nil {
+			f(r)
+		}
+	}
+}
+
+// do is Engine.Do for a request of this client: it is known to the watchdog, and if
+// memory of the client held it up, that is explained. It runs on a lane's thread, or on
+// the caller's; there is no sample of either, and so it is asked before and after.
+func (c *Client) do(what string, f func()) {
+	c.e.Do(func() {
+		runtime.LockOSThread() // whose page faults are counted
+		defer runtime.UnlockOSThread()
+		r := request{client: c.name, what: what, since: clock.Now()}
+		c.e.watchdog.request.Store(&r)
+		var u usage
+		u.sample(r.since, false)
+		defer func() {
+			c.e.watchdog.request.Store(nil)
+			now := clock.Now()
+			if now-r.since <= clock.Cycles(slowRequest) {
+				return
+			}
+			if d, ok := u.judge(r.since, now); ok {
+				m := held{subject: subject{client: c}, what: "request " + what + ": ", away: c.process != nil}
+				for _, r := range c.regions {
+					m.of(r)
+				}
+				c.lane.sayHeld(m, d, false)
+			}
+		}()
+		f()
+	})
+}

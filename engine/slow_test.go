@@ -1,0 +1,294 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A tap is memory of a client whose pages are missing in the engine's mapping until the
+// test lets them come: whoever touches one waits in the kernel, as for a page on a slow
+// disk, or one that somebody is punching out (userfaultfd).
+type tap struct {
+	testing.TB
+	fd   int
+	mem  *shm.Region // the engine's mapping
+	args *shm.Region // of ioctls, where the kernel finds them
+}
+
+const (
+	uffdAPI       = 0xc018aa3f // _IOWR(0xaa, 0x3f, 24 bytes)
+	uffdRegister  = 0xc020aa00 // _IOWR(0xaa, 0, 32 bytes)
+	uffdLetGo     = 0x8010aa01 // _IOR(0xaa, 1, 16 bytes)
+	uffdMissing   = 1
+	uffdPageFault = 0x12
+)
+
+func newTap(t testing.TB, size int) *tap {
+	t.Helper()
+	fd, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC|unix.O_NONBLOCK, 0, 0)
+	if errno != 0 {
+		t.Skipf("userfaultfd: %v; faults that are kept waiting need root, or vm.unprivileged_userfaultfd", errno)
+	}
+	p := &tap{TB: t, fd: int(fd)}
+	// A collection of garbage would wait for the thread that waits, and the test for it.
+	percent := debug.SetGCPercent(-1)
+	runtime.GC()
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
+	var err error
+	p.args, err = shm.CreateSealed("arguments", shm.PageSize)
+	require.NoError(t, err)
+	p.mem, err = shm.CreateSealed("tap", size)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = p.mem.Close()
+		_ = p.args.Close()
+	})
+	p.ioctl(uffdAPI, 0xaa, 0, 0)
+	p.ioctl(uffdRegister, p.mem.Addr(), uint64(size), uffdMissing, 0)
+	return p
+}
+
+func (p *tap) ioctl(request uintptr, words ...uint64) {
+	p.Helper()
+	for i, w := range words {
+		binary.NativeEndian.PutUint64(p.args.Bytes()[8*i:], w)
+	}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(p.fd), request, uintptr(p.args.Addr()))
+	require.Zero(p, errno)
+}
+
+// awaits waits until somebody waits for a page. A signal to the thread ends that for a
+// moment, and so there may be more than one word of a page.
+func (p *tap) awaits(n int) (page uint64) {
+	p.Helper()
+	page = p.mem.Addr() + uint64(n)*shm.PageSize
+	var msg [32]byte
+	for end := time.Now().Add(10 * time.Second); ; {
+		if n, _ := unix.Read(p.fd, msg[:]); n == len(msg) {
+			require.Equal(p, byte(uffdPageFault), msg[0])
+			if binary.NativeEndian.Uint64(msg[16:])&^(shm.PageSize-1) == page {
+				return page
+			}
+		}
+		require.True(p, time.Now().Before(end), "nobody touches the memory")
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, 100)
+	}
+}
+
+// free lets everybody go on. It is to be called before an engine is to stop.
+func (p *tap) free() { _ = unix.Close(p.fd) }
+
+// open lets a page come: its fault is now one like others.
+func (p *tap) open(page uint64) { p.ioctl(uffdLetGo, page, shm.PageSize) }
+
+// tapped gives h the tap's memory as a region that came from another process, and
+// returns its key.
+func (h *host) tapped(p *tap, base uint64) *key {
+	h.Helper()
+	id := h.addRegion(base, p.mem)
+	// The tap unmaps it, not the engine.
+	h.e.Do(func() { h.c.regions[id].owned = true })
+	h.Cleanup(func() {
+		h.e.Do(func() { h.c.regions[id].owned = false })
+	})
+	return &key{h: h, addr: base, key: h.reg(h.pd, base, p.mem.Size(), control.AccessAll&^control.AccessZeroBased)}
+}
+
+// meanwhile is until for a test whose engine is stuck: it leaves its P to others.
+func (p *tap) meanwhile(what string, f func() bool) {
+	p.Helper()
+	for end := time.Now().Add(10 * time.Second); !f(); {
+		require.True(p, time.Now().Before(end), "%s: not in ten seconds", what)
+		_, _ = unix.Poll(nil, 1)
+	}
+}
+
+// told returns a configuration whose log is read while the engine runs.
+func told() (Config, *sharedLog) {
+	b := new(sharedLog)
+	return Config{Log: slog.New(slog.NewTextHandler(b, nil))}, b
+}
+
+type sharedLog struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *sharedLog) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *sharedLog) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func (s *sharedLog) line(part string) string {
+	for l := range strings.Lines(s.String()) {
+		if strings.Contains(l, part) {
+			return l
+		}
+	}
+	return ""
+}
+
+// Memory of a client that stops the engine's thread is never silent: while it does, the
+// watchdog says whose work it is; afterwards it is counted and explained, to the client
+// whose memory it is and to nobody else.
+func TestMemoryThatHoldsUpTheThread(t *testing.T) {
+	cfg, said := told()
+	r := newRig(t, cfg)
+	p, q := pair(r.host("p"), r.host("q"))
+	s, _ := pair(p.h, p.h)
+	far := newTap(t, 16*shm.PageSize)
+	dst := q.h.tapped(far, 0x1_0000_0000)
+	src := p.h.full(64, 1)
+	theirs, ours := q.h.events(), p.h.events()
+	r.start()
+	t.Cleanup(far.free)
+	s.post(ctrl(wqe.OpNop)) // all else has been touched
+	s.scq.await()
+
+	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 64))
+	page := far.awaits(0)
+	var at []Stuck
+	far.meanwhile("the watchdog", func() bool { at = r.e.Stuck(); return len(at) > 0 })
+	require.Len(t, at, 1)
+	require.Equal(t, p.num, at[0].Queue)
+	require.Equal(t, p.h.c.name, at[0].Client)
+	require.Equal(t, q.num, at[0].PeerQueue)
+	require.Equal(t, q.h.c.name, at[0].Peer)
+	require.GreaterOrEqual(t, at[0].For, stuckTime)
+	require.NotEmpty(t, at[0].Thread)
+	require.False(t, at[0].NoCore)
+	far.meanwhile("the log", func() bool { return said.line("is stuck at memory of a client") != "" })
+	require.Contains(t, said.line("is stuck at memory of a client"), "peer=q")
+	far.open(page)
+	require.Equal(t, cqe.StatusSuccess, p.scq.await().Status)
+
+	far.meanwhile("nobody is stuck", func() bool { return len(r.e.Stuck()) == 0 })
+	r.until("the log", func() bool { return said.line("goes on") != "" })
+	require.Equal(t, uint64(1), r.e.Stats()[control.CounterStalls])
+	ev := theirs()
+	require.NotNil(t, ev, said.String())
+	require.Equal(t, codeMemorySlow.String(), strings.TrimRight(string(ev.Code[:]), "\x00"))
+	require.Equal(t, q.num, ev.Number)
+	require.Regexp(t, `^memory of region 0x[0-9a-f]+ held up the engine's thread for [0-9.]+m?s: page faults [1-9]`, ev.Text)
+	require.Nil(t, ours(), "its memory is the engine's own program's")
+	require.Contains(t, said.line("code=memory-slow"), "client=q")
+}
+
+// A record that stops the thread is found too, though the looks at records are timed
+// all together: the first time some client is to blame, the second time that one.
+func TestRecordThatHoldsUpTheThread(t *testing.T) {
+	cfg, said := told()
+	r := newRig(t, cfg)
+	a, b := r.host("a"), r.host("b")
+	good, _ := pair(a, a)
+	c := b.cq(control.CQ{LogSize: 4})
+	pages := newTap(t, 16*shm.PageSize)
+	b.tapped(pages, 0x1_0000_0000)
+	r.start()
+	t.Cleanup(pages.free)
+	bad := func(record uint64) *end {
+		p := &end{h: b, scq: c, rcq: c}
+		m := control.QP{PDN: b.pd, SendCQN: c.num, RecvCQN: c.num, LogSQ: 4, NoReceive: 1, DBRec: 0x1_0000_0000 + record*shm.PageSize}
+		p.sq, m.SQ = b.take(64 << m.LogSQ)
+		var ans control.QPN
+		b.call(control.OpCreateQP, &m, &ans)
+		p.num = ans.QPN
+		b.e.Do(func() { p.q = b.e.qps[p.num] })
+		p.up(good)
+		return p
+	}
+	hold := func(n int) {
+		page := pages.awaits(n)
+		for begin := time.Now(); time.Since(begin) < 50*slowTime; {
+			_, _ = unix.Poll(nil, 1) // for so long the thread is kept waiting
+		}
+		pages.open(page)
+	}
+	done := make(chan *end)
+	go func() { done <- bad(0) }() // the answer comes after the first look at the record, perhaps
+	hold(0)
+	<-done
+	r.until("the first time", func() bool { return said.line("doorbell records or arm words of some client") != "" })
+	go func() { done <- bad(1) }()
+	hold(1)
+	p := <-done
+	r.until("the second time", func() bool { return said.line("code=memory-slow") != "" })
+	line := said.line("code=memory-slow")
+	require.Contains(t, line, "client=b")
+	require.Contains(t, line, fmt.Sprintf("queue=%#06x", p.num))
+}
+
+// Good work is nobody's fault, however long it is kept from its core.
+func TestGoodWorkIsNotExplained(t *testing.T) {
+	cfg, said := told()
+	r := newRig(t, cfg)
+	p, q := pair(r.host("p"), r.host("q"))
+	mem, err := shm.CreateSealed("good", 1<<20)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = mem.Close() })
+	clear(mem.Bytes()) // all pages are there
+	dst := q.h.tapped(&tap{TB: t, mem: mem}, 0x1_0000_0000)
+	src := p.h.full(1<<20, 1)
+	var over atomic.Bool
+	var all sync.WaitGroup
+	for range 2 * runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for !over.Load() {
+				_ = make([]byte, 1<<16) // garbage, and turns on all cores
+			}
+		})
+	}
+	r.start()
+	for range 40 {
+		p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 1<<20))
+		require.Equal(t, cqe.StatusSuccess, p.scq.await().Status)
+	}
+	over.Store(true)
+	all.Wait()
+	require.Zero(t, r.e.Stats()[control.CounterStalls], said)
+	require.NotContains(t, said.String(), "held up")
+}
+
+// What a batch of steps costs beside work, it costs without memory.
+func TestMeasuringAllocatesNothing(t *testing.T) {
+	r, p, q := duo(t, Config{})
+	src, dst := p.h.full(8, 1), q.h.full(8, 2)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r.e.measure()
+	defer r.e.unmeasure()
+	for range 16 {
+		p.write(silent(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 8))
+	}
+	n := uint32(0)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		n++
+		p.record(4, n)
+		r.e.published, r.e.usage.whole.at = 0, 0 // the kernel is asked each time
+		r.e.steps(true)
+	}))
+	require.Equal(t, uint64(n), p.q.sent)
+}

@@ -302,6 +302,7 @@ func startChild(t testing.TB, n int) *child {
 	c.addr, err = strconv.ParseUint(answer("memory "), 10, 64)
 	require.NoError(t, err)
 	c.ask = func() string {
+		_, err := fmt.Fprintln(in)
 		require.NoError(t, err)
 		return answer("bytes ")
 	}

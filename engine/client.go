@@ -22,7 +22,8 @@ type Client struct {
 	uar    *shm.Region
 	status *shm.Region
 	page   statusPage
-	hosted Hosted // what a server of other programs has asked for
+	hosted Hosted        // what a server of other programs has asked for
+	banks  []*shm.Region // of UAR pages beyond uar
 
 	// What follows belongs to the lane: touched by its thread and inside Do only.
 	regions  map[uint32]*region
@@ -169,6 +170,9 @@ func (c *Client) unmap(regions []*region) {
 		if r.owned {
 			c.unmapMemory(r.mem)
 		}
+	}
+	for _, m := range c.banks {
+		c.e.ReleaseMemory(c.uid, m)
 	}
 	for _, m := range []*shm.Region{c.uar, c.status} {
 		if m != nil {

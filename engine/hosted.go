@@ -52,7 +52,24 @@ func (e *Engine) CreateMemory(uid uint32, name string, size int) (*shm.Region, e
 }
 
 // ReleaseMemory undoes CreateMemory. No client may have it as a region.
+//
+// To unmap memory waits in the kernel for whoever is punching a hole into it, and
+// the whole process may wait with it. So memory that nobody has sealed is sealed
+// first, which waits as well, but nobody else does; and if its user has forbidden
+// that, it stays mapped, and on his bill.
 func (e *Engine) ReleaseMemory(uid uint32, r *shm.Region) {
+	if r.Sealed() {
+		e.unmap(uid, r)
+		return
+	}
+	e.discard(uid, 0, func() {
+		if r.Seal() == nil {
+			e.unmap(uid, r)
+		}
+	})
+}
+
+func (e *Engine) unmap(uid uint32, r *shm.Region) {
 	b := regionBill(r.Size())
 	b[descriptors] = 1
 	_ = r.Close()

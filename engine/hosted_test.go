@@ -105,6 +105,7 @@ func TestHostedClient(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.e.Charge(7, Cost{100, 2, 1}))
 	r.e.Refund(7, Cost{100, 2, 1})
+	require.NoError(t, mem.Seal())
 	r.e.ReleaseMemory(7, mem)
 	require.NoError(t, c.Close())
 	require.Empty(t, r.e.shares.users, "all of it has come back")

@@ -1,0 +1,18 @@
+package programs
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// No program punches a hole into memory that the engine uses: the engine would wait
+// in the kernel for it.
+func TestNoHoles(t *testing.T) {
+	path := check(t, "trust")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			require.Contains(t, newLab(t, mode.flags...).run(path, "punch"), "trust: punch: ok")
+		})
+	}
+}

@@ -2,12 +2,15 @@ package verbs
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -60,13 +63,26 @@ func (s *Server) rig(t testing.TB) *rig {
 		}
 		r.p.end()
 	})
-	hello := le.AppendUint32(nil, wireMagic)
-	hello = append(hello, wireMajor, 0, wireMinor, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-	h, body, _ := r.request(opHello, 0, append(hello, "test"...))
+	h, body, _ := r.request(opHello, 0, append(helloBytes(), "test"...))
 	require.Zero(t, h.error)
 	require.Equal(t, uint32(2), le.Uint32(body[4:]))
 	return r
 }
+
+// helloBytes is what a process says first. Its guard is this process'.
+func helloBytes() []byte {
+	hello := append(u32s(wireMagic), wireMajor, 0, wireMinor, 0)
+	return append(append(hello, u64s(0)...), u64s(shm.VecOf(ownGuard()).Addr, le.Uint64(ownGuard()))...)
+}
+
+var ownGuard = sync.OnceValue(func() []byte {
+	mem, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		panic(err)
+	}
+	_, _ = rand.Read(mem[:8])
+	return mem
+})
 
 // request sends one datagram and returns the answer.
 func (r *rig) request(op wireOp, context uint64, body []byte, files ...*os.File) (wireHeader, []byte, []*os.File) {

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/nicless/nicless/engine"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,6 +24,7 @@ type process struct {
 	name     string // for the log
 	fast     bool   // payload may be remapped
 	greeted  bool
+	guard    engine.Guard // zero: it has none
 	memory   *memory
 	contexts map[uint64]*uctx   // that it has opened, or has shown
 	pending  map[uint64]*extent // that it was asked to map, by address
@@ -207,6 +209,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 	}
 	p.greeted = true
 	p.fast = le.Uint32(b[8:])&wantFast != 0
+	p.guard = engine.Guard{Addr: le.Uint64(b[16:]), Cookie: le.Uint64(b[24:])}
 	if name := bytes.TrimRight(b[helloSize:min(len(b), helloSize+64)], "\x00"); len(name) > 0 && utf8.Valid(name) {
 		p.name = fmt.Sprintf("pid %d uid %d %q", p.pid, p.uid, name)
 	}

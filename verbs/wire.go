@@ -15,7 +15,7 @@ const (
 
 	headerSize = 24
 	ioctlSize  = 16
-	helloSize  = 16
+	helloSize  = 32
 	outSize    = 16
 	needSize   = 32
 	resultSize = 16

@@ -27,6 +27,7 @@ func TestWireIsTheHeader(t *testing.T) {
 		"offsetof(struct nv_header, error)": 4, "offsetof(struct nv_header, length)": 8, "offsetof(struct nv_header, tag)": 12,
 		"offsetof(struct nv_header, context)": 16,
 		"sizeof(struct nv_hello)":             helloSize, "offsetof(struct nv_hello, major)": 4, "offsetof(struct nv_hello, wants)": 8,
+		"offsetof(struct nv_hello, guard)": 16, "offsetof(struct nv_hello, cookie)": 24,
 		"sizeof(struct nv_welcome)": 8, "offsetof(struct nv_welcome, devices)": 4,
 		"sizeof(struct nv_open)": openSize, "sizeof(struct nv_opened)": 16, "offsetof(struct nv_opened, rdev_major)": 8,
 		"offsetof(struct nv_opened, rdev_minor)": 12,

@@ -16,3 +16,12 @@ func TestNoHoles(t *testing.T) {
 		})
 	}
 }
+
+// A key of a program that has executed another one is no key of that one's memory,
+// which has the same number and may have something at the same address.
+func TestKeyAfterExec(t *testing.T) {
+	path := check(t, "trust")
+	l := newLab(t)
+	require.Contains(t, l.run(path, "exec"), "trust: exec: ok")
+	l.engine.says("has executed another program")
+}

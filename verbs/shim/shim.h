@@ -3,6 +3,7 @@
  *   real.c      the functions that we stand before
  *   start.c     is there anything to do? the environment
  *   process.c   state that a fork empties; the one lock
+ *   guard.c     how the server knows this program from the next one
  *   connect.c   the connection to the server
  *   server.c    one request, one answer
  *   contexts.c  which sockets are devices
@@ -69,6 +70,7 @@ struct nv_process {
 	uint32_t tag;
 
 	struct nv_registers *registers; /* of each context */
+	const uint64_t *guard;          /* NULL: not made yet */
 
 	size_t out_length; /* more than the buffer: it did not fit */
 	int out_fds[NV_MAX_FDS];
@@ -93,6 +95,9 @@ struct nv_process *nv_enter(struct nv_entry *e);
 
 /* Unlocks it. Returns 0 with errno as it was before, or -1 with errno = error. */
 int nv_leave(struct nv_process *p, const struct nv_entry *e, int error);
+
+/* guard.c: under the lock. NULL: there is none to be had. */
+const uint64_t *nv_guard(struct nv_process *p);
 
 /* connect.c: all under the lock but nv_identify. */
 

@@ -45,6 +45,8 @@ struct nv_hello {
 	uint16_t minor;
 	uint32_t wants; /* NV_WANT_* */
 	uint32_t zero;
+	uint64_t guard;  /* where this program, and nothing after it, has the 8 bytes of cookie; 0: nowhere */
+	uint64_t cookie; /* memory that is not shared is only copied where they are found */
 	/* then the program's name, for the log, to the end of the datagram */
 };
 

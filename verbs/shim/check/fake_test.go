@@ -54,8 +54,9 @@ type fake struct {
 }
 
 type hello struct {
-	magic, wants uint32
-	name         string
+	magic, wants  uint32
+	name          string
+	guard, cookie uint64
 }
 
 type deviceContext struct {
@@ -217,14 +218,14 @@ func (p *peer) answer(q *ask) *reply {
 	defer p.mu.Unlock()
 	switch q.op {
 	case opHello:
-		if len(q.body) < 16 {
+		if len(q.body) < 32 {
 			return nil
 		}
-		name := string(q.body[16:])
+		name := string(q.body[32:])
 		for len(name) > 0 && name[len(name)-1] == 0 {
 			name = name[:len(name)-1]
 		}
-		p.hellos = append(p.hellos, hello{le.Uint32(q.body), le.Uint32(q.body[8:]), name})
+		p.hellos = append(p.hellos, hello{le.Uint32(q.body), le.Uint32(q.body[8:]), name, le.Uint64(q.body[16:]), le.Uint64(q.body[24:])})
 		return &reply{body: words(uint64(p.major), 1)[:12:12]}
 	case opOpen:
 		return p.open(q)

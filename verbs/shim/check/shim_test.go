@@ -214,5 +214,7 @@ func TestHello(t *testing.T) {
 	all := f.greetings()
 	require.Len(t, all, 1)
 	h := all[0]
-	require.Equal(t, hello{0x6272766e, 1 | h.wants&hasUFFD, "device"}, h)
+	require.Equal(t, hello{0x6272766e, 1 | h.wants&hasUFFD, "device", h.guard, h.cookie}, h)
+	require.NotZero(t, h.guard)
+	require.Zero(t, h.guard%8)
 }

@@ -24,6 +24,7 @@ type Client struct {
 	page   statusPage
 	hosted Hosted        // what a server of other programs has asked for
 	banks  []*shm.Region // of UAR pages beyond uar
+	paid   bill          // what it costs to exist
 
 	// What follows belongs to the lane: touched by its thread and inside Do only.
 	regions  map[uint32]*region
@@ -74,7 +75,7 @@ func (e *Engine) attach(name string, uid uint32, hosted Hosted, create, createRe
 		return nil, err
 	}
 	c := &Client{
-		e: e, name: name, uid: uid, hosted: hosted,
+		e: e, name: name, uid: uid, hosted: hosted, paid: clientBill,
 		regions: make(map[uint32]*region), pds: make(map[uint32]*pd),
 		mrs: make(map[uint32]*mkey), cqs: make(map[uint32]*cq),
 		qps: make(map[uint32]*qp), channels: make(map[uint32]*channel),
@@ -117,7 +118,7 @@ func (c *Client) Close() error {
 	}
 	c.finish()
 	c.unmap(regions) // can take long, so not on the engine's thread
-	c.e.shares.give(c.uid, clientBill)
+	c.e.shares.give(c.uid, c.paid)
 	return nil
 }
 

@@ -51,6 +51,30 @@ func (e *Engine) CreateMemory(uid uint32, name string, size int) (*shm.Region, e
 	return r, nil
 }
 
+// ForgetMemory closes the descriptor of memory that CreateMemory has made, once its
+// program has mapped it: then it is not on the user's bill any more. Doing so
+// again does nothing.
+func (e *Engine) ForgetMemory(uid uint32, r *shm.Region) {
+	if r.File() != nil {
+		_ = r.Forget()
+		e.shares.give(uid, bill{descriptors: 1})
+	}
+}
+
+// ForgetPages does the same for the client's own pages: its UAR pages are mapped, and
+// nobody asks for its status page.
+func (c *Client) ForgetPages() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range []*shm.Region{c.uar, c.status} {
+		if !c.closed && r.File() != nil {
+			_ = r.Forget()
+			c.paid[descriptors]--
+			c.e.shares.give(c.uid, bill{descriptors: 1})
+		}
+	}
+}
+
 // ReleaseMemory undoes CreateMemory. No client may have it as a region.
 //
 // To unmap memory waits in the kernel for whoever is punching a hole into it, and
@@ -71,7 +95,9 @@ func (e *Engine) ReleaseMemory(uid uint32, r *shm.Region) {
 
 func (e *Engine) unmap(uid uint32, r *shm.Region) {
 	b := regionBill(r.Size())
-	b[descriptors] = 1
+	if r.File() != nil {
+		b[descriptors] = 1
+	}
 	_ = r.Close()
 	e.shares.give(uid, b)
 }

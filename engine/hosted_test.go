@@ -106,6 +106,18 @@ func TestHostedClient(t *testing.T) {
 	require.NoError(t, r.e.Charge(7, Cost{100, 2, 1}))
 	r.e.Refund(7, Cost{100, 2, 1})
 	require.NoError(t, mem.Seal())
+	other, err := r.e.CreateMemory(7, "y", 4096)
+	require.NoError(t, err)
+	require.NoError(t, mem.Seal())
+	require.NoError(t, other.Seal())
+	require.Equal(t, 4, r.e.shares.has(7)[descriptors])
+	for range 2 { // the second time nothing is left to close
+		c.ForgetPages()
+		r.e.ForgetMemory(7, other)
+		require.Equal(t, 1, r.e.shares.has(7)[descriptors])
+	}
+	require.Nil(t, other.File())
+	r.e.ReleaseMemory(7, other)
 	r.e.ReleaseMemory(7, mem)
 	require.NoError(t, c.Close())
 	require.Empty(t, r.e.shares.users, "all of it has come back")

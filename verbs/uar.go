@@ -121,6 +121,10 @@ func (x *uctx) uarPage(id uint32) (uint16, error) {
 		return 0, refuse(eINVAL, "UAR page %d: this context has not allocated it", id)
 	case !b.mem.Sealed():
 		return 0, refuse(eFAULT, "UAR page %d: %s", id, unsealed)
+	case b.first == 0:
+		x.client.ForgetPages()
+	default:
+		x.s.engine.ForgetMemory(x.uid, b.mem)
 	}
 	return uint16(id), nil
 }

@@ -4,6 +4,7 @@
  *   punch    tries to punch holes into all memory that it shares with the engine
  *   exec     registers memory and becomes another program, which has something else at
  *            its address; a peer writes and reads there with the old key
+ *   many     makes as many queue pairs, and then CQs, as the device says there can be
  */
 #include "check.h"
 
@@ -217,6 +218,32 @@ static void landed(int fd, const char *addr, pid_t child) {
 	puts("trust: exec: ok");
 }
 
+static void many(void) {
+	struct ibv_qp_init_attr init = {NULL, NULL, NULL, NULL, {8, 8, 1, 1, 0}, IBV_QPT_RC, 0};
+	struct ibv_context *context = open_device(NULL);
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	struct ibv_device_attr a;
+	struct ibv_qp **all;
+	int i;
+	MUST(pd && cq);
+	DO(ibv_query_device(context, &a));
+	MUST(a.max_qp >= 1024 && a.max_cq >= 1024);
+	MUST((all = calloc((size_t)a.max_qp, sizeof *all)));
+	init.send_cq = init.recv_cq = cq;
+	for (i = 0; i < a.max_qp; i++) {
+		snprintf(doing, sizeof doing, "queue pair %d of %d", i, a.max_qp);
+		MUST((all[i] = ibv_create_qp(pd, &init)));
+	}
+	for (i = 0; i < a.max_qp; i++)
+		DO(ibv_destroy_qp(all[i]));
+	for (i = 1; i < a.max_cq; i++) {
+		snprintf(doing, sizeof doing, "CQ %d of %d", i, a.max_cq);
+		MUST(ibv_create_cq(context, 16, NULL, NULL, 0));
+	}
+	puts("trust: many: ok");
+}
+
 int main(int argc, char **argv) {
 	const char *mode = argc > 1 ? argv[1] : "";
 	snprintf(doing, sizeof doing, "%s", mode);
@@ -224,10 +251,12 @@ int main(int argc, char **argv) {
 		punch();
 	} else if (!strcmp(mode, "exec")) {
 		executes(argv[0]);
+	} else if (!strcmp(mode, "many")) {
+		many();
 	} else if (!strcmp(mode, "landed") && argc == 5) {
 		landed(atoi(argv[2]), argv[3], (pid_t)atoi(argv[4]));
 	} else {
-		fprintf(stderr, "usage: trust punch|exec\n");
+		fprintf(stderr, "usage: trust punch|exec|many\n");
 		return 2;
 	}
 	return 0;

@@ -25,3 +25,12 @@ func TestKeyAfterExec(t *testing.T) {
 	require.Contains(t, l.run(path, "exec"), "trust: exec: ok")
 	l.engine.says("has executed another program")
 }
+
+// A program gets as many queues as the device says, though the engine's process may
+// have few descriptors.
+func TestQueuesWithFewDescriptors(t *testing.T) {
+	path := check(t, "trust")
+	l := &lab{t: t, under: []string{"sh", "-c", `ulimit -n 1024 && exec "$@"`, "sh"}}
+	l.open()
+	require.Contains(t, l.run(path, "many"), "trust: many: ok")
+}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"net"
 	"os"
 
 	"github.com/nicless/nicless/internal/control"
@@ -115,6 +116,16 @@ func (e *Engine) Discard(uid uint32, files []*os.File) {
 		for _, f := range files {
 			_ = f.Close()
 		}
+	})
+}
+
+// DiscardConnection ends a connection, and has it closed when nobody has to wait for
+// that: descriptors may lie in it unread. Its cost is refunded then, and not before.
+func (e *Engine) DiscardConnection(uid uint32, conn *net.UnixConn, c Cost) {
+	hangUp(conn)
+	e.discard(uid, 0, func() {
+		_ = conn.Close()
+		e.Refund(uid, c)
 	})
 }
 

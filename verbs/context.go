@@ -161,12 +161,16 @@ func (x *uctx) await() {
 // hungUp reports whether nobody has the context's socket any more, at once.
 func (x *uctx) hungUp() (up bool) {
 	_ = withFD(x.socket, func(fd int) error {
-		p := []unix.PollFd{{Fd: int32(fd)}}
-		n, err := unix.Poll(p, 0)
-		up = err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0
+		up = hungUp(fd)
 		return nil
 	})
 	return up
+}
+
+func hungUp(fd int) bool {
+	p := []unix.PollFd{{Fd: int32(fd)}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0
 }
 
 // end destroys all that was made in a context.

@@ -232,7 +232,7 @@ func (e *lane) unreachable(q *qp, j *job, g gap) bool {
 	if g.write {
 		what = "written"
 	}
-	why := because(codeProcessMemory, "memory at %#x of process %d cannot be %s: %s", g.addr, g.process.pid, what, g.process.why(g.errno))
+	why := because(codeProcessMemory, "memory at %#x of process %d cannot be %s: %s", g.addr, g.process.pid, what, g.process.why(g.errno, g.write))
 	p, op := j.peer, j.head.opcode()
 	if p == nil || g.source != j.reads() {
 		e.explain(q, why.code, "%v: %s", op, why)

@@ -356,8 +356,8 @@ var meanings = [codes]meaning{
 	codeProcessMemory: {"", "process-memory",
 		"Memory that a program registered, and that the device has not mapped, could not be copied by process_vm_readv or process_vm_writev",
 		"Pages that are registered stay where they are on hardware. Here the work request fails: local memory 0x04, the responder's 0x13, its receive 0x0b",
-		"EFAULT: the program has unmapped it, or it is read-only. ESRCH: the program has ended. EPERM: it may no longer be traced by the device",
-		"Deregister memory before it is unmapped. For EPERM run program and device as one user, and with ptrace_scope 1 of Yama let the program call prctl(PR_SET_PTRACER)"},
+		"EFAULT: the program has unmapped it, or it is read-only. ESRCH: the program has ended, or has executed another one. EPERM: it may no longer be traced by the device, or a seccomp profile forbids the call that is named",
+		"Deregister memory before it is unmapped. For EPERM run program and device as one user, and with ptrace_scope 1 of Yama let the program call prctl(PR_SET_PTRACER); where a seccomp profile is named, let it allow the engine that call"},
 }
 
 // String returns the name of the code.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
@@ -81,7 +80,7 @@ func (c *Client) ShareProcess(pid int, g Guard) error {
 func openProcess(pid int, uid uint32, g Guard) (*process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("there is none of that number: %w", err)
+		return nil, whyNoPidfd(err)
 	}
 	p := &process{pid: pid, life: os.NewFile(uintptr(fd), "nicless:process"), guard: newGuard(g), all: region{size: ^uint64(0)}}
 	if err := p.allowed(uid); err != nil {
@@ -108,7 +107,7 @@ func (p *process) allowed(uid uint32) error {
 		return fmt.Errorf("it is user %d's, the device runs as user %d; they must be one", st.Uid, me)
 	}
 	if _, errno := p.read(new(guardSeen), make([]shm.Vec, 1), make([]shm.Vec, 1)); errno != 0 {
-		return fmt.Errorf("its memory cannot be read: %s", p.why(errno))
+		return fmt.Errorf("its memory cannot be read: %s", p.why(errno, false))
 	}
 	return nil
 }
@@ -148,24 +147,8 @@ func (p *process) has(addr, n uint64) error {
 	seen, b := new(guardSeen), make([]byte, 1)
 	for _, at := range [...]uint64{addr, addr + n - 1} {
 		if _, errno := p.read(seen, []shm.Vec{{}, shm.VecOf(b)}, []shm.Vec{{}, {Addr: at, Len: 1}}); errno != 0 {
-			return control.Errorf(control.CodeMemory, "memory region: %d bytes at %#x of process %d: at %#x: %s", n, addr, p.pid, at, p.why(errno))
+			return control.Errorf(control.CodeMemory, "memory region: %d bytes at %#x of process %d: at %#x: %s", n, addr, p.pid, at, p.why(errno, false))
 		}
 	}
 	return nil
-}
-
-// why says what an error of the kernel means here.
-func (p *process) why(errno syscall.Errno) string {
-	switch {
-	case errno == unix.ESRCH && p.gone.Load() == replaced:
-		return "ESRCH: the process has executed another program, or has ended, and what it had in memory went with it"
-	case errno == unix.ESRCH:
-		return "ESRCH: the process has ended"
-	case errno == unix.EFAULT:
-		return "EFAULT: nothing is mapped there, or it may not be used so"
-	case errno == unix.EPERM:
-		return "EPERM: the device may not trace the process. With ptrace_scope 1 of Yama (/proc/sys/kernel/yama) the process " +
-			"allows it by prctl(PR_SET_PTRACER); with 2 and 3 only memory can be used that both map"
-	}
-	return fmt.Sprintf("%s: %v", unix.ErrnoName(errno), errno)
 }

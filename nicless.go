@@ -121,22 +121,34 @@ const flushTime = time.Second
 
 func (d *embedded) Done() <-chan struct{} { return d.done }
 
-func (d *embedded) Call(op control.Op, req, ans control.Message, mem *shm.Region) (control.Reply, error) {
+func (d *embedded) Call(op control.Op, req, ans control.Message) (control.Reply, error) {
 	payload := control.Append(nil, op, 0, 0, req)[control.HeaderSize:]
-	m, r, err := d.client.Call(op, payload, engine.Memory{Region: mem})
+	m, r, err := d.client.Call(op, payload, engine.Memory{})
 	if err != nil {
 		return r, err
 	}
 	return r, control.Parse(op, control.Append(nil, op, control.FlagAnswer, 0, m)[control.HeaderSize:], ans)
 }
 
-// Create makes memory of the kind that the race detector can follow, where it
+// NewRegion makes memory of the kind that the race detector can follow, where it
 // is on: client and device share one mapping here.
-func (d *embedded) Create(name string, size int) (*shm.Region, error) {
+func (d *embedded) NewRegion(name string, size int) (mem *shm.Region, id uint32, err error) {
 	if shm.RaceEnabled {
-		return shm.Heap(size)
+		mem, err = shm.Heap(size)
+	} else {
+		mem, err = shm.CreateSealed(name, size)
 	}
-	return shm.Create(name, size)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err = mem.Forget(); err == nil {
+		id, err = d.client.AddRegion(mem.Addr(), mem)
+	}
+	if err != nil {
+		_ = mem.Close()
+		return nil, 0, err
+	}
+	return mem, id, nil
 }
 
 func (d *embedded) Close() (err error) {

@@ -11,12 +11,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // The roles that the test binary takes when it runs again as another process.
@@ -25,9 +27,26 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "engine":
-		err := Serve(context.Background(), os.Args[1], 0o600, Config{}, func() { fmt.Println("ready") })
+		mode := os.FileMode(0o600)
+		if limit, err := strconv.Atoi(os.Getenv("NICLESS_TEST_NOFILE")); err == nil {
+			r := unix.Rlimit{Cur: uint64(limit), Max: uint64(limit)}
+			if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+				panic(err)
+			}
+			mode = 0o666
+		}
+		err := Serve(context.Background(), os.Args[1], mode, Config{}, func() { fmt.Println("ready") })
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	case "once":
+		b, err := connect(os.Args[1])
+		if err == nil {
+			err = b.ctx.Close()
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	case "writer":
 		if err := writer(os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -37,18 +37,20 @@ func (c *Client) uarPages() int {
 }
 
 // uarPage returns the bank that holds a UAR page, and where the page begins in it.
+// The device will look at the bank for a queue: one that can still lose pages is refused.
 func (c *Client) uarPage(what string, page uint16) (bank []byte, at uint64, err error) {
-	n := int(page)
-	if n < c.hosted.UARPages {
-		return c.uar.Bytes(), uint64(n) * doorbell.UARPageSize, nil
-	}
-	n -= c.hosted.UARPages
-	for _, b := range c.banks {
-		if k := b.Size() / doorbell.UARPageSize; n < k {
-			return b.Bytes(), uint64(n) * doorbell.UARPageSize, nil
-		} else {
+	n, all := int(page), append([]*shm.Region{c.uar}, c.banks...)
+	for _, r := range all {
+		k := r.Size() / doorbell.UARPageSize
+		switch {
+		case n >= k:
 			n -= k
+			continue
+		case !r.Sealed():
+			return nil, 0, control.Errorf(control.CodeMemory,
+				"%s: the UAR pages can still lose pages; map them, then add F_SEAL_FUTURE_WRITE, before queues are made", what)
 		}
+		return r.Bytes(), uint64(n) * doorbell.UARPageSize, nil
 	}
 	return nil, 0, control.Errorf(control.CodeInvalid, "%s: UAR page %d; there are %d", what, page, c.uarPages())
 }

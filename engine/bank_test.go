@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -23,6 +24,11 @@ func TestAddRegisters(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 6, first)
 	require.Equal(t, before[descriptors]+2, r.e.shares.users[7][descriptors])
+	_, _, err = c.uarPage("QP", 4)
+	require.ErrorContains(t, err, "can still lose pages")
+	for _, m := range []*shm.Region{c.uar, one, two} {
+		require.NoError(t, m.Seal())
+	}
 	for page, want := range map[uint16]struct {
 		bank []byte
 		at   uint64
@@ -34,8 +40,6 @@ func TestAddRegisters(t *testing.T) {
 	}
 	_, _, err = c.Call(control.OpCreateCQ, control.Append(nil, control.OpCreateCQ, 0, 0, &control.CQ{LogCQE: 6, UAR: 9})[control.HeaderSize:], Memory{})
 	require.ErrorContains(t, err, "CQ: UAR page 9; there are 9")
-	require.NoError(t, one.Seal())
-	require.NoError(t, two.Seal())
 	require.NoError(t, c.Close())
 	require.Empty(t, r.e.shares.users, "all of it has come back")
 	_, _, err = c.AddRegisters(1)

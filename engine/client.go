@@ -28,7 +28,8 @@ type Client struct {
 
 	// What follows belongs to the lane: touched by its thread and inside Do only.
 	regions  map[uint32]*region
-	process  *process // whose memory it registers outside of them; nil: nobody's
+	unplaced map[uint32]*region // created, and not placed yet
+	process  *process           // whose memory it registers outside of them; nil: nobody's
 	pds      map[uint32]*pd
 	mrs      map[uint32]*mkey // by index: the variant can change
 	cqs      map[uint32]*cq
@@ -43,7 +44,7 @@ type Client struct {
 	bell     *os.File // that it wakes the device by; nil: it does not know how
 	wakes    bool     // all its posters do
 	quiet    explainer
-	bytes    uint64 // in all regions
+	bytes    uint64 // in all regions, placed or not
 	count    Stats
 	copier   copier   // of its longest transfers
 	lent     int      // pieces of its transfers that workers have
@@ -64,7 +65,7 @@ func (e *Engine) Attach(name string) (*Client, error) {
 		heap := func(_ string, size int) (*shm.Region, error) { return shm.Heap(size) }
 		return e.attach(name, uint32(os.Getuid()), Hosted{}, heap, heap)
 	}
-	return e.attach(name, uint32(os.Getuid()), Hosted{}, shm.Create, shm.CreateSealed)
+	return e.attach(name, uint32(os.Getuid()), Hosted{}, shm.CreateSealed, shm.CreateSealed)
 }
 
 // attach is Attach with pages made by create and createReadOnly, which a client
@@ -76,7 +77,7 @@ func (e *Engine) attach(name string, uid uint32, hosted Hosted, create, createRe
 	}
 	c := &Client{
 		e: e, name: name, uid: uid, hosted: hosted, paid: clientBill,
-		regions: make(map[uint32]*region), pds: make(map[uint32]*pd),
+		regions: make(map[uint32]*region), unplaced: make(map[uint32]*region), pds: make(map[uint32]*pd),
 		mrs: make(map[uint32]*mkey), cqs: make(map[uint32]*cq),
 		qps: make(map[uint32]*qp), channels: make(map[uint32]*channel),
 		srqs: make(map[uint32]*srq), events: -1,
@@ -140,14 +141,17 @@ func (c *Client) destroySome() (regions []*region, more bool) {
 	for _, ch := range c.channels {
 		c.closeChannel(ch)
 	}
-	for _, r := range c.regions {
-		regions = append(regions, r)
+	for _, have := range []map[uint32]*region{c.regions, c.unplaced} {
+		for _, r := range have {
+			regions = append(regions, r)
+		}
 	}
 	c.closeEvents()
 	c.closeBell()
 	c.closeProcess()
 	c.refund(len(c.pds) * pdCost)
 	clear(c.regions)
+	clear(c.unplaced)
 	clear(c.pds)
 	c.e.past.add(&c.count)
 	delete(c.lane.clients, c)
@@ -169,17 +173,19 @@ func destroy[T any](have map[uint32]T, remove func(T), left *int) {
 func (c *Client) unmap(regions []*region) {
 	for _, r := range regions {
 		if r.owned {
-			c.unmapMemory(r.mem)
+			c.e.ReleaseMemory(c.uid, r.mem)
 		}
 	}
 	for _, m := range c.banks {
 		c.e.ReleaseMemory(c.uid, m)
 	}
-	for _, m := range []*shm.Region{c.uar, c.status} {
-		if m != nil {
-			_ = m.Close()
-		}
+	_ = c.status.Close()
+	held := bill{mappings: 1}
+	if c.uar.File() != nil {
+		held[descriptors] = 1
 	}
+	c.paid = c.paid.minus(held)
+	c.e.unmap(c.uid, c.uar, held)
 }
 
 // take returns an id for a new object, or an error when the client has as many
@@ -201,7 +207,7 @@ func (c *Client) take(kind string, have, limit, cost int) (uint32, error) {
 
 // names reports whether something of this client has the id.
 func (c *Client) names(id uint32) bool {
-	return c.regions[id] != nil || c.pds[id] != nil || c.channels[id] != nil
+	return c.regions[id] != nil || c.unplaced[id] != nil || c.pds[id] != nil || c.channels[id] != nil
 }
 
 func tooMany(kind string, limit int) error {

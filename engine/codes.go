@@ -54,6 +54,7 @@ const (
 	codeReceiveUnwritten
 
 	codePeerMissing
+	codePeerGone
 	codePeerState
 	codePeerTransport
 	codePeerNotBack
@@ -288,10 +289,15 @@ var meanings = [codes]meaning{
 		"Write the entry, then the record; slot = count modulo entries, entries are 2^log_rq_stride bytes apart"},
 
 	codePeerMissing: {"Peers", "peer-missing",
-		"The peer queue pair does not exist",
-		"Transport retry, exceeded after retry_cnt tries: 0x15. UC: the message is lost",
-		"The peer ended, or dest_qpn is wrong",
-		"Exchange the numbers after both are created"},
+		"No queue pair had the number of the peer when this one went to RTR. Said then, and with each work request that fails",
+		"A connection is made with the queue pair that has the number at RTR, not with one that has it later. Transport retry, exceeded after retry_cnt tries: 0x15. UC: the message is lost",
+		"dest_qpn is wrong or not yet known, or the peer ended before",
+		"Create both queue pairs, exchange the numbers, then go to RTR"},
+	codePeerGone: {"", "peer-gone",
+		"The queue pair that the connection was made with has ended, whoever has its number now",
+		"It does not answer: 0x15 after retry_cnt tries. UC: the message is lost",
+		"The peer's process ended, or destroyed its queue pair",
+		"Look for the peer's end; connect anew, by way of RST, with another queue pair"},
 	codePeerState: {"", "peer-state",
 		"The peer queue pair is not in RTR or RTS",
 		"It does not answer: 0x15 after retry_cnt tries. UC: the message is lost",

@@ -101,7 +101,7 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 		collapsed: m.Flags&control.CQCollapsed != 0, ignore: m.Flags&control.CQIgnoreOverrun != 0,
 		consumer: shm.BE32At(rec, 0), armWord: armWord, armSeen: neverArmed,
 	}
-	q.num = freeNumber(c.e.cqs)
+	q.num = freeNumber(c.e.numbers.cq, c.e.cqs)
 	c.e.cqs[q.num], c.cqs[q.num] = q, q
 	region.users++
 	records.users++
@@ -110,6 +110,8 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 		ch.users++
 		c.lane.canArm(q)
 	}
+	c.prefault(region, buf)
+	c.prefault(records, rec)
 	return &control.CQN{CQN: q.num}, nil
 }
 
@@ -272,14 +274,3 @@ func (q *cq) room(n uint64) bool {
 // unread is how many completions the client has not consumed, as far as it has
 // said so.
 func (q *cq) unread() uint64 { return q.next - max(q.seen, q.floor) }
-
-// freeNumber returns a random 24-bit number that is not a key of m. Numbers
-// below 16 and the last one are left to those who give them a meaning.
-func freeNumber[V any](m map[uint32]V) uint32 {
-	for {
-		n := random32() & 0xffffff
-		if _, taken := m[n]; !taken && n >= 16 && n != 0xffffff {
-			return n
-		}
-	}
-}

@@ -98,10 +98,9 @@ func TestNobodyWaitsForALingeringDescriptor(t *testing.T) {
 	second.send([]byte("garbage")) // ends the connection before what follows is read
 	bring(second)
 	close(release)
-	for range 2 {
-		_, _, _, ok := first.answer()
-		require.True(t, ok)
-	}
+	_, _, _, ok := first.answer()
+	require.True(t, ok)
+	first.ended() // a client sends none
 	second.ended()
 	require.Nil(t, good.call(control.OpAllocPD, &control.Empty{}, &control.PD{}))
 

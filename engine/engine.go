@@ -97,6 +97,8 @@ type Engine struct {
 	qps     map[uint32]*qp // by number; control path and first use of a peer only
 	cqs     map[uint32]*cq // likewise
 	srqs    map[uint32]*srq
+	numbers struct{ qp, cq, srq *numbers }
+	serial  uint64 // of the queue pair that was made last
 	loose   bool   // tests: no thread is put on its core
 	served  uint64 // how many requests there have been
 	stopped bool   // a request is served, or nothing runs any more: all lanes are at rest
@@ -107,6 +109,7 @@ type Engine struct {
 	journal       journal
 	shares        *shares
 	discarded     discard
+	flights       *flights
 	mail          mailbox
 	stopBound     time.Duration // tests: of either part of a stop; 0: the usual
 }
@@ -140,10 +143,12 @@ func New(cfg Config) (*Engine, error) {
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),
 	}
+	e.flights = &flights{shares: e.shares}
 	e.cfg.Idle = cfg.Idle.policy(shm.CanMonitor(), allowance(os.DirFS("/")), &e.journal)
 	for n := range max(1, len(cfg.Cores)) {
 		e.lanes = append(e.lanes, newLane(e, n))
 	}
+	e.numbers.qp, e.numbers.cq, e.numbers.srq = newNumbers(), newNumbers(), newNumbers()
 	e.publishCycles = clock.Cycles(publishTime) // the clock is calibrated here, not in the middle of work
 	return e, nil
 }

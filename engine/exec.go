@@ -303,14 +303,13 @@ func (e *lane) reach(q *qp, j *job) bool {
 	return true
 }
 
-// find looks the peer up by its number. Once it has been found it stays the only
-// one: a stranger who is given its number later is not connected.
+// find looks for the peer, and reports whether q may send to it.
 func (e *lane) find(q *qp) bool {
-	p := e.qps[q.attr.DestQPN]
-	if !q.connected(p) || q.bound != nil && q.bound != p {
+	p := e.boundPeer(q)
+	if !q.connected(p) {
 		return false
 	}
-	q.peer, q.bound = p, p
+	q.peer = p
 	return true
 }
 

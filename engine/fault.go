@@ -162,7 +162,7 @@ func (j *job) tooManyUnits(d wqe.Data) bool {
 
 func (e *lane) badRemote(q *qp, j *job, r wqe.Raddr, need uint32) bool {
 	p := j.peer
-	why := e.whyNoAccess(use{name: "rkey", key: r.RKey, addr: r.Addr, n: j.total, need: need, client: p.client, pd: p.pd, qpn: p.num})
+	why := e.whyNoAccess(use{name: "rkey", key: r.RKey, addr: r.Addr, n: j.total, need: need, client: p.client, pd: p.pd, qp: p})
 	if p.client != q.client && why.code != codeKeyByteOrder {
 		// Whoever learned which keys are stale, and how far they reach, could
 		// find one. The owner is told.

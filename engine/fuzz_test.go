@@ -218,7 +218,7 @@ func FuzzEngineControl(f *testing.F) {
 		m  control.Message
 	}{
 		{control.OpAllocPD, &control.Empty{}}, {control.OpDeallocPD, &control.PD{PDN: 1}},
-		{control.OpAddRegion, &control.Region{Addr: 0x1000, Size: 4096}}, {control.OpDropRegion, &control.RegionID{ID: 1}},
+		{control.OpCreateRegion, &control.RegionSize{Size: 4096}}, {control.OpPlaceRegion, &control.Placement{ID: 1, Addr: 0x1000}}, {control.OpDropRegion, &control.RegionID{ID: 1}},
 		{control.OpRegMR, &control.MR{PDN: 1, Access: 31, Addr: x.a.base, Length: 64, IOVA: 7}}, {control.OpDeregMR, &control.Key{Key: 1}},
 		{control.OpCreateChannel, &control.Empty{}}, {control.OpDestroyChannel, &control.Channel{ID: 1}},
 		{control.OpCreateCQ, &control.CQ{Buf: x.a.base, DBRec: x.a.base + 1<<20, LogSize: 3, LogCQE: 6, Channel: 1}}, {control.OpDestroyCQ, &control.CQN{CQN: 1}},
@@ -233,10 +233,6 @@ func FuzzEngineControl(f *testing.F) {
 		{control.OpReregMR, &control.ReregMR{Key: 1, What: 7, PDN: 1, Access: 1, Addr: x.a.base, Length: 8}}, {control.OpOpenEvents, &control.Empty{}},
 	} {
 		add(m.op, m.m)
-	}
-	mem, err := shm.Heap(1 << 16)
-	if err != nil {
-		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		x.TB = t
@@ -259,10 +255,15 @@ func FuzzEngineControl(f *testing.F) {
 			in = in[2+n:]
 			c.rename(payload)
 			var m Memory
-			if op == control.OpAddRegion {
-				m.Region = mem
+			if op == control.OpCreateRegion {
+				if m, err = c.makeMemory(payload); err != nil {
+					continue
+				}
 			}
-			_, reply, _ := c.Call(op, payload, m)
+			_, reply, err := c.Call(op, payload, m)
+			if err != nil && m.Region != nil {
+				c.e.ReleaseMemory(c.uid, m.Region)
+			}
 			if reply.Events != nil {
 				_ = reply.Events.Close()
 			}

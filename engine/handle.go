@@ -8,14 +8,12 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Memory is what came beside a request: a region, and whether the device is to
-// unmap it in the end. In one process client and device use one mapping, which
-// is the client's. Away is of requests that register memory, and says that it is
+// Memory is what belongs to a request beside its bytes: the memory that was made for
+// a new region. Away is of requests that register memory, and says that it is
 // the process' (ShareProcess), also where a region has its addresses: the process
 // may have mapped something else there since.
 type Memory struct {
 	Region *shm.Region
-	Owned  bool
 	Away   bool
 }
 
@@ -31,9 +29,8 @@ func (c *Client) Call(op control.Op, payload []byte, mem Memory) (ans control.Me
 	if !ok {
 		return nil, r, control.Errorf(control.CodeUnsupported, "%v: this device does not know it; its protocol is %d.%d", op, control.Major, control.Minor)
 	}
-	if (mem.Region != nil) != (op == control.OpAddRegion) {
-		return nil, r, control.Errorf(control.CodeInvalid, "%v: needs one memory descriptor: %t, came with one: %t",
-			op, op == control.OpAddRegion, mem.Region != nil)
+	if (mem.Region != nil) != (op == control.OpCreateRegion) {
+		return nil, r, control.Errorf(control.CodeUnsupported, "%v: a client in the device's own process adds memory that it has", op)
 	}
 	c.e.Do(func() {
 		c.lane.ticks = 0 // the last step may be long ago
@@ -91,7 +88,8 @@ var handlers = func() map[control.Op]handler {
 	add(on(control.OpHello, (*Client).hello))
 	add(on(control.OpAllocPD, (*Client).allocPD))
 	add(on(control.OpDeallocPD, (*Client).deallocPD))
-	add(on(control.OpAddRegion, (*Client).addRegion))
+	add(on(control.OpCreateRegion, (*Client).createRegion))
+	add(on(control.OpPlaceRegion, (*Client).placeRegion))
 	add(on(control.OpDropRegion, (*Client).dropRegion))
 	add(on(control.OpRegMR, (*Client).regMR))
 	add(on(control.OpDeregMR, (*Client).deregMR))

@@ -150,9 +150,9 @@ func (h *host) call(op control.Op, req, ans control.Message) {
 
 func (h *host) addRegion(base uint64, mem *shm.Region) uint32 {
 	h.Helper()
-	var id control.RegionID
-	require.NoError(h, h.try(control.OpAddRegion, &control.Region{Addr: base, Size: uint64(mem.Size())}, &id, mem))
-	return id.ID
+	id, err := h.c.AddRegion(base, mem)
+	require.NoError(h, err)
+	return id
 }
 
 func (h *host) allocPD() uint32 {

@@ -39,8 +39,7 @@ func (e *Engine) AttachAs(name string, uid uint32, h Hosted) (*Client, error) {
 // CreateMemory makes memory that a hosted client's program is to map. It counts
 // as uid's until ReleaseMemory.
 func (e *Engine) CreateMemory(uid uint32, name string, size int) (*shm.Region, error) {
-	b := regionBill(size)
-	b[descriptors] = 1
+	b := regionCharge(size).plus(regionFile)
 	if err := e.shares.take(uid, b); err != nil {
 		return nil, err
 	}
@@ -77,30 +76,34 @@ func (c *Client) ForgetPages() {
 }
 
 // ReleaseMemory undoes CreateMemory. No client may have it as a region.
+func (e *Engine) ReleaseMemory(uid uint32, r *shm.Region) {
+	held := regionCharge(r.Size())
+	if r.File() != nil {
+		held = held.plus(regionFile)
+	}
+	e.unmap(uid, r, held)
+}
+
+// unmap unmaps memory that a client could map, and gives back what was held for it.
 //
 // To unmap memory waits in the kernel for whoever is punching a hole into it, and
 // the whole process may wait with it. So memory that nobody has sealed is sealed
 // first, which waits as well, but nobody else does; and if its user has forbidden
-// that, it stays mapped, and on his bill.
-func (e *Engine) ReleaseMemory(uid uint32, r *shm.Region) {
+// that, it stays mapped, and on the user's bill.
+func (e *Engine) unmap(uid uint32, r *shm.Region, held bill) {
+	shut := func() {
+		_ = r.Close()
+		e.shares.give(uid, held)
+	}
 	if r.Sealed() {
-		e.unmap(uid, r)
+		shut()
 		return
 	}
 	e.discard(uid, 0, func() {
 		if r.Seal() == nil {
-			e.unmap(uid, r)
+			shut()
 		}
 	})
-}
-
-func (e *Engine) unmap(uid uint32, r *shm.Region) {
-	b := regionBill(r.Size())
-	if r.File() != nil {
-		b[descriptors] = 1
-	}
-	_ = r.Close()
-	e.shares.give(uid, b)
 }
 
 // Received counts descriptors that a user has sent, until Discard. It is an

@@ -105,6 +105,7 @@ func TestHostedClient(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.e.Charge(7, Cost{100, 2, 1}))
 	r.e.Refund(7, Cost{100, 2, 1})
+	require.NoError(t, reply.UAR.Seal())
 	require.NoError(t, mem.Seal())
 	other, err := r.e.CreateMemory(7, "y", 4096)
 	require.NoError(t, err)

@@ -53,6 +53,7 @@ type window struct {
 	kind   uint8 // 1 or 2
 	pd     *pd
 	qpn    uint32 // of a bound window of type 2: the QP that it belongs to
+	serial uint64 // likewise: others may have its number later
 	parent *mkey  // while bound: whose memory it opens
 }
 
@@ -63,7 +64,7 @@ func (k *mkey) serves(p *qp) bool {
 	if k.window == nil {
 		return k.pd == p.pd
 	}
-	return k.window.pd == p.pd && (k.window.kind == 1 || k.window.qpn == p.num)
+	return k.window.pd == p.pd && (k.window.kind == 1 || k.window.serial == p.serial)
 }
 
 // span returns n bytes of the key from addr on, and false when they are not

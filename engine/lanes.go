@@ -100,7 +100,7 @@ func (e *lane) across(q *qp) *lane {
 		}
 		p = q.job.peer
 	case p == nil || p.dead:
-		p = e.qps[q.attr.DestQPN]
+		p = e.boundPeer(q)
 	}
 	if p == nil || e.holds(p.client.lane) {
 		return nil

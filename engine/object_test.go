@@ -47,28 +47,35 @@ func TestRegionRefusals(t *testing.T) {
 	h := r.host("a")
 	mem, err := shm.Heap(4096)
 	require.NoError(t, err)
-	add := func(code control.Code, text string, addr, size uint64) {
+	add := func(code control.Code, text string, addr uint64, mem *shm.Region) {
 		t.Helper()
-		h.refused(code, text, control.OpAddRegion, &control.Region{Addr: addr, Size: size}, mem)
+		_, err := h.c.AddRegion(addr, mem)
+		refusal := new(control.Error)
+		require.ErrorAs(t, err, &refusal)
+		require.Equal(t, code, refusal.Code)
+		require.Contains(t, refusal.Text, text)
 	}
+	open, err := shm.Create("holes", 4096)
+	require.NoError(t, err)
+	defer open.Close()
 	before := h.population()
-	add(control.CodeInvalid, "0 bytes", 0x1000, 0)
-	add(control.CodeInvalid, "holds 4096", 0x1000, 4097)
-	add(control.CodeInvalid, "page size", 0x1001, 4096)
-	add(control.CodeInvalid, "end of the address space", ^uint64(4095), 4096)
-	add(control.CodeInvalid, "overlap", h.base, 4096)
-	add(control.CodeInvalid, "overlap", h.base+hostSize-4096, 4096)
-	h.refused(control.CodeInvalid, "memory descriptor", control.OpAddRegion, &control.Region{Addr: 0x1000, Size: 4096}, nil)
-	h.refused(control.CodeInvalid, "memory descriptor", control.OpAllocPD, &control.Empty{}, mem)
+	add(control.CodeInvalid, "page size", 0x1001, mem)
+	add(control.CodeInvalid, "end of the address space", ^uint64(4095), mem)
+	add(control.CodeInvalid, "overlap", h.base, mem)
+	add(control.CodeInvalid, "overlap", h.base+hostSize-4096, mem)
+	add(control.CodeMemory, "can still lose pages", 0x1000, open)
+	h.refused(control.CodeUnsupported, "adds memory that it has", control.OpCreateRegion, &control.RegionSize{Size: 4096}, nil)
 	h.refused(control.CodeNotFound, "0x4711", control.OpDropRegion, &control.RegionID{ID: 0x4711}, nil)
+	h.refused(control.CodeNotFound, "0x4711", control.OpPlaceRegion, &control.Placement{ID: 0x4711, Addr: 0x1000}, nil)
+	h.refused(control.CodeNotFound, "region without a place", control.OpPlaceRegion, &control.Placement{ID: h.region, Addr: 0x1000}, nil)
 	require.Equal(t, before, h.population())
 
 	first := h.addRegion(h.base+hostSize, mem) // right behind
 	second := h.addRegion(h.base-4096, mem)    // right before
 	big, err := shm.Heap(8192)
 	require.NoError(t, err)
-	h.refused(control.CodeLimit, "this client has", control.OpAddRegion, &control.Region{Addr: 0x1000, Size: 8192}, big)
-	add(control.CodeLimit, "its limit", 0x1000, 4096)
+	add(control.CodeLimit, "this client has", 0x1000, big)
+	add(control.CodeLimit, "its limit", 0x1000, mem)
 	h.call(control.OpDropRegion, &control.RegionID{ID: first}, &control.Empty{})
 	third := h.addRegion(0x1000, mem)
 	h.call(control.OpDropRegion, &control.RegionID{ID: second}, &control.Empty{})
@@ -230,13 +237,17 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 	before := h.population()
 	mem, err := shm.Heap(4096)
 	require.NoError(t, err)
-	for op := control.OpHello; op <= control.OpWake; op++ {
+	for op := control.OpHello; op <= control.OpPlaceRegion; op++ {
 		var m Memory
-		if op == control.OpAddRegion {
+		if op == control.OpCreateRegion {
 			m.Region = mem
 		}
 		for n := range 100 {
-			_, reply, err := h.c.Call(op, make([]byte, n), m)
+			payload := make([]byte, n)
+			if op == control.OpCreateRegion && n == 8 {
+				payload[7] = 0x80 // too much
+			}
+			_, reply, err := h.c.Call(op, payload, m)
 			if err == nil && n == 0 && (op == control.OpAllocPD || op == control.OpCreateChannel || op == control.OpOpenEvents) {
 				if reply.Events != nil {
 					_ = reply.Events.Close()
@@ -250,7 +261,7 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 			require.ErrorAs(t, err, new(*control.Error))
 		}
 	}
-	for _, op := range []control.Op{0, control.OpWake + 1, 0xffff} {
+	for _, op := range []control.Op{0, control.OpPlaceRegion + 1, 0xffff} {
 		h.refused(control.CodeUnsupported, op.String(), op, &control.Empty{}, nil)
 	}
 	before["client pds"]++
@@ -271,7 +282,7 @@ func TestHello(t *testing.T) {
 	h.refused(control.CodeVersion, "magic", control.OpHello, &bad, nil)
 	bad = good
 	bad.Major++
-	h.refused(control.CodeVersion, "protocol 2.9", control.OpHello, &bad, nil)
+	h.refused(control.CodeVersion, "protocol 3.9", control.OpHello, &bad, nil)
 }
 
 // Closing a client leaves nothing behind, whatever it had, and no request of

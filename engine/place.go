@@ -48,7 +48,7 @@ func (c *Client) tied(to *lane) bool {
 		if q.transport == control.QPTypeUD || !q.listens() {
 			continue
 		}
-		p := c.e.qps[q.attr.DestQPN]
+		p := c.e.boundPeer(q)
 		if p != nil && p.client != c && p.client.lane != to {
 			return true
 		}

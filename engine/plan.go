@@ -16,6 +16,7 @@ type change struct {
 	base   uint64
 	size   uint64
 	qpn    uint32
+	serial uint64 // of the queue pair that asks
 
 	// Of a window.
 	parent  *mkey
@@ -107,7 +108,7 @@ func (e *lane) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyCon
 	}
 	list := e.wqe[umrListOffset:][:int(ctrl.KLMOctowords)*wqe.KLMSize]
 	if k.window != nil {
-		c.qpn = ctx.QPNMkey >> 8
+		c.qpn, c.serial = ctx.QPNMkey>>8, q.serial
 		if k.window.kind == 2 && c.qpn != q.num {
 			return "a window of type 2 must be bound to the queue pair that binds it"
 		}

@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"crypto/rand"
-	"encoding/binary"
-
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/control"
@@ -16,6 +13,8 @@ import (
 type qp struct {
 	num     uint32
 	uidx    uint32
+	serial  uint64 // of this queue pair and of no other, ever; from 1 on
+	bound   uint64 // serial of the peer that the connection was made with; 0: none
 	client  *Client
 	pd      *pd
 	attr    control.QPAttr // state and all attributes
@@ -52,7 +51,6 @@ type qp struct {
 	srq      *srq // in place of a receive queue of its own
 
 	peer  *qp    // resolved at first use; dead peers are looked up again
-	bound *qp    // the first peer that was found since RST
 	life  uint32 // grows when q ends what peers may be in the middle of with it
 	stall stall
 
@@ -145,7 +143,9 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs, qpCost); err != nil {
 		return nil, err
 	}
-	q.num = freeNumber(c.e.qps)
+	q.num = freeNumber(c.e.numbers.qp, c.e.qps)
+	c.e.serial++
+	q.serial = c.e.serial
 	q.attr.QPN = q.num
 	c.e.qps[q.num], c.qps[q.num] = q, q
 	for _, r := range q.regions {
@@ -158,6 +158,11 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	recvCQ.users++
 	if q.srq != nil {
 		q.srq.users++
+	}
+	for i, b := range [...][]byte{q.sq, q.rq, rec} {
+		if b != nil {
+			c.prefault(q.regions[i], b)
+		}
 	}
 	return &control.QPN{QPN: q.num}, nil
 }
@@ -242,14 +247,33 @@ func (q *qp) listens() bool {
 	return false
 }
 
-// connected reports whether q may send to p: p exists, listens, and names q as
-// its peer.
-func (q *qp) connected(p *qp) bool {
-	return p != nil && !p.dead && p.transport == q.transport && p.listens() && p.attr.DestQPN == q.num
+// bind makes the connection of a queue pair that goes to RTR: with the queue pair
+// that has the number of its peer at this moment. Numbers are given out again, so
+// whoever has the number later is a stranger. If nobody has it now, q is connected
+// to nobody.
+func (e *lane) bind(q *qp) {
+	p := e.qps[q.attr.DestQPN]
+	if p == nil {
+		e.explainQueue(q, codePeerMissing, "%s", e.whyNoPeer(q))
+		return
+	}
+	q.bound = p.serial
+	if e.several {
+		e.bring(q, p)
+	}
 }
 
-func random32() uint32 {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // crypto/rand does not fail
-	return binary.LittleEndian.Uint32(b[:])
+// boundPeer returns the queue pair that q's connection was made with, nil when
+// there is none, or it has ended.
+func (e *Engine) boundPeer(q *qp) *qp {
+	if p := e.qps[q.attr.DestQPN]; p != nil && p.serial == q.bound {
+		return p
+	}
+	return nil
+}
+
+// connected reports whether q may send to p, which is nil or its boundPeer: p
+// listens, and its connection was made with q.
+func (q *qp) connected(p *qp) bool {
+	return p != nil && !p.dead && p.transport == q.transport && p.listens() && p.bound == q.serial
 }

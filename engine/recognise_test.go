@@ -354,9 +354,15 @@ var recognised = []struct {
 		return s.receives([]wqe.Data{{LKey: s.far.key, Addr: s.far.addr}}, "2^31")
 	}},
 
-	{"peer is gone", codePeerMissing, func(s *scene) account {
+	{"no peer at RTR", codePeerMissing, func(s *scene) account {
+		s.p.toState(control.StateRST)
+		s.p.modify(s.p.toInit())
+		s.p.modify(s.p.toRTR(15))
+		return s.p.queue(0, "did not exist when this queue pair went to RTR")
+	}},
+	{"peer is gone", codePeerGone, func(s *scene) account {
 		s.q.destroy()
-		return s.remote(s.far.raddr(0), "does not exist")
+		return s.remote(s.far.raddr(0), "has ended")
 	}},
 	{"peer is not ready", codePeerState, func(s *scene) account {
 		s.q.toState(control.StateERR)

@@ -5,109 +5,181 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A region is memory of a client, mapped by the device. base is where the
-// client has it.
+// A region is memory that a client and the device share. The device makes it and
+// maps it before anybody else can reach it; the client maps it, seals it against
+// holes, and says where it has it. Until then the device touches no byte of it: a
+// page that somebody is taking away holds up whoever touches it (docs/design/0021).
 type region struct {
 	id    uint32
-	base  uint64
+	base  uint64 // where the client has it
 	size  uint64
 	mem   *shm.Region
-	owned bool // unmapped by the device; else the client's own mapping is used
+	owned bool // made, and unmapped in the end, by the device; else shared within one process
 	users int  // keys and queues inside
 }
 
-// mapMemory maps what an add_region request wants of a client's descriptor,
-// which stays the caller's. It runs beside the engine's thread. Limits come
-// first: a descriptor costs its owner nothing, and may name a thousand times
-// more than there are addresses.
-func (c *Client) mapMemory(payload []byte, fd int) (mem Memory, err error) {
-	var m control.Region
-	if err := control.Parse(control.OpAddRegion, payload, &m); err != nil {
+// regionCharge is what a region of so many bytes takes of the device's process.
+func regionCharge(size int) bill {
+	fds, pages := shm.HoldCost(size)
+	return bill{mappings: 1, addresses: size, memory: regionCost, descriptors: fds, pipePages: pages}
+}
+
+// The descriptor of a region is open until the client has it, has mapped it, and has
+// placed the region.
+var regionFile = bill{descriptors: 1}
+
+func (b bill) plus(c bill) bill {
+	for i := range b {
+		b[i] += c[i]
+	}
+	return b
+}
+
+func (b bill) minus(c bill) bill {
+	for i := range b {
+		b[i] -= c[i]
+	}
+	return b
+}
+
+// makeMemory makes the memory of a region, beside the engine's thread. The limits come
+// first: what a client asks for costs it nothing.
+func (c *Client) makeMemory(payload []byte) (mem Memory, err error) {
+	var m control.RegionSize
+	if err := control.Parse(control.OpCreateRegion, payload, &m); err != nil {
 		return mem, control.Errorf(control.CodeInvalid, "%v", err)
 	}
-	all, err := shm.Inspect(fd)
-	if err != nil {
-		return mem, control.Errorf(control.CodeMemory, "%v", err)
-	}
 	c.mu.Lock() // no request is under way: the engine's thread changes no region
-	err = c.judgeRegion(&m, uint64(all.Size()))
+	err = c.mayHave(m.Size)
 	c.mu.Unlock()
 	if err != nil {
 		return mem, err
 	}
-	b := regionBill(all.Span(int(m.Size)))
-	if err := c.e.shares.take(c.uid, b); err != nil {
+	charge := regionCharge(int(wholePages(m.Size))).plus(regionFile)
+	if err := c.e.shares.take(c.uid, charge); err != nil {
 		return mem, err
 	}
-	r, err := all.Map(int(m.Size))
+	r, err := shm.Create("region", int(m.Size))
 	if err != nil {
-		c.e.shares.give(c.uid, b)
+		c.e.shares.give(c.uid, charge)
 		return mem, control.Errorf(control.CodeMemory, "%v", err)
 	}
-	return Memory{Region: r, Owned: true}, nil
+	return Memory{Region: r}, nil
 }
 
-// unmapMemory undoes mapMemory.
-func (c *Client) unmapMemory(r *shm.Region) {
-	b := regionBill(r.Size())
-	_ = r.Close()
-	c.e.shares.give(c.uid, b)
-}
+func wholePages(n uint64) uint64 { return (n + shm.PageSize - 1) &^ (shm.PageSize - 1) }
 
-func regionBill(span int) bill {
-	return bill{mappings: 1, addresses: span, memory: regionCost}
-}
-
-// judgeRegion says why a client may not have this region, of memory that holds
-// size bytes.
-func (c *Client) judgeRegion(m *control.Region, size uint64) error {
+// mayHave says why a client may not have another region of so many bytes.
+func (c *Client) mayHave(size uint64) error {
 	l := &c.e.cfg.Limits
 	switch {
-	case m.Size == 0 || m.Size > size:
-		return control.Errorf(control.CodeInvalid, "region: %d bytes of a descriptor that holds %d", m.Size, size)
-	case m.Addr+m.Size < m.Addr:
-		return control.Errorf(control.CodeInvalid, "region: %d bytes at %#x pass the end of the address space", m.Size, m.Addr)
-	case m.Addr%shm.PageSize != 0:
-		return control.Errorf(control.CodeInvalid, "region: address %#x is not a multiple of the page size %d", m.Addr, shm.PageSize)
-	case m.Size > l.Bytes-c.bytes:
-		return control.Errorf(control.CodeLimit, "region: %d bytes; this client has %d of its %d", m.Size, c.bytes, l.Bytes)
-	case len(c.regions) >= l.Regions:
+	case size == 0 || size > shm.MaxRegion:
+		return control.Errorf(control.CodeInvalid, "region of %d bytes; 1 to %d are possible", size, uint64(shm.MaxRegion))
+	case wholePages(size) > l.Bytes-c.bytes:
+		return control.Errorf(control.CodeLimit, "region: %d bytes; this client has %d of its %d", size, c.bytes, l.Bytes)
+	case len(c.regions)+len(c.unplaced) >= l.Regions:
 		return tooMany("regions", l.Regions)
-	}
-	for _, r := range c.regions {
-		if m.Addr < r.base+r.size && r.base < m.Addr+m.Size {
-			return control.Errorf(control.CodeInvalid, "region: %d bytes at %#x overlap region %#x, %d bytes at %#x",
-				m.Size, m.Addr, r.id, r.size, r.base)
-		}
 	}
 	return nil
 }
 
-func (c *Client) addRegion(m *control.Region, mem Memory, _ *control.Reply) (control.Message, error) {
-	if err := c.judgeRegion(m, uint64(mem.Region.Size())); err != nil {
+func (c *Client) createRegion(m *control.RegionSize, mem Memory, r *control.Reply) (control.Message, error) {
+	if err := c.mayHave(m.Size); err != nil {
 		return nil, err
 	}
-	id, err := c.take("regions", len(c.regions), c.e.cfg.Limits.Regions, 0) // mapMemory has paid
+	id, err := c.take("regions", len(c.regions), c.e.cfg.Limits.Regions, 0) // makeMemory has paid
 	if err != nil {
 		return nil, err
 	}
-	c.bytes += m.Size
-	c.regions[id] = &region{id: id, base: m.Addr, size: m.Size, mem: mem.Region, owned: mem.Owned}
+	n := &region{id: id, size: uint64(mem.Region.Size()), mem: mem.Region, owned: true}
+	c.bytes += n.size
+	c.unplaced[id] = n
+	r.Memory = mem.Region.File()
 	return &control.RegionID{ID: id}, nil
 }
 
-func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (control.Message, error) {
-	r, ok := c.regions[m.ID]
+func (c *Client) placeRegion(m *control.Placement, _ Memory, _ *control.Reply) (control.Message, error) {
+	r, ok := c.unplaced[m.ID]
+	if !ok {
+		return nil, notFound("region without a place", m.ID)
+	}
+	if err := c.locate(r, m.Addr); err != nil {
+		return nil, err
+	}
+	delete(c.unplaced, m.ID)
+	c.after = append(c.after, func() {
+		_ = r.mem.Forget() // both have mapped it
+		c.e.shares.give(c.uid, regionFile)
+	})
+	return &control.Empty{}, nil
+}
+
+// AddRegion makes a region of memory that is mapped by both already: the client is of
+// the device's own process, or is hosted by a server that has made the memory and seen
+// it sealed. The memory stays the caller's.
+func (c *Client) AddRegion(addr uint64, mem *shm.Region) (id uint32, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return 0, ErrClosed
+	}
+	c.e.Do(func() { id, err = c.addRegion(addr, mem) })
+	return id, err
+}
+
+func (c *Client) addRegion(addr uint64, mem *shm.Region) (id uint32, err error) {
+	n := &region{size: uint64(mem.Size()), mem: mem}
+	if err := c.mayHave(n.size); err != nil {
+		return 0, err
+	}
+	if n.id, err = c.take("regions", len(c.regions), c.e.cfg.Limits.Regions, 0); err != nil {
+		return 0, err
+	}
+	if err := c.locate(n, addr); err != nil {
+		return 0, err
+	}
+	c.bytes += n.size
+	return n.id, nil
+}
+
+// locate makes a region usable, at the client's address addr.
+func (c *Client) locate(r *region, addr uint64) error {
 	switch {
-	case !ok:
+	case addr%shm.PageSize != 0:
+		return control.Errorf(control.CodeInvalid, "region %#x: address %#x is not a multiple of the page size %d", r.id, addr, shm.PageSize)
+	case addr+r.size < addr:
+		return control.Errorf(control.CodeInvalid, "region %#x: %d bytes at %#x pass the end of the address space", r.id, r.size, addr)
+	case !r.mem.Sealed():
+		return control.Errorf(control.CodeMemory,
+			"region %#x: its memory can still lose pages; map it, then add F_SEAL_FUTURE_WRITE, before it is placed", r.id)
+	}
+	for _, o := range c.regions {
+		if addr < o.base+o.size && o.base < addr+r.size {
+			return control.Errorf(control.CodeInvalid, "region %#x: %d bytes at %#x overlap region %#x, %d bytes at %#x",
+				r.id, r.size, addr, o.id, o.size, o.base)
+		}
+	}
+	r.base = addr
+	c.regions[r.id] = r
+	return nil
+}
+
+func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (control.Message, error) {
+	r := c.regions[m.ID]
+	if r == nil {
+		r = c.unplaced[m.ID]
+	}
+	switch {
+	case r == nil:
 		return nil, notFound("region", m.ID)
 	case r.users > 0:
 		return nil, busy("region", m.ID, r.users, "keys and queues")
 	}
 	delete(c.regions, m.ID)
+	delete(c.unplaced, m.ID)
 	c.bytes -= r.size
 	if r.owned {
-		c.after = append(c.after, func() { c.unmapMemory(r.mem) })
+		c.after = append(c.after, func() { c.e.ReleaseMemory(c.uid, r.mem) })
 	}
 	return &control.Empty{}, nil
 }
@@ -132,4 +204,11 @@ func (c *Client) holds(addr uint64) bool {
 		}
 	}
 	return false
+}
+
+// prefault brings pages of a queue that are there already into the device's own page
+// table, behind the request that made the queue: the engine's thread need not wait for
+// the kernel at its first look.
+func (c *Client) prefault(r *region, b []byte) {
+	c.after = append(c.after, func() { r.mem.Prefault(b) })
 }

@@ -273,7 +273,7 @@ func TestWaitingForEverIsExplained(t *testing.T) {
 			s.p.q.attr.Timeout = 0
 			s.q.destroy()
 			s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
-		}, codePeerMissing, "does not exist; the work request waits (timeout 0: for ever)"},
+		}, codePeerGone, "has ended; one that has the number later is another; the work request waits (timeout 0: for ever)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, Config{})

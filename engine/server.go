@@ -92,6 +92,7 @@ func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
 	// Descriptors may lie in it unread, so that it waits to be closed with others;
 	// the client is told at once.
 	defer e.discard(cred.Uid, 1, func() { _ = conn.Close() })
+	defer e.flights.landed(ctx, conn)
 	defer hangUp(conn)
 	name := fmt.Sprintf("pid %d uid %d", cred.Pid, cred.Uid)
 	c, err := e.attach(name, cred.Uid, Hosted{}, shm.Create, shm.CreateSealed)

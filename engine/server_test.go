@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -40,15 +39,26 @@ func (r *rig) serve() (path string) {
 type caller struct {
 	*rig
 	conn *net.UnixConn
+	uar  *shm.Region
+	maps []*shm.Region // all that it has mapped
+}
+
+// close ends the connection and unmaps what came by it.
+func (c *caller) close() {
+	_ = c.conn.Close()
+	for _, mem := range c.maps {
+		_ = mem.Close()
+	}
 }
 
 func (r *rig) dial(path string) *caller {
 	r.Helper()
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
 	require.NoError(r, err)
-	r.Cleanup(func() { _ = conn.Close() })
 	require.NoError(r, conn.SetDeadline(time.Now().Add(10*time.Second)))
-	return &caller{r, conn}
+	c := &caller{rig: r, conn: conn}
+	r.Cleanup(c.close)
+	return c
 }
 
 func (c *caller) send(b []byte, fds ...int) {
@@ -106,9 +116,49 @@ func (c *caller) call(op control.Op, req, ans control.Message, fds ...int) *cont
 
 var hello = control.Hello{Magic: control.Magic, Major: control.Major, Name: "caller"}
 
+// hello greets the device, maps the UAR pages and seals them.
 func (c *caller) hello() {
 	c.Helper()
-	require.Nil(c, c.call(control.OpHello, &hello, &control.Welcome{}))
+	c.send(control.Append(nil, control.OpHello, 0, 1, &hello))
+	_, _, fds, ok := c.answer()
+	require.True(c, ok)
+	require.Len(c, fds, 2)
+	_ = unix.Close(fds[1])
+	c.uar = c.mapped(fds[0])
+	require.NoError(c, c.uar.Seal())
+	require.NoError(c, c.uar.Forget())
+}
+
+// mapped maps what a descriptor that came with an answer holds.
+func (c *caller) mapped(fd int) *shm.Region {
+	c.Helper()
+	mem, err := shm.Attach(os.NewFile(uintptr(fd), "shared"), false)
+	require.NoError(c, err)
+	c.maps = append(c.maps, mem)
+	return mem
+}
+
+// newRegion makes a region and maps it.
+func (c *caller) newRegion(size uint64) (id uint32, mem *shm.Region) {
+	c.Helper()
+	c.send(control.Append(nil, control.OpCreateRegion, 0, 1, &control.RegionSize{Size: size}))
+	h, payload, fds, ok := c.answer()
+	require.True(c, ok)
+	require.Equal(c, control.FlagAnswer, h.Flags, "%s", payload)
+	var region control.RegionID
+	require.NoError(c, control.Parse(h.Op, payload, &region))
+	require.Len(c, fds, 1)
+	return region.ID, c.mapped(fds[0])
+}
+
+// region makes a region that can be used.
+func (c *caller) region(addr, size uint64) (id uint32, mem *shm.Region) {
+	c.Helper()
+	id, mem = c.newRegion(size)
+	require.NoError(c, mem.Seal())
+	require.Nil(c, c.call(control.OpPlaceRegion, &control.Placement{ID: id, Addr: addr}, &control.Empty{}))
+	require.NoError(c, mem.Forget())
+	return id, mem
 }
 
 // ended requires that the engine has closed the connection.
@@ -162,7 +212,7 @@ func TestHandshake(t *testing.T) {
 	bad.Major++
 	refusal = c.call(control.OpHello, &bad, &control.Welcome{})
 	require.Equal(t, control.CodeVersion, refusal.Code)
-	require.Contains(t, refusal.Text, "2.0")
+	require.Contains(t, refusal.Text, "3.0")
 	require.Equal(t, control.CodeVersion, c.call(control.OpAllocPD, &control.Empty{}, &control.PD{}).Code, "still not greeted")
 
 	c.send(control.Append(nil, control.OpHello, 0, 5, &hello))
@@ -234,7 +284,7 @@ func TestGarbage(t *testing.T) {
 			c.send(b)
 			_, _, _, ok := c.answer()
 			require.False(t, ok, name)
-			_ = c.conn.Close()
+			c.close()
 		}
 	}
 	r.returned(before)
@@ -254,96 +304,6 @@ func memfd(t testing.TB, size int64, seals int) int {
 }
 
 const allSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
-
-// Descriptors that are no memory, or memory that could change under the
-// device, are refused, with the connection going on; all are given back.
-func TestDescriptors(t *testing.T) {
-	r := newRig(t, Config{})
-	path := r.serve()
-	var pipe [2]int
-	require.NoError(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
-	t.Cleanup(func() { _ = unix.Close(pipe[0]); _ = unix.Close(pipe[1]) })
-	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	require.NoError(t, err)
-	defer file.Close()
-	require.NoError(t, file.Truncate(8192))
-	null, err := os.Open("/dev/null")
-	require.NoError(t, err)
-	defer null.Close()
-	good := memfd(t, 8192, allSeals)
-	readOnly, err := os.Open(filepath.Join("/proc/self/fd", strconv.Itoa(good)))
-	require.NoError(t, err)
-	defer readOnly.Close()
-	rows := map[string]int{
-		"pipe": pipe[0], "regular file": int(file.Fd()), "device": int(null.Fd()),
-		"unsealed": memfd(t, 8192, 0), "may grow": memfd(t, 8192, allSeals&^unix.F_SEAL_GROW),
-		"may shrink": memfd(t, 8192, allSeals&^unix.F_SEAL_SHRINK), "seals may change": memfd(t, 8192, allSeals&^unix.F_SEAL_SEAL),
-		"half a page": memfd(t, 6000, allSeals), "empty": memfd(t, 0, allSeals),
-		"sealed against writing": memfd(t, 8192, allSeals|unix.F_SEAL_WRITE), "opened for reading": int(readOnly.Fd()),
-	}
-	before := holdings(t)
-	c := r.dial(path)
-	c.hello()
-	region := control.Region{Addr: 0x10000, Size: 4096}
-	for name, fd := range rows {
-		refusal := c.call(control.OpAddRegion, &region, &control.RegionID{}, fd)
-		require.NotNil(t, refusal, name)
-		require.Equal(t, control.CodeMemory, refusal.Code, name)
-	}
-	refusal := c.call(control.OpAddRegion, &region, &control.RegionID{})
-	require.Equal(t, control.CodeInvalid, refusal.Code, "no descriptor")
-	refusal = c.call(control.OpAllocPD, &control.Empty{}, &control.PD{}, good)
-	require.Equal(t, control.CodeInvalid, refusal.Code, "a descriptor too many")
-	refusal = c.call(control.Op(99), &control.Empty{}, &control.PD{}, good)
-	require.Equal(t, control.CodeUnsupported, refusal.Code)
-	region.Size = 16384
-	refusal = c.call(control.OpAddRegion, &region, &control.RegionID{}, good)
-	require.Equal(t, control.CodeInvalid, refusal.Code, "more than the descriptor holds")
-	region.Size = 4096
-	var id control.RegionID
-	require.Nil(t, c.call(control.OpAddRegion, &region, &id, good))
-	require.Nil(t, c.call(control.OpDropRegion, &id, &control.Empty{}))
-	_ = c.conn.Close()
-	r.settled(before)
-	for _, n := range []int{2, 12, 13, 200} {
-		c := r.dial(path)
-		c.hello()
-		fds := make([]int, n)
-		for i := range fds {
-			fds[i] = good
-		}
-		c.send(control.Append(nil, control.OpAddRegion, 0, 1, &region), fds...)
-		c.ended()
-		_ = c.conn.Close()
-		r.settled(before)
-	}
-}
-
-// Only what a region asks for of a descriptor is mapped, however large that is,
-// and only if there is address space left for it.
-func TestAddressSpaceIsShared(t *testing.T) {
-	r := newRig(t, Config{})
-	r.e.shares.most[addresses] = 4 * shm.PageSize
-	path := r.serve()
-	huge := memfd(t, shm.MaxRegion, allSeals)
-	before := holdings(t)
-	c := r.dial(path)
-	c.hello()
-	add := func(addr, size uint64) *control.Error {
-		return c.call(control.OpAddRegion, &control.Region{Addr: addr, Size: size}, &control.RegionID{}, huge)
-	}
-	require.Nil(t, add(0x10000, 1))
-	refusal := add(0x20000, 2*shm.PageSize)
-	require.Equal(t, control.CodeLimit, refusal.Code)
-	require.Contains(t, refusal.Text, "has 4096 bytes of address space of the device's process and asks for 8192 more; one user may have 8192")
-	refusal = add(0x20000, shm.MaxRegion/2)
-	require.Equal(t, control.CodeLimit, refusal.Code)
-	require.Contains(t, refusal.Text, "asks for 549755813888 more")
-	require.Nil(t, add(0x20000, shm.PageSize))
-	require.NoError(t, c.conn.Close())
-	r.settled(before)
-	r.until("shares are given back", func() bool { return r.owed() == bill{} })
-}
 
 // A datagram of no bytes ends its connection, and the descriptors that came
 // with it are given back.
@@ -367,7 +327,7 @@ func TestEmptyDatagramLeavesNoDescriptor(t *testing.T) {
 			require.Zero(t, errno)
 		}))
 		c.ended()
-		_ = c.conn.Close()
+		c.close()
 		r.settled(before)
 	}
 }
@@ -391,8 +351,7 @@ func TestClientsThatGo(t *testing.T) {
 	c.hello()
 	var pd control.PD
 	require.Nil(t, c.call(control.OpAllocPD, &control.Empty{}, &pd))
-	var id control.RegionID
-	require.Nil(t, c.call(control.OpAddRegion, &control.Region{Addr: 0x10000, Size: 8192}, &id, memfd(t, 8192, allSeals)))
+	c.region(0x10000, 8192)
 	require.Nil(t, c.call(control.OpRegMR, &control.MR{PDN: pd.PDN, Addr: 0x10000, Length: 100}, &control.Key{}))
 	var ch control.Channel
 	require.Nil(t, c.call(control.OpCreateChannel, &control.Empty{}, &ch))
@@ -400,9 +359,8 @@ func TestClientsThatGo(t *testing.T) {
 	require.Nil(t, c.call(control.OpCreateCQ, &control.CQ{Buf: 0x10000, DBRec: 0x11000, LogCQE: 6, Channel: ch.ID}, &cqn))
 	require.Nil(t, c.call(control.OpCreateQP, &control.QP{PDN: pd.PDN, SendCQN: cqn.CQN, RecvCQN: cqn.CQN, SQ: 0x10000, DBRec: 0x11008, NoReceive: 1}, &control.QPN{}))
 	for _, c := range []*caller{silent, deaf, c} {
-		_ = c.conn.Close()
+		c.close()
 	}
-	before[0]++ // the memfd of this test
 	r.settled(before)
 }
 

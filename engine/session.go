@@ -28,14 +28,16 @@ var (
 // next serves one request. An error ends the connection.
 func (s *session) next() error {
 	n, oobn, flags, _, err := s.conn.ReadMsgUnix(s.in[:], s.oob[:])
-	// First of all, for a datagram of 0 bytes can bring descriptors too, and
-	// package net makes an end of file of it.
+	// Nothing is asked for, but kernels before 6.16 bring descriptors all the same.
+	// First of all, for a datagram of 0 bytes can bring them too, and package net makes
+	// an end of file of it.
 	fds, bad := received(s.oob[:oobn])
 	if len(fds) > 0 {
 		defer s.discard(fds)
 		if err := s.client.e.shares.owe(s.client.uid, len(fds)); err != nil {
 			return err
 		}
+		return fmt.Errorf("%w: %d descriptors came along; a client sends none", errDesync, len(fds))
 	}
 	switch {
 	case errors.Is(err, io.EOF):
@@ -46,24 +48,29 @@ func (s *session) next() error {
 		return bad
 	}
 	h, payload, err := control.ParseHeader(s.in[:n])
-	if err != nil || h.Flags != 0 || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || len(fds) > 1 {
-		return fmt.Errorf("%w: %d bytes, %d descriptors", errDesync, n, len(fds))
+	if err != nil || h.Flags != 0 || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+		return fmt.Errorf("%w: %d bytes", errDesync, n)
 	}
 	if !s.client.greeted && h.Op != control.OpHello {
 		return s.refuse(h, control.Errorf(control.CodeVersion, "%v before hello", h.Op))
 	}
-	ans, reply, err := s.call(h.Op, payload, fds)
+	ans, reply, err := s.call(h.Op, payload)
 	if err != nil {
 		var refusal *control.Error
 		if !errors.As(err, &refusal) {
 			return err
 		}
+		s.client.e.flights.sent(s.conn)
 		return s.refuse(h, refusal)
 	}
 	if h.Op == control.OpHello {
 		_ = s.conn.SetReadDeadline(time.Time{})
 	}
-	return s.answer(h, ans, reply)
+	err = s.answer(h, ans, reply)
+	if brings[h.Op] > 0 {
+		s.client.e.flights.sent(s.conn)
+	}
+	return err
 }
 
 func (s *session) discard(fds []int) {
@@ -74,22 +81,27 @@ func (s *session) discard(fds []int) {
 	})
 }
 
-// call makes a request of the device, with the memory of the descriptor that
-// came beside it. The mapping is enough: the descriptor is not kept.
-func (s *session) call(op control.Op, payload []byte, fds []int) (ans control.Message, r control.Reply, err error) {
+// brings is how many descriptors the answer to an operation brings, at the most.
+var brings = map[control.Op]int{
+	control.OpHello: 2, control.OpCreateChannel: 1, control.OpOpenEvents: 1, control.OpWake: 1, control.OpCreateRegion: 1,
+}
+
+// call makes a request of the device.
+func (s *session) call(op control.Op, payload []byte) (ans control.Message, r control.Reply, err error) {
+	if n := brings[op]; n > 0 {
+		if err := s.client.e.flights.board(s.conn, s.client.uid, n); err != nil {
+			return nil, r, control.Errorf(control.CodeLimit, "%v: %v", op, err)
+		}
+	}
 	var mem Memory
-	switch {
-	case len(fds) == 0:
-	case op == control.OpAddRegion:
-		if mem, err = s.client.mapMemory(payload, fds[0]); err != nil {
+	if op == control.OpCreateRegion {
+		if mem, err = s.client.makeMemory(payload); err != nil {
 			return nil, r, err
 		}
-	case handlers[op] != nil:
-		return nil, r, control.Errorf(control.CodeInvalid, "%v: came with a descriptor; only %v takes one", op, control.OpAddRegion)
 	}
 	ans, r, err = s.client.Call(op, payload, mem)
 	if err != nil && mem.Region != nil {
-		s.client.unmapMemory(mem.Region)
+		s.client.e.ReleaseMemory(s.client.uid, mem.Region)
 	}
 	return ans, r, err
 }
@@ -106,6 +118,9 @@ func (s *session) answer(h control.Header, m control.Message, r control.Reply) e
 	if r.Wake != nil {
 		defer r.Wake.Close()
 		fds = append(fds, int(r.Wake.Fd()))
+	}
+	if r.Memory != nil {
+		fds = append(fds, int(r.Memory.Fd()))
 	}
 	var oob []byte
 	if len(fds) > 0 {

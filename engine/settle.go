@@ -55,7 +55,7 @@ func (c *Client) announced(due []claim, some []*qp) []claim {
 	}
 	for _, q := range some {
 		add(q)
-		if p := c.e.qps[q.attr.DestQPN]; p != nil && p.client != c && p.attr.DestQPN == q.num {
+		if p := c.e.boundPeer(q); p != nil && p.client != c && p.bound == q.serial {
 			add(p)
 		}
 	}

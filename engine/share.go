@@ -25,10 +25,12 @@ const (
 	addresses                // bytes of address space that is mapped
 	connections              // each may hold a thread while memory is unmapped
 	memory                   // bytes of the device's own, see heap.go
+	unread                   // descriptors in answers that wait to be read, see flight.go
+	pipePages                // that hold pages of regions, see shm.HoldCost
 	numGoods
 )
 
-var goodsNames = [numGoods]string{"mappings", "descriptors", "bytes of address space", "connections", "bytes of memory"}
+var goodsNames = [numGoods]string{"mappings", "descriptors", "bytes of address space", "connections", "bytes of memory", "descriptors in unread answers", "pages of pipes"}
 
 // maxConnections stays well below the 10,000 threads of which a Go program dies.
 const maxConnections = 1 << 12
@@ -59,6 +61,8 @@ func newShares() *shares {
 	s.most[addresses] = min(maxAddresses, rlimit(unix.RLIMIT_AS, 2*maxAddresses)/2)
 	s.most[connections] = maxConnections
 	s.most[memory] = maxMemory
+	s.most[unread] = s.most[descriptors]
+	s.most[pipePages] = maxPipePages()
 	return s
 }
 
@@ -143,6 +147,25 @@ func maxMaps() int {
 		}
 	}
 	return 65530 // the kernel's default
+}
+
+// maxPipePages is how many pages of pipes the kernel allows the user that the device
+// runs as, all processes together: as many as it likes if it may go past limits.
+func maxPipePages() int {
+	const unlimited = 1 << 30
+	b, err := os.ReadFile("/proc/sys/fs/pipe-user-pages-soft")
+	n, err2 := strconv.Atoi(string(bytes.TrimSpace(b)))
+	if err != nil || err2 != nil || n == 0 || mayExceed() {
+		return unlimited
+	}
+	return n / 4 * 3
+}
+
+// mayExceed reports whether the process has CAP_SYS_RESOURCE or CAP_SYS_ADMIN.
+func mayExceed() bool {
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var d [2]unix.CapUserData
+	return unix.Capget(&h, &d[0]) == nil && d[0].Effective&(1<<unix.CAP_SYS_RESOURCE|1<<unix.CAP_SYS_ADMIN) != 0
 }
 
 // rlimit is what the kernel allows this process, at most most.

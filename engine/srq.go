@@ -56,7 +56,7 @@ func (c *Client) createSRQ(m *control.SRQ, _ Memory, _ *control.Reply) (control.
 	if _, err := c.take("shared receive queues", len(c.srqs), c.e.cfg.Limits.QPs, s.cost()); err != nil {
 		return nil, err
 	}
-	s.num = freeNumber(c.e.srqs)
+	s.num = freeNumber(c.e.numbers.srq, c.e.srqs)
 	c.e.srqs[s.num], c.srqs[s.num] = s, s
 	ringRegion.users++
 	recRegion.users++

@@ -195,10 +195,8 @@ func (e *lane) modify(q *qp, m *control.QPAttr) error {
 	if to != from || to == control.StateRST {
 		e.setState(q, to)
 	}
-	if e.several && to == control.StateRTR && q.transport != control.QPTypeUD {
-		if p := e.qps[q.attr.DestQPN]; p != nil {
-			e.bring(q, p)
-		}
+	if to == control.StateRTR && q.transport != control.QPTypeUD {
+		e.bind(q)
 	}
 	return nil
 }
@@ -216,7 +214,7 @@ func (e *lane) setState(q *qp, to uint8) {
 		e.drop(q)
 		q.sendCQ.forget(q.num)
 		q.recvCQ.forget(q.num)
-		q.sent, q.ahead, q.enabled, q.received, q.failed, q.faulted, q.lied, q.bound, q.retried = 0, 0, 0, 0, false, 0, 0, nil, 0
+		q.sent, q.ahead, q.enabled, q.received, q.failed, q.faulted, q.lied, q.bound, q.retried = 0, 0, 0, 0, false, 0, 0, 0, 0
 		q.odd = oddity{reborn: q.odd.reborn || from != control.StateRST}
 		q.attr = control.QPAttr{QPN: q.num}
 	case to == control.StateERR:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
@@ -119,13 +120,16 @@ func TestGoodsComeBack(t *testing.T) {
 		}
 		return m, err
 	}
-	fd := memfd(t, 1<<40, allSeals)
 	region := func(addr uint64) error {
-		req := control.Append(nil, control.OpAddRegion, 0, 0, &control.Region{Addr: addr, Size: 100})[control.HeaderSize:]
-		mem, err := c.mapMemory(req, fd)
-		if err == nil {
-			_, _, err = c.Call(control.OpAddRegion, req, mem)
+		req := control.Append(nil, control.OpCreateRegion, 0, 0, &control.RegionSize{Size: 100})[control.HeaderSize:]
+		mem, err := c.makeMemory(req)
+		if err != nil {
+			return err
 		}
+		m, _, err := c.Call(control.OpCreateRegion, req, mem)
+		require.NoError(t, err)
+		require.NoError(t, mem.Region.Seal())
+		_, err = call(control.OpPlaceRegion, &control.Placement{ID: m.(*control.RegionID).ID, Addr: addr}, Memory{})
 		return err
 	}
 	r.e.shares.most[mappings] = 2 * (clientBill[mappings] + 1)
@@ -142,8 +146,8 @@ func TestGoodsComeBack(t *testing.T) {
 	want[addresses] += shm.PageSize
 	want[memory] += regionCost + socketCost
 	require.Equal(t, want, *r.e.shares.users[7])
-	require.NoError(t, c.Close())
-	require.Empty(t, r.e.shares.users)
+	require.NoError(t, c.Close()) // which seals the UAR pages first, off this goroutine
+	require.Eventually(t, func() bool { return r.e.shares.has(7) == bill{} }, 10*time.Second, time.Millisecond)
 }
 
 // A client with many objects goes in portions: others wait for one of them.

@@ -59,7 +59,7 @@ func (e *lane) umrTarget(q *qp, k *mkey, key uint32, ctrl wqe.UMRCtrl) string {
 		return "the variant of the key is stale"
 	case ctrl.Flags&wqe.UMRCheckFree != 0 && !k.free:
 		return "the key is in use (CHECK_FREE)"
-	case ctrl.Flags&wqe.UMRCheckQPN != 0 && k.window != nil && !k.free && k.window.kind == 2 && k.window.qpn != q.num:
+	case ctrl.Flags&wqe.UMRCheckQPN != 0 && k.window != nil && !k.free && k.window.kind == 2 && k.window.serial != q.serial:
 		return "the window belongs to another queue pair (CHECK_QPN)"
 	}
 	return ""
@@ -81,7 +81,7 @@ func (e *lane) apply(k *mkey, c *change) {
 	k.mem, k.process, k.from = c.mem, c.process, c.from
 	k.list, k.perRound, k.rounds = append(k.list[:0], c.list...), c.perRound, c.rounds
 	if k.window != nil {
-		k.window.qpn = c.qpn
+		k.window.qpn, k.window.serial = c.qpn, c.serial
 		k.window.lie(c.parent)
 	}
 	if c.free {
@@ -103,7 +103,7 @@ func (w *window) lie(on *mkey) {
 func (k *mkey) release() {
 	k.free, k.mem, k.process, k.list, k.size = true, nil, nil, k.list[:0], 0
 	if k.window != nil {
-		k.window.qpn = 0
+		k.window.qpn, k.window.serial = 0, 0
 		k.window.lie(nil)
 	}
 }
@@ -125,7 +125,7 @@ func (e *lane) badBind(q *qp, j *job, why string) bool {
 // that belongs to the responder.
 func (e *lane) invalidate(p *qp, key uint32) bool {
 	k := e.keys.find(key)
-	if k == nil || k.window == nil || k.window.pd != p.pd || k.free || k.window.kind != 2 || k.window.qpn != p.num {
+	if k == nil || k.window == nil || k.window.pd != p.pd || k.free || k.window.kind != 2 || k.window.serial != p.serial {
 		return false
 	}
 	e.disturb(k)

@@ -35,12 +35,12 @@ type use struct {
 
 	client *Client // whose keys count
 	pd     *pd
-	qpn    uint32 // of the queue pair that the key must serve
+	qp     *qp // that the key must serve
 }
 
 // localUse is the use of a data segment by a queue pair.
 func localUse(d wqe.Data, need uint32, q *qp, p *pd) use {
-	return use{"lkey", d.LKey, d.Addr, d.Length(), need, d.ByteCount == 0, q.client, p, q.num}
+	return use{"lkey", d.LKey, d.Addr, d.Length(), need, d.ByteCount == 0, q.client, p, q}
 }
 
 // whyNoAccess says why a key does not give access.
@@ -59,8 +59,8 @@ func (e *lane) whyNoAccess(u use) reason {
 		return because(codeKeyWindow, "lkey %#08x is of a memory window, which gives remote access only", u.key)
 	case k.domain() != u.pd:
 		return because(codeKeyDomain, "%s %#08x belongs to another protection domain than the QP", u.name, u.key)
-	case k.window != nil && k.window.kind == 2 && k.window.qpn != u.qpn:
-		return because(codeKeyWindow, "%s %#08x is a window of QP %#06x, not of QP %#06x", u.name, u.key, k.window.qpn, u.qpn)
+	case k.window != nil && k.window.kind == 2 && k.window.serial != u.qp.serial:
+		return because(codeKeyWindow, "%s %#08x is a window of QP %#06x, not of QP %#06x", u.name, u.key, k.window.qpn, u.qp.num)
 	case k.access&u.need != u.need:
 		return because(codeKeyAccess, "%s %#08x: access %#x lacks %#x", u.name, u.key, k.access, u.need&^k.access)
 	case u.addr-k.base <= k.size && u.n <= k.size-(u.addr-k.base) && len(k.list) > 0:
@@ -80,17 +80,22 @@ func (e *lane) keyOf(c *Client, key uint32) *mkey {
 }
 
 // whyNoPeer says why q cannot reach its peer. Of a queue pair of another client
-// that does not name q as its peer it says no more than that it exists.
+// that is not connected to q it says no more than that it exists, and of one that
+// q was not connected to, not even that.
 func (e *lane) whyNoPeer(q *qp) reason {
-	p := e.qps[q.attr.DestQPN]
+	p := e.boundPeer(q)
 	switch {
+	case q.bound == 0:
+		return because(codePeerMissing, "peer QP %#06x did not exist when this queue pair went to RTR; one that has the number later is another", q.attr.DestQPN)
 	case p == nil:
-		return because(codePeerMissing, "peer QP %#06x does not exist", q.attr.DestQPN)
-	case p.client != q.client && p.attr.DestQPN != q.num:
+		return because(codePeerGone, "peer QP %#06x, to which this queue pair was connected, has ended; one that has the number later is another", q.attr.DestQPN)
+	case p.client != q.client && p.bound != q.serial:
 		return because(codePeerNotBack, "peer QP %#06x exists, but does not answer: it is not connected back to %#06x, or not yet", p.num, q.num)
 	case p.transport != q.transport:
 		return because(codePeerTransport, "peer QP %#06x is of transport %s, this one of %s", p.num, transports[p.transport].name, transports[q.transport].name)
-	case p.attr.DestQPN != q.num && p.attr.State >= control.StateRTR:
+	case p.bound != q.serial && p.attr.DestQPN == q.num:
+		return because(codePeerNotBack, "peer QP %#06x is not connected back: it went to RTR before this queue pair existed, when %#06x was nobody's or another's", p.num, q.num)
+	case p.bound != q.serial && p.attr.State >= control.StateRTR:
 		return because(codePeerNotBack, "peer QP %#06x is not connected back: its peer is %#06x, not %#06x", p.num, p.attr.DestQPN, q.num)
 	}
 	return because(codePeerState, "peer QP %#06x is in state %s; it answers in RTR and RTS", p.num, stateName(p.attr.State))

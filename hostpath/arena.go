@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"sync"
 
-	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -86,12 +85,8 @@ func (a *arena) release(blocks ...block) {
 
 // grow adds a region of 1<<class bytes.
 func (a *arena) grow(class int) error {
-	r, err := a.ctx.dev.Create("queues", 1<<class)
+	r, _, err := a.ctx.newRegion("queues", 1<<class)
 	if err != nil {
-		return err
-	}
-	if _, err := a.ctx.addRegion("queues", r); err != nil {
-		_ = r.Close()
 		return err
 	}
 	a.regions = append(a.regions, r)
@@ -109,14 +104,16 @@ func (a *arena) close() (err error) {
 	return err
 }
 
-// addRegion gives the device memory and returns its name there. The descriptor
-// is closed: the mappings are enough, and programs have more memory regions
+// newRegion makes memory that the device shares, and returns its name there. No
+// descriptor stays open: the mappings are enough, and programs have more memory regions
 // than descriptors.
-func (c *Context) addRegion(what string, r *shm.Region) (uint32, error) {
-	var ans control.RegionID
-	_, err := c.call(what, control.OpAddRegion, &control.Region{Addr: r.Addr(), Size: uint64(r.Size())}, &ans, r)
-	if err == nil {
-		err = r.Forget()
+func (c *Context) newRegion(what string, size int) (*shm.Region, uint32, error) {
+	if err := c.err(); err != nil {
+		return nil, 0, wrap(what, err)
 	}
-	return ans.ID, err
+	r, id, err := c.dev.NewRegion(what, size)
+	if err != nil {
+		return nil, 0, wrap(what, err)
+	}
+	return r, id, nil
 }

@@ -143,7 +143,7 @@ func (q *QP) Modify(a *Attr) error {
 	if q.closed.Load() {
 		return wrap("modify QP", ErrClosed)
 	}
-	if _, err := q.pd.ctx.call("modify QP", control.OpModifyQP, a.request(q.qpn), &control.Empty{}, nil); err != nil {
+	if _, err := q.pd.ctx.call("modify QP", control.OpModifyQP, a.request(q.qpn), &control.Empty{}); err != nil {
 		return err
 	}
 	if a.Mask&AttrQKey != 0 {
@@ -164,7 +164,7 @@ func (q *QP) Query() (Attr, error) {
 		return Attr{}, wrap("query QP", ErrClosed)
 	}
 	var m control.QPAttr
-	if _, err := q.pd.ctx.call("query QP", control.OpQueryQP, &control.QPN{QPN: q.qpn}, &m, nil); err != nil {
+	if _, err := q.pd.ctx.call("query QP", control.OpQueryQP, &control.QPN{QPN: q.qpn}, &m); err != nil {
 		return Attr{}, err
 	}
 	return answered(&m), nil

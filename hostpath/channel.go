@@ -30,7 +30,7 @@ type Channel struct {
 // of completion queues.
 func (c *Context) CreateChannel() (*Channel, error) {
 	var ans control.Channel
-	r, err := c.call("channel", control.OpCreateChannel, &control.Empty{}, &ans, nil)
+	r, err := c.call("channel", control.OpCreateChannel, &control.Empty{}, &ans)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (ch *Channel) take(event [8]byte) *CQ {
 // may wait on it meanwhile. Closing twice does nothing.
 func (ch *Channel) Close() error {
 	return closing(ch.ctx, &ch.closed, func() error {
-		if _, err := ch.ctx.call("close channel", control.OpDestroyChannel, &control.Channel{ID: ch.id}, &control.Empty{}, nil); err != nil {
+		if _, err := ch.ctx.call("close channel", control.OpDestroyChannel, &control.Channel{ID: ch.id}, &control.Empty{}); err != nil {
 			return err
 		}
 		ch.ctx.mu.Lock()

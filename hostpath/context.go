@@ -69,7 +69,7 @@ func NewContext(dev Device) (*Context, error) {
 	c.arena.ctx = c
 	c.alone = shm.Alone()
 	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Features: control.FeatureWake, Name: programName()}
-	r, err := dev.Call(control.OpHello, hello, &c.limits, nil)
+	r, err := dev.Call(control.OpHello, hello, &c.limits)
 	if err != nil {
 		_ = dev.Close()
 		return nil, wrap("connect", err)
@@ -80,7 +80,11 @@ func NewContext(dev Device) (*Context, error) {
 		_ = errors.Join(dev.Close(), c.uar.Close(), c.status.Close())
 		return nil, wrap("connect", fmt.Errorf("the engine gives %d bytes for %d UAR pages of %d", c.uar.Size(), n, doorbell.UARPageSize))
 	}
-	if r, err = dev.Call(control.OpOpenEvents, &control.Empty{}, &control.Empty{}, nil); err != nil {
+	if err := c.uar.Seal(); err != nil {
+		_ = errors.Join(dev.Close(), c.uar.Close(), c.status.Close())
+		return nil, wrap("connect", err)
+	}
+	if r, err = dev.Call(control.OpOpenEvents, &control.Empty{}, &control.Empty{}); err != nil {
 		_ = errors.Join(dev.Close(), c.uar.Close(), c.status.Close())
 		return nil, wrap("events", err)
 	}
@@ -161,7 +165,7 @@ const hearing = time.Second
 func (c *Context) hearOut() {
 	answered := make(chan error, 1)
 	go func() {
-		r, err := c.dev.Call(control.OpOpenEvents, &control.Empty{}, &control.Empty{}, nil)
+		r, err := c.dev.Call(control.OpOpenEvents, &control.Empty{}, &control.Empty{})
 		if err == nil {
 			err = r.Events.Close()
 		}
@@ -203,11 +207,11 @@ func (c *Context) err() error {
 }
 
 // call sends a request, unless the context has ended.
-func (c *Context) call(what string, op control.Op, req, ans control.Message, mem *shm.Region) (control.Reply, error) {
+func (c *Context) call(what string, op control.Op, req, ans control.Message) (control.Reply, error) {
 	if err := c.err(); err != nil {
 		return control.Reply{}, wrap(what, err)
 	}
-	r, err := c.dev.Call(op, req, ans, mem)
+	r, err := c.dev.Call(op, req, ans)
 	return r, wrap(what, err)
 }
 
@@ -239,7 +243,7 @@ type PD struct {
 // AllocPD makes a protection domain.
 func (c *Context) AllocPD() (*PD, error) {
 	var ans control.PD
-	if _, err := c.call("PD", control.OpAllocPD, &control.Empty{}, &ans, nil); err != nil {
+	if _, err := c.call("PD", control.OpAllocPD, &control.Empty{}, &ans); err != nil {
 		return nil, err
 	}
 	return &PD{ctx: c, num: ans.PDN}, nil
@@ -249,7 +253,7 @@ func (c *Context) AllocPD() (*PD, error) {
 // Closing twice does nothing.
 func (p *PD) Close() error {
 	return closing(p.ctx, &p.closed, func() error {
-		_, err := p.ctx.call("close PD", control.OpDeallocPD, &control.PD{PDN: p.num}, &control.Empty{}, nil)
+		_, err := p.ctx.call("close PD", control.OpDeallocPD, &control.PD{PDN: p.num}, &control.Empty{})
 		return err
 	})
 }

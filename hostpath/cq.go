@@ -140,7 +140,7 @@ func (q *CQ) create(log int) (err error) {
 		req.Channel, req.Handle = q.channel.id, q.handle
 	}
 	var ans control.CQN
-	if _, err := c.call(what, control.OpCreateCQ, &req, &ans, nil); err != nil {
+	if _, err := c.call(what, control.OpCreateCQ, &req, &ans); err != nil {
 		return err
 	}
 	q.cqn = ans.CQN
@@ -340,7 +340,7 @@ func (q *CQ) Resize(entries int) error {
 	moved := false
 	err = q.cq.Resize(to.mem[:size<<log], func() error {
 		req := &control.ResizeCQ{CQN: q.cqn, LogSize: uint8(log), LogCQE: log2(size), Buf: to.addr}
-		_, err := c.call(what, control.OpResizeCQ, req, &control.Empty{}, nil)
+		_, err := c.call(what, control.OpResizeCQ, req, &control.Empty{})
 		moved = err == nil
 		return err
 	})
@@ -357,7 +357,7 @@ func (q *CQ) Resize(entries int) error {
 // it meanwhile. Closing twice does nothing.
 func (q *CQ) Close() error {
 	return closing(q.ctx, &q.closed, func() error {
-		if _, err := q.ctx.call("close CQ", control.OpDestroyCQ, &control.CQN{CQN: q.cqn}, &control.Empty{}, nil); err != nil {
+		if _, err := q.ctx.call("close CQ", control.OpDestroyCQ, &control.CQN{CQN: q.cqn}, &control.Empty{}); err != nil {
 			return err
 		}
 		q.release()

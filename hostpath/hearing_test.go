@@ -18,7 +18,7 @@ type teller struct {
 	closed func()
 }
 
-func (d *teller) Call(op control.Op, _, ans control.Message, _ *shm.Region) (r control.Reply, err error) {
+func (d *teller) Call(op control.Op, _, ans control.Message) (r control.Reply, err error) {
 	switch op {
 	case control.OpHello:
 		*ans.(*control.Welcome) = welcome
@@ -44,7 +44,10 @@ func (d *teller) Call(op control.Op, _, ans control.Message, _ *shm.Region) (r c
 
 func (d *teller) Done() <-chan struct{} { return nil }
 
-func (d *teller) Create(_ string, size int) (*shm.Region, error) { return shm.Heap(size) }
+func (d *teller) NewRegion(_ string, size int) (*shm.Region, uint32, error) {
+	r, err := shm.Heap(size)
+	return r, 1, err
+}
 
 func (d *teller) Close() error {
 	d.closed()

@@ -88,18 +88,13 @@ func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
 	if size < 1 || size > maxMemory {
 		return nil, wrap(what, control.Errorf(control.CodeInvalid, "%d bytes; 1 to %d are possible", size, maxMemory))
 	}
-	r, err := c.dev.Create("memory", size)
+	r, id, err := c.newRegion(what, size)
 	if err != nil {
-		return nil, wrap(what, err)
-	}
-	id, err := c.addRegion(what, r)
-	if err != nil {
-		_ = r.Close()
 		return nil, err
 	}
 	m := &MR{pd: p, region: r, size: size, id: id, mem: r.Bytes()[:size:size]}
 	if err := m.register(what, r.Addr(), access); err != nil {
-		_, _ = c.call(what, control.OpDropRegion, &control.RegionID{ID: id}, &control.Empty{}, nil)
+		_, _ = c.call(what, control.OpDropRegion, &control.RegionID{ID: id}, &control.Empty{})
 		_ = r.Close()
 		return nil, err
 	}
@@ -137,7 +132,7 @@ func (m *MR) Register(off, n int, access Access) (*MR, error) {
 func (m *MR) register(what string, addr uint64, access Access) error {
 	var ans control.Key
 	req := &control.MR{PDN: m.pd.num, Access: uint32(access), Addr: addr, Length: uint64(len(m.mem)), IOVA: addr}
-	if _, err := m.pd.ctx.call(what, control.OpRegMR, req, &ans, nil); err != nil {
+	if _, err := m.pd.ctx.call(what, control.OpRegMR, req, &ans); err != nil {
 		return err
 	}
 	m.key, m.addr = ans.Key, addr
@@ -207,7 +202,7 @@ func (m *MR) Close() error {
 		if m.parts > 0 {
 			return wrap(what, control.Errorf(control.CodeBusy, "%d further keys to it are open", m.parts))
 		}
-		_, err := c.call(what, control.OpDeregMR, &control.Key{Key: m.key}, &control.Empty{}, nil)
+		_, err := c.call(what, control.OpDeregMR, &control.Key{Key: m.key}, &control.Empty{})
 		if err != nil {
 			return err
 		}
@@ -217,7 +212,7 @@ func (m *MR) Close() error {
 			m.parent.parts--
 			return nil
 		}
-		if _, err := c.call(what, control.OpDropRegion, &control.RegionID{ID: m.id}, &control.Empty{}, nil); err != nil {
+		if _, err := c.call(what, control.OpDropRegion, &control.RegionID{ID: m.id}, &control.Empty{}); err != nil {
 			return err
 		}
 		c.mu.Lock()

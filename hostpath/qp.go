@@ -220,7 +220,7 @@ func (q *QP) create(cfg QPConfig) error {
 		req.RQ, req.LogRQ, req.LogRQStride = q.rings.addr, log2(recvs), log2(stride)
 	}
 	var ans control.QPN
-	if _, err := c.call(what, control.OpCreateQP, req, &ans, nil); err != nil {
+	if _, err := c.call(what, control.OpCreateQP, req, &ans); err != nil {
 		return err
 	}
 	q.qpn = ans.QPN
@@ -269,7 +269,7 @@ func log2(n int) uint8 { return uint8(bits.Len(uint(n)) - 1) }
 func (q *QP) release() {
 	c := q.pd.ctx
 	if q.qpn != 0 {
-		_, _ = c.call("QP", control.OpDestroyQP, &control.QPN{QPN: q.qpn}, &control.Empty{}, nil)
+		_, _ = c.call("QP", control.OpDestroyQP, &control.QPN{QPN: q.qpn}, &control.Empty{})
 		c.mu.Lock()
 		delete(c.qps, q.qpn)
 		c.mu.Unlock()

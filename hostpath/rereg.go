@@ -43,7 +43,7 @@ func (m *MR) Reregister(pd *PD, off, n int, access Access) error {
 		PDN: pd.num, Access: uint32(access), Addr: addr, Length: uint64(n), IOVA: addr,
 	}
 	var ans control.Key
-	if _, err := m.pd.ctx.call(what, control.OpReregMR, req, &ans, nil); err != nil {
+	if _, err := m.pd.ctx.call(what, control.OpReregMR, req, &ans); err != nil {
 		return err
 	}
 	m.pd, m.key, m.addr = pd, ans.Key, addr

@@ -142,12 +142,34 @@ func (s *socket) Close() (err error) {
 // shut ends the connection for both sides, and leaves the descriptor.
 func (s *socket) shut() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) }
 
-func (s *socket) Create(name string, size int) (*shm.Region, error) { return shm.Create(name, size) }
+// NewRegion has the device make memory, maps it, and seals it, without which the device
+// does not take it.
+func (s *socket) NewRegion(_ string, size int) (mem *shm.Region, id uint32, err error) {
+	var region control.RegionID
+	r, err := s.Call(control.OpCreateRegion, &control.RegionSize{Size: uint64(size)}, &region)
+	if err != nil {
+		return nil, 0, err
+	}
+	if mem, err = shm.Attach(r.Memory, false); err == nil {
+		if err = mem.Seal(); err == nil {
+			_, err = s.Call(control.OpPlaceRegion, &control.Placement{ID: region.ID, Addr: mem.Addr()}, &control.Empty{})
+		}
+		if err == nil {
+			err = mem.Forget()
+		}
+		if err == nil {
+			return mem, region.ID, nil
+		}
+		_ = mem.Close()
+	}
+	_, _ = s.Call(control.OpDropRegion, &region, &control.Empty{})
+	return nil, 0, err
+}
 
-func (s *socket) Call(op control.Op, req, ans control.Message, mem *shm.Region) (r control.Reply, err error) {
+func (s *socket) Call(op control.Op, req, ans control.Message) (r control.Reply, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.send(op, req, mem); err != nil {
+	if err := s.send(op, req); err != nil {
 		return r, err
 	}
 	a, err := s.receive(op, s.tag)
@@ -158,7 +180,7 @@ func (s *socket) Call(op control.Op, req, ans control.Message, mem *shm.Region) 
 }
 
 // send sends a request, of the next tag. The caller holds mu.
-func (s *socket) send(op control.Op, req control.Message, mem *shm.Region) error {
+func (s *socket) send(op control.Op, req control.Message) error {
 	if s.closed && s.ended == nil {
 		s.ended = os.ErrClosed
 	}
@@ -167,11 +189,7 @@ func (s *socket) send(op control.Op, req control.Message, mem *shm.Region) error
 	}
 	s.tag++
 	s.out = control.Append(s.out[:0], op, 0, s.tag, req)
-	var oob []byte
-	if mem != nil {
-		oob = unix.UnixRights(int(mem.File().Fd()))
-	}
-	err := again(func() error { return unix.Sendmsg(s.fd, s.out, oob, nil, unix.MSG_NOSIGNAL) })
+	err := again(func() error { return unix.Sendmsg(s.fd, s.out, nil, nil, unix.MSG_NOSIGNAL) })
 	if err != nil {
 		return s.gone(err)
 	}
@@ -251,11 +269,13 @@ func take(op control.Op, a answer, ans control.Message) (r control.Reply, err er
 		}
 	case (op == control.OpCreateChannel || op == control.OpOpenEvents) && len(a.files) == 1:
 		r.Events = a.files[0]
+	case op == control.OpCreateRegion && len(a.files) == 1:
+		r.Memory = a.files[0]
 	case op == control.OpWake && len(a.files) == 1:
 		if r.Wake, err = blocking(a.files[0]); err != nil {
 			return r, err
 		}
-	case len(a.files) > 0 || op == control.OpHello || op == control.OpCreateChannel || op == control.OpOpenEvents:
+	case len(a.files) > 0 || op == control.OpHello || op == control.OpCreateChannel || op == control.OpOpenEvents || op == control.OpCreateRegion:
 		closeAll(a.files)
 		return r, fmt.Errorf("%v: the answer came with %d descriptors", op, len(a.files))
 	}

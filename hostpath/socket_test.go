@@ -130,7 +130,7 @@ func TestSocketIsClosedOnce(t *testing.T) {
 	}
 	require.NoError(t, s.Close())
 	require.NoError(t, unix.Send(s.fd, []byte("x"), unix.MSG_NOSIGNAL))
-	_, err = s.Call(control.OpAllocPD, &control.Empty{}, &control.PD{}, nil)
+	_, err = s.Call(control.OpAllocPD, &control.Empty{}, &control.PD{})
 	require.ErrorIs(t, err, ErrDeviceGone)
 }
 

@@ -80,7 +80,7 @@ func (q *SRQ) create(cfg SRQConfig) error {
 		PDN: q.pd.num, Limit: uint32(cfg.Limit), Ring: q.ring.addr, DBRec: q.rec.addr, LogSize: log2(entries), LogStride: log2(stride),
 	}
 	var ans control.SRQN
-	if _, err := c.dev.Call(control.OpCreateSRQ, req, &ans, nil); err != nil {
+	if _, err := c.dev.Call(control.OpCreateSRQ, req, &ans); err != nil {
 		return err
 	}
 	q.srqn = ans.SRQN
@@ -141,7 +141,7 @@ func (q *SRQ) SetLimit(limit int) error {
 		return wrap(what, control.Errorf(control.CodeInvalid, "%d; 0 to the size of the queue is possible", limit))
 	}
 	req := &control.SRQLimit{SRQN: q.srqn, Limit: uint32(limit)}
-	_, err := q.pd.ctx.call(what, control.OpModifySRQ, req, &control.Empty{}, nil)
+	_, err := q.pd.ctx.call(what, control.OpModifySRQ, req, &control.Empty{})
 	return err
 }
 
@@ -152,7 +152,7 @@ func (q *SRQ) Query() (limit int, err error) {
 		return 0, wrap(what, ErrClosed)
 	}
 	var ans control.SRQLimit
-	_, err = q.pd.ctx.call(what, control.OpQuerySRQ, &control.SRQN{SRQN: q.srqn}, &ans, nil)
+	_, err = q.pd.ctx.call(what, control.OpQuerySRQ, &control.SRQN{SRQN: q.srqn}, &ans)
 	return int(ans.Limit), err
 }
 
@@ -161,7 +161,7 @@ func (q *SRQ) Query() (limit int, err error) {
 func (q *SRQ) Close() error {
 	c := q.pd.ctx
 	return closing(c, &q.closed, func() error {
-		if _, err := c.call("close SRQ", control.OpDestroySRQ, &control.SRQN{SRQN: q.srqn}, &control.Empty{}, nil); err != nil {
+		if _, err := c.call("close SRQ", control.OpDestroySRQ, &control.SRQN{SRQN: q.srqn}, &control.Empty{}); err != nil {
 			return err
 		}
 		c.mu.Lock()

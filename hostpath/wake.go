@@ -53,7 +53,7 @@ func (c *Context) offerWake() {
 	if w.raw || c.err() != nil {
 		return
 	}
-	r, err := c.dev.Call(control.OpWake, &control.Wake{Wakes: 1}, &control.Empty{}, nil)
+	r, err := c.dev.Call(control.OpWake, &control.Wake{Wakes: 1}, &control.Empty{})
 	if err != nil || r.Wake == nil {
 		return
 	}
@@ -66,7 +66,7 @@ func (c *Context) offerWake() {
 
 // retractWake takes the promise back.
 func (c *Context) retractWake() {
-	_, _ = c.dev.Call(control.OpWake, &control.Wake{}, &control.Empty{}, nil)
+	_, _ = c.dev.Call(control.OpWake, &control.Wake{}, &control.Empty{})
 }
 
 // sharedRaw says that queues are written to by others, who do not look whether

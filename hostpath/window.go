@@ -31,7 +31,7 @@ func (p *PD) AllocWindow(kind int) (*Window, error) {
 		return nil, wrap(what, control.Errorf(control.CodeInvalid, "type %d; 1 and 2 are possible", kind))
 	}
 	var ans control.Key
-	if _, err := p.ctx.call(what, control.OpAllocMW, &control.MW{PDN: p.num, Kind: uint8(kind)}, &ans, nil); err != nil {
+	if _, err := p.ctx.call(what, control.OpAllocMW, &control.MW{PDN: p.num, Kind: uint8(kind)}, &ans); err != nil {
 		return nil, err
 	}
 	return &Window{pd: p, kind: uint8(kind), key: ans.Key}, nil
@@ -74,7 +74,7 @@ func (w *Window) Close() error { return w.pd.freeKey("close window", &w.closed, 
 // freeKey takes a key back that stands for no memory of its own.
 func (p *PD) freeKey(what string, closed *atomic.Bool, key *uint32) error {
 	return closing(p.ctx, closed, func() error {
-		_, err := p.ctx.call(what, control.OpDeregMR, &control.Key{Key: *key}, &control.Empty{}, nil)
+		_, err := p.ctx.call(what, control.OpDeregMR, &control.Key{Key: *key}, &control.Empty{})
 		return err
 	})
 }
@@ -99,7 +99,7 @@ func (p *PD) CreateListKey(entries int) (*ListKey, error) {
 		return nil, wrap(what, control.Errorf(control.CodeInvalid, "%d entries; 1 to %d are possible", entries, post.MaxList))
 	}
 	var ans control.Key
-	if _, err := p.ctx.call(what, control.OpCreateMkey, &control.Mkey{PDN: p.num, Entries: uint32(entries)}, &ans, nil); err != nil {
+	if _, err := p.ctx.call(what, control.OpCreateMkey, &control.Mkey{PDN: p.num, Entries: uint32(entries)}, &ans); err != nil {
 		return nil, err
 	}
 	return &ListKey{pd: p, key: ans.Key}, nil

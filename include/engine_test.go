@@ -117,7 +117,7 @@ func TestConnectRefused(t *testing.T) {
 	answer := func(op control.Op, flags uint16, tag uint64, m control.Message) []byte {
 		return control.Append(nil, op, flags, tag, m)
 	}
-	welcome := answer(control.OpHello, control.FlagAnswer, 1, &control.Welcome{Major: 1, UARPages: 1})
+	welcome := answer(control.OpHello, control.FlagAnswer, 1, &control.Welcome{Major: control.Major, UARPages: 1})
 	stream := filepath.Join(t.TempDir(), "stream.sock")
 	l, err := net.Listen("unix", stream)
 	require.NoError(t, err)
@@ -137,8 +137,8 @@ func TestConnectRefused(t *testing.T) {
 			{"a request", pretend(t, answer(control.OpHello, 0, 1, &control.Welcome{})),
 				"-71 answer with operation 1, tag 1, flags 0 to request 1, tag 1: not an engine of this protocol"},
 			{"too long", pretend(t, make([]byte, 600)), "-71 the engine's answer is too long: more than 512 bytes or two descriptors"},
-			{"version", pretend(t, answer(control.OpHello, control.FlagAnswer, 1, &control.Welcome{Major: 2, Minor: 3})),
-				"-93 the engine speaks version 2.3 of the protocol, this client 1.0"},
+			{"version", pretend(t, answer(control.OpHello, control.FlagAnswer, 1, &control.Welcome{Major: 3, Minor: 3})),
+				"-93 the engine speaks version 3.3 of the protocol, this client 2.0"},
 			{"refused", pretend(t, answer(control.OpHello, control.FlagAnswer|control.FlagError, 1,
 				control.Errorf(control.CodeVersion, "major version 1; 2 is spoken here"))),
 				"-93 the engine refuses: major version 1; 2 is spoken here"},

@@ -60,7 +60,7 @@ func TestControlLayout(t *testing.T) {
 				t.Fatalf("answer %q", w)
 			}
 		}
-		require.Len(t, fields, 9)
+		require.Len(t, fields, 10)
 		for message, got := range fields {
 			var want []string
 			for _, row := range doc[message] {

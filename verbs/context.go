@@ -221,13 +221,7 @@ func (x *uctx) tell(op control.Op, req control.Message) error {
 	return err
 }
 
-func (x *uctx) addRegion(e *extent) (uint32, error) {
-	m, _, err := x.askWith(control.OpAddRegion, &control.Region{Addr: e.addr, Size: e.size}, engine.Memory{Region: e.mem})
-	if err != nil {
-		return 0, err
-	}
-	return m.(*control.RegionID).ID, nil
-}
+func (x *uctx) addRegion(e *extent) (uint32, error) { return x.client.AddRegion(e.addr, e.mem) }
 
 // dropRegion reports whether the device uses it no more.
 func (x *uctx) dropRegion(id uint32) bool {

@@ -184,6 +184,7 @@ func TestMemoryMappedAnewUnderAKey(t *testing.T) {
 	other, err := r.p.memory.make("test", at, pageSize)
 	require.NoError(t, err)
 	defer r.p.memory.discard(other)
+	require.NoError(t, other.mem.Seal())
 	x := r.s.contexts[p.ctx]
 	id, err := x.addRegion(other)
 	require.NoError(t, err, "its region is gone")

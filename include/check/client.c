@@ -471,9 +471,9 @@ static void mistakes(const char *path) {
 	MUST(nicless_qp_open(&c, &r, &f, &q) == -ENOENT);
 	printf("qp: %s\n", c.error);
 	/* a payload of another length than the operation's */
-	MUST(nicless_ask(&c, NICLESS_OP_REG_MR, &pdn, sizeof pdn, -1, &k, sizeof k) == -EINVAL);
+	MUST(nicless_ask(&c, NICLESS_OP_REG_MR, &pdn, sizeof pdn, &k, sizeof k) == -EINVAL);
 	printf("payload: %s\n", c.error);
-	MUST(nicless_ask(&c, 999, 0, 0, -1, 0, 0) < 0);
+	MUST(nicless_ask(&c, 999, 0, 0, 0, 0) < 0);
 	printf("operation: %s\n", c.error);
 	DO(nicless_alloc_pd(&c, &k)); /* and the connection lives */
 	/* a datagram without a whole header: it cannot be answered */

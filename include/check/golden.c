@@ -234,8 +234,10 @@ static void layout(void) {
 	FIELD("Welcome", nicless_welcome, max_log_sq); FIELD("Welcome", nicless_welcome, max_log_rq);
 	FIELD("Welcome", nicless_welcome, max_log_cq); FIELD("Welcome", nicless_welcome, max_rd_atomic);
 	FIELD("Welcome", nicless_welcome, max_message_log);
-	SIZE("Region", nicless_add_region);
-	FIELD("Region", nicless_add_region, addr); FIELD("Region", nicless_add_region, size);
+	SIZE("RegionSize", nicless_create_region);
+	FIELD("RegionSize", nicless_create_region, size);
+	SIZE("Placement", nicless_place_region);
+	FIELD("Placement", nicless_place_region, region); FIELD("Placement", nicless_place_region, addr);
 	SIZE("MR", nicless_reg_mr);
 	FIELD("MR", nicless_reg_mr, pdn); FIELD("MR", nicless_reg_mr, access);
 	FIELD("MR", nicless_reg_mr, addr); FIELD("MR", nicless_reg_mr, length); FIELD("MR", nicless_reg_mr, iova);
@@ -269,7 +271,7 @@ static void layout(void) {
 	VALUE("Operations", "hello", NICLESS_OP_HELLO);
 	VALUE("Operations", "alloc_pd", NICLESS_OP_ALLOC_PD);
 	VALUE("Operations", "dealloc_pd", NICLESS_OP_DEALLOC_PD);
-	VALUE("Operations", "add_region", NICLESS_OP_ADD_REGION);
+	VALUE("Operations", "create_region", NICLESS_OP_CREATE_REGION);
 	VALUE("Operations", "drop_region", NICLESS_OP_DROP_REGION);
 	VALUE("Operations", "reg_mr", NICLESS_OP_REG_MR);
 	VALUE("Operations", "dereg_mr", NICLESS_OP_DEREG_MR);
@@ -281,6 +283,7 @@ static void layout(void) {
 	VALUE("Operations", "modify_qp", NICLESS_OP_MODIFY_QP);
 	VALUE("Operations", "query_qp", NICLESS_OP_QUERY_QP);
 	VALUE("Operations", "destroy_qp", NICLESS_OP_DESTROY_QP);
+	VALUE("Operations", "place_region", NICLESS_OP_PLACE_REGION);
 	VALUE("Access rights", "local_write", NICLESS_LOCAL_WRITE);
 	VALUE("Access rights", "remote_write", NICLESS_REMOTE_WRITE);
 	VALUE("Access rights", "remote_read", NICLESS_REMOTE_READ);

@@ -76,7 +76,7 @@ static int descriptors(void) {
 }
 
 static int file(off_t size) {
-	int fd = memfd_create("hostile", MFD_CLOEXEC);
+	int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	MUST(fd >= 0 && ftruncate(fd, size) == 0);
 	return fd;
 }
@@ -237,7 +237,7 @@ static void slow(void) {
 	}
 	patience(SO_SNDTIMEO, 0, 20000);
 	do
-		error = nicless_send(&c, NICLESS_OP_DEALLOC_PD, &pdn, sizeof pdn, -1);
+		error = nicless_send(&c, NICLESS_OP_DEALLOC_PD, &pdn, sizeof pdn);
 	while (error == 0);
 	MUST(error == -ETIMEDOUT);
 	MUST(strcmp(c.error, "the engine has not taken a request in 10 seconds") == 0);
@@ -270,7 +270,7 @@ int main(void) {
 	limits();
 	channels();
 	greeting(8192, 4096, 0);
-	greeting(8191, 4096, "the engine's descriptor of 2 UAR pages is shorter");
+	greeting(8191, 4096, "the engine's descriptor of UAR pages is shorter than 8192 bytes");
 	greeting(8192, 4095, "the engine's descriptor of the status page is shorter than 4096 bytes");
 	greeting(8192, 0, "the engine's descriptor of the status page is shorter than 4096 bytes");
 	slow();

@@ -9,7 +9,7 @@
 
 enum {
 	NICLESS_MAGIC = 0x6c63696e,
-	NICLESS_MAJOR = 1,
+	NICLESS_MAJOR = 2,
 	NICLESS_MINOR = 0,
 	NICLESS_HEADER = 16,
 	NICLESS_MAX_MESSAGE = 512, /* bytes of a datagram, header included */
@@ -20,7 +20,7 @@ enum nicless_op {
 	NICLESS_OP_HELLO = 1,
 	NICLESS_OP_ALLOC_PD = 2,
 	NICLESS_OP_DEALLOC_PD = 3,
-	NICLESS_OP_ADD_REGION = 4,
+	NICLESS_OP_CREATE_REGION = 4,
 	NICLESS_OP_DROP_REGION = 5,
 	NICLESS_OP_REG_MR = 6,
 	NICLESS_OP_DEREG_MR = 7,
@@ -31,7 +31,8 @@ enum nicless_op {
 	NICLESS_OP_CREATE_QP = 12,
 	NICLESS_OP_MODIFY_QP = 13,
 	NICLESS_OP_QUERY_QP = 14,
-	NICLESS_OP_DESTROY_QP = 15
+	NICLESS_OP_DESTROY_QP = 15,
+	NICLESS_OP_PLACE_REGION = 26
 };
 
 enum { NICLESS_FLAG_ANSWER = 1, NICLESS_FLAG_REFUSED = 2 };
@@ -59,9 +60,14 @@ struct nicless_welcome {
 	uint8_t max_log_sq, max_log_rq, max_log_cq, max_rd_atomic, max_message_log, pad[3];
 };
 
-struct nicless_add_region {
-	uint64_t addr;
+struct nicless_create_region {
 	uint64_t size;
+};
+
+struct nicless_place_region {
+	uint32_t region;
+	uint8_t pad[4];
+	uint64_t addr;
 };
 
 struct nicless_reg_mr {
@@ -143,7 +149,8 @@ struct nicless_refusal { /* a sentence follows */
 NICLESS_ASSERT(header_size, sizeof(struct nicless_header) == NICLESS_HEADER);
 NICLESS_ASSERT(hello_size, sizeof(struct nicless_hello) == 16);
 NICLESS_ASSERT(welcome_size, sizeof(struct nicless_welcome) == 64);
-NICLESS_ASSERT(add_region_size, sizeof(struct nicless_add_region) == 16);
+NICLESS_ASSERT(create_region_size, sizeof(struct nicless_create_region) == 8);
+NICLESS_ASSERT(place_region_size, sizeof(struct nicless_place_region) == 16);
 NICLESS_ASSERT(reg_mr_size, sizeof(struct nicless_reg_mr) == 32);
 NICLESS_ASSERT(create_cq_size, sizeof(struct nicless_create_cq) == 40);
 NICLESS_ASSERT(create_qp_size, sizeof(struct nicless_create_qp) == 56);

@@ -10,8 +10,8 @@
  *   if (nicless_connect(&c, "/tmp/nicless.sock", "my program"))
  *           return report(c.error);
  *
- * Include it before headers of the C library, or define _GNU_SOURCE: memfd_create
- * and its seals are not standard C. Host code only.
+ * Include it before headers of the C library, or define _GNU_SOURCE: the seals of
+ * memory are not standard C. Host code only.
  */
 #ifndef NICLESS_CLIENT_H
 #define NICLESS_CLIENT_H
@@ -35,6 +35,10 @@
 
 #ifndef F_ADD_SEALS
 #error "nicless: include nicless_client.h first, or define _GNU_SOURCE"
+#endif
+
+#ifndef F_SEAL_FUTURE_WRITE /* Linux 5.1 */
+#define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
 #include "control.h"
@@ -91,12 +95,8 @@ static inline int nicless_again(time_t begun) {
 	return 0;
 }
 
-/* Sends a request; the descriptor mem, unless negative, goes with it. */
-static inline int nicless_send(struct nicless_client *c, uint16_t op, const void *payload, size_t size, int mem) {
-	union {
-		struct cmsghdr align;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control;
+/* Sends a request. */
+static inline int nicless_send(struct nicless_client *c, uint16_t op, const void *payload, size_t size) {
 	struct nicless_header h;
 	struct iovec iov[2];
 	struct msghdr m;
@@ -111,19 +111,8 @@ static inline int nicless_send(struct nicless_client *c, uint16_t op, const void
 	iov[1].iov_base = (void *)(uintptr_t)payload;
 	iov[1].iov_len = size;
 	memset(&m, 0, sizeof m);
-	memset(&control, 0, sizeof control);
 	m.msg_iov = iov;
 	m.msg_iovlen = 2;
-	if (mem >= 0) {
-		struct cmsghdr *r;
-		m.msg_control = control.room;
-		m.msg_controllen = sizeof control.room;
-		r = CMSG_FIRSTHDR(&m);
-		r->cmsg_level = SOL_SOCKET;
-		r->cmsg_type = SCM_RIGHTS;
-		r->cmsg_len = CMSG_LEN(sizeof mem);
-		memcpy(CMSG_DATA(r), &mem, sizeof mem);
-	}
 	do
 		n = sendmsg(c->fd, &m, MSG_NOSIGNAL);
 	while (n < 0 && nicless_again(begun));
@@ -221,7 +210,7 @@ static inline int nicless_judge(struct nicless_client *c, uint16_t op, const uin
  * One request and its answer. After a transport error or an answer that makes
  * no sense the connection is of no use; a refusal changes nothing.
  */
-static inline int nicless_call(struct nicless_client *c, uint16_t op, const void *request, size_t size, int mem,
+static inline int nicless_call(struct nicless_client *c, uint16_t op, const void *request, size_t size,
                                void *answer, size_t answer_size, int fds[2]) {
 	uint8_t in[NICLESS_MAX_MESSAGE];
 	size_t got = 0;
@@ -229,7 +218,7 @@ static inline int nicless_call(struct nicless_client *c, uint16_t op, const void
 	fds[0] = fds[1] = -1;
 	if (c->fd < 0)
 		return nicless_fail(c, -ENOTCONN, "request %u on a client that is not connected", op);
-	if ((error = nicless_send(c, op, request, size, mem)) != 0)
+	if ((error = nicless_send(c, op, request, size)) != 0)
 		return error;
 	if ((error = nicless_receive(c, in, &got, fds)) == 0)
 		error = nicless_judge(c, op, in, got, answer_size);
@@ -243,9 +232,9 @@ static inline int nicless_call(struct nicless_client *c, uint16_t op, const void
 }
 
 /* A request whose answer brings no descriptor. */
-static inline int nicless_ask(struct nicless_client *c, uint16_t op, const void *request, size_t size, int mem,
+static inline int nicless_ask(struct nicless_client *c, uint16_t op, const void *request, size_t size,
                               void *answer, size_t answer_size) {
-	int fds[2], error = nicless_call(c, op, request, size, mem, answer, answer_size, fds);
+	int fds[2], error = nicless_call(c, op, request, size, answer, answer_size, fds);
 	if (error == 0 && fds[0] >= 0) {
 		nicless_close_fds(fds);
 		return nicless_fail(c, -EPROTO, "answer to request %u with a descriptor; it brings none", op);
@@ -269,21 +258,37 @@ static inline void nicless_close(struct nicless_client *c) {
 	c->status = 0;
 }
 
+/*
+ * Maps all of a descriptor's memory and seals it: nobody can map it for writing once
+ * more, or take pages out of it, without which the engine does not use it.
+ */
+static inline int nicless_map_sealed(struct nicless_client *c, const char *what, int fd, size_t size, void **at) {
+	if (lseek(fd, 0, SEEK_END) < (off_t)size)
+		return nicless_fail(c, -EPROTO, "the engine's descriptor of %s is shorter than %zu bytes", what, size);
+	*at = mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (*at == MAP_FAILED)
+		return nicless_fail(c, -errno, "map %s of %zu bytes: %s", what, size, strerror(errno));
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) {
+		int error = errno;
+		munmap(*at, size);
+		return nicless_fail(c, -error, "seal %s: %s", what, strerror(error));
+	}
+	return 0;
+}
+
 /* Maps what came with the welcome. */
 static inline int nicless_map(struct nicless_client *c, const int fds[2]) {
-	void *at;
+	void *at = 0;
+	int error;
 	if (fds[0] < 0 || fds[1] < 0)
 		return nicless_fail(c, -EPROTO, "the engine's welcome came with %d descriptors, 2 are needed",
 		                    fds[0] >= 0);
 	if (c->device.uar_pages < 1 || c->device.uar_pages > 1 << 16)
 		return nicless_fail(c, -EPROTO, "the engine gives %u UAR pages; 1 to %d make sense", c->device.uar_pages,
 		                    1 << 16);
-	if (lseek(fds[0], 0, SEEK_END) < (off_t)c->device.uar_pages * NICLESS_UAR_PAGE)
-		return nicless_fail(c, -EPROTO, "the engine's descriptor of %u UAR pages is shorter",
-		                    c->device.uar_pages);
-	at = mmap(0, (size_t)c->device.uar_pages * NICLESS_UAR_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
-	if (at == MAP_FAILED)
-		return nicless_fail(c, -errno, "map %u UAR pages: %s", c->device.uar_pages, strerror(errno));
+	error = nicless_map_sealed(c, "UAR pages", fds[0], (size_t)c->device.uar_pages * NICLESS_UAR_PAGE, &at);
+	if (error)
+		return error;
 	c->uar = (uint8_t *)at;
 	if (lseek(fds[1], 0, SEEK_END) < NICLESS_UAR_PAGE)
 		return nicless_fail(c, -EPROTO, "the engine's descriptor of the status page is shorter than %d bytes",
@@ -309,7 +314,7 @@ static inline int nicless_greet(struct nicless_client *c, const char *name) {
 		n = sizeof request - sizeof h;
 	memcpy(request, &h, sizeof h);
 	memcpy(request + sizeof h, name, n);
-	error = nicless_call(c, NICLESS_OP_HELLO, request, sizeof h + n, -1, &c->device, sizeof c->device, fds);
+	error = nicless_call(c, NICLESS_OP_HELLO, request, sizeof h + n, &c->device, sizeof c->device, fds);
 	if (error == 0 && c->device.major != NICLESS_MAJOR)
 		error = nicless_fail(c, -EPROTONOSUPPORT, "the engine speaks version %u.%u of the protocol, this client %d.%d",
 		                     c->device.major, c->device.minor, NICLESS_MAJOR, NICLESS_MINOR);

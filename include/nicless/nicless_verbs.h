@@ -15,49 +15,46 @@ struct nicless_region {
 	uint32_t id;
 };
 
-/* Makes a memfd of at least size bytes, seals its size, maps it and stores its descriptor. */
-static inline int nicless_memory(struct nicless_client *c, size_t size, struct nicless_region *r, int *fd) {
-	void *at;
-	r->used = 0;
+/* Has the engine make zeroed memory of at least size bytes, maps it, and says where. */
+static inline int nicless_region_open(struct nicless_client *c, size_t size, struct nicless_region *r) {
+	struct nicless_create_region request;
+	struct nicless_place_region place;
+	void *at = 0;
+	int fds[2], error;
+	memset(r, 0, sizeof *r);
+	memset(&place, 0, sizeof place);
 	r->size = (size + NICLESS_UAR_PAGE - 1) & ~(size_t)(NICLESS_UAR_PAGE - 1);
 	if (size == 0 || r->size < size)
 		return nicless_fail(c, -EINVAL, "region of %zu bytes; 1 to 2^40 are possible", size);
-	*fd = memfd_create("nicless:c", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (*fd < 0)
-		return nicless_fail(c, -errno, "memfd_create: %s", strerror(errno));
-	if (ftruncate(*fd, (off_t)r->size) != 0 ||
-	    fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-		return nicless_fail(c, -errno, "region of %zu bytes: %s", r->size, strerror(errno));
-	at = mmap(0, r->size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-	if (at == MAP_FAILED)
-		return nicless_fail(c, -errno, "map a region of %zu bytes: %s", r->size, strerror(errno));
-	r->mem = (uint8_t *)at;
-	return 0;
-}
-
-/* Makes zeroed memory and shows it to the engine. */
-static inline int nicless_region_open(struct nicless_client *c, size_t size, struct nicless_region *r) {
-	struct nicless_add_region request;
-	int fd = -1, error;
-	memset(r, 0, sizeof *r);
-	error = nicless_memory(c, size, r, &fd);
+	request.size = r->size;
+	error = nicless_call(c, NICLESS_OP_CREATE_REGION, &request, sizeof request, &r->id, sizeof r->id, fds);
+	if (error)
+		return error;
+	if (fds[0] < 0)
+		return nicless_fail(c, -EPROTO, "the engine's new region came without a descriptor");
+	error = nicless_map_sealed(c, "a region", fds[0], r->size, &at);
+	nicless_close_fds(fds); /* the mappings are enough */
 	if (error == 0) {
-		request.addr = (uintptr_t)r->mem;
-		request.size = r->size;
-		error = nicless_ask(c, NICLESS_OP_ADD_REGION, &request, sizeof request, fd, &r->id, sizeof r->id);
+		place.region = r->id;
+		place.addr = (uintptr_t)at;
+		error = nicless_ask(c, NICLESS_OP_PLACE_REGION, &place, sizeof place, 0, 0);
+		if (error)
+			munmap(at, r->size);
+		else
+			r->mem = (uint8_t *)at;
 	}
-	if (fd >= 0)
-		close(fd); /* the mappings are enough */
-	if (error && r->mem) {
-		munmap(r->mem, r->size);
-		r->mem = 0;
+	if (error && c->fd >= 0) {
+		char why[sizeof c->error];
+		memcpy(why, c->error, sizeof why);
+		nicless_ask(c, NICLESS_OP_DROP_REGION, &r->id, sizeof r->id, 0, 0);
+		memcpy(c->error, why, sizeof why); /* the first one says what was wrong */
 	}
 	return error;
 }
 
 /* Takes memory back. While keys or queues lie in it the engine refuses: busy. */
 static inline int nicless_region_close(struct nicless_client *c, struct nicless_region *r) {
-	int error = c->fd >= 0 ? nicless_ask(c, NICLESS_OP_DROP_REGION, &r->id, sizeof r->id, -1, 0, 0) : 0;
+	int error = c->fd >= 0 ? nicless_ask(c, NICLESS_OP_DROP_REGION, &r->id, sizeof r->id, 0, 0) : 0;
 	if (error == 0 && r->mem) {
 		munmap(r->mem, r->size);
 		r->mem = 0;
@@ -75,11 +72,11 @@ static inline void *nicless_take(struct nicless_region *r, size_t bytes) {
 }
 
 static inline int nicless_alloc_pd(struct nicless_client *c, uint32_t *pdn) {
-	return nicless_ask(c, NICLESS_OP_ALLOC_PD, 0, 0, -1, pdn, sizeof *pdn);
+	return nicless_ask(c, NICLESS_OP_ALLOC_PD, 0, 0, pdn, sizeof *pdn);
 }
 
 static inline int nicless_dealloc_pd(struct nicless_client *c, uint32_t pdn) {
-	return nicless_ask(c, NICLESS_OP_DEALLOC_PD, &pdn, sizeof pdn, -1, 0, 0);
+	return nicless_ask(c, NICLESS_OP_DEALLOC_PD, &pdn, sizeof pdn, 0, 0);
 }
 
 /* Registers bytes inside one region. The key is lkey and rkey at once, and addresses under it are pointers. */
@@ -90,11 +87,11 @@ static inline int nicless_reg_mr(struct nicless_client *c, uint32_t pdn, const v
 	r.access = access;
 	r.addr = r.iova = (uintptr_t)at;
 	r.length = bytes;
-	return nicless_ask(c, NICLESS_OP_REG_MR, &r, sizeof r, -1, key, sizeof *key);
+	return nicless_ask(c, NICLESS_OP_REG_MR, &r, sizeof r, key, sizeof *key);
 }
 
 static inline int nicless_dereg_mr(struct nicless_client *c, uint32_t key) {
-	return nicless_ask(c, NICLESS_OP_DEREG_MR, &key, sizeof key, -1, 0, 0);
+	return nicless_ask(c, NICLESS_OP_DEREG_MR, &key, sizeof key, 0, 0);
 }
 
 /*
@@ -102,7 +99,7 @@ static inline int nicless_dereg_mr(struct nicless_client *c, uint32_t key) {
  * event: the address of the struct nicless_cq that has it. Bit 63 set: it overran.
  */
 static inline int nicless_channel_open(struct nicless_client *c, uint32_t *channel, int *events) {
-	int fds[2], error = nicless_call(c, NICLESS_OP_CREATE_CHANNEL, 0, 0, -1, channel, sizeof *channel, fds);
+	int fds[2], error = nicless_call(c, NICLESS_OP_CREATE_CHANNEL, 0, 0, channel, sizeof *channel, fds);
 	*events = -1;
 	if (error)
 		return error;
@@ -118,7 +115,7 @@ static inline int nicless_channel_open(struct nicless_client *c, uint32_t *chann
 static inline int nicless_channel_close(struct nicless_client *c, uint32_t channel, int events) {
 	if (events >= 0)
 		close(events);
-	return nicless_ask(c, NICLESS_OP_DESTROY_CHANNEL, &channel, sizeof channel, -1, 0, 0);
+	return nicless_ask(c, NICLESS_OP_DESTROY_CHANNEL, &channel, sizeof channel, 0, 0);
 }
 
 /* The least of two limits, the engine's and that of these headers. */
@@ -160,14 +157,14 @@ static inline int nicless_cq_open(struct nicless_client *c, struct nicless_regio
 	m.flags = flags;
 	m.log_size = (uint8_t)log;
 	m.log_cqe = 6;
-	error = nicless_ask(c, NICLESS_OP_CREATE_CQ, &m, sizeof m, -1, cqn, sizeof *cqn);
+	error = nicless_ask(c, NICLESS_OP_CREATE_CQ, &m, sizeof m, cqn, sizeof *cqn);
 	if (error)
 		r->used = used;
 	return error;
 }
 
 static inline int nicless_cq_close(struct nicless_client *c, uint32_t cqn) {
-	return nicless_ask(c, NICLESS_OP_DESTROY_CQ, &cqn, sizeof cqn, -1, 0, 0);
+	return nicless_ask(c, NICLESS_OP_DESTROY_CQ, &cqn, sizeof cqn, 0, 0);
 }
 
 /* What a queue pair is to be like. */
@@ -191,11 +188,11 @@ struct nicless_qp {
 };
 
 static inline int nicless_modify_qp(struct nicless_client *c, const struct nicless_qp_attr *a) {
-	return nicless_ask(c, NICLESS_OP_MODIFY_QP, a, sizeof *a, -1, 0, 0);
+	return nicless_ask(c, NICLESS_OP_MODIFY_QP, a, sizeof *a, 0, 0);
 }
 
 static inline int nicless_query_qp(struct nicless_client *c, uint32_t qpn, struct nicless_qp_attr *a) {
-	return nicless_ask(c, NICLESS_OP_QUERY_QP, &qpn, sizeof qpn, -1, a, sizeof *a);
+	return nicless_ask(c, NICLESS_OP_QUERY_QP, &qpn, sizeof qpn, a, sizeof *a);
 }
 
 static inline int nicless_qp_init_state(struct nicless_client *c, uint32_t qpn) {
@@ -216,7 +213,7 @@ static inline void nicless_qp_free(struct nicless_qp *q) {
 
 /* Ends a queue pair; what is under way is forgotten. */
 static inline int nicless_qp_close(struct nicless_client *c, struct nicless_qp *q) {
-	int error = c->fd >= 0 ? nicless_ask(c, NICLESS_OP_DESTROY_QP, &q->qpn, sizeof q->qpn, -1, 0, 0) : 0;
+	int error = c->fd >= 0 ? nicless_ask(c, NICLESS_OP_DESTROY_QP, &q->qpn, sizeof q->qpn, 0, 0) : 0;
 	if (error == 0)
 		nicless_qp_free(q);
 	return error;
@@ -271,7 +268,7 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
 	m.uar = (uint16_t)(n / 2 % c->device.uar_pages); /* two registers of a page are in use, as on hardware */
 	q->reg = c->uar + (size_t)m.uar * NICLESS_UAR_PAGE + NICLESS_UAR_REG + n % 2 * NICLESS_REG;
 	q->type = f->type;
-	error = nicless_ask(c, NICLESS_OP_CREATE_QP, &m, sizeof m, -1, &q->qpn, sizeof q->qpn);
+	error = nicless_ask(c, NICLESS_OP_CREATE_QP, &m, sizeof m, &q->qpn, sizeof q->qpn);
 	if (error == 0) {
 		uint64_t *ids = (uint64_t *)(void *)((char *)q->memory + nicless_sq_memory((uint64_t)1 << f->log_sq));
 		error = nicless_rq_init(&q->rq, rings, (uint64_t)1 << f->log_rq, (uint64_t)NICLESS_UNIT << f->log_rq_sge,
@@ -287,7 +284,7 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
 		if (error) {
 			char why[sizeof c->error];
 			memcpy(why, c->error, sizeof why);
-			nicless_ask(c, NICLESS_OP_DESTROY_QP, &q->qpn, sizeof q->qpn, -1, 0, 0);
+			nicless_ask(c, NICLESS_OP_DESTROY_QP, &q->qpn, sizeof q->qpn, 0, 0);
 			memcpy(c->error, why, sizeof why);
 		}
 	}

@@ -57,7 +57,7 @@ func Errorf(code Code, format string, args ...any) *Error {
 
 var opNames = map[Op]string{
 	OpHello: "hello", OpAllocPD: "alloc_pd", OpDeallocPD: "dealloc_pd",
-	OpAddRegion: "add_region", OpDropRegion: "drop_region",
+	OpCreateRegion: "create_region", OpPlaceRegion: "place_region", OpDropRegion: "drop_region",
 	OpRegMR: "reg_mr", OpDeregMR: "dereg_mr",
 	OpCreateChannel: "create_channel", OpDestroyChannel: "destroy_channel",
 	OpCreateCQ: "create_cq", OpDestroyCQ: "destroy_cq",

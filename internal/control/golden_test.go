@@ -21,16 +21,16 @@ var golden = []struct {
 	bytes string
 }{
 	{"hello", OpHello, 0, 1,
-		&Hello{Magic: Magic, Major: 1, Minor: 0, Name: "demo"},
+		&Hello{Magic: Magic, Major: 2, Minor: 0, Name: "demo"},
 		`0100 0000 14000000 0100000000000000
-		 6e69636c 0100 0000 0000000000000000 "demo"`},
+		 6e69636c 0200 0000 0000000000000000 "demo"`},
 
 	{"welcome", OpHello, FlagAnswer, 1,
-		&Welcome{Major: 1, Minor: 0, UARPages: 4, GUID: 0x0123456789abcdef,
+		&Welcome{Major: 2, Minor: 0, UARPages: 4, GUID: 0x0123456789abcdef,
 			MaxRegions: 1024, MaxPDs: 256, MaxMRs: 65536, MaxCQs: 16384, MaxQPs: 8192, MaxChannels: 512,
 			MaxBytes: 1 << 40, MaxLogSQ: 15, MaxLogRQ: 14, MaxLogCQ: 22, MaxRdAtomic: 16, MaxMessageLog: 31},
 		`0100 0100 40000000 0100000000000000
-		 0100 0000 04000000 0000000000000000 efcdab8967452301
+		 0200 0000 04000000 0000000000000000 efcdab8967452301
 		 00040000 00010000 00000100 00400000 00200000 00020000
 		 0000000000010000 0f 0e 16 10 1f 000000`},
 
@@ -41,13 +41,20 @@ var golden = []struct {
 		`0200 0100 04000000 0200000000000000
 		 07000000`},
 
-	{"add_region", OpAddRegion, 0, 3, &Region{Addr: 0x7f1234560000, Size: 0x200000},
-		`0400 0000 10000000 0300000000000000
-		 00005634127f0000 0000200000000000`},
+	{"create_region", OpCreateRegion, 0, 3, &RegionSize{Size: 0x200000},
+		`0400 0000 08000000 0300000000000000
+		 0000200000000000`},
 
-	{"add_region answer", OpAddRegion, FlagAnswer, 3, &RegionID{ID: 1},
+	{"create_region answer", OpCreateRegion, FlagAnswer, 3, &RegionID{ID: 1},
 		`0400 0100 04000000 0300000000000000
 		 01000000`},
+
+	{"place_region", OpPlaceRegion, 0, 4, &Placement{ID: 1, Addr: 0x7f1234560000},
+		`1a00 0000 10000000 0400000000000000
+		 01000000 00000000 00005634127f0000`},
+
+	{"place_region answer", OpPlaceRegion, FlagAnswer, 4, &Empty{},
+		`1a00 0100 00000000 0400000000000000`},
 
 	{"reg_mr", OpRegMR, 0, 4,
 		&MR{PDN: 7, Access: AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead,

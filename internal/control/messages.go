@@ -3,7 +3,7 @@ package control
 // Version of the protocol. A device refuses a client with another major
 // number; a minor number only adds operations.
 const (
-	Major uint16 = 1
+	Major uint16 = 2
 	Minor uint16 = 0
 )
 
@@ -14,12 +14,12 @@ const Magic uint32 = 0x6c63696e
 type Op uint16
 
 // Operations, with the message of the request and, after the arrow, of the
-// answer. Numbers are never used again.
+// answer. Numbers are never used again within a major version.
 const (
 	OpHello          Op = 1  // Hello -> Welcome + [UAR pages, status page]
 	OpAllocPD        Op = 2  // Empty -> PD
 	OpDeallocPD      Op = 3  // PD -> Empty
-	OpAddRegion      Op = 4  // Region + [memory] -> RegionID
+	OpCreateRegion   Op = 4  // RegionSize -> RegionID + [memory]
 	OpDropRegion     Op = 5  // RegionID -> Empty
 	OpRegMR          Op = 6  // MR -> Key
 	OpDeregMR        Op = 7  // Key -> Empty
@@ -41,6 +41,7 @@ const (
 	OpReregMR        Op = 23 // ReregMR -> Key
 	OpOpenEvents     Op = 24 // Empty -> Empty + [event descriptor]
 	OpWake           Op = 25 // Wake -> Empty + [eventfd, if wakes is 1]
+	OpPlaceRegion    Op = 26 // Placement -> Empty
 )
 
 // Features that a Hello may want and a Welcome grant.
@@ -119,16 +120,23 @@ type PD struct {
 
 func (m *PD) walk(w walker) { w.u32("pdn", &m.PDN) }
 
-// Region offers memory: Size bytes of the descriptor from its beginning, which
-// the client has mapped at Addr. Regions of a client may not overlap.
-type Region struct {
-	Addr uint64
+// RegionSize asks for a region of that many bytes, in memory that the device makes.
+type RegionSize struct {
 	Size uint64
 }
 
-func (m *Region) walk(w walker) {
+func (m *RegionSize) walk(w walker) { w.u64("size", &m.Size) }
+
+// Placement says that the client has mapped the whole of a region's memory at Addr,
+// and sealed it. Regions of a client may not overlap.
+type Placement struct {
+	ID   uint32
+	Addr uint64
+}
+
+func (m *Placement) walk(w walker) {
+	w.u32("region", &m.ID)
 	w.u64("addr", &m.Addr)
-	w.u64("size", &m.Size)
 }
 
 // RegionID names a region of this client.

@@ -15,7 +15,7 @@ var operations = []struct {
 	{OpHello, &Hello{}, &Welcome{}},
 	{OpAllocPD, &Empty{}, &PD{}},
 	{OpDeallocPD, &PD{}, &Empty{}},
-	{OpAddRegion, &Region{}, &RegionID{}},
+	{OpCreateRegion, &RegionSize{}, &RegionID{}},
 	{OpDropRegion, &RegionID{}, &Empty{}},
 	{OpRegMR, &MR{}, &Key{}},
 	{OpDeregMR, &Key{}, &Empty{}},
@@ -37,6 +37,7 @@ var operations = []struct {
 	{OpReregMR, &ReregMR{}, &Key{}},
 	{OpOpenEvents, &Empty{}, &Empty{}},
 	{OpWake, &Wake{}, &Empty{}},
+	{OpPlaceRegion, &Placement{}, &Empty{}},
 }
 
 // messages returns one zero message of each type.
@@ -66,5 +67,5 @@ func TestOperationsAreNumberedFromOneAndNamed(t *testing.T) {
 	}
 	assert.Len(t, opNames, len(operations))
 	assert.Equal(t, "operation 0", Op(0).String())
-	assert.Equal(t, "operation 26", Op(len(operations)+1).String())
+	assert.Equal(t, "operation 27", Op(len(operations)+1).String())
 }

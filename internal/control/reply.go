@@ -13,4 +13,5 @@ type Reply struct {
 	Status *shm.Region // of a Welcome: the page that the device writes
 	Events *os.File    // of a Channel: yields a record per event
 	Wake   *os.File    // of a Wake: written to, it wakes the device
+	Memory *os.File    // of a new region; it stays the device's, to be sent before the next request
 }

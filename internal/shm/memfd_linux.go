@@ -21,8 +21,9 @@ const (
 
 // Create makes a region of at least size zero bytes, of fixed size, that can be
 // passed to another process by its File. name shows in /proc/PID/maps. Memory is
-// taken from the system page by page as it is first touched. Once all parties have
-// mapped it, one of them has to Seal it.
+// taken from the system page by page as it is first touched; one page of every 2 MiB is
+// taken at once, and HoldCost says what that costs. Once all parties have mapped it, one
+// of them has to Seal it.
 func Create(name string, size int) (*Region, error) {
 	return create(name, size, fixedSize)
 }
@@ -89,6 +90,12 @@ func create(name string, size, seals int) (*Region, error) {
 	if err != nil {
 		return nil, err
 	}
+	if seals&noHoles == 0 { // others will map it too
+		if err := r.held.take(r.mem); err != nil {
+			_ = r.Close()
+			return nil, err
+		}
+	}
 	// Sealed after our own mapping exists: FUTURE_WRITE refuses every later one.
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
 		_ = r.Close()
@@ -101,14 +108,18 @@ func create(name string, size, seals int) (*Region, error) {
 // Attach maps memory that somebody else made and takes over f, also when it
 // fails. It refuses a descriptor whose size could change under the mapping,
 // unless trusted says that the file (on a DAX file system, in a CXL pool) is
-// known to stay as it is.
+// known to stay as it is, and to lose no pages.
 func Attach(f *os.File, trusted bool) (*Region, error) {
 	size, _, err := check(int(f.Fd()), trusted)
 	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
-	return mapped(f, size, mmap.RDWR)
+	r, err := mapped(f, size, mmap.RDWR)
+	if err == nil {
+		r.sealed = trusted
+	}
+	return r, err
 }
 
 // AttachReadOnly is Attach for memory that this process only reads.

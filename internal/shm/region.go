@@ -28,6 +28,7 @@ type Region struct {
 
 	mu     sync.Mutex // guards file and sealed, and Close against itself
 	sealed bool       // against holes; see Seal
+	held   hold       // pages that nobody makes huge pages of
 }
 
 // Heap returns a region of ordinary garbage-collected memory, which only this
@@ -77,6 +78,7 @@ func (r *Region) Close() error {
 	defer r.mu.Unlock()
 	r.mem = nil // so that a late Bytes finds nothing, rather than somebody else's mapping
 	var errs [2]error
+	r.held.release()
 	if r.maps != nil {
 		errs[0] = r.maps.Unmap() // sets r.maps to nil
 	}

@@ -3,12 +3,14 @@ package torture
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"os"
 	"time"
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"golang.org/x/sys/unix"
 )
 
 // highestOp is past the operations that the protocol has.
@@ -29,14 +31,16 @@ func (v *villain) garble() error {
 		}
 	}
 	// Something that random numbers can hit.
-	mem, err := shm.Create("garble", 1<<20)
-	if err != nil {
+	mem, _, err := c.region(1<<20, true)
+	switch {
+	case refused(err): // it has not said hello
+		if mem, err = shm.Heap(1 << 20); err != nil {
+			return err
+		}
+	case err != nil:
 		return err
 	}
 	defer mem.Close()
-	if err := c.share(mem); err != nil && !refused(err) {
-		return err
-	}
 	for range 50 + v.r.IntN(200) {
 		if err := v.garbled(c, mem); err != nil {
 			return err
@@ -62,18 +66,19 @@ func (v *villain) garbled(c *raw, mem *shm.Region) error {
 	}()
 	var fds []int
 	switch v.r.IntN(8) {
-	case 0: // a wrong descriptor, or several
-		for range 1 + v.r.IntN(30)/28 {
+	case 0: // a descriptor, or several, of which it takes none
+		for range v.r.IntN(32) / 28 { // it ends the connection: seldom
 			if f, err := wrongFile(v.r); err == nil {
 				files, fds = append(files, f), append(fds, int(f.Fd()))
 			}
 		}
-		op = control.OpAddRegion
-		payload = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, mem.Addr()+1<<20), 1<<20)
-	case 1: // memory, overlapping or too long
-		fds = append(fds, int(mem.File().Fd()))
-		op = control.OpAddRegion
-		payload = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, mem.Addr()+uint64(v.r.IntN(4)<<12)), v.r.Uint64()>>v.r.IntN(64))
+	case 1: // a region of any size, or a place for one that there may be
+		op = control.OpCreateRegion
+		payload = binary.LittleEndian.AppendUint64(nil, v.r.Uint64()>>v.r.IntN(64))
+		if v.r.IntN(2) == 0 {
+			op = control.OpPlaceRegion
+			payload = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(v.r.IntN(4))), mem.Addr()+uint64(v.r.IntN(4)<<12))
+		}
 	case 2, 3, 4: // small numbers, which are more often somebody's, and addresses that are ours
 		for i := 0; i+8 <= len(payload); i += 8 {
 			switch v.r.IntN(3) {
@@ -99,7 +104,10 @@ func (v *villain) garbled(c *raw, mem *shm.Region) error {
 	case 2:
 		b = append(b, make([]byte, v.r.IntN(1000))...)
 	}
-	if err := c.send(b, fds...); err != nil {
+	switch err := c.send(b, fds...); {
+	case len(fds) > 0 && errors.Is(err, unix.EPERM):
+		return nil // the kernel has refused it already
+	case err != nil:
 		return err
 	}
 	_, _, err := c.receive()

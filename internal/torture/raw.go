@@ -57,7 +57,9 @@ func (r *raw) hello() error {
 	}
 	r.guid = w.GUID
 	var err error
-	r.uar, err = shm.Attach(r.files[0], false)
+	if r.uar, err = shm.Attach(r.files[0], false); err == nil {
+		err = r.uar.Seal()
+	}
 	r.files = r.files[1:]
 	return err
 }
@@ -116,10 +118,30 @@ func (r *raw) receive() (h control.Header, payload []byte, err error) {
 	return control.ParseHeader(r.in[:n])
 }
 
-// share gives memory to the engine.
-func (r *raw) share(mem *shm.Region) error {
-	var id control.RegionID
-	return r.call(control.OpAddRegion, &control.Region{Addr: mem.Addr(), Size: uint64(mem.Size())}, &id, int(mem.File().Fd()))
+// region makes memory that the engine shares, and maps it. It is sealed and placed
+// unless the caller means to do wrong with it first.
+func (r *raw) region(size int, usable bool) (mem *shm.Region, id uint32, err error) {
+	var made control.RegionID
+	if err := r.call(control.OpCreateRegion, &control.RegionSize{Size: uint64(size)}, &made); err != nil {
+		return nil, 0, err
+	}
+	if len(r.files) == 0 {
+		return nil, 0, errors.New("a region without a descriptor")
+	}
+	last := len(r.files) - 1
+	mem, err = shm.Attach(r.files[last], false)
+	r.files = r.files[:last]
+	if err != nil || !usable {
+		return mem, made.ID, err
+	}
+	if err = mem.Seal(); err == nil {
+		err = r.call(control.OpPlaceRegion, &control.Placement{ID: made.ID, Addr: mem.Addr()}, &control.Empty{})
+	}
+	if err != nil {
+		_ = mem.Close()
+		return nil, 0, err
+	}
+	return mem, made.ID, nil
 }
 
 // refused reports whether err is the engine's answer rather than its end.

@@ -51,10 +51,7 @@ func (v *villain) build() (*world, error) {
 		return nil, err
 	}
 	w := &world{raw: c}
-	if w.mem, err = shm.Create("world", worldSize); err == nil {
-		err = v.furnish(w)
-	}
-	if err != nil {
+	if err := v.furnish(w); err != nil {
 		w.destroy()
 		return nil, err
 	}
@@ -72,7 +69,8 @@ func (v *villain) furnish(w *world) error {
 	if err := w.hello(); err != nil {
 		return err
 	}
-	if err := w.share(w.mem); err != nil {
+	var err error
+	if w.mem, _, err = w.region(worldSize, true); err != nil {
 		return err
 	}
 	// Events that nobody reads.

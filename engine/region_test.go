@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A client that can punch holes into its memory stops the device's thread for as long
+// as it likes: whoever touches the range waits in the kernel until the punch has ended.
+// So the device takes no memory before it is sealed against that, and then nobody can.
+func TestNobodyTakesPagesFromUnderTheDevice(t *testing.T) {
+	r := newRig(t, Config{})
+	c := r.dial(r.serve())
+	c.hello()
+	punch := func(mem *shm.Region) error {
+		return unix.Fallocate(int(mem.File().Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, shm.PageSize)
+	}
+	id, mem := c.newRegion(8192)
+	require.NoError(t, punch(mem), "nobody has sealed it yet")
+	place := &control.Placement{ID: id, Addr: 0x10000}
+	refusal := c.call(control.OpPlaceRegion, place, &control.Empty{})
+	require.Equal(t, control.CodeMemory, refusal.Code)
+	require.Contains(t, refusal.Text, "region 0x1: its memory can still lose pages")
+	var pd control.PD
+	require.Nil(t, c.call(control.OpAllocPD, &control.Empty{}, &pd))
+	key := &control.MR{PDN: pd.PDN, Addr: 0x10000, Length: 100}
+	require.Equal(t, control.CodeInvalid, c.call(control.OpRegMR, key, &control.Key{}).Code, "it has no place")
+
+	require.NoError(t, mem.Seal())
+	require.Nil(t, c.call(control.OpPlaceRegion, place, &control.Empty{}))
+	require.Nil(t, c.call(control.OpRegMR, key, &control.Key{}))
+	require.Equal(t, unix.EPERM, punch(mem))
+	again, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", mem.File().Fd()), os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer again.Close()
+	require.Equal(t, unix.EPERM, unix.Fallocate(int(again.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, shm.PageSize), "opened anew")
+	require.Equal(t, unix.EPERM, unix.Madvise(mem.Bytes()[:shm.PageSize], unix.MADV_REMOVE))
+	require.Equal(t, unix.EPERM, unix.Ftruncate(int(mem.File().Fd()), 0))
+
+	refusal = c.call(control.OpPlaceRegion, place, &control.Empty{})
+	require.Equal(t, control.CodeNotFound, refusal.Code, "it has a place")
+}
+
+// The registers are memory that the device looks at for queues.
+func TestQueuesNeedSealedRegisters(t *testing.T) {
+	r := newRig(t, Config{})
+	c := r.dial(r.serve())
+	c.send(control.Append(nil, control.OpHello, 0, 1, &hello))
+	_, _, fds, ok := c.answer()
+	require.True(t, ok)
+	_ = unix.Close(fds[1])
+	uar := c.mapped(fds[0])
+	c.region(0x10000, 8192)
+	cq := &control.CQ{Buf: 0x10000, DBRec: 0x11000, LogCQE: 6}
+	refusal := c.call(control.OpCreateCQ, cq, &control.CQN{})
+	require.Equal(t, control.CodeMemory, refusal.Code)
+	require.Contains(t, refusal.Text, "the UAR pages can still lose pages")
+	require.NoError(t, uar.Seal())
+	require.Nil(t, c.call(control.OpCreateCQ, cq, &control.CQN{}))
+}
+
+// The status page is the device's alone from the beginning.
+func TestNobodyTakesTheStatusPage(t *testing.T) {
+	r := newRig(t, Config{})
+	c := r.dial(r.serve())
+	c.send(control.Append(nil, control.OpHello, 0, 1, &hello))
+	_, _, fds, ok := c.answer()
+	require.True(t, ok)
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	require.Equal(t, unix.EPERM, unix.Fallocate(fds[1], unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, shm.PageSize))
+}
+
+// What a client makes of regions, in whichever state, is bounded and goes with it.
+func TestRegionsThatAreNeverPlaced(t *testing.T) {
+	r := newRig(t, Config{Limits: Limits{Regions: 3, Bytes: 1 << 20}})
+	path := r.serve()
+	before := holdings(t)
+	c := r.dial(path)
+	c.hello()
+	create := func(size uint64) *control.Error {
+		return c.call(control.OpCreateRegion, &control.RegionSize{Size: size}, &control.RegionID{})
+	}
+	for _, size := range []uint64{0, shm.MaxRegion + 1, ^uint64(0)} {
+		refusal := create(size)
+		require.Equal(t, control.CodeInvalid, refusal.Code, "%d", size)
+		require.Contains(t, refusal.Text, fmt.Sprintf("region of %d bytes; 1 to 1099511627776 are possible", size))
+	}
+	require.Contains(t, create(1<<20+1).Text, "this client has 0 of its 1048576")
+	require.Nil(t, create(1))
+	require.Nil(t, create(4096))
+	require.Contains(t, create(1<<20).Text, "this client has 8192 of its 1048576")
+	require.Nil(t, create(5000))
+	require.Equal(t, control.CodeLimit, create(1).Code, "three regions")
+	require.Nil(t, c.call(control.OpDropRegion, &control.RegionID{ID: 2}, &control.Empty{}), "never placed")
+	require.Equal(t, control.CodeNotFound, c.call(control.OpDropRegion, &control.RegionID{ID: 2}, &control.Empty{}).Code)
+	require.Nil(t, create(1))
+	c.close()
+	r.settled(before)
+	r.until("shares are given back", func() bool { return r.owed() == bill{} })
+}
+
+// Only so much address space is mapped as there is for everybody.
+func TestAddressSpaceIsShared(t *testing.T) {
+	r := newRig(t, Config{})
+	r.e.shares.most[addresses] = 4 * shm.PageSize
+	path := r.serve()
+	before := holdings(t)
+	c := r.dial(path)
+	c.hello()
+	c.region(0x10000, 1)
+	for _, size := range []uint64{2 * shm.PageSize, shm.MaxRegion / 2} {
+		refusal := c.call(control.OpCreateRegion, &control.RegionSize{Size: size}, &control.RegionID{})
+		require.Equal(t, control.CodeLimit, refusal.Code)
+		require.Contains(t, refusal.Text, fmt.Sprintf("asks for %d more", size))
+	}
+	c.region(0x20000, shm.PageSize)
+	c.close()
+	r.settled(before)
+	r.until("shares are given back", func() bool { return r.owed() == bill{} })
+}
+
+// Descriptors go one way. What a client sends along is closed, and its connection ends.
+func TestClientsSendNoDescriptors(t *testing.T) {
+	r := newRig(t, Config{})
+	path := r.serve()
+	before := holdings(t)
+	for _, n := range []int{1, 2, 12, 13, 200} {
+		c := r.dial(path)
+		c.hello()
+		fds := make([]int, n)
+		for i := range fds {
+			fds[i] = int(os.Stdin.Fd())
+		}
+		oob := unix.UnixRights(fds...)
+		_, _, err := c.conn.WriteMsgUnix(control.Append(nil, control.OpAllocPD, 0, 1, &control.Empty{}), oob, nil)
+		if err == nil { // a kernel without SO_PASSRIGHTS
+			c.ended()
+		} else {
+			require.ErrorIs(t, err, unix.EPERM)
+		}
+		c.close()
+		r.settled(before)
+	}
+}

@@ -1,0 +1,74 @@
+package shm
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestHoldCost(t *testing.T) {
+	for _, c := range []struct{ size, fds, pages int }{
+		{1, 0, 0}, {hugePage - 1, 0, 0}, {hugePage, 1, 16}, {17 * hugePage, 1, 32},
+		{256 * hugePage, 1, 256}, {257 * hugePage, 2, 272}, {512*hugePage + 5, 2, 512},
+	} {
+		fds, pages := HoldCost(c.size)
+		assert.Equal(t, [2]int{c.fds, c.pages}, [2]int{fds, pages}, "%d bytes", c.size)
+	}
+}
+
+// Whoever has the kernel make a huge page of shared memory holds up everybody else who
+// touches it meanwhile.
+func TestNobodyMakesHugePages(t *testing.T) {
+	if !collapses() {
+		t.Skip("this kernel makes no huge pages of shared memory, or denies it")
+	}
+	fds := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		return len(list)
+	}
+	before := fds()
+	size := 4 * hugePage
+	device, err := Create("collapse", size)
+	require.NoError(t, err)
+	want, _ := HoldCost(size)
+	require.Equal(t, before+1+want, fds())
+	require.NoError(t, device.Seal())
+
+	// Pieces are those of the file, and must lie as well in memory: of a mapping that
+	// begins elsewhere the file's offset makes up for it.
+	collapse := func(fd int) error {
+		for off := 0; ; {
+			m, err := unix.Mmap(fd, int64(off), size-hugePage, unix.PROT_READ, unix.MAP_SHARED)
+			require.NoError(t, err)
+			if wanted := int(address(m) & uint64(hugePage-1)); wanted != off {
+				require.NoError(t, unix.Munmap(m))
+				off = wanted
+				continue
+			}
+			defer func() { _ = unix.Munmap(m) }()
+			return unix.Madvise(m, unix.MADV_COLLAPSE)
+		}
+	}
+	for i := 0; i < size; i += PageSize {
+		device.Bytes()[i] = 1
+	}
+	assert.Error(t, collapse(int(device.File().Fd())))
+
+	// The same memory with nobody holding it: else the test shows nothing.
+	fd, err := unix.MemfdCreate("free", unix.MFD_CLOEXEC)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.NoError(t, unix.Ftruncate(fd, int64(size)))
+	_, err = unix.Pwrite(fd, make([]byte, size), 0)
+	require.NoError(t, err)
+	if err := collapse(fd); err != nil {
+		t.Skipf("no huge page can be had here: %v", err)
+	}
+
+	require.NoError(t, device.Close())
+	assert.Equal(t, before+1, fds())
+}

@@ -1,0 +1,39 @@
+package shm
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// prefaultBytes is how much of a buffer Prefault looks at, from its beginning.
+const prefaultBytes = 4 << 20
+
+// Prefault brings those pages of b that exist into this process's page table, so that
+// whoever touches them first need not wait for the kernel. Pages that do not exist yet
+// are left alone: to touch one would make it, and charge it to this process. b lies in
+// the region, and no longer matters when Prefault fails: it saves time and nothing else.
+func (r *Region) Prefault(b []byte) {
+	off, ok := r.Offset(b)
+	if !ok || r.maps == nil {
+		return
+	}
+	first := off &^ (PageSize - 1)
+	last := min((off+uint64(min(len(b), prefaultBytes))+PageSize-1)&^(PageSize-1), uint64(len(r.mem)))
+	pages := r.mem[first:last]
+	there := make([]byte, len(pages)/PageSize)
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&pages[0])), uintptr(len(pages)), uintptr(unsafe.Pointer(&there[0])))
+	if errno != 0 {
+		return
+	}
+	for i := 0; i < len(there); {
+		n := 0
+		for i+n < len(there) && there[i+n]&1 == there[i]&1 {
+			n++
+		}
+		if there[i]&1 != 0 {
+			_ = unix.Madvise(pages[i*PageSize:(i+n)*PageSize], unix.MADV_POPULATE_WRITE)
+		}
+		i += n
+	}
+}

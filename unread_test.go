@@ -1,0 +1,96 @@
+package nicless
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// The kernel counts descriptors in answers that nobody has read against the user that
+// the engine runs as, and past RLIMIT_NOFILE takes no more, for nobody. So an engine
+// without privileges, with hundreds of clients that never read, goes on serving.
+func TestNobodyFillsTheEngineWithUnreadAnswers(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to run the engine as another user: the kernel does not count root's descriptors")
+	}
+	const nobody, limit = 65534, 512
+	dir, err := os.MkdirTemp("", "nicless") // t.TempDir is root's
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	require.NoError(t, os.Chown(dir, nobody, nobody))
+	exe := filepath.Join(dir, "engine.test")
+	b, err := os.ReadFile(os.Args[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(exe, b, 0o755))
+	path := filepath.Join(dir, "s")
+	cmd := exec.Command(exe, path)
+	cmd.Env = append(os.Environ(), "NICLESS_TEST_ROLE=engine", fmt.Sprintf("NICLESS_TEST_NOFILE=%d", limit))
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	_, err = bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+
+	correct, err := Dial(path)
+	require.NoError(t, err)
+	defer correct.Close()
+	hello := control.Append(nil, control.OpHello, 0, 1, &control.Hello{Magic: control.Magic, Major: control.Major})
+	events := control.Append(nil, control.OpOpenEvents, 0, 2, &control.Empty{})
+	var greedy []int
+	for range 12 { // none of which reads
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		require.NoError(t, err)
+		defer unix.Close(fd)
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: path}))
+		greedy = append(greedy, fd)
+		require.NoError(t, unix.Send(fd, hello, 0))
+		for range 70 { // each closes the descriptor before it, which lies unread
+			require.NoError(t, unix.Send(fd, events, 0))
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); ; { // until the engine has taken all that it takes
+		left := 0
+		for _, fd := range greedy {
+			n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
+			require.NoError(t, err)
+			left += n
+		}
+		if left == 0 {
+			break
+		}
+		require.True(t, time.Now().Before(end), "%d bytes of requests are not taken", left)
+	}
+
+	// The same user's correct client lives, and may be refused what its user has used up.
+	pd, err := correct.AllocPD()
+	require.NoError(t, err)
+	if mr, err := pd.RegisterMemory(4096, FullAccess); err != nil {
+		require.ErrorIs(t, err, &control.Error{Code: control.CodeLimit})
+	} else {
+		require.NoError(t, mr.Close())
+	}
+	require.NoError(t, pd.Close())
+
+	// Another user's notices nothing.
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	other := exec.CommandContext(ctx, exe, path)
+	other.Env = append(os.Environ(), "NICLESS_TEST_ROLE=once")
+	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4242, Gid: 4242}}
+	text, err := other.CombinedOutput()
+	require.NoError(t, err, "%s", text)
+}

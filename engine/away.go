@@ -27,8 +27,9 @@ const (
 
 // An away is scratch for such transfers, private to the device.
 type away struct {
-	from, to [awayPieces]shm.Vec
-	between  []byte // on the way from one process to another; nil: there was none yet
+	from, to [1 + awayPieces]shm.Vec // the first is the guard's
+	between  []byte                  // on the way from one process to another; nil: there was none yet
+	seen     guardSeen
 	touched  byte
 }
 
@@ -172,9 +173,9 @@ func (e *lane) moveAway(q *qp, j *job, budget int) (used int, ok bool) {
 // says which it was.
 func (e *lane) copyAway(j *job, n uint64) (copied uint64, cost int, g gap) {
 	a := &e.away
-	src, from, n := j.src.collect(a.from[:], n)
-	dst, to, n := j.dst.collect(a.to[:], n)
-	from = firstOf(from, n)
+	src, from, n := j.src.collect(a.from[1:], n)
+	dst, to, n := j.dst.collect(a.to[1:], n)
+	from, to = a.from[:1+len(firstOf(from, n))], a.to[:1+len(to)]
 	k, errno := 0, syscall.Errno(0)
 	cost = int(n) + callCost
 	switch {
@@ -182,7 +183,7 @@ func (e *lane) copyAway(j *job, n uint64) (copied uint64, cost int, g gap) {
 		k = copy(dst.mem, src.mem)
 		return uint64(k), max(k, pieceCost), g
 	case dst.process == nil:
-		if k, errno = src.process.read(to, from); k == 0 {
+		if k, errno = src.process.read(&a.seen, to, from); k == 0 {
 			a.touched = dst.mem[0] // a fault of this side shows here, as it always does
 			g = gap{src.process, src.addr, errno, true, false}
 		}
@@ -193,11 +194,12 @@ func (e *lane) copyAway(j *job, n uint64) (copied uint64, cost int, g gap) {
 		}
 	default:
 		cost *= 2
-		between := [1]shm.Vec{shm.VecOf(a.between[:n])}
-		if k, errno = src.process.read(between[:], from); k == 0 {
+		between := [2]shm.Vec{1: shm.VecOf(a.between[:n])}
+		if k, errno = src.process.read(&a.seen, between[:], from); k == 0 {
 			return 0, cost, gap{src.process, src.addr, errno, true, false}
 		}
-		if k, errno = dst.process.write(firstOf(between[:], uint64(k)), firstOf(to, uint64(k))); k == 0 {
+		between[1].Len = uint64(k)
+		if k, errno = dst.process.write(between[:], to[:1+len(firstOf(to[1:], uint64(k)))]); k == 0 {
 			g = gap{dst.process, dst.addr, errno, false, true}
 		}
 	}
@@ -211,12 +213,12 @@ func (e *lane) updateAway(op wqe.Opcode, at stretch, operand []byte) (old uint64
 	a := &e.away
 	e.effort += 2 * callCost
 	word := a.between[:at.n]
-	a.from[0], a.to[0] = shm.Vec{Addr: at.addr, Len: at.n}, shm.VecOf(word)
-	if n, errno := at.process.read(a.to[:1], a.from[:1]); n != len(word) {
+	a.from[1], a.to[1] = shm.Vec{Addr: at.addr, Len: at.n}, shm.VecOf(word)
+	if n, errno := at.process.read(&a.seen, a.to[:2], a.from[:2]); n != len(word) {
 		return 0, gap{at.process, at.addr, errno, true, false}, false
 	}
 	old, _ = e.update(op, word, operand) // nobody else changes it
-	if n, errno := at.process.write(a.to[:1], a.from[:1]); n != len(word) {
+	if n, errno := at.process.write(a.to[:2], a.from[:2]); n != len(word) {
 		return 0, gap{at.process, at.addr, errno, true, true}, false
 	}
 	return old, gap{}, true
@@ -230,7 +232,7 @@ func (e *lane) unreachable(q *qp, j *job, g gap) bool {
 	if g.write {
 		what = "written"
 	}
-	why := because(codeProcessMemory, "memory at %#x of process %d cannot be %s: %s", g.addr, g.process.pid, what, whyErrno(g.errno))
+	why := because(codeProcessMemory, "memory at %#x of process %d cannot be %s: %s", g.addr, g.process.pid, what, g.process.why(g.errno, g.write))
 	p, op := j.peer, j.head.opcode()
 	if p == nil || g.source != j.reads() {
 		e.explain(q, why.code, "%v: %s", op, why)

@@ -31,20 +31,20 @@ func BenchmarkProcessMemory(b *testing.B) {
 			b.Run(fmt.Sprintf("%s %d", row.name, n), func(b *testing.B) {
 				r, p, q := duo(b, Config{})
 				pid := c.cmd.Process.Pid
-				require.NoError(b, q.h.c.ShareProcess(pid))
-				require.NoError(b, p.h.c.ShareProcess(pid))
+				require.NoError(b, q.h.c.ShareProcess(pid, c.at))
+				require.NoError(b, p.h.c.ShareProcess(pid, c.at))
 				rights := uint32(control.AccessAll &^ control.AccessZeroBased)
-				far := q.h.reg(q.h.pd, c.addr, most, rights)
+				far := q.h.reg(q.h.pd, childMemory, most, rights)
 				mem, addr := p.h.take(most)
 				near := addr
 				if row.local {
-					near = c.addr + most
+					near = childMemory + most
 				}
 				lkey := p.h.reg(p.h.pd, near, most, rights)
 				for range 16 {
-					p.write(ctrl(row.op), wqe.Raddr{Addr: c.addr, RKey: far}, wqe.Data{ByteCount: uint32(n), LKey: lkey, Addr: near})
+					p.write(ctrl(row.op), wqe.Raddr{Addr: childMemory, RKey: far}, wqe.Data{ByteCount: uint32(n), LKey: lkey, Addr: near})
 				}
-				here, there, other := []shm.Vec{shm.VecOf(mem[:n])}, []shm.Vec{{Addr: c.addr, Len: uint64(n)}}, []shm.Vec{{Addr: near, Len: uint64(n)}}
+				here, there, other := []shm.Vec{shm.VecOf(mem[:n])}, []shm.Vec{{Addr: childMemory, Len: uint64(n)}}, []shm.Vec{{Addr: near, Len: uint64(n)}}
 				kernel := func() {
 					switch {
 					case row.local:

@@ -22,7 +22,9 @@ type Client struct {
 	uar    *shm.Region
 	status *shm.Region
 	page   statusPage
-	hosted Hosted // what a server of other programs has asked for
+	hosted Hosted        // what a server of other programs has asked for
+	banks  []*shm.Region // of UAR pages beyond uar
+	paid   bill          // what it costs to exist
 
 	// What follows belongs to the lane: touched by its thread and inside Do only.
 	regions  map[uint32]*region
@@ -74,7 +76,7 @@ func (e *Engine) attach(name string, uid uint32, hosted Hosted, create, createRe
 		return nil, err
 	}
 	c := &Client{
-		e: e, name: name, uid: uid, hosted: hosted,
+		e: e, name: name, uid: uid, hosted: hosted, paid: clientBill,
 		regions: make(map[uint32]*region), unplaced: make(map[uint32]*region), pds: make(map[uint32]*pd),
 		mrs: make(map[uint32]*mkey), cqs: make(map[uint32]*cq),
 		qps: make(map[uint32]*qp), channels: make(map[uint32]*channel),
@@ -117,7 +119,7 @@ func (c *Client) Close() error {
 	}
 	c.finish()
 	c.unmap(regions) // can take long, so not on the engine's thread
-	c.e.shares.give(c.uid, clientBill)
+	c.e.shares.give(c.uid, c.paid)
 	return nil
 }
 
@@ -171,14 +173,19 @@ func destroy[T any](have map[uint32]T, remove func(T), left *int) {
 func (c *Client) unmap(regions []*region) {
 	for _, r := range regions {
 		if r.owned {
-			c.unmake(r.mem)
+			c.e.ReleaseMemory(c.uid, r.mem)
 		}
 	}
-	for _, m := range []*shm.Region{c.uar, c.status} {
-		if m != nil {
-			_ = m.Close()
-		}
+	for _, m := range c.banks {
+		c.e.ReleaseMemory(c.uid, m)
 	}
+	_ = c.status.Close()
+	held := bill{mappings: 1}
+	if c.uar.File() != nil {
+		held[descriptors] = 1
+	}
+	c.paid = c.paid.minus(held)
+	c.e.unmap(c.uid, c.uar, held)
 }
 
 // take returns an id for a new object, or an error when the client has as many

@@ -67,10 +67,9 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 		return nil, control.Errorf(control.CodeInvalid, "CQ: handle %#x; bit 63 is the device's", m.Handle)
 	case m.Buf%64 != 0 || m.DBRec%8 != 0:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: buffer at %#x, record at %#x; multiples of 64 and 8 are needed", m.Buf, m.DBRec)
-	case int(m.UAR) >= c.hosted.UARPages:
-		return nil, control.Errorf(control.CodeInvalid, "CQ: UAR page %d; there are %d", m.UAR, c.hosted.UARPages)
 	}
-	if err := c.sealedPages(); err != nil {
+	registers, page, err := c.uarPage("CQ", m.UAR)
+	if err != nil {
 		return nil, err
 	}
 	var ch *channel
@@ -108,7 +107,7 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 	region.users++
 	records.users++
 	if ch != nil {
-		q.armReg = shm.BE64At(c.uar.Bytes(), uint64(m.UAR)*doorbell.UARPageSize+doorbell.CQArmOffset)
+		q.armReg = shm.BE64At(registers, page+doorbell.CQArmOffset)
 		ch.users++
 		c.lane.canArm(q)
 	}

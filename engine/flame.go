@@ -18,11 +18,11 @@ type flame struct {
 	heat uint8     // visits for which that is the only place to look at
 }
 
-// light gives q the register of its client's UAR page, number from 1 on.
-func (q *qp) light(page uint16, number uint8) {
-	mem := q.client.uar.Bytes()
-	at := uint64(page)*doorbell.UARPageSize + doorbell.BFOffset + uint64(number-1)*doorbell.BFRegSize
-	q.flame = &flame{half: [2]*shm.Block{shm.BlockAt(mem, at), shm.BlockAt(mem, at+doorbell.BFHalf)}}
+// light gives q a register, number from 1 on, of the UAR page that begins at page in
+// its bank.
+func (q *qp) light(page uint64, number uint8) {
+	at := page + doorbell.BFOffset + uint64(number-1)*doorbell.BFRegSize
+	q.flame = &flame{half: [2]*shm.Block{shm.BlockAt(q.registers, at), shm.BlockAt(q.registers, at+doorbell.BFHalf)}}
 }
 
 // observe takes what lies in the register for old, and its heat too: WQEs of another

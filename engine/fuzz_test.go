@@ -262,7 +262,7 @@ func FuzzEngineControl(f *testing.F) {
 			}
 			_, reply, err := c.Call(op, payload, m)
 			if err != nil && m.Region != nil {
-				c.unmake(m.Region)
+				c.e.ReleaseMemory(c.uid, m.Region)
 			}
 			if reply.Events != nil {
 				_ = reply.Events.Close()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"net"
 	"os"
 
 	"github.com/nicless/nicless/internal/control"
@@ -50,11 +51,59 @@ func (e *Engine) CreateMemory(uid uint32, name string, size int) (*shm.Region, e
 	return r, nil
 }
 
+// ForgetMemory closes the descriptor of memory that CreateMemory has made, once its
+// program has mapped it: then it is not on the user's bill any more. Doing so
+// again does nothing.
+func (e *Engine) ForgetMemory(uid uint32, r *shm.Region) {
+	if r.File() != nil {
+		_ = r.Forget()
+		e.shares.give(uid, bill{descriptors: 1})
+	}
+}
+
+// ForgetPages does the same for the client's own pages: its UAR pages are mapped, and
+// nobody asks for its status page.
+func (c *Client) ForgetPages() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range []*shm.Region{c.uar, c.status} {
+		if !c.closed && r.File() != nil {
+			_ = r.Forget()
+			c.paid[descriptors]--
+			c.e.shares.give(c.uid, bill{descriptors: 1})
+		}
+	}
+}
+
 // ReleaseMemory undoes CreateMemory. No client may have it as a region.
 func (e *Engine) ReleaseMemory(uid uint32, r *shm.Region) {
-	b := regionCharge(r.Size()).plus(regionFile)
-	_ = r.Close()
-	e.shares.give(uid, b)
+	held := regionCharge(r.Size())
+	if r.File() != nil {
+		held = held.plus(regionFile)
+	}
+	e.unmap(uid, r, held)
+}
+
+// unmap unmaps memory that a client could map, and gives back what was held for it.
+//
+// To unmap memory waits in the kernel for whoever is punching a hole into it, and
+// the whole process may wait with it. So memory that nobody has sealed is sealed
+// first, which waits as well, but nobody else does; and if its user has forbidden
+// that, it stays mapped, and on the user's bill.
+func (e *Engine) unmap(uid uint32, r *shm.Region, held bill) {
+	shut := func() {
+		_ = r.Close()
+		e.shares.give(uid, held)
+	}
+	if r.Sealed() {
+		shut()
+		return
+	}
+	e.discard(uid, 0, func() {
+		if r.Seal() == nil {
+			shut()
+		}
+	})
 }
 
 // Received counts descriptors that a user has sent, until Discard. It is an
@@ -70,6 +119,16 @@ func (e *Engine) Discard(uid uint32, files []*os.File) {
 		for _, f := range files {
 			_ = f.Close()
 		}
+	})
+}
+
+// DiscardConnection ends a connection, and has it closed when nobody has to wait for
+// that: descriptors may lie in it unread. Its cost is refunded then, and not before.
+func (e *Engine) DiscardConnection(uid uint32, conn *net.UnixConn, c Cost) {
+	hangUp(conn)
+	e.discard(uid, 0, func() {
+		_ = conn.Close()
+		e.Refund(uid, c)
 	})
 }
 

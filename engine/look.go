@@ -163,9 +163,9 @@ func (q *qp) endsAt(n uint64) bool {
 	return false
 }
 
-// rung reports whether a register of the client's names q.
+// rung reports whether a register in the bank of q's UAR page names q.
 func (e *lane) rung(q *qp) bool {
-	mem := q.client.uar.Bytes()
+	mem := q.registers
 	for page := uint64(0); page < uint64(len(mem)); page += doorbell.UARPageSize {
 		for at := page + doorbell.BFOffset; at < page+doorbell.UARPageSize; at += doorbell.BFHalf {
 			if uint32(shm.BE64At(mem, at).Observe())>>8 == q.num {

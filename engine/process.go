@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
@@ -16,11 +15,19 @@ import (
 // process_vm_readv and process_vm_writev. What that looks like in a transfer is
 // in away.go.
 type process struct {
-	pid  int
-	life *os.File    // pidfd
-	gone atomic.Bool // it has ended: its number may be somebody else's soon
-	all  region      // stands for its whole memory in keys
+	pid   int
+	life  *os.File // pidfd
+	guard guard
+	gone  atomic.Uint32 // as what; its number may be somebody else's soon
+	all   region        // stands for its whole memory in keys
 }
+
+// What has become of a process.
+const (
+	present  = iota
+	ended    // says the kernel
+	replaced // something else answers to its number
+)
 
 var processBill = bill{descriptors: 1}
 
@@ -35,7 +42,9 @@ var processBill = bill{descriptors: 1}
 // another user, whosever the process is: since it connected, its process may have
 // executed a program that runs as the device's user, or ended and left its number
 // to one.
-func (c *Client) ShareProcess(pid int) error {
+//
+// The guard says which memory of that number is meant.
+func (c *Client) ShareProcess(pid int, g Guard) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -49,7 +58,7 @@ func (c *Client) ShareProcess(pid int) error {
 	if err := c.e.shares.take(c.uid, processBill); err != nil {
 		return err
 	}
-	p, err := openProcess(pid, c.uid)
+	p, err := openProcess(pid, c.uid, g)
 	if err != nil {
 		c.e.shares.give(c.uid, processBill)
 		return control.Errorf(control.CodeMemory, "process %d: %v", pid, err)
@@ -68,12 +77,12 @@ func (c *Client) ShareProcess(pid int) error {
 
 // openProcess makes sure that memory of a process can be reached for a user's
 // client, and watches for its end.
-func openProcess(pid int, uid uint32) (*process, error) {
+func openProcess(pid int, uid uint32, g Guard) (*process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("there is none of that number: %w", err)
+		return nil, whyNoPidfd(err)
 	}
-	p := &process{pid: pid, life: os.NewFile(uintptr(fd), "nicless:process"), all: region{size: ^uint64(0)}}
+	p := &process{pid: pid, life: os.NewFile(uintptr(fd), "nicless:process"), guard: newGuard(g), all: region{size: ^uint64(0)}}
 	if err := p.allowed(uid); err != nil {
 		_ = p.life.Close()
 		return nil, err
@@ -83,7 +92,8 @@ func openProcess(pid int, uid uint32) (*process, error) {
 }
 
 // allowed says why the device may not use the memory of a process. Whether the
-// kernel lets it shows at an address where nothing is: the right comes first.
+// kernel lets it, and whether it is still the process that is meant, shows at the
+// guard.
 func (p *process) allowed(uid uint32) error {
 	me := os.Geteuid()
 	if int(uid) != me {
@@ -96,9 +106,8 @@ func (p *process) allowed(uid uint32) error {
 	if int(st.Uid) != me {
 		return fmt.Errorf("it is user %d's, the device runs as user %d; they must be one", st.Uid, me)
 	}
-	var b [1]byte
-	if _, errno := shm.ReadProcess(p.pid, []shm.Vec{shm.VecOf(b[:])}, []shm.Vec{{Addr: 0, Len: 1}}); errno != unix.EFAULT && errno != 0 {
-		return fmt.Errorf("its memory cannot be read: %s", whyErrno(errno))
+	if _, errno := p.read(new(guardSeen), make([]shm.Vec, 1), make([]shm.Vec, 1)); errno != 0 {
+		return fmt.Errorf("its memory cannot be read: %s", p.why(errno, false))
 	}
 	return nil
 }
@@ -109,12 +118,12 @@ func (p *process) watch() {
 	if err != nil {
 		return
 	}
-	ended := func(fd uintptr) bool {
+	over := func(fd uintptr) bool {
 		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 		return n > 0
 	}
-	if conn.Read(ended) == nil {
-		p.gone.Store(true)
+	if conn.Read(over) == nil {
+		p.gone.CompareAndSwap(present, ended)
 	}
 }
 
@@ -135,39 +144,11 @@ func (c *Client) closeProcess() {
 // when it is registered; what lies between, and what becomes of it, is seen when
 // it is used.
 func (p *process) has(addr, n uint64) error {
+	seen, b := new(guardSeen), make([]byte, 1)
 	for _, at := range [...]uint64{addr, addr + n - 1} {
-		var b [1]byte
-		if _, errno := p.read([]shm.Vec{shm.VecOf(b[:])}, []shm.Vec{{Addr: at, Len: 1}}); errno != 0 {
-			return control.Errorf(control.CodeMemory, "memory region: %d bytes at %#x of process %d: at %#x: %s", n, addr, p.pid, at, whyErrno(errno))
+		if _, errno := p.read(seen, []shm.Vec{{}, shm.VecOf(b)}, []shm.Vec{{}, {Addr: at, Len: 1}}); errno != 0 {
+			return control.Errorf(control.CodeMemory, "memory region: %d bytes at %#x of process %d: at %#x: %s", n, addr, p.pid, at, p.why(errno, false))
 		}
 	}
 	return nil
-}
-
-func (p *process) read(to, from []shm.Vec) (int, syscall.Errno) {
-	if p.gone.Load() {
-		return 0, unix.ESRCH
-	}
-	return shm.ReadProcess(p.pid, to, from)
-}
-
-func (p *process) write(from, to []shm.Vec) (int, syscall.Errno) {
-	if p.gone.Load() {
-		return 0, unix.ESRCH
-	}
-	return shm.WriteProcess(p.pid, from, to)
-}
-
-// whyErrno says what an error of the kernel means here.
-func whyErrno(errno syscall.Errno) string {
-	switch errno {
-	case unix.EFAULT:
-		return "EFAULT: nothing is mapped there, or it may not be used so"
-	case unix.ESRCH:
-		return "ESRCH: the process has ended"
-	case unix.EPERM:
-		return "EPERM: the device may not trace the process. With ptrace_scope 1 of Yama (/proc/sys/kernel/yama) the process " +
-			"allows it by prctl(PR_SET_PTRACER); with 2 and 3 only memory can be used that both map"
-	}
-	return fmt.Sprintf("%s: %v", unix.ErrnoName(errno), errno)
 }

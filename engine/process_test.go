@@ -3,11 +3,15 @@ package engine
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +29,23 @@ var keysAway bool
 // share has the host register memory of this process that is in no region.
 func (h *host) share() {
 	h.Helper()
-	require.NoError(h, h.c.ShareProcess(os.Getpid()))
+	require.NoError(h, h.c.ShareProcess(os.Getpid(), ownGuard()))
+}
+
+// ownGuard is this process'.
+var ownGuard = sync.OnceValue(func() Guard {
+	mem, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		panic(err)
+	}
+	return guardAt(mem)
+})
+
+// guardAt makes bytes a guard of this process.
+func guardAt(mem []byte) Guard {
+	g := Guard{Addr: shm.VecOf(mem).Addr, Cookie: rand.Uint64()}
+	binary.NativeEndian.PutUint64(mem, g.Cookie)
+	return g
 }
 
 // private is take for memory that is in no region.
@@ -251,20 +271,35 @@ func (r *rig) guardedSteps() {
 
 const childVariable = "NICLESS_TEST_CHILD_MEMORY"
 
+// childMemory is where each child has its memory, where Go has nothing.
+const childMemory = 0x5000_0000_0000
+
 // TestChildMemory is no test: it is a process with memory, told apart by a
-// variable, until its input ends.
+// variable, until its input ends. Each line asks for the first bytes, or for
+// another program, which has other memory at the same address.
 func TestChildMemory(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv(childVariable))
 	if err != nil {
 		t.Skip("the other process of TestMemoryOfAnotherProcess")
 	}
-	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	require.NoError(t, err)
-	copy(mem, pattern(n, 42))
-	fmt.Println("memory", shm.VecOf(mem).Addr)
-	in := bufio.NewScanner(os.Stdin)
-	for in.Scan() { // each line asks for the first bytes
-		fmt.Printf("bytes %x\n", mem[:8])
+	_, _, errno := unix.Syscall6(unix.SYS_MMAP, childMemory, uintptr(n), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_FIXED_NOREPLACE, ^uintptr(0), 0)
+	require.Zero(t, errno)
+	mem := []shm.Vec{{Addr: childMemory, Len: uint64(n)}}
+	_, errno = shm.WriteProcess(os.Getpid(), []shm.Vec{shm.VecOf(pattern(n, 42))}, mem)
+	require.Zero(t, errno)
+	guard := ownGuard()
+	fmt.Println("guard", guard.Addr, guard.Cookie)
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if in.Text() == "exec" {
+			exe, err := os.Executable()
+			require.NoError(t, err)
+			require.NoError(t, unix.Exec(exe, os.Args, os.Environ()))
+		}
+		b := make([]byte, 8)
+		_, errno := shm.ReadProcess(os.Getpid(), []shm.Vec{shm.VecOf(b)}, mem)
+		require.Zero(t, errno)
+		fmt.Printf("bytes %x\n", b)
 	}
 }
 
@@ -272,10 +307,10 @@ func TestChildMemory(t *testing.T) {
 type child struct {
 	t    testing.TB
 	cmd  *exec.Cmd
+	in   io.WriteCloser
 	out  *bufio.Scanner
-	addr uint64
-	ask  func() string
-	stop func()
+	at   Guard
+	ends sync.Once
 }
 
 func startChild(t testing.TB, n int) *child {
@@ -284,38 +319,51 @@ func startChild(t testing.TB, n int) *child {
 	require.NoError(t, err)
 	c := &child{t: t, cmd: exec.Command(exe, "-test.run=^TestChildMemory$")}
 	c.cmd.Env = append(os.Environ(), childVariable+"="+strconv.Itoa(n))
-	in, err := c.cmd.StdinPipe()
+	c.in, err = c.cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := c.cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, c.cmd.Start())
 	c.out = bufio.NewScanner(out)
-	answer := func(head string) string {
-		for c.out.Scan() {
-			if rest, ok := strings.CutPrefix(c.out.Text(), head); ok {
-				return rest
-			}
-		}
-		t.Fatalf("the child said no %q", head)
-		return ""
-	}
-	c.addr, err = strconv.ParseUint(answer("memory "), 10, 64)
-	require.NoError(t, err)
-	c.ask = func() string {
-		_, err := fmt.Fprintln(in)
-		require.NoError(t, err)
-		return answer("bytes ")
-	}
-	stopped := false
-	c.stop = func() {
-		if !stopped {
-			stopped = true
-			_ = in.Close()
-			_ = c.cmd.Wait()
-		}
-	}
+	c.ready()
 	t.Cleanup(c.stop)
 	return c
+}
+
+func (c *child) answer(head string) string {
+	for c.out.Scan() {
+		if rest, ok := strings.CutPrefix(c.out.Text(), head); ok {
+			return rest
+		}
+	}
+	c.t.Fatalf("the child said no %q", head)
+	return ""
+}
+
+func (c *child) ready() {
+	_, err := fmt.Sscan(c.answer("guard "), &c.at.Addr, &c.at.Cookie)
+	require.NoError(c.t, err)
+}
+
+// ask returns the first bytes of its memory.
+func (c *child) ask() string {
+	_, err := fmt.Fprintln(c.in)
+	require.NoError(c.t, err)
+	return c.answer("bytes ")
+}
+
+// execute has it become another program.
+func (c *child) execute() {
+	_, err := fmt.Fprintln(c.in, "exec")
+	require.NoError(c.t, err)
+	c.ready()
+}
+
+func (c *child) stop() {
+	c.ends.Do(func() {
+		_ = c.in.Close()
+		_ = c.cmd.Wait()
+	})
 }
 
 func TestMemoryOfAnotherProcess(t *testing.T) {
@@ -323,15 +371,15 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 	c := startChild(t, size)
 	conf, said := logged()
 	r, p, q := duo(t, conf)
-	require.NoError(t, q.h.c.ShareProcess(c.cmd.Process.Pid))
+	require.NoError(t, q.h.c.ShareProcess(c.cmd.Process.Pid, c.at))
 	local := p.h.full(size, 3)
-	far := q.h.reg(q.h.pd, c.addr, size, control.AccessAll&^control.AccessZeroBased)
+	far := q.h.reg(q.h.pd, childMemory, size, control.AccessAll&^control.AccessZeroBased)
 
-	p.post(ctrl(wqe.OpRDMARead), wqe.Raddr{Addr: c.addr, RKey: far}, local.data(0, size))
+	p.post(ctrl(wqe.OpRDMARead), wqe.Raddr{Addr: childMemory, RKey: far}, local.data(0, size))
 	r.settle()
 	p.good()
 	r.same(pattern(size, 42), local.mem, "read from the process")
-	p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: c.addr, RKey: far}, []byte("written!"))
+	p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: childMemory, RKey: far}, []byte("written!"))
 	r.settle()
 	p.good()
 	require.Equal(t, fmt.Sprintf("%x", "written!"), c.ask())
@@ -339,10 +387,10 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 	// It ends: its memory is gone, and its number is not taken for its own.
 	process := q.h.c.process
 	c.stop()
-	for begin := time.Now(); !process.gone.Load(); time.Sleep(time.Millisecond) {
+	for begin := time.Now(); process.gone.Load() == present; time.Sleep(time.Millisecond) {
 		require.Less(t, time.Since(begin), 10*time.Second, "nobody notices")
 	}
-	index := p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: c.addr, RKey: far}, []byte("too late"))
+	index := p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: childMemory, RKey: far}, []byte("too late"))
 	r.settle()
 	r.failed(p.scq.one(), cqe.RemoteAccess, index)
 	require.Contains(t, said.String(), "ESRCH")
@@ -353,13 +401,13 @@ func TestShareProcessRefusals(t *testing.T) {
 	h := r.host("h")
 	mem, addr := h.private(64)
 	h.refused(control.CodeInvalid, "not inside one region", control.OpRegMR, &control.MR{PDN: h.pd, Addr: addr, Length: 64}, nil)
-	err := h.c.ShareProcess(1 << 30)
+	err := h.c.ShareProcess(1<<30, ownGuard())
 	require.ErrorContains(t, err, "there is none of that number")
 	taken := r.e.shares.taken[descriptors]
 	h.share()
 	h.share() // the same one again
 	require.Equal(t, taken+1, r.e.shares.taken[descriptors])
-	require.ErrorContains(t, h.c.ShareProcess(os.Getppid()), "this client's memory is that of process "+strconv.Itoa(os.Getpid()))
+	require.ErrorContains(t, h.c.ShareProcess(os.Getppid(), ownGuard()), "this client's memory is that of process "+strconv.Itoa(os.Getpid()))
 	h.refused(control.CodeMemory, "EFAULT", control.OpRegMR, &control.MR{PDN: h.pd, Addr: 4096, Length: 64}, nil)
 	h.refused(control.CodeMemory, "EFAULT", control.OpRegMR, &control.MR{PDN: h.pd, Addr: addr, Length: 1 << 60}, nil)
 	h.refused(control.CodeInvalid, "CQ buffer", control.OpCreateCQ, &control.CQ{LogCQE: 6, Buf: addr &^ 63, DBRec: addr &^ 63}, nil)
@@ -367,7 +415,7 @@ func TestShareProcessRefusals(t *testing.T) {
 	h.dereg(k)
 	require.NoError(t, h.c.Close())
 	require.Equal(t, taken-clientBill[descriptors], r.e.shares.taken[descriptors])
-	require.ErrorIs(t, h.c.ShareProcess(os.Getpid()), ErrClosed)
+	require.ErrorIs(t, h.c.ShareProcess(os.Getpid(), ownGuard()), ErrClosed)
 	_ = mem
 }
 
@@ -400,7 +448,7 @@ func TestShareProcessOfAnotherUsersClient(t *testing.T) {
 	c, err := r.e.AttachAs("other", other, Hosted{})
 	require.NoError(t, err)
 	defer c.Close()
-	require.ErrorContains(t, c.ShareProcess(os.Getpid()), fmt.Sprintf("its client is user %d's", other))
+	require.ErrorContains(t, c.ShareProcess(os.Getpid(), ownGuard()), fmt.Sprintf("its client is user %d's", other))
 }
 
 // Memory moves between region and process when it is registered anew.

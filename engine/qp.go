@@ -29,16 +29,17 @@ type qp struct {
 	vain      uint32 // how often it has been looked at for nothing since
 
 	// Send queue. sent counts blocks executed.
-	sq      []byte
-	sqMask  uint64 // blocks - 1
-	sent    uint64
-	managed bool   // executes only what a SEND_EN has enabled
-	enabled uint64 // blocks
-	sendRec *shm.BE32
-	sendCQ  *cq
-	flame   *flame // nil: no register of its own
-	ahead   uint16 // blocks that were executed from it since the record was level
-	job     *job   // a transfer that is being done slice by slice, or nil
+	sq        []byte
+	sqMask    uint64 // blocks - 1
+	sent      uint64
+	managed   bool   // executes only what a SEND_EN has enabled
+	enabled   uint64 // blocks
+	sendRec   *shm.BE32
+	sendCQ    *cq
+	registers []byte // the bank of UAR pages that its page is in
+	flame     *flame // nil: no register of its own
+	ahead     uint16 // blocks that were executed from it since the record was level
+	job       *job   // a transfer that is being done slice by slice, or nil
 
 	// Receive queue. received counts entries consumed.
 	rq       []byte
@@ -90,12 +91,11 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	case m.BlueFlame != 0 && (m.Type == control.QPTypeUD || m.SignatureOn == 1 || m.Managed == 1):
 		return nil, control.Errorf(control.CodeInvalid, "QP: BlueFlame register %d with type %d, signature_on %d, managed %d; RC or UC without either are possible",
 			m.BlueFlame, m.Type, m.SignatureOn, m.Managed)
-	case int(m.UAR) >= c.hosted.UARPages:
-		return nil, control.Errorf(control.CodeInvalid, "QP: UAR page %d; there are %d", m.UAR, c.hosted.UARPages)
 	case m.SQ%64 != 0 || m.RQ%64 != 0 || m.DBRec%8 != 0:
 		return nil, control.Errorf(control.CodeInvalid, "QP: send queue at %#x, receive queue at %#x, record at %#x; multiples of 64, 64 and 8 are needed", m.SQ, m.RQ, m.DBRec)
 	}
-	if err := c.sealedPages(); err != nil {
+	registers, page, err := c.uarPage("QP", m.UAR)
+	if err != nil {
 		return nil, err
 	}
 	p, ok := c.pds[m.PDN]
@@ -115,14 +115,13 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	q := &qp{
 		uidx: m.UserIndex, client: c, pd: p, signed: m.SignatureOn == 1, managed: m.Managed == 1,
 		transport: m.Type, allowed: transports[m.Type].opcodes,
-		sendCQ: sendCQ, recvCQ: recvCQ,
+		sendCQ: sendCQ, recvCQ: recvCQ, registers: registers,
 		sqMask: 1<<m.LogSQ - 1, rqMask: 1<<m.LogRQ - 1, rqStride: uint(m.LogRQStride),
 	}
 	q.express = !q.signed && q.transport != control.QPTypeUD
 	if m.BlueFlame != 0 {
-		q.light(m.UAR, m.BlueFlame)
+		q.light(page, m.BlueFlame)
 	}
-	var err error
 	if q.regions[0], q.sq, err = c.at("send queue", m.SQ, wqe.BlockSize<<m.LogSQ); err != nil {
 		return nil, err
 	}

@@ -35,6 +35,13 @@ func (b bill) plus(c bill) bill {
 	return b
 }
 
+func (b bill) minus(c bill) bill {
+	for i := range b {
+		b[i] -= c[i]
+	}
+	return b
+}
+
 // makeMemory makes the memory of a region, beside the engine's thread. The limits come
 // first: what a client asks for costs it nothing.
 func (c *Client) makeMemory(payload []byte) (mem Memory, err error) {
@@ -61,16 +68,6 @@ func (c *Client) makeMemory(payload []byte) (mem Memory, err error) {
 }
 
 func wholePages(n uint64) uint64 { return (n + shm.PageSize - 1) &^ (shm.PageSize - 1) }
-
-// unmake undoes makeMemory.
-func (c *Client) unmake(r *shm.Region) {
-	charge := regionCharge(r.Size())
-	if r.File() != nil {
-		charge = charge.plus(regionFile)
-	}
-	_ = r.Close()
-	c.e.shares.give(c.uid, charge)
-}
 
 // mayHave says why a client may not have another region of so many bytes.
 func (c *Client) mayHave(size uint64) error {
@@ -182,7 +179,7 @@ func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (co
 	delete(c.unplaced, m.ID)
 	c.bytes -= r.size
 	if r.owned {
-		c.after = append(c.after, func() { c.unmake(r.mem) })
+		c.after = append(c.after, func() { c.e.ReleaseMemory(c.uid, r.mem) })
 	}
 	return &control.Empty{}, nil
 }
@@ -207,15 +204,6 @@ func (c *Client) holds(addr uint64) bool {
 		}
 	}
 	return false
-}
-
-// sealedPages refuses queues while the client's UAR pages, which the device will look
-// at for them, can still lose pages.
-func (c *Client) sealedPages() error {
-	if c.uar.Sealed() {
-		return nil
-	}
-	return control.Errorf(control.CodeMemory, "the UAR pages can still lose pages; map them, then add F_SEAL_FUTURE_WRITE, before queues are made")
 }
 
 // prefault brings pages of a queue that are there already into the device's own page

@@ -101,7 +101,7 @@ func (s *session) call(op control.Op, payload []byte) (ans control.Message, r co
 	}
 	ans, r, err = s.client.Call(op, payload, mem)
 	if err != nil && mem.Region != nil {
-		s.client.unmake(mem.Region)
+		s.client.e.ReleaseMemory(s.client.uid, mem.Region)
 	}
 	return ans, r, err
 }

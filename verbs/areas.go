@@ -34,7 +34,10 @@ func (c *call) areas(list ...area) (held []*extent, err error) {
 		if err := c.settle(a); err != nil {
 			return held, err
 		}
-		e := c.p.memory.find(a.addr, a.n)
+		e, err := c.p.memory.find(a.addr, a.n)
+		if err != nil {
+			return held, refuse(eFAULT, "%s: %v", a.name, err)
+		}
 		if e == nil {
 			if err := c.want(a); err != nil {
 				return held, err

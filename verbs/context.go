@@ -31,8 +31,8 @@ type uctx struct {
 	client   *engine.Client
 	limits   *control.Welcome
 	uar      *shm.Region
-	pages    [uarPages]int // handles of each UAR page
-	greeted  bool          // GET_CONTEXT was called
+	banks    []*bank // of UAR pages
+	greeted  bool    // GET_CONTEXT was called
 	next     uint32
 	objects  map[uint32]*object
 	regions  map[*extent]*region
@@ -41,10 +41,6 @@ type uctx struct {
 	numbers  map[uint64]subject // of the device's objects, for events
 	events   *os.File
 }
-
-// uarPages is how many pages of registers a context has. Queues share them when
-// there are more.
-const uarPages = 64
 
 // newContext opens a device for a process. The socket that the program gets is
 // the second result.
@@ -165,12 +161,16 @@ func (x *uctx) await() {
 // hungUp reports whether nobody has the context's socket any more, at once.
 func (x *uctx) hungUp() (up bool) {
 	_ = withFD(x.socket, func(fd int) error {
-		p := []unix.PollFd{{Fd: int32(fd)}}
-		n, err := unix.Poll(p, 0)
-		up = err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0
+		up = hungUp(fd)
 		return nil
 	})
 	return up
+}
+
+func hungUp(fd int) bool {
+	p := []unix.PollFd{{Fd: int32(fd)}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0
 }
 
 // end destroys all that was made in a context.
@@ -184,6 +184,7 @@ func (x *uctx) end() {
 	x.s.mu.Lock()
 	delete(x.s.contexts, x.inode)
 	x.s.mu.Unlock()
+	x.endUARs()
 	_ = x.client.Close()
 	for e, r := range x.regions {
 		for range r.users {

@@ -61,10 +61,12 @@ func createCQ(c *call) error {
 	if c.value(5)&cqIgnoreOverrun != 0 {
 		req.Flags = control.CQIgnoreOverrun
 	}
+	var page uint32 // of the context's, where none is named
 	if flags&cqFlagUAR != 0 {
-		if req.UAR, err = x.uarPage(uint32(le.Uint16(d[24:]))); err != nil {
-			return err
-		}
+		page = uint32(le.Uint16(d[24:]))
+	}
+	if req.UAR, err = x.uarPage(page); err != nil {
+		return err
 	}
 	async, err := c.async(7)
 	if err != nil && err != errAgain {

@@ -2,12 +2,15 @@ package verbs
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -22,6 +25,7 @@ type rig struct {
 	files map[uint64]*os.File // what the program calls by these numbers
 	next  uint64
 	refit bool // remaps fail
+	loose bool // it seals nothing
 }
 
 func newServing(t testing.TB) *Server {
@@ -59,13 +63,26 @@ func (s *Server) rig(t testing.TB) *rig {
 		}
 		r.p.end()
 	})
-	hello := le.AppendUint32(nil, wireMagic)
-	hello = append(hello, wireMajor, 0, wireMinor, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-	h, body, _ := r.request(opHello, 0, append(hello, "test"...))
+	h, body, _ := r.request(opHello, 0, append(helloBytes(), "test"...))
 	require.Zero(t, h.error)
 	require.Equal(t, uint32(2), le.Uint32(body[4:]))
 	return r
 }
+
+// helloBytes is what a process says first. Its guard is this process'.
+func helloBytes() []byte {
+	hello := append(u32s(wireMagic), wireMajor, 0, wireMinor, 0)
+	return append(append(hello, u64s(0)...), u64s(shm.VecOf(ownGuard()).Addr, le.Uint64(ownGuard()))...)
+}
+
+var ownGuard = sync.OnceValue(func() []byte {
+	mem, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		panic(err)
+	}
+	_, _ = rand.Read(mem[:8])
+	return mem
+})
 
 // request sends one datagram and returns the answer.
 func (r *rig) request(op wireOp, context uint64, body []byte, files ...*os.File) (wireHeader, []byte, []*os.File) {
@@ -136,6 +153,9 @@ func (r *rig) ioctl(context uint64, object, method uint16, args ...arg) (c answe
 			c.errno = unix.Errno(h.error)
 			if h.error == 0 {
 				r.outs(&c, b, args, give)
+				if at := c.bytes[0x1002]; object == objUAR && at != nil && !r.loose { // as libmlx5 does with each
+					r.mapUAR(context, le.Uint64(at))
+				}
 			}
 			return c
 		}
@@ -155,6 +175,7 @@ func (r *rig) ioctl(context uint64, object, method uint16, args ...arg) (c answe
 			case needRemap:
 				require.NotEmpty(r, give)
 				require.Zero(r, le.Uint64(b[8:])%pageSize)
+				r.seal(give[0])
 				_ = give[0].Close()
 				give = give[1:]
 				if r.refit {
@@ -251,6 +272,20 @@ func (r *rig) write(context uint64, command uint32, req []byte, room int, more .
 	return r.ioctl(context, objDevice, 0, append(args, more...)...)
 }
 
+// seal is what the shim does with memory that it has mapped.
+func (r *rig) seal(f *os.File) {
+	r.Helper()
+	if r.loose {
+		return
+	}
+	seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
+	require.NoError(r, err)
+	if seals&unix.F_SEAL_FUTURE_WRITE == 0 {
+		_, err = unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SEAL)
+		require.NoError(r, err)
+	}
+}
+
 // share makes memory of the process known from birth.
 func (r *rig) share(addr, size uint64) *extent {
 	r.Helper()
@@ -259,6 +294,7 @@ func (r *rig) share(addr, size uint64) *extent {
 	h, _, files := r.request(opAlloc, 0, append(m, make([]byte, 16)...))
 	require.Zero(r, h.error)
 	require.Len(r, files, 1)
+	r.seal(files[0])
 	_ = files[0].Close()
 	return r.p.memory.allocated(addr, size)
 }
@@ -297,6 +333,18 @@ func (r *rig) program() *program {
 	u := p.ok(p.ioctl(p.ctx, objUAR, 0x1000, arg{id: 0x1000}, number(0x1001, 1), arg{id: 0x1002, out: 8}, arg{id: 0x1003, out: 4}, arg{id: 0x1004, out: 4}))
 	p.uar = le.Uint32(u.bytes[0x1004])
 	return p
+}
+
+// mapUAR maps a UAR page, and all the others with it.
+func (r *rig) mapUAR(ctx, offset uint64) (at, whole uint64) {
+	r.Helper()
+	h, body, files := r.request(opMmap, ctx, u64s(0x1000, pageSize, offset, 3))
+	require.Zero(r, h.error)
+	for _, f := range files {
+		r.seal(f)
+		_ = f.Close()
+	}
+	return le.Uint64(body), le.Uint64(body[8:])
 }
 
 func (r *rig) ok(c answer) answer {

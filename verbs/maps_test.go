@@ -24,17 +24,23 @@ func TestMappingsCount(t *testing.T) {
 	e, err := r.p.memory.make("alloc", 0x1000, 2*pageSize)
 	require.NoError(t, err)
 	require.NoError(t, r.p.memory.add(e))
-	require.Nil(t, r.p.memory.find(0x1000, 8), "nothing of it is mapped there")
+	require.NoError(t, e.mem.Seal())
+	find := func(addr, n uint64) *extent {
+		e, err := r.p.memory.find(addr, n)
+		require.NoError(t, err)
+		return e
+	}
+	require.Nil(t, find(0x1000, 8), "nothing of it is mapped there")
 	e.addr = e.mem.Addr() // this process has it where the server has it
-	require.Same(t, e, r.p.memory.find(e.addr, 2*pageSize))
-	require.Nil(t, r.p.memory.find(e.addr, 2*pageSize+1), "it is not as long")
+	require.Same(t, e, find(e.addr, 2*pageSize))
+	require.Nil(t, find(e.addr, 2*pageSize+1), "it is not as long")
 	other, err := shm.Create("other", pageSize)
 	require.NoError(t, err)
 	at := other.Addr()
 	all := func(vma) error { return nil }
 	require.NoError(t, r.p.memory.maps.over(at, pageSize, all))
 	e.addr = at
-	require.Nil(t, r.p.memory.find(at, 8), "something else is mapped there")
+	require.Nil(t, find(at, 8), "something else is mapped there")
 	require.NoError(t, other.Close())
 	require.Equal(t, eFAULT, refusalOf(r.p.memory.maps.over(at, pageSize, all)).errno)
 	r.p.memory.letGo(e)

@@ -110,9 +110,14 @@ func (m *memory) forgetWaiting() {
 	}
 }
 
+// unsealed says what is wrong with memory that is not used for that. Who can punch
+// holes into it could make the engine wait in the kernel, for ever.
+const unsealed = "its memory is not sealed; who has mapped it seals it with F_SEAL_FUTURE_WRITE and F_SEAL_SEAL"
+
 // find returns the extent that n bytes from addr on lie in, and holds it; nil if
-// there is none, or if something else is mapped there now.
-func (m *memory) find(addr, n uint64) *extent {
+// there is none, or if something else is mapped there now. It is an error if the
+// process has not sealed it.
+func (m *memory) find(addr, n uint64) (*extent, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := len(m.extents) - 1; i >= 0; i-- { // the newest counts
@@ -121,12 +126,16 @@ func (m *memory) find(addr, n uint64) *extent {
 			continue
 		}
 		if m.mapped(e, addr, n) {
+			if !e.mem.Sealed() {
+				return nil, refuse(eFAULT, "%d bytes at %#x: %s", n, addr, unsealed)
+			}
+			m.engine.ForgetMemory(m.uid, e.mem)
 			e.holders++
 			e.waits = false
-			return e
+			return e, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // mapped reports whether the process has these bytes of an extent mapped where

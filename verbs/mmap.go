@@ -32,12 +32,12 @@ func (p *process) mmap(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File
 		return nil, nil, refuse(eIO, "the context has ended")
 	}
 	var file *os.File
-	var offset uint64
+	var at mappedAnswer
 	switch command := m.offset >> 20; {
 	case m.offset%pageSize != 0:
 		return nil, nil, refuse(eINVAL, "mmap: offset %#x is not a multiple of %d", m.offset, pageSize)
 	case m.offset >= uarOffset:
-		file, offset, err = x.mapUAR(m)
+		file, at, err = x.mapUAR(p, m)
 	case command == mapContiguous:
 		file, err = p.mapContiguous(m)
 	case command == mapClockInfo && m.length == pageSize:
@@ -48,16 +48,17 @@ func (p *process) mmap(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File
 	if err != nil {
 		return nil, nil, err
 	}
-	return p.mapped(h, file, offset)
+	return p.mapped(h, file, at)
 }
 
-// mapped answers memory.
-func (p *process) mapped(h wireHeader, file *os.File, offset uint64) ([]byte, []*os.File, error) {
-	give, err := duplicates([]*os.File{file})
-	if err != nil {
-		return nil, nil, refuse(eNOMEM, "mmap: %v", err)
+// mapped answers memory; no file: the shim has it.
+func (p *process) mapped(h wireHeader, file *os.File, at mappedAnswer) (answer []byte, give []*os.File, err error) {
+	if file != nil {
+		if give, err = duplicates([]*os.File{file}); err != nil {
+			return nil, nil, refuse(eNOMEM, "mmap: %v", err)
+		}
 	}
-	return le.AppendUint64(appendAnswer(nil, h, 0, 0), offset), give, nil
+	return at.append(appendAnswer(nil, h, 0, 0)), give, nil
 }
 
 // mapContiguous makes memory for a ring. It is the process' as long as the ring
@@ -95,7 +96,7 @@ func (p *process) alloc(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 		return nil, nil, err
 	}
 	e.allocated = true
-	return p.mapped(h, e.mem.File(), 0)
+	return p.mapped(h, e.mem.File(), mappedAnswer{})
 }
 
 // free serves NV_FREE.

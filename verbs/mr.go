@@ -84,7 +84,11 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 	a := area{"memory region", addr, length, 1}
 	if err := c.settle(a); err == nil {
 		// Where an older region is in the way, the kernel can copy that memory too.
-		if e := c.p.memory.find(addr, length); e != nil && c.x.hold(e) == nil {
+		e, err := c.p.memory.find(addr, length)
+		if err != nil {
+			return nil, refuse(eFAULT, "memory region: %v", err)
+		}
+		if e != nil && c.x.hold(e) == nil {
 			return []*extent{e}, nil
 		}
 	}

@@ -26,7 +26,7 @@ func (k kind) String() string { return kindNames[k] }
 // Costs, about, beside the device's part. Of an async the events count that nobody
 // reads.
 var (
-	processCost = engine.Cost{Memory: 3*maxDatagram + 4096, Descriptors: 2, Connections: 1}
+	processCost = engine.Cost{Memory: 3*maxDatagram + 4096, Descriptors: 1, Connections: 1} // beside its connection
 	contextCost = engine.Cost{Memory: 32 << 10, Descriptors: 2}
 	objectCost  = engine.Cost{Memory: 512}
 	channelCost = engine.Cost{Memory: 512, Descriptors: 1}

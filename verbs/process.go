@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/nicless/nicless/engine"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,6 +24,7 @@ type process struct {
 	name     string // for the log
 	fast     bool   // payload may be remapped
 	greeted  bool
+	guard    engine.Guard // zero: it has none
 	memory   *memory
 	contexts map[uint64]*uctx   // that it has opened, or has shown
 	pending  map[uint64]*extent // that it was asked to map, by address
@@ -31,17 +33,22 @@ type process struct {
 
 // serve serves one program until its connection or ctx ends.
 func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
-	defer conn.Close()
 	cred, err := credentials(conn)
 	if err != nil {
+		_ = conn.Close()
 		s.report(slog.LevelWarn, "verbs program without credentials", "error", err)
 		return
 	}
+	// On its user's bill until it is closed, for which nobody waits: before Linux 6.16
+	// descriptors may lie in it that nobody has read.
+	held := engine.Cost{Descriptors: 1}
+	defer func() { s.engine.DiscardConnection(cred.Uid, conn, held) }()
+	_ = s.engine.Received(cred.Uid, held.Descriptors) // what is too much is refused now
 	if err := s.engine.Charge(cred.Uid, processCost); err != nil {
 		s.report(slog.LevelWarn, "verbs program refused", "pid", cred.Pid, "uid", cred.Uid, "error", err)
 		return
 	}
-	defer s.engine.Refund(cred.Uid, processCost)
+	held = held.Plus(processCost)
 	p := s.newProcess(cred.Pid, cred.Uid, openMaps(cred.Pid))
 	p.conn = conn
 	defer p.end()
@@ -207,11 +214,13 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 	}
 	p.greeted = true
 	p.fast = le.Uint32(b[8:])&wantFast != 0
+	p.guard = engine.Guard{Addr: le.Uint64(b[16:]), Cookie: le.Uint64(b[24:])}
 	if name := bytes.TrimRight(b[helloSize:min(len(b), helloSize+64)], "\x00"); len(name) > 0 && utf8.Valid(name) {
 		p.name = fmt.Sprintf("pid %d uid %d %q", p.pid, p.uid, name)
 	}
 	if p.conn != nil {
 		_ = p.conn.SetReadDeadline(time.Time{})
+		_ = engine.PassRights(p.conn, true) // where it was off
 	}
 	p.s.report(slog.LevelInfo, "verbs program connected", "program", p.name, "fast", p.fast)
 	out := appendAnswer(nil, h, 0, 0)

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
 )
 
 // What a program may know of a device. What this device does not do is left 0.
@@ -22,6 +23,11 @@ const (
 	ackDelay     = 16
 )
 
+// queues is how many queues of a kind a program can have. The ring of each is a
+// region of its own; a part of these is left for doorbell records, and for queues of
+// other kinds.
+func queues(l *control.Welcome, most uint32) uint32 { return min(most, l.MaxRegions/4*3) }
+
 // attributes is struct ib_uverbs_query_device_resp.
 func (x *uctx) attributes() []byte {
 	l := x.limits
@@ -33,16 +39,16 @@ func (x *uctx) attributes() []byte {
 	le.PutUint64(b[32:], 0xfffff000) // sizes of pages
 	for off, v := range map[int]uint32{
 		40: vendorID, 44: partID, 48: 0,
-		52: l.MaxQPs, 56: 1 << l.MaxLogSQ, 60: deviceCaps, 64: maxSGE, 68: maxSGE,
-		72: l.MaxCQs, 76: 1<<l.MaxLogCQ - 1, 80: l.MaxMRs, 84: l.MaxPDs,
-		88: uint32(l.MaxRdAtomic), 96: uint32(l.MaxRdAtomic) * l.MaxQPs, 100: uint32(l.MaxRdAtomic),
+		52: queues(l, l.MaxQPs), 56: 1 << l.MaxLogSQ, 60: deviceCaps, 64: maxSGE, 68: maxSGE,
+		72: queues(l, l.MaxCQs), 76: 1<<l.MaxLogCQ - 1, 80: l.MaxMRs, 84: l.MaxPDs,
+		88: uint32(l.MaxRdAtomic), 96: uint32(l.MaxRdAtomic) * queues(l, l.MaxQPs), 100: uint32(l.MaxRdAtomic),
 		108: 1,             // atomics, among queue pairs of this device
 		120: l.MaxMRs,      // windows are keys
 		132: 1 << 10,       // multicast groups
 		136: maxGroups,     // of a queue pair
 		140: 1 << 16,       // of all
 		144: math.MaxInt32, // address handles
-		156: l.MaxQPs, 160: 1<<l.MaxLogRQ - 1, 164: maxSRQPieces,
+		156: queues(l, l.MaxQPs), 160: 1<<l.MaxLogRQ - 1, 164: maxSRQPieces,
 	} {
 		le.PutUint32(b[off:], v)
 	}

@@ -83,8 +83,7 @@ func TestServe(t *testing.T) {
 		require.Zero(t, le.Uint32(b[4:]))
 		return b[headerSize:n], fds
 	}
-	hello := append(u32s(wireMagic), wireMajor, 0, wireMinor, 0)
-	welcome, _ := ask(opHello, append(hello, u64s(0)...))
+	welcome, _ := ask(opHello, helloBytes())
 	require.Equal(t, uint32(2), le.Uint32(welcome[4:]))
 	opened, fds := ask(opOpen, u64s(1))
 	require.Len(t, fds, 1)
@@ -186,7 +185,7 @@ func TestAnswersHaveToBeRead(t *testing.T) {
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(dir, SocketName), Net: "unixpacket"})
 	require.NoError(t, err)
 	defer conn.Close()
-	hello := finish(append(append(u64s(1, 24, 0), u32s(wireMagic, wireMajor)...), u64s(0)...))
+	hello := finish(append(u64s(1, 24, 0), helloBytes()...))
 	happens := func(events int16) bool {
 		p := []unix.PollFd{{Events: events}}
 		require.NoError(t, withConn(conn, func(fd int) (err error) {

@@ -61,7 +61,7 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 		return err
 	}
 	defer func() {
-		_ = sock.Close()
+		unlisten(sock)
 		_ = errors.Join(os.RemoveAll(filepath.Join(dir, treeName)), os.Remove(dir)) // it is removed if nothing else is there
 	}()
 	watch, err := listen(filepath.Join(dir, WatchName), cfg.Mode)
@@ -107,7 +107,7 @@ func newServer(e *engine.Engine, cfg Config) (*Server, error) {
 	if cfg.Devices < 1 || cfg.Devices > MaxDevices {
 		return nil, fmt.Errorf("verbs: %d devices; 1 to %d are possible", cfg.Devices, MaxDevices)
 	}
-	s := &Server{engine: e, log: cfg.Log, contexts: make(map[uint64]*uctx)}
+	s := &Server{engine: e, log: cfg.Log, watched: watchers{engine: e}, contexts: make(map[uint64]*uctx)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -136,11 +136,25 @@ func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("verbs: socket: %w", err)
 	}
+	// Nobody sends descriptors who was not let in. Before Linux 6.16 the kernel cannot
+	// refuse them.
+	if err := engine.PassRights(l.(*net.UnixListener), false); err != nil && !errors.Is(err, unix.ENOPROTOOPT) {
+		_ = l.Close()
+		return nil, fmt.Errorf("verbs: socket: %w", err)
+	}
 	if err := os.Chmod(path, mode.Perm()); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("verbs: socket: %w", err)
 	}
 	return l.(*net.UnixListener), nil
+}
+
+// unlisten ends a socket. What lies in connections that nobody has accepted may hold
+// its descriptor up, before Linux 6.16: nobody waits for that.
+func unlisten(l *net.UnixListener) {
+	l.SetUnlinkOnClose(false)
+	_ = os.Remove(l.Addr().String())
+	go l.Close()
 }
 
 // accept serves programs until ctx ends, then ends them and what they have open.
@@ -155,7 +169,7 @@ func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 		switch {
 		case ctx.Err() != nil:
 			if conn != nil {
-				_ = conn.Close()
+				go conn.Close()
 			}
 			return nil
 		case err != nil && !engine.Passing(err):

@@ -7,7 +7,10 @@ func (x *uctx) shareProcess(p *process) error {
 	if p.memory != x.owner {
 		return refuse(eOPNOTSUPP, "memory of %s: the context was opened by %s, whose memory is meant", p.name, x.name)
 	}
-	return x.client.ShareProcess(int(p.pid))
+	if p.guard.Addr == 0 {
+		return refuse(eFAULT, "memory of %s: it could map no guard, by which it is known from a program executed after it", p.name)
+	}
+	return x.client.ShareProcess(int(p.pid), p.guard)
 }
 
 // settle executes what the doorbells of this context announce already. A command

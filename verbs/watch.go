@@ -20,8 +20,9 @@ const WatchName = "explain.sock"
 
 // watchers are who is connected. Safe for concurrent use.
 type watchers struct {
-	mu  sync.Mutex
-	all map[*net.UnixConn]uint32 // with his uid
+	engine *engine.Engine
+	mu     sync.Mutex
+	all    map[*net.UnixConn]uint32 // with his uid
 }
 
 // How many there may be, and of one user.
@@ -59,11 +60,18 @@ func (w *watchers) accept(l *net.UnixListener) {
 		case err != nil:
 			return
 		}
-		if cred, err := credentials(conn); err != nil || !w.add(conn, cred.Uid) {
+		cred, err := credentials(conn)
+		if err != nil {
 			_ = conn.Close()
+			continue
+		}
+		if err := w.engine.Received(cred.Uid, watcherCost.Descriptors); err != nil || !w.add(conn, cred.Uid) {
+			w.engine.DiscardConnection(cred.Uid, conn, watcherCost)
 		}
 	}
 }
+
+var watcherCost = engine.Cost{Descriptors: 1}
 
 // add takes a watcher, unless there are too many, of all users or of his.
 func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {
@@ -82,23 +90,26 @@ func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {
 		w.all = make(map[*net.UnixConn]uint32)
 	}
 	w.all[conn] = uid
-	go w.await(conn)
+	go w.await(conn, uid)
 	return true
 }
 
-// await waits until a watcher goes. Watchers have nothing to say.
-func (w *watchers) await(conn *net.UnixConn) {
-	var b [1]byte
-	_, _ = conn.Read(b[:])
+// await waits until a watcher goes. Watchers have nothing to say; what they send all
+// the same is not read, for descriptors that come along would be closed here.
+func (w *watchers) await(conn *net.UnixConn, uid uint32) {
+	_ = conn.CloseRead()
+	if raw, err := conn.SyscallConn(); err == nil {
+		_ = raw.Read(func(fd uintptr) bool { return hungUp(int(fd)) })
+	}
 	w.mu.Lock()
 	delete(w.all, conn)
 	w.mu.Unlock()
-	_ = conn.Close()
+	w.engine.DiscardConnection(uid, conn, watcherCost)
 }
 
 // end disconnects everybody.
 func (w *watchers) end(l *net.UnixListener) {
-	_ = l.Close()
+	unlisten(l)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for conn := range w.all {

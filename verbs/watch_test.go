@@ -16,7 +16,7 @@ func TestWatchers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), WatchName)
 	l, err := listen(path, 0o600)
 	require.NoError(t, err)
-	var w watchers
+	w := watchers{engine: newServing(t).engine}
 	go w.accept(l)
 	w.tell(1, uint32(unix.Getuid()), "nobody hears %s", "this")
 	conn, err := net.Dial("unixpacket", path)
@@ -55,7 +55,7 @@ func TestWatchers(t *testing.T) {
 
 // One user does not take the places of all.
 func TestWatchersOfOneUser(t *testing.T) {
-	var w watchers
+	w := watchers{engine: newServing(t).engine}
 	one := func(uid uint32) bool {
 		mine, theirs, err := pair("watcher")
 		require.NoError(t, err)

@@ -8,19 +8,22 @@ import (
 // What shim/wire.h says, in Go; a test compares them. All is little-endian.
 const (
 	wireMagic   = 0x6272766e
-	wireMajor   = 1
+	wireMajor   = 2
 	wireMinor   = 0
 	maxDatagram = 128 << 10
 	maxFDs      = 8
 
 	headerSize = 24
 	ioctlSize  = 16
-	helloSize  = 16
+	helloSize  = 32
 	outSize    = 16
 	needSize   = 32
 	resultSize = 16
 	mmapSize   = 32
+	mappedSize = 16
 	openSize   = 8
+
+	registersGone = 0x7f8
 
 	flagAnswer = 1
 	flagAgain  = 2
@@ -155,6 +158,15 @@ func parseMap(b []byte) (m mapRequest, ok bool) {
 		return m, false
 	}
 	return mapRequest{le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint32(b[24:]), le.Uint32(b[28:])}, true
+}
+
+// A mappedAnswer is an nv_mapped.
+type mappedAnswer struct {
+	offset, whole uint64
+}
+
+func (m mappedAnswer) append(dst []byte) []byte {
+	return le.AppendUint64(le.AppendUint64(dst, m.offset), m.whole)
 }
 
 // The program's own: struct ib_uverbs_ioctl_hdr, then struct ib_uverbs_attr.

@@ -27,6 +27,7 @@ func TestWireIsTheHeader(t *testing.T) {
 		"offsetof(struct nv_header, error)": 4, "offsetof(struct nv_header, length)": 8, "offsetof(struct nv_header, tag)": 12,
 		"offsetof(struct nv_header, context)": 16,
 		"sizeof(struct nv_hello)":             helloSize, "offsetof(struct nv_hello, major)": 4, "offsetof(struct nv_hello, wants)": 8,
+		"offsetof(struct nv_hello, guard)": 16, "offsetof(struct nv_hello, cookie)": 24,
 		"sizeof(struct nv_welcome)": 8, "offsetof(struct nv_welcome, devices)": 4,
 		"sizeof(struct nv_open)": openSize, "sizeof(struct nv_opened)": 16, "offsetof(struct nv_opened, rdev_major)": 8,
 		"offsetof(struct nv_opened, rdev_minor)": 12,
@@ -37,7 +38,8 @@ func TestWireIsTheHeader(t *testing.T) {
 		"sizeof(struct nv_result)": resultSize, "offsetof(struct nv_result, kind)": 2, "offsetof(struct nv_result, error)": 4,
 		"offsetof(struct nv_result, addr)": 8,
 		"sizeof(struct nv_mmap)":           mmapSize, "offsetof(struct nv_mmap, length)": 8, "offsetof(struct nv_mmap, offset)": 16,
-		"offsetof(struct nv_mmap, prot)": 24, "offsetof(struct nv_mmap, flags)": 28, "sizeof(struct nv_mapped)": 8,
+		"offsetof(struct nv_mmap, prot)": 24, "offsetof(struct nv_mmap, flags)": 28, "sizeof(struct nv_mapped)": mappedSize,
+		"offsetof(struct nv_mapped, whole)": 8, "NV_GONE": registersGone,
 	}
 	header, err := filepath.Abs("shim/wire.h")
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,6 +22,7 @@ type lab struct {
 	engine *process
 	flags  []string            // of nicless run
 	user   *syscall.Credential // whose processes they are; nil: the test's
+	under  []string            // a command that runs the engine
 }
 
 // A mode is a way in which the engine reaches what programs registered.
@@ -57,7 +59,7 @@ func (l *lab) open() {
 // asked to, and to say nothing that is an error.
 func (l *lab) startEngine() {
 	l.t.Helper()
-	e := start(l.t, l.user, binary, "engine", "--socket", l.socket, "--verbs")
+	e := start(l.t, l.user, append(slices.Clone(l.under), binary, "engine", "--socket", l.socket, "--verbs")...)
 	e.says("engine ready")
 	l.engine = e
 	l.t.Cleanup(func() {

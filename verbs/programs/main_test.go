@@ -109,6 +109,7 @@ var checks = map[string][]string{
 	"misuse":   {"misuse.c", "check.c"},
 	"life":     {"life.c", "check.c"},
 	"pace":     {"pace.c", "check.c"},
+	"trust":    {"trust.c", "check.c"},
 }
 
 // check compiles a program of verbs/check and returns its path.

@@ -45,7 +45,7 @@ NV_EXPORT void *nicless_alloc(size_t size) {
 	made->length = (size + page - 1) & ~(page - 1);
 	error = nv_connect(p);
 	if (error == 0)
-		error = nv_map(p, NV_ALLOC, 0, &made->at, made->length, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
+		error = nv_map(p, NV_ALLOC, NULL, &made->at, made->length, PROT_READ | PROT_WRITE, MAP_SHARED, 0);
 	if (error == 0) {
 		made->generation = p->generation;
 		made->next = pieces;

@@ -123,6 +123,7 @@ static int hello(struct nv_process *p) {
 	static int other;
 	size_t length = strnlen(program_invocation_short_name, NAME);
 	const struct nv_welcome *w = (const struct nv_welcome *)(p->in + sizeof(struct nv_header));
+	const uint64_t *guard = nv_guard(p);
 	struct nv_hello *h;
 	int error;
 	nv_begin(p, NV_HELLO, 0);
@@ -131,6 +132,8 @@ static int hello(struct nv_process *p) {
 	h->major = NV_MAJOR;
 	h->minor = NV_MINOR;
 	h->wants = nv_wants() | (nv_has_uffd() ? NV_HAS_UFFD : 0);
+	h->guard = (uint64_t)(uintptr_t)guard;
+	h->cookie = guard ? *guard : 0;
 	memcpy(nv_room(p, length), program_invocation_short_name, length);
 	error = nv_ask(p);
 	if (error == EIO)

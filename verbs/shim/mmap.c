@@ -3,19 +3,31 @@
 #include "shim.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "real.h"
 
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
+#endif
+
 void *nv_sys_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset) {
 	/* The kernel's answer is a long; the round trip through it is what libc does too. */
 	return (void *)syscall(SYS_mmap, addr, length, prot, flags, fd, offset);
 }
 
-int nv_map(struct nv_process *p, uint16_t op, uint64_t context, void **at, size_t length, int prot, int flags,
-           uint64_t offset) {
+int nv_seal(int memory) {
+	int seals = fcntl(memory, F_GET_SEALS);
+	if (seals >= 0 && (seals & F_SEAL_FUTURE_WRITE))
+		return 0; /* only the server writes it */
+	return fcntl(memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0 ? 0 : errno;
+}
+
+int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context, void **at, size_t length, int prot,
+           int flags, uint64_t offset) {
 	const struct nv_mapped *m = (const struct nv_mapped *)(p->in + sizeof(struct nv_header));
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (length + page - 1) & ~(page - 1);
 	bool reserved = !(flags & MAP_FIXED);
@@ -31,7 +43,7 @@ int nv_map(struct nv_process *p, uint16_t op, uint64_t context, void **at, size_
 			return errno;
 		flags = (flags & ~MAP_FIXED_NOREPLACE) | MAP_FIXED;
 	}
-	nv_begin(p, op, context);
+	nv_begin(p, op, context ? context->ino : 0);
 	q = nv_room(p, sizeof *q);
 	q->addr = (uint64_t)(uintptr_t)*at;
 	q->length = whole; /* as a driver sees it */
@@ -42,10 +54,16 @@ int nv_map(struct nv_process *p, uint16_t op, uint64_t context, void **at, size_
 	if (error == 0) {
 		fd = nv_take_fd(p, 0);
 		nv_close_fds(p);
-		if (fd < 0 || p->in_length < sizeof(struct nv_header) + sizeof *m)
+		if (p->in_length < sizeof(struct nv_header) + sizeof *m)
+			error = EPROTO;
+		else if (m->whole)
+			error = context ? nv_map_registers(p, context, m, fd, *at, length, prot) : EPROTO;
+		else if (fd < 0)
 			error = EPROTO;
 		else if (nv_sys_mmap(*at, length, prot, flags, fd, (off_t)m->offset) == MAP_FAILED)
 			error = errno;
+		else
+			error = nv_seal(fd);
 		if (fd >= 0)
 			close(fd);
 	}
@@ -69,7 +87,7 @@ static bool map_device(void **result, void *at, size_t length, int prot, int fla
 	if (!nv_connected(p) || c.generation != p->generation)
 		error = EIO;
 	else
-		error = nv_map(p, NV_MMAP, c.id.ino, &at, length, prot, flags, (uint64_t)offset);
+		error = nv_map(p, NV_MMAP, &c.id, &at, length, prot, flags, (uint64_t)offset);
 	if (nv_leave(p, &entry, error) == 0)
 		*result = at;
 	return true;

@@ -133,6 +133,8 @@ int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int mem
 			if (nv_sys_mmap(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, (off_t)offset) ==
 			    MAP_FAILED)
 				error = errno;
+			else
+				error = nv_seal(memory);
 		}
 		munmap(copy, length);
 	}

@@ -3,6 +3,7 @@
  *   real.c      the functions that we stand before
  *   start.c     is there anything to do? the environment
  *   process.c   state that a fork empties; the one lock
+ *   guard.c     how the server knows this program from the next one
  *   connect.c   the connection to the server
  *   server.c    one request, one answer
  *   contexts.c  which sockets are devices
@@ -12,6 +13,7 @@
  *   ioctl.c     an ioctl there and back
  *   remap.c     pages become shared memory under running threads
  *   mmap.c      mapping a device; alloc.c: memory shared from birth
+ *   registers.c pages of registers, which are mapped all at once
  *   wrap_*.c    the functions that programs call
  *
  * Nothing here calls a function that we stand before, except by NV_REAL. */
@@ -67,6 +69,9 @@ struct nv_process {
 	struct nv_identity self; /* of fd */
 	uint32_t tag;
 
+	struct nv_registers *registers; /* of each context */
+	const uint64_t *guard;          /* NULL: not made yet */
+
 	size_t out_length; /* more than the buffer: it did not fit */
 	int out_fds[NV_MAX_FDS];
 	int out_count;
@@ -90,6 +95,9 @@ struct nv_process *nv_enter(struct nv_entry *e);
 
 /* Unlocks it. Returns 0 with errno as it was before, or -1 with errno = error. */
 int nv_leave(struct nv_process *p, const struct nv_entry *e, int error);
+
+/* guard.c: under the lock. NULL: there is none to be had. */
+const uint64_t *nv_guard(struct nv_process *p);
 
 /* connect.c: all under the lock but nv_identify. */
 
@@ -146,10 +154,20 @@ int nv_ioctl(int fd, uint64_t arg);
 /* mmap.c */
 void *nv_sys_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
 
+/* Forbids everybody to punch holes into memory that is mapped here, and to map it for
+ * writing from now on. 0 or an errno. */
+int nv_seal(int memory);
+
 /* The part of a mapping that is the same for every kind: reserves the addresses,
- * asks, maps the answer's memory there. Under the lock. Stores where in *at. */
-int nv_map(struct nv_process *p, uint16_t op, uint64_t context, void **at, size_t length, int prot, int flags,
-           uint64_t offset);
+ * asks, maps the answer's memory there and seals it. context may be NULL. Under the
+ * lock. Stores where in *at. */
+int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context, void **at, size_t length, int prot,
+           int flags, uint64_t offset);
+
+/* registers.c: maps length bytes of a context's registers, as an answer says, at `at`. memory is what came
+ * along, or -1. Under the lock. 0 or an errno. */
+int nv_map_registers(struct nv_process *p, const struct nv_identity *context, const struct nv_mapped *m, int memory,
+                     void *at, size_t length, int prot);
 
 /* paths.c */
 

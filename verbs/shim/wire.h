@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define NV_MAGIC 0x6272766eu /* "nvrb" in memory */
-#define NV_MAJOR 1
+#define NV_MAJOR 2
 #define NV_MINOR 0
 #define NV_MAX_DATAGRAM (128 * 1024)
 #define NV_MAX_FDS 8
@@ -45,6 +45,8 @@ struct nv_hello {
 	uint16_t minor;
 	uint32_t wants; /* NV_WANT_* */
 	uint32_t zero;
+	uint64_t guard;  /* where this program, and nothing after it, has the 8 bytes of cookie; 0: nowhere */
+	uint64_t cookie; /* memory that is not shared is only copied where they are found */
 	/* then the program's name, for the log, to the end of the datagram */
 };
 
@@ -117,7 +119,8 @@ struct nv_need {
 enum nv_need_kind {
 	NV_NEED_FD = 1,   /* send the descriptor whose number is the attribute's data */
 	NV_NEED_REMAP = 2 /* put these pages into shared memory: copy them there and map
-	                     it over them, without losing stores of other threads */
+	                     it over them, without losing stores of other threads; then
+	                     seal it */
 };
 
 struct nv_result {
@@ -140,6 +143,18 @@ struct nv_mmap {
 
 struct nv_mapped {
 	uint64_t offset; /* in the memory that came along */
+	uint64_t whole;  /* 0, or it is a register page: all bytes of the memory that it is in */
 };
+
+/* Memory that comes along is sealed by the shim once it is mapped (F_SEAL_FUTURE_WRITE
+ * and F_SEAL_SEAL), unless it is sealed already: from then on nobody can punch holes into it,
+ * in which the device would wait, and nobody can map it for writing. The server
+ * uses no memory before.
+ *
+ * So pages of registers are mapped all at once: the shim maps `whole` bytes, keeps
+ * them, and gives the program copies of its mapping. They come along with the first page
+ * that a process maps of a context, and with no other. When the context has ended
+ * the server stores 1 in the word at NV_GONE of them. */
+#define NV_GONE 0x7f8u
 
 #endif

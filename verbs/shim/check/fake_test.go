@@ -33,6 +33,8 @@ const (
 	ioctlHeader = 24
 	attrSize    = 16
 	resultSize  = 16
+	gone        = 0x7f8     // of register pages
+	registers   = 0x1000000 // offset of the first
 	deviceMajor = 231
 	deviceMinor = 192
 )
@@ -52,14 +54,16 @@ type fake struct {
 }
 
 type hello struct {
-	magic, wants uint32
-	name         string
+	magic, wants  uint32
+	name          string
+	guard, cookie uint64
 }
 
 type deviceContext struct {
 	calls  uint64
-	memory int   // of the last mapping or remap
-	base   int64 // where in it
+	memory int    // of the last mapping or remap
+	base   int64  // where in it
+	shared []byte // the register pages, once they were given
 }
 
 // A peer is one connection.
@@ -85,7 +89,7 @@ type reply struct {
 	keep  bool // the descriptors are not closed
 }
 
-func serve(t *testing.T) *fake { return serveVersion(t, 1) }
+func serve(t *testing.T) *fake { return serveVersion(t, 2) }
 
 func serveVersion(t *testing.T, major uint16) *fake {
 	t.Helper()
@@ -214,14 +218,14 @@ func (p *peer) answer(q *ask) *reply {
 	defer p.mu.Unlock()
 	switch q.op {
 	case opHello:
-		if len(q.body) < 16 {
+		if len(q.body) < 32 {
 			return nil
 		}
-		name := string(q.body[16:])
+		name := string(q.body[32:])
 		for len(name) > 0 && name[len(name)-1] == 0 {
 			name = name[:len(name)-1]
 		}
-		p.hellos = append(p.hellos, hello{le.Uint32(q.body), le.Uint32(q.body[8:]), name})
+		p.hellos = append(p.hellos, hello{le.Uint32(q.body), le.Uint32(q.body[8:]), name, le.Uint64(q.body[16:]), le.Uint64(q.body[24:])})
 		return &reply{body: words(uint64(p.major), 1)[:12:12]}
 	case opOpen:
 		return p.open(q)
@@ -236,7 +240,7 @@ func (p *peer) answer(q *ask) *reply {
 	case opAlloc:
 		fd := memory(int64(le.Uint64(q.body[8:])))
 		p.memories[le.Uint64(q.body)] = fd
-		return &reply{body: words(0), fds: []int{fd}, keep: true}
+		return &reply{body: words(0, 0), fds: []int{fd}, keep: true}
 	case opFree:
 		fd, ok := p.memories[le.Uint64(q.body)]
 		if !ok {
@@ -278,8 +282,13 @@ func (p *peer) open(q *ask) *reply {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if m := p.contexts[ino].memory; m >= 0 {
-			closeAll([]int{m})
+		c := p.contexts[ino]
+		if c.memory >= 0 {
+			closeAll([]int{c.memory})
+		}
+		if c.shared != nil {
+			c.shared[gone] = 1
+			_ = unix.Munmap(c.shared)
 		}
 		delete(p.contexts, ino)
 		closeAll(pair[:1])
@@ -288,7 +297,7 @@ func (p *peer) open(q *ask) *reply {
 }
 
 func memory(size int64) int {
-	fd, err := unix.MemfdCreate("fake", unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate("fake", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil || unix.Ftruncate(fd, size) != nil {
 		return -1
 	}
@@ -311,9 +320,18 @@ func (p *peer) mmap(q *ask) *reply {
 	if c == nil || offset == 0x666000 || length%4096 != 0 {
 		return refuse(unix.EINVAL)
 	}
+	if offset >= registers {
+		const whole = 4 * 4096
+		if c.shared != nil {
+			return &reply{body: words(offset-registers, whole)}
+		}
+		fd := c.renew(0, whole)
+		c.shared, _ = unix.Mmap(fd, 0, whole, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		return &reply{body: words(offset-registers, whole), fds: []int{fd}, keep: true}
+	}
 	fd := c.renew(4096, length)
 	_, _ = unix.Pwrite(fd, words(offset), 4096)
-	return &reply{body: words(4096), fds: []int{fd}, keep: true}
+	return &reply{body: words(4096, 0), fds: []int{fd}, keep: true}
 }
 
 // Methods of programs/try.h.

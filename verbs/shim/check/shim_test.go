@@ -110,7 +110,7 @@ func good(t *testing.T, f *fake, name string, args ...string) {
 }
 
 func TestDevice(t *testing.T) {
-	for _, scenario := range []string{"opened", "asked", "forbidden", "strangers", "pointers", "mapped", "copied", "handed-on"} {
+	for _, scenario := range []string{"opened", "asked", "forbidden", "strangers", "pointers", "mapped", "sealed", "registers", "copied", "handed-on"} {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
 			good(t, serve(t), "device", scenario)
@@ -195,7 +195,7 @@ func TestMessages(t *testing.T) {
 		stderr string
 	}{
 		absent:                         {unix.ENODEV, "nicless: no verbs server at " + absent + "/server.sock: No such file or directory\n"},
-		serveVersion(t, 2).dir:         {unix.EPROTO, "does not speak version 1 of this library"},
+		serveVersion(t, 3).dir:         {unix.EPROTO, "does not speak version 2 of this library"},
 		"/" + strings.Repeat("x", 200): {unix.ENODEV, "File name too long\n"},
 		"relative":                     {unix.ENOENT, "nicless: NICLESS_VERBS is not an absolute path of less than 512 bytes: ignored\n"},
 	} {
@@ -214,5 +214,7 @@ func TestHello(t *testing.T) {
 	all := f.greetings()
 	require.Len(t, all, 1)
 	h := all[0]
-	require.Equal(t, hello{0x6272766e, 1 | h.wants&hasUFFD, "device"}, h)
+	require.Equal(t, hello{0x6272766e, 1 | h.wants&hasUFFD, "device", h.guard, h.cookie}, h)
+	require.NotZero(t, h.guard)
+	require.Zero(t, h.guard%8)
 }

@@ -225,6 +225,77 @@ static void mapped(void) {
 	close(fd);
 }
 
+/* Whoever uses memory waits for a hole that is being punched into it; so it can have none. */
+static void sealed(void) {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	int fd = open(DEVICE, O_RDWR);
+	uint64_t *at = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0x10000);
+	TRY(at != MAP_FAILED && at[0] == 0x10000);
+	FAILS(EPERM, madvise(at, page, MADV_REMOVE));
+	at = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0x1001000);
+	TRY(at != MAP_FAILED);
+	FAILS(EPERM, madvise(at, page, MADV_REMOVE));
+	close(fd);
+}
+
+static int mappings(void) {
+	char line[512];
+	int n = 0;
+	FILE *f = fopen("/proc/self/maps", "r");
+	TRY(f != NULL);
+	while (fgets(line, sizeof line, f))
+		n += strstr(line, "memfd:") != NULL;
+	fclose(f);
+	return n;
+}
+
+/* They are mapped one by one, at any time, though their memory is sealed. */
+static void registers(void) {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	int fd = open(DEVICE, O_RDWR), i, other, had;
+	uint64_t *one, *two, *again, *fixed;
+	pid_t child;
+	one = mmap(NULL, page, PROT_WRITE, MAP_SHARED, fd, 0x1001000);
+	TRY(one != MAP_FAILED);
+	one[1] = 11;
+	TRY(peek(fd, page + 8) == 11);
+	two = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0x1003000);
+	TRY(two != MAP_FAILED && two != one);
+	two[1] = 22;
+	TRY(peek(fd, 3 * page + 8) == 22 && peek(fd, page + 8) == 11);
+	TRY(munmap(one, page) == 0);
+	again = mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0x1001000);
+	TRY(again != MAP_FAILED && again[1] == 11);
+	fixed = mmap(two, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0x1000000);
+	TRY(fixed == two && fixed[1] == 0);
+	fixed[1] = 33;
+	TRY(peek(fd, 8) == 33 && peek(fd, 3 * page + 8) == 22);
+	TRY(mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0x1004000) == MAP_FAILED && errno == EPROTO); /* there are four */
+	child = fork(); /* the program's pages are the child's too, as they always were */
+	TRY(child >= 0);
+	if (child == 0) {
+		TRY(fixed[1] == 33 && mappings() == 2);
+		_exit(0);
+	}
+	join(child);
+
+	for (i = 0, had = 0; i < 10; i++) { /* what is over is unmapped */
+		other = open(DEVICE, O_RDWR);
+		one = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, other, 0x1001000);
+		TRY(one != MAP_FAILED && munmap(one, page) == 0);
+		if (i == 1)
+			had = mappings();
+		close(other);
+		while (count(fd, 1) != 1)
+			usleep(100);
+	}
+	TRY(mappings() <= had);
+	TRY(peek(fd, 8) == 33);
+	again = mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0x1000000);
+	TRY(again != MAP_FAILED && again[1] == 33);
+	close(fd);
+}
+
 /* In this process a copy is known; the server is not asked. */
 static void copied(void) {
 	struct stat st;
@@ -290,6 +361,10 @@ int main(int argc, char **argv) {
 		bad_pointers();
 	else if (strcmp(what, "mapped") == 0)
 		mapped();
+	else if (strcmp(what, "sealed") == 0)
+		sealed();
+	else if (strcmp(what, "registers") == 0)
+		registers();
 	else if (strcmp(what, "copied") == 0)
 		copied();
 	else if (strcmp(what, "handed-on") == 0)

@@ -75,6 +75,7 @@ static void nothing_is_lost(void) {
 		arena = all[round];
 		settle();
 		TRY(remap(all[round], bytes) == 0);
+		FAILS(EPERM, madvise(all[round], bytes, MADV_REMOVE)); /* sealed */
 		settle();
 		TRY(peek(fd, (WORDS * (PAGES - 1) + 100) * 8) == (uint64_t)round + 1000); /* copied */
 		all[round][7] = (uint64_t)round;

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// UAR pages that are sealed against holes can be mapped for writing no more. So a
+// hosted client that several processes share has a bank of them for each: the first
+// is the client's own, the others are added.
+
+// AddRegisters adds a bank of UAR pages to a hosted client, and returns the number
+// of its first page. It counts as the client's user's and goes with the client. A
+// queue may name one of the pages once the memory is sealed.
+func (c *Client) AddRegisters(pages int) (first int, mem *shm.Region, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return 0, nil, ErrClosed
+	}
+	if mem, err = c.e.CreateMemory(c.uid, "uar", pages*doorbell.UARPageSize); err != nil {
+		return 0, nil, err
+	}
+	first = c.uarPages()
+	c.banks = append(c.banks, mem)
+	return first, mem, nil
+}
+
+// uarPages is how many UAR pages the client has.
+func (c *Client) uarPages() int {
+	n := c.hosted.UARPages
+	for _, b := range c.banks {
+		n += b.Size() / doorbell.UARPageSize
+	}
+	return n
+}
+
+// uarPage returns the bank that holds a UAR page, and where the page begins in it.
+// The device will look at the bank for a queue: one that can still lose pages is refused.
+func (c *Client) uarPage(what string, page uint16) (bank []byte, at uint64, err error) {
+	n, all := int(page), append([]*shm.Region{c.uar}, c.banks...)
+	for _, r := range all {
+		k := r.Size() / doorbell.UARPageSize
+		switch {
+		case n >= k:
+			n -= k
+			continue
+		case !r.Sealed():
+			return nil, 0, control.Errorf(control.CodeMemory,
+				"%s: the UAR pages can still lose pages; map them, then add F_SEAL_FUTURE_WRITE, before queues are made", what)
+		}
+		return r.Bytes(), uint64(n) * doorbell.UARPageSize, nil
+	}
+	return nil, 0, control.Errorf(control.CodeInvalid, "%s: UAR page %d; there are %d", what, page, c.uarPages())
+}

@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Pages that are added are found behind those that the client had, and their user
+// pays for them until the client ends.
+func TestAddRegisters(t *testing.T) {
+	r := newRig(t, Config{})
+	c, err := r.e.AttachAs("x", 7, Hosted{UARPages: 4})
+	require.NoError(t, err)
+	before := *r.e.shares.users[7]
+	first, one, err := c.AddRegisters(2)
+	require.NoError(t, err)
+	require.Equal(t, 4, first)
+	first, two, err := c.AddRegisters(3)
+	require.NoError(t, err)
+	require.Equal(t, 6, first)
+	require.Equal(t, before[descriptors]+2, r.e.shares.users[7][descriptors])
+	_, _, err = c.uarPage("QP", 4)
+	require.ErrorContains(t, err, "can still lose pages")
+	for _, m := range []*shm.Region{c.uar, one, two} {
+		require.NoError(t, m.Seal())
+	}
+	for page, want := range map[uint16]struct {
+		bank []byte
+		at   uint64
+	}{0: {c.uar.Bytes(), 0}, 3: {c.uar.Bytes(), 3 << 12}, 4: {one.Bytes(), 0}, 5: {one.Bytes(), 1 << 12}, 6: {two.Bytes(), 0}, 8: {two.Bytes(), 2 << 12}} {
+		bank, at, err := c.uarPage("QP", page)
+		require.NoError(t, err)
+		require.Equal(t, want.at, at, "page %d", page)
+		require.Same(t, &want.bank[0], &bank[0], "page %d", page)
+	}
+	_, _, err = c.Call(control.OpCreateCQ, control.Append(nil, control.OpCreateCQ, 0, 0, &control.CQ{LogCQE: 6, UAR: 9})[control.HeaderSize:], Memory{})
+	require.ErrorContains(t, err, "CQ: UAR page 9; there are 9")
+	require.NoError(t, c.Close())
+	require.Empty(t, r.e.shares.users, "all of it has come back")
+	_, _, err = c.AddRegisters(1)
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+// Memory into which its user can punch holes is sealed before it is unmapped: who
+// unmaps it waits for a hole that is being made, and all of the process with him.
+func TestUnsealedMemoryIsReleased(t *testing.T) {
+	r := newRig(t, Config{})
+	mem, err := r.e.CreateMemory(7, "x", 1<<16)
+	require.NoError(t, err)
+	fd, err := unix.FcntlInt(mem.File().Fd(), unix.F_DUPFD_CLOEXEC, 0) // its user's
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	r.e.ReleaseMemory(7, mem)
+	require.Eventually(t, func() bool { return r.e.shares.has(7) == bill{} }, 10*time.Second, time.Millisecond)
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	require.NoError(t, err)
+	require.NotZero(t, seals&unix.F_SEAL_FUTURE_WRITE)
+}
+
+// Memory that its user has kept from being sealed is never unmapped: it stays his.
+func TestMemoryThatCannotBeSealedStays(t *testing.T) {
+	r := newRig(t, Config{})
+	mem, err := r.e.CreateMemory(7, "x", 1<<16)
+	require.NoError(t, err)
+	_, err = unix.FcntlInt(mem.File().Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL)
+	require.NoError(t, err)
+	addr := mem.Addr()
+	r.e.ReleaseMemory(7, mem)
+	closed := make(chan struct{})
+	r.e.discard(7, 0, func() { close(closed) }) // behind it
+	<-closed
+	require.Equal(t, addr, mem.Addr())
+	require.Equal(t, 1, r.e.shares.has(7)[mappings])
+	require.NoError(t, mem.Close())
+}
+
+// has is what a user has.
+func (s *shares) has(uid uint32) bill {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u := s.users[uid]; u != nil {
+		return *u
+	}
+	return bill{}
+}

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"encoding/binary"
+	"syscall"
+
+	"github.com/nicless/nicless/internal/shm"
+	"golang.org/x/sys/unix"
+)
+
+// The kernel copies memory of a process that it is told the number of. But a number
+// stays when its process executes another program, and belongs to a stranger when
+// it has ended: keys of the old memory would be keys of what is there now. So the
+// process has a guard: a page of its own, at an address that nothing else has, with
+// 8 bytes that it chose. Each call of the kernel begins with it. The kernel looks
+// the number up once in a call and goes through the addresses in order, so that where
+// the guard is missing it copies nothing. No moment is left in between.
+
+// A Guard is where a process has which 8 bytes, in its own byte order.
+type Guard struct{ Addr, Cookie uint64 }
+
+const guardSize = 8
+
+type guard struct {
+	at    shm.Vec // in the process
+	bytes [guardSize]byte
+}
+
+// guardSeen is what was found at a guard: scratch of whoever reads.
+type guardSeen [guardSize]byte
+
+func newGuard(g Guard) guard {
+	x := guard{at: shm.Vec{Addr: g.Addr, Len: guardSize}}
+	binary.NativeEndian.PutUint64(x.bytes[:], g.Cookie)
+	return x
+}
+
+// read copies from the process, as shm.ReadProcess does. Of both lists the first
+// vector is free: it becomes the guard's.
+func (p *process) read(seen *guardSeen, to, from []shm.Vec) (int, syscall.Errno) {
+	if p.gone.Load() != present {
+		return 0, unix.ESRCH
+	}
+	to[0], from[0] = shm.VecOf(seen[:]), p.guard.at
+	n, errno := shm.ReadProcess(p.pid, to, from)
+	if errno == 0 && *seen != p.guard.bytes {
+		n = 0
+	}
+	return p.behindGuard(n, len(from), errno)
+}
+
+// write copies to the process likewise. What goes to the guard is what is there.
+func (p *process) write(from, to []shm.Vec) (int, syscall.Errno) {
+	if p.gone.Load() != present {
+		return 0, unix.ESRCH
+	}
+	from[0], to[0] = shm.VecOf(p.guard.bytes[:]), p.guard.at
+	n, errno := shm.WriteProcess(p.pid, from, to)
+	return p.behindGuard(n, len(to), errno)
+}
+
+// behindGuard makes of what a call has copied what it has copied behind the guard.
+func (p *process) behindGuard(n, vecs int, errno syscall.Errno) (int, syscall.Errno) {
+	switch {
+	case errno == unix.EFAULT, errno == 0 && n < guardSize:
+		p.gone.CompareAndSwap(present, replaced)
+		return 0, unix.ESRCH
+	case errno != 0:
+		return 0, errno
+	case n == guardSize && vecs > 1:
+		return 0, unix.EFAULT
+	}
+	return n - guardSize, 0
+}

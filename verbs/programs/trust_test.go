@@ -1,0 +1,36 @@
+package programs
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// No program punches a hole into memory that the engine uses: the engine would wait
+// in the kernel for it.
+func TestNoHoles(t *testing.T) {
+	path := check(t, "trust")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			require.Contains(t, newLab(t, mode.flags...).run(path, "punch"), "trust: punch: ok")
+		})
+	}
+}
+
+// A key of a program that has executed another one is no key of that one's memory,
+// which has the same number and may have something at the same address.
+func TestKeyAfterExec(t *testing.T) {
+	path := check(t, "trust")
+	l := newLab(t)
+	require.Contains(t, l.run(path, "exec"), "trust: exec: ok")
+	l.engine.says("has executed another program")
+}
+
+// A program gets as many queues as the device says, though the engine's process may
+// have few descriptors.
+func TestQueuesWithFewDescriptors(t *testing.T) {
+	path := check(t, "trust")
+	l := &lab{t: t, under: []string{"sh", "-c", `ulimit -n 1024 && exec "$@"`, "sh"}}
+	l.open()
+	require.Contains(t, l.run(path, "many"), "trust: many: ok")
+}

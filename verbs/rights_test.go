@@ -1,0 +1,101 @@
+package verbs
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/engine"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// lingering returns a socket whose last close waits until the test ends.
+func lingering(t *testing.T) *os.File {
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.NoError(t, err)
+	defer l.Close()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	to := l.Addr().(*net.TCPAddr)
+	require.NoError(t, unix.Connect(fd, &unix.SockaddrInet4{Port: to.Port, Addr: [4]byte(to.IP.To4())}))
+	peer, err := l.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = peer.Close() }) // with bytes unread: the other side is reset
+	require.NoError(t, unix.SetNonblock(fd, true))
+	for b := make([]byte, 1<<16); err == nil; {
+		_, err = unix.Write(fd, b)
+	}
+	require.Equal(t, unix.EAGAIN, err)
+	require.NoError(t, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 3600}))
+	return os.NewFile(uintptr(fd), "lingering")
+}
+
+// A descriptor that lies unread in a connection, and does not close, holds up
+// nobody but its user, who pays for the connection until it is closed.
+func TestNobodyWaitsForALingeringDescriptor(t *testing.T) {
+	s := newServing(t)
+	mine, theirs, err := pair("connection")
+	require.NoError(t, err)
+	conn, err := net.FileConn(mine)
+	require.NoError(t, err)
+	_ = mine.Close()
+	hello := finish(append(u64s(1, 24, 0), helloBytes()...))
+	fd := lingering(t)
+	_, err = theirs.Write(hello)
+	require.NoError(t, err)
+	_, err = theirs.Write(hello) // before the answer to the first was read: it ends there
+	require.NoError(t, err)
+	require.NoError(t, withFD(theirs, func(to int) error {
+		return withFD(fd, func(n int) error { return unix.Sendmsg(to, hello, unix.UnixRights(n), nil, 0) })
+	}))
+	_ = fd.Close()                           // not the last one: it is under way
+	all := engine.Cost{Connections: 1 << 11} // half of them, which one user may have
+	uid := uint32(os.Getuid())
+	require.NoError(t, s.engine.Charge(uid, all))
+	s.engine.Refund(uid, all)
+	ended := make(chan struct{})
+	go func() {
+		s.serve(t.Context(), conn.(*net.UnixConn))
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("whoever serves it waits")
+	}
+	require.Error(t, s.engine.Charge(uid, all), "it is not closed yet")
+}
+
+// Nobody can leave descriptors in a connection before it was greeted, nor in one that
+// has nothing to say.
+func TestDescriptorsBeforeHello(t *testing.T) {
+	dir, _ := serving(t, 1)
+	dial := func(name string) *net.UnixConn {
+		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unixpacket"})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	send := func(conn *net.UnixConn, b []byte) error {
+		_, _, err := conn.WriteMsgUnix(b, unix.UnixRights(0), nil)
+		return err
+	}
+	conn := dial(SocketName)
+	if errors.Is(engine.PassRights(conn, true), unix.ENOPROTOOPT) {
+		t.Skip("the kernel has no SO_PASSRIGHTS, which came with Linux 6.16")
+	}
+	require.ErrorIs(t, send(conn, []byte{1}), unix.EPERM)
+	_, err := conn.Write(finish(append(u64s(1, 24, 0), helloBytes()...)))
+	require.NoError(t, err)
+	_, err = conn.Read(make([]byte, maxDatagram))
+	require.NoError(t, err)
+	require.NoError(t, send(conn, finish(appendAnswer(nil, wireHeader{op: opAdopt}, 0, 0))))
+
+	watch := dial(WatchName)
+	err = send(watch, []byte{1})
+	require.True(t, errors.Is(err, unix.EPERM) || errors.Is(err, unix.EPIPE), "%v", err)
+}

@@ -1,0 +1,86 @@
+package verbs
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Memory into which its program can punch holes is used for nothing, and no byte of
+// it is touched: who touched it would wait for the puncher.
+func TestUnsealedMemoryIsNotUsed(t *testing.T) {
+	p := newRig(t).program()
+	cq := p.ok(p.createCQ(15, 0)).value[0]
+	p.loose = true
+	for name, use := range map[string]func() unix.Errno{
+		"ring and record of a CQ": func() unix.Errno { return p.createCQ(15, 0).errno },
+		"ring and record of a QP": func() unix.Errno { return p.createQP(2, cq).errno },
+		"a ring that was mapped": func() unix.Errno {
+			_, _, errno := p.mmap(p.ctx, p.at, 1<<20, 0x114000)
+			require.Zero(t, errno)
+			return p.createCQ(15, 0).errno
+		},
+		"payload": func() unix.Errno {
+			p.share(0x7000000, 0x2000)
+			return p.write(p.ctx, 9, append(u64s(0, 0x7000000, 0x2000, 0x7000000), u32s(p.pd, 1)...), 12).errno
+		},
+	} {
+		before := len(p.p.memory.extents)
+		require.Equal(t, unix.EFAULT, use(), name)
+		all := p.p.memory.extents[before:]
+		require.NotEmpty(t, all, name)
+		for _, e := range all {
+			var st unix.Stat_t
+			require.NoError(t, unix.Fstat(int(e.mem.File().Fd()), &st))
+			require.Zero(t, st.Blocks, "%s: a page of it was touched", name)
+		}
+	}
+}
+
+// Queues cannot name registers that are not sealed.
+func TestUnsealedRegistersAreNotUsed(t *testing.T) {
+	r := newRig(t)
+	r.loose = true
+	p := r.program()
+	r.loose = false // the memory of queues is
+	require.Equal(t, unix.EFAULT, p.createCQ(15, 0).errno)
+	at, whole := p.mapUAR(p.ctx, uarOffset+uint64(p.uar)*pageSize)
+	require.Equal(t, uint64(p.uar)*pageSize, at)
+	require.Equal(t, uint64(uarPages*pageSize), whole)
+	p.ok(p.createCQ(15, 0))
+}
+
+// Memory that is sealed is mapped by one process: another one that uses the context
+// has pages of its own.
+func TestRegistersOfAnotherProcess(t *testing.T) {
+	s := newServing(t)
+	a, b := s.rig(t), s.rig(t)
+	p := a.program()
+	h, _, _ := b.request(opAdopt, 0, nil, duplicated(a, []*os.File{p.socket})...)
+	require.Zero(t, h.error)
+	h, _, _ = b.request(opMmap, p.ctx, u64s(0x1000, pageSize, uarOffset, 3))
+	require.Equal(t, int32(unix.EINVAL), h.error, "that is the other's")
+	alloc := func(r *rig) uint32 {
+		u := r.ok(r.ioctl(p.ctx, objUAR, 0x1000, arg{id: 0x1000}, number(0x1001, 0), arg{id: 0x1002, out: 8}, arg{id: 0x1003, out: 4}, arg{id: 0x1004, out: 4}))
+		return le.Uint32(u.bytes[0x1004])
+	}
+	require.Equal(t, uint32(uarPages), alloc(b))
+	require.Equal(t, uint32(1), alloc(a))
+	q := &program{rig: b, ctx: p.ctx, pd: p.pd, uar: uarPages, at: 0x700000000, async: b.ok(b.ioctl(p.ctx, objAsyncEvent, 0, arg{id: 0})).value[0]}
+	cq := q.ok(q.createCQ(15, 0)).value[0]
+	q.ok(q.createQP(2, cq))
+
+	for range maxBanks - 2 {
+		c := s.rig(t)
+		h, _, _ := c.request(opAdopt, 0, nil, duplicated(a, []*os.File{p.socket})...)
+		require.Zero(t, h.error)
+		alloc(c)
+	}
+	c := s.rig(t)
+	h, _, _ = c.request(opAdopt, 0, nil, duplicated(a, []*os.File{p.socket})...)
+	require.Zero(t, h.error)
+	u := c.ioctl(p.ctx, objUAR, 0x1000, arg{id: 0x1000}, number(0x1001, 0), arg{id: 0x1002, out: 8}, arg{id: 0x1003, out: 4}, arg{id: 0x1004, out: 4})
+	require.Equal(t, unix.ENOMEM, u.errno)
+}

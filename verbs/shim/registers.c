@@ -1,0 +1,89 @@
+/* Pages of registers. Programs map them one by one, whenever they like; but memory
+ * that is sealed can be mapped for writing no more. So all of a context's are mapped
+ * before they are sealed, and a program gets copies of that mapping, for which the
+ * kernel does not ask the memory. */
+#include "shim.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* In a page of its own before the mapping. Children of a fork get neither: their
+ * process state is empty, and what it pointed at would be lost. */
+struct nv_registers {
+	struct nv_registers *next;
+	struct nv_identity context;
+	size_t length; /* of the mapping */
+};
+
+static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+static uint8_t *mapping(struct nv_registers *r) { return (uint8_t *)r + page_size(); }
+
+static struct nv_registers *find(const struct nv_process *p, const struct nv_identity *context) {
+	struct nv_registers *r = p->registers;
+	while (r && (r->context.ino != context->ino || r->context.cookie != context->cookie))
+		r = r->next;
+	return r;
+}
+
+/* Nobody tells us that a program closes a descriptor: the server says it where the
+ * context's registers are. */
+static void forget_ended(struct nv_process *p) {
+	struct nv_registers **link = &p->registers, *r;
+	while ((r = *link)) {
+		if (__atomic_load_n((const uint32_t *)(mapping(r) + NV_GONE), __ATOMIC_RELAXED)) {
+			*link = r->next;
+			munmap(r, page_size() + r->length);
+		} else {
+			link = &r->next;
+		}
+	}
+}
+
+static int map_all(struct nv_process *p, const struct nv_identity *context, int memory, size_t length) {
+	size_t page = page_size(), whole = page + length;
+	struct nv_registers *r;
+	void *at;
+	int error = 0;
+	if (length % page || whole < length)
+		return EPROTO;
+	at = nv_sys_mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (at == MAP_FAILED)
+		return errno;
+	r = at;
+	if (nv_sys_mmap(mapping(r), length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, 0) == MAP_FAILED ||
+	    madvise(at, whole, MADV_DONTFORK) != 0)
+		error = errno;
+	if (error == 0)
+		error = nv_seal(memory);
+	if (error) {
+		munmap(at, whole);
+		return error;
+	}
+	r->context = *context;
+	r->length = length;
+	r->next = p->registers;
+	p->registers = r;
+	return 0;
+}
+
+int nv_map_registers(struct nv_process *p, const struct nv_identity *context, const struct nv_mapped *m, int memory,
+                     void *at, size_t length, int prot) {
+	struct nv_registers *r;
+	int error;
+	if (memory >= 0) {
+		forget_ended(p);
+		error = map_all(p, context, memory, m->whole);
+		if (error)
+			return error;
+	}
+	r = find(p, context);
+	if (!r || m->offset >= r->length || length > r->length - m->offset)
+		return EPROTO;
+	/* An old length of 0 copies a shared mapping. */
+	if (mremap(mapping(r) + m->offset, 0, length, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED ||
+	    madvise(at, length, MADV_DOFORK) != 0)
+		return errno;
+	return prot == (PROT_READ | PROT_WRITE) || mprotect(at, length, prot) == 0 ? 0 : errno;
+}

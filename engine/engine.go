@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nicless/nicless/internal/clock"
@@ -106,7 +107,9 @@ type Engine struct {
 	publishCycles uint64
 	journal       journal
 	shares        *shares
-	discarded     discard
+	discarded     discards
+	passRights    func(syscall.Conn, bool) error // PassRights, but in tests
+	refuseRights  bool                           // clients of Listen send no descriptors
 	mail          mailbox
 	stopBound     time.Duration // tests: of either part of a stop; 0: the usual
 }
@@ -139,6 +142,9 @@ func New(cfg Config) (*Engine, error) {
 		srqs:    make(map[uint32]*srq),
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),
+
+		passRights:   PassRights,
+		refuseRights: clientsSendNothing,
 	}
 	e.cfg.Idle = cfg.Idle.policy(shm.CanMonitor(), allowance(os.DirFS("/")), &e.journal)
 	for n := range max(1, len(cfg.Cores)) {

@@ -13,6 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// clientsSendNothing says that no request of the control protocol comes with a
+// descriptor, so that the socket refuses them. add_region still does.
+const clientsSendNothing = false
+
 // A Listener accepts clients on a unix socket.
 type Listener struct {
 	e    *Engine
@@ -54,8 +58,16 @@ func (e *Engine) Listen(path string, mode fs.FileMode) (_ *Listener, err error) 
 	}
 	// A socket's file gets the mode that its descriptor has, so nobody can
 	// connect between bind and chmod who may not afterwards.
-	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
-		return errors.Join(raw.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0) }), err)
+	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var inner error
+		err := raw.Control(func(fd uintptr) { inner = unix.Fchmod(int(fd), 0) })
+		if e.refuseRights && err == nil && inner == nil {
+			// Before 6.16 the kernel knows no such option; see discard.go.
+			if inner = e.passRights(bare{raw}, false); errors.Is(inner, unix.ENOPROTOOPT) {
+				inner = nil
+			}
+		}
+		return errors.Join(err, inner)
 	}}
 	sock, err := private.Listen(context.Background(), addr.Net, path)
 	if err != nil {

@@ -41,11 +41,12 @@ func (l *Listener) Serve(ctx context.Context) error {
 // accept returns the next connection, and none when ctx has ended. What the
 // system is short of comes back when clients go.
 func (l *Listener) accept(ctx context.Context) (*net.UnixConn, error) {
-	const pause, silence = 100 * time.Millisecond, 10 * time.Second
+	const silence = 10 * time.Second
 	for {
 		var conn *net.UnixConn
-		err := errCrowded
-		if !l.e.shares.crowded() {
+		pause, err := 5*time.Millisecond, errBacklog // closers are at it
+		if !l.e.backlogged() {
+			pause = 100 * time.Millisecond
 			conn, err = l.sock.AcceptUnix()
 		}
 		switch {
@@ -70,12 +71,12 @@ func (l *Listener) accept(ctx context.Context) (*net.UnixConn, error) {
 	}
 }
 
-var errCrowded = errors.New("too many descriptors wait to be closed")
+var errBacklog = errors.New("too many connections wait to be closed")
 
 // passing reports whether another try to accept may go better.
 func passing(err error) bool {
 	return slices.ContainsFunc([]error{
-		errCrowded, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ECONNABORTED, unix.EPROTO, unix.EINTR, unix.EAGAIN,
+		errBacklog, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ECONNABORTED, unix.EPROTO, unix.EINTR, unix.EAGAIN,
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 
@@ -88,10 +89,11 @@ func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
 		e.journal.say(slog.LevelWarn, "connection without credentials", "error", err)
 		return
 	}
-	_ = e.shares.owe(cred.Uid, 1) // attach refuses what is too much
-	// Descriptors may lie in it unread, so that it waits to be closed with others;
-	// the client is told at once.
-	defer e.discard(cred.Uid, 1, func() { _ = conn.Close() })
+	held := bill{descriptors: 1}        // until it is really closed
+	_ = e.shares.charge(cred.Uid, held) // attach refuses what is too much
+	// Descriptors may lie in it unread, so that it is closed by a closer; the client is
+	// told at once.
+	defer func() { e.discardConnection(cred.Uid, conn, held) }()
 	defer hangUp(conn)
 	name := fmt.Sprintf("pid %d uid %d", cred.Pid, cred.Uid)
 	c, err := e.attach(name, cred.Uid, Hosted{}, shm.Create, shm.CreateSealed)
@@ -101,6 +103,9 @@ func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
 	}
 	e.journal.say(slog.LevelInfo, "client connected", "client", name)
 	defer func() {
+		// What the client gives back of it stays charged.
+		_ = e.shares.charge(cred.Uid, bill{connections: clientBill[connections]})
+		held[connections] = clientBill[connections]
 		_ = c.Close()
 		e.journal.say(slog.LevelInfo, "client gone", "client", c.name)
 	}()

@@ -130,18 +130,6 @@ func whose(uid, payer uint32) string {
 	return fmt.Sprintf("user %d, to whom %s gives uid %d,", payer, subuidPath, uid)
 }
 
-// crowded reports whether users have brought so many more descriptors than their
-// share that others could go short.
-func (s *shares) crowded() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	over := 0
-	for _, u := range s.users {
-		over += max(u[descriptors]-s.most[descriptors]/2, 0)
-	}
-	return over > s.most[descriptors]/8
-}
-
 // give gives back what is on a bill.
 func (s *shares) give(uid uint32, b bill) {
 	payer := s.lockFor(uid)

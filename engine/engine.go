@@ -106,6 +106,8 @@ type Engine struct {
 	past          Stats         // of clients that are gone
 	publishCycles uint64
 	journal       journal
+	spoken        *lines // of connections, in the log
+	explained     *lines // explanations in the log
 	shares        *shares
 	discarded     discards
 	passRights    func(syscall.Conn, bool) error // PassRights, but in tests
@@ -142,6 +144,9 @@ func New(cfg Config) (*Engine, error) {
 		srqs:    make(map[uint32]*srq),
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),
+
+		spoken:    connectionLines(),
+		explained: explanationLines(),
 
 		passRights:   PassRights,
 		refuseRights: clientsSendNothing,

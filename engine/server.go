@@ -62,7 +62,7 @@ func (l *Listener) accept(ctx context.Context) (*net.UnixConn, error) {
 		}
 		if time.Since(l.said) > silence {
 			l.said = time.Now()
-			l.e.journal.say(slog.LevelWarn, "connection not accepted", "error", err)
+			l.e.report(Nobody, slog.LevelWarn, "connection not accepted", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -86,7 +86,7 @@ func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
 	cred, err := credentials(conn)
 	if err != nil {
 		_ = conn.Close()
-		e.journal.say(slog.LevelWarn, "connection without credentials", "error", err)
+		e.report(Nobody, slog.LevelWarn, "connection without credentials", "error", err)
 		return
 	}
 	held := bill{descriptors: 1}        // until it is really closed
@@ -98,16 +98,16 @@ func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
 	name := fmt.Sprintf("pid %d uid %d", cred.Pid, cred.Uid)
 	c, err := e.attach(name, cred.Uid, Hosted{}, shm.Create, shm.CreateSealed)
 	if err != nil {
-		e.journal.say(slog.LevelWarn, "client refused", "client", name, "error", err)
+		e.report(cred.Uid, slog.LevelWarn, "client refused", "client", name, "error", err)
 		return
 	}
-	e.journal.say(slog.LevelInfo, "client connected", "client", name)
+	e.report(cred.Uid, slog.LevelInfo, "client connected", "client", name)
 	defer func() {
 		// What the client gives back of it stays charged.
 		_ = e.shares.charge(cred.Uid, bill{connections: clientBill[connections]})
 		held[connections] = clientBill[connections]
 		_ = c.Close()
-		e.journal.say(slog.LevelInfo, "client gone", "client", c.name)
+		e.report(cred.Uid, slog.LevelInfo, "client gone", "client", c.name)
 	}()
 	// Not closed here: whoever uses it last would be the one who closes it.
 	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
@@ -118,7 +118,7 @@ func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
 	for ctx.Err() == nil {
 		if err := s.next(); err != nil {
 			if ctx.Err() == nil && !errors.Is(err, errEnd) {
-				e.journal.say(slog.LevelWarn, "connection ended", "client", c.name, "error", err)
+				e.report(cred.Uid, slog.LevelWarn, "connection ended", "client", c.name, "error", err)
 			}
 			return
 		}

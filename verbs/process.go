@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/nicless/nicless/engine"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,7 +27,8 @@ type process struct {
 	memory   *memory
 	contexts map[uint64]*uctx   // that it has opened, or has shown
 	pending  map[uint64]*extent // that it was asked to map, by address
-	said     budget
+	lines    engine.Speaker     // in the log
+	said     budget             // to watchers
 }
 
 // serve serves one program until its connection or ctx ends.
@@ -34,11 +36,11 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	defer conn.Close()
 	cred, err := credentials(conn)
 	if err != nil {
-		s.report(slog.LevelWarn, "verbs program without credentials", "error", err)
+		s.report(engine.Nobody, nil, slog.LevelWarn, "verbs program without credentials", "error", err)
 		return
 	}
 	if err := s.engine.Charge(cred.Uid, processCost); err != nil {
-		s.report(slog.LevelWarn, "verbs program refused", "pid", cred.Pid, "uid", cred.Uid, "error", err)
+		s.report(cred.Uid, nil, slog.LevelWarn, "verbs program refused", "pid", cred.Pid, "uid", cred.Uid, "error", err)
 		return
 	}
 	defer s.engine.Refund(cred.Uid, processCost)
@@ -54,7 +56,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	for ctx.Err() == nil {
 		if err := p.next(in, oob); err != nil {
 			if ctx.Err() == nil && !errors.Is(err, errEnd) {
-				s.report(slog.LevelWarn, "verbs connection ended", "program", p.name, "error", err)
+				s.report(p.uid, &p.lines, slog.LevelWarn, "verbs connection ended", "program", p.name, "error", err)
 			}
 			return
 		}
@@ -170,11 +172,12 @@ func (p *process) handle(datagram []byte, files []*os.File) (answer []byte, give
 // say logs a refusal.
 func (p *process) say(r *refusal, args ...any) {
 	args = append([]any{"program", p.name, "errno", unix.ErrnoName(r.errno), "why", r.text}, args...)
-	switch {
-	case r.quiet:
+	if r.quiet {
 		p.s.log.Debug("verbs refused", args...)
-	case p.said.spend():
-		p.s.log.Warn("verbs refused", args...)
+		return
+	}
+	p.s.report(p.uid, &p.lines, slog.LevelWarn, "verbs refused", args...)
+	if p.said.spend() {
 		p.s.watched.tell(p.pid, p.uid, "refused with %s: %s", unix.ErrnoName(r.errno), r.text)
 	}
 }
@@ -213,7 +216,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 	if p.conn != nil {
 		_ = p.conn.SetReadDeadline(time.Time{})
 	}
-	p.s.report(slog.LevelInfo, "verbs program connected", "program", p.name, "fast", p.fast)
+	p.s.report(p.uid, &p.lines, slog.LevelInfo, "verbs program connected", "program", p.name, "fast", p.fast)
 	out := appendAnswer(nil, h, 0, 0)
 	out = le.AppendUint16(out, wireMajor)
 	out = le.AppendUint16(out, wireMinor)

@@ -80,32 +80,6 @@ func (e *Engine) Listen(path string, mode fs.FileMode) (_ *Listener, err error) 
 	return &Listener{e: e, sock: sock.(*net.UnixListener), lock: lock}, nil
 }
 
-// lockSocket takes the lock of a socket path, which lasts until the file is
-// closed. Who removes a lock file holds it, so a lock that was taken counts
-// only if the file is still the one at that path.
-func lockSocket(path string) (*os.File, error) {
-	for {
-		f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
-		if err != nil {
-			return nil, fmt.Errorf("engine: socket: %w", err)
-		}
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			_ = f.Close()
-			return nil, fmt.Errorf("engine: another engine is listening at %s", path)
-		}
-		mine, err := f.Stat()
-		if there, err2 := os.Lstat(f.Name()); err == nil && err2 == nil && os.SameFile(mine, there) {
-			return f, nil
-		}
-		_ = f.Close()
-	}
-}
-
-func unlockSocket(f *os.File) {
-	_ = os.Remove(f.Name())
-	_ = f.Close()
-}
-
 // close ends the socket. Connections that nobody has accepted end with it, and
 // what lies in them unread may hold its descriptor up: nobody waits for that.
 func (l *Listener) close() {

@@ -37,12 +37,13 @@ func TestDescriptorsAreClosedPerUser(t *testing.T) {
 	require.NoError(t, discard(1, stuck))
 	require.Error(t, discard(1, nil), "6 of 8 descriptors")
 	require.ErrorIs(t, r.e.shares.take(1, clientBill), &control.Error{Code: control.CodeLimit})
-	_ = discard(2, nil)
+	require.NoError(t, discard(2, nil))
 	require.EqualValues(t, 2, <-closed, "another user's")
 	close(stuck)
 	require.EqualValues(t, 1, <-closed)
 	require.EqualValues(t, 1, <-closed)
 	r.until("shares are given back", func() bool { return r.owed() == bill{} })
+	r.until("and what was beyond them", func() bool { return r.e.shares.has(1) == bill{} })
 }
 
 // lingering returns a socket whose last close waits until the test ends.

@@ -1,10 +1,14 @@
 package engine
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,14 +87,32 @@ func TestLinesOfClients(t *testing.T) {
 	require.Equal(t, []int{1, 992}, []int{said, unsaid})
 }
 
+// A safeBuffer is a log that is read while it is written to.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
 // One client that connects in a loop writes a bounded number of lines, every one
 // that is held back is counted, and another user's connection is in the log.
 func TestConnectionsInALoopHaveABudget(t *testing.T) {
 	needRoot(t)
-	conf, said := logged()
-	r := newRig(t, conf)
-	var span time.Duration
-	r.e.spoken.past = func() time.Duration { return span * r.e.spoken.span }
+	var said safeBuffer
+	r := newRig(t, Config{Log: slog.New(slog.NewTextHandler(&said, nil))})
+	var span atomic.Int64
+	r.e.spoken.past = func() time.Duration { return time.Duration(span.Load()) * r.e.spoken.span }
 	path := r.serveAll(func(*Engine) {})
 	const loops = 1000
 	for i := range loops {
@@ -104,7 +126,7 @@ func TestConnectionsInALoopHaveABudget(t *testing.T) {
 		require.NoError(t, c.conn.Close())
 	}
 	r.until("all are gone", func() bool { return r.owed() == bill{} })
-	span++
+	span.Add(1)
 	r.dialAs(2000, path).hello()
 	r.dialAs(1000, path).hello()
 	r.e.journal.flush(10 * time.Second)

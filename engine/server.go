@@ -30,10 +30,14 @@ func (l *Listener) Serve(ctx context.Context) error {
 		if err != nil || conn == nil {
 			return err
 		}
+		cred, err := l.e.admit(conn)
+		if err != nil {
+			continue
+		}
 		clients.Add(1)
 		go func() {
 			defer clients.Done()
-			l.e.serve(ctx, conn)
+			l.e.serve(ctx, conn, cred)
 		}()
 	}
 }
@@ -80,22 +84,36 @@ func passing(err error) bool {
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// serve serves one connection until it or ctx ends, and destroys what was made
-// on it.
-func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
+// admit charges a connection to the user at its other end. One that is refused is
+// left to the closers before the next is accepted, so that none pile up elsewhere.
+func (e *Engine) admit(conn *net.UnixConn) (*unix.Ucred, error) {
 	cred, err := credentials(conn)
 	if err != nil {
-		_ = conn.Close()
+		e.discarded.connections.add(Nobody, func() { _ = conn.Close() })
 		e.report(Nobody, slog.LevelWarn, "connection without credentials", "error", err)
-		return
+		return nil, err
 	}
-	held := bill{descriptors: 1}        // until it is really closed
-	_ = e.shares.charge(cred.Uid, held) // attach refuses what is too much
+	b := bill{descriptors: 1}
+	if err := e.shares.charge(cred.Uid, b); err != nil {
+		hangUp(conn)
+		e.discardConnection(cred.Uid, conn, b)
+		e.report(cred.Uid, slog.LevelWarn, "client refused", "client", nameOf(cred), "error", err)
+		return nil, err
+	}
+	return cred, nil
+}
+
+func nameOf(cred *unix.Ucred) string { return fmt.Sprintf("pid %d uid %d", cred.Pid, cred.Uid) }
+
+// serve serves one connection that was admitted until it or ctx ends, and destroys
+// what was made on it.
+func (e *Engine) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucred) {
+	held := bill{descriptors: 1} // until it is really closed
 	// Descriptors may lie in it unread, so that it is closed by a closer; the client is
 	// told at once.
 	defer func() { e.discardConnection(cred.Uid, conn, held) }()
 	defer hangUp(conn)
-	name := fmt.Sprintf("pid %d uid %d", cred.Pid, cred.Uid)
+	name := nameOf(cred)
 	c, err := e.attach(name, cred.Uid, Hosted{}, shm.Create, shm.CreateSealed)
 	if err != nil {
 		e.report(cred.Uid, slog.LevelWarn, "client refused", "client", name, "error", err)

@@ -55,6 +55,7 @@ type shares struct {
 	behind [numGoods]string // the limit that most comes from
 	taken  bill
 	users  map[uint32]*bill  // by the uid that pays
+	over   map[uint32]int    // descriptors that users have brought beyond their share, likewise
 	guests map[uint32]*guest // by uid, of those for which another one pays
 }
 
@@ -66,7 +67,7 @@ type guest struct {
 }
 
 func newShares() *shares {
-	s := &shares{users: make(map[uint32]*bill), guests: make(map[uint32]*guest), owners: systemOwners()}
+	s := &shares{users: make(map[uint32]*bill), over: make(map[uint32]int), guests: make(map[uint32]*guest), owners: systemOwners()}
 	maps := maxMaps()
 	s.most[mappings] = maps / 4 * 3
 	s.behind[mappings] = fmt.Sprintf("vm.max_map_count is %d", maps)
@@ -91,10 +92,7 @@ func newShares() *shares {
 func (s *shares) take(uid uint32, b bill) error {
 	payer := s.lockFor(uid)
 	defer s.mu.Unlock()
-	var has bill
-	if u := s.users[payer]; u != nil {
-		has = *u
-	}
+	has := s.has(payer)
 	for g, n := range b {
 		if free := s.most[g] - s.taken[g]; n != 0 && has[g]+n > free-n {
 			return control.Errorf(control.CodeLimit, "%s has %d %s of the device's process and asks for %d more; %d of %d are free, and a user may have no more than it leaves free (%s)",
@@ -110,13 +108,20 @@ func (s *shares) take(uid uint32, b bill) error {
 // descriptor can still make a request that brings one for a moment.
 func (s *shares) owe(uid uint32, n int) error { return s.charge(uid, bill{descriptors: n}) }
 
-// charge is owe for whatever is on a bill.
+// charge is owe for whatever is on a bill. Descriptors beyond the user's share are
+// not taken from what is free for others: part of the process' own is meant for them,
+// and the user gets nothing until they are closed.
 func (s *shares) charge(uid uint32, b bill) error {
 	payer := s.lockFor(uid)
 	defer s.mu.Unlock()
-	s.add(uid, payer, b, 1)
 	most := s.most[descriptors]
-	if has, free := s.users[payer][descriptors], most-s.taken[descriptors]; has > free+most/8 {
+	if n := b[descriptors]; s.has(payer)[descriptors]+n > most-s.taken[descriptors]-n {
+		s.over[payer] += n
+		s.addGuest(uid, payer, bill{descriptors: n}, 1)
+		b[descriptors] = 0
+	}
+	s.add(uid, payer, b, 1)
+	if has, free := s.has(payer)[descriptors], most-s.taken[descriptors]; has > free+most/16 {
 		return fmt.Errorf("%s has %d descriptors, with those that wait to be closed; %d of %d are free, and a user may have no more than it leaves free (%s)",
 			whose(uid, payer), has, free, most, s.behind[descriptors])
 	}
@@ -134,7 +139,23 @@ func whose(uid, payer uint32) string {
 func (s *shares) give(uid uint32, b bill) {
 	payer := s.lockFor(uid)
 	defer s.mu.Unlock()
+	if n := min(b[descriptors], s.over[payer]); n > 0 {
+		if s.over[payer] -= n; s.over[payer] == 0 {
+			delete(s.over, payer)
+		}
+		s.addGuest(uid, payer, bill{descriptors: n}, -1)
+		b[descriptors] -= n
+	}
 	s.add(uid, payer, b, -1)
+}
+
+// has returns what a user has of everything.
+func (s *shares) has(payer uint32) (b bill) {
+	if u := s.users[payer]; u != nil {
+		b = *u
+	}
+	b[descriptors] += s.over[payer]
+	return b
 }
 
 // payer returns who pays for a uid.
@@ -163,7 +184,7 @@ func (s *shares) known(uid uint32) (payer uint32, ok bool) {
 	if g := s.guests[uid]; g != nil {
 		return g.payer, true
 	}
-	return uid, s.users[uid] != nil
+	return uid, s.users[uid] != nil || s.over[uid] != 0
 }
 
 func (s *shares) add(uid, payer uint32, b bill, sign int) {
@@ -179,6 +200,10 @@ func (s *shares) add(uid, payer uint32, b bill, sign int) {
 	if *u == (bill{}) {
 		delete(s.users, payer)
 	}
+	s.addGuest(uid, payer, b, sign)
+}
+
+func (s *shares) addGuest(uid, payer uint32, b bill, sign int) {
 	if uid == payer {
 		return
 	}

@@ -107,7 +107,14 @@ func TestAShareBendsALittle(t *testing.T) {
 	s.most[descriptors] = 64
 	require.NoError(t, s.take(1, bill{descriptors: 32}))
 	require.NoError(t, s.owe(1, 4))
-	require.ErrorContains(t, s.owe(1, 1), "user 1 has 37 descriptors, with those that wait to be closed; 27 of 64 are free, and a user may have no more than it leaves free (ulimit -n, RLIMIT_NOFILE, is ")
+	require.ErrorContains(t, s.owe(1, 1), "user 1 has 37 descriptors, with those that wait to be closed; 32 of 64 are free, and a user may have no more than it leaves free (ulimit -n, RLIMIT_NOFILE, is ")
+	require.Equal(t, 32, s.taken[descriptors], "others have theirs")
+	require.NoError(t, s.take(2, bill{descriptors: 16}))
+	require.ErrorIs(t, s.take(1, bill{descriptors: 1}), &control.Error{Code: control.CodeLimit})
+	s.give(1, bill{descriptors: 37})
+	s.give(2, bill{descriptors: 16})
+	require.Equal(t, bill{}, s.taken)
+	require.Empty(t, s.over)
 }
 
 // Regions and channels of clients behind a socket count, and come back.

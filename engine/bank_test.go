@@ -56,7 +56,7 @@ func TestUnsealedMemoryIsReleased(t *testing.T) {
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	r.e.ReleaseMemory(7, mem)
-	require.Eventually(t, func() bool { return r.e.shares.has(7) == bill{} }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.e.shares.owes(7) == bill{} }, 10*time.Second, time.Millisecond)
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	require.NoError(t, err)
 	require.NotZero(t, seals&unix.F_SEAL_FUTURE_WRITE)
@@ -75,16 +75,13 @@ func TestMemoryThatCannotBeSealedStays(t *testing.T) {
 	r.e.discard(7, 0, func() { close(closed) }) // behind it
 	<-closed
 	require.Equal(t, addr, mem.Addr())
-	require.Equal(t, 1, r.e.shares.has(7)[mappings])
+	require.Equal(t, 1, r.e.shares.owes(7)[mappings])
 	require.NoError(t, mem.Close())
 }
 
-// has is what a user has.
-func (s *shares) has(uid uint32) bill {
+// owes is what a user has, as others may ask for it.
+func (s *shares) owes(uid uint32) bill {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if u := s.users[uid]; u != nil {
-		return *u
-	}
-	return bill{}
+	return s.has(uid)
 }

@@ -44,7 +44,8 @@ type Client struct {
 	bell     *os.File // that it wakes the device by; nil: it does not know how
 	wakes    bool     // all its posters do
 	quiet    explainer
-	bytes    uint64 // in all regions, placed or not
+	said     Speaker // its explanations in the log
+	bytes    uint64  // in all regions, placed or not
 	count    Stats
 	copier   copier   // of its longest transfers
 	lent     int      // pieces of its transfers that workers have

@@ -19,7 +19,7 @@ func (r *rig) owed() bill {
 	return r.e.shares.taken
 }
 
-// Whose descriptor does not close waits alone, and what waits counts as his.
+// A descriptor that does not close holds up its user alone, and what waits counts.
 func TestDescriptorsAreClosedPerUser(t *testing.T) {
 	r := newRig(t, Config{})
 	r.e.shares.most[descriptors] = 8
@@ -35,16 +35,20 @@ func TestDescriptorsAreClosedPerUser(t *testing.T) {
 		return over
 	}
 	require.NoError(t, discard(1, stuck))
-	require.Error(t, discard(1, nil), "6 of 4 descriptors")
-	require.True(t, r.e.shares.crowded(), "2 more than a share, of 8 at all")
+	require.Error(t, discard(1, nil), "6 of 8 descriptors")
 	require.ErrorIs(t, r.e.shares.take(1, clientBill), &control.Error{Code: control.CodeLimit})
 	require.NoError(t, discard(2, nil))
-	require.EqualValues(t, 2, <-closed, "another user's")
+	var order []uint32 // the second of user 1 may get a closer of its own
+	for len(order) == 0 || order[len(order)-1] != 2 {
+		order = append(order, <-closed)
+	}
+	require.LessOrEqual(t, len(order), 2)
 	close(stuck)
-	require.EqualValues(t, 1, <-closed)
-	require.EqualValues(t, 1, <-closed)
+	for len(order) < 3 {
+		order = append(order, <-closed)
+	}
 	r.until("shares are given back", func() bool { return r.owed() == bill{} })
-	require.False(t, r.e.shares.crowded())
+	r.until("and what was beyond them", func() bool { return r.e.shares.owes(1) == bill{} })
 }
 
 // lingering returns a socket whose last close waits until the test ends.
@@ -70,9 +74,10 @@ func lingering(t *testing.T) int {
 
 // A descriptor that does not close holds neither the device up nor its end,
 // whether it came with a request, or lies unread in a connection, or in one that
-// was not accepted yet.
+// was not accepted yet: on kernels before 6.16, that is.
 func TestNobodyWaitsForALingeringDescriptor(t *testing.T) {
 	r := newRig(t, Config{})
+	r.e.refuseRights = false
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := r.e.Listen(path, 0o600)
 	require.NoError(t, err)

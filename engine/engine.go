@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nicless/nicless/internal/clock"
@@ -107,8 +108,12 @@ type Engine struct {
 	past          Stats         // of clients that are gone
 	publishCycles uint64
 	journal       journal
+	spoken        *lines // of connections, in the log
+	explained     *lines // explanations in the log
 	shares        *shares
-	discarded     discard
+	discarded     discards
+	passRights    func(syscall.Conn, bool) error // PassRights, but in tests
+	refuseRights  bool                           // clients of Listen send no descriptors; false only in tests
 	flights       *flights
 	mail          mailbox
 	watchdog      watchdog
@@ -143,6 +148,12 @@ func New(cfg Config) (*Engine, error) {
 		srqs:    make(map[uint32]*srq),
 		journal: journal{log: cfg.Log},
 		shares:  newShares(),
+
+		spoken:    connectionLines(),
+		explained: explanationLines(),
+
+		passRights:   PassRights,
+		refuseRights: true,
 	}
 	e.flights = &flights{shares: e.shares}
 	e.cfg.Idle = cfg.Idle.policy(shm.CanMonitor(), allowance(os.DirFS("/")), &e.journal)

@@ -102,7 +102,8 @@ func (e *lane) say(s subject, code code, format string, args []any) {
 }
 
 // logBudget is how many explanations go to the log in a second, of all clients
-// together: writing it takes the device's own time.
+// together: writing it takes the device's own time. What one user and one client may
+// have of them is said in lines.go.
 const logBudget = 100
 
 // logExplanation writes an explanation to the log, unless there have been too
@@ -111,12 +112,8 @@ func (e *lane) logExplanation(c *Client, ev *control.Event, code code) {
 	if e.journal.log == nil {
 		return
 	}
-	now := clock.Now()
-	if now >= e.logged.until {
-		e.logged.until, e.logged.n = now+clock.Hz(), 0
-	}
-	if e.logged.n++; e.logged.n > logBudget {
-		e.logged.held++
+	unsaid, ok := e.explained.spend(e.shares.payer(c.uid), &c.said)
+	if !ok {
 		return
 	}
 	attrs := []any{slog.String("code", code.String()), slog.String("queue", fmt.Sprintf("%#06x", ev.Number)),
@@ -124,9 +121,8 @@ func (e *lane) logExplanation(c *Client, ev *control.Event, code code) {
 	if ev.HasWQE != 0 {
 		attrs = append(attrs, slog.String("begins", fmt.Sprintf("%x", ev.WQE[:wqe.CtrlSize])))
 	}
-	if held := ev.Unsaid + e.logged.held; held > 0 {
-		attrs = append(attrs, slog.Uint64("unsaid", uint64(held)))
-		e.logged.held = 0
+	if held := uint64(ev.Unsaid) + uint64(unsaid); held > 0 {
+		attrs = append(attrs, slog.Uint64("unsaid", held))
 	}
 	e.journal.say(slog.LevelWarn, ev.Text, attrs...)
 }

@@ -49,9 +49,9 @@ func TestDescriptorsInUnreadAnswersCount(t *testing.T) {
 	_, err := unix.Read(its, make([]byte, 16))
 	require.NoError(t, err)
 	require.NoError(t, f.board(three, 7, 1), "one has read meanwhile")
+	f.landed(t.Context(), three)
 	require.NoError(t, f.board(one, 7, 1), "and may ask again")
 	f.landed(t.Context(), one)
-	f.landed(t.Context(), three)
 	require.Equal(t, 4, s.taken[unread], "what two and the stranger have not read")
 }
 

@@ -126,10 +126,7 @@ func (e *Engine) Discard(uid uint32, files []*os.File) {
 // that: descriptors may lie in it unread. Its cost is refunded then, and not before.
 func (e *Engine) DiscardConnection(uid uint32, conn *net.UnixConn, c Cost) {
 	hangUp(conn)
-	e.discard(uid, 0, func() {
-		_ = conn.Close()
-		e.Refund(uid, c)
-	})
+	e.discardConnection(uid, conn, c.bill())
 }
 
 // Retract takes the events of a CQ that nobody has read out of its channel, of

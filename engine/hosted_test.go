@@ -111,11 +111,11 @@ func TestHostedClient(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, mem.Seal())
 	require.NoError(t, other.Seal())
-	require.Equal(t, 4, r.e.shares.has(7)[descriptors])
+	require.Equal(t, 4, r.e.shares.owes(7)[descriptors])
 	for range 2 { // the second time nothing is left to close
 		c.ForgetPages()
 		r.e.ForgetMemory(7, other)
-		require.Equal(t, 1, r.e.shares.has(7)[descriptors])
+		require.Equal(t, 1, r.e.shares.owes(7)[descriptors])
 	}
 	require.Nil(t, other.File())
 	r.e.ReleaseMemory(7, other)

@@ -28,9 +28,15 @@ type line struct {
 // journalLines is how much may wait to be written.
 const journalLines = 256
 
-// say takes a line and returns at once. Safe for concurrent use.
+// takes reports whether lines of a level are written at all.
+func (j *journal) takes(level slog.Level) bool {
+	return j.log != nil && j.log.Enabled(context.Background(), level)
+}
+
+// say takes a line and returns at once. Safe for concurrent use. What a client can
+// cause goes by Engine.report.
 func (j *journal) say(level slog.Level, text string, attrs ...any) {
-	if j.log == nil || !j.log.Enabled(context.Background(), level) {
+	if !j.takes(level) {
 		return
 	}
 	j.mu.Lock()

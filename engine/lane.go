@@ -70,11 +70,6 @@ type lane struct {
 	cut     part   // in which the last step was cut off
 	ticks   uint64 // the device clock when this step began to do work
 
-	logged struct { // explanations in the log, this second
-		until   uint64
-		n, held uint32
-	}
-
 	published  uint64
 	bed        *bed          // where Run sleeps; nil: nobody runs it
 	asleep     atomic.Bool   // it sleeps, or is about to

@@ -54,8 +54,16 @@ func (e *Engine) Listen(path string, mode fs.FileMode) (_ *Listener, err error) 
 	}
 	// A socket's file gets the mode that its descriptor has, so nobody can
 	// connect between bind and chmod who may not afterwards.
-	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
-		return errors.Join(raw.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0) }), err)
+	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var inner error
+		err := raw.Control(func(fd uintptr) { inner = unix.Fchmod(int(fd), 0) })
+		if e.refuseRights && err == nil && inner == nil {
+			// Before 6.16 the kernel knows no such option; see discard.go.
+			if inner = e.passRights(bare{raw}, false); errors.Is(inner, unix.ENOPROTOOPT) {
+				inner = nil
+			}
+		}
+		return errors.Join(err, inner)
 	}}
 	sock, err := private.Listen(context.Background(), addr.Net, path)
 	if err != nil {
@@ -66,32 +74,6 @@ func (e *Engine) Listen(path string, mode fs.FileMode) (_ *Listener, err error) 
 		return nil, fmt.Errorf("engine: socket: %w", err)
 	}
 	return &Listener{e: e, sock: sock.(*net.UnixListener), lock: lock}, nil
-}
-
-// lockSocket takes the lock of a socket path, which lasts until the file is
-// closed. Who removes a lock file holds it, so a lock that was taken counts
-// only if the file is still the one at that path.
-func lockSocket(path string) (*os.File, error) {
-	for {
-		f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
-		if err != nil {
-			return nil, fmt.Errorf("engine: socket: %w", err)
-		}
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			_ = f.Close()
-			return nil, fmt.Errorf("engine: another engine is listening at %s", path)
-		}
-		mine, err := f.Stat()
-		if there, err2 := os.Lstat(f.Name()); err == nil && err2 == nil && os.SameFile(mine, there) {
-			return f, nil
-		}
-		_ = f.Close()
-	}
-}
-
-func unlockSocket(f *os.File) {
-	_ = os.Remove(f.Name())
-	_ = f.Close()
 }
 
 // close ends the socket. Connections that nobody has accepted end with it, and

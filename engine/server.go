@@ -30,10 +30,14 @@ func (l *Listener) Serve(ctx context.Context) error {
 		if err != nil || conn == nil {
 			return err
 		}
+		cred, err := l.e.admit(conn)
+		if err != nil {
+			continue
+		}
 		clients.Add(1)
 		go func() {
 			defer clients.Done()
-			l.e.serve(ctx, conn)
+			l.e.serve(ctx, conn, cred)
 		}()
 	}
 }
@@ -41,11 +45,12 @@ func (l *Listener) Serve(ctx context.Context) error {
 // accept returns the next connection, and none when ctx has ended. What the
 // system is short of comes back when clients go.
 func (l *Listener) accept(ctx context.Context) (*net.UnixConn, error) {
-	const pause, silence = 100 * time.Millisecond, 10 * time.Second
+	const silence = 10 * time.Second
 	for {
 		var conn *net.UnixConn
-		err := errCrowded
-		if !l.e.shares.crowded() {
+		pause, err := 5*time.Millisecond, errBacklog // closers are at it
+		if !l.e.backlogged() {
+			pause = 100 * time.Millisecond
 			conn, err = l.sock.AcceptUnix()
 		}
 		switch {
@@ -61,7 +66,7 @@ func (l *Listener) accept(ctx context.Context) (*net.UnixConn, error) {
 		}
 		if time.Since(l.said) > silence {
 			l.said = time.Now()
-			l.e.journal.say(slog.LevelWarn, "connection not accepted", "error", err)
+			l.e.report(Nobody, slog.LevelWarn, "connection not accepted", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -70,40 +75,58 @@ func (l *Listener) accept(ctx context.Context) (*net.UnixConn, error) {
 	}
 }
 
-var errCrowded = errors.New("too many descriptors wait to be closed")
+var errBacklog = errors.New("too many connections wait to be closed")
 
 // passing reports whether another try to accept may go better.
 func passing(err error) bool {
 	return slices.ContainsFunc([]error{
-		errCrowded, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ECONNABORTED, unix.EPROTO, unix.EINTR, unix.EAGAIN,
+		errBacklog, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ECONNABORTED, unix.EPROTO, unix.EINTR, unix.EAGAIN,
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// serve serves one connection until it or ctx ends, and destroys what was made
-// on it.
-func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
+// admit charges a connection to the user at its other end. One that is refused is
+// left to the closers before the next is accepted, so that none pile up elsewhere.
+func (e *Engine) admit(conn *net.UnixConn) (*unix.Ucred, error) {
 	cred, err := credentials(conn)
 	if err != nil {
-		_ = conn.Close()
-		e.journal.say(slog.LevelWarn, "connection without credentials", "error", err)
-		return
+		e.discarded.connections.add(Nobody, func() { _ = conn.Close() })
+		e.report(Nobody, slog.LevelWarn, "connection without credentials", "error", err)
+		return nil, err
 	}
-	_ = e.shares.owe(cred.Uid, 1) // attach refuses what is too much
-	// Descriptors may lie in it unread, so that it waits to be closed with others;
-	// the client is told at once.
-	defer e.discard(cred.Uid, 1, func() { _ = conn.Close() })
+	b := bill{descriptors: 1}
+	if err := e.shares.charge(cred.Uid, b); err != nil {
+		hangUp(conn)
+		e.discardConnection(cred.Uid, conn, b)
+		e.report(cred.Uid, slog.LevelWarn, "client refused", "client", nameOf(cred), "error", err)
+		return nil, err
+	}
+	return cred, nil
+}
+
+func nameOf(cred *unix.Ucred) string { return fmt.Sprintf("pid %d uid %d", cred.Pid, cred.Uid) }
+
+// serve serves one connection that was admitted until it or ctx ends, and destroys
+// what was made on it.
+func (e *Engine) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucred) {
+	held := bill{descriptors: 1} // until it is really closed
+	// Descriptors may lie in it unread, so that it is closed by a closer; the client is
+	// told at once.
+	defer func() { e.discardConnection(cred.Uid, conn, held) }()
 	defer e.flights.landed(ctx, conn)
 	defer hangUp(conn)
-	name := fmt.Sprintf("pid %d uid %d", cred.Pid, cred.Uid)
+	name := nameOf(cred)
 	c, err := e.attach(name, cred.Uid, Hosted{}, shm.Create, shm.CreateSealed)
 	if err != nil {
-		e.journal.say(slog.LevelWarn, "client refused", "client", name, "error", err)
+		e.report(cred.Uid, slog.LevelWarn, "client refused", "client", name, "error", err)
 		return
 	}
-	e.journal.say(slog.LevelInfo, "client connected", "client", name)
+	e.report(cred.Uid, slog.LevelInfo, "client connected", "client", name)
 	defer func() {
+		// What the client gives back of it stays charged.
+		_ = e.shares.charge(cred.Uid, bill{connections: clientBill[connections]})
+		held[connections] = clientBill[connections]
 		_ = c.Close()
-		e.journal.say(slog.LevelInfo, "client gone", "client", c.name)
+		e.report(cred.Uid, slog.LevelInfo, "client gone", "client", c.name)
 	}()
 	// Not closed here: whoever uses it last would be the one who closes it.
 	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
@@ -114,7 +137,7 @@ func (e *Engine) serve(ctx context.Context, conn *net.UnixConn) {
 	for ctx.Err() == nil {
 		if err := s.next(); err != nil {
 			if ctx.Err() == nil && !errors.Is(err, errEnd) {
-				e.journal.say(slog.LevelWarn, "connection ended", "client", c.name, "error", err)
+				e.report(cred.Uid, slog.LevelWarn, "connection ended", "client", c.name, "error", err)
 			}
 			return
 		}

@@ -13,8 +13,10 @@ import (
 
 // What the engine's process can have of the system's scarce things, and who has
 // how much of it. A client's own limits do not help when a user opens many
-// clients: so each user may have half of what there is, and a part is left for
-// the process itself.
+// clients, nor do equal halves when two users work together: so a user may have no
+// more than it leaves free for everybody else. The first may have half, the next
+// half of the rest, and there is always a part for one who comes later. A part is
+// left for the process itself.
 
 // A goods is a scarce thing.
 type goods int
@@ -48,93 +50,178 @@ var clientBill = bill{mappings: 2, descriptors: 2, connections: 1, memory: clien
 // shares counts what users have. Safe for concurrent use: memory is mapped and
 // unmapped on the goroutines of connections.
 type shares struct {
-	mu    sync.Mutex
-	most  bill
-	taken bill
-	users map[uint32]*bill // by uid
+	owners owners // of uids that are no user's own
+
+	mu     sync.Mutex
+	most   bill
+	behind [numGoods]string // the limit that most comes from
+	taken  bill
+	users  map[uint32]*bill  // by the uid that pays
+	over   map[uint32]int    // descriptors that users have brought beyond their share, likewise
+	guests map[uint32]*guest // by uid, of those for which another one pays
+}
+
+// A guest is a uid for which another one pays. It is kept as long as it has
+// something, so that what it gives back is taken from whom it was charged to.
+type guest struct {
+	payer uint32
+	has   bill
 }
 
 func newShares() *shares {
-	s := &shares{users: make(map[uint32]*bill)}
-	s.most[mappings] = maxMaps() / 4 * 3
-	s.most[descriptors] = rlimit(unix.RLIMIT_NOFILE, 1<<20) / 4 * 3
-	s.most[addresses] = min(maxAddresses, rlimit(unix.RLIMIT_AS, 2*maxAddresses)/2)
+	s := &shares{users: make(map[uint32]*bill), over: make(map[uint32]int), guests: make(map[uint32]*guest), owners: systemOwners()}
+	maps := maxMaps()
+	s.most[mappings] = maps / 4 * 3
+	s.behind[mappings] = fmt.Sprintf("vm.max_map_count is %d", maps)
+	files := rlimit(unix.RLIMIT_NOFILE, 1<<20)
+	s.most[descriptors] = files / 4 * 3
+	s.behind[descriptors] = fmt.Sprintf("ulimit -n, RLIMIT_NOFILE, is %d", files)
+	s.most[addresses] = maxAddresses
+	s.behind[addresses] = "a process has 128 TiB, of which clients get 64"
+	if space := rlimit(unix.RLIMIT_AS, 2*maxAddresses); space < 2*maxAddresses {
+		s.most[addresses] = space / 2
+		s.behind[addresses] = fmt.Sprintf("ulimit -v, RLIMIT_AS, is %d bytes", space)
+	}
 	s.most[connections] = maxConnections
+	s.behind[connections] = fmt.Sprintf("a device serves %d", maxConnections)
 	s.most[memory] = maxMemory
+	s.behind[memory] = fmt.Sprintf("a device spends %d on clients", maxMemory)
 	s.most[unread] = s.most[descriptors]
-	s.most[pipePages] = maxPipePages()
+	s.behind[unread] = s.behind[descriptors]
+	s.most[pipePages], s.behind[pipePages] = maxPipePages()
 	return s
 }
 
-// take counts what is on a bill for a user, all of it, or says what he cannot
-// have.
+// take counts what is on a bill for a user, all of it, or says what the user
+// cannot have.
 func (s *shares) take(uid uint32, b bill) error {
-	s.mu.Lock()
+	payer := s.lockFor(uid)
 	defer s.mu.Unlock()
-	var has bill
-	if u := s.users[uid]; u != nil {
-		has = *u
-	}
+	has := s.has(payer)
 	for g, n := range b {
-		switch {
-		case n == 0:
-		case has[g]+n > s.most[g]/2:
-			return control.Errorf(control.CodeLimit, "user %d has %d %s of the device's process and asks for %d more; one user may have %d",
-				uid, has[g], goodsNames[g], n, s.most[g]/2)
-		case s.taken[g]+n > s.most[g]:
-			return control.Errorf(control.CodeLimit, "all users together have %d %s of the device's process, and user %d asks for %d more; %d are possible",
-				s.taken[g], goodsNames[g], uid, n, s.most[g])
+		if free := s.most[g] - s.taken[g]; n != 0 && has[g]+n > free-n {
+			return control.Errorf(control.CodeLimit, "%s has %d %s of the device's process and asks for %d more; %d of %d are free, and a user may have no more than it leaves free (%s)",
+				whose(uid, payer), has[g], goodsNames[g], n, free, s.most[g], s.behind[g])
 		}
 	}
-	s.add(uid, b, 1)
+	s.add(uid, payer, b, 1)
 	return nil
 }
 
-// owe counts descriptors that a user has already brought. It is an error
-// if that is well above his share: what he uses up to the last one must not forbid
-// him a request that brings one for a moment.
-func (s *shares) owe(uid uint32, n int) error {
-	s.mu.Lock()
+// owe counts descriptors that a user has already brought. It is an error if the
+// user has well more than its share then: one that uses its share up to the last
+// descriptor can still make a request that brings one for a moment.
+func (s *shares) owe(uid uint32, n int) error { return s.charge(uid, bill{descriptors: n}) }
+
+// charge is owe for whatever is on a bill. Descriptors beyond the user's share are
+// not taken from what is free for others: part of the process' own is meant for them,
+// and the user gets nothing until they are closed.
+func (s *shares) charge(uid uint32, b bill) error {
+	payer := s.lockFor(uid)
 	defer s.mu.Unlock()
-	s.add(uid, bill{descriptors: n}, 1)
-	most := s.most[descriptors]/2 + s.most[descriptors]/16
-	if has := s.users[uid][descriptors]; has > most {
-		return fmt.Errorf("user %d has %d descriptors, with those that wait to be closed; %d are possible", uid, has, most)
+	most := s.most[descriptors]
+	if n := b[descriptors]; s.has(payer)[descriptors]+n > most-s.taken[descriptors]-n {
+		s.over[payer] += n
+		s.addGuest(uid, payer, bill{descriptors: n}, 1)
+		b[descriptors] = 0
+	}
+	s.add(uid, payer, b, 1)
+	if has, free := s.has(payer)[descriptors], most-s.taken[descriptors]; has > free+most/16 {
+		return fmt.Errorf("%s has %d descriptors, with those that wait to be closed; %d of %d are free, and a user may have no more than it leaves free (%s)",
+			whose(uid, payer), has, free, most, s.behind[descriptors])
 	}
 	return nil
 }
 
-// crowded reports whether users have brought so many more descriptors than their
-// share that others could go short.
-func (s *shares) crowded() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	over := 0
-	for _, u := range s.users {
-		over += max(u[descriptors]-s.most[descriptors]/2, 0)
+func whose(uid, payer uint32) string {
+	if uid == payer {
+		return fmt.Sprintf("user %d", uid)
 	}
-	return over > s.most[descriptors]/8
+	return fmt.Sprintf("user %d, to whom %s gives uid %d,", payer, subuidPath, uid)
 }
 
 // give gives back what is on a bill.
 func (s *shares) give(uid uint32, b bill) {
-	s.mu.Lock()
+	payer := s.lockFor(uid)
 	defer s.mu.Unlock()
-	s.add(uid, b, -1)
+	if n := min(b[descriptors], s.over[payer]); n > 0 {
+		if s.over[payer] -= n; s.over[payer] == 0 {
+			delete(s.over, payer)
+		}
+		s.addGuest(uid, payer, bill{descriptors: n}, -1)
+		b[descriptors] -= n
+	}
+	s.add(uid, payer, b, -1)
 }
 
-func (s *shares) add(uid uint32, b bill, sign int) {
-	u := s.users[uid]
+// has returns what a user has of everything.
+func (s *shares) has(payer uint32) (b bill) {
+	if u := s.users[payer]; u != nil {
+		b = *u
+	}
+	b[descriptors] += s.over[payer]
+	return b
+}
+
+// payer returns who pays for a uid.
+func (s *shares) payer(uid uint32) uint32 {
+	defer s.mu.Unlock()
+	return s.lockFor(uid)
+}
+
+// lockFor locks s and returns who pays for a uid: who paid so far, as long as
+// there is anything to pay for. Only for others the system is asked, unlocked.
+func (s *shares) lockFor(uid uint32) (payer uint32) {
+	s.mu.Lock()
+	if payer, ok := s.known(uid); ok {
+		return payer
+	}
+	s.mu.Unlock()
+	payer = s.owners.of(uid)
+	s.mu.Lock()
+	if known, ok := s.known(uid); ok {
+		return known
+	}
+	return payer
+}
+
+func (s *shares) known(uid uint32) (payer uint32, ok bool) {
+	if g := s.guests[uid]; g != nil {
+		return g.payer, true
+	}
+	return uid, s.users[uid] != nil || s.over[uid] != 0
+}
+
+func (s *shares) add(uid, payer uint32, b bill, sign int) {
+	u := s.users[payer]
 	if u == nil {
 		u = new(bill)
-		s.users[uid] = u
+		s.users[payer] = u
 	}
 	for g, n := range b {
 		u[g] += sign * n
 		s.taken[g] += sign * n
 	}
 	if *u == (bill{}) {
-		delete(s.users, uid)
+		delete(s.users, payer)
+	}
+	s.addGuest(uid, payer, b, sign)
+}
+
+func (s *shares) addGuest(uid, payer uint32, b bill, sign int) {
+	if uid == payer {
+		return
+	}
+	g := s.guests[uid]
+	if g == nil {
+		g = &guest{payer: payer}
+		s.guests[uid] = g
+	}
+	for i, n := range b {
+		g.has[i] += sign * n
+	}
+	if g.has == (bill{}) {
+		delete(s.guests, uid)
 	}
 }
 
@@ -151,14 +238,14 @@ func maxMaps() int {
 
 // maxPipePages is how many pages of pipes the kernel allows the user that the device
 // runs as, all processes together: as many as it likes if it may go past limits.
-func maxPipePages() int {
+func maxPipePages() (most int, behind string) {
 	const unlimited = 1 << 30
 	b, err := os.ReadFile("/proc/sys/fs/pipe-user-pages-soft")
 	n, err2 := strconv.Atoi(string(bytes.TrimSpace(b)))
 	if err != nil || err2 != nil || n == 0 || mayExceed() {
-		return unlimited
+		return unlimited, "a device uses no more"
 	}
-	return n / 4 * 3
+	return n / 4 * 3, fmt.Sprintf("fs.pipe-user-pages-soft is %d", n)
 }
 
 // mayExceed reports whether the process has CAP_SYS_RESOURCE or CAP_SYS_ADMIN.

@@ -53,7 +53,7 @@ func (e *Engine) Stuck() []Stuck {
 
 // A watchdog is what is known outside of the lanes.
 type watchdog struct {
-	owners  owners
+	owners  queueOwners
 	request atomic.Pointer[request] // that is being served
 
 	mu    sync.Mutex
@@ -67,7 +67,7 @@ type request struct {
 }
 
 // owners tells whose queues are, to who may not ask the engine.
-type owners struct {
+type queueOwners struct {
 	mu     sync.Mutex
 	queues map[uint64]owner // by progress.at
 }
@@ -77,7 +77,7 @@ type owner struct {
 	peer   uint32 // number of the queue pair that it is connected to
 }
 
-func (o *owners) put(at uint64, client string) {
+func (o *queueOwners) put(at uint64, client string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.queues == nil {
@@ -87,7 +87,7 @@ func (o *owners) put(at uint64, client string) {
 }
 
 // connect notes the peer of a queue pair.
-func (o *owners) connect(at uint64, peer uint32) {
+func (o *queueOwners) connect(at uint64, peer uint32) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	q := o.queues[at]
@@ -95,14 +95,14 @@ func (o *owners) connect(at uint64, peer uint32) {
 	o.queues[at] = q
 }
 
-func (o *owners) drop(at uint64) {
+func (o *queueOwners) drop(at uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.queues, at)
 }
 
 // find says whose a queue is, and whose its peer.
-func (o *owners) find(at uint64) (s Stuck) {
+func (o *queueOwners) find(at uint64) (s Stuck) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	q, ok := o.queues[at]

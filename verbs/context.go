@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 
@@ -227,7 +228,7 @@ func (x *uctx) addRegion(e *extent) (uint32, error) { return x.client.AddRegion(
 func (x *uctx) dropRegion(id uint32) bool {
 	err := x.tell(control.OpDropRegion, &control.RegionID{ID: id})
 	if err != nil {
-		x.s.log.Error("verbs region not dropped", "program", x.name, "region", id, "error", err)
+		x.s.report(x.uid, nil, slog.LevelError, "verbs region not dropped", "program", x.name, "region", id, "error", err)
 	}
 	return err == nil
 }

@@ -28,7 +28,8 @@ type process struct {
 	memory   *memory
 	contexts map[uint64]*uctx   // that it has opened, or has shown
 	pending  map[uint64]*extent // that it was asked to map, by address
-	said     budget
+	lines    engine.Speaker     // in the log
+	said     budget             // to watchers
 }
 
 // serve serves one program until its connection or ctx ends.
@@ -36,7 +37,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	cred, err := credentials(conn)
 	if err != nil {
 		_ = conn.Close()
-		s.report(slog.LevelWarn, "verbs program without credentials", "error", err)
+		s.report(engine.Nobody, nil, slog.LevelWarn, "verbs program without credentials", "error", err)
 		return
 	}
 	// On its user's bill until it is closed, for which nobody waits: before Linux 6.16
@@ -45,7 +46,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	defer func() { s.engine.DiscardConnection(cred.Uid, conn, held) }()
 	_ = s.engine.Received(cred.Uid, held.Descriptors) // what is too much is refused now
 	if err := s.engine.Charge(cred.Uid, processCost); err != nil {
-		s.report(slog.LevelWarn, "verbs program refused", "pid", cred.Pid, "uid", cred.Uid, "error", err)
+		s.report(cred.Uid, nil, slog.LevelWarn, "verbs program refused", "pid", cred.Pid, "uid", cred.Uid, "error", err)
 		return
 	}
 	held = held.Plus(processCost)
@@ -61,7 +62,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	for ctx.Err() == nil {
 		if err := p.next(in, oob); err != nil {
 			if ctx.Err() == nil && !errors.Is(err, errEnd) {
-				s.report(slog.LevelWarn, "verbs connection ended", "program", p.name, "error", err)
+				s.report(p.uid, &p.lines, slog.LevelWarn, "verbs connection ended", "program", p.name, "error", err)
 			}
 			return
 		}
@@ -177,11 +178,12 @@ func (p *process) handle(datagram []byte, files []*os.File) (answer []byte, give
 // say logs a refusal.
 func (p *process) say(r *refusal, args ...any) {
 	args = append([]any{"program", p.name, "errno", unix.ErrnoName(r.errno), "why", r.text}, args...)
-	switch {
-	case r.quiet:
+	if r.quiet {
 		p.s.log.Debug("verbs refused", args...)
-	case p.said.spend():
-		p.s.log.Warn("verbs refused", args...)
+		return
+	}
+	p.s.report(p.uid, &p.lines, slog.LevelWarn, "verbs refused", args...)
+	if p.said.spend() {
 		p.s.watched.tell(p.pid, p.uid, "refused with %s: %s", unix.ErrnoName(r.errno), r.text)
 	}
 }
@@ -222,7 +224,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 		_ = p.conn.SetReadDeadline(time.Time{})
 		_ = engine.PassRights(p.conn, true) // where it was off
 	}
-	p.s.report(slog.LevelInfo, "verbs program connected", "program", p.name, "fast", p.fast)
+	p.s.report(p.uid, &p.lines, slog.LevelInfo, "verbs program connected", "program", p.name, "fast", p.fast)
 	out := appendAnswer(nil, h, 0, 0)
 	out = le.AppendUint16(out, wireMajor)
 	out = le.AppendUint16(out, wireMinor)

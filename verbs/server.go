@@ -41,7 +41,6 @@ type Server struct {
 	mu       sync.Mutex
 	contexts map[uint64]*uctx // by the inode of their socket
 	closed   bool             // no more contexts are made
-	said     budget           // of what is logged of connections
 }
 
 // Serve makes the directory dir with a socket and a tree of files, and serves
@@ -175,7 +174,7 @@ func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 		case err != nil && !engine.Passing(err):
 			return fmt.Errorf("verbs: accept: %w", err)
 		case err != nil:
-			s.report(slog.LevelWarn, "verbs program not accepted", "error", err)
+			s.report(engine.Nobody, nil, slog.LevelWarn, "verbs program not accepted", "error", err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):
@@ -187,15 +186,6 @@ func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 			defer all.Done()
 			s.serve(ctx, conn)
 		}()
-	}
-}
-
-// report logs what connections do. They cost nothing, so lines are counted.
-func (s *Server) report(level slog.Level, what string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.said.spend() {
-		s.log.Log(context.Background(), level, what, args...)
 	}
 }
 

@@ -1,8 +1,8 @@
 /*
  * Posts RDMA WRITEs from a GPU to a running engine:
  *
- *   nicless engine --socket /tmp/nicless.sock &
- *   ./poster /tmp/nicless.sock
+ *   nicless engine --socket $XDG_RUNTIME_DIR/nicless.sock &
+ *   ./poster $XDG_RUNTIME_DIR/nicless.sock
  *
  * The CPU makes the queues and maps their memory into the GPU; from then on it
  * only waits for kernels. See docs/CUDA.md.

@@ -43,7 +43,7 @@ Example:
   nicless bench lat --op read --size 4096
   nicless bench rate --batch 1
   nicless bench bw --size 65536 --json
-  nicless bench lat --socket /tmp/nicless.sock
+  nicless bench lat --socket $XDG_RUNTIME_DIR/nicless.sock
 
 A line for each figure, remarks after "#":
   peer=nicless op=write bytes=8 metric=lat_ns value=374.02 min=361.75 max=398.51 runs=9

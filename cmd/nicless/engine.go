@@ -29,7 +29,8 @@ Usage:
   nicless engine --socket PATH [flags]
 
 Flags:
-  --socket PATH       unix socket to make; at most 107 bytes
+  --socket PATH       unix socket to make; at most 107 bytes. In a directory of your own:
+                      in /tmp everybody can take PATH.lock before you
   --mode MODE         permission bits of the socket, octal: who may connect (0600)
   --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6 (any)
   --cores LIST        cores that get a thread of the engine each, which share the
@@ -47,7 +48,7 @@ Flags:
   --log-level LEVEL   debug, info, warn, error or off (warn)
 
 Example:
-  nicless engine --socket /tmp/nicless.sock
+  nicless engine --socket $XDG_RUNTIME_DIR/nicless.sock
   nicless engine --socket /run/nicless/engine.sock --mode 0660 --cpu 3 --spin
 `
 
@@ -97,7 +98,7 @@ func newEngine() *cobra.Command {
 // serve runs the engine until ctx ends.
 func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if f.socket == "" {
-		return usagef("nicless engine --socket /tmp/nicless.sock", "engine: --socket is missing")
+		return usagef("nicless engine --socket $XDG_RUNTIME_DIR/nicless.sock", "engine: --socket is missing")
 	}
 	if err := checkSocketPath(f.socket); err != nil {
 		return err
@@ -195,7 +196,7 @@ func (f *engineFlags) hint(err error) string {
 	case errors.Is(err, engine.ErrCPUs):
 		return "--cpu and --dma-cores take different cores that this process may run on; taskset -p $$ shows them"
 	case errors.Is(err, fs.ErrPermission):
-		return "choose a directory that you may write to, such as /tmp or $XDG_RUNTIME_DIR"
+		return "choose a directory that you may write to, such as $XDG_RUNTIME_DIR, or /tmp"
 	}
 	return "choose another path, or stop the engine that is there"
 }
@@ -205,7 +206,7 @@ const maxSocketPath = 107
 
 func checkSocketPath(path string) error {
 	if len(path) > maxSocketPath {
-		return usagef("a shorter path, such as one in /tmp, or a relative one",
+		return usagef("a shorter path, such as one in $XDG_RUNTIME_DIR, or a relative one",
 			"socket path of %d bytes; a unix socket's has at most %d", len(path), maxSocketPath)
 	}
 	return nil

@@ -61,7 +61,7 @@ Usage:
 
 Example:
   nicless demo
-  nicless engine --socket /tmp/nicless.sock
+  nicless engine --socket $XDG_RUNTIME_DIR/nicless.sock
   nicless run ibv_devinfo
   nicless decode qp-dbrec 0000000300000007
 `

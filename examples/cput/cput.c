@@ -2,8 +2,8 @@
  * The smallest C client: an 8-byte put through a running engine.
  *
  *   gcc -std=c99 -Iinclude -o /tmp/cput examples/cput/cput.c
- *   nicless engine --socket /tmp/nicless.sock &
- *   /tmp/cput /tmp/nicless.sock            # or: /tmp/cput -rdmaxcel /tmp/nicless.sock
+ *   nicless engine --socket $XDG_RUNTIME_DIR/nicless.sock &
+ *   /tmp/cput $XDG_RUNTIME_DIR/nicless.sock            # or: /tmp/cput -rdmaxcel $XDG_RUNTIME_DIR/nicless.sock
  *
  * With -rdmaxcel the same put is posted and polled by RDMaxcel's functions.
  */

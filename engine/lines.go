@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// What clients do is worth a line in the log, and costs them nothing: so lines are
+// counted. In a span of time there may be so many, and a user may have no more of
+// them than it leaves for everybody else; within its half a single client likewise.
+// Lines that are held back are counted, and the count is said with the next one.
+
+// A lines is such a budget. Safe for concurrent use.
+type lines struct {
+	most int
+	span time.Duration
+	past func() time.Duration // since some moment, by a clock that nobody sets
+
+	mu    sync.Mutex
+	now   int64 // number of the span; 0: none yet
+	spent int
+	held  int                // of users that have no account
+	users map[uint32]*speech // by who pays
+}
+
+// A speech is what one user has said in this span.
+type speech struct{ spent, held int }
+
+// A Speaker is one of several that a user's lines are about, such as a client. The
+// zero value is one.
+type Speaker struct {
+	now   int64
+	spent int
+}
+
+// Connections come and go some 20,000 times a second. Explanations are for those
+// who look for a mistake, and are held back for each client and code already.
+func connectionLines() *lines  { return newLines(256, 10*time.Second) }
+func explanationLines() *lines { return newLines(logBudget, time.Second) }
+
+func newLines(most int, span time.Duration) *lines {
+	start := time.Now()
+	return &lines{most: most, span: span, users: make(map[uint32]*speech), past: func() time.Duration { return time.Since(start) }}
+}
+
+// spend reports whether a line about a user, and a speaker unless that is nil, may
+// be written now, and how many have been held back since the last one.
+func (l *lines) spend(user uint32, who *Speaker) (unsaid int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := int64(l.past()/l.span) + 1; now != l.now {
+		l.turn(now)
+	}
+	u, known := l.users[user], true
+	if u == nil {
+		u, known = &speech{}, false
+	}
+	ok = u.spent+1 <= l.most-l.spent-1
+	if who != nil {
+		if who.now != l.now {
+			*who = Speaker{now: l.now}
+		}
+		ok = ok && who.spent+1 <= l.most/2-u.spent-1
+	}
+	if !ok {
+		if known {
+			u.held++
+		} else {
+			l.held++ // an account for each could cost any amount
+		}
+		return 0, false
+	}
+	l.users[user] = u
+	l.spent++
+	u.spent++
+	if who != nil {
+		who.spent++
+	}
+	unsaid = u.held + l.held
+	u.held, l.held = 0, 0
+	return unsaid, true
+}
+
+// turn begins another span. Accounts of users that have said nothing in the last
+// one are closed.
+func (l *lines) turn(now int64) {
+	l.now, l.spent = now, 0
+	for user, u := range l.users {
+		if u.spent == 0 {
+			l.held += u.held
+			delete(l.users, user)
+		}
+		u.spent = 0
+	}
+}
+
+// Nobody is no user's uid: for what no user is known to have caused.
+const Nobody = ^uint32(0)
+
+// MaySay reports whether a line about a user, and a speaker of that user's unless
+// it is nil, may be written into the log that the device writes to, and how many have
+// been held back since the last one. It is for servers of other programs in the
+// device's process; lines about the device's own connections share the budget. Safe
+// for concurrent use.
+func (e *Engine) MaySay(uid uint32, who *Speaker) (unsaid int, ok bool) {
+	return e.spoken.spend(e.shares.payer(uid), who)
+}
+
+// report writes a line about a user's connection into the log, unless there have
+// been too many.
+func (e *Engine) report(uid uint32, level slog.Level, text string, attrs ...any) {
+	if !e.journal.takes(level) {
+		return
+	}
+	unsaid, ok := e.MaySay(uid, nil)
+	if !ok {
+		return
+	}
+	if unsaid > 0 {
+		attrs = append(attrs, "unsaid", unsaid)
+	}
+	e.journal.say(level, text, attrs...)
+}

@@ -1,0 +1,157 @@
+package engine
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/stretchr/testify/require"
+)
+
+// A linesBed is a budget whose clock the test moves.
+type linesBed struct {
+	*lines
+	second time.Duration
+}
+
+func newLinesBed(most int) *linesBed {
+	b := &linesBed{lines: newLines(most, time.Second)}
+	b.past = func() time.Duration { return b.second * time.Second }
+	return b
+}
+
+// try says n lines, and returns how many were written and the counts that were
+// said with them.
+func (b *linesBed) try(n int, user uint32, who *Speaker) (said, unsaid int) {
+	for range n {
+		if held, ok := b.spend(user, who); ok {
+			said++
+			unsaid += held
+		}
+	}
+	return said, unsaid
+}
+
+// Each user has a part of the lines, whatever others say, and each line that is not
+// written is counted once.
+func TestLinesOfUsers(t *testing.T) {
+	b := newLinesBed(64)
+	total, unsaid, tries := 0, 0, 0
+	try := func(user uint32) int {
+		said, held := b.try(100, user, nil)
+		total, unsaid, tries = total+said, unsaid+held, tries+100
+		return said
+	}
+	require.Equal(t, []int{32, 16, 8}, []int{try(1), try(2), try(3)})
+	require.Zero(t, try(1))
+	require.NotZero(t, try(4))
+	for user := range uint32(5000) {
+		try(100 + user)
+	}
+	require.LessOrEqual(t, total, 64)
+	require.LessOrEqual(t, len(b.users), 64, "accounts")
+	b.second = 2
+	require.Equal(t, 32, try(1))
+	b.second = 4
+	try(7)
+	b.second = 6
+	try(1)
+	b.second = 8
+	_, held := b.try(1, 9, nil)
+	b.second = 10
+	_, more := b.try(1, 9, nil)
+	require.Equal(t, tries-total, unsaid+held+more, "what was held back and what was said to be")
+	require.Len(t, b.users, 1)
+}
+
+// A client of a user leaves lines to the user's others.
+func TestLinesOfClients(t *testing.T) {
+	b := newLinesBed(64)
+	var one, two Speaker
+	said, _ := b.try(1000, 1, &one)
+	require.Equal(t, 16, said)
+	said, unsaid := b.try(1000, 1, &two)
+	require.Equal(t, []int{8, 984}, []int{said, unsaid})
+	said, _ = b.try(1000, 2, new(Speaker))
+	require.Equal(t, 16, said)
+	b.second++
+	said, unsaid = b.try(1, 1, &one)
+	require.Equal(t, []int{1, 992}, []int{said, unsaid})
+}
+
+// A safeBuffer is a log that is read while it is written to.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// One client that connects in a loop writes a bounded number of lines, every one
+// that is held back is counted, and another user's connection is in the log.
+func TestConnectionsInALoopHaveABudget(t *testing.T) {
+	needRoot(t)
+	var said safeBuffer
+	r := newRig(t, Config{Log: slog.New(slog.NewTextHandler(&said, nil))})
+	var span atomic.Int64
+	r.e.spoken.past = func() time.Duration { return time.Duration(span.Load()) * r.e.spoken.span }
+	path := r.serveAll(func(*Engine) {})
+	const loops = 1000
+	for i := range loops {
+		c := r.dialAs(1000, path)
+		if i%2 == 0 {
+			c.hello()
+		} else {
+			c.send([]byte("garbage"))
+			c.ended()
+		}
+		require.NoError(t, c.conn.Close())
+	}
+	r.until("all are gone", func() bool { return r.owed() == bill{} })
+	span.Add(1)
+	r.dialAs(2000, path).hello()
+	r.dialAs(1000, path).hello()
+	r.e.journal.flush(10 * time.Second)
+	text := said.String()
+	theirs := strings.Count(text, "uid 1000")
+	require.LessOrEqual(t, theirs, 256/2+1)
+	require.Contains(t, text, "uid 2000")
+	counted := 0
+	for _, m := range regexp.MustCompile(`unsaid=(\d+)`).FindAllStringSubmatch(text, -1) {
+		n, err := strconv.Atoi(m[1])
+		require.NoError(t, err)
+		counted += n
+	}
+	const each = loops*2 + loops/2 // connected, gone, and the reason of half of them
+	require.Equal(t, each, theirs-1+counted)
+	t.Logf("%d lines of %d, %d bytes", theirs, each, len(text))
+}
+
+// A level that is not logged costs nothing of the budget.
+func TestUnloggedLinesCostNothing(t *testing.T) {
+	r := newRig(t, Config{})
+	path := r.serve()
+	c := r.dial(path)
+	c.hello()
+	require.Nil(t, c.call(control.OpAllocPD, &control.Empty{}, &control.PD{}))
+	_, known := r.e.spoken.users[uint32(os.Geteuid())]
+	require.False(t, known)
+}

@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// ownersOf is owners by files of the test's own.
+func ownersOf(t *testing.T, subuid string) owners {
+	o := systemOwners()
+	dir := t.TempDir()
+	o.subuid, o.passwd = filepath.Join(dir, "subuid"), filepath.Join(dir, "passwd")
+	require.NoError(t, os.WriteFile(o.passwd, []byte("root:x:0:0:root:/root:/bin/bash\nalice:x:1000:1000::/home/alice:/bin/sh\nbroken\nbob:x:many:1\n"), 0o600))
+	require.NoError(t, os.WriteFile(o.subuid, []byte(subuid), 0o600))
+	return o
+}
+
+// A uid in a range belongs to the range's owner.
+func TestOwnersOfRanges(t *testing.T) {
+	o := ownersOf(t, "alice:100000:65536\n1001:165536:10\ncarol:200000:5\n"+
+		"\n# no comments in this format\nalice:x:1\nalice:1\nalice:300000:-4\nalice:99999999999:1\n:400000:5\nalice:500000:0\n"+
+		"carol:300000:5\nalice:4294967290:100\nalice:600000:7") // without an end of line
+	for uid, owner := range map[uint32]uint32{
+		0: 0, 1000: 1000, 99_999: 99_999,
+		100_000: 1000, 165_535: 1000,
+		165_536: 1001, 165_545: 1001, 165_546: 165_546,
+		200_004: 200_000, 300_004: 200_000, 300_005: 300_005, // whose name nobody knows, in both ranges
+		1: 1, 400_000: 400_000, 500_000: 500_000, // broken lines
+		600_006: 1000, 4_294_967_291: 1000, 5: 5,
+	} {
+		require.Equal(t, owner, o.of(uid), "uid %d", uid)
+	}
+}
+
+// The file is read again when it changes, is replaced or goes.
+func TestOwnersAreReadAgain(t *testing.T) {
+	o := ownersOf(t, "alice:100000:10\n")
+	require.EqualValues(t, 1000, o.of(100_009))
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+	write(o.subuid, "alice:100000:1000\n")
+	require.EqualValues(t, 1000, o.of(100_999), "of another size")
+	st, err := os.Stat(o.subuid)
+	require.NoError(t, err)
+	write(o.subuid+"-", "alice:200000:1000\n")
+	require.NoError(t, os.Chtimes(o.subuid+"-", st.ModTime(), st.ModTime()))
+	require.NoError(t, os.Rename(o.subuid+"-", o.subuid))
+	require.EqualValues(t, 1000, o.of(200_999), "another file, of the same size and time")
+	write(o.subuid, "alice:300000:1000\n")
+	require.NoError(t, os.Chtimes(o.subuid, time.Unix(1, 0), time.Unix(1, 0)))
+	require.EqualValues(t, 1000, o.of(300_999), "of another time")
+	require.NoError(t, os.Remove(o.subuid))
+	require.EqualValues(t, 300_999, o.of(300_999))
+	require.NoError(t, os.Mkdir(o.subuid, 0o700))
+	require.EqualValues(t, 300_999, o.of(300_999))
+	require.NoError(t, os.Remove(o.subuid))
+	write(o.subuid, "alice:300000:1000\n")
+	require.EqualValues(t, 1000, o.of(300_999))
+}
+
+// What a uid has taken comes back from who paid for it, also when the ranges have
+// changed meanwhile.
+func TestRangesChangeWhileInUse(t *testing.T) {
+	s := newShares()
+	s.owners = ownersOf(t, "alice:100000:10\n")
+	s.most[descriptors] = 32
+	require.NoError(t, s.take(100_001, bill{descriptors: 8}))
+	require.NoError(t, s.take(1000, bill{descriptors: 8}))
+	require.ErrorContains(t, s.take(100_002, bill{descriptors: 1}), "user 1000, to whom /etc/subuid gives uid 100002, has 16 descriptors")
+	require.NoError(t, s.take(2000, bill{descriptors: 1}))
+	require.NoError(t, os.Remove(s.owners.subuid))
+	require.Error(t, s.take(100_001, bill{descriptors: 1}))
+	require.NoError(t, s.take(100_002, bill{descriptors: 1}), "a user of its own now")
+	for uid, n := range map[uint32]int{100_001: 8, 1000: 8, 100_002: 1, 2000: 1} {
+		s.give(uid, bill{descriptors: n})
+	}
+	require.Equal(t, bill{}, s.taken)
+	require.Empty(t, s.users)
+	require.Empty(t, s.guests)
+}
+
+const manyUsers = "NICLESS_TEST_MANY_USERS" // the socket that TestManyUsersOfOneRange's child connects to
+
+// A user with a user namespace connects under thousands of uids, one after the
+// other, and gets its share; others get theirs.
+func TestManyUsersOfOneRange(t *testing.T) {
+	if path := os.Getenv(manyUsers); path != "" {
+		connectAsMany(t, path)
+		return
+	}
+	needRoot(t)
+	const most, base = 64, 100_000
+	r := newRig(t, Config{})
+	r.e.shares.owners = ownersOf(t, "alice:100000:65536\n")
+	r.e.shares.most[connections] = most
+	path := r.serveAll(func(*Engine) {})
+	// By this path because the user may not go where the file is.
+	c := exec.Command("/proc/self/exe", "-test.run", "^TestManyUsersOfOneRange$")
+	c.Env = append(os.Environ(), manyUsers+"="+path)
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: base, Size: 65_536}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: base, Size: 1}},
+		Credential:  &syscall.Credential{NoSetGroups: true},
+		Pdeathsig:   syscall.SIGKILL,
+	}
+	c.Dir = "/"
+	c.Stderr = os.Stderr
+	end, err := c.StdinPipe()
+	require.NoError(t, err)
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	t.Cleanup(func() { _ = c.Wait() })
+	t.Cleanup(func() { _ = end.Close() })
+	said := bufio.NewScanner(out)
+	require.True(t, said.Scan(), "the child ends without a word")
+	require.Equal(t, fmt.Sprintf("%d of %d", most/2, manyTries), said.Text())
+
+	r.dialAs(2000, path).hello()
+	r.dial(path).hello()
+	c2 := r.dialAs(1000, path)
+	_, _ = c2.conn.Write(control.Append(nil, control.OpHello, 0, 1, &hello)) // unless it has ended already
+	c2.ended()                                                               // the owner's share is taken
+}
+
+const manyTries = 3000
+
+// connectAsMany connects under one uid after the other, says with how many the
+// device speaks, and holds on to them until its standard input ends.
+func connectAsMany(t *testing.T, path string) {
+	runtime.LockOSThread()
+	served := 0
+	var keep []*net.UnixConn
+	for i := range manyTries {
+		_, _, errno := syscall.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(1+i), ^uintptr(0))
+		require.Zero(t, errno)
+		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+		require.NoError(t, err)
+		_, _, errno = syscall.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), 0, ^uintptr(0))
+		require.Zero(t, errno)
+		_, _ = conn.Write(control.Append(nil, control.OpHello, 0, 1, &hello))
+		var b [control.MaxMessage]byte
+		if n, err := conn.Read(b[:]); err == nil && n > 0 {
+			served++
+			keep = append(keep, conn)
+		} else {
+			_ = conn.Close()
+		}
+	}
+	fmt.Println(strconv.Itoa(served) + " of " + strconv.Itoa(manyTries))
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	runtime.KeepAlive(keep)
+}

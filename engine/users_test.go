@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Real connections under other users' uids.
+
+// needRoot skips a test that takes on other users' uids.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to connect as other users")
+	}
+}
+
+// as calls f with a thread that has another effective uid, which is the one that
+// SO_PEERCRED tells.
+func as(t testing.TB, uid int, f func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	set := func(euid int) {
+		_, _, errno := syscall.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(euid), ^uintptr(0))
+		require.Zero(t, errno)
+	}
+	set(uid)
+	defer runtime.UnlockOSThread() // not if the next fails
+	defer set(0)
+	f()
+}
+
+// dialAs is dial by another user.
+func (r *rig) dialAs(uid int, path string) (c *caller) {
+	r.Helper()
+	as(r, uid, func() { c = r.dial(path) })
+	return c
+}
+
+// serveAll is serve for all users, by a listener that was made as change says.
+func (r *rig) serveAll(change func(*Engine)) (path string) {
+	r.Helper()
+	dir, err := os.MkdirTemp("", "nicless") // TempDir lets no other user in
+	require.NoError(r, err)
+	r.Cleanup(func() { _ = os.RemoveAll(dir) })
+	require.NoError(r, os.Chmod(dir, 0o755))
+	change(r.e.Engine)
+	path = filepath.Join(dir, "s")
+	l, err := r.e.Listen(path, 0o666)
+	require.NoError(r, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	r.start()
+	go func() { done <- l.Serve(ctx) }()
+	r.Cleanup(func() {
+		cancel()
+		require.NoError(r, <-done)
+	})
+	return path
+}

@@ -47,6 +47,9 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
+	case "holder":
+		fmt.Fprintln(os.Stderr, holder(os.Args[1]))
+		os.Exit(1)
 	case "writer":
 		if err := writer(os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)

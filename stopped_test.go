@@ -1,0 +1,149 @@
+package nicless
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/stretchr/testify/require"
+)
+
+// holder takes one of everything that an engine has to give, reads none of the
+// events and answers that it is owed, and keeps copying 32 MiB until it is stopped.
+func holder(path string) error {
+	const long = 32 << 20
+	a, err := connect(path)
+	if err != nil {
+		return err
+	}
+	channel, err := a.ctx.CreateChannel()
+	if err != nil {
+		return err
+	}
+	cq, err := a.ctx.CreateCQ(CQConfig{Channel: channel})
+	if err != nil {
+		return err
+	}
+	srq, err := a.pd.CreateSRQ(SRQConfig{})
+	if err != nil {
+		return err
+	}
+	mr, err := a.pd.RegisterMemory(2*long, FullAccess)
+	if err != nil {
+		return err
+	}
+	var qps [16]*QP
+	for i := range qps {
+		if qps[i], err = a.pd.CreateQP(QPConfig{SendCQ: cq, SRQ: srq}); err != nil {
+			return err
+		}
+	}
+	if err := Pair(qps[0], qps[1], Connection{}); err != nil {
+		return err
+	}
+	// Answers that nobody reads: as many requests as the engine takes.
+	conn, err := net.Dial("unixpacket", path)
+	if err != nil {
+		return err
+	}
+	hello := control.Append(nil, control.OpHello, 0, 1, &control.Hello{Magic: control.Magic, Major: control.Major, Features: ^uint64(0)})
+	if _, err := conn.Write(hello); err != nil {
+		return err
+	}
+	for seq := uint64(2); err == nil; seq++ {
+		_ = conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+		_, err = conn.Write(control.Append(nil, control.OpOpenEvents, 0, seq, &control.Empty{}))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		fmt.Println("full")
+	} else {
+		fmt.Println("refused") // the engine has ended that connection
+	}
+	var done [16]Completion
+	for range 2000 { // events that nobody reads: more than a channel holds
+		if err := cq.Arm(false); err != nil {
+			return err
+		}
+		if err := qps[0].PostSend(&SendWR{Op: Write, Flags: Signaled, Data: []byte("x"), RemoteAddr: mr.Addr(), RKey: mr.RKey()}); err != nil {
+			return err
+		}
+		for n := 0; n == 0; runtime.Gosched() {
+			if n, err = cq.Poll(done[:]); err != nil {
+				return err
+			}
+		}
+	}
+	for {
+		for range 8 {
+			if err := qps[0].PostSend(&SendWR{Op: Write, Flags: Signaled, SGE: []SGE{mr.SGE(0, long)}, RemoteAddr: mr.Addr() + long, RKey: mr.RKey()}); err != nil {
+				return err
+			}
+		}
+		if n, _ := fmt.Println("busy"); n == 0 {
+			return errors.New("nobody listens")
+		}
+		for got := 0; got < 8; {
+			n, err := cq.Poll(done[:])
+			if err != nil {
+				return err
+			}
+			for i := range done[:n] {
+				if err := done[i].Err(); err != nil {
+					return err
+				}
+			}
+			if got += n; n == 0 {
+				runtime.Gosched()
+			}
+		}
+	}
+}
+
+// A client that is stopped in the middle of everything, and owes the engine reading,
+// holds up nobody: others work, come and go; when it is killed, all comes back.
+func TestAStoppedClientHoldsUpNobody(t *testing.T) {
+	e, path := startEngine(t)
+	before := e.holdings(t)
+	h := again(t, "holder", path)
+	defer time.AfterFunc(20*time.Second, func() { _ = h.Process.Kill() }).Stop() // if the engine waits for it
+	require.Contains(t, []string{"full", "refused"}, h.line(t))
+	require.Equal(t, "busy", h.line(t))
+	require.NoError(t, h.Process.Signal(syscall.SIGSTOP))
+	until(t, "the client is stopped", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.Process.Pid))
+		require.NoError(t, err)
+		_, state, _ := strings.Cut(string(stat), ") ")
+		return strings.HasPrefix(state, "T")
+	})
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for range 3 {
+		a, err := connect(path)
+		require.NoError(t, err)
+		b, err := connect(path)
+		require.NoError(t, err)
+		require.NoError(t, Pair(a.qp, b.qp, Connection{}))
+		for range 100 {
+			require.NoError(t, a.qp.PostSend(&SendWR{Op: Write, Flags: Signaled, Data: []byte("bystander"), RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}))
+			var c [1]Completion
+			n, err := a.cq.Wait(ctx, c[:])
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			require.NoError(t, c[0].Err())
+		}
+		require.NoError(t, a.ctx.Close())
+		require.NoError(t, b.ctx.Close())
+	}
+
+	h.kill() // SIGKILL ends it though it is stopped
+	until(t, "everything of the client is given back", func() bool { return e.holdings(t) == before })
+}

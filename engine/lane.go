@@ -99,6 +99,7 @@ func newLane(e *Engine, number int) *lane {
 // Step is a step of this lane.
 func (e *lane) Step() (done int) {
 	if e.mail.waiting.Load() && e.number == 0 {
+		e.passed()
 		e.mail.serve()
 		e.restart()
 	}

@@ -75,7 +75,10 @@ func (c *Config) checkCores() error {
 func (e *lane) begin() {
 	if e.several {
 		if !e.mine.tryLock() {
+			now := clock.Now()
+			e.busy.Publish(0)
 			e.mine.lock()
+			e.passedAt(now)
 			e.restart() // how long that took is no matter of this lane's
 		}
 		e.inside, e.crossed = true, 0
@@ -208,6 +211,7 @@ func (e *lane) meet(m *lane, urgent bool) bool {
 			return false
 		}
 	}
+	e.passed()
 	if m.number < e.number {
 		e.inside = false
 		e.mine.unlock() // nobody waits for a lower one with one in hand

@@ -104,7 +104,19 @@ func (e *lane) restart() {
 // passed ends what is measured since the last mark, and returns the clock.
 func (e *lane) passed() (now uint64) {
 	now = clock.Now()
-	if now-e.mark.Observe() > e.bound {
+	e.busy.Publish(0)
+	if e.several && !e.inside { // requests and other lanes may be at work here
+		e.mine.lock()
+		e.inside = true
+		defer e.end()
+	}
+	e.passedAt(now)
+	return now
+}
+
+// passedAt is passed at a time that has been.
+func (e *lane) passedAt(now uint64) {
+	if now-e.mark.Observe() > e.bound && int64(now-e.mark.Observe()) > 0 {
 		if e.working && e.cur != nil {
 			e.slowVisit(e.cur, now) // a fault of memory has cut it off
 		} else {
@@ -113,8 +125,6 @@ func (e *lane) passed() (now uint64) {
 	}
 	e.working = false
 	e.mark.Publish(now)
-	e.busy.Publish(0)
-	return now
 }
 
 // glance ends a look, while each is timed by itself.

@@ -109,11 +109,11 @@ func (u *usage) waited() time.Duration {
 // long; what it waited for a core does not count.
 func (u *usage) judge(mark, now uint64) (d delay, ok bool) {
 	was, whole := u.now, u.whole
-	now = clock.Now()
-	u.sample(now, true)
+	end := clock.Now()
+	u.sample(end, true)
 	took := clock.Duration(now - mark)
 	kernel := time.Duration(u.now.Stime.Nano() - was.Stime.Nano())
-	idle := clock.Duration(now-whole.at) - clock.Duration(u.out-whole.out)
+	idle := clock.Duration(end-whole.at) - clock.Duration(u.out-whole.out)
 	blocked := idle - (u.whole.ran - whole.ran) - (u.whole.queued - whole.queued)
 	d = delay{
 		took:     min(took, blocked),

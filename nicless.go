@@ -46,6 +46,12 @@ type Config struct {
 	// Log is told.
 	Monitor bool
 
+	// Populate takes all pages of a region from the system when the region is made, off
+	// the engine's thread and at the engine's expense. Then a client cannot hold up the
+	// thread by keeping its pages swapped out, in a memory cgroup of its own. Making
+	// 1 MiB takes 0.5 to 1.5 ms more, and memory that is never used is taken all the same.
+	Populate bool
+
 	// Limits bound what one client may take. Zero fields mean the defaults.
 	Limits Limits
 

@@ -82,7 +82,7 @@ func serve(ctx context.Context, end func(), e *engine.Engine, l *engine.Listener
 
 // engine returns the configuration of the device.
 func (c Config) engine() engine.Config {
-	ec := engine.Config{CPUs: c.CPUs, Cores: c.Cores, Stay: c.Stay, DMACores: c.DMACores, Log: c.Log, Limits: c.Limits}
+	ec := engine.Config{CPUs: c.CPUs, Cores: c.Cores, Stay: c.Stay, DMACores: c.DMACores, Populate: c.Populate, Log: c.Log, Limits: c.Limits}
 	switch {
 	case c.Monitor:
 		ec.Idle = engine.IdleMonitor

@@ -22,6 +22,10 @@ func (c *Client) AddRegisters(pages int) (first int, mem *shm.Region, err error)
 	if mem, err = c.e.CreateMemory(c.uid, "uar", pages*doorbell.UARPageSize); err != nil {
 		return 0, nil, err
 	}
+	if err = mem.Populate(mem.Bytes()); err != nil {
+		c.e.ReleaseMemory(c.uid, mem)
+		return 0, nil, control.Errorf(control.CodeMemory, "%v", err)
+	}
 	first = c.uarPages()
 	c.banks = append(c.banks, mem)
 	return first, mem, nil

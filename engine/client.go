@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"os"
 	"sync"
 
@@ -100,6 +101,12 @@ func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region
 	if c.status, err = createReadOnly("status", shm.PageSize); err != nil {
 		_ = c.uar.Close()
 		return err
+	}
+	// Where memory is short (vm.overcommit_memory 2) this client is refused. To touch
+	// a page that cannot be had would end the process.
+	if err = errors.Join(c.uar.Populate(c.uar.Bytes()), c.status.Populate(c.status.Bytes())); err != nil {
+		_ = errors.Join(c.uar.Close(), c.status.Close())
+		return control.Errorf(control.CodeMemory, "%v", err)
 	}
 	c.page = newStatusPage(c.status.Bytes())
 	return nil

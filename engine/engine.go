@@ -38,6 +38,12 @@ type Config struct {
 	// Nil means none. They are for an engine of one thread.
 	DMACores []int
 
+	// Populate takes all pages of a region from the system when the region is made, off
+	// the engine's thread and at the engine's expense. Then a client cannot hold up the
+	// thread by keeping its pages swapped out, in a memory cgroup of its own. Making
+	// 1 MiB takes 0.5 to 1.5 ms more, and memory that is never used is taken all the same.
+	Populate bool
+
 	// Idle says what Run does while there is no work. Zero is IdleNap.
 	Idle Idle
 

@@ -4,7 +4,6 @@ import (
 	"net"
 	"os"
 
-	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"golang.org/x/sys/unix"
 )
@@ -43,10 +42,10 @@ func (e *Engine) CreateMemory(uid uint32, name string, size int) (*shm.Region, e
 	if err := e.shares.take(uid, b); err != nil {
 		return nil, err
 	}
-	r, err := shm.Create(name, size)
+	r, err := e.makeMemory(name, size)
 	if err != nil {
 		e.shares.give(uid, b)
-		return nil, control.Errorf(control.CodeMemory, "%v", err)
+		return nil, err
 	}
 	return r, nil
 }

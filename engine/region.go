@@ -59,12 +59,26 @@ func (c *Client) makeMemory(payload []byte) (mem Memory, err error) {
 	if err := c.e.shares.take(c.uid, charge); err != nil {
 		return mem, err
 	}
-	r, err := shm.Create("region", int(m.Size))
+	r, err := c.e.makeMemory("region", int(m.Size))
 	if err != nil {
 		c.e.shares.give(c.uid, charge)
-		return mem, control.Errorf(control.CodeMemory, "%v", err)
+		return mem, err
 	}
 	return Memory{Region: r}, nil
+}
+
+// makeMemory makes memory that somebody else is to map.
+func (e *Engine) makeMemory(name string, size int) (*shm.Region, error) {
+	r, err := shm.Create(name, size)
+	if err == nil && e.cfg.Populate {
+		if err = r.Populate(r.Bytes()); err != nil {
+			_ = r.Close()
+		}
+	}
+	if err != nil {
+		return nil, control.Errorf(control.CodeMemory, "%v", err)
+	}
+	return r, nil
 }
 
 func wholePages(n uint64) uint64 { return (n + shm.PageSize - 1) &^ (shm.PageSize - 1) }

@@ -149,3 +149,18 @@ func TestClientsSendNoDescriptors(t *testing.T) {
 		r.settled(before)
 	}
 }
+
+// With Populate a region's pages are there before the client has it.
+func TestPopulate(t *testing.T) {
+	resident := func(populate bool) (n int) {
+		r := newRig(t, Config{Populate: populate})
+		c := r.dial(r.serve())
+		c.hello()
+		_, mem := c.newRegion(64 * shm.PageSize)
+		var st unix.Stat_t
+		require.NoError(t, unix.Fstat(int(mem.File().Fd()), &st))
+		return int(st.Blocks * 512 / shm.PageSize)
+	}
+	require.Zero(t, resident(false))
+	require.Equal(t, 64, resident(true))
+}

@@ -44,6 +44,10 @@ func newClockPage() (*clockPage, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := page.Populate(page.Bytes()); err != nil { // else to write it could end the process
+		_ = page.Close()
+		return nil, err
+	}
 	c := &clockPage{page: page, stop: make(chan struct{}), done: make(chan struct{})}
 	c.write()
 	go func() {

@@ -84,7 +84,10 @@ func createCQ(c *call) error {
 	if ch != nil {
 		req.Channel = ch.id
 	}
-	zero(held[1].at(req.DBRec, 8))
+	if err := held[1].zero(req.DBRec); err != nil {
+		x.putBack(held)
+		return err
+	}
 	if err := x.may(); err != nil {
 		x.putBack(held)
 		return err
@@ -108,10 +111,16 @@ func createCQ(c *call) error {
 }
 
 // zero clears a doorbell record: what the library has stored there may have been
-// lost while its page was remapped.
-func zero(rec []byte) {
+// lost while its page was remapped. A page that nobody has touched yet may be one that
+// cannot be had.
+func (e *extent) zero(addr uint64) error {
+	rec := e.at(addr, 8)
+	if err := e.mem.Populate(rec); err != nil {
+		return refuse(eNOMEM, "doorbell record at %#x: %v", addr, err)
+	}
 	shm.BE32At(rec, 0).Publish(0)
 	shm.BE32At(rec, 4).Publish(0)
+	return nil
 }
 
 func (x *uctx) destroyCQ(q *cq) error {

@@ -119,7 +119,10 @@ func createQP(c *call) error {
 	if err != nil {
 		return err
 	}
-	zero(held[0].at(req.DBRec, 8))
+	if err := held[0].zero(req.DBRec); err != nil {
+		x.putBack(held)
+		return err
+	}
 	if err := x.may(); err != nil {
 		x.putBack(held)
 		return err

@@ -52,7 +52,10 @@ func createSRQ(c *call) error {
 	if err != nil {
 		return err
 	}
-	zero(held[1].at(req.DBRec, 8))
+	if err := held[1].zero(req.DBRec); err != nil {
+		x.putBack(held)
+		return err
+	}
 	if err := x.may(); err != nil {
 		x.putBack(held)
 		return err

@@ -37,6 +37,8 @@ Flags:
                       clients; in place of --cpu (one thread)
   --dma-cores LIST    other cores, on each of which a thread copies what is long,
                       so that the engine need not (none; docs/TUNING.md)
+  --populate          take all pages of a region when it is made: no client can have the
+                      engine wait for them (docs/SECURITY.md); slower to make
   --idle POLICY       what it does without work: sleep until it is woken, spin, or
                       umwait: spin on a core that rests between looks, where the
                       processor has WAITPKG (sleep; docs/TUNING.md)
@@ -54,7 +56,7 @@ Example:
 
 type engineFlags struct {
 	socket, mode, cpus, cores, dma, level, idle string
-	spin, verbs                                 bool
+	spin, verbs, populate                       bool
 	devices                                     int
 	users                                       string // a file that those who need the engine lock; "": it is needed until a signal
 	readyFD                                     int    // a descriptor that is closed when the engine is ready; 0: none
@@ -80,6 +82,7 @@ func newEngine() *cobra.Command {
 	c.Flags().StringVar(&f.cpus, "cpu", "", "cores that the engine may run on")
 	c.Flags().StringVar(&f.cores, "cores", "", "cores that get a thread of the engine each")
 	c.Flags().StringVar(&f.dma, "dma-cores", "", "other cores, to copy what is long")
+	c.Flags().BoolVar(&f.populate, "populate", false, "take all pages of memory when it is made")
 	c.Flags().StringVar(&f.idle, "idle", "", "what it does without work")
 	c.Flags().BoolVar(&f.spin, "spin", false, "never sleep")
 	c.Flags().BoolVar(&f.verbs, "verbs", false, "serve programs of rdma-core too")
@@ -135,6 +138,7 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if cfg.Cores, err = parseCores("engine", "cores", f.cores); err != nil {
 		return err
 	}
+	cfg.Populate = f.populate
 	if cfg.DMACores, err = parseCores("engine", "dma-cores", f.dma); err != nil {
 		return err
 	}

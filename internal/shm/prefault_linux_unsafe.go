@@ -1,6 +1,8 @@
 package shm
 
 import (
+	"errors"
+	"fmt"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -36,4 +38,20 @@ func (r *Region) Prefault(b []byte) {
 		}
 		i += n
 	}
+}
+
+// Populate takes the pages of b, which lies in the region, from the system: nobody waits
+// for them at a first touch, and what is missing is an error of this call, where at a
+// touch it would be a signal.
+func (r *Region) Populate(b []byte) error {
+	off, ok := r.Offset(b)
+	if !ok || r.maps == nil {
+		return nil
+	}
+	first, last := off&^(PageSize-1), min((off+uint64(len(b))+PageSize-1)&^(PageSize-1), uint64(len(r.mem)))
+	err := unix.Madvise(r.mem[first:last], unix.MADV_POPULATE_WRITE)
+	if err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: Linux before 5.14
+		return fmt.Errorf("shm: %d bytes of memory: %w", len(b), err)
+	}
+	return nil
 }

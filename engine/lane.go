@@ -19,7 +19,6 @@ type lane struct {
 	number  int
 	several bool // there are other lanes
 	crossing
-	pace
 
 	clients map[*Client]struct{}
 	running []*qp // QPs that are not in RST
@@ -69,6 +68,8 @@ type lane struct {
 	part    part   // of the step at work
 	cut     part   // in which the last step was cut off
 	ticks   uint64 // the device clock when this step began to do work
+
+	pace // what it knows of its own progress
 
 	published  uint64
 	bed        *bed          // where Run sleeps; nil: nobody runs it

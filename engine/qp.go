@@ -13,8 +13,6 @@ import (
 type qp struct {
 	num     uint32
 	uidx    uint32
-	serial  uint64 // of this queue pair and of no other, ever; from 1 on
-	bound   uint64 // serial of the peer that the connection was made with; 0: none
 	client  *Client
 	pd      *pd
 	attr    control.QPAttr // state and all attributes
@@ -50,9 +48,11 @@ type qp struct {
 	recvCQ   *cq
 	srq      *srq // in place of a receive queue of its own
 
-	peer  *qp    // resolved at first use; dead peers are looked up again
-	life  uint32 // grows when q ends what peers may be in the middle of with it
-	stall stall
+	serial uint64 // of this queue pair and of no other, ever; from 1 on
+	bound  uint64 // serial of the peer that the connection was made with; 0: none
+	peer   *qp    // resolved at first use; dead peers are looked up again
+	life   uint32 // grows when q ends what peers may be in the middle of with it
+	stall  stall
 
 	// What the WQE at index retried-1 has left of its tries for a receive, while
 	// it does not wait. Others may take the receive that ended its waiting.

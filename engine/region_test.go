@@ -62,7 +62,9 @@ func TestQueuesNeedSealedRegisters(t *testing.T) {
 	require.Equal(t, control.CodeMemory, refusal.Code)
 	require.Contains(t, refusal.Text, "the UAR pages can still lose pages")
 	require.NoError(t, uar.Seal())
+	before := holdings(t)
 	require.Nil(t, c.call(control.OpCreateCQ, cq, &control.CQN{}))
+	require.Equal(t, before[0]-2, holdings(t)[0], "their descriptors, and those of the status page, are needed no more")
 }
 
 // The status page is the device's alone from the beginning.

@@ -103,6 +103,9 @@ func (s *session) call(op control.Op, payload []byte) (ans control.Message, r co
 	if err != nil && mem.Region != nil {
 		s.client.e.ReleaseMemory(s.client.uid, mem.Region)
 	}
+	if err == nil && (op == control.OpCreateCQ || op == control.OpCreateQP) {
+		s.client.ForgetPages() // mapped and sealed, or there would be no queue
+	}
 	return ans, r, err
 }
 

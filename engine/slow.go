@@ -51,11 +51,10 @@ const atCQ = 1 << 32
 // A pace is what a lane knows of its own progress.
 type pace struct {
 	progress
-	bound   uint64 // cycles; all there are while nobody runs the lane
-	working bool   // the clock was read at the beginning of this visit
-	first   uint64 // what the queue had sent then
-	near    uint64 // until when each look is timed; 0: they are not
-	usage   usage
+	bound uint64 // cycles; all there are while nobody runs the lane
+	first uint64 // what the queue had sent when its visit began to work, at lane.ticks
+	near  uint64 // until when each look is timed; 0: they are not
+	usage usage
 }
 
 // enter says that q's memory is about to be touched.
@@ -76,19 +75,24 @@ func (e *lane) started(q *qp) {
 	if now-e.mark.Observe() > e.bound {
 		e.slowLooks(now)
 	}
-	e.ticks, e.working, e.first = now, true, q.sent
-	e.mark.Publish(now)
+	e.ticks, e.first = now, q.sent
 }
 
 // visited ends a visit to q that did something.
 func (e *lane) visited(q *qp) {
 	now := clock.Now()
-	if now-e.mark.Observe() > e.bound {
-		e.slowVisit(q, now)
+	if began := max(e.ticks, e.mark.Observe()); now-began > e.bound {
+		if e.working() {
+			e.slowVisit(q, now)
+		} else {
+			e.slowLooks(now)
+		}
 	}
-	e.working = false
 	e.mark.Publish(now)
 }
+
+// working reports whether a visit has begun to work that has not ended.
+func (e *lane) working() bool { return e.ticks > e.mark.Observe() }
 
 // restart begins to measure again after the lane did something else.
 func (e *lane) restart() {
@@ -117,13 +121,12 @@ func (e *lane) passed() (now uint64) {
 // passedAt is passed at a time that has been.
 func (e *lane) passedAt(now uint64) {
 	if now-e.mark.Observe() > e.bound && int64(now-e.mark.Observe()) > 0 {
-		if e.working && e.cur != nil {
+		if e.working() && e.cur != nil {
 			e.slowVisit(e.cur, now) // a fault of memory has cut it off
 		} else {
 			e.slowLooks(now)
 		}
 	}
-	e.working = false
 	e.mark.Publish(now)
 }
 
@@ -139,23 +142,19 @@ func (e *lane) glance() {
 	}
 }
 
-// inquire reports whether it was memory that held the lane up since its last mark. Of
+// inquire reports whether it was memory that held the lane up since then. Of
 // visits that a request has made, it does not know: it is measured by itself, and the
 // thread may be another one.
-func (e *lane) inquire(now uint64) (delay, bool) {
+func (e *lane) inquire(since, now uint64) (delay, bool) {
 	if e.stopped || e.bound == math.MaxUint64 {
 		return delay{}, false
 	}
-	return e.usage.judge(e.mark.Observe(), now)
+	return e.usage.judge(since, now)
 }
 
 // slowVisit looks into a visit to q that took too long.
 func (e *lane) slowVisit(q *qp, now uint64) {
-	if !e.working {
-		e.slowLooks(now)
-		return
-	}
-	if h, ok := e.inquire(now); ok {
+	if h, ok := e.inquire(e.ticks, now); ok {
 		e.heldBy(q, h)
 	}
 }
@@ -163,7 +162,7 @@ func (e *lane) slowVisit(q *qp, now uint64) {
 // slowLooks looks into looks that took too long. Which of them, is known only if they
 // are timed one by one, as they are from now on.
 func (e *lane) slowLooks(now uint64) {
-	h, ok := e.inquire(now)
+	h, ok := e.inquire(e.mark.Observe(), now)
 	if !ok {
 		return
 	}

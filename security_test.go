@@ -1,0 +1,33 @@
+package nicless
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The page says which test shows that an attack fails: those tests exist.
+func TestSecurityPageNamesTests(t *testing.T) {
+	page, err := os.ReadFile("docs/SECURITY.md")
+	require.NoError(t, err)
+	there := make(map[string]bool)
+	for _, dir := range []string{".", "engine", "verbs", "verbs/programs", "internal/shm"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+		require.NoError(t, err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(text, -1) {
+				there[string(m[1])] = true
+			}
+		}
+	}
+	named := regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(string(page), -1)
+	require.Greater(t, len(named), 40)
+	for _, name := range named {
+		require.True(t, there[name], "docs/SECURITY.md names %s, which does not exist", name)
+	}
+}

@@ -7,7 +7,7 @@
  * sentence that names the value and the limit. None prints, none aborts.
  *
  *   struct nicless_client c;
- *   if (nicless_connect(&c, "/tmp/nicless.sock", "my program"))
+ *   if (nicless_connect(&c, "/run/user/1000/nicless.sock", "my program"))
  *           return report(c.error);
  *
  * Include it before headers of the C library, or define _GNU_SOURCE: the seals of

@@ -27,6 +27,7 @@ const (
 
 // A client is a correct client: one end of a pair.
 type client struct {
+	*gauge
 	w     *wire
 	spec  Spec
 	count Count
@@ -55,7 +56,11 @@ var (
 )
 
 func runClient(w *wire, spec Spec) error {
-	c := &client{w: w, spec: spec, r: rand.New(rand.NewPCG(spec.Seed, uint64(spec.Pair*2+spec.End)))}
+	g, err := newGauge(&spec)
+	if err != nil {
+		return err
+	}
+	c := &client{gauge: g, w: w, spec: spec, r: rand.New(rand.NewPCG(spec.Seed, uint64(spec.Pair*2+spec.End)))}
 	c.count.ByOp, c.explained = make(map[string]uint64), make(map[string]uint64)
 	before, err := c.measure()
 	if err != nil {

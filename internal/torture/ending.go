@@ -47,7 +47,7 @@ func (c *client) drain() error {
 // are in: a queue pair passes over those that it can make nothing of, such as
 // the second one of the same work.
 func (c *client) audit() error {
-	for end := time.Now().Add(goneTime); ; time.Sleep(time.Millisecond) { // the device's is published now and then
+	for end := c.now().Add(goneTime); ; time.Sleep(time.Millisecond) { // the device's is published now and then
 		s, err := c.ctx.Status()
 		switch {
 		case err != nil:
@@ -59,7 +59,7 @@ func (c *client) audit() error {
 			return corrupt("the device has written %d completions, of which %d were of work posted", s.CQEs, c.polled)
 		case gone(c.ctx):
 			return nicless.ErrDeviceGone
-		case time.Now().After(end):
+		case c.now().After(end):
 			return corrupt("%d completions were polled; the device says that it has written %d", c.polled, s.CQEs)
 		}
 	}
@@ -106,11 +106,15 @@ func (c *client) settle(left func() int) error {
 // bury checks what has to hold when the device is gone, and lets go of it.
 func (c *client) bury() error {
 	c.count.DevicesGone++
-	begin := time.Now()
-	select { // a call can learn it from its own descriptor a moment before the context does
-	case <-c.ctx.Done():
-	case <-time.After(goneTime):
-		return corrupt("a call returned that the device is gone; its context lives")
+	begin := c.now()
+	for !gone(c.ctx) { // a call can learn it from its own descriptor a moment before the context does
+		if c.now().Sub(begin) > goneTime {
+			return corrupt("a call returned that the device is gone; its context lives")
+		}
+		select {
+		case <-c.ctx.Done():
+		case <-time.After(goneTime / 10):
+		}
 	}
 	for _, l := range c.lanes {
 		if l.qp == nil {
@@ -139,7 +143,7 @@ func (c *client) bury() error {
 			}
 		}
 	}
-	if d := time.Since(begin); d > goneTime {
+	if d := c.now().Sub(begin); d > goneTime {
 		return corrupt("it took %v to be told that the device is gone", d)
 	}
 	c.w.say(Report{Is: isGone, Ready: c.ready})

@@ -3,15 +3,18 @@ package torture
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/nicless/nicless"
 )
 
 // runEngine serves clients until SIGTERM, and reports what it holds when asked.
 func runEngine(w *wire, spec Spec) error {
+	if err := errors.Join(limitFiles(engineFiles), become(spec.User)); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -26,11 +29,30 @@ func runEngine(w *wire, spec Spec) error {
 		}
 		cancel(orphan)
 	}()
-	// What the device says of its clients is judged elsewhere; here it has to be said.
-	cfg := nicless.Config{Cores: spec.Cores, Stay: spec.Stay, Log: slog.New(slog.DiscardHandler)}
-	err := nicless.Serve(ctx, spec.Socket, 0o600, cfg, func() { w.say(Report{Is: isReady}) })
+	// What the device says of its clients is judged elsewhere; here it has to be said,
+	// and may not be too much.
+	meter := new(logMeter)
+	go tellLog(ctx, w, meter)
+	cfg := nicless.Config{Cores: spec.Cores, Stay: spec.Stay, Log: meter.logger()}
+	err := nicless.Serve(ctx, spec.Socket, socketMode(spec.User), cfg, func() { w.say(Report{Is: isReady}) })
+	w.say(Report{Is: isCount, Count: &Count{Log: meter.total()}})
 	if cause := context.Cause(ctx); err == nil && errors.Is(cause, orphan) {
 		return cause
 	}
 	return err
+}
+
+// tellLog reports what was logged, now and then: an engine may be killed.
+func tellLog(ctx context.Context, w *wire, m *logMeter) {
+	var told Log
+	for t := time.Tick(countTime); ctx.Err() == nil; {
+		select {
+		case <-t:
+		case <-ctx.Done():
+		}
+		if l := m.total(); l != told {
+			told = l
+			w.say(Report{Is: isCount, Count: &Count{Log: l}})
+		}
+	}
 }

@@ -102,7 +102,8 @@ func (r *run) client(p *process, rep Report) error {
 		}
 		e.phase = starting
 	case isGone:
-		late := time.Unix(0, rep.At).Sub(r.endedAt)
+		at := time.Unix(0, rep.At)
+		late := at.Sub(r.endedAt) - p.stops.during(r.endedAt, at)
 		if p.gones++; p.gones > r.ends()-p.born {
 			return r.fault("%s was told that the engine is gone, which runs", p.name)
 		}

@@ -3,6 +3,7 @@ package torture
 import (
 	"encoding/binary"
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -21,13 +22,16 @@ const (
 	KillChaos  Deed = iota // the chaos client in Slot; Chaos says what comes next there
 	KillClient             // the correct client in Slot: pair Slot/2, end Slot%2
 	KillEngine
-	StopEngine // SIGTERM, then another engine
+	StopEngine  // SIGTERM, then another engine
+	PauseChaos  // SIGSTOP for the Length, then SIGCONT: the chaos client in Slot
+	PauseClient // the correct client in Slot
+	PausePair   // both ends of pair Slot
 	deeds
 )
 
 // String returns what is done, for progress.
 func (d Deed) String() string {
-	return [deeds]string{"kill chaos client", "kill client", "kill engine", "stop engine"}[d]
+	return [deeds]string{"kill chaos client", "kill client", "kill engine", "stop engine", "pause chaos client", "pause client", "pause pair"}[d]
 }
 
 // An Action is a step of a Plan.
@@ -37,6 +41,8 @@ type Action struct {
 	Slot  int
 	Chaos Chaos
 	Seed  uint64 // of the process that is started
+
+	Length time.Duration // of a pause of processes
 }
 
 // A Plan is everything that is done to the processes of a run.
@@ -51,6 +57,9 @@ const (
 	mostPause  = 220 * time.Millisecond
 	leastStops = 2
 	stopEvery  = 15 * time.Second
+
+	leastLength = 50 * time.Millisecond
+	mostLength  = 2 * time.Second
 )
 
 // NewPlan returns the plan for a run of length d, which follows from the seed.
@@ -76,8 +85,14 @@ func NewPlan(seed uint64, d time.Duration) Plan {
 				a.Deed = StopEngine
 			}
 			stopped++
-		case n < 40:
+		case n < 36:
 			a.Deed, a.Slot = KillClient, r.IntN(2*pairs)
+		case n < 46:
+			a.Deed = PauseChaos + Deed(r.IntN(int(deeds-PauseChaos)))
+			a.Slot = r.IntN(map[Deed]int{PauseChaos: chaosSlots, PauseClient: 2 * pairs, PausePair: pairs}[a.Deed])
+			// As often short as long.
+			most := max(leastLength, min(mostLength, d/4))
+			a.Length = time.Duration(float64(leastLength) * math.Pow(float64(most)/float64(leastLength), r.Float64()))
 		default:
 			a.Deed, a.Slot, a.Chaos = KillChaos, r.IntN(chaosSlots), Chaos(r.IntN(int(chaosKinds)))
 		}
@@ -90,7 +105,7 @@ func (p *Plan) Hash() uint64 {
 	h := fnv.New64a()
 	word := func(v uint64) { _, _ = h.Write(binary.LittleEndian.AppendUint64(nil, v)) }
 	action := func(a *Action) {
-		for _, v := range [...]uint64{uint64(a.Pause), uint64(a.Deed), uint64(a.Slot), uint64(a.Chaos), a.Seed} {
+		for _, v := range [...]uint64{uint64(a.Pause), uint64(a.Deed), uint64(a.Slot), uint64(a.Chaos), a.Seed, uint64(a.Length)} {
 			word(v)
 		}
 	}

@@ -25,8 +25,9 @@ func TestPlanFollowsFromItsSeed(t *testing.T) {
 	require.NotEqual(t, a.Hash(), c.Hash(), "the hash is of all actions")
 }
 
-// Whatever the seed, a plan of a minute kills 50 clients, and every plan ends
-// two engines or more; pauses and slots are in their ranges.
+// Whatever the seed, a plan of a minute kills 100 clients, stops 20, and has chaos
+// clients of all kinds; and every plan ends two engines or more. Pauses and slots are
+// in their ranges.
 func TestPlanKillsEnough(t *testing.T) {
 	for seed := range uint64(100) {
 		for _, d := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
@@ -45,6 +46,16 @@ func TestPlanKillsEnough(t *testing.T) {
 				case KillChaos:
 					assert.Less(t, a.Slot, chaosSlots)
 					ways[a.Chaos] = true
+				case PauseChaos:
+					assert.Less(t, a.Slot, chaosSlots)
+				case PauseClient:
+					assert.Less(t, a.Slot, 2*pairs)
+				case PausePair:
+					assert.Less(t, a.Slot, pairs)
+				}
+				if a.Deed >= PauseChaos {
+					assert.GreaterOrEqual(t, a.Length, leastLength)
+					assert.LessOrEqual(t, a.Length, mostLength)
 				}
 			}
 			require.GreaterOrEqual(t, did[KillEngine], 2, "seed %d, %v", seed, d)
@@ -52,6 +63,7 @@ func TestPlanKillsEnough(t *testing.T) {
 			if d == time.Minute {
 				require.GreaterOrEqual(t, did[KillClient]+did[KillChaos], 100, "seed %d", seed)
 				require.Len(t, ways, int(chaosKinds), "seed %d", seed)
+				require.GreaterOrEqual(t, did[PauseChaos]+did[PauseClient]+did[PausePair], 20, "seed %d", seed)
 			}
 		}
 	}

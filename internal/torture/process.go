@@ -22,6 +22,8 @@ func Process(in io.Reader, out io.Writer) error {
 		err = runEngine(w, spec)
 	case roleClient:
 		err = runClient(w, spec)
+	case roleVisitor:
+		err = runVisitor(w, spec)
 	case roleChaos:
 		err = runChaos(w, spec)
 	default:
@@ -35,9 +37,10 @@ func Process(in io.Reader, out io.Writer) error {
 
 // Roles.
 const (
-	roleEngine = "engine"
-	roleClient = "client"
-	roleChaos  = "chaos"
+	roleEngine  = "engine"
+	roleClient  = "client"
+	roleChaos   = "chaos"
+	roleVisitor = "visitor"
 )
 
 // A process is one that the supervisor has started.
@@ -52,6 +55,7 @@ type process struct {
 	kept   bool  // count is part of the sum
 	born   int   // engines that had ended before
 	gones  int   // engines that it says are gone
+	stops  stops
 }
 
 // An event is a report of a process, or its end.
@@ -62,14 +66,14 @@ type event struct {
 }
 
 // start starts a process. Its reports, and its end, go to events.
-func start(argv []string, spec Spec, name string, events chan<- event) (*process, error) {
+func start(argv []string, spec Spec, name string, files []*os.File, events chan<- event) (*process, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	p := &process{spec: spec, name: name}
 	p.cmd = &exec.Cmd{
-		Path: exe, Args: argv, Stderr: &p.stderr,
+		Path: exe, Args: argv, Stderr: &p.stderr, ExtraFiles: files,
 		// Nobody outlives the supervisor, however that ends.
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 	}
@@ -107,5 +111,8 @@ func (p *process) tell(o Order) { _ = p.orders.Encode(&o) }
 
 func (p *process) kill() {
 	p.ends = true
+	p.stops.mu.Lock()
+	p.stops.dead = true
+	p.stops.mu.Unlock()
 	_ = p.cmd.Process.Kill()
 }

@@ -26,16 +26,19 @@ type Result struct {
 		Correct int `json:"correct"`
 		Chaos   int `json:"chaos"`
 	} `json:"clients_killed"`
-	EngineKills int `json:"engine_kills"`
-	EngineStops int `json:"engine_stops"`
-	Processes   int `json:"processes"`
-	Connections int `json:"connections"` // of correct clients
+	EngineKills int  `json:"engine_kills"`
+	EngineStops int  `json:"engine_stops"`
+	Apart       bool `json:"users_apart"`     // the engine is of another user than its clients
+	Stopped     int  `json:"clients_stopped"` // and continued
+	Processes   int  `json:"processes"`
+	Connections int  `json:"connections"` // of correct clients
 
 	// Notice is the longest time from the end of an engine until a client had
 	// been told by each of its calls.
 	Notice   time.Duration `json:"longest_notice_ns"`
 	Baseline Holds         `json:"engine_at_first"`
 	Holds    Holds         `json:"engine_at_last"`
+	Stalls   Stalls        `json:"stalls"` // of correct clients, above 100 ms
 	Faults   []string      `json:"faults"`
 
 	past Count // of processes that have ended
@@ -54,7 +57,7 @@ func (r *Result) judge() {
 
 // OK reports whether nothing was wrong.
 func (r *Result) OK() bool {
-	return len(r.Faults) == 0 && r.Corruptions == 0 && r.Wrong == (Wrong{}) && r.Leaked == "" && r.Actions == r.Planned
+	return len(r.Faults) == 0 && r.Corruptions == 0 && r.Wrong == (Wrong{}) && r.Leaked == "" && r.Actions == r.Planned && r.Stalls.Unexplained == 0
 }
 
 // PrintJSON writes the result as one object.
@@ -72,11 +75,12 @@ func (r *Result) Print(w io.Writer) error {
 	}
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-22s %s\n", name, fmt.Sprintf(format, args...))
+		b.WriteString(wrapped(name, fmt.Sprintf(format, args...)))
 	}
 	row("seed", "%d", r.Seed)
 	row("schedule", "%s, %d of %d actions", r.Schedule, r.Actions, r.Planned)
 	row("seconds", "%.1f", r.Seconds)
+	row("users", "%s", map[bool]string{true: "the engine's apart from the clients'", false: "one, for want of root"}[r.Apart])
 	row("operations", "%d (%s)", r.Operations, list(r.ByOp))
 	row("bytes", "%d moved, %d checked", r.Bytes, r.Checked)
 	row("completions", "%d", r.Completions)
@@ -85,13 +89,23 @@ func (r *Result) Print(w io.Writer) error {
 	row("duplicated", "%d", r.Duplicated)
 	row("reordered", "%d", r.Reordered)
 	row("leaked", "%s", leaked)
+	row("clients stopped", "%d, and continued", r.Stopped)
 	row("clients killed", "%d (%d correct, %d chaos)", r.Killed.Correct+r.Killed.Chaos, r.Killed.Correct, r.Killed.Chaos)
 	row("engine restarts", "%d (%d killed, %d stopped)", r.EngineKills+r.EngineStops, r.EngineKills, r.EngineStops)
 	row("processes", "%d", r.Processes)
 	row("connections", "%d made, %d lost with their peer, %d with the engine", r.Connections, r.PeersLost, r.DevicesGone)
 	row("done wrong by chaos", "%d things, over %d connections", r.Mischief, r.Lives)
 	row("explained", "to correct clients: %s", list(r.Explained))
-	row("longest stall", "%v", time.Duration(r.Stall).Round(10*time.Microsecond))
+	row("longest wait", "%v for the engine", time.Duration(r.Stall).Round(10*time.Microsecond))
+	row("stalls", "%d above %v; unexplained by the scheduler: %d above %v, longest %v",
+		r.Stalls.Above, stallBound, r.Stalls.Unexplained, stallBound, r.Stalls.Longest.Round(10*time.Microsecond))
+	if r.Stalls.Unjudged > 0 {
+		row("", "%d could not be judged: %v", r.Stalls.Unjudged, errNoDelays)
+	}
+	for i := range r.Stalls.Worst {
+		row("", "%v", &r.Stalls.Worst[i])
+	}
+	row("engine log", "%d lines, %d bytes, at most %d within a second", r.Log.Lines, r.Log.Bytes, r.Log.Most)
 	row("engine gone noticed", "within %v", r.Notice.Round(10*time.Microsecond))
 	row("engine holds", "%d descriptors, %d mappings, %d goroutines, %d bytes of heap, %d resident (at first %d, %d, %d, %d, %d)",
 		r.Holds.Descriptors, r.Holds.Mappings, r.Holds.Goroutines, r.Holds.Heap, r.Holds.Resident,
@@ -102,6 +116,31 @@ func (r *Result) Print(w io.Writer) error {
 	row("verdict", "%s", map[bool]string{true: "OK", false: "NOT OK"}[r.OK()])
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+const (
+	nameWidth = 23
+	rowWidth  = 80
+)
+
+// wrapped is a row of at most 80 columns a line, unless a word is longer, or the text
+// has lines of its own.
+func wrapped(name, text string) string {
+	line := fmt.Sprintf("%-*s", nameWidth, name)
+	if strings.Contains(text, "\n") {
+		return line + text + "\n"
+	}
+	out := ""
+	for i, word := range strings.Fields(text) {
+		if i > 0 && len(line)+1+len(word) > rowWidth {
+			out += line + "\n"
+			line = strings.Repeat(" ", nameWidth)
+		} else if i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	return out + line + "\n"
 }
 
 // list returns counts by name.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -41,32 +42,47 @@ type run struct {
 
 	engine   *process
 	up       bool      // it serves
+	upAt     time.Time // since then
 	endedAt  time.Time // the one before was killed or stopped
 	baseline *Holds
 	holds    *Holds // as reported last
 	pairs    [pairs]pair
+	visitor  *process
+	orphans  []Orphan // of the visitor
 	chaos    [chaosSlots]*process
 	all      map[*process]struct{} // that live
 	closing  bool                  // the last phase: chaos clients may see the engine go
+
+	board    board
+	resuming sync.WaitGroup // processes that are stopped
+	resumed  time.Time      // by then they go on
 }
 
 // Run carries out the plan of the seed and returns what came of it; the error
 // is of what kept it from doing so. What the engine or a client did wrong is in
 // the Result.
 func Run(ctx context.Context, cfg Config) (Result, error) {
-	dir, err := os.MkdirTemp("", "nicless-torture-")
+	dir, apart, err := makeDir()
 	if err != nil {
 		return Result{}, err
 	}
 	defer os.RemoveAll(dir)
+	b, err := newBoard()
+	if err != nil {
+		return Result{}, err
+	}
+	defer b.mem.Close()
 	r := &run{
-		cfg: cfg, plan: NewPlan(cfg.Seed, cfg.Duration), dir: dir,
+		board: b,
+		cfg:   cfg, plan: NewPlan(cfg.Seed, cfg.Duration), dir: dir,
 		events: make(chan event, 256), all: make(map[*process]struct{}),
 	}
 	r.result = newResult(&r.plan, cfg.Duration)
+	r.result.Apart = apart
 	begin := time.Now()
 	err = r.do(ctx)
 	r.end()
+	r.resuming.Wait()
 	r.result.Seconds = time.Since(begin).Seconds()
 	r.result.judge()
 	if errors.Is(err, errFault) {
@@ -88,7 +104,11 @@ func (r *run) socket() string { return filepath.Join(r.dir, "engine") }
 func (r *run) start(spec Spec, name string) (*process, error) {
 	spec.Socket, spec.Cores = r.socket(), r.cfg.Cores
 	spec.Stay = r.ends()%2 == 0 // every other engine keeps pairs apart
-	p, err := start(r.cfg.Argv, spec, name, r.events)
+	var files []*os.File
+	if spec.Role == roleClient || spec.Role == roleVisitor {
+		files = append(files, r.board.mem.File()) // as boardFile
+	}
+	p, err := start(r.cfg.Argv, spec, name, files, r.events)
 	if err == nil {
 		p.born = r.ends()
 		r.all[p] = struct{}{}
@@ -117,6 +137,10 @@ func (r *run) do(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+	var err error
+	if r.visitor, err = r.start(Spec{Role: roleVisitor, Seed: r.cfg.Seed}, "the visitor"); err != nil {
+		return err
 	}
 	for i := range r.plan.Chaos {
 		if err := r.startChaos(&r.plan.Chaos[i]); err != nil {
@@ -155,6 +179,17 @@ func (r *run) act(a *Action) error {
 		return r.startChaos(a)
 	case KillClient:
 		return r.killClient(a.Slot/2, a.Slot%2)
+	case PauseChaos:
+		r.pause(r.chaos[a.Slot], a.Length)
+		return nil
+	case PauseClient:
+		r.pause(r.pairs[a.Slot/2].ends[a.Slot%2].p, a.Length)
+		return nil
+	case PausePair:
+		for end := range 2 {
+			r.pause(r.pairs[a.Slot].ends[end].p, a.Length)
+		}
+		return nil
 	}
 	for i := range r.pairs {
 		r.pairs[i].broken = r.pairs[i].epoch
@@ -172,7 +207,13 @@ func (r *run) act(a *Action) error {
 }
 
 func (r *run) startEngine() (err error) {
-	r.engine, err = r.start(Spec{Role: roleEngine}, fmt.Sprintf("engine %d", r.ends()))
+	spec := Spec{Role: roleEngine}
+	if r.result.Apart {
+		spec.User = engineUser
+	}
+	if r.engine, err = r.start(spec, fmt.Sprintf("engine %d", r.ends())); err == nil {
+		r.board.setEngine(r.engine.cmd.Process.Pid)
+	}
 	return err
 }
 
@@ -274,9 +315,25 @@ func (r *run) handle(e event) error {
 	case isHolds:
 		r.holds = e.report.Holds
 		return nil
+	case isStall:
+		s := *e.report.Stall
+		s.Who = p.name
+		s.Stop = p.stops.during(time.Unix(0, s.Begin), time.Unix(0, s.End))
+		if s.Length() > stallBound {
+			r.result.Stalls.add(s)
+		}
+		return nil
+	case isRefused:
+		if r.up && time.Unix(0, e.report.Begin).After(r.upAt) {
+			return r.fault("a correct client that came while the engine served was not served: %s", e.report.Text)
+		}
+		return nil
+	case isOrphans:
+		r.orphans = e.report.Orphans
+		return nil
 	}
 	if p == r.engine && e.report.Is == isReady {
-		r.up = true
+		r.up, r.upAt = true, time.Unix(0, e.report.At)
 	}
 	if p.spec.Role == roleClient {
 		return r.client(p, e.report)
@@ -335,9 +392,11 @@ func (r *run) finish(ctx context.Context) error {
 	if err := r.until(ctx, "all clients to be at work", patience, func() bool { return r.each(inTraffic) }); err != nil {
 		return err
 	}
-	if err := r.during(ctx, mostPause); err != nil {
+	if err := r.during(ctx, max(mostPause, time.Until(r.resumed))); err != nil {
 		return err
 	}
+	r.visitor.ends = true
+	r.visitor.tell(Order{Do: doClose})
 	for _, do := range []struct {
 		order, what string
 		then        phase

@@ -12,8 +12,8 @@ import (
 
 // traffic moves data until the peer is lost, the device is gone or all is done.
 func (c *client) traffic() error {
-	last := time.Now() // a completion came, or nothing was posted
-	moved, progress := last, uint64(0)
+	last := c.mark() // a completion came, or nothing was posted
+	moved, progress := c.now(), uint64(0)
 	quiet := false
 	for {
 		select {
@@ -50,14 +50,21 @@ func (c *client) traffic() error {
 		if err != nil {
 			return err
 		}
-		if n > 0 {
-			c.count.Stall = max(c.count.Stall, int64(time.Since(last)))
-			last = time.Now()
+		switch {
+		case n > 0:
+			if s := c.since(last, "a completion"); s != nil {
+				c.w.say(Report{Is: isStall, Stall: s})
+			}
+			last = c.mark()
+		case quiet: // nothing need come
+			last = c.mark()
+		default:
+			c.peek(last)
 		}
 		// Probes complete also where nothing moves any more.
 		if p := c.progress(); p != progress || quiet {
-			moved, progress = time.Now(), p
-		} else if time.Since(moved) > hangTime {
+			moved, progress = c.now(), p
+		} else if c.now().Sub(moved) > hangTime {
 			return c.hang()
 		}
 		if err := c.account(c.list[:n]); err != nil {
@@ -70,7 +77,7 @@ func (c *client) traffic() error {
 		}
 		if c.r.IntN(64) == 0 { // the others want to live, too; and let the engine fall asleep
 			time.Sleep(time.Duration(c.r.IntN(2_000_000)))
-			last = time.Now()
+			last = c.mark()
 		}
 	}
 }
@@ -163,6 +170,7 @@ func (c *client) tell() {
 
 func (c *client) report() {
 	count := c.count
+	count.Stall = int64(c.longest)
 	c.mu.Lock()
 	count.Explained = maps.Clone(c.explained)
 	c.mu.Unlock()

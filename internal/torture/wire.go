@@ -11,7 +11,7 @@ import (
 
 // A Spec is the first line that a process reads: what it is.
 type Spec struct {
-	Role   string // "engine", "client" or "chaos"
+	Role   string // "engine", "client", "visitor" or "chaos"
 	Socket string
 	Seed   uint64
 	Pair   int    // client
@@ -20,6 +20,7 @@ type Spec struct {
 	Others []Lane // chaos: of correct clients
 	Cores  []int  // engine
 	Stay   bool   // engine
+	User   int    // engine: who it becomes; 0: who it is
 }
 
 // An Order is a further line that a process reads.
@@ -59,6 +60,10 @@ type Report struct {
 	Text  string `json:",omitempty"`
 	Count *Count `json:",omitempty"`
 	Holds *Holds `json:",omitempty"`
+	Begin int64  `json:",omitempty"` // "refused"
+	Stall *Stall `json:",omitempty"`
+
+	Orphans []Orphan `json:",omitempty"`
 }
 
 // Reports.
@@ -72,6 +77,9 @@ const (
 	isClosed    = "closed"    // and nothing is left
 	isFault     = "fault"     // what must not happen
 	isHolds     = "holds"
+	isStall     = "stall"   // of a correct client
+	isRefused   = "refused" // visitor: its visit that began at Begin
+	isOrphans   = "orphans" // visitor: it has them from now on
 )
 
 // Count is what one process has done. Its numbers only grow.
@@ -84,11 +92,12 @@ type Count struct {
 	Wrong
 	PeersLost   uint64            `json:"peers_lost"`
 	DevicesGone uint64            `json:"devices_gone"`
-	Stall       int64             `json:"longest_stall_ns"` // longest time without a completion while work was posted
+	Stall       int64             `json:"longest_stall_ns"` // longest wait for the engine
 	Mischief    uint64            `json:"mischief"`         // chaos: things done wrong
 	Lives       uint64            `json:"lives"`            // chaos: connections made
 	ByOp        map[string]uint64 `json:"by_operation"`
 	Explained   map[string]uint64 `json:"explained"` // correct clients: by code
+	Log         Log               `json:"engine_log"`
 }
 
 func (c *Count) add(o *Count) {
@@ -103,6 +112,7 @@ func (c *Count) add(o *Count) {
 	c.Stall = max(c.Stall, o.Stall)
 	c.Mischief += o.Mischief
 	c.Lives += o.Lives
+	c.Log.add(o.Log)
 	addAll(&c.ByOp, o.ByOp)
 	addAll(&c.Explained, o.Explained)
 }

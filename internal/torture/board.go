@@ -1,0 +1,50 @@
+package torture
+
+import (
+	"os"
+	"time"
+
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A board is a page that the supervisor writes and that clients read: which process
+// the engine is, and how long each correct client has been stopped. A client that was
+// stopped knows it at once when it goes on, and does not take the time for the
+// engine's. Each word stands alone, and the supervisor is its only writer.
+type board struct{ mem *shm.Region }
+
+// boardFile is the descriptor of the board in a client's process.
+const boardFile = 3
+
+// boardSlots is how many correct clients there are: both ends of the pairs, then the visitor.
+const boardSlots = 2*pairs + 1
+
+func newBoard() (board, error) {
+	mem, err := shm.Create("board", 8*(1+boardSlots))
+	return board{mem}, err
+}
+
+// openBoard maps the board in a client's process.
+func openBoard() (board, error) {
+	mem, err := shm.Attach(os.NewFile(boardFile, "board"), false)
+	if err == nil {
+		err = mem.Forget()
+	}
+	return board{mem}, err
+}
+
+func (b board) word(i int) *shm.Word64 { return shm.Word64At(b.mem.Bytes(), uint64(8*i)) }
+
+func (b board) setEngine(pid int) { b.word(0).Publish(uint64(pid)) }
+func (b board) engine() int       { return int(b.word(0).Observe()) }
+
+func (b board) setStopped(slot int, d time.Duration) { b.word(1 + slot).Publish(uint64(d)) }
+func (b board) stopped(slot int) time.Duration       { return time.Duration(b.word(1 + slot).Observe()) }
+
+// slot is the place of a correct client on the board.
+func (s *Spec) slot() int {
+	if s.Role == roleVisitor {
+		return 2 * pairs
+	}
+	return 2*s.Pair + s.End
+}

@@ -1,0 +1,117 @@
+package torture
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Delays are, at a moment, for how long threads had been ready to run and had no
+// core: the scheduler's part of any wait. The kernel counts it for each thread, in
+// the second field of /proc/PID/task/TID/schedstat.
+type delays struct {
+	at     time.Time
+	pid    int           // of the engine
+	engine threadDelays  // of the engine's process
+	own    threadDelays  // of this process
+	steal  time.Duration // for which the machine's hypervisor gave its cores to others
+}
+
+type threadDelays map[string]time.Duration
+
+// takeDelays reads the delays of now. It fails where the kernel does not count them,
+// or the engine is gone.
+func takeDelays(pid int) (*delays, error) {
+	d := &delays{pid: pid}
+	var err, err2 error
+	d.engine, err = readDelays("/proc/" + strconv.Itoa(pid))
+	d.own, err2 = readDelays("/proc/self")
+	d.steal = readSteal()
+	d.at = time.Now()
+	return d, errors.Join(err, err2)
+}
+
+var errNoDelays = errors.New("the kernel does not count how long threads wait for a core")
+
+func readDelays(process string) (threadDelays, error) {
+	list, err := os.ReadDir(filepath.Join(process, "task"))
+	if err != nil {
+		return nil, err
+	}
+	d := make(threadDelays, len(list))
+	ran := false
+	for _, t := range list {
+		b, err := os.ReadFile(filepath.Join(process, "task", t.Name(), "schedstat"))
+		if err != nil {
+			continue // the thread has ended, or there is no such file
+		}
+		f := strings.Fields(string(b))
+		if len(f) < 2 {
+			continue
+		}
+		ns, err := strconv.ParseInt(f[1], 10, 64)
+		if err != nil {
+			continue
+		}
+		ran = ran || f[0] != "0"
+		d[t.Name()] = time.Duration(ns)
+	}
+	if !ran {
+		return nil, errNoDelays
+	}
+	return d, nil
+}
+
+// since returns the sum of the n longest delays of threads since before. A thread that
+// is new since then counts from its beginning.
+func (d threadDelays) since(before threadDelays, n int) (sum time.Duration) {
+	var all []time.Duration
+	for tid, delay := range d {
+		all = append(all, delay-before[tid])
+	}
+	slices.Sort(all)
+	for _, delay := range all[max(0, len(all)-n):] {
+		sum += delay
+	}
+	return sum
+}
+
+// blockedIn returns the functions of the kernel in which threads of a process wait and
+// cannot be interrupted.
+func blockedIn(pid int) (list []string) {
+	task := "/proc/" + strconv.Itoa(pid) + "/task"
+	threads, _ := os.ReadDir(task)
+	for _, t := range threads {
+		stat, _ := os.ReadFile(filepath.Join(task, t.Name(), "stat"))
+		if _, state, ok := bytes.Cut(stat, []byte(") ")); !ok || state[0] != 'D' {
+			continue
+		}
+		where, err := os.ReadFile(filepath.Join(task, t.Name(), "wchan"))
+		if err != nil || len(where) < 2 { // 0: it runs again, or this user may not know
+			where = []byte("the kernel")
+		}
+		list = append(list, string(where))
+	}
+	return list
+}
+
+// readSteal reads the eighth number of the first line of /proc/stat, in hundredths of
+// a second.
+func readSteal() time.Duration {
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	f := bytes.Fields(line)
+	if len(f) < 9 {
+		return 0
+	}
+	ticks, _ := strconv.ParseInt(string(f[8]), 10, 64)
+	return time.Duration(ticks) * time.Second / 100
+}

@@ -1,0 +1,53 @@
+package torture
+
+import (
+	"bytes"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// A Log is what an engine has said.
+type Log struct {
+	Lines uint64 `json:"lines"`
+	Bytes uint64 `json:"bytes"`
+	Most  uint64 `json:"most_bytes_in_a_second"`
+}
+
+func (l *Log) add(o Log) {
+	l.Lines += o.Lines
+	l.Bytes += o.Bytes
+	l.Most = max(l.Most, o.Most)
+}
+
+// A logMeter counts what is written to a log.
+type logMeter struct {
+	mu     sync.Mutex
+	log    Log
+	second int64 // unix time
+	bytes  uint64
+}
+
+// logger writes text, as nicless engine does.
+func (m *logMeter) logger() *slog.Logger { return slog.New(slog.NewTextHandler(m, nil)) }
+
+// Write implements io.Writer.
+func (m *logMeter) Write(b []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now := time.Now().Unix(); now != m.second {
+		m.second, m.bytes = now, 0
+	}
+	n := uint64(len(b))
+	m.bytes += n
+	m.log.Bytes += n
+	m.log.Lines += uint64(bytes.Count(b, []byte("\n")))
+	m.log.Most = max(m.log.Most, m.bytes)
+	return len(b), nil
+}
+
+func (m *logMeter) total() Log {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.log
+}

@@ -1,0 +1,77 @@
+package torture
+
+import (
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Stops are what the supervisor does to a process by SIGSTOP. A process that is
+// stopped keeps everything that it has, and answers nothing.
+type stops struct {
+	mu   sync.Mutex
+	list []interval
+	dead bool // it was killed
+}
+
+// An interval is open while its end is zero.
+type interval struct{ begin, end time.Time }
+
+// pause stops a process for a time, unless it is stopped already.
+func (r *run) pause(p *process, d time.Duration) {
+	s := &p.stops
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.list); s.dead || n > 0 && s.list[n-1].end.IsZero() {
+		return
+	}
+	now := time.Now()
+	s.list = append(s.list, interval{begin: now})
+	if p.cmd.Process.Signal(syscall.SIGSTOP) != nil {
+		s.list = s.list[:len(s.list)-1] // it has ended
+		return
+	}
+	r.result.Stopped++
+	r.resumed = later(r.resumed, now.Add(d))
+	r.resuming.Add(1)
+	time.AfterFunc(d, func() {
+		defer r.resuming.Done()
+		r.resume(p)
+	})
+}
+
+func (r *run) resume(p *process) {
+	s := &p.stops
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead {
+		return
+	}
+	if p.spec.Role == roleClient { // told before it goes on
+		slot := p.spec.slot()
+		r.board.setStopped(slot, r.board.stopped(slot)+time.Since(s.list[len(s.list)-1].begin))
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+	s.list[len(s.list)-1].end = time.Now()
+}
+
+// during returns how long the process was stopped between two times.
+func (s *stops) during(begin, end time.Time) (d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.list {
+		from, to := later(i.begin, begin), end
+		if !i.end.IsZero() && i.end.Before(end) {
+			to = i.end
+		}
+		d += max(0, to.Sub(from))
+	}
+	return d
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,84 @@
+package torture
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/nicless/nicless"
+	"github.com/stretchr/testify/require"
+)
+
+// serve runs an engine in this process and returns its socket and its log.
+func serve(t *testing.T) (socket string, log *logMeter) {
+	log = new(logMeter)
+	socket = filepath.Join(t.TempDir(), "engine")
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- nicless.Serve(ctx, socket, 0o600, nicless.Config{Log: log.logger()}, func() { close(ready) })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	<-ready
+	return socket, log
+}
+
+func newVisitor(t *testing.T, socket string) *visitor {
+	b, err := newBoard()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = b.mem.Close() })
+	b.setEngine(os.Getpid())
+	spec := Spec{Role: roleVisitor, Socket: socket}
+	v := &visitor{gauge: &gauge{board: b, slot: spec.slot()}, w: &wire{out: json.NewEncoder(io.Discard)}, spec: spec}
+	v.count.ByOp = make(map[string]uint64)
+	t.Cleanup(v.leave)
+	return v
+}
+
+// A visitor moves data, and its orphans stay alone.
+func TestVisitorIsServed(t *testing.T) {
+	socket, _ := serve(t)
+	v := newVisitor(t, socket)
+	for range 3 {
+		require.NoError(t, v.visit())
+	}
+	require.EqualValues(t, 3*visitWrites, v.count.Operations)
+	require.Len(t, v.orphans, visitorKinds*orphansEach)
+	for _, o := range v.orphans {
+		a, err := o.qp.Query()
+		require.NoError(t, err)
+		require.Equal(t, nicless.StateRTS, a.State)
+	}
+}
+
+// What an orphan receives is found out.
+func TestOrphansReceiveNothing(t *testing.T) {
+	socket, _ := serve(t)
+	for kind := range uint8(visitorKinds) {
+		v := newVisitor(t, socket)
+		var err error
+		v.home, err = nicless.Dial(socket)
+		require.NoError(t, err)
+		pd, err := v.home.AllocPD()
+		require.NoError(t, err)
+		cq, err := v.home.CreateCQ(nicless.CQConfig{})
+		require.NoError(t, err)
+		o, err := v.orphan(pd, pd, cq, kind)
+		require.NoError(t, err)
+		v.orphans = []*orphan{o}
+		require.NoError(t, v.watch())
+		require.NoError(t, o.peer.PostSend(&nicless.SendWR{Op: nicless.Send, Flags: nicless.Signaled, Data: []byte("x")}))
+		var list [1]nicless.Completion
+		n, err := waitFor(cq, list[:])
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.NoError(t, list[0].Err())
+		require.ErrorContains(t, v.watch(), "has received 1 bytes of somebody")
+	}
+}

@@ -15,10 +15,11 @@ import (
 
 const tortureUsage = `Runs an engine and its clients as processes, and hurts them: pairs of clients move
 data by every operation and account for each byte and each completion, while
-others scribble over their queues, send garbage, or are stopped and killed, and
-engines are killed under load. What must never happen is counted: bytes that
-differ, completions lost, repeated or out of order, anything that an engine keeps
-of clients that are gone, stalls. The exit status is 1 if there was any of it.
+others scribble over their queues, send garbage, take memory away, use up what
+there is, or are stopped and killed, and engines are killed under load. What must
+never happen is counted: bytes that differ, completions lost, repeated or out of
+order, anything that an engine keeps of clients that are gone, stalls. The exit
+status is 1 if there was any of it.
 
 A stall is a wait of a correct client of more than 100 ms. It is explained as far
 as the scheduler had the client or the engine wait for a core although they were

@@ -22,13 +22,23 @@ const (
 	Crowd                  // connects, begins something, and is gone again
 	Hog                    // asks for more than its share: long transfers, queues that overrun
 	Thief                  // names the queues and keys of others
+	Puncher                // takes pages of its memory away while the engine uses it
+	Hoarder                // has descriptors sent to it, and never reads
+	Impostor               // takes numbers that others name as their peers
+	Lingerer               // sends descriptors that do not close
+	Chatterer              // comes and goes, to fill the log
 	chaosKinds
 )
 
 // String returns the name, for progress and faults.
 func (c Chaos) String() string {
-	return [chaosKinds]string{"scribbler", "garbler", "mute", "halver", "crowd", "hog", "thief"}[c]
+	return [chaosKinds]string{"scribbler", "garbler", "mute", "halver", "crowd", "hog", "thief",
+		"puncher", "hoarder", "impostor", "lingerer", "chatterer"}[c]
 }
+
+// stranger reports whether a client of this kind is, if that can be, of another user
+// than correct clients: it uses up what one user may have.
+func (c Chaos) stranger() bool { return c >= Puncher }
 
 // A villain is a chaos client.
 type villain struct {
@@ -37,22 +47,34 @@ type villain struct {
 	r       *rand.Rand
 	count   Count
 	counted time.Time
+	orphans chan []Orphan // newer ones than those of spec; of length 1
 }
 
 func newVillain(w *wire, spec Spec) *villain {
-	return &villain{w: w, spec: spec, r: rand.New(rand.NewPCG(spec.Seed, 0x6368616f73))}
+	return &villain{w: w, spec: spec, orphans: make(chan []Orphan, 1), r: rand.New(rand.NewPCG(spec.Seed, 0x6368616f73))}
 }
 
 // runChaos does wrong until it is killed. Only an engine that does not answer
 // is a fault.
 func runChaos(w *wire, spec Spec) error {
 	v := newVillain(w, spec)
+	if err := become(spec.User); err != nil {
+		return err
+	}
 	go func() {
-		for range w.Orders { // there are none
+		for o := range w.Orders {
+			if o.Do == doOrphans {
+				select {
+				case <-v.orphans:
+				default:
+				}
+				v.orphans <- o.Orphans
+			}
 		}
 		os.Exit(1) // and no supervisor
 	}()
-	live := [chaosKinds]func() error{v.scribble, v.garble, v.mute, v.halve, v.crowd, v.hog, v.scribble}[spec.Chaos]
+	live := [chaosKinds]func() error{v.scribble, v.garble, v.mute, v.halve, v.crowd, v.hog, v.scribble,
+		v.punch, v.hoard, v.impersonate, v.linger, v.chatter}[spec.Chaos]
 	for {
 		v.count.Lives++
 		err := live()

@@ -76,6 +76,15 @@ func TestVillainsDoWrong(t *testing.T) {
 		}
 	}
 	require.Greater(t, v.count.Mischief, uint64(100))
+	for kind := Puncher; kind < chaosKinds; kind++ {
+		v := villainOf(kind, 8)
+		v.spec.Orphans = []Orphan{{QPN: 2, Peer: 3}}
+		live := map[Chaos]func() error{
+			Puncher: v.punch, Hoarder: v.hoard, Impostor: v.impersonate, Lingerer: v.linger, Chatterer: v.chatter,
+		}[kind]
+		require.NoError(t, live(), "%v", kind)
+		require.Greater(t, v.count.Mischief, uint64(10), "%v", kind)
+	}
 
 	cancel()
 	require.NoError(t, <-ended)

@@ -15,12 +15,25 @@
 //	          queue pairs whose peers are gone
 //	chaos     a client that does wrong what can be done wrong ([Chaos])
 //
-// Where the supervisor is root, the engine is of a user without privilege.
+// Where the supervisor is root, the engine is of a user without privilege, and chaos
+// clients that use up what one user may have are of another user than correct clients.
 //
 // # What is done to them
 //
 // All are killed, the engine too, and others take their place; clients of both kinds
 // are stopped by SIGSTOP and go on 50 ms to 2 s later, still with all that they hold.
+// Each kind of chaos client is in a file of its name, more or less; the later ones
+// each try to open one hole that an engine had:
+//
+//	punch.go      pages are taken away from under the engine's thread
+//	hoard.go      descriptors in flight, that nobody reads
+//	impostor.go   a number that somebody still names as its peer's
+//	linger.go     descriptors that do not close
+//	chatter.go    connections, to fill the log
+//
+// What a process keeps after exec, and process ids that are used again, concern verbs
+// programs only, whose memory the engine reaches by process id. No engine of this
+// package serves verbs programs: package verbs has the tests of that.
 //
 // # How data is checked
 //

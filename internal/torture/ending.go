@@ -3,6 +3,7 @@ package torture
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/nicless/nicless"
@@ -191,7 +192,8 @@ func (c *client) leave(before Holds) error {
 			break
 		}
 		if time.Now().After(end) {
-			return corrupt("a client that closed everything keeps %s", after.leaked(before))
+			stacks := make([]byte, 1<<14)
+			return corrupt("a client that closed everything keeps %s\n%s", after.leaked(before), stacks[:runtime.Stack(stacks, true)])
 		}
 	}
 	c.report()

@@ -11,7 +11,10 @@ import (
 // What runs at once: few processes, because each shares two cores with all.
 const (
 	pairs      = 2
-	chaosSlots = 3
+	chaosSlots = 4
+	// longSlot is of chaos clients that take their time: those that use up what there
+	// is, or need many tries. They are killed less often.
+	longSlot = chaosSlots - 1
 )
 
 // A Deed is what an Action does.
@@ -71,6 +74,12 @@ func NewPlan(seed uint64, d time.Duration) Plan {
 	for i := range p.Chaos {
 		p.Chaos[i] = Action{Slot: i, Chaos: Chaos(r.IntN(int(chaosKinds))), Seed: r.Uint64()}
 	}
+	slow := r.IntN(int(chaosKinds - Puncher)) // they take turns
+	nextSlow := func() Chaos {
+		slow++
+		return Puncher + Chaos(slow)%(chaosKinds-Puncher)
+	}
+	p.Chaos[longSlot].Chaos = nextSlow()
 	stops := max(leastStops, int(d/stopEvery))
 	stopped := 0
 	for at := time.Duration(0); ; {
@@ -93,8 +102,10 @@ func NewPlan(seed uint64, d time.Duration) Plan {
 			// As often short as long.
 			most := max(leastLength, min(mostLength, d/4))
 			a.Length = time.Duration(float64(leastLength) * math.Pow(float64(most)/float64(leastLength), r.Float64()))
+		case n < 52:
+			a.Deed, a.Slot, a.Chaos = KillChaos, longSlot, nextSlow()
 		default:
-			a.Deed, a.Slot, a.Chaos = KillChaos, r.IntN(chaosSlots), Chaos(r.IntN(int(chaosKinds)))
+			a.Deed, a.Slot, a.Chaos = KillChaos, r.IntN(longSlot), Chaos(r.IntN(int(chaosKinds)))
 		}
 		p.Actions = append(p.Actions, a)
 	}

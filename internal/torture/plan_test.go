@@ -33,7 +33,7 @@ func TestPlanKillsEnough(t *testing.T) {
 		for _, d := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
 			p := NewPlan(seed, d)
 			var did [deeds]int
-			ways := map[Chaos]bool{}
+			ways, slow := map[Chaos]bool{}, map[Chaos]bool{}
 			length := time.Duration(0)
 			for _, a := range p.Actions {
 				did[a.Deed]++
@@ -46,6 +46,10 @@ func TestPlanKillsEnough(t *testing.T) {
 				case KillChaos:
 					assert.Less(t, a.Slot, chaosSlots)
 					ways[a.Chaos] = true
+					if a.Slot == longSlot {
+						assert.GreaterOrEqual(t, a.Chaos, Puncher)
+						slow[a.Chaos] = true
+					}
 				case PauseChaos:
 					assert.Less(t, a.Slot, chaosSlots)
 				case PauseClient:
@@ -63,6 +67,7 @@ func TestPlanKillsEnough(t *testing.T) {
 			if d == time.Minute {
 				require.GreaterOrEqual(t, did[KillClient]+did[KillChaos], 100, "seed %d", seed)
 				require.Len(t, ways, int(chaosKinds), "seed %d", seed)
+				require.Len(t, slow, int(chaosKinds-Puncher), "seed %d", seed)
 				require.GreaterOrEqual(t, did[PauseChaos]+did[PauseClient]+did[PausePair], 20, "seed %d", seed)
 			}
 		}

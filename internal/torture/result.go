@@ -28,7 +28,7 @@ type Result struct {
 	} `json:"clients_killed"`
 	EngineKills int  `json:"engine_kills"`
 	EngineStops int  `json:"engine_stops"`
-	Apart       bool `json:"users_apart"`     // the engine is of another user than its clients
+	Apart       bool `json:"users_apart"`     // engine, correct clients and strangers are of different users
 	Stopped     int  `json:"clients_stopped"` // and continued
 	Processes   int  `json:"processes"`
 	Connections int  `json:"connections"` // of correct clients
@@ -80,7 +80,7 @@ func (r *Result) Print(w io.Writer) error {
 	row("seed", "%d", r.Seed)
 	row("schedule", "%s, %d of %d actions", r.Schedule, r.Actions, r.Planned)
 	row("seconds", "%.1f", r.Seconds)
-	row("users", "%s", map[bool]string{true: "the engine's apart from the clients'", false: "one, for want of root"}[r.Apart])
+	row("users", "%s", map[bool]string{true: "engine, correct clients and strangers apart", false: "one, for want of root"}[r.Apart])
 	row("operations", "%d (%s)", r.Operations, list(r.ByOp))
 	row("bytes", "%d moved, %d checked", r.Bytes, r.Checked)
 	row("completions", "%d", r.Completions)

@@ -219,6 +219,12 @@ func (r *run) startEngine() (err error) {
 
 func (r *run) startChaos(a *Action) (err error) {
 	spec := Spec{Role: roleChaos, Seed: a.Seed, Chaos: a.Chaos}
+	if a.Chaos == Impostor {
+		spec.Orphans = r.orphans
+	}
+	if r.result.Apart && a.Chaos.stranger() {
+		spec.User = strangeUser
+	}
 	for i := range r.pairs {
 		for end := range 2 {
 			if ready := r.pairs[i].ends[end].ready; ready != nil {
@@ -330,6 +336,11 @@ func (r *run) handle(e event) error {
 		return nil
 	case isOrphans:
 		r.orphans = e.report.Orphans
+		for _, c := range r.chaos {
+			if c != nil && c.spec.Chaos == Impostor {
+				c.tell(Order{Do: doOrphans, Orphans: r.orphans})
+			}
+		}
 		return nil
 	}
 	if p == r.engine && e.report.Is == isReady {

@@ -65,13 +65,16 @@ func (w *world) destroy() {
 	}
 }
 
+// furnish makes all that is missing.
 func (v *villain) furnish(w *world) error {
-	if err := w.hello(); err != nil {
-		return err
-	}
-	var err error
-	if w.mem, _, err = w.region(worldSize, true); err != nil {
-		return err
+	if w.mem == nil {
+		if err := w.hello(); err != nil {
+			return err
+		}
+		var err error
+		if w.mem, _, err = w.region(worldSize, true); err != nil {
+			return err
+		}
 	}
 	// Events that nobody reads.
 	if err := w.call(control.OpOpenEvents, &control.Empty{}, &control.Empty{}); err != nil && !refused(err) {
@@ -182,6 +185,11 @@ func (v *villain) queue(w *world, i int) error {
 
 // connect takes a QP through its states, with whom it likes.
 func (v *villain) connect(w *world, i int, to uint32) error {
+	return v.connectAs(w, i, to, v.r.Uint32()&0xe)
+}
+
+// connectAs is connect with rights of the peer.
+func (v *villain) connectAs(w *world, i int, to, access uint32) error {
 	q := w.qps[i]
 	clear(q.rec)
 	q.next = 0
@@ -193,7 +201,7 @@ func (v *villain) connect(w *world, i int, to uint32) error {
 		}
 		return nil
 	}
-	toInit := control.QPAttr{State: control.StateINIT, Port: 1, Access: v.r.Uint32() & 0xe, Mask: control.AttrPort | control.AttrPKeyIndex | control.AttrAccess}
+	toInit := control.QPAttr{State: control.StateINIT, Port: 1, Access: access, Mask: control.AttrPort | control.AttrPKeyIndex | control.AttrAccess}
 	toRTR := control.QPAttr{
 		State: control.StateRTR, PathMTU: 5, DestQPN: to, MaxDestRdAtomic: 4, MinRNRTimer: 1, GUID: w.guid,
 		Mask: control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN | control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
@@ -259,7 +267,7 @@ func (v *villain) scrawl(w *world) error {
 			v.postWrong(w, q)
 		}
 		v.ring(w, q)
-	case n < 83: // the pages go away, and come back as zeros
+	case n < 83: // tries to take pages away: see punch
 		at := v.r.IntN(worldSize/4096) * 4096
 		_ = unix.Fallocate(int(w.mem.File().Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(at), 4096*int64(1+v.r.IntN(8)))
 	case n < 90:
@@ -382,6 +390,9 @@ func (v *villain) postWrong(w *world, q *scribbled) {
 	}
 	q.next += uint16(blocks)
 }
+
+// publish is ring without mistakes.
+func (q *scribbled) publish() { shm.BE32At(q.rec, 4).Publish(uint32(q.next)) }
 
 // ring publishes what was posted, more or less.
 func (v *villain) ring(w *world, q *scribbled) {

@@ -9,13 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// engineUser is whose process the engine is where the supervisor is root and can make
-// processes anybody's: it has no privilege, so that the limits of the kernel hold for it.
-const engineUser = 61000
+// Users, where the supervisor is root and can make processes anybody's: the
+// engine has no privilege, so that the limits of the kernel hold for it, and chaos
+// clients that use up what a user may have are of another user than correct clients.
+// Elsewhere all are of one user, and such clients stay within what is left for others.
+const (
+	engineUser = 61000
+	// A multiple of 1021: users used to be told apart modulo that, and correct
+	// clients are of user 0.
+	strangeUser = 1021 * 60
+)
 
-// engineFiles is how many descriptors the engine may have: few, so that it is soon seen
+// engineFiles is how many descriptors the engine may have: as few as many systems give a
+// process, so that it is soon seen
 // what happens where there are no more.
-const engineFiles = 2048
+const engineFiles = 1024
 
 // makeDir makes the directory of a run. apart: the engine's user may listen there and
 // all may connect, and the supervisor may make processes theirs.

@@ -17,10 +17,20 @@ type visitor struct {
 	w     *wire
 	spec  Spec
 	count Count
-	begin time.Time // of the visit
+	begin time.Time // of the connection that is in use
 
-	home    *nicless.Context
-	orphans []*orphan
+	home
+}
+
+// A home is what a visitor keeps of an engine: orphans, which take their receives from
+// one piece of memory and complete to one queue.
+type home struct {
+	ctx     *nicless.Context
+	pd      *nicless.PD
+	cq      *nicless.CQ
+	mr      *nicless.MR
+	orphans []Orphan
+	born    time.Time
 }
 
 // An Orphan is a queue pair whose peer is gone: it names a number that nobody has any
@@ -31,21 +41,19 @@ type Orphan struct {
 	Type uint8  // as in control.QP
 }
 
-type orphan struct {
-	Orphan
-	qp   *nicless.QP
-	cq   *nicless.CQ
-	mr   *nicless.MR
-	peer *nicless.QP // as it was
-}
-
 const (
-	visitSize    = 4096
-	visitWrites  = 8
-	orphanRecvs  = 4
-	orphansEach  = 4 // of RC, and of UC
-	visitPause   = 20 * time.Millisecond
-	visitorKinds = 2
+	visitSize   = 4096
+	visitWrites = 8
+	visitPause  = 20 * time.Millisecond
+
+	// There are many orphans, so that one of their peers' numbers comes up soon where
+	// numbers are drawn by lot.
+	mostOrphans  = 512
+	orphansEach  = 8 // more with each visit
+	orphanSize   = 64
+	orphanOfRC   = 0
+	orphanOfUC   = 1
+	orphansKinds = 2
 )
 
 // runVisitor visits until it is told to close.
@@ -57,14 +65,13 @@ func runVisitor(w *wire, spec Spec) error {
 	v := &visitor{gauge: g, w: w, spec: spec}
 	v.count.ByOp = make(map[string]uint64)
 	for {
-		v.begin = time.Now()
 		err := v.visit()
 		wrong := (*corruption)(nil)
 		switch {
 		case errors.As(err, &wrong):
 			return err
 		case err != nil:
-			// No engine, perhaps: the supervisor knows.
+			// There is no engine, or another one; the supervisor knows.
 			w.say(Report{Is: isRefused, Begin: v.begin.UnixNano(), Text: err.Error()})
 			v.leave()
 		}
@@ -87,10 +94,10 @@ func runVisitor(w *wire, spec Spec) error {
 
 // leave gives up what it keeps of an engine.
 func (v *visitor) leave() {
-	if v.home != nil {
-		_ = v.home.Close()
+	if v.ctx != nil {
+		_ = v.ctx.Close()
 	}
-	v.home, v.orphans = nil, nil
+	v.home = home{}
 }
 
 // step is one call, which the engine has to answer soon.
@@ -111,6 +118,7 @@ func (v *visitor) visit() error {
 	if err := v.settle(); err != nil {
 		return err
 	}
+	v.begin = time.Now()
 	var ctx *nicless.Context
 	err := v.step("a connection", func() (err error) {
 		ctx, err = nicless.Dial(v.spec.Socket)
@@ -132,6 +140,7 @@ func (v *visitor) visit() error {
 	if err := v.step("the end of a connection", ctx.Close); err != nil {
 		return err
 	}
+	v.begin = v.born
 	return v.watch()
 }
 
@@ -200,10 +209,17 @@ func (v *visitor) write(p parlour, value byte) error {
 	return nil
 }
 
-// settle has orphans made where there are none: their peers are of a connection that
-// ends.
+// settle has more orphans made: their peers are of a connection that ends.
 func (v *visitor) settle() error {
-	if v.home != nil {
+	if v.ctx == nil {
+		v.born = time.Now()
+		v.begin = v.born
+		if err := v.build(); err != nil {
+			return err
+		}
+	}
+	v.begin = v.born
+	if len(v.orphans) == mostOrphans {
 		return nil
 	}
 	peer, err := nicless.Dial(v.spec.Socket)
@@ -219,79 +235,76 @@ func (v *visitor) settle() error {
 	if err != nil {
 		return err
 	}
-	if v.home, err = nicless.Dial(v.spec.Socket); err != nil {
-		return err
-	}
-	pd, err := v.home.AllocPD()
-	if err != nil {
-		return err
-	}
-	for i := range visitorKinds * orphansEach {
-		o, err := v.orphan(pd, theirs, cq, uint8(i%visitorKinds))
-		if err != nil {
+	for range orphansEach {
+		if _, err := v.orphan(theirs, cq); err != nil {
 			return err
 		}
-		v.orphans = append(v.orphans, o)
 	}
 	if err := peer.Close(); err != nil {
 		return err
 	}
-	names := make([]Orphan, len(v.orphans))
-	for i, o := range v.orphans {
-		names[i] = o.Orphan
+	switch len(v.orphans) { // seldom: a process that is stopped reads no orders
+	case mostOrphans / 8, mostOrphans / 2, mostOrphans:
+		v.w.say(Report{Is: isOrphans, Orphans: v.orphans})
 	}
-	v.w.say(Report{Is: isOrphans, Orphans: names})
 	return nil
 }
 
-// orphan connects a queue pair that has receives with one of a connection that is about
-// to end.
-func (v *visitor) orphan(pd, theirs *nicless.PD, their *nicless.CQ, kind uint8) (*orphan, error) {
-	o := &orphan{}
-	var err error
-	if o.cq, err = v.home.CreateCQ(nicless.CQConfig{PollOnly: true}); err != nil {
-		return nil, err
+// build makes the home.
+func (v *visitor) build() (err error) {
+	if v.ctx, err = nicless.Dial(v.spec.Socket); err != nil {
+		return err
 	}
-	if o.mr, err = pd.RegisterMemory(orphanRecvs*visitSize, nicless.LocalWrite); err != nil {
-		return nil, err
+	if v.pd, err = v.ctx.AllocPD(); err != nil {
+		return err
 	}
-	poisonAll(o.mr.Bytes())
-	transport := [visitorKinds]nicless.Transport{nicless.RC, nicless.UC}[kind]
-	if o.qp, err = pd.CreateQP(nicless.QPConfig{Type: transport, SendCQ: o.cq, MaxRecvWR: orphanRecvs}); err != nil {
-		return nil, err
+	if v.cq, err = v.ctx.CreateCQ(nicless.CQConfig{Entries: 2 * mostOrphans, PollOnly: true}); err != nil {
+		return err
 	}
-	for i := range orphanRecvs {
-		if err := o.qp.PostRecv(&nicless.RecvWR{ID: uint64(i), SGE: []nicless.SGE{o.mr.SGE(i*visitSize, visitSize)}}); err != nil {
-			return nil, err
-		}
+	if v.mr, err = v.pd.RegisterMemory(mostOrphans*orphanSize, nicless.LocalWrite); err == nil {
+		poisonAll(v.mr.Bytes())
 	}
-	qp, err := theirs.CreateQP(nicless.QPConfig{Type: transport, SendCQ: their})
+	return err
+}
+
+// orphan connects a queue pair that has a receive with one of a connection that is about
+// to end, which it returns.
+func (v *visitor) orphan(theirs *nicless.PD, cq *nicless.CQ) (*nicless.QP, error) {
+	n := len(v.orphans)
+	kind := uint8(n % orphansKinds)
+	transport := [orphansKinds]nicless.Transport{orphanOfRC: nicless.RC, orphanOfUC: nicless.UC}[kind]
+	qp, err := v.pd.CreateQP(nicless.QPConfig{Type: transport, SendCQ: v.cq, MaxSendWR: 1, MaxRecvWR: 1})
 	if err != nil {
 		return nil, err
 	}
-	if err := nicless.Pair(o.qp, qp, nicless.Connection{}); err != nil {
+	if err := qp.PostRecv(&nicless.RecvWR{ID: uint64(n), SGE: []nicless.SGE{v.mr.SGE(n*orphanSize, orphanSize)}}); err != nil {
 		return nil, err
 	}
-	o.peer, o.Orphan = qp, Orphan{QPN: o.qp.QPN(), Peer: qp.QPN(), Type: kind}
-	return o, nil
+	peer, err := theirs.CreateQP(nicless.QPConfig{Type: transport, SendCQ: cq, MaxSendWR: 1, MaxRecvWR: 1})
+	if err != nil {
+		return nil, err
+	}
+	if err := nicless.Pair(qp, peer, nicless.Connection{}); err != nil {
+		return nil, err
+	}
+	v.orphans = append(v.orphans, Orphan{QPN: qp.QPN(), Peer: peer.QPN(), Type: kind})
+	return peer, nil
 }
 
 // watch looks whether orphans have received anything.
 func (v *visitor) watch() error {
-	var list [orphanRecvs]nicless.Completion
-	for _, o := range v.orphans {
-		n, err := o.cq.Poll(list[:])
-		if err != nil {
-			return err
+	var list [8]nicless.Completion
+	n, err := v.cq.Poll(list[:])
+	if err != nil {
+		return err
+	}
+	for _, c := range list[:n] {
+		if o := v.orphans[c.ID]; c.Err() == nil {
+			return corrupt("QP %#x, whose peer %#x is gone, has received %d bytes of somebody", o.QPN, o.Peer, c.ByteLen)
 		}
-		for _, c := range list[:n] {
-			if c.Err() == nil {
-				return corrupt("QP %#x, whose peer %#x is gone, has received %d bytes of somebody", o.QPN, o.Peer, c.ByteLen)
-			}
-		}
-		if !isPoison(o.mr.Bytes()) {
-			return corrupt("QP %#x, whose peer %#x is gone: a receive buffer was written", o.QPN, o.Peer)
-		}
+	}
+	if !isPoison(v.mr.Bytes()) {
+		return corrupt("a receive buffer of a queue pair whose peer is gone was written")
 	}
 	return nil
 }

@@ -20,7 +20,9 @@ type Spec struct {
 	Others []Lane // chaos: of correct clients
 	Cores  []int  // engine
 	Stay   bool   // engine
-	User   int    // engine: who it becomes; 0: who it is
+	User   int    // engine and chaos: who it becomes; 0: who it is
+
+	Orphans []Orphan // chaos: of the visitor
 }
 
 // An Order is a further line that a process reads.
@@ -29,6 +31,8 @@ type Order struct {
 	Ready int    // client: the Ready report that it answers; others are out of date
 	Epoch int    // "connect": number of the connection
 	Peer  []Lane `json:",omitempty"` // "connect"
+
+	Orphans []Orphan `json:",omitempty"` // "orphans"
 }
 
 // Orders.
@@ -39,6 +43,7 @@ const (
 	doStop    = "stop"    // client: finish what is begun, post nothing new
 	doClose   = "close"   // client: close everything and end
 	doHold    = "hold"    // engine: report what it holds
+	doOrphans = "orphans" // chaos: the visitor has others now
 )
 
 // A Lane is what a peer must know of one queue pair.

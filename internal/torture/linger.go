@@ -1,0 +1,125 @@
+package torture
+
+import (
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"golang.org/x/sys/unix"
+)
+
+// lingerers is how many sockets that do not close a lingerer sends in a life.
+const lingerers = 200
+
+// mostRights is how many descriptors a message brings. An engine reads no more of them.
+const mostRights = 12
+
+// linger sends descriptors whose last close waits for as long as it likes, in requests
+// of every kind and in connections that end at once. Who gets one closes it; nobody
+// else must wait for that. Where the engine has told the kernel to bring none, each
+// fails with EPERM.
+func (v *villain) linger() error {
+	s, err := newLingering()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	for range lingerers {
+		c, err := dialRaw(v.spec.Socket)
+		if err != nil {
+			return err
+		}
+		_ = v.lingerOn(c, s) // that it waits for itself is right; the visitor must not
+		c.close()
+		v.pause(2 * time.Millisecond)
+	}
+	v.tell(0)
+	time.Sleep(time.Duration(v.spec.Seed%3) * time.Second) // what waits to be closed adds up
+	return nil
+}
+
+func (v *villain) lingerOn(c *raw, s *lingering) error {
+	if v.r.IntN(3) > 0 {
+		if err := c.hello(); err != nil {
+			return err
+		}
+	}
+	f, err := s.socket()
+	if err != nil {
+		return err
+	}
+	b := control.Append(nil, control.Op(v.r.IntN(highestOp)), 0, 1, &control.Empty{})
+	if v.r.IntN(4) == 0 {
+		b = []byte("garbage")
+	}
+	// Several of each: those behind the one that does not close wait with it.
+	fds := slices.Repeat([]int{int(f.Fd())}, mostRights-v.r.IntN(mostRights)/4)
+	for range 1 + v.r.IntN(3) {
+		v.tell(1)
+		if err = c.send(b, fds...); err != nil {
+			break
+		}
+	}
+	// Mostly not the last one, which is under way; where it is, it waits like any other.
+	go f.Close()
+	if err != nil {
+		return err
+	}
+	if v.r.IntN(2) == 0 {
+		return nil // gone at once, perhaps before it is accepted
+	}
+	_, _, err = c.receive()
+	return err
+}
+
+// A lingering makes sockets whose close waits until their peers are closed, with it.
+type lingering struct {
+	listen *net.TCPListener
+	peers  []net.Conn
+}
+
+func newLingering() (*lingering, error) {
+	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	return &lingering{listen: l}, err
+}
+
+// close has all of them close: bytes are unread, and the other side is reset.
+func (s *lingering) close() {
+	for _, p := range s.peers {
+		_ = p.Close()
+	}
+	_ = s.listen.Close()
+}
+
+// socket returns a connected socket with bytes that nobody reads.
+func (s *lingering) socket() (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "lingering")
+	to := s.listen.Addr().(*net.TCPAddr)
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 4096)
+	if err = unix.Connect(fd, &unix.SockaddrInet4{Port: to.Port, Addr: [4]byte(to.IP.To4())}); err == nil {
+		var peer *net.TCPConn
+		if peer, err = s.listen.AcceptTCP(); err == nil {
+			_ = peer.SetReadBuffer(4096)
+			s.peers = append(s.peers, peer)
+			err = unix.SetNonblock(fd, true)
+		}
+	}
+	for b := make([]byte, 1<<16); err == nil; {
+		_, err = unix.Write(fd, b)
+	}
+	if errors.Is(err, unix.EAGAIN) {
+		err = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 3600})
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}

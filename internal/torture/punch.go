@@ -1,0 +1,223 @@
+package torture
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"golang.org/x/sys/unix"
+)
+
+// punch takes pages away from under the engine. Whoever touches a page that another
+// is taking away waits in the kernel, and a thread of the lowest priority beside one
+// that spins on the same core takes as long for it as it likes. Before memory is
+// sealed the engine must not touch it; afterwards nobody may take pages of it.
+func (v *villain) punch() error {
+	runtime.GOMAXPROCS(max(6, runtime.NumCPU())) // it must not wait for its own threads
+	c, err := dialRaw(v.spec.Socket)
+	if err != nil {
+		return err
+	}
+	w := &world{raw: c}
+	defer w.destroy()
+	if err := c.hello(); err != nil {
+		return err
+	}
+	size := 4 << 20 << v.r.IntN(5)
+	mem, id, err := c.region(size, false)
+	if err != nil {
+		return err
+	}
+	w.mem = mem
+	for i := 0; i < size; i += shm.PageSize { // there is nothing to take away otherwise
+		mem.Bytes()[i] = 1
+	}
+	if err := v.beforeSeal(w, id); err != nil {
+		return err
+	}
+	if err := c.call(control.OpPlaceRegion, &control.Placement{ID: id, Addr: mem.Addr()}, &control.Empty{}); err != nil {
+		return err
+	}
+	return v.afterSeal(w)
+}
+
+// beforeSeal punches while it asks the engine to take the memory, which it must not.
+// Then it seals it, which waits for its own punches.
+func (v *villain) beforeSeal(w *world, id uint32) error {
+	p, err := v.startPunching(w.mem, false)
+	if err != nil {
+		return err
+	}
+	defer p.end()
+	var pd control.PD
+	if err := w.call(control.OpAllocPD, &control.Empty{}, &pd); err != nil {
+		return err
+	}
+	for end := time.Now().Add(burst(v)); time.Now().Before(end); v.pause(5 * time.Millisecond) {
+		err := w.call(control.OpPlaceRegion, &control.Placement{ID: id, Addr: w.mem.Addr()}, &control.Empty{})
+		if err == nil {
+			return corrupt("the engine took memory that can still lose pages")
+		} else if !refused(err) {
+			return err
+		}
+		key := &control.MR{PDN: pd.PDN, Access: control.AccessLocalWrite, Addr: w.mem.Addr(), Length: 4096, IOVA: w.mem.Addr()}
+		if err := w.call(control.OpRegMR, key, &control.Key{}); err == nil {
+			return corrupt("the engine registered memory that can still lose pages")
+		} else if !refused(err) {
+			return err
+		}
+		v.tell(2)
+	}
+	p.rest() // the seal would wait for as long
+	var sealing sync.WaitGroup
+	for range 2 {
+		sealing.Go(func() { _ = w.mem.Seal() })
+	}
+	sealing.Wait()
+	return nil
+}
+
+// afterSeal has the engine work on the memory while all that is left is tried.
+func (v *villain) afterSeal(w *world) error {
+	if err := v.furnish(w); err != nil {
+		return err
+	}
+	base, size := w.mem.Addr(), uint64(w.mem.Size())
+	var key control.Key
+	const rights = control.AccessLocalWrite | control.AccessRemoteWrite | control.AccessRemoteRead
+	if err := w.call(control.OpRegMR, &control.MR{PDN: w.pd, Access: rights, Addr: base, Length: size, IOVA: base}, &key); err != nil {
+		return err
+	}
+	for range 1 + v.r.IntN(3) {
+		for i := range 2 { // they may have had errors
+			if err := v.connectAs(w, i, w.qps[i^1].qpn, control.AccessRemoteWrite|control.AccessRemoteRead); err != nil {
+				return err
+			}
+		}
+		p, err := v.startPunching(w.mem, true)
+		if err != nil {
+			return err
+		}
+		for end := time.Now().Add(burst(v)); time.Now().Before(end) && err == nil; v.pause(2 * time.Millisecond) {
+			for i := range 2 {
+				v.move(w, w.qps[i], key.Key)
+				w.qps[i].publish()
+			}
+			v.tell(2)
+			err = p.wrong()
+		}
+		p.end()
+		if err = errors.Join(err, p.wrong()); err != nil {
+			return err
+		}
+		v.pause(100 * time.Millisecond)
+	}
+	return nil
+}
+
+func burst(v *villain) time.Duration {
+	return time.Duration(100+v.r.IntN(200)) * time.Millisecond
+}
+
+// move posts correct work over all of the memory but the queues.
+func (v *villain) move(w *world, q *scribbled, key uint32) {
+	room := w.mem.Size() - atPayload
+	for range 1 + v.r.IntN(4) {
+		n := 1 + v.r.IntN(min(room, 256<<10))
+		at := func() uint64 { return w.mem.Addr() + atPayload + uint64(v.r.IntN(room-n+1)) }
+		op := [2]wqe.Opcode{wqe.OpRDMAWrite, wqe.OpRDMARead}[v.r.IntN(2)]
+		b := wqe.Start(q.sq, q.next)
+		b.Raddr(wqe.Raddr{Addr: at(), RKey: key})
+		b.Data(wqe.Data{ByteCount: uint32(n), LKey: key, Addr: at()})
+		if blocks, err := b.Finish(wqe.Ctrl{Opcode: op, QPN: q.qpn}); err == nil {
+			q.next += uint16(blocks)
+		}
+	}
+}
+
+// punching is threads at work: one that takes pages away whenever it gets the core, and
+// one that keeps the core busy.
+type punching struct {
+	stop  atomic.Bool
+	idle  atomic.Bool // nobody spins any more
+	hole  atomic.Pointer[string]
+	ended sync.WaitGroup
+}
+
+func (v *villain) startPunching(mem *shm.Region, sealed bool) (*punching, error) {
+	p := new(punching)
+	again, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", mem.File().Fd()), os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	core, first := anyCore(v.r.IntN), v.r.IntN(len(ways))
+	p.idle.Store(v.r.IntN(4) == 0) // and sometimes as fast as it can
+	p.ended.Add(2)
+	go func() {
+		defer p.ended.Done()
+		defer again.Close()
+		runtime.LockOSThread() // and ends with it
+		pin(core)
+		idle := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}
+		_ = unix.SchedSetAttr(0, &idle, 0)
+		for i := first; !p.stop.Load(); i++ {
+			way := ways[i%len(ways)]
+			if err := way.try(mem, int(again.Fd())); err == nil && way.holes && sealed {
+				p.hole.Store(&way.name)
+			}
+		}
+	}()
+	go func() {
+		defer p.ended.Done()
+		runtime.LockOSThread()
+		pin(core)
+		for !p.stop.Load() && !p.idle.Load() { // spin
+		}
+	}()
+	return p, nil
+}
+
+func (p *punching) rest() { p.idle.Store(true) }
+
+func (p *punching) end() {
+	p.stop.Store(true)
+	p.ended.Wait()
+}
+
+// wrong says what pages were taken away by.
+func (p *punching) wrong() error {
+	if way := p.hole.Load(); way != nil {
+		return corrupt("pages of memory that the engine uses were taken away by %s", *way)
+	}
+	return nil
+}
+
+// ways are what can be done to memory and may hold up who touches it. Those that make
+// holes must fail once the memory is sealed.
+var ways = []struct {
+	name  string
+	holes bool
+	try   func(mem *shm.Region, again int) error
+}{
+	{"fallocate", true, func(mem *shm.Region, _ int) error { return punchHole(int(mem.File().Fd()), mem.Size()) }},
+	{"MADV_REMOVE", true, func(mem *shm.Region, _ int) error { return unix.Madvise(mem.Bytes(), unix.MADV_REMOVE) }},
+	{"fallocate of the file opened anew", true, func(mem *shm.Region, again int) error { return punchHole(again, mem.Size()) }},
+	{"truncation", true, func(_ *shm.Region, again int) error { return unix.Ftruncate(again, 0) }},
+	{"", false, func(mem *shm.Region, again int) error { return unix.Fallocate(again, 0, 0, int64(mem.Size())) }},
+	{"", false, func(mem *shm.Region, _ int) error { return unix.Madvise(mem.Bytes(), unix.MADV_COLLAPSE) }},
+	{"", false, func(mem *shm.Region, _ int) error { return unix.Madvise(mem.Bytes(), unix.MADV_PAGEOUT) }},
+	{"", false, func(mem *shm.Region, _ int) error { return unix.Madvise(mem.Bytes(), unix.MADV_DONTNEED) }},
+	{"", false, func(mem *shm.Region, _ int) error { return unix.Madvise(mem.Bytes(), unix.MADV_POPULATE_WRITE) }},
+	{"", false, func(_ *shm.Region, again int) error { return unix.Fsync(again) }},
+}
+
+func punchHole(fd, size int) error {
+	return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, int64(size))
+}

@@ -7,11 +7,13 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// How many connections a hoarder makes: as many as it can get, or, where it is of the
-// user that correct clients are of, so few that enough is left for them.
+// How many connections a hoarder makes: more than it can get, or so few that what they
+// ask for is not refused for want of descriptors; where it is of the user that correct
+// clients are of, so few that enough is left for them.
 const (
-	hoardStrange = 600
-	hoardOwn     = 40
+	hoardMost = 600
+	hoardMany = 80
+	hoardOwn  = 40
 )
 
 // hoard makes many connections that ask for all that comes with descriptors, and reads
@@ -20,7 +22,7 @@ const (
 func (v *villain) hoard() error {
 	most := hoardOwn
 	if v.spec.User != 0 {
-		most = hoardStrange
+		most = [2]int{hoardMany, hoardMost}[v.r.IntN(2)]
 	}
 	var all []*raw
 	defer func() {
@@ -39,7 +41,7 @@ func (v *villain) hoard() error {
 			v.pause(10 * time.Millisecond)
 		}
 	}
-	for range 10 {
+	for range 40 {
 		v.pause(100 * time.Millisecond)
 		for range 8 { // perhaps they take more now
 			v.greedy(all[v.r.IntN(len(all))])

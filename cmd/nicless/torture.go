@@ -18,8 +18,8 @@ data by every operation and account for each byte and each completion, while
 others scribble over their queues, send garbage, take memory away, use up what
 there is, or are stopped and killed, and engines are killed under load. What must
 never happen is counted: bytes that differ, completions lost, repeated or out of
-order, anything that an engine keeps of clients that are gone, stalls. The exit
-status is 1 if there was any of it.
+order, anything that an engine keeps of clients that are gone, a log that fills,
+stalls. The exit status is 1 if there was any of it.
 
 A stall is a wait of a correct client of more than 100 ms. It is explained as far
 as the scheduler had the client or the engine wait for a core although they were

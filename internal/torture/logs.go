@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// logBound is how many bytes an engine may write to its log within a second, whatever
+// its clients do: who fills the log hides what it says, and fills the disk.
+const logBound = 64 << 10
+
 // A Log is what an engine has said.
 type Log struct {
 	Lines uint64 `json:"lines"`

@@ -50,6 +50,9 @@ func newResult(p *Plan, d time.Duration) Result {
 
 // judge has faults of data counted as such.
 func (r *Result) judge() {
+	if r.Log.Most > logBound {
+		r.Faults = append(r.Faults, fmt.Sprintf("an engine wrote %d bytes to its log within a second; %d are bearable", r.Log.Most, logBound))
+	}
 	if len(r.Faults) > 0 && r.Wrong == (Wrong{}) && r.Leaked == "" {
 		r.Corruptions = max(r.Corruptions, 1)
 	}

@@ -26,6 +26,7 @@ type Listener struct {
 // is gone is replaced; one that still answers is an error. PATH.lock beside it
 // keeps two engines that start together apart.
 func (e *Engine) Listen(path string, mode fs.FileMode) (_ *Listener, err error) {
+	growDescriptors()
 	lock, err := lockSocket(path)
 	if err != nil {
 		return nil, err
@@ -74,6 +75,16 @@ func (e *Engine) Listen(path string, mode fs.FileMode) (_ *Listener, err error) 
 		return nil, fmt.Errorf("engine: socket: %w", err)
 	}
 	return &Listener{e: e, sock: sock.(*net.UnixListener), lock: lock}, nil
+}
+
+// growDescriptors has the kernel make its table of this process's descriptors as large
+// as clients may need it. To make it larger later takes milliseconds (synchronize_rcu)
+// of whichever thread opens the next one, which can be the device's.
+func growDescriptors() {
+	const most = 1 << 16 // 0.5 MiB of the kernel's memory
+	if fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, min(rlimit(unix.RLIMIT_NOFILE, most), most)-1); err == nil {
+		_ = unix.Close(fd)
+	}
 }
 
 // close ends the socket. Connections that nobody has accepted end with it, and

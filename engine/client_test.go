@@ -23,7 +23,7 @@ func TestAClientDoesNotNameItself(t *testing.T) {
 			name = c.name
 		}
 	})
-	require.Equal(t, fmt.Sprintf(`pid %d uid %d "pid 1 uid 0\nroot"`, os.Getpid(), os.Getuid()), name)
+	require.Equal(t, fmt.Sprintf(`pid %d uid %d "pid 1 uid 0?root"`, os.Getpid(), os.Getuid()), name)
 	again := c.call(control.OpHello, &hello, &control.Welcome{})
 	require.Equal(t, control.CodeInvalid, again.Code)
 	require.Contains(t, again.Text, "twice")

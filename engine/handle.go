@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
@@ -127,12 +128,26 @@ func (c *Client) hello(m *control.Hello, _ Memory, r *control.Reply) (control.Me
 	}
 	c.greeted = true
 	if m.Name != "" {
-		c.name = fmt.Sprintf("%s %q", c.name, m.Name)
+		c.name = fmt.Sprintf("%s %q", c.name, printable(m.Name))
 	}
 	r.UAR, r.Status = c.uar, c.status
 	w := c.e.welcome(c.grant(m.Features))
 	w.UARPages = uint32(c.hosted.UARPages)
 	return w, nil
+}
+
+// nameBytes is how much of a client's name for itself the log shows.
+const nameBytes = 64
+
+// printable returns the beginning of a name, with a question mark for whatever the log
+// would have to write in several characters.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' || r == '"' || r == '\\' {
+			return '?'
+		}
+		return r
+	}, name[:min(len(name), nameBytes)])
 }
 
 func (c *Client) allocPD(_ *control.Empty, _ Memory, _ *control.Reply) (control.Message, error) {

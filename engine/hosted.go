@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"errors"
 	"net"
 	"os"
+	"time"
 
 	"github.com/nicless/nicless/internal/shm"
 	"golang.org/x/sys/unix"
@@ -84,11 +86,9 @@ func (e *Engine) ReleaseMemory(uid uint32, r *shm.Region) {
 }
 
 // unmap unmaps memory that a client could map, and gives back what was held for it.
-//
-// To unmap memory waits in the kernel for whoever is punching a hole into it, and
-// the whole process may wait with it. So memory that nobody has sealed is sealed
-// first, which waits as well, but nobody else does; and if its user has forbidden
-// that, it stays mapped, and on the user's bill.
+// Memory that nobody has sealed is sealed first, by another process. If its user has
+// forbidden that, or does not let it happen, the memory stays mapped, and on the user's
+// bill.
 func (e *Engine) unmap(uid uint32, r *shm.Region, held bill) {
 	shut := func() {
 		_ = r.Close()
@@ -99,7 +99,7 @@ func (e *Engine) unmap(uid uint32, r *shm.Region, held bill) {
 		return
 	}
 	e.discard(uid, 0, func() {
-		if r.Seal() == nil {
+		if sealApart(r) {
 			shut()
 		}
 	})
@@ -128,48 +128,95 @@ func (e *Engine) DiscardConnection(uid uint32, conn *net.UnixConn, c Cost) {
 	e.discardConnection(uid, conn, c.bill())
 }
 
+// Aside calls f where nobody has to wait for it, for a user whose programs could keep it
+// from returning. It reports whether f has returned soon; else it may be under way still.
+func (e *Engine) Aside(uid uint32, f func()) bool {
+	done := make(chan struct{})
+	e.discard(uid, 0, func() {
+		defer close(done)
+		f()
+	})
+	select {
+	case <-done:
+		return true
+	case <-time.After(asideTime):
+		return false
+	}
+}
+
+// asideTime is how long a program is waited for that keeps its own events from being
+// taken back.
+const asideTime = 100 * time.Millisecond
+
 // Retract takes the events of a CQ that nobody has read out of its channel, of
 // which reader is the end that its program reads, and returns how many were sent
 // and have been read. The program may read meanwhile. No more are sent: the program
 // forgets the CQ, and would not know what they mean.
+//
+// A program that reads into a page which never comes holds the lock that every reader
+// needs. So neither the device's thread nor the caller reads; what cannot be read soon
+// counts as read by the program.
 func (c *Client) Retract(cqn uint32, reader *os.File) (read uint32) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	conn, err := reader.SyscallConn() // Fd would change how the program's reads wait
-	if err != nil {
-		return 0
-	}
+	var sent uint32
+	var handle uint64
+	var ends [2]int // the device's, the program's: descriptors of this call's own
+	var err error
 	c.e.Do(func() {
 		q := c.cqs[cqn]
 		if c.closed || q == nil || q.channel == nil {
+			err = ErrClosed
 			return
 		}
 		c.lane.disarm(q)
 		q.armed = false
-		_ = conn.Control(func(fd uintptr) { read = q.sent - q.unsend(int(fd)) })
+		sent, handle = q.sent, q.handle
+		ends[0], err = unix.FcntlInt(uintptr(q.channel.fd), unix.F_DUPFD_CLOEXEC, 0)
 	})
-	return read
+	c.mu.Unlock()
+	if err != nil {
+		return 0
+	}
+	conn, err := reader.SyscallConn() // Fd would change how the program's reads wait
+	if err == nil {
+		inner := conn.Control(func(fd uintptr) { ends[1], err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+		err = errors.Join(err, inner)
+	}
+	if err != nil {
+		_ = unix.Close(ends[0])
+		return sent
+	}
+	taken := make(chan uint32, 1)
+	if c.e.Aside(c.uid, func() {
+		taken <- unsend(ends[0], ends[1], handle, sent)
+		_ = unix.Close(ends[0])
+		_ = unix.Close(ends[1])
+	}) {
+		return sent - <-taken
+	}
+	return sent
 }
 
-// unsend takes the events of a queue out of its channel and returns how many
-// there were. Those of others are put back, for which there is room.
-func (q *cq) unsend(reader int) (taken uint32) {
+// unsend takes the events of a queue out of its channel, of which at most so many were
+// sent, and returns how many there were. Those of others are put back, for which there
+// is room.
+func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
 	var keep [][8]byte
 	for range eventBuffer { // more than there can be
 		var b [8]byte
 		if n, _, err := unix.Recvfrom(reader, b[:], unix.MSG_DONTWAIT); err != nil || n != len(b) {
 			break
 		}
-		if handleOf(b) == q.handle {
+		if handleOf(b) == handle {
 			taken++
 		} else {
 			keep = append(keep, b)
 		}
 	}
 	for _, b := range keep {
-		_ = unix.Send(q.channel.fd, b[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		_ = unix.Send(writer, b[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	}
-	return min(taken, q.sent)
+	return min(taken, sent)
 }
 
 // Forsaken returns the completion channels that no CQ uses and nobody can read

@@ -148,7 +148,7 @@ func destroyCQ(c *call) error {
 	if err := c.destroyOnly(); err != nil {
 		return err
 	}
-	c.put32(1, completions, q.events.retract())
+	c.put32(1, completions, q.events.retract(c.x))
 	return nil
 }
 

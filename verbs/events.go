@@ -134,13 +134,23 @@ func (a *async) send(element uint64, event uint32) bool {
 }
 
 // retract takes the events of an object that nobody has read back, and returns
-// how many were read.
-func (o *counted) retract() (read uint32) {
-	read = o.sent
-	if o.async == nil || read == 0 {
-		return read
+// how many were read. A program that keeps others from reading there has read them.
+func (o *counted) retract(x *uctx) (read uint32) {
+	if o.async == nil || o.sent == 0 {
+		return o.sent
 	}
-	_ = withFD(o.async.reader, func(fd int) error {
+	sent, async, element := o.sent, o.async, o.element
+	taken := make(chan uint32, 1)
+	if x.s.engine.Aside(x.uid, func() { taken <- async.unsend(element, sent) }) {
+		return sent - <-taken
+	}
+	return sent
+}
+
+// unsend takes events of an object out of the socket, at most so many, and returns how
+// many there were. Those of others are put back.
+func (a *async) unsend(element uint64, sent uint32) (taken uint32) {
+	_ = withFD(a.reader, func(fd int) error {
 		var keep [][16]byte
 		for {
 			var b [16]byte
@@ -148,18 +158,18 @@ func (o *counted) retract() (read uint32) {
 			if err != nil || n != len(b) {
 				break
 			}
-			if le.Uint64(b[:]) == o.element && read > 0 {
-				read--
+			if le.Uint64(b[:]) == element && taken < sent {
+				taken++
 			} else {
 				keep = append(keep, b)
 			}
 		}
 		for _, b := range keep {
-			o.async.send(le.Uint64(b[:]), le.Uint32(b[8:]))
+			a.send(le.Uint64(b[:]), le.Uint32(b[8:]))
 		}
 		return nil
 	})
-	return read
+	return taken
 }
 
 // listen translates what the device tells of this context, until that ends.
@@ -221,6 +231,6 @@ func (c *call) destroyCounted() error {
 	if err := c.x.remove(o); err != nil {
 		return err
 	}
-	c.put32(1, o.self.(subject).happening().retract())
+	c.put32(1, o.self.(subject).happening().retract(c.x))
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cqe"
 )
 
 // A visitor is a correct client that connects again and again, moves a few messages
@@ -195,6 +196,8 @@ func (v *visitor) write(p parlour, value byte) error {
 	switch {
 	case err != nil:
 		return err
+	case n == 1 && errors.Is(list[0].Err(), cqe.Flush):
+		return list[0].Err() // an engine that is stopped flushes; the supervisor knows whether it was
 	case n != 1 || list[0].Err() != nil:
 		return corrupt("a WRITE of a visitor: %d completions, %v", n, list[0].Err())
 	}

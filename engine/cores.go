@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
-	"path"
 	"strconv"
 	"strings"
 
@@ -114,70 +112,4 @@ func coreList(set *unix.CPUSet) string {
 		}
 	}
 	return strings.Join(parts, ",")
-}
-
-// allowance returns how many cores' time the process may use: the least quota of
-// its control group and of those around it, infinite if there is none.
-func allowance(root fs.FS) float64 {
-	text, err := fs.ReadFile(root, "proc/self/cgroup")
-	if err != nil {
-		return math.Inf(1)
-	}
-	least := math.Inf(1)
-	for line := range strings.Lines(string(text)) {
-		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(f) != 3 {
-			continue
-		}
-		for _, mount := range cpuMounts(f[1]) {
-			least = min(least, leastQuota(root, mount, f[2]))
-		}
-	}
-	return least
-}
-
-// cpuMounts returns where the groups of some controllers are, if the processor's
-// is among them; no controllers are version 2.
-func cpuMounts(controllers string) []string {
-	const base = "sys/fs/cgroup"
-	switch {
-	case controllers == "":
-		return []string{base, base + "/unified"}
-	case strings.Contains(","+controllers+",", ",cpu,"):
-		return []string{base + "/cpu", base + "/" + controllers}
-	}
-	return nil
-}
-
-// leastQuota goes from a group up to the mount. In a container the group may be
-// named as the host sees it; what is there then is the mount itself.
-func leastQuota(root fs.FS, mount, group string) float64 {
-	least := math.Inf(1)
-	for dir := path.Join(mount, path.Clean("/"+group)); ; dir = path.Dir(dir) {
-		least = min(least, quota(root, dir))
-		if len(dir) <= len(mount) {
-			return least
-		}
-	}
-}
-
-// quota is that of one group: cpu.max, or in version 1 two files.
-func quota(root fs.FS, dir string) float64 {
-	read := func(name string) []string {
-		text, _ := fs.ReadFile(root, path.Join(dir, name))
-		return strings.Fields(string(text))
-	}
-	f := read("cpu.max") // "50000 100000", or "max 100000"
-	if len(f) != 2 {
-		f = append(read("cpu.cfs_quota_us"), read("cpu.cfs_period_us")...)
-	}
-	if len(f) != 2 {
-		return math.Inf(1)
-	}
-	time, err1 := strconv.ParseFloat(f[0], 64)
-	period, err2 := strconv.ParseFloat(f[1], 64)
-	if err1 != nil || err2 != nil || time <= 0 || period <= 0 {
-		return math.Inf(1)
-	}
-	return time / period
 }

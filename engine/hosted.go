@@ -40,7 +40,7 @@ func (e *Engine) AttachAs(name string, uid uint32, h Hosted) (*Client, error) {
 // CreateMemory makes memory that a hosted client's program is to map. It counts
 // as uid's until ReleaseMemory.
 func (e *Engine) CreateMemory(uid uint32, name string, size int) (*shm.Region, error) {
-	b := regionCharge(size).plus(regionFile)
+	b := regionCharge(uid, size).plus(regionFile)
 	if err := e.shares.take(uid, b); err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (c *Client) ForgetPages() {
 
 // ReleaseMemory undoes CreateMemory. No client may have it as a region.
 func (e *Engine) ReleaseMemory(uid uint32, r *shm.Region) {
-	held := regionCharge(r.Size())
+	held := regionCharge(uid, r.Size())
 	if r.File() != nil {
 		held = held.plus(regionFile)
 	}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"os"
+
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -18,10 +20,15 @@ type region struct {
 	users int  // keys and queues inside
 }
 
-// regionCharge is what a region of so many bytes takes of the device's process.
-func regionCharge(size int) bill {
+// regionCharge is what a region of so many bytes takes of the device's process. What its
+// own user fills is not counted: he has what the system lets him have.
+func regionCharge(uid uint32, size int) bill {
 	fds, pages := shm.HoldCost(size)
-	return bill{mappings: 1, addresses: size, memory: regionCost, descriptors: fds, pipePages: pages}
+	b := bill{mappings: 1, addresses: size, memory: regionCost, descriptors: fds, pipePages: pages}
+	if uid != uint32(os.Getuid()) {
+		b[contents] = size
+	}
+	return b
 }
 
 // The descriptor of a region is open until the client has it, has mapped it, and has
@@ -55,7 +62,7 @@ func (c *Client) makeMemory(payload []byte) (mem Memory, err error) {
 	if err != nil {
 		return mem, err
 	}
-	charge := regionCharge(int(wholePages(m.Size))).plus(regionFile)
+	charge := regionCharge(c.uid, int(wholePages(m.Size))).plus(regionFile)
 	if err := c.e.shares.take(c.uid, charge); err != nil {
 		return mem, err
 	}

@@ -3,6 +3,8 @@ package engine
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
+	"math"
 	"os"
 	"strconv"
 	"sync"
@@ -25,6 +27,7 @@ const (
 	mappings    goods = iota // of memory, vm.max_map_count
 	descriptors              // of files, RLIMIT_NOFILE
 	addresses                // bytes of address space that is mapped
+	contents                 // bytes of regions, which could all be filled
 	connections              // each may hold a thread while memory is unmapped
 	memory                   // bytes of the device's own, see heap.go
 	unread                   // descriptors in answers that wait to be read, see flight.go
@@ -32,7 +35,7 @@ const (
 	numGoods
 )
 
-var goodsNames = [numGoods]string{"mappings", "descriptors", "bytes of address space", "connections", "bytes of memory", "descriptors in unread answers", "pages of pipes"}
+var goodsNames = [numGoods]string{"mappings", "descriptors", "bytes of address space", "bytes of regions", "connections", "bytes of memory", "descriptors in unread answers", "pages of pipes"}
 
 // maxConnections stays well below the 10,000 threads of which a Go program dies.
 const maxConnections = 1 << 12
@@ -82,6 +85,7 @@ func newShares() *shares {
 		s.most[addresses] = space / 2
 		s.behind[addresses] = fmt.Sprintf("ulimit -v, RLIMIT_AS, is %d bytes", space)
 	}
+	s.most[contents], s.behind[contents] = maxContents(os.DirFS("/"))
 	s.most[connections] = maxConnections
 	s.behind[connections] = fmt.Sprintf("a device serves %d", maxConnections)
 	s.most[memory] = maxMemory
@@ -120,7 +124,7 @@ func (s *shares) charge(uid uint32, b bill) error {
 	payer := s.lockFor(uid)
 	defer s.mu.Unlock()
 	most := s.most[descriptors]
-	if n := b[descriptors]; s.has(payer)[descriptors]+n > most-s.taken[descriptors]-n {
+	if n := b[descriptors]; n > 0 && s.has(payer)[descriptors]+n > most-s.taken[descriptors]-n {
 		s.over[payer] += n
 		s.addGuest(uid, payer, bill{descriptors: n}, 1)
 		b[descriptors] = 0
@@ -234,6 +238,21 @@ func maxMaps() int {
 		}
 	}
 	return 65530 // the kernel's default
+}
+
+// maxContents is how many bytes regions may have: what they hold beyond the memory that
+// there is ends a process, and the kernel takes one that has mapped much of it.
+func maxContents(root fs.FS) (most int, behind string) {
+	least, behind := math.Inf(1), "the system does not say how much memory it has"
+	if f := words(root, "proc", "meminfo"); len(f) > 1 && f[0] == "MemTotal:" {
+		if kilobytes, err := strconv.Atoi(f[1]); err == nil {
+			least, behind = float64(kilobytes)*1024, fmt.Sprintf("the system has %s kB of memory", f[1])
+		}
+	}
+	if limit := memoryLimit(root); limit < least {
+		least, behind = limit, fmt.Sprintf("the memory of the device's control group is limited to %.0f bytes", limit)
+	}
+	return int(min(least, maxAddresses)) / 4 * 3, behind
 }
 
 // maxPipePages is how many pages of pipes the kernel allows the user that the device

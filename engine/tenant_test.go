@@ -154,6 +154,7 @@ func TestGoodsComeBack(t *testing.T) {
 	want[mappings]++
 	want[descriptors]++
 	want[addresses] += shm.PageSize
+	want[contents] += shm.PageSize
 	want[memory] += regionCost + socketCost
 	require.Equal(t, want, *r.e.shares.users[7])
 	require.NoError(t, c.Close()) // which seals the UAR pages first, off this goroutine

@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"math"
+	"os"
+	"testing"
+
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMemoryLimit(t *testing.T) {
+	const v2 = "0::/user/job\n"
+	for name, row := range map[string]struct {
+		files map[string]string
+		want  float64
+	}{
+		"no groups":     {nil, math.Inf(1)},
+		"no limit":      {map[string]string{"proc/self/cgroup": v2, "sys/fs/cgroup/user/job/memory.max": "max\n"}, math.Inf(1)},
+		"its own":       {map[string]string{"proc/self/cgroup": v2, "sys/fs/cgroup/user/job/memory.max": "1048576\n"}, 1 << 20},
+		"one around it": {map[string]string{"proc/self/cgroup": v2, "sys/fs/cgroup/user/job/memory.max": "max", "sys/fs/cgroup/user/memory.max": "4096"}, 4096},
+		"version 1":     {map[string]string{"proc/self/cgroup": "4:memory:/job\n", "sys/fs/cgroup/memory/job/memory.limit_in_bytes": "8192\n"}, 8192},
+		"another one's": {map[string]string{"proc/self/cgroup": "1:cpuset:/job\n", "sys/fs/cgroup/cpuset/job/memory.max": "1"}, math.Inf(1)},
+	} {
+		require.Equal(t, row.want, memoryLimit(files(row.files)), name)
+	}
+}
+
+// Users other than the device's own have no more bytes of regions than there is memory.
+func TestRegionsOfOthersFitIntoMemory(t *testing.T) {
+	machine := map[string]string{"proc/meminfo": "MemTotal:        4096 kB\nMemFree: 1 kB\n"}
+	most, behind := maxContents(files(machine))
+	require.Equal(t, 3<<20, most)
+	require.Equal(t, "the system has 4096 kB of memory", behind)
+	machine["proc/self/cgroup"] = "0::/job\n"
+	machine["sys/fs/cgroup/job/memory.max"] = "1048576"
+	most, behind = maxContents(files(machine))
+	require.Equal(t, 3<<18, most)
+	require.Equal(t, "the memory of the device's control group is limited to 1048576 bytes", behind)
+
+	r := newRig(t, Config{})
+	r.e.shares.most[contents], r.e.shares.behind[contents] = most, behind
+	own := uint32(os.Getuid())
+	_, err := r.e.CreateMemory(own+1, "test", most/2+shm.PageSize)
+	require.ErrorContains(t, err, "bytes of regions")
+	require.ErrorContains(t, err, behind)
+	for uid, size := range map[uint32]int{own: 2 * most, own + 1: most / 2} {
+		m, err := r.e.CreateMemory(uid, "test", size)
+		require.NoError(t, err)
+		require.NoError(t, m.Seal())
+		r.e.ReleaseMemory(uid, m)
+	}
+	r.until("shares are given back", func() bool { return r.owed() == bill{} })
+}

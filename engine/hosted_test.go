@@ -142,3 +142,13 @@ func TestNothingIsSentAfterRetract(t *testing.T) {
 	r.settle()
 	require.Zero(t, r.e.cqs[c.num].sent)
 }
+
+// What a user's program keeps from returning is not waited for.
+func TestAsideWaitsForNobody(t *testing.T) {
+	r := newRig(t, Config{})
+	hold, ended := make(chan struct{}), make(chan struct{})
+	require.False(t, r.e.Aside(7, func() { defer close(ended); <-hold }))
+	require.True(t, r.e.Aside(8, func() {}), "another user")
+	close(hold)
+	<-ended
+}

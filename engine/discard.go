@@ -25,7 +25,8 @@ import (
 //     closed, for a user who is refused can only be told so by accepting it.
 //
 // Where the listener refuses descriptors (PassRights, Linux 6.16) none lies unread and
-// connections close at once. On older kernels this remains: a descriptor that blocks
+// connections close at once; a verbs server lets them be sent after hello, and greets
+// nobody whose closers are stuck (Clogged). On older kernels this remains: a descriptor that blocks
 // without regard to signals, such as a locked file of the client's own FUSE file
 // system, stops one closer. A user who brings closersEach of them and then so many
 // connections that they fill the reserve of descriptors (backlogged) does pause accept
@@ -57,12 +58,32 @@ func (e *Engine) discard(uid uint32, n int, closeAll func()) {
 	})
 }
 
-// discardConnection has a connection closed, for which held is charged until then.
+// discardConnection has a connection closed, for which held is charged until then. One
+// that no descriptor could be sent to is closed here and now: it does not wait behind
+// others, so that whoever is refused costs nothing.
 func (e *Engine) discardConnection(uid uint32, conn *net.UnixConn, held bill) {
-	e.discarded.connections.add(e.shares.payer(uid), func() {
+	shut := func() {
 		_ = conn.Close()
 		e.shares.give(uid, held)
-	})
+	}
+	if !passed(conn) {
+		shut()
+		return
+	}
+	e.discarded.connections.add(e.shares.payer(uid), shut)
+}
+
+// Clogged reports whether all closers are stuck that a user may have for connections,
+// so that its next ones would wait behind those.
+func (e *Engine) Clogged(uid uint32) bool {
+	return e.discarded.connections.clogged(e.shares.payer(uid))
+}
+
+func (c *closers) clogged(user uint32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.users[user]
+	return p != nil && p.stuck >= closersEach
 }
 
 // backlogged reports whether so many connections wait to be closed that the process

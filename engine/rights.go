@@ -28,6 +28,20 @@ func PassRights(c syscall.Conn, on bool) error {
 	return errors.Join(err, inner)
 }
 
+// passed reports whether descriptors may lie in a connection: whether they could be
+// sent to it since it was made, for nobody turns PassRights off later.
+func passed(c syscall.Conn) bool {
+	value := 1
+	if raw, err := c.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			if v, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSRIGHTS); err == nil {
+				value = v
+			}
+		})
+	}
+	return value != 0
+}
+
 // A bare is a socket that is not bound yet.
 type bare struct{ syscall.RawConn }
 

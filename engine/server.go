@@ -18,10 +18,10 @@ import (
 const helloTime = 10 * time.Second
 
 // Serve accepts and serves clients until ctx ends, then closes the socket and
-// every connection, and returns when the last client is gone.
+// every connection, and returns when the last client is gone, or after Patience.
 func (l *Listener) Serve(ctx context.Context) error {
 	var clients sync.WaitGroup
-	defer clients.Wait()
+	defer WaitFor(&clients, Patience)
 	defer l.close()
 	stop := context.AfterFunc(ctx, func() { _ = l.sock.SetDeadline(time.Unix(1, 0)) })
 	defer stop()

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"time"
 
@@ -16,7 +15,6 @@ type session struct {
 	client *Client
 	conn   *net.UnixConn
 	in     [control.MaxMessage + 1]byte
-	oob    [64]byte
 	out    []byte
 }
 
@@ -27,28 +25,22 @@ var (
 
 // next serves one request. An error ends the connection.
 func (s *session) next() error {
-	n, oobn, flags, _, err := s.conn.ReadMsgUnix(s.in[:], s.oob[:])
-	// Nothing is asked for, but kernels before 6.16 bring descriptors all the same.
-	// First of all, for a datagram of 0 bytes can bring them too, and package net makes
-	// an end of file of it.
-	fds, bad := received(s.oob[:oobn])
-	if len(fds) > 0 {
-		defer s.discard(fds)
-		if err := s.client.e.shares.owe(s.client.uid, len(fds)); err != nil {
-			return err
-		}
-		return fmt.Errorf("%w: %d descriptors came along; a client sends none", errDesync, len(fds))
-	}
+	n, _, flags, err := Peek(s.conn, s.in[:], nil)
 	switch {
-	case errors.Is(err, io.EOF):
-		return errEnd
 	case err != nil:
 		return err
-	case bad != nil:
-		return bad
+	case flags&unix.MSG_CTRUNC != 0:
+		// Kernels before 6.16 bring them. They stay in the connection, which a closer
+		// closes.
+		return fmt.Errorf("%w: descriptors came along; a client sends none", errDesync)
+	case n == 0:
+		return errEnd
+	}
+	if err := Take(s.conn); err != nil {
+		return err
 	}
 	h, payload, err := control.ParseHeader(s.in[:n])
-	if err != nil || h.Flags != 0 || flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+	if err != nil || h.Flags != 0 || flags&unix.MSG_TRUNC != 0 {
 		return fmt.Errorf("%w: %d bytes", errDesync, n)
 	}
 	if !s.client.greeted && h.Op != control.OpHello {
@@ -71,14 +63,6 @@ func (s *session) next() error {
 		s.client.e.flights.sent(s.conn)
 	}
 	return err
-}
-
-func (s *session) discard(fds []int) {
-	s.client.e.discard(s.client.uid, len(fds), func() {
-		for _, fd := range fds {
-			_ = unix.Close(fd)
-		}
-	})
 }
 
 // brings is how many descriptors the answer to an operation brings, at the most.
@@ -138,21 +122,4 @@ func (s *session) refuse(h control.Header, e *control.Error) error {
 	s.out = control.Append(s.out[:0], h.Op, control.FlagAnswer|control.FlagError, h.Tag, e)
 	_, _, err := s.conn.WriteMsgUnix(s.out, nil, nil)
 	return err
-}
-
-// received returns the descriptors of a datagram, which are the caller's to
-// close, also when there is an error.
-func received(oob []byte) (fds []int, err error) {
-	msgs, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return nil, fmt.Errorf("%w: ancillary data: %v", errDesync, err)
-	}
-	for i := range msgs {
-		got, err := unix.ParseUnixRights(&msgs[i])
-		if err != nil {
-			continue // credentials and the like
-		}
-		fds = append(fds, got...)
-	}
-	return fds, nil
 }

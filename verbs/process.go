@@ -40,12 +40,18 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 		s.report(engine.Nobody, nil, slog.LevelWarn, "verbs program without credentials", "error", err)
 		return
 	}
-	// On its user's bill until it is closed, for which nobody waits: before Linux 6.16
-	// descriptors may lie in it that nobody has read.
+	// On its user's bill until it is closed, for which nobody waits: after hello, and
+	// before Linux 6.16 always, descriptors may lie in it that nobody has read.
 	held := engine.Cost{Descriptors: 1}
 	defer func() { s.engine.DiscardConnection(cred.Uid, conn, held) }()
-	_ = s.engine.Received(cred.Uid, held.Descriptors) // what is too much is refused now
-	if err := s.engine.Charge(cred.Uid, processCost); err != nil {
+	err = s.engine.Received(cred.Uid, held.Descriptors)
+	if err == nil && s.clogged(cred.Uid) {
+		err = errClogged
+	}
+	if err == nil {
+		err = s.engine.Charge(cred.Uid, processCost)
+	}
+	if err != nil {
 		s.report(cred.Uid, nil, slog.LevelWarn, "verbs program refused", "pid", cred.Pid, "uid", cred.Uid, "error", err)
 		return
 	}
@@ -73,7 +79,10 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 // read.
 const helloTime = 10 * time.Second
 
-var errEnd = errors.New("the program has closed")
+var (
+	errEnd     = errors.New("the program has closed")
+	errClogged = errors.New("connections of this user do not close, because of descriptors in them that nobody has read")
+)
 
 func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
 	return &process{
@@ -98,7 +107,7 @@ func (p *process) forget() {
 
 // next serves one request. An error ends the connection.
 func (p *process) next(in, oob []byte) error {
-	n, oobn, flags, _, err := p.conn.ReadMsgUnix(in, oob)
+	n, oobn, flags, err := engine.Peek(p.conn, in, oob)
 	files, bad := received(oob[:oobn])
 	if len(files) > 0 {
 		counted := p.s.engine.Received(p.uid, len(files))
@@ -108,14 +117,19 @@ func (p *process) next(in, oob []byte) error {
 		}
 	}
 	switch {
-	case n == 0 && err != nil || n == 0 && len(files) == 0:
-		return errEnd
 	case err != nil:
-		return err
+		return errEnd
+	case flags&unix.MSG_CTRUNC != 0: // the others stay in the connection, which a closer closes
+		return fmt.Errorf("%w: more descriptors than %d, or than this process can open", errWire, maxFDs)
+	case n == 0 && len(files) == 0:
+		return errEnd
 	case bad != nil:
 		return bad
-	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+	case flags&unix.MSG_TRUNC != 0:
 		return errWire
+	}
+	if err := engine.Take(p.conn); err != nil {
+		return err
 	}
 	if p.unread() {
 		return fmt.Errorf("%w: a request before the answer to the last one was read", errWire)
@@ -213,6 +227,9 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 	}
 	if p.greeted {
 		return nil, nil, refuse(eINVAL, "hello: said twice")
+	}
+	if p.s.clogged(p.uid) { // since it was accepted
+		return nil, nil, refuse(unix.EMFILE, "hello: %v", errClogged)
 	}
 	p.greeted = true
 	p.fast = le.Uint32(b[8:])&wantFast != 0

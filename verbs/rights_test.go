@@ -99,3 +99,67 @@ func TestDescriptorsBeforeHello(t *testing.T) {
 	err = send(watch, []byte{1})
 	require.True(t, errors.Is(err, unix.EPERM) || errors.Is(err, unix.EPIPE), "%v", err)
 }
+
+// More descriptors than may come along are closed neither by whoever reads the request,
+// who would wait for that, nor are they opened.
+func TestTooManyDescriptors(t *testing.T) {
+	s := newServing(t)
+	mine, theirs, err := pair("connection")
+	require.NoError(t, err)
+	defer theirs.Close()
+	conn, err := net.FileConn(mine)
+	require.NoError(t, err)
+	_ = mine.Close()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	hangsUp := func(within int) bool {
+		events := []unix.PollFd{{}}
+		require.NoError(t, withFD(r, func(fd int) (err error) {
+			events[0].Fd = int32(fd)
+			_, err = unix.Poll(events, within)
+			return err
+		}))
+		return events[0].Revents&unix.POLLHUP != 0
+	}
+	fds := make([]int, maxFDs+1)
+	fds[maxFDs] = int(w.Fd())
+	require.NoError(t, withFD(theirs, func(to int) error {
+		return unix.Sendmsg(to, finish(append(u64s(1, 24, 0), helloBytes()...)), unix.UnixRights(fds...), nil, 0)
+	}))
+	_ = w.Close()
+	p := s.newProcess(1, uint32(os.Getuid()), nil)
+	p.conn = conn.(*net.UnixConn)
+	err = p.next(make([]byte, maxDatagram+1), make([]byte, unix.CmsgSpace(4*maxFDs)))
+	require.ErrorIs(t, err, errWire)
+	require.False(t, hangsUp(0), "it was closed by whoever read the request")
+	s.engine.DiscardConnection(p.uid, p.conn, engine.Cost{})
+	require.True(t, hangsUp(10_000))
+}
+
+// Whose connections do not close gets no more of them, and those that are refused are
+// closed and paid for no longer.
+func TestNobodyIsGreetedWhoseConnectionsDoNotClose(t *testing.T) {
+	s := newServing(t)
+	s.clogged = func(uid uint32) bool { return uid == uint32(os.Getuid()) }
+	mine, theirs, err := pair("connection")
+	require.NoError(t, err)
+	defer theirs.Close()
+	conn, err := net.FileConn(mine)
+	require.NoError(t, err)
+	_ = mine.Close()
+	if errors.Is(engine.PassRights(conn.(*net.UnixConn), false), unix.ENOPROTOOPT) {
+		t.Skip("the kernel has no SO_PASSRIGHTS, which came with Linux 6.16")
+	}
+	hello := finish(append(u64s(1, 24, 0), helloBytes()...))
+	_, err = theirs.Write(hello)
+	require.NoError(t, err)
+	s.serve(t.Context(), conn.(*net.UnixConn)) // does not wait for the program
+	require.Error(t, withConn(conn.(*net.UnixConn), func(int) error { return nil }), "it is not closed")
+
+	p := s.newProcess(1, uint32(os.Getuid()), nil) // accepted before
+	answer, _, err := p.handle(hello, nil)
+	require.NoError(t, err)
+	require.Equal(t, uint32(unix.EMFILE), le.Uint32(answer[4:]))
+	require.False(t, p.greeted)
+}

@@ -37,10 +37,12 @@ type Server struct {
 	clock   *clockPage
 	log     *slog.Logger
 	watched watchers
+	clogged func(uid uint32) bool // engine.Clogged, but in tests
 
 	mu       sync.Mutex
 	contexts map[uint64]*uctx // by the inode of their socket
 	closed   bool             // no more contexts are made
+	left     bool             // something serves a connection still, after the end; accept's
 }
 
 // Serve makes the directory dir with a socket and a tree of files, and serves
@@ -51,7 +53,11 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 	if err != nil {
 		return err
 	}
-	defer s.clock.close()
+	defer func() {
+		if !s.left {
+			s.clock.close()
+		}
+	}()
 	if err := own(dir); err != nil {
 		return err
 	}
@@ -106,7 +112,7 @@ func newServer(e *engine.Engine, cfg Config) (*Server, error) {
 	if cfg.Devices < 1 || cfg.Devices > MaxDevices {
 		return nil, fmt.Errorf("verbs: %d devices; 1 to %d are possible", cfg.Devices, MaxDevices)
 	}
-	s := &Server{engine: e, log: cfg.Log, watched: watchers{engine: e}, contexts: make(map[uint64]*uctx)}
+	s := &Server{engine: e, log: cfg.Log, watched: watchers{engine: e}, clogged: e.Clogged, contexts: make(map[uint64]*uctx)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -159,7 +165,7 @@ func unlisten(l *net.UnixListener) {
 // accept serves programs until ctx ends, then ends them and what they have open.
 func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 	var all sync.WaitGroup
-	defer all.Wait()
+	defer func() { s.left = !engine.WaitFor(&all, engine.Patience) }()
 	defer s.closeAll()
 	stop := context.AfterFunc(ctx, func() { _ = sock.SetDeadline(time.Unix(1, 0)) })
 	defer stop()

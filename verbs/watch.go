@@ -25,11 +25,8 @@ type watchers struct {
 	all    map[*net.UnixConn]uint32 // with his uid
 }
 
-// How many there may be, and of one user.
-const (
-	maxWatchers     = 256
-	maxUserWatchers = maxWatchers / 2
-)
+// maxWatchers is how many there may be. A user may have no more than it leaves free.
+const maxWatchers = 256
 
 // tell sends one explanation to all who may read it. Who does not read misses it.
 func (w *watchers) tell(pid int32, uid uint32, format string, args ...any) {
@@ -73,7 +70,7 @@ func (w *watchers) accept(l *net.UnixListener) {
 
 var watcherCost = engine.Cost{Descriptors: 1}
 
-// add takes a watcher, unless there are too many, of all users or of his.
+// add takes a watcher, unless its user has as many as are free.
 func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,7 +80,7 @@ func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {
 			same++
 		}
 	}
-	if len(w.all) >= maxWatchers || same >= maxUserWatchers {
+	if same >= maxWatchers-len(w.all) {
 		return false
 	}
 	if w.all == nil {

@@ -53,7 +53,7 @@ func TestWatchers(t *testing.T) {
 	wait(0)
 }
 
-// One user does not take the places of all.
+// One user does not take the places of all, nor do several together.
 func TestWatchersOfOneUser(t *testing.T) {
 	w := watchers{engine: newServing(t).engine}
 	one := func(uid uint32) bool {
@@ -66,9 +66,13 @@ func TestWatchersOfOneUser(t *testing.T) {
 		t.Cleanup(func() { _ = conn.Close() })
 		return w.add(conn.(*net.UnixConn), uid)
 	}
-	for range maxUserWatchers {
+	for range maxWatchers / 2 {
 		require.True(t, one(1))
 	}
 	require.False(t, one(1))
-	require.True(t, one(2))
+	for range maxWatchers / 4 {
+		require.True(t, one(2))
+	}
+	require.False(t, one(2))
+	require.True(t, one(3))
 }

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// bothEnds returns two ends of a connection.
+func bothEnds(t *testing.T) (mine, theirs *net.UnixConn) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	var both [2]*net.UnixConn
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "end")
+		conn, err := net.FileConn(f)
+		require.NoError(t, err)
+		_ = f.Close()
+		both[i] = conn.(*net.UnixConn)
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	return both[0], both[1]
+}
+
+// No descriptor that comes with a request is closed while it is read: whoever serves
+// the connection would wait for that.
+func TestReadingClosesNoDescriptor(t *testing.T) {
+	mine, theirs := bothEnds(t)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	fds := append(slices.Repeat([]int{0}, 39), int(w.Fd()))
+	_, _, err = theirs.WriteMsgUnix([]byte("x"), unix.UnixRights(fds...), nil)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	hungUp := func() bool {
+		p := []unix.PollFd{{Fd: int32(r.Fd())}}
+		_, err := unix.Poll(p, 0)
+		require.NoError(t, err)
+		return p[0].Revents&unix.POLLHUP != 0
+	}
+	s := session{conn: mine}
+	require.ErrorIs(t, s.next(), errDesync)
+	require.False(t, hungUp(), "it was closed by whoever read the request")
+	require.NoError(t, mine.Close())
+	require.True(t, hungUp())
+}
+
+// A connection that no descriptor could be sent to does not wait behind others of its
+// user, and is paid for until it is closed.
+func TestConnectionsWithNothingInThemDoNotWait(t *testing.T) {
+	r := newRig(t, Config{})
+	const uid = 7
+	release := make(chan struct{})
+	require.False(t, r.e.Clogged(uid))
+	for range closersEach {
+		r.e.discarded.connections.add(uid, func() { <-release })
+	}
+	r.until("closers are stuck", func() bool { return r.e.Clogged(uid) })
+	require.False(t, r.e.Clogged(uid+1))
+	held := bill{descriptors: 1}
+	discard := func(on bool) {
+		conn, _ := bothEnds(t)
+		if err := PassRights(conn, on); errors.Is(err, unix.ENOPROTOOPT) {
+			t.Skip("needs Linux 6.16, which knows SO_PASSRIGHTS")
+		}
+		require.NoError(t, r.e.shares.charge(uid, held))
+		r.e.discardConnection(uid, conn, held)
+	}
+	discard(false)
+	require.Equal(t, bill{}, r.owed())
+	discard(true)
+	require.Equal(t, held, r.owed())
+	require.Equal(t, 1, r.e.discarded.connections.waiting())
+	close(release)
+	r.until("all are closed", func() bool { return r.owed() == bill{} && !r.e.Clogged(uid) })
+}
+
+// The end of a server does not wait for ever.
+func TestWaitFor(t *testing.T) {
+	var all sync.WaitGroup
+	require.True(t, WaitFor(&all, time.Hour))
+	all.Add(1)
+	require.False(t, WaitFor(&all, time.Millisecond))
+	all.Done()
+	require.True(t, WaitFor(&all, time.Hour))
+}

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"io"
 	"os"
 	"os/exec"
+	"sync"
 
 	"github.com/nicless/nicless/internal/shm"
 	"golang.org/x/sys/unix"
@@ -13,34 +15,115 @@ import (
 // punched, and all of the process with it, so the memory is sealed first. To seal it
 // waits as well, for whoever has the inode's lock, and that can be a client that writes
 // there from a page which never comes: no signal ends such a wait. So another process
-// does it, which has nothing of the device's but that one descriptor: if it hangs, it
-// hangs alone, and the device can end.
+// does it, which has nothing of the device's but those descriptors: if it hangs, it
+// hangs alone, and the device can end. There is one for all devices of a process, started
+// before they serve: to start one keeps the runtime from stopping the world, for as long
+// as the new process waits for a core.
 
-// sealVariable in the environment makes a process of this program one that seals its
-// descriptor 3 and ends.
-const sealVariable = "NICLESS_SEAL_AND_EXIT"
+// sealerVariable in the environment makes a process of this program a sealer: descriptor
+// 3 is a socket that brings memory, and a pipe which is closed when it has been sealed.
+const sealerVariable = "NICLESS_SEALER"
 
 func init() {
-	if os.Getenv(sealVariable) == "" {
-		return
+	if os.Getenv(sealerVariable) != "" {
+		seal(3)
+		os.Exit(0)
 	}
-	const seals = unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL
-	if _, err := unix.FcntlInt(3, unix.F_ADD_SEALS, seals); err != nil {
-		os.Exit(1)
-	}
-	os.Exit(0)
 }
 
-// sealApart has another process seal memory, and waits for it. It reports whether the
-// memory is sealed now, by whomever.
-func sealApart(r *shm.Region) bool {
-	f := r.File()
-	if f == nil || r.Sealed() {
-		return r.Sealed()
+// seal seals what a socket brings, each on a thread of its own, until the socket ends.
+func seal(socket int) {
+	var b [1]byte
+	oob := make([]byte, unix.CmsgSpace(2*4))
+	for {
+		n, oobn, _, _, err := unix.Recvmsg(socket, b[:], oob, unix.MSG_CMSG_CLOEXEC)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return
+		}
+		messages, err := unix.ParseSocketControlMessage(oob[:oobn])
+		if err != nil || len(messages) != 1 {
+			continue
+		}
+		if fds, err := unix.ParseUnixRights(&messages[0]); err == nil && len(fds) == 2 {
+			go func() {
+				_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_ADD_SEALS, unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SEAL)
+				_ = unix.Close(fds[0])
+				_ = unix.Close(fds[1])
+			}()
+		}
 	}
+}
+
+// A sealer is a process that seals. Safe for concurrent use.
+type sealer struct {
+	mu     sync.Mutex
+	socket int // 0: there is none
+}
+
+var theSealer sealer
+
+// start starts the process, unless it runs.
+func (s *sealer) start() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.socket != 0 {
+		return nil
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	theirs := os.NewFile(uintptr(fds[1]), "sealer")
+	defer theirs.Close()
 	c := exec.Command("/proc/self/exe")
-	c.Env = []string{sealVariable + "=1"}
-	c.ExtraFiles = []*os.File{f}
-	_ = c.Run() // the seals say what has become of it
+	c.Env = []string{sealerVariable + "=1"}
+	c.ExtraFiles = []*os.File{theirs}
+	if err := c.Start(); err != nil {
+		_ = unix.Close(fds[0])
+		return err
+	}
+	go func() { _ = c.Wait() }()
+	s.socket = fds[0]
+	return nil
+}
+
+// send gives the process memory to seal. It closes done when it is through with it.
+func (s *sealer) send(memory, done *os.File) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rights := unix.UnixRights(int(memory.Fd()), int(done.Fd()))
+	err := unix.Sendmsg(s.socket, []byte{0}, rights, nil, unix.MSG_NOSIGNAL)
+	if err != nil { // it was killed
+		_ = unix.Close(s.socket)
+		s.socket = 0
+	}
+	return err
+}
+
+// seal has memory sealed, and waits for it. It reports whether the memory is sealed now,
+// by whomever.
+func (s *sealer) seal(r *shm.Region) bool {
+	f := r.File()
+	for try := 0; try < 2 && f != nil && !r.Sealed(); try++ {
+		if s.start() != nil {
+			break
+		}
+		in, out, err := os.Pipe()
+		if err != nil {
+			break
+		}
+		err = s.send(f, out)
+		_ = out.Close()
+		if err == nil {
+			_, _ = io.Copy(io.Discard, in) // until it is closed
+		}
+		_ = in.Close()
+		if err == nil {
+			break
+		}
+	}
 	return r.Sealed()
 }

@@ -150,7 +150,11 @@ func (s *socket) NewRegion(_ string, size int) (mem *shm.Region, id uint32, err 
 	if err != nil {
 		return nil, 0, err
 	}
-	if mem, err = shm.Attach(r.Memory, false); err == nil {
+	mem, err = shm.Attach(r.Memory, false)
+	if errors.Is(err, unix.EPERM) { // sealed by the device, which has given it up
+		err = errors.Join(ErrDeviceGone, err)
+	}
+	if err == nil {
 		if err = mem.Seal(); err == nil {
 			_, err = s.Call(control.OpPlaceRegion, &control.Placement{ID: region.ID, Addr: mem.Addr()}, &control.Empty{})
 		}

@@ -96,6 +96,8 @@ func (c *client) live() error {
 		case errors.Is(err, errPeerLost):
 			c.count.PeersLost++
 		case errors.Is(err, errAgain):
+		case err != nil && !errors.Is(err, errClose) && ends(c.ctx):
+			return nicless.ErrDeviceGone
 		default:
 			return err
 		}
@@ -230,6 +232,17 @@ func (c *client) order() (Order, error) {
 }
 
 // gone reports whether the device behind a context has ended.
+// ends reports whether the device ends soon: one that is being stopped flushes and refuses
+// before that can be told from a fault.
+func ends(c *nicless.Context) bool {
+	select {
+	case <-c.Done():
+		return true
+	case <-time.After(time.Second):
+		return false
+	}
+}
+
 func gone(c *nicless.Context) bool {
 	select {
 	case <-c.Done():

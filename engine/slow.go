@@ -1,18 +1,13 @@
 package engine
 
 import (
-	"fmt"
 	"log/slog"
 	"math"
 	"runtime"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/nicless/nicless/internal/clock"
-	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
-	"github.com/nicless/nicless/wqe"
 )
 
 // Memory of a client can hold up the thread that touches it: a page that has to be
@@ -179,149 +174,6 @@ func (e *lane) slowLooks(now uint64) {
 	default:
 		e.journal.say(slog.LevelWarn, "the engine's thread was held up at doorbell records or arm words of some client; "+
 			"if it happens again, the client is named", h.attrs()...)
-	}
-}
-
-// A part of a client's memory, that the thread may have been held up at.
-type held struct {
-	subject
-	what    string // a request; empty: a queue's work
-	regions []uint32
-	away    bool // in a process
-}
-
-// heldBy explains a delay at the memory that work of q has touched. Which part of it,
-// nobody can say afterwards; each client is told of its own.
-func (e *lane) heldBy(q *qp, h delay) {
-	own := held{subject: subject{client: q.client, number: q.num, index: uint16(e.first)}}
-	own.of(q.regions[:]...)
-	own.of(q.sendCQ.region, q.sendCQ.records, q.recvCQ.region, q.recvCQ.records)
-	far := held{}
-	if p := q.peer; p != nil {
-		far.subject = subject{client: p.client, number: p.num, index: uint16(p.received), kind: control.OfReceive}
-		far.of(p.regions[:]...)
-		far.of(p.recvCQ.region, p.recvCQ.records)
-	}
-	e.eachKey(q, func(k *mkey) {
-		if k.client == q.client {
-			own.ofKey(k)
-		} else if far.client == k.client {
-			far.ofKey(k)
-		}
-	})
-	if far.client == q.client {
-		own.regions = append(own.regions, far.regions...)
-		far = held{}
-	}
-	e.sayHeld(own, h, far.known())
-	e.sayHeld(far, h, own.known())
-}
-
-// heldByCQ explains a delay at the memory of a completion queue.
-func (e *lane) heldByCQ(q *cq, h delay) {
-	own := held{subject: subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}}
-	own.of(q.region, q.records)
-	e.sayHeld(own, h, false)
-}
-
-// of adds regions that are a client's own memory.
-func (m *held) of(list ...*region) {
-	for _, r := range list {
-		if r != nil && r.owned {
-			m.regions = append(m.regions, r.id)
-		}
-	}
-}
-
-func (m *held) ofKey(k *mkey) {
-	if k.process != nil {
-		m.away = true
-		return
-	}
-	m.of(k.region)
-}
-
-// known reports whether there is memory of a client in another process among it. That
-// of the engine's own program is no matter of trust, and what holds up the thread there
-// may be the program's own goroutines.
-func (m *held) known() bool { return len(m.regions) > 0 || m.away }
-
-// sayHeld explains a delay to one of the clients whose memory it may have been.
-func (e *lane) sayHeld(m held, h delay, others bool) {
-	if !m.known() {
-		return
-	}
-	slices.Sort(m.regions)
-	var where []string
-	for _, id := range slices.Compact(m.regions) {
-		if len(where) == slowRegions {
-			where = append(where, "others")
-			break
-		}
-		where = append(where, fmt.Sprintf("%#x", id))
-	}
-	text := "of region " + strings.Join(where, ", ")
-	if m.away {
-		text = strings.TrimSuffix("of the client's process, or "+text, ", or of region ")
-	}
-	if others {
-		text += ", or of the peer"
-	}
-	m.client.count[control.CounterStalls]++
-	e.say(m.subject, codeMemorySlow, "%smemory %s held up the engine's thread for %v: %v", []any{m.what, text, h.took.Round(time.Microsecond), h})
-}
-
-// slowRegions is how many regions an explanation names.
-const slowRegions = 8
-
-// slowKeys bounds how many WQEs are read again for their keys.
-const slowKeys = 8
-
-// eachKey calls f for the keys of what q has executed in this visit, read again from
-// the ring, or those of the transfer that is under way. What the client has written
-// there since then names no other client's memory than its peer's.
-func (e *lane) eachKey(q *qp, f func(*mkey)) {
-	if j := q.job; j != nil {
-		for _, l := range []*list{&j.src, &j.dst} {
-			for i := range l.n {
-				e.eachMemory(l.piece[i].key, f)
-			}
-		}
-		return
-	}
-	var b [wqe.MaxBlocks * wqe.BlockSize]byte
-	for range slowKeys {
-		if e.first >= q.sent {
-			return
-		}
-		copy(b[:wqe.BlockSize], q.sq[e.first&q.sqMask*wqe.BlockSize:])
-		h := parseHead((*[wqe.CtrlSize]byte)(b[:]))
-		n := min(max(h.blocks(), 1), len(b)/wqe.BlockSize)
-		for i := 1; i < n; i++ {
-			copy(b[i*wqe.BlockSize:][:wqe.BlockSize], q.sq[(e.first+uint64(i))&q.sqMask*wqe.BlockSize:])
-		}
-		e.first += uint64(n)
-		// Whatever lies at the place of a key and is one is taken for one.
-		for at := wqe.CtrlSize; at < min(h.ds()*wqe.UnitSize, len(b)); at += wqe.UnitSize {
-			e.eachMemory(e.keys.find(wqe.ParseData((*[wqe.UnitSize]byte)(b[at:])).LKey), f)
-			e.eachMemory(e.keys.find(wqe.ParseRaddr((*[wqe.RaddrSize]byte)(b[at:])).RKey), f)
-		}
-	}
-}
-
-// eachMemory calls f for k, or the keys that it strings together.
-func (e *lane) eachMemory(k *mkey, f func(*mkey)) {
-	if k == nil {
-		return
-	}
-	if k.window != nil && k.window.parent != nil {
-		k = k.window.parent
-	}
-	f(k)
-	for i := range k.list {
-		if r := k.list[i].found; r != nil {
-			f(r)
-		}
 	}
 }
 

@@ -272,6 +272,25 @@ func TestGoodWorkIsNotExplained(t *testing.T) {
 	require.NotContains(t, said.String(), "held up")
 }
 
+// To name the memory that a slow visit touched, the WQEs are read again, while their
+// poster may be writing the next ones there: a race that an embedded engine's program
+// must not be told of by the race detector. (Nothing orders the two goroutines below.)
+func TestPostersMayWriteWhatIsReadAgain(t *testing.T) {
+	r, p, q := duo(t, Config{})
+	src, dst := p.h.full(8, 1), q.h.full(8, 2)
+	p.post(silent(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 8))
+	r.settle()
+	var posting sync.WaitGroup
+	posting.Go(func() { p.sq[8]++ })
+	var seen []*mkey
+	r.e.Do(func() {
+		r.e.first = 0
+		r.e.eachKey(p.q, func(k *mkey) { seen = append(seen, k) })
+	})
+	posting.Wait()
+	require.Len(t, seen, 2, "of the source and of the destination")
+}
+
 // What a batch of steps costs beside work, it costs without memory.
 func TestMeasuringAllocatesNothing(t *testing.T) {
 	r, p, q := duo(t, Config{})

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a server needs that speaks to other programs in another language than the
-// control protocol, in the engine's process, and is a client of the engine for
-// each of them.
+// What a server in the engine's process needs that speaks another protocol than the
+// control protocol to its programs, and is a client of the engine for each of them.
 
 // Hosted says how such a client differs from others.
 type Hosted struct {
@@ -31,14 +30,14 @@ func (h *Hosted) fill(e *Engine) {
 	}
 }
 
-// AttachAs is Attach for a client that another process is served by: its pages
-// are mapped, and what it takes is uid's.
+// AttachAs is Attach for a client that serves another process: its pages are mapped,
+// and what it takes is on uid's bill.
 func (e *Engine) AttachAs(name string, uid uint32, h Hosted) (*Client, error) {
 	return e.attach(name, uid, h, shm.Create, shm.CreateSealed)
 }
 
-// CreateMemory makes memory that a hosted client's program is to map. It counts
-// as uid's until ReleaseMemory.
+// CreateMemory makes memory that a hosted client's program is to map. It is on uid's
+// bill until ReleaseMemory.
 func (e *Engine) CreateMemory(uid uint32, name string, size int) (*shm.Region, error) {
 	_ = theSealer.start() // else it is tried again, and what is not sealed stays
 	b := regionCharge(uid, size).plus(regionFile)
@@ -106,8 +105,8 @@ func (e *Engine) unmap(uid uint32, r *shm.Region, held bill) {
 	})
 }
 
-// Received counts descriptors that a user has sent, until Discard. It is an
-// error if he has sent too many.
+// Received counts descriptors that a user has sent, until Discard. It is an error if
+// there are too many.
 func (e *Engine) Received(uid uint32, n int) error { return e.shares.owe(uid, n) }
 
 // Discard closes what Received has counted, when nobody has to wait for it.
@@ -145,14 +144,14 @@ func (e *Engine) Aside(uid uint32, f func()) bool {
 	}
 }
 
-// asideTime is how long a program is waited for that keeps its own events from being
-// taken back.
+// asideTime is how long the device waits for a program that keeps its own events from
+// being taken back.
 const asideTime = 100 * time.Millisecond
 
-// Retract takes the events of a CQ that nobody has read out of its channel, of
-// which reader is the end that its program reads, and returns how many were sent
-// and have been read. The program may read meanwhile. No more are sent: the program
-// forgets the CQ, and would not know what they mean.
+// Retract takes the unread events of a CQ out of its channel, and returns how many were
+// sent and have been read. reader is the end of the channel that the program reads. The
+// program may read meanwhile. No more are sent: the program forgets the CQ, and would
+// not know what they mean.
 //
 // A program that reads into a page which never comes holds the lock that every reader
 // needs. So neither the device's thread nor the caller reads; what cannot be read soon
@@ -198,9 +197,9 @@ func (c *Client) Retract(cqn uint32, reader *os.File) (read uint32) {
 	return sent
 }
 
-// unsend takes the events of a queue out of its channel, of which at most so many were
-// sent, and returns how many there were. Those of others are put back, for which there
-// is room.
+// unsend takes the events of a queue, of which at most sent exist, out of its channel,
+// and returns how many there were. Events of other queues are put back; there is room
+// for them.
 func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
 	var keep [][8]byte
 	for range eventBuffer { // more than there can be
@@ -260,7 +259,7 @@ func (c Cost) bill() bill {
 	return bill{memory: c.Memory, descriptors: c.Descriptors, connections: c.Connections}
 }
 
-// Charge counts a cost as uid's, or says that he cannot have so much.
+// Charge puts a cost on uid's bill, or says that the user cannot have so much.
 func (e *Engine) Charge(uid uint32, c Cost) error { return e.shares.take(uid, c.bill()) }
 
 // Refund takes back what Charge has counted.

@@ -72,8 +72,8 @@ func TestOwnersAreReadAgain(t *testing.T) {
 	require.EqualValues(t, 1000, o.of(300_999))
 }
 
-// What a uid has taken comes back from who paid for it, also when the ranges have
-// changed meanwhile.
+// What a uid gives back is taken off the bill of the user who paid for it, even if the
+// ranges have changed meanwhile.
 func TestRangesChangeWhileInUse(t *testing.T) {
 	s := newShares()
 	s.owners = ownersOf(t, "alice:100000:10\n")

@@ -10,8 +10,8 @@ import (
 
 // Peek waits for a datagram and copies it, and its descriptors as far as they have room
 // in oob; the datagram stays where it is until Take. So no recvmsg closes a descriptor
-// for the last time, which can block in the kernel: those without room (MSG_CTRUNC) stay
-// in the datagram, and who sees that discards the connection. At the end of the
+// for the last time, which can block in the kernel: those without room (MSG_CTRUNC)
+// stay in the datagram, and the caller then discards the connection. At the end of the
 // connection n and oobn are 0.
 func Peek(conn *net.UnixConn, in, oob []byte) (n, oobn, flags int, err error) {
 	return receive(conn, in, oob, unix.MSG_PEEK|unix.MSG_CMSG_CLOEXEC)

@@ -29,8 +29,8 @@ func bothEnds(t *testing.T) (mine, theirs *net.UnixConn) {
 	return both[0], both[1]
 }
 
-// No descriptor that comes with a request is closed while it is read: whoever serves
-// the connection would wait for that.
+// No descriptor that comes with a request is closed while the request is read: the
+// goroutine that serves the connection would wait for that.
 func TestReadingClosesNoDescriptor(t *testing.T) {
 	mine, theirs := bothEnds(t)
 	r, w, err := os.Pipe()

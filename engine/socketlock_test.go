@@ -61,7 +61,7 @@ func holdLock(t *testing.T, path string, uid uint32) (pid int) {
 	return c.Process.Pid
 }
 
-// Who holds the lock of a socket is named.
+// The process that holds the lock of a socket is named.
 func TestLockIsHeldBySomebody(t *testing.T) {
 	e := newRig(t, Config{}).e
 	path := filepath.Join(t.TempDir(), "s")
@@ -83,7 +83,7 @@ func TestLockIsHeldByAnEngine(t *testing.T) {
 	require.NotContains(t, err.Error(), "XDG_RUNTIME_DIR")
 }
 
-// Another user's lock is said to be one, and how to be rid of such users.
+// An error about another user's lock says so, and how to avoid such users.
 func TestLockOfAnotherUser(t *testing.T) {
 	needRoot(t)
 	e := newRig(t, Config{}).e

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A context lives as long as somebody has its socket, whoever that is.
+// A context lives as long as any process has its socket.
 func TestContextLivesAsLongAsItsSocket(t *testing.T) {
 	s := newServing(t)
 	a, b := s.rig(t), s.rig(t)
@@ -38,7 +38,7 @@ func TestContextLivesAsLongAsItsSocket(t *testing.T) {
 	require.Empty(t, a.p.memory.extents)
 }
 
-// Who opens a device again finds what he had there gone.
+// A program that opens a device again finds that its old objects are gone.
 func TestOpenBuriesWhatWasClosed(t *testing.T) {
 	r := newRig(t)
 	p := r.program()

@@ -100,8 +100,8 @@ func TestDescriptorsBeforeHello(t *testing.T) {
 	require.True(t, errors.Is(err, unix.EPERM) || errors.Is(err, unix.EPIPE), "%v", err)
 }
 
-// More descriptors than may come along are closed neither by whoever reads the request,
-// who would wait for that, nor are they opened.
+// Descriptors beyond those that may come along are not opened, and the reader of the
+// request, which would wait for that, does not close them.
 func TestTooManyDescriptors(t *testing.T) {
 	s := newServing(t)
 	mine, theirs, err := pair("connection")
@@ -137,8 +137,8 @@ func TestTooManyDescriptors(t *testing.T) {
 	require.True(t, hangsUp(10_000))
 }
 
-// Whose connections do not close gets no more of them, and those that are refused are
-// closed and paid for no longer.
+// A user whose connections do not close gets no more of them. Those that are refused
+// are closed, and no longer on the user's bill.
 func TestNobodyIsGreetedWhoseConnectionsDoNotClose(t *testing.T) {
 	s := newServing(t)
 	s.clogged = func(uid uint32) bool { return uid == uint32(os.Getuid()) }

@@ -149,7 +149,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	require.Equal(t, before+1, lines.Load())
 }
 
-// Who watches a program is told so much of it in a second.
+// A watcher is told a limited number of lines about a program in a second.
 func TestWatchersAreToldSoMuch(t *testing.T) {
 	var b budget
 	told := 0
@@ -170,8 +170,8 @@ func (c lineCounter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// What somebody else has put where the directory is to be is not used: files would
-// be removed and written where he likes.
+// What another user has put in the place of the directory is not used: that user would
+// choose where files are removed and written.
 func TestDirectoryOfSomebodyElse(t *testing.T) {
 	there := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(there, treeName), 0o755))
@@ -211,8 +211,8 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 	_ = conn.Close()
 }
 
-// Who does not read the answers to his questions is not answered for ever: they
-// can bring descriptors, of which only so many can be under way.
+// A program that does not read answers is not answered for ever: answers can bring
+// descriptors, of which only so many can be under way.
 func TestAnswersHaveToBeRead(t *testing.T) {
 	dir, _ := serving(t, 1)
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(dir, SocketName), Net: "unixpacket"})

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"net"
-	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,22 +42,4 @@ func receive(conn *net.UnixConn, in, oob []byte, how int) (n, oobn, flags int, e
 		return 0, 0, 0, err
 	}
 	return n, oobn, flags, nil
-}
-
-// Patience is how long the end of a server waits for what serves its connections.
-const Patience = 5 * time.Second
-
-// WaitFor waits for a group, and reports whether it was done within some time.
-func WaitFor(all *sync.WaitGroup, most time.Duration) bool {
-	done := make(chan struct{})
-	go func() {
-		all.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return true
-	case <-time.After(most):
-		return false
-	}
 }

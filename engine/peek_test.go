@@ -5,9 +5,7 @@ import (
 	"net"
 	"os"
 	"slices"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -81,14 +79,4 @@ func TestConnectionsWithNothingInThemDoNotWait(t *testing.T) {
 	require.Equal(t, 1, r.e.discarded.connections.waiting())
 	close(release)
 	r.until("all are closed", func() bool { return r.owed() == bill{} && !r.e.Clogged(uid) })
-}
-
-// The end of a server does not wait for ever.
-func TestWaitFor(t *testing.T) {
-	var all sync.WaitGroup
-	require.True(t, WaitFor(&all, time.Hour))
-	all.Add(1)
-	require.False(t, WaitFor(&all, time.Millisecond))
-	all.Done()
-	require.True(t, WaitFor(&all, time.Hour))
 }

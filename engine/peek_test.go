@@ -46,7 +46,7 @@ func TestReadingClosesNoDescriptor(t *testing.T) {
 	}
 	s := session{conn: mine}
 	require.ErrorIs(t, s.next(), errDesync)
-	require.False(t, hungUp(), "it was closed by whoever read the request")
+	require.False(t, hungUp(), "the reader of the request closed it")
 	require.NoError(t, mine.Close())
 	require.True(t, hungUp())
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -39,26 +38,16 @@ func TestLockHolder(t *testing.T) {
 // holdLock has another process hold a lock, as another user unless uid is 0.
 func holdLock(t *testing.T, path string, uid uint32) (pid int) {
 	t.Helper()
-	c := exec.Command("/proc/self/exe", "-test.run=^TestLockHolder$")
-	c.Env = append(os.Environ(), lockToHold+"="+path)
-	c.Dir = "/"
-	c.Stderr = os.Stderr
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var attr syscall.SysProcAttr
 	if uid != 0 {
-		c.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: uid}
+		attr.Credential = &syscall.Credential{Uid: uid, Gid: uid}
 	}
-	end, err := c.StdinPipe()
-	require.NoError(t, err)
-	out, err := c.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, c.Start())
-	t.Cleanup(func() { _ = c.Wait() })
-	t.Cleanup(func() { _ = end.Close() })
+	pid, out := asChild(t, "TestLockHolder", lockToHold+"="+path, attr)
 	b := make([]byte, 1)
-	_, err = out.Read(b)
+	_, err := out.Read(b)
 	require.NoError(t, err)
 	require.Equal(t, "!", string(b))
-	return c.Process.Pid
+	return pid
 }
 
 // The process that holds the lock of a socket is named.

@@ -112,14 +112,10 @@ func TestConnectionsDoNotFillTheLog(t *testing.T) {
 	const connections, most = 1000, 256 // in ten seconds
 	begin := time.Now()
 	for range connections {
-		mine, theirs, err := pair("connection")
+		conn, theirs := connected(t)
+		_, err := theirs.Write([]byte{1})
 		require.NoError(t, err)
-		conn, err := net.FileConn(mine)
-		require.NoError(t, err)
-		_ = mine.Close()
-		_, err = theirs.Write([]byte{1})
-		require.NoError(t, err)
-		s.serve(t.Context(), conn.(*net.UnixConn))
+		s.serve(t.Context(), conn)
 		_ = theirs.Close()
 	}
 	require.Less(t, time.Since(begin), 10*time.Second, "this machine is too slow to tell")
@@ -218,7 +214,7 @@ func TestAnswersHaveToBeRead(t *testing.T) {
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(dir, SocketName), Net: "unixpacket"})
 	require.NoError(t, err)
 	defer conn.Close()
-	hello := finish(append(u64s(1, 24, 0), helloBytes()...))
+	hello := helloDatagram()
 	happens := func(events int16) bool {
 		p := []unix.PollFd{{Events: events}}
 		require.NoError(t, withConn(conn, func(fd int) (err error) {

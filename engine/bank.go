@@ -6,12 +6,12 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// UAR pages that are sealed against holes can be mapped for writing no more. So a
-// hosted client that several processes share has a bank of them for each: the first
-// is the client's own, the others are added.
+// UAR pages that are sealed against holes cannot be mapped for writing again. So a
+// hosted client that several processes share has one bank of them for each process: the
+// first is the client's own, the others are added.
 
 // AddRegisters adds a bank of UAR pages to a hosted client, and returns the number
-// of its first page. It counts as the client's user's and goes with the client. A
+// of its first page. It is on the bill of the client's user and goes with the client. A
 // queue may name one of the pages once the memory is sealed.
 func (c *Client) AddRegisters(pages int) (first int, mem *shm.Region, err error) {
 	c.mu.Lock()

@@ -46,8 +46,8 @@ func TestAddRegisters(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
-// Memory into which its user can punch holes is sealed before it is unmapped: who
-// unmaps it waits for a hole that is being made, and all of the process with him.
+// Memory into which its user can punch holes is sealed before it is unmapped: unmapping
+// waits for a hole that is being made, and all of the process waits with it.
 func TestUnsealedMemoryIsReleased(t *testing.T) {
 	r := newRig(t, Config{})
 	mem, err := r.e.CreateMemory(7, "x", 1<<16)
@@ -62,7 +62,8 @@ func TestUnsealedMemoryIsReleased(t *testing.T) {
 	require.NotZero(t, seals&unix.F_SEAL_FUTURE_WRITE)
 }
 
-// Memory that its user has kept from being sealed is never unmapped: it stays his.
+// Memory that its user has kept from being sealed is never unmapped, and stays on the
+// user's bill.
 func TestMemoryThatCannotBeSealedStays(t *testing.T) {
 	r := newRig(t, Config{})
 	mem, err := r.e.CreateMemory(7, "x", 1<<16)

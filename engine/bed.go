@@ -82,8 +82,8 @@ func newBell() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "nicless:wake"), nil
 }
 
-// sameBell returns another descriptor of a bell: who is given it closes it when he
-// likes, also in this process.
+// sameBell returns another descriptor of a bell: the party that is given it may close
+// it at any time, also in this process.
 func sameBell(bell *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(bell.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

@@ -53,13 +53,12 @@ func (c *Client) closeChannel(ch *channel) {
 }
 
 // Arm words lie beside the consumer indices, which pollers write all the time:
-// to look at one takes the line from its poller, and costs him 50 ns. So the
-// device looks at the arm registers, in every hintTurns-th step; they change
-// only when somebody arms. A register is shared by many queues, and its value
-// may be overwritten before it is seen, but that it changed is enough. In every
-// armLaps-th lap, some 25 us apart while there are few, the words are looked at
-// in any case: they are the truth, and whoever does not write the register waits
-// that long.
+// to look at one takes the line from its poller, and costs the poller 50 ns. So the
+// device looks at the arm registers, in every hintTurns-th step; they change only when
+// somebody arms. A register is shared by many queues, and its value may be overwritten
+// before it is seen, but that it changed is enough. In every armLaps-th lap, some 25 us
+// apart while there are few, the words are looked at in any case: they are the truth,
+// and a client that does not write the register waits that long.
 const (
 	hintTurns = 32
 	armTurns  = 1024
@@ -103,9 +102,9 @@ func (e *lane) observeArms() (done int) {
 // observeArm looks whether the client has asked for an event. If a completion
 // is there that it had not consumed when it armed, and that no event has told of,
 // one is due at once; so a completion written while the client armed is not missed,
-// whoever came first. Of those that an event has told of no other does: programs
-// arm before they poll what they were woken for, and each event is to be worth a
-// completion (perftest with -e, which polls once for each).
+// whichever came first. A completion that an event has told of causes no other event:
+// programs arm before they poll what they were woken for, and each event is to be worth
+// a completion (perftest with -e, which polls once for each).
 //
 // Observe: arm word. Published by post.CQ.Arm.
 func (e *lane) observeArm(q *cq) int {

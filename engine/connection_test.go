@@ -62,7 +62,7 @@ func (h *host) next(r *rig, place, number uint32, transport uint8) *end {
 	return p
 }
 
-// ended requires that what p has posted has come to nothing: an error on RC; on UC
+// ended requires that what p has posted has had no effect: it is an error on RC; on UC
 // nobody learns of it.
 func (t *takeover) ended(p *end) {
 	t.Helper()
@@ -165,7 +165,7 @@ func TestWhatWaitsDoesNotGoToAStranger(t *testing.T) {
 	}
 }
 
-// Both are told what there is to know, and the stranger nothing of the victim.
+// Both are told what they may know, and the stranger is told nothing about the victim.
 func TestATakeoverIsExplained(t *testing.T) {
 	r := newRig(t, Config{})
 	x := newTakeover(r, control.QPTypeRC, histories["nothing was sent"])
@@ -182,8 +182,8 @@ func TestATakeoverIsExplained(t *testing.T) {
 		x.stranger.num), ev.Text, "not a word of the stranger")
 }
 
-// Who goes to RTR before there is a peer is connected to nobody, and is told so then:
-// whoever comes later and has the number is not meant.
+// A queue pair that goes to RTR before its peer exists is connected to nobody, and its
+// client is told so then. A queue pair that gets the number later is not its peer.
 func TestConnectedBeforeThereIsAPeer(t *testing.T) {
 	for _, transport := range []uint8{control.QPTypeRC, control.QPTypeUC} {
 		r := newRig(t, Config{})
@@ -219,9 +219,9 @@ func TestConnectedBeforeThereIsAPeer(t *testing.T) {
 	}
 }
 
-// In whatever order the two ends of a connection take their steps, and whichever of
-// them is reset and connected anew, also to somebody else meanwhile: who names whom
-// at RTR is all that counts.
+// The two ends of a connection take their steps in any order, and either is reset and
+// connected anew, perhaps to somebody else in between: all that counts is which queue
+// pair each of them names at RTR.
 func TestConnectedInAnyOrder(t *testing.T) {
 	r := newRig(t, Config{})
 	p, q := duoOf(r)
@@ -296,8 +296,8 @@ func TestConnectedInAnyOrder(t *testing.T) {
 // duoOf is a pair of two new clients.
 func duoOf(r *rig) (p, q *end) { return pair(r.host("p"), r.host("q")) }
 
-// A window of type 2 belongs to the queue pair that bound it, not to whoever of its
-// domain has that number later.
+// A window of type 2 belongs to the queue pair that bound it, not to one of its domain
+// that has the number later.
 func TestAWindowEndsWithItsQueuePair(t *testing.T) {
 	s := newScene(t, Config{})
 	place := s.e.numbers.qp.next - 1 // of idle's number

@@ -23,7 +23,7 @@ type copier struct {
 }
 
 // A trial compares stretches, long beside a cache's first levels, one each way
-// at a time: whoever was interrupted loses one comparison. Trials come less and
+// at a time: the way that was interrupted loses one comparison. Trials come less and
 // less often as long as they find the same.
 const (
 	trialBytes = 1 << 20

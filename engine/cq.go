@@ -162,12 +162,12 @@ func (e *lane) disarm(q *cq) {
 	e.armable = e.armable[:last]
 }
 
-// attention is whom a completion is to wake.
+// attention says which clients a completion is to wake.
 type attention uint8
 
 const (
-	quietly   attention = iota // whoever asked for any completion
-	event                      // also those who asked for solicited ones
+	quietly   attention = iota // those that asked for any completion
+	event                      // also those that asked for solicited ones
 	solicited                  // likewise, and the CQE says so
 )
 
@@ -224,7 +224,7 @@ func (e *lane) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, a 
 	return true
 }
 
-// tell wakes whoever asked for a completion like the last one.
+// tell wakes those that asked for a completion like the last one.
 func (e *lane) tell(q *cq, a attention) {
 	if a != quietly {
 		q.lastSolicited = q.next

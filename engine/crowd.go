@@ -11,10 +11,10 @@ import (
 )
 
 // Programs that use verbs poll their completion queues without a pause. Where
-// there are more of them than cores, whoever spins uses up his turn on a core, and
-// is put off it for milliseconds: with an engine that spins too, each message
-// waits for that. A thread that sleeps, however short, is given a core at once
-// when it wakes. So an engine that has been put off its core takes short naps.
+// there are more of them than cores, a thread that spins uses up its turn on a core,
+// and is put off it for milliseconds: with an engine that spins too, each message waits
+// for that. A thread that sleeps, however short, is given a core at once when it wakes.
+// So an engine that has been put off its core takes short naps.
 
 // crowdGap is how long the engine must have been kept from its core to call it
 // crowded: as long as another's turn, not an interrupt or a kernel thread.

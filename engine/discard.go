@@ -11,27 +11,28 @@ import (
 )
 
 // Closing a descriptor that a client opened can block: a socket may linger, a file
-// system may be the client's own program. Closing a connection blocks likewise
-// while descriptors lie in it unread. So neither the device nor whoever stops it waits
-// for that: closer goroutines do. What waits for a closer counts as the user's, so
-// that in the end this user is refused, and nobody else.
+// system may be the client's own program. Closing a connection blocks likewise while
+// descriptors lie in it unread. So neither the device nor the goroutine that stops it
+// waits for that: closer goroutines do. What waits for a closer counts as the user's,
+// so that in the end this user is refused, and nobody else.
 //
 //   - Each user has a queue of its own, and one closer. If that one is stuck and more
 //     waits, the user gets another, up to closersEach.
 //   - A closer that takes long is sent a signal. That ends every wait that the kernel
 //     calls interruptible, lingering sockets among them: the kernel sends what is left
 //     in the background.
-//   - Connections do not wait behind other descriptors: accept depends on their being
-//     closed, for a user who is refused can only be told so by accepting it.
+//   - Connections do not wait behind other descriptors, because accept depends on their
+//     being closed: a connection has to be accepted before it can be refused.
 //
 // Where the listener refuses descriptors (PassRights, Linux 6.16) none lies unread and
-// connections close at once; a verbs server lets them be sent after hello, and greets
-// nobody whose closers are stuck (Clogged). On older kernels this remains: a descriptor that blocks
-// without regard to signals, such as a locked file of the client's own FUSE file
-// system, stops one closer. A user who brings closersEach of them and then so many
-// connections that they fill the reserve of descriptors (backlogged) does pause accept
-// for everybody. Whose connection waits to be accepted cannot be seen before. The same
-// needs closersMost of them, of more than 250 users, where users work together.
+// connections close at once; a verbs server lets them be sent after hello, and does not
+// greet users whose closers are stuck (Clogged). On older kernels one way remains: a
+// descriptor that blocks without regard to signals, such as a locked file of the
+// client's own FUSE file system, stops one closer. A user who brings closersEach of
+// them and then so many connections that they fill the reserve of descriptors
+// (backlogged) does pause accept for everybody: the user of a connection is not known
+// before it is accepted. The same needs closersMost of them, of more than 250 users,
+// where users work together.
 
 // Bounds of the threads that may be stuck in closing, for connections and for other
 // descriptors each; well below the 10,000 of which a Go program dies.
@@ -50,7 +51,7 @@ const (
 // discards are the descriptors that wait to be closed.
 type discards struct{ files, connections closers }
 
-// discard has n descriptors closed that owe has counted.
+// discard has n descriptors closed, which owe has counted.
 func (e *Engine) discard(uid uint32, n int, closeAll func()) {
 	e.discarded.files.add(e.shares.payer(uid), func() {
 		closeAll()
@@ -59,8 +60,8 @@ func (e *Engine) discard(uid uint32, n int, closeAll func()) {
 }
 
 // discardConnection has a connection closed, for which held is charged until then. One
-// that no descriptor could be sent to is closed here and now: it does not wait behind
-// others, so that whoever is refused costs nothing.
+// that no descriptor could be sent to is closed at once: it does not wait behind
+// others, so that a refused connection costs nothing.
 func (e *Engine) discardConnection(uid uint32, conn *net.UnixConn, held bill) {
 	shut := func() {
 		_ = conn.Close()
@@ -73,8 +74,8 @@ func (e *Engine) discardConnection(uid uint32, conn *net.UnixConn, held bill) {
 	e.discarded.connections.add(e.shares.payer(uid), shut)
 }
 
-// Clogged reports whether all closers are stuck that a user may have for connections,
-// so that its next ones would wait behind those.
+// Clogged reports whether all the closers that a user may have for connections are
+// stuck, so that the user's next connections would wait behind those.
 func (e *Engine) Clogged(uid uint32) bool {
 	return e.discarded.connections.clogged(e.shares.payer(uid))
 }
@@ -175,7 +176,7 @@ func (c *closers) work(p *pile) {
 	}
 }
 
-// leave takes a closer off a pile, for whoever is waiting for one.
+// leave takes a closer off a pile, and gives it to a pile that waits for one.
 func (c *closers) leave(p *pile) {
 	p.busy--
 	c.busy--

@@ -5,23 +5,23 @@ import "github.com/nicless/nicless/internal/shm"
 // Workers, if the engine has any, copy the pieces of long transfers while its own
 // thread goes on with other queues. What is judged, reported and looked after stays
 // here: the job stays with its queue pair, whose next WQE and completion wait, until
-// all its errands are over. And whoever changes what a job was judged by recalls its
-// errands first, so nobody touches memory that is no longer to be touched.
+// all its errands are over. A thread that changes what a job was judged by recalls its
+// errands first, so that nothing touches memory which must no longer be touched.
 
 // A worth is from how many bytes on a transfer goes by workers, and a piece of it.
 type worth struct{ transfer, piece uint64 }
 
 var usualWorth = worth{transfer: 256 << 10, piece: 4 << 10}
 
-// clientErrands is how many errands of each worker one client may have: the others
-// find room beside him.
+// clientErrands is how many errands of each worker one client may have: others find
+// room beside it.
 const clientErrands = workerRing / 2
 
 // lend is job.move with workers: what they have been given counts as moved. What is
 // short it copies itself. The job stays with q from now on, where it is found.
 //
 // Bytes that are scattered are so in order, since pieces may lie over each other: one
-// worker has all that is lent of such a job, and what is short too while he has some.
+// worker has all that is lent of such a job, and what is short too while it has some.
 func (e *lane) lend(q *qp, j *job, budget int) (used int) {
 	if q.job == nil {
 		e.keep(q)

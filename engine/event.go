@@ -38,7 +38,7 @@ func eventSocket() (mine int, yours *os.File, err error) {
 		return -1, nil, fmt.Errorf("socketpair: %w", err)
 	}
 	// Nobody reads here. A descriptor that was sent would be closed with this
-	// end, and to close a stranger's descriptor can take as long as he likes.
+	// end, and closing a client's descriptor can block for as long as the client likes.
 	_ = unix.Shutdown(fds[0], unix.SHUT_RD)
 	_ = unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_SNDBUF, eventBuffer)
 	_ = unix.SetNonblock(fds[1], true) // so that the client's runtime can poll it

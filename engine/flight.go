@@ -11,9 +11,9 @@ import (
 )
 
 // Descriptors that were sent and that nobody has read count against the user that the
-// device runs as; past RLIMIT_NOFILE the kernel takes no more of them, from nobody
-// (ETOOMANYREFS). So they are counted here, as those of the user who does not read
-// them, and a user whose clients leave too many is refused another.
+// device runs as; past RLIMIT_NOFILE the kernel takes no more of them from anybody
+// (ETOOMANYREFS). So they are counted here for the user that does not read them, and a
+// user whose clients leave too many unread gets no more.
 
 // flights are the answers with descriptors that may not have been read. Safe for
 // concurrent use.
@@ -31,8 +31,8 @@ type flight struct {
 }
 
 // board counts an answer with n descriptors that is about to be sent, or says why it
-// may not be: nothing that was sent to a connection before may be unread, and the
-// user's clients together may leave no more than the user's share.
+// may not be: the connection must have read all that was sent to it before, and the
+// user's clients together may leave no more unread than the user's share.
 func (f *flights) board(conn *net.UnixConn, uid uint32, n int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +69,7 @@ func (f *flights) sent(conn *net.UnixConn) {
 	}
 }
 
-// land counts the answer of a connection no more.
+// land stops counting the answer of a connection.
 func (f *flights) land(conn *net.UnixConn) {
 	if a, ok := f.all[conn]; ok {
 		f.shares.give(a.uid, bill{unread: a.n})

@@ -8,15 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel copies memory of a process that it is told the number of. But a number
-// stays when its process executes another program, and belongs to a stranger when
-// it has ended: keys of the old memory would be keys of what is there now. So the
-// process has a guard: a page of its own, at an address that nothing else has, with
-// 8 bytes that it chose. Each call of the kernel begins with it. The kernel looks
-// the number up once in a call and goes through the addresses in order, so that where
-// the guard is missing it copies nothing. No moment is left in between.
+// The kernel finds the process whose memory it copies by number. But a process keeps
+// its number when it executes another program, and the number may go to a stranger when
+// the process has ended: keys of the old memory would be keys of what is there now. So
+// the process has a guard: a page of its own, at an address that nothing else has, with
+// 8 bytes that it chose. Each call of the kernel begins with it. The kernel looks the
+// number up once in a call and goes through the addresses in order, so that where the
+// guard is missing it copies nothing. No moment is left in between.
 
-// A Guard is where a process has which 8 bytes, in its own byte order.
+// A Guard says where a process has its 8 bytes and which they are, in its own byte
+// order.
 type Guard struct{ Addr, Cookie uint64 }
 
 const guardSize = 8
@@ -26,7 +27,7 @@ type guard struct {
 	bytes [guardSize]byte
 }
 
-// guardSeen is what was found at a guard: scratch of whoever reads.
+// guardSeen is what was found at a guard: scratch space of the reader.
 type guardSeen [guardSize]byte
 
 func newGuard(g Guard) guard {
@@ -59,7 +60,7 @@ func (p *process) write(from, to []shm.Vec) (int, syscall.Errno) {
 	return p.behindGuard(n, len(to), errno)
 }
 
-// behindGuard makes of what a call has copied what it has copied behind the guard.
+// behindGuard returns how much of what a call has copied lies behind the guard.
 func (p *process) behindGuard(n, vecs int, errno syscall.Errno) (int, syscall.Errno) {
 	switch {
 	case errno == unix.EFAULT, errno == 0 && n < guardSize:

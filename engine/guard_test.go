@@ -81,8 +81,8 @@ func TestKeysDieWithTheProgram(t *testing.T) {
 	require.Equal(t, was, c.ask(), "memory of the new program")
 }
 
-// The number of a process that has ended goes to others. Nobody's keys are of their
-// memory.
+// The number of a process that has ended is given to another process. No key gives
+// access to that one's memory.
 func TestKeysDieWithTheNumber(t *testing.T) {
 	c := startChild(t, 4096)
 	pid := c.cmd.Process.Pid

@@ -1,8 +1,8 @@
 package engine
 
 // What a client makes costs memory of the device's own. It is counted when it is
-// made, at the most that it can come to, so that nobody can fill the device with
-// objects that cost him nothing.
+// made, at the most that it can come to, so that no client can fill the device with
+// objects that cost it nothing.
 
 // maxMemory is for all users together. A key costs so much that indices cannot
 // run short either, nor can numbers of queues: an eighth of them is in use at

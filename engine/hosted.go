@@ -1,18 +1,15 @@
 package engine
 
 import (
-	"errors"
 	"net"
 	"os"
 	"time"
 
 	"github.com/nicless/nicless/internal/shm"
-	"golang.org/x/sys/unix"
 )
 
-// What a server needs that speaks to other programs in another language than the
-// control protocol, in the engine's process, and is a client of the engine for
-// each of them.
+// What a server in the engine's process needs that speaks another protocol than the
+// control protocol to its programs, and is a client of the engine for each of them.
 
 // Hosted says how such a client differs from others.
 type Hosted struct {
@@ -31,14 +28,14 @@ func (h *Hosted) fill(e *Engine) {
 	}
 }
 
-// AttachAs is Attach for a client that another process is served by: its pages
-// are mapped, and what it takes is uid's.
+// AttachAs is Attach for a client that serves another process: its pages are mapped,
+// and what it takes is on uid's bill.
 func (e *Engine) AttachAs(name string, uid uint32, h Hosted) (*Client, error) {
 	return e.attach(name, uid, h, shm.Create, shm.CreateSealed)
 }
 
-// CreateMemory makes memory that a hosted client's program is to map. It counts
-// as uid's until ReleaseMemory.
+// CreateMemory makes memory that a hosted client's program is to map. It is on uid's
+// bill until ReleaseMemory.
 func (e *Engine) CreateMemory(uid uint32, name string, size int) (*shm.Region, error) {
 	_ = theSealer.start() // else it is tried again, and what is not sealed stays
 	b := regionCharge(uid, size).plus(regionFile)
@@ -106,8 +103,8 @@ func (e *Engine) unmap(uid uint32, r *shm.Region, held bill) {
 	})
 }
 
-// Received counts descriptors that a user has sent, until Discard. It is an
-// error if he has sent too many.
+// Received counts descriptors that a user has sent, until Discard. It is an error if
+// there are too many.
 func (e *Engine) Received(uid uint32, n int) error { return e.shares.owe(uid, n) }
 
 // Discard closes what Received has counted, when nobody has to wait for it.
@@ -145,126 +142,9 @@ func (e *Engine) Aside(uid uint32, f func()) bool {
 	}
 }
 
-// asideTime is how long a program is waited for that keeps its own events from being
-// taken back.
+// asideTime is how long the device waits for a program that keeps its own events from
+// being taken back.
 const asideTime = 100 * time.Millisecond
-
-// Retract takes the events of a CQ that nobody has read out of its channel, of
-// which reader is the end that its program reads, and returns how many were sent
-// and have been read. The program may read meanwhile. No more are sent: the program
-// forgets the CQ, and would not know what they mean.
-//
-// A program that reads into a page which never comes holds the lock that every reader
-// needs. So neither the device's thread nor the caller reads; what cannot be read soon
-// counts as read by the program.
-func (c *Client) Retract(cqn uint32, reader *os.File) (read uint32) {
-	c.mu.Lock()
-	var sent uint32
-	var handle uint64
-	var ends [2]int // the device's, the program's: descriptors of this call's own
-	var err error
-	c.e.Do(func() {
-		q := c.cqs[cqn]
-		if c.closed || q == nil || q.channel == nil {
-			err = ErrClosed
-			return
-		}
-		c.lane.disarm(q)
-		q.armed = false
-		sent, handle = q.sent, q.handle
-		ends[0], err = unix.FcntlInt(uintptr(q.channel.fd), unix.F_DUPFD_CLOEXEC, 0)
-	})
-	c.mu.Unlock()
-	if err != nil {
-		return 0
-	}
-	conn, err := reader.SyscallConn() // Fd would change how the program's reads wait
-	if err == nil {
-		inner := conn.Control(func(fd uintptr) { ends[1], err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
-		err = errors.Join(err, inner)
-	}
-	if err != nil {
-		_ = unix.Close(ends[0])
-		return sent
-	}
-	taken := make(chan uint32, 1)
-	if c.e.Aside(c.uid, func() {
-		taken <- unsend(ends[0], ends[1], handle, sent)
-		_ = unix.Close(ends[0])
-		_ = unix.Close(ends[1])
-	}) {
-		return sent - <-taken
-	}
-	return sent
-}
-
-// unsend takes the events of a queue out of its channel, of which at most so many were
-// sent, and returns how many there were. Those of others are put back, for which there
-// is room.
-func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
-	var keep [][8]byte
-	for range eventBuffer { // more than there can be
-		var b [8]byte
-		if n, _, err := unix.Recvfrom(reader, b[:], unix.MSG_DONTWAIT); err != nil || n != len(b) {
-			break
-		}
-		if handleOf(b) == handle {
-			taken++
-		} else {
-			keep = append(keep, b)
-		}
-	}
-	for _, b := range keep {
-		_ = unix.Send(writer, b[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-	}
-	return min(taken, sent)
-}
-
-// Forsaken returns the completion channels that no CQ uses and nobody can read
-// any more.
-func (c *Client) Forsaken() (ids []uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.e.Do(func() {
-		for _, ch := range c.channels {
-			if ch.users > 0 {
-				continue
-			}
-			p := []unix.PollFd{{Fd: int32(ch.fd)}}
-			if n, err := unix.Poll(p, 0); err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0 {
-				ids = append(ids, ch.id)
-			}
-		}
-	})
-	return ids
-}
-
-// A Cost is what a server keeps for a program.
-type Cost struct {
-	Memory      int // bytes
-	Descriptors int
-	Connections int // each of which may hold a thread
-}
-
-// Plus returns the sum of both.
-func (c Cost) Plus(d Cost) Cost {
-	return Cost{c.Memory + d.Memory, c.Descriptors + d.Descriptors, c.Connections + d.Connections}
-}
-
-// Minus returns what is left of c without d.
-func (c Cost) Minus(d Cost) Cost {
-	return Cost{c.Memory - d.Memory, c.Descriptors - d.Descriptors, c.Connections - d.Connections}
-}
-
-func (c Cost) bill() bill {
-	return bill{memory: c.Memory, descriptors: c.Descriptors, connections: c.Connections}
-}
-
-// Charge counts a cost as uid's, or says that he cannot have so much.
-func (e *Engine) Charge(uid uint32, c Cost) error { return e.shares.take(uid, c.bill()) }
-
-// Refund takes back what Charge has counted.
-func (e *Engine) Refund(uid uint32, c Cost) { e.shares.give(uid, c.bill()) }
 
 // Passing reports whether what failed may go better at another try: the system
 // is short of something.

@@ -8,8 +8,8 @@ import (
 )
 
 // A journal carries what the device says to a slog.Logger without ever waiting
-// for it: whoever reads the log may be slow, or gone, and the device serves
-// others meanwhile. What does not fit is counted, and the count is said later.
+// for it: the reader of the log may be slow, or gone, and the device serves others
+// meanwhile. What does not fit is counted, and the count is said later.
 type journal struct {
 	log *slog.Logger // nil: nothing is said
 

@@ -18,7 +18,7 @@ import (
 // which are served while all turnstiles are held. What a work request changes of a
 // key, it changes with that of the client whose key it is.
 //
-// Nobody waits for a lane of a lower number while he holds one, so no circle of
+// No thread waits for a lane of a lower number while it holds one, so no circle of
 // waiting lanes can form.
 
 // A crossing is what a lane has to do with others.

@@ -80,8 +80,8 @@ func TestLanesRunAndEnd(t *testing.T) {
 	}
 }
 
-// Who comes goes where least is to do; who is connected goes to whom he is
-// connected with, unless somebody else ties him.
+// A new client goes to the lane with the least work. One that is connected goes to the
+// lane of its peer, unless another connection ties it.
 func TestClientsComeTogether(t *testing.T) {
 	r := newLanes(t, Config{})
 	r.e.cfg.Stay = false

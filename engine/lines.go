@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// What clients do is worth a line in the log, and costs them nothing: so lines are
-// counted. In a span of time there may be so many, and a user may have no more of
-// them than it leaves for everybody else; within its half a single client likewise.
-// Lines that are held back are counted, and the count is said with the next one.
+// Clients cause lines in the log, which cost them nothing: so lines are counted. There
+// is a limit for each span of time. A user may have no more of them than it leaves for
+// everybody else, and of the user's part a client no more than it leaves for the user's
+// others. Lines that are held back are counted, and the count is said with the next
+// one.
 
 // A lines is such a budget. Safe for concurrent use.
 type lines struct {
@@ -34,8 +35,8 @@ type Speaker struct {
 	spent int
 }
 
-// Connections come and go some 20,000 times a second. Explanations are for those
-// who look for a mistake, and are held back for each client and code already.
+// Connections come and go some 20,000 times a second. Explanations are for people who
+// look for a mistake, and are already held back for each client and code.
 func connectionLines() *lines  { return newLines(256, 10*time.Second) }
 func explanationLines() *lines { return newLines(logBudget, time.Second) }
 
@@ -95,7 +96,7 @@ func (l *lines) turn(now int64) {
 	}
 }
 
-// Nobody is no user's uid: for what no user is known to have caused.
+// Nobody is the uid for lines that no user is known to have caused. No user has it.
 const Nobody = ^uint32(0)
 
 // MaySay reports whether a line about a user, and a speaker of that user's unless

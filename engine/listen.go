@@ -79,8 +79,8 @@ func (e *Engine) Listen(path string, mode fs.FileMode) (_ *Listener, err error) 
 }
 
 // growDescriptors has the kernel make its table of this process's descriptors as large
-// as clients may need it. To make it larger later takes milliseconds (synchronize_rcu)
-// of whichever thread opens the next one, which can be the device's.
+// as clients may need it. Growing it later takes milliseconds (synchronize_rcu) of the
+// thread that opens the next descriptor, which can be the device's.
 func growDescriptors() {
 	const most = 1 << 16 // 0.5 MiB of the kernel's memory
 	if fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, min(rlimit(unix.RLIMIT_NOFILE, most), most)-1); err == nil {

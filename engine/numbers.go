@@ -9,9 +9,9 @@ import (
 
 // numbers gives out the 24-bit numbers of one kind of object: QPs, CQs or SRQs. It
 // goes through all of them, in an order that only the holder of a random key knows,
-// and then again in the same order. So a number whose object has ended comes back
-// after all others have been given out, and those of the next objects cannot be told
-// from the last ones.
+// and then again in the same order. So a number whose object has ended comes back after
+// all others have been given out, and the next numbers cannot be told from the last
+// ones.
 //
 // The order is a permutation: a Feistel network over two halves of 12 bits, whose
 // round function is AES. It takes no memory, whereas a shuffled list of all numbers
@@ -23,8 +23,8 @@ type numbers struct {
 }
 
 // feistelRounds is how many FF1 of NIST SP 800-38G has, of which this is the simplest
-// case. Small halves need many: with 4 or 6, whoever has seen enough numbers can tell
-// something about the next ones.
+// case. Small halves need many: with 4 or 6, an observer who has seen enough numbers
+// can tell something about the next ones.
 const feistelRounds = 10
 
 const (

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// A user who has a range in /etc/subuid, as for containers, can take on each of
-// its 65536 uids in a user namespace, and would count as so many users. So what
-// such a uid takes counts as the owner's of the range.
+// A user who has a range in /etc/subuid, as for containers, can take on each of its
+// 65536 uids in a user namespace, and would count as so many users. So what such a uid
+// takes is on the bill of the range's owner.
 //
 // Names of owners are looked up in /etc/passwd alone: a directory service could
 // take its time, and a connection waits for the answer. The ranges of a name that is

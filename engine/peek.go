@@ -2,16 +2,14 @@ package engine
 
 import (
 	"net"
-	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Peek waits for a datagram and copies it, and its descriptors as far as they have room
 // in oob; the datagram stays where it is until Take. So no recvmsg closes a descriptor
-// for the last time, which can block in the kernel: those without room (MSG_CTRUNC) stay
-// in the datagram, and who sees that discards the connection. At the end of the
+// for the last time, which can block in the kernel: those without room (MSG_CTRUNC)
+// stay in the datagram, and the caller then discards the connection. At the end of the
 // connection n and oobn are 0.
 func Peek(conn *net.UnixConn, in, oob []byte) (n, oobn, flags int, err error) {
 	return receive(conn, in, oob, unix.MSG_PEEK|unix.MSG_CMSG_CLOEXEC)
@@ -44,22 +42,4 @@ func receive(conn *net.UnixConn, in, oob []byte, how int) (n, oobn, flags int, e
 		return 0, 0, 0, err
 	}
 	return n, oobn, flags, nil
-}
-
-// Patience is how long the end of a server waits for what serves its connections.
-const Patience = 5 * time.Second
-
-// WaitFor waits for a group, and reports whether it was done within some time.
-func WaitFor(all *sync.WaitGroup, most time.Duration) bool {
-	done := make(chan struct{})
-	go func() {
-		all.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return true
-	case <-time.After(most):
-		return false
-	}
 }

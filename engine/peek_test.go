@@ -5,9 +5,7 @@ import (
 	"net"
 	"os"
 	"slices"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -29,8 +27,8 @@ func bothEnds(t *testing.T) (mine, theirs *net.UnixConn) {
 	return both[0], both[1]
 }
 
-// No descriptor that comes with a request is closed while it is read: whoever serves
-// the connection would wait for that.
+// No descriptor that comes with a request is closed while the request is read: the
+// goroutine that serves the connection would wait for that.
 func TestReadingClosesNoDescriptor(t *testing.T) {
 	mine, theirs := bothEnds(t)
 	r, w, err := os.Pipe()
@@ -48,7 +46,7 @@ func TestReadingClosesNoDescriptor(t *testing.T) {
 	}
 	s := session{conn: mine}
 	require.ErrorIs(t, s.next(), errDesync)
-	require.False(t, hungUp(), "it was closed by whoever read the request")
+	require.False(t, hungUp(), "the reader of the request closed it")
 	require.NoError(t, mine.Close())
 	require.True(t, hungUp())
 }
@@ -81,14 +79,4 @@ func TestConnectionsWithNothingInThemDoNotWait(t *testing.T) {
 	require.Equal(t, 1, r.e.discarded.connections.waiting())
 	close(release)
 	r.until("all are closed", func() bool { return r.owed() == bill{} && !r.e.Clogged(uid) })
-}
-
-// The end of a server does not wait for ever.
-func TestWaitFor(t *testing.T) {
-	var all sync.WaitGroup
-	require.True(t, WaitFor(&all, time.Hour))
-	all.Add(1)
-	require.False(t, WaitFor(&all, time.Millisecond))
-	all.Done()
-	require.True(t, WaitFor(&all, time.Hour))
 }

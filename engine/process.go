@@ -91,9 +91,8 @@ func openProcess(pid int, uid uint32, g Guard) (*process, error) {
 	return p, nil
 }
 
-// allowed says why the device may not use the memory of a process. Whether the
-// kernel lets it, and whether it is still the process that is meant, shows at the
-// guard.
+// allowed says why the device may not use the memory of a process. The guard shows
+// whether the kernel lets it, and whether it is still the process that is meant.
 func (p *process) allowed(uid uint32) error {
 	me := os.Geteuid()
 	if int(uid) != me {

@@ -250,9 +250,9 @@ func (q *qp) listens() bool {
 }
 
 // bind makes the connection of a queue pair that goes to RTR: with the queue pair
-// that has the number of its peer at this moment. Numbers are given out again, so
-// whoever has the number later is a stranger. If nobody has it now, q is connected
-// to nobody.
+// that has the number of its peer at this moment. Numbers are given out again, so a
+// queue pair that has the number later is a stranger. If nobody has it now, q is
+// connected to nobody.
 func (e *lane) bind(q *qp) {
 	p := e.qps[q.attr.DestQPN]
 	if p == nil {

@@ -19,9 +19,9 @@ func oldKernel(e *Engine) {
 	e.passRights = func(syscall.Conn, bool) error { return unix.ENOPROTOOPT }
 }
 
-// A user who is refused, and whose connections take long to close because of what
-// lies in them unread, does not keep others from being served. Here that is so
-// without the kernel's help.
+// A user may be refused and have connections that take long to close because of what
+// lies in them unread. That does not keep others from being served, here without the
+// kernel's help.
 func TestLingeringConnectionsStopNobodyElse(t *testing.T) {
 	needRoot(t)
 	r := newRig(t, Config{})

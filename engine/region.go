@@ -10,7 +10,8 @@ import (
 // A region is memory that a client and the device share. The device makes it and
 // maps it before anybody else can reach it; the client maps it, seals it against
 // holes, and says where it has it. Until then the device touches no byte of it: a
-// page that somebody is taking away holds up whoever touches it (docs/design/0021).
+// thread that touches a page while somebody takes it away has to wait
+// (docs/design/0021).
 type region struct {
 	id    uint32
 	base  uint64 // where the client has it
@@ -20,8 +21,9 @@ type region struct {
 	users int  // keys and queues inside
 }
 
-// regionCharge is what a region of so many bytes takes of the device's process. What its
-// own user fills is not counted: he has what the system lets him have.
+// regionCharge is what a region of so many bytes takes of the device's process. The
+// bytes of the device's own user are not counted: for that user the system's limits
+// hold.
 func regionCharge(uid uint32, size int) bill {
 	fds, pages := shm.HoldCost(size)
 	b := bill{mappings: 1, addresses: size, memory: regionCost, descriptors: fds, pipePages: pages}
@@ -227,8 +229,8 @@ func (c *Client) holds(addr uint64) bool {
 	return false
 }
 
-// prefault brings pages of a queue that are there already into the device's own page
-// table, behind the request that made the queue: the engine's thread need not wait for
+// prefault brings pages of a queue that exist already into the device's own page table,
+// after the request that made the queue, so that the engine's thread need not wait for
 // the kernel at its first look.
 func (c *Client) prefault(r *region, b []byte) {
 	c.after = append(c.after, func() { r.mem.Prefault(b) })

@@ -12,8 +12,8 @@ import (
 )
 
 // A client that can punch holes into its memory stops the device's thread for as long
-// as it likes: whoever touches the range waits in the kernel until the punch has ended.
-// So the device takes no memory before it is sealed against that, and then nobody can.
+// as it likes: a thread that touches the range waits in the kernel until the punch has
+// ended. So the device takes no memory before it is sealed against punches.
 func TestNobodyTakesPagesFromUnderTheDevice(t *testing.T) {
 	r := newRig(t, Config{})
 	c := r.dial(r.serve())

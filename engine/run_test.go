@@ -65,7 +65,7 @@ func TestRun(t *testing.T) {
 	}
 	r.same(src.mem, dst.mem, "written")
 	stop()
-	// Whoever asks next does the work himself.
+	// The next caller does the work itself.
 	p.h.full(10, 1)
 	r.start()
 	p.post(ctrl(wqe.OpNop))

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A client may go before it has sealed memory that the device made for it: it was
-// killed. Whoever unmaps memory that can lose pages waits for a hole that is being
-// punched, and all of the process with it, so the memory is sealed first. To seal it
-// waits as well, for whoever has the inode's lock, and that can be a client that writes
-// there from a page which never comes: no signal ends such a wait. So another process
-// does it, which has nothing of the device's but those descriptors: if it hangs, it
-// hangs alone, and the device can end. There is one for all devices of a process, started
-// before they serve: to start one keeps the runtime from stopping the world, for as long
-// as the new process waits for a core.
+// A client may be killed before it has sealed memory that the device made for it.
+// Unmapping memory that can lose pages waits for a hole that is being punched, and all
+// of the process waits with it, so the memory is sealed first. Sealing can wait as
+// well, for the inode's lock, which a client may hold while it writes to the memory
+// from a page that never comes; no signal ends such a wait. So another process seals,
+// which has nothing of the device's but those descriptors: if it hangs, it hangs alone,
+// and the device can end. There is one such process for all devices of a process. It is
+// started before they serve, because starting a process keeps the runtime from stopping
+// the world for as long as the new process waits for a core.
 
 // sealerVariable in the environment makes a process of this program a sealer: descriptor
 // 3 is a socket that brings memory, and a pipe which is closed when it has been sealed.
@@ -90,7 +90,7 @@ func (s *sealer) start() error {
 	return nil
 }
 
-// send gives the process memory to seal. It closes done when it is through with it.
+// send gives the process memory to seal. The process closes done when it has tried.
 func (s *sealer) send(memory, done *os.File) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +103,8 @@ func (s *sealer) send(memory, done *os.File) error {
 	return err
 }
 
-// seal has memory sealed, and waits for it. It reports whether the memory is sealed now,
-// by whomever.
+// seal has memory sealed, and waits for it. It reports whether the memory is sealed
+// now, whichever party did it.
 func (s *sealer) seal(r *shm.Region) bool {
 	f := r.File()
 	for try := 0; try < 2 && f != nil && !r.Sealed(); try++ {

@@ -128,7 +128,7 @@ func (e *Engine) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucred
 		_ = c.Close()
 		e.report(cred.Uid, slog.LevelInfo, "client gone", "client", c.name)
 	}()
-	// Not closed here: whoever uses it last would be the one who closes it.
+	// Not closed here: the last user of the descriptor would close it.
 	stop := context.AfterFunc(ctx, func() { hangUp(conn) })
 	defer stop()
 	_ = conn.SetWriteBuffer(answerBuffer)

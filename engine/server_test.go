@@ -22,7 +22,14 @@ import (
 func (r *rig) serve() (path string) {
 	r.Helper()
 	path = filepath.Join(r.TB.(*testing.T).TempDir(), "s")
-	l, err := r.e.Listen(path, 0o600)
+	r.serveAt(path, 0o600)
+	return path
+}
+
+// serveAt is serve at a path that the test has chosen.
+func (r *rig) serveAt(path string, mode fs.FileMode) {
+	r.Helper()
+	l, err := r.e.Listen(path, mode)
 	require.NoError(r, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -32,7 +39,6 @@ func (r *rig) serve() (path string) {
 		cancel()
 		require.NoError(r, <-done)
 	})
-	return path
 }
 
 // A caller is a client that writes datagrams by hand.

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the engine's process can have of the system's scarce things, and who has
-// how much of it. A client's own limits do not help when a user opens many
-// clients, nor do equal halves when two users work together: so a user may have no
-// more than it leaves free for everybody else. The first may have half, the next
-// half of the rest, and there is always a part for one who comes later. A part is
-// left for the process itself.
+// What the engine's process can have of the system's scarce resources, and how much of
+// it each user has. A client's own limits do not help when a user opens many clients,
+// nor do equal halves when two users work together: so a user may have no more than it
+// leaves free for everybody else. The first may have half, the next half of the rest,
+// and so on, so that the next user always gets a part. A part is left for the process
+// itself.
 
 // A goods is a scarce thing.
 type goods int
@@ -64,8 +64,8 @@ type shares struct {
 	guests map[uint32]*guest // by uid, of those for which another one pays
 }
 
-// A guest is a uid for which another one pays. It is kept as long as it has
-// something, so that what it gives back is taken from whom it was charged to.
+// A guest is a uid for which another one pays. It is kept as long as it has something,
+// so that what it gives back is taken off the bill that it was charged to.
 type guest struct {
 	payer uint32
 	has   bill
@@ -112,9 +112,9 @@ func (s *shares) take(uid uint32, b bill) error {
 	return nil
 }
 
-// owe counts descriptors that a user has already brought. It is an error if the
-// user has well more than its share then: one that uses its share up to the last
-// descriptor can still make a request that brings one for a moment.
+// owe counts descriptors that a user has already brought. It is an error if the user
+// then has well more than its share: a user at the limit of its share can still make a
+// request that brings a descriptor for a moment.
 func (s *shares) owe(uid uint32, n int) error { return s.charge(uid, bill{descriptors: n}) }
 
 // charge is owe for whatever is on a bill. Descriptors beyond the user's share are
@@ -167,14 +167,15 @@ func (s *shares) has(payer uint32) (b bill) {
 	return b
 }
 
-// payer returns who pays for a uid.
+// payer returns the uid that pays for a uid.
 func (s *shares) payer(uid uint32) uint32 {
 	defer s.mu.Unlock()
 	return s.lockFor(uid)
 }
 
-// lockFor locks s and returns who pays for a uid: who paid so far, as long as
-// there is anything to pay for. Only for others the system is asked, unlocked.
+// lockFor locks s and returns the uid that pays for a uid: the one that has paid so
+// far, as long as there is anything to pay for. Otherwise it asks the system, without
+// the lock.
 func (s *shares) lockFor(uid uint32) (payer uint32) {
 	s.mu.Lock()
 	if payer, ok := s.known(uid); ok {

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where everybody may write, such as /tmp, everybody can make PATH.lock and hold
-// it. That cannot be prevented there, so an error says who it is.
+// In a directory where everybody may write, such as /tmp, anybody can make PATH.lock
+// and hold it. That cannot be prevented there, so the error names the holder.
 
 const ownDirectory = "choose a path in a directory of your own, such as $XDG_RUNTIME_DIR"
 
 // lockSocket takes the lock of a socket path, which lasts until the file is
-// closed. Who removes a lock file holds it, so a lock that was taken counts
-// only if the file is still the one at that path.
+// closed. A lock file is removed by the process that holds it, so a lock that was taken
+// counts only if the file is still the one at that path.
 func lockSocket(path string) (*os.File, error) {
 	name := path + ".lock"
 	for {
@@ -45,8 +45,8 @@ func unlockSocket(f *os.File) {
 	_ = f.Close()
 }
 
-// heldBy says who has the lock of a socket path, and whether somebody listens
-// there.
+// heldBy names the process that has the lock of a socket path, and says whether an
+// engine listens there.
 func heldBy(path string, lock *os.File) error {
 	what := "no engine can listen at " + path
 	if c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"}); err == nil {
@@ -79,7 +79,7 @@ func strangers(name string) string {
 	return fmt.Sprintf("; %s belongs to user %d: %s", name, st.Uid, ownDirectory)
 }
 
-// lockHolder finds who has locked a file by flock, in rows such as
+// lockHolder finds the process that has locked a file by flock, in rows such as
 //
 //	1: FLOCK  ADVISORY  WRITE 16707 fe:00:9978050 0 EOF
 //
@@ -88,7 +88,7 @@ func lockHolder(locks []byte, dev, inode uint64) (pid int) {
 	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(dev), unix.Minor(dev), inode)
 	for row := range bytes.Lines(locks) {
 		f := strings.Fields(string(row))
-		if len(f) == 8 && f[1] == "FLOCK" && f[5] == file { // who waits has an arrow more
+		if len(f) == 8 && f[1] == "FLOCK" && f[5] == file { // the row of a process that waits has an arrow more
 			if pid, err := strconv.Atoi(f[4]); err == nil {
 				return pid
 			}
@@ -97,8 +97,8 @@ func lockHolder(locks []byte, dev, inode uint64) (pid int) {
 	return 0
 }
 
-// describeProcess says which user's a process is and what it runs. uid is -1 if
-// that is not known.
+// describeProcess says what a process runs and for which user. uid is -1 if that is not
+// known.
 func describeProcess(pid int) (text string, uid int) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	switch {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -39,29 +38,19 @@ func TestLockHolder(t *testing.T) {
 // holdLock has another process hold a lock, as another user unless uid is 0.
 func holdLock(t *testing.T, path string, uid uint32) (pid int) {
 	t.Helper()
-	c := exec.Command("/proc/self/exe", "-test.run=^TestLockHolder$")
-	c.Env = append(os.Environ(), lockToHold+"="+path)
-	c.Dir = "/"
-	c.Stderr = os.Stderr
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var attr syscall.SysProcAttr
 	if uid != 0 {
-		c.SysProcAttr.Credential = &syscall.Credential{Uid: uid, Gid: uid}
+		attr.Credential = &syscall.Credential{Uid: uid, Gid: uid}
 	}
-	end, err := c.StdinPipe()
-	require.NoError(t, err)
-	out, err := c.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, c.Start())
-	t.Cleanup(func() { _ = c.Wait() })
-	t.Cleanup(func() { _ = end.Close() })
+	pid, out := asChild(t, "TestLockHolder", lockToHold+"="+path, attr)
 	b := make([]byte, 1)
-	_, err = out.Read(b)
+	_, err := out.Read(b)
 	require.NoError(t, err)
 	require.Equal(t, "!", string(b))
-	return c.Process.Pid
+	return pid
 }
 
-// Who holds the lock of a socket is named.
+// The process that holds the lock of a socket is named.
 func TestLockIsHeldBySomebody(t *testing.T) {
 	e := newRig(t, Config{}).e
 	path := filepath.Join(t.TempDir(), "s")
@@ -83,7 +72,7 @@ func TestLockIsHeldByAnEngine(t *testing.T) {
 	require.NotContains(t, err.Error(), "XDG_RUNTIME_DIR")
 }
 
-// Another user's lock is said to be one, and how to be rid of such users.
+// An error about another user's lock says so, and how to avoid such users.
 func TestLockOfAnotherUser(t *testing.T) {
 	needRoot(t)
 	e := newRig(t, Config{}).e

@@ -6,16 +6,16 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A turnstile lets one thread in at a time, in the order in which they came. A
-// lane that goes from step to step comes behind whoever waits for it, so that
-// nobody waits for longer than a step.
+// A turnstile lets one thread in at a time, in the order in which they came. A lane
+// that goes from step to step comes behind the threads that wait for it, so that none
+// waits for longer than a step.
 type turnstile struct {
-	next    atomic.Uint32 // number that the next who comes draws
-	serving atomic.Uint32 // number of who is in
+	next    atomic.Uint32 // number that the next thread draws
+	serving atomic.Uint32 // number of the thread that is in
 }
 
-// How long one waits before he lets the core to others, who may be needed to let
-// him in: some 20 us, more than most steps take.
+// How long a thread waits before it yields the core to others, which may be needed to
+// let it in: some 20 us, more than most steps take.
 const (
 	turnstileRelax = 16
 	turnstileSpins = 64

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A usage is what the kernel says of a lane's thread, so that time in which it waited
-// for memory can be told from time in which others had its core. It is asked now and
-// then, not at each step, and once more when something took too long.
+// A usage is what the kernel says about a lane's thread. It tells time in which the
+// thread waited for memory from time in which others had its core. The kernel is asked
+// now and then, not at each step, and once more when something took too long.
 type usage struct {
 	now    unix.Rusage // at the last sample
 	out    uint64      // cycles that were nobody's work, ever: sleep, requests, other lanes
@@ -24,8 +24,8 @@ type usage struct {
 	}
 }
 
-// wholeTime is how often a sample is a whole one: the kernel says then how long the
-// thread has waited for a core, too, which takes a microsecond or two.
+// wholeTime lies between two whole samples, which also ask how long the thread has
+// waited for a core. That takes a microsecond or two.
 const wholeTime = 5 * time.Millisecond
 
 // kernelTime is how long the kernel may be at work for the thread where it does not

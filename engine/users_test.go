@@ -1,8 +1,9 @@
 package engine
 
 import (
-	"context"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -53,15 +54,27 @@ func (r *rig) serveAll(change func(*Engine)) (path string) {
 	require.NoError(r, os.Chmod(dir, 0o755))
 	change(r.e.Engine)
 	path = filepath.Join(dir, "s")
-	l, err := r.e.Listen(path, 0o666)
-	require.NoError(r, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	r.start()
-	go func() { done <- l.Serve(ctx) }()
-	r.Cleanup(func() {
-		cancel()
-		require.NoError(r, <-done)
-	})
+	r.serveAt(path, 0o666)
 	return path
+}
+
+// asChild runs a test of this program in a process of its own until the calling test
+// ends, and returns what it prints. variable tells the test that it is the child.
+func asChild(t *testing.T, test, variable string, attr syscall.SysProcAttr) (pid int, out io.Reader) {
+	t.Helper()
+	// By this path because another user may not go where the file is.
+	c := exec.Command("/proc/self/exe", "-test.run=^"+test+"$")
+	c.Env = append(os.Environ(), variable)
+	c.Dir = "/"
+	c.Stderr = os.Stderr
+	attr.Pdeathsig = syscall.SIGKILL
+	c.SysProcAttr = &attr
+	end, err := c.StdinPipe()
+	require.NoError(t, err)
+	out, err = c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	t.Cleanup(func() { _ = c.Wait() })
+	t.Cleanup(func() { _ = end.Close() })
+	return c.Process.Pid, out
 }

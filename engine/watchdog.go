@@ -14,12 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread that waits for memory cannot say so before it goes on. The watchdog can: a
-// goroutine beside the engine's threads, that looks whether they have come on since the
-// last time. It touches no memory of clients, and takes no lock that a request holds.
+// A thread that waits for memory cannot say so before it goes on. The watchdog can: it
+// is a goroutine beside the engine's threads that looks whether they have advanced
+// since the last time. It touches no memory of clients, and takes no lock that a
+// request holds.
 //
-// It needs a P: with GOMAXPROCS 1 it speaks when the thread has gone on. And a
-// collection of garbage that begins meanwhile waits for the thread, and it for that.
+// It needs a P: with GOMAXPROCS 1 it speaks when the thread has gone on. And a garbage
+// collection that begins meanwhile waits for the thread, and the watchdog waits for the
+// collection.
 
 // How often it looks, awake and while all lanes sleep; from when on a lane is stuck;
 // how often that is repeated, in growing distances; and how often a new case is said.
@@ -31,7 +33,7 @@ const (
 	stuckQuiet = time.Second
 )
 
-// Stuck says where a thread of the engine has been without coming on.
+// Stuck says where a thread of the engine is, and for how long it has not advanced.
 type Stuck struct {
 	Client, Peer string // whose memory it may be; empty: none is known
 	Queue        uint32 // number of Client's queue pair, or completion queue
@@ -66,7 +68,8 @@ type request struct {
 	since        uint64 // device clock
 }
 
-// owners tells whose queues are, to who may not ask the engine.
+// queueOwners knows the client of each queue, for the watchdog, which may not ask the
+// engine.
 type queueOwners struct {
 	mu     sync.Mutex
 	queues map[uint64]owner // by progress.at
@@ -101,7 +104,7 @@ func (o *queueOwners) drop(at uint64) {
 	delete(o.queues, at)
 }
 
-// find says whose a queue is, and whose its peer.
+// find returns the client of a queue, and the client of its peer.
 func (o *queueOwners) find(at uint64) (s Stuck) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -163,7 +166,7 @@ func (e *Engine) watch(cases []stuckCase) (next time.Duration) {
 		if busy {
 			next = watchTime
 		}
-		busy = busy && r == nil // or else it serves it, or waits for who does
+		busy = busy && r == nil // else the lane serves the request, or waits for the thread that does
 		c := &cases[i]
 		if !c.look(e, mark, busy, now) {
 			continue
@@ -190,8 +193,8 @@ func (e *Engine) watch(cases []stuckCase) (next time.Duration) {
 	return next
 }
 
-// look reports whether a lane that has made its mark then is stuck there. Of one that
-// was stuck and has gone on it says so.
+// look reports whether a lane that has made its mark then is stuck there. If the lane
+// was stuck and has gone on, it says so.
 func (c *stuckCase) look(e *Engine, mark uint64, busy bool, now uint64) bool {
 	if mark != c.mark || !busy {
 		if c.told {
@@ -202,8 +205,8 @@ func (c *stuckCase) look(e *Engine, mark uint64, busy bool, now uint64) bool {
 	return busy && now > mark && clock.Duration(now-mark) >= stuckTime
 }
 
-// ask asks the kernel what a thread does. It returns false if that is not clear yet: of
-// one that runs, or wants to, two looks have to tell which.
+// ask asks the kernel what a thread does. It returns false if that is not clear yet: it
+// takes two looks to tell a thread that runs from one that waits for a core.
 func (c *stuckCase) ask(s *Stuck, thread int) bool {
 	dir := fmt.Sprintf("/proc/self/task/%d/", thread)
 	state := "?"
@@ -270,7 +273,7 @@ func (c *stuckCase) say(e *Engine, s Stuck, now uint64) {
 	e.journal.say(slog.LevelWarn, text, attrs...)
 }
 
-// goesOn says that a lane is stuck no more.
+// goesOn says that a lane is no longer stuck.
 func (c *stuckCase) goesOn(e *Engine, now uint64) {
 	e.journal.say(slog.LevelWarn, "the engine's thread goes on", append(c.was.attrs(),
 		slog.String("after", fmt.Sprintf("%v to %v", c.was.For.Round(time.Millisecond), clock.Duration(now-c.mark).Round(time.Millisecond))))...)

@@ -100,9 +100,9 @@ func (w *worker) run(cpu int, started chan<- error) {
 	}
 }
 
-// sleep waits until the device has rung the bell. Whoever gives an errand does so
-// before it loads asleep, and here it is the other way round; both are
-// sequentially consistent, so one of the two sees the other.
+// sleep waits until the device has rung the bell. The giver of an errand stores it
+// before it loads asleep, and here it is the other way round; both are sequentially
+// consistent, so one of the two sees the other.
 func (w *worker) sleep() {
 	w.asleep.Store(true)
 	if w.ring[w.next%workerRing].state.Load() <= errandSpoilt && !w.ended.Load() {

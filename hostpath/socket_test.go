@@ -110,8 +110,8 @@ func TestDialSomethingElse(t *testing.T) {
 	require.ErrorContains(t, err, "another kind")
 }
 
-// Whoever has the number of a closed connection's descriptor keeps his connection
-// when that is closed once more.
+// A connection that has got the number of a closed connection's descriptor survives
+// when that one is closed once more.
 func TestSocketIsClosedOnce(t *testing.T) {
 	s, err := dial(pretend(t, func(control.Header) ([]byte, []int) { return nil, nil }))
 	require.NoError(t, err)

@@ -8,9 +8,9 @@ import (
 	"github.com/nicless/nicless/engine"
 )
 
-// report logs what programs do. That costs them nothing, so lines are counted, by
-// the engine's budget for the log: for each user, for each of its programs, which who
-// stands for, and in all. The log is written to by whoever calls: nobody else waits.
+// report logs what programs do. That costs them nothing, so lines are counted by the
+// engine's budget for the log: for each user, for each of its programs, which is who,
+// and in all. The caller writes to the log: nobody else waits.
 func (s *Server) report(uid uint32, who *engine.Speaker, level slog.Level, what string, args ...any) {
 	if !s.log.Enabled(context.Background(), level) {
 		return
@@ -25,8 +25,8 @@ func (s *Server) report(uid uint32, who *engine.Speaker, level slog.Level, what 
 	s.log.Log(context.Background(), level, what, args...)
 }
 
-// A budget bounds what a program can have told to those who watch it, who are its
-// own user's.
+// A budget bounds what a program can have told to its watchers, which are programs of
+// its own user.
 type budget struct {
 	began time.Time // with the reading of the monotonic clock: nobody sets that
 	spent int

@@ -150,8 +150,8 @@ func closeFiles(files ...*os.File) error {
 }
 
 // await waits until nobody has the context's socket any more. Nothing is read from
-// it: what came along would be closed here, and to close a stranger's descriptor
-// can take as long as he likes.
+// it: what came along would be closed here, and closing a program's descriptor can
+// block for as long as the program likes.
 func (x *uctx) await() {
 	if raw, err := x.socket.SyscallConn(); err == nil {
 		_ = raw.Read(func(uintptr) bool { return x.hungUp() })

@@ -111,8 +111,8 @@ func createCQ(c *call) error {
 }
 
 // zero clears a doorbell record: what the library has stored there may have been
-// lost while its page was remapped. A page that nobody has touched yet may be one that
-// cannot be had.
+// lost while its page was remapped. If nobody has touched the page yet, there may be no
+// memory for it.
 func (e *extent) zero(addr uint64) error {
 	rec := e.at(addr, 8)
 	if err := e.mem.Populate(rec); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -68,6 +69,21 @@ func (s *Server) rig(t testing.TB) *rig {
 	require.Equal(t, uint32(2), le.Uint32(body[4:]))
 	return r
 }
+
+// connected returns a connection as the server has it, and the program's end.
+func connected(t testing.TB) (conn *net.UnixConn, program *os.File) {
+	t.Helper()
+	mine, program, err := pair("connection")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = program.Close() })
+	c, err := net.FileConn(mine)
+	require.NoError(t, err)
+	_ = mine.Close()
+	return c.(*net.UnixConn), program
+}
+
+// helloDatagram is a whole request with helloBytes.
+func helloDatagram() []byte { return finish(append(u64s(1, 24, 0), helloBytes()...)) }
 
 // helloBytes is what a process says first. Its guard is this process'.
 func helloBytes() []byte {

@@ -110,8 +110,8 @@ func (m *memory) forgetWaiting() {
 	}
 }
 
-// unsealed says what is wrong with memory that is not used for that. Who can punch
-// holes into it could make the engine wait in the kernel, for ever.
+// unsealed says why memory is not used that a program can punch holes into: that could
+// make the engine wait in the kernel, for ever.
 const unsealed = "its memory is not sealed; who has mapped it seals it with F_SEAL_FUTURE_WRITE and F_SEAL_SEAL"
 
 // find returns the extent that n bytes from addr on lie in, and holds it; nil if

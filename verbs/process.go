@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is one connection, and whoever is at its other end.
+// A process is one connection, and the program at its other end.
 type process struct {
 	s        *Server
 	conn     *net.UnixConn

@@ -38,14 +38,10 @@ func lingering(t *testing.T) *os.File {
 // nobody but its user, who pays for the connection until it is closed.
 func TestNobodyWaitsForALingeringDescriptor(t *testing.T) {
 	s := newServing(t)
-	mine, theirs, err := pair("connection")
-	require.NoError(t, err)
-	conn, err := net.FileConn(mine)
-	require.NoError(t, err)
-	_ = mine.Close()
-	hello := finish(append(u64s(1, 24, 0), helloBytes()...))
+	conn, theirs := connected(t)
+	hello := helloDatagram()
 	fd := lingering(t)
-	_, err = theirs.Write(hello)
+	_, err := theirs.Write(hello)
 	require.NoError(t, err)
 	_, err = theirs.Write(hello) // before the answer to the first was read: it ends there
 	require.NoError(t, err)
@@ -59,13 +55,13 @@ func TestNobodyWaitsForALingeringDescriptor(t *testing.T) {
 	s.engine.Refund(uid, all)
 	ended := make(chan struct{})
 	go func() {
-		s.serve(t.Context(), conn.(*net.UnixConn))
+		s.serve(t.Context(), conn)
 		close(ended)
 	}()
 	select {
 	case <-ended:
 	case <-time.After(10 * time.Second):
-		t.Fatal("whoever serves it waits")
+		t.Fatal("the server waits for it")
 	}
 	require.Error(t, s.engine.Charge(uid, all), "it is not closed yet")
 }
@@ -89,7 +85,7 @@ func TestDescriptorsBeforeHello(t *testing.T) {
 		t.Skip("the kernel has no SO_PASSRIGHTS, which came with Linux 6.16")
 	}
 	require.ErrorIs(t, send(conn, []byte{1}), unix.EPERM)
-	_, err := conn.Write(finish(append(u64s(1, 24, 0), helloBytes()...)))
+	_, err := conn.Write(helloDatagram())
 	require.NoError(t, err)
 	_, err = conn.Read(make([]byte, maxDatagram))
 	require.NoError(t, err)
@@ -100,16 +96,11 @@ func TestDescriptorsBeforeHello(t *testing.T) {
 	require.True(t, errors.Is(err, unix.EPERM) || errors.Is(err, unix.EPIPE), "%v", err)
 }
 
-// More descriptors than may come along are closed neither by whoever reads the request,
-// who would wait for that, nor are they opened.
+// Descriptors beyond those that may come along are not opened, and the reader of the
+// request, which would wait for that, does not close them.
 func TestTooManyDescriptors(t *testing.T) {
 	s := newServing(t)
-	mine, theirs, err := pair("connection")
-	require.NoError(t, err)
-	defer theirs.Close()
-	conn, err := net.FileConn(mine)
-	require.NoError(t, err)
-	_ = mine.Close()
+	conn, theirs := connected(t)
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
@@ -125,37 +116,32 @@ func TestTooManyDescriptors(t *testing.T) {
 	fds := make([]int, maxFDs+1)
 	fds[maxFDs] = int(w.Fd())
 	require.NoError(t, withFD(theirs, func(to int) error {
-		return unix.Sendmsg(to, finish(append(u64s(1, 24, 0), helloBytes()...)), unix.UnixRights(fds...), nil, 0)
+		return unix.Sendmsg(to, helloDatagram(), unix.UnixRights(fds...), nil, 0)
 	}))
 	_ = w.Close()
 	p := s.newProcess(1, uint32(os.Getuid()), nil)
-	p.conn = conn.(*net.UnixConn)
+	p.conn = conn
 	err = p.next(make([]byte, maxDatagram+1), make([]byte, unix.CmsgSpace(4*maxFDs)))
 	require.ErrorIs(t, err, errWire)
-	require.False(t, hangsUp(0), "it was closed by whoever read the request")
+	require.False(t, hangsUp(0), "the reader of the request closed it")
 	s.engine.DiscardConnection(p.uid, p.conn, engine.Cost{})
 	require.True(t, hangsUp(10_000))
 }
 
-// Whose connections do not close gets no more of them, and those that are refused are
-// closed and paid for no longer.
+// A user whose connections do not close gets no more of them. Those that are refused
+// are closed, and no longer on the user's bill.
 func TestNobodyIsGreetedWhoseConnectionsDoNotClose(t *testing.T) {
 	s := newServing(t)
 	s.clogged = func(uid uint32) bool { return uid == uint32(os.Getuid()) }
-	mine, theirs, err := pair("connection")
-	require.NoError(t, err)
-	defer theirs.Close()
-	conn, err := net.FileConn(mine)
-	require.NoError(t, err)
-	_ = mine.Close()
-	if errors.Is(engine.PassRights(conn.(*net.UnixConn), false), unix.ENOPROTOOPT) {
+	conn, theirs := connected(t)
+	if errors.Is(engine.PassRights(conn, false), unix.ENOPROTOOPT) {
 		t.Skip("the kernel has no SO_PASSRIGHTS, which came with Linux 6.16")
 	}
-	hello := finish(append(u64s(1, 24, 0), helloBytes()...))
-	_, err = theirs.Write(hello)
+	hello := helloDatagram()
+	_, err := theirs.Write(hello)
 	require.NoError(t, err)
-	s.serve(t.Context(), conn.(*net.UnixConn)) // does not wait for the program
-	require.Error(t, withConn(conn.(*net.UnixConn), func(int) error { return nil }), "it is not closed")
+	s.serve(t.Context(), conn) // does not wait for the program
+	require.Error(t, withConn(conn, func(int) error { return nil }), "it is not closed")
 
 	p := s.newProcess(1, uint32(os.Getuid()), nil) // accepted before
 	answer, _, err := p.handle(hello, nil)

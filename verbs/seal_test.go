@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory into which its program can punch holes is used for nothing, and no byte of
-// it is touched: who touched it would wait for the puncher.
+// Memory into which its program can punch holes is used for nothing, and no byte of it
+// is touched: that would wait for the puncher.
 func TestUnsealedMemoryIsNotUsed(t *testing.T) {
 	p := newRig(t).program()
 	cq := p.ok(p.createCQ(15, 0)).value[0]

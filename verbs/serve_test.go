@@ -112,14 +112,10 @@ func TestConnectionsDoNotFillTheLog(t *testing.T) {
 	const connections, most = 1000, 256 // in ten seconds
 	begin := time.Now()
 	for range connections {
-		mine, theirs, err := pair("connection")
+		conn, theirs := connected(t)
+		_, err := theirs.Write([]byte{1})
 		require.NoError(t, err)
-		conn, err := net.FileConn(mine)
-		require.NoError(t, err)
-		_ = mine.Close()
-		_, err = theirs.Write([]byte{1})
-		require.NoError(t, err)
-		s.serve(t.Context(), conn.(*net.UnixConn))
+		s.serve(t.Context(), conn)
 		_ = theirs.Close()
 	}
 	require.Less(t, time.Since(begin), 10*time.Second, "this machine is too slow to tell")
@@ -149,7 +145,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	require.Equal(t, before+1, lines.Load())
 }
 
-// Who watches a program is told so much of it in a second.
+// A watcher is told a limited number of lines about a program in a second.
 func TestWatchersAreToldSoMuch(t *testing.T) {
 	var b budget
 	told := 0
@@ -170,8 +166,8 @@ func (c lineCounter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// What somebody else has put where the directory is to be is not used: files would
-// be removed and written where he likes.
+// What another user has put in the place of the directory is not used: that user would
+// choose where files are removed and written.
 func TestDirectoryOfSomebodyElse(t *testing.T) {
 	there := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(there, treeName), 0o755))
@@ -211,14 +207,14 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 	_ = conn.Close()
 }
 
-// Who does not read the answers to his questions is not answered for ever: they
-// can bring descriptors, of which only so many can be under way.
+// A program that does not read answers is not answered for ever: answers can bring
+// descriptors, of which only so many can be under way.
 func TestAnswersHaveToBeRead(t *testing.T) {
 	dir, _ := serving(t, 1)
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(dir, SocketName), Net: "unixpacket"})
 	require.NoError(t, err)
 	defer conn.Close()
-	hello := finish(append(u64s(1, 24, 0), helloBytes()...))
+	hello := helloDatagram()
 	happens := func(events int16) bool {
 		p := []unix.PollFd{{Events: events}}
 		require.NoError(t, withConn(conn, func(fd int) (err error) {

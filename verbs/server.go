@@ -84,9 +84,9 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 	return s.accept(ctx, sock)
 }
 
-// own makes the directory, or takes over one that was left behind. In a place where
-// everybody may write somebody else may have made it, or a link of that name: then
-// what is written there, and removed, would be where he likes.
+// own makes the directory, or takes over one that was left behind. Where everybody may
+// write, another user may have made it, or a link of that name, and so would choose
+// where files are written and removed.
 func own(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return fmt.Errorf("verbs: %w", err)
@@ -141,8 +141,8 @@ func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("verbs: socket: %w", err)
 	}
-	// Nobody sends descriptors who was not let in. Before Linux 6.16 the kernel cannot
-	// refuse them.
+	// A program cannot send descriptors before it is let in. Before Linux 6.16 the
+	// kernel cannot refuse them.
 	if err := engine.PassRights(l.(*net.UnixListener), false); err != nil && !errors.Is(err, unix.ENOPROTOOPT) {
 		_ = l.Close()
 		return nil, fmt.Errorf("verbs: socket: %w", err)

@@ -10,25 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Explanations reach not only the log: whoever connects to a socket in the
-// directory gets those of programs of his own user, one in each datagram: the
-// number of the process, a space, and a sentence. `nicless run --explain` prints
-// them beside what the program says itself.
+// Explanations reach not only the log: a process that connects to a socket in the
+// directory gets those of programs of its own user, one in each datagram: the number of
+// the process, a space, and a sentence. `nicless run --explain` prints them beside what
+// the program says itself.
 
 // WatchName is that socket.
 const WatchName = "explain.sock"
 
-// watchers are who is connected. Safe for concurrent use.
+// watchers are the connections. Safe for concurrent use.
 type watchers struct {
 	engine *engine.Engine
 	mu     sync.Mutex
-	all    map[*net.UnixConn]uint32 // with his uid
+	all    map[*net.UnixConn]uint32 // with the uid of its program
 }
 
 // maxWatchers is how many there may be. A user may have no more than it leaves free.
 const maxWatchers = 256
 
-// tell sends one explanation to all who may read it. Who does not read misses it.
+// tell sends one explanation to all who may read it. A watcher that does not read
+// misses it.
 func (w *watchers) tell(pid int32, uid uint32, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -36,8 +37,8 @@ func (w *watchers) tell(pid int32, uid uint32, format string, args ...any) {
 		return
 	}
 	line := fmt.Appendf(nil, "%d "+format, append([]any{pid}, args...)...)
-	for conn, his := range w.all {
-		if his != uid {
+	for conn, owner := range w.all {
+		if owner != uid {
 			continue
 		}
 		if raw, err := conn.SyscallConn(); err == nil {
@@ -75,8 +76,8 @@ func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	same := 0
-	for _, his := range w.all {
-		if his == uid {
+	for _, owner := range w.all {
+		if owner == uid {
 			same++
 		}
 	}
@@ -91,8 +92,8 @@ func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {
 	return true
 }
 
-// await waits until a watcher goes. Watchers have nothing to say; what they send all
-// the same is not read, for descriptors that come along would be closed here.
+// await waits until a watcher goes. Watchers have nothing to say. What they send all
+// the same is not read, because reading would close descriptors that come along.
 func (w *watchers) await(conn *net.UnixConn, uid uint32) {
 	_ = conn.CloseRead()
 	if raw, err := conn.SyscallConn(); err == nil {

@@ -74,8 +74,8 @@ func newEngine() *cobra.Command {
 			defer stop()
 			// The first signal asks for an orderly stop, a second one kills.
 			context.AfterFunc(ctx, stop)
-			// Whoever reads the log may go: that ends no engine. Ignored it would be in
-			// programs that are started here, too.
+			// The reader of the log may go without ending the engine. If the signal
+			// were ignored here, programs that are started here would inherit that.
 			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 			return f.serve(ctx, c.ErrOrStderr())
 		},

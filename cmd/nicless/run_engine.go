@@ -20,11 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Which engine serves a program. Beside the engine that the user has started there
-// is one for each user, which comes with the first program and goes after the last.
-// Files in its directory say so, by locks that end with their holder: everybody who
-// runs a program holds `users` shared; the engine waits until it can have it alone,
-// and then ends. Who finds no engine starts one while he holds `starts`.
+// Which engine serves a program. Beside the engine that the user has started there is
+// one for each user, which comes with the first program and goes after the last. Files
+// in its directory say so, by locks that end with their holder. Each process that runs
+// a program holds `users` shared; the engine waits until it can have it alone, and then
+// ends. A process that finds no engine starts one while it holds `starts`.
 
 // A place is where an engine is.
 type place struct {
@@ -128,8 +128,8 @@ func (f *runFlags) directory() (dir string, err error) {
 }
 
 // shim returns the library that programs preload. If it is to be written, then to a
-// directory of our own: a named engine's can be one where everybody may write, and
-// who can change the library runs what he likes as this user.
+// directory of our own: a named engine's can be one where everybody may write, and a
+// user who can change the library can run anything as this user.
 func (f *runFlags) shim(p place) (path string, err error) {
 	return findShim(func() (string, error) {
 		if f.engine != "" {

@@ -37,7 +37,8 @@ func TestKill(t *testing.T) {
 			assert.Regexp(t, c.stderr, got.stderr)
 			requireContent(t, p.path("out"), []byte("old"))
 			if c.sig == unix.SIGKILL && c.what == "sender" {
-				// Who starts the others cannot clean up for himself; sockets are what is left.
+				// // The process that starts the others cannot clean up after itself;
+				// sockets are what is left.
 				require.NoError(t, os.RemoveAll(p.tmp))
 				require.NoError(t, os.Mkdir(p.tmp, 0o700))
 			}

@@ -6,10 +6,10 @@
  *   commit    stamps the reservation as written
  *   ring      tells the device of all that has been committed without a gap
  *
- * Posters go through these steps in any order among themselves, and nobody
- * waits for a neighbour: who commits behind a gap leaves the doorbell to the
- * one who closes it, and who finds somebody ringing leaves it to him. A queue
- * with one poster uses the same functions.
+ * Posters go through these steps in any order among themselves, and none waits for a
+ * neighbour: a poster that commits behind a gap leaves the doorbell to the one that
+ * closes it, and one that finds another ringing leaves it to that one. A queue with one
+ * poster uses the same functions.
  *
  * Counts are blocks since the queue was made, 64 bits wide; the ring holds block
  * c in slot c mod size, and the wire shows the low 16 bits. Always
@@ -160,10 +160,10 @@ NICLESS_HD void nicless_sq_doorbell(struct nicless_sq *q, uint64_t end) {
 }
 
 /*
- * Tells the device of everything committed without a gap. If somebody else is
- * at it, he will: after he has stopped ringing he looks at the next stamp once
- * more. For that the stamp and ringing are ordered: either the poster's swap
- * finds ringing 0, or the other's last look finds the stamp.
+ * Tells the device of everything committed without a gap. If another poster is ringing,
+ * that one does it: after it has stopped ringing it looks at the next stamp once more.
+ * For that the stamp and ringing are ordered: either the poster's swap finds ringing 0,
+ * or the other's last look finds the stamp.
  */
 NICLESS_HD void nicless_sq_ring(struct nicless_sq *q) {
 	uint64_t from, end, stamp;

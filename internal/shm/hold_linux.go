@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whoever has mapped memory can have the kernel make a huge page of each piece of it
-// that is as large as one (MADV_COLLAPSE, Linux 6.1): it locks all pages of the piece,
-// takes them out of everybody's page tables and copies them. A thread of low priority
-// that does so on a busy core is put off in the midst, and whoever else touches the
-// piece waits until it runs again: 0.6 s were seen. The kernel leaves pages alone that
-// somebody holds a reference to; so one page of each piece is held by a pipe that
-// nobody reads.
+// A process that has mapped memory can have the kernel make a huge page of each piece
+// of it that is as large as one (MADV_COLLAPSE, Linux 6.1). The kernel locks all pages
+// of the piece, takes them out of all page tables and copies them. If the calling
+// thread has a low priority and its core is busy, it is preempted in between, and other
+// threads that touch the piece wait until it runs again: 0.6 s were seen. The kernel
+// leaves pages alone to which a reference is held; so one page of each piece is held by
+// a pipe that nobody reads.
 
 // A hold is pipes full of references to pages. The write ends are closed.
 type hold []int

@@ -19,8 +19,8 @@ func TestHoldCost(t *testing.T) {
 	}
 }
 
-// Whoever has the kernel make a huge page of shared memory holds up everybody else who
-// touches it meanwhile.
+// A process that has the kernel make a huge page of shared memory holds up all others
+// that touch it meanwhile.
 func TestNobodyMakesHugePages(t *testing.T) {
 	if !collapses() {
 		t.Skip("this kernel makes no huge pages of shared memory, or denies it")

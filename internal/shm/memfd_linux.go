@@ -11,9 +11,10 @@ import (
 
 // Seals. Without those of fixedSize the other side could take the memory away
 // under a reader (SIGBUS). Without those of noHoles it could take single pages
-// away, by fallocate or madvise, and whoever touches such a page meanwhile waits in
-// the kernel until that has ended: as long as the other side likes, and a signal does
-// not end it. FUTURE_WRITE forbids that, and every later mapping for writing.
+// away, by fallocate or madvise, and a thread that touches such a page meanwhile waits
+// in the kernel until that has ended: as long as the other side likes, and a signal
+// does not end the wait. FUTURE_WRITE forbids that, and every later mapping for
+// writing.
 const (
 	fixedSize = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 	noHoles   = unix.F_SEAL_FUTURE_WRITE
@@ -28,17 +29,16 @@ func Create(name string, size int) (*Region, error) {
 	return create(name, size, fixedSize)
 }
 
-// CreateSealed is Create for memory that only this process maps for writing: the
-// region is writable here, but whoever receives its File can map it for
-// reading only.
+// CreateSealed is Create for memory that only this process maps for writing: the region
+// is writable here, but a process that receives its File can map it for reading only.
 func CreateSealed(name string, size int) (*Region, error) {
 	return create(name, size, fixedSize|noHoles|unix.F_SEAL_SEAL)
 }
 
 // Seal forbids everybody to punch holes into the region, and to map it for writing
-// from now on. Mappings that exist stay as they are. Closing the gap is for the party
-// that maps last: Seal waits in the kernel for whoever is punching a hole, which can
-// take for ever.
+// from now on. Mappings that exist stay as they are. The party that maps last has to
+// call it. Seal waits in the kernel for a hole that is being punched, which can take
+// for ever.
 func (r *Region) Seal() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

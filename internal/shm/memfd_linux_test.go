@@ -194,7 +194,7 @@ func TestNobodyCanTakeTheMemoryAway(t *testing.T) {
 	}
 }
 
-// Who touches a page while a hole is punched there waits for that; see Seal.
+// A thread that touches a page while a hole is punched there waits for that; see Seal.
 func TestNobodyCanPunchHolesOnceSealed(t *testing.T) {
 	made, err := Create("holes", 2*PageSize)
 	device := closing(t, made, err)

@@ -12,9 +12,9 @@ import (
 const prefaultBytes = 4 << 20
 
 // Prefault brings those pages of b that exist into this process's page table, so that
-// whoever touches them first need not wait for the kernel. Pages that do not exist yet
-// are left alone: to touch one would make it, and charge it to this process. b lies in
-// the region, and no longer matters when Prefault fails: it saves time and nothing else.
+// the first touch need not wait for the kernel. Pages that do not exist yet are left
+// alone: to touch one would make it, and charge it to this process. b lies in the
+// region. Prefault saves time and nothing else, so it may fail.
 func (r *Region) Prefault(b []byte) {
 	off, ok := r.Offset(b)
 	if !ok || r.maps == nil {

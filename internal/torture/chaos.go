@@ -36,8 +36,8 @@ func (c Chaos) String() string {
 		"puncher", "hoarder", "impostor", "lingerer", "chatterer"}[c]
 }
 
-// stranger reports whether a client of this kind is, if that can be, of another user
-// than correct clients: it uses up what one user may have.
+// stranger reports whether a client of this kind uses up what one user may have. It is
+// of another user than correct clients where that is possible.
 func (c Chaos) stranger() bool { return c >= Puncher }
 
 // A villain is a chaos client.

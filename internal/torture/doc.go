@@ -50,17 +50,17 @@
 // posts something that needs no peer; so somebody else's pause is no reason.) On a
 // loaded machine the scheduler makes such waits too. It counts for each thread for how
 // long it was ready to run and had no core: the second field of
-// /proc/PID/task/TID/schedstat. So much is subtracted: what it grew by during the wait
-// for the client's most delayed thread, and for the two most delayed threads of the
-// engine, which are the one that polls and one that serves a request; what the
-// hypervisor stole; and the time for which the supervisor had stopped the client. An
-// engine that waits in the kernel, for a page or a lock, is not ready to run, and one
-// that works for somebody else runs: both remain. If more than 100 ms remain, the stall
-// is unexplained, and the verdict is NOT OK. What is subtracted is rather too much,
-// since these delays can lie side by side, and the readings are up to 20 ms older than
-// the wait.
+// /proc/PID/task/TID/schedstat. Three things are subtracted: what that field grew by
+// during the wait, for the client's most delayed thread and for the two most delayed
+// threads of the engine, which are the one that polls and one that serves a request;
+// what the hypervisor stole; and the time for which the supervisor had stopped the
+// client. An engine that waits in the kernel, for a page or a lock, is not ready to
+// run, and one that works for somebody else runs: both remain. If more than 100 ms
+// remain, the stall is unexplained, and the verdict is NOT OK. What is subtracted may
+// be too much, since these delays can overlap, and the readings are up to 20 ms older
+// than the wait.
 //
-// Waits end with the engine: of those that its end cuts short, the time until a client
+// Waits end with the engine: where its end cuts a wait short, the time until the client
 // knows is judged elsewhere. Where the kernel has no schedstat, stalls are counted and
 // not judged, and the result says so.
 //

@@ -8,8 +8,8 @@ import (
 )
 
 // How many connections a hoarder makes: more than it can get, or so few that what they
-// ask for is not refused for want of descriptors; where it is of the user that correct
-// clients are of, so few that enough is left for them.
+// ask for is not refused for lack of descriptors. Where it is of the same user as
+// correct clients, so few that enough is left for them.
 const (
 	hoardMost = 600
 	hoardMany = 80
@@ -18,7 +18,7 @@ const (
 
 // hoard makes many connections that ask for all that comes with descriptors, and reads
 // nothing: descriptors in flight count against the engine's user. It stays for a while.
-// What the engine refuses it is right.
+// It is right for the engine to refuse.
 func (v *villain) hoard() error {
 	most := hoardOwn
 	if v.spec.User != 0 {

@@ -8,11 +8,11 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// impersonate makes and destroys queue pairs in masses, in the hope to be given a
+// impersonate makes and destroys queue pairs in masses, in the hope of being given a
 // number that somebody names as its peer, and connects them with queue pairs that are
 // not its own: with orphans, whose peers' numbers are free, and with those of correct
-// clients. Whoever is named must not hear of it: orphans see that nothing comes, and
-// correct clients account for all that they receive.
+// clients. The named queue pairs must notice nothing: orphans see that nothing comes,
+// and correct clients account for all that they receive.
 func (v *villain) impersonate() error {
 	w, err := v.build()
 	if err != nil {

@@ -18,7 +18,7 @@ const lingerers = 200
 const mostRights = 12
 
 // linger sends descriptors whose last close waits for as long as it likes, in requests
-// of every kind and in connections that end at once. Who gets one closes it; nobody
+// of every kind and in connections that end at once. The receiver closes them; nobody
 // else must wait for that. Where the engine has told the kernel to bring none, each
 // fails with EPERM.
 func (v *villain) linger() error {

@@ -8,7 +8,7 @@ import (
 )
 
 // logBound is how many bytes an engine may write to its log within a second, whatever
-// its clients do: who fills the log hides what it says, and fills the disk.
+// its clients do: a client that fills the log hides what it says, and fills the disk.
 const logBound = 64 << 10
 
 // A Log is what an engine has said.

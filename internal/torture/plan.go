@@ -20,7 +20,7 @@ const (
 // A Deed is what an Action does.
 type Deed uint8
 
-// Deeds. Whoever is killed is killed by SIGKILL and replaced at once.
+// Deeds. A process that is killed is killed by SIGKILL and replaced at once.
 const (
 	KillChaos  Deed = iota // the chaos client in Slot; Chaos says what comes next there
 	KillClient             // the correct client in Slot: pair Slot/2, end Slot%2

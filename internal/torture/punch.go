@@ -15,10 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// punch takes pages away from under the engine. Whoever touches a page that another
-// is taking away waits in the kernel, and a thread of the lowest priority beside one
-// that spins on the same core takes as long for it as it likes. Before memory is
-// sealed the engine must not touch it; afterwards nobody may take pages of it.
+// punch takes pages away from under the engine. A thread that touches a page while
+// another thread takes it away waits in the kernel, and a thread of the lowest priority
+// beside one that spins on the same core takes as long as it likes to do so. Before
+// memory is sealed the engine must not touch it; afterwards nobody may take pages of
+// it.
 func (v *villain) punch() error {
 	runtime.GOMAXPROCS(max(6, runtime.NumCPU())) // it must not wait for its own threads
 	c, err := dialRaw(v.spec.Socket)
@@ -199,8 +200,8 @@ func (p *punching) wrong() error {
 	return nil
 }
 
-// ways are what can be done to memory and may hold up who touches it. Those that make
-// holes must fail once the memory is sealed.
+// ways are what can be done to memory and may hold up a thread that touches it. Those
+// that make holes must fail once the memory is sealed.
 var ways = []struct {
 	name  string
 	holes bool

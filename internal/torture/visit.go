@@ -11,7 +11,7 @@ import (
 )
 
 // A visitor is a correct client that connects again and again, moves a few messages
-// and leaves: whatever others take of the engine, who comes now is served. Beside that
+// and leaves: whatever others take of the engine, a new client is served. Beside that
 // it keeps orphans.
 type visitor struct {
 	*gauge
@@ -35,7 +35,7 @@ type home struct {
 }
 
 // An Orphan is a queue pair whose peer is gone: it names a number that nobody has any
-// more, and must not receive from whoever is given that number next.
+// more, and must not receive from the next queue pair that has that number.
 type Orphan struct {
 	QPN  uint32
 	Peer uint32 // the number that is free again

@@ -23,8 +23,11 @@ static void *map(int fd, size_t size) {
 }
 
 static int temporary(void) {
-	char path[] = "/tmp/nicless-check-XXXXXX";
-	int fd = mkstemp(path);
+	const char *tmp = getenv("TMPDIR");
+	char path[4096];
+	int fd, n = snprintf(path, sizeof path, "%s/nicless-check-XXXXXX", tmp ? tmp : "/tmp");
+	MUST(n > 0 && (size_t)n < sizeof path);
+	fd = mkstemp(path);
 	MUST(fd >= 0);
 	unlink(path);
 	return fd;

@@ -112,7 +112,8 @@ static void *plain(void) {
 	return at;
 }
 
-/* Whoever uses memory waits in the kernel for a hole that is being punched into it. */
+/* A thread that uses memory waits in the kernel for a hole that is being punched into
+ * it. */
 static void punch(void) {
 	char line[512];
 	struct end e, born;

@@ -1,7 +1,7 @@
 /* The server reaches this program's memory by the number of the process, which stays
- * when another program is executed in its place, and goes to a stranger when it has
- * ended. So it looks first whether the guard is there: random bytes, in a page at a
- * random address. No other program has them, and no child of a fork. */
+ * when another program is executed in its place, and goes to a stranger when the
+ * process has ended. So it looks first whether the guard is there: random bytes, in a
+ * page at a random address. No other program has them, and no child of a fork. */
 #include "shim.h"
 
 #include <errno.h>

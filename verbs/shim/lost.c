@@ -1,8 +1,8 @@
-/* When the engine dies, whoever waits in a system call is told by the kernel: reads
- * of events return end of file. A program that spins on a completion queue makes
- * no call, and would spin for ever. So the kernel is asked to signal the end of
- * each context's socket (O_ASYNC), and the program is ended by SIGTERM, which it
- * may handle. No thread is needed for that, and nothing happens while all is well. */
+/* When the engine dies, a thread that waits in a system call is told by the kernel:
+ * reads of events return end of file. A program that spins on a completion queue makes
+ * no call, and would spin for ever. So the kernel is asked to signal the end of each
+ * context's socket (O_ASYNC), and the program is ended by SIGTERM, which it may handle.
+ * No thread is needed for that, and nothing happens while all is well. */
 #include "shim.h"
 
 #include <errno.h>

@@ -147,9 +147,9 @@ struct nv_mapped {
 };
 
 /* Memory that comes along is sealed by the shim once it is mapped (F_SEAL_FUTURE_WRITE
- * and F_SEAL_SEAL), unless it is sealed already: from then on nobody can punch holes into it,
- * in which the device would wait, and nobody can map it for writing. The server
- * uses no memory before.
+ * and F_SEAL_SEAL), unless it is sealed already: from then on nobody can punch holes
+ * into it, for which the device would wait, and nobody can map it for writing. The
+ * server uses no memory before.
  *
  * So pages of registers are mapped all at once: the shim maps `whole` bytes, keeps
  * them, and gives the program copies of its mapping. They come along with the first page

@@ -225,7 +225,8 @@ static void mapped(void) {
 	close(fd);
 }
 
-/* Whoever uses memory waits for a hole that is being punched into it; so it can have none. */
+/* A thread that uses memory waits for a hole that is being punched into it; so holes
+ * are forbidden. */
 static void sealed(void) {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int fd = open(DEVICE, O_RDWR);

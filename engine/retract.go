@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Retract takes the unread events of a CQ out of its channel, and returns how many were
+// sent and have been read. reader is the end of the channel that the program reads. The
+// program may read meanwhile. No more are sent: the program forgets the CQ, and would
+// not know what they mean.
+//
+// A program that reads into a page which never comes holds the lock that every reader
+// needs. So neither the device's thread nor the caller reads; what cannot be read soon
+// counts as read by the program.
+func (c *Client) Retract(cqn uint32, reader *os.File) (read uint32) {
+	c.mu.Lock()
+	var sent uint32
+	var handle uint64
+	var ends [2]int // the device's, the program's: descriptors of this call's own
+	var err error
+	c.e.Do(func() {
+		q := c.cqs[cqn]
+		if c.closed || q == nil || q.channel == nil {
+			err = ErrClosed
+			return
+		}
+		c.lane.disarm(q)
+		q.armed = false
+		sent, handle = q.sent, q.handle
+		ends[0], err = unix.FcntlInt(uintptr(q.channel.fd), unix.F_DUPFD_CLOEXEC, 0)
+	})
+	c.mu.Unlock()
+	if err != nil {
+		return 0
+	}
+	conn, err := reader.SyscallConn() // Fd would change how the program's reads wait
+	if err == nil {
+		inner := conn.Control(func(fd uintptr) { ends[1], err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+		err = errors.Join(err, inner)
+	}
+	if err != nil {
+		_ = unix.Close(ends[0])
+		return sent
+	}
+	var taken uint32
+	if !c.e.Aside(c.uid, func() {
+		taken = unsend(ends[0], ends[1], handle, sent)
+		_ = unix.Close(ends[0])
+		_ = unix.Close(ends[1])
+	}) {
+		return sent // and taken may still be written
+	}
+	return sent - taken
+}
+
+// unsend takes the events of a queue, of which at most sent exist, out of its channel,
+// and returns how many there were. Events of other queues are put back; there is room
+// for them.
+func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
+	var keep [][8]byte
+	for range eventBuffer { // more than there can be
+		var b [8]byte
+		if n, _, err := unix.Recvfrom(reader, b[:], unix.MSG_DONTWAIT); err != nil || n != len(b) {
+			break
+		}
+		if handleOf(b) == handle {
+			taken++
+		} else {
+			keep = append(keep, b)
+		}
+	}
+	for _, b := range keep {
+		_ = unix.Send(writer, b[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	}
+	return min(taken, sent)
+}
+
+// Forsaken returns the completion channels that no CQ uses and nobody can read
+// any more.
+func (c *Client) Forsaken() (ids []uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.e.Do(func() {
+		for _, ch := range c.channels {
+			if ch.users > 0 {
+				continue
+			}
+			p := []unix.PollFd{{Fd: int32(ch.fd)}}
+			if n, err := unix.Poll(p, 0); err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0 {
+				ids = append(ids, ch.id)
+			}
+		}
+	})
+	return ids
+}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/mapholder"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -227,6 +228,31 @@ func TestClientIsKilled(t *testing.T) {
 	}
 	require.NoError(t, p.ctx.Close())
 	until(t, "everything is given back", func() bool { return e.holdings(t) == before })
+}
+
+// An engine that serves has a process beside it which lets it end whatever its memory
+// waits for (internal/mapholder), and which ends with it.
+func TestEngineHasAHolder(t *testing.T) {
+	e, _ := startEngine(t)
+	row := func(pid, name string) string {
+		b, _ := os.ReadFile("/proc/" + pid + "/status")
+		_, rest, _ := strings.Cut(string(b), "\n"+name+":\t")
+		value, _, _ := strings.Cut(rest, "\n")
+		return value
+	}
+	var holder string
+	all, err := os.ReadDir("/proc")
+	require.NoError(t, err)
+	for _, d := range all {
+		name, _ := os.ReadFile("/proc/" + d.Name() + "/comm")
+		if string(name) == mapholder.Name+"\n" && row(d.Name(), "PPid") == strconv.Itoa(e.Process.Pid) {
+			holder = d.Name()
+		}
+	}
+	require.NotEmpty(t, holder)
+	until(t, "it waits", func() bool { return row(holder, "State") == "S (sleeping)" })
+	e.kill()
+	until(t, "it ends", func() bool { return row(holder, "State") == "" || row(holder, "State")[0] == 'Z' })
 }
 
 // An engine killed in the middle of transfers: posts, polls and waits say so

@@ -22,7 +22,7 @@ type rig struct {
 
 func newRig(t testing.TB, cfg Config) *rig {
 	t.Helper()
-	_ = theSealer.start() // before anybody counts descriptors
+	_ = startHelpers() // before anybody counts descriptors
 	e, err := New(cfg)
 	require.NoError(t, err)
 	return &rig{TB: t, e: e.lanes[0]}

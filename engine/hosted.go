@@ -37,7 +37,7 @@ func (e *Engine) AttachAs(name string, uid uint32, h Hosted) (*Client, error) {
 // CreateMemory makes memory that a hosted client's program is to map. It is on uid's
 // bill until ReleaseMemory.
 func (e *Engine) CreateMemory(uid uint32, name string, size int) (*shm.Region, error) {
-	_ = theSealer.start() // else it is tried again, and what is not sealed stays
+	_ = startHelpers()
 	b := regionCharge(uid, size).plus(regionFile)
 	if err := e.shares.take(uid, b); err != nil {
 		return nil, err

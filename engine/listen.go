@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"syscall"
@@ -27,7 +28,9 @@ type Listener struct {
 // keeps two engines that start together apart.
 func (e *Engine) Listen(path string, mode fs.FileMode) (_ *Listener, err error) {
 	growDescriptors()
-	_ = theSealer.start() // else it is tried again, and what is not sealed stays
+	if err := startHelpers(); err != nil {
+		e.journal.say(slog.LevelInfo, "clients may be able to delay the end of this process", "error", err)
+	}
 	lock, err := lockSocket(path)
 	if err != nil {
 		return nil, err

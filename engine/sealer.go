@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"sync"
 
+	"github.com/nicless/nicless/internal/mapholder"
 	"github.com/nicless/nicless/internal/shm"
 	"golang.org/x/sys/unix"
 )
@@ -59,17 +60,26 @@ func seal(socket int) {
 
 // A sealer is a process that seals. Safe for concurrent use.
 type sealer struct {
-	mu     sync.Mutex
-	socket int // 0: there is none
+	mu      sync.Mutex
+	running bool
+	socket  int
 }
 
 var theSealer sealer
+
+// startHelpers starts the two processes without which clients could keep this one from
+// serving, or from ending. A sealer that is missing is tried again, and memory that is
+// not sealed stays; the error is of the holder, which is missed only at the end.
+func startHelpers() error {
+	_ = theSealer.start()
+	return mapholder.Start()
+}
 
 // start starts the process, unless it runs.
 func (s *sealer) start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.socket != 0 {
+	if s.running {
 		return nil
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -86,7 +96,7 @@ func (s *sealer) start() error {
 		return err
 	}
 	go func() { _ = c.Wait() }()
-	s.socket = fds[0]
+	s.running, s.socket = true, fds[0]
 	return nil
 }
 
@@ -98,7 +108,7 @@ func (s *sealer) send(memory, done *os.File) error {
 	err := unix.Sendmsg(s.socket, []byte{0}, rights, nil, unix.MSG_NOSIGNAL)
 	if err != nil { // it was killed
 		_ = unix.Close(s.socket)
-		s.socket = 0
+		s.running = false
 	}
 	return err
 }

@@ -107,8 +107,8 @@ const slowRegions = 8
 const slowKeys = 8
 
 // eachKey calls f for the keys of what q has executed in this visit, read again from
-// the ring, or those of the transfer that is under way. Whatever the client has written
-// there since then can name memory of itself and of its peer, and of nobody else.
+// the ring, or those of the transfer that is under way. The client may have written any
+// key there since then, of anybody's memory.
 func (e *lane) eachKey(q *qp, f func(*mkey)) {
 	if j := q.job; j != nil {
 		for _, l := range []*list{&j.src, &j.dst} {

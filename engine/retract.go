@@ -34,7 +34,7 @@ func (c *Client) Retract(cqn uint32, reader *os.File) (read uint32) {
 	})
 	c.mu.Unlock()
 	if err != nil {
-		return 0
+		return sent
 	}
 	conn, err := reader.SyscallConn() // Fd would change how the program's reads wait
 	if err == nil {

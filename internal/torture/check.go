@@ -29,7 +29,9 @@ func (l *lane) complete(c *nicless.Completion) error {
 		} else if !errors.Is(err, cqe.TransportRetry) || !c.Requester() {
 			return corrupt("lane %d: %v", l.i, err)
 		}
-		l.failed = true
+		if !l.failed {
+			l.failed, l.failure = true, fmt.Sprintf("lane %d (%v): %v", l.i, l.transport, err)
+		}
 	}
 	if !c.Requester() && l.recvs == nil {
 		if !l.c.shared.complete(c.ID) {

@@ -46,6 +46,7 @@ type client struct {
 
 	mu        sync.Mutex
 	explained map[string]uint64 // by code
+	said      string            // the last explanation
 }
 
 // How a connection ends.
@@ -125,9 +126,10 @@ func (c *client) measure() (Holds, error) {
 	return holds(), nil
 }
 
-// enter becomes a client of the engine, as soon as there is one.
+// enter becomes a client of the engine, as soon as there is one. How long that may take
+// is for the supervisor to say, which knows what the engine before is doing.
 func (c *client) enter() (err error) {
-	for end := time.Now().Add(hangTime); ; time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(3 * patience); ; time.Sleep(2 * time.Millisecond) {
 		if c.ctx, err = nicless.Dial(c.spec.Socket); err == nil || time.Now().After(end) {
 			return err
 		}
@@ -143,6 +145,7 @@ func (c *client) dial() (err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.explained[x.Code] += 1 + uint64(x.Unsaid)
+		c.said = x.String()
 	})
 	if c.pd, err = c.ctx.AllocPD(); err != nil {
 		return err
@@ -206,9 +209,21 @@ func (c *client) connection() error {
 		if err := c.drain(); err != nil {
 			return err
 		}
-		c.w.say(Report{Is: isPeerLost, Ready: c.ready, Epoch: epoch})
+		c.w.say(Report{Is: isPeerLost, Ready: c.ready, Epoch: epoch, Text: c.failure()})
 	}
 	return err
+}
+
+// failure says what the first error of each lane was, and what the device said last.
+func (c *client) failure() (text string) {
+	for _, l := range c.lanes {
+		if l.failed {
+			text += l.failure + "; "
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return text + "explained last: " + c.said
 }
 
 // order waits for an order about the connection that was reported ready last.

@@ -57,8 +57,9 @@ type lane struct {
 	checked  uint64     // operations of the peer that this end has checked
 	told     uint64     // those that it has acknowledged
 	stopping bool
-	unbound  int  // times that the window has to be opened again
-	failed   bool // an error completion has come
+	unbound  int    // times that the window has to be opened again
+	failed   bool   // an error completion has come
+	failure  string // the first one
 	model    [words]uint64
 
 	scratch []byte

@@ -98,7 +98,7 @@ func (r *run) client(p *process, rep Report) error {
 		}
 	case isPeerLost:
 		if rep.Epoch > pr.broken {
-			return r.fault("%s lost its peer, which lives (connection %d)", p.name, rep.Epoch)
+			return r.fault("%s lost its peer, which lives (connection %d): %s", p.name, rep.Epoch, rep.Text)
 		}
 		e.phase = starting
 	case isGone:
@@ -126,6 +126,9 @@ func (r *run) connect(pr *pair) {
 		return
 	}
 	pr.epoch++
+	if r.engine.ends { // it has been told to stop, and flushes this one, too
+		pr.broken = pr.epoch
+	}
 	for j := range 2 {
 		e := &pr.ends[j]
 		e.phase = connecting

@@ -35,7 +35,11 @@ type Result struct {
 
 	// Notice is the longest time from the end of an engine until a client had
 	// been told by each of its calls.
-	Notice   time.Duration `json:"longest_notice_ns"`
+	Notice time.Duration `json:"longest_notice_ns"`
+	// Ending is the longest time from SIGKILL until an engine had ended, and Start the
+	// longest from its process to its service.
+	Ending   time.Duration `json:"longest_ending_ns"`
+	Start    time.Duration `json:"longest_start_ns"`
 	Baseline Holds         `json:"engine_at_first"`
 	Holds    Holds         `json:"engine_at_last"`
 	Stalls   Stalls        `json:"stalls"` // of correct clients, above 100 ms
@@ -95,6 +99,7 @@ func (r *Result) Print(w io.Writer) error {
 	row("clients stopped", "%d, and continued", r.Stopped)
 	row("clients killed", "%d (%d correct, %d chaos)", r.Killed.Correct+r.Killed.Chaos, r.Killed.Correct, r.Killed.Chaos)
 	row("engine restarts", "%d (%d killed, %d stopped)", r.EngineKills+r.EngineStops, r.EngineKills, r.EngineStops)
+	row("", "at most %v from SIGKILL to the end, %v from a start to service", r.Ending.Round(10*time.Microsecond), r.Start.Round(10*time.Microsecond))
 	row("processes", "%d", r.Processes)
 	row("connections", "%d made, %d lost with their peer, %d with the engine", r.Connections, r.PeersLost, r.DevicesGone)
 	row("done wrong by chaos", "%d things, over %d connections", r.Mischief, r.Lives)

@@ -41,9 +41,10 @@ type run struct {
 	result Result
 
 	engine   *process
+	startAt  time.Time // it was started
 	up       bool      // it serves
 	upAt     time.Time // since then
-	endedAt  time.Time // the one before was killed or stopped
+	endedAt  time.Time // it was killed or stopped; if it was not, the one before
 	baseline *Holds
 	holds    *Holds // as reported last
 	pairs    [pairs]pair
@@ -159,7 +160,7 @@ func (r *run) do(ctx context.Context) error {
 		if err := r.during(ctx, max(a.Pause/2, time.Until(begin.Add(due)))); err != nil {
 			return err
 		}
-		if err := r.until(ctx, "the next engine to serve", patience, func() bool { return r.up }); err != nil {
+		if err := r.nextEngine(ctx); err != nil {
 			return err
 		}
 		if err := r.act(a); err != nil {
@@ -211,8 +212,20 @@ func (r *run) startEngine() (err error) {
 	if r.result.Apart {
 		spec.User = engineUser
 	}
+	r.startAt = time.Now()
 	if r.engine, err = r.start(spec, fmt.Sprintf("engine %d", r.ends())); err == nil {
 		r.board.setEngine(r.engine.cmd.Process.Pid)
+	}
+	return err
+}
+
+// nextEngine waits until an engine serves. If the one before does not end, its threads
+// wait in the kernel for something that some client has.
+func (r *run) nextEngine(ctx context.Context) error {
+	err := r.until(ctx, "the next engine to serve", patience, func() bool { return r.up })
+	if errors.Is(err, errFault) && r.engine.ends && time.Since(r.endedAt) > patience {
+		return r.fault("%s was told to end %v ago and has not: its threads wait in %s",
+			r.engine.name, time.Since(r.endedAt).Round(time.Millisecond), blockedIn(r.engine.cmd.Process.Pid))
 	}
 	return err
 }
@@ -345,6 +358,7 @@ func (r *run) handle(e event) error {
 	}
 	if p == r.engine && e.report.Is == isReady {
 		r.up, r.upAt = true, time.Unix(0, e.report.At)
+		r.result.Start = max(r.result.Start, r.upAt.Sub(r.startAt))
 	}
 	if p.spec.Role == roleClient {
 		return r.client(p, e.report)
@@ -363,6 +377,9 @@ func (r *run) ended(p *process, s *os.ProcessState) error {
 		return r.fault("%s: %v\n%s", p.name, s, tail(p.stderr.String()))
 	}
 	if p == r.engine && !r.closing {
+		if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+			r.result.Ending = max(r.result.Ending, time.Since(r.endedAt))
+		}
 		return r.startEngine()
 	}
 	return nil
@@ -397,7 +414,7 @@ func (r *run) sum() {
 
 // finish stops everybody in order and looks at what is left.
 func (r *run) finish(ctx context.Context) error {
-	if err := r.until(ctx, "the next engine to serve", patience, func() bool { return r.up }); err != nil {
+	if err := r.nextEngine(ctx); err != nil {
 		return err
 	}
 	if err := r.until(ctx, "all clients to be at work", patience, func() bool { return r.each(inTraffic) }); err != nil {

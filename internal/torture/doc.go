@@ -51,10 +51,10 @@
 // loaded machine the scheduler makes such waits too. It counts for each thread for how
 // long it was ready to run and had no core: the second field of
 // /proc/PID/task/TID/schedstat. Three things are subtracted: what that field grew by
-// during the wait, for the client's most delayed thread and for the two most delayed
-// threads of the engine, which are the one that polls and one that serves a request;
-// what the hypervisor stole; and the time for which the supervisor had stopped the
-// client. An engine that waits in the kernel, for a page or a lock, is not ready to
+// during the wait, for the client's most delayed thread and for the most delayed threads
+// of the engine, as many as poll (one, or one for each of --cores) and one that serves a
+// request; what the hypervisor stole; and the time for which the supervisor had stopped
+// the client. An engine that waits in the kernel, for a page or a lock, is not ready to
 // run, and one that works for somebody else runs: both remain. If more than 100 ms
 // remain, the stall is unexplained, and the verdict is NOT OK. What is subtracted may
 // be too much, since these delays can overlap, and the readings are up to 20 ms older

@@ -90,6 +90,7 @@ func (s *Stalls) add(n Stall) {
 type gauge struct {
 	board
 	slot    int
+	threads int     // of the engine, which a request may have to wait for one after the other
 	last    *delays // of the last look; nil: there is none
 	looked  time.Time
 	longest time.Duration
@@ -107,9 +108,11 @@ type mark struct {
 	before  *delays
 }
 
+// newGauge returns a gauge of a process that is a client. A request of it needs each
+// thread of the engine that polls, and one that hands it to them.
 func newGauge(spec *Spec) (*gauge, error) {
 	b, err := openBoard()
-	return &gauge{board: b, slot: spec.slot()}, err
+	return &gauge{board: b, slot: spec.slot(), threads: max(len(spec.Cores), 1) + 1}, err
 }
 
 // now is the time that this process has lived: it stands still while it is stopped.
@@ -153,9 +156,8 @@ func (g *gauge) since(m mark, what string) *Stall {
 	s := &Stall{For: what, Begin: m.at.UnixNano(), End: now.UnixNano()}
 	s.Blocked = strings.Join(slices.Sorted(maps.Keys(g.blocked)), ", ")
 	if g.look(); m.before != nil && g.last != nil && m.before.pid == g.last.pid {
-		// Two threads of the engine: the one that polls, and another that a request needs.
 		s.Judged = true
-		s.Engine = g.last.engine.since(m.before.engine, 2)
+		s.Engine = g.last.engine.since(m.before.engine, g.threads)
 		s.Own = g.last.own.since(m.before.own, 1)
 		s.Steal = g.last.steal - m.before.steal
 	}

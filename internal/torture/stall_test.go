@@ -78,7 +78,7 @@ func TestWhoIsStoppedDoesNotWait(t *testing.T) {
 	p := &process{spec: Spec{Role: roleClient, Pair: 1}, cmd: exec.Command("sleep", "60")}
 	require.NoError(t, p.cmd.Start())
 	defer func() { p.kill(); _ = p.cmd.Wait() }()
-	g := &gauge{board: b, slot: p.spec.slot()}
+	g := &gauge{board: b, slot: p.spec.slot(), threads: 2}
 	b.setEngine(os.Getpid())
 
 	m, lived := g.mark(), g.now()

@@ -35,7 +35,7 @@ func newVisitor(t *testing.T, socket string) *visitor {
 	t.Cleanup(func() { _ = b.mem.Close() })
 	b.setEngine(os.Getpid())
 	spec := Spec{Role: roleVisitor, Socket: socket}
-	v := &visitor{gauge: &gauge{board: b, slot: spec.slot()}, w: &wire{out: json.NewEncoder(io.Discard)}, spec: spec}
+	v := &visitor{gauge: &gauge{board: b, slot: spec.slot(), threads: 2}, w: &wire{out: json.NewEncoder(io.Discard)}, spec: spec}
 	v.count.ByOp = make(map[string]uint64)
 	t.Cleanup(v.leave)
 	return v

@@ -81,8 +81,13 @@ func TestCloseWaitsForTheLog(t *testing.T) {
 	require.ErrorIs(t, c[0].Err(), cqe.RemoteAccess)
 	require.NoError(t, ctx.Close())
 	close(log.closed)
-	require.Len(t, log.lines, 1)
-	require.Contains(t, <-log.lines, "0xdeadbeef")
+	close(log.lines)
+	var said []string
+	for line := range log.lines {
+		said = append(said, line)
+	}
+	require.Len(t, said, 1, "%q", said)
+	require.Contains(t, said[0], "0xdeadbeef")
 }
 
 // Several threads are for several clients.

@@ -75,6 +75,19 @@ func (m *held) ofKey(k *mkey) {
 // may be the program's own goroutines.
 func (m *held) known() bool { return len(m.regions) > 0 || m.away }
 
+// looksAway reports whether there is a record or an arm word among those that the lane
+// looks at which lies in memory of a client in another process.
+func (e *lane) looksAway() bool {
+	m := held{}
+	for _, q := range e.running {
+		m.of(q.regions[:]...)
+	}
+	for _, q := range e.armable {
+		m.of(q.region, q.records)
+	}
+	return m.known()
+}
+
 // sayHeld explains a delay to one of the clients whose memory it may have been.
 func (e *lane) sayHeld(m held, h delay, others bool) {
 	if !m.known() {

@@ -154,11 +154,11 @@ func (e *lane) slowVisit(q *qp, now uint64) {
 	}
 }
 
-// slowLooks looks into looks that took too long. Which of them, is known only if they
+// slowLooks looks into looks that took too long. It knows which of them did only if they
 // are timed one by one, as they are from now on.
 func (e *lane) slowLooks(now uint64) {
 	h, ok := e.inquire(e.mark.Observe(), now)
-	if !ok {
+	if !ok || !e.looksAway() {
 		return
 	}
 	at := e.at.Observe()

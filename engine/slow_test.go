@@ -272,6 +272,16 @@ func TestGoodWorkIsNotExplained(t *testing.T) {
 	require.NotContains(t, said.String(), "held up")
 }
 
+// Records that lie in the memory of the engine's own program are no matter of trust.
+func TestLooksAtForeignMemory(t *testing.T) {
+	r, p, _ := duo(t, Config{})
+	require.False(t, r.e.looksAway())
+	mem := p.h.c.regions[p.h.region]
+	mem.owned = true // as of another process
+	require.True(t, r.e.looksAway())
+	mem.owned = false
+}
+
 // To name the memory that a slow visit touched, the WQEs are read again, while their
 // poster may be writing the next ones there: a race that an embedded engine's program
 // must not be told of by the race detector. (Nothing orders the two goroutines below.)

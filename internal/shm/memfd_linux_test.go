@@ -94,6 +94,11 @@ func TestDescriptorsThatAreRefused(t *testing.T) {
 	}
 	plain := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(plain, make([]byte, PageSize), 0o600))
+	refused := "not a memfd"
+	var fs unix.Statfs_t
+	if require.NoError(t, unix.Statfs(plain, &fs)); fs.Type == unix.TMPFS_MAGIC {
+		refused = "not sealed" // a tmpfs knows seals, and forbids them
+	}
 
 	for _, c := range []struct {
 		name string
@@ -107,7 +112,7 @@ func TestDescriptorsThatAreRefused(t *testing.T) {
 		{"not whole pages", sealed(5000, fixedSize), "region of 5000 bytes; a multiple of 4096"},
 		{"empty", sealed(0, fixedSize), "region of 0 bytes"},
 		{"too large", sealed(MaxRegion+PageSize, fixedSize), "up to 1099511627776"},
-		{"regular file", open(plain), "not a memfd"},
+		{"regular file", open(plain), refused},
 		{"null device", open("/dev/null"), "not a memfd"},
 		{"zero device", open("/dev/zero"), "not a memfd"},
 		{"directory", func(t *testing.T) *os.File {

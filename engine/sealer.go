@@ -104,6 +104,9 @@ func (s *sealer) start() error {
 func (s *sealer) send(memory, done *os.File) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.running { // another caller has found that it was killed; its socket may be anybody's now
+		return unix.EPIPE
+	}
 	rights := unix.UnixRights(int(memory.Fd()), int(done.Fd()))
 	err := unix.Sendmsg(s.socket, []byte{0}, rights, nil, unix.MSG_NOSIGNAL)
 	if err != nil { // it was killed

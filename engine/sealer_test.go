@@ -21,3 +21,19 @@ func TestMemoryIsSealedByAnotherProcess(t *testing.T) {
 	}
 	require.NoError(t, unix.Close(s.socket))
 }
+
+// Memory goes to nobody else where the process is gone, and its socket closed: the
+// number may be a client's connection by then.
+func TestMemoryIsSentToTheSealerOnly(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	require.NoError(t, err)
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	r, err := shm.Create("test", shm.PageSize)
+	require.NoError(t, err)
+	defer r.Close()
+	s := sealer{socket: fds[0]}
+	require.ErrorIs(t, s.send(r.File(), r.File()), unix.EPIPE)
+	_, _, err = unix.Recvfrom(fds[1], make([]byte, 1), 0)
+	require.ErrorIs(t, err, unix.EAGAIN)
+}

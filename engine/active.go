@@ -30,8 +30,8 @@ const (
 // for a few queues the best part of a millisecond, for many fewer looks each, so
 // that the longer the lists are, the faster they get shorter.
 const (
-	mostPatience  = 1 << 15 // divided by the number of warm queues
-	leastPatience = 1 << 6
+	mostIdleVisits  = 1 << 15 // divided by the number of warm queues
+	leastIdleVisits = 1 << 6
 )
 
 // fewQueues is how many queues are all kept warm: to visit them costs less than
@@ -60,110 +60,112 @@ type watch struct {
 // closely is the word of a queue whose record is not all that can bring work.
 const closely = 1 << 32
 
-// enlist puts q among the queues that the device looks at; if they are few it is
+// addRunning puts q among the queues that the device looks at; if they are few it is
 // warm from now on. What a step could append to has room from here on.
-func (e *lane) enlist(q *qp) {
-	e = q.client.lane
-	q.at = len(e.running)
-	e.running = append(e.running, q)
-	e.watches = append(e.watches, watch{rec: q.sendRec, q: q, num: q.num, word: closely})
-	e.stalled = slices.Grow(e.stalled, len(e.running))
-	q.client.warm = slices.Grow(q.client.warm, len(q.client.qps)-len(q.client.warm))
-	e.active = slices.Grow(e.active, max(len(e.clients)-len(e.active), 0))
-	if e.several {
-		e.later = slices.Grow(e.later, len(e.running))
-		e.dealing = slices.Grow(e.dealing, len(e.running))
+func (sh *shard) addRunning(q *qp) {
+	own := q.client.shard
+	q.sched.at = len(own.running)
+	own.running = append(own.running, q)
+	own.sched.watches = append(own.sched.watches, watch{rec: q.sq.record, q: q, num: q.num, word: closely})
+	own.stalled = slices.Grow(own.stalled, len(own.running))
+	q.client.sched.warm = slices.Grow(q.client.sched.warm, len(q.client.qps)-len(q.client.sched.warm))
+	own.sched.active = slices.Grow(own.sched.active, max(len(own.clients)-len(own.sched.active), 0))
+	if own.several {
+		own.postponed = slices.Grow(own.postponed, len(own.running))
+		own.visiting = slices.Grow(own.visiting, len(own.running))
 	}
-	if len(e.watches) <= e.few {
-		e.warm(q)
+	if len(own.sched.watches) <= own.sched.few {
+		own.markWarm(q)
 	}
 }
 
-// enlisted reports whether q is among them, which it is unless it is in RST.
-func (e *lane) enlisted(q *qp) bool { return q.at < len(e.running) && e.running[q.at] == q }
+// isRunning reports whether q is among them, which it is unless it is in RST.
+func (sh *shard) isRunning(q *qp) bool {
+	return q.sched.at < len(sh.running) && sh.running[q.sched.at] == q
+}
 
-// dismiss takes q off them. The last one takes its place; patrol goes from the
+// removeRunning takes q off them. The last one takes its place; patrol goes from the
 // last to the first, and so misses nobody.
-func (e *lane) dismiss(q *qp) {
-	e = q.client.lane
-	if !e.enlisted(q) {
+func (sh *shard) removeRunning(q *qp) {
+	own := q.client.shard
+	if !own.isRunning(q) {
 		return
 	}
-	e.unlist(q)
-	last := len(e.running) - 1
-	e.running[q.at], e.watches[q.at] = e.running[last], e.watches[last]
-	e.running[q.at].at = q.at
-	e.running[last], e.watches[last] = nil, watch{}
-	e.running, e.watches = e.running[:last], e.watches[:last]
-	if e.unswept > 0 {
-		e.unswept = last // the one that took its place may have been still to come
+	own.unmarkWarm(q)
+	last := len(own.running) - 1
+	own.running[q.sched.at], own.sched.watches[q.sched.at] = own.running[last], own.sched.watches[last]
+	own.running[q.sched.at].sched.at = q.sched.at
+	own.running[last], own.sched.watches[last] = nil, watch{}
+	own.running, own.sched.watches = own.running[:last], own.sched.watches[:last]
+	if own.sched.unswept > 0 {
+		own.sched.unswept = last // the one that took its place may have been still to come
 	}
 }
 
-// warm puts q on its client's list, because there is work for it, or may be.
-func (e *lane) warm(q *qp) {
+// markWarm puts q on its client's list, because there is work for it, or may be.
+func (sh *shard) markWarm(q *qp) {
 	c := q.client
-	if c.lane != e {
-		e = c.lane
-		e.stirred = true
+	own := c.shard
+	if own != sh {
+		own.gotWork = true
 	}
-	q.vain = 0
-	if q.warm != 0 || !e.enlisted(q) {
+	q.sched.idleVisits = 0
+	if q.sched.warm != 0 || !own.isRunning(q) {
 		return
 	}
-	c.warm = append(c.warm, q)
-	q.warm = len(c.warm)
-	e.watches[q.at].rec = nil
-	if !c.active {
-		c.active = true
-		e.active = append(e.active, c)
+	c.sched.warm = append(c.sched.warm, q)
+	q.sched.warm = len(c.sched.warm)
+	own.sched.watches[q.sched.at].rec = nil
+	if !c.sched.active {
+		c.sched.active = true
+		own.sched.active = append(own.sched.active, c)
 	}
-	e.count(1)
+	own.countWarm(1)
 }
 
-// unlist takes q off its client's list. The last one takes its place, and its
+// unmarkWarm takes q off its client's list. The last one takes its place, and its
 // turn if it was q's just now.
-func (e *lane) unlist(q *qp) {
-	if q.warm == 0 {
+func (sh *shard) unmarkWarm(q *qp) {
+	if q.sched.warm == 0 {
 		return
 	}
-	c, at := q.client, q.warm-1
-	last := len(c.warm) - 1
-	c.warm[at] = c.warm[last]
-	c.warm[at].warm = q.warm
-	c.warm[last], c.warm = nil, c.warm[:last]
-	q.warm = 0
-	if c.next == at+1 {
-		c.next = at
+	c, at := q.client, q.sched.warm-1
+	last := len(c.sched.warm) - 1
+	c.sched.warm[at] = c.sched.warm[last]
+	c.sched.warm[at].sched.warm = q.sched.warm
+	c.sched.warm[last], c.sched.warm = nil, c.sched.warm[:last]
+	q.sched.warm = 0
+	if c.sched.next == at+1 {
+		c.sched.next = at
 	}
-	if c.next >= last {
-		c.next = 0
+	if c.sched.next >= last {
+		c.sched.next = 0
 	}
-	e.count(-1)
+	sh.countWarm(-1)
 }
 
-// count keeps the number of warm queues.
-func (e *lane) count(more int) {
-	e.warmth += more
-	e.patience = uint32(max(mostPatience/max(e.warmth, 1), leastPatience))
+// countWarm keeps the number of warm queues.
+func (sh *shard) countWarm(more int) {
+	sh.sched.warm += more
+	sh.sched.patience = uint32(max(mostIdleVisits/max(sh.sched.warm, 1), leastIdleVisits))
 }
 
-// cool lets q be cold, unless there is work for it after all.
+// coolDown lets q be cold, unless there is work for it after all.
 //
 // The record is read before it is asked for work: what is announced between the
 // two is news to patrol.
-func (e *lane) cool(q *qp) {
-	word := uint64(q.sendRec.Observe())
-	if e.stirs(q) {
-		q.vain = 0
+func (sh *shard) coolDown(q *qp) {
+	word := uint64(q.sq.record.Observe())
+	if sh.hasWork(q) {
+		q.sched.idleVisits = 0
 		return
 	}
 	if q.flushes() {
 		word = closely
 	}
-	e.unlist(q)
-	w := &e.watches[q.at]
-	w.rec, w.word = q.sendRec, word
+	sh.unmarkWarm(q)
+	w := &sh.sched.watches[q.sched.at]
+	w.rec, w.word = q.sq.record, word
 }
 
 // flushes reports whether what is in q's queues is flushed, receives too perhaps.
@@ -171,121 +173,121 @@ func (q *qp) flushes() bool {
 	return q.attr.State == control.StateERR || q.attr.State == control.StateSQE
 }
 
-// stirs reports whether a visit to q would find work. One that waits for its
+// hasWork reports whether a visit to q would find work. One that waits for its
 // peer has none, whatever is announced, until its waiting ends.
-func (e *lane) stirs(q *qp) bool {
+func (sh *shard) hasWork(q *qp) bool {
 	switch q.attr.State {
 	case control.StateRTS:
-		return q.stall.kind == noStall && (q.job != nil || e.pending(q) > 0)
+		return q.stall.kind == noStall && (q.job != nil || sh.pending(q) > 0)
 	case control.StateSQD:
 		return q.job != nil
 	case control.StateSQE:
-		return e.pending(q) > 0
+		return sh.pending(q) > 0
 	case control.StateERR:
-		return e.pending(q) > 0 || q.srq == nil && q.posted() > 0
+		return sh.pending(q) > 0 || q.rq.srq == nil && q.posted() > 0
 	}
 	return false
 }
 
-// attendAll gives each client that has warm queues its turn. A fault of memory
+// visitClients gives each client that has warm queues its turn. A fault of memory
 // ends the turn of one; the next step goes on with the others.
-func (e *lane) attendAll() (done int) {
-	for e.from < len(e.active) {
-		c := e.active[e.from]
-		e.from++
-		done += e.attend(c)
-		if len(c.warm) == 0 {
-			e.from--
-			last := len(e.active) - 1
-			e.active[e.from], e.active[last] = e.active[last], nil
-			e.active = e.active[:last]
-			c.active = false
+func (sh *shard) visitClients() (done int) {
+	for sh.sched.from < len(sh.sched.active) {
+		c := sh.sched.active[sh.sched.from]
+		sh.sched.from++
+		done += sh.visitClient(c)
+		if len(c.sched.warm) == 0 {
+			sh.sched.from--
+			last := len(sh.sched.active) - 1
+			sh.sched.active[sh.sched.from], sh.sched.active[last] = sh.sched.active[last], nil
+			sh.sched.active = sh.sched.active[:last]
+			c.sched.active = false
 		}
 	}
-	e.from = 0
+	sh.sched.from = 0
 	return done
 }
 
-// attend visits warm queues of c, one after the other, until each has been visited
+// visitClient visits warm queues of c, one after the other, until each has been visited
 // or what c may have of this step is used up.
-func (e *lane) attend(c *Client) (done int) {
-	looks, wqes, bytes := aloneLooks, e.alone.wqes, e.alone.bytes
-	if int32(e.rivalry-e.turn) > 0 {
-		looks, wqes, bytes = rivalLooks, e.cfg.Burst, e.cfg.Slice
+func (sh *shard) visitClient(c *Client) (done int) {
+	looks, wqes, bytes := aloneLooks, sh.sched.alone.wqes, sh.sched.alone.bytes
+	if int32(sh.sched.rivalsUntil-sh.sched.turn) > 0 {
+		looks, wqes, bytes = rivalLooks, sh.cfg.Burst, sh.cfg.Slice
 	}
-	for looks = min(looks, len(c.warm)); looks > 0 && c.next < len(c.warm); looks-- {
-		q := c.warm[c.next]
-		if c.next++; c.next == len(c.warm) {
-			c.next = 0 // only now: who joins has its turn behind the others
+	for looks = min(looks, len(c.sched.warm)); looks > 0 && c.sched.next < len(c.sched.warm); looks-- {
+		q := c.sched.warm[c.sched.next]
+		if c.sched.next++; c.sched.next == len(c.sched.warm) {
+			c.sched.next = 0 // only now: who joins has its turn behind the others
 		}
-		e.spent = 0
-		n := e.visit(q)
+		sh.sched.spent = 0
+		n := sh.visit(q)
 		if n == 0 {
-			if q.vain++; (q.vain >= e.patience || q.stall.kind != noStall) && len(e.watches) > e.few {
-				e.cool(q)
+			if q.sched.idleVisits++; (q.sched.idleVisits >= sh.sched.patience || q.stall.kind != noStall) && len(sh.sched.watches) > sh.sched.few {
+				sh.coolDown(q)
 			}
 			continue
 		}
-		e.visited(q)
-		q.vain = 0
+		sh.visited(q)
+		q.sched.idleVisits = 0
 		done += n
-		if bytes -= e.spent; done >= wqes || bytes <= 0 {
+		if bytes -= sh.sched.spent; done >= wqes || bytes <= 0 {
 			break
 		}
 	}
 	if done > 0 {
-		if e.worker != c {
-			if e.worker != nil && e.turn-e.laboured < rivalryTurns {
-				e.rivalry = e.turn + rivalryTurns
+		if sh.sched.lastWorker != c {
+			if sh.sched.lastWorker != nil && sh.sched.turn-sh.sched.lastWorked < rivalryTurns {
+				sh.sched.rivalsUntil = sh.sched.turn + rivalryTurns
 			}
-			e.worker = c
+			sh.sched.lastWorker = c
 		}
-		e.laboured = e.turn
+		sh.sched.lastWorked = sh.sched.turn
 	}
 	return done
 }
 
 // patrol looks at the next cold queues, warms those that have work, and returns
 // how many.
-func (e *lane) patrol(looks int) (found int) {
-	e.part = cutLast
-	for range min(looks, len(e.watches)) {
-		if e.patrolled == 0 || e.patrolled > len(e.watches) {
-			e.patrolled = len(e.watches)
+func (sh *shard) patrol(looks int) (found int) {
+	sh.fault.part = cutLast
+	for range min(looks, len(sh.sched.watches)) {
+		if sh.sched.patrolled == 0 || sh.sched.patrolled > len(sh.sched.watches) {
+			sh.sched.patrolled = len(sh.sched.watches)
 		}
-		e.patrolled--
-		w := &e.watches[e.patrolled]
+		sh.sched.patrolled--
+		w := &sh.sched.watches[sh.sched.patrolled]
 		if w.rec == nil {
 			continue
 		}
-		if e.near != 0 {
-			e.glance()
+		if sh.near != 0 {
+			sh.timeLook()
 		}
-		e.cur = w.q // whose memory it is, if it faults
-		e.at.Publish(uint64(w.num))
+		sh.fault.qp = w.q // whose memory it is, if it faults
+		sh.at.Publish(uint64(w.num))
 		if word := uint64(w.rec.Observe()); word != w.word {
-			found += e.notice(w, word)
+			found += sh.notice(w, word)
 		}
 	}
-	e.cur = nil
-	e.part = cutVisits
+	sh.fault.qp = nil
+	sh.fault.part = cutVisits
 	return found
 }
 
 // patrolAll looks at all cold queues.
-func (e *lane) patrolAll() (found int) {
-	e.begin()
-	if e.warmth < len(e.watches) {
-		found = e.patrol(len(e.watches))
+func (sh *shard) patrolAll() (found int) {
+	sh.begin()
+	if sh.sched.warm < len(sh.sched.watches) {
+		found = sh.patrol(len(sh.sched.watches))
 	}
-	e.end()
+	sh.end()
 	return found
 }
 
 // notice looks closely at a cold queue, whose record said word before.
-func (e *lane) notice(w *watch, word uint64) int {
-	if e.stirs(w.q) {
-		e.warm(w.q)
+func (sh *shard) notice(w *watch, word uint64) int {
+	if sh.hasWork(w.q) {
+		sh.markWarm(w.q)
 		return 1
 	}
 	if w.q.flushes() {
@@ -297,17 +299,17 @@ func (e *lane) notice(w *watch, word uint64) int {
 
 // rounds returns at how many cold queues this step looks. Those that worked, one
 // after the other, have read the clock, and so are known to be long.
-func (e *lane) rounds(done int) int {
+func (sh *shard) rounds(done int) int {
 	looks := patrolLooks
 	switch {
 	case done == 0:
-		if e.quiet++; e.quiet > patrolQuiet {
-			looks += len(e.watches) / patrolQuiet
+		if sh.sched.quiet++; sh.sched.quiet > patrolQuiet {
+			looks += len(sh.sched.watches) / patrolQuiet
 		}
 		return looks
-	case e.quiet == 0 && e.ticks != 0 && e.worked != 0:
-		looks = int(min(max((e.ticks-e.worked)/patrolCycles, patrolLooks), patrolMost))
+	case sh.sched.quiet == 0 && sh.ticks != 0 && sh.sched.worked != 0:
+		looks = int(min(max((sh.ticks-sh.sched.worked)/patrolCycles, patrolLooks), patrolMost))
 	}
-	e.quiet, e.worked = 0, e.ticks
+	sh.sched.quiet, sh.sched.worked = 0, sh.ticks
 	return looks
 }

@@ -32,13 +32,13 @@ func (r *rig) crowd(n, clients int) (ends []*end) {
 // cold lets every queue turn cold.
 func (r *rig) cold() {
 	r.Helper()
-	for range 3 * mostPatience {
-		if r.e.warmth == 0 {
+	for range 3 * mostIdleVisits {
+		if r.e.sched.warm == 0 {
 			return
 		}
 		r.e.Step()
 	}
-	r.Fatalf("%d queues are still warm", r.e.warmth)
+	r.Fatalf("%d queues are still warm", r.e.sched.warm)
 }
 
 // steps counts steps until done.
@@ -62,13 +62,13 @@ func TestColdQueueIsNoticed(t *testing.T) {
 	ends := r.crowd(n, 4)
 	for range 2 {
 		r.cold()
-		require.Empty(t, r.e.active)
+		require.Empty(t, r.e.sched.active)
 		for i := range 10 {
 			p := ends[i*37]
 			p.post(ctrl(wqe.OpNop))
-			steps := r.stepsUntil(n/patrolLooks+2, func() bool { return p.q.sent == uint64(p.sent) })
+			steps := r.stepsUntil(n/patrolLooks+2, func() bool { return p.q.sq.done == uint64(p.sent) })
 			p.scq.one()
-			require.Equal(t, i+1, r.e.warmth)
+			require.Equal(t, i+1, r.e.sched.warm)
 			for range 3 {
 				p.post(ctrl(wqe.OpNop))
 				r.e.Step()
@@ -91,15 +91,15 @@ func TestStepLooksAtAsManyRecords(t *testing.T) {
 		p := r.crowd(n, min(n, 100))[0]
 		r.cold()
 		p.post(ctrl(wqe.OpNop))
-		r.stepsUntil(n, func() bool { return r.e.warmth == 1 })
+		r.stepsUntil(n, func() bool { return r.e.sched.warm == 1 })
 		for range 100 {
 			p.post(ctrl(wqe.OpNop))
-			before := r.e.patrolled
-			r.e.worked = 0 // nobody knows how long the last step took
+			before := r.e.sched.patrolled
+			r.e.sched.worked = 0 // nobody knows how long the last step took
 			r.e.Step()
 			p.scq.all()
-			require.Equal(t, patrolLooks, (before-r.e.patrolled+n)%n)
-			require.Equal(t, 1, r.e.warmth)
+			require.Equal(t, patrolLooks, (before-r.e.sched.patrolled+n)%n)
+			require.Equal(t, 1, r.e.sched.warm)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestPatrolIsFastWhenItIsQuiet(t *testing.T) {
 		r.e.Step()
 	}
 	p.post(ctrl(wqe.OpNop))
-	r.stepsUntil(patrolQuiet+1, func() bool { return p.q.sent == 1 })
+	r.stepsUntil(patrolQuiet+1, func() bool { return p.q.sq.done == 1 })
 }
 
 // Who looks once before sleeping has looked at everybody.
@@ -126,7 +126,7 @@ func TestHastyStepsLookAtAll(t *testing.T) {
 		p.post(ctrl(wqe.OpNop))
 	}
 	require.Positive(t, r.e.steps(true))
-	require.Equal(t, len(ends), r.e.warmth)
+	require.Equal(t, len(ends), r.e.sched.warm)
 }
 
 // Queues that go in the middle of a lap hide nobody from it: at its end it has
@@ -138,7 +138,7 @@ func TestRemovalDuringAPatrol(t *testing.T) {
 			r := newRig(t, Config{})
 			ends := r.crowd(n, 4)
 			r.cold()
-			r.e.patrolled = 0
+			r.e.sched.patrolled = 0
 			for _, p := range ends {
 				p.post(ctrl(wqe.OpNop))
 			}
@@ -153,7 +153,7 @@ func TestRemovalDuringAPatrol(t *testing.T) {
 			}
 			for i, p := range ends {
 				if i != gone && i != also {
-					require.True(t, p.q.warm != 0 || p.q.sent == 1, "%d", i)
+					require.True(t, p.q.sched.warm != 0 || p.q.sq.done == 1, "%d", i)
 				}
 			}
 		}
@@ -177,11 +177,11 @@ func TestWorkWithoutARecord(t *testing.T) {
 		require.Len(t, s.q.rcq.all(), 1)
 		s.cold()
 		s.q.recv() // now the receive record brings work
-		s.stepsUntil(204/patrolLooks+2, func() bool { return s.q.q.received == 2 })
+		s.stepsUntil(204/patrolLooks+2, func() bool { return s.q.q.rq.done == 2 })
 		require.Len(t, s.q.rcq.all(), 1)
 		s.cold()
 		s.q.post(ctrl(wqe.OpNop))
-		s.stepsUntil(204/patrolLooks+2, func() bool { return s.q.q.sent == 1 })
+		s.stepsUntil(204/patrolLooks+2, func() bool { return s.q.q.sq.done == 1 })
 		require.Len(t, s.q.scq.all(), 1)
 	})
 	t.Run("announced before RTS", func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestWorkWithoutARecord(t *testing.T) {
 		p.post(ctrl(wqe.OpNop))
 		s.cold()
 		s.p.post(ctrl(wqe.OpSendEn), wqe.Wait{Number: p.num, Index: 1})
-		s.stepsUntil(204/patrolLooks+2, func() bool { return p.q.enabled == 1 })
+		s.stepsUntil(204/patrolLooks+2, func() bool { return p.q.sq.enabled == 1 })
 		s.e.Step()
 		c.one()
 	})
@@ -235,12 +235,12 @@ func TestWorkWithoutARecord(t *testing.T) {
 // nobody for long.
 func TestNonsenseStaysCold(t *testing.T) {
 	s := newScene(t, Config{})
-	s.e.few = 0
+	s.e.sched.few = 0
 	s.cold()
 	s.p.record(4, 0x1234)
 	for range 100 {
 		s.e.Step()
-		require.Zero(t, s.e.warmth)
+		require.Zero(t, s.e.sched.warm)
 	}
 	s.p.record(4, 0)
 	s.p.post(ctrl(wqe.OpSend))
@@ -249,7 +249,7 @@ func TestNonsenseStaysCold(t *testing.T) {
 	s.p.post(ctrl(wqe.OpNop))
 	for range 10 {
 		s.e.Step()
-		require.Zero(t, s.p.q.warm)
+		require.Zero(t, s.p.q.sched.warm)
 	}
 	s.q.recv()
 	s.settle()
@@ -264,14 +264,14 @@ func TestFairBetweenClients(t *testing.T) {
 	many := r.crowd(n, 1)
 	one := r.crowd(1, 1)[0]
 	fill := func(p *end) {
-		for p.sent-uint16(p.q.sent) < 8 {
+		for p.sent-uint16(p.q.sq.done) < 8 {
 			p.write(silent(wqe.OpNop))
 		}
 		p.ring()
 	}
 	all := func() (sum int) {
 		for _, p := range many {
-			sum += int(p.q.sent)
+			sum += int(p.q.sq.done)
 		}
 		return sum
 	}
@@ -285,16 +285,16 @@ func TestFairBetweenClients(t *testing.T) {
 	for range n {
 		round()
 	}
-	mine, others := int(one.q.sent), all()
+	mine, others := int(one.q.sq.done), all()
 	for range 10 * n {
 		round()
 	}
-	mine, others = int(one.q.sent)-mine, all()-others
+	mine, others = int(one.q.sq.done)-mine, all()-others
 	require.Equal(t, 4*10*n, mine, "its burst in each step")
 	require.InDelta(t, mine, others, 4*16, "and the others together have as much")
-	least, most := many[0].q.sent, many[0].q.sent
+	least, most := many[0].q.sq.done, many[0].q.sq.done
 	for _, p := range many {
-		least, most = min(least, p.q.sent), max(most, p.q.sent)
+		least, most = min(least, p.q.sq.done), max(most, p.q.sq.done)
 	}
 	require.LessOrEqual(t, most-least, uint64(8*4))
 }
@@ -321,7 +321,7 @@ func TestWarmCrowdIsLookedAtInPortions(t *testing.T) {
 
 func (r *rig) vain(ends []*end) (n int) {
 	for _, p := range ends {
-		n += int(p.q.vain)
+		n += int(p.q.sched.idleVisits)
 	}
 	return n
 }
@@ -370,7 +370,7 @@ func TestIdleQueueIsSmall(t *testing.T) {
 // Few queues are looked at in every step, however long they have done nothing.
 func TestFewQueuesStayWarm(t *testing.T) {
 	r, p, _ := duo(t, Config{})
-	for range 2 * mostPatience {
+	for range 2 * mostIdleVisits {
 		r.e.Step()
 	}
 	p.post(ctrl(wqe.OpNop))

@@ -23,14 +23,14 @@ func TestArmsAreAnsweredInTurn(t *testing.T) {
 	}
 	r.settle()
 	looked := func() (n int) {
-		for _, q := range r.e.armable {
+		for _, q := range r.e.arm.cqs {
 			if q.armRegSeen == 7 {
 				n++
 			}
 		}
 		return n
 	}
-	for _, q := range r.e.armable {
+	for _, q := range r.e.arm.cqs {
 		q.armReg.Publish(7) // one register for all; nobody has armed
 	}
 	require.Zero(t, r.e.observeArms())
@@ -39,7 +39,7 @@ func TestArmsAreAnsweredInTurn(t *testing.T) {
 	for _, c := range list {
 		c.arm(1, false)
 	}
-	for _, q := range r.e.armable {
+	for _, q := range r.e.arm.cqs {
 		q.armReg.Publish(8)
 	}
 	seen := make(map[uint64]bool)

@@ -15,11 +15,11 @@ import (
 // Operands are big-endian in the WQE; the target is a word in host order. The
 // old value is delivered in host order, but big-endian for 4 bytes, as clients
 // of hardware expect it.
-func (e *lane) judgeAtomic(q *qp, j *job) bool {
-	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(e.wqe[:]))
+func (sh *shard) judgeAtomic(q *qp, j *job) bool {
+	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
 	size := ctrl.OperandSize()
 	if size == 0 {
-		return e.badOpcode(q, j)
+		return sh.badOpcode(q, j)
 	}
 	operand, data := dataOffset, dataOffset+wqe.UnitSize
 	if ctrl.Opcode == wqe.OpAtomicMaskedCS && size == 8 {
@@ -27,63 +27,63 @@ func (e *lane) judgeAtomic(q *qp, j *job) bool {
 	}
 	end := j.head.ds() * wqe.UnitSize
 	if end < data {
-		return e.badSize(q, j, 0)
+		return sh.badSize(q, j, 0)
 	}
-	if !e.gather(q, j, &j.dst, data, end, control.AccessLocalWrite) {
+	if !sh.gather(q, j, &j.dst, data, end, control.AccessLocalWrite) {
 		return false
 	}
 	if j.total != uint64(size) {
 		switch {
 		case end == data:
-			e.explain(q, codeDSSmall, "ds %d is too small for %v, which has its result in one unit more", j.head.ds(), j.head.opcode())
+			sh.explain(q, codeDSSmall, "ds %d is too small for %v, which has its result in one unit more", j.head.ds(), j.head.opcode())
 		case j.dst.n > 1 && j.dst.piece[0].n == uint64(size):
-			e.explain(q, codeDSLarge, "%v: ds %d counts units behind the %d bytes of its result", j.head.opcode(), j.head.ds(), size)
+			sh.explain(q, codeDSLarge, "%v: ds %d counts units behind the %d bytes of its result", j.head.opcode(), j.head.ds(), size)
 		default:
-			e.explain(q, codeAtomicResult, "%v of %d bytes with room for %d", j.head.opcode(), size, j.total)
+			sh.explain(q, codeAtomicResult, "%v of %d bytes with room for %d", j.head.opcode(), size, j.total)
 		}
-		return e.fail(q, j, cqe.LocalLength)
+		return sh.fail(q, j, cqe.LocalLength)
 	}
-	if !e.reach(q, j) {
+	if !sh.reach(q, j) {
 		return false
 	}
 	if j.peer.attr.MaxDestRdAtomic == 0 {
-		return e.refused(q, j, "atomics")
+		return sh.refused(q, j, "atomics")
 	}
-	if !e.remote(q, j, &j.src, control.AccessRemoteAtomic) {
+	if !sh.remote(q, j, &j.src, control.AccessRemoteAtomic) {
 		return false
 	}
-	r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(e.wqe[wqe.CtrlSize:]))
+	r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))
 	target := j.src.peek(uint64(size))
 	switch {
 	case r.Addr%uint64(size) != 0:
-		e.explain(q, codeAtomicAlignment, "%v on address %#x, which is not a multiple of %d", j.head.opcode(), r.Addr, size)
-		return e.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
+		sh.explain(q, codeAtomicAlignment, "%v on address %#x, which is not a multiple of %d", j.head.opcode(), r.Addr, size)
+		return sh.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
 	case !target.aligned(size):
-		e.explain(q, codeAtomicAlignment, "%v on address %#x: its %d bytes do not lie together on a multiple of %d in memory; "+
+		sh.explain(q, codeAtomicAlignment, "%v on address %#x: its %d bytes do not lie together on a multiple of %d in memory; "+
 			"the key counts from another place", j.head.opcode(), r.Addr, size, size)
-		return e.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
+		return sh.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
 	}
 	old, ok := uint64(0), false
 	if target.process != nil {
 		var g gap
-		if old, g, ok = e.updateAway(ctrl.Opcode, target, e.wqe[operand:]); !ok {
-			return e.unreachable(q, j, g)
+		if old, g, ok = sh.updateUnmapped(ctrl.Opcode, target, sh.scratch.wqe[operand:]); !ok {
+			return sh.unreachable(q, j, g)
 		}
-	} else if old, ok = e.update(ctrl.Opcode, target.mem, e.wqe[operand:]); !ok {
+	} else if old, ok = sh.update(ctrl.Opcode, target.mem, sh.scratch.wqe[operand:]); !ok {
 		return false // others change the word all the time: judged again in the next step
 	}
 	if size == 4 {
-		binary.BigEndian.PutUint32(e.old[:], uint32(old))
+		binary.BigEndian.PutUint32(sh.scratch.old[:], uint32(old))
 	} else {
-		binary.LittleEndian.PutUint64(e.old[:], old)
+		binary.LittleEndian.PutUint64(sh.scratch.old[:], old)
 	}
 	j.src.reset()
-	j.src.add(e.old[:size], nil, 0, uint64(size))
+	j.src.add(sh.scratch.old[:size], nil, 0, uint64(size))
 	return true
 }
 
 // update executes one atomic on the word in target.
-func (e *lane) update(op wqe.Opcode, target, operand []byte) (old uint64, ok bool) {
+func (sh *shard) update(op wqe.Opcode, target, operand []byte) (old uint64, ok bool) {
 	switch {
 	case op == wqe.OpAtomicFA:
 		return shm.Add(target, wqe.ParseAtomic((*[wqe.AtomicSize]byte)(operand)).SwapAdd), true

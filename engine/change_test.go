@@ -24,7 +24,7 @@ func TestChangeOfAKeyIsSeenInTurn(t *testing.T) {
 	for range 4 {
 		s.e.Step()
 	}
-	s.e.disturb(s.e.keys.find(list))
+	s.e.invalidateJobs(s.e.keys.find(list))
 	require.Equal(t, []uint64{1920, 2048}, []uint64{s.p.q.job.moved, by.q.job.moved}, "nobody has been looked for")
 	s.e.Step()
 	require.Equal(t, []uint64{512 - 2*pieceCost - 2*pieceCost/4, 2560}, []uint64{s.p.q.job.moved, by.q.job.moved})
@@ -43,12 +43,12 @@ func TestEntriesAreLookedAtOnceForEachChange(t *testing.T) {
 	s.p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{RKey: list}, src.data(0, 4096))
 	s.e.Step()
 	k := s.e.keys.find(list)
-	s.e.disturb(s.e.keys.find(other))
+	s.e.invalidateJobs(s.e.keys.find(other))
 	require.NotEqual(t, s.e.epoch.Load(), k.looked)
 	s.e.Step()
 	require.Equal(t, s.e.epoch.Load(), k.looked)
 	require.Equal(t, uint64(448+512-pieceCost/4), s.p.q.job.moved, "it goes on")
-	s.e.disturb(k.list[0].found)
+	s.e.invalidateJobs(k.list[0].found)
 	require.Equal(t, s.e.epoch.Load(), s.e.lastChange(k), "a change of an entry is one of the list")
 }
 

@@ -74,28 +74,28 @@ const (
 )
 
 // observeArms looks at the next queues that may have been armed.
-func (e *lane) observeArms() (done int) {
-	for range min(armLooks, len(e.armable)) {
-		if e.armed >= len(e.armable) {
-			e.armed = 0
+func (sh *shard) observeArms() (done int) {
+	for range min(armLooks, len(sh.arm.cqs)) {
+		if sh.arm.next >= len(sh.arm.cqs) {
+			sh.arm.next = 0
 		}
-		c := e.armable[e.armed]
-		if e.near != 0 {
-			e.glance()
+		c := sh.arm.cqs[sh.arm.next]
+		if sh.near != 0 {
+			sh.timeLook()
 		}
-		e.enterCQ(c)
-		if v := c.armReg.Observe(); v != c.armRegSeen || e.armLap%armLaps == armLaps-1 {
+		sh.enterCQ(c)
+		if v := c.armReg.Observe(); v != c.armRegSeen || sh.arm.lap%armLaps == armLaps-1 {
 			c.armRegSeen = v
-			done += e.observeArm(c)
+			done += sh.observeArm(c)
 		}
-		if e.armed++; e.armed >= len(e.armable) {
-			e.armLap++
+		if sh.arm.next++; sh.arm.next >= len(sh.arm.cqs) {
+			sh.arm.lap++
 		}
 		if done == armAnswers {
 			break
 		}
 	}
-	e.curCQ = nil
+	sh.fault.cq = nil
 	return done
 }
 
@@ -107,7 +107,7 @@ func (e *lane) observeArms() (done int) {
 // a completion (perftest with -e, which polls once for each).
 //
 // Observe: arm word. Published by post.CQ.Arm.
-func (e *lane) observeArm(q *cq) int {
+func (sh *shard) observeArm(q *cq) int {
 	word := q.armWord.Observe()
 	if word == q.armSeen {
 		return 0
@@ -120,21 +120,21 @@ func (e *lane) observeArm(q *cq) int {
 	}
 	news := min(uint64(unread), q.next-q.told)
 	if news > 0 && (!q.solicited || q.next-q.lastSolicited < news) {
-		e.fire(q)
+		sh.fire(q)
 	}
 	return 1
 }
 
 // fire sends the event that was asked for and disarms.
-func (e *lane) fire(q *cq) {
+func (sh *shard) fire(q *cq) {
 	q.armed = false
 	q.told = q.next
-	e.send(q, q.handle)
+	sh.send(q, q.handle)
 }
 
 // send sends a record. When the client lets its socket fill up, the event is
 // its own loss, and it is told so; one that has closed its end wants none.
-func (e *lane) send(q *cq, value uint64) {
+func (sh *shard) send(q *cq, value uint64) {
 	var record [8]byte
 	binary.LittleEndian.PutUint64(record[:], value)
 	switch err := unix.Send(q.channel.fd, record[:], unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err {
@@ -143,7 +143,7 @@ func (e *lane) send(q *cq, value uint64) {
 		q.client.count[control.CounterEvents]++
 	case unix.EPIPE, unix.ECONNRESET:
 	default:
-		e.explainCQ(q, codeEventLost, "CQ %#06x: completion event not delivered: %v", q.num, err)
+		sh.explainCQ(q, codeEventLost, "CQ %#06x: completion event not delivered: %v", q.num, err)
 	}
 }
 

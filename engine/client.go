@@ -13,10 +13,10 @@ import (
 // which dies with it. Call and Close may be used from any goroutine, one at a
 // time.
 type Client struct {
-	e    *Engine
-	lane *lane  // changes while all are at rest
-	name string // for the log: who it is, then in quotes what it calls itself
-	uid  uint32 // who pays
+	e     *Engine
+	shard *shard // changes while all are at rest
+	name  string // for the log: who it is, then in quotes what it calls itself
+	uid   uint32 // who pays
 
 	mu     sync.Mutex // one call at a time
 	closed bool
@@ -27,31 +27,41 @@ type Client struct {
 	banks  []*shm.Region // of UAR pages beyond uar
 	paid   bill          // what it costs to exist
 
-	// What follows belongs to the lane: touched by its thread and inside Do only.
-	regions  map[uint32]*region
-	unplaced map[uint32]*region // created, and not placed yet
-	process  *process           // whose memory it registers outside of them; nil: nobody's
-	pds      map[uint32]*pd
-	mrs      map[uint32]*mkey // by index: the variant can change
-	cqs      map[uint32]*cq
-	qps      map[uint32]*qp
-	srqs     map[uint32]*srq
-	channels map[uint32]*channel
-	warm     []*qp // queues that have had work lately
-	next     int   // of warm: whose turn it is
-	active   bool  // in lane.active
-	greeted  bool
-	events   int      // descriptor for events and explanations; -1: nobody listens
-	bell     *os.File // that it wakes the device by; nil: it does not know how
-	wakes    bool     // all its posters do
-	quiet    explainer
-	said     Speaker // its explanations in the log
-	bytes    uint64  // in all regions, placed or not
-	count    Stats
-	copier   copier   // of its longest transfers
-	lent     int      // pieces of its transfers that workers have
-	after    []func() // what a request leaves to do off the engine's thread
-	nextID   uint32   // of regions, PDs and channels; they mean nothing to others
+	// What follows belongs to the shard: touched by its thread and inside Do only.
+	regions   map[uint32]*region
+	unplaced  map[uint32]*region // created, and not placed yet
+	process   *process           // whose memory it registers outside of them; nil: nobody's
+	pds       map[uint32]*pd
+	mrs       map[uint32]*mkey // by index: the variant can change
+	cqs       map[uint32]*cq
+	qps       map[uint32]*qp
+	srqs      map[uint32]*srq
+	channels  map[uint32]*channel
+	sched     clientSchedule
+	greeted   bool
+	events    int // descriptor for events and explanations; -1: nobody listens
+	wake      clientWake
+	quiet     explainer
+	said      Speaker // its explanations in the log
+	bytes     uint64  // in all regions, placed or not
+	count     Stats
+	copier    copier   // of its longest transfers
+	offloaded int      // pieces of its transfers that workers have
+	after     []func() // what a request leaves to do off the engine's thread
+	nextID    uint32   // of regions, PDs and channels; they mean nothing to others
+}
+
+// A clientSchedule says which of a client's queues a step visits; see active.go.
+type clientSchedule struct {
+	warm   []*qp // queues that have had work lately
+	next   int   // of warm: the one whose turn is next
+	active bool  // the client is in shard.sched.active
+}
+
+// A clientWake is how a client wakes the device; see wake.go.
+type clientWake struct {
+	fd     *os.File // an eventfd; nil: the client does not know how
+	always bool     // all its posters do
 }
 
 // A pd is a protection domain: keys and QPs work together only within one.
@@ -139,10 +149,10 @@ const portion = 64
 // the end it returns the regions, which nothing refers to any more.
 func (c *Client) destroySome() (regions []*region, more bool) {
 	left := portion
-	destroy(c.qps, c.lane.removeQP, &left)
-	destroy(c.mrs, c.lane.removeKey, &left)
-	destroy(c.srqs, c.lane.removeSRQ, &left)
-	destroy(c.cqs, c.lane.removeCQ, &left)
+	destroy(c.qps, c.shard.removeQP, &left)
+	destroy(c.mrs, c.shard.removeKey, &left)
+	destroy(c.srqs, c.shard.removeSRQ, &left)
+	destroy(c.cqs, c.shard.removeCQ, &left)
 	if left == 0 {
 		return nil, true
 	}
@@ -155,14 +165,14 @@ func (c *Client) destroySome() (regions []*region, more bool) {
 		}
 	}
 	c.closeEvents()
-	c.closeBell()
+	c.closeWakeFD()
 	c.closeProcess()
 	c.refund(len(c.pds) * pdCost)
 	clear(c.regions)
 	clear(c.unplaced)
 	clear(c.pds)
 	c.e.past.add(&c.count)
-	delete(c.lane.clients, c)
+	delete(c.shard.clients, c)
 	return regions, false
 }
 

@@ -79,13 +79,13 @@ func (t *takeover) ended(p *end) {
 func TestANumberIsNoConnection(t *testing.T) {
 	for name, history := range histories {
 		for _, transport := range []uint8{control.QPTypeRC, control.QPTypeUC} {
-			for lanes := 1; lanes <= 3; lanes += 2 {
-				t.Run(fmt.Sprintf("%s/%s/%d", name, transports[transport].name, lanes), func(t *testing.T) {
+			for shards := 1; shards <= 3; shards += 2 {
+				t.Run(fmt.Sprintf("%s/%s/%d", name, transports[transport].name, shards), func(t *testing.T) {
 					var r *rig
-					if lanes == 1 {
+					if shards == 1 {
 						r = newRig(t, Config{})
 					} else {
-						r = newLanes(t, Config{Cores: []int{0, 1, 2}})
+						r = newShards(t, Config{Cores: []int{0, 1, 2}})
 						r.shuffle(uint64(transport))
 					}
 					newTakeover(r, transport, history).fails()
@@ -102,7 +102,7 @@ func (t *takeover) fails() {
 	t.victim.recv(t.theirs.data(0, 64))
 	requests := map[string]func(){
 		"SEND":       func() { t.stranger.post(ctrl(wqe.OpSend), t.ours.data(0, 64)) },
-		"SEND twice": func() { t.stranger.post(ctrl(wqe.OpSend), t.ours.data(0, 4), t.ours.data(8, 4)) }, // not by express
+		"SEND twice": func() { t.stranger.post(ctrl(wqe.OpSend), t.ours.data(0, 4), t.ours.data(8, 4)) }, // not by the fast path
 		"WRITE":      func() { t.stranger.post(ctrl(wqe.OpRDMAWrite), t.theirs.raddr(0), t.ours.data(0, 64)) },
 		"WRITE_IMM":  func() { t.stranger.post(ctrl(wqe.OpRDMAWriteImm), t.theirs.raddr(0), t.ours.data(0, 64)) },
 	}
@@ -118,7 +118,7 @@ func (t *takeover) fails() {
 		t.same(theirs, t.theirs.mem, name+": the victim's memory")
 		t.same(ours, t.ours.mem, name+": the stranger's memory")
 		t.victim.rcq.none()
-		require.Zero(t, t.victim.q.received, "%s: the victim's receives", name)
+		require.Zero(t, t.victim.q.rq.done, "%s: the victim's receives", name)
 		t.stranger.reset(t.victim)
 	}
 	require.Equal(t, control.StateRTS, t.victim.state())
@@ -128,7 +128,7 @@ func (t *takeover) fails() {
 	t.ended(t.victim)
 	t.same(ours, t.ours.mem, "the stranger's receive")
 	t.stranger.rcq.none()
-	require.Zero(t, t.stranger.q.received)
+	require.Zero(t, t.stranger.q.rq.done)
 	if t.victim.q.transport == control.QPTypeRC {
 		require.Equal(t, control.StateERR, t.victim.state())
 	}

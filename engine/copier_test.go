@@ -101,7 +101,7 @@ func TestLongTransfersGoByCopier(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			r, p, q := duo(t, Config{Slice: 4096})
-			r.e.beyond = size
+			r.e.dma.beyond = size
 			local, far := p.h.full(size+8, 1), q.h.full(size+8, 2)
 			from, to := local, far
 			if row.op == wqe.OpRDMARead {
@@ -133,7 +133,7 @@ func TestMemoryGoesAwayUnderCopier(t *testing.T) {
 	for _, past := range []bool{false, true} {
 		for _, near := range []bool{false, true} {
 			r, p, q := duo(t, Config{Slice: 4096})
-			r.e.beyond = size
+			r.e.dma.beyond = size
 			p.h.c.copier = copier{past: past, left: 1 << 30, rest: 1}
 			h, want := q.h, cqe.RemoteOperation
 			if near {

@@ -17,19 +17,19 @@ var ErrCPUs = errors.New("engine")
 
 // pin puts the calling thread on the cores that the configuration names, and off
 // those of workers, until unpin: the thread is not ours for ever.
-func (e *lane) pin() (unpin func(), err error) {
-	cpus := e.cfg.CPUs
-	if e.cfg.Cores != nil {
-		cpus = e.cfg.Cores[e.number : e.number+1]
+func (sh *shard) pin() (unpin func(), err error) {
+	cpus := sh.cfg.CPUs
+	if sh.cfg.Cores != nil {
+		cpus = sh.cfg.Cores[sh.number : sh.number+1]
 	}
-	if cpus == nil && e.cfg.DMACores == nil || e.loose {
+	if cpus == nil && sh.cfg.DMACores == nil || sh.Engine.hooks.unpinned {
 		return func() {}, nil
 	}
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
 		return nil, fmt.Errorf("engine: which cores are allowed: %w", err)
 	}
-	set, err := e.cores(allowed, cpus)
+	set, err := sh.cores(allowed, cpus)
 	if err != nil {
 		return nil, err
 	}
@@ -41,9 +41,9 @@ func (e *lane) pin() (unpin func(), err error) {
 
 // cores returns where the engine's thread may run, or why it and its workers cannot
 // all be where they are to be.
-func (e *lane) cores(allowed unix.CPUSet, cpus []int) (set unix.CPUSet, err error) {
+func (sh *shard) cores(allowed unix.CPUSet, cpus []int) (set unix.CPUSet, err error) {
 	var workers unix.CPUSet
-	for _, cpu := range e.cfg.DMACores {
+	for _, cpu := range sh.cfg.DMACores {
 		switch {
 		case cpu < 0 || !allowed.IsSet(cpu):
 			return set, fmt.Errorf("%w: DMA core %d %s; allowed: %s", ErrCPUs, cpu, whyNotOn(os.DirFS("/"), cpu), coreList(&allowed))
@@ -54,12 +54,12 @@ func (e *lane) cores(allowed unix.CPUSet, cpus []int) (set unix.CPUSet, err erro
 	}
 	if cpus == nil {
 		set = allowed
-		for _, cpu := range e.cfg.DMACores {
+		for _, cpu := range sh.cfg.DMACores {
 			set.Clear(cpu)
 		}
 		if set.Count() == 0 {
 			return set, fmt.Errorf("%w: %d DMA cores of the %d that are allowed to this process leave none to the engine itself",
-				ErrCPUs, len(e.cfg.DMACores), allowed.Count())
+				ErrCPUs, len(sh.cfg.DMACores), allowed.Count())
 		}
 	}
 	for _, cpu := range cpus {

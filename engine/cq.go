@@ -47,7 +47,7 @@ type cq struct {
 	lastSolicited uint64
 
 	users int // QPs
-	at    int // in lane.armable
+	at    int // in shard.armable
 	gone  bool
 }
 
@@ -109,7 +109,7 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 	if ch != nil {
 		q.armReg = shm.BE64At(registers, page+doorbell.CQArmOffset)
 		ch.users++
-		c.lane.canArm(q)
+		c.shard.canArm(q)
 	}
 	c.prefault(region, buf)
 	c.prefault(records, rec)
@@ -125,41 +125,41 @@ func (c *Client) destroyCQ(m *control.CQN, _ Memory, _ *control.Reply) (control.
 		return nil, busy("CQ", m.CQN, q.users, "queue pairs")
 	}
 	delete(c.cqs, m.CQN)
-	c.lane.removeCQ(q)
+	c.shard.removeCQ(q)
 	return &control.Empty{}, nil
 }
 
-func (e *lane) removeCQ(q *cq) {
-	delete(e.cqs, q.num)
-	e.watchdog.owners.drop(uint64(q.num) | atCQ)
+func (sh *shard) removeCQ(q *cq) {
+	delete(sh.cqs, q.num)
+	sh.watchdog.owners.drop(uint64(q.num) | atCQ)
 	q.client.refund(cqCost)
 	q.region.users--
 	q.records.users--
 	q.gone = true // a WAIT for it is judged anew, and finds no such queue
 	if q.channel != nil {
 		q.channel.users--
-		e.disarm(q)
+		sh.disarm(q)
 	}
 }
 
 // canArm puts q among the queues that can be armed.
-func (e *lane) canArm(q *cq) {
-	q.at = len(e.armable)
-	e.armable = append(e.armable, q)
+func (sh *shard) canArm(q *cq) {
+	q.at = len(sh.arm.cqs)
+	sh.arm.cqs = append(sh.arm.cqs, q)
 }
 
 // disarm takes q off the queues that can be armed, if it is among them. The
 // last one takes its place.
-func (e *lane) disarm(q *cq) {
-	e = q.client.lane
-	if q.at >= len(e.armable) || e.armable[q.at] != q {
+func (sh *shard) disarm(q *cq) {
+	own := q.client.shard
+	if q.at >= len(own.arm.cqs) || own.arm.cqs[q.at] != q {
 		return
 	}
-	last := len(e.armable) - 1
-	e.armable[q.at] = e.armable[last]
-	e.armable[q.at].at = q.at
-	e.armable[last] = nil
-	e.armable = e.armable[:last]
+	last := len(own.arm.cqs) - 1
+	own.arm.cqs[q.at] = own.arm.cqs[last]
+	own.arm.cqs[q.at].at = q.at
+	own.arm.cqs[last] = nil
+	own.arm.cqs = own.arm.cqs[:last]
 }
 
 // attention says which clients a completion is to wake.
@@ -185,7 +185,7 @@ func tail(sent wqe.Opcode, qpn uint32, counter uint16, op cqe.Opcode) uint64 {
 // It takes words rather than a struct for the reason given at head.
 //
 // Publish: CQE tail. Observed by post.CQ.Poll.
-func (e *lane) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, a attention) bool {
+func (sh *shard) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, a attention) bool {
 	n := uint64(1) << (q.log & 63)
 	if q.next-q.seen >= n && !q.ignore && !q.room(n) {
 		return false
@@ -195,7 +195,7 @@ func (e *lane) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, a 
 	if q.collapsed {
 		if q.held != 0 {
 			q.next++
-			e.tell(q, a)
+			sh.tell(q, a)
 			return true // the error in entry 0 stays
 		}
 		slot = 0
@@ -219,18 +219,18 @@ func (e *lane) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, a 
 	q.next = index + 1 // only now: who faults above has written nothing
 	q.client.count[control.CounterCQEs]++
 	if a != quietly || q.armed {
-		e.tell(q, a)
+		sh.tell(q, a)
 	}
 	return true
 }
 
 // tell wakes those that asked for a completion like the last one.
-func (e *lane) tell(q *cq, a attention) {
+func (sh *shard) tell(q *cq, a attention) {
 	if a != quietly {
 		q.lastSolicited = q.next
 	}
 	if q.armed && (!q.solicited || a != quietly) {
-		e.fire(q)
+		sh.fire(q)
 	}
 }
 
@@ -242,8 +242,8 @@ func (q *cq) entry(slot uint64) *shm.Block {
 // completeError writes one error CQE; errors count as solicited events. In a
 // collapsed queue the first one stays, until its queue pair is reset: a client
 // that looks at nothing but wqe_counter must not take what was flushed for done.
-func (e *lane) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail uint64) bool {
-	ok := e.complete(q, 0, uidx, 0, 0, uint64(vendor[s])<<8|uint64(s), tail, event)
+func (sh *shard) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail uint64) bool {
+	ok := sh.complete(q, 0, uidx, 0, 0, uint64(vendor[s])<<8|uint64(s), tail, event)
 	if q.collapsed && q.held == 0 {
 		q.held = uint32(tail>>32) & 0xffffff
 	}

@@ -13,10 +13,10 @@ const (
 )
 
 // cutOff says that the step which is at work ends here.
-func (e *lane) cutOff() {
-	e.cut = e.part
-	if e.part == cutLast {
-		e.cut = whole // little is left of it, and the next is another queue's turn
+func (sh *shard) cutOff() {
+	sh.fault.cut = sh.fault.part
+	if sh.fault.part == cutLast {
+		sh.fault.cut = whole // little is left of it, and the next is another queue's turn
 	}
-	e.part = cutVisits
+	sh.fault.part = cutVisits
 }

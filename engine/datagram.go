@@ -18,18 +18,18 @@ const (
 // address finds the receiver of a datagram and puts the GRH before its bytes.
 // A receiver that is not there, or has another qkey, gets nothing, and the
 // sender learns nothing of it.
-func (e *lane) address(q *qp, j *job) bool {
+func (sh *shard) address(q *qp, j *job) bool {
 	if j.total > maxDatagram {
-		return e.tooLong(q, j, j.total, maxDatagram)
+		return sh.tooLong(q, j, j.total, maxDatagram)
 	}
-	av := wqe.ParseAV((*[wqe.AVSize]byte)(e.wqe[wqe.CtrlSize:]))
-	p := q.peer
+	av := wqe.ParseAV((*[wqe.AVSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))
+	p := q.conn.peer
 	if p == nil || p.dead || p.num != av.DQP {
-		p = e.qps[av.DQP]
-		q.peer = p
+		p = sh.qps[av.DQP]
+		q.conn.peer = p
 	}
-	if p != nil && e.several && !e.holds(p.client.lane) {
-		e.putOff(q, p.client.lane)
+	if p != nil && sh.several && !sh.holds(p.client.shard) {
+		sh.postpone(q, p.client.shard)
 		return false
 	}
 	key := av.QKey()
@@ -38,18 +38,18 @@ func (e *lane) address(q *qp, j *job) bool {
 	}
 	switch {
 	case p == nil || p.transport != control.QPTypeUD || !p.listens():
-		e.explain(q, codeUDNobody, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", av.DQP)
-		return e.lose(q, j)
+		sh.explain(q, codeUDNobody, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", av.DQP)
+		return sh.lose(q, j)
 	case p.attr.QKey != key:
-		e.explain(q, codeUDQKey, "datagram to QP %#06x with qkey %#08x; its qkey is another. It is dropped", av.DQP, key)
-		return e.lose(q, j)
+		sh.explain(q, codeUDQKey, "datagram to QP %#06x with qkey %#08x; its qkey is another. It is dropped", av.DQP, key)
+		return sh.lose(q, j)
 	}
 	j.peer = p
-	e.putGRH(av, j.total, &q.client.hosted.GID, &p.client.hosted.GID)
+	sh.putGRH(av, j.total, &q.client.hosted.GID, &p.client.hosted.GID)
 	// The GRH goes first: the pieces move up by one.
 	l := &j.src
 	copy(l.piece[1:l.n+1], l.piece[:l.n])
-	l.piece[0] = piece{mem: e.grh[:], n: grhSize}
+	l.piece[0] = piece{mem: sh.scratch.grh[:], n: grhSize}
 	l.n++
 	j.total += grhSize
 	return true
@@ -57,14 +57,14 @@ func (e *lane) address(q *qp, j *job) bool {
 
 // putGRH writes the header that a receiver finds before a datagram, as for
 // RoCE v1: the GIDs are those of the two clients.
-func (e *lane) putGRH(av wqe.AV, n uint64, from, to *[16]byte) {
+func (sh *shard) putGRH(av wqe.AV, n uint64, from, to *[16]byte) {
 	be := binary.BigEndian
 	flow := av.GRH & 0xfffff
-	be.PutUint32(e.grh[0:], 6<<28|uint32(av.TClass)<<20|flow)
-	be.PutUint16(e.grh[4:], uint16(n))
-	e.grh[6], e.grh[7] = 0x1b, max(av.HopLimit, 1) // next header: IBA transport
-	copy(e.grh[8:24], from[:])
-	copy(e.grh[24:40], to[:])
+	be.PutUint32(sh.scratch.grh[0:], 6<<28|uint32(av.TClass)<<20|flow)
+	be.PutUint16(sh.scratch.grh[4:], uint16(n))
+	sh.scratch.grh[6], sh.scratch.grh[7] = 0x1b, max(av.HopLimit, 1) // next header: IBA transport
+	copy(sh.scratch.grh[8:24], from[:])
+	copy(sh.scratch.grh[24:40], to[:])
 }
 
 // gid is the device's address: link-local, from its GUID.
@@ -76,10 +76,10 @@ func (e *Engine) gid() (g [16]byte) {
 
 // sendError ends the send side of a queue pair whose own work request is at
 // fault. A datagram queue goes on receiving.
-func (e *lane) sendError(q *qp) {
+func (sh *shard) sendError(q *qp) {
 	if q.transport == control.QPTypeUD && q.attr.State == control.StateRTS {
-		e.setState(q, control.StateSQE)
+		sh.setState(q, control.StateSQE)
 		return
 	}
-	e.setError(q)
+	sh.setError(q)
 }

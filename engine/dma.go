@@ -5,35 +5,35 @@ import "github.com/nicless/nicless/internal/shm"
 // Workers, if the engine has any, copy the pieces of long transfers while its own
 // thread goes on with other queues. What is judged, reported and looked after stays
 // here: the job stays with its queue pair, whose next WQE and completion wait, until
-// all its errands are over. A thread that changes what a job was judged by recalls its
-// errands first, so that nothing touches memory which must no longer be touched.
+// all its tasks are over. A thread that changes what a job was judged by recalls its
+// tasks first, so that nothing touches memory which must no longer be touched.
 
-// A worth is from how many bytes on a transfer goes by workers, and a piece of it.
-type worth struct{ transfer, piece uint64 }
+// An offloadSizes is from how many bytes on a transfer goes by workers, and a piece of it.
+type offloadSizes struct{ transfer, piece uint64 }
 
-var usualWorth = worth{transfer: 256 << 10, piece: 4 << 10}
+var usualOffloadSizes = offloadSizes{transfer: 256 << 10, piece: 4 << 10}
 
-// clientErrands is how many errands of each worker one client may have: others find
+// clientTasks is how many tasks of each worker one client may have: others find
 // room beside it.
-const clientErrands = workerRing / 2
+const clientTasks = workerRing / 2
 
-// lend is job.move with workers: what they have been given counts as moved. What is
+// offload is job.move with workers: what they have been given counts as moved. What is
 // short it copies itself. The job stays with q from now on, where it is found.
 //
 // Bytes that are scattered are so in order, since pieces may lie over each other: one
 // worker has all that is lent of such a job, and what is short too while it has some.
-func (e *lane) lend(q *qp, j *job, budget int) (used int) {
+func (sh *shard) offload(q *qp, j *job, budget int) (used int) {
 	if q.job == nil {
-		e.keep(q)
+		sh.keepJob(q)
 	}
-	e.collect()
+	sh.collectTasks()
 	for used < budget && j.moved < j.total && j.fault == 0 {
 		most := min(uint64(max(budget-used, indivisible)), j.total-j.moved)
 		dst, src := j.dst.next(most), j.src.next(most)
 		n := min(len(dst), len(src))
-		if uint64(n) < e.worth.piece && (j.lent == 0 || !j.dst.scattered()) {
+		if uint64(n) < sh.dma.sizes.piece && (j.lent == 0 || !j.dst.scattered()) {
 			copy(dst[:n], src)
-		} else if !e.give(j, q.client, dst[:n], src[:n]) {
+		} else if !sh.assign(j, q.client, dst[:n], src[:n]) {
 			break
 		}
 		j.src.advance(n)
@@ -44,14 +44,14 @@ func (e *lane) lend(q *qp, j *job, budget int) (used int) {
 	return used
 }
 
-// give gives a piece of a job to the worker that has least to do, or that has to have
+// assign gives a piece of a job to the worker that has least to do, or that has to have
 // it, if there is room.
-func (e *lane) give(j *job, c *Client, dst, src []byte) bool {
-	if c.lent >= clientErrands*len(e.workers) {
+func (sh *shard) assign(j *job, c *Client, dst, src []byte) bool {
+	if c.offloaded >= clientTasks*len(sh.dma.workers) {
 		return false
 	}
-	w := e.workers[0]
-	for _, other := range e.workers[1:] {
+	w := sh.dma.workers[0]
+	for _, other := range sh.dma.workers[1:] {
 		if other.given-other.seen < w.given-w.seen {
 			w = other
 		}
@@ -63,15 +63,15 @@ func (e *lane) give(j *job, c *Client, dst, src []byte) bool {
 		return false
 	}
 	r := &w.ring[w.given%workerRing]
-	r.dst, r.src, r.job, r.client, r.long = dst, src, j, c, j.total >= e.beyond
+	r.dst, r.src, r.job, r.client, r.pastCaches = dst, src, j, c, j.total >= sh.dma.beyond
 	r.keys[0], r.keys[1] = j.dst.touched()
 	r.keys[2], r.keys[3] = j.src.touched()
 	w.given++
 	j.by = w
 	j.lent++
-	c.lent++
-	r.state.Store(errandGiven)
-	w.rouse()
+	c.offloaded++
+	r.state.Store(taskGiven)
+	w.wake()
 	return true
 }
 
@@ -88,20 +88,20 @@ func (l *list) touched() (k, within *mkey) {
 	return p.key, within
 }
 
-// collect looks which errands are over.
-func (e *lane) collect() {
-	for _, w := range e.workers {
+// collectTasks looks which tasks are over.
+func (sh *shard) collectTasks() {
+	for _, w := range sh.dma.workers {
 		for w.seen < w.given {
 			r := &w.ring[w.seen%workerRing]
 			state := r.state.Load()
-			if state > errandSpoilt {
+			if state > taskFaulted {
 				break
 			}
 			w.seen++
-			r.client.lent--
+			r.client.offloaded--
 			if j := r.job; j != nil {
 				j.lent--
-				if state == errandSpoilt {
+				if state == taskFaulted {
 					j.fault = r.fault
 				}
 			}
@@ -110,20 +110,20 @@ func (e *lane) collect() {
 	}
 }
 
-// recall takes back the errands of a job, or those that touch a key's memory or the
+// recallTasks takes back the tasks of a job, or those that touch a key's memory or the
 // peer p; what is not asked for is nil. One that has been begun it waits for: that
 // is a slice, some microseconds. The last comes first, so that no worker begins
 // another meanwhile. A job of which something was taken back is judged anew, from
 // its first byte on.
-func (e *lane) recall(j *job, k *mkey, p *qp) {
-	for _, w := range e.workers {
+func (sh *shard) recallTasks(j *job, k *mkey, p *qp) {
+	for _, w := range sh.dma.workers {
 		for i := w.given; i > w.seen; i-- {
 			r := &w.ring[(i-1)%workerRing]
 			if r.job == nil || !(r.job == j || p != nil && r.job.peer == p || k != nil && r.touches(k)) {
 				continue
 			}
-			if !r.state.CompareAndSwap(errandGiven, errandRecalled) {
-				r.await()
+			if !r.state.CompareAndSwap(taskGiven, taskRecalled) {
+				r.waitDone()
 			}
 			r.job.lent--
 			r.job.recalled = true
@@ -132,7 +132,7 @@ func (e *lane) recall(j *job, k *mkey, p *qp) {
 	}
 }
 
-func (r *errand) touches(k *mkey) bool {
+func (r *copyTask) touches(k *mkey) bool {
 	for _, used := range r.keys {
 		if used == k {
 			return true
@@ -145,9 +145,9 @@ func (r *errand) touches(k *mkey) bool {
 // worker may be what waits for this core.
 const patientLooks = 1 << 12
 
-// await waits until a worker is done with an errand.
-func (r *errand) await() {
-	for looks := 0; r.state.Load() == errandTaken; looks++ {
+// waitDone waits until a worker is done with an task.
+func (r *copyTask) waitDone() {
+	for looks := 0; r.state.Load() == taskTaken; looks++ {
 		if looks < patientLooks && !shm.Alone() {
 			shm.Relax(1)
 		} else {
@@ -156,30 +156,30 @@ func (r *errand) await() {
 	}
 }
 
-// startWorkers has workers copy from now on, until end.
-func (e *lane) startWorkers() (end func(), err error) {
-	workers, gone, err := hire(e.cfg.DMACores)
+// useWorkers has workers copy from now on, until end.
+func (sh *shard) useWorkers() (end func(), err error) {
+	workers, gone, err := startWorkers(sh.cfg.DMACores)
 	if err != nil {
 		return nil, err
 	}
-	e.workers = workers
-	return func() { e.release(gone) }, nil
+	sh.dma.workers = workers
+	return func() { sh.releaseWorkers(gone) }, nil
 }
 
-// release has no workers any more. What they had is done by the device, anew, if it is
+// releaseWorkers has no workers any more. What they had is done by the device, anew, if it is
 // stepped again. A worker may be gone before it has passed what was taken back.
-func (e *lane) release(gone func()) {
-	for _, q := range e.running {
+func (sh *shard) releaseWorkers(gone func()) {
+	for _, q := range sh.running {
 		if q.job != nil {
-			e.recall(q.job, nil, nil)
+			sh.recallTasks(q.job, nil, nil)
 		}
 	}
 	gone()
-	for _, w := range e.workers {
+	for _, w := range sh.dma.workers {
 		for i := w.seen; i < w.given; i++ {
-			w.ring[i%workerRing].state.CompareAndSwap(errandRecalled, errandOver)
+			w.ring[i%workerRing].state.CompareAndSwap(taskRecalled, taskDone)
 		}
 	}
-	e.collect()
-	e.workers = nil
+	sh.collectTasks()
+	sh.dma.workers = nil
 }

@@ -35,7 +35,7 @@ func BenchmarkLongBesideShort(b *testing.B) {
 			unpin, err := r.e.pin()
 			require.NoError(b, err)
 			defer unpin()
-			end, err := r.e.startWorkers()
+			end, err := r.e.useWorkers()
 			require.NoError(b, err)
 			defer end()
 			long, short := shm.BE32At(p.rec, 4), shm.BE32At(by.rec, 4)
@@ -43,8 +43,8 @@ func BenchmarkLongBesideShort(b *testing.B) {
 			b.SetBytes(size)
 			for i := range b.N {
 				long.Publish(uint32(i + 1))
-				for p.q.sent != uint64(i+1) {
-					if uint32(by.q.sent) == posted {
+				for p.q.sq.done != uint64(i+1) {
+					if uint32(by.q.sq.done) == posted {
 						posted += batch
 						short.Publish(posted)
 						shm.BE32At(by.scq.rec, 0).Publish(posted & 0xffffff)

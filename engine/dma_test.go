@@ -17,11 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// out returns how many errands nobody has begun, of all workers.
+// out returns how many tasks nobody has begun, of all workers.
 func (r *rig) out() (n int) {
-	for _, w := range r.e.workers {
+	for _, w := range r.e.dma.workers {
 		for i := range w.ring {
-			if w.ring[i].state.Load() == errandGiven {
+			if w.ring[i].state.Load() == taskGiven {
 				n++
 			}
 		}
@@ -45,7 +45,7 @@ func TestWorkersCopyBesideTheDevice(t *testing.T) {
 		for range 20 {
 			r.e.Step()
 		}
-		require.Equal(t, clientErrands*n, r.out(), "what one client may have")
+		require.Equal(t, clientTasks*n, r.out(), "what one client may have")
 		by.post(ctrl(wqe.OpRDMAWrite), dst.raddr(size-8), src.data(0, 8))
 		r.e.Step()
 		by.good()
@@ -55,7 +55,7 @@ func TestWorkersCopyBesideTheDevice(t *testing.T) {
 		require.Len(t, p.scq.all(), 2)
 		require.Equal(t, src.mem[8:16], dst.mem[:8], "the second came behind the first")
 		require.Equal(t, src.mem[8:], dst.mem[8:])
-		require.Zero(t, p.h.c.lent)
+		require.Zero(t, p.h.c.offloaded)
 		require.Zero(t, r.e.underWay())
 	}
 }
@@ -114,10 +114,10 @@ func TestWorkersScatterInOrder(t *testing.T) {
 			at += copy(want[piece[0]:][:piece[1]], src.mem[at:])
 		}
 		p.post(ctrl(wqe.OpSend), src.data(0, at))
-		for p.q.received == 0 && p.q.sent == 0 {
+		for p.q.rq.done == 0 && p.q.sq.done == 0 {
 			r.e.Step()
-			for i := len(r.e.workers); i > 0; i-- { // the last one is the fastest
-				r.e.workers[i-1].work()
+			for i := len(r.e.dma.workers); i > 0; i-- { // the last one is the fastest
+				r.e.dma.workers[i-1].work()
 			}
 		}
 		p.good()
@@ -150,7 +150,7 @@ func TestErrandsAreRecalled(t *testing.T) {
 			for range 10 {
 				r.e.Step()
 			}
-			require.Equal(t, clientErrands, r.out())
+			require.Equal(t, clientTasks, r.out())
 			row.end(r, p, q, src, dst)
 			require.Zero(t, r.out(), "before the answer")
 			r.expire()
@@ -158,9 +158,9 @@ func TestErrandsAreRecalled(t *testing.T) {
 			if row.want != unharmed {
 				r.failed(p.scq.one(), row.want, 0)
 			}
-			r.e.collect()
-			require.Zero(t, p.h.c.lent)
-			require.Equal(t, r.e.workers[0].given, r.e.workers[0].next, "the worker has passed them")
+			r.e.collectTasks()
+			require.Zero(t, p.h.c.offloaded)
+			require.Equal(t, r.e.dma.workers[0].given, r.e.dma.workers[0].next, "the worker has passed them")
 		})
 	}
 }
@@ -174,22 +174,22 @@ func TestErrandUnderWayIsAwaited(t *testing.T) {
 	for range 10 {
 		r.e.Step()
 	}
-	w := r.e.workers[0]
+	w := r.e.dma.workers[0]
 	first := &w.ring[0]
-	require.True(t, first.state.CompareAndSwap(errandGiven, errandTaken)) // here the test is the worker
+	require.True(t, first.state.CompareAndSwap(taskGiven, taskTaken)) // here the test is the worker
 	w.next++
 	answered := make(chan struct{})
 	go func() {
 		q.h.dereg(dst.key)
 		close(answered)
 	}()
-	r.until("the others are taken back", func() bool { return w.ring[1].state.Load() == errandRecalled })
+	r.until("the others are taken back", func() bool { return w.ring[1].state.Load() == taskRecalled })
 	select {
 	case <-answered:
 		t.Fatal("answered while the memory is written to")
 	default:
 	}
-	first.state.Store(errandOver)
+	first.state.Store(taskDone)
 	<-answered
 	r.settle()
 	r.failed(p.scq.one(), cqe.RemoteAccess, 0)
@@ -250,7 +250,7 @@ func TestClientsShareWorkers(t *testing.T) {
 	for range 50 {
 		r.e.Step()
 	}
-	require.Equal(t, clientErrands, r.out())
+	require.Equal(t, clientTasks, r.out())
 	p, _ := pair(g, g)
 	from, to := g.full(1024, 3), g.full(1024, 4)
 	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 1024))
@@ -273,7 +273,7 @@ func TestMemoryGoesAwayUnderWorker(t *testing.T) {
 			r, p, q := duo(t, Config{Slice: 8192})
 			r.workers(2)
 			if long {
-				r.e.beyond = size
+				r.e.dma.beyond = size
 			}
 			other, _ := pair(p.h, q.h)
 			h, want := q.h, cqe.RemoteOperation
@@ -296,7 +296,7 @@ func TestMemoryGoesAwayUnderWorker(t *testing.T) {
 			r.failed(p.scq.one(), want, 0)
 			other.good()
 			r.same(src.mem, dst.mem, "of the other")
-			require.Zero(t, p.h.c.lent)
+			require.Zero(t, p.h.c.offloaded)
 		}
 	}
 }
@@ -309,16 +309,16 @@ func TestFaultInTheLastPiece(t *testing.T) {
 	src, dst := p.h.full(100, 1), q.h.full(100, 2)
 	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 100))
 	r.e.Step()
-	j, w := p.q.job, r.e.workers[0]
+	j, w := p.q.job, r.e.dma.workers[0]
 	require.NotNil(t, j)
 	require.Equal(t, j.total, j.moved)
 	last := &w.ring[0]
-	require.True(t, last.state.CompareAndSwap(errandGiven, errandTaken)) // here the test is the worker
+	require.True(t, last.state.CompareAndSwap(taskGiven, taskTaken)) // here the test is the worker
 	w.next++
-	require.True(t, r.e.resume(p.q), "the visit begins")
+	require.True(t, r.e.resumeJob(p.q), "the visit begins")
 	last.fault = 0x1234
-	last.state.Store(errandSpoilt)
-	r.e.lend(p.q, j, 4096)
+	last.state.Store(taskFaulted)
+	r.e.offload(p.q, j, 4096)
 	require.Zero(t, j.lent)
 	require.False(t, j.over())
 	r.settle()
@@ -339,7 +339,7 @@ func TestWorkersAllocateNothing(t *testing.T) {
 		p.ring()
 		for range 8 {
 			r.e.Step()
-			for _, w := range r.e.workers {
+			for _, w := range r.e.dma.workers {
 				w.work()
 			}
 		}
@@ -347,7 +347,7 @@ func TestWorkersAllocateNothing(t *testing.T) {
 			t.Fatal("no completion")
 		}
 	}))
-	require.GreaterOrEqual(t, r.e.workers[0].given, uint64(100))
+	require.GreaterOrEqual(t, r.e.dma.workers[0].given, uint64(100))
 	r.same(src.mem, dst.mem, "written")
 }
 
@@ -363,10 +363,10 @@ func TestWorkersLeaveNothingBehind(t *testing.T) {
 	for range 10 {
 		r.e.Step()
 	}
-	require.Equal(t, clientErrands, p.h.c.lent)
-	r.e.release(func() {})
-	require.Empty(t, r.e.workers)
-	require.Zero(t, p.h.c.lent)
+	require.Equal(t, clientTasks, p.h.c.offloaded)
+	r.e.releaseWorkers(func() {})
+	require.Empty(t, r.e.dma.workers)
+	require.Zero(t, p.h.c.offloaded)
 	r.settle()
 	p.good()
 	r.same(src.mem, dst.mem, "written")
@@ -380,14 +380,14 @@ func TestWorkersRun(t *testing.T) {
 	}
 	const size = 1 << 20
 	r, p, q := duo(t, Config{CPUs: []int{1}, DMACores: []int{0}})
-	r.e.stopBound = 10 * time.Second // the worker's core may be busy with others
+	r.e.Engine.hooks.stopBound = 10 * time.Second // the worker's core may be busy with others
 	src, dst := p.h.full(size, 1), q.h.full(size, 2)
 	for run := range 2 {
 		stop := r.start()
 		for i := range 5 {
 			if i%2 == 0 {
 				r.until("the worker sleeps", func() (asleep bool) {
-					r.e.Do(func() { asleep = r.e.workers[0].asleep.Load() })
+					r.e.Do(func() { asleep = r.e.dma.workers[0].asleep.Load() })
 					return asleep
 				})
 			}
@@ -400,7 +400,7 @@ func TestWorkersRun(t *testing.T) {
 			p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size))
 		}
 		stop()
-		require.Empty(t, r.e.workers)
+		require.Empty(t, r.e.dma.workers)
 		for _, w := range p.scq.all() {
 			require.Equal(t, unharmed, w.Syndrome, "an orderly stop executes what was announced")
 		}
@@ -464,7 +464,7 @@ func TestCoresOfWorkers(t *testing.T) {
 	} {
 		e, err := New(Config{CPUs: row.cpus, DMACores: row.dma})
 		require.NoError(t, err)
-		set, err := e.lanes[0].cores(allowed, row.cpus)
+		set, err := e.shards[0].cores(allowed, row.cpus)
 		if row.err != "" {
 			require.ErrorIs(t, err, ErrCPUs)
 			require.ErrorContains(t, err, row.err)
@@ -479,13 +479,13 @@ func TestCoresOfWorkers(t *testing.T) {
 	e, err := New(Config{DMACores: []int{1 << 20}})
 	require.NoError(t, err)
 	require.ErrorIs(t, e.Run(context.Background(), func() { t.Error("started") }), ErrCPUs)
-	_, _, err = hire([]int{0, 1 << 9})
+	_, _, err = startWorkers([]int{0, 1 << 9})
 	require.ErrorIs(t, err, ErrCPUs, "a core that went away meanwhile")
 }
 
 // A hired worker ends at once, though it sleeps.
 func TestHiredWorkersEnd(t *testing.T) {
-	workers, end, err := hire([]int{0, 0})
+	workers, end, err := startWorkers([]int{0, 0})
 	require.NoError(t, err)
 	for end := time.Now().Add(10 * time.Second); !workers[0].asleep.Load(); {
 		require.True(t, time.Now().Before(end), "it never sleeps")

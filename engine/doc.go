@@ -1,7 +1,7 @@
 // Package engine is the device: it polls doorbell records in shared memory,
 // executes the work requests that they announce, and writes completions.
 //
-// An Engine belongs to one thread, or is divided into lanes, each with a thread and
+// An Engine belongs to one thread, or is divided into shards, each with a thread and
 // clients of its own. Step does a bounded amount of work and
 // never waits, so that a test can drive the device one step at a time; Run
 // repeats it on a locked thread until told to stop. Control requests, which

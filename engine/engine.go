@@ -94,11 +94,11 @@ const (
 // steps it; the other methods may be called from anywhere.
 //
 // What it holds is of the whole device. It changes between steps only, while no
-// lane works; see lanes.go.
+// shard works; see crossing.go.
 type Engine struct {
-	cfg   Config
-	guid  uint64
-	lanes []*lane // one or more; the first serves the mail
+	cfg    Config
+	guid   uint64
+	shards []*shard // one or more; the first serves the mail
 
 	keys    keyTable
 	qps     map[uint32]*qp // by number; control path and first use of a peer only
@@ -106,9 +106,8 @@ type Engine struct {
 	srqs    map[uint32]*srq
 	numbers struct{ qp, cq, srq *numbers }
 	serial  uint64 // of the queue pair that was made last
-	loose   bool   // tests: no thread is put on its core
 	served  uint64 // how many requests there have been
-	stopped bool   // a request is served, or nothing runs any more: all lanes are at rest
+	stopped bool   // a request is served, or nothing runs any more: all shards are at rest
 
 	epoch         atomic.Uint64 // of keys: how many changes of them there have been
 	past          Stats         // of clients that are gone
@@ -123,7 +122,13 @@ type Engine struct {
 	flights       *flights
 	mail          mailbox
 	watchdog      watchdog
-	stopBound     time.Duration // tests: of either part of a stop; 0: the usual
+	hooks         hooks
+}
+
+// hooks are for tests.
+type hooks struct {
+	unpinned  bool          // no thread is put on its core
+	stopBound time.Duration // of either part of a stop; 0: the usual
 }
 
 // New returns an engine that nobody steps yet.
@@ -164,7 +169,7 @@ func New(cfg Config) (*Engine, error) {
 	e.flights = &flights{shares: e.shares}
 	e.cfg.Idle = cfg.Idle.policy(shm.CanMonitor(), allowance(os.DirFS("/")), &e.journal)
 	for n := range max(1, len(cfg.Cores)) {
-		e.lanes = append(e.lanes, newLane(e, n))
+		e.shards = append(e.shards, newShard(e, n))
 	}
 	e.numbers.qp, e.numbers.cq, e.numbers.srq = newNumbers(), newNumbers(), newNumbers()
 	e.publishCycles = clock.Cycles(publishTime) // the clock is calibrated here, not in the middle of work
@@ -194,7 +199,7 @@ func (l *Limits) fill() {
 //
 // Not safe for concurrent use: one thread owns an engine.
 func (e *Engine) Step() (done int) {
-	for _, l := range e.lanes {
+	for _, l := range e.shards {
 		done += l.Step()
 	}
 	return done

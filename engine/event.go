@@ -74,7 +74,7 @@ func (c *Client) send(ev *control.Event) bool {
 }
 
 // observeLimit raises the limit event of a shared receive queue when it is due.
-func (e *lane) observeLimit(s *srq) {
+func (sh *shard) observeLimit(s *srq) {
 	if s.limit > 0 && uint32(s.ready()) < s.limit {
 		s.limit = 0
 		s.client.event(control.EventSRQLimit, s.num)

@@ -46,45 +46,45 @@ type subject struct {
 
 // explain says what is wrong with the WQE of the snapshot, at the head of q. A
 // transfer in slices has left the snapshot to others.
-func (e *lane) explain(q *qp, code code, format string, args ...any) {
-	s := subject{client: q.client, number: q.num, index: uint16(q.sent)}
+func (sh *shard) explain(q *qp, code code, format string, args ...any) {
+	s := subject{client: q.client, number: q.num, index: uint16(q.sq.done)}
 	if q.job == nil {
-		s.bytes = e.wqe[:wqe.BlockSize]
+		s.bytes = sh.scratch.wqe[:wqe.BlockSize]
 	}
-	e.say(s, code, format, args)
+	sh.say(s, code, format, args)
 }
 
 // explainReceive says what is wrong with the receive that j has opened, or
 // with there being none.
-func (e *lane) explainReceive(j *job, entry []byte, code code, format string, args ...any) {
+func (sh *shard) explainReceive(j *job, entry []byte, code code, format string, args ...any) {
 	p := j.peer
 	s := subject{p.client, p.num, j.index, control.OfReceive, entry}
 	if entry == nil {
-		s.index = uint16(p.received)
+		s.index = uint16(p.rq.done)
 	}
-	e.say(s, code, format, args)
+	sh.say(s, code, format, args)
 }
 
 // explainQueue says what is wrong with a queue pair, at this point of its work.
-func (e *lane) explainQueue(q *qp, code code, format string, args ...any) {
-	e.say(subject{client: q.client, number: q.num, index: uint16(q.sent)}, code, format, args)
+func (sh *shard) explainQueue(q *qp, code code, format string, args ...any) {
+	sh.say(subject{client: q.client, number: q.num, index: uint16(q.sq.done)}, code, format, args)
 }
 
 // explainCQ says what is wrong with a completion queue.
-func (e *lane) explainCQ(q *cq, code code, format string, args ...any) {
-	e.say(subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}, code, format, args)
+func (sh *shard) explainCQ(q *cq, code code, format string, args ...any) {
+	sh.say(subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}, code, format, args)
 }
 
 // sayCost is what an explanation costs of a budget of bytes.
 const sayCost = 1024
 
-func (e *lane) say(s subject, code code, format string, args []any) {
+func (sh *shard) say(s subject, code code, format string, args []any) {
 	c := s.client
 	c.count[control.CounterExplained]++
-	if e.journal.log == nil && c.events < 0 {
+	if sh.journal.log == nil && c.events < 0 {
 		return
 	}
-	e.effort += sayCost
+	sh.sched.effort += sayCost
 	held, ok := c.quiet.due(code)
 	if !ok {
 		return
@@ -98,7 +98,7 @@ func (e *lane) say(s subject, code code, format string, args []any) {
 	if c.events >= 0 && !c.send(&ev) {
 		c.quiet[code].held++
 	}
-	e.logExplanation(c, &ev, code)
+	sh.logExplanation(c, &ev, code)
 }
 
 // logBudget is how many explanations go to the log in a second, of all clients
@@ -108,11 +108,11 @@ const logBudget = 100
 
 // logExplanation writes an explanation to the log, unless there have been too
 // many. Of a WQE it shows the control segment: what lies behind it may be data.
-func (e *lane) logExplanation(c *Client, ev *control.Event, code code) {
-	if e.journal.log == nil {
+func (sh *shard) logExplanation(c *Client, ev *control.Event, code code) {
+	if sh.journal.log == nil {
 		return
 	}
-	unsaid, ok := e.explained.spend(e.shares.payer(c.uid), &c.said)
+	unsaid, ok := sh.explained.spend(sh.shares.payer(c.uid), &c.said)
 	if !ok {
 		return
 	}
@@ -124,5 +124,5 @@ func (e *lane) logExplanation(c *Client, ev *control.Event, code code) {
 	if held := uint64(ev.Unsaid) + uint64(unsaid); held > 0 {
 		attrs = append(attrs, slog.Uint64("unsaid", held))
 	}
-	e.journal.say(slog.LevelWarn, ev.Text, attrs...)
+	sh.journal.say(slog.LevelWarn, ev.Text, attrs...)
 }

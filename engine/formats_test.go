@@ -224,7 +224,7 @@ func (s style) run(t *testing.T) {
 		if s.early {
 			ring()
 			r.e.Step()
-			require.Equal(t, uint64(first), p.q.sent, "executed before the record said so")
+			require.Equal(t, uint64(first), p.q.sq.done, "executed before the record said so")
 		}
 		shm.BE32At(q.rec, 0).Publish(uint32(q.received) & s.record)
 		shm.BE32At(p.rec, 4).Publish(total & s.record)

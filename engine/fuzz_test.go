@@ -30,7 +30,7 @@ type target struct {
 func newTarget(f *testing.F) *target {
 	r := newRig(f, Config{Slice: 64, Burst: 4})
 	r.workers(1)
-	r.e.worth.transfer = 128 // shorter ones of several slices are the device's own
+	r.e.dma.sizes.transfer = 128 // shorter ones of several slices are the device's own
 	x := &target{rig: r, f: f, a: r.host("a"), b: r.host("b")}
 	c := r.host("bystander")
 	m := control.CQ{LogSize: 4, Flags: control.CQIgnoreOverrun}
@@ -330,7 +330,7 @@ func FuzzEngineRecords(f *testing.F) {
 		func(v uint32) { // a WQE of the ring in the register, one byte of it changed
 			b := *(*[wqe.BlockSize]byte)(d.sq[v&15*wqe.BlockSize:])
 			b[v>>8&63] ^= uint8(v >> 16)
-			d.q.flame.half[v>>4&1].PublishHead(&b)
+			d.q.sq.blueFlame.half[v>>4&1].PublishHead(&b)
 		},
 	}
 	f.Add([]byte{0, 0, 0, 4, 2, 0, 0, 3, 3, 0, 0, 9, 5, 0, 0, 2, 7, 16, 0, 1, 8, 0, 0, 1})

@@ -34,7 +34,7 @@ func (c *Client) Call(op control.Op, payload []byte, mem Memory) (ans control.Me
 		return nil, r, control.Errorf(control.CodeUnsupported, "%v: a client in the device's own process adds memory that it has", op)
 	}
 	c.do(op.String(), func() {
-		c.lane.ticks = 0 // the last step may be long ago
+		c.shard.ticks = 0 // the last step may be long ago
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		defer refuseFault(&err)
 		ans, err = h(c, payload, mem, &r)

@@ -15,9 +15,9 @@ import (
 // A rig is an engine that the test steps.
 type rig struct {
 	testing.TB
-	e    *lane      // the first one
-	pick func() int // which lane is stepped next, if there are several
-	turn int        // of the lane that was stepped last, if nobody picks
+	e    *shard     // the first one
+	pick func() int // which shard is stepped next, if there are several
+	turn int        // of the shard that was stepped last, if nobody picks
 }
 
 func newRig(t testing.TB, cfg Config) *rig {
@@ -25,7 +25,7 @@ func newRig(t testing.TB, cfg Config) *rig {
 	_ = startHelpers() // before anybody counts descriptors
 	e, err := New(cfg)
 	require.NoError(t, err)
-	return &rig{TB: t, e: e.lanes[0]}
+	return &rig{TB: t, e: e.shards[0]}
 }
 
 // settle steps until there is nothing to do, not even in a step that looks at
@@ -35,12 +35,12 @@ func (r *rig) settle() {
 	idle := 0
 	for range 100_000 {
 		worked := false
-		for _, w := range r.e.workers {
+		for _, w := range r.e.dma.workers {
 			worked = w.work() || worked
 		}
 		if r.step() != 0 || worked {
 			idle = 0
-		} else if idle++; idle > armTurns*(2*len(r.e.lanes)-1) {
+		} else if idle++; idle > armTurns*(2*len(r.e.shards)-1) {
 			r.e.journal.flush(10 * time.Second)
 			return
 		}
@@ -48,30 +48,30 @@ func (r *rig) settle() {
 	r.Fatal("the engine does not come to rest")
 }
 
-// step steps one lane: the next in turn, unless the test picks them.
+// step steps one shard: the next in turn, unless the test picks them.
 func (r *rig) step() int {
 	if r.pick != nil {
-		return r.e.lanes[r.pick()].Step()
+		return r.e.shards[r.pick()].Step()
 	}
 	r.turn++
-	return r.e.lanes[r.turn%len(r.e.lanes)].Step()
+	return r.e.shards[r.turn%len(r.e.shards)].Step()
 }
 
-// stalled returns the queues that wait, of all lanes.
+// stalled returns the queues that wait, of all shards.
 func (r *rig) stalled() (list []*qp) {
-	for _, l := range r.e.lanes {
+	for _, l := range r.e.shards {
 		list = append(list, l.stalled...)
 	}
 	return list
 }
 
-// workers gives the engine workers that do one errand at a time, when settle or a
+// workers gives the engine workers that do one task at a time, when settle or a
 // test has them work, and has them take part in the shortest transfers.
 func (r *rig) workers(n int) {
 	for range n {
-		r.e.workers = append(r.e.workers, &worker{})
+		r.e.dma.workers = append(r.e.dma.workers, &worker{})
 	}
-	r.e.worth = worth{transfer: 64, piece: 16}
+	r.e.dma.sizes = offloadSizes{transfer: 64, piece: 16}
 }
 
 // expire lets the timers of all that wait run out until nobody waits.
@@ -91,8 +91,8 @@ func (r *rig) expire() {
 }
 
 // underWay returns how many long transfers are under way.
-func (e *lane) underWay() (n int) {
-	for _, q := range e.running {
+func (sh *shard) underWay() (n int) {
+	for _, q := range sh.running {
 		if q.job != nil {
 			n++
 		}

@@ -41,9 +41,9 @@ var socketBill = bill{descriptors: 1, memory: socketCost}
 func (c *Client) refund(cost int) { c.e.shares.give(c.uid, bill{memory: cost}) }
 
 // trim drops spare jobs that the queue pairs left over cannot need.
-func (e *lane) trim() {
-	if keep := len(e.qps); len(e.spare) > keep {
-		clear(e.spare[keep:])
-		e.spare = e.spare[:keep]
+func (sh *shard) trim() {
+	if keep := len(sh.qps); len(sh.scratch.spare) > keep {
+		clear(sh.scratch.spare[keep:])
+		sh.scratch.spare = sh.scratch.spare[:keep]
 	}
 }

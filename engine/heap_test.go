@@ -73,10 +73,10 @@ func TestSpareJobsGo(t *testing.T) {
 	r.e.Step()
 	require.Equal(t, 8, r.e.underWay())
 	r.settle()
-	require.Len(t, r.e.spare, 8)
+	require.Len(t, r.e.scratch.spare, 8)
 	for n := range r.e.qps {
 		h.call(control.OpDestroyQP, &control.QPN{QPN: n}, &control.Empty{})
-		require.LessOrEqual(t, len(r.e.spare), len(r.e.qps))
+		require.LessOrEqual(t, len(r.e.scratch.spare), len(r.e.qps))
 	}
-	require.Empty(t, r.e.spare)
+	require.Empty(t, r.e.scratch.spare)
 }

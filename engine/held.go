@@ -10,7 +10,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A held is the part of a client's memory at which a lane's thread may have been held
+// A held is the part of a client's memory at which a shard's thread may have been held
 // up, as far as it is known.
 type held struct {
 	subject
@@ -21,17 +21,17 @@ type held struct {
 
 // heldBy explains a delay at the memory that work of q has touched. Which part of it,
 // nobody can say afterwards; each client is told of its own.
-func (e *lane) heldBy(q *qp, h delay) {
-	own := held{subject: subject{client: q.client, number: q.num, index: uint16(e.first)}}
+func (sh *shard) heldBy(q *qp, h delay) {
+	own := held{subject: subject{client: q.client, number: q.num, index: uint16(sh.first)}}
 	own.of(q.regions[:]...)
-	own.of(q.sendCQ.region, q.sendCQ.records, q.recvCQ.region, q.recvCQ.records)
+	own.of(q.sq.cq.region, q.sq.cq.records, q.rq.cq.region, q.rq.cq.records)
 	far := held{}
-	if p := q.peer; p != nil {
-		far.subject = subject{client: p.client, number: p.num, index: uint16(p.received), kind: control.OfReceive}
+	if p := q.conn.peer; p != nil {
+		far.subject = subject{client: p.client, number: p.num, index: uint16(p.rq.done), kind: control.OfReceive}
 		far.of(p.regions[:]...)
-		far.of(p.recvCQ.region, p.recvCQ.records)
+		far.of(p.rq.cq.region, p.rq.cq.records)
 	}
-	e.eachKey(q, func(k *mkey) {
+	sh.eachKey(q, func(k *mkey) {
 		if k.client == q.client {
 			own.ofKey(k)
 		} else if far.client == k.client {
@@ -42,15 +42,15 @@ func (e *lane) heldBy(q *qp, h delay) {
 		own.regions = append(own.regions, far.regions...)
 		far = held{}
 	}
-	e.sayHeld(own, h, far.known())
-	e.sayHeld(far, h, own.known())
+	sh.sayHeld(own, h, far.known())
+	sh.sayHeld(far, h, own.known())
 }
 
 // heldByCQ explains a delay at the memory of a completion queue.
-func (e *lane) heldByCQ(q *cq, h delay) {
+func (sh *shard) heldByCQ(q *cq, h delay) {
 	own := held{subject: subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}}
 	own.of(q.region, q.records)
-	e.sayHeld(own, h, false)
+	sh.sayHeld(own, h, false)
 }
 
 // of adds regions that are a client's own memory.
@@ -75,21 +75,21 @@ func (m *held) ofKey(k *mkey) {
 // may be the program's own goroutines.
 func (m *held) known() bool { return len(m.regions) > 0 || m.away }
 
-// looksAway reports whether there is a record or an arm word among those that the lane
+// looksAway reports whether there is a record or an arm word among those that the shard
 // looks at which lies in memory of a client in another process.
-func (e *lane) looksAway() bool {
+func (sh *shard) looksAway() bool {
 	m := held{}
-	for _, q := range e.running {
+	for _, q := range sh.running {
 		m.of(q.regions[:]...)
 	}
-	for _, q := range e.armable {
+	for _, q := range sh.arm.cqs {
 		m.of(q.region, q.records)
 	}
 	return m.known()
 }
 
 // sayHeld explains a delay to one of the clients whose memory it may have been.
-func (e *lane) sayHeld(m held, h delay, others bool) {
+func (sh *shard) sayHeld(m held, h delay, others bool) {
 	if !m.known() {
 		return
 	}
@@ -110,7 +110,7 @@ func (e *lane) sayHeld(m held, h delay, others bool) {
 		text += ", or of the peer"
 	}
 	m.client.count[control.CounterStalls]++
-	e.say(m.subject, codeMemorySlow, "%smemory %s held up the engine's thread for %v: %v", []any{m.what, text, h.took.Round(time.Microsecond), h})
+	sh.say(m.subject, codeMemorySlow, "%smemory %s held up the engine's thread for %v: %v", []any{m.what, text, h.took.Round(time.Microsecond), h})
 }
 
 // slowRegions is how many regions an explanation names.
@@ -122,31 +122,31 @@ const slowKeys = 8
 // eachKey calls f for the keys of what q has executed in this visit, read again from
 // the ring, or those of the transfer that is under way. The client may have written any
 // key there since then, of anybody's memory.
-func (e *lane) eachKey(q *qp, f func(*mkey)) {
+func (sh *shard) eachKey(q *qp, f func(*mkey)) {
 	if j := q.job; j != nil {
 		for _, l := range []*list{&j.src, &j.dst} {
 			for i := range l.n {
-				e.eachMemory(l.piece[i].key, f)
+				sh.eachMemory(l.piece[i].key, f)
 			}
 		}
 		return
 	}
 	var b [wqe.MaxBlocks * wqe.BlockSize]byte
 	for range slowKeys {
-		if e.first >= q.sent {
+		if sh.first >= q.sq.done {
 			return
 		}
-		reread(b[:wqe.BlockSize], q.sq[e.first&q.sqMask*wqe.BlockSize:])
+		reread(b[:wqe.BlockSize], q.sq.ring[sh.first&q.sq.mask*wqe.BlockSize:])
 		h := parseHead((*[wqe.CtrlSize]byte)(b[:]))
 		n := min(max(h.blocks(), 1), len(b)/wqe.BlockSize)
 		for i := 1; i < n; i++ {
-			reread(b[i*wqe.BlockSize:][:wqe.BlockSize], q.sq[(e.first+uint64(i))&q.sqMask*wqe.BlockSize:])
+			reread(b[i*wqe.BlockSize:][:wqe.BlockSize], q.sq.ring[(sh.first+uint64(i))&q.sq.mask*wqe.BlockSize:])
 		}
-		e.first += uint64(n)
+		sh.first += uint64(n)
 		// Whatever lies at the place of a key and is one is taken for one.
 		for at := wqe.CtrlSize; at < min(h.ds()*wqe.UnitSize, len(b)); at += wqe.UnitSize {
-			e.eachMemory(e.keys.find(wqe.ParseData((*[wqe.UnitSize]byte)(b[at:])).LKey), f)
-			e.eachMemory(e.keys.find(wqe.ParseRaddr((*[wqe.RaddrSize]byte)(b[at:])).RKey), f)
+			sh.eachMemory(sh.keys.find(wqe.ParseData((*[wqe.UnitSize]byte)(b[at:])).LKey), f)
+			sh.eachMemory(sh.keys.find(wqe.ParseRaddr((*[wqe.RaddrSize]byte)(b[at:])).RKey), f)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func reread(to, from []byte) {
 }
 
 // eachMemory calls f for k, or the keys that it strings together.
-func (e *lane) eachMemory(k *mkey, f func(*mkey)) {
+func (sh *shard) eachMemory(k *mkey, f func(*mkey)) {
 	if k == nil {
 		return
 	}

@@ -74,7 +74,7 @@ const hintLooks = 16
 
 // An idler is what Run does between steps that found nothing.
 type idler struct {
-	e       *lane
+	e       *shard
 	policy  Idle
 	alone   bool
 	bound   time.Duration // of a sleep
@@ -87,10 +87,10 @@ type idler struct {
 	crowd   crowd
 }
 
-func newIdler(e *lane, alone bool) *idler {
+func newIdler(e *shard, alone bool) *idler {
 	i := &idler{e: e, policy: e.cfg.Idle, alone: alone, bound: sleepTime, crowd: newCrowd()}
-	if e.sleepBound > 0 {
-		i.bound = e.sleepBound
+	if e.hooks.sleepBound > 0 {
+		i.bound = e.hooks.sleepBound
 	}
 	e.begin()
 	i.count()
@@ -101,9 +101,9 @@ func newIdler(e *lane, alone bool) *idler {
 // reset says that there was work.
 func (i *idler) reset() { i.since, i.worked, i.crowd.seen, i.crowd.looks = 0, 0, 0, 0 }
 
-// hasty reports whether it waits after each step that found nothing, rather than
+// eachStep reports whether it waits after each step that found nothing, rather than
 // after many.
-func (i *idler) hasty() bool { return i.alone || i.crowd.here }
+func (i *idler) eachStep() bool { return i.alone || i.crowd.here }
 
 // wait passes the time after steps that found nothing.
 func (i *idler) wait(ctx context.Context) {
@@ -111,16 +111,16 @@ func (i *idler) wait(ctx context.Context) {
 	case IdleSpin:
 		return
 	case IdleMonitor:
-		i.e.doze()
+		i.e.monitorWait()
 		return
 	}
 	now := clock.Now()
 	if i.worked == 0 {
 		i.worked = now
 	}
-	if idle := clock.Duration(now - i.worked); !i.e.calm && i.crowd.look(now) && idle < crowdIdle {
+	if idle := clock.Duration(now - i.worked); !i.e.hooks.uncrowded && i.crowd.look(now) && idle < crowdIdle {
 		if i.crowd.looks++; i.crowd.looks > crowdLooks {
-			i.e.bed.sleep(i.crowd.nap(idle))
+			i.e.sleeper.sleep(i.crowd.nap(idle))
 			i.since, i.crowd.seen, i.crowd.looks = 0, 0, 0
 		}
 		return
@@ -153,10 +153,10 @@ func (i *idler) count() {
 	clear(i.wakers)
 	i.wakers, i.all = i.wakers[:0], true
 	for c := range i.e.clients {
-		if c.bell != nil {
+		if c.wake.fd != nil {
 			i.wakers = append(i.wakers, c)
 		}
-		if !c.wakes && len(c.qps)+len(c.cqs) > 0 {
+		if !c.wake.always && len(c.qps)+len(c.cqs) > 0 {
 			i.all = false
 		}
 	}
@@ -174,7 +174,7 @@ func (i *idler) sleep(ctx context.Context) {
 	i.sleeps++
 	e.asleep.Store(true)
 	i.tell(i.sleeps)
-	all := i.all && !(e.several && e.crossesLanes())
+	all := i.all && !(e.several && e.crossesShards())
 	e.end()
 	all = all && shm.Barrier() == nil
 	if all {
@@ -183,7 +183,7 @@ func (i *idler) sleep(ctx context.Context) {
 	for ctx.Err() == nil && !(e.number == 0 && e.mail.waiting.Load()) {
 		e.publish()
 		began := clock.Now()
-		done, next := e.lookEverywhere(all)
+		done, next := e.visitEverything(all)
 		if done > 0 {
 			i.worked = 0
 			break
@@ -195,7 +195,7 @@ func (i *idler) sleep(ctx context.Context) {
 		if e.number == 0 && !e.mail.rest() {
 			break
 		}
-		woken := e.bed.sleep(i.howLong(all, now-began, now-i.worked, next))
+		woken := e.sleeper.sleep(i.howLong(all, now-began, now-i.worked, next))
 		if e.number == 0 {
 			e.mail.rise()
 		}
@@ -234,63 +234,63 @@ func (i *idler) howLong(all bool, look, idle, next uint64) time.Duration {
 	return min(max(d, share*clock.Duration(look)), clock.Duration(next))
 }
 
-// lookEverywhere does what Step does, for all queues at once: it looks at every
+// visitEverything does what Step does, for all queues at once: it looks at every
 // record, every arm word and all that wait. It returns how much there was to do,
 // above 0 if it cannot say, and in how many cycles the next timer runs out.
-func (e *lane) lookEverywhere(long bool) (done int, next uint64) {
+func (sh *shard) visitEverything(long bool) (done int, next uint64) {
 	done = 1 // for those who are cut off by a fault of memory
-	defer e.rescue()
-	defer e.passed()
-	e.begin()
-	e.restart()
-	e.ticks = 0
-	n := e.unswept
-	for _, q := range e.running {
-		if q.flame != nil {
-			q.flame.heat = 0 // the record too
+	defer sh.rescue()
+	defer sh.passed()
+	sh.begin()
+	sh.restart()
+	sh.ticks = 0
+	n := sh.sched.unswept
+	for _, q := range sh.running {
+		if q.sq.blueFlame != nil {
+			q.sq.blueFlame.hot = 0 // the record too
 		}
-		if k := e.visit(q); k > 0 {
-			e.visited(q)
+		if k := sh.visit(q); k > 0 {
+			sh.visited(q)
 			n += k
-			e.warm(q)
+			sh.markWarm(q)
 		}
 	}
-	e.cur = nil
-	e.part = cutRetry
-	for looked := 0; looked < len(e.stalled); looked += retryLooks {
-		n += e.retry()
+	sh.fault.qp = nil
+	sh.fault.part = cutRetry
+	for looked := 0; looked < len(sh.stalled); looked += retryLooks {
+		n += sh.retry()
 	}
-	e.part = cutLast
-	for _, c := range e.armable {
-		if e.near != 0 {
-			e.glance()
+	sh.fault.part = cutLast
+	for _, c := range sh.arm.cqs {
+		if sh.near != 0 {
+			sh.timeLook()
 		}
-		e.enterCQ(c)
-		if n += e.observeArm(c); n >= armAnswers {
+		sh.enterCQ(c)
+		if n += sh.observeArm(c); n >= armAnswers {
 			break
 		}
 	}
-	e.curCQ = nil
+	sh.fault.cq = nil
 	looks := 1
 	if long {
 		looks = hintLooks
 	}
 	for range looks {
-		e.look()
+		sh.diagnose()
 	}
-	e.part = cutVisits
-	if e.several {
-		n += e.deal(true)
+	sh.fault.part = cutVisits
+	if sh.several {
+		n += sh.visitPostponed(true)
 	}
-	next = e.nextTimer()
-	e.end()
+	next = sh.nextTimer()
+	sh.end()
 	return n, next
 }
 
 // nextTimer returns in how many cycles the first of those who wait tries again.
-func (e *lane) nextTimer() uint64 {
+func (sh *shard) nextTimer() uint64 {
 	next, now := ^uint64(0), clock.Now()
-	for _, q := range e.stalled {
+	for _, q := range sh.stalled {
 		if s := &q.stall; !s.forever {
 			next = min(next, max(s.deadline, now)-now)
 		}

@@ -47,11 +47,11 @@ const never = time.Hour
 // times. A wake-up that is missed would never be made up for.
 func TestNoWakeUpIsMissed(t *testing.T) {
 	r, p, _ := duo(t, Config{})
-	r.e.sleepBound, r.e.calm = never, true
+	r.e.hooks.sleepBound, r.e.hooks.uncrowded = never, true
 	rouse := p.h.wakes()
 	for c := range r.e.clients {
 		if c != p.h.c {
-			c.wakes = true // who has nothing to post
+			c.wake.always = true // who has nothing to post
 		}
 	}
 	r.start()
@@ -83,7 +83,7 @@ func TestNoWakeUpIsMissed(t *testing.T) {
 // Requests, receives and the end of the engine are not missed either.
 func TestWhatElseEndsASleep(t *testing.T) {
 	r, p, q := duo(t, Config{})
-	r.e.sleepBound, r.e.calm = never, true
+	r.e.hooks.sleepBound, r.e.hooks.uncrowded = never, true
 	rouse := p.h.wakes()
 	q.h.wakes()
 	stop := r.start()
@@ -108,7 +108,7 @@ func TestWhatElseEndsASleep(t *testing.T) {
 // A timer that runs out ends a sleep by itself.
 func TestTimersRunOutDuringSleep(t *testing.T) {
 	r := newRig(t, Config{})
-	r.e.sleepBound, r.e.calm = never, true
+	r.e.hooks.sleepBound, r.e.hooks.uncrowded = never, true
 	a, b := r.host("a"), r.host("b")
 	a.wakes()
 	b.wakes()
@@ -125,7 +125,7 @@ func TestTimersRunOutDuringSleep(t *testing.T) {
 // While a client with queues does not wake the device, it only naps.
 func TestWhoDoesNotWakeIsFound(t *testing.T) {
 	r, p, q := duo(t, Config{})
-	r.e.sleepBound, r.e.calm = never, true
+	r.e.hooks.sleepBound, r.e.hooks.uncrowded = never, true
 	p.h.wakes()
 	r.start()
 	r.until("asleep", p.h.asleep)
@@ -158,7 +158,7 @@ func TestBellsGoWithTheirClients(t *testing.T) {
 	before := r.e.shares.taken[descriptors]
 	h.wakes()
 	require.Equal(t, before+1, r.e.shares.taken[descriptors])
-	bell := h.c.bell
+	bell := h.c.wake.fd
 	for range 2 { // a bell is carried from one Run to the next
 		ctx, cancel := context.WithCancel(t.Context())
 		require.NoError(t, r.e.Run(ctx, cancel))

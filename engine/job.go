@@ -81,14 +81,14 @@ type piece struct {
 
 // A list is pieces in order, and how far they have been used.
 type list struct {
-	n, at int
-	off   uint64                  // within piece at
-	spot  spot                    // likewise, where that is a list itself
-	away  bool                    // some of it is memory of a process
-	piece [wqe.MaxUnits + 1]piece // one more for a GRH
+	n, at    int
+	off      uint64                  // within piece at
+	spot     spot                    // likewise, where that is a list itself
+	unmapped bool                    // some of it is memory of a process
+	piece    [wqe.MaxUnits + 1]piece // one more for a GRH
 }
 
-func (l *list) reset() { l.n, l.at, l.off, l.away = 0, 0, 0, false }
+func (l *list) reset() { l.n, l.at, l.off, l.unmapped = 0, 0, 0, false }
 
 // add stores a piece field by field, for the reason given at head.
 func (l *list) add(mem []byte, key *mkey, off, n uint64) {
@@ -154,21 +154,21 @@ func (j *job) move(budget int, c *copier) (used int) {
 	return used
 }
 
-// keep leaves the scratch job with q, to be gone on with in later steps, and
+// keepJob leaves the scratch job with q, to be gone on with in later steps, and
 // takes another as scratch. There is a spare one unless more long transfers are
 // under way than ever before; only then memory is allocated.
-func (e *lane) keep(q *qp) {
-	q.job = e.now
+func (sh *shard) keepJob(q *qp) {
+	q.job = sh.scratch.job
 	q.job.settle()
-	q.job.epoch = e.epoch.Load()
+	q.job.epoch = sh.epoch.Load()
 	if p := q.job.peer; p != nil {
 		q.job.life = p.life
 	}
-	if n := len(e.spare); n > 0 {
-		e.now, e.spare = e.spare[n-1], e.spare[:n-1]
+	if n := len(sh.scratch.spare); n > 0 {
+		sh.scratch.job, sh.scratch.spare = sh.scratch.spare[n-1], sh.scratch.spare[:n-1]
 		return
 	}
-	e.now = new(job)
+	sh.scratch.job = new(job)
 }
 
 // settle copies inline data out of the snapshot, which the next WQE overwrites.
@@ -182,36 +182,36 @@ func (j *job) settle() {
 	}
 }
 
-// park takes q's job from it, if it has one: it has come to its end, or its
+// parkJob takes q's job from it, if it has one: it has come to its end, or its
 // WQE is to be judged anew, from its first byte on. A queue in SQD has stopped
 // then; what it had begun and could not end waits for RTS.
-func (e *lane) park(q *qp) {
+func (sh *shard) parkJob(q *qp) {
 	if q.job == nil {
 		return
 	}
 	if q.job.lent > 0 {
-		e.recall(q.job, nil, nil)
+		sh.recallTasks(q.job, nil, nil)
 	}
-	e.putBack(q.job)
-	e.spare = append(e.spare, q.job)
+	sh.putBack(q.job)
+	sh.scratch.spare = append(sh.scratch.spare, q.job)
 	q.job = nil
 	if q.attr.State == control.StateSQD {
-		e.drained(q)
+		sh.drained(q)
 	}
 }
 
-// resume reports whether q may go on with its job. If a key or the peer has
+// resumeJob reports whether q may go on with its job. If a key or the peer has
 // changed since the job was judged, the job is parked instead.
 //
 // It is asked before each slice, so whoever changes something has nobody to look
 // for: that would be every transfer under way, of all clients, for each change.
-func (e *lane) resume(q *qp) bool {
-	j, now := q.job, e.epoch.Load()
+func (sh *shard) resumeJob(q *qp) bool {
+	j, now := q.job, sh.epoch.Load()
 	if j.lent > 0 {
-		e.collect()
+		sh.collectTasks()
 	}
-	if j.recalled || j.peer != nil && j.peer.life != j.life || j.epoch != now && e.changedSince(j) {
-		e.park(q)
+	if j.recalled || j.peer != nil && j.peer.life != j.life || j.epoch != now && sh.changedSince(j) {
+		sh.parkJob(q)
 		return false
 	}
 	j.epoch = now
@@ -219,10 +219,10 @@ func (e *lane) resume(q *qp) bool {
 }
 
 // changedSince reports whether a key of the job has changed since its epoch.
-func (e *lane) changedSince(j *job) bool {
+func (sh *shard) changedSince(j *job) bool {
 	for _, l := range []*list{&j.src, &j.dst} {
 		for i := l.at; i < l.n; i++ {
-			if k := l.piece[i].key; k != nil && e.lastChange(k) > j.epoch {
+			if k := l.piece[i].key; k != nil && sh.lastChange(k) > j.epoch {
 				return true
 			}
 		}

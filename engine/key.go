@@ -34,8 +34,8 @@ type mkey struct {
 	free   bool    // a window that is not bound, or a list that is not filled
 	room   int     // entries that a list may have
 
-	process *process // whose memory it is, if it is not mapped
-	away    bool     // of a list: such memory is in it
+	process  *process // whose memory it is, if it is not mapped
+	unmapped bool     // of a list: such memory is in it
 }
 
 // A run is one entry of a list: n bytes at addr under another key, and stride
@@ -166,7 +166,7 @@ func (t *keyTable) grow() {
 	}
 }
 
-// rekey gives m another variant of its index. Other lanes may be searching.
+// rekey gives m another variant of its index. Other shards may be searching.
 func (t *keyTable) rekey(m *mkey, key uint32) {
 	mask := uint32(len(t.slots) - 1)
 	for i := t.home(m.key); ; i++ {

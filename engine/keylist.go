@@ -4,10 +4,10 @@ import "github.com/nicless/nicless/internal/control"
 
 // lastChange returns the epoch in which k last changed, or, if it is a list,
 // what it strings together. The entries are looked at once in each epoch.
-func (e *lane) lastChange(k *mkey) uint64 {
-	if now := e.epoch.Load(); k.looked != now {
+func (sh *shard) lastChange(k *mkey) uint64 {
+	if now := sh.epoch.Load(); k.looked != now {
 		k.looked = now
-		e.effort += len(k.list) * pieceCost / 4
+		sh.sched.effort += len(k.list) * pieceCost / 4
 		for i := range k.list {
 			if m := k.list[i].found; m != nil {
 				k.changed = max(k.changed, m.changed)
@@ -19,41 +19,41 @@ func (e *lane) lastChange(k *mkey) uint64 {
 
 // admit adds n bytes of k from addr on to l, if they are inside. need is the
 // right that was asked for; k itself has been found to give it.
-func (e *lane) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
+func (sh *shard) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	if mem, ok := k.span(addr, n); ok {
 		l.add(mem, k, 0, n)
 		return true
 	}
 	if k.process != nil && k.holds(addr, n) {
 		l.add(nil, k, addr-k.base, n)
-		l.away = true
+		l.unmapped = true
 		return true
 	}
-	return len(k.list) > 0 && e.admitList(l, k, addr, n, need)
+	return len(k.list) > 0 && sh.admitList(l, k, addr, n, need)
 }
 
-func (e *lane) admitList(l *list, k *mkey, addr, n uint64, need uint32) bool {
+func (sh *shard) admitList(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	off := addr - k.base
-	if off > k.size || n > k.size-off || !e.sound(k, need) {
+	if off > k.size || n > k.size-off || !sh.sound(k, need) {
 		return false
 	}
 	l.add(nil, k, off, n)
-	l.away = l.away || k.away
+	l.unmapped = l.unmapped || k.unmapped
 	return true
 }
 
 // sound reports whether every run of a list lies wholly in memory of the same
 // domain that may be used so. It is asked for each work request: keys go away.
-func (e *lane) sound(k *mkey, need uint32) bool {
+func (sh *shard) sound(k *mkey, need uint32) bool {
 	var local uint32
 	if need&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
 		local = control.AccessLocalWrite
 	}
-	e.effort += len(k.list) * pieceCost
-	k.away = false
+	sh.sched.effort += len(k.list) * pieceCost
+	k.unmapped = false
 	for i := range k.list {
 		r := &k.list[i]
-		m := e.keys.find(r.key)
+		m := sh.keys.find(r.key)
 		if m == nil || m.pd != k.pd || m.access&local != local {
 			return false
 		}
@@ -61,10 +61,10 @@ func (e *lane) sound(k *mkey, need uint32) bool {
 		if last < r.addr || !m.holds(r.addr, r.n) || !m.holds(last, r.n) {
 			return false
 		}
-		k.away = k.away || m.process != nil
+		k.unmapped = k.unmapped || m.process != nil
 		if r.found != m {
 			if r.found != nil {
-				e.disturb(k) // the number means other memory now
+				sh.invalidateJobs(k) // the number means other memory now
 			}
 			r.found = m
 		}

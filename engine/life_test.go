@@ -47,7 +47,7 @@ func busyClient(r *rig, other *host) (h *host, more func(i int)) {
 		os.post(2)
 		for _, e := range ends {
 			for side, p := range e {
-				if p.q.attr.State != control.StateRTS || p.sent-uint16(p.q.sent) > 4 {
+				if p.q.attr.State != control.StateRTS || p.sent-uint16(p.q.sq.done) > 4 {
 					continue
 				}
 				k, peer := src, e[1-side]
@@ -117,7 +117,7 @@ func TestDeathAtAnyPoint(t *testing.T) {
 			other.dereg(k.key)
 		}
 		require.Equal(t, before, other.population(), "died after %d steps", point)
-		require.LessOrEqual(t, len(r.e.spare), 16)
+		require.LessOrEqual(t, len(r.e.scratch.spare), 16)
 		other.used = mark
 	}
 }

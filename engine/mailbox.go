@@ -15,7 +15,7 @@ import (
 func (e *Engine) Do(f func()) {
 	e.mail.do(func() {
 		e.pause()
-		defer e.goOn()
+		defer e.unpause()
 		f()
 	})
 }
@@ -26,13 +26,13 @@ type mailbox struct {
 	waiting atomic.Bool // queue is not empty; the only thing a step looks at
 
 	mu      sync.Mutex
-	queue   []*letter
+	queue   []*mail
 	running bool   // somebody serves the queue
 	resting bool   // who serves it sleeps, and touches nothing of the engine
 	wake    func() // ends a sleep
 }
 
-type letter struct {
+type mail struct {
 	f    func()
 	ran  atomic.Bool // for who has not long been waiting
 	done chan struct{}
@@ -48,7 +48,7 @@ func (m *mailbox) do(f func()) {
 		}
 		return
 	}
-	l := &letter{f: f, done: make(chan struct{})}
+	l := &mail{f: f, done: make(chan struct{})}
 	m.queue = append(m.queue, l)
 	m.waiting.Store(true)
 	if m.wake != nil {
@@ -58,13 +58,13 @@ func (m *mailbox) do(f func()) {
 	l.wait()
 }
 
-// letterTime is how long a request waits awake: an engine that spins has served
+// mailSpin is how long a request waits awake: an engine that spins has served
 // it before a thread could be put to sleep.
-const letterTime = 10 * time.Microsecond
+const mailSpin = 10 * time.Microsecond
 
-func (l *letter) wait() {
+func (l *mail) wait() {
 	if !shm.Alone() {
-		for end := clock.Now() + clock.Cycles(letterTime); clock.Now() < end; shm.Relax(1) {
+		for end := clock.Now() + clock.Cycles(mailSpin); clock.Now() < end; shm.Relax(1) {
 			if l.ran.Load() {
 				return
 			}
@@ -74,7 +74,7 @@ func (l *letter) wait() {
 }
 
 // serve runs it.
-func (l *letter) serve() {
+func (l *mail) serve() {
 	l.f()
 	l.ran.Store(true)
 	close(l.done)
@@ -95,14 +95,14 @@ func (m *mailbox) rise() {
 	m.resting = false
 }
 
-// lettersPerStep bounds how long a step is held up by requests.
-const lettersPerStep = 8
+// mailsPerStep bounds how long a step is held up by requests.
+const mailsPerStep = 8
 
 // serve runs what is in the queue, or the first of it, on the thread of the
 // engine.
 func (m *mailbox) serve() {
 	m.mu.Lock()
-	n := min(len(m.queue), lettersPerStep)
+	n := min(len(m.queue), mailsPerStep)
 	now := m.queue[:n:n]
 	if m.queue = m.queue[n:]; len(m.queue) == 0 {
 		m.queue = nil

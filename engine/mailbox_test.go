@@ -22,7 +22,7 @@ func TestRequestsRunWhileTheEngineRests(t *testing.T) {
 	require.Equal(t, uint64(1), e.served, "who sleeps must look anew")
 	m.rise()
 
-	l := &letter{f: func() { ran++ }, done: make(chan struct{})}
+	l := &mail{f: func() { ran++ }, done: make(chan struct{})}
 	m.queue = append(m.queue, l)
 	m.waiting.Store(true)
 	require.False(t, m.rest(), "there is a request")
@@ -37,7 +37,7 @@ func TestRequestsRunWhileTheEngineRests(t *testing.T) {
 // must not tell them that it has woken.
 func TestClientLeavesDuringSleep(t *testing.T) {
 	r := newRig(t, Config{})
-	r.e.sleepBound = never
+	r.e.hooks.sleepBound = never
 	stays := r.host("stays")
 	stays.wakes()
 	var leaving []*Client

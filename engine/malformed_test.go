@@ -108,7 +108,7 @@ func TestNopOfAnySize(t *testing.T) {
 		w := c.one()
 		require.Equal(t, []any{cqe.StatusSuccess, index}, []any{w.Status, w.Counter})
 	}
-	require.Equal(t, uint64(p.sent), p.q.sent)
+	require.Equal(t, uint64(p.sent), p.q.sq.done)
 }
 
 // 2^31 bytes are a message's limit: one more is a local length error, however

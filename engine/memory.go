@@ -118,19 +118,19 @@ func (c *Client) deregMR(m *control.Key, _ Memory, _ *control.Reply) (control.Me
 	if k.windows > 0 {
 		return nil, busy("memory region with key", m.Key, k.windows, "bound memory windows")
 	}
-	c.lane.removeKey(k)
+	c.shard.removeKey(k)
 	return &control.Empty{}, nil
 }
 
 // removeKey takes a key out of the device. A transfer in the middle of its
 // memory is judged anew, and then finds no such key; none touches the memory
 // afterwards.
-func (e *lane) removeKey(k *mkey) {
-	e.disturb(k)
+func (sh *shard) removeKey(k *mkey) {
+	sh.invalidateJobs(k)
 	if k.window != nil {
 		k.window.lie(nil)
 	}
-	e.keys.remove(k.key)
+	sh.keys.remove(k.key)
 	k.client.refund(k.cost())
 	delete(k.client.mrs, k.key>>8)
 	k.domain().users--
@@ -171,7 +171,7 @@ func (c *Client) reregMR(m *control.ReregMR, beside Memory, _ *control.Reply) (c
 	if err := c.place(&next, addr, n, iova, beside.Away); err != nil {
 		return nil, err
 	}
-	c.lane.disturb(k)
+	c.shard.invalidateJobs(k)
 	k.pd.users--
 	k.region.users--
 	next.pd.users++

@@ -23,7 +23,7 @@ func (h *host) population() map[string]int {
 	e, c := h.e, h.c
 	m := map[string]int{
 		"keys": e.keys.used, "qps": len(e.qps), "cqs": len(e.cqs), "running": len(e.running), "stalled": len(e.stalled),
-		"armable": len(e.armable), "clients": len(e.clients), "client regions": len(c.regions), "client pds": len(c.pds),
+		"armable": len(e.arm.cqs), "clients": len(e.clients), "client regions": len(c.regions), "client pds": len(c.pds),
 		"client mrs": len(c.mrs), "client cqs": len(c.cqs), "client qps": len(c.qps), "client channels": len(c.channels),
 		"bytes": int(c.bytes), "srqs": len(e.srqs), "client srqs": len(c.srqs), "moving": e.underWay(),
 	}

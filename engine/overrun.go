@@ -4,7 +4,7 @@ import "github.com/nicless/nicless/internal/control"
 
 // overrun ends a queue that has no room for a completion. Every QP that needs it
 // goes to error with its next completion, or when sweep comes to it.
-func (e *lane) overrun(q *cq) {
+func (sh *shard) overrun(q *cq) {
 	if q.dead {
 		return
 	}
@@ -13,14 +13,14 @@ func (e *lane) overrun(q *cq) {
 	if why.code == codeCQOverrun {
 		advice = "; poll before posting more, or make the CQ larger"
 	}
-	e.explainCQ(q, why.code, "CQ %#06x: no room for a completion in %d entries; %s. Its queue pairs go to error, with %d completions outstanding%s",
+	sh.explainCQ(q, why.code, "CQ %#06x: no room for a completion in %d entries; %s. Its queue pairs go to error, with %d completions outstanding%s",
 		q.num, 1<<q.log, why, q.unread(), advice)
 	q.client.event(control.EventCQError, q.num)
 	if q.channel != nil && !q.client.hosted.PlainChannels {
-		e.send(q, q.handle|control.ChannelOverrun)
+		sh.send(q, q.handle|control.ChannelOverrun)
 	}
-	own := q.client.lane
-	own.unswept, own.swept = len(own.running), 0 // a whole round: who is added later cannot use q
+	own := q.client.shard
+	own.sched.unswept, own.sched.swept = len(own.running), 0 // a whole round: who is added later cannot use q
 }
 
 // sweepPortion is at how many queue pairs a step looks for those whose
@@ -29,14 +29,14 @@ const sweepPortion = 64
 
 // sweep puts queue pairs into error whose completion queue has overrun, and
 // returns how many.
-func (e *lane) sweep() (done int) {
-	for range min(sweepPortion, e.unswept) {
-		if e.unswept--; e.swept == 0 || e.swept > len(e.running) {
-			e.swept = len(e.running)
+func (sh *shard) sweep() (done int) {
+	for range min(sweepPortion, sh.sched.unswept) {
+		if sh.sched.unswept--; sh.sched.swept == 0 || sh.sched.swept > len(sh.running) {
+			sh.sched.swept = len(sh.running)
 		}
-		e.swept--
-		if q := e.running[e.swept]; q.attr.State != control.StateERR && (q.sendCQ.dead || q.recvCQ.dead) {
-			e.setError(q)
+		sh.sched.swept--
+		if q := sh.running[sh.sched.swept]; q.attr.State != control.StateERR && (q.sq.cq.dead || q.rq.cq.dead) {
+			sh.setError(q)
 			done++
 		}
 	}

@@ -105,7 +105,7 @@ func TestOverrunMissesNobody(t *testing.T) {
 		for range 3 {
 			p.post(ctrl(wqe.OpNop))
 		}
-		for r.e.unswept == 0 {
+		for r.e.sched.unswept == 0 {
 			r.e.Step()
 		}
 	}
@@ -120,11 +120,11 @@ func TestOverrunMissesNobody(t *testing.T) {
 	second := idle(two, 3*sweepPortion)
 	first := idle(one, sweepPortion)
 	overrun(one)
-	for r.e.unswept > 2*sweepPortion {
+	for r.e.sched.unswept > 2*sweepPortion {
 		r.e.Step()
 	}
 	first[0].destroy() // in the middle of the round
-	for r.e.unswept > 0 {
+	for r.e.sched.unswept > 0 {
 		r.e.Step()
 	}
 	overrun(two)

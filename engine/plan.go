@@ -71,7 +71,7 @@ func unchangeable(mask uint64) string {
 }
 
 // plan turns the UMR into a change of k, or says why it cannot be made.
-func (e *lane) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyContext) string {
+func (sh *shard) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyContext) string {
 	mask := ctrl.MkeyMask
 	if what := unchangeable(mask); what != "" {
 		return "its mask asks to change " + what + ", which this device does not"
@@ -106,28 +106,28 @@ func (e *lane) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyCon
 	if ctrl.Flags&wqe.UMRInline == 0 {
 		return "without a list in the WQE (INLINE) nothing can be bound"
 	}
-	list := e.wqe[umrListOffset:][:int(ctrl.KLMOctowords)*wqe.KLMSize]
+	list := sh.scratch.wqe[umrListOffset:][:int(ctrl.KLMOctowords)*wqe.KLMSize]
 	if k.window != nil {
 		c.qpn, c.serial = ctx.QPNMkey>>8, q.serial
 		if k.window.kind == 2 && c.qpn != q.num {
 			return "a window of type 2 must be bound to the queue pair that binds it"
 		}
-		return e.planWindow(q, c, list)
+		return sh.planWindow(q, c, list)
 	}
 	if len(list) == 0 && mask&wqe.MaskLen == 0 { // only attributes
 		c.list, c.perRound, c.rounds = k.list, k.perRound, k.rounds
 		return ""
 	}
-	return e.planList(k, c, list)
+	return sh.planList(k, c, list)
 }
 
 // planWindow plans the binding of a window to the memory of one list entry.
-func (e *lane) planWindow(q *qp, c *change, list []byte) string {
+func (sh *shard) planWindow(q *qp, c *change, list []byte) string {
 	if len(list) < wqe.KLMSize {
 		return "a window needs one list entry"
 	}
 	entry := wqe.ParseKLM((*[wqe.KLMSize]byte)(list))
-	m := e.keys.find(entry.MKey)
+	m := sh.keys.find(entry.MKey)
 	switch {
 	case m == nil || m.region == nil || m.client != q.client:
 		return "its memory is not registered under the key of the list entry"
@@ -147,7 +147,7 @@ func (e *lane) planWindow(q *qp, c *change, list []byte) string {
 }
 
 // planList plans the runs of a list key, plain or interleaved.
-func (e *lane) planList(k *mkey, c *change, list []byte) string {
+func (sh *shard) planList(k *mkey, c *change, list []byte) string {
 	c.rounds = 1
 	if len(list) >= wqe.RepeatBlockSize {
 		if b := wqe.ParseRepeatBlock((*[wqe.RepeatBlockSize]byte)(list)); b.Op == wqe.RepeatOp {

@@ -63,12 +63,12 @@ func (c *Client) ShareProcess(pid int, g Guard) error {
 		c.e.shares.give(c.uid, processBill)
 		return control.Errorf(control.CodeMemory, "process %d: %v", pid, err)
 	}
-	between := make([]byte, awayBytes*len(c.e.lanes))
+	between := make([]byte, unmappedBytes*len(c.e.shards))
 	c.e.Do(func() {
 		c.process = p
-		for i, l := range c.e.lanes {
-			if l.away.between == nil {
-				l.away.between = between[i*awayBytes:][:awayBytes]
+		for i, l := range c.e.shards {
+			if l.scratch.unmapped.between == nil {
+				l.scratch.unmapped.between = between[i*unmappedBytes:][:unmappedBytes]
 			}
 		}
 	})

@@ -490,5 +490,5 @@ func TestProcessMemoryCostsItsTime(t *testing.T) {
 	p.ring()
 	calls := int(r.e.cfg.Slice / (2 * callCost))
 	require.Equal(t, calls, r.e.visit(p.q), "from process to process")
-	require.GreaterOrEqual(t, r.e.spent, r.e.cfg.Slice-8)
+	require.GreaterOrEqual(t, r.e.sched.spent, r.e.cfg.Slice-8)
 }

@@ -71,17 +71,17 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 		Slice: rapid.SampledFrom([]int{64, 100, 0}).Draw(rt, "slice"),
 		Burst: rapid.SampledFrom([]int{1, 2, 0}).Draw(rt, "burst"),
 	}
-	lanes := rapid.IntRange(1, 3).Draw(rt, "lanes")
-	if lanes > 1 {
-		cfg.Cores = []int{0, 1, 2}[:lanes]
+	shards := rapid.IntRange(1, 3).Draw(rt, "shards")
+	if shards > 1 {
+		cfg.Cores = []int{0, 1, 2}[:shards]
 	}
 	w := &world{rig: newRig(programTB{t, rt}, cfg)}
-	w.shuffle(rapid.Uint64().Draw(rt, "order of lanes"))
-	longWay := rapid.Bool().Draw(rt, "long way")
-	for _, l := range w.e.lanes {
-		l.longWay = longWay
+	w.shuffle(rapid.Uint64().Draw(rt, "order of shards"))
+	slow := rapid.Bool().Draw(rt, "slow path")
+	for _, l := range w.e.shards {
+		l.hooks.noFastPath = slow
 	}
-	if lanes == 1 {
+	if shards == 1 {
 		w.workers(rapid.IntRange(0, 2).Draw(rt, "workers"))
 	}
 	for i := range w.hosts {
@@ -187,7 +187,7 @@ func (w *world) post(rt *rapid.T) {
 		}
 		m.sends = append(m.sends, w.draw(rt, m, p))
 		if flames {
-			p.flare()
+			p.postBlueFlame()
 			for range rapid.IntRange(0, 2).Draw(rt, "steps before the record") {
 				w.e.Step()
 			}
@@ -312,12 +312,12 @@ func (w *world) fail(rt *rapid.T) {
 	w.model.run()
 }
 
-// move takes a client to another lane, which nobody may notice.
+// move takes a client to another shard, which nobody may notice.
 func (w *world) move(rt *rapid.T) {
 	if !w.e.several {
-		rt.Skip("one lane")
+		rt.Skip("one shard")
 	}
-	to := w.e.lanes[rapid.IntRange(0, len(w.e.lanes)-1).Draw(rt, "lane")]
+	to := w.e.shards[rapid.IntRange(0, len(w.e.shards)-1).Draw(rt, "shard")]
 	h := w.hosts[rapid.IntRange(0, 1).Draw(rt, "client")]
 	w.e.Do(func() { h.c.move(to) })
 }

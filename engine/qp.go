@@ -8,66 +8,83 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A qp is the device's side of a queue pair. Counts of consumed work are 64
-// bits here and cut to 16 where they meet a record or a WQE.
+// A qp is the device's side of a queue pair.
 type qp struct {
-	num     uint32
-	uidx    uint32
-	client  *Client
-	pd      *pd
-	attr    control.QPAttr // state and all attributes
-	signed  bool           // WQEs carry a signature
-	express bool           // WQEs may go by express
+	num      uint32
+	uidx     uint32
+	client   *Client
+	pd       *pd
+	attr     control.QPAttr // state and all attributes
+	signed   bool           // WQEs carry a signature
+	fastPath bool           // WQEs may go by the fast path
 
 	transport uint8  // control.QPType*
 	allowed   uint64 // bit n: opcode n may be executed
 	dead      bool   // destroyed
-	at        int    // in lane.running and lane.watches
-	warm      int    // in client.warm, from 1 on; 0: cold
-	vain      uint32 // how often it has been looked at for nothing since
-
-	// Send queue. sent counts blocks executed.
-	sq        []byte
-	sqMask    uint64 // blocks - 1
-	sent      uint64
-	managed   bool   // executes only what a SEND_EN has enabled
-	enabled   uint64 // blocks
-	sendRec   *shm.BE32
-	sendCQ    *cq
-	registers []byte // the bank of UAR pages that its page is in
-	flame     *flame // nil: no register of its own
-	ahead     uint16 // blocks that were executed from it since the record was level
-	job       *job   // a transfer that is being done slice by slice, or nil
-
-	// Receive queue. received counts entries consumed.
-	rq       []byte
-	rqMask   uint64 // entries - 1
-	rqStride uint   // log2 of bytes
-	received uint64
-	recvRec  *shm.BE32
-	recvCQ   *cq
-	srq      *srq // in place of a receive queue of its own
+	sched     qpSchedule
+	sq        sendQueue
+	job       *job // a transfer that is being done slice by slice, or nil
+	rq        receiveQueue
 
 	serial uint64 // of this queue pair and of no other, ever; from 1 on
-	bound  uint64 // serial of the peer that the connection was made with; 0: none
-	peer   *qp    // resolved at first use; dead peers are looked up again
+	conn   connection
 	life   uint32 // grows when q ends what peers may be in the middle of with it
 	stall  stall
+	rnr    rnrTries
 
-	// What the WQE at index retried-1 has left of its tries for a receive, while
-	// it does not wait. Others may take the receive that ended its waiting.
-	retried     uint64
-	retriesLeft uint8
-
-	failed  bool         // a WQE has failed since RST: ce 1 is quiet from now on
-	faulted cqe.Syndrome // of the WQE at the head, found by a fault of memory
-	lied    uint32       // record value already explained, so that it is said once
-	odd     oddity
-
-	later bool  // put off to the end of a step
-	other *lane // together with which
+	failed    bool         // a WQE has failed since RST: ce 1 is quiet from now on
+	faulted   cqe.Syndrome // of the WQE at the head, found by a fault of memory
+	suspicion suspicion
 
 	regions [3]*region // of SQ, RQ, records
+}
+
+// A sendQueue is the send queue of a queue pair. Counts are 64 bits here and cut
+// to 16 where they meet a record or a WQE.
+type sendQueue struct {
+	ring      []byte
+	mask      uint64 // blocks - 1
+	done      uint64 // blocks executed
+	managed   bool   // executes only what a SEND_EN has enabled
+	enabled   uint64 // blocks
+	record    *shm.BE32
+	cq        *cq
+	registers []byte     // the bank of UAR pages that its page is in
+	blueFlame *blueFlame // nil: no register of its own
+	ahead     uint16     // blocks that were executed from it since the record was level
+}
+
+// A receiveQueue is the receive queue of a queue pair.
+type receiveQueue struct {
+	ring   []byte
+	mask   uint64 // entries - 1
+	stride uint   // log2 of bytes
+	done   uint64 // entries consumed
+	record *shm.BE32
+	cq     *cq
+	srq    *srq // in place of a ring of its own
+}
+
+// A connection is who a queue pair sends to.
+type connection struct {
+	bound uint64 // serial of the peer that the connection was made with; 0: none
+	peer  *qp    // resolved at first use; dead peers are looked up again
+}
+
+// An rnrTries is what the WQE at index-1 has left of its tries for a receive, while
+// it does not wait. Others may take the receive that ended its waiting.
+type rnrTries struct {
+	index uint64
+	left  uint8
+}
+
+// A qpSchedule is a queue pair's place among those that are visited; see active.go.
+type qpSchedule struct {
+	at         int    // in shard.running and shard.sched.watches
+	warm       int    // in client.sched.warm, from 1 on; 0: cold
+	idleVisits uint32 // visits since that found nothing
+	postponed  bool   // to the end of a step
+	with       *shard // together with which it is visited then
 }
 
 func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Message, error) {
@@ -113,20 +130,20 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 		return nil, control.Errorf(control.CodeState, "QP: CQ %#06x or %#06x has overrun; nothing is written to it any more", sendCQ.num, recvCQ.num)
 	}
 	q := &qp{
-		uidx: m.UserIndex, client: c, pd: p, signed: m.SignatureOn == 1, managed: m.Managed == 1,
+		uidx: m.UserIndex, client: c, pd: p, signed: m.SignatureOn == 1,
 		transport: m.Type, allowed: transports[m.Type].opcodes,
-		sendCQ: sendCQ, recvCQ: recvCQ, registers: registers,
-		sqMask: 1<<m.LogSQ - 1, rqMask: 1<<m.LogRQ - 1, rqStride: uint(m.LogRQStride),
+		sq: sendQueue{mask: 1<<m.LogSQ - 1, managed: m.Managed == 1, cq: sendCQ, registers: registers},
+		rq: receiveQueue{mask: 1<<m.LogRQ - 1, stride: uint(m.LogRQStride), cq: recvCQ},
 	}
-	q.express = !q.signed && q.transport != control.QPTypeUD
+	q.fastPath = !q.signed && q.transport != control.QPTypeUD
 	if m.BlueFlame != 0 {
-		q.light(page, m.BlueFlame)
+		q.attachBlueFlame(page, m.BlueFlame)
 	}
-	if q.regions[0], q.sq, err = c.at("send queue", m.SQ, wqe.BlockSize<<m.LogSQ); err != nil {
+	if q.regions[0], q.sq.ring, err = c.at("send queue", m.SQ, wqe.BlockSize<<m.LogSQ); err != nil {
 		return nil, err
 	}
 	if m.NoReceive == 0 {
-		if q.regions[1], q.rq, err = c.at("receive queue", m.RQ, 1<<(m.LogRQ+m.LogRQStride)); err != nil {
+		if q.regions[1], q.rq.ring, err = c.at("receive queue", m.RQ, 1<<(m.LogRQ+m.LogRQStride)); err != nil {
 			return nil, err
 		}
 	}
@@ -135,11 +152,11 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 		return nil, err
 	}
 	if m.SRQN != 0 {
-		if q.srq = c.srqs[m.SRQN]; q.srq == nil {
+		if q.rq.srq = c.srqs[m.SRQN]; q.rq.srq == nil {
 			return nil, notFound("SRQ", m.SRQN)
 		}
 	}
-	q.recvRec, q.sendRec = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
+	q.rq.record, q.sq.record = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
 	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs, qpCost); err != nil {
 		return nil, err
 	}
@@ -157,10 +174,10 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	p.users++
 	sendCQ.users++
 	recvCQ.users++
-	if q.srq != nil {
-		q.srq.users++
+	if q.rq.srq != nil {
+		q.rq.srq.users++
 	}
-	for i, b := range [...][]byte{q.sq, q.rq, rec} {
+	for i, b := range [...][]byte{q.sq.ring, q.rq.ring, rec} {
 		if b != nil {
 			c.prefault(q.regions[i], b)
 		}
@@ -174,24 +191,24 @@ func (c *Client) destroyQP(m *control.QPN, _ Memory, _ *control.Reply) (control.
 		return nil, notFound("QP", m.QPN)
 	}
 	delete(c.qps, m.QPN)
-	c.lane.removeQP(q)
+	c.shard.removeQP(q)
 	return &control.Empty{}, nil
 }
 
 // removeQP takes a QP out of the device. Transfers of others into its receive
 // buffers end as if it had stopped answering.
-func (e *lane) removeQP(q *qp) {
-	delete(e.qps, q.num)
-	e.watchdog.owners.drop(uint64(q.num))
-	e.setState(q, control.StateRST)
-	e.trim()
+func (sh *shard) removeQP(q *qp) {
+	delete(sh.qps, q.num)
+	sh.watchdog.owners.drop(uint64(q.num))
+	sh.setState(q, control.StateRST)
+	sh.trim()
 	q.client.refund(qpCost)
 	q.dead = true
 	q.pd.users--
-	q.sendCQ.users--
-	q.recvCQ.users--
-	if q.srq != nil {
-		q.srq.users--
+	q.sq.cq.users--
+	q.rq.cq.users--
+	if q.rq.srq != nil {
+		q.rq.srq.users--
 	}
 	for _, r := range q.regions {
 		if r != nil {
@@ -205,20 +222,20 @@ func (e *lane) removeQP(q *qp) {
 // it is explained once and taken as no news.
 //
 // Observe: send record. Published by post.SQ.Ring.
-func (e *lane) pending(q *qp) uint16 {
-	word := q.sendRec.Observe()
-	n := uint16(word) - uint16(q.sent)
-	if uint64(n) > q.sqMask+1 {
+func (sh *shard) pending(q *qp) uint16 {
+	word := q.sq.record.Observe()
+	n := uint16(word) - uint16(q.sq.done)
+	if uint64(n) > q.sq.mask+1 {
 		if !q.lags(n) {
-			e.badRecord(q, word)
+			sh.badRecord(q, word)
 		}
 		return 0
 	}
-	if q.ahead != 0 {
-		q.ahead = 0
+	if q.sq.ahead != 0 {
+		q.sq.ahead = 0
 	}
-	if q.managed && q.attr.State != control.StateERR && q.attr.State != control.StateSQE {
-		n = uint16(min(uint64(n), max(q.enabled, q.sent)-q.sent))
+	if q.sq.managed && q.attr.State != control.StateERR && q.attr.State != control.StateSQE {
+		n = uint16(min(uint64(n), max(q.sq.enabled, q.sq.done)-q.sq.done))
 	}
 	return n
 }
@@ -227,14 +244,14 @@ func (e *lane) pending(q *qp) uint16 {
 //
 // Observe: receive record. Published by post.RQ.Ring.
 func (q *qp) posted() uint16 {
-	if q.srq != nil {
-		return q.srq.ready()
+	if q.rq.srq != nil {
+		return q.rq.srq.ready()
 	}
-	if q.rq == nil {
+	if q.rq.ring == nil {
 		return 0
 	}
-	n := uint16(q.recvRec.Observe()) - uint16(q.received)
-	if uint64(n) > q.rqMask+1 {
+	n := uint16(q.rq.record.Observe()) - uint16(q.rq.done)
+	if uint64(n) > q.rq.mask+1 {
 		return 0 // seen to go back in some clients; the same answer as for sends
 	}
 	return n
@@ -253,22 +270,22 @@ func (q *qp) listens() bool {
 // that has the number of its peer at this moment. Numbers are given out again, so a
 // queue pair that has the number later is a stranger. If nobody has it now, q is
 // connected to nobody.
-func (e *lane) bind(q *qp) {
-	p := e.qps[q.attr.DestQPN]
+func (sh *shard) bind(q *qp) {
+	p := sh.qps[q.attr.DestQPN]
 	if p == nil {
-		e.explainQueue(q, codePeerMissing, "%s", e.whyNoPeer(q))
+		sh.explainQueue(q, codePeerMissing, "%s", sh.whyNoPeer(q))
 		return
 	}
-	q.bound = p.serial
-	if e.several {
-		e.bring(q, p)
+	q.conn.bound = p.serial
+	if sh.several {
+		sh.bring(q, p)
 	}
 }
 
 // boundPeer returns the queue pair that q's connection was made with, nil when
 // there is none, or it has ended.
 func (e *Engine) boundPeer(q *qp) *qp {
-	if p := e.qps[q.attr.DestQPN]; p != nil && p.serial == q.bound {
+	if p := e.qps[q.attr.DestQPN]; p != nil && p.serial == q.conn.bound {
 		return p
 	}
 	return nil
@@ -277,5 +294,5 @@ func (e *Engine) boundPeer(q *qp) *qp {
 // connected reports whether q may send to p, which is nil or its boundPeer: p
 // listens, and its connection was made with q.
 func (q *qp) connected(p *qp) bool {
-	return p != nil && !p.dead && p.transport == q.transport && p.listens() && p.bound == q.serial
+	return p != nil && !p.dead && p.transport == q.transport && p.listens() && p.conn.bound == q.serial
 }

@@ -60,8 +60,8 @@ func (r *rig) dwell() {
 	for range 2 {
 		r.settle()
 		for _, q := range r.e.running {
-			if q.odd.since != 0 {
-				q.odd.since = 1
+			if q.suspicion.since != 0 {
+				q.suspicion.since = 1
 			}
 		}
 	}
@@ -531,7 +531,7 @@ func TestLooksAreShort(t *testing.T) {
 				return
 			}
 			require.Contains(t, string(ev.Code[:]), codeRecordWord.String())
-			require.Zero(t, testing.AllocsPerRun(10, func() { s.e.lookAt(p.q) }), "nothing is put into words any more")
+			require.Zero(t, testing.AllocsPerRun(10, func() { s.e.diagnoseQP(p.q) }), "nothing is put into words any more")
 		})
 	}
 }

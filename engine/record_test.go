@@ -17,7 +17,7 @@ func TestRecordWidths(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, p, q := duo(t, Config{})
 			const before = 0x8ff_fff0 // blocks that an earlier life has posted
-			p.q.sent, q.q.received = before, before
+			p.q.sq.done, q.q.rq.done = before, before
 			p.sent, q.received = before&0xffff, before&0xffff
 			for i := range uint32(40) {
 				q.received++
@@ -148,7 +148,7 @@ func TestRecordGoesBackDuringATransfer(t *testing.T) {
 			for range 6 {
 				p.write(ctrl(wqe.OpNop)) // never announced, never enabled
 			}
-			p.q.enabled = 2
+			p.q.sq.enabled = 2
 			p.record(4, 2)
 			r.e.Step()
 			require.NotNil(t, p.q.job)
@@ -159,7 +159,7 @@ func TestRecordGoesBackDuringATransfer(t *testing.T) {
 			p.record(4, 1)
 			r.settle()
 			require.Equal(t, cqe.StatusSuccess, c.one().Status)
-			require.Equal(t, uint64(2), p.q.sent)
+			require.Equal(t, uint64(2), p.q.sq.done)
 		})
 	}
 }
@@ -175,6 +175,6 @@ func TestEnabledBehindSent(t *testing.T) {
 		p.write(ctrl(wqe.OpNop))
 	}
 	p.ring()
-	p.q.sent, p.q.enabled = 2, 1
+	p.q.sq.done, p.q.sq.enabled = 2, 1
 	require.Zero(t, r.e.pending(p.q))
 }

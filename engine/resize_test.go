@@ -262,7 +262,7 @@ func TestArmRegister(t *testing.T) {
 	q.post(ctrl(wqe.OpNop))
 	r.settle()
 	reg := shm.BE64At(a.c.uar.Bytes(), 2*4096+0x20)
-	for r.e.turn%armTurns != 1 { // the next sweep is far
+	for r.e.sched.turn%armTurns != 1 { // the next sweep is far
 		r.e.Step()
 	}
 	for i, c := range []*poller{c, d} {

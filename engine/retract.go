@@ -27,7 +27,7 @@ func (c *Client) Retract(cqn uint32, reader *os.File) (read uint32) {
 			err = ErrClosed
 			return
 		}
-		c.lane.disarm(q)
+		c.shard.disarm(q)
 		q.armed = false
 		sent, handle = q.sent, q.handle
 		ends[0], err = unix.FcntlInt(uintptr(q.channel.fd), unix.F_DUPFD_CLOEXEC, 0)

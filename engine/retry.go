@@ -19,8 +19,8 @@ type stall struct {
 	deadline uint64 // of this try, on the device clock
 	cq       *cq    // behindCQ: what is waited for
 	index    uint32
-	at       int    // of lane.stalled
-	again    uint64 // device clock when a peer in another lane is looked at again
+	at       int    // of shard.stalled
+	again    uint64 // device clock when a peer in another shard is looked at again
 }
 
 type stallKind uint8
@@ -33,8 +33,8 @@ const (
 )
 
 // wait lets the next WQE of q wait. It returns false, for its callers to hand on.
-func (e *lane) wait(q *qp, kind stallKind) bool {
-	s := stall{kind: kind, since: e.clock()}
+func (sh *shard) wait(q *qp, kind stallKind) bool {
+	s := stall{kind: kind, since: sh.clock()}
 	switch kind {
 	case noPeer:
 		// The first try and retry_cnt more, each of 4.096 us << timeout.
@@ -44,41 +44,41 @@ func (e *lane) wait(q *qp, kind stallKind) bool {
 	case notReady:
 		s.left = q.attr.RNRRetry
 		s.forever = s.left == 7
-		s.interval = clock.Cycles(rnrTimer(q.peer.attr.MinRNRTimer))
-		if !s.forever && q.retried == q.sent+1 {
-			s.left = q.retriesLeft // somebody else took the receive that was waited for
+		s.interval = clock.Cycles(rnrTimer(q.conn.peer.attr.MinRNRTimer))
+		if !s.forever && q.rnr.index == q.sq.done+1 {
+			s.left = q.rnr.left // somebody else took the receive that was waited for
 		}
 		if s.left == 0 {
-			e.surrender(q, kind)
+			sh.failRetries(q, kind)
 			return false
 		}
 		s.left-- // this wait is the next retry's
 	}
 	s.deadline = s.since + s.interval
-	e.stallFor(q, s)
+	sh.stallFor(q, s)
 	return false
 }
 
 // stallFor has q wait.
-func (e *lane) stallFor(q *qp, s stall) {
-	e = q.client.lane
-	s.at = len(e.stalled)
+func (sh *shard) stallFor(q *qp, s stall) {
+	own := q.client.shard
+	s.at = len(own.stalled)
 	q.stall = s
-	e.stalled = append(e.stalled, q)
+	own.stalled = append(own.stalled, q)
 }
 
 // unstall ends the waiting of q, if it waits. The last that waits takes its place.
-func (e *lane) unstall(q *qp) {
+func (sh *shard) unstall(q *qp) {
 	if q.stall.kind == noStall {
 		return
 	}
-	own := q.client.lane
+	own := q.client.shard
 	last := len(own.stalled) - 1
 	other := own.stalled[last]
 	own.stalled[q.stall.at], other.stall.at = other, q.stall.at
 	own.stalled[last], own.stalled = nil, own.stalled[:last]
 	q.stall = stall{}
-	e.warm(q)
+	sh.markWarm(q)
 }
 
 // retryLooks is at how many of the queues that wait a step looks. They take
@@ -91,52 +91,52 @@ const retryLooks = 8
 // retry looks at the next of the queues that wait, and returns how many go on.
 // One that gives up can take others off the list, when its completion queue
 // overruns.
-func (e *lane) retry() (done int) {
-	for range min(retryLooks, len(e.stalled)) {
-		if len(e.stalled) == 0 {
+func (sh *shard) retry() (done int) {
+	for range min(retryLooks, len(sh.stalled)) {
+		if len(sh.stalled) == 0 {
 			break
 		}
-		if e.next--; e.next < 0 || e.next >= len(e.stalled) {
-			e.next = len(e.stalled) - 1
+		if sh.nextStalled--; sh.nextStalled < 0 || sh.nextStalled >= len(sh.stalled) {
+			sh.nextStalled = len(sh.stalled) - 1
 		}
-		if e.try(e.stalled[e.next]) {
+		if sh.try(sh.stalled[sh.nextStalled]) {
 			done++
 		}
 	}
-	e.cur = nil
+	sh.fault.qp = nil
 	return done
 }
 
 // try looks at a queue that waits, and reports whether it waits no more.
-func (e *lane) try(q *qp) bool {
-	if e.near != 0 {
-		e.glance()
+func (sh *shard) try(q *qp) bool {
+	if sh.near != 0 {
+		sh.timeLook()
 	}
-	e.enter(q)
+	sh.enter(q)
 	s := &q.stall
-	if e.several && s.kind != behindCQ {
-		if m := e.across(q); m != nil {
-			if now := e.clock(); now >= s.again {
+	if sh.several && s.kind != behindCQ {
+		if m := sh.shardOfPeer(q); m != nil {
+			if now := sh.clock(); now >= s.again {
 				s.again = now + clock.Cycles(crossPause)
-				e.putOff(q, m)
+				sh.postpone(q, m)
 			}
 			return false
 		}
 	}
 	switch {
-	case e.cleared(q):
-		if s.kind == notReady && q.connected(q.peer) { // there is a receive, for now
-			q.retried, q.retriesLeft = q.sent+1, s.left
+	case sh.cleared(q):
+		if s.kind == notReady && q.connected(q.conn.peer) { // there is a receive, for now
+			q.rnr.index, q.rnr.left = q.sq.done+1, s.left
 		}
-		e.unstall(q)
+		sh.unstall(q)
 		return true
 	case s.forever:
-		e.sayWaits(q)
+		sh.explainWait(q)
 		return false
-	case e.clock() < s.deadline:
+	case sh.clock() < s.deadline:
 		return false
 	case s.left == 0:
-		e.giveUp(q, s.kind)
+		sh.failWaiting(q, s.kind)
 		return true
 	}
 	s.left--
@@ -145,54 +145,54 @@ func (e *lane) try(q *qp) bool {
 }
 
 // cleared reports whether the reason to wait is gone or has become another one.
-func (e *lane) cleared(q *qp) bool {
+func (sh *shard) cleared(q *qp) bool {
 	if q.stall.kind == behindCQ {
 		return q.stall.cq.gone || q.stall.cq.reached(q.stall.index)
 	}
-	if !q.connected(q.peer) {
+	if !q.connected(q.conn.peer) {
 		if q.stall.kind == notReady {
 			return true // then the next judgement waits for another reason
 		}
-		return e.find(q)
+		return sh.find(q)
 	}
-	return q.stall.kind == noPeer || q.peer.posted() > 0
+	return q.stall.kind == noPeer || q.conn.peer.posted() > 0
 }
 
-// sayWaits says once of a queue pair that it waits for its peer, and will for
+// explainWait says once of a queue pair that it waits for its peer, and will for
 // ever: nothing else would tell those who forgot the receives.
-func (e *lane) sayWaits(q *qp) {
+func (sh *shard) explainWait(q *qp) {
 	s := &q.stall
-	if q.odd.waits || s.kind == behindCQ || e.clock()-s.since < clock.Cycles(oddTime) {
+	if q.suspicion.waits || s.kind == behindCQ || sh.clock()-s.since < clock.Cycles(suspicionTime) {
 		return
 	}
-	q.odd.waits = true
+	q.suspicion.waits = true
 	if s.kind == notReady {
-		e.explainQueue(q, codeReceiveNone, "peer QP %#06x has no receive posted; the send waits (rnr_retry 7: for ever)", q.attr.DestQPN)
+		sh.explainQueue(q, codeReceiveNone, "peer QP %#06x has no receive posted; the send waits (rnr_retry 7: for ever)", q.attr.DestQPN)
 		return
 	}
-	why := e.whyNoPeer(q)
-	e.explainQueue(q, why.code, "%s; the work request waits (timeout 0: for ever)", why)
+	why := sh.whyNoPeer(q)
+	sh.explainQueue(q, why.code, "%s; the work request waits (timeout 0: for ever)", why)
 }
 
-// giveUp fails the WQE that q has been waiting with.
-func (e *lane) giveUp(q *qp, kind stallKind) {
-	e.unstall(q)
-	if e.snapshotHead(q) {
-		e.surrender(q, kind)
+// failWaiting fails the WQE that q has been waiting with.
+func (sh *shard) failWaiting(q *qp, kind stallKind) {
+	sh.unstall(q)
+	if sh.snapshotHead(q) {
+		sh.failRetries(q, kind)
 	}
 }
 
-// surrender fails the WQE of the snapshot: what it needs does not come.
-func (e *lane) surrender(q *qp, kind stallKind) {
+// failRetries fails the WQE of the snapshot: what it needs does not come.
+func (sh *shard) failRetries(q *qp, kind stallKind) {
 	if kind == notReady {
-		e.explain(q, codeReceiveNone, "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
+		sh.explain(q, codeReceiveNone, "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
 			"Post receives first, or set rnr_retry to 7 (for ever)", q.attr.DestQPN, q.attr.RNRRetry)
-		e.fail(q, e.now, cqe.RNRRetry)
+		sh.fail(q, sh.scratch.job, cqe.RNRRetry)
 		return
 	}
-	why := e.whyNoPeer(q)
-	e.explain(q, why.code, "%s; gave up after retry_cnt %d", why, q.attr.RetryCount)
-	e.fail(q, e.now, cqe.TransportRetry)
+	why := sh.whyNoPeer(q)
+	sh.explain(q, why.code, "%s; gave up after retry_cnt %d", why, q.attr.RetryCount)
+	sh.fail(q, sh.scratch.job, cqe.TransportRetry)
 }
 
 // rnrTimer is the time that the code of min_rnr_timer stands for (InfiniBand

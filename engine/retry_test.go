@@ -282,7 +282,7 @@ func TestWaitingForEverIsExplained(t *testing.T) {
 			s.settle()
 			require.Nil(t, next())
 			for range 3 {
-				s.p.q.stall.since -= clock.Cycles(oddTime)
+				s.p.q.stall.since -= clock.Cycles(suspicionTime)
 				s.settle()
 			}
 			ev := next()

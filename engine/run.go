@@ -24,25 +24,25 @@ const stepsPerGuard = 256
 // The goroutine spins: it holds its P, so GOMAXPROCS should count one more than
 // the rest of the program needs. It can be preempted like any other.
 func (e *Engine) Run(ctx context.Context, started func()) error {
-	first := e.lanes[0]
-	t, err := first.moveIn()
+	first := e.shards[0]
+	t, err := first.occupyThread()
 	if err != nil {
 		return err
 	}
-	defer t.moveOut()
-	e.mail.open(t.rouse)
+	defer t.leave()
+	e.mail.open(t.wake)
 	defer e.mail.shut()
-	end, err := first.startWorkers()
+	end, err := first.useWorkers()
 	if err != nil {
 		return err
 	}
 	defer end()
-	defer e.getUp()
-	if err := t.lieDown(); err != nil {
+	defer e.detachSleepers()
+	if err := t.attachSleeper(); err != nil {
 		return err
 	}
-	crew, err := e.muster(ctx)
-	defer crew.dismiss()
+	crew, err := e.startThreads(ctx)
+	defer crew.end()
 	if err != nil {
 		return err
 	}
@@ -52,22 +52,22 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 		return err
 	}
 	defer stop()
-	defer context.AfterFunc(ctx, t.bed.rouse)()
+	defer context.AfterFunc(ctx, t.sleeper.wake)()
 	if started != nil {
 		started()
 	}
 	first.loop(ctx)
-	crew.halt()
+	crew.stopWork()
 	e.windUp()
 	return nil
 }
 
-// loop steps a lane until ctx ends.
-func (e *lane) loop(ctx context.Context) {
-	alone := e.shareCore()
-	idle := newIdler(e, alone)
+// loop steps a shard until ctx ends.
+func (sh *shard) loop(ctx context.Context) {
+	alone := sh.shareCore()
+	idle := newIdler(sh, alone)
 	for ctx.Err() == nil {
-		done := e.steps(idle.hasty())
+		done := sh.steps(idle.eachStep())
 		if alone {
 			shm.Yield() // whoever posts needs this core, or this P, to do so
 		}
@@ -81,18 +81,18 @@ func (e *lane) loop(ctx context.Context) {
 
 // steps runs a batch of steps and returns how much they did. With hasty set it
 // ends at the first that found nothing to do.
-func (e *lane) steps(hasty bool) (done int) {
-	defer e.rescue()
-	defer e.endBatch() // also when faults cut the batch off
-	e.restart()
+func (sh *shard) steps(hasty bool) (done int) {
+	defer sh.rescue()
+	defer sh.endBatch() // also when faults cut the batch off
+	sh.restart()
 	for range stepsPerGuard {
-		n := e.Step()
+		n := sh.Step()
 		done += n
 		if n > 0 {
 			continue
 		}
 		if hasty {
-			done += e.patrolAll() // who yields or naps after each step has looked at everybody
+			done += sh.patrolAll() // who yields or naps after each step has looked at everybody
 			break
 		}
 		shm.Relax(1)
@@ -101,65 +101,65 @@ func (e *lane) steps(hasty bool) (done int) {
 }
 
 // endBatch ends what steps has begun.
-func (e *lane) endBatch() {
-	e.publishAt(e.passed())
+func (sh *shard) endBatch() {
+	sh.publishAt(sh.passed())
 }
 
 // rescue turns a fault of memory into an error of the queue that the device was
 // at. Anything else is a mistake of ours and stays a panic.
-func (e *lane) rescue() {
+func (sh *shard) rescue() {
 	r := recover()
 	if r == nil {
 		return
 	}
-	defer e.letGo()
+	defer sh.releaseAfterFault()
 	addr, ok := faultOf(r)
-	if !ok || e.cur == nil && e.curCQ == nil {
+	if !ok || sh.fault.qp == nil && sh.fault.cq == nil {
 		panic(r)
 	}
-	e.cutOff()
-	if c := e.curCQ; c != nil {
-		e.curCQ = nil
-		e.disarm(c)
-		e.explainCQ(c, codeMemoryFault, noPage+"; CQ %#06x raises no more events", addr, c.num)
+	sh.cutOff()
+	if c := sh.fault.cq; c != nil {
+		sh.fault.cq = nil
+		sh.disarm(c)
+		sh.explainCQ(c, codeMemoryFault, noPage+"; CQ %#06x raises no more events", addr, c.num)
 		return
 	}
-	q := e.cur
-	e.cur = nil
-	e.putBack(e.now) // a shared receive that was taken for nothing
-	e.memoryFault(q, addr)
+	q := sh.fault.qp
+	sh.fault.qp = nil
+	sh.putBack(sh.scratch.job) // a shared receive that was taken for nothing
+	sh.memoryFault(q, addr)
 }
 
 // memoryFault makes a fault of memory, on the way of q's work, an error of q.
-func (e *lane) memoryFault(q *qp, addr uintptr) {
+func (sh *shard) memoryFault(q *qp, addr uintptr) {
 	if q.attr.State == control.StateERR {
 		// Not even the error can be reported there.
-		e.explainQueue(q, codeMemoryFault, noPage+"; the queue pair is given up", addr)
-		e.setState(q, control.StateRST)
+		sh.explainQueue(q, codeMemoryFault, noPage+"; the queue pair is given up", addr)
+		sh.setState(q, control.StateRST)
 		return
 	}
-	e.explainQueue(q, codeMemoryFault, noPage+"; the work request fails", addr)
+	sh.explainQueue(q, codeMemoryFault, noPage+"; the work request fails", addr)
 	q.faulted = cqe.RemoteOperation
 	if q.client.holds(uint64(addr)) {
 		q.faulted = cqe.LocalProtection
-	} else if p := e.peerOf(q); p != nil && e.holds(p.client.lane) {
-		e.setError(p)
+	} else if p := sh.peerOf(q); p != nil && sh.holds(p.client.shard) {
+		sh.setError(p)
 		if q.transport != control.QPTypeRC {
 			// No fault of the sender's: its message is judged anew, and finds nobody.
 			q.faulted = 0
-			e.park(q)
+			sh.parkJob(q)
 			return
 		}
 	}
-	e.setError(q) // the flush reports it
+	sh.setError(q) // the flush reports it
 }
 
 // peerOf returns whom q was sending to when its memory faulted.
-func (e *lane) peerOf(q *qp) *qp {
+func (sh *shard) peerOf(q *qp) *qp {
 	if q.job != nil {
 		return q.job.peer
 	}
-	return q.peer
+	return q.conn.peer
 }
 
 // noPage says what a fault of memory is, with its address.

@@ -146,8 +146,8 @@ func (h *host) trusted(size int) (mem *shm.Region, base uint64, shrink func()) {
 // Memory that loses its pages under the device is a fault of one queue pair.
 // The engine lives, and others go on.
 func TestMemoryGoesAway(t *testing.T) {
-	t.Run("one lane", func(t *testing.T) { memoryGoesAway(t, newRig) })
-	t.Run("across lanes", func(t *testing.T) { memoryGoesAway(t, newLanes) })
+	t.Run("one shard", func(t *testing.T) { memoryGoesAway(t, newRig) })
+	t.Run("across shards", func(t *testing.T) { memoryGoesAway(t, newShards) })
 }
 
 func memoryGoesAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
@@ -197,8 +197,8 @@ func memoryGoesAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 // The same for rings and records, of a queue pair that works and of one that
 // waits for its peer. Where not even an error can be reported, it is given up.
 func TestRingsGoAway(t *testing.T) {
-	t.Run("one lane", func(t *testing.T) { ringsGoAway(t, newRig) })
-	t.Run("across lanes", func(t *testing.T) { ringsGoAway(t, newLanes) })
+	t.Run("one shard", func(t *testing.T) { ringsGoAway(t, newRig) })
+	t.Run("across shards", func(t *testing.T) { ringsGoAway(t, newShards) })
 }
 
 func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
@@ -206,7 +206,7 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 		t.Run(what, func(t *testing.T) {
 			r := newRig(t, Config{})
 			if r.e.several && what == "peer's receive queue" {
-				t.Skip("its own lane may come first, and find that the record is gone")
+				t.Skip("its own shard may come first, and find that the record is gone")
 			}
 			h, far := r.host("h"), r.host("far")
 			s, _ := pair(h, far)
@@ -276,7 +276,7 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 				want = control.StateERR
 			case "arm word":
 				r.until("given up", func() (gone bool) {
-					r.e.Do(func() { gone = len(r.e.armable) == 0 })
+					r.e.Do(func() { gone = len(r.e.arm.cqs) == 0 })
 					return gone
 				})
 				want = control.StateRTS
@@ -329,14 +329,14 @@ func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 	shrink()
 	p.post(ctrl(wqe.OpNop))
 	peer.recv()
-	turn := r.e.turn
+	turn := r.e.sched.turn
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	for i := range uint32(2 * bad) { // each faults twice, then it is given up
 		require.Zero(t, r.e.steps(true), "fault %d", i)
-		require.Equal(t, turn+i, r.e.turn, "the step is not at its end")
+		require.Equal(t, turn+i, r.e.sched.turn, "the step is not at its end")
 		p.scq.none()
 		require.Positive(t, r.e.Step())
-		require.Equal(t, turn+i+1, r.e.turn)
+		require.Equal(t, turn+i+1, r.e.sched.turn)
 		p.good()
 		require.Empty(t, r.e.stalled)
 		p.post(ctrl(wqe.OpNop))

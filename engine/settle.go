@@ -45,17 +45,17 @@ type claim struct {
 // their peers.
 func (c *Client) announced(due []claim, some []*qp) []claim {
 	add := func(q *qp) {
-		e := q.client.lane
-		defer e.between(e.cut, debug.SetPanicOnFault(true))
+		e := q.client.shard
+		defer e.between(e.fault.cut, debug.SetPanicOnFault(true))
 		defer e.rescue()
-		if e.cur = q; e.enlisted(q) {
-			due = append(due, claim{q, q.sent + uint64(e.pending(q))})
+		if e.fault.qp = q; e.isRunning(q) {
+			due = append(due, claim{q, q.sq.done + uint64(e.pending(q))})
 		}
-		e.cur = nil
+		e.fault.qp = nil
 	}
 	for _, q := range some {
 		add(q)
-		if p := c.e.boundPeer(q); p != nil && p.client != c && p.bound == q.serial {
+		if p := c.e.boundPeer(q); p != nil && p.client != c && p.conn.bound == q.serial {
 			add(p)
 		}
 	}
@@ -68,35 +68,35 @@ func settleSome(due []claim) []claim {
 	n := min(len(due), portion)
 	rest := due[n:]
 	for _, d := range due[:n] {
-		if d.q.client.lane.settleOne(d) {
+		if d.q.client.shard.settleOne(d) {
 			rest = append(rest, d)
 		}
 	}
 	return rest
 }
 
-func (e *lane) settleOne(d claim) (more bool) {
-	defer e.between(e.cut, debug.SetPanicOnFault(true))
-	defer e.rescue()
+func (sh *shard) settleOne(d claim) (more bool) {
+	defer sh.between(sh.fault.cut, debug.SetPanicOnFault(true))
+	defer sh.rescue()
 	q := d.q
-	if !e.enlisted(q) {
+	if !sh.isRunning(q) {
 		return false
 	}
-	e.ticks = 0
+	sh.ticks = 0
 	if q.stall.kind != noStall {
-		e.try(q)
+		sh.try(q)
 	}
-	if e.cur = q; e.stirs(q) {
-		e.visit(q)
-		e.warm(q)
-		more = e.enlisted(q) && (int64(d.upTo-q.sent) > 0 || q.flushes()) && e.stirs(q)
+	if sh.fault.qp = q; sh.hasWork(q) {
+		sh.visit(q)
+		sh.markWarm(q)
+		more = sh.isRunning(q) && (int64(d.upTo-q.sq.done) > 0 || q.flushes()) && sh.hasWork(q)
 	}
-	e.cur = nil
+	sh.fault.qp = nil
 	return more
 }
 
 // between restores what a fault of memory between two steps must not change.
-func (e *lane) between(cut part, panics bool) {
-	e.cut = cut
+func (sh *shard) between(cut part, panics bool) {
+	sh.fault.cut = cut
 	debug.SetPanicOnFault(panics)
 }

@@ -82,7 +82,7 @@ func TestSettleMeetsAFault(t *testing.T) {
 	a.c.Settle()
 	r.failed(p.scq.one(), cqe.LocalProtection, index)
 	q.good()
-	require.Equal(t, whole, r.e.cut)
+	require.Equal(t, whole, r.e.fault.cut)
 }
 
 // Others have their turns while many queue pairs are asked what they announce.

@@ -22,7 +22,7 @@ func TestGoodClientsAreNotExplained(t *testing.T) {
 	// lap is where counters begin that are to come past 16 bits.
 	lap := func(p, q *end) {
 		const before = 0xfff0
-		p.q.sent, q.q.received = before, before
+		p.q.sq.done, q.q.rq.done = before, before
 		p.sent, q.received = before, before
 		p.record(4, before)
 		q.record(0, before)
@@ -185,6 +185,6 @@ func TestCollapsedQueueIsNotExplained(t *testing.T) {
 		p.post(ctrl(wqe.OpNop))
 		r.settle()
 	}
-	require.Equal(t, uint64(50), p.q.sent)
+	require.Equal(t, uint64(50), p.q.sq.done)
 	require.Empty(t, said.String())
 }

@@ -73,7 +73,7 @@ func (c *Client) modifySRQ(m *control.SRQLimit, _ Memory, _ *control.Reply) (con
 		return nil, control.Errorf(control.CodeInvalid, "SRQ %#06x: limit %d of %d entries", s.num, m.Limit, uint32(s.mask)+1)
 	}
 	s.limit = m.Limit
-	c.lane.observeLimit(s) // fewer may be ready already, and nobody be there to consume
+	c.shard.observeLimit(s) // fewer may be ready already, and nobody be there to consume
 	return &control.Empty{}, nil
 }
 
@@ -94,12 +94,12 @@ func (c *Client) destroySRQ(m *control.SRQN, _ Memory, _ *control.Reply) (contro
 		return nil, busy("SRQ", m.SRQN, s.users, "queue pairs")
 	}
 	delete(c.srqs, m.SRQN)
-	c.lane.removeSRQ(s)
+	c.shard.removeSRQ(s)
 	return &control.Empty{}, nil
 }
 
-func (e *lane) removeSRQ(s *srq) {
-	delete(e.srqs, s.num)
+func (sh *shard) removeSRQ(s *srq) {
+	delete(sh.srqs, s.num)
 	s.client.refund(s.cost())
 	s.pd.users--
 	for _, r := range s.regions {

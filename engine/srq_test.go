@@ -245,7 +245,7 @@ func TestSRQHostile(t *testing.T) {
 	for round := range uint16(40) {
 		shm.BE32At(x.s.rec, 0).Publish(uint32(round)*7919 | 0xabc00000)
 		for _, p := range x.from {
-			if p.state() != control.StateRTS || uint16(p.q.sent)+8 < p.sent {
+			if p.state() != control.StateRTS || uint16(p.q.sq.done)+8 < p.sent {
 				continue
 			}
 			p.post(ctrl(wqe.OpSend), x.from[0].h.full(64, byte(round)).data(0, 64), []byte("more"))

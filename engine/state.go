@@ -142,7 +142,7 @@ func (c *Client) modifyQP(m *control.QPAttr, _ Memory, _ *control.Reply) (contro
 	if !ok {
 		return nil, notFound("QP", m.QPN)
 	}
-	if err := c.lane.modify(q, m); err != nil {
+	if err := c.shard.modify(q, m); err != nil {
 		return nil, err
 	}
 	return &control.Empty{}, nil
@@ -150,7 +150,7 @@ func (c *Client) modifyQP(m *control.QPAttr, _ Memory, _ *control.Reply) (contro
 
 // modify changes the state and the attributes of a QP, or refuses and changes
 // nothing.
-func (e *lane) modify(q *qp, m *control.QPAttr) error {
+func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 	from, to := q.attr.State, q.attr.State
 	if m.Mask&control.AttrCurState != 0 && m.CurState != from {
 		return control.Errorf(control.CodeState, "QP %#06x: cur_state is said to be %s; it is %s", q.num, stateName(m.CurState), stateName(from))
@@ -177,15 +177,15 @@ func (e *lane) modify(q *qp, m *control.QPAttr) error {
 			return control.Errorf(control.CodeInvalid, "QP %#06x: %s %d; %d to %d are possible", q.num, a.name, v, a.min, a.max)
 		}
 	}
-	if from == control.StateRST && to != control.StateRST && (q.sendCQ.dead || q.recvCQ.dead) {
+	if from == control.StateRST && to != control.StateRST && (q.sq.cq.dead || q.rq.cq.dead) {
 		return control.Errorf(control.CodeState, "QP %#06x: its CQ has overrun; nothing is written to it any more", q.num)
 	}
 	if given&control.AttrAccess != 0 && m.Access&^control.AccessAll != 0 {
 		return control.Errorf(control.CodeInvalid, "QP %#06x: access %#x; known rights are %#x", q.num, m.Access, control.AccessAll)
 	}
-	if given&control.AttrAV != 0 && m.GUID != e.guid {
+	if given&control.AttrAV != 0 && m.GUID != sh.guid {
 		return control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, this one is %016x; they must be clients of one engine",
-			q.num, m.GUID, e.guid)
+			q.num, m.GUID, sh.guid)
 	}
 	for _, a := range attributes {
 		if given&a.bit != 0 {
@@ -193,78 +193,78 @@ func (e *lane) modify(q *qp, m *control.QPAttr) error {
 		}
 	}
 	if to != from || to == control.StateRST {
-		e.setState(q, to)
+		sh.setState(q, to)
 	}
-	e.watchdog.owners.connect(uint64(q.num), q.attr.DestQPN)
+	sh.watchdog.owners.connect(uint64(q.num), q.attr.DestQPN)
 	if to == control.StateRTR && q.transport != control.QPTypeUD {
-		e.bind(q)
+		sh.bind(q)
 	}
 	return nil
 }
 
 // setState moves a QP to a state, with what that means for its queues.
-func (e *lane) setState(q *qp, to uint8) {
+func (sh *shard) setState(q *qp, to uint8) {
 	from := q.attr.State
 	q.attr.State, q.attr.CurState = to, to
-	q.peer = nil
+	q.conn.peer = nil
 	switch {
 	case to == control.StateRST:
 		// Everything is forgotten, silently. The records are the client's, who
 		// sets them to 0 as well.
-		e.dismiss(q)
-		e.drop(q)
-		q.sendCQ.forget(q.num)
-		q.recvCQ.forget(q.num)
-		q.sent, q.ahead, q.enabled, q.received, q.failed, q.faulted, q.lied, q.bound, q.retried = 0, 0, 0, 0, false, 0, 0, 0, 0
-		q.odd = oddity{reborn: q.odd.reborn || from != control.StateRST}
+		sh.removeRunning(q)
+		sh.drop(q)
+		q.sq.cq.forget(q.num)
+		q.rq.cq.forget(q.num)
+		q.sq.done, q.sq.ahead, q.sq.enabled, q.rq.done, q.failed, q.faulted, q.conn.bound, q.rnr.index = 0, 0, 0, 0, false, 0, 0, 0
+		q.suspicion = suspicion{reborn: q.suspicion.reborn || from != control.StateRST}
 		q.attr = control.QPAttr{QPN: q.num}
 	case to == control.StateERR:
-		e.drop(q)
-		if q.srq != nil {
+		sh.drop(q)
+		if q.rq.srq != nil {
 			q.client.event(control.EventLastWQE, q.num)
 		}
 	case to == control.StateSQE:
-		e.unstall(q)
-		e.park(q)
+		sh.unstall(q)
+		sh.parkJob(q)
 	case to == control.StateSQD:
-		e.unstall(q) // the WQE that waited has not been started
+		sh.unstall(q) // the WQE that waited has not been started
 		if q.job == nil {
-			e.drained(q)
+			sh.drained(q)
 		}
 	case from == control.StateSQE:
 		q.failed = false // the next failure is a first one again
-		q.enabled = max(q.enabled, q.sent)
+		q.sq.enabled = max(q.sq.enabled, q.sq.done)
 	}
 	if from == control.StateRST && to != control.StateRST {
 		// In error state there is something to flush, so every other state runs.
-		e.enlist(q)
+		sh.addRunning(q)
 	}
-	if to == control.StateRTS && q.flame != nil {
-		q.flame.observe()
+	if to == control.StateRTS && q.sq.blueFlame != nil {
+		q.sq.blueFlame.observe()
 	}
 	switch to {
 	case control.StateRTS, control.StateSQD, control.StateSQE, control.StateERR:
-		e.warm(q) // there may be work that was announced before
+		sh.markWarm(q) // there may be work that was announced before
 	}
 }
 
 // drained tells that a send queue in SQD has stopped.
-func (e *lane) drained(q *qp) { q.client.event(control.EventDrained, q.num) }
+func (sh *shard) drained(q *qp) { q.client.event(control.EventDrained, q.num) }
 
 // drop ends what q was in the middle of, and a life of q: what others were in
 // the middle of with it is judged anew, and then finds q as it is now.
-func (e *lane) drop(q *qp) {
-	e.unstall(q)
-	e.park(q)
-	e.recall(nil, nil, q)
+func (sh *shard) drop(q *qp) {
+	sh.unstall(q)
+	sh.parkJob(q)
+	sh.recallTasks(nil, nil, q)
 	q.life++
 }
 
 // setError moves a QP to ERR: what is in its queues is flushed from the next
 // step on, in order.
-func (e *lane) setError(q *qp) {
+func (sh *shard) setError(q *qp) {
 	if q.attr.State != control.StateERR && q.attr.State != control.StateRST {
-		e.setState(q, control.StateERR)
+		sh.setState(q, control.StateERR)
 	}
 }
 

@@ -250,7 +250,7 @@ func TestResetForgets(t *testing.T) {
 	r.settle()
 	p.scq.none()
 	q.rcq.none()
-	require.Zero(t, p.q.sent)
+	require.Zero(t, p.q.sq.done)
 	index := p.post(ctrl(wqe.OpSend), src.data(0, 1000)) // the receive is still there
 	r.settle()
 	require.Equal(t, index, p.scq.one().Counter)

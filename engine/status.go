@@ -36,21 +36,21 @@ func newStatusPage(b []byte) (p statusPage) {
 const publishTime = 200 * time.Microsecond
 
 // publish brings the status pages up to date, now and then.
-func (e *lane) publish() { e.publishAt(clock.Now()) }
+func (sh *shard) publish() { sh.publishAt(clock.Now()) }
 
-func (e *lane) publishAt(now uint64) {
-	if now-e.published < e.publishCycles {
+func (sh *shard) publishAt(now uint64) {
+	if now-sh.published < sh.publishCycles {
 		return
 	}
-	e.published = now
-	if e.bound != math.MaxUint64 {
-		e.usage.sample(now, false)
+	sh.published = now
+	if sh.bound != math.MaxUint64 {
+		sh.usage.sample(now, false)
 	}
-	if !e.inside { // else a fault has cut the steps off
-		e.begin()
-		defer e.end()
+	if !sh.inside { // else a fault has cut the steps off
+		sh.begin()
+		defer sh.end()
 	}
-	for c := range e.clients {
+	for c := range sh.clients {
 		c.publish(now)
 	}
 }
@@ -68,7 +68,7 @@ func (c *Client) publish(now uint64) {
 func (e *Engine) Stats() (s Stats) {
 	e.Do(func() {
 		s = e.past
-		for _, l := range e.lanes {
+		for _, l := range e.shards {
 			for c := range l.clients {
 				s.add(&c.count)
 			}

@@ -16,15 +16,15 @@ const stopTime = 100 * time.Millisecond
 // what is left, because it waits for a peer or comes too late, is flushed. So
 // each work request has its completion when the device is gone.
 //
-// It steps all lanes, whose own threads have ended.
+// It steps all shards, whose own threads have ended.
 func (e *Engine) windUp() {
-	for _, l := range e.lanes {
+	for _, l := range e.shards {
 		for c := range l.clients {
 			c.page.state.Publish(uint64(control.EngineStopping))
 		}
 	}
 	e.rest()
-	for _, l := range e.lanes {
+	for _, l := range e.shards {
 		for _, q := range l.running {
 			l.setError(q)
 		}
@@ -35,12 +35,12 @@ func (e *Engine) windUp() {
 // rest steps until there is nothing more to do, or stopTime has passed.
 func (e *Engine) rest() {
 	alone, bound := shm.Alone(), stopTime
-	if e.stopBound > 0 {
-		bound = e.stopBound
+	if e.hooks.stopBound > 0 {
+		bound = e.hooks.stopBound
 	}
 	end := clock.Now() + clock.Cycles(bound)
 	for idle := 0; idle <= e.lap() && clock.Now() < end; idle++ {
-		for _, l := range e.lanes {
+		for _, l := range e.shards {
 			if l.steps(true) > 0 {
 				idle = -1
 			}
@@ -54,20 +54,20 @@ func (e *Engine) rest() {
 // lap is in how many steps the device looks at everybody: who waits, who needs a
 // queue that has overrun, who is cold, who is not, whose register is hot.
 func (e *Engine) lap() (steps int) {
-	for _, l := range e.lanes {
+	for _, l := range e.shards {
 		steps = max(steps, l.lap())
 	}
 	return steps
 }
 
-func (e *lane) lap() int {
-	return len(e.stalled)/retryLooks + e.unswept/sweepPortion + len(e.watches)/patrolLooks + e.warmth/rivalLooks + hotVisits + 1
+func (sh *shard) lap() int {
+	return len(sh.stalled)/retryLooks + sh.sched.unswept/sweepPortion + len(sh.sched.watches)/patrolLooks + sh.sched.warm/rivalLooks + hotVisits + 1
 }
 
 // leave tells every client that nothing will be executed any more.
 func (e *Engine) leave() {
 	now := clock.Now()
-	for _, l := range e.lanes {
+	for _, l := range e.shards {
 		for c := range l.clients {
 			c.publish(now)
 			c.page.state.Publish(uint64(control.EngineGone))

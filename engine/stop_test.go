@@ -105,7 +105,7 @@ func TestStopEndsAlthoughClientsPost(t *testing.T) {
 	next := func() { // has the next step post
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.queue = append(m.queue, &letter{f: post, done: make(chan struct{})})
+		m.queue = append(m.queue, &mail{f: post, done: make(chan struct{})})
 		m.waiting.Store(true)
 	}
 	post = func() {

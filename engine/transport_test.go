@@ -138,13 +138,13 @@ func TestLostMessages(t *testing.T) {
 				if row.prepare != nil {
 					row.prepare(p, q, far)
 				}
-				before := q.q.received
+				before := q.q.rq.done
 				row.post(p, q, local, far)
 				r.settle()
 				p.good()
 				require.Equal(t, control.StateRTS, p.state())
 				require.Empty(t, r.e.stalled)
-				require.Equal(t, before, q.q.received)
+				require.Equal(t, before, q.q.rq.done)
 				if row.received == 0 {
 					return
 				}

@@ -16,27 +16,27 @@ const (
 // or closed, or a list is filled or emptied. Work requests before it have been
 // executed, so fences have nothing to wait for; transfers of other queues that
 // go through the key are judged anew.
-func (e *lane) judgeUMR(q *qp, j *job) bool {
+func (sh *shard) judgeUMR(q *qp, j *job) bool {
 	end := j.head.ds() * wqe.UnitSize
 	if end < umrListOffset {
-		return e.badSize(q, j, 0)
+		return sh.badSize(q, j, 0)
 	}
-	ctrl := wqe.ParseUMRCtrl((*[wqe.UMRCtrlSize]byte)(e.wqe[umrCtrlOffset:]))
-	ctx := wqe.ParseMkeyContext((*[wqe.MkeyContextSize]byte)(e.wqe[umrContextOffset:]))
+	ctrl := wqe.ParseUMRCtrl((*[wqe.UMRCtrlSize]byte)(sh.scratch.wqe[umrCtrlOffset:]))
+	ctx := wqe.ParseMkeyContext((*[wqe.MkeyContextSize]byte)(sh.scratch.wqe[umrContextOffset:]))
 	if listEnd := umrListOffset + int(ctrl.KLMOctowords)*wqe.KLMSize; ctrl.Flags&wqe.UMRInline != 0 && listEnd > end {
-		e.explain(q, codeUMRList, "list of %d units ends at byte %d of a WQE of %d", ctrl.KLMOctowords, listEnd, end)
-		return e.fail(q, j, cqe.LocalQPOp)
+		sh.explain(q, codeUMRList, "list of %d units ends at byte %d of a WQE of %d", ctrl.KLMOctowords, listEnd, end)
+		return sh.fail(q, j, cqe.LocalQPOp)
 	}
-	k := e.keys.findIndex(j.head.imm())
-	if why := e.umrTarget(q, k, j.head.imm(), ctrl); why != "" {
-		return e.badBind(q, j, why)
+	k := sh.keys.findIndex(j.head.imm())
+	if why := sh.umrTarget(q, k, j.head.imm(), ctrl); why != "" {
+		return sh.badBind(q, j, why)
 	}
-	c := change{key: k.key, access: k.access, base: k.base, size: k.size, list: e.runs[:0]}
-	if why := e.plan(q, k, &c, ctrl, ctx); why != "" {
-		return e.badBind(q, j, why)
+	c := change{key: k.key, access: k.access, base: k.base, size: k.size, list: sh.scratch.runs[:0]}
+	if why := sh.plan(q, k, &c, ctrl, ctx); why != "" {
+		return sh.badBind(q, j, why)
 	}
-	e.apply(k, &c)
-	e.effort += umrCost + len(c.list)*pieceCost
+	sh.apply(k, &c)
+	sh.sched.effort += umrCost + len(c.list)*pieceCost
 	return true
 }
 
@@ -45,7 +45,7 @@ func (e *lane) judgeUMR(q *qp, j *job) bool {
 const umrCost = 2048
 
 // umrTarget says why a UMR may not change k, or nothing.
-func (e *lane) umrTarget(q *qp, k *mkey, key uint32, ctrl wqe.UMRCtrl) string {
+func (sh *shard) umrTarget(q *qp, k *mkey, key uint32, ctrl wqe.UMRCtrl) string {
 	switch {
 	case k == nil || k.client != q.client:
 		return "no such key"
@@ -74,9 +74,9 @@ func (k *mkey) domain() *pd {
 
 // apply makes the change. What other queues were doing with the key is judged
 // anew.
-func (e *lane) apply(k *mkey, c *change) {
-	e.disturb(k)
-	e.keys.rekey(k, c.key)
+func (sh *shard) apply(k *mkey, c *change) {
+	sh.invalidateJobs(k)
+	sh.keys.rekey(k, c.key)
 	k.access, k.base, k.size, k.free = c.access, c.base, c.size, c.free
 	k.mem, k.process, k.from = c.mem, c.process, c.from
 	k.list, k.perRound, k.rounds = append(k.list[:0], c.list...), c.perRound, c.rounds
@@ -108,27 +108,27 @@ func (k *mkey) release() {
 	}
 }
 
-// disturb has every transfer in the middle of k's memory judged anew before it
+// invalidateJobs has every transfer in the middle of k's memory judged anew before it
 // touches another byte.
-func (e *lane) disturb(k *mkey) {
-	e.recall(nil, k, nil)
-	k.changed = e.epoch.Add(1)
+func (sh *shard) invalidateJobs(k *mkey) {
+	sh.recallTasks(nil, k, nil)
+	k.changed = sh.epoch.Add(1)
 }
 
-func (e *lane) badBind(q *qp, j *job, why string) bool {
-	e.explain(q, codeBind, "UMR of key %#08x: %s", j.head.imm(), why)
-	return e.fail(q, j, cqe.MWBind)
+func (sh *shard) badBind(q *qp, j *job, why string) bool {
+	sh.explain(q, codeBind, "UMR of key %#08x: %s", j.head.imm(), why)
+	return sh.fail(q, j, cqe.MWBind)
 }
 
 // invalidate closes the window that a SEND_INVAL names, on behalf of the
 // responder, and reports whether the sender may do so: only a window of type 2
 // that belongs to the responder.
-func (e *lane) invalidate(p *qp, key uint32) bool {
-	k := e.keys.find(key)
+func (sh *shard) invalidate(p *qp, key uint32) bool {
+	k := sh.keys.find(key)
 	if k == nil || k.window == nil || k.window.pd != p.pd || k.free || k.window.kind != 2 || k.window.serial != p.serial {
 		return false
 	}
-	e.disturb(k)
+	sh.invalidateJobs(k)
 	k.release()
 	return true
 }

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A usage is what the kernel says about a lane's thread. It tells time in which the
+// A usage is what the kernel says about a shard's thread. It tells time in which the
 // thread waited for memory from time in which others had its core. The kernel is asked
 // now and then, not at each step, and once more when something took too long.
 type usage struct {
 	now    unix.Rusage // at the last sample
-	out    uint64      // cycles that were nobody's work, ever: sleep, requests, other lanes
+	out    uint64      // cycles that were nobody's work, ever: sleep, requests, other shards
 	delays *os.File    // /proc/thread-self/schedstat; nil: the kernel does not say
 	text   [96]byte
 	whole  struct { // at the last sample that was a whole one
@@ -50,23 +50,23 @@ func (d delay) attrs() []any {
 	return []any{"for", d.took.Round(time.Microsecond), "faults", d.faults, "majors", d.majors, "waits", d.waits}
 }
 
-// measure begins to measure on the calling thread, which is the lane's, until
+// measure begins to measure on the calling thread, which is the shard's, until
 // unmeasure.
-func (e *lane) measure() {
-	e.usage.delays, _ = os.Open("/proc/thread-self/schedstat")
-	e.thread.Publish(uint64(unix.Gettid()))
-	e.mark.Publish(clock.Now())
-	e.usage.sample(e.mark.Observe(), true)
-	e.bound = clock.Cycles(slowTime)
+func (sh *shard) measure() {
+	sh.usage.delays, _ = os.Open("/proc/thread-self/schedstat")
+	sh.thread.Publish(uint64(unix.Gettid()))
+	sh.mark.Publish(clock.Now())
+	sh.usage.sample(sh.mark.Observe(), true)
+	sh.bound = clock.Cycles(slowTime)
 }
 
-func (e *lane) unmeasure() {
-	e.bound = math.MaxUint64
-	e.busy.Publish(0)
-	e.thread.Publish(0)
-	if e.usage.delays != nil {
-		_ = e.usage.delays.Close()
-		e.usage.delays = nil
+func (sh *shard) unmeasure() {
+	sh.bound = math.MaxUint64
+	sh.busy.Publish(0)
+	sh.thread.Publish(0)
+	if sh.usage.delays != nil {
+		_ = sh.usage.delays.Close()
+		sh.usage.delays = nil
 	}
 }
 

@@ -10,7 +10,7 @@ var wakeBill = bill{descriptors: 1}
 
 // grant returns which of the features that the client wants it gets.
 func (c *Client) grant(want uint64) uint64 {
-	if want&control.FeatureWake == 0 || c.e.cfg.Idle != IdleNap || !shm.CanBarrier() || c.makeBell() != nil {
+	if want&control.FeatureWake == 0 || c.e.cfg.Idle != IdleNap || !shm.CanBarrier() || c.makeWakeFD() != nil {
 		return 0
 	}
 	return control.FeatureWake
@@ -22,28 +22,28 @@ func (c *Client) setWake(m *control.Wake, _ Memory, r *control.Reply) (control.M
 	switch {
 	case m.Wakes > 1:
 		return nil, control.Errorf(control.CodeInvalid, "wake: wakes %d; 0 and 1 are possible", m.Wakes)
-	case c.bell == nil:
+	case c.wake.fd == nil:
 		return nil, control.Errorf(control.CodeUnsupported, "wake: the client was not granted this feature")
 	}
 	if m.Wakes == 1 {
-		yours, err := sameBell(c.bell)
+		yours, err := dupEventFD(c.wake.fd)
 		if err != nil {
 			return nil, control.Errorf(control.CodeMemory, "wake: the client's descriptor: %v", err)
 		}
 		r.Wake = yours
 	}
-	c.wakes = m.Wakes == 1
+	c.wake.always = m.Wakes == 1
 	return &control.Empty{}, nil
 }
 
-// makeBell makes the descriptor that the client wakes the device by.
-func (c *Client) makeBell() error {
+// makeWakeFD makes the descriptor that the client wakes the device by.
+func (c *Client) makeWakeFD() error {
 	if err := c.e.shares.take(c.uid, wakeBill); err != nil {
 		return err
 	}
-	bell, err := newBell()
-	if err == nil && c.lane.bed != nil {
-		if err = c.lane.bed.add(bell); err != nil {
+	bell, err := newEventFD()
+	if err == nil && c.shard.sleeper != nil {
+		if err = c.shard.sleeper.add(bell); err != nil {
 			_ = bell.Close()
 		}
 	}
@@ -51,19 +51,19 @@ func (c *Client) makeBell() error {
 		c.e.shares.give(c.uid, wakeBill)
 		return err
 	}
-	c.bell = bell
+	c.wake.fd = bell
 	return nil
 }
 
-// closeBell takes the descriptor back.
-func (c *Client) closeBell() {
-	if c.bell == nil {
+// closeWakeFD takes the descriptor back.
+func (c *Client) closeWakeFD() {
+	if c.wake.fd == nil {
 		return
 	}
-	bell := c.bell
-	c.bell, c.wakes = nil, false
-	if c.lane.bed != nil {
-		c.lane.bed.remove(bell)
+	bell := c.wake.fd
+	c.wake.fd, c.wake.always = nil, false
+	if c.shard.sleeper != nil {
+		c.shard.sleeper.remove(bell)
 	}
 	c.after = append(c.after, func() {
 		_ = bell.Close()

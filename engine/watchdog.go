@@ -23,7 +23,7 @@ import (
 // collection that begins meanwhile waits for the thread, and the watchdog waits for the
 // collection.
 
-// How often it looks, awake and while all lanes sleep; from when on a lane is stuck;
+// How often it looks, awake and while all shards sleep; from when on a shard is stuck;
 // how often that is repeated, in growing distances; and how often a new case is said.
 const (
 	watchTime  = 100 * time.Millisecond
@@ -53,7 +53,7 @@ func (e *Engine) Stuck() []Stuck {
 	return slices.Clone(e.watchdog.stuck)
 }
 
-// A watchdog is what is known outside of the lanes.
+// A watchdog is what is known outside of the shards.
 type watchdog struct {
 	owners  queueOwners
 	request atomic.Pointer[request] // that is being served
@@ -122,14 +122,14 @@ func (o *queueOwners) find(at uint64) (s Stuck) {
 // guard starts the watchdog, until end. It sleeps in the kernel: a timer of the Go
 // runtime may belong to the P that the stuck thread holds.
 func (e *Engine) guard() (end func(), err error) {
-	bell, err := newBell()
+	bell, err := newEventFD()
 	if err != nil {
 		return nil, fmt.Errorf("engine: what its watchdog sleeps on: %w", err)
 	}
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		cases := make([]stuckCase, len(e.lanes)+1)
+		cases := make([]stuckCase, len(e.shards)+1)
 		fds := []unix.PollFd{{Fd: int32(bell.Fd()), Events: unix.POLLIN}}
 		for next := watchTime; ; next = e.watch(cases) {
 			if n, _ := unix.Poll(fds, int(next.Milliseconds())); n > 0 {
@@ -144,7 +144,7 @@ func (e *Engine) guard() (end func(), err error) {
 	}, nil
 }
 
-// A stuckCase is one lane, or the requests, from one time that it is stuck to the next.
+// A stuckCase is one shard, or the requests, from one time that it is stuck to the next.
 type stuckCase struct {
 	mark   uint64 // where it is stuck
 	queued uint64 // ns that it had waited for a core at the look before
@@ -155,18 +155,18 @@ type stuckCase struct {
 	unsaid int
 }
 
-// watch looks at all lanes once, and returns when to look again.
+// watch looks at all shards once, and returns when to look again.
 func (e *Engine) watch(cases []stuckCase) (next time.Duration) {
 	next = watchSleep
 	var all []Stuck
 	now := clock.Now()
 	r := e.watchdog.request.Load()
-	for i, l := range e.lanes {
+	for i, l := range e.shards {
 		mark, busy := l.mark.Observe(), l.busy.Observe() == 1
 		if busy {
 			next = watchTime
 		}
-		busy = busy && r == nil // else the lane serves the request, or waits for the thread that does
+		busy = busy && r == nil // else the shard serves the request, or waits for the thread that does
 		c := &cases[i]
 		if !c.look(e, mark, busy, now) {
 			continue
@@ -178,7 +178,7 @@ func (e *Engine) watch(cases []stuckCase) (next time.Duration) {
 		c.say(e, s, now)
 		all = append(all, c.was)
 	}
-	c := &cases[len(e.lanes)]
+	c := &cases[len(e.shards)]
 	since := uint64(0)
 	if r != nil {
 		since, next = r.since, watchTime
@@ -193,7 +193,7 @@ func (e *Engine) watch(cases []stuckCase) (next time.Duration) {
 	return next
 }
 
-// look reports whether a lane that has made its mark then is stuck there. If the lane
+// look reports whether a shard that has made its mark then is stuck there. If the shard
 // was stuck and has gone on, it says so.
 func (c *stuckCase) look(e *Engine, mark uint64, busy bool, now uint64) bool {
 	if mark != c.mark || !busy {
@@ -244,7 +244,7 @@ func (c *stuckCase) ask(s *Stuck, thread int) bool {
 	return true
 }
 
-// say says that a lane is stuck, if it is time to.
+// say says that a shard is stuck, if it is time to.
 func (c *stuckCase) say(e *Engine, s Stuck, now uint64) {
 	s.For = clock.Duration(now - c.mark)
 	begins := c.again == 0
@@ -273,7 +273,7 @@ func (c *stuckCase) say(e *Engine, s Stuck, now uint64) {
 	e.journal.say(slog.LevelWarn, text, attrs...)
 }
 
-// goesOn says that a lane is no longer stuck.
+// goesOn says that a shard is no longer stuck.
 func (c *stuckCase) goesOn(e *Engine, now uint64) {
 	e.journal.say(slog.LevelWarn, "the engine's thread goes on", append(c.was.attrs(),
 		slog.String("after", fmt.Sprintf("%v to %v", c.was.For.Round(time.Millisecond), clock.Duration(now-c.mark).Round(time.Millisecond))))...)

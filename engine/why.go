@@ -44,10 +44,10 @@ func localUse(d wqe.Data, need uint32, q *qp, p *pd) use {
 }
 
 // whyNoAccess says why a key does not give access.
-func (e *lane) whyNoAccess(u use) reason {
-	k, swapped, other := e.keyOf(u.client, u.key), bits.ReverseBytes32(u.key), e.keys.findIndex(u.key)
+func (sh *shard) whyNoAccess(u use) reason {
+	k, swapped, other := sh.keyOf(u.client, u.key), bits.ReverseBytes32(u.key), sh.keys.findIndex(u.key)
 	switch {
-	case k == nil && e.keyOf(u.client, swapped) != nil:
+	case k == nil && sh.keyOf(u.client, swapped) != nil:
 		return because(codeKeyByteOrder, "%s %#08x names nothing, but %#08x does: it was stored in host byte order", u.name, u.key, swapped)
 	case k == nil && other != nil && other.client == u.client:
 		return because(codeKeyStale, "%s %#08x: the index exists, the variant %#02x is stale", u.name, u.key, u.key&0xff)
@@ -72,8 +72,8 @@ func (e *lane) whyNoAccess(u use) reason {
 }
 
 // keyOf returns what a key names, if it is of this client.
-func (e *lane) keyOf(c *Client, key uint32) *mkey {
-	if k := e.keys.find(key); k != nil && k.client == c {
+func (sh *shard) keyOf(c *Client, key uint32) *mkey {
+	if k := sh.keys.find(key); k != nil && k.client == c {
 		return k
 	}
 	return nil
@@ -82,20 +82,20 @@ func (e *lane) keyOf(c *Client, key uint32) *mkey {
 // whyNoPeer says why q cannot reach its peer. Of a queue pair of another client
 // that is not connected to q it says no more than that it exists, and of one that
 // q was not connected to, not even that.
-func (e *lane) whyNoPeer(q *qp) reason {
-	p := e.boundPeer(q)
+func (sh *shard) whyNoPeer(q *qp) reason {
+	p := sh.boundPeer(q)
 	switch {
-	case q.bound == 0:
+	case q.conn.bound == 0:
 		return because(codePeerMissing, "peer QP %#06x did not exist when this queue pair went to RTR; one that has the number later is another", q.attr.DestQPN)
 	case p == nil:
 		return because(codePeerGone, "peer QP %#06x, to which this queue pair was connected, has ended; one that has the number later is another", q.attr.DestQPN)
-	case p.client != q.client && p.bound != q.serial:
+	case p.client != q.client && p.conn.bound != q.serial:
 		return because(codePeerNotBack, "peer QP %#06x exists, but does not answer: it is not connected back to %#06x, or not yet", p.num, q.num)
 	case p.transport != q.transport:
 		return because(codePeerTransport, "peer QP %#06x is of transport %s, this one of %s", p.num, transports[p.transport].name, transports[q.transport].name)
-	case p.bound != q.serial && p.attr.DestQPN == q.num:
+	case p.conn.bound != q.serial && p.attr.DestQPN == q.num:
 		return because(codePeerNotBack, "peer QP %#06x is not connected back: it went to RTR before this queue pair existed, when %#06x was nobody's or another's", p.num, q.num)
-	case p.bound != q.serial && p.attr.State >= control.StateRTR:
+	case p.conn.bound != q.serial && p.attr.State >= control.StateRTR:
 		return because(codePeerNotBack, "peer QP %#06x is not connected back: its peer is %#06x, not %#06x", p.num, p.attr.DestQPN, q.num)
 	}
 	return because(codePeerState, "peer QP %#06x is in state %s; it answers in RTR and RTS", p.num, stateName(p.attr.State))
@@ -134,15 +134,15 @@ func swapped(word uint32, consumed, ring uint64) bool {
 
 // whyNoRecord says what is wrong with a send record that is out of range.
 func (q *qp) whyNoRecord(word uint32) reason {
-	ring := q.sqMask + 1
-	ahead := uint16(word) - uint16(q.sent)
+	ring := q.sq.mask + 1
+	ahead := uint16(word) - uint16(q.sq.done)
 	switch {
-	case swapped(word, q.sent, ring):
+	case swapped(word, q.sq.done, ring):
 		return because(codeRecordByteOrder, "send record says %#08x, which is %d in host byte order; records are big-endian", word, bits.ReverseBytes32(word))
 	case -ahead < ahead:
-		return because(codeRecordBack, "send record says %#08x, %d blocks less than the %#04x executed; the value is ignored", word, -ahead, uint16(q.sent))
+		return because(codeRecordBack, "send record says %#08x, %d blocks less than the %#04x executed; the value is ignored", word, -ahead, uint16(q.sq.done))
 	}
-	return because(codeRecordRange, "send record says %#08x, %d blocks more than the %#04x executed; the ring has %d, and the value is ignored", word, ahead, uint16(q.sent), ring)
+	return because(codeRecordRange, "send record says %#08x, %d blocks more than the %#04x executed; the ring has %d, and the value is ignored", word, ahead, uint16(q.sq.done), ring)
 }
 
 // leastUnits is how many 16-byte units a WQE has at least.

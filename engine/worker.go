@@ -17,31 +17,31 @@ import (
 // A worker is a thread on a core of its own that copies what the device hands it,
 // piece after piece, and knows nothing else. See dma.go for the device's side.
 type worker struct {
-	ring [workerRing]errand
+	ring [workerRing]copyTask
 
-	// The device's: how many errands have been given, and how many of them seen to
+	// The device's: how many tasks have been given, and how many of them seen to
 	// be done.
 	given, seen uint64
 	_           [64]byte
 
 	// The worker's.
-	next   uint64 // errand to do
+	next   uint64 // task to do
 	copier copier // of what no cache holds
 
 	asleep atomic.Bool // or about to be
 	ended  atomic.Bool // asked to end
-	bell   *os.File    // that it is woken by; nil: it never sleeps, in tests
+	wakeFD *os.File    // that it is woken by; nil: it never sleeps, in tests
 }
 
-// workerRing is how many errands a worker may have before it.
+// workerRing is how many tasks a worker may have before it.
 const workerRing = 8
 
-// An errand is one piece of a transfer.
-type errand struct {
-	state    atomic.Uint32
-	long     bool // by the copier
-	dst, src []byte
-	fault    uintptr // where memory was missing, of one that is spoilt
+// A copyTask is one piece of a transfer.
+type copyTask struct {
+	state      atomic.Uint32
+	pastCaches bool // by the copier
+	dst, src   []byte
+	fault      uintptr // where memory was missing, of one that is spoilt
 
 	// The device's.
 	job    *job    // nil: it matters no more
@@ -50,24 +50,24 @@ type errand struct {
 	_      [64]byte
 }
 
-// The states of an errand. The device makes it given and, from given, recalled; the
+// The states of an task. The device makes it given and, from given, recalled; the
 // worker makes it taken, from given too, and then over or spoilt: who of the two is
 // first decides. Over, the place in the ring is the device's again.
 //
-// Publish: given. Observed by worker.work. It covers the errand.
-// Publish: over, spoilt. Observed by lane.collect. They cover the copy.
+// Publish: given. Observed by worker.work. It covers the task.
+// Publish: over, spoilt. Observed by shard.collect. They cover the copy.
 const (
-	errandOver uint32 = iota
-	errandSpoilt
-	errandGiven
-	errandRecalled
-	errandTaken
+	taskDone uint32 = iota
+	taskFaulted
+	taskGiven
+	taskRecalled
+	taskTaken
 )
 
-// workerSpin is how long a worker without errands spins before it sleeps.
+// workerSpin is how long a worker without tasks spins before it sleeps.
 const workerSpin = 50 * time.Microsecond
 
-// run does errands on a core until it is asked to end. started is told when the
+// run does tasks on a core until it is asked to end. started is told when the
 // thread is in its place, or why it cannot be there.
 func (w *worker) run(cpu int, started chan<- error) {
 	runtime.LockOSThread() // for ever: the thread ends with the goroutine
@@ -100,76 +100,76 @@ func (w *worker) run(cpu int, started chan<- error) {
 	}
 }
 
-// sleep waits until the device has rung the bell. The giver of an errand stores it
+// sleep waits until the device has rung the bell. The giver of an task stores it
 // before it loads asleep, and here it is the other way round; both are sequentially
 // consistent, so one of the two sees the other.
 func (w *worker) sleep() {
 	w.asleep.Store(true)
-	if w.ring[w.next%workerRing].state.Load() <= errandSpoilt && !w.ended.Load() {
+	if w.ring[w.next%workerRing].state.Load() <= taskFaulted && !w.ended.Load() {
 		var count [8]byte
-		_, _ = unix.Read(int(w.bell.Fd()), count[:])
+		_, _ = unix.Read(int(w.wakeFD.Fd()), count[:])
 	}
 	w.asleep.Store(false)
 }
 
-// work does the next errand, and reports whether there was one.
+// work does the next task, and reports whether there was one.
 func (w *worker) work() bool {
 	e := &w.ring[w.next%workerRing]
-	if e.state.Load() <= errandSpoilt {
+	if e.state.Load() <= taskFaulted {
 		return false
 	}
 	w.next++
-	if e.state.CompareAndSwap(errandGiven, errandTaken) {
+	if e.state.CompareAndSwap(taskGiven, taskTaken) {
 		e.state.Store(w.copy(e))
 	} else {
-		e.state.Store(errandOver) // it was recalled
+		e.state.Store(taskDone) // it was recalled
 	}
 	return true
 }
 
-// copy does an errand and returns what has become of it.
-func (w *worker) copy(e *errand) (outcome uint32) {
+// copy does an task and returns what has become of it.
+func (w *worker) copy(e *copyTask) (outcome uint32) {
 	defer func() {
 		if r := recover(); r != nil {
 			addr, ok := faultOf(r)
 			if !ok {
 				panic(r)
 			}
-			e.fault, outcome = addr, errandSpoilt
+			e.fault, outcome = addr, taskFaulted
 		}
 	}()
-	if e.long {
+	if e.pastCaches {
 		w.copier.copy(e.dst, e.src)
 	} else {
 		copy(e.dst, e.src)
 	}
-	return errandOver
+	return taskDone
 }
 
-// rouse wakes the worker if it sleeps. The bell may be rung once too often.
-func (w *worker) rouse() {
-	if w.asleep.Load() && w.bell != nil {
-		_, _ = unix.Write(int(w.bell.Fd()), eventOne)
+// wake wakes the worker if it sleeps. The bell may be rung once too often.
+func (w *worker) wake() {
+	if w.asleep.Load() && w.wakeFD != nil {
+		_, _ = unix.Write(int(w.wakeFD.Fd()), eventOne)
 	}
 }
 
-// hire starts a worker on each core. end stops them, and returns when they are
+// startWorkers starts a worker on each core. end stops them, and returns when they are
 // gone.
-func hire(cores []int) (workers []*worker, end func(), err error) {
+func startWorkers(cores []int) (workers []*worker, end func(), err error) {
 	var all sync.WaitGroup
 	end = func() {
 		for _, w := range workers {
 			w.ended.Store(true)
-			_, _ = unix.Write(int(w.bell.Fd()), eventOne)
+			_, _ = unix.Write(int(w.wakeFD.Fd()), eventOne)
 		}
 		all.Wait()
 		for _, w := range workers {
-			_ = w.bell.Close()
+			_ = w.wakeFD.Close()
 		}
 	}
 	for _, cpu := range cores {
 		w := &worker{}
-		if w.bell, err = newBell(); err == nil {
+		if w.wakeFD, err = newEventFD(); err == nil {
 			workers = append(workers, w)
 			started := make(chan error, 1)
 			all.Go(func() { w.run(cpu, started) })

@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// flare writes the last WQE, of one block, to the register, without ringing; the
+// postBlueFlame writes the last WQE, of one block, to the register, without ringing; the
 // doorbell of a longer one.
-func (p *end) flare() {
+func (p *end) postBlueFlame() {
 	last := p.sent - 1
 	block := (*[wqe.BlockSize]byte)(p.sq[int(last)*wqe.BlockSize%len(p.sq):])
-	half := p.q.flame.half[p.half&1]
+	half := p.q.sq.blueFlame.half[p.half&1]
 	p.half++
 	if h := parseHead((*[wqe.CtrlSize]byte)(block[:])); h.place() != place(p.num, uint64(last)) || h.blocks() != 1 {
 		half.PublishFirst(uint64(doorbell.MakeRing(p.sent, p.num)))
@@ -53,7 +53,7 @@ func TestFlame(t *testing.T) {
 	s := burning(t, c)
 	for i := range 40 { // over the ring's end
 		s.lay(8 * (i%30 + 1))
-		s.p.flare()
+		s.p.postBlueFlame()
 		s.settle()
 		w := s.p.scq.one()
 		require.Equal(t, unharmed, w.Syndrome)
@@ -65,7 +65,7 @@ func TestFlame(t *testing.T) {
 			s.p.scq.none()
 		}
 	}
-	require.Equal(t, uint64(s.p.sent), s.p.q.sent)
+	require.Equal(t, uint64(s.p.sent), s.p.q.sq.done)
 	require.Empty(t, said.String())
 }
 
@@ -86,17 +86,17 @@ func TestFlameThatIsNone(t *testing.T) {
 		{"an unknown key", func(_ *scene, half *shm.Block, b *[wqe.BlockSize]byte) { b[38]++; half.PublishHead(b) }},
 		{"an unknown opcode", func(_ *scene, half *shm.Block, b *[wqe.BlockSize]byte) { b[3] = 0x3f; half.PublishHead(b) }},
 		{"nothing in the other half too", func(s *scene, half *shm.Block, b *[wqe.BlockSize]byte) {
-			s.p.q.flame.half[1].PublishFirst(7)
+			s.p.q.sq.blueFlame.half[1].PublishFirst(7)
 			half.PublishFirst(9)
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := burning(t, Config{})
-			s.p.q.odd.index, s.p.q.odd.qpn = true, true // so that nothing about them is news
+			s.p.q.suspicion.index, s.p.q.suspicion.qpn = true, true // so that nothing about them is news
 			was := append([]byte(nil), s.far.mem...)
 			s.lay(64)
 			b := *(*[wqe.BlockSize]byte)(s.p.sq[wqe.BlockSize:])
-			row.put(s, s.p.q.flame.half[0], &b)
+			row.put(s, s.p.q.sq.blueFlame.half[0], &b)
 			s.settle()
 			s.p.scq.none()
 			s.same(was, s.far.mem, "the target")
@@ -116,16 +116,16 @@ func TestFlameOfAnEarlierRound(t *testing.T) {
 		s := burning(t, Config{})
 		s.lay(64)
 		if seen {
-			s.p.flare()
+			s.p.postBlueFlame()
 			s.p.ring()
 		} else {
 			s.p.ring()
 			s.settle()
-			s.p.flare() // late, as by a poster that writes the record first
+			s.p.postBlueFlame() // late, as by a poster that writes the record first
 		}
 		s.settle()
 		s.p.good()
-		s.p.q.sent, s.p.sent = s.p.q.sent-1+1<<16, s.p.sent-1
+		s.p.q.sq.done, s.p.sent = s.p.q.sq.done-1+1<<16, s.p.sent-1
 		s.p.ring()
 		s.settle()
 		s.p.scq.none()
@@ -136,7 +136,7 @@ func TestFlameOfAnEarlierRound(t *testing.T) {
 func TestFlameOfAnEarlierLife(t *testing.T) {
 	s := burning(t, Config{})
 	s.lay(64)
-	s.p.flare()
+	s.p.postBlueFlame()
 	s.p.toState(control.StateRST)
 	s.p.sent = 0
 	s.p.ring()
@@ -145,18 +145,18 @@ func TestFlameOfAnEarlierLife(t *testing.T) {
 	s.p.ring()
 	s.settle()
 	s.p.good()
-	require.Equal(t, uint64(1), s.p.q.sent)
+	require.Equal(t, uint64(1), s.p.q.sq.done)
 }
 
 // Nor is it hot because it was so in an earlier life: the record is looked at at once.
 func TestFlameIsColdAtFirst(t *testing.T) {
 	s := burning(t, Config{})
 	s.lay(8)
-	s.p.flare()
+	s.p.postBlueFlame()
 	for s.e.Step() == 0 {
 	}
 	s.p.scq.all()
-	require.NotZero(t, s.p.q.flame.heat)
+	require.NotZero(t, s.p.q.sq.blueFlame.hot)
 	s.p.toState(control.StateRST)
 	s.p.sent = 0
 	s.p.ring()
@@ -172,7 +172,7 @@ func TestFlameIsColdAtFirst(t *testing.T) {
 func TestFlameThatWaits(t *testing.T) {
 	s := burning(t, Config{})
 	s.p.write(ctrl(wqe.OpSend), s.local.data(0, 8))
-	s.p.flare()
+	s.p.postBlueFlame()
 	s.settle()
 	s.p.ring()
 	s.settle()
@@ -190,7 +190,7 @@ func TestFlameThatOverruns(t *testing.T) {
 	s := burning(t, Config{})
 	for i := range 17 {
 		s.lay(8)
-		s.p.flare()
+		s.p.postBlueFlame()
 		s.settle()
 		if i < 16 {
 			s.p.ring()
@@ -199,7 +199,7 @@ func TestFlameThatOverruns(t *testing.T) {
 	require.Equal(t, control.StateERR, s.p.state())
 	s.p.ring()
 	s.settle()
-	require.Equal(t, uint64(s.p.sent), s.p.q.sent)
+	require.Equal(t, uint64(s.p.sent), s.p.q.sq.done)
 	list := s.p.scq.all()
 	require.Len(t, list, 16)
 	for _, w := range list {
@@ -214,13 +214,13 @@ func TestFlameWithoutRecord(t *testing.T) {
 	s := burning(t, c)
 	for range mostAhead + 3 {
 		s.lay(8)
-		s.p.flare()
+		s.p.postBlueFlame()
 		for range 4 {
 			s.e.Step()
 		}
 		s.p.scq.all()
 	}
-	require.Equal(t, uint64(1+mostAhead), s.p.q.sent)
+	require.Equal(t, uint64(1+mostAhead), s.p.q.sq.done)
 	require.Empty(t, said.String())
 	s.p.ring()
 	s.settle()
@@ -236,14 +236,14 @@ func TestFlameWithoutRecord(t *testing.T) {
 func TestFlameIsNotAllThereIs(t *testing.T) {
 	s := burning(t, Config{})
 	s.lay(8)
-	s.p.flare()
+	s.p.postBlueFlame()
 	for s.e.Step() == 0 {
 	}
 	s.p.ring()
 	s.p.scq.all()
 	s.lay(16)
 	s.p.ring()
-	n, _ := s.e.lookEverywhere(true)
+	n, _ := s.e.visitEverything(true)
 	require.Equal(t, 1, n)
 	s.p.good()
 }
@@ -253,12 +253,12 @@ func TestFlameIsNotAllThereIs(t *testing.T) {
 func TestFlameBesideLongTransfers(t *testing.T) {
 	s := burning(t, Config{Slice: 64})
 	s.lay(8)
-	s.p.flare()
+	s.p.postBlueFlame()
 	s.settle()
 	s.p.scq.all()
 	s.p.ring()
 	s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 256))
-	s.p.flare()
+	s.p.postBlueFlame()
 	s.settle()
 	s.p.good()
 	s.same(s.local.mem, s.far.mem, "written")
@@ -272,12 +272,12 @@ func TestFlameAllocates(t *testing.T) {
 	s.p.sent--
 	require.Zero(t, testing.AllocsPerRun(200, func() {
 		binary.BigEndian.PutUint16(b[1:], s.p.sent)
-		s.p.q.flame.half[s.p.sent&1].PublishHead(&b)
+		s.p.q.sq.blueFlame.half[s.p.sent&1].PublishHead(&b)
 		s.p.sent++
 		s.e.Step()
 		s.p.ring()
 		s.e.Step()
 		s.p.scq.next()
 	}))
-	require.Equal(t, uint64(s.p.sent), s.p.q.sent)
+	require.Equal(t, uint64(s.p.sent), s.p.q.sq.done)
 }

@@ -319,5 +319,5 @@ func TestMeasuringAllocatesNothing(t *testing.T) {
 		r.e.published, r.e.usage.whole.at = 0, 0 // the kernel is asked each time
 		r.e.steps(true)
 	}))
-	require.Equal(t, uint64(n), p.q.sent)
+	require.Equal(t, uint64(n), p.q.sq.done)
 }

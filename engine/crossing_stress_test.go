@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A crowd of posters, each a goroutine, on lanes that run: what they do crosses
-// lanes in both directions at once. Every byte and every completion is checked, and
-// under the race detector every access to what lanes share.
+// A crowd of posters, each a goroutine, on shards that run: what they do crosses
+// shards in both directions at once. Every byte and every completion is checked, and
+// under the race detector every access to what shards share.
 type brawl struct {
 	*rig
 	rounds int
@@ -234,14 +234,14 @@ func (b *brawl) churn(h *host) {
 	})
 }
 
-func TestLanesInParallel(t *testing.T) {
+func TestShardsInParallel(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		cores []int
 		stay  bool
 	}{{"two", []int{0, 1}, true}, {"three", []int{0, 1, 2}, true}, {"clients that move", []int{0, 1, 2}, false}} {
 		t.Run(row.name, func(t *testing.T) {
-			b := &brawl{rig: newLanes(t, Config{Slice: 4096, Cores: row.cores}), rounds: 400}
+			b := &brawl{rig: newShards(t, Config{Slice: 4096, Cores: row.cores}), rounds: 400}
 			if testing.Short() || shm.RaceEnabled {
 				b.rounds = 200
 			}

@@ -17,13 +17,14 @@ import (
 // The device looks for that away from work: at one queue pair in every
 // hintTurns-th step. Nothing that is found changes what is executed.
 
-// oddTime is how long a queue pair must look as if something had gone wrong
+// suspicionTime is how long a queue pair must look as if something had gone wrong
 // before that is said. Who does things in the right order looks so as well,
 // but only between two stores.
-const oddTime = 500 * time.Millisecond
+const suspicionTime = 500 * time.Millisecond
 
-// An oddity is what has been noticed of a queue pair since RST.
-type oddity struct {
+// A suspicion is what has been noticed of a queue pair since RST.
+type suspicion struct {
+	record    uint32 // one more than the value of a send record that was explained, so that it is said once; 0: none
 	suspected code
 	since     uint64 // device clock; 0: nothing is suspected
 	said      bool
@@ -39,56 +40,56 @@ type oddity struct {
 // that decides nothing.
 const blindToRings = shm.RaceEnabled
 
-// look looks at the next queue pair.
-func (e *lane) look() {
-	if len(e.running) == 0 {
+// diagnose looks at the next queue pair.
+func (sh *shard) diagnose() {
+	if len(sh.running) == 0 {
 		return
 	}
-	e.looked = (e.looked + 1) % len(e.running)
-	q := e.running[e.looked]
-	if e.near != 0 {
-		e.glance()
+	sh.diagnosed = (sh.diagnosed + 1) % len(sh.running)
+	q := sh.running[sh.diagnosed]
+	if sh.near != 0 {
+		sh.timeLook()
 	}
-	e.enter(q)
-	e.lookAt(q)
-	e.cur = nil
+	sh.enter(q)
+	sh.diagnoseQP(q)
+	sh.fault.qp = nil
 }
 
-func (e *lane) lookAt(q *qp) {
-	send, receive := q.sendRec.Observe(), q.recvRec.Observe()
-	if q.attr.State == control.StateRTS && q.lied != send+1 && swapped(send, q.sent, q.sqMask+1) {
-		e.badRecord(q, send) // its low half says nothing new, so that pending takes no notice
+func (sh *shard) diagnoseQP(q *qp) {
+	send, receive := q.sq.record.Observe(), q.rq.record.Observe()
+	if q.attr.State == control.StateRTS && q.suspicion.record != send+1 && swapped(send, q.sq.done, q.sq.mask+1) {
+		sh.badRecord(q, send) // its low half says nothing new, so that pending takes no notice
 	}
-	if q.rq != nil && !q.odd.receive && swapped(receive, q.received, q.rqMask+1) {
-		q.odd.receive = true
-		e.explainQueue(q, codeRecordByteOrder, "receive record says %#08x, which is %d in host byte order; records are big-endian",
+	if q.rq.ring != nil && !q.suspicion.receive && swapped(receive, q.rq.done, q.rq.mask+1) {
+		q.suspicion.receive = true
+		sh.explainQueue(q, codeRecordByteOrder, "receive record says %#08x, which is %d in host byte order; records are big-endian",
 			receive, bits.ReverseBytes32(receive))
 	}
-	if q.odd.said {
+	if q.suspicion.said {
 		return
 	}
-	code, why := e.suspect(q, send, receive)
+	code, why := sh.suspect(q, send, receive)
 	now := clock.Now()
-	switch o := &q.odd; {
+	switch o := &q.suspicion; {
 	case why == "":
 		o.since = 0
 	case o.since == 0 || o.suspected != code:
 		o.suspected, o.since = code, now
-	case now-o.since > clock.Cycles(oddTime):
+	case now-o.since > clock.Cycles(suspicionTime):
 		o.said = true
-		e.explainQueue(q, code, "%s", why)
+		sh.explainQueue(q, code, "%s", why)
 	}
 }
 
 // suspect says what looks wrong with q, if it stays like that.
-func (e *lane) suspect(q *qp, send, receive uint32) (code, string) {
+func (sh *shard) suspect(q *qp, send, receive uint32) (code, string) {
 	switch q.attr.State {
 	case control.StateINIT, control.StateRTR:
-		if n := uint16(send) - uint16(q.sent); n != 0 && uint64(n) <= q.sqMask+1 {
+		if n := uint16(send) - uint16(q.sq.done); n != 0 && uint64(n) <= q.sq.mask+1 {
 			return codePostState, fmt.Sprintf("send record announces %d blocks in state %s; they are executed in RTS", n, stateName(q.attr.State))
 		}
 	case control.StateRTS:
-		if q.sent != 0 || send != 0 || q.managed || q.odd.reborn || blindToRings || q.blocksAt(0) == 0 {
+		if q.sq.done != 0 || send != 0 || q.sq.managed || q.suspicion.reborn || blindToRings || q.blocksAt(0) == 0 {
 			break
 		}
 		// The first WQE is there, and the send record has never moved.
@@ -96,7 +97,7 @@ func (e *lane) suspect(q *qp, send, receive uint32) (code, string) {
 		case q.countsBlocks(receive):
 			return codeRecordWord, fmt.Sprintf("word 0 of the doorbell record says %d, as many blocks as the send queue has in WQEs; "+
 				"it counts receives. The send counter is word 1, at offset 4, and is 0", receive)
-		case e.rung(q):
+		case sh.rung(q):
 			return codeRegisterOnly, "a UAR register was written for this queue, but its send record is 0; the record is what counts"
 		}
 	}
@@ -107,7 +108,7 @@ func (e *lane) suspect(q *qp, send, receive uint32) (code, string) {
 // none: its index and QPN must be right.
 func (q *qp) blocksAt(index uint64) int {
 	var b [wqe.CtrlSize]byte
-	copy(b[:], q.sq[index&q.sqMask*wqe.BlockSize:])
+	copy(b[:], q.sq.ring[index&q.sq.mask*wqe.BlockSize:])
 	if h := parseHead(&b); h.place() == place(q.num, index) && h.opcode() < 64 && q.allowed>>h.opcode()&1 != 0 {
 		return h.blocks()
 	}
@@ -124,7 +125,7 @@ const lookWalk = 16
 // Of many it looks at the first and the last ones.
 func (q *qp) countsBlocks(word uint32) bool {
 	n := uint64(word)
-	if n == 0 || n > q.sqMask+1 || q.received != 0 {
+	if n == 0 || n > q.sq.mask+1 || q.rq.done != 0 {
 		return false
 	}
 	at := uint64(0)
@@ -140,12 +141,12 @@ func (q *qp) countsBlocks(word uint32) bool {
 	if at != n && !q.endsAt(n) || q.blocksAt(n) != 0 {
 		return false // less is written, or more
 	}
-	if q.rq == nil || n > q.rqMask+1 {
+	if q.rq.ring == nil || n > q.rq.mask+1 {
 		return true
 	}
 	for i := range min(n, lookWalk) {
 		for _, entry := range [...]uint64{i, n - 1 - i} {
-			if *(*[wqe.DataSize]byte)(q.rq[entry<<q.rqStride:]) != [wqe.DataSize]byte{} {
+			if *(*[wqe.DataSize]byte)(q.rq.ring[entry<<q.rq.stride:]) != [wqe.DataSize]byte{} {
 				return false
 			}
 		}
@@ -164,8 +165,8 @@ func (q *qp) endsAt(n uint64) bool {
 }
 
 // rung reports whether a register in the bank of q's UAR page names q.
-func (e *lane) rung(q *qp) bool {
-	mem := q.registers
+func (sh *shard) rung(q *qp) bool {
+	mem := q.sq.registers
 	for page := uint64(0); page < uint64(len(mem)); page += doorbell.UARPageSize {
 		for at := page + doorbell.BFOffset; at < page+doorbell.UARPageSize; at += doorbell.BFHalf {
 			if uint32(shm.BE64At(mem, at).Observe())>>8 == q.num {
@@ -181,36 +182,36 @@ func place(qpn uint32, index uint64) uint64 { return uint64(uint16(index))<<40 |
 
 func (h head) place() uint64 { return h.first & (0xffff<<40 | 0xffffff<<8) }
 
-// compare compares a control segment with the slot that it lies in. The slot is
+// checkPlace compares a control segment with the slot that it lies in. The slot is
 // what counts; a client learns once that the two differ. Queues that others
 // enable may go round the same WQEs again, and are left alone.
-func (e *lane) compare(q *qp, h head) {
-	if h.place() != place(q.num, q.sent) {
-		e.misplaced(q, h)
+func (sh *shard) checkPlace(q *qp, h head) {
+	if h.place() != place(q.num, q.sq.done) {
+		sh.misplaced(q, h)
 	}
 }
 
-// news reports whether a control segment that is not in its place says so for
+// misplacedNews reports whether a control segment that is not in its place says so for
 // the first time.
-func (q *qp) news(h head) bool {
-	return !q.managed && h.ds() != 0 &&
-		(uint16(h.first>>40) != uint16(q.sent) && !q.odd.index || uint32(h.first>>8)&0xffffff != q.num && !q.odd.qpn)
+func (q *qp) misplacedNews(h head) bool {
+	return !q.sq.managed && h.ds() != 0 &&
+		(uint16(h.first>>40) != uint16(q.sq.done) && !q.suspicion.index || uint32(h.first>>8)&0xffffff != q.num && !q.suspicion.qpn)
 }
 
-func (e *lane) misplaced(q *qp, h head) {
-	if !q.news(h) {
+func (sh *shard) misplaced(q *qp, h head) {
+	if !q.misplacedNews(h) {
 		return
 	}
-	if index := uint16(h.first >> 40); index != uint16(q.sent) && !q.odd.index {
-		q.odd.index = true
-		e.explain(q, codeIndexMismatch, "index %#04x in the control segment of block %#04x; it counts blocks of 64 bytes. The WQE is executed", index, uint16(q.sent))
+	if index := uint16(h.first >> 40); index != uint16(q.sq.done) && !q.suspicion.index {
+		q.suspicion.index = true
+		sh.explain(q, codeIndexMismatch, "index %#04x in the control segment of block %#04x; it counts blocks of 64 bytes. The WQE is executed", index, uint16(q.sq.done))
 	}
-	if qpn := uint32(h.first>>8) & 0xffffff; qpn != q.num && !q.odd.qpn {
-		q.odd.qpn = true
+	if qpn := uint32(h.first>>8) & 0xffffff; qpn != q.num && !q.suspicion.qpn {
+		q.suspicion.qpn = true
 		why := ""
-		if binary.BigEndian.Uint32(e.wqe[4:]) == q.num {
+		if binary.BigEndian.Uint32(sh.scratch.wqe[4:]) == q.num {
 			why = ", which is not shifted by 8 bits"
 		}
-		e.explain(q, codeQPNMismatch, "QPN %#06x in the control segment of QP %#06x%s. The WQE is executed", qpn, q.num, why)
+		sh.explain(q, codeQPNMismatch, "QPN %#06x in the control segment of QP %#06x%s. The WQE is executed", qpn, q.num, why)
 	}
 }

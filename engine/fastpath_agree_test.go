@@ -17,10 +17,10 @@ type road struct {
 	local, far, inbox *key
 }
 
-func newRoad(t testing.TB, longWay bool, prepare func(a, b *host) (p, q *end)) *road {
+func newRoad(t testing.TB, slow bool, prepare func(a, b *host) (p, q *end)) *road {
 	t.Helper()
 	r := newRig(t, Config{})
-	r.e.longWay = longWay
+	r.e.hooks.noFastPath = slow
 	a, b := r.host("a"), r.host("b")
 	l := &road{rig: r, local: a.full(8192, 1), far: b.full(8192, 2), inbox: b.full(8192, 3)}
 	l.p, l.q = prepare(a, b)
@@ -53,7 +53,7 @@ func (l *road) outcome() (o outcome) {
 		return list
 	}
 	o.states = [2]uint8{l.p.state(), l.q.state()}
-	o.sent, o.received = l.p.q.sent, l.q.q.received
+	o.sent, o.received = l.p.q.sq.done, l.q.q.rq.done
 	o.sends = strip(l.p.scq.all())
 	o.receives = strip(l.q.rcq.all())
 	o.local, o.far, o.box = l.local.mem, l.far.mem, l.inbox.mem
@@ -69,7 +69,7 @@ func (p *end) askew(c wqe.Ctrl, segments ...any) {
 }
 
 // Each work request that is executed by the short way, and each that it must
-// leave alone, ends as it does the long way. taken is how many WQEs the short
+// leave alone, ends as it does the slow path. taken is how many WQEs the short
 // way takes of those posted.
 func TestShortWayAgrees(t *testing.T) {
 	kind := func(transport uint8) func(a, b *host) (p, q *end) {
@@ -290,12 +290,12 @@ func TestShortWayAgrees(t *testing.T) {
 				row.prepare = kind(control.QPTypeRC)
 			}
 			var ends [2]outcome
-			for i, longWay := range []bool{false, true} {
-				l := newRoad(t, longWay, row.prepare)
+			for i, slow := range []bool{false, true} {
+				l := newRoad(t, slow, row.prepare)
 				row.post(l)
-				l.e.cur = l.p.q
-				n, _ := l.e.express(l.p.q, int(l.e.pending(l.p.q)), l.e.cfg.Slice)
-				if !longWay {
+				l.e.fault.qp = l.p.q
+				n, _ := l.e.fastPath(l.p.q, int(l.e.pending(l.p.q)), l.e.cfg.Slice)
+				if !slow {
 					require.Equal(t, row.taken, n, "taken by the short way")
 				} else {
 					require.Zero(t, n)
@@ -308,7 +308,7 @@ func TestShortWayAgrees(t *testing.T) {
 }
 
 // One completion queue for everything, with room for so many completions, and a
-// queue pair that is its own peer, end as they do the long way too.
+// queue pair that is its own peer, end as they do the slow path too.
 func TestShortWayAgreesOnOneCQ(t *testing.T) {
 	for _, self := range []bool{false, true} {
 		for log := range uint8(4) {
@@ -320,9 +320,9 @@ func TestShortWayAgreesOnOneCQ(t *testing.T) {
 				counts         [control.Counters]uint64
 			}
 			var ends [2]end
-			for i, longWay := range []bool{false, true} {
+			for i, slow := range []bool{false, true} {
 				r := newRig(t, Config{})
-				r.e.longWay = longWay
+				r.e.hooks.noFastPath = slow
 				h := r.host("h")
 				cq := h.cq(control.CQ{LogSize: log})
 				p := h.qp(control.QP{}, cq, cq)
@@ -335,15 +335,15 @@ func TestShortWayAgreesOnOneCQ(t *testing.T) {
 				local, inbox := h.full(64, 1), h.full(64, 2)
 				p.post(silent(wqe.OpRDMAWrite), inbox.raddr(56), local.data(0, 8)) // so that p knows its peer
 				r.settle()
-				require.Equal(t, q.q, p.q.peer)
+				require.Equal(t, q.q, p.q.conn.peer)
 				for n := range 3 {
 					q.recv(inbox.data(8*n, 8))
 					p.write(ctrl(wqe.OpSend), local.data(8*n, 8))
 				}
 				p.ring()
-				r.e.cur = p.q
-				taken, _ := r.e.express(p.q, 3, r.e.cfg.Slice)
-				require.Equal(t, longWay, taken == 0)
+				r.e.fault.qp = p.q
+				taken, _ := r.e.fastPath(p.q, 3, r.e.cfg.Slice)
+				require.Equal(t, slow, taken == 0)
 				r.settle()
 				list := p.scq.all()
 				for j := range list {
@@ -354,7 +354,7 @@ func TestShortWayAgreesOnOneCQ(t *testing.T) {
 					}
 					list[j].SrcQP = 0
 				}
-				ends[i] = end{[2]uint8{p.state(), q.state()}, p.q.sent, q.q.received, list, inbox.mem, h.c.count}
+				ends[i] = end{[2]uint8{p.state(), q.state()}, p.q.sq.done, q.q.rq.done, list, inbox.mem, h.c.count}
 			}
 			require.Equal(t, ends[1], ends[0], "itself: %t; 2^%d entries", self, log)
 		}

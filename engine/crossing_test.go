@@ -14,26 +14,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newLanes is newRig for a device of two lanes, unless cfg names more, where each
-// client stays in the lane that it was given: the first has every other one.
-func newLanes(t testing.TB, cfg Config) *rig {
+// newShards is newRig for a device of two shards, unless cfg names more, where each
+// client stays in the shard that it was given: the first has every other one.
+func newShards(t testing.TB, cfg Config) *rig {
 	t.Helper()
 	if cfg.Cores == nil {
 		cfg.Cores = []int{0, 1}
 	}
 	cfg.Stay = true
 	r := newRig(t, cfg)
-	r.e.loose = true
+	r.e.Engine.hooks.unpinned = true
 	return r
 }
 
-// shuffle has the lanes stepped in random order, with no client moving of itself,
-// and every other time that a lane needs another one, that one is at work.
+// shuffle has the shards stepped in random order, with no client moving of itself,
+// and every other time that a shard needs another one, that one is at work.
 func (r *rig) shuffle(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	r.pick = func() int { return rng.IntN(len(r.e.lanes)) }
+	r.pick = func() int { return rng.IntN(len(r.e.shards)) }
 	r.e.cfg.Stay = true
-	for _, l := range r.e.lanes {
+	for _, l := range r.e.shards {
 		l.refuse = func() bool { return rng.IntN(2) == 0 }
 	}
 }
@@ -51,9 +51,9 @@ func TestCoresRefused(t *testing.T) {
 	}
 }
 
-// A lane that cannot have its core ends them all before anybody is served, and the
+// A shard that cannot have its core ends them all before anybody is served, and the
 // thread that was lent goes back as it was.
-func TestCoreOfALaterLaneRefused(t *testing.T) {
+func TestCoreOfALaterShardRefused(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var before, after unix.CPUSet
@@ -72,29 +72,29 @@ func TestCoreOfALaterLaneRefused(t *testing.T) {
 	e.Do(func() {}) // nobody holds anything
 }
 
-func TestLanesRunAndEnd(t *testing.T) {
-	r := newLanes(t, Config{Cores: []int{0, 1, 2}})
+func TestShardsRunAndEnd(t *testing.T) {
+	r := newShards(t, Config{Cores: []int{0, 1, 2}})
 	for range 3 { // one Run after the other
 		ctx, cancel := context.WithCancel(t.Context())
 		require.NoError(t, r.e.Run(ctx, cancel))
 	}
 }
 
-// A new client goes to the lane with the least work. One that is connected goes to the
-// lane of its peer, unless another connection ties it.
+// A new client goes to the shard with the least work. One that is connected goes to the
+// shard of its peer, unless another connection ties it.
 func TestClientsComeTogether(t *testing.T) {
-	r := newLanes(t, Config{})
+	r := newShards(t, Config{})
 	r.e.cfg.Stay = false
 	a, b, c, d := r.host("a"), r.host("b"), r.host("c"), r.host("d")
-	lane := func(h *host) int { return h.c.lane.number }
-	require.Equal(t, []int{0, 1, 0, 1}, []int{lane(a), lane(b), lane(c), lane(d)})
+	shard := func(h *host) int { return h.c.shard.number }
+	require.Equal(t, []int{0, 1, 0, 1}, []int{shard(a), shard(b), shard(c), shard(d)})
 	p, q := pair(a, b)
-	require.Equal(t, lane(a), lane(b))
+	require.Equal(t, shard(a), shard(b))
 	s, u := pair(c, d)
-	require.Equal(t, lane(c), lane(d))
-	require.NotEqual(t, lane(a), lane(c), "the two pairs are apart")
+	require.Equal(t, shard(c), shard(d))
+	require.NotEqual(t, shard(a), shard(c), "the two pairs are apart")
 	v, w := pair(a, c)
-	require.NotEqual(t, lane(a), lane(c), "both are tied")
+	require.NotEqual(t, shard(a), shard(c), "both are tied")
 	for _, x := range []*end{p, q, s, u, v, w} {
 		x.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{})
 	}
@@ -102,7 +102,7 @@ func TestClientsComeTogether(t *testing.T) {
 	for _, x := range []*end{p, q, s, u, v, w} {
 		x.good()
 	}
-	for _, l := range r.e.lanes {
+	for _, l := range r.e.shards {
 		require.Equal(t, 3, len(l.running))
 		require.Len(t, l.clients, 2)
 	}
@@ -111,7 +111,7 @@ func TestClientsComeTogether(t *testing.T) {
 	w.destroy()
 	require.NoError(t, b.c.Close())
 	x, _ := pair(a, c)
-	require.Equal(t, lane(a), lane(c))
+	require.Equal(t, shard(a), shard(c))
 	x.post(ctrl(wqe.OpNop))
 	r.settle()
 	x.good()
@@ -119,8 +119,8 @@ func TestClientsComeTogether(t *testing.T) {
 
 // A client that moves takes along what it waits for and what it was doing.
 func TestMoveInTheMiddle(t *testing.T) {
-	r := newLanes(t, Config{Slice: 64})
-	r.e.lanes[0].few, r.e.lanes[1].few = 0, 0
+	r := newShards(t, Config{Slice: 64})
+	r.e.shards[0].sched.few, r.e.shards[1].sched.few = 0, 0
 	a, b := r.host("a"), r.host("b")
 	p, q := pair(a, b)
 	s, u := pair(a, b)
@@ -130,7 +130,7 @@ func TestMoveInTheMiddle(t *testing.T) {
 	w := a.qp(control.QP{}, armed, c)
 	w.up(w)
 	src, dst := a.full(1000, 1), b.full(1000, 2)
-	move := func(h *host, to int) { r.e.Do(func() { h.c.move(r.e.lanes[to]) }) }
+	move := func(h *host, to int) { r.e.Do(func() { h.c.move(r.e.shards[to]) }) }
 	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 1000))
 	s.post(ctrl(wqe.OpSend), src.data(0, 8)) // waits for a receive
 	for range 3 {
@@ -157,9 +157,9 @@ func TestMoveInTheMiddle(t *testing.T) {
 	require.NotNil(t, q)
 }
 
-// Datagrams of one burst that go to all lanes arrive in order.
-func TestDatagramsAcrossLanes(t *testing.T) {
-	r := newLanes(t, Config{Cores: []int{0, 1, 2}, Slice: 64})
+// Datagrams of one burst that go to all shards arrive in order.
+func TestDatagramsAcrossShards(t *testing.T) {
+	r := newShards(t, Config{Cores: []int{0, 1, 2}, Slice: 64})
 	r.shuffle(7)
 	hosts := []*host{r.host("a"), r.host("b"), r.host("c")}
 	var ends []*end
@@ -187,10 +187,10 @@ func TestDatagramsAcrossLanes(t *testing.T) {
 	}
 }
 
-// A shared receive that was taken for a transfer which its own lane ends goes back,
-// although that lane may not touch it.
-func TestSharedReceiveGoesBackAcrossLanes(t *testing.T) {
-	r := newLanes(t, Config{Slice: 64})
+// A shared receive that was taken for a transfer which its own shard ends goes back,
+// although that shard may not touch it.
+func TestSharedReceiveGoesBackAcrossShards(t *testing.T) {
+	r := newShards(t, Config{Slice: 64})
 	a, b := r.host("a"), r.host("b")
 	s := b.srq(control.SRQ{})
 	box := b.full(1000, 1)
@@ -206,25 +206,25 @@ func TestSharedReceiveGoesBackAcrossLanes(t *testing.T) {
 	r.e.Engine.Step()
 	require.NotNil(t, p.q.job)
 	require.Zero(t, s.s.ready())
-	a.c.lane.refuse = func() bool { return true } // b's lane is at work
+	a.c.shard.refuse = func() bool { return true } // b's shard is at work
 	other.post(ctrl(wqe.OpNop))
 	other.post(ctrl(wqe.OpNop)) // no room: all queue pairs of the queue end
 	for i := 0; p.state() != control.StateERR; i++ {
 		require.Less(t, i, 100)
-		a.c.lane.Step()
+		a.c.shard.Step()
 	}
 	require.Zero(t, s.s.ready())
-	require.Len(t, a.c.lane.owed, 1)
-	a.c.lane.refuse = nil
+	require.Len(t, a.c.shard.owed, 1)
+	a.c.shard.refuse = nil
 	r.settle()
 	require.Equal(t, uint16(1), s.s.ready())
-	require.Empty(t, a.c.lane.owed)
+	require.Empty(t, a.c.shard.owed)
 }
 
-// Whoever comes to a turnstile while another is in goes before that one's next turn.
+// Whoever comes to a ticket lock while another is in goes before that one's next turn.
 func TestTurnstileIsFair(t *testing.T) {
 	r := newRig(t, Config{})
-	var s turnstile
+	var s ticketLock
 	var order []int
 	s.lock()
 	require.False(t, s.tryLock())
@@ -249,13 +249,13 @@ func TestTurnstileIsFair(t *testing.T) {
 	require.True(t, s.tryLock())
 }
 
-// A lane that finds the other at work whenever it looks goes on with its own work,
+// A shard that finds the other at work whenever it looks goes on with its own work,
 // and in the end waits for it.
-func TestPatienceWithAnotherLaneEnds(t *testing.T) {
-	r := newLanes(t, Config{})
+func TestPatienceWithAnotherShardEnds(t *testing.T) {
+	r := newShards(t, Config{})
 	p, _ := pair(r.host("a"), r.host("b"))
 	own, _ := pair(p.h, p.h)
-	l := p.h.c.lane
+	l := p.h.c.shard
 	asked := 0
 	l.refuse = func() bool { asked++; return true }
 	p.post(ctrl(wqe.OpNop))
@@ -270,12 +270,12 @@ func TestPatienceWithAnotherLaneEnds(t *testing.T) {
 	require.Greater(t, asked, 1)
 }
 
-// What one lane does to the queues of another that sleeps wakes it; and a queue
-// that waits for a peer of another lane is looked at, although nobody wakes its own.
-func TestLanesWakeEachOther(t *testing.T) {
-	r := newLanes(t, Config{})
-	for _, l := range r.e.lanes {
-		l.sleepBound, l.calm = never, true
+// What one shard does to the queues of another that sleeps wakes it; and a queue
+// that waits for a peer of another shard is looked at, although nobody wakes its own.
+func TestShardsWakeEachOther(t *testing.T) {
+	r := newShards(t, Config{})
+	for _, l := range r.e.shards {
+		l.hooks.sleepBound, l.hooks.uncrowded = never, true
 	}
 	a, b := r.host("a"), r.host("b")
 	p, q := pair(a, b)
@@ -312,9 +312,9 @@ func TestLanesWakeEachOther(t *testing.T) {
 	p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{RKey: 0xbad00}, a.full(8, 1).data(0, 8))
 	wakeA()
 	require.Equal(t, cqe.RemoteAccess, p.scq.await().Syndrome)
-	require.Equal(t, cqe.Flush, q.rcq.await().Syndrome, "nobody but the other lane can have woken it")
+	require.Equal(t, cqe.Flush, q.rcq.await().Syndrome, "nobody but the other shard can have woken it")
 
-	// A WAIT for a completion that comes from the other lane.
+	// A WAIT for a completion that comes from the other shard.
 	own, _ := pair(b, b)
 	u.recv()
 	c := ctrl(wqe.OpWait)
@@ -328,12 +328,12 @@ func TestLanesWakeEachOther(t *testing.T) {
 	require.Equal(t, cqe.StatusSuccess, own.scq.await().Status)
 }
 
-// A completion queue that another lane finds full ends all queue pairs on it, though
-// their own lane sleeps.
-func TestOverrunFromAnotherLane(t *testing.T) {
-	r := newLanes(t, Config{})
-	for _, l := range r.e.lanes {
-		l.sleepBound, l.calm = never, true
+// A completion queue that another shard finds full ends all queue pairs on it, though
+// their own shard sleeps.
+func TestOverrunFromAnotherShard(t *testing.T) {
+	r := newShards(t, Config{})
+	for _, l := range r.e.shards {
+		l.hooks.sleepBound, l.hooks.uncrowded = never, true
 	}
 	a, b := r.host("a"), r.host("b")
 	small := b.cq(control.CQ{LogSize: 0})
@@ -359,9 +359,9 @@ func TestOverrunFromAnotherLane(t *testing.T) {
 	require.Equal(t, cqe.Flush, other.scq.await().Syndrome)
 }
 
-// An orderly stop of several lanes drains and flushes what crosses them, once.
-func TestStopAcrossLanes(t *testing.T) {
-	r := newLanes(t, Config{Cores: []int{0, 1, 2}, Burst: 2, Slice: 256})
+// An orderly stop of several shards drains and flushes what crosses them, once.
+func TestStopAcrossShards(t *testing.T) {
+	r := newShards(t, Config{Cores: []int{0, 1, 2}, Burst: 2, Slice: 256})
 	hosts := []*host{r.host("a"), r.host("b"), r.host("c")}
 	var movers, waiters []*end
 	var src, dst []*key
@@ -398,10 +398,10 @@ func TestStopAcrossLanes(t *testing.T) {
 	}
 }
 
-// A WQE in a register whose peer is in another lane is executed when the record says
+// A WQE in a register whose peer is in another shard is executed when the record says
 // that it is there, once.
-func TestFlameAcrossLanes(t *testing.T) {
-	r := newLanes(t, Config{})
+func TestFlameAcrossShards(t *testing.T) {
+	r := newShards(t, Config{})
 	a, b := r.host("a"), r.host("b")
 	c := a.cq(control.CQ{LogSize: 4})
 	p, q := a.qp(control.QP{BlueFlame: 1}, c, c), b.qp(control.QP{}, b.cq(control.CQ{LogSize: 4}), b.cq(control.CQ{LogSize: 4}))
@@ -410,7 +410,7 @@ func TestFlameAcrossLanes(t *testing.T) {
 	src, dst := a.full(400, 1), b.full(400, 2)
 	for i := range 40 {
 		p.write(ctrl(wqe.OpRDMAWrite), dst.raddr(8*i), src.data(8*i, 8))
-		p.flare()
+		p.postBlueFlame()
 		r.e.Engine.Step()
 		p.ring()
 		r.settle()

@@ -7,19 +7,19 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// expressMessage is the most inline data of a SEND of one block.
-const expressMessage = wqe.BlockSize - wqe.CtrlSize - wqe.InlineHead
+// fastInlineSend is the most inline data of a SEND of one block.
+const fastInlineSend = wqe.BlockSize - wqe.CtrlSize - wqe.InlineHead
 
-// expressSend is express for SENDs, with or without an immediate, that fit into
+// fastSend is express for SENDs, with or without an immediate, that fit into
 // the first piece of the receive that p has posted next in a queue of its own.
-func (e *lane) expressSend(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
-	if p.srq != nil || p.signed {
+func (sh *shard) fastSend(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
+	if p.rq.srq != nil || p.signed {
 		return 0, 0, 0
 	}
 	most = min(most, int(p.posted()))
-	keys := &e.keys
+	keys := &sh.keys
 	for done < most && cost < budget {
-		at := from.at(q.sent)
+		at := from.at(q.sq.done)
 		b := shm.BlockAt(from.mem, at)
 		h := head{b.Word(0), b.Word(1)}
 		op, imm := cqe.RespSend, uint32(0)
@@ -30,7 +30,7 @@ func (e *lane) expressSend(q, p *qp, from wqes, most, budget int) (done, cost in
 		default:
 			return done, cost, moved
 		}
-		if !q.unremarkable(h) {
+		if !q.ordinary(h) {
 			break
 		}
 		length := b.Word(2) // byte_count:32 lkey:32
@@ -38,12 +38,12 @@ func (e *lane) expressSend(q, p *qp, from wqes, most, budget int) (done, cost in
 		var near []byte
 		if n&wqe.InlineFlag != 0 {
 			n &^= wqe.InlineFlag
-			if n == 0 || n > expressMessage || h.ds() != 1+wqe.InlineUnits(int(n)) {
+			if n == 0 || n > fastInlineSend || h.ds() != 1+wqe.InlineUnits(int(n)) {
 				break
 			}
 			near = from.mem[at+wqe.CtrlSize+wqe.InlineHead:][:n]
 		} else {
-			if n == 0 || n > expressBytes || n > expressCost && n > uint64(budget-cost) || h.ds() != 2 {
+			if n == 0 || n > fastBytes || n > fastCost && n > uint64(budget-cost) || h.ds() != 2 {
 				break
 			}
 			k, ok := keys.find(uint32(length)), false
@@ -54,7 +54,7 @@ func (e *lane) expressSend(q, p *qp, from wqes, most, budget int) (done, cost in
 				break
 			}
 		}
-		far, ok := p.expressReceive(keys, n)
+		far, ok := p.fastReceive(keys, n)
 		if !ok {
 			break
 		}
@@ -63,33 +63,33 @@ func (e *lane) expressSend(q, p *qp, from wqes, most, budget int) (done, cost in
 		if h.solicited() {
 			attention = solicited
 		}
-		if !e.complete(p.recvCQ, q.num, p.uidx, imm, n, e.clock(), tail(0, p.num, uint16(p.received), op), attention) {
-			break // the long way fails it
+		if !sh.complete(p.rq.cq, q.num, p.uidx, imm, n, sh.clock(), tail(0, p.num, uint16(p.rq.done), op), attention) {
+			break // the slow path fails it
 		}
-		p.received++
+		p.rq.done++
 		p.client.count[control.CounterReceives]++
 		done++
-		cost += max(int(n), expressCost)
+		cost += max(int(n), fastCost)
 		moved += n
-		if !e.executed(q, h, 0) {
+		if !sh.completeFast(q, h, 0) {
 			break
 		}
 	}
 	return done, cost, moved
 }
 
-// expressReceive returns the first piece of p's next receive, and whether a
+// fastReceive returns the first piece of p's next receive, and whether a
 // message of n bytes goes into it. What follows it in the list is not looked at.
-func (p *qp) expressReceive(keys *keyTable, n uint64) (far []byte, ok bool) {
-	at := p.received & p.rqMask << p.rqStride
-	length := shm.BE64At(p.rq, at).Observe() // byte_count:32 lkey:32
+func (q *qp) fastReceive(keys *keyTable, n uint64) (far []byte, ok bool) {
+	at := q.rq.done & q.rq.mask << q.rq.stride
+	length := shm.BE64At(q.rq.ring, at).Observe() // byte_count:32 lkey:32
 	room := length >> 32
 	if room < n || room&wqe.InlineFlag != 0 {
 		return nil, false
 	}
 	k := keys.find(uint32(length))
-	if k == nil || k.pd != p.pd || k.access&control.AccessLocalWrite == 0 {
+	if k == nil || k.pd != q.pd || k.access&control.AccessLocalWrite == 0 {
 		return nil, false
 	}
-	return k.span(shm.BE64At(p.rq, at+8).Observe(), room) // all of it, as the long way asks
+	return k.span(shm.BE64At(q.rq.ring, at+8).Observe(), room) // all of it, as the slow path asks
 }

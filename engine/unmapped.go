@@ -11,7 +11,7 @@ import (
 
 // Transfers to and from memory that is away: in a process, where the kernel
 // copies it. Its keys have an address instead of bytes, so that express finds
-// none there and leaves such work to the long way.
+// none there and leaves such work to the slow path.
 
 // callCost is what a call of the kernel costs of a budget of bytes, beside those
 // that it copies.
@@ -21,14 +21,14 @@ const callCost = 16 << 10
 // may copy all of it, since the call itself is a good part of the time. Then the
 // budget is overdrawn, and its client's next turn is later.
 const (
-	awayBytes  = 128 << 10
-	awayPieces = 32
+	unmappedBytes  = 128 << 10
+	unmappedPieces = 32
 )
 
-// An away is scratch for such transfers, private to the device.
-type away struct {
-	from, to [1 + awayPieces]shm.Vec // the first is the guard's
-	between  []byte                  // on the way from one process to another; nil: there was none yet
+// An unmappedScratch is scratch for such transfers, private to the device.
+type unmappedScratch struct {
+	from, to [1 + unmappedPieces]shm.Vec // the first is the guard's
+	between  []byte                      // on the way from one process to another; nil: there was none yet
 	seen     guardSeen
 	touched  byte
 }
@@ -148,18 +148,18 @@ type gap struct {
 	write   bool // it was to be written
 }
 
-// moveAway is job.move for a job with memory that is away. It returns false when
+// moveUnmapped is job.move for a job with memory that is away. It returns false when
 // such memory could not be reached, and the WQE has failed.
-func (e *lane) moveAway(q *qp, j *job, budget int) (used int, ok bool) {
+func (sh *shard) moveUnmapped(q *qp, j *job, budget int) (used int, ok bool) {
 	for (used < budget || j.moved < indivisible) && j.moved < j.total {
 		most := uint64(max(budget-used, indivisible))
-		if most >= awayBytes/2 {
-			most = awayBytes
+		if most >= unmappedBytes/2 {
+			most = unmappedBytes
 		}
-		n, cost, gap := e.copyAway(j, min(most, j.total-j.moved, awayBytes))
+		n, cost, gap := sh.copyUnmapped(j, min(most, j.total-j.moved, unmappedBytes))
 		used += cost
 		if n == 0 {
-			return used, e.unreachable(q, j, gap)
+			return used, sh.unreachable(q, j, gap)
 		}
 		j.src.skip(n)
 		j.dst.skip(n)
@@ -168,11 +168,11 @@ func (e *lane) moveAway(q *qp, j *job, budget int) (used int, ok bool) {
 	return used, true
 }
 
-// copyAway copies up to n bytes of a job, and returns how many. A page that is
+// copyUnmapped copies up to n bytes of a job, and returns how many. A page that is
 // not there cuts the copy short; the next one begins with it, copies nothing and
 // says which it was.
-func (e *lane) copyAway(j *job, n uint64) (copied uint64, cost int, g gap) {
-	a := &e.away
+func (sh *shard) copyUnmapped(j *job, n uint64) (copied uint64, cost int, g gap) {
+	a := &sh.scratch.unmapped
 	src, from, n := j.src.collect(a.from[1:], n)
 	dst, to, n := j.dst.collect(a.to[1:], n)
 	from, to = a.from[:1+len(firstOf(from, n))], a.to[:1+len(to)]
@@ -206,18 +206,18 @@ func (e *lane) copyAway(j *job, n uint64) (copied uint64, cost int, g gap) {
 	return uint64(k), cost, g
 }
 
-// updateAway is update for a word that is away: read, changed and written, which
+// updateUnmapped is update for a word that is away: read, changed and written, which
 // is one step for everything that goes through this device, and no more, as
 // IBV_ATOMIC_HCA says.
-func (e *lane) updateAway(op wqe.Opcode, at stretch, operand []byte) (old uint64, g gap, ok bool) {
-	a := &e.away
-	e.effort += 2 * callCost
+func (sh *shard) updateUnmapped(op wqe.Opcode, at stretch, operand []byte) (old uint64, g gap, ok bool) {
+	a := &sh.scratch.unmapped
+	sh.sched.effort += 2 * callCost
 	word := a.between[:at.n]
 	a.from[1], a.to[1] = shm.Vec{Addr: at.addr, Len: at.n}, shm.VecOf(word)
 	if n, errno := at.process.read(&a.seen, a.to[:2], a.from[:2]); n != len(word) {
 		return 0, gap{at.process, at.addr, errno, true, false}, false
 	}
-	old, _ = e.update(op, word, operand) // nobody else changes it
+	old, _ = sh.update(op, word, operand) // nobody else changes it
 	if n, errno := at.process.write(a.to[:2], a.from[:2]); n != len(word) {
 		return 0, gap{at.process, at.addr, errno, true, true}, false
 	}
@@ -227,7 +227,7 @@ func (e *lane) updateAway(op wqe.Opcode, at stretch, operand []byte) (old uint64
 // unreachable ends a WQE whose memory could not be reached. What is local is at
 // fault as a bad key is; what is the responder's, as its bad key or receive. It
 // returns whether to go on, as if the message had arrived.
-func (e *lane) unreachable(q *qp, j *job, g gap) bool {
+func (sh *shard) unreachable(q *qp, j *job, g gap) bool {
 	what := "read"
 	if g.write {
 		what = "written"
@@ -235,24 +235,24 @@ func (e *lane) unreachable(q *qp, j *job, g gap) bool {
 	why := because(codeProcessMemory, "memory at %#x of process %d cannot be %s: %s", g.addr, g.process.pid, what, g.process.why(g.errno, g.write))
 	p, op := j.peer, j.head.opcode()
 	if p == nil || g.source != j.reads() {
-		e.explain(q, why.code, "%v: %s", op, why)
-		return e.fail(q, j, cqe.LocalProtection)
+		sh.explain(q, why.code, "%v: %s", op, why)
+		return sh.fail(q, j, cqe.LocalProtection)
 	}
 	taken := j.recv && op != wqe.OpRDMAWriteImm
 	if s := (subject{p.client, p.num, j.index, control.OfReceive, nil}); taken {
-		e.say(s, why.code, "receive %d: %s", []any{j.index, why})
+		sh.say(s, why.code, "receive %d: %s", []any{j.index, why})
 	} else {
-		e.explainQueue(p, why.code, "%v of peer QP %#06x: %s", op, q.num, why)
+		sh.explainQueue(p, why.code, "%v of peer QP %#06x: %s", op, q.num, why)
 	}
 	if p.client != q.client {
-		e.explain(q, why.code, "%v: memory of peer QP %#06x cannot be reached; why is said to its owner", op, p.num)
+		sh.explain(q, why.code, "%v: memory of peer QP %#06x cannot be reached; why is said to its owner", op, p.num)
 	}
 	switch {
 	case !taken:
-		return e.nak(q, j, control.EventAccessError, cqe.RemoteAccess) || j.lost
+		return sh.nak(q, j, control.EventAccessError, cqe.RemoteAccess) || j.lost
 	case q.transport != control.QPTypeRC:
-		return e.lose(q, j) || j.lost
+		return sh.lose(q, j) || j.lost
 	}
-	e.failReceive(j, cqe.LocalProtection)
-	return e.fail(q, j, cqe.RemoteOperation)
+	sh.failReceive(j, cqe.LocalProtection)
+	return sh.fail(q, j, cqe.RemoteOperation)
 }

@@ -6,24 +6,24 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// expressInline is the most inline data of a WRITE of one block.
-const expressInline = wqe.BlockSize - dataOffset - wqe.InlineHead
+// fastInlineWrite is the most inline data of a WRITE of one block.
+const fastInlineWrite = wqe.BlockSize - dataOffset - wqe.InlineHead
 
-// expressMove is express for WRITEs and READs between q and its peer p.
-func (e *lane) expressMove(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
+// fastMove is express for WRITEs and READs between q and its peer p.
+func (sh *shard) fastMove(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
 	var local, remote *mkey
 	var lkey, rkey uint32
 	for done < most && cost < budget {
-		at := from.at(q.sent)
+		at := from.at(q.sq.done)
 		b := shm.BlockAt(from.mem, at)
 		h := head{b.Word(0), b.Word(1)}
 		op := h.opcode()
-		need, ok := q.expressRight(p, op)
-		if !ok || !q.unremarkable(h) {
+		need, ok := q.fastRight(p, op)
+		if !ok || !q.ordinary(h) {
 			break
 		}
 		if k := uint32(b.Word(3) >> 32); remote == nil || rkey != k {
-			if remote, rkey = e.keys.find(k), k; remote == nil {
+			if remote, rkey = sh.keys.find(k), k; remote == nil {
 				break
 			}
 		}
@@ -35,16 +35,16 @@ func (e *lane) expressMove(q, p *qp, from wqes, most, budget int) (done, cost in
 		var near []byte
 		if n&wqe.InlineFlag != 0 {
 			n &^= wqe.InlineFlag
-			if n == 0 || n > expressInline || op != wqe.OpRDMAWrite || h.ds() != 2+int(wqe.InlineHead+n+wqe.UnitSize-1)/wqe.UnitSize {
+			if n == 0 || n > fastInlineWrite || op != wqe.OpRDMAWrite || h.ds() != 2+int(wqe.InlineHead+n+wqe.UnitSize-1)/wqe.UnitSize {
 				break
 			}
 			near = from.mem[at+dataOffset+wqe.InlineHead:][:n]
 		} else {
-			if n == 0 || n > expressBytes || n > expressCost && n > uint64(budget-cost) || h.ds() != 3 {
+			if n == 0 || n > fastBytes || n > fastCost && n > uint64(budget-cost) || h.ds() != 3 {
 				break
 			}
 			if k := uint32(length); local == nil || lkey != k {
-				if local, lkey = e.keys.find(k), k; local == nil {
+				if local, lkey = sh.keys.find(k), k; local == nil {
 					break
 				}
 			}
@@ -67,18 +67,18 @@ func (e *lane) expressMove(q, p *qp, from wqes, most, budget int) (done, cost in
 			copy(far, near)
 		}
 		done++
-		cost += max(int(n), expressCost)
+		cost += max(int(n), fastCost)
 		moved += n
-		if !e.executed(q, h, bytes) {
+		if !sh.completeFast(q, h, bytes) {
 			break
 		}
 	}
 	return done, cost, moved
 }
 
-// expressRight returns the right that the remote key must give for an operation,
-// and whether it goes by express to p, which is connected with q.
-func (q *qp) expressRight(p *qp, op wqe.Opcode) (need uint32, ok bool) {
+// fastRight returns the right that the remote key must give for an operation,
+// and whether it takes the fast path to p, which is connected with q.
+func (q *qp) fastRight(p *qp, op wqe.Opcode) (need uint32, ok bool) {
 	switch op {
 	case wqe.OpRDMAWrite:
 		need = control.AccessRemoteWrite

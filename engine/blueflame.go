@@ -6,29 +6,29 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A flame is the BlueFlame register of a queue pair that has one of its own, and
+// A blueFlame is the BlueFlame register of a queue pair that has one of its own, and
 // what has been seen there. A WQE found in it is executed before the record says
 // that there is one: one line on its way where ring and record are two. The
 // record stays the truth, the register a hint: what is overwritten there before
 // it is seen, or is in any way unusual, is executed from the ring.
-type flame struct {
+type blueFlame struct {
 	half [2]*shm.Block
 	seen [2]uint64 // first words, as last found; who does not change has said nothing new
 	next uint8     // half where the next WQE goes, if it goes there: they take turns
-	heat uint8     // visits for which that is the only place to look at
+	hot  uint8     // visits for which that is the only place to look at
 }
 
-// light gives q a register, number from 1 on, of the UAR page that begins at page in
+// attachBlueFlame gives q a register, number from 1 on, of the UAR page that begins at page in
 // its bank.
-func (q *qp) light(page uint64, number uint8) {
+func (q *qp) attachBlueFlame(page uint64, number uint8) {
 	at := page + doorbell.BFOffset + uint64(number-1)*doorbell.BFRegSize
-	q.flame = &flame{half: [2]*shm.Block{shm.BlockAt(q.registers, at), shm.BlockAt(q.registers, at+doorbell.BFHalf)}}
+	q.sq.blueFlame = &blueFlame{half: [2]*shm.Block{shm.BlockAt(q.sq.registers, at), shm.BlockAt(q.sq.registers, at+doorbell.BFHalf)}}
 }
 
 // observe takes what lies in the register for old, and its heat too: WQEs of another
 // life.
-func (f *flame) observe() {
-	f.heat = 0
+func (f *blueFlame) observe() {
+	f.hot = 0
 	for i, b := range f.half {
 		f.seen[i] = b.Word(0)
 	}
@@ -46,46 +46,46 @@ const mostAhead = 1 << 14
 
 // hot reports whether q's record need not be looked at in this visit.
 func (q *qp) hot() bool {
-	if q.flame.heat == 0 || q.job != nil || q.ahead > mostAhead/2 {
+	if q.sq.blueFlame.hot == 0 || q.job != nil || q.sq.ahead > mostAhead/2 {
 		return false
 	}
-	q.flame.heat--
+	q.sq.blueFlame.hot--
 	return true
 }
 
-// flare executes q's next WQE if it lies in the register. Nothing else is known to
+// pollBlueFlame executes q's next WQE if it lies in the register. Nothing else is known to
 // be announced.
-func (e *lane) flare(q *qp) int {
-	if done := e.flareOf(q, q.flame.next); done > 0 {
+func (sh *shard) pollBlueFlame(q *qp) int {
+	if done := sh.pollBlueFlameHalf(q, q.sq.blueFlame.next); done > 0 {
 		return done
 	}
-	return e.flareOf(q, q.flame.next^1)
+	return sh.pollBlueFlameHalf(q, q.sq.blueFlame.next^1)
 }
 
-// flareOf executes q's next WQE if it lies in one half of the register, complete,
-// and goes by express.
+// pollBlueFlameHalf executes q's next WQE if it lies in one half of the register, complete,
+// and takes the fast path.
 //
 // Observe: BlueFlame register. Published by post.SQ.flare.
-func (e *lane) flareOf(q *qp, half uint8) (done int) {
-	f := q.flame
+func (sh *shard) pollBlueFlameHalf(q *qp, half uint8) (done int) {
+	f := q.sq.blueFlame
 	b, seen := f.half[half&1], &f.seen[half&1]
 	first := b.Word(0)
 	if first == *seen {
 		return 0
 	}
-	f.heat = 0 // unless this is it, the record has news
+	f.hot = 0 // unless this is it, the record has news
 	h := head{first: first}
-	if h.place() != place(q.num, q.sent) || q.ahead >= mostAhead || e.several && e.across(q) != nil {
+	if h.place() != place(q.num, q.sq.done) || q.sq.ahead >= mostAhead || sh.several && sh.shardOfPeer(q) != nil {
 		*seen = first
 		return 0
 	}
-	if !b.Snapshot((*[wqe.BlockSize]byte)(e.flame), first) {
+	if !b.Snapshot((*[wqe.BlockSize]byte)(sh.scratch.block), first) {
 		return 0 // it is being written over: the record will tell
 	}
 	*seen = first
-	if done, e.spent = e.expressFrom(q, wqes{mem: e.flame}, 1, e.cfg.Slice); done > 0 {
-		q.ahead++
-		f.next, f.heat = half^1, hotVisits
+	if done, sh.sched.spent = sh.fastPathFrom(q, wqes{mem: sh.scratch.block}, 1, sh.cfg.Slice); done > 0 {
+		q.sq.ahead++
+		f.next, f.hot = half^1, hotVisits
 	}
 	return done
 }
@@ -93,4 +93,4 @@ func (e *lane) flareOf(q *qp, half uint8) (done int) {
 // lags reports whether a send record that is n blocks ahead, modulo 2^16, is
 // behind by no more than what was executed from the register: its store comes
 // after the register's.
-func (q *qp) lags(n uint16) bool { return -n <= q.ahead }
+func (q *qp) lags(n uint16) bool { return -n <= q.sq.ahead }

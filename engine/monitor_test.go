@@ -35,17 +35,17 @@ func TestMonitorWithoutWaitPKG(t *testing.T) {
 	require.Equal(t, shm.CanMonitor(), e.cfg.Idle == IdleMonitor)
 }
 
-// A device that dozes finds work of the queue that it watches and of others, and
+// A device that monitorRests finds work of the queue that it watches and of others, and
 // requests; it watches the one that worked last.
 func TestDozing(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	r.e.cfg.Idle = IdleMonitor // whatever this processor has
-	require.Zero(t, r.e.doze())
+	require.Zero(t, r.e.monitorWait())
 	for _, x := range []*end{p, q, p} {
 		x.post(ctrl(wqe.OpNop))
-		require.Positive(t, r.e.doze())
+		require.Positive(t, r.e.monitorWait())
 		require.Equal(t, cqe.StatusSuccess, x.scq.await().Status)
-		require.Zero(t, r.e.doze())
+		require.Zero(t, r.e.monitorWait())
 		require.Same(t, x.q, r.e.latest())
 	}
 	r.start()

@@ -8,34 +8,34 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// An atomic by express is one block: control, remote address, operands, and the
+// An atomic by the fast path is one block: control, remote address, operands, and the
 // place of the result.
 const (
-	expressAtomicUnits = wqe.BlockSize / wqe.UnitSize
-	expressAtomicBytes = 8
+	fastAtomicUnits = wqe.BlockSize / wqe.UnitSize
+	fastAtomicBytes = 8
 )
 
-// expressAtomic is express for fetch-and-add and compare-and-swap on 8 bytes of
+// fastAtomic is express for fetch-and-add and compare-and-swap on 8 bytes of
 // p's memory, with the result in one piece. Byte orders are those of judgeAtomic.
-func (e *lane) expressAtomic(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
+func (sh *shard) fastAtomic(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
 	if q.transport != control.QPTypeRC || p.attr.MaxDestRdAtomic == 0 || p.attr.Access&control.AccessRemoteAtomic == 0 {
 		return 0, 0, 0
 	}
-	keys := &e.keys
+	keys := &sh.keys
 	for done < most && cost < budget {
-		b := shm.BlockAt(from.mem, from.at(q.sent))
+		b := shm.BlockAt(from.mem, from.at(q.sq.done))
 		h := head{b.Word(0), b.Word(1)}
 		op := h.opcode()
 		length := b.Word(6) // byte_count:32 lkey:32
-		if op != wqe.OpAtomicFA && op != wqe.OpAtomicCS || h.ds() != expressAtomicUnits ||
-			length>>32 != expressAtomicBytes || !q.unremarkable(h) {
+		if op != wqe.OpAtomicFA && op != wqe.OpAtomicCS || h.ds() != fastAtomicUnits ||
+			length>>32 != fastAtomicBytes || !q.ordinary(h) {
 			break
 		}
 		local := keys.find(uint32(length))
 		if local == nil || local.pd != q.pd || local.access&control.AccessLocalWrite == 0 {
 			break
 		}
-		near, ok := local.span(b.Word(7), expressAtomicBytes)
+		near, ok := local.span(b.Word(7), fastAtomicBytes)
 		if !ok {
 			break
 		}
@@ -44,8 +44,8 @@ func (e *lane) expressAtomic(q, p *qp, from wqes, most, budget int) (done, cost 
 			break
 		}
 		addr := b.Word(2)
-		far, ok := remote.span(addr, expressAtomicBytes)
-		if !ok || addr%expressAtomicBytes != 0 || !shm.Aligned(far) {
+		far, ok := remote.span(addr, fastAtomicBytes)
+		if !ok || addr%fastAtomicBytes != 0 || !shm.Aligned(far) {
 			break
 		}
 		operand, old := b.Word(4), uint64(0)
@@ -56,9 +56,9 @@ func (e *lane) expressAtomic(q, p *qp, from wqes, most, budget int) (done, cost 
 		}
 		binary.LittleEndian.PutUint64(near, old)
 		done++
-		cost += expressCost
-		moved += expressAtomicBytes
-		if !e.executed(q, h, expressAtomicBytes) {
+		cost += fastCost
+		moved += fastAtomicBytes
+		if !sh.completeFast(q, h, fastAtomicBytes) {
 			break
 		}
 	}

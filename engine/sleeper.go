@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A bed is where the device's thread sleeps: an epoll descriptor that holds an
+// A sleeper is where the device's thread sleeps: an epoll descriptor that holds an
 // eventfd of the device's own and one of each client that wakes it. They are told
 // apart so that one client cannot take the wake-ups of another; none is ever
 // read: an event is that somebody writes, not that there is something.
-type bed struct {
+type sleeper struct {
 	epoll int
 	slack int      // of the thread's timers, in ns, as it was
 	file  *os.File // of epoll, where the thread must leave its P when it sleeps
@@ -25,12 +25,12 @@ type bed struct {
 	own *os.File // nil: closed
 }
 
-// makeBed makes a bed for the calling thread.
-func makeBed() (*bed, error) {
-	b := &bed{epoll: -1}
+// newSleeper makes a sleeper for the calling thread.
+func newSleeper() (*sleeper, error) {
+	b := &sleeper{epoll: -1}
 	var err error
 	if b.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
-		if b.own, err = newBell(); err == nil {
+		if b.own, err = newEventFD(); err == nil {
 			err = b.add(b.own)
 		}
 	}
@@ -43,7 +43,7 @@ func makeBed() (*bed, error) {
 		// all others need it. So the runtime waits for the descriptor instead, a
 		// millisecond at least.
 		_ = unix.SetNonblock(b.epoll, true)
-		b.file = os.NewFile(uintptr(b.epoll), "nicless:bed")
+		b.file = os.NewFile(uintptr(b.epoll), "nicless:sleeper")
 	}
 	// Timers of a thread may be late by 50 us, so that several can be served at once.
 	b.slack, _ = unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
@@ -51,30 +51,30 @@ func makeBed() (*bed, error) {
 	return b, nil
 }
 
-// lieDown makes the bed the lane's, with the descriptors of the clients that it
+// attachSleeper makes the sleeper the shard's, with the descriptors of the clients that it
 // has.
-func (t *thread) lieDown() error {
-	for c := range t.lane.clients {
-		if c.bell == nil {
+func (t *thread) attachSleeper() error {
+	for c := range t.shard.clients {
+		if c.wake.fd == nil {
 			continue
 		}
-		if err := t.bed.add(c.bell); err != nil {
+		if err := t.sleeper.add(c.wake.fd); err != nil {
 			return fmt.Errorf("engine: what it sleeps on: %w", err)
 		}
 	}
-	t.lane.bed = t.bed
+	t.shard.sleeper = t.sleeper
 	return nil
 }
 
-// getUp takes the beds of all lanes away: nobody runs them any more.
-func (e *Engine) getUp() {
-	for _, l := range e.lanes {
-		l.bed = nil
+// detachSleepers takes the beds of all shards away: nobody runs them any more.
+func (e *Engine) detachSleepers() {
+	for _, l := range e.shards {
+		l.sleeper = nil
 	}
 }
 
-// newBell makes an eventfd, of which only is noticed that it is written to.
-func newBell() (*os.File, error) {
+// newEventFD makes an eventfd, of which only is noticed that it is written to.
+func newEventFD() (*os.File, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {
 		return nil, err
@@ -82,9 +82,9 @@ func newBell() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "nicless:wake"), nil
 }
 
-// sameBell returns another descriptor of a bell: the party that is given it may close
+// dupEventFD returns another descriptor of a bell: the party that is given it may close
 // it at any time, also in this process.
-func sameBell(bell *os.File) (*os.File, error) {
+func dupEventFD(bell *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(bell.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -92,20 +92,20 @@ func sameBell(bell *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), bell.Name()), nil
 }
 
-func (b *bed) add(bell *os.File) error {
+func (b *sleeper) add(bell *os.File) error {
 	fd := int(bell.Fd())
 	return unix.EpollCtl(b.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(fd)})
 }
 
 // remove takes a bell out, which closing it does not: its client holds it too.
-func (b *bed) remove(bell *os.File) {
+func (b *sleeper) remove(bell *os.File) {
 	_ = unix.EpollCtl(b.epoll, unix.EPOLL_CTL_DEL, int(bell.Fd()), nil)
 }
 
 var eventOne = []byte{1, 0, 0, 0, 0, 0, 0, 0}
 
-// rouse wakes who sleeps, or will. Safe for concurrent use, also after close.
-func (b *bed) rouse() {
+// wake wakes who sleeps, or will. Safe for concurrent use, also after close.
+func (b *sleeper) wake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.own != nil {
@@ -115,36 +115,36 @@ func (b *bed) rouse() {
 
 // sleep sleeps for d, or until somebody wakes the device, and reports whether
 // somebody has.
-func (b *bed) sleep(d time.Duration) (woken bool) {
+func (b *sleeper) sleep(d time.Duration) (woken bool) {
 	if b.file != nil {
-		return b.parked(d)
+		return b.sleepInRuntime(d)
 	}
 	t := unix.NsecToTimespec(int64(d))
 	fds := []unix.PollFd{{Fd: int32(b.epoll), Events: unix.POLLIN}}
 	n, err := unix.Ppoll(fds, &t, nil)
 	if n > 0 {
-		return b.seen()
+		return b.takeEvents()
 	}
 	return err != nil && !errors.Is(err, unix.EINTR) // better awake than for ever asleep
 }
 
-// parked is sleep by way of the runtime.
-func (b *bed) parked(d time.Duration) (woken bool) {
+// sleepInRuntime is sleep by way of the runtime.
+func (b *sleeper) sleepInRuntime(d time.Duration) (woken bool) {
 	raw, err := b.file.SyscallConn()
 	if err != nil || b.file.SetReadDeadline(time.Now().Add(d)) != nil {
 		return true
 	}
-	return raw.Read(func(uintptr) bool { return b.seen() }) == nil
+	return raw.Read(func(uintptr) bool { return b.takeEvents() }) == nil
 }
 
-// seen takes the events that are there. What is left of more wakes the device
+// takeEvents takes the events that are there. What is left of more wakes the device
 // once more.
-func (b *bed) seen() bool {
+func (b *sleeper) takeEvents() bool {
 	n, _ := unix.EpollWait(b.epoll, b.out[:], 0)
 	return n > 0
 }
 
-func (b *bed) close() {
+func (b *sleeper) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.own != nil {

@@ -9,29 +9,29 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// BenchmarkLanes is BenchmarkStep's WRITE on as many threads as there are lanes, each
-// of which posts for itself. A figure is the time of one WQE in each lane: what goes
-// on within a lane goes on beside the other, what crosses them takes turns.
-func BenchmarkLanes(b *testing.B) {
+// BenchmarkShards is BenchmarkStep's WRITE on as many threads as there are shards, each
+// of which posts for itself. A figure is the time of one WQE in each shard: what goes
+// on within a shard goes on beside the other, what crosses them takes turns.
+func BenchmarkShards(b *testing.B) {
 	for _, row := range []struct {
 		name   string
-		lanes  int
+		shards  int
 		across bool
 		size   int
 	}{
-		{"one lane, 8", 1, false, 8}, {"two apart, 8", 2, false, 8}, {"two across, 8", 2, true, 8},
-		{"one lane, 4096", 1, false, 4096}, {"two apart, 4096", 2, false, 4096}, {"two across, 4096", 2, true, 4096},
+		{"one shard, 8", 1, false, 8}, {"two apart, 8", 2, false, 8}, {"two across, 8", 2, true, 8},
+		{"one shard, 4096", 1, false, 4096}, {"two apart, 4096", 2, false, 4096}, {"two across, 4096", 2, true, 4096},
 	} {
 		b.Run(row.name, func(b *testing.B) {
-			if runtime.NumCPU() < row.lanes {
+			if runtime.NumCPU() < row.shards {
 				b.Skip("not enough cores")
 			}
-			r := newLanes(b, Config{Cores: []int{0, 1}[:row.lanes]})
+			r := newShards(b, Config{Cores: []int{0, 1}[:row.shards]})
 			var hosts []*host
-			for range row.lanes {
+			for range row.shards {
 				hosts = append(hosts, r.host("h"))
 			}
-			ends := make([]*end, row.lanes)
+			ends := make([]*end, row.shards)
 			if row.across {
 				ends[0], ends[1] = pair(hosts[0], hosts[1])
 			} else {
@@ -55,10 +55,10 @@ func BenchmarkLanes(b *testing.B) {
 				all.Go(func() {
 					runtime.LockOSThread()
 					defer runtime.UnlockOSThread()
-					send, l := shm.BE32At(p.rec, 4), p.h.c.lane
+					send, l := shm.BE32At(p.rec, 4), p.h.c.shard
 					for n := uint32(16); n <= uint32(b.N+15); n += 16 {
 						send.Publish(n)
-						for p.q.sent < uint64(n) {
+						for p.q.sq.done < uint64(n) {
 							l.Step()
 						}
 						shm.BE32At(p.scq.rec, 0).Publish(n & 0xffffff)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/post"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -20,7 +19,7 @@ type idleRig struct {
 	ctx  *Context
 	qp   *QP
 	cq   *CQ
-	raw  hostpath.Raw
+	raw  Raw
 	next uint64
 }
 
@@ -30,7 +29,7 @@ func newIdleRig(t testing.TB, knows bool) *idleRig {
 	dev, err := newEmbedded(Config{}.engine())
 	require.NoError(t, err)
 	r := &idleRig{dev: dev}
-	r.ctx, err = hostpath.NewContext(dev)
+	r.ctx, err = newContext(dev)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.ctx.Close() })
 	pd, err := r.ctx.AllocPD()

@@ -43,19 +43,16 @@ var mayImport = map[string][]string{
 	// knows nothing of it.
 	"verbs": {"engine", "internal/shm", "internal/clock", "internal/control"},
 
-	// The host API: never engine.
-	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/ring", "internal/post", "internal/control"},
-
-	// Emulated accelerators: beside hostpath, not above it.
+	// Emulated accelerators: beside the host API, not above it.
 	"accel": {"wqe", "internal/post", "internal/shm"},
 
-	// The only place where device and host meet.
-	".": {"engine", "hostpath", "verbs", "cqe", "wqe", "internal/post", "internal/shm", "internal/control"},
+	// The host API, and the only place where device and host meet.
+	".": {"engine", "verbs", "wqe", "cqe", "doorbell", "internal/post", "internal/shm", "internal/ring", "internal/control"},
 
 	// Programs.
-	"internal/bench":   {".", "engine", "hostpath", "cqe", "internal/shm", "internal/clock"},
+	"internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock"},
 	"internal/torture": {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
-	"cmd/nicless":      {".", "engine", "verbs", "hostpath", "wqe", "cqe", "doorbell", "internal/field", "internal/bench", "internal/torture", "internal/clock", "internal/control"},
+	"cmd/nicless":      {".", "engine", "verbs", "wqe", "cqe", "doorbell", "internal/field", "internal/bench", "internal/torture", "internal/clock", "internal/control"},
 	"examples/*":       {".", "cqe", "accel"},
 	"examples":         {},
 

@@ -8,10 +8,16 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/engine"
-	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
+
+// Limits bound what one client may take: regions, their bytes, PDs, MRs, CQs, QPs
+// and channels. Zero fields mean the defaults.
+//
+//	Regions, PDs, MRs, CQs, QPs, Channels int
+//	Bytes uint64 // of all regions together
+type Limits = engine.Limits
 
 // Config says how an engine behaves. The zero value is right for most.
 type Config struct {
@@ -78,11 +84,8 @@ func Open(cfg Config) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hostpath.NewContext(dev)
+	return newContext(dev)
 }
-
-// Dial connects to the engine that listens at the unix socket path.
-func Dial(path string) (*Context, error) { return hostpath.Dial(path) }
 
 // An embedded device is an engine of this process and one client of it. It
 // serves the requests that an engine process serves, byte for byte; only

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	case "once":
-		b, err := connect(os.Args[1])
+		b, err := newPeer(os.Args[1])
 		if err == nil {
 			err = b.ctx.Close()
 		}
@@ -64,7 +64,7 @@ func TestMain(m *testing.M) {
 func writer(path string) error {
 	in := json.NewDecoder(os.Stdin)
 	var peer Descriptor
-	b, err := connect(path)
+	b, err := newPeer(path)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ type peer struct {
 
 const targetSize = 1 << 20
 
-func connect(path string) (p peer, err error) {
+func newPeer(path string) (p peer, err error) {
 	if p.ctx, err = Dial(path); err != nil {
 		return p, err
 	}
@@ -136,7 +136,7 @@ type process struct {
 	err bytes.Buffer
 }
 
-func again(t *testing.T, role, path string) *process {
+func rerun(t *testing.T, role, path string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0], path)}
 	p.Env = append(os.Environ(), "NICLESS_TEST_ROLE="+role)
@@ -168,7 +168,7 @@ func (p *process) line(t *testing.T) string {
 func startEngine(t *testing.T) (*process, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "engine")
-	e := again(t, "engine", path)
+	e := rerun(t, "engine", path)
 	require.Equal(t, "ready", e.line(t))
 	return e, path
 }
@@ -194,7 +194,7 @@ func (p *process) holdings(t *testing.T) [2]int {
 // join connects a writer process to p.
 func (p peer) join(t *testing.T, path string) *process {
 	t.Helper()
-	w := again(t, "writer", path)
+	w := rerun(t, "writer", path)
 	var d Descriptor
 	require.NoError(t, json.Unmarshal([]byte(w.line(t)), &d))
 	require.NoError(t, p.qp.Connect(d, Connection{Retry: 1, Timeout: 1}))
@@ -208,7 +208,7 @@ func (p peer) join(t *testing.T, path string) *process {
 func TestClientIsKilled(t *testing.T) {
 	e, path := startEngine(t)
 	before := e.holdings(t)
-	p, err := connect(path)
+	p, err := newPeer(path)
 	require.NoError(t, err)
 	mine := e.holdings(t)
 	for range 3 {
@@ -259,7 +259,7 @@ func TestEngineHasAHolder(t *testing.T) {
 // at once, memory is intact, and a new engine takes the same place.
 func TestEngineIsKilled(t *testing.T) {
 	e, path := startEngine(t)
-	p, err := connect(path)
+	p, err := newPeer(path)
 	require.NoError(t, err)
 	w := p.join(t, path)
 	idle, err := p.ctx.CreateCQ(CQConfig{})
@@ -298,9 +298,9 @@ func TestEngineIsKilled(t *testing.T) {
 		require.NoError(t, f())
 	}
 
-	next := again(t, "engine", path) // in place of the socket left behind
+	next := rerun(t, "engine", path) // in place of the socket left behind
 	require.Equal(t, "ready", next.line(t))
-	p, err = connect(path)
+	p, err = newPeer(path)
 	require.NoError(t, err)
 	p.join(t, path)
 	require.NoError(t, p.ctx.Close())
@@ -323,7 +323,7 @@ func TestServeEnds(t *testing.T) {
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- Serve(ctx, path, 0o600, Config{}, func() { close(ready) }) }()
 	<-ready
-	p, err := connect(path)
+	p, err := newPeer(path)
 	require.NoError(t, err)
 	cancel()
 	require.NoError(t, <-done)
@@ -341,7 +341,7 @@ func TestServeDrainsAndFlushes(t *testing.T) {
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- Serve(ctx, path, 0o600, Config{}, func() { close(ready) }) }()
 	<-ready
-	p, err := connect(path)
+	p, err := newPeer(path)
 	require.NoError(t, err)
 	require.NoError(t, p.qp.Connect(p.qp.Descriptor(), Connection{}))
 	const writes, half = 16, targetSize / 2

@@ -20,7 +20,7 @@ import (
 // events and answers that it is owed, and keeps copying 32 MiB until it is stopped.
 func holder(path string) error {
 	const long = 32 << 20
-	a, err := connect(path)
+	a, err := newPeer(path)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func holder(path string) error {
 func TestAStoppedClientHoldsUpNobody(t *testing.T) {
 	e, path := startEngine(t)
 	before := e.holdings(t)
-	h := again(t, "holder", path)
+	h := rerun(t, "holder", path)
 	defer time.AfterFunc(20*time.Second, func() { _ = h.Process.Kill() }).Stop() // if the engine waits for it
 	require.Contains(t, []string{"full", "refused"}, h.line(t))
 	require.Equal(t, "busy", h.line(t))
@@ -127,9 +127,9 @@ func TestAStoppedClientHoldsUpNobody(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for range 3 {
-		a, err := connect(path)
+		a, err := newPeer(path)
 		require.NoError(t, err)
-		b, err := connect(path)
+		b, err := newPeer(path)
 		require.NoError(t, err)
 		require.NoError(t, Pair(a.qp, b.qp, Connection{}))
 		for range 100 {

@@ -9,7 +9,7 @@ import (
 
 // Falling asleep is small enough to walk through every order of the steps of a
 // poster and the device, with a store buffer between the poster and memory. What
-// follows says of idler.sleep and hostpath's waker, line by line, what they
+// follows says of idler.sleep and the host API's waker, line by line, what they
 // touch; TestNoWakeUpIsMissed runs the code itself.
 
 // A night is everything that can be told apart.

@@ -1,0 +1,119 @@
+package nicless
+
+import (
+	"errors"
+	"math/bits"
+	"sync"
+
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// An arena hands out shared memory for rings and doorbell records, in sizes of
+// powers of two, cut from few large regions: a region each would cost the
+// device a mapping for every queue.
+type arena struct {
+	ctx *Context
+
+	mu      sync.Mutex
+	closed  bool // nothing is mapped any more, what is free neither
+	regions []*shm.Region
+	free    [48][]block // by log2 of size
+}
+
+// A block is memory from an arena, zeroed, on a multiple of its size up to the
+// page size.
+type block struct {
+	mem  []byte
+	addr uint64 // by which the device knows it
+}
+
+const (
+	// Two lines, because processors fetch lines in pairs: a record shares
+	// neither with another.
+	leastBlock = 7
+	// What is asked of the system at least.
+	chunk = 20
+)
+
+// alloc returns at least n bytes.
+func (a *arena) alloc(n int) (block, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return block{}, ErrClosed
+	}
+	class := max(bits.Len(uint(n-1)), leastBlock)
+	from := class
+	for from < len(a.free) && len(a.free[from]) == 0 {
+		from++
+	}
+	if from >= len(a.free) {
+		from = max(class, chunk)
+		if err := a.grow(from); err != nil {
+			return block{}, err
+		}
+	}
+	b := a.pop(from)
+	for from > class { // the upper half goes back
+		from--
+		half := 1 << from
+		a.free[from] = append(a.free[from], block{mem: b.mem[half:], addr: b.addr + uint64(half)})
+		b.mem = b.mem[:half:half]
+	}
+	clear(b.mem) // and touched, so that no page fault comes later
+	return b, nil
+}
+
+func (a *arena) pop(class int) block {
+	list := a.free[class]
+	b := list[len(list)-1]
+	a.free[class] = list[:len(list)-1]
+	return b
+}
+
+// release takes a block back. The device must not know it any more.
+func (a *arena) release(blocks ...block) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, b := range blocks {
+		if b.mem != nil {
+			class := bits.Len(uint(len(b.mem) - 1))
+			a.free[class] = append(a.free[class], b)
+		}
+	}
+}
+
+// grow adds a region of 1<<class bytes.
+func (a *arena) grow(class int) error {
+	r, _, err := a.ctx.newRegion("queues", 1<<class)
+	if err != nil {
+		return err
+	}
+	a.regions = append(a.regions, r)
+	a.free[class] = append(a.free[class], block{mem: r.Bytes(), addr: r.Addr()})
+	return nil
+}
+
+func (a *arena) close() (err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	for _, r := range a.regions {
+		err = errors.Join(err, r.Close())
+	}
+	return err
+}
+
+// newRegion makes memory that the device shares, and returns its name there. No
+// descriptor stays open: the mappings are enough, and programs have more memory regions
+// than descriptors.
+func (c *Context) newRegion(what string, size int) (*shm.Region, uint32, error) {
+	if err := c.err(); err != nil {
+		return nil, 0, wrap(what, err)
+	}
+	r, id, err := c.dev.NewRegion(what, size)
+	if err != nil {
+		return nil, 0, wrap(what, err)
+	}
+	return r, id, nil
+}

@@ -1,0 +1,171 @@
+package nicless
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+)
+
+// State is the state of a queue pair.
+type State uint8
+
+// States, numbered as in mlx5.
+const (
+	StateRST  = State(control.StateRST)  // made or reset: nothing is looked at
+	StateINIT = State(control.StateINIT) // receives may be posted
+	StateRTR  = State(control.StateRTR)  // receives
+	StateRTS  = State(control.StateRTS)  // receives and sends
+	StateSQE  = State(control.StateSQE)  // the send queue is in error; not on RC
+	StateSQD  = State(control.StateSQD)  // the send queue is stopped
+	StateERR  = State(control.StateERR)  // everything is flushed
+)
+
+// String returns the name.
+func (s State) String() string {
+	names := [...]string{"RST", "INIT", "RTR", "RTS", "SQE", "SQD", "ERR"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return "unknown state"
+}
+
+// AttrMask names attributes of a queue pair, numbered as ibv_qp_attr_mask.
+type AttrMask uint32
+
+// Attributes, each named after the field of Attr that it means.
+const (
+	AttrState           = AttrMask(control.AttrState)
+	AttrCurState        = AttrMask(control.AttrCurState)
+	AttrAccess          = AttrMask(control.AttrAccess)
+	AttrPKeyIndex       = AttrMask(control.AttrPKeyIndex)
+	AttrPort            = AttrMask(control.AttrPort)
+	AttrQKey            = AttrMask(control.AttrQKey)
+	AttrDevice          = AttrMask(control.AttrAV)
+	AttrPathMTU         = AttrMask(control.AttrPathMTU)
+	AttrTimeout         = AttrMask(control.AttrTimeout)
+	AttrRetryCount      = AttrMask(control.AttrRetryCount)
+	AttrRNRRetry        = AttrMask(control.AttrRNRRetry)
+	AttrRQPSN           = AttrMask(control.AttrRQPSN)
+	AttrMaxRdAtomic     = AttrMask(control.AttrMaxRdAtomic)
+	AttrMinRNRTimer     = AttrMask(control.AttrMinRNRTimer)
+	AttrSQPSN           = AttrMask(control.AttrSQPSN)
+	AttrMaxDestRdAtomic = AttrMask(control.AttrMaxDestRdAtom)
+	AttrDestQPN         = AttrMask(control.AttrDestQPN)
+)
+
+// Attr is the state and the attributes of a queue pair. With Mask it is a
+// request to change those that Mask names: see Modify.
+type Attr struct {
+	Mask            AttrMask
+	State           State
+	CurState        State  // Modify: the state that the caller believes it in; Query: the same as State
+	Access          Access // what the peer may do: RemoteWrite, RemoteRead, RemoteAtomic
+	QKey            uint32 // UD: what datagrams must bring to be received
+	Device          uint64 // of the peer: see Context.Device
+	DestQPN         uint32 // the peer, 24 bits
+	RQPSN           uint32 // first packet number expected, 24 bits
+	SQPSN           uint32 // first packet number sent, 24 bits
+	PKeyIndex       uint16 // 0
+	Port            uint8  // 1
+	PathMTU         uint8  // 1 to 5: 256 to 4096 bytes
+	Timeout         uint8  // 0 to 31: 4.096 us << Timeout; 0 waits for ever
+	RetryCount      uint8  // 0 to 7
+	RNRRetry        uint8  // 0 to 7; 7 is for ever
+	MinRNRTimer     uint8  // 0 to 31, code of the InfiniBand table
+	MaxRdAtomic     uint8  // READs and atomics under way
+	MaxDestRdAtomic uint8  // READs and atomics served at once
+}
+
+// String returns what Mask names, or everything if it names nothing, in words:
+// "RTS, peer QP 0x000abc, retries 7, …".
+func (a Attr) String() string {
+	var s []string
+	say := func(bit AttrMask, format string, args ...any) {
+		if a.Mask == 0 || a.Mask&bit != 0 {
+			s = append(s, fmt.Sprintf(format, args...))
+		}
+	}
+	tries := fmt.Sprint(a.RNRRetry)
+	if a.RNRRetry == 7 {
+		tries = "for ever"
+	}
+	say(AttrState, "%v", a.State)
+	say(AttrAccess, "access of the peer %v", a.Access)
+	say(AttrQKey, "qkey %#08x", a.QKey)
+	say(AttrDestQPN, "peer QP %#06x", a.DestQPN)
+	say(AttrDevice, "of device %016x", a.Device)
+	say(AttrRQPSN, "PSN expected %#06x", a.RQPSN)
+	say(AttrSQPSN, "PSN sent %#06x", a.SQPSN)
+	say(AttrPort, "port %d", a.Port)
+	say(AttrPKeyIndex, "pkey index %d", a.PKeyIndex)
+	say(AttrPathMTU, "path MTU %d", 128<<min(a.PathMTU, 5))
+	say(AttrTimeout, "timeout %v", a.timeout())
+	say(AttrRetryCount, "retries %d", a.RetryCount)
+	say(AttrRNRRetry, "RNR retries %s", tries)
+	say(AttrMinRNRTimer, "RNR timer code %d", a.MinRNRTimer)
+	say(AttrMaxRdAtomic, "READs and atomics under way %d", a.MaxRdAtomic)
+	say(AttrMaxDestRdAtomic, "served at once %d", a.MaxDestRdAtomic)
+	return strings.Join(s, ", ")
+}
+
+func (a Attr) timeout() any {
+	if a.Timeout == 0 {
+		return "none"
+	}
+	return time.Duration(4096) << min(a.Timeout, 31)
+}
+
+func (a *Attr) request(qpn uint32) *control.QPAttr {
+	return &control.QPAttr{
+		QPN: qpn, Mask: uint32(a.Mask), State: uint8(a.State), CurState: uint8(a.CurState), Port: a.Port, PathMTU: a.PathMTU,
+		Timeout: a.Timeout, RetryCount: a.RetryCount, RNRRetry: a.RNRRetry, MinRNRTimer: a.MinRNRTimer,
+		MaxRdAtomic: a.MaxRdAtomic, MaxDestRdAtomic: a.MaxDestRdAtomic, PKeyIndex: a.PKeyIndex, Access: uint32(a.Access),
+		RQPSN: a.RQPSN, SQPSN: a.SQPSN, DestQPN: a.DestQPN, GUID: a.Device, QKey: a.QKey,
+	}
+}
+
+func answered(m *control.QPAttr) Attr {
+	return Attr{
+		Mask: AttrMask(m.Mask), State: State(m.State), CurState: State(m.CurState), Port: m.Port, PathMTU: m.PathMTU,
+		Timeout: m.Timeout, RetryCount: m.RetryCount, RNRRetry: m.RNRRetry, MinRNRTimer: m.MinRNRTimer,
+		MaxRdAtomic: m.MaxRdAtomic, MaxDestRdAtomic: m.MaxDestRdAtomic, PKeyIndex: m.PKeyIndex, Access: Access(m.Access),
+		RQPSN: m.RQPSN, SQPSN: m.SQPSN, DestQPN: m.DestQPN, Device: m.GUID, QKey: m.QKey,
+	}
+}
+
+// Modify changes the state and the attributes that a.Mask names, by the rules
+// of verbs: each transition has attributes that it needs and others that it
+// takes. A refusal changes nothing and says which rule. After a change to
+// StateRST the queues are empty; nobody may post or poll during such a call.
+func (q *QP) Modify(a *Attr) error {
+	if q.closed.Load() {
+		return wrap("modify QP", ErrClosed)
+	}
+	if _, err := q.pd.ctx.call("modify QP", control.OpModifyQP, a.request(q.qpn), &control.Empty{}); err != nil {
+		return err
+	}
+	if a.Mask&AttrQKey != 0 {
+		q.qkey.Store(a.QKey)
+	}
+	if a.Mask&AttrState != 0 {
+		if a.State == StateRST {
+			q.reset()
+		}
+		q.state.Store(uint32(a.State))
+	}
+	return nil
+}
+
+// Query returns the state and all attributes, as the device has them.
+func (q *QP) Query() (Attr, error) {
+	if q.closed.Load() {
+		return Attr{}, wrap("query QP", ErrClosed)
+	}
+	var m control.QPAttr
+	if _, err := q.pd.ctx.call("query QP", control.OpQueryQP, &control.QPN{QPN: q.qpn}, &m); err != nil {
+		return Attr{}, err
+	}
+	return answered(&m), nil
+}

@@ -1,0 +1,108 @@
+package nicless
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A bell is a descriptor that can be read while events wait to be taken, for
+// programs that sleep in poll or epoll. It exists once somebody has asked.
+type bell struct {
+	mu     sync.Mutex
+	fd     int // 0: nobody has asked
+	closed bool
+}
+
+// EventFd returns a descriptor that can be read when NextEvent or PollEvent
+// have something to return, for poll and epoll. It must be neither read nor
+// closed; it is good until the context is closed.
+func (c *Context) EventFd() (int, error) {
+	const what = "event descriptor"
+	b := &c.bell
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0, wrap(what, ErrClosed)
+	}
+	if b.fd == 0 {
+		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		if err != nil {
+			return 0, wrap(what, err)
+		}
+		b.fd = fd
+	}
+	if c.due() {
+		b.strike()
+	}
+	return b.fd, nil
+}
+
+// PollEvent is NextEvent that does not wait: it returns nil when there is none.
+func (c *Context) PollEvent() (*Event, error) {
+	select {
+	case ev := <-c.inbox:
+		c.took()
+		return &ev, nil
+	default:
+	}
+	if c.closed.Load() {
+		return nil, ErrClosed
+	}
+	select {
+	case <-c.silent:
+		return nil, ErrDeviceGone
+	default:
+	}
+	c.took()
+	return nil, nil
+}
+
+// due reports whether an event, or the end of all, waits to be taken.
+func (c *Context) due() bool {
+	select {
+	case <-c.silent:
+		return true
+	default:
+		return len(c.inbox) > 0
+	}
+}
+
+// came makes the descriptor readable, after an event was put into the inbox.
+func (c *Context) came() {
+	c.bell.mu.Lock()
+	defer c.bell.mu.Unlock()
+	c.bell.strike()
+}
+
+// took makes the descriptor unreadable when nothing is left. What comes
+// meanwhile strikes again, or is seen here.
+func (c *Context) took() {
+	b := &c.bell
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fd == 0 || c.due() {
+		return
+	}
+	var count [8]byte
+	_, _ = unix.Read(b.fd, count[:])
+	if c.due() {
+		b.strike()
+	}
+}
+
+func (b *bell) strike() {
+	if b.fd != 0 {
+		_, _ = unix.Write(b.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}
+}
+
+func (b *bell) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	if b.fd != 0 {
+		_ = unix.Close(b.fd)
+		b.fd = 0
+	}
+}

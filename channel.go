@@ -1,0 +1,202 @@
+package nicless
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"golang.org/x/sys/unix"
+)
+
+// A Channel tells of completions: who waits on it is woken by any of the
+// completion queues that use it and have been armed.
+type Channel struct {
+	ctx    *Context
+	id     uint32
+	file   *os.File
+	closed atomic.Bool
+
+	mu   sync.Mutex
+	cqs  map[uint64]*CQ // by the handle that events carry
+	last uint64         // handle given
+}
+
+// CreateChannel makes a completion channel, for CQConfig.Channel of any number
+// of completion queues.
+func (c *Context) CreateChannel() (*Channel, error) {
+	var ans control.Channel
+	r, err := c.call("channel", control.OpCreateChannel, &control.Empty{}, &ans)
+	if err != nil {
+		return nil, err
+	}
+	ch := &Channel{ctx: c, id: ans.ID, file: r.Events, cqs: make(map[uint64]*CQ)}
+	c.mu.Lock()
+	c.channels[ch] = struct{}{}
+	c.mu.Unlock()
+	return ch, nil
+}
+
+// add gives q a handle.
+func (ch *Channel) add(q *CQ) (handle uint64) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.last++
+	ch.cqs[ch.last] = q
+	return ch.last
+}
+
+func (ch *Channel) remove(handle uint64) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	delete(ch.cqs, handle)
+}
+
+// Wait returns the next queue that has an event. The queue has to be polled
+// until it is empty, and to be armed again, before it has another: see CQ.Arm.
+// ErrDeviceGone when the device is gone; the error of ctx when that ends.
+//
+// One waiter at a time, Poll included.
+func (ch *Channel) Wait(ctx context.Context) (*CQ, error) {
+	if err := ch.usable(); err != nil {
+		return nil, err
+	}
+	defer ch.until(ctx)()
+	for {
+		q, err := ch.next(ctx)
+		if q != nil || err != nil {
+			return q, err
+		}
+	}
+}
+
+// Poll is Wait that does not wait: it returns nil when no queue has an event.
+// It goes with Fd.
+func (ch *Channel) Poll() (*CQ, error) {
+	if err := ch.usable(); err != nil {
+		return nil, err
+	}
+	raw, err := ch.file.SyscallConn()
+	if err != nil {
+		return nil, ch.ended()
+	}
+	for {
+		var event [8]byte
+		n := 0
+		var failed error
+		_ = ch.file.SetReadDeadline(time.Time{})
+		if err := raw.Read(func(fd uintptr) bool {
+			n, failed = unix.Read(int(fd), event[:])
+			return true
+		}); err != nil {
+			return nil, ch.ended()
+		}
+		switch {
+		case errors.Is(failed, unix.EAGAIN) && !ch.ctx.gone.Load():
+			return nil, nil
+		case errors.Is(failed, unix.EINTR):
+			continue
+		case n != len(event):
+			return nil, ch.ended()
+		}
+		if q := ch.take(event); q != nil {
+			return q, nil
+		}
+	}
+}
+
+// Fd returns the descriptor that can be read when a queue has an event, for
+// poll and epoll. It must be neither read nor closed; call Poll when it is
+// ready. It is good until Close.
+func (ch *Channel) Fd() int {
+	fd := -1
+	if raw, err := ch.file.SyscallConn(); err == nil {
+		_ = raw.Control(func(f uintptr) { fd = int(f) })
+	}
+	return fd
+}
+
+func (ch *Channel) usable() error {
+	if ch.closed.Load() || ch.ctx.closed.Load() {
+		return ErrClosed
+	}
+	return nil
+}
+
+// ended says why no event comes any more: the other end closes with the engine.
+func (ch *Channel) ended() error {
+	if err := ch.usable(); err != nil {
+		return err
+	}
+	ch.ctx.gone.Store(true) // the control socket may notice a moment later
+	ch.ctx.end()
+	return ErrDeviceGone
+}
+
+// until has reads end with ctx, up to the call of the function that it returns.
+func (ch *Channel) until(ctx context.Context) (stop func()) {
+	_ = ch.file.SetReadDeadline(time.Time{})
+	if ch.ctx.gone.Load() { // after the deadline was taken off: see Context.hurry
+		_ = ch.file.SetReadDeadline(time.Now().Add(lastWords))
+	}
+	woken := make(chan struct{})
+	end := context.AfterFunc(ctx, func() {
+		_ = ch.file.SetReadDeadline(time.Unix(1, 0)) // ends a read that is under way
+		close(woken)
+	})
+	return func() {
+		if !end() {
+			<-woken // or it would end the next call's read
+		}
+	}
+}
+
+// next reads one event, within until. It returns nil for one of a queue that is
+// no more.
+func (ch *Channel) next(ctx context.Context) (*CQ, error) {
+	var event [8]byte
+	n, _ := ch.file.Read(event[:])
+	switch {
+	case n == len(event):
+		return ch.take(event), nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	return nil, ch.ended()
+}
+
+// take notes an event and returns its queue.
+func (ch *Channel) take(event [8]byte) *CQ {
+	v := binary.LittleEndian.Uint64(event[:])
+	ch.mu.Lock()
+	q := ch.cqs[v&^control.ChannelOverrun]
+	ch.mu.Unlock()
+	switch {
+	case q == nil:
+		return nil
+	case v&control.ChannelOverrun != 0:
+		q.overrun.Store(true)
+	default:
+		q.cq.EventSeen()
+		q.armed.Store(false)
+	}
+	return q
+}
+
+// Close destroys the channel. ErrBusy while completion queues use it. Nobody
+// may wait on it meanwhile. Closing twice does nothing.
+func (ch *Channel) Close() error {
+	return closing(ch.ctx, &ch.closed, func() error {
+		if _, err := ch.ctx.call("close channel", control.OpDestroyChannel, &control.Channel{ID: ch.id}, &control.Empty{}); err != nil {
+			return err
+		}
+		ch.ctx.mu.Lock()
+		delete(ch.ctx.channels, ch)
+		ch.ctx.mu.Unlock()
+		return ch.file.Close()
+	})
+}

@@ -1,0 +1,159 @@
+package nicless
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nicless/nicless/internal/control"
+)
+
+// Connection says how a connection behaves. The zero value is right for most.
+type Connection struct {
+	// RNRRetry is how often a send is tried again while the peer has no receive
+	// posted: 1 to 6 times; 7, as in verbs, and zero mean for ever, NoRetry not
+	// once.
+	RNRRetry int
+
+	// Retry is how often a send is tried again while the peer does not answer:
+	// 1 to 7 times. Zero means 7, NoRetry not once.
+	Retry int
+
+	// Timeout is the time for one such try: 4.096 us << Timeout, 1 to 31. Zero
+	// means 14, 67 ms: with eight tries a peer that does not connect is given up
+	// after half a second.
+	Timeout int
+
+	// MinRNRTimer is the code of the time between tries that this side asks
+	// for when it has no receive posted, 1 to 31. Zero means 12, 0.64 ms.
+	MinRNRTimer int
+}
+
+// NoRetry, as a count of retries, means none: -1, because zero is the default.
+const NoRetry = -1
+
+func (o *Connection) fill() error {
+	for _, f := range []struct {
+		name      string
+		v         *int
+		def, most int
+		none      bool
+	}{
+		{"RNRRetry", &o.RNRRetry, 7, 7, true},
+		{"Retry", &o.Retry, 7, 7, true},
+		{"Timeout", &o.Timeout, 14, 31, false},
+		{"MinRNRTimer", &o.MinRNRTimer, 12, 31, false},
+	} {
+		switch {
+		case *f.v == 0:
+			*f.v = f.def
+		case *f.v == NoRetry && f.none:
+			*f.v = 0
+		case *f.v >= 1 && *f.v <= f.most:
+		case f.none:
+			return control.Errorf(control.CodeInvalid, "%s %d; 1 to %d and NoRetry (%d) are possible", f.name, *f.v, f.most, NoRetry)
+		default:
+			return control.Errorf(control.CodeInvalid, "%s %d; 1 to %d are possible", f.name, *f.v, f.most)
+		}
+	}
+	return nil
+}
+
+// toInit takes the queue pair from RST to INIT.
+func (q *QP) toInit(qkey uint32) error {
+	a := &Attr{Mask: AttrState | AttrPKeyIndex | AttrPort, State: StateINIT, Port: 1}
+	if q.transport == UD {
+		a.Mask |= AttrQKey
+		a.QKey = qkey
+	} else {
+		a.Mask |= AttrAccess
+		a.Access = q.access
+	}
+	return q.Modify(a)
+}
+
+// Connect connects the queue pair with the one that peer describes, which has
+// to connect back. Both must be of one transport, RC or UC, and clients of one
+// engine. Of o, UC has no use: nothing is tried again there.
+func (q *QP) Connect(peer Descriptor, o Connection) error {
+	const what = "connect"
+	if err := peer.check(); err != nil {
+		return wrap(what, err)
+	}
+	if err := o.fill(); err != nil {
+		return wrap(what, err)
+	}
+	if q.transport == UD {
+		return wrap(what, control.Errorf(control.CodeInvalid, "a UD queue pair has no peer; Activate it"))
+	}
+	if err := q.reachable(what, &peer); err != nil {
+		return err
+	}
+	most := q.pd.ctx.limits.MaxRdAtomic
+	rtr := &Attr{
+		Mask:  AttrState | AttrDevice | AttrPathMTU | AttrDestQPN | AttrRQPSN,
+		State: StateRTR, Device: peer.Device, PathMTU: 5, DestQPN: peer.QPN, RQPSN: peer.PSN,
+	}
+	rts := &Attr{Mask: AttrState | AttrSQPSN, State: StateRTS, SQPSN: q.psn()}
+	if q.transport == RC {
+		rtr.Mask |= AttrMaxDestRdAtomic | AttrMinRNRTimer
+		rtr.MaxDestRdAtomic, rtr.MinRNRTimer = most, uint8(o.MinRNRTimer)
+		rts.Mask |= AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRdAtomic
+		rts.Timeout, rts.RetryCount, rts.RNRRetry, rts.MaxRdAtomic = uint8(o.Timeout), uint8(o.Retry), uint8(o.RNRRetry), most
+	}
+	if err := q.Modify(rtr); err != nil {
+		return q.whyNot(what, err)
+	}
+	err := q.Modify(rts)
+	if err == nil {
+		return nil
+	}
+	if a, queryErr := q.Query(); queryErr == nil && a.State == StateERR {
+		// Its first request came between the two, and was refused.
+		return wrap(what, control.Errorf(control.CodeState,
+			"QP %#06x went into error while it was being connected, by a request of QP %#06x that it had to refuse; the device's explanation says why", q.qpn, peer.QPN))
+	}
+	return err
+}
+
+// whyNot says of a queue pair that was refused a change from INIT to RTR what
+// to do about the state that it is in.
+func (q *QP) whyNot(what string, refusal error) error {
+	a, err := q.Query()
+	if err != nil || !errors.Is(refusal, ErrState) {
+		return refusal
+	}
+	text := "not in INIT"
+	switch a.State {
+	case StateRTR, StateRTS, StateSQD:
+		if text = "active already"; q.transport != UD {
+			text = fmt.Sprintf("connected already, with QP %#06x", a.DestQPN)
+		}
+	case StateSQE, StateERR:
+		text = "in error"
+	}
+	return wrap(what, control.Errorf(control.CodeState, "%v (%v) is %s; make another, or Modify it to RST and INIT", q, a.State, text))
+}
+
+// reachable says why messages of q cannot go to peer, or nothing.
+func (q *QP) reachable(what string, peer *Descriptor) error {
+	if mine := q.pd.ctx.Device(); peer.Device != mine {
+		return wrap(what, control.Errorf(control.CodeInvalid,
+			"the peer is a client of engine %016x, this one of %016x; both must use one engine", peer.Device, mine))
+	}
+	if peer.Transport != q.transport {
+		return wrap(what, control.Errorf(control.CodeInvalid, "the peer is of transport %v, this one of %v; they must be equal", peer.Transport, q.transport))
+	}
+	return nil
+}
+
+// psn is the first packet sequence number of this side. Nothing is cut into
+// packets here, so any number will do.
+func (q *QP) psn() uint32 { return q.qpn * 0x9e3779b1 >> 8 }
+
+// Pair connects two queue pairs of this program with each other.
+func Pair(a, b *QP, o Connection) error {
+	if err := a.Connect(b.Descriptor(), o); err != nil {
+		return err
+	}
+	return b.Connect(a.Descriptor(), o)
+}

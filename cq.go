@@ -1,0 +1,366 @@
+package nicless
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/post"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// CQConfig says what a completion queue is to be like. The zero value works.
+type CQConfig struct {
+	// Entries is how many completions it holds, rounded up to a power of two.
+	// Zero means 256. The device ends a queue that overflows, and puts the
+	// queue pairs that use it into error: see ErrOverrun.
+	Entries int
+
+	// Size128 asks for entries of 128 bytes.
+	Size128 bool
+
+	// Channel tells of completions; see Arm. Nil gives the queue a channel of
+	// its own, for Wait.
+	Channel *Channel
+
+	// PollOnly leaves out the completion channel: Wait is not possible, and a
+	// descriptor is saved.
+	PollOnly bool
+
+	// IgnoreOverrun has the device write on when there is no room, over
+	// completions that have not been polled and are lost then.
+	IgnoreOverrun bool
+
+	// Collapsed makes a queue of one entry, which the device overwrites: Poll
+	// returns the newest completion only, and it stands for all before it of its
+	// queue pair. It has ID, opcode and status; no byte count, immediate or
+	// time. Such a queue is PollOnly.
+	Collapsed bool
+}
+
+// A CQ is a completion queue.
+type CQ struct {
+	ctx     *Context
+	cqn     uint32
+	cq      *post.CQ
+	buf     block
+	rec     block
+	cfg     CQConfig
+	channel *Channel    // nil: PollOnly
+	handle  uint64      // in channel
+	armed   atomic.Bool // Wait's: an event for any completion has been asked for and not been read
+
+	overrun  atomic.Bool  // the device has ended the queue
+	senders  atomic.Int32 // queue pairs whose SendCQ it is
+	exported atomic.Bool  // it is collapsed, and one queue pair's alone
+	closed   atomic.Bool
+}
+
+// CreateCQ makes a completion queue.
+func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
+	const what = "CQ"
+	log, err := cfg.fill(c)
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	q := &CQ{ctx: c, cfg: cfg}
+	if q.buf, err = c.arena.alloc(cfg.entrySize() << log); err != nil {
+		return nil, wrap(what, err)
+	}
+	if q.rec, err = c.arena.alloc(8); err != nil {
+		c.arena.release(q.buf)
+		return nil, wrap(what, err)
+	}
+	if err := q.create(log); err != nil {
+		q.release()
+		return nil, err
+	}
+	return q, nil
+}
+
+// fill returns log2 of the entries.
+func (cfg *CQConfig) fill(c *Context) (log int, err error) {
+	if cfg.Collapsed {
+		if cfg.Channel != nil || cfg.Entries > 1 {
+			return 0, fmt.Errorf("a collapsed queue has one entry and no Channel")
+		}
+		cfg.Entries, cfg.PollOnly = 1, true
+	}
+	if ch := cfg.Channel; ch != nil {
+		switch {
+		case ch.ctx != c:
+			return 0, errors.New("Channel belongs to another context")
+		case cfg.PollOnly:
+			return 0, errors.New("PollOnly with a Channel")
+		case ch.closed.Load():
+			return 0, fmt.Errorf("Channel: %w", ErrClosed)
+		}
+	}
+	if cfg.Entries == 0 {
+		cfg.Entries = 256
+	}
+	return cfg.log(c, cfg.Entries)
+}
+
+func (cfg *CQConfig) log(c *Context, entries int) (int, error) {
+	if most := 1 << c.limits.MaxLogCQ; entries < 1 || entries > most {
+		return 0, fmt.Errorf("%d entries; 1 to %d are possible", entries, most)
+	}
+	return bits.Len(uint(entries - 1)), nil
+}
+
+func (cfg *CQConfig) entrySize() int {
+	if cfg.Size128 {
+		return cqe.Size128
+	}
+	return cqe.Size
+}
+
+func (q *CQ) create(log int) (err error) {
+	const what = "CQ"
+	c, cfg := q.ctx, &q.cfg
+	req := control.CQ{Buf: q.buf.addr, DBRec: q.rec.addr, LogSize: uint8(log), LogCQE: log2(cfg.entrySize())}
+	if cfg.Collapsed {
+		req.Flags |= control.CQCollapsed | control.CQIgnoreOverrun
+	}
+	if cfg.IgnoreOverrun {
+		req.Flags |= control.CQIgnoreOverrun
+	}
+	if !cfg.PollOnly {
+		if q.channel = cfg.Channel; q.channel == nil {
+			if q.channel, err = c.CreateChannel(); err != nil {
+				return err
+			}
+		}
+		q.handle = q.channel.add(q)
+		req.Channel, req.Handle = q.channel.id, q.handle
+	}
+	var ans control.CQN
+	if _, err := c.call(what, control.OpCreateCQ, &req, &ans); err != nil {
+		return err
+	}
+	q.cqn = ans.CQN
+	// The entries are prepared now that the number is known; nothing can
+	// complete here before a queue pair uses it.
+	if q.cq, err = post.NewCQ(post.CQConfig{
+		Ring: q.buf.mem[:cfg.entrySize()<<log], EntrySize: cfg.entrySize(), CQN: ans.CQN, Table: &c.table, Collapsed: cfg.Collapsed,
+		CI: shm.BE32At(q.rec.mem, 0), Arm: shm.BE32At(q.rec.mem, 4), ArmReg: c.armRegister(),
+	}); err != nil {
+		return wrap(what, err)
+	}
+	c.mu.Lock()
+	c.cqs[q.cqn] = q
+	c.mu.Unlock()
+	return nil
+}
+
+// release gives back what a queue had, on this side and, if it is still there,
+// on the device's.
+func (q *CQ) release() {
+	c := q.ctx
+	c.mu.Lock()
+	delete(c.cqs, q.cqn)
+	c.mu.Unlock()
+	if q.channel != nil {
+		q.channel.remove(q.handle)
+		if q.cfg.Channel == nil {
+			_ = q.channel.Close()
+		}
+	}
+	c.arena.release(q.buf, q.rec)
+}
+
+// String returns, for instance, "CQ 0x000abc".
+func (q *CQ) String() string { return fmt.Sprintf("CQ %#06x", q.cqn) }
+
+// CQN returns the number of the queue, 24 bits.
+func (q *CQ) CQN() uint32 { return q.cqn }
+
+// Poll takes completions off the queue until dst is full or there are no more,
+// and returns how many; it does not wait. The error is nil unless the queue is
+// closed, or nothing was left in it and the device is gone or has ended the
+// queue (ErrOverrun).
+//
+// One poller at a time.
+func (q *CQ) Poll(dst []Completion) (int, error) {
+	if q.closed.Load() || q.ctx.closed.Load() {
+		return 0, ErrClosed
+	}
+	n := q.cq.Poll(dst)
+	if n == 0 {
+		if q.ctx.gone.Load() {
+			if n = q.cq.Poll(dst); n > 0 {
+				return n, nil // the last thing that the device did
+			}
+			return 0, ErrDeviceGone
+		}
+		if q.overrun.Load() {
+			return q.last(dst)
+		}
+		if q.ctx.alone {
+			shm.Yield() // the engine's turn, if it is on this core
+		}
+	}
+	return n, nil
+}
+
+// TryPoll is Poll for a queue that several goroutines, or accelerators, poll:
+// while one of them is at it, the others get nothing at once. What one of them
+// takes makes room in the queue pairs for all. It does not go with Poll and Wait.
+//
+// Safe for concurrent use beside itself.
+func (q *CQ) TryPoll(dst []Completion) (int, error) {
+	if q.closed.Load() || q.ctx.closed.Load() {
+		return 0, ErrClosed
+	}
+	n, ok := q.cq.TryPoll(dst)
+	switch {
+	case n > 0:
+		return n, nil
+	case q.ctx.gone.Load():
+		return 0, ErrDeviceGone
+	case ok && q.overrun.Load():
+		return 0, ErrOverrun
+	}
+	return 0, nil
+}
+
+// spins is how often Wait polls before it sleeps: a few microseconds, in which
+// an engine that is awake answers.
+const spins = 500
+
+// Wait is Poll that waits for the first completion, or for the end of ctx,
+// whose error it then returns. When the queue has overflowed and nothing is
+// left in it, the error is ErrOverrun. It spins for a few microseconds, then sleeps.
+//
+// One poller at a time.
+func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
+	if len(dst) == 0 {
+		return 0, nil
+	}
+	for range spins {
+		if n, err := q.Poll(dst); n > 0 || err != nil {
+			return n, err
+		}
+	}
+	switch {
+	case q.channel == nil:
+		return 0, errors.New("nicless: CQ was made with PollOnly: it cannot wait")
+	case q.cfg.Channel != nil:
+		return 0, errors.New("nicless: CQ has a Channel that others use: Arm it, and wait there")
+	}
+	defer q.channel.until(ctx)()
+	for {
+		// One arm, one event: while an event is on its way, or waits to be read,
+		// another arm would only leave a second one behind.
+		if !q.armed.Swap(true) {
+			q.cq.Arm(false)
+			q.ctx.waker.rouse()
+		}
+		if n, err := q.Poll(dst); n > 0 || err != nil {
+			return n, err
+		}
+		if _, err := q.channel.next(ctx); err != nil {
+			if ctx.Err() != nil {
+				return 0, ctx.Err()
+			}
+			if n, err := q.Poll(dst); n > 0 || err != nil {
+				return n, err // the last ones
+			}
+			return 0, err
+		}
+	}
+}
+
+// last returns what is left in a queue that has overrun. The news of that may
+// have come before the last look at the queue.
+func (q *CQ) last(dst []Completion) (int, error) {
+	if n := q.cq.Poll(dst); n > 0 {
+		return n, nil
+	}
+	return 0, ErrOverrun
+}
+
+// Channel returns the channel that tells of this queue's completions: its own,
+// or the one of its CQConfig; nil with PollOnly.
+func (q *CQ) Channel() *Channel { return q.channel }
+
+// Arm asks for one event on the queue's Channel when a completion is there that
+// has not been polled: any, or with solicited only one that its sender marked
+// so, or an error. To sleep without missing one: arm, poll until the queue is
+// empty, then wait on the Channel. Wait does so by itself.
+//
+// The poller's.
+func (q *CQ) Arm(solicited bool) error {
+	if q.closed.Load() {
+		return ErrClosed
+	}
+	if err := q.ctx.err(); err != nil {
+		return err
+	}
+	if q.channel == nil {
+		return errors.New("nicless: CQ was made with PollOnly: it has no channel for events")
+	}
+	q.cq.Arm(solicited)
+	q.ctx.waker.rouse()
+	q.armed.Store(!solicited)
+	return nil
+}
+
+// Index returns how many completions have been polled since the queue was made,
+// and one for each Resize. When it is empty, a WaitCQ for Index plus n waits for
+// n more. It wraps. The poller's.
+func (q *CQ) Index() uint32 { return q.cq.Index() }
+
+// Resize gives the queue room for another number of entries, rounded up to a
+// power of two. Nothing in it is lost; ErrInvalid if what has not been polled
+// would not fit. The poller's: nobody may poll meanwhile. Queue pairs may go on.
+func (q *CQ) Resize(entries int) error {
+	const what = "resize CQ"
+	if q.closed.Load() {
+		return wrap(what, ErrClosed)
+	}
+	if q.cfg.Collapsed || q.cfg.IgnoreOverrun {
+		return wrap(what, control.Errorf(control.CodeInvalid, "a queue made with Collapsed or IgnoreOverrun keeps its size"))
+	}
+	c := q.ctx
+	log, err := q.cfg.log(c, entries)
+	if err != nil {
+		return wrap(what, control.Errorf(control.CodeInvalid, "%v", err))
+	}
+	size := q.cfg.entrySize()
+	to, err := c.arena.alloc(size << log)
+	if err != nil {
+		return wrap(what, err)
+	}
+	moved := false
+	err = q.cq.Resize(to.mem[:size<<log], func() error {
+		req := &control.ResizeCQ{CQN: q.cqn, LogSize: uint8(log), LogCQE: log2(size), Buf: to.addr}
+		_, err := c.call(what, control.OpResizeCQ, req, &control.Empty{})
+		moved = err == nil
+		return err
+	})
+	if !moved {
+		c.arena.release(to)
+		return err
+	}
+	c.arena.release(q.buf)
+	q.buf = to
+	return err
+}
+
+// Close destroys the queue. ErrBusy while queue pairs use it. Nobody may poll
+// it meanwhile. Closing twice does nothing.
+func (q *CQ) Close() error {
+	return closing(q.ctx, &q.closed, func() error {
+		if _, err := q.ctx.call("close CQ", control.OpDestroyCQ, &control.CQN{CQN: q.cqn}, &control.Empty{}); err != nil {
+			return err
+		}
+		q.release()
+		return nil
+	})
+}

@@ -1,0 +1,58 @@
+package nicless
+
+import (
+	"encoding/binary"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/post"
+)
+
+// Transport is the kind of a queue pair.
+type Transport = post.Transport
+
+// Transports.
+const (
+	RC = post.RC // reliable connection: SEND, WRITE, READ, atomics
+	UC = post.UC // unreliable connection: SEND and WRITE; what the peer does not take is lost
+	UD = post.UD // unreliable datagram: SEND of up to 4096 bytes to anybody
+)
+
+// GRHSize is the bytes before each received datagram: the header that says
+// where it comes from. The completion's ByteLen counts them, and a receive must
+// have room for them.
+const GRHSize = 40
+
+// Activate makes a UD queue pair send and receive. Datagrams that come before,
+// or that find no receive posted, are dropped.
+func (q *QP) Activate() error {
+	const what = "activate"
+	if q.transport != UD {
+		return wrap(what, control.Errorf(control.CodeInvalid, "a %v queue pair has a peer; Connect it", q.transport))
+	}
+	if err := q.Modify(&Attr{Mask: AttrState, State: StateRTR}); err != nil {
+		return q.whyNot(what, err)
+	}
+	return q.Modify(&Attr{Mask: AttrState | AttrSQPSN, State: StateRTS, SQPSN: q.psn()})
+}
+
+// AddressOf returns where datagrams to the queue pair that peer describes go,
+// for SendWR.To. It may be used for any number of sends.
+func (q *QP) AddressOf(peer Descriptor) (*Address, error) {
+	const what = "address"
+	if err := peer.check(); err != nil {
+		return nil, wrap(what, err)
+	}
+	if err := q.reachable(what, &peer); err != nil {
+		return nil, err
+	}
+	return q.pd.ctx.Address(peer.QPN, peer.QKey), nil
+}
+
+// Address returns where datagrams to a queue pair of this engine go: an answer,
+// for instance, to Completion.SrcQP. qkey is the receiver's.
+func (c *Context) Address(qpn, qkey uint32) *Address {
+	r := post.RoCE{HopLimit: 64}
+	r.GID[0], r.GID[1] = 0xfe, 0x80 // link-local; the other half is the engine's number
+	binary.BigEndian.PutUint64(r.GID[8:], c.Device())
+	return &Address{AV: r.AV(), QPN: qpn, QKey: qkey}
+}

@@ -1,0 +1,218 @@
+package nicless
+
+import (
+	"encoding"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// DescriptorVersion is the version of Descriptor's two forms.
+const DescriptorVersion = 1
+
+// A Descriptor is what a program tells its peer so that the two can connect:
+// which queue pair, of which engine, and which memory may be used. It travels
+// as JSON (encoding/json) or as bytes (MarshalBinary), by whatever means the
+// programs have.
+type Descriptor struct {
+	Device    uint64    // of the engine
+	Transport Transport // RC, UC or UD
+	QPN       uint32    // 24 bits
+	PSN       uint32    // 24 bits; RC and UC
+	QKey      uint32    // UD: what datagrams must bring
+	Memory    []RemoteMemory
+}
+
+// RemoteMemory is memory of the peer that work requests may name.
+type RemoteMemory struct {
+	Name   string // what for; at most 255 bytes of UTF-8
+	Addr   uint64
+	Length uint64
+	RKey   uint32
+}
+
+var (
+	_ encoding.BinaryMarshaler   = Descriptor{}
+	_ encoding.BinaryUnmarshaler = (*Descriptor)(nil)
+	_ json.Marshaler             = Descriptor{}
+	_ json.Unmarshaler           = (*Descriptor)(nil)
+)
+
+// Descriptor describes the queue pair, and memory that its peer may use.
+func (q *QP) Descriptor(memory ...RemoteMemory) Descriptor {
+	d := Descriptor{Device: q.pd.ctx.Device(), Transport: q.transport, QPN: q.qpn, Memory: memory}
+	if q.transport == UD {
+		d.QKey = q.qkey.Load()
+	} else {
+		d.PSN = q.psn()
+	}
+	return d
+}
+
+// Find returns the memory of that name.
+func (d *Descriptor) Find(name string) (RemoteMemory, error) {
+	for _, m := range d.Memory {
+		if m.Name == name {
+			return m, nil
+		}
+	}
+	return RemoteMemory{}, fmt.Errorf("nicless: descriptor of QP %#06x has no memory named %q", d.QPN, name)
+}
+
+func (d *Descriptor) check() error {
+	if d.QPN > 0xffffff || d.PSN > 0xffffff {
+		return fmt.Errorf("descriptor: QPN %#x, PSN %#x; 24 bits are possible", d.QPN, d.PSN)
+	}
+	if d.Transport > UD {
+		return fmt.Errorf("descriptor: transport %d; RC (%d), UC (%d) and UD (%d) are known", d.Transport, RC, UC, UD)
+	}
+	for _, m := range d.Memory {
+		if len(m.Name) > 255 {
+			return fmt.Errorf("descriptor: memory name of %d bytes; at most 255 are possible", len(m.Name))
+		}
+		if !utf8.ValidString(m.Name) {
+			return fmt.Errorf("descriptor: memory name %q is not UTF-8", m.Name)
+		}
+	}
+	if len(d.Memory) > 0xffff {
+		return fmt.Errorf("descriptor: %d pieces of memory; at most %d are possible", len(d.Memory), 0xffff)
+	}
+	return nil
+}
+
+// hex64 is a number that JSON readers with 53-bit integers keep whole.
+type hex64 uint64
+
+func (h hex64) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "0x%016x", uint64(h)), nil }
+
+func (h *hex64) UnmarshalText(b []byte) error {
+	v, err := strconv.ParseUint(string(b), 0, 64)
+	*h = hex64(v)
+	return err
+}
+
+type jsonDescriptor struct {
+	Version   int          `json:"version"`
+	Device    hex64        `json:"device"`
+	Transport string       `json:"transport"`
+	QPN       uint32       `json:"qpn"`
+	PSN       uint32       `json:"psn"`
+	QKey      uint32       `json:"qkey"`
+	Memory    []jsonMemory `json:"memory,omitempty"`
+}
+
+type jsonMemory struct {
+	Name   string `json:"name"`
+	Addr   hex64  `json:"addr"`
+	Length uint64 `json:"length"`
+	RKey   uint32 `json:"rkey"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (d Descriptor) MarshalJSON() ([]byte, error) {
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	j := jsonDescriptor{
+		Version: DescriptorVersion, Device: hex64(d.Device), Transport: d.Transport.String(), QPN: d.QPN, PSN: d.PSN, QKey: d.QKey,
+	}
+	for _, m := range d.Memory {
+		j.Memory = append(j.Memory, jsonMemory{m.Name, hex64(m.Addr), m.Length, m.RKey})
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It refuses another version.
+func (d *Descriptor) UnmarshalJSON(b []byte) error {
+	var j jsonDescriptor
+	if err := json.Unmarshal(b, &j); err != nil {
+		return fmt.Errorf("descriptor: %w", err)
+	}
+	if j.Version != DescriptorVersion {
+		return fmt.Errorf("descriptor: version %d; this program knows %d", j.Version, DescriptorVersion)
+	}
+	n := Descriptor{Device: uint64(j.Device), QPN: j.QPN, PSN: j.PSN, QKey: j.QKey}
+	for j.Transport != "" && n.Transport.String() != j.Transport { // left out, it is RC
+		if n.Transport++; n.Transport > UD {
+			return fmt.Errorf("descriptor: transport %q; RC, UC and UD are known", j.Transport)
+		}
+	}
+	for _, m := range j.Memory {
+		n.Memory = append(n.Memory, RemoteMemory{m.Name, uint64(m.Addr), m.Length, m.RKey})
+	}
+	if err := n.check(); err != nil {
+		return err
+	}
+	*d = n
+	return nil
+}
+
+// The binary form, little-endian: u16 version, u16 pieces of memory, u32 QPN,
+// u32 PSN, u64 device, u32 qkey, u32 transport; then for each piece u64 address, u64 length, u32 rkey,
+// u8 length of the name, the name.
+const (
+	descriptorHead = 28
+	memoryHead     = 21
+)
+
+// MarshalBinary implements encoding.BinaryMarshaler.
+func (d Descriptor) MarshalBinary() ([]byte, error) {
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	le := binary.LittleEndian
+	b := le.AppendUint16(nil, DescriptorVersion)
+	b = le.AppendUint16(b, uint16(len(d.Memory)))
+	b = le.AppendUint32(b, d.QPN)
+	b = le.AppendUint32(b, d.PSN)
+	b = le.AppendUint64(b, d.Device)
+	b = le.AppendUint32(b, d.QKey)
+	b = le.AppendUint32(b, uint32(d.Transport))
+	for _, m := range d.Memory {
+		b = le.AppendUint64(b, m.Addr)
+		b = le.AppendUint64(b, m.Length)
+		b = le.AppendUint32(b, m.RKey)
+		b = append(b, byte(len(m.Name)))
+		b = append(b, m.Name...)
+	}
+	return b, nil
+}
+
+// UnmarshalBinary implements encoding.BinaryUnmarshaler. It refuses another
+// version, and bytes that are left over.
+func (d *Descriptor) UnmarshalBinary(b []byte) error {
+	le := binary.LittleEndian
+	if len(b) < descriptorHead {
+		return fmt.Errorf("descriptor: %d bytes; at least %d are needed", len(b), descriptorHead)
+	}
+	if v := le.Uint16(b); v != DescriptorVersion {
+		return fmt.Errorf("descriptor: version %d; this program knows %d", v, DescriptorVersion)
+	}
+	count := int(le.Uint16(b[2:]))
+	n := Descriptor{QPN: le.Uint32(b[4:]), PSN: le.Uint32(b[8:]), Device: le.Uint64(b[12:]), QKey: le.Uint32(b[20:])}
+	tr := le.Uint32(b[24:])
+	if tr > uint32(UD) {
+		return fmt.Errorf("descriptor: transport %d; RC (%d), UC (%d) and UD (%d) are known", tr, RC, UC, UD)
+	}
+	n.Transport = Transport(tr)
+	for b = b[descriptorHead:]; count > 0; count-- {
+		if len(b) < memoryHead || len(b) < memoryHead+int(b[20]) {
+			return fmt.Errorf("descriptor: ends within memory %d", len(n.Memory))
+		}
+		size := memoryHead + int(b[20])
+		n.Memory = append(n.Memory, RemoteMemory{
+			Addr: le.Uint64(b), Length: le.Uint64(b[8:]), RKey: le.Uint32(b[16:]), Name: string(b[memoryHead:size]),
+		})
+		b = b[size:]
+	}
+	if len(b) > 0 {
+		return fmt.Errorf("descriptor: %d bytes after its end", len(b))
+	}
+	if err := n.check(); err != nil {
+		return err
+	}
+	*d = n
+	return nil
+}

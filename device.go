@@ -1,0 +1,25 @@
+package nicless
+
+import (
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A device is what a Context needs: somebody who answers control requests.
+type device interface {
+	// Call sends a request and fills ans with the answer. A refusal is a
+	// *control.Error; any other error means that the device cannot be reached.
+	// Safe for concurrent use.
+	Call(op control.Op, req, ans control.Message) (control.Reply, error)
+
+	// Done is closed when the device is gone.
+	Done() <-chan struct{}
+
+	// NewRegion makes memory of at least size zero bytes that the device shares, and
+	// returns the number of that region. It is dropped by OpDropRegion, then unmapped
+	// by the caller.
+	NewRegion(name string, size int) (mem *shm.Region, id uint32, err error)
+
+	// Close ends the connection; the device destroys what was made through it.
+	Close() error
+}

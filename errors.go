@@ -1,0 +1,68 @@
+package nicless
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/post"
+)
+
+var (
+	// ErrClosed reports the use of an object after its Close, or after the
+	// Close of its Context.
+	ErrClosed = errors.New("nicless: object is closed")
+
+	// ErrDeviceGone reports that the engine has stopped or died. Registered
+	// memory is intact; a new Context is needed.
+	ErrDeviceGone = errors.New("nicless: the device is gone")
+
+	// ErrOverrun reports a completion queue that had no room for a completion.
+	// Nothing comes to it any more, and its queue pairs are in error: what is
+	// posted to them is accepted, as to any queue pair in error, but a completion
+	// cannot come. CQ.Poll and CQ.Wait return it. At most as many completions may
+	// be outstanding as CQConfig.Entries has room for.
+	ErrOverrun = errors.New("nicless: completion queue has overrun")
+
+	// ErrFull reports that a queue has no room until completions are polled.
+	ErrFull = post.ErrFull
+
+	// ErrNotConnected reports a send posted before the queue pair was connected.
+	// On UD it says that Activate comes first.
+	ErrNotConnected = errors.New("nicless: queue pair is not connected")
+
+	errNotActive = fmt.Errorf("%w: Activate it first, it is UD", ErrNotConnected)
+)
+
+// Refusals by the device, for errors.Is. The text of the error names the
+// value, the limit and the rule.
+var (
+	ErrInvalid     error = &control.Error{Code: control.CodeInvalid}
+	ErrNotFound    error = &control.Error{Code: control.CodeNotFound}
+	ErrBusy        error = &control.Error{Code: control.CodeBusy}
+	ErrLimit       error = &control.Error{Code: control.CodeLimit}
+	ErrState       error = &control.Error{Code: control.CodeState}
+	ErrVersion     error = &control.Error{Code: control.CodeVersion}
+	ErrUnsupported error = &control.Error{Code: control.CodeUnsupported}
+)
+
+// An opError says what was being done when something failed.
+type opError struct {
+	what string
+	err  error
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &opError{what, err}
+}
+
+// Error begins with the name of the program once, whatever is wrapped.
+func (e *opError) Error() string {
+	return "nicless: " + e.what + ": " + strings.TrimPrefix(e.err.Error(), "nicless: ")
+}
+
+func (e *opError) Unwrap() error { return e.err }

@@ -1,0 +1,197 @@
+package nicless
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/nicless/nicless/internal/control"
+)
+
+// EventKind says what an Event is about; the numbers are those of mlx5.
+type EventKind uint32
+
+// Kinds of events.
+const (
+	EventEstablished    = EventKind(control.EventEstablished)    // a QP in RTR has received its first message
+	EventDrained        = EventKind(control.EventDrained)        // the send queue of a QP in SQD has stopped
+	EventCQError        = EventKind(control.EventCQError)        // a CQ has overrun: nothing comes to it any more
+	EventInvalidRequest = EventKind(control.EventInvalidRequest) // a peer asked for what the QP does not allow; it is in ERR
+	EventAccessError    = EventKind(control.EventAccessError)    // a peer named memory that it may not use; the QP is in ERR
+	EventLastWQE        = EventKind(control.EventLastWQE)        // a QP in ERR takes nothing more from its SRQ
+	EventSRQLimit       = EventKind(control.EventSRQLimit)       // an SRQ has fewer receives than its limit, which is off now
+	EventExplanation    = EventKind(control.EventExplanation)    // what a fault was, in words
+)
+
+// String returns the name.
+func (k EventKind) String() string { return control.EventKind(k).String() }
+
+// An Event says that something happened to an object of this context.
+type Event struct {
+	Kind   EventKind
+	Number uint32 // of the object
+
+	// The object, nil if it is of another kind or has been closed.
+	QP  *QP
+	CQ  *CQ
+	SRQ *SRQ
+
+	Explanation *Explanation // of kind EventExplanation
+	Lost        int          // events before this one, lost because nobody took them
+}
+
+// An Explanation says what a fault was: what the bytes say, and what they may
+// say. Hardware has a number for it at best. The likely cause of each Code, and
+// how to fix it, are in docs/EXPLANATIONS.md.
+type Explanation struct {
+	Code   string // stable
+	Number uint32 // of the QP or CQ that is at fault
+	Index  uint16 // of the WQE, receive or completion
+	Of     string // which of them: "wqe", "receive" or "cqe"
+	WQE    []byte // its first 64 bytes, as the device has read them; nil where there is none
+	Text   string
+	Unsaid int // explanations of this code that were held back since the last one
+}
+
+// String returns the code, the place and the text, for instance
+// "key-unknown: qp 0x000abc wqe 7: rkey 0xdeadbeef names no memory region".
+func (x Explanation) String() string {
+	queue := "qp"
+	if x.Of == "cqe" {
+		queue = "cq"
+	}
+	return fmt.Sprintf("%s: %s 0x%06x %s %d: %s", x.Code, queue, x.Number, x.Of, x.Index, x.Text)
+}
+
+// indexed names what the index of an explanation counts.
+func indexed(of uint8) string {
+	switch of {
+	case control.OfReceive:
+		return "receive"
+	case control.OfCompletion:
+		return "cqe"
+	}
+	return "wqe"
+}
+
+// LogValue implements slog.LogValuer, with the names that the log of an engine has.
+func (x Explanation) LogValue() slog.Value {
+	attrs := []slog.Attr{slog.String("code", x.Code), slog.String("queue", fmt.Sprintf("0x%06x", x.Number)), slog.Int(x.Of, int(x.Index))}
+	if x.Unsaid > 0 {
+		attrs = append(attrs, slog.Int("unsaid", x.Unsaid))
+	}
+	return slog.GroupValue(append(attrs, slog.String("text", x.Text))...)
+}
+
+// LogExplanations is a handler for OnExplanation that writes warnings to log.
+func LogExplanations(log *slog.Logger) func(Explanation) {
+	return func(x Explanation) { log.Warn("nicless: work request at fault", slog.Any("explanation", x)) }
+}
+
+// maxEvents is how many events wait to be taken, before the oldest are lost.
+const maxEvents = 256
+
+// NextEvent returns the next event, and waits for one if there is none. When
+// nobody takes them the oldest are lost. After the last event of a device that
+// is gone the error is ErrDeviceGone; when ctx ends it is that of ctx.
+//
+// Safe for concurrent use.
+func (c *Context) NextEvent(ctx context.Context) (Event, error) {
+	for {
+		if ev, err := c.PollEvent(); ev != nil {
+			return *ev, nil
+		} else if err != nil {
+			return Event{}, err
+		}
+		select {
+		case ev := <-c.inbox:
+			c.took()
+			return ev, nil
+		case <-ctx.Done():
+			return Event{}, ctx.Err()
+		case <-c.silent:
+		case <-c.ended:
+			if !c.closed.Load() {
+				<-c.silent // what the device has said at last comes first
+			}
+		}
+	}
+}
+
+// OnExplanation has f called for every explanation, which NextEvent does not
+// return then. f is called on a goroutine of the context's, one call at a time;
+// nil takes the handler off. f must not close the context, which waits for it.
+func (c *Context) OnExplanation(f func(Explanation)) {
+	if f == nil {
+		c.explain.Store(nil)
+		return
+	}
+	c.explain.Store(&f)
+}
+
+// listen takes events until the device has no more.
+func (c *Context) listen(from *os.File) {
+	defer c.came()
+	defer close(c.silent)
+	var in [control.MaxMessage]byte
+	for {
+		n, err := from.Read(in[:])
+		if err != nil || n == 0 {
+			return
+		}
+		var m control.Event
+		_, payload, err := control.ParseHeader(in[:n])
+		if err != nil || control.Parse(control.OpOpenEvents, payload, &m) != nil {
+			continue // of a later version
+		}
+		c.deliver(&m)
+	}
+}
+
+func (c *Context) deliver(m *control.Event) {
+	ev := Event{Kind: EventKind(m.Kind), Number: m.Number}
+	c.mu.Lock()
+	switch m.Kind {
+	case control.EventCQError:
+		ev.CQ = c.cqs[m.Number]
+	case control.EventSRQLimit:
+		ev.SRQ = c.srqs[m.Number]
+	case control.EventExplanation:
+	default:
+		ev.QP = c.qps[m.Number]
+	}
+	c.mu.Unlock()
+	if ev.CQ != nil {
+		ev.CQ.overrun.Store(true)
+	}
+	if m.Kind == control.EventExplanation {
+		x := Explanation{
+			Code: string(bytes.TrimRight(m.Code[:], "\x00")), Number: m.Number, Index: m.Index, Of: indexed(m.Of), Text: m.Text, Unsaid: int(m.Unsaid),
+		}
+		if m.HasWQE != 0 {
+			x.WQE = bytes.Clone(m.WQE[:])
+		}
+		if f := c.explain.Load(); f != nil {
+			(*f)(x)
+			return
+		}
+		ev.Explanation = &x
+	}
+	for {
+		ev.Lost = c.lost
+		select {
+		case c.inbox <- ev:
+			c.lost = 0
+			c.came()
+			return
+		default:
+		}
+		select {
+		case old := <-c.inbox:
+			c.lost += 1 + old.Lost
+		default:
+		}
+	}
+}

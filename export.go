@@ -1,0 +1,94 @@
+package nicless
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nicless/nicless/internal/post"
+)
+
+// What an accelerator is given of a queue pair.
+type (
+	// An Export is for accel.NewQueue, which knows what to do with it.
+	Export = post.Export
+
+	// A Raw is the shared memory of a queue pair: QPN; Send, a ring of blocks of
+	// 64 bytes; Recv, a ring of Receives entries; Record, 8 bytes; Register, two
+	// halves of 256 bytes; SendCQ and RecvCQ. SendParams and RecvParams turn it
+	// into parameters for RDMaxcel's functions.
+	Raw = post.Raw
+
+	// A RawCQ is the shared memory of a completion queue: Ring, of entries of
+	// EntrySize bytes, and Record, 8 bytes; and PollParams.
+	RawCQ = post.RawCQ
+)
+
+// Export hands a Concurrent queue pair to an accelerator, which posts to it and
+// polls its SendCQ beside the host. Its SendCQ must be PollOnly or Collapsed:
+// nobody sleeps on completions that somebody else may take. A Collapsed one is
+// the queue pair's alone from then on: another's completion would overwrite those
+// of its sends, so no other queue pair may send to it, nor this one receive. The
+// export is good until the queue pair is closed.
+func (q *QP) Export() (Export, error) {
+	const what = "export QP"
+	if err := q.usable(); err != nil {
+		return Export{}, wrap(what, err)
+	}
+	switch {
+	case q.crowd == nil:
+		return Export{}, wrap(what, errors.New("made without Concurrent"))
+	case q.cqs[0].channel != nil:
+		return Export{}, wrap(what, errors.New("its SendCQ has a channel; make it PollOnly or Collapsed"))
+	}
+	if cq := q.cqs[0]; cq.cfg.Collapsed {
+		if n := cq.senders.Load(); n != 1 {
+			return Export{}, wrap(what, fmt.Errorf("its SendCQ %#06x is collapsed and has the sends of %d queue pairs; give it one of its own", cq.cqn, n))
+		}
+		cq.exported.Store(true)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.sink == nil {
+		var err error
+		if q.sink, err = q.pd.RegisterMemory(8, LocalWrite); err != nil {
+			return Export{}, err
+		}
+	}
+	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.over, Wake: q.pd.ctx.waker.rouse}, nil
+}
+
+// over returns why no send will complete any more, or nil.
+func (q *QP) over() error {
+	if err := q.usable(); err != nil {
+		return err
+	}
+	if q.cqs[0].overrun.Load() {
+		return ErrOverrun
+	}
+	return nil
+}
+
+// Raw returns the shared memory of the queue pair, to be written WQE by WQE as
+// RDMaxcel does. Post and poll by it or by the methods of QP and CQ, not by
+// both. It is good until the queue pair is closed.
+func (q *QP) Raw() (Raw, error) {
+	if err := q.usable(); err != nil {
+		return Raw{}, wrap("raw QP", err)
+	}
+	if q.flame != 0 {
+		return Raw{}, wrap("raw QP", errors.New("made with BlueFlame: its register is for WQEs of its own poster"))
+	}
+	q.pd.ctx.sharedRaw()
+	r := Raw{
+		QPN: q.qpn, Send: q.sends.Memory(), Record: q.rec.mem[:8:8], Register: q.register,
+		SendCQ: q.cqs[0].raw(), RecvCQ: q.cqs[1].raw(),
+	}
+	if q.rq != nil {
+		r.Recv, r.Receives = q.rq.Memory(), q.rq.Entries()
+	}
+	return r, nil
+}
+
+func (q *CQ) raw() RawCQ {
+	return RawCQ{Ring: q.cq.Memory(), EntrySize: q.cfg.entrySize(), Record: q.rec.mem[:8:8]}
+}

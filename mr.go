@@ -1,0 +1,225 @@
+package nicless
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// Access is what a key allows. Reading by the owner is always allowed.
+type Access uint32
+
+// Rights of a key. Remote write and atomic need local write.
+const (
+	LocalWrite   = Access(control.AccessLocalWrite)
+	RemoteWrite  = Access(control.AccessRemoteWrite)
+	RemoteRead   = Access(control.AccessRemoteRead)
+	RemoteAtomic = Access(control.AccessRemoteAtomic)
+	// MWBind allows memory windows to be bound to the memory.
+	MWBind = Access(control.AccessMWBind)
+	// ZeroBased has work requests name the memory by offsets from 0 rather
+	// than by addresses.
+	ZeroBased = Access(control.AccessZeroBased)
+
+	// FullAccess is every right of peers and owner, by address; windows apart.
+	FullAccess = LocalWrite | RemoteWrite | RemoteRead | RemoteAtomic
+)
+
+// String returns the names, such as "LocalWrite|RemoteRead".
+func (a Access) String() string {
+	if a == 0 {
+		return "none"
+	}
+	var s []string
+	for _, r := range []struct {
+		right Access
+		name  string
+	}{
+		{LocalWrite, "LocalWrite"}, {RemoteWrite, "RemoteWrite"}, {RemoteRead, "RemoteRead"},
+		{RemoteAtomic, "RemoteAtomic"}, {MWBind, "MWBind"}, {ZeroBased, "ZeroBased"},
+	} {
+		if a&r.right != 0 {
+			s, a = append(s, r.name), a&^r.right
+		}
+	}
+	if a != 0 {
+		s = append(s, fmt.Sprintf("%#x", uint32(a)))
+	}
+	return strings.Join(s, "|")
+}
+
+// An MR is a registered memory region: bytes that the device may move, by key.
+type MR struct {
+	pd     *PD
+	mem    []byte
+	addr   uint64
+	key    uint32
+	region *shm.Region // nil for a part of another MR's memory
+	size   int         // bytes of region that were asked for
+	id     uint32      // of region
+	parent *MR
+	closed atomic.Bool
+
+	mu    sync.Mutex // no key is added while the memory is being closed
+	parts int        // further keys to this memory
+}
+
+// maxMemory is the most bytes that RegisterMemory takes.
+const maxMemory = 1 << 40
+
+// RegisterMemory allocates size bytes of zeroed shared memory and registers
+// them. Memory that the program has already cannot be registered: the device,
+// perhaps another process, could not map it. size is 1 to 1<<40; pages are taken
+// from the system as they are touched.
+func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
+	const what = "register memory"
+	if err := p.usable(what); err != nil {
+		return nil, err
+	}
+	c := p.ctx
+	if err := c.err(); err != nil {
+		return nil, wrap(what, err)
+	}
+	if size < 1 || size > maxMemory {
+		return nil, wrap(what, control.Errorf(control.CodeInvalid, "%d bytes; 1 to %d are possible", size, maxMemory))
+	}
+	r, id, err := c.newRegion(what, size)
+	if err != nil {
+		return nil, err
+	}
+	m := &MR{pd: p, region: r, size: size, id: id, mem: r.Bytes()[:size:size]}
+	if err := m.register(what, r.Addr(), access); err != nil {
+		_, _ = c.call(what, control.OpDropRegion, &control.RegionID{ID: id}, &control.Empty{})
+		_ = r.Close()
+		return nil, err
+	}
+	c.mu.Lock()
+	c.memory[m] = struct{}{}
+	c.mu.Unlock()
+	return m, nil
+}
+
+// Register makes another key for n bytes of this memory from off on, with
+// rights of its own. The memory stays until the last of its keys is closed.
+func (m *MR) Register(off, n int, access Access) (*MR, error) {
+	const what = "register memory"
+	root := m
+	if m.parent != nil {
+		root = m.parent
+	}
+	root.mu.Lock()
+	defer root.mu.Unlock()
+	if m.closed.Load() || root.closed.Load() {
+		return nil, wrap(what, ErrClosed)
+	}
+	if off < 0 || n < 1 || off > len(m.mem) || n > len(m.mem)-off {
+		return nil, wrap(what, fmt.Errorf("%d bytes at offset %d; the memory has %d", n, off, len(m.mem)))
+	}
+	part := &MR{pd: m.pd, parent: root, mem: m.mem[off : off+n : off+n]}
+	at, _ := root.region.Offset(part.mem)
+	if err := part.register(what, root.region.Addr()+at, access); err != nil {
+		return nil, err
+	}
+	root.parts++
+	return part, nil
+}
+
+func (m *MR) register(what string, addr uint64, access Access) error {
+	var ans control.Key
+	req := &control.MR{PDN: m.pd.num, Access: uint32(access), Addr: addr, Length: uint64(len(m.mem)), IOVA: addr}
+	if _, err := m.pd.ctx.call(what, control.OpRegMR, req, &ans); err != nil {
+		return err
+	}
+	m.key, m.addr = ans.Key, addr
+	if access&ZeroBased != 0 {
+		m.addr = 0
+	}
+	return nil
+}
+
+// String returns, for instance, "MR of 4096 bytes at 0x7f0000001000, key 0x00002100".
+func (m *MR) String() string {
+	return fmt.Sprintf("MR of %d bytes at %#x, key %#08x", len(m.mem), m.addr, m.key)
+}
+
+// Bytes returns the memory; nil after Close, of the context too.
+func (m *MR) Bytes() []byte {
+	if m.closed.Load() || m.pd.ctx.closed.Load() {
+		return nil
+	}
+	return m.mem
+}
+
+// Len returns the size in bytes.
+func (m *MR) Len() int { return len(m.mem) }
+
+// Addr returns the address by which work requests name the first byte.
+func (m *MR) Addr() uint64 { return m.addr }
+
+// LKey returns the key for SGEs of this side.
+func (m *MR) LKey() uint32 { return m.key }
+
+// RKey returns the key for the other side; on this device the same number.
+func (m *MR) RKey() uint32 { return m.key }
+
+// SGE names n bytes of the memory from off on, for a work request. The device
+// judges whether they are inside. More than 1<<31 bytes, which no SGE can name,
+// are refused when they are posted. Like a slice expression, SGE panics if off
+// or n is negative.
+func (m *MR) SGE(off, n int) SGE { return piece(m.addr, off, n, m.key) }
+
+func piece(base uint64, off, n int, key uint32) SGE {
+	notNegative(off, n)
+	return SGE{Addr: base + uint64(off), Length: uint32(min(uint64(n), math.MaxUint32)), LKey: key}
+}
+
+func notNegative(off, n int) {
+	if off < 0 || n < 0 {
+		panic(fmt.Sprintf("nicless: %d bytes at offset %d: negative", n, off))
+	}
+}
+
+// Remote describes the memory for the other side of a connection.
+func (m *MR) Remote(name string) RemoteMemory {
+	return RemoteMemory{Name: name, Addr: m.addr, Length: uint64(len(m.mem)), RKey: m.key}
+}
+
+// Close takes the key back, so that the device does not touch the memory any
+// more, and unmaps it: its bytes must not be used afterwards. Work that is
+// under way on it fails. ErrBusy while other keys to the memory exist. Closing
+// twice does nothing.
+func (m *MR) Close() error {
+	c := m.pd.ctx
+	return closing(c, &m.closed, func() error {
+		const what = "close memory"
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.parts > 0 {
+			return wrap(what, control.Errorf(control.CodeBusy, "%d further keys to it are open", m.parts))
+		}
+		_, err := c.call(what, control.OpDeregMR, &control.Key{Key: m.key}, &control.Empty{})
+		if err != nil {
+			return err
+		}
+		if m.parent != nil {
+			m.parent.mu.Lock()
+			defer m.parent.mu.Unlock()
+			m.parent.parts--
+			return nil
+		}
+		if _, err := c.call(what, control.OpDropRegion, &control.RegionID{ID: m.id}, &control.Empty{}); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		delete(c.memory, m)
+		c.mu.Unlock()
+		return m.unmap()
+	})
+}
+
+func (m *MR) unmap() error { return m.region.Close() }

@@ -1,0 +1,453 @@
+package nicless
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/post"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// QPConfig says what a queue pair is to be like. SendCQ must be set; the other
+// fields' zero values work.
+type QPConfig struct {
+	Type   Transport // RC, UC or UD; zero means RC
+	SendCQ *CQ
+	RecvCQ *CQ  // nil: the same as SendCQ
+	SRQ    *SRQ // where receives come from; nil: from a queue of its own
+
+	// MaxSendWR is how many sends fit the queue, of MaxSendSGE pieces or
+	// MaxInline bytes; zero means 128. A BindMW takes as much room as two of the
+	// default size, a BindList of n entries as (n+11)/8.
+	MaxSendWR  int
+	MaxRecvWR  int // receives that fit the queue; zero means 128
+	MaxSendSGE int // pieces of memory per send; zero means 4
+	MaxRecvSGE int // pieces of memory per receive; zero means 4
+	MaxInline  int // bytes of Data per send; zero means 60
+
+	// QKey, of UD, is what datagrams must bring to be received.
+	QKey uint32
+
+	// Managed has sends wait, after they are posted and rung, until a
+	// SendEnable of another queue pair of this context names them.
+	Managed bool
+
+	// SignalAll has every send deliver a completion.
+	SignalAll bool
+
+	// Concurrent lets any number of goroutines post sends at once, and lets
+	// accelerators use the queue (see Export). One poster alone then takes some
+	// ten nanoseconds more for each.
+	Concurrent bool
+
+	// BlueFlame has sends that are posted one by one, and take one block, travel in
+	// a register of the device's as well, from where it may execute them with a cache
+	// line less to fetch. Each such queue pair, of RC or UC, takes one of eight
+	// registers of the context. One poster; not with Managed or Concurrent.
+	BlueFlame bool
+
+	// Deny takes rights from the peer that it has otherwise: RemoteWrite,
+	// RemoteRead, RemoteAtomic.
+	Deny Access
+}
+
+// A QP is a queue pair: a send queue, and a receive queue or a share in one.
+type QP struct {
+	pd        *PD
+	qpn       uint32
+	transport Transport
+	qkey      atomic.Uint32
+	index     uint32         // in the context's table
+	sq        *post.SQ       // nil: crowd
+	crowd     *post.CrowdSQ  // nil: sq
+	sends     *post.SendRing // of sq or crowd
+	rq        *post.RQ       // nil: receives come from srq
+	srq       *SRQ
+	cqs       [2]*CQ // of sends and receives, perhaps the same
+	rings     block
+	rec       block
+	register  []byte // the UAR register, both halves
+	flame     int    // 1 + index of the BlueFlame register that is its own; 0: none
+	access    Access
+	state     atomic.Uint32 // control.State*, as this side last set it
+	closed    atomic.Bool
+
+	mu   sync.Mutex
+	sink *MR // of Export, once it was called
+}
+
+// CreateQP makes a queue pair, in state INIT: receives can be posted, sends
+// after Connect, or after Activate on UD.
+func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
+	const what = "QP"
+	if err := p.usable(what); err != nil {
+		return nil, err
+	}
+	if err := cfg.fill(p.ctx); err != nil {
+		return nil, wrap(what, err)
+	}
+	q := &QP{
+		pd: p, transport: cfg.Type, srq: cfg.SRQ, cqs: [2]*CQ{cfg.SendCQ, cfg.RecvCQ},
+		access: FullAccess &^ LocalWrite &^ cfg.Deny,
+	}
+	index, err := p.ctx.table.Alloc()
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	q.index = index
+	cfg.SendCQ.senders.Add(1)
+	if err := q.create(cfg); err != nil {
+		q.release()
+		return nil, err
+	}
+	if err := q.toInit(cfg.QKey); err != nil {
+		_ = q.Close()
+		return nil, err
+	}
+	return q, nil
+}
+
+func (cfg *QPConfig) fill(c *Context) error {
+	if cfg.RecvCQ == nil {
+		cfg.RecvCQ = cfg.SendCQ
+	}
+	for _, q := range []*CQ{cfg.SendCQ, cfg.RecvCQ} {
+		switch {
+		case q == nil:
+			return errors.New("no SendCQ")
+		case q.ctx != c:
+			return fmt.Errorf("CQ %#06x belongs to another context", q.cqn)
+		case q.closed.Load():
+			return fmt.Errorf("CQ %#06x: %w", q.cqn, ErrClosed)
+		}
+	}
+	switch {
+	case cfg.SendCQ.exported.Load():
+		return fmt.Errorf("SendCQ %#06x is collapsed and was exported with another queue pair", cfg.SendCQ.cqn)
+	case cfg.Type > UD:
+		return fmt.Errorf("transport %d; RC (%d), UC (%d) and UD (%d) are possible", cfg.Type, RC, UC, UD)
+	case cfg.BlueFlame && (cfg.Type == UD || cfg.Concurrent || cfg.Managed):
+		return fmt.Errorf("BlueFlame with transport %v, Concurrent %v, Managed %v; RC or UC and neither are possible", cfg.Type, cfg.Concurrent, cfg.Managed)
+	case cfg.SRQ == nil:
+	case cfg.SRQ.pd.ctx != c:
+		return fmt.Errorf("SRQ %#06x belongs to another context", cfg.SRQ.srqn)
+	case cfg.SRQ.closed.Load():
+		return fmt.Errorf("SRQ %#06x: %w", cfg.SRQ.srqn, ErrClosed)
+	case cfg.RecvCQ.cfg.Collapsed:
+		return fmt.Errorf("CQ %#06x is collapsed and cannot tell which receives of an SRQ are done", cfg.RecvCQ.cqn)
+	}
+	for _, f := range []struct {
+		name      string
+		v         *int
+		def, most int
+	}{
+		{"MaxSendWR", &cfg.MaxSendWR, 128, 32768},
+		{"MaxRecvWR", &cfg.MaxRecvWR, 128, 32768},
+		{"MaxSendSGE", &cfg.MaxSendSGE, 4, 30},
+		{"MaxRecvSGE", &cfg.MaxRecvSGE, 4, 32},
+		{"MaxInline", &cfg.MaxInline, 60, 828},
+	} {
+		if *f.v == 0 {
+			*f.v = f.def
+		}
+		if *f.v < 1 || *f.v > f.most {
+			return fmt.Errorf("%s %d; 1 to %d are possible", f.name, *f.v, f.most)
+		}
+	}
+	return nil
+}
+
+// sendBlocks is the size of the send ring: as many blocks as the largest work
+// requests need.
+func (cfg *QPConfig) sendBlocks() int {
+	payload := max(cfg.MaxSendSGE*wqe.UnitSize, (4+cfg.MaxInline+wqe.UnitSize-1)&^(wqe.UnitSize-1))
+	head := wqe.CtrlSize + wqe.RaddrSize
+	if cfg.Type == UD {
+		head = wqe.CtrlSize + wqe.AVSize
+	}
+	perWR := (head + payload + wqe.BlockSize - 1) / wqe.BlockSize
+	return roundPow2(max(cfg.MaxSendWR*perWR, leastBlocks))
+}
+
+// leastBlocks is the size of the smallest send ring: a BindList of 8 entries.
+const leastBlocks = 4
+
+func roundPow2(n int) int { return 1 << bits.Len(uint(n-1)) }
+
+func (q *QP) create(cfg QPConfig) error {
+	const what = "QP"
+	c := q.pd.ctx
+	sendBlocks, recvs, stride := cfg.sendBlocks(), roundPow2(cfg.MaxRecvWR), roundPow2(cfg.MaxRecvSGE)*wqe.UnitSize
+	if most := 1 << c.limits.MaxLogSQ; sendBlocks > most {
+		return wrap(what, fmt.Errorf("%d sends of the size asked for need %d blocks of 64 bytes; %d are possible", cfg.MaxSendWR, sendBlocks, most))
+	}
+	rqSize, sqSize := max(recvs*stride, wqe.BlockSize), sendBlocks*wqe.BlockSize
+	if q.srq != nil {
+		rqSize = 0
+	}
+	var err error
+	if q.rings, err = c.arena.alloc(rqSize + sqSize); err != nil {
+		return wrap(what, err)
+	}
+	if q.rec, err = c.arena.alloc(8); err != nil {
+		return wrap(what, err)
+	}
+	// The receive ring first, the send ring behind it, as rdma-core has it.
+	page, mem, register := c.register()
+	q.register = mem
+	req := &control.QP{
+		PDN: q.pd.num, SendCQN: cfg.SendCQ.cqn, RecvCQN: cfg.RecvCQ.cqn, UserIndex: q.index,
+		SQ: q.rings.addr + uint64(rqSize), DBRec: q.rec.addr, UAR: page, Type: uint8(q.transport), LogSQ: log2(sendBlocks),
+	}
+	var flame [2]*shm.Block
+	if cfg.BlueFlame {
+		if q.flame, err = c.takeFlame(); err != nil {
+			return wrap(what, err)
+		}
+		req.UAR, req.BlueFlame, flame = c.flame(q.flame - 1)
+	}
+	if cfg.Managed {
+		req.Managed = 1
+	}
+	if q.srq != nil {
+		req.NoReceive, req.SRQN = 1, q.srq.srqn
+	} else {
+		req.RQ, req.LogRQ, req.LogRQStride = q.rings.addr, log2(recvs), log2(stride)
+	}
+	var ans control.QPN
+	if _, err := c.call(what, control.OpCreateQP, req, &ans); err != nil {
+		return err
+	}
+	q.qpn = ans.QPN
+	sends := post.SQConfig{
+		Ring: q.rings.mem[rqSize : rqSize+sqSize], Record: shm.BE32At(q.rec.mem, 4), Reg: register,
+		QPN: q.qpn, Transport: q.transport, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline, MaxSGE: cfg.MaxSendSGE, BlueFlame: flame,
+	}
+	if cfg.Concurrent {
+		if q.crowd, err = post.NewCrowdSQ(sends); err != nil {
+			return wrap(what, err)
+		}
+		q.sends = &q.crowd.SendRing
+	} else {
+		if q.sq, err = post.NewSQ(sends); err != nil {
+			return wrap(what, err)
+		}
+		q.sends = &q.sq.SendRing
+	}
+	if q.srq == nil {
+		if q.rq, err = post.NewRQ(post.RQConfig{
+			Ring: q.rings.mem[:recvs*stride], Stride: stride, Record: shm.BE32At(q.rec.mem, 0),
+		}); err != nil {
+			return wrap(what, err)
+		}
+	}
+	c.table.Set(q.index, q.life())
+	c.mu.Lock()
+	c.qps[q.qpn] = q
+	c.mu.Unlock()
+	return nil
+}
+
+// life is what pollers must know of the queue pair.
+func (q *QP) life() *post.QP {
+	l := &post.QP{SQ: q.sends, RQ: q.rq, QPN: q.qpn}
+	if q.srq != nil {
+		l.SRQ = q.srq.srq
+	}
+	return l
+}
+
+func log2(n int) uint8 { return uint8(bits.Len(uint(n)) - 1) }
+
+// release gives back what a queue pair had, on this side and, if it is still
+// there, on the device's.
+func (q *QP) release() {
+	c := q.pd.ctx
+	if q.qpn != 0 {
+		_, _ = c.call("QP", control.OpDestroyQP, &control.QPN{QPN: q.qpn}, &control.Empty{})
+		c.mu.Lock()
+		delete(c.qps, q.qpn)
+		c.mu.Unlock()
+		if q.srq != nil {
+			q.cqs[1].cq.Orphan(q.qpn, q.srq.srq)
+		}
+	}
+	q.cqs[0].senders.Add(-1)
+	q.mu.Lock()
+	if q.sink != nil {
+		q.cqs[0].exported.Store(false)
+	}
+	q.mu.Unlock()
+	if q.flame != 0 {
+		c.giveFlame(q.flame)
+	}
+	c.table.Free(q.index)
+	c.arena.release(q.rings, q.rec)
+}
+
+// reset empties the queues on this side, after the device has done so on its.
+func (q *QP) reset() {
+	life := q.life()
+	for _, cq := range q.cqs {
+		cq.cq.Clean(q.index, life)
+	}
+	if q.crowd != nil {
+		q.crowd.Reset()
+	} else {
+		q.sq.Reset()
+	}
+	if q.rq != nil {
+		q.rq.Reset()
+	}
+}
+
+// Transport returns what kind of queue pair it is.
+func (q *QP) Transport() Transport { return q.transport }
+
+// String returns, for instance, "QP 0x000abc RC".
+func (q *QP) String() string { return fmt.Sprintf("QP %#06x %v", q.qpn, q.transport) }
+
+// QPN returns the number of the queue pair, 24 bits.
+func (q *QP) QPN() uint32 { return q.qpn }
+
+// usable returns why nothing can be posted, or nil.
+func (q *QP) usable() error {
+	if q.closed.Load() {
+		return ErrClosed
+	}
+	return q.pd.ctx.err()
+}
+
+var errNoWR = errors.New("nicless: no work request (nil)")
+
+// PostSend posts one work request and rings. ErrFull while the queue has no
+// room: poll first. A work request that is refused changes nothing. One that
+// cannot be executed is accepted, and its completion says why; so it is with all
+// of them once the queue pair is in error.
+//
+// One poster of sends at a time, unless the queue pair is Concurrent: then a
+// request starts once all that were begun to be posted before it are posted too.
+func (q *QP) PostSend(wr *SendWR) error {
+	if err := q.sendable(); err != nil {
+		return err
+	}
+	if wr == nil {
+		return errNoWR
+	}
+	if q.crowd != nil {
+		err := q.crowd.Post(wr)
+		q.crowd.Ring()
+		q.pd.ctx.waker.rouse()
+		return err
+	}
+	if err := q.sq.Post(wr); err != nil {
+		return err
+	}
+	q.sq.Ring()
+	q.pd.ctx.waker.rouse()
+	return nil
+}
+
+// PostSendList posts work requests in order and rings once. On an error it
+// returns how many were posted before the one that was refused. On a Concurrent
+// queue pair the list is posted as one, with no other request within it, or, on
+// an error, not at all.
+func (q *QP) PostSendList(wrs []SendWR) (int, error) {
+	if err := q.sendable(); err != nil {
+		return 0, err
+	}
+	var n int
+	var err error
+	if q.crowd != nil {
+		n, err = q.crowd.PostList(wrs)
+	} else {
+		n, err = q.sq.PostList(wrs)
+	}
+	q.pd.ctx.waker.rouse()
+	return n, err
+}
+
+func (q *QP) sendable() error {
+	if err := q.usable(); err != nil {
+		return err
+	}
+	switch {
+	case q.state.Load() >= uint32(control.StateRTS):
+		return nil
+	case q.transport == UD:
+		return errNotActive
+	}
+	return ErrNotConnected
+}
+
+// PostRecv posts one receive and rings. ErrFull while the queue has no room.
+//
+// One poster of receives at a time.
+func (q *QP) PostRecv(wr *RecvWR) error {
+	if err := q.receivable(); err != nil {
+		return err
+	}
+	if wr == nil {
+		return errNoWR
+	}
+	if err := q.rq.PostRecv(wr); err != nil {
+		return err
+	}
+	q.rq.Ring()
+	q.pd.ctx.waker.rouse()
+	return nil
+}
+
+// PostRecvList posts receives in order and rings once. On an error it returns
+// how many were posted before the one that was refused.
+func (q *QP) PostRecvList(wrs []RecvWR) (int, error) {
+	if err := q.receivable(); err != nil {
+		return 0, err
+	}
+	n, err := q.rq.PostRecvList(wrs)
+	q.pd.ctx.waker.rouse()
+	return n, err
+}
+
+func (q *QP) receivable() error {
+	if err := q.usable(); err != nil {
+		return err
+	}
+	if q.rq == nil {
+		return errors.New("nicless: queue pair receives from an SRQ: post there")
+	}
+	if cq := q.cqs[1]; cq.exported.Load() {
+		return fmt.Errorf("nicless: the RecvCQ %#06x of the queue pair is collapsed and was exported: receives need another", cq.cqn)
+	}
+	return nil
+}
+
+// SendIndex returns how many blocks of the send queue have been posted to: what
+// a SendEnable names to have all of them executed. It wraps. The poster's.
+func (q *QP) SendIndex() uint32 {
+	if q.crowd != nil {
+		return q.crowd.Index()
+	}
+	return q.sq.Index()
+}
+
+// Close destroys the queue pair. Work in its queues is dropped without a
+// completion, and completions that were not polled yet are not delivered. Its
+// peer sees transport errors. Nobody may be posting meanwhile. Closing twice
+// does nothing.
+func (q *QP) Close() error {
+	return closing(q.pd.ctx, &q.closed, func() error {
+		q.release()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.sink != nil {
+			return q.sink.Close()
+		}
+		return nil
+	})
+}

@@ -1,0 +1,64 @@
+package nicless
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// Reregister gives the MR another domain, range and rights in one step, and
+// with them a new key: whoever uses the old one is refused. Nil pd leaves the
+// domain. The range is n bytes from off on, counted from the beginning of the
+// memory that RegisterMemory made. ErrBusy while windows are bound to it.
+//
+// Transfers under way on the old key fail. Nobody may use the MR meanwhile.
+func (m *MR) Reregister(pd *PD, off, n int, access Access) error {
+	const what = "reregister memory"
+	if pd == nil {
+		pd = m.pd
+	}
+	if err := pd.usable(what); err != nil {
+		return err
+	}
+	if pd.ctx != m.pd.ctx {
+		return wrap(what, control.Errorf(control.CodeInvalid, "the domain belongs to another context"))
+	}
+	root := m
+	if m.parent != nil {
+		root = m.parent
+	}
+	root.mu.Lock()
+	defer root.mu.Unlock()
+	if m.closed.Load() || root.closed.Load() {
+		return wrap(what, ErrClosed)
+	}
+	if off < 0 || n < 1 || off > root.size || n > root.size-off {
+		return wrap(what, fmt.Errorf("%d bytes at offset %d; the memory has %d", n, off, root.size))
+	}
+	addr := root.region.Addr() + uint64(off)
+	req := &control.ReregMR{
+		Key: m.key, What: control.ReregRange | control.ReregPD | control.ReregAccess,
+		PDN: pd.num, Access: uint32(access), Addr: addr, Length: uint64(n), IOVA: addr,
+	}
+	var ans control.Key
+	if _, err := m.pd.ctx.call(what, control.OpReregMR, req, &ans); err != nil {
+		return err
+	}
+	m.pd, m.key, m.addr = pd, ans.Key, addr
+	if access&ZeroBased != 0 {
+		m.addr = 0
+	}
+	m.mem = root.region.Bytes()[off : off+n : off+n]
+	return nil
+}
+
+// Load64 returns the 8 bytes at off, a multiple of 8, by one load: the target
+// of an 8-byte atomic, or the old value that one has brought. Both are in the
+// order of the host.
+func (m *MR) Load64(off int) uint64 { return shm.Word64At(m.mem, uint64(off)).Observe() }
+
+// Old32 returns the old value that a masked atomic of 4 bytes has brought to
+// off. It is big-endian, unlike the target, as on hardware.
+func (m *MR) Old32(off int) uint32 { return binary.BigEndian.Uint32(m.mem[off:]) }

@@ -1,0 +1,321 @@
+package nicless
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"golang.org/x/sys/unix"
+)
+
+// answerTime is how long a device may take to answer a control request.
+const answerTime = 10 * time.Second
+
+// A socket is a Device in another process, behind a unix socket. Who makes a
+// request waits for its answer in the system call: by way of a goroutine that
+// reads for all, and of the runtime's poller, each answer would wake two threads
+// more.
+type socket struct {
+	fd     int // blocking, for answerTime at most
+	hangUp *os.File
+	done   chan struct{} // closed when the connection has ended
+	once   sync.Once     // Close
+
+	mu     sync.Mutex // one request at a time
+	closed bool       // fd is
+	ended  error      // why no answer can be believed any more, or nil
+	tag    uint64
+	out    []byte
+	in     [control.MaxMessage]byte
+	oob    [64]byte
+}
+
+type answer struct {
+	header  control.Header
+	payload []byte // until the next one is read
+	files   []*os.File
+}
+
+// dial connects to the engine at path.
+func dial(path string) (*socket, error) {
+	fd, err := connect(path)
+	switch {
+	case errors.Is(err, unix.EPROTOTYPE):
+		return nil, fmt.Errorf("nicless: %s is a socket of another kind, not an engine's (SOCK_SEQPACKET)", path)
+	case err != nil:
+		return nil, fmt.Errorf("nicless: no engine at %s: %w", path, err)
+	}
+	s := &socket{fd: fd, done: make(chan struct{})}
+	if s.hangUp, err = endOf(fd); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("nicless: the engine at %s: %w", path, err)
+	}
+	go s.watch()
+	return s, nil
+}
+
+// connect returns a connection whose calls block for answerTime at most.
+func connect(path string) (fd int, err error) {
+	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	t := unix.NsecToTimeval(int64(answerTime))
+	err = errors.Join(unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &t),
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &t))
+	if err == nil {
+		err = again(func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: path}) })
+		if err != nil {
+			err = &net.OpError{Op: "dial", Net: "unixpacket", Addr: &net.UnixAddr{Name: path, Net: "unixpacket"}, Err: os.NewSyscallError("connect", err)}
+		}
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// again calls f until no signal interrupts it.
+func again(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// endOf returns a descriptor that can be read when the connection fd has ended,
+// and wakes nobody for an answer.
+func endOf(fd int) (*os.File, error) {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	if err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLRDHUP}); err == nil {
+		err = unix.SetNonblock(epoll, true)
+	}
+	if err != nil {
+		_ = unix.Close(epoll)
+		return nil, err
+	}
+	return os.NewFile(uintptr(epoll), "nicless:hangup"), nil
+}
+
+func (s *socket) Done() <-chan struct{} { return s.done }
+
+// watch notices the end of the connection at once, also when nobody waits for
+// an answer.
+func (s *socket) watch() {
+	defer close(s.done)
+	defer s.hangUp.Close()
+	raw, err := s.hangUp.SyscallConn()
+	if err != nil {
+		return
+	}
+	var event [1]unix.EpollEvent
+	_ = raw.Read(func(epoll uintptr) bool {
+		n, err := unix.EpollWait(int(epoll), event[:], 0)
+		return n > 0 || err != nil && !errors.Is(err, unix.EINTR)
+	})
+}
+
+// Close ends the connection; a call that is under way fails. Closing twice does
+// nothing: by then the number of the descriptor may be somebody else's.
+func (s *socket) Close() (err error) {
+	s.once.Do(func() {
+		s.shut()
+		<-s.done // the watch has seen it
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.closed = true
+		err = unix.Close(s.fd)
+	})
+	return err
+}
+
+// shut ends the connection for both sides, and leaves the descriptor.
+func (s *socket) shut() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) }
+
+// NewRegion has the device make memory, maps it, and seals it, without which the device
+// does not take it.
+func (s *socket) NewRegion(_ string, size int) (mem *shm.Region, id uint32, err error) {
+	var region control.RegionID
+	r, err := s.Call(control.OpCreateRegion, &control.RegionSize{Size: uint64(size)}, &region)
+	if err != nil {
+		return nil, 0, err
+	}
+	mem, err = shm.Attach(r.Memory, false)
+	if errors.Is(err, unix.EPERM) { // sealed by the device, which has given it up
+		err = errors.Join(ErrDeviceGone, err)
+	}
+	if err == nil {
+		if err = mem.Seal(); err == nil {
+			_, err = s.Call(control.OpPlaceRegion, &control.Placement{ID: region.ID, Addr: mem.Addr()}, &control.Empty{})
+		}
+		if err == nil {
+			err = mem.Forget()
+		}
+		if err == nil {
+			return mem, region.ID, nil
+		}
+		_ = mem.Close()
+	}
+	_, _ = s.Call(control.OpDropRegion, &region, &control.Empty{})
+	return nil, 0, err
+}
+
+func (s *socket) Call(op control.Op, req, ans control.Message) (r control.Reply, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.send(op, req); err != nil {
+		return r, err
+	}
+	a, err := s.receive(op, s.tag)
+	if err != nil {
+		return r, err
+	}
+	return take(op, a, ans)
+}
+
+// send sends a request, of the next tag. The caller holds mu.
+func (s *socket) send(op control.Op, req control.Message) error {
+	if s.closed && s.ended == nil {
+		s.ended = os.ErrClosed
+	}
+	if s.ended != nil {
+		return s.gone(s.ended)
+	}
+	s.tag++
+	s.out = control.Append(s.out[:0], op, 0, s.tag, req)
+	err := again(func() error { return unix.Sendmsg(s.fd, s.out, nil, nil, unix.MSG_NOSIGNAL) })
+	if err != nil {
+		return s.gone(err)
+	}
+	return nil
+}
+
+// receive returns the answer to the request op of the tag. The caller holds mu.
+func (s *socket) receive(op control.Op, tag uint64) (a answer, err error) {
+	for begin := time.Now(); ; {
+		n, oobn, _, _, err := unix.Recvmsg(s.fd, s.in[:], s.oob[:], unix.MSG_CMSG_CLOEXEC)
+		switch {
+		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR) && time.Since(begin) > answerTime:
+			return a, s.end(s.late(op))
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return a, s.end(err)
+		}
+		a.files = received(s.oob[:oobn])
+		if n == 0 {
+			closeAll(a.files)
+			return a, s.end(errors.New("the engine has closed the connection"))
+		}
+		a.header, a.payload, err = control.ParseHeader(s.in[:n])
+		switch {
+		case err != nil || a.header.Flags&control.FlagAnswer == 0:
+			closeAll(a.files)
+			return a, s.end(fmt.Errorf("what answers is not an engine of this protocol (%d bytes)", n))
+		case a.header.Tag == tag && a.header.Op == op:
+			return a, nil
+		}
+		closeAll(a.files) // nobody asked
+		if time.Since(begin) > answerTime {
+			return a, s.end(s.late(op))
+		}
+	}
+}
+
+// late says that no answer came. What the engine does with the request cannot
+// be known any more.
+func (s *socket) late(op control.Op) error {
+	return fmt.Errorf("no answer to %v in %v", op, answerTime)
+}
+
+// end ends the connection, and returns why to whoever called and will call.
+func (s *socket) end(why error) error {
+	s.ended = why
+	s.shut()
+	return s.gone(why)
+}
+
+func (s *socket) gone(err error) error { return fmt.Errorf("%w: %v", ErrDeviceGone, err) }
+
+// take unpacks an answer.
+func take(op control.Op, a answer, ans control.Message) (r control.Reply, err error) {
+	if a.header.Flags&control.FlagError != 0 {
+		closeAll(a.files)
+		refusal := new(control.Error)
+		if err := control.Parse(op, a.payload, refusal); err != nil {
+			return r, err
+		}
+		return r, refusal
+	}
+	if err := control.Parse(op, a.payload, ans); err != nil {
+		closeAll(a.files)
+		return r, err
+	}
+	switch {
+	case op == control.OpHello && len(a.files) == 2:
+		if r.UAR, err = shm.Attach(a.files[0], false); err != nil {
+			_ = a.files[1].Close()
+			return r, err
+		}
+		if r.Status, err = shm.AttachReadOnly(a.files[1]); err != nil {
+			_ = r.UAR.Close()
+			return r, err
+		}
+	case (op == control.OpCreateChannel || op == control.OpOpenEvents) && len(a.files) == 1:
+		r.Events = a.files[0]
+	case op == control.OpCreateRegion && len(a.files) == 1:
+		r.Memory = a.files[0]
+	case op == control.OpWake && len(a.files) == 1:
+		if r.Wake, err = blocking(a.files[0]); err != nil {
+			return r, err
+		}
+	case len(a.files) > 0 || op == control.OpHello || op == control.OpCreateChannel || op == control.OpOpenEvents || op == control.OpCreateRegion:
+		closeAll(a.files)
+		return r, fmt.Errorf("%v: the answer came with %d descriptors", op, len(a.files))
+	}
+	return r, nil
+}
+
+// received returns the descriptors that came with a datagram. They are made
+// non-blocking, so that the runtime can wait for those that yield events.
+func received(oob []byte) (files []*os.File) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	for i := range msgs {
+		fds, _ := unix.ParseUnixRights(&msgs[i])
+		for _, fd := range fds {
+			_ = unix.SetNonblock(fd, true)
+			files = append(files, os.NewFile(uintptr(fd), "nicless"))
+		}
+	}
+	return files
+}
+
+// blocking returns f as a file that the runtime does not wait for: it would be
+// woken each time something is written.
+func blocking(f *os.File) (*os.File, error) {
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, false)
+	}
+	return os.NewFile(uintptr(fd), f.Name()), err
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}

@@ -1,0 +1,173 @@
+package nicless
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/post"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// SRQConfig says what a shared receive queue is to be like. The zero value
+// works.
+type SRQConfig struct {
+	MaxWR  int // receives that fit the queue; zero means 1023
+	MaxSGE int // pieces of memory per receive; zero means 4
+	Limit  int // as SetLimit; zero means none
+}
+
+// An SRQ is a receive queue that several queue pairs share: the next message of
+// any of them takes the next receive. Keys of its receives belong to its own
+// domain, not to those of the queue pairs.
+type SRQ struct {
+	pd     *PD
+	srqn   uint32
+	srq    *post.SRQ
+	ring   block
+	rec    block
+	closed atomic.Bool
+}
+
+// CreateSRQ makes a shared receive queue.
+func (p *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
+	const what = "SRQ"
+	if err := p.usable(what); err != nil {
+		return nil, err
+	}
+	if cfg.MaxWR == 0 {
+		cfg.MaxWR = 1023
+	}
+	if cfg.MaxSGE == 0 {
+		cfg.MaxSGE = 4
+	}
+	// One entry of the ring is never used.
+	if most := 1<<p.ctx.limits.MaxLogRQ - 1; cfg.MaxWR < 1 || cfg.MaxWR > most {
+		return nil, wrap(what, fmt.Errorf("MaxWR %d; 1 to %d are possible", cfg.MaxWR, most))
+	}
+	if cfg.MaxSGE < 1 || cfg.MaxSGE > 31 {
+		return nil, wrap(what, fmt.Errorf("MaxSGE %d; 1 to 31 are possible", cfg.MaxSGE))
+	}
+	q := &SRQ{pd: p}
+	if err := q.create(cfg); err != nil {
+		p.ctx.arena.release(q.ring, q.rec)
+		return nil, wrap(what, err)
+	}
+	return q, nil
+}
+
+func (q *SRQ) create(cfg SRQConfig) error {
+	c := q.pd.ctx
+	if err := c.err(); err != nil {
+		return err
+	}
+	entries, stride := roundPow2(cfg.MaxWR+1), roundPow2(cfg.MaxSGE+1)*wqe.UnitSize
+	var err error
+	if q.ring, err = c.arena.alloc(entries * stride); err != nil {
+		return err
+	}
+	if q.rec, err = c.arena.alloc(4); err != nil {
+		return err
+	}
+	// The links are written before the device looks.
+	if q.srq, err = post.NewSRQ(post.SRQConfig{
+		Ring: q.ring.mem[:entries*stride], Stride: stride, Record: shm.BE32At(q.rec.mem, 0),
+	}); err != nil {
+		return err
+	}
+	req := &control.SRQ{
+		PDN: q.pd.num, Limit: uint32(cfg.Limit), Ring: q.ring.addr, DBRec: q.rec.addr, LogSize: log2(entries), LogStride: log2(stride),
+	}
+	var ans control.SRQN
+	if _, err := c.dev.Call(control.OpCreateSRQ, req, &ans); err != nil {
+		return err
+	}
+	q.srqn = ans.SRQN
+	c.mu.Lock()
+	c.srqs[q.srqn] = q
+	c.mu.Unlock()
+	return nil
+}
+
+// String returns, for instance, "SRQ 0x000abc".
+func (q *SRQ) String() string { return fmt.Sprintf("SRQ %#06x", q.srqn) }
+
+// SRQN returns the number of the queue, 24 bits.
+func (q *SRQ) SRQN() uint32 { return q.srqn }
+
+func (q *SRQ) usable() error {
+	if q.closed.Load() {
+		return ErrClosed
+	}
+	return q.pd.ctx.err()
+}
+
+// PostRecv posts one receive and rings. ErrFull while the queue has no room.
+// Unlike in a queue pair's own queue, a piece of length 0 means 1<<31 bytes.
+//
+// One poster at a time.
+func (q *SRQ) PostRecv(wr *RecvWR) error {
+	if err := q.usable(); err != nil {
+		return err
+	}
+	if err := q.srq.PostRecv(wr); err != nil {
+		return err
+	}
+	q.srq.Ring()
+	q.pd.ctx.waker.rouse()
+	return nil
+}
+
+// PostRecvList posts receives in order and rings once. On an error it returns
+// how many were posted before the one that was refused.
+func (q *SRQ) PostRecvList(wrs []RecvWR) (int, error) {
+	if err := q.usable(); err != nil {
+		return 0, err
+	}
+	n, err := q.srq.PostRecvList(wrs)
+	q.pd.ctx.waker.rouse()
+	return n, err
+}
+
+// SetLimit has the device raise one EventSRQLimit when fewer than limit
+// receives are left; the limit is off then. 0 takes it off.
+func (q *SRQ) SetLimit(limit int) error {
+	const what = "SRQ limit"
+	if q.closed.Load() {
+		return wrap(what, ErrClosed)
+	}
+	if limit < 0 || limit > 1<<16 {
+		return wrap(what, control.Errorf(control.CodeInvalid, "%d; 0 to the size of the queue is possible", limit))
+	}
+	req := &control.SRQLimit{SRQN: q.srqn, Limit: uint32(limit)}
+	_, err := q.pd.ctx.call(what, control.OpModifySRQ, req, &control.Empty{})
+	return err
+}
+
+// Query returns the limit that is set; 0 once its event was raised.
+func (q *SRQ) Query() (limit int, err error) {
+	const what = "query SRQ"
+	if q.closed.Load() {
+		return 0, wrap(what, ErrClosed)
+	}
+	var ans control.SRQLimit
+	_, err = q.pd.ctx.call(what, control.OpQuerySRQ, &control.SRQN{SRQN: q.srqn}, &ans)
+	return int(ans.Limit), err
+}
+
+// Close destroys the queue and drops its receives. ErrBusy while queue pairs
+// use it. Nobody may be posting meanwhile. Closing twice does nothing.
+func (q *SRQ) Close() error {
+	c := q.pd.ctx
+	return closing(c, &q.closed, func() error {
+		if _, err := c.call("close SRQ", control.OpDestroySRQ, &control.SRQN{SRQN: q.srqn}, &control.Empty{}); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		delete(c.srqs, q.srqn)
+		c.mu.Unlock()
+		c.arena.release(q.ring, q.rec)
+		return nil
+	})
+}

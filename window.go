@@ -1,0 +1,135 @@
+package nicless
+
+import (
+	"sync/atomic"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/post"
+)
+
+// A Window is a memory window: an rkey that gives peers access to a part of an
+// MR, which is opened and closed by work requests rather than by the device's
+// control path.
+//
+// Its methods are not safe for concurrent use.
+type Window struct {
+	pd     *PD
+	kind   uint8
+	key    uint32
+	closed atomic.Bool
+}
+
+// AllocWindow makes a memory window that gives no access yet. One of type 1 is
+// good for all queue pairs of the domain; one of type 2 for the queue pair
+// alone that binds it, and its peer may close it, by SendInval.
+func (p *PD) AllocWindow(kind int) (*Window, error) {
+	const what = "memory window"
+	if err := p.usable(what); err != nil {
+		return nil, err
+	}
+	if kind != 1 && kind != 2 {
+		return nil, wrap(what, control.Errorf(control.CodeInvalid, "type %d; 1 and 2 are possible", kind))
+	}
+	var ans control.Key
+	if _, err := p.ctx.call(what, control.OpAllocMW, &control.MW{PDN: p.num, Kind: uint8(kind)}, &ans); err != nil {
+		return nil, err
+	}
+	return &Window{pd: p, kind: uint8(kind), key: ans.Key}, nil
+}
+
+// RKey returns the key for the peer, as of the last Bind.
+func (w *Window) RKey() uint32 { return w.key }
+
+// SetRKey says what the key is, where it is not as Bind left it: a bind that
+// failed, or one that was put together by hand.
+func (w *Window) SetRKey(rkey uint32) { w.key = rkey }
+
+// IncRKey returns the rkey of the next variant: 24 bits of index stay, 8 bits
+// count (ibv_inc_rkey).
+func IncRKey(rkey uint32) uint32 { return rkey&^0xff | (rkey+1)&0xff }
+
+// Bind returns what a SendWR with BindMW needs to open n bytes of m from off
+// on, under a new rkey, which RKey returns from now on:
+//
+//	q.PostSend(&SendWR{Op: BindMW, Bind: w.Bind(m, 0, 100, RemoteWrite)})
+//
+// m must have been registered with MWBind, and with LocalWrite for windows that
+// can be written through. The peer names the bytes by their addresses in m;
+// with ZeroBased by offsets from the beginning of the window. n 0 closes the
+// window, as LocalInval of its RKey does for one of type 2. Bind panics if off or
+// n is negative.
+func (w *Window) Bind(m *MR, off, n int, access Access) *Bind {
+	notNegative(off, n)
+	b := &Bind{
+		Type: w.kind, MW: w.key, RKey: IncRKey(w.key), LKey: m.LKey(), Addr: m.Addr() + uint64(off), Length: uint64(n), Access: uint32(access),
+	}
+	w.key = b.RKey
+	return b
+}
+
+// Close frees the window; bound or not, it gives no access any more. Closing
+// twice does nothing.
+func (w *Window) Close() error { return w.pd.freeKey("close window", &w.closed, &w.key) }
+
+// freeKey takes a key back that stands for no memory of its own.
+func (p *PD) freeKey(what string, closed *atomic.Bool, key *uint32) error {
+	return closing(p.ctx, closed, func() error {
+		_, err := p.ctx.call(what, control.OpDeregMR, &control.Key{Key: *key}, &control.Empty{})
+		return err
+	})
+}
+
+// A ListKey is a key that strings pieces of memory together: what is moved
+// through it runs through the pieces, as if they lay one behind the other from
+// address 0 on. A work request with BindList fills it.
+type ListKey struct {
+	pd     *PD
+	key    uint32
+	closed atomic.Bool
+}
+
+// CreateListKey makes a key for a list of up to entries pieces, 1 to 52, which
+// gives no access yet.
+func (p *PD) CreateListKey(entries int) (*ListKey, error) {
+	const what = "list key"
+	if err := p.usable(what); err != nil {
+		return nil, err
+	}
+	if entries < 1 || entries > post.MaxList {
+		return nil, wrap(what, control.Errorf(control.CodeInvalid, "%d entries; 1 to %d are possible", entries, post.MaxList))
+	}
+	var ans control.Key
+	if _, err := p.ctx.call(what, control.OpCreateMkey, &control.Mkey{PDN: p.num, Entries: uint32(entries)}, &ans); err != nil {
+		return nil, err
+	}
+	return &ListKey{pd: p, key: ans.Key}, nil
+}
+
+// LKey returns the key for SGEs of this side.
+func (k *ListKey) LKey() uint32 { return k.key }
+
+// RKey returns the key for the other side; on this device the same number.
+func (k *ListKey) RKey() uint32 { return k.key }
+
+// SGE names n bytes of the list from off on, for a work request: see MR.SGE.
+func (k *ListKey) SGE(off, n int) SGE { return piece(0, off, n, k.key) }
+
+// List returns what a SendWR with BindList needs to string the pieces together:
+//
+//	q.PostSend(&SendWR{Op: BindList, List: k.List(RemoteWrite|LocalWrite, a.SGE(0, 10), b.SGE(64, 6))})
+func (k *ListKey) List(access Access, pieces ...SGE) *List {
+	l := &List{Key: k.key, Access: uint32(access), Entries: make([]ListEntry, len(pieces))}
+	for i := range pieces {
+		l.Entries[i].SGE = pieces[i]
+	}
+	return l
+}
+
+// Interleave is List for pieces that repeat: it runs through the entries repeat
+// times, and each time every entry lies its Stride further on.
+func (k *ListKey) Interleave(access Access, repeat uint32, entries ...ListEntry) *List {
+	return &List{Key: k.key, Access: uint32(access), Repeat: repeat, Entries: entries}
+}
+
+// Close frees the key. Closing twice does nothing.
+func (k *ListKey) Close() error { return k.pd.freeKey("close list key", &k.closed, &k.key) }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/post"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -21,7 +21,7 @@ type Context struct {
 	limits control.Welcome
 	uar    *shm.Region
 	status *shm.Region
-	table  post.Table // finds QPs by the user index of a CQE
+	table  hostpath.Table // finds QPs by the user index of a CQE
 	arena  arena
 	waker  waker
 	alone  bool // engine and program may have to take turns on one core

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/post"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -46,7 +46,7 @@ type CQConfig struct {
 type CQ struct {
 	ctx     *Context
 	cqn     uint32
-	cq      *post.CQ
+	cq      *hostpath.CQ
 	buf     block
 	rec     block
 	cfg     CQConfig
@@ -146,7 +146,7 @@ func (q *CQ) create(log int) (err error) {
 	q.cqn = ans.CQN
 	// The entries are prepared now that the number is known; nothing can
 	// complete here before a queue pair uses it.
-	if q.cq, err = post.NewCQ(post.CQConfig{
+	if q.cq, err = hostpath.NewCQ(hostpath.CQConfig{
 		Ring: q.buf.mem[:cfg.entrySize()<<log], EntrySize: cfg.entrySize(), CQN: ans.CQN, Table: &c.table, Collapsed: cfg.Collapsed,
 		CI: shm.BE32At(q.rec.mem, 0), Arm: shm.BE32At(q.rec.mem, 4), ArmReg: c.armRegister(),
 	}); err != nil {

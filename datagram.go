@@ -3,18 +3,18 @@ package nicless
 import (
 	"encoding/binary"
 
+	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/post"
 )
 
 // Transport is the kind of a queue pair.
-type Transport = post.Transport
+type Transport = hostpath.Transport
 
 // Transports.
 const (
-	RC = post.RC // reliable connection: SEND, WRITE, READ, atomics
-	UC = post.UC // unreliable connection: SEND and WRITE; what the peer does not take is lost
-	UD = post.UD // unreliable datagram: SEND of up to 4096 bytes to anybody
+	RC = hostpath.RC // reliable connection: SEND, WRITE, READ, atomics
+	UC = hostpath.UC // unreliable connection: SEND and WRITE; what the peer does not take is lost
+	UD = hostpath.UD // unreliable datagram: SEND of up to 4096 bytes to anybody
 )
 
 // GRHSize is the bytes before each received datagram: the header that says
@@ -51,7 +51,7 @@ func (q *QP) AddressOf(peer Descriptor) (*Address, error) {
 // Address returns where datagrams to a queue pair of this engine go: an answer,
 // for instance, to Completion.SrcQP. qkey is the receiver's.
 func (c *Context) Address(qpn, qkey uint32) *Address {
-	r := post.RoCE{HopLimit: 64}
+	r := hostpath.RoCE{HopLimit: 64}
 	r.GID[0], r.GID[1] = 0xfe, 0x80 // link-local; the other half is the engine's number
 	binary.BigEndian.PutUint64(r.GID[8:], c.Device())
 	return &Address{AV: r.AV(), QPN: qpn, QKey: qkey}

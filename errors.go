@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/post"
 )
 
 var (
@@ -26,7 +26,7 @@ var (
 	ErrOverrun = errors.New("nicless: completion queue has overrun")
 
 	// ErrFull reports that a queue has no room until completions are polled.
-	ErrFull = post.ErrFull
+	ErrFull = hostpath.ErrFull
 
 	// ErrNotConnected reports a send posted before the queue pair was connected.
 	// On UD it says that Activate comes first.

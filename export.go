@@ -4,23 +4,23 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nicless/nicless/internal/post"
+	"github.com/nicless/nicless/hostpath"
 )
 
 // What an accelerator is given of a queue pair.
 type (
 	// An Export is for accel.NewQueue, which knows what to do with it.
-	Export = post.Export
+	Export = hostpath.Export
 
 	// A Raw is the shared memory of a queue pair: QPN; Send, a ring of blocks of
 	// 64 bytes; Recv, a ring of Receives entries; Record, 8 bytes; Register, two
 	// halves of 256 bytes; SendCQ and RecvCQ. SendParams and RecvParams turn it
 	// into parameters for RDMaxcel's functions.
-	Raw = post.Raw
+	Raw = hostpath.Raw
 
 	// A RawCQ is the shared memory of a completion queue: Ring, of entries of
 	// EntrySize bytes, and Record, 8 bytes; and PollParams.
-	RawCQ = post.RawCQ
+	RawCQ = hostpath.RawCQ
 )
 
 // Export hands a Concurrent queue pair to an accelerator, which posts to it and

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nicless/nicless/internal/post"
+	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -62,11 +62,11 @@ func (r *idleRig) one(t testing.TB) time.Duration {
 	}
 	p := r.raw.SendParams()
 	p.WRID, p.OpType, p.Signaled = r.next, wqe.OpNop, true
-	require.NoError(t, post.SendWQE(p))
+	require.NoError(t, hostpath.SendWQE(p))
 	for {
-		n, err := post.PollCQE(r.raw.SendCQ.PollParams(uint32(r.next)))
+		n, err := hostpath.PollCQE(r.raw.SendCQ.PollParams(uint32(r.next)))
 		require.NoError(t, err)
-		if n != post.CQENone {
+		if n != hostpath.CQENone {
 			break
 		}
 	}

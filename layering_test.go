@@ -34,9 +34,9 @@ var mayImport = map[string][]string{
 	"internal/control":   {"internal/shm"},
 
 	// The one path by which work is posted and completions are polled.
-	"internal/post": {"wqe", "cqe", "doorbell", "internal/shm", "internal/ring"},
+	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/ring"},
 
-	// The device: never internal/post.
+	// The device: never hostpath.
 	"engine": {"wqe", "cqe", "doorbell", "internal/shm", "internal/ring", "internal/clock", "internal/control", "internal/mapholder"},
 
 	// The kernel's part for programs that use rdma-core: a client of the engine, which
@@ -44,10 +44,10 @@ var mayImport = map[string][]string{
 	"verbs": {"engine", "internal/shm", "internal/clock", "internal/control"},
 
 	// Emulated accelerators: beside the host API, not above it.
-	"accel": {"wqe", "internal/post", "internal/shm"},
+	"accel": {"wqe", "hostpath", "internal/shm"},
 
 	// The host API, and the only place where device and host meet.
-	".": {"engine", "verbs", "wqe", "cqe", "doorbell", "internal/post", "internal/shm", "internal/ring", "internal/control"},
+	".": {"engine", "verbs", "wqe", "cqe", "doorbell", "hostpath", "internal/shm", "internal/ring", "internal/control"},
 
 	// Programs.
 	"internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock"},

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/post"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
@@ -62,11 +62,11 @@ type QP struct {
 	qpn       uint32
 	transport Transport
 	qkey      atomic.Uint32
-	index     uint32         // in the context's table
-	sq        *post.SQ       // nil: crowd
-	crowd     *post.CrowdSQ  // nil: sq
-	sends     *post.SendRing // of sq or crowd
-	rq        *post.RQ       // nil: receives come from srq
+	index     uint32             // in the context's table
+	sq        *hostpath.SQ       // nil: crowd
+	crowd     *hostpath.CrowdSQ  // nil: sq
+	sends     *hostpath.SendRing // of sq or crowd
+	rq        *hostpath.RQ       // nil: receives come from srq
 	srq       *SRQ
 	cqs       [2]*CQ // of sends and receives, perhaps the same
 	rings     block
@@ -224,23 +224,23 @@ func (q *QP) create(cfg QPConfig) error {
 		return err
 	}
 	q.qpn = ans.QPN
-	sends := post.SQConfig{
+	sends := hostpath.SQConfig{
 		Ring: q.rings.mem[rqSize : rqSize+sqSize], Record: shm.BE32At(q.rec.mem, 4), Reg: register,
 		QPN: q.qpn, Transport: q.transport, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline, MaxSGE: cfg.MaxSendSGE, BlueFlame: flame,
 	}
 	if cfg.Concurrent {
-		if q.crowd, err = post.NewCrowdSQ(sends); err != nil {
+		if q.crowd, err = hostpath.NewCrowdSQ(sends); err != nil {
 			return wrap(what, err)
 		}
 		q.sends = &q.crowd.SendRing
 	} else {
-		if q.sq, err = post.NewSQ(sends); err != nil {
+		if q.sq, err = hostpath.NewSQ(sends); err != nil {
 			return wrap(what, err)
 		}
 		q.sends = &q.sq.SendRing
 	}
 	if q.srq == nil {
-		if q.rq, err = post.NewRQ(post.RQConfig{
+		if q.rq, err = hostpath.NewRQ(hostpath.RQConfig{
 			Ring: q.rings.mem[:recvs*stride], Stride: stride, Record: shm.BE32At(q.rec.mem, 0),
 		}); err != nil {
 			return wrap(what, err)
@@ -254,8 +254,8 @@ func (q *QP) create(cfg QPConfig) error {
 }
 
 // life is what pollers must know of the queue pair.
-func (q *QP) life() *post.QP {
-	l := &post.QP{SQ: q.sends, RQ: q.rq, QPN: q.qpn}
+func (q *QP) life() *hostpath.QP {
+	l := &hostpath.QP{SQ: q.sends, RQ: q.rq, QPN: q.qpn}
 	if q.srq != nil {
 		l.SRQ = q.srq.srq
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/post"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
@@ -24,7 +24,7 @@ type SRQConfig struct {
 type SRQ struct {
 	pd     *PD
 	srqn   uint32
-	srq    *post.SRQ
+	srq    *hostpath.SRQ
 	ring   block
 	rec    block
 	closed atomic.Bool
@@ -71,7 +71,7 @@ func (q *SRQ) create(cfg SRQConfig) error {
 		return err
 	}
 	// The links are written before the device looks.
-	if q.srq, err = post.NewSRQ(post.SRQConfig{
+	if q.srq, err = hostpath.NewSRQ(hostpath.SRQConfig{
 		Ring: q.ring.mem[:entries*stride], Stride: stride, Record: shm.BE32At(q.rec.mem, 0),
 	}); err != nil {
 		return err

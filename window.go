@@ -3,8 +3,8 @@ package nicless
 import (
 	"sync/atomic"
 
+	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/post"
 )
 
 // A Window is a memory window: an rkey that gives peers access to a part of an
@@ -95,8 +95,8 @@ func (p *PD) CreateListKey(entries int) (*ListKey, error) {
 	if err := p.usable(what); err != nil {
 		return nil, err
 	}
-	if entries < 1 || entries > post.MaxList {
-		return nil, wrap(what, control.Errorf(control.CodeInvalid, "%d entries; 1 to %d are possible", entries, post.MaxList))
+	if entries < 1 || entries > hostpath.MaxList {
+		return nil, wrap(what, control.Errorf(control.CodeInvalid, "%d entries; 1 to %d are possible", entries, hostpath.MaxList))
 	}
 	var ans control.Key
 	if _, err := p.ctx.call(what, control.OpCreateMkey, &control.Mkey{PDN: p.num, Entries: uint32(entries)}, &ans); err != nil {

@@ -1,6 +1,6 @@
 package nicless
 
-import "github.com/nicless/nicless/internal/post"
+import "github.com/nicless/nicless/hostpath"
 
 // A SendWR is a work request for a send queue. Posting reads it and keeps
 // nothing of it but ID. Its payload is SGE or Data, not both; what an operation
@@ -30,61 +30,61 @@ import "github.com/nicless/nicless/internal/post"
 // An atomic takes one SGE as long as what it works on: 8 bytes; the masked ones
 // 4, too. Dump takes one, Copy two of one length, the source first. An SGE of
 // length 0 is skipped.
-type SendWR = post.SendWR
+type SendWR = hostpath.SendWR
 
 // A RecvWR is a work request for a receive queue: memory that a message fills,
 // piece by piece.
 //
 //	ID  uint64 // comes back in the completion
 //	SGE []SGE  // where the message goes; on UD GRHSize bytes come before it
-type RecvWR = post.RecvWR
+type RecvWR = hostpath.RecvWR
 
 // An SGE is a piece of registered memory of this side. MR.SGE makes one.
 //
 //	Addr   uint64 // as the key was registered with
 //	Length uint32 // at most 1<<31
 //	LKey   uint32
-type SGE = post.SGE
+type SGE = hostpath.SGE
 
 // An Op is the operation of a SendWR, by the verbs names: Write, Read, Send and
 // the others of package nicless. String returns the name, such as "WRITE_IMM".
-type Op = post.Op
+type Op = hostpath.Op
 
 // Operations, for SendWR.Op.
 const (
-	Nop      = post.OpNop
-	Write    = post.OpWrite    // RDMA write
-	WriteImm = post.OpWriteImm // RDMA write that consumes a receive and delivers Imm
-	Read     = post.OpRead     // RDMA read
-	Send     = post.OpSend     // message to a posted receive
-	SendImm  = post.OpSendImm  // message with Imm
+	Nop      = hostpath.OpNop
+	Write    = hostpath.OpWrite    // RDMA write
+	WriteImm = hostpath.OpWriteImm // RDMA write that consumes a receive and delivers Imm
+	Read     = hostpath.OpRead     // RDMA read
+	Send     = hostpath.OpSend     // message to a posted receive
+	SendImm  = hostpath.OpSendImm  // message with Imm
 
-	CompareSwap       = post.OpCompareSwap       // atomic, of 8 bytes
-	FetchAdd          = post.OpFetchAdd          // atomic, of 8 bytes
-	MaskedCompareSwap = post.OpMaskedCompareSwap // atomic, of some bits of 4 or 8 bytes
-	MaskedFetchAdd    = post.OpMaskedFetchAdd    // atomic, in fields of 4 or 8 bytes
+	CompareSwap       = hostpath.OpCompareSwap       // atomic, of 8 bytes
+	FetchAdd          = hostpath.OpFetchAdd          // atomic, of 8 bytes
+	MaskedCompareSwap = hostpath.OpMaskedCompareSwap // atomic, of some bits of 4 or 8 bytes
+	MaskedFetchAdd    = hostpath.OpMaskedFetchAdd    // atomic, in fields of 4 or 8 bytes
 
-	SendInval  = post.OpSendInval  // message that invalidates RKey at the receiver
-	LocalInval = post.OpLocalInval // invalidate RKey, of a Window or ListKey of this side
-	BindMW     = post.OpBindMW     // open or close a Window
-	BindList   = post.OpBindList   // fill a ListKey
+	SendInval  = hostpath.OpSendInval  // message that invalidates RKey at the receiver
+	LocalInval = hostpath.OpLocalInval // invalidate RKey, of a Window or ListKey of this side
+	BindMW     = hostpath.OpBindMW     // open or close a Window
+	BindList   = hostpath.OpBindList   // fill a ListKey
 
-	Dump       = post.OpDump       // local read whose bytes go nowhere
-	Copy       = post.OpCopy       // copy between two places of this side
-	WaitCQ     = post.OpWaitCQ     // hold the queue until a CQ has so many completions
-	SendEnable = post.OpSendEnable // let a Managed queue execute up to an index
+	Dump       = hostpath.OpDump       // local read whose bytes go nowhere
+	Copy       = hostpath.OpCopy       // copy between two places of this side
+	WaitCQ     = hostpath.OpWaitCQ     // hold the queue until a CQ has so many completions
+	SendEnable = hostpath.OpSendEnable // let a Managed queue execute up to an index
 )
 
 // Flags of a SendWR, by the verbs numbers: Fence has it start after earlier READs
 // and atomics of its queue are done, Signaled deliver a completion on success
 // too, Solicited raise a solicited event at the receiver.
-type Flags = post.Flags
+type Flags = hostpath.Flags
 
 // Flags of a send.
 const (
-	Signaled  = post.Signaled  // deliver a completion on success too
-	Solicited = post.Solicited // the receiver's completion raises a solicited event
-	Fence     = post.Fence     // start after earlier READs and atomics of the queue
+	Signaled  = hostpath.Signaled  // deliver a completion on success too
+	Solicited = hostpath.Solicited // the receiver's completion raises a solicited event
+	Fence     = hostpath.Fence     // start after earlier READs and atomics of the queue
 )
 
 // An Address is where datagrams go. QP.AddressOf and Context.Address make one;
@@ -93,7 +93,7 @@ const (
 //	AV   wqe.AV // the way
 //	QPN  uint32 // the receiver
 //	QKey uint32 // what it wants datagrams to bring; with bit 31 set: the sender's own
-type Address = post.Address
+type Address = hostpath.Address
 
 // A Mask says which bits a masked atomic compares and changes. Of operands of 4
 // bytes the low halves count.
@@ -101,7 +101,7 @@ type Address = post.Address
 //	Swap     uint64 // CompareSwap: bits that are replaced, if the comparison holds
 //	Compare  uint64 // CompareSwap: bits that are compared; 0: it always holds
 //	Boundary uint64 // FetchAdd: the top bit of each field, which no carry leaves; 0: one field
-type Mask = post.Mask
+type Mask = hostpath.Mask
 
 // A Bind says what a memory window shall open. Window.Bind makes one.
 //
@@ -112,7 +112,7 @@ type Mask = post.Mask
 //	Addr   uint64
 //	Length uint64 // at most 1<<31; 0 closes the window
 //	Access uint32 // an Access
-type Bind = post.Bind
+type Bind = hostpath.Bind
 
 // A List says what a list key shall string together. ListKey.List and
 // ListKey.Interleave make one.
@@ -121,14 +121,14 @@ type Bind = post.Bind
 //	Access  uint32 // an Access
 //	Entries []ListEntry
 //	Repeat  uint32 // how often it runs through the entries; 0: once
-type List = post.List
+type List = hostpath.List
 
 // A ListEntry is a piece of a List: an SGE, and how far on it lies each time a
 // repeated list comes by.
 //
 //	SGE
 //	Stride uint32 // bytes
-type ListEntry = post.ListEntry
+type ListEntry = hostpath.ListEntry
 
 // A Completion is the outcome of one work request. It is a value: nothing in it
 // changes when the queue goes on. Err is nil on success and a *cqe.WorkError
@@ -146,4 +146,4 @@ type ListEntry = post.ListEntry
 //
 // With Status, Opcode and the others of cqe.WC, which it embeds, it has all that
 // verbs reports.
-type Completion = post.Completion
+type Completion = hostpath.Completion

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An alias of an internal type shows no fields in its documentation, so the
+// go doc shows no fields of a type that is an alias, so the
 // comments spell them out: all of them, with their types, and no others.
 func TestFieldsAreSpelledOut(t *testing.T) {
 	types := map[string]reflect.Type{}
@@ -39,7 +39,7 @@ func TestFieldsAreSpelledOut(t *testing.T) {
 			require.True(t, ok, "%s has no %s", name, m[1])
 			said[m[1]] = true
 			if m[2] != "" {
-				typ := strings.NewReplacer("post.", "", "[]uint8", "[]byte").Replace(real.Type.String())
+				typ := strings.NewReplacer("hostpath.", "", "[]uint8", "[]byte").Replace(real.Type.String())
 				require.Equal(t, typ, m[2], "%s.%s", name, m[1])
 			}
 		}

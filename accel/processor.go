@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/nicless/nicless/internal/post"
+	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -16,7 +16,7 @@ type processor struct {
 	dev    *Device
 	blocks []*block
 	lanes  []*lane // that no block uses
-	polled [16]post.Completion
+	polled [16]hostpath.Completion
 	now    *lane // that is executing, or was last
 	idle   int   // passes in a row in which no lane got on
 }

@@ -1,6 +1,6 @@
 package accel
 
-import "github.com/nicless/nicless/internal/post"
+import "github.com/nicless/nicless/hostpath"
 
 // A Ref is a place in registered memory, of this side or another: an address and
 // the key that it is good with.
@@ -12,11 +12,11 @@ type Ref struct {
 // At returns the place n bytes further.
 func (r Ref) At(n int) Ref { return Ref{r.Addr + uint64(n), r.Key} }
 
-func (r Ref) sge(n int) post.SGE {
+func (r Ref) sge(n int) hostpath.SGE {
 	if n < 0 || n > 1<<31 {
 		n = 1<<32 - 1 // which posting refuses, naming it
 	}
-	return post.SGE{Addr: r.Addr, Length: uint32(n), LKey: r.Key}
+	return hostpath.SGE{Addr: r.Addr, Length: uint32(n), LKey: r.Key}
 }
 
 // Put writes n bytes at src to dst of the peer (RDMA WRITE). This and the other
@@ -24,29 +24,29 @@ func (r Ref) sge(n int) post.SGE {
 // and whether they were.
 func (t *Thread) Put(q *Queue, dst, src Ref, n int) {
 	t.settle()
-	sge := [1]post.SGE{src.sge(n)}
-	t.post("Put", q, []post.SendWR{{Op: post.OpWrite, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key}})
+	sge := [1]hostpath.SGE{src.sge(n)}
+	t.post("Put", q, []hostpath.SendWR{{Op: hostpath.OpWrite, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key}})
 }
 
 // PutInline writes data to dst of the peer. It travels in the request, so it may
 // be changed at once; at most as much as the queue pair's MaxInline.
 func (t *Thread) PutInline(q *Queue, dst Ref, data []byte) {
 	t.settle()
-	t.post("PutInline", q, []post.SendWR{{Op: post.OpWrite, Data: data, RemoteAddr: dst.Addr, RKey: dst.Key}})
+	t.post("PutInline", q, []hostpath.SendWR{{Op: hostpath.OpWrite, Data: data, RemoteAddr: dst.Addr, RKey: dst.Key}})
 }
 
 // Get reads n bytes at src of the peer into dst (RDMA READ).
 func (t *Thread) Get(q *Queue, dst, src Ref, n int) {
 	t.settle()
-	sge := [1]post.SGE{dst.sge(n)}
-	t.post("Get", q, []post.SendWR{{Op: post.OpRead, SGE: sge[:], RemoteAddr: src.Addr, RKey: src.Key}})
+	sge := [1]hostpath.SGE{dst.sge(n)}
+	t.post("Get", q, []hostpath.SendWR{{Op: hostpath.OpRead, SGE: sge[:], RemoteAddr: src.Addr, RKey: src.Key}})
 }
 
 // Send sends n bytes at src as a message, to a receive that the peer has posted.
 func (t *Thread) Send(q *Queue, src Ref, n int) {
 	t.settle()
-	sge := [1]post.SGE{src.sge(n)}
-	t.post("Send", q, []post.SendWR{{Op: post.OpSend, SGE: sge[:]}})
+	sge := [1]hostpath.SGE{src.sge(n)}
+	t.post("Send", q, []hostpath.SendWR{{Op: hostpath.OpSend, SGE: sge[:]}})
 }
 
 // PutSignal writes n bytes at src to dst of the peer, then adds v to the 8 bytes
@@ -54,10 +54,10 @@ func (t *Thread) Send(q *Queue, src Ref, n int) {
 // Whoever sees the sum sees the bytes. Nothing else of the queue comes between.
 func (t *Thread) PutSignal(q *Queue, dst, src Ref, n int, signal Ref, v uint64) {
 	t.settle()
-	sge := [2]post.SGE{src.sge(n), q.x.Sink}
-	t.post("PutSignal", q, []post.SendWR{
-		{Op: post.OpWrite, SGE: sge[:1], RemoteAddr: dst.Addr, RKey: dst.Key},
-		{Op: post.OpFetchAdd, SGE: sge[1:], RemoteAddr: signal.Addr, RKey: signal.Key, SwapAdd: v},
+	sge := [2]hostpath.SGE{src.sge(n), q.x.Sink}
+	t.post("PutSignal", q, []hostpath.SendWR{
+		{Op: hostpath.OpWrite, SGE: sge[:1], RemoteAddr: dst.Addr, RKey: dst.Key},
+		{Op: hostpath.OpFetchAdd, SGE: sge[1:], RemoteAddr: signal.Addr, RKey: signal.Key, SwapAdd: v},
 	})
 }
 
@@ -71,18 +71,18 @@ func (t *Thread) FetchAdd(q *Queue, dst Ref, v uint64, result Ref) {
 	t.fetchAdd("FetchAdd", q, dst, v, result.sge(8))
 }
 
-func (t *Thread) fetchAdd(what string, q *Queue, dst Ref, v uint64, result post.SGE) {
+func (t *Thread) fetchAdd(what string, q *Queue, dst Ref, v uint64, result hostpath.SGE) {
 	t.settle()
-	sge := [1]post.SGE{result}
-	t.post(what, q, []post.SendWR{{Op: post.OpFetchAdd, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key, SwapAdd: v}})
+	sge := [1]hostpath.SGE{result}
+	t.post(what, q, []hostpath.SendWR{{Op: hostpath.OpFetchAdd, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key, SwapAdd: v}})
 }
 
 // CompareSwap replaces the 8 bytes at dst of the peer by swap if they are
 // compare, and leaves what was there before in the 8 bytes at result.
 func (t *Thread) CompareSwap(q *Queue, dst Ref, compare, swap uint64, result Ref) {
 	t.settle()
-	sge := [1]post.SGE{result.sge(8)}
-	t.post("CompareSwap", q, []post.SendWR{{
-		Op: post.OpCompareSwap, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key, Compare: compare, SwapAdd: swap,
+	sge := [1]hostpath.SGE{result.sge(8)}
+	t.post("CompareSwap", q, []hostpath.SendWR{{
+		Op: hostpath.OpCompareSwap, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key, Compare: compare, SwapAdd: swap,
 	}})
 }

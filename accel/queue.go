@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nicless/nicless/internal/post"
+	"github.com/nicless/nicless/hostpath"
 )
 
 // A Queue is a queue pair as kernels use it, on as many devices as one likes.
@@ -14,7 +14,7 @@ type Queue struct {
 }
 
 // An Export is a queue pair of the host API, as its Export returns it.
-type Export = post.Export
+type Export = hostpath.Export
 
 // NewQueue makes a queue pair usable by kernels. x comes from the Export of a
 // Concurrent queue pair. The host may go on posting to it, but what it posts
@@ -62,8 +62,8 @@ func (e *refused) Unwrap() error { return e.err }
 
 // post posts the requests as one, waiting for room, and rings. The last is
 // signaled, so that Quiet sees them done.
-func (t *Thread) post(what string, q *Queue, wrs []post.SendWR) {
-	wrs[len(wrs)-1].Flags |= post.Signaled
+func (t *Thread) post(what string, q *Queue, wrs []hostpath.SendWR) {
+	wrs[len(wrs)-1].Flags |= hostpath.Signaled
 	wrs[0].Flags |= t.fence
 	t.fence = 0
 	for {
@@ -79,7 +79,7 @@ func (t *Thread) post(what string, q *Queue, wrs []post.SendWR) {
 
 // postWrites is post of a warp's puts, each of one block, in as few reservations
 // as the ring allows.
-func (t *Thread) postWrites(q *Queue, list []post.WriteWR, first post.Flags) {
+func (t *Thread) postWrites(q *Queue, list []hostpath.WriteWR, first hostpath.Flags) {
 	for len(list) > 0 {
 		n := min(len(list), q.x.Send.Size())
 		if err := q.x.Send.PostWrites(list[:n], first); err != nil {
@@ -94,7 +94,7 @@ func (t *Thread) postWrites(q *Queue, list []post.WriteWR, first post.Flags) {
 // retry waits for room for so many blocks, if that is what requests were refused
 // for. If not, or if there will never be room, the kernel ends.
 func (t *Thread) retry(what string, q *Queue, blocks uint64, err error) {
-	if errors.Is(err, post.ErrFull) {
+	if errors.Is(err, hostpath.ErrFull) {
 		if err = q.Err(); err == nil {
 			t.lane.queue, t.lane.count = q, blocks
 			t.lane.pause(forRoom)
@@ -120,5 +120,5 @@ func (t *Thread) Quiet(q *Queue) error {
 // it; it is needed where a Get or an atomic comes before.
 func (t *Thread) Fence() {
 	t.settle()
-	t.fence = post.Fence
+	t.fence = hostpath.Fence
 }

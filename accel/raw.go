@@ -1,6 +1,6 @@
 package accel
 
-import "github.com/nicless/nicless/internal/post"
+import "github.com/nicless/nicless/hostpath"
 
 // The raw level: RDMaxcel's functions, under their names. A kernel, a launch
 // from the host and the host itself call the same function with the same
@@ -10,52 +10,52 @@ import "github.com/nicless/nicless/internal/post"
 // LKey, Length, WRID (the count of the WQE), Signaled, OpType, RAddr, RKey,
 // QPNum, Buf (the ring), DBRec (the doorbell record), WQECnt (entries of the
 // ring). QP.Raw fills in the last four.
-type WQEParams = post.WQEParams
+type WQEParams = hostpath.WQEParams
 
 // CQEPollParams are the parameters of PollCQE (cqe_poll_params_t): CQEBuf,
 // CQESize, ConsumerIndex, CQECnt, DBRec.
-type CQEPollParams = post.CQEPollParams
+type CQEPollParams = hostpath.CQEPollParams
 
 // What PollCQE returns in place of a count of bytes.
 const (
-	CQENone   = post.CQENone   // there is no completion yet
-	CQEFailed = post.CQEFailed // the completion reports an error
+	CQENone   = hostpath.CQENone   // there is no completion yet
+	CQEFailed = hostpath.CQEFailed // the completion reports an error
 )
 
 // SendWQE writes a send WQE and publishes its count (send_wqe).
-func SendWQE(p WQEParams) error { return post.SendWQE(p) }
+func SendWQE(p WQEParams) error { return hostpath.SendWQE(p) }
 
 // RecvWQE writes a receive and publishes its count (recv_wqe).
-func RecvWQE(p WQEParams) error { return post.RecvWQE(p) }
+func RecvWQE(p WQEParams) error { return hostpath.RecvWQE(p) }
 
 // RingDB copies the 64 bytes of a WQE into a doorbell register (db_ring).
-func RingDB(dst, src []byte) { post.RingDB(dst, src) }
+func RingDB(dst, src []byte) { hostpath.RingDB(dst, src) }
 
 // PollCQE looks at one entry of a CQ, and takes it if a completion is there
 // (cqe_poll): it returns the byte count, CQENone or CQEFailed.
-func PollCQE(p CQEPollParams) (bytes int32, err error) { return post.PollCQE(p) }
+func PollCQE(p CQEPollParams) (bytes int32, err error) { return hostpath.PollCQE(p) }
 
 // SendWQE is SendWQE in a kernel. Parameters that make no sense end the kernel.
 func (t *Thread) SendWQE(p WQEParams) {
 	t.settle()
-	t.must("SendWQE", post.SendWQE(p))
+	t.must("SendWQE", hostpath.SendWQE(p))
 }
 
 // RecvWQE is RecvWQE in a kernel.
 func (t *Thread) RecvWQE(p WQEParams) {
 	t.settle()
-	t.must("RecvWQE", post.RecvWQE(p))
+	t.must("RecvWQE", hostpath.RecvWQE(p))
 }
 
 // RingDB is RingDB in a kernel.
 func (t *Thread) RingDB(dst, src []byte) {
 	t.settle()
-	post.RingDB(dst, src)
+	hostpath.RingDB(dst, src)
 }
 
 // PollCQE is PollCQE in a kernel.
 func (t *Thread) PollCQE(p CQEPollParams) int32 {
-	n, err := post.PollCQE(p)
+	n, err := hostpath.PollCQE(p)
 	t.must("PollCQE", err)
 	return n
 }

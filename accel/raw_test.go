@@ -140,16 +140,16 @@ func TestRawRefuses(t *testing.T) {
 	require.ErrorContains(t, accel.SendWQE(p), "wqe_cnt: 3; a power of two up to 32768 is possible")
 	p = raw.SendParams()
 	p.Buf = p.Buf[:64]
-	require.EqualError(t, accel.SendWQE(p), "post: ring of 64 bytes; 16 entries need 1024")
+	require.EqualError(t, accel.SendWQE(p), "hostpath: ring of 64 bytes; 16 entries need 1024")
 	p = raw.SendParams()
 	p.DBRec = p.DBRec[:4]
-	require.EqualError(t, accel.RecvWQE(p), "post: doorbell record of 4 bytes; 8 are needed")
+	require.EqualError(t, accel.RecvWQE(p), "hostpath: doorbell record of 4 bytes; 8 are needed")
 	c := raw.SendCQ.PollParams(0)
 	c.CQESize = 32
 	_, err = accel.PollCQE(c)
-	require.EqualError(t, err, "post: cqe_size 32; 64 and 128 are possible")
+	require.EqualError(t, err, "hostpath: cqe_size 32; 64 and 128 are possible")
 	err = l.run(t, 1, 1, func(th *accel.Thread) { th.PollCQE(c) })
-	require.EqualError(t, err, "accel: kernel, block 0, thread 0: PollCQE: post: cqe_size 32; 64 and 128 are possible")
+	require.EqualError(t, err, "accel: kernel, block 0, thread 0: PollCQE: hostpath: cqe_size 32; 64 and 128 are possible")
 	_, err = qp.Export()
 	require.ErrorContains(t, err, "made without Concurrent")
 }

@@ -3,7 +3,7 @@ package accel
 import (
 	"math/bits"
 
-	"github.com/nicless/nicless/internal/post"
+	"github.com/nicless/nicless/hostpath"
 )
 
 // A Thread is what a kernel sees: where its lane is in the grid, and what it can
@@ -15,8 +15,8 @@ type Thread struct {
 	lane  *lane
 	block *block
 	index int
-	fence post.Flags // Fence, if it was called: the next request waits for what is before it
-	puts  uint64     // PutWarps so far
+	fence hostpath.Flags // Fence, if it was called: the next request waits for what is before it
+	puts  uint64         // PutWarps so far
 }
 
 // Index returns the number of the lane within its block (threadIdx.x).

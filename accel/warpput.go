@@ -3,7 +3,7 @@ package accel
 import (
 	"errors"
 
-	"github.com/nicless/nicless/internal/post"
+	"github.com/nicless/nicless/hostpath"
 )
 
 // A warp's puts are gathered: each lane leaves its request and goes on, and the
@@ -23,9 +23,9 @@ type batches struct {
 type gather struct {
 	queue *Queue
 	who   uint32 // lanes that have come
-	fence post.Flags
+	fence hostpath.Flags
 	n     int
-	put   [WarpSize]post.WriteWR
+	put   [WarpSize]hostpath.WriteWR
 }
 
 // PutWarp is Put by all lanes of the warp together: one reservation, one request
@@ -48,7 +48,7 @@ func (t *Thread) PutWarp(q *Queue, dst, src Ref, n int) {
 	} else if g.queue != q {
 		panic(&refused{"PutWarp", errors.New("the lanes of a warp use different queues; Put is for that")})
 	}
-	g.put[g.n] = post.WriteWR{SGE: src.sge(n), RemoteAddr: dst.Addr, RKey: dst.Key}
+	g.put[g.n] = hostpath.WriteWR{SGE: src.sge(n), RemoteAddr: dst.Addr, RKey: dst.Key}
 	g.n++
 	g.who |= 1 << t.Lane()
 	g.fence |= t.fence

@@ -28,7 +28,7 @@ func Extend24(prev uint64, lo uint32) uint64 {
 func Slot(count uint64, size uint64) uint64 { return count & (size - 1) }
 
 // Log2 returns the binary logarithm of n, which must be a power of two from
-// 1 to limit. what names n in the error, as in "post: send ring of blocks".
+// 1 to limit. what names n in the error, as in "hostpath: send ring of blocks".
 func Log2(what string, n, limit uint64) (uint, error) {
 	if n == 0 || n > limit || n&(n-1) != 0 {
 		return 0, fmt.Errorf("%s: %d; a power of two up to %d is possible", what, n, limit)

@@ -50,8 +50,8 @@ func TestLog2(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	for _, n := range []uint64{0, 3, 1 << 16, 1<<15 + 1} {
-		_, err := Log2("post: ring of blocks", n, 1<<15)
-		require.ErrorContains(t, err, "post: ring of blocks")
+		_, err := Log2("hostpath: ring of blocks", n, 1<<15)
+		require.ErrorContains(t, err, "hostpath: ring of blocks")
 		require.ErrorContains(t, err, "32768")
 	}
 }

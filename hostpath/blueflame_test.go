@@ -1,0 +1,62 @@
+package hostpath
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// A queue with a register of its own writes a WQE of one block there, halves in
+// turn; of several, or of a longer one, only that there are some, with ds 0. Ring
+// and record are as without it.
+func TestFlare(t *testing.T) {
+	var halves [2]*shm.Block
+	r, err := shm.Heap(4096)
+	require.NoError(t, err)
+	mem := r.Bytes()
+	for i := range halves {
+		halves[i] = shm.BlockAt(mem, uint64(i)*doorbell.BFHalf)
+		halves[i].PublishFirst(77) // of whoever had it before
+	}
+	b := newBench(t, 16, func(c *SQConfig) { c.BlueFlame = halves })
+	require.Equal(t, make([]byte, doorbell.BFRegSize), mem[:doorbell.BFRegSize], "dark")
+	write := &SendWR{Op: OpWrite, SGE: []SGE{{Addr: 0x1000, LKey: 0x1234, Length: 8}}, RemoteAddr: 0x2000, RKey: 0x5678}
+	for i := range 3 {
+		require.NoError(t, b.sq.Post(write))
+		b.sq.Ring()
+		half := halves[i%2]
+		require.Equal(t, b.sq.ring[i*wqe.BlockSize:][:wqe.BlockSize], half[:])
+		require.Equal(t, uint32(i+1), shm.BE32At(b.record, 4*doorbell.SendWord).Observe())
+	}
+	was := *halves[0]
+	b.sq.Ring() // nothing to tell
+	require.Equal(t, was, *halves[0])
+
+	doorbellIn := func(half int, end uint16) {
+		t.Helper()
+		require.Equal(t, doorbell.MakeRing(end, benchQPN), doorbell.ParseRing((*[8]byte)(halves[half][:8])))
+		require.Equal(t, uint32(end), shm.BE32At(b.record, 4*doorbell.SendWord).Observe())
+	}
+	_, err = b.sq.PostList([]SendWR{*write, *write})
+	require.NoError(t, err)
+	doorbellIn(1, 5)
+	require.NoError(t, b.sq.Post(&SendWR{Op: OpWrite, Data: make([]byte, 60), RemoteAddr: 0x2000, RKey: 0x5678}))
+	b.sq.Ring()
+	doorbellIn(0, 7)
+	require.Equal(t, make([]byte, len(b.uar)), b.uar, "the register that queues share")
+
+	b.sq.Reset()
+	for _, half := range halves {
+		require.Zero(t, half.Word(0))
+	}
+}
+
+func TestHalfAFlame(t *testing.T) {
+	m := newMemory(t, 4096)
+	_, err := NewSQ(SQConfig{Ring: m.take(256), Record: shm.BE32At(m.take(8), 4), MaxSGE: 1,
+		BlueFlame: [2]*shm.Block{shm.BlockAt(m.take(64), 0), nil}})
+	require.ErrorContains(t, err, "one half")
+}

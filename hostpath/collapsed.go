@@ -1,0 +1,53 @@
+package hostpath
+
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/ring"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// pollCollapsed reports the newest completion of a collapsed queue, unless the
+// last call has reported it. The device overwrites the entry whenever it likes,
+// so of a success only the last eight bytes, which change together, are read:
+// there is no byte count, no immediate and no time. What one CQE says is done
+// is done: everything up to its index.
+func (q *CQ) pollCollapsed(dst []Completion) int {
+	e := q.entry(0)
+	// Pairs with the device's Publish of the entry.
+	tail := e.ObserveTail()
+	o := cqe.OpOwn(tail)
+	if len(dst) == 0 || tail == q.newest || o.Opcode() == cqe.Invalid {
+		return 0
+	}
+	q.newest = tail
+	var b shm.Block
+	be.PutUint64(b[cqe.OffQPN:], tail)
+	if k := o.Opcode(); k == cqe.ReqErr || k == cqe.RespErr {
+		copy(b[52:56], e[52:56]) // an error stays, so this is of the same entry
+	}
+	c := &dst[0]
+	c.Parse((*[cqe.Size]byte)(&b))
+	c.UIdx, q.at = q.table.findQPN(c.QPN, q.at)
+	if !q.resolve(c, cqe.MakeOpOwn(o.Opcode(), cqe.FormatPlain, false, 0), &b) {
+		return 0
+	}
+	return 1
+}
+
+// cleanCollapsed is Clean of a collapsed queue. The entry is invalidated: the
+// QP's next life may write the very same bytes, which would look as if they had
+// been reported.
+func (q *CQ) cleanCollapsed(qp *QP) (cleaned int) {
+	e := q.entry(0)
+	tail := e.ObserveTail()
+	if cqe.OpOwn(tail).Opcode() == cqe.Invalid || uint32(tail>>32)&ring.Mask24 != qp.QPN {
+		return 0
+	}
+	e.PublishTail(uint64(cqe.MakeOpOwn(cqe.Invalid, cqe.FormatPlain, false, 0)))
+	seen := tail == q.newest
+	q.newest = 0 // no entry has these bytes: its QPN would be 0
+	if seen {
+		return 0
+	}
+	return 1
+}

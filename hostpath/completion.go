@@ -1,0 +1,215 @@
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/ring"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// maxCQ is the most entries a CQ may have: half of what a consumer index can
+// tell apart.
+const maxCQ = 1 << 23
+
+// CQConfig says where a completion queue lies.
+type CQConfig struct {
+	Ring      []byte    // entries, a power of two up to 1<<23, on a multiple of 64 bytes
+	EntrySize int       // 64 or 128 bytes
+	CI        *shm.BE32 // word 0 of the doorbell record
+	Arm       *shm.BE32 // word 1; nil for a CQ that is never armed
+	ArmReg    *shm.BE64 // offset 0x20 of the CQ's UAR page; nil: none
+	CQN       uint32    // 24 bits
+	Collapsed bool      // the device writes every entry over entry 0 (cc); Poll then reports the newest
+	Table     *Table    // the QPs whose completions come here
+
+	// Memory returns the n bytes at an address that was posted in an SGE with
+	// this key, or nil. It is only called for CQEs with inline data ("scatter
+	// to CQE"); nil: such CQEs become errors.
+	Memory func(lkey uint32, addr uint64, n int) []byte
+}
+
+// A Completion is the outcome of one work request. It is a value: nothing in
+// it changes when the queue goes on.
+type Completion struct {
+	cqe.WC           // what the CQE says, as verbs reports it
+	ID        uint64 // of the work request
+	Timestamp uint64 // ticks of the device clock; 0 on errors
+}
+
+// Err returns nil, or a *cqe.WorkError that says why the work request failed.
+func (c *Completion) Err() error { return c.WC.Err(c.ID) }
+
+// A CQ is a completion queue. One goroutine at a time may call its methods,
+// EventSeen excepted; that goroutine is the poller of all its QPs' queues.
+type CQ struct {
+	ring    []byte
+	log     uint
+	shift   uint   // log2 of the entry size
+	half    uint64 // where in an entry its 64-byte CQE begins
+	ciWord  *shm.BE32
+	armWord *shm.BE32
+	armReg  *shm.BE64
+	cqn     uint32
+	table   *Table
+	memory  func(lkey uint32, addr uint64, n int) []byte
+
+	ci      uint64 // count of the next entry
+	stale   uint64
+	bad     uint64
+	orphans atomic.Pointer[orphan]
+	polling atomic.Bool // a caller of TryPoll is at it
+	armSN   atomic.Uint32
+
+	// Of a collapsed queue.
+	collapsed bool
+	newest    uint64 // the last eight bytes of the entry last reported
+	at        uint32 // user index of its QP
+}
+
+// NewCQ returns an empty completion queue. It fills the entries as libmlx5
+// does (op_own 0xf0), which must happen before the device learns of them.
+func NewCQ(c CQConfig) (*CQ, error) {
+	if c.EntrySize != cqe.Size && c.EntrySize != cqe.Size128 {
+		return nil, fmt.Errorf("hostpath: CQEs of %d bytes; %d and %d are possible", c.EntrySize, cqe.Size, cqe.Size128)
+	}
+	log, err := ring.Log2("hostpath: completion ring of entries", uint64(len(c.Ring)/c.EntrySize), maxCQ)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(c.Ring)%c.EntrySize != 0:
+		return nil, fmt.Errorf("hostpath: completion ring of %d bytes, not whole entries of %d", len(c.Ring), c.EntrySize)
+	case c.CI == nil:
+		return nil, errors.New("hostpath: CQ without a doorbell record")
+	case c.Table == nil:
+		return nil, errors.New("hostpath: CQ without a table of QPs")
+	case c.CQN > ring.Mask24:
+		return nil, fmt.Errorf("hostpath: CQ number 0x%x, more than 24 bits", c.CQN)
+	}
+	q := &CQ{
+		ring: c.Ring, log: log, shift: 6, ciWord: c.CI, armWord: c.Arm, armReg: c.ArmReg,
+		cqn: c.CQN, table: c.Table, memory: c.Memory, collapsed: c.Collapsed,
+	}
+	if c.EntrySize == cqe.Size128 {
+		q.shift, q.half = 7, cqe.Size128-cqe.Size
+	}
+	q.fill()
+	return q, nil
+}
+
+// CQN returns the number of the queue.
+func (q *CQ) CQN() uint32 { return q.cqn }
+
+// Poll takes completions off the queue until dst is full or no more are there,
+// and returns how many. The blocks and entries of the work requests that they
+// complete can be posted to again.
+//
+// CQEs of QPs that are no longer in the table are passed over, and so are CQEs
+// that make no sense: see Skipped.
+//
+// Of a collapsed queue it returns the newest completion, or nothing if that was
+// returned before: see CQConfig.
+func (q *CQ) Poll(dst []Completion) (n int) {
+	if q.collapsed {
+		return q.pollCollapsed(dst)
+	}
+	from := q.ci
+	for n < len(dst) {
+		e := q.entry(q.ci)
+		// Pairs with the device's Publish of the entry: the rest of it is read after.
+		o := cqe.OpOwn(e.ObserveTail())
+		if !cqe.Valid(o, q.ci, q.log) {
+			break
+		}
+		if o&^ownSolicited <= 1 { // a request that succeeded, and no data
+			left := uint64(1)<<q.log - (q.ci - from)
+			if k := q.takeRun(dst[n:min(uint64(len(dst)), uint64(n)+left)]); k > 0 {
+				if n += k; q.ci-from == 1<<q.log {
+					break
+				}
+				continue
+			}
+		}
+		c := &dst[n]
+		c.Parse((*[cqe.Size]byte)(e))
+		if q.resolve(c, o, e) {
+			n++
+		}
+		q.ci++
+		if q.ci-from == 1<<q.log {
+			break // a device that ignores the consumer index must not keep us here
+		}
+	}
+	if q.ci != from {
+		// Pairs with the device's Observe before it writes an entry of the next lap.
+		q.ciWord.Publish(uint32(q.ci) & doorbell.CIMask)
+	} else if o := q.orphans.Load(); o != nil && !cqe.Valid(cqe.OpOwn(q.entry(q.ci).ObserveTail()), q.ci, q.log) {
+		q.forget(o)
+	}
+	return n
+}
+
+// TryPoll is Poll for pollers that share the queue, beside other callers of
+// TryPoll: while one of them is at it, the others get 0 and false at once. What
+// one of them takes is done for all: see SendRing.Done.
+func (q *CQ) TryPoll(dst []Completion) (n int, ok bool) {
+	if !q.polling.CompareAndSwap(false, true) {
+		return 0, false
+	}
+	n = q.Poll(dst)
+	q.polling.Store(false)
+	return n, true
+}
+
+// alone keeps callers of TryPoll away until done is called.
+func (q *CQ) alone() (done func()) {
+	for !q.polling.CompareAndSwap(false, true) {
+		shm.Yield()
+	}
+	return func() { q.polling.Store(false) }
+}
+
+// Index returns how many entries have been taken off the queue since it was
+// made. A WaitCQ for Index plus n waits for n more completions, if none is
+// unpolled. It wraps; a Resize takes one up.
+func (q *CQ) Index() uint32 { return uint32(q.ci) }
+
+// Arm asks for one event when an entry is there that has not been polled: any,
+// or only a solicited one or an error. Arming again before that event is the
+// same request. The record is written before the register, which is what the
+// device acts on. Poll once more between arming and waiting: an entry may have
+// come just before, and its event is then a matter of the device's timing.
+func (q *CQ) Arm(solicited bool) {
+	a := doorbell.Arm{SN: uint8(q.armSN.Load()), Solicited: solicited, CI: uint32(q.ci)}
+	if q.armWord != nil {
+		q.armWord.Publish(a.Word())
+	}
+	if q.armReg != nil {
+		q.armReg.Publish(uint64(doorbell.MakeArmRegister(a, q.cqn)))
+	}
+}
+
+// EventSeen counts an event of this CQ; without it the next Arm would repeat
+// the request that the event has answered. Safe for concurrent use.
+func (q *CQ) EventSeen() { q.armSN.Add(1) }
+
+// Skipped returns how many CQEs Poll has passed over: stale ones, of QPs that
+// are no longer there, and bad ones, which name work that was not posted or
+// are of a kind that nobody asked for. Only a broken device makes bad ones.
+func (q *CQ) Skipped() (stale, bad uint64) { return q.stale, q.bad }
+
+// entry returns the 64 bytes of the CQE of a count: all of it, or the second half.
+func (q *CQ) entry(count uint64) *shm.Block {
+	off := (count & (1<<q.log - 1)) << q.shift
+	return shm.BlockAt(q.ring, off+q.half)
+}
+
+// slot returns all bytes of the entry of a count.
+func (q *CQ) slot(count uint64) []byte {
+	off := (count & (1<<q.log - 1)) << q.shift
+	return q.ring[off : off+1<<q.shift]
+}

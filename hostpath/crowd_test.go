@@ -1,0 +1,305 @@
+package hostpath
+
+import (
+	"encoding/hex"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/stretchr/testify/require"
+)
+
+// newCrowd is newBench with many posters: the bench's own send queue is unused.
+func newCrowd(t testing.TB, size int) (*bench, *CrowdSQ) {
+	t.Helper()
+	var c SQConfig
+	b := newBench(t, size, func(of *SQConfig) { c = *of })
+	q, err := NewCrowdSQ(c)
+	require.NoError(t, err)
+	b.table.Set(b.index, &QP{SQ: &q.SendRing, RQ: b.rq, QPN: benchQPN})
+	return b, q
+}
+
+// Whatever one poster posts and rings leaves the bytes that an SQ leaves.
+func TestCrowdLeavesTheSameBytes(t *testing.T) {
+	one := newBench(t, 64, nil)
+	other, crowd := newCrowd(t, 64)
+	data := []byte("twenty bytes of data")
+	for i, wr := range []SendWR{
+		{Op: OpWrite, SGE: sge(64), Flags: Signaled},
+		{Op: OpWriteImm, Data: data[:8], Imm: 7},
+		{Op: OpSend, SGE: append(sge(64), append(sge(8), sge(8)...)...)},
+		{Op: OpFetchAdd, SGE: sge(8), Flags: Fence},
+		{Op: OpBindMW, Bind: &Bind{Type: 2, Length: 5}},
+		{Op: OpRead, SGE: sge(8)}, // fenced, for it follows a change of keys
+		{Op: OpWrite, Data: data},
+		{Op: OpNop, Flags: Signaled | Solicited},
+	} {
+		wr.ID = uint64(i)
+		require.NoError(t, one.sq.Post(&wr))
+		require.NoError(t, crowd.Post(&wr))
+		if i%3 != 0 {
+			one.sq.Ring()
+			crowd.Ring()
+		}
+		require.Equal(t, hex.Dump(one.sq.Memory()), hex.Dump(crowd.Memory()))
+		require.Equal(t, one.record, other.record)
+		require.Equal(t, one.uar, other.uar)
+	}
+	list := []SendWR{
+		{Op: OpLocalInval}, {Op: OpWrite, SGE: sge(4)}, {Op: OpWrite, Data: data[:1], Flags: Signaled},
+	}
+	_, err := one.sq.PostList(list)
+	require.NoError(t, err)
+	_, err = crowd.PostList(list)
+	require.NoError(t, err)
+	require.Equal(t, hex.Dump(one.sq.Memory()), hex.Dump(crowd.Memory()))
+	require.Equal(t, one.record, other.record)
+	require.Equal(t, one.uar, other.uar)
+}
+
+// So do writes that are posted without full work requests, ordinary and not.
+func TestPostWritesLeavesTheSameBytes(t *testing.T) {
+	one := newBench(t, 16, nil)
+	other, crowd := newCrowd(t, 16)
+	for i, lengths := range [][]uint32{{8, 1 << 20, 1}, {4, 0, 9}, {1 << 31}, {8, 8, 8, 8}, {8, 8, 8, 8, 8, 8}} {
+		first := Flags(0)
+		if i%2 == 1 {
+			first = Fence
+		}
+		list, writes := make([]SendWR, len(lengths)), make([]WriteWR, len(lengths))
+		for k, n := range lengths {
+			writes[k] = WriteWR{SGE: SGE{Addr: uint64(k) << 40, Length: n, LKey: 0x123 + n}, RemoteAddr: uint64(i) << 33, RKey: 0xabcd}
+			list[k] = SendWR{Op: OpWrite, SGE: []SGE{writes[k].SGE}, RemoteAddr: writes[k].RemoteAddr, RKey: 0xabcd}
+		}
+		list[0].Flags = first
+		list[len(list)-1].Flags |= Signaled
+		_, err := one.sq.PostList(list)
+		require.NoError(t, err)
+		require.NoError(t, crowd.PostWrites(writes, first))
+		require.Equal(t, hex.Dump(one.sq.Memory()), hex.Dump(crowd.Memory()))
+		require.Equal(t, one.record, other.record)
+		require.Equal(t, one.uar, other.uar)
+		if i == 2 {
+			require.Equal(t, other.dev.step(), one.dev.step())
+			require.Len(t, one.poll(), 3)
+			require.Len(t, other.poll(), 3)
+		}
+	}
+	require.ErrorIs(t, crowd.PostWrites(make([]WriteWR, 7), 0), ErrFull)
+	require.ErrorContains(t, crowd.PostWrites([]WriteWR{{SGE: SGE{Length: 1<<31 + 1}}}, 0), "at most")
+	require.ErrorContains(t, crowd.PostWrites(slices.Repeat([]WriteWR{{SGE: SGE{Length: 1}}}, 17), 0), "a list of 17 blocks")
+	require.NoError(t, crowd.PostWrites(nil, 0))
+}
+
+func TestCrowdRefuses(t *testing.T) {
+	_, q := newCrowd(t, 4)
+	_, err := q.PostList(make([]SendWR, 5))
+	require.EqualError(t, err, "hostpath: a list of 5 blocks of 64 bytes; the queue has 4")
+	_, err = q.PostList([]SendWR{{}, {Op: 99}})
+	require.EqualError(t, err, "nicless: operation 99; 0 to 17 are known")
+	require.Equal(t, 4, q.Free(), "what is refused reserves nothing")
+	for range 4 {
+		require.NoError(t, q.Post(&SendWR{}))
+	}
+	require.ErrorIs(t, q.Post(&SendWR{}), ErrFull)
+	_, err = q.PostList(make([]SendWR, 1))
+	require.ErrorIs(t, err, ErrFull)
+	require.Zero(t, q.Free())
+	n, err := q.PostList(nil)
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+// What is not committed holds up what was reserved after it, and nothing else:
+// its commit sets all of it free at once.
+func TestCrowdWaitsForTheGap(t *testing.T) {
+	b, q := newCrowd(t, 8)
+	first, _, ok := q.seq.reserve(1, 0, &q.freed)
+	require.True(t, ok)
+	for range 3 {
+		require.NoError(t, q.Post(&SendWR{Flags: Signaled}))
+		q.Ring()
+	}
+	require.Zero(t, b.dev.step())
+	q.lay(first, long, 1, &SendWR{ID: 7, Flags: Signaled}, 0)
+	q.seq.commit(first, first+1)
+	q.Ring()
+	require.Equal(t, 4, b.dev.step())
+	require.Equal(t, []uint64{7, 0, 0, 0}, ids(b.poll()))
+}
+
+// Many posters, a device and two pollers, each on its own goroutine, while the
+// ring wraps thousands of times: every request is executed once. That it is in
+// the order of the reservations the device sees by the indices. The race
+// detector judges too.
+func TestCrowd(t *testing.T) {
+	const posters = 8
+	each := 4000
+	if shm.RaceEnabled {
+		each = 1000
+	}
+	b, q := newCrowd(t, 16)
+	seen := make([]atomic.Uint32, posters*each) // how often each request has completed
+	var left atomic.Int64
+	left.Store(int64(len(seen)))
+
+	var all sync.WaitGroup
+	for p := range posters {
+		all.Go(func() { postAll(q, uint64(p*each), uint64(p*each+each)) })
+	}
+	all.Go(func() { // the device
+		for left.Load() > 0 {
+			if b.dev.step() == 0 {
+				runtime.Gosched()
+			}
+		}
+	})
+	for range 2 {
+		all.Go(func() {
+			var c [8]Completion
+			for left.Load() > 0 {
+				n, _ := b.cq.TryPoll(c[:])
+				for i := range n {
+					if c[i].Err() != nil {
+						panic(c[i].Err())
+					}
+					seen[c[i].ID].Add(1)
+				}
+				left.Add(int64(-n))
+				runtime.Gosched()
+			}
+		})
+	}
+	all.Wait()
+	for i := range seen {
+		require.EqualValues(t, 1, seen[i].Load(), "request %d", i)
+	}
+	require.Equal(t, b.dev.done, q.Reserved())
+	require.Equal(t, q.Reserved(), q.Done())
+	require.Equal(t, uint32(uint16(q.Reserved())), doorbell.ParseRecord((*[8]byte)(b.record))[doorbell.SendWord])
+	require.Greater(t, q.Reserved(), uint64(16*400), "the ring was to wrap")
+	stale, bad := b.cq.Skipped()
+	require.Zero(t, stale+bad)
+}
+
+// postAll posts requests with the IDs from id up to end, of one block and two,
+// alone and in lists, ringing for each or for several.
+func postAll(q *CrowdSQ, id, end uint64) {
+	for id < end {
+		var wr [3]SendWR
+		for i := range wr {
+			wr[i] = SendWR{ID: id + uint64(i), Op: OpWrite, Flags: Signaled, Data: make([]byte, 1+(id+uint64(i))%90)}
+		}
+		n, err := 1, error(nil)
+		if id%5 == 0 && id+3 <= end {
+			n, err = q.PostList(wr[:])
+		} else {
+			err = q.Post(&wr[0])
+		}
+		switch {
+		case err == nil:
+			if id += uint64(n); id%3 == 0 {
+				q.Ring()
+			}
+		case errors.Is(err, ErrFull):
+			q.Ring()
+			runtime.Gosched()
+		default:
+			panic(err)
+		}
+	}
+	q.Ring()
+}
+
+func TestCrowdNotesTheFirstFailure(t *testing.T) {
+	b, q := newCrowd(t, 8)
+	b.dev.failAt = 1
+	for i := range uint64(3) {
+		require.NoError(t, q.Post(&SendWR{ID: i, Op: OpWrite, SGE: sge(8)}))
+	}
+	q.Ring()
+	b.dev.step()
+	require.Nil(t, q.Failed())
+	b.poll()
+	require.EqualError(t, q.Failed(), "qp 0x004711 wqe 1 id 1: remote access error (vendor 0x88)")
+	q.Reset()
+	require.Nil(t, q.Failed())
+	require.Zero(t, q.Reserved())
+}
+
+func TestCrowdAllocatesNothing(t *testing.T) {
+	b, q := newCrowd(t, 64)
+	list := make([]SendWR, 32)
+	for i := range list {
+		list[i] = SendWR{Op: OpWrite, SGE: sge(8)}
+	}
+	list[31].Flags = Signaled
+	var c [8]Completion
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if _, err := q.PostList(list); err != nil {
+			t.Error(err)
+		}
+		b.dev.step()
+		if n, ok := b.cq.TryPoll(c[:]); n != 1 || !ok {
+			t.Error("no completion")
+		}
+	}))
+}
+
+func BenchmarkCrowd(b *testing.B) {
+	wr := SendWR{Op: OpWrite, SGE: sge(64), Flags: Signaled}
+	b.Run("one poster, ring", func(b *testing.B) {
+		_, q := newCrowd(b, 1024)
+		b.ReportAllocs()
+		for b.Loop() {
+			if q.Post(&wr) != nil {
+				q.freed.Publish(q.Reserved())
+			}
+			q.Ring()
+		}
+	})
+	b.Run("lists of 32", func(b *testing.B) {
+		_, q := newCrowd(b, 1024)
+		list := make([]SendWR, 32)
+		for i := range list {
+			list[i] = wr
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := q.PostList(list); err != nil {
+				q.freed.Publish(q.Reserved())
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*32), "ns/wqe")
+	})
+	b.Run("eight posters, ring", func(b *testing.B) {
+		_, q := newCrowd(b, 1024)
+		b.SetParallelism(8)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				for q.Post(&wr) != nil {
+					q.Ring()
+					q.free(q.posted.Observe())
+				}
+				q.Ring()
+			}
+		})
+	})
+}
+
+// free is what a poller does: it frees what has been rung, one at a time.
+var freeing sync.Mutex
+
+func (q *CrowdSQ) free(count uint64) {
+	freeing.Lock()
+	defer freeing.Unlock()
+	if count > q.freed.Observe() {
+		q.freed.Publish(count)
+	}
+}

@@ -1,0 +1,65 @@
+package hostpath
+
+import "github.com/nicless/nicless/wqe"
+
+// A form is a way to lay out a WQE.
+type form uint8
+
+const (
+	pointer form = iota // one block with one pointer, built in place
+	inline              // one block with inline data, built in place
+	long                // anything else, by wqe.Builder
+)
+
+// form returns how the WQE of wr is laid out. It looks at nothing that changes.
+func (q *SendRing) form(wr *SendWR, op *opInfo) form {
+	if op.short&q.short == 0 {
+		return long
+	}
+	n := len(wr.Data)
+	if n == 0 && len(wr.SGE) == 1 && wr.SGE[0].Length-1 < wqe.InlineFlag {
+		return pointer
+	}
+	if n != 0 && n <= q.shortMax && op.inline && len(wr.SGE) == 0 {
+		return inline
+	}
+	return long
+}
+
+// judge returns how the WQE of wr is laid out and how many blocks it takes, or
+// why there can be none.
+func (q *SendRing) judge(wr *SendWR) (f form, n uint64, err error) {
+	if wr.Op >= numOps || wr.Flags > allFlags {
+		return 0, 0, q.refuse(wr)
+	}
+	op := &ops[wr.Op]
+	if f := q.form(wr, op); f != long {
+		return f, 1, nil
+	}
+	units, err := q.check(wr, op)
+	return long, blocks(units), err
+}
+
+// lay writes the WQE of wr, as judge has found it, into the blocks from count
+// on, which are reserved, and notes what they hold. fence is what the WQE must
+// wait for because of the one before it.
+func (q *SendRing) lay(count uint64, f form, n uint64, wr *SendWR, fence uint8) {
+	op := &ops[wr.Op]
+	switch f {
+	case pointer:
+		q.layPointer(count, wr, op, fence)
+	case inline:
+		q.layInline(count, wr, op, fence)
+	default:
+		q.layLong(count, n, wr, op, fence)
+	}
+}
+
+// flags returns the fm_ce_se of a WQE.
+func (q *SendRing) flags(f Flags, fence uint8) uint8 {
+	c := q.ctrl[f&allFlags]
+	if f&Fence == 0 { // which includes the other
+		c |= fence
+	}
+	return c
+}

@@ -1,0 +1,30 @@
+package hostpath
+
+// The memory of queues, for those who look at it: dumps, demonstrations. It is
+// the shared memory itself, so it must not be written, and what is read from it
+// while posters and the device are at work need not belong together.
+
+// Memory returns the ring, whole blocks of 64 bytes.
+func (q *SendRing) Memory() []byte { return q.ring }
+
+// Register returns what is in the halves of the doorbell register, written in
+// turn. Queues can share one: the last to ring is seen. ok is false if the
+// queue has none.
+func (q *SendRing) Register() (halves [2]uint64, ok bool) {
+	for i, r := range q.reg {
+		if r == nil {
+			return halves, false
+		}
+		halves[i] = r.Observe()
+	}
+	return halves, true
+}
+
+// Memory returns the ring, entries of one stride.
+func (q *RQ) Memory() []byte { return q.ring }
+
+// Memory returns the ring, entries of 64 or 128 bytes.
+func (q *CQ) Memory() []byte { return q.ring }
+
+// Entries returns how many receives the ring holds.
+func (q *RQ) Entries() int { return int(q.size) }

@@ -1,0 +1,62 @@
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/ring"
+)
+
+// Resize moves the queue to another ring of entries of the same size. move has
+// the device go over to it: as its last entry in the old ring the device puts
+// one of opcode RESIZE_CQ, and it goes on behind that index in the new one. The
+// entries that have not been polled are moved up by one, as libmlx5 does, so
+// that they end where the device begins.
+//
+// If move fails the queue is as it was. The poller's.
+func (q *CQ) Resize(to []byte, move func() error) error {
+	defer q.alone()()
+	size := 1 << q.shift
+	log, err := ring.Log2("hostpath: completion ring of entries", uint64(len(to)/size), maxCQ)
+	switch {
+	case err != nil:
+		return err
+	case len(to)%size != 0:
+		return fmt.Errorf("hostpath: completion ring of %d bytes, not whole entries of %d", len(to), size)
+	case q.collapsed:
+		return errors.New("hostpath: a collapsed completion queue keeps its ring")
+	}
+	next := &CQ{ring: to, log: log, shift: q.shift, half: q.half}
+	next.fill()
+	if err := move(); err != nil {
+		return err
+	}
+	i := q.ci
+	for {
+		o := cqe.OpOwn(q.entry(i).ObserveTail())
+		if i-q.ci == 1<<q.log || !cqe.Valid(o, i, q.log) {
+			return fmt.Errorf("hostpath: the device has resized CQ %#06x without an entry that says so", q.cqn)
+		}
+		if o.Opcode() == cqe.ResizeCQ {
+			break
+		}
+		copy(next.slot(i+1), q.slot(i))
+		b := &next.entry(i + 1)[cqe.OffOpOwn]
+		*b = *b&^1 | cqe.Owner(i+1, log)
+		i++
+	}
+	q.ring, q.log = to, log
+	q.ci++
+	q.ciWord.Publish(uint32(q.ci) & doorbell.CIMask)
+	return nil
+}
+
+// fill makes all entries the device's, as libmlx5 does (op_own 0xf0).
+func (q *CQ) fill() {
+	clear(q.ring)
+	for i := range uint64(1) << q.log {
+		q.entry(i)[cqe.OffOpOwn] = uint8(cqe.MakeOpOwn(cqe.Invalid, cqe.FormatPlain, false, 0))
+	}
+}

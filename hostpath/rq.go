@@ -1,0 +1,172 @@
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/ring"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// RQConfig says where a receive queue lies.
+type RQConfig struct {
+	Ring   []byte    // entries of Stride bytes, a power of two up to 32768
+	Stride int       // bytes of an entry: 16 for each SGE that it may have, a power of two
+	Record *shm.BE32 // the receive word of the QP's doorbell record
+}
+
+// An RQ is a receive queue without signatures. One goroutine at a time may
+// call its methods, while another polls its CQ.
+type RQ struct {
+	// Never changed after NewRQ.
+	ring   []byte
+	ids    []uint64
+	size   uint64 // entries
+	stride uint64
+	record *shm.BE32
+	_      [64]byte
+
+	// The poster's.
+	next uint64 // count of the next entry
+	seen uint64 // freed, as it was last looked at
+	_    [64]byte
+
+	posted shm.Word64 // one writer: the poster in Ring. Pairs with the Observe in find.
+	_      [64]byte
+
+	freed shm.Word64 // one writer: the poller in release. Pairs with the Observe in PostRecv.
+	_     [64]byte
+}
+
+// NewRQ returns a receive queue at count 0, as a QP has that was just made or reset.
+func NewRQ(c RQConfig) (*RQ, error) {
+	size, err := entries("receive ring", c.Ring, c.Stride, wqe.DataSize)
+	if err != nil {
+		return nil, err
+	}
+	if c.Record == nil {
+		return nil, errors.New("hostpath: receive queue without a doorbell record")
+	}
+	return &RQ{ring: c.Ring, ids: make([]uint64, size), size: size, stride: uint64(c.Stride), record: c.Record}, nil
+}
+
+// entries returns how many entries of stride bytes a ring has.
+func entries(what string, b []byte, stride, least int) (uint64, error) {
+	if stride < least || stride&(stride-1) != 0 || len(b)%stride != 0 {
+		return 0, fmt.Errorf("hostpath: %s of %d bytes in entries of %d; a power of two from %d is possible", what, len(b), stride, least)
+	}
+	size := uint64(len(b) / stride)
+	_, err := ring.Log2("hostpath: "+what+" of entries", size, doorbell.MaxRing)
+	return size, err
+}
+
+// MaxSGE returns how many entries of SGE a receive may have.
+func (q *RQ) MaxSGE() int { return int(q.stride / wqe.DataSize) }
+
+// PostRecv writes wr into the ring; the device learns of it by the next Ring.
+// It returns ErrFull until enough receives have completed, or another error
+// for a list that does not fit; either way nothing has changed.
+func (q *RQ) PostRecv(wr *RecvWR) error {
+	if err := checkRecv(wr, q.MaxSGE()); err != nil {
+		return err
+	}
+	if q.next-q.seen >= q.size {
+		q.seen = q.freed.Observe()
+		if q.next-q.seen >= q.size {
+			return ErrFull
+		}
+	}
+	list := q.entry(q.next)
+	at := 0
+	for i := range wr.SGE {
+		if s := &wr.SGE[i]; s.Length != 0 {
+			putRecv(list, at, s)
+			at += wqe.DataSize
+		}
+	}
+	endRecv(list, at)
+	q.ids[q.next&(q.size-1)] = wr.ID
+	q.next++
+	return nil
+}
+
+// PostRecvList posts the receives in order and rings once. On an error it
+// returns how many were posted, which have been rung, and why the next one was
+// refused.
+func (q *RQ) PostRecvList(wrs []RecvWR) (n int, err error) {
+	for n = range wrs {
+		if err = q.PostRecv(&wrs[n]); err != nil {
+			q.Ring()
+			return n, err
+		}
+	}
+	q.Ring()
+	return len(wrs), nil
+}
+
+// Ring makes everything posted visible to the device: the entries, then the
+// doorbell record, which the device observes. There is no register.
+func (q *RQ) Ring() {
+	q.posted.Publish(q.next)
+	q.record.Publish(uint32(uint16(q.next)))
+}
+
+// Free returns how many receives can be posted now, at least.
+func (q *RQ) Free() int {
+	q.seen = q.freed.Observe()
+	return int(q.seen + q.size - q.next)
+}
+
+// Reset begins again at count 0 and with a record of 0, as a QP does that went
+// through RST. Nobody may post, ring or poll meanwhile.
+func (q *RQ) Reset() {
+	q.next, q.seen = 0, 0
+	q.posted.Publish(0)
+	q.freed.Publish(0)
+	q.record.Publish(0)
+}
+
+func (q *RQ) entry(count uint64) []byte {
+	off := count & (q.size - 1) * q.stride
+	return q.ring[off : off+q.stride]
+}
+
+// find returns the count and the ID of the receive that wqe_counter names, if
+// it is posted and not yet completed. The poller's.
+func (q *RQ) find(counter uint16) (count, id uint64, ok bool) {
+	count = ring.Extend(q.freed.Observe(), counter)
+	if count >= q.posted.Observe() {
+		return 0, 0, false
+	}
+	return count, q.ids[count&(q.size-1)], true
+}
+
+// release frees the receive at count and all before it. The poller's.
+func (q *RQ) release(count uint64) { q.freed.Publish(count + 1) }
+
+// checkRecv judges a scatter list.
+func checkRecv(wr *RecvWR, limit int) error {
+	if len(wr.SGE) > limit {
+		return fmt.Errorf("nicless: %d SGEs in a receive, at most %d (QPConfig.MaxRecvSGE, SRQConfig.MaxSGE)", len(wr.SGE), limit)
+	}
+	for i := range wr.SGE {
+		if n := wr.SGE[i].Length; n > maxLength {
+			return fmt.Errorf("nicless: SGE %d of %d bytes, at most %d", i, n, uint32(maxLength))
+		}
+	}
+	return nil
+}
+
+// putRecv writes one pointer of a scatter list.
+func putRecv(list []byte, at int, s *SGE) {
+	wqe.Data{ByteCount: s.Length &^ wqe.InlineFlag, LKey: s.LKey, Addr: s.Addr}.Put((*[wqe.DataSize]byte)(list[at:]))
+}
+
+// endRecv ends a scatter list that leaves room; what follows is stale.
+func endRecv(list []byte, at int) {
+	if at < len(list) {
+		wqe.Data{LKey: wqe.KeyEnd}.Put((*[wqe.DataSize]byte)(list[at:]))
+	}
+}

@@ -1,0 +1,130 @@
+package hostpath
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// anything returns a work request of many kinds, most of which are laid in runs.
+func anything(r *rand.Rand, id uint64) SendWR {
+	wr := SendWR{ID: id, Op: OpWrite, Flags: Flags(r.UintN(8) | r.UintN(8)), SGE: sge(1 + r.Uint32N(1<<20)), RemoteAddr: r.Uint64(), RKey: r.Uint32(), Imm: r.Uint32()}
+	switch r.UintN(12) {
+	case 0:
+		wr.Op = OpSend
+	case 1:
+		wr.Op, wr.SGE, wr.Data = OpWrite, nil, make([]byte, 1+r.UintN(100))
+	case 2:
+		wr.Op, wr.SGE = OpFetchAdd, sge(8)
+	case 3:
+		wr.SGE = append(wr.SGE, wr.SGE[0])
+	case 4:
+		wr.Op, wr.SGE, wr.Bind = OpBindMW, nil, &Bind{Type: 2, Length: 5} // leaves a fence
+	case 5:
+		wr.SGE = sge(0)
+	case 6, 7:
+		wr.Op = OpRead
+	case 8:
+		wr.Op = OpWriteImm
+	}
+	return wr
+}
+
+// A list is the same bytes as its work requests one by one, and is refused where
+// they are, also when the ring is full; what Poll returns of a run is what each
+// entry says.
+func TestRunsAreTheSame(t *testing.T) {
+	for _, sigAll := range []bool{false, true} {
+		set := func(c *SQConfig) { c.SigAll = sigAll }
+		one, many := newBench(t, 64, set), newBench(t, 64, set)
+		r := rand.New(rand.NewPCG(1, 2))
+		id, full := uint64(0), 0
+		for range 2000 {
+			list := make([]SendWR, 1+r.UintN(24))
+			for i := range list {
+				list[i] = anything(r, id)
+				id++
+			}
+			if r.UintN(20) == 0 {
+				list[r.UintN(uint(len(list)))].Op = numOps
+			}
+			want, wantErr := 0, error(nil)
+			for ; want < len(list) && wantErr == nil; want++ {
+				if wantErr = one.sq.Post(&list[want]); wantErr != nil {
+					break
+				}
+			}
+			one.sq.Ring()
+			n, err := many.sq.PostList(list)
+			require.Equal(t, want, n)
+			require.Equal(t, wantErr, err)
+			if err == ErrFull {
+				full++
+			}
+			require.Equal(t, one.sq.next, many.sq.next)
+			require.Equal(t, one.sq.fence, many.sq.fence)
+			require.Equal(t, one.dev.ring, many.dev.ring)
+			require.Equal(t, one.record, many.record)
+			if r.UintN(3) > 0 {
+				one.dev.step()
+				many.dev.step()
+			}
+			for more := true; more; {
+				from := many.cq.ci
+				got := make([]Completion, 1+r.UintN(40))
+				got = got[:many.cq.Poll(got)]
+				more = len(got) > 0
+				for i := range got {
+					e := many.cq.entry(from + uint64(i))
+					want := cqe.ParseWC((*[64]byte)(e))
+					if want.Opcode == cqe.WCFromPost {
+						want.Opcode = got[i].Opcode
+					}
+					require.Equal(t, want, got[i].WC)
+					require.Equal(t, be.Uint64(e[48:56]), got[i].Timestamp)
+					require.Equal(t, many.sq.slots[want.Counter&63].id, got[i].ID)
+					var single [1]Completion
+					require.Equal(t, 1, one.cq.Poll(single[:]))
+					require.Equal(t, single[0], got[i])
+				}
+				require.Equal(t, one.sq.Done(), many.sq.Done())
+			}
+		}
+		require.Positive(t, full, "the ring was full now and then")
+	}
+}
+
+// A run ends where an entry is of another queue, of work that was not posted, or
+// not there yet; the long way goes on from there.
+func TestRunsEnd(t *testing.T) {
+	b := newBench(t, 16, nil)
+	for i := range uint64(4) {
+		require.NoError(t, b.sq.Post(&SendWR{ID: i, Op: OpWrite, SGE: sge(8), Flags: Signaled}))
+	}
+	b.sq.Ring()
+	good := func(counter uint16) {
+		var e [64]byte
+		cqe.PutReq(&e, benchQPN, b.index, uint8(wqe.OpRDMAWrite), counter, 0, 0, cqe.MakeOpOwn(cqe.Req, 0, false, cqe.Owner(b.dev.pi, b.dev.log)))
+		b.dev.write(&e)
+	}
+	other := func(qpn, index uint32) {
+		var e [64]byte
+		cqe.PutReq(&e, qpn, index, uint8(wqe.OpRDMAWrite), 0, 0, 0, cqe.MakeOpOwn(cqe.Req, 0, false, cqe.Owner(b.dev.pi, b.dev.log)))
+		b.dev.write(&e)
+	}
+	good(0)
+	other(benchQPN+1, b.index)
+	good(1)
+	other(benchQPN, b.index+1)
+	good(9) // not posted
+	good(1) // completed already
+	good(3)
+	require.Equal(t, []uint64{0, 1, 3}, ids(b.poll()))
+	stale, bad := b.cq.Skipped()
+	require.Equal(t, []uint64{2, 2}, []uint64{stale, bad})
+	require.Equal(t, uint64(4), b.sq.Done())
+	require.Equal(t, uint64(7), b.cq.ci)
+}

@@ -1,0 +1,192 @@
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/ring"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// SQConfig says where a send queue lies and what it may hold.
+type SQConfig struct {
+	Ring      []byte        // whole blocks of 64 bytes, a power of two up to 32768
+	Record    *shm.BE32     // the send word of the QP's doorbell record
+	Reg       [2]*shm.BE64  // the halves of a register, rung in turn; nil: none, the same twice: no turns
+	BlueFlame [2]*shm.Block // of a register that is this queue's alone: see SQ.flare; nil: none
+	QPN       uint32        // 24 bits
+	Transport Transport
+	SigAll    bool // every WQE delivers a completion (sq_sig_all)
+	Signature bool // the QP was made with wq_signature
+	MaxInline int  // bytes of Data in a work request; 0: none may be inline
+	MaxSGE    int  // entries of SGE in a work request, at least 1
+}
+
+// A slot notes which work request begins in a block of the ring.
+type slot struct {
+	id   uint64
+	what uint16 // blocks:8, 0 where no WQE begins; op:8. One word is one store
+}
+
+func noted(id uint64, blocks uint64, op Op) slot { return slot{id, uint16(blocks) | uint16(op)<<8} }
+
+func (s slot) blocks() uint64 { return uint64(s.what & 0xff) }
+func (s slot) op() Op         { return Op(s.what >> 8) }
+
+// A SendRing is what send queues have in common, whoever posts to them: where
+// the ring lies, how WQEs are laid into it, how the device is told, and what
+// pollers must know.
+type SendRing struct {
+	// Never changed after setUp.
+	ring      []byte
+	slots     []slot
+	size      uint64 // blocks
+	record    *shm.BE32
+	reg       [2]*shm.BE64
+	qpn       uint32
+	base      uint64 // the first word of every WQE: the QPN in its place
+	transport Transport
+	short     uint8    // 1<<transport where WQEs may be built in place
+	signed    bool     //
+	shortMax  int      // inline bytes that may be built in place
+	maxInline int      //
+	maxSGE    int      //
+	ctrl      [8]uint8 // fm_ce_se by Flags
+	_         [64]byte
+
+	posted shm.Word64 // one writer: who rings. Pairs with the Observe in find.
+	half   uint8      // of the register, to be written next; of who rings
+	_      [64]byte
+
+	freed shm.Word64 // one writer: the poller in release. Pairs with the Observe in reserve.
+	_     [64]byte
+
+	failed atomic.Pointer[cqe.WorkError] // the first; written by the poller
+}
+
+func (q *SendRing) setUp(c SQConfig) error {
+	size := uint64(len(c.Ring)) / wqe.BlockSize
+	if _, err := ring.Log2("hostpath: send ring of blocks", size, doorbell.MaxRing); err != nil {
+		return err
+	}
+	switch {
+	case len(c.Ring)%wqe.BlockSize != 0:
+		return fmt.Errorf("hostpath: send ring of %d bytes, not whole blocks of %d", len(c.Ring), wqe.BlockSize)
+	case c.Record == nil:
+		return errors.New("hostpath: send queue without a doorbell record")
+	case c.Transport > UD:
+		return fmt.Errorf("hostpath: transport %d; RC, UC and UD are possible", c.Transport)
+	case c.QPN > ring.Mask24:
+		return fmt.Errorf("hostpath: QP number 0x%x, more than 24 bits", c.QPN)
+	case c.MaxInline < 0 || c.MaxInline > wqe.MaxInline:
+		return fmt.Errorf("hostpath: %d bytes of inline data, 0 to %d are possible", c.MaxInline, wqe.MaxInline)
+	case c.MaxSGE < 1 || c.MaxSGE >= wqe.MaxUnits:
+		return fmt.Errorf("hostpath: %d SGEs per send, 1 to %d are possible", c.MaxSGE, wqe.MaxUnits-1)
+	}
+	q.ring, q.slots, q.size, q.record, q.reg = c.Ring, make([]slot, size), size, c.Record, c.Reg
+	q.qpn, q.transport, q.signed = c.QPN, c.Transport, c.Signature
+	q.base = uint64(doorbell.MakeRing(0, c.QPN))
+	q.shortMax, q.maxInline, q.maxSGE = min(c.MaxInline, shortInline), c.MaxInline, c.MaxSGE
+	if q.reg[1] == nil {
+		q.reg[1] = q.reg[0]
+	}
+	if c.Transport != UD && !c.Signature {
+		q.short = 1 << c.Transport
+	}
+	for f := range q.ctrl {
+		if Flags(f)&Fence != 0 {
+			q.ctrl[f] |= wqe.FenceVerbs
+		}
+		if Flags(f)&Signaled != 0 || c.SigAll {
+			q.ctrl[f] |= wqe.CEAlways
+		}
+		if Flags(f)&Solicited != 0 {
+			q.ctrl[f] |= wqe.FlagSolicited
+		}
+	}
+	return nil
+}
+
+// publish tells the device of all WQEs before the count end, the last of which
+// begins at last. Three steps, this order:
+//
+//  1. WQE bytes        plain stores, done before the WQE was committed
+//  2. doorbell record  Publish; the device observes it, then reads WQEs up to it
+//  3. UAR register     Publish; the device observes it, then reads the record
+//
+// With 3 before 2 work could be lost: the device would wake, read the old
+// record and go idle. One caller at a time.
+func (q *SendRing) publish(end, last uint64) {
+	// Read before the record is published: from then on the WQE may complete, and
+	// another poster may write over it.
+	first := doorbell.ParseRing((*[doorbell.RingSize]byte)(q.block(last)[:]))
+	q.posted.Publish(end)
+	q.record.Publish(uint32(uint16(end)))
+	if r := q.reg[q.half]; r != nil {
+		q.half ^= 1
+		r.Publish(uint64(first))
+	}
+}
+
+// begins returns where the WQE begins that ends at the count end.
+func (q *SendRing) begins(end uint64) uint64 {
+	for {
+		if end--; q.slots[end&(q.size-1)].what != 0 {
+			return end
+		}
+	}
+}
+
+// clear empties the ring. Nobody may post, ring or poll meanwhile.
+func (q *SendRing) clear() {
+	q.posted.Publish(0)
+	q.freed.Publish(0)
+	q.record.Publish(0)
+	q.failed.Store(nil)
+}
+
+// Size returns how many blocks of 64 bytes the ring has.
+func (q *SendRing) Size() int { return int(q.size) }
+
+// QPN returns the number of the QP.
+func (q *SendRing) QPN() uint32 { return q.qpn }
+
+// Done returns the count up to which all work is complete, as far as the
+// queue's CQ has been polled.
+func (q *SendRing) Done() uint64 { return q.freed.Observe() }
+
+// Failed returns why the first work request failed, as polled; nil: none has.
+func (q *SendRing) Failed() *cqe.WorkError { return q.failed.Load() }
+
+// fail notes the first failure. The poller's.
+func (q *SendRing) fail(c *Completion) {
+	var e *cqe.WorkError
+	if q.failed.Load() == nil && errors.As(c.Err(), &e) {
+		q.failed.Store(e)
+	}
+}
+
+// block returns the block of a count.
+func (q *SendRing) block(count uint64) *[wqe.BlockSize]byte {
+	off := count & (q.size - 1) * wqe.BlockSize
+	return (*[wqe.BlockSize]byte)(q.ring[off : off+wqe.BlockSize])
+}
+
+// find returns the work request whose WQE begins at wqe_counter, if one is
+// posted and not yet completed. The poller's.
+func (q *SendRing) find(counter uint16) (count uint64, s slot, ok bool) {
+	count = ring.Extend(q.freed.Observe(), counter)
+	if count >= q.posted.Observe() {
+		return 0, slot{}, false
+	}
+	s = q.slots[count&(q.size-1)]
+	return count, s, s.what != 0
+}
+
+// release frees the WQE at count and all before it. The poller's; the slots
+// must not be read afterwards.
+func (q *SendRing) release(count uint64, s slot) { q.freed.Publish(count + s.blocks()) }

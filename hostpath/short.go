@@ -1,0 +1,56 @@
+package hostpath
+
+import (
+	"github.com/nicless/nicless/wqe"
+)
+
+// Offsets in a WQE of one block.
+const (
+	unit1 = 1 * wqe.UnitSize
+	unit2 = 2 * wqe.UnitSize
+)
+
+// shortInline is the longest inline data of a WRITE of one block.
+const shortInline = wqe.BlockSize - unit2 - wqe.InlineHead
+
+// layPointer lays a WQE with one SGE that has a length, on a connected
+// transport: one block, built in place.
+func (q *SendRing) layPointer(count uint64, wr *SendWR, op *opInfo, fence uint8) {
+	b := q.block(count)
+	sge := &wr.SGE[0]
+	data := wqe.Data{ByteCount: sge.Length &^ wqe.InlineFlag, LKey: sge.LKey, Addr: sge.Addr}
+	ds := uint64(2)
+	if op.raddr {
+		wqe.Raddr{Addr: wr.RemoteAddr, RKey: wr.RKey}.Put((*[16]byte)(b[unit1:]))
+		data.Put((*[16]byte)(b[unit2:]))
+		ds = 3
+	} else {
+		data.Put((*[16]byte)(b[unit1:]))
+	}
+	q.putControl(b, count, wr, op, ds, fence)
+	q.slots[count&(q.size-1)] = noted(wr.ID, 1, wr.Op)
+}
+
+// layInline lays a WQE of 1 to shortInline inline bytes, on a connected
+// transport: one block, built in place.
+func (q *SendRing) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) {
+	b := q.block(count)
+	at := unit1
+	if op.raddr {
+		wqe.Raddr{Addr: wr.RemoteAddr, RKey: wr.RKey}.Put((*[16]byte)(b[unit1:]))
+		at = unit2
+	}
+	n := len(wr.Data)
+	be.PutUint32(b[at:], wqe.InlineFlag|uint32(n))
+	copy(b[at+wqe.InlineHead:], wr.Data)
+	q.putControl(b, count, wr, op, uint64(at/wqe.UnitSize+wqe.InlineUnits(n)), fence)
+	q.slots[count&(q.size-1)] = noted(wr.ID, 1, wr.Op)
+}
+
+// putControl writes the control segment of a WQE of ds units that is built in
+// place. It says what wqe.Ctrl.Put says of a Ctrl, in two stores: a value with
+// so many fields would be put together in memory, byte by byte, first.
+func (q *SendRing) putControl(b *[wqe.BlockSize]byte, count uint64, wr *SendWR, op *opInfo, ds uint64, fence uint8) {
+	be.PutUint64(b[0:8], q.base|uint64(uint16(count))<<40|uint64(op.code)<<32|ds)
+	be.PutUint64(b[8:16], uint64(q.flags(wr.Flags, fence))<<32|uint64(wr.Imm&op.imm))
+}

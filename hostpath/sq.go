@@ -1,0 +1,146 @@
+package hostpath
+
+import (
+	"errors"
+
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// ErrFull reports that a queue has no room for a work request until
+// completions have been polled. The queue is as it was before the call.
+var ErrFull = errors.New("nicless: queue is full until completions are polled")
+
+// An SQ is a send queue with one poster: one goroutine at a time may call its
+// methods, while another polls its CQ.
+type SQ struct {
+	SendRing
+
+	next  uint64        // count of the first block not reserved
+	seen  uint64        // freed, as it was last looked at
+	rung  uint64        // next, when the doorbell was last rung
+	fence uint8         // what the next WQE must wait for
+	flame [2]*shm.Block // the halves of the register that WQEs are written to; nil: none is
+	_     [64]byte
+}
+
+// NewSQ returns a send queue whose WQEs have indices from 0 on, as a QP has
+// that was just made or reset.
+func NewSQ(c SQConfig) (*SQ, error) {
+	q := new(SQ)
+	if err := q.setUp(c); err != nil {
+		return nil, err
+	}
+	if q.flame = c.BlueFlame; (q.flame[0] == nil) != (q.flame[1] == nil) {
+		return nil, errors.New("hostpath: one half of a BlueFlame register; both or none are possible")
+	}
+	q.dark()
+	return q, nil
+}
+
+// Post writes the WQE of wr into the ring; the device learns of it by the next
+// Ring. A work request that is refused changes nothing: ErrFull until enough
+// completions have been polled, any other error for ever.
+func (q *SQ) Post(wr *SendWR) error {
+	if wr.Op >= numOps || wr.Flags > allFlags {
+		return q.refuse(wr)
+	}
+	op := &ops[wr.Op]
+	f := q.form(wr, op)
+	if f == long {
+		return q.postLong(wr, op)
+	}
+	count, ok := q.reserve(1)
+	if !ok {
+		return ErrFull
+	}
+	if f == pointer {
+		q.layPointer(count, wr, op, q.fence)
+	} else {
+		q.layInline(count, wr, op, q.fence)
+	}
+	q.next = count + 1
+	if q.fence != 0 {
+		q.fence = 0
+	}
+	return nil
+}
+
+// postLong is Post of what is not built in place.
+func (q *SQ) postLong(wr *SendWR, op *opInfo) error {
+	units, err := q.check(wr, op)
+	if err != nil {
+		return err
+	}
+	n := blocks(units)
+	count, ok := q.reserve(n)
+	if !ok {
+		return ErrFull
+	}
+	q.layLong(count, n, wr, op, q.fence)
+	q.next, q.fence = count+n, op.leaves
+	return nil
+}
+
+// PostList posts the work requests in order and rings once for all of them. On
+// an error it returns how many were posted, which have been rung, and why the
+// next one was refused.
+func (q *SQ) PostList(wrs []SendWR) (n int, err error) {
+	for n < len(wrs) {
+		if k := q.layRun(wrs[n:]); k > 0 {
+			n += k
+			continue
+		}
+		if err = q.Post(&wrs[n]); err != nil {
+			break
+		}
+		n++
+	}
+	q.Ring()
+	return n, err
+}
+
+// Ring makes everything posted visible to the device. It does nothing if
+// nothing was posted since the last time.
+func (q *SQ) Ring() {
+	if q.rung == q.next {
+		return
+	}
+	from := q.rung
+	q.rung = q.next
+	if q.flame[0] != nil {
+		q.flare(from)
+		return
+	}
+	q.publish(q.next, q.begins(q.next))
+}
+
+// Free returns how many blocks of 64 bytes can be posted to now, at least.
+func (q *SQ) Free() int {
+	q.seen = q.freed.Observe()
+	return int(q.seen + q.size - q.next)
+}
+
+// Index returns the count of blocks posted, rung or not: what a SendEnable of
+// another queue lets this one execute up to. It wraps.
+func (q *SQ) Index() uint32 { return uint32(q.next) }
+
+// Reset begins again at index 0 and with a record of 0, as a QP does that went
+// through RST. Nobody may post, ring or poll meanwhile.
+func (q *SQ) Reset() {
+	q.next, q.seen, q.rung, q.fence = 0, 0, 0, 0
+	q.clear()
+	q.dark()
+}
+
+// reserve hands out n blocks, at most the whole ring, and returns the count of
+// the first; false, reserving nothing, while fewer are free.
+func (q *SQ) reserve(n uint64) (count uint64, ok bool) {
+	if q.next+n-q.seen > q.size {
+		// The poller's line is only touched when the ring looks full.
+		q.seen = q.freed.Observe()
+		if q.next+n-q.seen > q.size {
+			return 0, false
+		}
+	}
+	return q.next, true
+}

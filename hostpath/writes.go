@@ -1,0 +1,74 @@
+package hostpath
+
+import (
+	"github.com/nicless/nicless/wqe"
+)
+
+// A WriteWR is an RDMA write of one piece of memory, without the fields of a
+// SendWR that others need: warps leave many of them behind before they are posted.
+type WriteWR struct {
+	SGE        SGE
+	RemoteAddr uint64
+	RKey       uint32
+}
+
+// PostWrites is PostList of writes, the last of which is signaled, and the first
+// of which has these flags too.
+func (q *CrowdSQ) PostWrites(list []WriteWR, first Flags) error {
+	n := uint64(len(list))
+	if n == 0 {
+		return nil
+	}
+	for i := range list {
+		if !q.plain(&list[i]) {
+			return q.postUnplain(list, first)
+		}
+	}
+	if n > q.size {
+		return q.tooLong(n)
+	}
+	start, left, ok := q.seq.reserve(n, 0, &q.freed)
+	if !ok {
+		return ErrFull
+	}
+	op := &ops[OpWrite]
+	head := q.base | uint64(op.code)<<32 | 3
+	flags, last := q.flags(first, fenceAfter(left)), q.flags(Signaled, 0)
+	for i := range list {
+		// As layPointer, but all in one loop: the fewer other stores come between
+		// those to the ring, the more lines of it are on their way from the device
+		// at once.
+		at := start + uint64(i)
+		b, w := q.block(at), &list[i]
+		if i == len(list)-1 {
+			flags |= last
+		}
+		be.PutUint64(b[0:8], head|uint64(uint16(at))<<40)
+		be.PutUint64(b[8:16], uint64(flags)<<32)
+		wqe.Raddr{Addr: w.RemoteAddr, RKey: w.RKey}.Put((*[16]byte)(b[unit1:]))
+		wqe.Data{ByteCount: w.SGE.Length &^ wqe.InlineFlag, LKey: w.SGE.LKey, Addr: w.SGE.Addr}.Put((*[16]byte)(b[unit2:]))
+		q.slots[at&(q.size-1)] = noted(0, 1, OpWrite)
+		flags = q.flags(0, 0)
+	}
+	q.seq.commit(start, start+n)
+	q.Ring()
+	return nil
+}
+
+// plain reports whether a write is one block with one pointer.
+func (q *CrowdSQ) plain(w *WriteWR) bool {
+	return ops[OpWrite].short&q.short != 0 && w.SGE.Length-1 < wqe.InlineFlag
+}
+
+// postUnplain posts writes of which some are out of the ordinary: of no bytes, or
+// of more than there can be.
+func (q *CrowdSQ) postUnplain(list []WriteWR, first Flags) error {
+	wrs := make([]SendWR, len(list))
+	for i := range list {
+		wrs[i] = SendWR{Op: OpWrite, SGE: []SGE{list[i].SGE}, RemoteAddr: list[i].RemoteAddr, RKey: list[i].RKey}
+	}
+	wrs[0].Flags = first
+	wrs[len(wrs)-1].Flags |= Signaled
+	_, err := q.PostList(wrs)
+	return err
+}

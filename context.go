@@ -217,7 +217,7 @@ func (c *Context) call(what string, op control.Op, req, ans control.Message) (co
 
 // register returns the next doorbell register, in turn: queues that share one
 // only share a hint.
-func (c *Context) register() (page uint16, mem []byte, halves [2]*shm.BE64) {
+func (c *Context) register() (page uint16, mem []byte) {
 	c.mu.Lock()
 	n := c.next
 	c.next++
@@ -225,12 +225,11 @@ func (c *Context) register() (page uint16, mem []byte, halves [2]*shm.BE64) {
 	const perPage = 2
 	page = uint16(n / perPage % int(c.limits.UARPages))
 	off := uint64(page)*doorbell.UARPageSize + doorbell.BFOffset + uint64(n%perPage)*doorbell.BFRegSize
-	mem = c.uar.Bytes()[off : off+doorbell.BFRegSize]
-	return page, mem, [2]*shm.BE64{shm.BE64At(mem, 0), shm.BE64At(mem, doorbell.BFHalf)}
+	return page, c.uar.Bytes()[off : off+doorbell.BFRegSize]
 }
 
 // armRegister is where CQs of page 0 are armed.
-func (c *Context) armRegister() *shm.BE64 { return shm.BE64At(c.uar.Bytes(), doorbell.CQArmOffset) }
+func (c *Context) armRegister() []byte { return c.uar.Bytes()[doorbell.CQArmOffset:][:8] }
 
 // A PD is a protection domain: queue pairs and keys work together only within
 // one.

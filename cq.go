@@ -148,7 +148,7 @@ func (q *CQ) create(log int) (err error) {
 	// complete here before a queue pair uses it.
 	if q.cq, err = hostpath.NewCQ(hostpath.CQConfig{
 		Ring: q.buf.mem[:cfg.entrySize()<<log], EntrySize: cfg.entrySize(), CQN: ans.CQN, Table: &c.table, Collapsed: cfg.Collapsed,
-		CI: shm.BE32At(q.rec.mem, 0), Arm: shm.BE32At(q.rec.mem, 4), ArmReg: c.armRegister(),
+		Record: q.rec.mem, Register: c.armRegister(),
 	}); err != nil {
 		return wrap(what, err)
 	}

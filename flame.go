@@ -5,7 +5,6 @@ import (
 	"math/bits"
 
 	"github.com/nicless/nicless/doorbell"
-	"github.com/nicless/nicless/internal/shm"
 )
 
 // Of the four registers of a UAR page, register hands out the first two, to many
@@ -37,11 +36,10 @@ func (c *Context) giveFlame(n int) {
 }
 
 // flame returns where BlueFlame register i is: its page, what control.QP calls it,
-// and its halves.
-func (c *Context) flame(i int) (page uint16, number uint8, halves [2]*shm.Block) {
+// and its bytes.
+func (c *Context) flame(i int) (page uint16, number uint8, register []byte) {
 	page = uint16(i / flamesPerPage)
 	r := firstFlame + i%flamesPerPage
 	at := uint64(page)*doorbell.UARPageSize + doorbell.BFOffset + uint64(r)*doorbell.BFRegSize
-	mem := c.uar.Bytes()
-	return page, uint8(1 + r), [2]*shm.Block{shm.BlockAt(mem, at), shm.BlockAt(mem, at+doorbell.BFHalf)}
+	return page, uint8(1 + r), c.uar.Bytes()[at : at+doorbell.BFRegSize]
 }

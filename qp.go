@@ -9,7 +9,6 @@ import (
 
 	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -198,13 +197,13 @@ func (q *QP) create(cfg QPConfig) error {
 		return wrap(what, err)
 	}
 	// The receive ring first, the send ring behind it, as rdma-core has it.
-	page, mem, register := c.register()
-	q.register = mem
+	page, register := c.register()
+	q.register = register
 	req := &control.QP{
 		PDN: q.pd.num, SendCQN: cfg.SendCQ.cqn, RecvCQN: cfg.RecvCQ.cqn, UserIndex: q.index,
 		SQ: q.rings.addr + uint64(rqSize), DBRec: q.rec.addr, UAR: page, Type: uint8(q.transport), LogSQ: log2(sendBlocks),
 	}
-	var flame [2]*shm.Block
+	var flame []byte
 	if cfg.BlueFlame {
 		if q.flame, err = c.takeFlame(); err != nil {
 			return wrap(what, err)
@@ -225,7 +224,7 @@ func (q *QP) create(cfg QPConfig) error {
 	}
 	q.qpn = ans.QPN
 	sends := hostpath.SQConfig{
-		Ring: q.rings.mem[rqSize : rqSize+sqSize], Record: shm.BE32At(q.rec.mem, 4), Reg: register,
+		Ring: q.rings.mem[rqSize : rqSize+sqSize], Record: q.rec.mem, Register: register,
 		QPN: q.qpn, Transport: q.transport, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline, MaxSGE: cfg.MaxSendSGE, BlueFlame: flame,
 	}
 	if cfg.Concurrent {
@@ -241,7 +240,7 @@ func (q *QP) create(cfg QPConfig) error {
 	}
 	if q.srq == nil {
 		if q.rq, err = hostpath.NewRQ(hostpath.RQConfig{
-			Ring: q.rings.mem[:recvs*stride], Stride: stride, Record: shm.BE32At(q.rec.mem, 0),
+			Ring: q.rings.mem[:recvs*stride], Stride: stride, Record: q.rec.mem,
 		}); err != nil {
 			return wrap(what, err)
 		}

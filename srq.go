@@ -6,7 +6,6 @@ import (
 
 	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -72,7 +71,7 @@ func (q *SRQ) create(cfg SRQConfig) error {
 	}
 	// The links are written before the device looks.
 	if q.srq, err = hostpath.NewSRQ(hostpath.SRQConfig{
-		Ring: q.ring.mem[:entries*stride], Stride: stride, Record: shm.BE32At(q.rec.mem, 0),
+		Ring: q.ring.mem[:entries*stride], Stride: stride, Record: q.rec.mem,
 	}); err != nil {
 		return err
 	}

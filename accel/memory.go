@@ -37,9 +37,14 @@ func (b *Buffer) Ref(off int) Ref { return b.ref.At(off) }
 // or a completion says so.
 func (b *Buffer) Bytes() []byte { return b.mem }
 
+// A Number is a type that Slice can view memory as.
+type Number interface {
+	~int32 | ~uint32 | ~int64 | ~uint64 | ~float32 | ~float64
+}
+
 // Slice returns the memory as numbers, without copying. It panics if the
 // buffer does not begin and end with one.
-func Slice[T shm.Number](b *Buffer) []T { return shm.Slice[T](b.mem) }
+func Slice[T Number](b *Buffer) []T { return shm.Slice[T](b.mem) }
 
 // word returns the 8 bytes at off, in host order.
 func (b *Buffer) word(off int) *shm.Word64 {

@@ -21,7 +21,7 @@ func TestFlare(t *testing.T) {
 		halves[i] = shm.BlockAt(mem, uint64(i)*doorbell.BFHalf)
 		halves[i].PublishFirst(77) // of whoever had it before
 	}
-	b := newBench(t, 16, func(c *SQConfig) { c.BlueFlame = halves })
+	b := newBench(t, 16, func(c *SQConfig) { c.BlueFlame = mem[:doorbell.BFRegSize] })
 	require.Equal(t, make([]byte, doorbell.BFRegSize), mem[:doorbell.BFRegSize], "dark")
 	write := &SendWR{Op: OpWrite, SGE: []SGE{{Addr: 0x1000, LKey: 0x1234, Length: 8}}, RemoteAddr: 0x2000, RKey: 0x5678}
 	for i := range 3 {
@@ -56,7 +56,6 @@ func TestFlare(t *testing.T) {
 
 func TestHalfAFlame(t *testing.T) {
 	m := newMemory(t, 4096)
-	_, err := NewSQ(SQConfig{Ring: m.take(256), Record: shm.BE32At(m.take(8), 4), MaxSGE: 1,
-		BlueFlame: [2]*shm.Block{shm.BlockAt(m.take(64), 0), nil}})
-	require.ErrorContains(t, err, "one half")
+	_, err := NewSQ(SQConfig{Ring: m.take(256), Record: m.take(8), MaxSGE: 1, BlueFlame: m.take(doorbell.BFHalf)})
+	require.EqualError(t, err, "hostpath: BlueFlame register of 256 bytes; 512 are needed")
 }

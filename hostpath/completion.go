@@ -17,14 +17,13 @@ const maxCQ = 1 << 23
 
 // CQConfig says where a completion queue lies.
 type CQConfig struct {
-	Ring      []byte    // entries, a power of two up to 1<<23, on a multiple of 64 bytes
-	EntrySize int       // 64 or 128 bytes
-	CI        *shm.BE32 // word 0 of the doorbell record
-	Arm       *shm.BE32 // word 1; nil for a CQ that is never armed
-	ArmReg    *shm.BE64 // offset 0x20 of the CQ's UAR page; nil: none
-	CQN       uint32    // 24 bits
-	Collapsed bool      // the device writes every entry over entry 0 (cc); Poll then reports the newest
-	Table     *Table    // the QPs whose completions come here
+	Ring      []byte // entries, a power of two up to 1<<23, on a multiple of 64 bytes
+	EntrySize int    // 64 or 128 bytes
+	Record    []byte // the doorbell record, 8 bytes: the consumer index, then the arm word
+	Register  []byte // the 8 bytes at offset 0x20 of the CQ's UAR page, which arm it; nil: it is never armed
+	CQN       uint32 // 24 bits
+	Collapsed bool   // the device writes every entry over entry 0 (cc); Poll then reports the newest
+	Table     *Table // the QPs whose completions come here
 
 	// Memory returns the n bytes at an address that was posted in an SGE with
 	// this key, or nil. It is only called for CQEs with inline data ("scatter
@@ -83,15 +82,24 @@ func NewCQ(c CQConfig) (*CQ, error) {
 	switch {
 	case len(c.Ring)%c.EntrySize != 0:
 		return nil, fmt.Errorf("hostpath: completion ring of %d bytes, not whole entries of %d", len(c.Ring), c.EntrySize)
-	case c.CI == nil:
-		return nil, errors.New("hostpath: CQ without a doorbell record")
 	case c.Table == nil:
 		return nil, errors.New("hostpath: CQ without a table of QPs")
 	case c.CQN > ring.Mask24:
 		return nil, fmt.Errorf("hostpath: CQ number 0x%x, more than 24 bits", c.CQN)
 	}
+	if err := lies("completion ring", c.Ring, c.EntrySize, cqe.Size); err != nil {
+		return nil, err
+	}
+	if err := lies("doorbell record", c.Record, doorbell.RecordSize, 4); err != nil {
+		return nil, err
+	}
+	register, err := halves(c.Register)
+	if err != nil {
+		return nil, err
+	}
 	q := &CQ{
-		ring: c.Ring, log: log, shift: 6, ciWord: c.CI, armWord: c.Arm, armReg: c.ArmReg,
+		ring: c.Ring, log: log, shift: 6, armReg: register[0],
+		ciWord: shm.BE32At(c.Record, 4*doorbell.CIWord), armWord: shm.BE32At(c.Record, 4*doorbell.ArmWord),
 		cqn: c.CQN, table: c.Table, memory: c.Memory, collapsed: c.Collapsed,
 	}
 	if c.EntrySize == cqe.Size128 {
@@ -185,9 +193,7 @@ func (q *CQ) Index() uint32 { return uint32(q.ci) }
 // come just before, and its event is then a matter of the device's timing.
 func (q *CQ) Arm(solicited bool) {
 	a := doorbell.Arm{SN: uint8(q.armSN.Load()), Solicited: solicited, CI: uint32(q.ci)}
-	if q.armWord != nil {
-		q.armWord.Publish(a.Word())
-	}
+	q.armWord.Publish(a.Word())
 	if q.armReg != nil {
 		q.armReg.Publish(uint64(doorbell.MakeArmRegister(a, q.cqn)))
 	}

@@ -106,7 +106,7 @@ func TestOwner(t *testing.T) {
 		m := newMemory(t, 4096)
 		ring := m.take(size * 64)
 		var err error
-		b.cq, err = NewCQ(CQConfig{Ring: ring, EntrySize: 64, CI: shm.BE32At(b.cqRecord, 0), Table: b.table})
+		b.cq, err = NewCQ(CQConfig{Ring: ring, EntrySize: 64, Record: b.cqRecord, Table: b.table})
 		require.NoError(t, err)
 		b.dev.cq, b.dev.log = ring, b.cq.log
 		id, want := uint64(0), uint64(0)
@@ -196,7 +196,7 @@ func TestClean(t *testing.T) {
 	b := newBench(t, 8, nil)
 	other, err := b.table.Alloc()
 	require.NoError(t, err)
-	rq, err := NewRQ(RQConfig{Ring: make([]byte, 8*64), Stride: 64, Record: b.rq.record})
+	rq, err := NewRQ(RQConfig{Ring: make([]byte, 8*64), Stride: 64, Record: b.record})
 	require.NoError(t, err)
 	b.table.Set(other, &QP{RQ: rq, QPN: 2})
 	for i := range uint64(8) {
@@ -239,7 +239,7 @@ func TestClean(t *testing.T) {
 
 func TestNewCQ(t *testing.T) {
 	m := newMemory(t, 8192)
-	good := CQConfig{Ring: m.take(256), EntrySize: 64, CI: shm.BE32At(m.take(8), 0), Table: new(Table)}
+	good := CQConfig{Ring: m.take(256), EntrySize: 64, Record: m.take(8), Table: new(Table)}
 	for i := range good.Ring {
 		good.Ring[i] = 0x5a
 	}
@@ -251,7 +251,10 @@ func TestNewCQ(t *testing.T) {
 		"CQEs of 32 bytes":     func(c *CQConfig) { c.EntrySize = 32 },
 		"3; a power of two":    func(c *CQConfig) { c.Ring = c.Ring[:192] },
 		"100 bytes, not whole": func(c *CQConfig) { c.Ring = c.Ring[:100] },
-		"doorbell record":      func(c *CQConfig) { c.CI = nil },
+		"record of 4 bytes":    func(c *CQConfig) { c.Record = c.Record[:4] },
+		"record that does not": func(c *CQConfig) { c.Record = c.Ring[2:10] },
+		"ring that does not":   func(c *CQConfig) { c.Ring = make([]byte, 193)[1:129] },
+		"register of 4 bytes":  func(c *CQConfig) { c.Register = c.Ring[:4] },
 		"without a table":      func(c *CQConfig) { c.Table = nil },
 		"0x1000000":            func(c *CQConfig) { c.CQN = 1 << 24 },
 	} {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/internal/vectors"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -69,9 +68,9 @@ func newSetting(t *testing.T, index, qpn uint32) *setting {
 	s := &setting{payload: bytes.Repeat([]byte{0xee}, 256)}
 	record := m.take(8)
 	var err error
-	s.sq, err = NewSQ(SQConfig{Ring: m.take(1024 * 64), Record: shm.BE32At(record, 4), QPN: qpn, MaxSGE: 1})
+	s.sq, err = NewSQ(SQConfig{Ring: m.take(1024 * 64), Record: record, QPN: qpn, MaxSGE: 1})
 	require.NoError(t, err)
-	s.rq, err = NewRQ(RQConfig{Ring: m.take(1024 * 64), Stride: 64, Record: shm.BE32At(record, 0)})
+	s.rq, err = NewRQ(RQConfig{Ring: m.take(1024 * 64), Stride: 64, Record: record})
 	require.NoError(t, err)
 	s.table.used = make([]bool, index)
 	for i := range s.table.used {
@@ -123,7 +122,7 @@ func (s *setting) cq(t *testing.T, size, index uint64, slot []byte) *CQ {
 	m := newMemory(t, int(size)*len(slot)+4096)
 	ring := m.take(int(size) * len(slot))
 	q, err := NewCQ(CQConfig{
-		Ring: ring, EntrySize: len(slot), CI: shm.BE32At(m.take(8), 0), Table: &s.table,
+		Ring: ring, EntrySize: len(slot), Record: m.take(8), Table: &s.table,
 		Memory: func(lkey uint32, addr uint64, n int) []byte {
 			off := addr - payloadAddr
 			if lkey != 7 || off > uint64(len(s.payload)) || uint64(n) > uint64(len(s.payload))-off {

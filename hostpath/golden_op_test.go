@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/internal/vectors"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -117,7 +116,7 @@ func TestGoldenOperations(t *testing.T) {
 		}
 		seen++
 		m := newMemory(t, 1<<16)
-		q, err := NewSQ(SQConfig{Ring: m.take(1 << 15), Record: shm.BE32At(m.take(8), 4), QPN: f.QPN, MaxSGE: 2})
+		q, err := NewSQ(SQConfig{Ring: m.take(1 << 15), Record: m.take(8), QPN: f.QPN, MaxSGE: 2})
 		require.NoError(t, err)
 		q.next, q.seen = f.Index, f.Index
 		require.NoError(t, q.Post(f.request(t)))

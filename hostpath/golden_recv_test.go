@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"testing"
 
-	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/internal/vectors"
 	"github.com/stretchr/testify/require"
 )
@@ -34,7 +33,7 @@ func TestGoldenRQ(t *testing.T) {
 		vectors.Decode(t, r.Expected, &want)
 		m := newMemory(t, in.Size*in.Stride+4096)
 		ring, record := m.take(in.Size*in.Stride), m.take(8)
-		q, err := NewRQ(RQConfig{Ring: ring, Stride: in.Stride, Record: shm.BE32At(record, 0)})
+		q, err := NewRQ(RQConfig{Ring: ring, Stride: in.Stride, Record: record})
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, q.MaxSGE(), in.Asked)
 		q.next, q.seen = in.Index, in.Index
@@ -82,7 +81,7 @@ func TestGoldenSRQ(t *testing.T) {
 		}
 		m := newMemory(t, size*stride+4096)
 		ring, record := m.take(size*stride), m.take(4)
-		q, err := NewSRQ(SRQConfig{Ring: ring, Stride: stride, Record: shm.BE32At(record, 0)})
+		q, err := NewSRQ(SRQConfig{Ring: ring, Stride: stride, Record: record})
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, q.MaxSGE(), in.AskedSGE)
 

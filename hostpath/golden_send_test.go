@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/internal/vectors"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -149,7 +148,7 @@ func newPlayer(t *testing.T, in *recordedSend, tr Transport) *player {
 	p := &player{ring: m.take(in.Blocks * 64), record: m.take(8), uar: m.take(512), blocks: in.Blocks}
 	var err error
 	p.sq, err = NewSQ(SQConfig{
-		Ring: p.ring, Record: shm.BE32At(p.record, 4), Reg: [2]*shm.BE64{shm.BE64At(p.uar, 0), shm.BE64At(p.uar, 256)},
+		Ring: p.ring, Record: p.record, Register: p.uar,
 		QPN: in.QPN, Transport: tr, SigAll: in.SigAll != 0, MaxInline: wqe.MaxInline, MaxSGE: 62,
 	})
 	require.NoError(t, err)

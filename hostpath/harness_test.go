@@ -52,8 +52,7 @@ func newBench(t testing.TB, size int, change func(*SQConfig)) *bench {
 	b := &bench{table: new(Table), record: m.take(8), cqRecord: m.take(8), uar: m.take(1024)}
 	sqRing, rqRing, cqRing := m.take(size*64), m.take(size*64), m.take(2*size*64)
 	c := SQConfig{
-		Ring: sqRing, Record: shm.BE32At(b.record, 4*doorbell.SendWord),
-		Reg: [2]*shm.BE64{shm.BE64At(b.uar, 0), shm.BE64At(b.uar, 256)},
+		Ring: sqRing, Record: b.record, Register: b.uar[:doorbell.BFRegSize],
 		QPN: benchQPN, MaxInline: wqe.MaxInline, MaxSGE: 60,
 	}
 	if change != nil {
@@ -62,11 +61,11 @@ func newBench(t testing.TB, size int, change func(*SQConfig)) *bench {
 	var err error
 	b.sq, err = NewSQ(c)
 	require.NoError(t, err)
-	b.rq, err = NewRQ(RQConfig{Ring: rqRing, Stride: 64, Record: shm.BE32At(b.record, 4*doorbell.RecvWord)})
+	b.rq, err = NewRQ(RQConfig{Ring: rqRing, Stride: 64, Record: b.record})
 	require.NoError(t, err)
 	b.cq, err = NewCQ(CQConfig{
-		Ring: cqRing, EntrySize: 64, CI: shm.BE32At(b.cqRecord, 0), Arm: shm.BE32At(b.cqRecord, 4),
-		ArmReg: shm.BE64At(b.uar, 512), CQN: 0x86, Table: b.table,
+		Ring: cqRing, EntrySize: 64, Record: b.cqRecord, Register: b.uar[512:520],
+		CQN: 0x86, Table: b.table,
 	})
 	require.NoError(t, err)
 	b.index, err = b.table.Alloc()
@@ -74,7 +73,7 @@ func newBench(t testing.TB, size int, change func(*SQConfig)) *bench {
 	b.qp = &QP{SQ: &b.sq.SendRing, RQ: b.rq, QPN: benchQPN}
 	b.table.Set(b.index, b.qp)
 	b.dev = &device{
-		ring: sqRing, record: c.Record, cq: cqRing, log: b.cq.log, ci: shm.BE32At(b.cqRecord, 0), index: b.index, qpn: benchQPN,
+		ring: sqRing, record: shm.BE32At(b.record, 4*doorbell.SendWord), cq: cqRing, log: b.cq.log, ci: shm.BE32At(b.cqRecord, 0), index: b.index, qpn: benchQPN,
 	}
 	return b
 }

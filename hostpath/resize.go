@@ -28,6 +28,9 @@ func (q *CQ) Resize(to []byte, move func() error) error {
 	case q.collapsed:
 		return errors.New("hostpath: a collapsed completion queue keeps its ring")
 	}
+	if err := lies("completion ring", to, size, cqe.Size); err != nil {
+		return err
+	}
 	next := &CQ{ring: to, log: log, shift: q.shift, half: q.half}
 	next.fill()
 	if err := move(); err != nil {

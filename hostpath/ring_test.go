@@ -26,7 +26,7 @@ func TestMaskedAtomicCompletion(t *testing.T) {
 func (b *bench) collapse(t *testing.T) {
 	t.Helper()
 	var err error
-	b.cq, err = NewCQ(CQConfig{Ring: b.cq.ring[:64], EntrySize: 64, CI: b.cq.ciWord, CQN: 1, Table: b.table, Collapsed: true})
+	b.cq, err = NewCQ(CQConfig{Ring: b.cq.ring[:64], EntrySize: 64, Record: b.cqRecord, CQN: 1, Table: b.table, Collapsed: true})
 	require.NoError(t, err)
 	b.dev.cq, b.dev.log = b.dev.cq[:64], 0
 	b.dev.ci = shm.BE32At(make([]byte, 8), 0)
@@ -90,7 +90,7 @@ func TestResize(t *testing.T) {
 				m := newMemory(t, 1<<16)
 				ring := m.take(16 * 64)
 				var err error
-				b.cq, err = NewCQ(CQConfig{Ring: ring, EntrySize: 64, CI: b.cq.ciWord, CQN: 1, Table: b.table})
+				b.cq, err = NewCQ(CQConfig{Ring: ring, EntrySize: 64, Record: b.cqRecord, CQN: 1, Table: b.table})
 				require.NoError(t, err)
 				b.dev.cq, b.dev.log = ring, 4
 				id := uint64(0)

@@ -1,7 +1,6 @@
 package hostpath
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/nicless/nicless/doorbell"
@@ -12,9 +11,9 @@ import (
 
 // RQConfig says where a receive queue lies.
 type RQConfig struct {
-	Ring   []byte    // entries of Stride bytes, a power of two up to 32768
-	Stride int       // bytes of an entry: 16 for each SGE that it may have, a power of two
-	Record *shm.BE32 // the receive word of the QP's doorbell record
+	Ring   []byte // entries of Stride bytes, a power of two up to 32768
+	Stride int    // bytes of an entry: 16 for each SGE that it may have, a power of two
+	Record []byte // the QP's doorbell record, 8 bytes; the queue writes the first word
 }
 
 // An RQ is a receive queue without signatures. One goroutine at a time may
@@ -46,10 +45,11 @@ func NewRQ(c RQConfig) (*RQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Record == nil {
-		return nil, errors.New("hostpath: receive queue without a doorbell record")
+	record, err := recordWord(c.Record, doorbell.RecvWord)
+	if err != nil {
+		return nil, err
 	}
-	return &RQ{ring: c.Ring, ids: make([]uint64, size), size: size, stride: uint64(c.Stride), record: c.Record}, nil
+	return &RQ{ring: c.Ring, ids: make([]uint64, size), size: size, stride: uint64(c.Stride), record: record}, nil
 }
 
 // entries returns how many entries of stride bytes a ring has.

@@ -14,11 +14,11 @@ import (
 
 // SQConfig says where a send queue lies and what it may hold.
 type SQConfig struct {
-	Ring      []byte        // whole blocks of 64 bytes, a power of two up to 32768
-	Record    *shm.BE32     // the send word of the QP's doorbell record
-	Reg       [2]*shm.BE64  // the halves of a register, rung in turn; nil: none, the same twice: no turns
-	BlueFlame [2]*shm.Block // of a register that is this queue's alone: see SQ.flare; nil: none
-	QPN       uint32        // 24 bits
+	Ring      []byte // whole blocks of 64 bytes, a power of two up to 32768
+	Record    []byte // the QP's doorbell record, 8 bytes; the queue writes the second word
+	Register  []byte // a UAR register, 512 bytes: its halves are rung in turn; of 8 to 256 bytes: one half, rung each time; nil: none
+	BlueFlame []byte // a UAR register, 512 bytes, that no other queue uses, for WQEs: see SQ.flare; nil: none
+	QPN       uint32 // 24 bits
 	Transport Transport
 	SigAll    bool // every WQE delivers a completion (sq_sig_all)
 	Signature bool // the QP was made with wq_signature
@@ -76,8 +76,6 @@ func (q *SendRing) setUp(c SQConfig) error {
 	switch {
 	case len(c.Ring)%wqe.BlockSize != 0:
 		return fmt.Errorf("hostpath: send ring of %d bytes, not whole blocks of %d", len(c.Ring), wqe.BlockSize)
-	case c.Record == nil:
-		return errors.New("hostpath: send queue without a doorbell record")
 	case c.Transport > UD:
 		return fmt.Errorf("hostpath: transport %d; RC, UC and UD are possible", c.Transport)
 	case c.QPN > ring.Mask24:
@@ -87,13 +85,17 @@ func (q *SendRing) setUp(c SQConfig) error {
 	case c.MaxSGE < 1 || c.MaxSGE >= wqe.MaxUnits:
 		return fmt.Errorf("hostpath: %d SGEs per send, 1 to %d are possible", c.MaxSGE, wqe.MaxUnits-1)
 	}
-	q.ring, q.slots, q.size, q.record, q.reg = c.Ring, make([]slot, size), size, c.Record, c.Reg
+	var err error
+	if q.record, err = recordWord(c.Record, doorbell.SendWord); err != nil {
+		return err
+	}
+	if q.reg, err = halves(c.Register); err != nil {
+		return err
+	}
+	q.ring, q.slots, q.size = c.Ring, make([]slot, size), size
 	q.qpn, q.transport, q.signed = c.QPN, c.Transport, c.Signature
 	q.base = uint64(doorbell.MakeRing(0, c.QPN))
 	q.shortMax, q.maxInline, q.maxSGE = min(c.MaxInline, shortInline), c.MaxInline, c.MaxSGE
-	if q.reg[1] == nil {
-		q.reg[1] = q.reg[0]
-	}
 	if c.Transport != UD && !c.Signature {
 		q.short = 1 << c.Transport
 	}

@@ -4,15 +4,16 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
 
 // SRQConfig says where a shared receive queue lies.
 type SRQConfig struct {
-	Ring   []byte    // entries of Stride bytes, a power of two from 2 to 32768
-	Stride int       // bytes of an entry: 16, and 16 for each SGE that it may have; a power of two from 32
-	Record *shm.BE32 // the doorbell record, one word
+	Ring   []byte // entries of Stride bytes, a power of two from 2 to 32768
+	Stride int    // bytes of an entry: 16, and 16 for each SGE that it may have; a power of two from 32
+	Record []byte // the doorbell record, 4 bytes
 }
 
 // An SRQ is a receive queue that several QPs share. Its entries complete in
@@ -51,11 +52,12 @@ func NewSRQ(c SRQConfig) (*SRQ, error) {
 	if size < 2 {
 		return nil, errors.New("hostpath: shared receive ring of 1 entry; one is never used, so 2 are needed")
 	}
-	if c.Record == nil {
-		return nil, errors.New("hostpath: shared receive queue without a doorbell record")
+	record, err := recordWord(c.Record, doorbell.RecvWord)
+	if err != nil {
+		return nil, err
 	}
 	q := &SRQ{
-		ring: c.Ring, ids: make([]uint64, size), next: make([]uint16, size), stride: uint64(c.Stride), record: c.Record,
+		ring: c.Ring, ids: make([]uint64, size), next: make([]uint16, size), stride: uint64(c.Stride), record: record,
 		tail: uint16(size - 1), below: make([]uint32, size), busy: make([]atomic.Bool, size),
 	}
 	for i := range uint16(size - 1) {

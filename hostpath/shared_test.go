@@ -35,10 +35,10 @@ func (d *srqDevice) next() (uint16, bool) {
 func newSRQ(t testing.TB, size int) (*SRQ, *srqDevice) {
 	t.Helper()
 	m := newMemory(t, size*32+4096)
-	ring, record := m.take(size*32), shm.BE32At(m.take(4), 0)
+	ring, record := m.take(size*32), m.take(4)
 	q, err := NewSRQ(SRQConfig{Ring: ring, Stride: 32, Record: record})
 	require.NoError(t, err)
-	return q, &srqDevice{ring: ring, stride: 32, record: record}
+	return q, &srqDevice{ring: ring, stride: 32, record: shm.BE32At(record, 0)}
 }
 
 // Entries complete in any order, and whatever the order the device follows the
@@ -141,7 +141,7 @@ func TestCleanSRQ(t *testing.T) {
 
 func TestNewReceiveQueues(t *testing.T) {
 	m := newMemory(t, 8192)
-	ring, record := m.take(256), shm.BE32At(m.take(4), 0)
+	ring, record := m.take(256), m.take(4)
 	for _, stride := range []int{0, 8, 24, 512} {
 		_, err := NewRQ(RQConfig{Ring: ring, Stride: stride, Record: record})
 		require.Error(t, err, "RQ stride %d", stride)

@@ -30,8 +30,9 @@ func NewSQ(c SQConfig) (*SQ, error) {
 	if err := q.setUp(c); err != nil {
 		return nil, err
 	}
-	if q.flame = c.BlueFlame; (q.flame[0] == nil) != (q.flame[1] == nil) {
-		return nil, errors.New("hostpath: one half of a BlueFlame register; both or none are possible")
+	var err error
+	if q.flame, err = blueFlame(c.BlueFlame); err != nil {
+		return nil, err
 	}
 	q.dark()
 	return q, nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -84,14 +85,14 @@ func TestRing(t *testing.T) {
 }
 
 func TestRingWithoutHalves(t *testing.T) {
-	var one *shm.BE64
-	b := newBench(t, 16, func(c *SQConfig) { one, c.Reg[1] = c.Reg[0], nil })
+	b := newBench(t, 16, func(c *SQConfig) { c.Register = c.Register[:doorbell.BFHalf] })
+	one := shm.BE64At(b.uar, 0)
 	for i := range uint64(3) {
 		require.NoError(t, b.sq.Post(&SendWR{Op: OpNop}))
 		b.sq.Ring()
 		require.Equal(t, i<<40|0x471101, one.Observe())
 	}
-	b = newBench(t, 16, func(c *SQConfig) { c.Reg = [2]*shm.BE64{} })
+	b = newBench(t, 16, func(c *SQConfig) { c.Register = nil })
 	require.NoError(t, b.sq.Post(&SendWR{Op: OpNop}))
 	b.sq.Ring()
 	require.Equal(t, 1, b.dev.step(), "the record is enough")
@@ -295,7 +296,7 @@ func TestRoCE(t *testing.T) {
 
 func TestNewSQ(t *testing.T) {
 	m := newMemory(t, 8192)
-	good := SQConfig{Ring: m.take(256), Record: shm.BE32At(m.take(8), 4), MaxSGE: 1}
+	good := SQConfig{Ring: m.take(256), Record: m.take(8), MaxSGE: 1}
 	_, err := NewSQ(good)
 	require.NoError(t, err)
 	for says, spoil := range map[string]func(*SQConfig){
@@ -303,7 +304,11 @@ func TestNewSQ(t *testing.T) {
 		"100 bytes, not whole": func(c *SQConfig) { c.Ring = c.Ring[:100] },
 		"0; a power of two":    func(c *SQConfig) { c.Ring = nil },
 		"65536; a power":       func(c *SQConfig) { c.Ring = make([]byte, 64<<16) },
-		"doorbell record":      func(c *SQConfig) { c.Record = nil },
+		"record of 0 bytes":    func(c *SQConfig) { c.Record = nil },
+		"record of 4 bytes":    func(c *SQConfig) { c.Record = c.Record[:4] },
+		"record that does not": func(c *SQConfig) { c.Record = c.Ring[1:9] },
+		"register of 4 bytes":  func(c *SQConfig) { c.Register = c.Ring[:4] },
+		"register that does":   func(c *SQConfig) { c.Register = c.Ring[4:16] },
 		"transport 3":          func(c *SQConfig) { c.Transport = 3 },
 		"0x1000000":            func(c *SQConfig) { c.QPN = 1 << 24 },
 		"-1 bytes of inline":   func(c *SQConfig) { c.MaxInline = -1 },

@@ -14,6 +14,14 @@ const (
 	blockUnits = BlockSize / UnitSize
 )
 
+// The longest message in bytes, whatever its opcode: what ports of mlx5 devices
+// have (log_max_msg in the HCA capabilities, max_msg_sz in verbs), and what the
+// device of this project executes.
+const (
+	MaxMessageLog = 30
+	MaxMessage    = 1 << MaxMessageLog
+)
+
 // Bits of Ctrl.Flags (fm_ce_se).
 const (
 	FlagSolicited = 0x02 // raise a solicited event at the receiver

@@ -18,7 +18,8 @@
 //	32 data: length, lkey, address  32 inline: length, 12 bytes
 //	48 unused, may be stale         48 8 bytes, padding
 //
-// [Opcode.Info] says which of them an opcode takes. Whether an address comes
+// [Opcode.Info] says which of them an opcode takes, and every other fact of an
+// opcode: docs/OPCODES.md shows the table. Whether an address comes
 // first depends on the transport of the queue and is not in the WQE: it is the
 // [Address] that [Parse] is given. All numbers are big-endian.
 //

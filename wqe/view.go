@@ -119,9 +119,9 @@ func (v *View) layOut() error {
 	}
 	switch {
 	case v.tail != KindNone: // set with the heads
-	case info.Data:
+	case info.DataMost > 0:
 		v.tail = KindData
-	case info.Known && info.Operand != KindNone:
+	case info.Operand != KindNone:
 		v.tail = KindUnused
 	default:
 		v.tail = KindRaw

@@ -92,7 +92,7 @@ func TestOpcodeNames(t *testing.T) {
 	known := 0
 	names := map[string]bool{}
 	for o := range 256 {
-		if i := wqe.Opcode(o).Info(); i.Known {
+		if i := wqe.Opcode(o).Info(); i.Known() {
 			known++
 			names[i.Name] = true
 			assert.Equal(t, i.Name, wqe.Opcode(o).String())

@@ -21,10 +21,10 @@ const module = "github.com/nicless/nicless"
 // A folder without a row fails TestLayering. Imports go down, never back.
 var mayImport = map[string][]string{
 	// Formats: bytes only, no memory, no threads.
-	"internal/field": {},
-	"wqe":            {"internal/field"},
-	"cqe":            {"internal/field"},
-	"doorbell":       {"internal/field"},
+	"field":    {},
+	"wqe":      {"field"},
+	"cqe":      {"field"},
+	"doorbell": {"field"},
 
 	// What both sides share.
 	"internal/clock":     {},
@@ -52,7 +52,7 @@ var mayImport = map[string][]string{
 	// Programs.
 	"internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock"},
 	"internal/torture": {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
-	"cmd/nicless":      {".", "engine", "verbs", "wqe", "cqe", "doorbell", "internal/field", "internal/bench", "internal/torture", "internal/clock", "internal/control"},
+	"cmd/nicless":      {".", "engine", "verbs", "wqe", "cqe", "doorbell", "field", "internal/bench", "internal/torture", "internal/clock", "internal/control"},
 	"examples/*":       {".", "cqe", "accel"},
 	"examples":         {},
 

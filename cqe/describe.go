@@ -3,7 +3,7 @@ package cqe
 import (
 	"fmt"
 
-	"github.com/nicless/nicless/internal/field"
+	"github.com/nicless/nicless/field"
 )
 
 // Describe lists the fields of an entry of 64 or 128 bytes, and under "wc"

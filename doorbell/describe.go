@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nicless/nicless/internal/field"
+	"github.com/nicless/nicless/field"
 )
 
 // Kind names what bytes are to be described as.

@@ -3,7 +3,7 @@ package wqe
 import (
 	"fmt"
 
-	"github.com/nicless/nicless/internal/field"
+	"github.com/nicless/nicless/field"
 )
 
 var fences = [8]string{"none", "small: after earlier changes of keys", "after earlier reads and atomics",

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nicless/nicless/internal/field"
+	"github.com/nicless/nicless/field"
 )
 
 // describe returns the fields of one segment, as an element of "segments".

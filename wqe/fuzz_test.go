@@ -7,7 +7,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/nicless/nicless/internal/field"
+	"github.com/nicless/nicless/field"
 	"github.com/nicless/nicless/wqe"
 )
 

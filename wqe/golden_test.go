@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nicless/nicless/internal/field"
+	"github.com/nicless/nicless/field"
 	"github.com/nicless/nicless/internal/vectors"
 	"github.com/nicless/nicless/wqe"
 )

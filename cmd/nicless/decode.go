@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/nicless/nicless/internal/field"
+	"github.com/nicless/nicless/field"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )

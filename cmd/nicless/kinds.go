@@ -6,7 +6,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
-	"github.com/nicless/nicless/internal/field"
+	"github.com/nicless/nicless/field"
 	"github.com/nicless/nicless/wqe"
 )
 

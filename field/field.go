@@ -1,9 +1,14 @@
-// Package field lets a binary format describe itself: a tree of fields, each
-// with its place in the bytes, its name, its value and what the value means.
+// Package field describes bytes of a binary format: a tree of fields, each with
+// its place in the bytes, its name, its value and what the value means.
 //
-// One tree serves two readers. For programs it marshals to a JSON object with
-// the members in order; for people [Tree.Print] shows every byte beside its
-// name and meaning. Describing may allocate; no hot path uses it.
+// The describers of packages wqe, cqe and doorbell return such trees. A tree
+// marshals to a JSON object whose members keep their order, and [Tree.Print]
+// shows every byte beside its name and meaning. A caller that looks for one
+// value ranges over the tree and compares names; they are those of the golden
+// vectors, such as "wqe_counter".
+//
+// Describing allocates; no hot path uses it. Values of type [Bytes] may alias the
+// bytes that were described.
 package field
 
 import (
@@ -19,9 +24,9 @@ type Tree []Field
 
 // A Field is one value of an object.
 //
-// A field without a Name is for people only: reserved, unused and stale bytes.
-// A field with neither bytes (Len 0) nor Text is for programs only. Every other
-// field is shown to both.
+// A field without a Name is printed and left out of JSON: reserved, unused and
+// stale bytes. A field with neither bytes (Len 0) nor Text is in JSON only.
+// Every other field is in both.
 type Field struct {
 	Offset int    // of its first byte in the described bytes
 	Len    int    // bytes it takes; 0: derived from other fields
@@ -30,7 +35,7 @@ type Field struct {
 	Text   string // what the value means
 
 	Sub  Tree    // its members, when it is an object
-	List []Field // its elements, when it is an array; each has Sub, and its Name is a heading for people
+	List []Field // its elements, when it is an array; each has Sub, and Print shows its Name as a heading
 }
 
 // Hex32 is a 32-bit key, immediate or set of flags, shown as "0x%08x".

@@ -10,8 +10,8 @@ import (
 // rowBytes is how many bytes one printed line shows.
 const rowBytes = 8
 
-// Print writes the tree for people: a line per field with its offset, its
-// bytes out of b (the described bytes), its name, value and meaning. It
+// Print writes a line per field: its offset, its bytes out of b (the described
+// bytes), its name, value and meaning. Bytes past the end of b are left out. It
 // returns the writer's error.
 //
 //	00  00                       opmod      0
@@ -48,7 +48,7 @@ func (p *printer) tree(t Tree, depth int) {
 			continue
 		}
 		if f.Len == 0 && f.Text == "" {
-			continue // for programs only
+			continue // in JSON only
 		}
 		p.field(f, depth)
 	}
@@ -80,7 +80,7 @@ func (p *printer) field(f *Field, depth int) {
 	}
 }
 
-// bytes returns the field's bytes, or what there is of them.
+// bytes returns the field's bytes, as far as b holds them.
 func (p *printer) bytes(f *Field) []byte {
 	lo := min(max(f.Offset, 0), len(p.b))
 	return p.b[lo:min(lo+max(f.Len, 0), len(p.b))]

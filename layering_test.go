@@ -56,6 +56,9 @@ var mayImport = map[string][]string{
 	"examples/*":       {".", "cqe", "accel"},
 	"examples":         {},
 
+	// Writes what repeats the tables of the formats elsewhere.
+	"internal/opcodes": {"wqe", "cqe"},
+
 	// Tests only.
 	"internal/vectors": {},
 	"include":          {},

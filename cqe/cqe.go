@@ -8,15 +8,6 @@ const (
 	Size128 = 128
 )
 
-// Offsets in a 64-byte entry, for pollers that load one word of it.
-const (
-	OffByteCount = 44 // be32 byte_cnt
-	OffQPN       = 56 // be32 sop_drop_qpn; the 8 bytes from here are published last
-	OffCounter   = 60 // be16 wqe_counter
-	OffSignature = 62 // signature, or validity iteration count
-	OffOpOwn     = 63 // op_own
-)
-
 // Mask24 cuts QPNs, SRQ numbers and user indices to the width they have in an entry.
 const Mask24 = 1<<24 - 1
 
@@ -105,14 +96,7 @@ func (c *CQE) Put(dst *[Size]byte) {
 	be.PutUint16(dst[42:44], c.AppInfo)
 	be.PutUint32(dst[44:48], c.ByteCount)
 	be.PutUint64(dst[48:56], c.Timestamp)
-	be.PutUint64(dst[56:64], Tail(c.QPN, c.WQEOpcode, c.Counter, c.Signature, c.OpOwn))
-}
-
-// Tail is the last 8 bytes of an entry as one big-endian number: what a
-// device stores with release, after everything before it. QPN is cut to 24 bits.
-func Tail(qpn uint32, wqeOpcode uint8, counter uint16, signature uint8, o OpOwn) uint64 {
-	return uint64(wqeOpcode)<<56 | uint64(qpn&Mask24)<<32 |
-		uint64(counter)<<16 | uint64(signature)<<8 | uint64(o)
+	be.PutUint64(dst[56:64], uint64(MakeTail(c.QPN, c.WQEOpcode, c.Counter, c.Signature, c.OpOwn)))
 }
 
 // ErrCQE is a 64-byte error entry (struct mlx5_err_cqe), opcode [ReqErr] or
@@ -159,7 +143,7 @@ func (e *ErrCQE) Put(dst *[Size]byte) {
 	be.PutUint32(dst[32:36], e.SRQNUIdx)
 	*(*[16]byte)(dst[36:52]) = e.Rsvd36
 	dst[52], dst[53], dst[54], dst[55] = e.HWSyndrome, e.HWType, e.Vendor, uint8(e.Syndrome)
-	be.PutUint64(dst[56:64], Tail(e.QPN, e.WQEOpcode, e.Counter, e.Signature, e.OpOwn))
+	be.PutUint64(dst[56:64], uint64(MakeTail(e.QPN, e.WQEOpcode, e.Counter, e.Signature, e.OpOwn)))
 }
 
 // Bits of FlagsRQPN. Either GRH value makes a poller report a GRH.

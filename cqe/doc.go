@@ -33,7 +33,18 @@
 // The device writes entry i with owner bit lap(i) mod 2. A poller takes slot
 // ci mod 2^log when its opcode is not 15 and its owner bit is that of ci: see
 // [Valid]. Bytes 56..63 become visible together and last, so one release
-// store at [OffQPN] publishes an entry.
+// store of a [Tail] publishes an entry.
+//
+// # Files
+//
+//	layout.go    offsets, the tail, and how a device writes an entry
+//	opown.go     the last byte: opcode, format, owner
+//	cqe.go       whole entries as values
+//	wc.go        what a verbs poller makes of an entry; sendop.go its table
+//	syndrome.go  why work failed
+//	inline.go    data in an entry ("scatter to CQE")
+//	mini.go      compressed sessions; block.go those of the newer layout
+//	describe.go  entries for people and programs
 //
 // # Source
 //

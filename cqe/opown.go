@@ -57,11 +57,14 @@ func (f Format) String() string { return formatNames[f&3] }
 // Every part is read by its bits: devices set the low ones freely on errors.
 type OpOwn uint8
 
+// SolicitedBit is the bit of op_own that says nothing about what completed.
+const SolicitedBit OpOwn = 1 << 1
+
 // MakeOpOwn packs the byte. Only bit 0 of owner counts.
 func MakeOpOwn(op Opcode, f Format, solicited bool, owner uint8) OpOwn {
 	o := OpOwn(op)<<4 | OpOwn(f&3)<<2 | OpOwn(owner&1)
 	if solicited {
-		o |= 2
+		o |= SolicitedBit
 	}
 	return o
 }
@@ -73,13 +76,23 @@ func (o OpOwn) Opcode() Opcode { return Opcode(o >> 4) }
 func (o OpOwn) Format() Format { return Format(o >> 2 & 3) }
 
 // Solicited reports bit 1: the sender asked for an event.
-func (o OpOwn) Solicited() bool { return o&2 != 0 }
+func (o OpOwn) Solicited() bool { return o&SolicitedBit != 0 }
+
+// PlainReq reports whether the entry is of a send WQE that succeeded, carries no
+// data and is not compressed: the commonest of a send queue.
+func (o OpOwn) PlainReq() bool { return o&^SolicitedBit <= 1 }
 
 // Owner returns bit 0.
 func (o OpOwn) Owner() uint8 { return uint8(o & 1) }
 
 // Slot is where the entry of index lies in a ring of 1<<log entries, log 0..31.
 func Slot(index uint64, log uint) uint64 { return index & (1<<(log&63) - 1) }
+
+// EntryOffset is where the 64 bytes of the entry in a slot begin, in a ring of
+// entries of 1<<logSize bytes, 6 or 7: of 128 bytes they are the second half.
+func EntryOffset(slot uint64, logSize uint) uint64 {
+	return slot<<(logSize&63) + 1<<(logSize&63) - Size
+}
 
 // Owner is the owner bit of the entry of index in a ring of 1<<log entries:
 // the parity of its lap. log is 0..31; with 0 it toggles at every entry.

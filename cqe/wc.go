@@ -137,17 +137,21 @@ func (w *WC) HasByteLen() bool {
 	return false
 }
 
-// Send opcodes that a requester entry is understood by (mlx5dv.h, MLX5_OPCODE_*).
+// A sendOp says what libmlx5 makes of a requester's entry, by the opcode of the
+// WQE. Package wqe has the table of opcodes; sendop.go is generated from it,
+// because formats do not import each other.
+type sendOp struct {
+	told  bool // the entry tells what was done; false: only the poster knows
+	wc    WCOpcode
+	flags WCFlags
+	bytes uint8
+}
+
+// How many bytes a requester's entry reports.
 const (
-	opSendInval    = 0x01
-	opRDMAWrite    = 0x08
-	opRDMAWriteImm = 0x09
-	opSend         = 0x0a
-	opSendImm      = 0x0b
-	opTSO          = 0x0e
-	opRDMARead     = 0x10
-	opAtomicCS     = 0x11
-	opAtomicFA     = 0x12
+	noBytes      = iota
+	countedBytes // byte_cnt
+	atomicBytes  // 8, whatever byte_cnt says
 )
 
 // ParseWC is [WC.Parse] as a value.
@@ -162,21 +166,21 @@ func ParseWC(src *[Size]byte) (w WC) {
 // narrow stores costs more than making it.
 func (w *WC) Parse(src *[Size]byte) {
 	be := binary.BigEndian
-	tail := be.Uint64(src[56:64])
-	kind := OpOwn(tail).Opcode()
+	tail := Tail(be.Uint64(src[OffTail:]))
+	kind := tail.OpOwn().Opcode()
 	*w = WC{
 		Kind:    kind,
-		Counter: uint16(tail >> 16),
-		QPN:     uint32(tail>>32) & Mask24,
-		UIdx:    be.Uint32(src[32:36]) & Mask24,
+		Counter: tail.Counter(),
+		QPN:     tail.QPN(),
+		UIdx:    be.Uint32(src[OffUIdx:]) & Mask24,
 	}
 	switch kind {
 	case Req:
-		w.request(uint8(tail>>56), be.Uint32(src[44:48]))
+		w.request(tail.WQEOpcode(), be.Uint32(src[OffByteCount:]))
 	case RespSend, RespWriteImm, RespSendImm, RespSendInv:
 		w.receive(kind, src)
 	case ReqErr:
-		w.WQEOpcode = uint8(tail >> 56)
+		w.WQEOpcode = tail.WQEOpcode()
 		w.fail(src)
 	case RespErr:
 		w.fail(src)
@@ -187,33 +191,22 @@ func (w *WC) Parse(src *[Size]byte) {
 
 // request fills in what a successful requester entry says.
 func (w *WC) request(wqeOpcode uint8, byteCount uint32) {
-	w.WQEOpcode = wqeOpcode
-	switch wqeOpcode {
-	case opRDMAWriteImm:
-		w.Opcode, w.Flags = WCRDMAWrite, WCWithImm
-	case opRDMAWrite:
-		w.Opcode = WCRDMAWrite
-	case opSendImm:
-		w.Opcode, w.Flags = WCSend, WCWithImm
-	case opSend, opSendInval:
-		w.Opcode = WCSend
-	case opRDMARead:
-		w.Opcode, w.ByteLen = WCRDMARead, byteCount
-	case opAtomicCS:
-		w.Opcode, w.ByteLen = WCCompSwap, 8
-	case opAtomicFA:
-		w.Opcode, w.ByteLen = WCFetchAdd, 8
-	case opTSO:
-		w.Opcode = WCTSO
-	default:
-		w.Opcode = WCFromPost
+	w.WQEOpcode, w.Opcode = wqeOpcode, WCFromPost
+	if o := &sendOps[wqeOpcode]; o.told {
+		w.Opcode, w.Flags = o.wc, o.flags
+		switch o.bytes {
+		case countedBytes:
+			w.ByteLen = byteCount
+		case atomicBytes:
+			w.ByteLen = 8
+		}
 	}
 }
 
 // receive fills in what a successful responder entry says.
 func (w *WC) receive(kind Opcode, src *[Size]byte) {
 	be := binary.BigEndian
-	flags, imm := be.Uint32(src[24:28]), be.Uint32(src[36:40])
+	flags, imm := be.Uint32(src[OffFlagsRQPN:]), be.Uint32(src[OffImm:])
 	op, wcFlags := WCRecv, WCFlags(0)
 	switch kind {
 	case RespWriteImm:
@@ -229,15 +222,15 @@ func (w *WC) receive(kind Opcode, src *[Size]byte) {
 	w.Opcode, w.Flags = op, wcFlags
 	w.SL = uint8(flags>>24) & 0xf
 	w.SrcQP = flags & Mask24
-	w.PathBits = src[17] & 0x7f
-	w.SLID = be.Uint16(src[22:24])
+	w.PathBits = src[OffMLPath] & 0x7f
+	w.SLID = be.Uint16(src[OffSLID:])
 	w.PKeyIndex = uint16(imm)
-	w.ByteLen = be.Uint32(src[44:48])
+	w.ByteLen = be.Uint32(src[OffByteCount:])
 }
 
 // fail fills in what an error entry says.
 func (w *WC) fail(src *[Size]byte) {
-	w.Syndrome, w.VendorErr = Syndrome(src[55]), src[54]
+	w.Syndrome, w.VendorErr = Syndrome(src[OffSyndrome]), src[OffVendor]
 	w.Status = w.Syndrome.Status()
 }
 

@@ -1,0 +1,74 @@
+package cqe
+
+import "encoding/binary"
+
+// Offsets in a 64-byte entry. All fields are big-endian.
+const (
+	OffMLPath    = 17 // low 7 bits: destination path bits
+	OffSLID      = 22 // be16 source LID
+	OffFlagsRQPN = 24 // be32 GRH, SL and source QPN: see the function FlagsRQPN
+	OffUIdx      = 32 // be32 srqn_uidx: bits 23..0
+	OffImm       = 36 // be32 imm_inval_pkey
+	OffByteCount = 44 // be32 byte_cnt
+	OffTimestamp = 48 // be64 timestamp; in an error entry
+	OffVendor    = 54 // vendor_err_synd, and
+	OffSyndrome  = 55 // syndrome
+	OffTail      = 56 // the last eight bytes, which are published together: see Tail
+	OffQPN       = 56 // be32 sop_drop_qpn: opcode of the send WQE, QPN
+	OffCounter   = 60 // be16 wqe_counter
+	OffSignature = 62 // signature, or validity iteration count
+	OffOpOwn     = 63 // op_own
+)
+
+// Indices of the 8-byte words that a poller loads whole.
+const (
+	WordUIdx      = OffUIdx / 8      // see UIdx
+	WordByteCount = OffByteCount / 8 // its low half is byte_cnt
+	WordTimestamp = OffTimestamp / 8
+)
+
+// UIdx returns the user index out of the word [WordUIdx].
+func UIdx(word uint64) uint32 { return uint32(word>>32) & Mask24 }
+
+// A Tail is the last eight bytes of an entry as one big-endian number: what a
+// device stores with release, after everything before it.
+//
+//	WQE opcode:8 QPN:24 wqe_counter:16 signature:8 op_own:8
+type Tail uint64
+
+// MakeTail packs a tail. QPN is cut to 24 bits.
+func MakeTail(qpn uint32, wqeOpcode uint8, counter uint16, signature uint8, o OpOwn) Tail {
+	return Tail(wqeOpcode)<<56 | Tail(qpn&Mask24)<<32 | Tail(counter)<<16 | Tail(signature)<<8 | Tail(o)
+}
+
+// WQEOpcode returns the opcode of the send WQE, 0 at the responder.
+func (t Tail) WQEOpcode() uint8 { return uint8(t >> 56) }
+
+// QPN returns the 24-bit number of the queue pair.
+func (t Tail) QPN() uint32 { return uint32(t>>32) & Mask24 }
+
+// Counter returns wqe_counter.
+func (t Tail) Counter() uint16 { return uint16(t >> 16) }
+
+// OpOwn returns the last byte.
+func (t Tail) OpOwn() OpOwn { return OpOwn(t) }
+
+// Owned returns t with the owner bit of the entry of index in a ring of 1<<log
+// entries, which must be 0 in t.
+func (t Tail) Owned(index uint64, log uint) Tail { return t | Tail(Owner(index, log)) }
+
+// PutBody writes bytes 0..55 of an entry, everything before the tail: flags is
+// as [FlagsRQPN] packs it; uidx the user index; imm the immediate's four bytes
+// read big-endian, or the invalidated rkey; time the timestamp, or of an error
+// entry what [ErrWord] packs.
+func PutBody(dst *[Size]byte, flags, uidx, imm, byteCount uint32, time uint64) {
+	be := binary.BigEndian
+	*(*[24]byte)(dst[:24]) = [24]byte{}
+	be.PutUint64(dst[24:32], uint64(flags)<<32)
+	be.PutUint64(dst[32:40], uint64(uidx)<<32|uint64(imm))
+	be.PutUint64(dst[40:48], uint64(byteCount))
+	be.PutUint64(dst[48:56], time)
+}
+
+// ErrWord returns bytes 48..55 of an error entry as a big-endian number.
+func ErrWord(s Syndrome, vendor uint8) uint64 { return uint64(vendor)<<8 | uint64(s) }

@@ -8,6 +8,7 @@
 #define NICLESS_FORMATS_H
 
 #include "base.h"
+#include "opcodes.h"
 
 enum {
 	NICLESS_BLOCK = 64,             /* MLX5_SEND_WQE_BB */
@@ -24,18 +25,6 @@ enum {
 #define NICLESS_INLINE_SEG 0x80000000u /* MLX5_INLINE_SEG: the segment holds its data */
 #define NICLESS_MAX_SGE_BYTES 0x80000000u /* of one pointer segment, which then says 0 */
 #define NICLESS_KEY_END 0x100u /* MLX5_INVALID_LKEY: ends a receive list */
-
-enum nicless_opcode { /* MLX5_OPCODE_* */
-	NICLESS_NOP = 0x00,
-	NICLESS_SEND_INVAL = 0x01,
-	NICLESS_WRITE = 0x08,
-	NICLESS_WRITE_IMM = 0x09,
-	NICLESS_SEND = 0x0a,
-	NICLESS_SEND_IMM = 0x0b,
-	NICLESS_READ = 0x10,
-	NICLESS_CS = 0x11, /* MLX5_OPCODE_ATOMIC_CS */
-	NICLESS_FA = 0x12  /* MLX5_OPCODE_ATOMIC_FA */
-};
 
 enum nicless_ctrl_flags { /* fm_ce_se */
 	NICLESS_SOLICITED = 0x02,   /* MLX5_WQE_CTRL_SOLICITED: the receiver's event */
@@ -90,9 +79,6 @@ struct nicless_cqe { /* mlx5_cqe64; of an error mlx5_err_cqe, whose fields stand
 
 enum {
 	NICLESS_CQE = 64,
-	NICLESS_CQE_TAIL = 56, /* the last eight bytes, which the device publishes together */
-	NICLESS_CQE_VENDOR = 54,
-	NICLESS_CQE_SYNDROME = 55,
 	NICLESS_CQE_FRESH = 0xf0 /* op_own before the first lap: an opcode that no completion has */
 };
 
@@ -130,14 +116,14 @@ NICLESS_ASSERT(atomic_size, sizeof(struct nicless_atomic_seg) == 16);
 NICLESS_ASSERT(data_size, sizeof(struct nicless_data_seg) == 16);
 NICLESS_ASSERT(data_addr, offsetof(struct nicless_data_seg, addr) == 8);
 NICLESS_ASSERT(cqe_size, sizeof(struct nicless_cqe) == NICLESS_CQE);
-NICLESS_ASSERT(cqe_slid, offsetof(struct nicless_cqe, slid) == 22);
-NICLESS_ASSERT(cqe_uidx, offsetof(struct nicless_cqe, srqn_uidx) == 32);
-NICLESS_ASSERT(cqe_imm, offsetof(struct nicless_cqe, imm_inval_pkey) == 36);
-NICLESS_ASSERT(cqe_bytes, offsetof(struct nicless_cqe, byte_cnt) == 44);
-NICLESS_ASSERT(cqe_time, offsetof(struct nicless_cqe, timestamp) == 48);
+NICLESS_ASSERT(cqe_slid, offsetof(struct nicless_cqe, slid) == NICLESS_CQE_SLID);
+NICLESS_ASSERT(cqe_uidx, offsetof(struct nicless_cqe, srqn_uidx) == NICLESS_CQE_SRQN_UIDX);
+NICLESS_ASSERT(cqe_imm, offsetof(struct nicless_cqe, imm_inval_pkey) == NICLESS_CQE_IMM_INVAL_PKEY);
+NICLESS_ASSERT(cqe_bytes, offsetof(struct nicless_cqe, byte_cnt) == NICLESS_CQE_BYTE_CNT);
+NICLESS_ASSERT(cqe_time, offsetof(struct nicless_cqe, timestamp) == NICLESS_CQE_TIMESTAMP);
 NICLESS_ASSERT(cqe_tail, offsetof(struct nicless_cqe, sop_drop_qpn) == NICLESS_CQE_TAIL);
-NICLESS_ASSERT(cqe_counter, offsetof(struct nicless_cqe, wqe_counter) == 60);
-NICLESS_ASSERT(cqe_op_own, offsetof(struct nicless_cqe, op_own) == 63);
+NICLESS_ASSERT(cqe_counter, offsetof(struct nicless_cqe, wqe_counter) == NICLESS_CQE_WQE_COUNTER);
+NICLESS_ASSERT(cqe_op_own, offsetof(struct nicless_cqe, op_own) == NICLESS_CQE_OP_OWN);
 
 /* A piece of registered memory. */
 struct nicless_sge {
@@ -170,11 +156,9 @@ NICLESS_HD void nicless_put_data(void *at, uint64_t addr, uint32_t length, uint3
 }
 
 /* Which segments an operation has, beside control and data. */
-NICLESS_HD int nicless_has_raddr(uint8_t opcode) { return (opcode & ~1) == NICLESS_WRITE || opcode >= NICLESS_READ; }
-NICLESS_HD int nicless_has_atomic(uint8_t opcode) { return opcode == NICLESS_CS || opcode == NICLESS_FA; }
-NICLESS_HD int nicless_has_imm(uint8_t opcode) {
-	return opcode == NICLESS_SEND_INVAL || opcode == NICLESS_WRITE_IMM || opcode == NICLESS_SEND_IMM;
-}
+NICLESS_HD int nicless_has_raddr(uint8_t opcode) { return nicless_op_in(NICLESS_OPS_RADDR, opcode); }
+NICLESS_HD int nicless_has_atomic(uint8_t opcode) { return nicless_op_in(NICLESS_OPS_ATOMIC, opcode); }
+NICLESS_HD int nicless_has_imm(uint8_t opcode) { return nicless_op_in(NICLESS_OPS_IMM, opcode); }
 
 /* Whether an entry with this last byte is the one of index in a ring of 1 << log. */
 NICLESS_HD int nicless_cqe_valid(uint8_t op_own, uint64_t index, uint32_t log) {

@@ -21,34 +21,26 @@ struct nicless_wr {
 	const void *data;
 };
 
+/* Whether a work request can have this opcode: no masked atomic, and no local operation but NOP. */
+NICLESS_HD int nicless_wr_has(uint8_t opcode) {
+	return opcode == NICLESS_NOP || nicless_op_in(NICLESS_OPS_PEER & ~NICLESS_OPS_MASKED, opcode);
+}
+
 /* The length of the WQE in units, or -EINVAL for a work request that has none. */
 NICLESS_HD int nicless_wr_units(const struct nicless_wr *wr) {
 	uint32_t i, units = 1;
-	switch (wr->opcode) {
-	case NICLESS_NOP:
-		return wr->sges || wr->inline_bytes ? -EINVAL : 1;
-	case NICLESS_CS:
-	case NICLESS_FA:
+	if (!nicless_wr_has(wr->opcode))
+		return -EINVAL;
+	if (wr->sges && !nicless_op_in(NICLESS_OPS_DATA, wr->opcode))
+		return -EINVAL;
+	if (wr->inline_bytes && !nicless_op_in(NICLESS_OPS_INLINE, wr->opcode))
+		return -EINVAL; /* there is nothing to send */
+	if (nicless_has_atomic(wr->opcode)) {
 		if (wr->sges != 1 || wr->sge[0].length != 8)
 			return -EINVAL;
 		units++;
-		/* fall through */
-	case NICLESS_READ:
-		if (wr->inline_bytes)
-			return -EINVAL; /* there is nothing to send */
-		units++;
-		break;
-	case NICLESS_WRITE:
-	case NICLESS_WRITE_IMM:
-		units++;
-		break;
-	case NICLESS_SEND:
-	case NICLESS_SEND_IMM:
-	case NICLESS_SEND_INVAL:
-		break;
-	default:
-		return -EINVAL;
 	}
+	units += (uint32_t)nicless_has_raddr(wr->opcode);
 	if (wr->inline_bytes) {
 		if (wr->sges || wr->inline_bytes > NICLESS_MAX_INLINE)
 			return -EINVAL;

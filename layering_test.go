@@ -49,12 +49,13 @@ var mayImport = map[string][]string{
 	// The host API, and the only place where device and host meet.
 	".": {"engine", "verbs", "wqe", "cqe", "doorbell", "hostpath", "internal/shm", "internal/ring", "internal/control"},
 
-	// Programs.
-	"internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock"},
-	"internal/torture": {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
-	"cmd/nicless":      {".", "engine", "verbs", "wqe", "cqe", "doorbell", "field", "internal/bench", "internal/torture", "internal/clock", "internal/control"},
-	"examples/*":       {".", "cqe", "accel"},
-	"examples":         {},
+	// Programs, and the two features of the command that have packages of their own.
+	"cmd/nicless/internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock"},
+	"cmd/nicless/internal/torture": {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
+	"cmd/nicless": {".", "engine", "verbs", "wqe", "cqe", "doorbell", "field", "internal/clock", "internal/control",
+		"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"},
+	"examples/*": {".", "cqe", "accel"},
+	"examples":   {},
 
 	// Writes what repeats the tables of the formats elsewhere.
 	"internal/opcodes": {"wqe", "cqe"},

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/internal/bench"
+	"github.com/nicless/nicless/cmd/nicless/internal/bench"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )

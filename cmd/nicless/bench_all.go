@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/nicless/nicless/internal/bench"
+	"github.com/nicless/nicless/cmd/nicless/internal/bench"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )

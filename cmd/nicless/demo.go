@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/internal/bench"
+	"github.com/nicless/nicless/cmd/nicless/internal/bench"
 	"github.com/spf13/cobra"
 )
 

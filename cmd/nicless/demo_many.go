@@ -10,7 +10,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/internal/bench"
+	"github.com/nicless/nicless/cmd/nicless/internal/bench"
 	"github.com/nicless/nicless/internal/clock"
 )
 

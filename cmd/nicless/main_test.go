@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
-	"github.com/nicless/nicless/internal/bench"
+	"github.com/nicless/nicless/cmd/nicless/internal/bench"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"

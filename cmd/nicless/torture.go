@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/nicless/nicless/internal/torture"
+	"github.com/nicless/nicless/cmd/nicless/internal/torture"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"

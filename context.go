@@ -12,6 +12,7 @@ import (
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -67,7 +68,7 @@ func newContext(dev device) (*Context, error) {
 		qps: make(map[uint32]*QP), cqs: make(map[uint32]*CQ), srqs: make(map[uint32]*SRQ),
 	}
 	c.arena.ctx = c
-	c.alone = shm.Alone()
+	c.alone = cpu.Uniprocessor()
 	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Features: control.FeatureWake, Name: programName()}
 	r, err := dev.Call(control.OpHello, hello, &c.limits)
 	if err != nil {

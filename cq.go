@@ -10,7 +10,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/cpu"
 )
 
 // CQConfig says what a completion queue is to be like. The zero value works.
@@ -202,7 +202,7 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 			return q.last(dst)
 		}
 		if q.ctx.alone {
-			shm.Yield() // the engine's turn, if it is on this core
+			cpu.Yield() // the engine's turn, if it is on this core
 		}
 	}
 	return n, nil

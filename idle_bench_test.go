@@ -74,9 +74,9 @@ func (r *idleRig) one(t testing.TB) time.Duration {
 	return time.Since(began)
 }
 
-// cpu returns how much time this process has used, in which all but the engine's
+// processorTime returns how much time this process has used, in which all but the engine's
 // thread sleep.
-func cpu() time.Duration {
+func processorTime() time.Duration {
 	var u unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
@@ -104,11 +104,11 @@ func BenchmarkIdle(b *testing.B) {
 			}
 			slices.Sort(all)
 			time.Sleep(1100 * time.Millisecond) // idle for good
-			before := cpu()
+			before := processorTime()
 			time.Sleep(time.Second)
 			b.ReportMetric(float64(all[len(all)/2].Nanoseconds())/1e3, "first-us")
 			b.ReportMetric(float64(all[len(all)*99/100].Nanoseconds())/1e3, "first-p99-us")
-			b.ReportMetric(float64((cpu()-before).Nanoseconds())/1e7, "cpu-%")
+			b.ReportMetric(float64((processorTime()-before).Nanoseconds())/1e7, "cpu-%")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

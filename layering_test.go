@@ -28,26 +28,28 @@ var mayImport = map[string][]string{
 
 	// What both sides share.
 	"internal/clock":     {},
-	"internal/shm":       {},
+	"internal/cpu":       {},
+	"internal/procmem":   {},
+	"internal/shm":       {"internal/cpu"},
 	"internal/mapholder": {},
 	"internal/ring":      {},
 	"internal/control":   {"internal/shm"},
 
 	// The one path by which work is posted and completions are polled.
-	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/ring"},
+	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/ring"},
 
 	// The device: never hostpath.
-	"engine": {"wqe", "cqe", "doorbell", "internal/shm", "internal/ring", "internal/clock", "internal/control", "internal/mapholder"},
+	"engine": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/clock", "internal/control", "internal/mapholder"},
 
 	// The kernel's part for programs that use rdma-core: a client of the engine, which
 	// knows nothing of it.
-	"verbs": {"engine", "internal/shm", "internal/clock", "internal/control"},
+	"verbs": {"engine", "internal/shm", "internal/procmem", "internal/clock", "internal/control"},
 
 	// Emulated accelerators: beside the host API, not above it.
-	"accel": {"wqe", "hostpath", "internal/shm"},
+	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu"},
 
 	// The host API, and the only place where device and host meet.
-	".": {"engine", "verbs", "wqe", "cqe", "doorbell", "hostpath", "internal/shm", "internal/ring", "internal/control"},
+	".": {"engine", "verbs", "wqe", "cqe", "doorbell", "hostpath", "internal/shm", "internal/cpu", "internal/ring", "internal/control"},
 
 	// Programs, and the two features of the command that have packages of their own.
 	"cmd/nicless/internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock"},
@@ -69,7 +71,7 @@ var mayImport = map[string][]string{
 
 // Who may import unsafe, or hold assembly: *_unsafe.go files and .s files of
 // these packages alone.
-var mayBeUnsafe = []string{"internal/shm", "internal/clock", "internal/mapholder"}
+var mayBeUnsafe = []string{"internal/shm", "internal/cpu", "internal/procmem", "internal/clock", "internal/mapholder"}
 
 func TestLayering(t *testing.T) {
 	seen := make(map[string]bool)

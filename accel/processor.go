@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/hostpath"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/cpu"
 )
 
 // A processor is a multiprocessor: one thread that executes the lanes of a few
@@ -86,10 +86,10 @@ func (p *processor) rest(moved bool) {
 		return
 	}
 	switch p.idle++; {
-	case p.idle < spins && !shm.Alone():
-		shm.Relax(4)
+	case p.idle < spins && !cpu.Uniprocessor():
+		cpu.Relax(4)
 	case p.idle < spins+yields:
-		shm.Yield()
+		cpu.Yield()
 	default:
 		time.Sleep(50 * time.Microsecond)
 	}

@@ -2,7 +2,7 @@ package engine
 
 import (
 	"github.com/nicless/nicless/internal/clock"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/cpu"
 )
 
 // A copier copies transfers that no cache holds, the faster of two ways: through
@@ -35,7 +35,7 @@ const (
 // beyondCaches returns from how many bytes on a transfer leaves nothing of its
 // beginning in a cache of that size: it has a source and a destination.
 func beyondCaches(cache int) uint64 {
-	if !shm.CanCopyPast {
+	if !cpu.CanCopyNonTemporal {
 		return ^uint64(0)
 	}
 	return uint64(max(cache/2, trialBytes))
@@ -52,7 +52,7 @@ func (c *copier) copy(dst, src []byte) int {
 	}
 	var n int
 	if c.past {
-		n = shm.CopyPast(dst, src)
+		n = cpu.CopyNonTemporal(dst, src)
 	} else {
 		n = copy(dst, src)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
@@ -156,7 +156,7 @@ func TestMemoryGoesAwayUnderCopier(t *testing.T) {
 }
 
 func TestBeyondCaches(t *testing.T) {
-	if !shm.CanCopyPast {
+	if !cpu.CanCopyNonTemporal {
 		require.Equal(t, ^uint64(0), beyondCaches(32<<20))
 		return
 	}

@@ -15,7 +15,7 @@ import (
 func BenchmarkShards(b *testing.B) {
 	for _, row := range []struct {
 		name   string
-		shards  int
+		shards int
 		across bool
 		size   int
 	}{

@@ -1,6 +1,6 @@
 package engine
 
-import "github.com/nicless/nicless/internal/shm"
+import "github.com/nicless/nicless/internal/cpu"
 
 // Workers, if the engine has any, copy the pieces of long transfers while its own
 // thread goes on with other queues. What is judged, reported and looked after stays
@@ -148,10 +148,10 @@ const patientLooks = 1 << 12
 // waitDone waits until a worker is done with an task.
 func (r *copyTask) waitDone() {
 	for looks := 0; r.state.Load() == taskTaken; looks++ {
-		if looks < patientLooks && !shm.Alone() {
-			shm.Relax(1)
+		if looks < patientLooks && !cpu.Uniprocessor() {
+			cpu.Relax(1)
 		} else {
-			shm.Yield()
+			cpu.Yield()
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -426,7 +426,7 @@ func TestKeysGoAwayUnderRunningWorkers(t *testing.T) {
 		rkey := g.reg(g.pd, dst.addr, size, control.AccessAll&^control.AccessZeroBased)
 		p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: dst.addr, RKey: rkey}, src.data(0, size))
 		for range i * 100 {
-			shm.Relax(10)
+			cpu.Relax(10)
 		}
 		g.dereg(rkey)
 		for i := range dst.mem {

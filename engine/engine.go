@@ -12,7 +12,7 @@ import (
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -167,7 +167,7 @@ func New(cfg Config) (*Engine, error) {
 		refuseRights: true,
 	}
 	e.flights = &flights{shares: e.shares}
-	e.cfg.Idle = cfg.Idle.policy(shm.CanMonitor(), allowance(os.DirFS("/")), &e.journal)
+	e.cfg.Idle = cfg.Idle.policy(cpu.CanMonitor(), allowance(os.DirFS("/")), &e.journal)
 	for n := range max(1, len(cfg.Cores)) {
 		e.shards = append(e.shards, newShard(e, n))
 	}

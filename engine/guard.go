@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"syscall"
 
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/procmem"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,7 +23,7 @@ type Guard struct{ Addr, Cookie uint64 }
 const guardSize = 8
 
 type guard struct {
-	at    shm.Vec // in the process
+	at    procmem.Vec // in the process
 	bytes [guardSize]byte
 }
 
@@ -31,19 +31,19 @@ type guard struct {
 type guardSeen [guardSize]byte
 
 func newGuard(g Guard) guard {
-	x := guard{at: shm.Vec{Addr: g.Addr, Len: guardSize}}
+	x := guard{at: procmem.Vec{Addr: g.Addr, Len: guardSize}}
 	binary.NativeEndian.PutUint64(x.bytes[:], g.Cookie)
 	return x
 }
 
-// read copies from the process, as shm.ReadProcess does. Of both lists the first
+// read copies from the process, as procmem.Read does. Of both lists the first
 // vector is free: it becomes the guard's.
-func (p *process) read(seen *guardSeen, to, from []shm.Vec) (int, syscall.Errno) {
+func (p *process) read(seen *guardSeen, to, from []procmem.Vec) (int, syscall.Errno) {
 	if p.gone.Load() != present {
 		return 0, unix.ESRCH
 	}
-	to[0], from[0] = shm.VecOf(seen[:]), p.guard.at
-	n, errno := shm.ReadProcess(p.pid, to, from)
+	to[0], from[0] = procmem.VecOf(seen[:]), p.guard.at
+	n, errno := procmem.Read(p.pid, to, from)
 	if errno == 0 && *seen != p.guard.bytes {
 		n = 0
 	}
@@ -51,12 +51,12 @@ func (p *process) read(seen *guardSeen, to, from []shm.Vec) (int, syscall.Errno)
 }
 
 // write copies to the process likewise. What goes to the guard is what is there.
-func (p *process) write(from, to []shm.Vec) (int, syscall.Errno) {
+func (p *process) write(from, to []procmem.Vec) (int, syscall.Errno) {
 	if p.gone.Load() != present {
 		return 0, unix.ESRCH
 	}
-	from[0], to[0] = shm.VecOf(p.guard.bytes[:]), p.guard.at
-	n, errno := shm.WriteProcess(p.pid, from, to)
+	from[0], to[0] = procmem.VecOf(p.guard.bytes[:]), p.guard.at
+	n, errno := procmem.Write(p.pid, from, to)
 	return p.behindGuard(n, len(to), errno)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -39,7 +40,7 @@ func (want Idle) policy(canMonitor bool, allowance float64, j *journal) Idle {
 		return want
 	}
 	j.say(slog.LevelWarn, "no UMWAIT here: the processor lacks WAITPKG, or a hypervisor hides it; the engine spins",
-		"processor", shm.Processor())
+		"processor", cpu.Name())
 	return IdleSpin
 }
 
@@ -189,7 +190,7 @@ func (i *idler) sleep(ctx context.Context) {
 			break
 		}
 		if i.alone {
-			shm.Yield()
+			cpu.Yield()
 		}
 		now := clock.Now()
 		if e.number == 0 && !e.mail.rest() {

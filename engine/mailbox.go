@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/clock"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/cpu"
 )
 
 // Do runs f between two steps and returns when it has run. While nobody runs
@@ -63,8 +63,8 @@ func (m *mailbox) do(f func()) {
 const mailSpin = 10 * time.Microsecond
 
 func (l *mail) wait() {
-	if !shm.Alone() {
-		for end := clock.Now() + clock.Cycles(mailSpin); clock.Now() < end; shm.Relax(1) {
+	if !cpu.Uniprocessor() {
+		for end := clock.Now() + clock.Cycles(mailSpin); clock.Now() < end; cpu.Relax(1) {
 			if l.ran.Load() {
 				return
 			}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/clock"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/cpu"
 )
 
 // How long the core rests at most: one line is watched, and everything else (other
@@ -39,11 +39,11 @@ func (sh *shard) monitorWait() (done int) {
 		}
 		switch {
 		case q == nil:
-			shm.Rest(short)
+			cpu.TimedPause(short)
 		case len(sh.running) == 1:
-			shm.AwaitLine(long)
+			cpu.MonitorWait(long)
 		default:
-			shm.AwaitLine(short)
+			cpu.MonitorWait(short)
 		}
 	}
 	return 0

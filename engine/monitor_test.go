@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
@@ -25,14 +25,14 @@ func TestMonitorWithoutWaitPKG(t *testing.T) {
 	require.Equal(t, IdleSpin, IdleMonitor.policy(false, 1, j))
 	j.flush(10 * time.Second)
 	require.Contains(t, log.String(), "WAITPKG")
-	require.Contains(t, log.String(), shm.Processor())
+	require.Contains(t, log.String(), cpu.Name())
 
 	if allowance(os.DirFS("/")) < 1 {
 		t.Skip("a CPU quota")
 	}
 	e, err := New(Config{Idle: IdleMonitor})
 	require.NoError(t, err)
-	require.Equal(t, shm.CanMonitor(), e.cfg.Idle == IdleMonitor)
+	require.Equal(t, cpu.CanMonitor(), e.cfg.Idle == IdleMonitor)
 }
 
 // A device that monitorRests finds work of the queue that it watches and of others, and

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/procmem"
 	"golang.org/x/sys/unix"
 )
 
@@ -105,7 +105,7 @@ func (p *process) allowed(uid uint32) error {
 	if int(st.Uid) != me {
 		return fmt.Errorf("it is user %d's, the device runs as user %d; they must be one", st.Uid, me)
 	}
-	if _, errno := p.read(new(guardSeen), make([]shm.Vec, 1), make([]shm.Vec, 1)); errno != 0 {
+	if _, errno := p.read(new(guardSeen), make([]procmem.Vec, 1), make([]procmem.Vec, 1)); errno != 0 {
 		return fmt.Errorf("its memory cannot be read: %s", p.why(errno, false))
 	}
 	return nil
@@ -145,7 +145,7 @@ func (c *Client) closeProcess() {
 func (p *process) has(addr, n uint64) error {
 	seen, b := new(guardSeen), make([]byte, 1)
 	for _, at := range [...]uint64{addr, addr + n - 1} {
-		if _, errno := p.read(seen, []shm.Vec{{}, shm.VecOf(b)}, []shm.Vec{{}, {Addr: at, Len: 1}}); errno != 0 {
+		if _, errno := p.read(seen, []procmem.Vec{{}, procmem.VecOf(b)}, []procmem.Vec{{}, {Addr: at, Len: 1}}); errno != 0 {
 			return control.Errorf(control.CodeMemory, "memory region: %d bytes at %#x of process %d: at %#x: %s", n, addr, p.pid, at, p.why(errno, false))
 		}
 	}

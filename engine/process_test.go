@@ -17,7 +17,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -43,7 +43,7 @@ var ownGuard = sync.OnceValue(func() Guard {
 
 // guardAt makes bytes a guard of this process.
 func guardAt(mem []byte) Guard {
-	g := Guard{Addr: shm.VecOf(mem).Addr, Cookie: rand.Uint64()}
+	g := Guard{Addr: procmem.VecOf(mem).Addr, Cookie: rand.Uint64()}
 	binary.NativeEndian.PutUint64(mem, g.Cookie)
 	return g
 }
@@ -51,7 +51,7 @@ func guardAt(mem []byte) Guard {
 // private is take for memory that is in no region.
 func (h *host) private(n int) (mem []byte, addr uint64) {
 	mem = make([]byte, n)
-	return mem, shm.VecOf(mem).Addr
+	return mem, procmem.VecOf(mem).Addr
 }
 
 // What holds of memory in a region holds of memory of a process.
@@ -95,7 +95,7 @@ func (h *host) holed() holedKey {
 	require.NoError(h, err)
 	h.Cleanup(func() { _ = unix.Munmap(mem) })
 	copy(mem, pattern(len(mem), 5))
-	k := &key{h: h, mem: mem, addr: shm.VecOf(mem).Addr}
+	k := &key{h: h, mem: mem, addr: procmem.VecOf(mem).Addr}
 	k.key = h.reg(h.pd, k.addr, len(mem), control.AccessAll&^control.AccessZeroBased)
 	require.NoError(h, unix.Mprotect(mem[page:2*page], unix.PROT_NONE))
 	return holedKey{k, page}
@@ -285,8 +285,8 @@ func TestChildMemory(t *testing.T) {
 	_, _, errno := unix.Syscall6(unix.SYS_MMAP, childMemory, uintptr(n), unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_FIXED_NOREPLACE, ^uintptr(0), 0)
 	require.Zero(t, errno)
-	mem := []shm.Vec{{Addr: childMemory, Len: uint64(n)}}
-	_, errno = shm.WriteProcess(os.Getpid(), []shm.Vec{shm.VecOf(pattern(n, 42))}, mem)
+	mem := []procmem.Vec{{Addr: childMemory, Len: uint64(n)}}
+	_, errno = procmem.Write(os.Getpid(), []procmem.Vec{procmem.VecOf(pattern(n, 42))}, mem)
 	require.Zero(t, errno)
 	guard := ownGuard()
 	fmt.Println("guard", guard.Addr, guard.Cookie)
@@ -297,7 +297,7 @@ func TestChildMemory(t *testing.T) {
 			require.NoError(t, unix.Exec(exe, os.Args, os.Environ()))
 		}
 		b := make([]byte, 8)
-		_, errno := shm.ReadProcess(os.Getpid(), []shm.Vec{shm.VecOf(b)}, mem)
+		_, errno := procmem.Read(os.Getpid(), []procmem.Vec{procmem.VecOf(b)}, mem)
 		require.Zero(t, errno)
 		fmt.Printf("bytes %x\n", b)
 	}

@@ -6,7 +6,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/procmem"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,9 +32,9 @@ func forbidden(call string) string {
 
 // why says what an error of process_vm_readv means, or of process_vm_writev.
 func (p *process) why(errno syscall.Errno, write bool) string {
-	call, probe := "process_vm_readv", shm.ReadProcess
+	call, probe := "process_vm_readv", procmem.Read
 	if write {
-		call, probe = "process_vm_writev", shm.WriteProcess
+		call, probe = "process_vm_writev", procmem.Write
 	}
 	switch {
 	case errno == unix.ESRCH && p.gone.Load() == replaced:
@@ -56,8 +56,8 @@ func (p *process) why(errno syscall.Errno, write bool) string {
 
 // works reports whether a call works with the device's own memory, for which it needs
 // no right but that to make the call.
-func works(call func(pid int, here, there []shm.Vec) (int, syscall.Errno)) bool {
+func works(call func(pid int, here, there []procmem.Vec) (int, syscall.Errno)) bool {
 	b := make([]byte, 2)
-	n, errno := call(os.Getpid(), []shm.Vec{shm.VecOf(b[:1])}, []shm.Vec{shm.VecOf(b[1:])})
+	n, errno := call(os.Getpid(), []procmem.Vec{procmem.VecOf(b[:1])}, []procmem.Vec{procmem.VecOf(b[1:])})
 	return errno == 0 && n == 1
 }

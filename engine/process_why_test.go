@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -34,11 +34,11 @@ func forbid(t *testing.T, call uint32, errno unix.Errno) {
 	add(unix.BPF_RET|unix.BPF_K, 0, 0, 0x00050000|uint32(errno)) // SECCOMP_RET_ERRNO
 	add(unix.BPF_RET|unix.BPF_K, 0, 0, 0x7fff0000)               // SECCOMP_RET_ALLOW
 	fprog := binary.NativeEndian.AppendUint64(nil, uint64(len(program)/8))
-	fprog = binary.NativeEndian.AppendUint64(fprog, shm.VecOf(program).Addr)
+	fprog = binary.NativeEndian.AppendUint64(fprog, procmem.VecOf(program).Addr)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	require.NoError(t, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(shm.VecOf(fprog).Addr))
+	_, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(procmem.VecOf(fprog).Addr))
 	runtime.KeepAlive(program)
 	require.Zero(t, e)
 }

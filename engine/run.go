@@ -7,7 +7,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/cpu"
 )
 
 // stepsPerGuard is how many steps run between two looks at what is not work:
@@ -69,7 +69,7 @@ func (sh *shard) loop(ctx context.Context) {
 	for ctx.Err() == nil {
 		done := sh.steps(idle.eachStep())
 		if alone {
-			shm.Yield() // whoever posts needs this core, or this P, to do so
+			cpu.Yield() // whoever posts needs this core, or this P, to do so
 		}
 		if done > 0 {
 			idle.reset()
@@ -95,7 +95,7 @@ func (sh *shard) steps(hasty bool) (done int) {
 			done += sh.patrolAll() // who yields or naps after each step has looked at everybody
 			break
 		}
-		shm.Relax(1)
+		cpu.Relax(1)
 	}
 	return done
 }

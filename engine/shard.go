@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
@@ -114,7 +115,7 @@ func newShard(e *Engine, number int) *shard {
 		sched:   schedule{few: fewQueues},
 		fault:   faultPoint{part: cutVisits},
 		scratch: scratch{job: new(job), block: new(shm.Block)[:]},
-		dma:     dma{sizes: usualOffloadSizes, beyond: beyondCaches(shm.CacheSize())},
+		dma:     dma{sizes: usualOffloadSizes, beyond: beyondCaches(cpu.CacheSize())},
 		pace:    pace{bound: math.MaxUint64},
 	}
 	l.sched.alone.wqes = min(e.cfg.Burst, math.MaxInt/aloneShare) * aloneShare

@@ -5,7 +5,7 @@ import (
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/cpu"
 )
 
 // stopTime bounds each of the two parts of an orderly stop: a client that posts
@@ -34,7 +34,7 @@ func (e *Engine) windUp() {
 
 // rest steps until there is nothing more to do, or stopTime has passed.
 func (e *Engine) rest() {
-	alone, bound := shm.Alone(), stopTime
+	alone, bound := cpu.Uniprocessor(), stopTime
 	if e.hooks.stopBound > 0 {
 		bound = e.hooks.stopBound
 	}
@@ -46,7 +46,7 @@ func (e *Engine) rest() {
 			}
 		}
 		if alone {
-			shm.Yield() // workers need this P to copy what is left
+			cpu.Yield() // workers need this P to copy what is left
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/cpu"
 )
 
 // A thread is what a shard runs on.
@@ -123,7 +123,7 @@ func (c *threads) end() {
 // shareCore reports whether a shard must let others have its core or its P, because
 // who posts has no other.
 func (sh *shard) shareCore() bool {
-	if shm.Alone() {
+	if cpu.Uniprocessor() {
 		return true
 	}
 	return sh.several && (len(sh.shards) >= runtime.GOMAXPROCS(0) || len(sh.shards) >= runtime.NumCPU())

@@ -3,7 +3,7 @@ package engine
 import (
 	"sync/atomic"
 
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/cpu"
 )
 
 // A ticket lock lets one thread in at a time, in the order in which they came. A shard
@@ -24,8 +24,8 @@ const (
 func (t *ticketLock) lock() {
 	n := t.next.Add(1) - 1
 	for spins := 1; t.serving.Load() != n; spins++ {
-		if shm.Relax(ticketRelax); spins > ticketSpins {
-			shm.Yield()
+		if cpu.Relax(ticketRelax); spins > ticketSpins {
+			cpu.Yield()
 		}
 	}
 }

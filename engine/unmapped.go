@@ -5,6 +5,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
@@ -27,8 +28,8 @@ const (
 
 // An unmappedScratch is scratch for such transfers, private to the device.
 type unmappedScratch struct {
-	from, to [1 + unmappedPieces]shm.Vec // the first is the guard's
-	between  []byte                      // on the way from one process to another; nil: there was none yet
+	from, to [1 + unmappedPieces]procmem.Vec // the first is the guard's
+	between  []byte                          // on the way from one process to another; nil: there was none yet
 	seen     guardSeen
 	touched  byte
 }
@@ -97,7 +98,7 @@ func (l *list) peek(n uint64) stretch {
 // collect puts where the next bytes of the list lie into vecs, n at the most, as
 // long as they are all mapped, or all of one process. first is the first of
 // them. The list does not move on.
-func (l *list) collect(vecs []shm.Vec, n uint64) (first stretch, used []shm.Vec, total uint64) {
+func (l *list) collect(vecs []procmem.Vec, n uint64) (first stretch, used []procmem.Vec, total uint64) {
 	at, off, spot := l.at, l.off, l.spot
 	for total < n && len(used) < len(vecs) {
 		s := l.peek(n - total)
@@ -107,9 +108,9 @@ func (l *list) collect(vecs []shm.Vec, n uint64) (first stretch, used []shm.Vec,
 			break
 		}
 		used = vecs[:len(used)+1]
-		used[len(used)-1] = shm.Vec{Addr: s.addr, Len: s.n}
+		used[len(used)-1] = procmem.Vec{Addr: s.addr, Len: s.n}
 		if s.process == nil {
-			used[len(used)-1] = shm.VecOf(s.mem)
+			used[len(used)-1] = procmem.VecOf(s.mem)
 		}
 		total += s.n
 		l.advance(int(s.n))
@@ -128,7 +129,7 @@ func (l *list) skip(n uint64) {
 }
 
 // firstOf returns the vectors of the first n bytes.
-func firstOf(vecs []shm.Vec, n uint64) []shm.Vec {
+func firstOf(vecs []procmem.Vec, n uint64) []procmem.Vec {
 	for i := range vecs {
 		if v := &vecs[i]; v.Len >= n {
 			v.Len = n
@@ -194,7 +195,7 @@ func (sh *shard) copyUnmapped(j *job, n uint64) (copied uint64, cost int, g gap)
 		}
 	default:
 		cost *= 2
-		between := [2]shm.Vec{1: shm.VecOf(a.between[:n])}
+		between := [2]procmem.Vec{1: procmem.VecOf(a.between[:n])}
 		if k, errno = src.process.read(&a.seen, between[:], from); k == 0 {
 			return 0, cost, gap{src.process, src.addr, errno, true, false}
 		}
@@ -213,7 +214,7 @@ func (sh *shard) updateUnmapped(op wqe.Opcode, at stretch, operand []byte) (old 
 	a := &sh.scratch.unmapped
 	sh.sched.effort += 2 * callCost
 	word := a.between[:at.n]
-	a.from[1], a.to[1] = shm.Vec{Addr: at.addr, Len: at.n}, shm.VecOf(word)
+	a.from[1], a.to[1] = procmem.Vec{Addr: at.addr, Len: at.n}, procmem.VecOf(word)
 	if n, errno := at.process.read(&a.seen, a.to[:2], a.from[:2]); n != len(word) {
 		return 0, gap{at.process, at.addr, errno, true, false}, false
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -44,16 +45,16 @@ func BenchmarkProcessMemory(b *testing.B) {
 				for range 16 {
 					p.write(ctrl(row.op), wqe.Raddr{Addr: childMemory, RKey: far}, wqe.Data{ByteCount: uint32(n), LKey: lkey, Addr: near})
 				}
-				here, there, other := []shm.Vec{shm.VecOf(mem[:n])}, []shm.Vec{{Addr: childMemory, Len: uint64(n)}}, []shm.Vec{{Addr: near, Len: uint64(n)}}
+				here, there, other := []procmem.Vec{procmem.VecOf(mem[:n])}, []procmem.Vec{{Addr: childMemory, Len: uint64(n)}}, []procmem.Vec{{Addr: near, Len: uint64(n)}}
 				kernel := func() {
 					switch {
 					case row.local:
-						_, _ = shm.ReadProcess(pid, here, other)
-						_, _ = shm.WriteProcess(pid, here, there)
+						_, _ = procmem.Read(pid, here, other)
+						_, _ = procmem.Write(pid, here, there)
 					case row.op == wqe.OpRDMAWrite:
-						_, _ = shm.WriteProcess(pid, here, there)
+						_, _ = procmem.Write(pid, here, there)
 					default:
-						_, _ = shm.ReadProcess(pid, here, there)
+						_, _ = procmem.Read(pid, here, there)
 					}
 				}
 				sent := uint16(0)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/clock"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/cpu"
 	"golang.org/x/sys/unix"
 )
 
@@ -69,17 +69,17 @@ const workerSpin = 50 * time.Microsecond
 
 // run does tasks on a core until it is asked to end. started is told when the
 // thread is in its place, or why it cannot be there.
-func (w *worker) run(cpu int, started chan<- error) {
+func (w *worker) run(core int, started chan<- error) {
 	runtime.LockOSThread() // for ever: the thread ends with the goroutine
 	var set unix.CPUSet
-	set.Set(cpu)
+	set.Set(core)
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		started <- fmt.Errorf("%w: DMA core %d: %w", ErrCPUs, cpu, err)
+		started <- fmt.Errorf("%w: DMA core %d: %w", ErrCPUs, core, err)
 		return
 	}
 	debug.SetPanicOnFault(true)
 	started <- nil
-	alone, spin := shm.Alone(), clock.Cycles(workerSpin)
+	alone, spin := cpu.Uniprocessor(), clock.Cycles(workerSpin)
 	for since := uint64(0); !w.ended.Load(); {
 		if w.work() {
 			since = 0
@@ -92,7 +92,7 @@ func (w *worker) run(cpu int, started chan<- error) {
 		case since == 0:
 			since = now
 		case now-since < spin:
-			shm.Relax(1)
+			cpu.Relax(1)
 		default:
 			w.sleep()
 			since = 0

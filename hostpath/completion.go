@@ -7,6 +7,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/internal/ring"
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -176,7 +177,7 @@ func (q *CQ) TryPoll(dst []Completion) (n int, ok bool) {
 // alone keeps callers of TryPoll away until done is called.
 func (q *CQ) alone() (done func()) {
 	for !q.polling.CompareAndSwap(false, true) {
-		shm.Yield()
+		cpu.Yield()
 	}
 	return func() { q.polling.Store(false) }
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/engine"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/procmem"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -88,7 +88,7 @@ func helloDatagram() []byte { return finish(append(u64s(1, 24, 0), helloBytes().
 // helloBytes is what a process says first. Its guard is this process'.
 func helloBytes() []byte {
 	hello := append(u32s(wireMagic), wireMajor, 0, wireMinor, 0)
-	return append(append(hello, u64s(0)...), u64s(shm.VecOf(ownGuard()).Addr, le.Uint64(ownGuard()))...)
+	return append(append(hello, u64s(0)...), u64s(procmem.VecOf(ownGuard()).Addr, le.Uint64(ownGuard()))...)
 }
 
 var ownGuard = sync.OnceValue(func() []byte {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/procmem"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -166,7 +166,7 @@ func TestMemoryMappedAnewUnderAKey(t *testing.T) {
 	mem, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	require.NoError(t, err)
 	defer func() { _ = unix.Munmap(mem) }()
-	at := shm.VecOf(mem).Addr
+	at := procmem.VecOf(mem).Addr
 	reg := func() (handle uint32) {
 		req := append(u64s(0, at, pageSize, at), u32s(p.pd, 7)...)
 		return le.Uint32(p.ok(p.write(p.ctx, 9, req, 12)).bytes[1])

@@ -10,7 +10,7 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/procmem"
 	"golang.org/x/sys/unix"
 )
 
@@ -82,20 +82,20 @@ func hole(addr, n, at uint64) error {
 // at asks the kernel for the row of one address.
 func (m *maps) at(addr uint64) (v vma, err error) {
 	room := make([]byte, unix.PathMax)
-	var q shm.VMA
+	var q procmem.VMA
 	if err := withFD(m.file, func(fd int) error {
-		q, err = shm.QueryVMA(uintptr(fd), addr, room)
+		q, err = procmem.QueryVMA(uintptr(fd), addr, room)
 		return err
 	}); err != nil {
 		return v, err
 	}
 	perms := []byte("---p")
-	for i, flag := range []uint64{shm.VMARead, shm.VMAWrite, shm.VMAExec} {
+	for i, flag := range []uint64{procmem.VMARead, procmem.VMAWrite, procmem.VMAExec} {
 		if q.Flags&flag != 0 {
 			perms[i] = "rwx"[i]
 		}
 	}
-	if q.Flags&shm.VMAShared != 0 {
+	if q.Flags&procmem.VMAShared != 0 {
 		perms[3] = 's'
 	}
 	return vma{start: q.Start, end: q.End, perms: string(perms), offset: q.Offset, inode: q.Inode, name: string(q.Name)}, nil

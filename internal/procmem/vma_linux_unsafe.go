@@ -1,4 +1,4 @@
-package shm
+package procmem
 
 import (
 	"unsafe"
@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A VMA is a range of a process' addresses that is mapped as one.
+// A VMA is a range of a process's addresses that is mapped as one (a virtual memory area).
 type VMA struct {
 	Start, End uint64
 	Flags      uint64 // VMARead and so on
 	Offset     uint64 // in the file
 	Inode      uint64 // of the file; 0: none
-	Name       []byte // of the file, or such as [stack]; in the room given
+	Name       []byte // of the file, or such as [stack]; in the buffer given
 }
 
 // Flags of a VMA.
@@ -41,20 +41,21 @@ type procmapQuery struct {
 // procmapQueryCall is _IOWR('f', 17, struct procmap_query).
 const procmapQueryCall = 3<<30 | unsafe.Sizeof(procmapQuery{})<<16 | 'f'<<8 | 17
 
-// QueryVMA asks an open /proc/PID/maps what holds an address: ENOENT if nothing does,
-// ENOTTY of a kernel before 6.11, ENAMETOOLONG if the name is longer than the room.
-func QueryVMA(maps uintptr, addr uint64, room []byte) (v VMA, err error) {
-	q := procmapQuery{size: uint64(unsafe.Sizeof(procmapQuery{})), addr: addr, nameSize: uint32(len(room))}
-	if len(room) > 0 {
-		q.nameAddr = uint64(uintptr(unsafe.Pointer(&room[0])))
+// QueryVMA asks an open /proc/PID/maps which VMA holds addr. The VMA's name is written to
+// buf. The errors are ENOENT if nothing is mapped at addr, ENOTTY from a kernel before
+// 6.11, ENAMETOOLONG if the name is longer than buf.
+func QueryVMA(maps uintptr, addr uint64, buf []byte) (v VMA, err error) {
+	q := procmapQuery{size: uint64(unsafe.Sizeof(procmapQuery{})), addr: addr, nameSize: uint32(len(buf))}
+	if len(buf) > 0 {
+		q.nameAddr = uint64(uintptr(unsafe.Pointer(&buf[0])))
 	}
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, maps, procmapQueryCall, uintptr(unsafe.Pointer(&q)))
 	if errno != 0 {
 		return v, errno
 	}
 	v = VMA{Start: q.start, End: q.end, Flags: q.vmaFlags, Offset: q.offset, Inode: q.inode}
-	if n := int(q.nameSize); n > 0 && n <= len(room) {
-		v.Name = room[:n-1] // it ends in a zero
+	if n := int(q.nameSize); n > 0 && n <= len(buf) {
+		v.Name = buf[:n-1] // it ends in a zero
 	}
 	return v, nil
 }

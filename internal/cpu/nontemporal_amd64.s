@@ -2,13 +2,13 @@
 
 #include "textflag.h"
 
-// Stores past the caches are not ordered with others, hence the SFENCE at the
-// end. What is asked for ahead of src may lie behind its end: a prefetch does not
-// fault. Faults of the loads and stores are those of any Go code: there is no
-// frame, and the registers are Go's to lose.
+// Non-temporal stores are not ordered with other stores, hence the SFENCE at the end.
+// The prefetched addresses may lie beyond the end of src: a prefetch does not fault.
+// Faults of the loads and stores are those of any Go code: the function has no frame,
+// and every register that it uses is the caller's to save.
 
-// func copyPast(dst, src *byte, n uint64)
-TEXT ·copyPast(SB), NOSPLIT, $0-24
+// func copyNonTemporal(dst, src *byte, n uint64)
+TEXT ·copyNonTemporal(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX

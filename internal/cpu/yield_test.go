@@ -1,4 +1,4 @@
-package shm
+package cpu
 
 import (
 	"runtime"
@@ -8,23 +8,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Who pins a thread to one core is not alone for that.
-func TestAPinnedThreadIsNotAlone(t *testing.T) {
-	before := Alone()
+// A thread that is pinned to one core later does not make the program a uniprocessor one.
+func TestPinnedThreadIsNoUniprocessor(t *testing.T) {
+	before := Uniprocessor()
 	done := make(chan bool)
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
 		var set, one unix.CPUSet
 		if err := unix.SchedGetaffinity(0, &set); err == nil {
-			for cpu := range 1024 {
-				if set.IsSet(cpu) {
-					one.Set(cpu)
+			for core := range 1024 {
+				if set.IsSet(core) {
+					one.Set(core)
 					break
 				}
 			}
 			_ = unix.SchedSetaffinity(0, &one)
 		}
-		done <- Alone()
+		done <- Uniprocessor()
 	}()
 	require.Equal(t, before, <-done)
 }

@@ -1,4 +1,4 @@
-package shm
+package cpu
 
 import "github.com/klauspost/cpuid/v2"
 

@@ -1,4 +1,4 @@
-package shm
+package cpu_test
 
 import (
 	"fmt"
@@ -10,10 +10,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/internal/cpu"
+	"github.com/nicless/nicless/internal/shm"
 )
 
-// Every length and every place, with bytes around that nobody may touch.
-func TestCopyPast(t *testing.T) {
+// Every length and every offset. The bytes around the destination stay as they are.
+func TestCopyNonTemporal(t *testing.T) {
 	const most, room = 700, 1024
 	src, dst := make([]byte, room), make([]byte, room)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(src)
@@ -23,7 +26,7 @@ func TestCopyPast(t *testing.T) {
 			for i := range dst {
 				dst[i] = 0xee
 			}
-			require.Equal(t, n, CopyPast(dst[at:at+n], src[from:from+n]))
+			require.Equal(t, n, cpu.CopyNonTemporal(dst[at:at+n], src[from:from+n]))
 			require.Equal(t, src[from:from+n], dst[at:at+n])
 			for i, b := range dst {
 				if (i < at || i >= at+n) && b != 0xee {
@@ -32,27 +35,27 @@ func TestCopyPast(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, 5, CopyPast(dst, src[:5]))
-	require.Equal(t, 300, CopyPast(dst[:300], src))
+	require.Equal(t, 5, cpu.CopyNonTemporal(dst, src[:5]))
+	require.Equal(t, 300, cpu.CopyNonTemporal(dst[:300], src))
 }
 
-// Memory that loses its pages is a fault that can be recovered, whichever side
-// it is on, as with copy.
-func TestCopyPastFaults(t *testing.T) {
+// Memory that has lost its pages is a fault that can be recovered, at the source and at
+// the destination, as with copy.
+func TestCopyNonTemporalFaults(t *testing.T) {
 	const size = 64 << 10
 	path := filepath.Join(t.TempDir(), "pool")
 	f, err := os.Create(path)
 	require.NoError(t, err)
 	require.NoError(t, f.Truncate(size))
-	r, err := Attach(f, true)
+	r, err := shm.Attach(f, true)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Close()) }()
-	require.NoError(t, os.Truncate(path, PageSize))
+	require.NoError(t, os.Truncate(path, shm.PageSize))
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	mem := make([]byte, size)
 	for name, f := range map[string]func(){
-		"source":      func() { CopyPast(mem, r.Bytes()) },
-		"destination": func() { CopyPast(r.Bytes(), mem) },
+		"source":      func() { cpu.CopyNonTemporal(mem, r.Bytes()) },
+		"destination": func() { cpu.CopyNonTemporal(r.Bytes(), mem) },
 	} {
 		for range 3 {
 			func() {
@@ -62,26 +65,24 @@ func TestCopyPastFaults(t *testing.T) {
 					where, ok := fault.(interface{ Addr() uintptr })
 					require.True(t, ok, name)
 					off := uint64(where.Addr()) - r.Addr()
-					require.GreaterOrEqual(t, off, uint64(PageSize), name)
+					require.GreaterOrEqual(t, off, uint64(shm.PageSize), name)
 					require.Less(t, off, uint64(size), name)
 				}()
 				f()
 			}()
 		}
 	}
-	require.Equal(t, PageSize, CopyPast(r.Bytes()[:PageSize], mem), "what is left of it can be used")
+	require.Equal(t, shm.PageSize, cpu.CopyNonTemporal(r.Bytes()[:shm.PageSize], mem), "the page that is left can be used")
 }
 
-func TestCacheSize(t *testing.T) { require.GreaterOrEqual(t, CacheSize(), 64<<10) }
-
-// BenchmarkCopy is both ways, by size, in pieces as the device makes them.
+// BenchmarkCopy compares the two ways by size, in pieces as the device copies them.
 func BenchmarkCopy(b *testing.B) {
 	const piece, most = 64 << 10, 64 << 20
-	r, err := Create("copy", 2*most)
+	r, err := shm.Create("copy", 2*most)
 	require.NoError(b, err)
 	defer func() { _ = r.Close() }()
 	mem := r.Bytes()
-	for i := 0; i < len(mem); i += PageSize {
+	for i := 0; i < len(mem); i += shm.PageSize {
 		mem[i] = 1
 	}
 	for size := 64 << 10; size <= most; size *= 4 {
@@ -90,7 +91,7 @@ func BenchmarkCopy(b *testing.B) {
 			copy func(dst, src []byte) int
 		}{
 			{"through the caches", func(dst, src []byte) int { return copy(dst, src) }},
-			{"past them", CopyPast},
+			{"around them", cpu.CopyNonTemporal},
 		} {
 			b.Run(fmt.Sprintf("%dK %s", size>>10, way.name), func(b *testing.B) {
 				b.SetBytes(int64(size))

@@ -1,0 +1,40 @@
+//go:build amd64 && !race
+
+package cpu
+
+import (
+	"unsafe"
+
+	features "golang.org/x/sys/cpu"
+)
+
+// CanCopyNonTemporal reports whether CopyNonTemporal is anything else than copy.
+var CanCopyNonTemporal = features.X86.HasAVX
+
+// copyNonTemporal takes a destination on a multiple of lineSize, and a multiple of copyStep
+// bytes.
+const (
+	lineSize = 64
+	copyStep = 128
+)
+
+// CopyNonTemporal is copy with stores that bypass the caches: the destination's lines are
+// not read first, and the lines of others stay in the caches. When it returns, every byte
+// is stored, before whatever the caller publishes next.
+func CopyNonTemporal(dst, src []byte) int {
+	n := min(len(dst), len(src))
+	head := int(-uintptr(unsafe.Pointer(unsafe.SliceData(dst))) % lineSize)
+	if !CanCopyNonTemporal || n < head+copyStep {
+		return copy(dst, src)
+	}
+	end := head + (n-head)&^(copyStep-1)
+	copy(dst[:head], src)
+	copyNonTemporal(&dst[head], &src[head], uint64(end-head))
+	copy(dst[end:n], src[end:n])
+	return n
+}
+
+// copyNonTemporal copies n bytes, at least one step.
+//
+//go:noescape
+func copyNonTemporal(dst, src *byte, n uint64)

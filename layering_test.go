@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"internal/procmem":   {},
 	"internal/shm":       {"internal/cpu"},
 	"internal/mapholder": {},
+	"internal/unixsock":  {},
 	"internal/ring":      {},
 	"internal/control":   {"internal/shm"},
 
@@ -43,7 +44,7 @@ var mayImport = map[string][]string{
 
 	// The kernel's part for programs that use rdma-core: a client of the engine, which
 	// knows nothing of it.
-	"verbs": {"engine", "internal/shm", "internal/procmem", "internal/clock", "internal/control"},
+	"verbs": {"engine", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock"},
 
 	// Emulated accelerators: beside the host API, not above it.
 	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu"},

@@ -1,0 +1,28 @@
+package unixsock
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// MakeDirectory makes a directory in which only this user can write, or accepts one that
+// exists. Where every user may write, such as /tmp, another user may have made it, or a
+// link of that name, and would then choose where files are written and removed.
+func MakeDirectory(dir string, mode fs.FileMode) error {
+	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return fmt.Errorf("%s belongs to user %d and has mode %#o; it has to be a directory of user %d in which no other user may write",
+			dir, st.Uid, st.Mode, os.Geteuid())
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package unixsock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const network = "unixpacket"
+
+// Listen makes a socket at path, where nothing may exist. The permission bits of mode
+// decide which users may connect.
+//
+// Peers cannot send descriptors to a connection until PassRights allows it there. Before
+// Linux 6.16 the kernel knows no such option, and they can at once.
+func Listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
+	// The file gets the mode that the descriptor has at bind, so no process can connect
+	// before chmod that may not afterwards.
+	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		err := control(raw, func(fd int) error { return unix.Fchmod(fd, 0) })
+		if err == nil {
+			err = passRights(raw, false)
+		}
+		if errors.Is(err, unix.ENOPROTOOPT) {
+			err = nil
+		}
+		return err
+	}}
+	l, err := private.Listen(context.Background(), network, path)
+	if err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	if err := os.Chmod(path, mode.Perm()); err != nil {
+		_ = l.Close()
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	return l.(*net.UnixListener), nil
+}
+
+// Close removes the socket's file and closes the listener in the background.
+// Descriptors that lie in connections which were not accepted are closed with it, which
+// can block (before Linux 6.16).
+func Close(l *net.UnixListener) {
+	l.SetUnlinkOnClose(false)
+	_ = os.Remove(l.Addr().String())
+	go l.Close()
+}
+
+// RemoveStale removes the socket that a process which is gone has left at path, if there
+// is one. It is an error if something else is there, or if a process listens still.
+// server says in the error what kind of process is meant, such as "engine".
+//
+// The caller holds the lock of path, so that no other process of its kind does the same.
+func RemoveStale(path, server string) error {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return nil // whatever is wrong with path, Listen says
+	}
+	if st.Mode()&fs.ModeSocket == 0 {
+		return fmt.Errorf("%s exists and is not a socket", path)
+	}
+	err = answers(path)
+	switch {
+	case err == nil:
+		return fmt.Errorf("another %s is listening at %s", server, path)
+	case !errors.Is(err, unix.ECONNREFUSED): // a socket of another type, or a full one, or another user's
+		return fmt.Errorf("%s is in use: %w", path, err)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("socket left behind: %w", err)
+	}
+	return nil
+}
+
+// answers returns nil if a process listens at path.
+func answers(path string) error {
+	c, err := net.DialUnix(network, nil, &net.UnixAddr{Name: path, Net: network})
+	if err == nil {
+		_ = c.Close()
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+package unixsock
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// In a directory where everybody may write, such as /tmp, any user can make PATH.lock
+// and hold it. That cannot be prevented there, so the error names the holder.
+
+const ownDirectory = "choose a path in a directory of your own, such as $XDG_RUNTIME_DIR"
+
+// A Lock keeps two servers that start together from using one path. The kernel releases
+// it when the process ends.
+type Lock struct{ file *os.File }
+
+// LockPath takes the lock of a socket path, which is a file PATH.lock beside it. It does
+// not wait: if the lock is held, the error names the process that holds it. server says
+// in the error what kind of process is meant, such as "engine".
+func LockPath(path, server string) (*Lock, error) {
+	name := path + ".lock"
+	for {
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("socket: %w%s", err, otherOwner(name))
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			defer f.Close()
+			return nil, heldBy(path, server, f)
+		}
+		// The holder removes the file when it unlocks. So a lock counts only if the file
+		// that was locked is still the one at that path.
+		locked, err := f.Stat()
+		if there, err2 := os.Lstat(name); err == nil && err2 == nil && os.SameFile(locked, there) {
+			return &Lock{f}, nil
+		}
+		_ = f.Close()
+	}
+}
+
+// Unlock removes the lock file and releases the lock.
+func (l *Lock) Unlock() {
+	_ = os.Remove(l.file.Name())
+	_ = l.file.Close()
+}
+
+// heldBy names the process that has the lock of a socket path, and says whether a
+// server listens there.
+func heldBy(path, server string, lock *os.File) error {
+	state := "no " + server + " can listen at " + path
+	if answers(path) == nil {
+		state = "another " + server + " is listening at " + path
+	}
+	holder, advice := "a process that /proc/locks does not show", ""
+	var st unix.Stat_t
+	if locks, err := os.ReadFile("/proc/locks"); err == nil && unix.Fstat(int(lock.Fd()), &st) == nil {
+		if pid := lockHolder(locks, st.Dev, st.Ino); pid > 0 {
+			var uid int
+			if holder, uid = describeProcess(pid); uid >= 0 && uid != os.Geteuid() {
+				advice = "; " + ownDirectory
+			}
+		}
+	}
+	if note := otherOwner(lock.Name()); note != "" {
+		advice = note
+	}
+	return fmt.Errorf("%s: %s holds %s%s", state, holder, lock.Name(), advice)
+}
+
+// otherOwner says, as the end of a sentence, that a file is another user's, and what to
+// do then.
+func otherOwner(name string) string {
+	var st unix.Stat_t
+	if err := unix.Lstat(name, &st); err != nil || int(st.Uid) == os.Geteuid() {
+		return ""
+	}
+	return fmt.Sprintf("; %s belongs to user %d: %s", name, st.Uid, ownDirectory)
+}
+
+// lockHolder finds the process that has locked a file by flock, in rows such as
+//
+//	1: FLOCK  ADVISORY  WRITE 16707 fe:00:9978050 0 EOF
+//
+// It returns 0 if there is no such row, as for processes of another pid namespace.
+func lockHolder(locks []byte, dev, inode uint64) (pid int) {
+	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(dev), unix.Minor(dev), inode)
+	for row := range bytes.Lines(locks) {
+		f := strings.Fields(string(row))
+		if len(f) == 8 && f[1] == "FLOCK" && f[5] == file { // the row of a waiting process has an arrow more
+			if pid, err := strconv.Atoi(f[4]); err == nil {
+				return pid
+			}
+		}
+	}
+	return 0
+}
+
+// describeProcess says what a process runs and for which user. uid is -1 if that is not
+// known.
+func describeProcess(pid int) (text string, uid int) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH):
+		return fmt.Sprintf("a child of process %d, which is gone,", pid), -1
+	case err != nil:
+		return fmt.Sprintf("process %d", pid), -1
+	}
+	uid = -1
+	for row := range bytes.Lines(status) {
+		if f := strings.Fields(string(row)); len(f) == 5 && f[0] == "Uid:" { // real, effective, saved, file system
+			uid, _ = strconv.Atoi(f[2])
+		}
+	}
+	const most = 80
+	command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	command = bytes.ReplaceAll(bytes.TrimRight(command, "\x00"), []byte{0}, []byte{' '})
+	return fmt.Sprintf("process %d of user %d, %q,", pid, uid, command[:min(len(command), most)]), uid
+}

@@ -1,0 +1,97 @@
+package unixsock
+
+import (
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Peek waits for a datagram and copies it, and the descriptors in it as far as oob has
+// room for them; the datagram stays in the connection until Take. At the end of the
+// connection n and oobn are 0.
+//
+// Reading without MSG_PEEK would close descriptors that have no room, in recvmsg, which
+// can block. So they stay in the datagram (flags has MSG_CTRUNC), and the caller then
+// gives the connection up.
+func Peek(conn *net.UnixConn, in, oob []byte) (n, oobn, flags int, err error) {
+	return receive(conn, in, oob, unix.MSG_PEEK|unix.MSG_CMSG_CLOEXEC)
+}
+
+// Take removes the datagram that Peek has copied. The descriptors that Peek returned must
+// still be open, so that this does not close the last copy of one.
+func Take(conn *net.UnixConn) error {
+	_, _, _, err := receive(conn, make([]byte, 1), nil, unix.MSG_DONTWAIT)
+	return err
+}
+
+func receive(conn *net.UnixConn, in, oob []byte, how int) (n, oobn, flags int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	var inner error
+	err = raw.Read(func(fd uintptr) bool {
+		for {
+			n, oobn, flags, _, inner = unix.Recvmsg(int(fd), in, oob, how)
+			if inner != unix.EINTR {
+				return inner != unix.EAGAIN
+			}
+		}
+	})
+	if err == nil {
+		err = inner
+	}
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	return n, oobn, flags, nil
+}
+
+// Send sends one datagram with copies of files. It waits while the peer's buffer is
+// full, until the write deadline of conn.
+func Send(conn *net.UnixConn, datagram []byte, files ...*os.File) error {
+	var rights []byte
+	if len(files) > 0 {
+		fds := make([]int, len(files))
+		for i, f := range files {
+			if err := Control(f, func(fd int) error { fds[i] = fd; return nil }); err != nil {
+				return err
+			}
+		}
+		rights = unix.UnixRights(fds...)
+	}
+	_, _, err := conn.WriteMsgUnix(datagram, rights, nil)
+	return err
+}
+
+// Descriptors returns the descriptors in the control messages of a datagram. They are
+// closed on exec, and otherwise as the peer made them. The caller owns them also when
+// there is an error.
+func Descriptors(oob []byte) (fds []int, err error) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, fmt.Errorf("control messages: %w", err)
+	}
+	for i := range messages {
+		rights, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			continue // a message of another kind
+		}
+		for _, fd := range rights {
+			unix.CloseOnExec(fd)
+			fds = append(fds, fd)
+		}
+	}
+	return fds, nil
+}
+
+// Files is Descriptors, as files of that name.
+func Files(oob []byte, name string) (files []*os.File, err error) {
+	fds, err := Descriptors(oob)
+	for _, fd := range fds {
+		files = append(files, os.NewFile(uintptr(fd), name))
+	}
+	return files, err
+}

@@ -1,0 +1,72 @@
+package unixsock
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Control calls do with the descriptor of c, which stays open meanwhile, and returns the
+// error of either. Unlike os.File.Fd it does not make the descriptor blocking.
+func Control(c syscall.Conn, do func(fd int) error) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return control(raw, do)
+}
+
+func control(raw syscall.RawConn, do func(fd int) error) error {
+	var inner error
+	if err := raw.Control(func(fd uintptr) { inner = do(int(fd)) }); err != nil {
+		return err
+	}
+	return inner
+}
+
+// Credentials returns the process, user and group at the other end, as the kernel noted
+// them when the connection was made (SO_PEERCRED).
+func Credentials(conn *net.UnixConn) (cred *unix.Ucred, err error) {
+	err = Control(conn, func(fd int) error {
+		cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		return err
+	})
+	return cred, err
+}
+
+// HangUp ends a connection for both sides at once. The descriptor stays open: closing it
+// can block.
+func HangUp(conn *net.UnixConn) { _ = errors.Join(conn.CloseRead(), conn.CloseWrite()) }
+
+// HungUp reports whether the connection has ended for both sides, as it has when no
+// process has the other end any more. It does not wait.
+func HungUp(fd int) bool {
+	p := []unix.PollFd{{Fd: int32(fd)}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0
+}
+
+// Unread reports whether the peer has not read all that was sent to it.
+func Unread(conn *net.UnixConn) (unread bool) {
+	_ = Control(conn, func(fd int) error {
+		n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
+		unread = err == nil && n > 0
+		return nil
+	})
+	return unread
+}
+
+// Pair makes two connected sockets. Go's runtime can wait for the first, which is
+// non-blocking. The second blocks, as a program expects that is given it.
+func Pair(name string) (mine, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	_ = unix.SetNonblock(fds[0], true)
+	return os.NewFile(uintptr(fds[0]), name), os.NewFile(uintptr(fds[1]), name), nil
+}

@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/unixsock"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,7 +31,7 @@ func createChannel(c *call, _ []byte) error {
 	id := m.(*control.Channel).ID
 	cookie, err := cookieOf(r.Events)
 	if err == nil {
-		err = withFD(r.Events, func(fd int) error { return unix.SetNonblock(fd, false) }) // as programs expect
+		err = unixsock.Control(r.Events, func(fd int) error { return unix.SetNonblock(fd, false) }) // as programs expect
 	}
 	if err != nil {
 		_ = r.Events.Close()

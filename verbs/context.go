@@ -9,6 +9,7 @@ import (
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/unixsock"
 	"golang.org/x/sys/unix"
 )
 
@@ -76,7 +77,7 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 		return nil, nil, err
 	}
 	x.events = r.Events
-	if x.socket, theirs, err = pair("context"); err != nil {
+	if x.socket, theirs, err = unixsock.Pair("context"); err != nil {
 		return nil, nil, err
 	}
 	if x.inode, err = inodeOf(theirs); err != nil {
@@ -85,7 +86,7 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 	if x.cookie, err = cookieOf(theirs); err != nil {
 		return nil, nil, err
 	}
-	_ = withFD(x.socket, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) })
+	_ = unixsock.Control(x.socket, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -100,44 +101,20 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 	return x, theirs, nil
 }
 
-// pair makes a socket pair: our end is for Go's runtime to wait on, the other
-// one blocks, as programs expect.
-func pair(name string) (mine, theirs *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("verbs: socketpair: %w", err)
-	}
-	_ = unix.SetNonblock(fds[0], true)
-	return os.NewFile(uintptr(fds[0]), name), os.NewFile(uintptr(fds[1]), name), nil
-}
-
 func inodeOf(f *os.File) (uint64, error) {
 	var st unix.Stat_t
-	err := withFD(f, func(fd int) error { return unix.Fstat(fd, &st) })
+	err := unixsock.Control(f, func(fd int) error { return unix.Fstat(fd, &st) })
 	return st.Ino, err
 }
 
 // cookieOf returns what is one socket's alone. An inode number is not: a file of
 // another file system can have it, and O_PATH has it pass for a socket.
 func cookieOf(f *os.File) (cookie uint64, err error) {
-	err = withFD(f, func(fd int) error {
+	err = unixsock.Control(f, func(fd int) error {
 		cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)
 		return err
 	})
 	return cookie, err
-}
-
-// withFD does something with a descriptor and leaves its mode alone.
-func withFD(f *os.File, do func(fd int) error) error {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var inner error
-	if err := raw.Control(func(fd uintptr) { inner = do(int(fd)) }); err != nil {
-		return err
-	}
-	return inner
 }
 
 func closeFiles(files ...*os.File) error {
@@ -161,17 +138,11 @@ func (x *uctx) await() {
 
 // hungUp reports whether nobody has the context's socket any more, at once.
 func (x *uctx) hungUp() (up bool) {
-	_ = withFD(x.socket, func(fd int) error {
-		up = hungUp(fd)
+	_ = unixsock.Control(x.socket, func(fd int) error {
+		up = unixsock.HungUp(fd)
 		return nil
 	})
 	return up
-}
-
-func hungUp(fd int) bool {
-	p := []unix.PollFd{{Fd: int32(fd)}}
-	n, err := unix.Poll(p, 0)
-	return err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0
 }
 
 // end destroys all that was made in a context.

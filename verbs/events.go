@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/unixsock"
 	"golang.org/x/sys/unix"
 )
 
@@ -62,10 +63,10 @@ func allocAsync(c *call) error {
 
 func newAsync() (a *async, theirs *os.File, err error) {
 	a = new(async)
-	if a.mine, theirs, err = pair("events"); err != nil {
+	if a.mine, theirs, err = unixsock.Pair("events"); err != nil {
 		return nil, nil, err
 	}
-	_ = withFD(a.mine, func(fd int) error {
+	_ = unixsock.Control(a.mine, func(fd int) error {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, asyncBuffer)
 		return unix.Shutdown(fd, unix.SHUT_RD)
 	})
@@ -130,7 +131,7 @@ func (a *async) send(element uint64, event uint32) bool {
 	}
 	b := le.AppendUint64(nil, element)
 	b = le.AppendUint64(b, uint64(event))
-	return withFD(a.mine, func(fd int) error { return unix.Send(fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) }) == nil
+	return unixsock.Control(a.mine, func(fd int) error { return unix.Send(fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) }) == nil
 }
 
 // retract takes the events of an object that nobody has read back, and returns
@@ -150,7 +151,7 @@ func (o *counted) retract(x *uctx) (read uint32) {
 // unsend takes events of an object out of the socket, at most so many, and returns how
 // many there were. Those of others are put back.
 func (a *async) unsend(element uint64, sent uint32) (taken uint32) {
-	_ = withFD(a.reader, func(fd int) error {
+	_ = unixsock.Control(a.reader, func(fd int) error {
 		var keep [][16]byte
 		for {
 			var b [16]byte

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/procmem"
+	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -73,7 +74,7 @@ func (s *Server) rig(t testing.TB) *rig {
 // connected returns a connection as the server has it, and the program's end.
 func connected(t testing.TB) (conn *net.UnixConn, program *os.File) {
 	t.Helper()
-	mine, program, err := pair("connection")
+	mine, program, err := unixsock.Pair("connection")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = program.Close() })
 	c, err := net.FileConn(mine)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/nicless/nicless/internal/unixsock"
 	"golang.org/x/sys/unix"
 )
 
@@ -77,7 +78,7 @@ const driverMLX5 = 1
 // duplicates returns copies of descriptors, to be sent and closed.
 func duplicates(files []*os.File) (copies []*os.File, err error) {
 	for _, f := range files {
-		err := withFD(f, func(fd int) error {
+		err := unixsock.Control(f, func(fd int) error {
 			d, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 			if err == nil {
 				copies = append(copies, os.NewFile(uintptr(d), f.Name()))

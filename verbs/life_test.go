@@ -10,6 +10,7 @@ import (
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/procmem"
+	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -52,7 +53,7 @@ func TestOpenBuriesWhatWasClosed(t *testing.T) {
 // A socket that is no context is not taken for one.
 func TestAdoptOfAnything(t *testing.T) {
 	r := newRig(t)
-	mine, theirs, err := pair("x")
+	mine, theirs, err := unixsock.Pair("x")
 	require.NoError(t, err)
 	defer mine.Close()
 	h, _, _ := r.request(opAdopt, 0, nil, theirs)
@@ -109,7 +110,7 @@ func TestAdoptForgetsWhatHasEnded(t *testing.T) {
 func TestContextsTakeNothing(t *testing.T) {
 	r := newRig(t)
 	ctx, socket := r.open(0)
-	require.NoError(t, withFD(socket, func(fd int) error {
+	require.NoError(t, unixsock.Control(socket, func(fd int) error {
 		require.Equal(t, unix.EPIPE, unix.Sendmsg(fd, []byte{1}, unix.UnixRights(fd), nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT))
 		return nil
 	}))

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/nicless/nicless/internal/procmem"
+	"github.com/nicless/nicless/internal/unixsock"
 	"golang.org/x/sys/unix"
 )
 
@@ -83,7 +84,7 @@ func hole(addr, n, at uint64) error {
 func (m *maps) at(addr uint64) (v vma, err error) {
 	room := make([]byte, unix.PathMax)
 	var q procmem.VMA
-	if err := withFD(m.file, func(fd int) error {
+	if err := unixsock.Control(m.file, func(fd int) error {
 		q, err = procmem.QueryVMA(uintptr(fd), addr, room)
 		return err
 	}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/unixsock"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,7 +35,7 @@ type process struct {
 
 // serve serves one program until its connection or ctx ends.
 func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
-	cred, err := credentials(conn)
+	cred, err := unixsock.Credentials(conn)
 	if err != nil {
 		_ = conn.Close()
 		s.report(engine.Nobody, nil, slog.LevelWarn, "verbs program without credentials", "error", err)
@@ -59,7 +60,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	p := s.newProcess(cred.Pid, cred.Uid, openMaps(cred.Pid))
 	p.conn = conn
 	defer p.end()
-	stop := context.AfterFunc(ctx, func() { _ = errors.Join(conn.CloseRead(), conn.CloseWrite()) })
+	stop := context.AfterFunc(ctx, func() { unixsock.HangUp(conn) })
 	defer stop()
 	_ = conn.SetReadBuffer(2 * maxDatagram)
 	_ = conn.SetWriteBuffer(2 * maxDatagram)
@@ -107,8 +108,8 @@ func (p *process) forget() {
 
 // next serves one request. An error ends the connection.
 func (p *process) next(in, oob []byte) error {
-	n, oobn, flags, err := engine.Peek(p.conn, in, oob)
-	files, bad := received(oob[:oobn])
+	n, oobn, flags, err := unixsock.Peek(p.conn, in, oob)
+	files, bad := unixsock.Files(oob[:oobn], "received")
 	if len(files) > 0 {
 		counted := p.s.engine.Received(p.uid, len(files))
 		defer func() { p.s.engine.Discard(p.uid, files) }()
@@ -124,14 +125,17 @@ func (p *process) next(in, oob []byte) error {
 	case n == 0 && len(files) == 0:
 		return errEnd
 	case bad != nil:
-		return bad
+		return fmt.Errorf("%w: %w", errWire, bad)
 	case flags&unix.MSG_TRUNC != 0:
 		return errWire
 	}
-	if err := engine.Take(p.conn); err != nil {
+	if err := unixsock.Take(p.conn); err != nil {
 		return err
 	}
-	if p.unread() {
+	// The shim waits for an answer before it sends another request. A program that does
+	// not could collect unread answers with descriptors, of which all users together can
+	// have only so many under way.
+	if unixsock.Unread(p.conn) {
 		return fmt.Errorf("%w: a request before the answer to the last one was read", errWire)
 	}
 	answer, give, err := p.handle(in[:n], files)
@@ -140,20 +144,6 @@ func (p *process) next(in, oob []byte) error {
 	}
 	defer closeFiles(give...)
 	return p.send(answer, give)
-}
-
-// unread reports whether there is an answer that the program has not read. The shim
-// never asks another question then; who does could collect answers with
-// descriptors, of which all users together can have so many under way.
-func (p *process) unread() (yes bool) {
-	raw, err := p.conn.SyscallConn()
-	if err == nil {
-		_ = raw.Control(func(fd uintptr) {
-			n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
-			yes = err == nil && n > 0
-		})
-	}
-	return yes
 }
 
 // requests is who serves what.
@@ -203,19 +193,8 @@ func (p *process) say(r *refusal, args ...any) {
 }
 
 func (p *process) send(answer []byte, files []*os.File) error {
-	var rights []byte
-	if len(files) > 0 {
-		fds := make([]int, len(files))
-		for i, f := range files {
-			if err := withFD(f, func(fd int) error { fds[i] = fd; return nil }); err != nil {
-				return err
-			}
-		}
-		rights = unix.UnixRights(fds...)
-	}
 	_ = p.conn.SetWriteDeadline(time.Now().Add(helloTime))
-	_, _, err := p.conn.WriteMsgUnix(answer, rights, nil)
-	return err
+	return unixsock.Send(p.conn, answer, files...)
 }
 
 func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
@@ -239,7 +218,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 	}
 	if p.conn != nil {
 		_ = p.conn.SetReadDeadline(time.Time{})
-		_ = engine.PassRights(p.conn, true) // where it was off
+		_ = unixsock.PassRights(p.conn, true) // where it was off
 	}
 	p.s.report(p.uid, &p.lines, slog.LevelInfo, "verbs program connected", "program", p.name, "fast", p.fast)
 	out := appendAnswer(nil, h, 0, 0)
@@ -319,35 +298,4 @@ func (p *process) context(h wireHeader) (*uctx, error) {
 		return x, nil
 	}
 	return nil, refuse(eBADF, "context %d: this process has not opened it", h.context)
-}
-
-func credentials(conn *net.UnixConn) (cred *unix.Ucred, err error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	var inner error
-	err = raw.Control(func(fd uintptr) {
-		cred, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	return cred, errors.Join(err, inner)
-}
-
-// received returns the descriptors of a datagram.
-func received(oob []byte) (files []*os.File, err error) {
-	msgs, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return nil, errWire
-	}
-	for i := range msgs {
-		fds, err := unix.ParseUnixRights(&msgs[i])
-		if err != nil {
-			continue
-		}
-		for _, fd := range fds {
-			unix.CloseOnExec(fd)
-			files = append(files, os.NewFile(uintptr(fd), "received"))
-		}
-	}
-	return files, nil
 }

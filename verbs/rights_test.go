@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -45,8 +46,8 @@ func TestNobodyWaitsForALingeringDescriptor(t *testing.T) {
 	require.NoError(t, err)
 	_, err = theirs.Write(hello) // before the answer to the first was read: it ends there
 	require.NoError(t, err)
-	require.NoError(t, withFD(theirs, func(to int) error {
-		return withFD(fd, func(n int) error { return unix.Sendmsg(to, hello, unix.UnixRights(n), nil, 0) })
+	require.NoError(t, unixsock.Control(theirs, func(to int) error {
+		return unixsock.Control(fd, func(n int) error { return unix.Sendmsg(to, hello, unix.UnixRights(n), nil, 0) })
 	}))
 	_ = fd.Close()                           // not the last one: it is under way
 	all := engine.Cost{Connections: 1 << 11} // half of them, which one user may have
@@ -81,7 +82,7 @@ func TestDescriptorsBeforeHello(t *testing.T) {
 		return err
 	}
 	conn := dial(SocketName)
-	if errors.Is(engine.PassRights(conn, true), unix.ENOPROTOOPT) {
+	if errors.Is(unixsock.PassRights(conn, true), unix.ENOPROTOOPT) {
 		t.Skip("the kernel has no SO_PASSRIGHTS, which came with Linux 6.16")
 	}
 	require.ErrorIs(t, send(conn, []byte{1}), unix.EPERM)
@@ -106,7 +107,7 @@ func TestTooManyDescriptors(t *testing.T) {
 	defer r.Close()
 	hangsUp := func(within int) bool {
 		events := []unix.PollFd{{}}
-		require.NoError(t, withFD(r, func(fd int) (err error) {
+		require.NoError(t, unixsock.Control(r, func(fd int) (err error) {
 			events[0].Fd = int32(fd)
 			_, err = unix.Poll(events, within)
 			return err
@@ -115,7 +116,7 @@ func TestTooManyDescriptors(t *testing.T) {
 	}
 	fds := make([]int, maxFDs+1)
 	fds[maxFDs] = int(w.Fd())
-	require.NoError(t, withFD(theirs, func(to int) error {
+	require.NoError(t, unixsock.Control(theirs, func(to int) error {
 		return unix.Sendmsg(to, helloDatagram(), unix.UnixRights(fds...), nil, 0)
 	}))
 	_ = w.Close()
@@ -134,14 +135,14 @@ func TestNobodyIsGreetedWhoseConnectionsDoNotClose(t *testing.T) {
 	s := newServing(t)
 	s.clogged = func(uid uint32) bool { return uid == uint32(os.Getuid()) }
 	conn, theirs := connected(t)
-	if errors.Is(engine.PassRights(conn, false), unix.ENOPROTOOPT) {
+	if errors.Is(unixsock.PassRights(conn, false), unix.ENOPROTOOPT) {
 		t.Skip("the kernel has no SO_PASSRIGHTS, which came with Linux 6.16")
 	}
 	hello := helloDatagram()
 	_, err := theirs.Write(hello)
 	require.NoError(t, err)
 	s.serve(t.Context(), conn) // does not wait for the program
-	require.Error(t, withConn(conn, func(int) error { return nil }), "it is not closed")
+	require.Error(t, unixsock.Control(conn, func(int) error { return nil }), "it is not closed")
 
 	p := s.newProcess(1, uint32(os.Getuid()), nil) // accepted before
 	answer, _, err := p.handle(hello, nil)

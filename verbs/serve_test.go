@@ -2,7 +2,6 @@ package verbs
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -74,7 +74,7 @@ func TestServe(t *testing.T) {
 		b, oob := make([]byte, maxDatagram), make([]byte, 64)
 		n, oobn, _, _, err := conn.ReadMsgUnix(b, oob)
 		require.NoError(t, err)
-		files, err := received(oob[:oobn])
+		files, err := unixsock.Files(oob[:oobn], "received")
 		require.NoError(t, err)
 		for _, f := range files {
 			t.Cleanup(func() { _ = f.Close() })
@@ -173,16 +173,16 @@ func TestDirectoryOfSomebodyElse(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(there, treeName), 0o755))
 	mine := filepath.Join(t.TempDir(), "n.verbs")
 	require.NoError(t, os.Symlink(there, mine))
-	require.ErrorContains(t, own(mine), "it has to be a directory of user")
+	require.ErrorContains(t, makeDirectory(mine), "it has to be a directory of user")
 	require.NoError(t, os.Remove(mine))
 	require.NoError(t, os.Mkdir(mine, 0o755))
-	require.NoError(t, own(mine), "left behind")
+	require.NoError(t, makeDirectory(mine), "left behind")
 	require.NoError(t, os.Chmod(mine, 0o777))
-	require.ErrorContains(t, own(mine), "with mode 040777")
+	require.ErrorContains(t, makeDirectory(mine), "has mode 040777")
 	if os.Getuid() == 0 {
 		require.NoError(t, os.Chmod(mine, 0o755))
 		require.NoError(t, os.Chown(mine, 1, 1))
-		require.ErrorContains(t, own(mine), "of user 1")
+		require.ErrorContains(t, makeDirectory(mine), "belongs to user 1 ")
 	}
 	require.DirExists(t, filepath.Join(there, treeName))
 }
@@ -217,7 +217,7 @@ func TestAnswersHaveToBeRead(t *testing.T) {
 	hello := helloDatagram()
 	happens := func(events int16) bool {
 		p := []unix.PollFd{{Events: events}}
-		require.NoError(t, withConn(conn, func(fd int) (err error) {
+		require.NoError(t, unixsock.Control(conn, func(fd int) (err error) {
 			p[0].Fd = int32(fd)
 			_, err = unix.Poll(p, 10_000)
 			return err
@@ -230,12 +230,4 @@ func TestAnswersHaveToBeRead(t *testing.T) {
 	_, err = conn.Write(hello)
 	require.NoError(t, err)
 	require.True(t, happens(unix.POLLRDHUP), "the end")
-}
-
-func withConn(conn *net.UnixConn, do func(fd int) error) error {
-	raw, err := conn.SyscallConn()
-	if err == nil {
-		err = errors.Join(raw.Control(func(fd uintptr) { err = do(int(fd)) }), err)
-	}
-	return err
 }

@@ -10,11 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
-	"time"
 
 	"github.com/nicless/nicless/engine"
-	"golang.org/x/sys/unix"
+	"github.com/nicless/nicless/internal/unixsock"
 )
 
 // Config says what is served.
@@ -58,7 +56,7 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 			s.clock.close()
 		}
 	}()
-	if err := own(dir); err != nil {
+	if err := makeDirectory(dir); err != nil {
 		return err
 	}
 	sock, err := listen(filepath.Join(dir, SocketName), cfg.Mode)
@@ -66,7 +64,7 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 		return err
 	}
 	defer func() {
-		unlisten(sock)
+		unixsock.Close(sock)
 		_ = errors.Join(os.RemoveAll(filepath.Join(dir, treeName)), os.Remove(dir)) // it is removed if nothing else is there
 	}()
 	watch, err := listen(filepath.Join(dir, WatchName), cfg.Mode)
@@ -82,27 +80,6 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 		ready()
 	}
 	return s.accept(ctx, sock)
-}
-
-// own makes the directory, or takes over one that was left behind. Where everybody may
-// write, another user may have made it, or a link of that name, and so would choose
-// where files are written and removed.
-func own(dir string) error {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return fmt.Errorf("verbs: %w", err)
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("verbs: %w", err)
-	}
-	var st unix.Stat_t
-	if err := unix.Lstat(dir, &st); err != nil {
-		return fmt.Errorf("verbs: %s: %w", dir, err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
-		return fmt.Errorf("verbs: %s: it exists, of user %d with mode %#o; it has to be a directory of user %d that nobody else may write to",
-			dir, st.Uid, st.Mode, os.Geteuid())
-	}
-	return nil
 }
 
 func newServer(e *engine.Engine, cfg Config) (*Server, error) {
@@ -124,8 +101,20 @@ func newServer(e *engine.Engine, cfg Config) (*Server, error) {
 	return s, err
 }
 
-// listen makes the socket. The directory is the engine's, who has a lock: what
-// lies there is left behind.
+// makeDirectory makes the directory, or takes over one that was left behind.
+func makeDirectory(dir string) error {
+	err := os.MkdirAll(filepath.Dir(dir), 0o755)
+	if err == nil {
+		err = unixsock.MakeDirectory(dir, 0o755)
+	}
+	if err != nil {
+		return fmt.Errorf("verbs: %w", err)
+	}
+	return nil
+}
+
+// listen makes a socket in the directory. The engine that has the directory holds the
+// lock of its own socket, so a socket that lies here was left behind.
 func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if mode == 0 {
 		mode = 0o600
@@ -133,33 +122,11 @@ func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("verbs: socket left behind: %w", err)
 	}
-	// The file gets the mode of the descriptor: nobody connects before chmod.
-	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
-		return errors.Join(raw.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0) }), err)
-	}}
-	l, err := private.Listen(context.Background(), "unixpacket", path)
+	l, err := unixsock.Listen(path, mode)
 	if err != nil {
-		return nil, fmt.Errorf("verbs: socket: %w", err)
+		return nil, fmt.Errorf("verbs: %w", err)
 	}
-	// A program cannot send descriptors before it is let in. Before Linux 6.16 the
-	// kernel cannot refuse them.
-	if err := engine.PassRights(l.(*net.UnixListener), false); err != nil && !errors.Is(err, unix.ENOPROTOOPT) {
-		_ = l.Close()
-		return nil, fmt.Errorf("verbs: socket: %w", err)
-	}
-	if err := os.Chmod(path, mode.Perm()); err != nil {
-		_ = l.Close()
-		return nil, fmt.Errorf("verbs: socket: %w", err)
-	}
-	return l.(*net.UnixListener), nil
-}
-
-// unlisten ends a socket. What lies in connections that nobody has accepted may hold
-// its descriptor up, before Linux 6.16: nobody waits for that.
-func unlisten(l *net.UnixListener) {
-	l.SetUnlinkOnClose(false)
-	_ = os.Remove(l.Addr().String())
-	go l.Close()
+	return l, nil
 }
 
 // accept serves programs until ctx ends, then ends them and what they have open.
@@ -167,25 +134,16 @@ func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 	var all sync.WaitGroup
 	defer func() { s.left = !engine.WaitFor(&all, engine.Patience) }()
 	defer s.closeAll()
-	stop := context.AfterFunc(ctx, func() { _ = sock.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
+	next := unixsock.Acceptor{Listener: sock, Failed: func(err error) {
+		s.report(engine.Nobody, nil, slog.LevelWarn, "verbs program not accepted", "error", err)
+	}}
 	for {
-		conn, err := sock.AcceptUnix()
+		conn, err := next.Next(ctx)
 		switch {
-		case ctx.Err() != nil:
-			if conn != nil {
-				go conn.Close()
-			}
-			return nil
-		case err != nil && !engine.Passing(err):
-			return fmt.Errorf("verbs: accept: %w", err)
 		case err != nil:
-			s.report(engine.Nobody, nil, slog.LevelWarn, "verbs program not accepted", "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(100 * time.Millisecond):
-			}
-			continue
+			return fmt.Errorf("verbs: %w", err)
+		case conn == nil:
+			return nil
 		}
 		all.Add(1)
 		go func() {

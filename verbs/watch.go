@@ -1,12 +1,13 @@
 package verbs
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/unixsock"
 	"golang.org/x/sys/unix"
 )
 
@@ -49,16 +50,13 @@ func (w *watchers) tell(pid int32, uid uint32, format string, args ...any) {
 
 // accept takes connections until the listener is closed.
 func (w *watchers) accept(l *net.UnixListener) {
+	next := unixsock.Acceptor{Listener: l}
 	for {
-		conn, err := l.AcceptUnix()
-		switch {
-		case err != nil && engine.Passing(err):
-			time.Sleep(100 * time.Millisecond)
-			continue
-		case err != nil:
+		conn, err := next.Next(context.Background())
+		if err != nil {
 			return
 		}
-		cred, err := credentials(conn)
+		cred, err := unixsock.Credentials(conn)
 		if err != nil {
 			_ = conn.Close()
 			continue
@@ -97,7 +95,7 @@ func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {
 func (w *watchers) await(conn *net.UnixConn, uid uint32) {
 	_ = conn.CloseRead()
 	if raw, err := conn.SyscallConn(); err == nil {
-		_ = raw.Read(func(fd uintptr) bool { return hungUp(int(fd)) })
+		_ = raw.Read(func(fd uintptr) bool { return unixsock.HungUp(int(fd)) })
 	}
 	w.mu.Lock()
 	delete(w.all, conn)
@@ -107,11 +105,10 @@ func (w *watchers) await(conn *net.UnixConn, uid uint32) {
 
 // end disconnects everybody.
 func (w *watchers) end(l *net.UnixListener) {
-	unlisten(l)
+	unixsock.Close(l)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for conn := range w.all {
-		_ = conn.CloseWrite()
-		_ = conn.CloseRead()
+		unixsock.HangUp(conn)
 	}
 }

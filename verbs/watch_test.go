@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -57,7 +58,7 @@ func TestWatchers(t *testing.T) {
 func TestWatchersOfOneUser(t *testing.T) {
 	w := watchers{engine: newServing(t).engine}
 	one := func(uid uint32) bool {
-		mine, theirs, err := pair("watcher")
+		mine, theirs, err := unixsock.Pair("watcher")
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = theirs.Close() })
 		conn, err := net.FileConn(mine)

@@ -9,19 +9,20 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// judgeAtomic judges an atomic and executes it: it is one instruction on the
-// target, so there is nothing to do later but to deliver the old value.
+// judgeAtomic judges an atomic: its operands, the place of its result, and what the
+// responder says, who executes it. It is one instruction on the target, so there is
+// nothing to do later but to deliver the old value.
 //
 // Operands are big-endian in the WQE; the target is a word in host order. The
 // old value is delivered in host order, but big-endian for 4 bytes, as clients
 // of hardware expect it.
-func (sh *shard) judgeAtomic(q *qp, j *job) bool {
+func (sh *shard) judgeAtomic(q *qp, j *job, info *wqe.Info) verdict {
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
 	size := ctrl.OperandSize()
 	if size == 0 {
 		return sh.badOpcode(q, j)
 	}
-	operand, data := dataOffset, dataOffset+wqe.UnitSize
+	data := dataOffset + wqe.UnitSize
 	if ctrl.Opcode == wqe.OpAtomicMaskedCS && size == 8 {
 		data += wqe.UnitSize
 	}
@@ -29,8 +30,8 @@ func (sh *shard) judgeAtomic(q *qp, j *job) bool {
 	if end < data {
 		return sh.badSize(q, j, 0)
 	}
-	if !sh.gather(q, j, &j.dst, data, end, control.AccessLocalWrite) {
-		return false
+	if v := sh.gather(q, j, &j.dst, data, end, uint32(info.Local)); v != accepted {
+		return v
 	}
 	if j.total != uint64(size) {
 		switch {
@@ -43,43 +44,43 @@ func (sh *shard) judgeAtomic(q *qp, j *job) bool {
 		}
 		return sh.fail(q, j, cqe.LocalLength)
 	}
-	if !sh.reach(q, j) {
-		return false
-	}
-	if j.peer.attr.MaxDestRdAtomic == 0 {
-		return sh.refused(q, j, "atomics")
-	}
-	if !sh.remote(q, j, &j.src, control.AccessRemoteAtomic) {
-		return false
-	}
-	r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))
-	target := j.src.peek(uint64(size))
+	sh.askFor(j)
+	j.request.operand = sh.scratch.wqe[dataOffset:data]
+	return sh.ask(q, j, info, &j.src)
+}
+
+// executeAtomic executes the atomic of j on the word that far names, and leaves the
+// old value in far instead.
+func (sh *shard) executeAtomic(q *qp, j *job, far *list) answer {
+	r := &j.request
+	size := int(r.length)
+	target := far.peek(r.length)
 	switch {
-	case r.Addr%uint64(size) != 0:
-		sh.explain(q, codeAtomicAlignment, "%v on address %#x, which is not a multiple of %d", j.head.opcode(), r.Addr, size)
-		return sh.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
+	case r.addr%r.length != 0:
+		sh.explain(q, codeAtomicAlignment, "%v on address %#x, which is not a multiple of %d", r.op, r.addr, size)
+		return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
 	case !target.aligned(size):
 		sh.explain(q, codeAtomicAlignment, "%v on address %#x: its %d bytes do not lie together on a multiple of %d in memory; "+
-			"the key counts from another place", j.head.opcode(), r.Addr, size, size)
-		return sh.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
+			"the key counts from another place", r.op, r.addr, size, size)
+		return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
 	}
 	old, ok := uint64(0), false
 	if target.process != nil {
 		var g gap
-		if old, g, ok = sh.updateUnmapped(ctrl.Opcode, target, sh.scratch.wqe[operand:]); !ok {
-			return sh.unreachable(q, j, g)
+		if old, g, ok = sh.updateUnmapped(r.op, target, r.operand); !ok {
+			return sh.unreachableHere(q, j, g)
 		}
-	} else if old, ok = sh.update(ctrl.Opcode, target.mem, sh.scratch.wqe[operand:]); !ok {
-		return false // others change the word all the time: judged again in the next step
+	} else if old, ok = sh.update(r.op, target.mem, r.operand); !ok {
+		return answerAgain // others change the word all the time
 	}
 	if size == 4 {
 		binary.BigEndian.PutUint32(sh.scratch.old[:], uint32(old))
 	} else {
 		binary.LittleEndian.PutUint64(sh.scratch.old[:], old)
 	}
-	j.src.reset()
-	j.src.add(sh.scratch.old[:size], nil, 0, uint64(size))
-	return true
+	far.reset()
+	far.add(sh.scratch.old[:size], nil, 0, r.length)
+	return answerACK
 }
 
 // update executes one atomic on the word in target.

@@ -1,13 +1,10 @@
 package engine
 
 import (
-	"encoding/binary"
-
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
-	"github.com/nicless/nicless/wqe"
 )
 
 // A cq is the device's side of a completion queue. The device writes one entry
@@ -171,27 +168,22 @@ const (
 	solicited                  // likewise, and the CQE says so
 )
 
-// tail is the last eight bytes of a CQE, all but the owner and solicited bits:
-// send opcode:8 qpn:24 wqe_counter:16 signature:8 op_own:8.
-func tail(sent wqe.Opcode, qpn uint32, counter uint16, op cqe.Opcode) uint64 {
-	return uint64(sent)<<56 | uint64(qpn)<<32 | uint64(counter)<<16 | uint64(op)<<4
-}
-
-// complete writes one CQE and reports whether there was room for it. w40 and
-// w48 are its bytes from there on: byte count and time, or what an error says.
-// All are stored plainly, then the last eight bytes by release: a reader that
-// sees the owner bit sees all of it, and the payload that was moved before.
+// complete writes one CQE and reports whether there was room for it. n is its byte
+// count, time the device clock, or of an error what cqe.ErrWord packs; of tail the
+// owner and solicited bits are 0. All are stored plainly, then the last eight bytes by
+// release: a reader that sees the owner bit sees all of it, and the payload that was
+// moved before.
 //
 // It takes words rather than a struct for the reason given at head.
 //
-// Publish: CQE tail. Observed by post.CQ.Poll.
-func (sh *shard) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, a attention) bool {
-	n := uint64(1) << (q.log & 63)
-	if q.next-q.seen >= n && !q.ignore && !q.room(n) {
+// Publish: CQE tail. Observed by hostpath.CQ.Poll.
+func (sh *shard) complete(q *cq, rqpn, uidx, imm, n uint32, time uint64, tail cqe.Tail, a attention) bool {
+	entries := uint64(1) << (q.log & 63)
+	if q.next-q.seen >= entries && !q.ignore && !q.room(entries) {
 		return false
 	}
 	index := q.next
-	slot := index & (n - 1)
+	slot := index & (entries - 1)
 	if q.collapsed {
 		if q.held != 0 {
 			q.next++
@@ -200,23 +192,17 @@ func (sh *shard) complete(q *cq, rqpn, uidx, imm uint32, w40, w48, tail uint64, 
 		}
 		slot = 0
 	}
-	tail |= index >> (q.log & 63) & 1
+	tail = tail.Owned(index, q.log)
 	if a == solicited {
-		tail |= 1 << 1
+		tail |= cqe.Tail(cqe.SolicitedBit)
 	}
 	block := q.entry(slot)
 	if q.logCQE == 7 {
 		clear(q.buf[slot<<7:][:cqe.Size])
 	}
-	b := (*[cqe.Size]byte)(block)
-	be := binary.BigEndian
-	*(*[24]byte)(b[:24]) = [24]byte{}
-	be.PutUint64(b[24:], uint64(rqpn)<<32)
-	be.PutUint64(b[32:], uint64(uidx)<<32|uint64(imm))
-	be.PutUint64(b[40:], w40)
-	be.PutUint64(b[48:], w48)
-	block.PublishTail(tail)
-	q.next = index + 1 // only now: who faults above has written nothing
+	cqe.PutBody((*[cqe.Size]byte)(block), rqpn, uidx, imm, n, time)
+	block.PublishTail(uint64(tail))
+	q.next = index + 1 // only now: a fault above has written nothing
 	q.client.count[control.CounterCQEs]++
 	if a != quietly || q.armed {
 		sh.tell(q, a)
@@ -236,16 +222,16 @@ func (sh *shard) tell(q *cq, a attention) {
 
 // entry returns the 64 bytes of the CQE in a slot: all of it, or the second half.
 func (q *cq) entry(slot uint64) *shm.Block {
-	return shm.BlockAt(q.buf, slot<<(q.logCQE&63)+1<<(q.logCQE&63)-cqe.Size)
+	return shm.BlockAt(q.buf, cqe.EntryOffset(slot, q.logCQE))
 }
 
 // completeError writes one error CQE; errors count as solicited events. In a
 // collapsed queue the first one stays, until its queue pair is reset: a client
 // that looks at nothing but wqe_counter must not take what was flushed for done.
-func (sh *shard) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail uint64) bool {
-	ok := sh.complete(q, 0, uidx, 0, 0, uint64(vendor[s])<<8|uint64(s), tail, event)
+func (sh *shard) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail cqe.Tail) bool {
+	ok := sh.complete(q, 0, uidx, 0, 0, cqe.ErrWord(s, vendor[s]), tail, event)
 	if q.collapsed && q.held == 0 {
-		q.held = uint32(tail>>32) & 0xffffff
+		q.held = tail.QPN()
 	}
 	return ok
 }

@@ -11,14 +11,12 @@ import (
 
 const (
 	grhSize     = 40
-	grhInBuffer = 1 << 28 // of flags_rqpn: the receive begins with a GRH
-	maxDatagram = 4096    // bytes: the path MTU
+	maxDatagram = 4096 // bytes: the path MTU
 )
 
-// address finds the receiver of a datagram and puts the GRH before its bytes.
-// A receiver that is not there, or has another qkey, gets nothing, and the
-// sender learns nothing of it.
-func (sh *shard) address(q *qp, j *job) bool {
+// address puts the receiver of a datagram into the request, and finds it. It writes
+// the GRH that the datagram travels with.
+func (sh *shard) address(q *qp, j *job) verdict {
 	if j.total > maxDatagram {
 		return sh.tooLong(q, j, j.total, maxDatagram)
 	}
@@ -30,22 +28,32 @@ func (sh *shard) address(q *qp, j *job) bool {
 	}
 	if p != nil && sh.several && !sh.holds(p.client.shard) {
 		sh.postpone(q, p.client.shard)
-		return false
+		return waiting
 	}
-	key := av.QKey()
-	if key>>31 != 0 {
-		key = q.attr.QKey // a key with this bit stands for the sender's own
+	r := &j.request
+	r.to, r.qkey = av.DQP, av.QKey()
+	if r.qkey>>31 != 0 {
+		r.qkey = q.attr.QKey // a key with this bit stands for the sender's own
 	}
+	if j.peer = p; p != nil {
+		sh.putGRH(av, j.total, &q.client.hosted.GID, &p.client.hosted.GID)
+	}
+	return accepted
+}
+
+// takesDatagram reports whether the receiver of j's datagram is there and has the
+// qkey that the datagram brings, and puts the GRH before the bytes. A receiver that
+// is not there gets nothing, and the sender learns nothing of it.
+func (sh *shard) takesDatagram(q *qp, j *job) bool {
+	p, r := j.peer, &j.request
 	switch {
 	case p == nil || p.transport != control.QPTypeUD || !p.listens():
-		sh.explain(q, codeUDNobody, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", av.DQP)
-		return sh.lose(q, j)
-	case p.attr.QKey != key:
-		sh.explain(q, codeUDQKey, "datagram to QP %#06x with qkey %#08x; its qkey is another. It is dropped", av.DQP, key)
-		return sh.lose(q, j)
+		sh.explain(q, codeUDNobody, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", r.to)
+		return false
+	case p.attr.QKey != r.qkey:
+		sh.explain(q, codeUDQKey, "datagram to QP %#06x with qkey %#08x; its qkey is another. It is dropped", r.to, r.qkey)
+		return false
 	}
-	j.peer = p
-	sh.putGRH(av, j.total, &q.client.hosted.GID, &p.client.hosted.GID)
 	// The GRH goes first: the pieces move up by one.
 	l := &j.src
 	copy(l.piece[1:l.n+1], l.piece[:l.n])

@@ -86,7 +86,6 @@ const (
 	maxLogRQStride = 9  // bytes: 32 scatter entries
 	maxLogCQ       = 22 // entries
 	maxRdAtomic    = 16
-	maxMessageLog  = 30 // bytes: 1 GiB, as ports of hardware have it
 	uarPages       = 4
 )
 
@@ -218,6 +217,6 @@ func (e *Engine) welcome(features uint64) *control.Welcome {
 		MaxCQs: uint32(l.CQs), MaxQPs: uint32(l.QPs), MaxChannels: uint32(l.Channels),
 		MaxBytes: l.Bytes,
 		MaxLogSQ: maxLogSQ, MaxLogRQ: maxLogRQ, MaxLogCQ: maxLogCQ,
-		MaxRdAtomic: maxRdAtomic, MaxMessageLog: maxMessageLog,
+		MaxRdAtomic: maxRdAtomic, MaxMessageLog: wqe.MaxMessageLog,
 	}
 }

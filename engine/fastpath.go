@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -75,7 +74,7 @@ func (sh *shard) completeFast(q *qp, h head, bytes uint64) bool {
 	counter := uint16(q.sq.done)
 	q.sq.done++
 	if h.ce() != wqe.CEAlways ||
-		sh.complete(q.sq.cq, 0, q.uidx, 0, bytes, sh.clock(), tail(h.opcode(), q.num, counter, cqe.Req), quietly) {
+		sh.complete(q.sq.cq, 0, q.uidx, 0, uint32(bytes), sh.clock(), requesterTail(h.opcode(), q.num, counter), quietly) {
 		return true
 	}
 	sh.overrun(q.sq.cq)

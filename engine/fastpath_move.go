@@ -76,17 +76,13 @@ func (sh *shard) fastMove(q, p *qp, from wqes, most, budget int) (done, cost int
 	return done, cost, moved
 }
 
-// fastRight returns the right that the remote key must give for an operation,
+// fastRight returns the right that the remote key must give for a WRITE or a READ,
 // and whether it takes the fast path to p, which is connected with q.
 func (q *qp) fastRight(p *qp, op wqe.Opcode) (need uint32, ok bool) {
-	switch op {
-	case wqe.OpRDMAWrite:
-		need = control.AccessRemoteWrite
-	case wqe.OpRDMARead:
-		need = control.AccessRemoteRead
-		if q.transport != control.QPTypeRC || p.attr.MaxDestRdAtomic == 0 {
-			return 0, false
-		}
+	if op != wqe.OpRDMAWrite && op != wqe.OpRDMARead || q.allowed>>op&1 == 0 {
+		return 0, false
 	}
-	return need, p.attr.Access&need != 0
+	info := op.Info()
+	need = uint32(info.Remote)
+	return need, p.attr.Access&need != 0 && (!info.Reads || p.attr.MaxDestRdAtomic != 0)
 }

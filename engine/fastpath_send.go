@@ -22,11 +22,11 @@ func (sh *shard) fastSend(q, p *qp, from wqes, most, budget int) (done, cost int
 		at := from.at(q.sq.done)
 		b := shm.BlockAt(from.mem, at)
 		h := head{b.Word(0), b.Word(1)}
-		op, imm := cqe.RespSend, uint32(0)
+		imm := uint32(0)
 		switch h.opcode() {
 		case wqe.OpSend:
 		case wqe.OpSendImm:
-			op, imm = cqe.RespSendImm, h.imm()
+			imm = h.imm()
 		default:
 			return done, cost, moved
 		}
@@ -63,7 +63,8 @@ func (sh *shard) fastSend(q, p *qp, from wqes, most, budget int) (done, cost int
 		if h.solicited() {
 			attention = solicited
 		}
-		if !sh.complete(p.rq.cq, q.num, p.uidx, imm, n, sh.clock(), tail(0, p.num, uint16(p.rq.done), op), attention) {
+		if !sh.complete(p.rq.cq, q.num, p.uidx, imm, uint32(n), sh.clock(),
+			responderTail(p.num, uint16(p.rq.done), cqe.Opcode(h.opcode().Info().Response)), attention) {
 			break // the slow path fails it
 		}
 		p.rq.done++

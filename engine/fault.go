@@ -12,35 +12,20 @@ var vendor = [256]uint8{
 	cqe.RemoteAccess: 0x88, cqe.TransportRetry: 0x81,
 }
 
-// fail completes the WQE at the head of q with an error, whatever its
-// completion mode, and puts q into error. It returns false, for its callers to
-// hand on.
-func (sh *shard) fail(q *qp, j *job, s cqe.Syndrome) bool {
-	q.client.count[control.CounterWQEs]++
-	q.client.count[control.CounterFailed]++
-	sh.requesterError(q, j.head, s)
-	// A WQE that claims more blocks than were announced has those that were:
-	// what is posted next is flushed from its first block on.
-	q.sq.done += uint64(min(max(j.blocks, 1), max(int(sh.pending(q)), 1)))
-	sh.putBack(j)
-	sh.sendError(q)
-	return false
-}
-
 // requesterError writes the error completion of the WQE at the head of q.
 func (sh *shard) requesterError(q *qp, h head, s cqe.Syndrome) {
 	if h.ce() == wqe.CEFirstError && q.failed {
 		return
 	}
 	q.failed = true
-	if !sh.completeError(q.sq.cq, q.uidx, s, tail(h.opcode(), q.num, uint16(q.sq.done), cqe.ReqErr)) {
+	if !sh.completeError(q.sq.cq, q.uidx, s, cqe.MakeTail(q.num, uint8(h.opcode()), uint16(q.sq.done), 0, cqe.MakeOpOwn(cqe.ReqErr, cqe.FormatPlain, false, 0))) {
 		sh.overrun(q.sq.cq)
 	}
 }
 
 // receiveError flushes the next receive of p's own queue.
 func (sh *shard) receiveError(p *qp, s cqe.Syndrome) {
-	ok := sh.completeError(p.rq.cq, p.uidx, s, tail(0, p.num, uint16(p.rq.done), cqe.RespErr))
+	ok := sh.completeError(p.rq.cq, p.uidx, s, responderTail(p.num, uint16(p.rq.done), cqe.RespErr))
 	p.rq.done++
 	if !ok {
 		sh.overrun(p.rq.cq)
@@ -87,7 +72,7 @@ func (sh *shard) snapshotHead(q *qp) bool {
 }
 
 // What follows says in words what a client did wrong, once it is known that it
-// did. Each returns false, for judge to hand on.
+// did. Each returns failed, for judge to hand on.
 
 func (sh *shard) badRecord(q *qp, word uint32) {
 	if q.suspicion.record == word+1 {
@@ -98,29 +83,29 @@ func (sh *shard) badRecord(q *qp, word uint32) {
 	sh.explainQueue(q, why.code, "%s", why)
 }
 
-func (sh *shard) badSize(q *qp, j *job, n uint16) bool {
+func (sh *shard) badSize(q *qp, j *job, n uint16) verdict {
 	switch {
 	case j.blocks == 0:
 		sh.explain(q, codeDSZero, "ds is 0; a WQE has at least its control segment, ds 1")
 	case n > 0:
 		sh.explain(q, codeDSPastRecord, "ds %d is %d blocks, but the record announces %d; ring after the whole WQE is written", j.head.ds(), j.blocks, n)
 	default:
-		sh.explain(q, codeDSSmall, "ds %d is too small for %v, which needs at least %d", j.head.ds(), j.head.opcode(), q.leastUnits(j.head.opcode()))
+		sh.explain(q, codeDSSmall, "ds %d is too small for %v, which needs at least %d", j.head.ds(), j.head.opcode(), j.head.opcode().Info().LeastUnits(wqe.Transport(q.transport)))
 	}
 	return sh.fail(q, j, cqe.LocalQPOp)
 }
 
-func (sh *shard) badSignature(q *qp, j *job) bool {
+func (sh *shard) badSignature(q *qp, j *job) verdict {
 	sh.explain(q, codeSignature, "signature %#02x, the bytes give %#02x", j.head.signature(), wqe.Sign(sh.scratch.wqe[:j.head.ds()*wqe.UnitSize]))
 	return sh.fail(q, j, cqe.LocalQPOp)
 }
 
-func (sh *shard) badOpcode(q *qp, j *job) bool {
+func (sh *shard) badOpcode(q *qp, j *job) verdict {
 	sh.explain(q, codeOpcode, "opcode %v (%#02x) is not executed by this device on %s", j.head.opcode(), uint8(j.head.opcode()), transports[q.transport].name)
 	return sh.fail(q, j, cqe.LocalQPOp)
 }
 
-func (sh *shard) badInline(q *qp, j *job, size, off, end int) bool {
+func (sh *shard) badInline(q *qp, j *job, size, off, end int) verdict {
 	if off > end {
 		sh.explain(q, codeInlineRange, "inline data of %d bytes ends at byte %d of a WQE of %d (ds %d)", size, off, end, j.head.ds())
 	} else {
@@ -129,12 +114,12 @@ func (sh *shard) badInline(q *qp, j *job, size, off, end int) bool {
 	return sh.fail(q, j, cqe.LocalQPOp)
 }
 
-func (sh *shard) tooLong(q *qp, j *job, total, most uint64) bool {
+func (sh *shard) tooLong(q *qp, j *job, total, most uint64) verdict {
 	sh.explain(q, codeMessageSize, "message of %d bytes; at most %d are possible", total, most)
 	return sh.fail(q, j, cqe.LocalLength)
 }
 
-func (sh *shard) badLocal(q *qp, j *job, d wqe.Data, need uint32) bool {
+func (sh *shard) badLocal(q *qp, j *job, d wqe.Data, need uint32) verdict {
 	if j.tooManyUnits(d) {
 		sh.explain(q, codeDSLarge, "%v: ds %d counts a unit that is no data segment (byte_count %#x, lkey %#08x)", j.head.opcode(), j.head.ds(), d.ByteCount, d.LKey)
 	} else {
@@ -148,75 +133,11 @@ func (sh *shard) badLocal(q *qp, j *job, d wqe.Data, need uint32) bool {
 // at all: it is all zeros behind others, or follows the result of an atomic,
 // which has one.
 func (j *job) tooManyUnits(d wqe.Data) bool {
-	switch j.head.opcode() {
-	case wqe.OpMMO:
+	switch op := j.head.opcode(); {
+	case op == wqe.OpMMO:
 		return false
-	case wqe.OpAtomicCS, wqe.OpAtomicFA, wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA:
+	case op.Info().Atomic():
 		return j.dst.n > 0
 	}
 	return d == wqe.Data{} && j.src.n+j.dst.n > 0
-}
-
-// What a responder finds wrong ends both queue pairs on a reliable connection,
-// and only the message on others.
-
-func (sh *shard) badRemote(q *qp, j *job, r wqe.Raddr, need uint32) bool {
-	p := j.peer
-	why := sh.whyNoAccess(use{name: "rkey", key: r.RKey, addr: r.Addr, n: j.total, need: need, client: p.client, pd: p.pd, qp: p})
-	if p.client != q.client && why.code != codeKeyByteOrder {
-		// Whoever learned which keys are stale, and how far they reach, could
-		// find one. The owner is told.
-		sh.explainQueue(p, why.code, "%v of peer QP %#06x: %s", j.head.opcode(), q.num, why)
-		why = because(codeKeyRefused, "rkey %#08x does not give peer QP %#06x's memory, %d bytes at %#x; why is said to its owner",
-			r.RKey, p.num, j.total, r.Addr)
-	}
-	sh.explain(q, why.code, "%v: %s", j.head.opcode(), why)
-	return sh.nak(q, j, control.EventAccessError, cqe.RemoteAccess)
-}
-
-func (sh *shard) refused(q *qp, j *job, what string) bool {
-	sh.explain(q, codePeerRefuses, "peer QP %#06x does not allow %s (%v): its access is %#x, its max_dest_rd_atomic %d",
-		j.peer.num, what, j.head.opcode(), j.peer.attr.Access, j.peer.attr.MaxDestRdAtomic)
-	return sh.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
-}
-
-func (sh *shard) badInvalidate(q *qp, j *job) bool {
-	sh.explain(q, codeSendInval, "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.head.imm(), j.peer.num)
-	sh.putBack(j)
-	return sh.nak(q, j, control.EventInvalidRequest, cqe.RemoteInvalidRequest)
-}
-
-// nak refuses a request on the responder's behalf.
-func (sh *shard) nak(q *qp, j *job, kind control.EventKind, s cqe.Syndrome) bool {
-	if q.transport != control.QPTypeRC {
-		return sh.lose(q, j)
-	}
-	j.peer.client.event(kind, j.peer.num)
-	sh.setError(j.peer)
-	return sh.fail(q, j, s)
-}
-
-func (sh *shard) badReceive(q *qp, j *job, entry []byte, unit int, d wqe.Data) bool {
-	why := sh.whyNoAccess(localUse(d, control.AccessLocalWrite, j.peer, j.peer.receivePD()))
-	switch {
-	case unit == 0 && d == wqe.Data{}:
-		why = because(codeReceiveUnwritten, "its entry is all zeros; it was announced before it was written, or written elsewhere")
-	case unit > 0 && (why.code == codeKeyUnknown || why.code == codeKeyStale):
-		why = because(codeReceiveNoEnd, "its list goes on with unit %d: %s; to end it there, write byte_count 0 and lkey %#x", unit, why, wqe.KeyEnd)
-	}
-	sh.explainReceive(j, entry, why.code, "receive %d: %s", j.index, why)
-	if q.transport != control.QPTypeRC {
-		return sh.lose(q, j)
-	}
-	sh.failReceive(j, cqe.LocalProtection)
-	return sh.fail(q, j, cqe.RemoteOperation)
-}
-
-func (sh *shard) receiveTooShort(q *qp, j *job, entry []byte, left uint64) bool {
-	sh.explainReceive(j, entry, codeReceiveShort, "receive %d takes %d bytes, the message has %d", j.index, j.total-left, j.total)
-	if q.transport != control.QPTypeRC {
-		return sh.lose(q, j)
-	}
-	sh.failReceive(j, cqe.LocalLength)
-	return sh.fail(q, j, cqe.RemoteInvalidRequest)
 }

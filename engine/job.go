@@ -12,19 +12,19 @@ import (
 // scratch; a long one stays with its QP and moves on slice by slice, so that
 // nobody waits behind it.
 type job struct {
-	head   head
-	blocks int // of the WQE
-	src    list
-	dst    list
-	total  uint64 // bytes to move
-	moved  uint64
-	peer   *qp    // nil for NOP
-	recv   bool   // a receive of the peer is consumed
-	lost   bool   // a message that nobody takes, on an unreliable transport
-	index  uint16 // of the receive that was opened
-	taken  *srq   // whose receive it is, if shared, until it is consumed
-	epoch  uint64 // of keys, when what the job was judged by was last found to be so
-	life   uint32 // of peer, likewise
+	head    head
+	blocks  int // of the WQE
+	request request
+	src     list
+	dst     list
+	total   uint64 // bytes to move
+	moved   uint64
+	peer    *qp    // nil for NOP
+	recv    bool   // a receive of the peer is consumed
+	index   uint16 // of the receive that was opened
+	taken   *srq   // whose receive it is, if shared, until it is consumed
+	epoch   uint64 // of keys, when what the job was judged by was last found to be so
+	life    uint32 // of peer, likewise
 
 	// What workers have of it, see dma.go.
 	lent     int
@@ -60,12 +60,16 @@ func (h head) imm() uint32        { return uint32(h.second) }
 func (j *job) over() bool { return j.moved >= j.total && j.lent == 0 && j.fault == 0 }
 
 // reads reports whether the WQE brings bytes to its poster.
-func (j *job) reads() bool {
-	switch j.head.opcode() {
-	case wqe.OpRDMARead, wqe.OpAtomicCS, wqe.OpAtomicFA, wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA:
-		return true
-	}
-	return false
+func (j *job) reads() bool { return j.head.opcode().Info().Reads }
+
+// reset makes j the job of the WQE with this control segment, of which nothing
+// has been judged.
+func (j *job) reset(h head) {
+	j.head, j.blocks = h, h.blocks()
+	j.total, j.moved, j.recv, j.peer, j.taken = 0, 0, false, nil, nil
+	j.recalled, j.fault = false, 0
+	j.src.reset()
+	j.dst.reset()
 }
 
 // A piece is a run of n bytes, and the key that allows to touch them; nil for

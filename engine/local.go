@@ -10,70 +10,61 @@ import (
 
 // judgeDump judges a DUMP: a local read whose bytes go nowhere. Clients use it
 // to learn that everything before it is done.
-func (sh *shard) judgeDump(q *qp, j *job) bool {
+func (sh *shard) judgeDump(q *qp, j *job) verdict {
 	end := j.head.ds() * wqe.UnitSize
-	if !sh.gather(q, j, &j.src, wqe.CtrlSize, end, 0) {
-		return false
+	if v := sh.gather(q, j, &j.src, wqe.CtrlSize, end, 0); v != accepted {
+		return v
 	}
 	j.total = 0
-	return true
+	return accepted
 }
 
 // judgeMMO judges a memory-to-memory copy between two local keys.
-func (sh *shard) judgeMMO(q *qp, j *job) bool {
+func (sh *shard) judgeMMO(q *qp, j *job) verdict {
 	const source = wqe.CtrlSize + wqe.MMOMetaSize
 	const target = source + wqe.DataSize
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
-	end := j.head.ds() * wqe.UnitSize
 	if ctrl.OpMod != wqe.OpModMMODMA {
 		return sh.badOpcode(q, j)
 	}
-	if end < target+wqe.DataSize {
+	if q.short(j, wqe.OpMMO.Info()) {
 		return sh.badSize(q, j, 0)
 	}
-	if !sh.gather(q, j, &j.dst, target, target+wqe.DataSize, control.AccessLocalWrite) {
-		return false
+	if v := sh.gather(q, j, &j.dst, target, target+wqe.DataSize, control.AccessLocalWrite); v != accepted {
+		return v
 	}
 	n := j.total
-	if !sh.gather(q, j, &j.src, source, source+wqe.DataSize, 0) {
-		return false
+	if v := sh.gather(q, j, &j.src, source, source+wqe.DataSize, 0); v != accepted {
+		return v
 	}
 	if j.total != n {
 		sh.explain(q, codeMMOLength, "DMA copy of %d bytes to a place of %d; they must be equal", j.total, n)
 		return sh.fail(q, j, cqe.LocalLength)
 	}
-	return true
+	return accepted
 }
 
 // judgeWait lets the queue wait until a completion queue of this client has
 // reached an index. WAIT on memory and on time are not executed.
-func (sh *shard) judgeWait(q *qp, j *job) bool {
-	c, w, ok := sh.waitTarget(q, j)
-	if !ok {
-		return false
-	}
-	if c.reached(w.Index) {
-		return true
-	}
-	sh.stallFor(q, stall{kind: behindCQ, forever: true, cq: c, index: w.Index})
-	return false
-}
-
-func (sh *shard) waitTarget(q *qp, j *job) (*cq, wqe.Wait, bool) {
+func (sh *shard) judgeWait(q *qp, j *job) verdict {
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
 	if ctrl.OpMod != wqe.OpModWaitCQ {
-		return nil, wqe.Wait{}, sh.badOpcode(q, j)
+		return sh.badOpcode(q, j)
 	}
-	if j.head.ds() < 2 {
-		return nil, wqe.Wait{}, sh.badSize(q, j, 0)
+	if q.short(j, wqe.OpWait.Info()) {
+		return sh.badSize(q, j, 0)
 	}
 	w := wqe.ParseWait((*[wqe.WaitSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))
 	c := q.client.cqs[w.Number&0xffffff]
 	if c == nil {
 		sh.explain(q, codeWaitCQ, "WAIT on CQ %#06x, which this client does not have", w.Number)
-		return nil, w, sh.fail(q, j, cqe.LocalQPOp)
+		return sh.fail(q, j, cqe.LocalQPOp)
 	}
-	return c, w, true
+	if c.reached(w.Index) {
+		return accepted
+	}
+	sh.stallFor(q, stall{kind: behindCQ, forever: true, cq: c, index: w.Index})
+	return waiting
 }
 
 // reached reports whether the producer index of a queue has come to index.
@@ -82,8 +73,8 @@ func (c *cq) reached(index uint32) bool { return int32(uint32(c.next)-index) >= 
 
 // judgeSendEnable lets another queue of this client, made for it, execute up to
 // a producer counter.
-func (sh *shard) judgeSendEnable(q *qp, j *job) bool {
-	if j.head.ds() < 2 {
+func (sh *shard) judgeSendEnable(q *qp, j *job) verdict {
+	if q.short(j, wqe.OpSendEn.Info()) {
 		return sh.badSize(q, j, 0)
 	}
 	w := wqe.ParseWait((*[wqe.WaitSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))
@@ -96,5 +87,5 @@ func (sh *shard) judgeSendEnable(q *qp, j *job) bool {
 		p.sq.enabled += uint64(ahead)
 		sh.markWarm(p)
 	}
-	return true
+	return accepted
 }

@@ -111,7 +111,7 @@ func TestNopOfAnySize(t *testing.T) {
 	require.Equal(t, uint64(p.sent), p.q.sq.done)
 }
 
-// 2^31 bytes are a message's limit: one more is a local length error, however
+// A message has at most wqe.MaxMessage bytes: one more is a local length error, however
 // it is put together.
 func TestMessageTooLong(t *testing.T) {
 	r := newRig(t, Config{})
@@ -124,9 +124,9 @@ func TestMessageTooLong(t *testing.T) {
 	require.NoError(t, err)
 	a.addRegion(0x1000_0000, mem)
 	key := a.reg(a.pd, 0x1000_0000, size, control.AccessLocalWrite)
-	for _, last := range []uint32{0, 1} { // 2^30 bytes fit
+	for _, last := range []uint32{0, 1} { // as many as the limit fit
 		segments := []any{wqe.Raddr{RKey: 1}}
-		left := uint32(1<<30) + last
+		left := uint32(wqe.MaxMessage) + last
 		for left > 0 {
 			n := min(left, size)
 			segments = append(segments, wqe.Data{ByteCount: n, LKey: key, Addr: 0x1000_0000})

@@ -184,7 +184,7 @@ func (c *Client) do(what string, f func()) {
 	c.e.Do(func() {
 		runtime.LockOSThread() // whose page faults are counted
 		defer runtime.UnlockOSThread()
-		r := request{client: c.name, what: what, since: clock.Now()}
+		r := controlRequest{client: c.name, what: what, since: clock.Now()}
 		c.e.watchdog.request.Store(&r)
 		var u usage
 		u.sample(r.since, false)

@@ -37,7 +37,7 @@ func (c *Client) resizeCQ(m *control.ResizeCQ, _ Memory, _ *control.Reply) (cont
 	// The last entry of the old buffer says so. It has an index like any other;
 	// the client moves what it has not polled up by one, so that in the new
 	// buffer the index of its next entry is free.
-	c.shard.complete(q, 0, 0, 0, 0, 0, tail(0, 0, 0, cqe.ResizeCQ), quietly)
+	c.shard.complete(q, 0, 0, 0, 0, 0, responderTail(0, 0, cqe.ResizeCQ), quietly)
 	q.floor = q.next - unread
 	q.region.users--
 	region.users++

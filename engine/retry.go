@@ -32,8 +32,9 @@ const (
 	behindCQ           // a WAIT: a completion queue has not come to an index
 )
 
-// wait lets the next WQE of q wait. It returns false, for its callers to hand on.
-func (sh *shard) wait(q *qp, kind stallKind) bool {
+// wait lets the next WQE of q wait; timer is the code of the responder's
+// min_rnr_timer, if a receive is waited for. If no try is left, the WQE fails.
+func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 	s := stall{kind: kind, since: sh.clock()}
 	switch kind {
 	case noPeer:
@@ -44,19 +45,18 @@ func (sh *shard) wait(q *qp, kind stallKind) bool {
 	case notReady:
 		s.left = q.attr.RNRRetry
 		s.forever = s.left == 7
-		s.interval = clock.Cycles(rnrTimer(q.conn.peer.attr.MinRNRTimer))
+		s.interval = clock.Cycles(rnrTimer(timer))
 		if !s.forever && q.rnr.index == q.sq.done+1 {
 			s.left = q.rnr.left // somebody else took the receive that was waited for
 		}
 		if s.left == 0 {
-			sh.failRetries(q, kind)
-			return false
+			return sh.failRetries(q, kind)
 		}
 		s.left-- // this wait is the next retry's
 	}
 	s.deadline = s.since + s.interval
 	sh.stallFor(q, s)
-	return false
+	return waiting
 }
 
 // stallFor has q wait.
@@ -183,16 +183,15 @@ func (sh *shard) failWaiting(q *qp, kind stallKind) {
 }
 
 // failRetries fails the WQE of the snapshot: what it needs does not come.
-func (sh *shard) failRetries(q *qp, kind stallKind) {
+func (sh *shard) failRetries(q *qp, kind stallKind) verdict {
 	if kind == notReady {
 		sh.explain(q, codeReceiveNone, "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
 			"Post receives first, or set rnr_retry to 7 (for ever)", q.attr.DestQPN, q.attr.RNRRetry)
-		sh.fail(q, sh.scratch.job, cqe.RNRRetry)
-		return
+		return sh.fail(q, sh.scratch.job, cqe.RNRRetry)
 	}
 	why := sh.whyNoPeer(q)
 	sh.explain(q, why.code, "%s; gave up after retry_cnt %d", why, q.attr.RetryCount)
-	sh.fail(q, sh.scratch.job, cqe.TransportRetry)
+	return sh.fail(q, sh.scratch.job, cqe.TransportRetry)
 }
 
 // rnrTimer is the time that the code of min_rnr_timer stands for (InfiniBand

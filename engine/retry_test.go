@@ -303,7 +303,7 @@ func TestRefusalAtOnceIsOfTheSameCopy(t *testing.T) {
 	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
 	s.e.snapshot(s.p.q)
 	clear(s.p.sq[:64]) // between the copy and the judgement
-	require.False(t, s.e.judge(s.p.q, 1))
+	require.Equal(t, failed, s.e.judge(s.p.q, 1))
 	w := s.p.scq.one()
 	require.Equal(t, []any{cqe.RNRRetry, uint8(wqe.OpSend)}, []any{w.Syndrome, w.WQEOpcode})
 }

@@ -16,9 +16,9 @@ const (
 // or closed, or a list is filled or emptied. Work requests before it have been
 // executed, so fences have nothing to wait for; transfers of other queues that
 // go through the key are judged anew.
-func (sh *shard) judgeUMR(q *qp, j *job) bool {
+func (sh *shard) judgeUMR(q *qp, j *job) verdict {
 	end := j.head.ds() * wqe.UnitSize
-	if end < umrListOffset {
+	if q.short(j, wqe.OpUMR.Info()) {
 		return sh.badSize(q, j, 0)
 	}
 	ctrl := wqe.ParseUMRCtrl((*[wqe.UMRCtrlSize]byte)(sh.scratch.wqe[umrCtrlOffset:]))
@@ -37,7 +37,7 @@ func (sh *shard) judgeUMR(q *qp, j *job) bool {
 	}
 	sh.apply(k, &c)
 	sh.sched.effort += umrCost + len(c.list)*pieceCost
-	return true
+	return accepted
 }
 
 // umrCost is what a UMR costs of a budget of bytes, beside the entries of its
@@ -115,7 +115,7 @@ func (sh *shard) invalidateJobs(k *mkey) {
 	k.changed = sh.epoch.Add(1)
 }
 
-func (sh *shard) badBind(q *qp, j *job, why string) bool {
+func (sh *shard) badBind(q *qp, j *job, why string) verdict {
 	sh.explain(q, codeBind, "UMR of key %#08x: %s", j.head.imm(), why)
 	return sh.fail(q, j, cqe.MWBind)
 }

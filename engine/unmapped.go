@@ -149,9 +149,9 @@ type gap struct {
 	write   bool // it was to be written
 }
 
-// moveUnmapped is job.move for a job with memory that is away. It returns false when
-// such memory could not be reached, and the WQE has failed.
-func (sh *shard) moveUnmapped(q *qp, j *job, budget int) (used int, ok bool) {
+// moveUnmapped is job.move for a job with memory of a process. Its verdict is failed
+// or lost when such memory could not be reached.
+func (sh *shard) moveUnmapped(q *qp, j *job, budget int) (used int, v verdict) {
 	for (used < budget || j.moved < indivisible) && j.moved < j.total {
 		most := uint64(max(budget-used, indivisible))
 		if most >= unmappedBytes/2 {
@@ -166,7 +166,7 @@ func (sh *shard) moveUnmapped(q *qp, j *job, budget int) (used int, ok bool) {
 		j.dst.skip(n)
 		j.moved += n
 	}
-	return used, true
+	return used, accepted
 }
 
 // copyUnmapped copies up to n bytes of a job, and returns how many. A page that is
@@ -226,34 +226,41 @@ func (sh *shard) updateUnmapped(op wqe.Opcode, at stretch, operand []byte) (old 
 }
 
 // unreachable ends a WQE whose memory could not be reached. What is local is at
-// fault as a bad key is; what is the responder's, as its bad key or receive. It
-// returns whether to go on, as if the message had arrived.
-func (sh *shard) unreachable(q *qp, j *job, g gap) bool {
+// fault as a bad key is.
+func (sh *shard) unreachable(q *qp, j *job, g gap) verdict {
+	if j.peer != nil && g.source == j.reads() {
+		return sh.answered(q, j, sh.unreachableHere(q, j, g))
+	}
+	why := g.why()
+	sh.explain(q, why.code, "%v: %s", j.head.opcode(), why)
+	return sh.fail(q, j, cqe.LocalProtection)
+}
+
+// unreachableHere answers when the responder's memory could not be reached: as its
+// bad key does, or its bad receive.
+func (sh *shard) unreachableHere(q *qp, j *job, g gap) answer {
+	why := g.why()
+	p, r := j.peer, &j.request
+	taken := j.recv && !r.op.Info().Raddr
+	if s := (subject{p.client, p.num, j.index, control.OfReceive, nil}); taken {
+		sh.say(s, why.code, "receive %d: %s", []any{j.index, why})
+	} else {
+		sh.explainQueue(p, why.code, "%v of peer QP %#06x: %s", r.op, r.from, why)
+	}
+	if p.client != q.client {
+		sh.explain(q, why.code, "%v: memory of peer QP %#06x cannot be reached; why is said to its owner", r.op, p.num)
+	}
+	if taken {
+		return sh.endReceive(j, cqe.LocalProtection, answerOperation)
+	}
+	return sh.refuseRequest(p, control.EventAccessError, answerRemoteAccess)
+}
+
+// why says what could not be done.
+func (g gap) why() reason {
 	what := "read"
 	if g.write {
 		what = "written"
 	}
-	why := because(codeProcessMemory, "memory at %#x of process %d cannot be %s: %s", g.addr, g.process.pid, what, g.process.why(g.errno, g.write))
-	p, op := j.peer, j.head.opcode()
-	if p == nil || g.source != j.reads() {
-		sh.explain(q, why.code, "%v: %s", op, why)
-		return sh.fail(q, j, cqe.LocalProtection)
-	}
-	taken := j.recv && op != wqe.OpRDMAWriteImm
-	if s := (subject{p.client, p.num, j.index, control.OfReceive, nil}); taken {
-		sh.say(s, why.code, "receive %d: %s", []any{j.index, why})
-	} else {
-		sh.explainQueue(p, why.code, "%v of peer QP %#06x: %s", op, q.num, why)
-	}
-	if p.client != q.client {
-		sh.explain(q, why.code, "%v: memory of peer QP %#06x cannot be reached; why is said to its owner", op, p.num)
-	}
-	switch {
-	case !taken:
-		return sh.nak(q, j, control.EventAccessError, cqe.RemoteAccess) || j.lost
-	case q.transport != control.QPTypeRC:
-		return sh.lose(q, j) || j.lost
-	}
-	sh.failReceive(j, cqe.LocalProtection)
-	return sh.fail(q, j, cqe.RemoteOperation)
+	return because(codeProcessMemory, "memory at %#x of process %d cannot be %s: %s", g.addr, g.process.pid, what, g.process.why(g.errno, g.write))
 }

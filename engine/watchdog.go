@@ -56,14 +56,14 @@ func (e *Engine) Stuck() []Stuck {
 // A watchdog is what is known outside of the shards.
 type watchdog struct {
 	owners  queueOwners
-	request atomic.Pointer[request] // that is being served
+	request atomic.Pointer[controlRequest] // that is being served
 
 	mu    sync.Mutex
 	stuck []Stuck
 }
 
-// A request is one that a client has made.
-type request struct {
+// A controlRequest is one that a client has made.
+type controlRequest struct {
 	client, what string
 	since        uint64 // device clock
 }

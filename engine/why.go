@@ -144,22 +144,3 @@ func (q *qp) whyNoRecord(word uint32) reason {
 	}
 	return because(codeRecordRange, "send record says %#08x, %d blocks more than the %#04x executed; the ring has %d, and the value is ignored", word, ahead, uint16(q.sq.done), ring)
 }
-
-// leastUnits is how many 16-byte units a WQE has at least.
-func (q *qp) leastUnits(op wqe.Opcode) int {
-	switch op {
-	case wqe.OpRDMAWrite, wqe.OpRDMAWriteImm, wqe.OpRDMARead, wqe.OpWait, wqe.OpSendEn:
-		return 2
-	case wqe.OpAtomicCS, wqe.OpAtomicFA, wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA:
-		return 4
-	case wqe.OpUMR:
-		return umrListOffset / wqe.UnitSize
-	case wqe.OpMMO:
-		return (wqe.CtrlSize + wqe.MMOMetaSize + 2*wqe.DataSize) / wqe.UnitSize
-	case wqe.OpSend, wqe.OpSendImm, wqe.OpSendInval:
-		if q.transport == control.QPTypeUD {
-			return (wqe.CtrlSize + wqe.AVSize) / wqe.UnitSize
-		}
-	}
-	return 1
-}

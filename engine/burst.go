@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// visit executes what is new in one queue pair, within its budget, and returns
+// how many WQEs it completed or moved on with.
+func (sh *shard) visit(q *qp) int {
+	if sh.near != 0 {
+		sh.timeLook()
+	}
+	sh.enter(q)
+	switch q.attr.State {
+	case control.StateRTS:
+		if q.stall.kind != noStall {
+			return 0
+		}
+		if q.sq.blueFlame != nil && q.hot() {
+			if n := sh.pollBlueFlameHalf(q, q.sq.blueFlame.next); n > 0 || q.sq.blueFlame.hot > 0 {
+				return n
+			}
+		}
+		n := sh.pending(q)
+		if q.job != nil {
+			// What has been begun was announced, whatever the record says now.
+			n = max(n, uint16(q.job.blocks))
+		} else if n == 0 {
+			if q.sq.blueFlame != nil {
+				return sh.pollBlueFlame(q)
+			}
+			return 0
+		}
+		sh.started(q) // the clock is read while the WQE's line is on its way
+		if sh.several {
+			return sh.burstCrossing(q, n)
+		}
+		return sh.burst(q, n)
+	case control.StateSQD:
+		if q.job != nil { // what was started is finished
+			if sh.several {
+				return sh.burstCrossing(q, uint16(q.job.blocks))
+			}
+			return sh.burst(q, uint16(q.job.blocks))
+		}
+	case control.StateERR, control.StateSQE:
+		return sh.flush(q)
+	}
+	return 0
+}
+
+// indivisible is how many bytes are always moved in one go, whatever is left of
+// the budget: the result of an atomic, which must not be judged, and so
+// executed, a second time. A transfer whose budget went into judging it also
+// moves on by so many.
+const indivisible = 8
+
+// burst executes WQEs of q, of which n blocks are announced, until the budget
+// of this step is used up or there is a reason to wait.
+func (sh *shard) burst(q *qp, n uint16) (done int) {
+	bytes := sh.cfg.Slice
+	sh.sched.effort = 0
+	for done < sh.cfg.Burst && n > 0 && bytes > 0 {
+		j := q.job
+		if j != nil && !sh.resumeJob(q) {
+			done++
+			if q.attr.State != control.StateRTS {
+				break // its send queue has stopped
+			}
+			j = nil
+		}
+		if j == nil {
+			if k, cost := sh.fastPath(q, min(int(n), sh.cfg.Burst-done), bytes); k > 0 {
+				done += k
+				n -= uint16(k)
+				bytes -= cost
+				if q.sq.cq.dead {
+					break
+				}
+				continue
+			}
+			sh.snapshot(q)
+			if v := sh.judge(q, n); v > lost {
+				break
+			}
+			j = sh.scratch.job
+		}
+		done++
+		bytes -= sh.sched.effort
+		sh.sched.effort = 0
+		if j.fault != 0 {
+			sh.memoryFault(q, j.fault)
+			break
+		}
+		if !j.src.unmapped && !j.dst.unmapped {
+			bytes -= sh.move(q, j, max(bytes, indivisible))
+		} else {
+			used, v := sh.moveUnmapped(q, j, max(bytes, indivisible))
+			if bytes -= used; v > lost {
+				break
+			}
+		}
+		if !j.over() {
+			if q.job == nil {
+				sh.keepJob(q)
+			}
+			break
+		}
+		n -= uint16(j.blocks)
+		ok := sh.finish(q, j)
+		sh.parkJob(q)
+		if !ok {
+			break
+		}
+	}
+	sh.sched.spent = sh.cfg.Slice - bytes
+	return done
+}
+
+// move goes on with a job of q within a budget of bytes, and returns how much of it
+// was used.
+func (sh *shard) move(q *qp, j *job, budget int) (used int) {
+	switch {
+	case len(sh.dma.workers) > 0 && j.total >= sh.dma.sizes.transfer:
+		return sh.offload(q, j, budget)
+	case j.total >= sh.dma.beyond:
+		return j.move(budget, &q.client.copier)
+	}
+	return j.move(budget, nil)
+}
+
+// finish reports a WQE whose bytes have all been moved: first to the peer whose
+// receive it consumed, then to the poster. It returns false when a completion
+// queue had no room, which puts the queues that need it into error.
+func (sh *shard) finish(q *qp, j *job) bool {
+	if j.recv {
+		if a := sh.deliver(q, j); a != answerACK && sh.answered(q, j, a) > lost {
+			return false
+		}
+	}
+	count := &q.client.count
+	count[control.CounterWQEs]++
+	count[control.CounterBytes] += j.total
+	counter := uint16(q.sq.done)
+	q.sq.done += uint64(j.blocks)
+	ce := j.head.ce()
+	if ce < wqe.CEAlways {
+		return true
+	}
+	n := uint64(0)
+	if j.reads() {
+		n = j.total
+	}
+	attention := quietly
+	if ce == wqe.CEEvent {
+		attention = event
+	}
+	if !sh.complete(q.sq.cq, 0, q.uidx, 0, uint32(n), sh.clock(), requesterTail(j.head.opcode(), q.num, counter), attention) {
+		sh.overrun(q.sq.cq)
+		sh.setError(q)
+		return false
+	}
+	return true
+}
+
+// requesterTail is the tail of a requester's completion.
+func requesterTail(op wqe.Opcode, qpn uint32, counter uint16) cqe.Tail {
+	return cqe.MakeTail(qpn, uint8(op), counter, 0, cqe.MakeOpOwn(cqe.Req, cqe.FormatPlain, false, 0))
+}

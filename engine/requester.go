@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// The requester: it takes a snapshot of the WQE, checks it, gathers the local
+// memory, asks the responder, and does what the answer says.
+
+// dataOffset is where the data segments of a WQE with a remote address begin.
+const dataOffset = wqe.CtrlSize + wqe.RaddrSize
+
+// snapshot copies the first block of the next WQE to private memory. Nothing in
+// it is read again where the client could change it.
+func (sh *shard) snapshot(q *qp) {
+	slot := q.sq.done & q.sq.mask
+	*(*[wqe.BlockSize]byte)(sh.scratch.wqe[:]) = *(*[wqe.BlockSize]byte)(q.sq.ring[slot*wqe.BlockSize:])
+}
+
+// judge decides what the WQE of the snapshot does, into sh.scratch.job. n blocks
+// are announced.
+//
+// Local keys are judged before the peer, as a NIC that gathers before it sends.
+func (sh *shard) judge(q *qp, n uint16) verdict {
+	j := sh.scratch.job
+	h := parseHead((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
+	j.reset(h)
+	if j.blocks != 1 {
+		if j.blocks == 0 || j.blocks > int(n) {
+			return sh.badSize(q, j, n)
+		}
+		for i := 1; i < j.blocks; i++ {
+			from := (q.sq.done + uint64(i)) & q.sq.mask * wqe.BlockSize
+			copy(sh.scratch.wqe[i*wqe.BlockSize:][:wqe.BlockSize], q.sq.ring[from:])
+		}
+	}
+	if q.signed && wqe.Sign(sh.scratch.wqe[:h.ds()*wqe.UnitSize]) != h.signature() {
+		return sh.badSignature(q, j)
+	}
+	op := h.opcode()
+	if op > 63 || q.allowed>>(op&63)&1 == 0 {
+		return sh.badOpcode(q, j)
+	}
+	sh.checkPlace(q, h)
+	info := op.Info()
+	switch {
+	case info.Atomic():
+		return sh.judgeAtomic(q, j, info)
+	case info.Remote != 0 || info.Receive():
+		return sh.judgeTransfer(q, j, info)
+	}
+	switch op {
+	case wqe.OpUMR:
+		return sh.judgeUMR(q, j)
+	case wqe.OpDump:
+		return sh.judgeDump(q, j)
+	case wqe.OpMMO:
+		return sh.judgeMMO(q, j)
+	case wqe.OpWait:
+		return sh.judgeWait(q, j)
+	case wqe.OpSendEn:
+		return sh.judgeSendEnable(q, j)
+	case wqe.OpNop:
+		return accepted
+	}
+	return sh.badOpcode(q, j)
+}
+
+// short reports whether a WQE lacks segments that its opcode needs.
+func (q *qp) short(j *job, info *wqe.Info) bool {
+	return j.head.ds() < info.LeastUnits(wqe.Transport(q.transport))
+}
+
+// judgeTransfer judges a SEND, a WRITE or a READ.
+func (sh *shard) judgeTransfer(q *qp, j *job, info *wqe.Info) verdict {
+	if q.short(j, info) {
+		return sh.badSize(q, j, 0)
+	}
+	data := wqe.CtrlSize
+	switch {
+	case info.Raddr:
+		data += wqe.RaddrSize
+		sh.askFor(j)
+	case q.transport == control.QPTypeUD:
+		data += wqe.AVSize
+	}
+	near, far := &j.src, &j.dst
+	if info.Reads {
+		near, far = far, near
+	}
+	if v := sh.gather(q, j, near, data, j.head.ds()*wqe.UnitSize, uint32(info.Local)); v != accepted {
+		return v
+	}
+	return sh.ask(q, j, info, far)
+}
+
+// askFor puts the remote address segment into the request.
+func (sh *shard) askFor(j *job) {
+	r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))
+	j.request.addr, j.request.rkey = r.Addr, r.RKey
+}
+
+// gather turns the data segments in the WQE's bytes from off to end into pieces
+// of l, and adds up their lengths. need is the right that each key must give.
+func (sh *shard) gather(q *qp, j *job, l *list, off, end int, need uint32) verdict {
+	total := uint64(0)
+	for off < end {
+		d := wqe.ParseData((*[wqe.UnitSize]byte)(sh.scratch.wqe[off:]))
+		if d.Inline() {
+			size := wqe.InlineLength(d.ByteCount)
+			start := off + wqe.InlineHead
+			off += (wqe.InlineHead + size + wqe.UnitSize - 1) &^ (wqe.UnitSize - 1)
+			if off > end || need != 0 {
+				return sh.badInline(q, j, size, off, end)
+			}
+			if size > 0 {
+				l.add(sh.scratch.wqe[start:start+size], nil, 0, uint64(size))
+				total += uint64(size)
+			}
+			continue
+		}
+		off += wqe.UnitSize
+		n := d.Length()
+		k := sh.keys.find(d.LKey)
+		if k == nil || k.pd != q.pd || k.access&need != need {
+			return sh.badLocal(q, j, d, need)
+		}
+		if !sh.admit(l, k, d.Addr, n, need) {
+			return sh.badLocal(q, j, d, need)
+		}
+		total += n
+	}
+	if total > wqe.MaxMessage {
+		return sh.tooLong(q, j, total, wqe.MaxMessage)
+	}
+	j.total = total
+	return accepted
+}
+
+// ask has the responder judge the request. far is where its bytes go to or come
+// from: to be filled by the responder.
+func (sh *shard) ask(q *qp, j *job, info *wqe.Info, far *list) verdict {
+	r := &j.request
+	r.op, r.from, r.length = j.head.opcode(), q.num, j.total
+	if j.recv = info.Receive(); j.recv {
+		r.imm, r.solicited = j.head.imm(), j.head.solicited()
+	}
+	if q.transport == control.QPTypeUD {
+		if v := sh.address(q, j); v != accepted {
+			return v
+		}
+	} else {
+		r.to = q.attr.DestQPN
+		if !q.connected(q.conn.peer) {
+			if !sh.find(q) {
+				return sh.answered(q, j, answerNone)
+			}
+			sh.established(q.conn.peer)
+		}
+		j.peer = q.conn.peer
+	}
+	if a := sh.respond(q, j, info, far); a != answerACK {
+		return sh.answered(q, j, a)
+	}
+	return accepted
+}
+
+// find looks for the queue pair that q is connected to, and reports whether q may
+// send to it.
+func (sh *shard) find(q *qp) bool {
+	p := sh.boundPeer(q)
+	if !q.connected(p) {
+		return false
+	}
+	q.conn.peer = p
+	return true
+}
+
+// answered does what an answer other than answerACK means for the WQE.
+func (sh *shard) answered(q *qp, j *job, a answer) verdict {
+	timer, rnr := a.rnr()
+	switch {
+	case a == answerAgain:
+		return waiting
+	case q.transport != control.QPTypeRC:
+		if a == answerNone {
+			why := sh.whyNoPeer(q)
+			sh.explain(q, why.code, "%s; the message is lost", why)
+		}
+		return sh.lose(j)
+	case a == answerNone:
+		return sh.wait(q, noPeer, 0)
+	case rnr:
+		return sh.wait(q, notReady, timer)
+	}
+	return sh.fail(q, j, a.syndrome())
+}
+
+// lose ends a message that nobody takes: on an unreliable transport the requester
+// learns nothing of it, and goes on as if it had arrived.
+func (sh *shard) lose(j *job) verdict {
+	j.src.reset()
+	j.dst.reset()
+	j.total, j.recv = 0, false
+	sh.putBack(j)
+	return lost
+}
+
+// fail completes the WQE at the head of q with an error, whatever its
+// completion mode, and puts q into error.
+func (sh *shard) fail(q *qp, j *job, s cqe.Syndrome) verdict {
+	q.client.count[control.CounterWQEs]++
+	q.client.count[control.CounterFailed]++
+	sh.requesterError(q, j.head, s)
+	// A WQE that claims more blocks than were announced has those that were:
+	// what is posted next is flushed from its first block on.
+	q.sq.done += uint64(min(max(j.blocks, 1), max(int(sh.pending(q)), 1)))
+	sh.putBack(j)
+	sh.sendError(q)
+	return failed
+}

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// What follows says in words what the responder finds wrong, and returns its
+// answer.
+
+// noReceive answers a message for which no receive is posted.
+func (sh *shard) noReceive(j *job) answer {
+	p := j.peer
+	if p.transport == control.QPTypeRC {
+		return answerRNR | answer(p.attr.MinRNRTimer)
+	}
+	sh.explainReceive(j, nil, codeReceiveNone, "no receive is posted for a message of QP %#06x, which is lost", j.request.from)
+	return answerDrop
+}
+
+// refused answers what the queue pair does not allow: info's operations in flight,
+// or without info what its access lacks.
+func (sh *shard) refused(q *qp, j *job, info *wqe.Info) answer {
+	what := "this operation"
+	switch {
+	case info == nil:
+	case info.Atomic():
+		what = "atomics"
+	default:
+		what = "READ"
+	}
+	sh.explain(q, codePeerRefuses, "peer QP %#06x does not allow %s (%v): its access is %#x, its max_dest_rd_atomic %d",
+		j.peer.num, what, j.request.op, j.peer.attr.Access, j.peer.attr.MaxDestRdAtomic)
+	return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
+}
+
+func (sh *shard) badRemote(q *qp, j *job, need uint32) answer {
+	p, r := j.peer, &j.request
+	why := sh.whyNoAccess(use{name: "rkey", key: r.rkey, addr: r.addr, n: r.length, need: need, client: p.client, pd: p.pd, qp: p})
+	if p.client != q.client && why.code != codeKeyByteOrder {
+		// A client that learned which keys are stale, and how far they reach, could
+		// find one. The owner is told.
+		sh.explainQueue(p, why.code, "%v of peer QP %#06x: %s", r.op, r.from, why)
+		why = because(codeKeyRefused, "rkey %#08x does not give peer QP %#06x's memory, %d bytes at %#x; why is said to its owner",
+			r.rkey, p.num, r.length, r.addr)
+	}
+	sh.explain(q, why.code, "%v: %s", r.op, why)
+	return sh.refuseRequest(p, control.EventAccessError, answerRemoteAccess)
+}
+
+func (sh *shard) badInvalidate(q *qp, j *job) answer {
+	sh.explain(q, codeSendInval, "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.request.imm, j.peer.num)
+	sh.putBack(j)
+	return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
+}
+
+// badReceive answers when an entry of a receive's list gives no memory.
+func (sh *shard) badReceive(j *job, entry []byte, unit int, d wqe.Data) answer {
+	p := j.peer
+	why := sh.whyNoAccess(localUse(d, control.AccessLocalWrite, p, p.receivePD()))
+	switch {
+	case unit == 0 && d == wqe.Data{}:
+		why = because(codeReceiveUnwritten, "its entry is all zeros; it was announced before it was written, or written elsewhere")
+	case unit > 0 && (why.code == codeKeyUnknown || why.code == codeKeyStale):
+		why = because(codeReceiveNoEnd, "its list goes on with unit %d: %s; to end it there, write byte_count 0 and lkey %#x", unit, why, wqe.KeyEnd)
+	}
+	sh.explainReceive(j, entry, why.code, "receive %d: %s", j.index, why)
+	return sh.endReceive(j, cqe.LocalProtection, answerOperation)
+}
+
+func (sh *shard) receiveTooShort(j *job, entry []byte, left uint64) answer {
+	sh.explainReceive(j, entry, codeReceiveShort, "receive %d takes %d bytes, the message has %d", j.index, j.total-left, j.total)
+	return sh.endReceive(j, cqe.LocalLength, answerInvalidRequest)
+}
+
+// endReceive answers when the receive that j has opened cannot be filled: on a
+// reliable connection it fails, and its queue pair with it.
+func (sh *shard) endReceive(j *job, s cqe.Syndrome, a answer) answer {
+	if a = j.peer.nak(a); a != answerDrop {
+		sh.failReceive(j, s)
+	}
+	return a
+}

@@ -234,7 +234,7 @@ func (in *recordedSend) transports() []Transport {
 		return []Transport{UD}
 	}
 	for i := range in.WR {
-		if ops[verbs[in.WR[i].Opcode]].transports>>UC&1 == 0 {
+		if !ops[verbs[in.WR[i].Opcode]].transports.Has(UC) {
 			return []Transport{RC}
 		}
 	}

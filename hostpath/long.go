@@ -24,7 +24,7 @@ func (q *SendRing) refuse(wr *SendWR) error {
 
 // check judges wr and returns the size of its WQE in units of 16 bytes.
 func (q *SendRing) check(wr *SendWR, op *opInfo) (units int, err error) {
-	if op.transports>>q.transport&1 == 0 {
+	if !op.transports.Has(q.transport) {
 		return 0, fmt.Errorf("nicless: %s on a %s queue", op.name, q.transport)
 	}
 	units = 1

@@ -17,16 +17,12 @@ func (q *CQ) scatterSend(c *Completion, o cqe.OpOwn, sq *SendRing, count uint64,
 		return
 	}
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sq.block(count)[:]))
-	unit := 1
-	switch ctrl.Opcode {
-	case wqe.OpRDMARead:
-		unit = 2
-	case wqe.OpAtomicCS, wqe.OpAtomicFA:
-		unit = 3
-	default:
-		fail(c, cqe.RemoteInvalidRequest) // as libmlx5 does: nothing to return data to
+	i := ctrl.Opcode.Info()
+	if !i.Reads || cqe.WCOpcode(i.WC) == cqe.WCFromPost {
+		fail(c, cqe.RemoteInvalidRequest) // as libmlx5 does: no opcode that it knows to return data
 		return
 	}
+	unit := int(i.Units - i.DataLeast)
 	units := min(int(ctrl.DS), 4*int(s.blocks()))
 	for ; unit < units && len(data) > 0; unit++ {
 		at := unit * wqe.UnitSize

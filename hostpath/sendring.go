@@ -50,12 +50,12 @@ type SendRing struct {
 	qpn       uint32
 	base      uint64 // the first word of every WQE: the QPN in its place
 	transport Transport
-	short     uint8    // 1<<transport where WQEs may be built in place
-	signed    bool     //
-	shortMax  int      // inline bytes that may be built in place
-	maxInline int      //
-	maxSGE    int      //
-	ctrl      [8]uint8 // fm_ce_se by Flags
+	short     wqe.Transports // the queue's own, where WQEs may be built in place
+	signed    bool           //
+	shortMax  int            // inline bytes that may be built in place
+	maxInline int            //
+	maxSGE    int            //
+	ctrl      [8]uint8       // fm_ce_se by Flags
 	_         [64]byte
 
 	posted shm.Word64 // one writer: who rings. Pairs with the Observe in find.

@@ -91,7 +91,7 @@ func Slot(index uint64, log uint) uint64 { return index & (1<<(log&63) - 1) }
 // EntryOffset is where the 64 bytes of the entry in a slot begin, in a ring of
 // entries of 1<<logSize bytes, 6 or 7: of 128 bytes they are the second half.
 func EntryOffset(slot uint64, logSize uint) uint64 {
-	return slot<<(logSize&63) + 1<<(logSize&63) - Size
+	return (slot+1)<<(logSize&63) - Size
 }
 
 // Owner is the owner bit of the entry of index in a ring of 1<<log entries:

@@ -2,7 +2,6 @@ package hostpath
 
 import (
 	"github.com/nicless/nicless/cqe"
-	"github.com/nicless/nicless/internal/ring"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -14,16 +13,16 @@ import (
 func (q *CQ) pollCollapsed(dst []Completion) int {
 	e := q.entry(0)
 	// Pairs with the device's Publish of the entry.
-	tail := e.ObserveTail()
-	o := cqe.OpOwn(tail)
+	tail := cqe.Tail(e.ObserveTail())
+	o := tail.OpOwn()
 	if len(dst) == 0 || tail == q.newest || o.Opcode() == cqe.Invalid {
 		return 0
 	}
 	q.newest = tail
 	var b shm.Block
-	be.PutUint64(b[cqe.OffQPN:], tail)
+	be.PutUint64(b[cqe.OffTail:], uint64(tail))
 	if k := o.Opcode(); k == cqe.ReqErr || k == cqe.RespErr {
-		copy(b[52:56], e[52:56]) // an error stays, so this is of the same entry
+		copy(b[cqe.OffVendor:cqe.OffTail], e[cqe.OffVendor:]) // an error stays, so this is of the same entry
 	}
 	c := &dst[0]
 	c.Parse((*[cqe.Size]byte)(&b))
@@ -39,8 +38,8 @@ func (q *CQ) pollCollapsed(dst []Completion) int {
 // been reported.
 func (q *CQ) cleanCollapsed(qp *QP) (cleaned int) {
 	e := q.entry(0)
-	tail := e.ObserveTail()
-	if cqe.OpOwn(tail).Opcode() == cqe.Invalid || uint32(tail>>32)&ring.Mask24 != qp.QPN {
+	tail := cqe.Tail(e.ObserveTail())
+	if tail.OpOwn().Opcode() == cqe.Invalid || tail.QPN() != qp.QPN {
 		return 0
 	}
 	e.PublishTail(uint64(cqe.MakeOpOwn(cqe.Invalid, cqe.FormatPlain, false, 0)))

@@ -48,8 +48,7 @@ func (c *Completion) Err() error { return c.WC.Err(c.ID) }
 type CQ struct {
 	ring    []byte
 	log     uint
-	shift   uint   // log2 of the entry size
-	half    uint64 // where in an entry its 64-byte CQE begins
+	shift   uint // log2 of the entry size, 6 or 7
 	ciWord  *shm.BE32
 	armWord *shm.BE32
 	armReg  *shm.BE64
@@ -66,8 +65,8 @@ type CQ struct {
 
 	// Of a collapsed queue.
 	collapsed bool
-	newest    uint64 // the last eight bytes of the entry last reported
-	at        uint32 // user index of its QP
+	newest    cqe.Tail // of the entry last reported
+	at        uint32   // user index of its QP
 }
 
 // NewCQ returns an empty completion queue. It fills the entries as libmlx5
@@ -104,7 +103,7 @@ func NewCQ(c CQConfig) (*CQ, error) {
 		cqn: c.CQN, table: c.Table, memory: c.Memory, collapsed: c.Collapsed,
 	}
 	if c.EntrySize == cqe.Size128 {
-		q.shift, q.half = 7, cqe.Size128-cqe.Size
+		q.shift = 7
 	}
 	q.fill()
 	return q, nil
@@ -134,7 +133,7 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 		if !cqe.Valid(o, q.ci, q.log) {
 			break
 		}
-		if o&^ownSolicited <= 1 { // a request that succeeded, and no data
+		if o.PlainReq() {
 			left := uint64(1)<<q.log - (q.ci - from)
 			if k := q.takeRun(dst[n:min(uint64(len(dst)), uint64(n)+left)]); k > 0 {
 				if n += k; q.ci-from == 1<<q.log {
@@ -211,12 +210,11 @@ func (q *CQ) Skipped() (stale, bad uint64) { return q.stale, q.bad }
 
 // entry returns the 64 bytes of the CQE of a count: all of it, or the second half.
 func (q *CQ) entry(count uint64) *shm.Block {
-	off := (count & (1<<q.log - 1)) << q.shift
-	return shm.BlockAt(q.ring, off+q.half)
+	return shm.BlockAt(q.ring, cqe.EntryOffset(cqe.Slot(count, q.log), q.shift))
 }
 
 // slot returns all bytes of the entry of a count.
 func (q *CQ) slot(count uint64) []byte {
-	off := (count & (1<<q.log - 1)) << q.shift
+	off := cqe.Slot(count, q.log) << q.shift
 	return q.ring[off : off+1<<q.shift]
 }

@@ -31,7 +31,7 @@ func (q *CQ) Resize(to []byte, move func() error) error {
 	if err := lies("completion ring", to, size, cqe.Size); err != nil {
 		return err
 	}
-	next := &CQ{ring: to, log: log, shift: q.shift, half: q.half}
+	next := &CQ{ring: to, log: log, shift: q.shift}
 	next.fill()
 	if err := move(); err != nil {
 		return err

@@ -19,12 +19,12 @@ func (q *CQ) resolve(c *Completion, o cqe.OpOwn, e *shm.Block) bool {
 	ok := false
 	switch c.Kind {
 	case cqe.Req:
-		c.Timestamp = be.Uint64(e[48:56])
+		c.Timestamp = be.Uint64(e[cqe.OffTimestamp:])
 		ok = q.completeSend(c, o, e, qp.SQ)
 	case cqe.ReqErr:
 		ok = q.completeSend(c, 0, e, qp.SQ)
 	case cqe.RespWriteImm, cqe.RespSend, cqe.RespSendImm, cqe.RespSendInv:
-		c.Timestamp = be.Uint64(e[48:56])
+		c.Timestamp = be.Uint64(e[cqe.OffTimestamp:])
 		ok = q.completeRecv(c, o, qp)
 	case cqe.RespErr:
 		c.Opcode = cqe.WCRecv

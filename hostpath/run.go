@@ -46,9 +46,6 @@ func (q *SQ) layRun(wrs []SendWR) int {
 	return n
 }
 
-// ownSolicited is the bit of op_own that says nothing about what completed.
-const ownSolicited = 1 << 1
-
 // takeRun takes completions off the queue that follow each other, as long as they
 // are the commonest: of one send queue, a success without data, whose entry says
 // what was done. It returns how many; for anything else the long way is asked.
@@ -57,8 +54,8 @@ const ownSolicited = 1 << 1
 func (q *CQ) takeRun(dst []Completion) (n int) {
 	ci := q.ci
 	b := q.entry(ci)
-	tail, uidx := b.ObserveTail(), uint32(b.Word(4)>>32)&ring.Mask24
-	qpn := uint32(tail>>32) & ring.Mask24
+	tail, uidx := cqe.Tail(b.ObserveTail()), cqe.UIdx(b.Word(cqe.WordUIdx))
+	qpn := tail.QPN()
 	qp := q.table.find(uidx)
 	if qp == nil || qp.QPN != qpn || qp.SQ == nil {
 		return 0
@@ -66,21 +63,21 @@ func (q *CQ) takeRun(dst []Completion) (n int) {
 	sq := qp.SQ
 	slots, mask := sq.slots, sq.size-1
 	freed, posted := sq.freed.Observe(), sq.posted.Observe()
-	for n < len(dst) && uint8(tail)&^ownSolicited == uint8(ci>>q.log&1) {
-		if uint32(tail>>32)&ring.Mask24 != qpn || uint32(b.Word(4)>>32)&ring.Mask24 != uidx {
+	for n < len(dst) && tail.OpOwn()&^cqe.SolicitedBit == cqe.OpOwn(cqe.Owner(ci, q.log)) {
+		if tail.QPN() != qpn || cqe.UIdx(b.Word(cqe.WordUIdx)) != uidx {
 			break
 		}
-		code, op, bytes := uint8(tail>>56), cqe.WCRDMAWrite, uint32(0)
+		code, op, bytes := tail.WQEOpcode(), cqe.WCRDMAWrite, uint32(0)
 		switch wqe.Opcode(code) {
 		case wqe.OpRDMAWrite:
 		case wqe.OpSend:
 			op = cqe.WCSend
 		case wqe.OpRDMARead:
-			op, bytes = cqe.WCRDMARead, uint32(b.Word(5))
+			op, bytes = cqe.WCRDMARead, uint32(b.Word(cqe.WordByteCount))
 		default:
 			code = 0
 		}
-		count := ring.Extend(freed, uint16(tail>>16))
+		count := ring.Extend(freed, tail.Counter())
 		if code == 0 || count >= posted {
 			break
 		}
@@ -89,14 +86,14 @@ func (q *CQ) takeRun(dst []Completion) (n int) {
 			break
 		}
 		c := &dst[n]
-		c.WC = cqe.WC{Opcode: op, WQEOpcode: code, Counter: uint16(tail >> 16), ByteLen: bytes, QPN: qpn, UIdx: uidx}
-		c.ID, c.Timestamp = s.id, b.Word(6)
+		c.WC = cqe.WC{Opcode: op, WQEOpcode: code, Counter: tail.Counter(), ByteLen: bytes, QPN: qpn, UIdx: uidx}
+		c.ID, c.Timestamp = s.id, b.Word(cqe.WordTimestamp)
 		freed = count + s.blocks()
 		n++
 		ci++
 		b = q.entry(ci)
 		// Pairs with the device's Publish of the entry: the rest of it is read after.
-		tail = b.ObserveTail()
+		tail = cqe.Tail(b.ObserveTail())
 	}
 	if n > 0 {
 		q.ci = ci

@@ -56,7 +56,7 @@ func (q *CQ) scatterRecv(c *Completion, o cqe.OpOwn, list wqe.RecvList) {
 // inline returns the data that the CQE at q.ci carries. If it carries none
 // that can be read, the completion has become an error.
 func (q *CQ) inline(c *Completion, o cqe.OpOwn) (data []byte, ok bool) {
-	wide := q.half != 0
+	wide := q.shift == 7
 	if o.Format() == cqe.FormatCompressed || o.Format() == cqe.FormatInline64 && !wide {
 		fail(c, 0) // never asked for: no syndrome of the device's says so
 		return nil, false

@@ -16,7 +16,14 @@ func (q *CQ) Clean(index uint32, qp *QP) (cleaned int) {
 		return q.cleanCollapsed(qp)
 	}
 	end := q.ci
-	for end-q.ci < 1<<q.log && cqe.Valid(cqe.OpOwn(q.entry(end).ObserveTail()), end, q.log) {
+	for end-q.ci < 1<<q.log {
+		o := cqe.OpOwn(q.entry(end).ObserveTail())
+		if !cqe.Valid(o, end, q.log) {
+			break
+		}
+		if q.title(o) {
+			q.expand(end, o)
+		}
 		end++
 	}
 	// From the newest to the oldest, each entry that stays moves up by as many

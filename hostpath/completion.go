@@ -26,6 +26,12 @@ type CQConfig struct {
 	Collapsed bool   // the device writes every entry over entry 0 (cc); Poll then reports the newest
 	Table     *Table // the QPs whose completions come here
 
+	// Compressed says that the device may compress completions (cqe_comp_en),
+	// and MiniFormat what the minis of receives hold (mini_cqe_res_format).
+	// Entries are of 64 bytes then, and the queue is not collapsed.
+	Compressed bool
+	MiniFormat cqe.MiniFormat
+
 	// Memory returns the n bytes at an address that was posted in an SGE with
 	// this key, or nil. It is only called for CQEs with inline data ("scatter
 	// to CQE"); nil: such CQEs become errors.
@@ -63,6 +69,9 @@ type CQ struct {
 	polling atomic.Bool // a caller of TryPoll is at it
 	armSN   atomic.Uint32
 
+	compressed bool
+	mini       cqe.MiniFormat
+
 	// Of a collapsed queue.
 	collapsed bool
 	newest    cqe.Tail // of the entry last reported
@@ -84,6 +93,10 @@ func NewCQ(c CQConfig) (*CQ, error) {
 		return nil, fmt.Errorf("hostpath: completion ring of %d bytes, not whole entries of %d", len(c.Ring), c.EntrySize)
 	case c.Table == nil:
 		return nil, errors.New("hostpath: CQ without a table of QPs")
+	case c.Compressed && (c.EntrySize != cqe.Size || c.Collapsed):
+		return nil, fmt.Errorf("hostpath: compressed CQEs of %d bytes, collapsed %t; 64 bytes, not collapsed, are possible", c.EntrySize, c.Collapsed)
+	case c.MiniFormat > cqe.MiniHeadersStride:
+		return nil, fmt.Errorf("hostpath: format %d of compressed CQEs; 0 to %d are possible", c.MiniFormat, cqe.MiniHeadersStride)
 	case c.CQN > ring.Mask24:
 		return nil, fmt.Errorf("hostpath: CQ number 0x%x, more than 24 bits", c.CQN)
 	}
@@ -100,7 +113,7 @@ func NewCQ(c CQConfig) (*CQ, error) {
 	q := &CQ{
 		ring: c.Ring, log: log, shift: 6, armReg: register[0],
 		ciWord: shm.BE32At(c.Record, 4*doorbell.CIWord), armWord: shm.BE32At(c.Record, 4*doorbell.ArmWord),
-		cqn: c.CQN, table: c.Table, memory: c.Memory, collapsed: c.Collapsed,
+		cqn: c.CQN, table: c.Table, memory: c.Memory, collapsed: c.Collapsed, compressed: c.Compressed, mini: c.MiniFormat,
 	}
 	if c.EntrySize == cqe.Size128 {
 		q.shift = 7
@@ -141,6 +154,8 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 				}
 				continue
 			}
+		} else if q.title(o) {
+			o = q.expand(q.ci, o)
 		}
 		c := &dst[n]
 		c.Parse((*[cqe.Size]byte)(e))

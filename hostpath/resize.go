@@ -45,6 +45,9 @@ func (q *CQ) Resize(to []byte, move func() error) error {
 		if o.Opcode() == cqe.ResizeCQ {
 			break
 		}
+		if q.title(o) {
+			q.expand(i, o)
+		}
 		copy(next.slot(i+1), q.slot(i))
 		b := &next.entry(i + 1)[cqe.OffOpOwn]
 		*b = *b&^1 | cqe.Owner(i+1, log)

@@ -63,7 +63,7 @@ type QP struct {
 	qkey      atomic.Uint32
 	index     uint32             // in the context's table
 	sq        *hostpath.SQ       // nil: crowd
-	crowd     *hostpath.CrowdSQ  // nil: sq
+	crowd     *hostpath.SharedSQ  // nil: sq
 	sends     *hostpath.SendRing // of sq or crowd
 	rq        *hostpath.RQ       // nil: receives come from srq
 	srq       *SRQ
@@ -228,7 +228,7 @@ func (q *QP) create(cfg QPConfig) error {
 		QPN: q.qpn, Transport: q.transport, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline, MaxSGE: cfg.MaxSendSGE, BlueFlame: flame,
 	}
 	if cfg.Concurrent {
-		if q.crowd, err = hostpath.NewCrowdSQ(sends); err != nil {
+		if q.crowd, err = hostpath.NewSharedSQ(sends); err != nil {
 			return wrap(what, err)
 		}
 		q.sends = &q.crowd.SendRing

@@ -121,8 +121,8 @@ func BenchmarkPostRecv(b *testing.B) {
 	}
 }
 
-// BenchmarkPoll polls CQEs that are already in the cache: what the poller
-// itself costs, without waiting for the device's line.
+// BenchmarkPoll polls CQEs that are already in the cache: the cost of the poller
+// itself, without the transfer of the device's cache line.
 func BenchmarkPoll(b *testing.B) {
 	const size = 256
 	for _, batch := range []int{1, 16} {

@@ -4,24 +4,26 @@ import (
 	"github.com/nicless/nicless/doorbell"
 )
 
-// flare is publish for a queue whose BlueFlame register is its own, and tells the
-// device of all WQEs from the count from on. The order is another one:
+// publishBlueFlame tells the device of all WQEs from the count from on. It takes
+// the place of publish for a queue that has a BlueFlame register of its own. The
+// order differs from that of publish:
 //
-//  1. WQE bytes        plain stores into the ring, as ever
+//  1. WQE bytes        plain stores into the ring
 //  2. UAR register     the WQE itself, or the doorbell of several
 //  3. doorbell record  Publish
 //
 // The device may execute the WQE as soon as it finds it in the register, before it
-// sees the record. Whatever it does not find there the record tells it of, and the
-// ring holds; so nothing is lost with a register that is written over.
+// sees the record. The record announces every WQE and the ring holds it, so nothing
+// is lost when the register is written over.
 //
-// Each call writes the register, lest a WQE stay there until its index comes round
-// again; and the doorbell of several has ds 0, lest the WQE that was there before
-// be taken for the one that it names. docs/design/0012-blueflame.md has the rest.
-func (q *SQ) flare(from uint64) {
+// Every call writes the register. Otherwise a WQE could stay there until its index
+// comes round again. The doorbell of several has ds 0: otherwise the WQE that was in
+// the register before could be taken for the one that the doorbell names.
+// docs/design/0012-blueflame.md has the rest.
+func (q *SQ) publishBlueFlame(from uint64) {
 	end := q.next
 	q.posted.Publish(end)
-	half := q.flame[q.half]
+	half := q.blueFlame[q.half]
 	q.half ^= 1
 	if end-from == 1 {
 		half.PublishHead(q.block(from))
@@ -31,10 +33,10 @@ func (q *SQ) flare(from uint64) {
 	q.record.Publish(uint32(uint16(end)))
 }
 
-// dark empties the register: what is left in it is of another queue, or of a life
-// before RST.
-func (q *SQ) dark() {
-	for _, half := range q.flame {
+// clearBlueFlame empties the register. The WQE left in it is another queue's, or
+// was posted before the QP went through RST.
+func (q *SQ) clearBlueFlame() {
+	for _, half := range q.blueFlame {
 		if half != nil {
 			half.PublishFirst(0)
 		}

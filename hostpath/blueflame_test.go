@@ -9,20 +9,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A queue with a register of its own writes a WQE of one block there, halves in
-// turn; of several, or of a longer one, only that there are some, with ds 0. Ring
-// and record are as without it.
-func TestFlare(t *testing.T) {
+// A queue with a register of its own writes a WQE of one block there, into the
+// halves in turn. For several WQEs, or a longer one, it writes a doorbell with ds 0.
+// Ring and record are as without the register.
+func TestBlueFlame(t *testing.T) {
 	var halves [2]*shm.Block
 	r, err := shm.Heap(4096)
 	require.NoError(t, err)
 	mem := r.Bytes()
 	for i := range halves {
 		halves[i] = shm.BlockAt(mem, uint64(i)*doorbell.BFHalf)
-		halves[i].PublishFirst(77) // of whoever had it before
+		halves[i].PublishFirst(77) // left by the last user
 	}
 	b := newBench(t, 16, func(c *SQConfig) { c.BlueFlame = mem[:doorbell.BFRegSize] })
-	require.Equal(t, make([]byte, doorbell.BFRegSize), mem[:doorbell.BFRegSize], "dark")
+	require.Equal(t, make([]byte, doorbell.BFRegSize), mem[:doorbell.BFRegSize], "cleared")
 	write := &SendWR{Op: OpWrite, SGE: []SGE{{Addr: 0x1000, LKey: 0x1234, Length: 8}}, RemoteAddr: 0x2000, RKey: 0x5678}
 	for i := range 3 {
 		require.NoError(t, b.sq.Post(write))
@@ -32,7 +32,7 @@ func TestFlare(t *testing.T) {
 		require.Equal(t, uint32(i+1), shm.BE32At(b.record, 4*doorbell.SendWord).Observe())
 	}
 	was := *halves[0]
-	b.sq.Ring() // nothing to tell
+	b.sq.Ring() // nothing was posted
 	require.Equal(t, was, *halves[0])
 
 	doorbellIn := func(half int, end uint16) {

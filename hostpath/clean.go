@@ -5,13 +5,14 @@ import (
 	"github.com/nicless/nicless/doorbell"
 )
 
-// Clean takes the CQEs of a QP that have not been polled off the queue, and
-// returns how many there were. It is for a QP that was reset or destroyed,
-// once the device has answered, so that it writes no more of them: otherwise
-// they would complete work that the QP's next life posts. Entries of the SRQ
-// return to it. The poller's.
+// Clean takes the unpolled CQEs of a QP off the queue and returns how many there
+// were. Entries of the SRQ return to it.
+//
+// Call it for a QP that was reset or destroyed, once the device has answered and so
+// writes no more of them. Otherwise they would complete work that is posted after
+// the reset. Only the poller calls it.
 func (q *CQ) Clean(index uint32, qp *QP) (cleaned int) {
-	defer q.alone()()
+	defer q.exclude()()
 	if q.collapsed {
 		return q.cleanCollapsed(qp)
 	}
@@ -26,8 +27,8 @@ func (q *CQ) Clean(index uint32, qp *QP) (cleaned int) {
 		}
 		end++
 	}
-	// From the newest to the oldest, each entry that stays moves up by as many
-	// as were taken out after it.
+	// From the newest entry to the oldest: an entry that stays moves up by the
+	// number of entries taken out after it.
 	gone := uint64(0)
 	for i := end; i > q.ci; {
 		i--

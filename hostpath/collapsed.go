@@ -6,10 +6,10 @@ import (
 )
 
 // pollCollapsed reports the newest completion of a collapsed queue, unless the
-// last call has reported it. The device overwrites the entry whenever it likes,
-// so of a success only the last eight bytes, which change together, are read:
-// there is no byte count, no immediate and no time. What one CQE says is done
-// is done: everything up to its index.
+// last call has reported it. The device may overwrite the entry at any time, so
+// only the last eight bytes of a success are read, which change together: there is
+// no byte count, no immediate and no time. A CQE completes everything up to its
+// index.
 func (q *CQ) pollCollapsed(dst []Completion) int {
 	e := q.entry(0)
 	// Pairs with the device's Publish of the entry.
@@ -33,8 +33,8 @@ func (q *CQ) pollCollapsed(dst []Completion) int {
 	return 1
 }
 
-// cleanCollapsed is Clean of a collapsed queue. The entry is invalidated: the
-// QP's next life may write the very same bytes, which would look as if they had
+// cleanCollapsed is Clean of a collapsed queue. The entry is invalidated: after the
+// reset the device may write the very same bytes, which would look as if they had
 // been reported.
 func (q *CQ) cleanCollapsed(qp *QP) (cleaned int) {
 	e := q.entry(0)

@@ -12,8 +12,8 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// maxCQ is the most entries a CQ may have: half of what a consumer index can
-// tell apart.
+// maxCQ is the most entries that a CQ may have: half of the values of a consumer
+// index of 24 bits.
 const maxCQ = 1 << 23
 
 // CQConfig says where a completion queue lies.
@@ -66,7 +66,7 @@ type CQ struct {
 	stale   uint64
 	bad     uint64
 	orphans atomic.Pointer[orphan]
-	polling atomic.Bool // a caller of TryPoll is at it
+	polling atomic.Bool // a goroutine is polling, by TryPoll
 	armSN   atomic.Uint32
 
 	compressed bool
@@ -100,10 +100,10 @@ func NewCQ(c CQConfig) (*CQ, error) {
 	case c.CQN > ring.Mask24:
 		return nil, fmt.Errorf("hostpath: CQ number 0x%x, more than 24 bits", c.CQN)
 	}
-	if err := lies("completion ring", c.Ring, c.EntrySize, cqe.Size); err != nil {
+	if err := checkMemory("completion ring", c.Ring, c.EntrySize, cqe.Size); err != nil {
 		return nil, err
 	}
-	if err := lies("doorbell record", c.Record, doorbell.RecordSize, 4); err != nil {
+	if err := checkMemory("doorbell record", c.Record, doorbell.RecordSize, 4); err != nil {
 		return nil, err
 	}
 	register, err := halves(c.Register)
@@ -132,7 +132,7 @@ func (q *CQ) CQN() uint32 { return q.cqn }
 // CQEs of QPs that are no longer in the table are passed over, and so are CQEs
 // that make no sense: see Skipped.
 //
-// Of a collapsed queue it returns the newest completion, or nothing if that was
+// Of a collapsed queue it returns the newest completion, or none if that one was
 // returned before: see CQConfig.
 func (q *CQ) Poll(dst []Completion) (n int) {
 	if q.collapsed {
@@ -164,7 +164,7 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 		}
 		q.ci++
 		if q.ci-from == 1<<q.log {
-			break // a device that ignores the consumer index must not keep us here
+			break // one lap; a device that ignores the consumer index must not hold the poller
 		}
 	}
 	if q.ci != from {
@@ -176,9 +176,9 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 	return n
 }
 
-// TryPoll is Poll for pollers that share the queue, beside other callers of
-// TryPoll: while one of them is at it, the others get 0 and false at once. What
-// one of them takes is done for all: see SendRing.Done.
+// TryPoll is Poll for pollers that share the queue. Any number of goroutines may
+// call it: while one of them polls, the others get 0 and false at once. SendRing.Done
+// tells all of them what is complete.
 func (q *CQ) TryPoll(dst []Completion) (n int, ok bool) {
 	if !q.polling.CompareAndSwap(false, true) {
 		return 0, false
@@ -188,8 +188,8 @@ func (q *CQ) TryPoll(dst []Completion) (n int, ok bool) {
 	return n, true
 }
 
-// alone keeps callers of TryPoll away until done is called.
-func (q *CQ) alone() (done func()) {
+// exclude keeps callers of TryPoll from polling until done is called.
+func (q *CQ) exclude() (done func()) {
 	for !q.polling.CompareAndSwap(false, true) {
 		cpu.Yield()
 	}
@@ -197,15 +197,15 @@ func (q *CQ) alone() (done func()) {
 }
 
 // Index returns how many entries have been taken off the queue since it was
-// made. A WaitCQ for Index plus n waits for n more completions, if none is
-// unpolled. It wraps; a Resize takes one up.
+// made. With no entry left to poll, a WaitCQ for Index plus n waits for n more
+// completions. It wraps. A Resize counts as one entry.
 func (q *CQ) Index() uint32 { return uint32(q.ci) }
 
-// Arm asks for one event when an entry is there that has not been polled: any,
-// or only a solicited one or an error. Arming again before that event is the
-// same request. The record is written before the register, which is what the
-// device acts on. Poll once more between arming and waiting: an entry may have
-// come just before, and its event is then a matter of the device's timing.
+// Arm asks for one event when an entry is there that has not been polled: any
+// entry, or only a solicited one or an error. Arming again before that event is the
+// same request. The record is written before the register, on which the device
+// acts. Poll once more between arming and waiting: for an entry that arrived just
+// before, the device may or may not send the event.
 func (q *CQ) Arm(solicited bool) {
 	a := doorbell.Arm{SN: uint8(q.armSN.Load()), Solicited: solicited, CI: uint32(q.ci)}
 	q.armWord.Publish(a.Word())
@@ -218,9 +218,9 @@ func (q *CQ) Arm(solicited bool) {
 // the request that the event has answered. Safe for concurrent use.
 func (q *CQ) EventSeen() { q.armSN.Add(1) }
 
-// Skipped returns how many CQEs Poll has passed over: stale ones, of QPs that
-// are no longer there, and bad ones, which name work that was not posted or
-// are of a kind that nobody asked for. Only a broken device makes bad ones.
+// Skipped returns how many CQEs Poll has passed over. Stale ones are of QPs that
+// are no longer there. Bad ones name work that was not posted, or are of a kind
+// that this queue does not have; only a broken device writes them.
 func (q *CQ) Skipped() (stale, bad uint64) { return q.stale, q.bad }
 
 // entry returns the 64 bytes of the CQE of a count: all of it, or the second half.

@@ -8,9 +8,9 @@ import "github.com/nicless/nicless/cqe"
 //
 // The poller writes the completions back into the slots that they stand for,
 // each as the entry that a device without compression would have written, and
-// then reads them as ever. The slots are the poller's until it publishes the
-// consumer index behind them. Their owner bits are then those of this lap,
-// which also keeps what was left in the slots from looking valid in the next.
+// then reads them like any other. The slots are the poller's until it publishes the
+// consumer index behind them. Their owner bits become those of this lap, so that
+// bytes left in them do not look valid in the next.
 
 // expand expands the session whose title is the entry of index. It returns the
 // op_own of the entry that is there now; o, that of the title, if the title

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A poster, a poller and a device, each on its own goroutine, meet only in the
-// words that are there for it. The race detector judges.
+// A poster, a poller and a device, each on its own goroutine, share only the words
+// meant for it. Run it under the race detector.
 func TestConcurrent(t *testing.T) {
 	const total = 5000
 	b := newBench(t, 16, nil)

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// CQEs that cannot be made sense of are passed over and counted, and harm
-// neither the queue nor the caller.
+// CQEs that make no sense are passed over and counted, and harm neither the queue
+// nor the caller.
 func TestNonsense(t *testing.T) {
 	put := func(d *device, qpn, index uint32, kind cqe.Opcode, counter uint16) {
 		var e [64]byte
@@ -64,7 +64,7 @@ func TestNonsense(t *testing.T) {
 }
 
 // A device that never stops writing, whatever the consumer index says, cannot
-// hold the poller for ever.
+// hold the poller forever.
 func TestPollReturns(t *testing.T) {
 	s := newSetting(t, 0, 5)
 	for id := range uint64(8) {
@@ -98,8 +98,8 @@ func TestConsumerIndex(t *testing.T) {
 	require.Equal(t, uint32(1), b.cq.ciWord.Observe())
 }
 
-// The owner bit tells laps apart in rings of any size, one entry included, and
-// a poller takes no more than it was given room for.
+// The owner bit tells laps apart in rings of any size, one entry included, and a
+// poller takes no more than dst has room for.
 func TestOwner(t *testing.T) {
 	for _, size := range []int{1, 2, 8} {
 		b := newBench(t, 16, nil)

@@ -1,5 +1,6 @@
-// Package hostpath is the one path by which work is posted to a device and its
-// completions are polled, used by every poster in Go.
+// Package hostpath posts work requests to a device and polls completions. It is
+// the only implementation of both in Go: the host API and the emulated
+// accelerators use it.
 //
 // # Terms
 //
@@ -12,19 +13,19 @@
 // (RQ), or to a shared one (SRQ), whose entries are used in the order of their
 // links.
 //
-// # Who owns what
+// # Ownership
 //
-// Each queue has one poster at a time and one poller at a time, except a CrowdSQ,
-// which any number post to, and a CQ that is polled by TryPoll alone. Poster and
-// poller may be different goroutines. Each keeps its own counts, 64 bits wide, and
-// passes them to the other through one word each, on cache lines of their own:
+// A queue has one poster at a time and one poller at a time. Two exceptions: a
+// SharedSQ has any number of posters, and a CQ that is polled by TryPoll alone any
+// number of pollers. Poster and poller may be different goroutines. Each keeps its
+// own counts, 64 bits wide, and passes them to the other through one word, which has
+// a cache line of its own:
 //
 //	posted   stored by the poster when it rings, read by the poller
 //	freed    stored by the poller, read by the poster when its ring looks full
 //
-// An SRQ has one poster, and any number of pollers. Which work request lies in
-// which slot is noted in private memory: nothing that a device writes is
-// trusted to be an index.
+// An SRQ has one poster and any number of pollers. Private memory notes which work
+// request lies in which slot: no number that a device writes is trusted as an index.
 //
 // # Order
 //
@@ -34,17 +35,37 @@
 //
 // # Cost
 //
-// Posting, ringing and polling wait for nobody, allocate nothing, and make no
-// system call. Work that fits one block and has one pointer or short inline
-// data is built in place; everything else goes through [wqe.Builder].
+// Posting, ringing and polling do not block, allocate nothing, and make no system
+// call. A WQE of one block with one pointer or short inline data is built in place;
+// every other goes through [wqe.Builder].
 //
 // # Errors
 //
-// Those that refuse a work request begin with "nicless:", because users of the
-// host API get them as they are; the others are mistakes of the caller's.
+// Errors that refuse a work request begin with "nicless:", because users of the
+// host API get them unchanged. The others are mistakes in a call of this package and
+// begin with "hostpath:".
 //
 // # Source
 //
 // rdma-core, providers/mlx5: qp.c, srq.c and cq.c. The tests replay recordings
 // of that library byte for byte.
+//
+// # Files
+//
+// A send goes through request.go (what the caller says), op.go (facts of
+// operations), form.go (how its WQE is laid out), short.go or long.go (the bytes;
+// bind.go, list.go, masked.go and av.go their rarer parts), sendring.go (ring and
+// notes), and sq.go for one poster or sharedsq.go for many (sequence.go is their
+// protocol). run.go and writes.go do the same for many alike requests in one loop.
+// blueflame.go writes WQEs to a register.
+//
+// Receives are in rq.go and shared.go (SRQ).
+//
+// A completion goes through completion.go (Poll), resolve.go (the work request
+// that it completes) and table.go (QPs by user index). collapsed.go, compressed.go
+// and scatter.go are for queues of those kinds; clean.go, orphan.go and resize.go
+// for QPs that go and rings that change.
+//
+// raw.go has RDMaxcel's stateless functions; share.go and memory.go show queues
+// to accelerators and dumps; words.go checks where shared words lie.
 package hostpath

@@ -11,7 +11,8 @@ const (
 	long                // anything else, by wqe.Builder
 )
 
-// form returns how the WQE of wr is laid out. It looks at nothing that changes.
+// form returns how the WQE of wr is laid out. It reads only fields that never
+// change after setUp.
 func (q *SendRing) form(wr *SendWR, op *opInfo) form {
 	if op.short&q.short == 0 {
 		return long
@@ -26,8 +27,8 @@ func (q *SendRing) form(wr *SendWR, op *opInfo) form {
 	return long
 }
 
-// judge returns how the WQE of wr is laid out and how many blocks it takes, or
-// why there can be none.
+// judge returns how the WQE of wr is laid out and how many blocks it takes. The
+// error says why wr cannot be posted.
 func (q *SendRing) judge(wr *SendWR) (f form, n uint64, err error) {
 	if wr.Op >= numOps || wr.Flags > allFlags {
 		return 0, 0, q.refuse(wr)
@@ -41,8 +42,8 @@ func (q *SendRing) judge(wr *SendWR) (f form, n uint64, err error) {
 }
 
 // lay writes the WQE of wr, as judge has found it, into the blocks from count
-// on, which are reserved, and notes what they hold. fence is what the WQE must
-// wait for because of the one before it.
+// on, which are reserved, and notes it. fence is the fence that the WQE needs
+// because of the one before it.
 func (q *SendRing) lay(count uint64, f form, n uint64, wr *SendWR, fence uint8) {
 	op := &ops[wr.Op]
 	switch f {
@@ -58,7 +59,7 @@ func (q *SendRing) lay(count uint64, f form, n uint64, wr *SendWR, fence uint8) 
 // flags returns the fm_ce_se of a WQE.
 func (q *SendRing) flags(f Flags, fence uint8) uint8 {
 	c := q.ctrl[f&allFlags]
-	if f&Fence == 0 { // which includes the other
+	if f&Fence == 0 { // FenceVerbs includes the small fence
 		c |= fence
 	}
 	return c

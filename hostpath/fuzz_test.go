@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzPoll gives a poller whatever a broken device may write: it never panics,
-// never reports work that was not posted, and goes on past what it cannot use.
+// FuzzPoll gives a poller the CQEs of a broken device: it never panics, never
+// reports work that was not posted, and goes on past CQEs that it cannot use.
 func FuzzPoll(f *testing.F) {
 	f.Add(inlineCQE(cqe.RespSend, cqe.FormatInline32, 0, 0, 8))
 	f.Add(inlineCQE(cqe.Req, cqe.FormatInline32, wqe.OpRDMARead, 0, 32))

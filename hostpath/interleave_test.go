@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The protocol of CrowdSQ, one atomic action a step, is small enough to walk
-// through every order of the steps of three posters, a device and a poller on a
-// ring of four blocks. What follows says of sequence.go and CrowdSQ.Ring, line
-// by line, what memory they touch; TestCrowd runs the code itself.
+// This is a model of the protocol of SharedSQ, one atomic action a step. It is small
+// enough to walk through every order of the steps of three posters, a device and a
+// poller on a ring of four blocks. The model follows sequence.go and SharedSQ.Ring
+// line by line; TestSharedSQ runs the code itself.
 
 const modelRing = 4
 
-// Where a poster is: before which atomic action.
+// Where a poster is: the atomic action that it takes next.
 const (
 	atSeen = iota
 	atNext
@@ -42,8 +42,8 @@ type modelPoster struct {
 	first               uint8
 }
 
-// A world is everything that can be told apart. It is a value, so a map knows
-// which worlds were seen.
+// A world is the state of the model. It is a value, so that a map can hold the
+// worlds that were seen.
 type world struct {
 	seen, next, rung, record uint8
 	ringing                  bool
@@ -52,10 +52,11 @@ type world struct {
 	posters                  [3]modelPoster
 }
 
-// A protocol is the code under test: as it is, or with a fault that must be found.
+// A protocol is the model under test: as the code is, or with a fault that the walk
+// must find.
 type protocol struct {
 	sizes      [3][]uint8 // blocks of the reservations of each poster
-	noLookback bool       // Ring does not look again after letting go
+	noLookback bool       // Ring does not look again after it has released ringing
 	early      bool       // commit before the WQE is written
 	skipGaps   bool       // ring up to what is reserved rather than what is committed
 	noFull     bool       // reserve does not see that the ring is full
@@ -71,7 +72,7 @@ func (p *protocol) total() (n uint8) {
 	return n
 }
 
-// step returns w after the next action of poster i, or what is wrong.
+// step returns w after the next action of poster i, or an error.
 func (p *protocol) step(w world, i int) (world, error) {
 	q := &w.posters[i]
 	n := p.sizes[i][q.post]
@@ -187,8 +188,8 @@ func (w world) device() (world, error) {
 	return w, nil
 }
 
-// explore walks through every world that can come about and returns how many
-// there are, or what goes wrong in one of them.
+// explore walks through every world that can be reached. It returns their number,
+// or an error found in one of them.
 func (p *protocol) explore() (int, error) {
 	index := map[world]int32{{}: 0}
 	queue := []world{{}}
@@ -237,7 +238,7 @@ func (p *protocol) explore() (int, error) {
 			reach(to)
 		}
 	}
-	// From every world the end must be within reach: nothing is ever stuck.
+	// The end must be reachable from every world: nothing is ever stuck.
 	good := make([]bool, len(queue))
 	for len(finished) > 0 {
 		i := finished[len(finished)-1]
@@ -269,7 +270,7 @@ func TestInterleavings(t *testing.T) {
 	require.Greater(t, n, 10_000)
 }
 
-// The same walk finds what is wrong with protocols that are nearly right.
+// The same walk finds the faults of protocols that are nearly right.
 func TestInterleavingsFindFaults(t *testing.T) {
 	sizes := [3][]uint8{{1}, {2}, {2}}
 	for _, c := range []struct {

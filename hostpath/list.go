@@ -9,15 +9,14 @@ import (
 // MaxList is how many entries fit the longest WQE.
 const MaxList = (wqe.MaxUnits - 1 - umrUnits) / 4 * 4
 
-// A List says what a list key shall string together: its entries in order, as
-// one range of addresses from 0 on. Bytes that are moved through the key run
-// through the entries.
+// A List is the contents of a list key: its entries in order form one range of
+// addresses from 0 on.
 type List struct {
 	Key    uint32 // as it is now; the same from then on
 	Access uint32 // Access bits; each entry's own key limits them further
 
-	// Repeat, if not 0, has the list interleave: it runs through the entries
-	// that many times, and each time every entry lies its Stride further on.
+	// Repeat, if not 0, makes the list interleave: it goes through the entries so
+	// many times, and each time every entry lies its Stride further on.
 	Repeat  uint32
 	Entries []ListEntry // 1 to MaxList, one less with Repeat
 }

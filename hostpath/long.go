@@ -106,7 +106,7 @@ func (q *SendRing) checkPayload(wr *SendWR, op *opInfo) (units int, err error) {
 // maxLength is the longest SGE, in bytes; the WQE then says 0.
 const maxLength = 1 << 31
 
-// maxUnits is the longest WQE: what DS can say and the ring can hold.
+// maxUnits is the longest WQE, limited by DS and by the ring.
 func (q *SendRing) maxUnits() int { return min(wqe.MaxUnits, int(q.size)*wqe.BlockSize/wqe.UnitSize) }
 
 // length is the sum of the lengths.
@@ -177,6 +177,6 @@ func (q *SendRing) layLong(count, blocks uint64, wr *SendWR, op *opInfo, fence u
 	}
 	q.slots[count&(q.size-1)] = noted(wr.ID, blocks, wr.Op)
 	for i := uint64(1); i < blocks; i++ {
-		q.slots[(count+i)&(q.size-1)].what = 0 // no WQE begins here
+		q.slots[(count+i)&(q.size-1)].note = 0 // no WQE begins here
 	}
 }

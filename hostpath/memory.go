@@ -1,15 +1,15 @@
 package hostpath
 
-// The memory of queues, for those who look at it: dumps, demonstrations. It is
-// the shared memory itself, so it must not be written, and what is read from it
-// while posters and the device are at work need not belong together.
+// The memory of queues, for dumps and demonstrations. It is the shared memory
+// itself, so it must not be written. Bytes read from it while posters and the device
+// are at work need not belong together.
 
 // Memory returns the ring, whole blocks of 64 bytes.
 func (q *SendRing) Memory() []byte { return q.ring }
 
-// Register returns what is in the halves of the doorbell register, written in
-// turn. Queues can share one: the last to ring is seen. ok is false if the
-// queue has none.
+// Register returns the contents of the two halves of the doorbell register, which
+// are written in turn. Queues can share a register, and the last one to ring is
+// seen. ok is false if the queue has none.
 func (q *SendRing) Register() (halves [2]uint64, ok bool) {
 	for i, r := range q.reg {
 		if r == nil {

@@ -1,7 +1,7 @@
 package hostpath
 
-// An orphan is an SRQ that a destroyed QP used. CQEs of the QP may still be in
-// the queue: nobody gets them, but their entries must return to the SRQ.
+// An orphan is an SRQ that a destroyed QP used. CQEs of the QP may still be in the
+// queue. They are not reported, but their entries must return to the SRQ.
 type orphan struct {
 	qpn  uint32
 	srq  *SRQ
@@ -9,8 +9,8 @@ type orphan struct {
 }
 
 // Orphan says that the QP numbered qpn, which received from srq into this
-// queue, is gone. It is to be called once the device writes no more CQEs of it,
-// and before its user index is freed. Safe for concurrent use.
+// queue, is gone. Call it once the device writes no more CQEs of the QP, and before
+// its user index is freed. Safe for concurrent use.
 func (q *CQ) Orphan(qpn uint32, srq *SRQ) {
 	o := &orphan{qpn: qpn, srq: srq}
 	for {

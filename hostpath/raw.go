@@ -10,13 +10,13 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The functions of this file are RDMaxcel's: stateless, one WQE or CQE a call,
-// with everything they need in their parameters. Hosts and accelerators call
-// the same ones. Source: meta-pytorch/monarch, rdmaxcel-sys/src/rdmaxcel.h.
+// The functions of this file are RDMaxcel's: stateless, one WQE or CQE per call,
+// with everything they need in their parameters. Hosts and accelerators call the
+// same functions. Source: meta-pytorch/monarch, rdmaxcel-sys/src/rdmaxcel.h.
 //
-// They differ from the original where that relied on luck: the index is cut to
-// its 16 bits, where the original's bits 16 to 23 end up in opmod; records are
-// published with release order; a receive goes to the slot of its index.
+// They differ from the original in three places. The index is cut to its 16 bits;
+// bits 16 to 23 of the original's end up in opmod. Records are published with
+// release order. A receive goes to the slot of its index.
 
 // WQEParams are the parameters of SendWQE and RecvWQE: wqe_params_t.
 type WQEParams struct {
@@ -100,7 +100,7 @@ type CQEPollParams struct {
 	DBRec         []byte // dbrec: the CQ's doorbell record
 }
 
-// What PollCQE returns in place of a count of bytes.
+// Results of PollCQE that are no count of bytes.
 const (
 	CQENone   = -1 // there is no completion yet
 	CQEFailed = -2 // the completion reports an error

@@ -17,7 +17,7 @@ import (
 //
 // If move fails the queue is as it was. The poller's.
 func (q *CQ) Resize(to []byte, move func() error) error {
-	defer q.alone()()
+	defer q.exclude()()
 	size := 1 << q.shift
 	log, err := ring.Log2("hostpath: completion ring of entries", uint64(len(to)/size), maxCQ)
 	switch {
@@ -28,7 +28,7 @@ func (q *CQ) Resize(to []byte, move func() error) error {
 	case q.collapsed:
 		return errors.New("hostpath: a collapsed completion queue keeps its ring")
 	}
-	if err := lies("completion ring", to, size, cqe.Size); err != nil {
+	if err := checkMemory("completion ring", to, size, cqe.Size); err != nil {
 		return err
 	}
 	next := &CQ{ring: to, log: log, shift: q.shift}

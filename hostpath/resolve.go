@@ -6,8 +6,8 @@ import (
 )
 
 // resolve finds the work request that c, parsed from the entry e at q.ci,
-// completes, and frees what it held. False: there is none, and c is not to be
-// reported.
+// completes, and frees its blocks or its receive. It returns false if there is
+// none; c is not reported then.
 func (q *CQ) resolve(c *Completion, o cqe.OpOwn, e *shm.Block) bool {
 	qp := q.table.find(c.UIdx)
 	if qp == nil || qp.QPN != c.QPN {

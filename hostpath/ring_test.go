@@ -80,8 +80,7 @@ func TestCollapsedError(t *testing.T) {
 	require.ErrorContains(t, b.cq.Resize(make([]byte, 128), nil), "collapsed")
 }
 
-// A resize loses nothing, whatever lies in the old ring and however the sizes
-// compare.
+// A resize loses nothing, whatever the old ring holds and whichever ring is larger.
 func TestResize(t *testing.T) {
 	for _, size := range []uint64{8, 16, 32, 64} {
 		for unread := range uint64(8) {
@@ -150,7 +149,8 @@ func TestResizeRefused(t *testing.T) {
 	require.Equal(t, []uint64{1}, ids(b.poll()), "as it was")
 }
 
-// Entries of an SRQ that a QP had used, and died before anybody polled, return.
+// SRQ entries that were used by a QP return, although the QP was destroyed before
+// its CQEs were polled.
 func TestOrphan(t *testing.T) {
 	b := newBench(t, 8, nil)
 	srq, d := newSRQ(t, 4)

@@ -29,7 +29,7 @@ type RQ struct {
 
 	// The poster's.
 	next uint64 // count of the next entry
-	seen uint64 // freed, as it was last looked at
+	seen uint64 // freed, as last observed
 	_    [64]byte
 
 	posted shm.Word64 // one writer: the poster in Ring. Pairs with the Observe in find.
@@ -119,8 +119,8 @@ func (q *RQ) Free() int {
 	return int(q.seen + q.size - q.next)
 }
 
-// Reset begins again at count 0 and with a record of 0, as a QP does that went
-// through RST. Nobody may post, ring or poll meanwhile.
+// Reset sets count and record to 0, as they are of a QP that went through RST.
+// No post, ring or poll may run at the same time.
 func (q *RQ) Reset() {
 	q.next, q.seen = 0, 0
 	q.posted.Publish(0)
@@ -164,7 +164,8 @@ func putRecv(list []byte, at int, s *SGE) {
 	wqe.Data{ByteCount: s.Length &^ wqe.InlineFlag, LKey: s.LKey, Addr: s.Addr}.Put((*[wqe.DataSize]byte)(list[at:]))
 }
 
-// endRecv ends a scatter list that leaves room; what follows is stale.
+// endRecv ends a scatter list that leaves room in its entry. Bytes behind the end
+// are stale.
 func endRecv(list []byte, at int) {
 	if at < len(list) {
 		wqe.Data{LKey: wqe.KeyEnd}.Put((*[wqe.DataSize]byte)(list[at:]))

@@ -6,13 +6,14 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// What is commonest is done for many requests in one loop, with what changes kept in
-// registers: the fewer other stores come between those to the rings, the more lines
-// of them are on their way between poster and device at once.
+// The commonest requests are posted, and their completions polled, many in one
+// loop, which keeps its variables in registers. Other stores between those to the
+// rings would delay them: without them more cache lines of the rings are in flight
+// between poster and device at once.
 
-// layRun lays the work requests at the beginning of wrs that are READs or writes of
-// one block with one pointer, as many as there is room for, and returns how many. It
-// is Post of each of them.
+// layRun posts the first work requests of wrs that are READs or WRITEs of one block
+// with one pointer, as many as there is room for, and returns how many. The result is
+// that of Post of each.
 func (q *SQ) layRun(wrs []SendWR) int {
 	next, n := q.next, 0
 	if next+uint64(len(wrs))-q.seen > q.size {
@@ -46,11 +47,11 @@ func (q *SQ) layRun(wrs []SendWR) int {
 	return n
 }
 
-// takeRun takes completions off the queue that follow each other, as long as they
-// are the commonest: of one send queue, a success without data, whose entry says
-// what was done. It returns how many; for anything else the long way is asked.
+// takeRun takes consecutive completions off the queue, as long as they are of the
+// commonest kind: of one send queue, a success without inline data, whose entry tells
+// the operation. It returns how many. Poll handles every other kind itself.
 //
-// The first of them has been observed, and so may be read.
+// The tail of the first entry has been observed, so the entry may be read.
 func (q *CQ) takeRun(dst []Completion) (n int) {
 	ci := q.ci
 	b := q.entry(ci)
@@ -82,7 +83,7 @@ func (q *CQ) takeRun(dst []Completion) (n int) {
 			break
 		}
 		s := slots[count&mask]
-		if s.what == 0 {
+		if s.note == 0 {
 			break
 		}
 		c := &dst[n]

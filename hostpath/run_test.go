@@ -33,9 +33,9 @@ func anything(r *rand.Rand, id uint64) SendWR {
 	return wr
 }
 
-// A list is the same bytes as its work requests one by one, and is refused where
-// they are, also when the ring is full; what Poll returns of a run is what each
-// entry says.
+// A list leaves the same bytes as its work requests one by one, and is refused where
+// they are, also when the ring is full. Poll returns of a run what ParseWC returns of
+// each entry.
 func TestRunsAreTheSame(t *testing.T) {
 	for _, sigAll := range []bool{false, true} {
 		set := func(c *SQConfig) { c.SigAll = sigAll }
@@ -98,7 +98,7 @@ func TestRunsAreTheSame(t *testing.T) {
 }
 
 // A run ends where an entry is of another queue, of work that was not posted, or
-// not there yet; the long way goes on from there.
+// not there yet; the loop of Poll goes on from there.
 func TestRunsEnd(t *testing.T) {
 	b := newBench(t, 16, nil)
 	for i := range uint64(4) {

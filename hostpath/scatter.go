@@ -5,10 +5,10 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A device may put a short message, or the result of a READ or an atomic, into
-// the CQE and leave it to the poller to copy it where the work request wants
-// it ("scatter to CQE"). It does so only on QPs that were made with cs_req or
-// cs_res, so nothing here is on the usual path.
+// A device may put a short message, or the result of a READ or an atomic, into the
+// CQE. The poller then copies it to the memory that the work request names ("scatter
+// to CQE"). Only QPs that were made with cs_req or cs_res have such CQEs, so nothing
+// here is on the fast path.
 
 // scatterSend copies the data of the CQE at q.ci to the list of a READ or atomic.
 func (q *CQ) scatterSend(c *Completion, o cqe.OpOwn, sq *SendRing, count uint64, s slot) {
@@ -58,7 +58,7 @@ func (q *CQ) scatterRecv(c *Completion, o cqe.OpOwn, list wqe.RecvList) {
 func (q *CQ) inline(c *Completion, o cqe.OpOwn) (data []byte, ok bool) {
 	wide := q.shift == 7
 	if o.Format() == cqe.FormatCompressed || o.Format() == cqe.FormatInline64 && !wide {
-		fail(c, 0) // never asked for: no syndrome of the device's says so
+		fail(c, 0) // this queue does not have such CQEs; no syndrome says that
 		return nil, false
 	}
 	if b := q.slot(q.ci); wide {

@@ -24,8 +24,9 @@ func inlineCQE(kind cqe.Opcode, f cqe.Format, op wqe.Opcode, counter uint16, n u
 	return e[:]
 }
 
-// A device may return what a READ or an atomic fetched inside the CQE; the
-// poller puts it where the work request said, around the ring's end as well.
+// A device may return the result of a READ or an atomic inside the CQE. The poller
+// copies it to the memory of the work request, also where the WQE wraps around the
+// ring's end.
 func TestScatterSend(t *testing.T) {
 	list := []SGE{{payloadAddr, 10, 7}, {payloadAddr + 100, 4, 7}, {payloadAddr + 50, 18, 7}}
 	for _, c := range []struct {

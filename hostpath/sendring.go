@@ -17,7 +17,7 @@ type SQConfig struct {
 	Ring      []byte // whole blocks of 64 bytes, a power of two up to 32768
 	Record    []byte // the QP's doorbell record, 8 bytes; the queue writes the second word
 	Register  []byte // a UAR register, 512 bytes: its halves are rung in turn; of 8 to 256 bytes: one half, rung each time; nil: none
-	BlueFlame []byte // a UAR register, 512 bytes, that no other queue uses, for WQEs: see SQ.flare; nil: none
+	BlueFlame []byte // a UAR register, 512 bytes, that no other queue uses, for WQEs: see SQ.publishBlueFlame; nil: none
 	QPN       uint32 // 24 bits
 	Transport Transport
 	SigAll    bool // every WQE delivers a completion (sq_sig_all)
@@ -29,17 +29,17 @@ type SQConfig struct {
 // A slot notes which work request begins in a block of the ring.
 type slot struct {
 	id   uint64
-	what uint16 // blocks:8, 0 where no WQE begins; op:8. One word is one store
+	note uint16 // blocks:8, 0 where no WQE begins; op:8. One word is one store
 }
 
 func noted(id uint64, blocks uint64, op Op) slot { return slot{id, uint16(blocks) | uint16(op)<<8} }
 
-func (s slot) blocks() uint64 { return uint64(s.what & 0xff) }
-func (s slot) op() Op         { return Op(s.what >> 8) }
+func (s slot) blocks() uint64 { return uint64(s.note & 0xff) }
+func (s slot) op() Op         { return Op(s.note >> 8) }
 
-// A SendRing is what send queues have in common, whoever posts to them: where
-// the ring lies, how WQEs are laid into it, how the device is told, and what
-// pollers must know.
+// A SendRing is the common part of an SQ and a SharedSQ: where the ring lies, how
+// WQEs are laid into it, how the device is told of them, and the notes that a
+// poller reads.
 type SendRing struct {
 	// Never changed after setUp.
 	ring      []byte
@@ -58,14 +58,14 @@ type SendRing struct {
 	ctrl      [8]uint8       // fm_ce_se by Flags
 	_         [64]byte
 
-	posted shm.Word64 // one writer: who rings. Pairs with the Observe in find.
-	half   uint8      // of the register, to be written next; of who rings
+	posted shm.Word64 // one writer: the caller of publish. Pairs with the Observe in find.
+	half   uint8      // of the register, to be written next; of the caller of publish
 	_      [64]byte
 
 	freed shm.Word64 // one writer: the poller in release. Pairs with the Observe in reserve.
 	_     [64]byte
 
-	failed atomic.Pointer[cqe.WorkError] // the first; written by the poller
+	failed atomic.Pointer[cqe.WorkError] // the first failure; written by the poller
 }
 
 func (q *SendRing) setUp(c SQConfig) error {
@@ -121,9 +121,9 @@ func (q *SendRing) setUp(c SQConfig) error {
 //  3. UAR register     Publish; the device observes it, then reads the record
 //
 // With 3 before 2 work could be lost: the device would wake, read the old
-// record and go idle. One caller at a time.
+// record and go idle. One goroutine at a time may call publish.
 func (q *SendRing) publish(end, last uint64) {
-	// Read before the record is published: from then on the WQE may complete, and
+	// Read before the record is published: after that the WQE may complete, and
 	// another poster may write over it.
 	first := doorbell.ParseRing((*[doorbell.RingSize]byte)(q.block(last)[:]))
 	q.posted.Publish(end)
@@ -134,16 +134,16 @@ func (q *SendRing) publish(end, last uint64) {
 	}
 }
 
-// begins returns where the WQE begins that ends at the count end.
-func (q *SendRing) begins(end uint64) uint64 {
+// lastWQE returns the count at which the WQE begins that ends at the count end.
+func (q *SendRing) lastWQE(end uint64) uint64 {
 	for {
-		if end--; q.slots[end&(q.size-1)].what != 0 {
+		if end--; q.slots[end&(q.size-1)].note != 0 {
 			return end
 		}
 	}
 }
 
-// clear empties the ring. Nobody may post, ring or poll meanwhile.
+// clear empties the ring. No post, ring or poll may run at the same time.
 func (q *SendRing) clear() {
 	q.posted.Publish(0)
 	q.freed.Publish(0)
@@ -161,10 +161,11 @@ func (q *SendRing) QPN() uint32 { return q.qpn }
 // queue's CQ has been polled.
 func (q *SendRing) Done() uint64 { return q.freed.Observe() }
 
-// Failed returns why the first work request failed, as polled; nil: none has.
+// Failed returns why the first failed work request failed, as far as the queue's
+// CQ has been polled; nil: none has failed.
 func (q *SendRing) Failed() *cqe.WorkError { return q.failed.Load() }
 
-// fail notes the first failure. The poller's.
+// fail notes the first failure. Only the poller calls it.
 func (q *SendRing) fail(c *Completion) {
 	var e *cqe.WorkError
 	if q.failed.Load() == nil && errors.As(c.Err(), &e) {
@@ -179,16 +180,16 @@ func (q *SendRing) block(count uint64) *[wqe.BlockSize]byte {
 }
 
 // find returns the work request whose WQE begins at wqe_counter, if one is
-// posted and not yet completed. The poller's.
+// posted and not yet completed. Only the poller calls it.
 func (q *SendRing) find(counter uint16) (count uint64, s slot, ok bool) {
 	count = ring.Extend(q.freed.Observe(), counter)
 	if count >= q.posted.Observe() {
 		return 0, slot{}, false
 	}
 	s = q.slots[count&(q.size-1)]
-	return count, s, s.what != 0
+	return count, s, s.note != 0
 }
 
-// release frees the WQE at count and all before it. The poller's; the slots
-// must not be read afterwards.
+// release frees the WQE at count and all before it. Only the poller calls it, and
+// reads none of the slots afterwards.
 func (q *SendRing) release(count uint64, s slot) { q.freed.Publish(count + s.blocks()) }

@@ -9,16 +9,16 @@ import (
 
 // A sequence hands out the blocks of a ring to any number of posters and tells
 // how far they have all been written. It is the rule that accelerators follow
-// (reserve, ready, ring), with one difference: nobody waits for a neighbour.
+// (reserve, ready, ring), with one difference: no poster waits for another.
 //
 //	reserve  moves next: the caller owns the blocks that it passed over
 //	commit   says at a reservation's first block where it ends; in any order
-//	ring     whoever gets ringing follows those ends from rung on, up to the
-//	         first block that is not committed, and tells the device
+//	ring     the poster that takes ringing follows those ends from rung on, up
+//	         to the first block that is not committed, and tells the device
 //
-// A poster that does not get ringing need not wait: it committed before it
-// tried, and who holds ringing looks once more after letting go of it. So what
-// is committed without a gap before it is always rung by somebody, once.
+// A poster that does not get ringing need not wait: it committed before it tried,
+// and the holder of ringing looks once more after releasing it. So a WQE that is
+// committed without a gap before it is always rung, once.
 //
 // TestInterleavings walks through every order of these steps.
 type sequence struct {
@@ -26,26 +26,26 @@ type sequence struct {
 	ends []atomic.Uint64 // by slot: count of the end of the reservation that begins there, if above the slot's count
 	_    [64]byte
 
-	seen atomic.Uint64 // freed, as somebody last looked at it
+	seen atomic.Uint64 // freed, as last observed by any poster
 	next atomic.Uint64 // count of the first block not reserved; top bit: see mark
 	_    [64]byte
 
-	rung    atomic.Uint64 // count of the first block not rung; written by who holds ringing
+	rung    atomic.Uint64 // count of the first block not rung; written by the holder of ringing
 	ringing atomic.Bool
 	_       [64]byte
 }
 
-// mark, in next, says that the last reservation was made with mark: the next
-// one learns of it whoever makes it.
+// mark, in next, says that the last reservation was made with mark. The poster of
+// the next one learns of it.
 const mark = 1 << 63
 
 func (s *sequence) init(size uint64) {
 	s.size, s.ends = size, make([]atomic.Uint64, size)
 }
 
-// reserve hands out n blocks, at most the whole ring, and returns the count of
-// the first, and the mark of the reservation before. False, reserving nothing:
-// fewer are free.
+// reserve reserves n blocks, at most the whole ring. It returns the count of the
+// first and the mark of the reservation before. While fewer are free it reserves
+// nothing and returns false.
 func (s *sequence) reserve(n, leave uint64, freed *shm.Word64) (first, left uint64, ok bool) {
 	for {
 		// seen before next: read the other way round, a caller held up between
@@ -58,7 +58,7 @@ func (s *sequence) reserve(n, leave uint64, freed *shm.Word64) (first, left uint
 			if now <= first && first+n-now > s.size {
 				return 0, 0, false
 			}
-			s.seen.CompareAndSwap(seen, now) // if it fails, somebody else has looked
+			s.seen.CompareAndSwap(seen, now) // a failure means that another poster has stored it
 			continue
 		}
 		if s.next.CompareAndSwap(was, first+n|leave) {
@@ -76,10 +76,11 @@ func (s *sequence) due() bool {
 	return s.ends[ring.Slot(at, s.size)].Load() > at
 }
 
-// begin takes ringing. False: somebody else has it.
+// begin takes ringing. It returns false if another poster has it.
 func (s *sequence) begin() bool { return s.ringing.CompareAndSwap(false, true) }
 
-// written returns the count up to which all is committed. For who holds ringing.
+// written returns the count up to which all is committed. Only the holder of
+// ringing calls it.
 func (s *sequence) written() uint64 {
 	at := s.rung.Load()
 	for {
@@ -91,13 +92,13 @@ func (s *sequence) written() uint64 {
 	}
 }
 
-// end lets go of ringing, everything before count having been rung.
+// end releases ringing. Everything before count has been rung.
 func (s *sequence) end(count uint64) {
 	s.rung.Store(count)
 	s.ringing.Store(false)
 }
 
-// reset begins again at count 0. Nobody may be at work meanwhile.
+// reset sets all counts to 0. No other call may run at the same time.
 func (s *sequence) reset() {
 	s.seen.Store(0)
 	s.next.Store(0)

@@ -5,9 +5,9 @@ import "github.com/nicless/nicless/wqe"
 // An Export is a queue pair as an accelerator needs it: the same queues that
 // the host posts to and polls, not copies.
 type Export struct {
-	Send   *CrowdSQ
+	Send   *SharedSQ
 	SendCQ *CQ
-	Sink   SGE // 8 bytes of local memory for results that nobody wants
+	Sink   SGE // 8 bytes of local memory for results that are not used
 
 	// Err returns why nothing will complete any more, or nil.
 	Err func() error
@@ -16,9 +16,9 @@ type Export struct {
 	Wake func()
 }
 
-// A Raw is the shared memory of a queue pair, for those who write WQEs byte by
-// byte. Whoever does so posts and polls alone: the host's own counts do not
-// follow.
+// A Raw is the shared memory of a queue pair, for a program that writes WQEs byte
+// by byte. Such a program does all posting and polling of the queue pair itself:
+// the host's own counts do not follow.
 type Raw struct {
 	QPN      uint32
 	Send     []byte // ring of blocks of 64 bytes

@@ -142,8 +142,8 @@ func (q *SRQ) list(i uint16) []byte {
 	return q.ring[off+wqe.SRQNextSize : off+q.stride]
 }
 
-// take returns the ID of entry i, if the device had it, and claims it for the
-// caller, who then gives it back. Any poller's.
+// take returns the ID of entry i, if the device had it, and claims the entry for
+// the caller, which then gives it back. Any poller may call it.
 func (q *SRQ) take(i uint16) (id uint64, ok bool) {
 	if int(i) >= len(q.busy) || !q.busy[i].CompareAndSwap(true, false) {
 		return 0, false
@@ -151,7 +151,8 @@ func (q *SRQ) take(i uint16) (id uint64, ok bool) {
 	return q.ids[i], true
 }
 
-// give appends entry i, which the caller took, to the free list. Any poller's.
+// give appends entry i, which the caller took, to the free list. Any poller may
+// call it.
 func (q *SRQ) give(i uint16) {
 	for {
 		under := q.top.Load()

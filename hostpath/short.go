@@ -48,8 +48,8 @@ func (q *SendRing) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) 
 }
 
 // putControl writes the control segment of a WQE of ds units that is built in
-// place. It says what wqe.Ctrl.Put says of a Ctrl, in two stores: a value with
-// so many fields would be put together in memory, byte by byte, first.
+// place: the bytes of wqe.Ctrl.Put, in two stores. A wqe.Ctrl has too many fields
+// for registers; it would first be put together in memory, byte by byte.
 func (q *SendRing) putControl(b *[wqe.BlockSize]byte, count uint64, wr *SendWR, op *opInfo, ds uint64, fence uint8) {
 	be.PutUint64(b[0:8], q.base|uint64(uint16(count))<<40|uint64(op.code)<<32|ds)
 	be.PutUint64(b[8:16], uint64(q.flags(wr.Flags, fence))<<32|uint64(wr.Imm&op.imm))

@@ -15,12 +15,12 @@ var ErrFull = errors.New("nicless: queue is full until completions are polled")
 type SQ struct {
 	SendRing
 
-	next  uint64        // count of the first block not reserved
-	seen  uint64        // freed, as it was last looked at
-	rung  uint64        // next, when the doorbell was last rung
-	fence uint8         // what the next WQE must wait for
-	flame [2]*shm.Block // the halves of the register that WQEs are written to; nil: none is
-	_     [64]byte
+	next      uint64        // count of the first block not reserved
+	seen      uint64        // freed, as last observed
+	rung      uint64        // next, when the doorbell was last rung
+	fence     uint8         // that the next WQE needs
+	blueFlame [2]*shm.Block // the halves of the register that WQEs are written to; nil: none
+	_         [64]byte
 }
 
 // NewSQ returns a send queue whose WQEs have indices from 0 on, as a QP has
@@ -31,16 +31,16 @@ func NewSQ(c SQConfig) (*SQ, error) {
 		return nil, err
 	}
 	var err error
-	if q.flame, err = blueFlame(c.BlueFlame); err != nil {
+	if q.blueFlame, err = blueFlame(c.BlueFlame); err != nil {
 		return nil, err
 	}
-	q.dark()
+	q.clearBlueFlame()
 	return q, nil
 }
 
 // Post writes the WQE of wr into the ring; the device learns of it by the next
 // Ring. A work request that is refused changes nothing: ErrFull until enough
-// completions have been polled, any other error for ever.
+// completions have been polled; any other error is permanent.
 func (q *SQ) Post(wr *SendWR) error {
 	if wr.Op >= numOps || wr.Flags > allFlags {
 		return q.refuse(wr)
@@ -66,7 +66,7 @@ func (q *SQ) Post(wr *SendWR) error {
 	return nil
 }
 
-// postLong is Post of what is not built in place.
+// postLong is Post of a work request that is not built in place.
 func (q *SQ) postLong(wr *SendWR, op *opInfo) error {
 	units, err := q.check(wr, op)
 	if err != nil {
@@ -108,11 +108,11 @@ func (q *SQ) Ring() {
 	}
 	from := q.rung
 	q.rung = q.next
-	if q.flame[0] != nil {
-		q.flare(from)
+	if q.blueFlame[0] != nil {
+		q.publishBlueFlame(from)
 		return
 	}
-	q.publish(q.next, q.begins(q.next))
+	q.publish(q.next, q.lastWQE(q.next))
 }
 
 // Free returns how many blocks of 64 bytes can be posted to now, at least.
@@ -121,16 +121,16 @@ func (q *SQ) Free() int {
 	return int(q.seen + q.size - q.next)
 }
 
-// Index returns the count of blocks posted, rung or not: what a SendEnable of
-// another queue lets this one execute up to. It wraps.
+// Index returns the count of blocks posted, rung or not. A SendEnable of another
+// queue lets this one execute up to it. It wraps.
 func (q *SQ) Index() uint32 { return uint32(q.next) }
 
-// Reset begins again at index 0 and with a record of 0, as a QP does that went
-// through RST. Nobody may post, ring or poll meanwhile.
+// Reset sets index and record to 0, as they are of a QP that went through RST.
+// No post, ring or poll may run at the same time.
 func (q *SQ) Reset() {
 	q.next, q.seen, q.rung, q.fence = 0, 0, 0, 0
 	q.clear()
-	q.dark()
+	q.clearBlueFlame()
 }
 
 // reserve hands out n blocks, at most the whole ring, and returns the count of

@@ -98,7 +98,7 @@ func TestRingWithoutHalves(t *testing.T) {
 	require.Equal(t, 1, b.dev.step(), "the record is enough")
 }
 
-// A refused work request changes nothing, not even what the next one waits for.
+// A refused work request changes nothing, not even the fence of the next one.
 func TestRefused(t *testing.T) {
 	list := func(n int) []SGE { return make([]SGE, n) }
 	for _, c := range []struct {
@@ -232,7 +232,7 @@ func TestSignature(t *testing.T) {
 		wr := SendWR{ID: uint64(i), Op: OpWrite, Flags: Signaled, Data: make([]byte, 60)}
 		wr.Data[59] = byte(i + 1)
 		require.NoError(t, b.sq.Post(&wr))
-		start := b.sq.begins(b.sq.next) * 64
+		start := b.sq.lastWQE(b.sq.next) * 64
 		w := make([]byte, 96)
 		for k := range w {
 			w[k] = b.dev.ring[(start+uint64(k))%256]
@@ -330,7 +330,7 @@ func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		size := 1 << rapid.IntRange(1, 5).Draw(rt, "log")
 		b := newBench(t, size, nil)
-		// Near the end of what 16 bits can tell.
+		// Near the end of 16 bits.
 		start := rapid.SampledFrom([]uint64{0, math.MaxUint16 - 40, 1<<32 - 3}).Draw(rt, "start")
 		b.sq.next, b.sq.seen, b.sq.rung, b.dev.done = start, start, start, start
 		b.sq.posted.Publish(start)
@@ -424,7 +424,7 @@ func TestFence(t *testing.T) {
 	b := newBench(t, 16, nil)
 	flags := func(wr SendWR) uint8 {
 		require.NoError(t, b.sq.Post(&wr))
-		return b.sq.block(b.sq.begins(b.sq.next))[11]
+		return b.sq.block(b.sq.lastWQE(b.sq.next))[11]
 	}
 	inval := SendWR{Op: OpLocalInval}
 	require.Equal(t, uint8(0x00), flags(inval))
@@ -436,7 +436,7 @@ func TestFence(t *testing.T) {
 	require.Equal(t, uint8(0x00), flags(SendWR{Op: OpNop}))
 }
 
-// Where a WQE began a lap ago and none begins now, none can complete.
+// A slot in which a WQE began a lap ago, and none begins now, completes nothing.
 func TestStaleSlot(t *testing.T) {
 	b := newBench(t, 4, nil)
 	for i := range uint64(4) {

@@ -8,7 +8,7 @@ import (
 	"github.com/nicless/nicless/internal/ring"
 )
 
-// A QP is what a poller must know of a queue pair to make sense of its CQEs.
+// A QP holds the queues of a queue pair, by which a poller makes sense of its CQEs.
 // It is not changed once it is in a Table.
 type QP struct {
 	SQ  *SendRing // nil: no send queue
@@ -49,8 +49,8 @@ func (t *Table) Alloc() (uint32, error) {
 	return uint32(len(t.used) - 1), nil
 }
 
-// grow makes room for twice as many QPs. Pollers may go on with the old slots:
-// they hold the same QPs, and what is set from now on is looked up anew.
+// grow makes room for twice as many QPs. Pollers may go on with the old slots: they
+// hold the same QPs, and a QP that is set later is looked up anew.
 func (t *Table) grow() {
 	var old []atomic.Pointer[QP]
 	if p := t.slots.Load(); p != nil {

@@ -10,9 +10,9 @@ import (
 // A queue is told where it lies by slices of shared memory. They are checked
 // here, once, when the queue is made; from then on it uses words and blocks.
 
-// lies checks that b has at least n bytes and begins on a multiple of align, a
-// power of two. of names the memory in the error.
-func lies(of string, b []byte, n, align int) error {
+// checkMemory checks that b has at least n bytes and begins on a multiple of
+// align, a power of two. of names the memory in the error.
+func checkMemory(of string, b []byte, n, align int) error {
 	switch {
 	case len(b) < n:
 		return fmt.Errorf("hostpath: %s of %d bytes; %d are needed", of, len(b), n)
@@ -24,7 +24,7 @@ func lies(of string, b []byte, n, align int) error {
 
 // recordWord returns one of the 32-bit words of a doorbell record.
 func recordWord(record []byte, word int) (*shm.BE32, error) {
-	if err := lies("doorbell record", record, 4*(word+1), 4); err != nil {
+	if err := checkMemory("doorbell record", record, 4*(word+1), 4); err != nil {
 		return nil, err
 	}
 	return shm.BE32At(record, 4*uint64(word)), nil
@@ -37,7 +37,7 @@ func halves(register []byte) (words [2]*shm.BE64, err error) {
 	if len(register) == 0 {
 		return words, nil
 	}
-	if err := lies("UAR register", register, 8, 8); err != nil {
+	if err := checkMemory("UAR register", register, 8, 8); err != nil {
 		return words, err
 	}
 	words[0] = shm.BE64At(register, 0)
@@ -54,7 +54,7 @@ func blueFlame(register []byte) (blocks [2]*shm.Block, err error) {
 	if len(register) == 0 {
 		return blocks, nil
 	}
-	if err := lies("BlueFlame register", register, doorbell.BFRegSize, doorbell.BFHalf); err != nil {
+	if err := checkMemory("BlueFlame register", register, doorbell.BFRegSize, doorbell.BFHalf); err != nil {
 		return blocks, err
 	}
 	return [2]*shm.Block{shm.BlockAt(register, 0), shm.BlockAt(register, doorbell.BFHalf)}, nil

@@ -4,8 +4,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A WriteWR is an RDMA write of one piece of memory, without the fields of a
-// SendWR that others need: warps leave many of them behind before they are posted.
+// A WriteWR is an RDMA write of one piece of memory, without the fields that a
+// SendWR has for other operations: warps collect many of them before they post.
 type WriteWR struct {
 	SGE        SGE
 	RemoteAddr uint64
@@ -14,7 +14,7 @@ type WriteWR struct {
 
 // PostWrites is PostList of writes, the last of which is signaled, and the first
 // of which has these flags too.
-func (q *CrowdSQ) PostWrites(list []WriteWR, first Flags) error {
+func (q *SharedSQ) PostWrites(list []WriteWR, first Flags) error {
 	n := uint64(len(list))
 	if n == 0 {
 		return nil
@@ -35,9 +35,7 @@ func (q *CrowdSQ) PostWrites(list []WriteWR, first Flags) error {
 	head := q.base | uint64(op.code)<<32 | 3
 	flags, last := q.flags(first, fenceAfter(left)), q.flags(Signaled, 0)
 	for i := range list {
-		// As layPointer, but all in one loop: the fewer other stores come between
-		// those to the ring, the more lines of it are on their way from the device
-		// at once.
+		// As layPointer, but all in one loop, for the reason given in run.go.
 		at := start + uint64(i)
 		b, w := q.block(at), &list[i]
 		if i == len(list)-1 {
@@ -56,13 +54,13 @@ func (q *CrowdSQ) PostWrites(list []WriteWR, first Flags) error {
 }
 
 // plain reports whether a write is one block with one pointer.
-func (q *CrowdSQ) plain(w *WriteWR) bool {
+func (q *SharedSQ) plain(w *WriteWR) bool {
 	return ops[OpWrite].short&q.short != 0 && w.SGE.Length-1 < wqe.InlineFlag
 }
 
-// postUnplain posts writes of which some are out of the ordinary: of no bytes, or
-// of more than there can be.
-func (q *CrowdSQ) postUnplain(list []WriteWR, first Flags) error {
+// postUnplain posts writes of which some are not plain: of no bytes, or of more
+// than a WQE can name.
+func (q *SharedSQ) postUnplain(list []WriteWR, first Flags) error {
 	wrs := make([]SendWR, len(list))
 	for i := range list {
 		wrs[i] = SendWR{Op: OpWrite, SGE: []SGE{list[i].SGE}, RemoteAddr: list[i].RemoteAddr, RKey: list[i].RKey}

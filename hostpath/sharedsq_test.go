@@ -14,21 +14,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newCrowd is newBench with many posters: the bench's own send queue is unused.
-func newCrowd(t testing.TB, size int) (*bench, *CrowdSQ) {
+// newSharedSQ is newBench with many posters: the bench's own send queue is unused.
+func newSharedSQ(t testing.TB, size int) (*bench, *SharedSQ) {
 	t.Helper()
 	var c SQConfig
 	b := newBench(t, size, func(of *SQConfig) { c = *of })
-	q, err := NewCrowdSQ(c)
+	q, err := NewSharedSQ(c)
 	require.NoError(t, err)
 	b.table.Set(b.index, &QP{SQ: &q.SendRing, RQ: b.rq, QPN: benchQPN})
 	return b, q
 }
 
-// Whatever one poster posts and rings leaves the bytes that an SQ leaves.
-func TestCrowdLeavesTheSameBytes(t *testing.T) {
+// Requests of one poster leave the same bytes as on an SQ.
+func TestSharedSQLeavesTheSameBytes(t *testing.T) {
 	one := newBench(t, 64, nil)
-	other, crowd := newCrowd(t, 64)
+	other, shared := newSharedSQ(t, 64)
 	data := []byte("twenty bytes of data")
 	for i, wr := range []SendWR{
 		{Op: OpWrite, SGE: sge(64), Flags: Signaled},
@@ -42,12 +42,12 @@ func TestCrowdLeavesTheSameBytes(t *testing.T) {
 	} {
 		wr.ID = uint64(i)
 		require.NoError(t, one.sq.Post(&wr))
-		require.NoError(t, crowd.Post(&wr))
+		require.NoError(t, shared.Post(&wr))
 		if i%3 != 0 {
 			one.sq.Ring()
-			crowd.Ring()
+			shared.Ring()
 		}
-		require.Equal(t, hex.Dump(one.sq.Memory()), hex.Dump(crowd.Memory()))
+		require.Equal(t, hex.Dump(one.sq.Memory()), hex.Dump(shared.Memory()))
 		require.Equal(t, one.record, other.record)
 		require.Equal(t, one.uar, other.uar)
 	}
@@ -56,17 +56,17 @@ func TestCrowdLeavesTheSameBytes(t *testing.T) {
 	}
 	_, err := one.sq.PostList(list)
 	require.NoError(t, err)
-	_, err = crowd.PostList(list)
+	_, err = shared.PostList(list)
 	require.NoError(t, err)
-	require.Equal(t, hex.Dump(one.sq.Memory()), hex.Dump(crowd.Memory()))
+	require.Equal(t, hex.Dump(one.sq.Memory()), hex.Dump(shared.Memory()))
 	require.Equal(t, one.record, other.record)
 	require.Equal(t, one.uar, other.uar)
 }
 
-// So do writes that are posted without full work requests, ordinary and not.
+// So do writes that are posted by PostWrites, plain ones and others.
 func TestPostWritesLeavesTheSameBytes(t *testing.T) {
 	one := newBench(t, 16, nil)
-	other, crowd := newCrowd(t, 16)
+	other, shared := newSharedSQ(t, 16)
 	for i, lengths := range [][]uint32{{8, 1 << 20, 1}, {4, 0, 9}, {1 << 31}, {8, 8, 8, 8}, {8, 8, 8, 8, 8, 8}} {
 		first := Flags(0)
 		if i%2 == 1 {
@@ -81,8 +81,8 @@ func TestPostWritesLeavesTheSameBytes(t *testing.T) {
 		list[len(list)-1].Flags |= Signaled
 		_, err := one.sq.PostList(list)
 		require.NoError(t, err)
-		require.NoError(t, crowd.PostWrites(writes, first))
-		require.Equal(t, hex.Dump(one.sq.Memory()), hex.Dump(crowd.Memory()))
+		require.NoError(t, shared.PostWrites(writes, first))
+		require.Equal(t, hex.Dump(one.sq.Memory()), hex.Dump(shared.Memory()))
 		require.Equal(t, one.record, other.record)
 		require.Equal(t, one.uar, other.uar)
 		if i == 2 {
@@ -91,14 +91,14 @@ func TestPostWritesLeavesTheSameBytes(t *testing.T) {
 			require.Len(t, other.poll(), 3)
 		}
 	}
-	require.ErrorIs(t, crowd.PostWrites(make([]WriteWR, 7), 0), ErrFull)
-	require.ErrorContains(t, crowd.PostWrites([]WriteWR{{SGE: SGE{Length: 1<<31 + 1}}}, 0), "at most")
-	require.ErrorContains(t, crowd.PostWrites(slices.Repeat([]WriteWR{{SGE: SGE{Length: 1}}}, 17), 0), "a list of 17 blocks")
-	require.NoError(t, crowd.PostWrites(nil, 0))
+	require.ErrorIs(t, shared.PostWrites(make([]WriteWR, 7), 0), ErrFull)
+	require.ErrorContains(t, shared.PostWrites([]WriteWR{{SGE: SGE{Length: 1<<31 + 1}}}, 0), "at most")
+	require.ErrorContains(t, shared.PostWrites(slices.Repeat([]WriteWR{{SGE: SGE{Length: 1}}}, 17), 0), "a list of 17 blocks")
+	require.NoError(t, shared.PostWrites(nil, 0))
 }
 
-func TestCrowdRefuses(t *testing.T) {
-	_, q := newCrowd(t, 4)
+func TestSharedSQRefuses(t *testing.T) {
+	_, q := newSharedSQ(t, 4)
 	_, err := q.PostList(make([]SendWR, 5))
 	require.EqualError(t, err, "hostpath: a list of 5 blocks of 64 bytes; the queue has 4")
 	_, err = q.PostList([]SendWR{{}, {Op: 99}})
@@ -116,10 +116,10 @@ func TestCrowdRefuses(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// What is not committed holds up what was reserved after it, and nothing else:
-// its commit sets all of it free at once.
-func TestCrowdWaitsForTheGap(t *testing.T) {
-	b, q := newCrowd(t, 8)
+// A reservation that is not committed holds up those made after it, and nothing
+// else. Its commit lets all of them be rung at once.
+func TestSharedSQWaitsForTheGap(t *testing.T) {
+	b, q := newSharedSQ(t, 8)
 	first, _, ok := q.seq.reserve(1, 0, &q.freed)
 	require.True(t, ok)
 	for range 3 {
@@ -135,16 +135,15 @@ func TestCrowdWaitsForTheGap(t *testing.T) {
 }
 
 // Many posters, a device and two pollers, each on its own goroutine, while the
-// ring wraps thousands of times: every request is executed once. That it is in
-// the order of the reservations the device sees by the indices. The race
-// detector judges too.
-func TestCrowd(t *testing.T) {
+// ring wraps thousands of times: every request is executed once. The device checks
+// the order of the reservations by the indices. Run it under the race detector.
+func TestSharedSQ(t *testing.T) {
 	const posters = 8
 	each := 4000
 	if shm.RaceEnabled {
 		each = 1000
 	}
-	b, q := newCrowd(t, 16)
+	b, q := newSharedSQ(t, 16)
 	seen := make([]atomic.Uint32, posters*each) // how often each request has completed
 	var left atomic.Int64
 	left.Store(int64(len(seen)))
@@ -190,7 +189,7 @@ func TestCrowd(t *testing.T) {
 
 // postAll posts requests with the IDs from id up to end, of one block and two,
 // alone and in lists, ringing for each or for several.
-func postAll(q *CrowdSQ, id, end uint64) {
+func postAll(q *SharedSQ, id, end uint64) {
 	for id < end {
 		var wr [3]SendWR
 		for i := range wr {
@@ -217,8 +216,8 @@ func postAll(q *CrowdSQ, id, end uint64) {
 	q.Ring()
 }
 
-func TestCrowdNotesTheFirstFailure(t *testing.T) {
-	b, q := newCrowd(t, 8)
+func TestSharedSQNotesTheFirstFailure(t *testing.T) {
+	b, q := newSharedSQ(t, 8)
 	b.dev.failAt = 1
 	for i := range uint64(3) {
 		require.NoError(t, q.Post(&SendWR{ID: i, Op: OpWrite, SGE: sge(8)}))
@@ -233,8 +232,8 @@ func TestCrowdNotesTheFirstFailure(t *testing.T) {
 	require.Zero(t, q.Reserved())
 }
 
-func TestCrowdAllocatesNothing(t *testing.T) {
-	b, q := newCrowd(t, 64)
+func TestSharedSQAllocatesNothing(t *testing.T) {
+	b, q := newSharedSQ(t, 64)
 	list := make([]SendWR, 32)
 	for i := range list {
 		list[i] = SendWR{Op: OpWrite, SGE: sge(8)}
@@ -252,10 +251,10 @@ func TestCrowdAllocatesNothing(t *testing.T) {
 	}))
 }
 
-func BenchmarkCrowd(b *testing.B) {
+func BenchmarkSharedSQ(b *testing.B) {
 	wr := SendWR{Op: OpWrite, SGE: sge(64), Flags: Signaled}
 	b.Run("one poster, ring", func(b *testing.B) {
-		_, q := newCrowd(b, 1024)
+		_, q := newSharedSQ(b, 1024)
 		b.ReportAllocs()
 		for b.Loop() {
 			if q.Post(&wr) != nil {
@@ -265,7 +264,7 @@ func BenchmarkCrowd(b *testing.B) {
 		}
 	})
 	b.Run("lists of 32", func(b *testing.B) {
-		_, q := newCrowd(b, 1024)
+		_, q := newSharedSQ(b, 1024)
 		list := make([]SendWR, 32)
 		for i := range list {
 			list[i] = wr
@@ -279,7 +278,7 @@ func BenchmarkCrowd(b *testing.B) {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*32), "ns/wqe")
 	})
 	b.Run("eight posters, ring", func(b *testing.B) {
-		_, q := newCrowd(b, 1024)
+		_, q := newSharedSQ(b, 1024)
 		b.SetParallelism(8)
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
@@ -293,10 +292,10 @@ func BenchmarkCrowd(b *testing.B) {
 	})
 }
 
-// free is what a poller does: it frees what has been rung, one at a time.
+// free acts as the poller: it frees the WQEs that have been rung, one at a time.
 var freeing sync.Mutex
 
-func (q *CrowdSQ) free(count uint64) {
+func (q *SharedSQ) free(count uint64) {
 	freeing.Lock()
 	defer freeing.Unlock()
 	if count > q.freed.Observe() {

@@ -6,22 +6,23 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A CrowdSQ is a send queue that any number of goroutines, lanes or threads post
-// to at once. Its bytes are those of an SQ: who posts one request after another
-// leaves the same in the ring, the record and the register.
+// A SharedSQ is a send queue with any number of posters: goroutines, or lanes of an
+// accelerator. Requests that are posted one after another leave the same bytes in
+// the ring, the record and the register as on an SQ.
 //
 // All methods but Reset are safe for concurrent use, and none of them waits for
-// another caller. Work is executed in the order in which its room was reserved,
-// so it starts once everything reserved before it is committed too. Who posts
-// must ring before it waits for room: others may wait for what it has committed.
-type CrowdSQ struct {
+// another caller. Work is executed in the order in which its blocks were reserved,
+// so it starts once everything reserved before it is committed too. A poster must
+// ring before it waits for free blocks: another may wait for work that it has
+// committed.
+type SharedSQ struct {
 	SendRing
 	seq sequence
 }
 
-// NewCrowdSQ returns a send queue as NewSQ does.
-func NewCrowdSQ(c SQConfig) (*CrowdSQ, error) {
-	q := new(CrowdSQ)
+// NewSharedSQ returns a send queue as NewSQ does.
+func NewSharedSQ(c SQConfig) (*SharedSQ, error) {
+	q := new(SharedSQ)
 	if err := q.setUp(c); err != nil {
 		return nil, err
 	}
@@ -31,7 +32,7 @@ func NewCrowdSQ(c SQConfig) (*CrowdSQ, error) {
 
 // Post reserves room, writes the WQE of wr there and commits it; the device
 // learns of it by the next Ring of any poster. Refusals are those of SQ.Post.
-func (q *CrowdSQ) Post(wr *SendWR) error {
+func (q *SharedSQ) Post(wr *SendWR) error {
 	f, n, err := q.judge(wr)
 	if err != nil {
 		return err
@@ -45,9 +46,9 @@ func (q *CrowdSQ) Post(wr *SendWR) error {
 	return nil
 }
 
-// Blocks returns how many blocks of 64 bytes the work requests take, or why the
-// first that cannot be posted cannot.
-func (q *CrowdSQ) Blocks(wrs []SendWR) (blocks uint64, err error) {
+// Blocks returns how many blocks of 64 bytes the work requests take. The error is
+// that of the first request that cannot be posted.
+func (q *SharedSQ) Blocks(wrs []SendWR) (blocks uint64, err error) {
 	for i := range wrs {
 		_, n, err := q.judge(&wrs[i])
 		if err != nil {
@@ -58,10 +59,10 @@ func (q *CrowdSQ) Blocks(wrs []SendWR) (blocks uint64, err error) {
 	return blocks, nil
 }
 
-// PostList posts the work requests as one reservation, so that no other
-// poster's work comes between them, and rings. All of them are posted, or, with
-// an error, none: ErrFull until there is room for all.
-func (q *CrowdSQ) PostList(wrs []SendWR) (n int, err error) {
+// PostList posts the work requests as one reservation, so that no other poster's
+// work comes between them, and rings. With an error none of them is posted. The
+// error is ErrFull until there is room for all.
+func (q *SharedSQ) PostList(wrs []SendWR) (n int, err error) {
 	blocks, err := q.Blocks(wrs)
 	switch {
 	case err != nil || len(wrs) == 0:
@@ -86,7 +87,7 @@ func (q *CrowdSQ) PostList(wrs []SendWR) (n int, err error) {
 }
 
 // tooLong says why a list of so many blocks can never be posted.
-func (q *CrowdSQ) tooLong(blocks uint64) error {
+func (q *SharedSQ) tooLong(blocks uint64) error {
 	return fmt.Errorf("hostpath: a list of %d blocks of 64 bytes; the queue has %d", blocks, q.size)
 }
 
@@ -107,34 +108,34 @@ func fenceAfter(left uint64) uint8 {
 	return 0
 }
 
-// Ring makes the device see everything that is committed without a gap before
-// it, by whomever: record, then register, as SQ.Ring does. If another caller is
-// about that, it will see to the rest, and Ring returns at once.
-func (q *CrowdSQ) Ring() {
+// Ring tells the device of everything that is committed without a gap before it,
+// by any poster: record, then register, as SQ.Ring does. While another caller is
+// ringing, Ring returns at once, and that caller rings for it.
+func (q *SharedSQ) Ring() {
 	for q.seq.due() && q.seq.begin() {
 		end := q.seq.written()
 		if end != q.seq.rung.Load() {
-			q.publish(end, q.begins(end))
+			q.publish(end, q.lastWQE(end))
 		}
 		q.seq.end(end)
 	}
 }
 
 // Index returns how many blocks have been rung: see SQ.Index. It wraps.
-func (q *CrowdSQ) Index() uint32 { return uint32(q.seq.rung.Load()) }
+func (q *SharedSQ) Index() uint32 { return uint32(q.seq.rung.Load()) }
 
-// Reserved returns the count of the first block that nobody has reserved.
-func (q *CrowdSQ) Reserved() uint64 { return q.seq.next.Load() &^ mark }
+// Reserved returns the count of the first block that is not reserved.
+func (q *SharedSQ) Reserved() uint64 { return q.seq.next.Load() &^ mark }
 
-// Free returns how many blocks of 64 bytes nobody has reserved, at least.
-func (q *CrowdSQ) Free() int {
+// Free returns how many blocks of 64 bytes are not reserved, at least.
+func (q *SharedSQ) Free() int {
 	freed := q.freed.Observe()
 	return int(freed + q.size - q.Reserved())
 }
 
-// Reset begins again at index 0 and with a record of 0. Nobody may post, ring
-// or poll meanwhile.
-func (q *CrowdSQ) Reset() {
+// Reset sets index and record to 0. No post, ring or poll may run at the same
+// time.
+func (q *SharedSQ) Reset() {
 	q.seq.reset()
 	q.clear()
 }

@@ -32,6 +32,16 @@ func TestCPut(t *testing.T) {
 	assert.Regexp(t, fmt.Sprintf(wqe, "0a"), out, "signaled is solicited there")
 }
 
+// The rings have 64 entries: 200 puts need each of them to be freed three times.
+func TestCPutFreesItsBlocks(t *testing.T) {
+	path, socket := cput(t), serve(t)
+	for _, args := range [][]string{{"-n", "200", socket}, {"-rdmaxcel", "-n", "200", socket}} {
+		out, err := run(t, path, args...)
+		require.NoError(t, err, "%v: %s", args, out)
+		assert.Contains(t, out, "\nput 0123456789abceb6 from ", "the last of 200 values")
+	}
+}
+
 func TestCPutWithoutEngine(t *testing.T) {
 	out, err := run(t, cput(t), "/nonexistent/engine.sock")
 	require.Error(t, err)

@@ -3,9 +3,10 @@
  *
  *   gcc -std=c99 -Iinclude -o /tmp/cput examples/cput/cput.c
  *   nicless engine --socket $XDG_RUNTIME_DIR/nicless.sock &
- *   /tmp/cput $XDG_RUNTIME_DIR/nicless.sock            # or: /tmp/cput -rdmaxcel $XDG_RUNTIME_DIR/nicless.sock
+ *   /tmp/cput $XDG_RUNTIME_DIR/nicless.sock
  *
- * With -rdmaxcel the same put is posted and polled by RDMaxcel's functions.
+ * -rdmaxcel posts and polls the same put with RDMaxcel's functions. -n COUNT puts
+ * COUNT times, one after the other: the rings have 64 entries and are used again.
  */
 #include <nicless/nicless_verbs.h>
 #include <nicless/rdmaxcel.h>
@@ -34,9 +35,14 @@ static int connect_pair(const char *socket) {
 	return nicless_qp_connect(&engine, &b, a.qpn, engine.device.guid);
 }
 
-/* Returns the syndrome of the completion, 0 on success. */
+/*
+ * Puts once, and returns 0, the syndrome of a completion that failed, or -1 if the
+ * send queue has no room. nicless_cq_reap frees the blocks of the WQE; after
+ * nicless_cq_poll alone they would stay taken, and the 65th put would find no room.
+ */
 static int put(uint64_t *from, uint64_t *to) {
 	struct nicless_sge sge = {(uintptr_t)from, 8, key};
+	struct nicless_ends ends = {&a.sq, &a.rq}; /* user index 0, as in connect_pair */
 	struct nicless_wr wr;
 	struct nicless_wc wc;
 	memset(&wr, 0, sizeof wr);
@@ -49,22 +55,27 @@ static int put(uint64_t *from, uint64_t *to) {
 	if (nicless_sq_post(&a.sq, &wr) != 0)
 		return -1;
 	nicless_sq_ring(&a.sq);
-	while (nicless_cq_poll(&cq, &wc, 1) == 0)
+	while (nicless_cq_reap(&cq, &ends, 1, &wc, 1) == 0)
 		;
 	return wc.syndrome;
 }
 
-static int put_rdmaxcel(uint64_t *from, uint64_t *to) {
-	wqe_params_t w = {(uintptr_t)from, key, 8, 0, true, NICLESS_WRITE, (uintptr_t)to, key, a.qpn, a.sq.ring, a.sq.record, 64};
-	cqe_poll_params_t p = {cq.ring, 64, 0, 64, cq.record};
+/*
+ * The same with RDMaxcel's functions, which keep no state: the caller counts WQEs
+ * and CQEs. Here both counts are i, as one put is under way at a time.
+ */
+static int put_rdmaxcel(uint64_t *from, uint64_t *to, uint64_t i) {
+	wqe_params_t w = {(uintptr_t)from, key, 8, i, true, NICLESS_WRITE, (uintptr_t)to, key, a.qpn, a.sq.ring, a.sq.record, 64};
+	cqe_poll_params_t p = {cq.ring, 64, (uint32_t)i, 64, cq.record};
 	int32_t bytes = -1;
 	send_wqe(w);
-	db_ring(a.reg, w.buf);
+	db_ring(a.reg, a.sq.ring + i % 64 * NICLESS_BLOCK);
 	while (bytes == -1)
 		cqe_poll(&bytes, p);
 	return bytes; /* a WRITE returns no bytes; -2 is a failure */
 }
 
+/* The WQE in the first block of the ring: the first put, or every 64th after it. */
 static void print_wqe(void) {
 	int i;
 	for (i = 0; i < 48; i++)
@@ -72,23 +83,33 @@ static void print_wqe(void) {
 }
 
 int main(int argc, char **argv) {
-	int rdmaxcel = argc == 3 && !strcmp(argv[1], "-rdmaxcel"), error;
-	uint64_t *from, *to;
-	if (argc != 2 + rdmaxcel) {
-		fprintf(stderr, "usage: cput [-rdmaxcel] SOCKET\n");
+	int rdmaxcel = 0, error = 0, arg = 1;
+	uint64_t *from, *to, count = 1, i;
+	for (; arg + 1 < argc; arg++)
+		if (!strcmp(argv[arg], "-rdmaxcel"))
+			rdmaxcel = 1;
+		else if (!strcmp(argv[arg], "-n") && arg + 2 < argc && atoll(argv[arg + 1]) > 0)
+			count = (uint64_t)atoll(argv[++arg]);
+		else
+			break;
+	if (arg + 1 != argc) {
+		fprintf(stderr, "usage: cput [-rdmaxcel] [-n COUNT] SOCKET\n");
 		return 2;
 	}
-	if (connect_pair(argv[1 + rdmaxcel]) != 0) {
+	if (connect_pair(argv[arg]) != 0) {
 		fprintf(stderr, "cput: error: %s\n", engine.error);
 		return 1;
 	}
 	from = (uint64_t *)nicless_take(&memory, 8);
 	to = (uint64_t *)nicless_take(&memory, 8);
-	*from = 0x0123456789abcdef;
-	error = rdmaxcel ? put_rdmaxcel(from, to) : put(from, to);
-	if (error != 0 || *to != *from) {
-		fprintf(stderr, "cput: error: the put ended with %d, the target holds %016llx\n", error, (unsigned long long)*to);
-		return 1;
+	for (i = 0; i < count && error == 0; i++) {
+		*from = 0x0123456789abcdef + i;
+		error = rdmaxcel ? put_rdmaxcel(from, to, i) : put(from, to);
+		if (error != 0 || *to != *from) {
+			fprintf(stderr, "cput: error: put %llu of %llu ended with %d, the target holds %016llx\n",
+			        (unsigned long long)i + 1, (unsigned long long)count, error, (unsigned long long)*to);
+			return 1;
+		}
 	}
 	print_wqe();
 	printf("put %016llx from %p to %p\n", (unsigned long long)*to, (void *)from, (void *)to);

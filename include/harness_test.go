@@ -56,12 +56,21 @@ func each(t *testing.T, program string, f func(t *testing.T, path string)) {
 	}
 }
 
+// build compiles the named program of check/, once, and returns its path.
 func (l *language) build(t *testing.T, program string) string {
 	t.Helper()
 	key := l.name + "-" + program
-	if built[key] != "" {
-		return built[key]
+	if built[key] == "" {
+		out := filepath.Join(scratch, key)
+		l.compile(t, out, filepath.Join("check", program+".c"))
+		built[key] = out
 	}
+	return built[key]
+}
+
+// compile compiles and links one source file, with all warnings as errors.
+func (l *language) compile(t *testing.T, out, source string, flags ...string) {
+	t.Helper()
 	compiler := l.compiler
 	if v := os.Getenv(l.variable); v != "" {
 		compiler = v
@@ -73,13 +82,10 @@ func (l *language) build(t *testing.T, program string) string {
 		}
 		t.Skipf("no %s compiler %q: the headers are not tested (%v)", l.name, compiler, err)
 	}
-	out := filepath.Join(scratch, key)
 	args := append(words[1:], "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2")
-	args = append(append(args, l.flags...), "-o", out, filepath.Join("check", program+".c"), "-pthread")
+	args = append(append(append(args, l.flags...), flags...), "-o", out, source, "-pthread")
 	said, err := exec.Command(words[0], args...).CombinedOutput()
 	require.NoError(t, err, "%s %s:\n%s", words[0], args, said)
-	built[key] = out
-	return out
 }
 
 // A talker answers requests, a line each.

@@ -22,6 +22,7 @@ func TestClient(t *testing.T) {
 			"operations": "operations: ok\n",
 			"stress":     "stress: 4 threads, 32000 WQEs, 2250 laps of 16 blocks\n",
 			"rdmaxcel":   "rdmaxcel: ok\n",
+			"launch":     "launch: ok\n",
 			"collapsed":  "collapsed: ok\n",
 			"channel":    "channel: ok\n",
 		} {

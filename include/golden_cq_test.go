@@ -131,8 +131,15 @@ func TestGoldenRDMaxcel(t *testing.T) {
 			require.Equal(t, []string{v.bytes, "00000000" + v.record, v.bytes}, answer, "%s: WQE, record, register", v.name)
 		}
 		entry := "00001000" + "00112233" + "00007f0000002000"
-		require.Equal(t, []string{entry, "0000000b00000000"}, c.ask("receive 10 4 0x7f0000002000 0x112233 4096"))
-		require.Equal(t, []string{entry, "0000000b00000000"}, c.ask("receive 10 0 0x7f0000002000 0x112233 4096"))
+		end := "00000000" + "00000100" + "0000000000000000"
+		for _, v := range []struct{ name, request, bytes string }{
+			{"RDMaxcel's own stride", "receive 10 4 0x7f0000002000 0x112233 4096", entry + end},
+			{"no count: the first entry", "receive 10 0 0x7f0000002000 0x112233 4096", entry + end},
+			{"two pieces", "receive 10 4 0x7f0000002000 0x112233 4096 32", entry + end},
+			{"one piece, and the next entry behind it", "receive 10 4 0x7f0000002000 0x112233 4096 16", entry + stale},
+		} {
+			require.Equal(t, []string{v.bytes, "0000000b00000000"}, c.ask("%s", v.request), v.name)
+		}
 
 		e := make([]byte, 64)
 		be.PutUint32(e[44:], 4096)

@@ -15,6 +15,7 @@ static struct nicless_cq cq, aside;
 static struct nicless_qp qp[2]; /* connected with each other */
 static struct nicless_ends ends[2];
 static uint32_t pdn, key, cqn, aside_cqn;
+static uint8_t log_pieces[2] = {0, 1}; /* of a receive: strides 16 and 32 */
 
 #define MUST(is) ((is) ? (void)0 : wrong(#is, __LINE__))
 #define DO(call) ((call) == 0 ? (void)0 : refused(#call, __LINE__))
@@ -49,7 +50,7 @@ static void setup(const char *path, uint8_t log_sq, uint32_t cq_log, uint32_t cq
 		f.user_index = i;
 		f.log_sq = log_sq;
 		f.log_rq = 3;
-		f.log_rq_sge = i; /* strides 16 and 32 */
+		f.log_rq_sge = log_pieces[i];
 		DO(nicless_qp_open(&c, &queues, &f, &qp[i]));
 		ends[i].sq = &qp[i].sq;
 		ends[i].rq = &qp[i].rq;
@@ -306,6 +307,7 @@ static void rdmaxcel(const char *path) {
 	cqe_poll_params_t cp;
 	uint64_t index;
 	int32_t bytes;
+	log_pieces[0] = 5; /* 512 bytes, as RDMaxcel's own queues */
 	setup(path, 6, 6, 0);
 	memset(&p, 0, sizeof p);
 	p.laddr = (uintptr_t)data.mem;
@@ -359,6 +361,84 @@ static void rdmaxcel(const char *path) {
 		cqe_poll(&bytes, cp);
 	MUST(bytes == 8);
 	printf("rdmaxcel: ok\n");
+	nicless_close(&c);
+}
+
+/* launch_send_cqe_poll or launch_recv_cqe_poll until there is a completion. */
+static cqe_poll_result_t launched(cqe_poll_result_t (*poll)(void *, int32_t), struct nicless_dv_cq *q, int32_t index) {
+	cqe_poll_result_t is;
+	while ((is = poll(q, index)) == CQE_POLL_FALSE)
+		sched_yield();
+	return is;
+}
+
+/*
+ * A program of RDMaxcel's launches: 200 WRITEs through rings of 64, 20 receives of
+ * different addresses through a ring of 8, and a message that is longer than its
+ * receive, which fails.
+ */
+static void launch(const char *path) {
+	struct nicless_dv_qp a;
+	struct nicless_dv_cq both;
+	struct nicless_sge s;
+	struct nicless_wr wr;
+	wqe_params_t p, r;
+	int32_t i, polled = 0;
+	log_pieces[0] = 5;
+	setup(path, 6, 6, 0);
+	nicless_qp_dv(&qp[0], &a);
+	nicless_cq_dv(&c, &cq, cqn, &both);
+	MUST(a.rq.stride == NICLESS_RECV_STRIDE && a.rq.wqe_cnt == 8 && a.sq.wqe_cnt == 64 && both.cqn == cqn);
+	MUST(register_cuda_memory((struct mlx5dv_qp *)(void *)&a, (struct mlx5dv_cq *)(void *)&both,
+	                          (struct mlx5dv_cq *)(void *)&both) == NICLESS_CUDA_NOT_SUPPORTED);
+	MUST(strstr(register_cuda_memory_error(), "compiled without CUDA") != 0);
+
+	memset(&p, 0, sizeof p);
+	p.laddr = (uintptr_t)data.mem;
+	p.raddr = (uintptr_t)data.mem + 4096;
+	p.lkey = p.rkey = key;
+	p.length = 8;
+	p.op_type = NICLESS_WRITE;
+	p.signaled = true;
+	p.qp_num = qp[0].qpn;
+	p.buf = (uint8_t *)a.sq.buf;
+	p.dbrec = a.dbrec;
+	p.wqe_cnt = a.sq.wqe_cnt;
+	r = p;
+	MUST(launch_send_cqe_poll(&both, 0) == CQE_POLL_FALSE);
+	for (i = 0; i < 200; i++) {
+		*(uint64_t *)(void *)data.mem = 1000 + (uint64_t)i;
+		p.wr_id = (uint64_t)i;
+		launch_send_wqe(p);
+		launch_db_ring(a.bf.reg, (uint8_t *)a.sq.buf + i % 64 * 64);
+		MUST(launched(launch_send_cqe_poll, &both, polled++) == CQE_POLL_TRUE);
+		MUST(*(uint64_t *)(void *)(data.mem + 4096) == 1000 + (uint64_t)i);
+	}
+
+	r.buf = (uint8_t *)a.rq.buf;
+	r.wqe_cnt = a.rq.wqe_cnt;
+	s = piece(0, 8);
+	memset(&wr, 0, sizeof wr);
+	wr.opcode = NICLESS_SEND; /* without a signal: qp[1] completes nothing here */
+	wr.sge = &s;
+	wr.sges = 1;
+	for (i = 0; i < 20; i++) {
+		r.wr_id = (uint64_t)i;
+		r.laddr = (uintptr_t)data.mem + 8192 + 64 * (uintptr_t)i;
+		launch_recv_wqe(r);
+		if (i < 4)
+			continue; /* from now on five receives are posted, in slots of their own */
+		*(uint64_t *)(void *)data.mem = 2000 + (uint64_t)i;
+		MUST(nicless_sq_post(&qp[1].sq, &wr) == 0);
+		nicless_sq_ring(&qp[1].sq);
+		MUST(launched(launch_recv_cqe_poll, &both, polled++) == CQE_POLL_TRUE);
+		MUST(*(uint64_t *)(void *)(data.mem + 8192 + 64 * (i - 4)) == 2000 + (uint64_t)i);
+	}
+	s.length = 9; /* for a receive of 8 bytes, in an entry of 32 segments */
+	MUST(nicless_sq_post(&qp[1].sq, &wr) == 0);
+	nicless_sq_ring(&qp[1].sq);
+	MUST(launched(launch_recv_cqe_poll, &both, polled++) == CQE_POLL_ERROR);
+	printf("launch: ok\n");
 	nicless_close(&c);
 }
 
@@ -494,8 +574,8 @@ int main(int argc, char **argv) {
 	static const struct {
 		const char *name;
 		void (*run)(const char *path);
-	} list[] = {{"operations", operations}, {"stress", stress},     {"rdmaxcel", rdmaxcel}, {"collapsed", collapsed},
-	            {"channel", channel},       {"mistakes", mistakes}, {"greet", greet}};
+	} list[] = {{"operations", operations}, {"stress", stress},     {"rdmaxcel", rdmaxcel}, {"launch", launch},
+	            {"collapsed", collapsed},   {"channel", channel},   {"mistakes", mistakes}, {"greet", greet}};
 	size_t i;
 	for (i = 0; argc == 3 && i < sizeof list / sizeof *list; i++)
 		if (!strcmp(argv[2], list[i].name)) {

@@ -12,7 +12,7 @@
  *   arm CQN SN SOLICITED CI         answers record, register
  *   ci COUNT                        answers the record behind the poll of entry COUNT - 1
  *   send INDEX BLOCKS LADDR LKEY LENGTH SIGNALED OP RADDR RKEY QPN   RDMaxcel's send_wqe and db_ring
- *   receive INDEX ENTRIES LADDR LKEY LENGTH                          RDMaxcel's recv_wqe
+ *   receive INDEX ENTRIES LADDR LKEY LENGTH [STRIDE]                 RDMaxcel's recv_wqe: 32 bytes of the entry, record
  *   poll INDEX ENTRIES BYTES        RDMaxcel's cqe_poll of the entry in its slot: byte_cnt, record
  *   layout                          messages and constants of the control protocol, ended by a dot
  */
@@ -181,8 +181,12 @@ static void rdmaxcel(int receive) {
 	p.length = (size_t)number();
 	slot = p.wqe_cnt ? (size_t)(p.wr_id & (p.wqe_cnt - 1)) : 0;
 	if (receive) {
-		recv_wqe(p);
-		print(ring.bytes + slot * 16, 16, ' ');
+		uint32_t stride = number32();
+		if (stride)
+			nicless_recv_wqe(p, stride);
+		else
+			recv_wqe(p);
+		print(ring.bytes + slot * (stride ? stride : NICLESS_RECV_STRIDE), 32, ' ');
 		print(record, 8, '\n');
 		return;
 	}

@@ -6,7 +6,9 @@
 #ifndef NICLESS_VERBS_H
 #define NICLESS_VERBS_H
 
-#include "nicless_client.h"
+#include "nicless_client.h" /* first: it defines _GNU_SOURCE */
+
+#include "dv.h"
 
 /* Memory that the engine knows. */
 struct nicless_region {
@@ -326,6 +328,32 @@ static inline int nicless_qp_connect(struct nicless_client *c, const struct nicl
 		a.max_rd_atomic = c->device.max_rd_atomic;
 	}
 	return nicless_modify_qp(c, &a);
+}
+
+/* Says where the rings, the record and the register of a queue pair lie: what mlx5dv_init_obj says of a verbs QP. */
+static inline void nicless_qp_dv(const struct nicless_qp *q, struct nicless_dv_qp *dv) {
+	memset(dv, 0, sizeof *dv);
+	dv->dbrec = q->sq.record;
+	dv->sq.buf = q->sq.ring;
+	dv->sq.wqe_cnt = (uint32_t)q->sq.size;
+	dv->sq.stride = NICLESS_BLOCK;
+	dv->rq.buf = q->rq.ring;
+	dv->rq.wqe_cnt = (uint32_t)q->rq.size;
+	dv->rq.stride = (uint32_t)q->rq.stride;
+	dv->bf.reg = q->reg;
+	dv->bf.size = NICLESS_REG_HALF;
+}
+
+/* The same of a completion queue, as nicless_cq_open has given its number. */
+static inline void nicless_cq_dv(const struct nicless_client *c, const struct nicless_cq *q, uint32_t cqn,
+                                 struct nicless_dv_cq *dv) {
+	memset(dv, 0, sizeof *dv);
+	dv->buf = q->ring;
+	dv->dbrec = q->record;
+	dv->cqe_cnt = (uint32_t)1 << q->log;
+	dv->cqe_size = q->stride;
+	dv->cq_uar = c->uar;
+	dv->cqn = cqn;
 }
 
 #endif

@@ -1,43 +1,69 @@
 /*
- * The functions that RDMaxcel (meta-pytorch/monarch, rdmaxcel-sys) offers to
- * host code and kernels alike, under their own names, with their parameters and
- * effects, for programs written against them. One send queue has one poster at a
- * time here: wr_id is the index, and the record follows the last call.
+ * The interface of RDMaxcel (meta-pytorch/monarch, rdmaxcel-sys/src/rdmaxcel.h) by which
+ * host code and kernels post and poll: the same names, parameters and effects, for
+ * programs that were written against it. docs/CUDA.md lists what of RDMaxcel's header
+ * is here, and what takes the place of the rest.
  *
- * Kept as it is there:
+ *   send_wqe, recv_wqe    write one WQE and its doorbell record
+ *   db_ring               copies a WQE into a register
+ *   cqe_poll              polls one CQE
+ *   cu_NAME               the same as a kernel; in plain C and C++ a function
+ *   launch_NAME           runs that kernel with one thread; in plain C and C++ it
+ *                         calls the function, so both ways leave the same bytes
+ *   register_cuda_memory  lets the GPU reach the queues (rdmaxcel_cuda.h)
  *
- *   - a send is three segments in one block, whatever op_type: control, remote
- *     address, data; the block's last 16 bytes stay as they were
- *   - signaled sends are solicited too: fm_ce_se 0x0a, else 0
- *   - lengths are cut to 32 bits; 0, and everything of which bit 31 is set, is
- *     written as it comes, and means something else to a device
- *   - the send record is written when a WQE is posted, not when it is rung: the
- *     low 24 bits of the index behind it
- *   - db_ring copies 64 bytes in eight stores; N calls may follow one record
- *   - cqe_poll takes one entry, reports its byte count, or -2 for opcodes from 4
- *     on; the consumer index that it writes is cut to 24 bits
+ * The functions keep no state. wr_id is the index of the WQE, and the record follows
+ * the last call, so one thread at a time may post to a queue.
  *
- * Different, with the reason:
+ * The same as in RDMaxcel:
  *
- *   - the index in the control segment is cut to the 16 bits that it has there;
- *     the original lets bits 16 to 23 run into opmod
- *   - records and consumer indices are published with release order, the
- *     register behind the record, and the owner byte is observed with acquire
- *     order; the original relies on volatile, which orders nothing on a GPU or
- *     on arm64
- *   - recv_wqe writes the entry in slot wr_id & (wqe_cnt - 1) of 16 bytes, for a
- *     receive queue of one segment per entry; the original always writes the
- *     first. With wqe_cnt 0 this one does as well
- *   - cqe_poll reads the CQE in the last 64 bytes of an entry; the original takes
- *     the first ones, where an entry of 128 bytes has something else
- *   - cqe_poll asserts nothing: *byte_cnt is left alone when there is no entry
+ *   - A send is three segments in one block, whatever op_type: control, remote
+ *     address, data. The last 16 bytes of the block stay as they were.
+ *   - Signaled sends are solicited too: fm_ce_se is 0x0a, otherwise 0.
+ *   - length is cut to 32 bits and written as it comes, also 0 and values with
+ *     bit 31 set, which mean something else to a device.
+ *   - send_wqe writes the send record, not db_ring: the low 24 bits of the index
+ *     after the WQE.
+ *   - db_ring copies 64 bytes in eight stores. N calls may follow one record.
+ *   - cqe_poll polls one entry. It reports the byte count, or -2 for opcodes from 4
+ *     on, and writes the consumer index, cut to 24 bits.
+ *
+ * Different from RDMaxcel:
+ *
+ *   - The index in the control segment is cut to its 16 bits. In the original bits
+ *     16 to 23 overwrite opmod.
+ *   - Records and consumer indices are published with release order, the register
+ *     after the record, and the owner byte is observed with acquire order. The
+ *     original relies on volatile, which orders nothing on a GPU or on arm64.
+ *   - recv_wqe writes slot wr_id & (wqe_cnt - 1), and the first one with wqe_cnt 0.
+ *     The original always writes the first. wqe_params_t has no stride: see
+ *     NICLESS_RECV_STRIDE. The entry is ended by an invalid key, so that a message
+ *     that is longer than length fails and is not scattered by what lay there before.
+ *   - cqe_poll reads the CQE in the last 64 bytes of an entry. The original reads
+ *     the first 64, which are something else in an entry of 128 bytes.
+ *   - cqe_poll asserts nothing: *byte_cnt is left as it is when there is no entry.
+ *   - launch_cqe_poll returns CQE_POLL_ERROR for a CQE with an error. The original
+ *     returns CQE_POLL_FALSE, although it has consumed the entry.
  */
 #ifndef NICLESS_RDMAXCEL_H
 #define NICLESS_RDMAXCEL_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "formats.h"
+#include "rdmaxcel_cuda.h"
+
+/*
+ * Bytes between two entries of the receive queues that recv_wqe and launch_recv_wqe
+ * post to: a power of two from 16 on. RDMaxcel makes its queues with 30 pieces of
+ * memory for each receive (max_recv_sge in IbvConfig), 480 bytes, which libmlx5 rounds
+ * up to 512. Define it before this header for queues of another stride, or call
+ * nicless_recv_wqe.
+ */
+#ifndef NICLESS_RECV_STRIDE
+#define NICLESS_RECV_STRIDE 512
+#endif
 
 typedef enum { CQE_POLL_ERROR = -1, CQE_POLL_FALSE = 0, CQE_POLL_TRUE = 1 } cqe_poll_result_t;
 
@@ -64,7 +90,10 @@ typedef struct {
 	uint32_t *dbrec;  /* the CQ's record */
 } cqe_poll_params_t;
 
-/* Copies 64 bytes of a WQE into a register. The first store is what rings, and comes behind the record. */
+/*
+ * Copies 64 bytes of a WQE into a register. The first store rings the doorbell, and is
+ * ordered after the record.
+ */
 NICLESS_HD void db_ring(void *dst, void *src) {
 	uint64_t *to = (uint64_t *)dst;
 	const nicless_word64 *from = (const nicless_word64 *)src;
@@ -84,12 +113,17 @@ NICLESS_HD void send_wqe(wqe_params_t params) {
 	nicless_publish32(&params.dbrec[NICLESS_REC_SEND], nicless_be32((index + 1) & 0xffffff));
 }
 
-NICLESS_HD void recv_wqe(wqe_params_t params) {
+/* recv_wqe for a queue whose entries lie stride bytes apart, a power of two from 16 on. */
+NICLESS_HD void nicless_recv_wqe(wqe_params_t params, uint32_t stride) {
 	uint64_t slot = params.wqe_cnt ? params.wr_id & (params.wqe_cnt - 1) : 0;
-	nicless_put16(params.buf + slot * NICLESS_UNIT, (uint64_t)(uint32_t)params.length << 32 | params.lkey,
-	              params.laddr);
+	uint8_t *at = params.buf + (size_t)slot * stride;
+	nicless_put16(at, (uint64_t)(uint32_t)params.length << 32 | params.lkey, params.laddr);
+	if (stride >= 2 * NICLESS_UNIT)
+		nicless_put_data(at + NICLESS_UNIT, 0, 0, NICLESS_KEY_END);
 	nicless_publish32(&params.dbrec[NICLESS_REC_RECV], nicless_be32((uint32_t)(params.wr_id + 1)));
 }
+
+NICLESS_HD void recv_wqe(wqe_params_t params) { nicless_recv_wqe(params, NICLESS_RECV_STRIDE); }
 
 NICLESS_HD void cqe_poll(int32_t *byte_cnt, cqe_poll_params_t params) {
 	uint32_t index = params.consumer_index;
@@ -101,6 +135,96 @@ NICLESS_HD void cqe_poll(int32_t *byte_cnt, cqe_poll_params_t params) {
 		return;
 	*byte_cnt = op_own >> 4 < 4 ? (int32_t)nicless_be32(((const nicless_word32 *)(const void *)cqe)[11]) : -2;
 	nicless_publish32(&params.dbrec[NICLESS_REC_CI], nicless_be32((index + 1) & 0xffffff));
+}
+
+/*
+ * Kernels of one thread, and their launches. Launches are host code. Those of WQEs wait
+ * for the kernel, as in RDMaxcel; launch_db_ring does not, and the default stream keeps
+ * it after the launches before it.
+ */
+#if defined(__CUDACC__) || defined(__CUDA__)
+#define NICLESS_KERNEL __global__ static __attribute__((__unused__)) void
+#define NICLESS_LAUNCH(kernel, ...) kernel<<<1, 1>>>(__VA_ARGS__)
+#define NICLESS_FIRST_THREAD (threadIdx.x == 0 && blockIdx.x == 0)
+#define NICLESS_JOIN() ((void)cudaDeviceSynchronize())
+#else
+#define NICLESS_KERNEL static inline void
+#define NICLESS_LAUNCH(kernel, ...) kernel(__VA_ARGS__)
+#define NICLESS_FIRST_THREAD 1
+#define NICLESS_JOIN() ((void)0)
+#endif
+
+NICLESS_KERNEL cu_db_ring(void *dst, void *src) {
+	if (NICLESS_FIRST_THREAD)
+		db_ring(dst, src);
+}
+
+NICLESS_KERNEL cu_send_wqe(wqe_params_t params) {
+	if (NICLESS_FIRST_THREAD)
+		send_wqe(params);
+}
+
+NICLESS_KERNEL cu_recv_wqe(wqe_params_t params) {
+	if (NICLESS_FIRST_THREAD)
+		recv_wqe(params);
+}
+
+NICLESS_KERNEL cu_cqe_poll(int32_t *result, cqe_poll_params_t params) {
+	if (NICLESS_FIRST_THREAD)
+		cqe_poll(result, params);
+}
+
+static inline void launch_db_ring(void *dst, void *src) { NICLESS_LAUNCH(cu_db_ring, dst, src); }
+
+static inline void launch_send_wqe(wqe_params_t params) {
+	NICLESS_LAUNCH(cu_send_wqe, params);
+	NICLESS_JOIN();
+}
+
+static inline void launch_recv_wqe(wqe_params_t params) {
+	NICLESS_LAUNCH(cu_recv_wqe, params);
+	NICLESS_JOIN();
+}
+
+/*
+ * Polls entry cqe_idx of a CQ, which is a struct mlx5dv_cq or a struct nicless_dv_cq.
+ * CQE_POLL_ERROR also says that the kernel could not be run.
+ */
+static inline cqe_poll_result_t launch_cqe_poll(void *mlx5dv_cq, int32_t cqe_idx) {
+	struct nicless_dv_cq cq;
+	cqe_poll_params_t params;
+	int32_t bytes = -1, *result = &bytes;
+	memcpy(&cq, mlx5dv_cq, sizeof cq);
+	params.cqe_buf = (uint8_t *)cq.buf;
+	params.cqe_size = cq.cqe_size;
+	params.consumer_index = (uint32_t)cqe_idx;
+	params.cqe_cnt = cq.cqe_cnt;
+	params.dbrec = cq.dbrec;
+#if defined(__CUDACC__) || defined(__CUDA__)
+	{
+		void *room = 0;
+		cudaError_t error = cudaMallocManaged(&room, sizeof *result);
+		if (error != cudaSuccess)
+			return CQE_POLL_ERROR;
+		result = (int32_t *)room;
+		*result = -1;
+		NICLESS_LAUNCH(cu_cqe_poll, result, params);
+		error = cudaDeviceSynchronize();
+		bytes = error == cudaSuccess ? *result : -2;
+		(void)cudaFree(room);
+	}
+#else
+	NICLESS_LAUNCH(cu_cqe_poll, result, params);
+#endif
+	return bytes == -1 ? CQE_POLL_FALSE : bytes == -2 ? CQE_POLL_ERROR : CQE_POLL_TRUE;
+}
+
+static inline cqe_poll_result_t launch_send_cqe_poll(void *mlx5dv_cq, int32_t cqe_idx) {
+	return launch_cqe_poll(mlx5dv_cq, cqe_idx);
+}
+
+static inline cqe_poll_result_t launch_recv_cqe_poll(void *mlx5dv_cq, int32_t cqe_idx) {
+	return launch_cqe_poll(mlx5dv_cq, cqe_idx);
 }
 
 #endif

@@ -86,7 +86,7 @@ static void post(struct raw *r, enum nicless_opcode opcode, const void *from, ui
 static void receive(struct raw *r, const void *into, uint32_t lkey, uint32_t n) {
 	wqe_params_t w = {(uintptr_t)into, lkey, n, r->received++, false, 0, 0, 0, r->qp->qp_num, r->q.rq.buf, (uint32_t *)r->q.dbrec,
 	                  r->q.rq.wqe_cnt};
-	recv_wqe(w);
+	nicless_recv_wqe(w, r->q.rq.stride);
 }
 
 /* Waits for one CQE and returns its byte count. */

@@ -1,5 +1,5 @@
 /*
- * As much of the CUDA runtime's interface as poster.cu uses, declared so that
+ * As much of the CUDA runtime's interface as the programs here use, declared so that
  * clang can compile it where CUDA is not installed: `make check-syntax`. Nothing
  * here can be linked or run.
  */
@@ -7,6 +7,8 @@
 #define NICLESS_STUB_CUDA_RUNTIME_H
 
 #include <stddef.h>
+
+#define CUDART_VERSION 11000
 
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
@@ -19,8 +21,8 @@ struct dim3 {
 
 typedef int cudaError_t;
 typedef struct stub_stream *cudaStream_t;
-enum { cudaSuccess = 0 };
-enum { cudaHostRegisterMapped = 2 };
+enum { cudaSuccess = 0, cudaErrorHostMemoryAlreadyRegistered = 712 };
+enum { cudaHostRegisterPortable = 1, cudaHostRegisterMapped = 2, cudaHostRegisterIoMemory = 4 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
 
 struct cudaDeviceProp {
@@ -33,6 +35,7 @@ cudaError_t cudaHostRegister(void *at, size_t bytes, unsigned flags);
 cudaError_t cudaHostGetDevicePointer(void **to, void *at, unsigned flags);
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind);
 cudaError_t cudaMalloc(void **to, size_t bytes);
+cudaError_t cudaMallocManaged(void **to, size_t bytes, unsigned flags = 1);
 cudaError_t cudaMemset(void *at, int value, size_t bytes);
 cudaError_t cudaFree(void *at);
 cudaError_t cudaDeviceSynchronize(void);

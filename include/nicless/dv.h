@@ -1,0 +1,48 @@
+/*
+ * Where the queues of a QP and a CQ lie: what mlx5dv_init_obj says of them. The
+ * layouts are those of struct mlx5dv_qp and struct mlx5dv_cq of libmlx5
+ * (infiniband/mlx5dv.h), under names of our own so that both headers can be
+ * included. nicless_qp_dv and nicless_cq_dv (nicless_verbs.h) fill them for the
+ * queues of a nicless client.
+ */
+#ifndef NICLESS_DV_H
+#define NICLESS_DV_H
+
+#include "base.h"
+
+struct nicless_dv_qp { /* mlx5dv_qp */
+	uint32_t *dbrec; /* both words */
+	struct {
+		void *buf;
+		uint32_t wqe_cnt; /* blocks */
+		uint32_t stride;  /* bytes of a block: 64 */
+	} sq;
+	struct {
+		void *buf;
+		uint32_t wqe_cnt; /* entries */
+		uint32_t stride;  /* bytes of an entry */
+	} rq;
+	struct { /* the doorbell register; size is of one of its halves, or 0 */
+		void *reg;
+		uint32_t size;
+	} bf;
+	uint64_t comp_mask;
+	int64_t uar_mmap_offset;
+	uint32_t tirn;
+	uint32_t tisn;
+	uint32_t rqn;
+	uint32_t sqn;
+	uint64_t tir_icm_addr;
+};
+
+struct nicless_dv_cq { /* mlx5dv_cq */
+	void *buf;
+	uint32_t *dbrec;
+	uint32_t cqe_cnt;
+	uint32_t cqe_size;
+	void *cq_uar;
+	uint32_t cqn;
+	uint64_t comp_mask;
+};
+
+#endif

@@ -1,0 +1,154 @@
+/*
+ * RDMaxcel's register_cuda_memory: lets kernels reach the rings, doorbell records and
+ * the register of a QP and its two CQs, by cudaHostRegister. Host code only.
+ *
+ * It needs the CUDA runtime. nvcc includes its header by itself; a C or C++ program
+ * includes <cuda_runtime_api.h> before this header and links with the runtime. In a
+ * program without it the function registers nothing and says so, and the program posts
+ * from the host, which needs no registration.
+ */
+#ifndef NICLESS_RDMAXCEL_CUDA_H
+#define NICLESS_RDMAXCEL_CUDA_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "dv.h"
+
+/* Defined by infiniband/mlx5dv.h. A pointer to a struct of dv.h may be cast to them. */
+struct mlx5dv_qp;
+struct mlx5dv_cq;
+
+#if defined(CUDART_VERSION)
+typedef cudaError_t nicless_cuda_error;
+#else
+typedef int nicless_cuda_error; /* a number of cudaError_t */
+#endif
+
+enum { NICLESS_CUDA_NOT_SUPPORTED = 801 }; /* cudaErrorNotSupported */
+
+/* The text of the last failure in this source file. Not for use by several threads at once. */
+static inline char *nicless_cuda_text(void) {
+	static char text[256];
+	return text;
+}
+
+/* Why register_cuda_memory has failed, in words; empty after success. */
+static inline const char *register_cuda_memory_error(void) { return nicless_cuda_text(); }
+
+/* A range of memory and its name in error texts. */
+struct nicless_cuda_range {
+	const char *name;
+	uintptr_t from, to;
+};
+
+enum { NICLESS_CUDA_RANGES = 8, NICLESS_CUDA_PAGE = 4096 };
+
+/* Adds a range, in whole pages, to a list that is sorted by address. Empty ranges are left out. */
+static inline int nicless_cuda_add(struct nicless_cuda_range *list, int n, const char *name, const void *at,
+                                   uint64_t bytes) {
+	const uintptr_t mask = NICLESS_CUDA_PAGE - 1;
+	uintptr_t from = (uintptr_t)at & ~mask, to = ((uintptr_t)at + (uintptr_t)bytes + mask) & ~mask;
+	int i = n;
+	if (!at || bytes == 0)
+		return n;
+	for (; i > 0 && list[i - 1].from > from; i--)
+		list[i] = list[i - 1];
+	list[i].name = name;
+	list[i].from = from;
+	list[i].to = to;
+	return n + 1;
+}
+
+/*
+ * What is to be registered: whole pages, sorted, without overlaps. Queues of one client
+ * share pages, and a page cannot be registered twice.
+ */
+static inline int nicless_cuda_ranges(struct nicless_cuda_range *list, const struct nicless_dv_qp *qp,
+                                      const struct nicless_dv_cq *recv, const struct nicless_dv_cq *send) {
+	int n = 0, i, last = 0;
+	n = nicless_cuda_add(list, n, "send queue", qp->sq.buf, (uint64_t)qp->sq.stride * qp->sq.wqe_cnt);
+	n = nicless_cuda_add(list, n, "receive queue", qp->rq.buf, (uint64_t)qp->rq.stride * qp->rq.wqe_cnt);
+	n = nicless_cuda_add(list, n, "register", qp->bf.reg, qp->bf.size);
+	n = nicless_cuda_add(list, n, "QP's doorbell record", qp->dbrec, 8);
+	n = nicless_cuda_add(list, n, "receive CQ", recv->buf, (uint64_t)recv->cqe_size * recv->cqe_cnt);
+	n = nicless_cuda_add(list, n, "receive CQ's doorbell record", recv->dbrec, 8);
+	n = nicless_cuda_add(list, n, "send CQ", send->buf, (uint64_t)send->cqe_size * send->cqe_cnt);
+	n = nicless_cuda_add(list, n, "send CQ's doorbell record", send->dbrec, 8);
+	for (i = 1; i < n; i++)
+		if (list[i].from < list[last].to) {
+			if (list[i].to > list[last].to)
+				list[last].to = list[i].to;
+		} else
+			list[++last] = list[i];
+	return n ? last + 1 : 0;
+}
+
+#if defined(CUDART_VERSION)
+
+/* Whether the GPU has both ends of a range already, since somebody registered it before. */
+static inline int nicless_cuda_has(const struct nicless_cuda_range *r) {
+	void *device;
+	return cudaHostGetDevicePointer(&device, (void *)r->from, 0) == cudaSuccess &&
+	       cudaHostGetDevicePointer(&device, (void *)(r->to - 1), 0) == cudaSuccess;
+}
+
+/*
+ * Registers one range. The register of a nicless device is ordinary memory; that of a
+ * NIC is not, and is registered as I/O memory when the first attempt fails.
+ */
+static inline nicless_cuda_error nicless_cuda_register(const struct nicless_cuda_range *r) {
+	const unsigned flags = cudaHostRegisterMapped | cudaHostRegisterPortable;
+	size_t bytes = (size_t)(r->to - r->from);
+	nicless_cuda_error error = cudaHostRegister((void *)r->from, bytes, flags);
+	if (error == cudaErrorHostMemoryAlreadyRegistered && nicless_cuda_has(r))
+		error = cudaSuccess;
+	else if (error != cudaSuccess && !strcmp(r->name, "register"))
+		error = cudaHostRegister((void *)r->from, bytes, flags | cudaHostRegisterIoMemory);
+	(void)cudaGetLastError(); /* it is returned here, and not by the next launch as well */
+	return error;
+}
+
+#endif
+
+/*
+ * Registers the memory of a QP, of its receive CQ and of its send CQ. Returns
+ * cudaSuccess, the runtime's error, or NICLESS_CUDA_NOT_SUPPORTED in a program without
+ * CUDA; register_cuda_memory_error then says which range failed and why. Memory that is
+ * registered already is no error. What was registered before a failure stays so.
+ */
+static inline nicless_cuda_error register_cuda_memory(struct mlx5dv_qp *dv_qp, struct mlx5dv_cq *dv_recv_cq,
+                                                      struct mlx5dv_cq *dv_send_cq) {
+	struct nicless_cuda_range list[NICLESS_CUDA_RANGES];
+	struct nicless_dv_qp qp;
+	struct nicless_dv_cq recv, send;
+	int n;
+	memcpy(&qp, (const void *)dv_qp, sizeof qp);
+	memcpy(&recv, (const void *)dv_recv_cq, sizeof recv);
+	memcpy(&send, (const void *)dv_send_cq, sizeof send);
+	n = nicless_cuda_ranges(list, &qp, &recv, &send);
+	nicless_cuda_text()[0] = 0;
+#if defined(CUDART_VERSION)
+	{
+		nicless_cuda_error error;
+		int i;
+		for (i = 0; i < n; i++) {
+			if ((error = nicless_cuda_register(&list[i])) == cudaSuccess)
+				continue;
+			snprintf(nicless_cuda_text(), 256, "cannot register %llu bytes at %p (%s) with CUDA: %s",
+			         (unsigned long long)(list[i].to - list[i].from), (void *)list[i].from, list[i].name,
+			         cudaGetErrorString(error));
+			return error;
+		}
+		return cudaSuccess;
+	}
+#else
+	snprintf(nicless_cuda_text(), 256,
+	         "%d ranges are not registered: this program was compiled without CUDA. Include <cuda_runtime_api.h> "
+	         "before <nicless/rdmaxcel.h>, or post from the host, which needs no registration",
+	         n);
+	return NICLESS_CUDA_NOT_SUPPORTED;
+#endif
+}
+
+#endif

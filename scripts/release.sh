@@ -1,0 +1,116 @@
+#!/bin/sh
+# Builds a release: scripts/release.sh VERSION [OUT]
+#
+#   scripts/release.sh v0.2.0              # into dist/
+#   ARCHS=amd64 scripts/release.sh v0.2.0-test.1 /tmp/dist
+#
+# OUT gets nicless-VERSION-linux-ARCH.tar.gz for each of ARCHS ("amd64 arm64") and
+# SHA256SUMS. In a tarball are the static command, the C headers with their Makefile,
+# completions, man pages, the documentation, and, where a C compiler for the processor
+# is installed (gcc, aarch64-linux-gnu-gcc), the library for verbs programs within the
+# command. SHIM=no leaves that out.
+#
+# What is built is the commit REF (HEAD), from a clone of its own: files that are not
+# committed do not get in. The clone is tagged VERSION, so that Go stamps it into the
+# command as it does for "go install ...@VERSION". The same commit, Go and C compiler
+# give the same bytes again: files have the commit's time and no owner, and no path of
+# this machine is in them.
+set -eu
+umask 022
+export LC_ALL=C TZ=UTC
+
+fail() {
+	echo "release: error: $*" >&2
+	exit 1
+}
+
+[ $# -ge 1 ] && [ $# -le 2 ] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+version=$1
+echo "$version" | grep -Eq '^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$' || fail "version $version; vMAJOR.MINOR.PATCH[-PRERELEASE] is needed"
+root=$(git -C "$(dirname "$0")" rev-parse --show-toplevel) || fail "this is no git checkout; releases are built from one"
+ref=$(git -C "$root" rev-parse --verify --quiet "${REF:-HEAD}^{commit}") || fail "no commit ${REF:-HEAD}"
+out=${2:-$root/dist}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+GO=${GO:-go}
+
+# A version that is no prerelease has to be the newest one in the changelog.
+case $version in
+*-*) ;;
+*)
+	newest=$(git -C "$root" show "$ref:CHANGELOG.md" | sed -n 's/^## \(v[0-9][0-9.]*\).*/\1/p' | head -n 1)
+	[ "$newest" = "$version" ] || fail "version $version; the newest one in CHANGELOG.md is ${newest:-missing}"
+	;;
+esac
+
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT INT TERM
+src=$work/src
+git clone --quiet --no-hardlinks "$root" "$src"
+git -C "$src" -c advice.detachedHead=false checkout --quiet "$ref"
+# One tag, of this version: Go looks for the nearest one.
+git -C "$src" tag -l | xargs -r git -C "$src" tag -d >/dev/null
+git -C "$src" -c user.name=release -c user.email= tag "$version"
+SOURCE_DATE_EPOCH=$(git -C "$src" log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+
+# compiler ARCH: the C compiler for a processor, if one is installed.
+compiler() {
+	case $1 in
+	amd64) names="x86_64-linux-gnu-gcc" machine=x86_64 ;;
+	arm64) names="aarch64-linux-gnu-gcc" machine=aarch64 ;;
+	*) return 1 ;;
+	esac
+	[ "$(uname -m)" = "$machine" ] && names="$names gcc cc"
+	for name in $names; do
+		command -v "$name" && return
+	done
+	return 1
+}
+
+# command ARCH OUT: builds the command.
+build_command() {
+	tags=
+	if [ "${SHIM:-yes}" = yes ] && [ -e "$src/verbs/shim/Makefile" ] && cc=$(compiler "$1"); then
+		make -s -C "$src/verbs/shim" clean OUT=libnicless_verbs.so
+		make -s -C "$src/verbs/shim" CC="$cc" CFLAGS=-O2 OUT=libnicless_verbs.so
+		tags=shim
+		echo "release: $1: with the library for verbs programs, by $cc"
+	else
+		echo "release: $1: without the library for verbs programs (no C compiler for it, or SHIM=no)"
+	fi
+	(cd "$src" && GOFLAGS="${GOFLAGS:-}" CGO_ENABLED=0 GOOS=linux GOARCH=$1 GOAMD64=v1 GOARM64=v8.0 \
+		$GO build -trimpath -buildvcs=true -tags "$tags" -ldflags '-s -w -buildid=' -o "$2" ./cmd/nicless)
+}
+
+# Completions and man pages are the same for all processors: made once, by a command
+# for this machine.
+extras=$work/extras
+mkdir -p "$extras/completions"
+(cd "$src" && CGO_ENABLED=0 $GO build -trimpath -buildvcs=true -o "$work/host" ./cmd/nicless)
+"$work/host" completion bash >"$extras/completions/nicless.bash"
+"$work/host" completion zsh >"$extras/completions/_nicless"
+"$work/host" completion fish >"$extras/completions/nicless.fish"
+if make -C "$src" -n man >/dev/null 2>&1; then
+	make -s -C "$src" man GO="$GO" MANDIR="$extras/man"
+	[ -n "$(ls "$extras/man" 2>/dev/null)" ] || fail "make man has made nothing in MANDIR"
+else
+	echo "release: no target man in the Makefile: no man pages"
+fi
+
+rm -f "$out"/SHA256SUMS
+for arch in ${ARCHS:-amd64 arm64}; do
+	name=nicless-$version-linux-$arch
+	dir=$work/tree/$name
+	mkdir -p "$dir"
+	build_command "$arch" "$dir/nicless"
+	cp -R "$extras/." "$dir"
+	(cd "$src" && cp LICENSE README.md CHANGELOG.md SECURITY.md "$dir" && cp -R docs "$dir" &&
+		mkdir "$dir/include" && cp -R include/nicless include/nicless.pc.in include/Makefile "$dir/include")
+	find "$dir" -type d -exec chmod 755 {} + -o -type f -exec chmod 644 {} +
+	chmod 755 "$dir/nicless"
+	tar -C "$work/tree" --sort=name --format=ustar --mtime="@$SOURCE_DATE_EPOCH" \
+		--owner=0 --group=0 --numeric-owner -cf - "$name" | gzip -9n >"$out/$name.tar.gz"
+	(cd "$out" && sha256sum "$name.tar.gz" >>SHA256SUMS)
+done
+cat "$out/SHA256SUMS"

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cput compiles examples/cput as its first comment says.
+// cput compiles examples/cput with the command in its first comment.
 func cput(t *testing.T) string {
 	t.Helper()
 	languages[0].build(t, "client") // skips, or fails in CI, without a compiler
@@ -32,7 +32,7 @@ func TestCPut(t *testing.T) {
 	assert.Regexp(t, fmt.Sprintf(wqe, "0a"), out, "signaled is solicited there")
 }
 
-// The rings have 64 entries: 200 puts need each of them to be freed three times.
+// 200 puts pass through rings of 64 entries, so blocks have to be freed.
 func TestCPutFreesItsBlocks(t *testing.T) {
 	path, socket := cput(t), serve(t)
 	for _, args := range [][]string{{"-n", "200", socket}, {"-rdmaxcel", "-n", "200", socket}} {

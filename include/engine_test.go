@@ -13,8 +13,7 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// The C client does everything that it has with a real engine, and checks the
-// results itself.
+// The C client uses every function with a real engine, and checks the results itself.
 func TestClient(t *testing.T) {
 	each(t, "client", func(t *testing.T, path string) {
 		socket := serve(t)
@@ -27,7 +26,7 @@ func TestClient(t *testing.T) {
 			"channel":    "channel: ok\n",
 		} {
 			if strings.HasSuffix(t.Name(), "c++17") && (scenario == "stress" || scenario == "rdmaxcel") {
-				continue // the same code; long, and what C++ makes of it is tested byte by byte
+				continue // these take long, and the golden tests compare C++ byte by byte
 			}
 			t.Run(scenario, func(t *testing.T) {
 				out, err := run(t, path, socket, scenario)
@@ -38,8 +37,8 @@ func TestClient(t *testing.T) {
 	})
 }
 
-// Mistakes of a C client are answered in words, a datagram too short for an
-// answer ends its connection, and another client notices nothing of it.
+// The engine refuses mistakes of a C client in words. A datagram too short for an
+// answer ends the connection. Another client is not affected.
 func TestClientMistakes(t *testing.T) {
 	each(t, "client", func(t *testing.T, path string) {
 		socket := serve(t)
@@ -87,7 +86,7 @@ func works(t *testing.T, ctx *nicless.Context) {
 	require.Equal(t, "unharmed", string(mr.Bytes()[:8]))
 }
 
-// pretend answers the first request that comes to a socket with answer.
+// pretend listens on a socket and sends answer to the first request.
 func pretend(t *testing.T, answer []byte) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "fake.sock")
@@ -113,7 +112,7 @@ func pretend(t *testing.T, answer []byte) (socket string) {
 	return socket
 }
 
-// What is no engine, or not of this protocol, is told apart in words.
+// The error of a failed connection says what is wrong: no engine, another socket type, another protocol.
 func TestConnectRefused(t *testing.T) {
 	answer := func(op control.Op, flags uint16, tag uint64, m control.Message) []byte {
 		return control.Append(nil, op, flags, tag, m)
@@ -154,7 +153,7 @@ func TestConnectRefused(t *testing.T) {
 	})
 }
 
-// The checks that need no engine: posters and poller, and servers that mean no good.
+// The checks that need no engine: posters and poller, and malicious servers.
 func TestAlone(t *testing.T) {
 	for _, program := range []string{"selftest", "hostile"} {
 		t.Run(program, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/nicless/nicless/internal/vectors"
 )
 
-// asGo is what Go reads in an entry, in the words of C's answer.
+// asGo reads a CQE in Go, and formats it as the C program does.
 func asGo(b *[cqe.Size]byte, log uint, index uint64) []string {
 	w := cqe.ParseWC(b)
 	opcode, bytes, imm, stamp := b[56], be.Uint32(b[44:]), be.Uint32(b[36:]), be.Uint64(b[48:])
@@ -30,7 +30,7 @@ func asGo(b *[cqe.Size]byte, log uint, index uint64) []string {
 		uint8(w.Syndrome), w.VendorErr, stamp))
 }
 
-// C reads entries as Go does, which libmlx5's own recordings check.
+// C reads CQEs as Go does. Recordings of libmlx5 check Go elsewhere.
 func TestGoldenCQE(t *testing.T) {
 	each(t, "golden", func(t *testing.T, path string) {
 		c := talk(t, path)
@@ -46,7 +46,7 @@ func TestGoldenCQE(t *testing.T) {
 			}
 			require.NoError(t, json.Unmarshal(v.Fields, &f))
 			check(t, v.Bytes, f.Log, f.Index)
-			check(t, v.Bytes, f.Log, f.Index+1<<f.Log) // a lap later it is not there
+			check(t, v.Bytes, f.Log, f.Index+1<<f.Log) // one lap later it is no completion
 		})
 		for _, file := range []string{"libmlx5-cqe-wc", "libmlx5-cqe128-wc"} {
 			vectors.Recorded(t, file, func(t *testing.T, r vectors.Recording) {
@@ -58,7 +58,7 @@ func TestGoldenCQE(t *testing.T) {
 				check(t, append(in.CQE, in.Slot...), 6, in.Index)
 			})
 		}
-		rng := rand.New(rand.NewPCG(1, 2)) // the same entries each time
+		rng := rand.New(rand.NewPCG(1, 2)) // a fixed seed: the same entries in each run
 		for range 2000 {
 			var b [cqe.Size]byte
 			for i := range b {
@@ -106,7 +106,7 @@ func TestGoldenDoorbell(t *testing.T) {
 	})
 }
 
-// RDMaxcel's functions, byte for byte; 0xee is what lay there before.
+// RDMaxcel's functions, byte for byte. Stale bytes are 0xee.
 func TestGoldenRDMaxcel(t *testing.T) {
 	stale := strings.Repeat("ee", 16)
 	each(t, "golden", func(t *testing.T, path string) {

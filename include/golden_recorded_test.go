@@ -12,13 +12,13 @@ import (
 	"github.com/nicless/nicless/internal/vectors"
 )
 
-// What verbs calls the operations, and C's opcodes.
+// The opcodes of C by their names in verbs.
 var verbs = map[string]uint8{
 	"RDMA_WRITE": 0x08, "RDMA_WRITE_WITH_IMM": 0x09, "RDMA_READ": 0x10, "SEND": 0x0a, "SEND_WITH_IMM": 0x0b,
 	"SEND_WITH_INV": 0x01, "ATOMIC_CMP_AND_SWP": 0x11, "ATOMIC_FETCH_AND_ADD": 0x12,
 }
 
-// Of verbs' send_flags.
+// Bits of send_flags in verbs.
 const (
 	verbsFence, verbsSignaled, verbsSolicited, verbsInline = 1, 2, 4, 8
 )
@@ -57,8 +57,8 @@ type recordedWQEs struct {
 }
 
 // posts turns a recording into work requests, if C has their operations. smallFence
-// tells that libmlx5 put a fence on the first that an earlier change of keys
-// asks for; in C that is the caller's to say.
+// says that libmlx5 has set a fence on the first one because of an earlier work request
+// that changes keys; in C the caller has to set it.
 func (in *recordedSend) posts(smallFence bool) (list []post, ok bool) {
 	if in.AH != nil {
 		return nil, false
@@ -155,7 +155,7 @@ func TestGoldenRecv(t *testing.T) {
 			}
 			require.NoError(t, json.Unmarshal(v.Fields, &f))
 			if f.Queue == "srq" || v.Name == "rq_all_zero" {
-				return // shared queues are Go's; and an entry without an end is no poster's of ours
+				return // C has no shared receive queues, and always ends a list
 			}
 			var list []string
 			for _, s := range f.Segments {
@@ -187,7 +187,7 @@ func TestGoldenRecv(t *testing.T) {
 				list = append(list, fmt.Sprintf("%d %d %d", s.Addr, s.Length, s.LKey))
 			}
 			answer := c.ask("recv %d %d %s", in.Stride, in.Index, strings.Join(list, " "))
-			want.Bytes += strings.Repeat("0", 2*in.Stride-len(want.Bytes)) // stale in the recording
+			want.Bytes += strings.Repeat("0", 2*in.Stride-len(want.Bytes)) // the recording has stale bytes here
 			require.Equal(t, []string{want.Bytes, want.Record + "00000000"}, answer)
 		})
 	})

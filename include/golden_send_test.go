@@ -16,7 +16,7 @@ import (
 
 var be = binary.BigEndian
 
-// num is a number, or a string of one with its 0x.
+// num is a number, or a string that holds a number with its 0x.
 type num uint64
 
 func (n *num) UnmarshalJSON(b []byte) error {
@@ -25,7 +25,7 @@ func (n *num) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// A post is a work request as C is asked to post it.
+// A post is a work request for the C program.
 type post struct {
 	opcode, flags uint8
 	imm, rkey     uint32
@@ -44,7 +44,7 @@ func (p *post) request() string {
 		data, strings.Join(p.sge, " "))
 }
 
-// segment is one of a vector's, with the fields of those kinds that C writes.
+// segment is a segment of a vector; it has the fields of the kinds that C writes.
 type segment struct {
 	Type      string      `json:"type"`
 	RAddr     num         `json:"raddr"`
@@ -76,9 +76,9 @@ const (
 	opNop, opSendInval, opSendImm, opWriteImm, opFA = 0x00, 0x01, 0x0b, 0x09, 0x12
 )
 
-// expressible turns a vector into a work request, if it is of a kind that the
-// C functions have: one of their opcodes, with the segments that the opcode
-// needs and pointers or inline data behind them.
+// expressible turns a vector into a work request, if the C functions can write it: one
+// of their opcodes, with the segments that the opcode needs, followed by pointers or
+// inline data.
 func (f *sendFields) expressible(t *testing.T) (p post, ok bool) {
 	t.Helper()
 	p = post{opcode: f.Opcode, flags: f.Flags, imm: uint32(f.Imm)}
@@ -91,7 +91,7 @@ func (f *sendFields) expressible(t *testing.T) (p post, ok bool) {
 	case !strings.Contains("\x00\x01\x08\x09\x0a\x0b\x10\x11\x12", string(rune(f.Opcode))):
 		return p, false
 	case f.Opcode == opNop && f.DS != 1:
-		return p, false // a NOP that claims units which it does not use
+		return p, false // a NOP with a ds that is too large
 	}
 	for i, raw := range f.Segments {
 		var s segment
@@ -102,7 +102,7 @@ func (f *sendFields) expressible(t *testing.T) (p post, ok bool) {
 		case "atomic":
 			p.swap, p.compare = uint64(s.SwapAdd), uint64(s.Compare)
 			if f.Opcode == opFA && p.compare != 0 {
-				return p, false // stale bytes, which C does not leave
+				return p, false // stale bytes, which C does not write
 			}
 		case "data":
 			p.sge = append(p.sge, fmt.Sprintf("%d %d %d", s.Addr, s.Length, s.LKey))
@@ -118,7 +118,7 @@ func (f *sendFields) expressible(t *testing.T) (p post, ok bool) {
 	return p, true
 }
 
-// Vectors from the vendor's header: whole WQEs, in rings of which the rest stays 0.
+// Vectors from the vendor's header: whole WQEs; the rest of the ring stays 0.
 func TestGoldenSend(t *testing.T) {
 	for _, file := range []string{"send_wqe", "send_ring"} {
 		each(t, "golden", func(t *testing.T, path string) {
@@ -163,7 +163,7 @@ func TestGoldenSend(t *testing.T) {
 	}
 }
 
-// ignored is fields of vectors that follow from others.
+// ignored lists fields of vectors that are implied by others.
 type ignored struct {
 	Fence      any `json:"fence"`
 	Completion any `json:"ce"`

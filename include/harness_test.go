@@ -1,6 +1,6 @@
 // Package include tests the C headers against the vendor's bytes, against Go's,
-// and against a real engine. It needs a C compiler, and tests C++ where there is
-// a compiler for that.
+// and against a real engine. It needs a C compiler, and tests C++ if there is a C++
+// compiler.
 package include
 
 import (
@@ -88,7 +88,7 @@ func (l *language) compile(t *testing.T, out, source string, flags ...string) {
 	require.NoError(t, err, "%s %s:\n%s", words[0], args, said)
 }
 
-// A talker answers requests, a line each.
+// A talker is a program that answers requests, one line each.
 type talker struct {
 	t   *testing.T
 	in  io.Writer

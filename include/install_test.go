@@ -38,8 +38,8 @@ func tree(t *testing.T, dir string) (paths []string) {
 	return paths
 }
 
-// cflags returns what pkg-config says of the file pc, or, where there is no
-// pkg-config, what it would say: variables of the file, substituted.
+// cflags returns the output of pkg-config for the file pc or, without pkg-config, the
+// same from parsePC.
 func cflags(t *testing.T, pc string) []string {
 	t.Helper()
 	if path, err := exec.LookPath("pkg-config"); err == nil {
@@ -101,8 +101,8 @@ int main(void) {
 	}
 }
 
-// All headers are installed, below DESTDIR, which the paths in nicless.pc do not
-// contain; uninstall leaves nothing of them and everything else.
+// All headers are installed below DESTDIR, and nicless.pc does not contain that path.
+// uninstall removes them and nothing else.
 func TestInstallDestdir(t *testing.T) {
 	headers, err := filepath.Glob("nicless/*.h")
 	require.NoError(t, err)
@@ -122,7 +122,7 @@ func TestInstallDestdir(t *testing.T) {
 	assert.NoDirExists(t, filepath.Join(dest, "usr/include/nicless"))
 }
 
-// The version in nicless.pc is that of the newest release in CHANGELOG.md.
+// nicless.pc has the version of the newest release in CHANGELOG.md.
 func TestInstalledVersion(t *testing.T) {
 	log, err := os.ReadFile("../CHANGELOG.md")
 	require.NoError(t, err)
@@ -133,5 +133,5 @@ func TestInstalledVersion(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(prefix, "share/pkgconfig/nicless.pc"))
 	require.NoError(t, err)
 	assert.Contains(t, string(b), "\nVersion: "+string(newest[1])+"\n")
-	assert.NotContains(t, string(b), "@", "what is left of the template")
+	assert.NotContains(t, string(b), "@", "a placeholder of the template")
 }

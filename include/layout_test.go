@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A page is the tables of docs/CONTROL.md, by their heading.
+// A page holds the tables of docs/CONTROL.md by their headings.
 type page map[string][][]string
 
 func readPage(t *testing.T) (p page, sizes map[string]string) {
@@ -38,8 +38,8 @@ func readPage(t *testing.T) (p page, sizes map[string]string) {
 	return p, sizes
 }
 
-// The structs and numbers of control.h are those of docs/CONTROL.md, which
-// internal/control is compared with. What C has of a message it has whole.
+// The structs and numbers of control.h are those of docs/CONTROL.md, with which
+// internal/control is compared too. A message that C has is complete.
 func TestControlLayout(t *testing.T) {
 	doc, sizes := readPage(t)
 	each(t, "golden", func(t *testing.T, path string) {
@@ -52,7 +52,7 @@ func TestControlLayout(t *testing.T) {
 			case "field":
 				fields[w[1]] = append(fields[w[1]], strings.Join(w[2:], " "))
 			case "value":
-				all := strings.Join(w[1:], " ") // a table's name has spaces
+				all := strings.Join(w[1:], " ") // table names contain spaces
 				table, rest, _ := strings.Cut(all, "=")
 				name, value, _ := strings.Cut(rest, " ")
 				require.Equal(t, value, doc.value(t, table, name), "%s: %s", table, name)
@@ -73,7 +73,7 @@ func TestControlLayout(t *testing.T) {
 	})
 }
 
-// value is the number in front of a name in a table.
+// value returns the number before a name in a table.
 func (p page) value(t *testing.T, table, name string) string {
 	t.Helper()
 	for _, row := range p[table] {

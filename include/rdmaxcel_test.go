@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All functions by which RDMaxcel posts and polls are there, with its types; in a
-// program without CUDA memory is not registered, and the reason is given.
+// All functions with which RDMaxcel posts and polls exist and have the same types. In a
+// program without CUDA register_cuda_memory fails and says why.
 func TestRDMaxcelInterface(t *testing.T) {
 	each(t, "rdmaxcel", func(t *testing.T, path string) {
 		out, err := run(t, path)
@@ -22,7 +22,7 @@ func TestRDMaxcelInterface(t *testing.T) {
 	})
 }
 
-// The queues are described as libmlx5 describes them, whose own header is asked.
+// The structs of dv.h have the layout of those in the header of libmlx5.
 func TestDVLayout(t *testing.T) {
 	if _, err := os.Stat("/usr/include/infiniband/mlx5dv.h"); err != nil {
 		t.Skip("no infiniband/mlx5dv.h (libibverbs-dev): layouts are not compared")
@@ -35,7 +35,7 @@ func TestDVLayout(t *testing.T) {
 	}
 }
 
-// Which pages are registered with a CUDA runtime, and which range an error names.
+// register_cuda_memory registers each page once, and its error names the range.
 func TestRegisterCUDAMemory(t *testing.T) {
 	each(t, "cudart", func(t *testing.T, path string) {
 		out, err := exec.Command(path).Output()

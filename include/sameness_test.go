@@ -13,20 +13,19 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The claim of the project in one test: the same request, posted by a host
-// program, by one of many that share the queue, by a lane, by a warp, and in C
-// and C++, leaves the same bytes in the ring, the record and the register.
+// The claim of the project in one test: the same request, posted by a host program, by
+// one of many posters that share the queue, by a lane, by a warp, and in C and C++,
+// leaves the same bytes in the ring, the record and the register.
 //
 // Five posters of this program each have a queue pair of a real engine, which
-// executes what they post; C and C++ each follow every one of them in memory of
-// their own.
+// executes what they post. C and C++ each repeat every request in memory of their own.
 
-// A request is one thing to post, said in three ways.
+// A request is work to post, for hosts, for kernels and for C.
 type request struct {
 	name string
 	host []nicless.SendWR
-	lane func(t *accel.Thread, q *accel.Queue) // nil: kernels have no such request
-	warp func(t *accel.Thread, q *accel.Queue) // executed by as many lanes as host has requests
+	lane func(t *accel.Thread, q *accel.Queue) // nil if kernels cannot post it
+	warp func(t *accel.Thread, q *accel.Queue) // executed by one lane for each request in host
 	inC  []post
 }
 
@@ -65,7 +64,7 @@ type poster struct {
 	qp    *nicless.QP
 	cq    *nicless.CQ
 	queue *accel.Queue
-	least int // requests that it has, less one
+	least int // it posts more requests than this
 	post  func(t *testing.T, p *poster, r *request) (posted bool)
 }
 
@@ -148,7 +147,7 @@ func (l *sameness) add(t *testing.T, p *poster, concurrent bool) {
 	l.posters = append(l.posters, p)
 }
 
-// finish waits until the engine has executed everything, and nothing failed.
+// finish waits until the engine has executed everything, and checks that nothing failed.
 func (l *sameness) finish(t *testing.T, p *poster) {
 	t.Helper()
 	if p.queue != nil {
@@ -170,7 +169,7 @@ func (l *sameness) finish(t *testing.T, p *poster) {
 // lastID is the ID of the last request.
 const lastID = 99
 
-// requests are of every kind that hosts and C have; kernels have most of them.
+// requests returns one of every kind that hosts and C can post; kernels can post most of them.
 func (l *sameness) requests() []request {
 	near, far := accel.NewBuffer(l.near), accel.NewBuffer(l.far)
 	sge := func(off, n int) []nicless.SGE { return []nicless.SGE{l.near.SGE(off, n)} }
@@ -268,7 +267,7 @@ func (l *sameness) requests() []request {
 	return list
 }
 
-// A follower posts in C what a poster has posted.
+// A follower repeats in C what a poster has posted.
 type follower struct {
 	*talker
 	name string
@@ -281,7 +280,7 @@ func newFollower(t *testing.T, path, name string, qp *nicless.QP) *follower {
 	return f
 }
 
-// compare posts r in C and compares everything that can be seen of the queues.
+// compare posts r in C and compares ring, record and register.
 func (f *follower) compare(t *testing.T, r *request, qp *nicless.QP) {
 	t.Helper()
 	for _, p := range r.inC {

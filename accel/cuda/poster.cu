@@ -4,7 +4,7 @@
  *   nicless engine --socket $XDG_RUNTIME_DIR/nicless.sock &
  *   ./poster $XDG_RUNTIME_DIR/nicless.sock
  *
- * The CPU makes the queues and maps their memory into the GPU; from then on it
+ * The CPU makes the queues and maps their memory into the GPU. After that it
  * only waits for kernels. See docs/CUDA.md.
  */
 #include <nicless/nicless_verbs.h>
@@ -18,7 +18,7 @@ enum { LOG_BLOCKS = 10, MOST_PARTIES = 256 };
 static struct nicless_client engine;
 static struct nicless_region queues, data;
 static struct nicless_qp qp, peer;
-static struct nicless_cq cq, others; /* of qp's sends alone; and of what else completes: nothing */
+static struct nicless_cq cq, others; /* cq: of the sends of qp alone; others: unused, but a QP needs one */
 static uint32_t key;
 
 static void die(const char *what, const char *why) {
@@ -58,7 +58,7 @@ static void connect_queues(const char *socket) {
 	ask(nicless_qp_connect(&engine, &peer, qp.qpn, engine.device.guid), "connect peer");
 }
 
-/* Where the GPU sees memory of this process that has been registered with it. */
+/* Returns the GPU's address of memory of this process that is registered. */
 static uint8_t *device_address(void *at) {
 	void *there;
 	cuda(cudaHostGetDevicePointer(&there, at, 0), "cudaHostGetDevicePointer");
@@ -70,14 +70,14 @@ static uint8_t *map(struct nicless_region *r, const char *what) {
 	return device_address(r->mem);
 }
 
-/* The register, or 0 where the UAR pages cannot be mapped: the engine finds the record then, a little later. */
+/* Returns the register, or 0 if the UAR pages cannot be mapped: the engine polls the record. */
 static void *map_register(void) {
 	cudaError_t error = cudaHostRegister(engine.uar, (size_t)engine.device.uar_pages * NICLESS_UAR_PAGE,
 	                                     cudaHostRegisterMapped);
 	if (error == cudaSuccess)
 		return device_address(engine.uar) + ((uint8_t *)qp.reg - engine.uar);
 	printf("UAR pages cannot be mapped (%s): posting by record alone\n", cudaGetErrorString(error));
-	cudaGetLastError(); /* it has been dealt with */
+	cudaGetLastError(); /* clears the error */
 	return 0;
 }
 
@@ -86,7 +86,7 @@ static int ascending(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-/* Runs parties of lanes and prints what one round took, and how many WRITEs a second all did. */
+/* Runs parties of lanes; prints the time of a round, and the WRITEs per second of all. */
 static void measure(struct poster *p, const char *name, unsigned blocks, unsigned threads, uint64_t rounds) {
 	unsigned lanes = threads < LANES ? 1 : LANES;
 	uint64_t parties = (uint64_t)blocks * (threads / lanes), n = parties * rounds, i, sum = 0, *took, *there;
@@ -107,7 +107,7 @@ static void measure(struct poster *p, const char *name, unsigned blocks, unsigne
 	for (i = 0; i < n; i++)
 		sum += took[i];
 	qsort(took, n, sizeof *took, ascending);
-	/* Each party has one round under way at a time: parties / mean is the rate of all. */
+	/* A party has one round under way at a time, so the rate of all is parties / mean. */
 	printf("%-14s %4llu parties of %2u lanes, %8llu rounds: min %.2f us, median %.2f us, p99 %.2f us; %.3f M writes/s\n",
 	       name, (unsigned long long)parties, lanes, (unsigned long long)n, took[0] / 1e3, took[n / 2] / 1e3,
 	       took[n * 99 / 100] / 1e3, 1e3 * parties * lanes * n / sum);

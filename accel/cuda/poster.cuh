@@ -1,6 +1,6 @@
 /*
- * What runs on the GPU: lanes that post RDMA WRITEs by the functions of
- * include/nicless and wait for their completions, without the CPU.
+ * The device code: lanes post RDMA WRITEs with the functions of include/nicless and
+ * wait for the completions, without the CPU.
  */
 #ifndef NICLESS_POSTER_CUH
 #define NICLESS_POSTER_CUH
@@ -9,17 +9,17 @@
 #include <nicless/post.h>
 
 /*
- * A queue of the GPU. The words of sq are in the GPU's memory, where its atomics
- * are native: atomics on host memory across PCIe need not be. Ring, records and
- * CQE are the engine's memory, by the addresses at which the GPU has them.
+ * A queue in GPU memory. The words of sq are there because the GPU's atomics on its own
+ * memory are native; its atomics on host memory across PCIe need not be. Ring, record
+ * and CQE are in host memory, at the addresses that the GPU has for them.
  */
 struct poster {
 	struct nicless_sq sq;
 	struct nicless_cq cq; /* collapsed, of sq alone */
 	uint64_t *from, *to;  /* the payload, as the GPU addresses it */
-	uint64_t far_from, far_to; /* and as the engine knows it */
+	uint64_t far_from, far_to; /* and its addresses in WQEs */
 	uint32_t key;
-	unsigned wrong;    /* words that did not arrive */
+	unsigned wrong;    /* words with the wrong value */
 	unsigned syndrome; /* of the first completion with an error */
 };
 
@@ -35,13 +35,13 @@ __device__ static inline uint64_t nanoseconds() {
 __global__ void prepare(struct poster *p, void *ring, uint64_t blocks, uint32_t *record, void *reg, uint32_t qpn,
                         void *memory, uint8_t *cqe) {
 	nicless_sq_init(&p->sq, ring, blocks, record, reg, qpn, memory);
-	p->cq.ring = cqe; /* filled by the host before the engine knew of it */
+	p->cq.ring = cqe; /* initialised by the host before the queue was made */
 	p->cq.log = 0;
 	p->cq.stride = NICLESS_CQE;
 	p->wrong = p->syndrome = 0;
 }
 
-/* Room for n blocks; 0 once the queue has failed. */
+/* Reserves n blocks; returns 0 once the queue has failed. */
 __device__ static inline int room(struct poster *p, uint64_t n, uint64_t *first) {
 	while (!nicless_sq_reserve(&p->sq, n, first)) {
 		nicless_sq_ring(&p->sq);
@@ -62,7 +62,7 @@ __device__ static inline void write_word(struct poster *p, uint64_t count, uint6
 	wr.sges = 1;
 	wr.raddr = p->far_to + 8 * i;
 	wr.rkey = p->key;
-	p->from[i] = value; /* plain: the commit is behind it */
+	p->from[i] = value; /* a plain store: the commit comes after it */
 	nicless_sq_write(&p->sq, count, &wr, 3);
 }
 
@@ -71,7 +71,7 @@ __device__ static inline void failed(struct poster *p, const struct nicless_wc *
 }
 
 /*
- * Each party, a single lane or a warp, does rounds of: reserve once, every lane
+ * Each party, one lane or one warp, does rounds of: reserve once, every lane
  * writes its WQE, one commit, one ring, wait. took[party * rounds + r] is the
  * time from before the first store to the completion as the GPU sees it.
  */
@@ -94,7 +94,7 @@ __global__ void put(struct poster *p, uint64_t rounds, uint64_t *took) {
 			return;
 		write_word(p, first + lane, word, value, lane == lanes - 1 ? NICLESS_SIGNALED : 0);
 		if (lanes > 1)
-			__syncwarp(); /* the lanes' stores are ordered before lane 0's commit */
+			__syncwarp(); /* orders the stores of the lanes before the commit of lane 0 */
 		if (lane == 0) {
 			nicless_sq_commit(&p->sq, first, lanes);
 			nicless_sq_ring(&p->sq);
@@ -106,7 +106,7 @@ __global__ void put(struct poster *p, uint64_t rounds, uint64_t *took) {
 		}
 		if (lanes > 1) {
 			ok = __shfl_sync(0xffffffff, ok, 0);
-			__syncwarp(); /* and lane 0's observation before the lanes' loads */
+			__syncwarp(); /* lane 0 has observed the CQE before the lanes load */
 		}
 		if (!ok)
 			return;

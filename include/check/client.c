@@ -1,6 +1,6 @@
 /*
- * A C program and a real engine: client SOCKET SCENARIO. Prints what it found
- * and exits 0, or says what is wrong and exits 1. The Go tests of this folder run it.
+ * A C client of a real engine: client SOCKET SCENARIO. It prints a result and exits 0,
+ * or prints what is wrong and exits 1. The Go tests of this folder run it.
  */
 #include "../nicless/nicless_verbs.h"
 #include "../nicless/rdmaxcel.h"
@@ -40,7 +40,7 @@ static void setup(const char *path, uint8_t log_sq, uint32_t cq_log, uint32_t cq
 	DO(nicless_reg_mr(&c, pdn, data.mem, data.size, NICLESS_FULL_ACCESS, &key));
 	DO(nicless_cq_open(&c, &queues, cq_log, cq_flags, 0, &cq, &cqn));
 	aside_cqn = cqn;
-	if (cq_flags & NICLESS_CQ_COLLAPSED) /* is for the sends of queue pair 0 alone */
+	if (cq_flags & NICLESS_CQ_COLLAPSED) /* takes nothing but the sends of queue pair 0 */
 		DO(nicless_cq_open(&c, &queues, 6, 0, 0, &aside, &aside_cqn));
 	for (i = 0; i < 2; i++) {
 		memset(&f, 0, sizeof f);
@@ -59,7 +59,7 @@ static void setup(const char *path, uint8_t log_sq, uint32_t cq_log, uint32_t cq
 		DO(nicless_qp_connect(&c, &qp[i], qp[!i].qpn, c.device.guid));
 }
 
-/* In the order that the engine demands; each step is refused before its time. */
+/* Destroys everything in the order that the engine requires; other orders are refused. */
 static void teardown(void) {
 	MUST(nicless_cq_close(&c, cqn) == -EBUSY);
 	MUST(nicless_region_close(&c, &data) == -EBUSY);
@@ -90,7 +90,7 @@ static void next(struct nicless_wc *wc) {
 		sched_yield();
 }
 
-/* Posts on queue pair 0, rings, waits for the completion of the send. */
+/* Posts on queue pair 0, rings, and waits for the completion. */
 static void done(struct nicless_wr *wr, struct nicless_wc *wc) {
 	static uint64_t id = 1000;
 	wr->id = ++id;
@@ -183,7 +183,7 @@ static void two_sided(void) {
 		nicless_sq_ring(&qp[0].sq);
 		next(&wc[0]);
 		next(&wc[1]);
-		if (wc[0].uidx == 0) { /* either may come first */
+		if (wc[0].uidx == 0) { /* either completion may come first */
 			struct nicless_wc swap = wc[0];
 			wc[0] = wc[1];
 			wc[1] = swap;
@@ -201,7 +201,7 @@ static void two_sided(void) {
 	MUST(nicless_rq_post(&qp[0].rq, s, 2, i) == -EINVAL);
 }
 
-/* A wrong key ends the queue pair with the right syndrome, and what lies behind it is flushed. */
+/* A wrong key puts the queue pair into error with the right syndrome, and later work is flushed. */
 static void wrong_key(void) {
 	struct nicless_sge s = piece(0, 8);
 	struct nicless_wr wr = request(NICLESS_WRITE, 0);
@@ -236,8 +236,8 @@ static void operations(const char *path) {
 enum { POSTERS = 4, EACH = 8000 };
 
 /*
- * FETCH_ADDs on one word, whose old values say which was executed when, and now
- * and then a WRITE of two blocks with five pieces between them.
+ * Posts FETCH_ADDs on one word, whose old values tell the order of execution; every
+ * eighth work request is a WRITE of two blocks, with five ranges of memory.
  */
 static void *poster(void *arg) {
 	size_t me = (size_t)(uintptr_t)arg, i;
@@ -288,8 +288,8 @@ static void stress(const char *path) {
 			uint64_t v = old[i * EACH + k];
 			if (k % 8 == 7)
 				continue; /* a WRITE */
-			MUST(v < POSTERS * EACH && !seen[v]); /* executed once */
-			MUST(k == 0 || v > before);           /* and in its poster's order */
+			MUST(v < POSTERS * EACH && !seen[v]); /* each was executed once */
+			MUST(k == 0 || v > before);           /* and in the order of its poster */
 			seen[v] = 1;
 			before = v;
 			atomics++;
@@ -301,7 +301,7 @@ static void stress(const char *path) {
 	nicless_close(&c);
 }
 
-/* As RDMaxcel posts: N records, N register copies later, an index beyond 16 bits. */
+/* Posts as RDMaxcel does: N records, then N copies to the register, and indices beyond 16 bits. */
 static void rdmaxcel(const char *path) {
 	wqe_params_t p;
 	cqe_poll_params_t cp;
@@ -341,7 +341,7 @@ static void rdmaxcel(const char *path) {
 		MUST(bytes == 0);
 		MUST(*(uint64_t *)(void *)(data.mem + 4096) == index);
 	}
-	/* A receive in its slot. */
+	/* A receive. */
 	p.wr_id = 0;
 	p.buf = qp[0].rq.ring;
 	p.wqe_cnt = 8;
@@ -352,7 +352,7 @@ static void rdmaxcel(const char *path) {
 	p.dbrec = qp[1].sq.record;
 	p.wqe_cnt = 64;
 	p.qp_num = qp[1].qpn;
-	p.op_type = NICLESS_WRITE_IMM; /* three segments, as all of its */
+	p.op_type = NICLESS_WRITE_IMM; /* send_wqe always writes three segments */
 	p.signaled = false;
 	send_wqe(p);
 	cp.consumer_index = (uint32_t)(index / 64);
@@ -364,7 +364,7 @@ static void rdmaxcel(const char *path) {
 	nicless_close(&c);
 }
 
-/* launch_send_cqe_poll or launch_recv_cqe_poll until there is a completion. */
+/* Polls by launch_send_cqe_poll or launch_recv_cqe_poll until there is a completion. */
 static cqe_poll_result_t launched(cqe_poll_result_t (*poll)(void *, int32_t), struct nicless_dv_cq *q, int32_t index) {
 	cqe_poll_result_t is;
 	while ((is = poll(q, index)) == CQE_POLL_FALSE)
@@ -373,9 +373,8 @@ static cqe_poll_result_t launched(cqe_poll_result_t (*poll)(void *, int32_t), st
 }
 
 /*
- * A program of RDMaxcel's launches: 200 WRITEs through rings of 64, 20 receives of
- * different addresses through a ring of 8, and a message that is longer than its
- * receive, which fails.
+ * Posts with RDMaxcel's launches: 200 WRITEs through rings of 64, 20 receives with
+ * different addresses through a ring of 8. A message longer than its receive fails.
  */
 static void launch(const char *path) {
 	struct nicless_dv_qp a;
@@ -419,7 +418,7 @@ static void launch(const char *path) {
 	r.wqe_cnt = a.rq.wqe_cnt;
 	s = piece(0, 8);
 	memset(&wr, 0, sizeof wr);
-	wr.opcode = NICLESS_SEND; /* without a signal: qp[1] completes nothing here */
+	wr.opcode = NICLESS_SEND; /* not signaled: qp[1] makes no completions here */
 	wr.sge = &s;
 	wr.sges = 1;
 	for (i = 0; i < 20; i++) {
@@ -427,7 +426,7 @@ static void launch(const char *path) {
 		r.laddr = (uintptr_t)data.mem + 8192 + 64 * (uintptr_t)i;
 		launch_recv_wqe(r);
 		if (i < 4)
-			continue; /* from now on five receives are posted, in slots of their own */
+			continue; /* from now on five receives are posted */
 		*(uint64_t *)(void *)data.mem = 2000 + (uint64_t)i;
 		MUST(nicless_sq_post(&qp[1].sq, &wr) == 0);
 		nicless_sq_ring(&qp[1].sq);
@@ -442,7 +441,7 @@ static void launch(const char *path) {
 	nicless_close(&c);
 }
 
-/* A collapsed queue that several threads watch at once. */
+/* Several threads read one collapsed queue at once. */
 static void *watcher(void *arg) {
 	struct nicless_wr wr = request(NICLESS_WRITE, 4096);
 	uint64_t i, count;
@@ -482,7 +481,7 @@ static void collapsed(const char *path) {
 	nicless_close(&c);
 }
 
-/* Sleeping until a completion comes. */
+/* Waits for completions by a completion channel. */
 static void channel(const char *path) {
 	struct nicless_qp_config f;
 	struct nicless_wr wr = request(NICLESS_NOP, 0);
@@ -525,7 +524,7 @@ static void channel(const char *path) {
 	nicless_close(&c);
 }
 
-/* What a client does that is wrong, and what it is told. */
+/* Makes mistakes, and prints the answers. */
 static void mistakes(const char *path) {
 	struct nicless_qp_config f;
 	struct nicless_region r;
@@ -550,13 +549,13 @@ static void mistakes(const char *path) {
 	f.pdn = pdn;
 	MUST(nicless_qp_open(&c, &r, &f, &q) == -ENOENT);
 	printf("qp: %s\n", c.error);
-	/* a payload of another length than the operation's */
+	/* a payload of the wrong length */
 	MUST(nicless_ask(&c, NICLESS_OP_REG_MR, &pdn, sizeof pdn, &k, sizeof k) == -EINVAL);
 	printf("payload: %s\n", c.error);
 	MUST(nicless_ask(&c, 999, 0, 0, 0, 0) < 0);
 	printf("operation: %s\n", c.error);
-	DO(nicless_alloc_pd(&c, &k)); /* and the connection lives */
-	/* a datagram without a whole header: it cannot be answered */
+	DO(nicless_alloc_pd(&c, &k)); /* the connection goes on */
+	/* a datagram without a whole header cannot be answered */
 	MUST(send(c.fd, "short", 5, MSG_NOSIGNAL) == 5);
 	MUST(nicless_alloc_pd(&c, &k) < 0);
 	printf("header: %s\n", c.error);

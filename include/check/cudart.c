@@ -1,6 +1,6 @@
 /*
- * register_cuda_memory with a CUDA runtime that is played here: which ranges it
- * registers, and what it says when one is refused. Real memory is at no address used.
+ * register_cuda_memory with a simulated CUDA runtime: which ranges it registers, and its
+ * error text when one is refused. The addresses are made up.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -97,7 +97,7 @@ int main(void) {
 	n = 0;
 	refused_from = 0x101000;
 	run("a send queue that cannot be", &qp, &recv, &send);
-	n = 1; /* somebody has registered half of the send queue, and not the rest */
+	n = 1; /* only half of the send queue is registered */
 	refused_from = 0;
 	registered[0][0] = 0x100000;
 	registered[0][1] = 0x101000;

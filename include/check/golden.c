@@ -1,16 +1,16 @@
 /*
- * Says in hexadecimal what the headers do, for the Go tests of this folder to
- * compare with the vendor's bytes and with Go's. One request a line on standard
- * input, one answer a line on standard output; numbers as C writes them.
+ * Prints in hexadecimal what the headers write, so that the Go tests of this folder can
+ * compare it with the vendor's bytes and with Go's. It reads one request per line from
+ * standard input and prints one line per answer; numbers are in C syntax.
  *
- *   queue BLOCKS QPN                a send queue; its memory zero
- *   move COUNT                      everything before COUNT has completed; memory zero
+ *   queue BLOCKS QPN                makes a send queue; its memory is zero
+ *   move COUNT                      completes everything before COUNT; memory is zero
  *   post OPCODE FLAGS IMM RADDR RKEY SWAP COMPARE INLINE|- {ADDR LENGTH LKEY}
  *   ring                            answers ring, record, register
  *   recv STRIDE COUNT {ADDR LENGTH LKEY}      answers entry, record
- *   cqe LOG INDEX BYTES             answers what an entry says
+ *   cqe LOG INDEX BYTES             answers the fields of a CQE
  *   arm CQN SN SOLICITED CI         answers record, register
- *   ci COUNT                        answers the record behind the poll of entry COUNT - 1
+ *   ci COUNT                        answers the record after entry COUNT - 1 was polled
  *   send INDEX BLOCKS LADDR LKEY LENGTH SIGNALED OP RADDR RKEY QPN   RDMaxcel's send_wqe and db_ring
  *   receive INDEX ENTRIES LADDR LKEY LENGTH [STRIDE]                 RDMaxcel's recv_wqe: 32 bytes of the entry, record
  *   poll INDEX ENTRIES BYTES        RDMaxcel's cqe_poll of the entry in its slot: byte_cnt, record
@@ -35,7 +35,7 @@ static uint64_t number(void) {
 
 static uint32_t number32(void) { return (uint32_t)number(); }
 
-/* Reads hexadecimal digits, "-" for none, and returns how many bytes they are. */
+/* Reads hexadecimal digits ("-" for none) and returns the number of bytes. */
 static uint32_t bytes(uint8_t *to, uint32_t most) {
 	const char *word = strtok(0, " \n");
 	uint32_t n;
@@ -170,7 +170,7 @@ static void rdmaxcel(int receive) {
 	wqe_params_t p;
 	size_t slot;
 	memset(&p, 0, sizeof p);
-	memset(&ring, 0xee, sizeof ring); /* so that stale bytes can be told */
+	memset(&ring, 0xee, sizeof ring); /* marks stale bytes */
 	memset(record, 0, sizeof record);
 	p.buf = ring.bytes;
 	p.dbrec = record;

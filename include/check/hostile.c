@@ -1,7 +1,6 @@
 /*
- * A client and a server that means no good, or is slow: what it answers must not
- * lead to anything but an error. Prints one line and exits 0, or says what is
- * wrong and exits 1.
+ * A client of a malicious or slow server: its answers must cause errors and nothing
+ * else. Prints one line and exits 0, or prints what is wrong and exits 1.
  */
 #include "../nicless/nicless_verbs.h"
 
@@ -11,7 +10,7 @@
 #define MUST(is) ((is) ? (void)0 : wrong(#is, __LINE__))
 
 static struct nicless_client c;
-static int server; /* its end of the connection */
+static int server; /* the server's end of the connection */
 static union {
 	uint8_t bytes[8192];
 	uint64_t align[16];
@@ -22,7 +21,7 @@ static void wrong(const char *what, int line) {
 	exit(1);
 }
 
-/* Connects c with a server without a greeting. */
+/* Connects c to a server, without a greeting. */
 static void begin(void) {
 	int ends[2];
 	MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
@@ -36,7 +35,7 @@ static void end(void) {
 	close(server);
 }
 
-/* Sends the answer to a request with n descriptors, which may not have been made yet. */
+/* Sends an answer with n descriptors before the client makes the request. */
 static void answer(uint16_t op, uint64_t tag, const void *payload, size_t size, const int *fds, size_t n) {
 	union {
 		struct cmsghdr align;
@@ -91,7 +90,7 @@ static void limits(void) {
 	begin();
 	memset(&r, 0, sizeof r);
 	r.mem = memory.bytes;
-	r.size = SIZE_MAX; /* that there is no room is not what is found */
+	r.size = SIZE_MAX; /* so that room is not the limit */
 	c.device.max_log_sq = c.device.max_log_rq = c.device.max_log_cq = 255;
 	c.device.uar_pages = 1;
 	memset(&cq, 0xee, sizeof cq);
@@ -120,7 +119,7 @@ static void limits(void) {
 	end();
 }
 
-/* A channel comes with one descriptor; others do not stay open. */
+/* A channel has one descriptor; further ones are closed. */
 static void channels(void) {
 	int fds[2], before, events;
 	uint32_t n = 7, id;
@@ -140,7 +139,7 @@ static void channels(void) {
 	end();
 }
 
-/* What the welcome brings is mapped only where there is enough of it. */
+/* Memory of the welcome is mapped only if it is long enough. */
 static void greeting(off_t uar, off_t status, const char *want) {
 	struct nicless_welcome w;
 	int fds[2], before = descriptors(), error;
@@ -181,7 +180,7 @@ static void patience(int which, time_t seconds, long microseconds) {
 	MUST(setsockopt(c.fd, SOL_SOCKET, which, &t, sizeof t) == 0);
 }
 
-/* Takes all that was sent, a while later, and answers the last of it. */
+/* Receives all requests after a delay, and answers the last one. */
 static void *drain(void *arg) {
 	uint8_t in[NICLESS_MAX_MESSAGE];
 	struct nicless_header h;
@@ -203,10 +202,10 @@ static void count(int signal) {
 	signals++;
 }
 
-/* A server that takes nothing is given up on; signals are no reason to. */
+/* Requests to a server that takes none time out; signals do not end the wait. */
 static void slow(void) {
 	const char *tmp = getenv("TMPDIR");
-	char path[80]; /* and a name behind it must fit a socket's address */
+	char path[80]; /* with a file name it must fit into a socket address */
 	struct sockaddr_un at;
 	struct sigaction act;
 	struct itimerval often;
@@ -244,7 +243,7 @@ static void slow(void) {
 	patience(SO_RCVTIMEO, 0, 20000);
 	MUST(nicless_receive(&c, memory.bytes, &got, fds) == -ETIMEDOUT);
 
-	/* Now there is no room, and signals come all the time, to this thread. */
+	/* Now the socket is full, and this thread gets signals all the time. */
 	patience(SO_SNDTIMEO, 10, 0);
 	patience(SO_RCVTIMEO, 10, 0);
 	sigemptyset(&alarms);

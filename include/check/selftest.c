@@ -1,9 +1,9 @@
 /*
- * Posters and poller without an engine: a thread that takes WQEs off the ring
- * as a device does, and says what was wrong with them. Four posters share a
- * small queue, so that it is full most of the time and wraps thousands of times.
+ * Posters and poller without an engine. A thread consumes WQEs from the ring as a device
+ * does, and checks them. Four posters share a small queue, so it is full most of the
+ * time and wraps thousands of times.
  *
- * Runs in C99 and in C++17; prints one line and exits 0, or says what is wrong
+ * It runs in C99 and in C++17; it prints one line and exits 0, or prints what is wrong
  * and exits 1.
  */
 #include "../nicless/nicless_verbs.h"
@@ -21,7 +21,7 @@ static void wrong(const char *what, int line) {
 	exit(1);
 }
 
-/* Everything that a queue and its device share, and what each keeps. */
+/* The memory that a queue and its device share, and the state of both. */
 struct bench {
 	union {
 		uint8_t bytes[BLOCKS * NICLESS_BLOCK];
@@ -43,7 +43,7 @@ static void prepare(uint64_t blocks) {
 	MUST(nicless_cq_init(&b.cq, b.cqring.bytes, 5, 64, b.cqrecord) == 0);
 }
 
-/* A WQE of one block, or of two with five pieces of memory, whose remote address says whose it is. */
+/* Makes a WQE of one block, or of two with five ranges; its remote address tells its poster. */
 static int post(uint64_t poster, uint64_t i) {
 	struct nicless_sge sge[5];
 	struct nicless_wr wr;
@@ -69,7 +69,7 @@ static void *poster(void *arg) {
 			nicless_sq_ring(&b.sq);
 			sched_yield();
 		}
-		if (i % 3 == 0) /* the others are rung by whoever comes */
+		if (i % 3 == 0) /* the others are rung by a later poster */
 			nicless_sq_ring(&b.sq);
 	}
 	nicless_sq_ring(&b.sq);
@@ -80,7 +80,7 @@ static uint64_t field(uint64_t count, uint32_t unit, int word) {
 	return nicless_be64(((nicless_word64 *)nicless_sq_unit(&b.sq, count, unit))[word]);
 }
 
-/* Executes WQEs as the record tells of them; each poster's must come in its order. */
+/* Executes WQEs up to the record; those of each poster must come in order. */
 static void *device(void *arg) {
 	uint64_t count = 0, done = 0, next[POSTERS] = {0};
 	const uint64_t all = *(uint64_t *)arg;
@@ -108,7 +108,7 @@ static void *device(void *arg) {
 			count += (units + 3) / 4;
 			done++;
 		}
-		MUST(count == end); /* the record stands between two WQEs */
+		MUST(count == end); /* the record is at the end of a WQE */
 	}
 	return 0;
 }
@@ -144,7 +144,7 @@ static void many(void) {
 	       (unsigned long long)(b.sq.rung / BLOCKS), BLOCKS);
 }
 
-/* A gap holds back the doorbell of what lies behind it, and not the poster. */
+/* A gap delays the doorbell of later WQEs, but not their poster. */
 static void gaps(void) {
 	uint64_t a, c, d;
 	prepare(4);
@@ -160,7 +160,7 @@ static void gaps(void) {
 	nicless_sq_commit(&b.sq, a, 1);
 	nicless_sq_ring(&b.sq);
 	MUST(b.record[1] == nicless_be32(3));
-	/* the register has the last WQE, which begins two blocks before the end */
+	/* the register holds the last WQE, which begins two blocks before the end */
 	MUST(memcmp(b.reg, nicless_sq_unit(&b.sq, 1, 0), 8) == 0);
 	MUST(!nicless_sq_reserve(&b.sq, 2, &d)); /* one block is free */
 	MUST(nicless_sq_reserve(&b.sq, 1, &d) && d == 3);
@@ -173,11 +173,11 @@ static void gaps(void) {
 	MUST(nicless_sq_complete(&b.sq, 4, &d) == -ENOENT); /* nothing was posted there */
 	MUST(nicless_sq_complete(&b.sq, 2, &d) == -ENOENT); /* no WQE begins there */
 	MUST(nicless_sq_complete(&b.sq, 1, &d) == 0 && d == 7);
-	MUST(nicless_sq_complete(&b.sq, 0, &d) == -ENOENT); /* freed with it */
+	MUST(nicless_sq_complete(&b.sq, 0, &d) == -ENOENT); /* it has been freed */
 	MUST(nicless_sq_reserve(&b.sq, 3, &d) && d == 4);
 }
 
-/* The newest completion of a collapsed queue frees all before it, once; an error stays. */
+/* The newest completion of a collapsed queue frees all blocks before it once; an error stays. */
 static void collapsed(void) {
 	uint64_t *tail;
 	struct nicless_wc wc;
@@ -190,7 +190,7 @@ static void collapsed(void) {
 	MUST(post(0, 0) == -EAGAIN);
 	nicless_sq_ring(&b.sq);
 	MUST(nicless_cq_advance(&b.cq, &b.sq, &wc) == 0 && b.sq.freed == 0);
-	/* another queue pair's success and failures, and this one's receives: no progress, no end */
+	/* CQEs of another queue pair, and of receives, change nothing */
 	for (i = 0; i < 16; i++) {
 		*tail = nicless_be64((uint64_t)(QPN ^ 1) << 32 | 5 << 16 | (uint32_t)i << 4);
 		MUST(nicless_cq_advance(&b.cq, &b.sq, &wc) == 0 && b.sq.freed == 0);
@@ -207,12 +207,12 @@ static void collapsed(void) {
 	*tail = nicless_be64((uint64_t)QPN << 32 | 6 << 16 | 0xd0);
 	MUST(nicless_cq_quiet(&b.cq, &b.sq, 8, &wc) == -EIO);
 	MUST(wc.syndrome == 0x13 && wc.counter == 6 && wc.qpn == QPN);
-	/* a receive of this queue pair that failed ended its sends too */
+	/* a failed receive of this queue pair ends its sends as well */
 	*tail = nicless_be64((uint64_t)QPN << 32 | 0xe0);
 	MUST(nicless_cq_quiet(&b.cq, &b.sq, 8, &wc) == -EIO && wc.kind == NICLESS_CQE_RESP_ERR);
 }
 
-/* Pieces of a region, down to the last, and more than there is. */
+/* Takes memory from a region until it is used up, and more. */
 static void taken(void) {
 	struct nicless_region r;
 	memset(&r, 0, sizeof r);
@@ -224,11 +224,11 @@ static void taken(void) {
 	MUST(!nicless_take(&r, 129) && !nicless_take(&r, SIZE_MAX));
 	MUST(nicless_take(&r, 128) == r.mem + 384 && r.used == 512);
 	MUST(!nicless_take(&r, 1) && !nicless_take(&r, SIZE_MAX));
-	r.size = 600; /* 88 bytes that are no piece */
+	r.size = 600; /* the last 88 bytes are too few */
 	MUST(!nicless_take(&r, 1) && r.used == 512);
 }
 
-/* Work requests that no WQE can hold. */
+/* Invalid work requests. */
 static void refused(void) {
 	struct nicless_sge sge[NICLESS_MAX_UNITS];
 	struct nicless_wr wr;

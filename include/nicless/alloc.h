@@ -1,11 +1,11 @@
 /*
  * Memory for the payload of verbs programs.
  *
- * Where a program runs with the library that verbs programs preload
- * (libnicless_verbs.so), this memory is shared with the engine from birth: the
- * engine reaches it without a call of the kernel, and ibv_reg_mr of it moves
- * nothing. Elsewhere it is ordinary memory on a page, so that a program needs no
- * second way. Nothing has to be linked; before glibc 2.34 -ldl.
+ * In a program that runs with the preloaded library for verbs programs
+ * (libnicless_verbs.so) this memory is shared with the engine from the beginning:
+ * the engine reaches it without a system call, and ibv_reg_mr of it moves nothing.
+ * In any other program it is ordinary memory, aligned to a page, so one program
+ * serves both cases. Nothing has to be linked, except -ldl before glibc 2.34.
  *
  * Host code only.
  */
@@ -30,7 +30,7 @@
 typedef void *(*nicless_alloc_function)(size_t size);
 typedef int (*nicless_free_function)(void *at);
 
-/* Zeroed memory of at least size bytes that begins on a page. 0: errno says why not. */
+/* Returns at least size bytes of zeroed memory, aligned to a page, or 0 with errno set. */
 static inline void *nicless_buffer(size_t size) {
 	void *symbol = dlsym(RTLD_DEFAULT, "nicless_alloc"), *at = 0;
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -41,7 +41,7 @@ static inline void *nicless_buffer(size_t size) {
 	}
 	if (symbol) {
 		nicless_alloc_function alloc;
-		memcpy(&alloc, &symbol, sizeof alloc); /* standard C has no such cast */
+		memcpy(&alloc, &symbol, sizeof alloc); /* standard C has no cast from object to function pointer */
 		at = alloc(size);
 		if (at)
 			return at;
@@ -55,7 +55,7 @@ static inline void *nicless_buffer(size_t size) {
 	return memset(at, 0, size);
 }
 
-/* Takes it back, whichever it was. Regions registered in it have to be gone. */
+/* Frees memory of nicless_buffer, of either kind. Deregister regions in it first. */
 static inline void nicless_buffer_free(void *at) {
 	void *symbol = dlsym(RTLD_DEFAULT, "nicless_free");
 	if (at && symbol) {

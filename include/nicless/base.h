@@ -1,17 +1,16 @@
 /*
  * Shared memory in C: byte order and memory order, on hosts and on GPUs.
  *
- * Everything that a poster does may be done by a CUDA kernel as well, so each
- * function is NICLESS_HD: host and device under a CUDA compiler, plain C and
- * C++ elsewhere. Words that two parties look at are only touched through the
- * functions below, which are named by what they order, as in docs/ORDERING.md:
+ * A CUDA kernel can do everything that a poster does, so each function is NICLESS_HD:
+ * __host__ __device__ under a CUDA compiler, plain C or C++ otherwise. Words that two
+ * parties share are accessed only through the functions below. They are named by what
+ * they order, as in docs/ORDERING.md:
  *
- *   publish   stores behind everything its caller stored before (release)
- *   observe   loads ahead of everything its caller loads after (acquire)
- *   ordered   takes part in one order of all such accesses (sequentially consistent)
+ *   publish   stores after everything that its caller stored before (release)
+ *   observe   loads before everything that its caller loads after it (acquire)
+ *   ordered   has its place in one order of all such accesses (sequentially consistent)
  *
- * On a device the scope is always the system: the engine is a CPU thread, and
- * to it a GPU is one more party on the same memory.
+ * On a GPU the scope is always the system, since the engine is a CPU thread.
  */
 #ifndef NICLESS_BASE_H
 #define NICLESS_BASE_H
@@ -37,18 +36,18 @@
 #error "nicless: a little-endian machine and a compiler of the GNU kind are needed"
 #endif
 
-/* C99 has no static assertion: an array of negative size says the same. */
+/* C99 has no static assertion: an array of negative size fails to compile as well. */
 #if defined(__cplusplus)
 #define NICLESS_ASSERT(name, is) static_assert(is, #name)
 #else
 #define NICLESS_ASSERT(name, is) typedef char nicless_assert_##name[(is) ? 1 : -1]
 #endif
 
-/* Rings are bytes to their owner and words to the code that fills them. */
+/* Rings are byte arrays that the code below accesses as words. */
 typedef uint64_t __attribute__((__may_alias__)) nicless_word64;
 typedef uint32_t __attribute__((__may_alias__)) nicless_word32;
 
-/* Host order to big-endian and back: formats of mlx5 are big-endian. */
+/* Host order to big-endian and back: the formats of mlx5 are big-endian. */
 NICLESS_HD uint16_t nicless_be16(uint16_t v) { return (uint16_t)(v << 8 | v >> 8); }
 
 NICLESS_HD uint32_t nicless_be32(uint32_t v) {
@@ -60,9 +59,8 @@ NICLESS_HD uint64_t nicless_be64(uint64_t v) {
 }
 
 /*
- * PTX gives no total order to single accesses, only to fence.sc; so an ordered
- * access is one behind such a fence, which orders it with every ordered access
- * before it.
+ * PTX has no total order of single accesses, only of fence.sc. So an ordered access
+ * is an access after such a fence, which orders it after all ordered accesses before.
  */
 #if defined(NICLESS_ON_DEVICE)
 
@@ -93,14 +91,14 @@ NICLESS_HD uint64_t nicless_ordered_load64(const uint64_t *p) {
 	asm volatile("fence.sc.sys;\n\tld.acquire.sys.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
 	return v;
 }
-/* Stores v if *p is old, and says whether it did. */
+/* Stores v if *p is old, and returns whether it did. */
 NICLESS_HD int nicless_ordered_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	uint64_t was;
 	asm volatile("fence.sc.sys;\n\tatom.acq_rel.sys.cas.b64 %0, [%1], %2, %3;"
 	             : "=l"(was) : "l"(p), "l"(old), "l"(v) : "memory");
 	return was == old;
 }
-/* The same with no order but that of what it reads: acquire. */
+/* The same with acquire order only. */
 NICLESS_HD int nicless_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	uint64_t was;
 	asm volatile("atom.acquire.sys.cas.b64 %0, [%1], %2, %3;"
@@ -117,25 +115,25 @@ NICLESS_HD void nicless_store64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v
 NICLESS_HD uint64_t nicless_load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
 NICLESS_HD void nicless_ordered_store64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_SEQ_CST); }
 NICLESS_HD uint64_t nicless_ordered_load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
-/* Stores v if *p is old, and says whether it did. */
+/* Stores v if *p is old, and returns whether it did. */
 NICLESS_HD int nicless_ordered_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	return __atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
-/* The same with no order but that of what it reads: acquire. */
+/* The same with acquire order only. */
 NICLESS_HD int nicless_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	return __atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 #endif
 
-/* Two 8-byte stores in memory order: one segment, its bytes given big-endian. */
+/* Stores one segment of 16 bytes, given in host order, by two 8-byte stores. */
 NICLESS_HD void nicless_put16(void *at, uint64_t first, uint64_t second) {
 	nicless_word64 *w = (nicless_word64 *)at;
 	w[0] = nicless_be64(first);
 	w[1] = nicless_be64(second);
 }
 
-/* The 64-bit count at or behind from whose low 16 bits are these. */
+/* Returns the smallest 64-bit count from `from` on whose low 16 bits are low. */
 NICLESS_HD uint64_t nicless_extend(uint64_t from, uint16_t low) {
 	return from + (uint16_t)(low - (uint16_t)from);
 }

@@ -1,6 +1,6 @@
 /*
- * The messages of the control protocol, docs/CONTROL.md, that this client
- * sends and receives. On a little-endian machine a payload is the struct.
+ * The messages of the control protocol (docs/CONTROL.md) that this client sends and
+ * receives. On a little-endian machine the payload of a message is the struct.
  */
 #ifndef NICLESS_CONTROL_H
 #define NICLESS_CONTROL_H
@@ -40,7 +40,7 @@ enum { NICLESS_FLAG_ANSWER = 1, NICLESS_FLAG_REFUSED = 2 };
 struct nicless_header {
 	uint16_t op;
 	uint16_t flags;
-	uint32_t size; /* of the payload */
+	uint32_t size; /* bytes of the payload */
 	uint64_t tag;
 };
 

@@ -1,7 +1,7 @@
 /*
- * A completion queue with one poller, and the reading of a collapsed one, which
- * any number of parties may do. Entries with data in them (scatter to CQE), which
- * this device never writes, are read without it.
+ * A completion queue with one poller, and a collapsed completion queue, which any
+ * number of parties may read. Data inside of CQEs (scatter to CQE) is ignored: this
+ * device never writes it.
  */
 #ifndef NICLESS_CQ_H
 #define NICLESS_CQ_H
@@ -17,19 +17,19 @@ struct nicless_cq {
 	uint64_t ci;      /* count of the next entry */
 };
 
-/* What an entry says, in host order. Which fields mean something depends on kind. */
+/* A completion, in host order. Which fields have a meaning depends on kind. */
 struct nicless_wc {
-	uint64_t id;        /* of the work request, after nicless_cq_reap */
+	uint64_t id;        /* of the work request; nicless_cq_reap fills it in */
 	uint64_t timestamp; /* cycles of the device clock; 0 on errors */
 	uint32_t qpn;
-	uint32_t uidx;    /* user index of the QP */
-	uint32_t bytes;   /* received; returned by READ and atomics */
-	uint32_t imm;     /* immediate, or the rkey that was invalidated */
-	uint16_t counter; /* wqe_counter: first block of the WQE, or count of the receive */
+	uint32_t uidx;    /* the user index of the QP */
+	uint32_t bytes;   /* bytes received, or returned by a READ or an atomic */
+	uint32_t imm;     /* the immediate, or the rkey that was invalidated */
+	uint16_t counter; /* wqe_counter: the first block of the WQE, or the count of the receive */
 	uint8_t kind;     /* enum nicless_cqe_opcode */
-	uint8_t opcode;   /* of the send WQE */
-	uint8_t syndrome; /* of kinds REQ_ERR and RESP_ERR, which are failures, and the vendor's */
-	uint8_t vendor;
+	uint8_t opcode;   /* the opcode of the send WQE */
+	uint8_t syndrome; /* of kinds REQ_ERR and RESP_ERR, which are failures */
+	uint8_t vendor;   /* the vendor's syndrome, of the same kinds */
 };
 
 NICLESS_HD int nicless_wc_failed(const struct nicless_wc *wc) {
@@ -37,8 +37,8 @@ NICLESS_HD int nicless_wc_failed(const struct nicless_wc *wc) {
 }
 
 /*
- * Marks every entry as the device's, which must happen before the device learns
- * of the queue: it writes completions into the ring and nothing else.
+ * Makes a queue and marks every entry as owned by the device. Do this before the
+ * device learns of the queue: it writes nothing but completions into the ring.
  */
 NICLESS_HD int nicless_cq_init(struct nicless_cq *q, void *ring, uint32_t log, uint32_t stride, uint32_t *record) {
 	uint64_t i;
@@ -54,17 +54,17 @@ NICLESS_HD int nicless_cq_init(struct nicless_cq *q, void *ring, uint32_t log, u
 	return 0;
 }
 
-/* The CQE of a count. */
+/* Returns the CQE of a count. */
 NICLESS_HD uint8_t *nicless_cq_entry(const struct nicless_cq *q, uint64_t count) {
 	return q->ring + ((count & ((1ull << q->log) - 1)) + 1) * q->stride - NICLESS_CQE;
 }
 
-/* The last eight bytes, behind which everything else of the entry may be read. */
+/* Loads the last eight bytes of a CQE. The other bytes may be read after this load. */
 NICLESS_HD uint64_t nicless_cqe_observe(const uint8_t *cqe) {
 	return nicless_be64(nicless_observe64((const uint64_t *)(const void *)(cqe + NICLESS_CQE_TAIL)));
 }
 
-/* Reads the tail of an entry, and what a collapsed one can tell too. */
+/* Reads the fields in the tail, and the syndromes: all that a collapsed queue tells. */
 NICLESS_HD void nicless_wc_tail(struct nicless_wc *wc, uint64_t tail, const uint8_t *cqe) {
 	wc->id = wc->timestamp = 0;
 	wc->qpn = (uint32_t)(tail >> 32) & 0xffffff;
@@ -79,7 +79,7 @@ NICLESS_HD void nicless_wc_tail(struct nicless_wc *wc, uint64_t tail, const uint
 	}
 }
 
-/* Reads an entry whose tail has been observed. */
+/* Reads a CQE whose tail has been observed. */
 NICLESS_HD void nicless_wc_parse(struct nicless_wc *wc, uint64_t tail, const uint8_t *cqe) {
 	const nicless_word32 *w = (const nicless_word32 *)(const void *)cqe;
 	nicless_wc_tail(wc, tail, cqe);
@@ -92,8 +92,9 @@ NICLESS_HD void nicless_wc_parse(struct nicless_wc *wc, uint64_t tail, const uin
 }
 
 /*
- * Takes at most max completions off the queue and returns how many. The
- * consumer index is published once, behind the reads of all of them.
+ * Polls at most max completions and returns how many. It publishes the consumer index
+ * once, after it has read all of them. It frees no blocks and no receives of the
+ * queues: nicless_cq_reap does.
  */
 NICLESS_HD uint32_t nicless_cq_poll(struct nicless_cq *q, struct nicless_wc *wc, uint32_t max) {
 	uint32_t n;
@@ -110,10 +111,10 @@ NICLESS_HD uint32_t nicless_cq_poll(struct nicless_cq *q, struct nicless_wc *wc,
 }
 
 /*
- * Asks for one event on the queue's completion channel when an entry is there
- * that has not been polled: any, or only a solicited one or an error. sn is how
- * many events of this queue have been seen. reg is at NICLESS_UAR_ARM of the
- * queue's UAR page. Poll once more between arming and waiting.
+ * Requests one event on the queue's completion channel as soon as there is a CQE that
+ * has not been polled: any CQE, or only a solicited one or an error. sn is the number
+ * of events of this queue so far. reg is at NICLESS_UAR_ARM of the queue's UAR page.
+ * Poll once more between arming and waiting.
  */
 NICLESS_HD void nicless_cq_arm(const struct nicless_cq *q, uint64_t *reg, uint32_t cqn, uint32_t sn, int solicited) {
 	uint32_t word = (sn & 3) << 28 | (uint32_t)(solicited != 0) << 24 | ((uint32_t)q->ci & 0xffffff);
@@ -121,16 +122,16 @@ NICLESS_HD void nicless_cq_arm(const struct nicless_cq *q, uint64_t *reg, uint32
 	nicless_publish64(reg, nicless_be64((uint64_t)word << 32 | cqn));
 }
 
-/* Where the completions of a QP go. */
+/* The queues of a QP, in which its completions free blocks and receives. */
 struct nicless_ends {
 	struct nicless_sq *sq;
 	struct nicless_rq *rq; /* 0: none */
 };
 
 /*
- * nicless_cq_poll, and what the completions free is free: user index i of a QP
- * names ends[i]. Completions of QPs that are not there, and those of work that
- * was not posted, are passed over.
+ * Polls as nicless_cq_poll does, fills in the ids of the work requests, and frees their
+ * blocks and receives. A QP with user index i has ends[i]. Completions of unknown QPs,
+ * and of work that was not posted, are dropped.
  */
 NICLESS_HD uint32_t nicless_cq_reap(struct nicless_cq *q, const struct nicless_ends *ends, uint32_t n_ends,
                                     struct nicless_wc *wc, uint32_t max) {
@@ -152,21 +153,21 @@ NICLESS_HD uint32_t nicless_cq_reap(struct nicless_cq *q, const struct nicless_e
 }
 
 /*
- * Frees what the newest completion in a collapsed queue says is done, and
- * returns 0; or -EIO once the queue pair has failed, which wc, unless it is 0,
- * then explains.
+ * Frees the blocks that have completed according to the newest CQE of a collapsed
+ * queue, and returns 0. Once the queue pair has failed it returns -EIO, and fills in
+ * *wc unless wc is 0.
  *
- * A collapsed queue belongs to one send queue. Receives, of the same queue pair
- * too, and other queue pairs complete elsewhere: what they wrote here would take
- * the place of a completion that nobody has seen, or of an error, and would be
- * waited for without end. Of all that only a failed receive of sq's own queue pair
- * counts, as the failure that it is.
+ * A collapsed queue belongs to one send queue. The receives of that queue pair, and
+ * all other queue pairs, must complete to other CQs: a CQE of theirs would overwrite a
+ * completion or an error that nobody has seen, and its poster would wait for ever. Such
+ * CQEs are ignored here, except for a failed receive of sq's own queue pair, which is
+ * reported as the failure that it is.
  *
- * Any number of parties may call it at once, a GPU's
- * lanes among them, since it only ever moves freed on from what it found:
- * freed is loaded first, so the index read after it is less than a ring ahead,
- * or freed has moved and the swap fails. Of an entry that may be overwritten at
- * any time only the last eight bytes are read; an error stays.
+ * Any number of parties may call this at once, the lanes of a GPU among them, because
+ * it only advances freed from the value that it has loaded. freed is loaded first. So
+ * either the index that is read afterwards is less than a ring ahead, or freed has
+ * moved and the swap fails. The CQE may be overwritten at any time, so only its last
+ * eight bytes are read; an error is never overwritten.
  */
 NICLESS_HD int nicless_cq_advance(const struct nicless_cq *q, struct nicless_sq *sq, struct nicless_wc *wc) {
 	const uint8_t *cqe = nicless_cq_entry(q, 0);
@@ -175,7 +176,7 @@ NICLESS_HD int nicless_cq_advance(const struct nicless_cq *q, struct nicless_sq 
 	uint8_t kind = (uint8_t)tail >> 4;
 	uint64_t count = nicless_extend(freed, (uint16_t)(tail >> 16));
 	if ((tail >> 32 & 0xffffff) != sq->qpn)
-		return 0; /* fresh, or another's */
+		return 0; /* no completion yet, or one of another queue pair */
 	if (kind == NICLESS_CQE_REQ && count < nicless_observe64(&sq->rung)) {
 		uint64_t blocks = nicless_load64(&sq->note[count & (sq->size - 1)].blocks);
 		if (blocks)
@@ -189,8 +190,8 @@ NICLESS_HD int nicless_cq_advance(const struct nicless_cq *q, struct nicless_sq 
 }
 
 /*
- * Waits until the blocks below count have completed. The last WQE below it must
- * be signaled, and somebody must have rung.
+ * Waits until all blocks below count have completed. The last WQE below count must be
+ * signaled, and the queue must have been rung.
  */
 NICLESS_HD int nicless_cq_quiet(const struct nicless_cq *q, struct nicless_sq *sq, uint64_t count,
                                 struct nicless_wc *wc) {

@@ -1,17 +1,17 @@
 /*
- * A client of a nicless engine in another process: memory, keys, queues, over
- * the control protocol of docs/CONTROL.md. One thread at a time may use a
- * client; the queues that it made have rules of their own (sq.h, rq.h, cq.h).
+ * A client of a nicless engine in another process: memory, keys and queues, by the
+ * control protocol (docs/CONTROL.md). One thread at a time may use a client. Its
+ * queues have rules of their own (sq.h, rq.h, cq.h).
  *
- * Every function returns 0 or a negative errno, and leaves in client.error a
- * sentence that names the value and the limit. None prints, none aborts.
+ * Every function returns 0 or a negative errno, and writes a sentence with the value
+ * and the limit to client.error. No function prints or aborts.
  *
  *   struct nicless_client c;
  *   if (nicless_connect(&c, "/run/user/1000/nicless.sock", "my program"))
  *           return report(c.error);
  *
- * Include it before headers of the C library, or define _GNU_SOURCE: the seals of
- * memory are not standard C. Host code only.
+ * Include this header before those of the C library, or define _GNU_SOURCE: sealing
+ * memory is not standard C. Host code only.
  */
 #ifndef NICLESS_CLIENT_H
 #define NICLESS_CLIENT_H
@@ -45,7 +45,7 @@
 #include "cq.h"
 #include "post.h"
 
-enum { NICLESS_PATIENCE = 10 }; /* seconds that an engine has to take a request, and to answer it */
+enum { NICLESS_PATIENCE = 10 }; /* seconds until a request that is not taken or not answered fails */
 
 struct nicless_client {
 	int fd; /* -1: not connected */
@@ -53,7 +53,7 @@ struct nicless_client {
 	struct nicless_welcome device;
 	uint8_t *uar;           /* device.uar_pages pages */
 	const uint64_t *status; /* the status page */
-	uint32_t registers;     /* handed out so far */
+	uint32_t registers;     /* given to queue pairs so far */
 	char error[600];
 };
 
@@ -68,14 +68,14 @@ static inline int nicless_fail(struct nicless_client *c, int error, const char *
 	return error;
 }
 
-/* The connection has ended, for a reason that a socket call gave. */
+/* Reports that a socket call has failed: the connection is lost. */
 static inline int nicless_lost(struct nicless_client *c, int error, const char *during) {
 	if (error == 0 || error == ECONNRESET || error == EPIPE)
 		return nicless_fail(c, -ECONNRESET, "the engine has closed the connection");
 	return nicless_fail(c, -error, "%s: %s", during, strerror(error));
 }
 
-/* The seconds of a clock that goes on evenly. */
+/* Seconds of the monotonic clock. */
 static inline time_t nicless_now(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -83,8 +83,8 @@ static inline time_t nicless_now(void) {
 }
 
 /*
- * Whether a socket call that failed is to be made again: a signal came. Not for
- * ever, since each call begins a new timeout.
+ * Whether a failed socket call should be repeated, because a signal interrupted it.
+ * Each call begins a new timeout, so calls are not repeated after NICLESS_PATIENCE.
  */
 static inline int nicless_again(time_t begun) {
 	if (errno != EINTR)
@@ -121,7 +121,7 @@ static inline int nicless_send(struct nicless_client *c, uint16_t op, const void
 	return n < 0 ? nicless_lost(c, errno, "request to the engine") : 0;
 }
 
-/* Receives one datagram and at most two descriptors; those that did not come are -1. */
+/* Receives one datagram and at most two descriptors; missing ones are -1. */
 static inline int nicless_receive(struct nicless_client *c, uint8_t *in, size_t *got, int fds[2]) {
 	union {
 		struct cmsghdr align;
@@ -176,7 +176,7 @@ static inline int nicless_refused(uint32_t code) {
 	return code < sizeof as / sizeof *as ? -as[code] : -EPROTO;
 }
 
-/* What is wrong with an answer of got bytes to request op, whose payload must be size bytes. */
+/* Checks an answer of got bytes to request op, whose payload must have size bytes. */
 static inline int nicless_judge(struct nicless_client *c, uint16_t op, const uint8_t *in, size_t got, size_t size) {
 	struct nicless_header h;
 	struct nicless_refusal r;
@@ -207,8 +207,8 @@ static inline int nicless_judge(struct nicless_client *c, uint16_t op, const uin
 }
 
 /*
- * One request and its answer. After a transport error or an answer that makes
- * no sense the connection is of no use; a refusal changes nothing.
+ * Sends one request and receives its answer. After a socket error or a malformed answer
+ * the connection is unusable. A refusal changes nothing.
  */
 static inline int nicless_call(struct nicless_client *c, uint16_t op, const void *request, size_t size,
                                void *answer, size_t answer_size, int fds[2]) {
@@ -231,7 +231,7 @@ static inline int nicless_call(struct nicless_client *c, uint16_t op, const void
 	return 0;
 }
 
-/* A request whose answer brings no descriptor. */
+/* Sends a request whose answer has no descriptor. */
 static inline int nicless_ask(struct nicless_client *c, uint16_t op, const void *request, size_t size,
                               void *answer, size_t answer_size) {
 	int fds[2], error = nicless_call(c, op, request, size, answer, answer_size, fds);
@@ -243,8 +243,8 @@ static inline int nicless_ask(struct nicless_client *c, uint16_t op, const void 
 }
 
 /*
- * Ends the connection, and with it everything that was made through it. Memory
- * of regions stays mapped until nicless_region_close. Harmless when not connected.
+ * Ends the connection, and with it all objects that were made through it. Regions stay
+ * mapped until nicless_region_close. Does nothing if there is no connection.
  */
 static inline void nicless_close(struct nicless_client *c) {
 	if (c->uar)
@@ -259,8 +259,8 @@ static inline void nicless_close(struct nicless_client *c) {
 }
 
 /*
- * Maps all of a descriptor's memory and seals it: nobody can map it for writing once
- * more, or take pages out of it, without which the engine does not use it.
+ * Maps all of a descriptor's memory and seals it, so that nobody can map it for writing
+ * again or remove pages from it. The engine does not use memory that is not sealed.
  */
 static inline int nicless_map_sealed(struct nicless_client *c, const char *what, int fd, size_t size, void **at) {
 	if (lseek(fd, 0, SEEK_END) < (off_t)size)
@@ -276,7 +276,7 @@ static inline int nicless_map_sealed(struct nicless_client *c, const char *what,
 	return 0;
 }
 
-/* Maps what came with the welcome. */
+/* Maps the pages whose descriptors came with the welcome. */
 static inline int nicless_map(struct nicless_client *c, const int fds[2]) {
 	void *at = 0;
 	int error;
@@ -300,7 +300,7 @@ static inline int nicless_map(struct nicless_client *c, const int fds[2]) {
 	return 0;
 }
 
-/* The first request: versions, limits, UAR pages. */
+/* Makes the first request: versions, limits, UAR pages. */
 static inline int nicless_greet(struct nicless_client *c, const char *name) {
 	uint8_t request[NICLESS_MAX_PAYLOAD];
 	struct nicless_hello h;
@@ -324,7 +324,7 @@ static inline int nicless_greet(struct nicless_client *c, const char *name) {
 	return error;
 }
 
-/* Connects to the engine at path. name is for its log. After an error there is nothing to close. */
+/* Connects to the engine at path. name appears in the engine's log. After an error there is nothing to close. */
 static inline int nicless_connect(struct nicless_client *c, const char *path, const char *name) {
 	struct sockaddr_un at;
 	struct timeval patience;
@@ -355,7 +355,7 @@ static inline int nicless_connect(struct nicless_client *c, const char *path, co
 	if (error) {
 		error = errno;
 		nicless_close(c);
-		if (error == EAGAIN) /* others wait for it already, and it takes none */
+		if (error == EAGAIN) /* the queue of connections is full, and the engine accepts none */
 			return nicless_fail(c, -ETIMEDOUT, "the engine at %s has not taken a connection in %d seconds", path,
 			                    NICLESS_PATIENCE);
 		if (error == EPROTOTYPE)

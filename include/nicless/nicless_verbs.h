@@ -1,7 +1,7 @@
 /*
- * Memory, keys and queues of a client, nicless_client.h. Structures that these
- * functions fill are the caller's; what they name in the engine ends with the
- * connection at the latest. Host code only.
+ * Memory, keys and queues of a client (nicless_client.h). The structures belong to the
+ * caller. The objects in the engine that they stand for end with the connection at the
+ * latest. Host code only.
  */
 #ifndef NICLESS_VERBS_H
 #define NICLESS_VERBS_H
@@ -10,14 +10,14 @@
 
 #include "dv.h"
 
-/* Memory that the engine knows. */
+/* Memory shared with the engine. */
 struct nicless_region {
 	uint8_t *mem;
 	size_t size, used;
 	uint32_t id;
 };
 
-/* Has the engine make zeroed memory of at least size bytes, maps it, and says where. */
+/* Makes zeroed memory of at least size bytes: the engine creates it, this process maps it and tells the engine where. */
 static inline int nicless_region_open(struct nicless_client *c, size_t size, struct nicless_region *r) {
 	struct nicless_create_region request;
 	struct nicless_place_region place;
@@ -35,7 +35,7 @@ static inline int nicless_region_open(struct nicless_client *c, size_t size, str
 	if (fds[0] < 0)
 		return nicless_fail(c, -EPROTO, "the engine's new region came without a descriptor");
 	error = nicless_map_sealed(c, "a region", fds[0], r->size, &at);
-	nicless_close_fds(fds); /* the mappings are enough */
+	nicless_close_fds(fds); /* the mapping stays */
 	if (error == 0) {
 		place.region = r->id;
 		place.addr = (uintptr_t)at;
@@ -49,12 +49,12 @@ static inline int nicless_region_open(struct nicless_client *c, size_t size, str
 		char why[sizeof c->error];
 		memcpy(why, c->error, sizeof why);
 		nicless_ask(c, NICLESS_OP_DROP_REGION, &r->id, sizeof r->id, 0, 0);
-		memcpy(c->error, why, sizeof why); /* the first one says what was wrong */
+		memcpy(c->error, why, sizeof why); /* the first error is the cause */
 	}
 	return error;
 }
 
-/* Takes memory back. While keys or queues lie in it the engine refuses: busy. */
+/* Unmaps and drops a region. Fails with -EBUSY while keys or queues are in it. */
 static inline int nicless_region_close(struct nicless_client *c, struct nicless_region *r) {
 	int error = c->fd >= 0 ? nicless_ask(c, NICLESS_OP_DROP_REGION, &r->id, sizeof r->id, 0, 0) : 0;
 	if (error == 0 && r->mem) {
@@ -64,7 +64,10 @@ static inline int nicless_region_close(struct nicless_client *c, struct nicless_
 	return error;
 }
 
-/* Cuts bytes off a region, on a multiple of 128: no two share a pair of cache lines. 0: it is used up. */
+/*
+ * Returns the next bytes of a region, or 0 if it is used up. They begin at a multiple of
+ * 128, so that no two results share a pair of cache lines.
+ */
 static inline void *nicless_take(struct nicless_region *r, size_t bytes) {
 	void *at = r->mem + r->used;
 	if (bytes > ((r->size - r->used) & ~(size_t)127))
@@ -81,7 +84,7 @@ static inline int nicless_dealloc_pd(struct nicless_client *c, uint32_t pdn) {
 	return nicless_ask(c, NICLESS_OP_DEALLOC_PD, &pdn, sizeof pdn, 0, 0);
 }
 
-/* Registers bytes inside one region. The key is lkey and rkey at once, and addresses under it are pointers. */
+/* Registers bytes within one region. The key is both lkey and rkey; addresses under it are the pointers of this process. */
 static inline int nicless_reg_mr(struct nicless_client *c, uint32_t pdn, const void *at, size_t bytes, uint32_t access,
                                  uint32_t *key) {
 	struct nicless_reg_mr r;
@@ -97,8 +100,8 @@ static inline int nicless_dereg_mr(struct nicless_client *c, uint32_t key) {
 }
 
 /*
- * Makes a completion channel. *events is a socket that yields 8 bytes for each
- * event: the address of the struct nicless_cq that has it. Bit 63 set: it overran.
+ * Makes a completion channel. *events is a socket that yields 8 bytes for each event:
+ * the address of the struct nicless_cq. If bit 63 is set, that CQ has overrun.
  */
 static inline int nicless_channel_open(struct nicless_client *c, uint32_t *channel, int *events) {
 	int fds[2], error = nicless_call(c, NICLESS_OP_CREATE_CHANNEL, 0, 0, channel, sizeof *channel, fds);
@@ -120,14 +123,14 @@ static inline int nicless_channel_close(struct nicless_client *c, uint32_t chann
 	return nicless_ask(c, NICLESS_OP_DESTROY_CHANNEL, &channel, sizeof channel, 0, 0);
 }
 
-/* The least of two limits, the engine's and that of these headers. */
+/* The smaller of the engine's limit and that of these headers. */
 static inline uint32_t nicless_most(uint32_t theirs, uint32_t ours) { return theirs < ours ? theirs : ours; }
 
 /*
- * Makes a completion queue of 1 << log entries of 64 bytes in memory from r.
- * flags are those of the protocol; collapsed queues want both, and one send queue
- * each: nicless_cq_advance. channel is 0 for
- * a queue that is never armed; others are, at page 0 of the UAR.
+ * Makes a completion queue of 1 << log entries of 64 bytes in memory from r. flags are
+ * those of the protocol. A collapsed queue needs both flags, and belongs to one send
+ * queue (nicless_cq_advance). channel is 0 for a queue that is never armed; other
+ * queues are armed in page 0 of the UAR.
  */
 static inline int nicless_cq_open(struct nicless_client *c, struct nicless_region *r, uint32_t log, uint32_t flags,
                                   uint32_t channel, struct nicless_cq *q, uint32_t *cqn) {
@@ -169,15 +172,15 @@ static inline int nicless_cq_close(struct nicless_client *c, uint32_t cqn) {
 	return nicless_ask(c, NICLESS_OP_DESTROY_CQ, &cqn, sizeof cqn, 0, 0);
 }
 
-/* What a queue pair is to be like. */
+/* The properties of a queue pair. */
 struct nicless_qp_config {
 	uint32_t pdn;
 	uint32_t send_cqn, recv_cqn;
-	uint32_t user_index; /* comes back in CQEs: nicless_wc.uidx */
+	uint32_t user_index; /* is returned in CQEs: nicless_wc.uidx */
 	uint8_t type;        /* NICLESS_RC or NICLESS_UC */
 	uint8_t log_sq;      /* log2 of blocks */
 	uint8_t log_rq;      /* log2 of receives */
-	uint8_t log_rq_sge;  /* log2 of pieces of memory per receive */
+	uint8_t log_rq_sge;  /* log2 of ranges of memory per receive */
 };
 
 struct nicless_qp {
@@ -185,8 +188,8 @@ struct nicless_qp {
 	uint8_t type;
 	struct nicless_sq sq;
 	struct nicless_rq rq;
-	void *reg;     /* its register in the UAR */
-	void *memory;  /* of the posters: nicless_sq_memory, then the ids of receives */
+	void *reg;     /* its doorbell register in the UAR */
+	void *memory;  /* private to the posters: nicless_sq_memory, then the ids of receives */
 };
 
 static inline int nicless_modify_qp(struct nicless_client *c, const struct nicless_qp_attr *a) {
@@ -213,7 +216,7 @@ static inline void nicless_qp_free(struct nicless_qp *q) {
 	q->memory = 0;
 }
 
-/* Ends a queue pair; what is under way is forgotten. */
+/* Destroys a queue pair. Work under way does not complete any more. */
 static inline int nicless_qp_close(struct nicless_client *c, struct nicless_qp *q) {
 	int error = c->fd >= 0 ? nicless_ask(c, NICLESS_OP_DESTROY_QP, &q->qpn, sizeof q->qpn, 0, 0) : 0;
 	if (error == 0)
@@ -221,7 +224,7 @@ static inline int nicless_qp_close(struct nicless_client *c, struct nicless_qp *
 	return error;
 }
 
-/* Makes a queue pair in memory from r, in state INIT: receives may be posted, sends after nicless_qp_connect. */
+/* Makes a queue pair in memory from r, in state INIT. Receives may be posted now, sends after nicless_qp_connect. */
 static inline int nicless_qp_open(struct nicless_client *c, struct nicless_region *r, const struct nicless_qp_config *f,
                                   struct nicless_qp *q) {
 	struct nicless_create_qp m;
@@ -241,7 +244,7 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
 	sq = (size_t)NICLESS_BLOCK << f->log_sq;
 	rq = (size_t)NICLESS_UNIT << (f->log_rq + f->log_rq_sge);
 	if (rq < NICLESS_BLOCK)
-		rq = NICLESS_BLOCK; /* the send ring behind it lies on a multiple of 64 */
+		rq = NICLESS_BLOCK; /* the send ring follows, at a multiple of 64 */
 	rings = nicless_take(r, rq + sq);
 	record = nicless_take(r, 8);
 	if (rings && record)
@@ -267,7 +270,7 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
 	m.log_sq = f->log_sq;
 	m.log_rq = f->log_rq;
 	m.log_rq_stride = (uint8_t)(4 + f->log_rq_sge);
-	m.uar = (uint16_t)(n / 2 % c->device.uar_pages); /* two registers of a page are in use, as on hardware */
+	m.uar = (uint16_t)(n / 2 % c->device.uar_pages); /* two registers of each page are used, as on hardware */
 	q->reg = c->uar + (size_t)m.uar * NICLESS_UAR_PAGE + NICLESS_UAR_REG + n % 2 * NICLESS_REG;
 	q->type = f->type;
 	error = nicless_ask(c, NICLESS_OP_CREATE_QP, &m, sizeof m, &q->qpn, sizeof q->qpn);
@@ -298,8 +301,8 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
 }
 
 /*
- * Connects a queue pair with number peer of the engine guid (of the same
- * engine: client.device.guid), which has to connect back.
+ * Connects a queue pair to the one with number peer on the engine with this guid; for a
+ * peer on the same engine that is client.device.guid. The peer has to connect back.
  */
 static inline int nicless_qp_connect(struct nicless_client *c, const struct nicless_qp *q, uint32_t peer, uint64_t guid) {
 	struct nicless_qp_attr a;
@@ -330,7 +333,7 @@ static inline int nicless_qp_connect(struct nicless_client *c, const struct nicl
 	return nicless_modify_qp(c, &a);
 }
 
-/* Says where the rings, the record and the register of a queue pair lie: what mlx5dv_init_obj says of a verbs QP. */
+/* Describes the rings, the record and the register of a queue pair, as mlx5dv_init_obj does for a verbs QP. */
 static inline void nicless_qp_dv(const struct nicless_qp *q, struct nicless_dv_qp *dv) {
 	memset(dv, 0, sizeof *dv);
 	dv->dbrec = q->sq.record;
@@ -344,7 +347,7 @@ static inline void nicless_qp_dv(const struct nicless_qp *q, struct nicless_dv_q
 	dv->bf.size = NICLESS_REG_HALF;
 }
 
-/* The same of a completion queue, as nicless_cq_open has given its number. */
+/* The same for a completion queue. cqn is the number that nicless_cq_open returned. */
 static inline void nicless_cq_dv(const struct nicless_client *c, const struct nicless_cq *q, uint32_t cqn,
                                  struct nicless_dv_cq *dv) {
 	memset(dv, 0, sizeof *dv);

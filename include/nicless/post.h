@@ -1,6 +1,6 @@
 /*
- * Work requests: from values to a WQE of any length, as libmlx5 writes it for
- * RC and UC. Datagrams (UD), changes of keys and signatures are left to Go.
+ * Work requests: WQEs of any length from values, as libmlx5 writes them for RC and UC.
+ * Datagrams (UD), work requests that change keys, and signatures exist in Go only.
  */
 #ifndef NICLESS_POST_H
 #define NICLESS_POST_H
@@ -11,22 +11,22 @@ struct nicless_wr {
 	uint64_t id;
 	uint8_t opcode;   /* enum nicless_opcode */
 	uint8_t fm_ce_se; /* enum nicless_ctrl_flags */
-	uint32_t imm;     /* immediate, or for SEND_INVAL the rkey */
+	uint32_t imm;     /* the immediate, or the rkey of SEND_INVAL */
 	uint32_t rkey;
 	uint64_t raddr;
-	uint64_t swap_add, compare;     /* of CS; FA adds the first */
-	const struct nicless_sge *sge;  /* what is sent, or filled by READ and atomics */
+	uint64_t swap_add, compare;     /* operands of CS; FA adds the first */
+	const struct nicless_sge *sge;  /* memory that is sent, or filled by READ and atomics */
 	uint32_t sges;
-	uint32_t inline_bytes;          /* instead: bytes of data to be copied into the WQE */
+	uint32_t inline_bytes;          /* without sges: bytes of data to copy into the WQE */
 	const void *data;
 };
 
-/* Whether a work request can have this opcode: no masked atomic, and no local operation but NOP. */
+/* Whether a work request can have this opcode. Masked atomics and local operations other than NOP are left out. */
 NICLESS_HD int nicless_wr_has(uint8_t opcode) {
 	return opcode == NICLESS_NOP || nicless_op_in(NICLESS_OPS_PEER & ~NICLESS_OPS_MASKED, opcode);
 }
 
-/* The length of the WQE in units, or -EINVAL for a work request that has none. */
+/* Returns the length of the WQE in units, or -EINVAL for an invalid work request. */
 NICLESS_HD int nicless_wr_units(const struct nicless_wr *wr) {
 	uint32_t i, units = 1;
 	if (!nicless_wr_has(wr->opcode))
@@ -56,7 +56,7 @@ NICLESS_HD int nicless_wr_units(const struct nicless_wr *wr) {
 	return units <= NICLESS_MAX_UNITS ? (int)units : -EINVAL;
 }
 
-/* Copies data behind the head of an inline segment; past the end of the ring it goes on at its beginning. */
+/* Writes an inline segment: its head, then data, which wraps at the end of the ring. */
 NICLESS_HD void nicless_put_inline(const struct nicless_sq *q, uint64_t count, uint32_t u, const void *data,
                                    uint32_t n) {
 	const uint8_t *from = (const uint8_t *)data;
@@ -67,7 +67,7 @@ NICLESS_HD void nicless_put_inline(const struct nicless_sq *q, uint64_t count, u
 		q->ring[(at + NICLESS_INLINE_HEAD + i) & mask] = from[i];
 }
 
-/* Writes a work request of units, as nicless_wr_units says, at a reserved count, and notes it. */
+/* Writes the WQE at a reserved count, and its note. units is the result of nicless_wr_units. */
 NICLESS_HD void nicless_sq_write(struct nicless_sq *q, uint64_t count, const struct nicless_wr *wr, uint32_t units) {
 	uint32_t i, u = 1;
 	if (nicless_has_raddr(wr->opcode))
@@ -87,10 +87,10 @@ NICLESS_HD void nicless_sq_write(struct nicless_sq *q, uint64_t count, const str
 }
 
 /*
- * Reserves, writes and commits one work request; the device learns of it by the
- * next nicless_sq_ring. Returns -EAGAIN until enough completions have been
- * polled (ring before waiting for them), -EINVAL for a work request that no WQE of this queue can hold; either
- * way nothing has changed.
+ * Reserves, writes and commits one work request. The next nicless_sq_ring tells the
+ * device of it. Returns -EAGAIN while the queue is full: ring, then poll with
+ * nicless_cq_reap. Returns -EINVAL for a work request that is invalid or too long for
+ * the queue. After either error nothing has changed.
  */
 NICLESS_HD int nicless_sq_post(struct nicless_sq *q, const struct nicless_wr *wr) {
 	int units = nicless_wr_units(wr);

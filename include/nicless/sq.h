@@ -2,70 +2,70 @@
  * A send queue with any number of posters.
  *
  *   reserve   takes blocks of the ring, by compare-and-swap
- *   write     fills them with WQEs, in plain stores
+ *   write     fills them with WQEs, by plain stores
  *   commit    stamps the reservation as written
- *   ring      tells the device of all that has been committed without a gap
+ *   ring      tells the device of all blocks committed without a gap
  *
- * Posters go through these steps in any order among themselves, and none waits for a
- * neighbour: a poster that commits behind a gap leaves the doorbell to the one that
- * closes it, and one that finds another ringing leaves it to that one. A queue with one
- * poster uses the same functions.
+ * Posters take these steps in any order among themselves, and no poster waits for
+ * another. A poster that commits after a gap leaves the doorbell to the poster that
+ * closes the gap. A poster that finds another one ringing leaves the doorbell to that
+ * one. A queue with one poster uses the same functions.
  *
- * Counts are blocks since the queue was made, 64 bits wide; the ring holds block
- * c in slot c mod size, and the wire shows the low 16 bits. Always
+ * Counts are blocks since the queue was made, with 64 bits. Block c is in slot
+ * c mod size of the ring, and the WQE shows the low 16 bits of c. Always
  *
  *   freed <= rung <= reserved <= freed + size
  *
- * All words of struct nicless_sq are private to the posters and the poller.
- * The device sees the ring, the record and the register, and nothing else.
+ * All words of struct nicless_sq are private to the posters and the poller. The device
+ * sees only the ring, the record and the register.
  */
 #ifndef NICLESS_SQ_H
 #define NICLESS_SQ_H
 
 #include "formats.h"
 
-/* What lies in a slot. */
+/* The work request in a slot. */
 struct nicless_note {
-	uint64_t id;     /* of the work request */
-	uint64_t blocks; /* of the WQE that begins here; 0: none does */
+	uint64_t id;     /* the work request's */
+	uint64_t blocks; /* of the WQE that begins here; 0 if none does */
 };
 
 struct nicless_sq {
 	/* Never changed after nicless_sq_init. */
 	uint8_t *ring;             /* size blocks, on a multiple of 64 bytes */
-	uint64_t *stamp;           /* per slot: where the reservation that began here ends */
+	uint64_t *stamp;           /* per slot: the count at which the reservation that began here ends */
 	struct nicless_note *note; /* per slot */
 	uint32_t *record;          /* the QP's doorbell record, two words */
-	uint64_t *reg[2];          /* the halves of a register, rung in turn; 0: none */
+	uint64_t *reg[2];          /* the two halves of the register, used in turn; 0 for none */
 	uint64_t size;             /* blocks, a power of two */
 	uint64_t qpn;
 	uint8_t pad0[64];
 
-	/* The posters'. */
-	uint64_t reserved; /* count of the first block that nobody has taken */
-	uint64_t seen;     /* freed, as some poster last looked at it */
+	/* Written by the posters. */
+	uint64_t reserved; /* count of the first block that is not reserved */
+	uint64_t seen;     /* a copy of freed that some poster made */
 	uint8_t pad1[112];
 
-	/* Whose who rings; rung is read by the poller as well. */
-	uint64_t ringing; /* 1 while somebody rings */
+	/* Owned by the ringing poster; the poller reads rung as well. */
+	uint64_t ringing; /* 1 while a poster rings */
 	uint64_t rung;    /* count up to which the device has been told */
-	uint64_t half;    /* of the register, to be written next */
+	uint64_t half;    /* the half of the register that is written next */
 	uint8_t pad2[104];
 
-	/* The poller's. */
-	uint64_t freed; /* count below which every WQE has completed */
+	/* Written by the poller. */
+	uint64_t freed; /* every WQE below this count has completed */
 	uint8_t pad3[120];
 };
 
-/* Bytes of private memory that a queue of size blocks needs, on a multiple of 8. */
+/* Bytes of private memory that a queue of size blocks needs, aligned to 8. */
 NICLESS_HD size_t nicless_sq_memory(uint64_t size) {
 	return (size_t)size * (sizeof(uint64_t) + sizeof(struct nicless_note));
 }
 
 /*
- * Makes a queue at count 0, as of a QP just made or reset. memory is zeroed
- * here. reg is the first half of a register, or 0 to post by record alone; the
- * device then finds the work when it next looks at the record.
+ * Makes a queue with count 0, for a QP that was just made or reset. It zeroes memory.
+ * reg is the first half of a register, or 0 to post by the record alone: this device
+ * polls records.
  */
 NICLESS_HD int nicless_sq_init(struct nicless_sq *q, void *ring, uint64_t size, uint32_t *record, void *reg,
                                uint32_t qpn, void *memory) {
@@ -89,21 +89,19 @@ NICLESS_HD int nicless_sq_init(struct nicless_sq *q, void *ring, uint64_t size, 
 }
 
 /*
- * Takes n blocks, 1 to size of the ring, and stores the count of the first.
- * Returns 0 while fewer are free: ring, poll, try again. Without the ring all
- * might wait for room that WQEs take up of which the device was never told.
- * More than the ring holds are never free.
+ * Reserves n blocks, 1 to the size of the ring, and stores the count of the first.
+ * Returns 0 while fewer are free: then ring, poll, and try again. Ringing comes first
+ * because the room may be taken by WQEs that the device has not been told of.
  *
- * seen is loaded before reserved. The other way round a poster held up between
- * the two could find seen beyond reserved, and take the difference for a full
- * queue.
+ * seen is loaded before reserved. In the other order a poster that is delayed between
+ * the two loads could find seen beyond reserved, and mistake that for a full queue.
  */
 NICLESS_HD int nicless_sq_reserve(struct nicless_sq *q, uint64_t n, uint64_t *first) {
 	for (;;) {
 		uint64_t seen = nicless_observe64(&q->seen);
 		uint64_t count = nicless_load64(&q->reserved);
 		if (count + n - seen > q->size) {
-			/* The poller's line is only touched when the ring looks full. */
+			/* The poller's cache line is accessed only when the ring looks full. */
 			seen = nicless_observe64(&q->freed);
 			if ((int64_t)(count + n - seen) > (int64_t)q->size)
 				return 0;
@@ -116,14 +114,14 @@ NICLESS_HD int nicless_sq_reserve(struct nicless_sq *q, uint64_t n, uint64_t *fi
 	}
 }
 
-/* The 16 bytes at unit u of the WQE that begins at count. */
+/* Returns unit u (16 bytes) of the WQE that begins at count. */
 NICLESS_HD void *nicless_sq_unit(const struct nicless_sq *q, uint64_t count, uint32_t u) {
 	return q->ring + ((count * 4 + u) & (q->size * 4 - 1)) * NICLESS_UNIT;
 }
 
 /*
- * Notes that the WQE of a work request takes up blocks from count on. Each
- * block of a reservation must be covered by a WQE before it is committed.
+ * Notes that the WQE of a work request occupies blocks from count on. Every block of a
+ * reservation must belong to a WQE before the reservation is committed.
  */
 NICLESS_HD void nicless_sq_note(struct nicless_sq *q, uint64_t count, uint64_t blocks, uint64_t id) {
 	uint64_t i;
@@ -134,24 +132,24 @@ NICLESS_HD void nicless_sq_note(struct nicless_sq *q, uint64_t count, uint64_t b
 }
 
 /*
- * Says that the n blocks reserved at first are written. The stamp is the count
- * behind them: it is above first, and that of a lap before is not.
+ * Marks the n blocks reserved at first as written. The stamp is the count after them,
+ * which is above first; the stamp of an earlier lap is not.
  */
 NICLESS_HD void nicless_sq_commit(struct nicless_sq *q, uint64_t first, uint64_t n) {
 	nicless_ordered_store64(&q->stamp[first & (q->size - 1)], first + n);
 }
 
 /*
- * Publishes the count end: the record, then the last WQE's first eight bytes as
- * register. Those are read before the record is written: behind it the device
- * may be done with the WQE, and somebody else at work in its slot.
+ * Publishes the count end: first the record, then the register, with the first eight
+ * bytes of the last WQE. Those are read before the record is written: after that the
+ * device may complete the WQE, and another poster may reuse its slot.
  */
 NICLESS_HD void nicless_sq_doorbell(struct nicless_sq *q, uint64_t end) {
 	uint64_t last = end - 1, first8;
 	while (nicless_load64(&q->note[last & (q->size - 1)].blocks) == 0)
 		last--;
 	first8 = *(nicless_word64 *)nicless_sq_unit(q, last, 0);
-	nicless_publish64(&q->rung, end); /* the poller looks for WQEs below it */
+	nicless_publish64(&q->rung, end); /* before the record: the poller looks up WQEs below rung */
 	nicless_publish32(&q->record[NICLESS_REC_SEND], nicless_be32((uint16_t)end));
 	if (q->reg[0]) {
 		nicless_publish64(q->reg[q->half], first8);
@@ -160,10 +158,10 @@ NICLESS_HD void nicless_sq_doorbell(struct nicless_sq *q, uint64_t end) {
 }
 
 /*
- * Tells the device of everything committed without a gap. If another poster is ringing,
- * that one does it: after it has stopped ringing it looks at the next stamp once more.
- * For that the stamp and ringing are ordered: either the poster's swap finds ringing 0,
- * or the other's last look finds the stamp.
+ * Tells the device of all blocks committed without a gap. If another poster is ringing
+ * it does this: after it has cleared ringing it checks the next stamp once more. The
+ * accesses to the stamp and to ringing are sequentially consistent, so either this
+ * poster's swap finds ringing 0, or the other poster's last check finds the stamp.
  */
 NICLESS_HD void nicless_sq_ring(struct nicless_sq *q) {
 	uint64_t from, end, stamp;
@@ -180,9 +178,9 @@ NICLESS_HD void nicless_sq_ring(struct nicless_sq *q) {
 }
 
 /*
- * Finds the work request whose WQE begins where wqe_counter of a CQE says, and
- * frees it and all before it. The poller's. Returns -ENOENT for an index at
- * which nothing is under way, which only a broken device writes.
+ * Finds the work request whose WQE begins at the wqe_counter of a CQE, and frees it and
+ * all before it. Only the poller calls this. Returns -ENOENT for an index at which no
+ * WQE is under way; only a faulty device writes one.
  */
 NICLESS_HD int nicless_sq_complete(struct nicless_sq *q, uint16_t counter, uint64_t *id) {
 	uint64_t count = nicless_extend(q->freed, counter);

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -131,7 +132,11 @@ type hooks struct {
 }
 
 // New returns an engine that nobody steps yet.
-func New(cfg Config) (*Engine, error) {
+func New(cfg Config) (*Engine, error) { return newEngine(cfg, rand.Reader) }
+
+// newEngine is New with another source of keys and numbers: two engines with the
+// same one, and the same requests, give out the same.
+func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 	if cfg.Burst == 0 {
 		cfg.Burst = 32
 	}
@@ -146,13 +151,13 @@ func New(cfg Config) (*Engine, error) {
 	}
 	cfg.Limits.fill()
 	var b [8]byte
-	if _, err := rand.Read(b[:]); err != nil {
+	if _, err := io.ReadFull(random, b[:]); err != nil {
 		return nil, err
 	}
 	e := &Engine{
 		cfg:     cfg,
 		guid:    binary.LittleEndian.Uint64(b[:]),
-		keys:    newKeyTable(),
+		keys:    newKeyTable(random),
 		qps:     make(map[uint32]*qp),
 		cqs:     make(map[uint32]*cq),
 		srqs:    make(map[uint32]*srq),
@@ -170,7 +175,7 @@ func New(cfg Config) (*Engine, error) {
 	for n := range max(1, len(cfg.Cores)) {
 		e.shards = append(e.shards, newShard(e, n))
 	}
-	e.numbers.qp, e.numbers.cq, e.numbers.srq = newNumbers(), newNumbers(), newNumbers()
+	e.numbers.qp, e.numbers.cq, e.numbers.srq = newNumbers(random), newNumbers(random), newNumbers(random)
 	e.publishCycles = clock.Cycles(publishTime) // the clock is calibrated here, not in the middle of work
 	return e, nil
 }

@@ -85,7 +85,10 @@ func (sh *shard) say(s subject, code code, format string, args []any) {
 		return
 	}
 	sh.sched.effort += sayCost
-	held, ok := c.quiet.due(code)
+	held, ok := uint32(0), sh.hooks.explainAll
+	if !ok {
+		held, ok = c.quiet.due(code)
+	}
 	if !ok {
 		return
 	}

@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"crypto/rand"
 	"encoding/binary"
+	"io"
 	"sync/atomic"
 
 	"github.com/nicless/nicless/wqe"
@@ -82,9 +82,10 @@ func (k *mkey) span(addr, n uint64) ([]byte, bool) {
 // at most half full. A key's index is random, so that nobody can guess a
 // neighbour's; a plain array of 2^24 would be too large for that.
 type keyTable struct {
-	slots []keySlot
-	shift uint // 32 - log2 of len(slots)
-	used  int
+	slots  []keySlot
+	shift  uint // 32 - log2 of len(slots)
+	used   int
+	random io.Reader
 }
 
 type keySlot struct {
@@ -96,7 +97,9 @@ type keySlot struct {
 // a repeat block.
 const repeatIndex = wqe.RepeatOp >> 8
 
-func newKeyTable() keyTable { return keyTable{slots: make([]keySlot, 64), shift: 32 - 6} }
+func newKeyTable(random io.Reader) keyTable {
+	return keyTable{slots: make([]keySlot, 64), shift: 32 - 6, random: random}
+}
 
 // home is where the search for a key begins: by index alone, so that all
 // variants of an index meet.
@@ -133,7 +136,7 @@ func (t *keyTable) add(m *mkey) {
 	}
 	for {
 		var b [4]byte
-		_, _ = rand.Read(b[:]) // crypto/rand does not fail
+		_, _ = io.ReadFull(t.random, b[:]) // crypto/rand does not fail
 		key := binary.LittleEndian.Uint32(b[:])
 		// Index 0 holds nothing, index 1 the terminator, the last one "any".
 		if index := key >> 8; index < 2 || index == repeatIndex || index == 0xffffff || t.findIndex(key) != nil {

@@ -3,8 +3,8 @@ package engine
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/rand"
 	"encoding/binary"
+	"io"
 )
 
 // numbers gives out the 24-bit numbers of one kind of object: QPs, CQs or SRQs. It
@@ -33,9 +33,9 @@ const (
 	halfMask   = 1<<halfBits - 1
 )
 
-func newNumbers() *numbers {
+func newNumbers(random io.Reader) *numbers {
 	var key [16]byte
-	_, _ = rand.Read(key[:]) // crypto/rand does not fail
+	_, _ = io.ReadFull(random, key[:]) // crypto/rand does not fail
 	b, err := aes.NewCipher(key[:])
 	if err != nil {
 		panic(err) // the length of the key is wrong

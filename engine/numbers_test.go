@@ -2,6 +2,7 @@ package engine
 
 import (
 	"crypto/aes"
+	crand "crypto/rand"
 	"encoding/binary"
 	"math/rand/v2"
 	"testing"
@@ -48,7 +49,7 @@ func TestEveryNumberOnce(t *testing.T) {
 		seen[number] = true
 	}
 
-	n = newNumbers()
+	n = newNumbers(crand.Reader)
 	for range 1 << 16 {
 		place := rand.Uint32N(all)
 		require.Equal(t, place, n.placeOf(n.at(place)))
@@ -78,7 +79,7 @@ func TestEveryNumberOnce(t *testing.T) {
 // bounds are such that chance passes them in less than one of 10^9 runs.
 func TestNextNumberCannotBeTold(t *testing.T) {
 	const pairs = 1 << 16
-	n := newNumbers()
+	n := newNumbers(crand.Reader)
 	for _, distance := range []uint32{1, 2, 1 << 11, 1 << halfBits, 1 << 23} {
 		var flips [numberBits]int
 		differences := map[uint32]int{}
@@ -96,7 +97,7 @@ func TestNextNumberCannotBeTold(t *testing.T) {
 			require.LessOrEqual(t, count, 5, "difference %#06x at distance %d", d, distance)
 		}
 	}
-	require.NotEqual(t, [2]uint32{n.at(0), n.at(1)}, [2]uint32{newNumbers().at(0), newNumbers().at(1)}, "two devices have one order")
+	require.NotEqual(t, [2]uint32{n.at(0), n.at(1)}, [2]uint32{newNumbers(crand.Reader).at(0), newNumbers(crand.Reader).at(1)}, "two devices have one order")
 }
 
 // Among objects that come and go no number comes twice. (Of random numbers, a dozen
@@ -122,7 +123,7 @@ func (h *host) bare(c *poller) (ans control.QPN) {
 }
 
 func BenchmarkFreeNumber(b *testing.B) {
-	n, none := newNumbers(), map[uint32]bool{}
+	n, none := newNumbers(crand.Reader), map[uint32]bool{}
 	b.ReportAllocs()
 	for b.Loop() {
 		freeNumber(n, none)

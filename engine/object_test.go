@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"crypto/rand"
 	"testing"
 
 	"github.com/nicless/nicless/internal/control"
@@ -309,7 +310,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 
 // Keys are no sequence, never the terminator, and only the whole key matches.
 func TestKeys(t *testing.T) {
-	table := newKeyTable()
+	table := newKeyTable(rand.Reader)
 	seen := make(map[uint32]bool)
 	near, last := 0, uint32(0)
 	for range 5000 {
@@ -333,7 +334,7 @@ func TestKeys(t *testing.T) {
 // The key table against a map, through growth, removal and near collisions.
 func TestKeyTableIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		table := newKeyTable()
+		table := newKeyTable(rand.Reader)
 		model := make(map[uint32]*mkey)
 		var keys []uint32
 		put := func(key uint32) {

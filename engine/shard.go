@@ -103,6 +103,7 @@ type dma struct {
 type shardHooks struct {
 	noFastPath bool          // nothing goes by the fast path
 	uncrowded  bool          // cores are never taken to be crowded
+	explainAll bool          // no explanation is held back
 	sleepBound time.Duration // of a sleep that nothing ends; 0: the usual
 }
 

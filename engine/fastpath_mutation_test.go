@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var mutations = flag.Bool("mutations", false, "TestPlantedDifferences: builds the engine with one difference planted after the other (a minute or two)")
+
+// planted are differences between the fast path and the slow one, at least one in each
+// of its takers.
+var planted = []struct{ name, file, old, new string }{
+	{"WRITE: a byte less", "fastpath_move.go", "copy(far, near)", "copy(far[:len(far)-1], near)"},
+	{"WRITE: the key's right is not asked for", "fastpath_move.go", "remote.access&need == 0", "remote.access == 0"},
+	{"WRITE: the queue pair's right is not asked for", "fastpath_move.go", "p.attr.Access&need != 0", "p.attr.Access != 0"},
+	{"WRITE: any domain", "fastpath_move.go", "!remote.serves(p)", "remote.client != p.client"},
+	{"WRITE, inline: one byte too far on", "fastpath_move.go", "near = from.mem[at+dataOffset+wqe.InlineHead:][:n]", "near = from.mem[at+dataOffset+wqe.InlineHead+1:][:n]"},
+	{"READ: no byte count", "fastpath_move.go", "bytes = n\n", "bytes = 0\n"},
+	{"READ: into memory that may not be written", "fastpath_move.go", "local.access&control.AccessLocalWrite == 0", "local.access == 1<<31"},
+	{"READ: of a responder that takes none", "fastpath_move.go", "p.attr.MaxDestRdAtomic != 0", "p.attr.MaxDestRdAtomic < 255"},
+	{"SEND: the receive is not counted", "fastpath_send.go", "p.client.count[control.CounterReceives]++", ""},
+	{"SEND: not solicited", "fastpath_send.go", "attention = solicited", "attention = event"},
+	{"SEND, inline: one byte too far on", "fastpath_send.go", "near = from.mem[at+wqe.CtrlSize+wqe.InlineHead:][:n]", "near = from.mem[at+wqe.CtrlSize+wqe.InlineHead+1:][:n]"},
+	{"SEND: into a receive that is too short", "fastpath_send.go", "room < n ||", "room+1 < n ||"},
+	{"SEND_IMM: without the immediate", "fastpath_send.go", "imm = h.imm()", "imm = 0"},
+	{"FETCH_ADD: one more", "fastpath_atomic.go", "shm.Add(far, operand)", "shm.Add(far, operand+1)"},
+	{"FETCH_ADD: the old value in another order", "fastpath_atomic.go", "binary.LittleEndian.PutUint64(near, old)", "binary.BigEndian.PutUint64(near, old)"},
+	{"FETCH_ADD: the key's right is not asked for", "fastpath_atomic.go", "remote.access&control.AccessRemoteAtomic == 0", "remote.access == 0"},
+	{"CMP_SWAP: operands the other way round", "fastpath_atomic.go", "shm.CompareAndSwap(far, b.Word(5), operand)", "shm.CompareAndSwap(far, operand, b.Word(5))"},
+	{"the register: executed twice", "blueflame.go", "q.sq.ahead++", "q.sq.ahead++; q.sq.done--"},
+	{"completions: unsignaled ones too", "fastpath.go", "h.ce() != wqe.CEAlways", "h.ce() == wqe.CEEvent"},
+	{"counters: bytes", "fastpath.go", "+= moved", "+= moved + 1"},
+	{"a wrong index is not said", "fastpath.go", "|| !q.misplacedNews(h)", "|| true"},
+}
+
+// A difference that is planted in the fast path makes the comparison fail: each is
+// built into a test binary of its own.
+func TestPlantedDifferences(t *testing.T) {
+	if !*mutations {
+		t.Skip("builds the engine many times; go test ./engine -run TestPlantedDifferences -mutations")
+	}
+	for _, m := range planted {
+		t.Run(m.name, func(t *testing.T) {
+			path, err := filepath.Abs(m.file)
+			require.NoError(t, err)
+			source, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, 1, strings.Count(string(source), m.old), "%q in %s", m.old, m.file)
+			dir := t.TempDir()
+			changed := filepath.Join(dir, m.file)
+			require.NoError(t, os.WriteFile(changed, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o644))
+			overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
+			require.NoError(t, err)
+			list := filepath.Join(dir, "overlay.json")
+			require.NoError(t, os.WriteFile(list, overlay, 0o644))
+			binary := filepath.Join(dir, "engine.test")
+			out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", list, "-o", binary, ".").CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			out, err = exec.Command(binary, "-test.run", "^TestFastPathAgrees").CombinedOutput()
+			require.Error(t, err, "the difference is not found")
+			require.Contains(t, string(out), "--- FAIL: TestFastPathAgrees", "it fails for another reason")
+		})
+	}
+}

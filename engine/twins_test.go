@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/stretchr/testify/require"
+)
+
+// Twins are two engines that are given the same bytes: one executes what it can by
+// the fast path, the other nothing. Keys, numbers and addresses are the same in both,
+// so that all that clients can see must be the same, byte for byte.
+type twins struct {
+	testing.TB
+	fast, slow *twin
+}
+
+// A twin is one of them, with a client that posts and a client that it posts to.
+type twin struct {
+	*rig
+	a, b              *host
+	p, q              *end
+	local, far, inbox *key
+	events            [2]func() *control.Event
+	inRegister        int // blocks that were executed from the register
+}
+
+// newTwins makes both. prepare makes the queue pairs; nil: reliable connections.
+func newTwins(t testing.TB, prepare func(a, b *host) (p, q *end)) *twins {
+	t.Helper()
+	if prepare == nil {
+		prepare = kindOf(control.QPTypeRC)
+	}
+	return &twins{t, newTwin(t, false, prepare), newTwin(t, true, prepare)}
+}
+
+// kindOf prepares queue pairs of a transport with completion queues of 64 entries.
+func kindOf(transport uint8) func(a, b *host) (p, q *end) {
+	return withCQs(control.QP{Type: transport}, 6, 6)
+}
+
+// withCQs prepares queue pairs of which m is the poster's, with completion queues of
+// 2^logA and 2^logB entries.
+func withCQs(m control.QP, logA, logB uint8) func(a, b *host) (p, q *end) {
+	return func(a, b *host) (p, q *end) {
+		ca, cb := a.cq(control.CQ{LogSize: logA}), b.cq(control.CQ{LogSize: logB})
+		return a.qp(m, ca, ca), b.qp(control.QP{Type: m.Type}, cb, cb)
+	}
+}
+
+func newTwin(t testing.TB, slow bool, prepare func(a, b *host) (p, q *end)) *twin {
+	t.Helper()
+	e, err := newEngine(Config{}, rand.NewChaCha8([32]byte{1}))
+	require.NoError(t, err)
+	w := &twin{rig: &rig{TB: t, e: e.shards[0]}}
+	w.e.hooks.noFastPath = slow
+	w.e.hooks.explainAll = true
+	w.a, w.b = w.host("a"), w.host("b")
+	w.events = [2]func() *control.Event{w.a.events(), w.b.events()}
+	w.local, w.far, w.inbox = w.a.full(8192, 1), w.b.full(8192, 2), w.b.full(8192, 3)
+	w.p, w.q = prepare(w.a, w.b)
+	w.p.up(w.q)
+	if w.p != w.q {
+		w.q.up(w.p)
+	}
+	// So that p knows its peer.
+	if w.p.q.transport != control.QPTypeUD {
+		w.p.q.conn.peer = w.p.q.client.shard.boundPeer(w.p.q)
+	}
+	return w
+}
+
+// both does the same to both.
+func (t *twins) both(f func(w *twin)) {
+	for _, w := range []*twin{t.fast, t.slow} {
+		f(w)
+	}
+}
+
+// fastPath has both try their next WQEs by the fast path, and returns how many the
+// fast one took.
+func (t *twins) fastPath() (taken int) {
+	t.Helper()
+	t.both(func(w *twin) {
+		w.e.fault.qp = w.p.q
+		n, _ := w.e.fastPath(w.p.q, int(w.e.pending(w.p.q)), w.e.cfg.Slice)
+		w.e.fault.qp = nil
+		if w == t.fast {
+			taken = n
+		} else {
+			require.Zero(t, n)
+		}
+	})
+	return taken
+}
+
+// A sight is all that the clients of an engine can see, but the time.
+type sight struct {
+	memory [2][]byte // all of it: buffers, rings, completions, records
+	qps    []string
+	cqs    []string
+	srqs   []string
+	counts [2]Stats
+	events [2][]string // explanations with their words and bytes, too
+}
+
+// see lets the engine come to rest and looks at everything.
+func (w *twin) see() (s sight) {
+	w.Helper()
+	w.settle()
+	for i, h := range []*host{w.a, w.b} {
+		for _, c := range sorted(h.c.cqs) {
+			c.eraseTime()
+			s.cqs = append(s.cqs, fmt.Sprintf("CQ %#x of %d: next %d, seen %d, dead %t, held %#x, events %d",
+				c.num, i, c.next, c.seen, c.dead, c.held, c.sent))
+		}
+		for _, q := range sorted(h.c.qps) {
+			s.qps = append(s.qps, fmt.Sprintf("QP %#x of %d: %+v, sent %d, enabled %d, received %d, failed %t, stall %d, suspicion %+v, fault %v",
+				q.num, i, q.attr, q.sq.done, q.sq.enabled, q.rq.done, q.failed, q.stall.kind, q.suspicion.seen(), q.faulted))
+		}
+		for _, r := range sorted(h.c.srqs) {
+			s.srqs = append(s.srqs, fmt.Sprintf("SRQ %#x of %d: head %d, taken %d, back %v, limit %d", r.num, i, r.head, r.taken, r.back, r.limit))
+		}
+		s.memory[i] = h.mem.Bytes()[:h.used]
+		s.counts[i] = h.c.count
+		for ev := w.events[i](); ev != nil; ev = w.events[i]() {
+			s.events[i] = append(s.events[i], fmt.Sprintf("%+v", *ev))
+		}
+	}
+	return s
+}
+
+// seen returns what has been said, without when something was suspected.
+func (s suspicion) seen() suspicion {
+	s.suspected, s.since = 0, 0
+	return s
+}
+
+// eraseTime clears the timestamps of completions, which no two engines have alike.
+func (q *cq) eraseTime() {
+	for slot := range min(q.next, 1<<q.log) {
+		b := (*[cqe.Size]byte)(q.entry(slot))
+		switch cqe.OpOwn(b[cqe.Size-1]).Opcode() {
+		case cqe.ReqErr, cqe.RespErr:
+		default:
+			clear(b[cqe.OffTimestamp:][:8])
+		}
+	}
+}
+
+func sorted[V any](m map[uint32]V) (list []V) {
+	for _, n := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, m[n])
+	}
+	return list
+}
+
+// differ returns what is not the same, one line each; nothing if all is.
+func differ(fast, slow sight) (diffs []string) {
+	say := func(format string, args ...any) { diffs = append(diffs, fmt.Sprintf(format, args...)) }
+	for i := range 2 {
+		if !bytes.Equal(fast.memory[i], slow.memory[i]) {
+			at := 0
+			for fast.memory[i][at] == slow.memory[i][at] {
+				at++
+			}
+			line := at &^ 63
+			say("memory of client %d, from %#x on:\nfast % x\nslow % x", i, line, fast.memory[i][line:line+64], slow.memory[i][line:line+64])
+		}
+		if fast.counts[i] != slow.counts[i] {
+			say("counters of client %d:\nfast %v\nslow %v", i, fast.counts[i], slow.counts[i])
+		}
+		if !slices.Equal(fast.events[i], slow.events[i]) {
+			say("events of client %d:\nfast %q\nslow %q", i, fast.events[i], slow.events[i])
+		}
+	}
+	for _, l := range [][2][]string{{fast.qps, slow.qps}, {fast.cqs, slow.cqs}, {fast.srqs, slow.srqs}} {
+		if !slices.Equal(l[0], l[1]) {
+			say("objects:\nfast %q\nslow %q", l[0], l[1])
+		}
+	}
+	return diffs
+}
+
+// compare fails when the two are not the same.
+func (t *twins) compare() {
+	t.Helper()
+	for _, d := range differ(t.fast.see(), t.slow.see()) {
+		t.Error(d)
+	}
+}

@@ -254,6 +254,9 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 			}
 			switch what {
 			case "peer's record, waiting":
+				// If the peer's own shard finds it first, the peer is given up, and only
+				// the timer tells the sender; see TestRecordOfAPeerGoesAway.
+				p.q.attr.Timeout = 1
 				p.post(ctrl(wqe.OpSend))
 				r.settle()
 				require.Len(t, r.e.stalled, 1)
@@ -288,6 +291,49 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 			s.post(ctrl(wqe.OpNop))
 			require.Equal(t, cqe.StatusSuccess, s.scq.await().Status)
 			require.NoError(t, h.c.Close())
+		})
+	}
+}
+
+// A record in another shard that loses its page ends a send that waits for a receive
+// there, whichever shard finds it. The sender's shard makes it an error of both queue
+// pairs. The peer's own shard, which looks at records of its own accord, can report the
+// error nowhere and gives the peer up; for the sender that is a peer that has been reset,
+// and its retries run out.
+func TestRecordOfAPeerGoesAway(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		first int // the shard that finds it
+		wants cqe.Syndrome
+	}{
+		{"found by the sender's shard", 0, cqe.RemoteOperation},
+		{"found by the peer's shard", 1, cqe.TransportRetry},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := newShards(t, Config{})
+			h, far := r.host("h"), r.host("far")
+			c, d := h.cq(control.CQ{LogSize: 4}), far.cq(control.CQ{LogSize: 4})
+			mem, base, shrink := far.trusted(1 << 16)
+			far.mem, far.base, far.used = mem, base, 0 // the queue pair lies in the file
+			p, q := h.qp(control.QP{}, c, c), far.qp(control.QP{}, d, d)
+			p.up(q)
+			q.modify(q.toInit())
+			q.modify(q.toRTR(p.num))
+			p.post(ctrl(wqe.OpSend))
+			r.settle()
+			require.Len(t, r.stalled(), 1)
+			shrink()
+			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+			shards := []*shard{r.e.shards[row.first], r.e.shards[1-row.first]}
+			for _, l := range shards {
+				for range 2 * hintTurns { // each ends at a step that finds nothing, or at a fault
+					l.steps(true)
+				}
+			}
+			require.EqualValues(t, control.StateRST, q.state())
+			r.expire()
+			r.failed(c.one(), row.wants, 0)
+			require.EqualValues(t, control.StateERR, p.state())
 		})
 	}
 }

@@ -41,7 +41,7 @@ func (c *Client) destroyChannel(m *control.Channel, _ Memory, _ *control.Reply) 
 	case !ok:
 		return nil, notFound("completion channel", m.ID)
 	case ch.users > 0:
-		return nil, busy("completion channel", m.ID, ch.users, "completion queues")
+		return nil, busy("completion channel", m.ID, ch.users, "completion queue", "completion queues")
 	}
 	c.closeChannel(ch)
 	return &control.Empty{}, nil

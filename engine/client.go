@@ -236,7 +236,12 @@ func notFound(kind string, id uint32) error {
 	return control.Errorf(control.CodeNotFound, "%s %#x: this client has none of that number", kind, id)
 }
 
-func busy(kind string, id uint32, users int, by string) error {
+// busy refuses to destroy an object that so many others use: one or many names them.
+func busy(kind string, id uint32, users int, one, many string) error {
+	by := many
+	if users == 1 {
+		by = one
+	}
 	return control.Errorf(control.CodeBusy, "%s %#x: still used by %d %s", kind, id, users, by)
 }
 

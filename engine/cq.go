@@ -101,8 +101,7 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 	q.num = freeNumber(c.e.numbers.cq, c.e.cqs)
 	c.e.watchdog.owners.put(uint64(q.num)|atCQ, c.name)
 	c.e.cqs[q.num], c.cqs[q.num] = q, q
-	region.users++
-	records.users++
+	countUser(1, region, records)
 	if ch != nil {
 		q.armReg = shm.BE64At(registers, page+doorbell.CQArmOffset)
 		ch.users++
@@ -119,7 +118,7 @@ func (c *Client) destroyCQ(m *control.CQN, _ Memory, _ *control.Reply) (control.
 	case !ok:
 		return nil, notFound("CQ", m.CQN)
 	case q.users > 0:
-		return nil, busy("CQ", m.CQN, q.users, "queue pairs")
+		return nil, busy("CQ", m.CQN, q.users, "queue pair", "queue pairs")
 	}
 	delete(c.cqs, m.CQN)
 	c.shard.removeCQ(q)
@@ -130,8 +129,7 @@ func (sh *shard) removeCQ(q *cq) {
 	delete(sh.cqs, q.num)
 	sh.watchdog.owners.drop(uint64(q.num) | atCQ)
 	q.client.refund(cqCost)
-	q.region.users--
-	q.records.users--
+	countUser(-1, q.region, q.records)
 	q.gone = true // a WAIT for it is judged anew, and finds no such queue
 	if q.channel != nil {
 		q.channel.users--

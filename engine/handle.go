@@ -165,7 +165,7 @@ func (c *Client) deallocPD(m *control.PD, _ Memory, _ *control.Reply) (control.M
 	case !ok:
 		return nil, notFound("PD", m.PDN)
 	case p.users > 0:
-		return nil, busy("PD", m.PDN, p.users, "keys and queue pairs")
+		return nil, busy("PD", m.PDN, p.users, "key or queue", "keys and queues")
 	}
 	delete(c.pds, m.PDN)
 	c.refund(pdCost)

@@ -30,9 +30,9 @@ func (c *Client) place(k *mkey, addr, n, iova uint64, away bool) error {
 	case n == 0:
 		return control.Errorf(control.CodeInvalid, "memory region of 0 bytes; at least 1 is needed")
 	case k.access&^control.AccessAll != 0:
-		return control.Errorf(control.CodeInvalid, "memory region: access %#x; known rights are %#x", k.access, control.AccessAll)
+		return unknownRights("memory region", k.access)
 	case k.access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && k.access&control.AccessLocalWrite == 0:
-		return control.Errorf(control.CodeInvalid, "memory region: access %#x; remote write and atomic need local write", k.access)
+		return control.Errorf(control.CodeInvalid, "memory region: access %s lacks local write, which remote write and remote atomic need", rights(k.access))
 	}
 	if k.access&control.AccessZeroBased != 0 {
 		iova = 0
@@ -116,7 +116,7 @@ func (c *Client) deregMR(m *control.Key, _ Memory, _ *control.Reply) (control.Me
 		return nil, err
 	}
 	if k.windows > 0 {
-		return nil, busy("memory region with key", m.Key, k.windows, "bound memory windows")
+		return nil, busy("memory region with key", m.Key, k.windows, "bound memory window", "bound memory windows")
 	}
 	c.shard.removeKey(k)
 	return &control.Empty{}, nil
@@ -150,7 +150,7 @@ func (c *Client) reregMR(m *control.ReregMR, beside Memory, _ *control.Reply) (c
 		return nil, control.Errorf(control.CodeInvalid, "memory region: change of %#x; bits 0 to 2 are known, and one is needed", m.What)
 	}
 	if k.windows > 0 {
-		return nil, busy("memory region with key", m.Key, k.windows, "bound memory windows")
+		return nil, busy("memory region with key", m.Key, k.windows, "bound memory window", "bound memory windows")
 	}
 	// A changed copy is judged like a new one, then takes its place.
 	next := *k

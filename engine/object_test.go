@@ -104,7 +104,7 @@ func TestMRRefusals(t *testing.T) {
 	reg(control.CodeInvalid, "not inside", control.MR{Addr: h.base - 1, Length: 2})
 	reg(control.CodeInvalid, "not inside", control.MR{Addr: h.base, Length: hostSize + 1})
 	reg(control.CodeInvalid, "not inside", control.MR{Addr: h.base, Length: ^uint64(0)})
-	reg(control.CodeInvalid, "access 0x40", control.MR{Addr: h.base, Length: 1, Access: 0x40})
+	reg(control.CodeInvalid, "access 0x40; known rights are local write", control.MR{Addr: h.base, Length: 1, Access: 0x40})
 	reg(control.CodeInvalid, "local write", control.MR{Addr: h.base, Length: 1, Access: control.AccessRemoteWrite})
 	reg(control.CodeInvalid, "local write", control.MR{Addr: h.base, Length: 1, Access: control.AccessRemoteAtomic})
 	reg(control.CodeInvalid, "end of the address space", control.MR{Addr: h.base, Length: 2, IOVA: ^uint64(0)})
@@ -114,8 +114,8 @@ func TestMRRefusals(t *testing.T) {
 
 	a, b := h.reg(h.pd, end-1, 1, 0), h.reg(h.pd, h.base, hostSize, control.AccessAll)
 	reg(control.CodeLimit, "limit", control.MR{Addr: h.base, Length: 1})
-	h.refused(control.CodeBusy, "keys", control.OpDropRegion, &control.RegionID{ID: h.region}, nil)
-	h.refused(control.CodeBusy, "keys", control.OpDeallocPD, &control.PD{PDN: h.pd}, nil)
+	h.refused(control.CodeBusy, "2 keys and queues", control.OpDropRegion, &control.RegionID{ID: h.region}, nil)
+	h.refused(control.CodeBusy, "2 keys and queues", control.OpDeallocPD, &control.PD{PDN: h.pd}, nil)
 	h.refused(control.CodeNotFound, "", control.OpDeregMR, &control.Key{Key: a ^ 1}, nil)
 	other := r.host("b")
 	other.refused(control.CodeNotFound, "", control.OpDeregMR, &control.Key{Key: a}, nil)
@@ -164,8 +164,8 @@ func TestCQRefusals(t *testing.T) {
 	var c control.CQN
 	h.call(control.OpCreateCQ, &good, &c)
 	bad(control.CodeLimit, "completion queues", func(*control.CQ) {})
-	h.refused(control.CodeBusy, "completion queues", control.OpDestroyChannel, &control.Channel{ID: id}, nil)
-	h.refused(control.CodeBusy, "queues", control.OpDropRegion, &control.RegionID{ID: h.region}, nil)
+	h.refused(control.CodeBusy, "1 completion queue", control.OpDestroyChannel, &control.Channel{ID: id}, nil)
+	h.refused(control.CodeBusy, "still used by 1 key or queue", control.OpDropRegion, &control.RegionID{ID: h.region}, nil)
 	r.host("b").refused(control.CodeNotFound, "CQ", control.OpDestroyCQ, &c, nil)
 	h.call(control.OpDestroyCQ, &c, &control.Empty{})
 	h.call(control.OpDestroyChannel, &control.Channel{ID: id}, &control.Empty{})
@@ -220,9 +220,11 @@ func TestQPRefusals(t *testing.T) {
 	var q control.QPN
 	h.call(control.OpCreateQP, &good, &q)
 	bad(control.CodeLimit, "queue pairs", func(*control.QP) {})
-	h.refused(control.CodeBusy, "queue pairs", control.OpDestroyCQ, &control.CQN{CQN: c.num}, nil)
-	h.refused(control.CodeBusy, "queue pairs", control.OpDeallocPD, &control.PD{PDN: h.pd}, nil)
-	h.refused(control.CodeBusy, "queues", control.OpDropRegion, &control.RegionID{ID: h.region}, nil)
+	// One queue pair is one user, whatever it has of an object: both of its completion
+	// queues, or two rings and a record.
+	h.refused(control.CodeBusy, "still used by 1 queue pair", control.OpDestroyCQ, &control.CQN{CQN: c.num}, nil)
+	h.refused(control.CodeBusy, "still used by 1 key or queue", control.OpDeallocPD, &control.PD{PDN: h.pd}, nil)
+	h.refused(control.CodeBusy, "still used by 2 keys and queues", control.OpDropRegion, &control.RegionID{ID: h.region}, nil)
 	for _, op := range []control.Op{control.OpQueryQP, control.OpDestroyQP} {
 		other.refused(control.CodeNotFound, "QP", op, &q, nil)
 	}

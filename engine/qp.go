@@ -166,14 +166,9 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	q.attr.QPN = q.num
 	c.e.watchdog.owners.put(uint64(q.num), c.name)
 	c.e.qps[q.num], c.qps[q.num] = q, q
-	for _, r := range q.regions {
-		if r != nil {
-			r.users++
-		}
-	}
+	countUser(1, q.regions[:]...)
 	p.users++
-	sendCQ.users++
-	recvCQ.users++
+	q.countCQs(1)
 	if q.rq.srq != nil {
 		q.rq.srq.users++
 	}
@@ -205,15 +200,19 @@ func (sh *shard) removeQP(q *qp) {
 	q.client.refund(qpCost)
 	q.dead = true
 	q.pd.users--
-	q.sq.cq.users--
-	q.rq.cq.users--
+	q.countCQs(-1)
 	if q.rq.srq != nil {
 		q.rq.srq.users--
 	}
-	for _, r := range q.regions {
-		if r != nil {
-			r.users--
-		}
+	countUser(-1, q.regions[:]...)
+}
+
+// countCQs adds n to the users of q's completion queues. A queue that serves both
+// sides of q counts q once.
+func (q *qp) countCQs(n int) {
+	q.sq.cq.users += n
+	if q.rq.cq != q.sq.cq {
+		q.rq.cq.users += n
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"os"
+	"slices"
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
@@ -18,7 +19,7 @@ type region struct {
 	size  uint64
 	mem   *shm.Region
 	owned bool // made, and unmapped in the end, by the device; else shared within one process
-	users int  // keys and queues inside
+	users int  // keys and queues inside; each counts once, whatever it has there
 }
 
 // regionCharge is what a region of so many bytes takes of the device's process. The
@@ -187,6 +188,16 @@ func (c *Client) locate(r *region, addr uint64) error {
 	return nil
 }
 
+// countUser adds n to the users of regions, for a queue that has memory in them. A region
+// that is named twice counts it once; nil stands for memory that the queue does not have.
+func countUser(n int, regions ...*region) {
+	for i, r := range regions {
+		if r != nil && !slices.Contains(regions[:i], r) {
+			r.users += n
+		}
+	}
+}
+
 func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (control.Message, error) {
 	r := c.regions[m.ID]
 	if r == nil {
@@ -196,7 +207,7 @@ func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (co
 	case r == nil:
 		return nil, notFound("region", m.ID)
 	case r.users > 0:
-		return nil, busy("region", m.ID, r.users, "keys and queues")
+		return nil, busy("region", m.ID, r.users, "key or queue", "keys and queues")
 	}
 	delete(c.regions, m.ID)
 	delete(c.unplaced, m.ID)

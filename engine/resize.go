@@ -39,8 +39,8 @@ func (c *Client) resizeCQ(m *control.ResizeCQ, _ Memory, _ *control.Reply) (cont
 	// buffer the index of its next entry is free.
 	c.shard.complete(q, 0, 0, 0, 0, 0, responderTail(0, 0, cqe.ResizeCQ), quietly)
 	q.floor = q.next - unread
-	q.region.users--
-	region.users++
+	countUser(-1, q.region, q.records)
+	countUser(1, region, q.records)
 	q.region, q.buf, q.log, q.logCQE = region, buf, uint(m.LogSize), uint(m.LogCQE)
 	return &control.Empty{}, nil
 }

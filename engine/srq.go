@@ -58,8 +58,7 @@ func (c *Client) createSRQ(m *control.SRQ, _ Memory, _ *control.Reply) (control.
 	}
 	s.num = freeNumber(c.e.numbers.srq, c.e.srqs)
 	c.e.srqs[s.num], c.srqs[s.num] = s, s
-	ringRegion.users++
-	recRegion.users++
+	countUser(1, ringRegion, recRegion)
 	p.users++
 	return &control.SRQN{SRQN: s.num}, nil
 }
@@ -91,7 +90,7 @@ func (c *Client) destroySRQ(m *control.SRQN, _ Memory, _ *control.Reply) (contro
 	case !ok:
 		return nil, notFound("SRQ", m.SRQN)
 	case s.users > 0:
-		return nil, busy("SRQ", m.SRQN, s.users, "queue pairs")
+		return nil, busy("SRQ", m.SRQN, s.users, "queue pair", "queue pairs")
 	}
 	delete(c.srqs, m.SRQN)
 	c.shard.removeSRQ(s)
@@ -102,9 +101,7 @@ func (sh *shard) removeSRQ(s *srq) {
 	delete(sh.srqs, s.num)
 	s.client.refund(s.cost())
 	s.pd.users--
-	for _, r := range s.regions {
-		r.users--
-	}
+	countUser(-1, s.regions[:]...)
 }
 
 // ready returns how many entries are posted and not taken. More than there are

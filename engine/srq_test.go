@@ -327,7 +327,7 @@ func TestSRQRefusals(t *testing.T) {
 	second := h.srq(control.SRQ{})
 	bad(control.CodeLimit, "shared receive queues", func(*control.SRQ) {})
 	p := s.on(control.QPTypeRC, c)
-	h.refused(control.CodeBusy, "queue pairs", control.OpDestroySRQ, &control.SRQN{SRQN: s.num}, nil)
+	h.refused(control.CodeBusy, "1 queue pair", control.OpDestroySRQ, &control.SRQN{SRQN: s.num}, nil)
 	h.refused(control.CodeBusy, "", control.OpDropRegion, &control.RegionID{ID: h.region}, nil)
 	h.refused(control.CodeBusy, "", control.OpDeallocPD, &control.PD{PDN: h.pd}, nil)
 	p.destroy()

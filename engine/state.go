@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"fmt"
+
 	"github.com/nicless/nicless/internal/control"
 )
 
@@ -181,7 +183,7 @@ func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 		return control.Errorf(control.CodeState, "QP %#06x: its CQ has overrun; nothing is written to it any more", q.num)
 	}
 	if given&control.AttrAccess != 0 && m.Access&^control.AccessAll != 0 {
-		return control.Errorf(control.CodeInvalid, "QP %#06x: access %#x; known rights are %#x", q.num, m.Access, control.AccessAll)
+		return unknownRights(fmt.Sprintf("QP %#06x", q.num), m.Access)
 	}
 	if given&control.AttrAV != 0 && m.GUID != sh.guid {
 		return control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, this one is %016x; they must be clients of one engine",

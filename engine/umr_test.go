@@ -382,7 +382,7 @@ func TestKeyUnderWindows(t *testing.T) {
 	dereg("2 bound memory windows")
 	other := h.full(64, 3)
 	s.umr(s.q, unharmed, w, s.q.bind(1, uint8(w), other, 0, 64, mkeyWrite)) // bound elsewhere, without being closed
-	dereg("1 bound memory windows")
+	dereg("1 bound memory window")
 	h.refused(control.CodeBusy, "1 bound", control.OpDeregMR, &control.Key{Key: other.key}, nil)
 	h.dereg(v) // while it is bound
 	h.dereg(s.far.key)

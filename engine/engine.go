@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -48,11 +49,11 @@ type Config struct {
 	// Idle says what Run does while there is no work. Zero is IdleNap.
 	Idle Idle
 
-	// Burst is the most WQEs taken from one queue in a Step. Zero means 32.
+	// Burst is the most WQEs taken from one queue in a Step, at least 1. Zero means 32.
 	Burst int
 
 	// Slice is the most bytes moved for one queue in a Step before the others
-	// get their turn. Zero means 65536.
+	// get their turn, at least 64. Zero means 65536.
 	Slice int
 
 	// Limits bound what one client may take. Zero fields mean the defaults.
@@ -63,7 +64,8 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Limits bound what one client may take.
+// Limits bound what one client may take. Zero fields mean the defaults; New refuses
+// negative ones.
 type Limits struct {
 	Regions, PDs, MRs, CQs, QPs, Channels int
 	Bytes                                 uint64 // of all regions together
@@ -137,19 +139,12 @@ func New(cfg Config) (*Engine, error) { return newEngine(cfg, rand.Reader) }
 // newEngine is New with another source of keys and numbers: two engines with the
 // same one, and the same requests, give out the same.
 func newEngine(cfg Config, random io.Reader) (*Engine, error) {
-	if cfg.Burst == 0 {
-		cfg.Burst = 32
-	}
-	if cfg.Slice == 0 {
-		cfg.Slice = 64 << 10
-	}
-	if cfg.Burst < 1 || cfg.Slice < wqe.BlockSize {
-		return nil, errors.New("engine: Burst must be at least 1, Slice at least 64")
+	if err := cfg.fill(); err != nil {
+		return nil, err
 	}
 	if err := cfg.checkCores(); err != nil {
 		return nil, err
 	}
-	cfg.Limits.fill()
 	var b [8]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
 		return nil, err
@@ -180,19 +175,29 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 	return e, nil
 }
 
-func (l *Limits) fill() {
-	d := DefaultLimits
-	for _, f := range []struct{ v, def *int }{
-		{&l.Regions, &d.Regions}, {&l.PDs, &d.PDs}, {&l.MRs, &d.MRs},
-		{&l.CQs, &d.CQs}, {&l.QPs, &d.QPs}, {&l.Channels, &d.Channels},
+// fill sets each number that is 0 to its default, and refuses one that is too small.
+func (c *Config) fill() error {
+	l, d := &c.Limits, &DefaultLimits
+	for _, f := range []struct {
+		name       string
+		value      *int
+		least, def int
+	}{
+		{"Burst", &c.Burst, 1, 32}, {"Slice", &c.Slice, wqe.BlockSize, 64 << 10},
+		{"Limits.Regions", &l.Regions, 1, d.Regions}, {"Limits.PDs", &l.PDs, 1, d.PDs}, {"Limits.MRs", &l.MRs, 1, d.MRs},
+		{"Limits.CQs", &l.CQs, 1, d.CQs}, {"Limits.QPs", &l.QPs, 1, d.QPs}, {"Limits.Channels", &l.Channels, 1, d.Channels},
 	} {
-		if *f.v == 0 {
-			*f.v = *f.def
+		switch {
+		case *f.value == 0:
+			*f.value = f.def
+		case *f.value < f.least:
+			return fmt.Errorf("engine: %s %d; at least %d, or 0 for %d", f.name, *f.value, f.least, f.def)
 		}
 	}
 	if l.Bytes == 0 {
 		l.Bytes = d.Bytes
 	}
+	return nil
 }
 
 // Step visits the queues that have had work lately, in turn, and executes at most

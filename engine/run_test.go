@@ -92,9 +92,19 @@ func TestRunOnCores(t *testing.T) {
 }
 
 func TestConfigRefused(t *testing.T) {
-	for _, c := range []Config{{Burst: -1}, {Slice: 63}, {Slice: -1}} {
+	for want, c := range map[string]Config{
+		"engine: Burst -1; at least 1, or 0 for 32":             {Burst: -1},
+		"engine: Slice 63; at least 64, or 0 for 65536":         {Slice: 63},
+		"engine: Slice -1; at least 64, or 0 for 65536":         {Slice: -1},
+		"engine: Limits.Regions -1; at least 1, or 0 for 4096":  {Limits: Limits{Regions: -1}},
+		"engine: Limits.PDs -2; at least 1, or 0 for 4096":      {Limits: Limits{PDs: -2}},
+		"engine: Limits.MRs -1; at least 1, or 0 for 65536":     {Limits: Limits{MRs: -1}},
+		"engine: Limits.CQs -1; at least 1, or 0 for 16384":     {Limits: Limits{CQs: -1}},
+		"engine: Limits.QPs -1; at least 1, or 0 for 16384":     {Limits: Limits{QPs: -1}},
+		"engine: Limits.Channels -1; at least 1, or 0 for 1024": {Limits: Limits{Channels: -1}},
+	} {
 		_, err := New(c)
-		require.Error(t, err)
+		require.EqualError(t, err, want)
 	}
 }
 

@@ -7,66 +7,68 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A queue pair that has had work lately is warm: it is on its client's list, and
-// visited in turn. All others are cold: the device looks at the records of a few
-// of them in each step, and finds out within a bounded number of steps that
-// there is work. So a step costs what warm queues cost, however many there are.
+// A queue pair that has had work lately is warm: it is on its client's warm list and is
+// visited in turn. All others are cold: only their send records are polled, a few in each
+// step. That is the patrol, and it finds new work within a bounded number of steps. So
+// the cost of a step depends on how many queues are warm, not on how many exist.
 //
-// What makes work for a queue without its record moving warms it: a change of its
-// state, SEND_EN, the end of a wait.
+// Work that arrives without a record update marks the queue warm: a change of state,
+// SEND_EN, the end of a wait.
 
-// How much of a step one client gets. While others work too, its queues together
-// get what one queue may have, Burst and Slice, and a few looks; so a client with
-// thousands of warm queues takes no more of the device than one with a single
-// queue. Alone it gets more, still not so much that a newcomer notices.
+// The budget of one client in a step. While other clients work too, its queues together
+// get what one queue may have, Burst and Slice, and a few visits, so that a client with
+// thousands of warm queues gets no more of the device than a client with one. While no
+// other client works it gets more, but not so much that a newcomer notices.
 const (
 	aloneShare   = 8
-	aloneLooks   = 64
-	rivalLooks   = 16
-	rivalryTurns = 1024 // steps for which it counts that somebody else has worked
+	aloneVisits  = 64
+	rivalVisits  = 16
+	rivalryTurns = 1024 // for so many steps another client counts as working
 )
 
-// Patience is how often a queue is looked at for nothing before it turns cold:
-// for a few queues the best part of a millisecond, for many fewer looks each, so
-// that the longer the lists are, the faster they get shorter.
+// Patience is the number of idle visits after which a queue turns cold. With few warm
+// queues that takes most of a millisecond. With many it takes fewer visits each, so that
+// long lists shrink quickly.
 const (
 	mostIdleVisits  = 1 << 15 // divided by the number of warm queues
 	leastIdleVisits = 1 << 6
 )
 
-// fewQueues is how many queues are all kept warm: to visit them costs less than
-// to tell them apart.
+// fewQueues is the number of queues up to which all are kept warm: visiting them costs
+// less than telling warm from cold.
 const fewQueues = 8
 
-// How many cold records a step looks at: a few at least, so that each of n is
-// looked at in n/patrolLooks steps. When steps are long, so many more that a
-// few percent of the time goes to it: one for so many cycles. After so many steps
-// without work, as many as it takes to come round in as many steps again.
+// How many cold records a step polls: at least patrolPolls, so that each of n is polled
+// within n/patrolPolls steps. In long steps it is one for each patrolCycles cycles, which
+// takes a few percent of the time. After patrolQuiet steps without work it is so many
+// that all are polled within another patrolQuiet steps.
 const (
-	patrolLooks  = 4
-	patrolCycles = 256
-	patrolMost   = 1024
-	patrolQuiet  = 256
+	patrolPolls     = 4
+	patrolCycles    = 256
+	patrolMostPolls = 1024
+	patrolQuiet     = 256
 )
 
-// A watch is what is looked at of a cold queue pair, without touching more of it.
+// A watch is what patrol needs of a cold queue pair, so that it touches one cache line of
+// it only.
 type watch struct {
-	rec  *shm.BE32 // its send record; nil: the queue is warm
+	rec  *shm.BE32 // send record; nil: the queue is warm
 	q    *qp
-	num  uint32 // q's
-	word uint64 // of the record, when there was nothing to do; or closely
+	num  uint32 // of q
+	word uint64 // value of the record when there was no work; or unknownWord
 }
 
-// closely is the word of a queue whose record is not all that can bring work.
-const closely = 1 << 32
+// unknownWord is the word of a queue that can get work while its send record stays as it
+// is. It equals no record, so that patrol examines the queue each time.
+const unknownWord = 1 << 32
 
-// addRunning puts q among the queues that the device looks at; if they are few it is
-// warm from now on. What a step could append to has room from here on.
+// addRunning adds q to its shard's running queues. If they are few, q is warm from now on.
+// It also makes room in every list that a step appends to, so that no step allocates.
 func (sh *shard) addRunning(q *qp) {
 	own := q.client.shard
 	q.sched.at = len(own.running)
 	own.running = append(own.running, q)
-	own.sched.watches = append(own.sched.watches, watch{rec: q.sq.record, q: q, num: q.num, word: closely})
+	own.sched.watches = append(own.sched.watches, watch{rec: q.sq.record, q: q, num: q.num, word: unknownWord})
 	own.stalled = slices.Grow(own.stalled, len(own.running))
 	q.client.sched.warm = slices.Grow(q.client.sched.warm, len(q.client.qps)-len(q.client.sched.warm))
 	own.sched.active = slices.Grow(own.sched.active, max(len(own.clients)-len(own.sched.active), 0))
@@ -79,13 +81,14 @@ func (sh *shard) addRunning(q *qp) {
 	}
 }
 
-// isRunning reports whether q is among them, which it is unless it is in RST.
+// isRunning reports whether q is among the running queues of this shard. A queue in RST
+// is not.
 func (sh *shard) isRunning(q *qp) bool {
 	return q.sched.at < len(sh.running) && sh.running[q.sched.at] == q
 }
 
-// removeRunning takes q off them. The last one takes its place; patrol goes from the
-// last to the first, and so misses nobody.
+// removeRunning removes q from the running queues. The last one takes its place. Patrol
+// goes from the last to the first, so it misses none.
 func (sh *shard) removeRunning(q *qp) {
 	own := q.client.shard
 	if !own.isRunning(q) {
@@ -98,11 +101,11 @@ func (sh *shard) removeRunning(q *qp) {
 	own.running[last], own.sched.watches[last] = nil, watch{}
 	own.running, own.sched.watches = own.running[:last], own.sched.watches[:last]
 	if own.sched.unswept > 0 {
-		own.sched.unswept = last // the one that took its place may have been still to come
+		own.sched.unswept = last // the queue that moved may not have been swept yet
 	}
 }
 
-// markWarm puts q on its client's list, because there is work for it, or may be.
+// markWarm puts q on its client's warm list, because it has work or may have.
 func (sh *shard) markWarm(q *qp) {
 	c := q.client
 	own := c.shard
@@ -123,8 +126,8 @@ func (sh *shard) markWarm(q *qp) {
 	own.countWarm(1)
 }
 
-// unmarkWarm takes q off its client's list. The last one takes its place, and its
-// turn if it was q's just now.
+// unmarkWarm removes q from its client's warm list. The last queue takes its place, and
+// also its turn if q was next.
 func (sh *shard) unmarkWarm(q *qp) {
 	if q.sched.warm == 0 {
 		return
@@ -144,16 +147,16 @@ func (sh *shard) unmarkWarm(q *qp) {
 	sh.countWarm(-1)
 }
 
-// countWarm keeps the number of warm queues.
+// countWarm adds to the number of warm queues, on which patience depends.
 func (sh *shard) countWarm(more int) {
 	sh.sched.warm += more
 	sh.sched.patience = uint32(max(mostIdleVisits/max(sh.sched.warm, 1), leastIdleVisits))
 }
 
-// coolDown lets q be cold, unless there is work for it after all.
+// coolDown makes q cold, unless it has work after all.
 //
-// The record is read before it is asked for work: what is announced between the
-// two is news to patrol.
+// It reads the record before hasWork does: work that is announced between the two reads
+// changes the record, which patrol notices.
 func (sh *shard) coolDown(q *qp) {
 	word := uint64(q.sq.record.Observe())
 	if sh.hasWork(q) {
@@ -161,20 +164,20 @@ func (sh *shard) coolDown(q *qp) {
 		return
 	}
 	if q.flushes() {
-		word = closely
+		word = unknownWord
 	}
 	sh.unmarkWarm(q)
 	w := &sh.sched.watches[q.sched.at]
 	w.rec, w.word = q.sq.record, word
 }
 
-// flushes reports whether what is in q's queues is flushed, receives too perhaps.
+// flushes reports whether WQEs of q, and perhaps its receives, are flushed.
 func (q *qp) flushes() bool {
 	return q.attr.State == control.StateERR || q.attr.State == control.StateSQE
 }
 
-// hasWork reports whether a visit to q would find work. One that waits for its
-// peer has none, whatever is announced, until its waiting ends.
+// hasWork reports whether a visit to q would find work. A stalled queue has none, whatever
+// is announced, until its stall ends.
 func (sh *shard) hasWork(q *qp) bool {
 	switch q.attr.State {
 	case control.StateRTS:
@@ -189,8 +192,8 @@ func (sh *shard) hasWork(q *qp) bool {
 	return false
 }
 
-// visitClients gives each client that has warm queues its turn. A fault of memory
-// ends the turn of one; the next step goes on with the others.
+// visitClients gives each client that has warm queues its turn. A fault of memory ends
+// one client's turn; the next step goes on with the other clients.
 func (sh *shard) visitClients() (done int) {
 	for sh.sched.from < len(sh.sched.active) {
 		c := sh.sched.active[sh.sched.from]
@@ -208,17 +211,17 @@ func (sh *shard) visitClients() (done int) {
 	return done
 }
 
-// visitClient visits warm queues of c, one after the other, until each has been visited
-// or what c may have of this step is used up.
+// visitClient visits warm queues of c in turn, until each has been visited or the budget
+// of c in this step is used up.
 func (sh *shard) visitClient(c *Client) (done int) {
-	looks, wqes, bytes := aloneLooks, sh.sched.alone.wqes, sh.sched.alone.bytes
+	visits, wqes, bytes := aloneVisits, sh.sched.alone.wqes, sh.sched.alone.bytes
 	if int32(sh.sched.rivalsUntil-sh.sched.turn) > 0 {
-		looks, wqes, bytes = rivalLooks, sh.cfg.Burst, sh.cfg.Slice
+		visits, wqes, bytes = rivalVisits, sh.cfg.Burst, sh.cfg.Slice
 	}
-	for looks = min(looks, len(c.sched.warm)); looks > 0 && c.sched.next < len(c.sched.warm); looks-- {
+	for visits = min(visits, len(c.sched.warm)); visits > 0 && c.sched.next < len(c.sched.warm); visits-- {
 		q := c.sched.warm[c.sched.next]
 		if c.sched.next++; c.sched.next == len(c.sched.warm) {
-			c.sched.next = 0 // only now: who joins has its turn behind the others
+			c.sched.next = 0 // not before the visit: a queue that turns warm in it comes after the others
 		}
 		sh.sched.spent = 0
 		n := sh.visit(q)
@@ -247,11 +250,11 @@ func (sh *shard) visitClient(c *Client) (done int) {
 	return done
 }
 
-// patrol looks at the next cold queues, warms those that have work, and returns
-// how many.
-func (sh *shard) patrol(looks int) (found int) {
+// patrol polls the records of the next cold queues, marks those that have work warm, and
+// returns how many these are.
+func (sh *shard) patrol(polls int) (found int) {
 	sh.fault.part = cutLast
-	for range min(looks, len(sh.sched.watches)) {
+	for range min(polls, len(sh.sched.watches)) {
 		if sh.sched.patrolled == 0 || sh.sched.patrolled > len(sh.sched.watches) {
 			sh.sched.patrolled = len(sh.sched.watches)
 		}
@@ -260,13 +263,13 @@ func (sh *shard) patrol(looks int) (found int) {
 		if w.rec == nil {
 			continue
 		}
-		if sh.near != 0 {
-			sh.timeLook()
+		if sh.timedUntil != 0 {
+			sh.timePoll()
 		}
-		sh.fault.qp = w.q // whose memory it is, if it faults
+		sh.fault.qp = w.q // the record is its memory
 		sh.at.Publish(uint64(w.num))
 		if word := uint64(w.rec.Observe()); word != w.word {
-			found += sh.notice(w, word)
+			found += sh.examine(w, word)
 		}
 	}
 	sh.fault.qp = nil
@@ -274,42 +277,43 @@ func (sh *shard) patrol(looks int) (found int) {
 	return found
 }
 
-// patrolAll looks at all cold queues.
+// patrolAll polls the records of all cold queues.
 func (sh *shard) patrolAll() (found int) {
-	sh.begin()
+	sh.acquire()
 	if sh.sched.warm < len(sh.sched.watches) {
 		found = sh.patrol(len(sh.sched.watches))
 	}
-	sh.end()
+	sh.release()
 	return found
 }
 
-// notice looks closely at a cold queue, whose record said word before.
-func (sh *shard) notice(w *watch, word uint64) int {
+// examine marks a cold queue whose record now says word warm if it has work, and returns
+// how many it marked. Otherwise it notes word.
+func (sh *shard) examine(w *watch, word uint64) int {
 	if sh.hasWork(w.q) {
 		sh.markWarm(w.q)
 		return 1
 	}
 	if w.q.flushes() {
-		word = closely
+		word = unknownWord
 	}
 	w.word = word
 	return 0
 }
 
-// rounds returns at how many cold queues this step looks. Those that worked, one
-// after the other, have read the clock, and so are known to be long.
-func (sh *shard) rounds(done int) int {
-	looks := patrolLooks
+// patrolBudget returns how many cold queues this step polls. The length of a step is known
+// if it and the step before had work, because such steps read the clock.
+func (sh *shard) patrolBudget(done int) int {
+	polls := patrolPolls
 	switch {
 	case done == 0:
 		if sh.sched.quiet++; sh.sched.quiet > patrolQuiet {
-			looks += len(sh.sched.watches) / patrolQuiet
+			polls += len(sh.sched.watches) / patrolQuiet
 		}
-		return looks
+		return polls
 	case sh.sched.quiet == 0 && sh.ticks != 0 && sh.sched.worked != 0:
-		looks = int(min(max((sh.ticks-sh.sched.worked)/patrolCycles, patrolLooks), patrolMost))
+		polls = int(min(max((sh.ticks-sh.sched.worked)/patrolCycles, patrolPolls), patrolMostPolls))
 	}
 	sh.sched.quiet, sh.sched.worked = 0, sh.ticks
-	return looks
+	return polls
 }

@@ -66,7 +66,7 @@ func TestColdQueueIsNoticed(t *testing.T) {
 		for i := range 10 {
 			p := ends[i*37]
 			p.post(ctrl(wqe.OpNop))
-			steps := r.stepsUntil(n/patrolLooks+2, func() bool { return p.q.sq.done == uint64(p.sent) })
+			steps := r.stepsUntil(n/patrolPolls+2, func() bool { return p.q.sq.done == uint64(p.sent) })
 			p.scq.one()
 			require.Equal(t, i+1, r.e.sched.warm)
 			for range 3 {
@@ -98,7 +98,7 @@ func TestStepLooksAtAsManyRecords(t *testing.T) {
 			r.e.sched.worked = 0 // nobody knows how long the last step took
 			r.e.Step()
 			p.scq.all()
-			require.Equal(t, patrolLooks, (before-r.e.sched.patrolled+n)%n)
+			require.Equal(t, patrolPolls, (before-r.e.sched.patrolled+n)%n)
 			require.Equal(t, 1, r.e.sched.warm)
 		}
 	}
@@ -148,7 +148,7 @@ func TestRemovalDuringAPatrol(t *testing.T) {
 			also := (gone + at) % n
 			ends[gone].destroy()
 			ends[also].toState(control.StateRST)
-			for range n/patrolLooks - at {
+			for range n/patrolPolls - at {
 				r.e.Step()
 			}
 			for i, p := range ends {
@@ -177,11 +177,11 @@ func TestWorkWithoutARecord(t *testing.T) {
 		require.Len(t, s.q.rcq.all(), 1)
 		s.cold()
 		s.q.recv() // now the receive record brings work
-		s.stepsUntil(204/patrolLooks+2, func() bool { return s.q.q.rq.done == 2 })
+		s.stepsUntil(204/patrolPolls+2, func() bool { return s.q.q.rq.done == 2 })
 		require.Len(t, s.q.rcq.all(), 1)
 		s.cold()
 		s.q.post(ctrl(wqe.OpNop))
-		s.stepsUntil(204/patrolLooks+2, func() bool { return s.q.q.sq.done == 1 })
+		s.stepsUntil(204/patrolPolls+2, func() bool { return s.q.q.sq.done == 1 })
 		require.Len(t, s.q.scq.all(), 1)
 	})
 	t.Run("announced before RTS", func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestWorkWithoutARecord(t *testing.T) {
 		p.post(ctrl(wqe.OpNop))
 		s.cold()
 		s.p.post(ctrl(wqe.OpSendEn), wqe.Wait{Number: p.num, Index: 1})
-		s.stepsUntil(204/patrolLooks+2, func() bool { return p.q.sq.enabled == 1 })
+		s.stepsUntil(204/patrolPolls+2, func() bool { return p.q.sq.enabled == 1 })
 		s.e.Step()
 		c.one()
 	})
@@ -314,7 +314,7 @@ func TestWarmCrowdIsLookedAtInPortions(t *testing.T) {
 		r.e.Step()
 		one.scq.one()
 		if i > 10 {
-			require.LessOrEqual(t, r.vain(many)-before, rivalLooks)
+			require.LessOrEqual(t, r.vain(many)-before, rivalVisits)
 		}
 	}
 }

@@ -14,7 +14,7 @@ func TestArmsAreAnsweredInTurn(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
 	id, event := a.channel()
-	list := make([]*poller, 3*armLooks)
+	list := make([]*poller, 3*armPolls)
 	for i := range list {
 		list[i] = a.cq(control.CQ{Channel: id, Handle: uint64(i)})
 		p := a.qp(control.QP{NoReceive: 1}, list[i], list[i])
@@ -34,7 +34,7 @@ func TestArmsAreAnsweredInTurn(t *testing.T) {
 		q.armReg.Publish(7) // one register for all; nobody has armed
 	}
 	require.Zero(t, r.e.observeArms())
-	require.Equal(t, armLooks, looked())
+	require.Equal(t, armPolls, looked())
 
 	for _, c := range list {
 		c.arm(1, false)

@@ -9,8 +9,8 @@ import (
 // visit executes what is new in one queue pair, within its budget, and returns
 // how many WQEs it completed or moved on with.
 func (sh *shard) visit(q *qp) int {
-	if sh.near != 0 {
-		sh.timeLook()
+	if sh.timedUntil != 0 {
+		sh.timePoll()
 	}
 	sh.enter(q)
 	switch q.attr.State {

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A channel tells a client that sleeps of completions: a datagram socket, one
-// 8-byte record for each event. A socket rather than an eventfd or a pipe,
-// because a single send can be told not to wait; O_NONBLOCK is shared with the
-// client, who could take it back and stop the device.
+// A channel tells a client of completions, so that it need not poll: a SOCK_SEQPACKET
+// socket with one 8-byte record for each event. It is a socket rather than an eventfd or a
+// pipe because a single send can be told not to block (MSG_DONTWAIT). O_NONBLOCK is shared
+// with the client, which could clear it and so stop the device.
 type channel struct {
 	id    uint32
 	fd    int // the device's end
@@ -52,36 +52,35 @@ func (c *Client) closeChannel(ch *channel) {
 	c.closeSocket(ch.fd)
 }
 
-// Arm words lie beside the consumer indices, which pollers write all the time:
-// to look at one takes the line from its poller, and costs the poller 50 ns. So the
-// device looks at the arm registers, in every hintTurns-th step; they change only when
-// somebody arms. A register is shared by many queues, and its value may be overwritten
-// before it is seen, but that it changed is enough. In every armLaps-th lap, some 25 us
-// apart while there are few, the words are looked at in any case: they are the truth,
-// and a client that does not write the register waits that long.
+// Arm words share a cache line with the consumer indices, which clients write all the time:
+// reading one takes the line from the client and costs it 50 ns. So the device polls the
+// arm registers instead, in every hintTurns-th step; they change only when a client arms. A
+// register is shared by many queues, and its value may be overwritten before it is read,
+// but that it changed is enough. In every armLaps-th lap, some 25 us apart while there are
+// few queues, the device reads the arm words in any case: they are the truth, and a client
+// that does not write the register waits that long.
 const (
 	hintTurns = 32
 	armTurns  = 1024
 	armLaps   = armTurns / hintTurns
 )
 
-// What is done in one step at the most: queues that are looked at, and arms that
-// are answered, each perhaps with an event, which is a system call. The others
-// come next time.
+// The most that one step does: queues polled, and arms answered, each perhaps with an event,
+// which is a system call. The others follow in later steps.
 const (
-	armLooks   = 64
+	armPolls   = 64
 	armAnswers = 8
 )
 
-// observeArms looks at the next queues that may have been armed.
+// observeArms polls the next queues that can be armed.
 func (sh *shard) observeArms() (done int) {
-	for range min(armLooks, len(sh.arm.cqs)) {
+	for range min(armPolls, len(sh.arm.cqs)) {
 		if sh.arm.next >= len(sh.arm.cqs) {
 			sh.arm.next = 0
 		}
 		c := sh.arm.cqs[sh.arm.next]
-		if sh.near != 0 {
-			sh.timeLook()
+		if sh.timedUntil != 0 {
+			sh.timePoll()
 		}
 		sh.enterCQ(c)
 		if v := c.armReg.Observe(); v != c.armRegSeen || sh.arm.lap%armLaps == armLaps-1 {
@@ -99,12 +98,12 @@ func (sh *shard) observeArms() (done int) {
 	return done
 }
 
-// observeArm looks whether the client has asked for an event. If a completion
-// is there that it had not consumed when it armed, and that no event has told of,
-// one is due at once; so a completion written while the client armed is not missed,
-// whichever came first. A completion that an event has told of causes no other event:
-// programs arm before they poll what they were woken for, and each event is to be worth
-// a completion (perftest with -e, which polls once for each).
+// observeArm reads an arm word: has the client asked for an event? If there is a completion
+// that the client had not consumed when it armed, and that no event has announced, an event
+// is due at once. So a completion written while the client armed is not missed, whichever
+// came first. A completion that an event has announced causes no other event: programs arm
+// before they poll the completions they were woken for, and expect a completion for each
+// event (perftest with -e polls once for each).
 //
 // Observe: arm word. Published by post.CQ.Arm.
 func (sh *shard) observeArm(q *cq) int {
@@ -116,7 +115,7 @@ func (sh *shard) observeArm(q *cq) int {
 	q.armed, q.solicited = true, word>>24&1 != 0
 	unread := (uint32(q.next) - word) & 0xffffff
 	if unread == 0 || unread > 1<<23 {
-		return 1 // nothing yet, or an index that the client cannot have reached
+		return 1 // no completion yet, or an index that the client cannot have reached
 	}
 	news := min(uint64(unread), q.next-q.told)
 	if news > 0 && (!q.solicited || q.next-q.lastSolicited < news) {
@@ -132,8 +131,8 @@ func (sh *shard) fire(q *cq) {
 	sh.send(q, q.handle)
 }
 
-// send sends a record. When the client lets its socket fill up, the event is
-// its own loss, and it is told so; one that has closed its end wants none.
+// send sends a record. If the client lets its socket fill up, it loses the event, which is
+// explained to it. A client that has closed its end wants no events.
 func (sh *shard) send(q *cq, value uint64) {
 	var record [8]byte
 	binary.LittleEndian.PutUint64(record[:], value)
@@ -147,5 +146,5 @@ func (sh *shard) send(q *cq, value uint64) {
 	}
 }
 
-// handleOf returns which CQ a record is of.
+// handleOf returns the handle of the CQ that a record is about.
 func handleOf(record [8]byte) uint64 { return binary.LittleEndian.Uint64(record[:]) }

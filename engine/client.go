@@ -9,59 +9,58 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A Client is one connection to the device and everything made through it,
-// which dies with it. Call and Close may be used from any goroutine, one at a
-// time.
+// A Client is one connection to the device, with all objects made through it, which are
+// destroyed with it. Call and Close are safe for concurrent use, and run one at a time.
 type Client struct {
 	e     *Engine
-	shard *shard // changes while all are at rest
-	name  string // for the log: who it is, then in quotes what it calls itself
-	uid   uint32 // who pays
+	shard *shard // changes only while all shards are stopped
+	name  string // for the log: what the kernel says of it, then in quotes its name for itself
+	uid   uint32 // the user that its resources are charged to
 
 	mu     sync.Mutex // one call at a time
 	closed bool
 	uar    *shm.Region
 	status *shm.Region
 	page   statusPage
-	hosted Hosted        // what a server of other programs has asked for
-	banks  []*shm.Region // of UAR pages beyond uar
-	paid   bill          // what it costs to exist
+	hosted Hosted        // how a server that hosts it wants it
+	banks  []*shm.Region // banks of UAR pages in addition to uar
+	paid   bill          // charge for the client itself
 
-	// What follows belongs to the shard: touched by its thread and inside Do only.
+	// The following belongs to the shard: only its thread and functions in Do touch it.
 	regions   map[uint32]*region
-	unplaced  map[uint32]*region // created, and not placed yet
-	process   *process           // whose memory it registers outside of them; nil: nobody's
+	unplaced  map[uint32]*region // created and not placed yet
+	process   *process           // memory outside regions is registered as this process's; nil: refused
 	pds       map[uint32]*pd
-	mrs       map[uint32]*mkey // by index: the variant can change
+	mrs       map[uint32]*mkey // by index, because the variant can change
 	cqs       map[uint32]*cq
 	qps       map[uint32]*qp
 	srqs      map[uint32]*srq
 	channels  map[uint32]*channel
 	sched     clientSchedule
 	greeted   bool
-	events    int // descriptor for events and explanations; -1: nobody listens
+	events    int // descriptor for events and explanations; -1: none is open
 	wake      clientWake
 	quiet     explainer
 	said      Speaker // its explanations in the log
-	bytes     uint64  // in all regions, placed or not
+	bytes     uint64  // of all regions, placed or not
 	count     Stats
-	copier    copier   // of its longest transfers
-	offloaded int      // pieces of its transfers that workers have
-	after     []func() // what a request leaves to do off the engine's thread
-	nextID    uint32   // of regions, PDs and channels; they mean nothing to others
+	copier    copier   // of transfers past the caches
+	offloaded int      // number of its copy tasks that workers have
+	after     []func() // what a request has left to do off the engine's thread; see finish
+	nextID    uint32   // of regions, PDs and channels; ids are the client's own
 }
 
 // A clientSchedule says which of a client's queues a step visits; see active.go.
 type clientSchedule struct {
 	warm   []*qp // queues that have had work lately
-	next   int   // of warm: the one whose turn is next
+	next   int   // index in warm of the queue to visit next
 	active bool  // the client is in shard.sched.active
 }
 
 // A clientWake is how a client wakes the device; see wake.go.
 type clientWake struct {
-	fd     *os.File // an eventfd; nil: the client does not know how
-	always bool     // all its posters do
+	fd     *os.File // an eventfd; nil: the client cannot wake the device
+	always bool     // all its posters wake the device
 }
 
 // A pd is a protection domain: keys and QPs work together only within one.
@@ -80,8 +79,8 @@ func (e *Engine) Attach(name string) (*Client, error) {
 	return e.attach(name, uint32(os.Getuid()), Hosted{}, shm.CreateSealed, shm.CreateSealed)
 }
 
-// attach is Attach with pages made by create and createReadOnly, which a client
-// in another process can be given only if they are mapped.
+// attach is Attach with functions that make the client's UAR pages and its status page. Those
+// of a client in another process must be such that it can map them.
 func (e *Engine) attach(name string, uid uint32, hosted Hosted, create, createReadOnly func(string, int) (*shm.Region, error)) (*Client, error) {
 	hosted.fill(e)
 	if err := e.shares.take(uid, clientBill); err != nil {
@@ -100,7 +99,7 @@ func (e *Engine) attach(name string, uid uint32, hosted Hosted, create, createRe
 		e.shares.give(uid, clientBill)
 		return nil, err
 	}
-	e.Do(func() { e.idlest().join(c) })
+	e.Do(func() { e.leastLoaded().addClient(c) })
 	return c, nil
 }
 
@@ -112,8 +111,8 @@ func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region
 		_ = c.uar.Close()
 		return err
 	}
-	// Where memory is short (vm.overcommit_memory 2) this client is refused. To touch
-	// a page that cannot be had would end the process.
+	// If memory is short (vm.overcommit_memory 2), this client is refused. Touching a page
+	// that the system cannot provide would end the process.
 	if err = errors.Join(c.uar.Populate(c.uar.Bytes()), c.status.Populate(c.status.Bytes())); err != nil {
 		_ = errors.Join(c.uar.Close(), c.status.Close())
 		return control.Errorf(control.CodeMemory, "%v", err)
@@ -122,8 +121,8 @@ func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region
 	return nil
 }
 
-// Close destroys everything that the client made. Its peers see transport
-// errors; nobody else notices. Closing twice does nothing.
+// Close destroys all objects of the client. Its peers see transport errors; no other client
+// notices. Closing twice does nothing.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,12 +140,11 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// portion is how many objects are destroyed between two steps: others wait for
-// as long as that takes.
+// portion is how many objects are destroyed between two steps. Other clients wait meanwhile.
 const portion = 64
 
-// destroySome takes a portion of what this client has out of the device. In
-// the end it returns the regions, which nothing refers to any more.
+// destroySome destroys a portion of this client's objects, and reports whether there are
+// more. With the last portion it returns the regions, to which nothing refers any more.
 func (c *Client) destroySome() (regions []*region, more bool) {
 	left := portion
 	destroy(c.qps, c.shard.removeQP, &left)
@@ -176,7 +174,7 @@ func (c *Client) destroySome() (regions []*region, more bool) {
 	return regions, false
 }
 
-// destroy removes objects of one kind, *left of them at the most.
+// destroy removes objects of one kind, at most *left, and counts *left down.
 func destroy[T any](have map[uint32]T, remove func(T), left *int) {
 	for n, x := range have {
 		if *left == 0 {
@@ -188,6 +186,7 @@ func destroy[T any](have map[uint32]T, remove func(T), left *int) {
 	}
 }
 
+// unmap releases the memory of regions, and the client's own pages.
 func (c *Client) unmap(regions []*region) {
 	for _, r := range regions {
 		if r.owned {
@@ -206,9 +205,9 @@ func (c *Client) unmap(regions []*region) {
 	c.e.unmap(c.uid, c.uar, held)
 }
 
-// take returns an id for a new object, or an error when the client has as many
-// of this kind as it may have, or there is no memory for it. The cost is to be
-// refunded when the object goes.
+// take returns an id for a new object of a kind. It returns an error if the client has
+// reached its limit, or the user its share of memory. The caller refunds the cost when the
+// object is destroyed.
 func (c *Client) take(kind string, have, limit, cost int) (uint32, error) {
 	if have >= limit {
 		return 0, tooMany(kind, limit)
@@ -216,14 +215,14 @@ func (c *Client) take(kind string, have, limit, cost int) (uint32, error) {
 	if err := c.e.shares.take(c.uid, bill{memory: cost}); err != nil {
 		return 0, err
 	}
-	for c.nextID == 0 || c.names(c.nextID) { // it has gone round
+	for c.nextID == 0 || c.names(c.nextID) { // ids have wrapped around
 		c.nextID++
 	}
 	c.nextID++
 	return c.nextID - 1, nil
 }
 
-// names reports whether something of this client has the id.
+// names reports whether an object of this client has the id.
 func (c *Client) names(id uint32) bool {
 	return c.regions[id] != nil || c.unplaced[id] != nil || c.pds[id] != nil || c.channels[id] != nil
 }
@@ -233,7 +232,7 @@ func tooMany(kind string, limit int) error {
 }
 
 func notFound(kind string, id uint32) error {
-	return control.Errorf(control.CodeNotFound, "%s %#x: this client has none of that number", kind, id)
+	return control.Errorf(control.CodeNotFound, "%s %#x: this client has none with that number", kind, id)
 }
 
 // busy refuses to destroy an object that so many others use: one or many names them.

@@ -9,42 +9,43 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// Several shards share the device. Who holds the ticket lock of a shard may touch what
-// belongs to its clients; a shard holds its own while it works. For a work request
-// whose peer belongs to another shard it needs that one's too: the queue is put off
-// to the end of the step, and then visited with both held.
+// Several shards share the device. The objects of a client may be touched only under the
+// ticket lock of its shard, which that shard's thread holds during each step. A work
+// request whose peer belongs to another shard is a crossing: it needs the other shard's
+// ticket lock too. Its queue is postponed to the end of the step, and then visited with
+// both locks held.
 //
-// The tables of the device are read by all shards, and changed by requests only,
-// which are served while all ticket locks are held. What a work request changes of a
-// key, it changes with that of the client whose key it is.
+// The tables of the device are read by all shards. Only requests change them, and
+// requests are served while all ticket locks are held. A work request that changes a key
+// holds the lock of the shard to which the key's client belongs.
 //
-// No thread waits for a shard of a lower number while it holds one, so no circle of
-// waiting shards can form.
+// No thread waits for the lock of a shard of lower number while it holds one, so there
+// can be no circle of waiting shards.
 
-// A crossing is what a shard has to do with others.
+// A crossing is the state of a shard that has to do with other shards.
 type crossing struct {
-	mine        ticketLock
-	inside      bool   // this shard's thread holds mine
-	peerShard   *shard // whose ticket lock it holds as well, or nil
-	gotWork     bool   // another shard has brought work
-	postponed   []*qp  // put off to the end of this step
-	crossed     int    // how many of them were, for their work
-	visiting    []*qp  // put off in the step before, being visited
+	ticket      ticketLock
+	acquired    bool   // this shard's thread holds ticket
+	peerShard   *shard // the other shard whose ticket lock it holds as well, or nil
+	gotWork     bool   // another shard has made a queue of this one warm
+	postponed   []*qp  // to be visited at the end of this step
+	crossed     int    // how many were postponed in this step because they have work
+	visiting    []*qp  // postponed before, being visited now
 	owed        []owedReceive
-	deniedSince uint64      // device clock when the other shard was found at work; 0: it was not
-	refuse      func() bool // tests: the other shard is at work
+	deniedSince uint64      // device clock since which the other shard's lock has been taken; 0: it was free
+	refuse      func() bool // for tests: the other shard's lock is taken
 }
 
-// An owedReceive is a shared receive that was taken for nothing from a client of another
-// shard.
+// An owedReceive is a shared receive of a client of another shard: a transfer has taken
+// it and not used it, and it is still to be put back.
 type owedReceive struct {
 	srq   *srq
 	index uint16
 }
 
-// crossPatience is how long a shard goes on with its own work because the other one
-// is at work whenever it looks; then it waits. crossPause is between two looks at
-// a queue that waits for a peer in another shard, each of which costs that shard.
+// crossPatience is how long a shard goes on with its own work while it finds the other
+// shard's lock taken; then it waits for the lock. crossPause is the time between two
+// tries of a queue that waits for a peer in another shard; each try costs that shard.
 // crossVisits is how many queues are visited before the other shard may go on.
 const (
 	crossPatience = 5 * time.Microsecond
@@ -52,10 +53,10 @@ const (
 	crossVisits   = 4
 )
 
-// checkCores says what is wrong with the cores that the shards are to run on.
+// checkCores refuses cores that the shards cannot run on.
 func (c *Config) checkCores() error {
 	if c.CPUs != nil && c.Cores != nil {
-		return fmt.Errorf("%w: CPUs %v and Cores %v; CPUs is for an engine of one thread", ErrCPUs, c.CPUs, c.Cores)
+		return fmt.Errorf("%w: CPUs %v and Cores %v; CPUs is for an engine with one thread", ErrCPUs, c.CPUs, c.Cores)
 	}
 	if c.DMACores != nil && len(c.Cores) > 1 {
 		return fmt.Errorf("%w: Cores %v and DMACores %v; DMA cores help one thread only", ErrCPUs, c.Cores, c.DMACores)
@@ -71,32 +72,33 @@ func (c *Config) checkCores() error {
 	return nil
 }
 
-// begin and end bracket the work of a shard.
-func (sh *shard) begin() {
+// acquire takes this shard's ticket lock and release gives it back, around its work. With
+// one shard they do nothing.
+func (sh *shard) acquire() {
 	if sh.several {
-		if !sh.mine.tryLock() {
+		if !sh.ticket.tryLock() {
 			now := clock.Now()
 			sh.busy.Publish(0)
-			sh.mine.lock()
+			sh.ticket.lock()
 			sh.passedAt(now)
-			sh.restart() // how long that took is no matter of this shard's
+			sh.restart() // that wait was not for memory of this shard's clients
 		}
-		sh.inside, sh.crossed = true, 0
+		sh.acquired, sh.crossed = true, 0
 	}
 }
 
-func (sh *shard) end() {
+func (sh *shard) release() {
 	if sh.several {
-		sh.inside = false
-		sh.mine.unlock()
+		sh.acquired = false
+		sh.ticket.unlock()
 	}
 }
 
-// holds reports whether this shard may touch what belongs to clients of m.
+// holds reports whether this shard may touch objects of clients of m.
 func (sh *shard) holds(m *shard) bool { return m == sh || m == sh.peerShard || sh.stopped }
 
-// shardOfPeer returns the shard of the peer that q is about to reach, if this one does
-// not hold it. Where a datagram goes is found out when it is judged.
+// shardOfPeer returns the shard of q's peer, or nil if this shard holds that one's lock.
+// The peer of a datagram is known only once the datagram has been judged.
 func (sh *shard) shardOfPeer(q *qp) *shard {
 	p := q.conn.peer
 	switch {
@@ -114,8 +116,8 @@ func (sh *shard) shardOfPeer(q *qp) *shard {
 	return p.client.shard
 }
 
-// burstCrossing is burst where there are other shards. What is put off is charged in
-// advance.
+// burstCrossing is burst for an engine of several shards. A postponed queue is charged
+// its whole budget in advance.
 func (sh *shard) burstCrossing(q *qp, n uint16) (done int) {
 	if m := sh.shardOfPeer(q); m != nil {
 		sh.postpone(q, m)
@@ -132,7 +134,7 @@ func (sh *shard) burstCrossing(q *qp, n uint16) (done int) {
 	return done
 }
 
-// postpone has q visited at the end of the step, together with shard m.
+// postpone puts q off to the end of the step, when it is visited under the lock of m too.
 func (sh *shard) postpone(q *qp, m *shard) {
 	q.sched.with = m
 	if !q.sched.postponed {
@@ -141,9 +143,10 @@ func (sh *shard) postpone(q *qp, m *shard) {
 	}
 }
 
-// visitPostponed visits the queues that were put off, and returns how much there was to do.
-// Those whose other shard is at work stay for the next step, but not for ever; with
-// urgent set, because there is nothing else to do, they wait here.
+// visitPostponed visits the postponed queues, and returns how much there was to do.
+// A queue whose other shard's lock is taken stays for the next step, until crossPatience
+// has passed. With urgent, because there is nothing else to do, visitPostponed waits for
+// the lock.
 func (sh *shard) visitPostponed(urgent bool) (done int) {
 	if len(sh.owed) > 0 {
 		done += sh.returnReceives(urgent)
@@ -166,7 +169,7 @@ func (sh *shard) visitPostponed(urgent bool) (done int) {
 			continue
 		}
 		if q = sh.visiting[i]; q == nil {
-			continue // likewise, while this shard waited
+			continue // its client has moved while this shard waited for the lock
 		}
 		sh.visiting[i], q.sched.postponed = nil, false
 		visits++
@@ -177,7 +180,7 @@ func (sh *shard) visitPostponed(urgent bool) (done int) {
 	return done
 }
 
-// visitCrossing visits a queue whose peer may be touched now.
+// visitCrossing visits a queue under the lock of its peer's shard.
 func (sh *shard) visitCrossing(q *qp) (done int) {
 	switch {
 	case !sh.isRunning(q):
@@ -192,14 +195,14 @@ func (sh *shard) visitCrossing(q *qp) (done int) {
 	return done
 }
 
-// lockPeerShard takes the ticket lock of m as well, and reports whether it has it. It waits
-// only if urgent, or out of patience.
+// lockPeerShard takes the ticket lock of m as well, and reports whether it has it. It
+// waits for the lock only if urgent, or when crossPatience has passed.
 func (sh *shard) lockPeerShard(m *shard, urgent bool) bool {
 	switch {
 	case sh.holds(m):
 		return true
 	case sh.refuse != nil && sh.refuse():
-	case m.mine.tryLock():
+	case m.ticket.tryLock():
 		sh.peerShard, sh.deniedSince = m, 0
 		return true
 	}
@@ -213,21 +216,21 @@ func (sh *shard) lockPeerShard(m *shard, urgent bool) bool {
 	}
 	sh.passed()
 	if m.number < sh.number {
-		sh.inside = false
-		sh.mine.unlock() // nobody waits for a lower one with one in hand
-		m.mine.lock()
-		sh.mine.lock()
-		sh.inside = true
+		sh.acquired = false
+		sh.ticket.unlock() // locks are waited for in ascending order only
+		m.ticket.lock()
+		sh.ticket.lock()
+		sh.acquired = true
 	} else {
-		m.mine.lock()
+		m.ticket.lock()
 	}
 	sh.restart()
 	sh.peerShard, sh.deniedSince = m, 0
 	return true
 }
 
-// unlockPeerShard lets the other shard go on, and wakes it if there is work for it now, or
-// may be: a WAIT of one of its queues for what has been completed there.
+// unlockPeerShard unlocks the other shard, and wakes it if it has work now or may have: a
+// WAIT of one of its queues may have been reached by a completion written here.
 func (sh *shard) unlockPeerShard() {
 	m := sh.peerShard
 	if m == nil {
@@ -238,17 +241,17 @@ func (sh *shard) unlockPeerShard() {
 		m.gotWork = false
 		m.wake()
 	}
-	m.mine.unlock()
+	m.ticket.unlock()
 }
 
-// wake wakes a shard that sleeps.
+// wake wakes the shard's thread if it sleeps.
 func (sh *shard) wake() {
 	if sh.asleep.Load() && sh.sleeper != nil {
 		sh.sleeper.wake()
 	}
 }
 
-// returnReceives returns shared receives to clients of other shards.
+// returnReceives puts back shared receives of clients of other shards.
 func (sh *shard) returnReceives(urgent bool) (done int) {
 	owed := sh.owed
 	sh.owed = nil
@@ -257,16 +260,17 @@ func (sh *shard) returnReceives(urgent bool) (done int) {
 			sh.owed = append(sh.owed, d)
 			continue
 		}
-		d.srq.giveBack(d.index)
+		d.srq.putBack(d.index)
 		sh.unlockPeerShard()
 		done++
 	}
 	return done
 }
 
-// releaseAfterFault ends a step that a fault of memory has cut off.
+// releaseAfterFault releases the locks of a step that a fault of memory has cut off. The
+// queues that it has not visited are visited in the next step.
 func (sh *shard) releaseAfterFault() {
-	if !sh.inside {
+	if !sh.acquired {
 		return
 	}
 	for _, q := range sh.visiting {
@@ -276,33 +280,34 @@ func (sh *shard) releaseAfterFault() {
 	}
 	sh.visiting = sh.visiting[:0]
 	sh.unlockPeerShard()
-	sh.end()
+	sh.release()
 }
 
-// pause has all shards rest while a request is served.
+// pause takes the ticket locks of all shards, so that none works while a request is
+// served.
 func (e *Engine) pause() {
 	if len(e.shards) > 1 {
-		for _, l := range e.shards {
-			l.mine.lock()
+		for _, sh := range e.shards {
+			sh.ticket.lock()
 		}
 	}
 	e.stopped = true
 	e.served++
 }
 
-// unpause ends it.
+// unpause gives the ticket locks back.
 func (e *Engine) unpause() {
 	e.stopped = false
 	if len(e.shards) > 1 {
-		for _, l := range e.shards {
-			l.mine.unlock()
-			l.wake() // what it waits for may have been in the request
+		for _, sh := range e.shards {
+			sh.ticket.unlock()
+			sh.wake() // the request may have made work for it
 		}
 	}
 }
 
-// crossesShards reports whether a queue of this shard waits for a peer in another,
-// whose clients do not wake this one.
+// crossesShards reports whether a queue of this shard waits for a peer in another shard.
+// The peer's client does not wake this shard.
 func (sh *shard) crossesShards() bool {
 	for _, q := range sh.stalled {
 		if q.stall.kind != behindCQ && sh.shardOfPeer(q) != nil {

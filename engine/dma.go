@@ -2,26 +2,26 @@ package engine
 
 import "github.com/nicless/nicless/internal/cpu"
 
-// Workers, if the engine has any, copy the pieces of long transfers while its own
-// thread goes on with other queues. What is judged, reported and looked after stays
-// here: the job stays with its queue pair, whose next WQE and completion wait, until
-// all its tasks are over. A thread that changes what a job was judged by recalls its
-// tasks first, so that nothing touches memory which must no longer be touched.
+// Workers, if the engine has any, copy the pieces of long transfers while the engine's own
+// thread goes on with other queues. Judging and reporting stay on that thread. The job
+// stays with its queue pair, whose next WQE and completion wait until all tasks of the job
+// are done. A request that revokes what a job was judged by, such as a key, recalls its
+// tasks first; so no worker touches memory that must no longer be touched.
 
-// An offloadSizes is from how many bytes on a transfer goes by workers, and a piece of it.
+// An offloadSizes is the bytes from which on a transfer is offloaded, and a piece of it.
 type offloadSizes struct{ transfer, piece uint64 }
 
 var usualOffloadSizes = offloadSizes{transfer: 256 << 10, piece: 4 << 10}
 
-// clientTasks is how many tasks of each worker one client may have: others find
-// room beside it.
+// clientTasks is how many tasks one client may have for each worker, so that other clients
+// find room too.
 const clientTasks = workerRing / 2
 
-// offload is job.move with workers: what they have been given counts as moved. What is
-// short it copies itself. The job stays with q from now on, where it is found.
+// offload is job.move with workers: pieces that they have been given count as moved. It
+// copies short pieces itself. From now on the job stays with q.
 //
-// Bytes that are scattered are so in order, since pieces may lie over each other: one
-// worker has all that is lent of such a job, and what is short too while it has some.
+// A scattered destination is written in order, since its pieces may overlap: one worker
+// gets all pieces of such a job, and the short ones too while it still has some.
 func (sh *shard) offload(q *qp, j *job, budget int) (used int) {
 	if q.job == nil {
 		sh.keepJob(q)
@@ -44,8 +44,8 @@ func (sh *shard) offload(q *qp, j *job, budget int) (used int) {
 	return used
 }
 
-// assign gives a piece of a job to the worker that has least to do, or that has to have
-// it, if there is room.
+// assign gives a piece of a job to the worker with the fewest tasks, or to the one that has
+// the rest of a scattered job. It returns false if there is no room.
 func (sh *shard) assign(j *job, c *Client, dst, src []byte) bool {
 	if c.offloaded >= clientTasks*len(sh.dma.workers) {
 		return false
@@ -75,11 +75,11 @@ func (sh *shard) assign(j *job, c *Client, dst, src []byte) bool {
 	return true
 }
 
-// scattered reports whether the list is more than one stretch of memory.
+// scattered reports whether the list is more than one stretch of memory, or may be.
 func (l *list) scattered() bool { return l.n > 1 || l.piece[0].mem == nil }
 
-// touched returns the key of what next returned and, if it is a list, that of the
-// memory in it.
+// touched returns the key of the bytes that next has returned and, if that key is a list,
+// the key of the entry.
 func (l *list) touched() (k, within *mkey) {
 	p := &l.piece[l.at]
 	if p.mem == nil {
@@ -88,7 +88,7 @@ func (l *list) touched() (k, within *mkey) {
 	return p.key, within
 }
 
-// collectTasks looks which tasks are over.
+// collectTasks takes back the tasks that workers have done, in order.
 func (sh *shard) collectTasks() {
 	for _, w := range sh.dma.workers {
 		for w.seen < w.given {
@@ -110,11 +110,10 @@ func (sh *shard) collectTasks() {
 	}
 }
 
-// recallTasks takes back the tasks of a job, or those that touch a key's memory or the
-// peer p; what is not asked for is nil. One that has been begun it waits for: that
-// is a slice, some microseconds. The last comes first, so that no worker begins
-// another meanwhile. A job of which something was taken back is judged anew, from
-// its first byte on.
+// recallTasks takes back the tasks of job j, those that touch memory of key k, and those
+// whose peer is p; each may be nil. It waits for a task that a worker has begun, which
+// takes some microseconds. It goes from the last task to the first, so that no worker
+// begins one meanwhile. A job with a recalled task is judged again, from its first byte.
 func (sh *shard) recallTasks(j *job, k *mkey, p *qp) {
 	for _, w := range sh.dma.workers {
 		for i := w.given; i > w.seen; i-- {
@@ -141,14 +140,14 @@ func (r *copyTask) touches(k *mkey) bool {
 	return false
 }
 
-// patientLooks is how often a piece that is being copied is looked at before the
-// worker may be what waits for this core.
-const patientLooks = 1 << 12
+// spinsBeforeYield is how often waitDone polls a task before it yields, because the worker
+// may be waiting for this core.
+const spinsBeforeYield = 1 << 12
 
-// waitDone waits until a worker is done with an task.
+// waitDone waits until a worker has done a task that it has taken.
 func (r *copyTask) waitDone() {
-	for looks := 0; r.state.Load() == taskTaken; looks++ {
-		if looks < patientLooks && !cpu.Uniprocessor() {
+	for spins := 0; r.state.Load() == taskTaken; spins++ {
+		if spins < spinsBeforeYield && !cpu.Uniprocessor() {
 			cpu.Relax(1)
 		} else {
 			cpu.Yield()
@@ -156,25 +155,25 @@ func (r *copyTask) waitDone() {
 	}
 }
 
-// useWorkers has workers copy from now on, until end.
+// useWorkers starts workers on the DMA cores; end stops them.
 func (sh *shard) useWorkers() (end func(), err error) {
-	workers, gone, err := startWorkers(sh.cfg.DMACores)
+	workers, stop, err := startWorkers(sh.cfg.DMACores)
 	if err != nil {
 		return nil, err
 	}
 	sh.dma.workers = workers
-	return func() { sh.releaseWorkers(gone) }, nil
+	return func() { sh.releaseWorkers(stop) }, nil
 }
 
-// releaseWorkers has no workers any more. What they had is done by the device, anew, if it is
-// stepped again. A worker may be gone before it has passed what was taken back.
-func (sh *shard) releaseWorkers(gone func()) {
+// releaseWorkers stops the workers. Their tasks are recalled, and the jobs judged again if
+// the engine is stepped again. A worker may have ended before it came to a recalled task.
+func (sh *shard) releaseWorkers(stop func()) {
 	for _, q := range sh.running {
 		if q.job != nil {
 			sh.recallTasks(q.job, nil, nil)
 		}
 	}
-	gone()
+	stop()
 	for _, w := range sh.dma.workers {
 		for i := w.seen; i < w.given; i++ {
 			w.ring[i%workerRing].state.CompareAndSwap(taskRecalled, taskDone)

@@ -18,35 +18,35 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// ErrClosed reports a request by a client that has been closed.
+// ErrClosed reports a request of a client that has been closed.
 var ErrClosed = errors.New("engine: client is closed")
 
-// Config says how an engine behaves. The zero value is right for most.
+// Config says how an engine behaves. The zero value suits most programs.
 type Config struct {
-	// CPUs lists the cores that the engine's thread may run on. Nil leaves the
-	// choice to the kernel.
+	// CPUs lists the cores that the engine's thread may run on. Nil leaves the choice
+	// to the kernel.
 	CPUs []int
 
-	// Cores lists cores that get a thread each. Clients are divided among them;
-	// those that are connected to each other come together on one where that is
-	// possible. Nil means one thread, which goes where CPUs says.
+	// Cores lists cores that get one engine thread each. Clients are divided among the
+	// threads; clients that are connected to each other share a thread where that is
+	// possible. Nil means one thread, on the cores in CPUs.
 	Cores []int
 
-	// Stay keeps each client on the thread that it was given first.
+	// Stay keeps each client on the thread that it was first assigned to.
 	Stay bool
 
-	// DMACores lists cores on each of which a worker copies what is long, while the
-	// engine's thread goes on with other queues. The engine's thread stays off them.
-	// Nil means none. They are for an engine of one thread.
+	// DMACores lists cores that get one worker each. Workers copy long transfers while
+	// the engine's thread goes on with other queues; that thread stays off these cores.
+	// Nil means no workers. Only an engine with one thread can have them.
 	DMACores []int
 
 	// Populate takes all pages of a region from the system when the region is made, off
-	// the engine's thread and at the engine's expense. Then a client cannot hold up the
-	// thread by keeping its pages swapped out, in a memory cgroup of its own. Making
-	// 1 MiB takes 0.5 to 1.5 ms more, and memory that is never used is taken all the same.
+	// the engine's thread and charged to the engine's process. Then a client cannot hold
+	// up the thread by keeping its pages swapped out, in a memory cgroup of its own. It
+	// adds 0.5 to 1.5 ms to making 1 MiB, and takes memory that is never used as well.
 	Populate bool
 
-	// Idle says what Run does while there is no work. Zero is IdleNap.
+	// Idle says what Run does while there is no work. Zero means IdleNap.
 	Idle Idle
 
 	// Burst is the most WQEs taken from one queue in a Step, at least 1. Zero means 32.
@@ -59,8 +59,7 @@ type Config struct {
 	// Limits bound what one client may take. Zero fields mean the defaults.
 	Limits Limits
 
-	// Log receives what the device has to say about faults and clients. Nil
-	// means that nothing is said.
+	// Log receives the device's messages about faults and clients. Nil means no messages.
 	Log *slog.Logger
 }
 
@@ -92,34 +91,34 @@ const (
 	uarPages       = 4
 )
 
-// An Engine is one device. Step and Run belong to the thread that
-// steps it; the other methods may be called from anywhere.
+// An Engine is one device. Step and Run belong to the thread that steps it; the other
+// methods may be called from any goroutine.
 //
-// What it holds is of the whole device. It changes between steps only, while no
+// Its fields belong to the device as a whole. They change between steps only, while no
 // shard works; see crossing.go.
 type Engine struct {
 	cfg    Config
 	guid   uint64
-	shards []*shard // one or more; the first serves the mail
+	shards []*shard // one or more; the first serves the mailbox
 
 	keys    keyTable
-	qps     map[uint32]*qp // by number; control path and first use of a peer only
-	cqs     map[uint32]*cq // likewise
+	qps     map[uint32]*qp // by number; read by requests and at the first use of a peer only
+	cqs     map[uint32]*cq // by number, likewise
 	srqs    map[uint32]*srq
 	numbers struct{ qp, cq, srq *numbers }
-	serial  uint64 // of the queue pair that was made last
-	served  uint64 // how many requests there have been
-	stopped bool   // a request is served, or nothing runs any more: all shards are at rest
+	serial  uint64 // of the newest queue pair
+	served  uint64 // number of requests so far
+	stopped bool   // no shard works: a request is being served
 
-	epoch         atomic.Uint64 // of keys: how many changes of them there have been
-	past          Stats         // of clients that are gone
+	epoch         atomic.Uint64 // number of changes of keys so far
+	past          Stats         // of closed clients
 	publishCycles uint64
 	journal       journal
-	spoken        *lines // of connections, in the log
-	explained     *lines // explanations in the log
+	spoken        *lines // limits log lines about connections
+	explained     *lines // limits explanations in the log
 	shares        *shares
 	discarded     discards
-	passRights    func(syscall.Conn, bool) error // PassRights, but in tests
+	passRights    func(syscall.Conn, bool) error // PassRights, except in tests
 	refuseRights  bool                           // clients of Listen send no descriptors; false only in tests
 	flights       *flights
 	mail          mailbox
@@ -130,10 +129,11 @@ type Engine struct {
 // hooks are for tests.
 type hooks struct {
 	unpinned  bool          // no thread is put on its core
-	stopBound time.Duration // of either part of a stop; 0: the usual
+	stopBound time.Duration // longest time of either part of a stop; 0: stopTime
 }
 
-// New returns an engine that nobody steps yet.
+// New returns an engine, which the caller steps or runs. It refuses values in cfg that are
+// out of range.
 func New(cfg Config) (*Engine, error) { return newEngine(cfg, rand.Reader) }
 
 // newEngine is New with another source of keys and numbers: two engines with the
@@ -171,7 +171,7 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 		e.shards = append(e.shards, newShard(e, n))
 	}
 	e.numbers.qp, e.numbers.cq, e.numbers.srq = newNumbers(random), newNumbers(random), newNumbers(random)
-	e.publishCycles = clock.Cycles(publishTime) // the clock is calibrated here, not in the middle of work
+	e.publishCycles = clock.Cycles(publishTime) // this calibrates the clock, which takes too long for a step
 	return e, nil
 }
 
@@ -200,24 +200,23 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// Step visits the queues that have had work lately, in turn, and executes at most
-// Burst WQEs and about Slice bytes from each. It looks at some of the others,
-// whether they have work now. It returns how many WQEs it completed or moved on
-// with, and how many queues it found with work. It never waits and, while the
-// work is good, never allocates.
+// Step visits the queues that have had work lately, in turn, and executes at most Burst WQEs
+// and about Slice bytes of each. It polls some of the other queues for new work. It returns
+// the number of WQEs that it completed or advanced, plus the number of queues that it found
+// to have new work. It never waits, and it allocates only to explain faults.
 //
 // Not safe for concurrent use: one thread owns an engine.
 func (e *Engine) Step() (done int) {
-	for _, l := range e.shards {
-		done += l.Step()
+	for _, sh := range e.shards {
+		done += sh.Step()
 	}
 	return done
 }
 
-// GUID returns the number that tells this engine from others.
+// GUID returns the number that identifies this engine.
 func (e *Engine) GUID() uint64 { return e.guid }
 
-// welcome says who the device is and what a client may take.
+// welcome returns the answer to a hello: the device's identity and limits.
 func (e *Engine) welcome(features uint64) *control.Welcome {
 	l := e.cfg.Limits
 	return &control.Welcome{

@@ -10,19 +10,19 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// An explainer says what hardware would pass over in silence, to the client
-// that caused it and to the log: at most once in a while for each code, and
-// counts the rest. Each client has its own, so that none can silence another's.
+// An explainer limits how often each code is explained to a client and to the log. An
+// explanation says what hardware would pass over in silence. Those over the limit are
+// counted. Each client has its own explainer, so that none can silence another.
 type explainer [codes]struct {
-	until uint64 // device clock; said nothing before
-	held  uint32 // not said
+	until uint64 // device clock until which the code is not explained again
+	held  uint32 // explanations held back since the last one
 }
 
-// quietTime is how long a code is held back after it was said to a client.
+// quietTime is how long a code is held back after it was explained to a client.
 const quietTime = 100 * time.Millisecond
 
-// due reports whether something may be said now, and how often it was held
-// back since the last time.
+// due reports whether a code may be explained now, and how many explanations of it were
+// held back since the last one.
 func (x *explainer) due(code code) (held uint32, ok bool) {
 	k := &x[code]
 	now := clock.Now()
@@ -35,17 +35,17 @@ func (x *explainer) due(code code) (held uint32, ok bool) {
 	return held, true
 }
 
-// A subject is what an explanation is about.
+// A subject is the queue and the entry that an explanation is about.
 type subject struct {
 	client *Client
 	number uint32 // of the queue
-	index  uint16 // of what kind says: control.Of*
-	kind   uint8
-	bytes  []byte // its beginning, as it was judged; nil: there is none
+	index  uint16 // of a WQE, a receive or a completion, as kind says
+	kind   uint8  // control.Of*
+	bytes  []byte // first bytes of the entry, as they were judged; nil: none
 }
 
-// explain says what is wrong with the WQE of the snapshot, at the head of q. A
-// transfer in slices has left the snapshot to others.
+// explain explains what is wrong with the WQE at the head of q. Its bytes are in the
+// snapshot, unless it is a transfer in slices, whose snapshot has been overwritten.
 func (sh *shard) explain(q *qp, code code, format string, args ...any) {
 	s := subject{client: q.client, number: q.num, index: uint16(q.sq.done)}
 	if q.job == nil {
@@ -54,8 +54,8 @@ func (sh *shard) explain(q *qp, code code, format string, args ...any) {
 	sh.say(s, code, format, args)
 }
 
-// explainReceive says what is wrong with the receive that j has opened, or
-// with there being none.
+// explainReceive explains what is wrong with the receive that j has opened; entry is nil if
+// there is none.
 func (sh *shard) explainReceive(j *job, entry []byte, code code, format string, args ...any) {
 	p := j.peer
 	s := subject{p.client, p.num, j.index, control.OfReceive, entry}
@@ -65,12 +65,12 @@ func (sh *shard) explainReceive(j *job, entry []byte, code code, format string, 
 	sh.say(s, code, format, args)
 }
 
-// explainQueue says what is wrong with a queue pair, at this point of its work.
+// explainQueue explains what is wrong with a queue pair, at its current index.
 func (sh *shard) explainQueue(q *qp, code code, format string, args ...any) {
 	sh.say(subject{client: q.client, number: q.num, index: uint16(q.sq.done)}, code, format, args)
 }
 
-// explainCQ says what is wrong with a completion queue.
+// explainCQ explains what is wrong with a completion queue.
 func (sh *shard) explainCQ(q *cq, code code, format string, args ...any) {
 	sh.say(subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}, code, format, args)
 }
@@ -78,6 +78,7 @@ func (sh *shard) explainCQ(q *cq, code code, format string, args ...any) {
 // sayCost is what an explanation costs of a budget of bytes.
 const sayCost = 1024
 
+// say sends an explanation to the client and to the log, if it is due.
 func (sh *shard) say(s subject, code code, format string, args []any) {
 	c := s.client
 	c.count[control.CounterExplained]++
@@ -104,13 +105,13 @@ func (sh *shard) say(s subject, code code, format string, args []any) {
 	sh.logExplanation(c, &ev, code)
 }
 
-// logBudget is how many explanations go to the log in a second, of all clients
-// together: writing it takes the device's own time. What one user and one client may
-// have of them is said in lines.go.
+// logBudget is how many explanations of all clients together go to the log in a second,
+// because writing takes the device's own time. The parts of one user and one client are in
+// lines.go.
 const logBudget = 100
 
-// logExplanation writes an explanation to the log, unless there have been too
-// many. Of a WQE it shows the control segment: what lies behind it may be data.
+// logExplanation writes an explanation to the log, unless there have been too many. Of a WQE
+// it shows the control segment only: what follows may be data.
 func (sh *shard) logExplanation(c *Client, ev *control.Event, code code) {
 	if sh.journal.log == nil {
 		return

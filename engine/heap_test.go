@@ -56,7 +56,7 @@ func TestSRQCostsLittleAtFirst(t *testing.T) {
 	s := newRig(t, Config{}).host("h").srq(control.SRQ{LogSize: 8})
 	require.Zero(t, cap(s.s.back))
 	for i := range uint16(300) {
-		s.s.giveBack(i)
+		s.s.putBack(i)
 	}
 	require.Len(t, s.s.back, 256, "there are no more entries")
 }

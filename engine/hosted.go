@@ -8,15 +8,16 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// What a server in the engine's process needs that speaks another protocol than the
-// control protocol to its programs, and is a client of the engine for each of them.
+// A hosted client stands for a program that speaks another protocol than the control
+// protocol. A server in the engine's process, such as package verbs, makes one for each of
+// its programs, and makes requests on their behalf.
 
-// Hosted says how such a client differs from others.
+// Hosted says how a hosted client differs from others.
 type Hosted struct {
-	UARPages      int      // 0: as many as others
-	GID           [16]byte // of its datagrams; zero: the engine's
-	PlainChannels bool     // a completion channel yields handles, and nothing else
-	SameKeys      bool     // memory that is registered anew keeps its key
+	UARPages      int      // number of UAR pages; 0: as many as others
+	GID           [16]byte // source GID of its datagrams; zero: the engine's
+	PlainChannels bool     // its completion channels carry handles and no overrun records
+	SameKeys      bool     // memory that is reregistered keeps its key
 }
 
 func (h *Hosted) fill(e *Engine) {
@@ -28,14 +29,14 @@ func (h *Hosted) fill(e *Engine) {
 	}
 }
 
-// AttachAs is Attach for a client that serves another process: its pages are mapped,
-// and what it takes is on uid's bill.
+// AttachAs is Attach for a hosted client: its pages can be mapped by another process, and
+// its resources are charged to user uid.
 func (e *Engine) AttachAs(name string, uid uint32, h Hosted) (*Client, error) {
 	return e.attach(name, uid, h, shm.Create, shm.CreateSealed)
 }
 
-// CreateMemory makes memory that a hosted client's program is to map. It is on uid's
-// bill until ReleaseMemory.
+// CreateMemory makes memory for a hosted client's program to map. It is charged to user uid
+// until ReleaseMemory.
 func (e *Engine) CreateMemory(uid uint32, name string, size int) (*shm.Region, error) {
 	_ = startHelpers()
 	b := regionCharge(uid, size).plus(regionFile)
@@ -50,9 +51,9 @@ func (e *Engine) CreateMemory(uid uint32, name string, size int) (*shm.Region, e
 	return r, nil
 }
 
-// ForgetMemory closes the descriptor of memory that CreateMemory has made, once its
-// program has mapped it: then it is not on the user's bill any more. Doing so
-// again does nothing.
+// ForgetMemory closes the descriptor of memory that CreateMemory has made, once the program
+// has mapped it. The user is not charged for the descriptor any more. A second call does
+// nothing.
 func (e *Engine) ForgetMemory(uid uint32, r *shm.Region) {
 	if r.File() != nil {
 		_ = r.Forget()
@@ -60,8 +61,8 @@ func (e *Engine) ForgetMemory(uid uint32, r *shm.Region) {
 	}
 }
 
-// ForgetPages does the same for the client's own pages: its UAR pages are mapped, and
-// nobody asks for its status page.
+// ForgetPages closes the descriptors of the client's own pages likewise: its program has
+// mapped the UAR pages and does not use the status page.
 func (c *Client) ForgetPages() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +75,7 @@ func (c *Client) ForgetPages() {
 	}
 }
 
-// ReleaseMemory undoes CreateMemory. No client may have it as a region.
+// ReleaseMemory undoes CreateMemory. The memory must not be a region of any client.
 func (e *Engine) ReleaseMemory(uid uint32, r *shm.Region) {
 	held := regionCharge(uid, r.Size())
 	if r.File() != nil {
@@ -83,10 +84,9 @@ func (e *Engine) ReleaseMemory(uid uint32, r *shm.Region) {
 	e.unmap(uid, r, held)
 }
 
-// unmap unmaps memory that a client could map, and gives back what was held for it.
-// Memory that nobody has sealed is sealed first, by another process. If its user has
-// forbidden that, or does not let it happen, the memory stays mapped, and on the user's
-// bill.
+// unmap unmaps memory that a client could map, and refunds what was charged for it. Memory
+// that is not sealed is sealed first, by another process. If its user has forbidden or
+// prevents that, the memory stays mapped and charged to the user.
 func (e *Engine) unmap(uid uint32, r *shm.Region, held bill) {
 	shut := func() {
 		_ = r.Close()
@@ -103,11 +103,12 @@ func (e *Engine) unmap(uid uint32, r *shm.Region, held bill) {
 	})
 }
 
-// Received counts descriptors that a user has sent, until Discard. It is an error if
-// there are too many.
+// Received charges a user for n descriptors that it has sent, until Discard. It returns an
+// error if the user has too many.
 func (e *Engine) Received(uid uint32, n int) error { return e.shares.owe(uid, n) }
 
-// Discard closes what Received has counted, when nobody has to wait for it.
+// Discard closes descriptors that Received has counted, in the background: closing a
+// client's descriptor can block indefinitely.
 func (e *Engine) Discard(uid uint32, files []*os.File) {
 	if len(files) == 0 {
 		return
@@ -119,15 +120,15 @@ func (e *Engine) Discard(uid uint32, files []*os.File) {
 	})
 }
 
-// DiscardConnection ends a connection, and has it closed when nobody has to wait for
-// that: descriptors may lie in it unread. Its cost is refunded then, and not before.
+// DiscardConnection ends a connection and closes it in the background: it may contain
+// unread descriptors. Its cost is refunded when it has been closed.
 func (e *Engine) DiscardConnection(uid uint32, conn *net.UnixConn, c Cost) {
 	hangUp(conn)
 	e.discardConnection(uid, conn, c.bill())
 }
 
-// Aside calls f where nobody has to wait for it, for a user whose programs could keep it
-// from returning. It reports whether f has returned soon; else it may be under way still.
+// Aside calls f in the background, for a user whose programs could keep f from returning. It
+// reports whether f has returned within asideTime; otherwise f may still be running.
 func (e *Engine) Aside(uid uint32, f func()) bool {
 	done := make(chan struct{})
 	e.discard(uid, 0, func() {
@@ -142,10 +143,9 @@ func (e *Engine) Aside(uid uint32, f func()) bool {
 	}
 }
 
-// asideTime is how long the device waits for a program that keeps its own events from
-// being taken back.
+// asideTime is how long Aside waits for f.
 const asideTime = 100 * time.Millisecond
 
-// Passing reports whether what failed may go better at another try: the system
-// is short of something.
+// Passing reports whether an operation that failed with err may succeed later, because the
+// system was short of a resource.
 func Passing(err error) bool { return passing(err) }

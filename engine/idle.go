@@ -12,49 +12,51 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Idle is what Run does while there is no work.
+// Idle says what Run does while there is no work.
 type Idle uint8
 
 const (
-	// IdleNap spins for a short while, then yields, then sleeps. Clients that
-	// wake the device have their first work done in some 40 us; while others have
-	// queues, it takes naps that bound how late theirs is seen.
+	// IdleNap spins for a short while, then yields, then sleeps. The first work of a
+	// client that wakes the device is done in some 40 us. While other clients have
+	// queues too, the sleeps are naps, whose length bounds how late work is seen.
 	IdleNap Idle = iota
-	// IdleSpin never sleeps: the core is the engine's alone.
+	// IdleSpin never sleeps: the engine takes its core for itself.
 	IdleSpin
-	// IdleMonitor never sleeps either, but has the core rest: until the record of
-	// the queue that worked last is written to, or for a microsecond or a few
-	// (UMONITOR and UMWAIT, of processors with WAITPKG). Others spin.
+	// IdleMonitor never sleeps either, but lets the core rest until the send record of
+	// the queue that worked last is written, or for a few microseconds at most (UMONITOR
+	// and UMWAIT). On processors without WAITPKG it is IdleSpin.
 	IdleMonitor
 )
 
-// policy returns what of want this machine can do, and says what it cannot.
+// policy returns want, or what replaces it if this machine cannot do it, which the log
+// then says.
 func (want Idle) policy(canMonitor bool, allowance float64, j *journal) Idle {
 	if allowance < 1 {
-		// Who spins would use its part up, and then be stopped in the middle of work.
-		j.say(slog.LevelWarn, "a CPU quota of less than one core: the engine sleeps while it has no work, and is stopped for a part of each period while it has much",
+		// An engine that spins would use up its quota and then be stopped in the middle of work.
+		j.say(slog.LevelWarn, "a CPU quota of less than one core: the engine sleeps while it has no work; under load the kernel stops it for part of each period",
 			"cores", fmt.Sprintf("%.2f", allowance), "cure", "a whole core: cpuset in place of cpu.max")
 		return IdleNap
 	}
 	if want != IdleMonitor || canMonitor {
 		return want
 	}
-	j.say(slog.LevelWarn, "no UMWAIT here: the processor lacks WAITPKG, or a hypervisor hides it; the engine spins",
+	j.say(slog.LevelWarn, "IdleMonitor needs UMWAIT: the processor lacks WAITPKG, or a hypervisor hides it; the engine spins instead",
 		"processor", cpu.Name())
 	return IdleSpin
 }
 
-// How long the stages before sleep last.
+// After so much time without work the idler begins to yield, and then to sleep.
 const (
 	spinTime  = 50 * time.Microsecond
 	yieldTime = 200 * time.Microsecond
 )
 
-// While some client with queues does not wake the device, it takes naps: short
-// ones in the first second after work, which find the next work within 100 us and
-// cost a fifth of a core on a virtual machine (16 us for each timer), then long
-// ones, which cost a hundredth. While all wake it, it sleeps: nothing is
-// missed then, and the bound is for what the device looks at of its own accord.
+// While some client with queues does not wake the device, its sleeps are naps. In the
+// first second after work they are short: they find new work within 100 us and cost a
+// fifth of a core on a virtual machine (16 us for each timer). After that they are long
+// and cost a hundredth of a core. While all clients wake it, it sleeps for sleepTime. No
+// work is missed then; the bound is for what the device checks without being told, such
+// as diagnose.
 const (
 	napTime   = 50 * time.Microsecond
 	soonTime  = time.Second
@@ -62,66 +64,66 @@ const (
 	sleepTime = 50 * time.Millisecond
 )
 
-// A look at all queues, before each sleep, may take so much of the time at most:
-// with many queues naps are longer.
+// Before each sleep all queues are visited. A nap lasts at least napShare times as long
+// as that took, a sleep sleepShare times: with many queues naps are longer.
 const (
 	napShare   = 10
 	sleepShare = 200
 )
 
-// hintLooks is at how many queue pairs the device looks after each long sleep,
-// whether something seems to have gone wrong; after a nap it is one.
-const hintLooks = 16
+// diagnosesPerSleep is how many queue pairs are diagnosed after each long sleep; after a
+// nap it is one.
+const diagnosesPerSleep = 16
 
-// An idler is what Run does between steps that found nothing.
+// An idler passes the time of a shard that has no work: it spins, yields or sleeps.
 type idler struct {
-	e       *shard
-	policy  Idle
-	alone   bool
-	bound   time.Duration // of a sleep
-	since   uint64        // device clock when it last began to spin; 0: busy
-	worked  uint64        // when work ended
-	counted uint64        // requests served when the clients were counted
-	wakers  []*Client     // who is told that the device sleeps
-	all     bool          // nobody else has queues
-	sleeps  uint64        // how many there have been: the number of the next
-	crowd   crowd
+	sh         *shard
+	policy     Idle
+	sharesCore bool
+	bound      time.Duration // longest sleep
+	since      uint64        // device clock when it began to spin; 0: there was work
+	worked     uint64        // device clock when work ended; 0: it has not
+	countedAt  uint64        // Engine.served when the clients were counted
+	wakers     []*Client     // clients whose status pages say whether the device sleeps
+	allWake    bool          // every client with queues wakes the device
+	sleeps     uint64        // number of sleeps so far
+	crowd      crowd
 }
 
-func newIdler(e *shard, alone bool) *idler {
-	i := &idler{e: e, policy: e.cfg.Idle, alone: alone, bound: sleepTime, crowd: newCrowd()}
-	if e.hooks.sleepBound > 0 {
-		i.bound = e.hooks.sleepBound
+func newIdler(sh *shard, sharesCore bool) *idler {
+	i := &idler{sh: sh, policy: sh.cfg.Idle, sharesCore: sharesCore, bound: sleepTime, crowd: newCrowd()}
+	if sh.hooks.sleepBound > 0 {
+		i.bound = sh.hooks.sleepBound
 	}
-	e.begin()
-	i.count()
-	e.end()
+	sh.acquire()
+	i.countClients()
+	sh.release()
 	return i
 }
 
-// reset says that there was work.
+// reset notes that there was work.
 func (i *idler) reset() { i.since, i.worked, i.crowd.seen, i.crowd.looks = 0, 0, 0, 0 }
 
-// eachStep reports whether it waits after each step that found nothing, rather than
-// after many.
-func (i *idler) eachStep() bool { return i.alone || i.crowd.here }
+// afterEachStep reports whether wait is to be called after each step that found nothing,
+// rather than after a batch of them.
+func (i *idler) afterEachStep() bool { return i.sharesCore || i.crowd.here }
 
-// wait passes the time after steps that found nothing.
+// wait passes some time, after steps that found nothing.
 func (i *idler) wait(ctx context.Context) {
 	switch i.policy {
 	case IdleSpin:
 		return
 	case IdleMonitor:
-		i.e.monitorWait()
+		i.sh.monitorWait()
 		return
 	}
 	now := clock.Now()
 	if i.worked == 0 {
 		i.worked = now
 	}
-	if idle := clock.Duration(now - i.worked); !i.e.hooks.uncrowded && i.crowd.look(now) && idle < crowdIdle {
+	if idle := clock.Duration(now - i.worked); !i.sh.hooks.uncrowded && i.crowd.look(now) && idle < crowdIdle {
 		if i.crowd.looks++; i.crowd.looks > crowdLooks {
-			i.e.sleeper.sleep(i.crowd.nap(idle))
+			i.sh.sleeper.sleep(i.crowd.nap(idle))
 			i.since, i.crowd.seen, i.crowd.looks = 0, 0, 0
 		}
 		return
@@ -140,91 +142,92 @@ func (i *idler) wait(ctx context.Context) {
 	}
 }
 
-// recount counts, if there have been requests since.
-func (i *idler) recount() {
-	if i.counted != i.e.served {
-		i.count()
+// recountClients counts again if there have been requests since.
+func (i *idler) recountClients() {
+	if i.countedAt != i.sh.served {
+		i.countClients()
 	}
 }
 
-// count finds out who can be told that the device sleeps, and whether that is
-// everybody who could have work for it.
-func (i *idler) count() {
-	i.counted = i.e.served
+// countClients finds the clients that can wake the device, and whether every client with
+// queues does.
+func (i *idler) countClients() {
+	i.countedAt = i.sh.served
 	clear(i.wakers)
-	i.wakers, i.all = i.wakers[:0], true
-	for c := range i.e.clients {
+	i.wakers, i.allWake = i.wakers[:0], true
+	for c := range i.sh.clients {
 		if c.wake.fd != nil {
 			i.wakers = append(i.wakers, c)
 		}
 		if !c.wake.always && len(c.qps)+len(c.cqs) > 0 {
-			i.all = false
+			i.allWake = false
 		}
 	}
 }
 
-// sleep sleeps until somebody wakes the device or there is something to do.
+// sleep sleeps until the device is woken or there is something to do.
 //
-// Publish: asleep, then a barrier on all posters, then a last look. Whoever has
-// announced work before the barrier is seen by the look; whoever does later loads
-// asleep afterwards, and wakes the device (docs/ORDERING.md, number 16).
+// Publish: asleep, then a barrier on all posters, then a last visit to all queues. Work
+// announced before the barrier is found by that visit. A poster that announces work later
+// loads asleep after that, and wakes the device (docs/ORDERING.md, number 16).
 func (i *idler) sleep(ctx context.Context) {
-	e := i.e
-	e.begin()
-	i.recount()
+	sh := i.sh
+	sh.acquire()
+	i.recountClients()
 	i.sleeps++
-	e.asleep.Store(true)
-	i.tell(i.sleeps)
-	all := i.all && !(e.several && e.crossesShards())
-	e.end()
+	sh.asleep.Store(true)
+	i.publishAsleep(i.sleeps)
+	all := i.allWake && !(sh.several && sh.crossesShards())
+	sh.release()
 	all = all && shm.Barrier() == nil
 	if all {
-		e.published = 0 // the counters stand still while it sleeps
+		sh.published = 0 // publish the counters now: they do not change in a sleep
 	}
-	for ctx.Err() == nil && !(e.number == 0 && e.mail.waiting.Load()) {
-		e.publish()
+	for ctx.Err() == nil && !(sh.number == 0 && sh.mail.waiting.Load()) {
+		sh.publish()
 		began := clock.Now()
-		done, next := e.visitEverything(all)
+		done, next := sh.visitEverything(all)
 		if done > 0 {
 			i.worked = 0
 			break
 		}
-		if i.alone {
+		if i.sharesCore {
 			cpu.Yield()
 		}
 		now := clock.Now()
-		if e.number == 0 && !e.mail.rest() {
+		if sh.number == 0 && !sh.mail.allowCallers() {
 			break
 		}
-		woken := e.sleeper.sleep(i.howLong(all, now-began, now-i.worked, next))
-		if e.number == 0 {
-			e.mail.rise()
+		woken := sh.sleeper.sleep(i.sleepFor(all, now-began, now-i.worked, next))
+		if sh.number == 0 {
+			sh.mail.stopCallers()
 		}
-		e.begin()
-		i.recount() // whose pages are still there
-		e.end()
+		sh.acquire()
+		i.recountClients() // a request served meanwhile may have closed some
+		sh.release()
 		if woken {
 			break
 		}
 	}
-	e.begin()
-	e.asleep.Store(false)
-	i.tell(0)
-	e.end()
+	sh.acquire()
+	sh.asleep.Store(false)
+	i.publishAsleep(0)
+	sh.release()
 }
 
-// tell publishes on the clients' status pages whether the device sleeps.
-func (i *idler) tell(sleep uint64) {
+// publishAsleep publishes on the status pages of clients that wake the device the number
+// of the sleep, or 0 when the device is awake.
+func (i *idler) publishAsleep(sleep uint64) {
 	for _, c := range i.wakers {
-		if _, mine := i.e.clients[c]; mine { // it may have moved or gone since they were counted
+		if _, mine := i.sh.clients[c]; mine { // not if it has moved or gone since they were counted
 			c.page.asleep.Publish(sleep)
 		}
 	}
 }
 
-// howLong returns how long to sleep after a look that took so many cycles, so
-// many after the last work, when the next timer runs out in so many.
-func (i *idler) howLong(all bool, look, idle, next uint64) time.Duration {
+// sleepFor returns how long to sleep. All arguments are in cycles: the time that the visit
+// to all queues took, the time since the last work, the time until the next timer.
+func (i *idler) sleepFor(all bool, look, idle, next uint64) time.Duration {
 	d, share := napTime, time.Duration(napShare)
 	switch {
 	case all:
@@ -235,14 +238,14 @@ func (i *idler) howLong(all bool, look, idle, next uint64) time.Duration {
 	return min(max(d, share*clock.Duration(look)), clock.Duration(next))
 }
 
-// visitEverything does what Step does, for all queues at once: it looks at every
-// record, every arm word and all that wait. It returns how much there was to do,
-// above 0 if it cannot say, and in how many cycles the next timer runs out.
+// visitEverything does what Step does, for all queues at once: it polls every record and
+// every arm word, and retries all stalled queues. It returns how much there was to do, and
+// in how many cycles the next timer runs out. If a fault of memory cuts it off, done is 1.
 func (sh *shard) visitEverything(long bool) (done int, next uint64) {
-	done = 1 // for those who are cut off by a fault of memory
-	defer sh.rescue()
+	done = 1 // stays if a fault of memory cuts this off
+	defer sh.recoverFault()
 	defer sh.passed()
-	sh.begin()
+	sh.acquire()
 	sh.restart()
 	sh.ticks = 0
 	n := sh.sched.unswept
@@ -258,13 +261,13 @@ func (sh *shard) visitEverything(long bool) (done int, next uint64) {
 	}
 	sh.fault.qp = nil
 	sh.fault.part = cutRetry
-	for looked := 0; looked < len(sh.stalled); looked += retryLooks {
+	for looked := 0; looked < len(sh.stalled); looked += retriesPerStep {
 		n += sh.retry()
 	}
 	sh.fault.part = cutLast
 	for _, c := range sh.arm.cqs {
-		if sh.near != 0 {
-			sh.timeLook()
+		if sh.timedUntil != 0 {
+			sh.timePoll()
 		}
 		sh.enterCQ(c)
 		if n += sh.observeArm(c); n >= armAnswers {
@@ -274,7 +277,7 @@ func (sh *shard) visitEverything(long bool) (done int, next uint64) {
 	sh.fault.cq = nil
 	looks := 1
 	if long {
-		looks = hintLooks
+		looks = diagnosesPerSleep
 	}
 	for range looks {
 		sh.diagnose()
@@ -284,11 +287,11 @@ func (sh *shard) visitEverything(long bool) (done int, next uint64) {
 		n += sh.visitPostponed(true)
 	}
 	next = sh.nextTimer()
-	sh.end()
+	sh.release()
 	return n, next
 }
 
-// nextTimer returns in how many cycles the first of those who wait tries again.
+// nextTimer returns in how many cycles the first timer of a stalled queue runs out.
 func (sh *shard) nextTimer() uint64 {
 	next, now := ^uint64(0), clock.Now()
 	for _, q := range sh.stalled {

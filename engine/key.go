@@ -8,34 +8,34 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// An mkey is what an lkey or rkey names: a range of a client's memory, a memory
-// window on such a range, or a list of ranges under other keys. All 32 bits of
-// a key must match: 24 of index, 8 of variant.
+// An mkey is the object that an lkey or rkey names: a range of a client's memory, a memory
+// window on such a range, or a list of ranges under other keys. All 32 bits of a key must
+// match: 24 of index, 8 of variant.
 type mkey struct {
 	key    uint32
 	access uint32 // control.Access*
 	pd     *pd    // nil for windows: see serves
-	base   uint64 // first address by which work requests name the range
+	base   uint64 // first address of the range, as work requests give it
 	size   uint64
-	mem    []byte // the range itself, in the device's mapping; nil for lists, while free, and in a process
+	mem    []byte // the range in the device's mapping; nil for lists, while free, and if unmapped
 	client *Client
 
 	region   *region // of registered memory
-	from     uint64  // likewise, and of a window: where the client has the range
-	windows  int     // that are bound to it
-	list     []run   // of a list: what it strings together, room for all it may have
+	from     uint64  // of registered memory and bound windows: address of the range in the client
+	windows  int     // windows that are bound to it
+	list     []run   // of a list: its entries; with capacity for all that it may have
 	perRound uint64  // bytes of all runs together
 	rounds   uint64  // how often the list repeats; 1 unless interleaved
 
 	changed uint64 // epoch of the last change of what it gives access to
-	looked  uint64 // of a list: epoch up to which changed knows of its entries
+	looked  uint64 // of a list: epoch in which changed was last brought up to date with its entries
 
 	window *window // of a memory window
 	free   bool    // a window that is not bound, or a list that is not filled
 	room   int     // entries that a list may have
 
-	process  *process // whose memory it is, if it is not mapped
-	unmapped bool     // of a list: such memory is in it
+	process  *process // the process that has the memory, if it is unmapped
+	unmapped bool     // of a list: some of its memory is unmapped
 }
 
 // A run is one entry of a list: n bytes at addr under another key, and stride
@@ -45,21 +45,21 @@ type run struct {
 	addr   uint64
 	n      uint64
 	stride uint64
-	found  *mkey // what key named when the work request was judged
+	found  *mkey // the mkey that key named when the work request was judged
 }
 
-// A window is what makes an mkey a memory window.
+// A window is the part of an mkey that is a memory window.
 type window struct {
 	kind   uint8 // 1 or 2
 	pd     *pd
 	qpn    uint32 // of a bound window of type 2: the QP that it belongs to
-	serial uint64 // likewise: others may have its number later
-	parent *mkey  // while bound: whose memory it opens
+	serial uint64 // of that QP; another QP may get its number later
+	parent *mkey  // while bound: the key of the memory that it opens
 }
 
-// serves reports whether a peer may reach p's memory by k: the domain is p's,
-// or k is a window of it, which for type 2 belongs to the queue pair itself.
-// Local access by a window is not allowed, so its pd is nil.
+// serves reports whether p, as a responder, may give access by k: k or its window is of p's
+// protection domain, and a window of type 2 is bound to p itself. The pd of a window's key
+// is nil, so that no local access finds it.
 func (k *mkey) serves(p *qp) bool {
 	if k.window == nil {
 		return k.pd == p.pd
@@ -67,8 +67,8 @@ func (k *mkey) serves(p *qp) bool {
 	return k.window.pd == p.pd && (k.window.kind == 1 || k.window.serial == p.serial)
 }
 
-// span returns n bytes of the key from addr on, and false when they are not
-// wholly inside, or not in one piece of memory.
+// span returns n bytes of the key from addr on, and false if they are not wholly inside, or
+// are not mapped in one piece.
 func (k *mkey) span(addr, n uint64) ([]byte, bool) {
 	off := addr - k.base
 	size := uint64(len(k.mem))
@@ -78,9 +78,9 @@ func (k *mkey) span(addr, n uint64) ([]byte, bool) {
 	return k.mem[off : off+n : off+n], true
 }
 
-// A keyTable finds an mkey by its 32 bits: open addressing with linear probing,
-// at most half full. A key's index is random, so that nobody can guess a
-// neighbour's; a plain array of 2^24 would be too large for that.
+// A keyTable finds an mkey by the 32 bits of its key: open addressing with linear probing,
+// at most half full. The index of a key is random, so that no client can guess the keys of
+// another; a plain array of 2^24 would be too large for random indices.
 type keyTable struct {
 	slots  []keySlot
 	shift  uint // 32 - log2 of len(slots)
@@ -101,11 +101,11 @@ func newKeyTable(random io.Reader) keyTable {
 	return keyTable{slots: make([]keySlot, 64), shift: 32 - 6, random: random}
 }
 
-// home is where the search for a key begins: by index alone, so that all
-// variants of an index meet.
+// home is the slot where the search for a key begins. It depends on the index alone, so that
+// all variants of an index have the same one.
 func (t *keyTable) home(key uint32) uint32 { return (key >> 8) * 0x9e3779b1 >> t.shift }
 
-// find returns the mkey of this key, nil when there is none.
+// find returns the mkey of this key, or nil if there is none.
 func (t *keyTable) find(key uint32) *mkey {
 	slots := t.slots
 	mask := uint32(len(slots) - 1)
@@ -181,7 +181,7 @@ func (t *keyTable) rekey(m *mkey, key uint32) {
 	}
 }
 
-// remove takes a key out and closes the gap, so that no search stops at it.
+// remove removes a key and closes the gap, so that no search ends there.
 func (t *keyTable) remove(key uint32) {
 	mask := uint32(len(t.slots) - 1)
 	i := t.home(key)

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/nicless/nicless/internal/control"
 
-// lastChange returns the epoch in which k last changed, or, if it is a list,
-// what it strings together. The entries are looked at once in each epoch.
+// lastChange returns the epoch in which k or, if it is a list, one of its entries last
+// changed. It reads the entries once in each epoch.
 func (sh *shard) lastChange(k *mkey) uint64 {
 	if now := sh.epoch.Load(); k.looked != now {
 		k.looked = now
@@ -17,8 +17,8 @@ func (sh *shard) lastChange(k *mkey) uint64 {
 	return k.changed
 }
 
-// admit adds n bytes of k from addr on to l, if they are inside. need is the
-// right that was asked for; k itself has been found to give it.
+// admit adds n bytes of k from addr on to l, and reports whether they are inside. need is
+// the right that is needed; the caller has checked that k gives it.
 func (sh *shard) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	if mem, ok := k.span(addr, n); ok {
 		l.add(mem, k, 0, n)
@@ -42,8 +42,9 @@ func (sh *shard) admitList(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	return true
 }
 
-// sound reports whether every run of a list lies wholly in memory of the same
-// domain that may be used so. It is asked for each work request: keys go away.
+// sound reports whether every run of a list lies wholly in memory of the same protection
+// domain, with the right needed. It checks that for each work request, because keys of the
+// entries may have been destroyed.
 func (sh *shard) sound(k *mkey, need uint32) bool {
 	var local uint32
 	if need&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
@@ -64,7 +65,7 @@ func (sh *shard) sound(k *mkey, need uint32) bool {
 		k.unmapped = k.unmapped || m.process != nil
 		if r.found != m {
 			if r.found != nil {
-				sh.invalidateJobs(k) // the number means other memory now
+				sh.invalidateJobs(k) // the key names other memory now
 			}
 			r.found = m
 		}
@@ -72,14 +73,14 @@ func (sh *shard) sound(k *mkey, need uint32) bool {
 	return true
 }
 
-// A spot is a place in a list: so many bytes into a run, in a round.
+// A spot is a place in a list: off bytes into a run, in a round.
 type spot struct {
 	run   int
 	round uint64
 	off   uint64
 }
 
-// seek finds the place that is off bytes from the beginning of a sound list.
+// seek returns the spot that is off bytes from the beginning of a sound list.
 func (k *mkey) seek(off uint64) (s spot) {
 	s.round, s.off = off/k.perRound, off%k.perRound
 	for s.off >= k.list[s.run].n {
@@ -89,18 +90,18 @@ func (k *mkey) seek(off uint64) (s spot) {
 	return s
 }
 
-// bytes returns what lies at a place of a sound list: at least one byte, and as
-// many, up to n, as lie together.
+// bytes returns the bytes at a spot of a sound list: at least one and at most n, as many as
+// are contiguous.
 func (k *mkey) bytes(s spot, n uint64) []byte {
 	r := &k.list[s.run]
 	mem, _ := r.found.span(r.addr+s.round*r.stride+s.off, min(n, r.n-s.off))
 	return mem
 }
 
-// advance moves a place on by n bytes, which bytes has returned.
+// advance advances a spot by n bytes, which bytes has returned.
 func (k *mkey) advance(s *spot, n uint64) {
 	if len(k.list) == 0 {
-		return // memory of a process, which has no places
+		return // unmapped memory of a process, which has no spots
 	}
 	if s.off += n; s.off < k.list[s.run].n {
 		return

@@ -9,9 +9,9 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// Do runs f between two steps and returns when it has run. While nobody runs
-// the engine, or it sleeps, f runs on the caller's goroutine, which must not be
-// stepping it elsewhere then. Safe for concurrent use, but not from within f.
+// Do runs f between two steps and returns when f has returned. While the engine sleeps or
+// is not run, f runs on the caller's goroutine; the caller must not step the engine on
+// another goroutine then. Safe for concurrent use, but not from within f.
 func (e *Engine) Do(f func()) {
 	e.mail.do(func() {
 		e.pause()
@@ -20,31 +20,31 @@ func (e *Engine) Do(f func()) {
 	})
 }
 
-// A mailbox carries functions to the engine's thread. While that sleeps, they
-// need not wait for it to wake: the engine is theirs then.
+// A mailbox carries functions to the engine's thread. While that thread sleeps, a function
+// does not wait for it to wake, but runs on its caller's goroutine.
 type mailbox struct {
-	waiting atomic.Bool // queue is not empty; the only thing a step looks at
+	waiting atomic.Bool // queue is not empty; a step reads only this
 
-	mu      sync.Mutex
-	queue   []*mail
-	running bool   // somebody serves the queue
-	resting bool   // who serves it sleeps, and touches nothing of the engine
-	wake    func() // ends a sleep
+	mu         sync.Mutex
+	queue      []*mail
+	running    bool   // a thread serves the queue
+	callersRun bool   // that thread sleeps and touches nothing of the engine: callers run f themselves
+	wake       func() // wakes that thread
 }
 
 type mail struct {
 	f    func()
-	ran  atomic.Bool // for who has not long been waiting
+	ran  atomic.Bool // f has returned; for a caller that spins
 	done chan struct{}
 }
 
 func (m *mailbox) do(f func()) {
 	m.mu.Lock()
-	if !m.running || m.resting {
+	if !m.running || m.callersRun {
 		defer m.mu.Unlock()
 		f()
-		if m.resting {
-			m.wake() // there may be work now, or others to wake for
+		if m.callersRun {
+			m.wake() // f may have made work, or changed which clients wake the device
 		}
 		return
 	}
@@ -58,8 +58,8 @@ func (m *mailbox) do(f func()) {
 	l.wait()
 }
 
-// mailSpin is how long a request waits awake: an engine that spins has served
-// it before a thread could be put to sleep.
+// mailSpin is how long a caller spins before it blocks: an engine that spins has served the
+// request before a thread could be put to sleep.
 const mailSpin = 10 * time.Microsecond
 
 func (l *mail) wait() {
@@ -73,33 +73,33 @@ func (l *mail) wait() {
 	<-l.done
 }
 
-// serve runs it.
-func (l *mail) serve() {
+// run runs f and tells its caller.
+func (l *mail) run() {
 	l.f()
 	l.ran.Store(true)
 	close(l.done)
 }
 
-// rest lets requests run although the engine's thread does not, unless there are
-// some already. rise ends that.
-func (m *mailbox) rest() bool {
+// allowCallers lets callers run their functions themselves, because the engine's thread is
+// about to sleep. It returns false, and does not, if functions are queued already.
+// stopCallers ends that.
+func (m *mailbox) allowCallers() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.resting = len(m.queue) == 0
-	return m.resting
+	m.callersRun = len(m.queue) == 0
+	return m.callersRun
 }
 
-func (m *mailbox) rise() {
+func (m *mailbox) stopCallers() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.resting = false
+	m.callersRun = false
 }
 
-// mailsPerStep bounds how long a step is held up by requests.
+// mailsPerStep bounds how many requests delay one step.
 const mailsPerStep = 8
 
-// serve runs what is in the queue, or the first of it, on the thread of the
-// engine.
+// serve runs the first mailsPerStep functions in the queue, on the engine's thread.
 func (m *mailbox) serve() {
 	m.mu.Lock()
 	n := min(len(m.queue), mailsPerStep)
@@ -110,23 +110,23 @@ func (m *mailbox) serve() {
 	}
 	m.mu.Unlock()
 	for _, l := range now {
-		l.serve()
+		l.run()
 	}
 }
 
-// open and shut bracket the time in which somebody serves the queue.
+// open notes that a thread serves the queue from now on, which wake wakes; shut ends that.
 func (m *mailbox) open(wake func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.running, m.wake = true, wake
 }
 
-// shut runs what is left, before anybody's own goroutine may.
+// shut runs what is left in the queue, before callers may run functions themselves.
 func (m *mailbox) shut() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.queue {
-		l.serve()
+		l.run()
 	}
 	m.queue, m.running, m.wake = nil, false, nil
 	m.waiting.Store(false)

@@ -15,21 +15,21 @@ func TestRequestsRunWhileTheEngineRests(t *testing.T) {
 	m := &e.mail
 	ran, woken := 0, 0
 	m.open(func() { woken++ })
-	require.True(t, m.rest())
+	require.True(t, m.allowCallers())
 	e.Do(func() { ran++ })
 	require.Equal(t, 1, ran)
 	require.Equal(t, 1, woken)
 	require.Equal(t, uint64(1), e.served, "who sleeps must look anew")
-	m.rise()
+	m.stopCallers()
 
 	l := &mail{f: func() { ran++ }, done: make(chan struct{})}
 	m.queue = append(m.queue, l)
 	m.waiting.Store(true)
-	require.False(t, m.rest(), "there is a request")
+	require.False(t, m.allowCallers(), "there is a request")
 	m.serve()
 	l.wait()
 	require.Equal(t, 2, ran)
-	require.True(t, m.rest())
+	require.True(t, m.allowCallers())
 	m.shut()
 }
 
@@ -53,7 +53,7 @@ func TestClientLeavesDuringSleep(t *testing.T) {
 	resting := func() bool {
 		r.e.mail.mu.Lock()
 		defer r.e.mail.mu.Unlock()
-		return r.e.mail.resting
+		return r.e.mail.callersRun
 	}
 	for _, c := range leaving {
 		r.until("asleep", resting)

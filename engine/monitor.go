@@ -7,25 +7,26 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// How long the core rests at most: one line is watched, and everything else (other
-// queues, requests, arm words, timers) is looked at only when it has rested.
+// The longest rests of the core. One cache line ends a rest; everything else (other
+// queues, requests, arm words, timers) is polled only between rests.
 const (
 	monitorTime      = time.Microsecond      // while there are several queues
 	monitorAloneTime = 10 * time.Microsecond // while there is one
-	monitorRests     = 16                    // between two looks at what is not work
+	monitorRests     = 16                    // rests until Run checks whether to stop
 )
 
-// monitorWait steps the engine and has the core rest between steps, until there is work.
+// monitorWait steps the shard and lets the core rest between steps, until there is work or
+// it has rested monitorRests times.
 //
-// The line is watched first, then all is looked at: what is announced before the
-// line is watched is seen by the step behind, and what comes later ends the rest.
+// It arms the monitor first and steps after that: the step finds work announced before the
+// monitor was armed, and a later announcement ends the rest.
 func (sh *shard) monitorWait() (done int) {
-	defer sh.rescue()
+	defer sh.recoverFault()
 	defer sh.endBatch()
 	sh.restart()
 	short, long := uint32(clock.Cycles(monitorTime)), uint32(clock.Cycles(monitorAloneTime))
 	for range monitorRests {
-		sh.begin()
+		sh.acquire()
 		q := sh.latest()
 		if q != nil {
 			sh.enter(q)
@@ -33,7 +34,7 @@ func (sh *shard) monitorWait() (done int) {
 			q.sq.record.Monitor()
 			sh.fault.qp, sh.fault.part = nil, cutVisits
 		}
-		sh.end()
+		sh.release()
 		if done = sh.Step(); done > 0 {
 			return done
 		}
@@ -49,12 +50,12 @@ func (sh *shard) monitorWait() (done int) {
 	return 0
 }
 
-// latestOf is among how many queues the latest is looked for.
-const latestOf = 16
+// latestAmong bounds how many queues latest searches.
+const latestAmong = 16
 
-// latest returns the queue that worked last, of the first that are running.
+// latest returns the queue that worked last, among the first running ones.
 func (sh *shard) latest() (latest *qp) {
-	for _, q := range sh.running[:min(len(sh.running), latestOf)] {
+	for _, q := range sh.running[:min(len(sh.running), latestAmong)] {
 		if latest == nil || q.sched.idleVisits < latest.sched.idleVisits {
 			latest = q
 		}

@@ -65,7 +65,7 @@ func TestRegionRefusals(t *testing.T) {
 	add(control.CodeInvalid, "overlap", h.base, mem)
 	add(control.CodeInvalid, "overlap", h.base+hostSize-4096, mem)
 	add(control.CodeMemory, "can still lose pages", 0x1000, open)
-	h.refused(control.CodeUnsupported, "adds memory that it has", control.OpCreateRegion, &control.RegionSize{Size: 4096}, nil)
+	h.refused(control.CodeUnsupported, "adds memory of its own", control.OpCreateRegion, &control.RegionSize{Size: 4096}, nil)
 	h.refused(control.CodeNotFound, "0x4711", control.OpDropRegion, &control.RegionID{ID: 0x4711}, nil)
 	h.refused(control.CodeNotFound, "0x4711", control.OpPlaceRegion, &control.Placement{ID: 0x4711, Addr: 0x1000}, nil)
 	h.refused(control.CodeNotFound, "region without a place", control.OpPlaceRegion, &control.Placement{ID: h.region, Addr: 0x1000}, nil)

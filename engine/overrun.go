@@ -2,7 +2,7 @@ package engine
 
 import "github.com/nicless/nicless/internal/control"
 
-// overrun ends a queue that has no room for a completion. Every QP that needs it
+// overrun ends a completion queue that has no room for a completion. Every QP that uses it
 // goes to error with its next completion, or when sweep comes to it.
 func (sh *shard) overrun(q *cq) {
 	if q.dead {
@@ -20,15 +20,15 @@ func (sh *shard) overrun(q *cq) {
 		sh.send(q, q.handle|control.ChannelOverrun)
 	}
 	own := q.client.shard
-	own.sched.unswept, own.sched.swept = len(own.running), 0 // a whole round: who is added later cannot use q
+	own.sched.unswept, own.sched.swept = len(own.running), 0 // one round is enough: a QP that is added later cannot use q
 }
 
-// sweepPortion is at how many queue pairs a step looks for those whose
-// completion queue has overrun: a client can have thousands on one queue.
+// sweepPortion is how many queue pairs a step checks for a completion queue that has
+// overrun: a client can have thousands of queue pairs on one.
 const sweepPortion = 64
 
-// sweep puts queue pairs into error whose completion queue has overrun, and
-// returns how many.
+// sweep puts queue pairs whose completion queue has overrun into error, and returns how many
+// these are.
 func (sh *shard) sweep() (done int) {
 	for range min(sweepPortion, sh.sched.unswept) {
 		if sh.sched.unswept--; sh.sched.swept == 0 || sh.sched.swept > len(sh.running) {

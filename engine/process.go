@@ -10,40 +10,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is memory of a client that the device has not mapped: a program
-// registers what it got from malloc. The kernel copies it, by
-// process_vm_readv and process_vm_writev. What that looks like in a transfer is
-// in away.go.
+// A process is memory of a client that the device has not mapped, such as what a program
+// got from malloc. The kernel copies it, by process_vm_readv and process_vm_writev.
+// Transfers of such memory are in unmapped.go.
 type process struct {
 	pid   int
 	life  *os.File // pidfd
 	guard guard
-	gone  atomic.Uint32 // as what; its number may be somebody else's soon
+	gone  atomic.Uint32 // present, ended or replaced; its pid may be given to another process
 	all   region        // stands for its whole memory in keys
 }
 
-// What has become of a process.
 const (
 	present  = iota
-	ended    // says the kernel
-	replaced // something else answers to its number
+	ended    // the pidfd says so
+	replaced // the guard is missing: another program has that pid
 )
 
 var processBill = bill{descriptors: 1}
 
-// ShareProcess says that memory which the client registers outside its regions,
-// from now on, is that of a process. Rings and records still need a region. The
-// caller knows from the kernel that the process is the client's (SO_PEERCRED),
-// and it must be allowed to trace it: by uid and, with Yama, by PR_SET_PTRACER.
+// ShareProcess says that memory which the client registers outside its regions, from now
+// on, is memory of a process. Rings and records still need a region. The caller knows from
+// the kernel that the process is the client's (SO_PEERCRED). The device must be allowed to
+// trace the process: by uid and, with Yama, by PR_SET_PTRACER.
 //
-// A process of another user is refused even where the device could trace it: a
-// page fault of its making (FUSE, userfaultfd) holds the device up, which among
-// processes of one user is no more than they can do anyway. So is a client of
-// another user, whosever the process is: since it connected, its process may have
-// executed a program that runs as the device's user, or ended and left its number
-// to one.
+// A process of another user is refused even where the device could trace it: with a page
+// fault of its own making (FUSE, userfaultfd) it could hold up the device, which processes
+// of the device's own user can do anyway. A client of another user is refused whoever owns
+// the process: since the client connected, its process may have executed a program that
+// runs as the device's user, or ended and left its pid to such a program.
 //
-// The guard says which memory of that number is meant.
+// The guard identifies the memory: a pid alone does not.
 func (c *Client) ShareProcess(pid int, g Guard) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,24 +63,24 @@ func (c *Client) ShareProcess(pid int, g Guard) error {
 	between := make([]byte, unmappedBytes*len(c.e.shards))
 	c.e.Do(func() {
 		c.process = p
-		for i, l := range c.e.shards {
-			if l.scratch.unmapped.between == nil {
-				l.scratch.unmapped.between = between[i*unmappedBytes:][:unmappedBytes]
+		for i, sh := range c.e.shards {
+			if sh.scratch.unmapped.between == nil {
+				sh.scratch.unmapped.between = between[i*unmappedBytes:][:unmappedBytes]
 			}
 		}
 	})
 	return nil
 }
 
-// openProcess makes sure that memory of a process can be reached for a user's
-// client, and watches for its end.
+// openProcess checks that the device may use memory of a process for a client of user uid,
+// and watches for the end of the process.
 func openProcess(pid int, uid uint32, g Guard) (*process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
 		return nil, whyNoPidfd(err)
 	}
 	p := &process{pid: pid, life: os.NewFile(uintptr(fd), "nicless:process"), guard: newGuard(g), all: region{size: ^uint64(0)}}
-	if err := p.allowed(uid); err != nil {
+	if err := p.check(uid); err != nil {
 		_ = p.life.Close()
 		return nil, err
 	}
@@ -91,19 +88,19 @@ func openProcess(pid int, uid uint32, g Guard) (*process, error) {
 	return p, nil
 }
 
-// allowed says why the device may not use the memory of a process. The guard shows
-// whether the kernel lets it, and whether it is still the process that is meant.
-func (p *process) allowed(uid uint32) error {
+// check refuses a process whose memory the device may not use. Reading the guard shows
+// whether the kernel allows that, and whether the pid is still of the same program.
+func (p *process) check(uid uint32) error {
 	me := os.Geteuid()
 	if int(uid) != me {
-		return fmt.Errorf("its client is user %d's, the device runs as user %d; they must be one", uid, me)
+		return fmt.Errorf("its client runs as user %d, the device as user %d; they must be the same", uid, me)
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(fmt.Sprintf("/proc/%d", p.pid), &st); err != nil {
-		return fmt.Errorf("whose it is: %w", err)
+		return fmt.Errorf("owner of the process: %w", err)
 	}
 	if int(st.Uid) != me {
-		return fmt.Errorf("it is user %d's, the device runs as user %d; they must be one", st.Uid, me)
+		return fmt.Errorf("it runs as user %d, the device as user %d; they must be the same", st.Uid, me)
 	}
 	if _, errno := p.read(new(guardSeen), make([]procmem.Vec, 1), make([]procmem.Vec, 1)); errno != 0 {
 		return fmt.Errorf("its memory cannot be read: %s", p.why(errno, false))
@@ -126,7 +123,7 @@ func (p *process) watch() {
 	}
 }
 
-// closeProcess lets go of the client's process. No key refers to it any more.
+// closeProcess releases the client's process, to which no key refers any more.
 func (c *Client) closeProcess() {
 	p := c.process
 	if p == nil {
@@ -139,10 +136,9 @@ func (c *Client) closeProcess() {
 	})
 }
 
-// has reports whether there is memory at both ends of a range, which is judged
-// when it is registered; what lies between, and what becomes of it, is seen when
-// it is used.
-func (p *process) has(addr, n uint64) error {
+// checkRange refuses a range to be registered that has no memory at one of its ends. What
+// lies between, and what happens to it later, shows when it is used.
+func (p *process) checkRange(addr, n uint64) error {
 	seen, b := new(guardSeen), make([]byte, 1)
 	for _, at := range [...]uint64{addr, addr + n - 1} {
 		if _, errno := p.read(seen, []procmem.Vec{{}, procmem.VecOf(b)}, []procmem.Vec{{}, {Addr: at, Len: 1}}); errno != 0 {

@@ -235,7 +235,7 @@ func TestHoleIsExplainedToItsOwner(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(said.String()), "\n")
 	require.Len(t, lines, 2)
 	where := fmt.Sprintf("%#x", hole.addr+uint64(hole.page))
-	for i, row := range []struct{ client, speaks string }{{"client=q", where}, {"client=p", "why is said to its owner"}} {
+	for i, row := range []struct{ client, speaks string }{{"client=q", where}, {"client=p", "its owner is told why"}} {
 		require.Contains(t, lines[i], "code=process-memory")
 		require.Contains(t, lines[i], row.client)
 		require.Contains(t, lines[i], row.speaks)
@@ -402,7 +402,7 @@ func TestShareProcessRefusals(t *testing.T) {
 	mem, addr := h.private(64)
 	h.refused(control.CodeInvalid, "not inside one region", control.OpRegMR, &control.MR{PDN: h.pd, Addr: addr, Length: 64}, nil)
 	err := h.c.ShareProcess(1<<30, ownGuard())
-	require.ErrorContains(t, err, "there is none of that number")
+	require.ErrorContains(t, err, "no process has that pid")
 	taken := r.e.shares.taken[descriptors]
 	h.share()
 	h.share() // the same one again
@@ -427,7 +427,7 @@ func TestProcessMemoryWhereARegionIs(t *testing.T) {
 	reg := func(away bool) (*mkey, error) {
 		m := &control.MR{PDN: h.pd, Addr: h.base, Length: 64}
 		payload := control.Append(nil, control.OpRegMR, 0, 0, m)[control.HeaderSize:]
-		a, _, err := h.c.Call(control.OpRegMR, payload, Memory{Away: away})
+		a, _, err := h.c.Call(control.OpRegMR, payload, Memory{InProcess: away})
 		if err != nil {
 			return nil, err
 		}
@@ -448,7 +448,7 @@ func TestShareProcessOfAnotherUsersClient(t *testing.T) {
 	c, err := r.e.AttachAs("other", other, Hosted{})
 	require.NoError(t, err)
 	defer c.Close()
-	require.ErrorContains(t, c.ShareProcess(os.Getpid(), ownGuard()), fmt.Sprintf("its client is user %d's", other))
+	require.ErrorContains(t, c.ShareProcess(os.Getpid(), ownGuard()), fmt.Sprintf("its client runs as user %d,", other))
 }
 
 // Memory moves between region and process when it is registered anew.

@@ -171,7 +171,10 @@ func TestMemoryThatHoldsUpTheThread(t *testing.T) {
 	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 64))
 	page := far.awaits(0)
 	var at []Stuck
-	far.meanwhile("the watchdog", func() bool { at = r.e.Stuck(); return len(at) > 0 })
+	far.meanwhile("the watchdog", func() bool {
+		at = r.e.Stuck()
+		return len(at) > 0 && !at[0].NoCore // on a loaded machine it may wait for a core first
+	})
 	require.Len(t, at, 1)
 	require.Equal(t, p.num, at[0].Queue)
 	require.Equal(t, p.h.c.name, at[0].Client)
@@ -179,7 +182,6 @@ func TestMemoryThatHoldsUpTheThread(t *testing.T) {
 	require.Equal(t, q.h.c.name, at[0].Peer)
 	require.GreaterOrEqual(t, at[0].For, stuckTime)
 	require.NotEmpty(t, at[0].Thread)
-	require.False(t, at[0].NoCore)
 	far.meanwhile("the log", func() bool { return said.line("is stuck at memory of a client") != "" })
 	require.Contains(t, said.line("is stuck at memory of a client"), "peer=q")
 	far.open(page)
@@ -275,10 +277,10 @@ func TestGoodWorkIsNotExplained(t *testing.T) {
 // Records that lie in the memory of the engine's own program are no matter of trust.
 func TestLooksAtForeignMemory(t *testing.T) {
 	r, p, _ := duo(t, Config{})
-	require.False(t, r.e.looksAway())
+	require.False(t, r.e.pollsForeignMemory())
 	mem := p.h.c.regions[p.h.region]
 	mem.owned = true // as of another process
-	require.True(t, r.e.looksAway())
+	require.True(t, r.e.pollsForeignMemory())
 	mem.owned = false
 }
 

@@ -277,7 +277,7 @@ func (sh *shard) bind(q *qp) {
 	}
 	q.conn.bound = p.serial
 	if sh.several {
-		sh.bring(q, p)
+		sh.bringTogether(q, p)
 	}
 }
 

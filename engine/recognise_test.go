@@ -504,10 +504,10 @@ func TestLooksAreShort(t *testing.T) {
 	}{
 		"all alike":          {-1, -1, true},
 		"in the middle":      {50, 50, true},
-		"the first send":     {lookWalk - 1, -1, false},
+		"the first send":     {walkEntries - 1, -1, false},
 		"the last send":      {n - 1, -1, false},
-		"the first receives": {-1, lookWalk - 1, false},
-		"the last receives":  {-1, n - lookWalk, false},
+		"the first receives": {-1, walkEntries - 1, false},
+		"the last receives":  {-1, n - walkEntries, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, Config{})

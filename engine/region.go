@@ -8,23 +8,23 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A region is memory that a client and the device share. The device makes it and
-// maps it before anybody else can reach it; the client maps it, seals it against
-// holes, and says where it has it. Until then the device touches no byte of it: a
-// thread that touches a page while somebody takes it away has to wait
-// (docs/design/0021).
+// A region is memory that a client and the device share. The device makes it and maps it
+// before any other process can reach it. The client maps it, seals it against holes, and
+// places it: it says at which address it has mapped it. Until then the device touches no
+// byte of it, because a thread that touches a page while another process punches a hole
+// there has to wait (docs/design/0021).
 type region struct {
 	id    uint32
-	base  uint64 // where the client has it
+	base  uint64 // address in the client
 	size  uint64
 	mem   *shm.Region
-	owned bool // made, and unmapped in the end, by the device; else shared within one process
+	owned bool // made by the device, which unmaps it in the end; else shared within one process
 	users int  // keys and queues inside; each counts once, whatever it has there
 }
 
-// regionCharge is what a region of so many bytes takes of the device's process. The
-// bytes of the device's own user are not counted: for that user the system's limits
-// hold.
+// regionCharge is what a region of size bytes costs the device's process, charged to user
+// uid. Bytes of the device's own user are not counted: the system's limits hold for that
+// user.
 func regionCharge(uid uint32, size int) bill {
 	fds, pages := shm.HoldCost(size)
 	b := bill{mappings: 1, addresses: size, memory: regionCost, descriptors: fds, pipePages: pages}
@@ -34,8 +34,8 @@ func regionCharge(uid uint32, size int) bill {
 	return b
 }
 
-// The descriptor of a region is open until the client has it, has mapped it, and has
-// placed the region.
+// regionFile is the descriptor of a region, which is open until the client has placed the
+// region.
 var regionFile = bill{descriptors: 1}
 
 func (b bill) plus(c bill) bill {
@@ -52,8 +52,8 @@ func (b bill) minus(c bill) bill {
 	return b
 }
 
-// makeMemory makes the memory of a region, beside the engine's thread. The limits come
-// first: what a client asks for costs it nothing.
+// makeMemory makes the memory of a region, off the engine's thread. It checks the limits
+// first: asking costs a client nothing.
 func (c *Client) makeMemory(payload []byte) (mem Memory, err error) {
 	var m control.RegionSize
 	if err := control.Parse(control.OpCreateRegion, payload, &m); err != nil {
@@ -77,7 +77,7 @@ func (c *Client) makeMemory(payload []byte) (mem Memory, err error) {
 	return Memory{Region: r}, nil
 }
 
-// makeMemory makes memory that somebody else is to map.
+// makeMemory makes memory for another process to map.
 func (e *Engine) makeMemory(name string, size int) (*shm.Region, error) {
 	r, err := shm.Create(name, size)
 	if err == nil && e.cfg.Populate {
@@ -93,7 +93,7 @@ func (e *Engine) makeMemory(name string, size int) (*shm.Region, error) {
 
 func wholePages(n uint64) uint64 { return (n + shm.PageSize - 1) &^ (shm.PageSize - 1) }
 
-// mayHave says why a client may not have another region of so many bytes.
+// mayHave refuses another region of size bytes if that is over a limit.
 func (c *Client) mayHave(size uint64) error {
 	l := &c.e.cfg.Limits
 	switch {
@@ -138,9 +138,9 @@ func (c *Client) placeRegion(m *control.Placement, _ Memory, _ *control.Reply) (
 	return &control.Empty{}, nil
 }
 
-// AddRegion makes a region of memory that is mapped by both already: the client is of
-// the device's own process, or is hosted by a server that has made the memory and seen
-// it sealed. The memory stays the caller's.
+// AddRegion makes a region of memory that both sides have mapped already: the client is in
+// the device's own process, or is hosted by a server that has made the memory and checked
+// that it is sealed. addr is its address in the client. The caller keeps owning the memory.
 func (c *Client) AddRegion(addr uint64, mem *shm.Region) (id uint32, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +166,7 @@ func (c *Client) addRegion(addr uint64, mem *shm.Region) (id uint32, err error) 
 	return n.id, nil
 }
 
-// locate makes a region usable, at the client's address addr.
+// locate makes a region usable, at address addr in the client.
 func (c *Client) locate(r *region, addr uint64) error {
 	switch {
 	case addr%shm.PageSize != 0:
@@ -218,8 +218,8 @@ func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (co
 	return &control.Empty{}, nil
 }
 
-// at returns the region that holds n bytes from the client's address addr, and
-// those bytes in the device's mapping.
+// at returns the region that holds n bytes from address addr in the client, and those bytes
+// in the device's mapping.
 func (c *Client) at(what string, addr, n uint64) (*region, []byte, error) {
 	for _, r := range c.regions {
 		if off := addr - r.base; off < r.size && n <= r.size-off {
@@ -230,7 +230,7 @@ func (c *Client) at(what string, addr, n uint64) (*region, []byte, error) {
 		"%s: %d bytes at address %#x are not inside one region of this client", what, n, addr)
 }
 
-// holds reports whether an address in the device's mapping is this client's.
+// holds reports whether an address in the device's mapping is in a region of this client.
 func (c *Client) holds(addr uint64) bool {
 	for _, r := range c.regions {
 		if addr-r.mem.Addr() < r.size {
@@ -240,9 +240,8 @@ func (c *Client) holds(addr uint64) bool {
 	return false
 }
 
-// prefault brings pages of a queue that exist already into the device's own page table,
-// after the request that made the queue, so that the engine's thread need not wait for
-// the kernel at its first look.
+// prefault maps existing pages of a queue into the device's page table, off the engine's
+// thread, so that this thread need not wait for the kernel at its first access.
 func (c *Client) prefault(r *region, b []byte) {
 	c.after = append(c.after, func() { r.mem.Prefault(b) })
 }

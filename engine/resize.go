@@ -25,18 +25,18 @@ func (c *Client) resizeCQ(m *control.ResizeCQ, _ Memory, _ *control.Reply) (cont
 	unread := q.unread()
 	switch {
 	case q.ignore:
-		// Nobody says what has been polled; an entry that was overwritten need
-		// not be held.
+		// The client does not say what it has polled, and entries may be overwritten; none
+		// need be kept.
 		unread = 0
 	case unread >= 1<<q.log:
-		return nil, control.Errorf(control.CodeBusy, "CQ %#06x: full; poll before it is resized", q.num)
+		return nil, control.Errorf(control.CodeBusy, "CQ %#06x: full; poll it before it is resized", q.num)
 	case unread+1 > 1<<m.LogSize:
 		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries do not hold the %d that have not been polled, and one more",
 			q.num, m.LogSize, unread)
 	}
-	// The last entry of the old buffer says so. It has an index like any other;
-	// the client moves what it has not polled up by one, so that in the new
-	// buffer the index of its next entry is free.
+	// The last entry of the old buffer tells the client of the resize, and takes an index
+	// like any other. The client copies its unpolled entries to the new buffer one index
+	// higher, so that the index of the next entry is free there.
 	c.shard.complete(q, 0, 0, 0, 0, 0, responderTail(0, 0, cqe.ResizeCQ), quietly)
 	q.floor = q.next - unread
 	countUser(-1, q.region, q.records)

@@ -166,7 +166,7 @@ func (sh *shard) putBack(j *job) {
 		return
 	}
 	if j.taken = nil; sh.holds(s.client.shard) {
-		s.giveBack(j.index)
+		s.putBack(j.index)
 	} else {
 		sh.owed = append(sh.owed, owedReceive{s, j.index})
 	}

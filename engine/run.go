@@ -10,16 +10,15 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// stepsPerGuard is how many steps run between two looks at what is not work:
-// the request to stop, the frame that catches faults of memory.
-const stepsPerGuard = 256
+// stepsPerBatch is how many steps run in one batch. Between batches the shard checks
+// whether to stop, and sets up the frame that recovers from faults of memory.
+const stepsPerBatch = 256
 
-// Run steps the engine on a thread of its own until ctx ends, then executes what
-// has been announced, flushes what cannot be, and returns nil; it returns an error
-// when the thread cannot be put on the cores asked for. At most one Run at a time.
-// started, unless nil, is called once the thread is in
-// its place and serves requests. With several cores there are as many threads,
-// which go the same way together.
+// Run steps the engine on a thread of its own until ctx ends. Then it executes what has
+// been announced, flushes what cannot be executed, and returns nil. It returns an error
+// if the thread cannot be put on the cores asked for. Only one Run at a time is allowed.
+// started, unless nil, is called once the thread is on its core and serves requests.
+// With several Config.Cores there is a thread for each; they start and stop together.
 //
 // The goroutine spins: it holds its P, so GOMAXPROCS should count one more than
 // the rest of the program needs. It can be preempted like any other.
@@ -29,7 +28,7 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 	if err != nil {
 		return err
 	}
-	defer t.leave()
+	defer t.restore()
 	e.mail.open(t.wake)
 	defer e.mail.shut()
 	end, err := first.useWorkers()
@@ -41,13 +40,13 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 	if err := t.attachSleeper(); err != nil {
 		return err
 	}
-	crew, err := e.startThreads(ctx)
-	defer crew.end()
+	others, err := e.startThreads(ctx)
+	defer others.end()
 	if err != nil {
 		return err
 	}
-	defer e.leave()
-	stop, err := e.guard()
+	defer e.publishGone()
+	stop, err := e.startWatchdog()
 	if err != nil {
 		return err
 	}
@@ -57,19 +56,19 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 		started()
 	}
 	first.loop(ctx)
-	crew.stopWork()
-	e.windUp()
+	others.stopWork()
+	e.stopQueues()
 	return nil
 }
 
 // loop steps a shard until ctx ends.
 func (sh *shard) loop(ctx context.Context) {
-	alone := sh.shareCore()
-	idle := newIdler(sh, alone)
+	sharesCore := sh.shareCore()
+	idle := newIdler(sh, sharesCore)
 	for ctx.Err() == nil {
-		done := sh.steps(idle.eachStep())
-		if alone {
-			cpu.Yield() // whoever posts needs this core, or this P, to do so
+		done := sh.steps(idle.afterEachStep())
+		if sharesCore {
+			cpu.Yield() // posters need this core, or this P
 		}
 		if done > 0 {
 			idle.reset()
@@ -79,20 +78,20 @@ func (sh *shard) loop(ctx context.Context) {
 	}
 }
 
-// steps runs a batch of steps and returns how much they did. With hasty set it
-// ends at the first that found nothing to do.
-func (sh *shard) steps(hasty bool) (done int) {
-	defer sh.rescue()
-	defer sh.endBatch() // also when faults cut the batch off
+// steps runs a batch of steps and returns how much they did. With untilIdle it ends at
+// the first step that found nothing to do.
+func (sh *shard) steps(untilIdle bool) (done int) {
+	defer sh.recoverFault()
+	defer sh.endBatch() // also if a fault cuts the batch off
 	sh.restart()
-	for range stepsPerGuard {
+	for range stepsPerBatch {
 		n := sh.Step()
 		done += n
 		if n > 0 {
 			continue
 		}
-		if hasty {
-			done += sh.patrolAll() // who yields or naps after each step has looked at everybody
+		if untilIdle {
+			done += sh.patrolAll() // the caller yields or naps next, and must miss no queue
 			break
 		}
 		cpu.Relax(1)
@@ -100,14 +99,14 @@ func (sh *shard) steps(hasty bool) (done int) {
 	return done
 }
 
-// endBatch ends what steps has begun.
+// endBatch ends the measurement that steps has begun, and publishes the status pages.
 func (sh *shard) endBatch() {
 	sh.publishAt(sh.passed())
 }
 
-// rescue turns a fault of memory into an error of the queue that the device was
-// at. Anything else is a mistake of ours and stays a panic.
-func (sh *shard) rescue() {
+// recoverFault turns a fault of memory into an error of the queue whose memory was being
+// touched. Any other panic is a bug of the engine and goes on.
+func (sh *shard) recoverFault() {
 	r := recover()
 	if r == nil {
 		return
@@ -126,14 +125,14 @@ func (sh *shard) rescue() {
 	}
 	q := sh.fault.qp
 	sh.fault.qp = nil
-	sh.putBack(sh.scratch.job) // a shared receive that was taken for nothing
+	sh.putBack(sh.scratch.job) // the shared receive that it has taken
 	sh.memoryFault(q, addr)
 }
 
-// memoryFault makes a fault of memory, on the way of q's work, an error of q.
+// memoryFault makes a fault of memory that the work of q has met an error of q.
 func (sh *shard) memoryFault(q *qp, addr uintptr) {
 	if q.attr.State == control.StateERR {
-		// Not even the error can be reported there.
+		// Not even the error can be reported.
 		sh.explainQueue(q, codeMemoryFault, noPage+"; the queue pair is given up", addr)
 		sh.setState(q, control.StateRST)
 		return
@@ -145,7 +144,7 @@ func (sh *shard) memoryFault(q *qp, addr uintptr) {
 	} else if p := sh.peerOf(q); p != nil && sh.holds(p.client.shard) {
 		sh.setError(p)
 		if q.transport != control.QPTypeRC {
-			// No fault of the sender's: its message is judged anew, and finds nobody.
+			// The sender is not at fault: its message is judged again, and finds no peer.
 			q.faulted = 0
 			sh.parkJob(q)
 			return
@@ -154,7 +153,7 @@ func (sh *shard) memoryFault(q *qp, addr uintptr) {
 	sh.setError(q) // the flush reports it
 }
 
-// peerOf returns whom q was sending to when its memory faulted.
+// peerOf returns the peer that q was sending to when a fault of memory happened.
 func (sh *shard) peerOf(q *qp) *qp {
 	if q.job != nil {
 		return q.job.peer
@@ -162,10 +161,10 @@ func (sh *shard) peerOf(q *qp) *qp {
 	return q.conn.peer
 }
 
-// noPage says what a fault of memory is, with its address.
+// noPage is the text that explains a fault of memory at an address.
 const noPage = "memory at %#x of the device's mapping has no page behind it"
 
-// faultOf returns the address of a fault of memory that was recovered.
+// faultOf returns the address of a fault of memory, given the value that was recovered.
 func faultOf(r any) (addr uintptr, ok bool) {
 	err, ok := r.(runtime.Error)
 	var fault interface{ Addr() uintptr }

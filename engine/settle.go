@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// A control request comes by another way than doorbells do. Hardware has long
-// executed what was rung before it; this device may be asleep, or at work for
-// others. So a request that ends or replaces a queue, passed on for a program that
-// counts on that, comes after Settle.
+// Control requests and doorbells take different ways to the device. When a request comes,
+// hardware has long executed what was rung before; this device may be asleep, or at work
+// for other clients. Programs rely on the hardware's behaviour, so a server calls Settle
+// before a request that ends or replaces a queue.
 
-// mostVisits bounds how long that takes, beside a visit to each queue pair.
+// mostVisits bounds how long Settle takes, in visits besides one to each queue pair.
 const mostVisits = 1 << 12
 
-// Settle executes what the doorbells of this client's queue pairs, and of those
-// connected to them, announce when it is called: all of it that can be executed,
-// short of what takes thousands of visits. Others have their turns meanwhile.
+// Settle executes what is announced, when it is called, by doorbells of this client's queue
+// pairs and of those connected to them: all that can be executed within some thousand
+// visits. Other clients have their turns meanwhile.
 func (c *Client) Settle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,19 +35,19 @@ func (c *Client) Settle() {
 	}
 }
 
-// A claim is how far a queue pair has been rung.
+// A claim is up to which block a queue pair has announced work.
 type claim struct {
 	q    *qp
 	upTo uint64 // blocks
 }
 
-// announced adds what is to be settled of some of the client's queue pairs, and of
-// their peers.
+// announced adds to due what is announced on some of the client's queue pairs and on their
+// peers.
 func (c *Client) announced(due []claim, some []*qp) []claim {
 	add := func(q *qp) {
 		e := q.client.shard
-		defer e.between(e.fault.cut, debug.SetPanicOnFault(true))
-		defer e.rescue()
+		defer e.restoreFaultPoint(e.fault.cut, debug.SetPanicOnFault(true))
+		defer e.recoverFault()
 		if e.fault.qp = q; e.isRunning(q) {
 			due = append(due, claim{q, q.sq.done + uint64(e.pending(q))})
 		}
@@ -62,8 +62,8 @@ func (c *Client) announced(due []claim, some []*qp) []claim {
 	return due
 }
 
-// settleSome visits a portion of the queue pairs once each. It returns the others,
-// and those that have something left that can be executed.
+// settleSome visits a portion of the queue pairs once each. It returns the others, and
+// those of the portion that have more to execute.
 func settleSome(due []claim) []claim {
 	n := min(len(due), portion)
 	rest := due[n:]
@@ -75,9 +75,10 @@ func settleSome(due []claim) []claim {
 	return rest
 }
 
+// settleOne visits the queue pair of d, and reports whether it has more to execute.
 func (sh *shard) settleOne(d claim) (more bool) {
-	defer sh.between(sh.fault.cut, debug.SetPanicOnFault(true))
-	defer sh.rescue()
+	defer sh.restoreFaultPoint(sh.fault.cut, debug.SetPanicOnFault(true))
+	defer sh.recoverFault()
 	q := d.q
 	if !sh.isRunning(q) {
 		return false
@@ -95,8 +96,8 @@ func (sh *shard) settleOne(d claim) (more bool) {
 	return more
 }
 
-// between restores what a fault of memory between two steps must not change.
-func (sh *shard) between(cut part, panics bool) {
+// restoreFaultPoint restores, between two steps, what a fault of memory must not change.
+func (sh *shard) restoreFaultPoint(cut part, panics bool) {
 	sh.fault.cut = cut
 	debug.SetPanicOnFault(panics)
 }

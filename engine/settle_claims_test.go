@@ -92,8 +92,8 @@ func TestSettleTakesTurns(t *testing.T) {
 	for range portion + 1 {
 		pair(a, b)
 	}
-	r.e.mail.running, r.e.mail.resting, r.e.mail.wake = true, true, func() {}
-	defer func() { r.e.mail.running, r.e.mail.resting = false, false }()
+	r.e.mail.running, r.e.mail.callersRun, r.e.mail.wake = true, true, func() {}
+	defer func() { r.e.mail.running, r.e.mail.callersRun = false, false }()
 	before := r.e.served
 	a.c.Settle()
 	const listed, asked, visited = 1, 2, 3 // the last with their peers, 130 of them

@@ -11,9 +11,9 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A shard is one thread of the device, with the clients that it works for: their
-// queues are on its lists and nobody else's. With one shard, which is the usual
-// case, that is all there is. How several share the device is in crossing.go.
+// A shard is one thread of the device and the clients whose queues it executes. Each
+// client belongs to one shard, and its queues are on that shard's lists only. Usually
+// there is one shard. How several shards share the device is in crossing.go.
 type shard struct {
 	*Engine
 	number  int
@@ -22,81 +22,81 @@ type shard struct {
 
 	clients     map[*Client]struct{}
 	running     []*qp // QPs that are not in RST
-	stalled     []*qp // QPs that wait for their peer
-	nextStalled int   // of stalled: the one that was looked at last
-	diagnosed   int   // of running: the one that was diagnosed last
+	stalled     []*qp // QPs whose next WQE waits: see stall.go
+	nextStalled int   // index in stalled of the QP that was retried last
+	diagnosed   int   // index in running of the QP that was diagnosed last
 	sched       schedule
 	arm         arming
 	fault       faultPoint
 	scratch     scratch
 	dma         dma
-	ticks       uint64 // the device clock when this step began to do work
-	pace               // what the shard knows of its own progress
+	ticks       uint64 // device clock, read once in each step that needs it; 0: not yet
+	pace               // how the shard measures its own progress; see progress.go
 
-	published uint64      // when the status pages were written last
-	sleeper   *sleeper    // where Run sleeps; nil: nobody runs the shard
-	asleep    atomic.Bool // it sleeps, or is about to
+	published uint64      // device clock when the status pages were written last
+	sleeper   *sleeper    // what the shard's thread sleeps on; nil while no thread runs the shard
+	asleep    atomic.Bool // the thread sleeps or is about to
 	hooks     shardHooks
 }
 
 // A schedule says which queues a step visits; see active.go.
 type schedule struct {
 	active    []*Client // clients that have warm queues, or had some a step ago
-	from      int       // of active: the next one's turn; 0 between whole steps
+	from      int       // index in active of the client to visit next; 0 between whole steps
 	warm      int       // number of warm queues
-	patience  uint32    // visits for nothing until a queue turns cold
-	few       int       // so many queues are all kept warm: fewQueues, but in tests
-	watches   []watch   // of running, in the same order
-	patrolled int       // of watches: the one that patrol looked at last
+	patience  uint32    // idle visits after which a queue turns cold
+	few       int       // up to so many queues are all kept warm: fewQueues, except in tests
+	watches   []watch   // parallel to running
+	patrolled int       // index in watches of the one that patrol polled last
 	quiet     int       // steps since there was work
 	worked    uint64    // ticks of the last step that worked
-	unswept   int       // of running: how many sweep has still to look at
-	swept     int       // of running: the one that sweep looked at last
+	unswept   int       // number of QPs in running that sweep has still to check
+	swept     int       // index in running of the QP that sweep checked last
 
-	alone       struct{ wqes, bytes int } // what a client gets of a step while no other works
+	alone       struct{ wqes, bytes int } // budget of a client in one step while no other client works
 	lastWorker  *Client                   // client that worked last
-	lastWorked  uint32                    // turn in which that was
-	rivalsUntil uint32                    // turn up to which several clients work
-	turn        uint32                    // steps, to do some things only now and then
-	spent       int                       // bytes, or what is worth them, of the last visit
-	effort      int                       // of this visit, beside the bytes moved, and worth so many
+	lastWorked  uint32                    // turn in which it worked
+	rivalsUntil uint32                    // turn up to which several clients count as working
+	turn        uint32                    // counts steps, for what is done in every nth step only
+	spent       int                       // budget used by the last visit, in bytes
+	effort      int                       // budget used by this visit for anything but moving bytes
 }
 
-// An arming goes round the CQs that can be armed; see channel.go.
+// An arming polls the CQs that can be armed, in turn; see channel.go.
 type arming struct {
-	cqs  []*cq // with a completion channel
-	next int   // of cqs: the one that is looked at next
-	lap  uint  // how often all of them have been looked at
+	cqs  []*cq // CQs with a completion channel
+	next int   // index in cqs of the CQ to poll next
+	lap  uint  // number of rounds through all of them
 }
 
-// A faultPoint says whose memory is being touched, and where in a step: a fault
-// of memory is that one's, and the next step goes on behind it.
+// A faultPoint says whose memory is being touched, and in which part of a step. A fault
+// of memory is an error of that queue, and the next step goes on after that part.
 type faultPoint struct {
 	qp   *qp
 	cq   *cq
-	part part // of the step at work
-	cut  part // in which the last step was cut off
+	part part // part of the step that is being executed
+	cut  part // part in which a fault has ended the last step
 }
 
-// A scratch is what the WQE in execution needs, private to the device.
+// A scratch is the private memory in which one WQE is judged and executed.
 type scratch struct {
 	job      *job
 	spare    []*job
 	wqe      [wqe.MaxBlocks * wqe.BlockSize]byte
 	recv     [1 << maxLogRQStride]byte
-	block    []byte  // snapshot of a WQE that lay in a register; one block
-	old      [8]byte // what an atomic found
+	block    []byte  // snapshot of a WQE from a BlueFlame register; one block
+	old      [8]byte // value that an atomic found
 	runs     [maxListEntries]run
 	grh      [grhSize]byte
 	unmapped unmappedScratch
 }
 
-// A dma is the workers that copy long transfers, and which transfers are theirs;
-// see dma.go.
+// A dma is the workers that copy long transfers, and the sizes from which transfers are
+// offloaded to them; see dma.go.
 type dma struct {
 	workers []*worker
-	sizes   offloadSizes // usualOffloadSizes, but in tests
-	beyond  uint64       // bytes from which on a transfer goes by its client's copier
+	sizes   offloadSizes // usualOffloadSizes, except in tests
+	beyond  uint64       // transfers of at least so many bytes are copied past the caches
 }
 
 // shardHooks are for tests.
@@ -104,11 +104,11 @@ type shardHooks struct {
 	noFastPath bool          // nothing goes by the fast path
 	uncrowded  bool          // cores are never taken to be crowded
 	explainAll bool          // no explanation is held back
-	sleepBound time.Duration // of a sleep that nothing ends; 0: the usual
+	sleepBound time.Duration // longest sleep without a wakeup; 0: sleepTime
 }
 
 func newShard(e *Engine, number int) *shard {
-	l := &shard{
+	sh := &shard{
 		Engine:  e,
 		number:  number,
 		several: len(e.cfg.Cores) > 1,
@@ -119,12 +119,12 @@ func newShard(e *Engine, number int) *shard {
 		dma:     dma{sizes: usualOffloadSizes, beyond: beyondCaches(cpu.CacheSize())},
 		pace:    pace{bound: math.MaxUint64},
 	}
-	l.sched.alone.wqes = min(e.cfg.Burst, math.MaxInt/aloneShare) * aloneShare
-	l.sched.alone.bytes = min(e.cfg.Slice, math.MaxInt/aloneShare) * aloneShare
-	return l
+	sh.sched.alone.wqes = min(e.cfg.Burst, math.MaxInt/aloneShare) * aloneShare
+	sh.sched.alone.bytes = min(e.cfg.Slice, math.MaxInt/aloneShare) * aloneShare
+	return sh
 }
 
-// Step is a step of this shard.
+// Step is Engine.Step for this shard.
 func (sh *shard) Step() (done int) {
 	if sh.mail.waiting.Load() && sh.number == 0 {
 		sh.passed()
@@ -132,7 +132,7 @@ func (sh *shard) Step() (done int) {
 		sh.restart()
 	}
 	if sh.several {
-		sh.begin()
+		sh.acquire()
 	}
 	sh.ticks = 0
 	if sh.fault.cut <= cutVisits {
@@ -148,7 +148,7 @@ func (sh *shard) Step() (done int) {
 		done += sh.sweep()
 	}
 	if sh.sched.warm < len(sh.sched.watches) {
-		done += sh.patrol(sh.rounds(done))
+		done += sh.patrol(sh.patrolBudget(done))
 	}
 	if sh.sched.turn++; sh.sched.turn%hintTurns == 0 {
 		sh.fault.part = cutLast
@@ -161,7 +161,7 @@ func (sh *shard) Step() (done int) {
 	}
 	if sh.several {
 		done += sh.visitPostponed(done == sh.crossed)
-		sh.end()
+		sh.release()
 	}
 	return done
 }

@@ -6,9 +6,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// An srq is the device's side of a shared receive queue: a linked list in
-// client memory. Which entry comes next is told by the one before; how many
-// are ready by the doorbell record.
+// An srq is the device's side of a shared receive queue: a linked list in client memory.
+// Each entry names the next one; the doorbell record says how many are ready.
 type srq struct {
 	num     uint32
 	client  *Client
@@ -19,9 +18,9 @@ type srq struct {
 	record  *shm.BE32
 	regions [2]*region // of ring, record
 
-	head  uint16   // entry to be consumed next
-	taken uint64   // entries taken off the list
-	back  []uint16 // entries taken for transfers that did not come to an end
+	head  uint16   // entry to take next
+	taken uint64   // entries taken off the list so far
+	back  []uint16 // entries put back, because their transfers did not complete
 	limit uint32   // event when fewer are ready; 0: off
 	users int      // QPs
 }
@@ -72,7 +71,7 @@ func (c *Client) modifySRQ(m *control.SRQLimit, _ Memory, _ *control.Reply) (con
 		return nil, control.Errorf(control.CodeInvalid, "SRQ %#06x: limit %d of %d entries", s.num, m.Limit, uint32(s.mask)+1)
 	}
 	s.limit = m.Limit
-	c.shard.observeLimit(s) // fewer may be ready already, and nobody be there to consume
+	c.shard.observeLimit(s) // fewer may be ready already, and no transfer come to check
 	return &control.Empty{}, nil
 }
 
@@ -104,8 +103,8 @@ func (sh *shard) removeSRQ(s *srq) {
 	countUser(-1, s.regions[:]...)
 }
 
-// ready returns how many entries are posted and not taken. More than there are
-// is the client's error, and counts as none.
+// ready returns how many entries are posted and not taken. A record that announces more than
+// the queue has is the client's error and counts as none.
 //
 // Observe: SRQ record. Published by post.SRQ.Ring.
 func (s *srq) ready() uint16 {
@@ -116,9 +115,9 @@ func (s *srq) ready() uint16 {
 	return n + uint16(len(s.back))
 }
 
-// take takes the next entry off the list and copies it to dst: an entry that
-// came back, or the head, whose link is read now: once it has been consumed,
-// the client may change it.
+// take takes the next entry and copies it to dst: one that was put back, or the head of the
+// list. The link of the head is taken from the copy, because once the entry is consumed the
+// client may change it.
 func (s *srq) take(dst []byte) (index uint16) {
 	if n := len(s.back); n > 0 {
 		index, s.back = s.back[n-1], s.back[:n-1]
@@ -136,9 +135,9 @@ func (s *srq) entry(index uint16) []byte {
 	return s.ring[int(index)<<s.stride:][:1<<s.stride]
 }
 
-// giveBack puts an entry back that was taken for nothing. There is room for
-// more only once they come back: most queues never see one.
-func (s *srq) giveBack(index uint16) {
+// putBack puts back an entry whose transfer did not complete. Room for it is allocated only
+// then: most queues never need it.
+func (s *srq) putBack(index uint16) {
 	if len(s.back) <= int(s.mask) {
 		s.back = append(s.back, index)
 	}

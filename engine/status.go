@@ -12,7 +12,8 @@ import (
 // Stats counts what a device has done, indexed by control.Counter.
 type Stats [control.Counters]uint64
 
-// A statusPage is what a client can read of the device without asking.
+// A statusPage is the page of memory in which a client reads the device's state, clock and
+// counters without a request.
 type statusPage struct {
 	state, hz, clock *shm.Word64
 	asleep           *shm.Word64
@@ -35,7 +36,7 @@ func newStatusPage(b []byte) (p statusPage) {
 // publishTime is how old a status page may become while the engine runs.
 const publishTime = 200 * time.Microsecond
 
-// publish brings the status pages up to date, now and then.
+// publish updates the status pages, if they are older than publishTime.
 func (sh *shard) publish() { sh.publishAt(clock.Now()) }
 
 func (sh *shard) publishAt(now uint64) {
@@ -46,9 +47,9 @@ func (sh *shard) publishAt(now uint64) {
 	if sh.bound != math.MaxUint64 {
 		sh.usage.sample(now, false)
 	}
-	if !sh.inside { // else a fault has cut the steps off
-		sh.begin()
-		defer sh.end()
+	if !sh.acquired { // it is, if a fault has cut the steps off
+		sh.acquire()
+		defer sh.release()
 	}
 	for c := range sh.clients {
 		c.publish(now)
@@ -63,13 +64,13 @@ func (c *Client) publish(now uint64) {
 	}
 }
 
-// Stats returns what the engine has done for all its clients so far. Safe for
-// concurrent use.
+// Stats returns what the engine has done so far for all its clients, closed ones included.
+// Safe for concurrent use.
 func (e *Engine) Stats() (s Stats) {
 	e.Do(func() {
 		s = e.past
-		for _, l := range e.shards {
-			for c := range l.clients {
+		for _, sh := range e.shards {
+			for c := range sh.clients {
 				s.add(&c.count)
 			}
 		}

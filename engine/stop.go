@@ -8,40 +8,40 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// stopTime bounds each of the two parts of an orderly stop: a client that posts
-// on and on does not keep the device.
+// stopTime bounds each of the two parts of an orderly stop, so that a client that never
+// stops posting cannot prevent it.
 const stopTime = 100 * time.Millisecond
 
-// windUp ends every queue in order: what has been announced is executed, then
-// what is left, because it waits for a peer or comes too late, is flushed. So
-// each work request has its completion when the device is gone.
+// stopQueues ends every queue in order. First it executes what has been announced; then it
+// flushes the rest, which waits for a peer or was announced too late. So each work request
+// has its completion when the device is gone.
 //
-// It steps all shards, whose own threads have ended.
-func (e *Engine) windUp() {
-	for _, l := range e.shards {
-		for c := range l.clients {
+// It steps all shards, whose own threads have stopped.
+func (e *Engine) stopQueues() {
+	for _, sh := range e.shards {
+		for c := range sh.clients {
 			c.page.state.Publish(uint64(control.EngineStopping))
 		}
 	}
-	e.rest()
-	for _, l := range e.shards {
-		for _, q := range l.running {
-			l.setError(q)
+	e.stepUntilIdle()
+	for _, sh := range e.shards {
+		for _, q := range sh.running {
+			sh.setError(q)
 		}
 	}
-	e.rest()
+	e.stepUntilIdle()
 }
 
-// rest steps until there is nothing more to do, or stopTime has passed.
-func (e *Engine) rest() {
+// stepUntilIdle steps until there is nothing more to do, or stopTime has passed.
+func (e *Engine) stepUntilIdle() {
 	alone, bound := cpu.Uniprocessor(), stopTime
 	if e.hooks.stopBound > 0 {
 		bound = e.hooks.stopBound
 	}
 	end := clock.Now() + clock.Cycles(bound)
-	for idle := 0; idle <= e.lap() && clock.Now() < end; idle++ {
-		for _, l := range e.shards {
-			if l.steps(true) > 0 {
+	for idle := 0; idle <= e.stepsPerLap() && clock.Now() < end; idle++ {
+		for _, sh := range e.shards {
+			if sh.steps(true) > 0 {
 				idle = -1
 			}
 		}
@@ -51,24 +51,25 @@ func (e *Engine) rest() {
 	}
 }
 
-// lap is in how many steps the device looks at everybody: who waits, who needs a
-// queue that has overrun, who is cold, who is not, whose register is hot.
-func (e *Engine) lap() (steps int) {
-	for _, l := range e.shards {
-		steps = max(steps, l.lap())
+// stepsPerLap is the number of steps in which the device comes to every queue once: it has
+// retried the stalled, swept those of an overrun CQ, polled the cold, visited the warm and
+// polled the hot BlueFlame registers.
+func (e *Engine) stepsPerLap() (steps int) {
+	for _, sh := range e.shards {
+		steps = max(steps, sh.stepsPerLap())
 	}
 	return steps
 }
 
-func (sh *shard) lap() int {
-	return len(sh.stalled)/retryLooks + sh.sched.unswept/sweepPortion + len(sh.sched.watches)/patrolLooks + sh.sched.warm/rivalLooks + hotVisits + 1
+func (sh *shard) stepsPerLap() int {
+	return len(sh.stalled)/retriesPerStep + sh.sched.unswept/sweepPortion + len(sh.sched.watches)/patrolPolls + sh.sched.warm/rivalVisits + hotVisits + 1
 }
 
-// leave tells every client that nothing will be executed any more.
-func (e *Engine) leave() {
+// publishGone tells every client, on its status page, that nothing more will be executed.
+func (e *Engine) publishGone() {
 	now := clock.Now()
-	for _, l := range e.shards {
-		for c := range l.clients {
+	for _, sh := range e.shards {
+		for c := range sh.clients {
 			c.publish(now)
 			c.page.state.Publish(uint64(control.EngineGone))
 		}

@@ -68,7 +68,7 @@ func TestStopLooksAtEverybodyWhoWaits(t *testing.T) {
 	a := r.host("a")
 	c := a.cq(control.CQ{LogSize: 8})
 	var senders, receivers []*end
-	for range 4 * retryLooks {
+	for range 4 * retriesPerStep {
 		p, q := a.qp(control.QP{LogRQ: 1}, c, c), a.qp(control.QP{LogRQ: 1}, c, c)
 		p.up(q)
 		q.up(p)

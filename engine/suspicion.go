@@ -13,52 +13,53 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A client that writes the right bytes to the wrong place sees nothing happen.
-// The device looks for that away from work: at one queue pair in every
-// hintTurns-th step. Nothing that is found changes what is executed.
+// A client that writes the right bytes to the wrong place sees nothing happen. To explain
+// that, the device diagnoses one queue pair in every hintTurns-th step. Nothing that it
+// finds changes what is executed.
 
-// suspicionTime is how long a queue pair must look as if something had gone wrong
-// before that is said. Who does things in the right order looks so as well,
-// but only between two stores.
+// suspicionTime is how long a suspicion must last before it is explained. A correct client
+// gives the same picture, but only between two of its stores.
 const suspicionTime = 500 * time.Millisecond
 
-// A suspicion is what has been noticed of a queue pair since RST.
+// A suspicion is what a queue pair is suspected of since RST, and what has been explained,
+// so that it is explained once.
 type suspicion struct {
-	record    uint32 // one more than the value of a send record that was explained, so that it is said once; 0: none
+	record    uint32 // one more than the value of a send record that was explained; 0: none
 	suspected code
 	since     uint64 // device clock; 0: nothing is suspected
-	said      bool
-	index     bool // a wrong index in a control segment was said
-	qpn       bool // likewise a wrong QPN
-	waits     bool // that the queue waits for ever was said
-	receive   bool // likewise a receive record in host byte order
-	reborn    bool // WQEs of an earlier life may lie in the ring
+	said      bool   // suspected was explained
+	index     bool   // a wrong index in a control segment was explained
+	qpn       bool   // a wrong QPN in a control segment was explained
+	waits     bool   // that the queue waits for ever was explained
+	receive   bool   // a receive record in host byte order was explained
+	reborn    bool   // WQEs from before a reset may lie in the ring
 }
 
-// blindToRings keeps the device from looking at WQEs that have not been
-// announced, which the race detector takes for what it is: a race, although one
-// that decides nothing.
+// blindToRings keeps the device from reading WQEs that have not been announced. The race
+// detector would report the read, rightly: it is a race, but nothing depends on it.
 const blindToRings = shm.RaceEnabled
 
-// diagnose looks at the next queue pair.
+// diagnose diagnoses the next queue pair.
 func (sh *shard) diagnose() {
 	if len(sh.running) == 0 {
 		return
 	}
 	sh.diagnosed = (sh.diagnosed + 1) % len(sh.running)
 	q := sh.running[sh.diagnosed]
-	if sh.near != 0 {
-		sh.timeLook()
+	if sh.timedUntil != 0 {
+		sh.timePoll()
 	}
 	sh.enter(q)
 	sh.diagnoseQP(q)
 	sh.fault.qp = nil
 }
 
+// diagnoseQP explains what looks wrong with q: a record in host byte order at once, other
+// suspicions after suspicionTime.
 func (sh *shard) diagnoseQP(q *qp) {
 	send, receive := q.sq.record.Observe(), q.rq.record.Observe()
 	if q.attr.State == control.StateRTS && q.suspicion.record != send+1 && swapped(send, q.sq.done, q.sq.mask+1) {
-		sh.badRecord(q, send) // its low half says nothing new, so that pending takes no notice
+		sh.badRecord(q, send) // its low half announces nothing, so pending does not notice it
 	}
 	if q.rq.ring != nil && !q.suspicion.receive && swapped(receive, q.rq.done, q.rq.mask+1) {
 		q.suspicion.receive = true
@@ -81,7 +82,7 @@ func (sh *shard) diagnoseQP(q *qp) {
 	}
 }
 
-// suspect says what looks wrong with q, if it stays like that.
+// suspect returns what looks wrong with q and would be if it stayed so, or "".
 func (sh *shard) suspect(q *qp, send, receive uint32) (code, string) {
 	switch q.attr.State {
 	case control.StateINIT, control.StateRTR:
@@ -92,7 +93,7 @@ func (sh *shard) suspect(q *qp, send, receive uint32) (code, string) {
 		if q.sq.done != 0 || send != 0 || q.sq.managed || q.suspicion.reborn || blindToRings || q.blocksAt(0) == 0 {
 			break
 		}
-		// The first WQE is there, and the send record has never moved.
+		// The first WQE is there, and the send record has never changed.
 		switch {
 		case q.countsBlocks(receive):
 			return codeRecordWord, fmt.Sprintf("word 0 of the doorbell record says %d, as many blocks as the send queue has in WQEs; "+
@@ -104,8 +105,8 @@ func (sh *shard) suspect(q *qp, send, receive uint32) (code, string) {
 	return 0, ""
 }
 
-// blocksAt returns how many blocks the WQE at an index has, 0 when there is
-// none: its index and QPN must be right.
+// blocksAt returns how many blocks the WQE at an index has, or 0 if there is no WQE with
+// the right index and QPN.
 func (q *qp) blocksAt(index uint64) int {
 	var b [wqe.CtrlSize]byte
 	copy(b[:], q.sq.ring[index&q.sq.mask*wqe.BlockSize:])
@@ -115,21 +116,21 @@ func (q *qp) blocksAt(index uint64) int {
 	return 0
 }
 
-// lookWalk is how many entries of a ring a look goes through at each end of what
-// was announced, where there can be 32768.
-const lookWalk = 16
+// walkEntries is how many entries of a ring countsBlocks reads at each end of what was
+// announced, which can be 32768 entries.
+const walkEntries = 16
 
-// countsBlocks reports whether word 0 of a record counts the WQEs at the
-// beginning of the send queue rather than receives: they end exactly there, and
-// there is no receive queue, or it has fewer entries, or they were never written.
-// Of many it looks at the first and the last ones.
+// countsBlocks reports whether word 0 of a record counts the WQEs at the beginning of the
+// send queue rather than receives: the WQEs end exactly at that block, and there is no
+// receive queue, or it has fewer entries, or its entries were never written. Of many
+// entries it reads the first and the last ones.
 func (q *qp) countsBlocks(word uint32) bool {
 	n := uint64(word)
 	if n == 0 || n > q.sq.mask+1 || q.rq.done != 0 {
 		return false
 	}
 	at := uint64(0)
-	for range lookWalk {
+	for range walkEntries {
 		if at == n {
 			break
 		}
@@ -139,12 +140,12 @@ func (q *qp) countsBlocks(word uint32) bool {
 		}
 	}
 	if at != n && !q.endsAt(n) || q.blocksAt(n) != 0 {
-		return false // less is written, or more
+		return false // fewer blocks are written, or more
 	}
 	if q.rq.ring == nil || n > q.rq.mask+1 {
 		return true
 	}
-	for i := range min(n, lookWalk) {
+	for i := range min(n, walkEntries) {
 		for _, entry := range [...]uint64{i, n - 1 - i} {
 			if *(*[wqe.DataSize]byte)(q.rq.ring[entry<<q.rq.stride:]) != [wqe.DataSize]byte{} {
 				return false
@@ -154,7 +155,7 @@ func (q *qp) countsBlocks(word uint32) bool {
 	return true
 }
 
-// endsAt reports whether some WQE ends before block n.
+// endsAt reports whether a WQE ends right before block n.
 func (q *qp) endsAt(n uint64) bool {
 	for blocks := 1; blocks <= wqe.MaxBlocks; blocks++ {
 		if uint64(blocks) <= n && q.blocksAt(n-uint64(blocks)) == blocks {
@@ -177,22 +178,23 @@ func (sh *shard) rung(q *qp) bool {
 	return false
 }
 
-// place is the QPN and the index of a WQE, where they lie in a control segment.
+// place returns the QPN and the index of a WQE as they stand in the first word of a control
+// segment.
 func place(qpn uint32, index uint64) uint64 { return uint64(uint16(index))<<40 | uint64(qpn)<<8 }
 
 func (h head) place() uint64 { return h.first & (0xffff<<40 | 0xffffff<<8) }
 
-// checkPlace compares a control segment with the slot that it lies in. The slot is
-// what counts; a client learns once that the two differ. Queues that others
-// enable may go round the same WQEs again, and are left alone.
+// checkPlace compares index and QPN of a control segment with the slot that it lies in.
+// The slot decides; if they differ, that is explained once. Managed queues may execute the
+// same WQEs round after round, and are not checked.
 func (sh *shard) checkPlace(q *qp, h head) {
 	if h.place() != place(q.num, q.sq.done) {
 		sh.misplaced(q, h)
 	}
 }
 
-// misplacedNews reports whether a control segment that is not in its place says so for
-// the first time.
+// misplacedNews reports whether a wrong index or QPN of a control segment has not been
+// explained yet.
 func (q *qp) misplacedNews(h head) bool {
 	return !q.sq.managed && h.ds() != 0 &&
 		(uint16(h.first>>40) != uint16(q.sq.done) && !q.suspicion.index || uint32(h.first>>8)&0xffffff != q.num && !q.suspicion.qpn)

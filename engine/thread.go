@@ -10,16 +10,18 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// A thread is what a shard runs on.
+// A thread is the locked OS thread that runs a shard, and the settings of it that restore
+// puts back.
 type thread struct {
 	shard     *shard
 	sleeper   *sleeper
 	unpin     func()
-	undoSlice func() // puts back how long the thread runs at a time
-	faults    bool   // as it was: whether faults of memory are panics
+	undoSlice func() // restores the thread's time slice
+	faults    bool   // whether faults of memory were panics before
 }
 
-// occupyThread makes the calling goroutine a shard's thread, until leave.
+// occupyThread locks the calling goroutine to its OS thread and makes that the shard's
+// thread, until restore.
 func (sh *shard) occupyThread() (t *thread, err error) {
 	runtime.LockOSThread()
 	t = &thread{shard: sh}
@@ -32,18 +34,17 @@ func (sh *shard) occupyThread() (t *thread, err error) {
 		t.undoSlice = shortTurns()
 	}
 	// A region can lose its pages although it is sealed (a full tmpfs, a
-	// trusted file that shrank). That is a fault of one work request, not of
-	// the process.
+	// trusted file that shrank). Then one work request fails, not the process.
 	t.faults = debug.SetPanicOnFault(true)
 	if t.sleeper, err = newSleeper(); err != nil {
-		t.leave()
+		t.restore()
 		return nil, err
 	}
 	sh.measure()
 	return t, nil
 }
 
-func (t *thread) leave() {
+func (t *thread) restore() {
 	t.shard.unmeasure()
 	if t.sleeper != nil {
 		t.sleeper.close()
@@ -61,67 +62,67 @@ func (t *thread) wake() {
 	}
 }
 
-// A threads is the threads of all shards but the first.
+// threads are the threads of all shards but the first.
 type threads struct {
 	stop    context.CancelFunc
-	working sync.WaitGroup // until all have stopped
-	alive   sync.WaitGroup // until all are gone
-	mayEnd  chan struct{}  // closed when they may go
+	working sync.WaitGroup // until all have stopped stepping
+	alive   sync.WaitGroup // until all goroutines have returned
+	mayEnd  chan struct{}  // closed when the goroutines may return
 }
 
-// startThreads starts the other shards' threads. An error is that one of them cannot have
-// its place; the others are to be dismissed in any case.
+// startThreads starts the other shards' threads. An error says that one of them cannot be
+// put on its core; the caller ends the threads in this case too.
 func (e *Engine) startThreads(ctx context.Context) (*threads, error) {
-	c := &threads{mayEnd: make(chan struct{})}
-	ctx, c.stop = context.WithCancel(ctx)
+	t := &threads{mayEnd: make(chan struct{})}
+	ctx, t.stop = context.WithCancel(ctx)
 	if first := e.shards[0]; first.several && first.shareCore() {
-		e.journal.say(slog.LevelWarn, "as many engine threads as cores: they give way to others after each batch of steps, and are slower",
+		e.journal.say(slog.LevelWarn, "there are as many engine threads as cores, so each thread yields after each batch of steps, which is slower",
 			"threads", len(e.shards), "cores", runtime.NumCPU(), "GOMAXPROCS", runtime.GOMAXPROCS(0))
 	}
-	for _, l := range e.shards[1:] {
+	for _, sh := range e.shards[1:] {
 		placed := make(chan error)
-		c.working.Add(1)
-		c.alive.Go(func() { c.run(ctx, l, placed) })
+		t.working.Add(1)
+		t.alive.Go(func() { t.run(ctx, sh, placed) })
 		if err := <-placed; err != nil {
-			return c, err
+			return t, err
 		}
 	}
-	return c, nil
+	return t, nil
 }
 
-// run is the life of one of them. It keeps what it sleeps on until nobody can ask
-// for it any more.
-func (c *threads) run(ctx context.Context, l *shard, placed chan<- error) {
-	t, err := l.occupyThread()
+// run is one such thread, from its start to its end. It keeps its sleeper until mayEnd is
+// closed, because other threads may still wake it.
+func (all *threads) run(ctx context.Context, sh *shard, placed chan<- error) {
+	t, err := sh.occupyThread()
 	if err == nil {
-		defer t.leave()
+		defer t.restore()
 		err = t.attachSleeper()
 	}
 	placed <- err
 	if err == nil {
 		defer context.AfterFunc(ctx, t.sleeper.wake)()
-		l.loop(ctx)
-		l.unmeasure() // its last steps are another thread's
+		sh.loop(ctx)
+		sh.unmeasure() // another thread makes the last steps of this shard
 	}
-	c.working.Done()
-	<-c.mayEnd
+	all.working.Done()
+	<-all.mayEnd
 }
 
-// stopWork has them stop, and returns when they have.
-func (c *threads) stopWork() {
-	c.stop()
-	c.working.Wait()
+// stopWork stops the threads' stepping, and returns when all have stopped.
+func (t *threads) stopWork() {
+	t.stop()
+	t.working.Wait()
 }
 
 // end ends the threads.
-func (c *threads) end() {
-	c.stopWork()
-	close(c.mayEnd)
-	c.alive.Wait()
+func (t *threads) end() {
+	t.stopWork()
+	close(t.mayEnd)
+	t.alive.Wait()
 }
 
-// shareCore reports whether a shard must let others have its core or its P, because
-// who posts has no other.
+// shareCore reports whether a shard must yield its core or its P now and then, because
+// posters have no other.
 func (sh *shard) shareCore() bool {
 	if cpu.Uniprocessor() {
 		return true

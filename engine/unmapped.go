@@ -10,31 +10,31 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Transfers to and from memory that is away: in a process, where the kernel
-// copies it. Its keys have an address instead of bytes, so that express finds
-// none there and leaves such work to the slow path.
+// Transfers to and from unmapped memory: memory of a process that the device has not
+// mapped, and that the kernel copies. Its keys have an address instead of bytes, so the
+// fast path finds no bytes there and leaves such work to the slow path.
 
-// callCost is what a call of the kernel costs of a budget of bytes, beside those
-// that it copies.
+// callCost is what a system call costs of a budget of bytes, in addition to the bytes that
+// it copies.
 const callCost = 16 << 10
 
-// What is copied by one call, at the most. Who has half of that left of a budget
-// may copy all of it, since the call itself is a good part of the time. Then the
-// budget is overdrawn, and its client's next turn is later.
+// The most that one call copies. A transfer that has half of unmappedBytes left of its
+// budget may copy all of it, since the call itself takes a good part of the time. Then the
+// budget is overdrawn, and the client's next turn comes later.
 const (
 	unmappedBytes  = 128 << 10
 	unmappedPieces = 32
 )
 
-// An unmappedScratch is scratch for such transfers, private to the device.
+// An unmappedScratch is private memory of the device for such transfers.
 type unmappedScratch struct {
-	from, to [1 + unmappedPieces]procmem.Vec // the first is the guard's
-	between  []byte                          // on the way from one process to another; nil: there was none yet
+	from, to [1 + unmappedPieces]procmem.Vec // the first is for the guard
+	between  []byte                          // holds bytes on the way between two processes; nil until a client shares its process
 	seen     guardSeen
 	touched  byte
 }
 
-// A stretch is bytes that lie together, in the device's mapping or away.
+// A stretch is contiguous bytes, in the device's mapping or unmapped.
 type stretch struct {
 	mem     []byte
 	process *process // nil: it is mapped
@@ -54,8 +54,8 @@ func (s *stretch) aligned(size int) bool {
 	return shm.Aligned(s.mem)
 }
 
-// holds reports whether n bytes of the key from addr on are its own, mapped or
-// away: they are no list's.
+// holds reports whether n bytes of the key from addr on are inside its own memory, mapped
+// or unmapped. A list has no memory of its own.
 func (k *mkey) holds(addr, n uint64) bool {
 	if k.process == nil {
 		_, ok := k.span(addr, n)
@@ -74,7 +74,7 @@ func (k *mkey) stretch(addr, n uint64) stretch {
 	return stretch{mem: mem, n: n}
 }
 
-// peek is next for lists that are away, wholly or in part.
+// peek is next for lists that are unmapped, wholly or in part.
 func (l *list) peek(n uint64) stretch {
 	for l.off == l.piece[l.at].n {
 		l.at++
@@ -95,9 +95,9 @@ func (l *list) peek(n uint64) stretch {
 	return r.found.stretch(r.addr+s.round*r.stride+s.off, min(n, r.n-s.off))
 }
 
-// collect puts where the next bytes of the list lie into vecs, n at the most, as
-// long as they are all mapped, or all of one process. first is the first of
-// them. The list does not move on.
+// collect fills vecs with the next stretches of the list, of at most n bytes together, as
+// long as all are mapped or all are of one process. first is the first stretch. The list
+// does not advance.
 func (l *list) collect(vecs []procmem.Vec, n uint64) (first stretch, used []procmem.Vec, total uint64) {
 	at, off, spot := l.at, l.off, l.spot
 	for total < n && len(used) < len(vecs) {
@@ -119,7 +119,7 @@ func (l *list) collect(vecs []procmem.Vec, n uint64) (first stretch, used []proc
 	return first, used, total
 }
 
-// skip moves the list on.
+// skip advances the list by n bytes.
 func (l *list) skip(n uint64) {
 	for n > 0 {
 		s := l.peek(n)
@@ -128,7 +128,7 @@ func (l *list) skip(n uint64) {
 	}
 }
 
-// firstOf returns the vectors of the first n bytes.
+// firstOf cuts vecs to their first n bytes.
 func firstOf(vecs []procmem.Vec, n uint64) []procmem.Vec {
 	for i := range vecs {
 		if v := &vecs[i]; v.Len >= n {
@@ -145,12 +145,12 @@ type gap struct {
 	process *process
 	addr    uint64
 	errno   syscall.Errno
-	source  bool // the job's source is meant, else its destination
-	write   bool // it was to be written
+	source  bool // it is the job's source, else its destination
+	write   bool // it was to be written, else read
 }
 
-// moveUnmapped is job.move for a job with memory of a process. Its verdict is failed
-// or lost when such memory could not be reached.
+// moveUnmapped is job.move for a job with unmapped memory. Its verdict is failed or lost if
+// such memory could not be reached.
 func (sh *shard) moveUnmapped(q *qp, j *job, budget int) (used int, v verdict) {
 	for (used < budget || j.moved < indivisible) && j.moved < j.total {
 		most := uint64(max(budget-used, indivisible))
@@ -169,9 +169,8 @@ func (sh *shard) moveUnmapped(q *qp, j *job, budget int) (used int, v verdict) {
 	return used, accepted
 }
 
-// copyUnmapped copies up to n bytes of a job, and returns how many. A page that is
-// not there cuts the copy short; the next one begins with it, copies nothing and
-// says which it was.
+// copyUnmapped copies up to n bytes of a job, and returns how many. A missing page cuts the
+// copy short; the next copy begins with that page, copies nothing and returns it as g.
 func (sh *shard) copyUnmapped(j *job, n uint64) (copied uint64, cost int, g gap) {
 	a := &sh.scratch.unmapped
 	src, from, n := j.src.collect(a.from[1:], n)
@@ -185,7 +184,7 @@ func (sh *shard) copyUnmapped(j *job, n uint64) (copied uint64, cost int, g gap)
 		return uint64(k), max(k, pieceCost), g
 	case dst.process == nil:
 		if k, errno = src.process.read(&a.seen, to, from); k == 0 {
-			a.touched = dst.mem[0] // a fault of this side shows here, as it always does
+			a.touched = dst.mem[0] // if it was the mapped side that is missing, this faults
 			g = gap{src.process, src.addr, errno, true, false}
 		}
 	case src.process == nil:
@@ -207,8 +206,8 @@ func (sh *shard) copyUnmapped(j *job, n uint64) (copied uint64, cost int, g gap)
 	return uint64(k), cost, g
 }
 
-// updateUnmapped is update for a word that is away: read, changed and written, which
-// is one step for everything that goes through this device, and no more, as
+// updateUnmapped is update for an unmapped word: it is read, changed and written. That is
+// atomic with respect to everything that goes through this device, and to nothing else, as
 // IBV_ATOMIC_HCA says.
 func (sh *shard) updateUnmapped(op wqe.Opcode, at stretch, operand []byte) (old uint64, g gap, ok bool) {
 	a := &sh.scratch.unmapped
@@ -218,15 +217,15 @@ func (sh *shard) updateUnmapped(op wqe.Opcode, at stretch, operand []byte) (old 
 	if n, errno := at.process.read(&a.seen, a.to[:2], a.from[:2]); n != len(word) {
 		return 0, gap{at.process, at.addr, errno, true, false}, false
 	}
-	old, _ = sh.update(op, word, operand) // nobody else changes it
+	old, _ = sh.update(op, word, operand) // the word is private here
 	if n, errno := at.process.write(a.to[:2], a.from[:2]); n != len(word) {
 		return 0, gap{at.process, at.addr, errno, true, true}, false
 	}
 	return old, gap{}, true
 }
 
-// unreachable ends a WQE whose memory could not be reached. What is local is at
-// fault as a bad key is.
+// unreachable ends a WQE whose memory could not be reached. Local memory fails it as a bad
+// local key does.
 func (sh *shard) unreachable(q *qp, j *job, g gap) verdict {
 	if j.peer != nil && g.source == j.reads() {
 		return sh.answered(q, j, sh.unreachableHere(q, j, g))
@@ -236,8 +235,8 @@ func (sh *shard) unreachable(q *qp, j *job, g gap) verdict {
 	return sh.fail(q, j, cqe.LocalProtection)
 }
 
-// unreachableHere answers when the responder's memory could not be reached: as its
-// bad key does, or its bad receive.
+// unreachableHere is the answer if the responder's memory could not be reached: that of a
+// bad remote key or of a bad receive.
 func (sh *shard) unreachableHere(q *qp, j *job, g gap) answer {
 	why := g.why()
 	p, r := j.peer, &j.request
@@ -248,7 +247,7 @@ func (sh *shard) unreachableHere(q *qp, j *job, g gap) answer {
 		sh.explainQueue(p, why.code, "%v of peer QP %#06x: %s", r.op, r.from, why)
 	}
 	if p.client != q.client {
-		sh.explain(q, why.code, "%v: memory of peer QP %#06x cannot be reached; why is said to its owner", r.op, p.num)
+		sh.explain(q, why.code, "%v: memory of peer QP %#06x cannot be reached; its owner is told why", r.op, p.num)
 	}
 	if taken {
 		return sh.endReceive(j, cqe.LocalProtection, answerOperation)
@@ -256,7 +255,7 @@ func (sh *shard) unreachableHere(q *qp, j *job, g gap) answer {
 	return sh.refuseRequest(p, control.EventAccessError, answerRemoteAccess)
 }
 
-// why says what could not be done.
+// why explains which access was not possible.
 func (g gap) why() reason {
 	what := "read"
 	if g.write {

@@ -5,10 +5,10 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// wakeBill is what it costs that a client can wake the device.
+// wakeBill is the charge for a client that can wake the device.
 var wakeBill = bill{descriptors: 1}
 
-// grant returns which of the features that the client wants it gets.
+// grant returns those features, of the ones that the client wants, that it gets.
 func (c *Client) grant(want uint64) uint64 {
 	if want&control.FeatureWake == 0 || c.e.cfg.Idle != IdleNap || !shm.CanBarrier() || c.makeWakeFD() != nil {
 		return 0
@@ -16,8 +16,8 @@ func (c *Client) grant(want uint64) uint64 {
 	return control.FeatureWake
 }
 
-// setWake notes whether the client's posters wake the device, and gives it what
-// they do it by.
+// setWake notes whether all posters of the client wake the device. If so, it gives the client
+// the descriptor to wake it by.
 func (c *Client) setWake(m *control.Wake, _ Memory, r *control.Reply) (control.Message, error) {
 	switch {
 	case m.Wakes > 1:
@@ -36,37 +36,37 @@ func (c *Client) setWake(m *control.Wake, _ Memory, r *control.Reply) (control.M
 	return &control.Empty{}, nil
 }
 
-// makeWakeFD makes the descriptor that the client wakes the device by.
+// makeWakeFD makes the eventfd by which the client wakes the device.
 func (c *Client) makeWakeFD() error {
 	if err := c.e.shares.take(c.uid, wakeBill); err != nil {
 		return err
 	}
-	bell, err := newEventFD()
+	fd, err := newEventFD()
 	if err == nil && c.shard.sleeper != nil {
-		if err = c.shard.sleeper.add(bell); err != nil {
-			_ = bell.Close()
+		if err = c.shard.sleeper.add(fd); err != nil {
+			_ = fd.Close()
 		}
 	}
 	if err != nil {
 		c.e.shares.give(c.uid, wakeBill)
 		return err
 	}
-	c.wake.fd = bell
+	c.wake.fd = fd
 	return nil
 }
 
-// closeWakeFD takes the descriptor back.
+// closeWakeFD closes the eventfd.
 func (c *Client) closeWakeFD() {
 	if c.wake.fd == nil {
 		return
 	}
-	bell := c.wake.fd
+	fd := c.wake.fd
 	c.wake.fd, c.wake.always = nil, false
 	if c.shard.sleeper != nil {
-		c.shard.sleeper.remove(bell)
+		c.shard.sleeper.remove(fd)
 	}
 	c.after = append(c.after, func() {
-		_ = bell.Close()
+		_ = fd.Close()
 		c.e.shares.give(c.uid, wakeBill)
 	})
 }

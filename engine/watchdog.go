@@ -14,62 +14,60 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread that waits for memory cannot say so before it goes on. The watchdog can: it
-// is a goroutine beside the engine's threads that looks whether they have advanced
-// since the last time. It touches no memory of clients, and takes no lock that a
-// request holds.
+// A thread that waits for memory cannot report that before it goes on. The watchdog can: a
+// goroutine that checks now and then whether the engine's threads have advanced. It
+// touches no memory of clients, and takes no lock that a request holds.
 //
-// It needs a P: with GOMAXPROCS 1 it speaks when the thread has gone on. And a garbage
-// collection that begins meanwhile waits for the thread, and the watchdog waits for the
-// collection.
+// It needs a P: with GOMAXPROCS 1 it reports only after the thread has gone on. A garbage
+// collection that begins while a thread is stuck waits for the thread, and the watchdog
+// waits for the collection.
 
-// How often it looks, awake and while all shards sleep; from when on a shard is stuck;
-// how often that is repeated, in growing distances; and how often a new case is said.
 const (
-	watchTime  = 100 * time.Millisecond
-	watchSleep = time.Second
-	stuckTime  = 200 * time.Millisecond
-	stuckAgain = 5
-	stuckQuiet = time.Second
+	watchTime  = 100 * time.Millisecond // between two checks while a shard is busy
+	watchSleep = time.Second            // between two checks while all shards sleep
+	stuckTime  = 200 * time.Millisecond // a shard that has not advanced for so long is stuck
+	stuckAgain = 5                      // a case is reported again after so many times its age
+	stuckQuiet = time.Second            // between reports of two cases of one shard
 )
 
-// Stuck says where a thread of the engine is, and for how long it has not advanced.
+// Stuck says where a thread of the engine is stuck, and for how long.
 type Stuck struct {
-	Client, Peer string // whose memory it may be; empty: none is known
-	Queue        uint32 // number of Client's queue pair, or completion queue
+	Client, Peer string // clients whose memory may be the cause; empty: none is known
+	Queue        uint32 // number of Client's queue pair, or of its completion queue if CQ
 	CQ           bool
-	PeerQueue    uint32
-	Request      string // which Client has made, in place of a queue's work
-	For          time.Duration
-	Thread       string // what it does, as the kernel says
-	NoCore       bool   // nothing but that: others have its core
+	PeerQueue    uint32        // number of Peer's queue pair
+	Request      string        // the request of Client that was being served; empty: work of a queue
+	For          time.Duration // since the thread last advanced
+	Thread       string        // state of the thread, as the kernel reports it
+	NoCore       bool          // the thread only waits for a core; all fields but For and Thread are zero
 }
 
-// Stuck returns where threads of the engine are stuck now, as the watchdog has seen at
-// its last look. Safe for concurrent use.
+// Stuck returns where threads of the engine are stuck, as of the watchdog's last check.
+// Safe for concurrent use.
 func (e *Engine) Stuck() []Stuck {
 	e.watchdog.mu.Lock()
 	defer e.watchdog.mu.Unlock()
 	return slices.Clone(e.watchdog.stuck)
 }
 
-// A watchdog is what is known outside of the shards.
+// A watchdog is what the watchdog goroutine reads besides shard.progress, and what it has
+// found.
 type watchdog struct {
 	owners  queueOwners
-	request atomic.Pointer[controlRequest] // that is being served
+	request atomic.Pointer[controlRequest] // being served; nil: none
 
 	mu    sync.Mutex
 	stuck []Stuck
 }
 
-// A controlRequest is one that a client has made.
+// A controlRequest is a request of a client that is being served.
 type controlRequest struct {
 	client, what string
 	since        uint64 // device clock
 }
 
-// queueOwners knows the client of each queue, for the watchdog, which may not ask the
-// engine.
+// queueOwners knows the client of each queue. The watchdog may not read the engine's own
+// tables.
 type queueOwners struct {
 	mu     sync.Mutex
 	queues map[uint64]owner // by progress.at
@@ -119,44 +117,45 @@ func (o *queueOwners) find(at uint64) (s Stuck) {
 	return s
 }
 
-// guard starts the watchdog, until end. It sleeps in the kernel: a timer of the Go
-// runtime may belong to the P that the stuck thread holds.
-func (e *Engine) guard() (end func(), err error) {
-	bell, err := newEventFD()
+// startWatchdog starts the watchdog; end stops it. It sleeps in the kernel, because a timer
+// of the Go runtime may belong to the P that the stuck thread holds.
+func (e *Engine) startWatchdog() (end func(), err error) {
+	stop, err := newEventFD()
 	if err != nil {
-		return nil, fmt.Errorf("engine: what its watchdog sleeps on: %w", err)
+		return nil, fmt.Errorf("engine: eventfd of the watchdog: %w", err)
 	}
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
 		cases := make([]stuckCase, len(e.shards)+1)
-		fds := []unix.PollFd{{Fd: int32(bell.Fd()), Events: unix.POLLIN}}
-		for next := watchTime; ; next = e.watch(cases) {
+		fds := []unix.PollFd{{Fd: int32(stop.Fd()), Events: unix.POLLIN}}
+		for next := watchTime; ; next = e.checkShards(cases) {
 			if n, _ := unix.Poll(fds, int(next.Milliseconds())); n > 0 {
 				return
 			}
 		}
 	}()
 	return func() {
-		_, _ = unix.Write(int(bell.Fd()), eventOne)
+		_, _ = unix.Write(int(stop.Fd()), eventOne)
 		<-gone
-		_ = bell.Close()
+		_ = stop.Close()
 	}, nil
 }
 
-// A stuckCase is one shard, or the requests, from one time that it is stuck to the next.
+// A stuckCase is one shard, or the request being served, while it does not advance.
 type stuckCase struct {
-	mark   uint64 // where it is stuck
-	queued uint64 // ns that it had waited for a core at the look before
-	again  time.Duration
-	was    Stuck
-	told   bool   // that it is stuck has been said
-	quiet  uint64 // device clock; nothing new is said before
-	unsaid int
+	mark       uint64        // device clock when it last advanced
+	queued     uint64        // ns that its thread had waited for a core, at the last check
+	nextReport time.Duration // age of the case at which it is reported next
+	last       Stuck
+	told       bool   // the case has been reported
+	quietUntil uint64 // device clock until which no new case is reported
+	unsaid     int    // cases that were not reported because of that
 }
 
-// watch looks at all shards once, and returns when to look again.
-func (e *Engine) watch(cases []stuckCase) (next time.Duration) {
+// checkShards checks all shards and the request being served once, and returns the time
+// until the next check.
+func (e *Engine) checkShards(cases []stuckCase) (next time.Duration) {
 	next = watchSleep
 	var all []Stuck
 	now := clock.Now()
@@ -166,26 +165,26 @@ func (e *Engine) watch(cases []stuckCase) (next time.Duration) {
 		if busy {
 			next = watchTime
 		}
-		busy = busy && r == nil // else the shard serves the request, or waits for the thread that does
+		busy = busy && r == nil // during a request the shard serves it, or waits for the thread that does
 		c := &cases[i]
-		if !c.look(e, mark, busy, now) {
+		if !c.isStuck(e, mark, busy, now) {
 			continue
 		}
 		s := e.watchdog.owners.find(l.at.Observe())
-		if !c.ask(&s, int(l.thread.Observe())) {
+		if !c.askKernel(&s, int(l.thread.Observe())) {
 			continue
 		}
-		c.say(e, s, now)
-		all = append(all, c.was)
+		c.report(e, s, now)
+		all = append(all, c.last)
 	}
 	c := &cases[len(e.shards)]
 	since := uint64(0)
 	if r != nil {
 		since, next = r.since, watchTime
 	}
-	if c.look(e, since, r != nil, now) {
-		c.say(e, Stuck{Client: r.client, Request: r.what}, now)
-		all = append(all, c.was)
+	if c.isStuck(e, since, r != nil, now) {
+		c.report(e, Stuck{Client: r.client, Request: r.what}, now)
+		all = append(all, c.last)
 	}
 	e.watchdog.mu.Lock()
 	e.watchdog.stuck = all
@@ -193,21 +192,21 @@ func (e *Engine) watch(cases []stuckCase) (next time.Duration) {
 	return next
 }
 
-// look reports whether a shard that has made its mark then is stuck there. If the shard
-// was stuck and has gone on, it says so.
-func (c *stuckCase) look(e *Engine, mark uint64, busy bool, now uint64) bool {
+// isStuck reports whether a shard that last advanced at mark is stuck. If a stuck shard has
+// gone on, isStuck reports that to the log.
+func (c *stuckCase) isStuck(e *Engine, mark uint64, busy bool, now uint64) bool {
 	if mark != c.mark || !busy {
 		if c.told {
-			c.goesOn(e, now)
+			c.reportResumed(e, now)
 		}
-		*c = stuckCase{mark: mark, quiet: c.quiet, unsaid: c.unsaid}
+		*c = stuckCase{mark: mark, quietUntil: c.quietUntil, unsaid: c.unsaid}
 	}
 	return busy && now > mark && clock.Duration(now-mark) >= stuckTime
 }
 
-// ask asks the kernel what a thread does. It returns false if that is not clear yet: it
-// takes two looks to tell a thread that runs from one that waits for a core.
-func (c *stuckCase) ask(s *Stuck, thread int) bool {
+// askKernel asks the kernel for the state of a thread. It returns false if that is not
+// clear yet: it takes two checks to tell a thread that runs from one that waits for a core.
+func (c *stuckCase) askKernel(s *Stuck, thread int) bool {
 	dir := fmt.Sprintf("/proc/self/task/%d/", thread)
 	state := "?"
 	if text, err := os.ReadFile(dir + "stat"); err == nil {
@@ -224,16 +223,16 @@ func (c *stuckCase) ask(s *Stuck, thread int) bool {
 	c.queued = queued
 	switch state {
 	case "D":
-		s.Thread = "waits in the kernel; nothing ends that, not even SIGKILL"
+		s.Thread = "waits in the kernel and cannot be interrupted, not even by SIGKILL"
 	case "S":
 		s.Thread = "waits in the kernel"
 	case "R":
 		if first {
 			return false
 		}
-		s.Thread = "runs, in the kernel perhaps"
+		s.Thread = "runs, perhaps in the kernel"
 		if waited > watchTime/2 {
-			*s = Stuck{Thread: "is given no core; others have it", NoCore: true}
+			*s = Stuck{Thread: "waits for a core", NoCore: true}
 		}
 	default:
 		s.Thread = "is in state " + state
@@ -244,39 +243,39 @@ func (c *stuckCase) ask(s *Stuck, thread int) bool {
 	return true
 }
 
-// say says that a shard is stuck, if it is time to.
-func (c *stuckCase) say(e *Engine, s Stuck, now uint64) {
+// report writes to the log that a shard is stuck, if it is time to.
+func (c *stuckCase) report(e *Engine, s Stuck, now uint64) {
 	s.For = clock.Duration(now - c.mark)
-	begins := c.again == 0
-	c.was = s
-	if s.For < c.again {
+	begins := c.nextReport == 0
+	c.last = s
+	if s.For < c.nextReport {
 		return
 	}
-	c.again = stuckAgain * s.For
-	if begins && now < c.quiet {
+	c.nextReport = stuckAgain * s.For
+	if begins && now < c.quietUntil {
 		c.unsaid++
 		return
 	}
-	c.told, c.quiet = true, now+clock.Cycles(stuckQuiet)
+	c.told, c.quietUntil = true, now+clock.Cycles(stuckQuiet)
 	attrs := append(s.attrs(), slog.String("for", s.For.Round(time.Millisecond).String()))
 	if c.unsaid > 0 {
 		attrs = append(attrs, slog.Int("unsaid", c.unsaid))
 		c.unsaid = 0
 	}
-	text := "the engine's thread is stuck at memory of a client; all clients of it wait"
+	text := "the engine's thread is stuck at memory of a client; all clients of this thread wait"
 	if s.Client == "" {
-		text = "the engine's thread is stuck; all clients of it wait"
+		text = "the engine's thread is stuck; all clients of this thread wait"
 	}
 	if s.NoCore {
-		text = "the engine's thread is not given a core; all clients of it wait"
+		text = "the engine's thread gets no core; all clients of this thread wait"
 	}
 	e.journal.say(slog.LevelWarn, text, attrs...)
 }
 
-// goesOn says that a shard is no longer stuck.
-func (c *stuckCase) goesOn(e *Engine, now uint64) {
-	e.journal.say(slog.LevelWarn, "the engine's thread goes on", append(c.was.attrs(),
-		slog.String("after", fmt.Sprintf("%v to %v", c.was.For.Round(time.Millisecond), clock.Duration(now-c.mark).Round(time.Millisecond))))...)
+// reportResumed writes to the log that a shard is no longer stuck.
+func (c *stuckCase) reportResumed(e *Engine, now uint64) {
+	e.journal.say(slog.LevelWarn, "the engine's thread goes on", append(c.last.attrs(),
+		slog.String("after", fmt.Sprintf("%v to %v", c.last.For.Round(time.Millisecond), clock.Duration(now-c.mark).Round(time.Millisecond))))...)
 }
 
 func (s *Stuck) attrs() (list []any) {

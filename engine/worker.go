@@ -14,48 +14,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A worker is a thread on a core of its own that copies what the device hands it,
-// piece after piece, and knows nothing else. See dma.go for the device's side.
+// A worker is a thread on a core of its own that does copy tasks, one after the other, and
+// nothing else. dma.go is the device's side of it.
 type worker struct {
 	ring [workerRing]copyTask
 
-	// The device's: how many tasks have been given, and how many of them seen to
-	// be done.
+	// Owned by the device: how many tasks it has given, and how many of them it has
+	// taken back.
 	given, seen uint64
 	_           [64]byte
 
-	// The worker's.
-	next   uint64 // task to do
-	copier copier // of what no cache holds
+	// Owned by the worker.
+	next   uint64 // number of the next task
+	copier copier // of transfers past the caches
 
-	asleep atomic.Bool // or about to be
-	ended  atomic.Bool // asked to end
-	wakeFD *os.File    // that it is woken by; nil: it never sleeps, in tests
+	asleep atomic.Bool // it sleeps or is about to
+	ended  atomic.Bool // it is asked to end
+	wakeFD *os.File    // an eventfd that wakes it; nil in tests, where it never sleeps
 }
 
-// workerRing is how many tasks a worker may have before it.
+// workerRing is the number of tasks that a worker has room for.
 const workerRing = 8
 
 // A copyTask is one piece of a transfer.
 type copyTask struct {
 	state      atomic.Uint32
-	pastCaches bool // by the copier
+	pastCaches bool // copied by worker.copier
 	dst, src   []byte
-	fault      uintptr // where memory was missing, of one that is spoilt
+	fault      uintptr // address of the missing memory, if taskFaulted
 
-	// The device's.
-	job    *job    // nil: it matters no more
-	client *Client // who has it, of what one may have
+	// Owned by the device.
+	job    *job    // nil: the task was recalled
+	client *Client // whose share of the tasks it counts to
 	keys   [4]*mkey
 	_      [64]byte
 }
 
-// The states of an task. The device makes it given and, from given, recalled; the
-// worker makes it taken, from given too, and then over or spoilt: who of the two is
-// first decides. Over, the place in the ring is the device's again.
+// The states of a task. The device stores taskGiven and changes that to taskRecalled; the
+// worker changes it to taskTaken, and then stores taskDone or taskFaulted. Both leave
+// taskGiven by a compare-and-swap, so one of them is first. A task that is done or faulted
+// is the device's again.
 //
-// Publish: given. Observed by worker.work. It covers the task.
-// Publish: over, spoilt. Observed by shard.collect. They cover the copy.
+// Publish: taskGiven. Observed by worker.work. It covers the task.
+// Publish: taskDone, taskFaulted. Observed by shard.collectTasks. They cover the copy.
 const (
 	taskDone uint32 = iota
 	taskFaulted
@@ -67,10 +68,10 @@ const (
 // workerSpin is how long a worker without tasks spins before it sleeps.
 const workerSpin = 50 * time.Microsecond
 
-// run does tasks on a core until it is asked to end. started is told when the
-// thread is in its place, or why it cannot be there.
+// run does tasks on a core until the worker is asked to end. It sends on started nil once
+// the thread is on that core, or the reason why it cannot be.
 func (w *worker) run(core int, started chan<- error) {
-	runtime.LockOSThread() // for ever: the thread ends with the goroutine
+	runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
 	var set unix.CPUSet
 	set.Set(core)
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
@@ -88,7 +89,7 @@ func (w *worker) run(core int, started chan<- error) {
 		now := clock.Now()
 		switch {
 		case alone:
-			w.sleep() // who would give it something needs this core, or this P
+			w.sleep() // the engine's thread needs this core, or this P
 		case since == 0:
 			since = now
 		case now-since < spin:
@@ -100,9 +101,9 @@ func (w *worker) run(core int, started chan<- error) {
 	}
 }
 
-// sleep waits until the device has rung the bell. The giver of an task stores it
-// before it loads asleep, and here it is the other way round; both are sequentially
-// consistent, so one of the two sees the other.
+// sleep waits until wake writes to wakeFD. The device stores a task and then loads asleep;
+// the worker stores asleep and then loads the task. Both are sequentially consistent, so
+// one of the two sees the other's store.
 func (w *worker) sleep() {
 	w.asleep.Store(true)
 	if w.ring[w.next%workerRing].state.Load() <= taskFaulted && !w.ended.Load() {
@@ -114,47 +115,48 @@ func (w *worker) sleep() {
 
 // work does the next task, and reports whether there was one.
 func (w *worker) work() bool {
-	e := &w.ring[w.next%workerRing]
-	if e.state.Load() <= taskFaulted {
+	task := &w.ring[w.next%workerRing]
+	if task.state.Load() <= taskFaulted {
 		return false
 	}
 	w.next++
-	if e.state.CompareAndSwap(taskGiven, taskTaken) {
-		e.state.Store(w.copy(e))
+	if task.state.CompareAndSwap(taskGiven, taskTaken) {
+		task.state.Store(w.copy(task))
 	} else {
-		e.state.Store(taskDone) // it was recalled
+		task.state.Store(taskDone) // it was recalled
 	}
 	return true
 }
 
-// copy does an task and returns what has become of it.
-func (w *worker) copy(e *copyTask) (outcome uint32) {
+// copy does a task and returns its state after that: taskDone or taskFaulted.
+func (w *worker) copy(task *copyTask) (outcome uint32) {
 	defer func() {
 		if r := recover(); r != nil {
 			addr, ok := faultOf(r)
 			if !ok {
 				panic(r)
 			}
-			e.fault, outcome = addr, taskFaulted
+			task.fault, outcome = addr, taskFaulted
 		}
 	}()
-	if e.pastCaches {
-		w.copier.copy(e.dst, e.src)
+	if task.pastCaches {
+		w.copier.copy(task.dst, task.src)
 	} else {
-		copy(e.dst, e.src)
+		copy(task.dst, task.src)
 	}
 	return taskDone
 }
 
-// wake wakes the worker if it sleeps. The bell may be rung once too often.
+// wake wakes the worker if it sleeps. It may write to wakeFD once too often, which does no
+// harm.
 func (w *worker) wake() {
 	if w.asleep.Load() && w.wakeFD != nil {
 		_, _ = unix.Write(int(w.wakeFD.Fd()), eventOne)
 	}
 }
 
-// startWorkers starts a worker on each core. end stops them, and returns when they are
-// gone.
+// startWorkers starts a worker on each core. end stops them, and returns when their threads
+// have ended.
 func startWorkers(cores []int) (workers []*worker, end func(), err error) {
 	var all sync.WaitGroup
 	end = func() {

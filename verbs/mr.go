@@ -120,7 +120,7 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 }
 
 // away says which memory is meant by what payload has found.
-func away(held []*extent) engine.Memory { return engine.Memory{Away: len(held) == 0} }
+func away(held []*extent) engine.Memory { return engine.Memory{InProcess: len(held) == 0} }
 
 // remapsPayload reports whether memory may be put into shared memory that the
 // shim was not asked for yet: it may say no.

@@ -4,8 +4,8 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// Registered memory, windows and lists: the requests that make keys and take
-// them back. What a UMR does with them is in umr.go.
+// Requests that make and destroy keys: of registered memory, of windows and of lists. What
+// a UMR does with keys is in umr.go.
 
 func (c *Client) regMR(m *control.MR, beside Memory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.pds[m.PDN]
@@ -13,7 +13,7 @@ func (c *Client) regMR(m *control.MR, beside Memory, _ *control.Reply) (control.
 		return nil, notFound("PD", m.PDN)
 	}
 	k := &mkey{access: m.Access, pd: p, client: c}
-	if err := c.place(k, m.Addr, m.Length, m.IOVA, beside.Away); err != nil {
+	if err := c.place(k, m.Addr, m.Length, m.IOVA, beside.InProcess); err != nil {
 		return nil, err
 	}
 	if err := c.addKey(k); err != nil {
@@ -23,8 +23,8 @@ func (c *Client) regMR(m *control.MR, beside Memory, _ *control.Reply) (control.
 	return &control.Key{Key: k.key}, nil
 }
 
-// place says which memory k is of, with the rights that it has, or refuses and
-// leaves k unusable.
+// place sets the memory of k: n bytes at addr in the client, which work requests address
+// from iova on. It checks the rights in k.access. If it returns an error, k is unusable.
 func (c *Client) place(k *mkey, addr, n, iova uint64, away bool) error {
 	switch {
 	case n == 0:
@@ -44,7 +44,7 @@ func (c *Client) place(k *mkey, addr, n, iova uint64, away bool) error {
 	var p *process
 	if (err != nil || away) && c.process != nil {
 		p = c.process
-		r, mem, err = &p.all, nil, p.has(addr, n)
+		r, mem, err = &p.all, nil, p.checkRange(addr, n)
 	}
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (c *Client) place(k *mkey, addr, n, iova uint64, away bool) error {
 	return nil
 }
 
-// addKey gives k a key.
+// addKey gives k a key and adds it to the tables.
 func (c *Client) addKey(k *mkey) error {
 	if _, err := c.take("keys", len(c.mrs), c.e.cfg.Limits.MRs, k.cost()); err != nil {
 		return err
@@ -99,9 +99,9 @@ func (c *Client) createMkey(m *control.Mkey, _ Memory, _ *control.Reply) (contro
 	return &control.Key{Key: k.key}, nil
 }
 
-// key returns the client's key with this index. The variant must match too,
-// except that windows and lists change theirs by work requests, of which a
-// program may have lost track when it closes them.
+// key returns the client's mkey with this index. The variant must match too, except for
+// windows and lists: work requests change their variant, and a program that destroys one may
+// have lost track of it.
 func (c *Client) key(key uint32) (*mkey, error) {
 	k := c.mrs[key>>8]
 	if k == nil || k.region != nil && k.key != key {
@@ -122,9 +122,8 @@ func (c *Client) deregMR(m *control.Key, _ Memory, _ *control.Reply) (control.Me
 	return &control.Empty{}, nil
 }
 
-// removeKey takes a key out of the device. A transfer in the middle of its
-// memory is judged anew, and then finds no such key; none touches the memory
-// afterwards.
+// removeKey removes a key from the device. A transfer that is in the middle of its memory is
+// judged again and then finds no such key; no transfer touches the memory afterwards.
 func (sh *shard) removeKey(k *mkey) {
 	sh.invalidateJobs(k)
 	if k.window != nil {
@@ -152,7 +151,7 @@ func (c *Client) reregMR(m *control.ReregMR, beside Memory, _ *control.Reply) (c
 	if k.windows > 0 {
 		return nil, busy("memory region with key", m.Key, k.windows, "bound memory window", "bound memory windows")
 	}
-	// A changed copy is judged like a new one, then takes its place.
+	// A changed copy is checked like a new key, and then takes its place.
 	next := *k
 	if m.What&control.ReregPD != 0 {
 		p, ok := c.pds[m.PDN]
@@ -168,7 +167,7 @@ func (c *Client) reregMR(m *control.ReregMR, beside Memory, _ *control.Reply) (c
 	if m.What&control.ReregRange != 0 {
 		addr, n, iova = m.Addr, m.Length, m.IOVA
 	}
-	if err := c.place(&next, addr, n, iova, beside.Away); err != nil {
+	if err := c.place(&next, addr, n, iova, beside.InProcess); err != nil {
 		return nil, err
 	}
 	c.shard.invalidateJobs(k)

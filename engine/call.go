@@ -9,17 +9,19 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Memory is what belongs to a request beside its bytes: the memory that was made for
-// a new region. Away is of requests that register memory, and says that it is
-// the process' (ShareProcess), also where a region has its addresses: the process
-// may have mapped something else there since.
+// Memory is the memory that a request is about, if any.
 type Memory struct {
+	// Region is memory that was made for a new region (OpCreateRegion).
 	Region *shm.Region
-	Away   bool
+
+	// InProcess is for requests that register memory (OpRegMR, OpReregMR). It says that the
+	// memory is that of the client's process (ShareProcess), even if a region has these
+	// addresses: the process may have mapped other memory there since.
+	InProcess bool
 }
 
-// Call serves one request of this client and returns the answer. A refusal is
-// a *control.Error. Memory that is not taken over is the caller's again.
+// Call serves one request of this client and returns the answer. A refusal is a
+// *control.Error; then mem.Region still belongs to the caller.
 func (c *Client) Call(op control.Op, payload []byte, mem Memory) (ans control.Message, r control.Reply, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -28,10 +30,10 @@ func (c *Client) Call(op control.Op, payload []byte, mem Memory) (ans control.Me
 	}
 	h, ok := handlers[op]
 	if !ok {
-		return nil, r, control.Errorf(control.CodeUnsupported, "%v: this device does not know it; its protocol is %d.%d", op, control.Major, control.Minor)
+		return nil, r, control.Errorf(control.CodeUnsupported, "%v: unknown to this device, whose protocol is %d.%d", op, control.Major, control.Minor)
 	}
 	if (mem.Region != nil) != (op == control.OpCreateRegion) {
-		return nil, r, control.Errorf(control.CodeUnsupported, "%v: a client in the device's own process adds memory that it has", op)
+		return nil, r, control.Errorf(control.CodeUnsupported, "%v: a client in the device's own process adds memory of its own, by AddRegion", op)
 	}
 	c.do(op.String(), func() {
 		c.shard.ticks = 0 // the last step may be long ago
@@ -43,7 +45,8 @@ func (c *Client) Call(op control.Op, payload []byte, mem Memory) (ans control.Me
 	return ans, r, err
 }
 
-// finish does what requests have left to do off the engine's thread.
+// finish does the work that requests have left for the time after them, off the engine's
+// thread.
 func (c *Client) finish() {
 	for _, f := range c.after {
 		f()
@@ -52,8 +55,8 @@ func (c *Client) finish() {
 	c.after = c.after[:0]
 }
 
-// refuseFault turns a fault of a client's memory into a refusal of the request
-// that met it.
+// refuseFault turns a fault of a client's memory into a refusal of the request that has met
+// the fault.
 func refuseFault(err *error) {
 	r := recover()
 	if r == nil {
@@ -69,7 +72,7 @@ func refuseFault(err *error) {
 // A handler serves one operation. It runs on the engine's thread.
 type handler func(c *Client, payload []byte, mem Memory, r *control.Reply) (control.Message, error)
 
-// on makes a handler of a function that takes the request parsed.
+// on makes a handler of a function that takes the parsed request.
 func on[T any, M interface {
 	*T
 	control.Message
@@ -124,7 +127,7 @@ func (c *Client) hello(m *control.Hello, _ Memory, r *control.Reply) (control.Me
 			m.Major, m.Minor, control.Major, control.Minor)
 	}
 	if c.greeted {
-		return nil, control.Errorf(control.CodeInvalid, "hello: said twice; %s has been welcomed", c.name)
+		return nil, control.Errorf(control.CodeInvalid, "hello: sent twice by %s", c.name)
 	}
 	c.greeted = true
 	if m.Name != "" {
@@ -136,11 +139,11 @@ func (c *Client) hello(m *control.Hello, _ Memory, r *control.Reply) (control.Me
 	return w, nil
 }
 
-// nameBytes is how much of a client's name for itself the log shows.
+// nameBytes is how much of a client's own name the log shows.
 const nameBytes = 64
 
-// printable returns the beginning of a name, with a question mark for whatever the log
-// would have to write in several characters.
+// printable returns the beginning of a name, with a question mark for each character that
+// the log would escape.
 func printable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' || r == '"' || r == '\\' {

@@ -7,33 +7,33 @@ import (
 	"github.com/nicless/nicless/internal/clock"
 )
 
-// A stall is why a queue waits for its peer, and until when. A wire would try
-// again each time the timer runs out; without one the device sees at once when
-// the reason is gone, and the timer only counts the tries.
+// A stall is the reason why the next WQE of a queue waits, and until when. A requester on a
+// wire sends again each time the timer runs out. Without a wire the device sees at once
+// when the reason is gone, and the timer only counts the tries.
 type stall struct {
 	kind     stallKind
 	since    uint64 // device clock
-	left     uint8  // tries that remain
+	left     uint8  // remaining tries
 	forever  bool   // tries are not counted
 	interval uint64 // between tries, in cycles
 	deadline uint64 // of this try, on the device clock
-	cq       *cq    // behindCQ: what is waited for
+	cq       *cq    // behindCQ: the queue that must reach index
 	index    uint32
-	at       int    // of shard.stalled
-	again    uint64 // device clock when a peer in another shard is looked at again
+	at       int    // index in shard.stalled
+	again    uint64 // device clock at which a peer in another shard is tried again
 }
 
 type stallKind uint8
 
 const (
 	noStall  stallKind = iota
-	noPeer             // the peer is absent, not ready, or connected to another: transport retry
+	noPeer             // the peer is absent, not ready, or connected to another QP: transport retry
 	notReady           // the peer has no receive posted: RNR retry
-	behindCQ           // a WAIT: a completion queue has not come to an index
+	behindCQ           // a WAIT: a completion queue has not reached an index
 )
 
-// wait lets the next WQE of q wait; timer is the code of the responder's
-// min_rnr_timer, if a receive is waited for. If no try is left, the WQE fails.
+// wait stalls q, so that its next WQE waits; timer is the code of the responder's
+// min_rnr_timer, if the WQE waits for a receive. If no try is left, the WQE fails.
 func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 	s := stall{kind: kind, since: sh.clock()}
 	switch kind {
@@ -47,19 +47,19 @@ func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 		s.forever = s.left == 7
 		s.interval = clock.Cycles(rnrTimer(timer))
 		if !s.forever && q.rnr.index == q.sq.done+1 {
-			s.left = q.rnr.left // somebody else took the receive that was waited for
+			s.left = q.rnr.left // another queue took the receive that this WQE waited for
 		}
 		if s.left == 0 {
 			return sh.failRetries(q, kind)
 		}
-		s.left-- // this wait is the next retry's
+		s.left-- // this wait ends with a retry
 	}
 	s.deadline = s.since + s.interval
 	sh.stallFor(q, s)
 	return waiting
 }
 
-// stallFor has q wait.
+// stallFor puts q on the list of stalled queues.
 func (sh *shard) stallFor(q *qp, s stall) {
 	own := q.client.shard
 	s.at = len(own.stalled)
@@ -67,7 +67,7 @@ func (sh *shard) stallFor(q *qp, s stall) {
 	own.stalled = append(own.stalled, q)
 }
 
-// unstall ends the waiting of q, if it waits. The last that waits takes its place.
+// unstall ends the stall of q, if it has one. The last queue of the list takes its place.
 func (sh *shard) unstall(q *qp) {
 	if q.stall.kind == noStall {
 		return
@@ -81,18 +81,16 @@ func (sh *shard) unstall(q *qp) {
 	sh.markWarm(q)
 }
 
-// retryLooks is at how many of the queues that wait a step looks. They take
-// turns, so that thousands of them cost those that work no more than these do,
-// and each is looked at some microseconds late. A timer wheel would know when a
-// time runs out without looking; but a queue goes on as soon as its reason to
-// wait is gone, and for that it must be looked at in any case.
-const retryLooks = 8
+// retriesPerStep is how many stalled queues a step tries. They take turns, so that
+// thousands of stalled queues cost those that work no more than these few, and each is
+// tried some microseconds late. A timer wheel would find expired timers without trying; but
+// a queue goes on as soon as its reason to wait is gone, and that shows only by trying.
+const retriesPerStep = 8
 
-// retry looks at the next of the queues that wait, and returns how many go on.
-// One that gives up can take others off the list, when its completion queue
-// overruns.
+// retry tries the next stalled queues, and returns how many go on. A queue that gives up can
+// remove others from the list, if its completion queue overruns.
 func (sh *shard) retry() (done int) {
-	for range min(retryLooks, len(sh.stalled)) {
+	for range min(retriesPerStep, len(sh.stalled)) {
 		if len(sh.stalled) == 0 {
 			break
 		}
@@ -107,10 +105,10 @@ func (sh *shard) retry() (done int) {
 	return done
 }
 
-// try looks at a queue that waits, and reports whether it waits no more.
+// try tries a stalled queue, and reports whether its stall has ended.
 func (sh *shard) try(q *qp) bool {
-	if sh.near != 0 {
-		sh.timeLook()
+	if sh.timedUntil != 0 {
+		sh.timePoll()
 	}
 	sh.enter(q)
 	s := &q.stall
@@ -125,7 +123,7 @@ func (sh *shard) try(q *qp) bool {
 	}
 	switch {
 	case sh.cleared(q):
-		if s.kind == notReady && q.connected(q.conn.peer) { // there is a receive, for now
+		if s.kind == notReady && q.connected(q.conn.peer) { // there is a receive, but another queue may take it
 			q.rnr.index, q.rnr.left = q.sq.done+1, s.left
 		}
 		sh.unstall(q)
@@ -144,22 +142,22 @@ func (sh *shard) try(q *qp) bool {
 	return false
 }
 
-// cleared reports whether the reason to wait is gone or has become another one.
+// cleared reports whether the reason of the stall is gone or has changed.
 func (sh *shard) cleared(q *qp) bool {
 	if q.stall.kind == behindCQ {
 		return q.stall.cq.gone || q.stall.cq.reached(q.stall.index)
 	}
 	if !q.connected(q.conn.peer) {
 		if q.stall.kind == notReady {
-			return true // then the next judgement waits for another reason
+			return true // judged again, q stalls for noPeer
 		}
 		return sh.find(q)
 	}
 	return q.stall.kind == noPeer || q.conn.peer.posted() > 0
 }
 
-// explainWait says once of a queue pair that it waits for its peer, and will for
-// ever: nothing else would tell those who forgot the receives.
+// explainWait explains once that a queue pair waits for its peer, and will for ever. Nothing
+// else would tell a programmer who forgot to post receives.
 func (sh *shard) explainWait(q *qp) {
 	s := &q.stall
 	if q.suspicion.waits || s.kind == behindCQ || sh.clock()-s.since < clock.Cycles(suspicionTime) {
@@ -174,7 +172,7 @@ func (sh *shard) explainWait(q *qp) {
 	sh.explainQueue(q, why.code, "%s; the work request waits (timeout 0: for ever)", why)
 }
 
-// failWaiting fails the WQE that q has been waiting with.
+// failWaiting fails the WQE at the head of a stalled queue.
 func (sh *shard) failWaiting(q *qp, kind stallKind) {
 	sh.unstall(q)
 	if sh.snapshotHead(q) {
@@ -182,7 +180,7 @@ func (sh *shard) failWaiting(q *qp, kind stallKind) {
 	}
 }
 
-// failRetries fails the WQE of the snapshot: what it needs does not come.
+// failRetries fails the WQE of the snapshot, whose retries have run out.
 func (sh *shard) failRetries(q *qp, kind stallKind) verdict {
 	if kind == notReady {
 		sh.explain(q, codeReceiveNone, "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
@@ -194,8 +192,8 @@ func (sh *shard) failRetries(q *qp, kind stallKind) verdict {
 	return sh.fail(q, sh.scratch.job, cqe.TransportRetry)
 }
 
-// rnrTimer is the time that the code of min_rnr_timer stands for (InfiniBand
-// Architecture Specification, table 45).
+// rnrTimer returns the time that a code of min_rnr_timer stands for (InfiniBand Architecture
+// Specification, table 45).
 func rnrTimer(code uint8) time.Duration {
 	return time.Duration(rnrTimers[code&31]) * 10 * time.Microsecond
 }

@@ -63,7 +63,7 @@ func (d *distant) dead(why string) {
 	require.ErrorContains(d.r, err, why)
 }
 
-const replacedText = "ESRCH: the process has executed another program, or has ended"
+const replacedText = "ESRCH: the process has executed another program or has ended"
 
 // A program that is executed in place of another one has its number, and often
 // something at the same addresses. Keys of the old one are no keys of it.

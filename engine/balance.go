@@ -6,28 +6,29 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// Which shard a client belongs to. Traffic within a shard goes on beside that of the
-// others; traffic between two holds both. So clients that talk to each other belong
-// together, and all others apart. A new client goes where there is least to do; when
-// one is connected to another and nothing else ties it to its shard, it moves.
+// Assignment of clients to shards. Traffic within a shard runs in parallel with that of
+// other shards; traffic between two shards holds both locks. So clients that talk to each
+// other should be in one shard, and all others apart. A new client goes to the shard with
+// the least load. When it is connected to a client of another shard, and nothing else ties
+// it to its own, it moves there.
 
-// load is how much a shard has to do, as far as it can be told beforehand.
+// load estimates how much a shard has to do.
 func (sh *shard) load() int { return len(sh.running) + len(sh.clients) }
 
-// idlest returns the shard with the least load, the first of several.
-func (e *Engine) idlest() *shard {
+// leastLoaded returns the shard with the least load, the first of several.
+func (e *Engine) leastLoaded() *shard {
 	return slices.MinFunc(e.shards, func(a, b *shard) int { return a.load() - b.load() })
 }
 
-// join makes c one of the shard's clients.
-func (sh *shard) join(c *Client) {
+// addClient makes c one of the shard's clients.
+func (sh *shard) addClient(c *Client) {
 	c.shard = sh
 	sh.clients[c] = struct{}{}
 }
 
-// bring brings the clients of two queue pairs that are being connected into one
-// shard, if one of them is free to move: into that with less to do, if both are.
-func (e *Engine) bring(q, p *qp) {
+// bringTogether brings the clients of two queue pairs that are being connected into one
+// shard, if one of them is free to move. If both are, they go to the shard with less load.
+func (e *Engine) bringTogether(q, p *qp) {
 	a, b := q.client, p.client
 	from, to := a.shard, b.shard
 	if from == to || e.cfg.Stay {
@@ -42,7 +43,7 @@ func (e *Engine) bring(q, p *qp) {
 	}
 }
 
-// tied reports whether a client is connected to others that are not in shard to.
+// tied reports whether a client is connected to another client that is not in shard to.
 func (c *Client) tied(to *shard) bool {
 	for _, q := range c.qps {
 		if q.transport == control.QPTypeUD || !q.listens() {
@@ -56,7 +57,7 @@ func (c *Client) tied(to *shard) bool {
 	return false
 }
 
-// move takes a client with all its queues to another shard.
+// move moves a client with all its queues to another shard.
 func (c *Client) move(to *shard) {
 	from := c.shard
 	if from == to {
@@ -78,8 +79,8 @@ func (c *Client) move(to *shard) {
 			from.disarm(q)
 		}
 	}
-	from.quit(c)
-	to.join(c)
+	from.removeClient(c)
+	to.addClient(c)
 	for i, q := range running {
 		to.addRunning(q)
 		if waits[i].kind != noStall {
@@ -93,19 +94,20 @@ func (c *Client) move(to *shard) {
 	if c.wake.fd == nil {
 		return
 	}
-	// Its posters look at one word, whatever shard they wake; this one is awake, or
-	// is woken behind the request.
+	// Its posters read one asleep word, whichever shard they wake. The new shard is awake,
+	// or is woken after this request.
 	c.page.asleep.Publish(0)
 	if from.sleeper != nil {
 		from.sleeper.remove(c.wake.fd)
 	}
 	if to.sleeper != nil && to.sleeper.add(c.wake.fd) != nil {
-		c.wake.always = false // so that the shard does not rely on it
+		c.wake.always = false // so that the shard does not rely on being woken
 	}
 }
 
-// quit takes a client, none of whose queues is on a list any more, off the shard.
-func (sh *shard) quit(c *Client) {
+// removeClient removes a client from the shard, after its queues have been taken off the
+// running, stalled and armable lists.
+func (sh *shard) removeClient(c *Client) {
 	delete(sh.clients, c)
 	if sh.sched.lastWorker == c {
 		sh.sched.lastWorker = nil

@@ -6,13 +6,13 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// UAR pages that are sealed against holes cannot be mapped for writing again. So a
-// hosted client that several processes share has one bank of them for each process: the
-// first is the client's own, the others are added.
+// UAR pages that are sealed against holes cannot be mapped for writing again. So a hosted
+// client that several processes share has a bank of UAR pages for each process. The first
+// bank is Client.uar, the others are in Client.banks.
 
-// AddRegisters adds a bank of UAR pages to a hosted client, and returns the number
-// of its first page. It is on the bill of the client's user and goes with the client. A
-// queue may name one of the pages once the memory is sealed.
+// AddRegisters adds a bank of UAR pages to a hosted client, and returns the number of its
+// first page. It is charged to the client's user and released with the client. A queue may
+// use one of the pages once the memory is sealed.
 func (c *Client) AddRegisters(pages int) (first int, mem *shm.Region, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -31,7 +31,7 @@ func (c *Client) AddRegisters(pages int) (first int, mem *shm.Region, err error)
 	return first, mem, nil
 }
 
-// uarPages is how many UAR pages the client has.
+// uarPages returns how many UAR pages the client has.
 func (c *Client) uarPages() int {
 	n := c.hosted.UARPages
 	for _, b := range c.banks {
@@ -40,8 +40,8 @@ func (c *Client) uarPages() int {
 	return n
 }
 
-// uarPage returns the bank that holds a UAR page, and where the page begins in it.
-// The device will look at the bank for a queue: one that can still lose pages is refused.
+// uarPage returns the bank of a UAR page, and the offset of the page in it. The device is
+// going to read the bank, so a bank that can still lose pages is refused.
 func (c *Client) uarPage(what string, page uint16) (bank []byte, at uint64, err error) {
 	n, all := int(page), append([]*shm.Region{c.uar}, c.banks...)
 	for _, r := range all {

@@ -195,7 +195,7 @@ func TestManyWait(t *testing.T) {
 	}
 	for step := 1; step <= 100; step++ {
 		r.e.Step()
-		require.Equal(t, retryLooks*step, looked())
+		require.Equal(t, retriesPerStep*step, looked())
 	}
 	for _, p := range ends {
 		require.Equal(t, uint8(196), p.q.stall.left, "all in turn")

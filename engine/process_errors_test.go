@@ -96,5 +96,5 @@ func TestForbiddenCallsAreExplained(t *testing.T) {
 	}
 	p := &process{pid: os.Getpid()}
 	require.Contains(t, p.why(unix.EPERM, false), "Yama", "here the call is allowed")
-	require.ErrorContains(t, whyNoPidfd(unix.ESRCH), "there is none of that number")
+	require.ErrorContains(t, whyNoPidfd(unix.ESRCH), "no process has that pid")
 }

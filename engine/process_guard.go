@@ -8,16 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel finds the process whose memory it copies by number. But a process keeps
-// its number when it executes another program, and the number may go to a stranger when
-// the process has ended: keys of the old memory would be keys of what is there now. So
-// the process has a guard: a page of its own, at an address that nothing else has, with
-// 8 bytes that it chose. Each call of the kernel begins with it. The kernel looks the
-// number up once in a call and goes through the addresses in order, so that where the
-// guard is missing it copies nothing. No moment is left in between.
+// The kernel finds the process whose memory it copies by its pid. But a process keeps its
+// pid when it executes another program, and another process may get the pid when it has
+// ended; then keys of the old memory would be keys of the new. So the process has a guard:
+// 8 bytes that it chose, in a page of its own. Each system call begins with the guard. The
+// kernel looks the pid up once in a call and copies in order, so it copies nothing where
+// the guard is missing. There is no time between the check and the copy.
 
-// A Guard says where a process has its 8 bytes and which they are, in its own byte
-// order.
+// A Guard is the address and the value, in native byte order, of a process's guard.
 type Guard struct{ Addr, Cookie uint64 }
 
 const guardSize = 8
@@ -27,7 +25,7 @@ type guard struct {
 	bytes [guardSize]byte
 }
 
-// guardSeen is what was found at a guard: scratch space of the reader.
+// guardSeen receives what a call reads at the guard.
 type guardSeen [guardSize]byte
 
 func newGuard(g Guard) guard {
@@ -36,8 +34,8 @@ func newGuard(g Guard) guard {
 	return x
 }
 
-// read copies from the process, as procmem.Read does. Of both lists the first
-// vector is free: it becomes the guard's.
+// read copies from the process, as procmem.Read does. The first vector of both lists is
+// for the guard; read fills it in.
 func (p *process) read(seen *guardSeen, to, from []procmem.Vec) (int, syscall.Errno) {
 	if p.gone.Load() != present {
 		return 0, unix.ESRCH
@@ -50,7 +48,7 @@ func (p *process) read(seen *guardSeen, to, from []procmem.Vec) (int, syscall.Er
 	return p.behindGuard(n, len(from), errno)
 }
 
-// write copies to the process likewise. What goes to the guard is what is there.
+// write copies to the process likewise. It writes the guard's own bytes to the guard.
 func (p *process) write(from, to []procmem.Vec) (int, syscall.Errno) {
 	if p.gone.Load() != present {
 		return 0, unix.ESRCH
@@ -60,7 +58,7 @@ func (p *process) write(from, to []procmem.Vec) (int, syscall.Errno) {
 	return p.behindGuard(n, len(to), errno)
 }
 
-// behindGuard returns how much of what a call has copied lies behind the guard.
+// behindGuard returns how many bytes a call has copied after the guard's.
 func (p *process) behindGuard(n, vecs int, errno syscall.Errno) (int, syscall.Errno) {
 	switch {
 	case errno == unix.EFAULT, errno == 0 && n < guardSize:

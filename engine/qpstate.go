@@ -6,9 +6,9 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// A transition of a QP: what a request must bring and what it may bring. All
-// others are refused (InfiniBand Architecture Specification 11.2.5.2, as
-// verbs has it).
+// A transition of a QP from one state to another: the attributes that a modify request must
+// set and those that it may set. All others are refused (InfiniBand Architecture
+// Specification 11.2.5.2, as verbs implements it).
 type transition struct {
 	required, optional uint32
 }
@@ -22,8 +22,8 @@ func stateName(s uint8) string {
 	return "unknown"
 }
 
-// rcTransitions is indexed by the states from and to. Every state may go to
-// RST and ERR with nothing else; that is not repeated here.
+// rcTransitions is indexed by the old and the new state. Every state may go to RST and ERR
+// without attributes; that is not repeated here.
 var rcTransitions = map[[2]uint8]transition{
 	{control.StateRST, control.StateINIT}: {
 		required: control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
@@ -56,7 +56,7 @@ var rcTransitions = map[[2]uint8]transition{
 
 const initial = control.AttrPKeyIndex | control.AttrPort
 
-// ucTransitions are those of unreliable connections: nothing is tried again.
+// ucTransitions are those of unreliable connections, which have no retries.
 var ucTransitions = map[[2]uint8]transition{
 	{control.StateRST, control.StateINIT}:  {required: initial | control.AttrAccess},
 	{control.StateINIT, control.StateINIT}: {optional: initial | control.AttrAccess},
@@ -85,8 +85,8 @@ var udTransitions = map[[2]uint8]transition{
 	{control.StateSQE, control.StateRTS}:   {optional: control.AttrCurState | control.AttrQKey},
 }
 
-// attributes lists what a modify request can set beside the state: the bit,
-// its name, its smallest and largest value, and where it is kept.
+// attributes lists what a modify request can set besides the state: the bit in the mask, the
+// name, the value and its bounds, and how it is stored.
 var attributes = []struct {
 	bit      uint32
 	name     string
@@ -155,7 +155,7 @@ func (c *Client) modifyQP(m *control.QPAttr, _ Memory, _ *control.Reply) (contro
 func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 	from, to := q.attr.State, q.attr.State
 	if m.Mask&control.AttrCurState != 0 && m.CurState != from {
-		return control.Errorf(control.CodeState, "QP %#06x: cur_state is said to be %s; it is %s", q.num, stateName(m.CurState), stateName(from))
+		return control.Errorf(control.CodeState, "QP %#06x: cur_state says %s, but the state is %s", q.num, stateName(m.CurState), stateName(from))
 	}
 	if m.Mask&control.AttrState != 0 {
 		to = m.State
@@ -180,13 +180,13 @@ func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 		}
 	}
 	if from == control.StateRST && to != control.StateRST && (q.sq.cq.dead || q.rq.cq.dead) {
-		return control.Errorf(control.CodeState, "QP %#06x: its CQ has overrun; nothing is written to it any more", q.num)
+		return control.Errorf(control.CodeState, "QP %#06x: its CQ has overrun and takes no more completions", q.num)
 	}
 	if given&control.AttrAccess != 0 && m.Access&^control.AccessAll != 0 {
 		return unknownRights(fmt.Sprintf("QP %#06x", q.num), m.Access)
 	}
 	if given&control.AttrAV != 0 && m.GUID != sh.guid {
-		return control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, this one is %016x; they must be clients of one engine",
+		return control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, this one is %016x; both QPs must belong to clients of one engine",
 			q.num, m.GUID, sh.guid)
 	}
 	for _, a := range attributes {
@@ -204,15 +204,14 @@ func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 	return nil
 }
 
-// setState moves a QP to a state, with what that means for its queues.
+// setState moves a QP to a state, with the consequences for its queues.
 func (sh *shard) setState(q *qp, to uint8) {
 	from := q.attr.State
 	q.attr.State, q.attr.CurState = to, to
 	q.conn.peer = nil
 	switch {
 	case to == control.StateRST:
-		// Everything is forgotten, silently. The records are the client's, who
-		// sets them to 0 as well.
+		// Everything is forgotten, silently. The client sets its records to 0 itself.
 		sh.removeRunning(q)
 		sh.drop(q)
 		q.sq.cq.forget(q.num)
@@ -229,16 +228,16 @@ func (sh *shard) setState(q *qp, to uint8) {
 		sh.unstall(q)
 		sh.parkJob(q)
 	case to == control.StateSQD:
-		sh.unstall(q) // the WQE that waited has not been started
+		sh.unstall(q) // the WQE that waits has not been started
 		if q.job == nil {
 			sh.drained(q)
 		}
 	case from == control.StateSQE:
-		q.failed = false // the next failure is a first one again
+		q.failed = false // the next failure counts as the first
 		q.sq.enabled = max(q.sq.enabled, q.sq.done)
 	}
 	if from == control.StateRST && to != control.StateRST {
-		// In error state there is something to flush, so every other state runs.
+		// A QP in ERR is running too: it has work to flush.
 		sh.addRunning(q)
 	}
 	if to == control.StateRTS && q.sq.blueFlame != nil {
@@ -246,15 +245,15 @@ func (sh *shard) setState(q *qp, to uint8) {
 	}
 	switch to {
 	case control.StateRTS, control.StateSQD, control.StateSQE, control.StateERR:
-		sh.markWarm(q) // there may be work that was announced before
+		sh.markWarm(q) // work may have been announced before
 	}
 }
 
-// drained tells that a send queue in SQD has stopped.
+// drained raises the event that a send queue in SQD has stopped.
 func (sh *shard) drained(q *qp) { q.client.event(control.EventDrained, q.num) }
 
-// drop ends what q was in the middle of, and a life of q: what others were in
-// the middle of with it is judged anew, and then finds q as it is now.
+// drop ends what q is in the middle of. Jobs of other queue pairs with q as their peer see
+// that q.life has changed; they are judged again, and find q as it is then.
 func (sh *shard) drop(q *qp) {
 	sh.unstall(q)
 	sh.parkJob(q)
@@ -262,8 +261,7 @@ func (sh *shard) drop(q *qp) {
 	q.life++
 }
 
-// setError moves a QP to ERR: what is in its queues is flushed from the next
-// step on, in order.
+// setError moves a QP to ERR. From the next step on its queues are flushed, in order.
 func (sh *shard) setError(q *qp) {
 	if q.attr.State != control.StateERR && q.attr.State != control.StateRST {
 		sh.setState(q, control.StateERR)

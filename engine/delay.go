@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// A delaySite is the memory of one client at which a shard's thread may have been held up,
+// as far as that is known.
+type delaySite struct {
+	subject
+	what      string // the request that was served; empty: work of a queue
+	regions   []uint32
+	inProcess bool // some of it is unmapped memory of the client's process
+}
+
+// explainDelay explains a delay at memory that work of q has touched. It is not known which
+// part of that memory was the cause; each client is told of its own part.
+func (sh *shard) explainDelay(q *qp, h delay) {
+	own := delaySite{subject: subject{client: q.client, number: q.num, index: uint16(sh.first)}}
+	own.addRegions(q.regions[:]...)
+	own.addRegions(q.sq.cq.region, q.sq.cq.records, q.rq.cq.region, q.rq.cq.records)
+	far := delaySite{}
+	if p := q.conn.peer; p != nil {
+		far.subject = subject{client: p.client, number: p.num, index: uint16(p.rq.done), kind: control.OfReceive}
+		far.addRegions(p.regions[:]...)
+		far.addRegions(p.rq.cq.region, p.rq.cq.records)
+	}
+	sh.eachKey(q, func(k *mkey) {
+		if k.client == q.client {
+			own.addKey(k)
+		} else if far.client == k.client {
+			far.addKey(k)
+		}
+	})
+	if far.client == q.client {
+		own.regions = append(own.regions, far.regions...)
+		far = delaySite{}
+	}
+	sh.sayDelay(own, h, far.foreign())
+	sh.sayDelay(far, h, own.foreign())
+}
+
+// explainCQDelay explains a delay at the memory of a completion queue.
+func (sh *shard) explainCQDelay(q *cq, h delay) {
+	own := delaySite{subject: subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}}
+	own.addRegions(q.region, q.records)
+	sh.sayDelay(own, h, false)
+}
+
+// addRegions adds those regions that the device has made for a client in another process.
+func (m *delaySite) addRegions(list ...*region) {
+	for _, r := range list {
+		if r != nil && r.owned {
+			m.regions = append(m.regions, r.id)
+		}
+	}
+}
+
+func (m *delaySite) addKey(k *mkey) {
+	if k.process != nil {
+		m.inProcess = true
+		return
+	}
+	m.addRegions(k.region)
+}
+
+// foreign reports whether some of the memory is that of a client in another process. Memory
+// of the engine's own program is trusted, and delays there may come from the program's own
+// goroutines.
+func (m *delaySite) foreign() bool { return len(m.regions) > 0 || m.inProcess }
+
+// pollsForeignMemory reports whether one of the records or arm words that the shard polls
+// is memory of a client in another process.
+func (sh *shard) pollsForeignMemory() bool {
+	m := delaySite{}
+	for _, q := range sh.running {
+		m.addRegions(q.regions[:]...)
+	}
+	for _, q := range sh.arm.cqs {
+		m.addRegions(q.region, q.records)
+	}
+	return m.foreign()
+}
+
+// sayDelay explains a delay to one of the clients whose memory may have been the cause.
+// others says that memory of the peer may have been as well.
+func (sh *shard) sayDelay(m delaySite, h delay, others bool) {
+	if !m.foreign() {
+		return
+	}
+	slices.Sort(m.regions)
+	var where []string
+	for _, id := range slices.Compact(m.regions) {
+		if len(where) == namedRegions {
+			where = append(where, "others")
+			break
+		}
+		where = append(where, fmt.Sprintf("%#x", id))
+	}
+	text := "of region " + strings.Join(where, ", ")
+	if m.inProcess {
+		text = strings.TrimSuffix("of the client's process, or "+text, ", or of region ")
+	}
+	if others {
+		text += ", or of the peer"
+	}
+	m.client.count[control.CounterStalls]++
+	sh.say(m.subject, codeMemorySlow, "%smemory %s held up the engine's thread for %v: %v", []any{m.what, text, h.took.Round(time.Microsecond), h})
+}
+
+// namedRegions is how many regions an explanation names.
+const namedRegions = 8
+
+// rereadWQEs bounds how many WQEs are read again for their keys.
+const rereadWQEs = 8
+
+// eachKey calls f for the keys of the transfer that is under way on q, or for the keys of
+// the WQEs that q has executed in this visit, read again from the ring. Since then the
+// client may have written any key there, even one of another client's memory.
+func (sh *shard) eachKey(q *qp, f func(*mkey)) {
+	if j := q.job; j != nil {
+		for _, l := range []*list{&j.src, &j.dst} {
+			for i := range l.n {
+				sh.eachMemory(l.piece[i].key, f)
+			}
+		}
+		return
+	}
+	var b [wqe.MaxBlocks * wqe.BlockSize]byte
+	for range rereadWQEs {
+		if sh.first >= q.sq.done {
+			return
+		}
+		reread(b[:wqe.BlockSize], q.sq.ring[sh.first&q.sq.mask*wqe.BlockSize:])
+		h := parseHead((*[wqe.CtrlSize]byte)(b[:]))
+		n := min(max(h.blocks(), 1), len(b)/wqe.BlockSize)
+		for i := 1; i < n; i++ {
+			reread(b[i*wqe.BlockSize:][:wqe.BlockSize], q.sq.ring[(sh.first+uint64(i))&q.sq.mask*wqe.BlockSize:])
+		}
+		sh.first += uint64(n)
+		// Every value that could be a key by its place, and is one, counts.
+		for at := wqe.CtrlSize; at < min(h.ds()*wqe.UnitSize, len(b)); at += wqe.UnitSize {
+			sh.eachMemory(sh.keys.find(wqe.ParseData((*[wqe.UnitSize]byte)(b[at:])).LKey), f)
+			sh.eachMemory(sh.keys.find(wqe.ParseRaddr((*[wqe.RaddrSize]byte)(b[at:])).RKey), f)
+		}
+	}
+}
+
+// reread copies a block of a ring that has been executed. The client may be writing its
+// next WQE there at the same time, so the copy may mix both; it only decides which regions
+// an explanation names. In a program with an embedded engine the race detector would
+// report these reads, so they are hidden from it.
+//
+//go:norace
+func reread(to, from []byte) {
+	for i := range to {
+		to[i] = from[i]
+	}
+}
+
+// eachMemory calls f for k and for the keys in its list, or those of a window's parent.
+func (sh *shard) eachMemory(k *mkey, f func(*mkey)) {
+	if k == nil {
+		return
+	}
+	if k.window != nil && k.window.parent != nil {
+		k = k.window.parent
+	}
+	f(k)
+	for i := range k.list {
+		if r := k.list[i].found; r != nil {
+			f(r)
+		}
+	}
+}

@@ -6,9 +6,9 @@ import (
 	"github.com/nicless/nicless/field"
 )
 
-// Describe lists the fields of an entry of 64 or 128 bytes, and under "wc"
-// what a verbs poller reports of it. Inline data and the fields under it are
-// not both shown: such fields count as 0. It returns an error for any other
+// Describe lists the fields of an entry of 64 or 128 bytes, and under "wc" the
+// report of a verbs poller. Fields that lie under inline data are not shown and
+// count as 0. It returns an error for any other
 // length, and no tree then.
 func Describe(b []byte) (field.Tree, error) {
 	switch len(b) {
@@ -50,12 +50,12 @@ type describer struct {
 	inline int // bytes of the entry that are data, not fields
 }
 
-// number adds a value for programs only.
+// number adds a value that is in JSON only.
 func (d *describer) number(name string, v any) {
 	d.tree = append(d.tree, field.Field{Name: name, Value: v})
 }
 
-// spare adds bytes for people only, at an offset in the whole slot.
+// spare adds bytes that are printed only, at an offset in the whole slot.
 func (d *describer) spare(off, n int, text string) {
 	if n > 0 {
 		d.tree = append(d.tree, field.Field{Offset: off, Len: n, Text: text})
@@ -74,14 +74,14 @@ func (d *describer) message(off int, data []byte, ok bool) {
 	d.tree = append(d.tree, f)
 }
 
-// put adds the field of n bytes at off in the entry, or what the inline data leaves of it.
+// put adds the field of n bytes at off in the entry, less the bytes under inline data.
 func (d *describer) put(off, n int, name string, v any, text string) {
 	f := field.Field{Offset: d.base + off, Len: n, Name: name, Value: v, Text: text}
 	if hidden := min(d.inline-off, n); hidden > 0 {
 		f.Offset, f.Len = f.Offset+hidden, n-hidden
 	}
 	if f.Len == 0 {
-		f.Text = "" // under the data: for programs only
+		f.Text = "" // under the data: in JSON only
 	}
 	d.tree = append(d.tree, f)
 }
@@ -178,8 +178,8 @@ func (d *describer) opOwn(o OpOwn) {
 		field.Field{Name: "owner", Value: o.Owner(), Text: "parity of the lap"})
 }
 
-// wc adds what a poller reports, in the terms of struct ibv_wc. An entry that is
-// blank says that a NOP of queue pair 0 succeeded, which nobody means.
+// wc adds the report of a poller, in the terms of struct ibv_wc. The bytes of a
+// blank entry would say that a NOP of queue pair 0 succeeded, which no device writes.
 func (d *describer) wc(w WC, blank bool) {
 	v := describer{}
 	v.number("status", w.Status.String())
@@ -227,7 +227,7 @@ func (d *describer) outcome(w *WC) string {
 	return fmt.Sprintf("%s, receive %d of qp 0x%06x", what, w.Counter, w.QPN)
 }
 
-// source adds what a receive tells about its sender.
+// source adds the fields of a receive that describe its sender.
 func (d *describer) source(w *WC) {
 	d.number("src_qp", w.SrcQP)
 	d.number("slid", w.SLID)

@@ -16,8 +16,8 @@ func Halves(slot *[Size128]byte) (first, entry *[Size]byte) {
 
 // Inline returns the bytes of the message inside a 64-byte entry, aliasing it:
 // none unless the format is [FormatInline32] and the entry is a success. ok is
-// false if the entry claims more than [MaxInline32] bytes; data is then what
-// there can be.
+// false if the entry claims more than [MaxInline32] bytes; data is then as long as
+// the format allows.
 func Inline(entry *[Size]byte) (data []byte, ok bool) {
 	o := OpOwn(entry[OffOpOwn])
 	if o.Format() != FormatInline32 || o.Opcode() > RespSendInv {

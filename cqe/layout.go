@@ -30,8 +30,8 @@ const (
 // UIdx returns the user index out of the word [WordUIdx].
 func UIdx(word uint64) uint32 { return uint32(word>>32) & Mask24 }
 
-// A Tail is the last eight bytes of an entry as one big-endian number: what a
-// device stores with release, after everything before it.
+// A Tail is the last eight bytes of an entry as one big-endian number. A device
+// stores it with release, after everything before it.
 //
 //	WQE opcode:8 QPN:24 wqe_counter:16 signature:8 op_own:8
 type Tail uint64
@@ -59,8 +59,8 @@ func (t Tail) Owned(index uint64, log uint) Tail { return t | Tail(Owner(index, 
 
 // PutBody writes bytes 0..55 of an entry, everything before the tail: flags is
 // as [FlagsRQPN] packs it; uidx the user index; imm the immediate's four bytes
-// read big-endian, or the invalidated rkey; time the timestamp, or of an error
-// entry what [ErrWord] packs.
+// read big-endian, or the invalidated rkey; time is the timestamp, or of an error
+// entry the result of [ErrWord].
 func PutBody(dst *[Size]byte, flags, uidx, imm, byteCount uint32, time uint64) {
 	be := binary.BigEndian
 	*(*[24]byte)(dst[:24]) = [24]byte{}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// MiniFormat is what the first word of a [Mini] says about a receive
+// MiniFormat is the meaning of the first word of a [Mini] of a receive
 // (mini_cqe_res_format in the CQ context). In a session of requester entries it
 // is always wqe_counter:16 | WQE opcode:8 | 0:8, as the Linux driver and UCX
 // have it; DPDK looks for the opcode in the last byte.
@@ -30,7 +30,7 @@ const (
 	BlockMinis = 7 // minis in one entry of the newer layout
 )
 
-// Mini is one completion of a compressed session: what differs from the title.
+// Mini is one completion of a compressed session: its differences from the title.
 type Mini struct {
 	Info      uint32 // as MiniFormat says
 	ByteCount uint32
@@ -52,7 +52,7 @@ func (m Mini) Put(dst *[MiniSize]byte) {
 // follows the title; array k, for k of 1 and up, lies 8k slots after it.
 func MiniPlace(i int) (slots, entry int) { return max(1, i/ArrayMinis*ArrayMinis), i % ArrayMinis }
 
-// session is what reading and writing a compressed session share.
+// session is the common part of reading and writing a compressed session.
 type session struct {
 	title   CQE    // of which every entry is a variation
 	counter uint16 // wqe_counter of entry 0, where the minis carry none
@@ -86,7 +86,7 @@ func (s *session) entry(m Mini) CQE {
 	return c
 }
 
-// mini is what differs in c, as far as the format can say it.
+// mini holds the differences between c and the title that the format can tell.
 func (s *session) mini(c *CQE) Mini {
 	m := Mini{ByteCount: c.ByteCount}
 	if c.OpOwn.Opcode() == Req {
@@ -118,9 +118,10 @@ type Expander struct {
 // a ring of 1<<log entries. It returns an error if title is not a title, or
 // stands for more entries than the ring has.
 //
-// A poller then calls Next once for each mini, from the places that
-// [MiniPlace] tells, and advances by the number of entries. The device wrote
-// only some of the slots it skips, so it sets their owner bits itself.
+// A poller then calls Next once for each mini, from the places that [MiniPlace]
+// tells, and advances by the number of entries. The device wrote only some of the
+// slots that the poller skips, so the poller must set their owner bits. The CQ of
+// package hostpath does so by writing the entries back.
 func Expand(title *[Size]byte, index uint64, log uint, f MiniFormat) (Expander, error) {
 	c := ParseCQE(title)
 	switch {

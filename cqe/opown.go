@@ -2,7 +2,7 @@ package cqe
 
 import "strconv"
 
-// Opcode is what an entry reports, bits 7..4 of op_own.
+// Opcode is the kind of an entry, bits 7..4 of op_own.
 type Opcode uint8
 
 // Opcodes of entries (MLX5_CQE_REQ and so on).
@@ -37,7 +37,7 @@ func (o Opcode) String() string {
 // IsError reports whether the entry is laid out as [ErrCQE].
 func (o Opcode) IsError() bool { return o == ReqErr || o == RespErr }
 
-// Format says what else an entry carries, bits 3..2 of op_own.
+// Format is the use of the other bytes of an entry, bits 3..2 of op_own.
 type Format uint8
 
 // Formats of entries.
@@ -57,7 +57,7 @@ func (f Format) String() string { return formatNames[f&3] }
 // Every part is read by its bits: devices set the low ones freely on errors.
 type OpOwn uint8
 
-// SolicitedBit is the bit of op_own that says nothing about what completed.
+// SolicitedBit is set when the sender asked for an event; see OpOwn.Solicited.
 const SolicitedBit OpOwn = 1 << 1
 
 // MakeOpOwn packs the byte. Only bit 0 of owner counts.

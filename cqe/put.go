@@ -3,8 +3,8 @@ package cqe
 import "encoding/binary"
 
 // PutReq writes the entry of a send WQE that succeeded, all 64 bytes. o has
-// opcode [Req]; counter is the index of the WQE's first block; byteCount is
-// what a READ or atomic returned, else 0.
+// opcode [Req]; counter is the index of the WQE's first block; byteCount is the
+// number of bytes that a READ or atomic returned, else 0.
 func PutReq(dst *[Size]byte, qpn, uidx uint32, wqeOpcode uint8, counter uint16, byteCount uint32, timestamp uint64, o OpOwn) {
 	PutBody(dst, 0, uidx, 0, byteCount, timestamp)
 	putTail(dst, MakeTail(qpn, wqeOpcode, counter, 0, o))
@@ -19,7 +19,7 @@ func PutResp(dst *[Size]byte, qpn, uidx, flags, imm uint32, counter uint16, byte
 	putTail(dst, MakeTail(qpn, 0, counter, 0, o))
 }
 
-// PutPath adds what a UD receive tells about its sender: the source LID, and
+// PutPath adds the sender of a UD receive: the source LID, and
 // in the low 7 bits of mlPath the destination path bits. It follows [PutResp].
 func PutPath(dst *[Size]byte, slid uint16, mlPath uint8) {
 	dst[OffMLPath] = mlPath

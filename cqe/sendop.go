@@ -2,7 +2,7 @@
 
 package cqe
 
-// sendOps is indexed by the opcode of a send WQE: what libmlx5 makes of a
+// sendOps is indexed by the opcode of a send WQE: libmlx5's reading of a
 // requester's entry with it. Opcodes that it does not know have no row.
 var sendOps = [256]sendOp{
 	0x01: {told: true, wc: WCSend},                          // SEND_INVAL

@@ -3,7 +3,7 @@ package cqe
 import "fmt"
 
 // Syndrome is why work failed, byte 55 of an error entry. It is an error, so
-// that errors.Is(err, cqe.RemoteAccess) works on what polling returned.
+// that errors.Is(err, cqe.RemoteAccess) works on the error of a completion.
 type Syndrome uint8
 
 // Syndromes (MLX5_CQE_SYNDROME_*). A device may write others; verbs calls
@@ -60,7 +60,7 @@ func (s Syndrome) Name() string {
 	return fmt.Sprintf("Syndrome(0x%02x)", uint8(s))
 }
 
-// Status returns what verbs makes of s; [StatusGeneral] if verbs has no name for it.
+// Status returns the verbs status of s; [StatusGeneral] if verbs has no name for it.
 func (s Syndrome) Status() WCStatus {
 	if st := syndromes[s].status; st != StatusSuccess {
 		return st

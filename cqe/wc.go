@@ -60,7 +60,7 @@ const (
 	WCTSO         WCOpcode = 7
 	WCRecv        WCOpcode = 128
 	WCRecvRDMAImm WCOpcode = 129
-	WCFromPost    WCOpcode = 255 // ours: the entry does not tell, only the poster knows what it was
+	WCFromPost    WCOpcode = 255 // ours: the entry does not tell the operation, only the poster knows it
 )
 
 // String returns the verbs name without IBV_WC_, or "from_post".
@@ -92,7 +92,7 @@ func (o WCOpcode) String() string {
 	return "opcode " + strconv.Itoa(int(o))
 }
 
-// WCFlags says which parts of a WC are meant (enum ibv_wc_flags).
+// WCFlags says which parts of a WC are valid (enum ibv_wc_flags).
 type WCFlags uint8
 
 // Flags of a WC.
@@ -102,8 +102,8 @@ const (
 	WCWithInv WCFlags = 8 // Imm is an rkey that was invalidated
 )
 
-// WC is what a verbs poller reports of one entry (struct ibv_wc), without
-// wr_id, which only the poster knows. Parts that do not apply are 0.
+// WC is the work completion that a verbs poller reports of one entry (struct
+// ibv_wc), without wr_id, which only the poster knows. Parts that do not apply are 0.
 type WC struct {
 	Status    WCStatus
 	Opcode    WCOpcode // from the entry on success only; a poller with the poster's record fills it in on errors too
@@ -128,7 +128,7 @@ type WC struct {
 // is a block of the send queue; otherwise it is a receive's index.
 func (w *WC) Requester() bool { return w.Kind == Req || w.Kind == ReqErr }
 
-// HasByteLen reports whether ByteLen is meant: successful receives, READs and atomics.
+// HasByteLen reports whether ByteLen is valid: of successful receives, READs and atomics.
 func (w *WC) HasByteLen() bool {
 	switch w.Opcode {
 	case WCRDMARead, WCCompSwap, WCFetchAdd, WCRecv, WCRecvRDMAImm:
@@ -137,11 +137,11 @@ func (w *WC) HasByteLen() bool {
 	return false
 }
 
-// A sendOp says what libmlx5 makes of a requester's entry, by the opcode of the
-// WQE. Package wqe has the table of opcodes; sendop.go is generated from it,
-// because formats do not import each other.
+// A sendOp is libmlx5's reading of a requester's entry, by the opcode of the WQE.
+// Package wqe has the table of opcodes; sendop.go is generated from it, because
+// formats do not import each other.
 type sendOp struct {
-	told  bool // the entry tells what was done; false: only the poster knows
+	told  bool // the entry tells the operation; false: only the poster knows it
 	wc    WCOpcode
 	flags WCFlags
 	bytes uint8
@@ -189,7 +189,7 @@ func (w *WC) Parse(src *[Size]byte) {
 	}
 }
 
-// request fills in what a successful requester entry says.
+// request fills in the fields of a successful requester entry.
 func (w *WC) request(wqeOpcode uint8, byteCount uint32) {
 	w.WQEOpcode, w.Opcode = wqeOpcode, WCFromPost
 	if o := &sendOps[wqeOpcode]; o.told {
@@ -203,7 +203,7 @@ func (w *WC) request(wqeOpcode uint8, byteCount uint32) {
 	}
 }
 
-// receive fills in what a successful responder entry says.
+// receive fills in the fields of a successful responder entry.
 func (w *WC) receive(kind Opcode, src *[Size]byte) {
 	be := binary.BigEndian
 	flags, imm := be.Uint32(src[OffFlagsRQPN:]), be.Uint32(src[OffImm:])
@@ -228,7 +228,7 @@ func (w *WC) receive(kind Opcode, src *[Size]byte) {
 	w.ByteLen = be.Uint32(src[OffByteCount:])
 }
 
-// fail fills in what an error entry says.
+// fail fills in the fields of an error entry.
 func (w *WC) fail(src *[Size]byte) {
 	w.Syndrome, w.VendorErr = Syndrome(src[OffSyndrome]), src[OffVendor]
 	w.Status = w.Syndrome.Status()

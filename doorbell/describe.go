@@ -8,7 +8,7 @@ import (
 	"github.com/nicless/nicless/field"
 )
 
-// Kind names what bytes are to be described as.
+// Kind names the kind of bytes to describe.
 type Kind string
 
 // Kinds, and the bytes that each takes.
@@ -50,7 +50,7 @@ var kinds = []struct {
 	{BlueFlame, 256, describeBlueFlame},
 }
 
-// Describe lists the fields of a record, a word of one, or what was written to
+// Describe lists the fields of a record, of a word of one, or of a value written to
 // a register. It returns an error, and no tree, if the kind is unknown or b has
 // a length that it does not take.
 func Describe(kind Kind, b []byte) (field.Tree, error) {
@@ -184,8 +184,8 @@ func describeArm(kind Kind, b []byte) field.Tree {
 	return append(field.Tree{record}, armRegister(kind, b, 4)...)
 }
 
-// ring describes the first half of a control segment. Parts that nobody can
-// rely on have no name.
+// ring describes the first half of a control segment. Parts that differ between
+// clients have no name.
 func ring(kind Kind, b []byte) (Ring, field.Tree) {
 	r := ParseRing((*[RingSize]byte)(b))
 	opmod := "opmod"

@@ -1,5 +1,5 @@
-// Package doorbell encodes the words that tell a device new work exists, or
-// that a consumer has caught up: doorbell records, in ordinary memory, and the
+// Package doorbell encodes the words that tell a device that new work exists or
+// how far a consumer has come: doorbell records, in ordinary memory, and the
 // registers of a UAR page.
 //
 // # Terms
@@ -27,9 +27,9 @@
 //
 // # Order
 //
-// WQE bytes before the record, the record before the register. A device reads
+// WQE bytes come before the record, the record before the register. A device reads
 // the register, then the record, then WQEs up to the record: the record is the
-// truth and a register only a hint. Some clients leave the index of the last
+// truth and the register only a hint. Some clients leave the index of the last
 // WQE in the register, others the next index; bits above the index's 16 may
 // lie in the opmod byte. Only the QPN can be relied on.
 //
@@ -39,7 +39,7 @@
 // # Source
 //
 // rdma-core: providers/mlx5/qp.c, cq.c and mlx5dv.h. Values here are numbers
-// and bytes; reading and writing shared memory is not this package's business.
+// and bytes; this package does not read or write shared memory.
 // Nothing here allocates except Describe, and every function is safe for
 // concurrent use.
 package doorbell

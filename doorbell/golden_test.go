@@ -108,7 +108,7 @@ func TestGoldenAcceleratorRing(t *testing.T) {
 	require.Positive(t, made)
 }
 
-// TestGoldenRecordedArm replays what a program asked of libmlx5 and compares
+// TestGoldenRecordedArm replays the calls of a program to libmlx5 and compares
 // the words that it stored.
 func TestGoldenRecordedArm(t *testing.T) {
 	vectors.Recorded(t, "libmlx5-cq-arm", func(t *testing.T, r vectors.Recording) {

@@ -13,27 +13,26 @@ const (
 // RecordSize is the bytes of a QP's or a CQ's record. An SRQ's is one word.
 const RecordSize = 8
 
-// Masks of what counts in a word. Clients write more: up to all 32 bits.
+// Masks of the bits that count in a word. Clients write more: up to all 32 bits.
 const (
 	CounterMask = 1<<16 - 1
 	CIMask      = 1<<24 - 1
 )
 
-// MaxRing is the most blocks or receives a queue may hold: half of what a
-// counter can tell apart, so that Pending is never ambiguous.
+// MaxRing is the most blocks or receives that a queue may hold: half of the values
+// of a counter, so that Pending is never ambiguous.
 const MaxRing = 1 << 15
 
-// Counter is what a device makes of the record word of a QP or SRQ.
+// Counter returns the counter in the record word of a QP or SRQ, as a device reads it.
 func Counter(word uint32) uint16 { return uint16(word) }
 
-// CI is what a device makes of the consumer index of a CQ, 24 bits.
+// CI returns the consumer index in the record word of a CQ, 24 bits, as a device reads it.
 func CI(word uint32) uint32 { return word & CIMask }
 
 // Pending is how far a record word is ahead of the consumed counter, in
-// blocks or receives, for a queue that holds ring of them (at most [MaxRing]).
-// If that is more than the queue holds, the client is at fault (a counter that
-// went back looks the same) and Pending returns 0, false: the word is then to
-// be ignored, never run.
+// blocks or receives, for a queue that holds ring of them (at most [MaxRing]). If
+// that is more than the queue holds, the client is at fault (a counter that went
+// back looks the same) and Pending returns 0, false: a device then ignores the word.
 func Pending(word uint32, consumed uint16, ring int) (n int, ok bool) {
 	n = int(Counter(word) - consumed)
 	if n > ring {
@@ -42,9 +41,9 @@ func Pending(word uint32, consumed uint16, ring int) (n int, ok bool) {
 	return n, true
 }
 
-// InUse is how many completions a CQ's consumer has yet to take: produced,
-// counted by the device, less the record's consumer index, modulo 2^24. A CQ
-// of 1<<log entries has room while it is below that.
+// InUse returns how many completions a CQ's consumer has not taken yet: produced,
+// counted by the device, less the record's consumer index, modulo 2^24. A CQ of
+// 1<<log entries has room while InUse is below that.
 func InUse(produced uint64, word uint32) uint32 { return (uint32(produced) - word) & CIMask }
 
 // Record is the two words of a QP's or a CQ's record, as numbers.

@@ -7,7 +7,7 @@ import "encoding/binary"
 //
 //	63..56 opmod   55..40 index   39..32 opcode   31..8 qpn   7..0 ds
 //
-// Only the QPN is to be relied on; see the package comment.
+// Only the QPN is reliable; see the package comment.
 type Ring uint64
 
 // RingSize is the bytes of a doorbell.

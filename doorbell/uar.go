@@ -27,6 +27,6 @@ func IsRegister(off uint32) bool {
 	return off >= BFOffset && off < UARPageSize && off%BFHalf == 0
 }
 
-// OtherHalf is the same register's other half: CPU libraries go to and fro
-// after every write, so that two BlueFlame copies never merge.
+// OtherHalf returns the offset of the same register's other half. CPU libraries
+// alternate between the halves, so that two BlueFlame copies never merge.
 func OtherHalf(off uint32) uint32 { return off ^ BFHalf }

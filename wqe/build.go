@@ -9,10 +9,10 @@ import (
 // which its methods are called, and continues at the ring's start where the
 // ring ends. It is a value that allocates nothing; [Start] makes one.
 //
-// Bytes that no segment has are left as they were: the padding of inline data
-// and what lies between the last unit and the end of its block. Devices read
-// neither. A WQE that outgrows the ring or MaxUnits is an error of
-// [Builder.Finish]; units of its blocks may have been overwritten by then.
+// Bytes outside the segments are left as they were: the padding of inline data,
+// and the rest of the block behind the last unit. Devices read neither. A WQE that
+// outgrows the ring or MaxUnits is an error of [Builder.Finish]; units of its blocks
+// may have been overwritten by then.
 //
 // The zero Builder is not usable. Not safe for concurrent use.
 type Builder struct {
@@ -52,7 +52,8 @@ func (b *Builder) Finish(c Ctrl) (blocks int, err error) {
 }
 
 // FinishSigned is Finish with the signature that queues made with wq_signature
-// ask for. Padding counts, so that its bytes must be what the device will see.
+// ask for. It covers padding, so the padding must already have the bytes that the
+// device will see.
 func (b *Builder) FinishSigned(c Ctrl) (blocks int, err error) {
 	c.Sig = 0
 	if blocks, err = b.Finish(c); err != nil {
@@ -72,7 +73,7 @@ func (b *Builder) FinishSigned(c Ctrl) (blocks int, err error) {
 func (b *Builder) unit() *[UnitSize]byte {
 	b.units++
 	if b.units > b.limit {
-		return (*[UnitSize]byte)(b.ring[b.start:]) // of a WQE that will not be
+		return (*[UnitSize]byte)(b.ring[b.start:]) // Finish will refuse the WQE
 	}
 	if b.pos == len(b.ring) {
 		b.pos = 0
@@ -82,7 +83,7 @@ func (b *Builder) unit() *[UnitSize]byte {
 	return p
 }
 
-// copyUnits lays a segment of several units, which the ring's end may part.
+// copyUnits lays a segment of several units, which may wrap around the ring's end.
 func (b *Builder) copyUnits(src []byte) {
 	for ; len(src) >= UnitSize; src = src[UnitSize:] {
 		*b.unit() = [UnitSize]byte(src)

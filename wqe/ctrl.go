@@ -14,9 +14,9 @@ const (
 	blockUnits = BlockSize / UnitSize
 )
 
-// The longest message in bytes, whatever its opcode: what ports of mlx5 devices
-// have (log_max_msg in the HCA capabilities, max_msg_sz in verbs), and what the
-// device of this project executes.
+// The longest message in bytes, whatever its opcode. It is the limit of ports of
+// mlx5 devices (log_max_msg in the HCA capabilities, max_msg_sz in verbs), and of the
+// device of this project.
 const (
 	MaxMessageLog = 30
 	MaxMessage    = 1 << MaxMessageLog
@@ -37,7 +37,7 @@ const (
 	FenceSmall  = 0x20 // after earlier changes of keys (MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE)
 	FenceReads  = 0x40 // after earlier reads and atomics
 	FenceStrong = 0x60 // after all earlier WQEs
-	FenceVerbs  = 0x80 // small and reads: what IBV_SEND_FENCE becomes (MLX5_WQE_CTRL_FENCE)
+	FenceVerbs  = 0x80 // small and reads; IBV_SEND_FENCE becomes this (MLX5_WQE_CTRL_FENCE)
 )
 
 // Ctrl is the control segment, the first unit of every send WQE

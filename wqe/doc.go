@@ -1,5 +1,5 @@
-// Package wqe encodes and decodes work queue entries: what a program writes
-// into a send or receive queue to ask the device for work.
+// Package wqe encodes and decodes work queue entries, which a program writes into
+// a send or receive queue to ask the device for work.
 //
 // # Terms
 //
@@ -33,9 +33,21 @@
 //
 // Each segment is a struct with Put and a Parse function over an array of its
 // size. Reserved bits are kept, so that parsing and putting back is the
-// identity. A [Builder] lays segments into a ring; a [View] reads them, out of
-// a copy: bytes that another party can still change are not to be judged.
-// Nothing here allocates, except errors and the Describe functions.
+// identity. A [Builder] lays segments into a ring. A [View] reads them out of a
+// copy: bytes that another party can still change must not be judged. Nothing here
+// allocates, except errors and the Describe functions.
+//
+// # Files
+//
+//	opcode.go    the opcodes; info.go and table.go the facts of each
+//	ctrl.go      the control segment, and the sizes of WQEs
+//	segment.go   remote address, data, atomics; address.go where a message goes;
+//	             umr.go changes of keys; special.go the segments of single opcodes
+//	build.go     values into a ring
+//	view.go      a WQE into segments; kind.go names them; guess.go guesses the
+//	             address of a dump
+//	recv.go      receive entries
+//	describe.go  WQEs for people and programs
 //
 // Source: rdma-core providers/mlx5/mlx5dv.h (the structures named in the
 // comments) and wqe.h; Linux include/linux/mlx5/qp.h and device.h; DPDK

@@ -12,7 +12,7 @@ import (
 )
 
 // FuzzSendWQE: parsing never panics and gives one of a view and an error,
-// parsing and putting back is the identity, and what parses can be described.
+// parsing and putting back is the identity, and a WQE that parses can be described.
 func FuzzSendWQE(f *testing.F) {
 	f.Add([]byte{}, uint8(0))                         // shorter than a control segment
 	f.Add(make([]byte, wqe.BlockSize), uint8(0))      // ds 0

@@ -10,7 +10,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// head is what every segment of a vector begins with.
+// head is the beginning of every segment of a vector.
 type head struct {
 	Offset int    `json:"offset"`
 	Type   string `json:"type"`

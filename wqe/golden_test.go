@@ -191,7 +191,7 @@ func TestGoldenRecvWQE(t *testing.T) {
 	})
 }
 
-// TestGoldenSendWRAPI parses what the vendor's library wrote and puts it back.
+// TestGoldenSendWRAPI parses the WQEs of the vendor's library and puts them back.
 func TestGoldenSendWRAPI(t *testing.T) {
 	recordedWQEs(t, "libmlx5-sq-wr-api", func(t *testing.T, _ string, b []byte) {
 		v, err := wqe.Parse(b, wqe.NoAddress)

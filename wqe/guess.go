@@ -1,8 +1,8 @@
 package wqe
 
-// guess returns the address with which the WQE looks least strange. Each
-// layout that fits gets points for what clients do not write; the lowest sum
-// wins, and the simpler address when two are equal.
+// guess returns the most likely address of the WQE. Each layout that fits gets
+// penalty points for values that clients rarely write. The lowest sum wins, and the
+// simpler address when two are equal.
 //
 // An address has marks that a pointer or a remote address lacks: the extended
 // bit over reserved zeros in an address vector, twelve zeros in an XRC
@@ -23,7 +23,7 @@ func guess(c Ctrl, b []byte) Address {
 		if v.layOut() != nil {
 			continue
 		}
-		if s := v.strangeness(); s < least {
+		if s := v.penalty(); s < least {
 			best, least = a, s
 		}
 	}
@@ -38,11 +38,11 @@ func guess(c Ctrl, b []byte) Address {
 	return AddressDC
 }
 
-// impossible is the strangeness of a layout that cannot be meant.
+// impossible is the penalty of a layout that no client writes.
 const impossible = 1 << 20
 
-// strangeness counts what is unusual in the segments of the view.
-func (v *View) strangeness() (n int) {
+// penalty adds up the penalty points of the segments of the view.
+func (v *View) penalty() (n int) {
 	data := 0
 	size := uint32(v.Ctrl.OperandSize())
 	for it := v.Segments(); ; {
@@ -52,18 +52,18 @@ func (v *View) strangeness() (n int) {
 		}
 		switch s.Kind {
 		case KindAV:
-			n += strangeAV(ParseAV((*[AVSize]byte)(s.Bytes)))
+			n += penaltyAV(ParseAV((*[AVSize]byte)(s.Bytes)))
 		case KindCompactAV:
-			n += strangeCompactAV(ParseCompactAV((*[CompactAVSize]byte)(s.Bytes)))
+			n += penaltyCompactAV(ParseCompactAV((*[CompactAVSize]byte)(s.Bytes)))
 		case KindXRC:
-			n += strangeXRC(ParseXRC((*[XRCSize]byte)(s.Bytes)))
+			n += penaltyXRC(ParseXRC((*[XRCSize]byte)(s.Bytes)))
 		case KindEth:
-			n += strangeEth(ParseEth((*[EthSize]byte)(s.Bytes)), v.Ctrl.Opcode)
+			n += penaltyEth(ParseEth((*[EthSize]byte)(s.Bytes)), v.Ctrl.Opcode)
 		case KindRaddr:
-			n += strangeRaddr(ParseRaddr((*[RaddrSize]byte)(s.Bytes)))
+			n += penaltyRaddr(ParseRaddr((*[RaddrSize]byte)(s.Bytes)))
 		case KindData:
 			d := ParseData((*[DataSize]byte)(s.Bytes))
-			n += strangeData(d)
+			n += penaltyData(d)
 			data++
 			if size != 0 && d.ByteCount != size {
 				n += 2
@@ -80,24 +80,24 @@ func (v *View) strangeness() (n int) {
 	return n
 }
 
-func strangeAV(a AV) int {
+func penaltyAV(a AV) int {
 	switch {
 	case a.Rsvd != 0 || a.Rsvd16 != 0:
 		return impossible
 	case a.GRH&0xb0000000 != 0: // reserved bits
 		return 1
 	}
-	return -1 // chance does not make such bytes
+	return -1 // such bytes are no accident
 }
 
-func strangeCompactAV(a CompactAV) int {
+func penaltyCompactAV(a CompactAV) int {
 	if a.Rsvd != 0 {
 		return impossible
 	}
 	return 4 // few marks to know it by
 }
 
-func strangeXRC(x XRC) int {
+func penaltyXRC(x XRC) int {
 	switch {
 	case x.Rsvd != [12]byte{} || x.SRQN>>24 != 0:
 		return impossible
@@ -107,7 +107,7 @@ func strangeXRC(x XRC) int {
 	return 1
 }
 
-func strangeEth(e Eth, op Opcode) int {
+func penaltyEth(e Eth, op Opcode) int {
 	tso := op == OpTSO
 	switch {
 	case e.CSFlags&0x0f != 0, e.SWP != 0 && e.SWPFlags == 0, e.SWPFlags != 0 && !tso, e.MSS != 0 && !tso, e.Meta != 0 && !tso:
@@ -118,8 +118,8 @@ func strangeEth(e Eth, op Opcode) int {
 	return 1
 }
 
-func strangeRaddr(r Raddr) int {
-	n := strangeAddr(r.Addr)
+func penaltyRaddr(r Raddr) int {
+	n := penaltyAddr(r.Addr)
 	if r.Rsvd != 0 {
 		n += 2
 	}
@@ -129,8 +129,8 @@ func strangeRaddr(r Raddr) int {
 	return n
 }
 
-func strangeData(d Data) int {
-	n := strangeAddr(d.Addr)
+func penaltyData(d Data) int {
+	n := penaltyAddr(d.Addr)
 	if d.ByteCount == 0 {
 		n += 2
 	} else if d.ByteCount > 1<<30 {
@@ -145,9 +145,9 @@ func strangeData(d Data) int {
 	return n
 }
 
-// strangeAddr tells how far an address is from the virtual addresses of
+// penaltyAddr grows with the distance of an address from the virtual addresses of
 // programs, which have 48 or 57 bits, sign-extended.
-func strangeAddr(addr uint64) int {
+func penaltyAddr(addr uint64) int {
 	switch addr >> 48 {
 	case 0, 0xffff:
 		return 0

@@ -2,8 +2,8 @@ package wqe
 
 import "strings"
 
-// Info is what is always true of an opcode. The posting path, the device, the
-// dumps, docs/OPCODES.md and the C header opcodes.h take these facts from here.
+// Info holds the facts of an opcode. The posting path, the device, the dumps,
+// docs/OPCODES.md and the C header opcodes.h take them from here.
 //
 // The segments of a WQE come in the order of the first fields.
 type Info struct {
@@ -17,7 +17,7 @@ type Info struct {
 	DataMost  uint8  // and at most so many; AnyData: as DS leaves room for
 	Inline    bool   // data may be inline
 	Units     uint8  // of the shortest WQE: control segment and the above, without Address
-	Imm       ImmUse // what the last word of the control segment is for
+	Imm       ImmUse // use of the last word of the control segment
 
 	Transports Transports // on which the device executes it; 0: it executes it nowhere
 	Local      Right      // that the keys of its data segments must give; of MMO only the last one's
@@ -25,7 +25,7 @@ type Info struct {
 	Reads      bool       // brings bytes from the peer: its CQE counts them, the peer must allow reads in flight, and FenceReads waits for it
 	Keys       bool       // changes a key: the next WQE needs FenceSmall
 	Response   uint8      // the opcode of the peer's CQE, as cqe.Opcode; 0: it takes no receive
-	WC         uint8      // what a verbs poller reports for the requester's CQE, as cqe.WCOpcode; 255: libmlx5 does not tell
+	WC         uint8      // the opcode that libmlx5 reports for the requester's CQE, as cqe.WCOpcode; 255: it does not know the operation
 }
 
 // AnyData is the DataMost of opcodes whose data segments are limited by DS alone.
@@ -61,7 +61,7 @@ func OpcodesOn(t Transport) (set uint64) {
 	return set
 }
 
-// An ImmUse says what the last word of the control segment is for.
+// An ImmUse is a use of the last word of the control segment.
 type ImmUse uint8
 
 // Uses of the control segment's last word.

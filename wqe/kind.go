@@ -1,6 +1,6 @@
 package wqe
 
-// A Kind says what a segment is.
+// A Kind is a kind of segment.
 type Kind uint8
 
 // The kinds of segment that follow the control segment or fill a receive entry.

@@ -11,8 +11,8 @@ const (
 	TagMatchingSize = 32
 )
 
-// Wait is what WAIT (a CQ and the producer index it must reach) and SEND_EN (a
-// send queue and the producer counter to enable) work on.
+// Wait is the operand of WAIT, a CQ and the producer index that it must reach, and
+// of SEND_EN, a send queue and the producer counter to enable.
 type Wait struct {
 	Rsvd   uint64
 	Index  uint32 // max_index
@@ -31,7 +31,7 @@ func (w Wait) Put(dst *[WaitSize]byte) {
 	binary.BigEndian.PutUint64(dst[8:16], uint64(w.Index)<<32|uint64(w.Number))
 }
 
-// WaitData is what WAIT on data in memory or on time works on.
+// WaitData is the operand of WAIT on data in memory or on time.
 type WaitData struct {
 	Op    uint32 // bit 4 inverts; bits 3..0: always, equal, bigger, smaller, cyclic bigger, cyclic smaller
 	LKey  uint32

@@ -40,7 +40,7 @@ const (
 	MaskFree        = 1 << 29
 )
 
-// UMRCtrl says what a user-mode registration changes (mlx5_wqe_umr_ctrl_seg).
+// UMRCtrl lists the changes of a user-mode registration (mlx5_wqe_umr_ctrl_seg).
 type UMRCtrl struct {
 	Flags             uint8
 	Rsvd1             [3]byte

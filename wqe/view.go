@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// An Address says which segment the transport of a queue puts first. It is a
-// property of the queue; the WQE does not say.
+// An Address is the segment that the transport of a queue puts first. It is a
+// property of the queue and is not in the WQE.
 type Address uint8
 
 // The addresses.
@@ -17,7 +17,7 @@ const (
 	AddressXRC                  // the number of a shared receive queue
 	AddressEth                  // raw packets: an Ethernet segment
 	AddressUDEth                // UD with offloads (IPoIB): both
-	AddressGuess                // find out from the bytes, for dumps; see [Parse]
+	AddressGuess                // guess from the bytes, for dumps; see [Parse]
 )
 
 var addressNames = [...]string{"none", "ud", "dc", "xrc", "eth", "ud+eth", "guess"}
@@ -30,11 +30,11 @@ func (a Address) String() string {
 	return fmt.Sprintf("address %d", uint8(a))
 }
 
-// A FormatError says what in a WQE cannot be laid out into segments.
+// A FormatError is a value in a WQE that does not fit its layout into segments.
 type FormatError struct {
 	Opcode  Opcode
 	Offset  int    // of the byte in the WQE
-	Field   string // what is wrong there
+	Field   string // its name
 	Found   uint64
 	Allowed string
 }
@@ -66,7 +66,7 @@ type View struct {
 	b     []byte // the WQE, DS units
 	heads [4]head
 	n     uint8  // of heads
-	tail  Kind   // what comes after them: KindData, KindKLM, KindRaw or KindUnused, as long as there are bytes
+	tail  Kind   // of the segments after them: KindData, KindKLM, KindRaw or KindUnused, as long as there are bytes
 	list  uint16 // where a tail of KindKLM ends
 	off   uint16 // where the tail starts
 }
@@ -78,17 +78,17 @@ type head struct {
 }
 
 // Parse lays out the WQE that starts with b[0] and checks that every segment
-// fits into it. b must be a copy that nobody else can change, unwrapped if it
-// came from a ring, of at least DS units; what follows them is ignored.
+// fits into it. b must be a copy that no other party can change, unwrapped if it
+// came from a ring, of at least DS units. Bytes behind them are ignored.
 //
-// Parse judges the layout only. Whether the opcode may have inline data, or is
-// one the caller executes, is for the caller: see [Opcode.Info]. Units of an
+// Parse judges the layout only. The caller decides whether the opcode may have
+// inline data, and whether it executes the opcode: see [Opcode.Info]. Units of an
 // opcode without a public layout are one KindRaw segment, units that an opcode
 // does not use one KindUnused segment.
 //
-// With AddressGuess the address comes from the bytes: the layout in which
-// keys, lengths and addresses look least strange. A compact address vector in
-// front of plain data looks like a pointer, and is taken for one. The error, if
+// With AddressGuess the address comes from the bytes: the layout in which keys,
+// lengths and addresses look most likely. A compact address vector in front of plain
+// data looks like a pointer, and is taken for one. The error, if
 // any, is a *FormatError.
 func Parse(b []byte, a Address) (v View, err error) {
 	if len(b) < CtrlSize {
@@ -354,7 +354,8 @@ func (s *Segments) Next() (Segment, bool) {
 	return Segment{kind, at, v.b[at : at+size]}, true
 }
 
-// entry tells what the next entry of a list is. rest goes to the list's end.
+// entry returns the kind and size of the next entry of a list. rest goes to the
+// list's end.
 func (s *Segments) entry(at int, rest []byte) (Kind, int) {
 	if s.repeat > 0 {
 		s.repeat--

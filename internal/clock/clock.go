@@ -1,8 +1,8 @@
 // Package clock is the device clock: a free-running counter that is cheap
 // enough to read at every step and for every completion.
 //
-// Terms: a cycle is one tick of the counter, not of a core; the counter keeps
-// its pace when cores change theirs, and begins anywhere.
+// Terms: a cycle is one tick of the counter, not of a core. The counter's rate does
+// not change with the frequency of cores, and its start is arbitrary.
 //
 // The counter is the TSC on amd64 and CNTVCT_EL0 on arm64. Both are read
 // without a fence: the processor may read them a few instructions early or
@@ -66,13 +66,13 @@ func scale(v, mul, div uint64) uint64 {
 	return q
 }
 
-// start gives the monotonic clock a zero; 292 years follow.
+// start is the zero of the monotonic clock, which wraps after 292 years.
 var start = time.Now()
 
 func nanoseconds() uint64 { return uint64(time.Since(start)) }
 
-// measureHz counts cycles for at least d of the monotonic clock. Sleeping too
-// long does no harm: only the two readings at its ends count.
+// measureHz counts cycles for at least d of the monotonic clock. Sleeping too long
+// does no harm: only the readings at both ends count.
 func measureHz(d time.Duration) uint64 {
 	c0, n0 := together()
 	time.Sleep(d)
@@ -80,8 +80,8 @@ func measureHz(d time.Duration) uint64 {
 	return max(scale(c1-c0, second, n1-n0), 1)
 }
 
-// together reads both clocks at nearly the same time: of several tries the one
-// that was least interrupted.
+// together reads both clocks at nearly the same time: it returns the reading of the
+// try that took the least time.
 func together() (cycles, nanos uint64) {
 	best := uint64(math.MaxUint64)
 	for range 32 {

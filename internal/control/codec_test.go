@@ -86,7 +86,8 @@ func TestLongTextIsCutToOneDatagram(t *testing.T) {
 	}
 }
 
-// mixed has what no message has yet: bytes, and a wide field before a narrow end.
+// mixed has fields as no message has them yet: bytes, and a wide field before a
+// narrow end.
 type mixed struct {
 	A uint8
 	B [16]byte

@@ -1,6 +1,6 @@
 // Package control is the protocol between a client and the device: how a
 // client asks for protection domains, keys and queues. It holds the messages
-// and their bytes; who sends and who serves them is elsewhere.
+// and their bytes. Clients that send them and servers that answer are elsewhere.
 //
 // Terms: a request is one datagram with a 16-byte header and a fixed payload;
 // every request has one answer with the same operation and tag; descriptors

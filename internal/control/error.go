@@ -2,7 +2,7 @@ package control
 
 import "fmt"
 
-// Code says what kind of refusal an Error is. Numbers are never used again.
+// Code is the kind of a refusal. Numbers are never used again.
 type Code uint32
 
 const (
@@ -13,7 +13,7 @@ const (
 	CodeState       Code = 5 // not possible in the QP's state
 	CodeVersion     Code = 6 // protocol version or magic
 	CodeUnsupported Code = 7 // unknown operation, type or feature
-	CodeMemory      Code = 8 // memory could not be had or may not be used
+	CodeMemory      Code = 8 // memory could not be allocated or may not be used
 )
 
 var codeNames = map[Code]string{

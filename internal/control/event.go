@@ -2,7 +2,7 @@ package control
 
 import "fmt"
 
-// EventKind says what an Event is about. The numbers below 0x100 are those of
+// EventKind is the kind of an Event. The numbers below 0x100 are those of
 // mlx5's event queue entries.
 type EventKind uint32
 
@@ -10,8 +10,8 @@ const (
 	EventEstablished    EventKind = 0x02 // a QP in RTR received its first message
 	EventDrained        EventKind = 0x03 // the send queue of a QP in SQD has stopped
 	EventCQError        EventKind = 0x04 // a CQ overran; nothing is written any more
-	EventInvalidRequest EventKind = 0x10 // a peer asked for what the QP does not allow; it is in ERR
-	EventAccessError    EventKind = 0x11 // a peer named memory that it may not use; the QP is in ERR
+	EventInvalidRequest EventKind = 0x10 // a peer requested an operation that the QP does not allow; the QP is in ERR
+	EventAccessError    EventKind = 0x11 // a peer named memory that it may not access; the QP is in ERR
 	EventLastWQE        EventKind = 0x13 // a QP in ERR takes nothing more from its SRQ
 	EventSRQLimit       EventKind = 0x14 // fewer entries are ready than the limit; it is off now
 	EventExplanation    EventKind = 0x100
@@ -41,7 +41,7 @@ func (k EventKind) String() string {
 }
 
 // An Event is one datagram of the event descriptor: something happened to an
-// object, or, of kind EventExplanation, what a client did wrong in words.
+// object. Of kind EventExplanation it says in words what a client did wrong.
 type Event struct {
 	Kind   EventKind
 	Number uint32 // of the QP, CQ or SRQ; 0: of none
@@ -52,14 +52,14 @@ type Event struct {
 	// that were held back since the last one.
 	Index  uint16 // of the WQE or receive
 	HasWQE uint8
-	Of     uint8 // what Index counts: OfWQE, OfReceive, OfCompletion
+	Of     uint8 // the kind of Index: OfWQE, OfReceive, OfCompletion
 	Unsaid uint32
 	Code   [24]byte // padded with zeros
 	WQE    [64]byte
 	Text   string
 }
 
-// What the index of an explanation counts.
+// Kinds of index in an explanation.
 const (
 	OfWQE        = 0
 	OfReceive    = 1

@@ -72,7 +72,7 @@ func (m *Hello) walk(w walker) {
 	w.text("name", &m.Name)
 }
 
-// Welcome answers Hello: who the device is and what one client may take.
+// Welcome answers Hello: it identifies the device and gives the limits of one client.
 type Welcome struct {
 	Major         uint16
 	Minor         uint16
@@ -198,7 +198,7 @@ func (m *Channel) walk(w walker) { w.u32("channel", &m.ID) }
 // Flags of a CQ.
 const (
 	CQCollapsed     uint32 = 1 << 0 // cc: every completion overwrites entry 0
-	CQIgnoreOverrun uint32 = 1 << 1 // oi: the consumer index is not looked at
+	CQIgnoreOverrun uint32 = 1 << 1 // oi: the device ignores the consumer index
 )
 
 // CQ creates a completion queue. Buf and DBRec are the client's addresses,
@@ -261,7 +261,7 @@ type QP struct {
 	SignatureOn uint8  // 1: WQEs carry a signature, and it is checked
 	SRQN        uint32 // shared receive queue in place of the RQ; 0: none
 	Managed     uint8  // 1: WQEs are executed only as far as a SEND_EN of another queue says
-	BlueFlame   uint8  // 1 to 4: that register of page UAR is this queue's alone, and WQEs may be taken from it; 0: none
+	BlueFlame   uint8  // 1 to 4: that register of page UAR belongs to this queue alone, and the device may take WQEs from it; 0: none
 }
 
 func (m *QP) walk(w walker) {
@@ -333,9 +333,9 @@ type QPAttr struct {
 	CurState        uint8
 	Port            uint8
 	PathMTU         uint8 // 1 = 256 bytes .. 5 = 4096 bytes
-	Timeout         uint8 // 0..31: 4.096 us << Timeout, 0 = for ever
+	Timeout         uint8 // 0..31: 4.096 us << Timeout, 0 = forever
 	RetryCount      uint8 // 0..7
-	RNRRetry        uint8 // 0..7, 7 = for ever
+	RNRRetry        uint8 // 0..7, 7 = forever
 	MinRNRTimer     uint8 // 0..31, code of the InfiniBand table
 	MaxRdAtomic     uint8
 	MaxDestRdAtomic uint8
@@ -458,8 +458,8 @@ const (
 	ReregAccess uint32 = 1 << 2
 )
 
-// ReregMR changes what What names of a memory region. The key gets another
-// variant, so that nobody uses it in its old meaning; the answer is the new key.
+// ReregMR changes the attributes of a memory region that What names. The key gets
+// another variant, so that the old one is no longer valid; the answer is the new key.
 type ReregMR struct {
 	Key    uint32
 	What   uint32

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// operations is the protocol: what is asked and what is answered.
+// operations is the protocol: the message of each request and of its answer.
 var operations = []struct {
 	op              Op
 	request, answer Message

@@ -6,8 +6,8 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Reply is what travels beside an answer: as descriptors between processes, as
-// it is between two parties in one process. Files are the receiver's to close.
+// Reply travels beside an answer: as descriptors between processes, as it is within
+// a process. The receiver closes the files.
 type Reply struct {
 	UAR    *shm.Region // of a Welcome: pages that the client writes
 	Status *shm.Region // of a Welcome: the page that the device writes

@@ -5,8 +5,8 @@ import "fmt"
 // Layout of the status page, which the device writes and its client reads. All
 // words are 64 bits, in host order (little-endian), each published by itself:
 // two words read one after the other need not belong to one moment. The state
-// and the clock lie in cache lines of their own, so that a client who watches
-// one is not disturbed by the others. The rest is 0, and reserved.
+// and the clock lie in cache lines of their own, so that a client that watches one
+// is not disturbed by the others. The rest is 0, and reserved.
 const (
 	StatusSize     = 4096
 	StatusState    = 0   // an EngineState
@@ -16,13 +16,13 @@ const (
 	StatusCounters = 128 // the counters, in the order of Counter
 )
 
-// EngineState is the word at StatusState. A device that was killed leaves its
-// last state behind: only the connection's end tells of that.
+// EngineState is the word at StatusState. A device that was killed leaves its last
+// state behind; only the end of the connection shows that it is gone.
 type EngineState uint64
 
 const (
 	EngineRunning  EngineState = 1
-	EngineStopping EngineState = 2 // takes no new work, finishes what it has
+	EngineStopping EngineState = 2 // takes no new work, finishes its work
 	EngineGone     EngineState = 3 // nothing will be executed any more
 )
 
@@ -51,7 +51,7 @@ const (
 	CounterReceives                 // receive WQEs consumed
 	CounterEvents                   // completion and other events sent
 	CounterExplained                // explanations, also those held back
-	CounterStalls                   // times that this client's memory held up the engine's thread
+	CounterStalls                   // times that the engine's thread waited for this client's memory
 	Counters                        // how many there are
 )
 

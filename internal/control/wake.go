@@ -1,7 +1,7 @@
 package control
 
-// Wake says whether all posters of this client wake the device when its status
-// page says that it is asleep. Until they do, the device only takes naps.
+// Wake says whether all posters of this client wake the device when its status page
+// says that it is asleep. Until they do, the device sleeps for short times only.
 type Wake struct {
 	Wakes uint8
 }

@@ -15,14 +15,14 @@ const markdownHead = `# Opcodes
 Facts of the opcodes of send WQEs, out of the table in package ` + "`wqe`" + `.
 
 - **On**: the transports on which the device executes the opcode.
-- **Segments**: what follows the control segment, in this order, on a connected
+- **Segments**: those after the control segment, in this order, on a connected
   transport. On UD an address vector comes before them. *Data* may be given a count.
 - **Units**: of 16 bytes, in the shortest WQE; an address vector takes 3 more.
-- **Last word**: what the last word of the control segment is for.
+- **Last word**: the use of the last word of the control segment.
 - **Local**: the right that the keys of the data segments must give beside reading.
 - **Remote**: the right that the peer queue pair and the key of the remote address must give.
 - **Takes a receive**: with a remote address the receive's list is not used.
-- **Requester's completion**: what libmlx5 reports; a dash: only the poster's own record tells.
+- **Requester's completion**: as libmlx5 reports it; a dash: only the poster's own record tells.
 - **Peer's CQE**: the opcode of the CQE that completes the receive.
 
 `

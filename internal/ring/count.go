@@ -1,4 +1,5 @@
-// Package ring is the arithmetic of queues that never end in buffers that do.
+// Package ring is the arithmetic of ring buffers: counts that never end, in rings
+// that do.
 //
 // Terms: a count numbers blocks, entries or completions since a queue was made
 // and is 64 bits wide, so that it never wraps; its slot is the count modulo the

@@ -6,8 +6,8 @@
 // well, whatever subset of the files it holds. Two schemas exist:
 //
 //   - nicless-vectors/1: fields beside bytes, from the vendor's header;
-//   - recordings (libmlx5-*.json): inputs beside what the vendor's library did
-//     with them.
+//   - recordings (libmlx5-*.json): inputs beside the bytes and results of the
+//     vendor's library.
 //
 // Anything in a file that the reader does not know is an error, so that a
 // vector cannot pass by being half understood.
@@ -42,7 +42,7 @@ type Vector struct {
 	Bytes       Hex             `json:"bytes"`
 }
 
-// A Recording is a request beside what the vendor's library did with it.
+// A Recording is a request beside the result of the vendor's library.
 type Recording struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`

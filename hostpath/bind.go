@@ -16,7 +16,7 @@ const (
 )
 
 // MaxBind is the longest memory window, in bytes: what one list entry holds.
-const MaxBind = 1 << 31
+const MaxBind = wqe.MaxPointer
 
 // A Bind says what a memory window shall open: Length bytes at Addr in the MR
 // of LKey. A window of length 0 is closed.
@@ -56,22 +56,11 @@ func (b *Bind) units() int {
 	return umrUnits + listUnits
 }
 
-// umrRights pairs the rights of verbs with those of an mkey context.
-var umrRights = [...]struct {
-	access uint32
-	mkey   uint8
-}{
-	{AccessLocalWrite, wqe.AccessLocalWrite},
-	{AccessRemoteWrite, wqe.AccessRemoteWrite},
-	{AccessRemoteRead, wqe.AccessRemoteRead},
-	{AccessRemoteAtomic, wqe.AccessAtomic},
-}
-
 // mkeyAccess returns the access bits of an mkey context for verbs rights.
 func mkeyAccess(rights uint32) (access uint8) {
-	for _, r := range umrRights {
-		if rights&r.access != 0 {
-			access |= r.mkey
+	for _, r := range wqe.MkeyRights {
+		if rights&uint32(r.Right) != 0 {
+			access |= r.Access
 		}
 	}
 	return access

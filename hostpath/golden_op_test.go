@@ -99,9 +99,9 @@ func (f *goldenOp) request(t *testing.T) *SendWR {
 		case "data":
 			wr.SGE = append(wr.SGE, SGE{Addr: uint64(s.Addr), Length: s.Length, LKey: uint32(s.LKey)})
 		case "mkey_context":
-			for _, r := range umrRights {
-				if s.Access&r.mkey != 0 {
-					l.Access |= r.access
+			for _, r := range wqe.MkeyRights {
+				if s.Access&r.Access != 0 {
+					l.Access |= uint32(r.Right)
 				}
 			}
 			wr.List = l

@@ -103,8 +103,8 @@ func (q *SendRing) checkPayload(wr *SendWR, op *opInfo) (units int, err error) {
 	return units, nil
 }
 
-// maxLength is the longest SGE, in bytes; the WQE then says 0.
-const maxLength = 1 << 31
+// maxLength is the longest SGE, in bytes.
+const maxLength = wqe.MaxPointer
 
 // maxUnits is the longest WQE, limited by DS and by the ring.
 func (q *SendRing) maxUnits() int { return min(wqe.MaxUnits, int(q.size)*wqe.BlockSize/wqe.UnitSize) }

@@ -66,3 +66,11 @@ func TestOps(t *testing.T) {
 		assert.Equal(t, want[op].wc, o.wc, "%v: completion", op)
 	}
 }
+
+// The rights of a bind are numbered as those of wqe's table.
+func TestRights(t *testing.T) {
+	assert.EqualValues(t, wqe.RightLocalWrite, AccessLocalWrite)
+	assert.EqualValues(t, wqe.RightRemoteWrite, AccessRemoteWrite)
+	assert.EqualValues(t, wqe.RightRemoteRead, AccessRemoteRead)
+	assert.EqualValues(t, wqe.RightRemoteAtomic, AccessRemoteAtomic)
+}

@@ -39,6 +39,7 @@ const (
 	InlineMask = 0x3ff     // the length of an inline segment in its byte count
 	InlineHead = 4         // bytes of an inline segment before its data
 	MaxInline  = 62*16 - 4 // bytes that one inline segment holds in a SEND, the longest case
+	MaxPointer = 1 << 31   // bytes that one data segment can point at; its byte count is 0 then
 )
 
 // Data points at local memory (mlx5_wqe_data_seg). A message without data has
@@ -64,12 +65,12 @@ func (d Data) Put(dst *[DataSize]byte) {
 // Inline reports whether the segment holds its bytes instead of pointing at them.
 func (d Data) Inline() bool { return d.ByteCount&InlineFlag != 0 }
 
-// Length returns the number of bytes that the pointer stands for, 1 to 2^31.
+// Length returns the number of bytes that the pointer stands for, 1 to MaxPointer.
 func (d Data) Length() uint64 {
 	if n := d.ByteCount &^ InlineFlag; n != 0 {
 		return uint64(n)
 	}
-	return 1 << 31
+	return MaxPointer
 }
 
 // End reports whether the segment ends a receive list.

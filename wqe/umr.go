@@ -86,6 +86,23 @@ const (
 	MkeySigErrCount = 1 << 26
 )
 
+// An MkeyRight pairs an access right with its bit of MkeyContext.Access and the
+// bit of UMRCtrl.MkeyMask that changes it.
+type MkeyRight struct {
+	Right  Right
+	Access uint8
+	Mask   uint64
+}
+
+// MkeyRights lists the rights that a user-mode registration can give or take away.
+// It is not to be changed.
+var MkeyRights = [...]MkeyRight{
+	{RightLocalWrite, AccessLocalWrite, MaskLocalWrite},
+	{RightRemoteWrite, AccessRemoteWrite, MaskRemoteWrite},
+	{RightRemoteRead, AccessRemoteRead, MaskRemoteRead},
+	{RightRemoteAtomic, AccessAtomic, MaskAtomic},
+}
+
 // MkeyContext is the state that a key is to have (mlx5_wqe_mkey_context_seg).
 type MkeyContext struct {
 	Free                 uint8

@@ -28,11 +28,11 @@ var golden = []struct {
 	{"welcome", OpHello, FlagAnswer, 1,
 		&Welcome{Major: 2, Minor: 0, UARPages: 4, GUID: 0x0123456789abcdef,
 			MaxRegions: 1024, MaxPDs: 256, MaxMRs: 65536, MaxCQs: 16384, MaxQPs: 8192, MaxChannels: 512,
-			MaxBytes: 1 << 40, MaxLogSQ: 15, MaxLogRQ: 14, MaxLogCQ: 22, MaxRdAtomic: 16, MaxMessageLog: 31},
+			MaxBytes: 1 << 40, MaxLogSQ: 15, MaxLogRQ: 14, MaxLogCQ: 22, MaxRdAtomic: 16, MaxMessageLog: 30},
 		`0100 0100 40000000 0100000000000000
 		 0200 0000 04000000 0000000000000000 efcdab8967452301
 		 00040000 00010000 00000100 00400000 00200000 00020000
-		 0000000000010000 0f 0e 16 10 1f 000000`},
+		 0000000000010000 0f 0e 16 10 1e 000000`},
 
 	{"alloc_pd", OpAllocPD, 0, 2, &Empty{},
 		`0200 0000 00000000 0200000000000000`},

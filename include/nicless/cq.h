@@ -83,12 +83,12 @@ NICLESS_HD void nicless_wc_tail(struct nicless_wc *wc, uint64_t tail, const uint
 NICLESS_HD void nicless_wc_parse(struct nicless_wc *wc, uint64_t tail, const uint8_t *cqe) {
 	const nicless_word32 *w = (const nicless_word32 *)(const void *)cqe;
 	nicless_wc_tail(wc, tail, cqe);
-	wc->uidx = nicless_be32(w[8]) & 0xffffff;
+	wc->uidx = nicless_be32(w[NICLESS_CQE_SRQN_UIDX / 4]) & 0xffffff;
 	if (nicless_wc_failed(wc))
 		return;
-	wc->imm = nicless_be32(w[9]);
-	wc->bytes = nicless_be32(w[11]);
-	wc->timestamp = (uint64_t)nicless_be32(w[12]) << 32 | nicless_be32(w[13]);
+	wc->imm = nicless_be32(w[NICLESS_CQE_IMM_INVAL_PKEY / 4]);
+	wc->bytes = nicless_be32(w[NICLESS_CQE_BYTE_CNT / 4]);
+	wc->timestamp = (uint64_t)nicless_be32(w[NICLESS_CQE_TIMESTAMP / 4]) << 32 | nicless_be32(w[NICLESS_CQE_TIMESTAMP / 4 + 1]);
 }
 
 /*

@@ -81,18 +81,6 @@ enum {
 	NICLESS_CQE_FRESH = 0xf0 /* op_own before the first lap: an opcode that no completion has */
 };
 
-enum nicless_cqe_opcode { /* op_own >> 4: MLX5_CQE_* */
-	NICLESS_CQE_REQ = 0,
-	NICLESS_CQE_RESP_WR_IMM = 1,
-	NICLESS_CQE_RESP_SEND = 2,
-	NICLESS_CQE_RESP_SEND_IMM = 3,
-	NICLESS_CQE_RESP_SEND_INV = 4,
-	NICLESS_CQE_RESIZE = 5,
-	NICLESS_CQE_REQ_ERR = 13,
-	NICLESS_CQE_RESP_ERR = 14,
-	NICLESS_CQE_INVALID = 15
-};
-
 /* Words of doorbell records, and offsets in a UAR page. */
 enum {
 	NICLESS_REC_RECV = 0, /* MLX5_RCV_DBR: receives posted */

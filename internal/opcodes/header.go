@@ -54,17 +54,18 @@ var offsets = []struct {
 	{"WQE_COUNTER", cqe.OffCounter}, {"SIGNATURE", cqe.OffSignature}, {"OP_OWN", cqe.OffOpOwn},
 }
 
+// kinds are the opcodes of CQEs that the C headers know.
+var kinds = []cqe.Opcode{
+	cqe.Req, cqe.RespWriteImm, cqe.RespSend, cqe.RespSendImm, cqe.RespSendInv, cqe.ResizeCQ, cqe.ReqErr, cqe.RespErr, cqe.Invalid,
+}
+
 func header() []byte {
 	var t text
 	t.WriteString(headerHead)
 	t.line("enum nicless_opcode { /* MLX5_OPCODE_* */")
 	list := executed()
 	for k, o := range list {
-		comma := ","
-		if k == len(list)-1 {
-			comma = ""
-		}
-		t.line("\tNICLESS_%s = 0x%02x%s", cName(o), uint8(o), comma)
+		t.line("\tNICLESS_%s = 0x%02x%s", cName(o), uint8(o), comma(k, len(list)))
 	}
 	t.line("};")
 	t.line("")
@@ -82,16 +83,26 @@ func header() []byte {
 	t.line("")
 	t.line("enum { /* offsets in a CQE */")
 	for k, o := range offsets {
-		comma := ","
-		if k == len(offsets)-1 {
-			comma = ""
-		}
-		t.line("\tNICLESS_CQE_%s = %d%s", o.name, o.at, comma)
+		t.line("\tNICLESS_CQE_%s = %d%s", o.name, o.at, comma(k, len(offsets)))
+	}
+	t.line("};")
+	t.line("")
+	t.line("enum nicless_cqe_opcode { /* op_own >> 4: MLX5_CQE_* */")
+	for k, o := range kinds {
+		t.line("\tNICLESS_CQE_%s = %d%s", strings.TrimSuffix(o.String(), "_CQ"), o, comma(k, len(kinds)))
 	}
 	t.line("};")
 	t.line("")
 	t.line("#endif")
 	return t.Bytes()
+}
+
+// comma ends row k of n in an enum. C++98 and C89 take none after the last.
+func comma(k, n int) string {
+	if k == n-1 {
+		return ""
+	}
+	return ","
 }
 
 // cName is the name of an opcode in C, shorter than the vendor's.

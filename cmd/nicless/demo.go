@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const demoUsage = `Shows what happens: starts an engine inside this process, makes one RDMA write
-and prints, from the shared memory itself, what the program wrote for the device
-and what the device wrote back; then times writes, reads and sends and compares
-every payload. It needs no privileges and takes a few seconds.
+const demoUsage = `Starts an engine inside this process, makes one RDMA write and prints, from the
+shared memory itself, what the program wrote for the device and what the device
+wrote back. Then it times writes, reads and sends and compares every payload. It
+needs no privileges and takes a few seconds.
 
 Usage:
   nicless demo [--count N]
@@ -55,7 +55,7 @@ func newDemo() *cobra.Command {
 	return c
 }
 
-// A printer keeps the first error of its writer.
+// A printer writes until its writer returns an error, and keeps that error.
 type printer struct {
 	w   io.Writer
 	err error
@@ -67,7 +67,12 @@ func (p *printer) printf(format string, args ...any) {
 	}
 }
 
-// dump prints bytes explained by decode's own functions, indented.
+// text prints one line, folded.
+func (p *printer) text(format string, args ...any) {
+	p.printf("%s\n", fold(fmt.Sprintf(format, args...)))
+}
+
+// dump prints bytes as decode explains them, indented.
 func (p *printer) dump(kind string, b []byte) {
 	t, err := describe(kind, "rc", b)
 	if err != nil && p.err == nil {
@@ -79,7 +84,7 @@ func (p *printer) dump(kind string, b []byte) {
 	var text strings.Builder
 	_ = t.Print(&text, b) // a Builder takes everything
 	for line := range strings.Lines(text.String()) {
-		p.printf("     %s", line)
+		p.text("  %s", strings.TrimSuffix(line, "\n"))
 	}
 }
 

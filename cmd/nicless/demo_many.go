@@ -19,12 +19,12 @@ const (
 	demoSlots = 256 // payloads that are moved in turn
 	demoBatch = 256 // operations at once, when there is no time for single ones
 
-	// patience is how often the program polls in vain before it sleeps, some
-	// microseconds: a demonstration must not take cores from others.
+	// patience is how many polls in a row may find nothing before the program sleeps:
+	// some microseconds. A demonstration must not take cores from others.
 	patience = 100
 
-	// budget is how long the operations of one kind are made one by one. A
-	// busy machine gets the rest done many at a time.
+	// budget is for how long the operations of one kind are made one by one. On a busy
+	// machine the rest is made in batches.
 	budget = time.Second
 
 	// warmUp bounds the operations before those that count.
@@ -43,8 +43,9 @@ type tally struct {
 // showMany makes count operations of each kind and prints their latencies.
 func showMany(ctx context.Context, w *printer, count int) error {
 	var tallies []*tally
-	w.printf("\n%s WRITES, READS AND SENDS of %d bytes each, every payload compared:\n", thousands(uint64(count)), demoSize)
-	w.printf("one at a time for up to %v of each kind, then %d at a time, untimed.\n", budget, demoBatch)
+	w.text("")
+	w.text("%s WRITES, READS AND SENDS of %d bytes each, every payload compared:", thousands(uint64(count)), demoSize)
+	w.text("one at a time for up to %v of each kind, then %d at a time, untimed.", budget, demoBatch)
 	for _, op := range []nicless.Op{nicless.Write, nicless.Read, nicless.Send} {
 		cfg := bench.PairConfig{Op: op, Size: demoSize, Slots: demoSlots, Depth: demoBatch, Batch: demoBatch, Patience: patience}
 		t := &tally{op: op, latency: hdrhistogram.New(1, int64(time.Minute), 3)}
@@ -58,8 +59,8 @@ func showMany(ctx context.Context, w *printer, count int) error {
 	return w.err
 }
 
-// measure makes n operations: a warm-up, which is not counted, then one by one,
-// then, if the budget is spent, the rest in batches.
+// measure makes a warm-up, which does not count, then n operations: one by one until the
+// budget is spent, the rest in batches.
 func (t *tally) measure(ctx context.Context, p *bench.Pair, n uint64) error {
 	fill := rand.NewChaCha8([32]byte{byte(t.op)})
 	_, _ = fill.Read(p.From.Bytes()) // never fails

@@ -21,7 +21,9 @@ func showOneWrite(ctx context.Context, w *printer) error {
 	if err != nil {
 		return err
 	}
-	w.printf("nicless: an RDMA NIC made of software and shared memory\n%v\n\n", machine)
+	w.text("nicless: an RDMA NIC made of software and shared memory")
+	w.text("%v", machine)
+	w.text("")
 	cfg := bench.PairConfig{Op: nicless.Write, Size: len(greeting), Slots: 1, Depth: 4, Batch: 1, Patience: patience}
 	return withPair(cfg, func(p *bench.Pair) error {
 		copy(p.Source(0), greeting)
@@ -41,30 +43,34 @@ func showOneWrite(ctx context.Context, w *printer) error {
 
 // explain prints each step of the write that p has made, in order.
 func explain(w *printer, p *bench.Pair) {
-	w.printf("ONE RDMA WRITE, %q, from one registered region to another.\n", greeting)
-	w.printf("What follows are the bytes in shared memory, as they lie there now.\n\n")
+	w.text("ONE RDMA WRITE, %q, from one registered region to another.", greeting)
+	w.text("What follows are the bytes in shared memory, as they lie there now.")
+	w.text("")
 
 	block := p.A.SendRing()[:wqe.BlockSize]
-	w.printf("  1  The program wrote a work queue element (WQE) into block 0 of the send ring of qp 0x%06x.\n", p.A.QPN())
+	w.text("  1  The program wrote a work queue element (WQE) into block 0 of the send ring of qp 0x%06x.", p.A.QPN())
 	w.dump("send", block)
 
-	w.printf("\n  2  It rang: the doorbell record says that one block is filled,\n")
+	w.text("")
+	w.text("  2  It rang the doorbell. First it wrote the doorbell record, which says that one block is filled,")
 	w.dump("qp-dbrec", p.A.Record())
-	w.printf("     and then the doorbell register (UAR), what the WQE begins with.\n")
+	w.text("     then the doorbell register (UAR), to which it wrote the first 8 bytes of the WQE.")
 	var register [doorbell.RingSize]byte
 	binary.BigEndian.PutUint64(register[:], p.A.Register()[0])
 	w.dump("uar", register[:])
 
-	w.printf("\n  3  The engine, on a thread of its own, saw the record change, copied the WQE,\n")
-	w.printf("     checked keys and bounds, and moved %d bytes. They are in the target's memory now:\n", p.To.Len())
+	w.text("")
+	w.text("  3  The engine, on a thread of its own, saw the record change, copied the WQE, checked keys and bounds, and moved %d bytes. They are in the target's memory now:", p.To.Len())
 	for at := 0; at < p.To.Len(); at += 16 {
 		part := p.To.Bytes()[at:min(at+16, p.To.Len())]
-		w.printf("     %02x  %-47s  %s\n", at, fmt.Sprintf("% x", part), part)
+		w.text("  %02x  %-47s  %s", at, fmt.Sprintf("% x", part), part)
 	}
 
-	w.printf("\n  4  It wrote a completion queue element (CQE) into slot 0 of cq 0x%06x.\n", p.Sends.CQN())
+	w.text("")
+	w.text("  4  The engine wrote a completion queue element (CQE) into slot 0 of cq 0x%06x.", p.Sends.CQN())
 	w.dump("cqe", p.Sends.Ring()[:cqe.Size])
 
-	w.printf("\n  5  The program polled it, and its consumer index frees the slot for the next lap.\n")
+	w.text("")
+	w.text("  5  The program polled the CQE and wrote its consumer index, which frees the slot for the next lap.")
 	w.dump("cq-dbrec", p.Sends.Record())
 }

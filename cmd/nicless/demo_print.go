@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// edges of the rows of the histogram, in ns, each a little less than half as
-// much again as the one before.
+// edges of the rows of the histogram, in ns. At first each is less than twice the one
+// before.
 var edges = []int64{0, 100, 150, 200, 300, 400, 600, 800, 1_000, 1_500, 2_000, 3_000, 5_000, 10_000, 30_000, 100_000, 1_000_000, int64(time.Hour)}
 
-const barWidth = 16
+const barWidth = 12
 
 func printTallies(w *printer, tallies []*tally) {
-	w.printf("Latency from post to completion, in ns, of those made one at a time:\n\n")
+	w.text("Latency from post to completion, in ns, of those made one at a time:")
+	w.text("")
 	w.printf("  %-6s %9s %9s %9s %9s %9s %11s\n", "", "count", "p50", "p90", "p99", "p99.9", "max")
 	for _, t := range tallies {
 		h := t.latency
@@ -28,18 +29,20 @@ func printTallies(w *printer, tallies []*tally) {
 		done, batched, took = done+t.done(), batched+t.batched, took+t.took
 	}
 	if batched > 0 {
-		w.printf("\nThere was no time for single ones in the end: %s operations were made %d at a time.\n", thousands(batched), demoBatch)
+		w.text("")
+		w.text("The time for single operations ran out: %s were made %d at a time.", thousands(batched), demoBatch)
 	}
-	w.printf("\n%s operations moved %s bytes in %.3g s; every payload arrived as it was sent.\n",
-		thousands(done), thousands(done*demoSize), took.Seconds())
-	w.printf("Measured on this machine, unpinned; \"nicless bench\" pins both sides and measures the floor beside.\n")
+	w.text("")
+	w.text("%s operations moved %s bytes in %.3g s.", thousands(done), thousands(done*demoSize), took.Seconds())
+	w.text("Every payload arrived as it was sent.")
+	w.text("Measured on this machine, unpinned; \"nicless bench\" pins both sides and measures the floor beside.")
 }
 
 // printBars prints one row for each range of latencies and a bar for each kind.
 func printBars(w *printer, tallies []*tally) {
 	counts := make([][]int64, len(tallies))
 	first, last := len(edges), 0
-	head := fmt.Sprintf("  %-16s", "")
+	head := fmt.Sprintf("  %-15s", "")
 	for i, t := range tallies {
 		head += fmt.Sprintf("  %-*v", barWidth+7, t.op)
 		counts[i] = make([]int64, len(edges))
@@ -53,7 +56,7 @@ func printBars(w *printer, tallies []*tally) {
 	}
 	w.printf("\n%s\n", strings.TrimRight(head, " "))
 	for row := first; row <= last; row++ {
-		w.printf("  %16s", rowName(row))
+		w.printf("  %15s", rowName(row))
 		for i, t := range tallies {
 			share := float64(counts[i][row]) / float64(max(t.latency.TotalCount(), 1))
 			w.printf("  %s %5.1f%%", bar(share), 100*share)
@@ -88,7 +91,7 @@ func duration(ns int64) string {
 	return fmt.Sprintf("%d ns", ns)
 }
 
-// bar draws a share of 1 in eighths of a character; what is not nothing shows.
+// bar draws a share of 1 in eighths of a character, at least one eighth of a share above 0.
 func bar(share float64) string {
 	const full = '█'
 	eighths := int(share*barWidth*8 + 0.5)

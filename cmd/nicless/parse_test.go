@@ -57,8 +57,8 @@ func TestBuildVersion(t *testing.T) {
 
 func TestBars(t *testing.T) {
 	assert.Equal(t, strings.Repeat("█", barWidth), bar(1))
-	assert.Equal(t, "████████        ", bar(0.5))
-	assert.Equal(t, "▏"+strings.Repeat(" ", barWidth-1), bar(1e-9), "what is not nothing shows")
+	assert.Equal(t, "██████      ", bar(0.5))
+	assert.Equal(t, "▏"+strings.Repeat(" ", barWidth-1), bar(1e-9), "any share above 0 shows")
 	assert.Equal(t, strings.Repeat(" ", barWidth), bar(0))
 	assert.Equal(t, "▌"+strings.Repeat(" ", barWidth-1), bar(0.5/barWidth))
 

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// columns is the width of a terminal that output for people fits.
+const columns = 80
+
+// fold breaks a line that is longer than columns at spaces. The lines that follow begin
+// under the line's last part, that is behind its last run of two or more spaces. A word
+// that is too long for a line stays whole.
+func fold(line string) string {
+	if utf8.RuneCountInString(line) <= columns {
+		return line
+	}
+	head, text := "", strings.TrimLeft(line, " ")
+	if at := strings.LastIndex(line, "  "); at >= 0 {
+		head, text = line[:at+2], strings.TrimLeft(line[at+2:], " ")
+	}
+	indent := strings.Repeat(" ", utf8.RuneCountInString(head))
+	var b strings.Builder
+	b.WriteString(head)
+	used := len(indent)
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case used+1+n > columns:
+			b.WriteString("\n" + indent)
+			used = len(indent)
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += n
+	}
+	return b.String()
+}

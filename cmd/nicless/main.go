@@ -54,7 +54,7 @@ Usage:
   nicless bench lat|rate|bw [--op write|read|send] [--size N] [--json]
   nicless bench all [--rows REGEXP] [--runs N] [--json]
   nicless torture [--seconds N] [--cores LIST] [--seed S] [--json]
-  nicless version
+  nicless version, nicless --version
   nicless completion bash|zsh|fish|powershell
 
 "nicless COMMAND --help" says more about each.
@@ -67,6 +67,7 @@ Example:
 `
 
 func newRoot() *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:           "nicless",
 		Short:         "an RDMA NIC made of software and shared memory",
@@ -75,13 +76,17 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case len(args) == 0 && version:
+				return printVersion(c.OutOrStdout())
+			case len(args) == 0:
 				fmt.Fprint(c.ErrOrStderr(), rootUsage)
 				return errSilentUsage
 			}
 			return usagef(`"nicless --help" lists the commands`, "command %q does not exist", args[0])
 		},
 	}
+	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(c.OutOrStdout(), c.Long) })
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true // which has texts of its own

@@ -10,10 +10,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const versionUsage = `Says which build this is, of which Go, and which control protocol it speaks.
+const versionUsage = `Prints the version of this build, the version of Go that compiled it, the system
+it is for, and the version of the control protocol that it speaks.
 
 Usage:
   nicless version
+  nicless --version
 
 Example:
   $ nicless version
@@ -23,17 +25,17 @@ Example:
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "which build this is",
+		Short: "print the version",
 		Long:  versionUsage,
 		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			info, _ := debug.ReadBuildInfo()
-			return printVersion(c.OutOrStdout(), info)
+			return printVersion(c.OutOrStdout())
 		},
 	}
 }
 
-func printVersion(w io.Writer, info *debug.BuildInfo) error {
+func printVersion(w io.Writer) error {
+	info, _ := debug.ReadBuildInfo()
 	_, err := fmt.Fprintf(w, "nicless %s %s %s/%s protocol %d.%d\n",
 		buildVersion(info), runtime.Version(), runtime.GOOS, runtime.GOARCH, control.Major, control.Minor)
 	return err

@@ -68,11 +68,19 @@ func newDecode() *cobra.Command {
 			if len(args) == 0 {
 				return usagef(kindHint(), "decode: the kind of bytes is missing")
 			}
-			b, err := inputBytes(args[0], args[1:], c.InOrStdin())
+			k, err := findKind(args[0])
 			if err != nil {
 				return err
 			}
-			t, err := describe(args[0], qpType, b)
+			address, err := findQPType(qpType)
+			if err != nil {
+				return err
+			}
+			b, err := inputBytes(args[1:], c.InOrStdin())
+			if err != nil {
+				return err
+			}
+			t, err := k.describe(b, address)
 			if err == nil || t != nil && !asJSON { // people see as much as can be told
 				err = errors.Join(show(c.OutOrStdout(), t, b, asJSON), err)
 			}
@@ -85,12 +93,8 @@ func newDecode() *cobra.Command {
 	return c
 }
 
-// inputBytes returns the bytes that the arguments hold or point to. The kind is
-// looked at first: nobody should type a dump for a kind that does not exist.
-func inputBytes(kind string, args []string, stdin io.Reader) ([]byte, error) {
-	if _, err := findKind(kind); err != nil {
-		return nil, err
-	}
+// inputBytes returns the bytes that the arguments hold or point to.
+func inputBytes(args []string, stdin io.Reader) ([]byte, error) {
 	text := strings.Join(args, " ")
 	if len(args) == 0 || len(args) == 1 && args[0] == "-" {
 		if f, ok := stdin.(*os.File); ok && len(args) == 0 && term.IsTerminal(int(f.Fd())) {

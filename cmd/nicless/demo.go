@@ -8,6 +8,8 @@ import (
 
 	"github.com/nicless/nicless"
 	"github.com/nicless/nicless/cmd/nicless/internal/bench"
+	"github.com/nicless/nicless/field"
+	"github.com/nicless/nicless/wqe"
 	"github.com/spf13/cobra"
 )
 
@@ -74,7 +76,11 @@ func (p *printer) text(format string, args ...any) {
 
 // dump prints bytes as decode explains them, indented.
 func (p *printer) dump(kind string, b []byte) {
-	t, err := describe(kind, "rc", b)
+	k, err := findKind(kind)
+	var t field.Tree
+	if err == nil {
+		t, err = k.describe(b, wqe.NoAddress) // of an RC queue pair
+	}
 	if err != nil && p.err == nil {
 		p.err = fmt.Errorf("demo: %s: %w", kind, err)
 	}

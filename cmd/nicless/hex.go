@@ -21,19 +21,19 @@ func parseHex(text string) ([]byte, error) {
 			digits = group[2:]
 		}
 		if i := strings.IndexFunc(digits, notHex); i >= 0 {
-			return nil, usagef(hexHint, "hex: %q holds %q, which is not a hexadecimal digit", shorten(group), []rune(digits[i:])[0])
+			return nil, hintf(hexHint, "hex: %q holds %q, which is not a hexadecimal digit", shorten(group), []rune(digits[i:])[0])
 		}
 		if len(digits)%2 != 0 {
-			return nil, usagef(hexHint, "hex: %q has %d digits; a byte takes two", shorten(group), len(digits))
+			return nil, hintf(hexHint, "hex: %q has %d digits; a byte takes two", shorten(group), len(digits))
 		}
 		more, err := hex.DecodeString(digits)
 		if err != nil {
-			return nil, usagef(hexHint, "hex: %w", err)
+			return nil, hintf(hexHint, "hex: %w", err)
 		}
 		b = append(b, more...)
 	}
 	if len(b) == 0 {
-		return nil, usagef(hexHint, "hex: there are no bytes")
+		return nil, hintf(hexHint, "hex: there are no bytes")
 	}
 	return b, nil
 }

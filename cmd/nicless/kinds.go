@@ -82,18 +82,13 @@ func qpTypeNames() (names []string) {
 	return names
 }
 
-// describe explains b as the kind of that name.
-func describe(name, qpType string, b []byte) (field.Tree, error) {
-	k, err := findKind(name)
-	if err != nil {
-		return nil, err
-	}
+func findQPType(name string) (wqe.Address, error) {
 	for _, t := range qpTypes {
-		if t.name == qpType {
-			return k.describe(b, t.address)
+		if t.name == name {
+			return t.address, nil
 		}
 	}
-	return nil, usagef("one of "+strings.Join(qpTypeNames(), ", "), "decode: --qp-type %q does not exist", qpType)
+	return 0, usagef("one of "+strings.Join(qpTypeNames(), ", "), "decode: --qp-type %q does not exist", name)
 }
 
 const wholeHint = "pass all bytes of one object; \"nicless decode --help\" lists the lengths"

@@ -13,34 +13,37 @@ import (
 	"golang.org/x/term"
 )
 
-const tortureUsage = `Runs an engine and its clients as processes, and hurts them: pairs of clients move
-data by every operation and account for each byte and each completion, while
-others scribble over their queues, send garbage, take memory away, use up what
-there is, or are stopped and killed, and engines are killed under load. What must
-never happen is counted: bytes that differ, completions lost, repeated or out of
-order, anything that an engine keeps of clients that are gone, a log that fills,
-stalls. The exit status is 1 if there was any of it.
+const tortureUsage = `Tests an engine under attack. It runs the engine and its clients as processes.
+Pairs of correct clients move data by every operation, and account for each byte
+and each completion. Meanwhile hostile clients overwrite their queues, send
+garbage, take memory away and use up resources. Processes of all kinds are
+stopped and killed, the engine too, under load.
 
-A stall is a wait of a correct client of more than 100 ms. It is explained as far
-as the scheduler had the client or the engine wait for a core although they were
-ready to run (/proc/PID/task/TID/schedstat), and must not be longer than that by
-more than 100 ms.
+These are errors: bytes that differ; completions that are lost, repeated or out
+of order; resources that the engine keeps for clients that are gone; a log that
+fills; stalls. The exit status is 1 if there was an error.
+
+A stall is a wait of a correct client of more than 100 ms. The time for which
+the client or the engine was ready to run but had no core is subtracted from it
+(/proc/PID/task/TID/schedstat). It is an error if more than 100 ms are left.
 
 Usage:
   nicless torture [flags]
 
 Flags:
-  --seconds N  how long (10); an engine is killed at least twice
-  --cores LIST cores that get a thread of the engine each (one thread, anywhere)
-  --seed S     of the schedule: who is started and killed, in which order (any)
-  --json       one object
+  --seconds N   how long (10); an engine is killed at least twice
+  --cores LIST  start one thread of the engine on each of these cores (one
+                thread, on any core)
+  --seed S      seed of the schedule: which clients run, and which are stopped
+                and killed, in which order (random)
+  --json        print one JSON object
 
 Example:
   nicless torture --seconds 60
   nicless torture --seconds 10 --seed 42 --json
 `
 
-const processUsage = `Is one of the processes of "nicless torture", which starts it.
+const processUsage = `Runs one of the processes of "nicless torture", which starts it.
 
 Usage:
   nicless torture process
@@ -57,11 +60,11 @@ func newTorture() *cobra.Command {
 	var cores string
 	var seed uint64
 	var asJSON bool
-	c := &cobra.Command{Use: "torture", Short: "hurt an engine and its clients, count what must not happen", Long: tortureUsage, Args: noArguments}
+	c := &cobra.Command{Use: "torture", Short: "test an engine with hostile clients, kills and stops", Long: tortureUsage, Args: noArguments}
 	f := c.Flags()
 	f.IntVar(&seconds, "seconds", 10, "how long")
-	f.StringVar(&cores, "cores", "", "cores that get a thread of the engine each")
-	f.Uint64Var(&seed, "seed", 0, "of the schedule")
+	f.StringVar(&cores, "cores", "", "cores that each run a thread of the engine")
+	f.Uint64Var(&seed, "seed", 0, "seed of the schedule")
 	f.BoolVar(&asJSON, "json", false, "one JSON object")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if seconds < 1 || seconds > mostSeconds {
@@ -96,13 +99,13 @@ func newTorture() *cobra.Command {
 			if cores != "" {
 				again += " --cores " + cores
 			}
-			return hintf(again+" does the same again",
-				"torture: %d corruptions, %d lost, %d duplicated, %d reordered, %d faults", r.Corruptions, r.Lost, r.Duplicated, r.Reordered, len(r.Faults))
+			return hintf("to repeat the schedule: "+again,
+				"torture: %d data corruptions; %d lost, %d repeated, %d reordered completions; %d faults", r.Corruptions, r.Lost, r.Duplicated, r.Reordered, len(r.Faults))
 		}
 		return nil
 	}
 	c.AddCommand(&cobra.Command{
-		Use: "process", Short: "one of the processes", Long: processUsage, Args: noArguments, Hidden: true,
+		Use: "process", Short: "run one of the processes", Long: processUsage, Args: noArguments, Hidden: true,
 		RunE: func(c *cobra.Command, _ []string) error { return torture.Process(c.InOrStdin(), c.OutOrStdout()) },
 	})
 	return c
@@ -112,17 +115,17 @@ func newTorture() *cobra.Command {
 func mayRunOn(cores []int) error {
 	var allowed unix.CPUSet
 	if unix.SchedGetaffinity(0, &allowed) != nil {
-		return nil // the engine will see
+		return nil // the engine reports it
 	}
 	for _, core := range cores {
 		if !allowed.IsSet(core) {
-			return usagef("taskset -p $$ shows those that it may", "torture: --cores: this process may not run on core %d", core)
+			return usagef("taskset -p $$ shows the cores that it may run on", "torture: --cores: this process may not run on core %d", core)
 		}
 	}
 	return nil
 }
 
-// tortureProgress says on a terminal what has been done; clear takes it away.
+// tortureProgress shows on a terminal what was done; clear erases the line.
 func tortureProgress(cfg *torture.Config, w io.Writer) (clear func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -130,7 +133,7 @@ func tortureProgress(cfg *torture.Config, w io.Writer) (clear func()) {
 	}
 	cfg.Progress = func(done, of time.Duration, r *torture.Result) {
 		fmt.Fprintf(w, "\r\x1b[K%.0f of %.0f s: %d operations, %d MB, %d clients and %d engines killed ",
-			done.Seconds(), of.Seconds(), r.Operations, r.Bytes/1e6, r.Killed.Correct+r.Killed.Chaos, r.EngineKills+r.EngineStops)
+			done.Seconds(), of.Seconds(), r.Operations, r.Bytes/1e6, r.Killed.Correct+r.Killed.Hostile, r.EngineKills+r.EngineStops)
 	}
 	return func() { fmt.Fprint(w, "\r\x1b[K") }
 }

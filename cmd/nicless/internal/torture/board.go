@@ -7,10 +7,10 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A board is a page that the supervisor writes and that clients read: which process
-// the engine is, and how long each correct client has been stopped. A client that was
-// stopped knows it at once when it goes on, and does not take the time for the
-// engine's. Each word stands alone, and the supervisor is its only writer.
+// A board is a page that the supervisor writes and clients read. It says which process is
+// the engine, and how long each correct client has been stopped: a client that continues
+// reads it at once, and does not count that time as the engine's. The words do not depend
+// on each other, and the supervisor is their only writer.
 type board struct{ mem *shm.Region }
 
 // boardFile is the descriptor of the board in a client's process.

@@ -18,8 +18,8 @@ func corrupt(format string, args ...any) error {
 	return &corruption{fmt.Sprintf(format, args...)}
 }
 
-// complete accounts for a completion.
-func (l *lane) complete(c *nicless.Completion) error {
+// complete accounts for a completion and checks its operation.
+func (l *flow) complete(c *nicless.Completion) error {
 	l.c.count.Completions++
 	outcome := Done
 	if err := c.Err(); err != nil {
@@ -27,16 +27,16 @@ func (l *lane) complete(c *nicless.Completion) error {
 		if errors.Is(err, cqe.Flush) {
 			outcome = Flushed
 		} else if !errors.Is(err, cqe.TransportRetry) || !c.Requester() {
-			return corrupt("lane %d: %v", l.i, err)
+			return corrupt("flow %d: %v", l.i, err)
 		}
 		if !l.failed {
-			l.failed, l.failure = true, fmt.Sprintf("lane %d (%v): %v", l.i, l.transport, err)
+			l.failed, l.failure = true, fmt.Sprintf("flow %d (%v): %v", l.i, l.transport, err)
 		}
 	}
 	if !c.Requester() && l.recvs == nil {
 		if !l.c.shared.complete(c.ID) {
 			l.c.count.Duplicated++
-			return corrupt("lane %d: completion of shared receive %d, which was not posted", l.i, c.ID)
+			return corrupt("flow %d: completion of shared receive %d, which was not posted", l.i, c.ID)
 		}
 		if outcome != Done {
 			return nil
@@ -46,14 +46,14 @@ func (l *lane) complete(c *nicless.Completion) error {
 		}
 		return l.c.shared.post(c.ID)
 	}
-	book, kind := l.recvs, "receive"
+	ledger, kind := l.recvs, "receive"
 	if c.Requester() {
-		book, kind = l.sends, "send"
+		ledger, kind = l.sends, "send"
 	}
-	before := book.Wrong
-	first, ok := book.Complete(c.ID, outcome)
-	if book.Wrong != before {
-		return corrupt("lane %d: completion of %s %d (%v) after %d had ended: %+v", l.i, kind, c.ID, c.WC, first, book.Wrong)
+	before := ledger.Wrong
+	first, ok := ledger.Complete(c.ID, outcome)
+	if ledger.Wrong != before {
+		return corrupt("flow %d: completion of %s %d (%v) after %d had ended: %+v", l.i, kind, c.ID, c.WC, first, ledger.Wrong)
 	}
 	if !ok {
 		return nil
@@ -88,15 +88,15 @@ var sendOpcodes = map[nicless.Op]cqe.WCOpcode{
 	nicless.MaskedFetchAdd: cqe.WCFetchAdd, nicless.MaskedCompareSwap: cqe.WCCompSwap,
 }
 
-// sent checks an operation of mine that has succeeded. c is nil for one that
-// completed silently.
-func (l *lane) sent(p *posted, c *nicless.Completion) error {
+// sent checks an operation of this end that has succeeded. c is nil for an unsignaled
+// one.
+func (l *flow) sent(p *posted, c *nicless.Completion) error {
 	if p.kind != isData {
 		return nil
 	}
 	o := &p.op
 	if c != nil && o.Op != nicless.Copy && (c.Opcode != sendOpcodes[o.Op] || c.HasByteLen() && int(c.ByteLen) != o.Len) {
-		return corrupt("lane %d: %v %d of %d bytes completed as %v with %d bytes", l.i, o.Op, o.N, o.Len, c.Opcode, c.ByteLen)
+		return corrupt("flow %d: %v %d of %d bytes completed as %v with %d bytes", l.i, o.Op, o.N, o.Len, c.Opcode, c.ByteLen)
 	}
 	l.c.done(o)
 	if o.Pieces == nil {
@@ -108,14 +108,14 @@ func (l *lane) sent(p *posted, c *nicless.Completion) error {
 	case nicless.Read, nicless.Copy:
 		key := l.mem.key
 		if o.Op == nicless.Read {
-			key = l.farKey()
+			key = l.peerKey()
 		}
 		// The pattern begins on a multiple of 8, the READ anywhere.
 		from := o.At &^ 7
 		b := l.scratch[:o.At-from+o.Len]
 		pattern(b, key, from)
 		if err := compare(local, l.spans, b[o.At-from:]); err != nil {
-			return corrupt("lane %d: %v %d of %d bytes: %v", l.i, o.Op, o.N, o.Len, err)
+			return corrupt("flow %d: %v %d of %d bytes: %v", l.i, o.Op, o.N, o.Len, err)
 		}
 	case nicless.FetchAdd, nicless.CompareSwap, nicless.MaskedFetchAdd, nicless.MaskedCompareSwap:
 		want := binary.LittleEndian.AppendUint64(nil, p.old)
@@ -123,11 +123,11 @@ func (l *lane) sent(p *posted, c *nicless.Completion) error {
 			want = binary.BigEndian.AppendUint32(nil, uint32(p.old))
 		}
 		if err := compare(local, l.spans, want); err != nil {
-			return corrupt("lane %d: %v %d of word %d, %d bytes: %v", l.i, o.Op, o.N, o.At, o.Len, err)
+			return corrupt("flow %d: %v %d of word %d, %d bytes: %v", l.i, o.Op, o.N, o.At, o.Len, err)
 		}
 	default:
 		if err := compare(local, l.spans, l.payload(l.mine, o)); err != nil {
-			return corrupt("lane %d: what %v %d was gathered from: %v", l.i, o.Op, o.N, err)
+			return corrupt("flow %d: local memory after %v %d: %v", l.i, o.Op, o.N, err)
 		}
 	}
 	l.c.count.Checked += uint64(o.Len)
@@ -137,17 +137,17 @@ func (l *lane) sent(p *posted, c *nicless.Completion) error {
 	return nil
 }
 
-func sourceKey(spec *Spec, end, lane int) uint64 { return derive(spec.Seed, spec.Pair, end, lane, -1) }
+func sourceKey(spec *Spec, end, flow int) uint64 { return derive(spec.Seed, spec.Pair, end, flow, -1) }
 
-func (l *lane) farKey() uint64 { return sourceKey(&l.c.spec, 1-l.c.spec.End, l.i) }
+func (l *flow) peerKey() uint64 { return sourceKey(&l.c.spec, 1-l.c.spec.End, l.i) }
 
-// received checks a message of the peer, and every operation that the peer did
+// received checks a message of the peer, and every operation that the peer carried out
 // before it.
-func (l *lane) received(c *nicless.Completion, mr *nicless.MR, buffer uint64) error {
+func (l *flow) received(c *nicless.Completion, mr *nicless.MR, buffer uint64) error {
 	if c.Flags == cqe.WCWithImm|l.grh() && c.Imm&ackBit != 0 {
 		n := uint64((c.Imm - uint32(l.acked)) & (ackBit - 1))
 		if n == 0 || l.acked+n > l.next {
-			return corrupt("lane %d: acknowledgement %#x after %d of %d operations", l.i, c.Imm, l.acked, l.next)
+			return corrupt("flow %d: acknowledgement %#x after %d of %d operations", l.i, c.Imm, l.acked, l.next)
 		}
 		l.acked += n
 		return l.empty(c, mr, buffer, nil)
@@ -166,8 +166,8 @@ func (l *lane) received(c *nicless.Completion, mr *nicless.MR, buffer uint64) er
 	}
 }
 
-// grh is the flag of messages that begin with a header of the network.
-func (l *lane) grh() cqe.WCFlags {
+// grh returns the flag of messages that begin with a global routing header.
+func (l *flow) grh() cqe.WCFlags {
 	if l.transport == nicless.UD {
 		return cqe.WCGRH
 	}
@@ -175,7 +175,7 @@ func (l *lane) grh() cqe.WCFlags {
 }
 
 // message checks a message of the peer.
-func (l *lane) message(c *nicless.Completion, o *Operation, mr *nicless.MR, buffer uint64) error {
+func (l *flow) message(c *nicless.Completion, o *Operation, mr *nicless.MR, buffer uint64) error {
 	opcode, flags, imm, size := cqe.WCRecv, l.grh(), uint32(0), o.Len
 	switch o.Op {
 	case nicless.WriteImm, nicless.SendImm:
@@ -190,12 +190,12 @@ func (l *lane) message(c *nicless.Completion, o *Operation, mr *nicless.MR, buff
 	}
 	if l.transport == nicless.UD {
 		size += nicless.GRHSize
-		if c.SrcQP != l.far.QP.QPN {
-			return corrupt("lane %d: datagram of QP %#x, not of the peer %#x", l.i, c.SrcQP, l.far.QP.QPN)
+		if c.SrcQP != l.peerInfo.QP.QPN {
+			return corrupt("flow %d: datagram of QP %#x, not of the peer %#x", l.i, c.SrcQP, l.peerInfo.QP.QPN)
 		}
 	}
 	if c.Opcode != opcode || c.Flags != flags || c.Imm != imm || int(c.ByteLen) != size {
-		return corrupt("lane %d: receive %d is %v, flags %d, immediate %#x, %d bytes; operation %d of the peer is %v, %d, %#x, %d",
+		return corrupt("flow %d: receive %d is %v, flags %d, immediate %#x, %d bytes; operation %d of the peer is %v, %d, %#x, %d",
 			l.i, c.ID, c.Opcode, c.Flags, c.Imm, c.ByteLen, o.N, opcode, flags, imm, size)
 	}
 	if o.Op == nicless.WriteImm {
@@ -207,21 +207,21 @@ func (l *lane) message(c *nicless.Completion, o *Operation, mr *nicless.MR, buff
 	return l.empty(c, mr, buffer, l.payload(l.peer, o))
 }
 
-// written checks what the peer has written, and takes it away.
-func (l *lane) written(o *Operation) error {
+// written checks what the peer has written, then fills it with poison again.
+func (l *flow) written(o *Operation) error {
 	s := remoteSpan(o)
 	target := l.mem.target.Bytes()
 	if err := compare(target, []span{s}, l.payload(l.peer, o)); err != nil {
-		return corrupt("lane %d: %v %d of %d bytes by the peer: %v", l.i, o.Op, o.N, o.Len, err)
+		return corrupt("flow %d: %v %d of %d bytes by the peer: %v", l.i, o.Op, o.N, o.Len, err)
 	}
 	poisonAll(target[s.off : s.off+s.n])
 	l.c.count.Checked += uint64(s.n)
 	return nil
 }
 
-// empty checks a receive buffer, which holds want and nothing else, and empties
-// it. The header of a datagram is not looked at.
-func (l *lane) empty(c *nicless.Completion, mr *nicless.MR, buffer uint64, want []byte) error {
+// empty checks that a receive buffer holds want and nothing else, then fills it with
+// poison again. It ignores the header of a datagram.
+func (l *flow) empty(c *nicless.Completion, mr *nicless.MR, buffer uint64, want []byte) error {
 	b, size := mr.Bytes(), len(want)
 	if l.transport == nicless.UD {
 		size += nicless.GRHSize
@@ -234,7 +234,7 @@ func (l *lane) empty(c *nicless.Completion, mr *nicless.MR, buffer uint64, want 
 		first.n -= nicless.GRHSize
 	}
 	if err := compare(b, l.spans, want); err != nil {
-		return corrupt("lane %d: receive %d: %v", l.i, c.ID, err)
+		return corrupt("flow %d: receive %d: %v", l.i, c.ID, err)
 	}
 	for _, s := range l.spans {
 		poisonAll(b[s.off : s.off+s.n])

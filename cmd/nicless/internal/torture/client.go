@@ -10,24 +10,24 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// completions is the size of the one completion queue: room for all that can
-// be under way.
+// completions is the size of the completion queue, which all flows share: room for
+// everything that can be in flight.
 const completions = 1024
 
 const (
-	// hangTime is how long posted work may take while the peer lives.
+	// hangTime is how long posted work may take while the peer is alive.
 	hangTime = 10 * time.Second
-	// probeTime is how long a client waits before it asks whether its peer lives.
+	// probeTime is how long a client waits before it checks that its peer is alive.
 	probeTime = 20 * time.Millisecond
-	// goneTime is how long a call may take to find out that the device is gone.
+	// goneTime is how long a call may take to notice that the device is gone.
 	goneTime = 2 * time.Second
-	// countTime lies between two reports of what was done.
+	// countTime is the time between two reports of counts.
 	countTime = 50 * time.Millisecond
 )
 
 // A client is a correct client: one end of a pair.
 type client struct {
-	*gauge
+	*waitMeter
 	w     *wire
 	spec  Spec
 	count Count
@@ -37,9 +37,9 @@ type client struct {
 	pd     *nicless.PD
 	cq     *nicless.CQ
 	shared *shared
-	lanes  []*lane
-	ready  int    // readies reported
-	polled uint64 // completions, of this engine
+	flows  []*flow
+	ready  int    // number of the last ready report
+	polled uint64 // completions of this engine
 
 	list    [64]nicless.Completion
 	counted time.Time
@@ -52,39 +52,40 @@ type client struct {
 // How a connection ends.
 var (
 	errPeerLost = errors.New("the peer is lost")
-	errAgain    = errors.New("the peer is gone before the connection was used")
-	errClose    = errors.New("all is done")
+	errAgain    = errors.New("the peer was gone before the connection was used")
+	errClose    = errors.New("told to close")
 )
 
 func runClient(w *wire, spec Spec) error {
-	g, err := newGauge(&spec)
+	g, err := newWaitMeter(&spec)
 	if err != nil {
 		return err
 	}
-	c := &client{gauge: g, w: w, spec: spec, r: rand.New(rand.NewPCG(spec.Seed, uint64(spec.Pair*2+spec.End)))}
+	c := &client{waitMeter: g, w: w, spec: spec, r: rand.New(rand.NewPCG(spec.Seed, uint64(spec.Pair*2+spec.End)))}
 	c.count.ByOp, c.explained = make(map[string]uint64), make(map[string]uint64)
 	before, err := c.measure()
 	if err != nil {
 		return err
 	}
 	for {
-		err := c.live()
+		err := c.session()
 		switch {
 		case errors.Is(err, errClose):
 			return c.leave(before)
 		case errors.Is(err, nicless.ErrDeviceGone):
-			if err := c.bury(); err != nil {
+			if err := c.deviceGone(); err != nil {
 				return err
 			}
 		default:
-			c.report() // the last of it
+			c.report() // the last counts
 			return err
 		}
 	}
 }
 
-// live is a client of one engine, until it is gone or all is done.
-func (c *client) live() error {
+// session is the life of a client with one engine. It ends when the engine is gone or the
+// client is told to close.
+func (c *client) session() error {
 	if err := c.dial(); err != nil {
 		return err
 	}
@@ -97,12 +98,12 @@ func (c *client) live() error {
 		case errors.Is(err, errPeerLost):
 			c.count.PeersLost++
 		case errors.Is(err, errAgain):
-		case err != nil && !errors.Is(err, errClose) && ends(c.ctx):
+		case err != nil && !errors.Is(err, errClose) && endsSoon(c.ctx):
 			return nicless.ErrDeviceGone
 		default:
 			return err
 		}
-		for _, l := range c.lanes {
+		for _, l := range c.flows {
 			if err := l.close(); err != nil {
 				return err
 			}
@@ -113,23 +114,23 @@ func (c *client) live() error {
 	}
 }
 
-// measure returns what this process holds when it is no client; the runtime keeps
-// descriptors of its own from the first connection on.
-func (c *client) measure() (Holds, error) {
+// measure returns the resources of this process without a connection. It connects once
+// before, because the runtime keeps descriptors of its own after the first connection.
+func (c *client) measure() (Resources, error) {
 	if err := c.enter(); err != nil {
-		return Holds{}, err
+		return Resources{}, err
 	}
 	if err := c.ctx.Close(); err != nil {
-		return Holds{}, err
+		return Resources{}, err
 	}
 	time.Sleep(time.Millisecond) // the connection's goroutines end
-	return holds(), nil
+	return takeResources(), nil
 }
 
-// enter becomes a client of the engine, as soon as there is one. How long that may take
-// is for the supervisor to say, which knows what the engine before is doing.
+// enter connects as soon as an engine serves. The supervisor judges how long that may
+// take, because it knows the state of the previous engine.
 func (c *client) enter() (err error) {
-	for end := time.Now().Add(3 * patience); ; time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(3 * waitLimit); ; time.Sleep(2 * time.Millisecond) {
 		if c.ctx, err = nicless.Dial(c.spec.Socket); err == nil || time.Now().After(end) {
 			return err
 		}
@@ -156,29 +157,29 @@ func (c *client) dial() (err error) {
 	if c.shared, err = newShared(c.pd); err != nil {
 		return err
 	}
-	c.lanes, c.polled = nil, 0
-	for i := range courses {
-		mem, err := newMemory(c.pd, sourceKey(&c.spec, c.spec.End, i), courses[i].receives)
+	c.flows, c.polled = nil, 0
+	for i := range flowConfigs {
+		mem, err := newMemory(c.pd, sourceKey(&c.spec, c.spec.End, i), flowConfigs[i].receives)
 		if err != nil {
 			return err
 		}
-		c.lanes = append(c.lanes, &lane{c: c, i: i, course: courses[i], mem: mem, scratch: make([]byte, largeSize)})
+		c.flows = append(c.flows, &flow{c: c, i: i, flowConfig: flowConfigs[i], mem: mem, scratch: make([]byte, largeSize)})
 	}
 	return nil
 }
 
-// connection is one connection with the peer, from its beginning to its end.
+// connection makes one connection with the peer and uses it until it ends.
 func (c *client) connection() error {
 	c.ready++
 	ready := Report{Is: isReady, Ready: c.ready}
 	if err := c.shared.open(c.pd); err != nil {
 		return err
 	}
-	for _, l := range c.lanes {
+	for _, l := range c.flows {
 		if err := l.open(); err != nil {
 			return err
 		}
-		ready.Lanes = append(ready.Lanes, l.describe())
+		ready.Flows = append(ready.Flows, l.describe())
 	}
 	c.w.say(ready)
 	o, err := c.order()
@@ -186,10 +187,10 @@ func (c *client) connection() error {
 		return err
 	}
 	epoch := o.Epoch
-	if o.Do != doConnect || len(o.Peer) != len(c.lanes) {
-		return fmt.Errorf("order %q where a connection was expected", o.Do)
+	if o.Do != doConnect || len(o.Peer) != len(c.flows) {
+		return fmt.Errorf("order %q; expected connect", o.Do)
 	}
-	for i, l := range c.lanes {
+	for i, l := range c.flows {
 		if err := l.connect(o.Peer[i], epoch); err != nil {
 			return err
 		}
@@ -202,7 +203,7 @@ func (c *client) connection() error {
 		return err
 	}
 	if o.Do != doGo {
-		return fmt.Errorf("order %q where a go was expected", o.Do)
+		return fmt.Errorf("order %q; expected go", o.Do)
 	}
 	err = c.traffic()
 	if errors.Is(err, errPeerLost) {
@@ -214,16 +215,16 @@ func (c *client) connection() error {
 	return err
 }
 
-// failure says what the first error of each lane was, and what the device said last.
+// failure returns the first error of each flow and the device's last explanation.
 func (c *client) failure() (text string) {
-	for _, l := range c.lanes {
+	for _, l := range c.flows {
 		if l.failed {
 			text += l.failure + "; "
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return text + "explained last: " + c.said
+	return text + "last explanation: " + c.said
 }
 
 // order waits for an order about the connection that was reported ready last.
@@ -246,10 +247,9 @@ func (c *client) order() (Order, error) {
 	}
 }
 
-// gone reports whether the device behind a context has ended.
-// ends reports whether the device ends soon: one that is being stopped flushes and refuses
-// before that can be told from a fault.
-func ends(c *nicless.Context) bool {
+// endsSoon reports whether the device ends within a second. A device that is being stopped
+// flushes and refuses work before its end shows that this was no fault.
+func endsSoon(c *nicless.Context) bool {
 	select {
 	case <-c.Done():
 		return true
@@ -258,6 +258,7 @@ func ends(c *nicless.Context) bool {
 	}
 }
 
+// gone reports whether the device behind a context has ended.
 func gone(c *nicless.Context) bool {
 	select {
 	case <-c.Done():

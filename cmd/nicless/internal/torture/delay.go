@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// Delays are, at a moment, for how long threads had been ready to run and had no
-// core: the scheduler's part of any wait. The kernel counts it for each thread, in
-// the second field of /proc/PID/task/TID/schedstat.
+// Delays is for how long, up to a moment, threads were ready to run but had no core: the
+// scheduler's part of any wait. The kernel counts it for each thread, in the second field
+// of /proc/PID/task/TID/schedstat.
 type delays struct {
 	at     time.Time
 	pid    int           // of the engine
 	engine threadDelays  // of the engine's process
 	own    threadDelays  // of this process
-	steal  time.Duration // for which the machine's hypervisor gave its cores to others
+	steal  time.Duration // for which the hypervisor gave this machine's cores to others
 }
 
 type threadDelays map[string]time.Duration
 
-// takeDelays reads the delays of now. It fails where the kernel does not count them,
-// or the engine is gone.
+// takeDelays reads the present delays. It fails if the kernel does not count them or the
+// engine is gone.
 func takeDelays(pid int) (*delays, error) {
 	d := &delays{pid: pid}
 	var err, err2 error
@@ -68,7 +68,7 @@ func readDelays(process string) (threadDelays, error) {
 }
 
 // since returns the sum of the n longest delays of threads since before. A thread that
-// is new since then counts from its beginning.
+// has started since then counts from its start.
 func (d threadDelays) since(before threadDelays, n int) (sum time.Duration) {
 	var all []time.Duration
 	for tid, delay := range d {
@@ -81,8 +81,8 @@ func (d threadDelays) since(before threadDelays, n int) (sum time.Duration) {
 	return sum
 }
 
-// blockedIn returns the functions of the kernel in which threads of a process wait and
-// cannot be interrupted.
+// blockedIn returns the kernel functions in which threads of a process are in
+// uninterruptible sleep.
 func blockedIn(pid int) (list []string) {
 	task := "/proc/" + strconv.Itoa(pid) + "/task"
 	threads, _ := os.ReadDir(task)
@@ -92,7 +92,7 @@ func blockedIn(pid int) (list []string) {
 			continue
 		}
 		where, err := os.ReadFile(filepath.Join(task, t.Name(), "wchan"))
-		if err != nil || len(where) < 2 { // 0: it runs again, or this user may not know
+		if err != nil || len(where) < 2 { // 0: the thread runs again, or this user may not read it
 			where = []byte("the kernel")
 		}
 		list = append(list, string(where))

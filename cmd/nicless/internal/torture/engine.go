@@ -10,7 +10,7 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// runEngine serves clients until SIGTERM, and reports what it holds when asked.
+// runEngine serves clients until SIGTERM, and reports its resources when asked.
 func runEngine(w *wire, spec Spec) error {
 	if err := errors.Join(limitFiles(engineFiles), become(spec.User)); err != nil {
 		return err
@@ -22,15 +22,15 @@ func runEngine(w *wire, spec Spec) error {
 	orphan := errors.New("the supervisor is gone")
 	go func() {
 		for o := range w.Orders {
-			if o.Do == doHold {
-				h := holds()
-				w.say(Report{Is: isHolds, Holds: &h})
+			if o.Do == doResources {
+				h := takeResources()
+				w.say(Report{Is: isResources, Resources: &h})
 			}
 		}
 		cancel(orphan)
 	}()
-	// What the device says of its clients is judged elsewhere; here it has to be said,
-	// and may not be too much.
+	// Only the amount of the log is checked here: the tests of the engine check what it
+	// says.
 	meter := new(logMeter)
 	go tellLog(ctx, w, meter)
 	cfg := nicless.Config{Cores: spec.Cores, Stay: spec.Stay, Log: meter.logger()}
@@ -42,7 +42,7 @@ func runEngine(w *wire, spec Spec) error {
 	return err
 }
 
-// tellLog reports what was logged, now and then: an engine may be killed.
+// tellLog reports how much was logged at intervals, since an engine may be killed.
 func tellLog(ctx context.Context, w *wire, m *logMeter) {
 	var told Log
 	for t := time.Tick(countTime); ctx.Err() == nil; {

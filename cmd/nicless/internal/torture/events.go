@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// during handles events for a time.
+// during handles events for the time d.
 func (r *run) during(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -25,7 +25,7 @@ func (r *run) during(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// until handles events until something is true.
+// until handles events until f returns true. After the time d it is a fault.
 func (r *run) until(ctx context.Context, what string, d time.Duration, f func() bool) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -57,38 +57,38 @@ func (r *run) handle(e event) error {
 		}
 		return nil
 	case isFault:
-		if p.ends && p.spec.Role != roleClient {
+		if p.ending && p.spec.Role != roleClient {
 			return nil
 		}
 		return r.fault("%s: %s", p.name, e.report.Text)
-	case isHolds:
-		r.holds = e.report.Holds
+	case isResources:
+		r.lastResources = e.report.Resources
 		return nil
 	case isStall:
 		s := *e.report.Stall
-		s.Who = p.name
+		s.Client = p.name
 		s.Stop = p.stops.during(time.Unix(0, s.Begin), time.Unix(0, s.End))
 		if s.Length() > stallBound {
 			r.result.Stalls.add(s)
 		}
 		return nil
 	case isRefused:
-		if r.up && time.Unix(0, e.report.Begin).After(r.upAt) {
-			return r.fault("a correct client that came while the engine served was not served: %s", e.report.Text)
+		if r.serving && time.Unix(0, e.report.Begin).After(r.servingSince) {
+			return r.fault("the engine did not serve a correct client that connected: %s", e.report.Text)
 		}
 		return nil
 	case isOrphans:
 		r.orphans = e.report.Orphans
-		for _, c := range r.chaos {
-			if c != nil && c.spec.Chaos == Impostor {
+		for _, c := range r.hostile {
+			if c != nil && c.spec.Attack == Impostor {
 				c.tell(Order{Do: doOrphans, Orphans: r.orphans})
 			}
 		}
 		return nil
 	}
 	if p == r.engine && e.report.Is == isReady {
-		r.up, r.upAt = true, time.Unix(0, e.report.At)
-		r.result.Start = max(r.result.Start, r.upAt.Sub(r.startAt))
+		r.serving, r.servingSince = true, time.Unix(0, e.report.At)
+		r.result.Start = max(r.result.Start, r.servingSince.Sub(r.startAt))
 	}
 	if p.spec.Role == roleClient {
 		return r.client(p, e.report)
@@ -100,7 +100,7 @@ func (r *run) handle(e event) error {
 func (r *run) ended(p *process, s *os.ProcessState) error {
 	delete(r.all, p)
 	r.keep(p)
-	if !p.ends {
+	if !p.ending {
 		return r.fault("%s ended by itself: %v\n%s", p.name, s, tail(p.stderr.String()))
 	}
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && !(w.Signaled() && w.Signal() == syscall.SIGKILL) && !s.Success() {
@@ -115,7 +115,7 @@ func (r *run) ended(p *process, s *os.ProcessState) error {
 	return nil
 }
 
-// tail returns the beginning of what a process said last: of a panic, the first
+// tail returns the beginning of a process's standard error: of a panic, the first
 // goroutine.
 func tail(s string) string {
 	const most = 6000
@@ -125,7 +125,7 @@ func tail(s string) string {
 	return s
 }
 
-// keep adds what a process has counted to the result, once.
+// keep adds the counts of an ended process to the result, once.
 func (r *run) keep(p *process) {
 	if !p.kept {
 		p.kept = true

@@ -7,67 +7,67 @@ import (
 	"time"
 )
 
-// finish stops everybody in order and looks at what is left.
+// finish stops all clients in order, then checks the engine.
 func (r *run) finish(ctx context.Context) error {
 	if err := r.nextEngine(ctx); err != nil {
 		return err
 	}
-	if err := r.until(ctx, "all clients to be at work", patience, func() bool { return r.each(inTraffic) }); err != nil {
+	if err := r.until(ctx, "all clients to move data", waitLimit, func() bool { return r.each(inTraffic) }); err != nil {
 		return err
 	}
 	if err := r.during(ctx, max(mostPause, time.Until(r.resumed))); err != nil {
 		return err
 	}
-	r.visitor.ends = true
+	r.visitor.ending = true
 	r.visitor.tell(Order{Do: doClose})
 	for _, do := range []struct {
 		order, what string
 		then        phase
-	}{{doStop, "all clients to finish what they began", quiet}, {doClose, "all clients to close", closed}} {
+	}{{doStop, "all clients to finish their operations", quiet}, {doClose, "all clients to close", closed}} {
 		for i := range r.pairs {
 			for end := range 2 {
 				e := &r.pairs[i].ends[end]
-				e.p.ends = do.order == doClose
+				e.p.ending = do.order == doClose
 				e.p.tell(Order{Do: do.order, Ready: e.seq})
 			}
 		}
-		if err := r.until(ctx, do.what, patience, func() bool { return r.each(do.then) }); err != nil {
+		if err := r.until(ctx, do.what, waitLimit, func() bool { return r.each(do.then) }); err != nil {
 			return err
 		}
 	}
-	for _, p := range r.chaos {
+	for _, p := range r.hostile {
 		p.kill()
-		r.result.Killed.Chaos++
+		r.result.Killed.Hostile++
 	}
-	if err := r.until(ctx, "all clients to end", patience, func() bool { return len(r.all) == 1 }); err != nil {
+	if err := r.until(ctx, "all clients to end", waitLimit, func() bool { return len(r.all) == 1 }); err != nil {
 		return err
 	}
 	return r.stop(ctx)
 }
 
-// stop looks at what the engine holds without clients, and stops it.
+// stop checks the resources of the engine without clients, then stops it.
 func (r *run) stop(ctx context.Context) error {
 	for end := time.Now().Add(settleTime); ; {
-		h, err := r.held(ctx)
+		h, err := r.askResources(ctx)
 		if err != nil {
 			return err
 		}
-		r.result.Baseline, r.result.Holds = *r.baseline, h
+		r.result.Baseline, r.result.Final = *r.baseline, h
 		left := h.leaked(*r.baseline)
 		if left == "" {
 			break
 		}
 		if time.Now().After(end) {
 			r.result.Leaked = left
-			return r.fault("%v after all clients are gone, the engine has %s", settleTime, left)
+			return r.fault("%v after the last client ended, the engine still has %s", settleTime, left)
 		}
 		if err := r.during(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}
-	r.closing, r.engine.ends = true, true
+	r.closing, r.engine.ending = true, true
 	_ = r.engine.cmd.Process.Signal(syscall.SIGTERM)
-	if err := r.until(ctx, "the engine to stop", patience, func() bool { return len(r.all) == 0 }); err != nil {
+	if err := r.until(ctx, "the engine to stop", waitLimit, func() bool { return len(r.all) == 0 }); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(r.socket()); err == nil {
@@ -76,12 +76,12 @@ func (r *run) stop(ctx context.Context) error {
 	return nil
 }
 
-// end kills who still lives.
+// end kills all processes that are left.
 func (r *run) end() {
 	for p := range r.all {
 		p.kill()
 	}
-	t := time.NewTimer(patience)
+	t := time.NewTimer(waitLimit)
 	defer t.Stop()
 	for len(r.all) > 0 {
 		select {
@@ -90,7 +90,7 @@ func (r *run) end() {
 			case e.exit != nil:
 				delete(r.all, e.p)
 				r.keep(e.p)
-				if e.p == r.engine && e.p.stderr.Len() > 0 { // why clients found it gone
+				if e.p == r.engine && e.p.stderr.Len() > 0 { // which may say why clients found it gone
 					_ = r.fault("%s: %v\n%s", e.p.name, e.exit, tail(e.p.stderr.String()))
 				}
 			case e.report.Count != nil:

@@ -7,22 +7,22 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// How many connections a hoarder makes: more than it can get, or so few that what they
-// ask for is not refused for lack of descriptors. Where it is of the same user as
-// correct clients, so few that enough is left for them.
+// How many connections a hoarder makes: more than it can get, or so few that their requests
+// are not refused for want of descriptors. A hoarder of the same user as correct clients
+// makes so few that enough descriptors are left for these.
 const (
-	hoardMost = 600
-	hoardMany = 80
-	hoardOwn  = 40
+	hoardMany = 600
+	hoardSome = 80
+	hoardFew  = 40
 )
 
-// hoard makes many connections that ask for all that comes with descriptors, and reads
-// nothing: descriptors in flight count against the engine's user. It stays for a while.
-// It is right for the engine to refuse.
-func (v *villain) hoard() error {
-	most := hoardOwn
+// hoard makes many connections that request everything that comes with descriptors, and
+// reads no answers: descriptors in flight count against the engine's user. It stays for
+// some seconds. The engine may refuse.
+func (v *hostile) hoard() error {
+	most := hoardFew
 	if v.spec.User != 0 {
-		most = [2]int{hoardMany, hoardMost}[v.r.IntN(2)]
+		most = [2]int{hoardSome, hoardMany}[v.r.IntN(2)]
 	}
 	var all []*raw
 	defer func() {
@@ -36,54 +36,54 @@ func (v *villain) hoard() error {
 			return err
 		}
 		all = append(all, c)
-		v.greedy(c)
+		v.requestDescriptors(c)
 		if v.r.IntN(64) == 0 {
 			v.pause(10 * time.Millisecond)
 		}
 	}
 	for range 40 {
 		v.pause(100 * time.Millisecond)
-		for range 8 { // perhaps they take more now
-			v.greedy(all[v.r.IntN(len(all))])
+		for range 8 { // perhaps there is room for more now
+			v.requestDescriptors(all[v.r.IntN(len(all))])
 		}
 	}
 	return nil
 }
 
-// greedy asks for descriptors on a connection until the engine hangs up or has no room
-// for further requests.
-func (v *villain) greedy(c *raw) {
+// requestDescriptors requests descriptors on a connection until the engine hangs up or
+// takes no more requests.
+func (v *hostile) requestDescriptors(c *raw) {
 	_ = c.conn.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
-	for _, m := range wishes(v.r) {
+	for _, m := range fdRequests(v.r) {
 		c.tag++
 		if _, err := c.conn.Write(control.Append(nil, m.op, 0, c.tag, m.req)); err != nil {
 			return
 		}
-		v.tell(1)
+		v.did(1)
 	}
 }
 
-type wish struct {
+type fdRequest struct {
 	op  control.Op
 	req control.Message
 }
 
-// wishes are requests whose answers bring descriptors; the first of a connection is
-// hello. What they make is given back at once: the descriptor is under way all the same,
-// and the engine has no other reason to refuse the next.
-func wishes(r *rand.Rand) []wish {
-	list := []wish{
+// fdRequests are requests whose answers carry descriptors; the first one of a connection is
+// hello. Each object is destroyed at once. Its descriptor is in flight nevertheless, and
+// the engine has no other reason to refuse the next request.
+func fdRequests(r *rand.Rand) []fdRequest {
+	list := []fdRequest{
 		{control.OpHello, &control.Hello{Magic: control.Magic, Major: control.Major, Features: control.Features, Name: "hoard"}},
 		{control.OpOpenEvents, &control.Empty{}},
 		{control.OpWake, &control.Wake{}},
 	}
 	for id := uint32(1); id < 20; id++ { // they are counted from 1
 		if r.IntN(2) == 0 {
-			list = append(list, wish{control.OpCreateChannel, &control.Empty{}})
+			list = append(list, fdRequest{control.OpCreateChannel, &control.Empty{}})
 		} else {
-			list = append(list, wish{control.OpCreateRegion, &control.RegionSize{Size: 4096 << r.IntN(6)}})
+			list = append(list, fdRequest{control.OpCreateRegion, &control.RegionSize{Size: 4096 << r.IntN(6)}})
 		}
-		list = append(list, wish{control.OpDestroyChannel, &control.Channel{ID: id}}, wish{control.OpDropRegion, &control.RegionID{ID: id}})
+		list = append(list, fdRequest{control.OpDestroyChannel, &control.Channel{ID: id}}, fdRequest{control.OpDropRegion, &control.RegionID{ID: id}})
 	}
 	return list
 }

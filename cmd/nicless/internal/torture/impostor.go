@@ -8,13 +8,13 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// impersonate makes and destroys queue pairs in masses, in the hope of being given a
-// number that somebody names as its peer, and connects them with queue pairs that are
-// not its own: with orphans, whose peers' numbers are free, and with those of correct
-// clients. The named queue pairs must notice nothing: orphans see that nothing comes,
-// and correct clients account for all that they receive.
-func (v *villain) impersonate() error {
-	w, err := v.build()
+// impersonate creates and destroys very many queue pairs, in order to get a number that
+// another client names as its peer. It connects them with queue pairs of others: with
+// orphans, whose peers' numbers are free, and with those of correct clients. These must
+// receive nothing from it. The visitor checks that orphans receive nothing, and correct
+// clients account for everything that they receive.
+func (v *hostile) impersonate() error {
+	w, err := v.create()
 	if err != nil {
 		return err
 	}
@@ -25,58 +25,58 @@ func (v *villain) impersonate() error {
 			if err := v.tryNumbers(w, victims); err != nil {
 				return err
 			}
-			v.tell(massSize)
+			v.did(massSize)
 		}
 	}
 	return nil
 }
 
-// tryNumbers makes queue pairs, and looks whether one of them has the number of
-// somebody's peer. One of them pretends to have it in any case.
-func (v *villain) tryNumbers(w *world, victims []Orphan) error {
-	made, err := v.mass(w)
+// tryNumbers creates queue pairs and connects those that have the number of a victim's
+// peer. Sometimes it connects one that has another number, too.
+func (v *hostile) tryNumbers(w *objects, victims []Orphan) error {
+	made, err := v.createMany(w)
 	if err != nil {
 		return err
 	}
 	for _, q := range made {
 		for _, o := range victims {
 			if q.qpn == o.Peer && q.kind == o.Type {
-				if err := v.pretend(w, q, o.QPN); err != nil {
+				if err := v.connectAsPeer(w, q, o.QPN); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	if n := len(victims); n > 0 && len(made) > 0 && v.r.IntN(8) == 0 {
-		if err := v.pretend(w, made[0], victims[v.r.IntN(n)].QPN); err != nil {
+		if err := v.connectAsPeer(w, made[0], victims[v.r.IntN(n)].QPN); err != nil {
 			return err
 		}
 	}
-	return v.unmake(w, made)
+	return v.destroyMany(w, made)
 }
 
-// victims are queue pairs of others and whom they name.
-func (v *villain) victims() []Orphan {
+// victims returns queue pairs of other clients and the peers that they name.
+func (v *hostile) victims() []Orphan {
 	select {
 	case v.spec.Orphans = <-v.orphans:
 	default:
 	}
 	victims := slices.Clone(v.spec.Orphans)
-	for i, l := range v.spec.Others { // lanes of the two ends of a pair follow each other
-		const lanes = 4
-		if kind := uint8(l.QP.Transport); i/lanes%2 == 0 && i+lanes < len(v.spec.Others) {
-			far := v.spec.Others[i+lanes]
+	for i, l := range v.spec.Victims { // the flows of the second end of a pair follow those of the first
+		const flows = 4
+		if kind := uint8(l.QP.Transport); i/flows%2 == 0 && i+flows < len(v.spec.Victims) {
+			far := v.spec.Victims[i+flows]
 			victims = append(victims, Orphan{QPN: l.QP.QPN, Peer: far.QP.QPN, Type: kind}, Orphan{QPN: far.QP.QPN, Peer: l.QP.QPN, Type: kind})
 		}
 	}
 	return victims
 }
 
-// massSize is how many queue pairs are asked for at once, without waiting for answers.
+// massSize is how many queue pairs are requested at once, without waiting for answers.
 // They share one piece of memory.
 const massSize = 32
 
-func (v *villain) mass(w *world) (made []*scribbled, err error) {
+func (v *hostile) createMany(w *objects) (made []*hostileQP, err error) {
 	base := w.mem.Addr()
 	kind := uint8(v.r.IntN(2)) // RC or UC
 	first := w.tag + 1
@@ -98,7 +98,7 @@ func (v *villain) mass(w *world) (made []*scribbled, err error) {
 		var qpn control.QPN
 		if h.Op == control.OpCreateQP && h.Flags&control.FlagError == 0 && control.Parse(h.Op, payload, &qpn) == nil {
 			b := w.mem.Bytes()[atPayload:]
-			made = append(made, &scribbled{qpn: qpn.QPN, kind: kind, sq: b[:64<<2], rec: b[8192:][:8]})
+			made = append(made, &hostileQP{qpn: qpn.QPN, kind: kind, sq: b[:64<<2], rec: b[8192:][:8]})
 		}
 		if h.Tag == w.tag {
 			return made, nil
@@ -107,7 +107,7 @@ func (v *villain) mass(w *world) (made []*scribbled, err error) {
 	return made, nil
 }
 
-func (v *villain) unmake(w *world, made []*scribbled) error {
+func (v *hostile) destroyMany(w *objects, made []*hostileQP) error {
 	for _, q := range made {
 		w.tag++
 		if err := w.send(control.Append(nil, control.OpDestroyQP, 0, w.tag, &control.QPN{QPN: q.qpn})); err != nil {
@@ -122,8 +122,8 @@ func (v *villain) unmake(w *world, made []*scribbled) error {
 	return nil
 }
 
-// pretend connects a queue pair with somebody else's and sends.
-func (v *villain) pretend(w *world, q *scribbled, to uint32) error {
+// connectAsPeer connects a queue pair with one of another client and sends.
+func (v *hostile) connectAsPeer(w *objects, q *hostileQP, to uint32) error {
 	w.qps = append(w.qps, q)
 	defer func() { w.qps = w.qps[:len(w.qps)-1] }()
 	if err := v.connect(w, len(w.qps)-1, to); err != nil {
@@ -131,13 +131,13 @@ func (v *villain) pretend(w *world, q *scribbled, to uint32) error {
 	}
 	for range 2 {
 		b := wqe.Start(q.sq, q.next)
-		b.Inline([]byte("from somebody else"))
+		b.Inline([]byte("from an impostor"))
 		if blocks, err := b.Finish(wqe.Ctrl{Opcode: wqe.OpSend, QPN: q.qpn, Flags: wqe.CEAlways}); err == nil {
 			q.next += uint16(blocks)
 		}
 	}
 	q.publish()
-	// Whatever comes of it is there before the queue pair is destroyed.
+	// Leave time for the effect before the queue pair is destroyed.
 	v.pause(5 * time.Millisecond)
 	return nil
 }

@@ -4,7 +4,7 @@ package torture
 // exactly once, in the order of posting. Work requests are numbered from 0 as
 // they are posted.
 type Ledger struct {
-	// Wrong is what must stay zero.
+	// Wrong has the counts that must stay zero.
 	Wrong
 
 	head, tail uint64 // posted and not completed yet
@@ -13,7 +13,7 @@ type Ledger struct {
 	failed     bool // an error has been reported: everything later is flushed
 }
 
-// Wrong counts what a queue must never do.
+// Wrong counts errors in the completions of a queue.
 type Wrong struct {
 	Lost       uint64 `json:"lost"`       // completions that did not come
 	Duplicated uint64 `json:"duplicated"` // completions that nothing was posted for, or of work that had completed

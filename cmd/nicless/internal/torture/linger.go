@@ -11,37 +11,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lingerers is how many sockets that do not close a lingerer sends in a life.
-const lingerers = 200
+// lingeringSockets is how many sockets a lingerer sends on each of its turns.
+const lingeringSockets = 200
 
-// mostRights is how many descriptors a message brings. An engine reads no more of them.
+// mostRights is the most descriptors of a message that an engine reads.
 const mostRights = 12
 
-// linger sends descriptors whose last close waits for as long as it likes, in requests
-// of every kind and in connections that end at once. The receiver closes them; nobody
-// else must wait for that. Where the engine has told the kernel to bring none, each
-// fails with EPERM.
-func (v *villain) linger() error {
+// linger sends descriptors whose last close blocks for as long as the lingerer wants, in
+// requests of every kind and on connections that end at once. The receiver closes them, and
+// no other client may wait for that. Where the engine has told the kernel to accept none,
+// each send fails with EPERM.
+func (v *hostile) linger() error {
 	s, err := newLingering()
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	for range lingerers {
+	for range lingeringSockets {
 		c, err := dialRaw(v.spec.Socket)
 		if err != nil {
 			return err
 		}
-		_ = v.lingerOn(c, s) // that it waits for itself is right; the visitor must not
+		_ = v.lingerOnce(c, s) // this client may have to wait; the visitor must not
 		c.close()
 		v.pause(2 * time.Millisecond)
 	}
-	v.tell(0)
-	time.Sleep(time.Duration(v.spec.Seed%3) * time.Second) // what waits to be closed adds up
+	v.did(0)
+	time.Sleep(time.Duration(v.spec.Seed%3) * time.Second) // blocked closes add up
 	return nil
 }
 
-func (v *villain) lingerOn(c *raw, s *lingering) error {
+func (v *hostile) lingerOnce(c *raw, s *lingering) error {
 	if v.r.IntN(3) > 0 {
 		if err := c.hello(); err != nil {
 			return err
@@ -55,27 +55,27 @@ func (v *villain) lingerOn(c *raw, s *lingering) error {
 	if v.r.IntN(4) == 0 {
 		b = []byte("garbage")
 	}
-	// Several of each: those behind the one that does not close wait with it.
+	// Several copies: those behind the one whose close blocks wait too.
 	fds := slices.Repeat([]int{int(f.Fd())}, mostRights-v.r.IntN(mostRights)/4)
 	for range 1 + v.r.IntN(3) {
-		v.tell(1)
+		v.did(1)
 		if err = c.send(b, fds...); err != nil {
 			break
 		}
 	}
-	// Mostly not the last one, which is under way; where it is, it waits like any other.
+	// Mostly this is not the last close, since the message has copies; if it is, it blocks.
 	go f.Close()
 	if err != nil {
 		return err
 	}
 	if v.r.IntN(2) == 0 {
-		return nil // gone at once, perhaps before it is accepted
+		return nil // disconnect at once, perhaps before the connection is accepted
 	}
 	_, _, err = c.receive()
 	return err
 }
 
-// A lingering makes sockets whose close waits until their peers are closed, with it.
+// A lingering makes sockets whose close blocks until lingering.close.
 type lingering struct {
 	listen *net.TCPListener
 	peers  []net.Conn
@@ -86,7 +86,7 @@ func newLingering() (*lingering, error) {
 	return &lingering{listen: l}, err
 }
 
-// close has all of them close: bytes are unread, and the other side is reset.
+// close unblocks all of them: it closes peers with unread bytes, which resets the sockets.
 func (s *lingering) close() {
 	for _, p := range s.peers {
 		_ = p.Close()

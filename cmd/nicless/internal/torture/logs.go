@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// logBound is how many bytes an engine may write to its log within a second, whatever
-// its clients do: a client that fills the log hides what it says, and fills the disk.
+// logBound is the most bytes that an engine may write to its log within a second, whatever
+// its clients do: a client that floods the log hides other entries and fills the disk.
 const logBound = 64 << 10
 
-// A Log is what an engine has said.
+// A Log counts what an engine has logged.
 type Log struct {
 	Lines uint64 `json:"lines"`
 	Bytes uint64 `json:"bytes"`
@@ -32,7 +32,7 @@ type logMeter struct {
 	bytes  uint64
 }
 
-// logger writes text, as nicless engine does.
+// logger returns a logger that writes text, as that of nicless engine does.
 func (m *logMeter) logger() *slog.Logger { return slog.New(slog.NewTextHandler(m, nil)) }
 
 // Write implements io.Writer.

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is logged is counted, and too much of it is a fault.
+// Log output is counted, and too much of it is a fault.
 func TestLogIsBounded(t *testing.T) {
 	m := new(logMeter)
 	line := make([]byte, 999)

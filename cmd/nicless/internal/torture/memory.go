@@ -7,7 +7,7 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// poison is what fills memory that nothing is to be written to.
+// poison fills memory that nothing should be written to.
 const poison = 0x5c
 
 var poisoned = bytes.Repeat([]byte{poison}, 1<<16)
@@ -33,14 +33,14 @@ const (
 	recvSize = slotSize
 )
 
-// memory is what one lane has registered, each part with the rights it needs
-// and no more.
+// memory is the registered memory of one flow. Each part has only the rights that it
+// needs.
 type memory struct {
 	key    uint64        // of the source
 	target *nicless.MR   // slots that the peer writes to
-	local  *nicless.MR   // slots that work is gathered from and scattered to
-	source *nicless.MR   // what the peer reads; never changes
-	recv   *nicless.MR   // receive buffers; nil: those of the shared queue
+	local  *nicless.MR   // slots of local data: gathered from, or scattered to
+	source *nicless.MR   // read by the peer; never changes
+	recv   *nicless.MR   // receive buffers; nil: the shared queue is used
 	words  *nicless.MR   // targets of the peer's atomics
 	all    []*nicless.MR // these
 }
@@ -102,14 +102,14 @@ func slot(o *Operation) (off, size int) {
 // A span is a part of memory.
 type span struct{ off, n int }
 
-// remoteSpan is where an operation that writes to the target does so.
+// remoteSpan is where an operation writes to the target.
 func remoteSpan(o *Operation) span {
 	off, _ := slot(o)
 	return span{off + guard + o.At, o.Len}
 }
 
-// localSpans are where the pieces of an operation lie: apart from each other,
-// so that a device that mixes them up is found out.
+// localSpans appends where the pieces of an operation lie. They lie apart, so that mixed-up
+// pieces are detected.
 func localSpans(dst []span, o *Operation) []span {
 	off, size := slot(o)
 	used := o.Len + (len(o.Pieces)+1)*guard
@@ -121,8 +121,7 @@ func localSpans(dst []span, o *Operation) []span {
 	return dst
 }
 
-// compare checks that the spans of b hold want, and that what lies around them
-// is poison.
+// compare checks that the spans of b hold want and that the bytes around them are poison.
 func compare(b []byte, spans []span, want []byte) error {
 	for _, s := range spans {
 		if i := differ(b[s.off:s.off+s.n], want[:s.n]); i >= 0 {
@@ -133,13 +132,13 @@ func compare(b []byte, spans []span, want []byte) error {
 	for _, s := range spans {
 		before, after := max(0, s.off-guard), min(len(b), s.off+s.n+guard)
 		if !isPoison(b[before:s.off]) || !isPoison(b[s.off+s.n:after]) {
-			return fmt.Errorf("bytes beside the %d at offset %d were written", s.n, s.off)
+			return fmt.Errorf("bytes beside the %d at offset %d were overwritten", s.n, s.off)
 		}
 	}
 	return nil
 }
 
-// differ returns where a and b begin to differ, or -1.
+// differ returns the index of the first difference of a and b, or -1.
 func differ(a, b []byte) int {
 	if bytes.Equal(a, b) {
 		return -1
@@ -152,8 +151,8 @@ func differ(a, b []byte) int {
 	return -1
 }
 
-// intact checks what nothing may have changed while operations are under way:
-// the source, the edges of all slots and of all receive buffers.
+// intact checks what must not change while operations are in flight: the source, and the
+// edges of all slots and receive buffers.
 func (m *memory) intact() error {
 	if err := m.sourceIntact(); err != nil {
 		return err
@@ -162,7 +161,7 @@ func (m *memory) intact() error {
 		for i := range window + 1 {
 			off, size := slot(&Operation{N: uint64(i), Large: i == window})
 			if !isPoison(b[off:off+guard]) || !isPoison(b[off+size-guard:off+size]) {
-				return fmt.Errorf("%s memory: the edge of slot %d was written", name, i)
+				return fmt.Errorf("%s memory: the edge of slot %d was overwritten", name, i)
 			}
 		}
 	}
@@ -172,21 +171,21 @@ func (m *memory) intact() error {
 	return nil
 }
 
-// edgesIntact checks what lies between receive buffers.
+// edgesIntact checks the bytes between receive buffers.
 func edgesIntact(b []byte) error {
 	for i := 0; i < len(b); i += recvSize {
 		if !isPoison(b[i:i+guard]) || !isPoison(b[i+recvSize-guard:i+recvSize]) {
-			return fmt.Errorf("the edge of receive buffer %d was written", i/recvSize)
+			return fmt.Errorf("the edge of receive buffer %d was overwritten", i/recvSize)
 		}
 	}
 	return nil
 }
 
-// untouched checks, when no operation is under way, that all is as it was.
+// untouched checks, when no operation is in flight, that all memory is as at the start.
 func (m *memory) untouched() error {
 	for name, mr := range map[string]*nicless.MR{"target": m.target, "local": m.local, "receive": m.recv} {
 		if mr != nil && !isPoison(mr.Bytes()) {
-			return fmt.Errorf("%s memory was written where no operation did", name)
+			return fmt.Errorf("%s memory was overwritten outside of operations", name)
 		}
 	}
 	return m.sourceIntact()

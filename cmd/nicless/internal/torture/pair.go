@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// A phase is how far an end of a connection is.
+// A phase is the state of one end of a connection.
 type phase uint8
 
 const (
-	starting   phase = iota // nothing is known of its queue pairs
+	starting   phase = iota // its queue pairs are not known yet
 	waiting                 // ready for its peer
-	connecting              // told with whom
-	connected               // has done so
-	inTraffic               // told to go
-	quiet                   // told to stop, and has
+	connecting              // was told its peer
+	connected               // has connected its queue pairs
+	inTraffic               // was told to go
+	quiet                   // was told to stop, and has stopped
 	closed
 )
 
-// noticeTime is how long a client may take to notice that the engine is gone,
-// at a time when all others do so too.
+// noticeTime is how long a client may take to notice that the engine is gone, while all
+// other clients are busy with the same.
 const noticeTime = 5 * time.Second
 
 // A pair is two correct clients and the connection between them.
 type pair struct {
 	ends   [2]end
 	epoch  int // number of the connection
-	broken int // the highest of those that an end may find broken
+	broken int // the highest number of a connection that may fail
 }
 
 type end struct {
 	p     *process
 	phase phase
-	seq   int     // of ready
-	ready *Report // as last said, perhaps of a connection that is over
+	seq   int     // of its last ready report
+	ready *Report // the last one, perhaps of an earlier connection
 }
 
 func (r *run) each(ph phase) bool {
@@ -53,19 +53,19 @@ func (r *run) startClient(i, j int) error {
 	return err
 }
 
-// killClient kills an end of a pair and starts another. The other end has to
-// find out by itself, unless it is not at work yet.
+// killClient kills an end of a pair and starts another process in its place. The peer has
+// to notice by itself, unless it does not move data yet.
 func (r *run) killClient(i, j int) error {
 	pr := &r.pairs[i]
 	pr.broken = pr.epoch
 	pr.ends[j].p.kill()
 	r.result.Killed.Correct++
-	r.unready(&pr.ends[1-j])
+	r.restartHandshake(&pr.ends[1-j])
 	return r.startClient(i, j)
 }
 
-// unready has an end begin again that was told about a peer which is gone now.
-func (r *run) unready(e *end) {
+// restartHandshake has an end start again if it was told of a peer that is gone now.
+func (r *run) restartHandshake(e *end) {
 	if e.phase == connecting || e.phase == connected {
 		e.phase = starting
 		e.p.tell(Order{Do: doAgain, Ready: e.seq})
@@ -77,12 +77,12 @@ func (r *run) client(p *process, rep Report) error {
 	pr := &r.pairs[p.spec.Pair]
 	e, other := &pr.ends[p.spec.End], &pr.ends[1-p.spec.End]
 	if e.p != p {
-		return nil // it is dead
+		return nil // from a process that was replaced
 	}
 	switch rep.Is {
 	case isReady:
 		e.phase, e.seq, e.ready = waiting, rep.Ready, &rep
-		r.unready(other)
+		r.restartHandshake(other)
 		r.connect(pr)
 	case isConnected:
 		if e.phase != connecting || rep.Ready != e.seq {
@@ -98,17 +98,17 @@ func (r *run) client(p *process, rep Report) error {
 		}
 	case isPeerLost:
 		if rep.Epoch > pr.broken {
-			return r.fault("%s lost its peer, which lives (connection %d): %s", p.name, rep.Epoch, rep.Text)
+			return r.fault("%s lost its peer, which is alive (connection %d): %s", p.name, rep.Epoch, rep.Text)
 		}
 		e.phase = starting
 	case isGone:
 		at := time.Unix(0, rep.At)
 		late := at.Sub(r.endedAt) - p.stops.during(r.endedAt, at)
-		if p.gones++; p.gones > r.ends()-p.born {
-			return r.fault("%s was told that the engine is gone, which runs", p.name)
+		if p.goneReports++; p.goneReports > r.enginesEnded()-p.enginesBefore {
+			return r.fault("%s was told that the engine is gone, but it runs", p.name)
 		}
 		if r.result.Notice = max(r.result.Notice, late); late > noticeTime {
-			return r.fault("%s was told %v late that the engine is gone", p.name, late)
+			return r.fault("%s noticed only after %v that the engine is gone", p.name, late)
 		}
 		e.phase = starting
 	case isQuiet:
@@ -122,16 +122,16 @@ func (r *run) client(p *process, rep Report) error {
 // connect connects the ends of a pair, once both are ready for the same engine.
 func (r *run) connect(pr *pair) {
 	a, b := &pr.ends[0], &pr.ends[1]
-	if a.phase != waiting || b.phase != waiting || a.ready.Lanes[0].QP.Device != b.ready.Lanes[0].QP.Device {
+	if a.phase != waiting || b.phase != waiting || a.ready.Flows[0].QP.Device != b.ready.Flows[0].QP.Device {
 		return
 	}
 	pr.epoch++
-	if r.engine.ends { // it has been told to stop, and flushes this one, too
+	if r.engine.ending { // it was told to stop, and flushes this connection too
 		pr.broken = pr.epoch
 	}
 	for j := range 2 {
 		e := &pr.ends[j]
 		e.phase = connecting
-		e.p.tell(Order{Do: doConnect, Ready: e.seq, Epoch: pr.epoch, Peer: pr.ends[1-j].ready.Lanes})
+		e.p.tell(Order{Do: doConnect, Ready: e.seq, Epoch: pr.epoch, Peer: pr.ends[1-j].ready.Flows})
 	}
 }

@@ -8,42 +8,42 @@ import (
 	"time"
 )
 
-// What runs at once: few processes, because each shares two cores with all.
+// Processes that run at once. They are few, since a machine may have two cores.
 const (
-	pairs      = 2
-	chaosSlots = 4
-	// longSlot is of chaos clients that take their time: those that use up what there
-	// is, or need many tries. They are killed less often.
-	longSlot = chaosSlots - 1
+	pairs        = 2
+	hostileSlots = 4
+	// longSlot is the slot of attacks that need time, to use something up or for many
+	// tries. Its clients are killed less often.
+	longSlot = hostileSlots - 1
 )
 
-// A Deed is what an Action does.
-type Deed uint8
+// An ActionKind is what an Action does.
+type ActionKind uint8
 
-// Deeds. A process that is killed is killed by SIGKILL and replaced at once.
+// Kinds of actions. Kills are by SIGKILL, and a killed process is replaced at once.
 const (
-	KillChaos  Deed = iota // the chaos client in Slot; Chaos says what comes next there
-	KillClient             // the correct client in Slot: pair Slot/2, end Slot%2
+	KillHostile ActionKind = iota // the hostile client in Slot; Attack is that of the next one
+	KillClient                    // the correct client in Slot: pair Slot/2, end Slot%2
 	KillEngine
-	StopEngine  // SIGTERM, then another engine
-	PauseChaos  // SIGSTOP for the Length, then SIGCONT: the chaos client in Slot
-	PauseClient // the correct client in Slot
-	PausePair   // both ends of pair Slot
-	deeds
+	StopEngine   // SIGTERM, then another engine
+	PauseHostile // SIGSTOP, and SIGCONT after Length: the hostile client in Slot
+	PauseClient  // the correct client in Slot
+	PausePair    // both ends of pair Slot
+	actionKinds
 )
 
-// String returns what is done, for progress.
-func (d Deed) String() string {
-	return [deeds]string{"kill chaos client", "kill client", "kill engine", "stop engine", "pause chaos client", "pause client", "pause pair"}[d]
+// String returns the action in words, for progress.
+func (d ActionKind) String() string {
+	return [actionKinds]string{"kill hostile client", "kill client", "kill engine", "stop engine", "pause hostile client", "pause client", "pause pair"}[d]
 }
 
 // An Action is a step of a Plan.
 type Action struct {
-	Pause time.Duration // after the action before, if the machine keeps up
-	Deed  Deed
-	Slot  int
-	Chaos Chaos
-	Seed  uint64 // of the process that is started
+	Pause  time.Duration // after the previous action, if the machine keeps up
+	Kind   ActionKind
+	Slot   int
+	Attack Attack
+	Seed   uint64 // of the process that is started
 
 	Length time.Duration // of a pause of processes
 }
@@ -51,7 +51,7 @@ type Action struct {
 // A Plan is everything that is done to the processes of a run.
 type Plan struct {
 	Seed    uint64
-	Chaos   [chaosSlots]Action // who runs from the beginning
+	Hostile [hostileSlots]Action // the first clients
 	Actions []Action
 }
 
@@ -66,20 +66,20 @@ const (
 )
 
 // NewPlan returns the plan for a run of length d, which follows from the seed.
-// It ends an engine at least twice, by SIGKILL the first two times, then also
-// in order.
+// It ends an engine at least twice: the first two times by SIGKILL, later by SIGKILL or
+// SIGTERM.
 func NewPlan(seed uint64, d time.Duration) Plan {
 	r := rand.New(rand.NewPCG(seed, 0x746f7274757265))
 	p := Plan{Seed: seed}
-	for i := range p.Chaos {
-		p.Chaos[i] = Action{Slot: i, Chaos: Chaos(r.IntN(int(chaosKinds))), Seed: r.Uint64()}
+	for i := range p.Hostile {
+		p.Hostile[i] = Action{Slot: i, Attack: Attack(r.IntN(int(attackKinds))), Seed: r.Uint64()}
 	}
-	slow := r.IntN(int(chaosKinds - Puncher)) // they take turns
-	nextSlow := func() Chaos {
+	slow := r.IntN(int(attackKinds - Puncher)) // the long attacks take turns
+	nextSlow := func() Attack {
 		slow++
-		return Puncher + Chaos(slow)%(chaosKinds-Puncher)
+		return Puncher + Attack(slow)%(attackKinds-Puncher)
 	}
-	p.Chaos[longSlot].Chaos = nextSlow()
+	p.Hostile[longSlot].Attack = nextSlow()
 	stops := max(leastStops, int(d/stopEvery))
 	stopped := 0
 	for at := time.Duration(0); ; {
@@ -89,40 +89,40 @@ func NewPlan(seed uint64, d time.Duration) Plan {
 		}
 		switch n := r.IntN(100); {
 		case stopped < stops && at >= d*time.Duration(stopped+1)/time.Duration(stops+1):
-			a.Deed = KillEngine
+			a.Kind = KillEngine
 			if stopped >= leastStops && n < 50 {
-				a.Deed = StopEngine
+				a.Kind = StopEngine
 			}
 			stopped++
 		case n < 36:
-			a.Deed, a.Slot = KillClient, r.IntN(2*pairs)
+			a.Kind, a.Slot = KillClient, r.IntN(2*pairs)
 		case n < 46:
-			a.Deed = PauseChaos + Deed(r.IntN(int(deeds-PauseChaos)))
-			a.Slot = r.IntN(map[Deed]int{PauseChaos: chaosSlots, PauseClient: 2 * pairs, PausePair: pairs}[a.Deed])
-			// As often short as long.
+			a.Kind = PauseHostile + ActionKind(r.IntN(int(actionKinds-PauseHostile)))
+			a.Slot = r.IntN(map[ActionKind]int{PauseHostile: hostileSlots, PauseClient: 2 * pairs, PausePair: pairs}[a.Kind])
+			// Evenly distributed on a logarithmic scale.
 			most := max(leastLength, min(mostLength, d/4))
 			a.Length = time.Duration(float64(leastLength) * math.Pow(float64(most)/float64(leastLength), r.Float64()))
 		case n < 52:
-			a.Deed, a.Slot, a.Chaos = KillChaos, longSlot, nextSlow()
+			a.Kind, a.Slot, a.Attack = KillHostile, longSlot, nextSlow()
 		default:
-			a.Deed, a.Slot, a.Chaos = KillChaos, r.IntN(longSlot), Chaos(r.IntN(int(chaosKinds)))
+			a.Kind, a.Slot, a.Attack = KillHostile, r.IntN(longSlot), Attack(r.IntN(int(attackKinds)))
 		}
 		p.Actions = append(p.Actions, a)
 	}
 }
 
-// Hash is a number that plans have in common only if they are the same.
+// Hash returns a hash of the whole plan.
 func (p *Plan) Hash() uint64 {
 	h := fnv.New64a()
 	word := func(v uint64) { _, _ = h.Write(binary.LittleEndian.AppendUint64(nil, v)) }
 	action := func(a *Action) {
-		for _, v := range [...]uint64{uint64(a.Pause), uint64(a.Deed), uint64(a.Slot), uint64(a.Chaos), a.Seed, uint64(a.Length)} {
+		for _, v := range [...]uint64{uint64(a.Pause), uint64(a.Kind), uint64(a.Slot), uint64(a.Attack), a.Seed, uint64(a.Length)} {
 			word(v)
 		}
 	}
 	word(p.Seed)
-	for i := range p.Chaos {
-		action(&p.Chaos[i])
+	for i := range p.Hostile {
+		action(&p.Hostile[i])
 	}
 	for i := range p.Actions {
 		action(&p.Actions[i])

@@ -25,39 +25,38 @@ func TestPlanFollowsFromItsSeed(t *testing.T) {
 	require.NotEqual(t, a.Hash(), c.Hash(), "the hash is of all actions")
 }
 
-// Whatever the seed, a plan of a minute kills 100 clients, stops 20, and has chaos
-// clients of all kinds; and every plan ends two engines or more. Pauses and slots are
-// in their ranges.
+// For any seed, a plan of a minute kills 100 clients, stops 20 and has all attacks, and every
+// plan ends at least two engines. Pauses and slots are in their ranges.
 func TestPlanKillsEnough(t *testing.T) {
 	for seed := range uint64(100) {
 		for _, d := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
 			p := NewPlan(seed, d)
-			var did [deeds]int
-			ways, slow := map[Chaos]bool{}, map[Chaos]bool{}
+			var did [actionKinds]int
+			ways, slow := map[Attack]bool{}, map[Attack]bool{}
 			length := time.Duration(0)
 			for _, a := range p.Actions {
-				did[a.Deed]++
+				did[a.Kind]++
 				length += a.Pause
 				assert.GreaterOrEqual(t, a.Pause, leastPause)
 				assert.Less(t, a.Pause, mostPause)
-				switch a.Deed {
+				switch a.Kind {
 				case KillClient:
 					assert.Less(t, a.Slot, 2*pairs)
-				case KillChaos:
-					assert.Less(t, a.Slot, chaosSlots)
-					ways[a.Chaos] = true
+				case KillHostile:
+					assert.Less(t, a.Slot, hostileSlots)
+					ways[a.Attack] = true
 					if a.Slot == longSlot {
-						assert.GreaterOrEqual(t, a.Chaos, Puncher)
-						slow[a.Chaos] = true
+						assert.GreaterOrEqual(t, a.Attack, Puncher)
+						slow[a.Attack] = true
 					}
-				case PauseChaos:
-					assert.Less(t, a.Slot, chaosSlots)
+				case PauseHostile:
+					assert.Less(t, a.Slot, hostileSlots)
 				case PauseClient:
 					assert.Less(t, a.Slot, 2*pairs)
 				case PausePair:
 					assert.Less(t, a.Slot, pairs)
 				}
-				if a.Deed >= PauseChaos {
+				if a.Kind >= PauseHostile {
 					assert.GreaterOrEqual(t, a.Length, leastLength)
 					assert.LessOrEqual(t, a.Length, mostLength)
 				}
@@ -65,10 +64,10 @@ func TestPlanKillsEnough(t *testing.T) {
 			require.GreaterOrEqual(t, did[KillEngine], 2, "seed %d, %v", seed, d)
 			require.LessOrEqual(t, length, d+mostPause*leastStops)
 			if d == time.Minute {
-				require.GreaterOrEqual(t, did[KillClient]+did[KillChaos], 100, "seed %d", seed)
-				require.Len(t, ways, int(chaosKinds), "seed %d", seed)
-				require.Len(t, slow, int(chaosKinds-Puncher), "seed %d", seed)
-				require.GreaterOrEqual(t, did[PauseChaos]+did[PauseClient]+did[PausePair], 20, "seed %d", seed)
+				require.GreaterOrEqual(t, did[KillClient]+did[KillHostile], 100, "seed %d", seed)
+				require.Len(t, ways, int(attackKinds), "seed %d", seed)
+				require.Len(t, slow, int(attackKinds-Puncher), "seed %d", seed)
+				require.GreaterOrEqual(t, did[PauseHostile]+did[PauseClient]+did[PausePair], 20, "seed %d", seed)
 			}
 		}
 	}

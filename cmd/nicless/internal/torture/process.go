@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// Process is the other processes' main: it reads from in what it is, and is
-// that until its end.
+// Process is the main function of all processes but the supervisor. It reads its Spec from
+// in, and returns at the end of the process.
 func Process(in io.Reader, out io.Writer) error {
 	w, spec, err := open(in, out)
 	if err != nil {
-		return fmt.Errorf("torture: what this process is: %w", err)
+		return fmt.Errorf("torture: read the role of this process: %w", err)
 	}
 	switch spec.Role {
 	case roleEngine:
@@ -24,8 +24,8 @@ func Process(in io.Reader, out io.Writer) error {
 		err = runClient(w, spec)
 	case roleVisitor:
 		err = runVisitor(w, spec)
-	case roleChaos:
-		err = runChaos(w, spec)
+	case roleHostile:
+		err = runHostile(w, spec)
 	default:
 		err = fmt.Errorf("torture: role %q", spec.Role)
 	}
@@ -39,23 +39,23 @@ func Process(in io.Reader, out io.Writer) error {
 const (
 	roleEngine  = "engine"
 	roleClient  = "client"
-	roleChaos   = "chaos"
+	roleHostile = "hostile"
 	roleVisitor = "visitor"
 )
 
 // A process is one that the supervisor has started.
 type process struct {
-	spec   Spec
-	name   string // for faults
-	cmd    *exec.Cmd
-	orders *json.Encoder
-	stderr bytes.Buffer
-	ends   bool  // it was told to end, or killed
-	count  Count // as reported last
-	kept   bool  // count is part of the sum
-	born   int   // engines that had ended before
-	gones  int   // engines that it says are gone
-	stops  stops
+	spec          Spec
+	name          string // for faults
+	cmd           *exec.Cmd
+	orders        *json.Encoder
+	stderr        bytes.Buffer
+	ending        bool  // it was told to end, or was killed
+	count         Count // the last one reported
+	kept          bool  // count has been added to the result
+	enginesBefore int   // engines that had ended before
+	goneReports   int   // engines that it says are gone
+	stops         stops
 }
 
 // An event is a report of a process, or its end.
@@ -74,7 +74,7 @@ func start(argv []string, spec Spec, name string, files []*os.File, events chan<
 	p := &process{spec: spec, name: name}
 	p.cmd = &exec.Cmd{
 		Path: exe, Args: argv, Stderr: &p.stderr, ExtraFiles: files,
-		// Nobody outlives the supervisor, however that ends.
+		// No process outlives the supervisor, however that ends.
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 	}
 	in, err := p.cmd.StdinPipe()
@@ -96,7 +96,7 @@ func start(argv []string, spec Spec, name string, files []*os.File, events chan<
 		for r := json.NewDecoder(out); ; {
 			var report Report
 			if r.Decode(&report) != nil {
-				break // also where a killed process was in the middle of a report
+				break // also if a process was killed in the middle of a report
 			}
 			events <- event{p: p, report: report}
 		}
@@ -106,11 +106,11 @@ func start(argv []string, spec Spec, name string, files []*os.File, events chan<
 	return p, nil
 }
 
-// tell gives an order. A process that is dead does not get it.
+// tell sends an order. It is lost if the process has ended.
 func (p *process) tell(o Order) { _ = p.orders.Encode(&o) }
 
 func (p *process) kill() {
-	p.ends = true
+	p.ending = true
 	p.stops.mu.Lock()
 	p.stops.dead = true
 	p.stops.mu.Unlock()

@@ -15,18 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// punch takes pages away from under the engine. A thread that touches a page while
-// another thread takes it away waits in the kernel, and a thread of the lowest priority
-// beside one that spins on the same core takes as long as it likes to do so. Before
-// memory is sealed the engine must not touch it; afterwards nobody may take pages of
-// it.
-func (v *villain) punch() error {
-	runtime.GOMAXPROCS(max(6, runtime.NumCPU())) // it must not wait for its own threads
+// punch takes pages away from memory that the engine uses. A thread that touches a page
+// while another thread removes it waits in the kernel. The removing thread can take
+// arbitrarily long, if it has the lowest priority and shares its core with one that spins.
+// Before memory is sealed the engine must not touch it; afterwards no pages can be removed.
+func (v *hostile) punch() error {
+	runtime.GOMAXPROCS(max(6, runtime.NumCPU())) // its own threads must not wait for each other
 	c, err := dialRaw(v.spec.Socket)
 	if err != nil {
 		return err
 	}
-	w := &world{raw: c}
+	w := &objects{raw: c}
 	defer w.destroy()
 	if err := c.hello(); err != nil {
 		return err
@@ -37,7 +36,7 @@ func (v *villain) punch() error {
 		return err
 	}
 	w.mem = mem
-	for i := 0; i < size; i += shm.PageSize { // there is nothing to take away otherwise
+	for i := 0; i < size; i += shm.PageSize { // otherwise there are no pages to take away
 		mem.Bytes()[i] = 1
 	}
 	if err := v.beforeSeal(w, id); err != nil {
@@ -49,14 +48,14 @@ func (v *villain) punch() error {
 	return v.afterSeal(w)
 }
 
-// beforeSeal punches while it asks the engine to take the memory, which it must not.
-// Then it seals it, which waits for its own punches.
-func (v *villain) beforeSeal(w *world, id uint32) error {
+// beforeSeal takes pages away while it asks the engine to use the memory, which the engine
+// must refuse. Then it seals the memory, which waits for its own removals.
+func (v *hostile) beforeSeal(w *objects, id uint32) error {
 	p, err := v.startPunching(w.mem, false)
 	if err != nil {
 		return err
 	}
-	defer p.end()
+	defer p.stopAll()
 	var pd control.PD
 	if err := w.call(control.OpAllocPD, &control.Empty{}, &pd); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (v *villain) beforeSeal(w *world, id uint32) error {
 	for end := time.Now().Add(burst(v)); time.Now().Before(end); v.pause(5 * time.Millisecond) {
 		err := w.call(control.OpPlaceRegion, &control.Placement{ID: id, Addr: w.mem.Addr()}, &control.Empty{})
 		if err == nil {
-			return corrupt("the engine took memory that can still lose pages")
+			return corrupt("the engine accepted memory that can still lose pages")
 		} else if !refused(err) {
 			return err
 		}
@@ -74,9 +73,9 @@ func (v *villain) beforeSeal(w *world, id uint32) error {
 		} else if !refused(err) {
 			return err
 		}
-		v.tell(2)
+		v.did(2)
 	}
-	p.rest() // the seal would wait for as long
+	p.stopSpinning() // the seal would wait as long as the spinning goes on
 	var sealing sync.WaitGroup
 	for range 2 {
 		sealing.Go(func() { _ = w.mem.Seal() })
@@ -85,9 +84,9 @@ func (v *villain) beforeSeal(w *world, id uint32) error {
 	return nil
 }
 
-// afterSeal has the engine work on the memory while all that is left is tried.
-func (v *villain) afterSeal(w *world) error {
-	if err := v.furnish(w); err != nil {
+// afterSeal has the engine use the memory, and tries everything that is still possible.
+func (v *hostile) afterSeal(w *objects) error {
+	if err := v.createObjects(w); err != nil {
 		return err
 	}
 	base, size := w.mem.Addr(), uint64(w.mem.Size())
@@ -97,7 +96,7 @@ func (v *villain) afterSeal(w *world) error {
 		return err
 	}
 	for range 1 + v.r.IntN(3) {
-		for i := range 2 { // they may have had errors
+		for i := range 2 { // they may be in the error state
 			if err := v.connectAs(w, i, w.qps[i^1].qpn, control.AccessRemoteWrite|control.AccessRemoteRead); err != nil {
 				return err
 			}
@@ -108,13 +107,13 @@ func (v *villain) afterSeal(w *world) error {
 		}
 		for end := time.Now().Add(burst(v)); time.Now().Before(end) && err == nil; v.pause(2 * time.Millisecond) {
 			for i := range 2 {
-				v.move(w, w.qps[i], key.Key)
+				v.postCorrect(w, w.qps[i], key.Key)
 				w.qps[i].publish()
 			}
-			v.tell(2)
+			v.did(2)
 			err = p.wrong()
 		}
-		p.end()
+		p.stopAll()
 		if err = errors.Join(err, p.wrong()); err != nil {
 			return err
 		}
@@ -123,12 +122,12 @@ func (v *villain) afterSeal(w *world) error {
 	return nil
 }
 
-func burst(v *villain) time.Duration {
+func burst(v *hostile) time.Duration {
 	return time.Duration(100+v.r.IntN(200)) * time.Millisecond
 }
 
-// move posts correct work over all of the memory but the queues.
-func (v *villain) move(w *world, q *scribbled, key uint32) {
+// postCorrect posts correct work on all of the memory but the queues.
+func (v *hostile) postCorrect(w *objects, q *hostileQP, key uint32) {
 	room := w.mem.Size() - atPayload
 	for range 1 + v.r.IntN(4) {
 		n := 1 + v.r.IntN(min(room, 256<<10))
@@ -143,28 +142,28 @@ func (v *villain) move(w *world, q *scribbled, key uint32) {
 	}
 }
 
-// punching is threads at work: one that takes pages away whenever it gets the core, and
-// one that keeps the core busy.
+// punching is two threads on one core: one removes pages when it gets the core, and one
+// keeps the core busy.
 type punching struct {
 	stop  atomic.Bool
-	idle  atomic.Bool // nobody spins any more
+	idle  atomic.Bool // the spinning has ended
 	hole  atomic.Pointer[string]
 	ended sync.WaitGroup
 }
 
-func (v *villain) startPunching(mem *shm.Region, sealed bool) (*punching, error) {
+func (v *hostile) startPunching(mem *shm.Region, sealed bool) (*punching, error) {
 	p := new(punching)
 	again, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", mem.File().Fd()), os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	core, first := anyCore(v.r.IntN), v.r.IntN(len(ways))
-	p.idle.Store(v.r.IntN(4) == 0) // and sometimes as fast as it can
+	p.idle.Store(v.r.IntN(4) == 0) // sometimes remove pages as fast as possible
 	p.ended.Add(2)
 	go func() {
 		defer p.ended.Done()
 		defer again.Close()
-		runtime.LockOSThread() // and ends with it
+		runtime.LockOSThread() // the thread ends with the goroutine
 		pin(core)
 		idle := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}
 		_ = unix.SchedSetAttr(0, &idle, 0)
@@ -185,23 +184,23 @@ func (v *villain) startPunching(mem *shm.Region, sealed bool) (*punching, error)
 	return p, nil
 }
 
-func (p *punching) rest() { p.idle.Store(true) }
+func (p *punching) stopSpinning() { p.idle.Store(true) }
 
-func (p *punching) end() {
+func (p *punching) stopAll() {
 	p.stop.Store(true)
 	p.ended.Wait()
 }
 
-// wrong says what pages were taken away by.
+// wrong returns a corruption if pages were removed, with the call that did it.
 func (p *punching) wrong() error {
 	if way := p.hole.Load(); way != nil {
-		return corrupt("pages of memory that the engine uses were taken away by %s", *way)
+		return corrupt("pages of memory that the engine uses were removed by %s", *way)
 	}
 	return nil
 }
 
-// ways are what can be done to memory and may hold up a thread that touches it. Those
-// that make holes must fail once the memory is sealed.
+// ways are calls on memory that may hold up a thread that touches it. Those that make holes
+// must fail once the memory is sealed.
 var ways = []struct {
 	name  string
 	holes bool
@@ -209,7 +208,7 @@ var ways = []struct {
 }{
 	{"fallocate", true, func(mem *shm.Region, _ int) error { return punchHole(int(mem.File().Fd()), mem.Size()) }},
 	{"MADV_REMOVE", true, func(mem *shm.Region, _ int) error { return unix.Madvise(mem.Bytes(), unix.MADV_REMOVE) }},
-	{"fallocate of the file opened anew", true, func(mem *shm.Region, again int) error { return punchHole(again, mem.Size()) }},
+	{"fallocate of the reopened file", true, func(mem *shm.Region, again int) error { return punchHole(again, mem.Size()) }},
 	{"truncation", true, func(_ *shm.Region, again int) error { return unix.Ftruncate(again, 0) }},
 	{"", false, func(mem *shm.Region, again int) error { return unix.Fallocate(again, 0, 0, int64(mem.Size())) }},
 	{"", false, func(mem *shm.Region, _ int) error { return unix.Madvise(mem.Bytes(), unix.MADV_COLLAPSE) }},

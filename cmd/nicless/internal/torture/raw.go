@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answerTime is how long an engine may take to answer a client that does wrong.
+// answerTime is how long an engine may take to answer a hostile client.
 const answerTime = 10 * time.Second
 
-// A raw connection speaks to an engine without any of the care of the host API.
+// A raw connection sends and receives control messages without the checks of the host API.
 type raw struct {
 	conn  *net.UnixConn
-	files []*os.File // that came with answers
+	files []*os.File // received with answers
 	uar   *shm.Region
 	in    [control.MaxMessage]byte
 	tag   uint64
@@ -45,15 +45,15 @@ func (r *raw) close() {
 	}
 }
 
-// hello introduces the client and maps the pages that it may ring.
+// hello sends the first request and maps the UAR pages.
 func (r *raw) hello() error {
 	var w control.Welcome
-	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Name: "chaos"}
+	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Name: "hostile"}
 	if err := r.call(control.OpHello, hello, &w); err != nil {
 		return err
 	}
 	if len(r.files) == 0 {
-		return errors.New("welcome without descriptors")
+		return errors.New("the answer to hello has no descriptors")
 	}
 	r.guid = w.GUID
 	var err error
@@ -118,15 +118,15 @@ func (r *raw) receive() (h control.Header, payload []byte, err error) {
 	return control.ParseHeader(r.in[:n])
 }
 
-// region makes memory that the engine shares, and maps it. It is sealed and placed
-// unless the caller means to do wrong with it first.
+// region creates a region at the engine and maps it. If it is to be usable, it is sealed and
+// placed too; otherwise a caller can attack it first.
 func (r *raw) region(size int, usable bool) (mem *shm.Region, id uint32, err error) {
 	var made control.RegionID
 	if err := r.call(control.OpCreateRegion, &control.RegionSize{Size: uint64(size)}, &made); err != nil {
 		return nil, 0, err
 	}
 	if len(r.files) == 0 {
-		return nil, 0, errors.New("a region without a descriptor")
+		return nil, 0, errors.New("the answer to a region request has no descriptor")
 	}
 	last := len(r.files) - 1
 	mem, err = shm.Attach(r.files[last], false)
@@ -144,13 +144,13 @@ func (r *raw) region(size int, usable bool) (mem *shm.Region, id uint32, err err
 	return mem, made.ID, nil
 }
 
-// refused reports whether err is the engine's answer rather than its end.
+// refused reports whether err is an answer of the engine.
 func refused(err error) bool {
 	var e *control.Error
 	return errors.As(err, &e)
 }
 
-// wrongFile returns a descriptor that no engine should take for memory.
+// wrongFile returns a descriptor that no engine should accept as memory.
 func wrongFile(r *rand.Rand) (*os.File, error) {
 	switch r.IntN(6) {
 	case 0:

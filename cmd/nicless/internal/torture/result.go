@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A Result is what came of a run.
+// A Result is the outcome of a run.
 type Result struct {
 	Seed     uint64  `json:"seed"`
 	Schedule string  `json:"schedule"` // hash of the plan
@@ -24,24 +24,24 @@ type Result struct {
 
 	Killed struct {
 		Correct int `json:"correct"`
-		Chaos   int `json:"chaos"`
+		Hostile int `json:"hostile"`
 	} `json:"clients_killed"`
-	EngineKills int  `json:"engine_kills"`
-	EngineStops int  `json:"engine_stops"`
-	Apart       bool `json:"users_apart"`     // engine, correct clients and strangers are of different users
-	Stopped     int  `json:"clients_stopped"` // and continued
-	Processes   int  `json:"processes"`
-	Connections int  `json:"connections"` // of correct clients
+	EngineKills   int  `json:"engine_kills"`
+	EngineStops   int  `json:"engine_stops"`
+	SeparateUsers bool `json:"separate_users"`  // of the engine, correct clients and hostile clients
+	Stopped       int  `json:"clients_stopped"` // by SIGSTOP, and continued
+	Processes     int  `json:"processes"`
+	Connections   int  `json:"connections"` // of correct clients
 
-	// Notice is the longest time from the end of an engine until a client had
-	// been told by each of its calls.
+	// Notice is the longest time from the end of an engine until all calls of a client
+	// had reported it.
 	Notice time.Duration `json:"longest_notice_ns"`
-	// Ending is the longest time from SIGKILL until an engine had ended, and Start the
-	// longest from its process to its service.
+	// Ending is the longest time from SIGKILL to the end of an engine, and Start the
+	// longest from the start of its process until it accepted clients.
 	Ending   time.Duration `json:"longest_ending_ns"`
 	Start    time.Duration `json:"longest_start_ns"`
-	Baseline Holds         `json:"engine_at_first"`
-	Holds    Holds         `json:"engine_at_last"`
+	Baseline Resources     `json:"engine_at_first"`
+	Final    Resources     `json:"engine_at_last"`
 	Stalls   Stalls        `json:"stalls"` // of correct clients, above 100 ms
 	Faults   []string      `json:"faults"`
 
@@ -52,17 +52,17 @@ func newResult(p *Plan, d time.Duration) Result {
 	return Result{Seed: p.Seed, Schedule: fmt.Sprintf("%016x", p.Hash()), Asked: d.Seconds(), Planned: len(p.Actions), Faults: []string{}}
 }
 
-// judge has faults of data counted as such.
+// judge adds a fault for a flooded log, and counts faults without a count as corruptions.
 func (r *Result) judge() {
 	if r.Log.Most > logBound {
-		r.Faults = append(r.Faults, fmt.Sprintf("an engine wrote %d bytes to its log within a second; %d are bearable", r.Log.Most, logBound))
+		r.Faults = append(r.Faults, fmt.Sprintf("an engine wrote %d bytes to its log within a second; at most %d are allowed", r.Log.Most, logBound))
 	}
 	if len(r.Faults) > 0 && r.Wrong == (Wrong{}) && r.Leaked == "" {
 		r.Corruptions = max(r.Corruptions, 1)
 	}
 }
 
-// OK reports whether nothing was wrong.
+// OK reports whether the run was complete and without errors.
 func (r *Result) OK() bool {
 	return len(r.Faults) == 0 && r.Corruptions == 0 && r.Wrong == (Wrong{}) && r.Leaked == "" && r.Actions == r.Planned && r.Stalls.Unexplained == 0
 }
@@ -87,36 +87,36 @@ func (r *Result) Print(w io.Writer) error {
 	row("seed", "%d", r.Seed)
 	row("schedule", "%s, %d of %d actions", r.Schedule, r.Actions, r.Planned)
 	row("seconds", "%.1f", r.Seconds)
-	row("users", "%s", map[bool]string{true: "engine, correct clients and strangers apart", false: "one, for want of root"}[r.Apart])
+	row("users", "%s", map[bool]string{true: "engine, correct and hostile clients have separate users", false: "all processes have the same user (others need root)"}[r.SeparateUsers])
 	row("operations", "%d (%s)", r.Operations, list(r.ByOp))
 	row("bytes", "%d moved, %d checked", r.Bytes, r.Checked)
 	row("completions", "%d", r.Completions)
-	row("corruptions", "%d", r.Corruptions)
-	row("lost", "%d", r.Lost)
-	row("duplicated", "%d", r.Duplicated)
-	row("reordered", "%d", r.Reordered)
-	row("leaked", "%s", leaked)
-	row("clients stopped", "%d, and continued", r.Stopped)
-	row("clients killed", "%d (%d correct, %d chaos)", r.Killed.Correct+r.Killed.Chaos, r.Killed.Correct, r.Killed.Chaos)
+	row("data corruptions", "%d", r.Corruptions)
+	row("lost completions", "%d", r.Lost)
+	row("repeated completions", "%d", r.Duplicated)
+	row("reordered completions", "%d", r.Reordered)
+	row("leaked by the engine", "%s", leaked)
+	row("clients paused", "%d", r.Stopped)
+	row("clients killed", "%d (%d correct, %d hostile)", r.Killed.Correct+r.Killed.Hostile, r.Killed.Correct, r.Killed.Hostile)
 	row("engine restarts", "%d (%d killed, %d stopped)", r.EngineKills+r.EngineStops, r.EngineKills, r.EngineStops)
-	row("", "at most %v from SIGKILL to the end, %v from a start to service", r.Ending.Round(10*time.Microsecond), r.Start.Round(10*time.Microsecond))
-	row("processes", "%d", r.Processes)
-	row("connections", "%d made, %d lost with their peer, %d with the engine", r.Connections, r.PeersLost, r.DevicesGone)
-	row("done wrong by chaos", "%d things, over %d connections", r.Mischief, r.Lives)
-	row("explained", "to correct clients: %s", list(r.Explained))
-	row("longest wait", "%v for the engine", time.Duration(r.Stall).Round(10*time.Microsecond))
-	row("stalls", "%d above %v; unexplained by the scheduler: %d above %v, longest %v",
+	row("", "longest times: %v from SIGKILL to its end, %v from start to ready", r.Ending.Round(10*time.Microsecond), r.Start.Round(10*time.Microsecond))
+	row("processes started", "%d", r.Processes)
+	row("connections", "%d between correct clients; %d clients lost their peer, %d lost the engine", r.Connections, r.PeersLost, r.DevicesGone)
+	row("hostile actions", "%d by hostile clients, on %d connections", r.HostileActions, r.HostileConnections)
+	row("explanations", "to correct clients: %s", list(r.Explained))
+	row("longest wait", "%v, of a correct client for the engine", time.Duration(r.Stall).Round(10*time.Microsecond))
+	row("stalls", "%d waits above %v; without delays by the scheduler %d are above %v, the longest is %v",
 		r.Stalls.Above, stallBound, r.Stalls.Unexplained, stallBound, r.Stalls.Longest.Round(10*time.Microsecond))
 	if r.Stalls.Unjudged > 0 {
-		row("", "%d could not be judged: %v", r.Stalls.Unjudged, errNoDelays)
+		row("", "%d cannot be told from delays by the scheduler: %v", r.Stalls.Unjudged, errNoDelays)
 	}
 	for i := range r.Stalls.Worst {
 		row("", "%v", &r.Stalls.Worst[i])
 	}
 	row("engine log", "%d lines, %d bytes, at most %d within a second", r.Log.Lines, r.Log.Bytes, r.Log.Most)
-	row("engine gone noticed", "within %v", r.Notice.Round(10*time.Microsecond))
-	row("engine holds", "%d descriptors, %d mappings, %d goroutines, %d bytes of heap, %d resident (at first %d, %d, %d, %d, %d)",
-		r.Holds.Descriptors, r.Holds.Mappings, r.Holds.Goroutines, r.Holds.Heap, r.Holds.Resident,
+	row("engine end noticed", "by each client within %v", r.Notice.Round(10*time.Microsecond))
+	row("engine resources", "at the end %d descriptors, %d mappings, %d goroutines, %d bytes of heap, %d bytes resident (at the start %d, %d, %d, %d, %d)",
+		r.Final.Descriptors, r.Final.Mappings, r.Final.Goroutines, r.Final.Heap, r.Final.Resident,
 		r.Baseline.Descriptors, r.Baseline.Mappings, r.Baseline.Goroutines, r.Baseline.Heap, r.Baseline.Resident)
 	for _, f := range r.Faults {
 		row("FAULT", "%s", f)
@@ -131,8 +131,8 @@ const (
 	rowWidth  = 80
 )
 
-// wrapped is a row of at most 80 columns a line, unless a word is longer, or the text
-// has lines of its own.
+// wrapped returns a row in lines of at most 80 columns, unless a word is longer or the text
+// already has several lines.
 func wrapped(name, text string) string {
 	line := fmt.Sprintf("%-*s", nameWidth, name)
 	if strings.Contains(text, "\n") {

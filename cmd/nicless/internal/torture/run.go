@@ -13,22 +13,22 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// Config says what Run does.
+// Config configures Run.
 type Config struct {
 	Seed     uint64
 	Duration time.Duration
 	// Cores get a thread of the engine each; nil means one thread anywhere.
 	Cores []int
-	// Argv is the command line by which this program becomes Process.
+	// Argv is the command line with which this program runs Process.
 	Argv []string
-	// Progress, unless nil, is called now and then.
+	// Progress, unless nil, is called after each action.
 	Progress func(done, of time.Duration, r *Result)
 }
 
 const (
-	// patience is how long anything may take that is waited for.
-	patience = 20 * time.Second
-	// settleTime is how long an engine may take to give back what clients had.
+	// waitLimit is how long any step may take.
+	waitLimit = 20 * time.Second
+	// settleTime is how long an engine may take to free the resources of ended clients.
 	settleTime = 10 * time.Second
 )
 
@@ -40,28 +40,27 @@ type run struct {
 	events chan event
 	result Result
 
-	engine   *process
-	startAt  time.Time // it was started
-	up       bool      // it serves
-	upAt     time.Time // since then
-	endedAt  time.Time // it was killed or stopped; if it was not, the one before
-	baseline *Holds
-	holds    *Holds // as reported last
-	pairs    [pairs]pair
-	visitor  *process
-	orphans  []Orphan // of the visitor
-	chaos    [chaosSlots]*process
-	all      map[*process]struct{} // that live
-	closing  bool                  // the last phase: chaos clients may see the engine go
+	engine        *process
+	startAt       time.Time // when it was started
+	serving       bool      // it accepts clients
+	servingSince  time.Time // since when
+	endedAt       time.Time // when it, or the previous one, was killed or stopped
+	baseline      *Resources
+	lastResources *Resources // the last report
+	pairs         [pairs]pair
+	visitor       *process
+	orphans       []Orphan // of the visitor
+	hostile       [hostileSlots]*process
+	all           map[*process]struct{} // that have not ended
+	closing       bool                  // the last phase, in which the engine ends
 
 	board    board
-	resuming sync.WaitGroup // processes that are stopped
-	resumed  time.Time      // by then they go on
+	resuming sync.WaitGroup // one for each stopped process
+	resumed  time.Time      // when the last of them continues
 }
 
-// Run carries out the plan of the seed and returns what came of it; the error
-// is of what kept it from doing so. What the engine or a client did wrong is in
-// the Result.
+// Run carries out the plan of the seed. The Result has everything that the engine or a
+// client did wrong; the error says why the plan could not be carried out.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	dir, apart, err := makeDir()
 	if err != nil {
@@ -79,7 +78,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		events: make(chan event, 256), all: make(map[*process]struct{}),
 	}
 	r.result = newResult(&r.plan, cfg.Duration)
-	r.result.Apart = apart
+	r.result.SeparateUsers = apart
 	begin := time.Now()
 	err = r.do(ctx)
 	r.end()
@@ -92,7 +91,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	return r.result, err
 }
 
-// errFault ends a run: something is wrong, and the result says what.
+// errFault ends a run that has found a fault, which is in the result.
 var errFault = errors.New("torture: fault")
 
 func (r *run) fault(format string, args ...any) error {
@@ -104,29 +103,29 @@ func (r *run) socket() string { return filepath.Join(r.dir, "engine") }
 
 func (r *run) start(spec Spec, name string) (*process, error) {
 	spec.Socket, spec.Cores = r.socket(), r.cfg.Cores
-	spec.Stay = r.ends()%2 == 0 // every other engine keeps pairs apart
+	spec.Stay = r.enginesEnded()%2 == 0 // every other engine leaves clients on their threads
 	var files []*os.File
 	if spec.Role == roleClient || spec.Role == roleVisitor {
 		files = append(files, r.board.mem.File()) // as boardFile
 	}
 	p, err := start(r.cfg.Argv, spec, name, files, r.events)
 	if err == nil {
-		p.born = r.ends()
+		p.enginesBefore = r.enginesEnded()
 		r.all[p] = struct{}{}
 		r.result.Processes++
 	}
 	return p, err
 }
 
-// ends returns how many engines have been ended.
-func (r *run) ends() int { return r.result.EngineKills + r.result.EngineStops }
+// enginesEnded returns how many engines were killed or stopped.
+func (r *run) enginesEnded() int { return r.result.EngineKills + r.result.EngineStops }
 
-// do is the run.
+// do carries out the plan.
 func (r *run) do(ctx context.Context) error {
 	if err := r.startEngine(); err != nil {
 		return err
 	}
-	if err := r.until(ctx, "the engine to serve", patience, func() bool { return r.up }); err != nil {
+	if err := r.until(ctx, "the engine to serve", waitLimit, func() bool { return r.serving }); err != nil {
 		return err
 	}
 	if err := r.measure(ctx); err != nil {
@@ -143,8 +142,8 @@ func (r *run) do(ctx context.Context) error {
 	if r.visitor, err = r.start(Spec{Role: roleVisitor, Seed: r.cfg.Seed}, "the visitor"); err != nil {
 		return err
 	}
-	for i := range r.plan.Chaos {
-		if err := r.startChaos(&r.plan.Chaos[i]); err != nil {
+	for i := range r.plan.Hostile {
+		if err := r.startHostile(&r.plan.Hostile[i]); err != nil {
 			return err
 		}
 	}
@@ -173,15 +172,15 @@ func (r *run) do(ctx context.Context) error {
 
 // act carries out an action.
 func (r *run) act(a *Action) error {
-	switch a.Deed {
-	case KillChaos:
-		r.chaos[a.Slot].kill()
-		r.result.Killed.Chaos++
-		return r.startChaos(a)
+	switch a.Kind {
+	case KillHostile:
+		r.hostile[a.Slot].kill()
+		r.result.Killed.Hostile++
+		return r.startHostile(a)
 	case KillClient:
 		return r.killClient(a.Slot/2, a.Slot%2)
-	case PauseChaos:
-		r.pause(r.chaos[a.Slot], a.Length)
+	case PauseHostile:
+		r.pause(r.hostile[a.Slot], a.Length)
 		return nil
 	case PauseClient:
 		r.pause(r.pairs[a.Slot/2].ends[a.Slot%2].p, a.Length)
@@ -195,61 +194,61 @@ func (r *run) act(a *Action) error {
 	for i := range r.pairs {
 		r.pairs[i].broken = r.pairs[i].epoch
 	}
-	r.endedAt, r.up = time.Now(), false
-	r.engine.ends = true
-	if a.Deed == KillEngine {
+	r.endedAt, r.serving = time.Now(), false
+	r.engine.ending = true
+	if a.Kind == KillEngine {
 		r.result.EngineKills++
 		r.engine.kill()
 	} else {
 		r.result.EngineStops++
 		_ = r.engine.cmd.Process.Signal(syscall.SIGTERM)
 	}
-	return nil // the next one is started when this one has ended
+	return nil // the next engine is started when this one has ended
 }
 
 func (r *run) startEngine() (err error) {
 	spec := Spec{Role: roleEngine}
-	if r.result.Apart {
+	if r.result.SeparateUsers {
 		spec.User = engineUser
 	}
 	r.startAt = time.Now()
-	if r.engine, err = r.start(spec, fmt.Sprintf("engine %d", r.ends())); err == nil {
+	if r.engine, err = r.start(spec, fmt.Sprintf("engine %d", r.enginesEnded())); err == nil {
 		r.board.setEngine(r.engine.cmd.Process.Pid)
 	}
 	return err
 }
 
-// nextEngine waits until an engine serves. If the one before does not end, its threads
-// wait in the kernel for something that some client has.
+// nextEngine waits until an engine serves. If the previous one does not end, its threads are
+// blocked in the kernel by something that a client holds.
 func (r *run) nextEngine(ctx context.Context) error {
-	err := r.until(ctx, "the next engine to serve", patience, func() bool { return r.up })
-	if errors.Is(err, errFault) && r.engine.ends && time.Since(r.endedAt) > patience {
-		return r.fault("%s was told to end %v ago and has not: its threads wait in %s",
+	err := r.until(ctx, "the next engine to serve", waitLimit, func() bool { return r.serving })
+	if errors.Is(err, errFault) && r.engine.ending && time.Since(r.endedAt) > waitLimit {
+		return r.fault("%s was told to end %v ago but still runs: its threads are blocked in %s",
 			r.engine.name, time.Since(r.endedAt).Round(time.Millisecond), blockedIn(r.engine.cmd.Process.Pid))
 	}
 	return err
 }
 
-func (r *run) startChaos(a *Action) (err error) {
-	spec := Spec{Role: roleChaos, Seed: a.Seed, Chaos: a.Chaos}
-	if a.Chaos == Impostor {
+func (r *run) startHostile(a *Action) (err error) {
+	spec := Spec{Role: roleHostile, Seed: a.Seed, Attack: a.Attack}
+	if a.Attack == Impostor {
 		spec.Orphans = r.orphans
 	}
-	if r.result.Apart && a.Chaos.stranger() {
-		spec.User = strangeUser
+	if r.result.SeparateUsers && a.Attack.exhausts() {
+		spec.User = hostileUser
 	}
 	for i := range r.pairs {
 		for end := range 2 {
 			if ready := r.pairs[i].ends[end].ready; ready != nil {
-				spec.Others = append(spec.Others, ready.Lanes...)
+				spec.Victims = append(spec.Victims, ready.Flows...)
 			}
 		}
 	}
-	r.chaos[a.Slot], err = r.start(spec, fmt.Sprintf("%v with seed %#x", a.Chaos, a.Seed))
+	r.hostile[a.Slot], err = r.start(spec, fmt.Sprintf("%v with seed %#x", a.Attack, a.Seed))
 	return err
 }
 
-// measure takes what the engine holds without clients, after one has been there.
+// measure takes the resources of the engine without clients, after a first client.
 func (r *run) measure(ctx context.Context) error {
 	c, err := nicless.Dial(r.socket())
 	if err != nil {
@@ -258,21 +257,21 @@ func (r *run) measure(ctx context.Context) error {
 	if err := c.Close(); err != nil {
 		return err
 	}
-	// The engine has to notice that first.
+	// The engine has to notice the end of the connection first.
 	if err := r.during(ctx, 20*time.Millisecond); err != nil {
 		return err
 	}
-	h, err := r.held(ctx)
+	h, err := r.askResources(ctx)
 	r.baseline = &h
 	return err
 }
 
-// held asks the engine what it holds.
-func (r *run) held(ctx context.Context) (Holds, error) {
-	r.holds = nil
-	r.engine.tell(Order{Do: doHold})
-	if err := r.until(ctx, "the engine to say what it holds", patience, func() bool { return r.holds != nil }); err != nil {
-		return Holds{}, err
+// askResources asks the engine for its resources.
+func (r *run) askResources(ctx context.Context) (Resources, error) {
+	r.lastResources = nil
+	r.engine.tell(Order{Do: doResources})
+	if err := r.until(ctx, "the engine to report its resources", waitLimit, func() bool { return r.lastResources != nil }); err != nil {
+		return Resources{}, err
 	}
-	return *r.holds, nil
+	return *r.lastResources, nil
 }

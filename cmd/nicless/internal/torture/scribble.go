@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A world is what a scribbler has made: queues in memory that it then writes
-// over. All of it lies in one region.
-type world struct {
+// objects are what a scribbler has created: queues in memory that it then overwrites. All of
+// them lie in one region.
+type objects struct {
 	*raw
 	mem  *shm.Region
 	pd   uint32
 	keys []uint32
 	cqs  [2]uint32
 	srq  uint32
-	qps  []*scribbled
+	qps  []*hostileQP
 }
 
-type scribbled struct {
+type hostileQP struct {
 	qpn  uint32
 	kind uint8
 	sq   []byte
@@ -30,53 +30,53 @@ type scribbled struct {
 	next uint16 // blocks posted
 }
 
-// Where things lie in the region.
+// Offsets in the region.
 const (
-	worldSize   = 1 << 20
+	objectsSize = 1 << 20
 	atCQ        = 0        // two of 64 entries
 	atRecords   = 24 << 10 // a line each
 	atSRQ       = 28 << 10 // 64 entries of 64 bytes
 	atQueues    = 64 << 10 // for each QP: 64 blocks to send, 64 entries to receive
 	queueSize   = 16 << 10
 	atPayload   = 256 << 10
-	worldQPs    = 5
+	objectsQPs  = 5
 	queueLog    = 6
-	payloadSize = worldSize - atPayload
+	payloadSize = objectsSize - atPayload
 )
 
-// build makes the world. Other than what follows, it is done right.
-func (v *villain) build() (*world, error) {
+// create connects and creates the objects, correctly.
+func (v *hostile) create() (*objects, error) {
 	c, err := dialRaw(v.spec.Socket)
 	if err != nil {
 		return nil, err
 	}
-	w := &world{raw: c}
-	if err := v.furnish(w); err != nil {
+	w := &objects{raw: c}
+	if err := v.createObjects(w); err != nil {
 		w.destroy()
 		return nil, err
 	}
 	return w, nil
 }
 
-func (w *world) destroy() {
+func (w *objects) destroy() {
 	w.raw.close()
 	if w.mem != nil {
 		_ = w.mem.Close()
 	}
 }
 
-// furnish makes all that is missing.
-func (v *villain) furnish(w *world) error {
+// createObjects creates all objects that are missing.
+func (v *hostile) createObjects(w *objects) error {
 	if w.mem == nil {
 		if err := w.hello(); err != nil {
 			return err
 		}
 		var err error
-		if w.mem, _, err = w.region(worldSize, true); err != nil {
+		if w.mem, _, err = w.region(objectsSize, true); err != nil {
 			return err
 		}
 	}
-	// Events that nobody reads.
+	// Events that are never read.
 	if err := w.call(control.OpOpenEvents, &control.Empty{}, &control.Empty{}); err != nil && !refused(err) {
 		return err
 	}
@@ -118,7 +118,7 @@ func (v *villain) furnish(w *world) error {
 		return err
 	}
 	w.srq = srq.SRQN
-	for i := range worldQPs {
+	for i := range objectsQPs {
 		if err := v.queue(w, i); err != nil {
 			return err
 		}
@@ -131,13 +131,13 @@ func (v *villain) furnish(w *world) error {
 	return nil
 }
 
-// register makes a key with some rights.
-func (v *villain) register(w *world) error {
+// register registers memory with random rights.
+func (v *hostile) register(w *objects) error {
 	access := control.AccessLocalWrite | v.r.Uint32()&control.AccessAll
 	var key control.Key
 	req := control.MR{PDN: w.pd, Access: access, Addr: w.mem.Addr() + atPayload, Length: payloadSize, IOVA: w.mem.Addr() + atPayload}
-	if v.r.IntN(4) == 0 { // over its own queues
-		req.Addr, req.Length, req.IOVA = w.mem.Addr(), worldSize, w.mem.Addr()
+	if v.r.IntN(4) == 0 { // including its own queues
+		req.Addr, req.Length, req.IOVA = w.mem.Addr(), objectsSize, w.mem.Addr()
 	}
 	if err := w.call(control.OpRegMR, &req, &key); err != nil {
 		if refused(err) {
@@ -149,12 +149,12 @@ func (v *villain) register(w *world) error {
 	return nil
 }
 
-// queue makes a QP: RC twice, then the other kinds.
-func (v *villain) queue(w *world, i int) error {
+// queue creates QP i: two of RC, two of UC, one of UD.
+func (v *hostile) queue(w *objects, i int) error {
 	at := uint64(atQueues + i*queueSize)
 	req := control.QP{
 		PDN: w.pd, SendCQN: w.cqs[0], RecvCQN: w.cqs[1], UserIndex: uint32(i), SQ: w.mem.Addr() + at + queueSize/2, RQ: w.mem.Addr() + at,
-		DBRec: w.mem.Addr() + atRecords + 256 + uint64(i)*64, Type: [worldQPs]uint8{0, 0, 1, 1, 2}[i],
+		DBRec: w.mem.Addr() + atRecords + 256 + uint64(i)*64, Type: [objectsQPs]uint8{0, 0, 1, 1, 2}[i],
 		LogSQ: queueLog, LogRQ: queueLog, LogRQStride: 6, UAR: uint16(i % 2),
 	}
 	switch v.r.IntN(5) {
@@ -177,19 +177,19 @@ func (v *villain) queue(w *world, i int) error {
 	if err != nil {
 		return err
 	}
-	w.qps = append(w.qps, &scribbled{
+	w.qps = append(w.qps, &hostileQP{
 		qpn: qpn.QPN, kind: req.Type, sq: w.mem.Bytes()[at+queueSize/2:][:64<<queueLog], rec: w.mem.Bytes()[atRecords+256+i*64:][:8],
 	})
 	return nil
 }
 
-// connect takes a QP through its states, with whom it likes.
-func (v *villain) connect(w *world, i int, to uint32) error {
+// connect takes QP i through its states, with the peer to and random rights.
+func (v *hostile) connect(w *objects, i int, to uint32) error {
 	return v.connectAs(w, i, to, v.r.Uint32()&0xe)
 }
 
-// connectAs is connect with rights of the peer.
-func (v *villain) connectAs(w *world, i int, to, access uint32) error {
+// connectAs is connect with the rights given.
+func (v *hostile) connectAs(w *objects, i int, to, access uint32) error {
 	q := w.qps[i]
 	clear(q.rec)
 	q.next = 0
@@ -227,39 +227,39 @@ func (v *villain) connectAs(w *world, i int, to, access uint32) error {
 	return nil
 }
 
-// scribble builds a world and writes over it.
-func (v *villain) scribble() error {
-	w, err := v.build()
+// scribble creates objects and overwrites them.
+func (v *hostile) scribble() error {
+	w, err := v.create()
 	if err != nil {
 		return err
 	}
 	defer w.destroy()
 	for range 100 + v.r.IntN(400) {
 		for range 8 {
-			if err := v.scrawl(w); err != nil {
+			if err := v.scribbleOnce(w); err != nil {
 				return err
 			}
 		}
-		v.tell(8)
+		v.did(8)
 		v.pause(2 * time.Millisecond)
 	}
 	return nil
 }
 
-// scrawl does one thing wrong.
-func (v *villain) scrawl(w *world) error {
+// scribbleOnce does one thing wrong.
+func (v *hostile) scribbleOnce(w *objects) error {
 	b, q := w.mem.Bytes(), w.qps[v.r.IntN(len(w.qps))]
 	switch n := v.r.IntN(100); {
-	case n < 15: // over anything
+	case n < 15: // overwrite anything
 		at := v.r.IntN(atPayload)
 		v.fill(b[at : at+v.r.IntN(min(512, atPayload-at))+1])
-	case n < 25: // over records, of QPs and CQs
+	case n < 25: // overwrite records of QPs and CQs
 		at := atRecords + v.r.IntN(16)*64
 		v.fill(b[at : at+8])
-	case n < 30: // over completions
+	case n < 30: // overwrite completions
 		at := atCQ + v.r.IntN(16<<10)
 		v.fill(b[at : at+1+v.r.IntN(64)])
-	case n < 40: // over registers
+	case n < 40: // overwrite registers
 		off := v.r.IntN(2*doorbell.UARPageSize) &^ 7
 		shm.BE64At(w.uar.Bytes(), uint64(off)).Publish(v.r.Uint64() >> v.r.IntN(64))
 	case n < 80:
@@ -267,13 +267,13 @@ func (v *villain) scrawl(w *world) error {
 			v.postWrong(w, q)
 		}
 		v.ring(w, q)
-	case n < 83: // tries to take pages away: see punch
-		at := v.r.IntN(worldSize/4096) * 4096
+	case n < 83: // try to remove pages: see punch
+		at := v.r.IntN(objectsSize/4096) * 4096
 		_ = unix.Fallocate(int(w.mem.File().Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(at), 4096*int64(1+v.r.IntN(8)))
 	case n < 90:
 		i := v.r.IntN(len(w.qps))
 		to := w.qps[v.r.IntN(len(w.qps))].qpn
-		if o, ok := v.other(); ok && (v.spec.Chaos == Thief || v.r.IntN(8) == 0) {
+		if o, ok := v.other(); ok && (v.spec.Attack == Thief || v.r.IntN(8) == 0) {
 			to = o.QP.QPN
 		}
 		return v.connect(w, i, to)
@@ -283,16 +283,16 @@ func (v *villain) scrawl(w *world) error {
 	return nil
 }
 
-// other returns a lane of a correct client.
-func (v *villain) other() (Lane, bool) {
-	if len(v.spec.Others) == 0 {
-		return Lane{}, false
+// other returns a flow of a correct client.
+func (v *hostile) other() (FlowInfo, bool) {
+	if len(v.spec.Victims) == 0 {
+		return FlowInfo{}, false
 	}
-	return v.spec.Others[v.r.IntN(len(v.spec.Others))], true
+	return v.spec.Victims[v.r.IntN(len(v.spec.Victims))], true
 }
 
-// postWrong writes a WQE that is nearly right, or not at all.
-func (v *villain) postWrong(w *world, q *scribbled) {
+// postWrong writes a WQE that is nearly correct, or random bytes.
+func (v *hostile) postWrong(w *objects, q *hostileQP) {
 	if v.r.IntN(8) == 0 {
 		at := int(q.next) % (1 << queueLog) * wqe.BlockSize
 		v.fill(q.sq[at : at+wqe.BlockSize])
@@ -305,7 +305,7 @@ func (v *villain) postWrong(w *world, q *scribbled) {
 			return v.r.Uint32()
 		case n == 1:
 			return w.keys[v.r.IntN(len(w.keys))] ^ 1<<v.r.IntN(32)
-		case n == 2 || v.spec.Chaos == Thief && n < 6:
+		case n == 2 || v.spec.Attack == Thief && n < 6:
 			if o, ok := v.other(); ok {
 				return []uint32{o.Target.RKey, o.Source.RKey, o.Words.RKey}[v.r.IntN(3)]
 			}
@@ -317,8 +317,8 @@ func (v *villain) postWrong(w *world, q *scribbled) {
 		case n == 0:
 			return v.r.Uint64()
 		case n == 1:
-			return w.mem.Addr() + worldSize - uint64(v.r.IntN(64))
-		case n == 2 || v.spec.Chaos == Thief && n < 6:
+			return w.mem.Addr() + objectsSize - uint64(v.r.IntN(64))
+		case n == 2 || v.spec.Attack == Thief && n < 6:
 			if o, ok := v.other(); ok {
 				return o.Target.Addr + uint64(v.r.IntN(areaSize))
 			}
@@ -361,7 +361,7 @@ func (v *villain) postWrong(w *world, q *scribbled) {
 	case wqe.OpUMR, wqe.OpWait, wqe.OpSendEn, wqe.OpMMO:
 		var units [192]byte
 		v.fill(units[:])
-		if v.r.IntN(2) == 0 { // numbers that exist
+		if v.r.IntN(2) == 0 { // a number that exists
 			copy(units[8:], []byte{0, byte(w.qps[0].qpn >> 16), byte(w.qps[0].qpn >> 8), byte(w.qps[0].qpn)})
 		}
 		build.Raw(units[:16*(1+v.r.IntN(12))])
@@ -384,18 +384,18 @@ func (v *villain) postWrong(w *world, q *scribbled) {
 	if err != nil {
 		return
 	}
-	if v.r.IntN(8) == 0 { // one bit of it is wrong
+	if v.r.IntN(8) == 0 { // flip one bit
 		at := int(q.next) % (1 << queueLog) * wqe.BlockSize
 		q.sq[at+v.r.IntN(wqe.BlockSize)] ^= 1 << v.r.IntN(8)
 	}
 	q.next += uint16(blocks)
 }
 
-// publish is ring without mistakes.
-func (q *scribbled) publish() { shm.BE32At(q.rec, 4).Publish(uint32(q.next)) }
+// publish is a correct ring.
+func (q *hostileQP) publish() { shm.BE32At(q.rec, 4).Publish(uint32(q.next)) }
 
-// ring publishes what was posted, more or less.
-func (v *villain) ring(w *world, q *scribbled) {
+// ring publishes what was posted, sometimes with a wrong count.
+func (v *hostile) ring(w *objects, q *hostileQP) {
 	word := uint32(q.next)
 	if v.r.IntN(8) == 0 {
 		word = v.r.Uint32() >> v.r.IntN(32)
@@ -408,8 +408,8 @@ func (v *villain) ring(w *world, q *scribbled) {
 	shm.BE64At(w.uar.Bytes(), at).Publish(uint64(doorbell.MakeRing(q.next, q.qpn)))
 }
 
-// control sends a request in the middle of all this.
-func (v *villain) control(w *world, q *scribbled) (err error) {
+// control sends a control request meanwhile.
+func (v *hostile) control(w *objects, q *hostileQP) (err error) {
 	base := w.mem.Addr()
 	switch v.r.IntN(9) {
 	case 0:
@@ -448,7 +448,7 @@ func (v *villain) control(w *world, q *scribbled) (err error) {
 		err = w.call(control.OpResizeCQ, &req, &control.Empty{})
 	case 7:
 		err = w.call(control.OpModifySRQ, &control.SRQLimit{SRQN: w.srq, Limit: uint32(v.r.IntN(80))}, &control.Empty{})
-	case 8: // with numbers of others
+	case 8: // with the number of another client's QP
 		if o, ok := v.other(); ok {
 			err = w.call(control.OpDestroyQP, &control.QPN{QPN: o.QP.QPN}, &control.Empty{})
 			if err == nil {

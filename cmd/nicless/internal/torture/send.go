@@ -4,21 +4,21 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// post posts what may be posted, and returns whether something was.
-func (l *lane) post() (did bool, err error) {
+// post posts as much as possible, and returns whether it posted anything.
+func (l *flow) post() (did bool, err error) {
 	for ; l.unbound > 0 && l.sends.Room() > 0; l.unbound-- {
 		if err := l.bind(); err != nil {
 			return did, err
 		}
 	}
-	// Told behind the bind: the peer may use the window when it hears of it.
-	for l.told+group <= l.checked && l.unbound == 0 && l.sends.Room() > 0 {
+	// Acknowledge after the bind: then the peer may use the window.
+	for l.ackSent+group <= l.checked && l.unbound == 0 && l.sends.Room() > 0 {
 		if err := l.acknowledge(); err != nil {
 			return did, err
 		}
 		did = true
 	}
-	// Some are left for acknowledgements, a bind and a probe.
+	// Leave room for acknowledgements, a bind and a probe.
 	for l.sends.Room() > 8 {
 		if l.pending == nil {
 			if l.stopping && l.next%group == 0 {
@@ -39,8 +39,8 @@ func (l *lane) post() (did bool, err error) {
 	return did, nil
 }
 
-// mayPost reports whether the slots of an operation are free, here and there.
-func (l *lane) mayPost(o *Operation) bool {
+// mayPost reports whether the slots of an operation are free, on both sides.
+func (l *flow) mayPost(o *Operation) bool {
 	if o.N >= l.acked+window {
 		return false
 	}
@@ -52,11 +52,11 @@ func (l *lane) mayPost(o *Operation) bool {
 	return true
 }
 
-func (l *lane) acknowledge() error {
-	l.told += group
+func (l *flow) acknowledge() error {
+	l.ackSent += group
 	wr := nicless.SendWR{
-		Op: nicless.WriteImm, Flags: nicless.Signaled, Imm: ackBit | uint32(l.told)&(ackBit-1),
-		RemoteAddr: l.far.Target.Addr, RKey: l.far.Target.RKey,
+		Op: nicless.WriteImm, Flags: nicless.Signaled, Imm: ackBit | uint32(l.ackSent)&(ackBit-1),
+		RemoteAddr: l.peerInfo.Target.Addr, RKey: l.peerInfo.Target.RKey,
 	}
 	if l.transport == nicless.UD {
 		wr.Op = nicless.SendImm
@@ -65,18 +65,18 @@ func (l *lane) acknowledge() error {
 }
 
 // probe posts something that fails if the peer is gone.
-func (l *lane) probe() error {
+func (l *flow) probe() error {
 	if l.sends.Room() == 0 {
 		return nil
 	}
-	wr := nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled, RemoteAddr: l.far.Target.Addr, RKey: l.far.Target.RKey}
+	wr := nicless.SendWR{Op: nicless.Write, Flags: nicless.Signaled, RemoteAddr: l.peerInfo.Target.Addr, RKey: l.peerInfo.Target.RKey}
 	if l.transport == nicless.UD {
 		wr.Op = nicless.Nop
 	}
 	return l.send(posted{kind: isOther}, &wr)
 }
 
-func (l *lane) send(p posted, wr *nicless.SendWR) error {
+func (l *flow) send(p posted, wr *nicless.SendWR) error {
 	wr.To = l.to
 	wr.ID = l.sends.Post(wr.Flags&nicless.Signaled != 0)
 	l.posts[wr.ID%sendDepth] = p
@@ -84,19 +84,19 @@ func (l *lane) send(p posted, wr *nicless.SendWR) error {
 }
 
 // postData posts an operation of the stream.
-func (l *lane) postData(o *Operation) error {
+func (l *flow) postData(o *Operation) error {
 	p := posted{op: *o}
 	wr := nicless.SendWR{Op: o.Op, Flags: o.Flags, Imm: o.Immediate()}
 	switch o.Op {
 	case nicless.FetchAdd, nicless.CompareSwap, nicless.MaskedFetchAdd, nicless.MaskedCompareSwap:
-		wr.RemoteAddr, wr.RKey = l.far.Words.Addr+uint64(o.At*guard), l.far.Words.RKey
+		wr.RemoteAddr, wr.RKey = l.peerInfo.Words.Addr+uint64(o.At*guard), l.peerInfo.Words.RKey
 		word := &l.model[o.At]
 		wr.SwapAdd, wr.Mask, p.old = o.Add, &p.op.Mask, *word
 		*word, wr.Compare = o.model(*word)
 	case nicless.Read:
-		wr.RemoteAddr, wr.RKey = l.far.Source.Addr+uint64(o.At), l.far.Source.RKey
+		wr.RemoteAddr, wr.RKey = l.peerInfo.Source.Addr+uint64(o.At), l.peerInfo.Source.RKey
 	case nicless.Write, nicless.WriteImm:
-		wr.RemoteAddr, wr.RKey = l.far.Target.Addr+uint64(remoteSpan(o).off), l.far.Target.RKey
+		wr.RemoteAddr, wr.RKey = l.peerInfo.Target.Addr+uint64(remoteSpan(o).off), l.peerInfo.Target.RKey
 		if o.Window {
 			wr.RKey = l.window(o)
 		}
@@ -127,14 +127,14 @@ func (l *lane) postData(o *Operation) error {
 	return l.send(p, &wr)
 }
 
-// window returns the rkey of the peer's window as it is when the operation
-// comes: closed once in largeEvery operations, each time with the next variant.
-func (l *lane) window(o *Operation) uint32 {
-	return l.far.Window&^0xff | (l.far.Window+uint32(o.N/largeEvery))&0xff
+// window returns the rkey that the peer's window has for the operation. The window is
+// invalidated once in largeEvery operations, and its rkey then has the next variant.
+func (l *flow) window(o *Operation) uint32 {
+	return l.peerInfo.Window&^0xff | (l.peerInfo.Window+uint32(o.N/largeEvery))&0xff
 }
 
 // payload returns the bytes that an operation carries.
-func (l *lane) payload(s *Stream, o *Operation) []byte {
+func (l *flow) payload(s *Stream, o *Operation) []byte {
 	b := l.scratch[:o.Len]
 	pattern(b, s.Key(o.N), 0)
 	return b

@@ -2,13 +2,13 @@ package torture
 
 import "github.com/nicless/nicless"
 
-// sharedDepth is the receives of a shared queue: room for all that the peers of
-// two lanes may have under way, since on UC what finds none is lost.
+// sharedDepth is the number of receives of a shared queue: enough for everything that the
+// peers of two flows may have in flight, since UC loses messages that find none.
 const sharedDepth = 2 * fullDepth
 
-// A shared is a shared receive queue and its buffers. Which of its queue pairs
-// takes the next buffer is the device's choice, and long messages may end after
-// short ones; but each buffer completes once.
+// A shared is a shared receive queue and its buffers. The device chooses which queue pair
+// takes the next buffer, and long messages may end after short ones, but each buffer
+// completes once.
 type shared struct {
 	srq    *nicless.SRQ
 	mr     *nicless.MR
@@ -40,7 +40,7 @@ func (s *shared) post(i uint64) error {
 	return s.srq.PostRecv(&nicless.RecvWR{ID: i, SGE: recvList(s.mr, i)})
 }
 
-// complete notes a completion; false: of a buffer that was not posted.
+// complete notes a completion. It returns false if the buffer was not posted.
 func (s *shared) complete(i uint64) bool {
 	ok := i < sharedDepth && s.posted[i]
 	if ok {
@@ -49,8 +49,8 @@ func (s *shared) complete(i uint64) bool {
 	return ok
 }
 
-// recvSpans are where a message of size bytes in receive buffer i lies: in two
-// pieces, the first of another length in each.
+// recvSpans appends where a message of size bytes lies in receive buffer i: in two pieces.
+// The length of the first varies with i.
 func recvSpans(dst []span, i uint64, size int) []span {
 	first := 64 + int(i%16)*24
 	at := int(i)*recvSize + guard
@@ -61,7 +61,7 @@ func recvSpans(dst []span, i uint64, size int) []span {
 	return dst
 }
 
-// recvList is receive buffer i as a whole.
+// recvList returns all of receive buffer i.
 func recvList(mr *nicless.MR, i uint64) []nicless.SGE {
 	var spans [2]span
 	list := make([]nicless.SGE, 0, 2)

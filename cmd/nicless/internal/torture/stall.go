@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// stallBound is how long a correct client may wait for the engine, apart from what the
-// machine's scheduler explains.
+// stallBound is how long a correct client may wait for the engine, without the delays by
+// the scheduler.
 const stallBound = 100 * time.Millisecond
 
-// A Stall is a wait of a correct client that was longer than stallBound, and what
-// explains it. What remains is the engine's: it was neither ready to run nor stopped,
-// and the client had work for it.
+// A Stall is a wait of a correct client that was longer than stallBound, with the delays
+// that explain it. The rest is the engine's fault: it had work, and was neither stopped nor
+// waiting for a core.
 type Stall struct {
-	Who    string        `json:"who,omitempty"`
+	Client string        `json:"who,omitempty"`
 	For    string        `json:"for"` // what was waited for
 	Begin  int64         `json:"begin_ns"`
 	End    int64         `json:"end_ns"`
-	Judged bool          `json:"judged"` // the kernel says how long threads waited for a core
+	Judged bool          `json:"judged"` // the kernel counts how long threads wait for a core
 	Engine time.Duration `json:"engine_ready_ns"`
 	Own    time.Duration `json:"client_ready_ns"`
 	Steal  time.Duration `json:"stolen_ns"`
 	Stop   time.Duration `json:"client_stopped_ns"` // filled in by the supervisor
-	// Blocked is where in the kernel threads of the engine were seen to wait meanwhile,
-	// not to be interrupted: for a page or a lock.
+	// Blocked has the kernel functions in which threads of the engine were seen in
+	// uninterruptible sleep meanwhile: for a page or a lock.
 	Blocked string `json:"engine_blocked_in,omitempty"`
 }
 
-// Length is how long the wait was, without the time for which the client was stopped.
+// Length returns how long the wait was, without the time for which the client was stopped.
 func (s *Stall) Length() time.Duration { return max(0, time.Duration(s.End-s.Begin)-s.Stop) }
 
-// Unexplained is what remains of it.
+// Unexplained returns how much of the wait no delay explains.
 func (s *Stall) Unexplained() time.Duration {
 	if !s.Judged {
 		return 0
@@ -43,10 +43,10 @@ func (s *Stall) Unexplained() time.Duration {
 
 func (s *Stall) String() string {
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/1e6) }
-	text := fmt.Sprintf("%s waited %s for %s; ready to run and without a core: the engine %s, the client %s; stolen %s; stopped %s",
-		s.Who, ms(time.Duration(s.End-s.Begin)), s.For, ms(s.Engine), ms(s.Own), ms(s.Steal), ms(s.Stop))
+	text := fmt.Sprintf("%s waited %s for %s; without a core meanwhile: engine %s, client %s; hypervisor steal %s; stopped %s",
+		s.Client, ms(time.Duration(s.End-s.Begin)), s.For, ms(s.Engine), ms(s.Own), ms(s.Steal), ms(s.Stop))
 	if s.Blocked != "" {
-		text += "; the engine was seen to wait in " + s.Blocked
+		text += "; the engine was blocked in " + s.Blocked
 	}
 	if !s.Judged {
 		text += "; not judged"
@@ -54,13 +54,13 @@ func (s *Stall) String() string {
 	return text
 }
 
-// Stalls are those of a run.
+// Stalls are the stalls of a run.
 type Stalls struct {
 	Above       int           `json:"above_100ms"`
 	Unjudged    int           `json:"not_judged"`
 	Unexplained int           `json:"unexplained_above_100ms"`
 	Longest     time.Duration `json:"longest_unexplained_ns"`
-	Worst       []Stall       `json:"worst"` // the unexplained, then others
+	Worst       []Stall       `json:"worst"` // the longest unexplained ones first
 }
 
 // mostWorst is how many stalls a result shows.
@@ -86,19 +86,19 @@ func (s *Stalls) add(n Stall) {
 	}
 }
 
-// A gauge measures the waits of a correct client.
-type gauge struct {
+// A waitMeter measures the waits of a correct client.
+type waitMeter struct {
 	board
 	slot    int
-	threads int     // of the engine, which a request may have to wait for one after the other
-	last    *delays // of the last look; nil: there is none
+	threads int     // of the engine: a request may wait for each in turn
+	last    *delays // as read last; nil: not yet
 	looked  time.Time
 	longest time.Duration
-	blocked map[string]struct{} // since the mark
+	blocked map[string]struct{} // since the last mark
 }
 
-// lookTime lies between two looks at the delays of threads: so much more than the wait
-// itself can be taken for its explanation.
+// lookTime is the time between two readings of the delays of threads. The explanation of a
+// wait may include so much from before it.
 const lookTime = 20 * time.Millisecond
 
 // A mark is the beginning of a wait.
@@ -108,32 +108,32 @@ type mark struct {
 	before  *delays
 }
 
-// newGauge returns a gauge of a process that is a client. A request of it needs each
-// thread of the engine that polls, and one that hands it to them.
-func newGauge(spec *Spec) (*gauge, error) {
+// newWaitMeter returns a meter for a client's process. A request needs each polling thread
+// of the engine, and the one that hands the request to them.
+func newWaitMeter(spec *Spec) (*waitMeter, error) {
 	b, err := openBoard()
-	return &gauge{board: b, slot: spec.slot(), threads: max(len(spec.Cores), 1) + 1}, err
+	return &waitMeter{board: b, slot: spec.slot(), threads: max(len(spec.Cores), 1) + 1}, err
 }
 
-// now is the time that this process has lived: it stands still while it is stopped.
-func (g *gauge) now() time.Time { return time.Now().Add(-g.stopped(g.slot)) }
+// now returns the time without those for which this process was stopped.
+func (g *waitMeter) now() time.Time { return time.Now().Add(-g.stopped(g.slot)) }
 
-func (g *gauge) look() {
+func (g *waitMeter) look() {
 	g.looked = time.Now()
 	g.last, _ = takeDelays(g.engine())
 }
 
-func (g *gauge) mark() mark {
+func (g *waitMeter) mark() mark {
 	if time.Since(g.looked) >= lookTime {
 		g.look()
 	}
 	clear(g.blocked)
-	stopped := g.stopped(g.slot) // before the time: it may be stopped in between
+	stopped := g.stopped(g.slot) // read first, since a stop may come in between
 	return mark{time.Now(), stopped, g.last}
 }
 
-// peek looks what the engine does, in the midst of a wait that is long already.
-func (g *gauge) peek(m mark) {
+// peek notes what blocks the engine, if the wait has been long.
+func (g *waitMeter) peek(m mark) {
 	if time.Since(m.at) < stallBound/3 {
 		return
 	}
@@ -145,8 +145,8 @@ func (g *gauge) peek(m mark) {
 	}
 }
 
-// since notes how long a wait was and returns the stall if it was one.
-func (g *gauge) since(m mark, what string) *Stall {
+// since ends a wait. It returns the stall, if the wait was one.
+func (g *waitMeter) since(m mark, what string) *Stall {
 	now := time.Now()
 	d := now.Sub(m.at) - (g.stopped(g.slot) - m.stopped)
 	g.longest = max(g.longest, d)

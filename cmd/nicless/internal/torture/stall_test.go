@@ -4,15 +4,18 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	"github.com/nicless/nicless"
 	"github.com/stretchr/testify/require"
 )
 
-// A thread that is ready and has no core is told from one that waits for something.
+// A thread that is ready and has no core is distinguished from one that waits.
 func TestDelaysAreOfTheScheduler(t *testing.T) {
 	before, err := takeDelays(os.Getpid())
 	if err != nil {
@@ -43,7 +46,7 @@ func TestDelaysAreOfTheScheduler(t *testing.T) {
 	require.Error(t, err, "there is no such process")
 }
 
-// What is neither the scheduler's nor the supervisor's is the engine's.
+// What neither the scheduler nor the supervisor explains is the engine's.
 func TestStallsAreToldApart(t *testing.T) {
 	const ms = time.Millisecond
 	s := Stall{Begin: 0, End: int64(400 * ms), Judged: true, Engine: 100 * ms, Own: 50 * ms, Steal: 20 * ms, Stop: 30 * ms}
@@ -68,9 +71,9 @@ func TestStallsAreToldApart(t *testing.T) {
 	require.False(t, (&Result{Stalls: all}).OK())
 }
 
-// A gauge does not count the time for which its process was stopped, and the
-// supervisor knows that time too.
-func TestWhoIsStoppedDoesNotWait(t *testing.T) {
+// A waitMeter does not count the time for which its process was stopped, and the supervisor
+// knows that time too.
+func TestStoppedTimeIsNoWait(t *testing.T) {
 	b, err := newBoard()
 	require.NoError(t, err)
 	defer b.mem.Close()
@@ -78,7 +81,7 @@ func TestWhoIsStoppedDoesNotWait(t *testing.T) {
 	p := &process{spec: Spec{Role: roleClient, Pair: 1}, cmd: exec.Command("sleep", "60")}
 	require.NoError(t, p.cmd.Start())
 	defer func() { p.kill(); _ = p.cmd.Wait() }()
-	g := &gauge{board: b, slot: p.spec.slot(), threads: 2}
+	g := &waitMeter{board: b, slot: p.spec.slot(), threads: 2}
 	b.setEngine(os.Getpid())
 
 	m, lived := g.mark(), g.now()
@@ -99,10 +102,36 @@ func TestWhoIsStoppedDoesNotWait(t *testing.T) {
 
 	p.kill()
 	r.pause(p, time.Hour)
-	require.Equal(t, 1, r.result.Stopped, "it is dead")
+	require.Equal(t, 1, r.result.Stopped, "it was killed")
 }
 
-// Rows fit 80 columns, and lose nothing.
+// The largest numbers fit 80 columns.
+func TestResultFitsATerminal(t *testing.T) {
+	const most = 1<<63 - 1
+	r := Result{Seed: most, Schedule: "0123456789abcdef", Planned: 1e9, Actions: 1e9, Seconds: 86400, Leaked: "123456789 descriptors (1000 before), 123456789 mappings of shared memory (1000 before)"}
+	r.Operations, r.Bytes, r.Checked, r.Completions = most, most, most, most
+	r.ByOp, r.Explained = map[string]uint64{}, map[string]uint64{}
+	for op := nicless.Write; op < nicless.Write+20; op++ {
+		r.ByOp[op.String()], r.Explained[op.String()] = most, most
+	}
+	r.Log = Log{most, most, most}
+	r.Ending, r.Start, r.Notice, r.Stall = most, most, most, most
+	r.Baseline = Resources{most, most, most, most, most}
+	r.Final = r.Baseline
+	for range mostWorst {
+		r.Stalls.add(Stall{Client: "client 1 of pair 1", For: "the completion of a WRITE", End: 3e14, Engine: 1e14, Blocked: "folio_wait_bit_common, do_exit"})
+	}
+	r.Faults = []string{"client 1 of pair 1 lost its peer, which is alive (connection 123456789): flow 0 (RC): transport retry counter exceeded"}
+	for _, r.SeparateUsers = range []bool{false, true} {
+		var out strings.Builder
+		require.NoError(t, r.Print(&out))
+		for line := range strings.Lines(out.String()) {
+			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), rowWidth, line)
+		}
+	}
+}
+
+// Wrapping loses nothing.
 func TestRowsAreWrapped(t *testing.T) {
 	require.Equal(t, "name                   short\n", wrapped("name", "short"))
 	require.Equal(t, "name                   0123456789 0123456789 0123456789 0123456789 0123456789\n"+

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Stops are what the supervisor does to a process by SIGSTOP. A process that is
-// stopped keeps everything that it has, and answers nothing.
+// stops are the times for which the supervisor has stopped a process, by SIGSTOP. A stopped
+// process keeps everything that it has, and answers nothing.
 type stops struct {
 	mu   sync.Mutex
 	list []interval
-	dead bool // it was killed
+	dead bool // the process was killed
 }
 
 // An interval is open while its end is zero.
 type interval struct{ begin, end time.Time }
 
-// pause stops a process for a time, unless it is stopped already.
+// pause stops a process for the time d, unless it is stopped already.
 func (r *run) pause(p *process, d time.Duration) {
 	s := &p.stops
 	s.mu.Lock()
@@ -47,7 +47,7 @@ func (r *run) resume(p *process) {
 	if s.dead {
 		return
 	}
-	if p.spec.Role == roleClient { // told before it goes on
+	if p.spec.Role == roleClient { // written before it continues
 		slot := p.spec.slot()
 		r.board.setStopped(slot, r.board.stopped(slot)+time.Since(s.list[len(s.list)-1].begin))
 	}

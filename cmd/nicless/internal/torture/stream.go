@@ -7,18 +7,18 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// Shape of the memory that two ends share; see memory.go.
+// Layout of the memory that two ends share; see memory.go.
 const (
-	window     = 32 // operations under way, and slots for them
+	window     = 32 // operations in flight, and slots for them
 	group      = 8  // each group of operations ends with a message, and is acknowledged
 	slotSize   = 16 << 10
 	largeSize  = 2 << 20
 	largeEvery = 64 // operations for each large one; more than window, so that one slot is enough
 	sourceSize = 1 << 20
-	guard      = 64 // bytes around everything that must stay untouched
+	guard      = 64 // untouched bytes around all data
 	maxPieces  = 4
 	maxInline  = 188
-	words      = 8 // targets of atomics, each on a line of its own
+	words      = 8 // targets of atomics, each on its own cache line
 
 	smallPayload = slotSize - (2+maxPieces)*guard
 	largePayload = largeSize - (2+maxPieces)*guard
@@ -30,12 +30,12 @@ type Operation struct {
 	Op     nicless.Op
 	Flags  nicless.Flags
 	Len    int   // of the payload
-	At     int   // where in the slot, in the word list or in the source the other side's bytes begin
+	At     int   // where the remote bytes begin: in the slot, the words or the source
 	Pieces []int // lengths of local memory; nil: inline
 	Large  bool
-	Window bool   // through the window that SEND_INVALs close
+	Window bool   // through the window that SEND_INVALs invalidate
 	Add    uint64 // atomics: addend, new value
-	Hit    bool   // compare and swap: compares with what is there
+	Hit    bool   // compare and swap: the comparison succeeds
 	Mask   nicless.Mask
 }
 
@@ -57,32 +57,32 @@ func (o *Operation) Atomic() bool {
 	return false
 }
 
-// Gathers reports whether the operation reads local memory, rather than writes.
+// Gathers reports whether the operation reads local memory, rather than writing it.
 func (o *Operation) Gathers() bool {
 	return !o.Atomic() && o.Op != nicless.Read && o.Op != nicless.Copy
 }
 
-// Immediate is what a message with an immediate carries. The upper bit tells
+// Immediate returns the immediate of a message that has one. The top bit marks
 // acknowledgements.
 func (o *Operation) Immediate() uint32 { return uint32(o.N) & (ackBit - 1) }
 
 const ackBit = 1 << 31
 
-// A Menu is what a Stream chooses from.
+// A Menu is the operations that a Stream chooses from.
 type Menu struct {
 	Ops     []nicless.Op
 	Largest int  // payload of a message
-	Large   bool // transfers of megabytes as well
-	Window  bool // WRITEs through a window, SEND_INVALs that close it
+	Large   bool // also transfers of megabytes
+	Window  bool // WRITEs through a window, SEND_INVALs that invalidate it
 }
 
-// Of each largeEvery operations, those from windowFrom on WRITE through a
-// window, which the last one closes. By the next time its owner has opened it
-// again and acknowledged that: see lane.post.
+// Of each largeEvery operations, those from windowFrom on WRITE through a window, which
+// the last one invalidates. Before the next use its owner has bound it again and has
+// acknowledged that: see flow.post.
 const windowFrom = window + group
 
-// A Stream is an endless sequence of operations that follows from its seed, and
-// is how both ends of a connection know what is done.
+// A Stream is an endless sequence of operations that follows from its seed. From it both ends
+// of a connection know all operations.
 type Stream struct {
 	menu   Menu
 	random *rand.Rand
@@ -95,7 +95,7 @@ func NewStream(seed uint64, menu Menu) *Stream {
 	return &Stream{menu: menu, random: rand.New(rand.NewPCG(seed, 0x73747265616d)), key: mix(seed)}
 }
 
-// Key is what the payload of an operation follows from.
+// Key returns the key of an operation's payload.
 func (s *Stream) Key(n uint64) uint64 { return mix(s.key + n) }
 
 // Next returns the next operation.
@@ -165,7 +165,7 @@ func (s *Stream) Next() Operation {
 	return o
 }
 
-// atomic fills in what an atomic does.
+// atomic fills in the arguments of an atomic.
 func (s *Stream) atomic(o *Operation) {
 	r := s.random
 	o.Len, o.At, o.Add, o.Hit = 8, r.IntN(words), r.Uint64(), r.IntN(2) == 0
@@ -181,8 +181,8 @@ func (s *Stream) atomic(o *Operation) {
 	o.Pieces = []int{o.Len}
 }
 
-// model returns what the word is after the operation has found old there, and
-// what a compare and swap has to compare with.
+// model returns the value of the word after the operation, if it was old before, and the
+// value that a compare and swap has to compare with.
 func (o *Operation) model(old uint64) (next, compare uint64) {
 	low := ^uint64(0)
 	if o.Len == 4 {
@@ -206,8 +206,8 @@ func (o *Operation) model(old uint64) (next, compare uint64) {
 	return old&^(o.Mask.Swap&low) | o.Add&o.Mask.Swap&low, old & low
 }
 
-// addFields adds without letting a carry leave a field, whose top bits boundary
-// has; bit by bit, as one would explain it.
+// addFields adds fields without carries between them; boundary has the top bit of each
+// field. It works bit by bit: it is the specification, not an implementation.
 func addFields(a, b, boundary uint64) (sum uint64) {
 	carry := uint64(0)
 	for i := range 64 {
@@ -239,7 +239,7 @@ func mix(v uint64) uint64 {
 	return v ^ v>>31
 }
 
-// derive returns a seed for a part of what seed is for.
+// derive returns the seed of a part.
 func derive(seed uint64, parts ...int) uint64 {
 	for _, p := range parts {
 		seed = mix(seed ^ mix(uint64(p)))

@@ -10,8 +10,8 @@ import (
 // Both ends see the same operations, which fit their slots, stay apart from
 // each other and from the slots' edges, and end each group with a signaled message.
 func TestStreams(t *testing.T) {
-	for i := range courses {
-		menu := courses[i].Menu
+	for i := range flowConfigs {
+		menu := flowConfigs[i].Menu
 		a, b := NewStream(uint64(i), menu), NewStream(uint64(i), menu)
 		seen := map[nicless.Op]int{}
 		large, inline := 0, 0

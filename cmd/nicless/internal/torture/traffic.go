@@ -10,9 +10,10 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// traffic moves data until the peer is lost, the device is gone or all is done.
+// traffic moves data until the peer is lost, the device is gone or the client is told to
+// close.
 func (c *client) traffic() error {
-	last := c.mark() // a completion came, or nothing was posted
+	last := c.mark() // of the last completion, or of a time with nothing posted
 	moved, progress := c.now(), uint64(0)
 	quiet := false
 	for {
@@ -22,7 +23,7 @@ func (c *client) traffic() error {
 			case !ok:
 				return errors.New("the supervisor is gone")
 			case o.Do == doStop:
-				for _, l := range c.lanes {
+				for _, l := range c.flows {
 					l.stopping = true
 				}
 			case o.Do == doClose:
@@ -31,7 +32,7 @@ func (c *client) traffic() error {
 		default:
 		}
 		posted := false
-		for _, l := range c.lanes {
+		for _, l := range c.flows {
 			did, err := l.post()
 			if err != nil {
 				return err
@@ -45,7 +46,7 @@ func (c *client) traffic() error {
 		}
 		n, err := c.cq.Poll(c.list[:])
 		if n == 0 && err == nil && !posted {
-			n, err = c.wait(!quiet) // at the end the peer may close first
+			n, err = c.wait(!quiet) // when quiet the peer may have closed
 		}
 		if err != nil {
 			return err
@@ -56,12 +57,12 @@ func (c *client) traffic() error {
 				c.w.say(Report{Is: isStall, Stall: s})
 			}
 			last = c.mark()
-		case quiet: // nothing need come
+		case quiet: // no completion is expected
 			last = c.mark()
 		default:
 			c.peek(last)
 		}
-		// Probes complete also where nothing moves any more.
+		// Completions of probes are no progress.
 		if p := c.progress(); p != progress || quiet {
 			moved, progress = c.now(), p
 		} else if c.now().Sub(moved) > hangTime {
@@ -70,27 +71,27 @@ func (c *client) traffic() error {
 		if err := c.account(c.list[:n]); err != nil {
 			return err
 		}
-		for _, l := range c.lanes {
+		for _, l := range c.flows {
 			if l.failed {
 				return errPeerLost
 			}
 		}
-		if c.r.IntN(64) == 0 { // the others want to live, too; and let the engine fall asleep
+		if c.r.IntN(64) == 0 { // leave the core to others, and let the engine fall asleep
 			time.Sleep(time.Duration(c.r.IntN(2_000_000)))
 			last = c.mark()
 		}
 	}
 }
 
-// wait waits for completions; after a while it asks, if it is to, whether the
-// peer lives.
+// wait waits for completions. After probeTime it posts probes, if ask says so: these fail
+// if the peer is gone.
 func (c *client) wait(ask bool) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
 	n, err := c.cq.Wait(ctx, c.list[:])
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = nil
-		for _, l := range c.lanes {
+		for _, l := range c.flows {
 			if err == nil && ask {
 				err = l.probe()
 			}
@@ -102,10 +103,10 @@ func (c *client) wait(ask bool) (int, error) {
 func (c *client) account(list []nicless.Completion) error {
 	c.polled += uint64(len(list))
 	for i := range list {
-		l := c.laneOf(list[i].QPN)
+		l := c.flowOf(list[i].QPN)
 		if l == nil {
 			c.count.Duplicated++
-			return corrupt("a completion of QP %#x, which is none of this connection", list[i].QPN)
+			return corrupt("a completion of QP %#x, which does not belong to this connection", list[i].QPN)
 		}
 		if err := l.complete(&list[i]); err != nil {
 			return err
@@ -114,8 +115,8 @@ func (c *client) account(list []nicless.Completion) error {
 	return nil
 }
 
-func (c *client) laneOf(qpn uint32) *lane {
-	for _, l := range c.lanes {
+func (c *client) flowOf(qpn uint32) *flow {
+	for _, l := range c.flows {
 		if l.qp.QPN() == qpn {
 			return l
 		}
@@ -123,12 +124,12 @@ func (c *client) laneOf(qpn uint32) *lane {
 	return nil
 }
 
-// hang says what does not come.
+// hang describes operations that make no progress.
 func (c *client) hang() error {
 	text := ""
-	for _, l := range c.lanes {
-		text += fmt.Sprintf("; lane %d (%v): posted %d, acknowledged %d, %d sends from %d outstanding, checked %d of the peer's, told %d, unbound %d, stopping %v, pending %v",
-			l.i, l.transport, l.next, l.acked, l.sends.Outstanding(), l.sends.Oldest(), l.checked, l.told, l.unbound, l.stopping, l.pending)
+	for _, l := range c.flows {
+		text += fmt.Sprintf("; flow %d (%v): posted %d, acknowledged %d, %d sends from %d outstanding, checked %d of the peer's, acknowledged %d of these, unbound %d, stopping %v, pending %v",
+			l.i, l.transport, l.next, l.acked, l.sends.Outstanding(), l.sends.Oldest(), l.checked, l.ackSent, l.unbound, l.stopping, l.pending)
 		if a, err := l.qp.Query(); err == nil {
 			text += fmt.Sprintf(", state %d", a.State)
 		}
@@ -137,7 +138,7 @@ func (c *client) hang() error {
 }
 
 func (c *client) quiet() bool {
-	for _, l := range c.lanes {
+	for _, l := range c.flows {
 		if !l.quiet() {
 			return false
 		}
@@ -145,9 +146,9 @@ func (c *client) quiet() bool {
 	return true
 }
 
-// progress grows with everything that is done on either side.
+// progress grows with each operation of either side.
 func (c *client) progress() (n uint64) {
-	for _, l := range c.lanes {
+	for _, l := range c.flows {
 		n += l.acked + l.checked
 	}
 	return n
@@ -160,7 +161,7 @@ func (c *client) done(o *Operation) {
 	c.count.ByOp[o.Op.String()]++
 }
 
-// tell reports the count now and then.
+// tell reports the count at intervals.
 func (c *client) tell() {
 	if t := time.Now(); t.Sub(c.counted) > countTime {
 		c.counted = t
@@ -174,7 +175,7 @@ func (c *client) report() {
 	c.mu.Lock()
 	count.Explained = maps.Clone(c.explained)
 	c.mu.Unlock()
-	for _, l := range c.lanes {
+	for _, l := range c.flows {
 		if l.sends != nil {
 			count.Wrong.add(l.sends.Wrong)
 		}

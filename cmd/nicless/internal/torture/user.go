@@ -9,24 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Users, where the supervisor is root and can make processes anybody's: the
-// engine has no privilege, so that the limits of the kernel hold for it, and chaos
-// clients that use up what a user may have are of another user than correct clients.
-// Elsewhere all are of one user, and such clients stay within what is left for others.
+// Users, if the supervisor is root: the engine's user has no privilege, so that the
+// kernel's limits hold for the engine, and hostile clients that use up what one user may
+// have run as another user than correct clients. If the supervisor is not root, there is
+// one user, and such clients leave enough for the others.
 const (
 	engineUser = 61000
-	// A multiple of 1021: users used to be told apart modulo that, and correct
-	// clients are of user 0.
-	strangeUser = 1021 * 60
+	// A multiple of 1021, like the correct clients' user 0: the engine once
+	// distinguished users modulo 1021 only.
+	hostileUser = 1021 * 60
 )
 
-// engineFiles is how many descriptors the engine may have: as few as many systems give a
-// process, so that it is soon seen
-// what happens where there are no more.
+// engineFiles is how many descriptors the engine may have. That is a common default limit,
+// and so few that they do run out.
 const engineFiles = 1024
 
-// makeDir makes the directory of a run. apart: the engine's user may listen there and
-// all may connect, and the supervisor may make processes theirs.
+// makeDir makes the directory of a run. apart is true if the supervisor can run processes as
+// other users, the engine's user may listen in the directory, and all may connect.
 func makeDir() (dir string, apart bool, err error) {
 	in := os.TempDir()
 	if os.Geteuid() == 0 {
@@ -43,7 +42,7 @@ func makeDir() (dir string, apart bool, err error) {
 	return dir, apart, err
 }
 
-// reachable reports whether all users may look for files in a directory.
+// reachable reports whether all users may search a directory.
 func reachable(dir string) bool {
 	for ; ; dir = filepath.Dir(dir) {
 		st, err := os.Stat(dir)
@@ -56,7 +55,7 @@ func reachable(dir string) bool {
 	}
 }
 
-// become makes the process one of a user without privilege.
+// become changes the user of this process to one without privilege; 0 changes nothing.
 func become(uid int) error {
 	if uid == 0 || uid == os.Getuid() {
 		return nil
@@ -70,7 +69,7 @@ func become(uid int) error {
 	if err := syscall.Setuid(uid); err != nil {
 		return err
 	}
-	// As if it had been started by that user: its files in /proc are its own.
+	// As if that user had started the process: its files in /proc belong to the user.
 	return unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 }
 
@@ -84,7 +83,7 @@ func limitFiles(n uint64) error {
 	return unix.Setrlimit(unix.RLIMIT_NOFILE, &l)
 }
 
-// socketMode lets all users connect to an engine that is of another than they.
+// socketMode lets all users connect to an engine that runs as a user of its own.
 func socketMode(user int) os.FileMode {
 	if user == 0 {
 		return 0o600

@@ -10,32 +10,32 @@ import (
 	"github.com/nicless/nicless/cqe"
 )
 
-// A visitor is a correct client that connects again and again, moves a few messages
-// and leaves: whatever others take of the engine, a new client is served. Beside that
-// it keeps orphans.
+// A visitor is a correct client that connects again and again, moves a few messages and
+// disconnects: the engine must serve a new client, whatever others do. It also keeps
+// orphans.
 type visitor struct {
-	*gauge
+	*waitMeter
 	w     *wire
 	spec  Spec
 	count Count
-	begin time.Time // of the connection that is in use
+	begin time.Time // of the connection in use
 
-	home
+	orphanSet
 }
 
-// A home is what a visitor keeps of an engine: orphans, which take their receives from
-// one piece of memory and complete to one queue.
-type home struct {
-	ctx     *nicless.Context
-	pd      *nicless.PD
-	cq      *nicless.CQ
-	mr      *nicless.MR
-	orphans []Orphan
-	born    time.Time
+// An orphanSet is what a visitor keeps at an engine between visits: orphans, with one piece
+// of memory for their receives and one completion queue.
+type orphanSet struct {
+	ctx         *nicless.Context
+	pd          *nicless.PD
+	cq          *nicless.CQ
+	mr          *nicless.MR
+	orphans     []Orphan
+	connectedAt time.Time
 }
 
-// An Orphan is a queue pair whose peer is gone: it names a number that nobody has any
-// more, and must not receive from the next queue pair that has that number.
+// An Orphan is a queue pair whose peer has been destroyed: it names a number that is free,
+// and must not receive from the next queue pair that gets that number.
 type Orphan struct {
 	QPN  uint32
 	Peer uint32 // the number that is free again
@@ -47,10 +47,10 @@ const (
 	visitWrites = 8
 	visitPause  = 20 * time.Millisecond
 
-	// There are many orphans, so that one of their peers' numbers comes up soon where
-	// numbers are drawn by lot.
+	// There are many orphans, so that the number of one of their peers is soon drawn
+	// again, since the engine draws numbers at random.
 	mostOrphans  = 512
-	orphansEach  = 8 // more with each visit
+	orphansEach  = 8 // added with each visit
 	orphanSize   = 64
 	orphanOfRC   = 0
 	orphanOfUC   = 1
@@ -59,20 +59,20 @@ const (
 
 // runVisitor visits until it is told to close.
 func runVisitor(w *wire, spec Spec) error {
-	g, err := newGauge(&spec)
+	g, err := newWaitMeter(&spec)
 	if err != nil {
 		return err
 	}
-	v := &visitor{gauge: g, w: w, spec: spec}
+	v := &visitor{waitMeter: g, w: w, spec: spec}
 	v.count.ByOp = make(map[string]uint64)
 	for {
 		err := v.visit()
-		wrong := (*corruption)(nil)
+		fault := (*corruption)(nil)
 		switch {
-		case errors.As(err, &wrong):
+		case errors.As(err, &fault):
 			return err
 		case err != nil:
-			// There is no engine, or another one; the supervisor knows.
+			// The engine is gone, or is another one; the supervisor knows.
 			w.say(Report{Is: isRefused, Begin: v.begin.UnixNano(), Text: err.Error()})
 			v.leave()
 		}
@@ -93,15 +93,15 @@ func runVisitor(w *wire, spec Spec) error {
 	}
 }
 
-// leave gives up what it keeps of an engine.
+// leave closes what the visitor keeps at an engine.
 func (v *visitor) leave() {
 	if v.ctx != nil {
 		_ = v.ctx.Close()
 	}
-	v.home = home{}
+	v.orphanSet = orphanSet{}
 }
 
-// step is one call, which the engine has to answer soon.
+// step makes one call, which the engine has to answer soon.
 func (v *visitor) step(what string, call func() error) error {
 	m := v.mark()
 	err := call()
@@ -114,9 +114,9 @@ func (v *visitor) step(what string, call func() error) error {
 	return nil
 }
 
-// visit is a short life of a client, from its connection to its end.
+// visit is one short connection, from its beginning to its end.
 func (v *visitor) visit() error {
-	if err := v.settle(); err != nil {
+	if err := v.addOrphans(); err != nil {
 		return err
 	}
 	v.begin = time.Now()
@@ -129,7 +129,7 @@ func (v *visitor) visit() error {
 		return err
 	}
 	defer ctx.Close()
-	p, err := v.furnish(ctx)
+	p, err := v.createObjects(ctx)
 	if err != nil {
 		return err
 	}
@@ -141,18 +141,18 @@ func (v *visitor) visit() error {
 	if err := v.step("the end of a connection", ctx.Close); err != nil {
 		return err
 	}
-	v.begin = v.born
+	v.begin = v.connectedAt
 	return v.watch()
 }
 
-// A parlour is what a visit needs: two queue pairs and their memory.
-type parlour struct {
+// visitObjects are what a visit needs: two queue pairs and their memory.
+type visitObjects struct {
 	cq   *nicless.CQ
 	mr   *nicless.MR
 	a, b *nicless.QP
 }
 
-func (v *visitor) furnish(ctx *nicless.Context) (p parlour, err error) {
+func (v *visitor) createObjects(ctx *nicless.Context) (p visitObjects, err error) {
 	var pd *nicless.PD
 	for _, s := range []struct {
 		what string
@@ -172,8 +172,8 @@ func (v *visitor) furnish(ctx *nicless.Context) (p parlour, err error) {
 	return p, nil
 }
 
-// write has the engine move some bytes, and checks them.
-func (v *visitor) write(p parlour, value byte) error {
+// write has the engine move a page, and checks it.
+func (v *visitor) write(p visitObjects, value byte) error {
 	from, to := p.mr.Bytes()[:visitSize], p.mr.Bytes()[visitSize:]
 	for i := range from {
 		from[i] = value ^ byte(i)
@@ -197,7 +197,7 @@ func (v *visitor) write(p parlour, value byte) error {
 	case err != nil:
 		return err
 	case n == 1 && errors.Is(list[0].Err(), cqe.Flush):
-		return list[0].Err() // an engine that is stopped flushes; the supervisor knows whether it was
+		return list[0].Err() // an engine that is being stopped flushes; the supervisor knows about that
 	case n != 1 || list[0].Err() != nil:
 		return corrupt("a WRITE of a visitor: %d completions, %v", n, list[0].Err())
 	}
@@ -212,16 +212,16 @@ func (v *visitor) write(p parlour, value byte) error {
 	return nil
 }
 
-// settle has more orphans made: their peers are of a connection that ends.
-func (v *visitor) settle() error {
+// addOrphans makes more orphans: their peers belong to a connection that ends.
+func (v *visitor) addOrphans() error {
 	if v.ctx == nil {
-		v.born = time.Now()
-		v.begin = v.born
-		if err := v.build(); err != nil {
+		v.connectedAt = time.Now()
+		v.begin = v.connectedAt
+		if err := v.createOrphanSet(); err != nil {
 			return err
 		}
 	}
-	v.begin = v.born
+	v.begin = v.connectedAt
 	if len(v.orphans) == mostOrphans {
 		return nil
 	}
@@ -246,15 +246,15 @@ func (v *visitor) settle() error {
 	if err := peer.Close(); err != nil {
 		return err
 	}
-	switch len(v.orphans) { // seldom: a process that is stopped reads no orders
+	switch len(v.orphans) { // seldom, since a stopped process reads no orders
 	case mostOrphans / 8, mostOrphans / 2, mostOrphans:
 		v.w.say(Report{Is: isOrphans, Orphans: v.orphans})
 	}
 	return nil
 }
 
-// build makes the home.
-func (v *visitor) build() (err error) {
+// createOrphanSet connects and creates the empty set.
+func (v *visitor) createOrphanSet() (err error) {
 	if v.ctx, err = nicless.Dial(v.spec.Socket); err != nil {
 		return err
 	}
@@ -270,8 +270,8 @@ func (v *visitor) build() (err error) {
 	return err
 }
 
-// orphan connects a queue pair that has a receive with one of a connection that is about
-// to end, which it returns.
+// orphan connects a queue pair that has a receive with one of a connection that is about to
+// end, and returns the latter.
 func (v *visitor) orphan(theirs *nicless.PD, cq *nicless.CQ) (*nicless.QP, error) {
 	n := len(v.orphans)
 	kind := uint8(n % orphansKinds)
@@ -294,7 +294,7 @@ func (v *visitor) orphan(theirs *nicless.PD, cq *nicless.CQ) (*nicless.QP, error
 	return peer, nil
 }
 
-// watch looks whether orphans have received anything.
+// watch checks that orphans have received nothing.
 func (v *visitor) watch() error {
 	var list [8]nicless.Completion
 	n, err := v.cq.Poll(list[:])
@@ -303,11 +303,11 @@ func (v *visitor) watch() error {
 	}
 	for _, c := range list[:n] {
 		if o := v.orphans[c.ID]; c.Err() == nil {
-			return corrupt("QP %#x, whose peer %#x is gone, has received %d bytes of somebody", o.QPN, o.Peer, c.ByteLen)
+			return corrupt("QP %#x, whose peer %#x is gone, has received %d bytes", o.QPN, o.Peer, c.ByteLen)
 		}
 	}
 	if !isPoison(v.mr.Bytes()) {
-		return corrupt("a receive buffer of a queue pair whose peer is gone was written")
+		return corrupt("a receive buffer of a queue pair whose peer is gone was overwritten")
 	}
 	return nil
 }

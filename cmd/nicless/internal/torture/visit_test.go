@@ -35,13 +35,13 @@ func newVisitor(t *testing.T, socket string) *visitor {
 	t.Cleanup(func() { _ = b.mem.Close() })
 	b.setEngine(os.Getpid())
 	spec := Spec{Role: roleVisitor, Socket: socket}
-	v := &visitor{gauge: &gauge{board: b, slot: spec.slot(), threads: 2}, w: &wire{out: json.NewEncoder(io.Discard)}, spec: spec}
+	v := &visitor{waitMeter: &waitMeter{board: b, slot: spec.slot(), threads: 2}, w: &wire{out: json.NewEncoder(io.Discard)}, spec: spec}
 	v.count.ByOp = make(map[string]uint64)
 	t.Cleanup(v.leave)
 	return v
 }
 
-// A visitor moves data, and its orphans stay alone.
+// A visitor moves data, and its orphans receive nothing.
 func TestVisitorIsServed(t *testing.T) {
 	socket, _ := serve(t)
 	v := newVisitor(t, socket)
@@ -52,11 +52,11 @@ func TestVisitorIsServed(t *testing.T) {
 	require.Len(t, v.orphans, 3*orphansEach)
 }
 
-// What an orphan receives is found out.
+// It is detected if an orphan receives something.
 func TestOrphansReceiveNothing(t *testing.T) {
 	socket, _ := serve(t)
 	v := newVisitor(t, socket)
-	require.NoError(t, v.build())
+	require.NoError(t, v.createOrphanSet())
 	cq, err := v.ctx.CreateCQ(nicless.CQConfig{})
 	require.NoError(t, err)
 	for kind := range orphansKinds {
@@ -70,7 +70,7 @@ func TestOrphansReceiveNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.NoError(t, list[0].Err())
-		require.ErrorContains(t, v.watch(), "has received 1 bytes of somebody")
+		require.ErrorContains(t, v.watch(), "has received 1 bytes")
 		poisonAll(v.mr.Bytes())
 	}
 }

@@ -9,82 +9,82 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// A Spec is the first line that a process reads: what it is.
+// A Spec is the first line that a process reads. It says what the process does.
 type Spec struct {
-	Role   string // "engine", "client", "visitor" or "chaos"
-	Socket string
-	Seed   uint64
-	Pair   int    // client
-	End    int    // client: 0 or 1
-	Chaos  Chaos  // chaos
-	Others []Lane // chaos: of correct clients
-	Cores  []int  // engine
-	Stay   bool   // engine
-	User   int    // engine and chaos: who it becomes; 0: who it is
+	Role    string // "engine", "client", "visitor" or "hostile"
+	Socket  string
+	Seed    uint64
+	Pair    int        // client
+	End     int        // client: 0 or 1
+	Attack  Attack     // hostile
+	Victims []FlowInfo // hostile: flows of correct clients
+	Cores   []int      // engine
+	Stay    bool       // engine
+	User    int        // engine, hostile: the user to run as; 0: that of the supervisor
 
-	Orphans []Orphan // chaos: of the visitor
+	Orphans []Orphan // hostile: of the visitor
 }
 
 // An Order is a further line that a process reads.
 type Order struct {
 	Do    string
-	Ready int    // client: the Ready report that it answers; others are out of date
-	Epoch int    // "connect": number of the connection
-	Peer  []Lane `json:",omitempty"` // "connect"
+	Ready int        // client: number of the ready report that it answers
+	Epoch int        // "connect": number of the connection
+	Peer  []FlowInfo `json:",omitempty"` // "connect"
 
 	Orphans []Orphan `json:",omitempty"` // "orphans"
 }
 
 // Orders.
 const (
-	doConnect = "connect" // client: with the lanes of Peer
-	doGo      = "go"      // client: the peer is connected too
-	doAgain   = "again"   // client: the peer is gone before the go
-	doStop    = "stop"    // client: finish what is begun, post nothing new
-	doClose   = "close"   // client: close everything and end
-	doHold    = "hold"    // engine: report what it holds
-	doOrphans = "orphans" // chaos: the visitor has others now
+	doConnect   = "connect"   // client: with the flows of Peer
+	doGo        = "go"        // client: the peer is connected too
+	doAgain     = "again"     // client: start again, the peer ended before the go
+	doStop      = "stop"      // client: finish the operations, post no new ones
+	doClose     = "close"     // client: close everything and end
+	doResources = "resources" // engine: report its resources
+	doOrphans   = "orphans"   // hostile: the visitor's orphans have changed
 )
 
-// A Lane is what a peer must know of one queue pair.
-type Lane struct {
+// A FlowInfo is what a peer must know of a flow.
+type FlowInfo struct {
 	QP     nicless.Descriptor
 	Target nicless.RemoteMemory
 	Source nicless.RemoteMemory
 	Words  nicless.RemoteMemory
-	Window uint32 // rkey of a part of Target, as it is opened first
+	Window uint32 // rkey of a window on Target, as bound first
 }
 
 // A Report is a line that a process writes.
 type Report struct {
-	Is    string
-	At    int64  // unix time in nanoseconds
-	Ready int    `json:",omitempty"`
-	Epoch int    `json:",omitempty"`
-	Lanes []Lane `json:",omitempty"`
-	Text  string `json:",omitempty"`
-	Count *Count `json:",omitempty"`
-	Holds *Holds `json:",omitempty"`
-	Begin int64  `json:",omitempty"` // "refused"
-	Stall *Stall `json:",omitempty"`
+	Is        string
+	At        int64      // unix time in nanoseconds
+	Ready     int        `json:",omitempty"`
+	Epoch     int        `json:",omitempty"`
+	Flows     []FlowInfo `json:",omitempty"`
+	Text      string     `json:",omitempty"`
+	Count     *Count     `json:",omitempty"`
+	Resources *Resources `json:",omitempty"`
+	Begin     int64      `json:",omitempty"` // "refused"
+	Stall     *Stall     `json:",omitempty"`
 
 	Orphans []Orphan `json:",omitempty"`
 }
 
 // Reports.
 const (
-	isReady     = "ready"     // to be connected; engine: for clients
+	isReady     = "ready"     // client: to be connected; engine: to accept clients
 	isConnected = "connected" //
-	isCount     = "count"     // now and then, so that little is forgotten of who is killed
-	isPeerLost  = "peer lost" // transport retries were used up
-	isGone      = "gone"      // the device is
-	isQuiet     = "quiet"     // stopped; all that was posted is acknowledged
-	isClosed    = "closed"    // and nothing is left
-	isFault     = "fault"     // what must not happen
-	isHolds     = "holds"
+	isCount     = "count"     // at intervals, so that little is lost with a killed process
+	isPeerLost  = "peer lost" // transport retries were exceeded
+	isGone      = "gone"      // the device is gone
+	isQuiet     = "quiet"     // stopped; everything that was posted is acknowledged
+	isClosed    = "closed"    // everything is closed and no resources are left
+	isFault     = "fault"     // an error was found
+	isResources = "resources"
 	isStall     = "stall"   // of a correct client
-	isRefused   = "refused" // visitor: its visit that began at Begin
-	isOrphans   = "orphans" // visitor: it has them from now on
+	isRefused   = "refused" // visitor: the visit that began at Begin failed
+	isOrphans   = "orphans" // visitor: they have changed
 )
 
 // Count is what one process has done. Its numbers only grow.
@@ -95,14 +95,14 @@ type Count struct {
 	Checked     uint64 `json:"bytes_checked"`
 	Corruptions uint64 `json:"corruptions"`
 	Wrong
-	PeersLost   uint64            `json:"peers_lost"`
-	DevicesGone uint64            `json:"devices_gone"`
-	Stall       int64             `json:"longest_stall_ns"` // longest wait for the engine
-	Mischief    uint64            `json:"mischief"`         // chaos: things done wrong
-	Lives       uint64            `json:"lives"`            // chaos: connections made
-	ByOp        map[string]uint64 `json:"by_operation"`
-	Explained   map[string]uint64 `json:"explained"` // correct clients: by code
-	Log         Log               `json:"engine_log"`
+	PeersLost          uint64            `json:"peers_lost"`
+	DevicesGone        uint64            `json:"devices_gone"`
+	Stall              int64             `json:"longest_stall_ns"` // longest wait for the engine
+	HostileActions     uint64            `json:"hostile_actions"`
+	HostileConnections uint64            `json:"hostile_connections"`
+	ByOp               map[string]uint64 `json:"by_operation"`
+	Explained          map[string]uint64 `json:"explained"` // to correct clients, by code
+	Log                Log               `json:"engine_log"`
 }
 
 func (c *Count) add(o *Count) {
@@ -115,8 +115,8 @@ func (c *Count) add(o *Count) {
 	c.PeersLost += o.PeersLost
 	c.DevicesGone += o.DevicesGone
 	c.Stall = max(c.Stall, o.Stall)
-	c.Mischief += o.Mischief
-	c.Lives += o.Lives
+	c.HostileActions += o.HostileActions
+	c.HostileConnections += o.HostileConnections
 	c.Log.add(o.Log)
 	addAll(&c.ByOp, o.ByOp)
 	addAll(&c.Explained, o.Explained)
@@ -131,8 +131,8 @@ func addAll(to *map[string]uint64, from map[string]uint64) {
 	}
 }
 
-// Holds is what a process has at a moment.
-type Holds struct {
+// Resources are those of a process at a moment.
+type Resources struct {
 	Descriptors int    `json:"descriptors"`
 	Mappings    int    `json:"mappings"` // of shared memory
 	Goroutines  int    `json:"goroutines"`

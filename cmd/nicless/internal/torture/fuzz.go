@@ -13,13 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// highestOp is past the operations that the protocol has.
+// highestOp is above all operations of the protocol.
 const highestOp = 30
 
-// garble sends requests that make no sense: random ones, such with lengths that
-// do not fit, and such that name what there is not. The engine answers, or hangs
-// up; it does not fall silent.
-func (v *villain) garble() error {
+// fuzz sends requests that make no sense: random bytes, wrong lengths, names of objects
+// that do not exist. The engine must answer each or hang up.
+func (v *hostile) fuzz() error {
 	c, err := dialRaw(v.spec.Socket)
 	if err != nil {
 		return err
@@ -30,10 +29,10 @@ func (v *villain) garble() error {
 			return err
 		}
 	}
-	// Something that random numbers can hit.
+	// Memory that random addresses can hit.
 	mem, _, err := c.region(1<<20, true)
 	switch {
-	case refused(err): // it has not said hello
+	case refused(err): // there was no hello
 		if mem, err = shm.Heap(1 << 20); err != nil {
 			return err
 		}
@@ -42,10 +41,10 @@ func (v *villain) garble() error {
 	}
 	defer mem.Close()
 	for range 50 + v.r.IntN(200) {
-		if err := v.garbled(c, mem); err != nil {
+		if err := v.fuzzOnce(c, mem); err != nil {
 			return err
 		}
-		v.tell(1)
+		v.did(1)
 		if v.r.IntN(16) == 0 {
 			v.pause(2 * time.Millisecond)
 		}
@@ -53,8 +52,8 @@ func (v *villain) garble() error {
 	return nil
 }
 
-// garbled sends one request and waits for its answer.
-func (v *villain) garbled(c *raw, mem *shm.Region) error {
+// fuzzOnce sends one request and waits for the answer.
+func (v *hostile) fuzzOnce(c *raw, mem *shm.Region) error {
 	payload := make([]byte, 8*v.r.IntN(9))
 	v.fill(payload)
 	op := control.Op(v.r.IntN(highestOp))
@@ -66,20 +65,20 @@ func (v *villain) garbled(c *raw, mem *shm.Region) error {
 	}()
 	var fds []int
 	switch v.r.IntN(8) {
-	case 0: // a descriptor, or several, of which it takes none
-		for range v.r.IntN(32) / 28 { // it ends the connection: seldom
+	case 0: // descriptors that no request takes
+		for range v.r.IntN(32) / 28 { // seldom, since it ends the connection
 			if f, err := wrongFile(v.r); err == nil {
 				files, fds = append(files, f), append(fds, int(f.Fd()))
 			}
 		}
-	case 1: // a region of any size, or a place for one that there may be
+	case 1: // a region of any size, or an address for one that may exist
 		op = control.OpCreateRegion
 		payload = binary.LittleEndian.AppendUint64(nil, v.r.Uint64()>>v.r.IntN(64))
 		if v.r.IntN(2) == 0 {
 			op = control.OpPlaceRegion
 			payload = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(v.r.IntN(4))), mem.Addr()+uint64(v.r.IntN(4)<<12))
 		}
-	case 2, 3, 4: // small numbers, which are more often somebody's, and addresses that are ours
+	case 2, 3, 4: // small numbers, which more often belong to an object, and addresses of our memory
 		for i := 0; i+8 <= len(payload); i += 8 {
 			switch v.r.IntN(3) {
 			case 0:
@@ -106,7 +105,7 @@ func (v *villain) garbled(c *raw, mem *shm.Region) error {
 	}
 	switch err := c.send(b, fds...); {
 	case len(fds) > 0 && errors.Is(err, unix.EPERM):
-		return nil // the kernel has refused it already
+		return nil // the kernel has refused the descriptors
 	case err != nil:
 		return err
 	}
@@ -118,7 +117,7 @@ func (v *villain) garbled(c *raw, mem *shm.Region) error {
 	return err
 }
 
-// waitFor waits for completions no longer than anything may take.
+// waitFor waits for completions, at most hangTime.
 func waitFor(cq *nicless.CQ, list []nicless.Completion) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), hangTime)
 	defer cancel()

@@ -38,9 +38,9 @@ func (c *codes) kinds() int {
 	return len(c.seen)
 }
 
-// A villain that is refused at the door hurts nobody: each kind gets as far as
-// it is meant to, and what a scribbler does is of many kinds.
-func TestVillainsDoWrong(t *testing.T) {
+// Each attack gets as far as it is meant to, rather than being refused at the start, and a
+// scribbler causes many kinds of explanations.
+func TestAttacksReachTheirTargets(t *testing.T) {
 	log := &codes{seen: map[string]int{}}
 	socket := filepath.Join(t.TempDir(), "engine")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -51,39 +51,39 @@ func TestVillainsDoWrong(t *testing.T) {
 	}()
 	<-ready
 	w := &wire{out: json.NewEncoder(io.Discard)}
-	villainOf := func(kind Chaos, seed uint64) *villain {
-		return newVillain(w, Spec{Socket: socket, Seed: seed, Chaos: kind})
+	clientOf := func(kind Attack, seed uint64) *hostile {
+		return newHostile(w, Spec{Socket: socket, Seed: seed, Attack: kind})
 	}
 
-	v := villainOf(Scribbler, 1)
-	world, err := v.build()
+	v := clientOf(Scribbler, 1)
+	objects, err := v.create()
 	require.NoError(t, err)
-	require.Len(t, world.qps, worldQPs)
-	// The engine says so many things a second, and no more.
+	require.Len(t, objects.qps, objectsQPs)
+	// The engine explains only so much in a second.
 	const kinds = 15
 	late := time.Now().Add(20 * time.Second)
 	for n := 0; n < 2000 || log.kinds() <= kinds && time.Now().Before(late); n++ {
-		require.NoError(t, v.scrawl(world))
+		require.NoError(t, v.scribbleOnce(objects))
 	}
-	world.destroy()
-	require.NoError(t, villainOf(Crowd, 2).crowd())
-	require.NoError(t, villainOf(Hog, 3).hog())
-	require.NoError(t, villainOf(Halver, 4).halve())
-	v = villainOf(Garbler, 5)
+	objects.destroy()
+	require.NoError(t, clientOf(Abandoner, 2).abandon())
+	require.NoError(t, clientOf(Hog, 3).hog())
+	require.NoError(t, clientOf(Truncator, 4).truncate())
+	v = clientOf(Fuzzer, 5)
 	for range 20 {
-		if err := v.garble(); err != nil {
+		if err := v.fuzz(); err != nil {
 			require.False(t, isTimeout(err), err)
 		}
 	}
-	require.Greater(t, v.count.Mischief, uint64(100))
-	for kind := Puncher; kind < chaosKinds; kind++ {
-		v := villainOf(kind, 8)
+	require.Greater(t, v.count.HostileActions, uint64(100))
+	for kind := Puncher; kind < attackKinds; kind++ {
+		v := clientOf(kind, 8)
 		v.spec.Orphans = []Orphan{{QPN: 2, Peer: 3}}
-		live := map[Chaos]func() error{
-			Puncher: v.punch, Hoarder: v.hoard, Impostor: v.impersonate, Lingerer: v.linger, Chatterer: v.chatter,
+		attack := map[Attack]func() error{
+			Puncher: v.punch, Hoarder: v.hoard, Impostor: v.impersonate, Lingerer: v.linger, LogFlooder: v.floodLog,
 		}[kind]
-		require.NoError(t, live(), "%v", kind)
-		require.Greater(t, v.count.Mischief, uint64(10), "%v", kind)
+		require.NoError(t, attack(), "%v", kind)
+		require.Greater(t, v.count.HostileActions, uint64(10), "%v", kind)
 	}
 
 	cancel()

@@ -10,54 +10,54 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// Chaos is a way to be a bad client.
-type Chaos uint8
+// An Attack is what a hostile client does.
+type Attack uint8
 
-// Ways to be a bad client.
+// Attacks, named after the clients that make them.
 const (
-	Scribbler Chaos = iota // writes random bytes over its rings, records, registers and CQs
-	Garbler                // sends requests that make no sense, and wrong descriptors
-	Mute                   // connects and says nothing
-	Halver                 // sends parts of messages
-	Crowd                  // connects, begins something, and is gone again
-	Hog                    // asks for more than its share: long transfers, queues that overrun
-	Thief                  // names the queues and keys of others
-	Puncher                // takes pages of its memory away while the engine uses it
-	Hoarder                // has descriptors sent to it, and never reads
-	Impostor               // takes numbers that others name as their peers
-	Lingerer               // sends descriptors that do not close
-	Chatterer              // comes and goes, to fill the log
-	chaosKinds
+	Scribbler  Attack = iota // overwrites its rings, records, registers and CQs at random
+	Fuzzer                   // sends requests that make no sense, and wrong descriptors
+	Silent                   // connects and says nothing
+	Truncator                // sends parts of messages
+	Abandoner                // connects, begins something and disconnects
+	Hog                      // takes more than its share: long transfers, queues that overrun
+	Thief                    // names the queues and keys of others
+	Puncher                  // takes pages of its memory away while the engine uses it
+	Hoarder                  // requests descriptors and never reads them
+	Impostor                 // takes queue pair numbers that others name as their peers
+	Lingerer                 // sends descriptors whose close blocks
+	LogFlooder               // connects and disconnects, to fill the log
+	attackKinds
 )
 
-// String returns the name, for progress and faults.
-func (c Chaos) String() string {
-	return [chaosKinds]string{"scribbler", "garbler", "mute", "halver", "crowd", "hog", "thief",
-		"puncher", "hoarder", "impostor", "lingerer", "chatterer"}[c]
+// String returns the name of the client, for progress and failures.
+func (a Attack) String() string {
+	return [attackKinds]string{"scribbler", "fuzzer", "silent client", "truncator", "abandoner", "hog", "thief",
+		"puncher", "hoarder", "impostor", "lingerer", "log flooder"}[a]
 }
 
-// stranger reports whether a client of this kind uses up what one user may have. It is
-// of another user than correct clients where that is possible.
-func (c Chaos) stranger() bool { return c >= Puncher }
+// exhausts reports whether the attack uses up what one user may have. Where possible its
+// client runs as another user than correct clients.
+func (a Attack) exhausts() bool { return a >= Puncher }
 
-// A villain is a chaos client.
-type villain struct {
+// A hostile is a hostile client.
+type hostile struct {
 	w       *wire
 	spec    Spec
 	r       *rand.Rand
 	count   Count
 	counted time.Time
-	orphans chan []Orphan // newer ones than those of spec; of length 1
+	orphans chan []Orphan // that replace those of spec; one element
 }
 
-func newVillain(w *wire, spec Spec) *villain {
-	return &villain{w: w, spec: spec, orphans: make(chan []Orphan, 1), r: rand.New(rand.NewPCG(spec.Seed, 0x6368616f73))}
+func newHostile(w *wire, spec Spec) *hostile {
+	return &hostile{w: w, spec: spec, orphans: make(chan []Orphan, 1), r: rand.New(rand.NewPCG(spec.Seed, 0x6368616f73))}
 }
 
-// runChaos does wrong until it is killed. Only an engine that does not answer
-// is a fault.
-func runChaos(w *wire, spec Spec) error {
-	v := newVillain(w, spec)
+// runHostile repeats its attack until it is killed. A fault is an engine that does not
+// answer, or one that lets an attack succeed.
+func runHostile(w *wire, spec Spec) error {
+	v := newHostile(w, spec)
 	if err := become(spec.User); err != nil {
 		return err
 	}
@@ -71,20 +71,20 @@ func runChaos(w *wire, spec Spec) error {
 				v.orphans <- o.Orphans
 			}
 		}
-		os.Exit(1) // and no supervisor
+		os.Exit(1) // the supervisor is gone
 	}()
-	live := [chaosKinds]func() error{v.scribble, v.garble, v.mute, v.halve, v.crowd, v.hog, v.scribble,
-		v.punch, v.hoard, v.impersonate, v.linger, v.chatter}[spec.Chaos]
+	attack := [attackKinds]func() error{v.scribble, v.fuzz, v.silent, v.truncate, v.abandon, v.hog, v.scribble,
+		v.punch, v.hoard, v.impersonate, v.linger, v.floodLog}[spec.Attack]
 	for {
-		v.count.Lives++
-		err := live()
-		switch wrong := (*corruption)(nil); {
-		case errors.As(err, &wrong):
+		v.count.HostileConnections++
+		err := attack()
+		switch fault := (*corruption)(nil); {
+		case errors.As(err, &fault):
 			return err
 		case isTimeout(err):
-			return corrupt("the engine does not answer a %v: %v", spec.Chaos, err)
+			return corrupt("the engine does not answer the %v: %v", spec.Attack, err)
 		}
-		v.tell(0)
+		v.did(0)
 		v.pause(3 * time.Millisecond)
 	}
 }
@@ -94,9 +94,9 @@ func isTimeout(err error) bool {
 	return errors.As(err, &e) && e.Timeout()
 }
 
-// tell counts wrongs, and reports them now and then.
-func (v *villain) tell(wrongs int) {
-	v.count.Mischief += uint64(wrongs)
+// did counts n hostile actions, and reports the count at intervals.
+func (v *hostile) did(n int) {
+	v.count.HostileActions += uint64(n)
 	if t := time.Now(); t.Sub(v.counted) > countTime {
 		v.counted = t
 		count := v.count
@@ -104,11 +104,11 @@ func (v *villain) tell(wrongs int) {
 	}
 }
 
-func (v *villain) pause(most time.Duration) { time.Sleep(time.Duration(v.r.Int64N(int64(most)))) }
+func (v *hostile) pause(most time.Duration) { time.Sleep(time.Duration(v.r.Int64N(int64(most)))) }
 
-// fill fills b with random bytes; often with few different ones, since much
-// that is all zeros or all ones means something.
-func (v *villain) fill(b []byte) {
+// fill fills b with random bytes, often with few different ones: all zeros or all ones
+// have a meaning in many places.
+func (v *hostile) fill(b []byte) {
 	mask, base := byte(0xff), byte(0)
 	switch v.r.IntN(4) {
 	case 0:
@@ -123,8 +123,8 @@ func (v *villain) fill(b []byte) {
 	}
 }
 
-// mute is connected and says nothing, at first or after its hello.
-func (v *villain) mute() error {
+// silent connects and sends nothing, or nothing after its hello.
+func (v *hostile) silent() error {
 	c, err := dialRaw(v.spec.Socket)
 	if err != nil {
 		return err
@@ -135,8 +135,8 @@ func (v *villain) mute() error {
 			return err
 		}
 	}
-	v.tell(1)
-	if v.r.IntN(2) == 0 { // sometimes only for a while
+	v.did(1)
+	if v.r.IntN(2) == 0 { // for a while
 		v.pause(100 * time.Millisecond)
 		return nil
 	}
@@ -145,47 +145,47 @@ func (v *villain) mute() error {
 	return nil
 }
 
-// halve sends parts of messages, or many without reading the answers.
-func (v *villain) halve() error {
+// truncate sends parts of messages, or many messages without reading the answers.
+func (v *hostile) truncate() error {
 	c, err := dialRaw(v.spec.Socket)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	whole := control.Append(nil, control.OpHello, 0, 1, &control.Hello{Magic: control.Magic, Major: control.Major, Name: "half"})
+	whole := control.Append(nil, control.OpHello, 0, 1, &control.Hello{Magic: control.Magic, Major: control.Major, Name: "truncator"})
 	if v.r.IntN(2) == 0 {
 		if err := c.hello(); err != nil {
 			return err
 		}
 		whole = control.Append(nil, control.OpAllocPD, 0, 1, &control.Empty{})
-		// Answers that nobody reads fill the socket, and must hold up nobody else.
+		// Unread answers fill the socket. That must not hold up other clients.
 		_ = c.conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
 		for range v.r.IntN(3000) {
 			if _, err := c.conn.Write(whole); err != nil {
 				break
 			}
-			v.tell(1)
+			v.did(1)
 		}
 	}
 	_ = c.conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
 	for range 1 + v.r.IntN(4) {
 		if _, err := c.conn.Write(whole[:v.r.IntN(len(whole))]); err != nil {
-			break // the engine hangs up, as it should
+			break // the engine closes the connection, as it should
 		}
-		v.tell(1)
+		v.did(1)
 	}
 	v.pause(20 * time.Millisecond)
 	return nil
 }
 
-// crowd is many clients that begin something and are gone.
-func (v *villain) crowd() error {
+// abandon connects, begins something and disconnects.
+func (v *hostile) abandon() error {
 	ctx, err := nicless.Dial(v.spec.Socket)
 	if err != nil {
 		return err
 	}
 	defer ctx.Close()
-	v.tell(1)
+	v.did(1)
 	steps := v.r.IntN(6)
 	if steps == 0 {
 		return nil
@@ -213,7 +213,7 @@ func (v *villain) crowd() error {
 	if err := nicless.Pair(a, b, nicless.Connection{}); err != nil {
 		return err
 	}
-	for range v.r.IntN(100) { // left behind in all stages
+	for range v.r.IntN(100) { // in flight when the client disconnects
 		n := v.r.IntN(mr.Len()) + 1
 		if a.PostSend(&nicless.SendWR{Op: nicless.Write, SGE: []nicless.SGE{mr.SGE(0, n)}, RemoteAddr: mr.Addr(), RKey: mr.RKey()}) != nil {
 			break
@@ -222,8 +222,8 @@ func (v *villain) crowd() error {
 	return nil
 }
 
-// hog moves long messages to itself without end, and lets a queue overrun.
-func (v *villain) hog() error {
+// hog moves long messages to itself, then lets a CQ overrun.
+func (v *hostile) hog() error {
 	ctx, err := nicless.Dial(v.spec.Socket)
 	if err != nil {
 		return err
@@ -267,14 +267,14 @@ func (v *villain) hog() error {
 			}
 			got += n
 		}
-		v.tell(1)
+		v.did(1)
 		v.pause(20 * time.Millisecond)
 	}
-	// More completions than entries, which nobody polls.
+	// More completions than the CQ has entries, and no polling.
 	for range 64 {
 		_ = a.PostSend(&nicless.SendWR{Op: nicless.Nop})
 	}
-	v.tell(1)
+	v.did(1)
 	v.pause(10 * time.Millisecond)
 	return nil
 }

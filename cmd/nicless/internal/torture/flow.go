@@ -6,23 +6,23 @@ import (
 
 const (
 	sendDepth = 64
-	// fullDepth is as many receives as a peer can have use for at once:
-	// messages of a window and acknowledgements of another.
+	// fullDepth is the most receives that a peer can use at once: for the messages of one
+	// window and the acknowledgements of another.
 	fullDepth = window + window/group + 12
-	// scarceDepth makes it wait for receives now and then.
+	// scarceDepth is so few that the peer sometimes waits for receives (RNR).
 	scarceDepth = 12
 )
 
-// A course is what a lane is like.
-type course struct {
+// A flowConfig describes a flow.
+type flowConfig struct {
 	Menu
 	transport nicless.Transport
 	receives  int  // 0: from the shared queue
 	list      bool // the source is read through a list key
 }
 
-// courses are the lanes of a connection.
-var courses = []course{
+// flowConfigs are the flows of a connection.
+var flowConfigs = []flowConfig{
 	{receives: scarceDepth, list: true, Menu: Menu{Largest: smallPayload, Large: true, Ops: []nicless.Op{
 		nicless.Write, nicless.WriteImm, nicless.Read, nicless.Send, nicless.SendImm, nicless.FetchAdd, nicless.CompareSwap,
 		nicless.MaskedFetchAdd, nicless.MaskedCompareSwap, nicless.Copy,
@@ -32,33 +32,33 @@ var courses = []course{
 	{transport: nicless.UD, receives: fullDepth, Menu: Menu{Largest: 4096, Ops: []nicless.Op{nicless.Send, nicless.SendImm}}},
 }
 
-// A lane is one end of a connection: it carries out its stream of operations
-// and checks that of its peer.
-type lane struct {
+// A flow is one queue pair of a connection, with its memory: it carries out its stream of
+// operations and checks that of its peer.
+type flow struct {
 	c *client
 	i int
-	course
+	flowConfig
 	mem *memory
 	qp  *nicless.QP
 	win *nicless.Window
 	key *nicless.ListKey
 	to  *nicless.Address // UD
 
-	far   Lane    // the peer's
-	mine  *Stream // what this end does
-	peer  *Stream // what the peer does
-	sends *Ledger
-	recvs *Ledger           // nil: shared
-	posts [sendDepth]posted // by number of the send
+	peerInfo FlowInfo // the peer's
+	mine     *Stream  // operations of this end
+	peer     *Stream  // operations of the peer
+	sends    *Ledger
+	recvs    *Ledger           // nil: shared
+	posts    [sendDepth]posted // by number of the send
 
 	pending  *Operation // generated, not posted yet
-	next     uint64     // operations of mine posted
-	acked    uint64     // those that the peer has checked
+	next     uint64     // operations of this end that are posted
+	acked    uint64     // those that the peer has acknowledged
 	checked  uint64     // operations of the peer that this end has checked
-	told     uint64     // those that it has acknowledged
+	ackSent  uint64     // those that it has acknowledged
 	stopping bool
-	unbound  int    // times that the window has to be opened again
-	failed   bool   // an error completion has come
+	unbound  int    // how often the window has to be bound again
+	failed   bool   // there was an error completion
 	failure  string // the first one
 	model    [words]uint64
 
@@ -67,11 +67,11 @@ type lane struct {
 	sges    []nicless.SGE
 }
 
-// posted is what is remembered of a send.
+// posted is a send that has not completed.
 type posted struct {
 	op   Operation
 	kind postedKind
-	old  uint64 // atomics: what must have been found
+	old  uint64 // atomics: the value that must have been there
 }
 
 type postedKind uint8
@@ -83,14 +83,14 @@ const (
 )
 
 // open makes the queue pair for a new connection and posts its receives.
-func (l *lane) open() (err error) {
+func (l *flow) open() (err error) {
 	l.mem.renew()
-	*l = lane{c: l.c, i: l.i, course: l.course, mem: l.mem, scratch: l.scratch, spans: l.spans, sges: l.sges}
+	*l = flow{c: l.c, i: l.i, flowConfig: l.flowConfig, mem: l.mem, scratch: l.scratch, spans: l.spans, sges: l.sges}
 	cfg := nicless.QPConfig{
 		Type: l.transport, SendCQ: l.c.cq, MaxSendWR: sendDepth, MaxSendSGE: maxPieces, MaxRecvSGE: 2, MaxInline: maxInline,
 	}
 	if l.transport == nicless.UD {
-		cfg.QKey = uint32(mix(l.mem.key)) >> 1 // the top bit would mean the sender's own
+		cfg.QKey = uint32(mix(l.mem.key)) >> 1 // with the top bit set, the sender's own key would be used
 	}
 	l.sends = NewLedger(sendDepth)
 	if l.receives == 0 {
@@ -117,8 +117,8 @@ func (l *lane) open() (err error) {
 	return err
 }
 
-// close gives back what open has made.
-func (l *lane) close() error {
+// close destroys what open has created.
+func (l *flow) close() error {
 	if err := l.qp.Close(); err != nil {
 		return err
 	}
@@ -134,8 +134,8 @@ func (l *lane) close() error {
 	return nil
 }
 
-func (l *lane) describe() Lane {
-	d := Lane{QP: l.qp.Descriptor(), Target: l.mem.target.Remote("target"), Source: l.mem.source.Remote("source"), Words: l.mem.words.Remote("words")}
+func (l *flow) describe() FlowInfo {
+	d := FlowInfo{QP: l.qp.Descriptor(), Target: l.mem.target.Remote("target"), Source: l.mem.source.Remote("source"), Words: l.mem.words.Remote("words")}
 	if l.win != nil {
 		d.Window = nicless.IncRKey(l.win.RKey())
 	}
@@ -145,8 +145,8 @@ func (l *lane) describe() Lane {
 	return d
 }
 
-func (l *lane) connect(peer Lane, epoch int) (err error) {
-	l.far = peer
+func (l *flow) connect(peer FlowInfo, epoch int) (err error) {
+	l.peerInfo = peer
 	l.mine = NewStream(derive(l.c.spec.Seed, l.c.spec.Pair, epoch, l.c.spec.End, l.i), l.Menu)
 	l.peer = NewStream(derive(l.c.spec.Seed, l.c.spec.Pair, epoch, 1-l.c.spec.End, l.i), l.Menu)
 	if l.transport == nicless.UD {
@@ -166,7 +166,7 @@ func (l *lane) connect(peer Lane, epoch int) (err error) {
 	if l.key == nil {
 		return nil
 	}
-	// Pieces that lie one behind the other, so that the source is as it was.
+	// Pieces that follow each other, so that the source is unchanged.
 	const first, second = sourceSize/3 + 5, sourceSize/2 + 1
 	m := l.mem.source
 	return l.send(posted{kind: isOther}, &nicless.SendWR{Op: nicless.BindList, Flags: nicless.Signaled, List: l.key.List(nicless.RemoteRead,
@@ -174,26 +174,26 @@ func (l *lane) connect(peer Lane, epoch int) (err error) {
 }
 
 // bind opens the window.
-func (l *lane) bind() error {
+func (l *flow) bind() error {
 	return l.send(posted{kind: isOther}, &nicless.SendWR{
 		Op: nicless.BindMW, Flags: nicless.Signaled, Bind: l.win.Bind(l.mem.target, 0, areaSize, nicless.RemoteWrite),
 	})
 }
 
-func (l *lane) postRecv() error {
+func (l *flow) postRecv() error {
 	n := l.recvs.Post(true)
 	return l.qp.PostRecv(&nicless.RecvWR{ID: n, SGE: recvList(l.mem.recv, n%uint64(l.receives))})
 }
 
-// receive posts a receive to wherever this lane has them.
-func (l *lane) receive(wr *nicless.RecvWR) error {
+// receive posts a receive to the flow's own queue or to the shared one.
+func (l *flow) receive(wr *nicless.RecvWR) error {
 	if l.recvs == nil {
 		return l.c.shared.srq.PostRecv(wr)
 	}
 	return l.qp.PostRecv(wr)
 }
 
-// quiet reports whether all that this end has begun is done and acknowledged.
-func (l *lane) quiet() bool {
-	return l.stopping && l.pending == nil && l.next == l.acked && l.unbound == 0 && l.sends.Outstanding() == 0 && l.checked == l.told
+// quiet reports whether all operations of this end are done and acknowledged.
+func (l *flow) quiet() bool {
+	return l.stopping && l.pending == nil && l.next == l.acked && l.unbound == 0 && l.sends.Outstanding() == 0 && l.checked == l.ackSent
 }

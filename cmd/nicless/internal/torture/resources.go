@@ -12,10 +12,10 @@ import (
 
 func now() int64 { return time.Now().UnixNano() }
 
-// holds returns what this process has.
-func holds() (h Holds) {
+// takeResources returns the resources of this process.
+func takeResources() (h Resources) {
 	runtime.GC()
-	runtime.GC() // what the first has finalized
+	runtime.GC() // frees what the first one finalized
 	h.Goroutines = runtime.NumGoroutine()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -35,15 +35,15 @@ func holds() (h Holds) {
 	return h
 }
 
-// How much memory a process may have more than at first: what a run leaves in
-// the tables of maps and in the allocator's caches.
+// How much more memory than at the start a process may have: a run leaves memory in the
+// tables of maps and in the allocator's caches.
 const (
 	heapSlack     = 4 << 20
 	residentSlack = 64 << 20
 )
 
-// leaked says what h has more than before had; nothing if it is nothing.
-func (h Holds) leaked(before Holds) string {
+// leaked describes the resources of h beyond those of before, or returns "".
+func (h Resources) leaked(before Resources) string {
 	var more []string
 	add := func(what string, now, then, slack uint64) {
 		if now > then+slack {

@@ -1,0 +1,35 @@
+package torture
+
+import (
+	"strings"
+
+	"github.com/nicless/nicless/internal/control"
+)
+
+// floodLog connects and disconnects as fast as it can, in every way that the engine might
+// log. The supervisor checks how much it does log.
+func (v *hostile) floodLog() error {
+	for range 500 {
+		c, err := dialRaw(v.spec.Socket)
+		if err != nil {
+			return err
+		}
+		switch v.r.IntN(4) {
+		case 0: // disconnect at once
+		case 1: // a long name
+			h := &control.Hello{Magic: control.Magic, Major: control.Major, Name: strings.Repeat("flood\n", 1+v.r.IntN(50))}
+			err = c.call(control.OpHello, h, new(control.Welcome))
+		case 2: // not the protocol
+			_ = c.send([]byte("flood"))
+			_, _, err = c.receive()
+		case 3: // another version
+			err = c.call(control.OpHello, &control.Hello{Magic: control.Magic, Major: 99, Name: "flood"}, new(control.Welcome))
+		}
+		c.close()
+		if isTimeout(err) {
+			return err
+		}
+		v.did(1)
+	}
+	return nil
+}

@@ -14,15 +14,15 @@ import (
 )
 
 const benchUsage = `Measures RDMA writes, reads and sends between two queue pairs, beside the floor:
-what the same two cores take for the same cache lines and the same copy with
-nothing in between. Each run of the device follows one of the floor.
+the time that the same two cores need for the same cache lines and the same copy
+with nothing in between. A run of the floor precedes each run of the device.
 
 Usage:
   nicless bench lat [flags]    from post to completion, one at a time
   nicless bench rate [flags]   operations per second
   nicless bench bw [flags]     bytes per second, 1 MB = 1e6 bytes
-  nicless bench all [flags]    every promise as a table; flags of its own, see
-                               nicless bench all --help
+  nicless bench all [flags]    a table of every promised figure; it has flags of
+                               its own, see nicless bench all --help
 
 Flags:
   --op NAME         write, read or send (write)
@@ -36,7 +36,7 @@ Flags:
   --client-cpu N    core that posts and polls (the first allowed; -1: any)
   --engine-cpu N    core of the engine and of the floor's other side (the
                     second allowed; -1: any)
-  --json            one object, with every sample
+  --json            print one JSON object, with every sample
 
 Example:
   nicless bench lat
@@ -45,11 +45,12 @@ Example:
   nicless bench bw --size 65536 --json
   nicless bench lat --socket $XDG_RUNTIME_DIR/nicless.sock
 
-A line for each figure, remarks after "#":
-  peer=nicless op=write bytes=8 metric=lat_ns value=374.02 min=361.75 max=398.51 runs=9
+Each figure is one line; lines of remarks begin with "#". A line, broken here:
+  peer=nicless op=write bytes=8 metric=lat_ns value=374.02 min=361.75
+      max=398.51 runs=9
 `
 
-// unset stands for a core that the command chooses.
+// unset is the number of a core that placeCores chooses.
 const unset = -2
 
 func newBench() *cobra.Command {
@@ -139,8 +140,8 @@ func parseOp(name string) (nicless.Op, error) {
 	return ops[i], nil
 }
 
-// placeCores chooses the cores that the command line does not name, one each if
-// two are allowed, else none, and checks those that it names.
+// placeCores checks the cores that the command line names and chooses the others: one for
+// each side if two are allowed, else none.
 func placeCores(cfg *bench.Config) error {
 	allowed, err := bench.AllowedCPUs()
 	if err != nil {
@@ -164,7 +165,7 @@ func placeCores(cfg *bench.Config) error {
 	return nil
 }
 
-// showProgress says on a terminal which run it is; clear takes the line away.
+// showProgress shows the number of the run on a terminal; clear erases the line.
 func showProgress(cfg *bench.Config, w io.Writer) (clear func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

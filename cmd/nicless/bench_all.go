@@ -16,11 +16,11 @@ import (
 	"golang.org/x/term"
 )
 
-const benchAllUsage = `Measures everything that nicless promises to be fast at: a table of rows, each
-with what the same two cores take for it at least (the floor, measured in the same
-run), the ratio, the target, and whether it holds. About a minute; the machine
-should have nothing else to do. Engines of several clients are processes: this
-program, run once more.
+const benchAllUsage = `Measures every figure that nicless promises and prints a table. A row has the
+figure, the floor (the least that the same two cores need, measured in the same
+run), the ratio, the target, and whether the target is met. It takes about a
+minute, on a machine that should do nothing else. Engines with several clients
+run as processes of this program.
 
 Usage:
   nicless bench all [flags]
@@ -32,10 +32,10 @@ Flags:
   --engine-cpu N    core of the engine and of the floor's other side (the
                     second allowed)
   --list            print the names of the rows, measure nothing
-  --markdown        the table for a document
-  --json            one object, with every sample
-  --baseline FILE   how each row differs from what --json wrote earlier, and
-                    whether that is more than the spread of both
+  --markdown        print the table in Markdown
+  --json            print one JSON object, with every sample
+  --baseline FILE   compare each row with an earlier output of --json, and print
+                    whether they differ by more than the spread of both
   --plot FILE.svg   measure latency by size and rate by doorbell batch instead,
                     and draw them beside floor and peers: FILE-latency.svg and
                     FILE-rate.svg
@@ -52,7 +52,7 @@ func newBenchAll() *cobra.Command {
 	var cfg bench.AllConfig
 	var rows, baseline, plot string
 	var list, markdown, asJSON bool
-	c := &cobra.Command{Use: "all", Short: "every promise, beside its floor and target", Long: benchAllUsage, Args: noArguments}
+	c := &cobra.Command{Use: "all", Short: "every promised figure, beside its floor and target", Long: benchAllUsage, Args: noArguments}
 	f := c.Flags()
 	f.StringVar(&rows, "rows", "", "names of rows")
 	f.IntVar(&cfg.Runs, "runs", 5, "samples")
@@ -106,7 +106,7 @@ func newBenchAll() *cobra.Command {
 			return usagef(`"nicless bench all --help" lists the flags, --list the rows`, "%w", err)
 		}
 		clear := showRow(&cfg, c.ErrOrStderr())
-		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM) // engines are ended, too
+		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM) // so that engines are stopped too
 		defer stop()
 		t, err := bench.All(ctx, cfg)
 		clear()
@@ -128,7 +128,7 @@ func newBenchAll() *cobra.Command {
 	return c
 }
 
-// readTable reads an earlier table, or nothing.
+// readTable reads an earlier table. Without a path it returns nil.
 func readTable(path string) (*bench.Table, error) {
 	if path == "" {
 		return nil, nil
@@ -162,7 +162,7 @@ func draw(t *bench.Table, name string) error {
 	return nil
 }
 
-// showRow says on a terminal what is measured; clear takes the line away.
+// showRow shows on a terminal which row is measured; clear erases the line.
 func showRow(cfg *bench.AllConfig, w io.Writer) (clear func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

@@ -8,14 +8,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const completionUsage = `Prints a script that has a shell complete the commands, flags and values of nicless
-when TAB is pressed.
+const completionUsage = `Prints a script for a shell. With it the shell completes the commands, flags and
+values of nicless when TAB is pressed.
 
 Usage:
   nicless completion bash|zsh|fish|powershell
 
 Example:
-  source <(nicless completion bash)        this shell, with the package bash-completion
+  source <(nicless completion bash)     for this shell; needs bash-completion
   nicless completion bash > ~/.local/share/bash-completion/completions/nicless
   nicless completion zsh > "${fpath[1]}/_nicless"
   nicless completion fish > ~/.config/fish/completions/nicless.fish
@@ -26,7 +26,7 @@ func newCompletion() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use:       "completion SHELL",
-		Short:     "a script that completes commands in a shell",
+		Short:     "print a script for completion in a shell",
 		Long:      completionUsage,
 		ValidArgs: shells,
 		Args:      cobra.ArbitraryArgs,

@@ -23,25 +23,28 @@ Without HEX, or with "-", hexadecimal digits come from standard input. Spaces,
 newlines, colons, commas and 0x are allowed between bytes.
 
 Kinds:
-  send       a send WQE, from its control segment on     16 to 1024 bytes
-  recv       an entry of a receive queue                 its stride: 16, 32, 64, …
-  srq        an entry of a shared receive queue          its stride: 32, 64, …
-  cqe        a completion                                64 bytes
-  cqe128     a completion of a CQ with large entries     128 bytes
-  qp-dbrec   doorbell record of a QP, or one word        8 or 4 bytes
-  srq-dbrec  doorbell record of an SRQ                   4 bytes
-  cq-dbrec   doorbell record of a CQ, or its first word  8 or 4 bytes
-  cq-arm     CQ arm register, after the record's word    8 or 12 bytes
-  uar        what was written to a doorbell register     8 bytes
-  bf         what was written to a BlueFlame register    64, 128, 192 or 256 bytes
+  send       a send WQE, from its control segment on   16 to 1024 bytes
+  recv       an entry of a receive queue               its stride: 16, 32, 64, …
+  srq        an entry of a shared receive queue        its stride: 32, 64, …
+  cqe        a completion                              64 bytes
+  cqe128     a completion of a CQ of 128-byte entries  128 bytes
+  qp-dbrec   doorbell record of a QP, or one word      8 or 4 bytes
+  srq-dbrec  doorbell record of an SRQ                 4 bytes
+  cq-dbrec   doorbell record of a CQ, or first word    8 or 4 bytes
+  cq-arm     CQ arm register, after the record's word  8 or 12 bytes
+  uar        value written to a doorbell register      8 bytes
+  bf         bytes written to a BlueFlame register     64, 128, 192 or 256 bytes
 A word of a record can be named: qp-dbrec[0], qp-dbrec[1], srq-dbrec[0],
 cq-dbrec[0], cq-dbrec[1], 4 bytes each.
 
 Flags:
-  --json           one object, with the names of the golden vectors: qp_dbrec, not
-                   qp-dbrec; either is taken as KIND
-  --qp-type TYPE   send: which address comes first, by the type of queue: rc, uc,
-                   ud, dc, xrc, eth, ud-eth, or auto, which looks at the bytes (auto)
+  --json           print one JSON object, with the names of the golden vectors:
+                   qp_dbrec, not qp-dbrec; KIND may be either
+  --qp-type TYPE   send: the type of the queue, which decides about the address
+                   segment: rc, uc, ud, dc, xrc, eth, ud-eth, or auto, which
+                   guesses from the bytes (auto)
+
+The exit status is 2 if the command line is wrong and 1 if the bytes are.
 
 Example:
   nicless decode qp-dbrec 0000000300000007
@@ -81,14 +84,14 @@ func newDecode() *cobra.Command {
 				return err
 			}
 			t, err := k.describe(b, address)
-			if err == nil || t != nil && !asJSON { // people see as much as can be told
+			if err == nil || t != nil && !asJSON { // text shows the fields that could be read
 				err = errors.Join(show(c.OutOrStdout(), t, b, asJSON), err)
 			}
 			return err
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
-	c.Flags().StringVar(&qpType, "qp-type", "auto", "which address comes first in a send WQE")
+	c.Flags().StringVar(&qpType, "qp-type", "auto", "type of the queue of a send WQE")
 	_ = c.RegisterFlagCompletionFunc("qp-type", cobra.FixedCompletions(qpTypeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

@@ -22,31 +22,33 @@ import (
 
 const engineUsage = `Runs an engine: a device that polls the queues of the processes which connect to
 its socket, and moves bytes between their registered memory. It needs no
-privileges. SIGINT or SIGTERM ends it: clients see the device gone, and the
-socket is removed.
+privileges. SIGINT or SIGTERM ends it: clients see that the device is gone, and
+the socket is removed.
 
 Usage:
   nicless engine --socket PATH [flags]
 
 Flags:
-  --socket PATH       unix socket to make; at most 107 bytes. In a directory of your own:
-                      in /tmp everybody can take PATH.lock before you
-  --mode MODE         permission bits of the socket, octal: who may connect (0600)
+  --socket PATH       unix socket to make, at most 107 bytes. Choose a directory
+                      of your own: in /tmp anybody can create PATH.lock first
+  --mode MODE         permission bits of the socket in octal; they decide who
+                      may connect (0600)
   --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6 (any)
-  --cores LIST        cores that get a thread of the engine each, which share the
-                      clients; in place of --cpu (one thread)
-  --dma-cores LIST    other cores, on each of which a thread copies what is long,
-                      so that the engine need not (none; docs/TUNING.md)
-  --populate          take all pages of a region when it is made: no client can have the
-                      engine wait for them (docs/SECURITY.md); slower to make
-  --idle POLICY       what it does without work: sleep until it is woken, spin, or
-                      umwait: spin on a core that rests between looks, where the
-                      processor has WAITPKG (sleep; docs/TUNING.md)
+  --cores LIST        start one thread of the engine on each of these cores; the
+                      threads share the clients; not with --cpu (one thread)
+  --dma-cores LIST    start a copying thread on each of these other cores; they
+                      copy long transfers for the engine (none; docs/TUNING.md)
+  --populate          allocate all pages of a region when it is created, so that
+                      the engine never waits for a page; creating takes longer
+                      (docs/SECURITY.md)
+  --idle POLICY       what the engine does without work: sleep until woken,
+                      spin, or umwait, which rests the core between polls and
+                      needs WAITPKG (sleep; docs/TUNING.md)
   --spin              the same as --idle spin: the first work after a pause is
-                      executed at once, and the core is the engine's alone
+                      executed at once, and the engine takes a whole core
   --verbs             serve unmodified programs of rdma-core too, in PATH.verbs
                       (docs/VERBS.md)
-  --verbs-devices N   how many devices they see (1)
+  --verbs-devices N   how many devices such programs see (1)
   --log-level LEVEL   debug, info, warn, error or off (warn)
 
 Example:
@@ -58,8 +60,8 @@ type engineFlags struct {
 	socket, mode, cpus, cores, dma, level, idle string
 	spin, verbs, populate                       bool
 	devices                                     int
-	users                                       string // a file that those who need the engine lock; "": it is needed until a signal
-	readyFD                                     int    // a descriptor that is closed when the engine is ready; 0: none
+	users                                       string // a file that its users keep locked; "": the engine runs until a signal
+	readyFD                                     int    // a descriptor to close when the engine is ready; 0: none
 }
 
 func newEngine() *cobra.Command {
@@ -72,10 +74,10 @@ func newEngine() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			// The first signal asks for an orderly stop, a second one kills.
+			// The first signal asks for an orderly stop, the second one kills.
 			context.AfterFunc(ctx, stop)
-			// The reader of the log may go without ending the engine. If the signal
-			// were ignored here, programs that are started here would inherit that.
+			// The engine goes on when the reader of its log is gone. Ignoring the signal
+			// would do, but programs that this one starts would inherit that.
 			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 			return f.serve(ctx, c.ErrOrStderr())
 		},
@@ -83,16 +85,16 @@ func newEngine() *cobra.Command {
 	c.Flags().StringVar(&f.socket, "socket", "", "unix socket to make")
 	c.Flags().StringVar(&f.mode, "mode", "0600", "permission bits of the socket")
 	c.Flags().StringVar(&f.cpus, "cpu", "", "cores that the engine may run on")
-	c.Flags().StringVar(&f.cores, "cores", "", "cores that get a thread of the engine each")
-	c.Flags().StringVar(&f.dma, "dma-cores", "", "other cores, to copy what is long")
-	c.Flags().BoolVar(&f.populate, "populate", false, "take all pages of memory when it is made")
-	c.Flags().StringVar(&f.idle, "idle", "", "what it does without work")
+	c.Flags().StringVar(&f.cores, "cores", "", "cores that each run a thread of the engine")
+	c.Flags().StringVar(&f.dma, "dma-cores", "", "cores that copy long transfers")
+	c.Flags().BoolVar(&f.populate, "populate", false, "allocate all pages of a region at once")
+	c.Flags().StringVar(&f.idle, "idle", "", "what the engine does without work")
 	c.Flags().BoolVar(&f.spin, "spin", false, "never sleep")
-	c.Flags().BoolVar(&f.verbs, "verbs", false, "serve programs of rdma-core too")
-	c.Flags().IntVar(&f.devices, "verbs-devices", 1, "devices that they see")
-	c.Flags().StringVar(&f.level, "log-level", "warn", "what is logged")
-	c.Flags().StringVar(&f.users, "users", "", "of nicless run")
-	c.Flags().IntVar(&f.readyFD, "ready-fd", 0, "of nicless run")
+	c.Flags().BoolVar(&f.verbs, "verbs", false, "serve unmodified programs of rdma-core too")
+	c.Flags().IntVar(&f.devices, "verbs-devices", 1, "devices that such programs see")
+	c.Flags().StringVar(&f.level, "log-level", "warn", "least level that is logged")
+	c.Flags().StringVar(&f.users, "users", "", "for nicless run")
+	c.Flags().IntVar(&f.readyFD, "ready-fd", 0, "for nicless run")
 	_ = c.Flags().MarkHidden("users")
 	_ = c.Flags().MarkHidden("ready-fd")
 	_ = c.MarkFlagFilename("socket")
@@ -133,7 +135,7 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		}
 	}
 	if f.cpus != "" && f.cores != "" {
-		return usagef("--cpu is where the one thread may run, --cores starts one on each", "engine: --cpu %s and --cores %s; one of them is possible", f.cpus, f.cores)
+		return usagef("--cpu says where the one thread may run, --cores starts a thread on each core", "engine: --cpu %s and --cores %s exclude each other", f.cpus, f.cores)
 	}
 	if cfg.CPUs, err = parseCores("engine", "cpu", f.cpus); err != nil {
 		return err
@@ -146,7 +148,7 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	if len(cfg.Cores) > 1 && cfg.DMACores != nil {
-		return usagef("--dma-cores help one thread, see --cpu", "engine: --cores %s and --dma-cores %s; one of them is possible", f.cores, f.dma)
+		return usagef("--dma-cores helps an engine of one thread; see --cpu", "engine: --cores %s and --dma-cores %s exclude each other", f.cores, f.dma)
 	}
 	if cfg.Log, err = newLog(f.level, stderr); err != nil {
 		return err
@@ -186,7 +188,7 @@ func (f *engineFlags) policy(cfg *nicless.Config) error {
 		return usagef("sleep, spin or umwait", "engine: --idle %q is not a policy", f.idle)
 	}
 	if f.spin && !cfg.Spin {
-		return usagef("--spin is --idle spin", "engine: --idle %s and --spin; one of them is possible", f.idle)
+		return usagef("--spin is --idle spin", "engine: --idle %s and --spin exclude each other", f.idle)
 	}
 	return nil
 }
@@ -208,7 +210,7 @@ func (f *engineFlags) hint(err error) string {
 	return "choose another path, or stop the engine that is there"
 }
 
-// maxSocketPath is what sun_path holds beside the zero that ends it.
+// maxSocketPath is the length of sun_path without its terminating zero.
 const maxSocketPath = 107
 
 func checkSocketPath(path string) error {
@@ -219,7 +221,7 @@ func checkSocketPath(path string) error {
 	return nil
 }
 
-// parseCores reads the list of a flag, such as 0,2-4; nothing means nil.
+// parseCores reads the list of a flag, such as 0,2-4. An empty list is nil.
 func parseCores(command, flag, list string) (cpus []int, err error) {
 	if list == "" {
 		return nil, nil

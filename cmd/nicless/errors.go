@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A hinted error comes with a line on what to do about it.
+// A hinted error has a line that says what to do about it.
 type hinted struct {
 	err   error
 	hint  string
@@ -29,15 +29,15 @@ func usagef(hint, format string, args ...any) error {
 	return &hinted{err: fmt.Errorf(format, args...), hint: hint, usage: true}
 }
 
-// hintf returns an error of another kind.
+// hintf returns any other error with a hint.
 func hintf(hint, format string, args ...any) error {
 	return &hinted{err: fmt.Errorf(format, args...), hint: hint}
 }
 
-// errSilentUsage ends the command when all is said.
+// errSilentUsage is returned after the usage text has been printed.
 var errSilentUsage = &hinted{usage: true}
 
-// complain prints an error and returns the exit status that belongs to it.
+// complain prints an error and returns its exit status.
 func complain(w io.Writer, err error) (status int) {
 	h := &hinted{err: err, hint: hintFor(err)}
 	errors.As(err, &h)
@@ -56,7 +56,7 @@ func complain(w io.Writer, err error) (status int) {
 	return 1
 }
 
-// hintFor knows what helps against errors that come from below.
+// hintFor returns a hint for an error of the packages below.
 func hintFor(err error) string {
 	switch {
 	case errors.Is(err, nicless.ErrDeviceGone):
@@ -66,17 +66,17 @@ func hintFor(err error) string {
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
 		return "start one: nicless engine --socket PATH"
 	case errors.Is(err, fs.ErrPermission):
-		return "the owner of the socket decides who may connect: nicless engine --mode"
+		return "the mode of the socket decides who may connect: nicless engine --mode"
 	case errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE):
 		return "ulimit -a shows the limits of this process"
 	}
 	return ""
 }
 
-// noArguments refuses all.
+// noArguments refuses arguments.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef(fmt.Sprintf("\"%s --help\" says what it takes", c.CommandPath()), "%s takes no argument, %q was given", c.CommandPath(), args[0])
+		return usagef(fmt.Sprintf("\"%s --help\" lists the flags", c.CommandPath()), "%s takes no argument, %q was given", c.CommandPath(), args[0])
 	}
 	return nil
 }

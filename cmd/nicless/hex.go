@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxInput bounds what is read from standard input: no object is longer than a
-// KiB, and dumps have spaces.
+// maxInput is the most bytes that are read from standard input. No object is longer than
+// 1 KiB, but dumps have spaces.
 const maxInput = 64 << 10
 
 // parseHex reads hexadecimal digits, two for each byte. White space, colons and
@@ -44,7 +44,7 @@ func isSeparator(r rune) bool { return strings.ContainsRune(" \t\r\n:,", r) }
 
 func notHex(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF", r) }
 
-// shorten keeps messages on one line.
+// shorten cuts s so that a message stays on one line.
 func shorten(s string) string {
 	const most = 24
 	if len(s) <= most {
@@ -53,7 +53,7 @@ func shorten(s string) string {
 	return s[:most] + "…"
 }
 
-// readInput reads all of standard input, which must not be endless.
+// readInput reads standard input to its end, up to maxInput bytes.
 func readInput(r io.Reader) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err != nil {

@@ -38,7 +38,7 @@ var kinds = []kind{
 	{"cq-dbrec[1]", word(doorbell.CQArmWord)},
 }
 
-// kindsWithoutIndex is how many come before single words.
+// kindsWithoutIndex is how many kinds come before the single words.
 const kindsWithoutIndex = 11
 
 func kindNames() (names []string) {
@@ -60,7 +60,7 @@ func findKind(name string) (kind, error) {
 	return kind{}, usagef(kindHint(), "decode: kind %q does not exist", name)
 }
 
-// qpTypes says which address a send WQE begins with, by the type of its queue.
+// qpTypes has, by the type of a queue, the address that its send WQEs begin with.
 var qpTypes = []struct {
 	name    string
 	address wqe.Address

@@ -6,13 +6,13 @@
 //	nicless run      runs a program of rdma-core on such a device, nicless shell a shell
 //	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers
 //	nicless bench    measures latency, rate and bandwidth beside their floors
-//	nicless torture  hurts an engine and its clients, counts what must not happen
-//	nicless version  says which build this is
+//	nicless torture  tests an engine with hostile clients, kills and stops
+//	nicless version  prints the version
 //
-// Results go to standard output, everything else to standard error, where
-// errors begin with "nicless: error:". The exit status is 2 when the command
-// line is wrong, 1 when anything else is; run and shell return that of the program,
-// and as env does 125, 126 or 127 when it was not run.
+// Results go to standard output, everything else to standard error, where errors begin
+// with "nicless: error:". The exit status is 2 if the command line is wrong and 1 after
+// any other error. The commands run and shell return the program's exit status, or as
+// env(1) does 125, 126 or 127 if the program could not be run.
 package main
 
 import (
@@ -47,7 +47,7 @@ const rootUsage = `nicless: an RDMA NIC made of software and shared memory
 
 Usage:
   nicless demo [--count N]
-  nicless engine --socket PATH [--verbs] [--cpu LIST|--cores LIST] [--idle POLICY]
+  nicless engine --socket PATH [flags]
   nicless run [--private] [--explain] [--] PROGRAM [ARGUMENT...]
   nicless shell [--private] [--explain]
   nicless decode KIND [HEX|-] [--json]
@@ -57,7 +57,7 @@ Usage:
   nicless version, nicless --version
   nicless completion bash|zsh|fish|powershell
 
-"nicless COMMAND --help" says more about each.
+"nicless COMMAND --help" describes a command and its flags.
 
 Example:
   nicless demo
@@ -94,8 +94,8 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// flagError says what is wrong with a flag. Of a number that is none, pflag says
-// what strconv does.
+// flagError says what is wrong with a flag. For a bad number pflag's own text would be
+// strconv's.
 func flagError(c *cobra.Command, err error) error {
 	hint := fmt.Sprintf(`"%s --help" lists the flags`, c.CommandPath())
 	var bad *pflag.InvalidValueError

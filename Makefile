@@ -1,9 +1,10 @@
 # Bare `make` lists what can be made.
 GO ?= go
 FUZZTIME ?= 10s
+MANDIR ?= man
 
 .DEFAULT_GOAL := help
-.PHONY: help build verbs onefile demo test check-c programs race fuzz bench bench-diff lint vectors cross arm64-test ci clean
+.PHONY: help build verbs onefile demo test check-c programs race fuzz bench bench-diff lint vectors cross arm64-test man ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,8 +58,11 @@ cross: ## build and vet for arm64
 arm64-test: ## formats, posting and the engine's steps as arm64 programs (needs qemu-user)
 	@GO=$(GO) sh .ci/arm64
 
+man: ## manual pages of the command, in MANDIR (man)
+	@$(GO) run ./cmd/nicless man $(MANDIR)
+
 ci: ## what continuous integration runs
 	bash .ci/run
 
 clean: ## remove what was built
-	rm -rf bin
+	rm -rf bin man

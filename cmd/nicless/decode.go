@@ -58,7 +58,7 @@ func newDecode() *cobra.Command {
 	var qpType string
 	c := &cobra.Command{
 		Use:   "decode KIND [HEX...|-]",
-		Short: "explain the bytes of WQEs, CQEs, doorbells",
+		Short: "explain the bytes of WQEs, CQEs and doorbells",
 		Long:  decodeUsage,
 		Args:  cobra.ArbitraryArgs,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

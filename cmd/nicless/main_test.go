@@ -120,7 +120,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		}
 	}
 	visit(newRoot())
-	require.Equal(t, 15, visited)
+	require.Equal(t, 16, visited)
 }
 
 func TestCompletionsOfDecode(t *testing.T) {

@@ -19,7 +19,7 @@ onefile: ## bin/nicless with that library inside
 	$(MAKE) -C verbs/shim OUT=libnicless_verbs.so
 	$(GO) build -tags shim -o bin/nicless ./cmd/nicless
 
-demo: ## one RDMA write shown byte by byte, then 300,000 operations
+demo: ## one RDMA write byte by byte, then 300,000 operations
 	$(GO) run ./cmd/nicless demo
 
 test: ## all tests
@@ -28,7 +28,7 @@ test: ## all tests
 check-c: ## the C headers alone: compile them in C99 and C++17, run their self-test
 	$(MAKE) -C include check
 
-programs: ## verbs: the whole list of real programs (minutes; needs those of Debian 12)
+programs: ## verbs: all real programs in the list (minutes; needs those of Debian 12)
 	$(GO) test ./verbs/programs -count=1 -programs
 
 race: ## all tests under the race detector
@@ -40,7 +40,7 @@ fuzz: ## every fuzz target for FUZZTIME each (10s)
 bench: ## Go benchmarks of formats, posting, the engine
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-bench-diff: ## the same, of the previous commit and of this one, in turn: what has changed
+bench-diff: ## the same for the previous commit and this one in turn, and the changes
 	.ci/bench
 
 lint: ## gofmt, go vet, staticcheck

@@ -26,9 +26,10 @@ type Region struct {
 	file *os.File  // nil for heap memory
 	maps mmap.MMap // nil for heap memory
 
-	mu     sync.Mutex // guards file and sealed, and Close against itself
-	sealed bool       // against holes; see Seal
-	held   hold       // pages that nobody makes huge pages of
+	mu       sync.Mutex // guards what follows, file, and Close against itself
+	sealed   bool       // against holes; see Seal
+	reserved bool       // Close keeps the addresses; see Reserve
+	held     hold       // pages that nobody makes huge pages of
 }
 
 // Heap returns a region of ordinary garbage-collected memory, which only this
@@ -72,15 +73,18 @@ func (r *Region) Offset(b []byte) (off uint64, ok bool) {
 }
 
 // Close unmaps the region and closes its descriptor. Nobody may touch its
-// bytes afterwards. Closing twice does nothing.
+// bytes afterwards, unless it is reserved. Closing twice does nothing.
 func (r *Region) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	gone := r.mem == nil
 	r.mem = nil // so that a late Bytes finds nothing, rather than somebody else's mapping
 	var errs [2]error
 	r.held.release()
 	if r.maps != nil {
-		errs[0] = r.maps.Unmap() // sets r.maps to nil
+		if !r.reserved || !gone && hollow(r.maps) != nil {
+			errs[0] = r.maps.Unmap() // sets r.maps to nil
+		}
 	}
 	if r.file != nil {
 		errs[1] = r.file.Close()

@@ -1,0 +1,37 @@
+package shm
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Reserve has Close give the memory back but keep its addresses, until Release:
+// private pages of zeros take its place. A goroutine that still reads or writes
+// there then finds zeros, where it would fault otherwise, which ends the program.
+func (r *Region) Reserve() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reserved = true
+}
+
+// Release is Close that gives the addresses back too. Nobody may use them any
+// more.
+func (r *Region) Release() error {
+	r.mu.Lock()
+	r.reserved = false
+	r.mu.Unlock()
+	return r.Close()
+}
+
+// hollow puts private pages of zeros in place of the memory. They take no
+// memory before they are written to.
+func hollow(mem []byte) error {
+	at := unsafe.Pointer(unsafe.SliceData(mem))
+	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE | unix.MAP_FIXED
+	if _, err := unix.MmapPtr(-1, 0, at, uintptr(len(mem)), unix.PROT_READ|unix.PROT_WRITE, flags); err != nil {
+		return fmt.Errorf("shm: reserve %d bytes: %w", len(mem), err)
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package shm
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Close of a reserved region gives the memory back at once, and leaves zeros at
+// its addresses until Release.
+func TestReserve(t *testing.T) {
+	r, err := Create("reserved", 3*PageSize)
+	require.NoError(t, err)
+	late := r.Bytes()
+	late[0], late[2*PageSize] = 1, 2
+	r.Reserve()
+	for range 2 {
+		require.NoError(t, r.Close())
+		require.Empty(t, r.Bytes())
+		require.Zero(t, late[0])
+		require.NotContains(t, mappings(t), "nicless:reserved")
+		late[2*PageSize] = 3
+		require.Equal(t, byte(3), late[2*PageSize])
+	}
+	require.NoError(t, unix.Msync(late, unix.MS_ASYNC), "mapped")
+	require.NoError(t, r.Release())
+	require.ErrorIs(t, unix.Msync(late, unix.MS_ASYNC), unix.ENOMEM, "not mapped")
+	require.NoError(t, r.Release())
+}
+
+func mappings(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/maps")
+	require.NoError(t, err)
+	return strings.TrimSpace(string(b))
+}

@@ -12,7 +12,7 @@ import (
 // powers of two, cut from few large regions: a region each would cost the
 // device a mapping for every queue.
 type arena struct {
-	ctx *Context
+	c *client
 
 	mu      sync.Mutex
 	closed  bool // nothing is mapped any more, what is free neither
@@ -85,10 +85,11 @@ func (a *arena) release(blocks ...block) {
 
 // grow adds a region of 1<<class bytes.
 func (a *arena) grow(class int) error {
-	r, _, err := a.ctx.newRegion("queues", 1<<class)
+	r, _, err := a.c.newRegion("queues", 1<<class)
 	if err != nil {
 		return err
 	}
+	keep(a.c, r)
 	a.regions = append(a.regions, r)
 	a.free[class] = append(a.free[class], block{mem: r.Bytes(), addr: r.Addr()})
 	return nil
@@ -107,7 +108,7 @@ func (a *arena) close() (err error) {
 // newRegion makes memory that the device shares, and returns its name there. No
 // descriptor stays open: the mappings are enough, and programs have more memory regions
 // than descriptors.
-func (c *Context) newRegion(what string, size int) (*shm.Region, uint32, error) {
+func (c *client) newRegion(what string, size int) (*shm.Region, uint32, error) {
 	if err := c.err(); err != nil {
 		return nil, 0, wrap(what, err)
 	}

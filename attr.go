@@ -140,10 +140,16 @@ func answered(m *control.QPAttr) Attr {
 // takes. A refusal changes nothing and says which rule. After a change to
 // StateRST the queues are empty; nobody may post or poll during such a call.
 func (q *QP) Modify(a *Attr) error {
-	if q.closed.Load() {
-		return wrap("modify QP", ErrClosed)
+	const what = "modify QP"
+	if a == nil {
+		return wrap(what, control.Errorf(control.CodeInvalid, "no attributes (nil)"))
 	}
-	if _, err := q.pd.ctx.call("modify QP", control.OpModifyQP, a.request(q.qpn), &control.Empty{}); err != nil {
+	q.changes.Lock()
+	defer q.changes.Unlock()
+	if q.closed.Load() {
+		return wrap(what, ErrClosed)
+	}
+	if _, err := q.c.call(what, control.OpModifyQP, a.request(q.qpn), &control.Empty{}); err != nil {
 		return err
 	}
 	if a.Mask&AttrQKey != 0 {
@@ -164,7 +170,7 @@ func (q *QP) Query() (Attr, error) {
 		return Attr{}, wrap("query QP", ErrClosed)
 	}
 	var m control.QPAttr
-	if _, err := q.pd.ctx.call("query QP", control.OpQueryQP, &control.QPN{QPN: q.qpn}, &m); err != nil {
+	if _, err := q.c.call("query QP", control.OpQueryQP, &control.QPN{QPN: q.qpn}, &m); err != nil {
 		return Attr{}, err
 	}
 	return answered(&m), nil

@@ -19,6 +19,9 @@ type bell struct {
 // closed; it is good until the context is closed.
 func (c *Context) EventFd() (int, error) {
 	const what = "event descriptor"
+	if c.client == nil {
+		return 0, wrap(what, errZero)
+	}
 	b := &c.bell
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,6 +43,9 @@ func (c *Context) EventFd() (int, error) {
 
 // PollEvent is NextEvent that does not wait: it returns nil when there is none.
 func (c *Context) PollEvent() (*Event, error) {
+	if c.client == nil {
+		return nil, errZero
+	}
 	select {
 	case ev := <-c.inbox:
 		c.took()
@@ -59,7 +65,7 @@ func (c *Context) PollEvent() (*Event, error) {
 }
 
 // due reports whether an event, or the end of all, waits to be taken.
-func (c *Context) due() bool {
+func (c *client) due() bool {
 	select {
 	case <-c.silent:
 		return true
@@ -69,7 +75,7 @@ func (c *Context) due() bool {
 }
 
 // came makes the descriptor readable, after an event was put into the inbox.
-func (c *Context) came() {
+func (c *client) came() {
 	c.bell.mu.Lock()
 	defer c.bell.mu.Unlock()
 	c.bell.strike()
@@ -77,7 +83,7 @@ func (c *Context) came() {
 
 // took makes the descriptor unreadable when nothing is left. What comes
 // meanwhile strikes again, or is seen here.
-func (c *Context) took() {
+func (c *client) took() {
 	b := &c.bell
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -36,7 +36,7 @@ func (c *Context) CreateChannel() (*Channel, error) {
 	}
 	ch := &Channel{ctx: c, id: ans.ID, file: r.Events, cqs: make(map[uint64]*CQ)}
 	c.mu.Lock()
-	c.channels[ch] = struct{}{}
+	c.channels[ch.file] = struct{}{}
 	c.mu.Unlock()
 	return ch, nil
 }
@@ -121,6 +121,9 @@ func (ch *Channel) Fd() int {
 }
 
 func (ch *Channel) usable() error {
+	if ch.ctx == nil {
+		return errZero
+	}
 	if ch.closed.Load() || ch.ctx.closed.Load() {
 		return ErrClosed
 	}
@@ -140,7 +143,7 @@ func (ch *Channel) ended() error {
 // until has reads end with ctx, up to the call of the function that it returns.
 func (ch *Channel) until(ctx context.Context) (stop func()) {
 	_ = ch.file.SetReadDeadline(time.Time{})
-	if ch.ctx.gone.Load() { // after the deadline was taken off: see Context.hurry
+	if ch.ctx.gone.Load() { // after the deadline was taken off: see client.hurry
 		_ = ch.file.SetReadDeadline(time.Now().Add(lastWords))
 	}
 	woken := make(chan struct{})
@@ -190,12 +193,15 @@ func (ch *Channel) take(event [8]byte) *CQ {
 // Close destroys the channel. ErrBusy while completion queues use it. Nobody
 // may wait on it meanwhile. Closing twice does nothing.
 func (ch *Channel) Close() error {
+	if ch.ctx == nil {
+		return errZero
+	}
 	return closing(ch.ctx, &ch.closed, func() error {
 		if _, err := ch.ctx.call("close channel", control.OpDestroyChannel, &control.Channel{ID: ch.id}, &control.Empty{}); err != nil {
 			return err
 		}
 		ch.ctx.mu.Lock()
-		delete(ch.ctx.channels, ch)
+		delete(ch.ctx.channels, ch.file)
 		ch.ctx.mu.Unlock()
 		return ch.file.Close()
 	})

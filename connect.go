@@ -76,6 +76,9 @@ func (q *QP) toInit(qkey uint32) error {
 // engine. Of o, UC has no use: nothing is tried again there.
 func (q *QP) Connect(peer Descriptor, o Connection) error {
 	const what = "connect"
+	if err := q.usable(); err != nil {
+		return wrap(what, err)
+	}
 	if err := peer.check(); err != nil {
 		return wrap(what, err)
 	}
@@ -88,7 +91,7 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 	if err := q.reachable(what, &peer); err != nil {
 		return err
 	}
-	most := q.pd.ctx.limits.MaxRdAtomic
+	most := q.c.limits.MaxRdAtomic
 	rtr := &Attr{
 		Mask:  AttrState | AttrDevice | AttrPathMTU | AttrDestQPN | AttrRQPSN,
 		State: StateRTR, Device: peer.Device, PathMTU: 5, DestQPN: peer.QPN, RQPSN: peer.PSN,
@@ -136,7 +139,7 @@ func (q *QP) whyNot(what string, refusal error) error {
 
 // reachable says why messages of q cannot go to peer, or nothing.
 func (q *QP) reachable(what string, peer *Descriptor) error {
-	if mine := q.pd.ctx.Device(); peer.Device != mine {
+	if mine := q.c.limits.GUID; peer.Device != mine {
 		return wrap(what, control.Errorf(control.CodeInvalid,
 			"the peer is a client of engine %016x, this one of %016x; both must use one engine", peer.Device, mine))
 	}
@@ -152,6 +155,9 @@ func (q *QP) psn() uint32 { return q.qpn * 0x9e3779b1 >> 8 }
 
 // Pair connects two queue pairs of this program with each other.
 func Pair(a, b *QP, o Connection) error {
+	if a == nil || b == nil {
+		return wrap("pair", control.Errorf(control.CodeInvalid, "no queue pair (nil)"))
+	}
 	if err := a.Connect(b.Descriptor(), o); err != nil {
 		return err
 	}

@@ -3,11 +3,14 @@ package nicless
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/hostpath"
@@ -16,9 +19,21 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A Context is one client of a device.
+// A Context is one client of an engine. Open and Dial make one. Everything that is
+// made through it keeps it in use; when nothing does any more, a Context that was
+// not closed is closed, and the log says so.
+//
+// Safe for concurrent use, as the methods that make and close objects are.
 type Context struct {
+	*client // nil: the zero Context, which nothing can be made through
+}
+
+// A client is what a Context works with. No goroutine of ours and no table of
+// objects refers to the Context itself or to what was made through it, so that the
+// garbage collector can tell that a program has dropped them.
+type client struct {
 	dev    device
+	log    *slog.Logger // for what nobody is there to be told of; nil: nothing is said
 	limits control.Welcome
 	uar    *shm.Region
 	status *shm.Region
@@ -43,11 +58,11 @@ type Context struct {
 	mu       sync.Mutex
 	next     int    // register for the next QP
 	flames   uint64 // bit n: BlueFlame register n is a QP's
-	channels map[*Channel]struct{}
-	memory   map[*MR]struct{}
-	qps      map[uint32]*QP // by number, for events
-	cqs      map[uint32]*CQ
-	srqs     map[uint32]*SRQ
+	channels map[*os.File]struct{}
+	memory   map[*shm.Region]struct{}    // of MRs
+	qps      map[uint32]weak.Pointer[QP] // by number, for events
+	cqs      map[uint32]weak.Pointer[CQ]
+	srqs     map[uint32]weak.Pointer[SRQ]
 }
 
 // Dial connects to the engine that listens at the unix socket path.
@@ -56,18 +71,28 @@ func Dial(path string) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newContext(dev)
+	return newContext(dev, slog.Default())
 }
 
 // newContext returns a client of dev, which it closes in the end, also when it
 // fails.
-func newContext(dev device) (*Context, error) {
-	c := &Context{
-		dev: dev, ended: make(chan struct{}), inbox: make(chan Event, maxEvents), silent: make(chan struct{}),
-		channels: make(map[*Channel]struct{}), memory: make(map[*MR]struct{}),
-		qps: make(map[uint32]*QP), cqs: make(map[uint32]*CQ), srqs: make(map[uint32]*SRQ),
+func newContext(dev device, log *slog.Logger) (*Context, error) {
+	c, err := newClient(dev, log)
+	if err != nil {
+		return nil, err
 	}
-	c.arena.ctx = c
+	outer := &Context{c}
+	runtime.AddCleanup(outer, (*client).dropped, c)
+	return outer, nil
+}
+
+func newClient(dev device, log *slog.Logger) (*client, error) {
+	c := &client{
+		dev: dev, log: log, ended: make(chan struct{}), inbox: make(chan Event, maxEvents), silent: make(chan struct{}),
+		channels: make(map[*os.File]struct{}), memory: make(map[*shm.Region]struct{}),
+		qps: make(map[uint32]weak.Pointer[QP]), cqs: make(map[uint32]weak.Pointer[CQ]), srqs: make(map[uint32]weak.Pointer[SRQ]),
+	}
+	c.arena.c = c
 	c.alone = cpu.Uniprocessor()
 	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Features: control.FeatureWake, Name: programName()}
 	r, err := dev.Call(control.OpHello, hello, &c.limits)
@@ -76,6 +101,8 @@ func newContext(dev device) (*Context, error) {
 		return nil, wrap("connect", err)
 	}
 	c.uar, c.status = r.UAR, r.Status
+	keep(c, c.uar)
+	keep(c, c.status)
 	c.waker.asleep = shm.Word64At(c.status.Bytes(), control.StatusAsleep)
 	if n := int(c.limits.UARPages); n < 1 || c.uar.Size() < n*doorbell.UARPageSize {
 		_ = errors.Join(dev.Close(), c.uar.Close(), c.status.Close())
@@ -111,13 +138,13 @@ func newContext(dev device) (*Context, error) {
 const lastWords = 100 * time.Millisecond
 
 // hurry has everybody who waits for a device that is gone give up soon.
-func (c *Context) hurry() {
+func (c *client) hurry() {
 	soon := time.Now().Add(lastWords)
 	_ = c.events.SetReadDeadline(soon)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for ch := range c.channels {
-		_ = ch.file.SetReadDeadline(soon)
+	for events := range c.channels {
+		_ = events.SetReadDeadline(soon)
 	}
 }
 
@@ -136,6 +163,29 @@ func programName() string {
 //
 // Nobody may be posting or polling meanwhile. Closing twice does nothing.
 func (c *Context) Close() error {
+	if c.client == nil {
+		return errZero
+	}
+	return c.close()
+}
+
+// dropped closes a client whose Context nothing refers to any more.
+func (c *client) dropped() {
+	if c.closed.Load() {
+		return
+	}
+	if c.log != nil {
+		c.log.Warn("nicless: a Context was dropped without Close; it is closed now", "device", fmt.Sprintf("%016x", c.limits.GUID))
+	}
+	c.mu.Lock()
+	for r := range c.memory {
+		r.Reserve() // for ever: the program may still have the bytes
+	}
+	c.mu.Unlock()
+	go c.close() // it waits for the device
+}
+
+func (c *client) close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
@@ -147,13 +197,21 @@ func (c *Context) Close() error {
 	err = errors.Join(err, c.events.Close())
 	c.bell.close()
 	c.waker.close()
-	for ch := range c.channels {
-		err = errors.Join(err, ch.file.Close())
+	for events := range c.channels {
+		err = errors.Join(err, events.Close())
 	}
-	for m := range c.memory {
-		err = errors.Join(err, m.unmap())
+	for r := range c.memory {
+		err = errors.Join(err, r.Close())
 	}
 	return errors.Join(err, c.arena.close(), c.uar.Close(), c.status.Close())
+}
+
+// keep has r, which the client or an object of it uses, keep its addresses when it
+// is closed for as long as owner is in use: a goroutine that posts, polls or reads
+// while another closes finds zeros, rather than a fault that ends the program.
+func keep[T any](owner *T, r *shm.Region) {
+	r.Reserve()
+	runtime.AddCleanup(owner, func(r *shm.Region) { _ = r.Release() }, r)
 }
 
 // hearing is how long Close waits for a device that does not answer, or for a
@@ -163,7 +221,7 @@ const hearing = time.Second
 // hearOut has everything delivered that the device has said so far. A request
 // for another descriptor of events makes it close the one that is listened to,
 // behind all that work has caused before.
-func (c *Context) hearOut() {
+func (c *client) hearOut() {
 	answered := make(chan error, 1)
 	go func() {
 		r, err := c.dev.Call(control.OpOpenEvents, &control.Empty{}, &control.Empty{})
@@ -187,18 +245,33 @@ func (c *Context) hearOut() {
 	}
 }
 
-func (c *Context) end() { c.once.Do(func() { close(c.ended) }) }
+func (c *client) end() { c.once.Do(func() { close(c.ended) }) }
 
 // Done is closed when the device is gone or the context is closed.
-func (c *Context) Done() <-chan struct{} { return c.ended }
+func (c *Context) Done() <-chan struct{} {
+	if c.client == nil {
+		return noContext
+	}
+	return c.ended
+}
+
+// noContext is the Done of a zero Context.
+var noContext = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // Device returns the number of the engine behind this context: queue pairs can
 // be connected when theirs are equal.
-func (c *Context) Device() uint64 { return c.limits.GUID }
+func (c *Context) Device() uint64 {
+	if c.client == nil {
+		return 0
+	}
+	return c.limits.GUID
+}
 
 // err returns why the context cannot be used, or nil.
-func (c *Context) err() error {
+func (c *client) err() error {
 	switch {
+	case c == nil:
+		return errZero
 	case c.closed.Load():
 		return ErrClosed
 	case c.gone.Load():
@@ -208,7 +281,7 @@ func (c *Context) err() error {
 }
 
 // call sends a request, unless the context has ended.
-func (c *Context) call(what string, op control.Op, req, ans control.Message) (control.Reply, error) {
+func (c *client) call(what string, op control.Op, req, ans control.Message) (control.Reply, error) {
 	if err := c.err(); err != nil {
 		return control.Reply{}, wrap(what, err)
 	}
@@ -218,7 +291,7 @@ func (c *Context) call(what string, op control.Op, req, ans control.Message) (co
 
 // register returns the next doorbell register, in turn: queues that share one
 // only share a hint.
-func (c *Context) register() (page uint16, mem []byte) {
+func (c *client) register() (page uint16, mem []byte) {
 	c.mu.Lock()
 	n := c.next
 	c.next++
@@ -230,7 +303,7 @@ func (c *Context) register() (page uint16, mem []byte) {
 }
 
 // armRegister is where CQs of page 0 are armed.
-func (c *Context) armRegister() []byte { return c.uar.Bytes()[doorbell.CQArmOffset:][:8] }
+func (c *client) armRegister() []byte { return c.uar.Bytes()[doorbell.CQArmOffset:][:8] }
 
 // A PD is a protection domain: queue pairs and keys work together only within
 // one.
@@ -252,6 +325,9 @@ func (c *Context) AllocPD() (*PD, error) {
 // Close destroys the domain. ErrBusy while keys or queue pairs belong to it.
 // Closing twice does nothing.
 func (p *PD) Close() error {
+	if p == nil {
+		return errZero
+	}
 	return closing(p.ctx, &p.closed, func() error {
 		_, err := p.ctx.call("close PD", control.OpDeallocPD, &control.PD{PDN: p.num}, &control.Empty{})
 		return err
@@ -260,7 +336,10 @@ func (p *PD) Close() error {
 
 // usable returns why the domain cannot be used, or nil.
 func (p *PD) usable(what string) error {
-	if p == nil || p.closed.Load() {
+	switch {
+	case p == nil || p.ctx == nil:
+		return wrap(what+": PD", errZero)
+	case p.closed.Load():
 		return wrap(what+": PD", ErrClosed)
 	}
 	return nil
@@ -269,6 +348,9 @@ func (p *PD) usable(what string) error {
 // closing runs destroy once, and not at all when the context has ended: the
 // device has destroyed everything then. When destroy fails, the object lives.
 func closing(c *Context, closed *atomic.Bool, destroy func() error) error {
+	if c == nil {
+		return errZero
+	}
 	if closed.Swap(true) {
 		return nil
 	}

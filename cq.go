@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"runtime"
+	"sync"
 	"sync/atomic"
+	"weak"
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/hostpath"
@@ -45,6 +48,7 @@ type CQConfig struct {
 // A CQ is a completion queue.
 type CQ struct {
 	ctx     *Context
+	c       *client // of ctx
 	cqn     uint32
 	cq      *hostpath.CQ
 	buf     block
@@ -58,16 +62,21 @@ type CQ struct {
 	senders  atomic.Int32 // queue pairs whose SendCQ it is
 	exported atomic.Bool  // it is collapsed, and one queue pair's alone
 	closed   atomic.Bool
+
+	changes sync.Mutex // one at a time: Resize, Close
 }
 
 // CreateCQ makes a completion queue.
 func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 	const what = "CQ"
+	if err := c.err(); err != nil {
+		return nil, wrap(what, err)
+	}
 	log, err := cfg.fill(c)
 	if err != nil {
 		return nil, wrap(what, err)
 	}
-	q := &CQ{ctx: c, cfg: cfg}
+	q := &CQ{ctx: c, c: c.client, cfg: cfg}
 	if q.buf, err = c.arena.alloc(cfg.entrySize() << log); err != nil {
 		return nil, wrap(what, err)
 	}
@@ -153,7 +162,7 @@ func (q *CQ) create(log int) (err error) {
 		return wrap(what, err)
 	}
 	c.mu.Lock()
-	c.cqs[q.cqn] = q
+	c.cqs[q.cqn] = weak.Make(q)
 	c.mu.Unlock()
 	return nil
 }
@@ -187,12 +196,16 @@ func (q *CQ) CQN() uint32 { return q.cqn }
 //
 // One poller at a time.
 func (q *CQ) Poll(dst []Completion) (int, error) {
-	if q.closed.Load() || q.ctx.closed.Load() {
+	c := q.c
+	if c == nil {
+		return 0, errZero
+	}
+	if q.closed.Load() || c.closed.Load() {
 		return 0, ErrClosed
 	}
 	n := q.cq.Poll(dst)
 	if n == 0 {
-		if q.ctx.gone.Load() {
+		if c.gone.Load() {
 			if n = q.cq.Poll(dst); n > 0 {
 				return n, nil // the last thing that the device did
 			}
@@ -201,10 +214,11 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 		if q.overrun.Load() {
 			return q.last(dst)
 		}
-		if q.ctx.alone {
+		if c.alone {
 			cpu.Yield() // the engine's turn, if it is on this core
 		}
 	}
+	runtime.KeepAlive(q) // and with it the memory of the queue
 	return n, nil
 }
 
@@ -214,19 +228,32 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 //
 // Safe for concurrent use beside itself.
 func (q *CQ) TryPoll(dst []Completion) (int, error) {
-	if q.closed.Load() || q.ctx.closed.Load() {
-		return 0, ErrClosed
+	if err := q.open(); err != nil {
+		return 0, err
 	}
 	n, ok := q.cq.TryPoll(dst)
+	runtime.KeepAlive(q)
 	switch {
 	case n > 0:
 		return n, nil
-	case q.ctx.gone.Load():
+	case q.c.gone.Load():
 		return 0, ErrDeviceGone
 	case ok && q.overrun.Load():
 		return 0, ErrOverrun
 	}
 	return 0, nil
+}
+
+// open returns why the queue cannot be polled, or nil. Completions can be taken
+// after the device is gone.
+func (q *CQ) open() error {
+	switch {
+	case q.c == nil:
+		return errZero
+	case q.closed.Load() || q.c.closed.Load():
+		return ErrClosed
+	}
+	return nil
 }
 
 // spins is how often Wait polls before it sleeps: a few microseconds, in which
@@ -239,8 +266,8 @@ const spins = 500
 //
 // One poller at a time.
 func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
-	if len(dst) == 0 {
-		return 0, nil
+	if err := q.open(); err != nil || len(dst) == 0 {
+		return 0, err
 	}
 	for range spins {
 		if n, err := q.Poll(dst); n > 0 || err != nil {
@@ -259,7 +286,7 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 		// another arm would only leave a second one behind.
 		if !q.armed.Swap(true) {
 			q.cq.Arm(false)
-			q.ctx.waker.rouse()
+			q.c.waker.rouse()
 		}
 		if n, err := q.Poll(dst); n > 0 || err != nil {
 			return n, err
@@ -299,14 +326,14 @@ func (q *CQ) Arm(solicited bool) error {
 	if q.closed.Load() {
 		return ErrClosed
 	}
-	if err := q.ctx.err(); err != nil {
+	if err := q.c.err(); err != nil {
 		return err
 	}
 	if q.channel == nil {
 		return errors.New("nicless: CQ was made with PollOnly: it has no channel for events")
 	}
 	q.cq.Arm(solicited)
-	q.ctx.waker.rouse()
+	q.c.waker.rouse()
 	q.armed.Store(!solicited)
 	return nil
 }
@@ -314,13 +341,23 @@ func (q *CQ) Arm(solicited bool) error {
 // Index returns how many completions have been polled since the queue was made,
 // and one for each Resize. When it is empty, a WaitCQ for Index plus n waits for
 // n more. It wraps. The poller's.
-func (q *CQ) Index() uint32 { return q.cq.Index() }
+func (q *CQ) Index() uint32 {
+	if q.c == nil {
+		return 0
+	}
+	return q.cq.Index()
+}
 
 // Resize gives the queue room for another number of entries, rounded up to a
 // power of two. Nothing in it is lost; ErrInvalid if what has not been polled
 // would not fit. The poller's: nobody may poll meanwhile. Queue pairs may go on.
 func (q *CQ) Resize(entries int) error {
 	const what = "resize CQ"
+	if q.c == nil {
+		return wrap(what, errZero)
+	}
+	q.changes.Lock()
+	defer q.changes.Unlock()
 	if q.closed.Load() {
 		return wrap(what, ErrClosed)
 	}
@@ -357,7 +394,9 @@ func (q *CQ) Resize(entries int) error {
 // it meanwhile. Closing twice does nothing.
 func (q *CQ) Close() error {
 	return closing(q.ctx, &q.closed, func() error {
-		if _, err := q.ctx.call("close CQ", control.OpDestroyCQ, &control.CQN{CQN: q.cqn}, &control.Empty{}); err != nil {
+		q.changes.Lock() // a Resize that was abandoned may be under way
+		defer q.changes.Unlock()
+		if _, err := q.c.call("close CQ", control.OpDestroyCQ, &control.CQN{CQN: q.cqn}, &control.Empty{}); err != nil {
 			return err
 		}
 		q.release()

@@ -26,6 +26,9 @@ const GRHSize = 40
 // or that find no receive posted, are dropped.
 func (q *QP) Activate() error {
 	const what = "activate"
+	if err := q.usable(); err != nil {
+		return wrap(what, err)
+	}
 	if q.transport != UD {
 		return wrap(what, control.Errorf(control.CodeInvalid, "a %v queue pair has a peer; Connect it", q.transport))
 	}
@@ -39,6 +42,9 @@ func (q *QP) Activate() error {
 // for SendWR.To. It may be used for any number of sends.
 func (q *QP) AddressOf(peer Descriptor) (*Address, error) {
 	const what = "address"
+	if q.c == nil {
+		return nil, wrap(what, errZero)
+	}
 	if err := peer.check(); err != nil {
 		return nil, wrap(what, err)
 	}

@@ -42,7 +42,10 @@ var (
 
 // Descriptor describes the queue pair, and memory that its peer may use.
 func (q *QP) Descriptor(memory ...RemoteMemory) Descriptor {
-	d := Descriptor{Device: q.pd.ctx.Device(), Transport: q.transport, QPN: q.qpn, Memory: memory}
+	if q.c == nil {
+		return Descriptor{Memory: memory}
+	}
+	d := Descriptor{Device: q.c.limits.GUID, Transport: q.transport, QPN: q.qpn, Memory: memory}
 	if q.transport == UD {
 		d.QKey = q.qkey.Load()
 	} else {

@@ -14,6 +14,9 @@ var (
 	// Close of its Context.
 	ErrClosed = errors.New("nicless: object is closed")
 
+	// errZero reports the use of a value that Open, Dial or a method has not made.
+	errZero = fmt.Errorf("%w: it was never made (zero value)", ErrClosed)
+
 	// ErrDeviceGone reports that the engine has stopped or died. Registered
 	// memory is intact; a new Context is needed.
 	ErrDeviceGone = errors.New("nicless: the device is gone")

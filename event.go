@@ -85,8 +85,12 @@ func (x Explanation) LogValue() slog.Value {
 	return slog.GroupValue(append(attrs, slog.String("text", x.Text))...)
 }
 
-// LogExplanations is a handler for OnExplanation that writes warnings to log.
+// LogExplanations is a handler for OnExplanation that writes warnings to log; nil
+// means slog.Default.
 func LogExplanations(log *slog.Logger) func(Explanation) {
+	if log == nil {
+		log = slog.Default()
+	}
 	return func(x Explanation) { log.Warn("nicless: work request at fault", slog.Any("explanation", x)) }
 }
 
@@ -124,7 +128,10 @@ func (c *Context) NextEvent(ctx context.Context) (Event, error) {
 // return then. f is called on a goroutine of the context's, one call at a time;
 // nil takes the handler off. f must not close the context, which waits for it.
 func (c *Context) OnExplanation(f func(Explanation)) {
-	if f == nil {
+	switch {
+	case c.client == nil: // nothing is explained
+		return
+	case f == nil:
 		c.explain.Store(nil)
 		return
 	}
@@ -132,7 +139,7 @@ func (c *Context) OnExplanation(f func(Explanation)) {
 }
 
 // listen takes events until the device has no more.
-func (c *Context) listen(from *os.File) {
+func (c *client) listen(from *os.File) {
 	defer c.came()
 	defer close(c.silent)
 	var in [control.MaxMessage]byte
@@ -150,17 +157,17 @@ func (c *Context) listen(from *os.File) {
 	}
 }
 
-func (c *Context) deliver(m *control.Event) {
+func (c *client) deliver(m *control.Event) {
 	ev := Event{Kind: EventKind(m.Kind), Number: m.Number}
 	c.mu.Lock()
 	switch m.Kind {
 	case control.EventCQError:
-		ev.CQ = c.cqs[m.Number]
+		ev.CQ = c.cqs[m.Number].Value()
 	case control.EventSRQLimit:
-		ev.SRQ = c.srqs[m.Number]
+		ev.SRQ = c.srqs[m.Number].Value()
 	case control.EventExplanation:
 	default:
-		ev.QP = c.qps[m.Number]
+		ev.QP = c.qps[m.Number].Value()
 	}
 	c.mu.Unlock()
 	if ev.CQ != nil {

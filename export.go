@@ -54,7 +54,7 @@ func (q *QP) Export() (Export, error) {
 			return Export{}, err
 		}
 	}
-	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.over, Wake: q.pd.ctx.waker.rouse}, nil
+	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.over, Wake: q.c.waker.rouse}, nil
 }
 
 // over returns why no send will complete any more, or nil.
@@ -78,7 +78,7 @@ func (q *QP) Raw() (Raw, error) {
 	if q.flame != 0 {
 		return Raw{}, wrap("raw QP", errors.New("made with BlueFlame: its register is for WQEs of its own poster"))
 	}
-	q.pd.ctx.sharedRaw()
+	q.c.sharedRaw()
 	r := Raw{
 		QPN: q.qpn, Send: q.sends.Memory(), Record: q.rec.mem[:8:8], Register: q.register,
 		SendCQ: q.cqs[0].raw(), RecvCQ: q.cqs[1].raw(),

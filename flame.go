@@ -16,7 +16,7 @@ const (
 
 // takeFlame takes a BlueFlame register that nobody has, and returns one more than
 // its index.
-func (c *Context) takeFlame() (n int, err error) {
+func (c *client) takeFlame() (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	most := min(flamesPerPage*int(c.limits.UARPages), 64)
@@ -29,7 +29,7 @@ func (c *Context) takeFlame() (n int, err error) {
 }
 
 // giveFlame gives back what takeFlame has returned.
-func (c *Context) giveFlame(n int) {
+func (c *client) giveFlame(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.flames &^= 1 << (n - 1)
@@ -37,7 +37,7 @@ func (c *Context) giveFlame(n int) {
 
 // flame returns where BlueFlame register i is: its page, what control.QP calls it,
 // and its bytes.
-func (c *Context) flame(i int) (page uint16, number uint8, register []byte) {
+func (c *client) flame(i int) (page uint16, number uint8, register []byte) {
 	page = uint16(i / flamesPerPage)
 	r := firstFlame + i%flamesPerPage
 	at := uint64(page)*doorbell.UARPageSize + doorbell.BFOffset + uint64(r)*doorbell.BFRegSize

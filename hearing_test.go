@@ -58,13 +58,13 @@ func (d *teller) Close() error {
 func TestCloseHearsTheLastWord(t *testing.T) {
 	heard := ""
 	d := &teller{t: t, closed: func() { require.Equal(t, "the last word", heard) }}
-	c, err := newContext(d)
+	c, err := newContext(d, nil)
 	require.NoError(t, err)
 	c.OnExplanation(func(x Explanation) { heard += x.Text })
 	require.NoError(t, c.Close())
 
 	d = &teller{t: t, closed: func() {}}
-	c, err = newContext(d)
+	c, err = newContext(d, nil)
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
 	ev, err := c.NextEvent(t.Context())

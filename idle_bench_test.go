@@ -29,7 +29,7 @@ func newIdleRig(t testing.TB, knows bool) *idleRig {
 	dev, err := newEmbedded(Config{}.engine())
 	require.NoError(t, err)
 	r := &idleRig{dev: dev}
-	r.ctx, err = newContext(dev)
+	r.ctx, err = newContext(dev, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.ctx.Close() })
 	pd, err := r.ctx.AllocPD()

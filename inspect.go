@@ -5,33 +5,39 @@ package nicless
 // gone with the queue, and while work is under way need not belong together.
 
 // SendRing returns the ring of the send queue, whole blocks of 64 bytes.
-func (q *QP) SendRing() []byte { return q.show(q.sends.Memory()) }
+func (q *QP) SendRing() []byte {
+	if !q.open() {
+		return nil
+	}
+	return q.sends.Memory()
+}
 
 // RecvRing returns the ring of the receive queue, entries of one stride; nil if
 // receives come from an SRQ.
 func (q *QP) RecvRing() []byte {
-	if q.rq == nil {
+	if q.rq == nil || !q.open() {
 		return nil
 	}
-	return q.show(q.rq.Memory())
+	return q.rq.Memory()
 }
 
 // Record returns the doorbell record, 8 bytes: the count of receives, then that
 // of send blocks.
-func (q *QP) Record() []byte { return q.show(q.rec.mem[:8:8]) }
-
-func (q *QP) show(b []byte) []byte {
-	if q.closed.Load() || q.pd.ctx.closed.Load() {
+func (q *QP) Record() []byte {
+	if !q.open() {
 		return nil
 	}
-	return b
+	return q.rec.mem[:8:8]
 }
+
+// open reports whether the queue pair's memory is its own.
+func (q *QP) open() bool { return q.c != nil && !q.closed.Load() && !q.c.closed.Load() }
 
 // Register returns the two halves of the UAR register that the send queue
 // rings in turn, as big-endian numbers; zeros after Close. Queues can share a
 // register.
 func (q *QP) Register() (halves [2]uint64) {
-	if q.closed.Load() || q.pd.ctx.closed.Load() {
+	if !q.open() {
 		return halves
 	}
 	halves, _ = q.sends.Register()
@@ -39,15 +45,18 @@ func (q *QP) Register() (halves [2]uint64) {
 }
 
 // Ring returns the ring of the completion queue, entries of 64 or 128 bytes.
-func (q *CQ) Ring() []byte { return q.show(q.cq.Memory()) }
+func (q *CQ) Ring() []byte {
+	if q.open() != nil {
+		return nil
+	}
+	return q.cq.Memory()
+}
 
 // Record returns the doorbell record, 8 bytes: the consumer index, then the
 // arm word.
-func (q *CQ) Record() []byte { return q.show(q.rec.mem[:8:8]) }
-
-func (q *CQ) show(b []byte) []byte {
-	if q.closed.Load() || q.ctx.closed.Load() {
+func (q *CQ) Record() []byte {
+	if q.open() != nil {
 		return nil
 	}
-	return b
+	return q.rec.mem[:8:8]
 }

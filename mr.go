@@ -65,7 +65,7 @@ type MR struct {
 	parent *MR
 	closed atomic.Bool
 
-	mu    sync.Mutex // no key is added while the memory is being closed
+	mu    sync.Mutex // of the MR of RegisterMemory: one key is made, changed or closed at a time
 	parts int        // further keys to this memory
 }
 
@@ -93,13 +93,14 @@ func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
 		return nil, err
 	}
 	m := &MR{pd: p, region: r, size: size, id: id, mem: r.Bytes()[:size:size]}
+	keep(m, r)
 	if err := m.register(what, r.Addr(), access); err != nil {
 		_, _ = c.call(what, control.OpDropRegion, &control.RegionID{ID: id}, &control.Empty{})
 		_ = r.Close()
 		return nil, err
 	}
 	c.mu.Lock()
-	c.memory[m] = struct{}{}
+	c.memory[r] = struct{}{}
 	c.mu.Unlock()
 	return m, nil
 }
@@ -108,10 +109,10 @@ func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
 // rights of its own. The memory stays until the last of its keys is closed.
 func (m *MR) Register(off, n int, access Access) (*MR, error) {
 	const what = "register memory"
-	root := m
-	if m.parent != nil {
-		root = m.parent
+	if m.pd == nil {
+		return nil, wrap(what, errZero)
 	}
+	root := m.root()
 	root.mu.Lock()
 	defer root.mu.Unlock()
 	if m.closed.Load() || root.closed.Load() {
@@ -149,10 +150,18 @@ func (m *MR) String() string {
 
 // Bytes returns the memory; nil after Close, of the context too.
 func (m *MR) Bytes() []byte {
-	if m.closed.Load() || m.pd.ctx.closed.Load() {
+	if m.pd == nil || m.closed.Load() || m.pd.ctx.closed.Load() {
 		return nil
 	}
 	return m.mem
+}
+
+// root returns the MR that RegisterMemory made.
+func (m *MR) root() *MR {
+	if m.parent != nil {
+		return m.parent
+	}
+	return m
 }
 
 // Len returns the size in bytes.
@@ -194,11 +203,15 @@ func (m *MR) Remote(name string) RemoteMemory {
 // under way on it fails. ErrBusy while other keys to the memory exist. Closing
 // twice does nothing.
 func (m *MR) Close() error {
+	if m.pd == nil {
+		return errZero
+	}
 	c := m.pd.ctx
 	return closing(c, &m.closed, func() error {
 		const what = "close memory"
-		m.mu.Lock()
-		defer m.mu.Unlock()
+		root := m.root()
+		root.mu.Lock()
+		defer root.mu.Unlock()
 		if m.parts > 0 {
 			return wrap(what, control.Errorf(control.CodeBusy, "%d further keys to it are open", m.parts))
 		}
@@ -207,8 +220,6 @@ func (m *MR) Close() error {
 			return err
 		}
 		if m.parent != nil {
-			m.parent.mu.Lock()
-			defer m.parent.mu.Unlock()
 			m.parent.parts--
 			return nil
 		}
@@ -216,10 +227,8 @@ func (m *MR) Close() error {
 			return err
 		}
 		c.mu.Lock()
-		delete(c.memory, m)
+		delete(c.memory, m.region)
 		c.mu.Unlock()
-		return m.unmap()
+		return m.region.Close()
 	})
 }
-
-func (m *MR) unmap() error { return m.region.Close() }

@@ -84,7 +84,7 @@ func Open(cfg Config) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newContext(dev)
+	return newContext(dev, cfg.Log)
 }
 
 // An embedded device is an engine of this process and one client of it. It

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
@@ -58,6 +60,7 @@ type QPConfig struct {
 // A QP is a queue pair: a send queue, and a receive queue or a share in one.
 type QP struct {
 	pd        *PD
+	c         *client // of pd's context
 	qpn       uint32
 	transport Transport
 	qkey      atomic.Uint32
@@ -76,6 +79,8 @@ type QP struct {
 	state     atomic.Uint32 // control.State*, as this side last set it
 	closed    atomic.Bool
 
+	changes sync.Mutex // one at a time: Modify, Close
+
 	mu   sync.Mutex
 	sink *MR // of Export, once it was called
 }
@@ -91,7 +96,7 @@ func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 		return nil, wrap(what, err)
 	}
 	q := &QP{
-		pd: p, transport: cfg.Type, srq: cfg.SRQ, cqs: [2]*CQ{cfg.SendCQ, cfg.RecvCQ},
+		pd: p, c: p.ctx.client, transport: cfg.Type, srq: cfg.SRQ, cqs: [2]*CQ{cfg.SendCQ, cfg.RecvCQ},
 		access: FullAccess &^ LocalWrite &^ cfg.Deny,
 	}
 	index, err := p.ctx.table.Alloc()
@@ -119,6 +124,8 @@ func (cfg *QPConfig) fill(c *Context) error {
 		switch {
 		case q == nil:
 			return errors.New("no SendCQ")
+		case q.ctx == nil:
+			return fmt.Errorf("CQ: %w", errZero)
 		case q.ctx != c:
 			return fmt.Errorf("CQ %#06x belongs to another context", q.cqn)
 		case q.closed.Load():
@@ -133,6 +140,8 @@ func (cfg *QPConfig) fill(c *Context) error {
 	case cfg.BlueFlame && (cfg.Type == UD || cfg.Concurrent || cfg.Managed):
 		return fmt.Errorf("BlueFlame with transport %v, Concurrent %v, Managed %v; RC or UC and neither are possible", cfg.Type, cfg.Concurrent, cfg.Managed)
 	case cfg.SRQ == nil:
+	case cfg.SRQ.pd == nil:
+		return fmt.Errorf("SRQ: %w", errZero)
 	case cfg.SRQ.pd.ctx != c:
 		return fmt.Errorf("SRQ %#06x belongs to another context", cfg.SRQ.srqn)
 	case cfg.SRQ.closed.Load():
@@ -180,7 +189,7 @@ func roundPow2(n int) int { return 1 << bits.Len(uint(n-1)) }
 
 func (q *QP) create(cfg QPConfig) error {
 	const what = "QP"
-	c := q.pd.ctx
+	c := q.c
 	sendBlocks, recvs, stride := cfg.sendBlocks(), roundPow2(cfg.MaxRecvWR), roundPow2(cfg.MaxRecvSGE)*wqe.UnitSize
 	if most := 1 << c.limits.MaxLogSQ; sendBlocks > most {
 		return wrap(what, fmt.Errorf("%d sends of the size asked for need %d blocks of 64 bytes; %d are possible", cfg.MaxSendWR, sendBlocks, most))
@@ -247,7 +256,7 @@ func (q *QP) create(cfg QPConfig) error {
 	}
 	c.table.Set(q.index, q.life())
 	c.mu.Lock()
-	c.qps[q.qpn] = q
+	c.qps[q.qpn] = weak.Make(q)
 	c.mu.Unlock()
 	return nil
 }
@@ -266,7 +275,7 @@ func log2(n int) uint8 { return uint8(bits.Len(uint(n)) - 1) }
 // release gives back what a queue pair had, on this side and, if it is still
 // there, on the device's.
 func (q *QP) release() {
-	c := q.pd.ctx
+	c := q.c
 	if q.qpn != 0 {
 		_, _ = c.call("QP", control.OpDestroyQP, &control.QPN{QPN: q.qpn}, &control.Empty{})
 		c.mu.Lock()
@@ -319,7 +328,7 @@ func (q *QP) usable() error {
 	if q.closed.Load() {
 		return ErrClosed
 	}
-	return q.pd.ctx.err()
+	return q.c.err()
 }
 
 var errNoWR = errors.New("nicless: no work request (nil)")
@@ -341,14 +350,16 @@ func (q *QP) PostSend(wr *SendWR) error {
 	if q.crowd != nil {
 		err := q.crowd.Post(wr)
 		q.crowd.Ring()
-		q.pd.ctx.waker.rouse()
+		q.c.waker.rouse()
+		runtime.KeepAlive(q) // and with it the memory of the queue
 		return err
 	}
 	if err := q.sq.Post(wr); err != nil {
 		return err
 	}
 	q.sq.Ring()
-	q.pd.ctx.waker.rouse()
+	q.c.waker.rouse()
+	runtime.KeepAlive(q)
 	return nil
 }
 
@@ -367,7 +378,8 @@ func (q *QP) PostSendList(wrs []SendWR) (int, error) {
 	} else {
 		n, err = q.sq.PostList(wrs)
 	}
-	q.pd.ctx.waker.rouse()
+	q.c.waker.rouse()
+	runtime.KeepAlive(q)
 	return n, err
 }
 
@@ -398,7 +410,8 @@ func (q *QP) PostRecv(wr *RecvWR) error {
 		return err
 	}
 	q.rq.Ring()
-	q.pd.ctx.waker.rouse()
+	q.c.waker.rouse()
+	runtime.KeepAlive(q)
 	return nil
 }
 
@@ -409,7 +422,8 @@ func (q *QP) PostRecvList(wrs []RecvWR) (int, error) {
 		return 0, err
 	}
 	n, err := q.rq.PostRecvList(wrs)
-	q.pd.ctx.waker.rouse()
+	q.c.waker.rouse()
+	runtime.KeepAlive(q)
 	return n, err
 }
 
@@ -429,10 +443,13 @@ func (q *QP) receivable() error {
 // SendIndex returns how many blocks of the send queue have been posted to: what
 // a SendEnable names to have all of them executed. It wraps. The poster's.
 func (q *QP) SendIndex() uint32 {
-	if q.crowd != nil {
+	switch {
+	case q.crowd != nil:
 		return q.crowd.Index()
+	case q.sq != nil:
+		return q.sq.Index()
 	}
-	return q.sq.Index()
+	return 0
 }
 
 // Close destroys the queue pair. Work in its queues is dropped without a
@@ -440,7 +457,12 @@ func (q *QP) SendIndex() uint32 {
 // peer sees transport errors. Nobody may be posting meanwhile. Closing twice
 // does nothing.
 func (q *QP) Close() error {
+	if q.pd == nil {
+		return errZero
+	}
 	return closing(q.pd.ctx, &q.closed, func() error {
+		q.changes.Lock() // a Modify that was abandoned may be under way
+		defer q.changes.Unlock()
 		q.release()
 		q.mu.Lock()
 		defer q.mu.Unlock()

@@ -1,11 +1,9 @@
 package nicless
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/nicless/nicless/internal/control"
-	"github.com/nicless/nicless/internal/shm"
 )
 
 // Reregister gives the MR another domain, range and rights in one step, and
@@ -16,6 +14,9 @@ import (
 // Transfers under way on the old key fail. Nobody may use the MR meanwhile.
 func (m *MR) Reregister(pd *PD, off, n int, access Access) error {
 	const what = "reregister memory"
+	if m.pd == nil {
+		return wrap(what, errZero)
+	}
 	if pd == nil {
 		pd = m.pd
 	}
@@ -25,10 +26,7 @@ func (m *MR) Reregister(pd *PD, off, n int, access Access) error {
 	if pd.ctx != m.pd.ctx {
 		return wrap(what, control.Errorf(control.CodeInvalid, "the domain belongs to another context"))
 	}
-	root := m
-	if m.parent != nil {
-		root = m.parent
-	}
+	root := m.root()
 	root.mu.Lock()
 	defer root.mu.Unlock()
 	if m.closed.Load() || root.closed.Load() {
@@ -53,12 +51,3 @@ func (m *MR) Reregister(pd *PD, off, n int, access Access) error {
 	m.mem = root.region.Bytes()[off : off+n : off+n]
 	return nil
 }
-
-// Load64 returns the 8 bytes at off, a multiple of 8, by one load: the target
-// of an 8-byte atomic, or the old value that one has brought. Both are in the
-// order of the host.
-func (m *MR) Load64(off int) uint64 { return shm.Word64At(m.mem, uint64(off)).Observe() }
-
-// Old32 returns the old value that a masked atomic of 4 bytes has brought to
-// off. It is big-endian, unlike the target, as on hardware.
-func (m *MR) Old32(off int) uint32 { return binary.BigEndian.Uint32(m.mem[off:]) }

@@ -2,7 +2,9 @@ package nicless
 
 import (
 	"fmt"
+	"runtime"
 	"sync/atomic"
+	"weak"
 
 	"github.com/nicless/nicless/hostpath"
 	"github.com/nicless/nicless/internal/control"
@@ -22,6 +24,7 @@ type SRQConfig struct {
 // domain, not to those of the queue pairs.
 type SRQ struct {
 	pd     *PD
+	c      *client // of pd's context
 	srqn   uint32
 	srq    *hostpath.SRQ
 	ring   block
@@ -48,7 +51,7 @@ func (p *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 	if cfg.MaxSGE < 1 || cfg.MaxSGE > 31 {
 		return nil, wrap(what, fmt.Errorf("MaxSGE %d; 1 to 31 are possible", cfg.MaxSGE))
 	}
-	q := &SRQ{pd: p}
+	q := &SRQ{pd: p, c: p.ctx.client}
 	if err := q.create(cfg); err != nil {
 		p.ctx.arena.release(q.ring, q.rec)
 		return nil, wrap(what, err)
@@ -57,7 +60,7 @@ func (p *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 }
 
 func (q *SRQ) create(cfg SRQConfig) error {
-	c := q.pd.ctx
+	c := q.c
 	if err := c.err(); err != nil {
 		return err
 	}
@@ -84,7 +87,7 @@ func (q *SRQ) create(cfg SRQConfig) error {
 	}
 	q.srqn = ans.SRQN
 	c.mu.Lock()
-	c.srqs[q.srqn] = q
+	c.srqs[q.srqn] = weak.Make(q)
 	c.mu.Unlock()
 	return nil
 }
@@ -99,7 +102,7 @@ func (q *SRQ) usable() error {
 	if q.closed.Load() {
 		return ErrClosed
 	}
-	return q.pd.ctx.err()
+	return q.c.err()
 }
 
 // PostRecv posts one receive and rings. ErrFull while the queue has no room.
@@ -110,11 +113,15 @@ func (q *SRQ) PostRecv(wr *RecvWR) error {
 	if err := q.usable(); err != nil {
 		return err
 	}
+	if wr == nil {
+		return errNoWR
+	}
 	if err := q.srq.PostRecv(wr); err != nil {
 		return err
 	}
 	q.srq.Ring()
-	q.pd.ctx.waker.rouse()
+	q.c.waker.rouse()
+	runtime.KeepAlive(q)
 	return nil
 }
 
@@ -125,7 +132,8 @@ func (q *SRQ) PostRecvList(wrs []RecvWR) (int, error) {
 		return 0, err
 	}
 	n, err := q.srq.PostRecvList(wrs)
-	q.pd.ctx.waker.rouse()
+	q.c.waker.rouse()
+	runtime.KeepAlive(q)
 	return n, err
 }
 
@@ -140,7 +148,7 @@ func (q *SRQ) SetLimit(limit int) error {
 		return wrap(what, control.Errorf(control.CodeInvalid, "%d; 0 to the size of the queue is possible", limit))
 	}
 	req := &control.SRQLimit{SRQN: q.srqn, Limit: uint32(limit)}
-	_, err := q.pd.ctx.call(what, control.OpModifySRQ, req, &control.Empty{})
+	_, err := q.c.call(what, control.OpModifySRQ, req, &control.Empty{})
 	return err
 }
 
@@ -151,15 +159,18 @@ func (q *SRQ) Query() (limit int, err error) {
 		return 0, wrap(what, ErrClosed)
 	}
 	var ans control.SRQLimit
-	_, err = q.pd.ctx.call(what, control.OpQuerySRQ, &control.SRQN{SRQN: q.srqn}, &ans)
+	_, err = q.c.call(what, control.OpQuerySRQ, &control.SRQN{SRQN: q.srqn}, &ans)
 	return int(ans.Limit), err
 }
 
 // Close destroys the queue and drops its receives. ErrBusy while queue pairs
 // use it. Nobody may be posting meanwhile. Closing twice does nothing.
 func (q *SRQ) Close() error {
-	c := q.pd.ctx
-	return closing(c, &q.closed, func() error {
+	if q.pd == nil {
+		return errZero
+	}
+	c := q.c
+	return closing(q.pd.ctx, &q.closed, func() error {
 		if _, err := c.call("close SRQ", control.OpDestroySRQ, &control.SRQN{SRQN: q.srqn}, &control.Empty{}); err != nil {
 			return err
 		}

@@ -28,10 +28,13 @@ type Status struct {
 
 // Status reads the device's status page. It asks nobody.
 func (c *Context) Status() (Status, error) {
-	if c.closed.Load() {
-		return Status{}, wrap("status", ErrClosed)
+	if c.client == nil {
+		return Status{}, wrap("status", errZero)
 	}
 	b := c.status.Bytes()
+	if c.closed.Load() || b == nil {
+		return Status{}, wrap("status", ErrClosed)
+	}
 	word := func(off uint64) uint64 { return shm.Word64At(b, off).Observe() }
 	count := func(n control.Counter) uint64 { return word(n.Offset()) }
 	s := Status{

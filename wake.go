@@ -43,7 +43,7 @@ func (w *waker) strike(sleep uint64) {
 
 // offerWake promises the engine that posters of this context wake it.
 // Until then it only takes naps.
-func (c *Context) offerWake() {
+func (c *client) offerWake() {
 	if shm.JoinBarrier() != nil {
 		return
 	}
@@ -65,13 +65,13 @@ func (c *Context) offerWake() {
 }
 
 // retractWake takes the promise back.
-func (c *Context) retractWake() {
+func (c *client) retractWake() {
 	_, _ = c.dev.Call(control.OpWake, &control.Wake{}, &control.Empty{})
 }
 
 // sharedRaw says that queues are written to by others, who do not look whether
 // the engine sleeps.
-func (c *Context) sharedRaw() {
+func (c *client) sharedRaw() {
 	w := &c.waker
 	w.mu.Lock()
 	defer w.mu.Unlock()

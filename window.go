@@ -69,7 +69,12 @@ func (w *Window) Bind(m *MR, off, n int, access Access) *Bind {
 
 // Close frees the window; bound or not, it gives no access any more. Closing
 // twice does nothing.
-func (w *Window) Close() error { return w.pd.freeKey("close window", &w.closed, &w.key) }
+func (w *Window) Close() error {
+	if w.pd == nil {
+		return errZero
+	}
+	return w.pd.freeKey("close window", &w.closed, &w.key)
+}
 
 // freeKey takes a key back that stands for no memory of its own.
 func (p *PD) freeKey(what string, closed *atomic.Bool, key *uint32) error {
@@ -132,4 +137,9 @@ func (k *ListKey) Interleave(access Access, repeat uint32, entries ...ListEntry)
 }
 
 // Close frees the key. Closing twice does nothing.
-func (k *ListKey) Close() error { return k.pd.freeKey("close list key", &k.closed, &k.key) }
+func (k *ListKey) Close() error {
+	if k.pd == nil {
+		return errZero
+	}
+	return k.pd.freeKey("close list key", &k.closed, &k.key)
+}

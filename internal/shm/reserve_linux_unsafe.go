@@ -16,13 +16,16 @@ func (r *Region) Reserve() {
 	r.reserved = true
 }
 
-// Release is Close that gives the addresses back too. Nobody may use them any
-// more.
+// Release ends what Reserve began: the addresses go now, if the region is closed,
+// and otherwise when it is.
 func (r *Region) Release() error {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.reserved = false
-	r.mu.Unlock()
-	return r.Close()
+	if r.mem != nil || r.maps == nil {
+		return nil
+	}
+	return r.maps.Unmap() // sets r.maps to nil
 }
 
 // hollow puts private pages of zeros in place of the memory. They take no

@@ -29,6 +29,16 @@ func TestReserve(t *testing.T) {
 	require.NoError(t, r.Release())
 	require.ErrorIs(t, unix.Msync(late, unix.MS_ASYNC), unix.ENOMEM, "not mapped")
 	require.NoError(t, r.Release())
+
+	// Released before it is closed, it is like any other.
+	r, err = Create("reserved", PageSize)
+	require.NoError(t, err)
+	late = r.Bytes()
+	r.Reserve()
+	require.NoError(t, r.Release())
+	late[0] = 1
+	require.NoError(t, r.Close())
+	require.ErrorIs(t, unix.Msync(late, unix.MS_ASYNC), unix.ENOMEM, "not mapped")
 }
 
 func mappings(t *testing.T) string {

@@ -1,0 +1,105 @@
+package nicless
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// The functions of this file are for words that the program and the device use at
+// the same time: flags, counters, targets of RDMA atomics. The words are in the
+// order of the host, as the device's atomics have them. off counts bytes from the
+// beginning of the MR, and the word must lie within it, on a multiple of its size.
+//
+// They panic, on the goroutine that calls, where a slice would: outside the
+// memory, and after Close. Each is one atomic instruction: of the program's
+// goroutines, of other processes that share the memory and of the device none
+// comes in between.
+
+// word returns the n bytes at off.
+func (m *MR) word(off, n int) []byte {
+	b := m.Bytes()
+	if b == nil {
+		panic("nicless: memory is closed, or was never registered")
+	}
+	if off < 0 || off > len(b)-n {
+		panic(fmt.Sprintf("nicless: word of %d bytes at offset %d; the memory has %d", n, off, len(b)))
+	}
+	b = b[off : off+n]
+	if !shm.Aligned(b) {
+		panic(fmt.Sprintf("nicless: word of %d bytes at offset %d; its address is not a multiple of %d", n, off, n))
+	}
+	return b
+}
+
+// Load64 returns the 8 bytes at off: the target of an atomic, or the old value that
+// one has brought. What their writer stored before them is visible afterwards.
+func (m *MR) Load64(off int) uint64 { return shm.Word64At(m.word(off, 8), 0).Observe() }
+
+// Store64 stores v in the 8 bytes at off, behind everything stored before: a reader
+// that sees v sees that too. A load that follows may still come before it.
+func (m *MR) Store64(off int, v uint64) { shm.Word64At(m.word(off, 8), 0).Publish(v) }
+
+// Add64 adds delta to the 8 bytes at off and returns the sum, as atomic.AddUint64
+// does. It wraps.
+func (m *MR) Add64(off int, delta uint64) (sum uint64) { return shm.Add(m.word(off, 8), delta) + delta }
+
+// CompareAndSwap64 replaces the 8 bytes at off by v if they are old, and reports
+// whether it did, as atomic.CompareAndSwapUint64 does.
+func (m *MR) CompareAndSwap64(off int, old, v uint64) (swapped bool) {
+	b := m.word(off, 8)
+	for {
+		if was, ok := shm.CompareAndSwap(b, old, v); ok {
+			return was == old
+		}
+	}
+}
+
+// Load32 is Load64 of 4 bytes.
+func (m *MR) Load32(off int) uint32 {
+	return bits.ReverseBytes32(shm.BE32At(m.word(off, 4), 0).Observe())
+}
+
+// Store32 is Store64 of 4 bytes.
+func (m *MR) Store32(off int, v uint32) {
+	shm.BE32At(m.word(off, 4), 0).Publish(bits.ReverseBytes32(v))
+}
+
+// Add32 is Add64 of 4 bytes.
+func (m *MR) Add32(off int, delta uint32) (sum uint32) {
+	b := m.word(off, 4)
+	for {
+		if was, ok := shm.Update(b, func(old uint64) uint64 { return old + uint64(delta) }); ok {
+			return uint32(was) + delta
+		}
+	}
+}
+
+// CompareAndSwap32 is CompareAndSwap64 of 4 bytes.
+func (m *MR) CompareAndSwap32(off int, old, v uint32) (swapped bool) {
+	b := m.word(off, 4)
+	for {
+		was, ok := shm.Update(b, func(now uint64) uint64 {
+			if uint32(now) == old {
+				return uint64(v)
+			}
+			return now
+		})
+		if ok {
+			return uint32(was) == old
+		}
+	}
+}
+
+// Old32 returns the old value that a masked atomic of 4 bytes has brought to off. It
+// is big-endian, unlike the target, as on hardware. It is for memory that the device
+// has done with: it need not be a multiple of 4.
+func (m *MR) Old32(off int) uint32 {
+	b := m.Bytes()
+	if off < 0 || off > len(b)-4 {
+		panic(fmt.Sprintf("nicless: 4 bytes at offset %d; the memory has %d", off, len(b)))
+	}
+	return binary.BigEndian.Uint32(b[off:])
+}

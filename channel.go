@@ -193,7 +193,7 @@ func (ch *Channel) take(event [8]byte) *CQ {
 // Close destroys the channel. ErrBusy while completion queues use it. Nobody
 // may wait on it meanwhile. Closing twice does nothing.
 func (ch *Channel) Close() error {
-	if ch.ctx == nil {
+	if ch == nil || ch.ctx == nil {
 		return errZero
 	}
 	return closing(ch.ctx, &ch.closed, func() error {

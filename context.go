@@ -163,7 +163,7 @@ func programName() string {
 //
 // Nobody may be posting or polling meanwhile. Closing twice does nothing.
 func (c *Context) Close() error {
-	if c.client == nil {
+	if c == nil || c.client == nil {
 		return errZero
 	}
 	return c.close()

@@ -393,6 +393,9 @@ func (q *CQ) Resize(entries int) error {
 // Close destroys the queue. ErrBusy while queue pairs use it. Nobody may poll
 // it meanwhile. Closing twice does nothing.
 func (q *CQ) Close() error {
+	if q == nil {
+		return errZero
+	}
 	return closing(q.ctx, &q.closed, func() error {
 		q.changes.Lock() // a Resize that was abandoned may be under way
 		defer q.changes.Unlock()

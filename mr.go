@@ -203,7 +203,7 @@ func (m *MR) Remote(name string) RemoteMemory {
 // under way on it fails. ErrBusy while other keys to the memory exist. Closing
 // twice does nothing.
 func (m *MR) Close() error {
-	if m.pd == nil {
+	if m == nil || m.pd == nil {
 		return errZero
 	}
 	c := m.pd.ctx

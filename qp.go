@@ -457,7 +457,7 @@ func (q *QP) SendIndex() uint32 {
 // peer sees transport errors. Nobody may be posting meanwhile. Closing twice
 // does nothing.
 func (q *QP) Close() error {
-	if q.pd == nil {
+	if q == nil || q.pd == nil {
 		return errZero
 	}
 	return closing(q.pd.ctx, &q.closed, func() error {

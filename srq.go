@@ -166,7 +166,7 @@ func (q *SRQ) Query() (limit int, err error) {
 // Close destroys the queue and drops its receives. ErrBusy while queue pairs
 // use it. Nobody may be posting meanwhile. Closing twice does nothing.
 func (q *SRQ) Close() error {
-	if q.pd == nil {
+	if q == nil || q.pd == nil {
 		return errZero
 	}
 	c := q.c

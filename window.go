@@ -70,7 +70,7 @@ func (w *Window) Bind(m *MR, off, n int, access Access) *Bind {
 // Close frees the window; bound or not, it gives no access any more. Closing
 // twice does nothing.
 func (w *Window) Close() error {
-	if w.pd == nil {
+	if w == nil || w.pd == nil {
 		return errZero
 	}
 	return w.pd.freeKey("close window", &w.closed, &w.key)
@@ -138,7 +138,7 @@ func (k *ListKey) Interleave(access Access, repeat uint32, entries ...ListEntry)
 
 // Close frees the key. Closing twice does nothing.
 func (k *ListKey) Close() error {
-	if k.pd == nil {
+	if k == nil || k.pd == nil {
 		return errZero
 	}
 	return k.pd.freeKey("close list key", &k.closed, &k.key)

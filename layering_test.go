@@ -44,7 +44,8 @@ var mayImport = map[string][]string{
 
 	// The kernel's part for programs that use rdma-core: a client of the engine, which
 	// knows nothing of it.
-	"verbs": {"engine", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock"},
+	"verbs/internal/abi": {},
+	"verbs":              {"engine", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi"},
 
 	// Emulated accelerators: beside the host API, not above it.
 	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu"},

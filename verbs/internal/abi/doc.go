@@ -1,0 +1,22 @@
+// Package abi is the binary interface between libibverbs, libmlx5 and the kernel, as
+// far as package verbs serves it: numbers of objects, methods, attributes and commands,
+// flags, and the sizes and offsets of structures. It has constants only.
+//
+// One file stands for one header, and each constant has the C expression that it equals
+// as its comment: an enumerator, sizeof, or offsetof. The Go name is the C name without
+// its prefix (UVERBS_, IB_UVERBS_, IB_USER_VERBS_, IBV_; MLX5_IB_ becomes MLX5) and, for
+// a field, the structure's name followed by the field's:
+//
+//	UVERBS_ATTR_CREATE_CQ_CQE                      AttrCreateCQCQE
+//	sizeof(struct ib_uverbs_reg_mr)                RegMRSize
+//	offsetof(struct ib_uverbs_reg_mr, start)       RegMRStart
+//	offsetof(struct mlx5_ib_create_cq, buf_addr)   MLX5CreateCQBufAddr
+//
+// TestHeaders has a C compiler evaluate each comment and compares. The values are
+// promises of the kernel to programs and do not change.
+//
+// Sources: include/uapi/rdma of Linux (package linux-libc-dev of Debian), and
+// infiniband/verbs.h of rdma-core (package libibverbs-dev). All integers are in the
+// byte order of the machine, little-endian on those that are supported, except where a
+// structure says __be64.
+package abi

@@ -1,0 +1,67 @@
+package abi
+
+// rdma/mlx5_user_ioctl_cmds.h: objects, methods and attributes that the mlx5 driver adds to the ioctl interface.
+
+// enum mlx5_ib_objects.
+const (
+	MLX5ObjectDEVX = 0x1000 // MLX5_IB_OBJECT_DEVX
+	MLX5ObjectUAR  = 0x1008 // MLX5_IB_OBJECT_UAR
+)
+
+// enum mlx5_ib_device_methods.
+const (
+	MLX5MethodQueryPort = 0x1000 // MLX5_IB_METHOD_QUERY_PORT
+)
+
+// enum mlx5_ib_device_query_context_attrs.
+const (
+	MLX5AttrQueryContextRespUctx = 0x1000 // MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX
+)
+
+// enum mlx5_ib_query_port_attrs.
+const (
+	MLX5AttrQueryPortPortNum = 0x1000 // MLX5_IB_ATTR_QUERY_PORT_PORT_NUM
+	MLX5AttrQueryPort        = 0x1001 // MLX5_IB_ATTR_QUERY_PORT
+)
+
+// enum mlx5_ib_pd_methods.
+const (
+	MLX5MethodPDQuery = 0x1000 // MLX5_IB_METHOD_PD_QUERY
+)
+
+// enum mlx5_ib_query_pd_attrs.
+const (
+	MLX5AttrQueryPDHandle  = 0x1000 // MLX5_IB_ATTR_QUERY_PD_HANDLE
+	MLX5AttrQueryPDRespPDN = 0x1001 // MLX5_IB_ATTR_QUERY_PD_RESP_PDN
+)
+
+// enum mlx5_ib_devx_methods.
+const (
+	MLX5MethodDEVXOther = 0x1000 // MLX5_IB_METHOD_DEVX_OTHER
+)
+
+// enum mlx5_ib_devx_other_attrs.
+const (
+	MLX5AttrDEVXOtherCmdIn  = 0x1000 // MLX5_IB_ATTR_DEVX_OTHER_CMD_IN
+	MLX5AttrDEVXOtherCmdOut = 0x1001 // MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT
+)
+
+// enum mlx5_ib_uar_obj_methods.
+const (
+	MLX5MethodUARObjAlloc   = 0x1000 // MLX5_IB_METHOD_UAR_OBJ_ALLOC
+	MLX5MethodUARObjDestroy = 0x1001 // MLX5_IB_METHOD_UAR_OBJ_DESTROY
+)
+
+// enum mlx5_ib_uar_alloc_attrs.
+const (
+	MLX5AttrUARObjAllocHandle     = 0x1000 // MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE
+	MLX5AttrUARObjAllocType       = 0x1001 // MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE
+	MLX5AttrUARObjAllocMmapOffset = 0x1002 // MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET
+	MLX5AttrUARObjAllocMmapLength = 0x1003 // MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH
+	MLX5AttrUARObjAllocPageID     = 0x1004 // MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID
+)
+
+// enum mlx5_ib_uar_obj_destroy_attrs.
+const (
+	MLX5AttrUARObjDestroyHandle = 0x1000 // MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE
+)

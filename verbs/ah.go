@@ -1,59 +1,59 @@
 package verbs
 
-// An ah is the address of a peer, for datagrams. The library puts it into its
-// WQEs; here is only what a number stands for.
+import "github.com/nicless/nicless/verbs/internal/abi"
+
+// An ah is an address handle. libmlx5 writes the address into the WQEs itself, so the
+// object holds nothing; the server only tells the Ethernet address for the GID.
 type ah struct{ *object }
 
-// createAH: response u64, user_handle u64, pd u32, reserved u32, then the address:
-// dgid, flow_label u32@16, sgid_index@20, hop_limit@21, tclass@22, dlid u16@24,
-// sl@26, path@27, rate@28, is_global@29, port@30.
+// createAH: struct ib_uverbs_create_ah.
 func createAH(c *call, req []byte) error {
 	x := c.x
-	p, err := lookup[*pd](c, "pd", le.Uint32(req[16:]), kindPD)
+	p, err := lookup[*pd](c, "pd", le.Uint32(req[abi.CreateAHPDHandle:]), kindPD)
 	if err != nil {
 		return err
 	}
-	to := req[24:]
-	if err := address(to[29], to[30], to[20]); err != nil {
+	to := req[abi.CreateAHAttr:] // struct ib_uverbs_ah_attr
+	if err := checkAddress(to[abi.AHAttrIsGlobal], to[abi.AHAttrPortNum], to[abi.AHAttrGRHSGIDIndex]); err != nil {
 		return err
 	}
-	if err := x.may(); err != nil {
+	if err := x.chargeObject(); err != nil {
 		return err
 	}
 	a := new(ah)
 	a.object = x.add(kindAH, a, func() error { return nil }, nil, p.object)
-	c.put32(1, a.handle)
-	d := make([]byte, 16)
-	le.PutUint32(d, uint32(len(d)))
-	mac := x.s.macOf(to[:16])
-	copy(d[4:], mac[:])
-	c.put(uhwOut, d)
+	c.put32(abi.AttrCoreOut, a.handle)
+	d := make([]byte, abi.MLX5CreateAHRespSize)
+	le.PutUint32(d[abi.MLX5CreateAHRespResponseLength:], uint32(len(d)))
+	mac := x.s.macOf(to[abi.AHAttrGRHDGID:][:gidSize])
+	copy(d[abi.MLX5CreateAHRespDMAC:], mac[:])
+	c.put(abi.AttrUHWOut, d)
 	return nil
 }
 
-// address judges what every address has.
-func address(global, port, source uint8) error {
+// checkAddress checks what the address of every peer has.
+func checkAddress(global, port, sourceGID uint8) error {
 	switch {
 	case port != 1:
 		return refuse(eINVAL, "address: port %d; there is one, 1", port)
 	case global == 0:
 		return refuse(eINVAL, "address: is_global is 0; on Ethernet every address has a GID (ibv_rc_pingpong and its like: -g 0)")
-	case source >= gidsPresent:
-		return refuse(eINVAL, "address: sgid_index %d; there are %d", source, gidsPresent)
+	case sourceGID >= gidsPresent:
+		return refuse(eINVAL, "address: sgid_index %d; there are %d", sourceGID, gidsPresent)
 	}
 	return nil
 }
 
-// macOf is the address of a device on Ethernet. One that is not ours is never
-// reached: the device finds receivers by their numbers.
+// macOf returns the Ethernet address for a GID. That of a GID which is not this engine's
+// is never used: the engine finds receivers by their queue pair numbers.
 func (s *Server) macOf(gid []byte) (m [6]byte) {
-	if d := s.reach(gid); d != nil {
+	if d := s.deviceOf(gid); d != nil {
 		return d.mac()
 	}
-	if gid[0] == 0xff { // multicast
-		return [6]byte{0x33, 0x33, gid[12], gid[13], gid[14], gid[15]}
+	if gid[0] == multicastGID {
+		return [6]byte{0x33, 0x33, gid[12], gid[13], gid[14], gid[15]} // RFC 2464, section 7
 	}
-	m[0] = 2
+	m[0] = 2 // locally administered
 	copy(m[1:], gid[11:16])
 	return m
 }

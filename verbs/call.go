@@ -6,25 +6,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A call is one ioctl: its arguments as they were judged, and what is answered.
+// A call is one ioctl: its arguments, after they have been checked, and its answer.
 type call struct {
 	p      *process
 	x      *uctx
 	method *method
-	write  *writeCommand // of INVOKE_WRITE
+	write  *writeCommand // if the method is INVOKE_WRITE
 	attrs  []*attr
 
 	results []wireResult
-	files   []*os.File // that came along, for results of needFD in order
+	files   []*os.File // received: one for each result of needFD, in the same order
 	needs   []wireNeed
-	lent    []*os.File // memory of the needs; not ours to close
+	lent    []*os.File // memory for the needs; their extents close it
 
 	outs []wireOut
-	give []*os.File // for the program
-	size int        // of outs
+	give []*os.File // descriptors for the program
 }
 
-// name says what is called, for the log.
+// name returns the name of the method or write command, for the log.
 func (c *call) name() string {
 	switch {
 	case c.write != nil:
@@ -45,7 +44,7 @@ func (c *call) find(id uint16) *attr {
 	return nil
 }
 
-// bytes returns what came in an attribute, nothing if it was not given.
+// bytes returns the bytes of an attribute, none if it was not given.
 func (c *call) bytes(id uint16) []byte {
 	if a := c.find(id); a != nil {
 		return a.inline()
@@ -53,7 +52,7 @@ func (c *call) bytes(id uint16) []byte {
 	return nil
 }
 
-// value returns a number of up to 8 bytes, 0 if it was not given.
+// value returns an attribute as a number of up to 8 bytes, 0 if it was not given.
 func (c *call) value(id uint16) uint64 {
 	var b [8]byte
 	copy(b[:], c.bytes(id))
@@ -62,7 +61,7 @@ func (c *call) value(id uint16) uint64 {
 
 func (c *call) value32(id uint16) uint32 { return uint32(c.value(id)) }
 
-// room returns how many bytes the program takes.
+// room returns how many bytes an answer may have.
 func (c *call) room(id uint16) int {
 	if a := c.find(id); a != nil {
 		return int(a.length)
@@ -70,8 +69,8 @@ func (c *call) room(id uint16) int {
 	return 0
 }
 
-// put answers bytes: as many as the program takes, and zeros where it takes more
-// than there are.
+// put answers bytes: as many as the attribute has room for, followed by zeros if it has
+// room for more.
 func (c *call) put(id uint16, b []byte) {
 	a := c.find(id)
 	if a == nil {
@@ -80,7 +79,6 @@ func (c *call) put(id uint16, b []byte) {
 	whole := make([]byte, a.length)
 	copy(whole, b)
 	c.outs = append(c.outs, wireOut{attr: a.index, kind: outBytes, bytes: whole})
-	c.size += outSize + padded(len(whole))
 }
 
 func (c *call) put32(id uint16, v ...uint32) {
@@ -98,22 +96,23 @@ func (c *call) putHandle(id uint16, o *object) {
 	c.outs = append(c.outs, wireOut{attr: c.find(id).index, kind: outValue, value: uint64(o.handle)})
 }
 
-// putFile answers a new descriptor, which is sent and then closed here.
+// putFile answers a new descriptor. It is closed here after it was sent.
 func (c *call) putFile(id uint16, f *os.File) {
 	c.outs = append(c.outs, wireOut{attr: c.find(id).index, kind: outFD, value: uint64(len(c.give))})
 	c.give = append(c.give, f)
 }
 
-// putFileInside is putFile for one that lies at the beginning of an answer of so
-// many bytes.
+// putFileInside is putFile for a descriptor whose number is the first field of a response
+// of n bytes.
 func (c *call) putFileInside(id uint16, f *os.File, n int) {
 	c.put(id, make([]byte, n))
 	c.outs = append(c.outs, wireOut{attr: c.find(id).index, kind: outFDInside, value: uint64(len(c.give)) << 32})
 	c.give = append(c.give, f)
 }
 
-// file returns a descriptor of the program that an attribute names, and nil when
-// there is no such attribute. The caller takes it over if it keeps it.
+// file returns a copy of the program's descriptor that an attribute names, nil if there is
+// no such attribute, and errAgain if the shim has yet to send it. A caller that keeps the
+// file beyond the call says so by keep.
 func (c *call) file(id uint16) (*os.File, error) {
 	a := c.find(id)
 	if a == nil {
@@ -130,7 +129,7 @@ func (c *call) file(id uint16) (*os.File, error) {
 		case r.errno != 0:
 			return nil, refuse(eBADF, "%s: descriptor %d: %v", c.method.field(id).name, int32(a.data), unix.Errno(r.errno))
 		case n >= len(c.files) || c.files[n] == nil:
-			return nil, refuse(eBADF, "%s: descriptor %d did not come along", c.method.field(id).name, int32(a.data))
+			return nil, refuse(eBADF, "%s: descriptor %d was not sent", c.method.field(id).name, int32(a.data))
 		default:
 			return c.files[n], nil
 		}
@@ -139,7 +138,7 @@ func (c *call) file(id uint16) (*os.File, error) {
 	return nil, errAgain
 }
 
-// keep takes over a file that came along: it is not closed with the call.
+// keep takes a received file over: it is not closed at the end of the call.
 func (c *call) keep(f *os.File) {
 	for i := range c.files {
 		if c.files[i] == f {
@@ -148,8 +147,8 @@ func (c *call) keep(f *os.File) {
 	}
 }
 
-// objectOf returns the object that an attribute names, nil if it was not given.
-// Its kind was checked.
+// objectOf returns the object that an attribute names, nil if it was not given. check has
+// checked its kind.
 func objectOf[T any](c *call, id uint16) (self T) {
 	if a := c.find(id); a != nil {
 		self, _ = c.x.objects[uint32(a.data)].self.(T)
@@ -157,7 +156,7 @@ func objectOf[T any](c *call, id uint16) (self T) {
 	return self
 }
 
-// lookup returns an object that a struct names.
+// lookup returns the object whose handle is in a field of a structure.
 func lookup[T any](c *call, name string, h uint32, k kind) (self T, err error) {
 	o := c.x.objects[h]
 	if o == nil || o.kind != k {

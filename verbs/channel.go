@@ -5,21 +5,23 @@ import (
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/unixsock"
+	"github.com/nicless/nicless/verbs/internal/abi"
 	"golang.org/x/sys/unix"
 )
 
-// A channel tells a program of completions: the device sends straight to it. It
-// has no handle; it is named by its descriptor, and ends when that is closed.
+// A channel is a completion channel: a descriptor to which the device sends completion
+// events directly. It has no handle. A program names it by its descriptor, and it ends
+// when the program's last copy of that is closed.
 type channel struct {
 	id     uint32
 	users  int      // CQs
-	reader *os.File // a copy of the program's end, while there are users
+	reader *os.File // a copy of the program's end, kept while there are users
 }
 
-// createChannel: response u64. The answer is a descriptor.
+// createChannel: struct ib_uverbs_create_comp_channel. The response is a descriptor.
 func createChannel(c *call, _ []byte) error {
 	x := c.x
-	x.bury()
+	x.endClosedChannels()
 	if err := x.charge(channelCost); err != nil {
 		return err
 	}
@@ -40,12 +42,12 @@ func createChannel(c *call, _ []byte) error {
 		return err
 	}
 	x.channels[cookie] = &channel{id: id}
-	c.putFileInside(1, r.Events, 4)
+	c.putFileInside(abi.AttrCoreOut, r.Events, abi.CreateCompChannelRespSize)
 	return nil
 }
 
-// bury ends channels that the program has closed.
-func (x *uctx) bury() {
+// endClosedChannels ends channels that the program has closed.
+func (x *uctx) endClosedChannels() {
 	for _, id := range x.client.Forsaken() {
 		for cookie, ch := range x.channels {
 			if ch.id == id && x.tell(control.OpDestroyChannel, &control.Channel{ID: id}) == nil {
@@ -56,8 +58,8 @@ func (x *uctx) bury() {
 	}
 }
 
-// channel returns the channel that an attribute names, and keeps a copy of its
-// descriptor; nil if there is no such attribute.
+// channel returns the channel that an attribute names, and keeps the copy of its
+// descriptor that the shim has sent. It returns nil if there is no such attribute.
 func (c *call) channel(id uint16) (*channel, error) {
 	f, err := c.file(id)
 	if f == nil || err != nil {
@@ -80,14 +82,14 @@ func (c *call) channel(id uint16) (*channel, error) {
 
 func (ch *channel) use() { ch.users++ }
 
-// leave lets go of a channel.
+// leave is called when a CQ of the channel is destroyed.
 func (ch *channel) leave() {
 	if ch.users--; ch.users == 0 {
 		ch.drop()
 	}
 }
 
-// drop closes the copy of the descriptor if nobody uses it.
+// drop closes the copy of the descriptor if no CQ uses the channel.
 func (ch *channel) drop() {
 	if ch != nil && ch.users == 0 && ch.reader != nil {
 		_ = ch.reader.Close()

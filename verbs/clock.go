@@ -5,38 +5,28 @@ import (
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// A clockPage tells programs how time stamps of completions, which are cycles of
-// the device clock, become nanoseconds of the day: struct mlx5_ib_clock_info. A
-// program reads it while we write: an odd sign, or another one behind than
-// before, says that it has to read again.
+// A clockPage tells programs how to convert time stamps of completions, which are cycles
+// of the device clock, to nanoseconds of the day: struct mlx5_ib_clock_info. Programs read
+// it while it is written. An odd sign, or one that differs before and after, tells them to
+// read again.
 //
-// The core clock itself cannot be shown in a page, for nobody would make it tick:
-// so that page is not offered.
+// The page of the core clock (MLX5_IB_MMAP_CORE_CLOCK) is not offered: it would have to
+// count by itself.
 type clockPage struct {
 	page *shm.Region
 	stop chan struct{}
 	done chan struct{}
 }
 
-// Where the fields lie.
-const (
-	clockSign   = 0  // u32
-	clockNanos  = 8  // u64
-	clockCycles = 16 // u64
-	clockFrac   = 24 // u64
-	clockMult   = 32 // u32
-	clockShift  = 36 // u32
-	clockMask   = 40 // u64
-)
+// clockShift is the field shift: (cycles * mult) >> shift is nanoseconds. With 22 bits the
+// error is below a millionth, and the product of half an hour of cycles fits in 64 bits.
+const clockShift = 22
 
-// mult and shift make nanoseconds of cycles: (cycles * mult) >> shift. With 22
-// bits the error is below a millionth, and half an hour of cycles fits.
-const clockShiftBits = 22
-
-// refresh is how often the page gets a new beginning, well before a product
-// could overflow, so that it follows the time of day.
+// refresh is how often the page gets a new starting point, so that it follows the time of
+// day, and well before the product could overflow.
 const refresh = time.Minute
 
 func newClockPage() (*clockPage, error) {
@@ -44,7 +34,7 @@ func newClockPage() (*clockPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := page.Populate(page.Bytes()); err != nil { // else to write it could end the process
+	if err := page.Populate(page.Bytes()); err != nil { // else a write could find no memory, and end this process
 		_ = page.Close()
 		return nil, err
 	}
@@ -75,13 +65,14 @@ func (c *clockPage) close() {
 func (c *clockPage) write() {
 	b := c.page.Bytes()
 	word := func(off uint64) *shm.Word64 { return shm.Word64At(b, off) }
-	sign := uint32(word(clockSign).Observe())
-	word(clockSign).Publish(uint64(sign | 1)) // the upper half is reserved
-	word(clockNanos).Publish(uint64(time.Now().UnixNano()))
-	word(clockCycles).Publish(clock.Now())
-	word(clockFrac).Publish(0)
-	mult := uint64(float64(uint64(1)<<clockShiftBits) * 1e9 / float64(clock.Hz()))
-	word(clockMult).Publish(mult | clockShiftBits<<32)
-	word(clockMask).Publish(^uint64(0))
-	word(clockSign).Publish(uint64((sign|1)+1) & 0xffffffff)
+	sign := uint32(word(abi.MLX5ClockInfoSign).Observe())
+	updating := sign | abi.MLX5ClockInfoKernelUpdating
+	word(abi.MLX5ClockInfoSign).Publish(uint64(updating)) // with resv, 0, as its upper half
+	word(abi.MLX5ClockInfoNsec).Publish(uint64(time.Now().UnixNano()))
+	word(abi.MLX5ClockInfoCycles).Publish(clock.Now())
+	word(abi.MLX5ClockInfoFrac).Publish(0)
+	mult := uint64(float64(uint64(1)<<clockShift) * 1e9 / float64(clock.Hz()))
+	word(abi.MLX5ClockInfoMult).Publish(mult | clockShift<<32) // with shift as its upper half
+	word(abi.MLX5ClockInfoMask).Publish(^uint64(0))
+	word(abi.MLX5ClockInfoSign).Publish(uint64(updating + 1))
 }

@@ -13,23 +13,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A uctx is an opened device: what the kernel calls a ucontext. It is a client of
-// the engine, and lives until the last copy of its socket is closed, in whichever
-// process.
+// A uctx is a context: an opened device, which the kernel calls a ucontext. It is a client
+// of the engine. It ends when the last copy of its socket is closed, in whichever process
+// that is.
 type uctx struct {
 	s      *Server
 	device *device
 	uid    uint32
 	inode  uint64
-	cookie uint64   // of the program's socket, as the inode
-	socket *os.File // our end: its end of file is the context's
-	owner  *memory  // of the process that opened it: whose addresses are meant
+	cookie uint64   // inode and cookie are of the program's end of the socket
+	socket *os.File // this server's end
+	owner  *memory  // of the process that opened it, whose addresses WQEs have
 	pid    int32
 	name   string
 
 	mu       sync.Mutex // one call at a time
 	ended    bool
-	cost     engine.Cost // what was charged for it
+	cost     engine.Cost // charged and not refunded
 	client   *engine.Client
 	limits   *control.Welcome
 	uar      *shm.Region
@@ -40,17 +40,17 @@ type uctx struct {
 	regions  map[*extent]*region
 	channels map[uint64]*channel // by cookie of the program's end
 	asyncs   []*async
-	numbers  map[uint64]subject // of the device's objects, for events
+	numbers  map[uint64]eventSource // by numberOf
 	events   *os.File
 }
 
-// newContext opens a device for a process. The socket that the program gets is
-// the second result.
+// newContext opens a device for a process. The second result is the program's end of the
+// socket.
 func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, err error) {
 	x := &uctx{
 		s: s, device: d, uid: p.uid, pid: p.pid, name: p.name, owner: p.memory,
 		next: 1, objects: make(map[uint32]*object), regions: make(map[*extent]*region),
-		channels: make(map[uint64]*channel), numbers: make(map[uint64]subject),
+		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource),
 	}
 	if err := x.charge(contextCost); err != nil {
 		return nil, nil, err
@@ -107,8 +107,9 @@ func inodeOf(f *os.File) (uint64, error) {
 	return st.Ino, err
 }
 
-// cookieOf returns what is one socket's alone. An inode number is not: a file of
-// another file system can have it, and O_PATH has it pass for a socket.
+// cookieOf returns the number of a socket, which no other socket has. An inode number does
+// not identify one: a file of another file system can have the same, and opened with O_PATH
+// it looks like a socket.
 func cookieOf(f *os.File) (cookie uint64, err error) {
 	err = unixsock.Control(f, func(fd int) error {
 		cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)
@@ -126,9 +127,9 @@ func closeFiles(files ...*os.File) error {
 	return nil
 }
 
-// await waits until nobody has the context's socket any more. Nothing is read from
-// it: what came along would be closed here, and closing a program's descriptor can
-// block for as long as the program likes.
+// await waits until the last copy of the program's end of the socket is closed, and ends
+// the context. It reads nothing: that would close descriptors which a program has sent, and
+// closing those can block for as long as the program likes.
 func (x *uctx) await() {
 	if raw, err := x.socket.SyscallConn(); err == nil {
 		_ = raw.Read(func(uintptr) bool { return x.hungUp() })
@@ -136,7 +137,8 @@ func (x *uctx) await() {
 	x.end()
 }
 
-// hungUp reports whether nobody has the context's socket any more, at once.
+// hungUp reports whether the last copy of the program's end of the socket is closed. It does
+// not wait.
 func (x *uctx) hungUp() (up bool) {
 	_ = unixsock.Control(x.socket, func(fd int) error {
 		up = unixsock.HungUp(fd)
@@ -145,7 +147,7 @@ func (x *uctx) hungUp() (up bool) {
 	return up
 }
 
-// end destroys all that was made in a context.
+// end destroys everything that was made in a context.
 func (x *uctx) end() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -178,7 +180,7 @@ func (x *uctx) end() {
 	clear(x.numbers)
 }
 
-// ask makes a request of the device.
+// ask sends a request to the engine and returns its answer.
 func (x *uctx) ask(op control.Op, req control.Message) (control.Message, control.Reply, error) {
 	return x.askWith(op, req, engine.Memory{})
 }
@@ -187,7 +189,7 @@ func (x *uctx) askWith(op control.Op, req control.Message, beside engine.Memory)
 	return x.client.Call(op, control.Append(nil, op, 0, 0, req)[control.HeaderSize:], beside)
 }
 
-// tell is ask for requests whose answer says nothing.
+// tell is ask for requests whose answer is empty.
 func (x *uctx) tell(op control.Op, req control.Message) error {
 	_, _, err := x.ask(op, req)
 	return err
@@ -195,7 +197,7 @@ func (x *uctx) tell(op control.Op, req control.Message) error {
 
 func (x *uctx) addRegion(e *extent) (uint32, error) { return x.client.AddRegion(e.addr, e.mem) }
 
-// dropRegion reports whether the device uses it no more.
+// dropRegion reports whether the device has stopped using a region.
 func (x *uctx) dropRegion(id uint32) bool {
 	err := x.tell(control.OpDropRegion, &control.RegionID{ID: id})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
 // A cq is a completion queue.
@@ -12,25 +13,24 @@ type cq struct {
 	*object
 	number  uint32
 	channel *channel
-	events  counted
+	events  eventState
 }
 
-// completionVectors is how many a program may choose from; they mean nothing.
+// completionVectors is the number of interrupt vectors that a program may choose from.
+// The choice has no effect.
 const completionVectors = 2
 
-// createCQIn is what is needed of libmlx5's request: buf u64, dbrec u64, cqe_size
-// u32, compressed u8, format u8, flags u16, uar_page u16.
-const createCQIn = 24
+// createCQMin is how much of struct mlx5_ib_create_cq is needed: all before
+// uar_page_index, which older versions of libmlx5 do not send.
+const createCQMin = abi.MLX5CreateCQUARPageIndex
 
-const (
-	cqFlagUAR      = 1 << 1 // the page is named
-	cqFlagRealTime = 1 << 2
+// cqFlags are the flags of enum ib_uverbs_ex_create_cq_flags that are possible. Every
+// completion has a time stamp, whether asked for or not.
+const cqFlags = abi.CQFlagsTimestampCompletion | abi.CQFlagsIgnoreOverrun
 
-	cqIgnoreOverrun = 1 << 1 // of the core's flags; bit 0, time stamps, is always so
-)
-
-// ring returns log2 of the entries and of the bytes of each.
-func ring(x *uctx, cqe, size uint32) (log, logCQE uint8, err error) {
+// cqRing returns the logarithms of the number of entries, one of which stays free, and of
+// the bytes of each.
+func cqRing(x *uctx, cqe, size uint32) (log, logCQE uint8, err error) {
 	most := uint32(1)<<x.limits.MaxLogCQ - 1
 	switch {
 	case cqe == 0 || cqe > most:
@@ -43,36 +43,38 @@ func ring(x *uctx, cqe, size uint32) (log, logCQE uint8, err error) {
 
 func createCQ(c *call) error {
 	x := c.x
-	d := make([]byte, 32)
-	copy(d, c.bytes(uhwIn))
-	flags := le.Uint16(d[22:])
-	log, logCQE, err := ring(x, c.value32(1), le.Uint32(d[16:]))
+	d := make([]byte, abi.MLX5CreateCQSize)
+	copy(d, c.bytes(abi.AttrUHWIn))
+	driverFlags, compressed := le.Uint16(d[abi.MLX5CreateCQFlags:]), d[abi.MLX5CreateCQCQECompEn]
+	flags, vector, userHandle := c.value(abi.AttrCreateCQFlags), c.value32(abi.AttrCreateCQCompVector), c.value(abi.AttrCreateCQUserHandle)
+	log, logCQE, err := cqRing(x, c.value32(abi.AttrCreateCQCQE), le.Uint32(d[abi.MLX5CreateCQCQESize:]))
 	switch {
 	case err != nil:
 		return err
-	case c.value32(4) >= completionVectors:
-		return refuse(eINVAL, "completion vector %d; there are %d", c.value32(4), completionVectors)
-	case d[20] != 0 || flags&cqFlagRealTime != 0:
-		return refuse(eOPNOTSUPP, "compressed entries %d, flags %#x: neither compression nor real time is possible", d[20], flags)
-	case c.value(5)&^(cqIgnoreOverrun|1) != 0:
-		return refuse(eOPNOTSUPP, "flags %#x; bits 0 and 1 are known", c.value(5))
+	case vector >= completionVectors:
+		return refuse(eINVAL, "completion vector %d; there are %d", vector, completionVectors)
+	case compressed != 0 || driverFlags&abi.MLX5CreateCQFlagsRealTimeTS != 0:
+		return refuse(eOPNOTSUPP, "compressed entries %d, flags %#x: neither compression nor real time is possible", compressed, driverFlags)
+	case flags&^cqFlags != 0:
+		return refuse(eOPNOTSUPP, "flags %#x; bits 0 and 1 are known", flags)
 	}
-	req := &control.CQ{Buf: le.Uint64(d), DBRec: le.Uint64(d[8:]), Handle: c.value(2), LogSize: log, LogCQE: logCQE}
-	if c.value(5)&cqIgnoreOverrun != 0 {
+	req := &control.CQ{Buf: le.Uint64(d[abi.MLX5CreateCQBufAddr:]), DBRec: le.Uint64(d[abi.MLX5CreateCQDBAddr:]),
+		Handle: userHandle, LogSize: log, LogCQE: logCQE}
+	if flags&abi.CQFlagsIgnoreOverrun != 0 {
 		req.Flags = control.CQIgnoreOverrun
 	}
-	var page uint32 // of the context's, where none is named
-	if flags&cqFlagUAR != 0 {
-		page = uint32(le.Uint16(d[24:]))
+	var page uint32 // if none is named, the context's first one
+	if driverFlags&abi.MLX5CreateCQFlagsUARPageIndex != 0 {
+		page = uint32(le.Uint16(d[abi.MLX5CreateCQUARPageIndex:]))
 	}
 	if req.UAR, err = x.uarPage(page); err != nil {
 		return err
 	}
-	async, err := c.async(7)
+	async, err := c.async(abi.AttrCreateCQEventFD)
 	if err != nil && err != errAgain {
 		return err
 	}
-	ch, err := c.channel(3)
+	ch, err := c.channel(abi.AttrCreateCQCompChannel)
 	if err != nil && err != errAgain {
 		return err
 	}
@@ -88,31 +90,31 @@ func createCQ(c *call) error {
 		x.putBack(held)
 		return err
 	}
-	if err := x.may(); err != nil {
+	if err := x.chargeObject(); err != nil {
 		x.putBack(held)
 		return err
 	}
 	m, _, err := x.ask(control.OpCreateCQ, req)
 	if err != nil {
 		x.putBack(held)
-		x.mayNot()
+		x.refundObject()
 		return err
 	}
-	q := &cq{number: m.(*control.CQN).CQN, channel: ch, events: counted{async: async, element: c.value(2)}}
+	q := &cq{number: m.(*control.CQN).CQN, channel: ch, events: eventState{async: async, element: userHandle}}
 	if ch != nil {
 		ch.use()
 	}
 	q.object = x.add(kindCQ, q, func() error { return x.destroyCQ(q) }, held)
 	x.numbers[numberOf(kindCQ, q.number)] = q
-	c.putHandle(0, q.object)
-	c.put32(6, 1<<log-1)
-	c.put32(uhwOut, q.number)
+	c.putHandle(abi.AttrCreateCQHandle, q.object)
+	c.put32(abi.AttrCreateCQRespCQE, 1<<log-1)
+	c.put32(abi.AttrUHWOut, q.number) // struct mlx5_ib_create_cq_resp
 	return nil
 }
 
-// zero clears a doorbell record: what the library has stored there may have been
-// lost while its page was remapped. If nobody has touched the page yet, there may be no
-// memory for it.
+// zero clears a doorbell record. What the library has stored there may have been lost
+// while its page was remapped. The page may not have been touched yet, and there may be
+// no memory for it.
 func (e *extent) zero(addr uint64) error {
 	rec := e.at(addr, 8)
 	if err := e.mem.Populate(rec); err != nil {
@@ -134,10 +136,10 @@ func (x *uctx) destroyCQ(q *cq) error {
 	return nil
 }
 
-// destroyCQ answers how many events the program has read of both kinds: it waits
-// until it has acknowledged them.
+// destroyCQ answers how many events of both kinds the program has read: libibverbs then
+// waits until as many have been acknowledged.
 func destroyCQ(c *call) error {
-	q := c.doomed().self.(*cq)
+	q := c.destroyed().self.(*cq)
 	if q.users > 0 {
 		return refuse(eBUSY, "CQ %d: still used by %d queues", q.handle, q.users)
 	}
@@ -148,34 +150,34 @@ func destroyCQ(c *call) error {
 	if err := c.destroyOnly(); err != nil {
 		return err
 	}
-	c.put32(1, completions, q.events.retract(c.x))
+	c.put32(abi.AttrDestroyCQResp, completions, q.events.retract(c.x)) // struct ib_uverbs_destroy_cq_resp
 	return nil
 }
 
-// resizeCQ: response u64, handle u32, cqe u32; buf u64, cqe_size u16.
+// resizeCQ: struct ib_uverbs_resize_cq, and struct mlx5_ib_resize_cq.
 func resizeCQ(c *call, req []byte) error {
 	x := c.x
-	q, err := lookup[*cq](c, "cq", le.Uint32(req[8:]), kindCQ)
+	q, err := lookup[*cq](c, "cq", le.Uint32(req[abi.ResizeCQCQHandle:]), kindCQ)
 	if err != nil {
 		return err
 	}
-	d := c.bytes(uhwIn)
-	log, logCQE, err := ring(x, le.Uint32(req[12:]), uint32(le.Uint16(d[8:])))
+	d := c.bytes(abi.AttrUHWIn)
+	log, logCQE, err := cqRing(x, le.Uint32(req[abi.ResizeCQCQE:]), uint32(le.Uint16(d[abi.MLX5ResizeCQCQESize:])))
 	if err != nil {
 		return err
 	}
-	buf := le.Uint64(d)
+	buf := le.Uint64(d[abi.MLX5ResizeCQBufAddr:])
 	held, err := c.areas(area{"CQ buffer", buf, 1 << (log + logCQE), 64})
 	if err != nil {
 		return err
 	}
-	x.settle()
+	x.executeAnnounced()
 	if err := x.tell(control.OpResizeCQ, &control.ResizeCQ{CQN: q.number, LogSize: log, LogCQE: logCQE, Buf: buf}); err != nil {
 		x.putBack(held)
 		return err
 	}
 	x.release(q.extents[:1])
 	q.extents = []*extent{held[0], q.extents[1]}
-	c.put32(1, 1<<log-1, 0)
+	c.put32(abi.AttrCoreOut, 1<<log-1, 0) // struct ib_uverbs_resize_cq_resp: cqe, reserved
 	return nil
 }

@@ -16,7 +16,7 @@ func Markdown() string {
 		}
 		fmt.Fprintf(&b, "| %s | %#x.%#x | %s |\n", m.name, m.object, m.id, strings.Join(list, ", "))
 	}
-	b.WriteString("\n### Write commands\n\nThey travel in DEVICE.INVOKE_WRITE; sizes are without the header of 8 bytes.\n\n")
+	b.WriteString("\n### Write commands\n\nThey are sent by DEVICE.INVOKE_WRITE. Sizes are bytes, without the header of 8 bytes that\nprograms once wrote before the request.\n\n")
 	b.WriteString("| command | number | request | response |\n| --- | --- | --- | --- |\n")
 	for _, w := range allWriteCommands() {
 		fmt.Fprintf(&b, "| %s | %#x | %s | %d |\n", w.name, w.number, span(w.request, w.known), w.response)

@@ -6,41 +6,43 @@ import (
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/unixsock"
+	"github.com/nicless/nicless/verbs/internal/abi"
 	"golang.org/x/sys/unix"
 )
 
-// What happens to objects is told by the device to us, and by us to the program:
-// 16 bytes for each event, with the name that the program has given the object.
+// Asynchronous events. The engine tells this server what happens to objects, and the
+// server tells the program: one struct ib_uverbs_async_event_desc for each event, with
+// the number that the program has given to the object.
 
-// An async is a descriptor that yields such events.
+// An async is a descriptor from which a program reads such events.
 type async struct {
 	mine   *os.File
 	reader *os.File // a copy of the program's end
-	cookie uint64
+	cookie uint64   // of the program's end
 }
 
-// maxAsyncs is how many a context may have; libibverbs makes one.
+// maxAsyncs is the most that a context may have; libibverbs makes one.
 const maxAsyncs = 16
 
-// asyncBuffer is for events that nobody has read; the kernel makes twice as much.
+// asyncBuffer is the size of the socket's buffer for unread events; the kernel doubles it.
 const asyncBuffer = 104 << 10
 
-// counted is the part of an object that has events.
-type counted struct {
+// eventState is the part of an object that its events need.
+type eventState struct {
 	async   *async
-	element uint64
+	element uint64 // the program's number of the object
 	sent    uint32
 }
 
-// A subject is an object that has events.
-type subject interface{ happening() *counted }
+// An eventSource is an object that has events.
+type eventSource interface{ state() *eventState }
 
-func (q *cq) happening() *counted  { return &q.events }
-func (q *qp) happening() *counted  { return &q.events }
-func (q *srq) happening() *counted { return &q.events }
+func (q *cq) state() *eventState  { return &q.events }
+func (q *qp) state() *eventState  { return &q.events }
+func (q *srq) state() *eventState { return &q.events }
 
-// numberOf is what the device calls an object: numbers of different kinds may be
-// equal.
+// numberOf makes one key of a kind and the device's number of an object, which is unique
+// within its kind only.
 func numberOf(k kind, n uint32) uint64 { return uint64(k)<<32 | uint64(n) }
 
 func allocAsync(c *call) error {
@@ -57,7 +59,7 @@ func allocAsync(c *call) error {
 		return err
 	}
 	x.asyncs = append(x.asyncs, a)
-	c.putFile(0, theirs)
+	c.putFile(abi.AttrAsyncEventAllocFDHandle, theirs)
 	return nil
 }
 
@@ -81,8 +83,8 @@ func newAsync() (a *async, theirs *os.File, err error) {
 	return nil, nil, err
 }
 
-// async returns the descriptor for events that an attribute names. A context that
-// has one of them is not asked which it means.
+// async returns the descriptor for events that an attribute names. If the context has only
+// one, it is that one, and the shim need not send a copy of the program's descriptor.
 func (c *call) async(id uint16) (*async, error) {
 	if c.find(id) == nil || len(c.x.asyncs) == 1 {
 		if len(c.x.asyncs) == 0 {
@@ -106,37 +108,36 @@ func (c *call) async(id uint16) (*async, error) {
 	return nil, refuse(eBADF, "async: the descriptor is not of this context's events")
 }
 
-// Types of events, numbered as ibv_event_type.
-const (
-	eventDeviceFatal = 8
-)
-
+// eventTypes has, for each event of the engine, the kind of its object and the number of
+// enum ibv_event_type.
 var eventTypes = map[control.EventKind]struct {
 	kind  kind
 	event uint32
 }{
-	control.EventCQError:        {kindCQ, 0},
-	control.EventInvalidRequest: {kindQP, 2},
-	control.EventAccessError:    {kindQP, 3},
-	control.EventEstablished:    {kindQP, 4},
-	control.EventDrained:        {kindQP, 5},
-	control.EventSRQLimit:       {kindSRQ, 15},
-	control.EventLastWQE:        {kindQP, 16},
+	control.EventCQError:        {kindCQ, abi.EventCQErr},
+	control.EventInvalidRequest: {kindQP, abi.EventQPReqErr},
+	control.EventAccessError:    {kindQP, abi.EventQPAccessErr},
+	control.EventEstablished:    {kindQP, abi.EventCommEst},
+	control.EventDrained:        {kindQP, abi.EventSQDrained},
+	control.EventSRQLimit:       {kindSRQ, abi.EventSRQLimitReached},
+	control.EventLastWQE:        {kindQP, abi.EventQPLastWQEReached},
 }
 
-// send sends one event, and reports whether it was taken.
+// send sends one event, and reports whether there was room for it.
 func (a *async) send(element uint64, event uint32) bool {
 	if a == nil {
 		return false
 	}
-	b := le.AppendUint64(nil, element)
-	b = le.AppendUint64(b, uint64(event))
+	b := make([]byte, abi.AsyncEventDescSize)
+	le.PutUint64(b[abi.AsyncEventDescElement:], element)
+	le.PutUint32(b[abi.AsyncEventDescEventType:], event)
 	return unixsock.Control(a.mine, func(fd int) error { return unix.Send(fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) }) == nil
 }
 
-// retract takes the events of an object that nobody has read back, and returns
-// how many were read. A program that keeps others from reading there has read them.
-func (o *counted) retract(x *uctx) (read uint32) {
+// retract takes back the events of an object that the program has not read, and returns
+// how many it has read. If the program blocks access to its end of the socket, all count
+// as read.
+func (o *eventState) retract(x *uctx) (read uint32) {
 	if o.async == nil || o.sent == 0 {
 		return o.sent
 	}
@@ -148,32 +149,32 @@ func (o *counted) retract(x *uctx) (read uint32) {
 	return sent
 }
 
-// unsend takes events of an object out of the socket, at most so many, and returns how
-// many there were. Those of others are put back.
+// unsend takes at most sent events of an object out of the socket, and returns how many
+// there were. Events of other objects are put back.
 func (a *async) unsend(element uint64, sent uint32) (taken uint32) {
 	_ = unixsock.Control(a.reader, func(fd int) error {
-		var keep [][16]byte
+		var keep [][abi.AsyncEventDescSize]byte
 		for {
-			var b [16]byte
+			var b [abi.AsyncEventDescSize]byte
 			n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_DONTWAIT)
 			if err != nil || n != len(b) {
 				break
 			}
-			if le.Uint64(b[:]) == element && taken < sent {
+			if le.Uint64(b[abi.AsyncEventDescElement:]) == element && taken < sent {
 				taken++
 			} else {
 				keep = append(keep, b)
 			}
 		}
 		for _, b := range keep {
-			a.send(le.Uint64(b[:]), le.Uint32(b[8:]))
+			a.send(le.Uint64(b[abi.AsyncEventDescElement:]), le.Uint32(b[abi.AsyncEventDescEventType:]))
 		}
 		return nil
 	})
 	return taken
 }
 
-// listen translates what the device tells of this context, until that ends.
+// listen passes on what the engine tells about this context, until the context ends.
 func (x *uctx) listen() {
 	var b [control.MaxMessage]byte
 	for {
@@ -211,7 +212,7 @@ func (x *uctx) translate(ev *control.Event) {
 	if q, ok := s.(*qp); ok && ev.Kind == control.EventDrained && !q.tellsDrained {
 		return
 	}
-	if o := s.happening(); o.async.send(o.element, t.event) {
+	if o := s.state(); o.async.send(o.element, t.event) {
 		o.sent++
 	}
 }
@@ -221,17 +222,6 @@ func (x *uctx) fatal() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, a := range x.asyncs {
-		a.send(0, eventDeviceFatal)
+		a.send(0, abi.EventDeviceFatal)
 	}
-}
-
-// destroyCounted destroys an object that has events, and answers how many of
-// them the program has read: it waits until it has acknowledged them.
-func (c *call) destroyCounted() error {
-	o := c.doomed()
-	if err := c.x.remove(o); err != nil {
-		return err
-	}
-	c.put32(1, o.self.(subject).happening().retract(c.x))
-	return nil
 }

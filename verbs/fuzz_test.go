@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,24 +25,48 @@ func FuzzIoctl(f *testing.F) {
 		f.Add(all)
 	}
 	call := func(object, method uint16, args ...arg) []byte {
-		b := append(u64s(0), u32s(0, uint32(ioctlHeaderSize+attrSize*len(args)))...)
+		b := append(u64s(0), u32s(0, uint32(abi.IoctlHdrSize+abi.AttrSize*len(args)))...)
 		return append(b, ioctlBytes(object, method, args...)...)
 	}
 	write := func(command uint64, req []byte, room int) []byte {
-		return call(objDevice, 0, number(2, command), arg{id: 0, in: req}, arg{id: 1, out: room}, arg{id: uhwIn, in: u64s(0x1000, 64)}, arg{id: uhwOut, out: 104})
+		return call(abi.ObjectDevice, abi.MethodInvokeWrite, number(abi.AttrWriteCmd, command), arg{id: abi.AttrCoreIn, in: req},
+			arg{id: abi.AttrCoreOut, out: room}, arg{id: abi.AttrUHWIn, in: u64s(0x1000, 64)}, arg{id: abi.AttrUHWOut, out: abi.MLX5QueryDeviceRespSize})
 	}
-	seed(call(objDevice, 2, number(0, 1), arg{id: 1, out: 48}), call(objDevice, 5, number(0, 32), arg{id: 2, out: 512}, arg{id: 3, out: 8}))
-	seed(write(1, u64s(0), 176), write(extended|1, u64s(0), 304), write(3, u64s(0), 4), write(0x11, u64s(0), 4))
-	seed(write(9, append(u64s(0, 0x10000, 4096, 0x10000), u32s(1, 15)...), 12), write(0xb, make([]byte, 48), 8), write(0xe, append(u64s(0), 1, 0, 0, 0, 2, 0, 0, 0), 8))
-	seed(write(5, append(append(u64s(0, 0), u32s(1, 0)...), make([]byte, 32)...), 4), write(0x19, append(u64s(0), u32s(4, 0)...), 128))
-	seed(write(0x1a, append(make([]byte, 64), append(u32s(4, 1|8|16|32), make([]byte, 40)...)...), 8), write(extended|0x1a, make([]byte, 120), 8))
-	d := append(u64s(0x100000, 0x200000), u32s(64, 0, 0, 0)...)
-	seed(call(objCQ, 0, arg{id: 0}, word(1, 15), arg{id: 2, in: u64s(1)}, word(4, 0), arg{id: 6, out: 4}, arg{id: uhwIn, in: d}, arg{id: uhwOut, out: 8}),
-		write(0x13, append(u64s(0), u32s(3, 31)...), 8))
-	seed(call(objUAR, 0x1000, arg{id: 0x1000}, number(0x1001, 0), arg{id: 0x1002, out: 8}, arg{id: 0x1003, out: 4}, arg{id: 0x1004, out: 4}),
-		call(objAsyncEvent, 0, arg{id: 0}), call(objDevx, 0x1000, arg{id: 0x1000, in: make([]byte, 16)}, arg{id: 0x1001, out: 4112}))
-	seed(call(objSRQ, 0, arg{id: 0}, arg{id: 1, data: 1}, arg{id: 4, in: u64s(1)}, word(5, 7), word(6, 1), word(7, 0), number(9, 0),
-		arg{id: 11, out: 4}, arg{id: 12, out: 4}, arg{id: uhwIn, in: d}, arg{id: uhwOut, out: 8}))
+	zeros := func(n int) []byte { return make([]byte, n) }
+	with := func(b []byte, words map[int]uint32) []byte {
+		for off, v := range words {
+			le.PutUint32(b[off:], v)
+		}
+		return b
+	}
+	const first, all = 1, abi.AccessLocalWrite | abi.AccessRemoteWrite | abi.AccessRemoteRead | abi.AccessRemoteAtomic
+	seed(call(abi.ObjectDevice, abi.MethodQueryPort, number(abi.AttrQueryPortPortNum, 1), arg{id: abi.AttrQueryPortResp, out: abi.QueryPortRespExSize}),
+		call(abi.ObjectDevice, abi.MethodQueryGIDTable, number(abi.AttrQueryGIDTableEntrySize, abi.GIDEntrySize),
+			arg{id: abi.AttrQueryGIDTableRespEntries, out: gidTable * abi.GIDEntrySize}, arg{id: abi.AttrQueryGIDTableRespNumEntries, out: 8}))
+	seed(write(abi.CmdQueryDevice, zeros(abi.QueryDeviceSize), abi.QueryDeviceRespSize),
+		write(extended|abi.ExCmdQueryDevice, zeros(abi.ExQueryDeviceSize), abi.ExQueryDeviceRespSize),
+		write(abi.CmdAllocPD, zeros(abi.AllocPDSize), abi.AllocPDRespSize),
+		write(abi.CmdCreateCompChannel, zeros(abi.CreateCompChannelSize), abi.CreateCompChannelRespSize))
+	seed(write(abi.CmdRegMR, regMRRequest(0x10000, 4096, 0x10000, first, all), abi.RegMRRespSize),
+		write(abi.CmdReregMR, zeros(abi.ReregMRSize), abi.ReregMRRespSize),
+		write(abi.CmdAllocMW, with(zeros(abi.AllocMWSize), map[int]uint32{abi.AllocMWPDHandle: first, abi.AllocMWMWType: 2}), abi.AllocMWRespSize))
+	seed(write(abi.CmdCreateAH, with(zeros(abi.CreateAHSize), map[int]uint32{abi.CreateAHPDHandle: first}), abi.CreateAHRespSize),
+		write(abi.CmdQueryQP, queryQPRequest(4), abi.QueryQPRespSize))
+	const toInit = control.AttrState | control.AttrAccess | control.AttrPKeyIndex | control.AttrPort
+	seed(write(abi.CmdModifyQP, with(zeros(abi.ModifyQPSize), map[int]uint32{abi.ModifyQPQPHandle: 4, abi.ModifyQPAttrMask: toInit}), 8),
+		write(extended|abi.ExCmdModifyQP, zeros(abi.ExModifyQPSize), abi.ExModifyQPRespSize))
+	seed(call(abi.ObjectCQ, abi.MethodCQCreate, createCQArgs(15, createCQDriver(0x100000, 0x200000, 0))...),
+		write(abi.CmdResizeCQ, with(zeros(abi.ResizeCQSize), map[int]uint32{abi.ResizeCQCQHandle: 3, abi.ResizeCQCQE: 31}), abi.ResizeCQRespSize))
+	seed(call(abi.MLX5ObjectUAR, abi.MLX5MethodUARObjAlloc, allocUARArgs()...),
+		call(abi.ObjectAsyncEvent, abi.MethodAsyncEventAlloc, arg{id: abi.AttrAsyncEventAllocFDHandle}),
+		call(abi.MLX5ObjectDEVX, abi.MLX5MethodDEVXOther, arg{id: abi.MLX5AttrDEVXOtherCmdIn, in: zeros(16)}, arg{id: abi.MLX5AttrDEVXOtherCmdOut, out: 4112}))
+	srqDriver := zeros(abi.MLX5CreateSRQSize)
+	le.PutUint64(srqDriver[abi.MLX5CreateSRQBufAddr:], 0x100000)
+	le.PutUint64(srqDriver[abi.MLX5CreateSRQDBAddr:], 0x200000)
+	seed(call(abi.ObjectSRQ, abi.MethodSRQCreate, arg{id: abi.AttrCreateSRQHandle}, arg{id: abi.AttrCreateSRQPDHandle, data: first},
+		arg{id: abi.AttrCreateSRQUserHandle, in: u64s(1)}, word(abi.AttrCreateSRQMaxWR, 7), word(abi.AttrCreateSRQMaxSGE, 1), word(abi.AttrCreateSRQLimit, 0),
+		number(abi.AttrCreateSRQType, abi.SRQTBasic), arg{id: abi.AttrCreateSRQRespMaxWR, out: 4}, arg{id: abi.AttrCreateSRQRespMaxSGE, out: 4},
+		arg{id: abi.AttrUHWIn, in: srqDriver}, arg{id: abi.AttrUHWOut, out: abi.MLX5CreateSRQRespSize}))
 	f.Add(append([]byte{32, 0, byte(opMmap)}, u64s(0x100000, 0x8000, 0x10f000, 0)...))
 	f.Add(append([]byte{32, 0, byte(opAlloc)}, u64s(0x100000, 0x8000, 0, 0)...))
 	f.Add(append([]byte{32, 0, byte(opFree)}, u64s(0x100000, 0x8000, 0, 0)...))
@@ -53,7 +79,7 @@ func FuzzIoctl(f *testing.F) {
 		r := s.rig(t)
 		p := r.program()
 		cq := p.ok(p.createCQ(15, 0)).value[0]
-		p.ok(p.createQP(2, cq))
+		p.ok(p.createQP(abi.QPTRC, cq))
 		r.share(0x10000, 0x4000)
 		for len(input) >= 3 {
 			n := int(le.Uint16(input))

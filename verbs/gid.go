@@ -1,41 +1,59 @@
 package verbs
 
-// GIDs are addresses of a device: for each of its two addresses one entry of
-// either version of RoCE.
+import "github.com/nicless/nicless/verbs/internal/abi"
 
-var gidTypeNames = map[uint32]string{1: "IB/RoCE v1", 2: "RoCE v2"}
+// A GID is an address of a device. A device has two addresses, and an entry in its table
+// for each of them with either version of RoCE.
 
-func gidType(index int) uint32 { return 1 + uint32(index&1) }
+const gidSize = 16
 
-// gidEntry is struct ib_uverbs_gid_entry: gid, then u32 index, port, type, ifindex.
-func (d *device) gidEntry(index int) []byte {
-	b := append([]byte(nil), d.gids[index][:]...)
-	for _, v := range []uint32{uint32(index), 1, gidType(index), 1} { // interface 1 is lo
-		b = le.AppendUint32(b, v)
+// multicastGID is the first byte of the GID of a multicast group.
+const multicastGID = 0xff
+
+// gidTypeNames are the names of the types in sysfs.
+var gidTypeNames = map[uint32]string{abi.GIDTypeRoCEV1: "IB/RoCE v1", abi.GIDTypeRoCEV2: "RoCE v2"}
+
+func gidType(index int) uint32 {
+	if index%2 == 0 {
+		return abi.GIDTypeRoCEV1
 	}
+	return abi.GIDTypeRoCEV2
+}
+
+// gidInterface is the network interface of every GID: lo.
+const gidInterface = 1
+
+// gidEntry returns a struct ib_uverbs_gid_entry.
+func (d *device) gidEntry(index int) []byte {
+	b := make([]byte, abi.GIDEntrySize)
+	copy(b[abi.GIDEntryGID:], d.gids[index][:])
+	le.PutUint32(b[abi.GIDEntryGIDIndex:], uint32(index))
+	le.PutUint32(b[abi.GIDEntryPortNum:], 1)
+	le.PutUint32(b[abi.GIDEntryGIDType:], gidType(index))
+	le.PutUint32(b[abi.GIDEntryNetdevIfindex:], gidInterface)
 	return b
 }
 
 func queryGIDEntry(c *call) error {
-	port, index := c.value(0), c.value(1)
+	port, index, flags := c.value(abi.AttrQueryGIDEntryPort), c.value(abi.AttrQueryGIDEntryGIDIndex), c.value(abi.AttrQueryGIDEntryFlags)
 	switch {
-	case c.value(2) != 0:
-		return refuse(eINVAL, "flags %#x; none are known", c.value(2))
+	case flags != 0:
+		return refuse(eINVAL, "flags %#x; none are known", flags)
 	case port != 1 || index >= gidTable:
 		return refuse(eINVAL, "GID %d of port %d; port 1 has %d", index, port, gidTable)
 	case index >= gidsPresent:
 		return expected(eNODATA, "GID %d: empty", index)
 	}
-	c.put(3, c.x.device.gidEntry(int(index)))
+	c.put(abi.AttrQueryGIDEntryRespEntry, c.x.device.gidEntry(int(index)))
 	return nil
 }
 
 func queryGIDTable(c *call) error {
-	size := c.value(0)
-	room := c.room(2)
+	size, flags := c.value(abi.AttrQueryGIDTableEntrySize), c.value(abi.AttrQueryGIDTableFlags)
+	room := c.room(abi.AttrQueryGIDTableRespEntries)
 	switch {
-	case c.value(1) != 0:
-		return refuse(eINVAL, "flags %#x; none are known", c.value(1))
+	case flags != 0:
+		return refuse(eINVAL, "flags %#x; none are known", flags)
 	case size == 0 || size > uint64(room):
 		return refuse(eINVAL, "entries of %d bytes, and room for %d", size, room)
 	case uint64(room)/size < gidsPresent:
@@ -47,7 +65,7 @@ func queryGIDTable(c *call) error {
 		copy(e, c.x.device.gidEntry(i))
 		all = append(all, e...)
 	}
-	c.put(2, all)
-	c.put64(3, gidsPresent)
+	c.put(abi.AttrQueryGIDTableRespEntries, all)
+	c.put64(abi.AttrQueryGIDTableRespNumEntries, gidsPresent)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/internal/vectors"
+	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -113,22 +114,22 @@ func (p *player) handle(k kind, recorded uint64) uint64 {
 	var c answer
 	switch k {
 	case kindPD:
-		c = p.write(p.ctx, 3, make([]byte, 8), 4)
-		c.value = map[uint16]uint64{0: uint64(le.Uint32(p.ok(c).bytes[1]))}
+		c = p.write(p.ctx, abi.CmdAllocPD, make([]byte, abi.AllocPDSize), abi.AllocPDRespSize)
+		c.value = map[uint16]uint64{0: uint64(le.Uint32(p.ok(c).bytes[abi.AttrCoreOut]))}
 	case kindUAR:
-		c = p.ioctl(p.ctx, objUAR, 0x1000, arg{id: 0x1000}, number(0x1001, 0), arg{id: 0x1002, out: 8}, arg{id: 0x1003, out: 4}, arg{id: 0x1004, out: 4})
-		c.value[0] = p.ok(c).value[0x1000]
+		c = p.allocUAR(p.ctx)
+		c.value[0] = p.ok(c).value[abi.MLX5AttrUARObjAllocHandle]
 	case kindCQ:
 		p.handle(kindUAR, 1<<20)
 		c = q.createCQ(15, 0)
 	case kindQP:
 		cq := p.handle(kindCQ, 1<<20+recorded)
 		q.pd = uint32(p.handle(kindPD, 1<<20))
-		c = q.createQP(2, cq)
+		c = q.createQP(abi.QPTRC, cq)
 	case kindMR:
 		p.share(q.at, pageSize)
-		c = p.write(p.ctx, 9, append(u64s(0, q.at, pageSize, q.at), u32s(uint32(p.handle(kindPD, 1<<20)), 1)...), 12)
-		c.value = map[uint16]uint64{0: uint64(le.Uint32(p.ok(c).bytes[1]))}
+		c = q.regMR(q.at, pageSize, q.at, uint32(p.handle(kindPD, 1<<20)), abi.AccessLocalWrite)
+		c.value = map[uint16]uint64{0: uint64(le.Uint32(p.ok(c).bytes[abi.AttrCoreOut]))}
 	default:
 		require.Fail(p, "cannot be made up", "%v %d", k, recorded)
 	}
@@ -153,7 +154,7 @@ func (p *player) clear(h uint32) {
 // descriptor returns the number of one for events, which is made up likewise.
 func (p *player) descriptor(recorded uint64) uint64 {
 	if p.files[recorded] == nil {
-		c := p.ok(p.ioctl(p.ctx, objAsyncEvent, 0, arg{id: 0}))
+		c := p.ok(p.allocAsync(p.ctx))
 		p.files[recorded] = p.files[c.value[0]]
 		delete(p.files, c.value[0])
 	}
@@ -169,11 +170,16 @@ func (p *player) page(recorded uint32) uint32 {
 	return p.pages[recorded]
 }
 
-// Handles in requests of old commands: where, and of what.
+// writeHandles are the handles in the requests of write commands: at which offset, and of
+// what kind of object.
 var writeHandles = map[uint32]struct {
 	at   int
 	kind kind
-}{0x5: {16, kindPD}, 0x9: {32, kindPD}, 0xb: {8, kindMR}, 0xe: {8, kindPD}, 0x13: {8, kindCQ}, 0x19: {8, kindQP}, 0x1a: {64, kindQP}}
+}{
+	abi.CmdCreateAH: {abi.CreateAHPDHandle, kindPD}, abi.CmdRegMR: {abi.RegMRPDHandle, kindPD}, abi.CmdReregMR: {abi.ReregMRMRHandle, kindMR},
+	abi.CmdAllocMW: {abi.AllocMWPDHandle, kindPD}, abi.CmdResizeCQ: {abi.ResizeCQCQHandle, kindCQ},
+	abi.CmdQueryQP: {abi.QueryQPQPHandle, kindQP}, abi.CmdModifyQP: {abi.ModifyQPQPHandle, kindQP},
+}
 
 // translate makes the recorded attributes those of a call here.
 func (p *player) translate(m *method, call recordedCall) (args []arg) {
@@ -182,11 +188,11 @@ func (p *player) translate(m *method, call recordedCall) (args []arg) {
 		f := m.field(a.ID)
 		require.NotNil(p, f, "attribute %#x", a.ID)
 		data, _ := strconv.ParseUint(strings.TrimPrefix(a.Data, "0x"), 16, 64)
-		b := arg{id: a.ID, optional: a.Flags&attrMandatory == 0}
+		b := arg{id: a.ID, optional: a.Flags&abi.AttrFMandatory == 0}
 		switch f.shape {
 		case handle:
 			b.data = p.handle(f.kind, data)
-		case doomed:
+		case destroyedHandle:
 			b.data = p.handle(f.kind, data)
 			p.clear(uint32(b.data))
 		case fd:
@@ -201,18 +207,18 @@ func (p *player) translate(m *method, call recordedCall) (args []arg) {
 			require.Len(p, b.in, a.Len, "attribute %#x", a.ID)
 		}
 		switch {
-		case a.ID == 0 && command != 0:
+		case a.ID == abi.AttrCoreIn && command != 0:
 			if w, ok := writeHandles[uint32(command)]; ok {
 				le.PutUint32(b.in[w.at:], uint32(p.handle(w.kind, uint64(le.Uint32(b.in[w.at:])))))
 			}
-			if command == 0x9 {
-				lo, size := (&area{addr: le.Uint64(b.in[8:]), n: le.Uint64(b.in[16:])}).pages()
+			if command == abi.CmdRegMR {
+				lo, size := (&area{addr: le.Uint64(b.in[abi.RegMRStart:]), n: le.Uint64(b.in[abi.RegMRLength:])}).pages()
 				p.share(lo, size)
 			}
-		case a.ID == uhwIn && call.Method == "CQ_CREATE":
-			le.PutUint16(b.in[24:], uint16(p.page(uint32(le.Uint16(b.in[24:])))))
-		case a.ID == uhwIn && call.Method == "QP_CREATE":
-			le.PutUint32(b.in[36:], p.page(le.Uint32(b.in[36:])))
+		case a.ID == abi.AttrUHWIn && call.Method == "CQ_CREATE":
+			le.PutUint16(b.in[abi.MLX5CreateCQUARPageIndex:], uint16(p.page(uint32(le.Uint16(b.in[abi.MLX5CreateCQUARPageIndex:])))))
+		case a.ID == abi.AttrUHWIn && call.Method == "QP_CREATE":
+			le.PutUint32(b.in[abi.MLX5CreateQPBFRegIndex:], p.page(le.Uint32(b.in[abi.MLX5CreateQPBFRegIndex:])))
 		}
 		args = append(args, b)
 	}
@@ -223,7 +229,7 @@ func recordedBytes(call recordedCall, a recordedAttr, data uint64) []byte {
 	if a.Len <= 8 {
 		return u64s(data)[:a.Len]
 	}
-	name := map[uint16]string{0: "core_in", 8: "cap", uhwIn: "uhw_in"}[a.ID]
+	name := map[uint16]string{abi.AttrCoreIn: "core_in", abi.AttrCreateQPCap: "cap", abi.AttrUHWIn: "uhw_in"}[a.ID]
 	if call.Object == "MLX5_DEVX" {
 		name = "devx_in"
 	}
@@ -252,14 +258,14 @@ func (p *player) learn(m *method, call recordedCall, want recordedResult, got an
 	}
 	switch call.WriteCmd {
 	case "0x3":
-		p.handles[fmt.Sprint(kindPD, word(1))] = uint64(le.Uint32(got.bytes[1]))
+		p.handles[fmt.Sprint(kindPD, word(abi.AttrCoreOut))] = uint64(le.Uint32(got.bytes[abi.AttrCoreOut]))
 	case "0x9":
-		p.handles[fmt.Sprint(kindMR, word(1))] = uint64(le.Uint32(got.bytes[1]))
+		p.handles[fmt.Sprint(kindMR, word(abi.AttrCoreOut))] = uint64(le.Uint32(got.bytes[abi.AttrCoreOut]))
 	case "0x5":
-		p.handles[fmt.Sprint(kindAH, word(1))] = uint64(le.Uint32(got.bytes[1]))
+		p.handles[fmt.Sprint(kindAH, word(abi.AttrCoreOut))] = uint64(le.Uint32(got.bytes[abi.AttrCoreOut]))
 	}
 	if call.Method == "UAR_OBJ_ALLOC" {
-		p.pages[word(0x1004)] = le.Uint32(got.bytes[0x1004])
+		p.pages[word(abi.MLX5AttrUARObjAllocPageID)] = le.Uint32(got.bytes[abi.MLX5AttrUARObjAllocPageID])
 	}
 }
 
@@ -334,7 +340,7 @@ func cutNumber(name string) (program, rest string, ok bool) {
 // The rings of every queue pair that libmlx5 lays out are taken as it lays them
 // out, and the program hears how long its receive queue is.
 func TestRecordedRings(t *testing.T) {
-	types := map[string]uint64{"RC": 2, "UC": 3, "UD": 4}
+	types := map[string]uint64{"RC": abi.QPTRC, "UC": abi.QPTUC, "UD": abi.QPTUD}
 	p := newRig(t).program()
 	cq := p.ok(p.createCQ(15, 0)).value[0]
 	vectors.Recorded(t, "libmlx5-create-qp", func(t *testing.T, v vectors.Recording) {
@@ -358,8 +364,8 @@ func TestRecordedRings(t *testing.T) {
 		}
 		at := p.ring(1 << 20)
 		p.at += 8 << 20
-		d := append(u64s(at, p.ring(pageSize)), u32s(want.SQCount, want.RQCount, shift, qpFlagUAR, 0, p.uar, 0, 0, 0, 0)...)
-		req, size, err := rings(p.s.contexts[p.ctx], d, false)
+		d := createQPDriver(at, p.ring(pageSize), want.SQCount, want.RQCount, shift, abi.MLX5QPFlagUARPageIndex, p.uar)
+		req, size, err := qpRings(p.s.contexts[p.ctx], d, false)
 		require.NoError(t, err)
 		if want.RQCount > 0 {
 			require.Equal(t, at, req.RQ)
@@ -372,11 +378,10 @@ func TestRecordedRings(t *testing.T) {
 		if want.RQCount > 0 {
 			require.Equal(t, want.RQStride, uint32(1)<<req.LogRQStride)
 		}
-		q := p.ok(p.ioctl(p.ctx, objQP, 0, arg{id: 0}, arg{id: 2, data: uint64(p.pd)}, arg{id: 4, data: cq}, arg{id: 5, data: cq}, arg{id: 7, in: u64s(1)},
-			arg{id: 8, in: u32s(in.Cap[:]...)}, number(9, types[in.Type]), arg{id: 13, out: 20}, arg{id: 14, out: 4}, arg{id: uhwIn, in: d}))
-		require.Equal(t, want.Cap[1], le.Uint32(q.bytes[13][4:]), "max_recv_wr")
-		c := p.ok(p.write(p.ctx, 0x19, append(u64s(0), u32s(uint32(q.value[0]), 0xffff)...), 128))
-		require.Equal(t, want.Cap[1], le.Uint32(c.bytes[1][68:]))
-		p.ok(p.ioctl(p.ctx, objQP, 1, arg{id: 0, data: q.value[0]}, arg{id: 1, out: 4}))
+		q := p.ok(p.createQPWith(types[in.Type], cq, in.Cap[:], d))
+		require.Equal(t, want.Cap[1], le.Uint32(q.bytes[abi.AttrCreateQPRespCap][abi.QPCapMaxRecvWR:]), "max_recv_wr")
+		c := p.ok(p.write(p.ctx, abi.CmdQueryQP, queryQPRequest(uint32(q.value[abi.AttrCreateQPHandle])), abi.QueryQPRespSize))
+		require.Equal(t, want.Cap[1], le.Uint32(c.bytes[abi.AttrCoreOut][abi.QueryQPRespMaxSendWR+abi.QPCapMaxRecvWR:]))
+		p.ok(p.destroyQP(q.value[0]))
 	})
 }

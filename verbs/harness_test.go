@@ -13,6 +13,7 @@ import (
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/internal/unixsock"
+	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -126,8 +127,9 @@ func (r *rig) open(device uint32) (inode uint64, socket *os.File) {
 	inode = le.Uint64(body)
 	r.next++
 	r.files[r.next] = files[0]
-	c := r.ioctl(inode, objDevice, 3, arg{id: uhwIn, in: append(make([]byte, 24), 3, 0, 0, 0, 0, 0, 0, 0)}, arg{id: uhwOut, out: 72})
-	require.Zero(r, c.errno)
+	req := make([]byte, abi.MLX5AllocUcontextReqV2Size)
+	le.PutUint64(req[abi.MLX5AllocUcontextReqV2LibCaps:], abi.MLX5LibCapDynUAR)
+	r.ok(r.ioctl(inode, abi.ObjectDevice, abi.MethodGetContext, arg{id: abi.AttrUHWIn, in: req}, arg{id: abi.AttrUHWOut, out: abi.MLX5AllocUcontextRespSize}))
 	return inode, files[0]
 }
 
@@ -163,14 +165,14 @@ func (r *rig) ioctl(context uint64, object, method uint16, args ...arg) (c answe
 	for {
 		body := le.AppendUint64(nil, 0)
 		body = le.AppendUint32(body, count)
-		body = le.AppendUint32(body, uint32(ioctlHeaderSize+attrSize*len(args)))
+		body = le.AppendUint32(body, uint32(abi.IoctlHdrSize+abi.AttrSize*len(args)))
 		body = append(append(body, head...), results...)
 		h, b, give := r.request(opIoctl, context, body, duplicated(r, files)...)
 		if h.flags&flagAgain == 0 {
 			c.errno = unix.Errno(h.error)
 			if h.error == 0 {
 				r.outs(&c, b, args, give)
-				if at := c.bytes[0x1002]; object == objUAR && at != nil && !r.loose { // as libmlx5 does with each
+				if at := c.bytes[abi.MLX5AttrUARObjAllocMmapOffset]; object == abi.MLX5ObjectUAR && at != nil && !r.loose { // as libmlx5 does with each
 					r.mapUAR(context, le.Uint64(at))
 				}
 			}
@@ -216,12 +218,12 @@ func duplicated(r *rig, files []*os.File) []*os.File {
 
 // ioctlBytes lays out a header and its attributes, with what they point at.
 func ioctlBytes(object, method uint16, args ...arg) []byte {
-	b := le.AppendUint16(nil, uint16(ioctlHeaderSize+attrSize*len(args)))
+	b := le.AppendUint16(nil, uint16(abi.IoctlHdrSize+abi.AttrSize*len(args)))
 	b = le.AppendUint16(b, object)
 	b = le.AppendUint16(b, method)
 	b = le.AppendUint16(b, uint16(len(args)))
 	b = le.AppendUint64(b, 0)
-	b = le.AppendUint32(b, driverMLX5)
+	b = le.AppendUint32(b, abi.DriverMLX5)
 	b = le.AppendUint32(b, 0)
 	var tail []byte
 	for _, a := range args {
@@ -236,7 +238,7 @@ func ioctlBytes(object, method uint16, args ...arg) []byte {
 		}
 		b = le.AppendUint16(b, a.id)
 		b = le.AppendUint16(b, uint16(n))
-		flags := uint32(attrMandatory)
+		flags := uint32(abi.AttrFMandatory)
 		if a.optional {
 			flags = 0
 		}
@@ -279,16 +281,6 @@ func (r *rig) outs(c *answer, b []byte, args []arg, give []*os.File) {
 	require.Empty(r, b)
 }
 
-// write makes an old command.
-func (r *rig) write(context uint64, command uint32, req []byte, room int, more ...arg) answer {
-	r.Helper()
-	args := []arg{number(2, uint64(command)), {id: 0, in: req}}
-	if room > 0 {
-		args = append(args, arg{id: 1, out: room})
-	}
-	return r.ioctl(context, objDevice, 0, append(args, more...)...)
-}
-
 // seal is what the shim does with memory that it has mapped.
 func (r *rig) seal(f *os.File) {
 	r.Helper()
@@ -328,73 +320,6 @@ func u64s(v ...uint64) (b []byte) {
 		b = le.AppendUint64(b, w)
 	}
 	return b
-}
-
-// A program is a context with what most tests need in it.
-type program struct {
-	*rig
-	ctx    uint64
-	socket *os.File
-	pd     uint32
-	uar    uint32
-	async  uint64
-	at     uint64 // where its next ring lies
-}
-
-func (r *rig) program() *program {
-	r.Helper()
-	p := &program{rig: r, at: 0x10000000 * (1 + r.next)}
-	p.ctx, p.socket = r.open(0)
-	p.async = p.ok(p.ioctl(p.ctx, objAsyncEvent, 0, arg{id: 0})).value[0]
-	p.pd = le.Uint32(p.ok(p.write(p.ctx, 3, make([]byte, 8), 4, arg{id: uhwOut, out: 4})).bytes[1])
-	u := p.ok(p.ioctl(p.ctx, objUAR, 0x1000, arg{id: 0x1000}, number(0x1001, 1), arg{id: 0x1002, out: 8}, arg{id: 0x1003, out: 4}, arg{id: 0x1004, out: 4}))
-	p.uar = le.Uint32(u.bytes[0x1004])
-	return p
-}
-
-// mapUAR maps a UAR page, and all the others with it.
-func (r *rig) mapUAR(ctx, offset uint64) (at, whole uint64) {
-	r.Helper()
-	h, body, files := r.request(opMmap, ctx, u64s(0x1000, pageSize, offset, 3))
-	require.Zero(r, h.error)
-	for _, f := range files {
-		r.seal(f)
-		_ = f.Close()
-	}
-	return le.Uint64(body), le.Uint64(body[8:])
-}
-
-func (r *rig) ok(c answer) answer {
-	r.Helper()
-	require.Zero(r, c.errno, "%v", c.errno)
-	return c
-}
-
-// ring reserves addresses.
-func (p *program) ring(size uint64) uint64 {
-	p.at += 0x100000
-	return p.at - 0x100000
-}
-
-func (p *program) createCQ(cqe uint32, channel uint64) answer {
-	p.Helper()
-	d := u64s(p.ring(1<<20), p.ring(pageSize))
-	d = append(d, u32s(64, 2<<16, p.uar, 0)...)
-	args := []arg{{id: 0}, word(1, cqe), {id: 2, in: u64s(0xc0)}, word(4, 0), {id: 6, out: 4}, {id: 7, data: p.async, optional: true},
-		{id: uhwIn, in: d}, {id: uhwOut, out: 8}}
-	if channel != 0 {
-		args = append(args, arg{id: 3, data: channel})
-	}
-	return p.ioctl(p.ctx, objCQ, 0, args...)
-}
-
-func (p *program) createQP(transport uint64, cq uint64, more ...arg) answer {
-	p.Helper()
-	d := u64s(p.ring(1<<20), p.ring(pageSize))
-	d = append(d, u32s(16, 8, 4, qpFlagUAR, 0, p.uar, 0, 0, 0, 0)...)
-	return p.ioctl(p.ctx, objQP, 0, append([]arg{{id: 0}, {id: 2, data: uint64(p.pd)}, {id: 4, data: cq}, {id: 5, data: cq}, {id: 7, in: u64s(0xabcd)},
-		{id: 8, in: u32s(4, 4, 1, 1, 0)}, number(9, transport), {id: 12, data: p.async, optional: true}, {id: 13, out: 20}, {id: 14, out: 4},
-		{id: uhwIn, in: d}, {id: uhwOut, out: 40}}, more...)...)
 }
 
 // testLog shows what a program would not hear.

@@ -5,10 +5,11 @@ import (
 	"os"
 
 	"github.com/nicless/nicless/internal/unixsock"
+	"github.com/nicless/nicless/verbs/internal/abi"
 	"golang.org/x/sys/unix"
 )
 
-// ioctl serves one ioctl of a program.
+// ioctl serves NV_IOCTL: one ioctl of a program.
 func (p *process) ioctl(h wireHeader, b []byte, files []*os.File) ([]byte, []*os.File, error) {
 	head, attrs, results, err := parseIoctl(b)
 	if err != nil {
@@ -19,7 +20,7 @@ func (p *process) ioctl(h wireHeader, b []byte, files []*os.File) ([]byte, []*os
 		return nil, nil, err
 	}
 	if len(results) == 0 {
-		p.forget() // of a call that was given up
+		p.forget() // pending extents of a call that the shim has not repeated
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -52,11 +53,12 @@ func (p *process) ioctl(h wireHeader, b []byte, files []*os.File) ([]byte, []*os
 	return out, c.give, nil
 }
 
+// serve runs the method that the header names.
 func (c *call) serve(head ioctlHeader, attrs []attr) error {
 	c.method = methods[[2]uint16{head.object, head.method}]
 	switch {
-	case head.driver != driverMLX5:
-		return refuse(eINVAL, "driver %d; this device's is mlx5, %d", head.driver, driverMLX5)
+	case head.driver != abi.DriverMLX5:
+		return refuse(eINVAL, "driver %d; this device's is mlx5, %d", head.driver, abi.DriverMLX5)
 	case c.method == nil:
 		return expected(ePROTONOSUPPORT, "object %#x method %#x: this device does not have it", head.object, head.method)
 	}
@@ -73,9 +75,7 @@ func (c *call) serve(head ioctlHeader, attrs []attr) error {
 	return c.method.run(c)
 }
 
-const driverMLX5 = 1
-
-// duplicates returns copies of descriptors, to be sent and closed.
+// duplicates returns copies of descriptors, which are closed after they were sent.
 func duplicates(files []*os.File) (copies []*os.File, err error) {
 	for _, f := range files {
 		err := unixsock.Control(f, func(fd int) error {

@@ -2,21 +2,25 @@ package verbs
 
 import (
 	"os"
+
+	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// What a program may map of a context is told apart by the offset: libmlx5 makes
-// most of them of a command and an index, and takes those of registers as
-// MLX5_UAR.ALLOC gives them.
+// The offset of an mmap says what a program maps of a context. libmlx5 takes the offset
+// of a UAR page from the answer of MLX5_UAR.ALLOC; the others it makes of a command of
+// enum mlx5_ib_mmap_cmd and an index (get_command and get_index in mlx5.h of rdma-core):
+// the index is in bits 0 to 7 of the page number, the command above.
 const (
-	uarOffset = 0x1000000 // of page 0
+	mmapCommandShift = pageShift + 8
+	pageShift        = 12
 
-	mapContiguous = 1
-	mapClockInfo  = 7
-
-	maxContiguous = 1 << 30 // bytes
+	uarOffset = 16 << mmapCommandShift // of page 0: above all commands
 )
 
-// mmap serves NV_MMAP.
+// maxContiguous is the largest ring, in bytes.
+const maxContiguous = 1 << 30
+
+// mmap serves NV_MMAP: an mmap of a context.
 func (p *process) mmap(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
 	m, ok := parseMap(b)
 	if !ok {
@@ -33,14 +37,14 @@ func (p *process) mmap(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File
 	}
 	var file *os.File
 	var at mappedAnswer
-	switch command := m.offset >> 20; {
+	switch command := m.offset >> mmapCommandShift; {
 	case m.offset%pageSize != 0:
 		return nil, nil, refuse(eINVAL, "mmap: offset %#x is not a multiple of %d", m.offset, pageSize)
 	case m.offset >= uarOffset:
 		file, at, err = x.mapUAR(p, m)
-	case command == mapContiguous:
+	case command == abi.MLX5MmapGetContiguousPages:
 		file, err = p.mapContiguous(m)
-	case command == mapClockInfo && m.length == pageSize:
+	case command == abi.MLX5MmapClockInfo && m.length == pageSize:
 		file = p.s.clock.page.File()
 	default:
 		err = refuse(eINVAL, "mmap: %d bytes at offset %#x (command %d): this device has no such memory", m.length, m.offset, command)
@@ -51,7 +55,7 @@ func (p *process) mmap(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File
 	return p.mapped(h, file, at)
 }
 
-// mapped answers memory; no file: the shim has it.
+// mapped answers with memory, or without if the shim has it already.
 func (p *process) mapped(h wireHeader, file *os.File, at mappedAnswer) (answer []byte, give []*os.File, err error) {
 	if file != nil {
 		if give, err = duplicates([]*os.File{file}); err != nil {
@@ -61,8 +65,8 @@ func (p *process) mapped(h wireHeader, file *os.File, at mappedAnswer) (answer [
 	return at.append(appendAnswer(nil, h, 0, 0)), give, nil
 }
 
-// mapContiguous makes memory for a ring. It is the process' as long as the ring
-// has a queue.
+// mapContiguous makes memory for a ring, which libmlx5 maps before it makes the queue. The
+// memory lives as long as a queue uses it.
 func (p *process) mapContiguous(m mapRequest) (*os.File, error) {
 	if m.length > maxContiguous {
 		return nil, refuse(eNOMEM, "mmap: a ring of %d bytes; at most %d are possible", m.length, maxContiguous)
@@ -79,8 +83,8 @@ func (p *process) mapContiguous(m mapRequest) (*os.File, error) {
 	return e.mem.File(), nil
 }
 
-// alloc serves NV_ALLOC: memory that is shared from birth, and the process' until
-// it says that it is not.
+// alloc serves NV_ALLOC: memory that is shared from the start (include/nicless/alloc.h).
+// The process holds it until free.
 func (p *process) alloc(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
 	m, ok := parseMap(b)
 	if !ok {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -50,7 +51,7 @@ func TestMmap(t *testing.T) {
 	require.Equal(t, 1, c.again, "for the doorbell record")
 	require.Len(t, p.p.memory.extents, 2)
 	require.Equal(t, 1, p.p.memory.extents[0].holders)
-	p.ok(p.ioctl(p.ctx, objCQ, 1, arg{id: 0, data: c.value[0]}, arg{id: 1, out: 8}))
+	p.ok(p.destroyCQ(c.value[0]))
 	require.Empty(t, p.p.memory.extents)
 
 	// One that never gets a queue gives way to the next at its place, and there
@@ -75,11 +76,11 @@ func TestAllocatedMemory(t *testing.T) {
 		return h.error
 	}
 	require.NotZero(t, free(0x7000000, 0x1000))
-	key := p.ok(p.write(p.ctx, 9, append(u64s(0, 0x7000000, 0x2000, 0x7000000), u32s(p.pd, 1)...), 12))
+	key := p.ok(p.regMR(0x7000000, 0x2000, 0x7000000, p.pd, abi.AccessLocalWrite))
 	require.Zero(t, free(0x7000000, 0x2000))
 	require.NotZero(t, free(0x7000000, 0x2000), "only once")
 	require.Contains(t, p.p.memory.extents, e, "a key is of it")
-	p.ok(p.ioctl(p.ctx, objMR, 1, arg{id: 0, data: uint64(le.Uint32(key.bytes[1]))}))
+	p.ok(p.deregMR(uint64(le.Uint32(key.bytes[abi.AttrCoreOut]))))
 	require.Empty(t, p.p.memory.extents)
 }
 
@@ -92,8 +93,8 @@ func TestClockInformation(t *testing.T) {
 	before := time.Now()
 	stamp := clock.Now()
 	after := time.Now()
-	require.Zero(t, le.Uint32(b[clockSign:])&1)
-	nanos := le.Uint64(b[clockNanos:]) + (stamp-le.Uint64(b[clockCycles:]))*uint64(le.Uint32(b[clockMult:]))>>le.Uint32(b[clockShift:])
+	require.Zero(t, le.Uint32(b[abi.MLX5ClockInfoSign:])&1)
+	nanos := le.Uint64(b[abi.MLX5ClockInfoNsec:]) + (stamp-le.Uint64(b[abi.MLX5ClockInfoCycles:]))*uint64(le.Uint32(b[abi.MLX5ClockInfoMult:]))>>le.Uint32(b[abi.MLX5ClockInfoShift:])
 	const allowed = uint64(time.Millisecond)
 	require.Greater(t, nanos, uint64(before.UnixNano())-allowed)
 	require.Less(t, nanos, uint64(after.UnixNano())+allowed)
@@ -113,10 +114,9 @@ func TestMemoryAskedForTwice(t *testing.T) {
 		}
 		return n
 	}
-	d := append(u64s(0x5000000, 0x6000000), u32s(64, 2<<16, p.uar, 0)...)
-	args := []arg{{id: 0}, word(1, 15), {id: 2, in: u64s(1)}, word(4, 0), {id: 6, out: 4}, {id: uhwIn, in: d}, {id: uhwOut, out: 8}}
-	body := append(u64s(0), u32s(1, uint32(ioctlHeaderSize+attrSize*len(args)))...)
-	body = append(body, ioctlBytes(objCQ, 0, args...)...)
+	args := createCQArgs(15, createCQDriver(0x5000000, 0x6000000, p.uar))
+	body := append(u64s(0), u32s(1, uint32(abi.IoctlHdrSize+abi.AttrSize*len(args)))...)
+	body = append(body, ioctlBytes(abi.ObjectCQ, abi.MethodCQCreate, args...)...)
 	body = append(body, make([]byte, resultSize)...) // of something else
 	for range 3 {
 		h, _, give := p.request(opIoctl, p.ctx, body)

@@ -2,13 +2,14 @@ package verbs
 
 import (
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/verbs/internal/abi"
 	"golang.org/x/sys/unix"
 )
 
-// States of verbs, by those of the device, which differ in two.
+// verbsStates has enum ibv_qp_state by the device's states.
 var verbsStates = [...]uint8{
-	control.StateRST: 0, control.StateINIT: 1, control.StateRTR: 2, control.StateRTS: 3,
-	control.StateSQD: 4, control.StateSQE: 5, control.StateERR: 6,
+	control.StateRST: abi.QPSReset, control.StateINIT: abi.QPSInit, control.StateRTR: abi.QPSRTR, control.StateRTS: abi.QPSRTS,
+	control.StateSQD: abi.QPSSQD, control.StateSQE: abi.QPSSQE, control.StateERR: abi.QPSErr,
 }
 
 func deviceState(verbs uint8) (uint8, error) {
@@ -20,115 +21,114 @@ func deviceState(verbs uint8) (uint8, error) {
 	return 0, refuse(eINVAL, "state %d; 0 to 6 are known", verbs)
 }
 
-// Bits of a mask that the device does not have.
+// Bits of enum ibv_qp_attr_mask: those that the device knows, by the same numbers, and
+// those that are accepted without effect, since there is one path and it has been
+// migrated to.
 const (
-	attrDrainedNotify = 1 << 2
-	attrAltPath       = 1 << 14
-	attrMigration     = 1 << 18
-	attrCap           = 1 << 19
-	attrRateLimit     = 1 << 25
-
 	attrDevice = control.AttrState | control.AttrCurState | control.AttrAccess | control.AttrPKeyIndex | control.AttrPort |
 		control.AttrQKey | control.AttrAV | control.AttrPathMTU | control.AttrTimeout | control.AttrRetryCount |
 		control.AttrRNRRetry | control.AttrRQPSN | control.AttrMaxRdAtomic | control.AttrMinRNRTimer | control.AttrSQPSN |
 		control.AttrMaxDestRdAtom | control.AttrDestQPN
-	attrIgnored = attrDrainedNotify | attrMigration // there is one path, and it is migrated to
+	attrAccepted = abi.QPEnSQDAsyncNotify | abi.QPPathMigState
 )
 
-// psn and queue numbers are cut to 24 bits, as hardware does.
+// Packet sequence numbers and queue pair numbers are cut to 24 bits, as by hardware.
 const bits24 = 0xffffff
 
+// exModifyQP: struct ib_uverbs_ex_modify_qp.
 func exModifyQP(c *call, req []byte) error {
-	if le.Uint32(req[112:]) != 0 {
-		return refuse(eOPNOTSUPP, "rate limit %d: this device has none", le.Uint32(req[112:]))
+	if rate := le.Uint32(req[abi.ExModifyQPRateLimit:]); rate != 0 {
+		return refuse(eOPNOTSUPP, "rate limit %d: this device has none", rate)
 	}
 	if err := modifyQP(c, req); err != nil {
 		return err
 	}
-	c.put32(1, 0, 8)
-	c.put32(uhwOut, 16)
+	c.put32(abi.AttrCoreOut, 0, abi.ExModifyQPRespSize) // comp_mask, response_length
+	c.put32(abi.AttrUHWOut, abi.MLX5ModifyQPRespSize)   // response_length
 	return nil
 }
 
-// modifyQP: struct ib_uverbs_modify_qp, without a response.
+// modifyQP: struct ib_uverbs_modify_qp. There is no response.
 func modifyQP(c *call, b []byte) error {
-	q, err := lookup[*qp](c, "qp", le.Uint32(b[64:]), kindQP)
+	q, err := lookup[*qp](c, "qp", le.Uint32(b[abi.ModifyQPQPHandle:]), kindQP)
 	if err != nil {
 		return err
 	}
-	mask := le.Uint32(b[68:])
-	if mask&^(attrDevice|attrIgnored) != 0 {
-		return refuse(eOPNOTSUPP, "mask %#x: of alternate paths (%#x), capabilities (%#x), rates (%#x) and what is not known nothing can be set",
-			mask, attrAltPath, attrCap, attrRateLimit)
+	mask := le.Uint32(b[abi.ModifyQPAttrMask:])
+	if mask&^(attrDevice|attrAccepted) != 0 {
+		return refuse(eOPNOTSUPP, "mask %#x: alternate paths (%#x), capabilities (%#x), rates (%#x) and unknown attributes cannot be set",
+			mask, abi.QPAltPath, abi.QPCap, abi.QPRateLimit)
 	}
 	a := &control.QPAttr{
-		QPN: q.number, Mask: mask & attrDevice, QKey: le.Uint32(b[72:]), RQPSN: le.Uint32(b[76:]) & bits24, SQPSN: le.Uint32(b[80:]) & bits24,
-		DestQPN: le.Uint32(b[84:]) & bits24, PKeyIndex: le.Uint16(b[92:]), PathMTU: b[98],
-		MaxRdAtomic: b[101], MaxDestRdAtomic: b[102], MinRNRTimer: b[103], Port: b[104],
-		Timeout: b[105], RetryCount: b[106], RNRRetry: b[107],
+		QPN: q.number, Mask: mask & attrDevice, QKey: le.Uint32(b[abi.ModifyQPQKey:]),
+		RQPSN: le.Uint32(b[abi.ModifyQPRQPSN:]) & bits24, SQPSN: le.Uint32(b[abi.ModifyQPSQPSN:]) & bits24,
+		DestQPN: le.Uint32(b[abi.ModifyQPDestQPNum:]) & bits24, PKeyIndex: le.Uint16(b[abi.ModifyQPPKeyIndex:]),
+		PathMTU: b[abi.ModifyQPPathMTU], MaxRdAtomic: b[abi.ModifyQPMaxRdAtomic], MaxDestRdAtomic: b[abi.ModifyQPMaxDestRdAtomic],
+		MinRNRTimer: b[abi.ModifyQPMinRNRTimer], Port: b[abi.ModifyQPPortNum],
+		Timeout: b[abi.ModifyQPTimeout], RetryCount: b[abi.ModifyQPRetryCnt], RNRRetry: b[abi.ModifyQPRNRRetry],
 	}
 	if mask&control.AttrState != 0 {
-		if a.State, err = deviceState(b[96]); err != nil {
+		if a.State, err = deviceState(b[abi.ModifyQPQPState]); err != nil {
 			return err
 		}
 	}
 	if mask&control.AttrCurState != 0 {
-		if a.CurState, err = deviceState(b[97]); err != nil {
+		if a.CurState, err = deviceState(b[abi.ModifyQPCurQPState]); err != nil {
 			return err
 		}
 	}
 	if mask&control.AttrAccess != 0 {
-		if a.Access, err = rights(le.Uint32(b[88:])); err != nil {
+		if a.Access, err = grantedAccess(le.Uint32(b[abi.ModifyQPQPAccessFlags:])); err != nil {
 			return err
 		}
 	}
+	dest := b[abi.ModifyQPDest:][:abi.QPDestSize] // struct ib_uverbs_qp_dest
 	if mask&control.AttrAV != 0 {
-		to := b[:32]
-		if err := address(to[30], to[31], to[24]); err != nil {
+		if err := checkAddress(dest[abi.QPDestIsGlobal], dest[abi.QPDestPortNum], dest[abi.QPDestSGIDIndex]); err != nil {
 			return err
 		}
-		if c.x.s.reach(to[:16]) == nil {
-			return refuse(unix.EHOSTUNREACH, "peer %x: no device of this engine has that GID; both programs must be clients of one engine", to[:16])
+		gid := dest[abi.QPDestDGID:][:gidSize]
+		if c.x.s.deviceOf(gid) == nil {
+			return refuse(unix.EHOSTUNREACH, "peer %x: no device of this engine has that GID; both programs must be clients of one engine", gid)
 		}
 		a.GUID = c.x.s.engine.GUID()
 	}
-	if mask&control.AttrState != 0 && endsWork(a.State) {
-		c.x.settle()
+	if mask&control.AttrState != 0 && stopsWork(a.State) {
+		c.x.executeAnnounced()
 	}
 	if err := c.x.tell(control.OpModifyQP, a); err != nil {
 		return err
 	}
 	if mask&control.AttrAV != 0 {
-		copy(q.path[:], b[:32])
+		copy(q.dest[:], dest)
 	}
 	if a.Mask&control.AttrState != 0 && a.State == control.StateRST {
-		q.path = [32]byte{}
+		clear(q.dest[:])
 	}
-	if mask&attrDrainedNotify != 0 {
-		q.tellsDrained = b[100] != 0
+	if mask&abi.QPEnSQDAsyncNotify != 0 {
+		q.tellsDrained = b[abi.ModifyQPEnSQDAsyncNotify] != 0
 	}
 	return nil
 }
 
-// endsWork reports whether what was announced is not executed in a state.
-func endsWork(state uint8) bool {
+// stopsWork reports whether a queue pair in this state does not execute work requests.
+func stopsWork(state uint8) bool {
 	return state == control.StateRST || state == control.StateSQD || state == control.StateERR
 }
 
-// rights are what a queue pair grants: as for memory, without the rule that binds
-// them to local ones.
-func rights(flags uint32) (uint32, error) {
-	flags &^= accessOptional | accessHugeTLB
+// grantedAccess returns the device's access rights for those that a queue pair is to
+// grant its peer. Unlike those of memory, remote rights do not need local ones.
+func grantedAccess(flags uint32) (uint32, error) {
+	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB
 	if flags&^control.AccessAll != 0 {
 		return 0, refuse(eINVAL, "access %#x; %#x are known", flags, control.AccessAll)
 	}
 	return flags, nil
 }
 
-// queryQP: response u64, handle u32, mask u32. The answer is struct
-// ib_uverbs_query_qp_resp.
+// queryQP: struct ib_uverbs_query_qp. The response is struct ib_uverbs_query_qp_resp.
 func queryQP(c *call, req []byte) error {
-	q, err := lookup[*qp](c, "qp", le.Uint32(req[8:]), kindQP)
+	q, err := lookup[*qp](c, "qp", le.Uint32(req[abi.QueryQPQPHandle:]), kindQP)
 	if err != nil {
 		return err
 	}
@@ -137,23 +137,25 @@ func queryQP(c *call, req []byte) error {
 		return err
 	}
 	a := m.(*control.QPAttr)
-	b := make([]byte, 128)
-	copy(b, q.path[:])
+	b := make([]byte, abi.QueryQPRespSize)
+	copy(b[abi.QueryQPRespDest:], q.dest[:])
 	for i, v := range q.caps {
-		le.PutUint32(b[64+4*i:], v)
+		le.PutUint32(b[abi.QueryQPRespMaxSendWR+4*i:], v)
 	}
-	le.PutUint32(b[84:], a.QKey)
-	le.PutUint32(b[88:], a.RQPSN)
-	le.PutUint32(b[92:], a.SQPSN)
-	le.PutUint32(b[96:], a.DestQPN)
-	le.PutUint32(b[100:], a.Access)
-	le.PutUint16(b[104:], a.PKeyIndex)
-	b[108], b[109] = verbsStates[a.State], verbsStates[a.CurState]
-	b[110], b[113], b[114], b[115] = a.PathMTU, a.MaxRdAtomic, a.MaxDestRdAtomic, a.MinRNRTimer
-	b[116], b[117], b[118], b[119] = a.Port, a.Timeout, a.RetryCount, a.RNRRetry
+	le.PutUint32(b[abi.QueryQPRespQKey:], a.QKey)
+	le.PutUint32(b[abi.QueryQPRespRQPSN:], a.RQPSN)
+	le.PutUint32(b[abi.QueryQPRespSQPSN:], a.SQPSN)
+	le.PutUint32(b[abi.QueryQPRespDestQPNum:], a.DestQPN)
+	le.PutUint32(b[abi.QueryQPRespQPAccessFlags:], a.Access)
+	le.PutUint16(b[abi.QueryQPRespPKeyIndex:], a.PKeyIndex)
+	b[abi.QueryQPRespQPState], b[abi.QueryQPRespCurQPState] = verbsStates[a.State], verbsStates[a.CurState]
+	b[abi.QueryQPRespPathMTU], b[abi.QueryQPRespPortNum] = a.PathMTU, a.Port
+	b[abi.QueryQPRespMaxRdAtomic], b[abi.QueryQPRespMaxDestRdAtomic] = a.MaxRdAtomic, a.MaxDestRdAtomic
+	b[abi.QueryQPRespMinRNRTimer], b[abi.QueryQPRespTimeout] = a.MinRNRTimer, a.Timeout
+	b[abi.QueryQPRespRetryCnt], b[abi.QueryQPRespRNRRetry] = a.RetryCount, a.RNRRetry
 	if q.signalAll {
-		b[122] = 1
+		b[abi.QueryQPRespSQSigAll] = 1
 	}
-	c.put(1, b)
+	c.put(abi.AttrCoreOut, b)
 	return nil
 }

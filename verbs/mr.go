@@ -5,10 +5,11 @@ import (
 
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// An mr is registered memory. Where it lies in memory that we share it is mapped;
-// otherwise it stays where it is, in the process.
+// An mr is a memory region. If it lies in an extent, the engine has that mapped and works
+// there directly. Otherwise it stays in the process's own memory, and the engine copies.
 type mr struct {
 	*object
 	key          uint32
@@ -18,18 +19,11 @@ type mr struct {
 	pd           *pd
 }
 
-// Rights beyond those of the device.
-const (
-	accessOnDemand = 1 << 6
-	accessHugeTLB  = 1 << 7
-	accessOptional = 0x3ff00000 // may be left out, such as relaxed ordering
-)
-
-// access returns the device's rights of those that a program asks for.
+// access returns the device's access rights for those that a program asks for.
 func access(flags uint32) (uint32, error) {
-	flags &^= accessOptional | accessHugeTLB
+	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB // such as relaxed ordering: hints
 	switch {
-	case flags&accessOnDemand != 0:
+	case flags&abi.AccessOnDemand != 0:
 		return 0, refuse(eOPNOTSUPP, "access %#x: memory on demand is not possible", flags)
 	case flags&^control.AccessAll != 0:
 		return 0, refuse(eINVAL, "access %#x; %#x are known", flags, control.AccessAll)
@@ -39,39 +33,39 @@ func access(flags uint32) (uint32, error) {
 	return flags, nil
 }
 
-// regMR: response u64, start u64, length u64, hca_va u64, pd u32, access u32.
+// regMR: struct ib_uverbs_reg_mr.
 func regMR(c *call, req []byte) error {
 	x := c.x
-	m := &mr{addr: le.Uint64(req[8:]), length: le.Uint64(req[16:]), iova: le.Uint64(req[24:])}
+	m := &mr{addr: le.Uint64(req[abi.RegMRStart:]), length: le.Uint64(req[abi.RegMRLength:]), iova: le.Uint64(req[abi.RegMRHCAVA:])}
 	var err error
-	if m.access, err = access(le.Uint32(req[36:])); err != nil {
+	if m.access, err = access(le.Uint32(req[abi.RegMRAccessFlags:])); err != nil {
 		return err
 	}
-	if m.pd, err = lookup[*pd](c, "pd", le.Uint32(req[32:]), kindPD); err != nil {
+	if m.pd, err = lookup[*pd](c, "pd", le.Uint32(req[abi.RegMRPDHandle:]), kindPD); err != nil {
 		return err
 	}
 	held, err := c.payload(m.addr, m.length, m.iova, m.access)
 	if err != nil {
 		return err
 	}
-	if err := x.may(); err != nil {
+	if err := x.chargeObject(); err != nil {
 		x.putBack(held)
 		return err
 	}
-	a, _, err := x.askWith(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr, Length: m.length, IOVA: m.iova}, away(held))
+	a, _, err := x.askWith(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr, Length: m.length, IOVA: m.iova}, memoryOf(held))
 	if err != nil {
 		x.putBack(held)
-		x.mayNot()
+		x.refundObject()
 		return err
 	}
 	m.key = a.(*control.Key).Key
 	m.object = x.add(kindMR, m, func() error { return x.tell(control.OpDeregMR, &control.Key{Key: m.key}) }, held, m.pd.object)
-	c.put32(1, m.handle, m.key, m.key)
+	c.put32(abi.AttrCoreOut, m.handle, m.key, m.key) // struct ib_uverbs_reg_mr_resp: handle, lkey, rkey
 	return nil
 }
 
-// payload judges memory that is to be registered, and returns what of ours it
-// lies in: one extent, or none, and then it is the process' own.
+// payload checks memory that is to be registered, and returns the extent that it lies in,
+// held for the caller; none if the memory is the process's own.
 func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, error) {
 	switch {
 	case length == 0 || length > maxExtent:
@@ -79,39 +73,39 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 	case addr+length < addr:
 		return nil, refuse(eFAULT, "memory region: %d bytes at %#x pass the end of the address space", length, addr)
 	case access&control.AccessZeroBased == 0 && addr%pageSize != iova%pageSize:
-		return nil, refuse(eINVAL, "memory region at %#x with iova %#x; both must have one offset in their page", addr, iova)
+		return nil, refuse(eINVAL, "memory region at %#x with iova %#x; both must have the same offset in their page", addr, iova)
 	}
 	a := area{"memory region", addr, length, 1}
-	if err := c.settle(a); err == nil {
-		// Where an older region is in the way, the kernel can copy that memory too.
+	if err := c.settle(a); err == nil { // else it could not be remapped, and is copied
 		e, err := c.p.memory.find(addr, length)
 		if err != nil {
 			return nil, refuse(eFAULT, "memory region: %v", err)
 		}
+		// If another region of this context is in the way, the kernel can copy as well.
 		if e != nil && c.x.hold(e) == nil {
 			return []*extent{e}, nil
 		}
 	}
 	if c.p.memory.maps == nil {
-		return nil, refuse(eFAULT, "memory region: %d bytes at %#x are not in shared memory, and those of %s cannot be read by this server",
+		return nil, refuse(eFAULT, "memory region: %d bytes at %#x are not in shared memory, and this server cannot read the mappings of %s",
 			length, addr, c.p.name)
 	}
 	need := "r"
 	if access&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
 		need = "rw"
 	}
-	moves := true
+	canRemap := true
 	err := c.p.memory.maps.over(addr, length, func(v vma) error {
 		if !strings.HasPrefix(v.perms, need) {
 			return refuse(eFAULT, "memory region: %d bytes at %#x: %s is needed, and the memory at %#x is %s", length, addr, need, v.start, v.perms)
 		}
-		moves = moves && remappable(v) == nil
+		canRemap = canRemap && remappable(v) == nil
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if c.p.fast && moves && c.remapsPayload(a) {
+	if c.p.fast && canRemap && c.mayRemap(a) {
 		if err := c.want(a); err == nil {
 			return nil, errAgain
 		}
@@ -119,12 +113,12 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 	return nil, c.x.shareProcess(c.p)
 }
 
-// away says which memory is meant by what payload has found.
-func away(held []*extent) engine.Memory { return engine.Memory{InProcess: len(held) == 0} }
+// memoryOf says to the device where memory lies for which payload returned held.
+func memoryOf(held []*extent) engine.Memory { return engine.Memory{InProcess: len(held) == 0} }
 
-// remapsPayload reports whether memory may be put into shared memory that the
-// shim was not asked for yet: it may say no.
-func (c *call) remapsPayload(a area) bool {
+// mayRemap reports whether the shim can be asked to put memory into shared memory: it has
+// not refused that in this call, and no object uses shared memory there.
+func (c *call) mayRemap(a area) bool {
 	lo, size := a.pages()
 	if c.p.memory.taken(lo, size) != nil {
 		return false
@@ -137,29 +131,29 @@ func (c *call) remapsPayload(a area) bool {
 	return true
 }
 
-// reregMR: response u64, handle u32, flags u32, start u64, length u64, hca_va u64,
-// pd u32, access u32.
+// reregMR: struct ib_uverbs_rereg_mr.
 func reregMR(c *call, req []byte) error {
 	x := c.x
-	m, err := lookup[*mr](c, "mr", le.Uint32(req[8:]), kindMR)
+	m, err := lookup[*mr](c, "mr", le.Uint32(req[abi.ReregMRMRHandle:]), kindMR)
 	if err != nil {
 		return err
 	}
-	what := le.Uint32(req[12:])
+	what := le.Uint32(req[abi.ReregMRFlags:])
 	if what == 0 || what&^uint32(control.ReregRange|control.ReregPD|control.ReregAccess) != 0 {
 		return refuse(eINVAL, "flags %#x; bits 0 to 2 are known, and one is needed", what)
 	}
 	next := *m
 	if what&control.ReregRange != 0 {
-		next.addr, next.length, next.iova = le.Uint64(req[16:]), le.Uint64(req[24:]), le.Uint64(req[32:])
+		next.addr, next.length = le.Uint64(req[abi.ReregMRStart:]), le.Uint64(req[abi.ReregMRLength:])
+		next.iova = le.Uint64(req[abi.ReregMRHCAVA:])
 	}
 	if what&control.ReregAccess != 0 {
-		if next.access, err = access(le.Uint32(req[44:])); err != nil {
+		if next.access, err = access(le.Uint32(req[abi.ReregMRAccessFlags:])); err != nil {
 			return err
 		}
 	}
 	if what&control.ReregPD != 0 {
-		if next.pd, err = lookup[*pd](c, "pd", le.Uint32(req[40:]), kindPD); err != nil {
+		if next.pd, err = lookup[*pd](c, "pd", le.Uint32(req[abi.ReregMRPDHandle:]), kindPD); err != nil {
 			return err
 		}
 	}
@@ -168,7 +162,7 @@ func reregMR(c *call, req []byte) error {
 		return err
 	}
 	a, _, err := x.askWith(control.OpReregMR, &control.ReregMR{Key: m.key, What: what, PDN: next.pd.number, Access: next.access,
-		Addr: next.addr, Length: next.length, IOVA: next.iova}, away(held))
+		Addr: next.addr, Length: next.length, IOVA: next.iova}, memoryOf(held))
 	if err != nil {
 		x.putBack(held)
 		return err
@@ -179,16 +173,16 @@ func reregMR(c *call, req []byte) error {
 	next.key = a.(*control.Key).Key
 	*m = next
 	m.extents, m.uses = held, []*object{m.pd.object}
-	c.put32(1, m.key, m.key)
+	c.put32(abi.AttrCoreOut, m.key, m.key) // struct ib_uverbs_rereg_mr_resp: lkey, rkey
 	return nil
 }
 
 func queryMR(c *call) error {
-	m := objectOf[*mr](c, 0)
-	c.put32(1, m.key)
-	c.put32(2, m.key)
-	c.put64(3, m.length)
-	c.put64(4, m.iova)
+	m := objectOf[*mr](c, abi.AttrQueryMRHandle)
+	c.put32(abi.AttrQueryMRRespLKey, m.key)
+	c.put32(abi.AttrQueryMRRespRKey, m.key)
+	c.put64(abi.AttrQueryMRRespLength, m.length)
+	c.put64(abi.AttrQueryMRRespIOVA, m.iova)
 	return nil
 }
 
@@ -198,23 +192,23 @@ type mw struct {
 	key uint32
 }
 
-// allocMW: response u64, pd u32, type u8.
+// allocMW: struct ib_uverbs_alloc_mw.
 func allocMW(c *call, req []byte) error {
 	x := c.x
-	p, err := lookup[*pd](c, "pd", le.Uint32(req[8:]), kindPD)
+	p, err := lookup[*pd](c, "pd", le.Uint32(req[abi.AllocMWPDHandle:]), kindPD)
 	if err != nil {
 		return err
 	}
-	if err := x.may(); err != nil {
+	if err := x.chargeObject(); err != nil {
 		return err
 	}
-	a, _, err := x.ask(control.OpAllocMW, &control.MW{PDN: p.number, Kind: req[12]})
+	a, _, err := x.ask(control.OpAllocMW, &control.MW{PDN: p.number, Kind: req[abi.AllocMWMWType]})
 	if err != nil {
-		x.mayNot()
+		x.refundObject()
 		return err
 	}
 	w := &mw{key: a.(*control.Key).Key}
 	w.object = x.add(kindMW, w, func() error { return x.tell(control.OpDeregMR, &control.Key{Key: w.key}) }, nil, p.object)
-	c.put32(1, w.handle, w.key)
+	c.put32(abi.AttrCoreOut, w.handle, w.key) // struct ib_uverbs_alloc_mw_resp: handle, rkey
 	return nil
 }

@@ -1,9 +1,14 @@
 package verbs
 
-// Multicast groups are remembered, and nothing is sent to them: there is nobody
-// who would forward a datagram to a group.
+import (
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/verbs/internal/abi"
+)
 
-// attachMulticast and detachMulticast: gid, qp u32, lid u16.
+// Multicast groups are recorded, so that attaching and detaching is answered as by the
+// kernel. No datagram is delivered to a group.
+
+// attachMulticast: struct ib_uverbs_attach_mcast.
 func attachMulticast(c *call, req []byte) error {
 	q, gid, err := group(c, req)
 	switch {
@@ -18,6 +23,7 @@ func attachMulticast(c *call, req []byte) error {
 	return nil
 }
 
+// detachMulticast: struct ib_uverbs_detach_mcast.
 func detachMulticast(c *call, req []byte) error {
 	q, gid, err := group(c, req)
 	switch {
@@ -30,16 +36,17 @@ func detachMulticast(c *call, req []byte) error {
 	return nil
 }
 
-func group(c *call, req []byte) (q *qp, gid [16]byte, err error) {
-	q, err = lookup[*qp](c, "qp", le.Uint32(req[16:]), kindQP)
+// group returns what both requests name; they have one layout.
+func group(c *call, req []byte) (q *qp, gid [gidSize]byte, err error) {
+	q, err = lookup[*qp](c, "qp", le.Uint32(req[abi.AttachMcastQPHandle:]), kindQP)
 	if err != nil {
 		return nil, gid, err
 	}
-	copy(gid[:], req)
+	copy(gid[:], req[abi.AttachMcastGID:])
 	switch {
-	case gid[0] != 0xff:
+	case gid[0] != multicastGID:
 		return nil, gid, refuse(eINVAL, "GID %x is not of a multicast group", gid)
-	case q.transport != 2:
+	case q.transport != control.QPTypeUD:
 		return nil, gid, refuse(eINVAL, "QP %d is not of type UD", q.handle)
 	}
 	return q, gid, nil

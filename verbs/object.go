@@ -15,7 +15,7 @@ const (
 	kindSRQ
 	kindAH
 	kindUAR
-	kindXRCD  // named by schemas; this device makes none
+	kindXRCD  // appears in schemas; none can be made
 	kindTable // likewise
 )
 
@@ -23,28 +23,28 @@ var kindNames = [...]string{"nothing", "PD", "MR", "MW", "CQ", "QP", "SRQ", "AH"
 
 func (k kind) String() string { return kindNames[k] }
 
-// Costs, about, beside the device's part. Of an async the events count that nobody
-// reads.
+// Costs, roughly, of what this package keeps. The engine charges its own part itself. That
+// of an async includes its unread events.
 var (
-	processCost = engine.Cost{Memory: 3*maxDatagram + 4096, Descriptors: 1, Connections: 1} // beside its connection
+	processCost = engine.Cost{Memory: 3*maxDatagram + 4096, Descriptors: 1, Connections: 1} // its connection not included
 	contextCost = engine.Cost{Memory: 32 << 10, Descriptors: 2}
 	objectCost  = engine.Cost{Memory: 512}
 	channelCost = engine.Cost{Memory: 512, Descriptors: 1}
 	asyncCost   = engine.Cost{Memory: 2*asyncBuffer + 4096, Descriptors: 2}
 )
 
-// An object is something with a handle.
+// An object is anything that has a handle.
 type object struct {
 	handle  uint32
 	kind    kind
-	self    any // *pd, *mr and so on
-	uses    []*object
-	users   int
-	extents []*extent // memory that it lies in
+	self    any       // *pd, *mr and so on
+	uses    []*object // objects that cannot be destroyed before this one
+	users   int       // objects that have this one in uses
+	extents []*extent // memory that it lies in, held
 	destroy func() error
 }
 
-// add makes an object of something that was made. destroy undoes that.
+// add gives a handle to something that was made. destroy undoes the making.
 func (x *uctx) add(k kind, self any, destroy func() error, extents []*extent, uses ...*object) *object {
 	for x.next == 0 || x.objects[x.next] != nil {
 		x.next++
@@ -58,12 +58,12 @@ func (x *uctx) add(k kind, self any, destroy func() error, extents []*extent, us
 	return o
 }
 
-// may says whether another object can be made, and counts it.
-func (x *uctx) may() error { return x.charge(objectCost) }
+// chargeObject charges one more object to the user, or says why there may be none.
+func (x *uctx) chargeObject() error { return x.charge(objectCost) }
 
-func (x *uctx) mayNot() { x.refund(objectCost) }
+func (x *uctx) refundObject() { x.refund(objectCost) }
 
-// charge counts what is kept for this context.
+// charge charges a cost to the context's user until it is refunded or the context ends.
 func (x *uctx) charge(c engine.Cost) error {
 	err := x.s.engine.Charge(x.uid, c)
 	if err == nil {
@@ -90,19 +90,30 @@ func (x *uctx) remove(o *object) error {
 		u.users--
 	}
 	x.release(o.extents)
-	x.mayNot()
+	x.refundObject()
 	return nil
 }
 
-// destroyOnly destroys the object that the call names.
-func (c *call) destroyOnly() error { return c.x.remove(c.doomed()) }
+// destroyOnly destroys the object that the call names, and answers nothing.
+func (c *call) destroyOnly() error { return c.x.remove(c.destroyed()) }
 
-// doomed returns the object that the call is to destroy.
-func (c *call) doomed() *object {
+// destroyed returns the object that the call destroys.
+func (c *call) destroyed() *object {
 	for _, a := range c.attrs {
-		if c.method.field(a.id).shape == doomed {
+		if c.method.field(a.id).shape == destroyedHandle {
 			return c.x.objects[uint32(a.data)]
 		}
 	}
+	return nil
+}
+
+// destroyWithEvents destroys an object that has events. The attribute answers how many of
+// them the program has read: libibverbs waits until as many have been acknowledged.
+func (c *call) destroyWithEvents(answer uint16) error {
+	o := c.destroyed()
+	if err := c.x.remove(o); err != nil {
+		return err
+	}
+	c.put32(answer, o.self.(eventSource).state().retract(c.x))
 	return nil
 }

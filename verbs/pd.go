@@ -1,6 +1,9 @@
 package verbs
 
-import "github.com/nicless/nicless/internal/control"
+import (
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/verbs/internal/abi"
+)
 
 // A pd is a protection domain.
 type pd struct {
@@ -8,24 +11,25 @@ type pd struct {
 	number uint32
 }
 
+// allocPD: struct ib_uverbs_alloc_pd.
 func allocPD(c *call, _ []byte) error {
 	x := c.x
-	if err := x.may(); err != nil {
+	if err := x.chargeObject(); err != nil {
 		return err
 	}
 	m, _, err := x.ask(control.OpAllocPD, &control.Empty{})
 	if err != nil {
-		x.mayNot()
+		x.refundObject()
 		return err
 	}
 	p := &pd{number: m.(*control.PD).PDN}
 	p.object = x.add(kindPD, p, func() error { return x.tell(control.OpDeallocPD, &control.PD{PDN: p.number}) }, nil)
-	c.put32(1, p.handle)
-	c.put32(uhwOut, p.number)
+	c.put32(abi.AttrCoreOut, p.handle) // struct ib_uverbs_alloc_pd_resp
+	c.put32(abi.AttrUHWOut, p.number)  // struct mlx5_ib_alloc_pd_resp
 	return nil
 }
 
 func queryPD(c *call) error {
-	c.put32(0x1001, objectOf[*pd](c, 0x1000).number)
+	c.put32(abi.MLX5AttrQueryPDRespPDN, objectOf[*pd](c, abi.MLX5AttrQueryPDHandle).number)
 	return nil
 }

@@ -16,21 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is one connection, and the program at its other end.
+// A process is one connection, and the process at its other end.
 type process struct {
 	s        *Server
 	conn     *net.UnixConn
 	pid      int32
 	uid      uint32
 	name     string // for the log
-	fast     bool   // payload may be remapped
+	fast     bool   // memory that is registered may be remapped
 	greeted  bool
-	guard    engine.Guard // zero: it has none
+	guard    engine.Guard // zero: none
 	memory   *memory
-	contexts map[uint64]*uctx   // that it has opened, or has shown
+	contexts map[uint64]*uctx   // opened or adopted, by the inode of their socket
 	pending  map[uint64]*extent // that it was asked to map, by address
-	lines    engine.Speaker     // in the log
-	said     budget             // to watchers
+	lines    engine.Speaker     // bounds its lines in the log
+	said     budget             // bounds what watchers are told
 }
 
 // serve serves one program until its connection or ctx ends.
@@ -41,8 +41,8 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 		s.report(engine.Nobody, nil, slog.LevelWarn, "verbs program without credentials", "error", err)
 		return
 	}
-	// On its user's bill until it is closed, for which nobody waits: after hello, and
-	// before Linux 6.16 always, descriptors may lie in it that nobody has read.
+	// The connection is charged to its user until it is really closed, in the background:
+	// unread descriptors may lie in it, after hello, and before Linux 6.16 always.
 	held := engine.Cost{Descriptors: 1}
 	defer func() { s.engine.DiscardConnection(cred.Uid, conn, held) }()
 	err = s.engine.Received(cred.Uid, held.Descriptors)
@@ -76,13 +76,13 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	}
 }
 
-// helloTime is how long a new connection may be silent, and an answer take to be
-// read.
+// helloTime is how long a new connection may be silent, and how long the server waits for
+// room to send an answer.
 const helloTime = 10 * time.Second
 
 var (
 	errEnd     = errors.New("the program has closed")
-	errClogged = errors.New("connections of this user do not close, because of descriptors in them that nobody has read")
+	errClogged = errors.New("connections of this user do not close, because of unread descriptors in them")
 )
 
 func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
@@ -98,7 +98,7 @@ func (p *process) end() {
 	p.memory.end()
 }
 
-// forget drops memory that the process was to map and has not spoken of.
+// forget frees memory that the process was asked to map and for which no result came.
 func (p *process) forget() {
 	for addr, e := range p.pending {
 		p.memory.discard(e)
@@ -120,7 +120,7 @@ func (p *process) next(in, oob []byte) error {
 	switch {
 	case err != nil:
 		return errEnd
-	case flags&unix.MSG_CTRUNC != 0: // the others stay in the connection, which a closer closes
+	case flags&unix.MSG_CTRUNC != 0: // the others stay in the connection, which is closed in the background
 		return fmt.Errorf("%w: more descriptors than %d, or than this process can open", errWire, maxFDs)
 	case n == 0 && len(files) == 0:
 		return errEnd
@@ -136,7 +136,7 @@ func (p *process) next(in, oob []byte) error {
 	// not could collect unread answers with descriptors, of which all users together can
 	// have only so many under way.
 	if unixsock.Unread(p.conn) {
-		return fmt.Errorf("%w: a request before the answer to the last one was read", errWire)
+		return fmt.Errorf("%w: a request before the last answer was read", errWire)
 	}
 	answer, give, err := p.handle(in[:n], files)
 	if err != nil {
@@ -146,14 +146,13 @@ func (p *process) next(in, oob []byte) error {
 	return p.send(answer, give)
 }
 
-// requests is who serves what.
+// requests has the function for each operation.
 var requests = map[wireOp]func(*process, wireHeader, []byte, []*os.File) ([]byte, []*os.File, error){
 	opHello: (*process).hello, opOpen: (*process).open, opAdopt: (*process).adopt, opIoctl: (*process).ioctl,
 	opMmap: (*process).mmap, opAlloc: (*process).alloc, opFree: (*process).free,
 }
 
-// handle answers one datagram. The files of the answer are the caller's to send
-// and to close.
+// handle answers one datagram. The caller sends and closes the files of the answer.
 func (p *process) handle(datagram []byte, files []*os.File) (answer []byte, give []*os.File, err error) {
 	h, body, err := parseHeader(datagram)
 	if err != nil {
@@ -179,7 +178,7 @@ func (p *process) handle(datagram []byte, files []*os.File) (answer []byte, give
 	return finish(answer), give, nil
 }
 
-// say logs a refusal.
+// say logs a refusal, and tells it to the watchers.
 func (p *process) say(r *refusal, args ...any) {
 	args = append([]any{"program", p.name, "errno", unix.ErrnoName(r.errno), "why", r.text}, args...)
 	if r.quiet {
@@ -205,9 +204,9 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 		return nil, nil, refuse(ePROTONOSUPPORT, "the shim speaks version %d, this server %d", major, wireMajor)
 	}
 	if p.greeted {
-		return nil, nil, refuse(eINVAL, "hello: said twice")
+		return nil, nil, refuse(eINVAL, "hello: sent twice")
 	}
-	if p.s.clogged(p.uid) { // since it was accepted
+	if p.s.clogged(p.uid) { // it may have become so since accept
 		return nil, nil, refuse(unix.EMFILE, "hello: %v", errClogged)
 	}
 	p.greeted = true
@@ -218,7 +217,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 	}
 	if p.conn != nil {
 		_ = p.conn.SetReadDeadline(time.Time{})
-		_ = unixsock.PassRights(p.conn, true) // where it was off
+		_ = unixsock.PassRights(p.conn, true) // off until now, from Linux 6.16 on
 	}
 	p.s.report(p.uid, &p.lines, slog.LevelInfo, "verbs program connected", "program", p.name, "fast", p.fast)
 	out := appendAnswer(nil, h, 0, 0)
@@ -236,7 +235,7 @@ func (p *process) open(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File
 	if n >= uint32(len(p.s.devices)) {
 		return nil, nil, refuse(unix.ENXIO, "uverbs%d: there are %d devices", n, len(p.s.devices))
 	}
-	p.bury()
+	p.endClosed()
 	x, theirs, err := p.s.newContext(p.s.devices[n], p)
 	if err != nil {
 		return nil, nil, err
@@ -245,10 +244,10 @@ func (p *process) open(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File
 	return x.opened(h), []*os.File{theirs}, nil
 }
 
-// bury ends contexts whose socket is closed at once, so that a program that
-// opens the next finds what it had in the last one gone, and forgets those that
-// have ended.
-func (p *process) bury() {
+// endClosed ends contexts whose socket is closed, and forgets those that have ended. await
+// would do the first as well, but later: a program that opens the next context relies on
+// the last one being gone.
+func (p *process) endClosed() {
 	for inode, x := range p.contexts {
 		if x.hungUp() {
 			x.end()
@@ -268,13 +267,14 @@ func (x *uctx) opened(h wireHeader) []byte {
 	return le.AppendUint32(out, devMinor+x.device.index)
 }
 
-// adopt says which context a descriptor is, which is the right to use it.
+// adopt says which context a descriptor is, such as one that another process has sent. To have
+// the descriptor is the right to use the context.
 func (p *process) adopt(h wireHeader, _ []byte, files []*os.File) ([]byte, []*os.File, error) {
-	p.bury()
+	p.endClosed()
 	if len(files) != 1 {
-		return nil, nil, expected(eBADF, "adopt: %d descriptors came along; 1 is needed", len(files))
+		return nil, nil, expected(eBADF, "adopt: %d descriptors were sent; 1 is needed", len(files))
 	}
-	cookie, err := cookieOf(files[0]) // before fstat, for which a file system can take as long as it likes
+	cookie, err := cookieOf(files[0]) // before fstat, in which a file system can block
 	if err != nil {
 		return nil, nil, expected(unix.ENOTTY, "adopt: not a socket: %v", err)
 	}
@@ -292,7 +292,7 @@ func (p *process) adopt(h wireHeader, _ []byte, files []*os.File) ([]byte, []*os
 	return x.opened(h), nil, nil
 }
 
-// context returns a context that this process has.
+// context returns the context that a request names.
 func (p *process) context(h wireHeader) (*uctx, error) {
 	if x := p.contexts[h.context]; x != nil {
 		return x, nil

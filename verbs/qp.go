@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
 // A qp is a queue pair.
@@ -11,47 +12,44 @@ type qp struct {
 	*object
 	number       uint32
 	transport    uint8
-	caps         [5]uint32 // max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline
+	caps         [abi.QPCapSize / 4]uint32 // struct ib_uverbs_qp_cap
 	signalAll    bool
-	tellsDrained bool // the program wants to hear of it
-	path         [32]byte
-	groups       map[[16]byte]bool // multicast
-	events       counted
+	tellsDrained bool                 // the program asked for the event
+	dest         [abi.QPDestSize]byte // struct ib_uverbs_qp_dest, as it was set
+	groups       map[[16]byte]bool    // multicast groups, by GID
+	events       eventState
 }
 
-// createQPIn is what is needed of libmlx5's request: buf u64, dbrec u64, sq_wqe_count
-// u32, rq_wqe_count u32, rq_wqe_shift u32, flags u32, uidx u32, bfreg u32.
-const createQPIn = 40
+// createQPMin is how much of struct mlx5_ib_create_qp is needed: all before sq_buf_addr,
+// which raw packet queues alone have.
+const createQPMin = abi.MLX5CreateQPSQBufAddr
 
-const (
-	qpFlagSignature = 1 << 0
-	qpFlagScatter   = 1 << 1 // to CQE: allowed, and never done
-	qpFlagUAR       = 1 << 10
-	qpFlagsKnown    = qpFlagSignature | qpFlagScatter | qpFlagUAR
+// qpDriverFlags are the flags of libmlx5 that are possible. Scattering to CQEs is allowed
+// by the program, and never done.
+const qpDriverFlags = abi.MLX5QPFlagSignature | abi.MLX5QPFlagScatterCQE | abi.MLX5QPFlagUARPageIndex
 
-	// Of the core's flags. What a QP sends to a multicast group never comes back to
-	// it, whether it asks for that or not.
-	createNoMulticastLoop = 1 << 1
-	createSignalAll       = 1 << 12
-)
+// qpTypes has the device's type for each possible one of enum ib_uverbs_qp_type.
+var qpTypes = map[uint64]uint8{abi.QPTRC: control.QPTypeRC, abi.QPTUC: control.QPTypeUC, abi.QPTUD: control.QPTypeUD}
 
-// qpTypes are the types of verbs and of the device.
-var qpTypes = map[uint64]uint8{2: control.QPTypeRC, 3: control.QPTypeUC, 4: control.QPTypeUD}
+// A WQE of a receive queue has 16 to 512 bytes.
+const minLogRecvWQE, maxLogRecvWQE = 4, 9
 
-// rings says where the two queues of a request lie.
-func rings(x *uctx, d []byte, shared bool) (req control.QP, total uint64, err error) {
-	sq, rq, shift := le.Uint32(d[16:]), le.Uint32(d[20:]), le.Uint32(d[24:])
+// qpRings says where the two queues lie which struct mlx5_ib_create_qp describes: the
+// receive queue, then the send queue. total is the bytes of both.
+func qpRings(x *uctx, d []byte, shared bool) (req control.QP, total uint64, err error) {
+	sq, rq := le.Uint32(d[abi.MLX5CreateQPSQWQECount:]), le.Uint32(d[abi.MLX5CreateQPRQWQECount:])
+	shift := le.Uint32(d[abi.MLX5CreateQPRQWQEShift:])
 	switch {
 	case sq&(sq-1) != 0 || sq > 1<<x.limits.MaxLogSQ:
 		return req, 0, refuse(eINVAL, "send queue of %d blocks; powers of two up to %d are possible", sq, 1<<x.limits.MaxLogSQ)
 	case rq&(rq-1) != 0 || rq > 1<<x.limits.MaxLogRQ:
 		return req, 0, refuse(eINVAL, "receive queue of %d entries; powers of two up to %d are possible", rq, 1<<x.limits.MaxLogRQ)
-	case rq != 0 && (shift < 4 || shift > 9):
-		return req, 0, refuse(eINVAL, "receive entries of 2^%d bytes; 2^4 to 2^9 are possible", shift)
+	case rq != 0 && (shift < minLogRecvWQE || shift > maxLogRecvWQE):
+		return req, 0, refuse(eINVAL, "receive entries of 2^%d bytes; 2^%d to 2^%d are possible", shift, minLogRecvWQE, maxLogRecvWQE)
 	case rq != 0 && shared:
 		return req, 0, refuse(eINVAL, "receive queue of %d entries, and an SRQ", rq)
 	}
-	buf := le.Uint64(d)
+	buf := le.Uint64(d[abi.MLX5CreateQPBufAddr:])
 	if rq == 0 {
 		req.NoReceive = 1
 	} else {
@@ -67,35 +65,40 @@ func rings(x *uctx, d []byte, shared bool) (req control.QP, total uint64, err er
 
 func createQP(c *call) error {
 	x := c.x
-	d := make([]byte, 56)
-	copy(d, c.bytes(uhwIn))
-	transport, ok := qpTypes[c.value(9)]
-	flags, create, known := le.Uint32(d[28:]), c.value(10), uint64(createSignalAll)
+	d := make([]byte, abi.MLX5CreateQPSize)
+	copy(d, c.bytes(abi.AttrUHWIn))
+	qpType, flags, driverFlags := c.value(abi.AttrCreateQPType), c.value(abi.AttrCreateQPFlags), le.Uint32(d[abi.MLX5CreateQPFlags:])
+	transport, ok := qpTypes[qpType]
+	known := uint64(abi.QPCreateSQSigAll)
 	if transport == control.QPTypeUD {
-		known |= createNoMulticastLoop
+		// What a queue pair sends to a multicast group never comes back to it, with this
+		// flag or without.
+		known |= abi.QPCreateBlockMulticastLoopback
 	}
 	switch {
 	case !ok:
-		return refuse(eOPNOTSUPP, "type %d; RC (2), UC (3) and UD (4) are possible", c.value(9))
-	case create&^known != 0:
-		return refuse(eOPNOTSUPP, "creation flags %#x; %#x are known", create, known)
-	case flags&^qpFlagsKnown != 0:
-		return refuse(eOPNOTSUPP, "driver flags %#x; %#x are known", flags, qpFlagsKnown)
-	case flags&qpFlagUAR == 0:
-		return refuse(eINVAL, "driver flags %#x: no UAR page is named", flags)
-	case c.find(2) == nil || c.find(4) == nil || c.find(5) == nil:
+		return refuse(eOPNOTSUPP, "type %d; RC (2), UC (3) and UD (4) are possible", qpType)
+	case flags&^known != 0:
+		return refuse(eOPNOTSUPP, "creation flags %#x; %#x are known", flags, known)
+	case driverFlags&^qpDriverFlags != 0:
+		return refuse(eOPNOTSUPP, "driver flags %#x; %#x are known", driverFlags, qpDriverFlags)
+	case driverFlags&abi.MLX5QPFlagUARPageIndex == 0:
+		return refuse(eINVAL, "driver flags %#x: no UAR page is named", driverFlags)
+	case c.find(abi.AttrCreateQPPDHandle) == nil || c.find(abi.AttrCreateQPSendCQHandle) == nil || c.find(abi.AttrCreateQPRecvCQHandle) == nil:
 		return refuse(eINVAL, "a PD and two CQs are needed")
-	case c.find(1) != nil || c.find(6) != nil:
+	case c.find(abi.AttrCreateQPXRCDHandle) != nil || c.find(abi.AttrCreateQPIndTableHandle) != nil:
 		return refuse(eOPNOTSUPP, "XRC domains and indirection tables are not possible")
 	}
-	domain, send, receive, shared := objectOf[*pd](c, 2), objectOf[*cq](c, 4), objectOf[*cq](c, 5), objectOf[*srq](c, 3)
-	req, size, err := rings(x, d, shared != nil)
+	domain, shared := objectOf[*pd](c, abi.AttrCreateQPPDHandle), objectOf[*srq](c, abi.AttrCreateQPSRQHandle)
+	send, receive := objectOf[*cq](c, abi.AttrCreateQPSendCQHandle), objectOf[*cq](c, abi.AttrCreateQPRecvCQHandle)
+	req, size, err := qpRings(x, d, shared != nil)
 	if err != nil {
 		return err
 	}
 	req.Type, req.PDN, req.SendCQN, req.RecvCQN = transport, domain.number, send.number, receive.number
-	req.DBRec, req.UserIndex, req.SignatureOn = le.Uint64(d[8:]), le.Uint32(d[32:]), uint8(flags&qpFlagSignature)
-	if req.UAR, err = x.uarPage(le.Uint32(d[36:])); err != nil {
+	req.DBRec, req.UserIndex = le.Uint64(d[abi.MLX5CreateQPDBAddr:]), le.Uint32(d[abi.MLX5CreateQPUIDX:])
+	req.SignatureOn = uint8(driverFlags & abi.MLX5QPFlagSignature)
+	if req.UAR, err = x.uarPage(le.Uint32(d[abi.MLX5CreateQPBFRegIndex:])); err != nil {
 		return err
 	}
 	uses := []*object{domain.object, send.object, receive.object}
@@ -103,16 +106,17 @@ func createQP(c *call) error {
 		req.SRQN = shared.number
 		uses = append(uses, shared.object)
 	}
-	async, err := c.async(12)
+	async, err := c.async(abi.AttrCreateQPEventFD)
 	if err != nil && err != errAgain {
 		return err
 	}
 	areas := []area{{"QP doorbell record", req.DBRec, 8, 8}}
 	if size > 0 {
-		areas = append(areas, area{"QP buffer", le.Uint64(d), size, 64})
+		areas = append(areas, area{"QP buffer", le.Uint64(d[abi.MLX5CreateQPBufAddr:]), size, 64})
 	}
-	if le.Uint32(d[16:]) == 0 {
-		// No sends: nothing is ever announced, so any place will do.
+	if le.Uint32(d[abi.MLX5CreateQPSQWQECount:]) == 0 {
+		// The device has a send queue all the same. Nothing is ever announced in it, so
+		// any address in memory that it knows will do.
 		req.SQ = req.DBRec &^ 63
 	}
 	held, err := c.areas(areas...)
@@ -123,25 +127,25 @@ func createQP(c *call) error {
 		x.putBack(held)
 		return err
 	}
-	if err := x.may(); err != nil {
+	if err := x.chargeObject(); err != nil {
 		x.putBack(held)
 		return err
 	}
 	m, _, err := x.ask(control.OpCreateQP, &req)
 	if err != nil {
 		x.putBack(held)
-		x.mayNot()
+		x.refundObject()
 		return err
 	}
-	q := &qp{number: m.(*control.QPN).QPN, transport: transport, signalAll: create&createSignalAll != 0,
-		events: counted{async: async, element: c.value(7)}, groups: make(map[[16]byte]bool)}
-	caps := c.bytes(8)
+	q := &qp{number: m.(*control.QPN).QPN, transport: transport, signalAll: flags&abi.QPCreateSQSigAll != 0,
+		events: eventState{async: async, element: c.value(abi.AttrCreateQPUserHandle)}, groups: make(map[[16]byte]bool)}
+	caps := c.bytes(abi.AttrCreateQPCap)
 	for i := range q.caps {
 		q.caps[i] = le.Uint32(caps[4*i:])
 	}
-	q.caps[1] = le.Uint32(d[20:]) // as many as the ring has
+	q.caps[abi.QPCapMaxRecvWR/4] = le.Uint32(d[abi.MLX5CreateQPRQWQECount:]) // as many as the ring has
 	q.object = x.add(kindQP, q, func() error {
-		x.settle()
+		x.executeAnnounced()
 		if err := x.tell(control.OpDestroyQP, &control.QPN{QPN: q.number}); err != nil {
 			return err
 		}
@@ -149,9 +153,11 @@ func createQP(c *call) error {
 		return nil
 	}, held, uses...)
 	x.numbers[numberOf(kindQP, q.number)] = q
-	c.putHandle(0, q.object)
-	c.put32(13, q.caps[:]...)
-	c.put32(14, q.number)
-	c.put(uhwOut, nil)
+	c.putHandle(abi.AttrCreateQPHandle, q.object)
+	c.put32(abi.AttrCreateQPRespCap, q.caps[:]...)
+	c.put32(abi.AttrCreateQPRespQPNum, q.number)
+	c.put(abi.AttrUHWOut, nil)
 	return nil
 }
+
+func destroyQP(c *call) error { return c.destroyWithEvents(abi.AttrDestroyQPResp) }

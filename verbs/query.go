@@ -6,183 +6,199 @@ import (
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// What a program may know of a device. What this device does not do is left 0.
+// Queries of the device, its port and the context. What this device does not do is 0.
 
-// Capabilities, numbered as ibv_device_cap_flags: counters of bad keys, an event
-// when the port is active, a system GUID, RNR, windows of both types, keys that
-// are changed by work requests.
-const deviceCaps = 1<<1 | 1<<2 | 1<<10 | 1<<11 | 1<<12 | 1<<17 | 1<<21 | 1<<24
+// deviceCaps are flags of enum ib_uverbs_device_cap_flags.
+const deviceCaps = abi.DeviceBadPKeyCntr | abi.DeviceBadQKeyCntr | abi.DevicePortActiveEvent | abi.DeviceSysImageGUID |
+	abi.DeviceRCRNRNakGen | abi.DeviceMemWindow | abi.DeviceMemMgtExtensions | abi.DeviceMemWindowType2B
 
+// Limits that are not the engine's.
 const (
-	maxSGE       = 30
-	maxSRQPieces = maxSRQSGE
-	maxGroups    = 64 // multicast groups of a queue pair
-	maxMR        = math.MaxUint64
-	ackDelay     = 16
+	maxSGE      = 30
+	maxPKeys    = 128
+	maxGroups   = 64      // multicast groups of a queue pair
+	allGroups   = 1 << 10 // multicast groups of the device
+	allMembers  = 1 << 16 // memberships in multicast groups
+	maxMRSize   = math.MaxUint64
+	maxAHs      = math.MaxInt32
+	pageSizeCap = 0xfffff000 // a bit for each possible size of pages
+	ackDelay    = 16
 )
 
-// queues is how many queues of a kind a program can have. The ring of each is a
-// region of its own; a part of these is left for doorbell records, and for queues of
-// other kinds.
+// queues returns how many queues of a kind a program can have. The ring of each is a
+// region, and a quarter of the regions is left for doorbell records and other kinds.
 func queues(l *control.Welcome, most uint32) uint32 { return min(most, l.MaxRegions/4*3) }
 
-// attributes is struct ib_uverbs_query_device_resp.
+// attributes returns a struct ib_uverbs_query_device_resp.
 func (x *uctx) attributes() []byte {
 	l := x.limits
-	b := make([]byte, 176)
-	le.PutUint64(b[0:], fwMajor<<32|fwMinor<<16|fwSub)
-	binary.BigEndian.PutUint64(b[8:], x.device.guid)
-	binary.BigEndian.PutUint64(b[16:], x.device.guid)
-	le.PutUint64(b[24:], maxMR)
-	le.PutUint64(b[32:], 0xfffff000) // sizes of pages
+	b := make([]byte, abi.QueryDeviceRespSize)
+	le.PutUint64(b[abi.QueryDeviceRespFWVer:], fwMajor<<32|fwMinor<<16|fwSub)
+	binary.BigEndian.PutUint64(b[abi.QueryDeviceRespNodeGUID:], x.device.guid)
+	binary.BigEndian.PutUint64(b[abi.QueryDeviceRespSysImageGUID:], x.device.guid)
+	le.PutUint64(b[abi.QueryDeviceRespMaxMRSize:], maxMRSize)
+	le.PutUint64(b[abi.QueryDeviceRespPageSizeCap:], pageSizeCap)
 	for off, v := range map[int]uint32{
-		40: vendorID, 44: partID, 48: 0,
-		52: queues(l, l.MaxQPs), 56: 1 << l.MaxLogSQ, 60: deviceCaps, 64: maxSGE, 68: maxSGE,
-		72: queues(l, l.MaxCQs), 76: 1<<l.MaxLogCQ - 1, 80: l.MaxMRs, 84: l.MaxPDs,
-		88: uint32(l.MaxRdAtomic), 96: uint32(l.MaxRdAtomic) * queues(l, l.MaxQPs), 100: uint32(l.MaxRdAtomic),
-		108: 1,             // atomics, among queue pairs of this device
-		120: l.MaxMRs,      // windows are keys
-		132: 1 << 10,       // multicast groups
-		136: maxGroups,     // of a queue pair
-		140: 1 << 16,       // of all
-		144: math.MaxInt32, // address handles
-		156: queues(l, l.MaxQPs), 160: 1<<l.MaxLogRQ - 1, 164: maxSRQPieces,
+		abi.QueryDeviceRespVendorID: vendorID, abi.QueryDeviceRespVendorPartID: partID, abi.QueryDeviceRespHWVer: 0,
+		abi.QueryDeviceRespMaxQP: queues(l, l.MaxQPs), abi.QueryDeviceRespMaxQPWR: 1 << l.MaxLogSQ,
+		abi.QueryDeviceRespDeviceCapFlags: deviceCaps,
+		abi.QueryDeviceRespMaxSGE:         maxSGE, abi.QueryDeviceRespMaxSGERd: maxSGE,
+		abi.QueryDeviceRespMaxCQ: queues(l, l.MaxCQs), abi.QueryDeviceRespMaxCQE: 1<<l.MaxLogCQ - 1,
+		abi.QueryDeviceRespMaxMR: l.MaxMRs, abi.QueryDeviceRespMaxPD: l.MaxPDs,
+		abi.QueryDeviceRespMaxQPRdAtom:           uint32(l.MaxRdAtomic),
+		abi.QueryDeviceRespMaxResRdAtom:          uint32(l.MaxRdAtomic) * queues(l, l.MaxQPs),
+		abi.QueryDeviceRespMaxQPInitRdAtom:       uint32(l.MaxRdAtomic),
+		abi.QueryDeviceRespAtomicCap:             abi.AtomicHCA, // among queue pairs of this device
+		abi.QueryDeviceRespMaxMW:                 l.MaxMRs,      // windows are keys, as regions are
+		abi.QueryDeviceRespMaxMcastGrp:           allGroups,
+		abi.QueryDeviceRespMaxMcastQPAttach:      maxGroups,
+		abi.QueryDeviceRespMaxTotalMcastQPAttach: allMembers,
+		abi.QueryDeviceRespMaxAH:                 maxAHs,
+		abi.QueryDeviceRespMaxSRQ:                queues(l, l.MaxQPs), abi.QueryDeviceRespMaxSRQWR: 1<<l.MaxLogRQ - 1,
+		abi.QueryDeviceRespMaxSRQSGE: maxSRQSGE,
 	} {
 		le.PutUint32(b[off:], v)
 	}
-	le.PutUint16(b[168:], 128) // partition keys
-	b[170], b[171] = ackDelay, 1
+	le.PutUint16(b[abi.QueryDeviceRespMaxPKeys:], maxPKeys)
+	b[abi.QueryDeviceRespLocalCaAckDelay], b[abi.QueryDeviceRespPhysPortCnt] = ackDelay, 1
 	return b
 }
 
 func queryDevice(c *call, _ []byte) error {
-	c.put(1, c.x.attributes())
+	c.put(abi.AttrCoreOut, c.x.attributes())
 	return nil
 }
 
-// exQueryDeviceSize is what of struct ib_uverbs_ex_query_device_resp is known.
-const exQueryDeviceSize = 304
-
-// exQueryDevice: comp_mask u32, reserved u32.
+// exQueryDevice: struct ib_uverbs_ex_query_device. The response is struct
+// ib_uverbs_ex_query_device_resp.
 func exQueryDevice(c *call, req []byte) error {
-	if le.Uint32(req) != 0 || le.Uint32(req[4:]) != 0 {
-		return refuse(eINVAL, "comp_mask %#x, reserved %#x; both must be 0", le.Uint32(req), le.Uint32(req[4:]))
+	mask, reserved := le.Uint32(req[abi.ExQueryDeviceCompMask:]), le.Uint32(req[abi.ExQueryDeviceReserved:])
+	if mask != 0 || reserved != 0 {
+		return refuse(eINVAL, "comp_mask %#x, reserved %#x; both must be 0", mask, reserved)
 	}
-	b := make([]byte, exQueryDeviceSize)
-	copy(b, c.x.attributes())
-	le.PutUint32(b[180:], uint32(min(len(b), c.room(1))))
-	le.PutUint64(b[208:], math.MaxUint64) // bits of time stamps
-	le.PutUint64(b[216:], clock.Hz()/1000)
-	le.PutUint64(b[224:], deviceCaps)
-	c.put(1, b)
-	d := make([]byte, 104)
-	le.PutUint32(d[4:], uint32(min(len(d), c.room(uhwOut))))
-	le.PutUint32(d[60:], 1<<1) // entries of 128 bytes may be padded
-	c.put(uhwOut, d)
+	b := make([]byte, abi.ExQueryDeviceRespSize)
+	copy(b[abi.ExQueryDeviceRespBase:], c.x.attributes())
+	le.PutUint32(b[abi.ExQueryDeviceRespResponseLength:], uint32(min(len(b), c.room(abi.AttrCoreOut))))
+	le.PutUint64(b[abi.ExQueryDeviceRespTimestampMask:], math.MaxUint64)
+	le.PutUint64(b[abi.ExQueryDeviceRespHCACoreClock:], clock.Hz()/1000) // in kHz
+	le.PutUint64(b[abi.ExQueryDeviceRespDeviceCapFlagsEx:], deviceCaps)
+	c.put(abi.AttrCoreOut, b)
+	d := make([]byte, abi.MLX5QueryDeviceRespSize)
+	le.PutUint32(d[abi.MLX5QueryDeviceRespResponseLength:], uint32(min(len(d), c.room(abi.AttrUHWOut))))
+	le.PutUint32(d[abi.MLX5QueryDeviceRespFlags:], abi.MLX5QueryDevRespFlagsCQE128BPad)
+	c.put(abi.AttrUHWOut, d)
 	return nil
 }
 
-// The port.
+// The port. The widths, speeds and states without a name in the headers are of the
+// InfiniBand specification, PortInfo.
 const (
-	portCaps   = 0x04010000
+	portCaps   = abi.PCFCMSup | abi.PCFIPBasedGIDs
 	maxMessage = 1 << 30
-	portActive = 4
-	mtu4096    = 5
 	width4x    = 2
 	speedEDR   = 32
 	linkUp     = 5
-	ethernet   = 2
 )
 
 func queryPort(c *call) error {
-	if port := c.value(0); port != 1 {
+	if port := c.value(abi.AttrQueryPortPortNum); port != 1 {
 		return refuse(eINVAL, "port %d; there is one, 1", port)
 	}
-	b := make([]byte, 48)
-	le.PutUint32(b[0:], portCaps)
-	le.PutUint32(b[4:], maxMessage)
-	le.PutUint32(b[16:], gidTable)
-	le.PutUint16(b[20:], 1) // partition keys
-	b[26], b[27], b[28] = portActive, mtu4096, mtu4096
-	b[34], b[35], b[36], b[37] = width4x, speedEDR, linkUp, ethernet
-	c.put(1, b)
+	b := make([]byte, abi.QueryPortRespExSize)
+	le.PutUint32(b[abi.QueryPortRespPortCapFlags:], portCaps)
+	le.PutUint32(b[abi.QueryPortRespMaxMsgSz:], maxMessage)
+	le.PutUint32(b[abi.QueryPortRespGIDTableLen:], gidTable)
+	le.PutUint16(b[abi.QueryPortRespPKeyTableLen:], 1)
+	b[abi.QueryPortRespState] = abi.PortActive
+	b[abi.QueryPortRespMaxMTU], b[abi.QueryPortRespActiveMTU] = abi.MTU4096, abi.MTU4096
+	b[abi.QueryPortRespActiveWidth], b[abi.QueryPortRespActiveSpeed] = width4x, speedEDR
+	b[abi.QueryPortRespPhysState], b[abi.QueryPortRespLinkLayer] = linkUp, abi.LinkLayerEthernet
+	c.put(abi.AttrQueryPortResp, b)
 	return nil
 }
 
-// queryMlx5Port tells of a port's place in an embedded switch: as of hardware
-// whose switch is off, there is none, and all flags are clear.
+// queryMlx5Port answers struct mlx5_ib_uapi_query_port, which says where a port is in an
+// embedded switch. No flag is set, as for hardware without one.
 func queryMlx5Port(c *call) error {
-	if port := c.value32(0x1000); port != 1 {
+	if port := c.value32(abi.MLX5AttrQueryPortPortNum); port != 1 {
 		return refuse(eINVAL, "port %d; there is one, 1", port)
 	}
-	c.put(0x1001, nil)
+	c.put(abi.MLX5AttrQueryPort, nil)
 	return nil
 }
 
-// contextAnswer is struct mlx5_ib_alloc_ucontext_resp.
+// What libmlx5 is told at GET_CONTEXT.
+const (
+	qpTableSize    = 1 << 17 // queue pair numbers
+	bfRegSize      = 512     // bytes of a BlueFlame register
+	recordDistance = 64      // bytes from one doorbell record to the next
+	maxSendWQE     = 1024    // bytes
+	maxRecvWQE     = 512     // bytes
+	cqeVersion     = 1       // CQEs name queues by user index
+	logUARSize     = 12      // of bytes
+)
+
+// contextAnswer returns a struct mlx5_ib_alloc_ucontext_resp. No BlueFlame registers come
+// with a context (tot_bfregs): libmlx5 allocates UAR pages.
 func (x *uctx) contextAnswer() []byte {
 	l := x.limits
-	b := make([]byte, 72)
-	le.PutUint32(b[0:], 1<<17) // numbers of queue pairs
-	le.PutUint32(b[4:], 512)   // bytes of a register; none come without MLX5_UAR.ALLOC
-	le.PutUint32(b[12:], 64)   // between doorbell records
-	le.PutUint16(b[16:], 1024) // bytes of a send WQE
-	le.PutUint16(b[18:], 512)  // of a receive WQE
-	le.PutUint32(b[20:], 1<<l.MaxLogSQ)
-	le.PutUint32(b[24:], 1<<l.MaxLogRQ)
-	le.PutUint32(b[28:], 1<<l.MaxLogRQ-1)
-	le.PutUint16(b[32:], 1) // ports
-	le.PutUint32(b[40:], uint32(len(b)))
-	b[44] = 1                // CQEs name queues by user index
-	b[45] = 3                // private data with query_device and create_ah
-	b[46] = 2                // nothing of a packet need be inline
-	b[47] = 1 << 0           // the page of clock information
-	le.PutUint32(b[56:], 12) // log2 of bytes of a UAR
-	le.PutUint32(b[60:], 1)  // of them in a page
+	b := make([]byte, abi.MLX5AllocUcontextRespSize)
+	le.PutUint32(b[abi.MLX5AllocUcontextRespQPTabSize:], qpTableSize)
+	le.PutUint32(b[abi.MLX5AllocUcontextRespBFRegSize:], bfRegSize)
+	le.PutUint32(b[abi.MLX5AllocUcontextRespCacheLineSize:], recordDistance)
+	le.PutUint16(b[abi.MLX5AllocUcontextRespMaxSQDescSz:], maxSendWQE)
+	le.PutUint16(b[abi.MLX5AllocUcontextRespMaxRQDescSz:], maxRecvWQE)
+	le.PutUint32(b[abi.MLX5AllocUcontextRespMaxSendWQEBB:], 1<<l.MaxLogSQ)
+	le.PutUint32(b[abi.MLX5AllocUcontextRespMaxRecvWR:], 1<<l.MaxLogRQ)
+	le.PutUint32(b[abi.MLX5AllocUcontextRespMaxSRQRecvWR:], 1<<l.MaxLogRQ-1)
+	le.PutUint16(b[abi.MLX5AllocUcontextRespNumPorts:], 1)
+	le.PutUint32(b[abi.MLX5AllocUcontextRespResponseLength:], uint32(len(b)))
+	b[abi.MLX5AllocUcontextRespCQEVersion] = cqeVersion
+	b[abi.MLX5AllocUcontextRespCmdsSuppUHW] = abi.MLX5UserCmdsSuppUHWQueryDevice | abi.MLX5UserCmdsSuppUHWCreateAH
+	b[abi.MLX5AllocUcontextRespEthMinInline] = abi.MLX5UserInlineModeL2 // of raw packets, which are not possible
+	b[abi.MLX5AllocUcontextRespClockInfoVersions] = 1 << abi.MLX5ClockInfoV1
+	le.PutUint32(b[abi.MLX5AllocUcontextRespLogUARSize:], logUARSize)
+	le.PutUint32(b[abi.MLX5AllocUcontextRespNumUARsPerPage:], 1)
 	return b
 }
 
-// What getContext needs of struct mlx5_ib_alloc_ucontext_req_v2.
-const (
-	libCaps       = 24 // offset
-	libDynamicUAR = 1 << 1
-)
-
+// getContext: struct mlx5_ib_alloc_ucontext_req_v2.
 func getContext(c *call) error {
 	if c.x.greeted {
 		return refuse(eINVAL, "the context has been made already")
 	}
-	var req [32]byte
-	copy(req[:], c.bytes(uhwIn))
-	if le.Uint64(req[libCaps:])&libDynamicUAR == 0 {
-		return refuse(eOPNOTSUPP, "library capabilities %#x: UAR pages that are allocated one by one are needed; libmlx5 has them since version 26",
-			le.Uint64(req[libCaps:]))
+	var req [abi.MLX5AllocUcontextReqV2Size]byte
+	copy(req[:], c.bytes(abi.AttrUHWIn))
+	if caps := le.Uint64(req[abi.MLX5AllocUcontextReqV2LibCaps:]); caps&abi.MLX5LibCapDynUAR == 0 {
+		return refuse(eOPNOTSUPP, "library capabilities %#x: UAR pages that are allocated one by one are needed; libmlx5 has them since version 26", caps)
 	}
 	c.x.greeted = true
-	c.put(uhwOut, c.x.contextAnswer())
-	return answerContext(c)
-}
-
-func queryContext(c *call) error {
-	c.put(queryOut, c.x.contextAnswer())
-	return answerContext(c)
-}
-
-func answerContext(c *call) error {
-	c.put32(0, completionVectors)
-	c.put64(1, 1) // optional access rights are known
+	c.put(abi.AttrUHWOut, c.x.contextAnswer())
+	c.put32(abi.AttrGetContextNumCompVectors, completionVectors)
+	c.put64(abi.AttrGetContextCoreSupport, abi.CoreSupportOptionalMRAccess)
 	return nil
 }
 
-// devxOther answers commands of the firmware. One is served: QUERY_HCA_CAP, to
-// which everything optional is absent.
+func queryContext(c *call) error {
+	c.put(abi.MLX5AttrQueryContextRespUctx, c.x.contextAnswer())
+	c.put32(abi.AttrQueryContextNumCompVectors, completionVectors)
+	c.put64(abi.AttrQueryContextCoreSupport, abi.CoreSupportOptionalMRAccess)
+	return nil
+}
+
+// cmdQueryHCACap is MLX5_CMD_OP_QUERY_HCA_CAP of mlx5_ifc.h.
+const cmdQueryHCACap = 0x100
+
+// devxOther answers commands of the firmware, which begin with their number, big-endian.
+// One is served: QUERY_HCA_CAP. Its answer is zeros: every optional feature is absent.
 func devxOther(c *call) error {
-	cmd := c.bytes(0x1000)
-	if op := binary.BigEndian.Uint16(cmd); op != 0x100 {
-		return refuse(eOPNOTSUPP, "firmware command %#x; only QUERY_HCA_CAP (0x100) is served", op)
+	cmd := c.bytes(abi.MLX5AttrDEVXOtherCmdIn)
+	if op := binary.BigEndian.Uint16(cmd); op != cmdQueryHCACap {
+		return refuse(eOPNOTSUPP, "firmware command %#x; only QUERY_HCA_CAP (%#x) is served", op, cmdQueryHCACap)
 	}
-	c.put(0x1001, nil)
+	c.put(abi.MLX5AttrDEVXOtherCmdOut, nil)
 	return nil
 }

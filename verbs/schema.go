@@ -3,38 +3,39 @@ package verbs
 import (
 	"fmt"
 
+	"github.com/nicless/nicless/verbs/internal/abi"
 	"golang.org/x/sys/unix"
 )
 
-// A shape is what an attribute is and which way it goes.
+// A shape says what an attribute is and which way it goes.
 type shape uint8
 
 const (
-	in        shape = iota // bytes for us
-	out                    // bytes for the program
-	constant               // a number of 8 bytes, always in place
-	flagBits               // flags, of 4 or 8 bytes
-	handle                 // names an object
-	doomed                 // names an object that the method destroys
-	newHandle              // for the handle of a new object
-	fd                     // a descriptor of the program
-	newFD                  // for a new descriptor
+	in              shape = iota // bytes from the program
+	out                          // bytes for the program
+	constant                     // a number of 8 bytes, in the attribute itself
+	flagBits                     // flags, of 4 or 8 bytes
+	handle                       // names an object
+	destroyedHandle              // names the object that the method destroys
+	newHandle                    // receives the handle of a new object
+	fd                           // a descriptor of the program
+	newFD                        // receives a new descriptor
 )
 
-var shapeNames = [...]string{"in", "out", "constant", "flags", "handle", "handle, destroyed", "new handle", "descriptor", "new descriptor"}
+var shapeNames = [...]string{"in", "out", "constant", "flags", "handle", "destroyed handle", "new handle", "descriptor", "new descriptor"}
 
-// A field is an attribute of a method.
+// A field describes one attribute of a method.
 type field struct {
 	id       uint16
 	name     string
 	shape    shape
-	min, max int  // bytes of in and out; max 0: any more
-	grows    bool // later versions may have more; what we do not know must be 0
+	min, max int  // bytes, for in and out; max 0: no limit
+	grows    bool // may be longer than max, if the bytes beyond are 0
 	optional bool
-	kind     kind // of the object of a handle
+	kind     kind // of the object that a handle names
 }
 
-// A method is one ioctl of an object.
+// A method describes one ioctl of an object.
 type method struct {
 	object, id uint16
 	name       string
@@ -51,25 +52,20 @@ func (m *method) field(id uint16) *field {
 	return nil
 }
 
-// Attributes that most methods of a driver have.
-const (
-	uhwIn  = 0x1000
-	uhwOut = 0x1001
-)
-
-// driverIn and driverOut are private data of libmlx5, of at least so many bytes.
+// driverIn and driverOut are the attributes for private data of libmlx5, of at least min
+// bytes.
 func driverIn(min int) field {
-	return field{id: uhwIn, name: "driver_in", shape: in, min: min}
+	return field{id: abi.AttrUHWIn, name: "driver_in", shape: in, min: min}
 }
 
 func driverOut(min int) field {
-	return field{id: uhwOut, name: "driver_out", shape: out, min: min}
+	return field{id: abi.AttrUHWOut, name: "driver_out", shape: out, min: min}
 }
 
-// methods is all that there are, by object and method.
+// methods has every method, by object and method number.
 var methods map[[2]uint16]*method
 
-func init() { // not a literal: methods run code that looks into it
+func init() { // not a literal, because methods run code that refers to this map
 	methods = make(map[[2]uint16]*method)
 	for _, m := range allMethods() {
 		methods[[2]uint16{m.object, m.id}] = m
@@ -83,15 +79,15 @@ func allMethods() (list []*method) {
 	return list
 }
 
-// check judges the attributes of a call as the kernel does, and finds the
-// objects that they name.
+// check checks the attributes of a call in the order in which the kernel does, which
+// decides the error number, and that the objects exist which they name.
 func (c *call) check(attrs []attr) error {
 	for i := range attrs {
 		a := &attrs[i]
 		f := c.method.field(a.id)
 		if f == nil {
-			if a.flags&attrMandatory != 0 {
-				return refuse(ePROTONOSUPPORT, "attribute %#x: unknown, and said to be mandatory", a.id)
+			if a.flags&abi.AttrFMandatory != 0 {
+				return refuse(ePROTONOSUPPORT, "attribute %#x: unknown, and marked as mandatory", a.id)
 			}
 			continue
 		}
@@ -110,7 +106,7 @@ func (c *call) check(attrs []attr) error {
 	}
 	for _, a := range c.attrs {
 		f := c.method.field(a.id)
-		if f.shape != handle && f.shape != doomed {
+		if f.shape != handle && f.shape != destroyedHandle {
 			continue
 		}
 		o := c.x.objects[uint32(a.data)]
@@ -130,7 +126,7 @@ func (f *field) check(a *attr) error {
 		return refuse(eINVAL, "%s: reserved bytes are %#x; they must be 0", f.name, a.elem)
 	}
 	switch f.shape {
-	case handle, doomed, newHandle, fd, newFD:
+	case handle, destroyedHandle, newHandle, fd, newFD:
 		if n != 0 {
 			return refuse(eINVAL, "%s: length %d of a handle or descriptor; it must be 0", f.name, n)
 		}
@@ -159,7 +155,8 @@ func (f *field) check(a *attr) error {
 	return nil
 }
 
-// zeroFrom refuses what a later version means by bytes that this one does not know.
+// zeroFrom refuses bytes beyond the first known ones unless they are 0: to a later
+// version of the interface they have a meaning.
 func zeroFrom(name string, b []byte, known int, errno unix.Errno) error {
 	for i := known; i < len(b); i++ {
 		if b[i] != 0 {

@@ -1,97 +1,99 @@
 package verbs
 
+import "github.com/nicless/nicless/verbs/internal/abi"
+
 func memoryMethods() []*method {
 	return []*method{
-		{objPD, 0, "PD.DESTROY", []field{
-			{id: 0, name: "handle", shape: doomed, kind: kindPD},
+		{abi.ObjectPD, abi.MethodPDDestroy, "PD.DESTROY", []field{
+			{id: abi.AttrDestroyPDHandle, name: "handle", shape: destroyedHandle, kind: kindPD},
 		}, (*call).destroyOnly},
-		{objPD, 0x1000, "PD.MLX5_QUERY", []field{
-			{id: 0x1000, name: "handle", shape: handle, kind: kindPD},
-			{id: 0x1001, name: "pdn", shape: out, min: 4, max: 4},
+		{abi.ObjectPD, abi.MLX5MethodPDQuery, "PD.MLX5_QUERY", []field{
+			{id: abi.MLX5AttrQueryPDHandle, name: "handle", shape: handle, kind: kindPD},
+			{id: abi.MLX5AttrQueryPDRespPDN, name: "pdn", shape: out, min: 4, max: 4},
 		}, queryPD},
-		{objMR, 1, "MR.DESTROY", []field{
-			{id: 0, name: "handle", shape: doomed, kind: kindMR},
+		{abi.ObjectMR, abi.MethodMRDestroy, "MR.DESTROY", []field{
+			{id: abi.AttrDestroyMRHandle, name: "handle", shape: destroyedHandle, kind: kindMR},
 		}, (*call).destroyOnly},
-		{objMR, 3, "MR.QUERY", []field{
-			{id: 0, name: "handle", shape: handle, kind: kindMR},
-			{id: 1, name: "lkey", shape: out, min: 4, max: 4},
-			{id: 2, name: "rkey", shape: out, min: 4, max: 4},
-			{id: 3, name: "length", shape: out, min: 8, max: 8, optional: true},
-			{id: 4, name: "iova", shape: out, min: 8, max: 8, optional: true},
+		{abi.ObjectMR, abi.MethodQueryMR, "MR.QUERY", []field{
+			{id: abi.AttrQueryMRHandle, name: "handle", shape: handle, kind: kindMR},
+			{id: abi.AttrQueryMRRespLKey, name: "lkey", shape: out, min: 4, max: 4},
+			{id: abi.AttrQueryMRRespRKey, name: "rkey", shape: out, min: 4, max: 4},
+			{id: abi.AttrQueryMRRespLength, name: "length", shape: out, min: 8, max: 8, optional: true},
+			{id: abi.AttrQueryMRRespIOVA, name: "iova", shape: out, min: 8, max: 8, optional: true},
 		}, queryMR},
-		{objMW, 0, "MW.DESTROY", []field{
-			{id: 0, name: "handle", shape: doomed, kind: kindMW},
+		{abi.ObjectMW, abi.MethodMWDestroy, "MW.DESTROY", []field{
+			{id: abi.AttrDestroyMWHandle, name: "handle", shape: destroyedHandle, kind: kindMW},
 		}, (*call).destroyOnly},
 	}
 }
 
 func addressMethods() []*method {
 	return []*method{
-		{objAH, 0, "AH.DESTROY", []field{
-			{id: 0, name: "handle", shape: doomed, kind: kindAH},
+		{abi.ObjectAH, abi.MethodAHDestroy, "AH.DESTROY", []field{
+			{id: abi.AttrDestroyAHHandle, name: "handle", shape: destroyedHandle, kind: kindAH},
 		}, (*call).destroyOnly},
 	}
 }
 
 func queueMethods() []*method {
 	return []*method{
-		{objCQ, 0, "CQ.CREATE", []field{
-			{id: 0, name: "handle", shape: newHandle, kind: kindCQ},
-			{id: 1, name: "cqe", shape: in, min: 4, max: 4},
-			{id: 2, name: "user_handle", shape: in, min: 8, max: 8},
-			{id: 3, name: "channel", shape: fd, optional: true},
-			{id: 4, name: "vector", shape: in, min: 4, max: 4},
-			{id: 5, name: "flags", shape: flagBits, optional: true},
-			{id: 6, name: "cqe_made", shape: out, min: 4, max: 4},
-			{id: 7, name: "async", shape: fd, optional: true},
-			driverIn(createCQIn), driverOut(4),
+		{abi.ObjectCQ, abi.MethodCQCreate, "CQ.CREATE", []field{
+			{id: abi.AttrCreateCQHandle, name: "handle", shape: newHandle, kind: kindCQ},
+			{id: abi.AttrCreateCQCQE, name: "cqe", shape: in, min: 4, max: 4},
+			{id: abi.AttrCreateCQUserHandle, name: "user_handle", shape: in, min: 8, max: 8},
+			{id: abi.AttrCreateCQCompChannel, name: "channel", shape: fd, optional: true},
+			{id: abi.AttrCreateCQCompVector, name: "vector", shape: in, min: 4, max: 4},
+			{id: abi.AttrCreateCQFlags, name: "flags", shape: flagBits, optional: true},
+			{id: abi.AttrCreateCQRespCQE, name: "cqe_made", shape: out, min: 4, max: 4},
+			{id: abi.AttrCreateCQEventFD, name: "async", shape: fd, optional: true},
+			driverIn(createCQMin), driverOut(abi.MLX5CreateCQRespReserved),
 		}, createCQ},
-		{objCQ, 1, "CQ.DESTROY", []field{
-			{id: 0, name: "handle", shape: doomed, kind: kindCQ},
-			{id: 1, name: "events", shape: out, min: 8, max: 8, grows: true},
+		{abi.ObjectCQ, abi.MethodCQDestroy, "CQ.DESTROY", []field{
+			{id: abi.AttrDestroyCQHandle, name: "handle", shape: destroyedHandle, kind: kindCQ},
+			{id: abi.AttrDestroyCQResp, name: "events", shape: out, min: abi.DestroyCQRespSize, max: abi.DestroyCQRespSize, grows: true},
 		}, destroyCQ},
-		{objQP, 0, "QP.CREATE", []field{
-			{id: 0, name: "handle", shape: newHandle, kind: kindQP},
-			{id: 1, name: "xrcd", shape: handle, kind: kindXRCD, optional: true},
-			{id: 2, name: "pd", shape: handle, kind: kindPD, optional: true},
-			{id: 3, name: "srq", shape: handle, kind: kindSRQ, optional: true},
-			{id: 4, name: "send_cq", shape: handle, kind: kindCQ, optional: true},
-			{id: 5, name: "recv_cq", shape: handle, kind: kindCQ, optional: true},
-			{id: 6, name: "ind_table", shape: handle, kind: kindTable, optional: true},
-			{id: 7, name: "user_handle", shape: in, min: 8, max: 8},
-			{id: 8, name: "cap", shape: in, min: 20, max: 20, grows: true},
-			{id: 9, name: "type", shape: constant},
-			{id: 10, name: "flags", shape: flagBits, optional: true},
-			{id: 11, name: "source_qpn", shape: in, min: 4, max: 4, optional: true},
-			{id: 12, name: "async", shape: fd, optional: true},
-			{id: 13, name: "cap_made", shape: out, min: 20, max: 20, grows: true},
-			{id: 14, name: "qpn", shape: out, min: 4, max: 4},
-			driverIn(createQPIn), {id: uhwOut, name: "driver_out", shape: out, optional: true},
+		{abi.ObjectQP, abi.MethodQPCreate, "QP.CREATE", []field{
+			{id: abi.AttrCreateQPHandle, name: "handle", shape: newHandle, kind: kindQP},
+			{id: abi.AttrCreateQPXRCDHandle, name: "xrcd", shape: handle, kind: kindXRCD, optional: true},
+			{id: abi.AttrCreateQPPDHandle, name: "pd", shape: handle, kind: kindPD, optional: true},
+			{id: abi.AttrCreateQPSRQHandle, name: "srq", shape: handle, kind: kindSRQ, optional: true},
+			{id: abi.AttrCreateQPSendCQHandle, name: "send_cq", shape: handle, kind: kindCQ, optional: true},
+			{id: abi.AttrCreateQPRecvCQHandle, name: "recv_cq", shape: handle, kind: kindCQ, optional: true},
+			{id: abi.AttrCreateQPIndTableHandle, name: "ind_table", shape: handle, kind: kindTable, optional: true},
+			{id: abi.AttrCreateQPUserHandle, name: "user_handle", shape: in, min: 8, max: 8},
+			{id: abi.AttrCreateQPCap, name: "cap", shape: in, min: abi.QPCapSize, max: abi.QPCapSize, grows: true},
+			{id: abi.AttrCreateQPType, name: "type", shape: constant},
+			{id: abi.AttrCreateQPFlags, name: "flags", shape: flagBits, optional: true},
+			{id: abi.AttrCreateQPSourceQPN, name: "source_qpn", shape: in, min: 4, max: 4, optional: true},
+			{id: abi.AttrCreateQPEventFD, name: "async", shape: fd, optional: true},
+			{id: abi.AttrCreateQPRespCap, name: "cap_made", shape: out, min: abi.QPCapSize, max: abi.QPCapSize, grows: true},
+			{id: abi.AttrCreateQPRespQPNum, name: "qpn", shape: out, min: 4, max: 4},
+			driverIn(createQPMin), {id: abi.AttrUHWOut, name: "driver_out", shape: out, optional: true},
 		}, createQP},
-		{objQP, 1, "QP.DESTROY", []field{
-			{id: 0, name: "handle", shape: doomed, kind: kindQP},
-			{id: 1, name: "events", shape: out, min: 4, max: 4, grows: true},
-		}, (*call).destroyCounted},
-		{objSRQ, 0, "SRQ.CREATE", []field{
-			{id: 0, name: "handle", shape: newHandle, kind: kindSRQ},
-			{id: 1, name: "pd", shape: handle, kind: kindPD},
-			{id: 2, name: "xrcd", shape: handle, kind: kindXRCD, optional: true},
-			{id: 3, name: "cq", shape: handle, kind: kindCQ, optional: true},
-			{id: 4, name: "user_handle", shape: in, min: 8, max: 8},
-			{id: 5, name: "max_wr", shape: in, min: 4, max: 4},
-			{id: 6, name: "max_sge", shape: in, min: 4, max: 4},
-			{id: 7, name: "limit", shape: in, min: 4, max: 4},
-			{id: 8, name: "max_tags", shape: in, min: 4, max: 4, optional: true},
-			{id: 9, name: "type", shape: constant},
-			{id: 10, name: "async", shape: fd, optional: true},
-			{id: 11, name: "max_wr_made", shape: out, min: 4, max: 4},
-			{id: 12, name: "max_sge_made", shape: out, min: 4, max: 4},
-			{id: 13, name: "srq_num", shape: out, min: 4, max: 4, optional: true},
-			driverIn(createSRQIn), driverOut(4),
+		{abi.ObjectQP, abi.MethodQPDestroy, "QP.DESTROY", []field{
+			{id: abi.AttrDestroyQPHandle, name: "handle", shape: destroyedHandle, kind: kindQP},
+			{id: abi.AttrDestroyQPResp, name: "events", shape: out, min: abi.DestroyQPRespSize, max: abi.DestroyQPRespSize, grows: true},
+		}, destroyQP},
+		{abi.ObjectSRQ, abi.MethodSRQCreate, "SRQ.CREATE", []field{
+			{id: abi.AttrCreateSRQHandle, name: "handle", shape: newHandle, kind: kindSRQ},
+			{id: abi.AttrCreateSRQPDHandle, name: "pd", shape: handle, kind: kindPD},
+			{id: abi.AttrCreateSRQXRCDHandle, name: "xrcd", shape: handle, kind: kindXRCD, optional: true},
+			{id: abi.AttrCreateSRQCQHandle, name: "cq", shape: handle, kind: kindCQ, optional: true},
+			{id: abi.AttrCreateSRQUserHandle, name: "user_handle", shape: in, min: 8, max: 8},
+			{id: abi.AttrCreateSRQMaxWR, name: "max_wr", shape: in, min: 4, max: 4},
+			{id: abi.AttrCreateSRQMaxSGE, name: "max_sge", shape: in, min: 4, max: 4},
+			{id: abi.AttrCreateSRQLimit, name: "limit", shape: in, min: 4, max: 4},
+			{id: abi.AttrCreateSRQMaxNumTags, name: "max_tags", shape: in, min: 4, max: 4, optional: true},
+			{id: abi.AttrCreateSRQType, name: "type", shape: constant},
+			{id: abi.AttrCreateSRQEventFD, name: "async", shape: fd, optional: true},
+			{id: abi.AttrCreateSRQRespMaxWR, name: "max_wr_made", shape: out, min: 4, max: 4},
+			{id: abi.AttrCreateSRQRespMaxSGE, name: "max_sge_made", shape: out, min: 4, max: 4},
+			{id: abi.AttrCreateSRQRespSRQNum, name: "srq_num", shape: out, min: 4, max: 4, optional: true},
+			driverIn(createSRQMin), driverOut(abi.MLX5CreateSRQRespReserved),
 		}, createSRQ},
-		{objSRQ, 1, "SRQ.DESTROY", []field{
-			{id: 0, name: "handle", shape: doomed, kind: kindSRQ},
-			{id: 1, name: "events", shape: out, min: 4, max: 4, grows: true},
-		}, (*call).destroyCounted},
+		{abi.ObjectSRQ, abi.MethodSRQDestroy, "SRQ.DESTROY", []field{
+			{id: abi.AttrDestroySRQHandle, name: "handle", shape: destroyedHandle, kind: kindSRQ},
+			{id: abi.AttrDestroySRQResp, name: "events", shape: out, min: abi.DestroySRQRespSize, max: abi.DestroySRQRespSize, grows: true},
+		}, destroySRQ},
 	}
 }

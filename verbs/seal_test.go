@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -16,7 +17,7 @@ func TestUnsealedMemoryIsNotUsed(t *testing.T) {
 	p.loose = true
 	for name, use := range map[string]func() unix.Errno{
 		"ring and record of a CQ": func() unix.Errno { return p.createCQ(15, 0).errno },
-		"ring and record of a QP": func() unix.Errno { return p.createQP(2, cq).errno },
+		"ring and record of a QP": func() unix.Errno { return p.createQP(abi.QPTRC, cq).errno },
 		"a ring that was mapped": func() unix.Errno {
 			_, _, errno := p.mmap(p.ctx, p.at, 1<<20, 0x114000)
 			require.Zero(t, errno)
@@ -24,7 +25,7 @@ func TestUnsealedMemoryIsNotUsed(t *testing.T) {
 		},
 		"payload": func() unix.Errno {
 			p.share(0x7000000, 0x2000)
-			return p.write(p.ctx, 9, append(u64s(0, 0x7000000, 0x2000, 0x7000000), u32s(p.pd, 1)...), 12).errno
+			return p.regMR(0x7000000, 0x2000, 0x7000000, p.pd, abi.AccessLocalWrite).errno
 		},
 	} {
 		before := len(p.p.memory.extents)
@@ -63,14 +64,14 @@ func TestRegistersOfAnotherProcess(t *testing.T) {
 	h, _, _ = b.request(opMmap, p.ctx, u64s(0x1000, pageSize, uarOffset, 3))
 	require.Equal(t, int32(unix.EINVAL), h.error, "that is the other's")
 	alloc := func(r *rig) uint32 {
-		u := r.ok(r.ioctl(p.ctx, objUAR, 0x1000, arg{id: 0x1000}, number(0x1001, 0), arg{id: 0x1002, out: 8}, arg{id: 0x1003, out: 4}, arg{id: 0x1004, out: 4}))
-		return le.Uint32(u.bytes[0x1004])
+		u := r.ok(r.allocUAR(p.ctx))
+		return le.Uint32(u.bytes[abi.MLX5AttrUARObjAllocPageID])
 	}
 	require.Equal(t, uint32(uarPages), alloc(b))
 	require.Equal(t, uint32(1), alloc(a))
-	q := &program{rig: b, ctx: p.ctx, pd: p.pd, uar: uarPages, at: 0x700000000, async: b.ok(b.ioctl(p.ctx, objAsyncEvent, 0, arg{id: 0})).value[0]}
+	q := &program{rig: b, ctx: p.ctx, pd: p.pd, uar: uarPages, at: 0x700000000, async: b.ok(b.allocAsync(p.ctx)).value[0]}
 	cq := q.ok(q.createCQ(15, 0)).value[0]
-	q.ok(q.createQP(2, cq))
+	q.ok(q.createQP(abi.QPTRC, cq))
 
 	for range maxBanks - 2 {
 		c := s.rig(t)
@@ -81,6 +82,6 @@ func TestRegistersOfAnotherProcess(t *testing.T) {
 	c := s.rig(t)
 	h, _, _ = c.request(opAdopt, 0, nil, duplicated(a, []*os.File{p.socket})...)
 	require.Zero(t, h.error)
-	u := c.ioctl(p.ctx, objUAR, 0x1000, arg{id: 0x1000}, number(0x1001, 0), arg{id: 0x1002, out: 8}, arg{id: 0x1003, out: 4}, arg{id: 0x1004, out: 4})
+	u := c.allocUAR(p.ctx)
 	require.Equal(t, unix.ENOMEM, u.errno)
 }

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
 // An srq is a shared receive queue.
@@ -11,40 +12,44 @@ type srq struct {
 	*object
 	number        uint32
 	maxWR, maxSGE uint32
-	events        counted
+	events        eventState
 }
 
-// createSRQIn is what is needed of libmlx5's request: buf u64, dbrec u64, flags u32,
-// reserved u32, uidx u32.
-const createSRQIn = 24
+// createSRQMin is how much of struct mlx5_ib_create_srq is needed: all before uidx, which
+// only queues of other types use.
+const createSRQMin = abi.MLX5CreateSRQUIDX
 
-// An entry begins with 16 bytes that name the next one; pieces of 16 bytes follow.
+// A WQE begins with struct mlx5_wqe_srq_next_seg, and data segments follow.
 const (
-	srqNext   = 16
-	srqPiece  = 16
-	maxSRQSGE = 512/srqPiece - 1
+	srqNextSeg    = 16
+	srqDataSeg    = 16
+	minLogSRQWQE  = 5
+	maxSRQWQESize = 512
+	maxSRQSGE     = (maxSRQWQESize - srqNextSeg) / srqDataSeg
 )
 
 func createSRQ(c *call) error {
 	x := c.x
-	d := make([]byte, 32)
-	copy(d, c.bytes(uhwIn))
-	wr, sge := c.value32(5), c.value32(6)
+	d := make([]byte, abi.MLX5CreateSRQSize)
+	copy(d, c.bytes(abi.AttrUHWIn))
+	srqType, driverFlags := c.value(abi.AttrCreateSRQType), le.Uint32(d[abi.MLX5CreateSRQFlags:])
+	wr, sge := c.value32(abi.AttrCreateSRQMaxWR), c.value32(abi.AttrCreateSRQMaxSGE)
 	most := uint32(1)<<x.limits.MaxLogRQ - 1
 	switch {
-	case c.value(9) != 0 || c.find(2) != nil || c.find(3) != nil:
-		return refuse(eOPNOTSUPP, "SRQ of type %d; basic ones (0) are possible", c.value(9))
+	case srqType != abi.SRQTBasic || c.find(abi.AttrCreateSRQXRCDHandle) != nil || c.find(abi.AttrCreateSRQCQHandle) != nil:
+		return refuse(eOPNOTSUPP, "SRQ of type %d; basic ones (0) are possible", srqType)
 	case wr > most:
 		return refuse(eINVAL, "SRQ of %d entries; at most %d are possible", wr, most)
 	case sge > maxSRQSGE:
-		return refuse(eINVAL, "SRQ with %d pieces in an entry; at most %d are possible", sge, maxSRQSGE)
-	case le.Uint32(d[16:]) != 0:
-		return refuse(eOPNOTSUPP, "driver flags %#x; none are known", le.Uint32(d[16:]))
+		return refuse(eINVAL, "SRQ with %d data segments in an entry; at most %d are possible", sge, maxSRQSGE)
+	case driverFlags != 0:
+		return refuse(eOPNOTSUPP, "driver flags %#x; none are known", driverFlags)
 	}
-	p := objectOf[*pd](c, 1)
-	req := &control.SRQ{PDN: p.number, Limit: c.value32(7), Ring: le.Uint64(d), DBRec: le.Uint64(d[8:]),
-		LogSize: uint8(bits.Len32(wr)), LogStride: uint8(max(5, bits.Len32(srqNext+srqPiece*sge-1)))}
-	async, err := c.async(10)
+	p := objectOf[*pd](c, abi.AttrCreateSRQPDHandle)
+	req := &control.SRQ{PDN: p.number, Limit: c.value32(abi.AttrCreateSRQLimit),
+		Ring: le.Uint64(d[abi.MLX5CreateSRQBufAddr:]), DBRec: le.Uint64(d[abi.MLX5CreateSRQDBAddr:]),
+		LogSize: uint8(bits.Len32(wr)), LogStride: uint8(max(minLogSRQWQE, bits.Len32(srqNextSeg+srqDataSeg*sge-1)))}
+	async, err := c.async(abi.AttrCreateSRQEventFD)
 	if err != nil && err != errAgain {
 		return err
 	}
@@ -56,18 +61,18 @@ func createSRQ(c *call) error {
 		x.putBack(held)
 		return err
 	}
-	if err := x.may(); err != nil {
+	if err := x.chargeObject(); err != nil {
 		x.putBack(held)
 		return err
 	}
 	m, _, err := x.ask(control.OpCreateSRQ, req)
 	if err != nil {
 		x.putBack(held)
-		x.mayNot()
+		x.refundObject()
 		return err
 	}
-	q := &srq{number: m.(*control.SRQN).SRQN, maxWR: 1<<req.LogSize - 1, maxSGE: (1<<req.LogStride - srqNext) / srqPiece,
-		events: counted{async: async, element: c.value(4)}}
+	q := &srq{number: m.(*control.SRQN).SRQN, maxWR: 1<<req.LogSize - 1, maxSGE: (1<<req.LogStride - srqNextSeg) / srqDataSeg,
+		events: eventState{async: async, element: c.value(abi.AttrCreateSRQUserHandle)}}
 	q.object = x.add(kindSRQ, q, func() error {
 		if err := x.tell(control.OpDestroySRQ, &control.SRQN{SRQN: q.number}); err != nil {
 			return err
@@ -76,23 +81,25 @@ func createSRQ(c *call) error {
 		return nil
 	}, held, p.object)
 	x.numbers[numberOf(kindSRQ, q.number)] = q
-	c.putHandle(0, q.object)
-	c.put32(11, q.maxWR)
-	c.put32(12, q.maxSGE)
-	c.put32(13, q.number)
-	c.put32(uhwOut, q.number)
+	c.putHandle(abi.AttrCreateSRQHandle, q.object)
+	c.put32(abi.AttrCreateSRQRespMaxWR, q.maxWR)
+	c.put32(abi.AttrCreateSRQRespMaxSGE, q.maxSGE)
+	c.put32(abi.AttrCreateSRQRespSRQNum, q.number)
+	c.put32(abi.AttrUHWOut, q.number) // struct mlx5_ib_create_srq_resp
 	return nil
 }
 
-// modifySRQ: handle u32, mask u32 (1 max_wr, 2 limit), max_wr u32, limit u32.
+func destroySRQ(c *call) error { return c.destroyWithEvents(abi.AttrDestroySRQResp) }
+
+// modifySRQ: struct ib_uverbs_modify_srq.
 func modifySRQ(c *call, req []byte) error {
-	q, err := lookup[*srq](c, "srq", le.Uint32(req), kindSRQ)
+	q, err := lookup[*srq](c, "srq", le.Uint32(req[abi.ModifySRQSRQHandle:]), kindSRQ)
 	if err != nil {
 		return err
 	}
-	mask, limit := le.Uint32(req[4:]), le.Uint32(req[12:])
+	mask, limit := le.Uint32(req[abi.ModifySRQAttrMask:]), le.Uint32(req[abi.ModifySRQSRQLimit:])
 	switch {
-	case mask&^2 != 0:
+	case mask&^abi.SRQLimit != 0:
 		return refuse(eINVAL, "mask %#x: the limit (2) can be changed", mask)
 	case mask == 0:
 		return nil
@@ -102,9 +109,9 @@ func modifySRQ(c *call, req []byte) error {
 	return c.x.tell(control.OpModifySRQ, &control.SRQLimit{SRQN: q.number, Limit: limit})
 }
 
-// querySRQ: response u64, handle u32.
+// querySRQ: struct ib_uverbs_query_srq.
 func querySRQ(c *call, req []byte) error {
-	q, err := lookup[*srq](c, "srq", le.Uint32(req[8:]), kindSRQ)
+	q, err := lookup[*srq](c, "srq", le.Uint32(req[abi.QuerySRQSRQHandle:]), kindSRQ)
 	if err != nil {
 		return err
 	}
@@ -112,6 +119,6 @@ func querySRQ(c *call, req []byte) error {
 	if err != nil {
 		return err
 	}
-	c.put32(1, q.maxWR, q.maxSGE, m.(*control.SRQLimit).Limit, 0)
+	c.put32(abi.AttrCoreOut, q.maxWR, q.maxSGE, m.(*control.SRQLimit).Limit, 0) // struct ib_uverbs_query_srq_resp
 	return nil
 }

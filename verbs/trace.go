@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trace logs a call with the names of its arguments, where somebody wants to see
-// that.
+// trace logs a call with the names of its arguments, at level debug.
 func (c *call) trace(err error) {
 	log := c.p.s.log
 	if !log.Enabled(context.Background(), slog.LevelDebug) {
@@ -27,7 +26,7 @@ func (c *call) trace(err error) {
 	log.Debug("verbs call", "program", c.p.name, "device", c.x.device.name(), "call", c.name(), "result", result, "arguments", c.arguments())
 }
 
-// traced is how many bytes of an argument are shown.
+// traced is how many bytes of an argument are logged.
 const traced = 64
 
 func (c *call) arguments() string {
@@ -38,7 +37,7 @@ func (c *call) arguments() string {
 		switch {
 		case f.shape == out:
 			fmt.Fprintf(&b, "[%d] ", a.length)
-		case a.length > 8:
+		case a.length > inlineSize:
 			fmt.Fprintf(&b, "%x ", a.bytes[:min(len(a.bytes), traced)])
 		default:
 			fmt.Fprintf(&b, "%#x ", a.data)

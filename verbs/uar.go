@@ -4,33 +4,34 @@ import (
 	"os"
 
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// A uar is a page of doorbell registers.
+// A uar is a UAR page: a page of doorbell registers.
 type uar struct {
 	*object
 	page int
 }
 
-// A bank is pages of registers of one process. Their memory is mapped all at once
-// and then sealed, after which nobody can map it for writing: another process that
-// uses the context has a bank of its own.
+// A bank is the UAR pages of one process in one context. Its memory is mapped as a whole
+// and then sealed, after which no process can map it for writing. So another process that
+// uses the context gets a bank of its own.
 type bank struct {
 	owner *process
 	first int // number of its first page
 	mem   *shm.Region
-	users []int // handles of each page
+	users []int // UAR objects of each page
 }
 
-// uarPages is how many pages of registers the first process of a context has, and
-// morePages each other one. Queues share them when there are more.
+// uarPages is the number of UAR pages of the first process of a context, and morePages
+// that of each other process. UAR objects share pages if there are more of them.
 const (
 	uarPages  = 64
 	morePages = 16
 	maxBanks  = 16
 )
 
-// bankOf returns the bank of a process, which is made when it is first needed.
+// bankOf returns the bank of a process, and makes it when it is first needed.
 func (x *uctx) bankOf(p *process) (*bank, error) {
 	for _, b := range x.banks {
 		if b.owner == p {
@@ -56,19 +57,19 @@ func (x *uctx) addBank(p *process, first int, mem *shm.Region, pages int) *bank 
 	return b
 }
 
-// allocUAR never refuses for want of pages: libmlx5 does not survive that. The
-// page that the fewest have is handed out once more.
+// allocUAR returns the page that has the fewest users. It does not refuse when all are
+// taken, because libmlx5 crashes then.
 func allocUAR(c *call) error {
 	x := c.x
-	if t := c.value(0x1001); t > 1 {
+	if t := c.value(abi.MLX5AttrUARObjAllocType); t != abi.MLX5UARAllocTypeBF && t != abi.MLX5UARAllocTypeNC {
 		return refuse(eINVAL, "type %d; 0 and 1 are possible", t)
 	}
-	if err := x.may(); err != nil {
+	if err := x.chargeObject(); err != nil {
 		return err
 	}
 	b, err := x.bankOf(c.p)
 	if err != nil {
-		x.mayNot()
+		x.refundObject()
 		return err
 	}
 	least := 0
@@ -80,15 +81,15 @@ func allocUAR(c *call) error {
 	b.users[least]++
 	u := &uar{page: b.first + least}
 	u.object = x.add(kindUAR, u, func() error { b.users[least]--; return nil }, nil)
-	c.putHandle(0x1000, u.object)
-	c.put64(0x1002, uint64(uarOffset+u.page*pageSize))
-	c.put32(0x1003, pageSize)
-	c.put32(0x1004, uint32(u.page))
+	c.putHandle(abi.MLX5AttrUARObjAllocHandle, u.object)
+	c.put64(abi.MLX5AttrUARObjAllocMmapOffset, uint64(uarOffset+u.page*pageSize))
+	c.put32(abi.MLX5AttrUARObjAllocMmapLength, pageSize)
+	c.put32(abi.MLX5AttrUARObjAllocPageID, uint32(u.page))
 	return nil
 }
 
-// uarOf returns the bank of a page, and which page of it that is; nil if the
-// context has not allocated it.
+// uarOf returns the bank of a page, and the page's index in it. The bank is nil if the
+// context has not allocated that page.
 func (x *uctx) uarOf(page uint64) (*bank, int) {
 	for _, b := range x.banks {
 		if i := page - uint64(b.first); page >= uint64(b.first) && i < uint64(len(b.users)) && b.users[i] > 0 {
@@ -98,8 +99,8 @@ func (x *uctx) uarOf(page uint64) (*bank, int) {
 	return nil, 0
 }
 
-// mapUAR returns where a page lies that the context has, and the memory unless the
-// process has mapped that before.
+// mapUAR answers an mmap of a UAR page: where the page lies in its bank, and the bank's
+// memory, unless the process has that mapped already.
 func (x *uctx) mapUAR(p *process, m mapRequest) (file *os.File, at mappedAnswer, err error) {
 	b, i := x.uarOf((m.offset - uarOffset) / pageSize)
 	switch {
@@ -113,7 +114,7 @@ func (x *uctx) mapUAR(p *process, m mapRequest) (file *os.File, at mappedAnswer,
 	return file, mappedAnswer{uint64(i) * pageSize, uint64(b.mem.Size())}, nil
 }
 
-// uarPage judges the page that a queue names.
+// uarPage checks the page that a queue names.
 func (x *uctx) uarPage(id uint32) (uint16, error) {
 	b, _ := x.uarOf(uint64(id))
 	switch {
@@ -129,8 +130,7 @@ func (x *uctx) uarPage(id uint32) (uint16, error) {
 	return uint16(id), nil
 }
 
-// endUARs tells the processes that the context has ended, so that they unmap its
-// registers.
+// endUARs marks the banks as ended. The shim in each process then unmaps them.
 func (x *uctx) endUARs() {
 	for _, b := range x.banks {
 		if b.mem.Sealed() {

@@ -3,9 +3,12 @@ package verbs
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// What shim/wire.h says, in Go; a test compares them. All is little-endian.
+// The protocol between the shim and this server, as shim/wire.h defines it; a test compares
+// the two. Integers are little-endian.
 const (
 	wireMagic   = 0x6272766e
 	wireMajor   = 2
@@ -44,7 +47,7 @@ const (
 	opFree  wireOp = 7
 )
 
-// Kinds of what an answer says.
+// Kinds of outs and needs in an answer.
 const (
 	outBytes    = 1
 	outValue    = 2
@@ -83,7 +86,7 @@ func parseHeader(b []byte) (h wireHeader, body []byte, err error) {
 	return h, b[headerSize:], nil
 }
 
-// appendAnswer begins the answer to a request; finish sets its length.
+// appendAnswer appends the header of the answer to a request; finish sets its length.
 func appendAnswer(dst []byte, to wireHeader, flags uint16, errno int32) []byte {
 	dst = le.AppendUint16(dst, uint16(to.op))
 	dst = le.AppendUint16(dst, flagAnswer|flags)
@@ -98,10 +101,10 @@ func finish(datagram []byte) []byte {
 	return datagram
 }
 
-// padded rounds up to what bytes take in a datagram.
+// padded rounds a length up to the multiple of 8 that it takes in a datagram.
 func padded(n int) int { return (n + 7) &^ 7 }
 
-// A wireResult is how a need was met.
+// A wireResult says how the shim has met a need.
 type wireResult struct {
 	attr  uint16
 	kind  uint16
@@ -113,7 +116,8 @@ func parseResult(b []byte) wireResult {
 	return wireResult{le.Uint16(b), le.Uint16(b[2:]), int32(le.Uint32(b[4:])), le.Uint64(b[8:])}
 }
 
-// A wireNeed is what the shim is to do before it asks again.
+// A wireNeed is something that the shim does before it repeats the request: send a copy of
+// a descriptor, or remap memory.
 type wireNeed struct {
 	attr         uint16
 	kind         uint16
@@ -130,7 +134,7 @@ func (n *wireNeed) append(dst []byte) []byte {
 	return le.AppendUint64(dst, n.offset)
 }
 
-// A wireOut is something that the shim is to write into the program.
+// A wireOut is something that the shim writes to the program's memory.
 type wireOut struct {
 	attr  uint16
 	kind  uint16
@@ -169,62 +173,61 @@ func (m mappedAnswer) append(dst []byte) []byte {
 	return le.AppendUint64(le.AppendUint64(dst, m.offset), m.whole)
 }
 
-// The program's own: struct ib_uverbs_ioctl_hdr, then struct ib_uverbs_attr.
-const (
-	ioctlHeaderSize = 24
-	attrSize        = 16
-	attrMandatory   = 1
-)
-
-// An ioctlHeader says which method is meant.
+// An ioctlHeader is the program's struct ib_uverbs_ioctl_hdr.
 type ioctlHeader struct {
 	object, method uint16
 	attrs          int
 	driver         uint32
 }
 
-// An attr is one argument, as it came.
+// An attr is one of the program's struct ib_uverbs_attr.
 type attr struct {
 	id, length, flags uint16
 	elem              uint16
 	data              uint64
-	bytes             []byte // that data points at, where length is above 8
-	unreadable        bool
-	index             uint16
+	bytes             []byte // to which data points, if length is more than inlineSize
+	unreadable        bool   // the program has no memory there
+	index             uint16 // among the attributes of the call
 }
 
-// inline returns the bytes of an argument that goes in.
+// inlineSize is how many bytes lie in data itself.
+const inlineSize = 8
+
+// inline returns the bytes of an attribute of shape in.
 func (a *attr) inline() []byte {
-	if a.length > 8 {
+	if a.length > inlineSize {
 		return a.bytes
 	}
 	return le.AppendUint64(nil, a.data)[:a.length]
 }
 
-// parseIoctl takes an NV_IOCTL apart: the program's header, its attributes, and
-// how the shim has met what it was asked for.
+// parseIoctl parses an NV_IOCTL: the program's header and attributes, and the results of
+// the needs of an earlier answer.
 func parseIoctl(b []byte) (h ioctlHeader, attrs []attr, results []wireResult, err error) {
-	if len(b) < ioctlSize+ioctlHeaderSize {
+	if len(b) < ioctlSize+abi.IoctlHdrSize {
 		return h, nil, nil, errWire
 	}
 	unreadable, nresults, length := le.Uint64(b), le.Uint32(b[8:]), le.Uint32(b[12:])
 	b = b[ioctlSize:]
-	h = ioctlHeader{object: le.Uint16(b[2:]), method: le.Uint16(b[4:]), attrs: int(le.Uint16(b[6:])), driver: le.Uint32(b[16:])}
-	size := ioctlHeaderSize + h.attrs*attrSize
+	h = ioctlHeader{object: le.Uint16(b[abi.IoctlHdrObjectID:]), method: le.Uint16(b[abi.IoctlHdrMethodID:]),
+		attrs: int(le.Uint16(b[abi.IoctlHdrNumAttrs:])), driver: le.Uint32(b[abi.IoctlHdrDriverID:])}
+	said := le.Uint16(b[abi.IoctlHdrLength:])
+	size := abi.IoctlHdrSize + h.attrs*abi.AttrSize
 	switch {
-	case size > pageSize || int(le.Uint16(b)) != size || length != uint32(size):
-		return h, nil, nil, refuse(eINVAL, "header: length %d with %d attributes", le.Uint16(b), h.attrs)
+	case size > pageSize || int(said) != size || length != uint32(size):
+		return h, nil, nil, refuse(eINVAL, "header: length %d with %d attributes", said, h.attrs)
 	case len(b) < size:
 		return h, nil, nil, errWire
-	case le.Uint64(b[8:]) != 0 || le.Uint32(b[20:]) != 0:
+	case le.Uint64(b[abi.IoctlHdrReserved1:]) != 0 || le.Uint32(b[abi.IoctlHdrReserved2:]) != 0:
 		return h, nil, nil, refuse(ePROTONOSUPPORT, "header: reserved fields are not 0")
 	}
-	raw, rest := b[ioctlHeaderSize:size], b[size:]
+	raw, rest := b[abi.IoctlHdrSize:size], b[size:]
 	attrs = make([]attr, h.attrs)
 	for i := range attrs {
-		r := raw[i*attrSize:]
-		a := attr{id: le.Uint16(r), length: le.Uint16(r[2:]), flags: le.Uint16(r[4:]), elem: le.Uint16(r[6:]), data: le.Uint64(r[8:]), index: uint16(i)}
-		if a.length > 8 {
+		r := raw[i*abi.AttrSize:]
+		a := attr{id: le.Uint16(r[abi.AttrAttrID:]), length: le.Uint16(r[abi.AttrLen:]), flags: le.Uint16(r[abi.AttrFlags:]),
+			elem: le.Uint16(r[abi.AttrAttrData:]), data: le.Uint64(r[abi.AttrData:]), index: uint16(i)}
+		if a.length > inlineSize {
 			n := padded(int(a.length))
 			if n > len(rest) {
 				return h, nil, nil, errWire

@@ -1,19 +1,20 @@
 package verbs
 
-// A writeCommand is a method of older times. Its arguments are one struct each
-// way and as much private data of the driver; sizes are those that at least are
-// needed, and how much of the request is known.
-type writeCommand struct {
-	number         uint32
-	name           string
-	request, known int
-	response       int
-	driver         int // bytes of the driver's request
-	run            func(c *call, req []byte) error
-}
+import "github.com/nicless/nicless/verbs/internal/abi"
 
-// extended is set in the number of newer ones.
-const extended = 1 << 31
+// A writeCommand is a command of the interface before ioctl, in which programs wrote
+// structures to the device file. libibverbs sends those that have no method of their own
+// through DEVICE.INVOKE_WRITE. A command has one structure as its request and one as its
+// response, and private data of the driver for each.
+type writeCommand struct {
+	number   uint32
+	name     string
+	request  int // least bytes of the request
+	known    int // bytes of the request that have a meaning here; what follows must be 0
+	response int // least bytes of the response
+	driver   int // least bytes of the driver's request
+	run      func(c *call, req []byte) error
+}
 
 var writeCommands map[uint32]*writeCommand
 
@@ -26,41 +27,45 @@ func init() { // as for methods
 
 func allWriteCommands() []*writeCommand {
 	return []*writeCommand{
-		{0x01, "QUERY_DEVICE", 8, 8, 176, 0, queryDevice},
-		{0x03, "ALLOC_PD", 8, 8, 4, 0, allocPD},
-		{0x05, "CREATE_AH", 56, 56, 4, 0, createAH},
-		{0x09, "REG_MR", 40, 40, 12, 0, regMR},
-		{0x0b, "REREG_MR", 48, 48, 8, 0, reregMR},
-		{0x0e, "ALLOC_MW", 16, 16, 8, 0, allocMW},
-		{0x11, "CREATE_COMP_CHANNEL", 8, 8, 4, 0, createChannel},
-		{0x13, "RESIZE_CQ", 16, 16, 8, 10, resizeCQ},
-		{0x19, "QUERY_QP", 16, 16, 128, 0, queryQP},
-		{0x1a, "MODIFY_QP", 112, 112, 0, 0, modifyQP},
-		{0x1e, "ATTACH_MCAST", 24, 24, 0, 0, attachMulticast},
-		{0x1f, "DETACH_MCAST", 24, 24, 0, 0, detachMulticast},
-		{0x21, "MODIFY_SRQ", 16, 16, 0, 0, modifySRQ},
-		{0x22, "QUERY_SRQ", 16, 16, 16, 0, querySRQ},
-		{extended | 0x01, "EX_QUERY_DEVICE", 8, 8, 176 + 8, 0, exQueryDevice},
-		{extended | 0x1a, "EX_MODIFY_QP", 112, 120, 0, 0, exModifyQP},
+		{abi.CmdQueryDevice, "QUERY_DEVICE", abi.QueryDeviceSize, abi.QueryDeviceSize, abi.QueryDeviceRespSize, 0, queryDevice},
+		{abi.CmdAllocPD, "ALLOC_PD", abi.AllocPDSize, abi.AllocPDSize, abi.AllocPDRespSize, 0, allocPD},
+		{abi.CmdCreateAH, "CREATE_AH", abi.CreateAHSize, abi.CreateAHSize, abi.CreateAHRespSize, 0, createAH},
+		{abi.CmdRegMR, "REG_MR", abi.RegMRSize, abi.RegMRSize, abi.RegMRRespSize, 0, regMR},
+		{abi.CmdReregMR, "REREG_MR", abi.ReregMRSize, abi.ReregMRSize, abi.ReregMRRespSize, 0, reregMR},
+		{abi.CmdAllocMW, "ALLOC_MW", abi.AllocMWSize, abi.AllocMWSize, abi.AllocMWRespSize, 0, allocMW},
+		{abi.CmdCreateCompChannel, "CREATE_COMP_CHANNEL", abi.CreateCompChannelSize, abi.CreateCompChannelSize, abi.CreateCompChannelRespSize, 0, createChannel},
+		{abi.CmdResizeCQ, "RESIZE_CQ", abi.ResizeCQSize, abi.ResizeCQSize, abi.ResizeCQRespSize, abi.MLX5ResizeCQReserved0, resizeCQ},
+		{abi.CmdQueryQP, "QUERY_QP", abi.QueryQPSize, abi.QueryQPSize, abi.QueryQPRespSize, 0, queryQP},
+		{abi.CmdModifyQP, "MODIFY_QP", abi.ModifyQPSize, abi.ModifyQPSize, 0, 0, modifyQP},
+		{abi.CmdAttachMcast, "ATTACH_MCAST", abi.AttachMcastSize, abi.AttachMcastSize, 0, 0, attachMulticast},
+		{abi.CmdDetachMcast, "DETACH_MCAST", abi.DetachMcastSize, abi.DetachMcastSize, 0, 0, detachMulticast},
+		{abi.CmdModifySRQ, "MODIFY_SRQ", abi.ModifySRQSize, abi.ModifySRQSize, 0, 0, modifySRQ},
+		{abi.CmdQuerySRQ, "QUERY_SRQ", abi.QuerySRQSize, abi.QuerySRQSize, abi.QuerySRQRespSize, 0, querySRQ},
+		{extended | abi.ExCmdQueryDevice, "EX_QUERY_DEVICE", abi.ExQueryDeviceSize, abi.ExQueryDeviceSize, abi.ExQueryDeviceRespODPCaps, 0, exQueryDevice},
+		{extended | abi.ExCmdModifyQP, "EX_MODIFY_QP", abi.ModifyQPSize, abi.ExModifyQPSize, 0, 0, exModifyQP},
 	}
 }
 
-// invokeWrite does what a write command wants. A probe without arguments is
-// answered like the kernel does, who first looks whether there is enough room.
+// extended is part of the number of a command that came later.
+const extended = abi.CmdFlagExtended
+
+// invokeWrite runs a write command. libibverbs sends a command without arguments to learn
+// whether it exists. As in the kernel, the sizes are checked before anything else, so
+// that the answer is ENOSPC if it does and EOPNOTSUPP if not.
 func invokeWrite(c *call) error {
-	n := c.value(2)
+	n := c.value(abi.AttrWriteCmd)
 	w := writeCommands[uint32(n)]
 	if n>>32 != 0 || w == nil {
 		return refuse(eOPNOTSUPP, "write command %#x: this device does not have it", n)
 	}
 	c.write = w
-	req := c.bytes(0)
+	req, driver := c.bytes(abi.AttrCoreIn), c.bytes(abi.AttrUHWIn)
 	switch {
-	case len(req) < w.request || c.room(1) < w.response:
+	case len(req) < w.request || c.room(abi.AttrCoreOut) < w.response:
 		return expected(eNOSPC, "%d bytes of request and %d for the response; %d and %d are needed",
-			len(req), c.room(1), w.request, w.response)
-	case len(c.bytes(uhwIn)) < w.driver:
-		return refuse(eINVAL, "%d bytes of private data; %d are needed", len(c.bytes(uhwIn)), w.driver)
+			len(req), c.room(abi.AttrCoreOut), w.request, w.response)
+	case len(driver) < w.driver:
+		return refuse(eINVAL, "%d bytes of private data; %d are needed", len(driver), w.driver)
 	}
 	if err := zeroFrom("request", req, w.known, eOPNOTSUPP); err != nil {
 		return err

@@ -6,17 +6,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An area is bytes of the program's memory that the device works in: a ring, a
-// doorbell record.
+// An area is a piece of the program's memory in which the device works: a ring, a doorbell
+// record, a memory region.
 type area struct {
 	name    string
 	addr, n uint64
-	align   uint64 // addr is a multiple of it
+	align   uint64 // addr must be a multiple of it
 }
 
-// areas returns the extents that areas lie in, which the caller has then in hold
-// and the device as regions. Memory that is not shared yet is asked for, page by
-// page; the call comes again when that is done.
+// areas returns the extents in which areas lie, held for the caller, and regions of the
+// device. If an area is not in shared memory yet, the call asks the shim to remap its
+// pages, and returns errAgain: the shim then makes the same call again.
 func (c *call) areas(list ...area) (held []*extent, err error) {
 	defer func() {
 		if err != nil {
@@ -49,19 +49,19 @@ func (c *call) areas(list ...area) (held []*extent, err error) {
 		}
 		held = append(held, e)
 	}
-	if len(c.needs) > 0 { // also what was asked for before
+	if len(c.needs) > 0 { // including needs from before this function
 		return held, errAgain
 	}
 	return held, nil
 }
 
-// pages returns the pages that an area touches.
+// pages returns the pages in which an area lies.
 func (a *area) pages() (lo, size uint64) {
 	lo = a.addr &^ (pageSize - 1)
 	return lo, (a.addr + a.n - lo + pageSize - 1) &^ (pageSize - 1)
 }
 
-// want asks for the pages of an area to be put into shared memory.
+// want asks the shim to remap the pages of an area into shared memory.
 func (c *call) want(a area) error {
 	lo, size := a.pages()
 	for i, n := range c.needs {
@@ -71,8 +71,8 @@ func (c *call) want(a area) error {
 		if lo >= n.addr && lo+size <= n.addr+n.length {
 			return nil
 		}
-		// Two areas share a page, as a record does that lies right behind its ring:
-		// both go into one piece.
+		// Two areas share a page, such as a ring and the doorbell record right behind it.
+		// Both become one extent.
 		end := max(lo+size, n.addr+n.length)
 		lo = min(lo, n.addr)
 		c.unwant(i)
@@ -95,7 +95,7 @@ func (c *call) want(a area) error {
 	if err != nil {
 		return err
 	}
-	if old := c.p.pending[lo]; old != nil { // asked for before, and not spoken of since
+	if old := c.p.pending[lo]; old != nil { // asked for in an earlier call, and never answered
 		c.p.memory.discard(old)
 	}
 	c.p.pending[lo] = e
@@ -104,9 +104,9 @@ func (c *call) want(a area) error {
 	return nil
 }
 
-// unwant takes one of the needs back.
+// unwant withdraws one of the needs.
 func (c *call) unwant(i int) {
-	file := 0 // remapped pages have one each, in their order
+	file := 0 // each need to remap has one file, in the same order
 	for _, n := range c.needs[:i] {
 		if n.kind == needRemap {
 			file++
@@ -118,7 +118,7 @@ func (c *call) unwant(i int) {
 	delete(c.p.pending, addr)
 }
 
-// settle takes what the shim has said about the pages of an area.
+// settle takes the shim's results for the pages of an area.
 func (c *call) settle(a area) error {
 	lo, size := a.pages()
 	for _, r := range c.results {
@@ -139,8 +139,8 @@ func (c *call) settle(a area) error {
 	return nil
 }
 
-// hold makes an extent, which the caller has in hold, a region of this context.
-// On failure it is let go.
+// hold makes an extent, which the caller holds, a region of this context. On failure the
+// extent is put back.
 func (x *uctx) hold(e *extent) error {
 	r := x.regions[e]
 	if r == nil {
@@ -156,7 +156,7 @@ func (x *uctx) hold(e *extent) error {
 	return nil
 }
 
-// release is the end of a hold by an object that is no more.
+// release ends the hold of an object that was destroyed.
 func (x *uctx) release(held []*extent) {
 	for _, e := range held {
 		if x.unhold(e) {
@@ -165,7 +165,7 @@ func (x *uctx) release(held []*extent) {
 	}
 }
 
-// putBack is the end of a hold for an object that was not made.
+// putBack ends the hold for an object that was not made after all.
 func (x *uctx) putBack(held []*extent) {
 	for _, e := range held {
 		if x.unhold(e) {
@@ -174,8 +174,8 @@ func (x *uctx) putBack(held []*extent) {
 	}
 }
 
-// unhold reports whether the memory may go. What the device still uses stays until
-// the context ends.
+// unhold reports whether the memory may be freed. Memory that the device still uses stays
+// until the context ends.
 func (x *uctx) unhold(e *extent) bool {
 	r := x.regions[e]
 	if r.users == 1 {
@@ -188,7 +188,7 @@ func (x *uctx) unhold(e *extent) bool {
 	return true
 }
 
-// A region is an extent as the device knows it in one context.
+// A region is what an extent is to the engine, in one context.
 type region struct {
 	id    uint32
 	users int

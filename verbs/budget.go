@@ -8,34 +8,34 @@ import (
 	"github.com/nicless/nicless/engine"
 )
 
-// report logs what programs do. That costs them nothing, so lines are counted by the
-// engine's budget for the log: for each user, for each of its programs, which is who,
-// and in all. The caller writes to the log: nobody else waits.
-func (s *Server) report(uid uint32, who *engine.Speaker, level slog.Level, what string, args ...any) {
+// report logs something that a program did. Programs can cause any number of such lines, so
+// the engine's budget bounds them: for each user, for each process of a user (speaker), and
+// in all. The calling goroutine, which serves that program, waits for the log; no other
+// does.
+func (s *Server) report(uid uint32, speaker *engine.Speaker, level slog.Level, message string, args ...any) {
 	if !s.log.Enabled(context.Background(), level) {
 		return
 	}
-	unsaid, ok := s.engine.MaySay(uid, who)
+	unsaid, ok := s.engine.MaySay(uid, speaker)
 	if !ok {
 		return
 	}
 	if unsaid > 0 {
 		args = append(args, "unsaid", unsaid)
 	}
-	s.log.Log(context.Background(), level, what, args...)
+	s.log.Log(context.Background(), level, message, args...)
 }
 
-// A budget bounds what a program can have told to its watchers, which are programs of
-// its own user.
+// A budget bounds what the watchers are told about one program.
 type budget struct {
-	began time.Time // with the reading of the monotonic clock: nobody sets that
+	began time.Time // with a reading of the monotonic clock, which is never set back
 	spent int
 }
 
-// linesPerSecond is enough to see what is wrong with a program.
+// linesPerSecond is enough to find out what is wrong with a program.
 const linesPerSecond = 50
 
-// spend reports whether another may be told.
+// spend reports whether the watchers may be told one more line.
 func (b *budget) spend() bool {
 	if b.began.IsZero() || time.Since(b.began) >= time.Second {
 		*b = budget{began: time.Now()}

@@ -24,11 +24,11 @@ const (
 	ePROTONOSUPPORT = unix.EPROTONOSUPPORT
 )
 
-// A refusal is what a program gets as a number, and the log as a sentence.
+// A refusal is an error for a program: it gets the number, and the log the sentence.
 type refusal struct {
 	errno unix.Errno
 	text  string
-	quiet bool // programs ask for it to learn that it is refused
+	quiet bool // ordinary programs cause it, as a probe
 }
 
 func (r *refusal) Error() string { return r.text }
@@ -37,15 +37,17 @@ func refuse(errno unix.Errno, format string, args ...any) error {
 	return &refusal{errno: errno, text: fmt.Sprintf(format, args...)}
 }
 
-// expected is refuse for what ordinary programs do, to learn the answer.
+// expected is refuse for a call that ordinary programs make as a probe: the log has it at
+// level debug only.
 func expected(errno unix.Errno, format string, args ...any) error {
 	return &refusal{errno: errno, text: fmt.Sprintf(format, args...), quiet: true}
 }
 
-// errAgain is not an error: the shim has something to do first.
+// errAgain is no failure: the shim has needs to meet first, and then repeats the call.
 var errAgain = errors.New("needs are not met yet")
 
-// refusalOf makes a refusal of any error; those of the device have a code.
+// refusalOf makes a refusal of any error. Errors of the engine have a code, which decides the
+// number.
 func refusalOf(err error) *refusal {
 	var r *refusal
 	var c *control.Error

@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maps is what a process has mapped, as the kernel tells it. The descriptor stays
-// bound to the memory that the process had when it was opened: what executes
-// another program, or takes the number of a dead one, is not meant.
+// maps is /proc/PID/maps: what a process has mapped. The open file stays bound to the address
+// space that the process had when it was opened. A program that the process executes later,
+// or another process of that number, does not appear in it.
 type maps struct {
 	file *os.File
 }
 
-// openMaps returns nil where the kernel does not let us look.
+// openMaps returns nil if the kernel refuses access.
 func openMaps(pid int32) *maps {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -37,7 +37,7 @@ func (m *maps) close() {
 	}
 }
 
-// A vma is one row: memory of one kind.
+// A vma is one row: a mapping.
 type vma struct {
 	start, end uint64
 	perms      string // such as rw-p
@@ -49,8 +49,8 @@ type vma struct {
 // longestRow is room for a name of PATH_MAX bytes, all of them escaped.
 const longestRow = 32 << 10
 
-// over goes through what lies over n bytes from addr on, in order. It is an error
-// if there is a hole, and what each returns ends it.
+// over calls each for the mappings over n bytes from addr on, in order, until one returns an
+// error. A hole is an error.
 func (m *maps) over(addr, n uint64, each func(vma) error) error {
 	if addr+n < addr {
 		return refuse(eFAULT, "%d bytes at %#x pass the end of the address space", n, addr)
@@ -63,7 +63,7 @@ func (m *maps) over(addr, n uint64, each func(vma) error) error {
 			return hole(addr, n, at)
 		case errors.Is(err, unix.ESRCH):
 			return errGone
-		default: // it cannot be asked; Linux before 6.11
+		default: // Linux before 6.11, which has no such query
 			return m.read(addr, n, each)
 		}
 		if err := each(v); err != nil {
@@ -74,13 +74,13 @@ func (m *maps) over(addr, n uint64, each func(vma) error) error {
 	return nil
 }
 
-var errGone = refuse(eFAULT, "memory of the process: it is gone")
+var errGone = refuse(eFAULT, "memory of the process: the process is gone")
 
 func hole(addr, n, at uint64) error {
 	return refuse(eFAULT, "%d bytes at %#x: nothing is mapped at %#x", n, addr, at)
 }
 
-// at asks the kernel for the row of one address.
+// at asks the kernel for the mapping at one address (PROCMAP_QUERY).
 func (m *maps) at(addr uint64) (v vma, err error) {
 	room := make([]byte, unix.PathMax)
 	var q procmem.VMA
@@ -102,8 +102,8 @@ func (m *maps) at(addr uint64) (v vma, err error) {
 	return vma{start: q.Start, end: q.End, perms: string(perms), offset: q.Offset, inode: q.Inode, name: string(q.Name)}, nil
 }
 
-// read is over by the text of all rows. They are not kept: a process can have tens
-// of thousands, each with a name of thousands of bytes.
+// read is over by way of the text. Rows are not kept: a process can have tens of thousands,
+// each with a name of thousands of bytes.
 func (m *maps) read(addr, n uint64, each func(vma) error) error {
 	at, end := addr, addr+n
 	text := bufio.NewReaderSize(io.NewSectionReader(m.file, 0, math.MaxInt64), longestRow)

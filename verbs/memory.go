@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An extent is memory of ours that a process has mapped at addr. It lives as
-// long as somebody holds it.
+// An extent is shared memory, made by the engine, that a process has mapped at addr. It
+// lives as long as it has holders.
 type extent struct {
 	addr, size uint64
 	mem        *shm.Region
 	inode      uint64
-	holders    int  // objects, and the process itself while it has allocated it
-	allocated  bool // the process has, and holds it
-	waits      bool // was asked for, and nobody has held it yet: a ring before its queue
+	holders    int  // objects in it, and the process from NV_ALLOC to NV_FREE
+	allocated  bool // by NV_ALLOC: the process is one of the holders
+	waits      bool // has had no holder yet, such as a ring before its queue
 	m          *memory
 }
 
@@ -29,18 +29,18 @@ func (e *extent) holds(addr, n uint64) bool {
 
 func (e *extent) overlaps(addr, n uint64) bool { return addr < e.addr+e.size && e.addr < addr+n }
 
-// at returns the bytes at an address that the extent holds.
+// at returns n bytes of the extent from an address on.
 func (e *extent) at(addr, n uint64) []byte {
 	off := addr - e.addr
 	return e.mem.Bytes()[off : off+n : off+n]
 }
 
-// A memory is the extents of one process. What the kernel says about its mappings
-// decides what lies where; where we may not ask, what we were told.
+// A memory is the extents of one process. What is mapped at an address is asked of the
+// kernel. Where this server may not ask, what the shim was told to map counts.
 type memory struct {
 	engine *engine.Engine
 	uid    uint32
-	maps   *maps // nil: unknown
+	maps   *maps // nil: the kernel may not be asked
 
 	mu      sync.Mutex
 	extents []*extent
@@ -50,10 +50,10 @@ type memory struct {
 const (
 	maxExtents = 1 << 14
 	maxExtent  = 1 << 36 // bytes of one
-	maxWaiting = 1 << 8
+	maxWaiting = 1 << 8  // extents that wait
 )
 
-// make returns new memory for a process to map; it is not among its extents yet.
+// make returns memory for a process to map. It is not among the extents before add.
 func (m *memory) make(name string, addr, size uint64) (*extent, error) {
 	switch {
 	case size == 0 || size%pageSize != 0 || addr%pageSize != 0:
@@ -73,7 +73,7 @@ func (m *memory) make(name string, addr, size uint64) (*extent, error) {
 	return &extent{addr: addr, size: size, mem: r, inode: st.Ino, m: m}, nil
 }
 
-// add puts an extent in place: what nobody holds there gives way.
+// add adds an extent, and frees those without holders that it overlaps.
 func (m *memory) add(e *extent) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,7 +94,7 @@ func (m *memory) add(e *extent) error {
 	return nil
 }
 
-// forgetWaiting lets go of the oldest of too many that never came to be used.
+// forgetWaiting frees the oldest of too many extents that wait.
 func (m *memory) forgetWaiting() {
 	n, oldest := 0, -1
 	for i, e := range m.extents {
@@ -110,17 +110,17 @@ func (m *memory) forgetWaiting() {
 	}
 }
 
-// unsealed says why memory is not used that a program can punch holes into: that could
-// make the engine wait in the kernel, for ever.
-const unsealed = "its memory is not sealed; who has mapped it seals it with F_SEAL_FUTURE_WRITE and F_SEAL_SEAL"
+// unsealed says why memory is not used into which a program can punch holes: that could make
+// the engine wait in the kernel for ever.
+const unsealed = "its memory is not sealed; the process that has mapped it has to seal it with F_SEAL_FUTURE_WRITE and F_SEAL_SEAL"
 
-// find returns the extent that n bytes from addr on lie in, and holds it; nil if
-// there is none, or if something else is mapped there now. It is an error if the
-// process has not sealed it.
+// find returns the extent in which n bytes from addr on lie, held for the caller. It returns
+// nil if there is none, or if something else is mapped there now, and an error if the
+// process has not sealed the extent.
 func (m *memory) find(addr, n uint64) (*extent, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i := len(m.extents) - 1; i >= 0; i-- { // the newest counts
+	for i := len(m.extents) - 1; i >= 0; i-- { // the newest first
 		e := m.extents[i]
 		if !e.holds(addr, n) {
 			continue
@@ -138,8 +138,7 @@ func (m *memory) find(addr, n uint64) (*extent, error) {
 	return nil, nil
 }
 
-// mapped reports whether the process has these bytes of an extent mapped where
-// they belong.
+// mapped reports whether these addresses of the process are those bytes of the extent.
 func (m *memory) mapped(e *extent, addr, n uint64) bool {
 	if m.maps == nil {
 		return true
@@ -152,7 +151,7 @@ func (m *memory) mapped(e *extent, addr, n uint64) bool {
 	}) == nil
 }
 
-// taken returns an extent that somebody holds and that overlaps a range.
+// taken returns an extent that has holders and overlaps a range.
 func (m *memory) taken(addr, n uint64) *extent {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -164,8 +163,8 @@ func (m *memory) taken(addr, n uint64) *extent {
 	return nil
 }
 
-// putBack is the end of a find by somebody who made nothing of it: the memory
-// waits on.
+// putBack ends the hold of find if nothing was made in the memory: without holders it waits
+// again.
 func (m *memory) putBack(e *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,7 +173,7 @@ func (m *memory) putBack(e *extent) {
 	}
 }
 
-// letGo is the end of a find, and of the memory if nobody else holds it.
+// letGo ends the hold of find, and frees the memory if that was the last one.
 func (m *memory) letGo(e *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -187,7 +186,7 @@ func (m *memory) letGo(e *extent) {
 	m.engine.ReleaseMemory(m.uid, e.mem)
 }
 
-// allocated returns the extent that a process has allocated at addr.
+// allocated returns the extent that the process has made by NV_ALLOC at addr.
 func (m *memory) allocated(addr, size uint64) *extent {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -199,10 +198,10 @@ func (m *memory) allocated(addr, size uint64) *extent {
 	return nil
 }
 
-// discard gives memory back that was never put in place.
+// discard frees memory of make that was not added.
 func (m *memory) discard(e *extent) { m.engine.ReleaseMemory(m.uid, e.mem) }
 
-// end lets go of everything that no object holds.
+// end is called when the process has gone. It frees everything in which no object lies.
 func (m *memory) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -220,13 +219,13 @@ func (m *memory) end() {
 	m.maps = nil
 }
 
-// remappable says why memory may not be put into shared memory: it would mean
-// something else then.
+// remappable says why memory may not be remapped into shared memory: the program would
+// notice the difference.
 func remappable(v vma) error {
 	switch {
 	case !strings.HasPrefix(v.perms, "rw"):
 		return refuse(eFAULT, "memory at %#x is %s; it must be readable and writable", v.start, v.perms)
-	case strings.HasPrefix(v.name, "/memfd:nicless:verbs-"): // ours, whose user is gone
+	case strings.HasPrefix(v.name, "/memfd:nicless:verbs-"): // an extent of before
 	case v.perms[3] != 'p' || v.inode != 0:
 		return refuse(eOPNOTSUPP, "memory at %#x is of %q, and shared", v.start, v.name)
 	case strings.HasPrefix(v.name, "[stack"):

@@ -15,37 +15,39 @@ import (
 	"github.com/nicless/nicless/internal/unixsock"
 )
 
-// Config says what is served.
+// A Config configures Serve. Its zero value serves one device to the same user.
 type Config struct {
-	Devices int          // how many; 0: 1
-	Mode    fs.FileMode  // permission bits of the socket: who may connect; 0: 0600
-	Log     *slog.Logger // nil: nothing is said
+	Devices int          // how many, 1 to MaxDevices; 0: 1
+	Mode    fs.FileMode  // permission bits of the sockets, which decide what users may connect; 0: 0600
+	Log     *slog.Logger // nil: nothing is logged
 }
 
-// MaxDevices is how many devices there may be.
+// MaxDevices is the most devices that Serve serves.
 const MaxDevices = 32
 
-// SocketName is the socket in the directory that is served.
+// SocketName is the name of the socket for programs in the directory of Serve.
 const SocketName = "server.sock"
 
-// A Server is the devices that programs open.
+// A Server serves devices to programs.
 type Server struct {
 	engine  *engine.Engine
 	devices []*device
 	clock   *clockPage
 	log     *slog.Logger
 	watched watchers
-	clogged func(uid uint32) bool // engine.Clogged, but in tests
+	clogged func(uid uint32) bool // engine.Clogged, except in tests
 
 	mu       sync.Mutex
 	contexts map[uint64]*uctx // by the inode of their socket
 	closed   bool             // no more contexts are made
-	left     bool             // something serves a connection still, after the end; accept's
+	left     bool             // a connection is still served after the end; set by accept
 }
 
-// Serve makes the directory dir with a socket and a tree of files, and serves
-// programs that come there until ctx ends. ready, unless nil, is called once they
-// can. The engine must be running as long.
+// Serve makes the directory dir with two sockets and a tree of files, and serves programs
+// that connect there until ctx ends; then it removes the directory and returns nil. ready,
+// unless nil, is called when programs can connect. The engine must run (engine.Engine.Run)
+// from before the call until Serve has returned. dir may exist if it is a directory of this
+// user in which no other user may write; one process serves it at a time.
 func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready func()) error {
 	s, err := newServer(e, cfg)
 	if err != nil {
@@ -65,7 +67,7 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 	}
 	defer func() {
 		unixsock.Close(sock)
-		_ = errors.Join(os.RemoveAll(filepath.Join(dir, treeName)), os.Remove(dir)) // it is removed if nothing else is there
+		_ = errors.Join(os.RemoveAll(filepath.Join(dir, treeName)), os.Remove(dir)) // it stays if there is something else in it
 	}()
 	watch, err := listen(filepath.Join(dir, WatchName), cfg.Mode)
 	if err != nil {
@@ -73,7 +75,7 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 	}
 	defer s.watched.end(watch)
 	go s.watched.accept(watch)
-	if err := s.plant(dir); err != nil {
+	if err := s.writeTree(dir); err != nil {
 		return err
 	}
 	if ready != nil {

@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// A tree as libibverbs and others read it below /sys.
+// The files that libibverbs and others read below /sys, in a directory of the server: the
+// library that is preloaded redirects them there.
 
-// files returns the files of a device, by path.
+// files returns the contents of a device's files, by path.
 func (d *device) files() map[string]string {
 	ib := "class/infiniband/" + d.name() + "/"
 	uv := fmt.Sprintf("class/infiniband_verbs/uverbs%d/", d.index)
@@ -61,11 +62,12 @@ func gidText(g [16]byte) (s string) {
 	return s
 }
 
+// treeName is the name of the tree in the directory of Serve.
 const treeName = "sys"
 
-// plant writes the tree into dir/sys. Programs tell devices apart by the times of
-// their directories, so all of them have one.
-func (s *Server) plant(dir string) error {
+// writeTree writes the tree to dir/sys. libibverbs recognises a device by its name and the
+// time of its directory, so every file and directory gets one and the same time.
+func (s *Server) writeTree(dir string) error {
 	root := filepath.Join(dir, treeName)
 	if err := os.RemoveAll(root); err != nil {
 		return fmt.Errorf("verbs: tree left behind: %w", err)

@@ -11,26 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Explanations reach not only the log: a process that connects to a socket in the
-// directory gets those of programs of its own user, one in each datagram: the number of
-// the process, a space, and a sentence. `nicless run --explain` prints them beside what
-// the program says itself.
+// A watcher is a process that connects to a second socket, to read explanations: what the
+// log has about the programs of its own user. Each datagram has the number of the program's
+// process, a space, and a sentence. `nicless run --explain` prints them.
 
-// WatchName is that socket.
+// WatchName is the name of the socket for watchers in the directory of Serve.
 const WatchName = "explain.sock"
 
-// watchers are the connections. Safe for concurrent use.
+// watchers are the connections of watchers. Safe for concurrent use.
 type watchers struct {
 	engine *engine.Engine
 	mu     sync.Mutex
-	all    map[*net.UnixConn]uint32 // with the uid of its program
+	all    map[*net.UnixConn]uint32 // with the uid of the watcher
 }
 
-// maxWatchers is how many there may be. A user may have no more than it leaves free.
+// maxWatchers is the most watchers. One user may have at most as many as remain free.
 const maxWatchers = 256
 
-// tell sends one explanation to all who may read it. A watcher that does not read
-// misses it.
+// tell sends one explanation to the watchers of its user. A watcher that has not read the
+// earlier ones misses it.
 func (w *watchers) tell(pid int32, uid uint32, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,7 +68,7 @@ func (w *watchers) accept(l *net.UnixListener) {
 
 var watcherCost = engine.Cost{Descriptors: 1}
 
-// add takes a watcher, unless its user has as many as are free.
+// add adds a watcher, unless its user has as many as remain free.
 func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,8 +89,8 @@ func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {
 	return true
 }
 
-// await waits until a watcher goes. Watchers have nothing to say. What they send all
-// the same is not read, because reading would close descriptors that come along.
+// await waits until a watcher disconnects. It does not read what a watcher sends: that would
+// close descriptors in it, which can block.
 func (w *watchers) await(conn *net.UnixConn, uid uint32) {
 	_ = conn.CloseRead()
 	if raw, err := conn.SyscallConn(); err == nil {
@@ -103,7 +102,7 @@ func (w *watchers) await(conn *net.UnixConn, uid uint32) {
 	w.engine.DiscardConnection(uid, conn, watcherCost)
 }
 
-// end disconnects everybody.
+// end disconnects all watchers.
 func (w *watchers) end(l *net.UnixListener) {
 	unixsock.Close(l)
 	w.mu.Lock()

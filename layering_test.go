@@ -56,7 +56,7 @@ var mayImport = map[string][]string{
 	// Programs, and the two features of the command that have packages of their own.
 	"cmd/nicless/internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock"},
 	"cmd/nicless/internal/torture": {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
-	"cmd/nicless": {".", "engine", "verbs", "wqe", "cqe", "doorbell", "field", "internal/clock", "internal/control",
+	"cmd/nicless": {".", "engine", "verbs", "wqe", "cqe", "doorbell", "field", "internal/clock", "internal/control", "internal/unixsock",
 		"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"},
 	"examples/*": {".", "cqe", "accel"},
 	"examples":   {},

@@ -1,7 +1,6 @@
 package verbs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -197,11 +196,12 @@ func (p *process) send(answer []byte, files []*os.File) error {
 }
 
 func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
-	if len(b) < helloSize || le.Uint32(b) != wireMagic {
+	hello, ok := parseHello(b)
+	if !ok {
 		return nil, nil, errWire
 	}
-	if major := le.Uint16(b[4:]); major != wireMajor {
-		return nil, nil, refuse(ePROTONOSUPPORT, "the shim speaks version %d, this server %d", major, wireMajor)
+	if hello.major != wireMajor {
+		return nil, nil, refuse(ePROTONOSUPPORT, "the shim speaks version %d, this server %d", hello.major, wireMajor)
 	}
 	if p.greeted {
 		return nil, nil, refuse(eINVAL, "hello: sent twice")
@@ -210,10 +210,10 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 		return nil, nil, refuse(unix.EMFILE, "hello: %v", errClogged)
 	}
 	p.greeted = true
-	p.fast = le.Uint32(b[8:])&wantFast != 0
-	p.guard = engine.Guard{Addr: le.Uint64(b[16:]), Cookie: le.Uint64(b[24:])}
-	if name := bytes.TrimRight(b[helloSize:min(len(b), helloSize+64)], "\x00"); len(name) > 0 && utf8.Valid(name) {
-		p.name = fmt.Sprintf("pid %d uid %d %q", p.pid, p.uid, name)
+	p.fast = hello.wants&wantFast != 0
+	p.guard = engine.Guard{Addr: hello.guard, Cookie: hello.cookie}
+	if len(hello.name) > 0 && utf8.Valid(hello.name) {
+		p.name = fmt.Sprintf("pid %d uid %d %q", p.pid, p.uid, hello.name)
 	}
 	if p.conn != nil {
 		_ = p.conn.SetReadDeadline(time.Time{})

@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 
@@ -103,6 +104,24 @@ func finish(datagram []byte) []byte {
 
 // padded rounds a length up to the multiple of 8 that it takes in a datagram.
 func padded(n int) int { return (n + 7) &^ 7 }
+
+// A wireHello is an nv_hello, and the program's name behind it, of at most maxName bytes.
+type wireHello struct {
+	major         uint16
+	wants         uint32
+	guard, cookie uint64
+	name          []byte
+}
+
+const maxName = 64
+
+func parseHello(b []byte) (h wireHello, ok bool) {
+	if len(b) < helloSize || le.Uint32(b) != wireMagic {
+		return h, false
+	}
+	name := b[helloSize:min(len(b), helloSize+maxName)]
+	return wireHello{le.Uint16(b[4:]), le.Uint32(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:]), bytes.TrimRight(name, "\x00")}, true
+}
 
 // A wireResult says how the shim has met a need.
 type wireResult struct {

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const runUsage = `Runs a program of rdma-core, unmodified, on a device made of software: it finds
-nicless0 where ibv_devices looks, and its work requests are executed by an engine.
+const runUsage = `Runs a program of rdma-core, unmodified, on a device made of software: the program
+finds nicless0 as ibv_devices does, and an engine executes its work requests.
 
-The engine is one for all programs that you run so: started by the first, ended
-after the last. So a server and its client, in two terminals, find each other.
+All programs that you run this way have one engine, which starts with the first and
+ends after the last. So a server and its client, in two terminals, find each other.
 
 Usage:
   nicless run [flags] [--] PROGRAM [ARGUMENT...]
@@ -27,9 +27,11 @@ Usage:
 ` + runFlagsUsage + `The exit status is the program's, 128 and the signal's number if one ended it, 127
 if it does not exist, 126 if it cannot be run so, 125 if the engine is not there.
 
-The library that the program preloads is looked for beside this command, in ../lib,
-and where NICLESS_SHIM says. The engine's socket is in $XDG_RUNTIME_DIR/nicless, or
-in /tmp/nicless-UID, and its standard error in engine.log there.
+The program preloads a library, which is looked for beside this command, in ../lib,
+and where NICLESS_SHIM says. If it is in none of these places, a C compiler builds it
+once, in your cache directory (~/.cache/nicless). The engine's socket is in
+$XDG_RUNTIME_DIR/nicless or /tmp/nicless-UID, and its standard error in engine.log
+there.
 
 Example:
   nicless run ibv_devinfo
@@ -40,11 +42,11 @@ Example:
 const runFlagsUsage = `Flags:
   --engine PATH   use this engine: nicless engine --socket PATH --verbs
   --private       an engine for this program alone
-  --devices N     how many devices the engine has, where it is to be started (1)
+  --devices N     number of devices of an engine that is to be started (1)
   --fast-memory   let the engine map memory that the program registers, rather than
-                  have the kernel copy: faster; docs/VERBS.md says what it asks of
-                  the program
-  --explain       print what the device has to say about the program's mistakes
+                  have the kernel copy: faster; docs/VERBS.md says what the program
+                  must not do then
+  --explain       print explanations of the program's mistakes
 
 `
 
@@ -109,7 +111,7 @@ func newShell() *cobra.Command {
 	})
 }
 
-// Exit statuses of our own, as env, timeout and nohup have them.
+// Exit statuses of nicless run itself, as env, timeout and nohup have them.
 const (
 	statusNotServed = 125
 	statusNotRun    = 126
@@ -122,7 +124,7 @@ func failf(status int, hint, format string, args ...any) error {
 	return &hinted{err: fmt.Errorf(format, args...), hint: hint, status: status}
 }
 
-// failed gives an error the exit status of one of ours.
+// failed gives an error the exit status for an engine that cannot be used.
 func failed(err error) error {
 	h := &hinted{err: err, hint: hintFor(err)}
 	errors.As(err, &h)
@@ -132,11 +134,11 @@ func failed(err error) error {
 	return &hinted{err: err, hint: h.hint, status: statusNotServed}
 }
 
-// run runs a program and returns its exit status, as an error.
+// run runs a program and returns its exit status as an error.
 func (f *runFlags) run(c *cobra.Command, args []string) error {
 	stderr := c.ErrOrStderr()
 	if _, ok := stderr.(*os.File); !ok {
-		stderr = &oneAtATime{w: stderr} // the program's is copied to it, explanations come between
+		stderr = &lockedWriter{w: stderr} // os/exec copies the program's output to it, beside the explanations
 	}
 	if err := f.check(c); err != nil {
 		return err
@@ -153,12 +155,12 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 		return failed(err)
 	}
 	defer release()
-	shim, err := f.shim(place)
+	library, err := f.library(place)
 	if err != nil {
 		return failed(err)
 	}
 	p := &exec.Cmd{Path: path, Args: args, Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(), Stderr: stderr}
-	p.Env = environment(os.Environ(), shim, place.verbs(), f.fast)
+	p.Env = environment(os.Environ(), library, place.verbs(), f.fast)
 	if f.explain {
 		stop, err := printExplanations(filepath.Join(place.verbs(), verbs.WatchName), stderr)
 		if err != nil {
@@ -169,7 +171,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	return exitOf(p, args[0])
 }
 
-// check refuses what flags say together.
+// check refuses combinations of flags.
 func (f *runFlags) check(c *cobra.Command) error {
 	switch set := c.Flags().Changed("devices"); {
 	case set && (f.devices < 1 || f.devices > verbs.MaxDevices):
@@ -182,10 +184,10 @@ func (f *runFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// environment is what the program gets: ours, with the library before those that
-// are preloaded already.
-func environment(env []string, shim, dir string, fast bool) []string {
-	set := map[string]string{"LD_PRELOAD": shim, "NICLESS_VERBS": dir, "SYSFS_PATH": filepath.Join(dir, "sys")}
+// environment returns the environment of the program: that of this process, with the library
+// before others that are preloaded.
+func environment(env []string, library, dir string, fast bool) []string {
+	set := map[string]string{"LD_PRELOAD": library, "NICLESS_VERBS": dir, "SYSFS_PATH": filepath.Join(dir, "sys")}
 	if fast {
 		set["NICLESS_VERBS_FAST"] = "1"
 	}
@@ -193,9 +195,9 @@ func environment(env []string, shim, dir string, fast bool) []string {
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
 		if name == "LD_PRELOAD" && value != "" {
-			set[name] = shim + ":" + value
+			set[name] = library + ":" + value
 		}
-		if _, ours := set[name]; !ours {
+		if _, replaced := set[name]; !replaced {
 			out = append(out, e)
 		}
 	}
@@ -207,11 +209,11 @@ func environment(env []string, shim, dir string, fast bool) []string {
 	return out
 }
 
-// exitOf runs a program to its end and passes signals on.
+// exitOf runs a program to its end, and passes signals to it that this process gets.
 func exitOf(p *exec.Cmd, name string) error {
 	signals := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
-		if !signal.Ignored(s) { // what nohup has us ignore the program ignores too
+		if !signal.Ignored(s) { // under nohup the program ignores SIGHUP too
 			signal.Notify(signals, s)
 		}
 	}
@@ -248,8 +250,8 @@ func exitOf(p *exec.Cmd, name string) error {
 	return &hinted{status: status}
 }
 
-// fromTerminal reports whether a signal has reached the program without us: keys
-// send it to all processes in the foreground.
+// fromTerminal reports whether a signal came from a key of the terminal, which sends it to
+// all processes in the foreground, the program included.
 func fromTerminal(s os.Signal) bool {
 	if s != os.Interrupt && s != syscall.SIGQUIT {
 		return false

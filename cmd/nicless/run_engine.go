@@ -16,25 +16,26 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/nicless/nicless/verbs"
 	"golang.org/x/sys/unix"
 )
 
-// Which engine serves a program. Beside the engine that the user has started there is
-// one for each user, which comes with the first program and goes after the last. Files
-// in its directory say so, by locks that end with their holder. Each process that runs
-// a program holds `users` shared; the engine waits until it can have it alone, and then
-// ends. A process that finds no engine starts one while it holds `starts`.
+// The engine of a program: the one that --engine names, or the user's own, which starts with
+// the first program and ends after the last. Two lock files in its directory arrange that;
+// the kernel releases a lock when its holder ends. Each process that runs a program holds
+// `users` shared. The engine waits until it gets it exclusively, and then ends. A process
+// that finds no engine starts one while it holds `starts`.
 
 // A place is where an engine is.
 type place struct {
 	socket string
-	engine *exec.Cmd // that was started here, for this program alone or also for others
+	engine *exec.Cmd // nil unless this process has started it
 }
 
 func (p place) verbs() string { return p.socket + nicless.VerbsSuffix }
 
-// alive reports whether programs are served there.
+// alive returns nil if programs are served there.
 func (p place) alive() error {
 	conn, err := net.Dial("unixpacket", filepath.Join(p.verbs(), verbs.SocketName))
 	if err != nil {
@@ -43,7 +44,7 @@ func (p place) alive() error {
 	return conn.Close()
 }
 
-// devices counts those that programs see.
+// devices returns how many devices programs see.
 func (p place) devices() int {
 	list, _ := os.ReadDir(filepath.Join(p.verbs(), "sys/class/infiniband"))
 	return len(list)
@@ -96,7 +97,7 @@ func (f *runFlags) place() (p place, release func(), err error) {
 	return p, letGo, err
 }
 
-// given is the engine that the user names.
+// given returns the engine that --engine names.
 func (f *runFlags) given() (p place, release func(), err error) {
 	socket, err := filepath.Abs(f.engine)
 	if err != nil {
@@ -127,11 +128,11 @@ func (f *runFlags) directory() (dir string, err error) {
 	return userDirectory()
 }
 
-// shim returns the library that programs preload. If it is to be written, then to a
-// directory of our own: a named engine's can be one where everybody may write, and a
-// user who can change the library can run anything as this user.
-func (f *runFlags) shim(p place) (path string, err error) {
-	return findShim(func() (string, error) {
+// library returns the path of the library that programs preload. One that is inside this
+// command is written to a directory of this user. That of a named engine need not be one:
+// other users may write there, and who can change the library can run anything as this user.
+func (f *runFlags) library(p place) (path string, err error) {
+	return findLibrary(func() (string, error) {
 		if f.engine != "" {
 			return userDirectory()
 		}
@@ -139,27 +140,21 @@ func (f *runFlags) shim(p place) (path string, err error) {
 	})
 }
 
-// userDirectory returns the directory of this user, which nobody else can change.
+// userDirectory returns the directory for the engine of this user, in which no other user
+// can write.
 func userDirectory() (dir string, err error) {
 	dir = filepath.Join(os.TempDir(), fmt.Sprintf("nicless-%d", os.Getuid()))
 	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && owned(run) {
 		dir = filepath.Join(run, "nicless")
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
-	var st unix.Stat_t
-	if err := unix.Lstat(dir, &st); err != nil {
-		return "", fmt.Errorf("%s: %w", dir, err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Getuid() || st.Mode&0o022 != 0 {
-		return "", hintf("choose another place for files of your own: XDG_RUNTIME_DIR=DIR", "%s is not a directory that only you may write to", dir)
+	if err := unixsock.MakeDirectory(dir, 0o700); err != nil {
+		return "", hintf("choose another place for your files: XDG_RUNTIME_DIR=DIR", "%w", err)
 	}
 	return dir, nil
 }
 
-// owned reports whether a file is this user's. XDG_RUNTIME_DIR can be another one's:
-// sudo may leave it as it was.
+// owned reports whether a file belongs to this user. XDG_RUNTIME_DIR can be another user's:
+// sudo may leave the variable as it was.
 func owned(path string) bool {
 	var st unix.Stat_t
 	return unix.Stat(path, &st) == nil && int(st.Uid) == os.Getuid()
@@ -186,8 +181,8 @@ func lock(path string, how int) (*os.File, error) {
 // startTime is how long an engine may take to start.
 const startTime = 20 * time.Second
 
-// start starts an engine that ends when nobody holds the lock on users. It belongs
-// to no terminal: the keys that end a program are not for it.
+// start starts an engine that ends when no process holds the lock users any more. It is in a
+// session of its own, so that the keys of a terminal which end a program do not end it.
 func (p place) start(devices int, users string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -208,7 +203,7 @@ func (p place) start(devices int, users string) (*exec.Cmd, error) {
 		"--users", users, "--ready-fd", "3")
 	c.Stdout, c.Stderr = log, log
 	c.ExtraFiles = []*os.File{theirs}
-	c.Dir = "/" // it keeps nobody from unmounting
+	c.Dir = "/" // so that it keeps no file system mounted
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	c.Env = without(os.Environ(), "LD_PRELOAD")
 	err = c.Start()
@@ -243,7 +238,7 @@ func without(env []string, name string) (out []string) {
 
 const readyWord = "ready"
 
-// tellReady says to who started this engine that it is ready.
+// tellReady tells the process that has started this engine that it is ready.
 func tellReady(fd int) {
 	f := os.NewFile(uintptr(fd), "ready")
 	if f == nil {
@@ -253,8 +248,8 @@ func tellReady(fd int) {
 	_ = f.Close()
 }
 
-// whenUnused calls end as soon as nobody holds the lock on a file. The lock is
-// ours from then on, until this process is gone: who comes next waits.
+// whenUnused calls end as soon as no process holds the lock on a file. This process then
+// holds the lock until it has ended, so that the next program waits for that.
 func whenUnused(path string, end func()) error {
 	if missing(path) {
 		return fmt.Errorf("engine: --users %s: no such file", path)
@@ -264,7 +259,7 @@ func whenUnused(path string, end func()) error {
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "nicless: error: %v\n", err)
 		}
-		defer runtime.KeepAlive(f) // whose lock would go with it
+		defer runtime.KeepAlive(f) // the lock ends with the file
 		end()
 		select {}
 	}()

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// lastWords is how long explanations are waited for when the program has ended.
-const lastWords = 100 * time.Millisecond
+// drainTime is how long this command waits for more explanations when the program has ended.
+const drainTime = 100 * time.Millisecond
 
-// printExplanations prints what the device has to say about programs below this process, one
-// line each, until stop.
+// printExplanations prints the explanations for programs below this process, one line each,
+// until stop.
 func printExplanations(socket string, w io.Writer) (stop func(), err error) {
 	conn, err := net.Dial("unixpacket", socket)
 	if err != nil {
@@ -46,13 +46,13 @@ func printExplanations(socket string, w io.Writer) (stop func(), err error) {
 		}
 	}()
 	return func() {
-		_ = conn.SetReadDeadline(time.Now().Add(lastWords))
+		_ = conn.SetReadDeadline(time.Now().Add(drainTime))
 		<-done
 		_ = conn.Close()
 	}, nil
 }
 
-// descends reports whether a process, or one above it, is a child of ours.
+// descends reports whether a process descends from this one.
 func descends(pid int) bool {
 	for range 64 {
 		parent := parentOf(pid)
@@ -67,7 +67,7 @@ func descends(pid int) bool {
 	return false
 }
 
-// parentOf returns who started a process; 0 when it is gone.
+// parentOf returns the parent of a process, 0 if the process is gone.
 func parentOf(pid int) int {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -83,13 +83,13 @@ func parentOf(pid int) int {
 	return parent
 }
 
-// An oneAtATime keeps lines whole that several goroutines write.
-type oneAtATime struct {
+// A lockedWriter keeps lines whole that several goroutines write.
+type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-func (o *oneAtATime) Write(b []byte) (int, error) {
+func (o *lockedWriter) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.w.Write(b)

@@ -15,11 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a program must be like for the library to be loaded into it. Where it is
-// not, the loader says nothing, or the program finds no device and does not say
-// why: so it is said before.
+// Whether a program will load the library. If it does not, neither the loader nor the
+// program says why no device is found; so this command says it before.
 
-// findProgram returns the path of a program, or why it cannot be run so.
+// findProgram returns the path of a program, or says why it cannot be run with the library.
 func findProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
@@ -33,7 +32,7 @@ func findProgram(name string) (string, error) {
 	return path, loadable(path, 0)
 }
 
-// programHint says which package has what people try first.
+// programHint says which package has the programs that users try first.
 func programHint(name string) string {
 	switch {
 	case strings.HasPrefix(name, "ib_"):
@@ -44,10 +43,10 @@ func programHint(name string) string {
 	return ""
 }
 
-// machines are the processors whose programs load our library.
+// machines has the ELF machines of the processors for which the library can be built.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// loadable says why a program would not load the library.
+// loadable returns an error that says why a program would not load the library, or nil.
 func loadable(path string, depth int) error {
 	const preload = "LD_PRELOAD, by which programs find the device, is ignored there"
 	var st unix.Stat_t
@@ -62,7 +61,7 @@ func loadable(path string, depth int) error {
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // it can be run, if not read
+		return nil // it may be executable without being readable
 	}
 	if err != nil {
 		return failf(statusNotRun, "", "%w", err)
@@ -100,10 +99,10 @@ func hasCapabilities(path string) bool {
 	return err == nil && n > 0
 }
 
-// scripts that are run by scripts: as many as the kernel follows.
+// deepest is how many scripts that are run by scripts the kernel follows.
 const deepest = 4
 
-// script looks at the program that runs a script.
+// script checks the program that runs a script.
 func script(f *os.File, depth int) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil
@@ -111,17 +110,17 @@ func script(f *os.File, depth int) error {
 	line, _ := bufio.NewReader(io.LimitReader(f, 256)).ReadString('\n')
 	rest, ok := strings.CutPrefix(line, "#!")
 	if !ok {
-		return failf(statusNotRun, "", "%s is no program: neither ELF nor a script with #! in its first line", f.Name())
+		return failf(statusNotRun, "", "%s is not a program: neither ELF nor a script with #! in its first line", f.Name())
 	}
 	words := strings.Fields(rest)
 	if len(words) == 0 || depth == deepest {
-		return nil // exec will say
+		return nil // exec reports the error
 	}
 	return loadable(words[0], depth+1)
 }
 
-// missingLibraries says what of rdma-core is not where it is usually installed.
-// It may be elsewhere, so that is no error.
+// missingLibraries says which libraries of rdma-core are not where they are usually
+// installed. They may be elsewhere, so that is only worth a warning.
 func missingLibraries() (list []string) {
 	if !anyFile(libraryPaths("libibverbs.so.1")) {
 		list = append(list, "libibverbs.so.1 is not installed: Debian and Ubuntu have it in the package libibverbs1")
@@ -132,7 +131,7 @@ func missingLibraries() (list []string) {
 	return list
 }
 
-// libraryPaths returns patterns of where a library may be.
+// libraryPaths returns patterns of the paths that a library may have.
 func libraryPaths(name string) (list []string) {
 	dirs := filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))
 	for _, root := range []string{"/usr/lib", "/lib", "/usr/local/lib"} {
@@ -153,63 +152,4 @@ func anyFile(patterns []string) bool {
 		}
 	}
 	return false
-}
-
-// shimName is the library that programs preload.
-const shimName = "libnicless_verbs.so"
-
-// findShim returns where that is: where NICLESS_SHIM says, beside this command, in
-// ../lib, or inside of it; then it is put into the directory that dir returns.
-func findShim(dir func() (string, error)) (path string, err error) {
-	if path = os.Getenv("NICLESS_SHIM"); path != "" {
-		if path, err = filepath.Abs(path); err == nil && missing(path) {
-			err = hintf("it names the library that programs preload", "NICLESS_SHIM=%s: there is no such file", path)
-		}
-		return path, errors.Join(err, preloadable(path))
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	if real, err := filepath.EvalSymlinks(self); err == nil {
-		self = real
-	}
-	bin := filepath.Dir(self)
-	for _, path := range []string{filepath.Join(bin, shimName), filepath.Join(bin, "../lib", shimName)} {
-		if !missing(path) {
-			return path, preloadable(path)
-		}
-	}
-	if embeddedShim == nil {
-		return "", hintf("in the source tree, make verbs builds both (Debian and Ubuntu: apt install gcc make libc6-dev); or name it: NICLESS_SHIM=PATH",
-			"%s, which programs preload, is neither beside %s nor in ../lib", shimName, self)
-	}
-	into, err := dir()
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(into, shimName)
-	return path, errors.Join(writeShim(path), preloadable(path))
-}
-
-// writeShim puts the library that is inside this command into a file. Programs may
-// have it mapped, so it is replaced and never written to.
-func writeShim(path string) error {
-	if b, err := os.ReadFile(path); err == nil && string(b) == string(embeddedShim) {
-		return nil
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), shimName)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(embeddedShim)
-	return errors.Join(err, f.Chmod(0o755), f.Close(), os.Rename(f.Name(), path))
-}
-
-// preloadable refuses a path that LD_PRELOAD cannot name.
-func preloadable(path string) error {
-	if strings.ContainsAny(path, ": ") {
-		return hintf("put it elsewhere, or NICLESS_SHIM=PATH", "%s: LD_PRELOAD takes no path with a colon or a space", path)
-	}
-	return nil
 }

@@ -127,11 +127,11 @@ func TestDirectoryOfOthers(t *testing.T) {
 	require.Equal(t, filepath.Join(run, "nicless"), dir)
 	require.NoError(t, os.Chmod(dir, 0o777))
 	_, err = f.directory()
-	require.ErrorContains(t, err, "only you may write to")
+	require.ErrorContains(t, err, "in which no other user may write")
 	require.NoError(t, os.Remove(dir))
 	require.NoError(t, os.Symlink(t.TempDir(), dir))
 	_, err = f.directory()
-	require.ErrorContains(t, err, "is not a directory")
+	require.ErrorContains(t, err, "it has to be a directory of user")
 }
 
 // A runtime directory that is another user's, as after sudo, is left alone.
@@ -149,19 +149,19 @@ func TestRuntimeDirectoryOfAnotherUser(t *testing.T) {
 	require.Equal(t, filepath.Join(os.TempDir(), "nicless-0"), dir)
 }
 
-// Where an engine is that somebody else may have started, no library is looked for,
-// nor written: whoever may write there would choose what is preloaded.
+// In the directory of a named engine, which another user may have started, no library is
+// looked for or written: a user who may write there would choose what is preloaded.
 func TestLibraryIsNotTakenFromTheEnginesDirectory(t *testing.T) {
 	defer func(was []byte) { embeddedShim = was }(embeddedShim)
 	embeddedShim = []byte("library")
 	t.Setenv("NICLESS_SHIM", "")
 	run, there := t.TempDir(), t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", run)
-	require.NoError(t, os.WriteFile(filepath.Join(there, shimName), embeddedShim, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(there, libraryName), embeddedShim, 0o755))
 	f := runFlags{engine: filepath.Join(there, "n.sock")}
-	path, err := f.shim(place{socket: f.engine})
+	path, err := f.library(place{socket: f.engine})
 	require.NoError(t, err)
-	require.Equal(t, filepath.Join(run, "nicless", shimName), path)
+	require.Equal(t, filepath.Join(run, "nicless", libraryName), path)
 }
 
 // nohup nicless run has the program ignore what nohup has it ignore.
@@ -189,22 +189,22 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	}
 }
 
-// A library that is inside of the command is put beside the engine, once.
+// A library that is inside the command is written to the engine's directory once.
 func TestEmbeddedLibrary(t *testing.T) {
 	defer func(was []byte) { embeddedShim = was }(embeddedShim)
 	embeddedShim = []byte("library")
 	t.Setenv("NICLESS_SHIM", "")
 	dir := t.TempDir()
 	here := func() (string, error) { return dir, nil }
-	path, err := findShim(here)
+	path, err := findLibrary(here)
 	require.NoError(t, err)
-	require.Equal(t, filepath.Join(dir, shimName), path)
+	require.Equal(t, filepath.Join(dir, libraryName), path)
 	was, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o755), was.Mode())
 	for _, text := range []string{"library", "another"} {
 		embeddedShim = []byte(text)
-		_, err = findShim(here)
+		_, err = findLibrary(here)
 		require.NoError(t, err)
 		is, err := os.Stat(path)
 		require.NoError(t, err)

@@ -2,5 +2,5 @@
 
 package main
 
-// embeddedShim is the library that programs preload, in a build with -tags shim.
+// embeddedShim is the library that programs preload; only a build with -tags shim has it.
 var embeddedShim []byte

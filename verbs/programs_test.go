@@ -14,17 +14,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Programs of rdma-core as they are installed, where they are.
+// missing skips a test that needs something which is not installed; in CI that is a failure.
+func missing(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("in CI it has to be there: "+format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// Programs of rdma-core, as they are installed.
 func TestPrograms(t *testing.T) {
-	for _, tool := range []string{"make", "cc", "ibv_devinfo", "ibv_rc_pingpong"} {
+	for tool, of := range map[string]string{"make": "make", "cc": "gcc", "ibv_devinfo": "ibverbs-utils", "ibv_rc_pingpong": "ibverbs-utils"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not installed", tool)
+			missing(t, "%s is not installed (Debian: apt install %s libc6-dev ibverbs-providers)", tool, of)
 		}
 	}
 	shim := filepath.Join(t.TempDir(), "shim.so")
 	out, err := exec.Command("make", "-s", "-C", "shim", "OUT="+shim).CombinedOutput()
 	if err != nil {
-		t.Skipf("the shim cannot be built here: %s", out)
+		missing(t, "the library does not build here: %s", out)
 	}
 	dir, _ := serving(t, 2)
 	command := func(name string, args ...string) *exec.Cmd {
@@ -56,7 +65,7 @@ func TestPrograms(t *testing.T) {
 		server := command(p.name, append(args, "-d", "nicless0")...)
 		server.Stdout, server.Stderr = &said, &said
 		require.NoError(t, server.Start())
-		// Until it listens there; a connection of ours would be taken for the peer's.
+		// Until it listens there; it would take a connection for its peer's.
 		require.Eventually(t, func() bool { return listens(port) }, 30*time.Second, 5*time.Millisecond)
 		out, err := command(p.name, append(args, "-d", "nicless1", "localhost")...).CombinedOutput()
 		require.NoError(t, err, "%s %v: %s", p.name, p.args, out)
@@ -72,7 +81,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// listens reports whether somebody listens at a port, as the kernel lists it.
+// listens reports whether a process listens at a port, by the kernel's list.
 func listens(port string) bool {
 	n, _ := strconv.Atoi(port)
 	want := []byte(":" + string(bytes.ToUpper([]byte(strconv.FormatInt(0x10000+int64(n), 16)))[1:]) + " ")

@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Bytes go in at one end and come out at the other, over every operation, in every
-// kind of memory; and what has to fail does.
+// Every operation moves the right bytes, in every kind of memory, and fails when it has to.
 func TestValidate(t *testing.T) {
 	long(t)
 	path := check(t, "validate")
@@ -22,7 +21,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Somebody else posts into the queues that libmlx5 made.
+// A program posts to the queues that libmlx5 made without libmlx5.
 func TestRawPost(t *testing.T) {
 	path := check(t, "rawpost")
 	for _, mode := range modes {
@@ -32,7 +31,7 @@ func TestRawPost(t *testing.T) {
 	}
 }
 
-// Ioctls that no library would send are answered by an errno, and the server lives.
+// Ioctls that no library would send are answered by an errno, and the server keeps running.
 func TestMisuse(t *testing.T) {
 	path := check(t, "misuse")
 	n := 500

@@ -23,12 +23,12 @@ func TestHundred(t *testing.T) {
 	for _, p := range all {
 		require.Contains(t, p.succeeds(), "PORT_ACTIVE")
 	}
-	l.eventually("all is given back", func() bool { return l.holds() == before })
+	l.eventually("everything is released", func() bool { return l.holds() == before })
 }
 
-// Several pairs of programs move data at once, while an engine is hurt beside
-// them: by nicless torture, which has engines of its own and takes all the time
-// that it can get, and by programs that are killed on the engine of the pairs.
+// Several pairs of programs move data at once. Meanwhile nicless torture runs on engines of
+// its own and uses all the processor time that it can get, and other programs on the engine
+// of the pairs send random ioctls or are killed.
 func TestPairsBesideTorture(t *testing.T) {
 	long(t)
 	life, misuse := check(t, "life"), check(t, "misuse")
@@ -46,24 +46,24 @@ func TestPairsBesideTorture(t *testing.T) {
 		pairs = append(pairs, [2]*process{server, client})
 	}
 	for seed := range 3 {
-		hurt := l.start(misuse, itoa(seed+100), "300")
+		random := l.start(misuse, itoa(seed+100), "300")
 		p := l.start(life, "hold")
 		p.says("life: holds")
 		p.kill()
-		hurt.succeeds()
+		random.succeeds()
 	}
 	for _, pair := range pairs {
 		pair[1].succeeds()
 		pair[0].succeeds()
 	}
-	torture.succeeds() // it judges itself
-	l.eventually("all is given back", func() bool { return l.holds() == before })
+	torture.succeeds() // its status says whether it found a fault
+	l.eventually("everything is released", func() bool { return l.holds() == before })
 }
 
-// What the process of an engine has.
+// holdings are the resources of an engine's process.
 type holdings struct{ descriptors, mappings int }
 
-// holds counts what the engine has of its clients.
+// holds counts the resources that the engine has for its clients.
 func (l *lab) holds() (h holdings) {
 	l.t.Helper()
 	proc := filepath.Join("/proc", itoa(l.engine.cmd.Process.Pid))
@@ -76,7 +76,7 @@ func (l *lab) holds() (h holdings) {
 	return h
 }
 
-// eventually waits for what the engine does in its own time.
+// eventually waits for something that the engine does in the background.
 func (l *lab) eventually(what string, is func() bool) {
 	l.t.Helper()
 	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {

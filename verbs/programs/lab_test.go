@@ -25,7 +25,7 @@ type lab struct {
 	under  []string            // a command that runs the engine
 }
 
-// A mode is a way in which the engine reaches what programs registered.
+// modes are the ways in which the engine reaches memory that programs registered.
 var modes = []struct {
 	name  string
 	flags []string
@@ -45,6 +45,7 @@ func newLab(t *testing.T, flags ...string) *lab {
 func (l *lab) open() {
 	t := l.t
 	t.Helper()
+	need(t)
 	dir, err := os.MkdirTemp("", "nl") // t.TempDir's names are too long for sockets
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
@@ -55,8 +56,8 @@ func (l *lab) open() {
 	l.startEngine()
 }
 
-// startEngine runs an engine until the test ends. It has to end well when it is
-// asked to, and to say nothing that is an error.
+// startEngine runs an engine until the test ends. Then the engine has to end when asked to,
+// with status 0 and without an error in its log.
 func (l *lab) startEngine() {
 	l.t.Helper()
 	e := start(l.t, l.user, append(slices.Clone(l.under), binary, "engine", "--socket", l.socket, "--verbs")...)
@@ -109,7 +110,7 @@ func (l *lab) startPair(program ...string) (server, client *process) {
 	return server, l.start(append(argv, "127.0.0.1")...)
 }
 
-// works is a program that has nothing to do with what was hurt before.
+// works runs programs that have nothing to do with those that a test has disturbed.
 func (l *lab) works() {
 	l.t.Helper()
 	need(l.t, "ibv_rc_pingpong")
@@ -126,8 +127,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// listens waits until somebody listens on a TCP port. A connection would be taken
-// for the client's, so the kernel's list is read instead.
+// listens waits until a process listens on a TCP port. The program would take a connection
+// for its client's, so the kernel's list is read instead.
 func listens(p *process, port int) {
 	p.t.Helper()
 	const listen = "0A"
@@ -147,7 +148,7 @@ func listens(p *process, port int) {
 		}
 		select {
 		case <-p.done:
-			require.FailNow(p.t, "ended", "%s: ended (%v) and listens not; it said:\n%s", p.cmd, p.err, p.said.String())
+			require.FailNow(p.t, "ended", "%s: ended (%v) and does not listen; it said:\n%s", p.cmd, p.err, p.said.String())
 		case <-time.After(5 * time.Millisecond):
 		}
 		require.True(p.t, time.Now().Before(end), "%s: does not listen; it said:\n%s", p.cmd, p.said.String())

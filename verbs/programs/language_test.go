@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -12,6 +13,9 @@ import (
 func TestLanguages(t *testing.T) {
 	long(t)
 	l := newLab(t)
+	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
+		missing(t, "the headers of libibverbs are not installed (Debian: apt install libibverbs-dev): %v", err)
+	}
 	for _, v := range []struct {
 		name  string
 		tool  string
@@ -24,7 +28,7 @@ func TestLanguages(t *testing.T) {
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			if _, err := exec.LookPath(v.tool); err != nil {
-				t.Skip(err) // no language of those is needed elsewhere
+				t.Skip(err) // nothing else needs it, so CI need not have it
 			}
 			argv := v.argv
 			if v.build != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program opens the device twice, forks, executes another program, becomes one.
+// A program opens the device twice, forks, and executes another program, in a child or in
+// place.
 func TestLives(t *testing.T) {
 	long(t)
 	path := check(t, "life")
@@ -31,11 +32,11 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// A user who is nobody needs no privilege for an engine, and programs on it.
+// The user nobody needs no privilege to run an engine and programs on it.
 func TestNobody(t *testing.T) {
 	long(t)
 	if os.Getuid() != 0 {
-		t.Skip("only root can be somebody else; the other tests have run without privileges")
+		t.Skip("needs root, to become the user nobody; the other tests have run without privileges")
 	}
 	need(t, "ibv_devinfo", "ib_write_bw")
 	for _, mode := range modes {
@@ -49,22 +50,22 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// endless is a pair of programs that move data until somebody ends them. Both have
-// moved some when it returns.
+// endless starts a pair of programs that move data until they are killed. When it returns
+// both have moved some.
 func (l *lab) endless() (server, client *process) {
 	l.t.Helper()
 	need(l.t, "ib_send_bw", "stdbuf")
 	// With -D and --run_infinitely both ends print a row every second; stdbuf has them flush it.
 	server, client = l.startPair("stdbuf", "-oL", "ib_send_bw", "-d", "nicless0", "-F", "-D", "1", "--run_infinitely")
 	for _, p := range []*process{server, client} {
-		p.until(func(said string) bool { return len(perftestRows(said)) > 0 })
+		p.until(func(said string) bool { return len(measured(perftestRows(said))) > 0 })
 	}
 	return server, client
 }
 
-// A program is killed while it moves data. Who sends to it ends with an error; who
-// waits for what it sends waits on, as with hardware. The engine gives back what it
-// had.
+// A program is killed while it moves data. A program that sends to it ends with an error; one
+// that receives from it keeps waiting, as with hardware. The engine releases what the killed
+// one had.
 func TestClientKilled(t *testing.T) {
 	long(t)
 	for _, mode := range modes {
@@ -73,11 +74,11 @@ func TestClientKilled(t *testing.T) {
 			before := l.holds()
 			receiver, sender := l.endless()
 			receiver.kill()
-			// 12, transport retry counter exceeded; or 11, remote operation error, where
-			// its memory is gone and its queue pair is not yet.
+			// 12, transport retry counter exceeded; or 11, remote operation error, if its
+			// memory is gone and its queue pair is not yet.
 			require.Regexp(t, "Failed status 1[12]", sender.fails())
 			l.works()
-			l.eventually("what both had is given back", func() bool { return l.holds() == before })
+			l.eventually("what both had is released", func() bool { return l.holds() == before })
 		})
 		t.Run(mode.name+"/sender", func(t *testing.T) {
 			l := newLab(t, mode.flags...)
@@ -91,12 +92,12 @@ func TestClientKilled(t *testing.T) {
 			default:
 			}
 			receiver.kill()
-			l.eventually("what both had is given back", func() bool { return l.holds() == before })
+			l.eventually("what both had is released", func() bool { return l.holds() == before })
 		})
 	}
 }
 
-// A program that waits with objects is killed, again and again.
+// A program that has objects is killed, again and again.
 func TestHoldersKilled(t *testing.T) {
 	long(t)
 	path := check(t, "life")
@@ -108,12 +109,12 @@ func TestHoldersKilled(t *testing.T) {
 		p.kill()
 		<-p.done
 	}
-	l.eventually("what the killed ones had is given back", func() bool { return l.holds() == before })
+	l.eventually("what the killed ones had is released", func() bool { return l.holds() == before })
 	l.works()
 }
 
-// The engine is killed under a program, which ends with an error and does not
-// hang. Programs start cleanly on the next engine, in the same place.
+// The engine is killed while programs use it. They end with an error and do not hang, and
+// programs start cleanly on the next engine, at the same path.
 func TestEngineKilled(t *testing.T) {
 	long(t)
 	for _, mode := range modes {
@@ -130,14 +131,14 @@ func TestEngineKilled(t *testing.T) {
 	}
 }
 
-// The engine is asked to end under a program.
+// The engine is asked to end while programs use it.
 func TestEngineStopped(t *testing.T) {
 	long(t)
 	l := newLab(t)
 	server, client := l.endless()
 	require.NoError(t, l.engine.cmd.Process.Signal(syscall.SIGTERM))
 	l.engine.succeeds()
-	// Its work is flushed first, of which they may learn before.
+	// Their work is flushed first, which they may notice before the end.
 	require.Regexp(t, "nicless: the engine has gone|Failed status 5", client.fails())
 	require.Regexp(t, "nicless: the engine has gone|completion with Error", server.fails())
 	l.startEngine()

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ibv_devices lists the device, ibv_devinfo describes it; of several, all.
+// ibv_devices lists the device, or all of several, and ibv_devinfo describes it.
 func TestDevinfo(t *testing.T) {
 	need(t, "ibv_devices", "ibv_devinfo")
 	l := newLab(t)
@@ -24,7 +24,7 @@ func TestDevinfo(t *testing.T) {
 	}
 }
 
-// pingpongs are the programs of ibverbs-utils that move data; -c has them look at it.
+// pingpongs are the programs of ibverbs-utils that move data; with -c they check it.
 var pingpongs = []string{
 	"ibv_rc_pingpong -c",
 	"ibv_uc_pingpong -c",

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process is one that a test started, with all that it says.
+// A process was started by a test, which records its output.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -27,11 +27,11 @@ type process struct {
 	killed bool // by the test
 }
 
-// output is what a process has said so far.
+// output is what a process has printed so far.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
-	more chan struct{} // closed and made anew when there is more
+	more chan struct{} // closed and replaced when there is more
 }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -54,8 +54,8 @@ func (o *output) changed() <-chan struct{} {
 	return o.more
 }
 
-// start starts a process in a group of its own, which is killed when the test
-// ends at the latest.
+// start starts a process in a process group of its own, which is killed at the end of the
+// test.
 func start(t *testing.T, user *syscall.Credential, argv ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
@@ -81,8 +81,8 @@ func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 }
 
-// patience is how long anything may take: long, for a machine that does other things
-// as well. It is only spent on what hangs.
+// patience is how long anything may take. It is long for the sake of loaded machines, and
+// only a process that hangs uses all of it.
 const patience = 2 * time.Minute
 
 // wait waits for the end.
@@ -100,7 +100,7 @@ func (p *process) wait() error {
 	return nil
 }
 
-// stacks says where the threads of a process that hangs are, as far as may be known.
+// stacks says where in the kernel the threads of a process are that hangs.
 func (p *process) stacks() string {
 	var b strings.Builder
 	files, _ := filepath.Glob("/proc/[0-9]*/task/*/stat")
@@ -115,7 +115,7 @@ func (p *process) stacks() string {
 	return b.String()
 }
 
-// succeeds waits for the end, which has to be a good one, and returns what was said.
+// succeeds waits for the end, requires status 0, and returns the output.
 func (p *process) succeeds() string {
 	p.t.Helper()
 	err := p.wait()
@@ -123,20 +123,20 @@ func (p *process) succeeds() string {
 	return p.said.String()
 }
 
-// fails waits for the end, which has to be a bad one.
+// fails waits for the end, requires another status than 0, and returns the output.
 func (p *process) fails() string {
 	p.t.Helper()
 	require.Error(p.t, p.wait(), "%s\n%s", p.cmd, p.said.String())
 	return p.said.String()
 }
 
-// says waits until the process has said something.
+// says waits until the process has printed something.
 func (p *process) says(what string) {
 	p.t.Helper()
 	p.until(func(said string) bool { return strings.Contains(said, what) })
 }
 
-// until waits until what the process has said is enough.
+// until waits until the output is enough.
 func (p *process) until(enough func(said string) bool) {
 	p.t.Helper()
 	end := time.After(patience)
@@ -156,7 +156,7 @@ func (p *process) until(enough func(said string) bool) {
 	}
 }
 
-// lines are those of text, without blanks around.
+// lines returns the lines of text without blanks around them.
 func lines(text string) (list []string) {
 	s := bufio.NewScanner(io.Reader(strings.NewReader(text)))
 	for s.Scan() {

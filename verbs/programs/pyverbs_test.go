@@ -18,18 +18,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rdma-core's own tests, as package python3-pyverbs of Debian 12 has them among
-// its documentation. Where documentation is not installed, the variable
-// NICLESS_PYVERBS_TESTS says where else they are.
+// rdma-core's own tests are in the documentation of package python3-pyverbs of Debian 12.
+// Where documentation is not installed, the variable NICLESS_PYVERBS_TESTS names another
+// directory that has them.
 const (
 	pyverbsTests = "/usr/share/doc/rdma-core/tests"
 	pyverbsCount = 273
 	pyverbsPass  = 110
 )
 
-// skipped are the reasons for which tests are skipped, in groups, with how many of
-// each there are where a machine has no GPU and no huge pages. docs/VERBS.md has
-// them in a table.
+// skipped are the reasons for which tests are skipped, in groups, and how many tests each
+// group has on a machine without GPU and huge pages. docs/VERBS.md has the same table.
 var skipped = []struct {
 	tests int
 	why   string
@@ -50,8 +49,8 @@ var skipped = []struct {
 	{13, "single ones:", "schedule elements|LAG affinity|scapy package|reserved QP number|UDP sport|pacing entry|device real time|VAR allocation|CQE 128B compression|Extended QP is not"},
 }
 
-// Of rdma-core's own tests none fails, none hangs, and at least as many pass as
-// ever did; those that are skipped are skipped for a reason that docs/VERBS.md has.
+// None of rdma-core's own tests fails or hangs, at least pyverbsPass pass, and the others are
+// skipped for reasons that docs/VERBS.md lists.
 func TestPyverbs(t *testing.T) {
 	long(t)
 	need(t, "/usr/bin/python3")
@@ -73,21 +72,21 @@ func TestPyverbs(t *testing.T) {
 
 type pyverbsOutcome struct{ Test, Outcome, Why string }
 
-// pyverbsOutcomes are those of all tests, by name.
+// pyverbsOutcomes returns the outcomes of all tests, by name.
 func pyverbsOutcomes(t *testing.T, said string) map[string]pyverbsOutcome {
 	all := map[string]pyverbsOutcome{}
 	for _, line := range lines(said) {
 		var o pyverbsOutcome
 		if json.Unmarshal([]byte(line), &o) != nil || o.Test == "" {
-			continue // of a program that a test runs
+			continue // output of a program that a test runs
 		}
 		all[o.Test] = o
 	}
 	return all
 }
 
-// judgePyverbs compares them with what is known. Where the variable
-// NICLESS_PYVERBS_OUTCOMES names a file they are written there, a line each.
+// judgePyverbs compares the outcomes with those that are expected. If the variable
+// NICLESS_PYVERBS_OUTCOMES names a file they are also written there, one on each line.
 func judgePyverbs(t *testing.T, all map[string]pyverbsOutcome) {
 	count := map[string]int{}
 	why := map[string]int{}

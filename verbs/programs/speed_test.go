@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSpeed prints what verbs programs reach beside what they are compared with,
-// taken in turns. Only on a machine that does nothing else the numbers mean
-// anything, so nothing asks for it but -speed:
+// TestSpeed prints results of verbs programs beside what they are compared with, measured in
+// turns. The numbers mean something only on a machine that does nothing else, so it runs
+// with -speed alone:
 //
 //	go test ./verbs/programs -run TestSpeed -speed -v
 func TestSpeed(t *testing.T) {
@@ -25,7 +25,7 @@ func TestSpeed(t *testing.T) {
 	pace := check(t, "pace")
 	const rounds = 3
 	for _, mode := range modes {
-		// One engine at a time: an idle one looks for work now and then, on one of few cores.
+		// One engine at a time: an idle one wakes now and then, on one of few cores.
 		t.Run(mode.name+"/bandwidth", func(t *testing.T) {
 			l := newLab(t, mode.flags...)
 			line, beside := "ib_write_bw -s 65536 -n 100000", "nicless bench bw"
@@ -60,7 +60,7 @@ func TestSpeed(t *testing.T) {
 			floor := paceOf(t, []string{pace, "socket"})["socket"]
 			calls := paceOf(t, l.argv(pace, "control"))
 			for _, name := range sorted(calls) {
-				t.Logf("%-16s %7.2f us, %.1f of a question over a socket", name, calls[name], calls[name]/floor)
+				t.Logf("%-16s %7.2f us, %.1f of a round trip over a socket", name, calls[name], calls[name]/floor)
 			}
 		})
 	}
@@ -84,23 +84,23 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// perftest runs a pair and returns a column of the client's last row: of bandwidth,
-// 3 is the average; of latency, 4 is the typical one.
+// perftest runs a pair and returns a column of the client's last row: 3 is the average
+// bandwidth, 4 the typical latency.
 func (l *lab) perftest(t *testing.T, line string, column int) float64 {
 	t.Helper()
 	l = &lab{t: t, socket: l.socket, engine: l.engine, flags: l.flags}
 	_, said := l.pair(append(strings.Fields(line), "-d", "nicless0", "-F")...)
-	rows := perftestRows(said)
+	rows := measured(perftestRows(said))
 	require.NotEmpty(t, rows, "%s", said)
 	last := rows[len(rows)-1]
 	require.Greater(t, len(last), column, "%s", said)
 	if column == 3 {
-		return last[column] * (1 << 20) / 1e6 // it says MB and means MiB
+		return last[column] * (1 << 20) / 1e6 // it prints MB and means MiB
 	}
 	return last[column]
 }
 
-// benchBW is the bandwidth of our own benchmark, in MB/s.
+// benchBW returns the bandwidth of nicless bench, in MB/s.
 func benchBW(t *testing.T) float64 {
 	t.Helper()
 	out, err := exec.Command(binary, "bench", "bw", "--op", "write", "--size", "65536", "--runs", "5", "--json").Output()

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// No program punches a hole into memory that the engine uses: the engine would wait
-// in the kernel for it.
+// No program can punch a hole into memory that the engine uses, for which the engine would
+// wait in the kernel.
 func TestNoHoles(t *testing.T) {
 	path := check(t, "trust")
 	for _, mode := range modes {
@@ -17,8 +17,8 @@ func TestNoHoles(t *testing.T) {
 	}
 }
 
-// A key of a program that has executed another one is no key of that one's memory,
-// which has the same number and may have something at the same address.
+// After a program has executed another one its keys do not give access to the memory of that
+// one, which has the same process number and may have memory at the same address.
 func TestKeyAfterExec(t *testing.T) {
 	path := check(t, "trust")
 	l := newLab(t)
@@ -26,7 +26,7 @@ func TestKeyAfterExec(t *testing.T) {
 	l.engine.says("has executed another program")
 }
 
-// A program gets as many queues as the device says, though the engine's process may
+// A program gets as many queues as the device promises, even if the engine's process may
 // have few descriptors.
 func TestQueuesWithFewDescriptors(t *testing.T) {
 	path := check(t, "trust")

@@ -86,7 +86,7 @@ func TestHeaders(t *testing.T) {
 
 	compiler, err := exec.LookPath("cc")
 	needed(t, err, "a C compiler")
-	for _, h := range headers {
+	for _, h := range append([]string{"stdio.h"}, headers...) {
 		check := exec.Command(compiler, "-E", "-x", "c", "-o", os.DevNull, "-")
 		check.Stdin = strings.NewReader("#include <" + h + ">\n")
 		needed(t, check.Run(), "the header "+h)

@@ -1,4 +1,4 @@
-/* Atomic operations: old values come back, and of two ends that add none is lost. */
+/* Atomic operations: the old value is returned, and no addition is lost when both ends add. */
 #include "steps.h"
 
 enum { ADDS = 200 };
@@ -52,7 +52,7 @@ void atomics(struct end *e, struct link *l, const struct memory *m, const struct
 	meet(e, "atomics, one");
 	if (!e->active)
 		SAME(word(m->at), 7);
-	if (!e->active) /* the memory is its own: it adds by a queue pair that is connected with itself */
+	if (!e->active) /* the memory is this end's own, so it adds by a queue pair that is connected to itself */
 		own = link_open(e, &self);
 	meet(e, "atomics, both");
 	for (i = 0; i < ADDS; i++) {

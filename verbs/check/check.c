@@ -16,7 +16,7 @@ void fail(const char *file, int line, const char *format, ...) {
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	fprintf(stderr, "%s:%d: pid %d: %s: %s\n", file, line, (int)getpid(), doing, text);
-	_exit(1); /* the other threads may be anywhere */
+	_exit(1); /* exit would run handlers while other threads still work */
 }
 
 /* Eight bytes in which each bit depends on all of seed and block (splitmix64). */
@@ -85,7 +85,7 @@ void wait_completion(struct ibv_cq *cq, struct ibv_wc *wc) {
 	while ((n = ibv_poll_cq(cq, 1, wc)) == 0) {
 		if (now() > end)
 			FAIL("no completion in %d seconds", PATIENCE);
-		sched_yield(); /* the other party may need this core */
+		sched_yield(); /* the other end may need this core */
 	}
 	if (n < 0)
 		FAIL("ibv_poll_cq: %d", n);

@@ -1,8 +1,6 @@
-/*
- * What the programs of this folder share: saying what is not as it should be, and
- * bytes that can be told from each other. They are ordinary verbs programs; only
- * the kind of memory that is called "shared" (memory.c) is of ours.
- */
+/* What the programs in this directory share: reporting a failure, and patterns of bytes that
+ * can be told apart. They are ordinary verbs programs; only the kind of memory named
+ * "shared" (memory.c) is specific to nicless. */
 #ifndef NICLESS_CHECK_H
 #define NICLESS_CHECK_H
 
@@ -14,12 +12,12 @@
 
 #include <infiniband/verbs.h>
 
-/* Ends the program with what was not true, and where. */
+/* Ends the program with the condition that does not hold, and its place. */
 void fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4), noreturn));
 
 #define FAIL(...) fail(__FILE__, __LINE__, __VA_ARGS__)
 #define MUST(is) ((is) ? (void)0 : FAIL("not true: %s (errno: %s)", #is, strerror(errno)))
-/* Of functions that return 0, or an errno. */
+/* For functions that return 0 or an errno. */
 #define DO(call)                                                                                                       \
 	do {                                                                                                               \
 		int error_ = (call);                                                                                           \
@@ -33,12 +31,12 @@ void fail(const char *file, int line, const char *format, ...) __attribute__((fo
 			FAIL("%s is %#llx, not %#llx", #got, got_, want_);                                                         \
 	} while (0)
 
-/* What is being done, for the message of a failure. One for each thread. */
+/* What the thread is doing, for the message of a failure. */
 extern __thread char doing[160];
 
-/* Byte at index of the bytes called seed. */
+/* Byte number index of the pattern seed. */
 uint8_t pattern_byte(uint64_t seed, size_t index);
-/* The bytes first, first+1, ... of seed. */
+/* The bytes first, first+1, ... of the pattern seed. */
 void pattern_fill(uint8_t *to, uint64_t seed, size_t first, size_t n);
 void pattern_check(const uint8_t *at, uint64_t seed, size_t first, size_t n, const char *what);
 

@@ -1,9 +1,7 @@
-/*
- * One of two ends that do things with each other: in two threads with a context
- * each, or in two processes. Both run the same list of steps; the active one
- * posts what the step is about. What one has to tell the other travels over a
- * socket, in both directions at once, so that each exchange is a barrier as well.
- */
+/* One of two ends that work with each other: two threads with a context each, or two
+ * processes. Both run the same list of steps, and the active one posts. What one end has to
+ * tell the other goes over a socket in both directions at once, so each exchange is a
+ * barrier too. */
 #ifndef NICLESS_CHECK_END_H
 #define NICLESS_CHECK_END_H
 
@@ -23,11 +21,11 @@ struct end {
 	union ibv_gid gid;
 };
 
-/* A queue pair and what it is connected with. */
+/* A queue pair and its peer. */
 struct link {
 	struct ibv_qp *qp;
 	struct ibv_ah *ah;   /* UD */
-	uint32_t peer;       /* number of the other */
+	uint32_t peer;       /* QP number of the peer */
 };
 
 struct key {
@@ -39,24 +37,24 @@ struct key {
 void end_open(struct end *e, int talk, int active, const char *device);
 void end_close(struct end *e);
 
-/* Gives mine to the other end and takes the same number of bytes from it. */
+/* Sends mine to the other end and receives the same number of bytes. */
 void swap(struct end *e, const void *mine, void *theirs, size_t n);
-/* Both have come to this step. */
+/* A barrier. */
 void meet(struct end *e, const char *step);
-/* The key of the passive end's memory, in both. */
+/* Returns the key of the passive end's memory, at both ends. */
 struct key show(struct end *e, const struct ibv_mr *mr);
 
 struct link_config {
 	enum ibv_qp_type type;
 	int srq;                /* receives come from the end's SRQ */
 	int access;             /* 0: all of it */
-	uint8_t rnr_retry;      /* 7: for ever */
+	uint8_t rnr_retry;      /* 7: unlimited */
 	uint8_t retry;          /* 0 means 7 */
 	uint8_t timeout;        /* 0 means 14 */
-	int self;               /* connected with itself; the other end has no part in it */
+	int self;               /* connected to itself; the other end takes no part */
 };
 
-/* Makes a queue pair and connects it with the one that the other end makes, or with itself. */
+/* Makes a queue pair and connects it to the one that the other end makes, or to itself. */
 struct link link_open(struct end *e, const struct link_config *f);
 void link_close(struct link *l);
 

@@ -1,19 +1,19 @@
-/* What has to fail: the status of it, and of what was posted behind it. */
+/* Requests that must fail: their status, and that of the requests behind them. */
 #include "steps.h"
 
 enum { SIZE = 4096 };
 
-/* What the active end posts, with what, and what comes of it. */
+/* A request of the active end, and its outcome. */
 struct error {
 	const char *name;
 	enum ibv_wr_opcode opcode;
 	int64_t past;          /* added to the remote address */
-	uint32_t wrong_rkey;   /* mixed into the remote key */
-	uint32_t wrong_lkey;   /* and the local one */
+	uint32_t wrong_rkey;   /* XORed into the remote key */
+	uint32_t wrong_lkey;   /* XORed into the local key */
 	uint32_t length;
-	int mr_access;         /* of the passive end's memory, beside local write */
+	int mr_access;         /* access rights of the passive end's memory, in addition to local write */
 	int qp_access;         /* 0: all */
-	uint32_t receive;      /* the passive end posts one of so many bytes, unless 0 */
+	uint32_t receive;      /* bytes of the receive that the passive end posts; 0: none */
 	uint8_t rnr_retry;
 	enum ibv_wc_status status;  /* the sender's */
 	enum ibv_wc_status receives; /* the receiver's, if one was posted */
@@ -104,7 +104,7 @@ static void one(struct end *e, const struct error *c) {
 	}
 	meet(e, c->name);
 	if (!e->active && c->receive) {
-		if (c->receives == FLUSH) { /* the receive waits until its queue pair ends */
+		if (c->receives == FLUSH) { /* the receive waits until its queue pair is destroyed */
 			struct ibv_qp_attr a = {0};
 			a.qp_state = IBV_QPS_ERR;
 			DO(ibv_modify_qp(l.qp, &a, IBV_QP_STATE));
@@ -123,7 +123,7 @@ static void one(struct end *e, const struct error *c) {
 	meet(e, c->name);
 }
 
-/* The key of memory that is no longer registered. */
+/* With the key of memory that is no longer registered. */
 static void deregistered(struct end *e) {
 	struct error c = cases[0];
 	struct link_config f = {IBV_QPT_RC, 0, 0, 7, 0, 0, 0};
@@ -151,7 +151,7 @@ static void deregistered(struct end *e) {
 	free(at);
 }
 
-/* A peer whose queue pair has gone. */
+/* To a peer whose queue pair is gone. */
 static void gone(struct end *e) {
 	struct error c = cases[0];
 	struct link_config f = {IBV_QPT_RC, 0, 0, 7, 1, 8, 0}; /* 1 ms */
@@ -177,7 +177,7 @@ static void gone(struct end *e) {
 	meet(e, "was gone");
 }
 
-/* What is refused before anything is posted. */
+/* Calls that are refused. */
 static void refused(struct end *e) {
 	uint8_t *at = malloc(SIZE);
 	struct ibv_mr *mr;

@@ -1,13 +1,11 @@
-/*
- * life MODE [ARGUMENT]: contexts, processes and programs that come and go.
+/* life MODE [ARGUMENT]: contexts, processes and programs that start and end.
  *
  *   twice             opens the device twice, and uses both
- *   fork              forks with objects; the child opens the device for itself
- *   exec PROGRAM      forks with objects and executes a program in the child
- *   replace PROGRAM   with objects becomes that program
- *   beside            has its rings and records in memory of its own, side by side
- *   hold              makes objects, says so, and waits to be killed
- */
+ *   fork              forks while it has objects; the child opens the device for itself
+ *   exec PROGRAM      forks while it has objects, and executes a program in the child
+ *   replace PROGRAM   executes a program in its place while it has objects
+ *   beside            has its rings and records side by side, in memory of its own
+ *   hold              makes objects, says so, and waits to be killed */
 #include "check.h"
 
 #include <sys/wait.h>
@@ -45,7 +43,7 @@ static void make_in(struct objects *o) {
 	a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	DO(ibv_modify_qp(o->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 	memset(&a, 0, sizeof a);
-	a.qp_state = IBV_QPS_RTR; /* with itself */
+	a.qp_state = IBV_QPS_RTR; /* to itself */
 	a.path_mtu = IBV_MTU_1024;
 	a.dest_qp_num = o->qp->qp_num;
 	a.max_dest_rd_atomic = 1;
@@ -91,7 +89,7 @@ static void destroy(struct objects *o) {
 	free(o->at);
 }
 
-/* An allocator that has rings begin inside a page, and records lie right behind them. */
+/* An allocator that starts rings inside a page, with records right behind them. */
 static void *next_bytes(struct ibv_pd *pd, void *arena, size_t size, size_t align, uint64_t type) {
 	static size_t used;
 	(void)pd;

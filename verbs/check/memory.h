@@ -7,11 +7,11 @@
 
 enum memory_kind {
 	MEMORY_MALLOC,
-	MEMORY_STACK,  /* of the thread that calls */
+	MEMORY_STACK,  /* of the calling thread */
 	MEMORY_FILE,   /* a file, mapped shared */
 	MEMORY_SYSV,   /* shmget */
 	MEMORY_MEMFD,  /* mapped shared */
-	MEMORY_SHARED, /* nicless_buffer: shared with the engine from birth */
+	MEMORY_SHARED, /* nicless_buffer: shared with the engine from the start */
 	MEMORY_KINDS
 };
 
@@ -21,10 +21,10 @@ struct memory {
 	enum memory_kind kind;
 	uint8_t *at;
 	size_t size;
-	void *base; /* what is given back */
+	void *base; /* what has to be freed */
 };
 
-/* Memory of the stack has to be there already, in at. */
+/* For the stack, `at` is the memory already. */
 void memory_take(struct memory *m, enum memory_kind kind, size_t size);
 void memory_give(struct memory *m);
 

@@ -1,7 +1,5 @@
-/*
- * misuse [SEED [N]]: ioctls that no library would send. Each has to return an
- * errno, in time; the process, and the server, live.
- */
+/* misuse [SEED [N]]: random ioctls that no library would send. Each has to return an errno in
+ * time, and process and server have to keep running. */
 #include "check.h"
 
 #include <rdma/rdma_user_ioctl_cmds.h>
@@ -10,7 +8,7 @@
 
 enum { ATTRS = 24 };
 
-/* struct ib_uverbs_ioctl_hdr has attributes of any number. */
+/* struct ib_uverbs_ioctl_hdr has a flexible array of attributes. */
 struct request {
 	struct {
 		uint16_t length, object_id, method_id, num_attrs;
@@ -31,7 +29,7 @@ static uint64_t rnd(void) {
 
 static uint32_t below(uint32_t n) { return (uint32_t)(rnd() % n); }
 
-/* Somewhere: memory, nothing, the end of a page, odd, negative. */
+/* A random address: of memory, of nothing, at the end of a page, odd, negative. */
 static uint64_t somewhere(uint8_t *page) {
 	switch (below(8)) {
 	case 0:
@@ -39,7 +37,7 @@ static uint64_t somewhere(uint8_t *page) {
 	case 1:
 		return UINT64_MAX - below(64);
 	case 2:
-		return (uintptr_t)page + 4096 - below(16); /* behind it nothing is mapped */
+		return (uintptr_t)page + 4096 - below(16); /* nothing is mapped behind it */
 	case 3:
 		return rnd();
 	default:
@@ -72,7 +70,7 @@ static void random_one(int fd, uint8_t *page) {
 		r.attr[i].flags = (uint16_t)below(4);
 		r.attr[i].data = r.attr[i].len <= 8 || below(3) == 0 ? below(64) : somewhere(page);
 	}
-	if (r.hdr.object_id == 0 && r.hdr.method_id == 0 && r.hdr.num_attrs) { /* a command of the old kind */
+	if (r.hdr.object_id == 0 && r.hdr.method_id == 0 && r.hdr.num_attrs) { /* a write command */
 		r.attr[0].attr_id = 2;
 		r.attr[0].len = 4;
 		r.attr[0].data = below(64) | (below(4) ? 0 : 0x80000000u);
@@ -130,7 +128,7 @@ int main(int argc, char **argv) {
 		snprintf(doing, sizeof doing, "random ioctl %ld, state %#llx", i, (unsigned long long)before);
 		random_one(fd, page);
 	}
-	/* This context may be in any state, but others work. */
+	/* This context may be in any state; others have to work. */
 	strcpy(doing, "another context");
 	other = open_device(NULL);
 	MUST((pd = ibv_alloc_pd(other)));

@@ -1,16 +1,13 @@
-/*
- * pace MODE: what the speed of verbs programs is compared with.
+/* pace MODE: measures what the speed of verbs programs is compared with.
  *
- *   copies SIZE   MB/s of what the engine has to do for memory that it cannot map:
- *                 read it out of one process, write it into another
- *   relay         microseconds that a word takes from one spinning process to another
- *                 by way of a third, which is not always running: for several lengths
- *                 of its nap
- *   socket        microseconds that a question and its answer take over a socket
- *   control       microseconds that calls of libibverbs take; needs a device
+ *   copies SIZE   MB/s of what the engine does for memory that it cannot map: read it from
+ *                 one process and write it to another
+ *   relay         microseconds for a word to go from one spinning process to another by way
+ *                 of a third, which sleeps now and then; for several lengths of that sleep
+ *   socket        microseconds for a request and its answer over a socket
+ *   control       microseconds for calls of libibverbs; needs a device
  *
- * Prints "name value" lines.
- */
+ * Prints "name value" lines. */
 #include "check.h"
 
 #include <sched.h>
@@ -39,7 +36,7 @@ static double median(double *v, size_t n) {
 	return v[n / 2];
 }
 
-/* A child that does nothing but have the memory of its parent. */
+/* A child that does nothing; it has a copy of its parent's memory. */
 static pid_t holder(void) {
 	pid_t child = fork();
 	MUST(child >= 0);
@@ -76,7 +73,7 @@ static void copies(size_t size) {
 	kill(b, SIGKILL);
 }
 
-/* Words of a relay, each in lines of its own. */
+/* The words of a relay, each in cache lines of its own. */
 struct words {
 	struct {
 		uint64_t out, pad1[31], in, pad2[31];
@@ -89,7 +86,7 @@ static void nap(long ns) {
 		nanosleep(&t, NULL);
 }
 
-/* Carries words between the sides; naps when it has found none for a while. */
+/* Carries words between the two sides; sleeps when it has found none for a while. */
 static void carry(struct words *w, long ns) {
 	uint64_t last[2] = {0, 0}, v;
 	int idle = 0, i;
@@ -149,7 +146,7 @@ static double relay(long ns) {
 }
 
 static void relays(void) {
-	static const long naps[] = {-1, 10000, 20000, 50000}; /* shorter ones, and none, are no naps to the scheduler */
+	static const long naps[] = {-1, 10000, 20000, 50000}; /* -1: none; the scheduler treats shorter sleeps like none */
 	size_t i;
 	for (i = 0; i < sizeof naps / sizeof *naps; i++) {
 		if (naps[i] < 0)

@@ -1,9 +1,7 @@
-/*
- * rawpost [DEVICE]: a queue pair of libmlx5 whose queues somebody else fills, as
- * programs do that post from a GPU: mlx5dv_init_obj shows where they are, and
- * RDMaxcel's functions (include/nicless/rdmaxcel.h) write the WQEs, ring, and
- * read the CQEs.
- */
+/* rawpost [DEVICE]: posts to the queues of a queue pair of libmlx5 without libmlx5, as
+ * programs do that post from a GPU: mlx5dv_init_obj tells where the queues are, and
+ * RDMaxcel's functions (include/nicless/rdmaxcel.h) write the WQEs, ring the doorbell, and
+ * read the CQEs. */
 #include "check.h"
 
 #include <infiniband/mlx5dv.h>
@@ -120,7 +118,7 @@ int main(int argc, char **argv) {
 	MUST((mine = ibv_reg_mr(pd, near, SIZE, IBV_ACCESS_LOCAL_WRITE)));
 	MUST((theirs = ibv_reg_mr(pd, far, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)));
 
-	/* Writes, over many laps of the ring; the last of each sixteen is signaled. */
+	/* Writes over many laps of the ring; every sixteenth is signaled. */
 	for (i = 0; i < LAPS * DEPTH; i++) {
 		snprintf(doing, sizeof doing, "write %llu", (unsigned long long)i);
 		n = (uint32_t)(i % (SIZE - 1)) + 1;
@@ -137,7 +135,7 @@ int main(int argc, char **argv) {
 	post(&a, NICLESS_READ, near, mine->lkey, SIZE, far, theirs->rkey, true);
 	SAME(poll(&a), SIZE);
 	pattern_check(near, 77, 0, SIZE, "what was read");
-	/* Receives that were posted raw take writes with immediate that were. */
+	/* Writes with immediate consume receives; both are posted without libmlx5. */
 	for (i = 0; i < 3 * DEPTH; i++) {
 		snprintf(doing, sizeof doing, "write with immediate %llu", (unsigned long long)i);
 		receive(&b, far, theirs->lkey, SIZE);

@@ -1,21 +1,21 @@
-/* Messages: a pattern goes in at one end and comes out at the other. */
+/* Messages: a pattern that is sent at one end has to arrive at the other. */
 #include "steps.h"
 
 enum {
-	GUARD = 64,    /* bytes before, between and behind pieces */
+	GUARD = 64,    /* guard bytes before, between and behind data segments */
 	GRH = 40,      /* before the message of a UD receive */
 	IMM = 0x600d1d
 };
 
 enum on { ON_RC, ON_SRQ, ON_UC, ON_UD };
 
-/* An operation, in all that it may be done with. */
+/* An operation and its parameters. */
 struct transfer {
 	const char *name;
 	enum on on;
 	enum ibv_wr_opcode opcode;
 	int inlined;
-	int gather, scatter; /* pieces at the active end, and of the passive end's receive */
+	int gather, scatter; /* data segments of the active end, and of the passive end's receive */
 };
 
 static const struct transfer transfers[] = {
@@ -52,7 +52,7 @@ static int with_imm(const struct transfer *t) {
 
 static int is_send(const struct transfer *t) { return t->opcode == IBV_WR_SEND || t->opcode == IBV_WR_SEND_WITH_IMM; }
 
-/* Where a message lies in memory: pieces in reverse order, guards between them. */
+/* Where a message lies in memory: its segments in reverse order, with guards between them. */
 struct layout {
 	int pieces;
 	size_t at[PIECES], first[PIECES], n[PIECES]; /* offset; index in the message; length */
@@ -93,7 +93,8 @@ static void fill(const struct layout *l, const struct memory *m, uint64_t seed) 
 		pattern_fill(m->at + l->at[k], seed, l->first[k], l->n[k]);
 }
 
-/* The message is there, and beside it lies what lay there before: the pattern background. */
+/* Checks that the message has arrived, and that the bytes around it still have the pattern
+ * background. */
 static void check(const struct layout *l, const struct memory *m, size_t room, uint64_t seed, uint64_t background,
                   size_t head) {
 	size_t at = 0, end;
@@ -113,7 +114,7 @@ static void post_receive(struct end *e, const struct transfer *t, struct link *l
 	struct ibv_recv_wr wr = {7, NULL, sge, 0}, *bad;
 	if (t->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
 		wr.num_sge = list(layout, m, mr->lkey, sge);
-	if (head) { /* it lies right before the first piece in memory, which is the last of the message */
+	if (head) { /* the GRH lies right before the first segment in memory, which is the last of the message */
 		memmove(sge + 1, sge, sizeof *sge * (size_t)wr.num_sge);
 		sge[0].addr = (uintptr_t)m->at + GUARD;
 		sge[0].length = (uint32_t)head;

@@ -1,11 +1,9 @@
-/*
- * trust MODE: what a program cannot do to the engine, and nobody to a program.
+/* trust MODE: what a program cannot do to the engine, and others cannot do to a program.
  *
  *   punch    tries to punch holes into all memory that it shares with the engine
- *   exec     registers memory and becomes another program, which has something else at
- *            its address; a peer writes and reads there with the old key
- *   many     makes as many queue pairs, and then CQs, as the device says there can be
- */
+ *   exec     registers memory and executes another program, which has other memory at that
+ *            address; a peer writes and reads there with the old key
+ *   many     makes as many queue pairs, and then CQs, as the device promises */
 #include "check.h"
 
 #include <fcntl.h>
@@ -27,7 +25,7 @@ struct end {
 	uint8_t *at;
 };
 
-/* What the ends tell each other. */
+/* What the ends send to each other. */
 struct card {
 	uint32_t qpn[QPS], rkey;
 	uint64_t addr;
@@ -151,7 +149,7 @@ static void punch(void) {
 static void tell(int fd, const void *what, size_t n) { MUST(write(fd, what, n) == (ssize_t)n); }
 static void hear(int fd, void *what, size_t n) { MUST(read(fd, what, n) == (ssize_t)n); }
 
-/* The peer: while the key is good, and when its program has become another one. */
+/* The peer: while the key is valid, and after the program has executed another one. */
 static int peer(int fd) {
 	struct end e;
 	struct card mine, theirs;
@@ -167,7 +165,7 @@ static int peer(int fd) {
 	SAME(move(&e, 0, IBV_WR_RDMA_WRITE, &theirs), IBV_WC_SUCCESS);
 	tell(fd, "w", 1);
 	hear(fd, &ready, 1);
-	SAME(ready, 'n'); /* the new program is there */
+	SAME(ready, 'n'); /* the new program runs */
 	SAME(move(&e, 0, IBV_WR_RDMA_WRITE, &theirs), IBV_WC_REM_ACCESS_ERR);
 	SAME(move(&e, 1, IBV_WR_RDMA_READ, &theirs), IBV_WC_REM_ACCESS_ERR);
 	pattern_check(e.at, 1, 0, SIZE, "what is read from a program that is gone");
@@ -195,7 +193,7 @@ static void executes(char *self) {
 	tell(pair[0], "g", 1);
 	hear(pair[0], &ready, 1);
 	pattern_check(e.at, 1, 0, SIZE, "what was written");
-	DO(fcntl(e.context->cmd_fd, F_SETFD, 0)); /* so that context and key live on */
+	DO(fcntl(e.context->cmd_fd, F_SETFD, 0)); /* so that the context and the key stay alive */
 	snprintf(fd, sizeof fd, "%d", pair[0]);
 	snprintf(addr, sizeof addr, "%p", (void *)e.at);
 	snprintf(child, sizeof child, "%d", (int)pid);
@@ -203,7 +201,7 @@ static void executes(char *self) {
 	FAIL("%s: %s", self, strerror(errno));
 }
 
-/* The new program: other bytes, at the same address. */
+/* The new program: other memory at the same address. */
 static void landed(int fd, const char *addr, pid_t child) {
 	void *at;
 	char ready;

@@ -1,10 +1,8 @@
-/*
- * validate: pattern in, pattern out, over every operation, from 1 byte to 64 MiB,
- * in every kind of memory; and what has to fail, does.
+/* validate: every operation moves the right bytes, from 1 byte to 64 MiB, in every kind of
+ * memory, and fails when it has to.
  *
  *   validate threads [DEVICE]      two contexts in one process
- *   validate processes [DEVICE]    two processes
- */
+ *   validate processes [DEVICE]    two processes */
 #include "steps.h"
 
 #include <pthread.h>
@@ -49,7 +47,7 @@ static void *run(void *arg) {
 	struct end e;
 	struct links l;
 	int kind;
-	uint8_t stack[LARGEST + 4096]; /* this thread has one that is large enough */
+	uint8_t stack[LARGEST + 4096]; /* this thread has a stack that is large enough */
 	end_open(&e, p->talk, p->active, device);
 	l.rc = link_open(&e, &rc);
 	l.srq = link_open(&e, &srq);
@@ -95,7 +93,7 @@ int main(int argc, char **argv) {
 		p[i].active = i;
 	}
 	if (!strcmp(argv[1], "processes")) {
-		child = fork(); /* before either has opened the device */
+		child = fork(); /* before either end has opened the device */
 		MUST(child >= 0);
 		i = child == 0;
 		close(fds[!i]);

@@ -1,9 +1,9 @@
-/* Memory windows: a part of a region, under a key that one ends without the region. */
+/* Memory windows: access to a part of a region by a key that can be invalidated alone. */
 #include "steps.h"
 
 enum { SIZE = 4096, AT = 1000, LENGTH = 2000 };
 
-/* Posts what carries no data of its own, and waits. */
+/* Posts a request without data, and waits. */
 static void post(struct end *e, struct link *l, struct ibv_send_wr *wr, enum ibv_wc_opcode opcode) {
 	struct ibv_send_wr *bad;
 	struct ibv_wc wc;
@@ -20,7 +20,7 @@ static struct ibv_mw_bind_info part(struct ibv_mr *mr) {
 	return b;
 }
 
-/* The active end writes n bytes to where key says; what becomes of it? */
+/* The active end writes n bytes by the key; returns the status. */
 static enum ibv_wc_status write_to(struct end *e, struct link *l, const struct ibv_mr *mr, uint64_t addr, uint32_t rkey,
                                    uint32_t n) {
 	struct ibv_sge sge = {(uintptr_t)mr->addr, n, mr->lkey};
@@ -38,7 +38,8 @@ static enum ibv_wc_status write_to(struct end *e, struct link *l, const struct i
 	return wc.status;
 }
 
-/* One write through the window, then one over its end, which breaks the queue pair. */
+/* One write through the window, then one beyond its end, which puts the queue pair into the
+ * error state. */
 static void through(struct end *e, const struct link_config *f, struct link *l, const struct ibv_mr *mr, uint32_t rkey) {
 	struct key mine = {(uintptr_t)mr->addr + AT, rkey, 0}, theirs;
 	swap(e, &mine, &theirs, sizeof mine);

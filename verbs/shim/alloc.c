@@ -1,5 +1,6 @@
-/* Memory that is shared with the server from birth, for programs that ask for it
- * (include/nicless/alloc.h): no copy is made of what they send from it. */
+/* Memory that is shared with the engine from the start, for programs that ask for it
+ * (include/nicless/alloc.h): the engine works in it directly rather than have the kernel
+ * copy. */
 #include "shim.h"
 
 #include <errno.h>
@@ -17,10 +18,11 @@ struct piece {
 	uint32_t generation;
 };
 
-/* Changed under the lock, by one store each: a fork copies it whole. */
+/* Changed under the lock, by one store at a time, so that the copy of a fork is consistent. */
 static struct piece *pieces;
 
-/* Memory of at least `size` bytes, zeroed, on a page; NULL: errno says why not. */
+/* Returns at least `size` bytes of zeros, at the start of a page; NULL, with errno set, on
+ * failure. */
 NV_EXPORT void *nicless_alloc(size_t size) {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	struct piece *made;
@@ -57,7 +59,7 @@ NV_EXPORT void *nicless_alloc(size_t size) {
 	return NULL;
 }
 
-/* Takes it back: 0, or -1 for what does not come from nicless_alloc. */
+/* Frees memory of nicless_alloc: 0, or -1 if it is not from there. */
 NV_EXPORT int nicless_free(void *at) {
 	struct piece **link, *piece;
 	struct nv_process *p;
@@ -77,7 +79,7 @@ NV_EXPORT int nicless_free(void *at) {
 		return nv_leave(p, &entry, EINVAL);
 	__atomic_store_n(link, piece->next, __ATOMIC_RELEASE);
 	munmap(piece->at, piece->length);
-	/* To a server that does not know it there is nothing to say. */
+	/* Only the connection over which it was allocated knows it. */
 	if (nv_connected(p) && piece->generation == p->generation) {
 		nv_begin(p, NV_FREE, 0);
 		q = nv_room(p, sizeof *q);

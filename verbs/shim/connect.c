@@ -1,6 +1,6 @@
-/* The connection to the server: a hidden socket, made when a device is first
- * opened. One that has failed is given up, and the contexts that it knew with it;
- * a device opened later gets a new one. */
+/* The connection to the server: a hidden socket, made when a device is first opened. A
+ * connection that has failed is given up, together with its contexts; the next device that
+ * is opened gets a new one. */
 #include "shim.h"
 
 #include <errno.h>
@@ -21,14 +21,16 @@
 #define SO_COOKIE 57
 #endif
 
-/* Seconds that the server has for an answer. Signals wait as long. */
+/* How many seconds the server may take to answer. Signals are blocked meanwhile. */
 enum { PATIENCE = 30 };
 
-/* The hidden descriptor is put from here on, or below the limit: out of the way
- * of programs that number theirs, not so far that the kernel's table grows. */
+/* The hidden descriptor gets a number from HIGH on, or below the limit on descriptors: away
+ * from numbers that programs choose themselves, and not so high that the kernel has to
+ * enlarge its table. */
 enum { HIGH = 4096, BELOW_LIMIT = 32 };
 
-/* Counts in memory that a fork copies: no child has a generation of its ancestors. */
+/* Counted in memory that a fork copies, so that no child reuses a generation of its
+ * ancestors. */
 static uint32_t generations;
 
 bool nv_identify(int fd, const struct stat *st, struct nv_identity *id) {
@@ -42,7 +44,7 @@ bool nv_identify(int fd, const struct stat *st, struct nv_identity *id) {
 	if (!S_ISSOCK(st->st_mode))
 		return false;
 	id->ino = st->st_ino;
-	/* Inode numbers come again, cookies never. */
+	/* Inode numbers are reused, cookies are not. */
 	if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &id->cookie, &size) != 0)
 		id->cookie = 0;
 	return true;
@@ -70,7 +72,7 @@ bool nv_connected(struct nv_process *p) {
 	return false;
 }
 
-/* A number for the hidden descriptor that programs do not stumble over. */
+/* Moves the hidden descriptor to a number that programs are unlikely to use. */
 static int hide(int fd) {
 	struct rlimit limit;
 	int from = HIGH, high;
@@ -109,8 +111,8 @@ static int reach(void) {
 	return hide(fd);
 }
 
-/* The server reads and writes the program's memory; where Yama guards that, a
- * process has to name who may. */
+/* The engine reads and writes the program's memory. Where Yama restricts that, a process has
+ * to name the process that may. */
 static void admit(int fd) {
 	struct ucred peer;
 	socklen_t size = sizeof peer;
@@ -119,7 +121,7 @@ static void admit(int fd) {
 }
 
 static int hello(struct nv_process *p) {
-	enum { NAME = 64 }; /* what the log gets of it */
+	enum { NAME = 64 }; /* at most this much of it goes to the log */
 	static int other;
 	size_t length = strnlen(program_invocation_short_name, NAME);
 	const struct nv_welcome *w = (const struct nv_welcome *)(p->in + sizeof(struct nv_header));

@@ -1,5 +1,5 @@
-/* Which sockets are devices. The table is asked for every socket that the program
- * calls fstat on, so reading takes no lock; writing is done under the process's. */
+/* Which sockets are devices. The table is read at every fstat of a socket, so reading takes
+ * no lock; writing is done under the lock of the process. */
 #include "shim.h"
 
 #include <errno.h>
@@ -9,11 +9,11 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* More contexts than this are found again by asking the server. */
+/* If there are more contexts than this, the server is asked about the others. */
 enum { MOST = 256 };
 
 struct slot {
-	uint64_t ino; /* 0: empty. Written last, emptied first */
+	uint64_t ino; /* 0: empty. Written last, cleared first */
 	uint64_t cookie;
 	uint64_t rdev;
 	uint32_t generation;
@@ -21,7 +21,7 @@ struct slot {
 
 static struct slot slots[MOST];
 static uint32_t used;   /* slots at or above are empty */
-static uint32_t oldest; /* is overwritten when all are taken */
+static uint32_t oldest; /* overwritten when all slots are used */
 
 bool nv_context_of(int fd, const struct stat *st, struct nv_context *c) {
 	uint32_t n = __atomic_load_n(&used, __ATOMIC_ACQUIRE), i;
@@ -47,10 +47,10 @@ bool nv_context_of(int fd, const struct stat *st, struct nv_context *c) {
 		c->generation = __atomic_load_n(&s->generation, __ATOMIC_RELAXED);
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		if (__atomic_load_n(&s->ino, __ATOMIC_RELAXED) != ino)
-			continue; /* another took the slot meanwhile */
+			continue; /* another context took the slot meanwhile */
 		if (nv_identify(fd, st, &id) && id.cookie == c->id.cookie)
 			return true;
-		/* The context was closed, and a stranger has its inode number. */
+		/* The context was closed, and another socket has its inode number. */
 		__atomic_compare_exchange_n(&s->ino, &ino, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	}
 	return false;
@@ -81,7 +81,7 @@ void nv_context_add(const struct nv_context *c) {
 		__atomic_store_n(&used, n + 1, __ATOMIC_RELEASE);
 }
 
-/* Enters what the server answered about fd. */
+/* Adds what the server answered about fd to the table. */
 static int admit(struct nv_process *p, int fd, struct nv_context *c) {
 	const struct nv_opened *o = (const struct nv_opened *)(p->in + sizeof(struct nv_header));
 	if (p->in_length < sizeof(struct nv_header) + sizeof *o || !nv_identify(fd, NULL, &c->id) ||
@@ -107,7 +107,7 @@ int nv_adopt(struct nv_process *p, int fd, struct nv_context *c) {
 	p->out_fds[p->out_count++] = fd;
 	error = nv_ask(p);
 	if (error)
-		return error == EIO ? EIO : ENOTTY; /* not a context, says the server */
+		return error == EIO ? EIO : ENOTTY; /* the server says: not a context */
 	nv_close_fds(p);
 	return admit(p, fd, c);
 }

@@ -1,6 +1,6 @@
-/* The program's memory. A pointer that it got wrong is EFAULT, as the kernel
- * would say, and not a fault of ours: the kernel does the copying. Where such
- * calls are forbidden (some containers) a bad pointer is the program's end. */
+/* Access to the program's memory. The kernel does the copying, so a bad pointer of the
+ * program gives EFAULT, as from the kernel's own ioctl, and no SIGSEGV in this library.
+ * Where these calls are forbidden (in some containers) a bad pointer ends the program. */
 #include "shim.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
-/* The server reaches this program's memory by the number of the process, which stays
- * when another program is executed in its place, and goes to a stranger when the
- * process has ended. So it looks first whether the guard is there: random bytes, in a
- * page at a random address. No other program has them, and no child of a fork. */
+/* The engine accesses this program's memory by its process number. The number stays the same
+ * when the process executes another program, and is reused after the process has ended. So
+ * the engine first checks for the guard: random bytes in a page at a random address, which
+ * no other program has, nor a child of a fork. */
 #include "shim.h"
 
 #include <errno.h>
@@ -10,15 +10,15 @@
 #include <unistd.h>
 
 #ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000 /* before Linux 4.17 a hint */
+#define MAP_FIXED_NOREPLACE 0x100000 /* before Linux 4.17 the address is only a hint */
 #endif
 
-/* Bits of addresses: of most machines, and of those with three levels of pages. */
+/* Bits of addresses: on most machines, and on those with three levels of page tables. */
 static const int widths[] = {46, 38};
 
 enum { TRIES = 16 };
 
-/* A page at a random address of so many bits; NULL: errno says why not. */
+/* Maps a page at a random address of so many bits; NULL, with errno set, on failure. */
 static void *map(int bits, size_t page, uint64_t *cookie) {
 	uint64_t random[2];
 	void *at, *wish;

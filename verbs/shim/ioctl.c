@@ -1,6 +1,5 @@
-/* An ioctl there and back, as wire.h says. What the attributes mean is the
- * server's business: they are sent with all that they may point at, and the
- * answer says what is to be written where. */
+/* One ioctl, by the protocol in wire.h. Only the server knows what the attributes mean: they
+ * are sent with everything to which they may point, and the answer says what to write where. */
 #include "shim.h"
 
 #include <errno.h>
@@ -10,7 +9,7 @@
 
 #include <rdma/rdma_user_ioctl_cmds.h>
 
-/* How often the server may ask for something before it answers. */
+/* How many answers with needs are accepted before the last answer. */
 enum { ROUNDS = 4 };
 
 /* struct ib_uverbs_ioctl_hdr without its flexible array. */
@@ -21,17 +20,17 @@ struct header {
 };
 typedef char same_header[sizeof(struct header) == sizeof(struct ib_uverbs_ioctl_hdr) ? 1 : -1];
 
-/* The kernel takes no more bytes of header and attributes either. */
+/* The kernel's limit for the bytes of the header and attributes. */
 enum { LONGEST = 4096, MOST = (LONGEST - sizeof(struct header)) / sizeof(struct ib_uverbs_attr) };
 
 struct call {
 	struct nv_process *p;
-	uint64_t arg; /* where the program's header is */
+	uint64_t arg; /* the address of the program's header */
 	struct header hdr;
 	struct ib_uverbs_attr attrs[MOST];
 };
 
-/* Bytes of the answer that were not looked at yet. */
+/* The rest of the answer. */
 struct reader {
 	const uint8_t *at;
 	size_t left;
@@ -47,7 +46,8 @@ static const void *next(struct reader *r, size_t bytes) {
 	return at;
 }
 
-/* Reads what the program passed, once: the copy is what is sent and what counts. */
+/* Copies what the program passed. It is read once: the copy is sent, and later decisions use
+ * the copy. */
 static int fetch(struct call *c) {
 	size_t bytes;
 	if (nv_fetch(c->p, &c->hdr, c->arg, sizeof c->hdr) != 0)
@@ -65,7 +65,7 @@ static int request(struct call *c, uint64_t context) {
 	uint8_t *at;
 	unsigned i;
 	nv_begin(p, NV_IOCTL, context);
-	q = nv_room(p, sizeof *q); /* these three fit */
+	q = nv_room(p, sizeof *q); /* there is room for these three */
 	q->bytes = c->hdr.length;
 	memcpy(nv_room(p, sizeof c->hdr), &c->hdr, sizeof c->hdr);
 	memcpy(nv_room(p, bytes), c->attrs, bytes);
@@ -78,14 +78,14 @@ static int request(struct call *c, uint64_t context) {
 		if (nv_fetch(p, at, c->attrs[i].data, c->attrs[i].len) == 0)
 			continue;
 		if (i >= 64)
-			return EFAULT; /* `unreadable` cannot name it */
+			return EFAULT; /* `unreadable` has no bit for it */
 		memset(at, 0, c->attrs[i].len);
 		q->unreadable |= (uint64_t)1 << i;
 	}
 	return 0;
 }
 
-/* Does what the answer says is needed, and adds the results to the request. */
+/* Meets the needs of the answer, and appends the results to the request. */
 static int satisfy(struct call *c) {
 	struct nv_process *p = c->p;
 	struct nv_ioctl *q = (struct nv_ioctl *)(p->out + sizeof(struct nv_header));
@@ -133,7 +133,7 @@ static int store_attr(const struct call *c, unsigned i, size_t offset, const voi
 	return nv_store(c->p, c->arg + sizeof c->hdr + i * sizeof *c->attrs + offset, from, bytes);
 }
 
-/* Does one thing that the answer says. `fds` are the numbers that the program gets. */
+/* Performs one nv_out. `fds` are the numbers that the program's new descriptors have. */
 static int apply(struct call *c, const struct nv_out *o, const void *bytes, const int *fds, int count) {
 	struct ib_uverbs_attr *a = &c->attrs[o->attr];
 	uint64_t which = o->kind == NV_OUT_FD_INSIDE ? o->value >> 32 : o->value;
@@ -162,7 +162,8 @@ static int apply(struct call *c, const struct nv_out *o, const void *bytes, cons
 	return EPROTO;
 }
 
-/* Writes the answer into the program. The descriptors are its own only if all of it could be written. */
+/* Writes the answer to the program's memory. The program gets the descriptors only if all of
+ * it could be written. */
 static int answer(struct call *c) {
 	struct nv_process *p = c->p;
 	struct reader r = {p->in + sizeof(struct nv_header), p->in_length - sizeof(struct nv_header)};
@@ -212,7 +213,7 @@ int nv_ioctl(int fd, uint64_t arg) {
 	c.arg = arg;
 	error = nv_adopt(p, fd, &context);
 	if (error == 0 && (!nv_connected(p) || context.generation != p->generation))
-		error = EIO; /* inherited by a fork, or of a server that is gone */
+		error = EIO; /* inherited in a fork, or of a connection that has ended */
 	if (error == 0)
 		error = converse(&c, context.id.ino);
 	nv_leave(p, &entry, error);

@@ -1,8 +1,8 @@
-/* When the engine dies, a thread that waits in a system call is told by the kernel:
- * reads of events return end of file. A program that spins on a completion queue makes
- * no call, and would spin for ever. So the kernel is asked to signal the end of each
- * context's socket (O_ASYNC), and the program is ended by SIGTERM, which it may handle.
- * No thread is needed for that, and nothing happens while all is well. */
+/* The end of the engine. A thread that waits for events in a system call notices it, since
+ * the read returns end of file. A program that spins on a completion queue makes no system
+ * call and would spin for ever. So the kernel is asked to send a signal at the end of each
+ * context's socket (O_ASYNC), and the handler ends the program by SIGTERM, which the program
+ * may handle. That needs no thread, and costs nothing as long as the engine runs. */
 #include "shim.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Of all signals the one that programs are least likely to use. */
+/* The signal that programs are least likely to use. */
 static int number(void) { return SIGRTMAX; }
 
 static void lost(int signal, siginfo_t *info, void *ignored) {
@@ -26,8 +26,8 @@ static void lost(int signal, siginfo_t *info, void *ignored) {
 	errno = error;
 }
 
-/* The signal is this process's: to a child, and whoever else gets a copy of the socket, the device is not its
- * own. Where it cannot be had the loss goes unnoticed. */
+/* The signal goes to this process only, not to a child or another process that has a copy of
+ * the socket. If the signal is in use, the end of the engine goes unnoticed. */
 void nv_watch(int fd) {
 	struct sigaction now, ours;
 	int flags = fcntl(fd, F_GETFL);
@@ -35,7 +35,7 @@ void nv_watch(int fd) {
 		return;
 	if (!(now.sa_flags & SA_SIGINFO) || now.sa_sigaction != lost) {
 		if (now.sa_handler != SIG_DFL)
-			return; /* the program has a use for it */
+			return; /* the program uses it */
 		memset(&ours, 0, sizeof ours);
 		ours.sa_sigaction = lost;
 		ours.sa_flags = SA_SIGINFO | SA_RESTART;

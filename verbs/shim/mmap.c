@@ -1,5 +1,5 @@
-/* Mapping a device. The addresses are reserved before the server is asked, so
- * that it knows where its memory will be. */
+/* mmap of a device. The addresses are reserved before the server is asked, because the
+ * server has to know them. */
 #include "shim.h"
 
 #include <errno.h>
@@ -15,14 +15,14 @@
 #endif
 
 void *nv_sys_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset) {
-	/* The kernel's answer is a long; the round trip through it is what libc does too. */
+	/* syscall returns a long; libc converts it to a pointer in the same way. */
 	return (void *)syscall(SYS_mmap, addr, length, prot, flags, fd, offset);
 }
 
 int nv_seal(int memory) {
 	int seals = fcntl(memory, F_GET_SEALS);
 	if (seals >= 0 && (seals & F_SEAL_FUTURE_WRITE))
-		return 0; /* only the server writes it */
+		return 0; /* only the server writes to it */
 	return fcntl(memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0 ? 0 : errno;
 }
 
@@ -46,7 +46,7 @@ int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context,
 	nv_begin(p, op, context ? context->ino : 0);
 	q = nv_room(p, sizeof *q);
 	q->addr = (uint64_t)(uintptr_t)*at;
-	q->length = whole; /* as a driver sees it */
+	q->length = whole; /* in whole pages, as a driver gets it */
 	q->offset = offset;
 	q->prot = (uint32_t)prot;
 	q->flags = asked;
@@ -72,7 +72,7 @@ int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context,
 	return error;
 }
 
-/* Is fd a device? Then stores what mmap returns. */
+/* Reports whether fd is a device, and if so stores the result of mmap. */
 static bool map_device(void **result, void *at, size_t length, int prot, int flags, int fd, off_t offset) {
 	struct nv_context c;
 	struct nv_entry entry;

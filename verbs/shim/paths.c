@@ -1,10 +1,10 @@
-/* Names that lead to devices. The directory of nicless holds a tree as below
- * /sys; what programs look for there is found here:
+/* Paths that lead to devices. The directory of the server has a tree like the one below
+ * /sys. Paths of programs are redirected to it:
  *
- *   /sys/class/infiniband, /sys/class/infiniband_verbs and all below: ours alone
- *   other names in /sys: ours if only we have them (devices that links point to)
- *   /dev/infiniband: our class/infiniband_verbs, which has the same names
- *   /dev/infiniband/uverbsN: stands for a device, its number is in "dev" there */
+ *   /sys/class/infiniband, /sys/class/infiniband_verbs, and everything below: always
+ *   other paths in /sys: if they exist only in the tree (devices to which links point)
+ *   /dev/infiniband: to class/infiniband_verbs, which has the same names
+ *   /dev/infiniband/uverbsN: to the file "dev" there, which has the device's number */
 #include "shim.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static const char class_verbs[] = "/sys/class/infiniband_verbs";
 static const char class_rdma[] = "/sys/class/infiniband";
 static const char dev_rdma[] = "/dev/infiniband";
 
-/* The rest of path behind prefix, if path is that or lies below; else NULL. */
+/* Returns the rest of path after prefix if path is prefix or below it, else NULL. */
 static const char *below(const char *path, const char *prefix) {
 	size_t n = strlen(prefix);
 	if (strncmp(path, prefix, n) != 0 || (path[n] != '\0' && path[n] != '/'))
@@ -28,7 +28,7 @@ static const char *below(const char *path, const char *prefix) {
 	return path + n;
 }
 
-/* The N of "/uverbsN", or -1. */
+/* Returns the N of "/uverbsN", or -1. */
 static int64_t number(const char *rest) {
 	static const char uverbs[] = "/uverbs";
 	const char *digits = rest + sizeof uverbs - 1;
@@ -62,7 +62,7 @@ void nv_find(const char *path, struct nv_place *place) {
 	place->path = path;
 	place->device = -1;
 	place->ours = false;
-	/* A pointer to nothing is the kernel's to refuse. */
+	/* The kernel refuses a NULL pointer. */
 	if ((uintptr_t)path < 4096 || path[0] != '/' || (path[1] != 's' && path[1] != 'd') || !nv_dir())
 		return;
 	if (below(path, class_rdma) || below(path, class_verbs)) {

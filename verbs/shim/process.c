@@ -1,9 +1,9 @@
-/* The state of this process: memory that a fork empties.
+/* The state of this process, in memory that the kernel clears in a child (MADV_WIPEONFORK).
  *
- * A child begins with zeros, and zeros are a state without a connection and with
- * a free lock, whatever other threads of its parent were doing. So nothing is
- * held across a fork and no handler has to run, which a bare clone would skip. A
- * child that shares our memory (vfork) is told by its process id: it may not. */
+ * A child begins with zeros, which mean: no connection, and the lock is free, whatever other
+ * threads of the parent were doing at the fork. So no lock is held across a fork, and no
+ * handler of pthread_atfork is needed, which a bare clone would not run. A child that shares
+ * its parent's memory (vfork) is recognised by its process number and refused. */
 #include "shim.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 static struct nv_process *process;
 
-/* The memory itself; two threads may come at once, one of the two stays. */
+/* Returns the memory. If two threads make it at the same time, the first one's is used. */
 static struct nv_process *state(void) {
 	static int said;
 	struct nv_process *p = __atomic_load_n(&process, __ATOMIC_ACQUIRE), *made;
@@ -55,11 +55,12 @@ struct nv_process *nv_enter(struct nv_entry *e) {
 		errno = EIO;
 		return NULL;
 	}
-	/* Signals first: a handler that came between, and called us, would wait for its own thread. */
+	/* Signals are blocked first: a handler that ran after the lock and called this
+	 * library would wait for its own thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &e->signals);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &e->cancel);
-	pthread_mutex_lock(&p->lock); /* zeros are a free lock, in glibc and in musl */
+	pthread_mutex_lock(&p->lock); /* a lock of zeros is free, in glibc and in musl */
 	return p;
 }
 

@@ -1,5 +1,5 @@
-/* The functions that we stand before. They are looked up at their first use: a
- * library that starts ahead of us may call them before our constructor ran. */
+/* The functions that this library wraps. They are looked up at their first use, because the
+ * constructor of another library may call them before this library's constructor has run. */
 #include "shim.h"
 
 #include <dlfcn.h>
@@ -23,8 +23,8 @@ nv_any_function nv_real(enum nv_function which) {
 		return f;
 	symbol = dlsym(RTLD_NEXT, names[which]);
 	if (!symbol)
-		abort(); /* it is called, so the program was linked against it */
-	memcpy(&f, &symbol, sizeof f); /* standard C has no such cast */
+		abort(); /* it was called, so the program was linked with it */
+	memcpy(&f, &symbol, sizeof f); /* standard C has no cast from an object pointer to a function pointer */
 	__atomic_store_n(&found[which], f, __ATOMIC_RELAXED);
 	return f;
 }

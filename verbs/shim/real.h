@@ -1,4 +1,4 @@
-/* Every function that we stand before, and the way to the next one of the name. */
+/* The functions that this library wraps, and how to call the ones behind them. */
 #ifndef NICLESS_VERBS_REAL_H
 #define NICLESS_VERBS_REAL_H
 
@@ -23,7 +23,7 @@ enum nv_function {
 
 typedef void (*nv_any_function)(void);
 
-/* The next function of that name behind ours. */
+/* Returns the function of that name that would be called without this library. */
 nv_any_function nv_real(enum nv_function which);
 
 #define NV_REAL(name) ((__typeof__(&(name)))nv_real(NV_FN_##name))

@@ -1,15 +1,15 @@
-/* Pages of registers. Programs map them one by one, whenever they like; but memory
- * that is sealed can be mapped for writing no more. So all of a context's are mapped
- * before they are sealed, and a program gets copies of that mapping, for which the
- * kernel does not ask the memory. */
+/* UAR pages. Programs map them one by one at any time, but sealed memory cannot be mapped
+ * for writing any more. So all pages of a context are mapped at once, before they are
+ * sealed, and the program gets copies of that mapping (mremap), which the seal does not
+ * forbid. */
 #include "shim.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* In a page of its own before the mapping. Children of a fork get neither: their
- * process state is empty, and what it pointed at would be lost. */
+/* In a page of its own before the mapping. Children of a fork inherit neither: their process
+ * state is empty, so nothing would refer to them. */
 struct nv_registers {
 	struct nv_registers *next;
 	struct nv_identity context;
@@ -27,8 +27,8 @@ static struct nv_registers *find(const struct nv_process *p, const struct nv_ide
 	return r;
 }
 
-/* Nobody tells us that a program closes a descriptor: the server says it where the
- * context's registers are. */
+/* This library does not see that a program closes a descriptor. The server marks the end of
+ * a context in its UAR pages. */
 static void forget_ended(struct nv_process *p) {
 	struct nv_registers **link = &p->registers, *r;
 	while ((r = *link)) {

@@ -1,11 +1,11 @@
-/* Puts pages of the program into shared memory, in place: copied there, mapped
- * over them. Stores of other threads between the two would be lost; so the pages
- * are write-protected meanwhile and a thread that stores waits in the kernel
- * until the new mapping is there.
+/* Remaps pages of the program into shared memory: copies them there and maps the copy over
+ * them. A store of another thread between the two would be lost. So the pages are write-
+ * protected meanwhile (userfaultfd), and a thread that stores to them waits in the kernel
+ * until the new mapping is in place.
  *
- * The thread that does it must not store to those pages itself. What it writes is
- * on its stack, in its thread's data and in the shim's state; no range that
- * touches these is taken. Signals are held off by the caller. */
+ * The thread that remaps must not store to those pages itself. It writes to its stack, to
+ * its thread-local data and to this library's state; a range that overlaps these is refused.
+ * The caller has blocked signals. */
 #include "shim.h"
 
 #include <errno.h>
@@ -26,12 +26,13 @@
 
 static long page_size(void) { return sysconf(_SC_PAGESIZE); }
 
-/* Raw: ioctl is one of the functions that we stand before. */
+/* A bare system call, because this library wraps ioctl. */
 static int sys_ioctl(int fd, unsigned long request, void *arg) {
 	return (int)syscall(SYS_ioctl, fd, request, arg);
 }
 
-/* A userfaultfd that can write-protect, for faults of user code only: that needs no privilege. */
+/* Opens a userfaultfd that can write-protect, for faults of user code only, which needs no
+ * privilege. */
 static int open_uffd(void) {
 	struct uffdio_api api;
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY), error;
@@ -63,8 +64,8 @@ bool nv_has_uffd(void) {
 	return fd >= 0;
 }
 
-/* Pages that are not there yet cannot be protected: they are brought in first.
- * That fails where the program may not write, and so does the rest. */
+/* Pages that are not present cannot be protected, so they are made present first. That fails
+ * if the program may not write to them, and then remapping fails. */
 static int protect(int uffd, void *at, size_t length) {
 	struct uffdio_register reg;
 	struct uffdio_writeprotect wp;
@@ -87,9 +88,8 @@ static bool touches(const void *what, size_t bytes, uint64_t addr, uint64_t leng
 	return at < addr + length && addr < at + bytes;
 }
 
-/* What this thread writes while the pages are protected: the stack below this
- * frame, and errno. What lies closely above is its stack as well, and would be
- * shared with its children. */
+/* What this thread writes while the pages are protected: the stack below this frame, and
+ * errno. The memory just above is its stack too, which must not be shared with children. */
 static bool is_own(const struct nv_process *p, uint64_t addr, uint64_t length) {
 	enum { MARGIN = 64 * 1024 };
 	const char *frame = __builtin_frame_address(0);
@@ -97,8 +97,8 @@ static bool is_own(const struct nv_process *p, uint64_t addr, uint64_t length) {
 	       touches(p, sizeof *p, addr, length);
 }
 
-/* Without protection nobody has looked at what kind of pages these are. Present,
- * and neither of a file nor shared: only such may be replaced. */
+/* Without userfaultfd nothing has checked what kind of pages these are. Only pages that are
+ * present, and neither of a file nor shared, may be replaced. */
 static int private_page(uint64_t addr) {
 	enum { FILE_OR_SHARED = 61, PRESENT = 63 }; /* bits, Documentation/admin-guide/mm/pagemap.rst */
 	uint64_t entry = 0;
@@ -119,7 +119,7 @@ int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int mem
 		return EBUSY;
 	uffd = open_uffd();
 	if (uffd < 0 && length > page)
-		return EOPNOTSUPP; /* one page: the doorbell records, whose stores the server expects to miss */
+		return EOPNOTSUPP; /* one page is allowed: of doorbell records, whose lost stores the server expects */
 	copy = nv_sys_mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memory, (off_t)offset);
 	if (copy == MAP_FAILED) {
 		error = errno;
@@ -141,7 +141,7 @@ int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int mem
 	if (uffd >= 0) {
 		struct uffdio_range range = {addr, length};
 		sys_ioctl(uffd, UFFDIO_WAKE, &range);
-		close(uffd); /* ends the protection, if the old pages are still there, and wakes whoever waits */
+		close(uffd); /* ends the protection, if the old pages are still there, and wakes the threads that wait */
 	}
 	return error;
 }

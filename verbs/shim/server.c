@@ -1,5 +1,5 @@
-/* One request and its answer, over the connection: a datagram each, descriptors
- * with both. */
+/* One request and its answer over the connection: a datagram each, and descriptors with
+ * either. */
 #include "shim.h"
 
 #include <errno.h>
@@ -103,7 +103,7 @@ static int receive_answer(struct nv_process *p) {
 	if (m.msg_flags & MSG_TRUNC)
 		return EPROTO;
 	p->in_length = (size_t)n;
-	return m.msg_flags & MSG_CTRUNC ? EMFILE : 0; /* this process had no number left for a descriptor */
+	return m.msg_flags & MSG_CTRUNC ? EMFILE : 0; /* this process has reached its limit on descriptors */
 }
 
 int nv_ask(struct nv_process *p) {
@@ -117,7 +117,7 @@ int nv_ask(struct nv_process *p) {
 	out->tag = ++p->tag;
 	error = send_request(p);
 	if (error == ETOOMANYREFS || error == EBADF)
-		return error; /* a descriptor that was to go along; the connection is well */
+		return error; /* a descriptor could not be sent; the connection is intact */
 	if (error == 0)
 		error = receive_answer(p);
 	if (error == EMFILE) {

@@ -1,8 +1,8 @@
-/* Whether there is anything to do, and what the environment says:
+/* The environment of the program:
  *
- *   NICLESS_VERBS       the directory that a server has made; without it the shim
- *                       is transparent
- *   NICLESS_VERBS_FAST  1: registered memory may be moved into shared memory */
+ *   NICLESS_VERBS       the directory that a server has made; without it this library does
+ *                       nothing
+ *   NICLESS_VERBS_FAST  1: memory that is registered may be remapped into shared memory */
 #include "shim.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A path in it has to fit into struct nv_place. */
+/* A path in the directory has to fit into struct nv_place. */
 enum { LONGEST = NV_PATH / 2 };
 
 enum { UNKNOWN, OFF, ON };
@@ -20,7 +20,7 @@ enum { UNKNOWN, OFF, ON };
 static int state;
 static char dir[LONGEST];
 
-/* May run in several threads at once, before our constructor: all find the same. */
+/* May run in several threads at once, before the constructor: all get the same result. */
 const char *nv_dir(void) {
 	static int said;
 	int now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
@@ -44,8 +44,8 @@ uint32_t nv_wants(void) {
 	return fast && strcmp(fast, "1") == 0 ? NV_WANT_FAST : 0;
 }
 
-/* libmlx5 asks us for the memory of its rings only if told to; it falls back to
- * its own. What the user has set stays. */
+/* By these variables libmlx5 gets the memory of its rings by an mmap of the device, and
+ * falls back to its own. Values that the user has set stay. */
 __attribute__((__constructor__)) static void start(void) {
 	static const char *const rings[] = {"MLX_QP_ALLOC_TYPE", "MLX_CQ_ALLOC_TYPE", "MLX_SRQ_ALLOC_TYPE",
 	                                    "MLX_RWQ_ALLOC_TYPE"};
@@ -70,6 +70,6 @@ void nv_say(int *once, const char *format, ...) {
 		n = (int)sizeof line - 2;
 	line[n] = '\n';
 	if (write(STDERR_FILENO, line, (size_t)n + 1) < 0)
-		n = 0; /* there is nobody to tell */
+		n = 0; /* there is nowhere to report an error */
 	errno = error;
 }

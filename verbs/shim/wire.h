@@ -1,10 +1,10 @@
-/* What the shim and the server say to each other: datagrams of a unix socket of
- * type SOCK_SEQPACKET, little-endian, one answer to each request. Package verbs
- * has the same in wire.go, and a test that both are the same.
+/* The protocol between the shim and the server: datagrams over a unix socket of type
+ * SOCK_SEQPACKET, little-endian, one answer to each request. wire.go of package verbs has
+ * the same in Go, and a test compares the two.
  *
- * The shim knows nothing of verbs. It sends an ioctl with all that its attributes
- * may point at and writes back where it is told; what an attribute means, only
- * the server knows. */
+ * The shim knows nothing about verbs. It sends an ioctl with everything to which its
+ * attributes may point, and writes the answer where the server says. Only the server knows
+ * what an attribute means. */
 #ifndef NICLESS_VERBS_WIRE_H
 #define NICLESS_VERBS_WIRE_H
 
@@ -22,22 +22,22 @@ enum nv_op {
 	NV_ADOPT = 3, /* nothing + [descriptor] -> nv_opened: is it a context, and which? */
 	NV_IOCTL = 4, /* nv_ioctl... -> nv_answer... */
 	NV_MMAP = 5,  /* nv_mmap -> nv_mapped + [memory] */
-	NV_ALLOC = 6, /* nv_mmap (context 0) -> nv_mapped + [memory]: shared from birth */
-	NV_FREE = 7,  /* nv_mmap: of an NV_ALLOC, once it is unmapped */
+	NV_ALLOC = 6, /* nv_mmap (context 0) -> nv_mapped + [memory]: shared from the start */
+	NV_FREE = 7,  /* nv_mmap: memory of an NV_ALLOC, after it was unmapped */
 };
 
 /* Before every datagram. */
 struct nv_header {
 	uint16_t op;
 	uint16_t flags;   /* NV_ANSWER, NV_AGAIN */
-	int32_t error;    /* of an answer: 0, or what errno becomes */
+	int32_t error;    /* of an answer: 0 or an errno */
 	uint32_t length;  /* of the datagram, this header included */
 	uint32_t tag;     /* repeated in the answer */
 	uint64_t context; /* st_ino of the context socket; 0: none */
 };
 
 #define NV_ANSWER 1u
-#define NV_AGAIN 2u /* of an answer: do what the needs say, then ask again */
+#define NV_AGAIN 2u /* of an answer: meet the needs, then send the request again */
 
 struct nv_hello {
 	uint32_t magic;
@@ -45,13 +45,13 @@ struct nv_hello {
 	uint16_t minor;
 	uint32_t wants; /* NV_WANT_* */
 	uint32_t zero;
-	uint64_t guard;  /* where this program, and nothing after it, has the 8 bytes of cookie; 0: nowhere */
-	uint64_t cookie; /* memory that is not shared is only copied where they are found */
+	uint64_t guard;  /* address at which this program alone has the 8 bytes of cookie; 0: none */
+	uint64_t cookie; /* the engine copies memory of a process only if it finds them there */
 	/* then the program's name, for the log, to the end of the datagram */
 };
 
-#define NV_WANT_FAST 1u /* payload may be remapped (--fast-memory) */
-#define NV_HAS_UFFD 2u  /* stores of other threads are not lost by it */
+#define NV_WANT_FAST 1u /* memory that is registered may be remapped (--fast-memory) */
+#define NV_HAS_UFFD 2u  /* remapping loses no stores of other threads */
 
 struct nv_welcome {
 	uint16_t major;
@@ -65,20 +65,20 @@ struct nv_open {
 };
 
 struct nv_opened {
-	uint64_t context; /* st_ino of the socket that came along, or was asked about */
+	uint64_t context; /* st_ino of the context's socket */
 	uint32_t rdev_major;
 	uint32_t rdev_minor;
 };
 
-/* A request NV_IOCTL is: nv_ioctl; the struct ib_uverbs_ioctl_hdr and its
- * num_attrs attributes as the program passed them; then for each attribute with
- * len > 8, in order, the len bytes that its data points at, each padded to a
- * multiple of 8; then `results` nv_result. Where those bytes cannot be read the
- * shim sends zeros and names the attribute in `unreadable` (bit n: attribute n,
- * n < 64), and the server says EFAULT if it needs them.
+/* A request NV_IOCTL is: nv_ioctl; the struct ib_uverbs_ioctl_hdr and its num_attrs
+ * attributes as the program passed them; then for each attribute with len > 8, in order,
+ * the len bytes to which its data points, padded to a multiple of 8; then `results`
+ * nv_result. If the program has no memory there, the shim sends zeros and sets the
+ * attribute's bit in `unreadable` (bit n: attribute n, n < 64); the server answers EFAULT
+ * if it needs them.
  *
- * Descriptors that come along are those of nv_result of kind NV_NEED_FD without
- * error, in order. */
+ * The request brings the descriptors of the nv_result of kind NV_NEED_FD without error, in
+ * order. */
 struct nv_ioctl {
 	uint64_t unreadable;
 	uint32_t results; /* how many nv_result follow at the end: 0 at first */
@@ -97,23 +97,22 @@ struct nv_out {
 enum nv_out_kind {
 	NV_OUT_BYTES = 1,    /* write the bytes to where data points, set the attribute's flags |= 2 */
 	NV_OUT_VALUE = 2,    /* data = value */
-	NV_OUT_FD = 3,       /* data = descriptor number `value` of those that came along */
+	NV_OUT_FD = 3,       /* data = descriptor number `value` of the answer */
 	NV_OUT_FD_INSIDE = 4 /* uint32 at byte `value & 0xffffffff` of where data points =
 	                        descriptor number `value >> 32`; comes behind its NV_OUT_BYTES */
 };
 
-/* An answer with NV_AGAIN is: uint64_t count; then count nv_need. Descriptors that
- * come along are the memory of the needs of kind NV_NEED_REMAP, in order. The shim
- * does them all and sends the same ioctl again with one nv_result for each, behind
- * those of earlier rounds: the server has to remember nothing. After four such
- * answers the shim gives up. */
+/* An answer with NV_AGAIN is: uint64_t count; then count nv_need. It brings the memory for
+ * the needs of kind NV_NEED_REMAP as descriptors, in order. The shim meets all needs and
+ * sends the same ioctl again with one nv_result for each, after those of earlier answers:
+ * the server keeps no state in between. After four such answers the shim gives up. */
 struct nv_need {
 	uint16_t attr; /* NV_NEED_FD: of this attribute */
 	uint16_t kind; /* NV_NEED_* */
 	uint32_t zero;
 	uint64_t addr; /* NV_NEED_REMAP: whole pages */
 	uint64_t length;
-	uint64_t offset; /* in the memory that came along */
+	uint64_t offset; /* in the memory of the answer */
 };
 
 enum nv_need_kind {
@@ -126,13 +125,12 @@ enum nv_need_kind {
 struct nv_result {
 	uint16_t attr;
 	uint16_t kind;  /* as of the need */
-	int32_t error;  /* 0, or an errno: EBADF of a descriptor; of a remap what failed */
+	int32_t error;  /* 0 or an errno: EBADF for a descriptor; for a remap, that of the call that failed */
 	uint64_t addr;  /* as of the need */
 };
 
-/* The program wants to map `length` bytes, whole pages, of its context from
- * `offset` on. The shim has reserved addr for it, and maps the memory of the answer
- * over it. */
+/* The program maps `length` bytes, whole pages, of its context from `offset` on. The shim has
+ * reserved them at addr, and maps the memory of the answer over them. */
 struct nv_mmap {
 	uint64_t addr;
 	uint64_t length;
@@ -142,19 +140,19 @@ struct nv_mmap {
 };
 
 struct nv_mapped {
-	uint64_t offset; /* in the memory that came along */
-	uint64_t whole;  /* 0, or it is a register page: all bytes of the memory that it is in */
+	uint64_t offset; /* in the memory of the answer */
+	uint64_t whole;  /* bytes of all UAR pages, if it is a UAR page; else 0 */
 };
 
-/* Memory that comes along is sealed by the shim once it is mapped (F_SEAL_FUTURE_WRITE
- * and F_SEAL_SEAL), unless it is sealed already: from then on nobody can punch holes
- * into it, for which the device would wait, and nobody can map it for writing. The
- * server uses no memory before.
+/* After mapping it the shim seals the memory of an answer (F_SEAL_FUTURE_WRITE and
+ * F_SEAL_SEAL), unless it is sealed already: from then on no process can punch holes into
+ * it, for which the engine would wait, or map it for writing. The server does not use the
+ * memory before that.
  *
- * So pages of registers are mapped all at once: the shim maps `whole` bytes, keeps
- * them, and gives the program copies of its mapping. They come along with the first page
- * that a process maps of a context, and with no other. When the context has ended
- * the server stores 1 in the word at NV_GONE of them. */
+ * So UAR pages are mapped all at once: the shim maps `whole` bytes, keeps the mapping, and
+ * gives the program copies of it. Only the answer for the first UAR page that a process
+ * maps of a context brings the memory. When the context has ended, the server stores 1 in
+ * the word at offset NV_GONE of it. */
 #define NV_GONE 0x7f8u
 
 #endif

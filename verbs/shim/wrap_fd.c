@@ -1,4 +1,4 @@
-/* ioctl on devices, and the netlink socket that would tell of other devices. */
+/* ioctl on devices, and the netlink socket by which the kernel would list other devices. */
 #include "shim.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 
 #include "real.h"
 
-/* Every other ioctl is left to the kernel: to a socket it says ENOTTY, as a
- * device would, and what it does to every descriptor it does to ours. */
+/* The kernel serves every other ioctl. For a socket it returns ENOTTY, as for a device;
+ * those that work for every descriptor work for a device's socket too. */
 NV_EXPORT int ioctl(int fd, unsigned long request, ...) {
 	va_list args;
 	void *arg;
@@ -32,7 +32,7 @@ NV_EXPORT int ioctl(int fd, unsigned long request, ...) {
 	return NV_REAL(ioctl)(fd, request, arg);
 }
 
-/* libibverbs asks there first, and would not look at our tree if it were answered. */
+/* libibverbs asks there first, and would not read the tree if it were answered. */
 NV_EXPORT int socket(int domain, int type, int protocol) {
 	if (domain == AF_NETLINK && protocol == NETLINK_RDMA && nv_dir()) {
 		errno = EPROTONOSUPPORT;

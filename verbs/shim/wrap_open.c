@@ -1,4 +1,4 @@
-/* Opening: a device, or a file of our tree in place of the kernel's. */
+/* open and its variants: of a device, or of a file in the tree in place of the kernel's. */
 #include "shim.h"
 
 #include <dirent.h>
@@ -8,13 +8,13 @@
 
 #include "real.h"
 
-/* What compilers make of open where they check it (fortified). */
+/* What compilers replace open with in fortified programs. */
 NV_EXPORT int __open_2(const char *path, int flags);
 NV_EXPORT int __open64_2(const char *path, int flags);
 NV_EXPORT int __openat_2(int dir, const char *path, int flags);
 NV_EXPORT int __openat64_2(int dir, const char *path, int flags);
 
-/* A mode follows only if a file may be made. */
+/* A mode is passed only if a file may be created. */
 #define MODE(mode, flags)                                                          \
 	mode_t mode = 0;                                                           \
 	if ((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE) {               \

@@ -1,4 +1,4 @@
-/* Other questions about names. */
+/* Other functions that take paths. */
 #include "shim.h"
 
 #include <errno.h>
@@ -11,12 +11,13 @@
 
 #include "real.h"
 
-/* What compilers make of these where they check them (fortified). */
+/* What compilers replace these with in fortified programs. */
 NV_EXPORT ssize_t __readlink_chk(const char *path, char *to, size_t size, size_t room);
 NV_EXPORT ssize_t __readlinkat_chk(int dir, const char *path, char *to, size_t size, size_t room);
 NV_EXPORT char *__realpath_chk(const char *path, char *to, size_t room);
 
-/* All may read and write a device; the file that stands for it is read-only. */
+/* Every user may read and write a device; the file to which its path is redirected is read-
+ * only. */
 static bool mode_of_device(const struct nv_place *place, int *mode) {
 	if (place->device < 0)
 		return true;
@@ -69,8 +70,9 @@ NV_EXPORT ssize_t __readlinkat_chk(int dir, const char *path, char *to, size_t s
 	return NV_REAL(__readlinkat_chk)(dir, place.path, to, size, room);
 }
 
-/* A device is its own real path. Names in our tree are told as in /sys: where the
- * directory itself is reached by a link its real name is not ours to find, and stays. */
+/* The real path of a device is its own path. A path in the tree is returned as the path in
+ * /sys. If the directory of the server is itself reached by a link, the real path stays as
+ * it is. */
 static const char *resolved(const struct nv_place *place, const char *path) {
 	return place->device >= 0 && NV_REAL(access)(place->path, F_OK) == 0 ? path : NULL;
 }
@@ -103,8 +105,8 @@ NV_EXPORT char *__realpath_chk(const char *path, char *to, size_t room) {
 
 NV_EXPORT char *canonicalize_file_name(const char *path) { return realpath(path, NULL); }
 
-/* A pattern for names that are ours alone is matched in our tree. Patterns that
- * begin higher up see the kernel's. */
+/* A pattern for paths that are always redirected is matched in the tree. Patterns that begin
+ * higher up match the kernel's files. */
 static const char *pattern_of(const char *pattern, int flags, char *room) {
 	static const char prefix[] = "/sys/class/infiniband";
 	const char *from = nv_dir();
@@ -112,7 +114,7 @@ static const char *pattern_of(const char *pattern, int flags, char *room) {
 	if (!from || (uintptr_t)pattern < 4096 || strncmp(pattern, prefix, sizeof prefix - 1) != 0 ||
 	    strlen(pattern) >= NV_PATH)
 		return pattern;
-	for (; *from; from++) { /* its own letters are no pattern */
+	for (; *from; from++) { /* the directory's name is not part of the pattern */
 		if (!(flags & GLOB_NOESCAPE) && strchr("*?[]\\{}~", *from))
 			room[n++] = '\\';
 		room[n++] = *from;

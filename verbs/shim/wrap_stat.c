@@ -1,4 +1,4 @@
-/* The stat family: a context is a character device, whatever it is underneath. */
+/* stat and its variants: a context looks like a character device, although it is a socket. */
 #include "shim.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #include "real.h"
 
-/* What programs from before glibc 2.33 call. */
+/* What programs call that were linked before glibc 2.33. */
 NV_EXPORT int __xstat(int version, const char *path, struct stat *st);
 NV_EXPORT int __xstat64(int version, const char *path, struct stat64 *st);
 NV_EXPORT int __lxstat(int version, const char *path, struct stat *st);
@@ -17,16 +17,16 @@ NV_EXPORT int __fxstat64(int version, int fd, struct stat64 *st);
 NV_EXPORT int __fxstatat(int version, int dir, const char *path, struct stat *st, int flags);
 NV_EXPORT int __fxstatat64(int version, int dir, const char *path, struct stat64 *st, int flags);
 
-/* Both are the same where a long has 64 bits. */
+/* Both structures are the same if a long has 64 bits. */
 typedef char same_size[sizeof(struct stat) == sizeof(struct stat64) ? 1 : -1];
 typedef char same_rdev[offsetof(struct stat, st_rdev) == offsetof(struct stat64, st_rdev) ? 1 : -1];
 
-/* What a successful stat of a path found, seen by the program. */
+/* Changes the result of a successful stat of a path to what the program is to see. */
 static int path_seen(int result, const struct nv_place *place, void *st) {
 	return result == 0 && place->device >= 0 ? nv_as_device(place, st) : result;
 }
 
-/* The same of a descriptor. */
+/* The same for a descriptor. */
 static int fd_seen(int result, int fd, void *st) {
 	struct nv_context c;
 	if (result == 0 && S_ISSOCK(((struct stat *)st)->st_mode) && nv_dir() && nv_context_of(fd, st, &c))
@@ -48,7 +48,7 @@ static int fd_seen(int result, int fd, void *st) {
 		return path_seen(NV_REAL(name)(version, place.path, st), &place, st);      \
 	}
 
-/* An empty path means the descriptor itself, if a flag says so. */
+/* With AT_EMPTY_PATH an empty path means the descriptor itself. */
 static int at_seen(int result, int dir, const char *path, const struct nv_place *place, void *st, int flags) {
 	if (result == 0 && (flags & AT_EMPTY_PATH) && (!path || !path[0]))
 		return fd_seen(result, dir, st);

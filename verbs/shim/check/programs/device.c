@@ -66,7 +66,7 @@ static void opened(void) {
 	close(other);
 	other = open64(DEVICE, O_RDWR);
 	TRY(other >= 0);
-	while (count(fd, 1) != 2) /* the server hears of a close when it gets to it */
+	while (count(fd, 1) != 2) /* the server notices a close some time later */
 		usleep(100);
 	close(other);
 	while (count(fd, 1) != 1)
@@ -121,7 +121,7 @@ static void asked(void) {
 	close(fd);
 }
 
-/* Where a process may not be read by such calls, not even by itself. */
+/* In a container where process_vm_readv and its like are forbidden. */
 static void forbidden(void) {
 	int fd = open(DEVICE, O_RDWR);
 	forbid(SYS_process_vm_readv, SYS_process_vm_writev);
@@ -170,11 +170,11 @@ static void bad_pointers(void) {
 	TRY(pages != MAP_FAILED && mprotect(pages + page, page, PROT_NONE) == 0);
 	FAILS(EFAULT, ioctl(fd, RDMA_VERBS_IOCTL, NULL));
 	FAILS(EFAULT, ioctl(fd, RDMA_VERBS_IOCTL, (void *)8));
-	FAILS(EFAULT, ioctl(fd, RDMA_VERBS_IOCTL, pages + page - 16)); /* it ends in the header */
+	FAILS(EFAULT, ioctl(fd, RDMA_VERBS_IOCTL, pages + page - 16)); /* the memory ends inside the header */
 	begin(&r, REVERSE);
 	attr(&r, 40, 0);
 	memcpy(pages + page - 24, r.room, 24);
-	FAILS(EFAULT, ioctl(fd, RDMA_VERBS_IOCTL, pages + page - 24)); /* and behind it */
+	FAILS(EFAULT, ioctl(fd, RDMA_VERBS_IOCTL, pages + page - 24)); /* and right after it */
 
 	begin(&r, REVERSE); /* the server needs these bytes */
 	attr(&r, 40, address(pages + page - 8));
@@ -191,7 +191,7 @@ static void bad_pointers(void) {
 	FAILS(EFAULT, call(fd, &r));
 
 	before = descriptors();
-	begin(&r, PIPE_INSIDE); /* a descriptor that cannot be told is not left behind */
+	begin(&r, PIPE_INSIDE); /* a descriptor whose number cannot be written is closed */
 	attr(&r, 16, address(pages));
 	FAILS(EFAULT, call(fd, &r));
 	TRY(descriptors() == before);
@@ -225,8 +225,8 @@ static void mapped(void) {
 	close(fd);
 }
 
-/* A thread that uses memory waits for a hole that is being punched into it; so holes
- * are forbidden. */
+/* A thread that uses memory waits while a hole is punched into it, so punching must be
+ * forbidden. */
 static void sealed(void) {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int fd = open(DEVICE, O_RDWR);
@@ -272,7 +272,7 @@ static void registers(void) {
 	fixed[1] = 33;
 	TRY(peek(fd, 8) == 33 && peek(fd, 3 * page + 8) == 22);
 	TRY(mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0x1004000) == MAP_FAILED && errno == EPROTO); /* there are four */
-	child = fork(); /* the program's pages are the child's too, as they always were */
+	child = fork(); /* the child inherits the program's pages, as for a real device */
 	TRY(child >= 0);
 	if (child == 0) {
 		TRY(fixed[1] == 33 && mappings() == 2);
@@ -280,7 +280,7 @@ static void registers(void) {
 	}
 	join(child);
 
-	for (i = 0, had = 0; i < 10; i++) { /* what is over is unmapped */
+	for (i = 0, had = 0; i < 10; i++) { /* the rest is unmapped */
 		other = open(DEVICE, O_RDWR);
 		one = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, other, 0x1001000);
 		TRY(one != MAP_FAILED && munmap(one, page) == 0);
@@ -314,7 +314,8 @@ static void copied(void) {
 	close(high);
 }
 
-/* Another program shows it to the server once: a descriptor inherited by exec, and one that was passed. */
+/* Another program sends it to the server once: a descriptor inherited by exec, and one that
+ * was passed over a socket. */
 static void handed_on(char *self) {
 	int fd = open(DEVICE, O_RDWR), closed = open(DEVICE, O_RDWR | O_CLOEXEC), pair[2];
 	char a[16], b[16], c[16];

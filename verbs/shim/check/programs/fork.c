@@ -1,4 +1,4 @@
-/* A child may not use what its parent opened, and may open anew. */
+/* A child cannot use what its parent opened, and can open the device again. */
 #include "try.h"
 
 #include <sys/syscall.h>
@@ -39,7 +39,7 @@ static void cloned(void) {
 	TRY(reverse(fd, 3) == 2);
 }
 
-/* The child shares our memory: it must not take the connection. */
+/* The child shares its parent's memory and must not use the connection. */
 static void vforked(void) {
 	volatile int result = 0, error = 0, opened = 0;
 	pid_t child = vfork();
@@ -63,7 +63,7 @@ static void *hammer(void *arg) {
 	return NULL;
 }
 
-/* Whatever other threads hold when the fork comes, the child is free. */
+/* Whatever locks other threads hold at the fork, the child can take them. */
 static void under_load(void) {
 	pthread_t threads[3];
 	uintptr_t i;

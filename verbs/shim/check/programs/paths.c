@@ -53,7 +53,7 @@ static void redirected(void) {
 	n = readlinkat(AT_FDCWD, "/sys/class/infiniband/nicless0/device", link, room - 1);
 	TRY(n == 5 && memcmp(link, "../..", 5) == 0);
 	TRY(realpath("/sys/class/infiniband/nicless0/device", path) == path && strcmp(path, pci) == 0);
-	strcat(path, "/vendor"); /* and that name leads to us too */
+	strcat(path, "/vendor"); /* that name is redirected too */
 	content(path, "0x15b3\n");
 	TRY(access(path, R_OK) == 0);
 	FAILS(ENOENT, access("/sys/class/infiniband/none", F_OK));
@@ -77,7 +77,7 @@ static void redirected(void) {
 	FAILS(EPROTONOSUPPORT, socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA));
 }
 
-/* What is not ours is the kernel's. */
+/* Other paths are the kernel's. */
 static void untouched(void) {
 	volatile uintptr_t wild = 8;
 	struct stat st, self;
@@ -95,7 +95,7 @@ static void untouched(void) {
 	close(fd);
 }
 
-/* Without NICLESS_VERBS there is nothing of ours. */
+/* Without NICLESS_VERBS nothing is redirected. */
 static void transparent(void) {
 	struct stat st;
 	TRY(open(DEVICE, O_RDWR) == -1 && stat(DEVICE, &st) == -1 && stat("/sys/class/infiniband/nicless0", &st) == -1);

@@ -1,4 +1,4 @@
-/* Pages are moved into shared memory while other threads store to them. */
+/* Pages are remapped into shared memory while other threads store to them. */
 #include "try.h"
 
 #include "forbid.h"
@@ -19,8 +19,8 @@ static int64_t remap(const void *at, size_t length) {
 	return call(fd, &r) == 0 ? (int64_t)r.attrs[2].data : -errno;
 }
 
-/* One word in each page is this thread's alone. Whatever it stored last must be
- * there when it comes again. */
+/* Each thread has a word of its own in each page. What it stored last must be there the next
+ * time. */
 static void *hammer(void *arg) {
 	uintptr_t me = (uintptr_t)arg;
 	uint64_t *pages = NULL, last = 0;
@@ -46,7 +46,7 @@ static void *hammer(void *arg) {
 	return NULL;
 }
 
-/* Until every hammer has begun twice more: they all look at the pages of now. */
+/* Waits until every hammer has started two more rounds, so that all use the current pages. */
 static void settle(void) {
 	uint64_t from[HAMMERS];
 	int i;
@@ -86,12 +86,12 @@ static void nothing_is_lost(void) {
 		pthread_join(threads[i], NULL);
 }
 
-/* What cannot be moved stays as it is. */
+/* Memory that cannot be remapped stays as it is. */
 static void refused(void) {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	uint64_t local = 5, *pages = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	TRY(pages != MAP_FAILED);
-	TRY(remap((void *)(address(&local) & ~(uint64_t)(page - 1)), page) == EBUSY); /* our stack */
+	TRY(remap((void *)(address(&local) & ~(uint64_t)(page - 1)), page) == EBUSY); /* this thread's stack */
 	TRY(remap((void *)(address(&errno) & ~(uint64_t)(page - 1)), page) == EBUSY);
 	TRY(local == 5);
 	TRY(remap((char *)pages + 8, page) == EINVAL);
@@ -103,12 +103,12 @@ static void refused(void) {
 	TRY(pages[0] == 6);
 	pages[2 * page / 8] = 7;
 	TRY(munmap((char *)pages + 3 * page, page) == 0);
-	TRY(remap((char *)pages + 2 * page, 2 * page) != 0); /* half of it is not there */
+	TRY(remap((char *)pages + 2 * page, 2 * page) != 0); /* half of it is not mapped */
 	pages[2 * page / 8] += 1;
-	TRY(pages[2 * page / 8] == 8); /* and the other half not protected for ever */
+	TRY(pages[2 * page / 8] == 8); /* and the other half does not stay protected */
 }
 
-/* Without userfaultfd one page is moved, the one of doorbell records, and no more. */
+/* Without userfaultfd only a single page is remapped, as for doorbell records. */
 static void one_page(void) {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	uint64_t *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -116,8 +116,8 @@ static void one_page(void) {
 	TRY(pages != MAP_FAILED && shared != MAP_FAILED);
 	pages[1] = shared[1] = 9;
 	TRY(remap(pages, 2 * page) == EOPNOTSUPP);
-	TRY(remap(shared, page) == EINVAL); /* others have it too */
-	TRY(remap((char *)pages + page, page) == EINVAL); /* nothing is there yet */
+	TRY(remap(shared, page) == EINVAL); /* it is shared with others */
+	TRY(remap((char *)pages + page, page) == EINVAL); /* it is not present yet */
 	TRY(remap(pages, page) == 0 && pages[1] == 9 && peek(fd, 8) == 9);
 	pages[1] = 10;
 	TRY(peek(fd, 8) == 10);

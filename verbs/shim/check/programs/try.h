@@ -1,6 +1,5 @@
-/* What the programs of this folder have in common: they do one thing after the
- * other, and end at the first that is not as it should be. The ioctls are those
- * of the fake server in fake_test.go. */
+/* What the programs in this directory share: they make one check after the other, and end at
+ * the first that fails. The ioctls are those of the fake server in fake_test.go. */
 #ifndef TRY_H
 #define TRY_H
 
@@ -37,7 +36,7 @@
 		}                                                                                                \
 	} while (0)
 
-/* It fails, and with that errno. */
+/* The call fails with that errno. */
 #define FAILS(with, is)                                                                                          \
 	do {                                                                                                     \
 		errno = 0;                                                                                       \
@@ -57,9 +56,9 @@ enum {
 	INODE,       /* attr 0: a descriptor in, attr 1: value, its inode; its errno in bits 32.. if it was none */
 	REMAP,       /* attr 0: address, attr 1: length, attr 2: value, the errno */
 	PEEK,        /* attr 0: offset in the memory of the last remap or mapping, attr 1: value, the word there */
-	ENDLESS,     /* asks for more for ever */
+	ENDLESS,     /* always answers with needs */
 	ERRNO,       /* attr 0: the errno to answer */
-	TOO_LONG,    /* attr 0: a byte more than fits */
+	TOO_LONG,    /* attr 0: one byte more than there is room for */
 	COUNT,       /* attr 0: value, NV_ADOPT seen; attr 1: value, open contexts; attr 2: value, allocations */
 	HANG_UP,     /* the server closes the connection */
 };
@@ -90,7 +89,8 @@ static inline uint64_t address(const void *at) { return (uint64_t)(uintptr_t)at;
 
 static inline int call(int fd, struct request *r) { return ioctl(fd, RDMA_VERBS_IOCTL, r->room); }
 
-/* One good ioctl, with bytes that depend on seed; the count that the server answers, or -1. */
+/* Makes one valid ioctl with bytes that depend on seed. Returns the count that the server
+ * answers, or -1. */
 static inline int64_t reverse(int fd, unsigned seed) {
 	struct request r;
 	unsigned char in[40], out[40];
@@ -133,7 +133,7 @@ static inline int is_device(const struct stat *st) {
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(231, 192);
 }
 
-/* The child's work is done if it ended by itself with 0. */
+/* Waits for the child, which must exit with status 0. */
 static inline void join(pid_t child) {
 	int status;
 	TRY(waitpid(child, &status, 0) == child);

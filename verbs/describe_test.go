@@ -2,13 +2,15 @@ package verbs
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// docs/VERBS.md lists what the tables say. UPDATE_DOCS=1 writes it there.
+// docs/VERBS.md has the table that Markdown returns. UPDATE_DOCS=1 writes it there.
 func TestDocsListTheTables(t *testing.T) {
 	const path, begin, end = "../docs/VERBS.md", "<!-- begin: verbs.Markdown -->\n", "<!-- end -->\n"
 	b, err := os.ReadFile(path)
@@ -21,11 +23,11 @@ func TestDocsListTheTables(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(before+begin+Markdown()+end+after), 0o644))
 		return
 	}
-	require.Equal(t, Markdown(), list, "UPDATE_DOCS=1 go test ./verbs -run Docs writes it anew")
+	require.Equal(t, Markdown(), list, "UPDATE_DOCS=1 go test ./verbs -run Docs updates it")
 }
 
-// Every method has a name of its own, and attributes that are told apart.
-func TestTablesAreWhole(t *testing.T) {
+// Methods have different names, and the attributes of a method different numbers.
+func TestTables(t *testing.T) {
 	names := make(map[string]bool)
 	for _, m := range allMethods() {
 		require.False(t, names[m.name], m.name)
@@ -42,5 +44,33 @@ func TestTablesAreWhole(t *testing.T) {
 	require.Len(t, writeCommands, len(allWriteCommands()))
 	for _, w := range allWriteCommands() {
 		require.LessOrEqual(t, w.request, w.known, w.name)
+	}
+}
+
+// The package documentation lists the files that there are, and names functions that there
+// are.
+func TestDocIsTrue(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	doc := string(text)
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	var sources strings.Builder
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") || name == "doc.go" || name == "shim_embedded.go" {
+			continue
+		}
+		require.Regexp(t, `[\t ]`+regexp.QuoteMeta(name)+`[, \n]`, doc, "its list of files")
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		sources.Write(text)
+	}
+	for _, name := range regexp.MustCompile(`\b\w+\.go\b`).FindAllString(doc, -1) {
+		require.FileExists(t, name)
+	}
+	methods := regexp.MustCompile(`\b(process|call|uctx|memory)\.([a-z]\w+)`).FindAllStringSubmatch(strings.ReplaceAll(doc, ".go", ""), -1)
+	require.Greater(t, len(methods), 10)
+	for _, m := range methods {
+		require.Contains(t, sources.String(), "*"+m[1]+") "+m[2]+"(", "%s.%s", m[1], m[2])
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever a program sends, the server answers or ends the connection; it never
-// panics, and what was made in between goes with the program. The input is
-// datagrams: two bytes of length, one of operation, the body of that length.
+// Whatever a program sends, the server answers or ends the connection. It never panics, and
+// everything that was made is released at the end of the program. The input is datagrams:
+// two bytes of length, one of operation, then a body of that length.
 func FuzzIoctl(f *testing.F) {
 	seed := func(calls ...[]byte) {
 		var all []byte

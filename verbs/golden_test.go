@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What libibverbs and libmlx5 asked a working device, and what that answered.
+// Recorded calls of libibverbs and libmlx5 to a device, with its answers.
 
 type recordedAttr struct {
 	ID    uint16 `json:"id"`
@@ -42,7 +42,7 @@ type recordedResult struct {
 	Out    map[string]string `json:"out"`
 }
 
-// A gap is bytes of an answer that are not those of the recording, and why.
+// A gap is bytes of an answer that differ from the recording, and why.
 type gap struct {
 	from, to int
 	why      string
@@ -58,35 +58,35 @@ var ofDevice = []gap{
 	{96, 100, ownLimit}, {120, 124, ownLimit}, {132, 144, ownLimit}, {156, 160, ownLimit},
 }
 
-// differs lists all that may differ, by call and attribute.
+// differs lists everything that may differ, by call and attribute.
 var differs = map[string][]gap{
-	"GET_CONTEXT 0x1001":          {{36, 40, "no core clock page: nothing would make it tick"}, {0, 4, ownNumber}},
+	"GET_CONTEXT 0x1001":          {{36, 40, "no page of the core clock, which would have to count by itself"}, {0, 4, ownNumber}},
 	"INVOKE_WRITE 0x1 0x1":        ofDevice,
-	"INVOKE_WRITE 0x80000001 0x1": append(ofDevice[:len(ofDevice):len(ofDevice)], gap{280, 284, "completion events are not held back"}, gap{216, 224, "the device clock"}, gap{224, 232, "as at 60"}),
+	"INVOKE_WRITE 0x80000001 0x1": append(ofDevice[:len(ofDevice):len(ofDevice)], gap{280, 284, "completion events cannot be moderated"}, gap{216, 224, "the device clock"}, gap{224, 232, "as at 60"}),
 	"QUERY_PORT 0x1":              {{28, 29, "datagrams of 4096 bytes are possible"}},
 	"UAR_OBJ_ALLOC 0x1002":        {{0, 8, ownNumber}},
 	"UAR_OBJ_ALLOC 0x1004":        {{0, 4, ownNumber}},
 	"INVOKE_WRITE 0x19 0x1":       {{64, 68, "as for QP_CREATE"}, {68, 84, "some of these were made by calls that the recording leaves out"}},
-	"CQ_DESTROY 0x1":              {{0, 4, "nobody sends here, so no completion was told of"}},
+	"CQ_DESTROY 0x1":              {{0, 4, "nothing is sent here, so there was no completion event"}},
 	"INVOKE_WRITE 0x3 0x1":        {{0, 4, ownNumber}},
 	"INVOKE_WRITE 0x3 0x1001":     {{0, 4, ownNumber}},
 	"INVOKE_WRITE 0x9 0x1":        {{0, 12, ownNumber}},
 	"INVOKE_WRITE 0x5 0x1":        {{0, 4, ownNumber}},
-	"INVOKE_WRITE 0x5 0x1001":     {{4, 10, "Ethernet address, which comes from the GUID"}},
+	"INVOKE_WRITE 0x5 0x1001":     {{4, 10, "Ethernet address, which is derived from the GUID"}},
 	"INVOKE_WRITE 0x11 0x1":       {{0, 4, "a descriptor"}},
 	"CQ_CREATE 0x1001":            {{0, 4, ownNumber}},
-	"QP_CREATE 0xd":               {{0, 4, "what was asked for, rather than blocks, of which a WQE may take several"}},
+	"QP_CREATE 0xd":               {{0, 4, "as asked for, rather than in blocks, of which a WQE may take several"}},
 	"QP_CREATE 0xe":               {{0, 4, ownNumber}},
 	"SRQ_CREATE 0x1001":           {{0, 4, ownNumber}},
 	"SRQ_CREATE 0xd":              {{0, 4, ownNumber}},
-	"QUERY_GID_ENTRY 0x3":         {{0, 16, "addresses come from the GUID"}},
+	"QUERY_GID_ENTRY 0x3":         {{0, 16, "addresses are derived from the GUID"}},
 }
 
-// A player plays one recorded program.
+// A player repeats the calls of one recorded program.
 type player struct {
 	*rig
 	ctx     uint64
-	handles map[string]uint64 // of recorded ones, by kind
+	handles map[string]uint64 // this device's, by kind and recorded handle
 	pages   map[uint32]uint32 // UAR pages
 }
 
@@ -102,8 +102,8 @@ func newPlayer(t *testing.T) *player {
 	return &player{rig: r, ctx: le.Uint64(body), handles: make(map[string]uint64), pages: make(map[uint32]uint32)}
 }
 
-// handle returns what a recorded handle is here. Calls of one shape were recorded
-// once, so that some objects come from nowhere: they are made up.
+// handle returns this device's handle for a recorded one. Calls of one form were recorded only
+// once, so the calls that made some objects are missing: handle makes such an object.
 func (p *player) handle(k kind, recorded uint64) uint64 {
 	name := fmt.Sprint(k, recorded)
 	if h, ok := p.handles[name]; ok {
@@ -131,7 +131,7 @@ func (p *player) handle(k kind, recorded uint64) uint64 {
 		c = q.regMR(q.at, pageSize, q.at, uint32(p.handle(kindPD, 1<<20)), abi.AccessLocalWrite)
 		c.value = map[uint16]uint64{0: uint64(le.Uint32(p.ok(c).bytes[abi.AttrCoreOut]))}
 	default:
-		require.Fail(p, "cannot be made up", "%v %d", k, recorded)
+		require.Fail(p, "cannot be made", "%v %d", k, recorded)
 	}
 	p.ok(c)
 	require.NotNil(p, x.objects[uint32(c.value[0])])
@@ -139,7 +139,7 @@ func (p *player) handle(k kind, recorded uint64) uint64 {
 	return c.value[0]
 }
 
-// clear destroys what uses an object: the recording left calls out.
+// clear destroys the objects that use an object: calls are missing in the recording.
 func (p *player) clear(h uint32) {
 	x := p.s.contexts[p.ctx]
 	x.mu.Lock()
@@ -151,7 +151,7 @@ func (p *player) clear(h uint32) {
 	}
 }
 
-// descriptor returns the number of one for events, which is made up likewise.
+// descriptor does the same for a descriptor for events.
 func (p *player) descriptor(recorded uint64) uint64 {
 	if p.files[recorded] == nil {
 		c := p.ok(p.allocAsync(p.ctx))
@@ -181,7 +181,7 @@ var writeHandles = map[uint32]struct {
 	abi.CmdQueryQP: {abi.QueryQPQPHandle, kindQP}, abi.CmdModifyQP: {abi.ModifyQPQPHandle, kindQP},
 }
 
-// translate makes the recorded attributes those of a call here.
+// translate converts recorded attributes to those of a call to this device.
 func (p *player) translate(m *method, call recordedCall) (args []arg) {
 	command, _ := strconv.ParseUint(strings.TrimPrefix(call.WriteCmd, "0x"), 16, 32)
 	for _, a := range call.Attrs {
@@ -236,7 +236,7 @@ func recordedBytes(call recordedCall, a recordedAttr, data uint64) []byte {
 	return bytes.Clone(call.In[name])
 }
 
-// learn remembers what recorded numbers are here.
+// learn remembers this device's numbers for recorded ones.
 func (p *player) learn(m *method, call recordedCall, want recordedResult, got answer) {
 	for id, text := range want.Out {
 		var n uint64
@@ -337,8 +337,8 @@ func cutNumber(name string) (program, rest string, ok bool) {
 	return name, "", false
 }
 
-// The rings of every queue pair that libmlx5 lays out are taken as it lays them
-// out, and the program hears how long its receive queue is.
+// The rings of recorded queue pairs are found where libmlx5 lays them out, and the answer says
+// how long the receive queue is.
 func TestRecordedRings(t *testing.T) {
 	types := map[string]uint64{"RC": abi.QPTRC, "UC": abi.QPTUC, "UD": abi.QPTUD}
 	p := newRig(t).program()

@@ -18,17 +18,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A rig is a server, and a process that is served without a connection: the test
-// plays the shim.
+// A rig is a server and a process that it serves without a connection: the test acts as the
+// shim.
 type rig struct {
 	testing.TB
 	s     *Server
 	p     *process
 	tag   uint32
-	files map[uint64]*os.File // what the program calls by these numbers
+	files map[uint64]*os.File // the program's descriptors
 	next  uint64
-	refit bool // remaps fail
-	loose bool // it seals nothing
+	refit bool // the shim's remaps fail
+	loose bool // the shim seals nothing
 }
 
 func newServing(t testing.TB) *Server {
@@ -55,8 +55,8 @@ func newRig(t testing.TB) *rig {
 	return newServing(t).rig(t)
 }
 
-// rig returns another process of a server. Nothing is known about its mappings:
-// what was answered counts.
+// rig returns another process of a server. The server may not read its mappings, so what the
+// shim was told to map counts.
 func (s *Server) rig(t testing.TB) *rig {
 	t.Helper()
 	r := &rig{TB: t, s: s, p: s.newProcess(int32(os.Getpid()), uint32(os.Getuid()), nil), files: make(map[uint64]*os.File), next: 100}
@@ -72,7 +72,7 @@ func (s *Server) rig(t testing.TB) *rig {
 	return r
 }
 
-// connected returns a connection as the server has it, and the program's end.
+// connected returns the server's and the program's end of a connection.
 func connected(t testing.TB) (conn *net.UnixConn, program *os.File) {
 	t.Helper()
 	mine, program, err := unixsock.Pair("connection")
@@ -84,10 +84,10 @@ func connected(t testing.TB) (conn *net.UnixConn, program *os.File) {
 	return c.(*net.UnixConn), program
 }
 
-// helloDatagram is a whole request with helloBytes.
+// helloDatagram returns a whole request with helloBytes.
 func helloDatagram() []byte { return finish(append(u64s(1, 24, 0), helloBytes()...)) }
 
-// helloBytes is what a process says first. Its guard is this process'.
+// helloBytes returns an nv_hello, with a guard of this process.
 func helloBytes() []byte {
 	hello := append(u32s(wireMagic), wireMajor, 0, wireMinor, 0)
 	return append(append(hello, u64s(0)...), u64s(procmem.VecOf(ownGuard()).Addr, le.Uint64(ownGuard()))...)
@@ -147,7 +147,7 @@ func number(id uint16, v uint64) arg { return arg{id: id, data: v, inline: true}
 
 func word(id uint16, v uint32) arg { return arg{id: id, in: le.AppendUint32(nil, v)} }
 
-// An answer is what a call gave.
+// An answer is the result of a call.
 type answer struct {
 	errno unix.Errno
 	bytes map[uint16][]byte
@@ -155,7 +155,7 @@ type answer struct {
 	again int
 }
 
-// ioctl makes a call, as often as the server wants it made.
+// ioctl makes a call, and repeats it as long as the server has needs.
 func (r *rig) ioctl(context uint64, object, method uint16, args ...arg) (c answer) {
 	r.Helper()
 	head := ioctlBytes(object, method, args...)
@@ -172,7 +172,7 @@ func (r *rig) ioctl(context uint64, object, method uint16, args ...arg) (c answe
 			c.errno = unix.Errno(h.error)
 			if h.error == 0 {
 				r.outs(&c, b, args, give)
-				if at := c.bytes[abi.MLX5AttrUARObjAllocMmapOffset]; object == abi.MLX5ObjectUAR && at != nil && !r.loose { // as libmlx5 does with each
+				if at := c.bytes[abi.MLX5AttrUARObjAllocMmapOffset]; object == abi.MLX5ObjectUAR && at != nil && !r.loose { // as libmlx5 does for each
 					r.mapUAR(context, le.Uint64(at))
 				}
 			}
@@ -216,7 +216,7 @@ func duplicated(r *rig, files []*os.File) []*os.File {
 	return copies
 }
 
-// ioctlBytes lays out a header and its attributes, with what they point at.
+// ioctlBytes returns a header and its attributes, and the bytes to which they point.
 func ioctlBytes(object, method uint16, args ...arg) []byte {
 	b := le.AppendUint16(nil, uint16(abi.IoctlHdrSize+abi.AttrSize*len(args)))
 	b = le.AppendUint16(b, object)
@@ -252,7 +252,7 @@ func ioctlBytes(object, method uint16, args ...arg) []byte {
 	return append(b, tail...)
 }
 
-// outs does what an answer says.
+// outs performs the outs of an answer.
 func (r *rig) outs(c *answer, b []byte, args []arg, give []*os.File) {
 	r.Helper()
 	c.bytes, c.value = make(map[uint16][]byte), make(map[uint16]uint64)
@@ -281,7 +281,7 @@ func (r *rig) outs(c *answer, b []byte, args []arg, give []*os.File) {
 	require.Empty(r, b)
 }
 
-// seal is what the shim does with memory that it has mapped.
+// seal seals memory as the shim does after mapping it.
 func (r *rig) seal(f *os.File) {
 	r.Helper()
 	if r.loose {
@@ -295,7 +295,7 @@ func (r *rig) seal(f *os.File) {
 	}
 }
 
-// share makes memory of the process known from birth.
+// share gives the process memory that is shared from the start.
 func (r *rig) share(addr, size uint64) *extent {
 	r.Helper()
 	m := le.AppendUint64(nil, addr)
@@ -322,7 +322,7 @@ func u64s(v ...uint64) (b []byte) {
 	return b
 }
 
-// testLog shows what a program would not hear.
+// testLog writes the server's log to that of the test.
 type testLog struct{ testing.TB }
 
 func (l testLog) Write(b []byte) (int, error) {

@@ -51,7 +51,7 @@ func TestOpenBuriesWhatWasClosed(t *testing.T) {
 	require.Empty(t, r.p.memory.extents)
 }
 
-// A socket that is no context is not taken for one.
+// A socket that is no context is not adopted.
 func TestAdoptOfAnything(t *testing.T) {
 	r := newRig(t)
 	mine, theirs, err := unixsock.Pair("x")
@@ -63,8 +63,8 @@ func TestAdoptOfAnything(t *testing.T) {
 	require.Equal(t, int32(unix.EBADF), h.error)
 }
 
-// A file that has the number of a context's socket is not taken for it: file
-// systems that programs mount give their files the numbers that they like.
+// A file with the inode number of a context's socket is not taken for it: a file system of a
+// program can give its files any number.
 func TestAdoptOfAFileWithTheNumberOfAContext(t *testing.T) {
 	s := newServing(t)
 	victim, thief := s.rig(t), s.rig(t)
@@ -93,7 +93,7 @@ func TestAdoptOfAFileWithTheNumberOfAContext(t *testing.T) {
 	require.Empty(t, thief.p.contexts)
 }
 
-// What a process has adopted is forgotten when it has ended.
+// Adopted contexts are forgotten when they have ended.
 func TestAdoptForgetsWhatHasEnded(t *testing.T) {
 	s := newServing(t)
 	a, b := s.rig(t), s.rig(t)
@@ -106,8 +106,8 @@ func TestAdoptForgetsWhatHasEnded(t *testing.T) {
 	}
 }
 
-// Nobody reads what a program writes to its device: a descriptor that came along
-// would be closed by the server, which takes as long as its maker likes.
+// The server does not read what a program writes to its device: it would have to close
+// descriptors in it, which can block for as long as the program likes.
 func TestContextsTakeNothing(t *testing.T) {
 	r := newRig(t)
 	ctx, socket := r.open(0)
@@ -118,7 +118,7 @@ func TestContextsTakeNothing(t *testing.T) {
 	r.ok(r.queryPort(ctx))
 }
 
-// A context that was being made when the server ended is not left over.
+// No context is left that was being made when the server ended.
 func TestNoContextAfterTheEnd(t *testing.T) {
 	r := newRig(t)
 	r.s.closeAll()
@@ -128,14 +128,14 @@ func TestNoContextAfterTheEnd(t *testing.T) {
 	require.Empty(t, r.s.contexts)
 }
 
-// All that a context has cost is given back with it.
+// Everything that was charged for a context is refunded at its end.
 func TestContextsGiveBack(t *testing.T) {
 	r := newRig(t)
 	p := r.program()
 	p.ok(p.createCQ(15, 0))
 	p.ok(p.createChannel())
 	p.s.contexts[p.ctx].end()
-	most := engine.Cost{Memory: 1 << 29, Connections: 1 << 11} // half of all, which one user may have
+	most := engine.Cost{Memory: 1 << 29, Connections: 1 << 11} // half of all: one user's limit
 	require.NoError(t, p.s.engine.Charge(p.p.uid, most))
 	p.s.engine.Refund(p.p.uid, most)
 }
@@ -160,9 +160,9 @@ func TestDescriptorsAreCharged(t *testing.T) {
 	t.Fatalf("%d descriptors are held, %d are charged", held, charged)
 }
 
-// Memory that a program has registered, unmapped, and mapped anew is its own memory
-// then, though a key is left that is of what was there before. What was there before
-// goes with that key.
+// A program registers shared memory, unmaps it, and maps other memory at the same address,
+// while the key still exists. A new registration there is of the new memory, and the shared
+// memory is freed with the old key.
 func TestMemoryMappedAnewUnderAKey(t *testing.T) {
 	r := newRig(t)
 	p := r.program()
@@ -176,7 +176,7 @@ func TestMemoryMappedAnewUnderAKey(t *testing.T) {
 	}
 	dereg := func(h uint32) { p.ok(p.deregMR(uint64(h))) }
 	e := r.share(at, pageSize)
-	was := reg() // of the memory that was shared, as far as is known
+	was := reg() // of the shared memory, which the server believes to be there
 	require.Equal(t, 2, e.holders)
 	h, _, _ := r.request(opFree, 0, append(u64s(at, pageSize), make([]byte, 16)...))
 	require.Zero(t, h.error)
@@ -197,8 +197,8 @@ func TestMemoryMappedAnewUnderAKey(t *testing.T) {
 	dereg(is)
 }
 
-// The answer to destroy says how many events were read; those that were not are
-// taken back, and those of others stay.
+// The answer to destroy says how many events were read. Unread ones are taken back, and those
+// of other objects stay.
 func TestEventsAreCountedExactly(t *testing.T) {
 	r := newRig(t)
 	p := r.program()
@@ -226,7 +226,7 @@ func TestEventsAreCountedExactly(t *testing.T) {
 	require.Equal(t, uint32(1), le.Uint32(destroyed.bytes[abi.AttrCoreOut]))
 }
 
-// Channels are found by what their descriptors are, and go when nobody has them.
+// A channel is identified by its socket, and ends when its last descriptor is closed.
 func TestChannels(t *testing.T) {
 	r := newRig(t)
 	p := r.program()
@@ -244,7 +244,7 @@ func TestChannels(t *testing.T) {
 	require.Len(t, x.channels, 2, "a CQ uses the first one")
 	p.ok(p.destroyCQ(cq))
 	make()
-	require.Len(t, x.channels, 2, "nobody has the first one any more")
+	require.Len(t, x.channels, 2, "the first one has no descriptor any more")
 }
 
 // libmlx5 crashes if a UAR page is refused.

@@ -31,7 +31,7 @@ func TestMappingsCount(t *testing.T) {
 		return e
 	}
 	require.Nil(t, find(0x1000, 8), "nothing of it is mapped there")
-	e.addr = e.mem.Addr() // this process has it where the server has it
+	e.addr = e.mem.Addr() // this process has it mapped at the server's address
 	require.Same(t, e, find(e.addr, 2*pageSize))
 	require.Nil(t, find(e.addr, 2*pageSize+1), "it is not as long")
 	other, err := shm.Create("other", pageSize)
@@ -46,7 +46,7 @@ func TestMappingsCount(t *testing.T) {
 	r.p.memory.letGo(e)
 }
 
-// What the kernel says of a process' mappings can be very long. None of it is kept.
+// The text about a process's mappings can be very long. None of it is kept.
 func TestMappingsAreNotKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "maps")
 	var text bytes.Buffer
@@ -104,7 +104,7 @@ func TestRowsOfMaps(t *testing.T) {
 	}
 }
 
-// What the kernel is asked for one address is what its text says.
+// The query for one address gives what the text says.
 func TestMappingsAsAskedAndAsRead(t *testing.T) {
 	m := openMaps(int32(os.Getpid()))
 	require.NotNil(t, m)

@@ -11,8 +11,8 @@ import (
 
 func itoa(v int) string { return strconv.Itoa(v) }
 
-// What the kernel's uverbs_ioctl.c refuses, and with which number.
-func TestAttributesAreJudged(t *testing.T) {
+// Attributes are refused with the same numbers as by the kernel's uverbs_ioctl.c.
+func TestAttributesAreChecked(t *testing.T) {
 	p := newRig(t).program()
 	query := func(args ...arg) unix.Errno {
 		return p.ioctl(p.ctx, abi.ObjectDevice, abi.MethodQueryPort, args...).errno
@@ -26,13 +26,13 @@ func TestAttributesAreJudged(t *testing.T) {
 		args []arg
 		want unix.Errno
 	}{
-		{"as it should be", good, 0},
-		{"an unknown one that matters", append(good[:2:2], number(unknown, 0)), unix.EPROTONOSUPPORT},
-		{"an unknown one that does not", append(good[:2:2], arg{id: unknown, data: 1, inline: true, optional: true}), 0},
+		{"valid", good, 0},
+		{"an unknown one that is mandatory", append(good[:2:2], number(unknown, 0)), unix.EPROTONOSUPPORT},
+		{"an unknown one that is not", append(good[:2:2], arg{id: unknown, data: 1, inline: true, optional: true}), 0},
 		{"one is missing", good[:1], unix.EINVAL},
 		{"one is there twice", append(good[:2:2], good[0]), unix.EINVAL},
 		{"too little room", []arg{port(1), room(abi.QueryPortRespSize - 1)}, unix.EINVAL},
-		{"more room than there is to say", []arg{port(1), room(100)}, 0},
+		{"more room than the answer needs", []arg{port(1), room(100)}, 0},
 		{"no such port", []arg{port(2), good[1]}, unix.EINVAL},
 		{"a constant of 4 bytes", []arg{word(abi.AttrQueryPortPortNum, 1), good[1]}, unix.EINVAL},
 	} {
@@ -42,12 +42,12 @@ func TestAttributesAreJudged(t *testing.T) {
 	require.Equal(t, unix.EPROTONOSUPPORT, p.ioctl(p.ctx, 99, 0).errno, "no such object")
 	require.Equal(t, unix.ENOSPC, p.ioctl(p.ctx, abi.ObjectDevice, abi.MethodInvokeWrite, number(abi.AttrWriteCmd, abi.CmdQueryDevice)).errno, "the probe of libibverbs")
 	require.Equal(t, unix.EOPNOTSUPP, p.write(p.ctx, 38, make([]byte, 8), 8).errno, "no such command")
-	require.Equal(t, unix.EOPNOTSUPP, p.write(p.ctx, abi.CmdAllocPD, append(make([]byte, 15), 1), abi.AllocPDRespSize).errno, "a longer request that says something")
-	require.Zero(t, p.write(p.ctx, abi.CmdAllocPD, make([]byte, 16), abi.AllocPDRespSize).errno, "a longer request that says nothing")
+	require.Equal(t, unix.EOPNOTSUPP, p.write(p.ctx, abi.CmdAllocPD, append(make([]byte, 15), 1), abi.AllocPDRespSize).errno, "a longer request with other bytes than 0")
+	require.Zero(t, p.write(p.ctx, abi.CmdAllocPD, make([]byte, 16), abi.AllocPDRespSize).errno, "a longer request with zeros")
 	require.Equal(t, unix.EBADF, p.ioctl(p.ctx+1, abi.ObjectDevice, abi.MethodQueryPort, good...).errno, "not a context of this process")
 }
 
-// Handles are good in one context, and for one kind of object.
+// A handle is valid in one context, and for one kind of object.
 func TestHandles(t *testing.T) {
 	r := newRig(t)
 	p, q := r.program(), r.program()
@@ -71,8 +71,8 @@ func TestHandles(t *testing.T) {
 	require.Empty(t, p.p.memory.extents, "memory goes with the last object in it")
 }
 
-// Private data of libmlx5 that cannot be meant.
-func TestQueuesAreJudged(t *testing.T) {
+// Private data of libmlx5 that describes no possible queue is refused.
+func TestQueuesAreChecked(t *testing.T) {
 	p := newRig(t).program()
 	require.Equal(t, unix.EINVAL, p.createCQ(1<<22, 0).errno, "more entries than possible")
 	cq := p.ok(p.createCQ(15, 0)).value[0]
@@ -90,11 +90,11 @@ func TestQueuesAreJudged(t *testing.T) {
 		{"the product overflows", 16, 1 << 31, 31, abi.MLX5QPFlagUARPageIndex, p.uar, unix.EINVAL},
 		{"entries too small", 16, 8, 3, abi.MLX5QPFlagUARPageIndex, p.uar, unix.EINVAL},
 		{"no page", 16, 8, 4, 0, 0, unix.EINVAL},
-		{"a page of nobody", 16, 8, 4, abi.MLX5QPFlagUARPageIndex, p.uar + 1, unix.EINVAL},
+		{"a page that was not allocated", 16, 8, 4, abi.MLX5QPFlagUARPageIndex, p.uar + 1, unix.EINVAL},
 		{"a page far away", 16, 8, 4, abi.MLX5QPFlagUARPageIndex, 1 << 31, unix.EINVAL},
 		{"no sends", 0, 8, 4, abi.MLX5QPFlagUARPageIndex, p.uar, 0},
 		{"no receives", 16, 0, 0, abi.MLX5QPFlagUARPageIndex, p.uar, 0},
-		{"nothing at all", 0, 0, 0, abi.MLX5QPFlagUARPageIndex, p.uar, 0},
+		{"neither", 0, 0, 0, abi.MLX5QPFlagUARPageIndex, p.uar, 0},
 	} {
 		d := createQPDriver(p.ring(1<<20), p.ring(pageSize), c.sq, c.rq, c.shift, c.flags, c.uar)
 		got := p.createQPWith(abi.QPTRC, cq, []uint32{1, 1, 1, 1, 0}, d)
@@ -102,8 +102,8 @@ func TestQueuesAreJudged(t *testing.T) {
 	}
 }
 
-// Memory that cannot be shared, or is nobody's.
-func TestMemoryIsJudged(t *testing.T) {
+// Memory that does not exist or cannot be used is not registered.
+func TestMemoryIsChecked(t *testing.T) {
 	p := newRig(t).program()
 	reg := func(start, n, iova uint64, pd, access uint32) unix.Errno {
 		return p.regMR(start, n, iova, pd, access).errno

@@ -42,7 +42,7 @@ func TestMmap(t *testing.T) {
 	require.Empty(t, files, "all of them are mapped")
 	require.Equal(t, u64s(0, uarPages*pageSize), body)
 
-	// A ring that was born shared is used as it is, and goes with its queue.
+	// A ring that is shared from the start is used as it is, and freed with its queue.
 	at := p.at
 	m, _, errno := p.mmap(p.ctx, at, 1<<20, 0x114000)
 	require.Zero(t, errno)
@@ -54,8 +54,8 @@ func TestMmap(t *testing.T) {
 	p.ok(p.destroyCQ(c.value[0]))
 	require.Empty(t, p.p.memory.extents)
 
-	// One that never gets a queue gives way to the next at its place, and there
-	// are not endlessly many.
+	// One that never gets a queue is freed when another is mapped at its address, and the
+	// number of such rings is limited.
 	for range 3 {
 		_, _, errno = p.mmap(p.ctx, 0x5000000, 4096, 0x10c000)
 		require.Zero(t, errno)
@@ -84,7 +84,7 @@ func TestAllocatedMemory(t *testing.T) {
 	require.Empty(t, p.p.memory.extents)
 }
 
-// The page of clock information says which nanosecond of the day a time stamp is.
+// The clock page converts a time stamp to the time of day.
 func TestClockInformation(t *testing.T) {
 	p := newRig(t).program()
 	m, _, errno := p.mmap(p.ctx, 0x1000, 4096, 0x700000)
@@ -100,8 +100,8 @@ func TestClockInformation(t *testing.T) {
 	require.Less(t, nanos, uint64(after.UnixNano())+allowed)
 }
 
-// Memory that a program is asked to map again, without a word of the first time,
-// is no more than what it was asked for last.
+// If a program is asked to remap memory again and has never answered, only the memory of the
+// last request is kept.
 func TestMemoryAskedForTwice(t *testing.T) {
 	p := newRig(t).program()
 	lent := func() (n int) {
@@ -117,7 +117,7 @@ func TestMemoryAskedForTwice(t *testing.T) {
 	args := createCQArgs(15, createCQDriver(0x5000000, 0x6000000, p.uar))
 	body := append(u64s(0), u32s(1, uint32(abi.IoctlHdrSize+abi.AttrSize*len(args)))...)
 	body = append(body, ioctlBytes(abi.ObjectCQ, abi.MethodCQCreate, args...)...)
-	body = append(body, make([]byte, resultSize)...) // of something else
+	body = append(body, make([]byte, resultSize)...) // a result of something else
 	for range 3 {
 		h, _, give := p.request(opIoctl, p.ctx, body)
 		require.Equal(t, uint16(flagAgain), h.flags&flagAgain)

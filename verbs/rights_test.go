@@ -35,22 +35,22 @@ func lingering(t *testing.T) *os.File {
 	return os.NewFile(uintptr(fd), "lingering")
 }
 
-// A descriptor that lies unread in a connection, and does not close, holds up
-// nobody but its user, who pays for the connection until it is closed.
-func TestNobodyWaitsForALingeringDescriptor(t *testing.T) {
+// An unread descriptor that blocks in close does not hold up the server, and its user is
+// charged for the connection until it is closed.
+func TestLingeringDescriptor(t *testing.T) {
 	s := newServing(t)
 	conn, theirs := connected(t)
 	hello := helloDatagram()
 	fd := lingering(t)
 	_, err := theirs.Write(hello)
 	require.NoError(t, err)
-	_, err = theirs.Write(hello) // before the answer to the first was read: it ends there
+	_, err = theirs.Write(hello) // before the first answer was read, which ends the connection
 	require.NoError(t, err)
 	require.NoError(t, unixsock.Control(theirs, func(to int) error {
 		return unixsock.Control(fd, func(n int) error { return unix.Sendmsg(to, hello, unix.UnixRights(n), nil, 0) })
 	}))
-	_ = fd.Close()                           // not the last one: it is under way
-	all := engine.Cost{Connections: 1 << 11} // half of them, which one user may have
+	_ = fd.Close()                           // not the last copy: one is in the connection
+	all := engine.Cost{Connections: 1 << 11} // half of them: one user's limit
 	uid := uint32(os.Getuid())
 	require.NoError(t, s.engine.Charge(uid, all))
 	s.engine.Refund(uid, all)
@@ -67,8 +67,7 @@ func TestNobodyWaitsForALingeringDescriptor(t *testing.T) {
 	require.Error(t, s.engine.Charge(uid, all), "it is not closed yet")
 }
 
-// Nobody can leave descriptors in a connection before it was greeted, nor in one that
-// has nothing to say.
+// Descriptors cannot be sent before hello, nor over a connection of a watcher.
 func TestDescriptorsBeforeHello(t *testing.T) {
 	dir, _ := serving(t, 1)
 	dial := func(name string) *net.UnixConn {
@@ -97,8 +96,8 @@ func TestDescriptorsBeforeHello(t *testing.T) {
 	require.True(t, errors.Is(err, unix.EPERM) || errors.Is(err, unix.EPIPE), "%v", err)
 }
 
-// Descriptors beyond those that may come along are not opened, and the reader of the
-// request, which would wait for that, does not close them.
+// Descriptors beyond the limit of a request are not received, and not closed by the goroutine
+// that reads the request, which would wait for that.
 func TestTooManyDescriptors(t *testing.T) {
 	s := newServing(t)
 	conn, theirs := connected(t)
@@ -129,9 +128,9 @@ func TestTooManyDescriptors(t *testing.T) {
 	require.True(t, hangsUp(10_000))
 }
 
-// A user whose connections do not close gets no more of them. Those that are refused
-// are closed, and no longer on the user's bill.
-func TestNobodyIsGreetedWhoseConnectionsDoNotClose(t *testing.T) {
+// A user whose connections do not close gets no more connections. Those that are refused are
+// closed and no longer charged.
+func TestUserWhoseConnectionsDoNotClose(t *testing.T) {
 	s := newServing(t)
 	s.clogged = func(uid uint32) bool { return uid == uint32(os.Getuid()) }
 	conn, theirs := connected(t)
@@ -144,7 +143,7 @@ func TestNobodyIsGreetedWhoseConnectionsDoNotClose(t *testing.T) {
 	s.serve(t.Context(), conn) // does not wait for the program
 	require.Error(t, unixsock.Control(conn, func(int) error { return nil }), "it is not closed")
 
-	p := s.newProcess(1, uint32(os.Getuid()), nil) // accepted before
+	p := s.newProcess(1, uint32(os.Getuid()), nil) // accepted before that
 	answer, _, err := p.handle(hello, nil)
 	require.NoError(t, err)
 	require.Equal(t, uint32(unix.EMFILE), le.Uint32(answer[4:]))

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory into which its program can punch holes is used for nothing, and no byte of it
-// is touched: that would wait for the puncher.
+// Memory into which its program can punch holes is not used, and no byte of it is touched: an
+// access would wait while a hole is punched.
 func TestUnsealedMemoryIsNotUsed(t *testing.T) {
 	p := newRig(t).program()
 	cq := p.ok(p.createCQ(15, 0)).value[0]
@@ -40,12 +40,12 @@ func TestUnsealedMemoryIsNotUsed(t *testing.T) {
 	}
 }
 
-// Queues cannot name registers that are not sealed.
+// Queues cannot use UAR pages that are not sealed.
 func TestUnsealedRegistersAreNotUsed(t *testing.T) {
 	r := newRig(t)
 	r.loose = true
 	p := r.program()
-	r.loose = false // the memory of queues is
+	r.loose = false // the memory of queues is sealed
 	require.Equal(t, unix.EFAULT, p.createCQ(15, 0).errno)
 	at, whole := p.mapUAR(p.ctx, uarOffset+uint64(p.uar)*pageSize)
 	require.Equal(t, uint64(p.uar)*pageSize, at)
@@ -53,8 +53,8 @@ func TestUnsealedRegistersAreNotUsed(t *testing.T) {
 	p.ok(p.createCQ(15, 0))
 }
 
-// Memory that is sealed is mapped by one process: another one that uses the context
-// has pages of its own.
+// Sealed memory is mapped by one process, so another process that uses the context has UAR
+// pages of its own.
 func TestRegistersOfAnotherProcess(t *testing.T) {
 	s := newServing(t)
 	a, b := s.rig(t), s.rig(t)

@@ -97,14 +97,14 @@ func TestServe(t *testing.T) {
 	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	n, err := conn.Read(b)
 	require.Zero(t, n)
-	require.False(t, os.IsTimeout(err), "the end is told")
+	require.False(t, os.IsTimeout(err), "the end is reported")
 	n, err = unix.Read(fds[0], b)
 	require.NoError(t, err)
-	require.Zero(t, n, "and to the context")
+	require.Zero(t, n, "and at the context")
 	require.NoDirExists(t, dir)
 }
 
-// Connections are made for nothing, and do not fill the log.
+// Connections cost a program nothing, so they must not fill the log.
 func TestConnectionsDoNotFillTheLog(t *testing.T) {
 	s := newServing(t)
 	var lines atomic.Int64
@@ -126,8 +126,8 @@ func TestConnectionsDoNotFillTheLog(t *testing.T) {
 	require.Equal(t, before+1, lines.Load())
 }
 
-// Refusals of many programs of one user have one budget, and another user's are
-// written.
+// The refusals of all programs of one user have one budget in the log, and another user's
+// have their own.
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	s := newServing(t)
 	var lines atomic.Int64
@@ -166,9 +166,9 @@ func (c lineCounter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// What another user has put in the place of the directory is not used: that user would
-// choose where files are removed and written.
-func TestDirectoryOfSomebodyElse(t *testing.T) {
+// A directory of another user, or a link, is not used: that user would choose where files are
+// removed and written.
+func TestDirectoryOfAnotherUser(t *testing.T) {
 	there := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(there, treeName), 0o755))
 	mine := filepath.Join(t.TempDir(), "n.verbs")
@@ -187,7 +187,7 @@ func TestDirectoryOfSomebodyElse(t *testing.T) {
 	require.DirExists(t, filepath.Join(there, treeName))
 }
 
-// Who says nothing sensible is not served, and nobody else notices.
+// A connection that sends no valid request ends, and others are not affected.
 func TestGarbageEndsTheConnection(t *testing.T) {
 	dir, _ := serving(t, 1)
 	addr := &net.UnixAddr{Name: filepath.Join(dir, SocketName), Net: "unixpacket"}
@@ -207,8 +207,8 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 	_ = conn.Close()
 }
 
-// A program that does not read answers is not answered for ever: answers can bring
-// descriptors, of which only so many can be under way.
+// The connection of a program that does not read answers ends: answers can bring descriptors,
+// and the kernel limits how many can be unread.
 func TestAnswersHaveToBeRead(t *testing.T) {
 	dir, _ := serving(t, 1)
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(dir, SocketName), Net: "unixpacket"})

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Explanations reach those who watch, of their own user, and nobody waits for
-// those who do not read.
+// Explanations reach the watchers of the same user, and the server does not wait for watchers
+// that do not read.
 func TestWatchers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), WatchName)
 	l, err := listen(path, 0o600)
@@ -54,7 +54,7 @@ func TestWatchers(t *testing.T) {
 	wait(0)
 }
 
-// One user does not take the places of all, nor do several together.
+// Neither one user nor several together can take all places for watchers.
 func TestWatchersOfOneUser(t *testing.T) {
 	w := watchers{engine: newServing(t).engine}
 	one := func(uid uint32) bool {

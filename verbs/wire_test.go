@@ -59,7 +59,7 @@ func TestWireIsTheHeader(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 }
 
-// The rows of needs, outs and results are laid out as their sizes say.
+// Needs, outs and headers have the sizes that the constants say.
 func TestWireRows(t *testing.T) {
 	n := wireNeed{attr: 1, kind: needRemap, addr: 2, length: 3, offset: 4}
 	require.Len(t, n.append(nil), needSize)

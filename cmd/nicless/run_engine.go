@@ -130,7 +130,7 @@ func (f *runFlags) directory() (dir string, err error) {
 
 // library returns the path of the library that programs preload. One that is inside this
 // command is written to a directory of this user. That of a named engine need not be one:
-// other users may write there, and who can change the library can run anything as this user.
+// other users may write there, and a user who can change the library can run anything as this one.
 func (f *runFlags) library(p place) (path string, err error) {
 	return findLibrary(func() (string, error) {
 		if f.engine != "" {

@@ -140,7 +140,7 @@ static void punch(void) {
 	}
 	fclose(maps);
 	if (!registers || !rings || !remapped || !born_shared)
-		FAIL("shared: %d of registers, %d rings, %d remapped, %d from birth", registers, rings, remapped, born_shared);
+		FAIL("shared: %d of registers, %d rings, %d remapped, %d from the start", registers, rings, remapped, born_shared);
 	SAME(move(&e, 0, IBV_WR_RDMA_READ, &c), IBV_WC_SUCCESS);
 	MUST(tried > 0);
 	puts("trust: punch: ok");

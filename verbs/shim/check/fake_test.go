@@ -15,7 +15,7 @@ import (
 
 var le = binary.LittleEndian
 
-// What wire.h says, as far as the fake needs it.
+// Constants of wire.h.
 const (
 	opHello, opOpen, opAdopt, opIoctl, opMmap, opAlloc, opFree = 1, 2, 3, 4, 5, 6, 7
 
@@ -33,13 +33,13 @@ const (
 	ioctlHeader = 24
 	attrSize    = 16
 	resultSize  = 16
-	gone        = 0x7f8     // of register pages
-	registers   = 0x1000000 // offset of the first
+	gone        = 0x7f8     // offset in UAR pages
+	registers   = 0x1000000 // mmap offset of the first UAR page
 	deviceMajor = 231
 	deviceMinor = 192
 )
 
-// A fake is a server with one device, whose ioctls are those of programs/try.h.
+// A fake is a server with one device, which has the ioctls of programs/try.h.
 type fake struct {
 	dir      string
 	listener *net.UnixListener
@@ -62,8 +62,8 @@ type hello struct {
 type deviceContext struct {
 	calls  uint64
 	memory int    // of the last mapping or remap
-	base   int64  // where in it
-	shared []byte // the register pages, once they were given
+	base   int64  // offset of the part that is used
+	shared []byte // the UAR pages, after they were sent
 }
 
 // A peer is one connection.
@@ -72,7 +72,7 @@ type peer struct {
 	conn *net.UnixConn
 }
 
-// An ask is a request, with what came along.
+// An ask is a request with its descriptors.
 type ask struct {
 	op      uint16
 	context uint64
@@ -80,7 +80,7 @@ type ask struct {
 	fds     []int
 }
 
-// A reply is what goes back. Its descriptors are closed once they are sent.
+// A reply is an answer. Its descriptors are closed after they were sent.
 type reply struct {
 	flags uint16
 	errno unix.Errno
@@ -121,7 +121,7 @@ func (f *fake) greetings() []hello {
 	return slices.Clone(f.hellos)
 }
 
-// tree writes what programs look for below /sys.
+// tree writes the files that programs read below /sys.
 func tree(t *testing.T, dir string) {
 	t.Helper()
 	device := "sys/devices/pci0000:5a/0000:5a:00.0"
@@ -154,7 +154,7 @@ func (p *peer) run() {
 			return
 		}
 		if n < headerSize || int(le.Uint32(buf[8:])) != n {
-			return // not what wire.h says
+			return // not a datagram of wire.h
 		}
 		q := ask{op: le.Uint16(buf), context: le.Uint64(buf[16:]), body: buf[headerSize:n]}
 		if messages, err := unix.ParseSocketControlMessage(oob[:oobn]); err == nil {
@@ -197,7 +197,7 @@ func closeAll(fds []int) {
 
 func refuse(errno unix.Errno) *reply { return &reply{errno: errno} }
 
-// words puts numbers of 64 bits one behind the other.
+// words returns 64-bit numbers one after the other.
 func words(v ...uint64) (b []byte) {
 	for _, x := range v {
 		b = le.AppendUint64(b, x)
@@ -304,8 +304,8 @@ func memory(size int64) int {
 	return fd
 }
 
-// renew gives the context another memory, which peek looks at from base on: the
-// offsets that go along in answers count.
+// renew gives the context new memory, which peek reads from base on. The program must use the
+// offsets in the answers to find it.
 func (c *deviceContext) renew(base, size uint64) int {
 	if c.memory >= 0 {
 		closeAll([]int{c.memory})
@@ -349,7 +349,7 @@ const (
 	hangUp
 )
 
-// A call is an ioctl as it came.
+// A call is an ioctl as it was received.
 type call struct {
 	method     uint16
 	unreadable uint64
@@ -404,7 +404,7 @@ func outs(o ...[]byte) *reply {
 	return &reply{body: slices.Concat(append([][]byte{words(uint64(len(o)))}, o...)...)}
 }
 
-// need is an answer that asks for one thing more.
+// need is an answer with one need.
 func need(attr, kind int, addr, length, offset uint64) *reply {
 	return &reply{flags: againFlag, body: words(1, uint64(attr)|uint64(kind)<<16, addr, length, offset)}
 }

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// compiler is the command with its first arguments.
+// compiler returns the command of the C compiler and its first arguments.
 func compiler(t *testing.T) []string {
 	t.Helper()
 	name := os.Getenv("CC")
@@ -90,7 +90,7 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// run runs a program with the shim, and variables on top of ours.
+// run runs a program with the library, and with variables added to the environment.
 func run(t *testing.T, dir string, variables []string, name string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -146,7 +146,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// A remap under threads that store loses nothing: that takes userfaultfd.
+// A remap loses no stores of other threads, where there is userfaultfd.
 func TestRemap(t *testing.T) {
 	for _, scenario := range []string{"nothing-lost", "refused", "one-page"} {
 		t.Run(scenario, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestAlloc(t *testing.T) {
 	}
 }
 
-// What the user is told, in one line, when it cannot work.
+// One line tells the user why the library cannot work.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	absent := t.TempDir()

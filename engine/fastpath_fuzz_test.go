@@ -1,0 +1,173 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// A mill is twins that the fuzzer gives work to, again and again: their memory, queue
+// pairs and completion queues are made new for each input, by the same steps in both.
+type mill struct {
+	*twins
+	pairs [3][2][2]*end // by kind, twin, side
+	keys  [2][]uint32
+}
+
+// newMill makes the twins, each with the same keys and three pairs of queue pairs: a
+// reliable one with a register, an unreliable one, a reliable one with completion queues
+// that overrun soon.
+func newMill(f *testing.F) *mill {
+	m := &mill{}
+	m.twins = newTwins(f, withRegister)
+	for i, w := range []*twin{m.fast, m.slow} {
+		m.pairs[0][i] = [2]*end{w.p, w.q}
+		for kind, prepare := range []func(a, b *host) (p, q *end){kindOf(control.QPTypeUC), withCQs(control.QP{}, 2, 2)} {
+			p, q := prepare(w.a, w.b)
+			m.pairs[1+kind][i] = [2]*end{p, q}
+		}
+		m.keys[i] = w.someKeys()
+	}
+	return m
+}
+
+// someKeys makes keys of the far memory of every sort, the good one first.
+func (w *twin) someKeys() []uint32 {
+	list := w.b.mkey(4)
+	w1 := w.b.window(1)
+	w.q.post(umr(list), fill(list, mkeyAll, 4096, w.far.klm(0, 2048), w.far.klm(4096, 2048))...)
+	w.q.post(umr(w1), w.q.bind(1, uint8(w1), w.far, 0, 4096, mkeyAll)...)
+	w.settle()
+	w.q.scq.all()
+	return []uint32{
+		w.far.key, w.far.key, w.far.key, w1,
+		w.e.keys.findIndex(list).key, w.far.key ^ 1,
+		keyWith(w.far, w.b.pd, without(control.AccessRemoteWrite)),
+		keyWith(w.far, w.b.pd, without(control.AccessRemoteRead|control.AccessRemoteAtomic)),
+		keyWith(w.far, w.b.allocPD(), without(0)),
+	}
+}
+
+// renew makes everything as it was before the first input.
+func (m *mill) renew() {
+	for i, w := range []*twin{m.fast, m.slow} {
+		for _, c := range w.e.cqs {
+			c.dead = false // or nothing could be made on it again
+		}
+		for _, pair := range m.pairs {
+			p, q := pair[i][0], pair[i][1]
+			p.reset(q)
+			q.reset(p)
+			clear(p.sq)
+			clear(q.rq)
+			p.half = 0
+			for _, c := range []*poller{p.scq, q.rcq} {
+				c.ci = w.e.cqs[c.num].next
+				shm.BE32At(c.rec, 0).Publish(uint32(c.ci) & 0xffffff)
+			}
+		}
+		for at := range w.local.mem {
+			w.local.mem[at], w.far.mem[at], w.inbox.mem[at] = byte(at), byte(at>>8)^byte(3*at), byte(at)^0x5a
+		}
+	}
+}
+
+// FuzzFastPathAgrees gives the same work to an engine with the fast path and to one
+// without, and compares all that clients can see.
+//
+// The first byte chooses the pair of queue pairs. Each work request is eight bytes:
+// operation and how it is posted, length, place of the local bytes, place of the remote
+// ones, kind of remote key, flags, a byte of the WQE to change, and how. In between
+// receives are posted, and steps taken.
+func FuzzFastPathAgrees(f *testing.F) {
+	m := newMill(f)
+	for kind := range byte(3) {
+		for op := range byte(12) {
+			f.Add([]byte{kind, op, 8, 3, 5, 0, 8, 0, 0})
+			f.Add([]byte{kind, op, 8, 3, 5, 0, 8, 0, 0, op + 16, 20, 1, 2, 0, 10, 0, 0, op, 200, 0, 0, 6, 8, 0, 0})
+			f.Add([]byte{kind, op, 8, 3, 255, 4, 8, 0, 0, op, 8, 3, 5, 0, 0, 23, 1})
+		}
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if len(in) < 9 {
+			t.Skip()
+		}
+		m.TB, m.fast.TB, m.slow.TB = t, t, t // they fail, until f cleans up
+		defer func() { m.TB, m.fast.TB, m.slow.TB = f, f, f }()
+		m.renew()
+		for i, w := range []*twin{m.fast, m.slow} {
+			pair := m.pairs[in[0]%3][i]
+			w.perform(pair[0], pair[1], m.keys[i], in[1:])
+		}
+		m.compare()
+	})
+}
+
+// perform posts the work that in describes from p to q. What it decides by, it looks at
+// only when the engine has come to rest: before that the two may have come to different
+// points.
+func (w *twin) perform(p, q *end, keys []uint32, in []byte) {
+	posted, receives := 0, 0 // since then
+	for ; len(in) >= 8; in = in[8:] {
+		if posted == len(p.sq)/wqe.BlockSize/2 || receives == len(q.rq)/q.stride/2 {
+			w.settle()
+			if posted, receives = int(p.sent-uint16(p.q.sq.done)), int(q.received-uint16(q.q.rq.done)); posted > 2 || receives > 2 {
+				return // one waits for the other
+			}
+		}
+		length, near, far := int(in[1]&0x7f), int(in[2])*31, int(in[3])*32
+		if in[1]&0x80 != 0 {
+			length *= 64
+		}
+		length = min(length, 8192-near)
+		remote := wqe.Raddr{Addr: w.far.addr + uint64(far), RKey: keys[int(in[4])%len(keys)]}
+		local, result := w.local.data(near, length), w.local.data(near&^7, 8)
+		c := wqe.Ctrl{Flags: in[5] & (wqe.CEMask | wqe.FlagSolicited), Imm: uint32(in[1]) << 8}
+		var segments []any
+		switch in[0] & 15 {
+		case 0, 1:
+			c.Opcode, segments = wqe.OpRDMAWrite, []any{remote, local}
+		case 2:
+			c.Opcode, segments = wqe.OpRDMAWrite, []any{remote, pattern(length%29, in[2])}
+		case 3:
+			c.Opcode, segments = wqe.OpRDMARead, []any{remote, local}
+		case 4, 5:
+			c.Opcode, segments = wqe.OpSend, []any{local}
+		case 6:
+			c.Opcode, segments = wqe.OpSendImm, []any{local}
+		case 7:
+			c.Opcode, segments = wqe.OpSend, []any{pattern(length%45, in[2])}
+		case 8:
+			c.Opcode, segments = wqe.OpAtomicFA, []any{remote, wqe.Atomic{SwapAdd: uint64(in[1])}, result}
+		case 9:
+			c.Opcode, segments = wqe.OpAtomicCS, []any{remote, wqe.Atomic{SwapAdd: uint64(in[1]), Compare: uint64(in[2])}, result}
+		case 10:
+			c.Opcode, segments = wqe.OpRDMAWriteImm, []any{remote, local}
+		default:
+			q.recv(w.inbox.data(near, length), w.inbox.data(far&4095, 64))
+			receives++
+			continue
+		}
+		at := int(p.write(c, segments...)) * wqe.BlockSize % len(p.sq)
+		posted++
+		if in[6] != 0 {
+			p.sq[at+int(in[6])%wqe.BlockSize] ^= in[7]
+		}
+		switch in[0] >> 4 & 3 {
+		case 0:
+			p.ring()
+		case 1:
+			p.ring()
+			w.e.Step()
+		case 2:
+			if p.q.sq.blueFlame != nil {
+				p.postBlueFlame()
+				w.e.Step()
+			}
+			p.ring()
+		}
+	}
+	p.ring()
+}

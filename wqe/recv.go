@@ -29,10 +29,10 @@ func (s SRQNext) Put(dst *[SRQNextSize]byte) {
 	copy(dst[5:16], s.Rsvd5[:])
 }
 
-// PutRecv writes the scatter list of a receive entry. dst is the room for the
-// list: the stride of an RQ, or the part of an SRQ's entry behind SRQNext. A list that leaves room
-// is ended by {0, KeyEnd, 0}; the bytes behind that stay as they were. It reports
-// false, having written nothing, when the list does not fit.
+// PutRecv writes the scatter list of a receive entry. dst is the room for the list:
+// the stride of an RQ, or the part of an SRQ's entry behind SRQNext. A list that
+// leaves room is ended by {0, KeyEnd, 0}; the bytes behind that stay as they were. It
+// returns false, having written nothing, when the list does not fit.
 func PutRecv(dst []byte, sges []Data) bool {
 	if len(sges) > len(dst)/DataSize {
 		return false

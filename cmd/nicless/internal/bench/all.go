@@ -131,12 +131,13 @@ type counts struct {
 	large      int // bytes of the long write
 	registered int // bytes of a new MR
 	pauses     int // first operations after one, in a run
-	connects   int // clients in a run; and queue pairs
+	connects   int // clients in a run, and queue pairs
+	retakes    int // most repetitions of a disturbed run
 }
 
 var fullCounts = counts{
 	latency: 30_000, rate: 400_000, copied: 512 << 20, clients: 100, queues: 10_000, active: 1000,
-	large: 1 << 30, registered: 1 << 30, pauses: 10, connects: 20,
+	large: 1 << 30, registered: 1 << 30, pauses: 10, connects: 20, retakes: retakes,
 }
 
 // A group is rows that are measured together: take returns a sample of each.
@@ -180,7 +181,7 @@ func (s *suite) group(g group) (err error) {
 	retaken := 0
 	for run := range runs {
 		s.progress(g, run+1, runs)
-		tries := 1 + retakes
+		tries := 1 + s.counts.retakes
 		if time.Since(s.began) > patienceForQuiet {
 			tries = 1
 		}

@@ -2,16 +2,15 @@ package bench
 
 import "context"
 
-// A run is taken again, a few times, when others had more than this part of its
-// time on its cores. That judges the machine, not the figure.
+// A run is repeated, up to retakes times, if other programs had more than the part tooMuch
+// of its time on its cores. That depends on the machine, not on the figure.
 const (
 	tooMuch = 0.02
 	retakes = 4
 )
 
-// undisturbed calls take up to so many times, until its threads had their cores
-// for themselves, and returns what was disturbed least, and how often it was
-// taken again.
+// undisturbed calls take until no other program had its cores, at most tries times. It
+// returns the least disturbed result, and how many repetitions there were.
 func undisturbed[T any](ctx context.Context, tries int, take func() (T, error), lost func(T) float64) (best T, retaken int, err error) {
 	for try := range tries {
 		if err := ctx.Err(); err != nil {

@@ -18,7 +18,7 @@ import (
 type Listener struct {
 	e    *Engine
 	sock *net.UnixListener
-	lock *os.File  // held as long as the socket is ours
+	lock *os.File  // held as long as the socket is ours; nil: its file is somebody else's
 	said time.Time // when the log heard last that nobody is accepted
 }
 
@@ -95,7 +95,9 @@ func growDescriptors() {
 // what lies in them unread may hold its descriptor up: nobody waits for that.
 func (l *Listener) close() {
 	l.sock.SetUnlinkOnClose(false)
-	_ = os.Remove(l.sock.Addr().String())
-	unlockSocket(l.lock)
+	if l.lock != nil {
+		_ = os.Remove(l.sock.Addr().String())
+		unlockSocket(l.lock)
+	}
 	go l.sock.Close()
 }

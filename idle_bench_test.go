@@ -26,7 +26,9 @@ type idleRig struct {
 // newIdleRig has its client wake the engine, or write to its queue without
 // knowing of that.
 func newIdleRig(t testing.TB, knows bool) *idleRig {
-	dev, err := newEmbedded(Config{}.engine())
+	ec, err := Config{}.engine()
+	require.NoError(t, err)
+	dev, err := newEmbedded(ec)
 	require.NoError(t, err)
 	r := &idleRig{dev: dev}
 	r.ctx, err = newContext(dev, nil)

@@ -80,7 +80,11 @@ func Open(cfg Config) (*Context, error) {
 	if len(cfg.Cores) > 1 {
 		return nil, fmt.Errorf("nicless: Open with Cores %v; an engine inside a program has one client, which one thread serves", cfg.Cores)
 	}
-	dev, err := newEmbedded(cfg.engine())
+	ec, err := cfg.engine()
+	if err != nil {
+		return nil, err
+	}
+	dev, err := newEmbedded(ec)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ type QP struct {
 	qkey      atomic.Uint32
 	index     uint32             // in the context's table
 	sq        *hostpath.SQ       // nil: crowd
-	crowd     *hostpath.SharedSQ  // nil: sq
+	crowd     *hostpath.SharedSQ // nil: sq
 	sends     *hostpath.SendRing // of sq or crowd
 	rq        *hostpath.RQ       // nil: receives come from srq
 	srq       *SRQ

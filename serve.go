@@ -3,7 +3,9 @@ package nicless
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"net"
 
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
@@ -20,7 +22,35 @@ import (
 // or flushed, then clients are disconnected, which they see at once as
 // ErrDeviceGone, behind their last completions.
 func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready func()) error {
-	e, err := engine.New(cfg.engine())
+	listen := func(e *engine.Engine) (*engine.Listener, error) { return e.Listen(path, mode) }
+	return run(ctx, listen, path+VerbsSuffix, mode, cfg, ready)
+}
+
+// ServeListener is Serve on a socket that exists already, which a service manager
+// has made, for instance (socket activation), or net.ListenUnix. It must be of
+// network "unixpacket". ServeListener closes it in the end and leaves its file.
+//
+// For Config.VerbsDevices the socket must have a path, and only the user who runs
+// the engine may use the devices.
+func ServeListener(ctx context.Context, l *net.UnixListener, cfg Config, ready func()) error {
+	if l == nil {
+		return errors.New("nicless: serve: no listener (nil)")
+	}
+	path := l.Addr().String()
+	if cfg.VerbsDevices > 0 && (path == "" || path[0] == '@') {
+		return fmt.Errorf("nicless: serve: VerbsDevices %d on a socket without a path", cfg.VerbsDevices)
+	}
+	listen := func(e *engine.Engine) (*engine.Listener, error) { return e.ListenOn(l) }
+	return run(ctx, listen, path+VerbsSuffix, 0o600, cfg, ready)
+}
+
+// run runs an engine and serves the clients that connect to the socket of listen.
+func run(ctx context.Context, listen func(*engine.Engine) (*engine.Listener, error), dir string, mode fs.FileMode, cfg Config, ready func()) error {
+	ec, err := cfg.engine()
+	if err != nil {
+		return err
+	}
+	e, err := engine.New(ec)
 	if err != nil {
 		return err
 	}
@@ -43,9 +73,9 @@ func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready
 	case err := <-ended:
 		return err
 	}
-	l, err := e.Listen(path, mode)
+	l, err := listen(e)
 	if err == nil {
-		err = serve(serving, disconnect, e, l, path+VerbsSuffix, mode, cfg, ready)
+		err = serve(serving, disconnect, e, l, dir, mode, cfg, ready)
 	}
 	stop()
 	err = errors.Join(err, <-ended)
@@ -81,7 +111,18 @@ func serve(ctx context.Context, end func(), e *engine.Engine, l *engine.Listener
 }
 
 // engine returns the configuration of the device.
-func (c Config) engine() engine.Config {
+func (c Config) engine() (engine.Config, error) {
+	for _, f := range []struct {
+		name string
+		v    int
+	}{
+		{"Limits.Regions", c.Limits.Regions}, {"Limits.PDs", c.Limits.PDs}, {"Limits.MRs", c.Limits.MRs}, {"Limits.CQs", c.Limits.CQs},
+		{"Limits.QPs", c.Limits.QPs}, {"Limits.Channels", c.Limits.Channels}, {"VerbsDevices", c.VerbsDevices},
+	} {
+		if f.v < 0 {
+			return engine.Config{}, fmt.Errorf("nicless: %s %d; 0 (the default) and more are possible", f.name, f.v)
+		}
+	}
 	ec := engine.Config{CPUs: c.CPUs, Cores: c.Cores, Stay: c.Stay, DMACores: c.DMACores, Populate: c.Populate, Log: c.Log, Limits: c.Limits}
 	switch {
 	case c.Monitor:
@@ -89,5 +130,5 @@ func (c Config) engine() engine.Config {
 	case c.Spin:
 		ec.Idle = engine.IdleSpin
 	}
-	return ec
+	return ec, nil
 }

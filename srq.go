@@ -51,6 +51,9 @@ func (p *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 	if cfg.MaxSGE < 1 || cfg.MaxSGE > 31 {
 		return nil, wrap(what, fmt.Errorf("MaxSGE %d; 1 to 31 are possible", cfg.MaxSGE))
 	}
+	if cfg.Limit < 0 {
+		return nil, wrap(what, fmt.Errorf("Limit %d; 0 to the size of the queue is possible", cfg.Limit))
+	}
 	q := &SRQ{pd: p, c: p.ctx.client}
 	if err := q.create(cfg); err != nil {
 		p.ctx.arena.release(q.ring, q.rec)

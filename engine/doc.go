@@ -1,11 +1,11 @@
 // Package engine is the device: it polls doorbell records in shared memory,
 // executes the work requests that they announce, and writes completions.
 //
-// An Engine belongs to one thread, or is divided into shards, each with a thread and
-// clients of its own. Step does a bounded amount of work and
-// never waits, so that a test can drive the device one step at a time; Run
-// repeats it on a locked thread until told to stop. Control requests, which
-// arrive on any goroutine, run between two steps, or while that thread sleeps.
+// An Engine runs on one thread, or is divided into shards, each with a thread and
+// clients of its own. Step does a bounded amount of work and never waits, so that a
+// test can drive the device one step at a time; Run repeats it on a locked thread
+// until told to stop. Control requests, which arrive on any goroutine, run between
+// two steps, or while that thread sleeps.
 //
 // # What is exact
 //
@@ -27,4 +27,113 @@
 // Client memory is hostile. A WQE is copied once and only the copy is judged;
 // addresses are looked up in key tables, never followed; whatever a client
 // writes can put its own queues into error and nothing else.
+//
+// # One WQE
+//
+// The way of an RDMA_WRITE through the functions, from doorbell to CQE:
+//
+//  1. The shard's thread repeats Step: loop, steps (run.go), Step (shard.go). A cold
+//     queue whose send record has changed is made warm: patrol, examine, markWarm
+//     (active.go).
+//  2. Step gives each client with warm queues a turn, and each queue a visit:
+//     visitClients, visitClient (active.go), visit (burst.go). The visit reads from the
+//     send record how many blocks are announced: pending (qp.go).
+//  3. The visit executes WQEs within its budget: burst (burst.go). It first tries
+//     fastPath (fastpath.go), which does a short WRITE wholly by fastMove
+//     (fastpath_move.go), and leaves everything unusual to the slow path.
+//  4. The slow path copies the WQE and judges the copy: snapshot, judge, judgeTransfer,
+//     gather (requester.go). A local key is looked up, and its range checked: find
+//     (key.go), admit (keylist.go).
+//  5. The requester asks the responder, which checks its queue pair and the remote key:
+//     ask (requester.go), respond, reach (responder.go). The answer becomes a verdict:
+//     answered (requester.go). If the peer is not ready, the queue stalls: wait, retry
+//     (stall.go).
+//  6. The bytes move: move (burst.go, job.go), or offload (dma.go) with workers, or
+//     moveUnmapped (unmapped.go) in memory of a process. What is longer than the budget
+//     becomes a job of the queue, which goes on in later visits: keepJob, resumeJob
+//     (job.go).
+//  7. The completion is written: finish (burst.go), complete (cq.go). If the CQ is armed,
+//     its event is sent: fire (channel.go).
+//  8. A WQE at fault is explained by explain (explain.go) and completed with its syndrome
+//     by fail (requester.go). The queue pair goes to error, and the rest is flushed:
+//     setError (qpstate.go), flush (fault.go).
+//
+// # Files
+//
+// In reading order.
+//
+// The device and its threads:
+//
+//   - engine.go: Config, Limits, Engine, New, Step
+//   - shard.go: a shard, which is one thread of the device and its clients; its Step
+//   - run.go: Run, batches of steps, recovery from faults of memory
+//   - cut.go: the part of a step that a fault has cut off
+//   - thread.go: start and end of the shards' threads
+//   - active.go: warm and cold queues, the patrol, budgets of clients
+//   - crossing.go: several shards: their ticket locks, work requests that cross shards
+//   - balance.go: assignment of clients to shards
+//   - idle.go: spin, yield, nap or sleep while there is no work
+//   - monitor.go: rests of the core by UMWAIT
+//   - sleeper.go: what a thread sleeps on
+//   - mailbox.go: functions that run between two steps: Do
+//   - stop.go: an orderly stop
+//   - ticketlock.go, cores.go, crowd.go, cgroup.go: locks, cores, contention, quotas
+//
+// Objects of clients:
+//
+//   - client.go: a client, Attach, Close
+//   - call.go: requests of a client: Call
+//   - access.go: names of access rights
+//   - region.go: memory that client and device share
+//   - mr.go: registered memory, windows and lists: the requests that make keys
+//   - key.go: keys and their table
+//   - keylist.go: keys that are lists of other keys
+//   - process.go, process_guard.go, process_errors.go: memory of a process that is not mapped
+//   - uar.go: UAR pages
+//   - cq.go, overrun.go, resize.go: completion queues
+//   - channel.go: arming, completion channels and their events
+//   - event.go: asynchronous events
+//   - qp.go: queue pairs
+//   - qpstate.go: their states and transitions
+//   - transport.go: RC, UC and UD
+//   - srq.go: shared receive queues
+//   - numbers.go: numbers of queues
+//   - status.go: the status page, Stats
+//   - wake.go: how clients wake the device
+//   - hosted.go: clients that stand for programs with another protocol
+//   - settle.go, retract.go: execute what is announced, and take back events, for hosted clients
+//
+// Execution of work requests:
+//
+//   - burst.go: a visit to a queue, its budget, success
+//   - request.go: what requester and responder say to each other
+//   - requester.go: snapshot, judging, local memory, what an answer means
+//   - responder.go, responder_fault.go: remote memory, receives, the answer
+//   - job.go: a WQE that has been judged, and its lists of memory
+//   - stall.go: queues that wait: retries and timers
+//   - local.go: NOP, DUMP, MMO, WAIT, SEND_EN
+//   - atomic.go: atomics
+//   - datagram.go: UD
+//   - umr.go, plan.go: UMR: binding windows, filling lists
+//   - fault.go: error completions, flushes
+//   - fastpath.go, fastpath_move.go, fastpath_send.go, fastpath_atomic.go: the fast path
+//   - blueflame.go: WQEs in BlueFlame registers
+//   - unmapped.go: transfers of memory of a process
+//   - dma.go, worker.go, copier.go: workers that copy long transfers; copies past the caches
+//
+// What goes wrong, in words:
+//
+//   - explain.go: explanations and their limits
+//   - why.go: the reason of a fault
+//   - codes.go: the codes of explanations
+//   - suspicion.go: faults that change nothing: bytes in the wrong place
+//   - progress.go, usage.go, delay.go: delays of the thread by memory of clients
+//   - watchdog.go: threads that are stuck
+//   - journal.go, lines.go: the way to the log, and who may write how much
+//
+// Shares of the process's resources, and connections:
+//
+//   - share.go, owners.go, cost.go, heap.go: what each user may take
+//   - listen.go, server.go, session.go, socketlock.go, peek.go, rights.go, flight.go: clients behind a socket
+//   - discard.go, sealer.go, patience.go: what can block is done in the background
 package engine

@@ -79,8 +79,8 @@ func TestColdQueueIsNoticed(t *testing.T) {
 	}
 }
 
-// The records that a step looks at are as many with 10,000 cold queues as with
-// 100, beside the warm one's.
+// A step polls as many records with 10,000 cold queues as with 100, besides that of the
+// warm queue.
 func TestStepLooksAtAsManyRecords(t *testing.T) {
 	most := 10_000
 	if testing.Short() || shm.RaceEnabled {
@@ -117,7 +117,7 @@ func TestPatrolIsFastWhenItIsQuiet(t *testing.T) {
 	r.stepsUntil(patrolQuiet+1, func() bool { return p.q.sq.done == 1 })
 }
 
-// Who looks once before sleeping has looked at everybody.
+// One patrolAll before a sleep polls every queue.
 func TestHastyStepsLookAtAll(t *testing.T) {
 	r := newRig(t, Config{})
 	ends := r.crowd(300, 3)
@@ -129,8 +129,8 @@ func TestHastyStepsLookAtAll(t *testing.T) {
 	require.Equal(t, len(ends), r.e.sched.warm)
 }
 
-// Queues that go in the middle of a lap hide nobody from it: at its end it has
-// looked at all that are left.
+// Queues that are removed in the middle of a lap of the patrol hide no other queue: at its
+// end it has polled all that are left.
 func TestRemovalDuringAPatrol(t *testing.T) {
 	const n = 48
 	for gone := range n {
@@ -160,8 +160,8 @@ func TestRemovalDuringAPatrol(t *testing.T) {
 	}
 }
 
-// What makes work without a record's moving is executed in the next step,
-// however cold the queue.
+// Work that arrives without a record update is executed in the next step, however cold the
+// queue is.
 func TestWorkWithoutARecord(t *testing.T) {
 	setup := func(t *testing.T) *scene {
 		s := newScene(t, Config{})
@@ -231,8 +231,7 @@ func TestWorkWithoutARecord(t *testing.T) {
 	})
 }
 
-// A record that says nonsense, and one that says it of a queue that waits, warm
-// nobody for long.
+// A record with a nonsensical value keeps no queue warm for long, stalled or not.
 func TestNonsenseStaysCold(t *testing.T) {
 	s := newScene(t, Config{})
 	s.e.sched.few = 0
@@ -300,7 +299,7 @@ func TestFairBetweenClients(t *testing.T) {
 }
 
 // Thousands of queues that a client keeps warm, with one WQE now and then, cost
-// others a few looks in each step.
+// others a few visits in each step.
 func TestWarmCrowdIsLookedAtInPortions(t *testing.T) {
 	const n = 500
 	r := newRig(t, Config{})
@@ -326,7 +325,7 @@ func (r *rig) vain(ends []*end) (n int) {
 	return n
 }
 
-// Steps allocate nothing, whoever turns warm or cold.
+// Steps allocate nothing, whichever queues turn warm or cold.
 func TestWarmingAllocatesNothing(t *testing.T) {
 	if shm.RaceEnabled {
 		t.Skip("the detector allocates")
@@ -367,7 +366,7 @@ func TestIdleQueueIsSmall(t *testing.T) {
 	runtime.KeepAlive(r)
 }
 
-// Few queues are looked at in every step, however long they have done nothing.
+// A few queues are visited in every step, however long they have been idle.
 func TestFewQueuesStayWarm(t *testing.T) {
 	r, p, _ := duo(t, Config{})
 	for range 2 * mostIdleVisits {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All queues armed at once: a look answers a few of them and looks at a few
-// more; the others come next, and each gets its one event.
+// All queues armed at once: a step answers a few of them and polls a few more; the others
+// follow in later steps, and each gets its one event.
 func TestArmsAreAnsweredInTurn(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")

@@ -7,9 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who changes a key looks for nobody: transfers that are under way are as they
-// were until their queue's turn comes, and only those that use the key begin
-// anew then.
+// A request that changes a key does not search for transfers that use it: those are
+// judged again when their queue's turn comes, and other transfers go on.
 func TestChangeOfAKeyIsSeenInTurn(t *testing.T) {
 	s := newScene(t, Config{Slice: 512})
 	src, dst := s.p.h.full(4096, 1), s.q.h.full(4096, 2)
@@ -33,8 +32,8 @@ func TestChangeOfAKeyIsSeenInTurn(t *testing.T) {
 	by.good()
 }
 
-// The entries of a list are looked at once in each epoch, however many pieces of
-// however many transfers go through it.
+// The entries of a list are read once in each epoch, however many transfers go through it
+// in however many pieces.
 func TestEntriesAreLookedAtOnceForEachChange(t *testing.T) {
 	s := newScene(t, Config{Slice: 512})
 	src, dst := s.p.h.full(4096, 1), s.q.h.full(4096, 2)
@@ -52,8 +51,8 @@ func TestEntriesAreLookedAtOnceForEachChange(t *testing.T) {
 	require.Equal(t, s.e.epoch.Load(), s.e.lastChange(k), "a change of an entry is one of the list")
 }
 
-// An entry whose number has come to mean other memory is found by whoever judges
-// the list next; a transfer that goes through the list begins anew.
+// If the key of an entry names other memory now, the next use of the list finds that; a
+// transfer that is under way through the list begins again.
 func TestListIsJudgedAnewWhenItsEntryIsAnother(t *testing.T) {
 	s := newScene(t, Config{})
 	m := s.q.h.mkey(1)

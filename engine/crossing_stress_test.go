@@ -134,7 +134,7 @@ func (b *brawl) list(p, q *end) {
 	})
 }
 
-// wrong has p ask for what q does not give, which ends both, and connects them anew.
+// wrong has p ask for memory that q does not give, which ends both, and reconnects them.
 func (b *brawl) wrong(p, q *end) {
 	src := p.h.full(64, 1)
 	b.fight(func(i int) {

@@ -51,8 +51,8 @@ func TestCoresRefused(t *testing.T) {
 	}
 }
 
-// A shard that cannot have its core ends them all before anybody is served, and the
-// thread that was lent goes back as it was.
+// If one shard cannot have its core, all threads end before any request is served, and the
+// caller's thread is as it was before.
 func TestCoreOfALaterShardRefused(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -106,7 +106,7 @@ func TestClientsComeTogether(t *testing.T) {
 		require.Equal(t, 3, len(l.running))
 		require.Len(t, l.clients, 2)
 	}
-	// Who is alone again may follow.
+	// A client without other connections may move again.
 	v.destroy()
 	w.destroy()
 	require.NoError(t, b.c.Close())
@@ -221,7 +221,7 @@ func TestSharedReceiveGoesBackAcrossShards(t *testing.T) {
 	require.Empty(t, a.c.shard.owed)
 }
 
-// Whoever comes to a ticket lock while another is in goes before that one's next turn.
+// A thread that waits for a ticket lock gets it before its holder gets it again.
 func TestTurnstileIsFair(t *testing.T) {
 	r := newRig(t, Config{})
 	var s ticketLock
@@ -249,8 +249,8 @@ func TestTurnstileIsFair(t *testing.T) {
 	require.True(t, s.tryLock())
 }
 
-// A shard that finds the other at work whenever it looks goes on with its own work,
-// and in the end waits for it.
+// A shard that always finds the other shard's lock taken goes on with its own work, and
+// waits for the lock in the end.
 func TestPatienceWithAnotherShardEnds(t *testing.T) {
 	r := newShards(t, Config{})
 	p, _ := pair(r.host("a"), r.host("b"))
@@ -270,8 +270,8 @@ func TestPatienceWithAnotherShardEnds(t *testing.T) {
 	require.Greater(t, asked, 1)
 }
 
-// What one shard does to the queues of another that sleeps wakes it; and a queue
-// that waits for a peer of another shard is looked at, although nobody wakes its own.
+// A shard that makes work for queues of another shard wakes it. A queue that waits for a
+// peer in another shard is tried again, although no poster wakes its own shard.
 func TestShardsWakeEachOther(t *testing.T) {
 	r := newShards(t, Config{})
 	for _, l := range r.e.shards {

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// out returns how many tasks nobody has begun, of all workers.
+// out returns how many tasks of all workers have not been begun.
 func (r *rig) out() (n int) {
 	for _, w := range r.e.dma.workers {
 		for i := range w.ring {
@@ -102,7 +102,7 @@ func TestWorkersCopyEverything(t *testing.T) {
 	}
 }
 
-// Of pieces that lie over each other the last one wins, whoever copies them.
+// Of overlapping pieces the last one wins, whichever thread copies them.
 func TestWorkersScatterInOrder(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		r, p, q := duo(t, Config{Slice: 100})
@@ -125,8 +125,8 @@ func TestWorkersScatterInOrder(t *testing.T) {
 	}
 }
 
-// What has been lent and not begun is taken back at once when it must not be copied
-// any more; a worker that comes to it later touches nothing.
+// A task that has not been begun is recalled at once when it must not be done any more; a
+// worker that comes to it later touches nothing.
 func TestErrandsAreRecalled(t *testing.T) {
 	const size = 4096
 	for _, row := range []struct {
@@ -263,8 +263,8 @@ func TestClientsShareWorkers(t *testing.T) {
 	r.same(from.mem, to.mem, "of the other")
 }
 
-// Memory that goes away under a worker is a fault of the work request that it
-// belongs to, and of nobody else.
+// Memory that loses its pages under a worker fails the work request that it belongs to, and
+// no other.
 func TestMemoryGoesAwayUnderWorker(t *testing.T) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	const size = 1 << 16
@@ -301,8 +301,8 @@ func TestMemoryGoesAwayUnderWorker(t *testing.T) {
 	}
 }
 
-// A fault in the last piece that shows between the two looks of one visit is not
-// overlooked: nobody is told that all bytes have come.
+// A fault in the last piece that shows in the middle of a visit is not overlooked: no
+// completion says that all bytes have arrived.
 func TestFaultInTheLastPiece(t *testing.T) {
 	r, p, q := duo(t, Config{Slice: 4096})
 	r.workers(1)
@@ -409,8 +409,8 @@ func TestWorkersRun(t *testing.T) {
 	}
 }
 
-// Keys go away while threads copy: each request succeeds or fails, and memory that
-// was taken back is not written to.
+// Keys are destroyed while workers copy: each request succeeds or fails, and the memory of a
+// destroyed key is not written.
 func TestKeysGoAwayUnderRunningWorkers(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("a worker needs a core that is not the engine's")

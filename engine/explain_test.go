@@ -106,8 +106,8 @@ func TestLogHasABudget(t *testing.T) {
 	require.Regexp(t, "more.* unsaid=84\n", said.String())
 }
 
-// Explanations are counted where nobody listens; and one that finds the socket
-// full is counted as not said.
+// Explanations are counted even if neither client nor log receives them; one that finds the
+// socket full is counted as not sent.
 func TestExplanationsNobodyHears(t *testing.T) {
 	s := newScene(t, Config{})
 	s.p.post(ctrl(0x7f))
@@ -128,8 +128,8 @@ func TestExplanationsNobodyHears(t *testing.T) {
 	require.Equal(t, uint32(1), next().Unsaid)
 }
 
-// The bytes of an explanation are those of the WQE that it is about, also when
-// the device has looked at others' since.
+// The bytes of an explanation are those of the WQE that it is about, even if the device has
+// read WQEs of other clients since.
 func TestExplanationsShowNobodyElsesBytes(t *testing.T) {
 	c, _ := logged()
 	c.Slice = 64

@@ -57,7 +57,7 @@ func (x *target) run() {
 	x.settle()
 }
 
-// check fails when anybody was hurt who has nothing to do with it.
+// check fails if memory or work of the bystander was affected.
 func (x *target) check() {
 	x.Helper()
 	if !bytes.Equal(x.pristine, x.others.mem) {

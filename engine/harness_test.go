@@ -28,8 +28,8 @@ func newRig(t testing.TB, cfg Config) *rig {
 	return &rig{TB: t, e: e.shards[0]}
 }
 
-// settle steps until there is nothing to do, not even in a step that looks at
-// what is looked at seldom.
+// settle steps until there is nothing to do, not even in the steps that poll what is polled
+// rarely.
 func (r *rig) settle() {
 	r.Helper()
 	idle := 0
@@ -74,7 +74,7 @@ func (r *rig) workers(n int) {
 	r.e.dma.sizes = offloadSizes{transfer: 64, piece: 16}
 }
 
-// expire lets the timers of all that wait run out until nobody waits.
+// expire lets the timers of all stalled queues run out until none is stalled.
 func (r *rig) expire() {
 	r.Helper()
 	for range 1000 {
@@ -172,7 +172,7 @@ func (h *host) take(n int) (mem []byte, addr uint64) {
 	return h.mem.Bytes()[at : at+uint64(n) : at+uint64(n)], h.base + at
 }
 
-// A key is registered memory, with bytes around it that nobody may touch.
+// A key is registered memory, with bytes around it that must not be touched.
 type key struct {
 	h    *host
 	mem  []byte

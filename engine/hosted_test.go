@@ -16,8 +16,7 @@ func (h *host) hosted(x Hosted) *host {
 	return h
 }
 
-// What nobody has read of a CQ's events is taken back, and counted; those of
-// others stay, in their order.
+// Unread events of a CQ are taken back and counted; events of other CQs stay, in order.
 func TestRetract(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -44,7 +43,7 @@ func TestRetract(t *testing.T) {
 	require.Zero(t, a.c.Retract(4711, reply.Events))
 }
 
-// A channel that nobody can read is forsaken, unless a CQ uses it.
+// A channel whose reading end is closed is forsaken, unless a CQ uses it.
 func TestForsaken(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -77,7 +76,7 @@ func TestPlainChannels(t *testing.T) {
 	}
 }
 
-// Memory that is registered anew keeps its key where its program counts on that.
+// Reregistered memory keeps its key, if its program relies on that.
 func TestSameKeys(t *testing.T) {
 	for _, same := range []bool{false, true} {
 		r := newRig(t, Config{})
@@ -143,7 +142,7 @@ func TestNothingIsSentAfterRetract(t *testing.T) {
 	require.Zero(t, r.e.cqs[c.num].sent)
 }
 
-// What a user's program keeps from returning is not waited for.
+// Aside does not wait for a function that a user's program keeps from returning.
 func TestAsideWaitsForNobody(t *testing.T) {
 	r := newRig(t, Config{})
 	hold, ended := make(chan struct{}), make(chan struct{})

@@ -8,9 +8,9 @@ import (
 )
 
 // Falling asleep is small enough to walk through every order of the steps of a
-// poster and the device, with a store buffer between the poster and memory. What
-// follows says of idler.sleep and the host API's waker, line by line, what they
-// touch; TestNoWakeUpIsMissed runs the code itself.
+// poster and the device, with a store buffer between the poster and memory. The model
+// repeats, line by line, what idler.sleep and the host API's waker touch;
+// TestNoWakeUpIsMissed runs the code itself.
 
 // A night is everything that can be told apart.
 type night struct {

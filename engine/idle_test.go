@@ -40,7 +40,7 @@ func (h *host) wakes() (rouse func()) {
 
 func (h *host) asleep() bool { return h.c.page.asleep.Observe() != 0 }
 
-// never is a sleep that has to be ended by somebody.
+// never is a sleep that only a wakeup ends.
 const never = time.Hour
 
 // A poster posts at all moments around the device's falling asleep, thousands of
@@ -92,7 +92,7 @@ func TestWhatElseEndsASleep(t *testing.T) {
 	fallAsleep()
 	p.h.allocPD()
 
-	// A receive that somebody waits for: the waiting itself is no timer here.
+	// A receive that a send waits for; that wait has no timer here.
 	p.post(ctrl(wqe.OpSend))
 	rouse()
 	fallAsleep()

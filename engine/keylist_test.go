@@ -118,7 +118,7 @@ func TestInterleaved(t *testing.T) {
 	}
 }
 
-// What a list must not do: each access is judged by what its entries name then.
+// Faults of lists: each access is judged by the memory that its entries name then.
 func TestListFaults(t *testing.T) {
 	big := uint64(1) << 32
 	for _, row := range []struct {

@@ -71,9 +71,9 @@ func busyClient(r *rig, other *host) (h *host, more func(i int)) {
 	}
 }
 
-// A client that dies at any step of its work leaves nothing behind: no object,
-// no job, nobody waiting for it who does not give up; memory that was its own
-// is not touched again; its peers' receives come back.
+// A client that dies at any step of its work leaves nothing behind: no object, no job, no
+// peer that waits for it for ever. Its memory is not touched again; receives of its peers
+// are put back.
 func TestDeathAtAnyPoint(t *testing.T) {
 	r := newRig(t, Config{Slice: 256, Burst: 2})
 	other := r.host("other")
@@ -98,7 +98,7 @@ func TestDeathAtAnyPoint(t *testing.T) {
 		by.post(ctrl(wqe.OpNop))
 		r.settle()
 		by.good()
-		// What the other one made for it goes too, and then all is as before.
+		// The objects that the other client made for it go too, and then all is as before.
 		for n := range other.c.qps {
 			if n != by.num && n != by.q.attr.DestQPN {
 				other.call(control.OpDestroyQP, &control.QPN{QPN: n}, &control.Empty{})
@@ -122,7 +122,7 @@ func TestDeathAtAnyPoint(t *testing.T) {
 	}
 }
 
-// A key that is registered anew in the middle of a transfer is another key.
+// A key that is reregistered in the middle of a transfer is another key.
 func TestReregistration(t *testing.T) {
 	s := newScene(t, Config{Slice: 64})
 	h := s.q.h

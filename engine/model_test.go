@@ -25,7 +25,7 @@ func (k *modelKey) gives(owner int, need uint32) bool {
 	return !k.gone && k.owner == owner && k.access&need == need
 }
 
-// A span is part of a key, or what somebody claims to be one.
+// A span is part of a key, or claims to be.
 type span struct {
 	key   *modelKey
 	stale bool // named by another variant
@@ -139,8 +139,8 @@ func (m *model) waiting() (n int) {
 	return n
 }
 
-// step carries out the next thing in q's queues, if there is one that can be.
-// late says that whoever has to wait has waited long enough.
+// step carries out the next entry in q's queues, if there is one that can be. With late, the
+// timers of stalled queues have run out.
 func (q *modelQP) step(late bool) bool {
 	switch q.state {
 	case control.StateERR:
@@ -158,7 +158,7 @@ func (q *modelQP) step(late bool) bool {
 		if len(q.sends) == 0 {
 			return false
 		}
-		// Who waits is judged anew when the reason is gone, not before.
+		// A stalled send is judged again when the reason is gone, not before.
 		if q.waits != 0 && !q.cleared() {
 			return late && !q.patient() && q.fail(q.waits)
 		}
@@ -325,8 +325,8 @@ func (q *modelQP) execute(w modelWQE) bool {
 	return q.succeed(cqe.WCRDMAWrite, 0)
 }
 
-// send delivers a message to the peer's next receive. Only as much of its list
-// is looked at as the message fills.
+// send delivers a message to the peer's next receive. Only as much of its list is judged as
+// the message fills.
 func (q *modelQP) send(w modelWQE, data []byte) bool {
 	p := q.dest
 	left := len(data)

@@ -19,7 +19,7 @@ func (h *host) refused(code control.Code, text string, op control.Op, req contro
 	require.ErrorContains(h, err, text)
 }
 
-// population is what the engine has of everything, and who uses what.
+// population counts the objects of the engine and of the client, and their users.
 func (h *host) population() map[string]int {
 	e, c := h.e, h.c
 	m := map[string]int{

@@ -93,8 +93,8 @@ func TestOverrunEndsQueuePairsInPortions(t *testing.T) {
 	require.Equal(t, control.StateRTS, other.state())
 }
 
-// A round that begins after an earlier one was cut short, while a queue pair is
-// made, misses nobody.
+// A sweep that begins after an earlier one was cut short, while a queue pair is made, misses
+// no queue pair.
 func TestOverrunMissesNobody(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")

@@ -35,8 +35,8 @@ func (d *distant) write(text string) uint16 {
 	return d.p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: childMemory, RKey: d.key}, []byte(text))
 }
 
-// dead tries to write and to read with the key, neither of which may do anything.
-// Each time nobody has noticed yet that the process is gone.
+// dead tries to write and to read with the key; neither may have an effect. Each time the
+// device has not noticed yet that the process is gone.
 func (d *distant) dead(why string) {
 	d.r.Helper()
 	process := d.q.h.c.process
@@ -113,8 +113,8 @@ func childOf(t *testing.T, pid int) *child {
 	return nil
 }
 
-// Where the process has unmapped its guard, or has other bytes there, nobody knows
-// what else it has.
+// If the process has unmapped its guard, or has other bytes there, its other memory is not
+// trusted either.
 func TestGuard(t *testing.T) {
 	page := os.Getpagesize()
 	for name, spoil := range map[string]func(mem []byte){

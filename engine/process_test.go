@@ -54,7 +54,7 @@ func (h *host) private(n int) (mem []byte, addr uint64) {
 	return mem, procmem.VecOf(mem).Addr
 }
 
-// What holds of memory in a region holds of memory of a process.
+// The tests of memory in a region pass with memory of a process.
 func TestProcessMemory(t *testing.T) {
 	keysAway = true
 	defer func() { keysAway = false }()
@@ -101,9 +101,8 @@ func (h *host) holed() holedKey {
 	return holedKey{k, page}
 }
 
-// A hole in memory fails the work request that comes to it, on the side that it
-// is on. What lies before the hole has been moved, as by hardware that meets it
-// there; nothing lies behind.
+// A hole in memory fails the work request that reaches it, on the side where the hole is.
+// Bytes before the hole have been moved, as by hardware; bytes after it have not.
 func TestHoleInProcessMemory(t *testing.T) {
 	fa := wqe.Atomic{SwapAdd: 1}
 	for _, row := range []struct {
@@ -224,7 +223,7 @@ func TestHoleBehindAnUnreliableQueue(t *testing.T) {
 	}
 }
 
-// Who owns the memory is told all of it, who wrote to it that there is something.
+// The owner of the memory is told everything, the writer only that there is a fault.
 func TestHoleIsExplainedToItsOwner(t *testing.T) {
 	c, said := logged()
 	s := newScene(t, c)
@@ -243,7 +242,7 @@ func TestHoleIsExplainedToItsOwner(t *testing.T) {
 	require.NotContains(t, lines[1], where)
 }
 
-// Mapped memory that loses its pages is found out where the other side is away.
+// Mapped memory that loses its pages is found even if the other side is unmapped.
 func TestMappedHoleBesideProcessMemory(t *testing.T) {
 	for _, op := range []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpRDMARead} {
 		c, said := logged()
@@ -419,7 +418,7 @@ func TestShareProcessRefusals(t *testing.T) {
 	_ = mem
 }
 
-// A process may have mapped something else where it has a region: who knows says so.
+// A process may have mapped other memory over its region: Memory.InProcess says so.
 func TestProcessMemoryWhereARegionIs(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")
@@ -451,7 +450,7 @@ func TestShareProcessOfAnotherUsersClient(t *testing.T) {
 	require.ErrorContains(t, c.ShareProcess(os.Getpid(), ownGuard()), fmt.Sprintf("its client runs as user %d,", other))
 }
 
-// Memory moves between region and process when it is registered anew.
+// Reregistering moves a key between memory of a region and memory of a process.
 func TestReregistrationOfProcessMemory(t *testing.T) {
 	s := newScene(t, Config{})
 	s.q.h.share()

@@ -268,7 +268,7 @@ func (w *world) receive(rt *rapid.T) {
 	w.model.run()
 }
 
-// expire lets timers run out, unless somebody waits for ever.
+// expire lets timers run out, unless a queue pair waits for ever.
 func (w *world) expireAll() {
 	w.rig.expire()
 	w.model.expire()
@@ -312,7 +312,7 @@ func (w *world) fail(rt *rapid.T) {
 	w.model.run()
 }
 
-// move takes a client to another shard, which nobody may notice.
+// move moves a client to another shard, which must have no visible effect.
 func (w *world) move(rt *rapid.T) {
 	if !w.e.several {
 		rt.Skip("one shard")

@@ -22,8 +22,8 @@ import (
 )
 
 // A tap is memory of a client whose pages are missing in the engine's mapping until the
-// test lets them come: whoever touches one waits in the kernel, as for a page on a slow
-// disk, or one that somebody is punching out (userfaultfd).
+// test provides them. A thread that touches one waits in the kernel (userfaultfd), as for a
+// page on a slow disk, or one in a hole that is being punched.
 type tap struct {
 	testing.TB
 	fd   int
@@ -73,8 +73,8 @@ func (p *tap) ioctl(request uintptr, words ...uint64) {
 	require.Zero(p, errno)
 }
 
-// awaits waits until somebody waits for a page. A signal to the thread ends that for a
-// moment, and so there may be more than one word of a page.
+// awaits waits until a thread waits for a page. A signal to the thread interrupts its wait,
+// so a page can be reported more than once.
 func (p *tap) awaits(n int) (page uint64) {
 	p.Helper()
 	page = p.mem.Addr() + uint64(n)*shm.PageSize
@@ -91,7 +91,7 @@ func (p *tap) awaits(n int) (page uint64) {
 	}
 }
 
-// free lets everybody go on. It is to be called before an engine is to stop.
+// free provides all pages. It must be called before an engine is stopped.
 func (p *tap) free() { _ = unix.Close(p.fd) }
 
 // open lets a page come: its fault is now one like others.
@@ -151,9 +151,9 @@ func (s *sharedLog) line(part string) string {
 	return ""
 }
 
-// Memory of a client that stops the engine's thread is never silent: while it does, the
-// watchdog says whose work it is; afterwards it is counted and explained, to the client
-// whose memory it is and to nobody else.
+// Memory of a client that stops the engine's thread is always reported. Meanwhile the
+// watchdog names the client; afterwards the delay is counted and explained, to the client
+// that owns the memory and to no other.
 func TestMemoryThatHoldsUpTheThread(t *testing.T) {
 	cfg, said := told()
 	r := newRig(t, cfg)
@@ -199,8 +199,8 @@ func TestMemoryThatHoldsUpTheThread(t *testing.T) {
 	require.Contains(t, said.line("code=memory-slow"), "client=q")
 }
 
-// A record that stops the thread is found too, though the looks at records are timed
-// all together: the first time some client is to blame, the second time that one.
+// A record that stops the thread is found too, although polls of records are timed
+// together: the first time the log blames some client, the second time the right one.
 func TestRecordThatHoldsUpTheThread(t *testing.T) {
 	cfg, said := told()
 	r := newRig(t, cfg)
@@ -243,7 +243,7 @@ func TestRecordThatHoldsUpTheThread(t *testing.T) {
 	require.Contains(t, line, fmt.Sprintf("queue=%#06x", p.num))
 }
 
-// Good work is nobody's fault, however long it is kept from its core.
+// A thread that waits for a core, however long, causes no explanation.
 func TestGoodWorkIsNotExplained(t *testing.T) {
 	cfg, said := told()
 	r := newRig(t, cfg)
@@ -303,7 +303,7 @@ func TestPostersMayWriteWhatIsReadAgain(t *testing.T) {
 	require.Len(t, seen, 2, "of the source and of the destination")
 }
 
-// What a batch of steps costs beside work, it costs without memory.
+// The overhead of a batch of steps contains no allocation.
 func TestMeasuringAllocatesNothing(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	src, dst := p.h.full(8, 1), q.h.full(8, 2)

@@ -38,9 +38,9 @@ func (p *end) everything(mask uint32, state uint8) control.QPAttr {
 	return a
 }
 
-// The table of transitions of a reliable connection (ibv_modify_qp): which
-// attributes each must have. What is not here is refused, except that every
-// state may go to RST and ERR.
+// The table of transitions of a reliable connection (ibv_modify_qp): the attributes that
+// each requires. All other transitions are refused, except that every state may go to RST
+// and ERR.
 var rcTable = map[[2]uint8]uint32{
 	{control.StateRST, control.StateINIT}:  control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
 	{control.StateINIT, control.StateINIT}: 0,
@@ -213,8 +213,8 @@ func TestQuery(t *testing.T) {
 	require.Equal(t, control.QPAttr{QPN: p.num}, got, "RST forgets")
 }
 
-// Nothing is looked at in RST, INIT and RTR; receives are flushed in ERR, from
-// whatever state.
+// No WQE is executed in RST, INIT and RTR. Receives are flushed in ERR, whatever the state
+// before.
 func TestStatesThatDoNotSend(t *testing.T) {
 	for _, state := range []uint8{control.StateRST, control.StateINIT, control.StateRTR, control.StateSQD} {
 		r := newRig(t, Config{})

@@ -47,7 +47,7 @@ func TestNobodyTakesPagesFromUnderTheDevice(t *testing.T) {
 	require.Equal(t, control.CodeNotFound, refusal.Code, "it has a place")
 }
 
-// The registers are memory that the device looks at for queues.
+// UAR pages are memory that the device polls, so they must be sealed too.
 func TestQueuesNeedSealedRegisters(t *testing.T) {
 	r := newRig(t, Config{})
 	c := r.dial(r.serve())
@@ -79,7 +79,7 @@ func TestNobodyTakesTheStatusPage(t *testing.T) {
 	require.Equal(t, unix.EPERM, unix.Fallocate(fds[1], unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, shm.PageSize))
 }
 
-// What a client makes of regions, in whichever state, is bounded and goes with it.
+// The regions of a client, in whichever state, are bounded and are released with it.
 func TestRegionsThatAreNeverPlaced(t *testing.T) {
 	r := newRig(t, Config{Limits: Limits{Regions: 3, Bytes: 1 << 20}})
 	path := r.serve()
@@ -108,7 +108,7 @@ func TestRegionsThatAreNeverPlaced(t *testing.T) {
 	r.until("shares are given back", func() bool { return r.owed() == bill{} })
 }
 
-// Only so much address space is mapped as there is for everybody.
+// All clients together map no more address space than there is.
 func TestAddressSpaceIsShared(t *testing.T) {
 	r := newRig(t, Config{})
 	r.e.shares.most[addresses] = 4 * shm.PageSize
@@ -128,7 +128,7 @@ func TestAddressSpaceIsShared(t *testing.T) {
 	r.until("shares are given back", func() bool { return r.owed() == bill{} })
 }
 
-// Descriptors go one way. What a client sends along is closed, and its connection ends.
+// Descriptors go one way. One that a client sends is closed, and its connection ends.
 func TestClientsSendNoDescriptors(t *testing.T) {
 	r := newRig(t, Config{})
 	path := r.serve()

@@ -182,8 +182,7 @@ func TestResizeRefused(t *testing.T) {
 	h.call(control.OpDropRegion, &control.RegionID{ID: id}, &control.Empty{})
 }
 
-// A queue that ignores overrun may be resized although nobody moves its
-// consumer index.
+// A queue that ignores overrun may be resized although its consumer index never moves.
 func TestResizeIgnoringOverrun(t *testing.T) {
 	r, p, c := single(t, control.CQ{LogSize: 2, Flags: control.CQIgnoreOverrun})
 	c.lazy = true
@@ -277,7 +276,7 @@ func TestArmRegister(t *testing.T) {
 	}
 }
 
-// Whoever does not read its events loses its own, and nobody waits.
+// A client that does not read its events loses them, and the device does not wait.
 func TestEventsThatNobodyReadsAreLost(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")

@@ -204,8 +204,8 @@ func memoryGoesAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 	}
 }
 
-// The same for rings and records, of a queue pair that works and of one that
-// waits for its peer. Where not even an error can be reported, it is given up.
+// The same for rings and records, of a queue pair that works and of one that waits for its
+// peer. A queue pair that cannot even report an error is given up: it goes to RST.
 func TestRingsGoAway(t *testing.T) {
 	t.Run("one shard", func(t *testing.T) { ringsGoAway(t, newRig) })
 	t.Run("across shards", func(t *testing.T) { ringsGoAway(t, newShards) })
@@ -307,9 +307,9 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 
 // A record in another shard that loses its page ends a send that waits for a receive
 // there, whichever shard finds it. The sender's shard makes it an error of both queue
-// pairs. The peer's own shard, which looks at records of its own accord, can report the
-// error nowhere and gives the peer up; for the sender that is a peer that has been reset,
-// and its retries run out.
+// pairs. The peer's own shard, which diagnoses its queue pairs in turn, cannot report the
+// error and gives the peer up. To the sender that is a peer that has been reset, and its
+// retries run out.
 func TestRecordOfAPeerGoesAway(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -361,8 +361,8 @@ func TestRequestFaults(t *testing.T) {
 	h.allocPD()
 }
 
-// A fault cuts a step off and ends its client's turn; the next step goes on with
-// the others. So everybody has a turn between any two faults of a client.
+// A fault cuts a step off and ends its client's turn; the next step goes on with the other
+// clients. So each of them has a turn between any two faults of one client.
 func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 	const bad = 5
 	r := newRig(t, Config{})

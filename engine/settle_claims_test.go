@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What was rung is executed when Settle returns, however much it is, also what
-// peers have rung, and what waited for a receive that has come.
+// All announced work has been executed when Settle returns, however much it is: that of
+// peers too, and sends that waited for a receive that has come.
 func TestSettle(t *testing.T) {
 	s := newScene(t, Config{Slice: 64, Burst: 1})
 	long := s.p.h.full(200_000, 1)
@@ -48,8 +48,8 @@ func TestSettle(t *testing.T) {
 	s.p.h.c.Settle()
 }
 
-// What is rung while it settles does not keep it: a queue pair that enables
-// itself for ever.
+// Work announced during Settle does not prolong it: here a queue pair that enables itself for
+// ever.
 func TestSettleIsBounded(t *testing.T) {
 	r := newRig(t, Config{Burst: 1})
 	h := r.host("h")

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Inline data that is moved in two slices is not taken from the WQE of whoever
-// came between.
+// Inline data that is moved in two slices is not taken from a WQE of another queue that was
+// executed in between.
 func TestInlineAcrossSlices(t *testing.T) {
 	r := newRig(t, Config{Slice: 64})
 	a, b := r.host("a"), r.host("b")

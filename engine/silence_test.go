@@ -16,8 +16,8 @@ func (p *end) register(half int, word uint64) {
 	shm.BE64At(p.h.c.uar.Bytes(), uint64(doorbell.BFOffset+half*doorbell.BFHalf)).Publish(word)
 }
 
-// What good clients are seen to do is not suspected of anything, however long it
-// lasts: a false alarm is worse than silence.
+// Nothing that a correct client does raises a suspicion, however long it lasts: a false
+// alarm is worse than silence.
 func TestGoodClientsAreNotExplained(t *testing.T) {
 	// lap is where counters begin that are to come past 16 bits.
 	lap := func(p, q *end) {

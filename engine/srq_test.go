@@ -97,7 +97,7 @@ func TestSRQLinkIsReadOnce(t *testing.T) {
 	require.Equal(t, []uint16{1}, indices(x.c.all()))
 }
 
-// A WRITE with immediate takes an entry and does not look at its list.
+// A WRITE with immediate takes an entry and does not use its list.
 func TestSRQWriteImm(t *testing.T) {
 	x := newShared(t, Config{}, control.SRQ{})
 	for i := range x.s.ring {
@@ -166,8 +166,8 @@ func TestSRQEntryComesBack(t *testing.T) {
 	require.Equal(t, uint16(1), x.s.s.ready())
 }
 
-// A fault at the responder ends the entry and one queue pair; what nobody has
-// taken stays for the others, and there are no flushes.
+// A fault at the responder ends the entry and one queue pair. Entries that have not been
+// taken stay for the other queue pairs; none is flushed.
 func TestSRQFault(t *testing.T) {
 	x := newShared(t, Config{}, control.SRQ{})
 	x.fill()

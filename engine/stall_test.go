@@ -168,8 +168,8 @@ func TestRNRTimerCodes(t *testing.T) {
 	}
 }
 
-// However many wait, a step looks at few of them; each has its turn, goes on
-// when it can, and gives up when its time is over.
+// However many queues are stalled, a step tries a few of them. Each has its turn, goes on
+// when it can, and gives up when its timer has run out.
 func TestManyWait(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -222,8 +222,8 @@ func TestManyWait(t *testing.T) {
 	}
 }
 
-// Tries are counted for a work request, not for each receive that somebody else
-// on the shared queue takes first.
+// Tries are counted for a work request, not for each receive that another queue pair on the
+// shared queue takes first.
 func TestRNRRetriesAreNotCountedAnew(t *testing.T) {
 	for retries, want := range map[uint8]bool{3: false, 7: true} {
 		r := newRig(t, Config{})
@@ -295,8 +295,8 @@ func TestWaitingForEverIsExplained(t *testing.T) {
 	}
 }
 
-// What gives up at once is judged by one copy of its WQE: the client may have
-// changed the ring since.
+// A WQE that gives up at once is judged by one copy: the client may have changed the ring
+// since.
 func TestRefusalAtOnceIsOfTheSameCopy(t *testing.T) {
 	s := newScene(t, Config{})
 	s.p.q.attr.RNRRetry = 0

@@ -39,8 +39,7 @@ func TestStopDrains(t *testing.T) {
 	require.Equal(t, uint64(control.EngineGone), a.c.page.state.Observe())
 }
 
-// What waits for a peer, and receives that nothing came for, are flushed: each
-// has its completion, once.
+// Sends that wait for a peer, and unused receives, are flushed: each completes once.
 func TestStopFlushes(t *testing.T) {
 	s := newScene(t, Config{})
 	waits := s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)) // no receive is there
@@ -62,7 +61,8 @@ func TestStopFlushes(t *testing.T) {
 	s.p.scq.none()
 }
 
-// Thousands that wait are all looked at before the stop takes them for idle.
+// The stop tries thousands of stalled queues, all of them, before it takes the engine for
+// idle.
 func TestStopLooksAtEverybodyWhoWaits(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")

@@ -114,8 +114,8 @@ func TestDrainedEvent(t *testing.T) {
 	require.Empty(t, happened(others))
 }
 
-// What cannot be ended in SQD, because its key or its peer has gone, has
-// stopped; it is judged again in RTS.
+// A transfer that cannot be completed in SQD, because its key or its peer has gone, stops
+// there; it is judged again in RTS.
 func TestDrainWithoutAKey(t *testing.T) {
 	for _, what := range []string{"key", "peer"} {
 		r, p, q := duo(t, Config{Slice: 64})

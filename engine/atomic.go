@@ -9,13 +9,12 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// judgeAtomic judges an atomic: its operands, the place of its result, and what the
-// responder says, who executes it. It is one instruction on the target, so there is
-// nothing to do later but to deliver the old value.
+// judgeAtomic checks the operands of an atomic and the place of its result, and asks the
+// responder, which executes it at once as one instruction on the target. Only the old
+// value is left to be delivered.
 //
-// Operands are big-endian in the WQE; the target is a word in host order. The
-// old value is delivered in host order, but big-endian for 4 bytes, as clients
-// of hardware expect it.
+// Operands are big-endian in the WQE; the target is a word in host order. The old value
+// is delivered in host order, but big-endian for 4 bytes, as clients of hardware expect.
 func (sh *shard) judgeAtomic(q *qp, j *job, info *wqe.Info) verdict {
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
 	size := ctrl.OperandSize()
@@ -44,7 +43,7 @@ func (sh *shard) judgeAtomic(q *qp, j *job, info *wqe.Info) verdict {
 		}
 		return sh.fail(q, j, cqe.LocalLength)
 	}
-	sh.askFor(j)
+	sh.parseRaddr(j)
 	j.request.operand = sh.scratch.wqe[dataOffset:data]
 	return sh.ask(q, j, info, &j.src)
 }
@@ -71,7 +70,7 @@ func (sh *shard) executeAtomic(q *qp, j *job, far *list) answer {
 			return sh.unreachableHere(q, j, g)
 		}
 	} else if old, ok = sh.update(r.op, target.mem, r.operand); !ok {
-		return answerAgain // others change the word all the time
+		return answerAgain // other programs keep changing the word
 	}
 	if size == 4 {
 		binary.BigEndian.PutUint32(sh.scratch.old[:], uint32(old))
@@ -107,8 +106,8 @@ func (sh *shard) update(op wqe.Opcode, target, operand []byte) (old uint64, ok b
 	}
 }
 
-// maskedSwap returns what becomes of old: where it agrees with Compare in the
-// bits of CompareMask, the bits of SwapMask become those of Swap.
+// maskedSwap returns the new value of a word. If old equals Compare in the bits of
+// CompareMask, the bits of SwapMask are taken from Swap.
 func maskedSwap(m wqe.MaskedCS8, old uint64) uint64 {
 	if (old^m.Compare)&m.CompareMask != 0 {
 		return old
@@ -116,9 +115,9 @@ func maskedSwap(m wqe.MaskedCS8, old uint64) uint64 {
 	return old&^m.SwapMask | m.Swap&m.SwapMask
 }
 
-// maskedAdd adds field by field: each set bit of boundary is the top bit of a
-// field. Without the top bits nothing can carry past them; they are added by
-// exclusive or.
+// maskedAdd adds field by field: each set bit of boundary is the top bit of a field.
+// The fields are added without their top bits, so that no carry leaves a field, and the
+// top bits by exclusive or.
 func maskedAdd(old, add, boundary uint64) uint64 {
 	return (old&^boundary + add&^boundary) ^ (old^add)&boundary
 }

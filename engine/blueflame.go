@@ -6,27 +6,27 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A blueFlame is the BlueFlame register of a queue pair that has one of its own, and
-// what has been seen there. A WQE found in it is executed before the record says
-// that there is one: one line on its way where ring and record are two. The
-// record stays the truth, the register a hint: what is overwritten there before
-// it is seen, or is in any way unusual, is executed from the ring.
+// A blueFlame is the BlueFlame register of a queue pair that has one of its own. A WQE
+// that the device finds in it is executed before the record announces it: one cache line
+// moves instead of two, ring and record. The record is the truth and the register only a
+// hint: a WQE that was overwritten there before the device saw it, or that is unusual in
+// any way, is executed from the ring.
 type blueFlame struct {
 	half [2]*shm.Block
-	seen [2]uint64 // first words, as last found; who does not change has said nothing new
-	next uint8     // half where the next WQE goes, if it goes there: they take turns
-	hot  uint8     // visits for which that is the only place to look at
+	seen [2]uint64 // the first word of each half when it was last read
+	next uint8     // half into which the next WQE goes: they take turns
+	hot  uint8     // visits for which only that half is read
 }
 
-// attachBlueFlame gives q a register, number from 1 on, of the UAR page that begins at page in
-// its bank.
+// attachBlueFlame gives q a register of the UAR page that begins at page in its bank;
+// number counts from 1.
 func (q *qp) attachBlueFlame(page uint64, number uint8) {
 	at := page + doorbell.BFOffset + uint64(number-1)*doorbell.BFRegSize
 	q.sq.blueFlame = &blueFlame{half: [2]*shm.Block{shm.BlockAt(q.sq.registers, at), shm.BlockAt(q.sq.registers, at+doorbell.BFHalf)}}
 }
 
-// observe takes what lies in the register for old, and its heat too: WQEs of another
-// life.
+// observe takes the present contents of the register as read: they are WQEs from before
+// a reset.
 func (f *blueFlame) observe() {
 	f.hot = 0
 	for i, b := range f.half {
@@ -34,17 +34,17 @@ func (f *blueFlame) observe() {
 	}
 }
 
-// hotVisits is how long a register is hot: after a WQE was found there, only the half
-// where the next one goes is looked at in so many visits. A visit that looks at the
-// record too waits for a line more that the poster has just written. Whatever else
-// is posted changes that half as well, and ends the heat.
+// hotVisits is how long a register stays hot. After a WQE was found there, so many visits
+// read only the half into which the next one goes. A visit that reads the record too waits
+// for one more cache line that the poster has just written. Other postings change that
+// half as well, and the register is then no longer hot.
 const hotVisits = 64
 
-// mostAhead is how far the register may lead in front of the record. Much more
-// could not be told from a record that is ahead of what was executed.
+// mostAhead is how many blocks the register may be ahead of the record. Much more could
+// not be told from a record that announces too much.
 const mostAhead = 1 << 14
 
-// hot reports whether q's record need not be looked at in this visit.
+// hot reports whether this visit need not read q's record.
 func (q *qp) hot() bool {
 	if q.sq.blueFlame.hot == 0 || q.job != nil || q.sq.ahead > mostAhead/2 {
 		return false
@@ -53,8 +53,8 @@ func (q *qp) hot() bool {
 	return true
 }
 
-// pollBlueFlame executes q's next WQE if it lies in the register. Nothing else is known to
-// be announced.
+// pollBlueFlame executes q's next WQE if it is in the register, while the record announces
+// nothing.
 func (sh *shard) pollBlueFlame(q *qp) int {
 	if done := sh.pollBlueFlameHalf(q, q.sq.blueFlame.next); done > 0 {
 		return done
@@ -62,10 +62,10 @@ func (sh *shard) pollBlueFlame(q *qp) int {
 	return sh.pollBlueFlameHalf(q, q.sq.blueFlame.next^1)
 }
 
-// pollBlueFlameHalf executes q's next WQE if it lies in one half of the register, complete,
-// and takes the fast path.
+// pollBlueFlameHalf executes q's next WQE if one half of the register holds all of it and
+// it can take the fast path.
 //
-// Observe: BlueFlame register. Published by post.SQ.flare.
+// Observe: BlueFlame register. Published by hostpath.SQ.publishBlueFlame.
 func (sh *shard) pollBlueFlameHalf(q *qp, half uint8) (done int) {
 	f := q.sq.blueFlame
 	b, seen := f.half[half&1], &f.seen[half&1]
@@ -73,14 +73,14 @@ func (sh *shard) pollBlueFlameHalf(q *qp, half uint8) (done int) {
 	if first == *seen {
 		return 0
 	}
-	f.hot = 0 // unless this is it, the record has news
+	f.hot = 0 // if this is not the next WQE, the record announces something
 	h := head{first: first}
 	if h.place() != place(q.num, q.sq.done) || q.sq.ahead >= mostAhead || sh.several && sh.shardOfPeer(q) != nil {
 		*seen = first
 		return 0
 	}
 	if !b.Snapshot((*[wqe.BlockSize]byte)(sh.scratch.block), first) {
-		return 0 // it is being written over: the record will tell
+		return 0 // it is being overwritten; the record will announce it
 	}
 	*seen = first
 	if done, sh.sched.spent = sh.fastPathFrom(q, wqes{mem: sh.scratch.block}, 1, sh.cfg.Slice); done > 0 {
@@ -90,7 +90,7 @@ func (sh *shard) pollBlueFlameHalf(q *qp, half uint8) (done int) {
 	return done
 }
 
-// lags reports whether a send record that is n blocks ahead, modulo 2^16, is
-// behind by no more than what was executed from the register: its store comes
-// after the register's.
+// lags reports whether a send record that seems n blocks ahead, modulo 2^16, is in fact
+// behind by no more than what was executed from the register. Posters store the record
+// after the register.
 func (q *qp) lags(n uint16) bool { return -n <= q.sq.ahead }

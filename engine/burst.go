@@ -25,7 +25,7 @@ func (sh *shard) visit(q *qp) int {
 		}
 		n := sh.pending(q)
 		if q.job != nil {
-			// What has been begun was announced, whatever the record says now.
+			// The job was announced when it began, whatever the record says now.
 			n = max(n, uint16(q.job.blocks))
 		} else if n == 0 {
 			if q.sq.blueFlame != nil {
@@ -33,13 +33,13 @@ func (sh *shard) visit(q *qp) int {
 			}
 			return 0
 		}
-		sh.started(q) // the clock is read while the WQE's line is on its way
+		sh.started(q) // reads the clock while the cache line of the WQE is on its way
 		if sh.several {
 			return sh.burstCrossing(q, n)
 		}
 		return sh.burst(q, n)
 	case control.StateSQD:
-		if q.job != nil { // what was started is finished
+		if q.job != nil { // SQD finishes what was started
 			if sh.several {
 				return sh.burstCrossing(q, uint16(q.job.blocks))
 			}
@@ -51,10 +51,10 @@ func (sh *shard) visit(q *qp) int {
 	return 0
 }
 
-// indivisible is how many bytes are always moved in one go, whatever is left of
-// the budget: the result of an atomic, which must not be judged, and so
-// executed, a second time. A transfer whose budget went into judging it also
-// moves on by so many.
+// indivisible is how many bytes are moved in one go however little of the budget is
+// left. The result of an atomic is that long: the atomic must not be judged, and so
+// executed, a second time. A transfer whose budget was used up by judging it also moves
+// on by so many bytes.
 const indivisible = 8
 
 // burst executes WQEs of q, of which n blocks are announced, until the budget
@@ -67,7 +67,7 @@ func (sh *shard) burst(q *qp, n uint16) (done int) {
 		if j != nil && !sh.resumeJob(q) {
 			done++
 			if q.attr.State != control.StateRTS {
-				break // its send queue has stopped
+				break // the send queue has stopped
 			}
 			j = nil
 		}
@@ -131,9 +131,9 @@ func (sh *shard) move(q *qp, j *job, budget int) (used int) {
 	return j.move(budget, nil)
 }
 
-// finish reports a WQE whose bytes have all been moved: first to the peer whose
-// receive it consumed, then to the poster. It returns false when a completion
-// queue had no room, which puts the queues that need it into error.
+// finish completes a WQE whose bytes have all been moved: first the receive that it
+// used at the peer, then the WQE itself. It returns false when the queue is in error
+// afterwards, because a completion queue had no room or the responder refused.
 func (sh *shard) finish(q *qp, j *job) bool {
 	if j.recv {
 		if a := sh.deliver(q, j); a != answerACK && sh.answered(q, j, a) > lost {

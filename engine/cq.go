@@ -21,7 +21,7 @@ type cq struct {
 	logCQE    uint   // 6 or 7
 	next      uint64 // entries written since creation: the producer index
 	seen      uint64 // consumer index as last observed, never ahead of next
-	floor     uint64 // what it is at least: a resize says so before the client does
+	floor     uint64 // consumer index that a resize implies before the client stores it
 	consumer  *shm.BE32
 	collapsed bool
 	ignore    bool   // overrun ignore
@@ -85,8 +85,8 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 	}
 	armWord := shm.BE32At(rec, 4)
 	if ch != nil {
-		// The first arm of a new queue may be the value 0; this is how it shows.
-		// Before anything is taken: the memory may turn out to be gone.
+		// The first arm of a new queue may have the value 0, so that the word must hold
+		// another one. This comes before anything is charged: the memory may have no page.
 		armWord.Publish(neverArmed)
 	}
 	if _, err := c.take("completion queues", len(c.cqs), c.e.cfg.Limits.CQs, cqCost); err != nil {
@@ -130,21 +130,21 @@ func (sh *shard) removeCQ(q *cq) {
 	sh.watchdog.owners.drop(uint64(q.num) | atCQ)
 	q.client.refund(cqCost)
 	countUser(-1, q.region, q.records)
-	q.gone = true // a WAIT for it is judged anew, and finds no such queue
+	q.gone = true // a WAIT for it is judged again, and finds no such queue
 	if q.channel != nil {
 		q.channel.users--
 		sh.disarm(q)
 	}
 }
 
-// canArm puts q among the queues that can be armed.
+// canArm adds q to the queues that can be armed.
 func (sh *shard) canArm(q *cq) {
 	q.at = len(sh.arm.cqs)
 	sh.arm.cqs = append(sh.arm.cqs, q)
 }
 
-// disarm takes q off the queues that can be armed, if it is among them. The
-// last one takes its place.
+// disarm removes q from the queues that can be armed, if it is one of them. The last one
+// takes its place.
 func (sh *shard) disarm(q *cq) {
 	own := q.client.shard
 	if q.at >= len(own.arm.cqs) || own.arm.cqs[q.at] != q {
@@ -157,20 +157,19 @@ func (sh *shard) disarm(q *cq) {
 	own.arm.cqs = own.arm.cqs[:last]
 }
 
-// attention says which clients a completion is to wake.
+// An attention says which arms a completion fires.
 type attention uint8
 
 const (
-	quietly   attention = iota // those that asked for any completion
-	event                      // also those that asked for solicited ones
-	solicited                  // likewise, and the CQE says so
+	quietly   attention = iota // arms for any completion
+	event                      // also arms for solicited completions
+	solicited                  // the same, and the CQE is marked as solicited
 )
 
 // complete writes one CQE and reports whether there was room for it. n is its byte
-// count, time the device clock, or of an error what cqe.ErrWord packs; of tail the
-// owner and solicited bits are 0. All are stored plainly, then the last eight bytes by
-// release: a reader that sees the owner bit sees all of it, and the payload that was
-// moved before.
+// count, and time the device clock, or cqe.ErrWord for an error. The owner and solicited
+// bits of tail are 0. The last eight bytes are stored last, by release: a reader that
+// sees the owner bit sees the whole CQE, and the payload that was moved before.
 //
 // It takes words rather than a struct for the reason given at head.
 //
@@ -200,7 +199,7 @@ func (sh *shard) complete(q *cq, rqpn, uidx, imm, n uint32, time uint64, tail cq
 	}
 	cqe.PutBody((*[cqe.Size]byte)(block), rqpn, uidx, imm, n, time)
 	block.PublishTail(uint64(tail))
-	q.next = index + 1 // only now: a fault above has written nothing
+	q.next = index + 1 // last: if a store above faults, nothing has been written
 	q.client.count[control.CounterCQEs]++
 	if a != quietly || q.armed {
 		sh.tell(q, a)
@@ -208,7 +207,7 @@ func (sh *shard) complete(q *cq, rqpn, uidx, imm, n uint32, time uint64, tail cq
 	return true
 }
 
-// tell wakes those that asked for a completion like the last one.
+// tell fires the arm of q if it asks for a completion like the last one.
 func (sh *shard) tell(q *cq, a attention) {
 	if a != quietly {
 		q.lastSolicited = q.next
@@ -223,9 +222,9 @@ func (q *cq) entry(slot uint64) *shm.Block {
 	return shm.BlockAt(q.buf, cqe.EntryOffset(slot, q.logCQE))
 }
 
-// completeError writes one error CQE; errors count as solicited events. In a
-// collapsed queue the first one stays, until its queue pair is reset: a client
-// that looks at nothing but wqe_counter must not take what was flushed for done.
+// completeError writes one error CQE. Errors count as solicited. In a collapsed queue the
+// first error stays until its queue pair is reset, because a client that looks only at
+// wqe_counter must not take flushed work for done.
 func (sh *shard) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail cqe.Tail) bool {
 	ok := sh.complete(q, 0, uidx, 0, 0, cqe.ErrWord(s, vendor[s]), tail, event)
 	if q.collapsed && q.held == 0 {
@@ -234,29 +233,29 @@ func (sh *shard) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail cqe.Tail
 	return ok
 }
 
-// forget lets go of the error of a queue pair that is reset.
+// forget lets other completions replace the error of a queue pair that is reset.
 func (q *cq) forget(qpn uint32) {
 	if q.held == qpn {
 		q.held = 0
 	}
 }
 
-// room observes the consumer index and reports whether an entry is free. An
-// index that the client cannot have reached counts as none.
+// room observes the consumer index and reports whether an entry is free. An index that
+// the client cannot have reached is ignored.
 //
-// Observe: consumer index. Published by post.CQ.Poll.
+// Observe: consumer index. Published by hostpath.CQ.Poll.
 func (q *cq) room(n uint64) bool {
 	if q.dead {
-		return false // a completion is missing; none may follow it
+		return false // a completion was lost, and none may follow it
 	}
 	behind := uint64(uint32(q.next)-q.consumer.Observe()) & 0xffffff
 	if behind > q.next-q.seen {
-		return false // it went back, or ahead of what was written
+		return false // the index went back, or past what was written
 	}
 	q.seen = q.next - behind
 	return q.unread() < n
 }
 
-// unread is how many completions the client has not consumed, as far as it has
-// said so.
+// unread returns how many completions the client has not consumed, by its last valid
+// consumer index.
 func (q *cq) unread() uint64 { return q.next - max(q.seen, q.floor) }

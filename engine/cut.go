@@ -1,22 +1,23 @@
 package engine
 
-// A part of a step, at which a fault of memory has cut it off. The next step
-// goes on behind that, lest one client's faults keep the device from the others:
-// in turn, every queue pair is visited, and everybody who waits is looked at.
+// A part is a part of a step. When a fault of memory ends a step early, the next step
+// goes on behind the part in which that was, so that one client's faults do not keep the
+// device from other clients: all queue pairs are visited in turn, and all that wait are
+// looked at.
 type part uint8
 
 const (
-	whole     part = iota // it was not cut off
-	cutVisits             // in the turn before e.from
+	whole     part = iota // the step was not ended early
+	cutVisits             // in the turn before sched.from
 	cutRetry
 	cutLast
 )
 
-// cutOff says that the step which is at work ends here.
+// cutOff notes that the current step ends here.
 func (sh *shard) cutOff() {
 	sh.fault.cut = sh.fault.part
 	if sh.fault.part == cutLast {
-		sh.fault.cut = whole // little is left of it, and the next is another queue's turn
+		sh.fault.cut = whole // little was left of the step, and the next one looks at another queue
 	}
 	sh.fault.part = cutVisits
 }

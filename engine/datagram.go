@@ -7,16 +7,16 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Datagrams: each WQE says where it goes, and a receive begins with a GRH.
+// The WQE of a datagram names its receiver, and a receive begins with a GRH.
 
 const (
 	grhSize     = 40
 	maxDatagram = 4096 // bytes: the path MTU
 )
 
-// address puts the receiver of a datagram into the request, and finds it. It writes
-// the GRH that the datagram travels with.
-func (sh *shard) address(q *qp, j *job) verdict {
+// addressDatagram finds the receiver of a datagram, puts it into the request, and writes
+// the GRH that goes with the datagram.
+func (sh *shard) addressDatagram(q *qp, j *job) verdict {
 	if j.total > maxDatagram {
 		return sh.tooLong(q, j, j.total, maxDatagram)
 	}
@@ -31,9 +31,9 @@ func (sh *shard) address(q *qp, j *job) verdict {
 		return waiting
 	}
 	r := &j.request
-	r.to, r.qkey = av.DQP, av.QKey()
+	r.toQPN, r.qkey = av.DQP, av.QKey()
 	if r.qkey>>31 != 0 {
-		r.qkey = q.attr.QKey // a key with this bit stands for the sender's own
+		r.qkey = q.attr.QKey // this bit stands for the sender's own qkey
 	}
 	if j.peer = p; p != nil {
 		sh.putGRH(av, j.total, &q.client.hosted.GID, &p.client.hosted.GID)
@@ -41,17 +41,16 @@ func (sh *shard) address(q *qp, j *job) verdict {
 	return accepted
 }
 
-// takesDatagram reports whether the receiver of j's datagram is there and has the
-// qkey that the datagram brings, and puts the GRH before the bytes. A receiver that
-// is not there gets nothing, and the sender learns nothing of it.
+// takesDatagram reports whether the receiver of j's datagram exists and has the qkey of
+// the datagram. If so, it puts the GRH before the bytes.
 func (sh *shard) takesDatagram(q *qp, j *job) bool {
 	p, r := j.peer, &j.request
 	switch {
 	case p == nil || p.transport != control.QPTypeUD || !p.listens():
-		sh.explain(q, codeUDNobody, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", r.to)
+		sh.explain(q, codeUDNobody, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", r.toQPN)
 		return false
 	case p.attr.QKey != r.qkey:
-		sh.explain(q, codeUDQKey, "datagram to QP %#06x with qkey %#08x; its qkey is another. It is dropped", r.to, r.qkey)
+		sh.explain(q, codeUDQKey, "datagram to QP %#06x with qkey %#08x; its qkey is another. It is dropped", r.toQPN, r.qkey)
 		return false
 	}
 	// The GRH goes first: the pieces move up by one.
@@ -82,8 +81,8 @@ func (e *Engine) gid() (g [16]byte) {
 	return g
 }
 
-// sendError ends the send side of a queue pair whose own work request is at
-// fault. A datagram queue goes on receiving.
+// sendError puts q into error because of its own work request. A datagram queue goes to
+// SQE, and goes on receiving.
 func (sh *shard) sendError(q *qp) {
 	if q.transport == control.QPTypeUD && q.attr.State == control.StateRTS {
 		sh.setState(q, control.StateSQE)

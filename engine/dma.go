@@ -31,7 +31,7 @@ func (sh *shard) offload(q *qp, j *job, budget int) (used int) {
 		most := min(uint64(max(budget-used, indivisible)), j.total-j.moved)
 		dst, src := j.dst.next(most), j.src.next(most)
 		n := min(len(dst), len(src))
-		if uint64(n) < sh.dma.sizes.piece && (j.lent == 0 || !j.dst.scattered()) {
+		if uint64(n) < sh.dma.sizes.piece && (j.offloaded == 0 || !j.dst.scattered()) {
 			copy(dst[:n], src)
 		} else if !sh.assign(j, q.client, dst[:n], src[:n]) {
 			break
@@ -56,8 +56,8 @@ func (sh *shard) assign(j *job, c *Client, dst, src []byte) bool {
 			w = other
 		}
 	}
-	if j.lent > 0 && j.dst.scattered() {
-		w = j.by
+	if j.offloaded > 0 && j.dst.scattered() {
+		w = j.lastWorker
 	}
 	if w.given-w.seen == workerRing {
 		return false
@@ -67,8 +67,8 @@ func (sh *shard) assign(j *job, c *Client, dst, src []byte) bool {
 	r.keys[0], r.keys[1] = j.dst.touched()
 	r.keys[2], r.keys[3] = j.src.touched()
 	w.given++
-	j.by = w
-	j.lent++
+	j.lastWorker = w
+	j.offloaded++
 	c.offloaded++
 	r.state.Store(taskGiven)
 	w.wake()
@@ -100,7 +100,7 @@ func (sh *shard) collectTasks() {
 			w.seen++
 			r.client.offloaded--
 			if j := r.job; j != nil {
-				j.lent--
+				j.offloaded--
 				if state == taskFaulted {
 					j.fault = r.fault
 				}
@@ -124,7 +124,7 @@ func (sh *shard) recallTasks(j *job, k *mkey, p *qp) {
 			if !r.state.CompareAndSwap(taskGiven, taskRecalled) {
 				r.waitDone()
 			}
-			r.job.lent--
+			r.job.offloaded--
 			r.job.recalled = true
 			r.job = nil
 		}

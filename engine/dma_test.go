@@ -319,7 +319,7 @@ func TestFaultInTheLastPiece(t *testing.T) {
 	last.fault = 0x1234
 	last.state.Store(taskFaulted)
 	r.e.offload(p.q, j, 4096)
-	require.Zero(t, j.lent)
+	require.Zero(t, j.offloaded)
 	require.False(t, j.over())
 	r.settle()
 	r.failed(p.scq.one(), cqe.RemoteOperation, 0)

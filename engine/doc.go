@@ -45,7 +45,7 @@
 //     gather (requester.go). A local key is looked up, and its range checked: find
 //     (key.go), admit (keylist.go).
 //  5. The requester asks the responder, which checks its queue pair and the remote key:
-//     ask (requester.go), respond, reach (responder.go). The answer becomes a verdict:
+//     ask (requester.go), respond, translate (responder.go). The answer becomes a verdict:
 //     answered (requester.go). If the peer is not ready, the queue stalls: wait, retry
 //     (stall.go).
 //  6. The bytes move: move (burst.go, job.go), or offload (dma.go) with workers, or
@@ -56,7 +56,7 @@
 //     its event is sent: fire (channel.go).
 //  8. A WQE at fault is explained by explain (explain.go) and completed with its syndrome
 //     by fail (requester.go). The queue pair goes to error, and the rest is flushed:
-//     setError (qpstate.go), flush (fault.go).
+//     setError (qpstate.go), flush (flush.go).
 //
 // # Files
 //
@@ -106,8 +106,8 @@
 // Execution of work requests:
 //
 //   - burst.go: a visit to a queue, its budget, success
-//   - request.go: what requester and responder say to each other
-//   - requester.go: snapshot, judging, local memory, what an answer means
+//   - request.go: what requester and responder exchange: a request, an answer; verdicts
+//   - requester.go, requester_fault.go: snapshot, judging, local memory, what an answer means
 //   - responder.go, responder_fault.go: remote memory, receives, the answer
 //   - job.go: a WQE that has been judged, and its lists of memory
 //   - stall.go: queues that wait: retries and timers
@@ -115,7 +115,7 @@
 //   - atomic.go: atomics
 //   - datagram.go: UD
 //   - umr.go, plan.go: UMR: binding windows, filling lists
-//   - fault.go: error completions, flushes
+//   - flush.go: error completions, flushes
 //   - fastpath.go, fastpath_move.go, fastpath_send.go, fastpath_atomic.go: the fast path
 //   - blueflame.go: WQEs in BlueFlame registers
 //   - unmapped.go: transfers of memory of a process
@@ -134,6 +134,6 @@
 // Shares of the process's resources, and connections:
 //
 //   - share.go, owners.go, cost.go, heap.go: what each user may take
-//   - listen.go, server.go, session.go, socketlock.go, peek.go, rights.go, flight.go: clients behind a socket
+//   - listen.go, adopt.go, server.go, session.go, socketlock.go, peek.go, rights.go, flight.go: clients behind a socket
 //   - discard.go, sealer.go, patience.go: what can block is done in the background
 package engine

@@ -6,29 +6,31 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// fastBytes is the longest payload that takes the fast path, fastCost what the
-// shortest takes of the budget of a visit.
+// fastBytes is the longest payload that takes the fast path. fastCost is the least that a
+// WQE costs of the budget of a visit.
 const (
 	fastBytes = 4096
 	fastCost  = 256
 )
 
-// fastPath executes WQEs of q, at most that many and as the budget of bytes allows,
-// as long as they are the commonest there are: WRITEs and READs of one short
-// piece, SENDs of one into one, fetch-and-add and compare-and-swap of 8 bytes. It
-// returns how many it did and what of the budget they took.
+// fastPath executes WQEs of q as long as they are of the most common kinds: WRITEs and
+// READs of one short piece, SENDs of one piece into one, fetch-and-add and
+// compare-and-swap of 8 bytes. It executes at most most WQEs, within a budget of bytes,
+// and returns how many it executed and how much of the budget they took.
 //
-// It asks everything that the slow path asks, but keeps the snapshot of a WQE, a
-// few words of it, and the answers in registers: a store less is a line more that
-// can be on its way from the other side. Whatever is unusual in any way it leaves
-// alone, for the slow path to copy anew, to judge and to explain. A fault of memory
-// leaves the WQEs of its run before it out of the client's counters.
+// It checks everything that the slow path checks, but keeps its snapshot of a WQE, a few
+// words, and the results in registers: each store less lets the processor have one more
+// cache line on its way from the other side. It leaves anything unusual to the slow path,
+// which copies the WQE again, judges it and explains. After a fault of memory, the WQEs of
+// its run before the fault are missing in the client's counters.
+//
+// TestFastPathAgrees and FuzzFastPathAgrees compare it with the slow path.
 func (sh *shard) fastPath(q *qp, most, budget int) (done, cost int) {
 	return sh.fastPathFrom(q, wqes{q.sq.ring, q.sq.mask}, most, budget)
 }
 
-// wqes is where the WQEs of a queue are taken from: its ring, or a snapshot of one
-// block, of which any index is the first.
+// A wqes is where WQEs are read from: a ring, or a snapshot of one block, which every
+// index names.
 type wqes struct {
 	mem  []byte
 	mask uint64 // blocks - 1
@@ -36,14 +38,14 @@ type wqes struct {
 
 func (w wqes) at(index uint64) uint64 { return index & w.mask * wqe.BlockSize }
 
-// fastPathFrom is express with WQEs from elsewhere than the ring.
+// fastPathFrom is fastPath for WQEs from the ring or from elsewhere.
 func (sh *shard) fastPathFrom(q *qp, from wqes, most, budget int) (done, cost int) {
 	p := q.conn.peer
 	if !q.fastPath || sh.hooks.noFastPath || !q.connected(p) {
 		return 0, 0
 	}
 	moved := uint64(0)
-	// What is read here picks who judges, and nothing else: they read it anew.
+	// This read only chooses the function, which reads the WQE again.
 	first := head{first: shm.BlockAt(from.mem, from.at(q.sq.done)).Word(0)}
 	switch first.opcode() {
 	case wqe.OpRDMAWrite, wqe.OpRDMARead:
@@ -61,15 +63,15 @@ func (sh *shard) fastPathFrom(q *qp, from wqes, most, budget int) (done, cost in
 	return done, cost
 }
 
-// ordinary reports whether the control segment of q's next WQE asks for
-// nothing and says nothing that the slow path would have to look after.
+// ordinary reports whether the control segment of q's next WQE asks for nothing that only
+// the slow path does, and has nothing to be explained.
 func (q *qp) ordinary(h head) bool {
 	return h.ce() != wqe.CEEvent && (h.place() == place(q.num, q.sq.done) || !q.misplacedNews(h))
 }
 
-// completeFast ends q's next WQE and completes it, if that is asked for, with the
-// bytes that it has brought. It returns false when there was no room for the
-// completion, which puts q into error.
+// completeFast ends q's next WQE, and writes its completion with a byte count if it asks
+// for one. It returns false when there was no room for the completion, which puts q into
+// error.
 func (sh *shard) completeFast(q *qp, h head, bytes uint64) bool {
 	counter := uint16(q.sq.done)
 	q.sq.done++

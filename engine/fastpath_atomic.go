@@ -15,7 +15,7 @@ const (
 	fastAtomicBytes = 8
 )
 
-// fastAtomic is express for fetch-and-add and compare-and-swap on 8 bytes of
+// fastAtomic is fastPath for fetch-and-add and compare-and-swap on 8 bytes of
 // p's memory, with the result in one piece. Byte orders are those of judgeAtomic.
 func (sh *shard) fastAtomic(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
 	if q.transport != control.QPTypeRC || p.attr.MaxDestRdAtomic == 0 || p.attr.Access&control.AccessRemoteAtomic == 0 {
@@ -52,7 +52,7 @@ func (sh *shard) fastAtomic(q, p *qp, from wqes, most, budget int) (done, cost i
 		if op == wqe.OpAtomicFA {
 			old = shm.Add(far, operand)
 		} else if old, ok = shm.CompareAndSwap(far, b.Word(5), operand); !ok {
-			break // others change the word all the time
+			break // other programs keep changing the word
 		}
 		binary.LittleEndian.PutUint64(near, old)
 		done++

@@ -9,7 +9,7 @@ import (
 // fastInlineWrite is the most inline data of a WRITE of one block.
 const fastInlineWrite = wqe.BlockSize - dataOffset - wqe.InlineHead
 
-// fastMove is express for WRITEs and READs between q and its peer p.
+// fastMove is fastPath for WRITEs and READs between q and its peer p.
 func (sh *shard) fastMove(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
 	var local, remote *mkey
 	var lkey, rkey uint32

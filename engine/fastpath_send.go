@@ -10,7 +10,7 @@ import (
 // fastInlineSend is the most inline data of a SEND of one block.
 const fastInlineSend = wqe.BlockSize - wqe.CtrlSize - wqe.InlineHead
 
-// fastSend is express for SENDs, with or without an immediate, that fit into
+// fastSend is fastPath for SENDs, with or without an immediate, that fit into
 // the first piece of the receive that p has posted next in a queue of its own.
 func (sh *shard) fastSend(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
 	if p.rq.srq != nil || p.signed {

@@ -7,10 +7,9 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A job is one WQE that has been judged: which bytes go where, and what is to
-// be reported afterwards. Small ones are done in one go from the engine's
-// scratch; a long one stays with its QP and moves on slice by slice, so that
-// nobody waits behind it.
+// A job is one WQE that has been judged: which bytes go where, and what is reported
+// afterwards. A short job is done at once, in the shard's scratch. A long one is kept by
+// its queue pair and moves on slice by slice, so that other queues need not wait.
 type job struct {
 	head    head
 	blocks  int // of the WQE
@@ -19,25 +18,25 @@ type job struct {
 	dst     list
 	total   uint64 // bytes to move
 	moved   uint64
-	peer    *qp    // nil for NOP
+	peer    *qp    // nil if the operation has none
 	recv    bool   // a receive of the peer is consumed
 	index   uint16 // of the receive that was opened
-	taken   *srq   // whose receive it is, if shared, until it is consumed
-	epoch   uint64 // of keys, when what the job was judged by was last found to be so
+	shared  *srq   // queue of the receive, if it is a shared one, until it is consumed
+	epoch   uint64 // of keys, when the job's keys were last found unchanged
 	life    uint32 // of peer, likewise
 
-	// What workers have of it, see dma.go.
-	lent     int
-	by       *worker // who was given the last piece
-	recalled bool    // a piece that was lent has not been copied
-	fault    uintptr // where memory was missing; 0: nowhere
+	// Pieces that workers copy; see dma.go.
+	offloaded  int
+	lastWorker *worker // the worker that has the last piece
+	recalled   bool    // a piece was taken back from a worker before it was copied
+	fault      uintptr // address of memory without a page; 0: none
 
 	inline [wqe.MaxBlocks*wqe.BlockSize + grhSize]byte
 }
 
-// A head is the control segment of a WQE as two big-endian words. Its fields
-// are cut out where they are needed: a struct of small fields would be stored
-// in parts and loaded as a whole, which waits for the stores on every WQE.
+// A head is the control segment of a WQE as two big-endian words. Its fields are cut out
+// where they are needed. A struct of small fields would be stored in parts and loaded as
+// a whole, and that load waits for the stores.
 type head struct {
 	first  uint64 // opmod:8 index:16 opcode:8 qpn:24 ds:8
 	second uint64 // signature:8 stream:16 fm_ce_se:8 imm:32
@@ -55,27 +54,25 @@ func (h head) ce() uint8          { return uint8(h.second>>32) & wqe.CEMask }
 func (h head) solicited() bool    { return h.second>>32&wqe.FlagSolicited != 0 }
 func (h head) imm() uint32        { return uint32(h.second) }
 
-// over reports whether nothing is left to be moved. Of a job that has met a fault that
-// is never so: the next visit finds it.
-func (j *job) over() bool { return j.moved >= j.total && j.lent == 0 && j.fault == 0 }
+// over reports whether nothing is left to be moved. A job that has met a fault is never
+// over: the next visit handles the fault.
+func (j *job) over() bool { return j.moved >= j.total && j.offloaded == 0 && j.fault == 0 }
 
-// reads reports whether the WQE brings bytes to its poster.
+// reads reports whether the WQE brings bytes to its poster: READs and atomics.
 func (j *job) reads() bool { return j.head.opcode().Info().Reads }
 
-// reset makes j the job of the WQE with this control segment, of which nothing
-// has been judged.
+// reset makes j the job of a WQE with this control segment, before it is judged.
 func (j *job) reset(h head) {
 	j.head, j.blocks = h, h.blocks()
-	j.total, j.moved, j.recv, j.peer, j.taken = 0, 0, false, nil, nil
+	j.total, j.moved, j.recv, j.peer, j.shared = 0, 0, false, nil, nil
 	j.recalled, j.fault = false, 0
 	j.src.reset()
 	j.dst.reset()
 }
 
-// A piece is a run of n bytes, and the key that allows to touch them; nil for
-// inline data. Where the key is a list, mem is nil and the bytes are found
-// piece by piece, from off on in the key's own count; where it is of memory of
-// a process, mem is nil as well.
+// A piece is n bytes, and the key that gives access to them; nil for inline data. mem is
+// nil if the key is a list, whose bytes are found one after the other from offset off of
+// the key on, and if the key is of memory of a process.
 type piece struct {
 	mem []byte
 	key *mkey
@@ -83,18 +80,18 @@ type piece struct {
 	n   uint64
 }
 
-// A list is pieces in order, and how far they have been used.
+// A list is pieces in order, and a position in them.
 type list struct {
 	n, at    int
 	off      uint64                  // within piece at
-	spot     spot                    // likewise, where that is a list itself
+	spot     spot                    // the position in that piece, if its key is a list
 	unmapped bool                    // some of it is memory of a process
 	piece    [wqe.MaxUnits + 1]piece // one more for a GRH
 }
 
 func (l *list) reset() { l.n, l.at, l.off, l.unmapped = 0, 0, 0, false }
 
-// add stores a piece field by field, for the reason given at head.
+// add appends a piece. It stores field by field, for the reason given at head.
 func (l *list) add(mem []byte, key *mkey, off, n uint64) {
 	p := &l.piece[l.n]
 	p.mem, p.key, p.off, p.n = mem, key, off, n
@@ -125,15 +122,14 @@ func (l *list) advance(n int) {
 	}
 }
 
-// pieceCost is what a piece costs of a budget of bytes, however short it is, and
-// so does an entry of a list that is judged: about the time of so many bytes.
+// pieceCost is the least that a piece costs of a budget of bytes, and the cost of judging
+// an entry of a list: each takes about the time of copying so many bytes.
 const pieceCost = 64
 
-// move copies within a budget of bytes, and returns how much of it was used,
-// more than all by a piece at the most. Both lists hold at least total bytes.
+// move copies within a budget of bytes, and returns how much of it was used: at most one
+// piece more than the budget. Both lists hold at least total bytes. With c it copies by c.
 //
-// No single copy is longer than a slice, which keeps Go's copy below the 1 MiB
-// from which it goes past the caches by itself. What c is for goes by c.
+// No single copy is longer than a slice. From 1 MiB up, Go's copy would bypass the caches.
 func (j *job) move(budget int, c *copier) (used int) {
 	if src, dst := j.src.piece[0].mem, j.dst.piece[0].mem; j.src.n == 1 && j.dst.n == 1 && j.moved == 0 &&
 		j.total <= uint64(budget) && src != nil && dst != nil {
@@ -158,9 +154,9 @@ func (j *job) move(budget int, c *copier) (used int) {
 	return used
 }
 
-// keepJob leaves the scratch job with q, to be gone on with in later steps, and
-// takes another as scratch. There is a spare one unless more long transfers are
-// under way than ever before; only then memory is allocated.
+// keepJob leaves the scratch job with q, for later steps, and takes another one as
+// scratch. It allocates one only when more long transfers are in progress than ever
+// before.
 func (sh *shard) keepJob(q *qp) {
 	q.job = sh.scratch.job
 	q.job.settle()
@@ -175,7 +171,7 @@ func (sh *shard) keepJob(q *qp) {
 	sh.scratch.job = new(job)
 }
 
-// settle copies inline data out of the snapshot, which the next WQE overwrites.
+// settle copies inline data out of the snapshot, which the next WQE will overwrite.
 func (j *job) settle() {
 	free := j.inline[:]
 	for i := range j.src.n {
@@ -186,14 +182,14 @@ func (j *job) settle() {
 	}
 }
 
-// parkJob takes q's job from it, if it has one: it has come to its end, or its
-// WQE is to be judged anew, from its first byte on. A queue in SQD has stopped
-// then; what it had begun and could not end waits for RTS.
+// parkJob takes q's job from it, if it has one: the job is over, or its WQE is to be
+// judged again, from its first byte on. A queue in SQD has drained then; a job that it
+// could not end waits for RTS.
 func (sh *shard) parkJob(q *qp) {
 	if q.job == nil {
 		return
 	}
-	if q.job.lent > 0 {
+	if q.job.offloaded > 0 {
 		sh.recallTasks(q.job, nil, nil)
 	}
 	sh.putBack(q.job)
@@ -204,14 +200,14 @@ func (sh *shard) parkJob(q *qp) {
 	}
 }
 
-// resumeJob reports whether q may go on with its job. If a key or the peer has
-// changed since the job was judged, the job is parked instead.
+// resumeJob reports whether q may go on with its job. If a key or the peer has changed
+// since the job was judged, it parks the job.
 //
-// It is asked before each slice, so whoever changes something has nobody to look
-// for: that would be every transfer under way, of all clients, for each change.
+// It is called before each slice, so that a change of a key need not look for the
+// transfers that use it, among those of all clients.
 func (sh *shard) resumeJob(q *qp) bool {
 	j, now := q.job, sh.epoch.Load()
-	if j.lent > 0 {
+	if j.offloaded > 0 {
 		sh.collectTasks()
 	}
 	if j.recalled || j.peer != nil && j.peer.life != j.life || j.epoch != now && sh.changedSince(j) {

@@ -6,10 +6,10 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Operations that no peer takes part in.
+// These operations have no peer.
 
-// judgeDump judges a DUMP: a local read whose bytes go nowhere. Clients use it
-// to learn that everything before it is done.
+// judgeDump judges a DUMP: a local read whose bytes go nowhere. Its completion tells
+// that everything before it is done.
 func (sh *shard) judgeDump(q *qp, j *job) verdict {
 	end := j.head.ds() * wqe.UnitSize
 	if v := sh.gather(q, j, &j.src, wqe.CtrlSize, end, 0); v != accepted {
@@ -27,7 +27,7 @@ func (sh *shard) judgeMMO(q *qp, j *job) verdict {
 	if ctrl.OpMod != wqe.OpModMMODMA {
 		return sh.badOpcode(q, j)
 	}
-	if q.short(j, wqe.OpMMO.Info()) {
+	if q.tooShort(j, wqe.OpMMO.Info()) {
 		return sh.badSize(q, j, 0)
 	}
 	if v := sh.gather(q, j, &j.dst, target, target+wqe.DataSize, control.AccessLocalWrite); v != accepted {
@@ -51,7 +51,7 @@ func (sh *shard) judgeWait(q *qp, j *job) verdict {
 	if ctrl.OpMod != wqe.OpModWaitCQ {
 		return sh.badOpcode(q, j)
 	}
-	if q.short(j, wqe.OpWait.Info()) {
+	if q.tooShort(j, wqe.OpWait.Info()) {
 		return sh.badSize(q, j, 0)
 	}
 	w := wqe.ParseWait((*[wqe.WaitSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))
@@ -74,7 +74,7 @@ func (c *cq) reached(index uint32) bool { return int32(uint32(c.next)-index) >= 
 // judgeSendEnable lets another queue of this client, made for it, execute up to
 // a producer counter.
 func (sh *shard) judgeSendEnable(q *qp, j *job) verdict {
-	if q.short(j, wqe.OpSendEn.Info()) {
+	if q.tooShort(j, wqe.OpSendEn.Info()) {
 		return sh.badSize(q, j, 0)
 	}
 	w := wqe.ParseWait((*[wqe.WaitSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))

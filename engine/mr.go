@@ -127,7 +127,7 @@ func (c *Client) deregMR(m *control.Key, _ Memory, _ *control.Reply) (control.Me
 func (sh *shard) removeKey(k *mkey) {
 	sh.invalidateJobs(k)
 	if k.window != nil {
-		k.window.lie(nil)
+		k.window.attach(nil)
 	}
 	sh.keys.remove(k.key)
 	k.client.refund(k.cost())

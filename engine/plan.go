@@ -8,9 +8,10 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A change is what a UMR asks of a key, judged before anything is changed.
+// A change is the change of a key that a UMR asks for. It is judged as a whole before
+// anything is changed.
 type change struct {
-	key    uint32 // from now on: same index, perhaps another variant
+	key    uint32 // new key: the same index, perhaps another variant
 	free   bool
 	access uint32
 	base   uint64
@@ -29,29 +30,16 @@ type change struct {
 	perRound, rounds uint64
 }
 
-// umrRights pairs the access bits of an mkey context with ours and with their
-// bits of the mask.
-var umrRights = [...]struct {
-	mkey   uint8
-	mask   uint64
-	access uint32
-}{
-	{wqe.AccessLocalWrite, wqe.MaskLocalWrite, control.AccessLocalWrite},
-	{wqe.AccessRemoteRead, wqe.MaskRemoteRead, control.AccessRemoteRead},
-	{wqe.AccessRemoteWrite, wqe.MaskRemoteWrite, control.AccessRemoteWrite},
-	{wqe.AccessAtomic, wqe.MaskAtomic, control.AccessRemoteAtomic},
-}
-
-// A UMR asks by its mask for what it means to change. Local reading is always
-// allowed here, and reads need no fence before them; the rest of what hardware
-// changes, this device does not have.
+// The mask of a UMR names what it changes. Local reading is always allowed here, and
+// reads need no fence before them. This device does not have the other things that
+// hardware can change.
 const (
 	umrChanges = wqe.MaskLen | wqe.MaskStartAddr | wqe.MaskMkey | wqe.MaskQPN | wqe.MaskFree |
 		wqe.MaskLocalRead | wqe.MaskLocalWrite | wqe.MaskRemoteRead | wqe.MaskRemoteWrite | wqe.MaskAtomic
 	umrHarmless = wqe.MaskSmallFence
 )
 
-// unchangeable says what else a mask asks for, or nothing.
+// unchangeable returns what a mask asks for that cannot be changed, or an empty string.
 func unchangeable(mask uint64) string {
 	switch mask &^= umrChanges | umrHarmless; mask {
 	case 0:
@@ -70,7 +58,8 @@ func unchangeable(mask uint64) string {
 	return fmt.Sprintf("bits %#x", mask)
 }
 
-// plan turns the UMR into a change of k, or says why it cannot be made.
+// plan fills c with the change of k that the UMR asks for, or returns why it cannot be
+// made.
 func (sh *shard) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyContext) string {
 	mask := ctrl.MkeyMask
 	if what := unchangeable(mask); what != "" {
@@ -86,11 +75,11 @@ func (sh *shard) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyC
 		c.free = true
 		return ""
 	}
-	for _, r := range umrRights {
-		if mask&r.mask != 0 {
-			c.access &^= r.access
-			if ctx.Access&r.mkey != 0 {
-				c.access |= r.access
+	for _, r := range wqe.MkeyRights {
+		if mask&r.Mask != 0 {
+			c.access &^= uint32(r.Right)
+			if ctx.Access&r.Access != 0 {
+				c.access |= uint32(r.Right)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ type qp struct {
 	pd       *pd
 	attr     control.QPAttr // state and all attributes
 	signed   bool           // WQEs carry a signature
-	fastPath bool           // WQEs may go by the fast path
+	fastPath bool           // WQEs may take the fast path
 
 	transport uint8  // control.QPType*
 	allowed   uint64 // bit n: opcode n may be executed
@@ -28,7 +28,7 @@ type qp struct {
 
 	serial uint64 // of this queue pair and of no other, ever; from 1 on
 	conn   connection
-	life   uint32 // grows when q ends what peers may be in the middle of with it
+	life   uint32 // grows whenever q ends transfers of its peers
 	stall  stall
 	rnr    rnrTries
 
@@ -51,7 +51,7 @@ type sendQueue struct {
 	cq        *cq
 	registers []byte     // the bank of UAR pages that its page is in
 	blueFlame *blueFlame // nil: no register of its own
-	ahead     uint16     // blocks that were executed from it since the record was level
+	ahead     uint16     // blocks executed from it that the record has not announced yet
 }
 
 // A receiveQueue is the receive queue of a queue pair.
@@ -65,14 +65,14 @@ type receiveQueue struct {
 	srq    *srq // in place of a ring of its own
 }
 
-// A connection is who a queue pair sends to.
+// A connection names the peer of a queue pair.
 type connection struct {
 	bound uint64 // serial of the peer that the connection was made with; 0: none
 	peer  *qp    // resolved at first use; dead peers are looked up again
 }
 
-// An rnrTries is what the WQE at index-1 has left of its tries for a receive, while
-// it does not wait. Others may take the receive that ended its waiting.
+// An rnrTries keeps the tries for a receive that the WQE at index-1 has left, while it
+// does not wait: another queue pair may take the receive that ended its waiting.
 type rnrTries struct {
 	index uint64
 	left  uint8
@@ -190,8 +190,8 @@ func (c *Client) destroyQP(m *control.QPN, _ Memory, _ *control.Reply) (control.
 	return &control.Empty{}, nil
 }
 
-// removeQP takes a QP out of the device. Transfers of others into its receive
-// buffers end as if it had stopped answering.
+// removeQP takes a QP out of the device. Transfers of its peers end as if it had stopped
+// answering.
 func (sh *shard) removeQP(q *qp) {
 	delete(sh.qps, q.num)
 	sh.watchdog.owners.drop(uint64(q.num))
@@ -216,11 +216,11 @@ func (q *qp) countCQs(n int) {
 	}
 }
 
-// pending returns how many blocks of the send queue are announced and not
-// executed. A record that says more than the ring holds is the client's error;
-// it is explained once and taken as no news.
+// pending returns how many blocks of the send queue are announced and not executed. A
+// record that announces more than the ring holds is a mistake of the client: it is
+// explained once, and announces nothing.
 //
-// Observe: send record. Published by post.SQ.Ring.
+// Observe: send record. Published by hostpath.SQ.Ring.
 func (sh *shard) pending(q *qp) uint16 {
 	word := q.sq.record.Observe()
 	n := uint16(word) - uint16(q.sq.done)
@@ -241,7 +241,7 @@ func (sh *shard) pending(q *qp) uint16 {
 
 // posted returns how many receives are announced and not consumed.
 //
-// Observe: receive record. Published by post.RQ.Ring.
+// Observe: receive record. Published by hostpath.RQ.Ring.
 func (q *qp) posted() uint16 {
 	if q.rq.srq != nil {
 		return q.rq.srq.ready()
@@ -251,7 +251,7 @@ func (q *qp) posted() uint16 {
 	}
 	n := uint16(q.rq.record.Observe()) - uint16(q.rq.done)
 	if uint64(n) > q.rq.mask+1 {
-		return 0 // seen to go back in some clients; the same answer as for sends
+		return 0 // some clients set it back; it announces nothing, as for sends
 	}
 	return n
 }
@@ -265,10 +265,9 @@ func (q *qp) listens() bool {
 	return false
 }
 
-// bind makes the connection of a queue pair that goes to RTR: with the queue pair
-// that has the number of its peer at this moment. Numbers are given out again, so a
-// queue pair that has the number later is a stranger. If nobody has it now, q is
-// connected to nobody.
+// bind connects q, which goes to RTR, with the queue pair that has the number of its
+// peer at this moment. Numbers are given out again, so a queue pair that has the number
+// later is another one. If no queue pair has the number now, q has no peer.
 func (sh *shard) bind(q *qp) {
 	p := sh.qps[q.attr.DestQPN]
 	if p == nil {
@@ -281,8 +280,8 @@ func (sh *shard) bind(q *qp) {
 	}
 }
 
-// boundPeer returns the queue pair that q's connection was made with, nil when
-// there is none, or it has ended.
+// boundPeer returns the queue pair that bind has connected q with, or nil if there was
+// none or it has ended.
 func (e *Engine) boundPeer(q *qp) *qp {
 	if p := e.qps[q.attr.DestQPN]; p != nil && p.serial == q.conn.bound {
 		return p
@@ -290,8 +289,8 @@ func (e *Engine) boundPeer(q *qp) *qp {
 	return nil
 }
 
-// connected reports whether q may send to p, which is nil or its boundPeer: p
-// listens, and its connection was made with q.
+// connected reports whether q may send to p, which is nil or q's boundPeer: p takes
+// messages and is connected with q.
 func (q *qp) connected(p *qp) bool {
 	return p != nil && !p.dead && p.transport == q.transport && p.listens() && p.conn.bound == q.serial
 }

@@ -296,7 +296,7 @@ var recognised = []struct {
 		return s.gather(wqe.Data{ByteCount: 8, LKey: h.reg(h.allocPD(), addr, 64, control.AccessLocalWrite), Addr: addr}, "another protection domain")
 	}},
 	{"right is missing", codeKeyAccess, func(s *scene) account {
-		return s.guarded(s.q.h.key(64, control.AccessRemoteRead).raddr(0), "lacks 0x2")
+		return s.guarded(s.q.h.key(64, control.AccessRemoteRead).raddr(0), "lacks remote write")
 	}},
 	{"past the end", codeKeyRange, func(s *scene) account { return s.gather(s.local.data(255, 2), "2 bytes at") }},
 	{"byte_count 0", codeLengthZero, func(s *scene) account { return s.gather(s.local.data(0, 0), "stands for 2^31 bytes") }},

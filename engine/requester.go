@@ -6,23 +6,23 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The requester: it takes a snapshot of the WQE, checks it, gathers the local
-// memory, asks the responder, and does what the answer says.
+// The requester takes a snapshot of the WQE, checks it, gathers the local memory, asks
+// the responder, and acts on the answer.
 
 // dataOffset is where the data segments of a WQE with a remote address begin.
 const dataOffset = wqe.CtrlSize + wqe.RaddrSize
 
-// snapshot copies the first block of the next WQE to private memory. Nothing in
-// it is read again where the client could change it.
+// snapshot copies the first block of the next WQE to private memory. Only the copy is
+// read from then on: the client could change the ring.
 func (sh *shard) snapshot(q *qp) {
 	slot := q.sq.done & q.sq.mask
 	*(*[wqe.BlockSize]byte)(sh.scratch.wqe[:]) = *(*[wqe.BlockSize]byte)(q.sq.ring[slot*wqe.BlockSize:])
 }
 
-// judge decides what the WQE of the snapshot does, into sh.scratch.job. n blocks
-// are announced.
+// judge judges the WQE of the snapshot and fills sh.scratch.job with what is to be done.
+// n blocks are announced.
 //
-// Local keys are judged before the peer, as a NIC that gathers before it sends.
+// Local keys come before the peer, because a NIC gathers before it sends.
 func (sh *shard) judge(q *qp, n uint16) verdict {
 	j := sh.scratch.job
 	h := parseHead((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
@@ -68,21 +68,21 @@ func (sh *shard) judge(q *qp, n uint16) verdict {
 	return sh.badOpcode(q, j)
 }
 
-// short reports whether a WQE lacks segments that its opcode needs.
-func (q *qp) short(j *job, info *wqe.Info) bool {
+// tooShort reports whether a WQE lacks segments that its opcode needs.
+func (q *qp) tooShort(j *job, info *wqe.Info) bool {
 	return j.head.ds() < info.LeastUnits(wqe.Transport(q.transport))
 }
 
 // judgeTransfer judges a SEND, a WRITE or a READ.
 func (sh *shard) judgeTransfer(q *qp, j *job, info *wqe.Info) verdict {
-	if q.short(j, info) {
+	if q.tooShort(j, info) {
 		return sh.badSize(q, j, 0)
 	}
 	data := wqe.CtrlSize
 	switch {
 	case info.Raddr:
 		data += wqe.RaddrSize
-		sh.askFor(j)
+		sh.parseRaddr(j)
 	case q.transport == control.QPTypeUD:
 		data += wqe.AVSize
 	}
@@ -96,8 +96,8 @@ func (sh *shard) judgeTransfer(q *qp, j *job, info *wqe.Info) verdict {
 	return sh.ask(q, j, info, far)
 }
 
-// askFor puts the remote address segment into the request.
-func (sh *shard) askFor(j *job) {
+// parseRaddr puts the remote address segment into the request.
+func (sh *shard) parseRaddr(j *job) {
 	r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))
 	j.request.addr, j.request.rkey = r.Addr, r.RKey
 }
@@ -139,20 +139,20 @@ func (sh *shard) gather(q *qp, j *job, l *list, off, end int, need uint32) verdi
 	return accepted
 }
 
-// ask has the responder judge the request. far is where its bytes go to or come
-// from: to be filled by the responder.
+// ask sends the request to the responder. The responder puts the memory that the
+// request names into far.
 func (sh *shard) ask(q *qp, j *job, info *wqe.Info, far *list) verdict {
 	r := &j.request
-	r.op, r.from, r.length = j.head.opcode(), q.num, j.total
+	r.op, r.fromQPN, r.length = j.head.opcode(), q.num, j.total
 	if j.recv = info.Receive(); j.recv {
 		r.imm, r.solicited = j.head.imm(), j.head.solicited()
 	}
 	if q.transport == control.QPTypeUD {
-		if v := sh.address(q, j); v != accepted {
+		if v := sh.addressDatagram(q, j); v != accepted {
 			return v
 		}
 	} else {
-		r.to = q.attr.DestQPN
+		r.toQPN = q.attr.DestQPN
 		if !q.connected(q.conn.peer) {
 			if !sh.find(q) {
 				return sh.answered(q, j, answerNone)
@@ -178,7 +178,7 @@ func (sh *shard) find(q *qp) bool {
 	return true
 }
 
-// answered does what an answer other than answerACK means for the WQE.
+// answered acts on an answer other than answerACK.
 func (sh *shard) answered(q *qp, j *job, a answer) verdict {
 	timer, rnr := a.rnr()
 	switch {
@@ -189,7 +189,7 @@ func (sh *shard) answered(q *qp, j *job, a answer) verdict {
 			why := sh.whyNoPeer(q)
 			sh.explain(q, why.code, "%s; the message is lost", why)
 		}
-		return sh.lose(j)
+		return sh.loseMessage(j)
 	case a == answerNone:
 		return sh.wait(q, noPeer, 0)
 	case rnr:
@@ -198,9 +198,9 @@ func (sh *shard) answered(q *qp, j *job, a answer) verdict {
 	return sh.fail(q, j, a.syndrome())
 }
 
-// lose ends a message that nobody takes: on an unreliable transport the requester
-// learns nothing of it, and goes on as if it had arrived.
-func (sh *shard) lose(j *job) verdict {
+// loseMessage ends a message that the responder does not take. On an unreliable transport
+// the requester is not told, and goes on as if the message had arrived.
+func (sh *shard) loseMessage(j *job) verdict {
 	j.src.reset()
 	j.dst.reset()
 	j.total, j.recv = 0, false
@@ -214,8 +214,8 @@ func (sh *shard) fail(q *qp, j *job, s cqe.Syndrome) verdict {
 	q.client.count[control.CounterWQEs]++
 	q.client.count[control.CounterFailed]++
 	sh.requesterError(q, j.head, s)
-	// A WQE that claims more blocks than were announced has those that were:
-	// what is posted next is flushed from its first block on.
+	// A WQE that claims more blocks than were announced has only the announced ones:
+	// the next WQE is flushed from its first block on.
 	q.sq.done += uint64(min(max(j.blocks, 1), max(int(sh.pending(q)), 1)))
 	sh.putBack(j)
 	sh.sendError(q)

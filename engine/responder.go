@@ -6,21 +6,21 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The responder: it judges what a requester asks of its queue pair, its keys and
-// its receives, answers, and completes the receives that messages have used. What
-// it finds wrong ends both queue pairs on a reliable connection, and only the
-// message on other transports.
+// The responder judges what a requester asks of its queue pair, its keys and its
+// receives, answers, and completes the receives that messages have used. A fault that
+// it finds ends both queue pairs on a reliable connection, and only the message on
+// other transports.
 
-// established says that a queue pair in RTR has been reached.
+// established tells the owner of a queue pair in RTR that a first request has come.
 func (sh *shard) established(p *qp) {
 	if p.attr.State == control.StateRTR {
 		p.client.event(control.EventEstablished, p.num)
 	}
 }
 
-// respond judges the request of j on behalf of j.peer, to which the requester q is
-// connected. It puts the memory that is asked for into far; of an atomic it
-// executes it, and puts the old value there.
+// respond judges the request of j for the queue pair j.peer, which is connected with
+// the requester q. It puts the memory that the request names into far. An atomic it
+// executes, and puts the old value into far.
 func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 	p := j.peer
 	if q.transport == control.QPTypeUD && !sh.takesDatagram(q, j) {
@@ -32,9 +32,9 @@ func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 	if info.Reads && p.attr.MaxDestRdAtomic == 0 {
 		return sh.refused(q, j, info)
 	}
-	// With no bytes to move, neither key nor address is looked at.
+	// A request for no bytes is not checked for key or address.
 	if info.Remote != 0 && j.request.length > 0 {
-		if a := sh.reach(q, j, far, info); a != answerACK {
+		if a := sh.translate(q, j, far, info); a != answerACK {
 			return a
 		}
 	}
@@ -42,15 +42,15 @@ func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 	case info.Atomic():
 		return sh.executeAtomic(q, j, far)
 	case j.recv && !info.Raddr:
-		return sh.scatter(j, sh.open(j))
+		return sh.scatter(j, sh.openReceive(j))
 	case j.recv:
-		sh.open(j) // its list is not used
+		sh.openReceive(j) // its list is not used
 	}
 	return answerACK
 }
 
-// reach translates the remote address into one piece of the request's length.
-func (sh *shard) reach(q *qp, j *job, far *list, info *wqe.Info) answer {
+// translate finds the memory of the request's key and address, and adds it to far.
+func (sh *shard) translate(q *qp, j *job, far *list, info *wqe.Info) answer {
 	p, r, need := j.peer, &j.request, uint32(info.Remote)
 	if p.attr.Access&need == 0 {
 		return sh.refused(q, j, nil)
@@ -62,14 +62,14 @@ func (sh *shard) reach(q *qp, j *job, far *list, info *wqe.Info) answer {
 	return answerACK
 }
 
-// open takes a snapshot of the peer's next receive and returns its list. From a
-// shared queue the entry is taken at once, since others take from it too; from
-// a queue of the peer's own it is consumed when the message is complete.
-func (sh *shard) open(j *job) (list []byte) {
+// openReceive copies the responder's next receive to private memory and returns its
+// list. An entry of a shared queue is taken at once, because other queue pairs take from
+// it too. An entry of the queue pair's own queue is consumed when the message is complete.
+func (sh *shard) openReceive(j *job) (list []byte) {
 	p := j.peer
 	if s := p.rq.srq; s != nil {
 		entry := sh.scratch.recv[:1<<s.stride]
-		j.index, j.taken = s.take(entry), s
+		j.index, j.shared = s.take(entry), s
 		sh.observeLimit(s)
 		return entry[wqe.SRQNextSize:]
 	}
@@ -77,7 +77,7 @@ func (sh *shard) open(j *job) (list []byte) {
 	entry := sh.scratch.recv[:1<<p.rq.stride]
 	copy(entry, p.rq.ring[p.rq.done&p.rq.mask<<p.rq.stride:])
 	if p.signed {
-		return entry[wqe.UnitSize:] // behind a block with the signature, which is not checked
+		return entry[wqe.UnitSize:] // the unit before it holds a signature, which is not checked
 	}
 	return entry
 }
@@ -91,7 +91,7 @@ func (sh *shard) scatter(j *job, entry []byte) answer {
 		if d.End() {
 			break
 		}
-		// The whole entry is judged, also where the message ends within it.
+		// The whole piece must be valid, even if the message ends within it.
 		n := d.Length()
 		k := sh.keys.find(d.LKey)
 		if k == nil || k.pd != p.receivePD() || k.access&control.AccessLocalWrite == 0 ||
@@ -114,7 +114,7 @@ func (q *qp) receivePD() *pd {
 	return q.pd
 }
 
-// deliver completes the receive that a message has used, whose bytes are there.
+// deliver completes the receive of a message whose bytes have all been moved.
 func (sh *shard) deliver(q *qp, j *job) answer {
 	p, r := j.peer, &j.request
 	info := r.op.Info()
@@ -131,7 +131,7 @@ func (sh *shard) deliver(q *qp, j *job) answer {
 	if r.solicited {
 		attention = solicited
 	}
-	source := r.from
+	source := r.fromQPN
 	if p.transport == control.QPTypeUD {
 		source |= cqe.GRHInBuffer
 	}
@@ -151,8 +151,8 @@ func responderTail(qpn uint32, index uint16, op cqe.Opcode) cqe.Tail {
 
 // consume ends the receive that a message has used.
 func (sh *shard) consume(j *job) {
-	if j.taken != nil {
-		j.taken = nil
+	if j.shared != nil {
+		j.shared = nil
 	} else {
 		j.peer.rq.done++
 	}
@@ -161,19 +161,18 @@ func (sh *shard) consume(j *job) {
 
 // putBack returns a shared receive that was opened for nothing.
 func (sh *shard) putBack(j *job) {
-	s := j.taken
+	s := j.shared
 	if s == nil {
 		return
 	}
-	if j.taken = nil; sh.holds(s.client.shard) {
+	if j.shared = nil; sh.holds(s.client.shard) {
 		s.putBack(j.index)
 	} else {
 		sh.owed = append(sh.owed, owedReceive{s, j.index})
 	}
 }
 
-// nak returns an answer that refuses, as q's transport has it: on an unreliable one
-// nothing is answered.
+// nak returns the NAK a, or answerDrop if q's transport is unreliable and sends none.
 func (q *qp) nak(a answer) answer {
 	if q.transport != control.QPTypeRC {
 		return answerDrop
@@ -181,7 +180,8 @@ func (q *qp) nak(a answer) answer {
 	return a
 }
 
-// refuseRequest answers with a NAK, and on a reliable connection ends the responder.
+// refuseRequest answers with a NAK. On a reliable connection it raises an event and puts
+// the responder into error.
 func (sh *shard) refuseRequest(p *qp, kind control.EventKind, a answer) answer {
 	if a = p.nak(a); a != answerDrop {
 		p.client.event(kind, p.num)

@@ -15,7 +15,7 @@ func (sh *shard) noReceive(j *job) answer {
 	if p.transport == control.QPTypeRC {
 		return answerRNR | answer(p.attr.MinRNRTimer)
 	}
-	sh.explainReceive(j, nil, codeReceiveNone, "no receive is posted for a message of QP %#06x, which is lost", j.request.from)
+	sh.explainReceive(j, nil, codeReceiveNone, "no receive is posted for a message of QP %#06x, which is lost", j.request.fromQPN)
 	return answerDrop
 }
 
@@ -30,8 +30,8 @@ func (sh *shard) refused(q *qp, j *job, info *wqe.Info) answer {
 	default:
 		what = "READ"
 	}
-	sh.explain(q, codePeerRefuses, "peer QP %#06x does not allow %s (%v): its access is %#x, its max_dest_rd_atomic %d",
-		j.peer.num, what, j.request.op, j.peer.attr.Access, j.peer.attr.MaxDestRdAtomic)
+	sh.explain(q, codePeerRefuses, "peer QP %#06x does not allow %s (%v): its access is %s, its max_dest_rd_atomic %d",
+		j.peer.num, what, j.request.op, rights(j.peer.attr.Access), j.peer.attr.MaxDestRdAtomic)
 	return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
 }
 
@@ -41,7 +41,7 @@ func (sh *shard) badRemote(q *qp, j *job, need uint32) answer {
 	if p.client != q.client && why.code != codeKeyByteOrder {
 		// A client that learned which keys are stale, and how far they reach, could
 		// find one. The owner is told.
-		sh.explainQueue(p, why.code, "%v of peer QP %#06x: %s", r.op, r.from, why)
+		sh.explainQueue(p, why.code, "%v of peer QP %#06x: %s", r.op, r.fromQPN, why)
 		why = because(codeKeyRefused, "rkey %#08x does not give peer QP %#06x's memory, %d bytes at %#x; why is said to its owner",
 			r.rkey, p.num, r.length, r.addr)
 	}

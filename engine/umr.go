@@ -5,20 +5,19 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Where the parts of a UMR lie, and how large it is at least.
+// Offsets of the parts of a UMR.
 const (
 	umrCtrlOffset    = wqe.CtrlSize
 	umrContextOffset = umrCtrlOffset + wqe.UMRCtrlSize
 	umrListOffset    = umrContextOffset + wqe.MkeyContextSize
 )
 
-// judgeUMR judges a user-mode registration and performs it: a window is bound
-// or closed, or a list is filled or emptied. Work requests before it have been
-// executed, so fences have nothing to wait for; transfers of other queues that
-// go through the key are judged anew.
+// judgeUMR judges a user-mode registration and performs it: it binds or closes a window,
+// or fills or empties a list. The work requests before it have been executed, so fences
+// need not wait. Transfers of other queues that use the key are judged again.
 func (sh *shard) judgeUMR(q *qp, j *job) verdict {
 	end := j.head.ds() * wqe.UnitSize
-	if q.short(j, wqe.OpUMR.Info()) {
+	if q.tooShort(j, wqe.OpUMR.Info()) {
 		return sh.badSize(q, j, 0)
 	}
 	ctrl := wqe.ParseUMRCtrl((*[wqe.UMRCtrlSize]byte)(sh.scratch.wqe[umrCtrlOffset:]))
@@ -44,7 +43,7 @@ func (sh *shard) judgeUMR(q *qp, j *job) verdict {
 // list.
 const umrCost = 2048
 
-// umrTarget says why a UMR may not change k, or nothing.
+// umrTarget returns why a UMR may not change k, or an empty string.
 func (sh *shard) umrTarget(q *qp, k *mkey, key uint32, ctrl wqe.UMRCtrl) string {
 	switch {
 	case k == nil || k.client != q.client:
@@ -53,8 +52,8 @@ func (sh *shard) umrTarget(q *qp, k *mkey, key uint32, ctrl wqe.UMRCtrl) string 
 		return "the key is of registered memory, which a UMR does not change"
 	case k.domain() != q.pd:
 		return "the key belongs to another protection domain"
-	// Of a free key the variant may be any: an invalidation has set it to 0,
-	// which its client does not learn (rdma-core binds with the rkey that it had).
+	// The variant of a free key may be any. An invalidation has set it to 0 without
+	// telling the client, and rdma-core binds with the rkey that it had.
 	case !k.free && k.key != key:
 		return "the variant of the key is stale"
 	case ctrl.Flags&wqe.UMRCheckFree != 0 && !k.free:
@@ -72,8 +71,7 @@ func (k *mkey) domain() *pd {
 	return k.pd
 }
 
-// apply makes the change. What other queues were doing with the key is judged
-// anew.
+// apply makes the change. Transfers of other queues that use the key are judged again.
 func (sh *shard) apply(k *mkey, c *change) {
 	sh.invalidateJobs(k)
 	sh.keys.rekey(k, c.key)
@@ -82,15 +80,15 @@ func (sh *shard) apply(k *mkey, c *change) {
 	k.list, k.perRound, k.rounds = append(k.list[:0], c.list...), c.perRound, c.rounds
 	if k.window != nil {
 		k.window.qpn, k.window.serial = c.qpn, c.serial
-		k.window.lie(c.parent)
+		k.window.attach(c.parent)
 	}
 	if c.free {
 		k.release()
 	}
 }
 
-// lie puts the window on the memory of another key, or on none.
-func (w *window) lie(on *mkey) {
+// attach binds the window to the memory of another key, or to none.
+func (w *window) attach(on *mkey) {
 	if w.parent != nil {
 		w.parent.windows--
 	}
@@ -99,16 +97,16 @@ func (w *window) lie(on *mkey) {
 	}
 }
 
-// release closes a window or empties a list: the key gives no access any more.
+// release closes a window or empties a list: the key gives no access from then on.
 func (k *mkey) release() {
 	k.free, k.mem, k.process, k.list, k.size = true, nil, nil, k.list[:0], 0
 	if k.window != nil {
 		k.window.qpn, k.window.serial = 0, 0
-		k.window.lie(nil)
+		k.window.attach(nil)
 	}
 }
 
-// invalidateJobs has every transfer in the middle of k's memory judged anew before it
+// invalidateJobs makes every transfer that uses k's memory be judged again before it
 // touches another byte.
 func (sh *shard) invalidateJobs(k *mkey) {
 	sh.recallTasks(nil, k, nil)
@@ -120,9 +118,8 @@ func (sh *shard) badBind(q *qp, j *job, why string) verdict {
 	return sh.fail(q, j, cqe.MWBind)
 }
 
-// invalidate closes the window that a SEND_INVAL names, on behalf of the
-// responder, and reports whether the sender may do so: only a window of type 2
-// that belongs to the responder.
+// invalidate closes the window that a SEND_INVAL names, and reports whether the sender
+// may do so: the window must be of type 2 and belong to the responder p.
 func (sh *shard) invalidate(p *qp, key uint32) bool {
 	k := sh.keys.find(key)
 	if k == nil || k.window == nil || k.window.pd != p.pd || k.free || k.window.kind != 2 || k.window.serial != p.serial {

@@ -244,7 +244,7 @@ func (sh *shard) unreachableHere(q *qp, j *job, g gap) answer {
 	if s := (subject{p.client, p.num, j.index, control.OfReceive, nil}); taken {
 		sh.say(s, why.code, "receive %d: %s", []any{j.index, why})
 	} else {
-		sh.explainQueue(p, why.code, "%v of peer QP %#06x: %s", r.op, r.from, why)
+		sh.explainQueue(p, why.code, "%v of peer QP %#06x: %s", r.op, r.fromQPN, why)
 	}
 	if p.client != q.client {
 		sh.explain(q, why.code, "%v: memory of peer QP %#06x cannot be reached; its owner is told why", r.op, p.num)

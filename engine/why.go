@@ -8,11 +8,11 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// What follows finds out why something is wrong that is known to be wrong. Of
-// objects that are neither its own nor its peer's a client learns at most that a
-// queue pair of this number exists.
+// These functions find out why something failed that is known to have failed. Of objects
+// that are neither its own nor its peer's, a client learns at most that a queue pair of
+// this number exists.
 
-// A reason is why something is wrong. It is put into words only if they are said.
+// A reason is why something failed. Its text is made only if it is used.
 type reason struct {
 	code   code
 	format string
@@ -21,10 +21,10 @@ type reason struct {
 
 func because(code code, format string, args ...any) reason { return reason{code, format, args} }
 
-// String returns the words.
+// String returns the text.
 func (r reason) String() string { return fmt.Sprintf(r.format, r.args...) }
 
-// A use is the memory that a segment names, and who may be meant by its key.
+// A use is an access to memory that a segment names.
 type use struct {
 	name string // lkey or rkey
 	key  uint32
@@ -43,7 +43,7 @@ func localUse(d wqe.Data, need uint32, q *qp, p *pd) use {
 	return use{"lkey", d.LKey, d.Addr, d.Length(), need, d.ByteCount == 0, q.client, p, q}
 }
 
-// whyNoAccess says why a key does not give access.
+// whyNoAccess returns why a key does not give access.
 func (sh *shard) whyNoAccess(u use) reason {
 	k, swapped, other := sh.keyOf(u.client, u.key), bits.ReverseBytes32(u.key), sh.keys.findIndex(u.key)
 	switch {
@@ -62,7 +62,7 @@ func (sh *shard) whyNoAccess(u use) reason {
 	case k.window != nil && k.window.kind == 2 && k.window.serial != u.qp.serial:
 		return because(codeKeyWindow, "%s %#08x is a window of QP %#06x, not of QP %#06x", u.name, u.key, k.window.qpn, u.qp.num)
 	case k.access&u.need != u.need:
-		return because(codeKeyAccess, "%s %#08x: access %#x lacks %#x", u.name, u.key, k.access, u.need&^k.access)
+		return because(codeKeyAccess, "%s %#08x: its access (%s) lacks %s", u.name, u.key, rights(k.access), rights(u.need&^k.access))
 	case u.addr-k.base <= k.size && u.n <= k.size-(u.addr-k.base) && len(k.list) > 0:
 		return because(codeKeyList, "%s %#08x: an entry of its list is outside the memory that it names", u.name, u.key)
 	case u.zero:
@@ -79,9 +79,9 @@ func (sh *shard) keyOf(c *Client, key uint32) *mkey {
 	return nil
 }
 
-// whyNoPeer says why q cannot reach its peer. Of a queue pair of another client
-// that is not connected to q it says no more than that it exists, and of one that
-// q was not connected to, not even that.
+// whyNoPeer returns why q cannot reach its peer. It tells of a queue pair of another
+// client only that it exists if that one is not connected to q, and not even that if q
+// was not connected to it.
 func (sh *shard) whyNoPeer(q *qp) reason {
 	p := sh.boundPeer(q)
 	switch {
@@ -101,11 +101,11 @@ func (sh *shard) whyNoPeer(q *qp) reason {
 	return because(codePeerState, "peer QP %#06x is in state %s; it answers in RTR and RTS", p.num, stateName(p.attr.State))
 }
 
-// whyNoRoom says why a completion queue has no room.
+// whyNoRoom returns why a completion queue has no room.
 func (q *cq) whyNoRoom() reason {
 	word := q.consumer.Observe()
 	n := uint64(1) << q.log
-	unread := q.next - q.seen // as far as the client has told credibly
+	unread := q.next - q.seen // by the last valid consumer index
 	ahead := func(index uint32) uint64 { return uint64(index-uint32(q.seen)) & 0xffffff }
 	switch swapped := bits.ReverseBytes32(word); {
 	case word>>16 != 0 && word&0xffff == 0 && inFirstLap(q.next, n) && swapped != 0 && ahead(swapped) <= unread:
@@ -118,21 +118,20 @@ func (q *cq) whyNoRoom() reason {
 	return because(codeCQOverrun, "consumer index %#06x", word&0xffffff)
 }
 
-// inFirstLap reports whether a counter that has come to count, in a ring of n,
-// fits 16 bits however it is kept. Then the upper half of a word that holds it
-// is 0 for whoever counts in 16, 24 or 32 bits, and only a word with its bytes
-// reversed has anything there.
+// inFirstLap reports whether a counter of a ring of n entries, which has reached count,
+// still fits 16 bits. Then the upper half of a word that holds it is 0 for clients that
+// count in 16, 24 or 32 bits; only in a word with its bytes reversed is it not.
 func inFirstLap(count, n uint64) bool { return count+n <= 0xffff }
 
-// swapped reports whether a record makes sense with its bytes reversed only:
-// its low half says nothing new or nonsense, its high half is not 0 although
-// the counter cannot have come that far, and reversed it announces work.
+// swapped reports whether a record makes sense only with its bytes reversed: its low half
+// announces nothing or too much, its high half is not 0 although the counter cannot have
+// come that far, and reversed it announces work.
 func swapped(word uint32, consumed, ring uint64) bool {
 	ahead := uint64(bits.ReverseBytes32(word)) - consumed
 	return word>>16 != 0 && word&0xffff == 0 && inFirstLap(consumed, ring) && 0 < ahead && ahead <= ring
 }
 
-// whyNoRecord says what is wrong with a send record that is out of range.
+// whyNoRecord returns what is wrong with a send record that is out of range.
 func (q *qp) whyNoRecord(word uint32) reason {
 	ring := q.sq.mask + 1
 	ahead := uint16(word) - uint16(q.sq.done)

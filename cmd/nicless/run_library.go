@@ -183,7 +183,7 @@ const installCompiler = "Debian and Ubuntu: apt install gcc libc6-dev"
 func buildLibrary(path, version string) error {
 	compiler := findCompiler()
 	if compiler == nil {
-		return hintf(installCompiler, "a C compiler (cc) is needed once, to build the library that programs preload: none is in PATH")
+		return hintf(installCompiler, "a C compiler (cc) is needed once, to build the library that programs preload: there is none")
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(path), "build-")
 	if err != nil {
@@ -217,9 +217,13 @@ func buildLibrary(path, version string) error {
 	return os.Rename(made, path)
 }
 
-// findCompiler returns the command of a C compiler: $CC, else the first in PATH.
+// findCompiler returns the command of a C compiler: $CC, else the first in PATH; nil if there
+// is none.
 func findCompiler() []string {
 	if words := strings.Fields(os.Getenv("CC")); len(words) > 0 {
+		if _, err := exec.LookPath(words[0]); err != nil {
+			return nil
+		}
 		return words
 	}
 	for _, name := range []string{"cc", "gcc", "clang"} {

@@ -117,7 +117,7 @@ func TestLibraryCannotBeBuilt(t *testing.T) {
 	noLibrary(t)
 	t.Setenv("PATH", t.TempDir())
 	_, err := findLibrary(notAsked)
-	require.EqualError(t, err, "a C compiler (cc) is needed once, to build the library that programs preload: none is in PATH")
+	require.EqualError(t, err, "a C compiler (cc) is needed once, to build the library that programs preload: there is none")
 	require.Equal(t, "Debian and Ubuntu: apt install gcc libc6-dev", hintOf(t, err))
 
 	broken := filepath.Join(t.TempDir(), "broken")

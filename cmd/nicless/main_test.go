@@ -108,9 +108,7 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 		assert.Contains(t, c.Long, "Example:", c.CommandPath())
 		assert.NotEmpty(t, c.Short, c.CommandPath())
 		for line := range strings.Lines(c.Long) {
-			if name := c.Name(); name != "run" && name != "shell" {
-				assert.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), columns, line)
-			}
+			assert.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), columns, line)
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			assert.True(t, f.Hidden || strings.Contains(c.Long, "--"+f.Name), "%s --%s", c.CommandPath(), f.Name)

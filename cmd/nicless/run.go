@@ -15,23 +15,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const runUsage = `Runs a program of rdma-core, unmodified, on a device made of software: the program
-finds nicless0 as ibv_devices does, and an engine executes its work requests.
+const runUsage = `Runs a program of rdma-core, unmodified, on a device made of software. The
+program finds nicless0 as ibv_devices does, and an engine executes its work
+requests.
 
-All programs that you run this way have one engine, which starts with the first and
-ends after the last. So a server and its client, in two terminals, find each other.
+All programs that you run this way have one engine, which starts with the first
+and ends after the last. So a server and its client, in two terminals, find each
+other.
 
 Usage:
   nicless run [flags] [--] PROGRAM [ARGUMENT...]
 
-` + runFlagsUsage + `The exit status is the program's, 128 and the signal's number if one ended it, 127
-if it does not exist, 126 if it cannot be run so, 125 if the engine is not there.
-
-The program preloads a library, which is looked for beside this command, in ../lib,
-and where NICLESS_SHIM says. If it is in none of these places, a C compiler builds it
-once, in your cache directory (~/.cache/nicless). The engine's socket is in
-$XDG_RUNTIME_DIR/nicless or /tmp/nicless-UID, and its standard error in engine.log
+` + runFlagsUsage + `The exit status is the program's, 128 and the signal's number if one ended it,
+127 if it does not exist, 126 if it cannot be run so, 125 if the engine is not
 there.
+
+The program preloads a library, which is looked for beside this command, in
+../lib, and where NICLESS_SHIM says. If it is in none of these places, a C
+compiler builds it once, in your cache directory (~/.cache/nicless). The
+engine's socket is in $XDG_RUNTIME_DIR/nicless or /tmp/nicless-UID, and its
+standard error in engine.log there.
 
 Example:
   nicless run ibv_devinfo
@@ -43,9 +46,9 @@ const runFlagsUsage = `Flags:
   --engine PATH   use this engine: nicless engine --socket PATH --verbs
   --private       an engine for this program alone
   --devices N     number of devices of an engine that is to be started (1)
-  --fast-memory   let the engine map memory that the program registers, rather than
-                  have the kernel copy: faster; docs/VERBS.md says what the program
-                  must not do then
+  --fast-memory   let the engine map memory that the program registers, rather
+                  than have the kernel copy: faster; docs/VERBS.md says what the
+                  program must not do then
   --explain       print explanations of the program's mistakes
 
 `

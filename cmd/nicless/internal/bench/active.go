@@ -8,9 +8,9 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// A ronde is many queue pairs that one poster uses in turn: each has a batch of
-// 8-byte WRITEs in flight, and gets the next when that has completed.
-type ronde struct {
+// A rotation is many queue pairs that one poster uses in turn: each has a batch of 8-byte
+// WRITEs in flight, and gets the next batch when that has completed.
+type rotation struct {
 	queues  []*nicless.QP
 	cq      *nicless.CQ
 	wrs     [][]nicless.SendWR // of each queue
@@ -20,9 +20,9 @@ type ronde struct {
 	largest int // batch
 }
 
-// newRonde makes n queue pairs, two by two, each of which writes to its peer.
-func newRonde(c *nicless.Context, n, batch int) (*ronde, error) {
-	r := &ronde{flying: make([]int, n), done: make([]int, n), largest: batch}
+// newRotation makes n queue pairs, two by two, each of which writes to its peer.
+func newRotation(c *nicless.Context, n, batch int) (*rotation, error) {
+	r := &rotation{flying: make([]int, n), done: make([]int, n), largest: batch}
 	pd, err := c.AllocPD()
 	if err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func newRonde(c *nicless.Context, n, batch int) (*ronde, error) {
 	return r, nil
 }
 
-// run goes round until n operations have completed since it began.
-func (r *ronde) run(ctx context.Context, n, batch int) error {
+// run uses the queues in turn until n more operations have completed.
+func (r *rotation) run(ctx context.Context, n, batch int) error {
 	clear(r.done)
 	for q, done := 0, 0; done < n; q++ {
 		if q == len(r.queues) {
@@ -77,7 +77,7 @@ func (r *ronde) run(ctx context.Context, n, batch int) error {
 	return nil
 }
 
-func (r *ronde) post(q, batch int) (err error) {
+func (r *rotation) post(q, batch int) (err error) {
 	if batch == 1 {
 		err = r.queues[q].PostSend(&r.wrs[q][0])
 	} else {
@@ -87,7 +87,7 @@ func (r *ronde) post(q, batch int) (err error) {
 	return err
 }
 
-func (r *ronde) poll() (int, error) {
+func (r *rotation) poll() (int, error) {
 	n, err := r.cq.Poll(r.buf[:])
 	if err != nil {
 		return 0, err
@@ -104,7 +104,7 @@ func (r *ronde) poll() (int, error) {
 }
 
 // drain waits for what is in flight.
-func (r *ronde) drain(ctx context.Context) error {
+func (r *rotation) drain(ctx context.Context) error {
 	for slices.ContainsFunc(r.flying, func(n int) bool { return n > 0 }) {
 		if _, err := r.poll(); err != nil || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
@@ -113,8 +113,8 @@ func (r *ronde) drain(ctx context.Context) error {
 	return nil
 }
 
-// share returns what the queue with the fewest operations got, of an equal share.
-func (r *ronde) share() float64 {
+// share returns the operations of the queue with the fewest, as a part of an equal share.
+func (r *rotation) share() float64 {
 	sum := 0
 	for _, n := range r.done {
 		sum += n
@@ -124,7 +124,7 @@ func (r *ronde) share() float64 {
 
 // rate returns the rate of n operations with a doorbell for each batch, and the
 // least share.
-func (r *ronde) rate(ctx context.Context, engine *process, n, batch int) (s sample, share float64, err error) {
+func (r *rotation) rate(ctx context.Context, engine *process, n, batch int) (s sample, share float64, err error) {
 	if err := r.run(ctx, warmUp(n), batch); err != nil {
 		return s, 0, err
 	}

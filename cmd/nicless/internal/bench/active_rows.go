@@ -30,7 +30,7 @@ var activeGroup = group{
 			return nil, nil, err
 		}
 		end := engine.with(client)
-		r, err := newRonde(client, s.counts.active, activeBatch)
+		r, err := newRotation(client, s.counts.active, activeBatch)
 		if err != nil {
 			return nil, nil, errors.Join(err, end())
 		}
@@ -42,7 +42,7 @@ var activeGroup = group{
 }
 
 // active takes samples of both rates, each after that of one queue pair.
-func (s *suite) active(engine *process, r *ronde) ([]pairOf, error) {
+func (s *suite) active(engine *process, r *rotation) ([]pairOf, error) {
 	out := make([]pairOf, 3)
 	least := &out[2].device.value
 	*least = 1

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// AllConfig says which rows of the table are measured, and how. The cores must
-// be set, and be two.
+// AllConfig says which rows of the table are measured, and how. Both cores must be set, and
+// differ.
 type AllConfig struct {
 	// Rows are those whose names match. Nil means all.
 	Rows *regexp.Regexp
 
-	// Sweeps has the rows of the sweeps measured, which are plotted, and not those of
-	// the table.
+	// Sweeps selects the rows of the sweeps, which are plotted, in place of those of the
+	// table.
 	Sweeps bool
 
 	// Runs is how many samples are taken of each row, 1 to 1000. Zero means 5.
@@ -27,10 +27,10 @@ type AllConfig struct {
 	// ClientCPU and EngineCPU are the cores of the two parties.
 	ClientCPU, EngineCPU int
 
-	// Progress, unless nil, is told of every run that begins.
+	// Progress, unless nil, is called before each run.
 	Progress func(row string, run, runs int)
 
-	counts *counts // nil: those of a measurement; tests take few
+	counts *counts // nil: fullCounts; smaller in tests
 }
 
 // RowNames returns the names of all rows, in their order; of the sweeps if
@@ -51,8 +51,8 @@ func (c *AllConfig) groups() []group {
 	return groups
 }
 
-// Complete sets what is zero to what it means, and returns an error that names
-// the value if the rest cannot be measured. All completes too.
+// Complete replaces zero fields by their defaults, and returns an error that names the value
+// if something cannot be measured. All calls it too.
 func (c *AllConfig) Complete() error {
 	if c.Runs == 0 {
 		c.Runs = 5
@@ -105,7 +105,7 @@ func All(ctx context.Context, c AllConfig) (*Table, error) {
 	return s.table, nil
 }
 
-// A suite is the table so far, and what its rows have left to be closed.
+// A suite is the unfinished table, and what has to be closed after the last row.
 type suite struct {
 	AllConfig
 	ctx     context.Context
@@ -117,20 +117,20 @@ type suite struct {
 	began   time.Time
 }
 
-// patienceForQuiet is how long disturbed runs are taken again, over all rows.
+// patienceForQuiet is for how long disturbed runs are repeated, over all rows.
 const patienceForQuiet = 30 * time.Second
 
-// counts are how much the rows do.
+// counts are the amounts of work in the rows.
 type counts struct {
 	latency    int // operations in a run
 	rate       int
 	copied     int // bytes in a run of bandwidth
 	clients    int // of the crowd
-	queues     int // of the crowd's, together
+	queues     int // of all clients of the crowd
 	active     int // queue pairs that are used in turn
 	large      int // bytes of the long write
 	registered int // bytes of a new MR
-	pauses     int // first operations after one, in a run
+	pauses     int // pauses in a run, each with one operation after it
 	connects   int // clients in a run, and queue pairs
 	retakes    int // most repetitions of a disturbed run
 }
@@ -143,7 +143,7 @@ var fullCounts = counts{
 // A group is rows that are measured together: take returns a sample of each.
 type group struct {
 	rows []spec
-	once bool // there is nothing to repeat
+	once bool // a second run would give nothing new
 	open func(s *suite) (take func() ([]pairOf, error), close func() error, err error)
 }
 
@@ -215,7 +215,7 @@ func mostLost(pairs []pairOf) (most float64) {
 	return most
 }
 
-// later has f called when the table is done.
+// later has f called after the last row.
 func (s *suite) later(f func() error) { s.closers = append(s.closers, f) }
 
 func (s *suite) close() (err error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain is an engine where the suite starts one: engine --socket PATH --cpu N [--spin].
+// TestMain runs an engine if the suite starts one: engine --socket PATH --cpu N [--spin].
 func TestMain(m *testing.M) {
 	if len(os.Args) > 5 && os.Args[1] == "engine" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -40,8 +40,7 @@ var fewCounts = counts{
 	large: 1 << 20, registered: 1 << 20, pauses: 2, connects: 2,
 }
 
-// Every row is measured, with everything that it checks; its figures are not
-// looked at.
+// Every row is measured, with everything that it checks. The figures are not checked.
 func TestAll(t *testing.T) {
 	cpus, err := AllowedCPUs()
 	require.NoError(t, err)
@@ -102,7 +101,7 @@ func TestTable(t *testing.T) {
 	assert.Equal(t, `- machine: a processor, 2 cores, Linux 6, go1
 - cores: client 0, engine 1; up to 3 runs, median (least..greatest)
 - measured; each run after one of its floor, ratio = nicless / floor run by run
-- disturbed by other programs, over 2% of the time, or by a floor that moved by 25%: up to 2 tries of a row, taken again; 1 of the runs below
+- disturbed by other programs, over 2% of the time, or by a floor that moved by 25%: up to 2 runs of a row were repeated; 1 of the runs below
 
 | row | unit | nicless | floor | ratio | target | verdict |
 |---|---|---|---|---|---|---|
@@ -122,7 +121,7 @@ func TestTable(t *testing.T) {
 	assert.Contains(t, s.String(), "a    ns    20.0 (10.0..30.0)  20.0 (20.0..20.0)  1.00 (0.50..1.50)  <= 1.15 x floor  holds\n")
 }
 
-// A thread that was to be busy and was not counts as disturbed.
+// A thread that should have been busy and was not counts as disturbed.
 func TestAbsent(t *testing.T) {
 	const took = 100 * time.Millisecond
 	ms := uint64(time.Millisecond)
@@ -130,5 +129,5 @@ func TestAbsent(t *testing.T) {
 	after := map[string]slice{"1": {100 * ms, 0}, "2": {95 * ms, 0}}
 	assert.InDelta(t, 0.4, absent(before, after, took, "1"), 1e-9)
 	assert.Zero(t, absent(before, after, took, "1", "2"))
-	assert.Zero(t, absent(nil, nil, took, "1"), "a kernel that does not tell")
+	assert.Zero(t, absent(nil, nil, took, "1"), "a kernel without schedstat")
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkAnatomy takes the round trip of an 8-byte WRITE apart: each figure has
-// one step more than the one before, in turns, each the median of many stints. From
-// the floor on, the rest is what the device and the poster do for it.
+// BenchmarkAnatomy divides the round trip of an 8-byte WRITE into steps. Each figure has one
+// step more than the one before, and is the median of many stints, taken in turns. What
+// exceeds the floor is the work of the device and the poster.
 func BenchmarkAnatomy(b *testing.B) {
 	cpus, err := AllowedCPUs()
 	require.NoError(b, err)
 	if len(cpus) < 2 {
-		b.Skip("who posts and who executes need a core each")
+		b.Skip("poster and device need a core each")
 	}
 	const stint, stints = 2000, 40
 	steps := []struct {
@@ -80,8 +80,8 @@ func BenchmarkAnatomy(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// echo is round trips with a partner that answers each word: a line each way, or a
-// descriptor and a doorbell there and a completion back.
+// echo makes round trips with a partner that answers each word: a cache line each way, or a
+// descriptor and a doorbell in one direction and a completion back.
 func echo(b *testing.B, partner int, lines bool) (once func(n int) time.Duration, end func()) {
 	f, err := newFloor(8, 1, 1, partner)
 	require.NoError(b, err)
@@ -129,7 +129,7 @@ func echo(b *testing.B, partner int, lines bool) (once func(n int) time.Duration
 	return once, func() { require.NoError(b, f.close()) }
 }
 
-// posted is round trips of a work request through an engine of this process.
+// posted makes round trips of a work request through an engine in this process.
 func posted(b *testing.B, cpu int, request func(*nicless.MR) nicless.SendWR) (once func(n int) time.Duration, end func()) {
 	c, err := nicless.Open(nicless.Config{CPUs: []int{cpu}, Spin: true})
 	require.NoError(b, err)

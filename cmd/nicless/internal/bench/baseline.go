@@ -34,9 +34,9 @@ type Change struct {
 	less     bool    // is better
 }
 
-// Compare pairs the rows of the table with those of an earlier one, in the order
-// of this one; those that only the earlier one has come last. A row that has another
-// unit or floor now is another one.
+// Compare pairs the rows of the table with those of an earlier one, in the order of this
+// table; rows that only the earlier one has come last. A row with another unit or floor than
+// before counts as a new one.
 func (t *Table) Compare(old *Table) (changes []Change) {
 	before := make(map[string]*Row)
 	for i := range old.Rows {
@@ -70,11 +70,11 @@ func (r *Row) change() Change {
 	return c
 }
 
-// lessIsWorse are units of which more is better.
+// lessIsWorse has the units of which more is better.
 var lessIsWorse = map[string]bool{"Mops": true, "MB/s": true}
 
-// judged returns the ratios if there are some, as they say what the machine of
-// that minute could do.
+// judged returns the ratios if there are any: they allow for what the machine could do at
+// that time.
 func (r *Row) judged(ratios bool) *Spread {
 	if ratios {
 		return r.Ratios
@@ -82,14 +82,14 @@ func (r *Row) judged(ratios bool) *Spread {
 	return &r.Values
 }
 
-// Percent is by how much the median has grown.
+// Percent returns by how much the median has grown.
 func (c *Change) Percent() float64 { return 100 * (c.New.Median/c.Old.Median - 1) }
 
-// Beyond reports whether no sample of the one is among those of the other: what
-// is within their spreads may be noise.
+// Beyond reports whether the spreads do not overlap: a change within the spreads may be
+// noise.
 func (c *Change) Beyond() bool { return c.New.Min > c.Old.Max || c.New.Max < c.Old.Min }
 
-// Verdict says what the change means.
+// Verdict returns the change in words.
 func (c *Change) Verdict() string {
 	switch {
 	case c.Old == nil:
@@ -113,7 +113,7 @@ func (t *Table) PrintChanges(w io.Writer, old *Table) error {
 	}
 	fmt.Fprintf(w, "# before: %v; cores %d and %d\n", old.Machine, old.ClientCPU, old.EngineCPU)
 	if old.Machine.String() != t.Machine.String() || old.ClientCPU != t.ClientCPU || old.EngineCPU != t.EngineCPU {
-		fmt.Fprintln(w, "# another machine, or other cores: even ratios compare badly")
+		fmt.Fprintln(w, "# another machine, or other cores: not even ratios are comparable")
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "row\tof\tbefore\tnow\tchange\tverdict")

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unpinned measures without cores of its own, and hence without a floor.
+// unpinned measures without cores of its own, so there is no floor.
 func unpinned(c Config) Config {
 	c.ClientCPU, c.EngineCPU = -1, -1
 	return c
@@ -69,13 +69,13 @@ func TestPairNoticesWhatWasNotMoved(t *testing.T) {
 	}
 	require.NoError(t, p.Post(0, 3))
 	require.NoError(t, p.Await(t.Context(), 3))
-	assert.EqualError(t, p.Compare(), "WRITE: byte 0 of slot 3 is 0x00, 0x31 was moved")
+	assert.EqualError(t, p.Compare(), "WRITE: byte 0 of slot 3 is 0x00, the source is 0x31")
 	require.NoError(t, p.Post(3, 1))
 	require.NoError(t, p.Await(t.Context(), 4))
 	assert.NoError(t, p.Compare())
 }
 
-// A send needs a receive: many more than fit the queue are made here.
+// A send needs a receive. There are many more sends than fit the queue.
 func TestPairKeepsReceivesPosted(t *testing.T) {
 	c, err := nicless.Open(nicless.Config{})
 	require.NoError(t, err)
@@ -128,7 +128,7 @@ func TestLost(t *testing.T) {
 	before := map[string]slice{"1": {50 * ms, 7 * ms}, "2": {0, 0}, "3": {0, 0}}
 	after := map[string]slice{"1": {145 * ms, 12 * ms}, "2": {99 * ms, 1 * ms}, "3": {5 * ms, 90 * ms}, "4": {1 * ms, 0}}
 	assert.InDelta(t, 0.05, lost(before, after, took), 1e-9)
-	assert.Zero(t, lost(nil, nil, took), "a kernel that does not tell")
+	assert.Zero(t, lost(nil, nil, took), "a kernel without schedstat")
 }
 
 func TestReport(t *testing.T) {
@@ -142,9 +142,9 @@ func TestReport(t *testing.T) {
 	require.NoError(t, r.Print(&s))
 	assert.Equal(t, `# machine: a processor, 2 cores, Linux 6, go1
 # cores: client 0, engine 1 (embedded)
-# runs of 10 operations, 4 in flight, 2 for each doorbell; bytes moved were compared
+# runs of 10 operations, 4 in flight, 2 for each doorbell; moved bytes were compared
 # measured; each run after one of the floor, ratio = nicless / floor run by run
-# disturbed by other programs, over 2% of the time: 0 tries, taken again; 1 of the runs below
+# disturbed by other programs, over 2% of the time: 0 runs were repeated; 1 of the runs below
 peer=floor op=stream_wqe_memcpy_cqe_db2_depth4 bytes=8 metric=rate_Mops value=40.00 min=40.00 max=40.00 runs=3
 peer=nicless op=read bytes=8 metric=rate_Mops value=20.00 min=10.00 max=30.00 runs=3
 peer=nicless op=read bytes=8 metric=ratio value=0.50 min=0.25 max=0.75 runs=3

@@ -10,8 +10,8 @@ import (
 	"github.com/nicless/nicless/internal/clock"
 )
 
-// engineSlice is what an engine moves for one queue before others get their
-// turn: the default of engine.Config.Slice.
+// engineSlice is how many bytes an engine moves for one queue before it serves others: the
+// default of engine.Config.Slice.
 const engineSlice = 64 << 10
 
 var besideGroup = group{
@@ -33,7 +33,7 @@ var besideGroup = group{
 	},
 }
 
-// beside is a long write, and short ones that are timed while it lasts.
+// beside is a long write, and short writes that are timed meanwhile.
 type beside struct {
 	*suite
 	engine      *process

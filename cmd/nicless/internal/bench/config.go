@@ -17,7 +17,7 @@ const (
 	Bandwidth Metric = "bw_MBps"
 )
 
-// Config says what to measure. Metric and Op must be set.
+// Config configures a measurement. Metric and Op must be set.
 type Config struct {
 	Metric Metric
 	Op     nicless.Op // Write, Read or Send; FetchAdd: Latency of 8 bytes
@@ -41,22 +41,21 @@ type Config struct {
 	// 16, and 1 for Bandwidth.
 	Batch int
 
-	// Inline has the payload travel inside the WQE: at most 828 bytes, and not
-	// for Read.
+	// Inline puts the payload into the WQE: at most 828 bytes, and not for Read.
 	Inline bool
 
-	// BlueFlame has WQEs travel in a register too. The floor of Latency is then one
-	// that has the WQE in one line, without doorbell or copy.
+	// BlueFlame writes WQEs to a register too. The floor of Latency is then one that
+	// has the WQE in one cache line, without doorbell or copy.
 	BlueFlame bool
 
-	// Socket is that of the engine's process. Empty means an engine of this one.
+	// Socket is that of the engine's process. Empty means an engine in this process.
 	Socket string
 
 	// ClientCPU and EngineCPU are the cores of the two parties; negative means
 	// that the kernel decides. The device of the floor runs on EngineCPU too.
 	ClientCPU, EngineCPU int
 
-	// Progress, unless nil, is told of every run that begins.
+	// Progress, unless nil, is called before each run.
 	Progress func(run, runs int)
 }
 
@@ -68,8 +67,8 @@ const (
 	maxInline = 828
 )
 
-// Complete sets what is zero to what it means, and returns an error that names
-// the value and the limit if the rest cannot be measured. Run completes too.
+// Complete replaces zero fields by their defaults, and returns an error that names the value
+// and the limit if something cannot be measured. Run calls it too.
 func (c *Config) Complete() error {
 	bw := c.Metric == Bandwidth
 	def := func(v *int, small, large int) {
@@ -147,7 +146,7 @@ func (c *Config) slots() int {
 	return 1
 }
 
-// floorOp names the floor that belongs to the metric, as the floors in C do.
+// floorOp returns the name of the metric's floor: that of the same floor in C.
 func (c *Config) floorOp() string {
 	switch c.Metric {
 	case Rate:

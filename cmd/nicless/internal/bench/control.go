@@ -39,8 +39,7 @@ var controlGroup = group{
 	},
 }
 
-// control takes the times of requests to an engine, of which each waits for
-// the answer.
+// control measures requests to an engine, each with its answer.
 func (s *suite) control(engine *process, c *nicless.Context) ([]pairOf, error) {
 	out := make([]pairOf, 3)
 	var connects, queues time.Duration

@@ -12,7 +12,7 @@ import (
 func AllowedCPUs() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("bench: which cores are allowed: %w", err)
+		return nil, fmt.Errorf("bench: read the allowed cores: %w", err)
 	}
 	var cpus []int
 	for cpu := 0; len(cpus) < set.Count(); cpu++ {
@@ -23,9 +23,8 @@ func AllowedCPUs() ([]int, error) {
 	return cpus, nil
 }
 
-// pinForGood puts the calling goroutine on a thread of its own and that on one
-// core, or, if cpu is negative, wherever the kernel likes. The thread ends with
-// the goroutine, which must not unlock it.
+// pinForGood gives the calling goroutine a thread of its own and pins that to one core, or
+// to none if cpu is negative. The thread ends with the goroutine, which must not unlock it.
 func pinForGood(cpu int) error {
 	runtime.LockOSThread()
 	if cpu < 0 {
@@ -39,7 +38,7 @@ func pinForGood(cpu int) error {
 	return nil
 }
 
-// A Machine is what figures were taken on.
+// A Machine describes where figures were measured.
 type Machine struct {
 	CPU    string `json:"cpu"`
 	CPUs   []int  `json:"cpus"` // that the process may run on

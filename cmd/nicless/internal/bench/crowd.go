@@ -7,8 +7,8 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// A crowd is an engine with many idle queue pairs, connected, of many clients,
-// and one pair that is used. It is stopped except while it is measured.
+// A crowd is an engine with many idle, connected queue pairs of many clients, and one pair
+// that is used. Its process is stopped except while it is measured.
 type crowd struct {
 	engine *process
 	pair   *Pair
@@ -38,7 +38,7 @@ func (s *suite) crowded() (*crowd, error) {
 		clients = append(clients, client)
 	}
 	s.later(func() error {
-		err := engine.resume() // a client's end is a question to the engine
+		err := engine.resume() // closing a client needs an answer of the engine
 		for _, client := range clients {
 			err = errors.Join(err, client.Close())
 		}
@@ -108,7 +108,7 @@ func (s *suite) ping(p *Pair, engine *process, i *uint64, n int) (sample, error)
 	}
 	few := min(n, 1000)
 	begin := time.Now()
-	if err := trips(few); err != nil { // which warm up
+	if err := trips(few); err != nil { // for warm-up
 		return sample{}, err
 	}
 	n = max(few, min(n, int(pingTime/(1+time.Since(begin)/time.Duration(few)))))

@@ -8,10 +8,10 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A floor is the memory of two parties that play poster and device with nothing
-// but the necessary cache lines: a ring of 64-byte descriptors and a doorbell
-// one way, a ring of 64-byte completions back, and a copy in between. It is the
-// shape of nicless without queues, keys, checks or formats.
+// A floor is the memory of two parties, a poster and a device, that exchange only the
+// necessary cache lines: a ring of 64-byte descriptors and a doorbell in one direction, a
+// ring of 64-byte completions in the other, and a copy in between. It is nicless without
+// queues, keys, checks or formats.
 type floor struct {
 	region   *shm.Region
 	mem      []byte
@@ -21,7 +21,7 @@ type floor struct {
 	src, dst []byte
 	size     int // of a payload
 	slots    int // payloads, which are moved in turn
-	partner  int // core of the party that plays device; negative: any
+	partner  int // core of the device; negative: any
 	piece    int // longest single copy of copies
 }
 
@@ -58,7 +58,7 @@ func (f *floor) close() error { return f.region.Close() }
 func (f *floor) descriptor(i uint64) *shm.Block { return shm.BlockAt(f.mem, floorWQ+i&f.mask*64) }
 func (f *floor) completion(i uint64) *shm.Block { return shm.BlockAt(f.mem, f.cq+i&f.mask*64) }
 
-// put fills a line, its last word behind the others.
+// put fills a cache line and publishes its last word.
 func put(b *shm.Block, seq uint64) {
 	le := binary.LittleEndian
 	le.PutUint64(b[0:8], seq)
@@ -71,14 +71,14 @@ func put(b *shm.Block, seq uint64) {
 	b.PublishTail(seq)
 }
 
-// get reads a line.
+// get reads a cache line.
 func get(b *shm.Block) uint64 {
 	le := binary.LittleEndian
 	return le.Uint64(b[0:8]) + le.Uint64(b[8:16]) + le.Uint64(b[16:24]) + le.Uint64(b[24:32]) +
 		le.Uint64(b[32:40]) + le.Uint64(b[40:48]) + le.Uint64(b[48:56]) + b.ObserveTail()
 }
 
-// device answers n descriptors that are rung one or more at a time, copying
+// device answers n descriptors, with one doorbell for one or more of them, and copies
 // payload i%slots for each.
 func (f *floor) device(n uint64) (sum uint64) {
 	for done := uint64(0); done < n; {
@@ -93,7 +93,7 @@ func (f *floor) device(n uint64) (sum uint64) {
 	return sum
 }
 
-// sink keeps what was read from being optimised away.
+// sink keeps the compiler from removing reads.
 var sink atomic.Uint64
 
 // pollingDevice answers n descriptors which it finds by polling them, and copies
@@ -109,8 +109,7 @@ func (f *floor) pollingDevice(n uint64) (sum uint64) {
 	return sum
 }
 
-// play runs poster on this thread and device on another, and returns the stint
-// of poster.
+// play runs poster on this thread and device on another, and returns the stint of poster.
 func (f *floor) play(n uint64, device func(n uint64) (sum uint64), poster func() stint) (stint, error) {
 	clear(f.mem[:len(f.mem)-len(f.src)-len(f.dst)])
 	ready, ended := make(chan error), make(chan uint64)
@@ -118,7 +117,7 @@ func (f *floor) play(n uint64, device func(n uint64) (sum uint64), poster func()
 		err := pinForGood(f.partner)
 		ready <- err
 		if err == nil {
-			ended <- device(n) // and stays until poster has looked at the time
+			ended <- device(n) // and the thread remains until poster has read the time
 		}
 	}()
 	if err := <-ready; err != nil {
@@ -203,8 +202,8 @@ func (f *floor) flow(done, end, depth, batch uint64) {
 	}
 }
 
-// pieces is the longest single copy: Go's own turns to stores past the caches
-// from 1 MiB on, which are slower.
+// pieces is the longest single copy. From 1 MiB on Go's copy uses non-temporal stores, which
+// are slower.
 const pieces = 256 << 10
 
 func copyBy(dst, src []byte, piece int) {
@@ -232,8 +231,7 @@ func (f *floor) copies(iters int) (sample, error) {
 	return t.megabytes(iters, f.size), err
 }
 
-// bestCopies is copies in pieces of the length that suits the size best:
-// copy_best_warm.
+// bestCopies is copies with the best length of pieces for the size: copy_best_warm.
 func (f *floor) bestCopies(iters int) (best sample, err error) {
 	defer func(piece int) { f.piece = piece }(f.piece)
 	for _, f.piece = range []int{pieces, 32 << 10, f.size} {
@@ -245,7 +243,7 @@ func (f *floor) bestCopies(iters int) (best sample, err error) {
 			best = s
 		}
 		if f.size <= f.piece {
-			break // the whole at once
+			break // one piece
 		}
 	}
 	return best, nil

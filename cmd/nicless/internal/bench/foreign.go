@@ -10,8 +10,8 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A foreign poster writes what the formats ask for, byte by byte, and knows
-// nothing else of the device: not how it sleeps either.
+// A foreign poster writes what the formats require, byte by byte. It does not know that the
+// device sleeps, and so does not wake it.
 type foreign struct {
 	raw  nicless.Raw
 	mr   *nicless.MR
@@ -64,7 +64,7 @@ func (f *foreign) write(ctx context.Context) error {
 		return err
 	}
 	if got := binary.NativeEndian.Uint64(payload[8:]); got != uint64(f.sent) {
-		return fmt.Errorf("bench: %d arrived, %d was to be moved", got, f.sent)
+		return fmt.Errorf("bench: %d arrived; %d was written", got, f.sent)
 	}
 	return nil
 }
@@ -77,13 +77,13 @@ func (f *foreign) complete(ctx context.Context) error {
 	lap := byte(f.sent >> bits.TrailingZeros(uint(entries)) & 1)
 	for polls := 1; ; polls++ {
 		switch own := byte(e.ObserveTail()); {
-		case own>>4 == 0xf || own&1 != lap: // not written yet, in this lap
+		case own>>4 == 0xf || own&1 != lap: // not written yet in this lap
 		case own>>4 == 0:
 			f.sent++
 			shm.BE32At(f.raw.SendCQ.Record, 0).Publish(f.sent & 0xffffff)
 			return nil
 		default:
-			return fmt.Errorf("bench: a completion of kind %#x, %#x was to come", own>>4, 0)
+			return fmt.Errorf("bench: a completion of kind %#x; expected %#x", own>>4, 0)
 		}
 		if polls%(1<<20) == 0 && ctx.Err() != nil {
 			return ctx.Err()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// How long an engine that may sleep is left alone: before its use of the core
-// is measured, meanwhile, and before each first operation.
+// How long an engine that may sleep gets no work: before its use of the core is measured,
+// during that, and before each first operation.
 const (
 	settleTime = 100 * time.Millisecond
 	idleTime   = 300 * time.Millisecond
@@ -71,8 +71,8 @@ func (i *idleness) take() ([]pairOf, error) {
 	return out, errors.Join(err, i.pair.Compare())
 }
 
-// strangers measures a poster that wakes nobody, beside an engine of its own: one
-// that has such a client takes naps, whatever its others promise.
+// strangers measures a poster that does not wake the engine. It has an engine of its own:
+// one with such a client wakes up at short intervals, even if its other clients wake it.
 func (i *idleness) strangers() (median float64, err error) {
 	engine, client, err := i.start(false)
 	if err != nil {
@@ -86,7 +86,7 @@ func (i *idleness) strangers() (median float64, err error) {
 	return median, errors.Join(err, end())
 }
 
-// median returns microseconds that f takes after a pause.
+// median returns the median of the microseconds that f takes after a pause.
 func (i *idleness) median(f func() error) (float64, error) {
 	var took []time.Duration
 	for range i.counts.pauses {

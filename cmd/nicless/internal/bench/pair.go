@@ -11,7 +11,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 )
 
-// PairConfig says what a Pair is to do. All fields must be set but Inline and BlueFlame.
+// PairConfig configures a Pair. All fields must be set but Inline and BlueFlame.
 type PairConfig struct {
 	Op    nicless.Op // Write, Read, Send; FetchAdd of 1, of Size 8 and one slot
 	Size  int        // bytes of each operation
@@ -19,13 +19,13 @@ type PairConfig struct {
 	Depth int        // operations in flight at most
 	Batch int        // operations posted with one doorbell at most
 
-	// Inline has the payload travel inside the WQE. Not for Read.
+	// Inline puts the payload into the WQE. Not for Read.
 	Inline bool
 
-	// BlueFlame has A post to a register of its own.
+	// BlueFlame gives A a BlueFlame register of its own.
 	BlueFlame bool
 
-	// Patience is how often Await polls in vain before it sleeps.
+	// Patience is how many polls of Await may find nothing before it sleeps.
 	Patience int
 }
 
@@ -34,7 +34,7 @@ type PairConfig struct {
 type Pair struct {
 	A, B            *nicless.QP
 	Sends, Receives *nicless.CQ // A's completions, B's
-	From, To        *nicless.MR // slots that are moved, and where to
+	From, To        *nicless.MR // slots of the source and of the target
 
 	cfg   PairConfig
 	pd    *nicless.PD
@@ -43,10 +43,10 @@ type Pair struct {
 	recvs []nicless.RecvWR // the same for receives, with refill more
 	buf   [64]nicless.Completion
 
-	sent     uint64 // operations whose sender's completion was polled
-	received uint64 // whose receiver's was
+	sent     uint64 // completions of operations that were polled
+	received uint64 // completions of receives that were polled
 	posted   uint64 // receives posted
-	receives uint64 // of them in the queue at most; 0 unless Op is Send
+	receives uint64 // most receives in the queue; 0 unless Op is Send
 }
 
 // refill is how many receives are posted again at a time.
@@ -79,7 +79,7 @@ func NewPair(c *nicless.Context, cfg PairConfig) (*Pair, error) {
 	if cfg.Inline {
 		qc.MaxInline = max(cfg.Size, 1)
 	} else {
-		qc.MaxInline = 12 // as much as a pointer takes
+		qc.MaxInline = 12 // takes as much room as a data segment
 	}
 	posting := qc
 	posting.BlueFlame = cfg.BlueFlame
@@ -135,7 +135,7 @@ func (p *Pair) source(slot int) []byte {
 // Source returns the bytes that operation i moves.
 func (p *Pair) Source(i uint64) []byte { return p.source(int(i & uint64(p.cfg.Slots-1))) }
 
-// Target returns where operation i moves them.
+// Target returns the target of operation i.
 func (p *Pair) Target(i uint64) []byte {
 	at := int(i&uint64(p.cfg.Slots-1)) * p.cfg.Size
 	return p.To.Bytes()[at : at+p.cfg.Size]
@@ -162,8 +162,7 @@ func (p *Pair) receive() error {
 	return nil
 }
 
-// Done returns how many operations have completed, at both ends if both are
-// told.
+// Done returns how many operations have completed, at both ends if both have completions.
 func (p *Pair) Done() uint64 {
 	if p.cfg.Op == nicless.Send {
 		return min(p.sent, p.received)
@@ -171,7 +170,7 @@ func (p *Pair) Done() uint64 {
 	return p.sent
 }
 
-// Poll takes completions off the queues, does not wait, and returns Done.
+// Poll polls the completion queues once and returns Done.
 func (p *Pair) Poll() (done uint64, err error) {
 	n, err := p.Sends.Poll(p.buf[:])
 	if err := p.take(n, err, &p.sent); err != nil {
@@ -187,7 +186,7 @@ func (p *Pair) Poll() (done uint64, err error) {
 	return p.Done(), p.receive()
 }
 
-// take counts n completions in buf, and returns what went wrong.
+// take counts n completions in buf, and returns the first error.
 func (p *Pair) take(n int, err error, count *uint64) error {
 	if err != nil {
 		return err
@@ -201,8 +200,8 @@ func (p *Pair) take(n int, err error, count *uint64) error {
 	return nil
 }
 
-// Await polls until want operations have completed. When that takes long it
-// sleeps, and leaves the core to others, until the device wakes it.
+// Await polls until want operations have completed. After Patience polls it sleeps until the
+// device wakes it.
 func (p *Pair) Await(ctx context.Context, want uint64) error {
 	for vain := 0; ; vain++ {
 		done, err := p.Poll()
@@ -224,10 +223,10 @@ func (p *Pair) Await(ctx context.Context, want uint64) error {
 	}
 }
 
-// stamp makes the payload of operation i another one.
+// stamp changes the payload of operation i.
 func (p *Pair) stamp(i uint64) {
 	if p.cfg.Op == nicless.FetchAdd {
-		return // the device brings another one each time
+		return // the device returns another value each time
 	}
 	if b := p.Source(i); len(b) >= 8 {
 		binary.LittleEndian.PutUint64(b, i)
@@ -236,7 +235,7 @@ func (p *Pair) stamp(i uint64) {
 	}
 }
 
-// one makes operation i, with none before it in flight.
+// one makes operation i alone and waits for it.
 func (p *Pair) one(ctx context.Context, i uint64) error {
 	if err := p.Post(i, 1); err != nil {
 		return err
@@ -244,11 +243,10 @@ func (p *Pair) one(ctx context.Context, i uint64) error {
 	return p.Await(ctx, i+1)
 }
 
-// Compare returns an error unless every slot has been moved as it is.
+// Compare returns an error unless every target slot equals its source.
 func (p *Pair) Compare() error { return p.CompareFirst(uint64(p.cfg.Slots)) }
 
-// CompareFirst is Compare after n operations, which may be fewer than there are
-// slots.
+// CompareFirst is Compare after n operations, which may be fewer than the slots.
 func (p *Pair) CompareFirst(n uint64) error {
 	if p.cfg.Op == nicless.FetchAdd {
 		return p.compareSum()
@@ -262,15 +260,15 @@ func (p *Pair) CompareFirst(n uint64) error {
 	for from[i] == to[i] {
 		i++
 	}
-	return fmt.Errorf("%v: byte %d of slot %d is %#02x, %#02x was moved", p.cfg.Op, i%p.cfg.Size, i/p.cfg.Size, to[i], from[i])
+	return fmt.Errorf("%v: byte %d of slot %d is %#02x, the source is %#02x", p.cfg.Op, i%p.cfg.Size, i/p.cfg.Size, to[i], from[i])
 }
 
-// compareSum returns an error unless the target counts all atomics, and the last
-// of them found one less there. Both began as zero.
+// compareSum returns an error unless the target is the count of all atomics and the last one
+// returned one less. Both began as zero.
 func (p *Pair) compareSum() error {
 	sum, found := binary.NativeEndian.Uint64(p.To.Bytes()), binary.NativeEndian.Uint64(p.From.Bytes())
 	if sum != p.sent || found != p.sent-1 {
-		return fmt.Errorf("%v: the target is %d and the last found %d, after %d of 1", p.cfg.Op, sum, found, p.sent)
+		return fmt.Errorf("%v: the target is %d and the last one returned %d, after %d additions of 1", p.cfg.Op, sum, found, p.sent)
 	}
 	return nil
 }

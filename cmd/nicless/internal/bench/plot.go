@@ -13,7 +13,7 @@ import (
 	"github.com/wcharczuk/go-chart/v2/drawing"
 )
 
-// peers are figures of other programs, taken elsewhere: a plot says where.
+// peers are figures of other programs, measured elsewhere; a plot says where.
 type peers struct {
 	Source  string  `json:"source"`
 	Machine string  `json:"machine"`
@@ -88,7 +88,7 @@ func (t *Table) curves(name string, at []int, rowName func(int) string) (values,
 	return values, floors
 }
 
-// origin says where the figures are from.
+// origin returns where the figures are from.
 func (t *Table) origin(p peers) []string {
 	return []string{
 		fmt.Sprintf("Lines: measured on %v, cores %d and %d.", t.Machine, t.ClientCPU, t.EngineCPU),
@@ -104,8 +104,7 @@ var (
 	}
 )
 
-// Where things are in a plot of plotWidth x plotHeight: the key and the remark
-// stand below the axes.
+// Positions in a plot of plotWidth x plotHeight. The key and the remark are below the axes.
 const (
 	plotWidth, plotHeight = 900, 640
 	keyTop, keyLine       = 545, 18
@@ -147,7 +146,7 @@ func (p *plot) write(w io.Writer) error {
 // power returns 10 to the e.
 func power(e int) string { return strconv.FormatFloat(math.Pow10(e), 'f', -1, 64) }
 
-// style is how a curve is drawn: own ones first, then those of peers.
+// style returns how a curve is drawn. Our own curves come first, then those of peers.
 func (p *plot) style(i int) chart.Style {
 	if i < len(p.own) {
 		color := ownColors[i%len(ownColors)]
@@ -157,8 +156,8 @@ func (p *plot) style(i int) chart.Style {
 	return chart.Style{StrokeColor: color, StrokeWidth: 1, StrokeDashArray: []float64{5, 4}, DotColor: color, DotWidth: 3}
 }
 
-// key writes the title, which curve is whose, and the remark. What the axes have
-// left turned is turned back.
+// key writes the title, the names of the curves and the remark. It resets the rotation of
+// text that the axes have left.
 func (p *plot) key(r chart.Renderer, _ chart.Box, defaults chart.Style) {
 	text := chart.Style{FontColor: drawing.ColorFromHex("333333"), FontSize: 9, Font: defaults.Font}
 	r.ClearTextRotation()

@@ -16,19 +16,19 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// A process is an engine of its own: this program, run once more.
+// A process is an engine in a process of its own: this program, started again.
 type process struct {
 	socket string
 	cmd    *exec.Cmd
 	stderr bytes.Buffer
-	ended  chan struct{} // closed when it has
-	err    error         // of its end; readable then
+	ended  chan struct{} // closed when it has ended
+	err    error         // of its end; valid after that
 }
 
 // patienceOfStart is how long an engine may take to answer.
 const patienceOfStart = 10 * time.Second
 
-// start runs an engine, returns it and its first client.
+// start starts an engine, and returns it and its first client.
 func (s *suite) start(spin bool) (*process, *nicless.Context, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -40,10 +40,10 @@ func (s *suite) start(spin bool) (*process, *nicless.Context, error) {
 		p.cmd.Args = append(p.cmd.Args, "--spin")
 	}
 	p.cmd.Stderr = &p.stderr
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it may be stopped then
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also while it is stopped
 	started := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // whose end the kernel takes for that of the parent
+		runtime.LockOSThread() // the kernel takes the end of this thread for that of the parent
 		defer runtime.UnlockOSThread()
 		defer close(p.ended)
 		err := p.cmd.Start()
@@ -71,11 +71,10 @@ func (s *suite) start(spin bool) (*process, *nicless.Context, error) {
 	}
 }
 
-// pid is its number.
+// pid returns the process id.
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// pause takes it off its core until it is resumed: nobody else may poll while
-// a floor is measured.
+// pause stops the process until resume: no engine may poll while a floor is measured.
 func (p *process) pause() error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("bench: stop an engine: %w", err)
@@ -102,10 +101,10 @@ func (p *process) stopped() bool {
 
 func (p *process) resume() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// during has the engine run, which is stopped otherwise, while f does.
+// during resumes the engine while f runs, and then stops it again.
 func (p *process) during(f func() error) error {
 	if err := p.resume(); err != nil {
-		return fmt.Errorf("bench: let an engine go on: %w", err)
+		return fmt.Errorf("bench: resume an engine: %w", err)
 	}
 	if err := f(); err != nil {
 		return err
@@ -113,15 +112,15 @@ func (p *process) during(f func() error) error {
 	return p.pause()
 }
 
-// with returns what closes a client and then the engine.
+// with returns a function that closes a client and then the engine.
 func (p *process) with(c *nicless.Context) func() error {
 	return func() error {
-		_ = p.resume() // a client's end is a question to the engine
+		_ = p.resume() // closing a client needs an answer of the engine
 		return errors.Join(c.Close(), p.close())
 	}
 }
 
-// close ends it.
+// close ends the process.
 func (p *process) close() error {
 	_ = p.resume()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// A Report is what a measurement has found.
+// A Report is the result of a measurement.
 type Report struct {
 	Machine  Machine  `json:"machine"`
 	Settings Settings `json:"settings"`
 
-	// Retaken counts runs that were thrown away because other programs were on
-	// their cores, Disturbed those that are reported although they were.
+	// Retaken counts runs that were repeated because other programs were on their
+	// cores, Disturbed those that are reported although this happened.
 	Retaken   int      `json:"retaken"`
 	Disturbed int      `json:"disturbed"`
 	Results   []Result `json:"results"`
 }
 
-// Settings are those of a Config, with what zero stood for.
+// Settings are those of a Config, with defaults in place of zeros.
 type Settings struct {
 	Iters     int    `json:"iters"`
 	Depth     int    `json:"depth"`
@@ -105,7 +105,7 @@ func (r *Report) Print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# machine: %v\n", r.Machine)
 	fmt.Fprintf(&b, "# cores: client %s, engine %s (%s)\n", core(s.ClientCPU), core(s.EngineCPU), s.Engine)
-	fmt.Fprintf(&b, "# runs of %d operations, %d in flight, %d for each doorbell%s; bytes moved were compared\n",
+	fmt.Fprintf(&b, "# runs of %d operations, %d in flight, %d for each doorbell%s; moved bytes were compared\n",
 		s.Iters, s.Depth, s.Batch, map[bool]string{true: ", inline"}[s.Inline])
 	if len(r.Results) > 0 && r.Results[0].Peer == "floor" {
 		b.WriteString("# measured; each run after one of the floor, ratio = nicless / floor run by run\n")
@@ -113,7 +113,7 @@ func (r *Report) Print(w io.Writer) error {
 		b.WriteString("# measured; no floor: it takes two cores, one for each side\n")
 	}
 	if r.Retaken > 0 || r.Disturbed > 0 {
-		fmt.Fprintf(&b, "# disturbed by other programs, over %.0f%% of the time: %d tries, taken again; %d of the runs below\n",
+		fmt.Fprintf(&b, "# disturbed by other programs, over %.0f%% of the time: %d runs were repeated; %d of the runs below\n",
 			100*tooMuch, r.Retaken, r.Disturbed)
 	}
 	for _, f := range r.Results {

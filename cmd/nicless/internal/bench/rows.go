@@ -6,14 +6,14 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// The floors, as the floors in C are called.
+// Names of the floors: those of the same floors in C.
 const (
 	roundTripFloor = "pp_wqe_doorbell_memcpy_cqe_rtt"
 	pollFloor      = "pp_poll_wqe_cqe_rtt"
 	rateFloor      = "stream_wqe_memcpy_cqe"
 )
 
-// groups are the table.
+// groups are the rows of the table.
 var groups = []group{
 	lat("write-8", "8-byte WRITE, post to completion", 1.15, Config{Op: nicless.Write}),
 	lat("write-8-inline", "the same, payload inside the WQE", 1.15, Config{Op: nicless.Write, Inline: true}),
@@ -64,7 +64,7 @@ func bandwidth(name, what string, size int) group {
 	})
 }
 
-// basic is a row that Run measures too.
+// basic makes a row of something that Run measures too.
 func basic(r spec, config func(s *suite) Config) group {
 	return group{rows: []spec{r}, open: func(s *suite) (func() ([]pairOf, error), func() error, error) {
 		m := &measurement{Config: config(s), ctx: s.ctx, mean: true, best: true}
@@ -90,9 +90,9 @@ func basic(r spec, config func(s *suite) Config) group {
 // unsteady is how far the floor may move within one pair of samples.
 const unsteady = 1.25
 
-// steady takes the floor once more, behind the device, and makes it the mean of
-// both. If they differ, the cores have moved closer or farther in between, as
-// those of virtual machines do, and the pair counts as disturbed.
+// steady measures the floor once more, after the device, and takes the mean of both. If they
+// differ, the distance of the cores has changed, as it can in virtual machines, and the pair
+// counts as disturbed.
 func (m *measurement) steady(f *floor, p *pairOf) error {
 	again, err := m.floor(f)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/nicless/nicless/internal/clock"
 )
 
-// Run measures what c says.
+// Run carries out a measurement.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	if err := c.Complete(); err != nil {
 		return nil, err
@@ -36,12 +36,12 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return m.report(machine), nil
 }
 
-// A measurement is the samples so far, one of each for every run.
+// A measurement collects samples, one for each run.
 type measurement struct {
 	Config
 	ctx     context.Context
 	samples []pairOf // one for each run
-	retaken int      // runs that were disturbed and taken again
+	retaken int      // runs that were disturbed and repeated
 	cycles  []uint32 // of single operations, of the current run
 	mean    bool     // Latency: leave out the percentiles
 	best    bool     // Bandwidth: the floor is that of the best copy
@@ -53,7 +53,8 @@ type pairOf struct {
 	percentiles   [len(percentiles)]float64 // of Latency
 }
 
-// lost is the larger part of its time for which one of the two had to wait.
+// lost returns the part of the time for which the floor or the device had to wait for a
+// core, the larger one.
 func (p pairOf) lost() float64 { return max(p.floor.lost, p.device.lost) }
 
 var percentiles = [...]struct {
@@ -61,9 +62,9 @@ var percentiles = [...]struct {
 	p    float64
 }{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}}
 
-// How often a measurement polls in vain before it sleeps: for longer than an
-// interrupt takes where each party has a core, for longer than the largest
-// operation where they are large, and some microseconds elsewhere.
+// How many polls may find nothing before a measurement sleeps: longer than an interrupt
+// takes if each party has a core, longer than the largest operation if operations are
+// large, and otherwise some microseconds.
 const (
 	patience       = 1 << 16
 	patienceOfLong = 1 << 26
@@ -92,12 +93,12 @@ func (m *measurement) runs() error {
 	return nil
 }
 
-// quiet takes the samples of one run, again if they were disturbed, and returns
-// those that were disturbed least.
+// quiet takes the samples of one run. It repeats disturbed runs, and returns the least
+// disturbed samples.
 func (m *measurement) quiet(f *floor) (pairOf, error) {
 	tries := 1 + retakes
 	if f == nil {
-		tries = 1 // without a core each, the two disturb each other
+		tries = 1 // the two disturb each other if they share a core
 	}
 	s, retaken, err := undisturbed(m.ctx, tries, func() (pairOf, error) { return m.pair(f) }, pairOf.lost)
 	m.retaken += retaken
@@ -130,8 +131,8 @@ func (m *measurement) floor(f *floor) (sample, error) {
 	return f.roundTrip(m.Iters)
 }
 
-// device takes one sample of an engine that is there for this run only: nobody
-// else may poll while the floor is measured.
+// device takes one sample of an engine that exists for this run only: no engine may poll
+// while the floor is measured.
 func (m *measurement) device(s *pairOf) (err error) {
 	c, err := m.open()
 	if err != nil {
@@ -150,7 +151,7 @@ func (m *measurement) device(s *pairOf) (err error) {
 		return err
 	}
 	fill := rand.NewChaCha8([32]byte{byte(len(m.samples))})
-	if m.Op != nicless.FetchAdd { // which counts from zero
+	if m.Op != nicless.FetchAdd { // it counts from zero
 		_, _ = fill.Read(p.From.Bytes()) // never fails
 	}
 	clear(p.To.Bytes())
@@ -169,13 +170,13 @@ func (m *measurement) open() (*nicless.Context, error) {
 		cfg.CPUs = []int{m.EngineCPU}
 	}
 	if m.ClientCPU == m.EngineCPU {
-		cfg.Spin = false // there is one core for both
+		cfg.Spin = false // one core for both
 	}
 	return nicless.Open(cfg)
 }
 
-// latency takes the mean over operations made one at a time, then times each of
-// as many others.
+// latency takes the mean over operations made one at a time, then the times of as many
+// others.
 func (m *measurement) latency(p *Pair, s *pairOf) error {
 	warm := uint64(warmUp(m.Iters))
 	n := uint64(m.Iters)
@@ -209,7 +210,7 @@ func (m *measurement) latency(p *Pair, s *pairOf) error {
 	return p.Compare()
 }
 
-// check moves n payloads, each other than the one before, and compares each.
+// check moves n different payloads and compares each.
 func (m *measurement) check(p *Pair, n uint64) error {
 	for i := range n {
 		p.stamp(i)
@@ -272,13 +273,13 @@ func (m *measurement) stream(p *Pair, s *pairOf) error {
 		s.device = t.megabytes(m.Iters, m.Size)
 	}
 	if m.Iters < m.slots() {
-		return nil // some were not written
+		return nil // some slots were not written
 	}
 	return p.Compare()
 }
 
-// flow makes operations i to end-1; with Batch 1 and more in flight it posts
-// one for each that is done.
+// flow makes operations i to end-1. With Batch 1 and more in flight it posts one for each
+// that completes.
 func (m *measurement) flow(p *Pair, i, end uint64) error {
 	depth, batch := uint64(m.Depth), uint64(m.Batch)
 	for done := i; done < end; {

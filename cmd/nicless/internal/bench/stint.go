@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stint is the time that something took, and the part of it for which its
-// threads had to wait for their cores because other programs were on them.
+// A stint is how long something took, and the part of that time for which its threads had to
+// wait for their cores, because other programs were on them.
 type stint struct {
 	took time.Duration
 	lost float64
 }
 
-// A sample is a figure and how much its taking was disturbed.
+// A sample is a figure, and the part of its time that was disturbed.
 type sample struct {
 	value float64
 	lost  float64
 }
 
-// timed runs f, which keeps the calling thread busy, and a thread of each of
-// the other processes. Threads of all of them may wait for their cores.
+// timed runs f, which keeps the calling thread busy and a thread of each of the other
+// processes. The threads of all of them are checked for waits.
 func timed(f func(), others ...int) stint {
 	self := strconv.Itoa(unix.Gettid())
 	before := schedule(others...)
@@ -54,8 +54,8 @@ func (s stint) megabytes(ops, size int) sample {
 // one, in nanoseconds.
 type slice struct{ ran, waited uint64 }
 
-// schedule returns the times of the threads of this process and of others, by
-// their ids; nothing where the kernel does not tell.
+// schedule returns the times of the threads of this process and of others, by their ids. It
+// is empty if the kernel has no schedstat.
 func schedule(others ...int) map[string]slice {
 	m := make(map[string]slice)
 	addThreads(m, "self")
@@ -82,7 +82,7 @@ func addThreads(m map[string]slice, process string) {
 	for _, id := range tasks(process) {
 		text, err := os.ReadFile("/proc/" + process + "/task/" + id + "/schedstat")
 		if err != nil {
-			continue // it has ended
+			continue // the thread has ended
 		}
 		if f := strings.Fields(string(text)); len(f) >= 2 {
 			ran, _ := strconv.ParseUint(f[0], 10, 64)
@@ -92,9 +92,9 @@ func addThreads(m map[string]slice, process string) {
 	}
 }
 
-// lost returns the largest part of the time took for which a thread waited
-// that would have run all the time. Threads of the runtime, which mostly sleep
-// and then wait behind the measured ones, do not count.
+// lost returns the part of the time took for which a busy thread waited for a core, the
+// largest of all busy threads. The Go runtime's own threads do not count: they mostly sleep,
+// and then wait for the measured ones.
 func lost(before, after map[string]slice, took time.Duration) (part float64) {
 	for id, a := range after {
 		b := before[id]
@@ -106,9 +106,9 @@ func lost(before, after map[string]slice, took time.Duration) (part float64) {
 	return part
 }
 
-// absent returns the part of the time took for which none of the threads ran: one
-// of them was to be busy all the time. Somebody has stopped it then, or it
-// slept because its partner was not there.
+// absent returns the part of the time took for which none of the threads ran, although one
+// should have been busy all the time. Then it was stopped, or slept because its partner did
+// not run.
 func absent(before, after map[string]slice, took time.Duration, threads ...string) float64 {
 	most, known := 0.0, false
 	for _, id := range threads {
@@ -117,10 +117,10 @@ func absent(before, after map[string]slice, took time.Duration, threads ...strin
 		}
 	}
 	if !known {
-		return 0 // the kernel does not tell
+		return 0 // the kernel has no schedstat
 	}
 	return max(0, 1-(most+float64(stale))/float64(took))
 }
 
-// stale is how old the kernel's account of a thread can be that is on a core.
+// stale is how old the kernel's times of a running thread can be.
 const stale = 10 * time.Millisecond

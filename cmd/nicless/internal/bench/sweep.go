@@ -6,8 +6,8 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// The sweeps are rows of their own, for plots: how latency grows with the size of
-// an operation, and the rate with the operations that share a doorbell.
+// The sweeps are rows for plots: latency by the size of an operation, and the rate by the
+// number of operations for each doorbell.
 var (
 	sweepSizes   = []int{8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10}
 	sweepBatches = []int{1, 2, 4, 8, 16, 32, 64}

@@ -29,13 +29,13 @@ type Row struct {
 	Target string `json:"target"`
 	Holds  bool   `json:"holds"`
 
-	// Retaken counts tries that were thrown away because other programs were on
-	// the cores, Disturbed those that are reported although they were.
+	// Retaken counts runs that were repeated because other programs were on the
+	// cores, Disturbed those that are reported although this happened.
 	Retaken   int `json:"retaken"`
 	Disturbed int `json:"disturbed"`
 }
 
-// A Spread is samples, in the order in which they were taken.
+// A Spread has samples, in the order in which they were taken.
 type Spread struct {
 	Median  float64   `json:"median"`
 	Min     float64   `json:"min"`
@@ -54,10 +54,10 @@ type spec struct {
 	name, what, unit string
 	floor            string // empty: there is none, and the value is judged
 	most, least      float64
-	absolute         bool // the value is judged although there is a floor
+	absolute         bool // the target is for the value although there is a floor
 }
 
-// judged reports whether the target is one for the ratio.
+// judged reports whether the target is for the ratio.
 func (r spec) ratio() bool { return r.floor != "" && !r.absolute }
 
 func (r spec) target() string {
@@ -74,7 +74,7 @@ func (r spec) target() string {
 	return fmt.Sprintf("%s %g %s", sign, limit, r.unit)
 }
 
-// noTarget is the target of a row that promises nothing.
+// noTarget is the target of a row without one.
 const noTarget = "-"
 
 func (r spec) holds(v float64) bool {

@@ -40,14 +40,14 @@ func (s *Spread) String() string {
 	return fmt.Sprintf("%s (%s..%s)", figure(s.Median), figure(s.Min), figure(s.Max))
 }
 
-// cells are what is printed of a row.
+// cells returns the columns of a row.
 func (r *Row) cells() []string {
 	return []string{r.Name, r.Unit, r.Values.String(), r.Floors.String(), r.Ratios.String(), r.Target, r.Verdict()}
 }
 
 var heads = []string{"row", "unit", "nicless", "floor", "ratio", "target", "verdict"}
 
-// remarks are the lines that say what the figures are.
+// remarks returns the lines that describe the figures.
 func (t *Table) remarks() (lines []string) {
 	runs, retaken, disturbed := 0, 0, 0
 	for _, r := range t.Rows {
@@ -60,7 +60,7 @@ func (t *Table) remarks() (lines []string) {
 		fmt.Sprintf("cores: client %d, engine %d; up to %d runs, median (least..greatest)", t.ClientCPU, t.EngineCPU, runs),
 		"measured; each run after one of its floor, ratio = nicless / floor run by run")
 	if retaken > 0 || disturbed > 0 {
-		lines = append(lines, fmt.Sprintf("disturbed by other programs, over %.0f%% of the time, or by a floor that moved by %.0f%%: up to %d tries of a row, taken again; %d of the runs below",
+		lines = append(lines, fmt.Sprintf("disturbed by other programs, over %.0f%% of the time, or by a floor that moved by %.0f%%: up to %d runs of a row were repeated; %d of the runs below",
 			100*tooMuch, 100*(unsteady-1), retaken, disturbed))
 	}
 	return lines
@@ -81,7 +81,7 @@ func (t *Table) Print(w io.Writer) error {
 	return tw.Flush()
 }
 
-// PrintMarkdown writes the table for a document, then what each row is.
+// PrintMarkdown writes the table in Markdown, then a description of each row.
 func (t *Table) PrintMarkdown(w io.Writer) error {
 	var b strings.Builder
 	for _, line := range t.remarks() {

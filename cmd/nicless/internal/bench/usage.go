@@ -11,7 +11,7 @@ import (
 // A usage is memory of a process, in bytes.
 type usage struct{ resident, anonymous int }
 
-// memory reads how much memory the engine has; zero where the kernel does not tell.
+// memory reads how much memory the engine has; zero if the kernel does not report it.
 func (p *process) memory() (u usage) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid()))
 	for line := range strings.Lines(string(text)) {
@@ -30,7 +30,7 @@ func (p *process) memory() (u usage) {
 	return u
 }
 
-// ran returns how long the engine's threads have been on cores.
+// ran returns how long the engine's threads have run.
 func (p *process) ran() (sum time.Duration) {
 	m := make(map[string]slice)
 	addThreads(m, strconv.Itoa(p.pid()))

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A waker is the floor of the first operation after a pause: a thread that
-// sleeps on an eventfd, on a core of its own, and answers in memory.
+// A waker is the floor of the first operation after a pause: a thread on a core of its own
+// that sleeps on an eventfd and answers in memory.
 type waker struct {
 	fd     int
 	region *shm.Region
@@ -46,7 +46,7 @@ func newWaker(cpu int) (*waker, error) {
 	return w, nil
 }
 
-// stopWaker is more than anybody wakes.
+// stopWaker is a count that is never reached by waking.
 const stopWaker = 1 << 32
 
 func (w *waker) signal(n uint64) error {
@@ -66,7 +66,7 @@ func (w *waker) wake() error {
 	}
 	for w.word.Observe() != w.n {
 		if len(w.ended) > 0 {
-			return fmt.Errorf("bench: the thread to be woken has ended")
+			return fmt.Errorf("bench: the thread to wake has ended")
 		}
 	}
 	return nil

@@ -1,7 +1,7 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// The child must not touch what Go uses: it has registers, and *shared. BX and R12 keep
+// The child must not touch memory that Go uses: it has registers and *shared. BX and R12 keep
 // their values in system calls.
 
 #define SYS_read 0
@@ -23,7 +23,7 @@ TEXT ·hold(SB), NOSPLIT, $0-16
 	MOVQ p+0(FP), BX
 	MOVL shared_end(BX), R12
 	MOVL $CLONE_VM, DI // without CLONE_FILES, CLONE_SIGHAND, CLONE_THREAD
-	XORL SI, SI        // the stack: this one, of which it uses nothing
+	XORL SI, SI        // the caller's stack, which the child does not use
 	XORL DX, DX
 	XORL R10, R10
 	XORL R8, R8
@@ -41,7 +41,7 @@ child:
 	MOVL $SYS_close_range, AX
 	SYSCALL
 	TESTQ AX, AX
-	JNE  over // with descriptors it would be worse than nothing
+	JNE  over // a holder with descriptors would be worse than none
 	LEAL 1(R12), DI // close_range(end + 1, ~0, 0)
 	MOVL $-1, SI
 	XORL DX, DX

@@ -1,8 +1,8 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// The child must not touch what Go uses: it has registers, which keep their values in
-// system calls but for R0, and *shared.
+// The child must not touch memory that Go uses: it has *shared, and registers, which keep
+// their values in system calls except R0.
 
 #define SYS_read 63
 #define SYS_exit_group 94
@@ -23,7 +23,7 @@ TEXT ·hold(SB), NOSPLIT, $0-16
 	MOVD  p+0(FP), R9
 	MOVWU shared_end(R9), R10
 	MOVD  $CLONE_VM, R0 // without CLONE_FILES, CLONE_SIGHAND, CLONE_THREAD
-	MOVD  ZR, R1        // the stack: this one, of which it uses nothing
+	MOVD  ZR, R1        // the caller's stack, which the child does not use
 	MOVD  ZR, R2
 	MOVD  ZR, R3
 	MOVD  ZR, R4
@@ -39,7 +39,7 @@ child:
 	MOVD ZR, R2
 	MOVD $SYS_close_range, R8
 	SVC
-	CBNZ R0, over // with descriptors it would be worse than nothing
+	CBNZ R0, over // a holder with descriptors would be worse than none
 	ADDW $1, R10, R0 // close_range(end + 1, ~0, 0)
 	MOVD $0xffffffff, R1
 	MOVD ZR, R2

@@ -1,27 +1,27 @@
-// Package mapholder lets this process end at once, even while the kernel cannot take
-// down its memory.
+// Package mapholder lets this process end at once, even while the kernel cannot unmap its
+// memory.
 //
-// A process that ends unmaps its memory, and for a file that another process is
-// punching holes into (fallocate, MADV_REMOVE) that waits until the hole is made: as
-// long as the other one likes, if it runs at a low priority on a busy core. Until then
-// the process that ends keeps its descriptors: its sockets still accept, its locks are
-// held, nobody is told that it has gone, and SIGKILL has been sent already.
+// A process that ends unmaps its memory. If another process is punching a hole into a mapped
+// file (fallocate, MADV_REMOVE), that waits until the hole is made, which can take arbitrarily
+// long if the other process has a low priority and a busy core. Until then the ending process
+// keeps its descriptors, even after SIGKILL: its sockets still accept, its locks are held, and
+// no other process learns that it has ended.
 //
-// So there is a second process, the holder, which shares the memory map of this one, but
-// not its descriptors, signals or threads. The memory is taken down by the last of the
-// two that ends. The holder waits for the end of a pipe that this process has open: a
-// thread gives up its descriptors after its memory, so the pipe ends when no thread has
-// the memory any more, or when this process has executed another program. Then the
-// holder ends too. If that takes long, it keeps memory, and no socket or lock. (A child
-// that was forked without exec has the pipe open as well, and so keeps the holder.)
+// So there is a second process, the holder. It shares the memory map of this process, but not
+// its descriptors, signals or threads. The last of the two that ends unmaps the memory. The
+// holder waits for the end of a pipe that this process has open. A thread gives up its
+// descriptors after its memory, so the pipe ends when no thread has the memory any more, or
+// when this process has executed another program. Then the holder ends too. If that takes
+// long, the holder keeps memory, but no socket and no lock. (A child that was forked without
+// exec has the pipe open as well, and so keeps the holder.)
 //
 // The holder runs code in memory that this process can change, with the rights that this
-// process had when it made it. So the holder lets itself do no more than read the pipe
-// and end (seccomp): who takes over this process gains nothing.
+// process had when it started the holder. So the holder restricts itself by seccomp to reading
+// the pipe and ending: an attacker who takes over this process gains nothing from it.
 //
-// Where both are killed at once this process may have to wait as before: by the end of a
-// control group or of a pid namespace, by the kernel for want of memory, or by who kills
-// all processes of a program.
+// This process may still have to wait if both are killed together: at the end of a control
+// group or pid namespace, by the kernel when memory is short, or by a command that kills all
+// processes of a program.
 package mapholder
 
 import (
@@ -35,25 +35,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is what ps shows for the holder; the command line is that of this process. It is
-// none that somebody who kills the device by name would match.
+// Name is what ps shows for the holder, whose command line is that of this process. A command
+// that kills the device by its name does not match it.
 const Name = "map-holder"
 
-// shared is what the holder uses of this process's memory. It never moves.
+// shared is the part of this process's memory that the holder uses. It never moves.
 type shared struct {
-	end     int32  // its descriptor, of the pipe's end
-	ready   uint32 // 1: it waits; written by the holder
+	end     int32  // the holder's descriptor: the read end of the pipe
+	ready   uint32 // 1: the holder waits; written by the holder
 	name    [16]byte
 	program unix.SockFprog // of seccomp
 	//lint:ignore U1000 used by hold
-	got byte // from the pipe: nobody writes there
+	got byte // read from the pipe, which is never written
 }
 
-// hold makes the holder, and returns its number or a negative errno. All signals must be
-// blocked, since handlers would run in the holder as they do here.
+// hold starts the holder, and returns its process id or a negative errno. All signals must be
+// blocked, since handlers would run in the holder too.
 func hold(p *shared) (pid int)
 
-// allowed is the filter of the holder's system calls.
+// allowed is the seccomp filter of the holder.
 var allowed = [...]unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 4}, // seccomp_data.arch
 	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: arch, Jf: 3},
@@ -65,16 +65,16 @@ var allowed = [...]unix.SockFilter{
 }
 
 var (
-	mu     sync.Mutex // of what follows
+	mu     sync.Mutex // guards the fields below
 	place  shared
-	holder int // number of the process; 0: there is none
+	holder int // process id of the holder; 0: there is none
 	ours   int // this process's end of the pipe
 )
 
-// Start starts the holder, unless it runs, and returns when it is in place. It costs
-// this process a descriptor. Without a holder this process may take long to end, and
-// nothing else is different. The error is the kernel's: it may be too old (5.9 is
-// needed), and seccomp or an emulator may refuse such a process. Safe for concurrent use.
+// Start starts the holder, unless it runs, and returns when it is ready. It costs this process
+// one descriptor. Without a holder this process may take long to end; everything else works.
+// Start fails on kernels before 5.9, and where seccomp or an emulator refuses such a process.
+// Safe for concurrent use.
 func Start() error {
 	mu.Lock()
 	defer mu.Unlock()
@@ -107,9 +107,9 @@ func Start() error {
 	return nil
 }
 
-// clone makes the holder.
+// clone starts the holder.
 func clone(end int) (pid int, err error) {
-	runtime.LockOSThread() // whose signals are blocked
+	runtime.LockOSThread() // this thread's signals are blocked
 	defer runtime.UnlockOSThread()
 	all, was := new(unix.Sigset_t), new(unix.Sigset_t)
 	for i := range all.Val {
@@ -118,11 +118,11 @@ func clone(end int) (pid int, err error) {
 	place = shared{end: int32(end), program: unix.SockFprog{Len: uint16(len(allowed)), Filter: &allowed[0]}}
 	copy(place.name[:], Name)
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, all, was); err != nil {
-		return 0, fmt.Errorf("mapholder: blocking signals: %w", err)
+		return 0, fmt.Errorf("mapholder: block signals: %w", err)
 	}
 	pid = hold(&place)
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, was, nil); err != nil {
-		return 0, fmt.Errorf("mapholder: signals: %w", err)
+		return 0, fmt.Errorf("mapholder: unblock signals: %w", err)
 	}
 	if pid < 0 {
 		return 0, fmt.Errorf("mapholder: clone: %w", unix.Errno(-pid))
@@ -130,7 +130,7 @@ func clone(end int) (pid int, err error) {
 	return pid, nil
 }
 
-// inPlace waits until the holder has closed what is not its own, and waits itself.
+// inPlace waits until the holder has closed the inherited descriptors and waits for the pipe.
 func inPlace() error {
 	for atomic.LoadUint32(&place.ready) == 0 {
 		if ended(holder) {
@@ -141,8 +141,8 @@ func inPlace() error {
 	return nil
 }
 
-// ended reports whether a holder has ended. It sends no signal then, and has to be asked
-// for as the child of a clone.
+// ended reports whether a holder has ended. A holder sends no signal when it ends, and waiting
+// for it needs __WCLONE.
 func ended(pid int) bool {
 	n, err := unix.Wait4(pid, nil, unix.WNOHANG|unix.WCLONE, nil)
 	return n != 0 && err != unix.EINTR

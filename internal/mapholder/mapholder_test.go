@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processes of this test: one that has a holder, and what it becomes if its standard
-// input has a line.
+// Processes of this test: one that has a holder, and the program that it executes after a line
+// on its standard input.
 const (
 	childVariable = "NICLESS_TEST_HAS_A_HOLDER"
 	otherVariable = "NICLESS_TEST_HAD_A_HOLDER"
@@ -38,12 +38,12 @@ func TestMain(m *testing.M) {
 	signal.Notify(hangups, unix.SIGHUP) // Go has a handler for it now
 	fmt.Println(Start(), Start(), mapLate())
 	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-	if line != "" { // become another program
+	if line != "" { // execute another program
 		fmt.Println(unix.Exec("/proc/self/exe", os.Args, []string{otherVariable + "=1"}))
 	}
 }
 
-// late is what the process maps when it has a holder.
+// late is the name of memory that the process maps after it has started its holder.
 const late = "mapped-late"
 
 func mapLate() error {
@@ -62,7 +62,7 @@ func mapLate() error {
 	return nil
 }
 
-// mapsLate checks that a process has in its memory what another one mapped.
+// mapsLate checks that a process has the memory late in its map.
 func mapsLate(t *testing.T, pid int) {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
@@ -77,7 +77,7 @@ func child(t *testing.T) (c *exec.Cmd, holder int, end func()) {
 	return c, holder, func() { _ = in.Close() }
 }
 
-// talk is child with what the process reads and what it says.
+// talk is child with the standard input and output of the process.
 func talk(t *testing.T) (c *exec.Cmd, holder int, in io.WriteCloser, said *bufio.Reader) {
 	t.Helper()
 	c = exec.Command("/proc/self/exe")
@@ -97,7 +97,7 @@ func talk(t *testing.T) (c *exec.Cmd, holder int, in io.WriteCloser, said *bufio
 	return c, holders[0], in, said
 }
 
-// holdersOf returns the processes of that name whose parent it is.
+// holdersOf returns the children of a process that have the holder's name.
 func holdersOf(t *testing.T, parent int) (pids []int) {
 	t.Helper()
 	dir, err := os.ReadDir("/proc")
@@ -133,8 +133,8 @@ func gone(t *testing.T, pid int) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-// The holder has the memory map of its process and nothing else: no descriptor by which
-// a socket or a lock would outlive the process, and no signal reaches it.
+// The holder has the memory map of its process and nothing else: no descriptor that would keep
+// a socket or a lock after the process has ended, and no signal reaches it.
 func TestHolderSharesMemoryOnly(t *testing.T) {
 	c, holder, _ := child(t)
 	mapsLate(t, holder)
@@ -156,10 +156,10 @@ func TestHolderSharesMemoryOnly(t *testing.T) {
 	require.NoError(t, err)
 	const possible = ^uint64(1<<(unix.SIGKILL-1) | 1<<(unix.SIGSTOP-1))
 	require.Equal(t, possible, blocked)
-	require.Equal(t, strconv.Itoa(c.Process.Pid), status(holder)["PPid"], "it lives on")
+	require.Equal(t, strconv.Itoa(c.Process.Pid), status(holder)["PPid"], "the process goes on")
 }
 
-// However its process ends, the holder does.
+// The holder ends however its process ends.
 func TestHolderEndsWithItsProcess(t *testing.T) {
 	for name, kill := range map[string]func(*exec.Cmd, func()) error{
 		"killed":  func(c *exec.Cmd, _ func()) error { return c.Process.Kill() },
@@ -175,7 +175,7 @@ func TestHolderEndsWithItsProcess(t *testing.T) {
 	}
 }
 
-// Nor does the memory outlive the program in it, if the process goes on with another.
+// The holder ends too if its process executes another program.
 func TestHolderEndsWithItsProgram(t *testing.T) {
 	_, holder, in, said := talk(t)
 	_, err := in.Write([]byte("another\n"))
@@ -186,7 +186,7 @@ func TestHolderEndsWithItsProgram(t *testing.T) {
 	gone(t, holder)
 }
 
-// The process does not end with its holder, and has a new one when it asks again.
+// The process does not end with its holder, and Start gives it a new one.
 func TestHolderIsReplaced(t *testing.T) {
 	require.NoError(t, Start())
 	was := holder
@@ -201,7 +201,7 @@ func TestHolderIsReplaced(t *testing.T) {
 	require.Equal(t, []int{holder}, holdersOf(t, os.Getpid()))
 }
 
-// Many may ask at once.
+// Start may be called concurrently.
 func TestStartIsSafe(t *testing.T) {
 	var all sync.WaitGroup
 	for range 16 {
@@ -211,9 +211,9 @@ func TestStartIsSafe(t *testing.T) {
 	require.Len(t, holdersOf(t, os.Getpid()), 1)
 }
 
-// What it is for: a process that was killed has ended while its memory is still there.
-// The test traces the holder and so keeps it before the end of its memory map, as an
-// unfinished hole would.
+// This is what the holder is for: a killed process has ended although its memory is still
+// mapped. The test traces the holder and stops it before it unmaps its memory, as an unfinished
+// hole would.
 func TestProcessEndsBeforeItsMemory(t *testing.T) {
 	c, holder, _ := child(t)
 	stuck := trace(t, holder)
@@ -221,7 +221,7 @@ func TestProcessEndsBeforeItsMemory(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
 	select {
-	case <-ended: // with the holder where it is
+	case <-ended: // while the holder is stopped
 	case <-time.After(10 * time.Second):
 		t.Error("the process has not ended")
 	}

@@ -29,18 +29,18 @@ var CanBarrier = sync.OnceValue(func() bool {
 	return err == nil && n&both == both
 })
 
-// JoinBarrier has this process take part in the Barrier of any process, from
-// now on. It may take some 10 ms.
+// JoinBarrier registers this process for the Barrier of any process, from now on. It may
+// take some 10 ms.
 var JoinBarrier = sync.OnceValue(func() error {
 	_, err := membarrier(barrierRegister)
 	return err
 })
 
-// Barrier has a full memory barrier happen on every thread of each process that
-// has joined: what such a thread has stored before is visible to the caller
-// afterwards, and what the caller has stored before is visible to everything
-// that the thread loads afterwards. So one side pays for the order of a store
-// and a load that the other side does plainly and often.
+// Barrier executes a full memory barrier on every running thread of each process that has
+// joined. Earlier stores of such a thread are visible to the caller afterwards, and earlier
+// stores of the caller are visible to later loads of the thread. So a side that orders a store
+// and a load often needs no barrier of its own, and the other side, which does so seldom, pays
+// for both.
 func Barrier() error {
 	_, err := membarrier(barrierGlobal)
 	return err

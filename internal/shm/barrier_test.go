@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Both sides store one word and load the other's. One of them does so plainly,
-// the other has a barrier between the two: never do both load the old value.
+// Both sides store one word and load the other's. Only one side has a barrier between the
+// two. Never do both load the old value.
 func TestBarrier(t *testing.T) {
 	if !CanBarrier() {
 		t.Skip("no membarrier here")

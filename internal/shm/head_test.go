@@ -17,17 +17,17 @@ func TestPublishHead(t *testing.T) {
 	}
 	block := BlockAt(b, 64)
 	block.PublishHead(&src)
-	assert.Equal(t, make([]byte, 64), b[:64], "nothing before")
+	assert.Equal(t, make([]byte, 64), b[:64], "bytes before the block")
 	assert.Equal(t, src[:], b[64:128])
-	assert.Equal(t, make([]byte, 64), b[128:192], "nothing after")
+	assert.Equal(t, make([]byte, 64), b[128:192], "bytes after the block")
 	assert.True(t, block.Snapshot(&got, block.Word(0)))
 	assert.Equal(t, src, got)
 	block.PublishFirst(0x0102030405060709)
 	assert.Equal(t, []byte{1, 2, 3, 4, 5, 6, 7, 9, 9, 10}, b[64:74])
-	assert.False(t, block.Snapshot(&got, 0x0102030405060708), "its first word has changed meanwhile")
+	assert.False(t, block.Snapshot(&got, 0x0102030405060708), "the first word has changed")
 }
 
-// A block that is written over and over is read whole or not at all.
+// A block that is overwritten again and again is read whole or not at all.
 func TestSnapshotsAreWhole(t *testing.T) {
 	if runtime.GOMAXPROCS(0) < 2 {
 		t.Skip("writer and reader need a core each")

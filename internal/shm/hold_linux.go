@@ -11,22 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that has mapped memory can have the kernel make a huge page of each piece
-// of it that is as large as one (MADV_COLLAPSE, Linux 6.1). The kernel locks all pages
-// of the piece, takes them out of all page tables and copies them. If the calling
-// thread has a low priority and its core is busy, it is preempted in between, and other
-// threads that touch the piece wait until it runs again: 0.6 s were seen. The kernel
-// leaves pages alone to which a reference is held; so one page of each piece is held by
-// a pipe that nobody reads.
+// A process that maps memory can have the kernel collapse aligned pieces of it into huge
+// pages (MADV_COLLAPSE, Linux 6.1). For that the kernel locks all pages of a piece, removes
+// them from all page tables and copies them. A calling thread of low priority on a busy core
+// is preempted meanwhile, and other threads that touch the piece wait until it runs again:
+// 0.6 s were seen. The kernel does not collapse a piece if there is a further reference to
+// one of its pages. So one page of each piece is held by a pipe that is never read.
 
-// A hold is pipes full of references to pages. The write ends are closed.
+// A hold is the read ends of pipes that are full of references to pages. The write ends are
+// closed.
 type hold []int
 
-// pipeSlots is how many references one pipe holds: those of a pipe of 1 MiB, as large
-// as fs.pipe-max-size lets anybody make it.
+// pipeSlots is how many references one pipe holds: those of a pipe of 1 MiB, which is the
+// default of fs.pipe-max-size.
 const pipeSlots = 256
 
-// hugePage is the size of such a piece.
+// hugePage is the size of a huge page, in bytes.
 var hugePage = func() int {
 	b, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
 	if n, err2 := strconv.Atoi(string(bytes.TrimSpace(b))); err == nil && err2 == nil && n >= PageSize {
@@ -35,15 +35,15 @@ var hugePage = func() int {
 	return 2 << 20
 }()
 
-// collapses reports whether the kernel makes huge pages of shared memory at somebody's
-// request. Without the file it has none; where it says deny it does not.
+// collapses reports whether the kernel makes huge pages of shared memory at the request of a
+// process. Without the file it has no huge pages; if the file says deny it refuses.
 func collapses() bool {
 	b, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
 	return err == nil && !bytes.Contains(b, []byte("[deny]"))
 }
 
-// HoldCost returns how many descriptors, and how many pages of pipes, a region of so
-// many bytes takes while it is open, so that nobody can have huge pages made of it.
+// HoldCost returns how many descriptors, and how many pages of pipes, an open region of so
+// many bytes takes for protection against huge pages.
 func HoldCost(size int) (descriptors, pipePages int) {
 	for left := size / hugePage; left > 0; left -= pipeSlots {
 		descriptors++
@@ -52,10 +52,11 @@ func HoldCost(size int) (descriptors, pipePages int) {
 	return descriptors, pipePages
 }
 
-// slotsFor is how many slots a pipe gets for so many references, or for as many as fit.
+// slotsFor returns how many slots a pipe gets for n references, or for as many of them as
+// fit.
 func slotsFor(n int) int { return max(16, 1<<bits.Len(uint(min(n, pipeSlots)-1))) }
 
-// take holds a page of each piece of mem, which begins with a file.
+// take holds one page of each piece of mem. mem is the beginning of a file.
 func (h *hold) take(mem []byte) error {
 	if len(mem) < hugePage || !collapses() {
 		return nil
@@ -72,7 +73,7 @@ func (h *hold) take(mem []byte) error {
 	return nil
 }
 
-// fill holds the first pages of the n first pieces of mem, in one more pipe.
+// fill holds the first page of each of the first n pieces of mem, in one more pipe.
 func (h *hold) fill(mem []byte, n int) error {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -105,7 +106,7 @@ func (h *hold) fill(mem []byte, n int) error {
 	return nil
 }
 
-// release lets the pages go.
+// release ends the hold.
 func (h *hold) release() {
 	for _, fd := range *h {
 		_ = unix.Close(fd)

@@ -19,8 +19,8 @@ func TestHoldCost(t *testing.T) {
 	}
 }
 
-// A process that has the kernel make a huge page of shared memory holds up all others
-// that touch it meanwhile.
+// While the kernel makes a huge page of shared memory for one process, all others that touch
+// the memory wait.
 func TestNobodyMakesHugePages(t *testing.T) {
 	if !collapses() {
 		t.Skip("this kernel makes no huge pages of shared memory, or denies it")
@@ -38,8 +38,8 @@ func TestNobodyMakesHugePages(t *testing.T) {
 	require.Equal(t, before+1+want, fds())
 	require.NoError(t, device.Seal())
 
-	// Pieces are those of the file, and must lie as well in memory: of a mapping that
-	// begins elsewhere the file's offset makes up for it.
+	// Pieces are aligned in the file, and must be aligned in memory too: the mapping
+	// begins at the file's offset that has the alignment of its address.
 	collapse := func(fd int) error {
 		for off := 0; ; {
 			m, err := unix.Mmap(fd, int64(off), size-hugePage, unix.PROT_READ, unix.MAP_SHARED)
@@ -58,7 +58,7 @@ func TestNobodyMakesHugePages(t *testing.T) {
 	}
 	assert.Error(t, collapse(int(device.File().Fd())))
 
-	// The same memory with nobody holding it: else the test shows nothing.
+	// The same memory without a hold, to show that the kernel would collapse it.
 	fd, err := unix.MemfdCreate("free", unix.MFD_CLOEXEC)
 	require.NoError(t, err)
 	defer unix.Close(fd)

@@ -9,22 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Seals. Without those of fixedSize the other side could take the memory away
-// under a reader (SIGBUS). Without those of noHoles it could take single pages
-// away, by fallocate or madvise, and a thread that touches such a page meanwhile waits
-// in the kernel until that has ended: as long as the other side likes, and a signal
-// does not end the wait. FUTURE_WRITE forbids that, and every later mapping for
-// writing.
+// Seals. Without those of fixedSize the other side could take the memory away from a reader
+// (SIGBUS). Without those of noHoles it could remove single pages, by fallocate or madvise. A
+// thread that touches such a page meanwhile waits in the kernel until the removal has ended:
+// the other side can make that arbitrarily long, and no signal ends the wait. FUTURE_WRITE
+// forbids removal, and every later mapping for writing.
 const (
 	fixedSize = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 	noHoles   = unix.F_SEAL_FUTURE_WRITE
 )
 
-// Create makes a region of at least size zero bytes, of fixed size, that can be
-// passed to another process by its File. name shows in /proc/PID/maps. Memory is
-// taken from the system page by page as it is first touched; one page of every 2 MiB is
-// taken at once, and HoldCost says what that costs. Once all parties have mapped it, one
-// of them has to Seal it.
+// Create makes a region of at least size zero bytes and of fixed size. Its File can be passed
+// to another process. name shows in /proc/PID/maps. Pages are allocated when they are first
+// touched, but one page of every 2 MiB is allocated at once; HoldCost returns the cost of
+// that. When all parties have mapped the region, one of them has to Seal it.
 func Create(name string, size int) (*Region, error) {
 	return create(name, size, fixedSize)
 }
@@ -35,10 +33,10 @@ func CreateSealed(name string, size int) (*Region, error) {
 	return create(name, size, fixedSize|noHoles|unix.F_SEAL_SEAL)
 }
 
-// Seal forbids everybody to punch holes into the region, and to map it for writing
-// from now on. Mappings that exist stay as they are. The party that maps last has to
-// call it. Seal waits in the kernel for a hole that is being punched, which can take
-// for ever.
+// Seal forbids all processes to punch holes into the region, and to map it for writing from
+// now on. Existing mappings stay as they are. The party that maps last has to call Seal. If
+// another process is punching a hole, Seal waits for the end of that in the kernel, which can
+// take for ever.
 func (r *Region) Seal() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,8 +50,8 @@ func (r *Region) Seal() error {
 	return nil
 }
 
-// Sealed reports whether Seal has been called for this memory, by whichever party.
-// It never waits. Ordinary memory of this process counts as sealed.
+// Sealed reports whether any party has called Seal for this memory. It never waits. Heap
+// memory counts as sealed.
 func (r *Region) Sealed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,8 +70,8 @@ func create(name string, size, seals int) (*Region, error) {
 		return nil, err
 	}
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	// Hardened systems (vm.memfd_noexec = 2) demand that nobody can execute it;
-	// kernels before 6.3 do not know the flag.
+	// Hardened systems (vm.memfd_noexec = 2) require memory that cannot be executed.
+	// Kernels before 6.3 do not have the flag.
 	fd, err := unix.MemfdCreate("nicless:"+name, flags|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) {
 		fd, err = unix.MemfdCreate("nicless:"+name, flags)
@@ -90,13 +88,13 @@ func create(name string, size, seals int) (*Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	if seals&noHoles == 0 { // others will map it too
+	if seals&noHoles == 0 { // other processes will map it for writing
 		if err := r.held.take(r.mem); err != nil {
 			_ = r.Close()
 			return nil, err
 		}
 	}
-	// Sealed after our own mapping exists: FUTURE_WRITE refuses every later one.
+	// Seal after mapping: FUTURE_WRITE forbids every later mapping for writing.
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
 		_ = r.Close()
 		return nil, fmt.Errorf("shm: seal %s: %w", name, err)
@@ -105,10 +103,9 @@ func create(name string, size, seals int) (*Region, error) {
 	return r, nil
 }
 
-// Attach maps memory that somebody else made and takes over f, also when it
-// fails. It refuses a descriptor whose size could change under the mapping,
-// unless trusted says that the file (on a DAX file system, in a CXL pool) is
-// known to stay as it is, and to lose no pages.
+// Attach maps memory that another process made. It takes ownership of f, also if it fails. It
+// refuses a descriptor whose size could change while it is mapped, unless trusted says that
+// the file (on a DAX file system, in a CXL pool) is known to keep its size and its pages.
 func Attach(f *os.File, trusted bool) (*Region, error) {
 	size, _, err := check(int(f.Fd()), trusted)
 	if err != nil {
@@ -132,11 +129,11 @@ func AttachReadOnly(f *os.File) (*Region, error) {
 	return mapped(f, size, mmap.RDONLY)
 }
 
-// check returns the size of the memory behind a descriptor and of its pages, or
-// says why it may not be mapped.
+// check returns the size of the memory behind a descriptor and of its pages, or an error that
+// says why it must not be mapped.
 func check(fd int, trusted bool) (size, page int, err error) {
 	if !trusted {
-		// First of all: this asks no file system, where the answer might take for ever.
+		// This comes first, since it involves no file system, which might never answer.
 		seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 		if err != nil {
 			return 0, 0, fmt.Errorf("shm: descriptor is not a memfd: %w", err)
@@ -155,7 +152,7 @@ func check(fd int, trusted bool) (size, page int, err error) {
 	return int(st.Size), int(st.Blksize), nil
 }
 
-// mapped maps f and owns it from now on.
+// mapped maps f and takes ownership of it.
 func mapped(f *os.File, size, prot int) (*Region, error) {
 	m, err := mmap.MapRegion(f, size, prot, 0, 0)
 	if err != nil {
@@ -165,8 +162,8 @@ func mapped(f *os.File, size, prot int) (*Region, error) {
 	return &Region{mem: m[:size:size], file: f, maps: m}, nil
 }
 
-// Forget closes the descriptor but keeps the mapping: a server of many clients
-// would run out of descriptors otherwise.
+// Forget closes the descriptor but keeps the mapping. Otherwise a server of many clients
+// would run out of descriptors.
 func (r *Region) Forget() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dup is what the other side receives with a message.
+// dup returns a descriptor as the other side receives it with a message.
 func dup(t *testing.T, r *Region) *os.File {
 	t.Helper()
 	fd, err := unix.FcntlInt(r.File().Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -28,8 +28,8 @@ func closing(t *testing.T, r *Region, err error) *Region {
 	return r
 }
 
-// twoViews returns the same memory twice: two mappings of a memfd, or one piece
-// of heap where the race detector would be blind in mappings.
+// twoViews returns the same memory twice: two mappings of a memfd, or, under the race
+// detector, which sees nothing in mappings, one piece of heap.
 func twoViews(t *testing.T, size int) (a, b []byte) {
 	t.Helper()
 	if RaceEnabled {
@@ -59,7 +59,7 @@ func TestTwoMappingsAreOneMemory(t *testing.T) {
 	assert.Equal(t, []byte{1, 2}, two.Bytes()[5000:5002], "one side's end takes nothing from the other")
 }
 
-func TestMemoryIsNamedForWhoeverLooks(t *testing.T) {
+func TestMapsShowTheName(t *testing.T) {
 	made, err := Create("bar", PageSize)
 	r := closing(t, made, err)
 	link, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", r.File().Fd()))
@@ -67,7 +67,7 @@ func TestMemoryIsNamedForWhoeverLooks(t *testing.T) {
 	assert.Equal(t, "/memfd:nicless:bar (deleted)", link)
 }
 
-// memfd makes a descriptor as another program might: of any size, with any seals.
+// memfd makes a descriptor of any size, with any seals, as another program might.
 func memfd(t *testing.T, size int64, flags, seals int) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("refused", unix.MFD_CLOEXEC|flags)
@@ -97,7 +97,7 @@ func TestDescriptorsThatAreRefused(t *testing.T) {
 	refused := "not a memfd"
 	var fs unix.Statfs_t
 	if require.NoError(t, unix.Statfs(plain, &fs)); fs.Type == unix.TMPFS_MAGIC {
-		refused = "not sealed" // a tmpfs knows seals, and forbids them
+		refused = "not sealed" // a tmpfs has seals, and its files forbid adding any
 	}
 
 	for _, c := range []struct {
@@ -173,7 +173,7 @@ func TestTrustedFileNeedsNoSealsButWholePages(t *testing.T) {
 	assert.ErrorContains(t, err, "region of 4097 bytes")
 }
 
-// reopened is f by way of /proc, which gives a descriptor with rights of its own.
+// reopened opens f again through /proc, which gives a descriptor with its own rights.
 func reopened(t *testing.T, f *os.File, flag int) *os.File {
 	t.Helper()
 	again, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), flag, 0)
@@ -199,7 +199,7 @@ func TestNobodyCanTakeTheMemoryAway(t *testing.T) {
 	}
 }
 
-// A thread that touches a page while a hole is punched there waits for that; see Seal.
+// A thread that touches a page while a hole is punched there waits; see Seal.
 func TestNobodyCanPunchHolesOnceSealed(t *testing.T) {
 	made, err := Create("holes", 2*PageSize)
 	device := closing(t, made, err)
@@ -230,7 +230,7 @@ func TestNobodyCanPunchHolesOnceSealed(t *testing.T) {
 	assert.True(t, device.Sealed(), "also without the descriptor")
 }
 
-func TestWhoNeverSealedIsNotTakenForSealed(t *testing.T) {
+func TestSealedOnlyAfterSeal(t *testing.T) {
 	made, err := Create("open", PageSize)
 	r := closing(t, made, err)
 	require.NoError(t, r.Forget())

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the compiler makes of stores around a Publish: all of them, in their order.
-// Without what keeps it from that, the first Publish of a word would be dead.
+// The compiler has to keep all stores around a Publish, in their order. Without storeRel it
+// would remove the first Publish of a word as a dead store.
 //
 //go:noinline
 func stores(plain *[4]uint64, w *Word64, b *BE32) {
@@ -28,7 +28,7 @@ func stores(plain *[4]uint64, w *Word64, b *BE32) {
 func TestPublishStaysInItsPlace(t *testing.T) {
 	stores(new([4]uint64), new(Word64), new(BE32))
 	exe := filepath.Join(t.TempDir(), "shm.test")
-	text, err := exec.Command("go", "test", "-c", "-o", exe, ".").CombinedOutput() // the one that runs has no symbols
+	text, err := exec.Command("go", "test", "-c", "-o", exe, ".").CombinedOutput() // the running binary has no symbols
 	require.NoError(t, err, "%s", text)
 	text, err = exec.Command("go", "tool", "objdump", "-s", `shm\.stores$`, exe).CombinedOutput()
 	require.NoError(t, err, "%s", text)
@@ -36,6 +36,6 @@ func TestPublishStaysInItsPlace(t *testing.T) {
 	for _, m := range regexp.MustCompile(`MOV[LQ] (\S+), (?:0x8|0)\(`).FindAllSubmatch(text, -1) {
 		order = append(order, string(m[1]))
 	}
-	// 0x104 comes from a register, its bytes in the other order.
+	// 0x104 comes from a register, in big-endian order.
 	require.Equal(t, []string{"$0x101", "$0x102", "$0x103", "DX", "$0x105", "$0x106", "$0x107"}, order, "%s", text)
 }

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prefaultBytes is how much of a buffer Prefault looks at, from its beginning.
+// prefaultBytes is how much of a buffer Prefault considers, from its beginning.
 const prefaultBytes = 4 << 20
 
-// Prefault brings those pages of b that exist into this process's page table, so that
-// the first touch need not wait for the kernel. Pages that do not exist yet are left
-// alone: to touch one would make it, and charge it to this process. b lies in the
-// region. Prefault saves time and nothing else, so it may fail.
+// Prefault enters those pages of b that exist into this process's page table, so that the
+// first touch does not wait for the kernel. It leaves out pages that do not exist yet, since
+// touching one would allocate it and charge it to this process. b lies in the region. Prefault
+// only saves time, so it reports no errors.
 func (r *Region) Prefault(b []byte) {
 	off, ok := r.Offset(b)
 	if !ok || r.maps == nil {
@@ -40,9 +40,8 @@ func (r *Region) Prefault(b []byte) {
 	}
 }
 
-// Populate takes the pages of b, which lies in the region, from the system: nobody waits
-// for them at a first touch, and what is missing is an error of this call, where at a
-// touch it would be a signal.
+// Populate allocates the pages of b, which lies in the region. Then no first touch waits for
+// them, and a lack of memory is an error of this call, while at a touch it would be a signal.
 func (r *Region) Populate(b []byte) error {
 	off, ok := r.Offset(b)
 	if !ok || r.maps == nil {

@@ -4,13 +4,12 @@ package shm
 
 import "runtime"
 
-// On amd64 every store is a release store: stores become visible in program order.
-// What is left is that the compiler keeps a plain one where it is, behind all stores
-// before it, and takes none of those for dead because of it. To the compiler,
-// KeepAlive is an operation on memory that may read it; of a global variable it costs
-// no instruction. A function in assembly is as good, but never inlined: its arguments
-// go over the stack, and stores are what posting and completing are short of: a round
-// trip takes a fifth longer.
+// On amd64 every store is a release store: stores become visible in program order. It remains
+// to have the compiler keep a plain store in its place, after all earlier stores, and keep
+// these. To the compiler KeepAlive is an operation that may read memory; for a global variable
+// it costs no instruction. A function in assembly would do as well, but is never inlined: its
+// arguments pass through the stack, and stores are the bottleneck of posting and completing. A
+// round trip took a fifth longer with it.
 var alive byte
 
 // storeRel32 stores v with release order.

@@ -35,13 +35,13 @@ func TestBlockInMemory(t *testing.T) {
 		src[i] = byte(i + 1)
 	}
 	BlockAt(b, 64).Publish(&src)
-	assert.Equal(t, make([]byte, 64), b[:64], "nothing before")
+	assert.Equal(t, make([]byte, 64), b[:64], "bytes before the block")
 	assert.Equal(t, src[:], b[64:128])
-	assert.Equal(t, make([]byte, 64), b[128:192], "nothing after")
+	assert.Equal(t, make([]byte, 64), b[128:192], "bytes after the block")
 	assert.Equal(t, uint64(0x393a3b3c3d3e3f40), BlockAt(b, 64).ObserveTail())
 }
 
-// shapes are the four ways to get at shared memory.
+// shapes are the four kinds of accessors of shared memory.
 var shapes = []struct {
 	name        string
 	size, align uint64
@@ -67,8 +67,8 @@ func TestUnalignedWordsPanic(t *testing.T) {
 	}
 }
 
-// A slice's capacity is not a licence: what lies behind its length may belong
-// to somebody else's queue.
+// The limit is the length of a slice, not its capacity: bytes behind the length may belong to
+// another queue.
 func TestWordsOutsideOfTheSlicePanic(t *testing.T) {
 	b := heap(t, 2*PageSize).Bytes()[:PageSize]
 	for _, s := range shapes {
@@ -113,7 +113,7 @@ func enough(begin time.Time, n uint64) bool {
 	return n%1024 == 0 && time.Since(begin) > 2*time.Second
 }
 
-// await polls closely, as a device does, but lets others run from time to time.
+// await polls like a device, but lets others run from time to time.
 func await(ready func() bool) {
 	for n := 1; !ready(); n++ {
 		if n%200 == 0 {
@@ -161,7 +161,7 @@ func TestWhoeverObservesATailSeesTheBlock(t *testing.T) {
 	assert.Zero(t, torn, "of %d blocks", blocks.Load())
 }
 
-// numbered returns a block that says n in every word, the last one being the tail.
+// numbered returns a block with n in every word. The last word is the tail.
 func numbered(n uint64) *[64]byte {
 	var b [64]byte
 	for i := 0; i < 64; i += 8 {
@@ -170,7 +170,7 @@ func numbered(n uint64) *[64]byte {
 	return &b
 }
 
-// Payload first, then the record: the order on which every queue rests.
+// Payload first, then the record: every queue depends on this order.
 func TestWhoeverObservesAWordSeesWhatWasStoredBefore(t *testing.T) {
 	var rounds atomic.Uint64
 	rounds.Store(many() / 10)

@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// The device's words are big-endian and every machine that nicless runs on is
-// little-endian, so a published word is a swapped one. Word64 is the exception:
-// the status page is ours, and in host order.
+// The device's words are big-endian and all machines that nicless runs on are little-endian,
+// so Publish and Observe swap bytes. Word64 is the exception: the status page is a format of
+// nicless, in host order.
 type (
 	// A BE32 is a big-endian 32-bit word in shared memory: half of a doorbell
 	// record, for instance.
@@ -23,8 +23,8 @@ type (
 	Block [64]byte
 )
 
-// BE32At returns the word at b[off:off+4]. It panics when the word is not
-// inside b or not aligned to its size; callers check what a client said first.
+// BE32At returns the word at b[off:off+4]. It panics if the word is not inside b or not aligned
+// to its size. Callers check offsets that come from a client first.
 func BE32At(b []byte, off uint64) *BE32 {
 	return (*BE32)(aligned(unsafe.Pointer((*[4]byte)(b[off:])), 4))
 }
@@ -45,44 +45,41 @@ func BlockAt(b []byte, off uint64) *Block {
 	return (*Block)(aligned(unsafe.Pointer((*[64]byte)(b[off:])), 64))
 }
 
-// Observe returns the word's value; what its writer stored before publishing
-// that value is visible afterwards.
+// Observe returns the word's value. Everything that the writer stored before it published that
+// value is visible afterwards.
 func (p *BE32) Observe() uint32 { return bits.ReverseBytes32(atomic.LoadUint32(&p.w)) }
 
-// Publish stores v behind everything stored before. Each word has one writer.
+// Publish stores v after everything stored before. Each word has one writer.
 func (p *BE32) Publish(v uint32) { storeRel32(&p.w, bits.ReverseBytes32(v)) }
 
 // Observe returns the word's value, as BE32.Observe does.
 func (p *BE64) Observe() uint64 { return bits.ReverseBytes64(atomic.LoadUint64(&p.w)) }
 
-// Publish stores v behind everything stored before. Each word has one writer.
+// Publish stores v after everything stored before. Each word has one writer.
 func (p *BE64) Publish(v uint64) { storeRel64(&p.w, bits.ReverseBytes64(v)) }
 
 // Observe returns the word's value, as BE32.Observe does.
 func (p *Word64) Observe() uint64 { return atomic.LoadUint64(&p.w) }
 
-// Publish stores v behind everything stored before. Each word has one writer.
+// Publish stores v after everything stored before. Each word has one writer.
 func (p *Word64) Publish(v uint64) { storeRel64(&p.w, v) }
 
-// Publish stores the 64 bytes of src so that the last eight become visible
-// together and behind the others: one load of any word among them with Observe
-// order tells a reader that all 64 bytes are there.
+// Publish stores the 64 bytes of src. The last eight become visible together, after the
+// others: a reader that observes them, or a word of them, finds all 64 bytes.
 func (p *Block) Publish(src *[64]byte) { publishBlock((*[64]byte)(p), src) }
 
-// PublishHead is Publish the other way round, into a block that is written over
-// while somebody may be reading it: the first eight bytes become 0, then the other
-// 56 are stored, then the first eight. Who reads all of it between two loads of
-// the first word that agree (see Snapshot) has read one thing.
+// PublishHead overwrites a block that may be read meanwhile: the first eight bytes become 0,
+// then the other 56 are stored, then the first eight. A reader that loads the same first word
+// before and after the rest (see Snapshot) has read one consistent block.
 func (p *Block) PublishHead(src *[64]byte) { publishHead((*[64]byte)(p), src) }
 
-// PublishFirst stores the first eight bytes, big-endian, behind everything stored
-// before.
+// PublishFirst stores the first eight bytes, big-endian, after everything stored before.
 func (p *Block) PublishFirst(v uint64) {
 	storeRel64((*uint64)(unsafe.Pointer(&p[0])), bits.ReverseBytes64(v))
 }
 
-// Snapshot copies the block to dst, and reports whether all of it belongs to the
-// first word, big-endian, that the caller has loaded before.
+// Snapshot copies the block to dst. It returns whether the copy is consistent: whether the first
+// word is still first, the big-endian value that the caller has loaded before.
 func (p *Block) Snapshot(dst *[64]byte, first uint64) bool {
 	le := binary.LittleEndian
 	le.PutUint64(dst[:], bits.ReverseBytes64(first))
@@ -92,9 +89,9 @@ func (p *Block) Snapshot(dst *[64]byte, first uint64) bool {
 	return p.Word(0) == first
 }
 
-// PublishTail stores the last eight bytes, big-endian, behind everything stored
-// before, the block's other bytes included. A CQE is written this way: plain
-// stores first, then the word that its reader polls.
+// PublishTail stores the last eight bytes, big-endian, after everything stored before, which
+// includes the block's other bytes. A CQE is written this way: plain stores first, then the
+// word that its reader polls.
 func (p *Block) PublishTail(v uint64) {
 	storeRel64((*uint64)(unsafe.Pointer(&p[56])), bits.ReverseBytes64(v))
 }
@@ -105,18 +102,19 @@ func (p *Block) ObserveTail() uint64 {
 	return bits.ReverseBytes64(atomic.LoadUint64((*uint64)(unsafe.Pointer(&p[56]))))
 }
 
-// Word returns the eight bytes at 8*i, i of 0 to 7, as a big-endian number, loaded
-// once and at once: what is decided by it cannot change afterwards.
+// Word returns the eight bytes at 8*i, i of 0 to 7, as a big-endian number, by a single atomic
+// load: a decision by the returned value cannot be changed by later stores.
 func (p *Block) Word(i uint) uint64 {
 	return bits.ReverseBytes64(atomic.LoadUint64((*uint64)(unsafe.Pointer(&p[i&7<<3]))))
 }
 
-// address returns where b begins. The number is for comparing and for telling
-// a device; it is never turned back into a pointer.
+// address returns where b begins. The number serves for comparisons and is sent to the device;
+// it is never converted back into a pointer.
 func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// aligned returns p. Its callers made p from an array pointer: that conversion
-// tests the slice's length, where slicing would be content with its capacity.
+// aligned returns p, and panics if it is not a multiple of size. Callers convert a slice to an
+// array pointer to get p: that checks the length of the slice, while slicing would check its
+// capacity only.
 func aligned(p unsafe.Pointer, size uintptr) unsafe.Pointer {
 	if uintptr(p)&(size-1) != 0 {
 		panic("shm: word is not aligned")

@@ -55,6 +55,33 @@ const (
 	AttrDestQPN         = AttrMask(control.AttrDestQPN)
 )
 
+// String returns the names, such as "AttrState|AttrQKey"; "0" without any.
+func (m AttrMask) String() string {
+	if m == 0 {
+		return "0"
+	}
+	var s []string
+	for _, a := range attrNames {
+		if m&a.bit != 0 {
+			s, m = append(s, a.name), m&^a.bit
+		}
+	}
+	if m != 0 {
+		s = append(s, fmt.Sprintf("%#x", uint32(m)))
+	}
+	return strings.Join(s, "|")
+}
+
+var attrNames = []struct {
+	bit  AttrMask
+	name string
+}{
+	{AttrState, "AttrState"}, {AttrCurState, "AttrCurState"}, {AttrAccess, "AttrAccess"}, {AttrPKeyIndex, "AttrPKeyIndex"}, {AttrPort, "AttrPort"},
+	{AttrQKey, "AttrQKey"}, {AttrDevice, "AttrDevice"}, {AttrPathMTU, "AttrPathMTU"}, {AttrTimeout, "AttrTimeout"}, {AttrRetryCount, "AttrRetryCount"},
+	{AttrRNRRetry, "AttrRNRRetry"}, {AttrRQPSN, "AttrRQPSN"}, {AttrMaxRdAtomic, "AttrMaxRdAtomic"}, {AttrMinRNRTimer, "AttrMinRNRTimer"},
+	{AttrSQPSN, "AttrSQPSN"}, {AttrMaxDestRdAtomic, "AttrMaxDestRdAtomic"}, {AttrDestQPN, "AttrDestQPN"},
+}
+
 // Attr is the state and the attributes of a queue pair. With Mask it is a
 // request to change those that Mask names: see Modify.
 type Attr struct {

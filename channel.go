@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,9 @@ func (c *Context) CreateChannel() (*Channel, error) {
 	c.mu.Unlock()
 	return ch, nil
 }
+
+// String returns, for instance, "channel 1".
+func (ch *Channel) String() string { return fmt.Sprintf("channel %d", ch.id) }
 
 // add gives q a handle.
 func (ch *Channel) add(q *CQ) (handle uint64) {

@@ -247,6 +247,9 @@ func (c *client) hearOut() {
 
 func (c *client) end() { c.once.Do(func() { close(c.ended) }) }
 
+// String returns, for instance, "context of engine 0123456789abcdef".
+func (c *Context) String() string { return fmt.Sprintf("context of engine %016x", c.Device()) }
+
 // Done is closed when the device is gone or the context is closed.
 func (c *Context) Done() <-chan struct{} {
 	if c.client == nil {
@@ -321,6 +324,9 @@ func (c *Context) AllocPD() (*PD, error) {
 	}
 	return &PD{ctx: c, num: ans.PDN}, nil
 }
+
+// String returns, for instance, "PD 0x1".
+func (p *PD) String() string { return fmt.Sprintf("PD %#x", p.num) }
 
 // Close destroys the domain. ErrBusy while keys or queue pairs belong to it.
 // Closing twice does nothing.

@@ -42,6 +42,26 @@ type Event struct {
 	Lost        int          // events before this one, lost because nobody took them
 }
 
+// String returns, for instance, "QP 0x000abc: access_error", and for an explanation
+// its text.
+func (e Event) String() string {
+	s := ""
+	switch {
+	case e.Kind == EventExplanation && e.Explanation != nil:
+		s = e.Explanation.String()
+	case e.Kind == EventCQError:
+		s = fmt.Sprintf("CQ %#06x: %v", e.Number, e.Kind)
+	case e.Kind == EventSRQLimit:
+		s = fmt.Sprintf("SRQ %#06x: %v", e.Number, e.Kind)
+	default:
+		s = fmt.Sprintf("QP %#06x: %v", e.Number, e.Kind)
+	}
+	if e.Lost > 0 {
+		s += fmt.Sprintf(" (%d events before it were lost)", e.Lost)
+	}
+	return s
+}
+
 // An Explanation says what a fault was: what the bytes say, and what they may
 // say. Hardware has a number for it at best. The likely cause of each Code, and
 // how to fix it, are in docs/EXPLANATIONS.md.

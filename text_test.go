@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/cqe"
 	"github.com/stretchr/testify/require"
 )
 
@@ -51,6 +52,10 @@ func TestStrings(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	srq, err := b.pd.CreateSRQ(nicless.SRQConfig{})
 	require.NoError(t, err)
+	w, err := b.pd.AllocWindow(2)
+	require.NoError(t, err)
+	k, err := b.pd.CreateListKey(1)
+	require.NoError(t, err)
 	for want, got := range map[string]any{
 		fmt.Sprintf("QP 0x%06x RC", b.a.QPN()):                                             b.a,
 		fmt.Sprintf("CQ 0x%06x", b.cq.CQN()):                                               b.cq,
@@ -63,6 +68,16 @@ func TestStrings(t *testing.T) {
 		"key-unknown: qp 0x000abc wqe 7: text":                                             nicless.Explanation{Code: "key-unknown", Number: 0xabc, Index: 7, Of: "wqe", Text: "text"},
 		"receive-none: qp 0x000abc receive 7: text":                                        nicless.Explanation{Code: "receive-none", Number: 0xabc, Index: 7, Of: "receive", Text: "text"},
 		"cq-overrun: cq 0x000abc cqe 7: text":                                              nicless.Explanation{Code: "cq-overrun", Number: 0xabc, Index: 7, Of: "cqe", Text: "text"},
+		fmt.Sprintf("context of engine %016x", b.ctx.Device()):                             b.ctx,
+		fmt.Sprintf("window of type 2, rkey 0x%08x", w.RKey()):                             w,
+		fmt.Sprintf("list key 0x%08x", k.LKey()):                                           k,
+		"AttrState|AttrQKey|0x40000000":                                                    nicless.AttrState | nicless.AttrQKey | 1<<30,
+		"Fence|Solicited|0x80":                                                             nicless.Fence | nicless.Solicited | 0x80,
+		"0":                                                                                nicless.Flags(0),
+		"QP 0x000abc: access_error":                                                        nicless.Event{Kind: nicless.EventAccessError, Number: 0xabc},
+		"SRQ 0x000abc: srq_limit (3 events before it were lost)":                           nicless.Event{Kind: nicless.EventSRQLimit, Number: 0xabc, Lost: 3},
+		"id 7: RDMA_WRITE SUCCESS, QP 0x000abc":                                            nicless.Completion{WC: cqe.WC{Opcode: cqe.WCRDMAWrite, QPN: 0xabc}, ID: 7},
+		"id 7: RECV SUCCESS, QP 0x000abc, 12 bytes, immediate 0x00000005":                  nicless.Completion{WC: cqe.WC{Kind: cqe.RespSendImm, Opcode: cqe.WCRecv, QPN: 0xabc, ByteLen: 12, Imm: 5, Flags: cqe.WCWithImm}, ID: 7},
 	} {
 		require.Equal(t, want, fmt.Sprint(got))
 	}

@@ -1,6 +1,7 @@
 package nicless
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"github.com/nicless/nicless/hostpath"
@@ -36,6 +37,9 @@ func (p *PD) AllocWindow(kind int) (*Window, error) {
 	}
 	return &Window{pd: p, kind: uint8(kind), key: ans.Key}, nil
 }
+
+// String returns, for instance, "window of type 2, rkey 0x00002100".
+func (w *Window) String() string { return fmt.Sprintf("window of type %d, rkey %#08x", w.kind, w.key) }
 
 // RKey returns the key for the peer, as of the last Bind.
 func (w *Window) RKey() uint32 { return w.key }
@@ -109,6 +113,9 @@ func (p *PD) CreateListKey(entries int) (*ListKey, error) {
 	}
 	return &ListKey{pd: p, key: ans.Key}, nil
 }
+
+// String returns, for instance, "list key 0x00002100".
+func (k *ListKey) String() string { return fmt.Sprintf("list key %#08x", k.key) }
 
 // LKey returns the key for SGEs of this side.
 func (k *ListKey) LKey() uint32 { return k.key }

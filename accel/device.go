@@ -84,6 +84,9 @@ func New(cfg Config) (*Device, error) {
 // next point where they wait for something; Close waits for that. What they had
 // posted is executed nevertheless. Closing twice does nothing.
 func (d *Device) Close() error {
+	if d == nil || d.closed == nil {
+		return ErrClosed
+	}
 	if d.closing.Swap(true) {
 		return nil
 	}

@@ -20,11 +20,12 @@ type Registered interface {
 type Buffer struct {
 	mem []byte
 	ref Ref
+	of  Registered // in use as long as the Buffer is
 }
 
 // NewBuffer makes registered memory usable by kernels, until it is closed.
 func NewBuffer(m Registered) *Buffer {
-	return &Buffer{m.Bytes(), Ref{m.Addr(), m.LKey()}}
+	return &Buffer{m.Bytes(), Ref{m.Addr(), m.LKey()}, m}
 }
 
 // Len returns the size in bytes.

@@ -20,15 +20,20 @@ type Export = hostpath.Export
 // Concurrent queue pair. The host may go on posting to it, but what it posts
 // must be Signaled: Quiet waits for that too.
 func NewQueue(x Export) (*Queue, error) {
-	if x.Send == nil || x.SendCQ == nil || x.Wake == nil {
-		return nil, errors.New("accel: queue without a queue pair: take what QP.Export returns")
+	if x.Send == nil || x.SendCQ == nil || x.Wake == nil || x.Err == nil {
+		return nil, errNoQueue
 	}
 	return &Queue{x}, nil
 }
 
+var errNoQueue = errors.New("accel: queue without a queue pair: take what QP.Export returns")
+
 // Err returns why the first request failed, as far as somebody has polled, or
 // why nothing will complete any more; nil: all is well.
 func (q *Queue) Err() error {
+	if q.x.Send == nil {
+		return errNoQueue
+	}
 	if err := q.x.Send.Failed(); err != nil {
 		return err
 	}

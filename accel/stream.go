@@ -2,7 +2,9 @@ package accel
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 )
 
@@ -24,7 +26,7 @@ type Stream struct {
 func (d *Device) NewStream() (*Stream, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closing.Load() {
+	if d.closed == nil || d.closing.Load() {
 		return nil, ErrClosed
 	}
 	s := &Stream{dev: d}
@@ -33,6 +35,8 @@ func (d *Device) NewStream() (*Stream, error) {
 	d.all.Go(s.run)
 	return s, nil
 }
+
+var errNoStream = errors.New("accel: no stream: take what Device.NewStream returns")
 
 func (s *Stream) run() {
 	defer func() {
@@ -60,6 +64,9 @@ func (s *Stream) run() {
 
 // add has f executed after what was added before.
 func (s *Stream) add(f func() error) error {
+	if s == nil || s.dev == nil {
+		return errNoStream
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -116,7 +123,7 @@ func (s *Stream) CopyIn(dst *Buffer, off int, src []byte) error {
 	if err := dst.holds(off, len(src)); err != nil {
 		return err
 	}
-	return s.copy(dst.mem[off:off+len(src)], src)
+	return s.copy(dst, dst.mem[off:off+len(src)], src)
 }
 
 // CopyOut copies from the buffer, from off on, to dst.
@@ -124,15 +131,17 @@ func (s *Stream) CopyOut(dst []byte, src *Buffer, off int) error {
 	if err := src.holds(off, len(dst)); err != nil {
 		return err
 	}
-	return s.copy(dst, src.mem[off:off+len(dst)])
+	return s.copy(src, dst, src.mem[off:off+len(dst)])
 }
 
-func (s *Stream) copy(dst, src []byte) error {
+// copy copies between memory of b and other memory.
+func (s *Stream) copy(b *Buffer, dst, src []byte) error {
 	return s.add(func() error {
 		if err := s.Err(); err != nil {
 			return err
 		}
 		copy(dst, src)
+		runtime.KeepAlive(b)
 		return nil
 	})
 }
@@ -164,12 +173,17 @@ func (s *Stream) Record() (*Event, error) {
 	return e, nil
 }
 
+var errNoEvent = errors.New("accel: no event: take what Stream.Record returns")
+
 // Done is closed when the stream has come to the event.
 func (e *Event) Done() <-chan struct{} { return e.done }
 
 // Wait waits for the event, or for the end of ctx. It returns why the stream was
 // in error by then, or nil.
 func (e *Event) Wait(ctx context.Context) error {
+	if e == nil || e.done == nil {
+		return errNoEvent
+	}
 	select {
 	case <-e.done:
 		return e.err
@@ -181,6 +195,9 @@ func (e *Event) Wait(ctx context.Context) error {
 // WaitFor has what is added to this stream from now on wait for an event, of
 // another stream perhaps of another device.
 func (s *Stream) WaitFor(e *Event) error {
+	if e == nil || e.done == nil {
+		return errNoEvent
+	}
 	return s.add(func() error {
 		select {
 		case <-e.done:
@@ -211,6 +228,9 @@ func (s *Stream) Close() error {
 }
 
 func (s *Stream) end() {
+	if s == nil || s.dev == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ending = true

@@ -46,6 +46,26 @@ type Completion struct {
 	Timestamp uint64 // ticks of the device clock; 0 on errors
 }
 
+// String returns, for instance, "id 7: RDMA_WRITE SUCCESS, QP 0x000abc", with the
+// bytes and the immediate of operations that have them, or why it failed.
+func (c Completion) String() string {
+	s := fmt.Sprintf("id %d: ", c.ID)
+	if err := c.Err(); err != nil {
+		return s + err.Error()
+	}
+	s += fmt.Sprintf("%v %v, QP %#06x", c.Opcode, c.Status, c.QPN)
+	if c.HasByteLen() {
+		s += fmt.Sprintf(", %d bytes", c.ByteLen)
+	}
+	switch {
+	case c.Flags&cqe.WCWithImm != 0:
+		s += fmt.Sprintf(", immediate %#08x", c.Imm)
+	case c.Flags&cqe.WCWithInv != 0:
+		s += fmt.Sprintf(", rkey %#08x invalidated", c.Imm)
+	}
+	return s
+}
+
 // Err returns nil, or a *cqe.WorkError that says why the work request failed.
 func (c *Completion) Err() error { return c.WC.Err(c.ID) }
 

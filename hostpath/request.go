@@ -1,6 +1,11 @@
 package hostpath
 
-import "github.com/nicless/nicless/wqe"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nicless/nicless/wqe"
+)
 
 // A Transport is the service of a queue pair, numbered as the st field of an
 // mlx5 QP context.
@@ -25,6 +30,23 @@ const (
 
 	allFlags = Fence | Signaled | Solicited
 )
+
+// String returns the names, such as "Fence|Signaled"; "0" without any.
+func (f Flags) String() string {
+	if f == 0 {
+		return "0"
+	}
+	var s []string
+	for i, name := range [...]string{"Fence", "Signaled", "Solicited"} {
+		if f>>i&1 != 0 {
+			s = append(s, name)
+		}
+	}
+	if rest := f &^ allFlags; rest != 0 {
+		s = append(s, fmt.Sprintf("%#x", uint8(rest)))
+	}
+	return strings.Join(s, "|")
+}
 
 // An SGE is a piece of local memory: Length bytes at Addr, which is an address
 // as the key was registered with. Length is at most 1<<31.

@@ -134,6 +134,7 @@
 // Shares of the process's resources, and connections:
 //
 //   - share.go, owners.go, cost.go, heap.go: what each user may take
-//   - listen.go, adopt.go, server.go, session.go, socketlock.go, peek.go, rights.go, flight.go: clients behind a socket
+//   - listen.go, adopt.go, server.go, session.go, socketlock.go, peek.go, rights.go, flight.go: clients
+//     behind a socket
 //   - discard.go, sealer.go, patience.go: what can block is done in the background
 package engine

@@ -22,7 +22,7 @@ import (
 // No thread waits for the lock of a shard of lower number while it holds one, so there
 // can be no circle of waiting shards.
 
-// A crossing is the state of a shard that has to do with other shards.
+// A crossing is the part of a shard that serves crossings.
 type crossing struct {
 	ticket      ticketLock
 	acquired    bool   // this shard's thread holds ticket

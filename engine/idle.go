@@ -251,7 +251,7 @@ func (sh *shard) visitEverything(long bool) (done int, next uint64) {
 	n := sh.sched.unswept
 	for _, q := range sh.running {
 		if q.sq.blueFlame != nil {
-			q.sq.blueFlame.hot = 0 // the record too
+			q.sq.blueFlame.hot = 0 // so that the visit reads the record too
 		}
 		if k := sh.visit(q); k > 0 {
 			sh.visited(q)

@@ -39,19 +39,25 @@ var mayImport = map[string][]string{
 	// The one path by which work is posted and completions are polled.
 	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/ring"},
 
+	// The device as its servers see it: interfaces, which engine implements.
+	"internal/nic": {"internal/shm", "internal/control"},
+
 	// The device: never hostpath.
-	"engine": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/clock", "internal/control", "internal/mapholder"},
+	"engine": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/unixsock"},
+
+	// The socket server: a client of the engine, which knows nothing of it.
+	"server": {"engine", "internal/nic", "internal/control", "internal/unixsock"},
 
 	// The kernel's part for programs that use rdma-core: a client of the engine, which
 	// knows nothing of it.
 	"verbs/internal/abi": {},
-	"verbs":              {"engine", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi"},
+	"verbs":              {"engine", "internal/nic", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi"},
 
 	// Emulated accelerators: beside the host API, not above it.
 	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu"},
 
 	// The host API, and the only place where device and host meet.
-	".": {"engine", "verbs", "wqe", "cqe", "doorbell", "hostpath", "internal/shm", "internal/cpu", "internal/ring", "internal/control"},
+	".": {"engine", "server", "verbs", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/shm", "internal/cpu", "internal/ring", "internal/control"},
 
 	// Programs, and the two features of the command that have packages of their own.
 	"cmd/nicless/internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock"},

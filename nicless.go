@@ -9,6 +9,7 @@ import (
 
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -96,7 +97,7 @@ func Open(cfg Config) (*Context, error) {
 // memory need not be mapped twice.
 type embedded struct {
 	engine *engine.Engine
-	client *engine.Client
+	client nic.Client
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the engine has stopped
 	failed error         // of Run; readable once done is closed
@@ -121,7 +122,7 @@ func newEmbedded(cfg engine.Config) (*embedded, error) {
 		cancel()
 		return nil, d.failed
 	}
-	if d.client, err = e.Attach("embedded"); err != nil {
+	if d.client, err = nic.Of(e).AttachLocal("embedded"); err != nil {
 		cancel()
 		<-d.done
 		return nil, err
@@ -136,7 +137,7 @@ func (d *embedded) Done() <-chan struct{} { return d.done }
 
 func (d *embedded) Call(op control.Op, req, ans control.Message) (control.Reply, error) {
 	payload := control.Append(nil, op, 0, 0, req)[control.HeaderSize:]
-	m, r, err := d.client.Call(op, payload, engine.Memory{})
+	m, r, err := d.client.Call(op, payload)
 	if err != nil {
 		return r, err
 	}

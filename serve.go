@@ -9,6 +9,7 @@ import (
 
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/server"
 	"github.com/nicless/nicless/verbs"
 )
 
@@ -22,7 +23,7 @@ import (
 // or flushed, then clients are disconnected, which they see at once as
 // ErrDeviceGone, behind their last completions.
 func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready func()) error {
-	listen := func(e *engine.Engine) (*engine.Listener, error) { return e.Listen(path, mode) }
+	listen := func(e *engine.Engine) (*server.Listener, error) { return server.Listen(e, path, mode) }
 	return run(ctx, listen, path+VerbsSuffix, mode, cfg, ready)
 }
 
@@ -40,12 +41,12 @@ func ServeListener(ctx context.Context, l *net.UnixListener, cfg Config, ready f
 	if cfg.VerbsDevices > 0 && (path == "" || path[0] == '@') {
 		return fmt.Errorf("nicless: serve: VerbsDevices %d on a socket without a path", cfg.VerbsDevices)
 	}
-	listen := func(e *engine.Engine) (*engine.Listener, error) { return e.ListenOn(l) }
+	listen := func(e *engine.Engine) (*server.Listener, error) { return server.Use(e, l) }
 	return run(ctx, listen, path+VerbsSuffix, 0o600, cfg, ready)
 }
 
 // run runs an engine and serves the clients that connect to the socket of listen.
-func run(ctx context.Context, listen func(*engine.Engine) (*engine.Listener, error), dir string, mode fs.FileMode, cfg Config, ready func()) error {
+func run(ctx context.Context, listen func(*engine.Engine) (*server.Listener, error), dir string, mode fs.FileMode, cfg Config, ready func()) error {
 	ec, err := cfg.engine()
 	if err != nil {
 		return err
@@ -93,7 +94,7 @@ const VerbsSuffix = ".verbs"
 
 // serve serves clients, and programs of rdma-core beside them, until ctx ends or
 // one of both fails.
-func serve(ctx context.Context, end func(), e *engine.Engine, l *engine.Listener, dir string, mode fs.FileMode, cfg Config, ready func()) error {
+func serve(ctx context.Context, end func(), e *engine.Engine, l *server.Listener, dir string, mode fs.FileMode, cfg Config, ready func()) error {
 	if cfg.VerbsDevices == 0 {
 		if ready != nil {
 			ready()

@@ -20,9 +20,9 @@ type Memory struct {
 	InProcess bool
 }
 
-// Call serves one request of this client and returns the answer. A refusal is a
+// request serves one request of this client and returns the answer. A refusal is a
 // *control.Error; then mem.Region still belongs to the caller.
-func (c *Client) Call(op control.Op, payload []byte, mem Memory) (ans control.Message, r control.Reply, err error) {
+func (c *Client) request(op control.Op, payload []byte, mem Memory) (ans control.Message, r control.Reply, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {

@@ -41,14 +41,14 @@ func TestRegionsOfOthersFitIntoMemory(t *testing.T) {
 	r := newRig(t, Config{})
 	r.e.shares.most[contents], r.e.shares.behind[contents] = most, behind
 	own := uint32(os.Getuid())
-	_, err := r.e.CreateMemory(own+1, "test", most/2+shm.PageSize)
+	_, err := r.e.createMemory(own+1, "test", most/2+shm.PageSize)
 	require.ErrorContains(t, err, "bytes of regions")
 	require.ErrorContains(t, err, behind)
 	for uid, size := range map[uint32]int{own: 2 * most, own + 1: most / 2} {
-		m, err := r.e.CreateMemory(uid, "test", size)
+		m, err := r.e.createMemory(uid, "test", size)
 		require.NoError(t, err)
 		require.NoError(t, m.Seal())
-		r.e.ReleaseMemory(uid, m)
+		r.e.releaseMemory(uid, m)
 	}
 	r.until("shares are given back", func() bool { return r.owed() == bill{} })
 }

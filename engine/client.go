@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 )
 
@@ -22,7 +23,8 @@ type Client struct {
 	uar    *shm.Region
 	status *shm.Region
 	page   statusPage
-	hosted Hosted        // how a server that hosts it wants it
+	hosted nic.Hosted    // how a server that hosts it wants it
+	local  bool          // part of this process: it makes its regions' memory itself
 	banks  []*shm.Region // banks of UAR pages in addition to uar
 	paid   bill          // charge for the client itself
 
@@ -41,8 +43,8 @@ type Client struct {
 	events    int // descriptor for events and explanations; -1: none is open
 	wake      clientWake
 	quiet     explainer
-	said      Speaker // its explanations in the log
-	bytes     uint64  // of all regions, placed or not
+	said      nic.Speaker // its explanations in the log
+	bytes     uint64      // of all regions, placed or not
 	count     Stats
 	copier    copier   // of transfers past the caches
 	offloaded int      // number of its copy tasks that workers have
@@ -69,20 +71,24 @@ type pd struct {
 	users int
 }
 
-// Attach returns a new client of this engine. name is for the log.
-func (e *Engine) Attach(name string) (*Client, error) {
+// attachLocal returns a new client that is part of this process. name is for the log.
+func (e *Engine) attachLocal(name string) (*Client, error) {
+	create := shm.CreateSealed
 	if shm.RaceEnabled {
 		// The detector is blind in mapped memory; see package shm.
-		heap := func(_ string, size int) (*shm.Region, error) { return shm.Heap(size) }
-		return e.attach(name, uint32(os.Getuid()), Hosted{}, heap, heap)
+		create = func(_ string, size int) (*shm.Region, error) { return shm.Heap(size) }
 	}
-	return e.attach(name, uint32(os.Getuid()), Hosted{}, shm.CreateSealed, shm.CreateSealed)
+	c, err := e.attach(name, uint32(os.Getuid()), nic.Hosted{}, create, create)
+	if err == nil {
+		c.local = true
+	}
+	return c, err
 }
 
-// attach is Attach with functions that make the client's UAR pages and its status page. Those
-// of a client in another process must be such that it can map them.
-func (e *Engine) attach(name string, uid uint32, hosted Hosted, create, createReadOnly func(string, int) (*shm.Region, error)) (*Client, error) {
-	hosted.fill(e)
+// attach returns a new client, with functions that make its UAR pages and its status page.
+// Those of a client in another process must be such that it can map them.
+func (e *Engine) attach(name string, uid uint32, hosted nic.Hosted, create, createReadOnly func(string, int) (*shm.Region, error)) (*Client, error) {
+	e.fillHosted(&hosted)
 	if err := e.shares.take(uid, clientBill); err != nil {
 		return nil, err
 	}
@@ -190,11 +196,11 @@ func destroy[T any](have map[uint32]T, remove func(T), left *int) {
 func (c *Client) unmap(regions []*region) {
 	for _, r := range regions {
 		if r.owned {
-			c.e.ReleaseMemory(c.uid, r.mem)
+			c.e.releaseMemory(c.uid, r.mem)
 		}
 	}
 	for _, m := range c.banks {
-		c.e.ReleaseMemory(c.uid, m)
+		c.e.releaseMemory(c.uid, m)
 	}
 	_ = c.status.Close()
 	held := bill{mappings: 1}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nicless/nicless/internal/unixsock"
 	"golang.org/x/sys/unix"
 )
 
@@ -67,16 +68,16 @@ func (e *Engine) discardConnection(uid uint32, conn *net.UnixConn, held bill) {
 		_ = conn.Close()
 		e.shares.give(uid, held)
 	}
-	if !passed(conn) {
+	if !unixsock.PassesRights(conn) {
 		shut()
 		return
 	}
 	e.discarded.connections.add(e.shares.payer(uid), shut)
 }
 
-// Clogged reports whether all the closers that a user may have for connections are
+// clogged reports whether all the closers that a user may have for connections are
 // stuck, so that the user's next connections would wait behind those.
-func (e *Engine) Clogged(uid uint32) bool {
+func (e *Engine) clogged(uid uint32) bool {
 	return e.discarded.connections.clogged(e.shares.payer(uid))
 }
 

@@ -1,15 +1,10 @@
 package engine
 
 import (
-	"context"
-	"net"
-	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 )
 
 // owed is what all users have together.
@@ -49,90 +44,4 @@ func TestDescriptorsAreClosedPerUser(t *testing.T) {
 	}
 	r.until("shares are given back", func() bool { return r.owed() == bill{} })
 	r.until("and what was beyond them", func() bool { return r.e.shares.owes(1) == bill{} })
-}
-
-// lingering returns a socket whose last close waits until the test ends.
-func lingering(t *testing.T) int {
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	require.NoError(t, err)
-	defer l.Close()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
-	to := l.Addr().(*net.TCPAddr)
-	require.NoError(t, unix.Connect(fd, &unix.SockaddrInet4{Port: to.Port, Addr: [4]byte(to.IP.To4())}))
-	peer, err := l.Accept()
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = peer.Close() }) // with bytes unread: the other side is reset
-	require.NoError(t, unix.SetNonblock(fd, true))
-	for b := make([]byte, 1<<16); err == nil; {
-		_, err = unix.Write(fd, b)
-	}
-	require.Equal(t, unix.EAGAIN, err)
-	require.NoError(t, unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 3600}))
-	return fd
-}
-
-// A descriptor that does not close holds neither the device up nor its end,
-// whether it came with a request, or lies unread in a connection, or in one that
-// was not accepted yet: on kernels before 6.16, that is.
-func TestNobodyWaitsForALingeringDescriptor(t *testing.T) {
-	r := newRig(t, Config{})
-	r.e.refuseRights = false
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := r.e.Listen(path, 0o600)
-	require.NoError(t, err)
-	r.start()
-	request := control.Append(nil, control.OpAllocPD, 0, 1, &control.Empty{})
-	bring := func(c *caller) {
-		fd := lingering(t)
-		c.send(request, fd)
-		require.NoError(t, unix.Close(fd)) // not the last one: it is under way
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- l.Serve(ctx) }()
-	good, first, second := r.dial(path), r.dial(path), r.dial(path)
-	for _, c := range []*caller{good, first, second} {
-		c.hello()
-	}
-	held, release := make(chan struct{}), make(chan struct{})
-	go r.e.Do(func() { close(held); <-release })
-	<-held
-	first.send(request) // waits for the device, and what follows lies there
-	bring(first)
-	second.send([]byte("garbage")) // ends the connection before what follows is read
-	bring(second)
-	close(release)
-	_, _, _, ok := first.answer()
-	require.True(t, ok)
-	first.ended() // a client sends none
-	second.ended()
-	require.Nil(t, good.call(control.OpAllocPD, &control.Empty{}, &control.PD{}))
-
-	cancel()
-	within := func(what string) {
-		select {
-		case err := <-done:
-			require.NoError(t, err)
-		case <-time.After(10 * time.Second):
-			t.Fatalf("%s: not in ten seconds", what)
-		}
-	}
-	within("end of Serve")
-
-	l, err = r.e.Listen(path, 0o600)
-	require.NoError(t, err)
-	bring(r.dial(path))
-	go func() { done <- l.Serve(ctx) }()
-	within("end of Serve, with a connection that nobody accepted")
-}
-
-// What the system is short of comes back: no error of that kind ends Serve.
-func TestAcceptGoesOn(t *testing.T) {
-	for _, err := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ECONNABORTED} {
-		require.True(t, passing(&net.OpError{Op: "accept", Err: err}), "%v", err)
-	}
-	for _, err := range []error{net.ErrClosed, unix.EBADF, unix.EINVAL} {
-		require.False(t, passing(&net.OpError{Op: "accept", Err: err}), "%v", err)
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/nicless/nicless/internal/clock"
@@ -118,9 +117,6 @@ type Engine struct {
 	explained     *lines // limits explanations in the log
 	shares        *shares
 	discarded     discards
-	passRights    func(syscall.Conn, bool) error // PassRights, except in tests
-	refuseRights  bool                           // clients of Listen send no descriptors; false only in tests
-	flights       *flights
 	mail          mailbox
 	watchdog      watchdog
 	hooks         hooks
@@ -161,11 +157,7 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 
 		spoken:    connectionLines(),
 		explained: explanationLines(),
-
-		passRights:   PassRights,
-		refuseRights: true,
 	}
-	e.flights = &flights{shares: e.shares}
 	e.cfg.Idle = cfg.Idle.policy(cpu.CanMonitor(), allowance(os.DirFS("/")), &e.journal)
 	for n := range max(1, len(cfg.Cores)) {
 		e.shards = append(e.shards, newShard(e, n))

@@ -237,7 +237,7 @@ func FuzzEngineControl(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		x.TB = t
 		defer func() { x.TB = f }()
-		c, err := x.e.Attach("fuzzer")
+		c, err := x.e.attachLocal("fuzzer")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,9 +260,9 @@ func FuzzEngineControl(f *testing.F) {
 					continue
 				}
 			}
-			_, reply, err := c.Call(op, payload, m)
+			_, reply, err := c.request(op, payload, m)
 			if err != nil && m.Region != nil {
-				c.e.ReleaseMemory(c.uid, m.Region)
+				c.e.releaseMemory(c.uid, m.Region)
 			}
 			if reply.Events != nil {
 				_ = reply.Events.Close()

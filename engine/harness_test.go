@@ -118,7 +118,7 @@ func (r *rig) host(name string) *host {
 	r.Helper()
 	h := &host{rig: r, base: 0x7000_0000_0000}
 	var err error
-	h.c, err = r.e.Attach(name)
+	h.c, err = r.e.attachLocal(name)
 	require.NoError(r, err)
 	r.Cleanup(func() { _ = h.c.Close() })
 	h.mem, err = shm.Heap(hostSize)
@@ -134,7 +134,7 @@ func (r *rig) host(name string) *host {
 // try makes a control request, the way a socket brings it.
 func (h *host) try(op control.Op, req, ans control.Message, mem *shm.Region) error {
 	payload := control.Append(nil, op, 0, 1, req)[control.HeaderSize:]
-	m, r, err := h.c.Call(op, payload, Memory{Region: mem})
+	m, r, err := h.c.request(op, payload, Memory{Region: mem})
 	if err != nil {
 		return err
 	}

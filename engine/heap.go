@@ -11,7 +11,7 @@ const maxMemory = 1 << 30
 
 // Costs in bytes, with what tables and the garbage collector add.
 const (
-	clientCost = 128 << 10 // its goroutine, and answers that it does not read
+	clientCost = 128 << 10 // its goroutine, and answers that it does not read (server)
 	pdCost     = 128
 	regionCost = 512
 	keyCost    = 512
@@ -23,12 +23,9 @@ const (
 	socketCost = 216 << 10
 )
 
-// Send buffers, of which the kernel makes twice as much: what somebody does not
-// read lies there.
-const (
-	answerBuffer = 32 << 10
-	eventBuffer  = 104 << 10
-)
+// eventBuffer is the send buffer of an event socket in bytes, of which the kernel makes
+// twice as much: events that a client does not read lie there.
+const eventBuffer = 104 << 10
 
 func (k *mkey) cost() int { return keyCost + k.room*runCost }
 

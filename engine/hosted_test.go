@@ -4,14 +4,15 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
 // hosted makes a host's client one of a server of other programs.
-func (h *host) hosted(x Hosted) *host {
-	x.fill(h.e.Engine)
+func (h *host) hosted(x nic.Hosted) *host {
+	h.e.fillHosted(&x)
 	h.c.hosted = x
 	return h
 }
@@ -20,7 +21,7 @@ func (h *host) hosted(x Hosted) *host {
 func TestRetract(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
-	m, reply, err := a.c.Call(control.OpCreateChannel, nil, Memory{})
+	m, reply, err := a.c.request(control.OpCreateChannel, nil, Memory{})
 	require.NoError(t, err)
 	defer reply.Events.Close()
 	id := m.(*control.Channel).ID
@@ -47,7 +48,7 @@ func TestRetract(t *testing.T) {
 func TestForsaken(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
-	m, reply, err := a.c.Call(control.OpCreateChannel, nil, Memory{})
+	m, reply, err := a.c.request(control.OpCreateChannel, nil, Memory{})
 	require.NoError(t, err)
 	require.Empty(t, a.c.Forsaken())
 	id := m.(*control.Channel).ID
@@ -62,7 +63,7 @@ func TestForsaken(t *testing.T) {
 func TestPlainChannels(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		r := newRig(t, Config{})
-		a := r.host("a").hosted(Hosted{PlainChannels: plain})
+		a := r.host("a").hosted(nic.Hosted{PlainChannels: plain})
 		id, event := a.channel()
 		c := a.cq(control.CQ{Channel: id, Handle: 5, LogSize: 0})
 		p := a.qp(control.QP{NoReceive: 1}, c, c)
@@ -80,7 +81,7 @@ func TestPlainChannels(t *testing.T) {
 func TestSameKeys(t *testing.T) {
 	for _, same := range []bool{false, true} {
 		r := newRig(t, Config{})
-		a := r.host("a").hosted(Hosted{SameKeys: same})
+		a := r.host("a").hosted(nic.Hosted{SameKeys: same})
 		k := a.key(64, control.AccessLocalWrite)
 		var ans control.Key
 		a.call(control.OpReregMR, &control.ReregMR{Key: k.key, What: control.ReregAccess, Access: control.AccessAll &^ control.AccessZeroBased}, &ans)
@@ -93,32 +94,32 @@ func TestSameKeys(t *testing.T) {
 // memory that counts as its user's.
 func TestHostedClient(t *testing.T) {
 	r := newRig(t, Config{})
-	c, err := r.e.AttachAs("x", 7, Hosted{UARPages: 9, GID: [16]byte{1}})
+	c, err := r.e.attachHosted("x", 7, nic.Hosted{UARPages: 9, GID: [16]byte{1}})
 	require.NoError(t, err)
-	m, reply, err := c.Call(control.OpHello, control.Append(nil, control.OpHello, 0, 0, &control.Hello{Magic: control.Magic, Major: control.Major})[control.HeaderSize:], Memory{})
+	m, reply, err := c.request(control.OpHello, control.Append(nil, control.OpHello, 0, 0, &control.Hello{Magic: control.Magic, Major: control.Major})[control.HeaderSize:], Memory{})
 	require.NoError(t, err)
 	require.Equal(t, uint32(9), m.(*control.Welcome).UARPages)
 	require.Equal(t, 9*4096, reply.UAR.Size())
 	require.NotNil(t, reply.UAR.File())
-	mem, err := r.e.CreateMemory(7, "x", 4096)
+	mem, err := r.e.createMemory(7, "x", 4096)
 	require.NoError(t, err)
-	require.NoError(t, r.e.Charge(7, Cost{100, 2, 1}))
-	r.e.Refund(7, Cost{100, 2, 1})
+	require.NoError(t, access{r.e.Engine}.Charge(7, nic.Cost{Memory: 100, Descriptors: 2, Connections: 1}))
+	access{r.e.Engine}.Refund(7, nic.Cost{Memory: 100, Descriptors: 2, Connections: 1})
 	require.NoError(t, reply.UAR.Seal())
 	require.NoError(t, mem.Seal())
-	other, err := r.e.CreateMemory(7, "y", 4096)
+	other, err := r.e.createMemory(7, "y", 4096)
 	require.NoError(t, err)
 	require.NoError(t, mem.Seal())
 	require.NoError(t, other.Seal())
 	require.Equal(t, 4, r.e.shares.owes(7)[descriptors])
 	for range 2 { // the second time nothing is left to close
 		c.ForgetPages()
-		r.e.ForgetMemory(7, other)
+		r.e.forgetMemory(7, other)
 		require.Equal(t, 1, r.e.shares.owes(7)[descriptors])
 	}
 	require.Nil(t, other.File())
-	r.e.ReleaseMemory(7, other)
-	r.e.ReleaseMemory(7, mem)
+	r.e.releaseMemory(7, other)
+	r.e.releaseMemory(7, mem)
 	require.NoError(t, c.Close())
 	require.Empty(t, r.e.shares.users, "all of it has come back")
 }
@@ -128,7 +129,7 @@ func TestHostedClient(t *testing.T) {
 func TestNothingIsSentAfterRetract(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
-	m, reply, err := a.c.Call(control.OpCreateChannel, nil, Memory{})
+	m, reply, err := a.c.request(control.OpCreateChannel, nil, Memory{})
 	require.NoError(t, err)
 	defer reply.Events.Close()
 	c := a.cq(control.CQ{Channel: m.(*control.Channel).ID, Handle: 5})
@@ -146,8 +147,8 @@ func TestNothingIsSentAfterRetract(t *testing.T) {
 func TestAsideWaitsForNobody(t *testing.T) {
 	r := newRig(t, Config{})
 	hold, ended := make(chan struct{}), make(chan struct{})
-	require.False(t, r.e.Aside(7, func() { defer close(ended); <-hold }))
-	require.True(t, r.e.Aside(8, func() {}), "another user")
+	require.False(t, r.e.aside(7, func() { defer close(ended); <-hold }))
+	require.True(t, r.e.aside(8, func() {}), "another user")
 	close(hold)
 	<-ended
 }

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/nicless/nicless/internal/nic"
 )
 
 // Clients cause lines in the log, which cost them nothing: so lines are counted. There
@@ -28,13 +30,6 @@ type lines struct {
 // A speech is what one user has said in this span.
 type speech struct{ spent, held int }
 
-// A Speaker is one of several that a user's lines are about, such as a client. The
-// zero value is one.
-type Speaker struct {
-	now   int64
-	spent int
-}
-
 // Connections come and go some 20,000 times a second. Explanations are for people who
 // look for a mistake, and are already held back for each client and code.
 func connectionLines() *lines  { return newLines(256, 10*time.Second) }
@@ -47,7 +42,7 @@ func newLines(most int, span time.Duration) *lines {
 
 // spend reports whether a line about a user, and a speaker unless that is nil, may
 // be written now, and how many have been held back since the last one.
-func (l *lines) spend(user uint32, who *Speaker) (unsaid int, ok bool) {
+func (l *lines) spend(user uint32, who *nic.Speaker) (unsaid int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := int64(l.past()/l.span) + 1; now != l.now {
@@ -59,10 +54,10 @@ func (l *lines) spend(user uint32, who *Speaker) (unsaid int, ok bool) {
 	}
 	ok = u.spent+1 <= l.most-l.spent-1
 	if who != nil {
-		if who.now != l.now {
-			*who = Speaker{now: l.now}
+		if who.Span != l.now {
+			*who = nic.Speaker{Span: l.now}
 		}
-		ok = ok && who.spent+1 <= l.most/2-u.spent-1
+		ok = ok && who.Spent+1 <= l.most/2-u.spent-1
 	}
 	if !ok {
 		if known {
@@ -76,7 +71,7 @@ func (l *lines) spend(user uint32, who *Speaker) (unsaid int, ok bool) {
 	l.spent++
 	u.spent++
 	if who != nil {
-		who.spent++
+		who.Spent++
 	}
 	unsaid = u.held + l.held
 	u.held, l.held = 0, 0
@@ -96,15 +91,8 @@ func (l *lines) turn(now int64) {
 	}
 }
 
-// Nobody is the uid for lines that no user is known to have caused. No user has it.
-const Nobody = ^uint32(0)
-
-// MaySay reports whether a line about a user, and a speaker of that user's unless
-// it is nil, may be written into the log that the device writes to, and how many have
-// been held back since the last one. It is for servers of other programs in the
-// device's process; lines about the device's own connections share the budget. Safe
-// for concurrent use.
-func (e *Engine) MaySay(uid uint32, who *Speaker) (unsaid int, ok bool) {
+// maySay is nic.Device's MaySay. All servers of the device share one budget.
+func (e *Engine) maySay(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
 	return e.spoken.spend(e.shares.payer(uid), who)
 }
 
@@ -114,7 +102,7 @@ func (e *Engine) report(uid uint32, level slog.Level, text string, attrs ...any)
 	if !e.journal.takes(level) {
 		return
 	}
-	unsaid, ok := e.MaySay(uid, nil)
+	unsaid, ok := e.maySay(uid, nil)
 	if !ok {
 		return
 	}

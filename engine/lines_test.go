@@ -2,17 +2,11 @@ package engine
 
 import (
 	"bytes"
-	"log/slog"
-	"os"
-	"regexp"
-	"strconv"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,7 +24,7 @@ func newLinesBed(most int) *linesBed {
 
 // try says n lines, and returns how many were written and the counts that were
 // said with them.
-func (b *linesBed) try(n int, user uint32, who *Speaker) (said, unsaid int) {
+func (b *linesBed) try(n int, user uint32, who *nic.Speaker) (said, unsaid int) {
 	for range n {
 		if held, ok := b.spend(user, who); ok {
 			said++
@@ -75,12 +69,12 @@ func TestLinesOfUsers(t *testing.T) {
 // A client of a user leaves lines to the user's others.
 func TestLinesOfClients(t *testing.T) {
 	b := newLinesBed(64)
-	var one, two Speaker
+	var one, two nic.Speaker
 	said, _ := b.try(1000, 1, &one)
 	require.Equal(t, 16, said)
 	said, unsaid := b.try(1000, 1, &two)
 	require.Equal(t, []int{8, 984}, []int{said, unsaid})
-	said, _ = b.try(1000, 2, new(Speaker))
+	said, _ = b.try(1000, 2, new(nic.Speaker))
 	require.Equal(t, 16, said)
 	b.second++
 	said, unsaid = b.try(1, 1, &one)
@@ -103,55 +97,4 @@ func (b *safeBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
-}
-
-// One client that connects in a loop writes a bounded number of lines, every one
-// that is held back is counted, and another user's connection is in the log.
-func TestConnectionsInALoopHaveABudget(t *testing.T) {
-	needRoot(t)
-	var said safeBuffer
-	r := newRig(t, Config{Log: slog.New(slog.NewTextHandler(&said, nil))})
-	var span atomic.Int64
-	r.e.spoken.past = func() time.Duration { return time.Duration(span.Load()) * r.e.spoken.span }
-	path := r.serveAll(func(*Engine) {})
-	const loops = 1000
-	for i := range loops {
-		c := r.dialAs(1000, path)
-		if i%2 == 0 {
-			c.hello()
-		} else {
-			c.send([]byte("garbage"))
-			c.ended()
-		}
-		require.NoError(t, c.conn.Close())
-	}
-	r.until("all are gone", func() bool { return r.owed() == bill{} })
-	span.Add(1)
-	r.dialAs(2000, path).hello()
-	r.dialAs(1000, path).hello()
-	r.e.journal.flush(10 * time.Second)
-	text := said.String()
-	theirs := strings.Count(text, "uid 1000")
-	require.LessOrEqual(t, theirs, 256/2+1)
-	require.Contains(t, text, "uid 2000")
-	counted := 0
-	for _, m := range regexp.MustCompile(`unsaid=(\d+)`).FindAllStringSubmatch(text, -1) {
-		n, err := strconv.Atoi(m[1])
-		require.NoError(t, err)
-		counted += n
-	}
-	const each = loops*2 + loops/2 // connected, gone, and the reason of half of them
-	require.Equal(t, each, theirs-1+counted)
-	t.Logf("%d lines of %d, %d bytes", theirs, each, len(text))
-}
-
-// A level that is not logged costs nothing of the budget.
-func TestUnloggedLinesCostNothing(t *testing.T) {
-	r := newRig(t, Config{})
-	path := r.serve()
-	c := r.dial(path)
-	c.hello()
-	require.Nil(t, c.call(control.OpAllocPD, &control.Empty{}, &control.PD{}))
-	_, known := r.e.spoken.users[uint32(os.Geteuid())]
-	require.False(t, known)
 }

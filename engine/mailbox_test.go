@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
 )
@@ -43,9 +44,9 @@ func TestClientLeavesDuringSleep(t *testing.T) {
 	var leaving []*Client
 	hello := control.Append(nil, control.OpHello, 0, 1, &control.Hello{Magic: control.Magic, Major: control.Major, Features: ^uint64(0)})
 	for range 20 {
-		c, err := r.e.attach("leaves", 0, Hosted{}, shm.Create, shm.CreateSealed)
+		c, err := r.e.attach("leaves", 0, nic.Hosted{}, shm.Create, shm.CreateSealed)
 		require.NoError(t, err)
-		_, _, err = c.Call(control.OpHello, hello[control.HeaderSize:], Memory{})
+		_, _, err = c.request(control.OpHello, hello[control.HeaderSize:], Memory{})
 		require.NoError(t, err)
 		leaving = append(leaving, c)
 	}

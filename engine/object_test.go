@@ -250,7 +250,7 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 			if op == control.OpCreateRegion && n == 8 {
 				payload[7] = 0x80 // too much
 			}
-			_, reply, err := h.c.Call(op, payload, m)
+			_, reply, err := h.c.request(op, payload, m)
 			if err == nil && n == 0 && (op == control.OpAllocPD || op == control.OpCreateChannel || op == control.OpOpenEvents) {
 				if reply.Events != nil {
 					_ = reply.Events.Close()

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/procmem"
 	"golang.org/x/sys/unix"
 )
@@ -41,7 +42,7 @@ var processBill = bill{descriptors: 1}
 // runs as the device's user, or ended and left its pid to such a program.
 //
 // The guard identifies the memory: a pid alone does not.
-func (c *Client) ShareProcess(pid int, g Guard) error {
+func (c *Client) ShareProcess(pid int, g nic.Guard) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -74,7 +75,7 @@ func (c *Client) ShareProcess(pid int, g Guard) error {
 
 // openProcess checks that the device may use memory of a process for a client of user uid,
 // and watches for the end of the process.
-func openProcess(pid int, uid uint32, g Guard) (*process, error) {
+func openProcess(pid int, uid uint32, g nic.Guard) (*process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
 		return nil, whyNoPidfd(err)

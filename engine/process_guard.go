@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"syscall"
 
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/procmem"
 	"golang.org/x/sys/unix"
 )
@@ -15,9 +16,6 @@ import (
 // kernel looks the pid up once in a call and copies in order, so it copies nothing where
 // the guard is missing. There is no time between the check and the copy.
 
-// A Guard is the address and the value, in native byte order, of a process's guard.
-type Guard struct{ Addr, Cookie uint64 }
-
 const guardSize = 8
 
 type guard struct {
@@ -28,7 +26,7 @@ type guard struct {
 // guardSeen receives what a call reads at the guard.
 type guardSeen [guardSize]byte
 
-func newGuard(g Guard) guard {
+func newGuard(g nic.Guard) guard {
 	x := guard{at: procmem.Vec{Addr: g.Addr, Len: guardSize}}
 	binary.NativeEndian.PutUint64(x.bytes[:], g.Cookie)
 	return x

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -21,7 +22,7 @@ type distant struct {
 	said fmt.Stringer
 }
 
-func newDistant(t *testing.T, pid int, g Guard) *distant {
+func newDistant(t *testing.T, pid int, g nic.Guard) *distant {
 	t.Helper()
 	conf, said := logged()
 	d := &distant{said: said}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -33,7 +34,7 @@ func (h *host) share() {
 }
 
 // ownGuard is this process'.
-var ownGuard = sync.OnceValue(func() Guard {
+var ownGuard = sync.OnceValue(func() nic.Guard {
 	mem, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		panic(err)
@@ -42,8 +43,8 @@ var ownGuard = sync.OnceValue(func() Guard {
 })
 
 // guardAt makes bytes a guard of this process.
-func guardAt(mem []byte) Guard {
-	g := Guard{Addr: procmem.VecOf(mem).Addr, Cookie: rand.Uint64()}
+func guardAt(mem []byte) nic.Guard {
+	g := nic.Guard{Addr: procmem.VecOf(mem).Addr, Cookie: rand.Uint64()}
 	binary.NativeEndian.PutUint64(mem, g.Cookie)
 	return g
 }
@@ -308,7 +309,7 @@ type child struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *bufio.Scanner
-	at   Guard
+	at   nic.Guard
 	ends sync.Once
 }
 
@@ -426,7 +427,7 @@ func TestProcessMemoryWhereARegionIs(t *testing.T) {
 	reg := func(away bool) (*mkey, error) {
 		m := &control.MR{PDN: h.pd, Addr: h.base, Length: 64}
 		payload := control.Append(nil, control.OpRegMR, 0, 0, m)[control.HeaderSize:]
-		a, _, err := h.c.Call(control.OpRegMR, payload, Memory{InProcess: away})
+		a, _, err := h.c.request(control.OpRegMR, payload, Memory{InProcess: away})
 		if err != nil {
 			return nil, err
 		}
@@ -444,7 +445,7 @@ func TestProcessMemoryWhereARegionIs(t *testing.T) {
 func TestShareProcessOfAnotherUsersClient(t *testing.T) {
 	r := newRig(t, Config{})
 	other := uint32(os.Geteuid() + 1)
-	c, err := r.e.AttachAs("other", other, Hosted{})
+	c, err := r.e.attachHosted("other", other, nic.Hosted{})
 	require.NoError(t, err)
 	defer c.Close()
 	require.ErrorContains(t, c.ShareProcess(os.Getpid(), ownGuard()), fmt.Sprintf("its client runs as user %d,", other))

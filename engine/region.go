@@ -213,7 +213,7 @@ func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (co
 	delete(c.unplaced, m.ID)
 	c.bytes -= r.size
 	if r.owned {
-		c.after = append(c.after, func() { c.e.ReleaseMemory(c.uid, r.mem) })
+		c.after = append(c.after, func() { c.e.releaseMemory(c.uid, r.mem) })
 	}
 	return &control.Empty{}, nil
 }

@@ -46,7 +46,7 @@ func (c *Client) Retract(cqn uint32, reader *os.File) (read uint32) {
 		return sent
 	}
 	var taken uint32
-	if !c.e.Aside(c.uid, func() {
+	if !c.e.aside(c.uid, func() {
 		taken = unsend(ends[0], ends[1], handle, sent)
 		_ = unix.Close(ends[0])
 		_ = unix.Close(ends[1])

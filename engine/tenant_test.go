@@ -9,6 +9,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -121,10 +122,10 @@ func TestAShareBendsALittle(t *testing.T) {
 // Regions and channels of clients behind a socket count, and come back.
 func TestGoodsComeBack(t *testing.T) {
 	r := newRig(t, Config{})
-	c, err := r.e.attach("x", 7, Hosted{}, shm.Create, shm.CreateSealed)
+	c, err := r.e.attach("x", 7, nic.Hosted{}, shm.Create, shm.CreateSealed)
 	require.NoError(t, err)
 	call := func(op control.Op, req control.Message, mem Memory) (control.Message, error) {
-		m, reply, err := c.Call(op, control.Append(nil, op, 0, 0, req)[control.HeaderSize:], mem)
+		m, reply, err := c.request(op, control.Append(nil, op, 0, 0, req)[control.HeaderSize:], mem)
 		if reply.Events != nil {
 			_ = reply.Events.Close()
 		}
@@ -136,7 +137,7 @@ func TestGoodsComeBack(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		m, _, err := c.Call(control.OpCreateRegion, req, mem)
+		m, _, err := c.request(control.OpCreateRegion, req, mem)
 		require.NoError(t, err)
 		require.NoError(t, mem.Region.Seal())
 		_, err = call(control.OpPlaceRegion, &control.Placement{ID: m.(*control.RegionID).ID, Addr: addr}, Memory{})

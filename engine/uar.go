@@ -19,11 +19,11 @@ func (c *Client) AddRegisters(pages int) (first int, mem *shm.Region, err error)
 	if c.closed {
 		return 0, nil, ErrClosed
 	}
-	if mem, err = c.e.CreateMemory(c.uid, "uar", pages*doorbell.UARPageSize); err != nil {
+	if mem, err = c.e.createMemory(c.uid, "uar", pages*doorbell.UARPageSize); err != nil {
 		return 0, nil, err
 	}
 	if err = mem.Populate(mem.Bytes()); err != nil {
-		c.e.ReleaseMemory(c.uid, mem)
+		c.e.releaseMemory(c.uid, mem)
 		return 0, nil, control.Errorf(control.CodeMemory, "%v", err)
 	}
 	first = c.uarPages()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -14,7 +15,7 @@ import (
 // pays for them until the client ends.
 func TestAddRegisters(t *testing.T) {
 	r := newRig(t, Config{})
-	c, err := r.e.AttachAs("x", 7, Hosted{UARPages: 4})
+	c, err := r.e.attachHosted("x", 7, nic.Hosted{UARPages: 4})
 	require.NoError(t, err)
 	before := *r.e.shares.users[7]
 	first, one, err := c.AddRegisters(2)
@@ -38,7 +39,7 @@ func TestAddRegisters(t *testing.T) {
 		require.Equal(t, want.at, at, "page %d", page)
 		require.Same(t, &want.bank[0], &bank[0], "page %d", page)
 	}
-	_, _, err = c.Call(control.OpCreateCQ, control.Append(nil, control.OpCreateCQ, 0, 0, &control.CQ{LogCQE: 6, UAR: 9})[control.HeaderSize:], Memory{})
+	_, _, err = c.request(control.OpCreateCQ, control.Append(nil, control.OpCreateCQ, 0, 0, &control.CQ{LogCQE: 6, UAR: 9})[control.HeaderSize:], Memory{})
 	require.ErrorContains(t, err, "CQ: UAR page 9; there are 9")
 	require.NoError(t, c.Close())
 	require.Empty(t, r.e.shares.users, "all of it has come back")
@@ -50,12 +51,12 @@ func TestAddRegisters(t *testing.T) {
 // waits for a hole that is being made, and all of the process waits with it.
 func TestUnsealedMemoryIsReleased(t *testing.T) {
 	r := newRig(t, Config{})
-	mem, err := r.e.CreateMemory(7, "x", 1<<16)
+	mem, err := r.e.createMemory(7, "x", 1<<16)
 	require.NoError(t, err)
 	fd, err := unix.FcntlInt(mem.File().Fd(), unix.F_DUPFD_CLOEXEC, 0) // its user's
 	require.NoError(t, err)
 	defer unix.Close(fd)
-	r.e.ReleaseMemory(7, mem)
+	r.e.releaseMemory(7, mem)
 	require.Eventually(t, func() bool { return r.e.shares.owes(7) == bill{} }, 10*time.Second, time.Millisecond)
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	require.NoError(t, err)
@@ -66,12 +67,12 @@ func TestUnsealedMemoryIsReleased(t *testing.T) {
 // user's bill.
 func TestMemoryThatCannotBeSealedStays(t *testing.T) {
 	r := newRig(t, Config{})
-	mem, err := r.e.CreateMemory(7, "x", 1<<16)
+	mem, err := r.e.createMemory(7, "x", 1<<16)
 	require.NoError(t, err)
 	_, err = unix.FcntlInt(mem.File().Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL)
 	require.NoError(t, err)
 	addr := mem.Addr()
-	r.e.ReleaseMemory(7, mem)
+	r.e.releaseMemory(7, mem)
 	closed := make(chan struct{})
 	r.e.discard(7, 0, func() { close(closed) }) // behind it
 	<-closed

@@ -5,14 +5,14 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/nic"
 )
 
 // report logs something that a program did. Programs can cause any number of such lines, so
 // the engine's budget bounds them: for each user, for each process of a user (speaker), and
 // in all. The calling goroutine, which serves that program, waits for the log; no other
 // does.
-func (s *Server) report(uid uint32, speaker *engine.Speaker, level slog.Level, message string, args ...any) {
+func (s *Server) report(uid uint32, speaker *nic.Speaker, level slog.Level, message string, args ...any) {
 	if !s.log.Enabled(context.Background(), level) {
 		return
 	}

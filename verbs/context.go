@@ -6,8 +6,8 @@ import (
 	"os"
 	"sync"
 
-	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/internal/unixsock"
 	"golang.org/x/sys/unix"
@@ -29,8 +29,8 @@ type uctx struct {
 
 	mu       sync.Mutex // one call at a time
 	ended    bool
-	cost     engine.Cost // charged and not refunded
-	client   *engine.Client
+	cost     nic.Cost // charged and not refunded
+	client   nic.Client
 	limits   *control.Welcome
 	uar      *shm.Region
 	banks    []*bank // of UAR pages
@@ -55,8 +55,8 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 	if err := x.charge(contextCost); err != nil {
 		return nil, nil, err
 	}
-	x.client, err = s.engine.AttachAs(fmt.Sprintf("%s %s", p.name, d.name()), p.uid,
-		engine.Hosted{UARPages: uarPages, GID: d.gids[0], PlainChannels: true, SameKeys: true})
+	x.client, err = s.engine.Attach(fmt.Sprintf("%s %s", p.name, d.name()), p.uid,
+		nic.Hosted{UARPages: uarPages, GID: d.gids[0], PlainChannels: true, SameKeys: true})
 	if err != nil {
 		x.refund(contextCost)
 		return nil, nil, err
@@ -182,11 +182,12 @@ func (x *uctx) end() {
 
 // ask sends a request to the engine and returns its answer.
 func (x *uctx) ask(op control.Op, req control.Message) (control.Message, control.Reply, error) {
-	return x.askWith(op, req, engine.Memory{})
+	return x.client.Call(op, body(op, req))
 }
 
-func (x *uctx) askWith(op control.Op, req control.Message, beside engine.Memory) (control.Message, control.Reply, error) {
-	return x.client.Call(op, control.Append(nil, op, 0, 0, req)[control.HeaderSize:], beside)
+// body returns a request without its header.
+func body(op control.Op, req control.Message) []byte {
+	return control.Append(nil, op, 0, 0, req)[control.HeaderSize:]
 }
 
 // tell is ask for requests whose answer is empty.

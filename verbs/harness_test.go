@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/nicless/nicless/verbs/internal/abi"
@@ -39,7 +40,7 @@ func newServing(t testing.TB) *Server {
 	started, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- e.Run(ctx, func() { close(started) }) }()
 	<-started
-	s, err := newServer(e, Config{Devices: 2, Log: slog.New(slog.NewTextHandler(testLog{t}, nil))})
+	s, err := newServer(nic.Of(e), Config{Devices: 2, Log: slog.New(slog.NewTextHandler(testLog{t}, nil))})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		s.closeAll()

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/nicless/nicless/verbs/internal/abi"
@@ -135,7 +135,7 @@ func TestContextsGiveBack(t *testing.T) {
 	p.ok(p.createCQ(15, 0))
 	p.ok(p.createChannel())
 	p.s.contexts[p.ctx].end()
-	most := engine.Cost{Memory: 1 << 29, Connections: 1 << 11} // half of all: one user's limit
+	most := nic.Cost{Memory: 1 << 29, Connections: 1 << 11} // half of all: one user's limit
 	require.NoError(t, p.s.engine.Charge(p.p.uid, most))
 	p.s.engine.Refund(p.p.uid, most)
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 	"golang.org/x/sys/unix"
 )
@@ -38,7 +38,7 @@ func (e *extent) at(addr, n uint64) []byte {
 // A memory is the extents of one process. What is mapped at an address is asked of the
 // kernel. Where this server may not ask, what the shim was told to map counts.
 type memory struct {
-	engine *engine.Engine
+	engine nic.Device
 	uid    uint32
 	maps   *maps // nil: the kernel may not be asked
 

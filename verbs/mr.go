@@ -3,7 +3,6 @@ package verbs
 import (
 	"strings"
 
-	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
@@ -52,7 +51,7 @@ func regMR(c *call, req []byte) error {
 		x.putBack(held)
 		return err
 	}
-	a, _, err := x.askWith(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr, Length: m.length, IOVA: m.iova}, memoryOf(held))
+	a, _, err := x.register(held, control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr, Length: m.length, IOVA: m.iova})
 	if err != nil {
 		x.putBack(held)
 		x.refundObject()
@@ -113,8 +112,14 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 	return nil, c.x.shareProcess(c.p)
 }
 
-// memoryOf says to the device where memory lies for which payload returned held.
-func memoryOf(held []*extent) engine.Memory { return engine.Memory{InProcess: len(held) == 0} }
+// register makes a request that registers memory: that of the extents that payload returned,
+// or if there are none, what the process has there itself.
+func (x *uctx) register(held []*extent, op control.Op, req control.Message) (control.Message, control.Reply, error) {
+	if len(held) > 0 {
+		return x.ask(op, req)
+	}
+	return x.client.CallUnmapped(op, body(op, req))
+}
 
 // mayRemap reports whether the shim can be asked to put memory into shared memory: it has
 // not refused that in this call, and no object uses shared memory there.
@@ -161,8 +166,8 @@ func reregMR(c *call, req []byte) error {
 	if err != nil {
 		return err
 	}
-	a, _, err := x.askWith(control.OpReregMR, &control.ReregMR{Key: m.key, What: what, PDN: next.pd.number, Access: next.access,
-		Addr: next.addr, Length: next.length, IOVA: next.iova}, memoryOf(held))
+	a, _, err := x.register(held, control.OpReregMR, &control.ReregMR{Key: m.key, What: what, PDN: next.pd.number, Access: next.access,
+		Addr: next.addr, Length: next.length, IOVA: next.iova})
 	if err != nil {
 		x.putBack(held)
 		return err

@@ -1,6 +1,6 @@
 package verbs
 
-import "github.com/nicless/nicless/engine"
+import "github.com/nicless/nicless/internal/nic"
 
 // A kind of object.
 type kind uint8
@@ -26,11 +26,11 @@ func (k kind) String() string { return kindNames[k] }
 // Costs, roughly, of what this package keeps. The engine charges its own part itself. That
 // of an async includes its unread events.
 var (
-	processCost = engine.Cost{Memory: 3*maxDatagram + 4096, Descriptors: 1, Connections: 1} // its connection not included
-	contextCost = engine.Cost{Memory: 32 << 10, Descriptors: 2}
-	objectCost  = engine.Cost{Memory: 512}
-	channelCost = engine.Cost{Memory: 512, Descriptors: 1}
-	asyncCost   = engine.Cost{Memory: 2*asyncBuffer + 4096, Descriptors: 2}
+	processCost = nic.Cost{Memory: 3*maxDatagram + 4096, Descriptors: 1, Connections: 1} // its connection not included
+	contextCost = nic.Cost{Memory: 32 << 10, Descriptors: 2}
+	objectCost  = nic.Cost{Memory: 512}
+	channelCost = nic.Cost{Memory: 512, Descriptors: 1}
+	asyncCost   = nic.Cost{Memory: 2*asyncBuffer + 4096, Descriptors: 2}
 )
 
 // An object is anything that has a handle.
@@ -64,7 +64,7 @@ func (x *uctx) chargeObject() error { return x.charge(objectCost) }
 func (x *uctx) refundObject() { x.refund(objectCost) }
 
 // charge charges a cost to the context's user until it is refunded or the context ends.
-func (x *uctx) charge(c engine.Cost) error {
+func (x *uctx) charge(c nic.Cost) error {
 	err := x.s.engine.Charge(x.uid, c)
 	if err == nil {
 		x.cost = x.cost.Plus(c)
@@ -72,7 +72,7 @@ func (x *uctx) charge(c engine.Cost) error {
 	return err
 }
 
-func (x *uctx) refund(c engine.Cost) {
+func (x *uctx) refund(c nic.Cost) {
 	x.cost = x.cost.Minus(c)
 	x.s.engine.Refund(x.uid, c)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
 	"golang.org/x/sys/unix"
 )
@@ -24,11 +24,11 @@ type process struct {
 	name     string // for the log
 	fast     bool   // memory that is registered may be remapped
 	greeted  bool
-	guard    engine.Guard // zero: none
+	guard    nic.Guard // zero: none
 	memory   *memory
 	contexts map[uint64]*uctx   // opened or adopted, by the inode of their socket
 	pending  map[uint64]*extent // that it was asked to map, by address
-	lines    engine.Speaker     // bounds its lines in the log
+	lines    nic.Speaker        // bounds its lines in the log
 	said     budget             // bounds what watchers are told
 }
 
@@ -37,14 +37,14 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	cred, err := unixsock.Credentials(conn)
 	if err != nil {
 		_ = conn.Close()
-		s.report(engine.Nobody, nil, slog.LevelWarn, "verbs program without credentials", "error", err)
+		s.report(nic.Nobody, nil, slog.LevelWarn, "verbs program without credentials", "error", err)
 		return
 	}
 	// The connection is charged to its user until it is really closed, in the background:
 	// unread descriptors may lie in it, after hello, and before Linux 6.16 always.
-	held := engine.Cost{Descriptors: 1}
+	held := nic.Cost{Descriptors: 1}
 	defer func() { s.engine.DiscardConnection(cred.Uid, conn, held) }()
-	err = s.engine.Received(cred.Uid, held.Descriptors)
+	err = s.engine.Incur(cred.Uid, held)
 	if err == nil && s.clogged(cred.Uid) {
 		err = errClogged
 	}
@@ -110,7 +110,7 @@ func (p *process) next(in, oob []byte) error {
 	n, oobn, flags, err := unixsock.Peek(p.conn, in, oob)
 	files, bad := unixsock.Files(oob[:oobn], "received")
 	if len(files) > 0 {
-		counted := p.s.engine.Received(p.uid, len(files))
+		counted := p.s.engine.Incur(p.uid, nic.Cost{Descriptors: len(files)})
 		defer func() { p.s.engine.Discard(p.uid, files) }()
 		if counted != nil {
 			return counted
@@ -211,7 +211,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 	}
 	p.greeted = true
 	p.fast = hello.wants&wantFast != 0
-	p.guard = engine.Guard{Addr: hello.guard, Cookie: hello.cookie}
+	p.guard = nic.Guard{Addr: hello.guard, Cookie: hello.cookie}
 	if len(hello.name) > 0 && utf8.Valid(hello.name) {
 		p.name = fmt.Sprintf("pid %d uid %d %q", p.pid, p.uid, hello.name)
 	}

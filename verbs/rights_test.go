@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -49,8 +49,8 @@ func TestLingeringDescriptor(t *testing.T) {
 	require.NoError(t, unixsock.Control(theirs, func(to int) error {
 		return unixsock.Control(fd, func(n int) error { return unix.Sendmsg(to, hello, unix.UnixRights(n), nil, 0) })
 	}))
-	_ = fd.Close()                           // not the last copy: one is in the connection
-	all := engine.Cost{Connections: 1 << 11} // half of them: one user's limit
+	_ = fd.Close()                        // not the last copy: one is in the connection
+	all := nic.Cost{Connections: 1 << 11} // half of them: one user's limit
 	uid := uint32(os.Getuid())
 	require.NoError(t, s.engine.Charge(uid, all))
 	s.engine.Refund(uid, all)
@@ -124,7 +124,7 @@ func TestTooManyDescriptors(t *testing.T) {
 	err = p.next(make([]byte, maxDatagram+1), make([]byte, unix.CmsgSpace(4*maxFDs)))
 	require.ErrorIs(t, err, errWire)
 	require.False(t, hangsUp(0), "the reader of the request closed it")
-	s.engine.DiscardConnection(p.uid, p.conn, engine.Cost{})
+	s.engine.DiscardConnection(p.uid, p.conn, nic.Cost{})
 	require.True(t, hangsUp(10_000))
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
 )
 
@@ -30,12 +31,12 @@ const SocketName = "server.sock"
 
 // A Server serves devices to programs.
 type Server struct {
-	engine  *engine.Engine
+	engine  nic.Device
 	devices []*device
 	clock   *clockPage
 	log     *slog.Logger
 	watched watchers
-	clogged func(uid uint32) bool // engine.Clogged, except in tests
+	clogged func(uid uint32) bool // nic.Device.Clogged, except in tests
 
 	mu       sync.Mutex
 	contexts map[uint64]*uctx // by the inode of their socket
@@ -49,7 +50,7 @@ type Server struct {
 // from before the call until Serve has returned. dir may exist if it is a directory of this
 // user in which no other user may write; one process serves it at a time.
 func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready func()) error {
-	s, err := newServer(e, cfg)
+	s, err := newServer(nic.Of(e), cfg)
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 	return s.accept(ctx, sock)
 }
 
-func newServer(e *engine.Engine, cfg Config) (*Server, error) {
+func newServer(e nic.Device, cfg Config) (*Server, error) {
 	if cfg.Devices == 0 {
 		cfg.Devices = 1
 	}
@@ -134,10 +135,10 @@ func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 // accept serves programs until ctx ends, then ends them and what they have open.
 func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 	var all sync.WaitGroup
-	defer func() { s.left = !engine.WaitFor(&all, engine.Patience) }()
+	defer func() { s.left = !unixsock.WaitFor(&all, unixsock.Patience) }()
 	defer s.closeAll()
 	next := unixsock.Acceptor{Listener: sock, Failed: func(err error) {
-		s.report(engine.Nobody, nil, slog.LevelWarn, "verbs program not accepted", "error", err)
+		s.report(nic.Nobody, nil, slog.LevelWarn, "verbs program not accepted", "error", err)
 	}}
 	for {
 		conn, err := next.Next(ctx)

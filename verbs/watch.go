@@ -6,7 +6,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
 	"golang.org/x/sys/unix"
 )
@@ -20,7 +20,7 @@ const WatchName = "explain.sock"
 
 // watchers are the connections of watchers. Safe for concurrent use.
 type watchers struct {
-	engine *engine.Engine
+	engine nic.Device
 	mu     sync.Mutex
 	all    map[*net.UnixConn]uint32 // with the uid of the watcher
 }
@@ -60,13 +60,13 @@ func (w *watchers) accept(l *net.UnixListener) {
 			_ = conn.Close()
 			continue
 		}
-		if err := w.engine.Received(cred.Uid, watcherCost.Descriptors); err != nil || !w.add(conn, cred.Uid) {
+		if err := w.engine.Incur(cred.Uid, watcherCost); err != nil || !w.add(conn, cred.Uid) {
 			w.engine.DiscardConnection(cred.Uid, conn, watcherCost)
 		}
 	}
 }
 
-var watcherCost = engine.Cost{Descriptors: 1}
+var watcherCost = nic.Cost{Descriptors: 1}
 
 // add adds a watcher, unless its user has as many as remain free.
 func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {

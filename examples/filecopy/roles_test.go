@@ -105,10 +105,10 @@ func TestSockets(t *testing.T) {
 		{"engine's socket of another kind", "-in in -out out -socket stream.sock",
 			"filecopy: error: nicless: stream.sock is a socket of another kind, not an engine's (SOCK_SEQPACKET)\n"},
 		{"engine's socket taken", "-role engine -socket engine.sock",
-			fmt.Sprintf("filecopy: error: engine: another engine is listening at engine.sock: process %d of user %d, %q, holds engine.sock.lock\n",
+			fmt.Sprintf("filecopy: error: server: another engine is listening at engine.sock: process %d of user %d, %q, holds engine.sock.lock\n",
 				engine.cmd.Process.Pid, os.Geteuid(), fmt.Sprintf("%.80s", os.Args[0]+" -role engine -socket engine.sock"))},
 		{"engine's socket a file", "-role engine -socket in",
-			"filecopy: error: engine: in exists and is not a socket\n"},
+			"filecopy: error: server: in exists and is not a socket\n"},
 		{"no receiver", "-role send -socket engine.sock -peer missing.sock -in in",
 			"filecopy: error: no receiver at missing.sock: dial unix missing.sock: connect: no such file or directory\n" +
 				"filecopy: hint: start it first: filecopy -role recv\n"},

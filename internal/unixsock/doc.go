@@ -15,7 +15,8 @@
 //
 // Files: listen.go and lock.go make a socket, accept.go accepts connections, peer.go
 // asks the kernel about the other end, message.go and rights.go move datagrams and
-// descriptors, directory.go checks the directory in which sockets lie.
+// descriptors, directory.go checks the directory in which sockets lie, wait.go ends a
+// server.
 //
 // Errors have no prefix: the caller adds its own.
 package unixsock

@@ -76,6 +76,24 @@ func TestListenersPassNoRights(t *testing.T) {
 	require.ErrorIs(t, send(), unix.EPERM)
 }
 
+// PassRights also works on other sockets than net's.
+func TestPassRights(t *testing.T) {
+	a, b, err := Pair("pair")
+	require.NoError(t, err)
+	defer a.Close()
+	defer b.Close()
+	send := func() error {
+		return Control(b, func(fd int) error { return unix.Sendmsg(fd, []byte("x"), unix.UnixRights(fd), nil, 0) })
+	}
+	if err := PassRights(a, false); errors.Is(err, unix.ENOPROTOOPT) {
+		t.Skip("the kernel has no SO_PASSRIGHTS, which came with Linux 6.16")
+	}
+	require.ErrorIs(t, send(), unix.EPERM)
+	require.NoError(t, PassRights(a, true))
+	require.NoError(t, send())
+	require.Error(t, PassRights(&net.UnixConn{}, true))
+}
+
 func TestRemoveStale(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	require.NoError(t, RemoveStale(path, "engine"), "nothing is there")

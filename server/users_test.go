@@ -1,4 +1,4 @@
-package engine
+package server
 
 import (
 	"io"
@@ -45,17 +45,22 @@ func (r *rig) dialAs(uid int, path string) (c *caller) {
 	return c
 }
 
-// serveAll is serve for all users, by a listener that was made as change says.
-func (r *rig) serveAll(change func(*Engine)) (path string) {
+// serveAll is serve for all users.
+func (r *rig) serveAll() (path string) {
+	r.Helper()
+	path = r.publicPath()
+	r.serveAt(path, 0o666)
+	return path
+}
+
+// publicPath is where all users can connect.
+func (r *rig) publicPath() string {
 	r.Helper()
 	dir, err := os.MkdirTemp("", "nicless") // TempDir lets no other user in
 	require.NoError(r, err)
 	r.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(r, os.Chmod(dir, 0o755))
-	change(r.e.Engine)
-	path = filepath.Join(dir, "s")
-	r.serveAt(path, 0o666)
-	return path
+	return filepath.Join(dir, "s")
 }
 
 // asChild runs a test of this program in a process of its own until the calling test

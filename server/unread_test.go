@@ -1,11 +1,13 @@
-package engine
+package server
 
 import (
 	"net"
 	"os"
 	"testing"
 
+	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -26,53 +28,45 @@ func ends(t *testing.T) (device *net.UnixConn, client int) {
 // A user whose clients do not read their answers is refused another answer with
 // descriptors; others are not, and reading makes up for it.
 func TestDescriptorsInUnreadAnswersCount(t *testing.T) {
-	s := newShares()
-	s.most[unread] = 8
-	f := &flights{shares: s}
+	r := newRig(t, engine.Config{})
+	r.bound(nic.Bounds{Unread: 8})
+	f := &unreadAnswers{device: r.d}
 	answer := func(conn *net.UnixConn) {
 		_, _, err := conn.WriteMsgUnix([]byte("answer"), nil, nil)
 		require.NoError(t, err)
 		f.sent(conn)
 	}
 	one, its := ends(t)
-	require.NoError(t, f.board(one, 7, 2))
+	require.NoError(t, f.charge(one, 7, 2))
 	answer(one)
-	require.ErrorContains(t, f.board(one, 7, 1), "read the answers to the requests before it first")
+	require.ErrorContains(t, f.charge(one, 7, 1), "read the answers to the requests before it first")
 	two, _ := ends(t)
-	require.NoError(t, f.board(two, 7, 2))
+	require.NoError(t, f.charge(two, 7, 2))
 	answer(two)
 	three, _ := ends(t)
-	require.ErrorIs(t, f.board(three, 7, 1), &control.Error{Code: control.CodeLimit}, "four of eight are one user's share")
+	require.ErrorIs(t, f.charge(three, 7, 1), &control.Error{Code: control.CodeLimit}, "four of eight are one user's share")
 	stranger, _ := ends(t)
-	require.NoError(t, f.board(stranger, 8, 2)) // and about to be sent
+	require.NoError(t, f.charge(stranger, 8, 2)) // and about to be sent
 
 	_, err := unix.Read(its, make([]byte, 16))
 	require.NoError(t, err)
-	require.NoError(t, f.board(three, 7, 1), "one has read meanwhile")
-	f.landed(t.Context(), three)
-	require.NoError(t, f.board(one, 7, 1), "and may ask again")
-	f.landed(t.Context(), one)
-	require.Equal(t, 4, s.taken[unread], "what two and the stranger have not read")
+	require.NoError(t, f.charge(three, 7, 1), "one has read meanwhile")
+	f.wait(t.Context(), three)
+	require.NoError(t, f.charge(one, 7, 1), "and may ask again")
+	f.wait(t.Context(), one)
+	require.Equal(t, nic.Cost{Unread: 4}, r.held().Cost, "what two and the stranger have not read")
 }
 
 // A connection that ends with an answer unread counts until its client has closed.
 func TestUnreadAnswersCountBeyondTheEnd(t *testing.T) {
-	r := newRig(t, Config{})
+	r := newRig(t, engine.Config{})
 	c := r.dial(r.serve())
 	c.hello()
 	c.send(control.Append(nil, control.OpOpenEvents, 0, 1, &control.Empty{}))
-	count := func() (n int) {
-		r.e.shares.mu.Lock()
-		defer r.e.shares.mu.Unlock()
-		return r.e.shares.taken[unread]
-	}
+	count := func() int { return r.held().Cost.Unread }
 	r.until("the answer is under way", func() bool { return count() == 1 })
 	require.NoError(t, c.conn.CloseWrite())
-	r.until("the client is gone", func() bool {
-		gone := false
-		r.e.Do(func() { gone = len(r.e.clients) == 0 })
-		return gone
-	})
+	r.until("the client is gone", func() bool { return len(r.held().Clients) == 0 })
 	require.Equal(t, 1, count())
 	c.close()
 	r.until("it counts no more", func() bool { return count() == 0 })

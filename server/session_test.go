@@ -1,7 +1,6 @@
-package engine
+package server
 
 import (
-	"errors"
 	"net"
 	"os"
 	"slices"
@@ -45,38 +44,8 @@ func TestReadingClosesNoDescriptor(t *testing.T) {
 		return p[0].Revents&unix.POLLHUP != 0
 	}
 	s := session{conn: mine}
-	require.ErrorIs(t, s.next(), errDesync)
+	require.ErrorIs(t, s.next(), errProtocol)
 	require.False(t, hungUp(), "the reader of the request closed it")
 	require.NoError(t, mine.Close())
 	require.True(t, hungUp())
-}
-
-// A connection that no descriptor could be sent to does not wait behind others of its
-// user, and is paid for until it is closed.
-func TestConnectionsWithNothingInThemDoNotWait(t *testing.T) {
-	r := newRig(t, Config{})
-	const uid = 7
-	release := make(chan struct{})
-	require.False(t, r.e.Clogged(uid))
-	for range closersEach {
-		r.e.discarded.connections.add(uid, func() { <-release })
-	}
-	r.until("closers are stuck", func() bool { return r.e.Clogged(uid) })
-	require.False(t, r.e.Clogged(uid+1))
-	held := bill{descriptors: 1}
-	discard := func(on bool) {
-		conn, _ := bothEnds(t)
-		if err := PassRights(conn, on); errors.Is(err, unix.ENOPROTOOPT) {
-			t.Skip("needs Linux 6.16, which knows SO_PASSRIGHTS")
-		}
-		require.NoError(t, r.e.shares.charge(uid, held))
-		r.e.discardConnection(uid, conn, held)
-	}
-	discard(false)
-	require.Equal(t, bill{}, r.owed())
-	discard(true)
-	require.Equal(t, held, r.owed())
-	require.Equal(t, 1, r.e.discarded.connections.waiting())
-	close(release)
-	r.until("all are closed", func() bool { return r.owed() == bill{} && !r.e.Clogged(uid) })
 }

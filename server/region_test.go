@@ -1,11 +1,13 @@
-package engine
+package server
 
 import (
 	"fmt"
 	"os"
 	"testing"
 
+	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -15,7 +17,7 @@ import (
 // as it likes: a thread that touches the range waits in the kernel until the punch has
 // ended. So the device takes no memory before it is sealed against punches.
 func TestNobodyTakesPagesFromUnderTheDevice(t *testing.T) {
-	r := newRig(t, Config{})
+	r := newRig(t, engine.Config{})
 	c := r.dial(r.serve())
 	c.hello()
 	punch := func(mem *shm.Region) error {
@@ -49,7 +51,7 @@ func TestNobodyTakesPagesFromUnderTheDevice(t *testing.T) {
 
 // UAR pages are memory that the device polls, so they must be sealed too.
 func TestQueuesNeedSealedRegisters(t *testing.T) {
-	r := newRig(t, Config{})
+	r := newRig(t, engine.Config{})
 	c := r.dial(r.serve())
 	c.send(control.Append(nil, control.OpHello, 0, 1, &hello))
 	_, _, fds, ok := c.answer()
@@ -69,7 +71,7 @@ func TestQueuesNeedSealedRegisters(t *testing.T) {
 
 // The status page is the device's alone from the beginning.
 func TestNobodyTakesTheStatusPage(t *testing.T) {
-	r := newRig(t, Config{})
+	r := newRig(t, engine.Config{})
 	c := r.dial(r.serve())
 	c.send(control.Append(nil, control.OpHello, 0, 1, &hello))
 	_, _, fds, ok := c.answer()
@@ -81,7 +83,7 @@ func TestNobodyTakesTheStatusPage(t *testing.T) {
 
 // The regions of a client, in whichever state, are bounded and are released with it.
 func TestRegionsThatAreNeverPlaced(t *testing.T) {
-	r := newRig(t, Config{Limits: Limits{Regions: 3, Bytes: 1 << 20}})
+	r := newRig(t, engine.Config{Limits: engine.Limits{Regions: 3, Bytes: 1 << 20}})
 	path := r.serve()
 	before := holdings(t)
 	c := r.dial(path)
@@ -105,13 +107,13 @@ func TestRegionsThatAreNeverPlaced(t *testing.T) {
 	require.Nil(t, create(1))
 	c.close()
 	r.settled(before)
-	r.until("shares are given back", func() bool { return r.owed() == bill{} })
+	r.until("shares are given back", func() bool { return r.charged(nic.Cost{}) })
 }
 
 // All clients together map no more address space than there is.
 func TestAddressSpaceIsShared(t *testing.T) {
-	r := newRig(t, Config{})
-	r.e.shares.most[addresses] = 4 * shm.PageSize
+	r := newRig(t, engine.Config{})
+	r.bound(nic.Bounds{Addresses: 4 * shm.PageSize})
 	path := r.serve()
 	before := holdings(t)
 	c := r.dial(path)
@@ -125,12 +127,12 @@ func TestAddressSpaceIsShared(t *testing.T) {
 	c.region(0x20000, shm.PageSize)
 	c.close()
 	r.settled(before)
-	r.until("shares are given back", func() bool { return r.owed() == bill{} })
+	r.until("shares are given back", func() bool { return r.charged(nic.Cost{}) })
 }
 
 // Descriptors go one way. One that a client sends is closed, and its connection ends.
 func TestClientsSendNoDescriptors(t *testing.T) {
-	r := newRig(t, Config{})
+	r := newRig(t, engine.Config{})
 	path := r.serve()
 	before := holdings(t)
 	for _, n := range []int{1, 2, 12, 13, 200} {
@@ -155,7 +157,7 @@ func TestClientsSendNoDescriptors(t *testing.T) {
 // With Populate a region's pages are there before the client has it.
 func TestPopulate(t *testing.T) {
 	resident := func(populate bool) (n int) {
-		r := newRig(t, Config{Populate: populate})
+		r := newRig(t, engine.Config{Populate: populate})
 		c := r.dial(r.serve())
 		c.hello()
 		_, mem := c.newRegion(64 * shm.PageSize)

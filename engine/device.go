@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/internal/unixsock"
+	"golang.org/x/sys/unix"
+)
+
+// The engine as servers in its process see it. Connections and protocols are theirs;
+// what they hold for programs is counted here, where the device's own objects are
+// counted, so that a user has one share whatever it speaks.
+
+func init() {
+	nic.Register(func(e any) nic.Device { return access{e.(*Engine)} })
+}
+
+// access is nic.Device and nic.Probe.
+type access struct{ *Engine }
+
+var _ nic.Probe = access{}
+
+func (a access) AttachLocal(name string) (nic.Client, error) {
+	c, err := a.attachLocal(name)
+	if err != nil {
+		return nil, err // not a Client that is nil
+	}
+	return c, nil
+}
+
+func (a access) Attach(name string, uid uint32, h nic.Hosted) (nic.Client, error) {
+	c, err := a.attachHosted(name, uid, h)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (a access) Charge(uid uint32, c nic.Cost) error { return a.shares.take(uid, billOf(c)) }
+func (a access) Incur(uid uint32, c nic.Cost) error  { return a.shares.charge(uid, billOf(c)) }
+func (a access) Refund(uid uint32, c nic.Cost)       { a.shares.give(uid, billOf(c)) }
+
+func billOf(c nic.Cost) bill {
+	return bill{memory: c.Memory, descriptors: c.Descriptors, connections: c.Connections, unread: c.Unread}
+}
+
+func (a access) Discard(uid uint32, files []*os.File) {
+	if len(files) == 0 {
+		return
+	}
+	a.discard(uid, len(files), func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	})
+}
+
+func (a access) DiscardConnection(uid uint32, conn *net.UnixConn, c nic.Cost) {
+	unixsock.HangUp(conn)
+	a.discardConnection(uid, conn, billOf(c))
+}
+
+func (a access) Clogged(uid uint32) bool { return a.clogged(uid) }
+func (a access) Backlogged() bool        { return a.backlogged() }
+
+func (a access) Aside(uid uint32, f func()) bool { return a.aside(uid, f) }
+
+// aside calls f on a closer of the user's, and reports whether it has returned within
+// asideTime.
+func (e *Engine) aside(uid uint32, f func()) bool {
+	done := make(chan struct{})
+	e.discard(uid, 0, func() {
+		defer close(done)
+		f()
+	})
+	select {
+	case <-done:
+		return true
+	case <-time.After(asideTime):
+		return false
+	}
+}
+
+// asideTime is how long the device waits for a program that keeps its own events from
+// being taken back.
+const asideTime = 100 * time.Millisecond
+
+func (a access) Prepare() error {
+	growDescriptors()
+	return startHelpers()
+}
+
+// growDescriptors has the kernel make its table of this process's descriptors as large
+// as clients may need it. Growing it later takes milliseconds (synchronize_rcu) of the
+// thread that opens the next descriptor, which can be the device's.
+func growDescriptors() {
+	const most = 1 << 16 // 0.5 MiB of the kernel's memory
+	if fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, min(rlimit(unix.RLIMIT_NOFILE, most), most)-1); err == nil {
+		_ = unix.Close(fd)
+	}
+}
+
+func (a access) CreateMemory(uid uint32, name string, size int) (*shm.Region, error) {
+	return a.createMemory(uid, name, size)
+}
+func (a access) ForgetMemory(uid uint32, r *shm.Region)  { a.forgetMemory(uid, r) }
+func (a access) ReleaseMemory(uid uint32, r *shm.Region) { a.releaseMemory(uid, r) }
+
+func (a access) Report(uid uint32, level slog.Level, text string, attrs ...any) {
+	a.report(uid, level, text, attrs...)
+}
+
+func (a access) MaySay(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
+	return a.maySay(uid, who)
+}
+
+func (c *Client) Name() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.name
+}
+
+// Call makes the memory of a new region beside the engine's thread, where it can take
+// its time, and releases it if the request is refused.
+func (c *Client) Call(op control.Op, payload []byte) (ans control.Message, r control.Reply, err error) {
+	if op != control.OpCreateRegion || c.local {
+		return c.request(op, payload, Memory{})
+	}
+	mem, err := c.makeMemory(payload)
+	if err != nil {
+		return nil, r, err
+	}
+	ans, r, err = c.request(op, payload, mem)
+	if err != nil {
+		c.e.releaseMemory(c.uid, mem.Region)
+	}
+	return ans, r, err
+}
+
+// CallUnmapped is Call for memory of the client's process.
+func (c *Client) CallUnmapped(op control.Op, payload []byte) (control.Message, control.Reply, error) {
+	return c.request(op, payload, Memory{InProcess: true})
+}

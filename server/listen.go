@@ -1,0 +1,103 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+
+	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/unixsock"
+	"golang.org/x/sys/unix"
+)
+
+// A Listener accepts clients at a unix socket. Serve ends it.
+type Listener struct {
+	device nic.Device
+	socket *net.UnixListener
+	lock   *unixsock.Lock // of the socket's path; nil: the socket is the caller's
+	unread unreadAnswers
+}
+
+// Listen makes a socket at path, to which clients of e connect. The permission bits of
+// mode decide which users may.
+//
+// A socket that was left at path by an engine which is gone is replaced. It is an error
+// if an engine still answers there, or if something else is there. The file PATH.lock
+// keeps two engines that start at the same time apart; the error names the process that
+// holds it.
+func Listen(e *engine.Engine, path string, mode fs.FileMode) (*Listener, error) {
+	l, err := listen(nic.Of(e), path, mode)
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	return l, nil
+}
+
+func listen(d nic.Device, path string, mode fs.FileMode) (_ *Listener, err error) {
+	lock, err := unixsock.LockPath(path, "engine")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			lock.Unlock()
+		}
+	}()
+	if err := unixsock.RemoveStale(path, "engine"); err != nil {
+		return nil, err
+	}
+	prepare(d)
+	socket, err := unixsock.Listen(path, mode)
+	if err != nil {
+		return nil, err
+	}
+	return newListener(d, socket, lock), nil
+}
+
+// Use returns a Listener for a socket that the caller has made, such as one that was
+// passed by a service manager. The socket is of type SOCK_SEQPACKET ("unixpacket" in
+// package net). Serve closes it, and leaves its file to the caller.
+//
+// Descriptors that clients send before Use may lie in connections that wait to be
+// accepted. After Use the kernel refuses them, from Linux 6.16 on.
+func Use(e *engine.Engine, socket *net.UnixListener) (*Listener, error) {
+	if socket == nil {
+		return nil, errors.New("server: no socket (nil)")
+	}
+	if n := socket.Addr().Network(); n != "unixpacket" {
+		return nil, fmt.Errorf("server: socket %v is of network %s; unixpacket (SOCK_SEQPACKET) is needed", socket.Addr(), n)
+	}
+	if err := unixsock.PassRights(socket, false); err != nil && !errors.Is(err, unix.ENOPROTOOPT) {
+		return nil, fmt.Errorf("server: socket %v: %w", socket.Addr(), err)
+	}
+	d := nic.Of(e)
+	prepare(d)
+	return newListener(d, socket, nil), nil
+}
+
+func newListener(d nic.Device, socket *net.UnixListener, lock *unixsock.Lock) *Listener {
+	return &Listener{device: d, socket: socket, lock: lock, unread: unreadAnswers{device: d}}
+}
+
+// prepare readies the device's process before the first client can connect. What fails
+// matters at the end of the process only.
+func prepare(d nic.Device) {
+	if err := d.Prepare(); err != nil {
+		d.Report(nic.Nobody, slog.LevelInfo, "clients may be able to delay the end of this process", "error", err)
+	}
+}
+
+// close ends the socket, and with it the connections that were not accepted. They may
+// hold descriptors that are slow to close, so close does not wait.
+func (l *Listener) close() {
+	if l.lock == nil {
+		l.socket.SetUnlinkOnClose(false)
+		go l.socket.Close()
+		return
+	}
+	unixsock.Close(l.socket)
+	l.lock.Unlock()
+}

@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/unixsock"
+	"golang.org/x/sys/unix"
+)
+
+// helloTime is how long a new connection may be silent.
+const helloTime = 10 * time.Second
+
+// answerBuffer is the send buffer of a connection in bytes, of which the kernel makes
+// twice as much: answers that a client does not read lie there. What the device charges
+// for a client includes it.
+const answerBuffer = 32 << 10
+
+var (
+	connectionCost = nic.Cost{Descriptors: 1}
+	threadCost     = nic.Cost{Connections: 1} // which closing a connection may hold
+)
+
+var errBacklog = errors.New("too many connections wait to be closed")
+
+// Serve accepts and serves clients until ctx ends. Then it closes the socket and every
+// connection, and returns nil when the last client is gone, or after five seconds. An
+// error means that the socket failed. Serve is called once.
+func (l *Listener) Serve(ctx context.Context) error {
+	var clients sync.WaitGroup
+	defer unixsock.WaitFor(&clients, unixsock.Patience)
+	defer l.close()
+	next := unixsock.Acceptor{Listener: l.socket, Busy: l.busy, Failed: func(err error) {
+		l.device.Report(nic.Nobody, slog.LevelWarn, "connection not accepted", "error", err)
+	}}
+	for {
+		conn, err := next.Next(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("server: %w", err)
+		case conn == nil: // ctx has ended
+			return nil
+		}
+		cred, err := l.admit(conn)
+		if err != nil {
+			continue
+		}
+		clients.Add(1)
+		go func() {
+			defer clients.Done()
+			l.serve(ctx, conn, cred)
+		}()
+	}
+}
+
+// busy says why no connection is accepted at present.
+func (l *Listener) busy() error {
+	if l.device.Backlogged() {
+		return errBacklog
+	}
+	return nil
+}
+
+// admit charges a connection to the user at its other end. A connection that is refused
+// is discarded before the next one is accepted, so that the backlog counts it.
+func (l *Listener) admit(conn *net.UnixConn) (*unix.Ucred, error) {
+	cred, err := unixsock.Credentials(conn)
+	if err != nil {
+		l.device.DiscardConnection(nic.Nobody, conn, nic.Cost{})
+		l.device.Report(nic.Nobody, slog.LevelWarn, "connection without credentials", "error", err)
+		return nil, err
+	}
+	if err := l.device.Incur(cred.Uid, connectionCost); err != nil {
+		l.device.DiscardConnection(cred.Uid, conn, connectionCost)
+		l.device.Report(cred.Uid, slog.LevelWarn, "client refused", "client", nameOf(cred), "error", err)
+		return nil, err
+	}
+	return cred, nil
+}
+
+// nameOf is a client's name in the log: what the kernel says of it.
+func nameOf(cred *unix.Ucred) string { return fmt.Sprintf("pid %d uid %d", cred.Pid, cred.Uid) }
+
+// serve serves one connection that was admitted, until it or ctx ends, and then destroys
+// what was made on it.
+func (l *Listener) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucred) {
+	cost := connectionCost // until the connection is closed
+	defer func() { l.device.DiscardConnection(cred.Uid, conn, cost) }()
+	defer l.unread.wait(ctx, conn)
+	defer unixsock.HangUp(conn) // the client is told at once
+	c, err := l.device.Attach(nameOf(cred), cred.Uid, nic.Hosted{})
+	if err != nil {
+		l.device.Report(cred.Uid, slog.LevelWarn, "client refused", "client", nameOf(cred), "error", err)
+		return
+	}
+	l.device.Report(cred.Uid, slog.LevelInfo, "client connected", "client", c.Name())
+	defer func() {
+		// The client's end refunds its thread, but closing the connection may hold one.
+		_ = l.device.Incur(cred.Uid, threadCost)
+		cost = cost.Plus(threadCost)
+		_ = c.Close()
+		l.device.Report(cred.Uid, slog.LevelInfo, "client gone", "client", c.Name())
+	}()
+	// The connection is not closed here: closing happens where the last user of the
+	// descriptor is, which is the goroutine that reads.
+	stop := context.AfterFunc(ctx, func() { unixsock.HangUp(conn) })
+	defer stop()
+	_ = conn.SetWriteBuffer(answerBuffer)
+	_ = conn.SetReadDeadline(time.Now().Add(helloTime))
+	s := session{client: c, conn: conn, uid: cred.Uid, unread: &l.unread}
+	for ctx.Err() == nil {
+		if err := s.next(); err != nil {
+			if ctx.Err() == nil && !errors.Is(err, errEnd) {
+				l.device.Report(cred.Uid, slog.LevelWarn, "connection ended", "client", c.Name(), "error", err)
+			}
+			return
+		}
+	}
+}

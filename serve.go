@@ -8,7 +8,6 @@ import (
 	"net"
 
 	"github.com/nicless/nicless/engine"
-	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/server"
 	"github.com/nicless/nicless/verbs"
 )
@@ -82,7 +81,7 @@ func run(ctx context.Context, listen func(*engine.Engine) (*server.Listener, err
 	err = errors.Join(err, <-ended)
 	if cfg.Log != nil {
 		s := e.Stats()
-		cfg.Log.Info("engine stopped", "wqes", s[control.CounterWQEs], "failed", s[control.CounterFailed], "bytes", s[control.CounterBytes])
+		cfg.Log.Info("engine stopped", "wqes", s.WQEs, "failed", s.Failed, "bytes", s.Bytes)
 	}
 	e.FlushLog(flushTime)
 	return err

@@ -45,7 +45,7 @@ type Client struct {
 	quiet     explainer
 	said      nic.Speaker // its explanations in the log
 	bytes     uint64      // of all regions, placed or not
-	count     Stats
+	count     counts
 	copier    copier   // of transfers past the caches
 	offloaded int      // number of its copy tasks that workers have
 	after     []func() // what a request has left to do off the engine's thread; see finish

@@ -110,7 +110,7 @@ type Engine struct {
 	stopped bool   // no shard works: a request is being served
 
 	epoch         atomic.Uint64 // number of changes of keys so far
-	past          Stats         // of closed clients
+	past          counts        // of closed clients
 	publishCycles uint64
 	journal       journal
 	spoken        *lines // limits log lines about connections

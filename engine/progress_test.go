@@ -189,7 +189,7 @@ func TestMemoryThatHoldsUpTheThread(t *testing.T) {
 
 	far.meanwhile("nobody is stuck", func() bool { return len(r.e.Stuck()) == 0 })
 	r.until("the log", func() bool { return said.line("goes on") != "" })
-	require.Equal(t, uint64(1), r.e.Stats()[control.CounterStalls])
+	require.Equal(t, uint64(1), r.e.Stats().Stalls)
 	ev := theirs()
 	require.NotNil(t, ev, said.String())
 	require.Equal(t, codeMemorySlow.String(), strings.TrimRight(string(ev.Code[:]), "\x00"))
@@ -270,7 +270,7 @@ func TestGoodWorkIsNotExplained(t *testing.T) {
 	}
 	over.Store(true)
 	all.Wait()
-	require.Zero(t, r.e.Stats()[control.CounterStalls], said)
+	require.Zero(t, r.e.Stats().Stalls, said)
 	require.NotContains(t, said.String(), "held up")
 }
 

@@ -9,8 +9,21 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Stats counts what a device has done, indexed by control.Counter.
-type Stats [control.Counters]uint64
+// Stats counts what an engine has done for all its clients since it was made, those that
+// are gone included.
+type Stats struct {
+	WQEs      uint64 // send WQEs executed; flushed ones are not
+	Bytes     uint64 // bytes of payload moved by them
+	CQEs      uint64 // completions written
+	Failed    uint64 // WQEs executed that ended with an error
+	Receives  uint64 // receive WQEs consumed
+	Events    uint64 // completion and other events sent
+	Explained uint64 // explanations, also those held back
+	Stalls    uint64 // times that a client's memory held up a thread of the engine
+}
+
+// counts are what one client is told in its status page, by control.Counter.
+type counts [control.Counters]uint64
 
 // A statusPage is the page of memory in which a client reads the device's state, clock and
 // counters without a request.
@@ -64,22 +77,26 @@ func (c *Client) publish(now uint64) {
 	}
 }
 
-// Stats returns what the engine has done so far for all its clients, closed ones included.
-// Safe for concurrent use.
-func (e *Engine) Stats() (s Stats) {
+// Stats returns what the engine has done so far. Safe for concurrent use.
+func (e *Engine) Stats() Stats {
+	var n counts
 	e.Do(func() {
-		s = e.past
+		n = e.past
 		for _, sh := range e.shards {
 			for c := range sh.clients {
-				s.add(&c.count)
+				n.add(&c.count)
 			}
 		}
 	})
-	return s
+	return Stats{
+		WQEs: n[control.CounterWQEs], Bytes: n[control.CounterBytes], CQEs: n[control.CounterCQEs], Failed: n[control.CounterFailed],
+		Receives: n[control.CounterReceives], Events: n[control.CounterEvents], Explained: n[control.CounterExplained],
+		Stalls: n[control.CounterStalls],
+	}
 }
 
-func (s *Stats) add(more *Stats) {
+func (n *counts) add(more *counts) {
 	for i, v := range more {
-		s[i] += v
+		n[i] += v
 	}
 }

@@ -106,7 +106,7 @@ type sight struct {
 	qps    []string
 	cqs    []string
 	srqs   []string
-	counts [2]Stats
+	counts [2]counts
 	events [2][]string // explanations with their words and bytes, too
 }
 

@@ -42,8 +42,13 @@ var mayImport = map[string][]string{
 	// The device as its servers see it: interfaces, which engine implements.
 	"internal/nic": {"internal/shm", "internal/control"},
 
+	// Leaves of the device.
+	"engine/internal/closers": {},
+	"engine/internal/sealer":  {"internal/shm", "internal/unixsock"},
+
 	// The device: never hostpath.
-	"engine": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/unixsock"},
+	"engine": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/unixsock",
+		"engine/internal/closers", "engine/internal/sealer"},
 
 	// The socket server: a client of the engine, which knows nothing of it.
 	"server": {"engine", "internal/nic", "internal/control", "internal/unixsock"},

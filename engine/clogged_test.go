@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/closers"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -34,8 +35,8 @@ func TestConnectionsWithNothingInThemDoNotWait(t *testing.T) {
 	const uid = 7
 	release := make(chan struct{})
 	require.False(t, r.e.clogged(uid))
-	for range closersEach {
-		r.e.discarded.connections.add(uid, func() { <-release })
+	for range closers.Each {
+		r.e.discarded.connections.Add(uid, func() { <-release })
 	}
 	r.until("closers are stuck", func() bool { return r.e.clogged(uid) })
 	require.False(t, r.e.clogged(uid+1))
@@ -52,7 +53,7 @@ func TestConnectionsWithNothingInThemDoNotWait(t *testing.T) {
 	require.Equal(t, bill{}, r.owed())
 	discard(true)
 	require.Equal(t, held, r.owed())
-	require.Equal(t, 1, r.e.discarded.connections.waiting())
+	require.Equal(t, 1, r.e.discarded.connections.Waiting())
 	close(release)
 	r.until("all are closed", func() bool { return r.owed() == bill{} && !r.e.clogged(uid) })
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/nicless/nicless/engine/internal/sealer"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -87,7 +88,7 @@ func (e *Engine) unmap(uid uint32, r *shm.Region, held bill) {
 		return
 	}
 	e.discard(uid, 0, func() {
-		if theSealer.seal(r) {
+		if sealer.Seal(r) {
 			shut()
 		}
 	})

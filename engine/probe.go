@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/closers"
 	"github.com/nicless/nicless/internal/nic"
 )
 
@@ -27,7 +28,7 @@ func (a access) Held() (h nic.Holdings) {
 	a.shares.mu.Unlock()
 	h.Cost = nic.Cost{Memory: t[memory], Descriptors: t[descriptors], Connections: t[connections], Unread: t[unread]}
 	h.Other = t != billOf(h.Cost)
-	h.Closing = a.discarded.connections.waiting()
+	h.Closing = a.discarded.connections.Waiting()
 	a.Do(func() {
 		for _, sh := range a.shards {
 			for c := range sh.clients {
@@ -50,8 +51,8 @@ func (a access) NextSpan() {
 
 func (a access) StickClosers(uid uint32) (release func()) {
 	stuck := make(chan struct{})
-	for range closersEach {
-		a.discarded.connections.add(a.shares.payer(uid), func() { <-stuck })
+	for range closers.Each {
+		a.discarded.connections.Add(a.shares.payer(uid), func() { <-stuck })
 	}
 	return func() { close(stuck) }
 }

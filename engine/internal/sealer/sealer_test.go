@@ -1,4 +1,4 @@
-package engine
+package sealer
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func TestMemoryIsSealedByAnotherProcess(t *testing.T) {
 	require.NoError(t, unix.Close(s.socket))
 }
 
-// Memory goes to nobody else where the process is gone, and its socket closed: the
+// Memory goes to no other process when the sealer is gone and its socket closed: the
 // number may be a client's connection by then.
 func TestMemoryIsSentToTheSealerOnly(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)

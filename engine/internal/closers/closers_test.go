@@ -1,4 +1,4 @@
-package engine
+package closers
 
 import (
 	"sync"
@@ -10,11 +10,11 @@ import (
 
 // Closers are per user, whatever the uids are.
 func TestClosersDoNotCollide(t *testing.T) {
-	r := newRig(t, Config{})
+	var c Closers
 	stuck, done := make(chan struct{}), make(chan struct{})
-	r.e.discard(1, 0, func() { <-stuck })
+	c.Add(1, func() { <-stuck })
 	for uid := uint32(2); uid <= 3000; uid++ {
-		r.e.discard(uid, 0, func() { done <- struct{}{} })
+		c.Add(uid, func() { done <- struct{}{} })
 		select {
 		case <-done:
 		case <-time.After(10 * time.Second):
@@ -24,54 +24,58 @@ func TestClosersDoNotCollide(t *testing.T) {
 	close(stuck)
 }
 
-// One user's closers are bounded, and users with stuck ones leave half of all to
-// those who have none.
+// One user's closers are bounded, and users with stuck ones leave half of all to users
+// that have none.
 func TestClosersAreBounded(t *testing.T) {
-	var c closers
+	var c Closers
 	release := make(chan struct{})
 	var all sync.WaitGroup
 	stick := func(user uint32, n int) {
 		for range n {
 			all.Add(1)
-			c.add(user, func() { defer all.Done(); <-release })
+			c.Add(user, func() { defer all.Done(); <-release })
 		}
 	}
 	busy := func(user uint32) int {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if p := c.users[user]; p != nil {
-			return p.busy
+		if q := c.users[user]; q != nil {
+			return q.busy
 		}
 		return 0
 	}
-	r := &rig{TB: t}
-	const greedy = closersMost/2/closersEach + 10
+	const greedy = Most/2/Each + 10
 	for user := range uint32(greedy) {
-		stick(user, closersEach+4)
+		stick(user, Each+4)
 	}
-	r.until("half of them are stuck", func() bool {
+	until(t, "half of them are stuck", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.busy >= closersMost/2
+		return c.busy >= Most/2
 	})
 	for user := range uint32(greedy) {
 		require.GreaterOrEqual(t, busy(user), 1)
-		require.LessOrEqual(t, busy(user), closersEach)
+		require.LessOrEqual(t, busy(user), Each)
 	}
 	done := make(chan struct{})
-	c.add(9999, func() { close(done) })
+	c.Add(9999, func() { close(done) })
 	<-done
-	for user := uint32(10_000); c.waiting() < greedy*4+closersMost; user++ { // more than there are
+	for user := uint32(10_000); c.Waiting() < greedy*4+Most; user++ { // more than there are
 		stick(user, 1)
 	}
 	c.mu.Lock()
-	require.Equal(t, closersMost, c.busy)
+	require.Equal(t, Most, c.busy)
 	c.mu.Unlock()
 	close(release)
 	all.Wait()
-	r.until("all are done", func() bool {
+	until(t, "all are done", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.busy == 0 && len(c.users) == 0 && len(c.turns) == 0 && c.length == 0
+		return c.busy == 0 && len(c.users) == 0 && len(c.starved) == 0 && c.waiting == 0
 	})
+}
+
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	require.Eventually(t, f, 10*time.Second, time.Millisecond, what)
 }

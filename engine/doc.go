@@ -7,6 +7,10 @@
 // until told to stop. Control requests, which arrive on any goroutine, run between
 // two steps, or while that thread sleeps.
 //
+// Clients are attached by packages of this module only: the root package for its own
+// process, server and verbs for others. They reach the device by internal/nic, whose
+// interfaces are implemented in device.go; docs/design/0022 says why.
+//
 // # What is exact
 //
 // The bytes of WQEs, CQEs, doorbell records and UAR registers; the order of

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"bytes"
-	"sync"
 	"testing"
 	"time"
 
@@ -79,22 +77,4 @@ func TestLinesOfClients(t *testing.T) {
 	b.second++
 	said, unsaid = b.try(1, 1, &one)
 	require.Equal(t, []int{1, 992}, []int{said, unsaid})
-}
-
-// A safeBuffer is a log that is read while it is written to.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

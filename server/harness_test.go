@@ -170,7 +170,8 @@ func (c *caller) answer() (h control.Header, payload []byte, fds []int, ok bool)
 	return h, append([]byte(nil), payload...), fds, true
 }
 
-// call sends a request and returns the refusal, if it is one.
+// call sends a request and parses the answer into ans. It returns the refusal, if the
+// answer is one.
 func (c *caller) call(op control.Op, req, ans control.Message, fds ...int) *control.Error {
 	c.Helper()
 	c.send(control.Append(nil, op, 0, 77, req), fds...)
@@ -205,7 +206,8 @@ func (c *caller) hello() {
 	require.NoError(c, c.uar.Forget())
 }
 
-// mapped maps what a descriptor that came with an answer holds.
+// mapped maps memory whose descriptor came with an answer, and closes the descriptor
+// when the memory is forgotten.
 func (c *caller) mapped(fd int) *shm.Region {
 	c.Helper()
 	mem, err := shm.Attach(os.NewFile(uintptr(fd), "shared"), false)
@@ -227,7 +229,7 @@ func (c *caller) newRegion(size uint64) (id uint32, mem *shm.Region) {
 	return region.ID, c.mapped(fds[0])
 }
 
-// region makes a region that can be used.
+// region makes a region and places it at addr.
 func (c *caller) region(addr, size uint64) (id uint32, mem *shm.Region) {
 	c.Helper()
 	id, mem = c.newRegion(size)
@@ -244,8 +246,7 @@ func (c *caller) ended() {
 	require.False(c, ok, "the connection goes on")
 }
 
-// holdings counts the descriptors and mappings of this process that could be a
-// client's.
+// holdings counts the descriptors of this process, and its mappings of shared memory.
 func holdings(t testing.TB) [2]int {
 	t.Helper()
 	fds, err := os.ReadDir("/proc/self/fd")
@@ -255,8 +256,8 @@ func holdings(t testing.TB) [2]int {
 	return [2]int{len(fds), strings.Count(string(maps), "memfd:")}
 }
 
-// returned waits until the engine holds no more than it held before; it may be
-// less, if an earlier test's engine had not closed everything then.
+// returned waits until this process has no more of both than before. It may have less,
+// if the engine of an earlier test had not closed everything by then.
 func (r *rig) returned(before [2]int) {
 	r.Helper()
 	r.until("descriptors and mappings are given back", func() bool {
@@ -265,7 +266,7 @@ func (r *rig) returned(before [2]int) {
 	})
 }
 
-// settled waits until the engine holds no more than before, and nothing of a client.
+// settled is returned, and requires that the engine has nothing of a client.
 func (r *rig) settled(before [2]int) {
 	r.Helper()
 	r.returned(before)
@@ -274,7 +275,7 @@ func (r *rig) settled(before [2]int) {
 	require.Zero(r, h.Objects)
 }
 
-// memfd makes a descriptor of size bytes with these seals.
+// memfd makes sealed memory of size bytes.
 func memfd(t testing.TB, size int64, seals int) int {
 	t.Helper()
 	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -287,3 +288,18 @@ func memfd(t testing.TB, size int64, seals int) int {
 }
 
 const allSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// pair returns the two ends of a connection.
+func pair(t *testing.T) (server, client *net.UnixConn) {
+	t.Helper()
+	a, b, err := unixsock.Pair("end")
+	require.NoError(t, err)
+	connection := func(f *os.File) *net.UnixConn {
+		conn, err := net.FileConn(f)
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn.(*net.UnixConn)
+	}
+	return connection(a), connection(b)
+}

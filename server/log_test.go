@@ -35,8 +35,8 @@ func (b *safeBuffer) String() string {
 	return b.b.String()
 }
 
-// One client that connects in a loop writes a bounded number of lines, every one
-// that is held back is counted, and another user's connection is in the log.
+// A client that connects in a loop causes a bounded number of lines in the log. Each line
+// that is held back is counted, and the connection of another user is in the log.
 func TestConnectionsInALoopHaveABudget(t *testing.T) {
 	needRoot(t)
 	var said safeBuffer
@@ -73,7 +73,7 @@ func TestConnectionsInALoopHaveABudget(t *testing.T) {
 	t.Logf("%d lines of %d, %d bytes", theirs, each, len(text))
 }
 
-// A level that is not logged costs nothing of the budget.
+// Lines of a level that is not logged take nothing of the budget.
 func TestUnloggedLinesCostNothing(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	path := r.serve()

@@ -20,8 +20,8 @@ import (
 
 const manyUsers = "NICLESS_TEST_MANY_USERS" // the socket that TestManyUsersOfOneRange's child connects to
 
-// A user with a user namespace connects under thousands of uids, one after the
-// other, and gets its share; others get theirs.
+// A user that connects under thousands of uids of a user namespace, one after the other,
+// gets one share, and other users get theirs.
 func TestManyUsersOfOneRange(t *testing.T) {
 	if path := os.Getenv(manyUsers); path != "" {
 		connectAsMany(t, path)
@@ -55,8 +55,8 @@ func TestManyUsersOfOneRange(t *testing.T) {
 
 const manyTries = 3000
 
-// connectAsMany connects under one uid after the other, says with how many the
-// device speaks, and holds on to them until its standard input ends.
+// connectAsMany connects under one uid after the other, prints how many were served, and
+// keeps their connections until its standard input ends.
 func connectAsMany(t *testing.T, path string) {
 	runtime.LockOSThread()
 	served := 0

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A user may be refused and have connections that take long to close because of what
-// lies in them unread. That does not keep others from being served, here without the
-// kernel's help.
+// Connections of one user that are refused, and take long to close because descriptors
+// lie in them unread, do not keep other users from being served, on a kernel that cannot
+// refuse descriptors.
 func TestLingeringConnectionsStopNobodyElse(t *testing.T) {
 	needRoot(t)
 	r := newRig(t, engine.Config{})
@@ -24,7 +24,7 @@ func TestLingeringConnectionsStopNobodyElse(t *testing.T) {
 	path := r.publicPath()
 	r.serveBy(r.listen(path, 0o666).oldKernel())
 	plain := memfd(t, 1, 0)
-	for n := range 64 { // as many as there are
+	for n := range 64 { // as many as there are descriptors
 		fd, own := plain, n < 8
 		if own {
 			fd = lingering(t)
@@ -45,8 +45,8 @@ func TestLingeringConnectionsStopNobodyElse(t *testing.T) {
 	require.Nil(t, good.call(control.OpAllocPD, &control.Empty{}, &control.PD{}))
 }
 
-// Where the kernel can refuse descriptors, none comes into a connection, not even
-// before it is accepted; answers with descriptors go through.
+// Where the kernel can refuse descriptors, no client can send one, not even before its
+// connection is accepted. Answers with descriptors arrive.
 func TestListenerRefusesDescriptors(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	path := r.serveAll()
@@ -78,7 +78,7 @@ func TestLingeringCloseIsInterrupted(t *testing.T) {
 	r.until("it is closed", func() bool { return r.charged(nic.Cost{}) })
 }
 
-// A connection is its user's until it is really closed.
+// A connection is charged to its user until it is closed.
 func TestConnectionCountsUntilClosed(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	uid := uint32(os.Geteuid())

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A client that can punch holes into its memory stops the device's thread for as long
-// as it likes: a thread that touches the range waits in the kernel until the punch has
-// ended. So the device takes no memory before it is sealed against punches.
+// A client that can punch holes into its memory can stop the device's thread for any
+// time, because a thread that touches the range waits in the kernel until the punch has
+// ended. So the device refuses memory that is not sealed against punches.
 func TestNobodyTakesPagesFromUnderTheDevice(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	c := r.dial(r.serve())
@@ -69,7 +69,7 @@ func TestQueuesNeedSealedRegisters(t *testing.T) {
 	require.Equal(t, before[0]-2, holdings(t)[0], "their descriptors, and those of the status page, are needed no more")
 }
 
-// The status page is the device's alone from the beginning.
+// The status page cannot lose pages, from the beginning.
 func TestNobodyTakesTheStatusPage(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	c := r.dial(r.serve())
@@ -154,7 +154,7 @@ func TestClientsSendNoDescriptors(t *testing.T) {
 	}
 }
 
-// With Populate a region's pages are there before the client has it.
+// With Populate all pages of a region exist before its client has the region.
 func TestPopulate(t *testing.T) {
 	resident := func(populate bool) (n int) {
 		r := newRig(t, engine.Config{Populate: populate})

@@ -45,7 +45,7 @@ func TestHandshake(t *testing.T) {
 	require.NoError(t, control.Parse(h.Op, payload, &w))
 	require.Equal(t, r.e.GUID(), w.GUID)
 	require.Len(t, fds, 2)
-	// Pages to write, and a page to read only.
+	// The UAR pages can be mapped for writing, the status page for reading only.
 	_, err := unix.Mmap(fds[0], 0, int(w.UARPages)*4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	require.NoError(t, err)
 	_, err = unix.Mmap(fds[1], 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
@@ -79,7 +79,7 @@ func TestPipelinedRequests(t *testing.T) {
 	}
 }
 
-// What is not a datagram of this protocol ends its connection, and no other.
+// A datagram that is not of this protocol ends its connection, and no other.
 func TestGarbage(t *testing.T) {
 	good := control.Append(nil, control.OpAllocPD, 0, 1, &control.Empty{})
 	rows := map[string][]byte{
@@ -113,14 +113,14 @@ func TestGarbage(t *testing.T) {
 	require.Nil(t, other.call(control.OpAllocPD, &control.Empty{}, &control.PD{}))
 }
 
-// A datagram of no bytes ends its connection, and the descriptors that came
-// with it are given back.
+// A datagram of no bytes ends its connection, and the descriptors that came with it are
+// closed.
 func TestEmptyDatagramLeavesNoDescriptor(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	path := filepath.Join(t.TempDir(), "s")
 	r.serveBy(r.listen(path, 0o600).oldKernel())
 	oob := unix.UnixRights(slices.Repeat([]int{memfd(t, 8192, allSeals)}, 12)...)
-	// By hand: package unix puts a byte in place of none.
+	// By hand, because package unix sends a byte in place of none.
 	m := unix.Msghdr{Control: &oob[0]}
 	m.SetControllen(len(oob))
 	before := holdings(t)
@@ -141,8 +141,8 @@ func TestEmptyDatagramLeavesNoDescriptor(t *testing.T) {
 	}
 }
 
-// A client that closes, or says nothing, or does not read its answers, leaves
-// nothing behind and holds nobody up.
+// A client that is silent, does not read its answers, or closes in the middle of its
+// work leaves nothing behind and delays no other.
 func TestClientsThatGo(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	path := r.serve()
@@ -198,7 +198,7 @@ func TestListen(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Serve(ctx))
 
-	// Not an engine's: it stays.
+	// What is not an engine's socket stays.
 	require.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))
 	_, err = Listen(r.e, path, 0o600)
 	require.ErrorContains(t, err, "not a socket")

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"net"
 	"os"
 	"slices"
 	"testing"
@@ -10,26 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bothEnds returns two ends of a connection.
-func bothEnds(t *testing.T) (mine, theirs *net.UnixConn) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
-	var both [2]*net.UnixConn
-	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), "end")
-		conn, err := net.FileConn(f)
-		require.NoError(t, err)
-		_ = f.Close()
-		both[i] = conn.(*net.UnixConn)
-		t.Cleanup(func() { _ = conn.Close() })
-	}
-	return both[0], both[1]
-}
-
-// No descriptor that comes with a request is closed while the request is read: the
-// goroutine that serves the connection would wait for that.
+// Reading a request closes no descriptor that came with it: the goroutine that serves the
+// connection would have to wait for that.
 func TestReadingClosesNoDescriptor(t *testing.T) {
-	mine, theirs := bothEnds(t)
+	mine, theirs := pair(t)
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()

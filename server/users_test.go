@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Real connections under other users' uids.
+// Connections under the uids of other users.
 
 // needRoot skips a test that takes on other users' uids.
 func needRoot(t *testing.T) {
@@ -23,7 +23,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// as calls f with a thread that has another effective uid, which is the one that
+// as calls f on a thread that has another effective uid, which is the one that
 // SO_PEERCRED tells.
 func as(t testing.TB, uid int, f func()) {
 	t.Helper()
@@ -67,7 +67,7 @@ func (r *rig) publicPath() string {
 // ends, and returns what it prints. variable tells the test that it is the child.
 func asChild(t *testing.T, test, variable string, attr syscall.SysProcAttr) (pid int, out io.Reader) {
 	t.Helper()
-	// By this path because another user may not go where the file is.
+	// By this path because another user may have no access to the directory of the file.
 	c := exec.Command("/proc/self/exe", "-test.run=^"+test+"$")
 	c.Env = append(os.Environ(), variable)
 	c.Dir = "/"

@@ -18,58 +18,58 @@ import (
 // counted, so that a user has one share whatever it speaks.
 
 func init() {
-	nic.Register(func(e any) nic.Device { return access{e.(*Engine)} })
+	nic.Register(func(e any) nic.Device { return nicDevice{e.(*Engine)} })
 }
 
-// access is nic.Device and nic.Probe.
-type access struct{ *Engine }
+// nicDevice is nic.Device and nic.Probe.
+type nicDevice struct{ *Engine }
 
-var _ nic.Probe = access{}
+var _ nic.Probe = nicDevice{}
 
-func (a access) AttachLocal(name string) (nic.Client, error) {
-	c, err := a.attachLocal(name)
+func (d nicDevice) AttachLocal(name string) (nic.Client, error) {
+	c, err := d.attachLocal(name)
 	if err != nil {
 		return nil, err // not a Client that is nil
 	}
 	return c, nil
 }
 
-func (a access) Attach(name string, uid uint32, h nic.Hosted) (nic.Client, error) {
-	c, err := a.attachHosted(name, uid, h)
+func (d nicDevice) Attach(name string, uid uint32, h nic.Hosted) (nic.Client, error) {
+	c, err := d.attachHosted(name, uid, h)
 	if err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-func (a access) Charge(uid uint32, c nic.Cost) error { return a.shares.take(uid, billOf(c)) }
-func (a access) Incur(uid uint32, c nic.Cost) error  { return a.shares.charge(uid, billOf(c)) }
-func (a access) Refund(uid uint32, c nic.Cost)       { a.shares.give(uid, billOf(c)) }
+func (d nicDevice) Charge(uid uint32, c nic.Cost) error { return d.shares.take(uid, billOf(c)) }
+func (d nicDevice) Incur(uid uint32, c nic.Cost) error  { return d.shares.charge(uid, billOf(c)) }
+func (d nicDevice) Refund(uid uint32, c nic.Cost)       { d.shares.give(uid, billOf(c)) }
 
 func billOf(c nic.Cost) bill {
 	return bill{memory: c.Memory, descriptors: c.Descriptors, connections: c.Connections, unread: c.Unread}
 }
 
-func (a access) Discard(uid uint32, files []*os.File) {
+func (d nicDevice) Discard(uid uint32, files []*os.File) {
 	if len(files) == 0 {
 		return
 	}
-	a.discard(uid, len(files), func() {
+	d.discard(uid, len(files), func() {
 		for _, f := range files {
 			_ = f.Close()
 		}
 	})
 }
 
-func (a access) DiscardConnection(uid uint32, conn *net.UnixConn, c nic.Cost) {
+func (d nicDevice) DiscardConnection(uid uint32, conn *net.UnixConn, c nic.Cost) {
 	unixsock.HangUp(conn)
-	a.discardConnection(uid, conn, billOf(c))
+	d.discardConnection(uid, conn, billOf(c))
 }
 
-func (a access) Clogged(uid uint32) bool { return a.clogged(uid) }
-func (a access) Backlogged() bool        { return a.backlogged() }
+func (d nicDevice) Clogged(uid uint32) bool { return d.clogged(uid) }
+func (d nicDevice) Backlogged() bool        { return d.backlogged() }
 
-func (a access) Aside(uid uint32, f func()) bool { return a.aside(uid, f) }
+func (d nicDevice) Aside(uid uint32, f func()) bool { return d.aside(uid, f) }
 
 // aside calls f on a closer of the user's, and reports whether it has returned within
 // asideTime.
@@ -91,7 +91,7 @@ func (e *Engine) aside(uid uint32, f func()) bool {
 // being taken back.
 const asideTime = 100 * time.Millisecond
 
-func (a access) Prepare() error {
+func (d nicDevice) Prepare() error {
 	growDescriptors()
 	return startHelpers()
 }
@@ -106,18 +106,18 @@ func growDescriptors() {
 	}
 }
 
-func (a access) CreateMemory(uid uint32, name string, size int) (*shm.Region, error) {
-	return a.createMemory(uid, name, size)
+func (d nicDevice) CreateMemory(uid uint32, name string, size int) (*shm.Region, error) {
+	return d.createMemory(uid, name, size)
 }
-func (a access) ForgetMemory(uid uint32, r *shm.Region)  { a.forgetMemory(uid, r) }
-func (a access) ReleaseMemory(uid uint32, r *shm.Region) { a.releaseMemory(uid, r) }
+func (d nicDevice) ForgetMemory(uid uint32, r *shm.Region)  { d.forgetMemory(uid, r) }
+func (d nicDevice) ReleaseMemory(uid uint32, r *shm.Region) { d.releaseMemory(uid, r) }
 
-func (a access) Report(uid uint32, level slog.Level, text string, attrs ...any) {
-	a.report(uid, level, text, attrs...)
+func (d nicDevice) Report(uid uint32, level slog.Level, text string, attrs ...any) {
+	d.report(uid, level, text, attrs...)
 }
 
-func (a access) MaySay(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
-	return a.maySay(uid, who)
+func (d nicDevice) MaySay(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
+	return d.maySay(uid, who)
 }
 
 func (c *Client) Name() string {

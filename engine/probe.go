@@ -8,8 +8,8 @@ import (
 )
 
 // Bound is of nic.Probe, as are the others: tests of servers use them.
-func (a access) Bound(b nic.Bounds) {
-	s := a.shares
+func (d nicDevice) Bound(b nic.Bounds) {
+	s := d.shares
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for g, n := range map[goods]int{descriptors: b.Descriptors, connections: b.Connections, addresses: b.Addresses, unread: b.Unread} {
@@ -22,37 +22,37 @@ func (a access) Bound(b nic.Bounds) {
 	}
 }
 
-func (a access) Held() (h nic.Holdings) {
-	a.shares.mu.Lock()
-	t := a.shares.taken
-	a.shares.mu.Unlock()
+func (d nicDevice) Held() (h nic.Holdings) {
+	d.shares.mu.Lock()
+	t := d.shares.taken
+	d.shares.mu.Unlock()
 	h.Cost = nic.Cost{Memory: t[memory], Descriptors: t[descriptors], Connections: t[connections], Unread: t[unread]}
 	h.Other = t != billOf(h.Cost)
-	h.Closing = a.discarded.connections.Waiting()
-	a.Do(func() {
-		for _, sh := range a.shards {
+	h.Closing = d.discarded.connections.Waiting()
+	d.Do(func() {
+		for _, sh := range d.shards {
 			for c := range sh.clients {
 				h.Clients = append(h.Clients, c.name)
 			}
 			h.Objects += len(sh.running)
 		}
-		h.Objects += len(a.qps) + len(a.cqs) + len(a.srqs) + a.keys.used
+		h.Objects += len(d.qps) + len(d.cqs) + len(d.srqs) + d.keys.used
 	})
 	return h
 }
 
-func (a access) NextSpan() {
-	l := a.spoken
+func (d nicDevice) NextSpan() {
+	l := d.spoken
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	past, span := l.past, l.span
 	l.past = func() time.Duration { return past() + span }
 }
 
-func (a access) StickClosers(uid uint32) (release func()) {
+func (d nicDevice) StickClosers(uid uint32) (release func()) {
 	stuck := make(chan struct{})
 	for range closers.Each {
-		a.discarded.connections.Add(a.shares.payer(uid), func() { <-stuck })
+		d.discarded.connections.Add(d.shares.payer(uid), func() { <-stuck })
 	}
 	return func() { close(stuck) }
 }

@@ -213,7 +213,7 @@ func (sh *shard) visitClients() (done int) {
 
 // visitClient visits warm queues of c in turn, until each has been visited or the budget
 // of c in this step is used up.
-func (sh *shard) visitClient(c *Client) (done int) {
+func (sh *shard) visitClient(c *client) (done int) {
 	visits, wqes, bytes := aloneVisits, sh.sched.alone.wqes, sh.sched.alone.bytes
 	if int32(sh.sched.rivalsUntil-sh.sched.turn) > 0 {
 		visits, wqes, bytes = rivalVisits, sh.cfg.Burst, sh.cfg.Slice

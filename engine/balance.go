@@ -21,7 +21,7 @@ func (e *Engine) leastLoaded() *shard {
 }
 
 // addClient makes c one of the shard's clients.
-func (sh *shard) addClient(c *Client) {
+func (sh *shard) addClient(c *client) {
 	c.shard = sh
 	sh.clients[c] = struct{}{}
 }
@@ -44,7 +44,7 @@ func (e *Engine) bringTogether(q, p *qp) {
 }
 
 // tied reports whether a client is connected to another client that is not in shard to.
-func (c *Client) tied(to *shard) bool {
+func (c *client) tied(to *shard) bool {
 	for _, q := range c.qps {
 		if q.transport == control.QPTypeUD || !q.listens() {
 			continue
@@ -58,7 +58,7 @@ func (c *Client) tied(to *shard) bool {
 }
 
 // move moves a client with all its queues to another shard.
-func (c *Client) move(to *shard) {
+func (c *client) move(to *shard) {
 	from := c.shard
 	if from == to {
 		return
@@ -107,7 +107,7 @@ func (c *Client) move(to *shard) {
 
 // removeClient removes a client from the shard, after its queues have been taken off the
 // running, stalled and armable lists.
-func (sh *shard) removeClient(c *Client) {
+func (sh *shard) removeClient(c *client) {
 	delete(sh.clients, c)
 	if sh.sched.lastWorker == c {
 		sh.sched.lastWorker = nil

@@ -9,30 +9,30 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Memory is the memory that a request is about, if any.
-type Memory struct {
+// requestMemory is the memory that a request is about, if any.
+type requestMemory struct {
 	// Region is memory that was made for a new region (OpCreateRegion).
-	Region *shm.Region
+	region *shm.Region
 
 	// InProcess is for requests that register memory (OpRegMR, OpReregMR). It says that the
 	// memory is that of the client's process (ShareProcess), even if a region has these
 	// addresses: the process may have mapped other memory there since.
-	InProcess bool
+	inProcess bool
 }
 
 // request serves one request of this client and returns the answer. A refusal is a
 // *control.Error; then mem.Region still belongs to the caller.
-func (c *Client) request(op control.Op, payload []byte, mem Memory) (ans control.Message, r control.Reply, err error) {
+func (c *client) request(op control.Op, payload []byte, mem requestMemory) (ans control.Message, r control.Reply, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, r, ErrClosed
+		return nil, r, errClosed
 	}
 	h, ok := handlers[op]
 	if !ok {
 		return nil, r, control.Errorf(control.CodeUnsupported, "%v: unknown to this device, whose protocol is %d.%d", op, control.Major, control.Minor)
 	}
-	if (mem.Region != nil) != (op == control.OpCreateRegion) {
+	if (mem.region != nil) != (op == control.OpCreateRegion) {
 		return nil, r, control.Errorf(control.CodeUnsupported, "%v: a client in the device's own process adds memory of its own, by AddRegion", op)
 	}
 	c.do(op.String(), func() {
@@ -47,7 +47,7 @@ func (c *Client) request(op control.Op, payload []byte, mem Memory) (ans control
 
 // finish does the work that requests have left for the time after them, off the engine's
 // thread.
-func (c *Client) finish() {
+func (c *client) finish() {
 	for _, f := range c.after {
 		f()
 	}
@@ -70,14 +70,14 @@ func refuseFault(err *error) {
 }
 
 // A handler serves one operation. It runs on the engine's thread.
-type handler func(c *Client, payload []byte, mem Memory, r *control.Reply) (control.Message, error)
+type handler func(c *client, payload []byte, mem requestMemory, r *control.Reply) (control.Message, error)
 
 // on makes a handler of a function that takes the parsed request.
 func on[T any, M interface {
 	*T
 	control.Message
-}](op control.Op, f func(c *Client, m M, mem Memory, r *control.Reply) (control.Message, error)) (control.Op, handler) {
-	return op, func(c *Client, payload []byte, mem Memory, r *control.Reply) (control.Message, error) {
+}](op control.Op, f func(c *client, m M, mem requestMemory, r *control.Reply) (control.Message, error)) (control.Op, handler) {
+	return op, func(c *client, payload []byte, mem requestMemory, r *control.Reply) (control.Message, error) {
 		m := M(new(T))
 		if err := control.Parse(op, payload, m); err != nil {
 			return nil, control.Errorf(control.CodeInvalid, "%v", err)
@@ -89,36 +89,36 @@ func on[T any, M interface {
 var handlers = func() map[control.Op]handler {
 	t := make(map[control.Op]handler)
 	add := func(op control.Op, h handler) { t[op] = h }
-	add(on(control.OpHello, (*Client).hello))
-	add(on(control.OpAllocPD, (*Client).allocPD))
-	add(on(control.OpDeallocPD, (*Client).deallocPD))
-	add(on(control.OpCreateRegion, (*Client).createRegion))
-	add(on(control.OpPlaceRegion, (*Client).placeRegion))
-	add(on(control.OpDropRegion, (*Client).dropRegion))
-	add(on(control.OpRegMR, (*Client).regMR))
-	add(on(control.OpDeregMR, (*Client).deregMR))
-	add(on(control.OpCreateChannel, (*Client).createChannel))
-	add(on(control.OpDestroyChannel, (*Client).destroyChannel))
-	add(on(control.OpCreateCQ, (*Client).createCQ))
-	add(on(control.OpDestroyCQ, (*Client).destroyCQ))
-	add(on(control.OpCreateQP, (*Client).createQP))
-	add(on(control.OpModifyQP, (*Client).modifyQP))
-	add(on(control.OpQueryQP, (*Client).queryQP))
-	add(on(control.OpDestroyQP, (*Client).destroyQP))
-	add(on(control.OpCreateSRQ, (*Client).createSRQ))
-	add(on(control.OpModifySRQ, (*Client).modifySRQ))
-	add(on(control.OpQuerySRQ, (*Client).querySRQ))
-	add(on(control.OpDestroySRQ, (*Client).destroySRQ))
-	add(on(control.OpResizeCQ, (*Client).resizeCQ))
-	add(on(control.OpAllocMW, (*Client).allocMW))
-	add(on(control.OpCreateMkey, (*Client).createMkey))
-	add(on(control.OpReregMR, (*Client).reregMR))
-	add(on(control.OpOpenEvents, (*Client).openEvents))
-	add(on(control.OpWake, (*Client).setWake))
+	add(on(control.OpHello, (*client).hello))
+	add(on(control.OpAllocPD, (*client).allocPD))
+	add(on(control.OpDeallocPD, (*client).deallocPD))
+	add(on(control.OpCreateRegion, (*client).createRegion))
+	add(on(control.OpPlaceRegion, (*client).placeRegion))
+	add(on(control.OpDropRegion, (*client).dropRegion))
+	add(on(control.OpRegMR, (*client).regMR))
+	add(on(control.OpDeregMR, (*client).deregMR))
+	add(on(control.OpCreateChannel, (*client).createChannel))
+	add(on(control.OpDestroyChannel, (*client).destroyChannel))
+	add(on(control.OpCreateCQ, (*client).createCQ))
+	add(on(control.OpDestroyCQ, (*client).destroyCQ))
+	add(on(control.OpCreateQP, (*client).createQP))
+	add(on(control.OpModifyQP, (*client).modifyQP))
+	add(on(control.OpQueryQP, (*client).queryQP))
+	add(on(control.OpDestroyQP, (*client).destroyQP))
+	add(on(control.OpCreateSRQ, (*client).createSRQ))
+	add(on(control.OpModifySRQ, (*client).modifySRQ))
+	add(on(control.OpQuerySRQ, (*client).querySRQ))
+	add(on(control.OpDestroySRQ, (*client).destroySRQ))
+	add(on(control.OpResizeCQ, (*client).resizeCQ))
+	add(on(control.OpAllocMW, (*client).allocMW))
+	add(on(control.OpCreateMkey, (*client).createMkey))
+	add(on(control.OpReregMR, (*client).reregMR))
+	add(on(control.OpOpenEvents, (*client).openEvents))
+	add(on(control.OpWake, (*client).setWake))
 	return t
 }()
 
-func (c *Client) hello(m *control.Hello, _ Memory, r *control.Reply) (control.Message, error) {
+func (c *client) hello(m *control.Hello, _ requestMemory, r *control.Reply) (control.Message, error) {
 	if m.Magic != control.Magic {
 		return nil, control.Errorf(control.CodeVersion, "hello: magic %#08x, a nicless client sends %#08x", m.Magic, control.Magic)
 	}
@@ -153,7 +153,7 @@ func printable(name string) string {
 	}, name[:min(len(name), nameBytes)])
 }
 
-func (c *Client) allocPD(_ *control.Empty, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) allocPD(_ *control.Empty, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	id, err := c.take("protection domains", len(c.pds), c.e.cfg.Limits.PDs, pdCost)
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (c *Client) allocPD(_ *control.Empty, _ Memory, _ *control.Reply) (control.
 	return &control.PD{PDN: id}, nil
 }
 
-func (c *Client) deallocPD(m *control.PD, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) deallocPD(m *control.PD, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.pds[m.PDN]
 	switch {
 	case !ok:

@@ -17,7 +17,7 @@ type channel struct {
 	users int // CQs
 }
 
-func (c *Client) createChannel(_ *control.Empty, _ Memory, r *control.Reply) (control.Message, error) {
+func (c *client) createChannel(_ *control.Empty, _ requestMemory, r *control.Reply) (control.Message, error) {
 	id, err := c.take("completion channels", len(c.channels), c.e.cfg.Limits.Channels, 0)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (c *Client) createChannel(_ *control.Empty, _ Memory, r *control.Reply) (co
 	return &control.Channel{ID: id}, nil
 }
 
-func (c *Client) destroyChannel(m *control.Channel, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) destroyChannel(m *control.Channel, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	ch, ok := c.channels[m.ID]
 	switch {
 	case !ok:
@@ -47,7 +47,7 @@ func (c *Client) destroyChannel(m *control.Channel, _ Memory, _ *control.Reply) 
 	return &control.Empty{}, nil
 }
 
-func (c *Client) closeChannel(ch *channel) {
+func (c *client) closeChannel(ch *channel) {
 	delete(c.channels, ch.id)
 	c.closeSocket(ch.fd)
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A Client is one connection to the device, with all objects made through it, which are
+// A client is one client of the device, with all objects made through it, which are
 // destroyed with it. Call and Close are safe for concurrent use, and run one at a time.
-type Client struct {
+type client struct {
 	e     *Engine
 	shard *shard // changes only while all shards are stopped
 	name  string // for the log: what the kernel says of it, then in quotes its name for itself
@@ -72,7 +72,7 @@ type pd struct {
 }
 
 // attachLocal returns a new client that is part of this process. name is for the log.
-func (e *Engine) attachLocal(name string) (*Client, error) {
+func (e *Engine) attachLocal(name string) (*client, error) {
 	create := shm.CreateSealed
 	if shm.RaceEnabled {
 		// The detector is blind in mapped memory; see package shm.
@@ -87,12 +87,12 @@ func (e *Engine) attachLocal(name string) (*Client, error) {
 
 // attach returns a new client, with functions that make its UAR pages and its status page.
 // Those of a client in another process must be such that it can map them.
-func (e *Engine) attach(name string, uid uint32, hosted nic.Hosted, create, createReadOnly func(string, int) (*shm.Region, error)) (*Client, error) {
+func (e *Engine) attach(name string, uid uint32, hosted nic.Hosted, create, createReadOnly func(string, int) (*shm.Region, error)) (*client, error) {
 	e.fillHosted(&hosted)
 	if err := e.shares.take(uid, clientBill); err != nil {
 		return nil, err
 	}
-	c := &Client{
+	c := &client{
 		e: e, name: name, uid: uid, hosted: hosted, paid: clientBill,
 		regions: make(map[uint32]*region), unplaced: make(map[uint32]*region), pds: make(map[uint32]*pd),
 		mrs: make(map[uint32]*mkey), cqs: make(map[uint32]*cq),
@@ -109,7 +109,7 @@ func (e *Engine) attach(name string, uid uint32, hosted nic.Hosted, create, crea
 	return c, nil
 }
 
-func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region, error)) (err error) {
+func (c *client) makePages(create, createReadOnly func(string, int) (*shm.Region, error)) (err error) {
 	if c.uar, err = create("uar", c.hosted.UARPages*shm.PageSize); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (c *Client) makePages(create, createReadOnly func(string, int) (*shm.Region
 
 // Close destroys all objects of the client. Its peers see transport errors; no other client
 // notices. Closing twice does nothing.
-func (c *Client) Close() error {
+func (c *client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -151,7 +151,7 @@ const portion = 64
 
 // destroySome destroys a portion of this client's objects, and reports whether there are
 // more. With the last portion it returns the regions, to which nothing refers any more.
-func (c *Client) destroySome() (regions []*region, more bool) {
+func (c *client) destroySome() (regions []*region, more bool) {
 	left := portion
 	destroy(c.qps, c.shard.removeQP, &left)
 	destroy(c.mrs, c.shard.removeKey, &left)
@@ -193,7 +193,7 @@ func destroy[T any](have map[uint32]T, remove func(T), left *int) {
 }
 
 // unmap releases the memory of regions, and the client's own pages.
-func (c *Client) unmap(regions []*region) {
+func (c *client) unmap(regions []*region) {
 	for _, r := range regions {
 		if r.owned {
 			c.e.releaseMemory(c.uid, r.mem)
@@ -214,7 +214,7 @@ func (c *Client) unmap(regions []*region) {
 // take returns an id for a new object of a kind. It returns an error if the client has
 // reached its limit, or the user its share of memory. The caller refunds the cost when the
 // object is destroyed.
-func (c *Client) take(kind string, have, limit, cost int) (uint32, error) {
+func (c *client) take(kind string, have, limit, cost int) (uint32, error) {
 	if have >= limit {
 		return 0, tooMany(kind, limit)
 	}
@@ -229,7 +229,7 @@ func (c *Client) take(kind string, have, limit, cost int) (uint32, error) {
 }
 
 // names reports whether an object of this client has the id.
-func (c *Client) names(id uint32) bool {
+func (c *client) names(id uint32) bool {
 	return c.regions[id] != nil || c.unplaced[id] != nil || c.pds[id] != nil || c.channels[id] != nil
 }
 
@@ -250,4 +250,4 @@ func busy(kind string, id uint32, users int, one, many string) error {
 	return control.Errorf(control.CodeBusy, "%s %#x: still used by %d %s", kind, id, users, by)
 }
 
-func (c *Client) String() string { return "client " + c.name }
+func (c *client) String() string { return "client " + c.name }

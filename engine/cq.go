@@ -11,7 +11,7 @@ import (
 // per completion and nothing else, and never reads an entry.
 type cq struct {
 	num     uint32
-	client  *Client
+	client  *client
 	region  *region // of the buffer
 	records *region // of the doorbell record
 	handle  uint64  // what the client calls this queue in events
@@ -52,7 +52,7 @@ type cq struct {
 // set in one.
 const neverArmed = 0xffffffff
 
-func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	switch {
 	case m.LogSize > maxLogCQ:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: 2^%d entries; at most 2^%d are possible", m.LogSize, maxLogCQ)
@@ -112,7 +112,7 @@ func (c *Client) createCQ(m *control.CQ, _ Memory, _ *control.Reply) (control.Me
 	return &control.CQN{CQN: q.num}, nil
 }
 
-func (c *Client) destroyCQ(m *control.CQN, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) destroyCQ(m *control.CQN, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.cqs[m.CQN]
 	switch {
 	case !ok:

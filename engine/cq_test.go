@@ -176,7 +176,7 @@ func TestOddConsumerIndex(t *testing.T) {
 func (h *host) channel() (id uint32, event func() (handle uint64, ok bool)) {
 	h.Helper()
 	payload := control.Append(nil, control.OpCreateChannel, 0, 1, &control.Empty{})[control.HeaderSize:]
-	m, reply, err := h.c.request(control.OpCreateChannel, payload, Memory{})
+	m, reply, err := h.c.request(control.OpCreateChannel, payload, requestMemory{})
 	require.NoError(h, err)
 	h.Cleanup(func() { _ = reply.Events.Close() })
 	return m.(*control.Channel).ID, func() (uint64, bool) {

@@ -120,7 +120,7 @@ func (d nicDevice) MaySay(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
 	return d.maySay(uid, who)
 }
 
-func (c *Client) Name() string {
+func (c *client) Name() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.name
@@ -128,9 +128,9 @@ func (c *Client) Name() string {
 
 // Call makes the memory of a new region beside the engine's thread, where it can take
 // its time, and releases it if the request is refused.
-func (c *Client) Call(op control.Op, payload []byte) (ans control.Message, r control.Reply, err error) {
+func (c *client) Call(op control.Op, payload []byte) (ans control.Message, r control.Reply, err error) {
 	if op != control.OpCreateRegion || c.local {
-		return c.request(op, payload, Memory{})
+		return c.request(op, payload, requestMemory{})
 	}
 	mem, err := c.makeMemory(payload)
 	if err != nil {
@@ -138,12 +138,12 @@ func (c *Client) Call(op control.Op, payload []byte) (ans control.Message, r con
 	}
 	ans, r, err = c.request(op, payload, mem)
 	if err != nil {
-		c.e.releaseMemory(c.uid, mem.Region)
+		c.e.releaseMemory(c.uid, mem.region)
 	}
 	return ans, r, err
 }
 
 // CallUnmapped is Call for memory of the client's process.
-func (c *Client) CallUnmapped(op control.Op, payload []byte) (control.Message, control.Reply, error) {
-	return c.request(op, payload, Memory{InProcess: true})
+func (c *client) CallUnmapped(op control.Op, payload []byte) (control.Message, control.Reply, error) {
+	return c.request(op, payload, requestMemory{inProcess: true})
 }

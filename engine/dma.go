@@ -46,7 +46,7 @@ func (sh *shard) offload(q *qp, j *job, budget int) (used int) {
 
 // assign gives a piece of a job to the worker with the fewest tasks, or to the one that has
 // the rest of a scattered job. It returns false if there is no room.
-func (sh *shard) assign(j *job, c *Client, dst, src []byte) bool {
+func (sh *shard) assign(j *job, c *client, dst, src []byte) bool {
 	if c.offloaded >= clientTasks*len(sh.dma.workers) {
 		return false
 	}

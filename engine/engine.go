@@ -17,8 +17,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// ErrClosed reports a request of a client that has been closed.
-var ErrClosed = errors.New("engine: client is closed")
+// errClosed reports a request of a client that has been closed.
+var errClosed = errors.New("engine: client is closed")
 
 // Config says how an engine behaves. The zero value suits most programs.
 type Config struct {

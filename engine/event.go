@@ -10,7 +10,7 @@ import (
 
 // openEvents gives the client a descriptor on which it receives events about its objects,
 // and explanations. Each call replaces the descriptor of the last.
-func (c *Client) openEvents(_ *control.Empty, _ Memory, r *control.Reply) (control.Message, error) {
+func (c *client) openEvents(_ *control.Empty, _ requestMemory, r *control.Reply) (control.Message, error) {
 	if err := c.e.shares.take(c.uid, socketBill); err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (c *Client) openEvents(_ *control.Empty, _ Memory, r *control.Reply) (contr
 	return &control.Empty{}, nil
 }
 
-func (c *Client) closeEvents() {
+func (c *client) closeEvents() {
 	if c.events >= 0 {
 		c.closeSocket(c.events)
 		c.events = -1
@@ -46,7 +46,7 @@ func eventSocket() (mine int, yours *os.File, err error) {
 }
 
 // closeSocket closes an event socket of this client, off the engine's thread.
-func (c *Client) closeSocket(fd int) {
+func (c *client) closeSocket(fd int) {
 	c.after = append(c.after, func() {
 		_ = unix.Close(fd)
 		c.e.shares.give(c.uid, socketBill)
@@ -55,12 +55,12 @@ func (c *Client) closeSocket(fd int) {
 
 // event sends a client an event about one of its objects. A client that does not read its
 // events loses them, and nothing else.
-func (c *Client) event(kind control.EventKind, number uint32) {
+func (c *client) event(kind control.EventKind, number uint32) {
 	c.send(&control.Event{Kind: kind, Number: number})
 }
 
 // send sends an event, and reports whether the socket took it.
-func (c *Client) send(ev *control.Event) bool {
+func (c *client) send(ev *control.Event) bool {
 	if c.events < 0 {
 		return false
 	}

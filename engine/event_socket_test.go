@@ -19,7 +19,7 @@ func (h *host) socket(op control.Op) *os.File {
 
 func (h *host) socketAnd(op control.Op) (*os.File, control.Message) {
 	h.Helper()
-	ans, r, err := h.c.request(op, nil, Memory{})
+	ans, r, err := h.c.request(op, nil, requestMemory{})
 	require.NoError(h, err)
 	h.Cleanup(func() { _ = r.Events.Close() })
 	return r.Events, ans

@@ -37,7 +37,7 @@ func (x *explainer) due(code code) (held uint32, ok bool) {
 
 // A subject is the queue and the entry that an explanation is about.
 type subject struct {
-	client *Client
+	client *client
 	number uint32 // of the queue
 	index  uint16 // of a WQE, a receive or a completion, as kind says
 	kind   uint8  // control.Of*
@@ -112,7 +112,7 @@ const logBudget = 100
 
 // logExplanation writes an explanation to the log, unless there have been too many. Of a WQE
 // it shows the control segment only: what follows may be data.
-func (sh *shard) logExplanation(c *Client, ev *control.Event, code code) {
+func (sh *shard) logExplanation(c *client, ev *control.Event, code code) {
 	if sh.journal.log == nil {
 		return
 	}

@@ -254,15 +254,15 @@ func FuzzEngineControl(f *testing.F) {
 			payload := append([]byte(nil), in[2:2+n]...)
 			in = in[2+n:]
 			c.rename(payload)
-			var m Memory
+			var m requestMemory
 			if op == control.OpCreateRegion {
 				if m, err = c.makeMemory(payload); err != nil {
 					continue
 				}
 			}
 			_, reply, err := c.request(op, payload, m)
-			if err != nil && m.Region != nil {
-				c.e.releaseMemory(c.uid, m.Region)
+			if err != nil && m.region != nil {
+				c.e.releaseMemory(c.uid, m.region)
 			}
 			if reply.Events != nil {
 				_ = reply.Events.Close()
@@ -285,7 +285,7 @@ func FuzzEngineControl(f *testing.F) {
 
 // rename puts numbers of the client's own objects in place of small ones, so
 // that requests find what they name.
-func (c *Client) rename(payload []byte) {
+func (c *client) rename(payload []byte) {
 	var numbers []uint32
 	for n := range c.pds {
 		numbers = append(numbers, n)

@@ -70,7 +70,7 @@ func (s *srqEnd) on(transport uint8, c *poller) *end {
 // event, or nil.
 func (h *host) events() func() *control.Event {
 	h.Helper()
-	_, reply, err := h.c.request(control.OpOpenEvents, nil, Memory{})
+	_, reply, err := h.c.request(control.OpOpenEvents, nil, requestMemory{})
 	require.NoError(h, err)
 	h.Cleanup(func() { _ = reply.Events.Close() })
 	conn, err := reply.Events.SyscallConn()

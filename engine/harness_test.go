@@ -104,7 +104,7 @@ func (sh *shard) underWay() (n int) {
 // It has that region at an address of its own, not where the device has it.
 type host struct {
 	*rig
-	c      *Client
+	c      *client
 	mem    *shm.Region
 	region uint32
 	base   uint64
@@ -134,7 +134,7 @@ func (r *rig) host(name string) *host {
 // try makes a control request, the way a socket brings it.
 func (h *host) try(op control.Op, req, ans control.Message, mem *shm.Region) error {
 	payload := control.Append(nil, op, 0, 1, req)[control.HeaderSize:]
-	m, r, err := h.c.request(op, payload, Memory{Region: mem})
+	m, r, err := h.c.request(op, payload, requestMemory{region: mem})
 	if err != nil {
 		return err
 	}

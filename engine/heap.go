@@ -35,7 +35,7 @@ func (s *srq) cost() int { return srqCost + (int(s.mask)+1)*entryCost }
 var socketBill = bill{descriptors: 1, memory: socketCost}
 
 // refund gives back the memory of an object that is gone.
-func (c *Client) refund(cost int) { c.e.shares.give(c.uid, bill{memory: cost}) }
+func (c *client) refund(cost int) { c.e.shares.give(c.uid, bill{memory: cost}) }
 
 // trim drops spare jobs that the queue pairs left over cannot need.
 func (sh *shard) trim() {

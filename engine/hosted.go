@@ -22,7 +22,7 @@ func (e *Engine) fillHosted(h *nic.Hosted) {
 
 // attachHosted returns a new hosted client: its pages can be mapped by another process, and
 // its resources are charged to user uid.
-func (e *Engine) attachHosted(name string, uid uint32, h nic.Hosted) (*Client, error) {
+func (e *Engine) attachHosted(name string, uid uint32, h nic.Hosted) (*client, error) {
 	return e.attach(name, uid, h, shm.Create, shm.CreateSealed)
 }
 
@@ -54,7 +54,7 @@ func (e *Engine) forgetMemory(uid uint32, r *shm.Region) {
 
 // ForgetPages closes the descriptors of the client's own pages likewise: its program has
 // mapped the UAR pages and does not use the status page.
-func (c *Client) ForgetPages() {
+func (c *client) ForgetPages() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range []*shm.Region{c.uar, c.status} {

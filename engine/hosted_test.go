@@ -21,7 +21,7 @@ func (h *host) hosted(x nic.Hosted) *host {
 func TestRetract(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
-	m, reply, err := a.c.request(control.OpCreateChannel, nil, Memory{})
+	m, reply, err := a.c.request(control.OpCreateChannel, nil, requestMemory{})
 	require.NoError(t, err)
 	defer reply.Events.Close()
 	id := m.(*control.Channel).ID
@@ -48,7 +48,7 @@ func TestRetract(t *testing.T) {
 func TestForsaken(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
-	m, reply, err := a.c.request(control.OpCreateChannel, nil, Memory{})
+	m, reply, err := a.c.request(control.OpCreateChannel, nil, requestMemory{})
 	require.NoError(t, err)
 	require.Empty(t, a.c.Forsaken())
 	id := m.(*control.Channel).ID
@@ -96,7 +96,7 @@ func TestHostedClient(t *testing.T) {
 	r := newRig(t, Config{})
 	c, err := r.e.attachHosted("x", 7, nic.Hosted{UARPages: 9, GID: [16]byte{1}})
 	require.NoError(t, err)
-	m, reply, err := c.request(control.OpHello, control.Append(nil, control.OpHello, 0, 0, &control.Hello{Magic: control.Magic, Major: control.Major})[control.HeaderSize:], Memory{})
+	m, reply, err := c.request(control.OpHello, control.Append(nil, control.OpHello, 0, 0, &control.Hello{Magic: control.Magic, Major: control.Major})[control.HeaderSize:], requestMemory{})
 	require.NoError(t, err)
 	require.Equal(t, uint32(9), m.(*control.Welcome).UARPages)
 	require.Equal(t, 9*4096, reply.UAR.Size())
@@ -129,7 +129,7 @@ func TestHostedClient(t *testing.T) {
 func TestNothingIsSentAfterRetract(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
-	m, reply, err := a.c.request(control.OpCreateChannel, nil, Memory{})
+	m, reply, err := a.c.request(control.OpCreateChannel, nil, requestMemory{})
 	require.NoError(t, err)
 	defer reply.Events.Close()
 	c := a.cq(control.CQ{Channel: m.(*control.Channel).ID, Handle: 5})

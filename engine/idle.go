@@ -84,7 +84,7 @@ type idler struct {
 	since      uint64        // device clock when it began to spin; 0: there was work
 	worked     uint64        // device clock when work ended; 0: it has not
 	countedAt  uint64        // Engine.served when the clients were counted
-	wakers     []*Client     // clients whose status pages say whether the device sleeps
+	wakers     []*client     // clients whose status pages say whether the device sleeps
 	allWake    bool          // every client with queues wakes the device
 	sleeps     uint64        // number of sleeps so far
 	crowd      crowd

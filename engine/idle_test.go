@@ -27,7 +27,7 @@ func (h *host) wakes() (rouse func()) {
 	h.call(control.OpHello, hello, &w)
 	require.Equal(h, control.FeatureWake, w.Features)
 	payload := control.Append(nil, control.OpWake, 0, 1, &control.Wake{Wakes: 1})[control.HeaderSize:]
-	_, reply, err := h.c.request(control.OpWake, payload, Memory{})
+	_, reply, err := h.c.request(control.OpWake, payload, requestMemory{})
 	require.NoError(h, err)
 	asleep := shm.Word64At(h.c.status.Bytes(), control.StatusAsleep)
 	return func() {

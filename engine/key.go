@@ -18,7 +18,7 @@ type mkey struct {
 	base   uint64 // first address of the range, as work requests give it
 	size   uint64
 	mem    []byte // the range in the device's mapping; nil for lists, while free, and if unmapped
-	client *Client
+	client *client
 
 	region   *region // of registered memory
 	from     uint64  // of registered memory and bound windows: address of the range in the client

@@ -41,12 +41,12 @@ func TestClientLeavesDuringSleep(t *testing.T) {
 	r.e.hooks.sleepBound = never
 	stays := r.host("stays")
 	stays.wakes()
-	var leaving []*Client
+	var leaving []*client
 	hello := control.Append(nil, control.OpHello, 0, 1, &control.Hello{Magic: control.Magic, Major: control.Major, Features: ^uint64(0)})
 	for range 20 {
 		c, err := r.e.attach("leaves", 0, nic.Hosted{}, shm.Create, shm.CreateSealed)
 		require.NoError(t, err)
-		_, _, err = c.request(control.OpHello, hello[control.HeaderSize:], Memory{})
+		_, _, err = c.request(control.OpHello, hello[control.HeaderSize:], requestMemory{})
 		require.NoError(t, err)
 		leaving = append(leaving, c)
 	}

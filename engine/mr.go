@@ -7,13 +7,13 @@ import (
 // Requests that make and destroy keys: of registered memory, of windows and of lists. What
 // a UMR does with keys is in umr.go.
 
-func (c *Client) regMR(m *control.MR, beside Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) regMR(m *control.MR, beside requestMemory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.pds[m.PDN]
 	if !ok {
 		return nil, notFound("PD", m.PDN)
 	}
 	k := &mkey{access: m.Access, pd: p, client: c}
-	if err := c.place(k, m.Addr, m.Length, m.IOVA, beside.InProcess); err != nil {
+	if err := c.place(k, m.Addr, m.Length, m.IOVA, beside.inProcess); err != nil {
 		return nil, err
 	}
 	if err := c.addKey(k); err != nil {
@@ -25,7 +25,7 @@ func (c *Client) regMR(m *control.MR, beside Memory, _ *control.Reply) (control.
 
 // place sets the memory of k: n bytes at addr in the client, which work requests address
 // from iova on. It checks the rights in k.access. If it returns an error, k is unusable.
-func (c *Client) place(k *mkey, addr, n, iova uint64, away bool) error {
+func (c *client) place(k *mkey, addr, n, iova uint64, away bool) error {
 	switch {
 	case n == 0:
 		return control.Errorf(control.CodeInvalid, "memory region of 0 bytes; at least 1 is needed")
@@ -55,7 +55,7 @@ func (c *Client) place(k *mkey, addr, n, iova uint64, away bool) error {
 }
 
 // addKey gives k a key and adds it to the tables.
-func (c *Client) addKey(k *mkey) error {
+func (c *client) addKey(k *mkey) error {
 	if _, err := c.take("keys", len(c.mrs), c.e.cfg.Limits.MRs, k.cost()); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c *Client) addKey(k *mkey) error {
 	return nil
 }
 
-func (c *Client) allocMW(m *control.MW, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) allocMW(m *control.MW, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.pds[m.PDN]
 	switch {
 	case !ok:
@@ -83,7 +83,7 @@ func (c *Client) allocMW(m *control.MW, _ Memory, _ *control.Reply) (control.Mes
 // maxListEntries is what fits into the largest WQE.
 const maxListEntries = 52
 
-func (c *Client) createMkey(m *control.Mkey, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) createMkey(m *control.Mkey, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	p, ok := c.pds[m.PDN]
 	switch {
 	case !ok:
@@ -102,7 +102,7 @@ func (c *Client) createMkey(m *control.Mkey, _ Memory, _ *control.Reply) (contro
 // key returns the client's mkey with this index. The variant must match too, except for
 // windows and lists: work requests change their variant, and a program that destroys one may
 // have lost track of it.
-func (c *Client) key(key uint32) (*mkey, error) {
+func (c *client) key(key uint32) (*mkey, error) {
 	k := c.mrs[key>>8]
 	if k == nil || k.region != nil && k.key != key {
 		return nil, notFound("key", key)
@@ -110,7 +110,7 @@ func (c *Client) key(key uint32) (*mkey, error) {
 	return k, nil
 }
 
-func (c *Client) deregMR(m *control.Key, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) deregMR(m *control.Key, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	k, err := c.key(m.Key)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (sh *shard) removeKey(k *mkey) {
 	}
 }
 
-func (c *Client) reregMR(m *control.ReregMR, beside Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) reregMR(m *control.ReregMR, beside requestMemory, _ *control.Reply) (control.Message, error) {
 	k, err := c.key(m.Key)
 	switch {
 	case err != nil:
@@ -167,7 +167,7 @@ func (c *Client) reregMR(m *control.ReregMR, beside Memory, _ *control.Reply) (c
 	if m.What&control.ReregRange != 0 {
 		addr, n, iova = m.Addr, m.Length, m.IOVA
 	}
-	if err := c.place(&next, addr, n, iova, beside.InProcess); err != nil {
+	if err := c.place(&next, addr, n, iova, beside.inProcess); err != nil {
 		return nil, err
 	}
 	c.shard.invalidateJobs(k)

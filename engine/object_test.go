@@ -241,9 +241,9 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 	mem, err := shm.Heap(4096)
 	require.NoError(t, err)
 	for op := control.OpHello; op <= control.OpPlaceRegion; op++ {
-		var m Memory
+		var m requestMemory
 		if op == control.OpCreateRegion {
-			m.Region = mem
+			m.region = mem
 		}
 		for n := range 100 {
 			payload := make([]byte, n)
@@ -307,7 +307,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	require.NoError(t, h.c.Close())
 	require.Equal(t, before, other.population())
 	r.settle()
-	require.ErrorIs(t, h.try(control.OpAllocPD, &control.Empty{}, &control.PD{}, nil), ErrClosed)
+	require.ErrorIs(t, h.try(control.OpAllocPD, &control.Empty{}, &control.PD{}, nil), errClosed)
 }
 
 // Keys are no sequence, never the terminator, and only the whole key matches.

@@ -42,12 +42,12 @@ var processBill = bill{descriptors: 1}
 // runs as the device's user, or ended and left its pid to such a program.
 //
 // The guard identifies the memory: a pid alone does not.
-func (c *Client) ShareProcess(pid int, g nic.Guard) error {
+func (c *client) ShareProcess(pid int, g nic.Guard) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
-		return ErrClosed
+		return errClosed
 	case c.process != nil && c.process.pid == pid:
 		return nil
 	case c.process != nil:
@@ -125,7 +125,7 @@ func (p *process) watch() {
 }
 
 // closeProcess releases the client's process, to which no key refers any more.
-func (c *Client) closeProcess() {
+func (c *client) closeProcess() {
 	p := c.process
 	if p == nil {
 		return

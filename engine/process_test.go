@@ -415,7 +415,7 @@ func TestShareProcessRefusals(t *testing.T) {
 	h.dereg(k)
 	require.NoError(t, h.c.Close())
 	require.Equal(t, taken-clientBill[descriptors], r.e.shares.taken[descriptors])
-	require.ErrorIs(t, h.c.ShareProcess(os.Getpid(), ownGuard()), ErrClosed)
+	require.ErrorIs(t, h.c.ShareProcess(os.Getpid(), ownGuard()), errClosed)
 	_ = mem
 }
 
@@ -427,7 +427,7 @@ func TestProcessMemoryWhereARegionIs(t *testing.T) {
 	reg := func(away bool) (*mkey, error) {
 		m := &control.MR{PDN: h.pd, Addr: h.base, Length: 64}
 		payload := control.Append(nil, control.OpRegMR, 0, 0, m)[control.HeaderSize:]
-		a, _, err := h.c.request(control.OpRegMR, payload, Memory{InProcess: away})
+		a, _, err := h.c.request(control.OpRegMR, payload, requestMemory{inProcess: away})
 		if err != nil {
 			return nil, err
 		}

@@ -139,7 +139,7 @@ func (sh *shard) timePoll() {
 }
 
 // delayByMemory reports whether memory of clients delayed the shard between since and now.
-// It returns false during a request, which Client.do measures, perhaps on another thread.
+// It returns false during a request, which client.do measures, perhaps on another thread.
 func (sh *shard) delayByMemory(since, now uint64) (delay, bool) {
 	if sh.stopped || sh.bound == math.MaxUint64 {
 		return delay{}, false
@@ -180,7 +180,7 @@ func (sh *shard) slowPolls(now uint64) {
 // do is Engine.Do for a request of this client. The watchdog knows of the request, and if
 // memory of the client delayed it, that is explained. The request runs on a shard's thread
 // or on the caller's; so the usage of the thread is sampled before and after.
-func (c *Client) do(what string, f func()) {
+func (c *client) do(what string, f func()) {
 	c.e.Do(func() {
 		runtime.LockOSThread() // whose page faults are counted
 		defer runtime.UnlockOSThread()

@@ -12,7 +12,7 @@ import (
 type qp struct {
 	num      uint32
 	uidx     uint32
-	client   *Client
+	client   *client
 	pd       *pd
 	attr     control.QPAttr // state and all attributes
 	signed   bool           // WQEs carry a signature
@@ -87,7 +87,7 @@ type qpSchedule struct {
 	with       *shard // together with which it is visited then
 }
 
-func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	switch {
 	case int(m.Type) >= len(transports):
 		return nil, control.Errorf(control.CodeUnsupported, "QP: transport type %d; this device has RC (0), UC (1) and UD (2)", m.Type)
@@ -180,7 +180,7 @@ func (c *Client) createQP(m *control.QP, _ Memory, _ *control.Reply) (control.Me
 	return &control.QPN{QPN: q.num}, nil
 }
 
-func (c *Client) destroyQP(m *control.QPN, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) destroyQP(m *control.QPN, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.qps[m.QPN]
 	if !ok {
 		return nil, notFound("QP", m.QPN)

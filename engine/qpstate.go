@@ -139,7 +139,7 @@ func attributeNames(mask uint32) (names []string) {
 	return names
 }
 
-func (c *Client) modifyQP(m *control.QPAttr, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) modifyQP(m *control.QPAttr, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.qps[m.QPN]
 	if !ok {
 		return nil, notFound("QP", m.QPN)
@@ -268,7 +268,7 @@ func (sh *shard) setError(q *qp) {
 	}
 }
 
-func (c *Client) queryQP(m *control.QPN, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) queryQP(m *control.QPN, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.qps[m.QPN]
 	if !ok {
 		return nil, notFound("QP", m.QPN)

@@ -54,7 +54,7 @@ func (b bill) minus(c bill) bill {
 
 // makeMemory makes the memory of a region, off the engine's thread. It checks the limits
 // first: asking costs a client nothing.
-func (c *Client) makeMemory(payload []byte) (mem Memory, err error) {
+func (c *client) makeMemory(payload []byte) (mem requestMemory, err error) {
 	var m control.RegionSize
 	if err := control.Parse(control.OpCreateRegion, payload, &m); err != nil {
 		return mem, control.Errorf(control.CodeInvalid, "%v", err)
@@ -74,7 +74,7 @@ func (c *Client) makeMemory(payload []byte) (mem Memory, err error) {
 		c.e.shares.give(c.uid, charge)
 		return mem, err
 	}
-	return Memory{Region: r}, nil
+	return requestMemory{region: r}, nil
 }
 
 // makeMemory makes memory for another process to map.
@@ -94,7 +94,7 @@ func (e *Engine) makeMemory(name string, size int) (*shm.Region, error) {
 func wholePages(n uint64) uint64 { return (n + shm.PageSize - 1) &^ (shm.PageSize - 1) }
 
 // mayHave refuses another region of size bytes if that is over a limit.
-func (c *Client) mayHave(size uint64) error {
+func (c *client) mayHave(size uint64) error {
 	l := &c.e.cfg.Limits
 	switch {
 	case size == 0 || size > shm.MaxRegion:
@@ -107,7 +107,7 @@ func (c *Client) mayHave(size uint64) error {
 	return nil
 }
 
-func (c *Client) createRegion(m *control.RegionSize, mem Memory, r *control.Reply) (control.Message, error) {
+func (c *client) createRegion(m *control.RegionSize, mem requestMemory, r *control.Reply) (control.Message, error) {
 	if err := c.mayHave(m.Size); err != nil {
 		return nil, err
 	}
@@ -115,14 +115,14 @@ func (c *Client) createRegion(m *control.RegionSize, mem Memory, r *control.Repl
 	if err != nil {
 		return nil, err
 	}
-	n := &region{id: id, size: uint64(mem.Region.Size()), mem: mem.Region, owned: true}
+	n := &region{id: id, size: uint64(mem.region.Size()), mem: mem.region, owned: true}
 	c.bytes += n.size
 	c.unplaced[id] = n
-	r.Memory = mem.Region.File()
+	r.Memory = mem.region.File()
 	return &control.RegionID{ID: id}, nil
 }
 
-func (c *Client) placeRegion(m *control.Placement, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) placeRegion(m *control.Placement, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	r, ok := c.unplaced[m.ID]
 	if !ok {
 		return nil, notFound("region without a place", m.ID)
@@ -141,17 +141,17 @@ func (c *Client) placeRegion(m *control.Placement, _ Memory, _ *control.Reply) (
 // AddRegion makes a region of memory that both sides have mapped already: the client is in
 // the device's own process, or is hosted by a server that has made the memory and checked
 // that it is sealed. addr is its address in the client. The caller keeps owning the memory.
-func (c *Client) AddRegion(addr uint64, mem *shm.Region) (id uint32, err error) {
+func (c *client) AddRegion(addr uint64, mem *shm.Region) (id uint32, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return 0, ErrClosed
+		return 0, errClosed
 	}
 	c.e.Do(func() { id, err = c.addRegion(addr, mem) })
 	return id, err
 }
 
-func (c *Client) addRegion(addr uint64, mem *shm.Region) (id uint32, err error) {
+func (c *client) addRegion(addr uint64, mem *shm.Region) (id uint32, err error) {
 	n := &region{size: uint64(mem.Size()), mem: mem}
 	if err := c.mayHave(n.size); err != nil {
 		return 0, err
@@ -167,7 +167,7 @@ func (c *Client) addRegion(addr uint64, mem *shm.Region) (id uint32, err error) 
 }
 
 // locate makes a region usable, at address addr in the client.
-func (c *Client) locate(r *region, addr uint64) error {
+func (c *client) locate(r *region, addr uint64) error {
 	switch {
 	case addr%shm.PageSize != 0:
 		return control.Errorf(control.CodeInvalid, "region %#x: address %#x is not a multiple of the page size %d", r.id, addr, shm.PageSize)
@@ -198,7 +198,7 @@ func countUser(n int, regions ...*region) {
 	}
 }
 
-func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) dropRegion(m *control.RegionID, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	r := c.regions[m.ID]
 	if r == nil {
 		r = c.unplaced[m.ID]
@@ -220,7 +220,7 @@ func (c *Client) dropRegion(m *control.RegionID, _ Memory, _ *control.Reply) (co
 
 // at returns the region that holds n bytes from address addr in the client, and those bytes
 // in the device's mapping.
-func (c *Client) at(what string, addr, n uint64) (*region, []byte, error) {
+func (c *client) at(what string, addr, n uint64) (*region, []byte, error) {
 	for _, r := range c.regions {
 		if off := addr - r.base; off < r.size && n <= r.size-off {
 			return r, r.mem.Bytes()[off : off+n : off+n], nil
@@ -231,7 +231,7 @@ func (c *Client) at(what string, addr, n uint64) (*region, []byte, error) {
 }
 
 // holds reports whether an address in the device's mapping is in a region of this client.
-func (c *Client) holds(addr uint64) bool {
+func (c *client) holds(addr uint64) bool {
 	for _, r := range c.regions {
 		if addr-r.mem.Addr() < r.size {
 			return true
@@ -242,6 +242,6 @@ func (c *Client) holds(addr uint64) bool {
 
 // prefault maps existing pages of a queue into the device's page table, off the engine's
 // thread, so that this thread need not wait for the kernel at its first access.
-func (c *Client) prefault(r *region, b []byte) {
+func (c *client) prefault(r *region, b []byte) {
 	c.after = append(c.after, func() { r.mem.Prefault(b) })
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // resizeCQ moves a queue to another buffer.
-func (c *Client) resizeCQ(m *control.ResizeCQ, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) resizeCQ(m *control.ResizeCQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.cqs[m.CQN]
 	switch {
 	case !ok:

@@ -15,7 +15,7 @@ import (
 // A program that reads into a page which never comes holds the lock that every reader
 // needs. So neither the device's thread nor the caller reads; what cannot be read soon
 // counts as read by the program.
-func (c *Client) Retract(cqn uint32, reader *os.File) (read uint32) {
+func (c *client) Retract(cqn uint32, reader *os.File) (read uint32) {
 	c.mu.Lock()
 	var sent uint32
 	var handle uint64
@@ -24,7 +24,7 @@ func (c *Client) Retract(cqn uint32, reader *os.File) (read uint32) {
 	c.e.Do(func() {
 		q := c.cqs[cqn]
 		if c.closed || q == nil || q.channel == nil {
-			err = ErrClosed
+			err = errClosed
 			return
 		}
 		c.shard.disarm(q)
@@ -80,7 +80,7 @@ func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
 
 // Forsaken returns the completion channels that no CQ uses and nobody can read
 // any more.
-func (c *Client) Forsaken() (ids []uint32) {
+func (c *client) Forsaken() (ids []uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.e.Do(func() {

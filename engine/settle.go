@@ -17,7 +17,7 @@ const mostVisits = 1 << 12
 // Settle executes what is announced, when it is called, by doorbells of this client's queue
 // pairs and of those connected to them: all that can be executed within some thousand
 // visits. Other clients have their turns meanwhile.
-func (c *Client) Settle() {
+func (c *client) Settle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -43,7 +43,7 @@ type claim struct {
 
 // announced adds to due what is announced on some of the client's queue pairs and on their
 // peers.
-func (c *Client) announced(due []claim, some []*qp) []claim {
+func (c *client) announced(due []claim, some []*qp) []claim {
 	add := func(q *qp) {
 		e := q.client.shard
 		defer e.restoreFaultPoint(e.fault.cut, debug.SetPanicOnFault(true))

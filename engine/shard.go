@@ -20,7 +20,7 @@ type shard struct {
 	several bool // there are other shards
 	crossing
 
-	clients     map[*Client]struct{}
+	clients     map[*client]struct{}
 	running     []*qp // QPs that are not in RST
 	stalled     []*qp // QPs whose next WQE waits: see stall.go
 	nextStalled int   // index in stalled of the QP that was retried last
@@ -41,7 +41,7 @@ type shard struct {
 
 // A schedule says which queues a step visits; see active.go.
 type schedule struct {
-	active    []*Client // clients that have warm queues, or had some a step ago
+	active    []*client // clients that have warm queues, or had some a step ago
 	from      int       // index in active of the client to visit next; 0 between whole steps
 	warm      int       // number of warm queues
 	patience  uint32    // idle visits after which a queue turns cold
@@ -54,7 +54,7 @@ type schedule struct {
 	swept     int       // index in running of the QP that sweep checked last
 
 	alone       struct{ wqes, bytes int } // budget of a client in one step while no other client works
-	lastWorker  *Client                   // client that worked last
+	lastWorker  *client                   // client that worked last
 	lastWorked  uint32                    // turn in which it worked
 	rivalsUntil uint32                    // turn up to which several clients count as working
 	turn        uint32                    // counts steps, for what is done in every nth step only
@@ -112,7 +112,7 @@ func newShard(e *Engine, number int) *shard {
 		Engine:  e,
 		number:  number,
 		several: len(e.cfg.Cores) > 1,
-		clients: make(map[*Client]struct{}),
+		clients: make(map[*client]struct{}),
 		sched:   schedule{few: fewQueues},
 		fault:   faultPoint{part: cutVisits},
 		scratch: scratch{job: new(job), block: new(shm.Block)[:]},

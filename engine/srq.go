@@ -10,7 +10,7 @@ import (
 // Each entry names the next one; the doorbell record says how many are ready.
 type srq struct {
 	num     uint32
-	client  *Client
+	client  *client
 	pd      *pd
 	ring    []byte
 	mask    uint16 // entries - 1
@@ -25,7 +25,7 @@ type srq struct {
 	users int      // QPs
 }
 
-func (c *Client) createSRQ(m *control.SRQ, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) createSRQ(m *control.SRQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	switch {
 	case m.LogSize > maxLogRQ:
 		return nil, control.Errorf(control.CodeInvalid, "SRQ: 2^%d entries; at most 2^%d are possible", m.LogSize, maxLogRQ)
@@ -62,7 +62,7 @@ func (c *Client) createSRQ(m *control.SRQ, _ Memory, _ *control.Reply) (control.
 	return &control.SRQN{SRQN: s.num}, nil
 }
 
-func (c *Client) modifySRQ(m *control.SRQLimit, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) modifySRQ(m *control.SRQLimit, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	s, ok := c.srqs[m.SRQN]
 	switch {
 	case !ok:
@@ -75,7 +75,7 @@ func (c *Client) modifySRQ(m *control.SRQLimit, _ Memory, _ *control.Reply) (con
 	return &control.Empty{}, nil
 }
 
-func (c *Client) querySRQ(m *control.SRQN, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) querySRQ(m *control.SRQN, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	s, ok := c.srqs[m.SRQN]
 	if !ok {
 		return nil, notFound("SRQ", m.SRQN)
@@ -83,7 +83,7 @@ func (c *Client) querySRQ(m *control.SRQN, _ Memory, _ *control.Reply) (control.
 	return &control.SRQLimit{SRQN: s.num, Limit: s.limit}, nil
 }
 
-func (c *Client) destroySRQ(m *control.SRQN, _ Memory, _ *control.Reply) (control.Message, error) {
+func (c *client) destroySRQ(m *control.SRQN, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	s, ok := c.srqs[m.SRQN]
 	switch {
 	case !ok:

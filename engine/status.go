@@ -70,7 +70,7 @@ func (sh *shard) publishAt(now uint64) {
 }
 
 // publish writes this client's page.
-func (c *Client) publish(now uint64) {
+func (c *client) publish(now uint64) {
 	c.page.clock.Publish(now)
 	for i, v := range c.count {
 		c.page.counters[i].Publish(v)

@@ -124,7 +124,7 @@ func TestGoodsComeBack(t *testing.T) {
 	r := newRig(t, Config{})
 	c, err := r.e.attach("x", 7, nic.Hosted{}, shm.Create, shm.CreateSealed)
 	require.NoError(t, err)
-	call := func(op control.Op, req control.Message, mem Memory) (control.Message, error) {
+	call := func(op control.Op, req control.Message, mem requestMemory) (control.Message, error) {
 		m, reply, err := c.request(op, control.Append(nil, op, 0, 0, req)[control.HeaderSize:], mem)
 		if reply.Events != nil {
 			_ = reply.Events.Close()
@@ -139,17 +139,17 @@ func TestGoodsComeBack(t *testing.T) {
 		}
 		m, _, err := c.request(control.OpCreateRegion, req, mem)
 		require.NoError(t, err)
-		require.NoError(t, mem.Region.Seal())
-		_, err = call(control.OpPlaceRegion, &control.Placement{ID: m.(*control.RegionID).ID, Addr: addr}, Memory{})
+		require.NoError(t, mem.region.Seal())
+		_, err = call(control.OpPlaceRegion, &control.Placement{ID: m.(*control.RegionID).ID, Addr: addr}, requestMemory{})
 		return err
 	}
 	r.e.shares.most[mappings] = 2 * (clientBill[mappings] + 1)
 	require.NoError(t, region(0x1000))
 	require.ErrorIs(t, region(0x2000), &control.Error{Code: control.CodeLimit})
-	_, err = call(control.OpDropRegion, &control.RegionID{ID: 1}, Memory{})
+	_, err = call(control.OpDropRegion, &control.RegionID{ID: 1}, requestMemory{})
 	require.NoError(t, err)
 	require.NoError(t, region(0x2000))
-	_, err = call(control.OpCreateChannel, &control.Empty{}, Memory{})
+	_, err = call(control.OpCreateChannel, &control.Empty{}, requestMemory{})
 	require.NoError(t, err)
 	want := clientBill
 	want[mappings]++

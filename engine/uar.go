@@ -8,16 +8,16 @@ import (
 
 // UAR pages that are sealed against holes cannot be mapped for writing again. So a hosted
 // client that several processes share has a bank of UAR pages for each process. The first
-// bank is Client.uar, the others are in Client.banks.
+// bank is client.uar, the others are in client.banks.
 
 // AddRegisters adds a bank of UAR pages to a hosted client, and returns the number of its
 // first page. It is charged to the client's user and released with the client. A queue may
 // use one of the pages once the memory is sealed.
-func (c *Client) AddRegisters(pages int) (first int, mem *shm.Region, err error) {
+func (c *client) AddRegisters(pages int) (first int, mem *shm.Region, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return 0, nil, ErrClosed
+		return 0, nil, errClosed
 	}
 	if mem, err = c.e.createMemory(c.uid, "uar", pages*doorbell.UARPageSize); err != nil {
 		return 0, nil, err
@@ -32,7 +32,7 @@ func (c *Client) AddRegisters(pages int) (first int, mem *shm.Region, err error)
 }
 
 // uarPages returns how many UAR pages the client has.
-func (c *Client) uarPages() int {
+func (c *client) uarPages() int {
 	n := c.hosted.UARPages
 	for _, b := range c.banks {
 		n += b.Size() / doorbell.UARPageSize
@@ -42,7 +42,7 @@ func (c *Client) uarPages() int {
 
 // uarPage returns the bank of a UAR page, and the offset of the page in it. The device is
 // going to read the bank, so a bank that can still lose pages is refused.
-func (c *Client) uarPage(what string, page uint16) (bank []byte, at uint64, err error) {
+func (c *client) uarPage(what string, page uint16) (bank []byte, at uint64, err error) {
 	n, all := int(page), append([]*shm.Region{c.uar}, c.banks...)
 	for _, r := range all {
 		k := r.Size() / doorbell.UARPageSize

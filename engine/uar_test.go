@@ -39,12 +39,12 @@ func TestAddRegisters(t *testing.T) {
 		require.Equal(t, want.at, at, "page %d", page)
 		require.Same(t, &want.bank[0], &bank[0], "page %d", page)
 	}
-	_, _, err = c.request(control.OpCreateCQ, control.Append(nil, control.OpCreateCQ, 0, 0, &control.CQ{LogCQE: 6, UAR: 9})[control.HeaderSize:], Memory{})
+	_, _, err = c.request(control.OpCreateCQ, control.Append(nil, control.OpCreateCQ, 0, 0, &control.CQ{LogCQE: 6, UAR: 9})[control.HeaderSize:], requestMemory{})
 	require.ErrorContains(t, err, "CQ: UAR page 9; there are 9")
 	require.NoError(t, c.Close())
 	require.Empty(t, r.e.shares.users, "all of it has come back")
 	_, _, err = c.AddRegisters(1)
-	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, err, errClosed)
 }
 
 // Memory into which its user can punch holes is sealed before it is unmapped: unmapping

@@ -9,7 +9,7 @@ import (
 var wakeBill = bill{descriptors: 1}
 
 // grant returns those features, of the ones that the client wants, that it gets.
-func (c *Client) grant(want uint64) uint64 {
+func (c *client) grant(want uint64) uint64 {
 	if want&control.FeatureWake == 0 || c.e.cfg.Idle != IdleNap || !shm.CanBarrier() || c.makeWakeFD() != nil {
 		return 0
 	}
@@ -18,7 +18,7 @@ func (c *Client) grant(want uint64) uint64 {
 
 // setWake notes whether all posters of the client wake the device. If so, it gives the client
 // the descriptor to wake it by.
-func (c *Client) setWake(m *control.Wake, _ Memory, r *control.Reply) (control.Message, error) {
+func (c *client) setWake(m *control.Wake, _ requestMemory, r *control.Reply) (control.Message, error) {
 	switch {
 	case m.Wakes > 1:
 		return nil, control.Errorf(control.CodeInvalid, "wake: wakes %d; 0 and 1 are possible", m.Wakes)
@@ -37,7 +37,7 @@ func (c *Client) setWake(m *control.Wake, _ Memory, r *control.Reply) (control.M
 }
 
 // makeWakeFD makes the eventfd by which the client wakes the device.
-func (c *Client) makeWakeFD() error {
+func (c *client) makeWakeFD() error {
 	if err := c.e.shares.take(c.uid, wakeBill); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (c *Client) makeWakeFD() error {
 }
 
 // closeWakeFD closes the eventfd.
-func (c *Client) closeWakeFD() {
+func (c *client) closeWakeFD() {
 	if c.wake.fd == nil {
 		return
 	}

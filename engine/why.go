@@ -33,7 +33,7 @@ type use struct {
 	need uint32 // rights
 	zero bool   // n was written as 0
 
-	client *Client // whose keys count
+	client *client // whose keys count
 	pd     *pd
 	qp     *qp // that the key must serve
 }
@@ -72,7 +72,7 @@ func (sh *shard) whyNoAccess(u use) reason {
 }
 
 // keyOf returns what a key names, if it is of this client.
-func (sh *shard) keyOf(c *Client, key uint32) *mkey {
+func (sh *shard) keyOf(c *client, key uint32) *mkey {
 	if k := sh.keys.find(key); k != nil && k.client == c {
 		return k
 	}

@@ -45,7 +45,7 @@ type copyTask struct {
 
 	// Owned by the device.
 	job    *job    // nil: the task was recalled
-	client *Client // whose share of the tasks it counts to
+	client *client // whose share of the tasks it counts to
 	keys   [4]*mkey
 	_      [64]byte
 }

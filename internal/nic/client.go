@@ -8,8 +8,8 @@ import (
 )
 
 // A Client is one client of a device. Everything that is made through it dies with it.
-// Its methods are safe for concurrent use; requests are served one at a time. After
-// Close they return engine.ErrClosed, or nothing.
+// Its methods are safe for concurrent use; requests are served one at a time. After Close
+// they return an error, or do nothing.
 type Client interface {
 	// Name returns the client's name in the log: the one that it was attached with, then
 	// in quotes the one that its program gave in hello.

@@ -85,8 +85,8 @@
 //
 // Objects of clients:
 //
-//   - client.go: a client, Attach, Close
-//   - call.go: requests of a client: Call
+//   - client.go: a client: attachLocal, Close
+//   - call.go: requests of a client: request
 //   - access.go: names of access rights
 //   - region.go: memory that client and device share
 //   - mr.go: registered memory, windows and lists: the requests that make keys
@@ -104,7 +104,8 @@
 //   - numbers.go: numbers of queues
 //   - status.go: the status page, Stats
 //   - wake.go: how clients wake the device
-//   - hosted.go: clients that stand for programs with another protocol
+//   - device.go: what servers can ask of the device: internal/nic; probe.go: what their tests can
+//   - hosted.go: clients that stand for programs in other processes
 //   - settle.go, retract.go: execute what is announced, and take back events, for hosted clients
 //
 // Execution of work requests:
@@ -135,10 +136,11 @@
 //   - watchdog.go: threads that are stuck
 //   - journal.go, lines.go: the way to the log, and who may write how much
 //
-// Shares of the process's resources, and connections:
+// Shares of the process's resources:
 //
-//   - share.go, owners.go, cost.go, heap.go: what each user may take
-//   - listen.go, adopt.go, server.go, session.go, socketlock.go, peek.go, rights.go, flight.go: clients
-//     behind a socket
-//   - discard.go, sealer.go, patience.go: what can block is done in the background
+//   - share.go, owners.go, heap.go: what each user may take
+//   - discard.go, engine/internal/closers: descriptors are closed in the background
+//   - helpers.go, engine/internal/sealer: processes that seal and hold memory
+//
+// Connections are not here: see packages server and verbs.
 package engine

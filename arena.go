@@ -30,7 +30,7 @@ type block struct {
 const (
 	// Two lines, because processors fetch lines in pairs: a record shares
 	// neither with another.
-	leastBlock = 7
+	minBlock = 7
 	// What is asked of the system at least.
 	chunk = 20
 )
@@ -42,7 +42,7 @@ func (a *arena) alloc(n int) (block, error) {
 	if a.closed {
 		return block{}, ErrClosed
 	}
-	class := max(bits.Len(uint(n-1)), leastBlock)
+	class := max(bits.Len(uint(n-1)), minBlock)
 	from := class
 	for from < len(a.free) && len(a.free[from]) == 0 {
 		from++

@@ -153,7 +153,7 @@ func (a *Attr) request(qpn uint32) *control.QPAttr {
 	}
 }
 
-func answered(m *control.QPAttr) Attr {
+func attrOf(m *control.QPAttr) Attr {
 	return Attr{
 		Mask: AttrMask(m.Mask), State: State(m.State), CurState: State(m.CurState), Port: m.Port, PathMTU: m.PathMTU,
 		Timeout: m.Timeout, RetryCount: m.RetryCount, RNRRetry: m.RNRRetry, MinRNRTimer: m.MinRNRTimer,
@@ -200,5 +200,5 @@ func (q *QP) Query() (Attr, error) {
 	if _, err := q.c.call("query QP", control.OpQueryQP, &control.QPN{QPN: q.qpn}, &m); err != nil {
 		return Attr{}, err
 	}
-	return answered(&m), nil
+	return attrOf(&m), nil
 }

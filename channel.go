@@ -147,8 +147,8 @@ func (ch *Channel) ended() error {
 // until has reads end with ctx, up to the call of the function that it returns.
 func (ch *Channel) until(ctx context.Context) (stop func()) {
 	_ = ch.file.SetReadDeadline(time.Time{})
-	if ch.ctx.gone.Load() { // after the deadline was taken off: see client.hurry
-		_ = ch.file.SetReadDeadline(time.Now().Add(lastWords))
+	if ch.ctx.gone.Load() { // after the deadline was taken off: see client.expireWaits
+		_ = ch.file.SetReadDeadline(time.Now().Add(eventGrace))
 	}
 	woken := make(chan struct{})
 	end := context.AfterFunc(ctx, func() {

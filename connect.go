@@ -104,7 +104,7 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 		rts.Timeout, rts.RetryCount, rts.RNRRetry, rts.MaxRdAtomic = uint8(o.Timeout), uint8(o.Retry), uint8(o.RNRRetry), most
 	}
 	if err := q.Modify(rtr); err != nil {
-		return q.whyNot(what, err)
+		return q.refusedIn(what, err)
 	}
 	err := q.Modify(rts)
 	if err == nil {
@@ -118,9 +118,9 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 	return err
 }
 
-// whyNot says of a queue pair that was refused a change from INIT to RTR what
+// refusedIn says of a queue pair that was refused a change from INIT to RTR what
 // to do about the state that it is in.
-func (q *QP) whyNot(what string, refusal error) error {
+func (q *QP) refusedIn(what string, refusal error) error {
 	a, err := q.Query()
 	if err != nil || !errors.Is(refusal, ErrState) {
 		return refusal

@@ -32,15 +32,15 @@ type Context struct {
 // objects refers to the Context itself or to what was made through it, so that the
 // garbage collector can tell that a program has dropped them.
 type client struct {
-	dev    device
-	log    *slog.Logger // for what nobody is there to be told of; nil: nothing is said
-	limits control.Welcome
-	uar    *shm.Region
-	status *shm.Region
-	table  hostpath.Table // finds QPs by the user index of a CQE
-	arena  arena
-	waker  waker
-	alone  bool // engine and program may have to take turns on one core
+	dev          device
+	log          *slog.Logger // for what nobody is there to be told of; nil: nothing is said
+	limits       control.Welcome
+	uar          *shm.Region
+	status       *shm.Region
+	table        hostpath.Table // finds QPs by the user index of a CQE
+	arena        arena
+	waker        waker
+	uniprocessor bool // engine and program may have to take turns on one core
 
 	gone   atomic.Bool   // the device has ended
 	closed atomic.Bool   // Close was called
@@ -48,21 +48,21 @@ type client struct {
 	once   sync.Once     // closes ended
 
 	// Events; see NextEvent.
-	events  *os.File
-	inbox   chan Event
-	lost    int           // the listener's: events dropped since the last one
-	silent  chan struct{} // closed when no more events come
-	explain atomic.Pointer[func(Explanation)]
-	bell    bell
+	events   *os.File
+	inbox    chan Event
+	lost     int           // the listener's: events dropped since the last one
+	noEvents chan struct{} // closed when no more events come
+	explain  atomic.Pointer[func(Explanation)]
+	eventFD  notifier
 
-	mu       sync.Mutex
-	next     int    // register for the next QP
-	flames   uint64 // bit n: BlueFlame register n is a QP's
-	channels map[*os.File]struct{}
-	memory   map[*shm.Region]struct{}    // of MRs
-	qps      map[uint32]weak.Pointer[QP] // by number, for events
-	cqs      map[uint32]weak.Pointer[CQ]
-	srqs     map[uint32]weak.Pointer[SRQ]
+	mu         sync.Mutex
+	next       int    // register for the next QP
+	blueFlames uint64 // bit n: BlueFlame register n is a QP's
+	channels   map[*os.File]struct{}
+	memory     map[*shm.Region]struct{}    // of MRs
+	qps        map[uint32]weak.Pointer[QP] // by number, for events
+	cqs        map[uint32]weak.Pointer[CQ]
+	srqs       map[uint32]weak.Pointer[SRQ]
 }
 
 // Dial connects to the engine that listens at the unix socket path.
@@ -88,12 +88,12 @@ func newContext(dev device, log *slog.Logger) (*Context, error) {
 
 func newClient(dev device, log *slog.Logger) (*client, error) {
 	c := &client{
-		dev: dev, log: log, ended: make(chan struct{}), inbox: make(chan Event, maxEvents), silent: make(chan struct{}),
+		dev: dev, log: log, ended: make(chan struct{}), inbox: make(chan Event, maxEvents), noEvents: make(chan struct{}),
 		channels: make(map[*os.File]struct{}), memory: make(map[*shm.Region]struct{}),
 		qps: make(map[uint32]weak.Pointer[QP]), cqs: make(map[uint32]weak.Pointer[CQ]), srqs: make(map[uint32]weak.Pointer[SRQ]),
 	}
 	c.arena.c = c
-	c.alone = cpu.Uniprocessor()
+	c.uniprocessor = cpu.Uniprocessor()
 	hello := &control.Hello{Magic: control.Magic, Major: control.Major, Minor: control.Minor, Features: control.FeatureWake, Name: programName()}
 	r, err := dev.Call(control.OpHello, hello, &c.limits)
 	if err != nil {
@@ -125,7 +125,7 @@ func newClient(dev device, log *slog.Logger) (*client, error) {
 		select {
 		case <-dev.Done():
 			c.gone.Store(true)
-			c.hurry()
+			c.expireWaits()
 			c.end()
 		case <-c.ended:
 		}
@@ -133,13 +133,13 @@ func newClient(dev device, log *slog.Logger) (*client, error) {
 	return c, nil
 }
 
-// lastWords is how long a device that is gone may keep descriptors open which
+// eventGrace is how long a device that is gone may keep descriptors open which
 // it has handed out: one that hangs closes none.
-const lastWords = 100 * time.Millisecond
+const eventGrace = 100 * time.Millisecond
 
 // hurry has everybody who waits for a device that is gone give up soon.
-func (c *client) hurry() {
-	soon := time.Now().Add(lastWords)
+func (c *client) expireWaits() {
+	soon := time.Now().Add(eventGrace)
 	_ = c.events.SetReadDeadline(soon)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,13 +189,13 @@ func (c *client) close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	c.hearOut()
+	c.drainEvents()
 	err := c.dev.Close() // first: then nothing moves in the memory any more
 	c.end()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err = errors.Join(err, c.events.Close())
-	c.bell.close()
+	c.eventFD.close()
 	c.waker.close()
 	for events := range c.channels {
 		err = errors.Join(err, events.Close())
@@ -218,10 +218,10 @@ func keep[T any](owner *T, r *shm.Region) {
 // handler of explanations that does not return.
 const hearing = time.Second
 
-// hearOut has everything delivered that the device has said so far. A request
+// drainEvents has everything delivered that the device has said so far. A request
 // for another descriptor of events makes it close the one that is listened to,
 // behind all that work has caused before.
-func (c *client) hearOut() {
+func (c *client) drainEvents() {
 	answered := make(chan error, 1)
 	go func() {
 		r, err := c.dev.Call(control.OpOpenEvents, &control.Empty{}, &control.Empty{})
@@ -240,7 +240,7 @@ func (c *client) hearOut() {
 		return
 	}
 	select {
-	case <-c.silent:
+	case <-c.noEvents:
 	case <-late:
 	}
 }

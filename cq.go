@@ -214,7 +214,7 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 		if q.overrun.Load() {
 			return q.last(dst)
 		}
-		if c.alone {
+		if c.uniprocessor {
 			cpu.Yield() // the engine's turn, if it is on this core
 		}
 	}
@@ -286,7 +286,7 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 		// another arm would only leave a second one behind.
 		if !q.armed.Swap(true) {
 			q.cq.Arm(false)
-			q.c.waker.rouse()
+			q.c.waker.wake()
 		}
 		if n, err := q.Poll(dst); n > 0 || err != nil {
 			return n, err
@@ -333,7 +333,7 @@ func (q *CQ) Arm(solicited bool) error {
 		return errors.New("nicless: CQ was made with PollOnly: it has no channel for events")
 	}
 	q.cq.Arm(solicited)
-	q.c.waker.rouse()
+	q.c.waker.wake()
 	q.armed.Store(!solicited)
 	return nil
 }

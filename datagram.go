@@ -33,7 +33,7 @@ func (q *QP) Activate() error {
 		return wrap(what, control.Errorf(control.CodeInvalid, "a %v queue pair has a peer; Connect it", q.transport))
 	}
 	if err := q.Modify(&Attr{Mask: AttrState, State: StateRTR}); err != nil {
-		return q.whyNot(what, err)
+		return q.refusedIn(what, err)
 	}
 	return q.Modify(&Attr{Mask: AttrState | AttrSQPSN, State: StateRTS, SQPSN: q.psn()})
 }

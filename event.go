@@ -131,14 +131,14 @@ func (c *Context) NextEvent(ctx context.Context) (Event, error) {
 		}
 		select {
 		case ev := <-c.inbox:
-			c.took()
+			c.clearEvent()
 			return ev, nil
 		case <-ctx.Done():
 			return Event{}, ctx.Err()
-		case <-c.silent:
+		case <-c.noEvents:
 		case <-c.ended:
 			if !c.closed.Load() {
-				<-c.silent // what the device has said at last comes first
+				<-c.noEvents // what the device has said at last comes first
 			}
 		}
 	}
@@ -160,8 +160,8 @@ func (c *Context) OnExplanation(f func(Explanation)) {
 
 // listen takes events until the device has no more.
 func (c *client) listen(from *os.File) {
-	defer c.came()
-	defer close(c.silent)
+	defer c.signalEvent()
+	defer close(c.noEvents)
 	var in [control.MaxMessage]byte
 	for {
 		n, err := from.Read(in[:])
@@ -211,7 +211,7 @@ func (c *client) deliver(m *control.Event) {
 		select {
 		case c.inbox <- ev:
 			c.lost = 0
-			c.came()
+			c.signalEvent()
 			return
 		default:
 		}

@@ -54,11 +54,11 @@ func (q *QP) Export() (Export, error) {
 			return Export{}, err
 		}
 	}
-	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.over, Wake: q.c.waker.rouse}, nil
+	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.ended, Wake: q.c.waker.wake}, nil
 }
 
-// over returns why no send will complete any more, or nil.
-func (q *QP) over() error {
+// ended returns why no send will complete any more, or nil.
+func (q *QP) ended() error {
 	if err := q.usable(); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (q *QP) Raw() (Raw, error) {
 	if err := q.usable(); err != nil {
 		return Raw{}, wrap("raw QP", err)
 	}
-	if q.flame != 0 {
+	if q.blueFlame != 0 {
 		return Raw{}, wrap("raw QP", errors.New("made with BlueFlame: its register is for WQEs of its own poster"))
 	}
 	q.c.sharedRaw()

@@ -74,7 +74,7 @@ type QP struct {
 	rings     block
 	rec       block
 	register  []byte // the UAR register, both halves
-	flame     int    // 1 + index of the BlueFlame register that is its own; 0: none
+	blueFlame int    // 1 + index of the BlueFlame register that is its own; 0: none
 	access    Access
 	state     atomic.Uint32 // control.State*, as this side last set it
 	closed    atomic.Bool
@@ -179,11 +179,11 @@ func (cfg *QPConfig) sendBlocks() int {
 		head = wqe.CtrlSize + wqe.AVSize
 	}
 	perWR := (head + payload + wqe.BlockSize - 1) / wqe.BlockSize
-	return roundPow2(max(cfg.MaxSendWR*perWR, leastBlocks))
+	return roundPow2(max(cfg.MaxSendWR*perWR, minSendBlocks))
 }
 
-// leastBlocks is the size of the smallest send ring: a BindList of 8 entries.
-const leastBlocks = 4
+// minSendBlocks is the size of the smallest send ring: a BindList of 8 entries.
+const minSendBlocks = 4
 
 func roundPow2(n int) int { return 1 << bits.Len(uint(n-1)) }
 
@@ -212,12 +212,12 @@ func (q *QP) create(cfg QPConfig) error {
 		PDN: q.pd.num, SendCQN: cfg.SendCQ.cqn, RecvCQN: cfg.RecvCQ.cqn, UserIndex: q.index,
 		SQ: q.rings.addr + uint64(rqSize), DBRec: q.rec.addr, UAR: page, Type: uint8(q.transport), LogSQ: log2(sendBlocks),
 	}
-	var flame []byte
+	var blueFlame []byte
 	if cfg.BlueFlame {
-		if q.flame, err = c.takeFlame(); err != nil {
+		if q.blueFlame, err = c.takeBlueFlame(); err != nil {
 			return wrap(what, err)
 		}
-		req.UAR, req.BlueFlame, flame = c.flame(q.flame - 1)
+		req.UAR, req.BlueFlame, blueFlame = c.blueFlame(q.blueFlame - 1)
 	}
 	if cfg.Managed {
 		req.Managed = 1
@@ -234,7 +234,7 @@ func (q *QP) create(cfg QPConfig) error {
 	q.qpn = ans.QPN
 	sends := hostpath.SQConfig{
 		Ring: q.rings.mem[rqSize : rqSize+sqSize], Record: q.rec.mem, Register: register,
-		QPN: q.qpn, Transport: q.transport, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline, MaxSGE: cfg.MaxSendSGE, BlueFlame: flame,
+		QPN: q.qpn, Transport: q.transport, SigAll: cfg.SignalAll, MaxInline: cfg.MaxInline, MaxSGE: cfg.MaxSendSGE, BlueFlame: blueFlame,
 	}
 	if cfg.Concurrent {
 		if q.crowd, err = hostpath.NewSharedSQ(sends); err != nil {
@@ -254,15 +254,15 @@ func (q *QP) create(cfg QPConfig) error {
 			return wrap(what, err)
 		}
 	}
-	c.table.Set(q.index, q.life())
+	c.table.Set(q.index, q.tableEntry())
 	c.mu.Lock()
 	c.qps[q.qpn] = weak.Make(q)
 	c.mu.Unlock()
 	return nil
 }
 
-// life is what pollers must know of the queue pair.
-func (q *QP) life() *hostpath.QP {
+// tableEntry is what pollers must know of the queue pair.
+func (q *QP) tableEntry() *hostpath.QP {
 	l := &hostpath.QP{SQ: q.sends, RQ: q.rq, QPN: q.qpn}
 	if q.srq != nil {
 		l.SRQ = q.srq.srq
@@ -291,8 +291,8 @@ func (q *QP) release() {
 		q.cqs[0].exported.Store(false)
 	}
 	q.mu.Unlock()
-	if q.flame != 0 {
-		c.giveFlame(q.flame)
+	if q.blueFlame != 0 {
+		c.giveBlueFlame(q.blueFlame)
 	}
 	c.table.Free(q.index)
 	c.arena.release(q.rings, q.rec)
@@ -300,9 +300,9 @@ func (q *QP) release() {
 
 // reset empties the queues on this side, after the device has done so on its.
 func (q *QP) reset() {
-	life := q.life()
+	entry := q.tableEntry()
 	for _, cq := range q.cqs {
-		cq.cq.Clean(q.index, life)
+		cq.cq.Clean(q.index, entry)
 	}
 	if q.crowd != nil {
 		q.crowd.Reset()
@@ -350,7 +350,7 @@ func (q *QP) PostSend(wr *SendWR) error {
 	if q.crowd != nil {
 		err := q.crowd.Post(wr)
 		q.crowd.Ring()
-		q.c.waker.rouse()
+		q.c.waker.wake()
 		runtime.KeepAlive(q) // and with it the memory of the queue
 		return err
 	}
@@ -358,7 +358,7 @@ func (q *QP) PostSend(wr *SendWR) error {
 		return err
 	}
 	q.sq.Ring()
-	q.c.waker.rouse()
+	q.c.waker.wake()
 	runtime.KeepAlive(q)
 	return nil
 }
@@ -378,7 +378,7 @@ func (q *QP) PostSendList(wrs []SendWR) (int, error) {
 	} else {
 		n, err = q.sq.PostList(wrs)
 	}
-	q.c.waker.rouse()
+	q.c.waker.wake()
 	runtime.KeepAlive(q)
 	return n, err
 }
@@ -410,7 +410,7 @@ func (q *QP) PostRecv(wr *RecvWR) error {
 		return err
 	}
 	q.rq.Ring()
-	q.c.waker.rouse()
+	q.c.waker.wake()
 	runtime.KeepAlive(q)
 	return nil
 }
@@ -422,7 +422,7 @@ func (q *QP) PostRecvList(wrs []RecvWR) (int, error) {
 		return 0, err
 	}
 	n, err := q.rq.PostRecvList(wrs)
-	q.c.waker.rouse()
+	q.c.waker.wake()
 	runtime.KeepAlive(q)
 	return n, err
 }

@@ -51,7 +51,7 @@ func dial(path string) (*socket, error) {
 		return nil, fmt.Errorf("nicless: no engine at %s: %w", path, err)
 	}
 	s := &socket{fd: fd, done: make(chan struct{})}
-	if s.hangUp, err = endOf(fd); err != nil {
+	if s.hangUp, err = hangUpOf(fd); err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("nicless: the engine at %s: %w", path, err)
 	}
@@ -69,7 +69,7 @@ func connect(path string) (fd int, err error) {
 	err = errors.Join(unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &t),
 		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &t))
 	if err == nil {
-		err = again(func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: path}) })
+		err = retry(func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: path}) })
 		if err != nil {
 			err = &net.OpError{Op: "dial", Net: "unixpacket", Addr: &net.UnixAddr{Name: path, Net: "unixpacket"}, Err: os.NewSyscallError("connect", err)}
 		}
@@ -81,8 +81,8 @@ func connect(path string) (fd int, err error) {
 	return fd, nil
 }
 
-// again calls f until no signal interrupts it.
-func again(f func() error) error {
+// retry calls f until no signal interrupts it.
+func retry(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, unix.EINTR) {
 			return err
@@ -90,9 +90,9 @@ func again(f func() error) error {
 	}
 }
 
-// endOf returns a descriptor that can be read when the connection fd has ended,
+// hangUpOf returns a descriptor that can be read when the connection fd has ended,
 // and wakes nobody for an answer.
-func endOf(fd int) (*os.File, error) {
+func hangUpOf(fd int) (*os.File, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (s *socket) watch() {
 // nothing: by then the number of the descriptor may be somebody else's.
 func (s *socket) Close() (err error) {
 	s.once.Do(func() {
-		s.shut()
+		s.hangUpBoth()
 		<-s.done // the watch has seen it
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -139,8 +139,8 @@ func (s *socket) Close() (err error) {
 	return err
 }
 
-// shut ends the connection for both sides, and leaves the descriptor.
-func (s *socket) shut() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) }
+// hangUpBoth ends the connection for both sides, and leaves the descriptor.
+func (s *socket) hangUpBoth() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) }
 
 // NewRegion has the device make memory, maps it, and seals it, without which the device
 // does not take it.
@@ -193,7 +193,7 @@ func (s *socket) send(op control.Op, req control.Message) error {
 	}
 	s.tag++
 	s.out = control.Append(s.out[:0], op, 0, s.tag, req)
-	err := again(func() error { return unix.Sendmsg(s.fd, s.out, nil, nil, unix.MSG_NOSIGNAL) })
+	err := retry(func() error { return unix.Sendmsg(s.fd, s.out, nil, nil, unix.MSG_NOSIGNAL) })
 	if err != nil {
 		return s.gone(err)
 	}
@@ -206,7 +206,7 @@ func (s *socket) receive(op control.Op, tag uint64) (a answer, err error) {
 		n, oobn, _, _, err := unix.Recvmsg(s.fd, s.in[:], s.oob[:], unix.MSG_CMSG_CLOEXEC)
 		switch {
 		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR) && time.Since(begin) > answerTime:
-			return a, s.end(s.late(op))
+			return a, s.end(s.timedOut(op))
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil:
@@ -227,21 +227,21 @@ func (s *socket) receive(op control.Op, tag uint64) (a answer, err error) {
 		}
 		closeAll(a.files) // nobody asked
 		if time.Since(begin) > answerTime {
-			return a, s.end(s.late(op))
+			return a, s.end(s.timedOut(op))
 		}
 	}
 }
 
-// late says that no answer came. What the engine does with the request cannot
+// timedOut says that no answer came. What the engine does with the request cannot
 // be known any more.
-func (s *socket) late(op control.Op) error {
+func (s *socket) timedOut(op control.Op) error {
 	return fmt.Errorf("no answer to %v in %v", op, answerTime)
 }
 
 // end ends the connection, and returns why to whoever called and will call.
 func (s *socket) end(why error) error {
 	s.ended = why
-	s.shut()
+	s.hangUpBoth()
 	return s.gone(why)
 }
 

@@ -123,7 +123,7 @@ func (q *SRQ) PostRecv(wr *RecvWR) error {
 		return err
 	}
 	q.srq.Ring()
-	q.c.waker.rouse()
+	q.c.waker.wake()
 	runtime.KeepAlive(q)
 	return nil
 }
@@ -135,7 +135,7 @@ func (q *SRQ) PostRecvList(wrs []RecvWR) (int, error) {
 		return 0, err
 	}
 	n, err := q.srq.PostRecvList(wrs)
-	q.c.waker.rouse()
+	q.c.waker.wake()
 	runtime.KeepAlive(q)
 	return n, err
 }

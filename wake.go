@@ -12,31 +12,31 @@ import (
 // A waker wakes an engine that sleeps. Whoever has announced work loads one word,
 // which changes only when the engine falls asleep or wakes; that is all it costs.
 type waker struct {
-	asleep *shm.Word64             // of the status page: which sleep it is, 0 for none
-	last   atomic.Uint64           // the sleep that the engine was last woken from
-	bell   atomic.Pointer[os.File] // written to, it wakes the engine; nil: not given yet
+	asleep  *shm.Word64             // of the status page: which sleep it is, 0 for none
+	last    atomic.Uint64           // the sleep that the engine was last woken from
+	eventfd atomic.Pointer[os.File] // written to, it wakes the engine; nil: not given yet
 
 	mu  sync.Mutex
 	raw bool // others write to queues too, who do not look
 }
 
-// rouse wakes the engine if it sleeps. It comes after what is announced.
+// wake wakes the engine if it sleeps. It comes after what is announced.
 //
 // Observe: asleep, behind the store of a record or an arm word. The engine's
 // barrier orders the two (docs/ORDERING.md, number 16).
-func (w *waker) rouse() {
+func (w *waker) wake() {
 	if sleep := w.asleep.Observe(); sleep != 0 && sleep != w.last.Load() {
-		w.strike(sleep)
+		w.signal(sleep)
 	}
 }
 
 // one is what an eventfd is struck by. Here it is not allocated each time.
 var one = []byte{1, 0, 0, 0, 0, 0, 0, 0}
 
-// strike wakes the engine from a sleep: somebody has to, once.
-func (w *waker) strike(sleep uint64) {
-	if bell := w.bell.Load(); bell != nil {
-		_, _ = bell.Write(one)
+// signal wakes the engine from a sleep: somebody has to, once.
+func (w *waker) signal(sleep uint64) {
+	if fd := w.eventfd.Load(); fd != nil {
+		_, _ = fd.Write(one)
 		w.last.Store(sleep)
 	}
 }
@@ -57,8 +57,8 @@ func (c *client) offerWake() {
 	if err != nil || r.Wake == nil {
 		return
 	}
-	w.bell.Store(r.Wake)
-	w.strike(0) // whoever looked in the meantime had nothing to wake it by
+	w.eventfd.Store(r.Wake)
+	w.signal(0) // whoever looked in the meantime had nothing to wake it by
 	if c.closed.Load() {
 		w.close()
 	}
@@ -79,13 +79,13 @@ func (c *client) sharedRaw() {
 		return
 	}
 	w.raw = true
-	if w.bell.Load() != nil {
+	if w.eventfd.Load() != nil {
 		c.retractWake()
 	}
 }
 
 func (w *waker) close() {
-	if bell := w.bell.Swap(nil); bell != nil {
-		_ = bell.Close()
+	if fd := w.eventfd.Swap(nil); fd != nil {
+		_ = fd.Close()
 	}
 }

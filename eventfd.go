@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A bell is a descriptor that can be read while events wait to be taken, for
+// A notifier is a descriptor that can be read while events wait to be taken, for
 // programs that sleep in poll or epoll. It exists once somebody has asked.
-type bell struct {
+type notifier struct {
 	mu     sync.Mutex
 	fd     int // 0: nobody has asked
 	closed bool
@@ -22,7 +22,7 @@ func (c *Context) EventFd() (int, error) {
 	if c.client == nil {
 		return 0, wrap(what, errZero)
 	}
-	b := &c.bell
+	b := &c.eventFD
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -35,8 +35,8 @@ func (c *Context) EventFd() (int, error) {
 		}
 		b.fd = fd
 	}
-	if c.due() {
-		b.strike()
+	if c.eventWaits() {
+		b.signal()
 	}
 	return b.fd, nil
 }
@@ -48,7 +48,7 @@ func (c *Context) PollEvent() (*Event, error) {
 	}
 	select {
 	case ev := <-c.inbox:
-		c.took()
+		c.clearEvent()
 		return &ev, nil
 	default:
 	}
@@ -56,54 +56,54 @@ func (c *Context) PollEvent() (*Event, error) {
 		return nil, ErrClosed
 	}
 	select {
-	case <-c.silent:
+	case <-c.noEvents:
 		return nil, ErrDeviceGone
 	default:
 	}
-	c.took()
+	c.clearEvent()
 	return nil, nil
 }
 
-// due reports whether an event, or the end of all, waits to be taken.
-func (c *client) due() bool {
+// eventWaits reports whether an event, or the end of all, waits to be taken.
+func (c *client) eventWaits() bool {
 	select {
-	case <-c.silent:
+	case <-c.noEvents:
 		return true
 	default:
 		return len(c.inbox) > 0
 	}
 }
 
-// came makes the descriptor readable, after an event was put into the inbox.
-func (c *client) came() {
-	c.bell.mu.Lock()
-	defer c.bell.mu.Unlock()
-	c.bell.strike()
+// signalEvent makes the descriptor readable, after an event was put into the inbox.
+func (c *client) signalEvent() {
+	c.eventFD.mu.Lock()
+	defer c.eventFD.mu.Unlock()
+	c.eventFD.signal()
 }
 
-// took makes the descriptor unreadable when nothing is left. What comes
+// clearEvent makes the descriptor unreadable when nothing is left. What comes
 // meanwhile strikes again, or is seen here.
-func (c *client) took() {
-	b := &c.bell
+func (c *client) clearEvent() {
+	b := &c.eventFD
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.fd == 0 || c.due() {
+	if b.fd == 0 || c.eventWaits() {
 		return
 	}
 	var count [8]byte
 	_, _ = unix.Read(b.fd, count[:])
-	if c.due() {
-		b.strike()
+	if c.eventWaits() {
+		b.signal()
 	}
 }
 
-func (b *bell) strike() {
+func (b *notifier) signal() {
 	if b.fd != 0 {
 		_, _ = unix.Write(b.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}
 }
 
-func (b *bell) close() {
+func (b *notifier) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true

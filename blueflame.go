@@ -1,0 +1,45 @@
+package nicless
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/nicless/nicless/doorbell"
+)
+
+// Of the four registers of a UAR page, register hands out the first two, to many
+// queues; the others are for BlueFlame, each for one queue alone.
+const (
+	blueFlamesPerPage = 2
+	firstBlueFlame    = doorbell.BFRegs - blueFlamesPerPage
+)
+
+// takeBlueFlame takes a BlueFlame register that nobody has, and returns one more than
+// its index.
+func (c *client) takeBlueFlame() (n int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	most := min(blueFlamesPerPage*int(c.limits.UARPages), 64)
+	i := bits.TrailingZeros64(^c.blueFlames)
+	if i >= most {
+		return 0, fmt.Errorf("BlueFlame: all %d registers of the context are taken by other queue pairs", most)
+	}
+	c.blueFlames |= 1 << i
+	return i + 1, nil
+}
+
+// giveBlueFlame gives back what takeBlueFlame has returned.
+func (c *client) giveBlueFlame(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.blueFlames &^= 1 << (n - 1)
+}
+
+// blueFlame returns where BlueFlame register i is: its page, what control.QP calls it,
+// and its bytes.
+func (c *client) blueFlame(i int) (page uint16, number uint8, register []byte) {
+	page = uint16(i / blueFlamesPerPage)
+	r := firstBlueFlame + i%blueFlamesPerPage
+	at := uint64(page)*doorbell.UARPageSize + doorbell.BFOffset + uint64(r)*doorbell.BFRegSize
+	return page, uint8(1 + r), c.uar.Bytes()[at : at+doorbell.BFRegSize]
+}

@@ -3,6 +3,7 @@ package nicless_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -237,21 +238,22 @@ func TestWords(t *testing.T) {
 
 // Closing the context while others post, poll and look ends their calls with errors.
 func TestCloseBesideUse(t *testing.T) {
-	list := make([]nicless.SendWR, 1000) // so that it takes some time to post them
-	for i := range list {
-		list[i] = nicless.SendWR{Op: nicless.Write, Data: make([]byte, 28)}
-	}
-	list[len(list)-1].Flags = nicless.Signaled
 	for range 5 {
 		ctx, err := nicless.Open(nicless.Config{})
 		require.NoError(t, err)
 		b := fill(t, ctx, nicless.CQConfig{PollOnly: true}, nicless.QPConfig{MaxSendWR: 2000})
+		list := make([]nicless.SendWR, 1000) // so that it takes some time to post them
+		for i := range list {
+			list[i] = nicless.SendWR{Op: nicless.Write, Data: make([]byte, 28), RemoteAddr: b.mr.Addr() + 64, RKey: b.mr.RKey()}
+		}
+		list[len(list)-1].Flags = nicless.Signaled
 		var all sync.WaitGroup
-		running := make(chan struct{}, 4)
+		running := make(chan struct{}, 8)
 		use := func(f func() error) {
 			all.Go(func() {
-				for i := 0; ; i++ {
-					if err := f(); err != nil && i > 0 {
+				for i := range 1 << 40 {
+					if err := f(); err != nil {
+						running <- struct{}{}
 						return
 					}
 					if i == 100 {
@@ -261,7 +263,7 @@ func TestCloseBesideUse(t *testing.T) {
 			})
 		}
 		use(func() error {
-			if _, err := b.a.PostSendList(list); err != nil && err != nicless.ErrFull {
+			if _, err := b.a.PostSendList(list); err != nil && !errors.Is(err, nicless.ErrFull) {
 				return err
 			}
 			return nil

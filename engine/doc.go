@@ -8,7 +8,7 @@
 // two steps, or while that thread sleeps.
 //
 // Clients are attached by packages of this module only: the root package for its own
-// process, server and verbs for others. They reach the device by internal/nic, whose
+// process, server and verbs for others. They reach the device by package nic, whose
 // interfaces are implemented in device.go; docs/design/0022 says why.
 //
 // # What is exact

@@ -9,13 +9,13 @@ import (
 )
 
 // An arena hands out shared memory for rings and doorbell records, in sizes of
-// powers of two, cut from few large regions: a region each would cost the
-// device a mapping for every queue.
+// powers of two, from a few large regions. With a region for each queue the device
+// would need a mapping for each.
 type arena struct {
 	c *client
 
 	mu      sync.Mutex
-	closed  bool // nothing is mapped any more, what is free neither
+	closed  bool // nothing is mapped any more, free blocks included
 	regions []*shm.Region
 	free    [48][]block // by log2 of size
 }
@@ -31,7 +31,7 @@ const (
 	// Two lines, because processors fetch lines in pairs: a record shares
 	// neither with another.
 	minBlock = 7
-	// What is asked of the system at least.
+	// The smallest region.
 	chunk = 20
 )
 
@@ -54,7 +54,7 @@ func (a *arena) alloc(n int) (block, error) {
 		}
 	}
 	b := a.pop(from)
-	for from > class { // the upper half goes back
+	for from > class { // the upper half stays free
 		from--
 		half := 1 << from
 		a.free[from] = append(a.free[from], block{mem: b.mem[half:], addr: b.addr + uint64(half)})
@@ -71,7 +71,7 @@ func (a *arena) pop(class int) block {
 	return b
 }
 
-// release takes a block back. The device must not know it any more.
+// release frees blocks. The device must not use them any more.
 func (a *arena) release(blocks ...block) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,9 +105,9 @@ func (a *arena) close() (err error) {
 	return err
 }
 
-// newRegion makes memory that the device shares, and returns its name there. No
-// descriptor stays open: the mappings are enough, and programs have more memory regions
-// than descriptors.
+// newRegion makes memory that the device shares, and returns its number there. No
+// descriptor stays open: the mappings are enough, and a program may have more memory
+// regions than descriptors.
 func (c *client) newRegion(what string, size int) (*shm.Region, uint32, error) {
 	if err := c.err(); err != nil {
 		return nil, 0, wrap(what, err)

@@ -164,8 +164,9 @@ func attrOf(m *control.QPAttr) Attr {
 
 // Modify changes the state and the attributes that a.Mask names, by the rules
 // of verbs: each transition has attributes that it needs and others that it
-// takes. A refusal changes nothing and says which rule. After a change to
-// StateRST the queues are empty; nobody may post or poll during such a call.
+// takes. A refusal changes nothing and says which rule. After a change to StateRST the
+// queues are empty; the queue pair must not be posted to, nor its CQs be polled, during
+// such a call.
 func (q *QP) Modify(a *Attr) error {
 	const what = "modify QP"
 	if a == nil {

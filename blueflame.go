@@ -7,15 +7,15 @@ import (
 	"github.com/nicless/nicless/doorbell"
 )
 
-// Of the four registers of a UAR page, register hands out the first two, to many
-// queues; the others are for BlueFlame, each for one queue alone.
+// A UAR page has four registers. Any number of queues share the first two, which the
+// method register hands out. Each of the others is for the BlueFlame of one queue.
 const (
 	blueFlamesPerPage = 2
 	firstBlueFlame    = doorbell.BFRegs - blueFlamesPerPage
 )
 
-// takeBlueFlame takes a BlueFlame register that nobody has, and returns one more than
-// its index.
+// takeBlueFlame takes a BlueFlame register that is free, and returns one more than its
+// index.
 func (c *client) takeBlueFlame() (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -28,15 +28,15 @@ func (c *client) takeBlueFlame() (n int, err error) {
 	return i + 1, nil
 }
 
-// giveBlueFlame gives back what takeBlueFlame has returned.
+// giveBlueFlame frees the register that takeBlueFlame has returned.
 func (c *client) giveBlueFlame(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.blueFlames &^= 1 << (n - 1)
 }
 
-// blueFlame returns where BlueFlame register i is: its page, what control.QP calls it,
-// and its bytes.
+// blueFlame returns the page of BlueFlame register i, its number in control.QP, and its
+// bytes.
 func (c *client) blueFlame(i int) (page uint16, number uint8, register []byte) {
 	page = uint16(i / blueFlamesPerPage)
 	r := firstBlueFlame + i%blueFlamesPerPage

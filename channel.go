@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Channel tells of completions: who waits on it is woken by any of the
-// completion queues that use it and have been armed.
+// A Channel reports completions of any number of completion queues. A wait on it ends
+// when one of the queues that use it, and have been armed, has a completion.
 type Channel struct {
 	ctx    *Context
 	id     uint32
@@ -60,9 +60,9 @@ func (ch *Channel) remove(handle uint64) {
 	delete(ch.cqs, handle)
 }
 
-// Wait returns the next queue that has an event. The queue has to be polled
-// until it is empty, and to be armed again, before it has another: see CQ.Arm.
-// ErrDeviceGone when the device is gone; the error of ctx when that ends.
+// Wait returns the next queue that has an event. The queue must be armed again, and
+// polled until it is empty, before it can have another: see CQ.Arm. The error is
+// ErrDeviceGone when the device is gone, and that of ctx when ctx ends.
 //
 // One waiter at a time, Poll included.
 func (ch *Channel) Wait(ctx context.Context) (*CQ, error) {
@@ -78,8 +78,8 @@ func (ch *Channel) Wait(ctx context.Context) (*CQ, error) {
 	}
 }
 
-// Poll is Wait that does not wait: it returns nil when no queue has an event.
-// It goes with Fd.
+// Poll is Wait without waiting: it returns nil when no queue has an event. It is to be
+// used with Fd.
 func (ch *Channel) Poll() (*CQ, error) {
 	if err := ch.usable(); err != nil {
 		return nil, err
@@ -113,9 +113,9 @@ func (ch *Channel) Poll() (*CQ, error) {
 	}
 }
 
-// Fd returns the descriptor that can be read when a queue has an event, for
-// poll and epoll. It must be neither read nor closed; call Poll when it is
-// ready. It is good until Close.
+// Fd returns the descriptor that is readable when a queue has an event, for poll and
+// epoll; -1 after Close. The caller must neither read nor close it, and calls Poll when
+// it is readable.
 func (ch *Channel) Fd() int {
 	fd := -1
 	if raw, err := ch.file.SyscallConn(); err == nil {
@@ -134,7 +134,8 @@ func (ch *Channel) usable() error {
 	return nil
 }
 
-// ended says why no event comes any more: the other end closes with the engine.
+// ended returns why no event comes any more. The engine has closed the other end, unless
+// this side has closed its own.
 func (ch *Channel) ended() error {
 	if err := ch.usable(); err != nil {
 		return err
@@ -144,7 +145,7 @@ func (ch *Channel) ended() error {
 	return ErrDeviceGone
 }
 
-// until has reads end with ctx, up to the call of the function that it returns.
+// until makes reads end when ctx ends, until the function that it returns is called.
 func (ch *Channel) until(ctx context.Context) (stop func()) {
 	_ = ch.file.SetReadDeadline(time.Time{})
 	if ch.ctx.gone.Load() { // after the deadline was taken off: see client.expireWaits
@@ -162,8 +163,8 @@ func (ch *Channel) until(ctx context.Context) (stop func()) {
 	}
 }
 
-// next reads one event, within until. It returns nil for one of a queue that is
-// no more.
+// next reads one event, after until was called. It returns nil for an event of a queue
+// that was closed.
 func (ch *Channel) next(ctx context.Context) (*CQ, error) {
 	var event [8]byte
 	n, _ := ch.file.Read(event[:])

@@ -9,22 +9,21 @@ import (
 
 // Connection says how a connection behaves. The zero value is right for most.
 type Connection struct {
-	// RNRRetry is how often a send is tried again while the peer has no receive
-	// posted: 1 to 6 times; 7, as in verbs, and zero mean for ever, NoRetry not
-	// once.
+	// RNRRetry is how often a send is tried again while the peer has no receive posted: 1
+	// to 6 times. 7, as in verbs, and zero mean without end; NoRetry means not once.
 	RNRRetry int
 
-	// Retry is how often a send is tried again while the peer does not answer:
-	// 1 to 7 times. Zero means 7, NoRetry not once.
+	// Retry is how often a send is tried again while the peer does not answer: 1 to 7
+	// times. Zero means 7; NoRetry means not once.
 	Retry int
 
-	// Timeout is the time for one such try: 4.096 us << Timeout, 1 to 31. Zero
-	// means 14, 67 ms: with eight tries a peer that does not connect is given up
-	// after half a second.
+	// Timeout is the time for one such try: 4.096 us << Timeout, 1 to 31. Zero means 14,
+	// which is 67 ms: with eight tries, a send to a peer that does not connect fails after
+	// half a second.
 	Timeout int
 
-	// MinRNRTimer is the code of the time between tries that this side asks
-	// for when it has no receive posted, 1 to 31. Zero means 12, 0.64 ms.
+	// MinRNRTimer is the code of the time between tries that this side asks its peer for
+	// while it has no receive posted, 1 to 31. Zero means 12, which is 0.64 ms.
 	MinRNRTimer int
 }
 
@@ -73,7 +72,7 @@ func (q *QP) toInit(qkey uint32) error {
 
 // Connect connects the queue pair with the one that peer describes, which has
 // to connect back. Both must be of one transport, RC or UC, and clients of one
-// engine. Of o, UC has no use: nothing is tried again there.
+// engine. UC makes no use of o, because nothing is tried again there.
 func (q *QP) Connect(peer Descriptor, o Connection) error {
 	const what = "connect"
 	if err := q.usable(); err != nil {
@@ -118,8 +117,8 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 	return err
 }
 
-// refusedIn says of a queue pair that was refused a change from INIT to RTR what
-// to do about the state that it is in.
+// refusedIn returns the error of a queue pair that could not go from INIT to RTR: which
+// state it is in, and what to do about it.
 func (q *QP) refusedIn(what string, refusal error) error {
 	a, err := q.Query()
 	if err != nil || !errors.Is(refusal, ErrState) {
@@ -137,7 +136,7 @@ func (q *QP) refusedIn(what string, refusal error) error {
 	return wrap(what, control.Errorf(control.CodeState, "%v (%v) is %s; make another, or Modify it to RST and INIT", q, a.State, text))
 }
 
-// reachable says why messages of q cannot go to peer, or nothing.
+// reachable returns why messages of q cannot go to peer, or nil.
 func (q *QP) reachable(what string, peer *Descriptor) error {
 	if mine := q.c.limits.GUID; peer.Device != mine {
 		return wrap(what, control.Errorf(control.CodeInvalid,
@@ -149,7 +148,7 @@ func (q *QP) reachable(what string, peer *Descriptor) error {
 	return nil
 }
 
-// psn is the first packet sequence number of this side. Nothing is cut into
+// psn returns the first packet sequence number of this side. Messages are not cut into
 // packets here, so any number will do.
 func (q *QP) psn() uint32 { return q.qpn * 0x9e3779b1 >> 8 }
 

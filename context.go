@@ -133,11 +133,11 @@ func newClient(dev device, log *slog.Logger) (*client, error) {
 	return c, nil
 }
 
-// eventGrace is how long a device that is gone may keep descriptors open which
-// it has handed out: one that hangs closes none.
+// eventGrace is how long waiters wait for the last events of a device that is gone. A
+// device that hangs never closes the descriptors from which they read.
 const eventGrace = 100 * time.Millisecond
 
-// hurry has everybody who waits for a device that is gone give up soon.
+// expireWaits lets all waits for events of a device that is gone end soon.
 func (c *client) expireWaits() {
 	soon := time.Now().Add(eventGrace)
 	_ = c.events.SetReadDeadline(soon)
@@ -155,13 +155,15 @@ func programName() string {
 	return filepath.Base(os.Args[0])
 }
 
-// Close destroys everything that was made through the context and unmaps its
-// memory. Events that its work has caused are delivered first: explanations to
-// the handler of OnExplanation, the others, or all if there is none, to
-// NextEvent, which returns them even afterwards. A program that ends without
-// Close, by os.Exit for instance, may not hear the last ones.
+// Close destroys everything that was made through the context and gives its memory
+// back. Events that its work has caused are delivered first: explanations to the
+// handler of OnExplanation, the others, or all if there is none, to NextEvent, which
+// returns them even afterwards. A program that ends without Close, by os.Exit for
+// instance, may not receive the last ones.
 //
-// Nobody may be posting or polling meanwhile. Closing twice does nothing.
+// A goroutine that posts or polls meanwhile gets ErrClosed, at the latest from its
+// next call; what it has posted may or may not be executed. Closing twice does
+// nothing.
 func (c *Context) Close() error {
 	if c == nil || c.client == nil {
 		return errZero
@@ -214,13 +216,13 @@ func keep[T any](owner *T, r *shm.Region) {
 	runtime.AddCleanup(owner, func(r *shm.Region) { _ = r.Release() }, r)
 }
 
-// hearing is how long Close waits for a device that does not answer, or for a
+// drainTime is how long Close waits for a device that does not answer, or for a
 // handler of explanations that does not return.
-const hearing = time.Second
+const drainTime = time.Second
 
-// drainEvents has everything delivered that the device has said so far. A request
-// for another descriptor of events makes it close the one that is listened to,
-// behind all that work has caused before.
+// drainEvents waits until all events that the device has sent are delivered. It asks for
+// another descriptor of events. The device then closes the one that is read from,
+// behind the events of all work before.
 func (c *client) drainEvents() {
 	answered := make(chan error, 1)
 	go func() {
@@ -230,7 +232,7 @@ func (c *client) drainEvents() {
 		}
 		answered <- err
 	}()
-	late := time.After(hearing)
+	late := time.After(drainTime)
 	select {
 	case err := <-answered:
 		if err != nil {
@@ -292,8 +294,8 @@ func (c *client) call(what string, op control.Op, req, ans control.Message) (con
 	return r, wrap(what, err)
 }
 
-// register returns the next doorbell register, in turn: queues that share one
-// only share a hint.
+// register returns the next doorbell register, in turn. Queues can share one, because
+// it is only a hint: the record says what was posted.
 func (c *client) register() (page uint16, mem []byte) {
 	c.mu.Lock()
 	n := c.next
@@ -308,8 +310,8 @@ func (c *client) register() (page uint16, mem []byte) {
 // armRegister is where CQs of page 0 are armed.
 func (c *client) armRegister() []byte { return c.uar.Bytes()[doorbell.CQArmOffset:][:8] }
 
-// A PD is a protection domain: queue pairs and keys work together only within
-// one.
+// A PD is a protection domain: queue pairs and keys work together only if they belong
+// to the same one.
 type PD struct {
 	ctx    *Context
 	num    uint32
@@ -351,8 +353,8 @@ func (p *PD) usable(what string) error {
 	return nil
 }
 
-// closing runs destroy once, and not at all when the context has ended: the
-// device has destroyed everything then. When destroy fails, the object lives.
+// closing runs destroy once. It does not run it when the context has ended, because the
+// device has destroyed everything then. When destroy fails, the object stays open.
 func closing(c *Context, closed *atomic.Bool, destroy func() error) error {
 	if c == nil {
 		return errZero

@@ -18,30 +18,30 @@ import (
 
 // CQConfig says what a completion queue is to be like. The zero value works.
 type CQConfig struct {
-	// Entries is how many completions it holds, rounded up to a power of two.
-	// Zero means 256. The device ends a queue that overflows, and puts the
-	// queue pairs that use it into error: see ErrOverrun.
+	// Entries is how many completions the queue holds, rounded up to a power of two.
+	// Zero means 256. A queue that overflows takes no more completions, and the queue
+	// pairs that use it go to error: see ErrOverrun.
 	Entries int
 
 	// Size128 asks for entries of 128 bytes.
 	Size128 bool
 
-	// Channel tells of completions; see Arm. Nil gives the queue a channel of
-	// its own, for Wait.
+	// Channel reports completions; see Arm. Nil gives the queue a channel of its own,
+	// for Wait.
 	Channel *Channel
 
-	// PollOnly leaves out the completion channel: Wait is not possible, and a
-	// descriptor is saved.
+	// PollOnly leaves the completion channel out. Wait is not possible then, and the
+	// queue takes no descriptor.
 	PollOnly bool
 
-	// IgnoreOverrun has the device write on when there is no room, over
-	// completions that have not been polled and are lost then.
+	// IgnoreOverrun lets a queue without room go on: the device writes over completions
+	// that have not been polled, and those are lost.
 	IgnoreOverrun bool
 
-	// Collapsed makes a queue of one entry, which the device overwrites: Poll
-	// returns the newest completion only, and it stands for all before it of its
-	// queue pair. It has ID, opcode and status; no byte count, immediate or
-	// time. Such a queue is PollOnly.
+	// Collapsed makes a queue of one entry, which the device overwrites. Poll returns the
+	// newest completion only; it also means that all work before it of its queue pair is
+	// complete. It has ID, opcode and status, but no byte count, immediate or time. Such
+	// a queue is PollOnly.
 	Collapsed bool
 }
 
@@ -222,11 +222,11 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 	return n, nil
 }
 
-// TryPoll is Poll for a queue that several goroutines, or accelerators, poll:
-// while one of them is at it, the others get nothing at once. What one of them
-// takes makes room in the queue pairs for all. It does not go with Poll and Wait.
+// TryPoll is Poll for a queue that several goroutines, or accelerators, poll. While one
+// of them polls, it returns 0 to the others at once. Completions that one of them takes
+// make room in the queue pairs for all. It must not be mixed with Poll and Wait.
 //
-// Safe for concurrent use beside itself.
+// Safe for concurrent use with itself.
 func (q *CQ) TryPoll(dst []Completion) (int, error) {
 	if err := q.open(); err != nil {
 		return 0, err
@@ -256,13 +256,13 @@ func (q *CQ) open() error {
 	return nil
 }
 
-// spins is how often Wait polls before it sleeps: a few microseconds, in which
-// an engine that is awake answers.
+// spins is how often Wait polls before it sleeps: for a few microseconds, which is as
+// long as an engine that is awake needs.
 const spins = 500
 
-// Wait is Poll that waits for the first completion, or for the end of ctx,
-// whose error it then returns. When the queue has overflowed and nothing is
-// left in it, the error is ErrOverrun. It spins for a few microseconds, then sleeps.
+// Wait is Poll that waits for the first completion, or for the end of ctx, whose error it
+// returns then. It spins for a few microseconds, then sleeps. When the queue has
+// overflowed and nothing is left in it, the error is ErrOverrun.
 //
 // One poller at a time.
 func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
@@ -303,8 +303,8 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 	}
 }
 
-// last returns what is left in a queue that has overrun. The news of that may
-// have come before the last look at the queue.
+// last returns what is left in a queue that has overrun. Completions may have come after
+// the last poll and before the report of the overrun.
 func (q *CQ) last(dst []Completion) (int, error) {
 	if n := q.cq.Poll(dst); n > 0 {
 		return n, nil
@@ -312,16 +312,16 @@ func (q *CQ) last(dst []Completion) (int, error) {
 	return 0, ErrOverrun
 }
 
-// Channel returns the channel that tells of this queue's completions: its own,
-// or the one of its CQConfig; nil with PollOnly.
+// Channel returns the channel that reports this queue's completions: its own, or the one
+// of its CQConfig; nil with PollOnly.
 func (q *CQ) Channel() *Channel { return q.channel }
 
-// Arm asks for one event on the queue's Channel when a completion is there that
-// has not been polled: any, or with solicited only one that its sender marked
-// so, or an error. To sleep without missing one: arm, poll until the queue is
-// empty, then wait on the Channel. Wait does so by itself.
+// Arm requests one event on the queue's Channel for the next completion that has not been
+// polled; with solicited only for one that its sender marked Solicited, or an error. To
+// sleep without missing a completion: arm, poll until the queue is empty, then wait on
+// the Channel. CQ.Wait does so by itself.
 //
-// The poller's.
+// To be called by the poller.
 func (q *CQ) Arm(solicited bool) error {
 	if q.closed.Load() {
 		return ErrClosed
@@ -338,9 +338,9 @@ func (q *CQ) Arm(solicited bool) error {
 	return nil
 }
 
-// Index returns how many completions have been polled since the queue was made,
-// and one for each Resize. When it is empty, a WaitCQ for Index plus n waits for
-// n more. It wraps. The poller's.
+// Index returns how many completions have been polled since the queue was made; each
+// Resize counts as one more. When the queue is empty, a WaitCQ for Index plus n waits for
+// n more completions. Index wraps at 1<<32. To be called by the poller.
 func (q *CQ) Index() uint32 {
 	if q.c == nil {
 		return 0
@@ -348,9 +348,9 @@ func (q *CQ) Index() uint32 {
 	return q.cq.Index()
 }
 
-// Resize gives the queue room for another number of entries, rounded up to a
-// power of two. Nothing in it is lost; ErrInvalid if what has not been polled
-// would not fit. The poller's: nobody may poll meanwhile. Queue pairs may go on.
+// Resize gives the queue room for another number of entries, rounded up to a power of two.
+// No completion is lost; ErrInvalid if those that have not been polled would not fit.
+// The queue must not be polled meanwhile. Queue pairs may go on.
 func (q *CQ) Resize(entries int) error {
 	const what = "resize CQ"
 	if q.c == nil {
@@ -390,8 +390,8 @@ func (q *CQ) Resize(entries int) error {
 	return err
 }
 
-// Close destroys the queue. ErrBusy while queue pairs use it. Nobody may poll
-// it meanwhile. Closing twice does nothing.
+// Close destroys the queue. ErrBusy while queue pairs use it. It must not be polled
+// meanwhile. Closing twice does nothing.
 func (q *CQ) Close() error {
 	if q == nil {
 		return errZero

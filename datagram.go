@@ -13,8 +13,8 @@ type Transport = hostpath.Transport
 // Transports.
 const (
 	RC = hostpath.RC // reliable connection: SEND, WRITE, READ, atomics
-	UC = hostpath.UC // unreliable connection: SEND and WRITE; what the peer does not take is lost
-	UD = hostpath.UD // unreliable datagram: SEND of up to 4096 bytes to anybody
+	UC = hostpath.UC // unreliable connection: SEND and WRITE; messages that the peer does not take are lost
+	UD = hostpath.UD // unreliable datagram: SEND of up to 4096 bytes to any queue pair of UD
 )
 
 // GRHSize is the bytes before each received datagram: the header that says

@@ -5,7 +5,8 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A device is what a Context needs: somebody who answers control requests.
+// A device answers the control requests of a Context: an engine in this process
+// (embedded) or behind a socket (socket).
 type device interface {
 	// Call sends a request and fills ans with the answer. A refusal is a
 	// *control.Error; any other error means that the device cannot be reached.

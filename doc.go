@@ -47,14 +47,28 @@
 // different goroutines. Posting and polling take no lock, allocate nothing and
 // make no system call.
 //
+// # Control calls
+//
+// Methods that make, change, query or close objects send requests to the engine and
+// wait for the answer, usually some ten microseconds. [Call] and [Do] run them until a
+// context ends; [DialContext] is Dial with a context. Wait and NextEvent take one
+// themselves.
+//
 // # After the end
 //
-// Using an object after Close returns ErrClosed. When the device is gone,
-// everything returns ErrDeviceGone at once, and polls do as soon as the
-// completions that were there have been taken. Memory stays.
+// Objects that are closed, or were never made (zero values), return an error for
+// which errors.Is(err, ErrClosed) holds. When the device is gone, control calls and
+// posts return ErrDeviceGone at once, and polls return it after the last completions.
+// Registered memory stays as it is. A method that returns no error panics where a slice
+// would: [MR.Load64] after Close, for instance.
 //
-// Closing a memory region unmaps it: like memory given back in C, its bytes
-// must not be touched afterwards.
+// Memory that is closed is given back to the system. Slices of it (MR.Bytes, QP.Raw) must
+// not be used afterwards: they read as zeros as long as the program uses the MR or the
+// QP, and then fault.
+//
+// A Context that the program does not refer to any more, nor anything made through it,
+// is closed by the garbage collector, and the log says so. A slice of memory is no such
+// reference.
 //
 // # The life of one RDMA WRITE
 //
@@ -73,11 +87,24 @@
 //
 // # Where to read on
 //
-// The host API is this package: context.go (Context and PD), mr.go, cq.go, qp.go,
-// srq.go, then connect.go and attr.go (how queue pairs are connected), wr.go (what
-// is posted), event.go, channel.go. nicless.go has Open and serve.go has Serve;
-// socket.go is the connection to an engine in another process.
+// The files of this package, in reading order:
 //
-// Package hostpath is the posting and polling path under it; packages wqe, cqe and
+//	nicless.go, serve.go     Open, Serve, and their Config
+//	context.go               Context and PD; how they are closed
+//	mr.go, rereg.go          registered memory and its keys; atomic.go: its words
+//	wr.go                    what is posted, and its completion
+//	cq.go, channel.go        completions: polling, sleeping
+//	qp.go, srq.go            queues, posting
+//	connect.go, attr.go      how queue pairs are connected; datagram.go: UD
+//	descriptor.go            what a program tells its peer
+//	event.go, eventfd.go     events and explanations
+//	window.go                memory windows and lists of memory
+//	export.go, inspect.go    the shared memory of queues, for accelerators and dumps
+//	call.go                  control calls with a context
+//	device.go, socket.go     the connection to the engine
+//	arena.go, wake.go, blueflame.go, status.go, errors.go
+//	                         what the above is made with
+//
+// Under this package, hostpath is the posting and polling path. Packages wqe, cqe and
 // doorbell hold the formats, engine the device, accel the emulated accelerators.
 package nicless

@@ -21,11 +21,10 @@ var (
 	// memory is intact; a new Context is needed.
 	ErrDeviceGone = errors.New("nicless: the device is gone")
 
-	// ErrOverrun reports a completion queue that had no room for a completion.
-	// Nothing comes to it any more, and its queue pairs are in error: what is
-	// posted to them is accepted, as to any queue pair in error, but a completion
-	// cannot come. CQ.Poll and CQ.Wait return it. At most as many completions may
-	// be outstanding as CQConfig.Entries has room for.
+	// ErrOverrun reports a completion queue that had no room for a completion. It gets no
+	// more completions, and its queue pairs are in error: they accept work requests, as
+	// any queue pair in error does, but no completion follows. CQ.Poll and CQ.Wait return
+	// ErrOverrun. To avoid it, at most CQConfig.Entries completions may be outstanding.
 	ErrOverrun = errors.New("nicless: completion queue has overrun")
 
 	// ErrFull reports that a queue has no room until completions are polled.

@@ -39,7 +39,7 @@ type Event struct {
 	SRQ *SRQ
 
 	Explanation *Explanation // of kind EventExplanation
-	Lost        int          // events before this one, lost because nobody took them
+	Lost        int          // events before this one that were dropped, because the program did not take them in time
 }
 
 // String returns, for instance, "QP 0x000abc: access_error", and for an explanation
@@ -62,15 +62,15 @@ func (e Event) String() string {
 	return s
 }
 
-// An Explanation says what a fault was: what the bytes say, and what they may
-// say. Hardware has a number for it at best. The likely cause of each Code, and
-// how to fix it, are in docs/EXPLANATIONS.md.
+// An Explanation describes a fault in words: the value that was found, and the values
+// that are allowed. Hardware reports a number at best. docs/EXPLANATIONS.md has the
+// likely cause of each Code, and how to fix it.
 type Explanation struct {
 	Code   string // stable
-	Number uint32 // of the QP or CQ that is at fault
+	Number uint32 // of the QP or CQ with the fault
 	Index  uint16 // of the WQE, receive or completion
-	Of     string // which of them: "wqe", "receive" or "cqe"
-	WQE    []byte // its first 64 bytes, as the device has read them; nil where there is none
+	Of     string // what Index counts: "wqe", "receive" or "cqe"
+	WQE    []byte // the first 64 bytes of the WQE, as the device has read them; nil where there is none
 	Text   string
 	Unsaid int // explanations of this code that were held back since the last one
 }
@@ -85,7 +85,7 @@ func (x Explanation) String() string {
 	return fmt.Sprintf("%s: %s 0x%06x %s %d: %s", x.Code, queue, x.Number, x.Of, x.Index, x.Text)
 }
 
-// indexed names what the index of an explanation counts.
+// indexed returns what the index of an explanation counts.
 func indexed(of uint8) string {
 	switch of {
 	case control.OfReceive:
@@ -96,7 +96,7 @@ func indexed(of uint8) string {
 	return "wqe"
 }
 
-// LogValue implements slog.LogValuer, with the names that the log of an engine has.
+// LogValue implements slog.LogValuer. The attributes have the names of the engine's log.
 func (x Explanation) LogValue() slog.Value {
 	attrs := []slog.Attr{slog.String("code", x.Code), slog.String("queue", fmt.Sprintf("0x%06x", x.Number)), slog.Int(x.Of, int(x.Index))}
 	if x.Unsaid > 0 {
@@ -114,12 +114,13 @@ func LogExplanations(log *slog.Logger) func(Explanation) {
 	return func(x Explanation) { log.Warn("nicless: work request at fault", slog.Any("explanation", x)) }
 }
 
-// maxEvents is how many events wait to be taken, before the oldest are lost.
+// maxEvents is how many events can wait to be taken. Then the oldest are dropped.
 const maxEvents = 256
 
-// NextEvent returns the next event, and waits for one if there is none. When
-// nobody takes them the oldest are lost. After the last event of a device that
-// is gone the error is ErrDeviceGone; when ctx ends it is that of ctx.
+// NextEvent returns the next event, and waits for one if there is none. Of events that
+// are not taken, the oldest are dropped beyond 256 (Event.Lost). After the last event
+// of a device that is gone the error is ErrDeviceGone. When ctx ends, it is that of
+// ctx.
 //
 // Safe for concurrent use.
 func (c *Context) NextEvent(ctx context.Context) (Event, error) {
@@ -138,15 +139,15 @@ func (c *Context) NextEvent(ctx context.Context) (Event, error) {
 		case <-c.noEvents:
 		case <-c.ended:
 			if !c.closed.Load() {
-				<-c.noEvents // what the device has said at last comes first
+				<-c.noEvents // the last events of the device come first
 			}
 		}
 	}
 }
 
-// OnExplanation has f called for every explanation, which NextEvent does not
-// return then. f is called on a goroutine of the context's, one call at a time;
-// nil takes the handler off. f must not close the context, which waits for it.
+// OnExplanation sets a handler for explanations. NextEvent does not return them then. f
+// is called on a goroutine of the context, one call at a time. Nil removes the handler.
+// f must not close the context: Close waits for f.
 func (c *Context) OnExplanation(f func(Explanation)) {
 	switch {
 	case c.client == nil: // nothing is explained
@@ -158,7 +159,7 @@ func (c *Context) OnExplanation(f func(Explanation)) {
 	c.explain.Store(&f)
 }
 
-// listen takes events until the device has no more.
+// listen reads events until the device closes the descriptor.
 func (c *client) listen(from *os.File) {
 	defer c.signalEvent()
 	defer close(c.noEvents)

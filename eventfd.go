@@ -6,17 +6,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A notifier is a descriptor that can be read while events wait to be taken, for
-// programs that sleep in poll or epoll. It exists once somebody has asked.
+// A notifier is an eventfd that is readable while events wait to be taken, for
+// programs that sleep in poll or epoll. It is made by the first call of EventFd.
 type notifier struct {
 	mu     sync.Mutex
-	fd     int // 0: nobody has asked
+	fd     int // 0: EventFd was not called yet
 	closed bool
 }
 
-// EventFd returns a descriptor that can be read when NextEvent or PollEvent
-// have something to return, for poll and epoll. It must be neither read nor
-// closed; it is good until the context is closed.
+// EventFd returns a descriptor that is readable while NextEvent or PollEvent have
+// something to return, for poll and epoll. The caller must neither read nor close it.
+// It is valid until the context is closed.
 func (c *Context) EventFd() (int, error) {
 	const what = "event descriptor"
 	if c.client == nil {
@@ -64,7 +64,7 @@ func (c *Context) PollEvent() (*Event, error) {
 	return nil, nil
 }
 
-// eventWaits reports whether an event, or the end of all, waits to be taken.
+// eventWaits reports whether an event waits to be taken, or no more will come.
 func (c *client) eventWaits() bool {
 	select {
 	case <-c.noEvents:
@@ -81,8 +81,8 @@ func (c *client) signalEvent() {
 	c.eventFD.signal()
 }
 
-// clearEvent makes the descriptor unreadable when nothing is left. What comes
-// meanwhile strikes again, or is seen here.
+// clearEvent makes the descriptor unreadable when nothing is left. An event that
+// arrives meanwhile signals again, or is seen by the second look here.
 func (c *client) clearEvent() {
 	b := &c.eventFD
 	b.mu.Lock()

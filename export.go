@@ -7,9 +7,9 @@ import (
 	"github.com/nicless/nicless/hostpath"
 )
 
-// What an accelerator is given of a queue pair.
+// Forms of a queue pair for accelerators.
 type (
-	// An Export is for accel.NewQueue, which knows what to do with it.
+	// An Export is for accel.NewQueue.
 	Export = hostpath.Export
 
 	// A Raw is the shared memory of a queue pair: QPN; Send, a ring of blocks of
@@ -23,12 +23,12 @@ type (
 	RawCQ = hostpath.RawCQ
 )
 
-// Export hands a Concurrent queue pair to an accelerator, which posts to it and
-// polls its SendCQ beside the host. Its SendCQ must be PollOnly or Collapsed:
-// nobody sleeps on completions that somebody else may take. A Collapsed one is
-// the queue pair's alone from then on: another's completion would overwrite those
-// of its sends, so no other queue pair may send to it, nor this one receive. The
-// export is good until the queue pair is closed.
+// Export gives an accelerator the use of a Concurrent queue pair. The accelerator posts
+// to it and polls its SendCQ, beside the host. The SendCQ must be PollOnly or
+// Collapsed, because a waiter could miss completions that another poller takes. A
+// Collapsed SendCQ then belongs to this queue pair alone: completions of other queue
+// pairs, or of receives, would overwrite those of its sends, and so are refused. The
+// Export is valid until the queue pair is closed.
 func (q *QP) Export() (Export, error) {
 	const what = "export QP"
 	if err := q.usable(); err != nil {
@@ -68,9 +68,10 @@ func (q *QP) ended() error {
 	return nil
 }
 
-// Raw returns the shared memory of the queue pair, to be written WQE by WQE as
-// RDMaxcel does. Post and poll by it or by the methods of QP and CQ, not by
-// both. It is good until the queue pair is closed.
+// Raw returns the shared memory of the queue pair, for code that writes WQEs itself, as
+// RDMaxcel does. A program posts and polls by it or by the methods of QP and CQ, not by
+// both. It is valid until the queue pair is closed, and while the QP is in use
+// (runtime.KeepAlive).
 func (q *QP) Raw() (Raw, error) {
 	if err := q.usable(); err != nil {
 		return Raw{}, wrap("raw QP", err)

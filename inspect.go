@@ -1,8 +1,9 @@
 package nicless
 
-// The functions of this file show the shared memory of a queue as it lies, for
-// dumps and demonstrations; nil after Close. The bytes must not be written, are
-// gone with the queue, and while work is under way need not belong together.
+// The functions of this file return the shared memory of a queue, for dumps and
+// demonstrations; nil after Close. The bytes must not be written. They are valid until
+// the queue is closed. While work is under way, they change, and may be a mixture of
+// states.
 
 // SendRing returns the ring of the send queue, whole blocks of 64 bytes.
 func (q *QP) SendRing() []byte {

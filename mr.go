@@ -22,11 +22,11 @@ const (
 	RemoteAtomic = Access(control.AccessRemoteAtomic)
 	// MWBind allows memory windows to be bound to the memory.
 	MWBind = Access(control.AccessMWBind)
-	// ZeroBased has work requests name the memory by offsets from 0 rather
-	// than by addresses.
+	// ZeroBased makes work requests name the memory by offsets from 0 rather than by
+	// addresses.
 	ZeroBased = Access(control.AccessZeroBased)
 
-	// FullAccess is every right of peers and owner, by address; windows apart.
+	// FullAccess is every right of peers and owner, except MWBind, by address.
 	FullAccess = LocalWrite | RemoteWrite | RemoteRead | RemoteAtomic
 )
 
@@ -72,10 +72,10 @@ type MR struct {
 // maxMemory is the most bytes that RegisterMemory takes.
 const maxMemory = 1 << 40
 
-// RegisterMemory allocates size bytes of zeroed shared memory and registers
-// them. Memory that the program has already cannot be registered: the device,
-// perhaps another process, could not map it. size is 1 to 1<<40; pages are taken
-// from the system as they are touched.
+// RegisterMemory allocates size bytes of zeroed shared memory and registers them. Memory
+// that the program has already cannot be registered, because the device, which may be
+// another process, could not map it. size is 1 to 1<<40. Pages are taken from the system
+// when they are first touched.
 func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
 	const what = "register memory"
 	if err := p.usable(what); err != nil {
@@ -176,10 +176,9 @@ func (m *MR) LKey() uint32 { return m.key }
 // RKey returns the key for the other side; on this device the same number.
 func (m *MR) RKey() uint32 { return m.key }
 
-// SGE names n bytes of the memory from off on, for a work request. The device
-// judges whether they are inside. More than 1<<31 bytes, which no SGE can name,
-// are refused when they are posted. Like a slice expression, SGE panics if off
-// or n is negative.
+// SGE names n bytes of the memory from off on, for a work request. The device checks that
+// they are inside. More than 1<<31 bytes, which no SGE can name, are refused when they
+// are posted. Like a slice expression, SGE panics if off or n is negative.
 func (m *MR) SGE(off, n int) SGE { return piece(m.addr, off, n, m.key) }
 
 func piece(base uint64, off, n int, key uint32) SGE {
@@ -198,10 +197,10 @@ func (m *MR) Remote(name string) RemoteMemory {
 	return RemoteMemory{Name: name, Addr: m.addr, Length: uint64(len(m.mem)), RKey: m.key}
 }
 
-// Close takes the key back, so that the device does not touch the memory any
-// more, and unmaps it: its bytes must not be used afterwards. Work that is
-// under way on it fails. ErrBusy while other keys to the memory exist. Closing
-// twice does nothing.
+// Close takes the key back, so that the device does not touch the memory any more, and
+// gives the memory back to the system. Its bytes must not be used afterwards: they read as
+// zeros while the MR is in use, and then fault. Work that is under way on it fails.
+// ErrBusy while other keys to the memory exist. Closing twice does nothing.
 func (m *MR) Close() error {
 	if m == nil || m.pd == nil {
 		return errZero

@@ -26,51 +26,46 @@ type Config struct {
 	// choice to the kernel.
 	CPUs []int
 
-	// Cores lists cores that get a thread of the engine each, in place of CPUs.
-	// Clients are divided among them, and those that are connected to each other
-	// come together on one where that is possible: only what goes on between
-	// clients of one thread goes on beside what the others do. For Serve: Open has
-	// one client. See docs/TUNING.md.
+	// Cores lists cores that get a thread of the engine each, in place of CPUs. Clients
+	// are divided among the threads. Clients that are connected to each other are put on
+	// one thread where that is possible, because only the work between clients of one
+	// thread runs in parallel with that of other threads. It is for Serve: with Open there
+	// is one client. See docs/TUNING.md.
 	Cores []int
 
-	// Stay keeps each client on the thread that it was given first.
+	// Stay keeps each client on its first thread.
 	Stay bool
 
-	// DMACores lists cores on each of which a thread of the engine does nothing but
-	// copy, for transfers of 256 KiB and more, while the engine goes on with other
-	// work. None of CPUs can be among them, and several Cores cannot be had beside
-	// them. Nil means none: the engine copies itself.
+	// DMACores lists cores for threads that only copy, for transfers of 256 KiB and more,
+	// while the engine goes on with other work. They must not be among CPUs, and cannot be
+	// combined with several Cores. Nil means none: the engine copies itself.
 	DMACores []int
 
-	// Spin keeps the engine from sleeping while there is no work: the first
-	// work after a pause is executed at once, and the core is the engine's
-	// alone.
+	// Spin keeps the engine from sleeping while there is no work. The first work after a
+	// pause is executed at once, and the engine uses all of its core.
 	Spin bool
 
-	// Monitor is Spin on a core that rests between looks, by UMWAIT: it takes less
-	// power and leaves more to its hyperthread; the first work on another queue than
-	// the last is found a microsecond later. A processor without WAITPKG spins, and
-	// Log is told.
+	// Monitor is Spin with UMWAIT between polls: the core takes less power and leaves more
+	// to its hyperthread. The first work on another queue than the last is found a
+	// microsecond later. On a processor without WAITPKG the engine spins, and Log says so.
 	Monitor bool
 
-	// Populate takes all pages of a region from the system when the region is made, off
-	// the engine's thread and at the engine's expense. Then a client cannot hold up the
-	// thread by keeping its pages swapped out, in a memory cgroup of its own. Making
-	// 1 MiB takes 0.5 to 1.5 ms more, and memory that is never used is taken all the same.
+	// Populate takes all pages of a region from the system when the region is made, not on
+	// the engine's thread, and charges them to the engine. Then a client in a memory cgroup
+	// of its own cannot delay the thread by keeping its pages swapped out. Making 1 MiB
+	// takes 0.5 to 1.5 ms more, and memory that is never used is taken too.
 	Populate bool
 
 	// Limits bound what one client may take. Zero fields mean the defaults.
 	Limits Limits
 
-	// VerbsDevices is how many devices Serve shows to programs that use rdma-core,
-	// in the directory PATH.verbs beside the socket. 0: none. Open does not look at
-	// it.
+	// VerbsDevices is how many devices Serve shows to programs that use rdma-core, in the
+	// directory PATH.verbs beside the socket. 0 means none. Open ignores it.
 	VerbsDevices int
 
-	// Log receives what the device has to say about faults, on a goroutine of
-	// its own: the last of it when the context is closed, or Serve returns; not
-	// if the program ends before, by os.Exit for instance. Nil means that
-	// nothing is said.
+	// Log receives what the device reports about faults, on a goroutine of its own. The
+	// last reports come when the context is closed, or Serve returns; they are lost if the
+	// program ends before, by os.Exit for instance. Nil means no log.
 	Log *slog.Logger
 }
 
@@ -130,7 +125,7 @@ func newEmbedded(cfg engine.Config) (*embedded, error) {
 	return d, nil
 }
 
-// flushTime is how long the end of an engine waits for whoever takes its log.
+// flushTime is how long the end of an engine waits for the handler of its log.
 const flushTime = time.Second
 
 func (d *embedded) Done() <-chan struct{} { return d.done }

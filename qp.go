@@ -22,38 +22,38 @@ type QPConfig struct {
 	RecvCQ *CQ  // nil: the same as SendCQ
 	SRQ    *SRQ // where receives come from; nil: from a queue of its own
 
-	// MaxSendWR is how many sends fit the queue, of MaxSendSGE pieces or
-	// MaxInline bytes; zero means 128. A BindMW takes as much room as two of the
-	// default size, a BindList of n entries as (n+11)/8.
+	// MaxSendWR is how many sends of MaxSendSGE pieces or MaxInline bytes fit the queue;
+	// zero means 128. A BindMW takes the room of two sends of the default size, a BindList
+	// of n entries that of (n+11)/8.
 	MaxSendWR  int
 	MaxRecvWR  int // receives that fit the queue; zero means 128
 	MaxSendSGE int // pieces of memory per send; zero means 4
 	MaxRecvSGE int // pieces of memory per receive; zero means 4
 	MaxInline  int // bytes of Data per send; zero means 60
 
-	// QKey, of UD, is what datagrams must bring to be received.
+	// QKey, of UD, is the key that datagrams must carry to be received.
 	QKey uint32
 
-	// Managed has sends wait, after they are posted and rung, until a
-	// SendEnable of another queue pair of this context names them.
+	// Managed makes sends wait, after they are posted and rung, until a SendEnable of
+	// another queue pair of this context names them.
 	Managed bool
 
-	// SignalAll has every send deliver a completion.
+	// SignalAll makes every send deliver a completion.
 	SignalAll bool
 
-	// Concurrent lets any number of goroutines post sends at once, and lets
-	// accelerators use the queue (see Export). One poster alone then takes some
-	// ten nanoseconds more for each.
+	// Concurrent allows any number of goroutines to post sends at once, and accelerators to
+	// use the queue (see Export). A single poster then needs some ten nanoseconds more for
+	// each send.
 	Concurrent bool
 
-	// BlueFlame has sends that are posted one by one, and take one block, travel in
-	// a register of the device's as well, from where it may execute them with a cache
-	// line less to fetch. Each such queue pair, of RC or UC, takes one of eight
-	// registers of the context. One poster; not with Managed or Concurrent.
+	// BlueFlame also writes sends of one block, posted one by one, into a register of the
+	// device. The device may execute them from there, which saves it a cache line to fetch.
+	// Each such queue pair, of RC or UC, takes one of the eight BlueFlame registers of the
+	// context. One poster; not with Managed or Concurrent.
 	BlueFlame bool
 
-	// Deny takes rights from the peer that it has otherwise: RemoteWrite,
-	// RemoteRead, RemoteAtomic.
+	// Deny takes rights away that the peer has by default: RemoteWrite, RemoteRead,
+	// RemoteAtomic.
 	Deny Access
 }
 
@@ -261,7 +261,7 @@ func (q *QP) create(cfg QPConfig) error {
 	return nil
 }
 
-// tableEntry is what pollers must know of the queue pair.
+// tableEntry returns what pollers must know of the queue pair.
 func (q *QP) tableEntry() *hostpath.QP {
 	l := &hostpath.QP{SQ: q.sends, RQ: q.rq, QPN: q.qpn}
 	if q.srq != nil {
@@ -272,8 +272,8 @@ func (q *QP) tableEntry() *hostpath.QP {
 
 func log2(n int) uint8 { return uint8(bits.Len(uint(n)) - 1) }
 
-// release gives back what a queue pair had, on this side and, if it is still
-// there, on the device's.
+// release gives back what a queue pair had on this side and, unless the device is gone,
+// on the device's side.
 func (q *QP) release() {
 	c := q.c
 	if q.qpn != 0 {
@@ -298,7 +298,7 @@ func (q *QP) release() {
 	c.arena.release(q.rings, q.rec)
 }
 
-// reset empties the queues on this side, after the device has done so on its.
+// reset empties the queues on this side, after the device has done so on its side.
 func (q *QP) reset() {
 	entry := q.tableEntry()
 	for _, cq := range q.cqs {
@@ -333,13 +333,13 @@ func (q *QP) usable() error {
 
 var errNoWR = errors.New("nicless: no work request (nil)")
 
-// PostSend posts one work request and rings. ErrFull while the queue has no
-// room: poll first. A work request that is refused changes nothing. One that
-// cannot be executed is accepted, and its completion says why; so it is with all
-// of them once the queue pair is in error.
+// PostSend posts one work request and rings the doorbell. ErrFull while the queue has no
+// room: poll first. A work request that is refused changes nothing. A work request that
+// cannot be executed is accepted, and its completion says why. Once the queue pair is in
+// error, that holds for all work requests.
 //
-// One poster of sends at a time, unless the queue pair is Concurrent: then a
-// request starts once all that were begun to be posted before it are posted too.
+// One poster of sends at a time, unless the queue pair is Concurrent. Then requests start
+// in the order in which their calls have reserved room in the queue.
 func (q *QP) PostSend(wr *SendWR) error {
 	if err := q.sendable(); err != nil {
 		return err
@@ -440,8 +440,9 @@ func (q *QP) receivable() error {
 	return nil
 }
 
-// SendIndex returns how many blocks of the send queue have been posted to: what
-// a SendEnable names to have all of them executed. It wraps. The poster's.
+// SendIndex returns how many blocks of the send queue have been posted to. A SendEnable
+// with that Index lets the queue execute all of them. It wraps at 1<<32. To be called by
+// the poster.
 func (q *QP) SendIndex() uint32 {
 	switch {
 	case q.crowd != nil:
@@ -454,8 +455,8 @@ func (q *QP) SendIndex() uint32 {
 
 // Close destroys the queue pair. Work in its queues is dropped without a
 // completion, and completions that were not polled yet are not delivered. Its
-// peer sees transport errors. Nobody may be posting meanwhile. Closing twice
-// does nothing.
+// peer sees transport errors. The queue pair must not be posted to meanwhile. Closing
+// twice does nothing.
 func (q *QP) Close() error {
 	if q == nil || q.pd == nil {
 		return errZero

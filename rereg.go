@@ -6,12 +6,12 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// Reregister gives the MR another domain, range and rights in one step, and
-// with them a new key: whoever uses the old one is refused. Nil pd leaves the
-// domain. The range is n bytes from off on, counted from the beginning of the
-// memory that RegisterMemory made. ErrBusy while windows are bound to it.
+// Reregister gives the MR another domain, range and rights in one step, and a new key.
+// Work requests with the old key fail, those under way included. Nil pd keeps the domain.
+// The range is n bytes from off on, counted from the beginning of the memory that
+// RegisterMemory made. ErrBusy while windows are bound to the MR.
 //
-// Transfers under way on the old key fail. Nobody may use the MR meanwhile.
+// The MR must not be used meanwhile.
 func (m *MR) Reregister(pd *PD, off, n int, access Access) error {
 	const what = "reregister memory"
 	if m.pd == nil {

@@ -16,10 +16,9 @@ import (
 // answerTime is how long a device may take to answer a control request.
 const answerTime = 10 * time.Second
 
-// A socket is a Device in another process, behind a unix socket. Who makes a
-// request waits for its answer in the system call: by way of a goroutine that
-// reads for all, and of the runtime's poller, each answer would wake two threads
-// more.
+// A socket is a device in another process, behind a unix socket. The goroutine that makes
+// a request waits for the answer in the system call. With a goroutine that reads for all,
+// and the runtime's poller, each answer would wake two more threads.
 type socket struct {
 	fd     int // blocking, for answerTime at most
 	hangUp *os.File
@@ -28,7 +27,7 @@ type socket struct {
 
 	mu     sync.Mutex // one request at a time
 	closed bool       // fd is
-	ended  error      // why no answer can be believed any more, or nil
+	ended  error      // why the connection cannot be used any more, or nil
 	tag    uint64
 	out    []byte
 	in     [control.MaxMessage]byte
@@ -59,7 +58,7 @@ func dial(path string) (*socket, error) {
 	return s, nil
 }
 
-// connect returns a connection whose calls block for answerTime at most.
+// connect returns a connection whose system calls block for answerTime at most.
 func connect(path string) (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -90,8 +89,8 @@ func retry(f func() error) error {
 	}
 }
 
-// hangUpOf returns a descriptor that can be read when the connection fd has ended,
-// and wakes nobody for an answer.
+// hangUpOf returns a descriptor that is readable when the connection fd has ended. An
+// answer does not make it readable.
 func hangUpOf(fd int) (*os.File, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -109,8 +108,7 @@ func hangUpOf(fd int) (*os.File, error) {
 
 func (s *socket) Done() <-chan struct{} { return s.done }
 
-// watch notices the end of the connection at once, also when nobody waits for
-// an answer.
+// watch notices the end of the connection at once, also while no call waits for an answer.
 func (s *socket) watch() {
 	defer close(s.done)
 	defer s.hangUp.Close()
@@ -125,8 +123,8 @@ func (s *socket) watch() {
 	})
 }
 
-// Close ends the connection; a call that is under way fails. Closing twice does
-// nothing: by then the number of the descriptor may be somebody else's.
+// Close ends the connection. A call that is under way fails. Closing twice does nothing:
+// the number of the descriptor may belong to another file by then.
 func (s *socket) Close() (err error) {
 	s.once.Do(func() {
 		s.hangUpBoth()
@@ -142,8 +140,8 @@ func (s *socket) Close() (err error) {
 // hangUpBoth ends the connection for both sides, and leaves the descriptor.
 func (s *socket) hangUpBoth() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) }
 
-// NewRegion has the device make memory, maps it, and seals it, without which the device
-// does not take it.
+// NewRegion asks the device to make memory, maps it, and seals it. The device takes sealed
+// memory only.
 func (s *socket) NewRegion(_ string, size int) (mem *shm.Region, id uint32, err error) {
 	var region control.RegionID
 	r, err := s.Call(control.OpCreateRegion, &control.RegionSize{Size: uint64(size)}, &region)
@@ -225,20 +223,20 @@ func (s *socket) receive(op control.Op, tag uint64) (a answer, err error) {
 		case a.header.Tag == tag && a.header.Op == op:
 			return a, nil
 		}
-		closeAll(a.files) // nobody asked
+		closeAll(a.files) // not an answer to this request
 		if time.Since(begin) > answerTime {
 			return a, s.end(s.timedOut(op))
 		}
 	}
 }
 
-// timedOut says that no answer came. What the engine does with the request cannot
-// be known any more.
+// timedOut returns the error of a request without an answer. The engine may or may not have
+// executed it.
 func (s *socket) timedOut(op control.Op) error {
 	return fmt.Errorf("no answer to %v in %v", op, answerTime)
 }
 
-// end ends the connection, and returns why to whoever called and will call.
+// end ends the connection. why is the reason that this call and all later ones return.
 func (s *socket) end(why error) error {
 	s.ended = why
 	s.hangUpBoth()
@@ -303,8 +301,8 @@ func received(oob []byte) (files []*os.File) {
 	return files
 }
 
-// blocking returns f as a file that the runtime does not wait for: it would be
-// woken each time something is written.
+// blocking returns f as a file that is not in the runtime's poller, which would be woken by
+// each write to it.
 func blocking(f *os.File) (*os.File, error) {
 	defer f.Close()
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)

@@ -19,9 +19,9 @@ type SRQConfig struct {
 	Limit  int // as SetLimit; zero means none
 }
 
-// An SRQ is a receive queue that several queue pairs share: the next message of
-// any of them takes the next receive. Keys of its receives belong to its own
-// domain, not to those of the queue pairs.
+// An SRQ is a receive queue that several queue pairs share. The next message that any of
+// them gets takes the next receive. The keys in its receives belong to the domain of the
+// SRQ, not to those of the queue pairs.
 type SRQ struct {
 	pd     *PD
 	c      *client // of pd's context
@@ -140,8 +140,8 @@ func (q *SRQ) PostRecvList(wrs []RecvWR) (int, error) {
 	return n, err
 }
 
-// SetLimit has the device raise one EventSRQLimit when fewer than limit
-// receives are left; the limit is off then. 0 takes it off.
+// SetLimit asks for one EventSRQLimit when fewer than limit receives are left. The limit
+// is off after that event. 0 turns it off.
 func (q *SRQ) SetLimit(limit int) error {
 	const what = "SRQ limit"
 	if q.closed.Load() {
@@ -155,7 +155,7 @@ func (q *SRQ) SetLimit(limit int) error {
 	return err
 }
 
-// Query returns the limit that is set; 0 once its event was raised.
+// Query returns the limit that is set; 0 after its event.
 func (q *SRQ) Query() (limit int, err error) {
 	const what = "query SRQ"
 	if q.closed.Load() {
@@ -167,7 +167,7 @@ func (q *SRQ) Query() (limit int, err error) {
 }
 
 // Close destroys the queue and drops its receives. ErrBusy while queue pairs
-// use it. Nobody may be posting meanwhile. Closing twice does nothing.
+// use it. It must not be posted to meanwhile. Closing twice does nothing.
 func (q *SRQ) Close() error {
 	if q == nil || q.pd == nil {
 		return errZero

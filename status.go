@@ -10,8 +10,8 @@ import (
 type Status struct {
 	State string // "running", "stopping" or "gone"
 
-	// Clock is the device clock when the page was last written, some hundred
-	// microseconds ago at most while the engine works, and longer while it sleeps; Hz is its cycles in a
+	// Clock is the device clock when the page was last written: some hundred microseconds
+	// ago at most while the engine works, and longer while it sleeps. Hz is its cycles in a
 	// second. Completions carry times of the same clock.
 	Clock, Hz uint64
 
@@ -23,10 +23,10 @@ type Status struct {
 	Events   uint64 // completion and other events sent
 
 	Explained uint64 // faults explained, also where the explanation was held back
-	Stalls    uint64 // times that memory of this context's work held up the engine's thread
+	Stalls    uint64 // times that the engine's thread was delayed by memory of this context's work
 }
 
-// Status reads the device's status page. It asks nobody.
+// Status reads the device's status page. It makes no control call.
 func (c *Context) Status() (Status, error) {
 	if c.client == nil {
 		return Status{}, wrap("status", errZero)

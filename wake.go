@@ -9,18 +9,19 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A waker wakes an engine that sleeps. Whoever has announced work loads one word,
-// which changes only when the engine falls asleep or wakes; that is all it costs.
+// A waker wakes an engine that sleeps. A poster that has announced work loads one
+// word, which changes only when the engine falls asleep or wakes. Nothing else is
+// needed while the engine is awake.
 type waker struct {
-	asleep  *shm.Word64             // of the status page: which sleep it is, 0 for none
-	last    atomic.Uint64           // the sleep that the engine was last woken from
-	eventfd atomic.Pointer[os.File] // written to, it wakes the engine; nil: not given yet
+	asleep  *shm.Word64             // in the status page: the number of the engine's sleep, 0 while it is awake
+	last    atomic.Uint64           // the number of the last sleep that this client has ended
+	eventfd atomic.Pointer[os.File] // a write to it wakes the engine; nil: the engine has not sent it yet
 
 	mu  sync.Mutex
-	raw bool // others write to queues too, who do not look
+	raw bool // other code writes to the queues too (QP.Raw), and does not read asleep
 }
 
-// wake wakes the engine if it sleeps. It comes after what is announced.
+// wake wakes the engine if it sleeps. It is called after the work was announced.
 //
 // Observe: asleep, behind the store of a record or an arm word. The engine's
 // barrier orders the two (docs/ORDERING.md, number 16).
@@ -30,10 +31,11 @@ func (w *waker) wake() {
 	}
 }
 
-// one is what an eventfd is struck by. Here it is not allocated each time.
+// one is what is written to an eventfd. As a variable it is not allocated each time.
 var one = []byte{1, 0, 0, 0, 0, 0, 0, 0}
 
-// signal wakes the engine from a sleep: somebody has to, once.
+// signal wakes the engine from the sleep of that number. One signal is enough for
+// each sleep.
 func (w *waker) signal(sleep uint64) {
 	if fd := w.eventfd.Load(); fd != nil {
 		_, _ = fd.Write(one)
@@ -41,8 +43,8 @@ func (w *waker) signal(sleep uint64) {
 	}
 }
 
-// offerWake promises the engine that posters of this context wake it.
-// Until then it only takes naps.
+// offerWake promises the engine that all posters of this context wake it. Without
+// that promise the engine sleeps for short times only.
 func (c *client) offerWake() {
 	if shm.JoinBarrier() != nil {
 		return
@@ -58,7 +60,7 @@ func (c *client) offerWake() {
 		return
 	}
 	w.eventfd.Store(r.Wake)
-	w.signal(0) // whoever looked in the meantime had nothing to wake it by
+	w.signal(0) // posters that saw it asleep before this had no eventfd to wake it by
 	if c.closed.Load() {
 		w.close()
 	}
@@ -69,8 +71,8 @@ func (c *client) retractWake() {
 	_, _ = c.dev.Call(control.OpWake, &control.Wake{}, &control.Empty{})
 }
 
-// sharedRaw says that queues are written to by others, who do not look whether
-// the engine sleeps.
+// sharedRaw records that other code writes to queues of this context without looking
+// whether the engine sleeps. The promise to wake it is taken back.
 func (c *client) sharedRaw() {
 	w := &c.waker
 	w.mu.Lock()

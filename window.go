@@ -8,9 +8,8 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// A Window is a memory window: an rkey that gives peers access to a part of an
-// MR, which is opened and closed by work requests rather than by the device's
-// control path.
+// A Window is a memory window: an rkey that gives peers access to a part of an MR. Work
+// requests open and close it; no control call is needed.
 //
 // Its methods are not safe for concurrent use.
 type Window struct {
@@ -20,9 +19,9 @@ type Window struct {
 	closed atomic.Bool
 }
 
-// AllocWindow makes a memory window that gives no access yet. One of type 1 is
-// good for all queue pairs of the domain; one of type 2 for the queue pair
-// alone that binds it, and its peer may close it, by SendInval.
+// AllocWindow makes a memory window that gives no access yet. A window of type 1 works
+// with all queue pairs of the domain. A window of type 2 works only with the queue pair
+// that binds it, and the peer of that queue pair may close it, by SendInval.
 func (p *PD) AllocWindow(kind int) (*Window, error) {
 	const what = "memory window"
 	if err := p.usable(what); err != nil {
@@ -44,8 +43,8 @@ func (w *Window) String() string { return fmt.Sprintf("window of type %d, rkey %
 // RKey returns the key for the peer, as of the last Bind.
 func (w *Window) RKey() uint32 { return w.key }
 
-// SetRKey says what the key is, where it is not as Bind left it: a bind that
-// failed, or one that was put together by hand.
+// SetRKey sets the key that the next Bind starts from, where it is not what the last Bind
+// returned: after a bind that failed, or that the program put together itself.
 func (w *Window) SetRKey(rkey uint32) { w.key = rkey }
 
 // IncRKey returns the rkey of the next variant: 24 bits of index stay, 8 bits
@@ -71,8 +70,8 @@ func (w *Window) Bind(m *MR, off, n int, access Access) *Bind {
 	return b
 }
 
-// Close frees the window; bound or not, it gives no access any more. Closing
-// twice does nothing.
+// Close frees the window. It gives no access any more, bound or not. Closing twice does
+// nothing.
 func (w *Window) Close() error {
 	if w == nil || w.pd == nil {
 		return errZero
@@ -80,7 +79,7 @@ func (w *Window) Close() error {
 	return w.pd.freeKey("close window", &w.closed, &w.key)
 }
 
-// freeKey takes a key back that stands for no memory of its own.
+// freeKey destroys a key that has no memory of its own.
 func (p *PD) freeKey(what string, closed *atomic.Bool, key *uint32) error {
 	return closing(p.ctx, closed, func() error {
 		_, err := p.ctx.call(what, control.OpDeregMR, &control.Key{Key: *key}, &control.Empty{})
@@ -88,9 +87,9 @@ func (p *PD) freeKey(what string, closed *atomic.Bool, key *uint32) error {
 	})
 }
 
-// A ListKey is a key that strings pieces of memory together: what is moved
-// through it runs through the pieces, as if they lay one behind the other from
-// address 0 on. A work request with BindList fills it.
+// A ListKey is a key to a list of pieces of memory, which work requests use as if the
+// pieces lay one behind the other from address 0 on. A work request with BindList fills
+// it.
 type ListKey struct {
 	pd     *PD
 	key    uint32
@@ -126,7 +125,7 @@ func (k *ListKey) RKey() uint32 { return k.key }
 // SGE names n bytes of the list from off on, for a work request: see MR.SGE.
 func (k *ListKey) SGE(off, n int) SGE { return piece(0, off, n, k.key) }
 
-// List returns what a SendWR with BindList needs to string the pieces together:
+// List returns what a SendWR with BindList needs to make the key a list of the pieces:
 //
 //	q.PostSend(&SendWR{Op: BindList, List: k.List(RemoteWrite|LocalWrite, a.SGE(0, 10), b.SGE(64, 6))})
 func (k *ListKey) List(access Access, pieces ...SGE) *List {
@@ -137,8 +136,8 @@ func (k *ListKey) List(access Access, pieces ...SGE) *List {
 	return l
 }
 
-// Interleave is List for pieces that repeat: it runs through the entries repeat
-// times, and each time every entry lies its Stride further on.
+// Interleave is List for pieces that repeat. The list has the entries repeat times; each
+// time, every entry lies its Stride further on.
 func (k *ListKey) Interleave(access Access, repeat uint32, entries ...ListEntry) *List {
 	return &List{Key: k.key, Access: uint32(access), Repeat: repeat, Entries: entries}
 }

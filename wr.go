@@ -3,8 +3,8 @@ package nicless
 import "github.com/nicless/nicless/hostpath"
 
 // A SendWR is a work request for a send queue. Posting reads it and keeps
-// nothing of it but ID. Its payload is SGE or Data, not both; what an operation
-// has no use for is ignored.
+// nothing of it but ID. Its payload is SGE or Data, not both. Fields that an operation
+// does not use are ignored.
 //
 //	ID    uint64 // comes back in the completion
 //	Op    Op     // what to do
@@ -32,8 +32,8 @@ import "github.com/nicless/nicless/hostpath"
 // length 0 is skipped.
 type SendWR = hostpath.SendWR
 
-// A RecvWR is a work request for a receive queue: memory that a message fills,
-// piece by piece.
+// A RecvWR is a work request for a receive queue: memory that a message fills, piece by
+// piece.
 //
 //	ID  uint64 // comes back in the completion
 //	SGE []SGE  // where the message goes; on UD GRHSize bytes come before it
@@ -100,10 +100,10 @@ type Address = hostpath.Address
 //
 //	Swap     uint64 // CompareSwap: bits that are replaced, if the comparison holds
 //	Compare  uint64 // CompareSwap: bits that are compared; 0: it always holds
-//	Boundary uint64 // FetchAdd: the top bit of each field, which no carry leaves; 0: one field
+//	Boundary uint64 // FetchAdd: the top bit of each field, beyond which no carry goes; 0: one field
 type Mask = hostpath.Mask
 
-// A Bind says what a memory window shall open. Window.Bind makes one.
+// A Bind says which memory a window is to open. Window.Bind makes one.
 //
 //	Type   uint8  // 1 or 2: a window of type 2 belongs to the queue pair that binds it
 //	MW     uint32 // the window's rkey so far
@@ -114,17 +114,17 @@ type Mask = hostpath.Mask
 //	Access uint32 // an Access
 type Bind = hostpath.Bind
 
-// A List says what a list key shall string together. ListKey.List and
+// A List says of which pieces a list key is to be a list. ListKey.List and
 // ListKey.Interleave make one.
 //
 //	Key     uint32
 //	Access  uint32 // an Access
 //	Entries []ListEntry
-//	Repeat  uint32 // how often it runs through the entries; 0: once
+//	Repeat  uint32 // how many times the list has the entries; 0: once
 type List = hostpath.List
 
-// A ListEntry is a piece of a List: an SGE, and how far on it lies each time a
-// repeated list comes by.
+// A ListEntry is a piece of a List: an SGE, and how much further on it lies at each
+// repetition.
 //
 //	SGE
 //	Stride uint32 // bytes

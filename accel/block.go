@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// A block is its lanes, executed in turn by one processor. Nothing in it is
-// touched by two goroutines at once.
+// A block is a set of lanes that one processor executes in turn. No two goroutines use it
+// at once.
 type block struct {
 	grid  *grid
 	index int
@@ -26,14 +26,14 @@ type warp struct {
 	puts  batches
 }
 
-// A ballot is what the lanes of a warp brought to an operation. A lane can be
-// one operation ahead of the slowest, so there are two, used in turn.
+// A ballot holds the values that the lanes of a warp bring to an operation in common. A
+// lane can be one operation ahead of the slowest, so there are two, used in turn.
 type ballot struct {
-	mask uint32 // who has come
+	mask uint32 // lanes that have come, by bit
 	v    [WarpSize]uint64
 }
 
-// begin makes a block of g and gives it lanes.
+// begin starts the next block of g, with lanes.
 func (p *processor) begin(g *grid) *block {
 	b := &block{
 		grid: g, index: g.next(), live: g.threads,
@@ -53,8 +53,8 @@ func (p *processor) begin(g *grid) *block {
 	return b
 }
 
-// run resumes each lane that has nothing to wait for, once, and reports whether
-// there was one.
+// run resumes each lane that does not have to wait, once, and reports whether there was
+// one.
 func (b *block) run() (moved bool) {
 	failed := b.grid.failed.Load()
 	for _, l := range b.lanes {
@@ -78,7 +78,7 @@ func (b *block) stuck() bool {
 	return b.live > 0
 }
 
-// deadlock says who waits where.
+// deadlock returns an error that says how many lanes wait at which operation.
 func (b *block) deadlock() error {
 	var at [numWaits]int
 	first := 0
@@ -106,7 +106,7 @@ func (b *block) synced() bool {
 	return true
 }
 
-// leave counts a lane that has ended: nobody waits for it any more.
+// leave counts a lane that has ended. Other lanes do not wait for it any more.
 func (b *block) leave(l *lane) {
 	b.live--
 	b.synced()
@@ -130,7 +130,7 @@ func (w *warp) voted() bool {
 		return false
 	}
 	w.round++
-	w.votes[w.round&1].mask = 0 // everybody has read it: all came here since
+	w.votes[w.round&1].mask = 0 // all lanes have read it, for all have come here since
 	return true
 }
 

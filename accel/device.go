@@ -17,18 +17,18 @@ var ErrClosed = errors.New("accel: device is closed")
 
 // Config says what a device is like. The zero value works.
 type Config struct {
-	// Multiprocessors is how many threads execute kernels; zero means 1. Each
-	// spins while its lanes wait, so more than the machine has cores help no one.
+	// Multiprocessors is how many threads execute kernels; zero means 1. Each spins while
+	// its lanes wait, so more threads than the machine has cores do not help.
 	Multiprocessors int
 
-	// Resident is how many blocks a multiprocessor executes in turn; zero means
-	// 8. Blocks that wait for each other must all fit: no more than
-	// Multiprocessors times Resident of a grid are under way at once.
+	// Resident is how many blocks a multiprocessor executes in turn; zero means 8. At most
+	// Multiprocessors times Resident blocks of a grid run at once, so blocks that wait for
+	// each other must not be more than that.
 	Resident int
 
-	// CPUs lists the cores that the multiprocessors may run on. Nil leaves the
-	// choice to the kernel, which puts some of them on the engine's core: where
-	// the engine is busy, list the others (and name its own in nicless.Config).
+	// CPUs lists the cores that the multiprocessors may run on. Nil leaves the choice to
+	// the kernel, which may put one of them on the engine's core. With a busy engine, list
+	// the other cores here, and the engine's in nicless.Config.
 	CPUs []int
 }
 
@@ -80,9 +80,9 @@ func New(cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// Close ends the device. Kernels that are running end with ErrClosed at the
-// next point where they wait for something; Close waits for that. What they had
-// posted is executed nevertheless. Closing twice does nothing.
+// Close ends the device. Kernels that are running end with ErrClosed at the next point
+// where they wait for something; Close waits for that. Requests that they have posted are
+// executed all the same. Closing twice does nothing.
 func (d *Device) Close() error {
 	if d == nil || d.closed == nil {
 		return ErrClosed
@@ -114,8 +114,8 @@ func (d *Device) start(g *grid) {
 	d.work.Broadcast()
 }
 
-// take returns a block that nobody executes yet, or nil. With wait it waits for
-// one; nil then means that the device is closing.
+// take returns the grid of a block that is not executed yet, or nil. With wait it waits
+// for one; nil then means that the device is closing.
 func (d *Device) take(wait bool) *grid {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,5 +1,5 @@
 // Package accel is an emulated accelerator that posts work to the device by
-// itself, as GPUs do: through the same code as the host, leaving the same bytes.
+// itself, as GPUs do. It uses the same code as the host, and leaves the same bytes.
 //
 // # Terms
 //
@@ -24,10 +24,21 @@
 //
 // # Errors
 //
-// What cannot be posted ends the kernel, and a panic does; the stream is then in
-// error, and Sync returns a [*KernelError] with the block and the thread. What
-// the device refuses (a key, a range) Quiet returns as a *cqe.WorkError. The
-// program lives.
+// A request that cannot be posted ends the kernel, and so does a panic. The stream is then
+// in error, and Sync returns a [*KernelError] with the block and the thread. A request that
+// the device refuses, for its key or range, is returned by Quiet as a *cqe.WorkError. The
+// program goes on in each case.
+//
+// # Files, in reading order
+//
+//	device.go     a device and its multiprocessors
+//	stream.go     what is queued for it, and events
+//	grid.go       kernels and grids
+//	processor.go, block.go, lane.go
+//	              how lanes run in turn
+//	thread.go     what a lane can do; memory.go: words; put.go, warpput.go: requests
+//	queue.go      queue pairs for kernels
+//	raw.go        RDMaxcel's functions
 //
 // # What is emulated, and how
 //

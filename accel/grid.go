@@ -62,7 +62,7 @@ func newGrid(size Grid, k Kernel) *grid {
 	return &grid{kernel: k, blocks: size.Blocks, threads: size.Threads, done: make(chan struct{})}
 }
 
-// fail has all blocks end as soon as they can.
+// fail makes all blocks end as soon as they can.
 func (g *grid) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -81,7 +81,7 @@ func (g *grid) err() error {
 	return g.cause
 }
 
-// blockEnded counts a block that will execute nothing any more.
+// blockEnded counts a block that has ended.
 func (g *grid) blockEnded() { g.endBlocks(1) }
 
 // abandon counts the blocks that were not given out. Under the device's mutex.

@@ -42,7 +42,7 @@ func newLane(p *processor) *lane {
 	return l
 }
 
-// life is the coroutine: it executes the kernels that begin names.
+// life is the coroutine. It executes the kernels that begin sets, one after another.
 func (l *lane) life(yield func(struct{}) bool) {
 	l.yield = yield
 	for {
@@ -55,7 +55,7 @@ func (l *lane) life(yield func(struct{}) bool) {
 	}
 }
 
-// begin names the kernel that the lane executes when it is resumed.
+// begin sets the block whose kernel the lane executes when it is resumed.
 func (l *lane) begin(b *block, index int) {
 	l.t.block, l.t.index, l.t.fence, l.t.puts = b, index, 0, 0
 	l.wait = forNothing
@@ -68,7 +68,7 @@ func (l *lane) warp() *warp { return &l.t.block.warps[l.t.index/WarpSize] }
 // unwind ends a kernel from within, when its grid has failed.
 type unwind struct{}
 
-// execute runs the kernel to its end, whatever that is.
+// execute runs the kernel until it returns, panics, or is unwound.
 func (l *lane) execute() {
 	defer func() {
 		e := &KernelError{Block: l.t.block.index, Thread: l.t.index}
@@ -104,7 +104,7 @@ func panicked(v any) (err error) {
 	return fmt.Errorf("panic: %w", cause)
 }
 
-// pause leaves the processor to other lanes until ready, or until the grid has failed.
+// pause lets other lanes run until this one is ready, or the grid has failed.
 func (l *lane) pause(w wait) {
 	l.wait = w
 	if !l.yield(struct{}{}) || l.t.block.grid.failed.Load() {
@@ -113,7 +113,7 @@ func (l *lane) pause(w wait) {
 	l.wait = forNothing
 }
 
-// ready reports whether what the lane waits for has come.
+// ready reports whether the lane need not wait any more.
 func (l *lane) ready() bool {
 	switch l.wait {
 	case forSync:

@@ -6,24 +6,23 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A Registered is memory that the device of the queues knows by a key: an MR of
-// the host API.
+// A Registered is registered memory: an MR of the host API.
 type Registered interface {
 	Bytes() []byte
 	Addr() uint64
 	LKey() uint32
 }
 
-// A Buffer is device memory: registered, so that peers reach it by key, and
-// addressed by kernels. Its words may be used by any number of lanes, and by
-// peers, at once.
+// A Buffer is memory for kernels. It is registered, so that peers can use it by its key.
+// Any number of lanes and peers may use its words at once. It is valid until the
+// registered memory is closed.
 type Buffer struct {
 	mem []byte
 	ref Ref
 	of  Registered // in use as long as the Buffer is
 }
 
-// NewBuffer makes registered memory usable by kernels, until it is closed.
+// NewBuffer makes registered memory usable by kernels.
 func NewBuffer(m Registered) *Buffer {
 	return &Buffer{m.Bytes(), Ref{m.Addr(), m.LKey()}, m}
 }
@@ -34,8 +33,8 @@ func (b *Buffer) Len() int { return len(b.mem) }
 // Ref returns the place of byte off, for requests.
 func (b *Buffer) Ref(off int) Ref { return b.ref.At(off) }
 
-// Bytes returns the memory. What a peer writes there may be read once a signal
-// or a completion says so.
+// Bytes returns the memory. Bytes that a peer writes there may be read after a signal or a
+// completion that follows them.
 func (b *Buffer) Bytes() []byte { return b.mem }
 
 // A Number is a type that Slice can view memory as.
@@ -123,8 +122,8 @@ func (c *condition) holds() bool {
 	return v < c.v
 }
 
-// WaitUntil waits until the 8 bytes at off compare so with v
-// (nvshmem_signal_wait_until). What was written before them is there then.
+// WaitUntil waits until the comparison of the 8 bytes at off with v holds
+// (nvshmem_signal_wait_until). Bytes that were written before them are visible then.
 func (t *Thread) WaitUntil(b *Buffer, off int, cmp Cmp, v uint64) {
 	t.settle()
 	c := condition{b.word(off), cmp, v}

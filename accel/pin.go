@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pin puts the calling thread on the cores that the configuration names, until
-// unpin: the thread is not ours for ever.
+// pin puts the calling thread on the cores of the configuration. unpin undoes that, because
+// the runtime uses the thread for other goroutines later.
 func (c *Config) pin() (unpin func(), err error) {
 	unpin = func() {}
 	if c.CPUs == nil {

@@ -9,22 +9,22 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// A processor is a multiprocessor: one thread that executes the lanes of a few
-// blocks in turn. Lanes are coroutines, so that thousands cost one thread, and
-// one of them waiting for memory or completions leaves it to the others.
+// A processor is a multiprocessor: one thread that executes the lanes of a few blocks in
+// turn. Lanes are coroutines, so that thousands of them share one thread, and a lane that
+// waits for memory or completions lets the others run.
 type processor struct {
 	dev    *Device
 	blocks []*block
 	lanes  []*lane // that no block uses
 	polled [16]hostpath.Completion
-	now    *lane // that is executing, or was last
-	idle   int   // passes in a row in which no lane got on
+	now    *lane // the lane that runs, or was the last to run
+	idle   int   // passes in a row in which no lane could run
 }
 
 func newProcessor(d *Device) *processor { return &processor{dev: d} }
 
-// run executes blocks until the device is closing. It tells started, unless nil,
-// whether the thread is where the configuration wants it.
+// run executes blocks until the device is closing. It sends to started, unless that is
+// nil, whether the thread could be put on the cores of the configuration.
 func (p *processor) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -74,8 +74,7 @@ func (p *processor) pass() {
 	p.rest(moved)
 }
 
-// rest leaves the core to others while all lanes wait: for a moment at first,
-// then for longer.
+// rest gives up the core while all lanes wait: for a moment at first, then for longer.
 func (p *processor) rest(moved bool) {
 	const (
 		spins  = 64
@@ -101,9 +100,9 @@ var (
 	errBystander = errors.New("accel: another kernel ended the multiprocessor that executed this one (runtime.Goexit)")
 )
 
-// stop ends the coroutines. It is also what is left to do when a kernel has
-// ended the processor's goroutine: its blocks cannot go on elsewhere, since
-// coroutines stay on the thread that they were made on.
+// stop ends the coroutines. It also runs when a kernel has ended the processor's
+// goroutine. The blocks cannot go on elsewhere then, because coroutines stay on the thread
+// that they were made on.
 func (p *processor) stop() {
 	for _, b := range p.blocks {
 		if b == p.now.t.block {

@@ -19,17 +19,17 @@ func (r Ref) sge(n int) hostpath.SGE {
 	return hostpath.SGE{Addr: r.Addr, Length: uint32(n), LKey: r.Key}
 }
 
-// Put writes n bytes at src to dst of the peer (RDMA WRITE). This and the other
-// requests return as soon as they are posted: Quiet tells when they are done,
-// and whether they were.
+// Put writes n bytes at src to dst of the peer (RDMA WRITE). Put and the other requests
+// return as soon as they are posted. Quiet waits until they are complete, and returns
+// whether they failed.
 func (t *Thread) Put(q *Queue, dst, src Ref, n int) {
 	t.settle()
 	sge := [1]hostpath.SGE{src.sge(n)}
 	t.post("Put", q, []hostpath.SendWR{{Op: hostpath.OpWrite, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key}})
 }
 
-// PutInline writes data to dst of the peer. It travels in the request, so it may
-// be changed at once; at most as much as the queue pair's MaxInline.
+// PutInline writes data to dst of the peer. The data is copied into the request, so it may
+// be changed at once. It is at most as long as the queue pair's MaxInline.
 func (t *Thread) PutInline(q *Queue, dst Ref, data []byte) {
 	t.settle()
 	t.post("PutInline", q, []hostpath.SendWR{{Op: hostpath.OpWrite, Data: data, RemoteAddr: dst.Addr, RKey: dst.Key}})
@@ -50,8 +50,8 @@ func (t *Thread) Send(q *Queue, src Ref, n int) {
 }
 
 // PutSignal writes n bytes at src to dst of the peer, then adds v to the 8 bytes
-// at signal, in one atomic step (nvshmem_put_signal with NVSHMEM_SIGNAL_ADD).
-// Whoever sees the sum sees the bytes. Nothing else of the queue comes between.
+// at signal, in one atomic step (nvshmem_put_signal with NVSHMEM_SIGNAL_ADD). A reader
+// that sees the sum sees the bytes. No other request of the queue comes in between.
 func (t *Thread) PutSignal(q *Queue, dst, src Ref, n int, signal Ref, v uint64) {
 	t.settle()
 	sge := [2]hostpath.SGE{src.sge(n), q.x.Sink}

@@ -7,8 +7,8 @@ import (
 	"github.com/nicless/nicless/hostpath"
 )
 
-// A Queue is a queue pair as kernels use it, on as many devices as one likes.
-// Its methods are safe for concurrent use.
+// A Queue is a queue pair for kernels, on any number of devices. Its methods are safe for
+// concurrent use.
 type Queue struct {
 	x Export
 }
@@ -28,8 +28,8 @@ func NewQueue(x Export) (*Queue, error) {
 
 var errNoQueue = errors.New("accel: queue without a queue pair: take what QP.Export returns")
 
-// Err returns why the first request failed, as far as somebody has polled, or
-// why nothing will complete any more; nil: all is well.
+// Err returns why the first request failed, as far as completions have been polled, or why
+// no request will complete any more; nil if neither is so.
 func (q *Queue) Err() error {
 	if q.x.Send == nil {
 		return errNoQueue
@@ -55,8 +55,8 @@ func (q *Queue) room(p *processor, n uint64) bool {
 	return uint64(max(0, q.x.Send.Free())) >= n || q.Err() != nil
 }
 
-// refused is the cause where a request cannot be posted: the kernel ends, as it
-// would with a fault on other accelerators, but with a reason.
+// refused is the cause when a request cannot be posted. The kernel ends, as it would with a
+// fault on other accelerators, but with a reason.
 type refused struct {
 	what string
 	err  error
@@ -109,8 +109,8 @@ func (t *Thread) retry(what string, q *Queue, blocks uint64, err error) {
 	panic(&refused{fmt.Sprintf("%s through QP 0x%06x", what, q.x.Send.QPN()), err})
 }
 
-// Quiet waits until everything that was posted to q so far, by whomever, is
-// complete (nvshmem_quiet), and returns why the first of it failed, if any did.
+// Quiet waits until all requests posted to q so far, by any lane, device or host thread,
+// are complete (nvshmem_quiet). It returns why the first failed, if any did.
 func (t *Thread) Quiet(q *Queue) error {
 	t.settle()
 	if count := q.x.Send.Reserved(); !q.done(t.lane.proc, count) {
@@ -120,9 +120,9 @@ func (t *Thread) Quiet(q *Queue) error {
 	return q.Err()
 }
 
-// Fence has the next request of this lane start when all before it in its queue
-// are complete (IBV_SEND_FENCE). Puts of one queue are executed in order without
-// it; it is needed where a Get or an atomic comes before.
+// Fence makes the next request of this lane start after all before it in its queue are
+// complete (IBV_SEND_FENCE). Puts of one queue are executed in order without it. It is
+// needed after a Get or an atomic.
 func (t *Thread) Fence() {
 	t.settle()
 	t.fence = hostpath.Fence

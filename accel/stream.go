@@ -8,10 +8,9 @@ import (
 	"sync"
 )
 
-// A Stream executes kernels and copies one after another, beside what the host
-// and other streams do. When one of them fails, the stream is in error: the
-// others are passed over, and Sync says why. Its methods are safe for concurrent
-// use.
+// A Stream executes kernels and copies one after another, in parallel with the host and
+// with other streams. When one of them fails, the stream is in error: those after it are
+// skipped, and Sync says why. Its methods are safe for concurrent use.
 type Stream struct {
 	dev *Device
 
@@ -62,7 +61,7 @@ func (s *Stream) run() {
 	}
 }
 
-// add has f executed after what was added before.
+// add queues f.
 func (s *Stream) add(f func() error) error {
 	if s == nil || s.dev == nil {
 		return errNoStream
@@ -95,10 +94,10 @@ func (s *Stream) Err() error {
 	return s.err
 }
 
-// Launch has a grid of lanes execute the kernel. It returns an error at once if
-// the grid is impossible or the stream is in error or closed; what becomes of
-// the kernel Sync tells: a *KernelError if it panicked, posted what cannot be, or
-// deadlocked, and ErrClosed if the device was closed under it.
+// Launch queues a kernel for a grid of lanes. It returns an error at once if the grid is
+// impossible or the stream is in error or closed. How the kernel ended is the result of
+// Sync: a *KernelError if it panicked, posted a request that cannot be posted, or
+// deadlocked, and ErrClosed if the device was closed while it ran.
 func (s *Stream) Launch(size Grid, k Kernel) error {
 	if err := size.check(); err != nil {
 		return err
@@ -117,8 +116,8 @@ func (s *Stream) Launch(size Grid, k Kernel) error {
 	})
 }
 
-// CopyIn copies src to the buffer, from off on. src must not be changed before
-// that is done.
+// CopyIn queues a copy of src to the buffer, from off on. src must not be changed before the
+// copy is done.
 func (s *Stream) CopyIn(dst *Buffer, off int, src []byte) error {
 	if err := dst.holds(off, len(src)); err != nil {
 		return err
@@ -126,7 +125,7 @@ func (s *Stream) CopyIn(dst *Buffer, off int, src []byte) error {
 	return s.copy(dst, dst.mem[off:off+len(src)], src)
 }
 
-// CopyOut copies from the buffer, from off on, to dst.
+// CopyOut queues a copy from the buffer, from off on, to dst.
 func (s *Stream) CopyOut(dst []byte, src *Buffer, off int) error {
 	if err := src.holds(off, len(dst)); err != nil {
 		return err
@@ -192,8 +191,8 @@ func (e *Event) Wait(ctx context.Context) error {
 	}
 }
 
-// WaitFor has what is added to this stream from now on wait for an event, of
-// another stream perhaps of another device.
+// WaitFor makes what is added to this stream from now on wait for an event. The event may
+// be of another stream, and of another device.
 func (s *Stream) WaitFor(e *Event) error {
 	if e == nil || e.done == nil {
 		return errNoEvent

@@ -6,11 +6,11 @@ import (
 	"github.com/nicless/nicless/hostpath"
 )
 
-// A Thread is what a kernel sees: where its lane is in the grid, and what it can
-// do there. It belongs to the lane that it was given to.
+// A Thread is the argument of a kernel: the place of its lane in the grid, and the
+// operations that a lane has. It must be used by that lane only.
 //
-// Methods that wait (Sync, operations of the warp, Quiet, WaitUntil, and
-// whatever posts to a queue that is full) let other lanes run meanwhile.
+// Methods that wait let other lanes run meanwhile: Sync, operations of the warp, Quiet,
+// WaitUntil, and requests to a queue that is full.
 type Thread struct {
 	lane  *lane
 	block *block

@@ -6,23 +6,23 @@ import (
 	"github.com/nicless/nicless/hostpath"
 )
 
-// A warp's puts are gathered: each lane leaves its request and goes on, and the
-// last one to come reserves room for all, writes them and rings once. Changing
-// lanes costs more than a request does, so a lane may be some puts ahead of the
-// slowest before it has to wait for it.
+// The puts of a warp are gathered. Each lane leaves its request and goes on; the last lane
+// to come reserves room for all, writes them and rings once. A switch between lanes costs
+// more than a request, so a lane may be up to this many puts ahead of the slowest before it
+// has to wait.
 const ahead = 16
 
 // batches are the puts of a warp that are not posted yet.
 type batches struct {
 	first   uint64         // number of the oldest
 	of      *[ahead]gather // by number, in turn; nil until the first PutWarp
-	posting bool           // a lane is about it, and waits for room
+	posting bool           // a lane is posting them, and perhaps waits for room
 }
 
 // A gather is what the lanes bring to one PutWarp.
 type gather struct {
 	queue *Queue
-	who   uint32 // lanes that have come
+	who   uint32 // lanes that have come, by bit
 	fence hostpath.Flags
 	n     int
 	put   [WarpSize]hostpath.WriteWR
@@ -57,7 +57,7 @@ func (t *Thread) PutWarp(q *Queue, dst, src Ref, n int) {
 	t.postPuts()
 }
 
-// postPuts posts the oldest puts as far as nobody is missing.
+// postPuts posts the oldest puts for which all lanes have come.
 func (t *Thread) postPuts() {
 	w := t.lane.warp()
 	p := &w.puts
@@ -77,8 +77,8 @@ func (t *Thread) postPuts() {
 	}
 }
 
-// settle waits until the puts of this lane are posted: what it does next must
-// not overtake them.
+// settle waits until the puts of this lane are posted, so that its next request cannot
+// overtake them.
 func (t *Thread) settle() {
 	if t.puts > t.lane.warp().puts.first {
 		t.lane.round = t.puts - 1
@@ -86,8 +86,8 @@ func (t *Thread) settle() {
 	}
 }
 
-// leavePuts takes the lane, which ends, out of the puts that are to come: the
-// others may have waited for nobody else.
+// leavePuts takes a lane that ends out of the puts to come. The other lanes may have waited
+// for it alone.
 func (t *Thread) leavePuts() {
 	t.settle()
 	t.lane.warp().live &^= 1 << t.Lane()

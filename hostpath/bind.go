@@ -43,7 +43,7 @@ func (b *Bind) check() error {
 	case b.Type != 1 && b.Type != 2:
 		return fmt.Errorf("nicless: memory window of type %d; 1 and 2 are possible", b.Type)
 	case b.Length > MaxBind:
-		return fmt.Errorf("nicless: memory window of %d bytes, at most %d", b.Length, MaxBind)
+		return fmt.Errorf("nicless: memory window of %d bytes, at most %d", b.Length, uint64(MaxBind))
 	}
 	return nil
 }

@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package cpu
 
 // Relax tells the core n times that it is in a spin loop (PAUSE on amd64, YIELD on arm64).

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Package mapholder lets this process end at once, even while the kernel cannot unmap its
 // memory.
 //

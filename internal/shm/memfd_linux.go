@@ -147,7 +147,7 @@ func check(fd int, trusted bool) (size, page int, err error) {
 		return 0, 0, fmt.Errorf("shm: descriptor %d: %w", fd, err)
 	}
 	if st.Size < 1 || st.Size > MaxRegion || st.Size%PageSize != 0 {
-		return 0, 0, fmt.Errorf("shm: region of %d bytes; a multiple of %d up to %d is possible", st.Size, PageSize, MaxRegion)
+		return 0, 0, fmt.Errorf("shm: region of %d bytes; a multiple of %d up to %d is possible", st.Size, PageSize, uint64(MaxRegion))
 	}
 	return int(st.Size), int(st.Blksize), nil
 }

@@ -1,9 +1,6 @@
-//go:build !race
+//go:build (amd64 || arm64) && !race
 
 package shm
-
-// RaceEnabled reports whether the race detector watches this program.
-const RaceEnabled = false
 
 // publishHead stores 0 in the first eight bytes, then the other 56, then the first
 // eight, each visible before the next.

@@ -94,8 +94,8 @@ func (r *Region) Close() error {
 }
 
 func roundUp(size int) (int, error) {
-	if size < 1 || size > MaxRegion {
-		return 0, fmt.Errorf("shm: region of %d bytes; 1 to %d are possible", size, MaxRegion)
+	if size < 1 || uint64(size) > MaxRegion {
+		return 0, fmt.Errorf("shm: region of %d bytes; 1 to %d are possible", size, uint64(MaxRegion))
 	}
 	return (size + PageSize - 1) &^ (PageSize - 1), nil
 }

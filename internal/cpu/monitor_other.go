@@ -1,3 +1,5 @@
+//go:build !amd64
+
 package cpu
 
 // On arm64 WFE waits for a line too (LDAXR arms the monitor), but without a time limit of

@@ -1,4 +1,4 @@
-//go:build race
+//go:build race || !(amd64 || arm64)
 
 package shm
 
@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// RaceEnabled reports whether the race detector watches this program.
-const RaceEnabled = true
+// Under the race detector, which cannot see assembly, and on other processors, release stores
+// are those of the atomic package.
 
 func storeRel32(p *uint32, v uint32) { atomic.StoreUint32(p, v) }
 

@@ -1,0 +1,53 @@
+//go:build !linux
+
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+)
+
+// errSystem reports what only Linux has. Words, blocks and heap memory work on every system.
+var errSystem = fmt.Errorf("shm: shared memory needs Linux, not %s: %w", runtime.GOOS, errors.ErrUnsupported)
+
+// Create fails on this system.
+func Create(string, int) (*Region, error) { return nil, errSystem }
+
+// CreateSealed fails on this system.
+func CreateSealed(string, int) (*Region, error) { return nil, errSystem }
+
+// Attach fails on this system. It closes f.
+func Attach(f *os.File, _ bool) (*Region, error) { return nil, errors.Join(errSystem, f.Close()) }
+
+// AttachReadOnly fails on this system. It closes f.
+func AttachReadOnly(f *os.File) (*Region, error) { return nil, errors.Join(errSystem, f.Close()) }
+
+// The methods of a region on heap memory, the only kind on this system.
+
+func (r *Region) Seal() error           { return nil }
+func (r *Region) Sealed() bool          { return true }
+func (r *Region) Forget() error         { return nil }
+func (r *Region) Prefault([]byte)       {}
+func (r *Region) Populate([]byte) error { return nil }
+func (r *Region) Reserve()              {}
+func (r *Region) Release() error        { return nil }
+
+func hollow([]byte) error { return errSystem }
+
+type hold struct{}
+
+func (hold) release() {}
+
+// HoldCost returns zeros on this system.
+func HoldCost(int) (descriptors, pipePages int) { return 0, 0 }
+
+// CanBarrier returns false on this system.
+func CanBarrier() bool { return false }
+
+// JoinBarrier fails on this system.
+func JoinBarrier() error { return errSystem }
+
+// Barrier fails on this system.
+func Barrier() error { return errSystem }

@@ -42,13 +42,14 @@ var mayImport = map[string][]string{
 	// The device as its servers see it: interfaces, which engine implements.
 	"internal/nic": {"internal/shm", "internal/control"},
 
-	// Leaves of the device.
-	"engine/internal/closers": {},
-	"engine/internal/sealer":  {"internal/shm", "internal/unixsock"},
+	// Leaves of the device: parts that know nothing of it, each to be understood and tested alone.
+	"engine/internal/closers":    {},
+	"engine/internal/sealer":     {"internal/shm", "internal/unixsock"},
+	"engine/internal/ticketlock": {"internal/cpu"},
 
 	// The device: never hostpath.
 	"engine": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/unixsock",
-		"engine/internal/closers", "engine/internal/sealer"},
+		"engine/internal/*"},
 
 	// The socket server: a client of the engine, which knows nothing of it.
 	"server": {"engine", "internal/nic", "internal/control", "internal/unixsock"},
@@ -112,7 +113,7 @@ func TestLayering(t *testing.T) {
 			if ours == "" {
 				ours = "."
 			}
-			if !slices.Contains(allowed, ours) {
+			if !slices.Contains(allowed, ours) && !slices.Contains(allowed, path.Dir(ours)+"/*") {
 				t.Errorf("%s imports %s; %s may import %v", file, ours, dir, allowed)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/ticketlock"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 )
@@ -24,7 +25,7 @@ import (
 
 // A crossing is the part of a shard that serves crossings.
 type crossing struct {
-	ticket      ticketLock
+	ticket      ticketlock.Lock
 	acquired    bool   // this shard's thread holds ticket
 	peerShard   *shard // the other shard whose ticket lock it holds as well, or nil
 	gotWork     bool   // another shard has made a queue of this one warm
@@ -76,10 +77,10 @@ func (c *Config) checkCores() error {
 // one shard they do nothing.
 func (sh *shard) acquire() {
 	if sh.several {
-		if !sh.ticket.tryLock() {
+		if !sh.ticket.TryLock() {
 			now := clock.Now()
 			sh.busy.Publish(0)
-			sh.ticket.lock()
+			sh.ticket.Lock()
 			sh.passedAt(now)
 			sh.restart() // that wait was not for memory of this shard's clients
 		}
@@ -90,7 +91,7 @@ func (sh *shard) acquire() {
 func (sh *shard) release() {
 	if sh.several {
 		sh.acquired = false
-		sh.ticket.unlock()
+		sh.ticket.Unlock()
 	}
 }
 
@@ -202,7 +203,7 @@ func (sh *shard) lockPeerShard(m *shard, urgent bool) bool {
 	case sh.holds(m):
 		return true
 	case sh.refuse != nil && sh.refuse():
-	case m.ticket.tryLock():
+	case m.ticket.TryLock():
 		sh.peerShard, sh.deniedSince = m, 0
 		return true
 	}
@@ -217,12 +218,12 @@ func (sh *shard) lockPeerShard(m *shard, urgent bool) bool {
 	sh.passed()
 	if m.number < sh.number {
 		sh.acquired = false
-		sh.ticket.unlock() // locks are waited for in ascending order only
-		m.ticket.lock()
-		sh.ticket.lock()
+		sh.ticket.Unlock() // locks are waited for in ascending order only
+		m.ticket.Lock()
+		sh.ticket.Lock()
 		sh.acquired = true
 	} else {
-		m.ticket.lock()
+		m.ticket.Lock()
 	}
 	sh.restart()
 	sh.peerShard, sh.deniedSince = m, 0
@@ -241,7 +242,7 @@ func (sh *shard) unlockPeerShard() {
 		m.gotWork = false
 		m.wake()
 	}
-	m.ticket.unlock()
+	m.ticket.Unlock()
 }
 
 // wake wakes the shard's thread if it sleeps.
@@ -288,7 +289,7 @@ func (sh *shard) releaseAfterFault() {
 func (e *Engine) pause() {
 	if len(e.shards) > 1 {
 		for _, sh := range e.shards {
-			sh.ticket.lock()
+			sh.ticket.Lock()
 		}
 	}
 	e.stopped = true
@@ -300,7 +301,7 @@ func (e *Engine) unpause() {
 	e.stopped = false
 	if len(e.shards) > 1 {
 		for _, sh := range e.shards {
-			sh.ticket.unlock()
+			sh.ticket.Unlock()
 			sh.wake() // the request may have made work for it
 		}
 	}

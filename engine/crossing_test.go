@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
@@ -219,34 +218,6 @@ func TestSharedReceiveGoesBackAcrossShards(t *testing.T) {
 	r.settle()
 	require.Equal(t, uint16(1), s.s.ready())
 	require.Empty(t, a.c.shard.owed)
-}
-
-// A thread that waits for a ticket lock gets it before its holder gets it again.
-func TestTurnstileIsFair(t *testing.T) {
-	r := newRig(t, Config{})
-	var s ticketLock
-	var order []int
-	s.lock()
-	require.False(t, s.tryLock())
-	gone := make(chan struct{})
-	for i := range 3 {
-		go func() {
-			s.lock()
-			order = append(order, i)
-			s.unlock()
-			gone <- struct{}{}
-		}()
-		r.until("it waits", func() bool { return s.next.Load() == uint32(i+2) })
-	}
-	s.unlock()
-	s.lock()
-	order = append(order, 3)
-	s.unlock()
-	for range 3 {
-		<-gone
-	}
-	require.True(t, slices.Equal([]int{0, 1, 2, 3}, order), order)
-	require.True(t, s.tryLock())
 }
 
 // A shard that always finds the other shard's lock taken goes on with its own work, and

@@ -106,7 +106,7 @@ func (sh *shard) passed() (now uint64) {
 	now = clock.Now()
 	sh.busy.Publish(0)
 	if sh.several && !sh.acquired { // requests and other shards may be at work here
-		sh.ticket.lock()
+		sh.ticket.Lock()
 		sh.acquired = true
 		defer sh.release()
 	}

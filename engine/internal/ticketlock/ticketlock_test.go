@@ -1,0 +1,37 @@
+package ticketlock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Threads get the lock in the order in which they came. A thread that unlocks and locks
+// again comes behind those that wait.
+func TestLockIsFair(t *testing.T) {
+	var l Lock
+	var order []int
+	l.Lock()
+	require.False(t, l.TryLock())
+	done := make(chan struct{})
+	for i := range 3 {
+		go func() {
+			l.Lock()
+			order = append(order, i)
+			l.Unlock()
+			done <- struct{}{}
+		}()
+		require.Eventually(t, func() bool { return l.next.Load() == uint32(i+2) }, 10*time.Second, time.Microsecond, "goroutine %d waits", i)
+	}
+	require.False(t, l.TryLock(), "TryLock does not pass those that wait")
+	l.Unlock()
+	l.Lock()
+	order = append(order, 3)
+	l.Unlock()
+	for range 3 {
+		<-done
+	}
+	require.Equal(t, []int{0, 1, 2, 3}, order)
+	require.True(t, l.TryLock())
+}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -46,10 +47,10 @@ type client struct {
 	said      nic.Speaker // its explanations in the log
 	bytes     uint64      // of all regions, placed or not
 	count     counts
-	copier    copier   // of transfers past the caches
-	offloaded int      // number of its copy tasks that workers have
-	after     []func() // what a request has left to do off the engine's thread; see finish
-	nextID    uint32   // of regions, PDs and channels; ids are the client's own
+	copier    copying.Copier // of transfers past the caches
+	offloaded int            // number of its copy tasks that workers have
+	after     []func()       // what a request has left to do off the engine's thread; see finish
+	nextID    uint32         // of regions, PDs and channels; ids are the client's own
 }
 
 // A clientSchedule says which of a client's queues a step visits; see active.go.

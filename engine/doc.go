@@ -124,7 +124,7 @@
 //   - fastpath.go, fastpath_move.go, fastpath_send.go, fastpath_atomic.go: the fast path
 //   - blueflame.go: WQEs in BlueFlame registers
 //   - unmapped.go: transfers of memory of a process
-//   - dma.go, worker.go, copier.go: workers that copy long transfers; copies past the caches
+//   - dma.go, worker.go, internal/copying: workers that copy long transfers; copies past the caches
 //
 // What goes wrong, in words:
 //

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 
+	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
@@ -130,7 +131,7 @@ const pieceCost = 64
 // piece more than the budget. Both lists hold at least total bytes. With c it copies by c.
 //
 // No single copy is longer than a slice. From 1 MiB up, Go's copy would bypass the caches.
-func (j *job) move(budget int, c *copier) (used int) {
+func (j *job) move(budget int, c *copying.Copier) (used int) {
 	if src, dst := j.src.piece[0].mem, j.dst.piece[0].mem; j.src.n == 1 && j.dst.n == 1 && j.moved == 0 &&
 		j.total <= uint64(budget) && src != nil && dst != nil {
 		copy(dst[:j.total], src)
@@ -142,7 +143,7 @@ func (j *job) move(budget int, c *copier) (used int) {
 		dst, src := j.dst.next(most), j.src.next(most)
 		var n int
 		if c != nil {
-			n = c.copy(dst, src)
+			n = c.Copy(dst, src)
 		} else {
 			n = copy(dst, src)
 		}

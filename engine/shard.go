@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/internal/shm"
@@ -116,7 +117,7 @@ func newShard(e *Engine, number int) *shard {
 		sched:   schedule{few: fewQueues},
 		fault:   faultPoint{part: cutVisits},
 		scratch: scratch{job: new(job), block: new(shm.Block)[:]},
-		dma:     dma{sizes: usualOffloadSizes, beyond: beyondCaches(cpu.CacheSize())},
+		dma:     dma{sizes: usualOffloadSizes, beyond: copying.Threshold(cpu.CacheSize())},
 		pace:    pace{bound: math.MaxUint64},
 	}
 	sh.sched.alone.wqes = min(e.cfg.Burst, math.MaxInt/aloneShare) * aloneShare

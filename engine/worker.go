@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/cpu"
 	"golang.org/x/sys/unix"
@@ -25,8 +26,8 @@ type worker struct {
 	_           [64]byte
 
 	// Owned by the worker.
-	next   uint64 // number of the next task
-	copier copier // of transfers past the caches
+	next   uint64         // number of the next task
+	copier copying.Copier // of transfers past the caches
 
 	asleep atomic.Bool // it sleeps or is about to
 	ended  atomic.Bool // it is asked to end
@@ -140,7 +141,7 @@ func (w *worker) copy(task *copyTask) (outcome uint32) {
 		}
 	}()
 	if task.pastCaches {
-		w.copier.copy(task.dst, task.src)
+		w.copier.Copy(task.dst, task.src)
 	} else {
 		copy(task.dst, task.src)
 	}

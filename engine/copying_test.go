@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/copying"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// A transfer that no cache holds is copied by its client's Copier, a shorter one is not.
+// The bytes are the same.
+func TestLongTransfersUseCopier(t *testing.T) {
+	const size = 300_000
+	for _, row := range []struct {
+		name string
+		op   wqe.Opcode
+		seg  func(local, far *key) []any
+	}{
+		{"WRITE", wqe.OpRDMAWrite, func(local, far *key) []any { return []any{far.raddr(1), local.data(3, size)} }},
+		{"READ", wqe.OpRDMARead, func(local, far *key) []any { return []any{far.raddr(3), local.data(1, size)} }},
+		{"pieces", wqe.OpRDMAWrite, func(local, far *key) []any {
+			return []any{far.raddr(1), local.data(3, 100_001), local.data(100_004, 5), local.data(100_009, size-100_006)}
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r, p, q := duo(t, Config{Slice: 4096})
+			r.e.dma.beyond = size
+			local, far := p.h.full(size+8, 1), q.h.full(size+8, 2)
+			from, to := local, far
+			if row.op == wqe.OpRDMARead {
+				from, to = far, local
+			}
+			for _, nonTemporal := range []bool{false, true} {
+				p.h.c.copier = copying.Fixed(nonTemporal, size+1)
+				for i := range to.mem {
+					to.mem[i] = 0
+				}
+				p.post(ctrl(row.op), row.seg(local, far)...)
+				r.settle()
+				p.good()
+				require.Equal(t, from.mem[3:3+size], to.mem[1:1+size])
+				require.Equal(t, 1, p.h.c.copier.Left(), "the copier has copied all but one of its bytes")
+			}
+			p.post(ctrl(wqe.OpRDMAWrite), far.raddr(0), local.data(0, size-1))
+			r.settle()
+			p.good()
+			require.Equal(t, 1, p.h.c.copier.Left())
+			require.Zero(t, q.h.c.copier)
+		})
+	}
+}
+
+// Memory that goes away during a copy, cached or non-temporal, is a fault of one queue pair.
+func TestMemoryGoesAwayUnderCopier(t *testing.T) {
+	const size = 1 << 16
+	for _, nonTemporal := range []bool{false, true} {
+		for _, near := range []bool{false, true} {
+			r, p, q := duo(t, Config{Slice: 4096})
+			r.e.dma.beyond = size
+			p.h.c.copier = copying.Fixed(nonTemporal, 1<<30)
+			h, want := q.h, cqe.RemoteOperation
+			if near {
+				h, want = p.h, cqe.LocalProtection
+			}
+			_, base, shrink := h.trusted(size)
+			key := h.reg(h.pd, base, size, control.AccessAll&^control.AccessZeroBased)
+			to, from := wqe.Raddr{Addr: base, RKey: key}, wqe.Data{ByteCount: size, LKey: key, Addr: base}
+			if near {
+				to = q.h.full(size, 1).raddr(0)
+			} else {
+				from = p.h.full(size, 1).data(0, size)
+			}
+			shrink()
+			r.start()
+			p.post(ctrl(wqe.OpRDMAWrite), to, from)
+			r.failed(p.scq.await(), want, 0)
+		}
+	}
+}

@@ -104,7 +104,7 @@
 //   - numbers.go: numbers of queues
 //   - status.go: the status page, Stats
 //   - wake.go: how clients wake the device
-//   - device.go: what servers can ask of the device: internal/nic; probe.go: what their tests can
+//   - device.go: what servers can ask of the device: package nic; probe.go: what their tests can
 //   - hosted.go: clients that stand for programs in other processes
 //   - settle.go, retract.go: execute what is announced, and take back events, for hosted clients
 //

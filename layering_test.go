@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 
 	// Leaves of the device: parts that know nothing of it, each to be understood and tested alone.
 	"engine/internal/closers":    {},
+	"engine/internal/codes":      {},
 	"engine/internal/copying":    {"internal/cpu", "internal/clock"},
 	"engine/internal/sealer":     {"internal/shm", "internal/unixsock"},
 	"engine/internal/ticketlock": {"internal/cpu"},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -35,11 +36,11 @@ func (sh *shard) judgeAtomic(q *qp, j *job, info *wqe.Info) verdict {
 	if j.total != uint64(size) {
 		switch {
 		case end == data:
-			sh.explain(q, codeDSSmall, "ds %d is too small for %v, which has its result in one unit more", j.head.ds(), j.head.opcode())
+			sh.explain(q, codes.DSSmall, "ds %d is too small for %v, which has its result in one unit more", j.head.ds(), j.head.opcode())
 		case j.dst.n > 1 && j.dst.piece[0].n == uint64(size):
-			sh.explain(q, codeDSLarge, "%v: ds %d counts units behind the %d bytes of its result", j.head.opcode(), j.head.ds(), size)
+			sh.explain(q, codes.DSLarge, "%v: ds %d counts units behind the %d bytes of its result", j.head.opcode(), j.head.ds(), size)
 		default:
-			sh.explain(q, codeAtomicResult, "%v of %d bytes with room for %d", j.head.opcode(), size, j.total)
+			sh.explain(q, codes.AtomicResult, "%v of %d bytes with room for %d", j.head.opcode(), size, j.total)
 		}
 		return sh.fail(q, j, cqe.LocalLength)
 	}
@@ -56,10 +57,10 @@ func (sh *shard) executeAtomic(q *qp, j *job, far *list) answer {
 	target := far.peek(r.length)
 	switch {
 	case r.addr%r.length != 0:
-		sh.explain(q, codeAtomicAlignment, "%v on address %#x, which is not a multiple of %d", r.op, r.addr, size)
+		sh.explain(q, codes.AtomicAlignment, "%v on address %#x, which is not a multiple of %d", r.op, r.addr, size)
 		return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
 	case !target.aligned(size):
-		sh.explain(q, codeAtomicAlignment, "%v on address %#x: its %d bytes do not lie together on a multiple of %d in memory; "+
+		sh.explain(q, codes.AtomicAlignment, "%v on address %#x: its %d bytes do not lie together on a multiple of %d in memory; "+
 			"the key counts from another place", r.op, r.addr, size, size)
 		return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"golang.org/x/sys/unix"
 )
@@ -142,7 +143,7 @@ func (sh *shard) send(q *cq, value uint64) {
 		q.client.count[control.CounterEvents]++
 	case unix.EPIPE, unix.ECONNRESET:
 	default:
-		sh.explainCQ(q, codeEventLost, "CQ %#06x: completion event not delivered: %v", q.num, err)
+		sh.explainCQ(q, codes.EventLost, "CQ %#06x: completion event not delivered: %v", q.num, err)
 	}
 }
 

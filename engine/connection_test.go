@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -177,7 +178,7 @@ func TestATakeoverIsExplained(t *testing.T) {
 	x.victim.post(ctrl(wqe.OpSend), x.theirs.data(0, 8))
 	x.ended(x.victim)
 	ev := victim()
-	require.Equal(t, codePeerGone.String(), strings.TrimRight(string(ev.Code[:]), "\x00"))
+	require.Equal(t, codes.PeerGone.String(), strings.TrimRight(string(ev.Code[:]), "\x00"))
 	require.Equal(t, fmt.Sprintf("peer QP %#06x, to which this queue pair was connected, has ended; one that has the number later is another; gave up after retry_cnt 2",
 		x.stranger.num), ev.Text, "not a word of the stranger")
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
@@ -47,10 +48,10 @@ func (sh *shard) takesDatagram(q *qp, j *job) bool {
 	p, r := j.peer, &j.request
 	switch {
 	case p == nil || p.transport != control.QPTypeUD || !p.listens():
-		sh.explain(q, codeUDNobody, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", r.toQPN)
+		sh.explain(q, codes.UDNobody, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", r.toQPN)
 		return false
 	case p.attr.QKey != r.qkey:
-		sh.explain(q, codeUDQKey, "datagram to QP %#06x with qkey %#08x; its qkey is another. It is dropped", r.toQPN, r.qkey)
+		sh.explain(q, codes.UDQKey, "datagram to QP %#06x with qkey %#08x; its qkey is another. It is dropped", r.toQPN, r.qkey)
 		return false
 	}
 	// The GRH goes first: the pieces move up by one.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
@@ -111,7 +112,7 @@ func (sh *shard) sayDelay(m delaySite, h delay, others bool) {
 		text += ", or of the peer"
 	}
 	m.client.count[control.CounterStalls]++
-	sh.say(m.subject, codeMemorySlow, "%smemory %s held up the engine's thread for %v: %v", []any{m.what, text, h.took.Round(time.Microsecond), h})
+	sh.say(m.subject, codes.MemorySlow, "%smemory %s held up the engine's thread for %v: %v", []any{m.what, text, h.took.Round(time.Microsecond), h})
 }
 
 // namedRegions is how many regions an explanation names.

@@ -130,7 +130,7 @@
 //
 //   - explain.go: explanations and their limits
 //   - why.go: the reason of a fault
-//   - codes.go: the codes of explanations
+//   - internal/codes: the codes of explanations
 //   - suspicion.go: faults that change nothing: bytes in the wrong place
 //   - progress.go, usage.go, delay.go: delays of the thread by memory of clients
 //   - watchdog.go: threads that are stuck

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
@@ -13,7 +14,7 @@ import (
 // An explainer limits how often each code is explained to a client and to the log. An
 // explanation says what hardware would pass over in silence. Those over the limit are
 // counted. Each client has its own explainer, so that none can silence another.
-type explainer [codes]struct {
+type explainer [codes.Count]struct {
 	until uint64 // device clock until which the code is not explained again
 	held  uint32 // explanations held back since the last one
 }
@@ -23,7 +24,7 @@ const quietTime = 100 * time.Millisecond
 
 // due reports whether a code may be explained now, and how many explanations of it were
 // held back since the last one.
-func (x *explainer) due(code code) (held uint32, ok bool) {
+func (x *explainer) due(code codes.Code) (held uint32, ok bool) {
 	k := &x[code]
 	now := clock.Now()
 	if now < k.until {
@@ -46,7 +47,7 @@ type subject struct {
 
 // explain explains what is wrong with the WQE at the head of q. Its bytes are in the
 // snapshot, unless it is a transfer in slices, whose snapshot has been overwritten.
-func (sh *shard) explain(q *qp, code code, format string, args ...any) {
+func (sh *shard) explain(q *qp, code codes.Code, format string, args ...any) {
 	s := subject{client: q.client, number: q.num, index: uint16(q.sq.done)}
 	if q.job == nil {
 		s.bytes = sh.scratch.wqe[:wqe.BlockSize]
@@ -56,7 +57,7 @@ func (sh *shard) explain(q *qp, code code, format string, args ...any) {
 
 // explainReceive explains what is wrong with the receive that j has opened; entry is nil if
 // there is none.
-func (sh *shard) explainReceive(j *job, entry []byte, code code, format string, args ...any) {
+func (sh *shard) explainReceive(j *job, entry []byte, code codes.Code, format string, args ...any) {
 	p := j.peer
 	s := subject{p.client, p.num, j.index, control.OfReceive, entry}
 	if entry == nil {
@@ -66,12 +67,12 @@ func (sh *shard) explainReceive(j *job, entry []byte, code code, format string, 
 }
 
 // explainQueue explains what is wrong with a queue pair, at its current index.
-func (sh *shard) explainQueue(q *qp, code code, format string, args ...any) {
+func (sh *shard) explainQueue(q *qp, code codes.Code, format string, args ...any) {
 	sh.say(subject{client: q.client, number: q.num, index: uint16(q.sq.done)}, code, format, args)
 }
 
 // explainCQ explains what is wrong with a completion queue.
-func (sh *shard) explainCQ(q *cq, code code, format string, args ...any) {
+func (sh *shard) explainCQ(q *cq, code codes.Code, format string, args ...any) {
 	sh.say(subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}, code, format, args)
 }
 
@@ -79,7 +80,7 @@ func (sh *shard) explainCQ(q *cq, code code, format string, args ...any) {
 const sayCost = 1024
 
 // say sends an explanation to the client and to the log, if it is due.
-func (sh *shard) say(s subject, code code, format string, args []any) {
+func (sh *shard) say(s subject, code codes.Code, format string, args []any) {
 	c := s.client
 	c.count[control.CounterExplained]++
 	if sh.journal.log == nil && c.events < 0 {
@@ -112,7 +113,7 @@ const logBudget = 100
 
 // logExplanation writes an explanation to the log, unless there have been too many. Of a WQE
 // it shows the control segment only: what follows may be data.
-func (sh *shard) logExplanation(c *client, ev *control.Event, code code) {
+func (sh *shard) logExplanation(c *client, ev *control.Event, code codes.Code) {
 	if sh.journal.log == nil {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -53,7 +54,7 @@ func TestExplanationsAreHeldBack(t *testing.T) {
 		}
 		return list
 	}
-	k := &p.h.c.quiet[codeUDNobody]
+	k := &p.h.c.quiet[codes.UDNobody]
 
 	k.until = 0
 	lose(1)
@@ -89,8 +90,8 @@ func TestLogHasABudget(t *testing.T) {
 	next := s.p.h.events()
 	s.q.h.c.uid++ // another user's
 	again := func(p *end, text string) {
-		p.h.c.quiet[codeOpcode].until = 0
-		s.e.explainQueue(p.q, codeOpcode, "%s", text)
+		p.h.c.quiet[codes.Opcode].until = 0
+		s.e.explainQueue(p.q, codes.Opcode, "%s", text)
 	}
 	for range logBudget + 9 {
 		again(s.p, "again")
@@ -115,16 +116,16 @@ func TestExplanationsNobodyHears(t *testing.T) {
 	require.Equal(t, uint64(1), s.p.h.c.count[control.CounterExplained])
 
 	next := s.p.h.events()
-	k, n := &s.p.h.c.quiet[codeDSZero], 0
+	k, n := &s.p.h.c.quiet[codes.DSZero], 0
 	for ; k.held == 0; n++ {
 		require.Less(t, n, 100_000, "the socket takes everything")
 		k.until = 0
-		s.e.explainQueue(s.p.q, codeDSZero, "again")
+		s.e.explainQueue(s.p.q, codes.DSZero, "again")
 	}
 	for next() != nil {
 	}
 	k.until = 0
-	s.e.explainQueue(s.p.q, codeDSZero, "again")
+	s.e.explainQueue(s.p.q, codes.DSZero, "again")
 	require.Equal(t, uint32(1), next().Unsaid)
 }
 
@@ -143,7 +144,7 @@ func TestExplanationsShowNobodyElsesBytes(t *testing.T) {
 	secret()
 	s.settle()
 	ev := heard()
-	require.Equal(t, []any{codeSendInval.String(), inval}, []any{strings.TrimRight(string(ev.Code[:]), "\x00"), ev.Index})
+	require.Equal(t, []any{codes.SendInval.String(), inval}, []any{strings.TrimRight(string(ev.Code[:]), "\x00"), ev.Index})
 	require.Zero(t, ev.HasWQE)
 	require.NotContains(t, string(ev.WQE[:]), "secret")
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
@@ -38,7 +39,7 @@ func (sh *shard) judgeMMO(q *qp, j *job) verdict {
 		return v
 	}
 	if j.total != n {
-		sh.explain(q, codeMMOLength, "DMA copy of %d bytes to a place of %d; they must be equal", j.total, n)
+		sh.explain(q, codes.MMOLength, "DMA copy of %d bytes to a place of %d; they must be equal", j.total, n)
 		return sh.fail(q, j, cqe.LocalLength)
 	}
 	return accepted
@@ -57,7 +58,7 @@ func (sh *shard) judgeWait(q *qp, j *job) verdict {
 	w := wqe.ParseWait((*[wqe.WaitSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))
 	c := q.client.cqs[w.Number&0xffffff]
 	if c == nil {
-		sh.explain(q, codeWaitCQ, "WAIT on CQ %#06x, which this client does not have", w.Number)
+		sh.explain(q, codes.WaitCQ, "WAIT on CQ %#06x, which this client does not have", w.Number)
 		return sh.fail(q, j, cqe.LocalQPOp)
 	}
 	if c.reached(w.Index) {
@@ -80,7 +81,7 @@ func (sh *shard) judgeSendEnable(q *qp, j *job) verdict {
 	w := wqe.ParseWait((*[wqe.WaitSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))
 	p := q.client.qps[w.Number&0xffffff]
 	if p == nil {
-		sh.explain(q, codeEnableQP, "SEND_EN of QP %#06x, which this client does not have", w.Number)
+		sh.explain(q, codes.EnableQP, "SEND_EN of QP %#06x, which this client does not have", w.Number)
 		return sh.fail(q, j, cqe.LocalQPOp)
 	}
 	if ahead := uint16(w.Index) - uint16(p.sq.enabled); uint64(ahead) <= p.sq.mask+1 {

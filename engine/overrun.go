@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/nicless/nicless/internal/control"
+import (
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/internal/control"
+)
 
 // overrun ends a completion queue that has no room for a completion. Every QP that uses it
 // goes to error with its next completion, or when sweep comes to it.
@@ -10,7 +13,7 @@ func (sh *shard) overrun(q *cq) {
 	}
 	q.dead = true
 	why, advice := q.whyNoRoom(), ""
-	if why.code == codeCQOverrun {
+	if why.code == codes.CQOverrun {
 		advice = "; poll before posting more, or make the CQ larger"
 	}
 	sh.explainCQ(q, why.code, "CQ %#06x: no room for a completion in %d entries; %s. Its queue pairs go to error, with %d completions outstanding%s",

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -192,7 +193,7 @@ func TestMemoryThatHoldsUpTheThread(t *testing.T) {
 	require.Equal(t, uint64(1), r.e.Stats().Stalls)
 	ev := theirs()
 	require.NotNil(t, ev, said.String())
-	require.Equal(t, codeMemorySlow.String(), strings.TrimRight(string(ev.Code[:]), "\x00"))
+	require.Equal(t, codes.MemorySlow.String(), strings.TrimRight(string(ev.Code[:]), "\x00"))
 	require.Equal(t, q.num, ev.Number)
 	require.Regexp(t, `^memory of region 0x[0-9a-f]+ held up the engine's thread for [0-9.]+m?s: page faults [1-9]`, ev.Text)
 	require.Nil(t, ours(), "its memory is the engine's own program's")

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -271,7 +272,7 @@ func (q *qp) listens() bool {
 func (sh *shard) bind(q *qp) {
 	p := sh.qps[q.attr.DestQPN]
 	if p == nil {
-		sh.explainQueue(q, codePeerMissing, "%s", sh.whyNoPeer(q))
+		sh.explainQueue(q, codes.PeerMissing, "%s", sh.whyNoPeer(q))
 		return
 	}
 	q.conn.bound = p.serial

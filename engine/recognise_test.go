@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -137,36 +138,36 @@ func (s *scene) small(index uint16, ci func(c *poller), speaks string) account {
 // One row for each code at least: what a client does wrong, and what it is told.
 var recognised = []struct {
 	name string
-	code code
+	code codes.Code
 	do   func(s *scene) account
 }{
-	{"send counter in word 0", codeRecordWord, func(s *scene) account {
+	{"send counter in word 0", codes.RecordWord, func(s *scene) account {
 		s.p.write(ctrl(wqe.OpNop))
 		s.p.write(ctrl(wqe.OpSend), s.local.data(0, 8), s.local.data(0, 8), s.local.data(0, 8), s.local.data(0, 8))
 		s.p.record(0, 3)
 		return s.p.queue(0, "word 0 of the doorbell record says 3")
 	}},
-	{"register without record", codeRegisterOnly, func(s *scene) account {
+	{"register without record", codes.RegisterOnly, func(s *scene) account {
 		s.p.write(ctrl(wqe.OpNop))
 		shm.BE64At(s.p.h.c.uar.Bytes(), doorbell.UARPageSize+doorbell.BFOffset+doorbell.BFHalf).Publish(uint64(s.p.num)<<8 | 1)
 		return s.p.queue(0, "its send record is 0")
 	}},
-	{"first record in host byte order", codeRecordByteOrder, func(s *scene) account {
+	{"first record in host byte order", codes.RecordByteOrder, func(s *scene) account {
 		s.p.write(ctrl(wqe.OpNop))
 		binary.LittleEndian.PutUint32(s.p.rec[4:], 1)
 		return s.p.queue(0, "which is 1 in host byte order")
 	}},
-	{"later record in host byte order", codeRecordByteOrder, func(s *scene) account {
+	{"later record in host byte order", codes.RecordByteOrder, func(s *scene) account {
 		s.p.post(ctrl(wqe.OpNop))
 		s.settle()
 		binary.LittleEndian.PutUint32(s.p.rec[4:], 3)
 		return s.p.queue(1, "which is 3 in host byte order")
 	}},
-	{"receive record in host byte order", codeRecordByteOrder, func(s *scene) account {
+	{"receive record in host byte order", codes.RecordByteOrder, func(s *scene) account {
 		binary.LittleEndian.PutUint32(s.q.rec, 2)
 		return s.q.queue(0, "receive record says 0x02000000, which is 2")
 	}},
-	{"record goes back", codeRecordBack, func(s *scene) account {
+	{"record goes back", codes.RecordBack, func(s *scene) account {
 		for range 5 {
 			s.p.post(ctrl(wqe.OpNop))
 		}
@@ -174,11 +175,11 @@ var recognised = []struct {
 		s.p.record(4, 3)
 		return s.p.queue(5, "2 blocks less")
 	}},
-	{"record past the ring", codeRecordRange, func(s *scene) account {
+	{"record past the ring", codes.RecordRange, func(s *scene) account {
 		s.p.record(4, 17)
 		return s.p.queue(0, "the ring has 16")
 	}},
-	{"send in RTR", codePostState, func(s *scene) account {
+	{"send in RTR", codes.PostState, func(s *scene) account {
 		p := s.p.h.qp(control.QP{}, s.p.scq, s.p.scq)
 		p.modify(p.toInit())
 		p.modify(p.toRTR(p.num))
@@ -186,44 +187,44 @@ var recognised = []struct {
 		return p.queue(0, "1 blocks in state RTR")
 	}},
 
-	{"ds 0", codeDSZero, func(s *scene) account { return s.p.of(s.p.raw(make([]byte, 64)), "ds is 0") }},
-	{"WRITE with ds 1", codeDSSmall, func(s *scene) account {
+	{"ds 0", codes.DSZero, func(s *scene) account { return s.p.of(s.p.raw(make([]byte, 64)), "ds is 0") }},
+	{"WRITE with ds 1", codes.DSSmall, func(s *scene) account {
 		return s.p.of(s.p.post(ctrl(wqe.OpRDMAWrite)), "needs at least 2")
 	}},
-	{"datagram without address", codeDSSmall, func(s *scene) account {
+	{"datagram without address", codes.DSSmall, func(s *scene) account {
 		p, _ := s.transport(control.QPTypeUD)
 		return p.of(p.post(ctrl(wqe.OpSend), s.local.data(0, 8)), "needs at least 4")
 	}},
-	{"atomic with ds 3", codeDSSmall, func(s *scene) account {
+	{"atomic with ds 3", codes.DSSmall, func(s *scene) account {
 		return s.p.of(s.p.post(ctrl(wqe.OpAtomicFA), s.far.raddr(0), wqe.Atomic{}), "")
 	}},
-	{"WRITE with a unit too many", codeDSLarge, func(s *scene) account {
+	{"WRITE with a unit too many", codes.DSLarge, func(s *scene) account {
 		return s.p.of(s.p.rail(setDS(4), ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8)), "ds 4 counts a unit")
 	}},
-	{"atomic with a stale unit", codeDSLarge, func(s *scene) account {
+	{"atomic with a stale unit", codes.DSLarge, func(s *scene) account {
 		return s.p.of(s.p.post(ctrl(wqe.OpAtomicFA), s.far.raddr(0), wqe.Atomic{}, s.local.data(0, 8),
 			wqe.Data{ByteCount: 77, LKey: 0x7777}, wqe.Data{}), "ds 6 counts")
 	}},
-	{"atomic with a second result", codeDSLarge, func(s *scene) account {
+	{"atomic with a second result", codes.DSLarge, func(s *scene) account {
 		return s.p.of(s.p.post(ctrl(wqe.OpAtomicFA), s.far.raddr(0), wqe.Atomic{}, s.local.data(0, 8), s.local.data(8, 8)), "ds 5 counts")
 	}},
-	{"ds past the record", codeDSPastRecord, func(s *scene) account {
+	{"ds past the record", codes.DSPastRecord, func(s *scene) account {
 		return s.p.of(s.p.rail(setDS(5), ctrl(wqe.OpSend)), "ds 5 is 2 blocks")
 	}},
-	{"index of another slot", codeIndexMismatch, func(s *scene) account {
+	{"index of another slot", codes.IndexMismatch, func(s *scene) account {
 		s.p.post(ctrl(wqe.OpNop))
 		return s.p.of(s.p.rail(func(b []byte) { b[2] = 9 }, ctrl(wqe.OpNop)), "index 0x0009 in the control segment of block 0x0001")
 	}},
-	{"QPN of another queue", codeQPNMismatch, func(s *scene) account {
+	{"QPN of another queue", codes.QPNMismatch, func(s *scene) account {
 		change := func(b []byte) { binary.BigEndian.PutUint32(b[4:], s.idle1.num<<8|3) }
 		return s.p.of(s.p.rail(change, ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8)), "in the control segment of QP")
 	}},
-	{"opcode of no device", codeOpcode, func(s *scene) account { return s.p.of(s.p.post(ctrl(0x7f)), "not executed") }},
-	{"READ on UC", codeOpcode, func(s *scene) account {
+	{"opcode of no device", codes.Opcode, func(s *scene) account { return s.p.of(s.p.post(ctrl(0x7f)), "not executed") }},
+	{"READ on UC", codes.Opcode, func(s *scene) account {
 		p, _ := s.transport(control.QPTypeUC)
 		return p.of(p.post(ctrl(wqe.OpRDMARead), s.far.raddr(0), s.local.data(0, 8)), "on UC")
 	}},
-	{"not signed", codeSignature, func(s *scene) account {
+	{"not signed", codes.Signature, func(s *scene) account {
 		p := s.p.h.qp(control.QP{SignatureOn: 1}, s.p.scq, s.p.scq)
 		p.up(p)
 		var b [wqe.CtrlSize]byte
@@ -233,34 +234,34 @@ var recognised = []struct {
 		}
 		return p.of(p.post(c), "signature 0x00")
 	}},
-	{"inline data past ds", codeInlineRange, func(s *scene) account {
+	{"inline data past ds", codes.InlineRange, func(s *scene) account {
 		return s.p.of(s.p.post(ctrl(wqe.OpSend), wqe.Data{ByteCount: wqe.InlineFlag | 13}), "inline data of 13 bytes")
 	}},
-	{"inline on READ", codeInlineRead, func(s *scene) account {
+	{"inline on READ", codes.InlineRead, func(s *scene) account {
 		return s.p.of(s.p.post(ctrl(wqe.OpRDMARead), s.far.raddr(0), []byte("data")), "nowhere to put")
 	}},
-	{"datagram too long", codeMessageSize, func(s *scene) account {
+	{"datagram too long", codes.MessageSize, func(s *scene) account {
 		p, q := s.transport(control.QPTypeUD)
 		return p.of(p.post(ctrl(wqe.OpSend), q.to(), s.p.h.full(4097, 1).data(0, 4097)), "4097 bytes; at most 4096")
 	}},
-	{"atomic with a long result", codeAtomicResult, func(s *scene) account {
+	{"atomic with a long result", codes.AtomicResult, func(s *scene) account {
 		return s.p.of(s.p.post(ctrl(wqe.OpAtomicFA), s.far.raddr(0), wqe.Atomic{}, s.local.data(0, 16)), "with room for 16")
 	}},
-	{"misaligned atomic", codeAtomicAlignment, func(s *scene) account {
+	{"misaligned atomic", codes.AtomicAlignment, func(s *scene) account {
 		return s.p.of(s.p.post(ctrl(wqe.OpAtomicCS), s.far.raddr(4), wqe.Atomic{}, s.local.data(0, 8)), "not a multiple of 8")
 	}},
-	{"copy between different lengths", codeMMOLength, func(s *scene) account {
+	{"copy between different lengths", codes.MMOLength, func(s *scene) account {
 		c := wqe.Ctrl{Opcode: wqe.OpMMO, OpMod: wqe.OpModMMODMA}
 		return s.p.of(s.p.post(c, wqe.MMOMeta{}, s.local.data(0, 8), s.local.data(64, 16)), "8 bytes to a place of 16")
 	}},
-	{"WAIT on no CQ", codeWaitCQ, func(s *scene) account {
+	{"WAIT on no CQ", codes.WaitCQ, func(s *scene) account {
 		c := wqe.Ctrl{Opcode: wqe.OpWait, OpMod: wqe.OpModWaitCQ}
 		return s.p.of(s.p.post(c, wqe.Wait{Number: s.q.scq.num}), "does not have")
 	}},
-	{"SEND_EN of no QP", codeEnableQP, func(s *scene) account {
+	{"SEND_EN of no QP", codes.EnableQP, func(s *scene) account {
 		return s.p.of(s.p.post(wqe.Ctrl{Opcode: wqe.OpSendEn}, wqe.Wait{Number: s.q.num}), "does not have")
 	}},
-	{"UMR with half a list", codeUMRList, func(s *scene) account {
+	{"UMR with half a list", codes.UMRList, func(s *scene) account {
 		k := s.p.h.mkey(4)
 		segments := fill(k, mkeyAll, 8, wqe.KLM{ByteCount: 8, MKey: s.local.key, Addr: s.local.addr})
 		c := segments[0].(wqe.UMRCtrl)
@@ -269,46 +270,46 @@ var recognised = []struct {
 		return s.p.of(s.p.post(umr(k), segments...), "list of 8 units")
 	}},
 
-	{"lkey in host byte order", codeKeyByteOrder, func(s *scene) account {
+	{"lkey in host byte order", codes.KeyByteOrder, func(s *scene) account {
 		return s.gather(wqe.Data{ByteCount: 8, LKey: swap32(s.local.key), Addr: s.local.addr}, "host byte order")
 	}},
-	{"rkey in host byte order", codeKeyByteOrder, func(s *scene) account {
+	{"rkey in host byte order", codes.KeyByteOrder, func(s *scene) account {
 		return s.remote(wqe.Raddr{Addr: s.far.addr, RKey: swap32(s.far.key)}, "rkey")
 	}},
-	{"stale variant", codeKeyStale, func(s *scene) account {
+	{"stale variant", codes.KeyStale, func(s *scene) account {
 		return s.gather(wqe.Data{ByteCount: 8, LKey: s.local.key ^ 1, Addr: s.local.addr}, "stale")
 	}},
-	{"stale variant, remote", codeKeyStale, func(s *scene) account {
+	{"stale variant, remote", codes.KeyStale, func(s *scene) account {
 		return s.guarded(wqe.Raddr{Addr: s.far.addr, RKey: s.far.key ^ 0xff}, "stale")
 	}},
-	{"stale variant of another client", codeKeyRefused, func(s *scene) account {
+	{"stale variant of another client", codes.KeyRefused, func(s *scene) account {
 		return s.remote(wqe.Raddr{Addr: s.far.addr, RKey: s.far.key ^ 0xff}, "why is said to its owner")
 	}},
-	{"no such key", codeKeyUnknown, func(s *scene) account {
+	{"no such key", codes.KeyUnknown, func(s *scene) account {
 		return s.gather(wqe.Data{ByteCount: 8, LKey: 0x12300, Addr: s.local.addr}, "lkey 0x00012300 names no memory")
 	}},
-	{"a stranger's key is as good as none", codeKeyUnknown, func(s *scene) account {
+	{"a stranger's key is as good as none", codes.KeyUnknown, func(s *scene) account {
 		return s.gather(s.far.data(0, 8), "names no memory")
 	}},
-	{"another domain", codeKeyDomain, func(s *scene) account {
+	{"another domain", codes.KeyDomain, func(s *scene) account {
 		h := s.p.h
 		_, addr := h.take(64)
 		return s.gather(wqe.Data{ByteCount: 8, LKey: h.reg(h.allocPD(), addr, 64, control.AccessLocalWrite), Addr: addr}, "another protection domain")
 	}},
-	{"right is missing", codeKeyAccess, func(s *scene) account {
+	{"right is missing", codes.KeyAccess, func(s *scene) account {
 		return s.guarded(s.q.h.key(64, control.AccessRemoteRead).raddr(0), "lacks remote write")
 	}},
-	{"past the end", codeKeyRange, func(s *scene) account { return s.gather(s.local.data(255, 2), "2 bytes at") }},
-	{"byte_count 0", codeLengthZero, func(s *scene) account { return s.gather(s.local.data(0, 0), "stands for 2^31 bytes") }},
-	{"window not bound", codeKeyUnbound, func(s *scene) account {
+	{"past the end", codes.KeyRange, func(s *scene) account { return s.gather(s.local.data(255, 2), "2 bytes at") }},
+	{"byte_count 0", codes.LengthZero, func(s *scene) account { return s.gather(s.local.data(0, 0), "stands for 2^31 bytes") }},
+	{"window not bound", codes.KeyUnbound, func(s *scene) account {
 		return s.guarded(wqe.Raddr{RKey: s.q.h.window(1)}, "not bound")
 	}},
-	{"window as lkey", codeKeyWindow, func(s *scene) account {
+	{"window as lkey", codes.KeyWindow, func(s *scene) account {
 		w := s.p.h.window(1)
 		s.p.post(umr(w), s.p.bind(1, uint8(w), s.local, 0, 64, mkeyAll)...)
 		return s.gather(wqe.Data{ByteCount: 8, LKey: w, Addr: s.local.addr}, "gives remote access only")
 	}},
-	{"list whose memory is gone", codeKeyList, func(s *scene) account {
+	{"list whose memory is gone", codes.KeyList, func(s *scene) account {
 		h := s.p.h
 		k, below := h.mkey(4), h.full(64, 3)
 		s.p.post(umr(k), fill(k, mkeyAll, 64, wqe.KLM{ByteCount: 64, MKey: below.key, Addr: below.addr})...)
@@ -316,101 +317,101 @@ var recognised = []struct {
 		h.dereg(below.key)
 		return s.gather(wqe.Data{ByteCount: 8, LKey: k}, "entry of its list")
 	}},
-	{"UMR of registered memory", codeBind, func(s *scene) account {
+	{"UMR of registered memory", codes.Bind, func(s *scene) account {
 		return s.p.of(s.p.post(umr(s.local.key), s.p.bind(1, 0, s.local, 0, 8, mkeyAll)...), "registered memory")
 	}},
-	{"SEND_INVAL of registered memory", codeSendInval, func(s *scene) account {
+	{"SEND_INVAL of registered memory", codes.SendInval, func(s *scene) account {
 		s.q.recv(s.far.data(0, 64))
 		return s.p.of(s.p.post(wqe.Ctrl{Opcode: wqe.OpSendInval, Imm: s.far.key}, s.local.data(0, 8)), "no memory window of type 2")
 	}},
 
-	{"no receive", codeReceiveNone, func(s *scene) account {
+	{"no receive", codes.ReceiveNone, func(s *scene) account {
 		s.p.q.attr.RNRRetry = 1
 		return s.p.of(s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)), "gave up after rnr_retry 1")
 	}},
-	{"datagram without receive", codeReceiveNone, func(s *scene) account {
+	{"datagram without receive", codes.ReceiveNone, func(s *scene) account {
 		p, q := s.transport(control.QPTypeUD)
 		p.post(ctrl(wqe.OpSend), q.to(), s.local.data(0, 8))
 		return account{q.h, q.num, 0, nil, "is lost", true}
 	}},
-	{"receive too short", codeReceiveShort, func(s *scene) account {
+	{"receive too short", codes.ReceiveShort, func(s *scene) account {
 		return s.receives([]wqe.Data{s.far.data(0, 8)}, "takes 8 bytes, the message has 16")
 	}},
-	{"receive list without end", codeReceiveNoEnd, func(s *scene) account {
+	{"receive list without end", codes.ReceiveNoEnd, func(s *scene) account {
 		return s.receives([]wqe.Data{s.far.data(0, 8), {ByteCount: 64, LKey: 0x123400, Addr: 7}}, "unit 1")
 	}},
-	{"receive list without end, then zeros", codeReceiveNoEnd, func(s *scene) account {
+	{"receive list without end, then zeros", codes.ReceiveNoEnd, func(s *scene) account {
 		return s.receives([]wqe.Data{s.far.data(0, 8), {}}, "unit 1")
 	}},
-	{"receive not written", codeReceiveUnwritten, func(s *scene) account {
+	{"receive not written", codes.ReceiveUnwritten, func(s *scene) account {
 		s.q.record(0, 1)
 		s.p.post(ctrl(wqe.OpSend), s.local.data(0, 16))
 		return s.q.ofReceive(0, "all zeros")
 	}},
-	{"key of a receive", codeKeyStale, func(s *scene) account {
+	{"key of a receive", codes.KeyStale, func(s *scene) account {
 		return s.receives([]wqe.Data{{ByteCount: 64, LKey: s.far.key + 1, Addr: s.far.addr}}, "receive 0: lkey")
 	}},
-	{"receive of byte_count 0", codeLengthZero, func(s *scene) account {
+	{"receive of byte_count 0", codes.LengthZero, func(s *scene) account {
 		return s.receives([]wqe.Data{{LKey: s.far.key, Addr: s.far.addr}}, "2^31")
 	}},
 
-	{"no peer at RTR", codePeerMissing, func(s *scene) account {
+	{"no peer at RTR", codes.PeerMissing, func(s *scene) account {
 		s.p.toState(control.StateRST)
 		s.p.modify(s.p.toInit())
 		s.p.modify(s.p.toRTR(15))
 		return s.p.queue(0, "did not exist when this queue pair went to RTR")
 	}},
-	{"peer is gone", codePeerGone, func(s *scene) account {
+	{"peer is gone", codes.PeerGone, func(s *scene) account {
 		s.q.destroy()
 		return s.remote(s.far.raddr(0), "has ended")
 	}},
-	{"peer is not ready", codePeerState, func(s *scene) account {
+	{"peer is not ready", codes.PeerState, func(s *scene) account {
 		s.q.toState(control.StateERR)
 		return s.remote(s.far.raddr(0), "is in state ERR")
 	}},
-	{"peer of another transport", codePeerTransport, func(s *scene) account {
+	{"peer of another transport", codes.PeerTransport, func(s *scene) account {
 		p, _ := s.transport(control.QPTypeUC)
 		s.p.reset(p)
 		return s.remote(s.far.raddr(0), "of transport UC, this one of RC")
 	}},
-	{"peer not connected back", codePeerNotBack, func(s *scene) account {
+	{"peer not connected back", codes.PeerNotBack, func(s *scene) account {
 		s.q.reset(s.idle)
 		return s.remote(s.far.raddr(0), "not connected back")
 	}},
-	{"UC peer not connected back", codePeerNotBack, func(s *scene) account {
+	{"UC peer not connected back", codes.PeerNotBack, func(s *scene) account {
 		p, q := s.transport(control.QPTypeUC)
 		q.reset(q)
 		return p.of(p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8)), "the message is lost")
 	}},
-	{"responder does not allow it", codePeerRefuses, func(s *scene) account {
+	{"responder does not allow it", codes.ResponderRefuses, func(s *scene) account {
 		s.q.modify(control.QPAttr{QPN: s.q.num, Mask: control.AttrState | control.AttrAccess, State: control.StateRTS})
 		return s.remote(s.far.raddr(0), "does not allow")
 	}},
-	{"datagram to nobody", codeUDNobody, func(s *scene) account {
+	{"datagram to nobody", codes.UDNobody, func(s *scene) account {
 		p, q := s.transport(control.QPTypeUD)
 		q.toState(control.StateRST)
 		return p.of(p.post(ctrl(wqe.OpSend), q.to(), s.local.data(0, 8)), "listens")
 	}},
-	{"datagram with another qkey", codeUDQKey, func(s *scene) account {
+	{"datagram with another qkey", codes.UDQKey, func(s *scene) account {
 		p, q := s.transport(control.QPTypeUD)
 		to := q.to()
 		to.Key = wqe.UDKey(qkey + 1)
 		return p.of(p.post(ctrl(wqe.OpSend), to, s.local.data(0, 8)), "qkey 0x00001ee8")
 	}},
 
-	{"CQ too small", codeCQOverrun, func(s *scene) account {
+	{"CQ too small", codes.CQOverrun, func(s *scene) account {
 		return s.small(4, func(c *poller) { require.Len(s, c.all(), 2) }, "consumer index 0x000002. Its queue pairs go to error, with 2 completions outstanding; poll before posting more, or make the CQ larger")
 	}},
-	{"consumer index never advanced", codeCQNeverPolled, func(s *scene) account {
+	{"consumer index never advanced", codes.CQNeverPolled, func(s *scene) account {
 		return s.small(2, func(*poller) {}, "never been advanced")
 	}},
-	{"consumer index in host byte order", codeCQByteOrder, func(s *scene) account {
+	{"consumer index in host byte order", codes.CQByteOrder, func(s *scene) account {
 		return s.small(2, func(c *poller) { binary.LittleEndian.PutUint32(c.rec, 2) }, "is 2 in host byte order")
 	}},
-	{"consumer index ahead", codeCQIndex, func(s *scene) account {
+	{"consumer index ahead", codes.CQIndex, func(s *scene) account {
 		return s.small(2, func(c *poller) { shm.BE32At(c.rec, 0).Publish(7) }, "is not among")
 	}},
-	{"events are not read", codeEventLost, func(s *scene) account {
+	{"events are not read", codes.EventLost, func(s *scene) account {
 		h := s.p.h
 		id, _ := h.channel()
 		c := h.cq(control.CQ{LogSize: 4, Channel: id})
@@ -426,7 +427,7 @@ var recognised = []struct {
 		}
 		return account{h, c.num, uint16(c.ci), nil, "not delivered", false}
 	}},
-	{"memory without pages", codeMemoryFault, func(s *scene) account {
+	{"memory without pages", codes.MemoryFault, func(s *scene) account {
 		_, base, shrink := s.p.h.trusted(1 << 16)
 		k := s.p.h.reg(s.p.h.pd, base, 1<<16, control.AccessLocalWrite)
 		shrink()
@@ -435,7 +436,7 @@ var recognised = []struct {
 		s.e.steps(false)
 		return s.p.queue(0, "has no page behind it")
 	}},
-	{"memory of a process that is not there", codeProcessMemory, func(s *scene) account {
+	{"memory of a process that is not there", codes.ProcessMemory, func(s *scene) account {
 		s.p.h.share()
 		k := s.p.h.holed()
 		return s.gather(k.data(k.page, 64), "cannot be read: EFAULT")
@@ -444,11 +445,11 @@ var recognised = []struct {
 
 // Each is told once, to who caused it and to the log, and to nobody else.
 func TestRecognised(t *testing.T) {
-	tested := map[code]bool{codeMemorySlow: true} // in slow_test.go: it takes an engine that runs
+	tested := map[codes.Code]bool{codes.MemorySlow: true} // in slow_test.go: it takes an engine that runs
 	for _, row := range recognised {
 		tested[row.code] = true
 		t.Run(row.name, func(t *testing.T) {
-			if blindToRings && (row.code == codeRecordWord || row.code == codeRegisterOnly) {
+			if blindToRings && (row.code == codes.RecordWord || row.code == codes.RegisterOnly) {
 				t.Skip("not looked for under the race detector")
 			}
 			c, said := logged()
@@ -462,7 +463,7 @@ func TestRecognised(t *testing.T) {
 			for h, next := range heard {
 				for ev := next(); ev != nil; ev = next() {
 					if ev.Kind == control.EventExplanation {
-						if h != a.to && (row.code == codeKeyRefused || strings.HasPrefix(string(ev.Code[:]), "key-refused\x00")) {
+						if h != a.to && (row.code == codes.KeyRefused || strings.HasPrefix(string(ev.Code[:]), "key-refused\x00")) {
 							continue // each side hears its own
 						}
 						require.Same(t, a.to, h, "told to %v: %s", h.c, ev.Text)
@@ -488,7 +489,7 @@ func TestRecognised(t *testing.T) {
 			require.Equal(t, uint64(1), a.to.c.count[control.CounterExplained])
 		})
 	}
-	for c := range codes {
+	for c := range codes.Count {
 		require.True(t, tested[c], "nothing provokes %v", c)
 	}
 }
@@ -530,7 +531,7 @@ func TestLooksAreShort(t *testing.T) {
 				require.Nil(t, ev)
 				return
 			}
-			require.Contains(t, string(ev.Code[:]), codeRecordWord.String())
+			require.Contains(t, string(ev.Code[:]), codes.RecordWord.String())
 			require.Zero(t, testing.AllocsPerRun(10, func() { s.e.diagnoseQP(p.q) }), "nothing is put into words any more")
 		})
 	}
@@ -594,7 +595,7 @@ func TestWordsAreFoundOnlyToBeSaid(t *testing.T) {
 	c, _ := logged()
 	s := newScene(t, c)
 	said := 0
-	loud := because(codePeerState, "%v", wordy(func() { said++ }))
+	loud := because(codes.PeerState, "%v", wordy(func() { said++ }))
 	s.e.explainQueue(s.p.q, loud.code, "%s", loud)
 	for range 9 {
 		s.e.explainQueue(s.p.q, loud.code, "%s", loud)

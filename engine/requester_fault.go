@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -19,42 +20,42 @@ func (sh *shard) badRecord(q *qp, word uint32) {
 func (sh *shard) badSize(q *qp, j *job, n uint16) verdict {
 	switch {
 	case j.blocks == 0:
-		sh.explain(q, codeDSZero, "ds is 0; a WQE has at least its control segment, ds 1")
+		sh.explain(q, codes.DSZero, "ds is 0; a WQE has at least its control segment, ds 1")
 	case n > 0:
-		sh.explain(q, codeDSPastRecord, "ds %d is %d blocks, but the record announces %d; ring after the whole WQE is written", j.head.ds(), j.blocks, n)
+		sh.explain(q, codes.DSPastRecord, "ds %d is %d blocks, but the record announces %d; ring after the whole WQE is written", j.head.ds(), j.blocks, n)
 	default:
-		sh.explain(q, codeDSSmall, "ds %d is too small for %v, which needs at least %d", j.head.ds(), j.head.opcode(), j.head.opcode().Info().LeastUnits(wqe.Transport(q.transport)))
+		sh.explain(q, codes.DSSmall, "ds %d is too small for %v, which needs at least %d", j.head.ds(), j.head.opcode(), j.head.opcode().Info().LeastUnits(wqe.Transport(q.transport)))
 	}
 	return sh.fail(q, j, cqe.LocalQPOp)
 }
 
 func (sh *shard) badSignature(q *qp, j *job) verdict {
-	sh.explain(q, codeSignature, "signature %#02x, the bytes give %#02x", j.head.signature(), wqe.Sign(sh.scratch.wqe[:j.head.ds()*wqe.UnitSize]))
+	sh.explain(q, codes.Signature, "signature %#02x, the bytes give %#02x", j.head.signature(), wqe.Sign(sh.scratch.wqe[:j.head.ds()*wqe.UnitSize]))
 	return sh.fail(q, j, cqe.LocalQPOp)
 }
 
 func (sh *shard) badOpcode(q *qp, j *job) verdict {
-	sh.explain(q, codeOpcode, "opcode %v (%#02x) is not executed by this device on %s", j.head.opcode(), uint8(j.head.opcode()), transports[q.transport].name)
+	sh.explain(q, codes.Opcode, "opcode %v (%#02x) is not executed by this device on %s", j.head.opcode(), uint8(j.head.opcode()), transports[q.transport].name)
 	return sh.fail(q, j, cqe.LocalQPOp)
 }
 
 func (sh *shard) badInline(q *qp, j *job, size, off, end int) verdict {
 	if off > end {
-		sh.explain(q, codeInlineRange, "inline data of %d bytes ends at byte %d of a WQE of %d (ds %d)", size, off, end, j.head.ds())
+		sh.explain(q, codes.InlineRange, "inline data of %d bytes ends at byte %d of a WQE of %d (ds %d)", size, off, end, j.head.ds())
 	} else {
-		sh.explain(q, codeInlineRead, "%v with inline data; there is nowhere to put the answer", j.head.opcode())
+		sh.explain(q, codes.InlineRead, "%v with inline data; there is nowhere to put the answer", j.head.opcode())
 	}
 	return sh.fail(q, j, cqe.LocalQPOp)
 }
 
 func (sh *shard) tooLong(q *qp, j *job, total, most uint64) verdict {
-	sh.explain(q, codeMessageSize, "message of %d bytes; at most %d are possible", total, most)
+	sh.explain(q, codes.MessageSize, "message of %d bytes; at most %d are possible", total, most)
 	return sh.fail(q, j, cqe.LocalLength)
 }
 
 func (sh *shard) badLocal(q *qp, j *job, d wqe.Data, need uint32) verdict {
 	if j.tooManyUnits(d) {
-		sh.explain(q, codeDSLarge, "%v: ds %d counts a unit that is no data segment (byte_count %#x, lkey %#08x)", j.head.opcode(), j.head.ds(), d.ByteCount, d.LKey)
+		sh.explain(q, codes.DSLarge, "%v: ds %d counts a unit that is no data segment (byte_count %#x, lkey %#08x)", j.head.opcode(), j.head.ds(), d.ByteCount, d.LKey)
 	} else {
 		why := sh.whyNoAccess(localUse(d, need, q, q.pd))
 		sh.explain(q, why.code, "%v: %s", j.head.opcode(), why)

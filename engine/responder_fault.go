@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
@@ -15,7 +16,7 @@ func (sh *shard) noReceive(j *job) answer {
 	if p.transport == control.QPTypeRC {
 		return answerRNR | answer(p.attr.MinRNRTimer)
 	}
-	sh.explainReceive(j, nil, codeReceiveNone, "no receive is posted for a message of QP %#06x, which is lost", j.request.fromQPN)
+	sh.explainReceive(j, nil, codes.ReceiveNone, "no receive is posted for a message of QP %#06x, which is lost", j.request.fromQPN)
 	return answerDrop
 }
 
@@ -30,7 +31,7 @@ func (sh *shard) refused(q *qp, j *job, info *wqe.Info) answer {
 	default:
 		what = "READ"
 	}
-	sh.explain(q, codePeerRefuses, "peer QP %#06x does not allow %s (%v): its access is %s, its max_dest_rd_atomic %d",
+	sh.explain(q, codes.ResponderRefuses, "peer QP %#06x does not allow %s (%v): its access is %s, its max_dest_rd_atomic %d",
 		j.peer.num, what, j.request.op, rights(j.peer.attr.Access), j.peer.attr.MaxDestRdAtomic)
 	return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
 }
@@ -38,11 +39,11 @@ func (sh *shard) refused(q *qp, j *job, info *wqe.Info) answer {
 func (sh *shard) badRemote(q *qp, j *job, need uint32) answer {
 	p, r := j.peer, &j.request
 	why := sh.whyNoAccess(use{name: "rkey", key: r.rkey, addr: r.addr, n: r.length, need: need, client: p.client, pd: p.pd, qp: p})
-	if p.client != q.client && why.code != codeKeyByteOrder {
+	if p.client != q.client && why.code != codes.KeyByteOrder {
 		// A client that learned which keys are stale, and how far they reach, could
 		// find one. The owner is told.
 		sh.explainQueue(p, why.code, "%v of peer QP %#06x: %s", r.op, r.fromQPN, why)
-		why = because(codeKeyRefused, "rkey %#08x does not give peer QP %#06x's memory, %d bytes at %#x; why is said to its owner",
+		why = because(codes.KeyRefused, "rkey %#08x does not give peer QP %#06x's memory, %d bytes at %#x; why is said to its owner",
 			r.rkey, p.num, r.length, r.addr)
 	}
 	sh.explain(q, why.code, "%v: %s", r.op, why)
@@ -50,7 +51,7 @@ func (sh *shard) badRemote(q *qp, j *job, need uint32) answer {
 }
 
 func (sh *shard) badInvalidate(q *qp, j *job) answer {
-	sh.explain(q, codeSendInval, "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.request.imm, j.peer.num)
+	sh.explain(q, codes.SendInval, "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.request.imm, j.peer.num)
 	sh.putBack(j)
 	return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
 }
@@ -61,16 +62,16 @@ func (sh *shard) badReceive(j *job, entry []byte, unit int, d wqe.Data) answer {
 	why := sh.whyNoAccess(localUse(d, control.AccessLocalWrite, p, p.receivePD()))
 	switch {
 	case unit == 0 && d == wqe.Data{}:
-		why = because(codeReceiveUnwritten, "its entry is all zeros; it was announced before it was written, or written elsewhere")
-	case unit > 0 && (why.code == codeKeyUnknown || why.code == codeKeyStale):
-		why = because(codeReceiveNoEnd, "its list goes on with unit %d: %s; to end it there, write byte_count 0 and lkey %#x", unit, why, wqe.KeyEnd)
+		why = because(codes.ReceiveUnwritten, "its entry is all zeros; it was announced before it was written, or written elsewhere")
+	case unit > 0 && (why.code == codes.KeyUnknown || why.code == codes.KeyStale):
+		why = because(codes.ReceiveNoEnd, "its list goes on with unit %d: %s; to end it there, write byte_count 0 and lkey %#x", unit, why, wqe.KeyEnd)
 	}
 	sh.explainReceive(j, entry, why.code, "receive %d: %s", j.index, why)
 	return sh.endReceive(j, cqe.LocalProtection, answerOperation)
 }
 
 func (sh *shard) receiveTooShort(j *job, entry []byte, left uint64) answer {
-	sh.explainReceive(j, entry, codeReceiveShort, "receive %d takes %d bytes, the message has %d", j.index, j.total-left, j.total)
+	sh.explainReceive(j, entry, codes.ReceiveShort, "receive %d takes %d bytes, the message has %d", j.index, j.total-left, j.total)
 	return sh.endReceive(j, cqe.LocalLength, answerInvalidRequest)
 }
 

@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/cpu"
 )
@@ -120,7 +121,7 @@ func (sh *shard) recoverFault() {
 	if c := sh.fault.cq; c != nil {
 		sh.fault.cq = nil
 		sh.disarm(c)
-		sh.explainCQ(c, codeMemoryFault, noPage+"; CQ %#06x raises no more events", addr, c.num)
+		sh.explainCQ(c, codes.MemoryFault, noPage+"; CQ %#06x raises no more events", addr, c.num)
 		return
 	}
 	q := sh.fault.qp
@@ -133,11 +134,11 @@ func (sh *shard) recoverFault() {
 func (sh *shard) memoryFault(q *qp, addr uintptr) {
 	if q.attr.State == control.StateERR {
 		// Not even the error can be reported.
-		sh.explainQueue(q, codeMemoryFault, noPage+"; the queue pair is given up", addr)
+		sh.explainQueue(q, codes.MemoryFault, noPage+"; the queue pair is given up", addr)
 		sh.setState(q, control.StateRST)
 		return
 	}
-	sh.explainQueue(q, codeMemoryFault, noPage+"; the work request fails", addr)
+	sh.explainQueue(q, codes.MemoryFault, noPage+"; the work request fails", addr)
 	q.faulted = cqe.RemoteOperation
 	if q.client.holds(uint64(addr)) {
 		q.faulted = cqe.LocalProtection

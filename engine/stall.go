@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/clock"
 )
 
@@ -165,7 +166,7 @@ func (sh *shard) explainWait(q *qp) {
 	}
 	q.suspicion.waits = true
 	if s.kind == notReady {
-		sh.explainQueue(q, codeReceiveNone, "peer QP %#06x has no receive posted; the send waits (rnr_retry 7: for ever)", q.attr.DestQPN)
+		sh.explainQueue(q, codes.ReceiveNone, "peer QP %#06x has no receive posted; the send waits (rnr_retry 7: for ever)", q.attr.DestQPN)
 		return
 	}
 	why := sh.whyNoPeer(q)
@@ -183,7 +184,7 @@ func (sh *shard) failWaiting(q *qp, kind stallKind) {
 // failRetries fails the WQE of the snapshot, whose retries have run out.
 func (sh *shard) failRetries(q *qp, kind stallKind) verdict {
 	if kind == notReady {
-		sh.explain(q, codeReceiveNone, "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
+		sh.explain(q, codes.ReceiveNone, "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
 			"Post receives first, or set rnr_retry to 7 (for ever)", q.attr.DestQPN, q.attr.RNRRetry)
 		return sh.fail(q, sh.scratch.job, cqe.RNRRetry)
 	}

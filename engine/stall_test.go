@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
@@ -263,17 +264,17 @@ func TestRNRRetriesAreNotCountedAnew(t *testing.T) {
 func TestWaitingForEverIsExplained(t *testing.T) {
 	for name, row := range map[string]struct {
 		begin func(s *scene)
-		code  code
+		code  codes.Code
 		words string
 	}{
 		"no receive": {func(s *scene) {
 			s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
-		}, codeReceiveNone, "has no receive posted; the send waits (rnr_retry 7: for ever)"},
+		}, codes.ReceiveNone, "has no receive posted; the send waits (rnr_retry 7: for ever)"},
 		"no peer": {func(s *scene) {
 			s.p.q.attr.Timeout = 0
 			s.q.destroy()
 			s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
-		}, codePeerGone, "has ended; one that has the number later is another; the work request waits (timeout 0: for ever)"},
+		}, codes.PeerGone, "has ended; one that has the number later is another; the work request waits (timeout 0: for ever)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, Config{})

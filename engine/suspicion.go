@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
@@ -25,7 +26,7 @@ const suspicionTime = 500 * time.Millisecond
 // so that it is explained once.
 type suspicion struct {
 	record    uint32 // one more than the value of a send record that was explained; 0: none
-	suspected code
+	suspected codes.Code
 	since     uint64 // device clock; 0: nothing is suspected
 	said      bool   // suspected was explained
 	index     bool   // a wrong index in a control segment was explained
@@ -63,7 +64,7 @@ func (sh *shard) diagnoseQP(q *qp) {
 	}
 	if q.rq.ring != nil && !q.suspicion.receive && swapped(receive, q.rq.done, q.rq.mask+1) {
 		q.suspicion.receive = true
-		sh.explainQueue(q, codeRecordByteOrder, "receive record says %#08x, which is %d in host byte order; records are big-endian",
+		sh.explainQueue(q, codes.RecordByteOrder, "receive record says %#08x, which is %d in host byte order; records are big-endian",
 			receive, bits.ReverseBytes32(receive))
 	}
 	if q.suspicion.said {
@@ -83,11 +84,11 @@ func (sh *shard) diagnoseQP(q *qp) {
 }
 
 // suspect returns what looks wrong with q and would be if it stayed so, or "".
-func (sh *shard) suspect(q *qp, send, receive uint32) (code, string) {
+func (sh *shard) suspect(q *qp, send, receive uint32) (codes.Code, string) {
 	switch q.attr.State {
 	case control.StateINIT, control.StateRTR:
 		if n := uint16(send) - uint16(q.sq.done); n != 0 && uint64(n) <= q.sq.mask+1 {
-			return codePostState, fmt.Sprintf("send record announces %d blocks in state %s; they are executed in RTS", n, stateName(q.attr.State))
+			return codes.PostState, fmt.Sprintf("send record announces %d blocks in state %s; they are executed in RTS", n, stateName(q.attr.State))
 		}
 	case control.StateRTS:
 		if q.sq.done != 0 || send != 0 || q.sq.managed || q.suspicion.reborn || blindToRings || q.blocksAt(0) == 0 {
@@ -96,10 +97,10 @@ func (sh *shard) suspect(q *qp, send, receive uint32) (code, string) {
 		// The first WQE is there, and the send record has never changed.
 		switch {
 		case q.countsBlocks(receive):
-			return codeRecordWord, fmt.Sprintf("word 0 of the doorbell record says %d, as many blocks as the send queue has in WQEs; "+
+			return codes.RecordWord, fmt.Sprintf("word 0 of the doorbell record says %d, as many blocks as the send queue has in WQEs; "+
 				"it counts receives. The send counter is word 1, at offset 4, and is 0", receive)
 		case sh.rung(q):
-			return codeRegisterOnly, "a UAR register was written for this queue, but its send record is 0; the record is what counts"
+			return codes.RegisterOnly, "a UAR register was written for this queue, but its send record is 0; the record is what counts"
 		}
 	}
 	return 0, ""
@@ -206,7 +207,7 @@ func (sh *shard) misplaced(q *qp, h head) {
 	}
 	if index := uint16(h.first >> 40); index != uint16(q.sq.done) && !q.suspicion.index {
 		q.suspicion.index = true
-		sh.explain(q, codeIndexMismatch, "index %#04x in the control segment of block %#04x; it counts blocks of 64 bytes. The WQE is executed", index, uint16(q.sq.done))
+		sh.explain(q, codes.IndexMismatch, "index %#04x in the control segment of block %#04x; it counts blocks of 64 bytes. The WQE is executed", index, uint16(q.sq.done))
 	}
 	if qpn := uint32(h.first>>8) & 0xffffff; qpn != q.num && !q.suspicion.qpn {
 		q.suspicion.qpn = true
@@ -214,6 +215,6 @@ func (sh *shard) misplaced(q *qp, h head) {
 		if binary.BigEndian.Uint32(sh.scratch.wqe[4:]) == q.num {
 			why = ", which is not shifted by 8 bits"
 		}
-		sh.explain(q, codeQPNMismatch, "QPN %#06x in the control segment of QP %#06x%s. The WQE is executed", qpn, q.num, why)
+		sh.explain(q, codes.QPNMismatch, "QPN %#06x in the control segment of QP %#06x%s. The WQE is executed", qpn, q.num, why)
 	}
 }

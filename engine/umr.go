@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -23,7 +24,7 @@ func (sh *shard) judgeUMR(q *qp, j *job) verdict {
 	ctrl := wqe.ParseUMRCtrl((*[wqe.UMRCtrlSize]byte)(sh.scratch.wqe[umrCtrlOffset:]))
 	ctx := wqe.ParseMkeyContext((*[wqe.MkeyContextSize]byte)(sh.scratch.wqe[umrContextOffset:]))
 	if listEnd := umrListOffset + int(ctrl.KLMOctowords)*wqe.KLMSize; ctrl.Flags&wqe.UMRInline != 0 && listEnd > end {
-		sh.explain(q, codeUMRList, "list of %d units ends at byte %d of a WQE of %d", ctrl.KLMOctowords, listEnd, end)
+		sh.explain(q, codes.UMRList, "list of %d units ends at byte %d of a WQE of %d", ctrl.KLMOctowords, listEnd, end)
 		return sh.fail(q, j, cqe.LocalQPOp)
 	}
 	k := sh.keys.findIndex(j.head.imm())
@@ -114,7 +115,7 @@ func (sh *shard) invalidateJobs(k *mkey) {
 }
 
 func (sh *shard) badBind(q *qp, j *job, why string) verdict {
-	sh.explain(q, codeBind, "UMR of key %#08x: %s", j.head.imm(), why)
+	sh.explain(q, codes.Bind, "UMR of key %#08x: %s", j.head.imm(), why)
 	return sh.fail(q, j, cqe.MWBind)
 }
 

@@ -4,6 +4,7 @@ import (
 	"syscall"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/internal/shm"
@@ -261,5 +262,5 @@ func (g gap) why() reason {
 	if g.write {
 		what = "written"
 	}
-	return because(codeProcessMemory, "memory at %#x of process %d cannot be %s: %s", g.addr, g.process.pid, what, g.process.why(g.errno, g.write))
+	return because(codes.ProcessMemory, "memory at %#x of process %d cannot be %s: %s", g.addr, g.process.pid, what, g.process.why(g.errno, g.write))
 }

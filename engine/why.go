@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
@@ -14,12 +15,12 @@ import (
 
 // A reason is why something failed. Its text is made only if it is used.
 type reason struct {
-	code   code
+	code   codes.Code
 	format string
 	args   []any
 }
 
-func because(code code, format string, args ...any) reason { return reason{code, format, args} }
+func because(code codes.Code, format string, args ...any) reason { return reason{code, format, args} }
 
 // String returns the text.
 func (r reason) String() string { return fmt.Sprintf(r.format, r.args...) }
@@ -48,27 +49,27 @@ func (sh *shard) whyNoAccess(u use) reason {
 	k, swapped, other := sh.keyOf(u.client, u.key), bits.ReverseBytes32(u.key), sh.keys.findIndex(u.key)
 	switch {
 	case k == nil && sh.keyOf(u.client, swapped) != nil:
-		return because(codeKeyByteOrder, "%s %#08x names nothing, but %#08x does: it was stored in host byte order", u.name, u.key, swapped)
+		return because(codes.KeyByteOrder, "%s %#08x names nothing, but %#08x does: it was stored in host byte order", u.name, u.key, swapped)
 	case k == nil && other != nil && other.client == u.client:
-		return because(codeKeyStale, "%s %#08x: the index exists, the variant %#02x is stale", u.name, u.key, u.key&0xff)
+		return because(codes.KeyStale, "%s %#08x: the index exists, the variant %#02x is stale", u.name, u.key, u.key&0xff)
 	case k == nil:
-		return because(codeKeyUnknown, "%s %#08x names no memory region", u.name, u.key)
+		return because(codes.KeyUnknown, "%s %#08x names no memory region", u.name, u.key)
 	case k.free:
-		return because(codeKeyUnbound, "%s %#08x is not bound, or has been invalidated", u.name, u.key)
+		return because(codes.KeyUnbound, "%s %#08x is not bound, or has been invalidated", u.name, u.key)
 	case k.window != nil && u.name == "lkey":
-		return because(codeKeyWindow, "lkey %#08x is of a memory window, which gives remote access only", u.key)
+		return because(codes.KeyWindow, "lkey %#08x is of a memory window, which gives remote access only", u.key)
 	case k.domain() != u.pd:
-		return because(codeKeyDomain, "%s %#08x belongs to another protection domain than the QP", u.name, u.key)
+		return because(codes.KeyDomain, "%s %#08x belongs to another protection domain than the QP", u.name, u.key)
 	case k.window != nil && k.window.kind == 2 && k.window.serial != u.qp.serial:
-		return because(codeKeyWindow, "%s %#08x is a window of QP %#06x, not of QP %#06x", u.name, u.key, k.window.qpn, u.qp.num)
+		return because(codes.KeyWindow, "%s %#08x is a window of QP %#06x, not of QP %#06x", u.name, u.key, k.window.qpn, u.qp.num)
 	case k.access&u.need != u.need:
-		return because(codeKeyAccess, "%s %#08x: its access (%s) lacks %s", u.name, u.key, rights(k.access), rights(u.need&^k.access))
+		return because(codes.KeyAccess, "%s %#08x: its access (%s) lacks %s", u.name, u.key, rights(k.access), rights(u.need&^k.access))
 	case u.addr-k.base <= k.size && u.n <= k.size-(u.addr-k.base) && len(k.list) > 0:
-		return because(codeKeyList, "%s %#08x: an entry of its list is outside the memory that it names", u.name, u.key)
+		return because(codes.KeyList, "%s %#08x: an entry of its list is outside the memory that it names", u.name, u.key)
 	case u.zero:
-		return because(codeLengthZero, "%s %#08x: byte_count 0 stands for 2^31 bytes, of which the key has %d; leave empty pieces out", u.name, u.key, k.size)
+		return because(codes.LengthZero, "%s %#08x: byte_count 0 stands for 2^31 bytes, of which the key has %d; leave empty pieces out", u.name, u.key, k.size)
 	}
-	return because(codeKeyRange, "%s %#08x: %d bytes at %#x are outside its %d bytes at %#x", u.name, u.key, u.n, u.addr, k.size, k.base)
+	return because(codes.KeyRange, "%s %#08x: %d bytes at %#x are outside its %d bytes at %#x", u.name, u.key, u.n, u.addr, k.size, k.base)
 }
 
 // keyOf returns what a key names, if it is of this client.
@@ -86,19 +87,19 @@ func (sh *shard) whyNoPeer(q *qp) reason {
 	p := sh.boundPeer(q)
 	switch {
 	case q.conn.bound == 0:
-		return because(codePeerMissing, "peer QP %#06x did not exist when this queue pair went to RTR; one that has the number later is another", q.attr.DestQPN)
+		return because(codes.PeerMissing, "peer QP %#06x did not exist when this queue pair went to RTR; one that has the number later is another", q.attr.DestQPN)
 	case p == nil:
-		return because(codePeerGone, "peer QP %#06x, to which this queue pair was connected, has ended; one that has the number later is another", q.attr.DestQPN)
+		return because(codes.PeerGone, "peer QP %#06x, to which this queue pair was connected, has ended; one that has the number later is another", q.attr.DestQPN)
 	case p.client != q.client && p.conn.bound != q.serial:
-		return because(codePeerNotBack, "peer QP %#06x exists, but does not answer: it is not connected back to %#06x, or not yet", p.num, q.num)
+		return because(codes.PeerNotBack, "peer QP %#06x exists, but does not answer: it is not connected back to %#06x, or not yet", p.num, q.num)
 	case p.transport != q.transport:
-		return because(codePeerTransport, "peer QP %#06x is of transport %s, this one of %s", p.num, transports[p.transport].name, transports[q.transport].name)
+		return because(codes.PeerTransport, "peer QP %#06x is of transport %s, this one of %s", p.num, transports[p.transport].name, transports[q.transport].name)
 	case p.conn.bound != q.serial && p.attr.DestQPN == q.num:
-		return because(codePeerNotBack, "peer QP %#06x is not connected back: it went to RTR before this queue pair existed, when %#06x was nobody's or another's", p.num, q.num)
+		return because(codes.PeerNotBack, "peer QP %#06x is not connected back: it went to RTR before this queue pair existed, when %#06x was nobody's or another's", p.num, q.num)
 	case p.conn.bound != q.serial && p.attr.State >= control.StateRTR:
-		return because(codePeerNotBack, "peer QP %#06x is not connected back: its peer is %#06x, not %#06x", p.num, p.attr.DestQPN, q.num)
+		return because(codes.PeerNotBack, "peer QP %#06x is not connected back: its peer is %#06x, not %#06x", p.num, p.attr.DestQPN, q.num)
 	}
-	return because(codePeerState, "peer QP %#06x is in state %s; it answers in RTR and RTS", p.num, stateName(p.attr.State))
+	return because(codes.PeerState, "peer QP %#06x is in state %s; it answers in RTR and RTS", p.num, stateName(p.attr.State))
 }
 
 // whyNoRoom returns why a completion queue has no room.
@@ -109,13 +110,13 @@ func (q *cq) whyNoRoom() reason {
 	ahead := func(index uint32) uint64 { return uint64(index-uint32(q.seen)) & 0xffffff }
 	switch swapped := bits.ReverseBytes32(word); {
 	case word>>16 != 0 && word&0xffff == 0 && inFirstLap(q.next, n) && swapped != 0 && ahead(swapped) <= unread:
-		return because(codeCQByteOrder, "consumer index %#08x is %d in host byte order", word, swapped)
+		return because(codes.CQByteOrder, "consumer index %#08x is %d in host byte order", word, swapped)
 	case ahead(word) > unread:
-		return because(codeCQIndex, "consumer index %#06x is not among the %d completions from %#06x on", word&0xffffff, unread, q.seen&0xffffff)
+		return because(codes.CQIndex, "consumer index %#06x is not among the %d completions from %#06x on", word&0xffffff, unread, q.seen&0xffffff)
 	case word == 0 && q.seen == 0:
-		return because(codeCQNeverPolled, "its consumer index has never been advanced")
+		return because(codes.CQNeverPolled, "its consumer index has never been advanced")
 	}
-	return because(codeCQOverrun, "consumer index %#06x", word&0xffffff)
+	return because(codes.CQOverrun, "consumer index %#06x", word&0xffffff)
 }
 
 // inFirstLap reports whether a counter of a ring of n entries, which has reached count,
@@ -137,9 +138,9 @@ func (q *qp) whyNoRecord(word uint32) reason {
 	ahead := uint16(word) - uint16(q.sq.done)
 	switch {
 	case swapped(word, q.sq.done, ring):
-		return because(codeRecordByteOrder, "send record says %#08x, which is %d in host byte order; records are big-endian", word, bits.ReverseBytes32(word))
+		return because(codes.RecordByteOrder, "send record says %#08x, which is %d in host byte order; records are big-endian", word, bits.ReverseBytes32(word))
 	case -ahead < ahead:
-		return because(codeRecordBack, "send record says %#08x, %d blocks less than the %#04x executed; the value is ignored", word, -ahead, uint16(q.sq.done))
+		return because(codes.RecordBack, "send record says %#08x, %d blocks less than the %#04x executed; the value is ignored", word, -ahead, uint16(q.sq.done))
 	}
-	return because(codeRecordRange, "send record says %#08x, %d blocks more than the %#04x executed; the ring has %d, and the value is ignored", word, ahead, uint16(q.sq.done), ring)
+	return because(codes.RecordRange, "send record says %#08x, %d blocks more than the %#04x executed; the ring has %d, and the value is ignored", word, ahead, uint16(q.sq.done), ring)
 }

@@ -1,4 +1,4 @@
-package engine
+package codes
 
 import (
 	"flag"
@@ -12,27 +12,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write docs/EXPLANATIONS.md anew")
+var update = flag.Bool("update", false, "rewrite the tables of docs/EXPLANATIONS.md")
 
-const explanationsPage = "../docs/EXPLANATIONS.md"
+const explanationsPage = "../../../docs/EXPLANATIONS.md"
 
 func TestEveryCodeHasItsMeaning(t *testing.T) {
 	seen := make(map[string]bool)
 	for c, m := range meanings {
 		assert.Regexp(t, `^[a-z]+(-[a-z]+)*$`, m.name, "code %d", c)
 		assert.LessOrEqual(t, len(m.name), 24, "%s does not fit an event", m.name)
-		assert.False(t, seen[m.name], "%s twice", m.name)
+		assert.False(t, seen[m.name], "%s is there twice", m.name)
 		seen[m.name] = true
 		for what, text := range map[string]string{"seen": m.seen, "why": m.why, "cause": m.cause, "fix": m.fix} {
 			assert.Regexp(t, `^[^|\n]+[^|\n.]$`, text, "%s: %s: a phrase for a cell of a table", m.name, what)
 		}
-		assert.Equal(t, m.name, code(c).String())
+		assert.Equal(t, m.name, Code(c).String())
 	}
 	assert.NotEmpty(t, meanings[0].group)
-	assert.Equal(t, fmt.Sprintf("code %d", codes), codes.String())
+	assert.Equal(t, fmt.Sprintf("code %d", Count), Count.String())
 }
 
-// tables is what stands on the page, from the first heading of a group on.
+// tables returns the page from the first heading of a group on.
 func tables() string {
 	var b strings.Builder
 	for _, m := range meanings {
@@ -44,9 +44,7 @@ func tables() string {
 	return b.String()
 }
 
-// The page says what the code says. After a change of the table:
-//
-//	go test ./engine -run TestPageOfExplanations -update
+// The page contains the table, and its introduction names no code that does not exist.
 func TestPageOfExplanations(t *testing.T) {
 	b, err := os.ReadFile(explanationsPage)
 	require.NoError(t, err)
@@ -58,6 +56,6 @@ func TestPageOfExplanations(t *testing.T) {
 	}
 	require.Equal(t, tables(), "\n## "+meanings[0].group+got)
 	for _, name := range regexp.MustCompile("`([a-z]+-[a-z-]+)`").FindAllStringSubmatch(head, -1) {
-		require.Contains(t, tables(), "| "+name[1]+" |", "the page speaks of a code that is not there")
+		require.Contains(t, tables(), "| "+name[1]+" |", "the page names a code that does not exist")
 	}
 }

@@ -349,7 +349,7 @@ var recognised = []struct {
 		return s.q.ofReceive(0, "all zeros")
 	}},
 	{"key of a receive", codes.KeyStale, func(s *scene) account {
-		return s.receives([]wqe.Data{{ByteCount: 64, LKey: s.far.key + 1, Addr: s.far.addr}}, "receive 0: lkey")
+		return s.receives([]wqe.Data{{ByteCount: 64, LKey: s.far.key ^ 1, Addr: s.far.addr}}, "receive 0: lkey")
 	}},
 	{"receive of byte_count 0", codes.LengthZero, func(s *scene) account {
 		return s.receives([]wqe.Data{{LKey: s.far.key, Addr: s.far.addr}}, "2^31")
@@ -445,7 +445,7 @@ var recognised = []struct {
 
 // Each is told once, to who caused it and to the log, and to nobody else.
 func TestRecognised(t *testing.T) {
-	tested := map[codes.Code]bool{codes.MemorySlow: true} // in slow_test.go: it takes an engine that runs
+	tested := map[codes.Code]bool{codes.MemorySlow: true} // in progress_test.go: it takes an engine that runs
 	for _, row := range recognised {
 		tested[row.code] = true
 		t.Run(row.name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func newTakeover(r *rig, transport uint8, history func(r *rig, victim, peer *end
 	r.Helper()
 	a, b, c := r.host("victim"), r.host("peer"), r.host("stranger")
 	victim := a.qp(control.QP{Type: transport}, a.cq(control.CQ{LogSize: 6}), a.cq(control.CQ{LogSize: 6}))
-	place, d := r.e.numbers.qp.next, b.cq(control.CQ{LogSize: 6})
+	place, d := r.e.numbers.qp.Place(), b.cq(control.CQ{LogSize: 6})
 	peer := b.qp(control.QP{Type: transport}, d, d)
 	victim.up(peer)
 	peer.up(victim)
@@ -56,7 +56,7 @@ func newTakeover(r *rig, transport uint8, history func(r *rig, victim, peer *end
 // next makes a queue pair that is given the number at a place of the order.
 func (h *host) next(r *rig, place, number uint32, transport uint8) *end {
 	r.Helper()
-	r.e.numbers.qp.next = place
+	r.e.numbers.qp.SetPlace(place)
 	c := h.cq(control.CQ{LogSize: 6})
 	p := h.qp(control.QP{Type: transport}, c, h.cq(control.CQ{LogSize: 6}))
 	require.Equal(r, number, p.num, "the number is to be given out again")
@@ -144,7 +144,7 @@ func TestWhatWaitsDoesNotGoToAStranger(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Config{Slice: 64})
-			place := r.e.numbers.qp.next + 1
+			place := r.e.numbers.qp.Place() + 1
 			p, q := pair(r.host("victim"), r.host("peer"))
 			s := &scene{rig: r, p: p, q: q, local: p.h.full(256, 1), far: q.h.full(256, 7)}
 			post(s)
@@ -191,8 +191,8 @@ func TestConnectedBeforeThereIsAPeer(t *testing.T) {
 		h := r.host("h")
 		next := h.events()
 		p := h.qp(control.QP{Type: transport}, h.cq(control.CQ{LogSize: 4}), h.cq(control.CQ{LogSize: 4}))
-		place := r.e.numbers.qp.next
-		late := r.e.numbers.qp.at(place)
+		place := r.e.numbers.qp.Place()
+		late := r.e.numbers.qp.At(place)
 		p.modify(p.toInit())
 		require.Nil(t, next())
 		p.modify(p.toRTR(late))
@@ -301,7 +301,7 @@ func duoOf(r *rig) (p, q *end) { return pair(r.host("p"), r.host("q")) }
 // that has the number later.
 func TestAWindowEndsWithItsQueuePair(t *testing.T) {
 	s := newScene(t, Config{})
-	place := s.e.numbers.qp.next - 1 // of idle's number
+	place := s.e.numbers.qp.Place() - 1 // of idle's number
 	h := s.q.h
 	w := h.window(2)
 	s.umr(s.idle, unharmed, w, s.idle.bind(2, uint8(w), s.far, 0, 64, mkeyWrite))

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
+	"github.com/nicless/nicless/engine/internal/numbers"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -98,7 +99,7 @@ func (c *client) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (con
 		collapsed: m.Flags&control.CQCollapsed != 0, ignore: m.Flags&control.CQIgnoreOverrun != 0,
 		consumer: shm.BE32At(rec, 0), armWord: armWord, armSeen: neverArmed,
 	}
-	q.num = freeNumber(c.e.numbers.cq, c.e.cqs)
+	q.num = numbers.Next(c.e.numbers.cq, c.e.cqs)
 	c.e.watchdog.owners.put(uint64(q.num)|atCQ, c.name)
 	c.e.cqs[q.num], c.cqs[q.num] = q, q
 	countUser(1, region, records)

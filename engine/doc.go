@@ -101,7 +101,7 @@
 //   - qpstate.go: their states and transitions
 //   - transport.go: RC, UC and UD
 //   - srq.go: shared receive queues
-//   - numbers.go: numbers of queues
+//   - internal/numbers: numbers of queues
 //   - status.go: the status page, Stats
 //   - wake.go: how clients wake the device
 //   - device.go: what servers can ask of the device: package nic; probe.go: what their tests can

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/numbers"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/cpu"
@@ -104,7 +105,7 @@ type Engine struct {
 	qps     map[uint32]*qp // by number; read by requests and at the first use of a peer only
 	cqs     map[uint32]*cq // by number, likewise
 	srqs    map[uint32]*srq
-	numbers struct{ qp, cq, srq *numbers }
+	numbers struct{ qp, cq, srq *numbers.Sequence }
 	serial  uint64 // of the newest queue pair
 	served  uint64 // number of requests so far
 	stopped bool   // no shard works: a request is being served
@@ -162,7 +163,7 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 	for n := range max(1, len(cfg.Cores)) {
 		e.shards = append(e.shards, newShard(e, n))
 	}
-	e.numbers.qp, e.numbers.cq, e.numbers.srq = newNumbers(random), newNumbers(random), newNumbers(random)
+	e.numbers.qp, e.numbers.cq, e.numbers.srq = numbers.New(random), numbers.New(random), numbers.New(random)
 	e.publishCycles = clock.Cycles(publishTime) // this calibrates the clock, which takes too long for a step
 	return e, nil
 }

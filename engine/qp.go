@@ -4,6 +4,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/numbers"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -161,7 +162,7 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs, qpCost); err != nil {
 		return nil, err
 	}
-	q.num = freeNumber(c.e.numbers.qp, c.e.qps)
+	q.num = numbers.Next(c.e.numbers.qp, c.e.qps)
 	c.e.serial++
 	q.serial = c.e.serial
 	q.attr.QPN = q.num

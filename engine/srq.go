@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/nicless/nicless/engine/internal/numbers"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -55,7 +56,7 @@ func (c *client) createSRQ(m *control.SRQ, _ requestMemory, _ *control.Reply) (c
 	if _, err := c.take("shared receive queues", len(c.srqs), c.e.cfg.Limits.QPs, s.cost()); err != nil {
 		return nil, err
 	}
-	s.num = freeNumber(c.e.numbers.srq, c.e.srqs)
+	s.num = numbers.Next(c.e.numbers.srq, c.e.srqs)
 	c.e.srqs[s.num], c.srqs[s.num] = s, s
 	countUser(1, ringRegion, recRegion)
 	p.users++

@@ -1,0 +1,108 @@
+package numbers
+
+import (
+	"crypto/aes"
+	crand "crypto/rand"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A mixer is a cheap block cipher. The network is a permutation whatever its round function
+// is, and with AES the test takes twice the time.
+type mixer struct{ key uint64 }
+
+func (mixer) BlockSize() int      { return aes.BlockSize }
+func (mixer) Decrypt(_, _ []byte) { panic("not used") }
+func (m mixer) Encrypt(dst, src []byte) {
+	x := (uint64(binary.LittleEndian.Uint32(src)) + m.key) * 0x9e3779b97f4a7c15
+	binary.LittleEndian.PutUint64(dst, x>>29)
+}
+
+// placeOf is the inverse of At.
+func (s *Sequence) placeOf(number uint32) uint32 {
+	left, right := number>>halfBits, number&halfMask
+	for i := uint32(rounds); i > 0; i-- {
+		binary.LittleEndian.PutUint32(s.in[:], (i-1)<<halfBits|left)
+		s.round.Encrypt(s.out[:], s.in[:])
+		left, right = right^binary.LittleEndian.Uint32(s.out[:])&halfMask, left
+	}
+	return left<<halfBits | right
+}
+
+// The order has every number once, so none comes back before all others have been given
+// out, and the next lap is like the last. Next leaves out numbers that are taken or
+// reserved.
+func TestEveryNumberOnce(t *testing.T) {
+	const all = 1 << numberBits
+	n := &Sequence{round: mixer{rand.Uint64()}}
+	const step = 31 // all places take ten seconds
+	seen := make([]bool, all)
+	for place := uint32(0); place < all; place += step {
+		number := n.At(place)
+		if seen[number] {
+			require.Fail(t, "twice", "number %#06x comes back at place %d", number, place)
+		}
+		seen[number] = true
+	}
+
+	n = New(crand.Reader)
+	for range 1 << 16 {
+		place := rand.Uint32N(all)
+		require.Equal(t, place, n.placeOf(n.At(place)))
+	}
+	none := map[uint32]bool{}
+	for _, reserved := range []uint32{0, 1, 15, all - 1} {
+		n.next = n.placeOf(reserved)
+		number := Next(n, none)
+		require.True(t, number >= 16 && number < all-1, "%#x is reserved", number)
+	}
+	for _, given := range []uint32{16, all - 2} {
+		n.next = n.placeOf(given)
+		require.Equal(t, given, Next(n, none))
+	}
+	n.next = 100
+	taken := map[uint32]bool{n.At(100): true, n.At(101): true}
+	require.Equal(t, n.At(102), Next(n, taken))
+	n.next = 1<<32 - 1
+	last := n.At(all - 1)
+	require.Equal(t, last, n.At(n.next))
+	Next(n, none)
+	require.Equal(t, n.At(1), n.At(n.next+1), "after 2^32 numbers the order goes on")
+}
+
+// The next numbers cannot be told from earlier ones: each bit of two numbers at a fixed
+// distance differs half the time, and no difference of two numbers comes often. Chance
+// exceeds the bounds in less than one of 10^9 runs.
+func TestNumbersAreUnpredictable(t *testing.T) {
+	const pairs = 1 << 16
+	n := New(crand.Reader)
+	for _, distance := range []uint32{1, 2, 1 << 11, 1 << halfBits, 1 << 23} {
+		var flips [numberBits]int
+		differences := map[uint32]int{}
+		for i := range uint32(pairs) {
+			d := n.At(i) ^ n.At(i+distance)
+			differences[d]++
+			for bit := range flips {
+				flips[bit] += int(d >> bit & 1)
+			}
+		}
+		for bit, count := range flips {
+			require.InDelta(t, pairs/2, count, 7*128, "bit %d at distance %d", bit, distance)
+		}
+		for d, count := range differences {
+			require.LessOrEqual(t, count, 5, "difference %#06x at distance %d", d, distance)
+		}
+	}
+	require.NotEqual(t, [2]uint32{n.At(0), n.At(1)}, [2]uint32{New(crand.Reader).At(0), New(crand.Reader).At(1)}, "two sequences have the same order")
+}
+
+func BenchmarkNext(b *testing.B) {
+	n, none := New(crand.Reader), map[uint32]bool{}
+	b.ReportAllocs()
+	for b.Loop() {
+		Next(n, none)
+	}
+}

@@ -52,7 +52,7 @@ func (p *PD) CreateSRQ(cfg SRQConfig) (*SRQ, error) {
 		return nil, wrap(what, fmt.Errorf("MaxSGE %d; 1 to 31 are possible", cfg.MaxSGE))
 	}
 	if cfg.Limit < 0 {
-		return nil, wrap(what, fmt.Errorf("Limit %d; 0 to the size of the queue is possible", cfg.Limit))
+		return nil, wrap(what, fmt.Errorf("limit %d; 0 to the size of the queue is possible", cfg.Limit))
 	}
 	q := &SRQ{pd: p, c: p.ctx.client}
 	if err := q.create(cfg); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -45,9 +46,9 @@ func TestAllowance(t *testing.T) {
 func TestQuotaBelowACore(t *testing.T) {
 	for _, want := range []Idle{IdleNap, IdleSpin, IdleMonitor} {
 		var log bytes.Buffer
-		j := &journal{log: slog.New(slog.NewTextHandler(&log, nil))}
+		j := journal.New(slog.New(slog.NewTextHandler(&log, nil)))
 		require.Equal(t, IdleNap, want.policy(true, 0.5, j))
-		j.flush(10 * time.Second)
+		j.Flush(10 * time.Second)
 		require.Contains(t, log.String(), "cores=0.50")
 		require.Equal(t, want, want.policy(true, 1, j))
 	}

@@ -134,7 +134,7 @@
 //   - suspicion.go: faults that change nothing: bytes in the wrong place
 //   - progress.go, usage.go, delay.go: delays of the thread by memory of clients
 //   - watchdog.go: threads that are stuck
-//   - journal.go, lines.go: the way to the log, and who may write how much
+//   - log.go, internal/journal: the way to the log, and who may write how much
 //
 // Shares of the process's resources:
 //

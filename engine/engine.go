@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/engine/internal/numbers"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
@@ -113,9 +114,9 @@ type Engine struct {
 	epoch         atomic.Uint64 // number of changes of keys so far
 	past          counts        // of closed clients
 	publishCycles uint64
-	journal       journal
-	spoken        *lines // limits log lines about connections
-	explained     *lines // limits explanations in the log
+	journal       *journal.Journal
+	spoken        *journal.Budget // limits log lines about connections
+	explained     *journal.Budget // limits explanations in the log
 	shares        *shares
 	discarded     discards
 	mail          mailbox
@@ -153,13 +154,13 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 		qps:     make(map[uint32]*qp),
 		cqs:     make(map[uint32]*cq),
 		srqs:    make(map[uint32]*srq),
-		journal: journal{log: cfg.Log},
+		journal: journal.New(cfg.Log),
 		shares:  newShares(),
 
 		spoken:    connectionLines(),
 		explained: explanationLines(),
 	}
-	e.cfg.Idle = cfg.Idle.policy(cpu.CanMonitor(), allowance(os.DirFS("/")), &e.journal)
+	e.cfg.Idle = cfg.Idle.policy(cpu.CanMonitor(), allowance(os.DirFS("/")), e.journal)
 	for n := range max(1, len(cfg.Cores)) {
 		e.shards = append(e.shards, newShard(e, n))
 	}

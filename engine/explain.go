@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
@@ -83,7 +84,7 @@ const sayCost = 1024
 func (sh *shard) say(s subject, code codes.Code, format string, args []any) {
 	c := s.client
 	c.count[control.CounterExplained]++
-	if sh.journal.log == nil && c.events < 0 {
+	if sh.journal.Discards() && c.events < 0 {
 		return
 	}
 	sh.sched.effort += sayCost
@@ -108,16 +109,16 @@ func (sh *shard) say(s subject, code codes.Code, format string, args []any) {
 
 // logBudget is how many explanations of all clients together go to the log in a second,
 // because writing takes the device's own time. The parts of one user and one client are in
-// lines.go.
+// log.go.
 const logBudget = 100
 
 // logExplanation writes an explanation to the log, unless there have been too many. Of a WQE
 // it shows the control segment only: what follows may be data.
 func (sh *shard) logExplanation(c *client, ev *control.Event, code codes.Code) {
-	if sh.journal.log == nil {
+	if sh.journal.Discards() {
 		return
 	}
-	unsaid, ok := sh.explained.spend(sh.shares.payer(c.uid), &c.said)
+	unsaid, ok := sh.explained.Take(sh.shares.payer(c.uid), (*journal.Speaker)(&c.said))
 	if !ok {
 		return
 	}
@@ -129,5 +130,5 @@ func (sh *shard) logExplanation(c *client, ev *control.Event, code codes.Code) {
 	if held := uint64(ev.Unsaid) + uint64(unsaid); held > 0 {
 		attrs = append(attrs, slog.Uint64("unsaid", held))
 	}
-	sh.journal.say(slog.LevelWarn, ev.Text, attrs...)
+	sh.journal.Log(slog.LevelWarn, ev.Text, attrs...)
 }

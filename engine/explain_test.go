@@ -86,7 +86,7 @@ func TestLogHasABudget(t *testing.T) {
 	c, said := logged()
 	s := newScene(t, c)
 	var second time.Duration // the clock of the budget
-	s.e.explained.past = func() time.Duration { return second * time.Second }
+	s.e.explained.SetClock(func() time.Duration { return second * time.Second })
 	next := s.p.h.events()
 	s.q.h.c.uid++ // another user's
 	again := func(p *end, text string) {

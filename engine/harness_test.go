@@ -41,7 +41,7 @@ func (r *rig) settle() {
 		if r.step() != 0 || worked {
 			idle = 0
 		} else if idle++; idle > armTurns*(2*len(r.e.shards)-1) {
-			r.e.journal.flush(10 * time.Second)
+			r.e.journal.Flush(10 * time.Second)
 			return
 		}
 	}

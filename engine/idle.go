@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/internal/shm"
@@ -30,17 +31,17 @@ const (
 
 // policy returns want, or what replaces it if this machine cannot do it, which the log
 // then says.
-func (want Idle) policy(canMonitor bool, allowance float64, j *journal) Idle {
+func (want Idle) policy(canMonitor bool, allowance float64, j *journal.Journal) Idle {
 	if allowance < 1 {
 		// An engine that spins would use up its quota and then be stopped in the middle of work.
-		j.say(slog.LevelWarn, "a CPU quota of less than one core: the engine sleeps while it has no work; under load the kernel stops it for part of each period",
+		j.Log(slog.LevelWarn, "a CPU quota of less than one core: the engine sleeps while it has no work; under load the kernel stops it for part of each period",
 			"cores", fmt.Sprintf("%.2f", allowance), "cure", "a whole core: cpuset in place of cpu.max")
 		return IdleNap
 	}
 	if want != IdleMonitor || canMonitor {
 		return want
 	}
-	j.say(slog.LevelWarn, "IdleMonitor needs UMWAIT: the processor lacks WAITPKG, or a hypervisor hides it; the engine spins instead",
+	j.Log(slog.LevelWarn, "IdleMonitor needs UMWAIT: the processor lacks WAITPKG, or a hypervisor hides it; the engine spins instead",
 		"processor", cpu.Name())
 	return IdleSpin
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -17,13 +18,13 @@ import (
 // which processor it is and what it lacks.
 func TestMonitorWithoutWaitPKG(t *testing.T) {
 	var log bytes.Buffer
-	j := &journal{log: slog.New(slog.NewTextHandler(&log, nil))}
+	j := journal.New(slog.New(slog.NewTextHandler(&log, nil)))
 	require.Equal(t, IdleMonitor, IdleMonitor.policy(true, 2, j))
 	require.Equal(t, IdleNap, IdleNap.policy(false, 1, j))
-	j.flush(10 * time.Second)
+	j.Flush(10 * time.Second)
 	require.Empty(t, log.String())
 	require.Equal(t, IdleSpin, IdleMonitor.policy(false, 1, j))
-	j.flush(10 * time.Second)
+	j.Flush(10 * time.Second)
 	require.Contains(t, log.String(), "WAITPKG")
 	require.Contains(t, log.String(), cpu.Name())
 

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/nicless/nicless/engine/internal/closers"
 	"github.com/nicless/nicless/internal/nic"
 )
@@ -41,13 +39,7 @@ func (d nicDevice) Held() (h nic.Holdings) {
 	return h
 }
 
-func (d nicDevice) NextSpan() {
-	l := d.spoken
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	past, span := l.past, l.span
-	l.past = func() time.Duration { return past() + span }
-}
+func (d nicDevice) NextSpan() { d.spoken.EndPeriod() }
 
 func (d nicDevice) StickClosers(uid uint32) (release func()) {
 	stuck := make(chan struct{})

@@ -266,7 +266,7 @@ func (r *rig) guardedSteps() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.NoError(r, r.e.Run(ctx, nil)) // executes what has been announced
-	r.e.journal.flush(10 * time.Second)
+	r.e.journal.Flush(10 * time.Second)
 }
 
 const childVariable = "NICLESS_TEST_CHILD_MEMORY"

@@ -172,7 +172,7 @@ func (sh *shard) slowPolls(now uint64) {
 		sh.first = q.sq.done
 		sh.explainDelay(q, h)
 	default:
-		sh.journal.say(slog.LevelWarn, "the engine's thread was held up at doorbell records or arm words of some client; "+
+		sh.journal.Log(slog.LevelWarn, "the engine's thread was held up at doorbell records or arm words of some client; "+
 			"if it happens again, the client is named", h.attrs()...)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -32,8 +33,8 @@ func TestALogThatNobodyReadsStopsNobody(t *testing.T) {
 	s := stuck{make(chan struct{})}
 	defer close(s.release)
 	r, p, q := duo(t, Config{Log: slog.New(s)})
-	for range 3 * journalLines {
-		r.e.journal.say(slog.LevelWarn, "something is wrong")
+	for range 3 * journal.Capacity {
+		r.e.journal.Log(slog.LevelWarn, "something is wrong")
 	}
 	p.post(ctrl(wqe.OpNop))
 	q.raw(make([]byte, 64)) // ds 0, which is explained
@@ -42,10 +43,8 @@ func TestALogThatNobodyReadsStopsNobody(t *testing.T) {
 		_, _, _ = p.scq.next()
 	}
 	r.until("what does not fit is counted", func() bool { // the writer may just have begun
-		r.e.journal.say(slog.LevelWarn, "something is wrong")
-		r.e.journal.mu.Lock()
-		defer r.e.journal.mu.Unlock()
-		return r.e.journal.lost > 0
+		r.e.journal.Log(slog.LevelWarn, "something is wrong")
+		return r.e.journal.Lost() > 0
 	})
 }
 

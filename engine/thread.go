@@ -76,7 +76,7 @@ func (e *Engine) startThreads(ctx context.Context) (*threads, error) {
 	t := &threads{mayEnd: make(chan struct{})}
 	ctx, t.stop = context.WithCancel(ctx)
 	if first := e.shards[0]; first.several && first.shareCore() {
-		e.journal.say(slog.LevelWarn, "there are as many engine threads as cores, so each thread yields after each batch of steps, which is slower",
+		e.journal.Log(slog.LevelWarn, "there are as many engine threads as cores, so each thread yields after each batch of steps, which is slower",
 			"threads", len(e.shards), "cores", runtime.NumCPU(), "GOMAXPROCS", runtime.GOMAXPROCS(0))
 	}
 	for _, sh := range e.shards[1:] {

@@ -269,12 +269,12 @@ func (c *stuckCase) report(e *Engine, s Stuck, now uint64) {
 	if s.NoCore {
 		text = "the engine's thread gets no core; all clients of this thread wait"
 	}
-	e.journal.say(slog.LevelWarn, text, attrs...)
+	e.journal.Log(slog.LevelWarn, text, attrs...)
 }
 
 // reportResumed writes to the log that a shard is no longer stuck.
 func (c *stuckCase) reportResumed(e *Engine, now uint64) {
-	e.journal.say(slog.LevelWarn, "the engine's thread goes on", append(c.last.attrs(),
+	e.journal.Log(slog.LevelWarn, "the engine's thread goes on", append(c.last.attrs(),
 		slog.String("after", fmt.Sprintf("%v to %v", c.last.For.Round(time.Millisecond), clock.Duration(now-c.mark).Round(time.Millisecond))))...)
 }
 

@@ -1,41 +1,40 @@
-package engine
+package journal
 
 import (
 	"testing"
 	"time"
 
-	"github.com/nicless/nicless/internal/nic"
 	"github.com/stretchr/testify/require"
 )
 
-// A linesBed is a budget whose clock the test moves.
-type linesBed struct {
-	*lines
+// A testBudget is a budget whose clock the test moves.
+type testBudget struct {
+	*Budget
 	second time.Duration
 }
 
-func newLinesBed(most int) *linesBed {
-	b := &linesBed{lines: newLines(most, time.Second)}
-	b.past = func() time.Duration { return b.second * time.Second }
+func newTestBudget(most int) *testBudget {
+	b := &testBudget{Budget: NewBudget(most, time.Second)}
+	b.SetClock(func() time.Duration { return b.second * time.Second })
 	return b
 }
 
-// try says n lines, and returns how many were written and the counts that were
-// said with them.
-func (b *linesBed) try(n int, user uint32, who *nic.Speaker) (said, unsaid int) {
+// try takes n lines, and returns how many may be written and the sum of the counts of lines
+// held back.
+func (b *testBudget) try(n int, user uint32, who *Speaker) (written, held int) {
 	for range n {
-		if held, ok := b.spend(user, who); ok {
-			said++
-			unsaid += held
+		if more, ok := b.Take(user, who); ok {
+			written++
+			held += more
 		}
 	}
-	return said, unsaid
+	return written, held
 }
 
 // Each user has a part of the lines, whatever others say, and each line that is not
 // written is counted once.
-func TestLinesOfUsers(t *testing.T) {
-	b := newLinesBed(64)
+func TestUsersHaveParts(t *testing.T) {
+	b := newTestBudget(64)
 	total, unsaid, tries := 0, 0, 0
 	try := func(user uint32) int {
 		said, held := b.try(100, user, nil)
@@ -49,7 +48,7 @@ func TestLinesOfUsers(t *testing.T) {
 		try(100 + user)
 	}
 	require.LessOrEqual(t, total, 64)
-	require.LessOrEqual(t, len(b.users), 64, "accounts")
+	require.LessOrEqual(t, len(b.accounts), 64, "accounts")
 	b.second = 2
 	require.Equal(t, 32, try(1))
 	b.second = 4
@@ -61,18 +60,18 @@ func TestLinesOfUsers(t *testing.T) {
 	b.second = 10
 	_, more := b.try(1, 9, nil)
 	require.Equal(t, tries-total, unsaid+held+more, "what was held back and what was said to be")
-	require.Len(t, b.users, 1)
+	require.Len(t, b.accounts, 1)
 }
 
-// A client of a user leaves lines to the user's others.
-func TestLinesOfClients(t *testing.T) {
-	b := newLinesBed(64)
-	var one, two nic.Speaker
+// A speaker leaves lines to the other speakers of its user.
+func TestSpeakersHaveParts(t *testing.T) {
+	b := newTestBudget(64)
+	var one, two Speaker
 	said, _ := b.try(1000, 1, &one)
 	require.Equal(t, 16, said)
 	said, unsaid := b.try(1000, 1, &two)
 	require.Equal(t, []int{8, 984}, []int{said, unsaid})
-	said, _ = b.try(1000, 2, new(nic.Speaker))
+	said, _ = b.try(1000, 2, new(Speaker))
 	require.Equal(t, 16, said)
 	b.second++
 	said, unsaid = b.try(1, 1, &one)

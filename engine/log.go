@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/nicless/nicless/engine/internal/journal"
+	"github.com/nicless/nicless/internal/nic"
+)
+
+// The device's log is Config.Log, behind a journal that never waits for it. Clients cause
+// lines at no cost to themselves, so these lines have budgets: one for connections, one for
+// explanations. A user, and a client among those of its user, can use up a part of a budget
+// only.
+
+// connectionLines returns the budget of lines about connections. 20,000 connections may come
+// and go in a second.
+func connectionLines() *journal.Budget { return journal.NewBudget(256, 10*time.Second) }
+
+// explanationLines returns the budget of explanations. They are for people who look for a
+// mistake, and have been thinned already for each client and code.
+func explanationLines() *journal.Budget { return journal.NewBudget(logBudget, time.Second) }
+
+// maySay is nic.Device's MaySay. All servers of the device share one budget.
+func (e *Engine) maySay(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
+	return e.spoken.Take(e.shares.payer(uid), (*journal.Speaker)(who))
+}
+
+// report writes a line about a user's connection to the log, unless the budget is used up.
+func (e *Engine) report(uid uint32, level slog.Level, text string, attrs ...any) {
+	if !e.journal.Enabled(level) {
+		return
+	}
+	unsaid, ok := e.maySay(uid, nil)
+	if !ok {
+		return
+	}
+	if unsaid > 0 {
+		attrs = append(attrs, "unsaid", unsaid)
+	}
+	e.journal.Log(level, text, attrs...)
+}
+
+// FlushLog waits until every line that the device has written so far is in the log, at most
+// for d. Safe for concurrent use.
+func (e *Engine) FlushLog(d time.Duration) { e.journal.Flush(d) }

@@ -29,7 +29,7 @@ check-c: ## the C headers alone: compile them in C99 and C++17, run their self-t
 	$(MAKE) -C include check
 
 programs: ## verbs: all real programs in the list (minutes; needs those of Debian 12)
-	$(GO) test ./verbs/programs -count=1 -programs
+	$(GO) test ./verbs/programs -count=1 -programs -timeout 30m
 
 race: ## all tests under the race detector
 	$(GO) test -race ./...

@@ -1,30 +1,12 @@
 package engine
 
 import (
-	"math"
 	"os"
 	"testing"
 
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
 )
-
-func TestMemoryLimit(t *testing.T) {
-	const v2 = "0::/user/job\n"
-	for name, row := range map[string]struct {
-		files map[string]string
-		want  float64
-	}{
-		"no groups":     {nil, math.Inf(1)},
-		"no limit":      {map[string]string{"proc/self/cgroup": v2, "sys/fs/cgroup/user/job/memory.max": "max\n"}, math.Inf(1)},
-		"its own":       {map[string]string{"proc/self/cgroup": v2, "sys/fs/cgroup/user/job/memory.max": "1048576\n"}, 1 << 20},
-		"one around it": {map[string]string{"proc/self/cgroup": v2, "sys/fs/cgroup/user/job/memory.max": "max", "sys/fs/cgroup/user/memory.max": "4096"}, 4096},
-		"version 1":     {map[string]string{"proc/self/cgroup": "4:memory:/job\n", "sys/fs/cgroup/memory/job/memory.limit_in_bytes": "8192\n"}, 8192},
-		"another one's": {map[string]string{"proc/self/cgroup": "1:cpuset:/job\n", "sys/fs/cgroup/cpuset/job/memory.max": "1"}, math.Inf(1)},
-	} {
-		require.Equal(t, row.want, memoryLimit(files(row.files)), name)
-	}
-}
 
 // Users other than the device's own have no more bytes of regions than there is memory.
 func TestRegionsOfOthersFitIntoMemory(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/cgroup"
 	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/engine/internal/numbers"
 	"github.com/nicless/nicless/internal/clock"
@@ -160,7 +161,7 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 		spoken:    connectionLines(),
 		explained: explanationLines(),
 	}
-	e.cfg.Idle = cfg.Idle.policy(cpu.CanMonitor(), allowance(os.DirFS("/")), e.journal)
+	e.cfg.Idle = cfg.Idle.policy(cpu.CanMonitor(), cgroup.CPUQuota(os.DirFS("/")), e.journal)
 	for n := range max(1, len(cfg.Cores)) {
 		e.shards = append(e.shards, newShard(e, n))
 	}

@@ -31,11 +31,11 @@ const (
 
 // policy returns want, or what replaces it if this machine cannot do it, which the log
 // then says.
-func (want Idle) policy(canMonitor bool, allowance float64, j *journal.Journal) Idle {
-	if allowance < 1 {
+func (want Idle) policy(canMonitor bool, quota float64, j *journal.Journal) Idle {
+	if quota < 1 {
 		// An engine that spins would use up its quota and then be stopped in the middle of work.
 		j.Log(slog.LevelWarn, "a CPU quota of less than one core: the engine sleeps while it has no work; under load the kernel stops it for part of each period",
-			"cores", fmt.Sprintf("%.2f", allowance), "cure", "a whole core: cpuset in place of cpu.max")
+			"cores", fmt.Sprintf("%.2f", quota), "cure", "a whole core: cpuset in place of cpu.max")
 		return IdleNap
 	}
 	if want != IdleMonitor || canMonitor {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/cgroup"
 	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/wqe"
@@ -28,7 +29,7 @@ func TestMonitorWithoutWaitPKG(t *testing.T) {
 	require.Contains(t, log.String(), "WAITPKG")
 	require.Contains(t, log.String(), cpu.Name())
 
-	if allowance(os.DirFS("/")) < 1 {
+	if cgroup.CPUQuota(os.DirFS("/")) < 1 {
 		t.Skip("a CPU quota")
 	}
 	e, err := New(Config{Idle: IdleMonitor})

@@ -7,8 +7,10 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 
+	"github.com/nicless/nicless/engine/internal/cgroup"
 	"github.com/nicless/nicless/internal/control"
 	"golang.org/x/sys/unix"
 )
@@ -245,15 +247,20 @@ func maxMaps() int {
 // there is ends a process, and the kernel takes one that has mapped much of it.
 func maxContents(root fs.FS) (most int, behind string) {
 	least, behind := math.Inf(1), "the system does not say how much memory it has"
-	if f := words(root, "proc", "meminfo"); len(f) > 1 && f[0] == "MemTotal:" {
+	if f := meminfo(root); len(f) > 1 && f[0] == "MemTotal:" {
 		if kilobytes, err := strconv.Atoi(f[1]); err == nil {
 			least, behind = float64(kilobytes)*1024, fmt.Sprintf("the system has %s kB of memory", f[1])
 		}
 	}
-	if limit := memoryLimit(root); limit < least {
+	if limit := cgroup.MemoryLimit(root); limit < least {
 		least, behind = limit, fmt.Sprintf("the memory of the device's control group is limited to %.0f bytes", limit)
 	}
 	return int(min(least, maxAddresses)) / 4 * 3, behind
+}
+
+func meminfo(root fs.FS) []string {
+	text, _ := fs.ReadFile(root, "proc/meminfo")
+	return strings.Fields(string(text))
 }
 
 // maxPipePages is how many pages of pipes the kernel allows the user that the device

@@ -47,6 +47,7 @@ var mayImport = map[string][]string{
 	"engine/internal/closers":    {},
 	"engine/internal/codes":      {},
 	"engine/internal/copying":    {"internal/cpu", "internal/clock"},
+	"engine/internal/cores":      {"internal/clock"},
 	"engine/internal/journal":    {},
 	"engine/internal/numbers":    {},
 	"engine/internal/sealer":     {"internal/shm", "internal/unixsock"},

@@ -3,10 +3,19 @@ package engine
 import (
 	"os"
 	"testing"
+	"testing/fstest"
 
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
 )
+
+func files(text map[string]string) fstest.MapFS {
+	m := fstest.MapFS{}
+	for name, s := range text {
+		m[name] = &fstest.MapFile{Data: []byte(s)}
+	}
+	return m
+}
 
 // Users other than the device's own have no more bytes of regions than there is memory.
 func TestRegionsOfOthersFitIntoMemory(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 )
 
 // out returns how many tasks of all workers have not been begun.
@@ -444,38 +443,8 @@ func TestKeysGoAwayUnderRunningWorkers(t *testing.T) {
 	t.Log(outcomes)
 }
 
+// An engine whose workers cannot have their cores does not start.
 func TestCoresOfWorkers(t *testing.T) {
-	var allowed unix.CPUSet
-	for _, cpu := range []int{0, 1, 2, 5} {
-		allowed.Set(cpu)
-	}
-	for _, row := range []struct {
-		cpus, dma, want []int
-		err             string
-	}{
-		{nil, []int{2, 5}, []int{0, 1}, ""},
-		{[]int{1}, []int{2}, []int{1}, ""},
-		{[]int{1, 2}, nil, []int{1, 2}, ""},
-		{nil, []int{3}, nil, "; allowed: 0-2,5"},
-		{nil, []int{-1}, nil, "DMA core -1 does not exist"},
-		{nil, []int{2, 2}, nil, "DMA core 2 is named twice"},
-		{[]int{1, 2}, []int{2}, nil, "core 2 is to be the engine's own and a DMA core"},
-		{nil, []int{0, 1, 2, 5}, nil, "4 DMA cores of the 4 that are allowed to this process leave none to the engine itself"},
-	} {
-		e, err := New(Config{CPUs: row.cpus, DMACores: row.dma})
-		require.NoError(t, err)
-		set, err := e.shards[0].cores(allowed, row.cpus)
-		if row.err != "" {
-			require.ErrorIs(t, err, ErrCPUs)
-			require.ErrorContains(t, err, row.err)
-			continue
-		}
-		require.NoError(t, err)
-		require.Equal(t, len(row.want), set.Count())
-		for _, cpu := range row.want {
-			require.True(t, set.IsSet(cpu))
-		}
-	}
 	e, err := New(Config{DMACores: []int{1 << 20}})
 	require.NoError(t, err)
 	require.ErrorIs(t, e.Run(context.Background(), func() { t.Error("started") }), ErrCPUs)

@@ -81,7 +81,7 @@
 //   - sleeper.go: what a thread sleeps on
 //   - mailbox.go: functions that run between two steps: Do
 //   - stop.go: an orderly stop
-//   - internal/ticketlock, cores.go, crowd.go, internal/cgroup: locks, cores, contention, quotas
+//   - internal/ticketlock, internal/cores, internal/cgroup: locks, cores, contention, quotas
 //
 // Objects of clients:
 //

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/cores"
 	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/cpu"
@@ -88,11 +89,11 @@ type idler struct {
 	wakers     []*client     // clients whose status pages say whether the device sleeps
 	allWake    bool          // every client with queues wakes the device
 	sleeps     uint64        // number of sleeps so far
-	crowd      crowd
+	cores      cores.Contention
 }
 
 func newIdler(sh *shard, sharesCore bool) *idler {
-	i := &idler{sh: sh, policy: sh.cfg.Idle, sharesCore: sharesCore, bound: sleepTime, crowd: newCrowd()}
+	i := &idler{sh: sh, policy: sh.cfg.Idle, sharesCore: sharesCore, bound: sleepTime, cores: cores.NewContention()}
 	if sh.hooks.sleepBound > 0 {
 		i.bound = sh.hooks.sleepBound
 	}
@@ -103,11 +104,14 @@ func newIdler(sh *shard, sharesCore bool) *idler {
 }
 
 // reset notes that there was work.
-func (i *idler) reset() { i.since, i.worked, i.crowd.seen, i.crowd.looks = 0, 0, 0, 0 }
+func (i *idler) reset() {
+	i.since, i.worked = 0, 0
+	i.cores.Worked()
+}
 
 // afterEachStep reports whether wait is to be called after each step that found nothing,
 // rather than after a batch of them.
-func (i *idler) afterEachStep() bool { return i.sharesCore || i.crowd.here }
+func (i *idler) afterEachStep() bool { return i.sharesCore || i.cores.Contended() }
 
 // wait passes some time, after steps that found nothing.
 func (i *idler) wait(ctx context.Context) {
@@ -122,10 +126,10 @@ func (i *idler) wait(ctx context.Context) {
 	if i.worked == 0 {
 		i.worked = now
 	}
-	if idle := clock.Duration(now - i.worked); !i.sh.hooks.uncrowded && i.crowd.look(now) && idle < crowdIdle {
-		if i.crowd.looks++; i.crowd.looks > crowdLooks {
-			i.sh.sleeper.sleep(i.crowd.nap(idle))
-			i.since, i.crowd.seen, i.crowd.looks = 0, 0, 0
+	if idle := clock.Duration(now - i.worked); !i.sh.hooks.uncrowded && i.cores.Check(now) && idle < cores.NapTime {
+		if nap := i.cores.Nap(idle, napTime); nap > 0 {
+			i.sh.sleeper.sleep(nap)
+			i.since = 0
 		}
 		return
 	}
@@ -139,7 +143,8 @@ func (i *idler) wait(ctx context.Context) {
 		runtime.Gosched()
 	default:
 		i.sleep(ctx)
-		i.since, i.crowd.seen = 0, 0
+		i.since = 0
+		i.cores.Slept()
 	}
 }
 

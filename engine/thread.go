@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/nicless/nicless/engine/internal/cores"
 	"github.com/nicless/nicless/internal/cpu"
 )
 
@@ -31,7 +32,7 @@ func (sh *shard) occupyThread() (t *thread, err error) {
 	}
 	t.undoSlice = func() {}
 	if sh.cfg.Idle != IdleSpin {
-		t.undoSlice = shortTurns()
+		t.undoSlice = cores.ShortenSlice()
 	}
 	// A region can lose its pages although it is sealed (a full tmpfs, a
 	// trusted file that shrank). Then one work request fails, not the process.
@@ -53,6 +54,22 @@ func (t *thread) restore() {
 	t.undoSlice()
 	t.unpin()
 	runtime.UnlockOSThread()
+}
+
+// ErrCPUs reports cores in Config.CPUs, Cores or DMACores that a thread cannot be put on.
+var ErrCPUs = cores.ErrUnavailable
+
+// pin puts the calling thread on the shard's cores, until unpin: the thread is the engine's
+// only while it runs it.
+func (sh *shard) pin() (unpin func(), err error) {
+	if sh.Engine.hooks.unpinned {
+		return func() {}, nil
+	}
+	own := sh.cfg.CPUs
+	if sh.cfg.Cores != nil {
+		own = sh.cfg.Cores[sh.number : sh.number+1]
+	}
+	return cores.Pin(own, sh.cfg.DMACores)
 }
 
 // wake wakes the shard if it sleeps.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/engine/internal/copying"
+	"github.com/nicless/nicless/engine/internal/cores"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/cpu"
 	"golang.org/x/sys/unix"
@@ -73,10 +73,8 @@ const workerSpin = 50 * time.Microsecond
 // the thread is on that core, or the reason why it cannot be.
 func (w *worker) run(core int, started chan<- error) {
 	runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
-	var set unix.CPUSet
-	set.Set(core)
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		started <- fmt.Errorf("%w: DMA core %d: %w", ErrCPUs, core, err)
+	if err := cores.PinWorker(core); err != nil {
+		started <- err
 		return
 	}
 	debug.SetPanicOnFault(true)

@@ -1,0 +1,136 @@
+package cores
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nicless/nicless/internal/clock"
+	"golang.org/x/sys/unix"
+)
+
+// Programs that use verbs poll their completion queues without a pause. Where such programs
+// outnumber the cores, a thread that spins uses up its time slice, is preempted for
+// milliseconds, and each message waits for that. A thread that sleeps, however briefly, is
+// given a core at once when it wakes. So an engine that finds that it was preempted takes
+// short naps (docs/design/0016-crowded-cores.md).
+
+// gapTime is how long the engine must have been kept from its core to call its cores
+// contended: as long as another thread's time slice, longer than an interrupt or the work of a
+// kernel thread.
+const gapTime = time.Millisecond
+
+// holdTime is how long cores count as contended after the engine was preempted. Then the
+// kernel is asked whether more threads want to run than the engine has cores; if not, the
+// engine spins again. If that turns out to be wrong, the next time is twice as long.
+const (
+	holdTime = 250 * time.Millisecond
+	holdMost = 4 * time.Second
+)
+
+// While cores are contended, the engine checks its queues so many times, then naps. Naps grow
+// with the time without work.
+const (
+	checksPerNap = 20
+	shortestNap  = 10 * time.Microsecond
+	napShare     = 8 // a nap is that part of the time without work
+)
+
+// NapTime is how long the engine naps because of contended cores; after so long without work
+// it sleeps as if they were not contended.
+const NapTime = 10 * time.Millisecond
+
+// A Contention tells whether other threads want the cores of the calling thread. A check is a
+// visit of the engine's to its queues that found nothing to do; times are device clock
+// readings. Not safe for concurrent use.
+type Contention struct {
+	checked     uint64        // time of the last check; 0: the thread has worked or slept since
+	preemptions int64         // how often the thread had been preempted by then
+	count       func() int64  // returns how often that is now
+	until       uint64        // cores count as contended until then
+	contended   bool          // whether they did at the last check
+	hold        time.Duration // for how long they did, the last time
+	checks      int           // since there was work or a nap
+	cores       int           // that the thread may run on
+}
+
+// NewContention returns a Contention of the calling thread.
+func NewContention() (c Contention) {
+	c.count = preemptions
+	c.preemptions = c.count()
+	var allowed unix.CPUSet
+	if unix.SchedGetaffinity(0, &allowed) == nil {
+		c.cores = allowed.Count()
+	}
+	return c
+}
+
+// Check reports whether cores are contended. It is called at each check. A preemption that
+// took more than a millisecond since the last one says so.
+func (c *Contention) Check(now uint64) bool {
+	if c.checked != 0 && now-c.checked > clock.Cycles(gapTime) {
+		if n := c.count(); n != c.preemptions {
+			c.preemptions = n
+			c.preempted(now)
+		}
+	}
+	if c.contended && now >= c.until && runnable() > c.cores {
+		c.until = now + clock.Cycles(holdTime)
+	}
+	c.checked, c.contended = now, now < c.until
+	return c.contended
+}
+
+// preempted notes that the thread was preempted.
+func (c *Contention) preempted(now uint64) {
+	if c.until != 0 && now-c.until < clock.Cycles(c.hold) {
+		c.hold = min(2*c.hold, holdMost)
+	} else if now >= c.until {
+		c.hold = holdTime
+	}
+	c.until = now + clock.Cycles(c.hold)
+}
+
+// Contended returns what the last Check did.
+func (c *Contention) Contended() bool { return c.contended }
+
+// Worked notes that the check found work: the time that it took is no preemption.
+func (c *Contention) Worked() { c.checked, c.checks = 0, 0 }
+
+// Slept notes that the thread has slept since the last check.
+func (c *Contention) Slept() { c.checked = 0 }
+
+// Nap is called after a Check that returned true. It returns how long the thread is to
+// sleep now, at most longest, given the time since its last work; 0 is to check once more
+// instead.
+func (c *Contention) Nap(idle, longest time.Duration) time.Duration {
+	if c.checks++; c.checks <= checksPerNap {
+		return 0
+	}
+	c.checked, c.checks = 0, 0
+	return min(max(idle/napShare, shortestNap), longest)
+}
+
+// runnable returns how many threads of the system run or want to, this one among them.
+func runnable() (n int) {
+	text, err := os.ReadFile("/proc/loadavg") // 0.20 0.18 0.12 3/345 11206
+	if err != nil {
+		return 0
+	}
+	if fields := strings.Fields(string(text)); len(fields) == 5 {
+		running, _, _ := strings.Cut(fields[3], "/")
+		n, _ = strconv.Atoi(running)
+	}
+	return n
+}
+
+// preemptions returns how often the calling thread has been preempted (involuntary context
+// switches).
+func preemptions() int64 {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_THREAD, &u) != nil {
+		return 0
+	}
+	return int64(u.Nivcsw)
+}

@@ -51,6 +51,7 @@ var mayImport = map[string][]string{
 	"engine/internal/journal":    {},
 	"engine/internal/numbers":    {},
 	"engine/internal/sealer":     {"internal/shm", "internal/unixsock"},
+	"engine/internal/sleep":      {},
 	"engine/internal/ticketlock": {"internal/cpu"},
 
 	// The device: never hostpath.

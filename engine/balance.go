@@ -98,9 +98,9 @@ func (c *client) move(to *shard) {
 	// or is woken after this request.
 	c.page.asleep.Publish(0)
 	if from.sleeper != nil {
-		from.sleeper.remove(c.wake.fd)
+		from.sleeper.Remove(c.wake.fd)
 	}
-	if to.sleeper != nil && to.sleeper.add(c.wake.fd) != nil {
+	if to.sleeper != nil && to.sleeper.Add(c.wake.fd) != nil {
 		c.wake.always = false // so that the shard does not rely on being woken
 	}
 }

@@ -248,7 +248,7 @@ func (sh *shard) unlockPeerShard() {
 // wake wakes the shard's thread if it sleeps.
 func (sh *shard) wake() {
 	if sh.asleep.Load() && sh.sleeper != nil {
-		sh.sleeper.wake()
+		sh.sleeper.Wake()
 	}
 }
 

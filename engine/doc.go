@@ -78,7 +78,7 @@
 //   - balance.go: assignment of clients to shards
 //   - idle.go: spin, yield, nap or sleep while there is no work
 //   - monitor.go: rests of the core by UMWAIT
-//   - sleeper.go: what a thread sleeps on
+//   - internal/sleep: what a thread sleeps on
 //   - mailbox.go: functions that run between two steps: Do
 //   - stop.go: an orderly stop
 //   - internal/ticketlock, internal/cores, internal/cgroup: locks, cores, contention, quotas

@@ -128,7 +128,7 @@ func (i *idler) wait(ctx context.Context) {
 	}
 	if idle := clock.Duration(now - i.worked); !i.sh.hooks.uncrowded && i.cores.Check(now) && idle < cores.NapTime {
 		if nap := i.cores.Nap(idle, napTime); nap > 0 {
-			i.sh.sleeper.sleep(nap)
+			i.sh.sleeper.Sleep(nap)
 			i.since = 0
 		}
 		return
@@ -204,7 +204,7 @@ func (i *idler) sleep(ctx context.Context) {
 		if sh.number == 0 && !sh.mail.allowCallers() {
 			break
 		}
-		woken := sh.sleeper.sleep(i.sleepFor(all, now-began, now-i.worked, next))
+		woken := sh.sleeper.Sleep(i.sleepFor(all, now-began, now-i.worked, next))
 		if sh.number == 0 {
 			sh.mail.stopCallers()
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/sleep"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -32,8 +33,7 @@ func (h *host) wakes() (rouse func()) {
 	asleep := shm.Word64At(h.c.status.Bytes(), control.StatusAsleep)
 	return func() {
 		if asleep.Observe() != 0 {
-			_, err := reply.Wake.Write(eventOne)
-			require.NoError(h, err)
+			require.NoError(h, sleep.Signal(reply.Wake))
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (e *Engine) Run(ctx context.Context, started func()) error {
 		return err
 	}
 	defer stop()
-	defer context.AfterFunc(ctx, t.sleeper.wake)()
+	defer context.AfterFunc(ctx, t.sleeper.Wake)()
 	if started != nil {
 		started()
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/engine/internal/copying"
+	"github.com/nicless/nicless/engine/internal/sleep"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/internal/shm"
@@ -34,9 +35,9 @@ type shard struct {
 	ticks       uint64 // device clock, read once in each step that needs it; 0: not yet
 	pace               // how the shard measures its own progress; see progress.go
 
-	published uint64      // device clock when the status pages were written last
-	sleeper   *sleeper    // what the shard's thread sleeps on; nil while no thread runs the shard
-	asleep    atomic.Bool // the thread sleeps or is about to
+	published uint64         // device clock when the status pages were written last
+	sleeper   *sleep.Sleeper // what the shard's thread sleeps on; nil while no thread runs the shard
+	asleep    atomic.Bool    // the thread sleeps or is about to
 	hooks     shardHooks
 }
 

@@ -2,12 +2,14 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"runtime/debug"
 	"sync"
 
 	"github.com/nicless/nicless/engine/internal/cores"
+	"github.com/nicless/nicless/engine/internal/sleep"
 	"github.com/nicless/nicless/internal/cpu"
 )
 
@@ -15,7 +17,7 @@ import (
 // puts back.
 type thread struct {
 	shard     *shard
-	sleeper   *sleeper
+	sleeper   *sleep.Sleeper
 	unpin     func()
 	undoSlice func() // restores the thread's time slice
 	faults    bool   // whether faults of memory were panics before
@@ -37,7 +39,7 @@ func (sh *shard) occupyThread() (t *thread, err error) {
 	// A region can lose its pages although it is sealed (a full tmpfs, a
 	// trusted file that shrank). Then one work request fails, not the process.
 	t.faults = debug.SetPanicOnFault(true)
-	if t.sleeper, err = newSleeper(); err != nil {
+	if t.sleeper, err = sleep.New(); err != nil {
 		t.restore()
 		return nil, err
 	}
@@ -48,7 +50,7 @@ func (sh *shard) occupyThread() (t *thread, err error) {
 func (t *thread) restore() {
 	t.shard.unmeasure()
 	if t.sleeper != nil {
-		t.sleeper.close()
+		t.sleeper.Close()
 	}
 	debug.SetPanicOnFault(t.faults)
 	t.undoSlice()
@@ -75,7 +77,29 @@ func (sh *shard) pin() (unpin func(), err error) {
 // wake wakes the shard if it sleeps.
 func (t *thread) wake() {
 	if t.shard.asleep.Load() {
-		t.sleeper.wake()
+		t.sleeper.Wake()
+	}
+}
+
+// attachSleeper makes the thread's sleeper the shard's, with the eventfds of the shard's
+// clients.
+func (t *thread) attachSleeper() error {
+	for c := range t.shard.clients {
+		if c.wake.fd == nil {
+			continue
+		}
+		if err := t.sleeper.Add(c.wake.fd); err != nil {
+			return fmt.Errorf("engine: what it sleeps on: %w", err)
+		}
+	}
+	t.shard.sleeper = t.sleeper
+	return nil
+}
+
+// detachSleepers takes the sleepers of all shards away: no thread runs them any more.
+func (e *Engine) detachSleepers() {
+	for _, sh := range e.shards {
+		sh.sleeper = nil
 	}
 }
 
@@ -117,7 +141,7 @@ func (all *threads) run(ctx context.Context, sh *shard, placed chan<- error) {
 	}
 	placed <- err
 	if err == nil {
-		defer context.AfterFunc(ctx, t.sleeper.wake)()
+		defer context.AfterFunc(ctx, t.sleeper.Wake)()
 		sh.loop(ctx)
 		sh.unmeasure() // another thread makes the last steps of this shard
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/nicless/nicless/engine/internal/sleep"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -26,7 +27,7 @@ func (c *client) setWake(m *control.Wake, _ requestMemory, r *control.Reply) (co
 		return nil, control.Errorf(control.CodeUnsupported, "wake: the client was not granted this feature")
 	}
 	if m.Wakes == 1 {
-		yours, err := dupEventFD(c.wake.fd)
+		yours, err := sleep.DupEventFD(c.wake.fd)
 		if err != nil {
 			return nil, control.Errorf(control.CodeMemory, "wake: the client's descriptor: %v", err)
 		}
@@ -41,9 +42,9 @@ func (c *client) makeWakeFD() error {
 	if err := c.e.shares.take(c.uid, wakeBill); err != nil {
 		return err
 	}
-	fd, err := newEventFD()
+	fd, err := sleep.NewEventFD()
 	if err == nil && c.shard.sleeper != nil {
-		if err = c.shard.sleeper.add(fd); err != nil {
+		if err = c.shard.sleeper.Add(fd); err != nil {
 			_ = fd.Close()
 		}
 	}
@@ -63,7 +64,7 @@ func (c *client) closeWakeFD() {
 	fd := c.wake.fd
 	c.wake.fd, c.wake.always = nil, false
 	if c.shard.sleeper != nil {
-		c.shard.sleeper.remove(fd)
+		c.shard.sleeper.Remove(fd)
 	}
 	c.after = append(c.after, func() {
 		_ = fd.Close()

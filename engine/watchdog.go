@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/sleep"
 	"github.com/nicless/nicless/internal/clock"
 	"golang.org/x/sys/unix"
 )
@@ -120,7 +121,7 @@ func (o *queueOwners) find(at uint64) (s Stuck) {
 // startWatchdog starts the watchdog; end stops it. It sleeps in the kernel, because a timer
 // of the Go runtime may belong to the P that the stuck thread holds.
 func (e *Engine) startWatchdog() (end func(), err error) {
-	stop, err := newEventFD()
+	stop, err := sleep.NewEventFD()
 	if err != nil {
 		return nil, fmt.Errorf("engine: eventfd of the watchdog: %w", err)
 	}
@@ -136,7 +137,7 @@ func (e *Engine) startWatchdog() (end func(), err error) {
 		}
 	}()
 	return func() {
-		_, _ = unix.Write(int(stop.Fd()), eventOne)
+		_ = sleep.Signal(stop)
 		<-gone
 		_ = stop.Close()
 	}, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/engine/internal/cores"
+	"github.com/nicless/nicless/engine/internal/sleep"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/cpu"
 	"golang.org/x/sys/unix"
@@ -150,7 +151,7 @@ func (w *worker) copy(task *copyTask) (outcome uint32) {
 // harm.
 func (w *worker) wake() {
 	if w.asleep.Load() && w.wakeFD != nil {
-		_, _ = unix.Write(int(w.wakeFD.Fd()), eventOne)
+		_ = sleep.Signal(w.wakeFD)
 	}
 }
 
@@ -161,7 +162,7 @@ func startWorkers(cores []int) (workers []*worker, end func(), err error) {
 	end = func() {
 		for _, w := range workers {
 			w.ended.Store(true)
-			_, _ = unix.Write(int(w.wakeFD.Fd()), eventOne)
+			_ = sleep.Signal(w.wakeFD)
 		}
 		all.Wait()
 		for _, w := range workers {
@@ -170,7 +171,7 @@ func startWorkers(cores []int) (workers []*worker, end func(), err error) {
 	}
 	for _, cpu := range cores {
 		w := &worker{}
-		if w.wakeFD, err = newEventFD(); err == nil {
+		if w.wakeFD, err = sleep.NewEventFD(); err == nil {
 			workers = append(workers, w)
 			started := make(chan error, 1)
 			all.Go(func() { w.run(cpu, started) })

@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 	"engine/internal/sealer":     {"internal/shm", "internal/unixsock"},
 	"engine/internal/sleep":      {},
 	"engine/internal/ticketlock": {"internal/cpu"},
+	"engine/internal/usage":      {"internal/clock"},
 
 	// The device: never hostpath.
 	"engine": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/unixsock",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/engine/internal/usage"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
@@ -22,7 +23,7 @@ type delaySite struct {
 
 // explainDelay explains a delay at memory that work of q has touched. It is not known which
 // part of that memory was the cause; each client is told of its own part.
-func (sh *shard) explainDelay(q *qp, h delay) {
+func (sh *shard) explainDelay(q *qp, h usage.Delay) {
 	own := delaySite{subject: subject{client: q.client, number: q.num, index: uint16(sh.first)}}
 	own.addRegions(q.regions[:]...)
 	own.addRegions(q.sq.cq.region, q.sq.cq.records, q.rq.cq.region, q.rq.cq.records)
@@ -48,7 +49,7 @@ func (sh *shard) explainDelay(q *qp, h delay) {
 }
 
 // explainCQDelay explains a delay at the memory of a completion queue.
-func (sh *shard) explainCQDelay(q *cq, h delay) {
+func (sh *shard) explainCQDelay(q *cq, h usage.Delay) {
 	own := delaySite{subject: subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}}
 	own.addRegions(q.region, q.records)
 	sh.sayDelay(own, h, false)
@@ -91,7 +92,7 @@ func (sh *shard) pollsForeignMemory() bool {
 
 // sayDelay explains a delay to one of the clients whose memory may have been the cause.
 // others says that memory of the peer may have been as well.
-func (sh *shard) sayDelay(m delaySite, h delay, others bool) {
+func (sh *shard) sayDelay(m delaySite, h usage.Delay, others bool) {
 	if !m.foreign() {
 		return
 	}
@@ -112,7 +113,7 @@ func (sh *shard) sayDelay(m delaySite, h delay, others bool) {
 		text += ", or of the peer"
 	}
 	m.client.count[control.CounterStalls]++
-	sh.say(m.subject, codes.MemorySlow, "%smemory %s held up the engine's thread for %v: %v", []any{m.what, text, h.took.Round(time.Microsecond), h})
+	sh.say(m.subject, codes.MemorySlow, "%smemory %s held up the engine's thread for %v: %v", []any{m.what, text, h.Took.Round(time.Microsecond), h})
 }
 
 // namedRegions is how many regions an explanation names.

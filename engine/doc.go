@@ -132,7 +132,7 @@
 //   - why.go: the reason of a fault
 //   - internal/codes: the codes of explanations
 //   - suspicion.go: faults that change nothing: bytes in the wrong place
-//   - progress.go, usage.go, delay.go: delays of the thread by memory of clients
+//   - progress.go, internal/usage, delay.go: delays of the thread by memory of clients
 //   - watchdog.go: threads that are stuck
 //   - log.go, internal/journal: the way to the log, and who may write how much
 //

@@ -6,15 +6,17 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/usage"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/shm"
+	"golang.org/x/sys/unix"
 )
 
 // Memory of a client can delay the thread that touches it: a page may have to be fetched
 // or cleared, or a process may be punching a hole there. All clients wait meanwhile. So
 // the shard reads the device clock at the beginning and the end of each visit that finds
 // work, and at the end of each batch of steps. If that took longer than slowTime,
-// usage.go tells whether memory or the scheduler was the cause, and delay.go explains a
+// package usage tells whether memory or the scheduler was the cause, and delay.go explains a
 // delay by memory. See docs/design/0019.
 
 // slowTime is how long a visit, or all polls between two visits, may take.
@@ -50,7 +52,7 @@ type pace struct {
 	bound      uint64 // cycles of slowTime; the largest number while no thread runs the shard
 	first      uint64 // sq.done of the visited queue when its visit began to work, at shard.ticks
 	timedUntil uint64 // device clock until which each poll is timed; 0: none is
-	usage      usage
+	usage      usage.Meter
 }
 
 // enter notes that memory of q is about to be touched.
@@ -90,12 +92,26 @@ func (sh *shard) visited(q *qp) {
 // working reports whether a visit has found work and not ended.
 func (sh *shard) working() bool { return sh.ticks > sh.mark.Observe() }
 
+// measure begins to measure the calling thread, which is the shard's, until unmeasure.
+func (sh *shard) measure() {
+	sh.thread.Publish(uint64(unix.Gettid()))
+	sh.mark.Publish(clock.Now())
+	sh.usage.Begin(sh.mark.Observe())
+	sh.bound = clock.Cycles(slowTime)
+}
+
+func (sh *shard) unmeasure() {
+	sh.bound = math.MaxUint64
+	sh.busy.Publish(0)
+	sh.thread.Publish(0)
+	sh.usage.End()
+}
+
 // restart begins to measure again, after the thread did something that is not measured.
 func (sh *shard) restart() {
 	now := clock.Now()
-	sh.usage.out += now - sh.mark.Observe()
-	if sh.usage.out-sh.usage.whole.out > sh.bound {
-		sh.usage.sample(now, true) // what the thread waited for meanwhile does not count
+	if sh.usage.Exclude(now-sh.mark.Observe()) > sh.bound {
+		sh.usage.Sample(now, true) // what the thread waited for meanwhile does not count
 	}
 	sh.mark.Publish(now)
 	sh.busy.Publish(1)
@@ -140,11 +156,11 @@ func (sh *shard) timePoll() {
 
 // delayByMemory reports whether memory of clients delayed the shard between since and now.
 // It returns false during a request, which client.do measures, perhaps on another thread.
-func (sh *shard) delayByMemory(since, now uint64) (delay, bool) {
+func (sh *shard) delayByMemory(since, now uint64) (usage.Delay, bool) {
 	if sh.stopped || sh.bound == math.MaxUint64 {
-		return delay{}, false
+		return usage.Delay{}, false
 	}
-	return sh.usage.judge(since, now)
+	return sh.usage.Judge(since, now, slowTime)
 }
 
 // slowVisit explains a visit to q that took too long, if memory was the cause.
@@ -173,7 +189,7 @@ func (sh *shard) slowPolls(now uint64) {
 		sh.explainDelay(q, h)
 	default:
 		sh.journal.Log(slog.LevelWarn, "the engine's thread was held up at doorbell records or arm words of some client; "+
-			"if it happens again, the client is named", h.attrs()...)
+			"if it happens again, the client is named", h.Attrs()...)
 	}
 }
 
@@ -186,15 +202,15 @@ func (c *client) do(what string, f func()) {
 		defer runtime.UnlockOSThread()
 		r := controlRequest{client: c.name, what: what, since: clock.Now()}
 		c.e.watchdog.request.Store(&r)
-		var u usage
-		u.sample(r.since, false)
+		var u usage.Meter
+		u.Sample(r.since, false)
 		defer func() {
 			c.e.watchdog.request.Store(nil)
 			now := clock.Now()
 			if now-r.since <= clock.Cycles(slowRequest) {
 				return
 			}
-			if d, ok := u.judge(r.since, now); ok {
+			if d, ok := u.Judge(r.since, now, slowTime); ok {
 				m := delaySite{subject: subject{client: c}, what: "request " + what + ": ", inProcess: c.process != nil}
 				for _, r := range c.regions {
 					m.addRegions(r)

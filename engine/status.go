@@ -58,7 +58,7 @@ func (sh *shard) publishAt(now uint64) {
 	}
 	sh.published = now
 	if sh.bound != math.MaxUint64 {
-		sh.usage.sample(now, false)
+		sh.usage.Sample(now, false)
 	}
 	if !sh.acquired { // it is, if a fault has cut the steps off
 		sh.acquire()

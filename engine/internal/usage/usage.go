@@ -1,0 +1,153 @@
+// Package usage is what the kernel says about a thread: how long it ran, how long it waited
+// for a core, its page faults and its waits. From that a Meter tells whether memory held the
+// thread up, rather than other threads that had its core
+// (docs/design/0019-stalls.md).
+//
+// A sample is an answer of the kernel. The kernel is asked now and then, not at each step, and
+// once more when something took too long. A full sample also asks how long the thread has
+// waited for a core, which takes a microsecond or two, so there are fewer of them. Times are
+// readings of the device clock, in cycles, unless they are of type time.Duration.
+package usage
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/nicless/nicless/internal/clock"
+	"golang.org/x/sys/unix"
+)
+
+// A Meter has the last samples of one thread. Its zero value has none, and does not know how
+// long the thread waits for a core. Its methods are called on that thread.
+type Meter struct {
+	last      unix.Rusage // the last sample
+	excluded  uint64      // cycles that were nobody's work, since the beginning
+	schedstat *os.File    // of the thread, in /proc; nil: its waits for a core are not known
+	text      [96]byte    // of schedstat
+	full      struct {    // the last full sample
+		at, excluded uint64
+		ran, waited  time.Duration // of a core
+	}
+}
+
+// fullTime is the time between two full samples.
+const fullTime = 5 * time.Millisecond
+
+// kernelTime is how long the kernel may work for the thread without letting it wait: to clear
+// large pages, or to reclaim others. The kernel counts that time in ticks, so a bound near a
+// tick would say nothing.
+const kernelTime = 10 * time.Millisecond
+
+// A Delay is what is known about a time in which memory may have held the thread up.
+type Delay struct {
+	Took        time.Duration // by memory
+	faults      int64         // page faults
+	majors      int64         // page faults whose page had to be fetched
+	waits       int64         // in the kernel, voluntary
+	preemptions int64
+}
+
+// String returns what the kernel has counted.
+func (d Delay) String() string {
+	return fmt.Sprintf("page faults %d (%d of them from a disk), waits in the kernel %d", d.faults, d.majors, d.waits)
+}
+
+// Attrs returns the same for a line in the log.
+func (d Delay) Attrs() []any {
+	return []any{"for", d.Took.Round(time.Microsecond), "faults", d.faults, "majors", d.majors, "waits", d.waits}
+}
+
+// Begin begins to measure the calling thread, with a full sample.
+func (m *Meter) Begin(now uint64) {
+	m.schedstat, _ = os.Open("/proc/thread-self/schedstat")
+	m.Sample(now, true)
+}
+
+// End closes what Begin has opened.
+func (m *Meter) End() {
+	if m.schedstat != nil {
+		_ = m.schedstat.Close()
+		m.schedstat = nil
+	}
+}
+
+// Sample asks the kernel. The sample is full if the caller wants that, or if the last full
+// one is long ago.
+func (m *Meter) Sample(now uint64, full bool) {
+	_ = unix.Getrusage(unix.RUSAGE_THREAD, &m.last)
+	if full || now-m.full.at > clock.Cycles(fullTime) {
+		m.full.at, m.full.excluded = now, m.excluded
+		m.full.ran, m.full.waited = ran(&m.last), m.waited()
+	}
+}
+
+// Exclude adds cycles in which the thread did not work: it slept, served requests, or waited
+// for other shards. It returns how many there have been since the last full sample.
+func (m *Meter) Exclude(cycles uint64) (sinceFull uint64) {
+	m.excluded += cycles
+	return m.excluded - m.full.excluded
+}
+
+// Judge reports whether memory held the thread up for more than bound between two times, of
+// which the second is just past. There must have been a page fault; and the thread must have
+// waited in the kernel without asking for it, or the kernel must have worked for long. Time in
+// which the thread waited for a core does not count.
+func (m *Meter) Judge(since, now uint64, bound time.Duration) (d Delay, ok bool) {
+	was, full := m.last, m.full
+	end := clock.Now()
+	m.Sample(end, true)
+	took := clock.Duration(now - since)
+	kernel := time.Duration(m.last.Stime.Nano() - was.Stime.Nano())
+	worked := clock.Duration(end-full.at) - clock.Duration(m.excluded-full.excluded)
+	blocked := worked - (m.full.ran - full.ran) - (m.full.waited - full.waited)
+	d = Delay{
+		Took:        min(took, blocked),
+		faults:      m.last.Minflt - was.Minflt + m.last.Majflt - was.Majflt,
+		majors:      m.last.Majflt - was.Majflt,
+		waits:       m.last.Nvcsw - was.Nvcsw,
+		preemptions: m.last.Nivcsw - was.Nivcsw,
+	}
+	if kernel > kernelTime && kernel > blocked {
+		d.Took = min(took, kernel)
+	} else if d.waits == 0 || m.schedstat == nil && d.preemptions > 0 {
+		return d, false
+	}
+	return d, d.faults > 0 && d.Took > bound
+}
+
+// Expire makes the next sample a full one. For tests.
+func (m *Meter) Expire() { m.full.at = 0 }
+
+// ran returns how long a thread has run.
+func ran(u *unix.Rusage) time.Duration { return time.Duration(u.Utime.Nano() + u.Stime.Nano()) }
+
+// waited returns how long the thread has waited for a core, 0 if that is not known.
+func (m *Meter) waited() time.Duration {
+	if m.schedstat == nil {
+		return 0
+	}
+	n, err := m.schedstat.ReadAt(m.text[:], 0)
+	if n == 0 && err != nil {
+		return 0
+	}
+	return parseWaited(m.text[:n])
+}
+
+// parseWaited returns the second of the numbers in a schedstat: nanoseconds that the thread
+// ran, nanoseconds that it waited for a core, and its time slices. It does not allocate.
+func parseWaited(text []byte) time.Duration {
+	field, sum := 0, time.Duration(0)
+	for _, b := range text {
+		switch {
+		case b == ' ' || b == '\n':
+			if field++; field == 2 {
+				return sum
+			}
+			sum = 0
+		case b >= '0' && b <= '9':
+			sum = 10*sum + time.Duration(b-'0')
+		}
+	}
+	return 0
+}

@@ -50,6 +50,7 @@ var mayImport = map[string][]string{
 	"engine/internal/cores":      {"internal/clock"},
 	"engine/internal/journal":    {},
 	"engine/internal/numbers":    {},
+	"engine/internal/quota":      {"engine/internal/cgroup", "internal/control"},
 	"engine/internal/sealer":     {"internal/shm", "internal/unixsock"},
 	"engine/internal/sleep":      {},
 	"engine/internal/ticketlock": {"internal/cpu"},

@@ -23,12 +23,12 @@ func (c *client) createChannel(_ *control.Empty, _ requestMemory, r *control.Rep
 	if err != nil {
 		return nil, err
 	}
-	if err := c.e.shares.take(c.uid, socketBill); err != nil {
+	if err := c.e.ledger.Take(c.uid, socketCharge); err != nil {
 		return nil, err
 	}
 	mine, yours, err := eventSocket()
 	if err != nil {
-		c.e.shares.give(c.uid, socketBill)
+		c.e.ledger.Refund(c.uid, socketCharge)
 		return nil, control.Errorf(control.CodeMemory, "completion channel: %v", err)
 	}
 	c.channels[id] = &channel{id: id, fd: mine}

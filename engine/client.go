@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/nicless/nicless/engine/internal/copying"
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -27,7 +28,7 @@ type client struct {
 	hosted nic.Hosted    // how a server that hosts it wants it
 	local  bool          // part of this process: it makes its regions' memory itself
 	banks  []*shm.Region // banks of UAR pages in addition to uar
-	paid   bill          // charge for the client itself
+	paid   quota.Charge  // charge for the client itself
 
 	// The following belongs to the shard: only its thread and functions in Do touch it.
 	regions   map[uint32]*region
@@ -90,11 +91,11 @@ func (e *Engine) attachLocal(name string) (*client, error) {
 // Those of a client in another process must be such that it can map them.
 func (e *Engine) attach(name string, uid uint32, hosted nic.Hosted, create, createReadOnly func(string, int) (*shm.Region, error)) (*client, error) {
 	e.fillHosted(&hosted)
-	if err := e.shares.take(uid, clientBill); err != nil {
+	if err := e.ledger.Take(uid, clientCharge); err != nil {
 		return nil, err
 	}
 	c := &client{
-		e: e, name: name, uid: uid, hosted: hosted, paid: clientBill,
+		e: e, name: name, uid: uid, hosted: hosted, paid: clientCharge,
 		regions: make(map[uint32]*region), unplaced: make(map[uint32]*region), pds: make(map[uint32]*pd),
 		mrs: make(map[uint32]*mkey), cqs: make(map[uint32]*cq),
 		qps: make(map[uint32]*qp), channels: make(map[uint32]*channel),
@@ -103,7 +104,7 @@ func (e *Engine) attach(name string, uid uint32, hosted nic.Hosted, create, crea
 	}
 	err := c.makePages(create, createReadOnly)
 	if err != nil {
-		e.shares.give(uid, clientBill)
+		e.ledger.Refund(uid, clientCharge)
 		return nil, err
 	}
 	e.Do(func() { e.leastLoaded().addClient(c) })
@@ -143,7 +144,7 @@ func (c *client) Close() error {
 	}
 	c.finish()
 	c.unmap(regions) // can take long, so not on the engine's thread
-	c.e.shares.give(c.uid, c.paid)
+	c.e.ledger.Refund(c.uid, c.paid)
 	return nil
 }
 
@@ -204,11 +205,11 @@ func (c *client) unmap(regions []*region) {
 		c.e.releaseMemory(c.uid, m)
 	}
 	_ = c.status.Close()
-	held := bill{mappings: 1}
+	held := quota.Charge{quota.Mappings: 1}
 	if c.uar.File() != nil {
-		held[descriptors] = 1
+		held[quota.Descriptors] = 1
 	}
-	c.paid = c.paid.minus(held)
+	c.paid = c.paid.Minus(held)
 	c.e.unmap(c.uid, c.uar, held)
 }
 
@@ -219,7 +220,7 @@ func (c *client) take(kind string, have, limit, cost int) (uint32, error) {
 	if have >= limit {
 		return 0, tooMany(kind, limit)
 	}
-	if err := c.e.shares.take(c.uid, bill{memory: cost}); err != nil {
+	if err := c.e.ledger.Take(c.uid, quota.Charge{quota.Memory: cost}); err != nil {
 		return 0, err
 	}
 	for c.nextID == 0 || c.names(c.nextID) { // ids have wrapped around

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -42,12 +43,12 @@ func (d nicDevice) Attach(name string, uid uint32, h nic.Hosted) (nic.Client, er
 	return c, nil
 }
 
-func (d nicDevice) Charge(uid uint32, c nic.Cost) error { return d.shares.take(uid, billOf(c)) }
-func (d nicDevice) Incur(uid uint32, c nic.Cost) error  { return d.shares.charge(uid, billOf(c)) }
-func (d nicDevice) Refund(uid uint32, c nic.Cost)       { d.shares.give(uid, billOf(c)) }
+func (d nicDevice) Charge(uid uint32, c nic.Cost) error { return d.ledger.Take(uid, chargeOf(c)) }
+func (d nicDevice) Incur(uid uint32, c nic.Cost) error  { return d.ledger.Incur(uid, chargeOf(c)) }
+func (d nicDevice) Refund(uid uint32, c nic.Cost)       { d.ledger.Refund(uid, chargeOf(c)) }
 
-func billOf(c nic.Cost) bill {
-	return bill{memory: c.Memory, descriptors: c.Descriptors, connections: c.Connections, unread: c.Unread}
+func chargeOf(c nic.Cost) quota.Charge {
+	return quota.Charge{quota.Memory: c.Memory, quota.Descriptors: c.Descriptors, quota.Connections: c.Connections, quota.Unread: c.Unread}
 }
 
 func (d nicDevice) Discard(uid uint32, files []*os.File) {
@@ -63,7 +64,7 @@ func (d nicDevice) Discard(uid uint32, files []*os.File) {
 
 func (d nicDevice) DiscardConnection(uid uint32, conn *net.UnixConn, c nic.Cost) {
 	unixsock.HangUp(conn)
-	d.discardConnection(uid, conn, billOf(c))
+	d.discardConnection(uid, conn, chargeOf(c))
 }
 
 func (d nicDevice) Clogged(uid uint32) bool { return d.clogged(uid) }
@@ -101,7 +102,7 @@ func (d nicDevice) Prepare() error {
 // thread that opens the next descriptor, which can be the device's.
 func growDescriptors() {
 	const most = 1 << 16 // 0.5 MiB of the kernel's memory
-	if fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, min(rlimit(unix.RLIMIT_NOFILE, most), most)-1); err == nil {
+	if fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, min(quota.Rlimit(unix.RLIMIT_NOFILE, most), most)-1); err == nil {
 		_ = unix.Close(fd)
 	}
 }

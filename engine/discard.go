@@ -4,6 +4,7 @@ import (
 	"net"
 
 	"github.com/nicless/nicless/engine/internal/closers"
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/unixsock"
 )
 
@@ -27,40 +28,38 @@ import (
 // discards are the descriptors that wait to be closed.
 type discards struct{ files, connections closers.Closers }
 
-// discard has n descriptors closed, which owe has counted.
+// discard has n descriptors closed, which have been charged to the user.
 func (e *Engine) discard(uid uint32, n int, closeAll func()) {
-	e.discarded.files.Add(e.shares.payer(uid), func() {
+	e.discarded.files.Add(e.ledger.Payer(uid), func() {
 		closeAll()
-		e.shares.give(uid, bill{descriptors: n})
+		e.ledger.Refund(uid, quota.Charge{quota.Descriptors: n})
 	})
 }
 
 // discardConnection has a connection closed, for which held is charged until then. One
 // that no descriptor could be sent to is closed at once: it does not wait behind
 // others, so that a refused connection costs nothing.
-func (e *Engine) discardConnection(uid uint32, conn *net.UnixConn, held bill) {
+func (e *Engine) discardConnection(uid uint32, conn *net.UnixConn, held quota.Charge) {
 	shut := func() {
 		_ = conn.Close()
-		e.shares.give(uid, held)
+		e.ledger.Refund(uid, held)
 	}
 	if !unixsock.PassesRights(conn) {
 		shut()
 		return
 	}
-	e.discarded.connections.Add(e.shares.payer(uid), shut)
+	e.discarded.connections.Add(e.ledger.Payer(uid), shut)
 }
 
 // clogged reports whether all the closers that a user may have for connections are
 // stuck, so that the user's next connections would wait behind those.
 func (e *Engine) clogged(uid uint32) bool {
-	return e.discarded.connections.Clogged(e.shares.payer(uid))
+	return e.discarded.connections.Clogged(e.ledger.Payer(uid))
 }
 
 // backlogged reports whether so many connections wait to be closed that the process
 // could be short of descriptors for others.
 func (e *Engine) backlogged() bool {
-	e.shares.mu.Lock()
-	most := e.shares.most[descriptors] / 8
-	e.shares.mu.Unlock()
+	most := e.ledger.Limit(quota.Descriptors) / 8
 	return e.discarded.connections.Waiting() > most
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nicless/nicless/engine/internal/closers"
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/stretchr/testify/require"
@@ -14,20 +15,18 @@ import (
 )
 
 // owed returns what is charged to all users together.
-func (r *rig) owed() bill {
-	r.e.shares.mu.Lock()
-	defer r.e.shares.mu.Unlock()
-	return r.e.shares.taken
+func (r *rig) owed() quota.Charge {
+	return r.e.ledger.Taken()
 }
 
 // A descriptor that takes long to close delays only descriptors of its user. What waits
 // to be closed is charged.
 func TestDescriptorsAreClosedPerUser(t *testing.T) {
 	r := newRig(t, Config{})
-	r.e.shares.most[descriptors] = 8
+	r.e.ledger.SetLimit(quota.Descriptors, 8, "a test")
 	stuck, closed := make(chan struct{}), make(chan uint32, 8)
 	discard := func(uid uint32, wait <-chan struct{}) error {
-		over := r.e.shares.owe(uid, 3)
+		over := r.e.ledger.Incur(uid, quota.Charge{quota.Descriptors: 3})
 		r.e.discard(uid, 3, func() {
 			if wait != nil {
 				<-wait
@@ -38,7 +37,7 @@ func TestDescriptorsAreClosedPerUser(t *testing.T) {
 	}
 	require.NoError(t, discard(1, stuck))
 	require.Error(t, discard(1, nil), "6 of 8 descriptors")
-	require.ErrorIs(t, r.e.shares.take(1, clientBill), &control.Error{Code: control.CodeLimit})
+	require.ErrorIs(t, r.e.ledger.Take(1, clientCharge), &control.Error{Code: control.CodeLimit})
 	require.NoError(t, discard(2, nil))
 	var order []uint32 // the second of user 1 may get a closer of its own
 	for len(order) == 0 || order[len(order)-1] != 2 {
@@ -49,8 +48,8 @@ func TestDescriptorsAreClosedPerUser(t *testing.T) {
 	for len(order) < 3 {
 		order = append(order, <-closed)
 	}
-	r.until("shares are given back", func() bool { return r.owed() == bill{} })
-	r.until("and what was beyond them", func() bool { return r.e.shares.owes(1) == bill{} })
+	r.until("charges are refunded", func() bool { return r.owed() == quota.Charge{} })
+	r.until("and debts too", func() bool { return r.e.ledger.Has(1) == quota.Charge{} })
 }
 
 // bothEnds returns two ends of a connection.
@@ -81,20 +80,20 @@ func TestConnectionsWithNothingInThemDoNotWait(t *testing.T) {
 	}
 	r.until("closers are stuck", func() bool { return r.e.clogged(uid) })
 	require.False(t, r.e.clogged(uid+1))
-	held := bill{descriptors: 1}
+	held := quota.Charge{quota.Descriptors: 1}
 	discard := func(on bool) {
 		conn, _ := bothEnds(t)
 		if err := unixsock.PassRights(conn, on); errors.Is(err, unix.ENOPROTOOPT) {
 			t.Skip("needs Linux 6.16, which knows SO_PASSRIGHTS")
 		}
-		require.NoError(t, r.e.shares.charge(uid, held))
+		require.NoError(t, r.e.ledger.Incur(uid, held))
 		r.e.discardConnection(uid, conn, held)
 	}
 	discard(false)
-	require.Equal(t, bill{}, r.owed())
+	require.Equal(t, quota.Charge{}, r.owed())
 	discard(true)
 	require.Equal(t, held, r.owed())
 	require.Equal(t, 1, r.e.discarded.connections.Waiting())
 	close(release)
-	r.until("all are closed", func() bool { return r.owed() == bill{} && !r.e.clogged(uid) })
+	r.until("all are closed", func() bool { return r.owed() == quota.Charge{} && !r.e.clogged(uid) })
 }

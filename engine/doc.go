@@ -138,7 +138,7 @@
 //
 // Shares of the process's resources:
 //
-//   - share.go, owners.go, heap.go: what each user may take
+//   - internal/quota, heap.go: what each user may take
 //   - discard.go, engine/internal/closers: descriptors are closed in the background
 //   - helpers.go, engine/internal/sealer: processes that seal and hold memory
 //

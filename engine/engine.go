@@ -14,6 +14,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/cgroup"
 	"github.com/nicless/nicless/engine/internal/journal"
 	"github.com/nicless/nicless/engine/internal/numbers"
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/cpu"
@@ -118,7 +119,7 @@ type Engine struct {
 	journal       *journal.Journal
 	spoken        *journal.Budget // limits log lines about connections
 	explained     *journal.Budget // limits explanations in the log
-	shares        *shares
+	ledger        *quota.Ledger
 	discarded     discards
 	mail          mailbox
 	watchdog      watchdog
@@ -156,7 +157,7 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 		cqs:     make(map[uint32]*cq),
 		srqs:    make(map[uint32]*srq),
 		journal: journal.New(cfg.Log),
-		shares:  newShares(),
+		ledger:  quota.New(),
 
 		spoken:    connectionLines(),
 		explained: explanationLines(),

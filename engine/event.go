@@ -11,12 +11,12 @@ import (
 // openEvents gives the client a descriptor on which it receives events about its objects,
 // and explanations. Each call replaces the descriptor of the last.
 func (c *client) openEvents(_ *control.Empty, _ requestMemory, r *control.Reply) (control.Message, error) {
-	if err := c.e.shares.take(c.uid, socketBill); err != nil {
+	if err := c.e.ledger.Take(c.uid, socketCharge); err != nil {
 		return nil, err
 	}
 	mine, yours, err := eventSocket()
 	if err != nil {
-		c.e.shares.give(c.uid, socketBill)
+		c.e.ledger.Refund(c.uid, socketCharge)
 		return nil, control.Errorf(control.CodeMemory, "events: %v", err)
 	}
 	c.closeEvents()
@@ -49,7 +49,7 @@ func eventSocket() (mine int, yours *os.File, err error) {
 func (c *client) closeSocket(fd int) {
 	c.after = append(c.after, func() {
 		_ = unix.Close(fd)
-		c.e.shares.give(c.uid, socketBill)
+		c.e.ledger.Refund(c.uid, socketCharge)
 	})
 }
 

@@ -118,7 +118,7 @@ func (sh *shard) logExplanation(c *client, ev *control.Event, code codes.Code) {
 	if sh.journal.Discards() {
 		return
 	}
-	unsaid, ok := sh.explained.Take(sh.shares.payer(c.uid), (*journal.Speaker)(&c.said))
+	unsaid, ok := sh.explained.Take(sh.ledger.Payer(c.uid), (*journal.Speaker)(&c.said))
 	if !ok {
 		return
 	}

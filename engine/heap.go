@@ -1,17 +1,14 @@
 package engine
 
-// What a client makes costs memory of the device's own. It is counted when it is
-// made, at the most that it can come to, so that no client can fill the device with
-// objects that cost it nothing.
+import "github.com/nicless/nicless/engine/internal/quota"
 
-// maxMemory is for all users together. A key costs so much that indices cannot
-// run short either, nor can numbers of queues: an eighth of them is in use at
-// the most, and a free one is found by trying.
-const maxMemory = 1 << 30
+// What a client makes takes memory of the device's own. It is charged when it is made, at the
+// most that it can come to, so that no client can fill the device with objects that cost it
+// nothing.
 
-// Costs in bytes, with what tables and the garbage collector add.
+// Memory that objects take, in bytes, with what tables and the garbage collector add.
 const (
-	clientCost = 128 << 10 // its goroutine, and answers that it does not read (server)
+	clientCost = 128 << 10 // its goroutine, and answers that it has not read (server)
 	pdCost     = 128
 	regionCost = 512
 	keyCost    = 512
@@ -31,13 +28,16 @@ func (k *mkey) cost() int { return keyCost + k.room*runCost }
 
 func (s *srq) cost() int { return srqCost + (int(s.mask)+1)*entryCost }
 
-// socketBill is what an event socket takes.
-var socketBill = bill{descriptors: 1, memory: socketCost}
+// clientCharge is what a client needs to exist: a connection and two pages.
+var clientCharge = quota.Charge{quota.Mappings: 2, quota.Descriptors: 2, quota.Connections: 1, quota.Memory: clientCost}
 
-// refund gives back the memory of an object that is gone.
-func (c *client) refund(cost int) { c.e.shares.give(c.uid, bill{memory: cost}) }
+// socketCharge is what an event socket takes.
+var socketCharge = quota.Charge{quota.Descriptors: 1, quota.Memory: socketCost}
 
-// trim drops spare jobs that the queue pairs left over cannot need.
+// refund refunds the memory of an object that is gone.
+func (c *client) refund(cost int) { c.e.ledger.Refund(c.uid, quota.Charge{quota.Memory: cost}) }
+
+// trim drops spare jobs beyond the number of queue pairs, which can need no more.
 func (sh *shard) trim() {
 	if keep := len(sh.qps); len(sh.scratch.spare) > keep {
 		clear(sh.scratch.spare[keep:])

@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
@@ -30,9 +31,9 @@ func TestObjectsCostMemory(t *testing.T) {
 		{control.OpCreateQP, control.OpDestroyQP, &control.QP{PDN: h.pd, SendCQN: c.num, RecvCQN: c.num, SQ: ring, DBRec: ring, NoReceive: 1}, &control.QPN{}, qpCost},
 		{control.OpCreateChannel, control.OpDestroyChannel, &control.Empty{}, &control.Channel{}, socketCost},
 	} {
-		r.e.shares.most[memory] = 2 * (start[memory] + x.cost)
+		r.e.ledger.SetLimit(quota.Memory, 2*(start[quota.Memory]+x.cost), "a test")
 		h.call(x.make, x.req, x.ans)
-		require.Equal(t, start[memory]+x.cost, r.owed()[memory], "%v", x.make)
+		require.Equal(t, start[quota.Memory]+x.cost, r.owed()[quota.Memory], "%v", x.make)
 		h.refused(control.CodeLimit, "bytes of memory of the device's process and asks for", x.make, x.req, nil)
 		h.call(x.destroy, x.ans, &control.Empty{})
 		require.Equal(t, start, r.owed(), "%v", x.destroy)
@@ -40,14 +41,14 @@ func TestObjectsCostMemory(t *testing.T) {
 		start = r.owed()
 	}
 	require.NoError(t, h.c.Close())
-	require.Equal(t, bill{}, r.owed())
+	require.Equal(t, quota.Charge{}, r.owed())
 }
 
 // Memory runs out long before the numbers of 24 bits do, for they are found by
 // trying.
 func TestNumbersDoNotRunShort(t *testing.T) {
 	for _, cost := range []int{keyCost, cqCost, srqCost, qpCost} {
-		require.LessOrEqual(t, newShares().most[memory]/cost, 1<<24/8)
+		require.LessOrEqual(t, quota.New().Limit(quota.Memory)/cost, 1<<24/8)
 	}
 }
 

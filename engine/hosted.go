@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/engine/internal/sealer"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -30,13 +31,13 @@ func (e *Engine) attachHosted(name string, uid uint32, h nic.Hosted) (*client, e
 // until releaseMemory.
 func (e *Engine) createMemory(uid uint32, name string, size int) (*shm.Region, error) {
 	_ = startHelpers()
-	b := regionCharge(uid, size).plus(regionFile)
-	if err := e.shares.take(uid, b); err != nil {
+	b := regionCharge(uid, size).Plus(regionFile)
+	if err := e.ledger.Take(uid, b); err != nil {
 		return nil, err
 	}
 	r, err := e.makeMemory(name, size)
 	if err != nil {
-		e.shares.give(uid, b)
+		e.ledger.Refund(uid, b)
 		return nil, err
 	}
 	return r, nil
@@ -48,7 +49,7 @@ func (e *Engine) createMemory(uid uint32, name string, size int) (*shm.Region, e
 func (e *Engine) forgetMemory(uid uint32, r *shm.Region) {
 	if r.File() != nil {
 		_ = r.Forget()
-		e.shares.give(uid, bill{descriptors: 1})
+		e.ledger.Refund(uid, quota.Charge{quota.Descriptors: 1})
 	}
 }
 
@@ -60,8 +61,8 @@ func (c *client) ForgetPages() {
 	for _, r := range []*shm.Region{c.uar, c.status} {
 		if !c.closed && r.File() != nil {
 			_ = r.Forget()
-			c.paid[descriptors]--
-			c.e.shares.give(c.uid, bill{descriptors: 1})
+			c.paid[quota.Descriptors]--
+			c.e.ledger.Refund(c.uid, quota.Charge{quota.Descriptors: 1})
 		}
 	}
 }
@@ -70,7 +71,7 @@ func (c *client) ForgetPages() {
 func (e *Engine) releaseMemory(uid uint32, r *shm.Region) {
 	held := regionCharge(uid, r.Size())
 	if r.File() != nil {
-		held = held.plus(regionFile)
+		held = held.Plus(regionFile)
 	}
 	e.unmap(uid, r, held)
 }
@@ -78,10 +79,10 @@ func (e *Engine) releaseMemory(uid uint32, r *shm.Region) {
 // unmap unmaps memory that a client could map, and refunds what was charged for it. Memory
 // that is not sealed is sealed first, by another process. If its user has forbidden or
 // prevents that, the memory stays mapped and charged to the user.
-func (e *Engine) unmap(uid uint32, r *shm.Region, held bill) {
+func (e *Engine) unmap(uid uint32, r *shm.Region, held quota.Charge) {
 	shut := func() {
 		_ = r.Close()
-		e.shares.give(uid, held)
+		e.ledger.Refund(uid, held)
 	}
 	if r.Sealed() {
 		shut()

@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
@@ -111,17 +112,17 @@ func TestHostedClient(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, mem.Seal())
 	require.NoError(t, other.Seal())
-	require.Equal(t, 4, r.e.shares.owes(7)[descriptors])
+	require.Equal(t, 4, r.e.ledger.Has(7)[quota.Descriptors])
 	for range 2 { // the second time nothing is left to close
 		c.ForgetPages()
 		r.e.forgetMemory(7, other)
-		require.Equal(t, 1, r.e.shares.owes(7)[descriptors])
+		require.Equal(t, 1, r.e.ledger.Has(7)[quota.Descriptors])
 	}
 	require.Nil(t, other.File())
 	r.e.releaseMemory(7, other)
 	r.e.releaseMemory(7, mem)
 	require.NoError(t, c.Close())
-	require.Empty(t, r.e.shares.users, "all of it has come back")
+	require.Zero(t, r.e.ledger.Users(), "all of it has come back")
 }
 
 // A program that destroys a CQ forgets it: what it armed before is not answered

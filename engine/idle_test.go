@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/engine/internal/sleep"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
@@ -155,9 +156,9 @@ func TestWakeIsRefused(t *testing.T) {
 func TestBellsGoWithTheirClients(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")
-	before := r.e.shares.taken[descriptors]
+	before := r.e.ledger.Taken()[quota.Descriptors]
 	h.wakes()
-	require.Equal(t, before+1, r.e.shares.taken[descriptors])
+	require.Equal(t, before+1, r.e.ledger.Taken()[quota.Descriptors])
 	bell := h.c.wake.fd
 	for range 2 { // a bell is carried from one Run to the next
 		ctx, cancel := context.WithCancel(t.Context())
@@ -165,7 +166,7 @@ func TestBellsGoWithTheirClients(t *testing.T) {
 	}
 	require.NoError(t, h.c.Close())
 	require.Error(t, bell.Close(), "closed already")
-	require.Equal(t, before-clientBill[descriptors], r.e.shares.taken[descriptors])
+	require.Equal(t, before-clientCharge[quota.Descriptors], r.e.ledger.Taken()[quota.Descriptors])
 }
 
 // One P: the device leaves it to others while it sleeps.

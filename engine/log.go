@@ -23,7 +23,7 @@ func explanationLines() *journal.Budget { return journal.NewBudget(logBudget, ti
 
 // maySay is nic.Device's MaySay. All servers of the device share one budget.
 func (e *Engine) maySay(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
-	return e.spoken.Take(e.shares.payer(uid), (*journal.Speaker)(who))
+	return e.spoken.Take(e.ledger.Payer(uid), (*journal.Speaker)(who))
 }
 
 // report writes a line about a user's connection to the log, unless the budget is used up.

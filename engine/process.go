@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync/atomic"
 
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/procmem"
@@ -28,7 +29,7 @@ const (
 	replaced // the guard is missing: another program has that pid
 )
 
-var processBill = bill{descriptors: 1}
+var processCharge = quota.Charge{quota.Descriptors: 1}
 
 // ShareProcess says that memory which the client registers outside its regions, from now
 // on, is memory of a process. Rings and records still need a region. The caller knows from
@@ -53,12 +54,12 @@ func (c *client) ShareProcess(pid int, g nic.Guard) error {
 	case c.process != nil:
 		return control.Errorf(control.CodeInvalid, "process %d: this client's memory is that of process %d", pid, c.process.pid)
 	}
-	if err := c.e.shares.take(c.uid, processBill); err != nil {
+	if err := c.e.ledger.Take(c.uid, processCharge); err != nil {
 		return err
 	}
 	p, err := openProcess(pid, c.uid, g)
 	if err != nil {
-		c.e.shares.give(c.uid, processBill)
+		c.e.ledger.Refund(c.uid, processCharge)
 		return control.Errorf(control.CodeMemory, "process %d: %v", pid, err)
 	}
 	between := make([]byte, unmappedBytes*len(c.e.shards))
@@ -133,7 +134,7 @@ func (c *client) closeProcess() {
 	c.process = nil
 	c.after = append(c.after, func() {
 		_ = p.life.Close()
-		c.e.shares.give(c.uid, processBill)
+		c.e.ledger.Refund(c.uid, processCharge)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/procmem"
@@ -403,10 +404,10 @@ func TestShareProcessRefusals(t *testing.T) {
 	h.refused(control.CodeInvalid, "not inside one region", control.OpRegMR, &control.MR{PDN: h.pd, Addr: addr, Length: 64}, nil)
 	err := h.c.ShareProcess(1<<30, ownGuard())
 	require.ErrorContains(t, err, "no process has that pid")
-	taken := r.e.shares.taken[descriptors]
+	taken := r.e.ledger.Taken()[quota.Descriptors]
 	h.share()
 	h.share() // the same one again
-	require.Equal(t, taken+1, r.e.shares.taken[descriptors])
+	require.Equal(t, taken+1, r.e.ledger.Taken()[quota.Descriptors])
 	require.ErrorContains(t, h.c.ShareProcess(os.Getppid(), ownGuard()), "this client's memory is that of process "+strconv.Itoa(os.Getpid()))
 	h.refused(control.CodeMemory, "EFAULT", control.OpRegMR, &control.MR{PDN: h.pd, Addr: 4096, Length: 64}, nil)
 	h.refused(control.CodeMemory, "EFAULT", control.OpRegMR, &control.MR{PDN: h.pd, Addr: addr, Length: 1 << 60}, nil)
@@ -414,7 +415,7 @@ func TestShareProcessRefusals(t *testing.T) {
 	k := h.reg(h.pd, addr, 64, 0)
 	h.dereg(k)
 	require.NoError(t, h.c.Close())
-	require.Equal(t, taken-clientBill[descriptors], r.e.shares.taken[descriptors])
+	require.Equal(t, taken-clientCharge[quota.Descriptors], r.e.ledger.Taken()[quota.Descriptors])
 	require.ErrorIs(t, h.c.ShareProcess(os.Getpid(), ownGuard()), errClosed)
 	_ = mem
 }

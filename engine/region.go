@@ -4,6 +4,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -25,32 +26,18 @@ type region struct {
 // regionCharge is what a region of size bytes costs the device's process, charged to user
 // uid. Bytes of the device's own user are not counted: the system's limits hold for that
 // user.
-func regionCharge(uid uint32, size int) bill {
+func regionCharge(uid uint32, size int) quota.Charge {
 	fds, pages := shm.HoldCost(size)
-	b := bill{mappings: 1, addresses: size, memory: regionCost, descriptors: fds, pipePages: pages}
+	b := quota.Charge{quota.Mappings: 1, quota.AddressSpace: size, quota.Memory: regionCost, quota.Descriptors: fds, quota.PipePages: pages}
 	if uid != uint32(os.Getuid()) {
-		b[contents] = size
+		b[quota.RegionBytes] = size
 	}
 	return b
 }
 
 // regionFile is the descriptor of a region, which is open until the client has placed the
 // region.
-var regionFile = bill{descriptors: 1}
-
-func (b bill) plus(c bill) bill {
-	for i := range b {
-		b[i] += c[i]
-	}
-	return b
-}
-
-func (b bill) minus(c bill) bill {
-	for i := range b {
-		b[i] -= c[i]
-	}
-	return b
-}
+var regionFile = quota.Charge{quota.Descriptors: 1}
 
 // makeMemory makes the memory of a region, off the engine's thread. It checks the limits
 // first: asking costs a client nothing.
@@ -65,13 +52,13 @@ func (c *client) makeMemory(payload []byte) (mem requestMemory, err error) {
 	if err != nil {
 		return mem, err
 	}
-	charge := regionCharge(c.uid, int(wholePages(m.Size))).plus(regionFile)
-	if err := c.e.shares.take(c.uid, charge); err != nil {
+	charge := regionCharge(c.uid, int(wholePages(m.Size))).Plus(regionFile)
+	if err := c.e.ledger.Take(c.uid, charge); err != nil {
 		return mem, err
 	}
 	r, err := c.e.makeMemory("region", int(m.Size))
 	if err != nil {
-		c.e.shares.give(c.uid, charge)
+		c.e.ledger.Refund(c.uid, charge)
 		return mem, err
 	}
 	return requestMemory{region: r}, nil
@@ -133,7 +120,7 @@ func (c *client) placeRegion(m *control.Placement, _ requestMemory, _ *control.R
 	delete(c.unplaced, m.ID)
 	c.after = append(c.after, func() {
 		_ = r.mem.Forget() // both have mapped it
-		c.e.shares.give(c.uid, regionFile)
+		c.e.ledger.Refund(c.uid, regionFile)
 	})
 	return &control.Empty{}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/journal"
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -73,53 +74,8 @@ func TestLongestReceiveList(t *testing.T) {
 		&control.QPN{}, nil), &control.Error{Code: control.CodeInvalid})
 }
 
-// A user gets no more than it leaves free, whatever number of clients it opens: the
-// first half of all, the second half of the rest, and so on.
-func TestAUserLeavesAsMuchAsItHas(t *testing.T) {
-	s := newShares()
-	s.most = bill{mappings: 20, descriptors: 6, connections: 8, memory: 8 * clientCost}
-	limit := &control.Error{Code: control.CodeLimit}
-
-	require.NoError(t, s.take(1, clientBill))
-	require.ErrorIs(t, s.take(1, clientBill), limit, "4 of 6 descriptors")
-	require.Equal(t, clientBill, s.taken, "what was taken before the refusal is given back")
-	require.NoError(t, s.take(1, bill{mappings: 8}))
-	require.ErrorContains(t, s.take(1, bill{mappings: 1}), "user 1 has 10 mappings of the device's process and asks for 1 more; 10 of 20 are free, and a user may have no more than it leaves free (vm.max_map_count is")
-	require.NoError(t, s.take(2, bill{mappings: 5}))
-	require.ErrorContains(t, s.take(2, bill{mappings: 1}), "user 2 has 5 mappings of the device's process and asks for 1 more; 5 of 20 are free")
-	require.NoError(t, s.take(3, bill{mappings: 2}))
-	require.NoError(t, s.take(4, bill{mappings: 1}))
-	require.ErrorIs(t, s.take(3, bill{mappings: 1}), limit)
-	require.NoError(t, s.take(5, bill{mappings: 1}))
-
-	s.give(5, bill{mappings: 1})
-	s.give(4, bill{mappings: 1})
-	s.give(3, bill{mappings: 2})
-	s.give(2, bill{mappings: 5})
-	s.give(1, bill{mappings: 8})
-	s.give(1, clientBill)
-	require.Equal(t, bill{}, s.taken)
-	require.Empty(t, s.users)
-}
-
-// A user that has all of its share can still send a descriptor along.
-func TestAShareBendsALittle(t *testing.T) {
-	s := newShares()
-	s.most[descriptors] = 64
-	require.NoError(t, s.take(1, bill{descriptors: 32}))
-	require.NoError(t, s.owe(1, 4))
-	require.ErrorContains(t, s.owe(1, 1), "user 1 has 37 descriptors, with those that wait to be closed; 32 of 64 are free, and a user may have no more than it leaves free (ulimit -n, RLIMIT_NOFILE, is ")
-	require.Equal(t, 32, s.taken[descriptors], "others have theirs")
-	require.NoError(t, s.take(2, bill{descriptors: 16}))
-	require.ErrorIs(t, s.take(1, bill{descriptors: 1}), &control.Error{Code: control.CodeLimit})
-	s.give(1, bill{descriptors: 37})
-	s.give(2, bill{descriptors: 16})
-	require.Equal(t, bill{}, s.taken)
-	require.Empty(t, s.over)
-}
-
 // Regions and channels of clients behind a socket count, and come back.
-func TestGoodsComeBack(t *testing.T) {
+func TestChargesAreRefunded(t *testing.T) {
 	r := newRig(t, Config{})
 	c, err := r.e.attach("x", 7, nic.Hosted{}, shm.Create, shm.CreateSealed)
 	require.NoError(t, err)
@@ -142,7 +98,7 @@ func TestGoodsComeBack(t *testing.T) {
 		_, err = call(control.OpPlaceRegion, &control.Placement{ID: m.(*control.RegionID).ID, Addr: addr}, requestMemory{})
 		return err
 	}
-	r.e.shares.most[mappings] = 2 * (clientBill[mappings] + 1)
+	r.e.ledger.SetLimit(quota.Mappings, 2*(clientCharge[quota.Mappings]+1), "a test")
 	require.NoError(t, region(0x1000))
 	require.ErrorIs(t, region(0x2000), &control.Error{Code: control.CodeLimit})
 	_, err = call(control.OpDropRegion, &control.RegionID{ID: 1}, requestMemory{})
@@ -150,15 +106,15 @@ func TestGoodsComeBack(t *testing.T) {
 	require.NoError(t, region(0x2000))
 	_, err = call(control.OpCreateChannel, &control.Empty{}, requestMemory{})
 	require.NoError(t, err)
-	want := clientBill
-	want[mappings]++
-	want[descriptors]++
-	want[addresses] += shm.PageSize
-	want[contents] += shm.PageSize
-	want[memory] += regionCost + socketCost
-	require.Equal(t, want, *r.e.shares.users[7])
+	want := clientCharge
+	want[quota.Mappings]++
+	want[quota.Descriptors]++
+	want[quota.AddressSpace] += shm.PageSize
+	want[quota.RegionBytes] += shm.PageSize
+	want[quota.Memory] += regionCost + socketCost
+	require.Equal(t, want, r.e.ledger.Has(7))
 	require.NoError(t, c.Close()) // which seals the UAR pages first, off this goroutine
-	require.Eventually(t, func() bool { return r.e.shares.owes(7) == bill{} }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.e.ledger.Has(7) == quota.Charge{} }, 10*time.Second, time.Millisecond)
 }
 
 // A client with many objects goes in portions: others wait for one of them.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
@@ -17,14 +18,14 @@ func TestAddRegisters(t *testing.T) {
 	r := newRig(t, Config{})
 	c, err := r.e.attachHosted("x", 7, nic.Hosted{UARPages: 4})
 	require.NoError(t, err)
-	before := *r.e.shares.users[7]
+	before := r.e.ledger.Has(7)
 	first, one, err := c.AddRegisters(2)
 	require.NoError(t, err)
 	require.Equal(t, 4, first)
 	first, two, err := c.AddRegisters(3)
 	require.NoError(t, err)
 	require.Equal(t, 6, first)
-	require.Equal(t, before[descriptors]+2, r.e.shares.users[7][descriptors])
+	require.Equal(t, before[quota.Descriptors]+2, r.e.ledger.Has(7)[quota.Descriptors])
 	_, _, err = c.uarPage("QP", 4)
 	require.ErrorContains(t, err, "can still lose pages")
 	for _, m := range []*shm.Region{c.uar, one, two} {
@@ -42,7 +43,7 @@ func TestAddRegisters(t *testing.T) {
 	_, _, err = c.request(control.OpCreateCQ, control.Append(nil, control.OpCreateCQ, 0, 0, &control.CQ{LogCQE: 6, UAR: 9})[control.HeaderSize:], requestMemory{})
 	require.ErrorContains(t, err, "CQ: UAR page 9; there are 9")
 	require.NoError(t, c.Close())
-	require.Empty(t, r.e.shares.users, "all of it has come back")
+	require.Zero(t, r.e.ledger.Users(), "all of it has come back")
 	_, _, err = c.AddRegisters(1)
 	require.ErrorIs(t, err, errClosed)
 }
@@ -57,7 +58,7 @@ func TestUnsealedMemoryIsReleased(t *testing.T) {
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	r.e.releaseMemory(7, mem)
-	require.Eventually(t, func() bool { return r.e.shares.owes(7) == bill{} }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.e.ledger.Has(7) == quota.Charge{} }, 10*time.Second, time.Millisecond)
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	require.NoError(t, err)
 	require.NotZero(t, seals&unix.F_SEAL_FUTURE_WRITE)
@@ -77,13 +78,6 @@ func TestMemoryThatCannotBeSealedStays(t *testing.T) {
 	r.e.discard(7, 0, func() { close(closed) }) // behind it
 	<-closed
 	require.Equal(t, addr, mem.Addr())
-	require.Equal(t, 1, r.e.shares.owes(7)[mappings])
+	require.Equal(t, 1, r.e.ledger.Has(7)[quota.Mappings])
 	require.NoError(t, mem.Close())
-}
-
-// owes is what a user has, as others may ask for it.
-func (s *shares) owes(uid uint32) bill {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.has(uid)
 }

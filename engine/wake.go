@@ -1,13 +1,14 @@
 package engine
 
 import (
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/engine/internal/sleep"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
 
 // wakeBill is the charge for a client that can wake the device.
-var wakeBill = bill{descriptors: 1}
+var wakeCharge = quota.Charge{quota.Descriptors: 1}
 
 // grant returns those features, of the ones that the client wants, that it gets.
 func (c *client) grant(want uint64) uint64 {
@@ -39,7 +40,7 @@ func (c *client) setWake(m *control.Wake, _ requestMemory, r *control.Reply) (co
 
 // makeWakeFD makes the eventfd by which the client wakes the device.
 func (c *client) makeWakeFD() error {
-	if err := c.e.shares.take(c.uid, wakeBill); err != nil {
+	if err := c.e.ledger.Take(c.uid, wakeCharge); err != nil {
 		return err
 	}
 	fd, err := sleep.NewEventFD()
@@ -49,7 +50,7 @@ func (c *client) makeWakeFD() error {
 		}
 	}
 	if err != nil {
-		c.e.shares.give(c.uid, wakeBill)
+		c.e.ledger.Refund(c.uid, wakeCharge)
 		return err
 	}
 	c.wake.fd = fd
@@ -68,6 +69,6 @@ func (c *client) closeWakeFD() {
 	}
 	c.after = append(c.after, func() {
 		_ = fd.Close()
-		c.e.shares.give(c.uid, wakeBill)
+		c.e.ledger.Refund(c.uid, wakeCharge)
 	})
 }

@@ -1,4 +1,4 @@
-package engine
+package quota
 
 import (
 	"bytes"
@@ -8,52 +8,49 @@ import (
 	"sync"
 )
 
-// A user who has a range in /etc/subuid, as for containers, can take on each of its
-// 65536 uids in a user namespace, and would count as so many users. So what such a uid
-// takes is on the bill of the range's owner.
+// A user that has a range in /etc/subuid, as for containers, can take on each of its 65536
+// uids in a user namespace, and would count as so many users. So the owner of the range pays
+// for these uids.
 //
-// Names of owners are looked up in /etc/passwd alone: a directory service could
-// take its time, and a connection waits for the answer. The ranges of a name that is
-// not there count as one user, that of the first uid of the first of them. A daemon
-// that lends ranges for a time (systemd-nsresourced) writes no such file; a uid
-// from there counts as a user of its own.
+// Names of owners are looked up in /etc/passwd alone: a directory service could take its
+// time, and a connection waits for the answer. The ranges of a name that is not there count
+// as one user, whose uid is the first of the first range. A daemon that lends ranges for a
+// time (systemd-nsresourced) writes no such file; a uid from there counts as a user of its
+// own.
 
 const (
 	subuidPath = "/etc/subuid"
 	passwdPath = "/etc/passwd"
 )
 
-// owners says to whom uids belong. Safe for concurrent use.
+// owners finds the owners of uids. Safe for concurrent use.
 type owners struct {
-	subuid, passwd string
+	subuid, passwd string // paths
 
-	mu     *sync.Mutex
-	read   os.FileInfo // what subuid was when it was read; nil: it was not there
+	mu     sync.Mutex
+	read   os.FileInfo // of the subuid file when it was read; nil: there was none
 	ranges []uidRange
 }
 
 // A uidRange is count uids from first on, which belong to owner.
 type uidRange struct{ first, count, owner uint32 }
 
-func systemOwners() owners {
-	return owners{subuid: subuidPath, passwd: passwdPath, mu: new(sync.Mutex)}
-}
+func systemOwners() *owners { return &owners{subuid: subuidPath, passwd: passwdPath} }
 
-// of returns the owner of the range that a uid lies in, and the uid itself if it
-// lies in none.
+// of returns the owner of the range that a uid is in, or the uid itself if it is in none.
 func (o *owners) of(uid uint32) uint32 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.refresh()
 	for _, r := range o.ranges {
-		if uid-r.first < r.count { // also false below first: it wraps
+		if uid-r.first < r.count { // below first the difference wraps, and is larger
 			return r.owner
 		}
 	}
 	return uid
 }
 
-// refresh reads the file if it has changed.
+// refresh reads the subuid file if it has changed.
 func (o *owners) refresh() {
 	now, err := os.Stat(o.subuid)
 	switch {
@@ -71,10 +68,10 @@ func (o *owners) refresh() {
 	o.read, o.ranges = now, parseRanges(text, uidsOf(names))
 }
 
-// parseRanges parses lines such as alice:100000:65536, or with a number in place
-// of the name. What is not such a line is passed over.
+// parseRanges parses lines such as alice:100000:65536, or with a uid in place of the name. It
+// skips other lines.
 func parseRanges(text []byte, uids map[string]uint32) (ranges []uidRange) {
-	unknown := make(map[string]uint32)
+	unknown := make(map[string]uint32) // names that are not in passwd
 	for line := range bytes.Lines(text) {
 		f := strings.Split(strings.TrimSpace(string(line)), ":")
 		if len(f) != 3 {

@@ -1,4 +1,4 @@
-package engine
+package quota
 
 import (
 	"os"
@@ -9,11 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ownersOf is owners by files of the test's own.
-func ownersOf(t *testing.T, subuid string) owners {
-	o := systemOwners()
+// ownersOf returns owners by a subuid file with some text, and a passwd file.
+func ownersOf(t *testing.T, subuid string) *owners {
 	dir := t.TempDir()
-	o.subuid, o.passwd = filepath.Join(dir, "subuid"), filepath.Join(dir, "passwd")
+	o := &owners{subuid: filepath.Join(dir, "subuid"), passwd: filepath.Join(dir, "passwd")}
 	require.NoError(t, os.WriteFile(o.passwd, []byte("root:x:0:0:root:/root:/bin/bash\nalice:x:1000:1000::/home/alice:/bin/sh\nbroken\nbob:x:many:1\n"), 0o600))
 	require.NoError(t, os.WriteFile(o.subuid, []byte(subuid), 0o600))
 	return o
@@ -28,7 +27,7 @@ func TestOwnersOfRanges(t *testing.T) {
 		0: 0, 1000: 1000, 99_999: 99_999,
 		100_000: 1000, 165_535: 1000,
 		165_536: 1001, 165_545: 1001, 165_546: 165_546,
-		200_004: 200_000, 300_004: 200_000, 300_005: 300_005, // whose name nobody knows, in both ranges
+		200_004: 200_000, 300_004: 200_000, 300_005: 300_005, // of a name that is not in passwd, in both ranges
 		1: 1, 400_000: 400_000, 500_000: 500_000, // broken lines
 		600_006: 1000, 4_294_967_291: 1000, 5: 5,
 	} {
@@ -61,25 +60,4 @@ func TestOwnersAreReadAgain(t *testing.T) {
 	require.NoError(t, os.Remove(o.subuid))
 	write(o.subuid, "alice:300000:1000\n")
 	require.EqualValues(t, 1000, o.of(300_999))
-}
-
-// What a uid gives back is taken off the bill of the user who paid for it, even if the
-// ranges have changed meanwhile.
-func TestRangesChangeWhileInUse(t *testing.T) {
-	s := newShares()
-	s.owners = ownersOf(t, "alice:100000:10\n")
-	s.most[descriptors] = 32
-	require.NoError(t, s.take(100_001, bill{descriptors: 8}))
-	require.NoError(t, s.take(1000, bill{descriptors: 8}))
-	require.ErrorContains(t, s.take(100_002, bill{descriptors: 1}), "user 1000, to whom /etc/subuid gives uid 100002, has 16 descriptors")
-	require.NoError(t, s.take(2000, bill{descriptors: 1}))
-	require.NoError(t, os.Remove(s.owners.subuid))
-	require.Error(t, s.take(100_001, bill{descriptors: 1}))
-	require.NoError(t, s.take(100_002, bill{descriptors: 1}), "a user of its own now")
-	for uid, n := range map[uint32]int{100_001: 8, 1000: 8, 100_002: 1, 2000: 1} {
-		s.give(uid, bill{descriptors: n})
-	}
-	require.Equal(t, bill{}, s.taken)
-	require.Empty(t, s.users)
-	require.Empty(t, s.guests)
 }

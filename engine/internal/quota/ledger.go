@@ -1,0 +1,213 @@
+package quota
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/nicless/nicless/internal/control"
+)
+
+// A Ledger counts what users have. Safe for concurrent use: the engine's thread and the
+// goroutines of connections charge and refund.
+type Ledger struct {
+	owners *owners
+
+	mu     sync.Mutex
+	limits Charge               // of all users together
+	source [numResources]string // what each limit comes from, for people
+	taken  Charge               // by all users together, without debts
+	users  map[uint32]*Charge   // what users have, without debts, by the uid that pays
+	debts  map[uint32]int       // descriptors beyond users' parts, by the uid that pays
+	others map[uint32]*other    // uids for which another uid pays
+}
+
+// An other is a uid for which another uid pays. It is kept as long as it has something, so
+// that its refunds go to the user that was charged, whatever /etc/subuid says by then.
+type other struct {
+	payer uint32
+	has   Charge
+}
+
+// New returns a Ledger with the limits of this process.
+func New() *Ledger {
+	l := &Ledger{owners: systemOwners(), users: make(map[uint32]*Charge), debts: make(map[uint32]int), others: make(map[uint32]*other)}
+	l.limits, l.source = systemLimits()
+	return l
+}
+
+// Take charges a user, or returns an error that says what the user cannot have; nothing is
+// charged then. The error is a *control.Error with CodeLimit.
+func (l *Ledger) Take(uid uint32, c Charge) error {
+	payer := l.lockFor(uid)
+	defer l.mu.Unlock()
+	has := l.has(payer)
+	for r, n := range c {
+		if free := l.limits[r] - l.taken[r]; n != 0 && has[r]+n > free-n {
+			return control.Errorf(control.CodeLimit, "%s has %d %s of the device's process and asks for %d more; %d of %d are free, and a user may have no more than it leaves free (%s)",
+				describe(uid, payer), has[r], names[r], n, free, l.limits[r], l.source[r])
+		}
+	}
+	l.add(uid, payer, c, 1)
+	return nil
+}
+
+// Incur charges a user for what it has already. Descriptors beyond the user's part become a
+// debt. The error says that the user then has well more than its part, so that it should get
+// no service: a user at its limit may still make a request that brings a descriptor for a
+// moment. The charge is made in any case.
+func (l *Ledger) Incur(uid uint32, c Charge) error {
+	payer := l.lockFor(uid)
+	defer l.mu.Unlock()
+	limit := l.limits[Descriptors]
+	if n := c[Descriptors]; n > 0 && l.has(payer)[Descriptors]+n > limit-l.taken[Descriptors]-n {
+		l.debts[payer] += n
+		l.addOther(uid, payer, Charge{Descriptors: n}, 1)
+		c[Descriptors] = 0
+	}
+	l.add(uid, payer, c, 1)
+	if has, free := l.has(payer)[Descriptors], limit-l.taken[Descriptors]; has > free+limit/16 {
+		return fmt.Errorf("%s has %d descriptors, with those that wait to be closed; %d of %d are free, and a user may have no more than it leaves free (%s)",
+			describe(uid, payer), has, free, limit, l.source[Descriptors])
+	}
+	return nil
+}
+
+// describe names a user, and the uid that it pays for if that is another one.
+func describe(uid, payer uint32) string {
+	if uid == payer {
+		return fmt.Sprintf("user %d", uid)
+	}
+	return fmt.Sprintf("user %d, to whom %s gives uid %d,", payer, subuidPath, uid)
+}
+
+// Refund gives back what has been charged. Debts come first.
+func (l *Ledger) Refund(uid uint32, c Charge) {
+	payer := l.lockFor(uid)
+	defer l.mu.Unlock()
+	if n := min(c[Descriptors], l.debts[payer]); n > 0 {
+		if l.debts[payer] -= n; l.debts[payer] == 0 {
+			delete(l.debts, payer)
+		}
+		l.addOther(uid, payer, Charge{Descriptors: n}, -1)
+		c[Descriptors] -= n
+	}
+	l.add(uid, payer, c, -1)
+}
+
+// Payer returns the uid of the user that pays for a uid.
+func (l *Ledger) Payer(uid uint32) uint32 {
+	defer l.mu.Unlock()
+	return l.lockFor(uid)
+}
+
+// Limit returns how much of a resource all users together may have.
+func (l *Ledger) Limit(r Resource) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.limits[r]
+}
+
+// Taken returns what all users together have, without debts.
+func (l *Ledger) Taken() Charge {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.taken
+}
+
+// Has returns what a user has, with debts.
+func (l *Ledger) Has(uid uint32) Charge {
+	payer := l.lockFor(uid)
+	defer l.mu.Unlock()
+	return l.has(payer)
+}
+
+// Users returns how many users have anything, apart from debts.
+func (l *Ledger) Users() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.users)
+}
+
+// SetLimit sets a limit, and what it comes from. For tests.
+func (l *Ledger) SetLimit(r Resource, limit int, source string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.limits[r], l.source[r] = limit, source
+}
+
+// SetOwners has the ledger read other files than /etc/subuid and /etc/passwd. For tests.
+func (l *Ledger) SetOwners(subuid, passwd string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.owners = &owners{subuid: subuid, passwd: passwd}
+}
+
+// has returns what a payer has, with debts.
+func (l *Ledger) has(payer uint32) (c Charge) {
+	if u := l.users[payer]; u != nil {
+		c = *u
+	}
+	c[Descriptors] += l.debts[payer]
+	return c
+}
+
+// lockFor locks l and returns the uid that pays for a uid. That is the one that has paid so
+// far, as long as there is anything to pay for. Otherwise the system is asked, without the
+// lock.
+func (l *Ledger) lockFor(uid uint32) (payer uint32) {
+	l.mu.Lock()
+	if payer, ok := l.known(uid); ok {
+		return payer
+	}
+	o := l.owners
+	l.mu.Unlock()
+	payer = o.of(uid)
+	l.mu.Lock()
+	if known, ok := l.known(uid); ok {
+		return known
+	}
+	return payer
+}
+
+// known returns the payer of a uid that has something.
+func (l *Ledger) known(uid uint32) (payer uint32, ok bool) {
+	if o := l.others[uid]; o != nil {
+		return o.payer, true
+	}
+	return uid, l.users[uid] != nil || l.debts[uid] != 0
+}
+
+// add adds a charge with a sign to what a payer and all users have.
+func (l *Ledger) add(uid, payer uint32, c Charge, sign int) {
+	u := l.users[payer]
+	if u == nil {
+		u = new(Charge)
+		l.users[payer] = u
+	}
+	for r, n := range c {
+		u[r] += sign * n
+		l.taken[r] += sign * n
+	}
+	if *u == (Charge{}) {
+		delete(l.users, payer)
+	}
+	l.addOther(uid, payer, c, sign)
+}
+
+// addOther notes a charge of a uid for which another one pays.
+func (l *Ledger) addOther(uid, payer uint32, c Charge, sign int) {
+	if uid == payer {
+		return
+	}
+	o := l.others[uid]
+	if o == nil {
+		o = &other{payer: payer}
+		l.others[uid] = o
+	}
+	for r, n := range c {
+		o.has[r] += sign * n
+	}
+	if o.has == (Charge{}) {
+		delete(l.others, uid)
+	}
+}

@@ -1,0 +1,107 @@
+package quota
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/nicless/nicless/engine/internal/cgroup"
+	"golang.org/x/sys/unix"
+)
+
+// maxConnections stays well below 10,000, the number of threads at which a Go program ends.
+const maxConnections = 1 << 12
+
+// maxAddressSpace leaves half of the 128 TiB of a process to the device: a Go program that
+// cannot map more heap ends.
+const maxAddressSpace = 64 << 40
+
+// maxMemory bounds the device's own memory for objects of clients. An object costs so much
+// that numbers cannot run short either: an eighth of the indices of keys, or of the numbers
+// of queues, is in use at most.
+const maxMemory = 1 << 30
+
+// systemLimits returns the limits of this process, less the part that is left to the device
+// itself, and what each of them comes from.
+func systemLimits() (limits Charge, source [numResources]string) {
+	maps := maxMappings()
+	limits[Mappings] = maps / 4 * 3
+	source[Mappings] = fmt.Sprintf("vm.max_map_count is %d", maps)
+	files := Rlimit(unix.RLIMIT_NOFILE, 1<<20)
+	limits[Descriptors] = files / 4 * 3
+	source[Descriptors] = fmt.Sprintf("ulimit -n, RLIMIT_NOFILE, is %d", files)
+	limits[AddressSpace] = maxAddressSpace
+	source[AddressSpace] = "a process has 128 TiB, of which clients get 64"
+	if space := Rlimit(unix.RLIMIT_AS, 2*maxAddressSpace); space < 2*maxAddressSpace {
+		limits[AddressSpace] = space / 2
+		source[AddressSpace] = fmt.Sprintf("ulimit -v, RLIMIT_AS, is %d bytes", space)
+	}
+	limits[RegionBytes], source[RegionBytes] = maxRegionBytes(os.DirFS("/"))
+	limits[Connections] = maxConnections
+	source[Connections] = fmt.Sprintf("a device serves %d", maxConnections)
+	limits[Memory] = maxMemory
+	source[Memory] = fmt.Sprintf("a device spends %d on clients", maxMemory)
+	limits[Unread] = limits[Descriptors]
+	source[Unread] = source[Descriptors]
+	limits[PipePages], source[PipePages] = maxPipePages()
+	return limits, source
+}
+
+// Rlimit returns a resource limit of this process, such as RLIMIT_NOFILE, at most most.
+func Rlimit(what, most int) int {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(what, &r); err != nil {
+		return most / 1024
+	}
+	return int(min(r.Cur, uint64(most)))
+}
+
+// maxMappings returns how many mappings the kernel allows a process.
+func maxMappings() int {
+	b, err := os.ReadFile("/proc/sys/vm/max_map_count")
+	if err == nil {
+		if n, err := strconv.Atoi(string(bytes.TrimSpace(b))); err == nil {
+			return n
+		}
+	}
+	return 65530 // the kernel's default
+}
+
+// maxRegionBytes returns how many bytes all regions may have. If regions hold more than there
+// is memory, the kernel ends a process, and prefers one that has mapped much of it.
+func maxRegionBytes(root fs.FS) (limit int, source string) {
+	least, source := math.Inf(1), "the system does not say how much memory it has"
+	text, _ := fs.ReadFile(root, "proc/meminfo")
+	if f := strings.Fields(string(text)); len(f) > 1 && f[0] == "MemTotal:" {
+		if kilobytes, err := strconv.Atoi(f[1]); err == nil {
+			least, source = float64(kilobytes)*1024, fmt.Sprintf("the system has %s kB of memory", f[1])
+		}
+	}
+	if group := cgroup.MemoryLimit(root); group < least {
+		least, source = group, fmt.Sprintf("the memory of the device's control group is limited to %.0f bytes", group)
+	}
+	return int(min(least, maxAddressSpace)) / 4 * 3, source
+}
+
+// maxPipePages returns how many pages of pipes the kernel allows the device's own user, in all
+// processes together. There is no limit for a process that may exceed limits.
+func maxPipePages() (limit int, source string) {
+	const unlimited = 1 << 30
+	b, err := os.ReadFile("/proc/sys/fs/pipe-user-pages-soft")
+	n, err2 := strconv.Atoi(string(bytes.TrimSpace(b)))
+	if err != nil || err2 != nil || n == 0 || mayExceed() {
+		return unlimited, "a device uses no more"
+	}
+	return n / 4 * 3, fmt.Sprintf("fs.pipe-user-pages-soft is %d", n)
+}
+
+// mayExceed reports whether the process has CAP_SYS_RESOURCE or CAP_SYS_ADMIN.
+func mayExceed() bool {
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var d [2]unix.CapUserData
+	return unix.Capget(&h, &d[0]) == nil && d[0].Effective&(1<<unix.CAP_SYS_RESOURCE|1<<unix.CAP_SYS_ADMIN) != 0
+}

@@ -1,0 +1,33 @@
+package quota
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// All regions together have no more bytes than there is memory.
+func TestMaxRegionBytes(t *testing.T) {
+	machine := fstest.MapFS{"proc/meminfo": &fstest.MapFile{Data: []byte("MemTotal:        4096 kB\nMemFree: 1 kB\n")}}
+	limit, source := maxRegionBytes(machine)
+	require.Equal(t, 3<<20, limit)
+	require.Equal(t, "the system has 4096 kB of memory", source)
+	machine["proc/self/cgroup"] = &fstest.MapFile{Data: []byte("0::/job\n")}
+	machine["sys/fs/cgroup/job/memory.max"] = &fstest.MapFile{Data: []byte("1048576")}
+	limit, source = maxRegionBytes(machine)
+	require.Equal(t, 3<<18, limit)
+	require.Equal(t, "the memory of the device's control group is limited to 1048576 bytes", source)
+	limit, _ = maxRegionBytes(fstest.MapFS{})
+	require.Equal(t, maxAddressSpace/4*3, limit)
+}
+
+// Every resource has a limit, a name, and a text that says what the limit comes from.
+func TestSystemLimits(t *testing.T) {
+	l := New()
+	for r := range Resource(numResources) {
+		require.Positive(t, l.Limit(r))
+		require.NotEmpty(t, names[r])
+		require.NotEmpty(t, l.source[r])
+	}
+}

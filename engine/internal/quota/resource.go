@@ -1,0 +1,40 @@
+package quota
+
+// A Resource is something of which the process can have a limited number.
+type Resource int
+
+// The resources.
+const (
+	Mappings     Resource = iota // memory mappings, vm.max_map_count
+	Descriptors                  // file descriptors, RLIMIT_NOFILE
+	AddressSpace                 // bytes of address space that are mapped
+	RegionBytes                  // bytes of regions, all of which could be filled
+	Connections                  // each may hold a thread while memory is unmapped
+	Memory                       // bytes of the device's own memory
+	Unread                       // descriptors in answers that have not been read
+	PipePages                    // pages of pipes that hold pages of regions, see shm.HoldCost
+	numResources
+)
+
+// names are for the text of a refusal, after a number.
+var names = [numResources]string{"mappings", "descriptors", "bytes of address space", "bytes of regions",
+	"connections", "bytes of memory", "descriptors in unread answers", "pages of pipes"}
+
+// A Charge is a number of each resource.
+type Charge [numResources]int
+
+// Plus returns the sum of both charges.
+func (c Charge) Plus(d Charge) Charge {
+	for r := range c {
+		c[r] += d[r]
+	}
+	return c
+}
+
+// Minus returns what is left of c without d.
+func (c Charge) Minus(d Charge) Charge {
+	for r := range c {
+		c[r] -= d[r]
+	}
+	return c
+}

@@ -8,10 +8,10 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nicless/nicless/internal/control"
-	"golang.org/x/sys/unix"
 )
 
 // A Channel reports completions of any number of completion queues. A wait on it ends
@@ -94,15 +94,15 @@ func (ch *Channel) Poll() (*CQ, error) {
 		var failed error
 		_ = ch.file.SetReadDeadline(time.Time{})
 		if err := raw.Read(func(fd uintptr) bool {
-			n, failed = unix.Read(int(fd), event[:])
+			n, failed = readFD(int(fd), event[:])
 			return true
 		}); err != nil {
 			return nil, ch.ended()
 		}
 		switch {
-		case errors.Is(failed, unix.EAGAIN) && !ch.ctx.gone.Load():
+		case errors.Is(failed, syscall.EAGAIN) && !ch.ctx.gone.Load():
 			return nil, nil
-		case errors.Is(failed, unix.EINTR):
+		case errors.Is(failed, syscall.EINTR):
 			continue
 		case n != len(event):
 			return nil, ch.ended()

@@ -2,8 +2,6 @@ package nicless
 
 import (
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // A notifier is an eventfd that is readable while events wait to be taken, for
@@ -29,7 +27,7 @@ func (c *Context) EventFd() (int, error) {
 		return 0, wrap(what, ErrClosed)
 	}
 	if b.fd == 0 {
-		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		fd, err := newEventFD()
 		if err != nil {
 			return 0, wrap(what, err)
 		}
@@ -91,7 +89,7 @@ func (c *client) clearEvent() {
 		return
 	}
 	var count [8]byte
-	_, _ = unix.Read(b.fd, count[:])
+	_, _ = readFD(b.fd, count[:])
 	if c.eventWaits() {
 		b.signal()
 	}
@@ -99,7 +97,7 @@ func (c *client) clearEvent() {
 
 func (b *notifier) signal() {
 	if b.fd != 0 {
-		_, _ = unix.Write(b.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+		writeFD(b.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}
 }
 
@@ -108,7 +106,7 @@ func (b *notifier) close() {
 	defer b.mu.Unlock()
 	b.closed = true
 	if b.fd != 0 {
-		_ = unix.Close(b.fd)
+		closeFD(b.fd)
 		b.fd = 0
 	}
 }

@@ -27,10 +27,11 @@ var mayImport = map[string][]string{
 	"doorbell": {"field"},
 
 	// What both sides share.
+	"internal/platform":  {},
 	"internal/clock":     {},
 	"internal/cpu":       {},
 	"internal/procmem":   {},
-	"internal/shm":       {"internal/cpu"},
+	"internal/shm":       {"internal/cpu", "internal/platform"},
 	"internal/mapholder": {},
 	"internal/unixsock":  {},
 	"internal/ring":      {},
@@ -69,15 +70,15 @@ var mayImport = map[string][]string{
 	"verbs":              {"engine", "internal/nic", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi"},
 
 	// Emulated accelerators: beside the host API, not above it.
-	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu"},
+	"accel": {"wqe", "hostpath", "internal/shm", "internal/cpu", "internal/platform"},
 
 	// The host API, and the only place where device and host meet.
-	".": {"engine", "server", "verbs", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/shm", "internal/cpu", "internal/ring", "internal/control"},
+	".": {"engine", "server", "verbs", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform"},
 
 	// Programs, and the two features of the command that have packages of their own.
 	"cmd/nicless/internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock"},
 	"cmd/nicless/internal/torture": {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
-	"cmd/nicless": {".", "engine", "verbs", "wqe", "cqe", "doorbell", "field", "internal/clock", "internal/control", "internal/unixsock",
+	"cmd/nicless": {".", "engine", "verbs", "wqe", "cqe", "doorbell", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
 		"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"},
 	"examples/*": {".", "cqe", "accel"},
 	"examples":   {},

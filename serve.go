@@ -6,10 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-
-	"github.com/nicless/nicless/engine"
-	"github.com/nicless/nicless/server"
-	"github.com/nicless/nicless/verbs"
 )
 
 // Serve runs an engine for other processes, which reach it by [Dial] at the
@@ -22,8 +18,7 @@ import (
 // or flushed, then clients are disconnected, which they see at once as
 // ErrDeviceGone, behind their last completions.
 func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready func()) error {
-	listen := func(e *engine.Engine) (*server.Listener, error) { return server.Listen(e, path, mode) }
-	return run(ctx, listen, path+VerbsSuffix, mode, cfg, ready)
+	return serveSocket(ctx, path, mode, cfg, ready)
 }
 
 // ServeListener is Serve on a socket that exists already, which a service manager
@@ -40,95 +35,9 @@ func ServeListener(ctx context.Context, l *net.UnixListener, cfg Config, ready f
 	if cfg.VerbsDevices > 0 && (path == "" || path[0] == '@') {
 		return fmt.Errorf("nicless: serve: VerbsDevices %d on a socket without a path", cfg.VerbsDevices)
 	}
-	listen := func(e *engine.Engine) (*server.Listener, error) { return server.Use(e, l) }
-	return run(ctx, listen, path+VerbsSuffix, 0o600, cfg, ready)
-}
-
-// run runs an engine and serves the clients that connect to the socket of listen.
-func run(ctx context.Context, listen func(*engine.Engine) (*server.Listener, error), dir string, mode fs.FileMode, cfg Config, ready func()) error {
-	ec, err := cfg.engine()
-	if err != nil {
-		return err
-	}
-	e, err := engine.New(ec)
-	if err != nil {
-		return err
-	}
-	// Clients are connected until the engine has ended their queues in order: a
-	// client that is disconnected has none any more.
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	serving, disconnect := context.WithCancel(context.WithoutCancel(ctx))
-	defer disconnect()
-
-	started := make(chan struct{})
-	ended := make(chan error, 1)
-	go func() {
-		err := e.Run(running, func() { close(started) })
-		disconnect()
-		ended <- err
-	}()
-	select {
-	case <-started:
-	case err := <-ended:
-		return err
-	}
-	l, err := listen(e)
-	if err == nil {
-		err = serve(serving, disconnect, e, l, dir, mode, cfg, ready)
-	}
-	stop()
-	err = errors.Join(err, <-ended)
-	if cfg.Log != nil {
-		s := e.Stats()
-		cfg.Log.Info("engine stopped", "wqes", s.WQEs, "failed", s.Failed, "bytes", s.Bytes)
-	}
-	e.FlushLog(flushTime)
-	return err
+	return serveListener(ctx, l, path, cfg, ready)
 }
 
 // VerbsSuffix makes the directory that programs of rdma-core are served in out of
 // the path of the socket.
 const VerbsSuffix = ".verbs"
-
-// serve serves clients, and programs of rdma-core beside them, until ctx ends or
-// one of both fails.
-func serve(ctx context.Context, end func(), e *engine.Engine, l *server.Listener, dir string, mode fs.FileMode, cfg Config, ready func()) error {
-	if cfg.VerbsDevices == 0 {
-		if ready != nil {
-			ready()
-		}
-		return l.Serve(ctx)
-	}
-	failed := make(chan error, 1)
-	go func() {
-		defer end()
-		failed <- verbs.Serve(ctx, dir, e, verbs.Config{Devices: cfg.VerbsDevices, Mode: mode, Log: cfg.Log}, ready)
-	}()
-	err := l.Serve(ctx)
-	end()
-	return errors.Join(err, <-failed)
-}
-
-// engine returns the configuration of the device.
-func (c Config) engine() (engine.Config, error) {
-	for _, f := range []struct {
-		name string
-		v    int
-	}{
-		{"Limits.Regions", c.Limits.Regions}, {"Limits.PDs", c.Limits.PDs}, {"Limits.MRs", c.Limits.MRs}, {"Limits.CQs", c.Limits.CQs},
-		{"Limits.QPs", c.Limits.QPs}, {"Limits.Channels", c.Limits.Channels}, {"VerbsDevices", c.VerbsDevices},
-	} {
-		if f.v < 0 {
-			return engine.Config{}, fmt.Errorf("nicless: %s %d; 0 (the default) and more are possible", f.name, f.v)
-		}
-	}
-	ec := engine.Config{CPUs: c.CPUs, Cores: c.Cores, Stay: c.Stay, DMACores: c.DMACores, Populate: c.Populate, Log: c.Log, Limits: c.Limits}
-	switch {
-	case c.Monitor:
-		ec.Idle = engine.IdleMonitor
-	case c.Spin:
-		ec.Idle = engine.IdleSpin
-	}
-	return ec, nil
-}

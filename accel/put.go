@@ -13,10 +13,11 @@ type Ref struct {
 func (r Ref) At(n int) Ref { return Ref{r.Addr + uint64(n), r.Key} }
 
 func (r Ref) sge(n int) hostpath.SGE {
-	if n < 0 || n > 1<<31 {
-		n = 1<<32 - 1 // which posting refuses, naming it
+	length := uint32(n)
+	if n < 0 || uint64(n) > 1<<31 {
+		length = 1<<32 - 1 // which posting refuses, naming it
 	}
-	return hostpath.SGE{Addr: r.Addr, Length: uint32(n), LKey: r.Key}
+	return hostpath.SGE{Addr: r.Addr, Length: length, LKey: r.Key}
 }
 
 // Put writes n bytes at src to dst of the peer (RDMA WRITE). Put and the other requests

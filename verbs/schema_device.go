@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package verbs
 
 import "github.com/nicless/nicless/verbs/internal/abi"

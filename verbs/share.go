@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package verbs
 
 // shareProcess tells the engine from which process it copies, and to which, where a memory

@@ -90,7 +90,8 @@ func newRoot() *cobra.Command {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(c.OutOrStdout(), c.Long) })
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true // which has texts of its own
-	root.AddCommand(newDemo(), newEngine(), newRun(), newShell(), newDecode(), newBench(), newTorture(), newVersion(), newCompletion(), newMan())
+	root.AddCommand(deviceCommands()...)
+	root.AddCommand(newDecode(), newVersion(), newCompletion(), newMan())
 	return root
 }
 

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Allreduce adds the arrays of N emulated accelerators, element by element, and
 // leaves the sum with every one of them, as training does with gradients. They
 // do it among themselves, in a ring, by PutSignal; the host only starts them.

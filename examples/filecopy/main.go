@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Filecopy moves a file from one process to another by one-sided RDMA WRITEs.
 //
 //	go run ./examples/filecopy -in FILE -out FILE

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Pingpong sends a message to and fro between two queue pairs, by SEND and
 // RECV, checks every one of them, and prints how long the round trips took.
 //

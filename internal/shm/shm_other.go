@@ -4,13 +4,13 @@ package shm
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"runtime"
+
+	"github.com/nicless/nicless/internal/platform"
 )
 
-// errSystem reports what only Linux has. Words, blocks and heap memory work on every system.
-var errSystem = fmt.Errorf("shm: shared memory needs Linux, not %s: %w", runtime.GOOS, errors.ErrUnsupported)
+// errSystem reports what this system lacks. Words, blocks and heap memory work on every system.
+var errSystem = platform.Unsupported("shm: shared memory")
 
 // Create fails on this system.
 func Create(string, int) (*Region, error) { return nil, errSystem }

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package torture
 
 // A Ledger accounts for the work requests of one queue: each has to complete

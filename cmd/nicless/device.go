@@ -1,0 +1,10 @@
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import "github.com/spf13/cobra"
+
+// deviceCommands are the commands that need the device.
+func deviceCommands() []*cobra.Command {
+	return []*cobra.Command{newDemo(), newEngine(), newRun(), newShell(), newBench(), newTorture()}
+}

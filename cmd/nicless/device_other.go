@@ -1,0 +1,22 @@
+//go:build !(linux && (amd64 || arm64))
+
+package main
+
+import (
+	"github.com/nicless/nicless/internal/platform"
+	"github.com/spf13/cobra"
+)
+
+// deviceCommands are the commands that need the device. On this system they say so.
+func deviceCommands() (list []*cobra.Command) {
+	for _, name := range []string{"demo", "engine", "run", "shell", "bench", "torture"} {
+		err := platform.Unsupported("nicless " + name)
+		list = append(list, &cobra.Command{
+			Use: name, Short: "needs Linux on amd64 or arm64",
+			Long:               err.Error() + "\n",
+			DisableFlagParsing: true, // whatever the flags are
+			RunE:               func(*cobra.Command, []string) error { return err },
+		})
+	}
+	return list
+}

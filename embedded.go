@@ -1,0 +1,110 @@
+//go:build linux && (amd64 || arm64)
+
+package nicless
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nicless/nicless/engine"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// openEmbedded starts an engine in this process.
+func openEmbedded(cfg Config) (device, error) {
+	ec, err := cfg.engine()
+	if err != nil {
+		return nil, err
+	}
+	d, err := newEmbedded(ec)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// An embedded device is an engine of this process and one client of it. It
+// serves the requests that an engine process serves, byte for byte; only
+// memory need not be mapped twice.
+type embedded struct {
+	engine *engine.Engine
+	client nic.Client
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the engine has stopped
+	failed error         // of Run; readable once done is closed
+	once   sync.Once
+}
+
+func newEmbedded(cfg engine.Config) (*embedded, error) {
+	e, err := engine.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	d := &embedded{engine: e, cancel: cancel, done: make(chan struct{})}
+	started := make(chan struct{})
+	go func() {
+		defer close(d.done)
+		d.failed = e.Run(ctx, func() { close(started) })
+	}()
+	select {
+	case <-started:
+	case <-d.done:
+		cancel()
+		return nil, d.failed
+	}
+	if d.client, err = nic.Of(e).AttachLocal("embedded"); err != nil {
+		cancel()
+		<-d.done
+		return nil, err
+	}
+	return d, nil
+}
+
+// flushTime is how long the end of an engine waits for the handler of its log.
+const flushTime = time.Second
+
+func (d *embedded) Done() <-chan struct{} { return d.done }
+
+func (d *embedded) Call(op control.Op, req, ans control.Message) (control.Reply, error) {
+	payload := control.Append(nil, op, 0, 0, req)[control.HeaderSize:]
+	m, r, err := d.client.Call(op, payload)
+	if err != nil {
+		return r, err
+	}
+	return r, control.Parse(op, control.Append(nil, op, control.FlagAnswer, 0, m)[control.HeaderSize:], ans)
+}
+
+// NewRegion makes memory of the kind that the race detector can follow, where it
+// is on: client and device share one mapping here.
+func (d *embedded) NewRegion(name string, size int) (mem *shm.Region, id uint32, err error) {
+	if shm.RaceEnabled {
+		mem, err = shm.Heap(size)
+	} else {
+		mem, err = shm.CreateSealed(name, size)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if err = mem.Forget(); err == nil {
+		id, err = d.client.AddRegion(mem.Addr(), mem)
+	}
+	if err != nil {
+		_ = mem.Close()
+		return nil, 0, err
+	}
+	return mem, id, nil
+}
+
+func (d *embedded) Close() (err error) {
+	d.once.Do(func() {
+		err = d.client.Close()
+		d.cancel()
+		<-d.done
+		d.engine.FlushLog(flushTime)
+	})
+	return err
+}

@@ -1,0 +1,16 @@
+//go:build linux && (amd64 || arm64)
+
+package nicless
+
+import "golang.org/x/sys/unix"
+
+// newEventFD returns a descriptor with a count that does not block.
+func newEventFD() (int, error) { return unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK) }
+
+// readFD reads a descriptor that does not block.
+func readFD(fd int, b []byte) (int, error) { return unix.Read(fd, b) }
+
+// writeFD writes to a descriptor from newEventFD, which cannot fail.
+func writeFD(fd int, b []byte) { _, _ = unix.Write(fd, b) }
+
+func closeFD(fd int) { _ = unix.Close(fd) }

@@ -51,9 +51,10 @@ lint: ## gofmt, go vet, staticcheck
 vectors: ## golden vectors, with the counts of what was checked
 	$(GO) test ./... -count=1 -run Golden -v | grep -E 'vectors checked|^(ok|FAIL)'
 
-cross: ## build and vet for arm64
+cross: ## build for other processors and systems
 	GOARCH=arm64 $(GO) build ./...
 	GOARCH=arm64 $(GO) vet ./...
+	@GO=$(GO) sh .ci/cross
 
 arm64-test: ## formats, posting and the engine's steps as arm64 programs (needs qemu-user)
 	@GO=$(GO) sh .ci/arm64

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -58,7 +59,7 @@ var mayImport = map[string][]string{
 	"engine/internal/usage":      {"internal/clock"},
 
 	// The device: never hostpath.
-	"engine": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/unixsock",
+	"engine": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/platform", "internal/unixsock",
 		"engine/internal/*"},
 
 	// The socket server: a client of the engine, which knows nothing of it.
@@ -138,6 +139,39 @@ func TestAssemblyIsConfined(t *testing.T) {
 		}
 		return err
 	}))
+}
+
+// needLinux are packages that build on Linux on amd64 and arm64 only: nothing else imports
+// them elsewhere, or they have a part that says so.
+var needLinux = []string{"engine", "engine/internal/*", "server", "verbs", "internal/mapholder", "internal/unixsock",
+	"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"}
+
+// Every system must be able to build all packages, since the formats and nicless decode work
+// everywhere. .ci/run builds them for some.
+func TestFilesThatNeedLinux(t *testing.T) {
+	const constraint = "//go:build linux && (amd64 || arm64)\n"
+	portable := []string{"doc.go", "engine/config.go", "verbs/shim_embedded.go"}
+	files := 0
+	for _, pkg := range needLinux {
+		list, err := filepath.Glob(pkg + "/*.go")
+		require.NoError(t, err)
+		for _, file := range list {
+			file = filepath.ToSlash(file)
+			if strings.HasSuffix(file, "_test.go") || strings.HasSuffix(file, "_other.go") || slices.Contains(portable, file) || slices.Contains(portable, path.Base(file)) {
+				continue
+			}
+			if name := strings.TrimSuffix(path.Base(file), ".go"); strings.HasSuffix(name, "_linux_amd64") || strings.HasSuffix(name, "_linux_arm64") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			if !strings.HasPrefix(string(text), constraint) {
+				t.Errorf("%s does not begin with %q, followed by an empty line", file, strings.TrimSpace(constraint))
+			}
+			files++
+		}
+	}
+	require.Greater(t, files, 100, "the patterns find files")
 }
 
 // each parses every Go file of the module.

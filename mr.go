@@ -85,8 +85,8 @@ func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
 	if err := c.err(); err != nil {
 		return nil, wrap(what, err)
 	}
-	if size < 1 || size > maxMemory {
-		return nil, wrap(what, control.Errorf(control.CodeInvalid, "%d bytes; 1 to %d are possible", size, maxMemory))
+	if size < 1 || uint64(size) > maxMemory {
+		return nil, wrap(what, control.Errorf(control.CodeInvalid, "%d bytes; 1 to %d are possible", size, uint64(maxMemory)))
 	}
 	r, id, err := c.newRegion(what, size)
 	if err != nil {

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package engine
 
 // A part is a part of a step. When a fault of memory ends a step early, the next step

@@ -68,7 +68,8 @@
 //
 // The device and its threads:
 //
-//   - engine.go: Config, Limits, Engine, New, Step
+//   - config.go, engine.go: Config and Limits; Engine, New, Step
+//   - engine_other.go: New where there is no device
 //   - shard.go: a shard, which is one thread of the device and its clients; its Step
 //   - run.go: Run, batches of steps, recovery from faults of memory
 //   - cut.go: the part of a step that a fault has cut off

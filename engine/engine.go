@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package engine
 
 import (
@@ -6,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"sync/atomic"
 	"time"
@@ -23,66 +24,6 @@ import (
 
 // errClosed reports a request of a client that has been closed.
 var errClosed = errors.New("engine: client is closed")
-
-// Config says how an engine behaves. The zero value suits most programs.
-type Config struct {
-	// CPUs lists the cores that the engine's thread may run on. Nil leaves the choice
-	// to the kernel.
-	CPUs []int
-
-	// Cores lists cores that get one engine thread each. Clients are divided among the
-	// threads; clients that are connected to each other share a thread where that is
-	// possible. Nil means one thread, on the cores in CPUs.
-	Cores []int
-
-	// Stay keeps each client on the thread that it was first assigned to.
-	Stay bool
-
-	// DMACores lists cores that get one worker each. Workers copy long transfers while
-	// the engine's thread goes on with other queues; that thread stays off these cores.
-	// Nil means no workers. Only an engine with one thread can have them.
-	DMACores []int
-
-	// Populate takes all pages of a region from the system when the region is made, off
-	// the engine's thread and charged to the engine's process. Then a client cannot hold
-	// up the thread by keeping its pages swapped out, in a memory cgroup of its own. It
-	// adds 0.5 to 1.5 ms to making 1 MiB, and takes memory that is never used as well.
-	Populate bool
-
-	// Idle says what Run does while there is no work. Zero means IdleNap.
-	Idle Idle
-
-	// Burst is the most WQEs taken from one queue in a Step, at least 1. Zero means 32.
-	Burst int
-
-	// Slice is the most bytes moved for one queue in a Step before the others
-	// get their turn, at least 64. Zero means 65536.
-	Slice int
-
-	// Limits bound what one client may take. Zero fields mean the defaults.
-	Limits Limits
-
-	// Log receives the device's messages about faults and clients. Nil means no messages.
-	Log *slog.Logger
-}
-
-// Limits bound what one client may take. Zero fields mean the defaults; New refuses
-// negative ones.
-type Limits struct {
-	Regions, PDs, MRs, CQs, QPs, Channels int
-	Bytes                                 uint64 // of all regions together
-}
-
-// DefaultLimits are the limits of a Config that sets none.
-var DefaultLimits = Limits{
-	Regions:  1 << 12,
-	PDs:      1 << 12,
-	MRs:      1 << 16,
-	CQs:      1 << 14,
-	QPs:      1 << 14,
-	Channels: 1 << 10,
-	Bytes:    1 << 40,
-}
 
 // Limits of the formats and of this device.
 const (

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package engine
 
 import (
@@ -12,22 +14,6 @@ import (
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/internal/shm"
-)
-
-// Idle says what Run does while there is no work.
-type Idle uint8
-
-const (
-	// IdleNap spins for a short while, then yields, then sleeps. The first work of a
-	// client that wakes the device is done in some 40 us. While other clients have
-	// queues too, the sleeps are naps, whose length bounds how late work is seen.
-	IdleNap Idle = iota
-	// IdleSpin never sleeps: the engine takes its core for itself.
-	IdleSpin
-	// IdleMonitor never sleeps either, but lets the core rest until the send record of
-	// the queue that worked last is written, or for a few microseconds at most (UMONITOR
-	// and UMWAIT). On processors without WAITPKG it is IdleSpin.
-	IdleMonitor
 )
 
 // policy returns want, or what replaces it if this machine cannot do it, which the log

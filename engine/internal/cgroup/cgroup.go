@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Package cgroup tells what control groups leave to this process: how much time of the
 // cores, and how much memory.
 //

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Package closers closes what clients have opened, on goroutines of each user's own.
 //
 // Closing a descriptor that a client opened can block: a socket may linger, a file system

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Package codes is the table of what the device can explain: a stable code for each kind
 // of fault or suspicion, and beside it what was seen, what hardware does then, the likely
 // cause and how to fix it.

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Package copying copies transfers that no cache holds, by the faster of two ways.
 //
 // A cached copy is Go's copy of a slice. A non-temporal copy has stores that

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Package cores is what the engine knows and asks of the cores that its threads run on.
 //
 // Files, in reading order:

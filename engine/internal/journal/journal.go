@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Package journal is the device's way to its log: a Journal writes lines to a slog.Logger
 // without ever waiting for it, and a Budget bounds how many lines users can cause.
 //

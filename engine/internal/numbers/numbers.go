@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Package numbers gives out the 24-bit numbers of queue pairs, completion queues and
 // shared receive queues.
 //

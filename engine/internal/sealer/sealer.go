@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Package sealer seals memory in a process of its own.
 //
 // A client may be killed before it has sealed memory that the device made for it.

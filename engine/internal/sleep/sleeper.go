@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Package sleep is how a thread of the engine sleeps and is woken.
 //
 // A Sleeper is an epoll descriptor that watches eventfds. One eventfd is the engine's own,

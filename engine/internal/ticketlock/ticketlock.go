@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Package ticketlock is a lock for threads that spin: it lets one thread in at a time,
 // in the order in which they came.
 //

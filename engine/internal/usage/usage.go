@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 // Package usage is what the kernel says about a thread: how long it ran, how long it waited
 // for a core, its page faults and its waits. From that a Meter tells whether memory held the
 // thread up, rather than other threads that had its core

@@ -246,7 +246,7 @@ func TestPatienceWithAnotherShardEnds(t *testing.T) {
 func TestShardsWakeEachOther(t *testing.T) {
 	r := newShards(t, Config{})
 	for _, l := range r.e.shards {
-		l.hooks.sleepBound, l.hooks.uncrowded = never, true
+		l.hooks.sleepBound, l.hooks.uncontended = never, true
 	}
 	a, b := r.host("a"), r.host("b")
 	p, q := pair(a, b)
@@ -304,7 +304,7 @@ func TestShardsWakeEachOther(t *testing.T) {
 func TestOverrunFromAnotherShard(t *testing.T) {
 	r := newShards(t, Config{})
 	for _, l := range r.e.shards {
-		l.hooks.sleepBound, l.hooks.uncrowded = never, true
+		l.hooks.sleepBound, l.hooks.uncontended = never, true
 	}
 	a, b := r.host("a"), r.host("b")
 	small := b.cq(control.CQ{LogSize: 0})

@@ -112,7 +112,7 @@ func (i *idler) wait(ctx context.Context) {
 	if i.worked == 0 {
 		i.worked = now
 	}
-	if idle := clock.Duration(now - i.worked); !i.sh.hooks.uncrowded && i.cores.Check(now) && idle < cores.NapTime {
+	if idle := clock.Duration(now - i.worked); !i.sh.hooks.uncontended && i.cores.Check(now) && idle < cores.NapTime {
 		if nap := i.cores.Nap(idle, napTime); nap > 0 {
 			i.sh.sleeper.Sleep(nap)
 			i.since = 0

@@ -48,7 +48,7 @@ const never = time.Hour
 // times. A wake-up that is missed would never be made up for.
 func TestNoWakeUpIsMissed(t *testing.T) {
 	r, p, _ := duo(t, Config{})
-	r.e.hooks.sleepBound, r.e.hooks.uncrowded = never, true
+	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
 	rouse := p.h.wakes()
 	for c := range r.e.clients {
 		if c != p.h.c {
@@ -84,7 +84,7 @@ func TestNoWakeUpIsMissed(t *testing.T) {
 // Requests, receives and the end of the engine are not missed either.
 func TestWhatElseEndsASleep(t *testing.T) {
 	r, p, q := duo(t, Config{})
-	r.e.hooks.sleepBound, r.e.hooks.uncrowded = never, true
+	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
 	rouse := p.h.wakes()
 	q.h.wakes()
 	stop := r.start()
@@ -109,7 +109,7 @@ func TestWhatElseEndsASleep(t *testing.T) {
 // A timer that runs out ends a sleep by itself.
 func TestTimersRunOutDuringSleep(t *testing.T) {
 	r := newRig(t, Config{})
-	r.e.hooks.sleepBound, r.e.hooks.uncrowded = never, true
+	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
 	a, b := r.host("a"), r.host("b")
 	a.wakes()
 	b.wakes()
@@ -126,7 +126,7 @@ func TestTimersRunOutDuringSleep(t *testing.T) {
 // While a client with queues does not wake the device, it only naps.
 func TestWhoDoesNotWakeIsFound(t *testing.T) {
 	r, p, q := duo(t, Config{})
-	r.e.hooks.sleepBound, r.e.hooks.uncrowded = never, true
+	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
 	p.h.wakes()
 	r.start()
 	r.until("asleep", p.h.asleep)
@@ -159,13 +159,13 @@ func TestBellsGoWithTheirClients(t *testing.T) {
 	before := r.e.ledger.Taken()[quota.Descriptors]
 	h.wakes()
 	require.Equal(t, before+1, r.e.ledger.Taken()[quota.Descriptors])
-	bell := h.c.wake.fd
-	for range 2 { // a bell is carried from one Run to the next
+	wakeFD := h.c.wake.fd
+	for range 2 { // an eventfd is carried from one Run to the next
 		ctx, cancel := context.WithCancel(t.Context())
 		require.NoError(t, r.e.Run(ctx, cancel))
 	}
 	require.NoError(t, h.c.Close())
-	require.Error(t, bell.Close(), "closed already")
+	require.Error(t, wakeFD.Close(), "closed already")
 	require.Equal(t, before-clientCharge[quota.Descriptors], r.e.ledger.Taken()[quota.Descriptors])
 }
 

@@ -105,10 +105,10 @@ type dma struct {
 
 // shardHooks are for tests.
 type shardHooks struct {
-	noFastPath bool          // nothing goes by the fast path
-	uncrowded  bool          // cores are never taken to be crowded
-	explainAll bool          // no explanation is held back
-	sleepBound time.Duration // longest sleep without a wakeup; 0: sleepTime
+	noFastPath  bool          // nothing goes by the fast path
+	uncontended bool          // cores never count as contended
+	explainAll  bool          // no explanation is held back
+	sleepBound  time.Duration // longest sleep without a wakeup; 0: sleepTime
 }
 
 func newShard(e *Engine, number int) *shard {

@@ -65,7 +65,7 @@ func TestUnsealedMemoryIsReleased(t *testing.T) {
 }
 
 // Memory that its user has kept from being sealed is never unmapped, and stays on the
-// user's bill.
+// user's charge.
 func TestMemoryThatCannotBeSealedStays(t *testing.T) {
 	r := newRig(t, Config{})
 	mem, err := r.e.createMemory(7, "x", 1<<16)

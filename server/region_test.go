@@ -107,7 +107,7 @@ func TestRegionsThatAreNeverPlaced(t *testing.T) {
 	require.Nil(t, create(1))
 	c.close()
 	r.settled(before)
-	r.until("shares are given back", func() bool { return r.charged(nic.Cost{}) })
+	r.until("charges are refunded", func() bool { return r.charged(nic.Cost{}) })
 }
 
 // All clients together map no more address space than there is.
@@ -127,7 +127,7 @@ func TestAddressSpaceIsShared(t *testing.T) {
 	c.region(0x20000, shm.PageSize)
 	c.close()
 	r.settled(before)
-	r.until("shares are given back", func() bool { return r.charged(nic.Cost{}) })
+	r.until("charges are refunded", func() bool { return r.charged(nic.Cost{}) })
 }
 
 // Descriptors go one way. One that a client sends is closed, and its connection ends.

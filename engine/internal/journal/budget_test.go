@@ -77,3 +77,13 @@ func TestSpeakersHaveParts(t *testing.T) {
 	said, unsaid = b.try(1, 1, &one)
 	require.Equal(t, []int{1, 992}, []int{said, unsaid})
 }
+
+// EndPeriod begins another period, as time does.
+func TestEndPeriod(t *testing.T) {
+	b := newTestBudget(64)
+	said, _ := b.try(100, 1, nil)
+	require.Equal(t, 32, said)
+	b.EndPeriod()
+	said, unsaid := b.try(100, 1, nil)
+	require.Equal(t, []int{32, 68}, []int{said, unsaid})
+}

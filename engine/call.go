@@ -154,25 +154,3 @@ func printable(name string) string {
 		return r
 	}, name[:min(len(name), nameBytes)])
 }
-
-func (c *client) allocPD(_ *control.Empty, _ requestMemory, _ *control.Reply) (control.Message, error) {
-	id, err := c.take("protection domains", len(c.pds), c.e.cfg.Limits.PDs, pdCost)
-	if err != nil {
-		return nil, err
-	}
-	c.pds[id] = &pd{id: id}
-	return &control.PD{PDN: id}, nil
-}
-
-func (c *client) deallocPD(m *control.PD, _ requestMemory, _ *control.Reply) (control.Message, error) {
-	p, ok := c.pds[m.PDN]
-	switch {
-	case !ok:
-		return nil, notFound("PD", m.PDN)
-	case p.users > 0:
-		return nil, busy("PD", m.PDN, p.users, "key or queue", "keys and queues")
-	}
-	delete(c.pds, m.PDN)
-	c.refund(pdCost)
-	return &control.Empty{}, nil
-}

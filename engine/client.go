@@ -69,12 +69,6 @@ type clientWake struct {
 	always bool     // all its posters wake the device
 }
 
-// A pd is a protection domain: keys and QPs work together only within one.
-type pd struct {
-	id    uint32
-	users int
-}
-
 // attachLocal returns a new client that is part of this process. name is for the log.
 func (e *Engine) attachLocal(name string) (*client, error) {
 	create := shm.CreateSealed
@@ -215,30 +209,9 @@ func (c *client) unmap(regions []*region) {
 	c.e.unmap(c.uid, c.uar, held)
 }
 
-// take returns an id for a new object of a kind. It returns an error if the client has
-// reached its limit, or the user its share of memory. The caller refunds the cost when the
-// object is destroyed.
-func (c *client) take(kind string, have, limit, cost int) (uint32, error) {
-	if have >= limit {
-		return 0, tooMany(kind, limit)
-	}
-	if err := c.e.ledger.Take(c.uid, quota.Charge{quota.Memory: cost}); err != nil {
-		return 0, err
-	}
-	for c.nextID == 0 || c.names(c.nextID) { // ids have wrapped around
-		c.nextID++
-	}
-	c.nextID++
-	return c.nextID - 1, nil
-}
-
 // names reports whether an object of this client has the id.
 func (c *client) names(id uint32) bool {
 	return c.regions[id] != nil || c.unplaced[id] != nil || c.pds[id] != nil || c.channels[id] != nil
-}
-
-func tooMany(kind string, limit int) error {
-	return control.Errorf(control.CodeLimit, "%s: this client has %d, which is its limit", kind, limit)
 }
 
 func notFound(kind string, id uint32) error {

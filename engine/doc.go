@@ -41,7 +41,7 @@
 //     (active.go).
 //  2. Step gives each client with warm queues a turn, and each queue a visit:
 //     visitClients, visitClient (active.go), visit (burst.go). The visit reads from the
-//     send record how many blocks are announced: pending (qp.go).
+//     send record how many blocks are announced: pending (record.go).
 //  3. The visit executes WQEs within its budget: burst (burst.go). It first tries
 //     fastPath (fastpath.go), which does a short WRITE wholly by fastMove
 //     (fastpath_move.go), and leaves everything unusual to the slow path.
@@ -49,7 +49,8 @@
 //     gather (requester.go). A local key is looked up, and its range checked: find
 //     (key.go), admit (keylist.go).
 //  5. The requester asks the responder, which checks its queue pair and the remote key:
-//     ask (requester.go), respond, translate (responder.go). The answer becomes a verdict:
+//     ask (requester.go), respond, translate (responder.go). If it refuses, it chooses the
+//     NAK: badRemote (responder_fault.go), which the requester turns into a syndrome:
 //     answered (requester.go). If the peer is not ready, the queue stalls: wait, retry
 //     (stall.go).
 //  6. The bytes move: move (burst.go, job.go), or offload (dma.go) with workers, or
@@ -88,6 +89,8 @@
 //
 //   - client.go: a client: attachLocal, Close
 //   - call.go: requests of a client: request
+//   - limit.go: the limits of one client: take
+//   - pd.go: protection domains
 //   - access.go: names of access rights
 //   - region.go: memory that client and device share
 //   - mr.go: registered memory, windows and lists: the requests that make keys
@@ -99,6 +102,7 @@
 //   - channel.go: arming, completion channels and their events
 //   - event.go: asynchronous events
 //   - qp.go: queue pairs
+//   - record.go: doorbell records: what they announce, byte order, values that cannot be right
 //   - qpstate.go: their states and transitions
 //   - transport.go: RC, UC and UD
 //   - srq.go: shared receive queues
@@ -113,8 +117,10 @@
 //
 //   - burst.go: a visit to a queue, its budget, success
 //   - request.go: what requester and responder exchange: a request, an answer; verdicts
-//   - requester.go, requester_fault.go: snapshot, judging, local memory, what an answer means
-//   - responder.go, responder_fault.go: remote memory, receives, the answer
+//   - requester.go: snapshot, judging, local memory, what an answer means: the syndrome of a NAK
+//   - requester_fault.go: what is wrong with a WQE or its local memory
+//   - responder.go: remote keys, receives, completion of receives
+//   - responder_fault.go: what the responder refuses, and with which NAK
 //   - job.go: a WQE that has been judged, and its lists of memory
 //   - stall.go: queues that wait: retries and timers
 //   - local.go: NOP, DUMP, MMO, WAIT, SEND_EN
@@ -132,7 +138,7 @@
 //   - explain.go: explanations and their limits
 //   - why.go: the reason of a fault
 //   - internal/codes: the codes of explanations
-//   - suspicion.go: faults that change nothing: bytes in the wrong place
+//   - suspicion.go: when mistakes that hardware ignores are looked for and said
 //   - progress.go, internal/usage, delay.go: delays of the thread by memory of clients
 //   - watchdog.go: threads that are stuck
 //   - log.go, internal/journal: the way to the log, and who may write how much

@@ -220,46 +220,6 @@ func (q *qp) countCQs(n int) {
 	}
 }
 
-// pending returns how many blocks of the send queue are announced and not executed. A
-// record that announces more than the ring holds is a mistake of the client: it is
-// explained once, and announces nothing.
-//
-// Observe: send record. Published by hostpath.SQ.Ring.
-func (sh *shard) pending(q *qp) uint16 {
-	word := q.sq.record.Observe()
-	n := uint16(word) - uint16(q.sq.done)
-	if uint64(n) > q.sq.mask+1 {
-		if !q.lags(n) {
-			sh.badRecord(q, word)
-		}
-		return 0
-	}
-	if q.sq.ahead != 0 {
-		q.sq.ahead = 0
-	}
-	if q.sq.managed && q.attr.State != control.StateERR && q.attr.State != control.StateSQE {
-		n = uint16(min(uint64(n), max(q.sq.enabled, q.sq.done)-q.sq.done))
-	}
-	return n
-}
-
-// posted returns how many receives are announced and not consumed.
-//
-// Observe: receive record. Published by hostpath.RQ.Ring.
-func (q *qp) posted() uint16 {
-	if q.rq.srq != nil {
-		return q.rq.srq.ready()
-	}
-	if q.rq.ring == nil {
-		return 0
-	}
-	n := uint16(q.rq.record.Observe()) - uint16(q.rq.done)
-	if uint64(n) > q.rq.mask+1 {
-		return 0 // some clients set it back; it announces nothing, as for sends
-	}
-	return n
-}
-
 // listens reports whether q takes messages.
 func (q *qp) listens() bool {
 	switch q.attr.State {

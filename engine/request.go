@@ -3,7 +3,6 @@
 package engine
 
 import (
-	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -52,17 +51,6 @@ const (
 
 // rnr reports whether an answer is an RNR NAK, and the code of its timer.
 func (a answer) rnr() (timer uint8, ok bool) { return uint8(a) & 0x1f, a&^0x1f == answerRNR }
-
-// syndrome returns what the requester's completion says of a NAK.
-func (a answer) syndrome() cqe.Syndrome {
-	switch a {
-	case answerInvalidRequest:
-		return cqe.RemoteInvalidRequest
-	case answerRemoteAccess:
-		return cqe.RemoteAccess
-	}
-	return cqe.RemoteOperation
-}
 
 // A verdict is the result of judging a WQE.
 type verdict uint8

@@ -200,6 +200,17 @@ func (sh *shard) answered(q *qp, j *job, a answer) verdict {
 	return sh.fail(q, j, a.syndrome())
 }
 
+// syndrome returns what the requester's completion says of a NAK.
+func (a answer) syndrome() cqe.Syndrome {
+	switch a {
+	case answerInvalidRequest:
+		return cqe.RemoteInvalidRequest
+	case answerRemoteAccess:
+		return cqe.RemoteAccess
+	}
+	return cqe.RemoteOperation
+}
+
 // loseMessage ends a message that the responder does not take. On an unreliable transport
 // the requester is not told, and goes on as if the message had arrived.
 func (sh *shard) loseMessage(j *job) verdict {

@@ -10,15 +10,6 @@ import (
 
 // Each of these functions explains a fault of a WQE, fails the WQE, and returns failed.
 
-func (sh *shard) badRecord(q *qp, word uint32) {
-	if q.suspicion.record == word+1 {
-		return
-	}
-	q.suspicion.record = word + 1
-	why := q.whyNoRecord(word)
-	sh.explainQueue(q, why.code, "%s", why)
-}
-
 func (sh *shard) badSize(q *qp, j *job, n uint16) verdict {
 	switch {
 	case j.blocks == 0:

@@ -120,29 +120,3 @@ func (q *cq) whyNoRoom() reason {
 	}
 	return because(codes.CQOverrun, "consumer index %#06x", word&0xffffff)
 }
-
-// inFirstLap reports whether a counter of a ring of n entries, which has reached count,
-// still fits 16 bits. Then the upper half of a word that holds it is 0 for clients that
-// count in 16, 24 or 32 bits; only in a word with its bytes reversed is it not.
-func inFirstLap(count, n uint64) bool { return count+n <= 0xffff }
-
-// swapped reports whether a record makes sense only with its bytes reversed: its low half
-// announces nothing or too much, its high half is not 0 although the counter cannot have
-// come that far, and reversed it announces work.
-func swapped(word uint32, consumed, ring uint64) bool {
-	ahead := uint64(bits.ReverseBytes32(word)) - consumed
-	return word>>16 != 0 && word&0xffff == 0 && inFirstLap(consumed, ring) && 0 < ahead && ahead <= ring
-}
-
-// whyNoRecord returns what is wrong with a send record that is out of range.
-func (q *qp) whyNoRecord(word uint32) reason {
-	ring := q.sq.mask + 1
-	ahead := uint16(word) - uint16(q.sq.done)
-	switch {
-	case swapped(word, q.sq.done, ring):
-		return because(codes.RecordByteOrder, "send record says %#08x, which is %d in host byte order; records are big-endian", word, bits.ReverseBytes32(word))
-	case -ahead < ahead:
-		return because(codes.RecordBack, "send record says %#08x, %d blocks less than the %#04x executed; the value is ignored", word, -ahead, uint16(q.sq.done))
-	}
-	return because(codes.RecordRange, "send record says %#08x, %d blocks more than the %#04x executed; the ring has %d, and the value is ignored", word, ahead, uint16(q.sq.done), ring)
-}

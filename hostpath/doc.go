@@ -62,8 +62,9 @@
 // Receives are in rq.go and shared.go (SRQ).
 //
 // A completion goes through completion.go (Poll), resolve.go (the work request
-// that it completes) and table.go (QPs by user index). collapsed.go, compressed.go
-// and scatter.go are for queues of those kinds; clean.go, orphan.go and resize.go
+// that it completes) and table.go (QPs by user index). collapsed.go and scatter.go
+// are for queues of those kinds. compressed.go finds runs of compressed entries, whose
+// fields package cqe takes apart (cqe/mini.go). clean.go, orphan.go and resize.go are
 // for QPs that go and rings that change.
 //
 // raw.go has RDMaxcel's stateless functions; share.go and memory.go show queues

@@ -1,0 +1,89 @@
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"math/bits"
+
+	"github.com/nicless/nicless/engine/internal/codes"
+	"github.com/nicless/nicless/internal/control"
+)
+
+// Doorbell records: what they announce, and what is wrong with one that cannot be right.
+
+// pending returns how many blocks of the send queue are announced and not executed. A
+// record that announces more than the ring holds is a mistake of the client: it is
+// explained once, and announces nothing.
+//
+// Observe: send record. Published by hostpath.SQ.Ring.
+func (sh *shard) pending(q *qp) uint16 {
+	word := q.sq.record.Observe()
+	n := uint16(word) - uint16(q.sq.done)
+	if uint64(n) > q.sq.mask+1 {
+		if !q.lags(n) {
+			sh.badRecord(q, word)
+		}
+		return 0
+	}
+	if q.sq.ahead != 0 {
+		q.sq.ahead = 0
+	}
+	if q.sq.managed && q.attr.State != control.StateERR && q.attr.State != control.StateSQE {
+		n = uint16(min(uint64(n), max(q.sq.enabled, q.sq.done)-q.sq.done))
+	}
+	return n
+}
+
+// posted returns how many receives are announced and not consumed.
+//
+// Observe: receive record. Published by hostpath.RQ.Ring.
+func (q *qp) posted() uint16 {
+	if q.rq.srq != nil {
+		return q.rq.srq.ready()
+	}
+	if q.rq.ring == nil {
+		return 0
+	}
+	n := uint16(q.rq.record.Observe()) - uint16(q.rq.done)
+	if uint64(n) > q.rq.mask+1 {
+		return 0 // some clients set it back; it announces nothing, as for sends
+	}
+	return n
+}
+
+// badRecord explains a send record that announces more than the ring holds, once for each
+// value.
+func (sh *shard) badRecord(q *qp, word uint32) {
+	if q.suspicion.record == word+1 {
+		return
+	}
+	q.suspicion.record = word + 1
+	why := q.whyNoRecord(word)
+	sh.explainQueue(q, why.code, "%s", why)
+}
+
+// inFirstLap reports whether a counter of a ring of n entries, which has reached count,
+// still fits 16 bits. Then the upper half of a word that holds it is 0 for clients that
+// count in 16, 24 or 32 bits; only in a word with its bytes reversed is it not.
+func inFirstLap(count, n uint64) bool { return count+n <= 0xffff }
+
+// swapped reports whether a record makes sense only with its bytes reversed: its low half
+// announces nothing or too much, its high half is not 0 although the counter cannot have
+// come that far, and reversed it announces work.
+func swapped(word uint32, consumed, ring uint64) bool {
+	ahead := uint64(bits.ReverseBytes32(word)) - consumed
+	return word>>16 != 0 && word&0xffff == 0 && inFirstLap(consumed, ring) && 0 < ahead && ahead <= ring
+}
+
+// whyNoRecord returns what is wrong with a send record that is out of range.
+func (q *qp) whyNoRecord(word uint32) reason {
+	ring := q.sq.mask + 1
+	ahead := uint16(word) - uint16(q.sq.done)
+	switch {
+	case swapped(word, q.sq.done, ring):
+		return because(codes.RecordByteOrder, "send record says %#08x, which is %d in host byte order; records are big-endian", word, bits.ReverseBytes32(word))
+	case -ahead < ahead:
+		return because(codes.RecordBack, "send record says %#08x, %d blocks less than the %#04x executed; the value is ignored", word, -ahead, uint16(q.sq.done))
+	}
+	return because(codes.RecordRange, "send record says %#08x, %d blocks more than the %#04x executed; the ring has %d, and the value is ignored", word, ahead, uint16(q.sq.done), ring)
+}

@@ -14,8 +14,8 @@ import (
 // step. That is the patrol, and it finds new work within a bounded number of steps. So
 // the cost of a step depends on how many queues are warm, not on how many exist.
 //
-// Work that arrives without a record update marks the queue warm: a change of state,
-// SEND_EN, the end of a wait.
+// A queue can also get work without an update of its record: by a change of state, by
+// SEND_EN, at the end of a wait. Each of these marks the queue warm.
 
 // The budget of one client in a step. While other clients work too, its queues together
 // get what one queue may have, Burst and Slice, and a few visits, so that a client with
@@ -40,10 +40,10 @@ const (
 // less than telling warm from cold.
 const fewQueues = 8
 
-// How many cold records a step polls: at least patrolPolls, so that each of n is polled
-// within n/patrolPolls steps. In long steps it is one for each patrolCycles cycles, which
-// takes a few percent of the time. After patrolQuiet steps without work it is so many
-// that all are polled within another patrolQuiet steps.
+// How many cold records a step polls. It is at least patrolPolls, so each of n records is
+// polled within n/patrolPolls steps. A long step polls one for each patrolCycles cycles
+// that it takes, which costs a few percent of its time. After patrolQuiet steps without
+// work each step polls so many that all are polled within another patrolQuiet steps.
 const (
 	patrolPolls     = 4
 	patrolCycles    = 256
@@ -51,8 +51,8 @@ const (
 	patrolQuiet     = 256
 )
 
-// A watch is what patrol needs of a cold queue pair, so that it touches one cache line of
-// it only.
+// A watch holds what patrol needs to know of a cold queue pair. Patrol then touches only
+// one cache line of the queue pair.
 type watch struct {
 	rec  *shm.BE32 // send record; nil: the queue is warm
 	q    *qp
@@ -289,8 +289,8 @@ func (sh *shard) patrolAll() (found int) {
 	return found
 }
 
-// examine marks a cold queue whose record now says word warm if it has work, and returns
-// how many it marked. Otherwise it notes word.
+// examine marks a cold queue warm if it has work, and returns how many queues it marked.
+// Otherwise it notes word, which is what the queue's record says now.
 func (sh *shard) examine(w *watch, word uint64) int {
 	if sh.hasWork(w.q) {
 		sh.markWarm(w.q)

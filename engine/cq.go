@@ -40,7 +40,7 @@ type cq struct {
 	armRegSeen uint64
 	armed      bool
 	solicited  bool   // armed for solicited completions only
-	told       uint64 // next when the last event was sent: last_notified_index of mlx5
+	told       uint64 // value of next when the last event was sent: last_notified_index of mlx5
 	// lastSolicited is one more than the index of the last solicited or failed
 	// completion. The device keeps it because it does not read entries: their
 	// bytes are the client's to change.
@@ -88,8 +88,9 @@ func (c *client) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (con
 	}
 	armWord := shm.BE32At(rec, 4)
 	if ch != nil {
-		// The first arm of a new queue may have the value 0, so that the word must hold
-		// another one. This comes before anything is charged: the memory may have no page.
+		// The first arm of a new queue may have the value 0, so the word has to hold another
+		// value before. This store comes before anything is charged, because it faults if
+		// the memory has no page, and the request is then refused.
 		armWord.Publish(neverArmed)
 	}
 	if _, err := c.take("completion queues", len(c.cqs), c.e.cfg.Limits.CQs, cqCost); err != nil {
@@ -174,7 +175,7 @@ const (
 // bits of tail are 0. The last eight bytes are stored last, by release: a reader that
 // sees the owner bit sees the whole CQE, and the payload that was moved before.
 //
-// It takes words rather than a struct for the reason given at head.
+// It takes words rather than a struct, for the reason given at type head (job.go).
 //
 // Publish: CQE tail. Observed by hostpath.CQ.Poll.
 func (sh *shard) complete(q *cq, rqpn, uidx, imm, n uint32, time uint64, tail cqe.Tail, a attention) bool {

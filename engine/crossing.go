@@ -39,8 +39,8 @@ type crossing struct {
 	refuse      func() bool // for tests: the other shard's lock is taken
 }
 
-// An owedReceive is a shared receive of a client of another shard: a transfer has taken
-// it and not used it, and it is still to be put back.
+// An owedReceive is a receive of a shared queue whose client belongs to another shard. A
+// transfer has taken it and not used it, and this shard has still to put it back.
 type owedReceive struct {
 	srq   *srq
 	index uint16
@@ -100,8 +100,9 @@ func (sh *shard) release() {
 // holds reports whether this shard may touch objects of clients of m.
 func (sh *shard) holds(m *shard) bool { return m == sh || m == sh.peerShard || sh.stopped }
 
-// shardOfPeer returns the shard of q's peer, or nil if this shard holds that one's lock.
-// The peer of a datagram is known only once the datagram has been judged.
+// shardOfPeer returns the shard of q's peer, whose lock is needed. It returns nil if this
+// shard holds that lock already, or if no peer is known. The peer of a datagram is known
+// only once the datagram has been judged.
 func (sh *shard) shardOfPeer(q *qp) *shard {
 	p := q.conn.peer
 	switch {
@@ -146,10 +147,10 @@ func (sh *shard) postpone(q *qp, m *shard) {
 	}
 }
 
-// visitPostponed visits the postponed queues, and returns how much there was to do.
-// A queue whose other shard's lock is taken stays for the next step, until crossPatience
-// has passed. With urgent, because there is nothing else to do, visitPostponed waits for
-// the lock.
+// visitPostponed visits the postponed queues, and returns how much there was to do. While
+// the lock of its peer's shard is taken, a queue is left for the next step, until
+// crossPatience has passed. With urgent, which means that there is nothing else to do,
+// visitPostponed waits for the lock at once.
 func (sh *shard) visitPostponed(urgent bool) (done int) {
 	if len(sh.owed) > 0 {
 		done += sh.returnReceives(urgent)
@@ -233,7 +234,7 @@ func (sh *shard) lockPeerShard(m *shard, urgent bool) bool {
 }
 
 // unlockPeerShard unlocks the other shard, and wakes it if it has work now or may have: a
-// WAIT of one of its queues may have been reached by a completion written here.
+// completion written here may be the one that a WAIT of its queues waits for.
 func (sh *shard) unlockPeerShard() {
 	m := sh.peerShard
 	if m == nil {

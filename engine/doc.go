@@ -7,8 +7,8 @@
 // until told to stop. Control requests, which arrive on any goroutine, run between
 // two steps, or while that thread sleeps.
 //
-// Clients are attached by packages of this module only: the root package for its own
-// process, server and verbs for others. They reach the device by package nic, whose
+// Only packages of this module attach clients: the root package for its own process,
+// server and verbs for others. These packages reach the device by package nic, whose
 // interfaces are implemented in device.go; docs/design/0022 says why.
 //
 // # What is exact
@@ -21,10 +21,11 @@
 //
 // There is no wire: a work request of a reliable connection moves bytes from
 // one registered region to another. Packet sequence numbers and MTU are kept
-// and given back, but nothing is cut into packets. A READ depth is checked for
-// zero only, because one queue is executed strictly in order, which satisfies
-// every fence. A requester that waits for its peer to post a receive goes on as
-// soon as there is one; the RNR timer only bounds how often it tries.
+// and given back, but nothing is cut into packets. One queue is executed strictly
+// in order, which satisfies every fence. So the depth of READs that a queue pair
+// allows is only compared with zero. A requester that waits for its peer to post
+// a receive goes on as soon as there is one; the RNR timer only bounds how often
+// it tries.
 //
 // # Trust
 //

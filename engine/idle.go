@@ -16,8 +16,8 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// policy returns want, or what replaces it if this machine cannot do it, which the log
-// then says.
+// policy returns want, or what replaces it if this machine cannot do it. In that
+// case the log says so.
 func (want Idle) policy(canMonitor bool, quota float64, j *journal.Journal) Idle {
 	if quota < 1 {
 		// An engine that spins would use up its quota and then be stopped in the middle of work.
@@ -39,12 +39,12 @@ const (
 	yieldTime = 200 * time.Microsecond
 )
 
-// While some client with queues does not wake the device, its sleeps are naps. In the
-// first second after work they are short: they find new work within 100 us and cost a
+// While some client with queues does not wake the device, the device's sleeps are naps. In
+// the first second after work naps are short: they find new work within 100 us and cost a
 // fifth of a core on a virtual machine (16 us for each timer). After that they are long
-// and cost a hundredth of a core. While all clients wake it, it sleeps for sleepTime. No
-// work is missed then; the bound is for what the device checks without being told, such
-// as diagnose.
+// and cost a hundredth of a core. While all clients wake the device, it sleeps for
+// sleepTime. No work is missed then; sleepTime is bounded for what the device checks
+// without being told, such as diagnose.
 const (
 	napTime   = 50 * time.Microsecond
 	soonTime  = time.Second
@@ -52,8 +52,8 @@ const (
 	sleepTime = 50 * time.Millisecond
 )
 
-// Before each sleep all queues are visited. A nap lasts at least napShare times as long
-// as that took, a sleep sleepShare times: with many queues naps are longer.
+// Before each sleep all queues are visited. A nap lasts at least napShare times as long as
+// these visits took, any other sleep sleepShare times. So with many queues naps are longer.
 const (
 	napShare   = 10
 	sleepShare = 200

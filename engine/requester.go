@@ -22,9 +22,9 @@ func (sh *shard) snapshot(q *qp) {
 }
 
 // judge judges the WQE of the snapshot and fills sh.scratch.job with what is to be done.
-// n blocks are announced.
+// n is the number of blocks that are announced.
 //
-// Local keys come before the peer, because a NIC gathers before it sends.
+// Local keys are judged before the peer is asked, because a NIC gathers before it sends.
 func (sh *shard) judge(q *qp, n uint16) verdict {
 	j := sh.scratch.job
 	h := parseHead((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
@@ -104,8 +104,8 @@ func (sh *shard) parseRaddr(j *job) {
 	j.request.addr, j.request.rkey = r.Addr, r.RKey
 }
 
-// gather turns the data segments in the WQE's bytes from off to end into pieces
-// of l, and adds up their lengths. need is the right that each key must give.
+// gather turns data segments of the WQE, its bytes from off to end, into pieces of the
+// list l, and adds up their lengths. need is the right that each key must give.
 func (sh *shard) gather(q *qp, j *job, l *list, off, end int, need uint32) verdict {
 	total := uint64(0)
 	for off < end {

@@ -8,10 +8,10 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The responder judges what a requester asks of its queue pair, its keys and its
-// receives, answers, and completes the receives that messages have used. A fault that
-// it finds ends both queue pairs on a reliable connection, and only the message on
-// other transports.
+// The responder is the peer's side of a work request. It judges what a requester asks of
+// the peer's queue pair, keys and receives. It answers, and completes the receives that
+// messages have used. On a reliable connection a fault that it finds ends both queue
+// pairs; on other transports it ends only the message.
 
 // established tells the owner of a queue pair in RTR that a first request has come.
 func (sh *shard) established(p *qp) {
@@ -21,8 +21,8 @@ func (sh *shard) established(p *qp) {
 }
 
 // respond judges the request of j for the queue pair j.peer, which is connected with
-// the requester q. It puts the memory that the request names into far. An atomic it
-// executes, and puts the old value into far.
+// the requester q. It puts the memory that the request names into far. If the request is
+// an atomic, respond executes it and puts the old value into far.
 func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 	p := j.peer
 	if q.transport == control.QPTypeUD && !sh.takesDatagram(q, j) {

@@ -84,10 +84,10 @@ func (sh *shard) unstall(q *qp) {
 	sh.markWarm(q)
 }
 
-// retriesPerStep is how many stalled queues a step tries. They take turns, so that
-// thousands of stalled queues cost those that work no more than these few, and each is
-// tried some microseconds late. A timer wheel would find expired timers without trying; but
-// a queue goes on as soon as its reason to wait is gone, and that shows only by trying.
+// retriesPerStep is how many stalled queues a step tries. They take turns: thousands of
+// stalled queues cost the working ones no more than these few would, and each is tried some
+// microseconds late. A timer wheel would find expired timers without trying. But a queue
+// goes on as soon as its reason to wait is gone, and that shows only by trying.
 const retriesPerStep = 8
 
 // retry tries the next stalled queues, and returns how many go on. A queue that gives up can

@@ -18,17 +18,17 @@
 // # One connection
 //
 // Serve takes the connection from unixsock.Acceptor.Next. admit asks the kernel for the
-// user at the other end and charges it one descriptor. From there on a goroutine of the
-// connection's own, in serve, attaches a client to the device and serves one request
-// after the other: session.next reads a datagram and removes it from the socket,
-// session.call makes the request of the device, and session.answer sends what the device
-// has answered, with its descriptors.
+// user at the other end and charges that user one descriptor. From there on the connection
+// has a goroutine of its own, which runs serve. It attaches a client to the device and
+// serves one request after the other: session.next reads a datagram and removes it from the
+// socket, session.call makes the request of the device, and session.answer sends what the
+// device has answered, with its descriptors.
 //
 // The connection ends when the client closes it, sends what is not a request, or is
 // silent before hello, or when the context of Serve ends. Then serve destroys what the
 // client has made (nic.Client.Close), tells the client (unixsock.HangUp), waits
 // until no descriptor lies unread at the client (unreadAnswers.wait), and leaves the
-// closing of the socket to nic.Device.DiscardConnection, because that can block.
+// closing of the socket to nic.Device.DiscardConnection, because closing can block.
 //
 // # Trust
 //

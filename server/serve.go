@@ -19,14 +19,14 @@ import (
 // helloTime is how long a new connection may be silent.
 const helloTime = 10 * time.Second
 
-// answerBuffer is the send buffer of a connection in bytes, of which the kernel makes
-// twice as much: answers that a client does not read lie there. What the device charges
-// for a client includes it.
+// answerBuffer is the size of a connection's send buffer in bytes, which the kernel
+// doubles. Answers that a client does not read lie there. What the device charges for a
+// client includes the buffer.
 const answerBuffer = 32 << 10
 
 var (
 	connectionCost = nic.Cost{Descriptors: 1}
-	threadCost     = nic.Cost{Connections: 1} // which closing a connection may hold
+	threadCost     = nic.Cost{Connections: 1} // of the thread that closing a connection may hold
 )
 
 var errBacklog = errors.New("too many connections wait to be closed")
@@ -103,14 +103,15 @@ func (l *Listener) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucr
 	}
 	l.device.Report(cred.Uid, slog.LevelInfo, "client connected", "client", c.Name())
 	defer func() {
-		// The client's end refunds its thread, but closing the connection may hold one.
+		// Close refunds the client's thread, but closing the connection may hold one too:
+		// it is charged first.
 		_ = l.device.Incur(cred.Uid, threadCost)
 		cost = cost.Plus(threadCost)
 		_ = c.Close()
 		l.device.Report(cred.Uid, slog.LevelInfo, "client gone", "client", c.Name())
 	}()
-	// The connection is not closed here: closing happens where the last user of the
-	// descriptor is, which is the goroutine that reads.
+	// The connection is not closed here. If it were, the goroutine that reads would do the
+	// closing, as the last user of the descriptor, and closing can block.
 	stop := context.AfterFunc(ctx, func() { unixsock.HangUp(conn) })
 	defer stop()
 	_ = conn.SetWriteBuffer(answerBuffer)

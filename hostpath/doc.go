@@ -15,17 +15,18 @@
 //
 // # Ownership
 //
-// A queue has one poster at a time and one poller at a time. Two exceptions: a
-// SharedSQ has any number of posters, and a CQ that is polled by TryPoll alone any
-// number of pollers. Poster and poller may be different goroutines. Each keeps its
-// own counts, 64 bits wide, and passes them to the other through one word, which has
-// a cache line of its own:
+// A queue has one poster at a time and one poller at a time. There are two
+// exceptions. A SharedSQ has any number of posters. A CQ has any number of pollers if
+// all of them use TryPoll. Poster and poller may be different goroutines. Each keeps
+// its own counts, 64 bits wide, and passes them to the other through one word, which
+// has a cache line of its own:
 //
 //	posted   stored by the poster when it rings, read by the poller
 //	freed    stored by the poller, read by the poster when its ring looks full
 //
-// An SRQ has one poster and any number of pollers. Private memory notes which work
-// request lies in which slot: no number that a device writes is trusted as an index.
+// An SRQ has one poster and any number of pollers. Which work request lies in which
+// slot is noted in private memory: no number that a device writes is trusted as an
+// index.
 //
 // # Order
 //

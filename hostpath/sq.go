@@ -17,8 +17,8 @@ type SQ struct {
 
 	next      uint64        // count of the first block not reserved
 	seen      uint64        // freed, as last observed
-	rung      uint64        // next, when the doorbell was last rung
-	fence     uint8         // that the next WQE needs
+	rung      uint64        // value of next when the doorbell was last rung
+	fence     uint8         // the fence that the next WQE needs
 	blueFlame [2]*shm.Block // the halves of the register that WQEs are written to; nil: none
 	_         [64]byte
 }
@@ -83,8 +83,8 @@ func (q *SQ) postLong(wr *SendWR, op *opInfo) error {
 }
 
 // PostList posts the work requests in order and rings once for all of them. On
-// an error it returns how many were posted, which have been rung, and why the
-// next one was refused.
+// an error it returns how many it posted, and why it refused the next one. Those
+// that it posted have been rung.
 func (q *SQ) PostList(wrs []SendWR) (n int, err error) {
 	for n < len(wrs) {
 		if k := q.layRun(wrs[n:]); k > 0 {
@@ -125,16 +125,16 @@ func (q *SQ) Free() int {
 // queue lets this one execute up to it. It wraps.
 func (q *SQ) Index() uint32 { return uint32(q.next) }
 
-// Reset sets index and record to 0, as they are of a QP that went through RST.
-// No post, ring or poll may run at the same time.
+// Reset sets index and record to 0, which is what they are after a QP has gone
+// through RST. No post, ring or poll may run at the same time.
 func (q *SQ) Reset() {
 	q.next, q.seen, q.rung, q.fence = 0, 0, 0, 0
 	q.clear()
 	q.clearBlueFlame()
 }
 
-// reserve hands out n blocks, at most the whole ring, and returns the count of
-// the first; false, reserving nothing, while fewer are free.
+// reserve finds room for n blocks, at most the whole ring, and returns the count
+// of the first. It returns false while fewer are free.
 func (q *SQ) reserve(n uint64) (count uint64, ok bool) {
 	if q.next+n-q.seen > q.size {
 		// The poller's line is only touched when the ring looks full.

@@ -26,7 +26,8 @@ const (
 	// addresses.
 	ZeroBased = Access(control.AccessZeroBased)
 
-	// FullAccess is every right of peers and owner, except MWBind, by address.
+	// FullAccess is every right of peers and owner except MWBind. Work requests name the
+	// memory by its addresses.
 	FullAccess = LocalWrite | RemoteWrite | RemoteRead | RemoteAtomic
 )
 
@@ -148,7 +149,7 @@ func (m *MR) String() string {
 	return fmt.Sprintf("MR of %d bytes at %#x, key %#08x", len(m.mem), m.addr, m.key)
 }
 
-// Bytes returns the memory; nil after Close, of the context too.
+// Bytes returns the memory, or nil once the MR or its context is closed.
 func (m *MR) Bytes() []byte {
 	if m.pd == nil || m.closed.Load() || m.pd.ctx.closed.Load() {
 		return nil
@@ -173,7 +174,7 @@ func (m *MR) Addr() uint64 { return m.addr }
 // LKey returns the key for SGEs of this side.
 func (m *MR) LKey() uint32 { return m.key }
 
-// RKey returns the key for the other side; on this device the same number.
+// RKey returns the key for the other side. On this device it is the same number as LKey.
 func (m *MR) RKey() uint32 { return m.key }
 
 // SGE names n bytes of the memory from off on, for a work request. The device checks that
@@ -199,8 +200,9 @@ func (m *MR) Remote(name string) RemoteMemory {
 
 // Close takes the key back, so that the device does not touch the memory any more, and
 // gives the memory back to the system. Its bytes must not be used afterwards: they read as
-// zeros while the MR is in use, and then fault. Work that is under way on it fails.
-// ErrBusy while other keys to the memory exist. Closing twice does nothing.
+// zeros as long as the program refers to the MR, and fault after that. Work that is under
+// way on the memory fails. Close returns ErrBusy while other keys to the memory exist.
+// Closing twice does nothing.
 func (m *MR) Close() error {
 	if m == nil || m.pd == nil {
 		return errZero

@@ -31,7 +31,7 @@ type QPConfig struct {
 	MaxRecvSGE int // pieces of memory per receive; zero means 4
 	MaxInline  int // bytes of Data per send; zero means 60
 
-	// QKey, of UD, is the key that datagrams must carry to be received.
+	// QKey is for UD only: the key that datagrams must carry to be received.
 	QKey uint32
 
 	// Managed makes sends wait, after they are posted and rung, until a SendEnable of
@@ -65,8 +65,8 @@ type QP struct {
 	transport Transport
 	qkey      atomic.Uint32
 	index     uint32             // in the context's table
-	sq        *hostpath.SQ       // nil: crowd
-	crowd     *hostpath.SharedSQ // nil: sq
+	sq        *hostpath.SQ       // nil if crowd is used
+	crowd     *hostpath.SharedSQ // of a Concurrent queue pair; nil if sq is used
 	sends     *hostpath.SendRing // of sq or crowd
 	rq        *hostpath.RQ       // nil: receives come from srq
 	srq       *SRQ
@@ -85,8 +85,8 @@ type QP struct {
 	sink *MR // of Export, once it was called
 }
 
-// CreateQP makes a queue pair, in state INIT: receives can be posted, sends
-// after Connect, or after Activate on UD.
+// CreateQP makes a queue pair, in state INIT. Receives can be posted at once, and
+// sends after Connect, or after Activate on UD.
 func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	const what = "QP"
 	if err := p.usable(what); err != nil {
@@ -333,13 +333,13 @@ func (q *QP) usable() error {
 
 var errNoWR = errors.New("nicless: no work request (nil)")
 
-// PostSend posts one work request and rings the doorbell. ErrFull while the queue has no
-// room: poll first. A work request that is refused changes nothing. A work request that
-// cannot be executed is accepted, and its completion says why. Once the queue pair is in
-// error, that holds for all work requests.
+// PostSend posts one work request and rings the doorbell. It returns ErrFull while the
+// queue has no room: poll first. A work request that is refused changes nothing. A work
+// request that cannot be executed is accepted, and its completion says why. Once the queue
+// pair is in error, no work request can be executed.
 //
-// One poster of sends at a time, unless the queue pair is Concurrent. Then requests start
-// in the order in which their calls have reserved room in the queue.
+// One poster of sends at a time, unless the queue pair is Concurrent. On a Concurrent one
+// requests start in the order in which their calls have reserved room in the queue.
 func (q *QP) PostSend(wr *SendWR) error {
 	if err := q.sendable(); err != nil {
 		return err
@@ -396,7 +396,7 @@ func (q *QP) sendable() error {
 	return ErrNotConnected
 }
 
-// PostRecv posts one receive and rings. ErrFull while the queue has no room.
+// PostRecv posts one receive and rings. It returns ErrFull while the queue has no room.
 //
 // One poster of receives at a time.
 func (q *QP) PostRecv(wr *RecvWR) error {

@@ -35,7 +35,7 @@
 //	mmap.go            mmap of a context; memory that is shared from the start
 //	events.go          asynchronous events
 //	clock.go           the clock page
-//	tree.go            files as below /sys
+//	tree.go            files like those below /sys
 //	watch.go budget.go trace.go errno.go describe.go
 //	                   explanations, log, errors, documentation
 //	shim_sources.go    the sources of the shim, for programs that build it
@@ -70,6 +70,6 @@
 // # Sources
 //
 // Linux include/uapi/rdma (ib_user_ioctl_cmds.h, ib_user_verbs.h, mlx5-abi.h; see
-// internal/abi) for the interface, drivers/infiniband/core/uverbs_ioctl.c for what is
-// refused with which number.
+// internal/abi) for the interface, and drivers/infiniband/core/uverbs_ioctl.c for the
+// number with which each mistake is refused.
 package verbs

@@ -9,8 +9,9 @@ import (
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// An mr is a memory region. If it lies in an extent, the engine has that mapped and works
-// there directly. Otherwise it stays in the process's own memory, and the engine copies.
+// An mr is a memory region. If it lies in an extent, the engine has mapped the extent and
+// works there directly. Otherwise it stays in the process's own memory, and the engine has
+// the kernel copy.
 type mr struct {
 	*object
 	key          uint32
@@ -66,7 +67,7 @@ func regMR(c *call, req []byte) error {
 }
 
 // payload checks memory that is to be registered, and returns the extent that it lies in,
-// held for the caller; none if the memory is the process's own.
+// which it holds for the caller. It returns none if the memory stays the process's own.
 func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, error) {
 	switch {
 	case length == 0 || length > maxExtent:
@@ -114,8 +115,8 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 	return nil, c.x.shareProcess(c.p)
 }
 
-// register makes a request that registers memory: that of the extents that payload returned,
-// or if there are none, what the process has there itself.
+// register makes a request that registers memory. The memory is that of the extents that
+// payload returned or, if it returned none, the process's own.
 func (x *uctx) register(held []*extent, op control.Op, req control.Message) (control.Message, control.Reply, error) {
 	if len(held) > 0 {
 		return x.ask(op, req)

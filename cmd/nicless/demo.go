@@ -41,7 +41,7 @@ func newDemo() *cobra.Command {
 		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if count < 1 || count > maxDemoCount {
-				return usagef("leave --count out for 100000", "demo: --count %d; 1 to %d are possible", count, maxDemoCount)
+				return usagef("leave out --count for 100000 operations of each kind", "demo: --count %d; 1 to %d are possible", count, maxDemoCount)
 			}
 			w := &printer{w: c.OutOrStdout()}
 			start := time.Now()

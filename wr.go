@@ -131,8 +131,7 @@ type List = hostpath.List
 type ListEntry = hostpath.ListEntry
 
 // A Completion is the outcome of one work request. It is a value: nothing in it
-// changes when the queue goes on. Err is nil on success and a *cqe.WorkError
-// otherwise.
+// changes when the queue goes on.
 //
 //	ID        uint64       // of the work request
 //	Status    cqe.WCStatus // cqe.StatusSuccess, or why it failed
@@ -144,6 +143,8 @@ type ListEntry = hostpath.ListEntry
 //	QPN       uint32 // the queue pair
 //	Timestamp uint64 // ticks of the device clock; 0 on errors. See Status.Hz
 //
-// With Status, Opcode and the others of cqe.WC, which it embeds, it has all that
-// verbs reports.
+// The other fields of cqe.WC, which it embeds, hold all that verbs reports. Its methods:
+//
+//	Err() error     // nil on success, and a *cqe.WorkError otherwise
+//	String() string // in words, for logs
 type Completion = hostpath.Completion

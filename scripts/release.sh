@@ -91,12 +91,7 @@ mkdir -p "$extras/completions"
 "$work/host" completion bash >"$extras/completions/nicless.bash"
 "$work/host" completion zsh >"$extras/completions/_nicless"
 "$work/host" completion fish >"$extras/completions/nicless.fish"
-if make -C "$src" -n man >/dev/null 2>&1; then
-	make -s -C "$src" man GO="$GO" MANDIR="$extras/man"
-	[ -n "$(ls "$extras/man" 2>/dev/null)" ] || fail "make man has made nothing in MANDIR"
-else
-	echo "release: no target man in the Makefile: no man pages"
-fi
+"$work/host" man "$extras/man"
 
 rm -f "$out"/SHA256SUMS
 for arch in ${ARCHS:-amd64 arm64}; do

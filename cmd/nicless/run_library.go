@@ -114,13 +114,31 @@ func cachedLibrary() (string, error) {
 // where engines are if that cannot be used. Under sudo, for example, the former can be
 // another user's.
 func cacheDirectory() (string, error) {
-	if base, err := os.UserCacheDir(); err == nil && preloadable(base) == nil && os.MkdirAll(base, 0o700) == nil && private(base) {
+	if base, err := os.UserCacheDir(); err == nil && preloadable(base) == nil && safeFrom(base) && os.MkdirAll(base, 0o700) == nil && private(base) {
 		dir := filepath.Join(base, "nicless")
 		if unixsock.MakeDirectory(dir, 0o700) == nil && unix.Access(dir, unix.W_OK) == nil {
 			return dir, nil
 		}
 	}
 	return userDirectory()
+}
+
+// safeFrom reports whether only this user and root can change the directories in which path
+// is or is to be made. Anybody else could put another file there later, and a program would
+// load it. A directory that all may write to, such as /tmp, is safe if it is sticky.
+func safeFrom(path string) bool {
+	for {
+		var st unix.Stat_t
+		switch err := unix.Stat(path, &st); {
+		case err == unix.ENOENT:
+		case err != nil, st.Uid != 0 && int(st.Uid) != os.Geteuid(), st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0:
+			return false
+		}
+		if path == filepath.Dir(path) {
+			return true
+		}
+		path = filepath.Dir(path)
+	}
 }
 
 // private reports whether a directory is this user's and no other user may write there.

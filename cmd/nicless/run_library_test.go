@@ -160,3 +160,20 @@ func TestCacheDirectoryOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(os.Getenv("HOME"), ".cache/nicless"), dir)
 }
+
+// A command that root executes with the home of another user, as sudo can do, makes and
+// trusts nothing there: the owner could put another library in its place.
+func TestCacheIsNotInTheHomeOfAnother(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, who alone can be in this position")
+	}
+	noLibrary(t)
+	home := t.TempDir()
+	require.NoError(t, os.Chown(home, 1000, 1000))
+	t.Setenv("XDG_CACHE_HOME", "")
+	t.Setenv("HOME", home)
+	dir, err := cacheDirectory()
+	require.NoError(t, err)
+	require.NotContains(t, dir, home)
+	require.NoDirExists(t, filepath.Join(home, ".cache"))
+}

@@ -20,7 +20,7 @@ type Listener struct {
 	device nic.Device
 	socket *net.UnixListener
 	lock   *unixsock.Lock // of the socket's path; nil: the socket is the caller's
-	unread unreadAnswers
+	unread *unreadAnswers
 }
 
 // Listen makes a socket at path, to which clients of e connect. The permission bits of
@@ -81,7 +81,7 @@ func Use(e *engine.Engine, socket *net.UnixListener) (*Listener, error) {
 }
 
 func newListener(d nic.Device, socket *net.UnixListener, lock *unixsock.Lock) *Listener {
-	return &Listener{device: d, socket: socket, lock: lock, unread: unreadAnswers{device: d}}
+	return &Listener{device: d, socket: socket, lock: lock, unread: useUnread(d)}
 }
 
 // prepare readies the device's process before the first client can connect. What fails
@@ -95,6 +95,7 @@ func prepare(d nic.Device) {
 // close ends the socket, and with it the connections that were not accepted. They may
 // hold descriptors that are slow to close, so close does not wait.
 func (l *Listener) close() {
+	defer l.unread.release()
 	if l.lock == nil {
 		l.socket.SetUnlinkOnClose(false)
 		go l.socket.Close()

@@ -116,7 +116,7 @@ func (l *Listener) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucr
 	defer stop()
 	_ = conn.SetWriteBuffer(answerBuffer)
 	_ = conn.SetReadDeadline(time.Now().Add(helloTime))
-	s := session{client: c, conn: conn, uid: cred.Uid, unread: &l.unread}
+	s := session{client: c, conn: conn, uid: cred.Uid, unread: l.unread}
 	for ctx.Err() == nil {
 		if err := s.next(); err != nil {
 			if ctx.Err() == nil && !errors.Is(err, errEnd) {

@@ -19,11 +19,44 @@ import (
 // not read them, and a user whose clients leave too many unread is sent no more.
 
 // unreadAnswers are the answers with descriptors that may not have been read, at most
-// one for each connection. Safe for concurrent use.
+// one for each connection, of all listeners of an engine: their clients share what their
+// user may have. Safe for concurrent use.
 type unreadAnswers struct {
-	device nic.Device
-	mu     sync.Mutex
-	all    map[*net.UnixConn]unreadAnswer
+	device    nic.Device
+	listeners int // of the engine; unreadOf.mu guards it
+
+	mu  sync.Mutex
+	all map[*net.UnixConn]unreadAnswer
+}
+
+// unreadOf has the unreadAnswers of each engine that has a listener.
+var unreadOf struct {
+	mu      sync.Mutex
+	engines map[nic.Device]*unreadAnswers
+}
+
+// useUnread returns the unreadAnswers of an engine for one more listener, until release.
+func useUnread(d nic.Device) *unreadAnswers {
+	unreadOf.mu.Lock()
+	defer unreadOf.mu.Unlock()
+	u := unreadOf.engines[d]
+	if u == nil {
+		u = &unreadAnswers{device: d}
+		if unreadOf.engines == nil {
+			unreadOf.engines = make(map[nic.Device]*unreadAnswers)
+		}
+		unreadOf.engines[d] = u
+	}
+	u.listeners++
+	return u
+}
+
+func (u *unreadAnswers) release() {
+	unreadOf.mu.Lock()
+	defer unreadOf.mu.Unlock()
+	if u.listeners--; u.listeners == 0 {
+		delete(unreadOf.engines, u.device)
+	}
 }
 
 type unreadAnswer struct {

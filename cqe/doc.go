@@ -37,7 +37,7 @@
 //
 // # Files
 //
-//	layout.go    offsets, the tail, and how a device writes an entry
+//	layout.go    offsets, the tail, and how a device writes the 64 bytes of an entry
 //	opown.go     the last byte: opcode, format, owner
 //	cqe.go       whole entries as values
 //	wc.go        what a verbs poller makes of an entry; sendop.go its table

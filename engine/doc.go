@@ -99,7 +99,8 @@
 //   - keylist.go: keys that are lists of other keys
 //   - process.go, process_guard.go, process_errors.go: memory of a process that is not mapped
 //   - uar.go: UAR pages
-//   - cq.go, overrun.go, resize.go: completion queues
+//   - cq.go: completion queues; complete writes a CQE
+//   - overrun.go, resize.go: queues without room, and of another size
 //   - channel.go: arming, completion channels and their events
 //   - event.go: asynchronous events
 //   - qp.go: queue pairs

@@ -21,7 +21,7 @@ func (p *end) askew(c wqe.Ctrl, segments ...any) {
 // ends as it does by the slow path: in every byte of memory, every completion, record,
 // counter, state and explanation.
 func TestFastPathAgrees(t *testing.T) {
-	for _, row := range slices.Concat(writeRows, readRows, sendRows, atomicRows, otherRows, blueFlameRows) {
+	for _, row := range slices.Concat(writeRows, readRows, sendRows, atomicRows, otherRows, armedRows, blueFlameRows) {
 		t.Run(row.name, func(t *testing.T) {
 			pair := newTwins(t, row.prepare)
 			pair.both(row.post)

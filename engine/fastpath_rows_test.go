@@ -216,6 +216,41 @@ var blueFlameRows = []agreeRow{
 
 var withRegister = withCQs(control.QP{UAR: 1, BlueFlame: 4}, 6, 6)
 
+// armedRows arm both completion queues, whose channels then have events.
+var armedRows = []agreeRow{
+	{"WRITE, armed", 1, withChannels, armed(false, postWrite)},
+	{"WRITE, armed for solicited completions", 1, withChannels, armed(true, postWrite)},
+	{"READ, armed", 1, withChannels, armed(false, postRead)},
+	{"FETCH_ADD, armed for solicited completions", 1, withChannels, armed(true, postAdd)},
+	{"SEND, armed", 1, withChannels, armed(false, func(w *twin) { w.q.recv(w.inbox.data(0, fits)); postSend(w) })},
+	{"SEND, armed for solicited completions", 1, withChannels, armed(true, func(w *twin) { w.q.recv(w.inbox.data(0, fits)); postSend(w) })},
+	{"SEND, solicited, armed for solicited completions", 1, withChannels, armed(true, func(w *twin) {
+		w.q.recv(w.inbox.data(0, fits))
+		w.p.post(wqe.Ctrl{Opcode: wqe.OpSend, Flags: wqe.CEAlways | wqe.FlagSolicited}, w.local.data(0, fits))
+	})},
+}
+
+// withChannels makes queue pairs whose completion queues have channels.
+func withChannels(a, b *host) (p, q *end) {
+	cq := func(h *host) *poller {
+		id, _ := h.channel()
+		return h.cq(control.CQ{LogSize: 6, Channel: id})
+	}
+	ca, cb := cq(a), cq(b)
+	return a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
+}
+
+// armed arms the completion queues of both sides before work is posted, and lets the
+// engine see that.
+func armed(solicited bool, post func(w *twin)) func(w *twin) {
+	return func(w *twin) {
+		w.p.scq.arm(0, solicited)
+		w.q.rcq.arm(0, solicited)
+		w.settle()
+		post(w)
+	}
+}
+
 // inRegister writes a WQE into the register, and only when the engine has had time to
 // find it there into the record.
 func inRegister(write func(w *twin)) func(w *twin) {
@@ -351,6 +386,20 @@ var sendRows = []agreeRow{
 }
 
 var atomicRows = []agreeRow{
+	{"FETCH_ADD, result under a key of another domain", 0, nil, func(w *twin) {
+		w.p.post(ctrl(wqe.OpAtomicFA), w.far.raddr(8), addFive, localKey(w, 8, keyWith(w.local, w.a.allocPD(), without(0))))
+	}},
+	{"FETCH_ADD, result under no key", 0, nil, func(w *twin) {
+		w.p.post(ctrl(wqe.OpAtomicFA), w.far.raddr(8), addFive, localKey(w, 8, w.local.key^1))
+	}},
+	{"FETCH_ADD through a window of another queue pair", 0, nil, func(w *twin) {
+		rkey := w.b.window(2)
+		other := w.b.qp(control.QP{}, w.q.scq, w.q.scq)
+		other.up(other)
+		other.post(umr(rkey), other.bind(2, 9, w.far, 16, 32, mkeyAll)...)
+		w.settle()
+		w.p.post(ctrl(wqe.OpAtomicFA), wqe.Raddr{Addr: w.far.addr + 24, RKey: rkey&^0xff | 9}, addFive, w.local.data(0, 8))
+	}},
 	{"FETCH_ADD", 1, nil, postAdd},
 	{"FETCH_ADDs, unsignaled too", 3, nil, func(w *twin) {
 		postAdd(w)

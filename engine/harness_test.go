@@ -358,7 +358,10 @@ func (h *host) qp(m control.QP, scq, rcq *poller) *end {
 		p.rq, m.RQ = h.take(1 << (m.LogRQ + m.LogRQStride))
 	}
 	p.rec, m.DBRec = h.take(8)
-	m.SendCQN, m.RecvCQN, m.UserIndex = scq.num, rcq.num, uidx
+	m.SendCQN, m.RecvCQN = scq.num, rcq.num
+	if m.UserIndex == 0 {
+		m.UserIndex = uidx
+	}
 	var ans control.QPN
 	h.call(control.OpCreateQP, &m, &ans)
 	p.num = ans.QPN

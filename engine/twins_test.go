@@ -50,7 +50,7 @@ func kindOf(transport uint8) func(a, b *host) (p, q *end) {
 func withCQs(m control.QP, logA, logB uint8) func(a, b *host) (p, q *end) {
 	return func(a, b *host) (p, q *end) {
 		ca, cb := a.cq(control.CQ{LogSize: logA}), b.cq(control.CQ{LogSize: logB})
-		return a.qp(m, ca, ca), b.qp(control.QP{Type: m.Type}, cb, cb)
+		return a.qp(m, ca, ca), b.qp(control.QP{Type: m.Type, UserIndex: uidx + 1}, cb, cb)
 	}
 }
 
@@ -117,12 +117,12 @@ func (w *twin) see() (s sight) {
 	for i, h := range []*host{w.a, w.b} {
 		for _, c := range sorted(h.c.cqs) {
 			c.eraseTime()
-			s.cqs = append(s.cqs, fmt.Sprintf("CQ %#x of %d: next %d, seen %d, dead %t, held %#x, events %d",
-				c.num, i, c.next, c.seen, c.dead, c.held, c.sent))
+			s.cqs = append(s.cqs, fmt.Sprintf("CQ %#x of %d: next %d, seen %d, dead %t, held %#x, events %d, armed %t, solicited %t, last solicited %d",
+				c.num, i, c.next, c.seen, c.dead, c.held, c.sent, c.armed, c.solicited, c.lastSolicited))
 		}
 		for _, q := range sorted(h.c.qps) {
-			s.qps = append(s.qps, fmt.Sprintf("QP %#x of %d: %+v, sent %d, enabled %d, received %d, failed %t, stall %d, suspicion %+v, fault %v",
-				q.num, i, q.attr, q.sq.done, q.sq.enabled, q.rq.done, q.failed, q.stall.kind, q.suspicion.seen(), q.faulted))
+			s.qps = append(s.qps, fmt.Sprintf("QP %#x of %d: %+v, sent %d, enabled %d, received %d, failed %t, stall %d with %d left, rnr %+v, suspicion %+v, fault %v",
+				q.num, i, q.attr, q.sq.done, q.sq.enabled, q.rq.done, q.failed, q.stall.kind, q.stall.left, q.rnr, q.suspicion.seen(), q.faulted))
 		}
 		for _, r := range sorted(h.c.srqs) {
 			s.srqs = append(s.srqs, fmt.Sprintf("SRQ %#x of %d: head %d, taken %d, back %v, limit %d", r.num, i, r.head, r.taken, r.back, r.limit))

@@ -13,8 +13,8 @@
 //   - A peer can connect, send or disconnect at any moment. What must not happen
 //     before a peer is accepted is prevented before the socket has a name.
 //
-// Files: listen.go and lock.go make a socket and replace one that a dead process has left,
-// accept.go accepts connections, peer.go
+// Files: listen.go makes a socket, and replaces one that a dead process has left; lock.go
+// keeps two servers from doing so at once; accept.go accepts connections, peer.go
 // asks the kernel about the other end, message.go and rights.go move datagrams and
 // descriptors, directory.go checks the directory in which sockets lie, wait.go ends a
 // server.

@@ -23,8 +23,8 @@ type QPConfig struct {
 	SRQ    *SRQ // where receives come from; nil: from a queue of its own
 
 	// MaxSendWR is how many sends of MaxSendSGE pieces or MaxInline bytes fit the queue;
-	// zero means 128. A BindMW takes the room of two sends of the default size, a BindList
-	// of n entries that of (n+11)/8.
+	// zero means 128. A BindMW takes the room of two sends of the default size. A BindList
+	// of n entries takes the room of (n+11)/8 such sends.
 	MaxSendWR  int
 	MaxRecvWR  int // receives that fit the queue; zero means 128
 	MaxSendSGE int // pieces of memory per send; zero means 4

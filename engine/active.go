@@ -25,7 +25,7 @@ const (
 	aloneShare   = 8
 	aloneVisits  = 64
 	rivalVisits  = 16
-	rivalryTurns = 1024 // for so many steps another client counts as working
+	rivalryTurns = 1024 // a client that has worked counts as working for so many steps more
 )
 
 // Patience is the number of idle visits after which a queue turns cold. With few warm
@@ -223,7 +223,7 @@ func (sh *shard) visitClient(c *client) (done int) {
 	for visits = min(visits, len(c.sched.warm)); visits > 0 && c.sched.next < len(c.sched.warm); visits-- {
 		q := c.sched.warm[c.sched.next]
 		if c.sched.next++; c.sched.next == len(c.sched.warm) {
-			c.sched.next = 0 // not before the visit: a queue that turns warm in it comes after the others
+			c.sched.next = 0 // set before the visit, so a queue that turns warm in the visit comes after the others
 		}
 		sh.sched.spent = 0
 		n := sh.visit(q)
@@ -268,7 +268,7 @@ func (sh *shard) patrol(polls int) (found int) {
 		if sh.timedUntil != 0 {
 			sh.timePoll()
 		}
-		sh.fault.qp = w.q // the record is its memory
+		sh.fault.qp = w.q // which owns the record: a fault of memory is an error of this queue
 		sh.at.Publish(uint64(w.num))
 		if word := uint64(w.rec.Observe()); word != w.word {
 			found += sh.examine(w, word)

@@ -50,10 +50,10 @@
 //     gather (requester.go). A local key is looked up, and its range checked: find
 //     (key.go), admit (keylist.go).
 //  5. The requester asks the responder, which checks its queue pair and the remote key:
-//     ask (requester.go), respond, translate (responder.go). If it refuses, it chooses the
-//     NAK: badRemote (responder_fault.go), which the requester turns into a syndrome:
-//     answered (requester.go). If the peer is not ready, the queue stalls: wait, retry
-//     (stall.go).
+//     ask (requester.go), respond, translate (responder.go). If it refuses, it
+//     chooses the NAK: badRemote (responder_fault.go). The requester turns the NAK into a
+//     syndrome: answered (requester.go). If the peer is not ready, the queue stalls: wait,
+//     retry (stall.go).
 //  6. The bytes move: move (burst.go, job.go), or offload (dma.go) with workers, or
 //     moveUnmapped (unmapped.go) in memory of a process. What is longer than the budget
 //     becomes a job of the queue, which goes on in later visits: keepJob, resumeJob
@@ -105,7 +105,7 @@
 //   - event.go: asynchronous events
 //   - qp.go: queue pairs
 //   - record.go: doorbell records: what they announce, byte order, values that cannot be right
-//   - qpstate.go: their states and transitions
+//   - qpstate.go: states of queue pairs, and their transitions
 //   - transport.go: RC, UC and UD
 //   - srq.go: shared receive queues
 //   - internal/numbers: numbers of queues

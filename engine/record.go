@@ -63,8 +63,9 @@ func (sh *shard) badRecord(q *qp, word uint32) {
 }
 
 // inFirstLap reports whether a counter of a ring of n entries, which has reached count,
-// still fits 16 bits. Then the upper half of a word that holds it is 0 for clients that
-// count in 16, 24 or 32 bits; only in a word with its bytes reversed is it not.
+// still fits 16 bits. While it does, the upper half of a word that holds the counter is 0,
+// whether the client counts in 16, 24 or 32 bits. So a word whose upper half is not 0 has
+// its bytes reversed.
 func inFirstLap(count, n uint64) bool { return count+n <= 0xffff }
 
 // swapped reports whether a record makes sense only with its bytes reversed: its low half

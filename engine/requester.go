@@ -104,8 +104,9 @@ func (sh *shard) parseRaddr(j *job) {
 	j.request.addr, j.request.rkey = r.Addr, r.RKey
 }
 
-// gather turns data segments of the WQE, its bytes from off to end, into pieces of the
-// list l, and adds up their lengths. need is the right that each key must give.
+// gather turns data segments of the WQE into pieces of the list l, and adds up their
+// lengths. The segments are those from byte off of the WQE to byte end. need is the right
+// that each key must give.
 func (sh *shard) gather(q *qp, j *job, l *list, off, end int, need uint32) verdict {
 	total := uint64(0)
 	for off < end {

@@ -192,8 +192,8 @@ func (sh *shard) refuseRequest(p *qp, kind control.EventKind, a answer) answer {
 	return a
 }
 
-// failReceive completes the receive that j has opened with an error and puts
-// its queue pair into error.
+// failReceive completes with an error the receive that j has opened. It puts the queue
+// pair of the receive into error.
 func (sh *shard) failReceive(j *job, s cqe.Syndrome) {
 	p := j.peer
 	ok := sh.completeError(p.rq.cq, p.uidx, s, responderTail(p.num, j.index, cqe.RespErr))

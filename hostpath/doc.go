@@ -55,8 +55,8 @@
 //
 // A send goes through request.go (what the caller says), op.go (facts of
 // operations), form.go (how its WQE is laid out), short.go or long.go (the bytes;
-// bind.go, list.go, masked.go and av.go their rarer parts), sendring.go (ring and
-// notes), and sq.go for one poster or sharedsq.go for many (sequence.go is their
+// their rarer parts are in bind.go, list.go, masked.go and av.go), sendring.go (ring
+// and notes), and sq.go for one poster or sharedsq.go for many (sequence.go is their
 // protocol). run.go and writes.go do the same for many alike requests in one loop.
 // blueflame.go writes WQEs to a register.
 //

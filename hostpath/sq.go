@@ -23,8 +23,8 @@ type SQ struct {
 	_         [64]byte
 }
 
-// NewSQ returns a send queue whose WQEs have indices from 0 on, as a QP has
-// that was just made or reset.
+// NewSQ returns a send queue. The indices of its WQEs begin at 0, as they do in
+// a QP that was just made or reset.
 func NewSQ(c SQConfig) (*SQ, error) {
 	q := new(SQ)
 	if err := q.setUp(c); err != nil {

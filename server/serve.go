@@ -103,8 +103,8 @@ func (l *Listener) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucr
 	}
 	l.device.Report(cred.Uid, slog.LevelInfo, "client connected", "client", c.Name())
 	defer func() {
-		// Close refunds the client's thread, but closing the connection may hold one too:
-		// it is charged first.
+		// c.Close refunds the thread of the client. Closing the connection may hold a
+		// thread too. That thread is charged before the refund.
 		_ = l.device.Incur(cred.Uid, threadCost)
 		cost = cost.Plus(threadCost)
 		_ = c.Close()

@@ -10,8 +10,8 @@ import (
 )
 
 // An mr is a memory region. If it lies in an extent, the engine has mapped the extent and
-// works there directly. Otherwise it stays in the process's own memory, and the engine has
-// the kernel copy.
+// works there directly. Otherwise it stays in the process's own memory, and the kernel
+// copies for the engine.
 type mr struct {
 	*object
 	key          uint32
@@ -66,8 +66,9 @@ func regMR(c *call, req []byte) error {
 	return nil
 }
 
-// payload checks memory that is to be registered, and returns the extent that it lies in,
-// which it holds for the caller. It returns none if the memory stays the process's own.
+// payload checks memory that is to be registered. If the memory lies in an extent, payload
+// holds that extent for the caller and returns it. If the memory stays the process's own,
+// payload returns none.
 func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, error) {
 	switch {
 	case length == 0 || length > maxExtent:
@@ -78,7 +79,7 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 		return nil, refuse(eINVAL, "memory region at %#x with iova %#x; both must have the same offset in their page", addr, iova)
 	}
 	a := area{"memory region", addr, length, 1}
-	if err := c.settle(a); err == nil { // else it could not be remapped, and is copied
+	if err := c.settle(a); err == nil { // on an error the memory could not be remapped: the kernel copies it
 		e, err := c.p.memory.find(addr, length)
 		if err != nil {
 			return nil, refuse(eFAULT, "memory region: %v", err)

@@ -114,7 +114,7 @@ func (c *client) newRegion(what string, size int) (*shm.Region, uint32, error) {
 	}
 	r, id, err := c.dev.NewRegion(what, size)
 	if err != nil {
-		return nil, 0, wrap(what, err)
+		return nil, 0, wrap(what, c.failed(err))
 	}
 	return r, id, nil
 }

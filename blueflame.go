@@ -41,5 +41,5 @@ func (c *client) blueFlame(i int) (page uint16, number uint8, register []byte) {
 	page = uint16(i / blueFlamesPerPage)
 	r := firstBlueFlame + i%blueFlamesPerPage
 	at := uint64(page)*doorbell.UARPageSize + doorbell.BFOffset + uint64(r)*doorbell.BFRegSize
-	return page, uint8(1 + r), c.uar.Bytes()[at : at+doorbell.BFRegSize]
+	return page, uint8(1 + r), c.registers[at : at+doorbell.BFRegSize]
 }

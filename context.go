@@ -36,6 +36,7 @@ type client struct {
 	log          *slog.Logger // for what nobody is there to be told of; nil: nothing is said
 	limits       control.Welcome
 	uar          *shm.Region
+	registers    []byte // all of uar. Close keeps the addresses (see keep), so it can be used beside Close.
 	status       *shm.Region
 	table        hostpath.Table // finds QPs by the user index of a CQE
 	arena        arena
@@ -103,6 +104,7 @@ func newClient(dev device, log *slog.Logger) (*client, error) {
 	c.uar, c.status = r.UAR, r.Status
 	keep(c, c.uar)
 	keep(c, c.status)
+	c.registers = c.uar.Bytes()
 	c.waker.asleep = shm.Word64At(c.status.Bytes(), control.StatusAsleep)
 	if n := int(c.limits.UARPages); n < 1 || c.uar.Size() < n*doorbell.UARPageSize {
 		_ = errors.Join(dev.Close(), c.uar.Close(), c.status.Close())
@@ -291,7 +293,16 @@ func (c *client) call(what string, op control.Op, req, ans control.Message) (con
 		return control.Reply{}, wrap(what, err)
 	}
 	r, err := c.dev.Call(op, req, ans)
-	return r, wrap(what, err)
+	return r, wrap(what, c.failed(err))
+}
+
+// failed returns the error of a request that returned err: ErrClosed if the client was
+// closed meanwhile.
+func (c *client) failed(err error) error {
+	if err != nil && c.closed.Load() {
+		return ErrClosed
+	}
+	return err
 }
 
 // register returns the next doorbell register, in turn. Queues can share one, because
@@ -304,11 +315,11 @@ func (c *client) register() (page uint16, mem []byte) {
 	const perPage = 2
 	page = uint16(n / perPage % int(c.limits.UARPages))
 	off := uint64(page)*doorbell.UARPageSize + doorbell.BFOffset + uint64(n%perPage)*doorbell.BFRegSize
-	return page, c.uar.Bytes()[off : off+doorbell.BFRegSize]
+	return page, c.registers[off : off+doorbell.BFRegSize]
 }
 
 // armRegister is where CQs of page 0 are armed.
-func (c *client) armRegister() []byte { return c.uar.Bytes()[doorbell.CQArmOffset:][:8] }
+func (c *client) armRegister() []byte { return c.registers[doorbell.CQArmOffset:][:8] }
 
 // A PD is a protection domain: queue pairs and keys work together only if they belong
 // to the same one.
@@ -354,7 +365,7 @@ func (p *PD) usable(what string) error {
 }
 
 // closing runs destroy once. It does not run it when the context has ended, because the
-// device has destroyed everything then. When destroy fails, the object stays open.
+// device has destroyed everything then; so it has when destroy finds that. When destroy fails, the object stays open.
 func closing(c *Context, closed *atomic.Bool, destroy func() error) error {
 	if c == nil {
 		return errZero
@@ -366,7 +377,7 @@ func closing(c *Context, closed *atomic.Bool, destroy func() error) error {
 		return nil
 	}
 	err := destroy()
-	if err != nil && !errors.Is(err, ErrDeviceGone) {
+	if err != nil && !errors.Is(err, ErrDeviceGone) && !errors.Is(err, ErrClosed) {
 		closed.Store(false)
 		return err
 	}

@@ -86,7 +86,7 @@ func (q *SRQ) create(cfg SRQConfig) error {
 	}
 	var ans control.SRQN
 	if _, err := c.dev.Call(control.OpCreateSRQ, req, &ans); err != nil {
-		return err
+		return c.failed(err)
 	}
 	q.srqn = ans.SRQN
 	c.mu.Lock()

@@ -23,10 +23,10 @@ func (d *answerer) Call(op control.Op, req, ans control.Message) (control.Reply,
 	return r, err
 }
 
-// A Close right after the device has made an object does not disturb the rest of the
+// A Close right after the device has made or changed an object does not disturb the rest of the
 // work on this side.
 func TestCloseBeforeTheEndOfCreate(t *testing.T) {
-	for _, on := range []control.Op{control.OpCreateCQ, control.OpCreateQP, control.OpCreateSRQ} {
+	for _, on := range []control.Op{control.OpCreateCQ, control.OpCreateQP, control.OpCreateSRQ, control.OpRegMR, control.OpReregMR} {
 		dev, err := openEmbedded(Config{})
 		require.NoError(t, err)
 		d := &answerer{device: dev, on: on}
@@ -44,6 +44,15 @@ func TestCloseBeforeTheEndOfCreate(t *testing.T) {
 		case control.OpCreateSRQ:
 			_, err = pd.CreateSRQ(SRQConfig{})
 			require.NoError(t, err)
+		case control.OpRegMR:
+			mr, err := pd.RegisterMemory(4096, FullAccess)
+			require.NoError(t, err)
+			require.Nil(t, mr.Bytes())
+		case control.OpReregMR:
+			mr, err := pd.RegisterMemory(4096, FullAccess)
+			require.NoError(t, err)
+			require.NoError(t, mr.Reregister(nil, 64, 64, FullAccess))
+			require.Nil(t, mr.Bytes())
 		}
 		require.ErrorIs(t, c.err(), ErrClosed)
 		page, register := c.register()
@@ -51,6 +60,8 @@ func TestCloseBeforeTheEndOfCreate(t *testing.T) {
 		require.NotEmpty(t, register)
 		_, _, register = c.blueFlame(0)
 		require.NotEmpty(t, register)
+		_, err = c.Status()
+		require.ErrorIs(t, err, ErrClosed)
 	}
 }
 

@@ -36,8 +36,9 @@ type client struct {
 	log          *slog.Logger // for what nobody is there to be told of; nil: nothing is said
 	limits       control.Welcome
 	uar          *shm.Region
-	registers    []byte // all of uar. Close keeps the addresses (see keep), so it can be used beside Close.
 	status       *shm.Region
+	registers    []byte         // all of uar. Close keeps the addresses (see keep), so it can be used beside Close.
+	statusPage   []byte         // all of status, likewise
 	table        hostpath.Table // finds QPs by the user index of a CQE
 	arena        arena
 	waker        waker
@@ -104,8 +105,8 @@ func newClient(dev device, log *slog.Logger) (*client, error) {
 	c.uar, c.status = r.UAR, r.Status
 	keep(c, c.uar)
 	keep(c, c.status)
-	c.registers = c.uar.Bytes()
-	c.waker.asleep = shm.Word64At(c.status.Bytes(), control.StatusAsleep)
+	c.registers, c.statusPage = c.uar.Bytes(), c.status.Bytes()
+	c.waker.asleep = shm.Word64At(c.statusPage, control.StatusAsleep)
 	if n := int(c.limits.UARPages); n < 1 || c.uar.Size() < n*doorbell.UARPageSize {
 		_ = errors.Join(dev.Close(), c.uar.Close(), c.status.Close())
 		return nil, wrap("connect", fmt.Errorf("the engine gives %d bytes for %d UAR pages of %d", c.uar.Size(), n, doorbell.UARPageSize))

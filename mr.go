@@ -58,12 +58,18 @@ func (a Access) String() string {
 type MR struct {
 	pd     *PD
 	mem    []byte
+	off    int // of mem in the memory that RegisterMemory made
 	addr   uint64
 	key    uint32
-	region *shm.Region // nil for a part of another MR's memory
-	size   int         // bytes of region that were asked for
-	id     uint32      // of region
-	parent *MR
+	parent *MR // the MR of RegisterMemory, nil for itself
+
+	// Of the MR of RegisterMemory. A Close of the context takes the bytes of region away at
+	// any time, so they are kept here.
+	region *shm.Region
+	id     uint32 // of region
+	whole  []byte // of region, as many as were asked for
+	base   uint64 // address of whole
+
 	closed atomic.Bool
 
 	mu    sync.Mutex // of the MR of RegisterMemory: one key is made, changed or closed at a time
@@ -93,9 +99,10 @@ func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &MR{pd: p, region: r, size: size, id: id, mem: r.Bytes()[:size:size]}
+	whole := r.Bytes()[:size:size]
+	m := &MR{pd: p, mem: whole, region: r, id: id, whole: whole, base: r.Addr()}
 	keep(m, r)
-	if err := m.register(what, r.Addr(), access); err != nil {
+	if err := m.register(what, m.base, access); err != nil {
 		_, _ = c.call(what, control.OpDropRegion, &control.RegionID{ID: id}, &control.Empty{})
 		_ = r.Close()
 		return nil, err
@@ -122,9 +129,8 @@ func (m *MR) Register(off, n int, access Access) (*MR, error) {
 	if off < 0 || n < 1 || off > len(m.mem) || n > len(m.mem)-off {
 		return nil, wrap(what, fmt.Errorf("%d bytes at offset %d; the memory has %d", n, off, len(m.mem)))
 	}
-	part := &MR{pd: m.pd, parent: root, mem: m.mem[off : off+n : off+n]}
-	at, _ := root.region.Offset(part.mem)
-	if err := part.register(what, root.region.Addr()+at, access); err != nil {
+	part := &MR{pd: m.pd, parent: root, mem: m.mem[off : off+n : off+n], off: m.off + off}
+	if err := part.register(what, root.base+uint64(part.off), access); err != nil {
 		return nil, err
 	}
 	root.parts++

@@ -32,10 +32,10 @@ func (m *MR) Reregister(pd *PD, off, n int, access Access) error {
 	if m.closed.Load() || root.closed.Load() {
 		return wrap(what, ErrClosed)
 	}
-	if off < 0 || n < 1 || off > root.size || n > root.size-off {
-		return wrap(what, fmt.Errorf("%d bytes at offset %d; the memory has %d", n, off, root.size))
+	if off < 0 || n < 1 || off > len(root.whole) || n > len(root.whole)-off {
+		return wrap(what, fmt.Errorf("%d bytes at offset %d; the memory has %d", n, off, len(root.whole)))
 	}
-	addr := root.region.Addr() + uint64(off)
+	addr := root.base + uint64(off)
 	req := &control.ReregMR{
 		Key: m.key, What: control.ReregRange | control.ReregPD | control.ReregAccess,
 		PDN: pd.num, Access: uint32(access), Addr: addr, Length: uint64(n), IOVA: addr,
@@ -48,6 +48,6 @@ func (m *MR) Reregister(pd *PD, off, n int, access Access) error {
 	if access&ZeroBased != 0 {
 		m.addr = 0
 	}
-	m.mem = root.region.Bytes()[off : off+n : off+n]
+	m.mem, m.off = root.whole[off:off+n:off+n], off
 	return nil
 }

@@ -31,11 +31,7 @@ func (c *Context) Status() (Status, error) {
 	if c.client == nil {
 		return Status{}, wrap("status", errZero)
 	}
-	b := c.status.Bytes()
-	if c.closed.Load() || b == nil {
-		return Status{}, wrap("status", ErrClosed)
-	}
-	word := func(off uint64) uint64 { return shm.Word64At(b, off).Observe() }
+	word := func(off uint64) uint64 { return shm.Word64At(c.statusPage, off).Observe() }
 	count := func(n control.Counter) uint64 { return word(n.Offset()) }
 	s := Status{
 		State: control.EngineState(word(control.StatusState)).String(),
@@ -43,6 +39,9 @@ func (c *Context) Status() (Status, error) {
 		WQEs: count(control.CounterWQEs), Bytes: count(control.CounterBytes), CQEs: count(control.CounterCQEs),
 		Failed: count(control.CounterFailed), Receives: count(control.CounterReceives), Events: count(control.CounterEvents),
 		Explained: count(control.CounterExplained), Stalls: count(control.CounterStalls),
+	}
+	if c.closed.Load() { // last: before Close, the page was the device's while it was read
+		return Status{}, wrap("status", ErrClosed)
 	}
 	if c.gone.Load() {
 		s.State = control.EngineGone.String() // a device that was killed could not say so

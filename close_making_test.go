@@ -1,6 +1,8 @@
 package nicless
 
 import (
+	"bytes"
+	"os"
 	"sync"
 	"testing"
 
@@ -45,9 +47,10 @@ func TestCloseBeforeTheEndOfCreate(t *testing.T) {
 			_, err = pd.CreateSRQ(SRQConfig{})
 			require.NoError(t, err)
 		case control.OpRegMR:
-			mr, err := pd.RegisterMemory(4096, FullAccess)
-			require.NoError(t, err)
-			require.Nil(t, mr.Bytes())
+			before := mappings(t)
+			_, err := pd.RegisterMemory(4096, FullAccess)
+			require.ErrorIs(t, err, ErrClosed)
+			require.LessOrEqual(t, mappings(t), before)
 		case control.OpReregMR:
 			mr, err := pd.RegisterMemory(4096, FullAccess)
 			require.NoError(t, err)
@@ -63,6 +66,13 @@ func TestCloseBeforeTheEndOfCreate(t *testing.T) {
 		_, err = c.Status()
 		require.ErrorIs(t, err, ErrClosed)
 	}
+}
+
+// mappings counts the mappings of registered memory in this process.
+func mappings(t *testing.T) int {
+	b, err := os.ReadFile("/proc/self/maps")
+	require.NoError(t, err)
+	return bytes.Count(b, []byte("nicless:register memory"))
 }
 
 // Makers of objects beside a Close get ErrClosed.

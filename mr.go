@@ -1,6 +1,7 @@
 package nicless
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -108,8 +109,11 @@ func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
 		return nil, err
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed.Load() { // Close may have gone through c.memory already
+		return nil, wrap(what, errors.Join(ErrClosed, r.Close()))
+	}
 	c.memory[r] = struct{}{}
-	c.mu.Unlock()
 	return m, nil
 }
 

@@ -51,7 +51,7 @@ type client struct {
 
 	// Events; see NextEvent.
 	events   *os.File
-	inbox    chan Event
+	inbox    chan waiting
 	lost     int           // the listener's: events dropped since the last one
 	noEvents chan struct{} // closed when no more events come
 	explain  atomic.Pointer[func(Explanation)]
@@ -90,7 +90,7 @@ func newContext(dev device, log *slog.Logger) (*Context, error) {
 
 func newClient(dev device, log *slog.Logger) (*client, error) {
 	c := &client{
-		dev: dev, log: log, ended: make(chan struct{}), inbox: make(chan Event, maxEvents), noEvents: make(chan struct{}),
+		dev: dev, log: log, ended: make(chan struct{}), inbox: make(chan waiting, maxEvents), noEvents: make(chan struct{}),
 		channels: make(map[*os.File]struct{}), memory: make(map[*shm.Region]struct{}),
 		qps: make(map[uint32]weak.Pointer[QP]), cqs: make(map[uint32]weak.Pointer[CQ]), srqs: make(map[uint32]weak.Pointer[SRQ]),
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"weak"
 
 	"github.com/nicless/nicless/internal/control"
 )
@@ -33,13 +34,29 @@ type Event struct {
 	Kind   EventKind
 	Number uint32 // of the object
 
-	// The object, nil if it is of another kind or has been closed.
+	// The object, nil if it is of another kind, has been closed, or is not in use any more.
 	QP  *QP
 	CQ  *CQ
 	SRQ *SRQ
 
 	Explanation *Explanation // of kind EventExplanation
 	Lost        int          // events before this one that were dropped, because the program did not take them in time
+}
+
+// A waiting event is one that was not taken yet. It does not keep its object, and so the
+// Context, from being collected.
+type waiting struct {
+	Event
+	qp  weak.Pointer[QP]
+	cq  weak.Pointer[CQ]
+	srq weak.Pointer[SRQ]
+}
+
+// take returns the event with its object.
+func (w *waiting) take() Event {
+	ev := w.Event
+	ev.QP, ev.CQ, ev.SRQ = w.qp.Value(), w.cq.Value(), w.srq.Value()
+	return ev
 }
 
 // String returns, for instance, "QP 0x000abc: access_error", and for an explanation
@@ -131,9 +148,9 @@ func (c *Context) NextEvent(ctx context.Context) (Event, error) {
 			return Event{}, err
 		}
 		select {
-		case ev := <-c.inbox:
+		case w := <-c.inbox:
 			c.clearEvent()
-			return ev, nil
+			return w.take(), nil
 		case <-ctx.Done():
 			return Event{}, ctx.Err()
 		case <-c.noEvents:
@@ -147,7 +164,8 @@ func (c *Context) NextEvent(ctx context.Context) (Event, error) {
 
 // OnExplanation sets a handler for explanations. NextEvent does not return them then. f
 // is called on a goroutine of the context, one call at a time. Nil removes the handler.
-// f must not close the context: Close waits for f.
+// f must not close the context: Close waits for f. A context to which f refers, itself or by
+// an object of it, is never closed by the collector.
 func (c *Context) OnExplanation(f func(Explanation)) {
 	switch {
 	case c.client == nil: // nothing is explained
@@ -179,20 +197,20 @@ func (c *client) listen(from *os.File) {
 }
 
 func (c *client) deliver(m *control.Event) {
-	ev := Event{Kind: EventKind(m.Kind), Number: m.Number}
+	w := waiting{Event: Event{Kind: EventKind(m.Kind), Number: m.Number}}
 	c.mu.Lock()
 	switch m.Kind {
 	case control.EventCQError:
-		ev.CQ = c.cqs[m.Number].Value()
+		w.cq = c.cqs[m.Number]
 	case control.EventSRQLimit:
-		ev.SRQ = c.srqs[m.Number].Value()
+		w.srq = c.srqs[m.Number]
 	case control.EventExplanation:
 	default:
-		ev.QP = c.qps[m.Number].Value()
+		w.qp = c.qps[m.Number]
 	}
 	c.mu.Unlock()
-	if ev.CQ != nil {
-		ev.CQ.overrun.Store(true)
+	if cq := w.cq.Value(); cq != nil {
+		cq.overrun.Store(true)
 	}
 	if m.Kind == control.EventExplanation {
 		x := Explanation{
@@ -205,12 +223,12 @@ func (c *client) deliver(m *control.Event) {
 			(*f)(x)
 			return
 		}
-		ev.Explanation = &x
+		w.Explanation = &x
 	}
 	for {
-		ev.Lost = c.lost
+		w.Lost = c.lost
 		select {
-		case c.inbox <- ev:
+		case c.inbox <- w:
 			c.lost = 0
 			c.signalEvent()
 			return

@@ -45,8 +45,9 @@ func (c *Context) PollEvent() (*Event, error) {
 		return nil, errZero
 	}
 	select {
-	case ev := <-c.inbox:
+	case w := <-c.inbox:
 		c.clearEvent()
+		ev := w.take()
 		return &ev, nil
 	default:
 	}

@@ -1,0 +1,54 @@
+package nicless
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// dropped makes a Context, has use use it, and returns its device, which ends when the
+// collector has found the Context and closed it.
+func dropped(t *testing.T, use func(*Context)) (*client, device) {
+	t.Helper()
+	dev, err := openEmbedded(Config{})
+	require.NoError(t, err)
+	ctx, err := newContext(dev, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = dev.Close() })
+	use(ctx)
+	return ctx.client, dev
+}
+
+// requireCollected checks that the collector finds the Context of dev.
+func requireCollected(t *testing.T, dev device) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		select {
+		case <-dev.Done():
+			return true
+		default:
+			return false
+		}
+	}, 10*time.Second, time.Millisecond)
+}
+
+// An event that nobody takes does not keep a Context that nothing refers to any more.
+func TestDroppedContextWithEvent(t *testing.T) {
+	_, dev := dropped(t, func(c *Context) {
+		pd, err := c.AllocPD()
+		require.NoError(t, err)
+		cq, err := c.CreateCQ(CQConfig{})
+		require.NoError(t, err)
+		a, err := pd.CreateQP(QPConfig{SendCQ: cq})
+		require.NoError(t, err)
+		b, err := pd.CreateQP(QPConfig{SendCQ: cq})
+		require.NoError(t, err)
+		require.NoError(t, Pair(a, b, Connection{}))
+		require.NoError(t, a.Modify(&Attr{Mask: AttrState, State: StateSQD}))
+		require.Eventually(t, func() bool { return len(c.inbox) == 1 }, 10*time.Second, time.Millisecond, "an event that waits")
+	})
+	requireCollected(t, dev)
+}

@@ -115,11 +115,12 @@ func (ch *Channel) Poll() (*CQ, error) {
 
 // Fd returns the descriptor that is readable when a queue has an event, for poll and
 // epoll; -1 after Close. The caller must neither read nor close it, and calls Poll when
-// it is readable.
+// it is readable. The collector does not close the Context then.
 func (ch *Channel) Fd() int {
 	fd := -1
 	if raw, err := ch.file.SyscallConn(); err == nil {
 		_ = raw.Control(func(f uintptr) { fd = int(f) })
+		ch.ctx.hold()
 	}
 	return fd
 }

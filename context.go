@@ -21,16 +21,27 @@ import (
 
 // A Context is one client of an engine. Open and Dial make one. Everything that is
 // made through it keeps it in use; when nothing does any more, a Context that was
-// not closed is closed, and the log says so.
+// not closed is closed, and the log says so. After Done, EventFd or Channel.Fd it
+// stays open until Close, because the collector sees neither a goroutine that waits
+// for the channel nor an epoll that has the descriptor.
+//
+// It must not be copied: a copy does not keep it in use.
 //
 // Safe for concurrent use, as the methods that make and close objects are.
 type Context struct {
+	_       noCopy
 	*client // nil: the zero Context, which nothing can be made through
 }
 
+// A noCopy has go vet (copylocks) report copies of what it is part of.
+type noCopy struct{}
+
+func (*noCopy) Lock()   {}
+func (*noCopy) Unlock() {}
+
 // A client is what a Context works with. No goroutine of ours and no table of
 // objects refers to the Context itself or to what was made through it, so that the
-// garbage collector can tell that a program has dropped them.
+// garbage collector can tell that a program has dropped them. held is the exception.
 type client struct {
 	dev          device
 	log          *slog.Logger // for what nobody is there to be told of; nil: nothing is said
@@ -43,6 +54,8 @@ type client struct {
 	arena        arena
 	waker        waker
 	uniprocessor bool // engine and program may have to take turns on one core
+
+	held atomic.Pointer[Context] // nil, or the Context that hold keeps in use
 
 	gone   atomic.Bool   // the device has ended
 	closed atomic.Bool   // Close was called
@@ -83,7 +96,7 @@ func newContext(dev device, log *slog.Logger) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	outer := &Context{c}
+	outer := &Context{client: c}
 	runtime.AddCleanup(outer, (*client).dropped, c)
 	return outer, nil
 }
@@ -194,6 +207,7 @@ func (c *client) close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
+	c.held.Store(nil)
 	c.drainEvents()
 	err := c.dev.Close() // first: then nothing moves in the memory any more
 	c.end()
@@ -209,6 +223,15 @@ func (c *client) close() error {
 		err = errors.Join(err, r.Close())
 	}
 	return errors.Join(err, c.arena.close(), c.uar.Close(), c.status.Close())
+}
+
+// hold keeps the Context in use until it is closed: the cleanup of newContext refers to
+// the client, and the client to the Context.
+func (c *Context) hold() {
+	c.held.Store(c)
+	if c.closed.Load() { // Close may have let go already
+		c.held.Store(nil)
+	}
 }
 
 // keep has r, which the client or an object of it uses, keep its addresses when it
@@ -255,11 +278,13 @@ func (c *client) end() { c.once.Do(func() { close(c.ended) }) }
 // String returns, for instance, "context of engine 0123456789abcdef".
 func (c *Context) String() string { return fmt.Sprintf("context of engine %016x", c.Device()) }
 
-// Done is closed when the device is gone or the context is closed.
+// Done is closed when the device is gone or the context is closed. After it was called,
+// the Context stays open until Close, also when nothing refers to it any more.
 func (c *Context) Done() <-chan struct{} {
 	if c.client == nil {
 		return noContext
 	}
+	c.hold()
 	return c.ended
 }
 

@@ -52,3 +52,45 @@ func TestDroppedContextWithEvent(t *testing.T) {
 	})
 	requireCollected(t, dev)
 }
+
+// A program that has a channel or a descriptor of a Context keeps the Context, until it
+// closes it.
+func TestHeldContext(t *testing.T) {
+	for name, use := range map[string]func(*Context){
+		"Done": func(c *Context) { c.Done() },
+		"EventFd": func(c *Context) {
+			_, err := c.EventFd()
+			require.NoError(t, err)
+		},
+		"Channel.Fd": func(c *Context) {
+			ch, err := c.CreateChannel()
+			require.NoError(t, err)
+			require.NotEqual(t, -1, ch.Fd())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := make(chan struct{})
+			c, dev := dropped(t, func(c *Context) {
+				runtime.AddCleanup(c, func(found chan struct{}) { close(found) }, found)
+				use(c)
+			})
+			for range 3 { // a collection that closes others
+				_, other := dropped(t, func(*Context) {})
+				requireCollected(t, other)
+			}
+			require.NoError(t, c.err())
+
+			require.NoError(t, c.close())
+			<-dev.Done()
+			require.Eventually(t, func() bool {
+				runtime.GC()
+				select {
+				case <-found:
+					return true
+				default:
+					return false
+				}
+			}, 10*time.Second, time.Millisecond, "Close lets go")
+		})
+	}
+}

@@ -14,7 +14,7 @@ type notifier struct {
 
 // EventFd returns a descriptor that is readable while NextEvent or PollEvent have
 // something to return, for poll and epoll. The caller must neither read nor close it.
-// It is valid until the context is closed.
+// It is valid until the context is closed. The collector does not close the Context then.
 func (c *Context) EventFd() (int, error) {
 	const what = "event descriptor"
 	if c.client == nil {
@@ -33,6 +33,7 @@ func (c *Context) EventFd() (int, error) {
 		}
 		b.fd = fd
 	}
+	c.hold()
 	if c.eventWaits() {
 		b.signal()
 	}

@@ -197,7 +197,7 @@ func (c *client) dropped() {
 	}
 	c.mu.Lock()
 	for r := range c.memory {
-		r.Reserve() // for ever: the program may still have the bytes
+		r.Reserve() // without a Release: the program may still have the bytes
 	}
 	c.mu.Unlock()
 	go c.close() // it waits for the device

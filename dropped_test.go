@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // dropped makes a Context, has use use it, and returns its device, which ends when the
@@ -92,5 +94,35 @@ func TestHeldContext(t *testing.T) {
 				}
 			}, 10*time.Second, time.Millisecond, "Close lets go")
 		})
+	}
+}
+
+// A slice of memory of a Context that was dropped stays readable: the collector cannot
+// see that the program has it.
+func TestSliceOfDroppedContext(t *testing.T) {
+	if shm.RaceEnabled {
+		t.Skip("memory is the collector's under the race detector, and is not unmapped")
+	}
+	for range 10 {
+		var late []byte
+		released := make(chan struct{})
+		c, dev := dropped(t, func(c *Context) {
+			pd, err := c.AllocPD()
+			require.NoError(t, err)
+			mr, err := pd.RegisterMemory(shm.PageSize, FullAccess)
+			require.NoError(t, err)
+			late = mr.Bytes()
+			late[0] = 7
+			runtime.AddCleanup(mr, func(released chan struct{}) { close(released) }, released)
+		})
+		requireCollected(t, dev)
+		<-released
+		require.Eventually(t, func() bool { // close comes to the arena after the memory
+			c.arena.mu.Lock()
+			defer c.arena.mu.Unlock()
+			return c.arena.closed
+		}, 10*time.Second, time.Millisecond)
+		require.NoError(t, unix.Msync(late, unix.MS_ASYNC), "mapped")
+		require.Zero(t, late[0])
 	}
 }

@@ -28,7 +28,7 @@ type Region struct {
 
 	mu       sync.Mutex // guards what follows, file, and Close against itself
 	sealed   bool       // against holes; see Seal
-	reserved bool       // Close keeps the addresses; see Reserve
+	reserved int        // callers of Reserve that have not called Release: Close keeps the addresses
 	held     hold       // pages that nobody makes huge pages of
 }
 
@@ -82,7 +82,7 @@ func (r *Region) Close() error {
 	var errs [2]error
 	r.held.release()
 	if r.maps != nil {
-		if !r.reserved || !gone && hollow(r.maps) != nil {
+		if r.reserved == 0 || !gone && hollow(r.maps) != nil {
 			errs[0] = r.maps.Unmap() // sets r.maps to nil
 		}
 	}

@@ -12,19 +12,20 @@ import (
 // Reserve has Close give the memory back but keep its addresses, until Release:
 // private pages of zeros take its place. A goroutine that still reads or writes
 // there then finds zeros, where it would fault otherwise, which ends the program.
+// Each call needs a Release of its own.
 func (r *Region) Reserve() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reserved = true
+	r.reserved++
 }
 
-// Release ends what Reserve began: the addresses go now, if the region is closed,
-// and otherwise when it is.
+// Release ends what one Reserve began. After the last, the addresses go: now, if the
+// region is closed, and otherwise when it is.
 func (r *Region) Release() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reserved = false
-	if r.mem != nil || r.maps == nil {
+	r.reserved = max(r.reserved-1, 0)
+	if r.reserved > 0 || r.mem != nil || r.maps == nil {
 		return nil
 	}
 	return r.maps.Unmap() // sets r.maps to nil

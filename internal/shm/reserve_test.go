@@ -30,6 +30,21 @@ func TestReserve(t *testing.T) {
 	require.ErrorIs(t, unix.Msync(late, unix.MS_ASYNC), unix.ENOMEM, "not mapped")
 	require.NoError(t, r.Release())
 
+	// Two callers have reserved it: the Release of one leaves it to the other.
+	for _, order := range [][2]func(*Region) error{{(*Region).Close, (*Region).Release}, {(*Region).Release, (*Region).Close}} {
+		r, err = Create("reserved", PageSize)
+		require.NoError(t, err)
+		late = r.Bytes()
+		r.Reserve()
+		r.Reserve()
+		for _, f := range order {
+			require.NoError(t, f(r))
+		}
+		require.NoError(t, unix.Msync(late, unix.MS_ASYNC), "mapped")
+		require.NoError(t, r.Release())
+		require.ErrorIs(t, unix.Msync(late, unix.MS_ASYNC), unix.ENOMEM, "not mapped")
+	}
+
 	// Released before it is closed, it is like any other.
 	r, err = Create("reserved", PageSize)
 	require.NoError(t, err)

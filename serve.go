@@ -23,7 +23,7 @@ func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready
 
 // ServeListener is Serve on a socket that exists already, which a service manager
 // has made, for instance (socket activation), or net.ListenUnix. It must be of
-// network "unixpacket". ServeListener closes it in the end and leaves its file.
+// network "unixpacket". ServeListener closes it in the end, also after an error, and leaves its file.
 //
 // For Config.VerbsDevices the socket must have a path, and only the user who runs
 // the engine may use the devices.
@@ -31,6 +31,10 @@ func ServeListener(ctx context.Context, l *net.UnixListener, cfg Config, ready f
 	if l == nil {
 		return errors.New("nicless: serve: no listener (nil)")
 	}
+	l.SetUnlinkOnClose(false)
+	// For errors before the server has it. Connections that were not accepted may hold
+	// descriptors that are slow to close.
+	defer func() { go l.Close() }()
 	path := l.Addr().String()
 	if cfg.VerbsDevices > 0 && (path == "" || path[0] == '@') {
 		return fmt.Errorf("nicless: serve: VerbsDevices %d on a socket without a path", cfg.VerbsDevices)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -48,17 +49,33 @@ func TestServeListener(t *testing.T) {
 	require.Error(t, err, "closed, or about to be")
 }
 
+// A listener is closed also when it is refused, or nothing can be served on it.
 func TestListenersThatAreRefused(t *testing.T) {
 	require.ErrorContains(t, ServeListener(t.Context(), nil, Config{}, nil), "nil")
-	path := filepath.Join(t.TempDir(), "stream")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	require.NoError(t, err)
-	defer l.Close()
-	require.ErrorContains(t, ServeListener(t.Context(), l, Config{}, nil), "is of network unix; unixpacket")
-	l2, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket"})
-	require.NoError(t, err)
-	defer l2.Close()
-	require.ErrorContains(t, ServeListener(t.Context(), l2, Config{VerbsDevices: 1}, nil), "without a path")
+	for _, c := range []struct {
+		network, name string
+		cfg           Config
+		says          string
+	}{
+		{"unix", "stream", Config{}, "is of network unix; unixpacket"},
+		{"unixpacket", "", Config{VerbsDevices: 1}, "without a path"},
+		{"unixpacket", "config", Config{Limits: Limits{QPs: -1}}, "Limits.QPs -1"},
+		{"unixpacket", "engine", Config{CPUs: []int{-1}}, "core -1"},
+	} {
+		path := c.name
+		if path != "" {
+			path = filepath.Join(t.TempDir(), path)
+		}
+		l, err := net.ListenUnix(c.network, &net.UnixAddr{Name: path, Net: c.network})
+		require.NoError(t, err)
+		require.ErrorContains(t, ServeListener(t.Context(), l, c.cfg, nil), c.says)
+		_ = l.SetDeadline(time.Now().Add(10 * time.Second))
+		_, err = l.AcceptUnix()
+		require.ErrorIs(t, err, net.ErrClosed)
+		if path != "" {
+			require.FileExists(t, path)
+		}
+	}
 }
 
 func TestNegativeLimits(t *testing.T) {

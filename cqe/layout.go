@@ -1,6 +1,9 @@
 package cqe
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // Offsets in a 64-byte entry. All fields are big-endian.
 const (
@@ -62,12 +65,17 @@ func (t Tail) Owned(index uint64, log uint) Tail { return t | Tail(Owner(index, 
 // read big-endian, or the invalidated rkey; time is the timestamp, or of an error
 // entry the result of [ErrWord].
 func PutBody(dst *[Size]byte, flags, uidx, imm, byteCount uint32, time uint64) {
-	be := binary.BigEndian
 	*(*[24]byte)(dst[:24]) = [24]byte{}
-	be.PutUint64(dst[24:32], uint64(flags)<<32)
-	be.PutUint64(dst[32:40], uint64(uidx)<<32|uint64(imm))
-	be.PutUint64(dst[40:48], uint64(byteCount))
-	be.PutUint64(dst[48:56], time)
+	putWord(dst[24:32], uint64(flags)<<32)
+	putWord(dst[32:40], uint64(uidx)<<32|uint64(imm))
+	putWord(dst[40:48], uint64(byteCount))
+	putWord(dst[48:56], time)
+}
+
+// putWord writes v big-endian, by one store. binary.BigEndian.PutUint64 of a number
+// with bytes known to be 0 is compiled to a store for each other byte.
+func putWord(dst []byte, v uint64) {
+	binary.LittleEndian.PutUint64(dst, bits.ReverseBytes64(v))
 }
 
 // ErrWord returns bytes 48..55 of an error entry as a big-endian number.

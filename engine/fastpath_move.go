@@ -21,17 +21,11 @@ func (sh *shard) fastMove(q, p *qp, from wqes, most, budget int) (done, cost int
 		h := head{b.Word(0), b.Word(1)}
 		op := h.opcode()
 		need, ok := q.fastRight(p, op)
-		if !ok || !q.ordinary(h) {
+		if !ok {
 			break
 		}
-		if k := uint32(b.Word(3) >> 32); remote == nil || rkey != k {
-			if remote, rkey = sh.keys.find(k), k; remote == nil {
-				break
-			}
-		}
-		if !remote.serves(p) || remote.access&need == 0 {
-			break
-		}
+		// The data segment first, because more than one is the most frequent reason to
+		// leave the fast path.
 		length := b.Word(4) // byte_count:32 lkey:32
 		n := length >> 32
 		var near []byte
@@ -56,6 +50,17 @@ func (sh *shard) fastMove(q, p *qp, from wqes, most, budget int) (done, cost int
 			if near, ok = local.span(b.Word(5), n); !ok {
 				break
 			}
+		}
+		if !q.ordinary(h) {
+			break
+		}
+		if k := uint32(b.Word(3) >> 32); remote == nil || rkey != k {
+			if remote, rkey = sh.keys.find(k), k; remote == nil {
+				break
+			}
+		}
+		if !remote.serves(p) || remote.access&need == 0 {
+			break
 		}
 		far, ok := remote.span(b.Word(2), n)
 		if !ok {

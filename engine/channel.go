@@ -108,7 +108,7 @@ func (sh *shard) observeArms() (done int) {
 // before they poll the completions they were woken for, and expect a completion for each
 // event (perftest with -e polls once for each).
 //
-// Observe: arm word. Published by post.CQ.Arm.
+// Observe: arm word. Published by hostpath.CQ.Arm.
 func (sh *shard) observeArm(q *cq) int {
 	word := q.armWord.Observe()
 	if word == q.armSeen {

@@ -80,6 +80,7 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	slow := rapid.Bool().Draw(rt, "slow path")
 	for _, l := range w.e.shards {
 		l.hooks.noFastPath = slow
+		l.hooks.stopTimers = true
 	}
 	if shards == 1 {
 		w.workers(rapid.IntRange(0, 2).Draw(rt, "workers"))

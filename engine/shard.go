@@ -108,6 +108,7 @@ type shardHooks struct {
 	noFastPath  bool          // nothing goes by the fast path
 	uncontended bool          // cores never count as contended
 	explainAll  bool          // no explanation is held back
+	stopTimers  bool          // the timers of stalls do not run; a test ends them
 	sleepBound  time.Duration // longest sleep without a wakeup; 0: sleepTime
 }
 

@@ -58,6 +58,9 @@ func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 		s.left-- // this wait ends with a retry
 	}
 	s.deadline = s.since + s.interval
+	if sh.hooks.stopTimers {
+		s.deadline = ^uint64(0)
+	}
 	sh.stallFor(q, s)
 	return waiting
 }

@@ -60,6 +60,7 @@ func newTwin(t testing.TB, slow bool, prepare func(a, b *host) (p, q *end)) *twi
 	require.NoError(t, err)
 	w := &twin{rig: &rig{TB: t, e: e.shards[0]}}
 	w.e.hooks.noFastPath = slow
+	w.e.hooks.stopTimers = true
 	w.e.hooks.explainAll = true
 	w.a, w.b = w.host("a"), w.host("b")
 	w.events = [2]func() *control.Event{w.a.events(), w.b.events()}

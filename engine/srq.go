@@ -109,7 +109,7 @@ func (sh *shard) removeSRQ(s *srq) {
 // ready returns how many entries are posted and not taken. A record that announces more than
 // the queue has is the client's error and counts as none.
 //
-// Observe: SRQ record. Published by post.SRQ.Ring.
+// Observe: SRQ record. Published by hostpath.SRQ.Ring.
 func (s *srq) ready() uint16 {
 	n := uint16(s.record.Observe()) - uint16(s.taken)
 	if n > s.mask+1 {

@@ -11,35 +11,35 @@ import (
 )
 
 // A job is one WQE that has been judged: which bytes go where, and what is reported
-// afterwards. A short job is done at once, in the shard's scratch. A long one is kept by
-// its queue pair and moves on slice by slice, so that other queues need not wait.
+// afterwards. A short job is done at once, in the shard's scratch. A long job is kept by
+// its queue pair and moves its bytes slice by slice, so that other queues need not wait.
 type job struct {
 	head    head
-	blocks  int // of the WQE
+	blocks  int // number of blocks of the WQE
 	request request
 	src     list
 	dst     list
 	total   uint64 // bytes to move
-	moved   uint64
+	moved   uint64 // bytes moved so far
 	peer    *qp    // nil if the operation has none
 	recv    bool   // a receive of the peer is consumed
-	index   uint16 // of the receive that was opened
-	shared  *srq   // queue of the receive, if it is a shared one, until it is consumed
-	epoch   uint64 // of keys, when the job's keys were last found unchanged
-	life    uint32 // of peer, likewise
+	index   uint16 // index of the receive that was opened
+	shared  *srq   // queue of that receive, if it is a shared one, until the receive is consumed; else nil
+	epoch   uint64 // epoch in which the job's keys were last found unchanged
+	life    uint32 // life of peer when the job was kept
 
 	// Pieces that workers copy; see dma.go.
 	offloaded  int
-	lastWorker *worker // the worker that has the last piece
+	lastWorker *worker // the worker that was given the last piece
 	recalled   bool    // a piece was taken back from a worker before it was copied
-	fault      uintptr // address of memory without a page; 0: none
+	fault      uintptr // address at which a worker met memory without a page; 0: none
 
 	inline [wqe.MaxBlocks*wqe.BlockSize + grhSize]byte
 }
 
-// A head is the control segment of a WQE as two big-endian words. Its fields are cut out
-// where they are needed. A struct of small fields would be stored in parts and loaded as
-// a whole, and that load waits for the stores.
+// A head is the control segment of a WQE as two big-endian words. The methods cut its
+// fields out of these words where they are needed. A struct of small fields would be stored
+// in parts and loaded as a whole, and such a load waits for all the stores.
 type head struct {
 	first  uint64 // opmod:8 index:16 opcode:8 qpn:24 ds:8
 	second uint64 // signature:8 stream:16 fm_ce_se:8 imm:32
@@ -58,10 +58,10 @@ func (h head) solicited() bool    { return h.second>>32&wqe.FlagSolicited != 0 }
 func (h head) imm() uint32        { return uint32(h.second) }
 
 // over reports whether nothing is left to be moved. A job that has met a fault is never
-// over: the next visit handles the fault.
+// over, so that the next visit handles the fault.
 func (j *job) over() bool { return j.moved >= j.total && j.offloaded == 0 && j.fault == 0 }
 
-// reads reports whether the WQE brings bytes to its poster: READs and atomics.
+// reads reports whether the WQE brings bytes to its poster, as READs and atomics do.
 func (j *job) reads() bool { return j.head.opcode().Info().Reads }
 
 // reset makes j the job of a WQE with this control segment, before it is judged.
@@ -73,9 +73,9 @@ func (j *job) reset(h head) {
 	j.dst.reset()
 }
 
-// A piece is n bytes, and the key that gives access to them; nil for inline data. mem is
-// nil if the key is a list, whose bytes are found one after the other from offset off of
-// the key on, and if the key is of memory of a process.
+// A piece is n bytes and the key that gives access to them. key is nil for inline data. mem
+// is nil if the key is a list or is of unmapped memory. The piece is then the n bytes of
+// the key from offset off on. In a list these bytes are found run by run.
 type piece struct {
 	mem []byte
 	key *mkey
@@ -85,11 +85,11 @@ type piece struct {
 
 // A list is pieces in order, and a position in them.
 type list struct {
-	n, at    int
-	off      uint64                  // within piece at
+	n, at    int                     // number of pieces; index of the piece at the position
+	off      uint64                  // the position in that piece, in bytes
 	spot     spot                    // the position in that piece, if its key is a list
-	unmapped bool                    // some of it is memory of a process
-	piece    [wqe.MaxUnits + 1]piece // one more for a GRH
+	unmapped bool                    // some of the memory is unmapped
+	piece    [wqe.MaxUnits + 1]piece // one more than units, for a GRH
 }
 
 func (l *list) reset() { l.n, l.at, l.off, l.unmapped = 0, 0, 0, false }
@@ -101,7 +101,7 @@ func (l *list) add(mem []byte, key *mkey, off, n uint64) {
 	l.n++
 }
 
-// next returns the next bytes of the list: at least one, at most n.
+// next returns the next contiguous bytes of the list: at least one, at most n.
 func (l *list) next(n uint64) []byte {
 	for l.off == l.piece[l.at].n {
 		l.at++
@@ -117,7 +117,7 @@ func (l *list) next(n uint64) []byte {
 	return p.key.bytes(l.spot, min(n, p.n-l.off))
 }
 
-// advance says that n bytes of what next returned have been used.
+// advance moves the position past n of the bytes that next returned.
 func (l *list) advance(n int) {
 	l.off += uint64(n)
 	if p := &l.piece[l.at]; p.mem == nil {
@@ -125,14 +125,16 @@ func (l *list) advance(n int) {
 	}
 }
 
-// pieceCost is the least that a piece costs of a budget of bytes, and the cost of judging
-// an entry of a list: each takes about the time of copying so many bytes.
+// pieceCost is the least number of bytes that a piece costs of a budget. Judging one entry
+// of a list costs the same. Each takes about the time of copying this many bytes.
 const pieceCost = 64
 
-// move copies within a budget of bytes, and returns how much of it was used: at most one
-// piece more than the budget. Both lists hold at least total bytes. With c it copies by c.
+// move copies within a budget of bytes, and returns how much of the budget it used. It may
+// use one piece more than the budget. Both lists hold at least total bytes. If c is not
+// nil, c does the copying.
 //
-// No single copy is longer than a slice. From 1 MiB up, Go's copy would bypass the caches.
+// No single copy is longer than a slice, because from 1 MiB up Go's copy would bypass the
+// caches.
 func (j *job) move(budget int, c *copying.Copier) (used int) {
 	if src, dst := j.src.piece[0].mem, j.dst.piece[0].mem; j.src.n == 1 && j.dst.n == 1 && j.moved == 0 &&
 		j.total <= uint64(budget) && src != nil && dst != nil {
@@ -157,9 +159,9 @@ func (j *job) move(budget int, c *copying.Copier) (used int) {
 	return used
 }
 
-// keepJob leaves the scratch job with q, for later steps, and takes another one as
-// scratch. It allocates one only when more long transfers are in progress than ever
-// before.
+// keepJob leaves the scratch job with q, for later steps, and takes another job as the
+// scratch job. It allocates that job only when more long transfers are in progress than
+// ever before.
 func (sh *shard) keepJob(q *qp) {
 	q.job = sh.scratch.job
 	q.job.settle()
@@ -185,9 +187,9 @@ func (j *job) settle() {
 	}
 }
 
-// parkJob takes q's job from it, if it has one: the job is over, or its WQE is to be
-// judged again, from its first byte on. A queue in SQD has drained then; a job that it
-// could not end waits for RTS.
+// parkJob takes q's job from q, if q has one. Either the job is over, or its WQE will be
+// judged again and start from its first byte. After that, a queue in SQD has drained. If
+// the job was not over, its WQE waits until the queue is in RTS again.
 func (sh *shard) parkJob(q *qp) {
 	if q.job == nil {
 		return
@@ -203,11 +205,11 @@ func (sh *shard) parkJob(q *qp) {
 	}
 }
 
-// resumeJob reports whether q may go on with its job. If a key or the peer has changed
-// since the job was judged, it parks the job.
+// resumeJob reports whether q may continue its job. If a key or the peer has changed since
+// the job was judged, it parks the job and returns false.
 //
-// It is called before each slice, so that a change of a key need not look for the
-// transfers that use it, among those of all clients.
+// It is called before each slice. So a request that changes a key need not search the
+// transfers of all clients for those that use the key.
 func (sh *shard) resumeJob(q *qp) bool {
 	j, now := q.job, sh.epoch.Load()
 	if j.offloaded > 0 {

@@ -4,8 +4,8 @@ package engine
 
 import "github.com/nicless/nicless/internal/control"
 
-// lastChange returns the epoch in which k or, if it is a list, one of its entries last
-// changed. It reads the entries once in each epoch.
+// lastChange returns the epoch in which k last changed. A change of an entry of a list
+// counts as a change of the list. lastChange reads the entries once in each epoch.
 func (sh *shard) lastChange(k *mkey) uint64 {
 	if now := sh.epoch.Load(); k.looked != now {
 		k.looked = now
@@ -19,8 +19,8 @@ func (sh *shard) lastChange(k *mkey) uint64 {
 	return k.changed
 }
 
-// admit adds n bytes of k from addr on to l, and reports whether they are inside. need is
-// the right that is needed; the caller has checked that k gives it.
+// admit adds n bytes of k from addr on to l, and reports whether they are inside k. need is
+// the right that the access needs; the caller has checked that k gives it.
 func (sh *shard) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	if mem, ok := k.span(addr, n); ok {
 		l.add(mem, k, 0, n)
@@ -44,9 +44,9 @@ func (sh *shard) admitList(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	return true
 }
 
-// sound reports whether every run of a list lies wholly in memory of the same protection
-// domain, with the right needed. It checks that for each work request, because keys of the
-// entries may have been destroyed.
+// sound reports whether every run of a list is wholly inside memory of the list's
+// protection domain, with the right that is needed. sound is called for each work request,
+// because the keys of the entries may be destroyed between two work requests.
 func (sh *shard) sound(k *mkey, need uint32) bool {
 	var local uint32
 	if need&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
@@ -67,7 +67,7 @@ func (sh *shard) sound(k *mkey, need uint32) bool {
 		k.unmapped = k.unmapped || m.process != nil
 		if r.found != m {
 			if r.found != nil {
-				sh.invalidateJobs(k) // the key names other memory now
+				sh.invalidateJobs(k) // the entry's key names other memory now
 			}
 			r.found = m
 		}
@@ -75,7 +75,7 @@ func (sh *shard) sound(k *mkey, need uint32) bool {
 	return true
 }
 
-// A spot is a place in a list: off bytes into a run, in a round.
+// A spot is a place in a list: off bytes into one of its runs, in one of its rounds.
 type spot struct {
 	run   int
 	round uint64
@@ -92,15 +92,15 @@ func (k *mkey) seek(off uint64) (s spot) {
 	return s
 }
 
-// bytes returns the bytes at a spot of a sound list: at least one and at most n, as many as
-// are contiguous.
+// bytes returns the bytes at a spot of a sound list: as many as are contiguous, at least
+// one and at most n.
 func (k *mkey) bytes(s spot, n uint64) []byte {
 	r := &k.list[s.run]
 	mem, _ := r.found.span(r.addr+s.round*r.stride+s.off, min(n, r.n-s.off))
 	return mem
 }
 
-// advance advances a spot by n bytes, which bytes has returned.
+// advance moves a spot forward by n bytes, which bytes has returned before.
 func (k *mkey) advance(s *spot, n uint64) {
 	if len(k.list) == 0 {
 		return // unmapped memory of a process, which has no spots

@@ -11,8 +11,8 @@ import (
 
 // These operations have no peer.
 
-// judgeDump judges a DUMP: a local read whose bytes go nowhere. Its completion tells
-// that everything before it is done.
+// judgeDump judges a DUMP: a local read whose bytes go nowhere. Its completion says that
+// everything before it in the queue is done.
 func (sh *shard) judgeDump(q *qp, j *job) verdict {
 	end := j.head.ds() * wqe.UnitSize
 	if v := sh.gather(q, j, &j.src, wqe.CtrlSize, end, 0); v != accepted {
@@ -47,8 +47,8 @@ func (sh *shard) judgeMMO(q *qp, j *job) verdict {
 	return accepted
 }
 
-// judgeWait lets the queue wait until a completion queue of this client has
-// reached an index. WAIT on memory and on time are not executed.
+// judgeWait makes the queue wait until a completion queue of this client has reached an
+// index. WAIT on memory and WAIT on time are not executed.
 func (sh *shard) judgeWait(q *qp, j *job) verdict {
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
 	if ctrl.OpMod != wqe.OpModWaitCQ {
@@ -70,12 +70,12 @@ func (sh *shard) judgeWait(q *qp, j *job) verdict {
 	return waiting
 }
 
-// reached reports whether the producer index of a queue has come to index.
-// Both count 32 bits and wrap.
+// reached reports whether the producer index of a completion queue has reached index. Both
+// indices have 32 bits and wrap.
 func (c *cq) reached(index uint32) bool { return int32(uint32(c.next)-index) >= 0 }
 
-// judgeSendEnable lets another queue of this client, made for it, execute up to
-// a producer counter.
+// judgeSendEnable lets another queue of this client, a managed one, execute up to a
+// producer counter.
 func (sh *shard) judgeSendEnable(q *qp, j *job) verdict {
 	if q.tooShort(j, wqe.OpSendEn.Info()) {
 		return sh.badSize(q, j, 0)

@@ -10,20 +10,20 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// The device's log is Config.Log, behind a journal that never waits for it. Clients cause
-// lines at no cost to themselves, so these lines have budgets: one for connections, one for
-// explanations. A user, and a client among those of its user, can use up a part of a budget
-// only.
+// The device's log is Config.Log, behind a journal that never waits for it. Clients can
+// cause lines in the log at no cost to themselves. So there are two budgets of lines: one
+// for lines about connections, one for explanations. A user can use up only a part of a
+// budget, and a client only a part of its user's part.
 
-// connectionLines returns the budget of lines about connections. 20,000 connections may come
-// and go in a second.
+// connectionLines returns the budget of lines about connections. Without a budget there
+// could be very many lines, because 20,000 connections may come and go in a second.
 func connectionLines() *journal.Budget { return journal.NewBudget(256, 10*time.Second) }
 
 // explanationLines returns the budget of explanations. They are for people who look for a
-// mistake, and have been thinned already for each client and code.
+// mistake. Their number has been limited already for each client and code.
 func explanationLines() *journal.Budget { return journal.NewBudget(logBudget, time.Second) }
 
-// maySay is nic.Device's MaySay. All servers of the device share one budget.
+// maySay implements MaySay of nic.Device. All servers of the device share one budget.
 func (e *Engine) maySay(uid uint32, who *nic.Speaker) (unsaid int, ok bool) {
 	return e.spoken.Take(e.ledger.Payer(uid), (*journal.Speaker)(who))
 }
@@ -43,6 +43,6 @@ func (e *Engine) report(uid uint32, level slog.Level, text string, attrs ...any)
 	e.journal.Log(level, text, attrs...)
 }
 
-// FlushLog waits until every line that the device has written so far is in the log, at most
-// for d. Safe for concurrent use.
+// FlushLog waits, for at most d, until every line that the device has written so far is in
+// the log. Safe for concurrent use.
 func (e *Engine) FlushLog(d time.Duration) { e.journal.Flush(d) }

@@ -12,8 +12,8 @@ import (
 )
 
 // Do runs f between two steps and returns when f has returned. While the engine sleeps or
-// is not run, f runs on the caller's goroutine; the caller must not step the engine on
-// another goroutine then. Safe for concurrent use, but not from within f.
+// is not run, f runs on the caller's goroutine; during that time the caller must not let
+// another goroutine step the engine. Do is safe for concurrent use, but f must not call it.
 func (e *Engine) Do(f func()) {
 	e.mail.do(func() {
 		e.pause()
@@ -23,20 +23,20 @@ func (e *Engine) Do(f func()) {
 }
 
 // A mailbox carries functions to the engine's thread. While that thread sleeps, a function
-// does not wait for it to wake, but runs on its caller's goroutine.
+// runs at once on its caller's goroutine and does not wait until the thread wakes.
 type mailbox struct {
 	waiting atomic.Bool // queue is not empty; a step reads only this
 
 	mu         sync.Mutex
 	queue      []*mail
-	running    bool   // a thread serves the queue
-	callersRun bool   // that thread sleeps and touches nothing of the engine: callers run f themselves
+	running    bool   // a thread of the engine serves the queue
+	callersRun bool   // that thread sleeps and touches nothing of the engine: callers run their functions themselves
 	wake       func() // wakes that thread
 }
 
 type mail struct {
 	f    func()
-	ran  atomic.Bool // f has returned; for a caller that spins
+	ran  atomic.Bool // f has returned; read by a caller that spins
 	done chan struct{}
 }
 
@@ -60,8 +60,8 @@ func (m *mailbox) do(f func()) {
 	l.wait()
 }
 
-// mailSpin is how long a caller spins before it blocks: an engine that spins has served the
-// request before a thread could be put to sleep.
+// mailSpin is how long a caller spins before it blocks. A spinning engine has usually
+// served the request before the kernel could put the caller's thread to sleep.
 const mailSpin = 10 * time.Microsecond
 
 func (l *mail) wait() {
@@ -75,7 +75,7 @@ func (l *mail) wait() {
 	<-l.done
 }
 
-// run runs f and tells its caller.
+// run runs f and tells f's caller that it has returned.
 func (l *mail) run() {
 	l.f()
 	l.ran.Store(true)
@@ -83,8 +83,8 @@ func (l *mail) run() {
 }
 
 // allowCallers lets callers run their functions themselves, because the engine's thread is
-// about to sleep. It returns false, and does not, if functions are queued already.
-// stopCallers ends that.
+// about to sleep. If functions are queued already, it returns false, and callers still
+// queue their functions. stopCallers ends the permission.
 func (m *mailbox) allowCallers() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +98,7 @@ func (m *mailbox) stopCallers() {
 	m.callersRun = false
 }
 
-// mailsPerStep bounds how many requests delay one step.
+// mailsPerStep is the most requests that one step serves.
 const mailsPerStep = 8
 
 // serve runs the first mailsPerStep functions in the queue, on the engine's thread.
@@ -116,14 +116,16 @@ func (m *mailbox) serve() {
 	}
 }
 
-// open notes that a thread serves the queue from now on, which wake wakes; shut ends that.
+// open records that a thread serves the queue from now on, and that wake wakes this thread.
+// shut ends this.
 func (m *mailbox) open(wake func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.running, m.wake = true, wake
 }
 
-// shut runs what is left in the queue, before callers may run functions themselves.
+// shut runs the functions left in the queue. After that, callers run their functions
+// themselves.
 func (m *mailbox) shut() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

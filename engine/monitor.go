@@ -9,19 +9,19 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// The longest rests of the core. One cache line ends a rest; everything else (other
-// queues, requests, arm words, timers) is polled only between rests.
+// The longest rests of the core. A write to the one monitored cache line ends a rest.
+// Everything else (other queues, requests, arm words, timers) is polled only between rests.
 const (
-	monitorTime      = time.Microsecond      // while there are several queues
-	monitorAloneTime = 10 * time.Microsecond // while there is one
-	monitorRests     = 16                    // rests until Run checks whether to stop
+	monitorTime      = time.Microsecond      // one rest while there are several queues
+	monitorAloneTime = 10 * time.Microsecond // one rest while there is one queue
+	monitorRests     = 16                    // number of rests until Run checks whether to stop
 )
 
-// monitorWait steps the shard and lets the core rest between steps, until there is work or
-// it has rested monitorRests times.
+// monitorWait steps the shard and lets the core rest between steps. It returns when a step
+// has found work, or after monitorRests rests.
 //
-// It arms the monitor first and steps after that: the step finds work announced before the
-// monitor was armed, and a later announcement ends the rest.
+// Each round arms the monitor first and then steps. So the step finds work that was
+// announced before the monitor was armed, and a later announcement ends the rest.
 func (sh *shard) monitorWait() (done int) {
 	defer sh.recoverFault()
 	defer sh.endBatch()
@@ -52,10 +52,10 @@ func (sh *shard) monitorWait() (done int) {
 	return 0
 }
 
-// latestAmong bounds how many queues latest searches.
+// latestAmong is the most queues that latest searches.
 const latestAmong = 16
 
-// latest returns the queue that worked last, among the first running ones.
+// latest returns the queue that worked last among the first latestAmong running queues.
 func (sh *shard) latest() (latest *qp) {
 	for _, q := range sh.running[:min(len(sh.running), latestAmong)] {
 		if latest == nil || q.sched.idleVisits < latest.sched.idleVisits {

@@ -25,8 +25,10 @@ func (c *client) regMR(m *control.MR, beside requestMemory, _ *control.Reply) (c
 	return &control.Key{Key: k.key}, nil
 }
 
-// place sets the memory of k: n bytes at addr in the client, which work requests address
-// from iova on. It checks the rights in k.access. If it returns an error, k is unusable.
+// place sets the memory of k: n bytes from address addr on in the client. Work requests
+// address these bytes from iova on. away says that the memory is in the client's process
+// and not mapped by the device. place checks the rights in k.access. If it returns an
+// error, k is unusable.
 func (c *client) place(k *mkey, addr, n, iova uint64, away bool) error {
 	switch {
 	case n == 0:
@@ -82,7 +84,7 @@ func (c *client) allocMW(m *control.MW, _ requestMemory, _ *control.Reply) (cont
 	return &control.Key{Key: k.key}, nil
 }
 
-// maxListEntries is what fits into the largest WQE.
+// maxListEntries is the number of list entries that fit into the largest WQE.
 const maxListEntries = 52
 
 func (c *client) createMkey(m *control.Mkey, _ requestMemory, _ *control.Reply) (control.Message, error) {
@@ -101,9 +103,10 @@ func (c *client) createMkey(m *control.Mkey, _ requestMemory, _ *control.Reply) 
 	return &control.Key{Key: k.key}, nil
 }
 
-// key returns the client's mkey with this index. The variant must match too, except for
-// windows and lists: work requests change their variant, and a program that destroys one may
-// have lost track of it.
+// key returns the client's mkey with the index of this key. For registered memory the
+// variant must match too. For windows and lists it need not, because work requests change
+// their variant, and a program that destroys a window or a list may not know its present
+// variant.
 func (c *client) key(key uint32) (*mkey, error) {
 	k := c.mrs[key>>8]
 	if k == nil || k.region != nil && k.key != key {
@@ -124,8 +127,9 @@ func (c *client) deregMR(m *control.Key, _ requestMemory, _ *control.Reply) (con
 	return &control.Empty{}, nil
 }
 
-// removeKey removes a key from the device. A transfer that is in the middle of its memory is
-// judged again and then finds no such key; no transfer touches the memory afterwards.
+// removeKey removes a key from the device. A transfer that has moved part of the key's
+// memory is judged again and then finds no such key. No transfer touches the memory
+// afterwards.
 func (sh *shard) removeKey(k *mkey) {
 	sh.invalidateJobs(k)
 	if k.window != nil {
@@ -153,7 +157,7 @@ func (c *client) reregMR(m *control.ReregMR, beside requestMemory, _ *control.Re
 	if k.windows > 0 {
 		return nil, busy("memory region with key", m.Key, k.windows, "bound memory window", "bound memory windows")
 	}
-	// A changed copy is checked like a new key, and then takes its place.
+	// A changed copy is checked like a new key, and then replaces the old contents of k.
 	next := *k
 	if m.What&control.ReregPD != 0 {
 		p, ok := c.pds[m.PDN]

@@ -7,8 +7,8 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// overrun ends a completion queue that has no room for a completion. Every QP that uses it
-// goes to error with its next completion, or when sweep comes to it.
+// overrun ends a completion queue that has no room for a completion. Every QP that uses the
+// queue goes to error with its next completion, or when sweep checks that QP.
 func (sh *shard) overrun(q *cq) {
 	if q.dead {
 		return
@@ -28,12 +28,13 @@ func (sh *shard) overrun(q *cq) {
 	own.sched.unswept, own.sched.swept = len(own.running), 0 // one round is enough: a QP that is added later cannot use q
 }
 
-// sweepPortion is how many queue pairs a step checks for a completion queue that has
-// overrun: a client can have thousands of queue pairs on one.
+// sweepPortion is how many queue pairs one step checks after a completion queue has
+// overrun. The number is bounded because a client can have thousands of queue pairs on one
+// completion queue.
 const sweepPortion = 64
 
-// sweep puts queue pairs whose completion queue has overrun into error, and returns how many
-// these are.
+// sweep puts queue pairs whose completion queue has overrun into error, and returns how
+// many queue pairs it has put there.
 func (sh *shard) sweep() (done int) {
 	for range min(sweepPortion, sh.sched.unswept) {
 		if sh.sched.unswept--; sh.sched.swept == 0 || sh.sched.swept > len(sh.running) {

@@ -4,7 +4,8 @@ package engine
 
 import "github.com/nicless/nicless/internal/control"
 
-// A pd is a protection domain: keys and QPs work together only within one.
+// A pd is a protection domain: a key and a QP work together only if both are of the same
+// pd.
 type pd struct {
 	id    uint32
 	users int

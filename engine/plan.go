@@ -10,8 +10,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A change is the change of a key that a UMR asks for. It is judged as a whole before
-// anything is changed.
+// A change is the change of a key that a UMR asks for. The whole change is judged before
+// any part of it is made.
 type change struct {
 	key    uint32 // new key: the same index, perhaps another variant
 	free   bool
@@ -19,29 +19,30 @@ type change struct {
 	base   uint64
 	size   uint64
 	qpn    uint32
-	serial uint64 // of the queue pair that asks
+	serial uint64 // serial of the queue pair that asks
 
-	// Of a window.
+	// Of a change of a window.
 	parent  *mkey
 	mem     []byte
 	process *process
 	from    uint64
 
-	// Of a list, in scratch.
+	// Of a change of a list; in scratch.
 	list             []run
 	perRound, rounds uint64
 }
 
-// The mask of a UMR names what it changes. Local reading is always allowed here, and
-// reads need no fence before them. This device does not have the other things that
-// hardware can change.
+// The mask of a UMR names what the UMR changes. Local reading is always allowed here, and
+// reads need no fence before them. Hardware can change other things too, which this device
+// does not have.
 const (
 	umrChanges = wqe.MaskLen | wqe.MaskStartAddr | wqe.MaskMkey | wqe.MaskQPN | wqe.MaskFree |
 		wqe.MaskLocalRead | wqe.MaskLocalWrite | wqe.MaskRemoteRead | wqe.MaskRemoteWrite | wqe.MaskAtomic
 	umrHarmless = wqe.MaskSmallFence
 )
 
-// unchangeable returns what a mask asks for that cannot be changed, or an empty string.
+// unchangeable names what a mask asks to change that cannot be changed. If there is no such
+// thing, it returns an empty string.
 func unchangeable(mask uint64) string {
 	switch mask &^= umrChanges | umrHarmless; mask {
 	case 0:
@@ -60,8 +61,8 @@ func unchangeable(mask uint64) string {
 	return fmt.Sprintf("bits %#x", mask)
 }
 
-// plan fills c with the change of k that the UMR asks for, or returns why it cannot be
-// made.
+// plan fills c with the change of k that the UMR asks for. If the change cannot be made,
+// plan returns the reason.
 func (sh *shard) plan(q *qp, k *mkey, c *change, ctrl wqe.UMRCtrl, ctx wqe.MkeyContext) string {
 	mask := ctrl.MkeyMask
 	if what := unchangeable(mask); what != "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/nicless/nicless/internal/nic"
 )
 
-// Bound is of nic.Probe, as are the others: tests of servers use them.
+// Bound and the methods after it implement nic.Probe, which tests of servers use.
 func (d nicDevice) Bound(b nic.Bounds) {
 	for r, n := range map[quota.Resource]int{quota.Descriptors: b.Descriptors, quota.Connections: b.Connections, quota.AddressSpace: b.Addresses, quota.Unread: b.Unread} {
 		if n != 0 {

@@ -14,21 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is memory of a client that the device has not mapped, such as what a program
-// got from malloc. The kernel copies it, by process_vm_readv and process_vm_writev.
-// Transfers of such memory are in unmapped.go.
+// A process has memory of a client that the device has not mapped, for example memory that
+// a program got from malloc. The kernel copies that memory, by process_vm_readv and
+// process_vm_writev. Transfers of such memory are in unmapped.go.
 type process struct {
 	pid   int
 	life  *os.File // pidfd
 	guard guard
-	gone  atomic.Uint32 // present, ended or replaced; its pid may be given to another process
-	all   region        // stands for its whole memory in keys
+	gone  atomic.Uint32 // present, ended or replaced; if not present, another process may have the pid
+	all   region        // in keys, stands for the whole memory of the process
 }
 
 const (
 	present  = iota
 	ended    // the pidfd says so
-	replaced // the guard is missing: another program has that pid
+	replaced // the guard is missing: another program has the pid
 )
 
 var processCharge = quota.Charge{quota.Descriptors: 1}
@@ -38,13 +38,15 @@ var processCharge = quota.Charge{quota.Descriptors: 1}
 // the kernel that the process is the client's (SO_PEERCRED). The device must be allowed to
 // trace the process: by uid and, with Yama, by PR_SET_PTRACER.
 //
-// A process of another user is refused even where the device could trace it: with a page
-// fault of its own making (FUSE, userfaultfd) it could hold up the device, which processes
-// of the device's own user can do anyway. A client of another user is refused whoever owns
-// the process: since the client connected, its process may have executed a program that
-// runs as the device's user, or ended and left its pid to such a program.
+// A process of another user is refused even where the device could trace it. Such a process
+// could hold up the device with a page fault whose handling it controls (FUSE,
+// userfaultfd). Processes of the device's own user can hold up the device anyway.
 //
-// The guard identifies the memory: a pid alone does not.
+// A client of another user is refused too, whoever owns the process. Since the client
+// connected, its process may have executed a program that runs as the device's user, or may
+// have ended and left its pid to such a program.
+//
+// The guard identifies the memory. A pid alone does not identify it.
 func (c *client) ShareProcess(pid int, g nic.Guard) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,8 +78,8 @@ func (c *client) ShareProcess(pid int, g nic.Guard) error {
 	return nil
 }
 
-// openProcess checks that the device may use memory of a process for a client of user uid,
-// and watches for the end of the process.
+// openProcess checks that the device may use memory of a process for a client of user uid.
+// It then starts to watch for the end of the process.
 func openProcess(pid int, uid uint32, g nic.Guard) (*process, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -93,7 +95,7 @@ func openProcess(pid int, uid uint32, g nic.Guard) (*process, error) {
 }
 
 // check refuses a process whose memory the device may not use. Reading the guard shows
-// whether the kernel allows that, and whether the pid is still of the same program.
+// whether the kernel allows the use, and whether the pid still belongs to the same program.
 func (p *process) check(uid uint32) error {
 	me := os.Geteuid()
 	if int(uid) != me {
@@ -112,7 +114,7 @@ func (p *process) check(uid uint32) error {
 	return nil
 }
 
-// watch waits for the end of the process, or of the client.
+// watch waits until the process ends or closeProcess closes the pidfd.
 func (p *process) watch() {
 	conn, err := p.life.SyscallConn()
 	if err != nil {
@@ -127,7 +129,7 @@ func (p *process) watch() {
 	}
 }
 
-// closeProcess releases the client's process, to which no key refers any more.
+// closeProcess releases the client's process. No key refers to the process any more.
 func (c *client) closeProcess() {
 	p := c.process
 	if p == nil {
@@ -140,8 +142,8 @@ func (c *client) closeProcess() {
 	})
 }
 
-// checkRange refuses a range to be registered that has no memory at one of its ends. What
-// lies between, and what happens to it later, shows when it is used.
+// checkRange refuses to register a range that has no memory at its first or its last byte.
+// A hole between them, or a later one, shows only when a transfer uses it.
 func (p *process) checkRange(addr, n uint64) error {
 	seen, b := new(guardSeen), make([]byte, 1)
 	for _, at := range [...]uint64{addr, addr + n - 1} {

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Texts for errors of the kernel about memory of a process. EPERM has two causes: the
-// device may not trace the process, or it may not make the call at all, because of a
-// seccomp profile such as containers have.
+// Texts for errors of the kernel about memory of a process. EPERM has two causes. The
+// device may not trace the process, or the device may not make the call at all, because a
+// seccomp profile forbids it. Containers have such profiles.
 
-// whyNoPidfd says why a process cannot be watched.
+// whyNoPidfd says why the device cannot get a pidfd, by which it would watch a process.
 func whyNoPidfd(err error) error {
 	switch {
 	case errors.Is(err, unix.ESRCH):
@@ -56,8 +56,8 @@ func (p *process) why(errno syscall.Errno, write bool) string {
 	return fmt.Sprintf("%s: %s: %v", unix.ErrnoName(errno), call, errno)
 }
 
-// works reports whether a call works on the device's own memory, which needs no permission
-// but that to make the call.
+// works reports whether a call works on the device's own memory. For this the device needs
+// only the permission to make the call.
 func works(call func(pid int, here, there []procmem.Vec) (int, syscall.Errno)) bool {
 	b := make([]byte, 2)
 	n, errno := call(os.Getpid(), []procmem.Vec{procmem.VecOf(b[:1])}, []procmem.Vec{procmem.VecOf(b[1:])})

@@ -12,11 +12,12 @@ import (
 )
 
 // The kernel finds the process whose memory it copies by its pid. But a process keeps its
-// pid when it executes another program, and another process may get the pid when it has
-// ended; then keys of the old memory would be keys of the new. So the process has a guard:
-// 8 bytes that it chose, in a page of its own. Each system call begins with the guard. The
-// kernel looks the pid up once in a call and copies in order, so it copies nothing where
-// the guard is missing. There is no time between the check and the copy.
+// pid when it executes another program, and another process may get the pid when the first
+// has ended. Keys of the old memory would then be keys of the new memory. So the process
+// has a guard: 8 bytes that it chose, in a page that has only this use. Each system call
+// copies the guard first. The kernel looks the pid up once in a call and copies in order,
+// so it copies nothing where the guard is missing. There is no time between the check and
+// the copy.
 
 const guardSize = 8
 
@@ -25,7 +26,7 @@ type guard struct {
 	bytes [guardSize]byte
 }
 
-// guardSeen receives what a call reads at the guard.
+// guardSeen receives the bytes that a call reads at the guard's address.
 type guardSeen [guardSize]byte
 
 func newGuard(g nic.Guard) guard {
@@ -34,8 +35,8 @@ func newGuard(g nic.Guard) guard {
 	return x
 }
 
-// read copies from the process, as procmem.Read does. The first vector of both lists is
-// for the guard; read fills it in.
+// read copies from the process, as procmem.Read does. The caller leaves the first vector of
+// each list free, and read sets it to the guard's.
 func (p *process) read(seen *guardSeen, to, from []procmem.Vec) (int, syscall.Errno) {
 	if p.gone.Load() != present {
 		return 0, unix.ESRCH
@@ -48,7 +49,8 @@ func (p *process) read(seen *guardSeen, to, from []procmem.Vec) (int, syscall.Er
 	return p.behindGuard(n, len(from), errno)
 }
 
-// write copies to the process likewise. It writes the guard's own bytes to the guard.
+// write copies to the process, and also sets the first vector of each list. It writes the
+// guard's own bytes to the guard, so that the guard stays the same.
 func (p *process) write(from, to []procmem.Vec) (int, syscall.Errno) {
 	if p.gone.Load() != present {
 		return 0, unix.ESRCH
@@ -58,7 +60,7 @@ func (p *process) write(from, to []procmem.Vec) (int, syscall.Errno) {
 	return p.behindGuard(n, len(to), errno)
 }
 
-// behindGuard returns how many bytes a call has copied after the guard's.
+// behindGuard returns how many bytes a call has copied after those of the guard.
 func (p *process) behindGuard(n, vecs int, errno syscall.Errno) (int, syscall.Errno) {
 	switch {
 	case errno == unix.EFAULT, errno == 0 && n < guardSize:

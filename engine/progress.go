@@ -14,56 +14,57 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory of a client can delay the thread that touches it: a page may have to be fetched
-// or cleared, or a process may be punching a hole there. All clients wait meanwhile. So
-// the shard reads the device clock at the beginning and the end of each visit that finds
-// work, and at the end of each batch of steps. If that took longer than slowTime,
-// package usage tells whether memory or the scheduler was the cause, and delay.go explains a
-// delay by memory. See docs/design/0019.
+// Memory of a client can delay the thread that touches it: a page may have to be fetched or
+// cleared, or a process may be punching a hole there. All clients wait meanwhile. So the
+// shard reads the device clock at the beginning and the end of each visit that finds work,
+// and at the end of each batch of steps. If the time between two of these readings is
+// longer than slowTime, package usage tells whether memory or the scheduler was the cause,
+// and delay.go explains a delay by memory. See docs/design/0019.
 
-// slowTime is how long a visit, or all polls between two visits, may take.
+// slowTime is the longest time that a visit, or all polls together between two visits, may
+// take.
 const slowTime = time.Millisecond
 
-// slowRequest is how long a request may take. It is longer because requests also touch new
-// memory of the engine, whose page faults the kernel counts likewise.
+// slowRequest is how long a request may take. It is longer than slowTime because requests
+// also touch new memory of the engine, whose page faults the kernel counts in the same way.
 const slowRequest = 10 * time.Millisecond
 
-// timedTime is for how long each poll is timed by itself, after polls together have taken
-// too long and it is not known which.
+// timedTime is for how long each poll is timed separately. This begins when polls together
+// have taken too long and it is not known which of them did.
 const timedTime = 10 * time.Second
 
-// A progress is the part of a shard that other threads read at any time, above all the
-// watchdog. Its words are written by the thread that works for the shard.
+// A progress is the part of a shard that other threads, above all the watchdog's, read at
+// any time. Its words are written by the thread that works for the shard.
 //
 // Publish: at, mark, busy, thread. Observed by Engine.checkShards.
 type progress struct {
 	_      [64]byte
-	at     shm.Word64 // the queue whose memory is touched: a QPN, or a CQN with atCQ
+	at     shm.Word64 // the queue whose memory is touched: a QPN, or atCQ and a CQN
 	mark   shm.Word64 // device clock when the shard last advanced
-	busy   shm.Word64 // 1: in a batch of steps; 0: it touches no memory of clients
+	busy   shm.Word64 // 1: in a batch of steps; 0: the shard touches no memory of clients
 	thread shm.Word64 // thread id; 0: no thread runs the shard
 	_      [64]byte
 }
 
-// atCQ marks a progress.at that is a CQN.
+// atCQ is the bit which says that progress.at is a CQN.
 const atCQ = 1 << 32
 
 // A pace is how a shard measures its own progress.
 type pace struct {
 	progress
-	bound      uint64 // cycles of slowTime; the largest number while no thread runs the shard
+	bound      uint64 // slowTime in cycles; the largest number while no thread runs the shard
 	first      uint64 // sq.done of the visited queue when its visit began to work, at shard.ticks
-	timedUntil uint64 // device clock until which each poll is timed; 0: none is
+	timedUntil uint64 // device clock until which each poll is timed separately; 0: polls are timed together
 	usage      usage.Meter
 }
 
-// enter notes that memory of q is about to be touched.
+// enter records that memory of q is about to be touched.
 func (sh *shard) enter(q *qp) {
 	sh.fault.qp = q
 	sh.at.Publish(uint64(q.num))
 }
 
-// enterCQ notes that memory of q is about to be touched.
+// enterCQ records that memory of q is about to be touched.
 func (sh *shard) enterCQ(q *cq) {
 	sh.fault.cq = q
 	sh.at.Publish(uint64(q.num) | atCQ)
@@ -91,10 +92,10 @@ func (sh *shard) visited(q *qp) {
 	sh.mark.Publish(now)
 }
 
-// working reports whether a visit has found work and not ended.
+// working reports whether a visit has found work and has not ended yet.
 func (sh *shard) working() bool { return sh.ticks > sh.mark.Observe() }
 
-// measure begins to measure the calling thread, which is the shard's, until unmeasure.
+// measure begins to measure the calling thread, which runs the shard. unmeasure ends this.
 func (sh *shard) measure() {
 	sh.thread.Publish(uint64(unix.Gettid()))
 	sh.mark.Publish(clock.Now())
@@ -109,11 +110,11 @@ func (sh *shard) unmeasure() {
 	sh.usage.End()
 }
 
-// restart begins to measure again, after the thread did something that is not measured.
+// restart begins to measure again after the thread has done something that is not measured.
 func (sh *shard) restart() {
 	now := clock.Now()
 	if sh.usage.Exclude(now-sh.mark.Observe()) > sh.bound {
-		sh.usage.Sample(now, true) // what the thread waited for meanwhile does not count
+		sh.usage.Sample(now, true) // what the thread waited for in between does not count
 	}
 	sh.mark.Publish(now)
 	sh.busy.Publish(1)
@@ -123,7 +124,7 @@ func (sh *shard) restart() {
 func (sh *shard) passed() (now uint64) {
 	now = clock.Now()
 	sh.busy.Publish(0)
-	if sh.several && !sh.acquired { // requests and other shards may be at work here
+	if sh.several && !sh.acquired { // requests and other shards may be touching this shard
 		sh.ticket.Lock()
 		sh.acquired = true
 		defer sh.release()
@@ -132,11 +133,11 @@ func (sh *shard) passed() (now uint64) {
 	return now
 }
 
-// passedAt is passed for a time now, which may have gone by.
+// passedAt is passed for a time now that may already be past.
 func (sh *shard) passedAt(now uint64) {
 	if now-sh.mark.Observe() > sh.bound && int64(now-sh.mark.Observe()) > 0 {
 		if sh.working() && sh.fault.qp != nil {
-			sh.slowVisit(sh.fault.qp, now) // a fault of memory has cut it off
+			sh.slowVisit(sh.fault.qp, now) // a fault of memory has cut the visit off
 		} else {
 			sh.slowPolls(now)
 		}
@@ -144,7 +145,7 @@ func (sh *shard) passedAt(now uint64) {
 	sh.mark.Publish(now)
 }
 
-// timePoll ends the measurement of one poll, while each poll is timed by itself.
+// timePoll ends the measurement of one poll, while each poll is timed separately.
 func (sh *shard) timePoll() {
 	now := clock.Now()
 	if now-sh.mark.Observe() > sh.bound {
@@ -157,7 +158,8 @@ func (sh *shard) timePoll() {
 }
 
 // delayByMemory reports whether memory of clients delayed the shard between since and now.
-// It returns false during a request, which client.do measures, perhaps on another thread.
+// It returns false during a request, because client.do measures requests, perhaps on
+// another thread.
 func (sh *shard) delayByMemory(since, now uint64) (usage.Delay, bool) {
 	if sh.stopped || sh.bound == math.MaxUint64 {
 		return usage.Delay{}, false
@@ -172,8 +174,8 @@ func (sh *shard) slowVisit(q *qp, now uint64) {
 	}
 }
 
-// slowPolls explains polls that took too long, if memory was the cause. It knows which
-// poll it was only if they are timed one by one, as they are from now on.
+// slowPolls explains polls that took too long, if memory was the cause. It knows which poll
+// took too long only if polls are timed separately. From now on they are.
 func (sh *shard) slowPolls(now uint64) {
 	h, ok := sh.delayByMemory(sh.mark.Observe(), now)
 	if !ok || !sh.pollsForeignMemory() {
@@ -195,12 +197,13 @@ func (sh *shard) slowPolls(now uint64) {
 	}
 }
 
-// do is Engine.Do for a request of this client. The watchdog knows of the request, and if
-// memory of the client delayed it, that is explained. The request runs on a shard's thread
-// or on the caller's; so the usage of the thread is sampled before and after.
+// do is Engine.Do for a request of this client. The watchdog knows of the request. If
+// memory of the client has delayed the request, that is explained. The request runs on a
+// shard's thread or on the caller's thread, so the usage of that thread is sampled before
+// and after.
 func (c *client) do(what string, f func()) {
 	c.e.Do(func() {
-		runtime.LockOSThread() // whose page faults are counted
+		runtime.LockOSThread() // the page faults of this one thread are counted
 		defer runtime.UnlockOSThread()
 		r := controlRequest{client: c.name, what: what, since: clock.Now()}
 		c.e.watchdog.request.Store(&r)

@@ -24,38 +24,38 @@ type qp struct {
 
 	transport uint8  // control.QPType*
 	allowed   uint64 // bit n: opcode n may be executed
-	dead      bool   // destroyed
+	dead      bool   // destroyed; pointers to it may remain
 	sched     qpSchedule
 	sq        sendQueue
 	job       *job // a transfer that is being done slice by slice, or nil
 	rq        receiveQueue
 
-	serial uint64 // of this queue pair and of no other, ever; from 1 on
+	serial uint64 // never given to another queue pair; the first is 1
 	conn   connection
 	life   uint32 // grows whenever q ends transfers of its peers
 	stall  stall
 	rnr    rnrTries
 
-	failed    bool         // a WQE has failed since RST: ce 1 is quiet from now on
-	faulted   cqe.Syndrome // of the WQE at the head, found by a fault of memory
+	failed    bool         // a WQE has failed since RST: error completions of later WQEs with ce 1 are suppressed
+	faulted   cqe.Syndrome // syndrome of the WQE at the head, if its work met a fault of memory
 	suspicion suspicion
 
-	regions [3]*region // of SQ, RQ, records
+	regions [3]*region // of the send queue, the receive queue and the records
 }
 
-// A sendQueue is the send queue of a queue pair. Counts are 64 bits here and cut
-// to 16 where they meet a record or a WQE.
+// A sendQueue is the send queue of a queue pair. Counts have 64 bits here and are cut to 16
+// bits where they are compared with a record or a WQE.
 type sendQueue struct {
 	ring      []byte
 	mask      uint64 // blocks - 1
 	done      uint64 // blocks executed
 	managed   bool   // executes only what a SEND_EN has enabled
-	enabled   uint64 // blocks
+	enabled   uint64 // of a managed queue: count of blocks up to which it may execute
 	record    *shm.BE32
 	cq        *cq
-	registers []byte     // the bank of UAR pages that its page is in
-	blueFlame *blueFlame // nil: no register of its own
-	ahead     uint16     // blocks executed from it that the record has not announced yet
+	registers []byte     // the bank that holds the UAR page of the queue
+	blueFlame *blueFlame // the queue's own BlueFlame register, or nil
+	ahead     uint16     // blocks executed from that register that the record has not announced yet
 }
 
 // A receiveQueue is the receive queue of a queue pair.
@@ -66,29 +66,31 @@ type receiveQueue struct {
 	done   uint64 // entries consumed
 	record *shm.BE32
 	cq     *cq
-	srq    *srq // in place of a ring of its own
+	srq    *srq // the shared receive queue in place of ring, or nil
 }
 
 // A connection names the peer of a queue pair.
 type connection struct {
 	bound uint64 // serial of the peer that the connection was made with; 0: none
-	peer  *qp    // resolved at first use; dead peers are looked up again
+	peer  *qp    // found at first use; looked up again if dead
 }
 
-// An rnrTries keeps the tries for a receive that the WQE at index-1 has left, while it
-// does not wait: another queue pair may take the receive that ended its waiting.
+// An rnrTries keeps how many RNR retries the WQE at block index-1 has left, while that WQE
+// does not wait. The WQE has stopped waiting because a receive was posted, but another
+// queue pair may take this receive first. Then the WQE waits again, with the retries that
+// it had left.
 type rnrTries struct {
 	index uint64
 	left  uint8
 }
 
-// A qpSchedule is a queue pair's place among those that are visited; see active.go.
+// A qpSchedule is what the scheduler knows of a queue pair; see active.go.
 type qpSchedule struct {
-	at         int    // in shard.running and shard.sched.watches
-	warm       int    // in client.sched.warm, from 1 on; 0: cold
-	idleVisits uint32 // visits since that found nothing
-	postponed  bool   // to the end of a step
-	with       *shard // together with which it is visited then
+	at         int    // index in shard.running and shard.sched.watches
+	warm       int    // index in client.sched.warm, plus 1; 0: cold
+	idleVisits uint32 // idle visits since the last visit that found work
+	postponed  bool   // the visit is postponed to the end of the step
+	with       *shard // the other shard whose lock the postponed visit needs
 }
 
 func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (control.Message, error) {
@@ -194,8 +196,8 @@ func (c *client) destroyQP(m *control.QPN, _ requestMemory, _ *control.Reply) (c
 	return &control.Empty{}, nil
 }
 
-// removeQP takes a QP out of the device. Transfers of its peers end as if it had stopped
-// answering.
+// removeQP removes a QP from the device. Transfers of its peers end as if the QP had
+// stopped answering.
 func (sh *shard) removeQP(q *qp) {
 	delete(sh.qps, q.num)
 	sh.watchdog.owners.drop(uint64(q.num))
@@ -211,8 +213,8 @@ func (sh *shard) removeQP(q *qp) {
 	countUser(-1, q.regions[:]...)
 }
 
-// countCQs adds n to the users of q's completion queues. A queue that serves both
-// sides of q counts q once.
+// countCQs adds n to the users of q's completion queues. If one completion queue serves
+// both sides of q, it counts q once.
 func (q *qp) countCQs(n int) {
 	q.sq.cq.users += n
 	if q.rq.cq != q.sq.cq {
@@ -229,9 +231,9 @@ func (q *qp) listens() bool {
 	return false
 }
 
-// bind connects q, which goes to RTR, with the queue pair that has the number of its
-// peer at this moment. Numbers are given out again, so a queue pair that has the number
-// later is another one. If no queue pair has the number now, q has no peer.
+// bind connects q, which goes to RTR, with the queue pair that has the number of q's peer
+// at this moment. Numbers are given out again, so a queue pair that gets the number later
+// is not the peer. If no queue pair has the number now, q has no peer.
 func (sh *shard) bind(q *qp) {
 	p := sh.qps[q.attr.DestQPN]
 	if p == nil {
@@ -244,8 +246,8 @@ func (sh *shard) bind(q *qp) {
 	}
 }
 
-// boundPeer returns the queue pair that bind has connected q with, or nil if there was
-// none or it has ended.
+// boundPeer returns the queue pair that bind has connected q with. It returns nil if there
+// was none or if that queue pair has ended.
 func (e *Engine) boundPeer(q *qp) *qp {
 	if p := e.qps[q.attr.DestQPN]; p != nil && p.serial == q.conn.bound {
 		return p
@@ -253,8 +255,8 @@ func (e *Engine) boundPeer(q *qp) *qp {
 	return nil
 }
 
-// connected reports whether q may send to p, which is nil or q's boundPeer: p takes
-// messages and is connected with q.
+// connected reports whether q may send to p, which is nil or q's boundPeer. q may if p
+// takes messages and is itself connected with q.
 func (q *qp) connected(p *qp) bool {
 	return p != nil && !p.dead && p.transport == q.transport && p.listens() && p.conn.bound == q.serial
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// A transition of a QP from one state to another: the attributes that a modify request must
-// set and those that it may set. All others are refused (InfiniBand Architecture
-// Specification 11.2.5.2, as verbs implements it).
+// A transition says which attributes a modify request must set, and which it may set, when
+// it moves a QP from one state to another. All other attributes are refused (InfiniBand
+// Architecture Specification 11.2.5.2, as verbs implements it).
 type transition struct {
 	required, optional uint32
 }
@@ -24,8 +24,8 @@ func stateName(s uint8) string {
 	return "unknown"
 }
 
-// rcTransitions is indexed by the old and the new state. Every state may go to RST and ERR
-// without attributes; that is not repeated here.
+// rcTransitions is indexed by the old and the new state. Every state may also go to RST and
+// to ERR without attributes; these transitions are not listed.
 var rcTransitions = map[[2]uint8]transition{
 	{control.StateRST, control.StateINIT}: {
 		required: control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
@@ -58,7 +58,7 @@ var rcTransitions = map[[2]uint8]transition{
 
 const initial = control.AttrPKeyIndex | control.AttrPort
 
-// ucTransitions are those of unreliable connections, which have no retries.
+// ucTransitions are the transitions of unreliable connections, which have no retries.
 var ucTransitions = map[[2]uint8]transition{
 	{control.StateRST, control.StateINIT}:  {required: initial | control.AttrAccess},
 	{control.StateINIT, control.StateINIT}: {optional: initial | control.AttrAccess},
@@ -74,7 +74,7 @@ var ucTransitions = map[[2]uint8]transition{
 	{control.StateSQE, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess},
 }
 
-// udTransitions are those of datagram queues, which have no peer.
+// udTransitions are the transitions of datagram queues, which have no peer.
 var udTransitions = map[[2]uint8]transition{
 	{control.StateRST, control.StateINIT}:  {required: initial | control.AttrQKey},
 	{control.StateINIT, control.StateINIT}: {optional: initial | control.AttrQKey},
@@ -87,8 +87,8 @@ var udTransitions = map[[2]uint8]transition{
 	{control.StateSQE, control.StateRTS}:   {optional: control.AttrCurState | control.AttrQKey},
 }
 
-// attributes lists what a modify request can set besides the state: the bit in the mask, the
-// name, the value and its bounds, and how it is stored.
+// attributes lists what a modify request can set besides the state. Each row has the
+// attribute's bit in the mask, its name, how it is read, its bounds, and how it is stored.
 var attributes = []struct {
 	bit      uint32
 	name     string
@@ -152,8 +152,8 @@ func (c *client) modifyQP(m *control.QPAttr, _ requestMemory, _ *control.Reply) 
 	return &control.Empty{}, nil
 }
 
-// modify changes the state and the attributes of a QP, or refuses and changes
-// nothing.
+// modify changes the state and the attributes of a QP. If it returns an error, it has
+// changed nothing.
 func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 	from, to := q.attr.State, q.attr.State
 	if m.Mask&control.AttrCurState != 0 && m.CurState != from {
@@ -206,14 +206,15 @@ func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 	return nil
 }
 
-// setState moves a QP to a state, with the consequences for its queues.
+// setState moves a QP to a state, and does to its queues what follows from the new state.
 func (sh *shard) setState(q *qp, to uint8) {
 	from := q.attr.State
 	q.attr.State, q.attr.CurState = to, to
 	q.conn.peer = nil
 	switch {
 	case to == control.StateRST:
-		// Everything is forgotten, silently. The client sets its records to 0 itself.
+		// Everything is forgotten, without completions. The client sets its records to 0
+		// itself.
 		sh.removeRunning(q)
 		sh.drop(q)
 		q.sq.cq.forget(q.num)
@@ -230,7 +231,7 @@ func (sh *shard) setState(q *qp, to uint8) {
 		sh.unstall(q)
 		sh.parkJob(q)
 	case to == control.StateSQD:
-		sh.unstall(q) // the WQE that waits has not been started
+		sh.unstall(q) // the WQE that waits counts as not started
 		if q.job == nil {
 			sh.drained(q)
 		}
@@ -251,11 +252,12 @@ func (sh *shard) setState(q *qp, to uint8) {
 	}
 }
 
-// drained raises the event that a send queue in SQD has stopped.
+// drained raises the event which says that a send queue in SQD has stopped.
 func (sh *shard) drained(q *qp) { q.client.event(control.EventDrained, q.num) }
 
-// drop ends what q is in the middle of. Jobs of other queue pairs with q as their peer see
-// that q.life has changed; they are judged again, and find q as it is then.
+// drop ends the work that q is in the middle of. Jobs of other queue pairs that have q as
+// their peer see that q.life has changed. They are judged again, and find q in its new
+// state.
 func (sh *shard) drop(q *qp) {
 	sh.unstall(q)
 	sh.parkJob(q)

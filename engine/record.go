@@ -9,11 +9,12 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// Doorbell records: what they announce, and what is wrong with one that cannot be right.
+// Doorbell records: what they announce, and what is wrong with a record that cannot be
+// right.
 
-// pending returns how many blocks of the send queue are announced and not executed. A
-// record that announces more than the ring holds is a mistake of the client: it is
-// explained once, and announces nothing.
+// pending returns how many blocks of the send queue are announced and not yet executed. A
+// record that announces more than the ring holds is a mistake of the client. The mistake is
+// explained once, and the record counts as announcing nothing.
 //
 // Observe: send record. Published by hostpath.SQ.Ring.
 func (sh *shard) pending(q *qp) uint16 {
@@ -34,7 +35,7 @@ func (sh *shard) pending(q *qp) uint16 {
 	return n
 }
 
-// posted returns how many receives are announced and not consumed.
+// posted returns how many receives are announced and not yet consumed.
 //
 // Observe: receive record. Published by hostpath.RQ.Ring.
 func (q *qp) posted() uint16 {
@@ -46,13 +47,13 @@ func (q *qp) posted() uint16 {
 	}
 	n := uint16(q.rq.record.Observe()) - uint16(q.rq.done)
 	if uint64(n) > q.rq.mask+1 {
-		return 0 // some clients set it back; it announces nothing, as for sends
+		return 0 // some clients set the record back; it then announces nothing, as a send record does
 	}
 	return n
 }
 
-// badRecord explains a send record that announces more than the ring holds, once for each
-// value.
+// badRecord explains a send record that announces more than the ring holds. It explains
+// each such value once.
 func (sh *shard) badRecord(q *qp, word uint32) {
 	if q.suspicion.record == word+1 {
 		return
@@ -62,15 +63,16 @@ func (sh *shard) badRecord(q *qp, word uint32) {
 	sh.explainQueue(q, why.code, "%s", why)
 }
 
-// inFirstLap reports whether a counter of a ring of n entries, which has reached count,
-// still fits 16 bits. While it does, the upper half of a word that holds the counter is 0,
-// whether the client counts in 16, 24 or 32 bits. So a word whose upper half is not 0 has
-// its bytes reversed.
+// inFirstLap reports whether the counter of a ring must still fit in 16 bits: the device
+// has reached count, and the client can be at most the ring's n entries ahead. As long as
+// it fits, a word that holds the counter has an upper half of 0, whether the client counts
+// in 16, 24 or 32 bits. During that time, a word whose upper half is not 0 has its bytes
+// reversed.
 func inFirstLap(count, n uint64) bool { return count+n <= 0xffff }
 
-// swapped reports whether a record makes sense only with its bytes reversed: its low half
-// announces nothing or too much, its high half is not 0 although the counter cannot have
-// come that far, and reversed it announces work.
+// swapped reports whether a record makes sense only with its bytes reversed. Three things
+// must be true: the low half of the record is 0; the high half is not 0 although the
+// counter cannot have come that far; and with its bytes reversed the record announces work.
 func swapped(word uint32, consumed, ring uint64) bool {
 	ahead := uint64(bits.ReverseBytes32(word)) - consumed
 	return word>>16 != 0 && word&0xffff == 0 && inFirstLap(consumed, ring) && 0 < ahead && ahead <= ring

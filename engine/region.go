@@ -11,23 +11,23 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A region is memory that a client and the device share. The device makes it and maps it
-// before any other process can reach it. The client maps it, seals it against holes, and
-// places it: it says at which address it has mapped it. Until then the device touches no
-// byte of it, because a thread that touches a page while another process punches a hole
-// there has to wait (docs/design/0021).
+// A region is memory that a client and the device share. The device makes the memory and
+// maps it before any other process can reach it. The client maps it too, seals it against
+// holes, and then places the region: it tells the device at which address it has mapped it.
+// Before that the device touches no byte of the region, because a thread that touches a
+// page while another process punches a hole there has to wait (docs/design/0021).
 type region struct {
 	id    uint32
 	base  uint64 // address in the client
 	size  uint64
 	mem   *shm.Region
-	owned bool // made by the device, which unmaps it in the end; else shared within one process
-	users int  // keys and queues inside; each counts once, whatever it has there
+	owned bool // made by the device, which unmaps it when the region ends; false: the memory was given to AddRegion
+	users int  // keys and queues that have memory inside; each counts once, even if it has several pieces
 }
 
 // regionCharge is what a region of size bytes costs the device's process, charged to user
-// uid. Bytes of the device's own user are not counted: the system's limits hold for that
-// user.
+// uid. The region's bytes are not counted for the device's own user, because the system's
+// limits hold for that user.
 func regionCharge(uid uint32, size int) quota.Charge {
 	fds, pages := shm.HoldCost(size)
 	b := quota.Charge{quota.Mappings: 1, quota.AddressSpace: size, quota.Memory: regionCost, quota.Descriptors: fds, quota.PipePages: pages}
@@ -37,12 +37,12 @@ func regionCharge(uid uint32, size int) quota.Charge {
 	return b
 }
 
-// regionFile is the descriptor of a region, which is open until the client has placed the
-// region.
+// regionFile is the charge for the descriptor of a region. The descriptor is open until the
+// client has placed the region.
 var regionFile = quota.Charge{quota.Descriptors: 1}
 
 // makeMemory makes the memory of a region, off the engine's thread. It checks the limits
-// first: asking costs a client nothing.
+// first, because a request that would be refused costs a client nothing.
 func (c *client) makeMemory(payload []byte) (mem requestMemory, err error) {
 	var m control.RegionSize
 	if err := control.Parse(control.OpCreateRegion, payload, &m); err != nil {
@@ -127,9 +127,10 @@ func (c *client) placeRegion(m *control.Placement, _ requestMemory, _ *control.R
 	return &control.Empty{}, nil
 }
 
-// AddRegion makes a region of memory that both sides have mapped already: the client is in
-// the device's own process, or is hosted by a server that has made the memory and checked
-// that it is sealed. addr is its address in the client. The caller keeps owning the memory.
+// AddRegion makes a region of memory that both the client and the device have mapped
+// already. The client is in the device's own process, or a server hosts it that has made
+// the memory and checked that the memory is sealed. addr is the memory's address in the
+// client. The caller remains the owner of the memory.
 func (c *client) AddRegion(addr uint64, mem *shm.Region) (id uint32, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,8 +178,9 @@ func (c *client) locate(r *region, addr uint64) error {
 	return nil
 }
 
-// countUser adds n to the users of regions, for a queue that has memory in them. A region
-// that is named twice counts it once; nil stands for memory that the queue does not have.
+// countUser adds n to the users of each of these regions, for a queue that has memory in
+// them. A region that is named twice counts the queue once. A nil region stands for memory
+// that the queue does not have.
 func countUser(n int, regions ...*region) {
 	for i, r := range regions {
 		if r != nil && !slices.Contains(regions[:i], r) {
@@ -207,8 +209,8 @@ func (c *client) dropRegion(m *control.RegionID, _ requestMemory, _ *control.Rep
 	return &control.Empty{}, nil
 }
 
-// at returns the region that holds n bytes from address addr in the client, and those bytes
-// in the device's mapping.
+// at returns the region that contains the n bytes from address addr on in the client, and
+// those bytes in the device's mapping.
 func (c *client) at(what string, addr, n uint64) (*region, []byte, error) {
 	for _, r := range c.regions {
 		if off := addr - r.base; off < r.size && n <= r.size-off {
@@ -230,7 +232,8 @@ func (c *client) holds(addr uint64) bool {
 }
 
 // prefault maps existing pages of a queue into the device's page table, off the engine's
-// thread, so that this thread need not wait for the kernel at its first access.
+// thread, so that the engine's thread need not wait for the kernel when it first accesses
+// them.
 func (c *client) prefault(r *region, b []byte) {
 	c.after = append(c.after, func() { r.mem.Prefault(b) })
 }

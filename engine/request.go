@@ -9,12 +9,12 @@ import (
 // A work request with a peer is judged in two halves, as in the InfiniBand Architecture
 // Specification (chapter 9). The requester fetches and checks the WQE, gathers the local
 // memory, and asks (requester.go). The responder judges its queue pair, its keys and its
-// receives, and answers (responder.go). Only a request and an answer pass between the
-// two, and both could travel in packets. When both halves are in one engine there are
-// no packets: the requester calls the responder, and the bytes are moved once.
+// receives, and answers (responder.go). Only a request and an answer pass between the two,
+// and both could travel in packets. Both halves are in one engine, so there are no packets:
+// the requester calls the responder, and the bytes are moved once.
 //
-// Explanations do not travel. The responder explains what it refuses: everything to its
-// own client, and to the requester's client as much as that client may know.
+// Explanations do not travel. The responder explains what it refuses. To its own client it
+// explains everything; to the requester's client, as much as that client may know.
 
 // A request is what a requester asks of a responder. It holds what the headers of
 // packets would carry.
@@ -22,17 +22,17 @@ type request struct {
 	op             wqe.Opcode
 	solicited      bool
 	fromQPN, toQPN uint32 // QPNs of the requester and the responder
-	imm            uint32 // the immediate, or the key to invalidate, as op has it
+	imm            uint32 // the immediate, or the key to invalidate, depending on op
 	qkey           uint32 // of a datagram
-	rkey           uint32 // of the responder's memory, from addr on
-	addr           uint64
+	rkey           uint32 // key of the responder's memory
+	addr           uint64 // first address of that memory
 	length         uint64 // bytes of the message, at most wqe.MaxMessage
-	operand        []byte // of an atomic, as the WQE has it
+	operand        []byte // of an atomic: the bytes of its segment in the WQE
 }
 
-// An answer is the responder's answer to a request: the syndrome of an AETH (InfiniBand
-// Architecture Specification, 9.7.5.2.4), or one of three values for an answer that does
-// not come.
+// An answer is the responder's answer to a request. It is the syndrome of an AETH
+// (InfiniBand Architecture Specification, 9.7.5.2.4) or one of three values that say why no
+// such syndrome comes.
 type answer uint8
 
 // Answers. The low five bits of answerRNR are the code of the responder's
@@ -42,22 +42,23 @@ const (
 	answerRNR            answer = 0x20 // no receive is posted: ask again after the timer
 	answerInvalidRequest answer = 0x61
 	answerRemoteAccess   answer = 0x62
-	answerOperation      answer = 0x63 // the responder could not complete it
+	answerOperation      answer = 0x63 // the responder could not complete the request
 
-	answerNone  answer = 0xff // no such queue pair, or one that is not connected back
+	answerNone  answer = 0xff // there is no such queue pair, or it is not connected with the requester
 	answerDrop  answer = 0xfe // on an unreliable transport: the responder takes no message
 	answerAgain answer = 0xfd // the responder was too busy: ask again in the next step
 )
 
-// rnr reports whether an answer is an RNR NAK, and the code of its timer.
+// rnr reports whether an answer is an RNR NAK. If it is, timer is the code of the RNR
+// timer.
 func (a answer) rnr() (timer uint8, ok bool) { return uint8(a) & 0x1f, a&^0x1f == answerRNR }
 
 // A verdict is the result of judging a WQE.
 type verdict uint8
 
 const (
-	accepted verdict = iota // its bytes can be moved
-	lost                    // on an unreliable transport the responder does not take it: it ends as if it had arrived
+	accepted verdict = iota // the bytes of the WQE can be moved
+	lost                    // on an unreliable transport: the responder does not take the message, and the WQE ends as if it had arrived
 	waiting                 // nothing can be done now: the queue waits for its peer, or is visited again
-	failed                  // it has completed with an error, and the send queue has stopped
+	failed                  // the WQE has completed with an error, and the send queue has stopped
 )

@@ -14,15 +14,15 @@ import (
 // dataOffset is where the data segments of a WQE with a remote address begin.
 const dataOffset = wqe.CtrlSize + wqe.RaddrSize
 
-// snapshot copies the first block of the next WQE to private memory. Only the copy is
-// read from then on: the client could change the ring.
+// snapshot copies the first block of the next WQE to private memory. From then on only the
+// copy is read, because the client could change the ring.
 func (sh *shard) snapshot(q *qp) {
 	slot := q.sq.done & q.sq.mask
 	*(*[wqe.BlockSize]byte)(sh.scratch.wqe[:]) = *(*[wqe.BlockSize]byte)(q.sq.ring[slot*wqe.BlockSize:])
 }
 
-// judge judges the WQE of the snapshot and fills sh.scratch.job with what is to be done.
-// n is the number of blocks that are announced.
+// judge judges the WQE of the snapshot and fills sh.scratch.job with the work to do. n is
+// the number of blocks that are announced.
 //
 // Local keys are judged before the peer is asked, because a NIC gathers before it sends.
 func (sh *shard) judge(q *qp, n uint16) verdict {
@@ -142,8 +142,8 @@ func (sh *shard) gather(q *qp, j *job, l *list, off, end int, need uint32) verdi
 	return accepted
 }
 
-// ask sends the request to the responder. The responder puts the memory that the
-// request names into far.
+// ask sends the request to the responder. The responder puts the memory that the request
+// names into the list far.
 func (sh *shard) ask(q *qp, j *job, info *wqe.Info, far *list) verdict {
 	r := &j.request
 	r.op, r.fromQPN, r.length = j.head.opcode(), q.num, j.total
@@ -170,8 +170,8 @@ func (sh *shard) ask(q *qp, j *job, info *wqe.Info, far *list) verdict {
 	return accepted
 }
 
-// find looks for the queue pair that q is connected to, and reports whether q may
-// send to it.
+// find looks for the queue pair that q is connected to, and reports whether q may send to
+// that queue pair.
 func (sh *shard) find(q *qp) bool {
 	p := sh.boundPeer(q)
 	if !q.connected(p) {
@@ -201,7 +201,7 @@ func (sh *shard) answered(q *qp, j *job, a answer) verdict {
 	return sh.fail(q, j, a.syndrome())
 }
 
-// syndrome returns what the requester's completion says of a NAK.
+// syndrome returns the syndrome that the requester's completion has after this NAK.
 func (a answer) syndrome() cqe.Syndrome {
 	switch a {
 	case answerInvalidRequest:
@@ -213,7 +213,7 @@ func (a answer) syndrome() cqe.Syndrome {
 }
 
 // loseMessage ends a message that the responder does not take. On an unreliable transport
-// the requester is not told, and goes on as if the message had arrived.
+// the requester is not told of this, and continues as if the message had arrived.
 func (sh *shard) loseMessage(j *job) verdict {
 	j.src.reset()
 	j.dst.reset()
@@ -222,14 +222,14 @@ func (sh *shard) loseMessage(j *job) verdict {
 	return lost
 }
 
-// fail completes the WQE at the head of q with an error, whatever its
-// completion mode, and puts q into error.
+// fail completes the WQE at the head of q with an error, even if the WQE asks for no
+// completion, and puts q into error (see sendError).
 func (sh *shard) fail(q *qp, j *job, s cqe.Syndrome) verdict {
 	q.client.count[control.CounterWQEs]++
 	q.client.count[control.CounterFailed]++
 	sh.requesterError(q, j.head, s)
-	// A WQE that claims more blocks than were announced has only the announced ones:
-	// the next WQE is flushed from its first block on.
+	// A WQE may claim more blocks than were announced. Then only the announced blocks count
+	// as its own, so that the flush begins at the first block of the next WQE.
 	q.sq.done += uint64(min(max(j.blocks, 1), max(int(sh.pending(q)), 1)))
 	sh.putBack(j)
 	sh.sendError(q)

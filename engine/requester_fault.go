@@ -56,8 +56,9 @@ func (sh *shard) badLocal(q *qp, j *job, d wqe.Data, need uint32) verdict {
 	return sh.fail(q, j, cqe.LocalProtection)
 }
 
-// tooManyUnits reports whether the bad segment d is probably no data segment at all: it is
-// all zeros behind others, or follows the only result segment of an atomic.
+// tooManyUnits reports whether the bad segment d is probably no data segment at all,
+// because ds is too large. Either d is all zeros and comes after other segments, or d comes
+// after the only result segment of an atomic.
 func (j *job) tooManyUnits(d wqe.Data) bool {
 	switch op := j.head.opcode(); {
 	case op == wqe.OpMMO:

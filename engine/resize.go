@@ -7,7 +7,7 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// resizeCQ moves a queue to another buffer.
+// resizeCQ moves a completion queue to another buffer.
 func (c *client) resizeCQ(m *control.ResizeCQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	q, ok := c.cqs[m.CQN]
 	switch {
@@ -27,8 +27,8 @@ func (c *client) resizeCQ(m *control.ResizeCQ, _ requestMemory, _ *control.Reply
 	unread := q.unread()
 	switch {
 	case q.ignore:
-		// The client does not say what it has polled, and entries may be overwritten; none
-		// need be kept.
+		// The client does not say what it has polled, and entries may be overwritten. So
+		// none need be kept.
 		unread = 0
 	case unread >= 1<<q.log:
 		return nil, control.Errorf(control.CodeBusy, "CQ %#06x: full; poll it before it is resized", q.num)
@@ -36,9 +36,9 @@ func (c *client) resizeCQ(m *control.ResizeCQ, _ requestMemory, _ *control.Reply
 		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries do not hold the %d that have not been polled, and one more",
 			q.num, m.LogSize, unread)
 	}
-	// The last entry of the old buffer tells the client of the resize, and takes an index
-	// like any other. The client copies its unpolled entries to the new buffer one index
-	// higher, so that the index of the next entry is free there.
+	// The last entry of the old buffer tells the client of the resize. It takes an index
+	// like any other entry. The client copies each unpolled entry to the new buffer at an
+	// index one higher, so that the index of the next entry is free there.
 	c.shard.complete(q, 0, 0, 0, 0, 0, responderTail(0, 0, cqe.ResizeCQ), quietly)
 	q.floor = q.next - unread
 	countUser(-1, q.region, q.records)

@@ -10,19 +10,19 @@ import (
 
 // The responder is the peer's side of a work request. It judges what a requester asks of
 // the peer's queue pair, keys and receives. It answers, and completes the receives that
-// messages have used. On a reliable connection a fault that it finds ends both queue
-// pairs; on other transports it ends only the message.
+// messages have used. On a reliable connection, a fault that the responder finds ends both
+// queue pairs. On other transports the fault ends only the message.
 
-// established tells the owner of a queue pair in RTR that a first request has come.
+// established tells the client of a queue pair in RTR that its first request has come.
 func (sh *shard) established(p *qp) {
 	if p.attr.State == control.StateRTR {
 		p.client.event(control.EventEstablished, p.num)
 	}
 }
 
-// respond judges the request of j for the queue pair j.peer, which is connected with
-// the requester q. It puts the memory that the request names into far. If the request is
-// an atomic, respond executes it and puts the old value into far.
+// respond judges the request of j for the queue pair j.peer, which is connected with the
+// requester q. It puts the memory that the request names into the list far. If the request
+// is an atomic, respond executes it and puts the old value into far.
 func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 	p := j.peer
 	if q.transport == control.QPTypeUD && !sh.takesDatagram(q, j) {
@@ -34,7 +34,7 @@ func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 	if info.Reads && p.attr.MaxDestRdAtomic == 0 {
 		return sh.refused(q, j, info)
 	}
-	// A request for no bytes is not checked for key or address.
+	// The key and the address of a request for 0 bytes are not checked.
 	if info.Remote != 0 && j.request.length > 0 {
 		if a := sh.translate(q, j, far, info); a != answerACK {
 			return a
@@ -46,12 +46,12 @@ func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 	case j.recv && !info.Raddr:
 		return sh.scatter(j, sh.openReceive(j))
 	case j.recv:
-		sh.openReceive(j) // its list is not used
+		sh.openReceive(j) // the message needs the receive, but not its list
 	}
 	return answerACK
 }
 
-// translate finds the memory of the request's key and address, and adds it to far.
+// translate finds the memory at the request's key and address, and adds it to far.
 func (sh *shard) translate(q *qp, j *job, far *list, info *wqe.Info) answer {
 	p, r, need := j.peer, &j.request, uint32(info.Remote)
 	if p.attr.Access&need == 0 {
@@ -64,9 +64,10 @@ func (sh *shard) translate(q *qp, j *job, far *list, info *wqe.Info) answer {
 	return answerACK
 }
 
-// openReceive copies the responder's next receive to private memory and returns its
-// list. An entry of a shared queue is taken at once, because other queue pairs take from
-// it too. An entry of the queue pair's own queue is consumed when the message is complete.
+// openReceive copies the responder's next receive to private memory and returns its list.
+// An entry of a shared queue is taken off the queue at once, because other queue pairs take
+// entries from that queue too. An entry of the queue pair's own queue is consumed when the
+// message is complete.
 func (sh *shard) openReceive(j *job) (list []byte) {
 	p := j.peer
 	if s := p.rq.srq; s != nil {
@@ -79,12 +80,12 @@ func (sh *shard) openReceive(j *job) (list []byte) {
 	entry := sh.scratch.recv[:1<<p.rq.stride]
 	copy(entry, p.rq.ring[p.rq.done&p.rq.mask<<p.rq.stride:])
 	if p.signed {
-		return entry[wqe.UnitSize:] // the unit before it holds a signature, which is not checked
+		return entry[wqe.UnitSize:] // the first unit holds a signature, which is not checked
 	}
 	return entry
 }
 
-// scatter turns as much of a receive's list as the message needs into pieces.
+// scatter turns a receive's list into pieces, up to the length of the message.
 func (sh *shard) scatter(j *job, entry []byte) answer {
 	p := j.peer
 	left := j.total
@@ -93,7 +94,7 @@ func (sh *shard) scatter(j *job, entry []byte) answer {
 		if d.End() {
 			break
 		}
-		// The whole piece must be valid, even if the message ends within it.
+		// The whole entry must be valid, even if the message ends within it.
 		n := d.Length()
 		k := sh.keys.find(d.LKey)
 		if k == nil || k.pd != p.receivePD() || k.access&control.AccessLocalWrite == 0 ||
@@ -108,7 +109,7 @@ func (sh *shard) scatter(j *job, entry []byte) answer {
 	return answerACK
 }
 
-// receivePD is the domain that the keys of q's receives belong to.
+// receivePD returns the protection domain to which the keys of q's receives must belong.
 func (q *qp) receivePD() *pd {
 	if q.rq.srq != nil {
 		return q.rq.srq.pd
@@ -146,7 +147,7 @@ func (sh *shard) deliver(q *qp, j *job) answer {
 	return answerACK
 }
 
-// responderTail is the tail of a responder's completion.
+// responderTail returns the tail of a responder's completion.
 func responderTail(qpn uint32, index uint16, op cqe.Opcode) cqe.Tail {
 	return cqe.MakeTail(qpn, 0, index, 0, cqe.MakeOpOwn(op, cqe.FormatPlain, false, 0))
 }
@@ -161,7 +162,7 @@ func (sh *shard) consume(j *job) {
 	j.peer.client.count[control.CounterReceives]++
 }
 
-// putBack returns a shared receive that was opened for nothing.
+// putBack returns a shared receive that was opened and not used.
 func (sh *shard) putBack(j *job) {
 	s := j.shared
 	if s == nil {
@@ -174,7 +175,8 @@ func (sh *shard) putBack(j *job) {
 	}
 }
 
-// nak returns the NAK a, or answerDrop if q's transport is unreliable and sends none.
+// nak returns the NAK a. If q's transport is unreliable, it returns answerDrop, because no
+// NAK is sent there.
 func (q *qp) nak(a answer) answer {
 	if q.transport != control.QPTypeRC {
 		return answerDrop
@@ -192,8 +194,8 @@ func (sh *shard) refuseRequest(p *qp, kind control.EventKind, a answer) answer {
 	return a
 }
 
-// failReceive completes with an error the receive that j has opened. It puts the queue
-// pair of the receive into error.
+// failReceive completes, with an error, the receive that j has opened. It also puts the
+// queue pair of that receive into error.
 func (sh *shard) failReceive(j *job, s cqe.Syndrome) {
 	p := j.peer
 	ok := sh.completeError(p.rq.cq, p.uidx, s, responderTail(p.num, j.index, cqe.RespErr))

@@ -9,8 +9,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// What follows says in words what the responder finds wrong, and returns its
-// answer.
+// Each of these functions explains in words what the responder finds wrong, and returns the
+// responder's answer.
 
 // noReceive answers a message for which no receive is posted.
 func (sh *shard) noReceive(j *job) answer {
@@ -22,8 +22,9 @@ func (sh *shard) noReceive(j *job) answer {
 	return answerDrop
 }
 
-// refused answers what the queue pair does not allow: info's operations in flight,
-// or without info what its access lacks.
+// refused answers a request that the queue pair does not allow. If info is given, the queue
+// pair allows neither READs nor atomics (max_dest_rd_atomic 0). If info is nil, the queue
+// pair's access lacks the right that the request needs.
 func (sh *shard) refused(q *qp, j *job, info *wqe.Info) answer {
 	what := "this operation"
 	switch {
@@ -42,8 +43,8 @@ func (sh *shard) badRemote(q *qp, j *job, need uint32) answer {
 	p, r := j.peer, &j.request
 	why := sh.whyNoAccess(use{name: "rkey", key: r.rkey, addr: r.addr, n: r.length, need: need, client: p.client, pd: p.pd, qp: p})
 	if p.client != q.client && why.code != codes.KeyByteOrder {
-		// A client that learned which keys are stale, and how far they reach, could
-		// find one. The owner is told.
+		// A client that learned which keys are stale, and how large their memory is, could
+		// find a valid key. So only the owner of the memory is told.
 		sh.explainQueue(p, why.code, "%v of peer QP %#06x: %s", r.op, r.fromQPN, why)
 		why = because(codes.KeyRefused, "rkey %#08x does not give peer QP %#06x's memory, %d bytes at %#x; why is said to its owner",
 			r.rkey, p.num, r.length, r.addr)
@@ -58,7 +59,8 @@ func (sh *shard) badInvalidate(q *qp, j *job) answer {
 	return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
 }
 
-// badReceive answers when an entry of a receive's list gives no memory.
+// badReceive answers a message for which an entry of the receive's list gives no access to
+// memory.
 func (sh *shard) badReceive(j *job, entry []byte, unit int, d wqe.Data) answer {
 	p := j.peer
 	why := sh.whyNoAccess(localUse(d, control.AccessLocalWrite, p, p.receivePD()))
@@ -77,8 +79,8 @@ func (sh *shard) receiveTooShort(j *job, entry []byte, left uint64) answer {
 	return sh.endReceive(j, cqe.LocalLength, answerInvalidRequest)
 }
 
-// endReceive answers when the receive that j has opened cannot be filled: on a
-// reliable connection it fails, and its queue pair with it.
+// endReceive answers a message whose bytes cannot be put into the receive that j has
+// opened. On a reliable connection the receive fails, and its queue pair with it.
 func (sh *shard) endReceive(j *job, s cqe.Syndrome, a answer) answer {
 	if a = j.peer.nak(a); a != answerDrop {
 		sh.failReceive(j, s)

@@ -9,19 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Retract takes the unread events of a CQ out of its channel, and returns how many were
-// sent and have been read. reader is the end of the channel that the program reads. The
-// program may read meanwhile. No more are sent: the program forgets the CQ, and would
-// not know what they mean.
+// Retract takes the unread events of a CQ out of its channel. It returns how many of the
+// events that the device has sent the program has read. reader is the end of the channel
+// that the program reads; the program may read from it meanwhile. The device sends no more
+// events of this CQ, because the program will have forgotten the CQ and would not know what
+// such events mean.
 //
-// A program that reads into a page which never comes holds the lock that every reader
-// needs. So neither the device's thread nor the caller reads; what cannot be read soon
-// counts as read by the program.
+// If a program reads into a page that never comes, its read holds the lock that every
+// reader needs. So neither the device's thread nor the caller reads the channel. Events
+// that cannot be read soon count as read by the program.
 func (c *client) Retract(cqn uint32, reader *os.File) (read uint32) {
 	c.mu.Lock()
 	var sent uint32
 	var handle uint64
-	var ends [2]int // the device's, the program's: descriptors of this call's own
+	var ends [2]int // the device's end and the program's end: duplicates for this call
 	var err error
 	c.e.Do(func() {
 		q := c.cqs[cqn]
@@ -38,7 +39,7 @@ func (c *client) Retract(cqn uint32, reader *os.File) (read uint32) {
 	if err != nil {
 		return sent
 	}
-	conn, err := reader.SyscallConn() // Fd would change how the program's reads wait
+	conn, err := reader.SyscallConn() // Fd would change whether the program's reads block
 	if err == nil {
 		inner := conn.Control(func(fd uintptr) { ends[1], err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
 		err = errors.Join(err, inner)
@@ -53,17 +54,17 @@ func (c *client) Retract(cqn uint32, reader *os.File) (read uint32) {
 		_ = unix.Close(ends[0])
 		_ = unix.Close(ends[1])
 	}) {
-		return sent // and taken may still be written
+		return sent // the closer may still write taken
 	}
 	return sent - taken
 }
 
-// unsend takes the events of a queue, of which at most sent exist, out of its channel,
-// and returns how many there were. Events of other queues are put back; there is room
+// unsend takes the events of one queue out of its channel, and returns how many there were.
+// At most sent of them can exist. Events of other queues are put back; the channel has room
 // for them.
 func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
 	var keep [][8]byte
-	for range eventBuffer { // more than there can be
+	for range eventBuffer { // more than the channel can hold
 		var b [8]byte
 		if n, _, err := unix.Recvfrom(reader, b[:], unix.MSG_DONTWAIT); err != nil || n != len(b) {
 			break
@@ -80,8 +81,8 @@ func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
 	return min(taken, sent)
 }
 
-// Forsaken returns the completion channels that no CQ uses and nobody can read
-// any more.
+// Forsaken returns the completion channels that no CQ uses and that nobody can read any
+// more.
 func (c *client) Forsaken() (ids []uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

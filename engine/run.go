@@ -13,18 +13,20 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// stepsPerBatch is how many steps run in one batch. Between batches the shard checks
-// whether to stop, and sets up the frame that recovers from faults of memory.
+// stepsPerBatch is how many steps are in one batch. Between batches the shard checks
+// whether to stop. The deferred call that recovers from faults of memory is set up once in
+// a batch.
 const stepsPerBatch = 256
 
-// Run steps the engine on a thread of its own until ctx ends. Then it executes what has
-// been announced, flushes what cannot be executed, and returns nil. It returns an error
-// if the thread cannot be put on the cores asked for. Only one Run at a time is allowed.
-// started, unless nil, is called once the thread is on its core and serves requests.
-// With several Config.Cores there is a thread for each; they start and stop together.
+// Run steps the engine on a thread of its own until ctx ends. Then it executes the work
+// that has been announced, flushes the work that cannot be executed, and returns nil. It
+// returns an error if the thread cannot be put on the cores asked for. Only one Run at a
+// time is allowed. Run calls started, unless started is nil, once the thread is on its core
+// and serves requests. With several Config.Cores there is a thread for each core; these
+// threads start and stop together.
 //
-// The goroutine spins: it holds its P, so GOMAXPROCS should count one more than
-// the rest of the program needs. It can be preempted like any other.
+// The goroutine spins and so holds its P: GOMAXPROCS should be one more than the rest of
+// the program needs. The goroutine can be preempted like any other.
 func (e *Engine) Run(ctx context.Context, started func()) error {
 	first := e.shards[0]
 	t, err := first.occupyThread()
@@ -81,8 +83,8 @@ func (sh *shard) loop(ctx context.Context) {
 	}
 }
 
-// steps runs a batch of steps and returns how much they did. With untilIdle it ends at
-// the first step that found nothing to do.
+// steps runs a batch of steps and returns how much work they did. With untilIdle the batch
+// ends at the first step that found nothing to do.
 func (sh *shard) steps(untilIdle bool) (done int) {
 	defer sh.recoverFault()
 	defer sh.endBatch() // also if a fault cuts the batch off
@@ -102,13 +104,14 @@ func (sh *shard) steps(untilIdle bool) (done int) {
 	return done
 }
 
-// endBatch ends the measurement that steps has begun, and publishes the status pages.
+// endBatch ends the measurement of progress that steps began, and publishes the status
+// pages.
 func (sh *shard) endBatch() {
 	sh.publishAt(sh.passed())
 }
 
 // recoverFault turns a fault of memory into an error of the queue whose memory was being
-// touched. Any other panic is a bug of the engine and goes on.
+// touched. Any other panic is a bug of the engine, and recoverFault panics again with it.
 func (sh *shard) recoverFault() {
 	r := recover()
 	if r == nil {
@@ -128,14 +131,14 @@ func (sh *shard) recoverFault() {
 	}
 	q := sh.fault.qp
 	sh.fault.qp = nil
-	sh.putBack(sh.scratch.job) // the shared receive that it has taken
+	sh.putBack(sh.scratch.job) // the shared receive that the job has taken
 	sh.memoryFault(q, addr)
 }
 
-// memoryFault makes a fault of memory that the work of q has met an error of q.
+// memoryFault turns a fault of memory during the work of q into an error of q.
 func (sh *shard) memoryFault(q *qp, addr uintptr) {
 	if q.attr.State == control.StateERR {
-		// Not even the error can be reported.
+		// The flush of q has met the fault, so no completion can report it.
 		sh.explainQueue(q, codes.MemoryFault, noPage+"; the queue pair is given up", addr)
 		sh.setState(q, control.StateRST)
 		return
@@ -147,7 +150,8 @@ func (sh *shard) memoryFault(q *qp, addr uintptr) {
 	} else if p := sh.peerOf(q); p != nil && sh.holds(p.client.shard) {
 		sh.setError(p)
 		if q.transport != control.QPTypeRC {
-			// The sender is not at fault: its message is judged again, and finds no peer.
+			// The sender is not at fault. Its message is judged again, and then finds no
+			// peer.
 			q.faulted = 0
 			sh.parkJob(q)
 			return
@@ -164,7 +168,7 @@ func (sh *shard) peerOf(q *qp) *qp {
 	return q.conn.peer
 }
 
-// noPage is the text that explains a fault of memory at an address.
+// noPage is the explanation of a fault of memory; its argument is the address.
 const noPage = "memory at %#x of the device's mapping has no page behind it"
 
 // faultOf returns the address of a fault of memory, given the value that was recovered.

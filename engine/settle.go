@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// Control requests and doorbells take different ways to the device. When a request comes,
-// hardware has long executed what was rung before; this device may be asleep, or at work
-// for other clients. Programs rely on the hardware's behaviour, so a server calls Settle
-// before a request that ends or replaces a queue.
+// Control requests and doorbells reach the device in different ways. Hardware has usually
+// executed the work of earlier doorbells long before a request arrives. This device may be
+// asleep then, or busy with other clients. Programs rely on the hardware's behaviour, so a
+// server calls Settle before a request that ends or replaces a queue.
 
-// mostVisits bounds how long Settle takes, in visits besides one to each queue pair.
+// mostVisits bounds how many visits Settle makes besides one visit to each queue pair.
 const mostVisits = 1 << 12
 
-// Settle executes what is announced, when it is called, by doorbells of this client's queue
-// pairs and of those connected to them: all that can be executed within some thousand
-// visits. Other clients have their turns meanwhile.
+// Settle executes the work that doorbells have announced when Settle is called, on this
+// client's queue pairs and on queue pairs connected to them. It executes all of it that can
+// be executed within some thousand visits. Other clients have their turns meanwhile.
 func (c *client) Settle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,14 +37,15 @@ func (c *client) Settle() {
 	}
 }
 
-// A claim is up to which block a queue pair has announced work.
+// A claim is a queue pair with announced work, and the block up to which the work is
+// announced.
 type claim struct {
 	q    *qp
-	upTo uint64 // blocks
+	upTo uint64 // count of blocks
 }
 
-// announced adds to due what is announced on some of the client's queue pairs and on their
-// peers.
+// announced adds to due a claim for each of these queue pairs of the client, and for their
+// peers that belong to other clients.
 func (c *client) announced(due []claim, some []*qp) []claim {
 	add := func(q *qp) {
 		e := q.client.shard
@@ -64,8 +65,8 @@ func (c *client) announced(due []claim, some []*qp) []claim {
 	return due
 }
 
-// settleSome visits a portion of the queue pairs once each. It returns the others, and
-// those of the portion that have more to execute.
+// settleSome visits the first portion of the queue pairs once each. It returns the claims
+// of those that have more to execute, and of all that it has not visited.
 func settleSome(due []claim) []claim {
 	n := min(len(due), portion)
 	rest := due[n:]
@@ -98,7 +99,8 @@ func (sh *shard) settleOne(d claim) (more bool) {
 	return more
 }
 
-// restoreFaultPoint restores, between two steps, what a fault of memory must not change.
+// restoreFaultPoint restores the state from before a visit of Settle, because a fault of
+// memory in such a visit must not change where the next step begins.
 func (sh *shard) restoreFaultPoint(cut part, panics bool) {
 	sh.fault.cut = cut
 	debug.SetPanicOnFault(panics)

@@ -15,9 +15,9 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A shard is one thread of the device and the clients whose queues it executes. Each
-// client belongs to one shard, and its queues are on that shard's lists only. Usually
-// there is one shard. How several shards share the device is in crossing.go.
+// A shard is one thread of the device, with the clients whose queues that thread executes.
+// Each client belongs to one shard, and a client's queues are only on the lists of its
+// shard. Usually there is one shard. How several shards share the device is in crossing.go.
 type shard struct {
 	*Engine
 	number  int
@@ -34,7 +34,7 @@ type shard struct {
 	fault       faultPoint
 	scratch     scratch
 	dma         dma
-	ticks       uint64 // device clock, read once in each step that needs it; 0: not yet
+	ticks       uint64 // device clock, read at most once in a step; 0: not yet read in this step
 	pace               // how the shard measures its own progress; see progress.go
 
 	published uint64         // device clock when the status pages were written last
@@ -49,37 +49,39 @@ type schedule struct {
 	from      int       // index in active of the client to visit next; 0 between whole steps
 	warm      int       // number of warm queues
 	patience  uint32    // idle visits after which a queue turns cold
-	few       int       // up to so many queues are all kept warm: fewQueues, except in tests
-	watches   []watch   // parallel to running
-	patrolled int       // index in watches of the one that patrol polled last
+	few       int       // a shard with at most this many queues keeps all warm: fewQueues, except in tests
+	watches   []watch   // one for each QP in running, at the same index
+	patrolled int       // index in watches of the watch that patrol polled last
 	quiet     int       // steps since there was work
-	worked    uint64    // ticks of the last step that worked
+	worked    uint64    // device clock of the last step that worked
 	unswept   int       // number of QPs in running that sweep has still to check
 	swept     int       // index in running of the QP that sweep checked last
 
 	alone       struct{ wqes, bytes int } // budget of a client in one step while no other client works
 	lastWorker  *client                   // client that worked last
-	lastWorked  uint32                    // turn in which it worked
+	lastWorked  uint32                    // turn in which lastWorker worked
 	rivalsUntil uint32                    // turn up to which several clients count as working
-	turn        uint32                    // counts steps, for what is done in every nth step only
+	turn        uint32                    // counts steps, for work that is done only in every nth step
 	spent       int                       // budget used by the last visit, in bytes
-	effort      int                       // budget used by this visit for anything but moving bytes
+	effort      int                       // budget that this visit has used for work other than moving bytes
 }
 
-// An arming polls the CQs that can be armed, in turn; see channel.go.
+// An arming holds the CQs that can be armed, which the shard polls one after another; see
+// channel.go.
 type arming struct {
 	cqs  []*cq // CQs with a completion channel
 	next int   // index in cqs of the CQ to poll next
 	lap  uint  // number of rounds through all of them
 }
 
-// A faultPoint says whose memory is being touched, and in which part of a step. A fault
-// of memory is an error of that queue, and the next step goes on after that part.
+// A faultPoint records which queue's memory is being touched, and in which part of a step.
+// A fault of that memory becomes an error of that queue. If the fault ends the step early,
+// the next step begins after that part.
 type faultPoint struct {
 	qp   *qp
 	cq   *cq
 	part part // part of the step that is being executed
-	cut  part // part in which a fault has ended the last step
+	cut  part // part in which a fault has ended the last step; whole: the next step begins at its start
 }
 
 // A scratch is the private memory in which one WQE is judged and executed.
@@ -95,17 +97,17 @@ type scratch struct {
 	unmapped unmappedScratch
 }
 
-// A dma is the workers that copy long transfers, and the sizes from which transfers are
-// offloaded to them; see dma.go.
+// A dma is the workers that copy long transfers, and the sizes from which on transfers are
+// offloaded to workers; see dma.go.
 type dma struct {
 	workers []*worker
 	sizes   offloadSizes // usualOffloadSizes, except in tests
-	beyond  uint64       // transfers of at least so many bytes are copied past the caches
+	beyond  uint64       // transfers of at least this many bytes are copied past the caches
 }
 
 // shardHooks are for tests.
 type shardHooks struct {
-	noFastPath  bool          // nothing goes by the fast path
+	noFastPath  bool          // no WQE takes the fast path
 	uncontended bool          // cores never count as contended
 	explainAll  bool          // no explanation is held back
 	stopTimers  bool          // the timers of stalls do not run; a test ends them
@@ -171,7 +173,8 @@ func (sh *shard) Step() (done int) {
 	return done
 }
 
-// clock returns the device clock, read once in a step that needs it.
+// clock returns the device clock. The first call in a step reads it; later calls in the
+// same step return that value.
 func (sh *shard) clock() uint64 {
 	if sh.ticks == 0 {
 		sh.ticks = clock.Now()

@@ -19,13 +19,13 @@ type srq struct {
 	mask    uint16 // entries - 1
 	stride  uint   // log2 of bytes
 	record  *shm.BE32
-	regions [2]*region // of ring, record
+	regions [2]*region // of the ring and the record
 
 	head  uint16   // entry to take next
 	taken uint64   // entries taken off the list so far
-	back  []uint16 // entries put back, because their transfers did not complete
-	limit uint32   // event when fewer are ready; 0: off
-	users int      // QPs
+	back  []uint16 // entries put back because their transfers did not complete
+	limit uint32   // an event is due when fewer entries are ready; 0: no event
+	users int      // QPs that use it
 }
 
 func (c *client) createSRQ(m *control.SRQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
@@ -74,7 +74,7 @@ func (c *client) modifySRQ(m *control.SRQLimit, _ requestMemory, _ *control.Repl
 		return nil, control.Errorf(control.CodeInvalid, "SRQ %#06x: limit %d of %d entries", s.num, m.Limit, uint32(s.mask)+1)
 	}
 	s.limit = m.Limit
-	c.shard.observeLimit(s) // fewer may be ready already, and no transfer come to check
+	c.shard.observeLimit(s) // fewer may be ready already, and no transfer may come that checks it
 	return &control.Empty{}, nil
 }
 
@@ -106,8 +106,8 @@ func (sh *shard) removeSRQ(s *srq) {
 	countUser(-1, s.regions[:]...)
 }
 
-// ready returns how many entries are posted and not taken. A record that announces more than
-// the queue has is the client's error and counts as none.
+// ready returns how many entries are posted and not taken. A record that announces more
+// entries than the queue has is the client's mistake, and counts as announcing none.
 //
 // Observe: SRQ record. Published by hostpath.SRQ.Ring.
 func (s *srq) ready() uint16 {
@@ -118,9 +118,9 @@ func (s *srq) ready() uint16 {
 	return n + uint16(len(s.back))
 }
 
-// take takes the next entry and copies it to dst: one that was put back, or the head of the
-// list. The link of the head is taken from the copy, because once the entry is consumed the
-// client may change it.
+// take takes the next entry and copies it to dst. The next entry is one that was put back
+// or, if there is none, the head of the list. The head's link is read from the copy,
+// because the client may change the entry once it is consumed.
 func (s *srq) take(dst []byte) (index uint16) {
 	if n := len(s.back); n > 0 {
 		index, s.back = s.back[n-1], s.back[:n-1]
@@ -138,8 +138,8 @@ func (s *srq) entry(index uint16) []byte {
 	return s.ring[int(index)<<s.stride:][:1<<s.stride]
 }
 
-// putBack puts back an entry whose transfer did not complete. Room for it is allocated only
-// then: most queues never need it.
+// putBack puts back an entry whose transfer did not complete. Room for such entries is
+// allocated only here, because most queues never need it.
 func (s *srq) putBack(index uint16) {
 	if len(s.back) <= int(s.mask) {
 		s.back = append(s.back, index)

@@ -10,19 +10,19 @@ import (
 	"github.com/nicless/nicless/internal/clock"
 )
 
-// A stall is the reason why the next WQE of a queue waits, and until when. A requester on a
-// wire sends again each time the timer runs out. Without a wire the device sees at once
-// when the reason is gone, and the timer only counts the tries.
+// A stall is the reason why the next WQE of a queue waits, with the tries of that wait. A
+// requester on a wire sends again each time the timer runs out. Without a wire the device
+// sees at once when the reason is gone, and the timer only counts the tries.
 type stall struct {
 	kind     stallKind
-	since    uint64 // device clock
+	since    uint64 // device clock when the wait began
 	left     uint8  // remaining tries
 	forever  bool   // tries are not counted
-	interval uint64 // between tries, in cycles
-	deadline uint64 // of this try, on the device clock
-	cq       *cq    // behindCQ: the queue that must reach index
+	interval uint64 // time between tries, in cycles
+	deadline uint64 // end of this try, on the device clock
+	cq       *cq    // of behindCQ: the completion queue that must reach index
 	index    uint32
-	at       int    // index in shard.stalled
+	at       int    // index of the queue in shard.stalled
 	again    uint64 // device clock at which a peer in another shard is tried again
 }
 
@@ -30,18 +30,18 @@ type stallKind uint8
 
 const (
 	noStall  stallKind = iota
-	noPeer             // the peer is absent, not ready, or connected to another QP: transport retry
-	notReady           // the peer has no receive posted: RNR retry
-	behindCQ           // a WAIT: a completion queue has not reached an index
+	noPeer             // transport retry: the peer is absent, not ready, or connected to another QP
+	notReady           // RNR retry: the peer has no receive posted
+	behindCQ           // WAIT: a completion queue has not reached an index
 )
 
-// wait stalls q, so that its next WQE waits; timer is the code of the responder's
-// min_rnr_timer, if the WQE waits for a receive. If no try is left, the WQE fails.
+// wait stalls q, so that its next WQE waits. If the WQE waits for a receive, timer is the
+// code of the responder's min_rnr_timer. If no try is left, the WQE fails.
 func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 	s := stall{kind: kind, since: sh.clock()}
 	switch kind {
 	case noPeer:
-		// The first try and retry_cnt more, each of 4.096 us << timeout.
+		// The first try and then retry_cnt more; each takes 4.096 us << timeout.
 		s.left = q.attr.RetryCount
 		s.interval = clock.Cycles(4096 * time.Nanosecond << q.attr.Timeout)
 		s.forever = q.attr.Timeout == 0
@@ -55,7 +55,7 @@ func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 		if s.left == 0 {
 			return sh.failRetries(q, kind)
 		}
-		s.left-- // this wait ends with a retry
+		s.left-- // the retry that will follow this wait
 	}
 	s.deadline = s.since + s.interval
 	if sh.hooks.stopTimers {
@@ -73,7 +73,8 @@ func (sh *shard) stallFor(q *qp, s stall) {
 	own.stalled = append(own.stalled, q)
 }
 
-// unstall ends the stall of q, if it has one. The last queue of the list takes its place.
+// unstall ends the stall of q, if q has one. The last queue of the list takes the place of
+// q.
 func (sh *shard) unstall(q *qp) {
 	if q.stall.kind == noStall {
 		return
@@ -87,14 +88,15 @@ func (sh *shard) unstall(q *qp) {
 	sh.markWarm(q)
 }
 
-// retriesPerStep is how many stalled queues a step tries. They take turns: thousands of
-// stalled queues cost the working ones no more than these few would, and each is tried some
-// microseconds late. A timer wheel would find expired timers without trying. But a queue
-// goes on as soon as its reason to wait is gone, and that shows only by trying.
+// retriesPerStep is how many stalled queues one step tries. Stalled queues take turns. So
+// thousands of them slow the working queues down no more than retriesPerStep of them would,
+// and each is tried some microseconds late. A timer wheel would find expired timers without
+// trying. But a queue may go on as soon as its reason to wait is gone, and only a try shows
+// that.
 const retriesPerStep = 8
 
-// retry tries the next stalled queues, and returns how many go on. A queue that gives up can
-// remove others from the list, if its completion queue overruns.
+// retry tries the next stalled queues, and returns how many of their stalls have ended.
+// When a queue gives up and its completion queue overruns, other queues may leave the list.
 func (sh *shard) retry() (done int) {
 	for range min(retriesPerStep, len(sh.stalled)) {
 		if len(sh.stalled) == 0 {
@@ -155,15 +157,15 @@ func (sh *shard) cleared(q *qp) bool {
 	}
 	if !q.connected(q.conn.peer) {
 		if q.stall.kind == notReady {
-			return true // judged again, q stalls for noPeer
+			return true // the WQE is judged again, and then stalls for noPeer
 		}
 		return sh.find(q)
 	}
 	return q.stall.kind == noPeer || q.conn.peer.posted() > 0
 }
 
-// explainWait explains once that a queue pair waits for its peer, and will for ever. Nothing
-// else would tell a programmer who forgot to post receives.
+// explainWait explains, once, that a queue pair waits for its peer and will wait for ever.
+// Nothing else would tell a programmer who forgot to post receives.
 func (sh *shard) explainWait(q *qp) {
 	s := &q.stall
 	if q.suspicion.waits || s.kind == behindCQ || sh.clock()-s.since < clock.Cycles(suspicionTime) {
@@ -186,7 +188,7 @@ func (sh *shard) failWaiting(q *qp, kind stallKind) {
 	}
 }
 
-// failRetries fails the WQE of the snapshot, whose retries have run out.
+// failRetries fails the WQE of the snapshot, because its retries have run out.
 func (sh *shard) failRetries(q *qp, kind stallKind) verdict {
 	if kind == notReady {
 		sh.explain(q, codes.ReceiveNone, "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
@@ -198,7 +200,7 @@ func (sh *shard) failRetries(q *qp, kind stallKind) verdict {
 	return sh.fail(q, sh.scratch.job, cqe.TransportRetry)
 }
 
-// rnrTimer returns the time that a code of min_rnr_timer stands for (InfiniBand Architecture
+// rnrTimer returns the time that a code of min_rnr_timer means (InfiniBand Architecture
 // Specification, table 45).
 func rnrTimer(code uint8) time.Duration {
 	return time.Duration(rnrTimers[code&31]) * 10 * time.Microsecond

@@ -11,24 +11,25 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Stats counts what an engine has done for all its clients since it was made, those that
-// are gone included.
+// Stats counts what an engine has done for all its clients since it was made, including
+// clients that are gone.
 type Stats struct {
-	WQEs      uint64 // send WQEs executed; flushed ones are not
-	Bytes     uint64 // bytes of payload moved by them
+	WQEs      uint64 // send WQEs executed, without flushed ones
+	Bytes     uint64 // bytes of payload moved by these WQEs
 	CQEs      uint64 // completions written
 	Failed    uint64 // WQEs executed that ended with an error
 	Receives  uint64 // receive WQEs consumed
 	Events    uint64 // completion and other events sent
-	Explained uint64 // explanations, also those held back
+	Explained uint64 // explanations, including those held back
 	Stalls    uint64 // times that a client's memory held up a thread of the engine
 }
 
-// counts are what one client is told in its status page, by control.Counter.
+// counts are the counters of one client, in the order of control.Counter. The client reads
+// them in its status page.
 type counts [control.Counters]uint64
 
-// A statusPage is the page of memory in which a client reads the device's state, clock and
-// counters without a request.
+// A statusPage is the page of memory in which a client reads the device's state, its clock
+// and the client's counters without a request.
 type statusPage struct {
 	state, hz, clock *shm.Word64
 	asleep           *shm.Word64
@@ -48,10 +49,11 @@ func newStatusPage(b []byte) (p statusPage) {
 	return p
 }
 
-// publishTime is how old a status page may become while the engine runs.
+// publishTime is the greatest age of a status page while the engine runs.
 const publishTime = 200 * time.Microsecond
 
-// publish updates the status pages, if they are older than publishTime.
+// publish updates the status pages of the shard's clients if they are older than
+// publishTime.
 func (sh *shard) publish() { sh.publishAt(clock.Now()) }
 
 func (sh *shard) publishAt(now uint64) {
@@ -62,7 +64,7 @@ func (sh *shard) publishAt(now uint64) {
 	if sh.bound != math.MaxUint64 {
 		sh.usage.Sample(now, false)
 	}
-	if !sh.acquired { // it is, if a fault has cut the steps off
+	if !sh.acquired { // the lock is held already if a fault has cut the steps off
 		sh.acquire()
 		defer sh.release()
 	}

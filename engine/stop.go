@@ -11,14 +11,14 @@ import (
 )
 
 // stopTime bounds each of the two parts of an orderly stop, so that a client that never
-// stops posting cannot prevent it.
+// stops posting cannot prevent the stop.
 const stopTime = 100 * time.Millisecond
 
-// stopQueues ends every queue in order. First it executes what has been announced; then it
-// flushes the rest, which waits for a peer or was announced too late. So each work request
-// has its completion when the device is gone.
+// stopQueues ends every queue in an orderly way. First it executes the work that has been
+// announced. Then it flushes the rest: work that waits for a peer or was announced too
+// late. So each work request has its completion before the device is gone.
 //
-// It steps all shards, whose own threads have stopped.
+// It steps all shards itself; their own threads have stopped stepping.
 func (e *Engine) stopQueues() {
 	for _, sh := range e.shards {
 		for c := range sh.clients {
@@ -53,9 +53,9 @@ func (e *Engine) stepUntilIdle() {
 	}
 }
 
-// stepsPerLap is the number of steps in which the device comes to every queue once: it has
-// retried the stalled, swept those of an overrun CQ, polled the cold, visited the warm and
-// polled the hot BlueFlame registers.
+// stepsPerLap is the number of steps in which the device reaches every queue at least once.
+// In so many steps it retries all stalled queues, sweeps the queues of an overrun CQ, polls
+// all cold queues, visits all warm queues, and polls the hot BlueFlame registers.
 func (e *Engine) stepsPerLap() (steps int) {
 	for _, sh := range e.shards {
 		steps = max(steps, sh.stepsPerLap())

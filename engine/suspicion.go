@@ -17,29 +17,29 @@ import (
 )
 
 // A client that writes the right bytes to the wrong place sees nothing happen. To explain
-// that, the device diagnoses one queue pair in every hintTurns-th step. Nothing that it
-// finds changes what is executed.
+// this, the device diagnoses one queue pair in every hintTurns-th step. What the diagnosis
+// finds never changes what is executed.
 
-// suspicionTime is how long a suspicion must last before it is explained. A correct client
-// gives the same picture, but only between two of its stores.
+// suspicionTime is how long a suspicion must last before it is explained. The memory of a
+// correct client can look the same, but only between two of its stores.
 const suspicionTime = 500 * time.Millisecond
 
-// A suspicion is what a queue pair is suspected of since RST, and what has been explained,
-// so that it is explained once.
+// A suspicion is what a queue pair has been suspected of since RST. It also holds what has
+// been explained, so that nothing is explained twice.
 type suspicion struct {
-	record    uint32 // one more than the value of a send record that was explained; 0: none
+	record    uint32 // value of the last send record that was explained, plus one; 0: none
 	suspected codes.Code
-	since     uint64 // device clock; 0: nothing is suspected
-	said      bool   // suspected was explained
-	index     bool   // a wrong index in a control segment was explained
-	qpn       bool   // a wrong QPN in a control segment was explained
-	waits     bool   // that the queue waits for ever was explained
-	receive   bool   // a receive record in host byte order was explained
-	reborn    bool   // WQEs from before a reset may lie in the ring
+	since     uint64 // device clock at which suspected was first found; 0: nothing is suspected
+	said      bool   // suspected has been explained
+	index     bool   // a wrong index in a control segment has been explained
+	qpn       bool   // a wrong QPN in a control segment has been explained
+	waits     bool   // it has been explained that the queue waits for ever
+	receive   bool   // a receive record in host byte order has been explained
+	reborn    bool   // the ring may hold WQEs from before a reset
 }
 
-// blindToRings keeps the device from reading WQEs that have not been announced. The race
-// detector would report the read, rightly: it is a race, but nothing depends on it.
+// blindToRings keeps the device from reading WQEs that have not been announced. Such a read
+// is a race, which the race detector rightly reports. Nothing depends on the value read.
 const blindToRings = shm.RaceEnabled
 
 // diagnose diagnoses the next queue pair.
@@ -57,12 +57,12 @@ func (sh *shard) diagnose() {
 	sh.fault.qp = nil
 }
 
-// diagnoseQP explains what looks wrong with q: a record in host byte order at once, other
-// suspicions after suspicionTime.
+// diagnoseQP explains what looks wrong with q. It explains a record in host byte order at
+// once, and other suspicions after suspicionTime.
 func (sh *shard) diagnoseQP(q *qp) {
 	send, receive := q.sq.record.Observe(), q.rq.record.Observe()
 	if q.attr.State == control.StateRTS && q.suspicion.record != send+1 && swapped(send, q.sq.done, q.sq.mask+1) {
-		sh.badRecord(q, send) // its low half announces nothing, so pending does not notice it
+		sh.badRecord(q, send) // pending does not notice it, because its low half announces nothing
 	}
 	if q.rq.ring != nil && !q.suspicion.receive && swapped(receive, q.rq.done, q.rq.mask+1) {
 		q.suspicion.receive = true
@@ -85,7 +85,8 @@ func (sh *shard) diagnoseQP(q *qp) {
 	}
 }
 
-// suspect returns what looks wrong with q and would be if it stayed so, or "".
+// suspect returns a code and a text for what looks wrong with q, and is wrong if it lasts.
+// If nothing looks wrong, the text is empty.
 func (sh *shard) suspect(q *qp, send, receive uint32) (codes.Code, string) {
 	switch q.attr.State {
 	case control.StateINIT, control.StateRTR:
@@ -108,8 +109,8 @@ func (sh *shard) suspect(q *qp, send, receive uint32) (codes.Code, string) {
 	return 0, ""
 }
 
-// blocksAt returns how many blocks the WQE at an index has, or 0 if there is no WQE with
-// the right index and QPN.
+// blocksAt returns how many blocks the WQE at an index has. It returns 0 if no WQE with the
+// right index and QPN is there.
 func (q *qp) blocksAt(index uint64) int {
 	var b [wqe.CtrlSize]byte
 	copy(b[:], q.sq.ring[index&q.sq.mask*wqe.BlockSize:])
@@ -119,14 +120,15 @@ func (q *qp) blocksAt(index uint64) int {
 	return 0
 }
 
-// walkEntries is how many entries of a ring countsBlocks reads at each end of what was
-// announced, which can be 32768 entries.
+// walkEntries is how many entries countsBlocks reads at each end of the announced part of a
+// ring, which can have 32768 entries.
 const walkEntries = 16
 
 // countsBlocks reports whether word 0 of a record counts the WQEs at the beginning of the
-// send queue rather than receives: the WQEs end exactly at that block, and there is no
-// receive queue, or it has fewer entries, or its entries were never written. Of many
-// entries it reads the first and the last ones.
+// send queue and not receives. This is so if the WQEs end exactly where block number word
+// begins, and the queue pair has no receive queue, or one with fewer entries, or one whose
+// entries were never written. If there are many entries, countsBlocks reads only the first
+// and the last ones.
 func (q *qp) countsBlocks(word uint32) bool {
 	n := uint64(word)
 	if n == 0 || n > q.sq.mask+1 || q.rq.done != 0 {
@@ -143,7 +145,7 @@ func (q *qp) countsBlocks(word uint32) bool {
 		}
 	}
 	if at != n && !q.endsAt(n) || q.blocksAt(n) != 0 {
-		return false // fewer blocks are written, or more
+		return false // fewer or more blocks have been written
 	}
 	if q.rq.ring == nil || n > q.rq.mask+1 {
 		return true
@@ -181,23 +183,24 @@ func (sh *shard) rung(q *qp) bool {
 	return false
 }
 
-// place returns the QPN and the index of a WQE as they stand in the first word of a control
-// segment.
+// place returns the QPN and the index of a WQE at the bit positions that they have in the
+// first word of a control segment.
 func place(qpn uint32, index uint64) uint64 { return uint64(uint16(index))<<40 | uint64(qpn)<<8 }
 
 func (h head) place() uint64 { return h.first & (0xffff<<40 | 0xffffff<<8) }
 
-// checkPlace compares index and QPN of a control segment with the slot that it lies in.
-// The slot decides; if they differ, that is explained once. Managed queues may execute the
-// same WQEs round after round, and are not checked.
+// checkPlace compares the index and the QPN in a WQE's control segment with the WQE's slot
+// and queue. If they differ, the slot and the queue decide, and the difference is explained
+// once. Managed queues may execute the same WQEs round after round, so they are not
+// checked.
 func (sh *shard) checkPlace(q *qp, h head) {
 	if h.place() != place(q.num, q.sq.done) {
 		sh.misplaced(q, h)
 	}
 }
 
-// misplacedNews reports whether a wrong index or QPN of a control segment has not been
-// explained yet.
+// misplacedNews reports whether the index or the QPN of a control segment is wrong in a way
+// that has not been explained yet.
 func (q *qp) misplacedNews(h head) bool {
 	return !q.sq.managed && h.ds() != 0 &&
 		(uint16(h.first>>40) != uint16(q.sq.done) && !q.suspicion.index || uint32(h.first>>8)&0xffffff != q.num && !q.suspicion.qpn)

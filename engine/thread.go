@@ -15,18 +15,18 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// A thread is the locked OS thread that runs a shard, and the settings of it that restore
-// puts back.
+// A thread is the locked OS thread that runs a shard, with the earlier settings that
+// restore puts back.
 type thread struct {
 	shard     *shard
 	sleeper   *sleep.Sleeper
 	unpin     func()
 	undoSlice func() // restores the thread's time slice
-	faults    bool   // whether faults of memory were panics before
+	faults    bool   // whether faults of memory were panics before occupyThread
 }
 
-// occupyThread locks the calling goroutine to its OS thread and makes that the shard's
-// thread, until restore.
+// occupyThread locks the calling goroutine to its OS thread, and makes that OS thread the
+// shard's thread until restore.
 func (sh *shard) occupyThread() (t *thread, err error) {
 	runtime.LockOSThread()
 	t = &thread{shard: sh}
@@ -38,8 +38,9 @@ func (sh *shard) occupyThread() (t *thread, err error) {
 	if sh.cfg.Idle != IdleSpin {
 		t.undoSlice = cores.ShortenSlice()
 	}
-	// A region can lose its pages although it is sealed (a full tmpfs, a
-	// trusted file that shrank). Then one work request fails, not the process.
+	// A region can lose its pages although it is sealed (a full tmpfs, a trusted file that
+	// shrank). With panics on faults, such a loss fails one work request and not the
+	// process.
 	t.faults = debug.SetPanicOnFault(true)
 	if t.sleeper, err = sleep.New(); err != nil {
 		t.restore()
@@ -63,8 +64,8 @@ func (t *thread) restore() {
 // ErrCPUs reports cores in Config.CPUs, Cores or DMACores that a thread cannot be put on.
 var ErrCPUs = cores.ErrUnavailable
 
-// pin puts the calling thread on the shard's cores, until unpin: the thread is the engine's
-// only while it runs it.
+// pin puts the calling thread on the shard's cores. The caller calls unpin when the thread
+// stops running the shard, because the thread then belongs to the program again.
 func (sh *shard) pin() (unpin func(), err error) {
 	if sh.Engine.hooks.unpinned {
 		return func() {}, nil
@@ -83,8 +84,8 @@ func (t *thread) wake() {
 	}
 }
 
-// attachSleeper makes the thread's sleeper the shard's, with the eventfds of the shard's
-// clients.
+// attachSleeper gives the shard the thread's sleeper, after adding the eventfds of the
+// shard's clients to it.
 func (t *thread) attachSleeper() error {
 	for c := range t.shard.clients {
 		if c.wake.fd == nil {
@@ -98,23 +99,24 @@ func (t *thread) attachSleeper() error {
 	return nil
 }
 
-// detachSleepers takes the sleepers of all shards away: no thread runs them any more.
+// detachSleepers takes the sleepers from all shards, because no thread runs the shards any
+// more.
 func (e *Engine) detachSleepers() {
 	for _, sh := range e.shards {
 		sh.sleeper = nil
 	}
 }
 
-// threads are the threads of all shards but the first.
+// threads are the threads of all shards except the first.
 type threads struct {
 	stop    context.CancelFunc
-	working sync.WaitGroup // until all have stopped stepping
-	alive   sync.WaitGroup // until all goroutines have returned
+	working sync.WaitGroup // reaches zero when all threads have stopped stepping
+	alive   sync.WaitGroup // reaches zero when all goroutines have returned
 	mayEnd  chan struct{}  // closed when the goroutines may return
 }
 
-// startThreads starts the other shards' threads. An error says that one of them cannot be
-// put on its core; the caller ends the threads in this case too.
+// startThreads starts the threads of all shards except the first. It returns an error if
+// one of them cannot be put on its core. The caller ends the threads, also after an error.
 func (e *Engine) startThreads(ctx context.Context) (*threads, error) {
 	t := &threads{mayEnd: make(chan struct{})}
 	ctx, t.stop = context.WithCancel(ctx)
@@ -133,8 +135,8 @@ func (e *Engine) startThreads(ctx context.Context) (*threads, error) {
 	return t, nil
 }
 
-// run is one such thread, from its start to its end. It keeps its sleeper until mayEnd is
-// closed, because other threads may still wake it.
+// run is the whole life of the thread of one shard. The thread keeps its sleeper until
+// mayEnd is closed, because other threads may wake it until then.
 func (all *threads) run(ctx context.Context, sh *shard, placed chan<- error) {
 	t, err := sh.occupyThread()
 	if err == nil {
@@ -151,13 +153,13 @@ func (all *threads) run(ctx context.Context, sh *shard, placed chan<- error) {
 	<-all.mayEnd
 }
 
-// stopWork stops the threads' stepping, and returns when all have stopped.
+// stopWork makes the threads stop stepping, and returns when all have stopped.
 func (t *threads) stopWork() {
 	t.stop()
 	t.working.Wait()
 }
 
-// end ends the threads.
+// end stops the threads and waits until their goroutines have returned.
 func (t *threads) end() {
 	t.stopWork()
 	close(t.mayEnd)
@@ -165,7 +167,7 @@ func (t *threads) end() {
 }
 
 // shareCore reports whether a shard must yield its core or its P now and then, because
-// posters have no other.
+// posters have no other core or P to run on.
 func (sh *shard) shareCore() bool {
 	if cpu.Uniprocessor() {
 		return true

@@ -7,8 +7,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// transports says what each kind of queue pair may execute (bit n: opcode n)
-// and how its states follow each other.
+// transports says which opcodes each kind of queue pair may execute (bit n: opcode n), and
+// which transitions between states it has.
 var transports = [...]struct {
 	name        string
 	opcodes     uint64

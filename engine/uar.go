@@ -12,9 +12,9 @@ import (
 // client that several processes share has a bank of UAR pages for each process. The first
 // bank is client.uar, the others are in client.banks.
 
-// AddRegisters adds a bank of UAR pages to a hosted client, and returns the number of its
-// first page. It is charged to the client's user and released with the client. A queue may
-// use one of the pages once the memory is sealed.
+// AddRegisters adds a bank of UAR pages to a hosted client, and returns the number of the
+// bank's first page. The bank is charged to the client's user and released with the client.
+// A queue may use one of the pages once the bank's memory is sealed.
 func (c *client) AddRegisters(pages int) (first int, mem *shm.Region, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,8 +42,8 @@ func (c *client) uarPages() int {
 	return n
 }
 
-// uarPage returns the bank of a UAR page, and the offset of the page in it. The device is
-// going to read the bank, so a bank that can still lose pages is refused.
+// uarPage returns the bank of a UAR page, and the offset of the page in the bank. The
+// device will read the bank, so uarPage refuses a bank that can still lose pages.
 func (c *client) uarPage(what string, page uint16) (bank []byte, at uint64, err error) {
 	n, all := int(page), append([]*shm.Region{c.uar}, c.banks...)
 	for _, r := range all {

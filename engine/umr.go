@@ -15,9 +15,9 @@ const (
 	umrListOffset    = umrContextOffset + wqe.MkeyContextSize
 )
 
-// judgeUMR judges a user-mode registration and performs it: it binds or closes a window,
-// or fills or empties a list. The work requests before it have been executed, so fences
-// need not wait. Transfers of other queues that use the key are judged again.
+// judgeUMR judges a user-mode registration and performs it: it binds or closes a window, or
+// fills or empties a list. All earlier work requests of the queue have been executed, so
+// fences need not wait. Transfers of other queues that use the key are judged again.
 func (sh *shard) judgeUMR(q *qp, j *job) verdict {
 	end := j.head.ds() * wqe.UnitSize
 	if q.tooShort(j, wqe.OpUMR.Info()) {
@@ -42,8 +42,8 @@ func (sh *shard) judgeUMR(q *qp, j *job) verdict {
 	return accepted
 }
 
-// umrCost is what a UMR costs of a budget of bytes, beside the entries of its
-// list.
+// umrCost is what a UMR costs of a budget of bytes. The entries of its list are counted
+// separately.
 const umrCost = 2048
 
 // umrTarget returns why a UMR may not change k, or an empty string.
@@ -55,8 +55,8 @@ func (sh *shard) umrTarget(q *qp, k *mkey, key uint32, ctrl wqe.UMRCtrl) string 
 		return "the key is of registered memory, which a UMR does not change"
 	case k.domain() != q.pd:
 		return "the key belongs to another protection domain"
-	// The variant of a free key may be any. An invalidation has set it to 0 without
-	// telling the client, and rdma-core binds with the rkey that it had.
+	// The variant of a free key need not match. An invalidation has set it to 0 without
+	// telling the client, and rdma-core binds with the rkey that the window had before.
 	case !k.free && k.key != key:
 		return "the variant of the key is stale"
 	case ctrl.Flags&wqe.UMRCheckFree != 0 && !k.free:
@@ -100,7 +100,7 @@ func (w *window) attach(on *mkey) {
 	}
 }
 
-// release closes a window or empties a list: the key gives no access from then on.
+// release closes a window or empties a list. From then on the key gives no access.
 func (k *mkey) release() {
 	k.free, k.mem, k.process, k.list, k.size = true, nil, nil, k.list[:0], 0
 	if k.window != nil {
@@ -109,8 +109,8 @@ func (k *mkey) release() {
 	}
 }
 
-// invalidateJobs makes every transfer that uses k's memory be judged again before it
-// touches another byte.
+// invalidateJobs makes every transfer that uses k's memory be judged again before the
+// transfer touches another byte.
 func (sh *shard) invalidateJobs(k *mkey) {
 	sh.recallTasks(nil, k, nil)
 	k.changed = sh.epoch.Add(1)
@@ -121,8 +121,8 @@ func (sh *shard) badBind(q *qp, j *job, why string) verdict {
 	return sh.fail(q, j, cqe.MWBind)
 }
 
-// invalidate closes the window that a SEND_INVAL names, and reports whether the sender
-// may do so: the window must be of type 2 and belong to the responder p.
+// invalidate closes the window that a SEND_INVAL names, and reports whether the sender may
+// close it: the window must be of type 2 and belong to the responder p.
 func (sh *shard) invalidate(p *qp, key uint32) bool {
 	k := sh.keys.find(key)
 	if k == nil || k.window == nil || k.window.pd != p.pd || k.free || k.window.kind != 2 || k.window.serial != p.serial {

@@ -14,39 +14,40 @@ import (
 )
 
 // Transfers to and from unmapped memory: memory of a process that the device has not
-// mapped, and that the kernel copies. Its keys have an address instead of bytes, so the
-// fast path finds no bytes there and leaves such work to the slow path.
+// mapped, and that the kernel copies. A key of such memory has an address and no bytes in
+// the device's mapping. So the fast path finds no bytes under the key and leaves the WQE to
+// the slow path.
 
 // callCost is what a system call costs of a budget of bytes, in addition to the bytes that
-// it copies.
+// the call copies.
 const callCost = 16 << 10
 
-// The most that one call copies. A transfer that has half of unmappedBytes left of its
-// budget may copy all of it, since the call itself takes a good part of the time. Then the
-// budget is overdrawn, and the client's next turn comes later.
+// The most bytes and pieces that one call copies. If at least half of unmappedBytes is left
+// of the budget, a transfer may copy all of unmappedBytes, because the call itself takes a
+// good part of the time. Then the budget is overdrawn, and the client's next turn comes
+// later.
 const (
 	unmappedBytes  = 128 << 10
 	unmappedPieces = 32
 )
 
-// An unmappedScratch is private memory of the device for such transfers.
+// An unmappedScratch is private memory of the device for transfers of unmapped memory.
 type unmappedScratch struct {
-	from, to [1 + unmappedPieces]procmem.Vec // the first is for the guard
+	from, to [1 + unmappedPieces]procmem.Vec // the first Vec is for the guard
 	between  []byte                          // holds bytes on the way between two processes; nil until a client shares its process
 	seen     guardSeen
 	touched  byte
 }
 
-// A stretch is contiguous bytes, in the device's mapping or unmapped.
+// A stretch is contiguous bytes, either in the device's mapping or unmapped.
 type stretch struct {
 	mem     []byte
-	process *process // nil: it is mapped
-	addr    uint64   // in the process
+	process *process // nil: the bytes are mapped
+	addr    uint64   // of unmapped bytes: address in the process
 	n       uint64
 }
 
-// aligned reports whether it is a whole word of so many bytes on a multiple of
-// them.
+// aligned reports whether the stretch is a word of size bytes at a multiple of size.
 func (s *stretch) aligned(size int) bool {
 	if s.n != uint64(size) {
 		return false
@@ -57,8 +58,8 @@ func (s *stretch) aligned(size int) bool {
 	return shm.Aligned(s.mem)
 }
 
-// holds reports whether n bytes of the key from addr on are inside its own memory, mapped
-// or unmapped. A list has no memory of its own.
+// holds reports whether n bytes of the key from addr on are inside the key's own memory,
+// mapped or unmapped. A list has no memory of its own.
 func (k *mkey) holds(addr, n uint64) bool {
 	if k.process == nil {
 		_, ok := k.span(addr, n)
@@ -68,7 +69,7 @@ func (k *mkey) holds(addr, n uint64) bool {
 	return off <= k.size && n <= k.size-off
 }
 
-// stretch returns n bytes of the key from addr on, which it holds.
+// stretch returns n bytes of the key from addr on. The key must hold them.
 func (k *mkey) stretch(addr, n uint64) stretch {
 	if k.process != nil {
 		return stretch{process: k.process, addr: k.from + (addr - k.base), n: n}
@@ -77,7 +78,7 @@ func (k *mkey) stretch(addr, n uint64) stretch {
 	return stretch{mem: mem, n: n}
 }
 
-// peek is next for lists that are unmapped, wholly or in part.
+// peek does for lists with unmapped memory what next does for other lists.
 func (l *list) peek(n uint64) stretch {
 	for l.off == l.piece[l.at].n {
 		l.at++
@@ -98,9 +99,9 @@ func (l *list) peek(n uint64) stretch {
 	return r.found.stretch(r.addr+s.round*r.stride+s.off, min(n, r.n-s.off))
 }
 
-// collect fills vecs with the next stretches of the list, of at most n bytes together, as
-// long as all are mapped or all are of one process. first is the first stretch. The list
-// does not advance.
+// collect fills vecs with the next stretches of the list, of at most n bytes together.
+// These stretches are all mapped or all of one process; collect stops before any other
+// stretch. first is the first stretch. The list's position does not change.
 func (l *list) collect(vecs []procmem.Vec, n uint64) (first stretch, used []procmem.Vec, total uint64) {
 	at, off, spot := l.at, l.off, l.spot
 	for total < n && len(used) < len(vecs) {
@@ -122,7 +123,7 @@ func (l *list) collect(vecs []procmem.Vec, n uint64) (first stretch, used []proc
 	return first, used, total
 }
 
-// skip advances the list by n bytes.
+// skip advances the list's position by n bytes.
 func (l *list) skip(n uint64) {
 	for n > 0 {
 		s := l.peek(n)
@@ -148,12 +149,12 @@ type gap struct {
 	process *process
 	addr    uint64
 	errno   syscall.Errno
-	source  bool // it is the job's source, else its destination
-	write   bool // it was to be written, else read
+	source  bool // true: memory of the job's source; false: of its destination
+	write   bool // true: it was to be written; false: read
 }
 
-// moveUnmapped is job.move for a job with unmapped memory. Its verdict is failed or lost if
-// such memory could not be reached.
+// moveUnmapped is job.move for a job with unmapped memory. If such memory could not be
+// reached, the verdict is failed or lost.
 func (sh *shard) moveUnmapped(q *qp, j *job, budget int) (used int, v verdict) {
 	for (used < budget || j.moved < indivisible) && j.moved < j.total {
 		most := uint64(max(budget-used, indivisible))
@@ -172,8 +173,9 @@ func (sh *shard) moveUnmapped(q *qp, j *job, budget int) (used int, v verdict) {
 	return used, accepted
 }
 
-// copyUnmapped copies up to n bytes of a job, and returns how many. A missing page cuts the
-// copy short; the next copy begins with that page, copies nothing and returns it as g.
+// copyUnmapped copies up to n bytes of a job, and returns how many it has copied. A missing
+// page cuts the copy short. The next copy begins with that page, so it copies nothing and
+// returns the page as g.
 func (sh *shard) copyUnmapped(j *job, n uint64) (copied uint64, cost int, g gap) {
 	a := &sh.scratch.unmapped
 	src, from, n := j.src.collect(a.from[1:], n)
@@ -187,7 +189,7 @@ func (sh *shard) copyUnmapped(j *job, n uint64) (copied uint64, cost int, g gap)
 		return uint64(k), max(k, pieceCost), g
 	case dst.process == nil:
 		if k, errno = src.process.read(&a.seen, to, from); k == 0 {
-			a.touched = dst.mem[0] // if it was the mapped side that is missing, this faults
+			a.touched = dst.mem[0] // if the missing page is on the mapped side, this load faults
 			g = gap{src.process, src.addr, errno, true, false}
 		}
 	case src.process == nil:
@@ -209,9 +211,9 @@ func (sh *shard) copyUnmapped(j *job, n uint64) (copied uint64, cost int, g gap)
 	return uint64(k), cost, g
 }
 
-// updateUnmapped is update for an unmapped word: it is read, changed and written. That is
-// atomic with respect to everything that goes through this device, and to nothing else, as
-// IBV_ATOMIC_HCA says.
+// updateUnmapped is update for an unmapped word: it reads, changes and writes the word.
+// This is atomic with respect to all accesses through this device, and to no other
+// accesses, as IBV_ATOMIC_HCA says.
 func (sh *shard) updateUnmapped(op wqe.Opcode, at stretch, operand []byte) (old uint64, g gap, ok bool) {
 	a := &sh.scratch.unmapped
 	sh.sched.effort += 2 * callCost
@@ -227,8 +229,8 @@ func (sh *shard) updateUnmapped(op wqe.Opcode, at stretch, operand []byte) (old 
 	return old, gap{}, true
 }
 
-// unreachable ends a WQE whose memory could not be reached. Local memory fails it as a bad
-// local key does.
+// unreachable ends a WQE whose memory could not be reached. If the memory is local, the WQE
+// fails as with a bad local key.
 func (sh *shard) unreachable(q *qp, j *job, g gap) verdict {
 	if j.peer != nil && g.source == j.reads() {
 		return sh.answered(q, j, sh.unreachableHere(q, j, g))
@@ -238,8 +240,8 @@ func (sh *shard) unreachable(q *qp, j *job, g gap) verdict {
 	return sh.fail(q, j, cqe.LocalProtection)
 }
 
-// unreachableHere is the answer if the responder's memory could not be reached: that of a
-// bad remote key or of a bad receive.
+// unreachableHere returns the answer for memory of the responder that could not be reached.
+// It is the answer for a bad remote key or for a bad receive.
 func (sh *shard) unreachableHere(q *qp, j *job, g gap) answer {
 	why := g.why()
 	p, r := j.peer, &j.request

@@ -9,10 +9,10 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// wakeBill is the charge for a client that can wake the device.
+// wakeCharge is the charge for a client that can wake the device.
 var wakeCharge = quota.Charge{quota.Descriptors: 1}
 
-// grant returns those features, of the ones that the client wants, that it gets.
+// grant returns those of the wanted features that the client gets.
 func (c *client) grant(want uint64) uint64 {
 	if want&control.FeatureWake == 0 || c.e.cfg.Idle != IdleNap || !shm.CanBarrier() || c.makeWakeFD() != nil {
 		return 0
@@ -20,8 +20,8 @@ func (c *client) grant(want uint64) uint64 {
 	return control.FeatureWake
 }
 
-// setWake notes whether all posters of the client wake the device. If so, it gives the client
-// the descriptor to wake it by.
+// setWake records whether all posters of the client wake the device. If they do, it gives
+// the client a descriptor by which they wake it.
 func (c *client) setWake(m *control.Wake, _ requestMemory, r *control.Reply) (control.Message, error) {
 	switch {
 	case m.Wakes > 1:
@@ -40,7 +40,7 @@ func (c *client) setWake(m *control.Wake, _ requestMemory, r *control.Reply) (co
 	return &control.Empty{}, nil
 }
 
-// makeWakeFD makes the eventfd by which the client wakes the device.
+// makeWakeFD makes the eventfd by which the client wakes the device, and charges for it.
 func (c *client) makeWakeFD() error {
 	if err := c.e.ledger.Take(c.uid, wakeCharge); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *client) makeWakeFD() error {
 	return nil
 }
 
-// closeWakeFD closes the eventfd.
+// closeWakeFD closes the client's eventfd.
 func (c *client) closeWakeFD() {
 	if c.wake.fd == nil {
 		return

@@ -17,47 +17,47 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread that waits for memory cannot report that before it goes on. The watchdog can: a
-// goroutine that checks now and then whether the engine's threads have advanced. It
+// A thread that waits for memory cannot report this before it continues. The watchdog can.
+// It is a goroutine that checks now and then whether the engine's threads have advanced. It
 // touches no memory of clients, and takes no lock that a request holds.
 //
-// It needs a P: with GOMAXPROCS 1 it reports only after the thread has gone on. A garbage
-// collection that begins while a thread is stuck waits for the thread, and the watchdog
-// waits for the collection.
+// The watchdog needs a P. With GOMAXPROCS 1 it therefore reports only after the stuck
+// thread has continued. If a garbage collection begins while a thread is stuck, the
+// collection waits for the thread, and the watchdog waits for the collection.
 
 const (
 	watchTime  = 100 * time.Millisecond // between two checks while a shard is busy
 	watchSleep = time.Second            // between two checks while all shards sleep
-	stuckTime  = 200 * time.Millisecond // a shard that has not advanced for so long is stuck
-	stuckAgain = 5                      // a case is reported again after so many times its age
-	stuckQuiet = time.Second            // between reports of two cases of one shard
+	stuckTime  = 200 * time.Millisecond // a shard is stuck if it has not advanced for this long
+	stuckAgain = 5                      // a case is reported again at this many times its age
+	stuckQuiet = time.Second            // between the reports of two cases of one shard
 )
 
 // Stuck says where a thread of the engine is stuck, and for how long.
 type Stuck struct {
 	Client, Peer string // clients whose memory may be the cause; empty: none is known
-	Queue        uint32 // number of Client's queue pair, or of its completion queue if CQ
+	Queue        uint32 // number of Client's queue pair or, with CQ, of its completion queue
 	CQ           bool
 	PeerQueue    uint32        // number of Peer's queue pair
-	Request      string        // the request of Client that was being served; empty: work of a queue
-	For          time.Duration // since the thread last advanced
+	Request      string        // the request of Client that is being served; empty: the thread works for a queue
+	For          time.Duration // time since the thread last advanced
 	Thread       string        // state of the thread, as the kernel reports it
-	NoCore       bool          // the thread only waits for a core; all fields but For and Thread are zero
+	NoCore       bool          // the thread only waits for a core; all fields except For and Thread are zero
 }
 
-// Stuck returns where threads of the engine are stuck, as of the watchdog's last check.
-// Safe for concurrent use.
+// Stuck returns where threads of the engine are stuck, as the watchdog's last check found
+// it. Safe for concurrent use.
 func (e *Engine) Stuck() []Stuck {
 	e.watchdog.mu.Lock()
 	defer e.watchdog.mu.Unlock()
 	return slices.Clone(e.watchdog.stuck)
 }
 
-// A watchdog is what the watchdog goroutine reads besides shard.progress, and what it has
-// found.
+// A watchdog holds what the watchdog goroutine reads in addition to shard.progress, and
+// what it has found.
 type watchdog struct {
 	owners  queueOwners
-	request atomic.Pointer[controlRequest] // being served; nil: none
+	request atomic.Pointer[controlRequest] // the request that is being served; nil: none
 
 	mu    sync.Mutex
 	stuck []Stuck
@@ -69,16 +69,16 @@ type controlRequest struct {
 	since        uint64 // device clock
 }
 
-// queueOwners knows the client of each queue. The watchdog may not read the engine's own
-// tables.
+// queueOwners knows the client of each queue. It exists because the watchdog may not read
+// the engine's own tables.
 type queueOwners struct {
 	mu     sync.Mutex
-	queues map[uint64]owner // by progress.at
+	queues map[uint64]owner // key: progress.at while that queue's memory is touched
 }
 
 type owner struct {
 	client string
-	peer   uint32 // number of the queue pair that it is connected to
+	peer   uint32 // number of the queue pair that the queue is connected to
 }
 
 func (o *queueOwners) put(at uint64, client string) {
@@ -90,7 +90,7 @@ func (o *queueOwners) put(at uint64, client string) {
 	o.queues[at] = owner{client: client}
 }
 
-// connect notes the peer of a queue pair.
+// connect records the peer of a queue pair.
 func (o *queueOwners) connect(at uint64, peer uint32) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,8 +120,8 @@ func (o *queueOwners) find(at uint64) (s Stuck) {
 	return s
 }
 
-// startWatchdog starts the watchdog; end stops it. It sleeps in the kernel, because a timer
-// of the Go runtime may belong to the P that the stuck thread holds.
+// startWatchdog starts the watchdog; end stops it. The watchdog sleeps in the kernel,
+// because a timer of the Go runtime may belong to the P that the stuck thread holds.
 func (e *Engine) startWatchdog() (end func(), err error) {
 	stop, err := sleep.NewEventFD()
 	if err != nil {
@@ -145,19 +145,20 @@ func (e *Engine) startWatchdog() (end func(), err error) {
 	}, nil
 }
 
-// A stuckCase is one shard, or the request being served, while it does not advance.
+// A stuckCase is the watchdog's record of one shard, or of the request that is being
+// served. A case lasts while the shard or the request does not advance.
 type stuckCase struct {
-	mark       uint64        // device clock when it last advanced
-	queued     uint64        // ns that its thread had waited for a core, at the last check
-	nextReport time.Duration // age of the case at which it is reported next
+	mark       uint64        // device clock when the shard last advanced, or when the request began
+	queued     uint64        // time that the thread had waited for a core by the last check, in ns
+	nextReport time.Duration // age of the case at its next report
 	last       Stuck
 	told       bool   // the case has been reported
 	quietUntil uint64 // device clock until which no new case is reported
-	unsaid     int    // cases that were not reported because of that
+	unsaid     int    // cases that were not reported because of quietUntil
 }
 
-// checkShards checks all shards and the request being served once, and returns the time
-// until the next check.
+// checkShards checks all shards, and the request that is being served, once. It returns the
+// time until the next check.
 func (e *Engine) checkShards(cases []stuckCase) (next time.Duration) {
 	next = watchSleep
 	var all []Stuck
@@ -168,7 +169,7 @@ func (e *Engine) checkShards(cases []stuckCase) (next time.Duration) {
 		if busy {
 			next = watchTime
 		}
-		busy = busy && r == nil // during a request the shard serves it, or waits for the thread that does
+		busy = busy && r == nil // during a request, the shard serves the request or waits for the thread that does
 		c := &cases[i]
 		if !c.isStuck(e, mark, busy, now) {
 			continue
@@ -195,8 +196,8 @@ func (e *Engine) checkShards(cases []stuckCase) (next time.Duration) {
 	return next
 }
 
-// isStuck reports whether a shard that last advanced at mark is stuck. If a stuck shard has
-// gone on, isStuck reports that to the log.
+// isStuck reports whether a shard that last advanced at mark is stuck. If a shard that was
+// reported as stuck has advanced, isStuck writes that to the log.
 func (c *stuckCase) isStuck(e *Engine, mark uint64, busy bool, now uint64) bool {
 	if mark != c.mark || !busy {
 		if c.told {
@@ -207,8 +208,8 @@ func (c *stuckCase) isStuck(e *Engine, mark uint64, busy bool, now uint64) bool 
 	return busy && now > mark && clock.Duration(now-mark) >= stuckTime
 }
 
-// askKernel asks the kernel for the state of a thread. It returns false if that is not
-// clear yet: it takes two checks to tell a thread that runs from one that waits for a core.
+// askKernel asks the kernel for the state of a thread. It returns false if the state is not
+// clear yet: it takes two checks to tell a running thread from one that waits for a core.
 func (c *stuckCase) askKernel(s *Stuck, thread int) bool {
 	dir := fmt.Sprintf("/proc/self/task/%d/", thread)
 	state := "?"
@@ -246,7 +247,7 @@ func (c *stuckCase) askKernel(s *Stuck, thread int) bool {
 	return true
 }
 
-// report writes to the log that a shard is stuck, if it is time to.
+// report writes to the log that a shard is stuck, if a report is due.
 func (c *stuckCase) report(e *Engine, s Stuck, now uint64) {
 	s.For = clock.Duration(now - c.mark)
 	begins := c.nextReport == 0

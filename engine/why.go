@@ -11,11 +11,11 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// These functions find out why something failed that is known to have failed. Of objects
-// that are neither its own nor its peer's, a client learns at most that a queue pair of
-// this number exists.
+// These functions find the reason for a failure that has already happened. A client learns
+// little about objects that are neither its own nor its peer's: at most that a queue pair
+// of this number exists.
 
-// A reason is why something failed. Its text is made only if it is used.
+// A reason is why something failed. Its text is formatted only if it is used.
 type reason struct {
 	code   codes.Code
 	format string
@@ -33,12 +33,12 @@ type use struct {
 	key  uint32
 	addr uint64
 	n    uint64
-	need uint32 // rights
-	zero bool   // n was written as 0
+	need uint32 // rights that the access needs
+	zero bool   // the segment's byte_count is 0, which means n bytes
 
-	client *client // whose keys count
-	pd     *pd
-	qp     *qp // that the key must serve
+	client *client // only keys of this client are explained
+	pd     *pd     // protection domain that the key must be of
+	qp     *qp     // queue pair that the key must serve
 }
 
 // localUse is the use of a data segment by a queue pair.
@@ -74,7 +74,8 @@ func (sh *shard) whyNoAccess(u use) reason {
 	return because(codes.KeyRange, "%s %#08x: %d bytes at %#x are outside its %d bytes at %#x", u.name, u.key, u.n, u.addr, k.size, k.base)
 }
 
-// keyOf returns what a key names, if it is of this client.
+// keyOf returns the mkey that a key names, if that mkey belongs to this client; otherwise
+// nil.
 func (sh *shard) keyOf(c *client, key uint32) *mkey {
 	if k := sh.keys.find(key); k != nil && k.client == c {
 		return k
@@ -82,9 +83,9 @@ func (sh *shard) keyOf(c *client, key uint32) *mkey {
 	return nil
 }
 
-// whyNoPeer returns why q cannot reach its peer. It tells of a queue pair of another
-// client only that it exists if that one is not connected to q, and not even that if q
-// was not connected to it.
+// whyNoPeer returns why q cannot reach its peer. About a queue pair of another client that
+// is not connected to q, it tells at most that this queue pair exists. If q was not
+// connected to that queue pair either, it does not tell even that.
 func (sh *shard) whyNoPeer(q *qp) reason {
 	p := sh.boundPeer(q)
 	switch {
@@ -108,7 +109,7 @@ func (sh *shard) whyNoPeer(q *qp) reason {
 func (q *cq) whyNoRoom() reason {
 	word := q.consumer.Observe()
 	n := uint64(1) << q.log
-	unread := q.next - q.seen // by the last valid consumer index
+	unread := q.next - q.seen // according to the last valid consumer index
 	ahead := func(index uint32) uint64 { return uint64(index-uint32(q.seen)) & 0xffffff }
 	switch swapped := bits.ReverseBytes32(word); {
 	case word>>16 != 0 && word&0xffff == 0 && inFirstLap(q.next, n) && swapped != 0 && ahead(swapped) <= unread:

@@ -18,23 +18,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A worker is a thread on a core of its own that does copy tasks, one after the other, and
-// nothing else. dma.go is the device's side of it.
+// A worker is a thread that does copy tasks, one after another, and nothing else. It has a
+// core of its own. The device's side of a worker is in dma.go.
 type worker struct {
 	ring [workerRing]copyTask
 
-	// Owned by the device: how many tasks it has given, and how many of them it has
-	// taken back.
+	// Owned by the device: how many tasks it has given to the worker, and how many of these
+	// it has taken back from the ring.
 	given, seen uint64
 	_           [64]byte
 
 	// Owned by the worker.
 	next   uint64         // number of the next task
-	copier copying.Copier // of transfers past the caches
+	copier copying.Copier // copies the tasks that go past the caches
 
-	asleep atomic.Bool // it sleeps or is about to
-	ended  atomic.Bool // it is asked to end
-	wakeFD *os.File    // an eventfd that wakes it; nil in tests, where it never sleeps
+	asleep atomic.Bool // the worker sleeps or is about to
+	ended  atomic.Bool // the worker is asked to end
+	wakeFD *os.File    // an eventfd that wakes the worker; nil in tests, where no worker sleeps
 }
 
 // workerRing is the number of tasks that a worker has room for.
@@ -45,19 +45,19 @@ type copyTask struct {
 	state      atomic.Uint32
 	pastCaches bool // copied by worker.copier
 	dst, src   []byte
-	fault      uintptr // address of the missing memory, if taskFaulted
+	fault      uintptr // of taskFaulted: address of the missing memory
 
 	// Owned by the device.
 	job    *job    // nil: the task was recalled
-	client *client // whose share of the tasks it counts to
+	client *client // client to whose share of the tasks this one counts
 	keys   [4]*mkey
 	_      [64]byte
 }
 
-// The states of a task. The device stores taskGiven and changes that to taskRecalled; the
-// worker changes it to taskTaken, and then stores taskDone or taskFaulted. Both leave
-// taskGiven by a compare-and-swap, so one of them is first. A task that is done or faulted
-// is the device's again.
+// The states of a task. The device stores taskGiven, and may change taskGiven to
+// taskRecalled. The worker changes taskGiven to taskTaken, and then stores taskDone or
+// taskFaulted. Both sides leave taskGiven by a compare-and-swap, so only one of them
+// succeeds. A task that is done or faulted belongs to the device again.
 //
 // Publish: taskGiven. Observed by worker.work. It covers the task.
 // Publish: taskDone, taskFaulted. Observed by shard.collectTasks. They cover the copy.
@@ -72,10 +72,10 @@ const (
 // workerSpin is how long a worker without tasks spins before it sleeps.
 const workerSpin = 50 * time.Microsecond
 
-// run does tasks on a core until the worker is asked to end. It sends on started nil once
-// the thread is on that core, or the reason why it cannot be.
+// run does tasks on a core until the worker is asked to end. Once the thread is on that
+// core, run sends nil on started. If the thread cannot be put there, run sends the reason.
 func (w *worker) run(core int, started chan<- error) {
-	runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
+	runtime.LockOSThread() // and no unlock, so that the thread ends with the goroutine
 	if err := cores.PinWorker(core); err != nil {
 		started <- err
 		return
@@ -104,8 +104,8 @@ func (w *worker) run(core int, started chan<- error) {
 }
 
 // sleep waits until wake writes to wakeFD. The device stores a task and then loads asleep;
-// the worker stores asleep and then loads the task. Both are sequentially consistent, so
-// one of the two sees the other's store.
+// the worker stores asleep and then loads the task. These loads and stores are sequentially
+// consistent, so at least one side sees the other's store.
 func (w *worker) sleep() {
 	w.asleep.Store(true)
 	if w.ring[w.next%workerRing].state.Load() <= taskFaulted && !w.ended.Load() {
@@ -125,12 +125,12 @@ func (w *worker) work() bool {
 	if task.state.CompareAndSwap(taskGiven, taskTaken) {
 		task.state.Store(w.copy(task))
 	} else {
-		task.state.Store(taskDone) // it was recalled
+		task.state.Store(taskDone) // the task was recalled
 	}
 	return true
 }
 
-// copy does a task and returns its state after that: taskDone or taskFaulted.
+// copy does a task and returns the task's new state: taskDone or taskFaulted.
 func (w *worker) copy(task *copyTask) (outcome uint32) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -149,16 +149,16 @@ func (w *worker) copy(task *copyTask) (outcome uint32) {
 	return taskDone
 }
 
-// wake wakes the worker if it sleeps. It may write to wakeFD once too often, which does no
-// harm.
+// wake wakes the worker if it sleeps. It may write to wakeFD once more than needed, which
+// does no harm.
 func (w *worker) wake() {
 	if w.asleep.Load() && w.wakeFD != nil {
 		_ = sleep.Signal(w.wakeFD)
 	}
 }
 
-// startWorkers starts a worker on each core. end stops them, and returns when their threads
-// have ended.
+// startWorkers starts a worker on each core. end stops the workers, and returns when their
+// threads have ended.
 func startWorkers(cores []int) (workers []*worker, end func(), err error) {
 	var all sync.WaitGroup
 	end = func() {

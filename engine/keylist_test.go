@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// at names n bytes of a list from off on: its addresses begin at 0.
+// at names n bytes of a list, from byte off of the list on. Addresses of a list begin at 0.
 func at(key uint32, off, n int) wqe.Data {
 	return wqe.Data{ByteCount: uint32(n), LKey: key, Addr: uint64(off)}
 }
 
-// Lists of 1 to 52 entries, as source and as target of every operation that
-// moves bytes, in slices and in one go.
+// Lists of 1 to 52 entries work as the source and as the target of every operation that
+// moves bytes, in one slice and in several.
 func TestList(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7, 30, 51, 52} {
 		for _, slice := range []int{64, 1 << 16} {
@@ -32,7 +32,7 @@ func TestList(t *testing.T) {
 				total := 0
 				for i := range n {
 					size := 1 + i*31%97
-					from = append(from, src.klm((n-i)*100, size)) // backwards
+					from = append(from, src.klm((n-i)*100, size)) // from the end to the beginning
 					to = append(to, dst.klm(i*150+5, size))
 					total += size
 				}
@@ -85,8 +85,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Interleaved: entries in turn, each a stride further in each round, thousands
-// of them.
+// An interleaved list has thousands of pieces: its entries one after another, in each round
+// a stride further on.
 func TestInterleaved(t *testing.T) {
 	for _, slice := range []int{64, 100, 1 << 16} {
 		r, p, q := duo(t, Config{Slice: slice})
@@ -118,7 +118,8 @@ func TestInterleaved(t *testing.T) {
 	}
 }
 
-// Faults of lists: each access is judged by the memory that its entries name then.
+// Each access through a list is judged by the memory that the list's entries name at that
+// time.
 func TestListFaults(t *testing.T) {
 	big := uint64(1) << 32
 	for _, row := range []struct {
@@ -192,7 +193,7 @@ func TestListFaults(t *testing.T) {
 			s.same(was, s.far.mem, "what the list names")
 			require.Contains(t, said.String(), "code=key-")
 			s.again()
-			// As an lkey too.
+			// The same key as an lkey.
 			index = s.q.post(ctrl(wqe.OpRDMARead), s.local.raddr(0), at(m, 0, 128))
 			s.settle()
 			s.failed(s.q.scq.one(), cqe.LocalProtection, index)
@@ -200,8 +201,7 @@ func TestListFaults(t *testing.T) {
 	}
 }
 
-// A list is emptied by an invalidation, and can be filled again with another
-// variant.
+// An invalidation empties a list. The list can then be filled again, with another variant.
 func TestListInvalidated(t *testing.T) {
 	s := newScene(t, Config{})
 	m := s.q.h.mkey(2)
@@ -220,8 +220,8 @@ func TestListInvalidated(t *testing.T) {
 	s.q.h.dereg(m)
 }
 
-// Keys that go in the middle of a transfer through a list: the list, and one
-// that it names.
+// A key is destroyed in the middle of a transfer through a list: the list's own key, or the
+// key of one of its entries.
 func TestListGoesInTheMiddle(t *testing.T) {
 	for _, what := range []string{"the list", "an entry's key", "an entry's key, registered anew", "the list, filled anew"} {
 		for _, side := range []string{"remote", "local"} {
@@ -255,7 +255,7 @@ func TestListGoesInTheMiddle(t *testing.T) {
 						Access: control.AccessAll &^ control.AccessZeroBased}, &control.Key{})
 				case "the list, filled anew":
 					if side == "local" {
-						return // its queue is at work
+						return // its queue is executing
 					}
 					h.post(umr(m), fill(m, mkeyAll, 2000, k.klm(24, 2000))...)
 					s.e.Step()
@@ -274,7 +274,7 @@ func TestListGoesInTheMiddle(t *testing.T) {
 	}
 }
 
-// Atomics through a list: where the word lies in one piece.
+// An atomic through a list works where the whole word is in one piece.
 func TestAtomicThroughAList(t *testing.T) {
 	s := newScene(t, Config{})
 	clear(s.far.mem)
@@ -286,12 +286,12 @@ func TestAtomicThroughAList(t *testing.T) {
 	s.settle()
 	require.Len(t, s.p.scq.all(), 2)
 	require.Equal(t, []byte{3, 3}, []byte{s.far.mem[0], s.far.mem[72]})
-	index := s.p.post(ctrl(wqe.OpAtomicFA), wqe.Raddr{RKey: m, Addr: 8}, fa, s.local.data(0, 8)) // half here, half there
+	index := s.p.post(ctrl(wqe.OpAtomicFA), wqe.Raddr{RKey: m, Addr: 8}, fa, s.local.data(0, 8)) // half of the word in each of two pieces
 	s.settle()
 	s.failed(s.p.scq.one(), cqe.RemoteInvalidRequest, index)
 }
 
-// Work through windows and lists allocates nothing, nor does their changing.
+// Work through windows and lists allocates nothing, and changing them allocates nothing.
 func TestUMRDoesNotAllocate(t *testing.T) {
 	s := newScene(t, Config{})
 	m := s.q.h.mkey(2)
@@ -309,7 +309,7 @@ func TestUMRDoesNotAllocate(t *testing.T) {
 	}
 	s.p.sent = 0
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		s.q.sent += blocks // the UMR once more
+		s.q.sent += blocks // posts the same UMR again
 		s.q.ring()
 		s.e.Step()
 		for s.q.sent%16 != 0 {

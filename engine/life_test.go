@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// busyClient makes a client with one of everything, at work with another one on
-// every transport, and returns what posts more.
+// busyClient makes a client that has one object of every kind and works with another client
+// on every transport. It returns the client, and a function that posts more work.
 func busyClient(r *rig, other *host) (h *host, more func(i int)) {
 	h = r.host("busy")
 	id, _ := h.channel()
@@ -71,9 +71,9 @@ func busyClient(r *rig, other *host) (h *host, more func(i int)) {
 	}
 }
 
-// A client that dies at any step of its work leaves nothing behind: no object, no job, no
-// peer that waits for it for ever. Its memory is not touched again; receives of its peers
-// are put back.
+// A client that dies at any step of its work leaves nothing behind: no object, no job, and
+// no peer that waits for it for ever. Its memory is not touched again. Receives of its
+// peers are put back.
 func TestDeathAtAnyPoint(t *testing.T) {
 	r := newRig(t, Config{Slice: 256, Burst: 2})
 	other := r.host("other")
@@ -98,7 +98,8 @@ func TestDeathAtAnyPoint(t *testing.T) {
 		by.post(ctrl(wqe.OpNop))
 		r.settle()
 		by.good()
-		// The objects that the other client made for it go too, and then all is as before.
+		// The objects that the other client made for it go too. Then the counts are as at
+		// the start.
 		for n := range other.c.qps {
 			if n != by.num && n != by.q.attr.DestQPN {
 				other.call(control.OpDestroyQP, &control.QPN{QPN: n}, &control.Empty{})
@@ -198,8 +199,8 @@ func TestKeyLimit(t *testing.T) {
 	h.mkey(1)
 }
 
-// A receiver whose memory loses its pages is at fault itself: a sender on an
-// unreliable transport has a success, and goes on.
+// If a receiver's memory loses its pages, the receiver is at fault. On an unreliable
+// transport the sender's message succeeds, and the sender continues.
 func TestReceiverMemoryGoesAway(t *testing.T) {
 	for _, transport := range []uint8{control.QPTypeUC, control.QPTypeUD} {
 		t.Run(fmt.Sprint(transports[transport].name), func(t *testing.T) {

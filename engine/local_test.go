@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// DUMP reads what it names, by key, and moves nothing; it completes when what
-// was before it has.
+// DUMP reads the memory that it names, by key, and moves nothing. It completes when all
+// earlier work has completed.
 func TestDump(t *testing.T) {
 	s := newScene(t, Config{Slice: 64})
 	was := append([]byte(nil), s.local.mem...)
@@ -30,7 +30,7 @@ func TestDump(t *testing.T) {
 	s.failed(s.p.scq.one(), cqe.LocalProtection, index)
 }
 
-// A copy between local keys, in slices, and what it must not be.
+// MMO copies between local keys, in slices. Copies that are not allowed fail.
 func TestMMO(t *testing.T) {
 	dma := ctrl(wqe.OpMMO)
 	dma.OpMod = wqe.OpModMMODMA
@@ -76,7 +76,7 @@ func TestMMO(t *testing.T) {
 	s.TB = t
 }
 
-// A copy on a queue pair of each transport, whose peer has no part in it.
+// MMO works on a queue pair of each transport, and the peer has no part in it.
 func TestMMONeedsNoPeer(t *testing.T) {
 	dma := ctrl(wqe.OpMMO)
 	dma.OpMod = wqe.OpModMMODMA
@@ -93,11 +93,11 @@ func TestMMONeedsNoPeer(t *testing.T) {
 	}
 }
 
-// wait is a WAIT until c has come to index.
+// wait is a WAIT until the index of c has reached index.
 func wait(c *poller, index uint32) wqe.Wait { return wqe.Wait{Index: index, Number: c.num} }
 
-// A queue waits until another's completions are there, and then goes on by
-// itself.
+// A queue waits until another queue's completions are there, and then goes on without a
+// doorbell.
 func TestWait(t *testing.T) {
 	s := newScene(t, Config{})
 	s.p.post(ctrl(wqe.OpWait), wait(s.idle1.scq, 0)) // reached already
@@ -118,7 +118,7 @@ func TestWait(t *testing.T) {
 	list := s.p.scq.all()
 	require.Equal(t, []uint16{first, first + 1}, indices(list))
 	require.Empty(t, s.e.stalled)
-	// Time has nothing to do with it.
+	// The passing of time does not end a WAIT.
 	s.p.post(ctrl(wqe.OpWait), wait(s.idle1.scq, 4))
 	s.settle()
 	s.p.q.stall.deadline = 0
@@ -144,7 +144,7 @@ func TestWaitWraps(t *testing.T) {
 	s.p.good()
 }
 
-// WAITs that cannot be.
+// WAITs that cannot be executed fail.
 func TestWaitFaults(t *testing.T) {
 	for name, f := range map[string]func(s *scene) (wqe.Ctrl, []any){
 		"CQ of nobody":         func(*scene) (wqe.Ctrl, []any) { return ctrl(wqe.OpWait), []any{wqe.Wait{Number: 3}} },
@@ -175,7 +175,7 @@ func TestWaitFaults(t *testing.T) {
 	}
 }
 
-// A CQ that is destroyed while a queue waits for it: the WAIT fails.
+// If a CQ is destroyed while a queue waits for it, the WAIT fails.
 func TestWaitForADestroyedCQ(t *testing.T) {
 	s := newScene(t, Config{})
 	c := s.p.h.cq(control.CQ{LogSize: 2})
@@ -188,8 +188,9 @@ func TestWaitForADestroyedCQ(t *testing.T) {
 	s.failed(s.p.scq.one(), cqe.LocalQPOp, index)
 }
 
-// A managed queue executes what a SEND_EN has enabled and the record announces,
-// whichever is less, around the ring and around 16 bits.
+// A managed queue executes the blocks that a SEND_EN has enabled or the blocks that the
+// record announces, whichever are fewer. This holds around the ring's end and around 16
+// bits.
 func TestSendEnable(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -214,7 +215,7 @@ func TestSendEnable(t *testing.T) {
 		r.e.Step()
 		r.e.Step()
 		require.Len(t, d.all(), 3)
-		enable(start + 1) // less than before: nothing
+		enable(start + 1) // less than before: enables nothing
 		r.e.Step()
 		r.e.Step()
 		require.Empty(t, d.all())
@@ -231,7 +232,7 @@ func TestSendEnable(t *testing.T) {
 			return
 		}
 	}
-	// In error everything is flushed, enabled or not; RST forgets what was enabled.
+	// In ERR everything is flushed, enabled or not. RST forgets what was enabled.
 	slave.post(ctrl(wqe.OpNop))
 	slave.toState(control.StateERR)
 	r.settle()
@@ -245,7 +246,7 @@ func TestSendEnable(t *testing.T) {
 	require.Equal(t, uint16(0), d.one().Counter)
 }
 
-// A datagram queue that is managed, after an error of its own.
+// A managed datagram queue goes on after an error of its own work request.
 func TestSendEnableAfterSQE(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -268,8 +269,8 @@ func TestSendEnableAfterSQE(t *testing.T) {
 	require.Equal(t, uint16(2), c.one().Counter)
 }
 
-// A chain that runs with no host in the loop: each hop waits for the receive of
-// the one before, enables the next queue, and sends on, with what it received.
+// A chain of queues runs with no host in the loop. Each hop waits for the receive of the
+// hop before, enables the next queue, and sends on what it has received.
 func TestChain(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -307,7 +308,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// Every fence mode, and none: nothing changes, since a queue is executed in order.
+// Fence modes change nothing, because a queue is executed in order.
 func TestFences(t *testing.T) {
 	s := newScene(t, Config{Slice: 64})
 	binary.LittleEndian.PutUint64(s.far.mem, 100)

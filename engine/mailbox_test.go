@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Requests that come while the engine's thread rests run at once, and wake it;
-// it does not rest while there are some.
+// A request that comes while the engine's thread sleeps runs at once and wakes the thread.
+// The thread does not sleep while there are requests.
 func TestRequestsRunWhileTheEngineRests(t *testing.T) {
 	e := newRig(t, Config{}).e
 	m := &e.mail
@@ -34,8 +34,8 @@ func TestRequestsRunWhileTheEngineRests(t *testing.T) {
 	m.shut()
 }
 
-// A client that leaves while the device sleeps takes its pages with it: the device
-// must not tell them that it has woken.
+// A client that leaves while the device sleeps takes its status page with it, so the device
+// must not write to that page when it wakes.
 func TestClientLeavesDuringSleep(t *testing.T) {
 	r := newRig(t, Config{})
 	r.e.hooks.sleepBound = never

@@ -55,8 +55,8 @@ func (p *end) reset(dest *end) {
 	p.up(dest)
 }
 
-// A ds of 0, one past what the record announces, one too small for the
-// opcode: the WQE fails, and what follows it is flushed.
+// A WQE fails if its ds is 0, larger than what the record announces, or too small for its
+// opcode. The work after it is flushed.
 func TestBadSizes(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -70,7 +70,7 @@ func TestBadSizes(t *testing.T) {
 		t.Run(fmt.Sprintf("%v %s", row.op, row.name), func(t *testing.T) {
 			r, p, q := duo(t, Config{})
 			if row.name == "past the ring" {
-				// 16 blocks is what this ring has; one of 15 cannot be announced whole.
+				// The ring has 16 blocks, so a WQE of 15 blocks cannot be announced whole.
 				for range 16 {
 					p.post(silent(wqe.OpNop))
 				}
@@ -91,7 +91,7 @@ func TestBadSizes(t *testing.T) {
 	}
 }
 
-// A NOP may have any ds: clients turn posted WQEs into NOPs in place.
+// A NOP may have any ds, because clients turn posted WQEs into NOPs in place.
 func TestNopOfAnySize(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -111,8 +111,8 @@ func TestNopOfAnySize(t *testing.T) {
 	require.Equal(t, uint64(p.sent), p.q.sq.done)
 }
 
-// A message has at most wqe.MaxMessage bytes: one more is a local length error, however
-// it is put together.
+// A message has at most wqe.MaxMessage bytes. One byte more is a local length error,
+// whatever pieces the message consists of.
 func TestMessageTooLong(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -124,7 +124,7 @@ func TestMessageTooLong(t *testing.T) {
 	require.NoError(t, err)
 	a.addRegion(0x1000_0000, mem)
 	key := a.reg(a.pd, 0x1000_0000, size, control.AccessLocalWrite)
-	for _, last := range []uint32{0, 1} { // as many as the limit fit
+	for _, last := range []uint32{0, 1} { // 0: as many bytes as the limit allows
 		segments := []any{wqe.Raddr{RKey: 1}}
 		left := uint32(wqe.MaxMessage) + last
 		for left > 0 {
@@ -132,7 +132,7 @@ func TestMessageTooLong(t *testing.T) {
 			segments = append(segments, wqe.Data{ByteCount: n, LKey: key, Addr: 0x1000_0000})
 			left -= n
 		}
-		want := cqe.RemoteAccess // the local side was found to be in order
+		want := cqe.RemoteAccess // the local side is in order
 		if last > 0 {
 			want = cqe.LocalLength
 		}
@@ -143,7 +143,7 @@ func TestMessageTooLong(t *testing.T) {
 	}
 }
 
-// Ranges that end with their key's last byte are inside, for each direction.
+// A range that ends with its key's last byte is inside the key, for each direction.
 func TestLastByte(t *testing.T) {
 	for _, n := range []int{1, 8, 255, 256} {
 		s := newScene(t, Config{})
@@ -158,7 +158,7 @@ func TestLastByte(t *testing.T) {
 	}
 }
 
-// Keys whose addresses begin at 0, and whose addresses end the address space.
+// The addresses of a key may begin at 0, and may reach the end of the address space.
 func TestIOVA(t *testing.T) {
 	s := newScene(t, Config{})
 	_, addr := s.q.h.take(64)
@@ -202,7 +202,7 @@ func TestReadDepthZero(t *testing.T) {
 	require.Equal(t, control.StateERR, s.q.state())
 }
 
-// Signatures are checked where the queue pair was made with them.
+// Signatures are checked if the queue pair was made with signatures.
 func TestSignature(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -229,7 +229,8 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// A WQE that completes on the first error only, as the first error.
+// A WQE whose completion mode is "first error only" has a completion if it is the first
+// error.
 func TestFirstErrorIsReported(t *testing.T) {
 	s := newScene(t, Config{})
 	first := wqe.Ctrl{Opcode: wqe.OpRDMAWrite, Flags: wqe.CEFirstError}
@@ -248,7 +249,7 @@ func TestFirstErrorIsReported(t *testing.T) {
 	s.failed(s.p.scq.one(), cqe.RemoteAccess, 0)
 }
 
-// A long queue is flushed within the budget of each step, all of it in order.
+// A long queue is flushed in order and completely, within the budget of each step.
 func TestFlushKeepsTheBudget(t *testing.T) {
 	r := newRig(t, Config{Burst: 4})
 	a := r.host("a")

@@ -8,10 +8,10 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The reference model: what the device means, without rings, slices, snapshots
-// or time. Work requests are values, memory is a slice for each key, and each
-// command is carried out at once, to its end. TestProgramsAgreeWithTheModel
-// runs random programs against it and against the engine.
+// The reference model says what the device must do, without rings, slices, snapshots or
+// time. Work requests are values, each key has a Go slice as its memory, and each command
+// is carried out at once and completely. TestProgramsAgreeWithTheModel runs random programs
+// on the model and on the engine.
 
 // A modelKey is registered memory.
 type modelKey struct {
@@ -25,15 +25,16 @@ func (k *modelKey) gives(owner int, need uint32) bool {
 	return !k.gone && k.owner == owner && k.access&need == need
 }
 
-// A span is part of a key, or claims to be.
+// A span is a part of a key, or is meant to be one.
 type span struct {
 	key   *modelKey
-	stale bool // named by another variant
-	off   int  // may be outside
+	stale bool // the key is named with another variant
+	off   int  // may be outside the key
 	n     int
 }
 
-// bytes returns the memory, or nil where it may not be used so.
+// bytes returns the memory of the span, or nil if owner may not use that memory with this
+// right.
 func (s span) bytes(owner int, need uint32) []byte {
 	if s.stale || !s.key.gives(owner, need) || s.off < 0 || s.off+s.n > len(s.key.mem) {
 		return nil
@@ -41,7 +42,7 @@ func (s span) bytes(owner int, need uint32) []byte {
 	return s.key.mem[s.off : s.off+s.n]
 }
 
-// A modelWQE is a work request as it was meant.
+// A modelWQE is a work request as its poster means it.
 type modelWQE struct {
 	op      wqe.Opcode
 	ce      uint8
@@ -55,11 +56,11 @@ type modelWQE struct {
 	blocks  int
 }
 
-// A modelWC is a completion, as far as the model tells.
+// A modelWC is a completion, with the fields that the model knows.
 type modelWC struct {
 	syndrome cqe.Syndrome
-	op       cqe.WCOpcode // success only
-	n        int          // success only
+	op       cqe.WCOpcode // of a success
+	n        int          // of a success
 	imm      uint32
 	index    uint16
 }
@@ -75,7 +76,7 @@ type modelQP struct {
 	recvs    [][]span
 	received uint16 // index of the next receive
 	failed   bool
-	waits    cqe.Syndrome // of the next send, if it waits: the error at the end of it
+	waits    cqe.Syndrome // if the next send waits: the error with which the wait would end
 	sendWC   []modelWC
 	recvWC   []modelWC
 }
@@ -93,7 +94,7 @@ func (q *modelQP) reset() {
 	*q = modelQP{owner: q.owner}
 }
 
-// run carries out what can be carried out.
+// run carries out everything that can be carried out.
 func (m *model) run() {
 	for again := true; again; {
 		again = false
@@ -105,7 +106,7 @@ func (m *model) run() {
 	}
 }
 
-// expire lets every timer run out, which ends every wait that has one.
+// expire makes every timer run out, which ends every wait that has a timer.
 func (m *model) expire() {
 	m.run()
 	for again := true; again; {
@@ -119,7 +120,7 @@ func (m *model) expire() {
 	}
 }
 
-// waitsForEver reports whether a timer would never run out.
+// waitsForEver reports whether a queue pair waits with a timer that never runs out.
 func (m *model) waitsForEver() bool {
 	for _, q := range m.qps {
 		if q.state == control.StateRTS && len(q.sends) > 0 && q.patient() {
@@ -139,8 +140,8 @@ func (m *model) waiting() (n int) {
 	return n
 }
 
-// step carries out the next entry in q's queues, if there is one that can be. With late, the
-// timers of stalled queues have run out.
+// step carries out the next entry in q's queues, if there is an entry that can be carried
+// out. late says that the timers of stalled queues have run out.
 func (q *modelQP) step(late bool) bool {
 	switch q.state {
 	case control.StateERR:
@@ -158,7 +159,7 @@ func (q *modelQP) step(late bool) bool {
 		if len(q.sends) == 0 {
 			return false
 		}
-		// A stalled send is judged again when the reason is gone, not before.
+		// A stalled send is judged again only when the reason to wait is gone.
 		if q.waits != 0 && !q.cleared() {
 			return late && !q.patient() && q.fail(q.waits)
 		}
@@ -217,7 +218,7 @@ func (q *modelQP) refuse(s cqe.Syndrome) bool {
 	return q.fail(s)
 }
 
-// gather returns the bytes of a list one after the other, by reference.
+// gather returns the bytes of each span of a list, by reference.
 func gather(list []span, owner int, need uint32) (mem [][]byte, n int, ok bool) {
 	for _, s := range list {
 		b := s.bytes(owner, need)
@@ -244,8 +245,8 @@ func join(mem [][]byte) (data []byte) {
 	return data
 }
 
-// execute carries out the next send of q, and reports whether it did: it may
-// have to wait for the peer.
+// execute carries out the next send of q. It returns false if the send has to wait for the
+// peer.
 func (q *modelQP) execute(w modelWQE) bool {
 	if w.op == wqe.OpNop {
 		return q.succeed(cqe.WCFromPost, 0)
@@ -325,8 +326,8 @@ func (q *modelQP) execute(w modelWQE) bool {
 	return q.succeed(cqe.WCRDMAWrite, 0)
 }
 
-// send delivers a message to the peer's next receive. Only as much of its list is judged as
-// the message fills.
+// send delivers a message to the peer's next receive. Only the part of the receive's list
+// that the message fills is judged.
 func (q *modelQP) send(w modelWQE, data []byte) bool {
 	p := q.dest
 	left := len(data)

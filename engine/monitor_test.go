@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Where the processor cannot wait for a line, the engine spins, and the log says
-// which processor it is and what it lacks.
+// On a processor that cannot wait for a write to a cache line, the engine spins. The log
+// names the processor and the feature that it lacks.
 func TestMonitorWithoutWaitPKG(t *testing.T) {
 	var log bytes.Buffer
 	j := journal.New(slog.New(slog.NewTextHandler(&log, nil)))
@@ -37,8 +37,8 @@ func TestMonitorWithoutWaitPKG(t *testing.T) {
 	require.Equal(t, cpu.CanMonitor(), e.cfg.Idle == IdleMonitor)
 }
 
-// A device that monitorRests finds work of the queue that it watches and of others, and
-// requests; it watches the one that worked last.
+// A resting device finds work of the queue that it watches, work of other queues, and
+// requests. It watches the queue that worked last.
 func TestDozing(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	r.e.cfg.Idle = IdleMonitor // whatever this processor has

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// No number comes twice while 20,000 queue pairs are made and destroyed. (A dozen would, if
-// they were random.)
+// No number is given out twice while 20,000 queue pairs are made and destroyed. Random
+// numbers would come twice about a dozen times.
 func TestNumbersAreNotReusedSoon(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")
@@ -22,7 +22,7 @@ func TestNumbersAreNotReusedSoon(t *testing.T) {
 	}
 }
 
-// bare makes a queue pair that does not work.
+// bare makes a queue pair that never works.
 func (h *host) bare(c *poller) (ans control.QPN) {
 	h.Helper()
 	h.call(control.OpCreateQP, &control.QP{PDN: h.pd, SendCQN: c.num, RecvCQN: c.num, NoReceive: 1, SQ: h.base, DBRec: h.base}, &ans)

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// refused requires that a request is refused with this code, in these words.
+// refused requires that a request is refused with this code and these words.
 func (h *host) refused(code control.Code, text string, op control.Op, req control.Message, mem *shm.Region) {
 	h.Helper()
 	err := h.try(op, req, &control.Empty{}, mem)
@@ -71,8 +71,8 @@ func TestRegionRefusals(t *testing.T) {
 	h.refused(control.CodeNotFound, "region without a place", control.OpPlaceRegion, &control.Placement{ID: h.region, Addr: 0x1000}, nil)
 	require.Equal(t, before, h.population())
 
-	first := h.addRegion(h.base+hostSize, mem) // right behind
-	second := h.addRegion(h.base-4096, mem)    // right before
+	first := h.addRegion(h.base+hostSize, mem) // right after the host's region
+	second := h.addRegion(h.base-4096, mem)    // right before it
 	big, err := shm.Heap(8192)
 	require.NoError(t, err)
 	add(control.CodeLimit, "this client has", 0x1000, big)
@@ -220,8 +220,8 @@ func TestQPRefusals(t *testing.T) {
 	var q control.QPN
 	h.call(control.OpCreateQP, &good, &q)
 	bad(control.CodeLimit, "queue pairs", func(*control.QP) {})
-	// One queue pair is one user, whatever it has of an object: both of its completion
-	// queues, or two rings and a record.
+	// A queue pair counts as one user of an object, even if it uses the object for both of
+	// its completion queues, or for two rings and a record.
 	h.refused(control.CodeBusy, "still used by 1 queue pair", control.OpDestroyCQ, &control.CQN{CQN: c.num}, nil)
 	h.refused(control.CodeBusy, "still used by 1 key or queue", control.OpDeallocPD, &control.PD{PDN: h.pd}, nil)
 	h.refused(control.CodeBusy, "still used by 2 keys and queues", control.OpDropRegion, &control.RegionID{ID: h.region}, nil)
@@ -233,7 +233,7 @@ func TestQPRefusals(t *testing.T) {
 	require.Equal(t, before, h.population())
 }
 
-// Payloads of every wrong length, and operations that do not exist.
+// Payloads of every wrong length, and operations that do not exist, are refused.
 func TestRequestsOfTheWrongShape(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("a")
@@ -255,10 +255,10 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 				if reply.Events != nil {
 					_ = reply.Events.Close()
 				}
-				continue // these have no payload
+				continue // these operations have no payload
 			}
 			if err == nil && n == 1 && op == control.OpWake {
-				continue // 0 means something
+				continue // 0 is a valid value
 			}
 			require.Error(t, err, "%v of %d zeros", op, n)
 			require.ErrorAs(t, err, new(*control.Error))
@@ -288,8 +288,8 @@ func TestHello(t *testing.T) {
 	h.refused(control.CodeVersion, "protocol 3.9", control.OpHello, &bad, nil)
 }
 
-// Closing a client leaves nothing behind, whatever it had, and no request of
-// it is served afterwards.
+// Closing a client leaves nothing behind, whatever objects the client had. No request of
+// the client is served afterwards.
 func TestCloseLeavesNothing(t *testing.T) {
 	r := newRig(t, Config{})
 	other := r.host("other")
@@ -310,7 +310,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	require.ErrorIs(t, h.try(control.OpAllocPD, &control.Empty{}, &control.PD{}, nil), errClosed)
 }
 
-// Keys are no sequence, never the terminator, and only the whole key matches.
+// Keys are not consecutive and never the terminator. Only the whole key matches.
 func TestKeys(t *testing.T) {
 	table := newKeyTable(rand.Reader)
 	seen := make(map[uint32]bool)
@@ -333,7 +333,7 @@ func TestKeys(t *testing.T) {
 	require.Less(t, near, 5, "keys that follow each other")
 }
 
-// The key table against a map, through growth, removal and near collisions.
+// The key table agrees with a map, through growth, removal and near collisions.
 func TestKeyTableIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := newKeyTable(rand.Reader)
@@ -359,7 +359,8 @@ func TestKeyTableIsAMap(t *testing.T) {
 				model[m.key] = m
 				keys = append(keys, m.key)
 			},
-			// Keys that begin their search in few places, the table's end among them.
+			// Keys whose search begins in a few slots, among them the last slot of the
+			// table.
 			"put": func(t *rapid.T) {
 				key := rapid.Uint32Range(2<<8, 0xfffffeff).Draw(t, "key")
 				for table.home(key)+2&uint32(len(table.slots)-1) > 4 {

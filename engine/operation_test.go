@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each operation: what moves, what the poster's completion says, and what its
-// peer's says.
+// For each operation: which bytes move, what the poster's completion says, and what the
+// peer's completion says.
 func TestOperations(t *testing.T) {
 	const imm = 0x01020304
 	type result struct {
@@ -24,7 +24,7 @@ func TestOperations(t *testing.T) {
 	for _, row := range []struct {
 		op     wqe.Opcode
 		poster result
-		peer   result // none: no completion there
+		peer   result // none: the peer has no completion
 		moved  string // "out", "in" or "message"
 	}{
 		{wqe.OpNop, result{op: cqe.WCFromPost}, none, ""},
@@ -82,7 +82,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// A completion, byte for byte.
+// A completion is compared byte for byte.
 func TestCompletionBytes(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	k := q.h.full(16, 0)
@@ -112,8 +112,7 @@ func TestCompletionBytes(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// Messages in as many pieces as a WQE of 30 pointers has, gathered and
-// scattered at odd places.
+// Messages of 1 to 30 pieces are gathered and scattered at odd addresses.
 func TestPieces(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")
@@ -173,7 +172,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// Inline data of every length that fits, in one segment and in two.
+// Inline data has every length that fits, in one segment and in two.
 func TestInline(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -194,7 +193,7 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// Pointers and inline data in one WQE, in any order.
+// Pointers and inline data stand in one WQE, in any order.
 func TestInlineBetweenPointers(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	src, dst := p.h.full(100, 1), q.h.full(200, 2)
@@ -207,14 +206,14 @@ func TestInlineBetweenPointers(t *testing.T) {
 	r.same(want, dst.mem[:len(want)], "mixed")
 }
 
-// A message of no bytes looks at no key and no address, but consumes a receive.
+// For a message of 0 bytes no key and no address is checked, but a receive is consumed.
 func TestZeroLength(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	nowhere := wqe.Raddr{Addr: ^uint64(0), RKey: 0xdeadbeef}
 	p.post(ctrl(wqe.OpRDMAWrite), nowhere)
 	p.post(ctrl(wqe.OpRDMARead), nowhere)
 	p.post(ctrl(wqe.OpRDMAWrite), nowhere, []byte{})
-	q.recv(wqe.Data{ByteCount: 8, LKey: 0xbad}) // not looked at either
+	q.recv(wqe.Data{ByteCount: 8, LKey: 0xbad}) // this key is not checked either
 	q.recv()
 	q.recv()
 	p.post(ctrl(wqe.OpRDMAWriteImm), nowhere)
@@ -241,7 +240,7 @@ func TestZeroLength(t *testing.T) {
 func TestWriteImmIgnoresReceiveList(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	src, dst, inbox := p.h.full(64, 1), q.h.full(64, 2), q.h.full(64, 3)
-	q.recv(wqe.Data{}) // what some clients leave there: all zeros
+	q.recv(wqe.Data{}) // some clients leave the entry all zeros
 	q.recv(inbox.data(0, 64))
 	was := append([]byte(nil), inbox.mem...)
 	for range 2 {
@@ -265,7 +264,7 @@ func TestByteCountZero(t *testing.T) {
 	r.failed(p.scq.one(), cqe.LocalProtection, index)
 }
 
-// The completion modes of successful work.
+// Each completion mode of successful work has the completions that it asks for.
 func TestCompletionModes(t *testing.T) {
 	r, p, _ := duo(t, Config{})
 	for _, ce := range []uint8{wqe.CEOnError, wqe.CEFirstError, wqe.CEAlways, wqe.CEEvent} {
@@ -279,8 +278,8 @@ func TestCompletionModes(t *testing.T) {
 	}
 }
 
-// Fences are satisfied by strict order: a READ's result is there for the next
-// SEND, whatever the fence.
+// The strict order of a queue satisfies fences: the next SEND sends the result of a READ,
+// with any fence.
 func TestOrderWithinAQueue(t *testing.T) {
 	r, p, q := duo(t, Config{Slice: 64})
 	src, far, inbox := p.h.full(1000, 1), q.h.full(1000, 50), q.h.full(1000, 9)
@@ -308,15 +307,15 @@ func TestLoopback(t *testing.T) {
 	require.Len(t, list, 3)
 	require.Equal(t, []cqe.Opcode{cqe.Req, cqe.RespSend, cqe.Req}, []cqe.Opcode{list[0].Kind, list[1].Kind, list[2].Kind})
 	r.same(k.mem, m.mem, "looped back")
-	// Its own error is both sides' error.
+	// An error of this queue pair is an error of both sides.
 	p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{RKey: 1}, k.data(0, 8))
 	r.settle()
 	r.failed(c.one(), cqe.RemoteAccess, 2)
 	require.Equal(t, control.StateERR, p.state())
 }
 
-// A WQE of three blocks that begins in each slot of the ring: it goes on at
-// the ring's start wherever that falls.
+// A WQE of three blocks begins in each slot of the ring. At the end of the ring it
+// continues at the ring's start.
 func TestWrap(t *testing.T) {
 	for start := range uint16(16) {
 		r, p, q := duo(t, Config{})
@@ -348,7 +347,8 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// More blocks than an index of 16 bits can number, in WQEs of 1 to 3 blocks.
+// A queue executes more blocks than an index of 16 bits can number, in WQEs of 1 to 3
+// blocks.
 func TestIndexWraps(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	dst := q.h.full(200, 0)
@@ -377,7 +377,7 @@ func TestIndexWraps(t *testing.T) {
 	}
 }
 
-// The engine allocates nothing while the work is good, in slices or not.
+// The engine allocates nothing while no work request fails, with and without slices.
 func TestStepDoesNotAllocate(t *testing.T) {
 	for _, slice := range []int{256, 4096} {
 		r, p, q := duo(t, Config{Slice: slice})
@@ -387,7 +387,7 @@ func TestStepDoesNotAllocate(t *testing.T) {
 		}
 		p.sent = 0
 		require.Zero(t, testing.AllocsPerRun(100, func() {
-			p.sent++ // what lies in the ring once more
+			p.sent++ // announces again what is in the ring
 			p.ring()
 			for range 4 {
 				r.e.Step()

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A wait that ends in the overrun of a CQ takes others that wait with it.
+// When a wait ends with the overrun of a CQ, other queues that wait and use this CQ leave
+// the list of stalled queues too.
 func TestOverrunWhileOthersWait(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -49,8 +50,8 @@ func TestOverrunCQStaysDead(t *testing.T) {
 	require.Empty(t, c.all(), "completions after one was lost")
 }
 
-// The end of a queue puts its queue pairs into error some at a time, those that
-// have nothing to do too; those of other queues go on.
+// When a completion queue ends, its queue pairs go to error some at a time, also those that
+// have no work. Queue pairs of other completion queues go on.
 func TestOverrunEndsQueuePairsInPortions(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -84,7 +85,7 @@ func TestOverrunEndsQueuePairsInPortions(t *testing.T) {
 		require.Greater(t, now, before)
 		require.LessOrEqual(t, now-before, sweepPortion+1)
 		before = now
-		if now == sweepPortion { // somebody leaves in the middle of it
+		if now == sweepPortion { // a queue pair is destroyed in the middle of the sweep
 			r.e.setState(ends[1].q, control.StateRST)
 			ends = append(ends[:1], ends[2:]...)
 			before = inError()
@@ -93,8 +94,8 @@ func TestOverrunEndsQueuePairsInPortions(t *testing.T) {
 	require.Equal(t, control.StateRTS, other.state())
 }
 
-// A sweep that begins after an earlier one was cut short, while a queue pair is made, misses
-// no queue pair.
+// A sweep begins after an earlier sweep was cut short, while a queue pair is made. It
+// misses no queue pair.
 func TestOverrunMissesNobody(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")

@@ -20,7 +20,7 @@ import (
 
 const seccompVariable = "NICLESS_TEST_SECCOMP"
 
-// forbid has a system call fail for every thread of this process, for good.
+// forbid makes a system call fail for every thread of this process, and cannot be undone.
 func forbid(t *testing.T, call uint32, errno unix.Errno) {
 	t.Helper()
 	var program []byte
@@ -43,8 +43,8 @@ func forbid(t *testing.T, call uint32, errno unix.Errno) {
 	require.Zero(t, e)
 }
 
-// TestUnderSeccomp is no test: it is a process that may not make a call, told by a
-// variable, and says what the device explains.
+// TestUnderSeccomp is not a test. It is the body of a process that may not make a call,
+// which an environment variable names. The process prints what the device explains.
 func TestUnderSeccomp(t *testing.T) {
 	words := strings.Fields(os.Getenv(seccompVariable))
 	if len(words) != 2 {
@@ -67,8 +67,8 @@ func TestUnderSeccomp(t *testing.T) {
 	fmt.Println("said", strings.ReplaceAll(said.String(), "\n", " "))
 }
 
-// Where a seccomp profile forbids a call to the device, the explanation names the
-// call, and blames neither Yama nor the process.
+// If a seccomp profile forbids the device a call, the explanation names the call, and
+// blames neither Yama nor the process.
 func TestForbiddenCallsAreExplained(t *testing.T) {
 	exe, err := os.Executable()
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A key of a process' memory, and queue pairs that use it.
+// A distant is a key of memory of another process, with queue pairs that use the key.
 type distant struct {
 	r    *rig
 	p, q *end
@@ -36,8 +36,8 @@ func (d *distant) write(text string) uint16 {
 	return d.p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{Addr: childMemory, RKey: d.key}, []byte(text))
 }
 
-// dead tries to write and to read with the key; neither may have an effect. Each time the
-// device has not noticed yet that the process is gone.
+// dead tries to write and to read with the key; neither may have an effect. Before each try
+// the device is made to forget that the process is gone.
 func (d *distant) dead(why string) {
 	d.r.Helper()
 	process := d.q.h.c.process
@@ -66,8 +66,8 @@ func (d *distant) dead(why string) {
 
 const replacedText = "ESRCH: the process has executed another program or has ended"
 
-// A program that is executed in place of another one has its number, and often
-// something at the same addresses. Keys of the old one are no keys of it.
+// A program that a process executes in place of another program keeps the pid, and often
+// has memory at the same addresses. Keys of the old program give no access to that memory.
 func TestKeysDieWithTheProgram(t *testing.T) {
 	c := startChild(t, 4096)
 	d := newDistant(t, c.cmd.Process.Pid, c.at)
@@ -82,8 +82,8 @@ func TestKeysDieWithTheProgram(t *testing.T) {
 	require.Equal(t, was, c.ask(), "memory of the new program")
 }
 
-// The number of a process that has ended is given to another process. No key gives
-// access to that one's memory.
+// The pid of a process that has ended is given to another process. No key gives access to
+// the memory of the new process.
 func TestKeysDieWithTheNumber(t *testing.T) {
 	c := startChild(t, 4096)
 	pid := c.cmd.Process.Pid
@@ -96,7 +96,7 @@ func TestKeysDieWithTheNumber(t *testing.T) {
 	require.ErrorContains(t, newRig(t, Config{}).host("late").c.ShareProcess(pid, c.at), replacedText, "it has ended before it was shared")
 }
 
-// childOf starts children until one has a number that has become free.
+// childOf starts children until one has this pid, which has become free.
 func childOf(t *testing.T, pid int) *child {
 	t.Helper()
 	const last = "/proc/sys/kernel/ns_last_pid"
@@ -115,7 +115,7 @@ func childOf(t *testing.T, pid int) *child {
 }
 
 // If the process has unmapped its guard, or has other bytes there, its other memory is not
-// trusted either.
+// accessed either.
 func TestGuard(t *testing.T) {
 	page := os.Getpagesize()
 	for name, spoil := range map[string]func(mem []byte){

@@ -25,16 +25,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keysAway has all keys of hosts be of memory of a process, this one.
+// keysAway makes all keys of hosts keys of unmapped memory of this process.
 var keysAway bool
 
-// share has the host register memory of this process that is in no region.
+// share lets the host register memory of this process that is in no region.
 func (h *host) share() {
 	h.Helper()
 	require.NoError(h, h.c.ShareProcess(os.Getpid(), ownGuard()))
 }
 
-// ownGuard is this process'.
+// ownGuard makes the guard of this process.
 var ownGuard = sync.OnceValue(func() nic.Guard {
 	mem, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
@@ -50,13 +50,13 @@ func guardAt(mem []byte) nic.Guard {
 	return g
 }
 
-// private is take for memory that is in no region.
+// private is host.take for memory that is in no region.
 func (h *host) private(n int) (mem []byte, addr uint64) {
 	mem = make([]byte, n)
 	return mem, procmem.VecOf(mem).Addr
 }
 
-// The tests of memory in a region pass with memory of a process.
+// The tests of memory in a region also pass with memory of a process.
 func TestProcessMemory(t *testing.T) {
 	keysAway = true
 	defer func() { keysAway = false }()
@@ -84,7 +84,7 @@ func TestProcessMemory(t *testing.T) {
 	}
 }
 
-// A holedKey is registered memory of three pages whose second one is gone.
+// A holedKey is registered memory of three pages, of which the second is gone.
 type holedKey struct {
 	*key
 	page int
@@ -110,7 +110,7 @@ func TestHoleInProcessMemory(t *testing.T) {
 	for _, row := range []struct {
 		name      string
 		op        wqe.Opcode
-		far       bool // the hole is the responder's
+		far       bool // the hole is in the responder's memory
 		lay       func(s *scene, hole holedKey, off, n int) []any
 		requester cqe.Syndrome
 		receive   cqe.Syndrome
@@ -189,7 +189,7 @@ func TestHoleInProcessMemory(t *testing.T) {
 	}
 }
 
-// On unreliable transports a hole on the receiver's side is the message's end.
+// On an unreliable transport, a hole in the receiver's memory ends the message only.
 func TestHoleBehindAnUnreliableQueue(t *testing.T) {
 	for transport, payload := range map[uint8]int{control.QPTypeUC: 100, control.QPTypeUD: 60} {
 		r := newRig(t, Config{})
@@ -210,7 +210,7 @@ func TestHoleBehindAnUnreliableQueue(t *testing.T) {
 		p.good()
 		q.rcq.none()
 		require.Equal(t, control.StateRTS, q.state())
-		at := 0 // the receive is still there; with other memory the message arrives
+		at := 0 // the receive is still posted; with memory without a hole the next message arrives
 		require.True(t, wqe.PutRecv(q.rq[at:at+q.stride], []wqe.Data{good.data(0, 256)}))
 		send()
 		p.good()
@@ -225,7 +225,8 @@ func TestHoleBehindAnUnreliableQueue(t *testing.T) {
 	}
 }
 
-// The owner of the memory is told everything, the writer only that there is a fault.
+// The owner of the memory is told everything. The writer is told only that there is a
+// fault.
 func TestHoleIsExplainedToItsOwner(t *testing.T) {
 	c, said := logged()
 	s := newScene(t, c)
@@ -262,7 +263,7 @@ func TestMappedHoleBesideProcessMemory(t *testing.T) {
 	}
 }
 
-// guardedSteps is settle as Run does it, with faults of memory recovered.
+// guardedSteps settles as Run does: it recovers from faults of memory.
 func (r *rig) guardedSteps() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -272,12 +273,13 @@ func (r *rig) guardedSteps() {
 
 const childVariable = "NICLESS_TEST_CHILD_MEMORY"
 
-// childMemory is where each child has its memory, where Go has nothing.
+// childMemory is the address of each child's memory. Go has nothing there.
 const childMemory = 0x5000_0000_0000
 
-// TestChildMemory is no test: it is a process with memory, told apart by a
-// variable, until its input ends. Each line asks for the first bytes, or for
-// another program, which has other memory at the same address.
+// TestChildMemory is not a test. It is the body of a process with memory, which runs until
+// its input ends; an environment variable starts it. Each line of input asks for the first
+// bytes of the memory, or makes the process execute another program, which has other memory
+// at the same address.
 func TestChildMemory(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv(childVariable))
 	if err != nil {
@@ -304,7 +306,7 @@ func TestChildMemory(t *testing.T) {
 	}
 }
 
-// A child is such a process.
+// A child is a process that runs TestChildMemory.
 type child struct {
 	t    testing.TB
 	cmd  *exec.Cmd
@@ -346,14 +348,14 @@ func (c *child) ready() {
 	require.NoError(c.t, err)
 }
 
-// ask returns the first bytes of its memory.
+// ask returns the first bytes of the child's memory.
 func (c *child) ask() string {
 	_, err := fmt.Fprintln(c.in)
 	require.NoError(c.t, err)
 	return c.answer("bytes ")
 }
 
-// execute has it become another program.
+// execute makes the child execute another program.
 func (c *child) execute() {
 	_, err := fmt.Fprintln(c.in, "exec")
 	require.NoError(c.t, err)
@@ -385,7 +387,8 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 	p.good()
 	require.Equal(t, fmt.Sprintf("%x", "written!"), c.ask())
 
-	// It ends: its memory is gone, and its number is not taken for its own.
+	// The process ends. Its memory is gone, and the device does not take a process that
+	// gets its pid for it.
 	process := q.h.c.process
 	c.stop()
 	for begin := time.Now(); process.gone.Load() == present; time.Sleep(time.Millisecond) {
@@ -406,7 +409,7 @@ func TestShareProcessRefusals(t *testing.T) {
 	require.ErrorContains(t, err, "no process has that pid")
 	taken := r.e.ledger.Taken()[quota.Descriptors]
 	h.share()
-	h.share() // the same one again
+	h.share() // the same process again
 	require.Equal(t, taken+1, r.e.ledger.Taken()[quota.Descriptors])
 	require.ErrorContains(t, h.c.ShareProcess(os.Getppid(), ownGuard()), "this client's memory is that of process "+strconv.Itoa(os.Getpid()))
 	h.refused(control.CodeMemory, "EFAULT", control.OpRegMR, &control.MR{PDN: h.pd, Addr: 4096, Length: 64}, nil)
@@ -420,7 +423,7 @@ func TestShareProcessRefusals(t *testing.T) {
 	_ = mem
 }
 
-// A process may have mapped other memory over its region: Memory.InProcess says so.
+// A process may have mapped other memory over its region; requestMemory.inProcess says so.
 func TestProcessMemoryWhereARegionIs(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")
@@ -441,8 +444,8 @@ func TestProcessMemoryWhereARegionIs(t *testing.T) {
 	require.ErrorContains(t, err, "EFAULT", "this process has nothing there")
 }
 
-// The number of a process says nothing about whose it was when its client came: a
-// program that another user has executed since may run as the device's user.
+// A pid does not say whose process it was when the client came. A program that another user
+// has executed since then may run as the device's user.
 func TestShareProcessOfAnotherUsersClient(t *testing.T) {
 	r := newRig(t, Config{})
 	other := uint32(os.Geteuid() + 1)
@@ -479,7 +482,7 @@ func TestReregistrationOfProcessMemory(t *testing.T) {
 	s.same(s.local.mem[:64], k.mem[64:128], "in the process")
 }
 
-// Copies of the kernel's count in the budget of a visit.
+// Copies by the kernel count in the budget of a visit.
 func TestProcessMemoryCostsItsTime(t *testing.T) {
 	defer func() { keysAway = false }()
 	keysAway = true

@@ -14,9 +14,9 @@ import (
 
 var programs = flag.Int("programs", 500, "random programs to run against the model")
 
-// Random programs of control requests, posts and faults over several queue
-// pairs of two clients end on the engine as they do in the model: completions,
-// states and every byte of memory, after each command.
+// Random programs of control requests, posts and faults run over several queue pairs of two
+// clients. After each command, completions, states and every byte of memory are the same on
+// the engine and in the model.
 func TestProgramsAgreeWithTheModel(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(*programs)))
 	rapid.Check(t, func(rt *rapid.T) {
@@ -35,7 +35,7 @@ func TestProgramsAgreeWithTheModel(t *testing.T) {
 	})
 }
 
-// A programTB is a rapid.T where a testing.TB is wanted.
+// A programTB lets a rapid.T be used as a testing.TB.
 type programTB struct {
 	testing.TB
 	rt *rapid.T
@@ -50,13 +50,13 @@ func (t programTB) Logf(format string, a ...any)   { t.rt.Logf(format, a...) }
 func (t programTB) FailNow()                       { t.rt.FailNow() }
 func (t programTB) Failed() bool                   { return t.rt.Failed() }
 
-// A world is two clients on the engine and in the model, side by side.
+// A world is two clients, which exist both on the engine and in the model.
 type world struct {
 	*rig
 	model model
 	hosts [2]*host
 	keys  []pairedKey
-	ends  []*end // of model.qps, by index
+	ends  []*end // the engine's end for each of model.qps, at the same index
 }
 
 type pairedKey struct {
@@ -64,7 +64,7 @@ type pairedKey struct {
 	real  *key
 }
 
-const worldKey = 200 // bytes of each key
+const worldKey = 200 // bytes of memory under each key
 
 func newWorld(t *testing.T, rt *rapid.T) *world {
 	cfg := Config{
@@ -102,7 +102,7 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 	return w
 }
 
-// addKey registers memory of the client's region, or of its process.
+// addKey registers memory of a client's region or of its process.
 func (w *world) addKey(rt *rapid.T, owner int, access uint32) {
 	h := w.hosts[owner]
 	take := h.take
@@ -136,7 +136,7 @@ func (w *world) connect(rt *rapid.T, i, dest int) {
 	m.state, m.dest = control.StateRTS, w.model.qps[dest]
 }
 
-// span draws part of a key for a client, mostly a good one.
+// span draws a part of a key for a client. Most parts are valid.
 func (w *world) span(rt *rapid.T, owner, most int) (span, pairedKey) {
 	var mine []int
 	for i, k := range w.keys {
@@ -269,7 +269,7 @@ func (w *world) receive(rt *rapid.T) {
 	w.model.run()
 }
 
-// expire lets timers run out, unless a queue pair waits for ever.
+// expireAll lets all timers run out, on the engine and in the model.
 func (w *world) expireAll() {
 	w.rig.expire()
 	w.model.expire()
@@ -285,8 +285,8 @@ func (w *world) expire(rt *rapid.T) {
 	w.expireAll()
 }
 
-// reconnect takes a queue pair through RST and connects it, to its usual peer
-// or to another.
+// reconnect takes a queue pair through RST and connects it to its usual peer or to another
+// one.
 func (w *world) reconnect(rt *rapid.T) {
 	i := rapid.IntRange(0, len(w.ends)-1).Draw(rt, "qp")
 	dest := i ^ 1
@@ -345,7 +345,7 @@ func (w *world) deregister(rt *rapid.T) {
 	w.model.run()
 }
 
-// check compares everything there is, and takes the completions.
+// check compares everything that can be seen on both sides, and takes the completions.
 func (w *world) check(rt *rapid.T) {
 	for i, m := range w.model.qps {
 		p := w.ends[i]

@@ -23,13 +23,14 @@ import (
 )
 
 // A tap is memory of a client whose pages are missing in the engine's mapping until the
-// test provides them. A thread that touches one waits in the kernel (userfaultfd), as for a
-// page on a slow disk, or one in a hole that is being punched.
+// test provides them. A thread that touches a missing page waits in the kernel
+// (userfaultfd), as it would for a page on a slow disk, or for a page in a hole that is
+// being punched.
 type tap struct {
 	testing.TB
 	fd   int
 	mem  *shm.Region // the engine's mapping
-	args *shm.Region // of ioctls, where the kernel finds them
+	args *shm.Region // arguments of ioctls, in memory that does not move
 }
 
 const (
@@ -47,7 +48,8 @@ func newTap(t testing.TB, size int) *tap {
 		t.Skipf("userfaultfd: %v; faults that are kept waiting need root, or vm.unprivileged_userfaultfd", errno)
 	}
 	p := &tap{TB: t, fd: int(fd)}
-	// A collection of garbage would wait for the thread that waits, and the test for it.
+	// A garbage collection would wait for the thread that waits for a page, and the test
+	// would wait for the collection.
 	percent := debug.SetGCPercent(-1)
 	runtime.GC()
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
@@ -74,8 +76,8 @@ func (p *tap) ioctl(request uintptr, words ...uint64) {
 	require.Zero(p, errno)
 }
 
-// awaits waits until a thread waits for a page. A signal to the thread interrupts its wait,
-// so a page can be reported more than once.
+// awaits returns when a thread waits for page n. A signal to the thread interrupts its
+// wait, so a page can be reported more than once.
 func (p *tap) awaits(n int) (page uint64) {
 	p.Helper()
 	page = p.mem.Addr() + uint64(n)*shm.PageSize
@@ -95,15 +97,15 @@ func (p *tap) awaits(n int) (page uint64) {
 // free provides all pages. It must be called before an engine is stopped.
 func (p *tap) free() { _ = unix.Close(p.fd) }
 
-// open lets a page come: its fault is now one like others.
+// open lets go of a page: from then on a fault of it is an ordinary fault.
 func (p *tap) open(page uint64) { p.ioctl(uffdLetGo, page, shm.PageSize) }
 
-// tapped gives h the tap's memory as a region that came from another process, and
+// tapped gives h the tap's memory as a region that seems to come from another process, and
 // returns its key.
 func (h *host) tapped(p *tap, base uint64) *key {
 	h.Helper()
 	id := h.addRegion(base, p.mem)
-	// The tap unmaps it, not the engine.
+	// The tap unmaps the memory, so the engine must not do so at the end.
 	h.e.Do(func() { h.c.regions[id].owned = true })
 	h.Cleanup(func() {
 		h.e.Do(func() { h.c.regions[id].owned = false })
@@ -111,7 +113,8 @@ func (h *host) tapped(p *tap, base uint64) *key {
 	return &key{h: h, addr: base, key: h.reg(h.pd, base, p.mem.Size(), control.AccessAll&^control.AccessZeroBased)}
 }
 
-// meanwhile is until for a test whose engine is stuck: it leaves its P to others.
+// meanwhile does what until does, for a test whose engine is stuck: it leaves its P to
+// others.
 func (p *tap) meanwhile(what string, f func() bool) {
 	p.Helper()
 	for end := time.Now().Add(10 * time.Second); !f(); {
@@ -120,7 +123,7 @@ func (p *tap) meanwhile(what string, f func() bool) {
 	}
 }
 
-// told returns a configuration whose log is read while the engine runs.
+// told returns a configuration whose log can be read while the engine runs.
 func told() (Config, *sharedLog) {
 	b := new(sharedLog)
 	return Config{Log: slog.New(slog.NewTextHandler(b, nil))}, b
@@ -152,9 +155,9 @@ func (s *sharedLog) line(part string) string {
 	return ""
 }
 
-// Memory of a client that stops the engine's thread is always reported. Meanwhile the
-// watchdog names the client; afterwards the delay is counted and explained, to the client
-// that owns the memory and to no other.
+// Memory of a client that stops the engine's thread is always reported. While the thread is
+// stopped, the watchdog names the client. Afterwards the delay is counted, and explained to
+// the client that owns the memory and to no other client.
 func TestMemoryThatHoldsUpTheThread(t *testing.T) {
 	cfg, said := told()
 	r := newRig(t, cfg)
@@ -166,7 +169,7 @@ func TestMemoryThatHoldsUpTheThread(t *testing.T) {
 	theirs, ours := q.h.events(), p.h.events()
 	r.start()
 	t.Cleanup(far.free)
-	s.post(ctrl(wqe.OpNop)) // all else has been touched
+	s.post(ctrl(wqe.OpNop)) // after this, all other memory has been touched
 	s.scq.await()
 
 	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 64))
@@ -174,7 +177,7 @@ func TestMemoryThatHoldsUpTheThread(t *testing.T) {
 	var at []Stuck
 	far.meanwhile("the watchdog", func() bool {
 		at = r.e.Stuck()
-		return len(at) > 0 && !at[0].NoCore // on a loaded machine it may wait for a core first
+		return len(at) > 0 && !at[0].NoCore // on a loaded machine the thread may wait for a core first
 	})
 	require.Len(t, at, 1)
 	require.Equal(t, p.num, at[0].Queue)
@@ -201,7 +204,8 @@ func TestMemoryThatHoldsUpTheThread(t *testing.T) {
 }
 
 // A record that stops the thread is found too, although polls of records are timed
-// together: the first time the log blames some client, the second time the right one.
+// together. The first time the log speaks of some client; the second time it names the
+// right one.
 func TestRecordThatHoldsUpTheThread(t *testing.T) {
 	cfg, said := told()
 	r := newRig(t, cfg)
@@ -226,12 +230,12 @@ func TestRecordThatHoldsUpTheThread(t *testing.T) {
 	hold := func(n int) {
 		page := pages.awaits(n)
 		for begin := time.Now(); time.Since(begin) < 50*slowTime; {
-			_, _ = unix.Poll(nil, 1) // for so long the thread is kept waiting
+			_, _ = unix.Poll(nil, 1) // keeps the thread waiting meanwhile
 		}
 		pages.open(page)
 	}
 	done := make(chan *end)
-	go func() { done <- bad(0) }() // the answer comes after the first look at the record, perhaps
+	go func() { done <- bad(0) }() // the reply may come only after the first poll of the record
 	hold(0)
 	<-done
 	r.until("the first time", func() bool { return said.line("doorbell records or arm words of some client") != "" })
@@ -260,7 +264,7 @@ func TestGoodWorkIsNotExplained(t *testing.T) {
 	for range 2 * runtime.GOMAXPROCS(0) {
 		all.Go(func() {
 			for !over.Load() {
-				_ = make([]byte, 1<<16) // garbage, and turns on all cores
+				_ = make([]byte, 1<<16) // makes garbage, and keeps all cores busy in turn
 			}
 		})
 	}
@@ -275,19 +279,19 @@ func TestGoodWorkIsNotExplained(t *testing.T) {
 	require.NotContains(t, said.String(), "held up")
 }
 
-// Records that lie in the memory of the engine's own program are no matter of trust.
+// Records in the memory of the engine's own program are not foreign.
 func TestLooksAtForeignMemory(t *testing.T) {
 	r, p, _ := duo(t, Config{})
 	require.False(t, r.e.pollsForeignMemory())
 	mem := p.h.c.regions[p.h.region]
-	mem.owned = true // as of another process
+	mem.owned = true // as if it came from another process
 	require.True(t, r.e.pollsForeignMemory())
 	mem.owned = false
 }
 
-// To name the memory that a slow visit touched, the WQEs are read again, while their
-// poster may be writing the next ones there: a race that an embedded engine's program
-// must not be told of by the race detector. (Nothing orders the two goroutines below.)
+// To name the memory that a slow visit touched, the WQEs are read again. Their poster may
+// be writing the next WQEs there at that time. The race detector must not report this race
+// to the program of an embedded engine. (Nothing orders the two goroutines below.)
 func TestPostersMayWriteWhatIsReadAgain(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	src, dst := p.h.full(8, 1), q.h.full(8, 2)
@@ -304,7 +308,7 @@ func TestPostersMayWriteWhatIsReadAgain(t *testing.T) {
 	require.Len(t, seen, 2, "of the source and of the destination")
 }
 
-// The overhead of a batch of steps contains no allocation.
+// The measurements of a batch of steps allocate nothing.
 func TestMeasuringAllocatesNothing(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	src, dst := p.h.full(8, 1), q.h.full(8, 2)

@@ -28,7 +28,7 @@ func (h *host) in(state uint8, c *poller) *end {
 	return p
 }
 
-// everything is a modify request with each attribute at a value that is right.
+// everything returns a modify request in which each attribute has a valid value.
 func (p *end) everything(mask uint32, state uint8) control.QPAttr {
 	a := p.toRTR(p.num)
 	b := p.toRTS()
@@ -38,9 +38,9 @@ func (p *end) everything(mask uint32, state uint8) control.QPAttr {
 	return a
 }
 
-// The table of transitions of a reliable connection (ibv_modify_qp): the attributes that
-// each requires. All other transitions are refused, except that every state may go to RST
-// and ERR.
+// rcTable is the transitions of a reliable connection (ibv_modify_qp), with the attributes
+// that each requires. All other transitions are refused, except that every state may go to
+// RST and ERR.
 var rcTable = map[[2]uint8]uint32{
 	{control.StateRST, control.StateINIT}:  control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
 	{control.StateINIT, control.StateINIT}: 0,
@@ -53,15 +53,16 @@ var rcTable = map[[2]uint8]uint32{
 	{control.StateSQD, control.StateSQD}: 0,
 }
 
-// Each pair of states: allowed with what it requires, and with each required
-// attribute missing refused, by name; forbidden ones refused, with both states'
-// names. A refusal changes nothing.
+// Each pair of states is tried. A transition that exists is accepted with the attributes
+// that it requires; with one of them missing it is refused, and the refusal names the
+// attribute. Other transitions are refused, and the refusal names both states. A refusal
+// changes nothing.
 func TestTransitions(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
 	c := a.cq(control.CQ{LogSize: 4})
 	for _, from := range allStates {
-		if from == control.StateSQE { // not a state of RC
+		if from == control.StateSQE { // RC has no such state
 			continue
 		}
 		for _, to := range append(allStates, 7, 255) {
@@ -92,8 +93,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// Attributes that a transition does not take are refused by name, those that
-// it may take are set.
+// Attributes that a transition does not take are refused by name. Attributes that it may
+// take are set.
 func TestOptionalAttributes(t *testing.T) {
 	const timers = control.AttrAccess | control.AttrMinRNRTimer
 	optional := map[[2]uint8]uint32{
@@ -133,7 +134,7 @@ func TestOptionalAttributes(t *testing.T) {
 	require.ErrorContains(t, p.tryModify(control.QPAttr{QPN: p.num, Mask: control.AttrState | control.AttrPort, State: control.StateRST}), "port")
 }
 
-// The limits of each attribute: the last value that is possible, and the next.
+// For each attribute, the last possible value is accepted and the next one is refused.
 func TestAttributeLimits(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -180,7 +181,7 @@ func TestAttributeLimits(t *testing.T) {
 	}
 }
 
-// cur_state is compared with what the QP is in.
+// cur_state is compared with the state that the QP is in.
 func TestCurState(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -193,7 +194,7 @@ func TestCurState(t *testing.T) {
 	require.Equal(t, uint8(9), p.q.attr.MinRNRTimer)
 }
 
-// A query gives back what was set.
+// A query returns what was set.
 func TestQuery(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -214,7 +215,7 @@ func TestQuery(t *testing.T) {
 }
 
 // No WQE is executed in RST, INIT and RTR. Receives are flushed in ERR, whatever the state
-// before.
+// was before.
 func TestStatesThatDoNotSend(t *testing.T) {
 	for _, state := range []uint8{control.StateRST, control.StateINIT, control.StateRTR, control.StateSQD} {
 		r := newRig(t, Config{})
@@ -234,8 +235,8 @@ func TestStatesThatDoNotSend(t *testing.T) {
 	}
 }
 
-// A reset discards everything without a word, in the middle of a transfer too,
-// and begins again at 0.
+// A reset discards everything without completions, also in the middle of a transfer.
+// Afterwards counters begin at 0.
 func TestResetForgets(t *testing.T) {
 	r, p, q := duo(t, Config{Slice: 64})
 	src, dst := p.h.full(1000, 1), q.h.full(1000, 2)
@@ -251,14 +252,14 @@ func TestResetForgets(t *testing.T) {
 	p.scq.none()
 	q.rcq.none()
 	require.Zero(t, p.q.sq.done)
-	index := p.post(ctrl(wqe.OpSend), src.data(0, 1000)) // the receive is still there
+	index := p.post(ctrl(wqe.OpSend), src.data(0, 1000)) // the receive is still posted
 	r.settle()
 	require.Equal(t, index, p.scq.one().Counter)
 	require.Equal(t, uint16(0), q.rcq.one().Counter)
 	r.same(src.mem, dst.mem, "after a reset")
 }
 
-// A drained queue finishes what it has begun, then stops; RTS goes on.
+// A queue in SQD finishes what it has begun and then stops. It continues in RTS.
 func TestDrain(t *testing.T) {
 	r, p, q := duo(t, Config{Slice: 64})
 	src, dst := p.h.full(1000, 1), q.h.full(1000, 2)
@@ -270,7 +271,7 @@ func TestDrain(t *testing.T) {
 	r.settle()
 	require.Equal(t, first, p.scq.one().Counter)
 	r.same(src.mem, dst.mem, "what was begun")
-	// It still receives.
+	// In SQD it still receives.
 	p.recv()
 	q.post(ctrl(wqe.OpSend))
 	r.settle()

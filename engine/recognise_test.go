@@ -15,30 +15,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An account is what an explanation must say: to whom, about which queue, WQE
-// and bytes.
+// An account says what an explanation must be: for which client, about which queue, WQE and
+// bytes.
 type account struct {
 	to     *host
 	queue  uint32
 	index  uint16
-	bytes  []byte // nil: none
-	speaks string // is part of the text
+	bytes  []byte // nil: the explanation has none
+	speaks string // text that the explanation must contain
 
-	receive bool // index is of a receive
+	receive bool // index is the index of a receive
 }
 
-// of is the account of a WQE of an end.
+// of returns the account of a WQE of p.
 func (p *end) of(index uint16, speaks string) account {
 	at := int(index) * 64 % len(p.sq)
 	return account{p.h, p.num, index, append([]byte(nil), p.sq[at:at+64]...), speaks, false}
 }
 
-// queue is the account of an end as a whole.
+// queue returns the account of p as a whole.
 func (p *end) queue(index uint16, speaks string) account {
 	return account{p.h, p.num, index, nil, speaks, false}
 }
 
-// ofReceive is the account of a receive.
+// ofReceive returns the account of a receive.
 func (p *end) ofReceive(index uint16, speaks string) account {
 	at := int(index) * p.stride % len(p.rq)
 	return account{p.h, p.num, index, append([]byte(nil), p.rq[at:at+p.stride]...), speaks, true}
@@ -55,7 +55,7 @@ func (a account) counts(s *scene) uint8 {
 	return control.OfWQE
 }
 
-// dwell lets everything that looks odd have looked so for long enough.
+// dwell makes every suspicion old enough to be explained.
 func (r *rig) dwell() {
 	r.Helper()
 	for range 2 {
@@ -69,7 +69,7 @@ func (r *rig) dwell() {
 	r.settle()
 }
 
-// rail posts a WQE with its bytes changed.
+// rail posts a WQE after changing its bytes.
 func (p *end) rail(change func(b []byte), c wqe.Ctrl, segments ...any) uint16 {
 	p.h.Helper()
 	index := p.write(c, segments...)
@@ -83,22 +83,22 @@ func setDS(ds byte) func(b []byte) { return func(b []byte) { b[7] = ds } }
 
 func swap32(v uint32) uint32 { return v<<24 | v>>8&0xff<<16 | v>>16&0xff<<8 | v>>24 }
 
-// record stores in a word of the record.
+// record stores v in a word of p's record.
 func (p *end) record(off uint64, v uint32) { shm.BE32At(p.rec, off).Publish(v) }
 
-// remote is the account of a WRITE to an address.
+// remote returns the account of a WRITE to an address.
 func (s *scene) remote(r wqe.Raddr, speaks string) account {
 	return s.p.of(s.p.post(ctrl(wqe.OpRDMAWrite), r, s.local.data(0, 8)), speaks)
 }
 
-// guarded is the account of a WRITE to an address of another client, which alone
-// learns why it is refused.
+// guarded returns the account of a WRITE to an address of another client. Only that client
+// learns why the WRITE is refused.
 func (s *scene) guarded(r wqe.Raddr, speaks string) account {
 	s.remote(r, "")
 	return s.q.queue(0, speaks)
 }
 
-// gather is the account of a WRITE from a piece of memory.
+// gather returns the account of a WRITE from a piece of memory.
 func (s *scene) gather(d wqe.Data, speaks string) account {
 	return s.p.of(s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), d), speaks)
 }
@@ -109,7 +109,7 @@ func (s *scene) receives(list []wqe.Data, speaks string) account {
 	return s.q.ofReceive(0, speaks)
 }
 
-// transport makes a pair of another transport.
+// transport makes a pair of queue pairs of another transport.
 func (s *scene) transport(kind uint8) (p, q *end) {
 	cp, cq := s.p.h.cq(control.CQ{LogSize: 4}), s.q.h.cq(control.CQ{LogSize: 4})
 	p, q = s.p.h.qp(control.QP{Type: kind}, cp, cp), s.q.h.qp(control.QP{Type: kind}, cq, cq)
@@ -118,7 +118,7 @@ func (s *scene) transport(kind uint8) (p, q *end) {
 	return p, q
 }
 
-// small makes a queue pair whose CQ has two entries, and posts what overruns it.
+// small makes a queue pair whose CQ has two entries, and posts enough to overrun that CQ.
 func (s *scene) small(index uint16, ci func(c *poller), speaks string) account {
 	h := s.p.h
 	c := h.cq(control.CQ{LogSize: 1})
@@ -135,7 +135,8 @@ func (s *scene) small(index uint16, ci func(c *poller), speaks string) account {
 	return account{h, c.num, index, nil, speaks, false}
 }
 
-// One row for each code at least: what a client does wrong, and what it is told.
+// recognised has at least one row for each code: what a client does wrong, and what it is
+// told.
 var recognised = []struct {
 	name string
 	code codes.Code
@@ -229,7 +230,7 @@ var recognised = []struct {
 		p.up(p)
 		var b [wqe.CtrlSize]byte
 		c := wqe.Ctrl{Opcode: wqe.OpNop, QPN: p.num, DS: 1}
-		if c.Put(&b); wqe.Sign(b[:]) == 0 { // by chance none is needed
+		if c.Put(&b); wqe.Sign(b[:]) == 0 { // this WQE happens to need no signature
 			c.Imm = 1
 		}
 		return p.of(p.post(c), "signature 0x00")
@@ -443,9 +444,10 @@ var recognised = []struct {
 	}},
 }
 
-// Each is told once, to who caused it and to the log, and to nobody else.
+// Each fault is explained once, to the client that caused it and to the log, and to nobody
+// else.
 func TestRecognised(t *testing.T) {
-	tested := map[codes.Code]bool{codes.MemorySlow: true} // in progress_test.go: it takes an engine that runs
+	tested := map[codes.Code]bool{codes.MemorySlow: true} // progress_test.go tests it, because it needs a running engine
 	for _, row := range recognised {
 		tested[row.code] = true
 		t.Run(row.name, func(t *testing.T) {
@@ -464,7 +466,7 @@ func TestRecognised(t *testing.T) {
 				for ev := next(); ev != nil; ev = next() {
 					if ev.Kind == control.EventExplanation {
 						if h != a.to && (row.code == codes.KeyRefused || strings.HasPrefix(string(ev.Code[:]), "key-refused\x00")) {
-							continue // each side hears its own
+							continue // requester and responder have explanations of their own
 						}
 						require.Same(t, a.to, h, "told to %v: %s", h.c, ev.Text)
 						told = append(told, ev)
@@ -494,13 +496,13 @@ func TestRecognised(t *testing.T) {
 	}
 }
 
-// A look is short however long the rings are: of what was announced it takes the
-// first and the last entries. And once something was said of a queue pair, the
-// device looks for no more.
+// A diagnosis is short however long the rings are: of the announced entries it reads the
+// first and the last ones. Once something has been explained about a queue pair, the device
+// makes no further diagnosis of it.
 func TestLooksAreShort(t *testing.T) {
 	const n = 100
 	for name, row := range map[string]struct {
-		send, receive int // entries that are not as the others
+		send, receive int // index of the entry that differs from the others; -1: none
 		said          bool
 	}{
 		"all alike":          {-1, -1, true},
@@ -537,8 +539,9 @@ func TestLooksAreShort(t *testing.T) {
 	}
 }
 
-// What a client learns of a queue pair of another one, which has not named it as
-// its peer: that it exists, whatever its state and its transport are.
+// A client that tries to connect to a queue pair of another client, which has not named it
+// as its peer, learns only that this queue pair exists, whatever its state and its
+// transport are.
 func TestStrangersLearnNoMoreThanExistence(t *testing.T) {
 	for _, transport := range []uint8{control.QPTypeRC, control.QPTypeUC, control.QPTypeUD} {
 		for name, state := range map[string]func(v *end){
@@ -562,8 +565,8 @@ func TestStrangersLearnNoMoreThanExistence(t *testing.T) {
 	}
 }
 
-// A peer of another client learns of a key that it was refused, in the same
-// words whatever is wrong with it; the owner learns why.
+// A requester learns about a refused key of another client only that it was refused, in the
+// same words whatever is wrong with the key. The owner learns the reason.
 func TestRefusedKeysTellNothing(t *testing.T) {
 	for name, r := range map[string]func(s *scene) wqe.Raddr{
 		"none":  func(*scene) wqe.Raddr { return wqe.Raddr{Addr: 0x5000, RKey: 0x12345600} },
@@ -589,8 +592,8 @@ func TestRefusedKeysTellNothing(t *testing.T) {
 	}
 }
 
-// What is held back is not put into words: a stream of messages that are lost
-// costs little more than their counting.
+// An explanation that is held back is not formatted. So a stream of lost messages costs
+// little more than counting them.
 func TestWordsAreFoundOnlyToBeSaid(t *testing.T) {
 	c, _ := logged()
 	s := newScene(t, c)
@@ -603,7 +606,7 @@ func TestWordsAreFoundOnlyToBeSaid(t *testing.T) {
 	require.Equal(t, 1, said)
 }
 
-// A wordy value counts how often it is put into words.
+// A wordy value counts how often it is formatted.
 type wordy func()
 
 func (w wordy) String() string { w(); return "" }

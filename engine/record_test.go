@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Records as clients are seen to write them: 16, 24 or 32 bits of a counter
-// that goes on, of which 16 count.
+// Known clients write records as the low 16, 24 or 32 bits of a counter that does not wrap
+// at 16 bits. The device uses the low 16 bits.
 func TestRecordWidths(t *testing.T) {
 	for name, mask := range map[string]uint32{"16 bits": 0xffff, "24 bits": 0xffffff, "32 bits": 0xffffffff} {
 		t.Run(name, func(t *testing.T) {
 			r, p, q := duo(t, Config{})
-			const before = 0x8ff_fff0 // blocks that an earlier life has posted
+			const before = 0x8ff_fff0 // blocks that were posted before
 			p.q.sq.done, q.q.rq.done = before, before
 			p.sent, q.received = before&0xffff, before&0xffff
 			for i := range uint32(40) {
@@ -32,8 +32,8 @@ func TestRecordWidths(t *testing.T) {
 	}
 }
 
-// A send record that goes back, or past the ring, is no news; the right value
-// afterwards is.
+// A send record that goes back, or past the ring, announces nothing. The right value,
+// written afterwards, announces its work.
 func TestRecordOutOfRange(t *testing.T) {
 	r, p, _ := duo(t, Config{})
 	rec := shm.BE32At(p.rec, 4)
@@ -48,7 +48,7 @@ func TestRecordOutOfRange(t *testing.T) {
 		p.scq.none()
 		require.Equal(t, control.StateRTS, p.state())
 	}
-	for range 16 { // the whole ring at once
+	for range 16 { // fills the whole ring
 		p.write(ctrl(wqe.OpNop))
 	}
 	p.ring()
@@ -56,7 +56,7 @@ func TestRecordOutOfRange(t *testing.T) {
 	require.Len(t, p.scq.all(), 16)
 }
 
-// The receive record likewise: one host path stores 1 again.
+// A receive record that goes back announces nothing either. One host path stores 1 again.
 func TestReceiveRecordGoesBack(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	rec := shm.BE32At(q.rec, 0)
@@ -78,10 +78,9 @@ func TestReceiveRecordGoesBack(t *testing.T) {
 	require.Len(t, p.scq.all(), 4)
 }
 
-// Garbage wherever clients leave it, in a WQE that is right otherwise: opmod
-// with the index's upper bits, another index, another QPN, the two bits above
-// ds, signature and stream, immediate, the remote address's reserved word,
-// bytes behind the last segment.
+// A WQE that is otherwise right has garbage wherever clients leave some: opmod with the
+// index's upper bits, another index, another QPN, the two bits above ds, signature and
+// stream, immediate, the reserved word of the remote address, bytes after the last segment.
 func TestGarbageInReservedFields(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	src, dst := p.h.full(64, 1), q.h.full(64, 2)
@@ -101,25 +100,24 @@ func TestGarbageInReservedFields(t *testing.T) {
 	r.same(src.mem, dst.mem, "written")
 }
 
-// One record for several posts, and a record without any register: nothing
-// here has written one.
+// One record announces several posts, and needs no register: the test never writes one.
 func TestOneRecordForManyPosts(t *testing.T) {
 	r, p, _ := duo(t, Config{})
 	for range 7 {
 		p.write(ctrl(wqe.OpNop))
 	}
 	r.settle()
-	p.scq.none() // not announced
+	p.scq.none() // nothing is announced yet
 	p.ring()
 	r.settle()
 	require.Len(t, p.scq.all(), 7)
-	p.ring() // again: nothing new
+	p.ring() // with the same record, so nothing new is announced
 	r.settle()
 	p.scq.none()
 }
 
-// A WQE is judged by its copy: what the client changes afterwards, in the
-// middle of the transfer, has no effect.
+// A WQE is judged by its snapshot. What the client changes afterwards, in the middle of the
+// transfer, has no effect.
 func TestSnapshot(t *testing.T) {
 	r, p, q := duo(t, Config{Slice: 64})
 	src, dst := p.h.full(640, 1), q.h.full(1280, 2)
@@ -133,8 +131,8 @@ func TestSnapshot(t *testing.T) {
 	r.same(src.mem, dst.mem[:640], "written")
 }
 
-// What has been begun goes on whatever the record says since: it has been
-// announced. Nothing behind it is executed that was not.
+// A transfer that has begun continues whatever the record says later, because the transfer
+// was announced. Nothing after it is executed, because nothing after it was announced.
 func TestRecordGoesBackDuringATransfer(t *testing.T) {
 	for name, managed := range map[string]uint8{"announced": 0, "enabled": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +144,7 @@ func TestRecordGoesBackDuringATransfer(t *testing.T) {
 			k := h.full(512, 1)
 			p.write(ctrl(wqe.OpRDMAWrite), k.raddr(256), k.data(0, 64), k.data(64, 64), k.data(128, 8)) // 2 blocks
 			for range 6 {
-				p.write(ctrl(wqe.OpNop)) // never announced, never enabled
+				p.write(ctrl(wqe.OpNop)) // neither announced nor enabled
 			}
 			p.q.sq.enabled = 2
 			p.record(4, 2)
@@ -164,7 +162,7 @@ func TestRecordGoesBackDuringATransfer(t *testing.T) {
 	}
 }
 
-// More blocks sent than are enabled is nothing to be done, not nearly 2^64.
+// If more blocks are done than are enabled, no block is pending, and not nearly 2^64.
 func TestEnabledBehindSent(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")

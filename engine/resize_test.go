@@ -11,15 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// resize moves c to a new buffer, as its client does: unread entries are copied
-// up by one. It returns the entry that said so.
+// resize moves c to a new buffer as a client does: it copies each unread entry to an index
+// one higher. It returns the entry that told of the resize.
 func (c *poller) resize(log, logCQE uint8) (told cqe.WC) {
 	c.h.Helper()
 	return c.resizeWhile(log, logCQE, func() {})
 }
 
-// resizeWhile is resize with something that happens before the client comes to
-// copy.
+// resizeWhile is resize, but calls something before the client copies its entries.
 func (c *poller) resizeWhile(log, logCQE uint8, something func()) (told cqe.WC) {
 	c.h.Helper()
 	old := *c
@@ -42,13 +41,13 @@ func (c *poller) resizeWhile(log, logCQE uint8, something func()) (told cqe.WC) 
 		*to = *from
 		(*[cqe.Size]byte)(to)[63] = to[63]&^1 | byte((i+1)>>c.log&1)
 	}
-	c.ci++ // the resize entry counts
+	c.ci++ // the resize entry takes an index
 	shm.BE32At(c.rec, 0).Publish(uint32(c.ci) & 0xffffff)
 	return told
 }
 
-// Up, down, and to entries of another size, with completions unread: none is
-// lost, and the index goes on.
+// A CQ is made larger, smaller, and given entries of another size, with completions unread.
+// No completion is lost, and the index continues.
 func TestResize(t *testing.T) {
 	for _, to := range [][2]uint8{{6, 6}, {3, 6}, {4, 7}, {8, 7}} {
 		t.Run(fmt.Sprintf("to %d of %d", 1<<to[0], 1<<to[1]), func(t *testing.T) {
@@ -87,13 +86,13 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// The new buffer holds what has not been polled, and one more, which may come
-// before the client has moved anything. The next overruns.
+// The new buffer has room for the unpolled entries and for one more, which may come before
+// the client has copied anything. The entry after that overruns.
 func TestResizeToTheSmallest(t *testing.T) {
 	for log := range uint8(3) {
 		for _, more := range []int{0, 1, 2} {
 			r, p, c := single(t, control.CQ{LogSize: 4})
-			for range 3 { // each leaves an entry of its own behind
+			for range 3 { // each resize takes an index
 				c.resize(4, 6)
 			}
 			unread := 1<<log - 1
@@ -116,8 +115,8 @@ func TestResizeToTheSmallest(t *testing.T) {
 	}
 }
 
-// A resize whose last entry has nowhere to go is refused, and leaves no hole in
-// the index.
+// If the last entry of the old buffer cannot be written, the resize is refused, and leaves
+// no gap in the index.
 func TestResizeFaults(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")
@@ -172,7 +171,7 @@ func TestResizeRefused(t *testing.T) {
 	p.post(ctrl(wqe.OpNop))
 	r.settle()
 	c.one()
-	// The old buffer's region is free to go, the new one's is not.
+	// The old buffer's region can be destroyed. The new buffer's region cannot.
 	mem, err := shm.Heap(4096)
 	require.NoError(t, err)
 	id := h.addRegion(0x1000, mem)
@@ -197,8 +196,8 @@ func TestResizeIgnoringOverrun(t *testing.T) {
 	require.Equal(t, uint16(50), c.one().Counter)
 }
 
-// In a collapsed queue an error stays: neither what is flushed, nor the
-// successes of others, overwrite it, until its queue pair is reset.
+// In a collapsed queue an error stays until its queue pair is reset. Neither flushed WQEs
+// nor successes of other queue pairs overwrite it.
 func TestCollapsedErrorStays(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -224,13 +223,13 @@ func TestCollapsedErrorStays(t *testing.T) {
 	require.Equal(t, control.StateRTS, q.state())
 }
 
-// at0 reads the first entry, whatever its owner bit.
+// at0 reads the entry at index 0, whatever its owner bit.
 func (c *poller) at0() (w cqe.WC, own cqe.OpOwn, ok bool) {
 	w.Parse((*[cqe.Size]byte)(c.block(0)))
 	return w, cqe.OpOwn(c.block(0).ObserveTail()), true
 }
 
-// The overrun of a queue is an event of its number, for its client only.
+// The overrun of a completion queue is an event with its number, for its own client only.
 func TestOverrunEvent(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")
@@ -247,8 +246,8 @@ func TestOverrunEvent(t *testing.T) {
 	require.Empty(t, happened(others))
 }
 
-// The arm register at 0x20 is a hint that the arm word has changed; one that is
-// shared by several queues serves them all.
+// The arm register at 0x20 is a hint that the arm word has changed. A register that several
+// queues share serves all of them.
 func TestArmRegister(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -261,7 +260,7 @@ func TestArmRegister(t *testing.T) {
 	q.post(ctrl(wqe.OpNop))
 	r.settle()
 	reg := shm.BE64At(a.c.uar.Bytes(), 2*4096+0x20)
-	for r.e.sched.turn%armTurns != 1 { // the next sweep is far
+	for r.e.sched.turn%armTurns != 1 { // then the next poll of all arm words is far
 		r.e.Step()
 	}
 	for i, c := range []*poller{c, d} {
@@ -291,14 +290,14 @@ func TestEventsThatNobodyReadsAreLost(t *testing.T) {
 	n := len(happened(lazy))
 	require.Greater(t, n, 2)
 	require.Less(t, n, 3000)
-	// A new descriptor takes the place of the old one.
+	// A new descriptor replaces the old one.
 	again := a.events()
 	p.toState(control.StateSQD)
 	require.Len(t, happened(again), 1)
 	require.Empty(t, happened(lazy))
 }
 
-// A CQ whose record turns out to have no memory costs its user nothing.
+// If making a CQ fails because its record has lost its memory, the user is charged nothing.
 func TestCreateCQFaults(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")

@@ -58,14 +58,14 @@ func (c *poller) await() (w cqe.WC) {
 func TestRun(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	stop := r.start()
-	src, dst := p.h.full(1000, 1), q.h.full(1000, 2) // control requests while it runs
+	src, dst := p.h.full(1000, 1), q.h.full(1000, 2) // makes control requests while the engine runs
 	for i := range uint16(100) {
 		p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 1000))
 		require.Equal(t, i, p.scq.await().Counter)
 	}
 	r.same(src.mem, dst.mem, "written")
 	stop()
-	// The next caller does the work itself.
+	// The next request runs on its caller's goroutine.
 	p.h.full(10, 1)
 	r.start()
 	p.post(ctrl(wqe.OpNop))
@@ -108,11 +108,11 @@ func TestConfigRefused(t *testing.T) {
 	}
 }
 
-// Do from many goroutines, while Run begins and ends: each function runs once,
-// and never two at a time.
+// Many goroutines call Do while Run begins and ends. Each function runs once, and never two
+// at a time.
 func TestDoIsExclusive(t *testing.T) {
 	r := newRig(t, Config{})
-	n := 0 // touched inside Do only
+	n := 0 // touched only inside Do
 	var all sync.WaitGroup
 	for range 4 {
 		all.Add(1)
@@ -137,8 +137,8 @@ func TestDoIsExclusive(t *testing.T) {
 	r.e.Do(func() { require.Equal(t, 8000, n) })
 }
 
-// trusted returns a region of h that is backed by a file which the test can
-// shrink.
+// trusted returns a region of h that is backed by a file, and a function that shrinks the
+// file.
 func (h *host) trusted(size int) (mem *shm.Region, base uint64, shrink func()) {
 	h.Helper()
 	f, err := os.Create(filepath.Join(h.TB.(*testing.T).TempDir(), "pool"))
@@ -153,8 +153,8 @@ func (h *host) trusted(size int) (mem *shm.Region, base uint64, shrink func()) {
 	return mem, base, func() { require.NoError(h, os.Truncate(path, 0)) }
 }
 
-// Memory that loses its pages under the device is a fault of one queue pair.
-// The engine lives, and others go on.
+// If memory loses its pages while the device uses it, that is a fault of one queue pair.
+// The engine lives, and other queue pairs go on.
 func TestMemoryGoesAway(t *testing.T) {
 	t.Run("one shard", func(t *testing.T) { memoryGoesAway(t, newRig) })
 	t.Run("across shards", func(t *testing.T) { memoryGoesAway(t, newShards) })
@@ -204,8 +204,9 @@ func memoryGoesAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 	}
 }
 
-// The same for rings and records, of a queue pair that works and of one that waits for its
-// peer. A queue pair that cannot even report an error is given up: it goes to RST.
+// Rings and records lose their pages, those of a queue pair that works and those of one
+// that waits for its peer. A queue pair that cannot even report an error is given up: it
+// goes to RST.
 func TestRingsGoAway(t *testing.T) {
 	t.Run("one shard", func(t *testing.T) { ringsGoAway(t, newRig) })
 	t.Run("across shards", func(t *testing.T) { ringsGoAway(t, newShards) })
@@ -225,7 +226,7 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 				owner = far
 			}
 			mem, base, shrink := owner.trusted(1 << 16)
-			// The next things that owner makes lie in the file.
+			// What owner makes next is in the file.
 			heap, old, used := owner.mem, owner.base, owner.used
 			inFile := func(yes bool) {
 				if yes {
@@ -258,14 +259,14 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 			}
 			p.up(q)
 			q.modify(q.toInit())
-			q.modify(q.toRTR(p.num)) // its own record is not looked at then
+			q.modify(q.toRTR(p.num)) // in RTR its own send record is not read
 			if what != "peer's record, waiting" {
 				q.modify(q.toRTS())
 			}
 			switch what {
 			case "peer's record, waiting":
-				// If the peer's own shard finds it first, the peer is given up, and only
-				// the timer tells the sender; see TestRecordOfAPeerGoesAway.
+				// If the peer's own shard finds the fault first, the peer is given up. Then
+				// only the timer tells the sender; see TestRecordOfAPeerGoesAway.
 				p.q.attr.Timeout = 1
 				p.post(ctrl(wqe.OpSend))
 				r.settle()
@@ -283,7 +284,7 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 			want := control.StateRST
 			switch what {
 			case "completion queue":
-				want = control.StateERR // the completion had nowhere to go
+				want = control.StateERR // the completion could not be written
 			case "peer's receive queue", "peer's record, waiting":
 				require.NotEqual(t, unharmed, c.await().Syndrome)
 				want = control.StateERR
@@ -305,15 +306,15 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 	}
 }
 
-// A record in another shard that loses its page ends a send that waits for a receive
-// there, whichever shard finds it. The sender's shard makes it an error of both queue
-// pairs. The peer's own shard, which diagnoses its queue pairs in turn, cannot report the
-// error and gives the peer up. To the sender that is a peer that has been reset, and its
-// retries run out.
+// A record in another shard loses its page while a send waits for a receive there. The send
+// ends, whichever shard finds the fault. The sender's shard makes the fault an error of
+// both queue pairs. The peer's own shard, which diagnoses its queue pairs one after
+// another, cannot report the error and gives the peer up. To the sender, the peer then
+// looks like one that has been reset, and its retries run out.
 func TestRecordOfAPeerGoesAway(t *testing.T) {
 	for _, row := range []struct {
 		name  string
-		first int // the shard that finds it
+		first int // index of the shard that finds the fault
 		wants cqe.Syndrome
 	}{
 		{"found by the sender's shard", 0, cqe.RemoteOperation},
@@ -324,7 +325,7 @@ func TestRecordOfAPeerGoesAway(t *testing.T) {
 			h, far := r.host("h"), r.host("far")
 			c, d := h.cq(control.CQ{LogSize: 4}), far.cq(control.CQ{LogSize: 4})
 			mem, base, shrink := far.trusted(1 << 16)
-			far.mem, far.base, far.used = mem, base, 0 // the queue pair lies in the file
+			far.mem, far.base, far.used = mem, base, 0 // so that the queue pair is in the file
 			p, q := h.qp(control.QP{}, c, c), far.qp(control.QP{}, d, d)
 			p.up(q)
 			q.modify(q.toInit())
@@ -336,7 +337,7 @@ func TestRecordOfAPeerGoesAway(t *testing.T) {
 			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 			shards := []*shard{r.e.shards[row.first], r.e.shards[1-row.first]}
 			for _, l := range shards {
-				for range 2 * hintTurns { // each ends at a step that finds nothing, or at a fault
+				for range 2 * hintTurns { // each batch ends at a step that finds nothing, or at a fault
 					l.steps(true)
 				}
 			}
@@ -348,7 +349,7 @@ func TestRecordOfAPeerGoesAway(t *testing.T) {
 	}
 }
 
-// A request that faults is refused; the engine lives.
+// A request that meets a fault of memory is refused, and the engine lives.
 func TestRequestFaults(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")
@@ -361,7 +362,7 @@ func TestRequestFaults(t *testing.T) {
 	h.allocPD()
 }
 
-// A fault cuts a step off and ends its client's turn; the next step goes on with the other
+// A fault ends a step and its client's turn. The next step continues with the other
 // clients. So each of them has a turn between any two faults of one client.
 func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 	const bad = 5
@@ -387,7 +388,7 @@ func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 	peer.recv()
 	turn := r.e.sched.turn
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	for i := range uint32(2 * bad) { // each faults twice, then it is given up
+	for i := range uint32(2 * bad) { // each queue pair faults twice and is then given up
 		require.Zero(t, r.e.steps(true), "fault %d", i)
 		require.Equal(t, turn+i, r.e.sched.turn, "the step is not at its end")
 		p.scq.none()

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All announced work has been executed when Settle returns, however much it is: that of
-// peers too, and sends that waited for a receive that has come.
+// When Settle returns, all announced work has been executed, however much it is. This
+// includes the work of peers, and sends that waited for a receive which has come.
 func TestSettle(t *testing.T) {
 	s := newScene(t, Config{Slice: 64, Burst: 1})
 	long := s.p.h.full(200_000, 1)
@@ -34,7 +34,7 @@ func TestSettle(t *testing.T) {
 	s.q.good()
 	require.Equal(t, unharmed, s.p.rcq.one().Syndrome)
 
-	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)) // waits: that is all that can be done
+	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)) // waits: nothing more can be executed
 	s.p.post(ctrl(wqe.OpNop))
 	s.p.h.c.Settle()
 	s.p.scq.none()
@@ -48,7 +48,7 @@ func TestSettle(t *testing.T) {
 	s.p.h.c.Settle()
 }
 
-// Work announced during Settle does not prolong it: here a queue pair that enables itself for
+// Work announced during Settle does not prolong it. Here a queue pair enables itself for
 // ever.
 func TestSettleIsBounded(t *testing.T) {
 	r := newRig(t, Config{Burst: 1})
@@ -67,7 +67,7 @@ func TestSettleIsBounded(t *testing.T) {
 	require.Equal(t, control.StateRTS, p.state())
 }
 
-// Memory that has lost its pages is a fault of its queue pair.
+// If memory has lost its pages, Settle makes that a fault of the queue pair that uses it.
 func TestSettleMeetsAFault(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")
@@ -85,7 +85,7 @@ func TestSettleMeetsAFault(t *testing.T) {
 	require.Equal(t, whole, r.e.fault.cut)
 }
 
-// Others have their turns while many queue pairs are asked what they announce.
+// Other clients have their turns while Settle asks many queue pairs what they announce.
 func TestSettleTakesTurns(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")
@@ -96,6 +96,6 @@ func TestSettleTakesTurns(t *testing.T) {
 	defer func() { r.e.mail.running, r.e.mail.callersRun = false, false }()
 	before := r.e.served
 	a.c.Settle()
-	const listed, asked, visited = 1, 2, 3 // the last with their peers, 130 of them
+	const listed, asked, visited = 1, 2, 3 // steps of Settle; with the peers, 130 queue pairs are visited
 	require.Equal(t, uint64(listed+asked+visited), r.e.served-before)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Inline data that is moved in two slices is not taken from a WQE of another queue that was
-// executed in between.
+// Inline data is moved in two slices. Its second slice is not taken from a WQE of another
+// queue that was executed in between.
 func TestInlineAcrossSlices(t *testing.T) {
 	r := newRig(t, Config{Slice: 64})
 	a, b := r.host("a"), r.host("b")
@@ -20,7 +20,7 @@ func TestInlineAcrossSlices(t *testing.T) {
 	long := pattern(100, 3)
 	p.post(ctrl(wqe.OpRDMAWrite), target.raddr(0), long)
 	s.post(ctrl(wqe.OpRDMAWrite), other.raddr(0), pattern(100, 77))
-	r.e.Step() // the first 64 bytes of each
+	r.e.Step() // moves the first 64 bytes of each
 	require.NotNil(t, p.q.job)
 	require.NotNil(t, s.q.job)
 	r.settle()

@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// register writes a doorbell register of page 0, as the client of p does.
+// register writes a doorbell register of UAR page 0, as the client of p does.
 func (p *end) register(half int, word uint64) {
 	shm.BE64At(p.h.c.uar.Bytes(), uint64(doorbell.BFOffset+half*doorbell.BFHalf)).Publish(word)
 }
 
-// Nothing that a correct client does raises a suspicion, however long it lasts: a false
+// Nothing that a correct client does raises a suspicion, however long it lasts. A false
 // alarm is worse than silence.
 func TestGoodClientsAreNotExplained(t *testing.T) {
-	// lap is where counters begin that are to come past 16 bits.
+	// lap sets the counters so that they will pass 16 bits.
 	lap := func(p, q *end) {
 		const before = 0xfff0
 		p.q.sq.done, q.q.rq.done = before, before
@@ -173,7 +173,7 @@ func TestGoodClientsAreNotExplained(t *testing.T) {
 	}
 }
 
-// A collapsed queue that ignores overruns is never full.
+// A collapsed queue that ignores overruns is never full, so nothing is explained.
 func TestCollapsedQueueIsNotExplained(t *testing.T) {
 	c, said := logged()
 	r := newRig(t, c)

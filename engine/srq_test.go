@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shared is a shared receive queue with two queue pairs of one client, and the
-// queue pairs of another client that send to them.
+// shared is a shared receive queue with two queue pairs of one client, and the queue pairs
+// of another client that send to these two.
 type shared struct {
 	*rig
 	s    *srqEnd
@@ -35,14 +35,14 @@ func newShared(t testing.TB, cfg Config, m control.SRQ) *shared {
 	return x
 }
 
-// fill gives entry i of the ring 256 bytes of the box, at 256·i.
+// fill gives entry i of the ring 256 bytes of the box, at offset 256·i.
 func (x *shared) fill() {
 	for i := range uint16(8) {
 		x.s.put(i, x.box.data(int(i)*256, 256))
 	}
 }
 
-// indices are the entries that completions name.
+// indices returns the indices of the entries that completions name.
 func indices(list []cqe.WC) (l []uint16) {
 	for _, w := range list {
 		l = append(l, w.Counter)
@@ -50,8 +50,8 @@ func indices(list []cqe.WC) (l []uint16) {
 	return l
 }
 
-// Entries are consumed in the order of their links, which jump, and the
-// completion names the entry; both queue pairs take from the one list.
+// Entries are consumed in the order of their links, which is not the order in the ring. A
+// completion names its entry. Both queue pairs take entries from one list.
 func TestSRQFollowsLinks(t *testing.T) {
 	x := newShared(t, Config{}, control.SRQ{})
 	x.fill()
@@ -68,8 +68,8 @@ func TestSRQFollowsLinks(t *testing.T) {
 		require.Equal(t, []uint32{uint32(order[i]), x.to[i%2].num, 2}, []uint32{uint32(w.Counter), w.QPN, w.ByteLen})
 		require.Equal(t, []byte{byte(i), 0xee}, x.box.mem[int(order[i])*256:][:2])
 	}
-	// The ring is empty; the record says more, and the client has linked the
-	// entries that it got back behind the last one: 4, then 3, then 5.
+	// The ring is empty. Then the client links entries that it has got back after the last
+	// one (4, then 3, then 5), and the record says that more are posted.
 	x.from[0].post(ctrl(wqe.OpSend))
 	x.settle()
 	x.c.none()
@@ -81,8 +81,8 @@ func TestSRQFollowsLinks(t *testing.T) {
 	require.Equal(t, []uint16{4, 3}, indices(x.c.all()))
 }
 
-// A link is read when its entry is taken: what the client writes into an entry
-// that it has got back does not lead the device astray.
+// A link is read when its entry is taken. So what the client writes into an entry that it
+// has got back does not change the order.
 func TestSRQLinkIsReadOnce(t *testing.T) {
 	x := newShared(t, Config{}, control.SRQ{})
 	x.fill()
@@ -90,14 +90,14 @@ func TestSRQLinkIsReadOnce(t *testing.T) {
 	x.from[0].post(ctrl(wqe.OpSend))
 	x.settle()
 	require.Equal(t, []uint16{0}, indices(x.c.all()))
-	x.s.link(0, 6) // it is free now, and linked behind others
+	x.s.link(0, 6) // the entry is free now, and the client links it after others
 	x.s.post(1)
 	x.from[0].post(ctrl(wqe.OpSend))
 	x.settle()
 	require.Equal(t, []uint16{1}, indices(x.c.all()))
 }
 
-// A WRITE with immediate takes an entry and does not use its list.
+// A WRITE with immediate takes an entry and does not use the entry's list.
 func TestSRQWriteImm(t *testing.T) {
 	x := newShared(t, Config{}, control.SRQ{})
 	for i := range x.s.ring {
@@ -115,8 +115,8 @@ func TestSRQWriteImm(t *testing.T) {
 	require.Equal(t, cqe.RespWriteImm, list[0].Kind)
 }
 
-// Two messages at once, each in slices, into entries of one queue; the shorter
-// one ends first.
+// Two messages are moved at the same time, each in slices, into entries of one queue. The
+// shorter message ends first.
 func TestSRQSlices(t *testing.T) {
 	x := newShared(t, Config{Slice: 100}, control.SRQ{})
 	x.fill()
@@ -133,13 +133,13 @@ func TestSRQSlices(t *testing.T) {
 	x.same(src.mem[:10], x.box.mem[512:522], "the third")
 }
 
-// A transfer that is cut off gives its entry back, for the next message.
+// A transfer that is cut off gives its entry back, and the next message takes the entry.
 func TestSRQEntryComesBack(t *testing.T) {
 	x := newShared(t, Config{Slice: 64}, control.SRQ{})
 	x.fill()
 	x.s.post(2)
 	src := x.from[0].h.full(256, 1)
-	for range 3 { // again and again: none is lost
+	for range 3 { // more than once, because no entry may be lost
 		x.from[0].post(ctrl(wqe.OpSend), src.data(0, 256))
 		x.e.Step()
 		require.NotNil(t, x.from[0].q.job)
@@ -152,7 +152,7 @@ func TestSRQEntryComesBack(t *testing.T) {
 	x.from[1].post(ctrl(wqe.OpSend), src.data(0, 8))
 	x.settle()
 	require.Equal(t, []uint16{0, 1}, indices(x.c.all()))
-	// The same when the receiver goes, or the sender's client.
+	// An entry also comes back when the receiver goes, or when the sender's client goes.
 	x.s.post(1)
 	x.from[0].post(ctrl(wqe.OpSend), src.data(0, 256))
 	x.e.Step()
@@ -166,8 +166,8 @@ func TestSRQEntryComesBack(t *testing.T) {
 	require.Equal(t, uint16(1), x.s.s.ready())
 }
 
-// A fault at the responder ends the entry and one queue pair. Entries that have not been
-// taken stay for the other queue pairs; none is flushed.
+// A fault at the responder ends the entry that was taken, and one queue pair. The other
+// entries stay for the other queue pairs; none is flushed.
 func TestSRQFault(t *testing.T) {
 	x := newShared(t, Config{}, control.SRQ{})
 	x.fill()
@@ -193,8 +193,8 @@ func TestSRQFault(t *testing.T) {
 	require.Equal(t, []happening{{control.EventLastWQE, x.to[1].num}}, happened(next))
 }
 
-// The limit: one event when fewer are ready, then none until it is armed again;
-// armed while fewer are ready, at once.
+// When fewer entries than the limit are ready, there is one event, and then none until the
+// limit is set again. If fewer are ready when the limit is set, the event comes at once.
 func TestSRQLimit(t *testing.T) {
 	x := newShared(t, Config{}, control.SRQ{Limit: 3})
 	x.fill()
@@ -227,7 +227,7 @@ func TestSRQLimit(t *testing.T) {
 	require.Equal(t, []happening{{control.EventSRQLimit, x.s.num}}, happened(next))
 	require.Zero(t, limit())
 	arm(2)
-	arm(0) // off
+	arm(0) // no limit
 	for range 3 {
 		x.from[0].post(ctrl(wqe.OpSend))
 	}
@@ -235,12 +235,12 @@ func TestSRQLimit(t *testing.T) {
 	require.Empty(t, happened(next))
 }
 
-// Links out of range, cycles, and records that jump hurt their owner only.
+// Links out of range, cycles of links, and records that jump harm only their owner.
 func TestSRQHostile(t *testing.T) {
 	x := newShared(t, Config{Slice: 64}, control.SRQ{})
 	x.fill()
 	for i := range uint16(8) {
-		x.s.link(i, i|0xfff8) // itself, with bits that no index has
+		x.s.link(i, i|0xfff8) // links the entry to itself, with bits that no index has
 	}
 	for round := range uint16(40) {
 		shm.BE32At(x.s.rec, 0).Publish(uint32(round)*7919 | 0xabc00000)
@@ -259,12 +259,12 @@ func TestSRQHostile(t *testing.T) {
 		require.LessOrEqual(t, len(x.s.s.back), 8)
 	}
 	require.Equal(t, []uint8{control.StateRTS, control.StateRTS}, []uint8{x.to[0].state(), x.to[1].state()})
-	// A record past the ring counts as nothing ready.
+	// A record past the ring announces no entry.
 	shm.BE32At(x.s.rec, 0).Publish(uint32(uint16(x.s.s.taken) + 9))
 	require.Equal(t, uint16(len(x.s.s.back)), x.s.s.ready())
 }
 
-// Datagrams into a shared queue.
+// A shared receive queue takes datagrams.
 func TestSRQDatagram(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")
@@ -272,7 +272,7 @@ func TestSRQDatagram(t *testing.T) {
 	p, _ := pairOf(control.QPTypeUD, a, a)
 	q := s.on(control.QPTypeUD, c)
 	q.up(q)
-	s.put(0, box.data(0, 20)) // too short: stays
+	s.put(0, box.data(0, 20)) // too short for a datagram: the receive stays
 	s.post(1)
 	p.post(ctrl(wqe.OpSend), q.to(), []byte("lost"))
 	r.settle()

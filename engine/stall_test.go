@@ -13,20 +13,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// timeouts lets the timer of p run out as often as it takes until p fails, at
-// most limit times, and returns how often that was.
+// timeouts lets the timer of p run out until p fails, at most limit times. It returns how
+// often the timer ran out.
 func (s *scene) timeouts(p *end, limit int) (n int) {
 	s.Helper()
 	for s.settle(); n < limit && p.state() == control.StateRTS; n++ {
 		p.q.stall.deadline = 0
 		s.e.Step()
-		p.q.stall.deadline = ^uint64(0) // only the test lets it run out
+		p.q.stall.deadline = ^uint64(0) // so that only the test lets the timer run out
 		s.settle()
 	}
 	return n
 }
 
-// Without a receive a SEND is tried rnr_retry times more; 7 means for ever.
+// Without a receive, a SEND is tried rnr_retry times more; rnr_retry 7 means for ever.
 func TestRNRRetryCount(t *testing.T) {
 	for retries := range uint8(8) {
 		s := newScene(t, Config{})
@@ -44,8 +44,8 @@ func TestRNRRetryCount(t *testing.T) {
 	}
 }
 
-// Without a peer a request is tried retry_cnt times more, of which 7 is not
-// for ever; a timeout of 0 is.
+// Without a peer, a request is tried retry_cnt times more. retry_cnt 7 does not mean for
+// ever, but a timeout of 0 does.
 func TestTransportRetryCount(t *testing.T) {
 	for retries := range uint8(8) {
 		s := newScene(t, Config{})
@@ -63,7 +63,7 @@ func TestTransportRetryCount(t *testing.T) {
 	s.p.scq.none()
 }
 
-// The shortest timers, by the real clock.
+// The shortest timers run out by the real clock.
 func TestTimersRunOut(t *testing.T) {
 	s := newScene(t, Config{})
 	s.p.q.attr.RNRRetry, s.q.q.attr.MinRNRTimer = 2, 1 // 10 us each
@@ -77,8 +77,8 @@ func TestTimersRunOut(t *testing.T) {
 	s.failed(s.p.scq.one(), cqe.RNRRetry, 0)
 }
 
-// A receive that comes in time ends the wait, without the timer; and the next
-// wait has all its tries again.
+// A receive that comes in time ends the wait without the timer. The next wait has all its
+// tries again.
 func TestReceiveComesInTime(t *testing.T) {
 	s := newScene(t, Config{})
 	s.p.q.attr.RNRRetry = 2
@@ -86,7 +86,7 @@ func TestReceiveComesInTime(t *testing.T) {
 		s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
 		s.settle()
 		require.Equal(t, notReady, s.p.q.stall.kind)
-		s.p.q.stall.deadline = 0 // one of two tries
+		s.p.q.stall.deadline = 0 // uses up one of two tries
 		s.e.Step()
 		s.p.q.stall.deadline = ^uint64(0)
 		require.Equal(t, notReady, s.p.q.stall.kind)
@@ -97,7 +97,7 @@ func TestReceiveComesInTime(t *testing.T) {
 	}
 }
 
-// A peer that connects late is found, and so is one that resets and comes back.
+// A peer that connects late is found, and so is a peer that resets and comes back.
 func TestPeerComesInTime(t *testing.T) {
 	s := newScene(t, Config{})
 	for _, away := range []func(){
@@ -120,7 +120,7 @@ func TestPeerComesInTime(t *testing.T) {
 	}
 }
 
-// Another reason to wait: the peer goes while one waits for its receive.
+// The reason to wait changes: the peer goes while a send waits for its receive.
 func TestPeerGoesDuringRNR(t *testing.T) {
 	s := newScene(t, Config{})
 	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8))
@@ -133,8 +133,8 @@ func TestPeerGoesDuringRNR(t *testing.T) {
 	s.failed(s.p.scq.one(), cqe.TransportRetry, 0)
 }
 
-// A queue that waits leaves the list of those when it is reset, destroyed, or
-// put into error, and what waited is flushed in the last case only.
+// A queue that waits leaves the list of stalled queues when it is reset, destroyed, or put
+// into error. Its work is flushed only when it is put into error.
 func TestEndOfAWait(t *testing.T) {
 	for name, f := range map[string]struct {
 		end     func(s *scene)
@@ -159,7 +159,7 @@ func TestEndOfAWait(t *testing.T) {
 	}
 }
 
-// The RNR timer codes, as the specification tables them.
+// The codes of the RNR timer mean the times in the specification's table.
 func TestRNRTimerCodes(t *testing.T) {
 	for code, want := range map[uint8]time.Duration{
 		0: 655360 * time.Microsecond, 1: 10 * time.Microsecond, 2: 20 * time.Microsecond, 5: 60 * time.Microsecond,
@@ -169,8 +169,8 @@ func TestRNRTimerCodes(t *testing.T) {
 	}
 }
 
-// However many queues are stalled, a step tries a few of them. Each has its turn, goes on
-// when it can, and gives up when its timer has run out.
+// However many queues are stalled, a step tries only a few of them. Each has its turn, goes
+// on when it can, and gives up when its timer has run out.
 func TestManyWait(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -223,8 +223,8 @@ func TestManyWait(t *testing.T) {
 	}
 }
 
-// Tries are counted for a work request, not for each receive that another queue pair on the
-// shared queue takes first.
+// Tries are counted for a work request. They do not begin again with each receive that
+// another queue pair on the shared queue takes first.
 func TestRNRRetriesAreNotCountedAnew(t *testing.T) {
 	for retries, want := range map[uint8]bool{3: false, 7: true} {
 		r := newRig(t, Config{})
@@ -250,7 +250,7 @@ func TestRNRRetriesAreNotCountedAnew(t *testing.T) {
 			require.Equal(t, notReady, late.q.stall.kind)
 			s.post(1)
 			require.Equal(t, 1, r.e.retry(), "there is a receive")
-			first.post(ctrl(wqe.OpSend), k.data(0, 8)) // which is visited before
+			first.post(ctrl(wqe.OpSend), k.data(0, 8)) // first is visited before late, and takes the receive
 			r.e.Step()
 		}
 		require.Equal(t, want, late.state() == control.StateRTS)
@@ -260,7 +260,7 @@ func TestRNRRetriesAreNotCountedAnew(t *testing.T) {
 	}
 }
 
-// A send that waits for ever is explained: once, when it has waited for a while.
+// A send that waits for ever is explained once, after it has waited for a while.
 func TestWaitingForEverIsExplained(t *testing.T) {
 	for name, row := range map[string]struct {
 		begin func(s *scene)
@@ -296,8 +296,8 @@ func TestWaitingForEverIsExplained(t *testing.T) {
 	}
 }
 
-// A WQE that gives up at once is judged by one copy: the client may have changed the ring
-// since.
+// A WQE that gives up at once is judged by one copy, even if the client changes the ring in
+// between.
 func TestRefusalAtOnceIsOfTheSameCopy(t *testing.T) {
 	s := newScene(t, Config{})
 	s.p.q.attr.RNRRetry = 0

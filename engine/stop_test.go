@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stopped runs the engine and ends it at once.
+// stopped starts the engine and stops it at once.
 func (r *rig) stopped() {
 	r.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -18,7 +18,8 @@ func (r *rig) stopped() {
 	require.NoError(r, r.e.Run(ctx, nil))
 }
 
-// An orderly stop executes what has been announced, also more than fits a step.
+// An orderly stop executes all that has been announced, even if it is too much for one
+// step.
 func TestStopDrains(t *testing.T) {
 	r := newRig(t, Config{Burst: 2, Slice: 256})
 	a := r.host("a")
@@ -39,10 +40,10 @@ func TestStopDrains(t *testing.T) {
 	require.Equal(t, uint64(control.EngineGone), a.c.page.state.Observe())
 }
 
-// Sends that wait for a peer, and unused receives, are flushed: each completes once.
+// Sends that wait for a peer, and unused receives, are flushed. Each completes once.
 func TestStopFlushes(t *testing.T) {
 	s := newScene(t, Config{})
-	waits := s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)) // no receive is there
+	waits := s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)) // no receive is posted
 	s.p.post(silent(wqe.OpNop))
 	s.settle()
 	require.Len(t, s.e.stalled, 1)
@@ -61,8 +62,7 @@ func TestStopFlushes(t *testing.T) {
 	s.p.scq.none()
 }
 
-// The stop tries thousands of stalled queues, all of them, before it takes the engine for
-// idle.
+// The stop tries all of thousands of stalled queues before it treats the engine as idle.
 func TestStopLooksAtEverybodyWhoWaits(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -90,8 +90,8 @@ func TestStopLooksAtEverybodyWhoWaits(t *testing.T) {
 	require.Equal(t, 2*len(senders), good)
 }
 
-// While the device stops, status pages say so; a client that posts for ever does
-// not keep it.
+// While the device stops, status pages say so. A client that posts for ever cannot prevent
+// the stop.
 func TestStopEndsAlthoughClientsPost(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -102,7 +102,7 @@ func TestStopEndsAlthoughClientsPost(t *testing.T) {
 	posted := uint32(0)
 	m := &r.e.mail
 	var post func()
-	next := func() { // has the next step post
+	next := func() { // makes the next step post
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.queue = append(m.queue, &mail{f: post, done: make(chan struct{})})

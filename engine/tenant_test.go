@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What one client does must not cost another one the device.
+// What one client does must not keep the device from another client.
 
 // stuck is a log that nobody reads.
 type stuck struct{ release chan struct{} }
@@ -38,18 +38,18 @@ func TestALogThatNobodyReadsStopsNobody(t *testing.T) {
 		r.e.journal.Log(slog.LevelWarn, "something is wrong")
 	}
 	p.post(ctrl(wqe.OpNop))
-	q.raw(make([]byte, 64)) // ds 0, which is explained
+	q.raw(make([]byte, 64)) // ds 0, which the device explains
 	for p.scq.ci == 0 {
 		r.e.Step()
 		_, _, _ = p.scq.next()
 	}
-	r.until("what does not fit is counted", func() bool { // the writer may just have begun
+	r.until("what does not fit is counted", func() bool { // the log's writer may have only just begun
 		r.e.journal.Log(slog.LevelWarn, "something is wrong")
 		return r.e.journal.Lost() > 0
 	})
 }
 
-// A receive list may be as long as its entry is.
+// A receive list may be as long as its entry.
 func TestLongestReceiveList(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")
@@ -74,7 +74,8 @@ func TestLongestReceiveList(t *testing.T) {
 		&control.QPN{}, nil), &control.Error{Code: control.CodeInvalid})
 }
 
-// Regions and channels of clients behind a socket count, and come back.
+// Regions and channels of clients behind a socket are charged, and the charges are
+// refunded.
 func TestChargesAreRefunded(t *testing.T) {
 	r := newRig(t, Config{})
 	c, err := r.e.attach("x", 7, nic.Hosted{}, shm.Create, shm.CreateSealed)
@@ -113,11 +114,12 @@ func TestChargesAreRefunded(t *testing.T) {
 	want[quota.RegionBytes] += shm.PageSize
 	want[quota.Memory] += regionCost + socketCost
 	require.Equal(t, want, r.e.ledger.Has(7))
-	require.NoError(t, c.Close()) // which seals the UAR pages first, off this goroutine
+	require.NoError(t, c.Close()) // this seals the UAR pages first, off this goroutine
 	require.Eventually(t, func() bool { return r.e.ledger.Has(7) == quota.Charge{} }, 10*time.Second, time.Millisecond)
 }
 
-// A client with many objects goes in portions: others wait for one of them.
+// A client with many objects is closed in portions, and other clients wait for one portion
+// only.
 func TestAClientGoesInPortions(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -136,8 +138,8 @@ func TestAClientGoesInPortions(t *testing.T) {
 	require.Empty(t, r.e.running)
 }
 
-// A stranger who is given the number of a queue pair that is gone does not
-// become the peer of the one that named it.
+// If a queue pair has gone and a stranger is given its number, the stranger does not become
+// the peer of the queue pair that was connected to it.
 func TestANumberIsNotAPeer(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{})
@@ -157,7 +159,7 @@ func TestANumberIsNotAPeer(t *testing.T) {
 	r.failed(p.scq.one(), cqe.TransportRetry, 1)
 }
 
-// Nothing is made on a completion queue that has overrun.
+// No queue pair can be made on a completion queue that has overrun.
 func TestNothingOnADeadCQ(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -176,7 +178,7 @@ func TestNothingOnADeadCQ(t *testing.T) {
 	require.False(t, errors.Is(err, &control.Error{Code: control.CodeNotFound}))
 }
 
-// The first unit of a receive is its signature where a queue pair has them.
+// The first unit of a receive is its signature, if the queue pair was made with signatures.
 func TestReceiveWithSignature(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")

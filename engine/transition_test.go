@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unreliableTables are the transitions of unreliable transports (ibv_modify_qp): what is
-// required, and what may come with it.
+// unreliableTables has the transitions of unreliable transports (ibv_modify_qp): the
+// attributes that each requires, and those that it may take.
 var unreliableTables = map[uint8]map[[2]uint8][2]uint32{
 	control.QPTypeUC: {
 		{control.StateRST, control.StateINIT}:  {control.AttrAccess | control.AttrPKeyIndex | control.AttrPort, 0},
@@ -37,15 +37,15 @@ var unreliableTables = map[uint8]map[[2]uint8][2]uint32{
 	},
 }
 
-// Each pair of states of UC and UD with each attribute: what is required must
-// be there, what is optional may, all else is refused and changes nothing.
+// Each pair of states of UC and UD is tried with each attribute. Required attributes must
+// be there and optional ones may be. All others are refused, which changes nothing.
 func TestUnreliableTransitions(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
 	c := a.cq(control.CQ{LogSize: 4})
 	for transport, table := range unreliableTables {
 		p := a.qp(control.QP{Type: transport}, c, c)
-		// into puts p into a state, without a transition where there is none.
+		// into puts p into a state. Where no transition exists, it stores the state.
 		into := func(state uint8) {
 			p.toState(control.StateRST)
 			if state != control.StateRST {
@@ -88,8 +88,8 @@ func TestUnreliableTransitions(t *testing.T) {
 	}
 }
 
-// SQD: the event comes when what was begun has ended, after its completion, and
-// once.
+// In SQD, the event comes once, when the work that was begun has ended, and after its
+// completion.
 func TestDrainedEvent(t *testing.T) {
 	r, p, q := duo(t, Config{Slice: 64})
 	src, dst := p.h.full(1000, 1), q.h.full(1000, 2)
@@ -115,7 +115,7 @@ func TestDrainedEvent(t *testing.T) {
 }
 
 // A transfer that cannot be completed in SQD, because its key or its peer has gone, stops
-// there; it is judged again in RTS.
+// in SQD. It is judged again in RTS.
 func TestDrainWithoutAKey(t *testing.T) {
 	for _, what := range []string{"key", "peer"} {
 		r, p, q := duo(t, Config{Slice: 64})
@@ -142,7 +142,7 @@ func TestDrainWithoutAKey(t *testing.T) {
 	}
 }
 
-// An error while it drains is no end of draining.
+// An error during draining does not count as the end of draining.
 func TestErrorWhileDraining(t *testing.T) {
 	r := newRig(t, Config{Slice: 64})
 	a := r.host("a")
@@ -151,7 +151,7 @@ func TestErrorWhileDraining(t *testing.T) {
 	p.up(q)
 	q.up(p)
 	src, dst := a.full(1000, 1), a.full(1000, 2)
-	p.post(ctrl(wqe.OpNop)) // fills the queue
+	p.post(ctrl(wqe.OpNop)) // fills the completion queue
 	p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 1000))
 	r.e.Step()
 	r.e.Step()
@@ -163,8 +163,8 @@ func TestErrorWhileDraining(t *testing.T) {
 	require.Equal(t, []happening{{control.EventCQError, c.num}}, happened(next))
 }
 
-// In SQD a client turns what it has posted into NOPs, in place, whatever their
-// size; in RTS they are executed as such.
+// In SQD a client turns posted WQEs into NOPs in place, whatever their size. In RTS they
+// are executed as NOPs.
 func TestNopsInPlace(t *testing.T) {
 	r := newRig(t, Config{})
 	p, q := pair(r.host("a"), r.host("b"))
@@ -177,7 +177,7 @@ func TestNopsInPlace(t *testing.T) {
 	r.settle()
 	for _, index := range []uint16{first, second} {
 		b := p.sq[int(index)*64:]
-		b[0], b[3] = 0, byte(wqe.OpNop) // opmod and opcode; ds stays
+		b[0], b[3] = 0, byte(wqe.OpNop) // changes opmod and opcode, but not ds
 	}
 	p.toState(control.StateRTS)
 	r.settle()
@@ -190,7 +190,7 @@ func TestNopsInPlace(t *testing.T) {
 	r.same(was[3:], far.mem[3:], "what the NOPs were once to write")
 }
 
-// A stall ends in SQD, and begins again in RTS with all its tries.
+// A stall ends in SQD. In RTS it begins again, with all its tries.
 func TestStalledQueueDrains(t *testing.T) {
 	s := newScene(t, Config{})
 	next := s.p.h.events()
@@ -208,7 +208,7 @@ func TestStalledQueueDrains(t *testing.T) {
 	s.p.good()
 }
 
-// A transport that is not the peer's own.
+// Queue pairs of different transports cannot send to each other.
 func TestTransportsDoNotMix(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")
@@ -220,5 +220,5 @@ func TestTransportsDoNotMix(t *testing.T) {
 	q.post(ctrl(wqe.OpRDMAWrite), a.full(8, 1).raddr(0), []byte("x"))
 	r.expire()
 	require.Equal(t, cqe.TransportRetry, p.scq.one().Syndrome)
-	q.good() // lost
+	q.good() // the message is lost
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A datagram: the receive begins with a GRH, which byte_cnt counts, and the
-// completion says from whom it came.
+// The receive of a datagram begins with a GRH, which byte_cnt counts. The completion says
+// from which queue pair the datagram came.
 func TestDatagram(t *testing.T) {
-	r := newRig(t, Config{Slice: 64}) // in slices, so that the GRH must be kept
+	r := newRig(t, Config{Slice: 64}) // moves the message in slices, so that the GRH must be kept
 	a, b := r.host("a"), r.host("b")
 	p, q := pairOf(control.QPTypeUD, a, b)
 	s, _ := pairOf(control.QPTypeUD, a, b)
@@ -25,7 +25,7 @@ func TestDatagram(t *testing.T) {
 	r.e.Step()
 	other := s.to()
 	other.GRH, other.TClass = 0, 0
-	s.post(ctrl(wqe.OpSend), other, src.data(0, 8)) // another GRH in between
+	s.post(ctrl(wqe.OpSend), other, src.data(0, 8)) // has another GRH, in between
 	r.settle()
 	w := p.scq.one()
 	require.Equal(t, []any{unharmed, uint32(0)}, []any{w.Syndrome, w.ByteLen})
@@ -46,14 +46,14 @@ func TestDatagram(t *testing.T) {
 	r.same(append(append(want, src.mem[:200]...), "tail"...), got, "GRH and message")
 }
 
-// A message that an unreliable transport loses: the sender's success, and
-// nothing at the receiver, whose receive serves the next one.
+// When an unreliable transport loses a message, the sender has a success and the receiver
+// has nothing. The receive that was posted serves the next message.
 func TestLostMessages(t *testing.T) {
 	type lost struct {
 		transport uint8
 		post      func(p, q *end, local, far *key)
 		prepare   func(p, q *end, far *key)
-		received  int // receives posted by prepare, to be used by a good message
+		received  int // receives that prepare posts and a good message will use
 	}
 	send := func(p, q *end, local, _ *key) {
 		if p.q.transport == control.QPTypeUD {
@@ -148,7 +148,7 @@ func TestLostMessages(t *testing.T) {
 				if row.received == 0 {
 					return
 				}
-				// The receive is still there, for a message of no bytes.
+				// The receive is still posted and takes a message of 0 bytes.
 				require.Equal(t, control.StateRTS, q.state())
 				q.rcq.none()
 				if row.transport == control.QPTypeUC {
@@ -162,7 +162,7 @@ func TestLostMessages(t *testing.T) {
 	}
 }
 
-// A qkey with its top bit set stands for the sender's own.
+// A qkey with its top bit set means the sender's own qkey.
 func TestControlledQKey(t *testing.T) {
 	r := newRig(t, Config{})
 	p, q := pairOf(control.QPTypeUD, r.host("a"), r.host("b"))
@@ -176,7 +176,7 @@ func TestControlledQKey(t *testing.T) {
 		r.settle()
 		p.good()
 	}
-	q.rcq.none() // the first was for another qkey, the second found a list of no bytes
+	q.rcq.none() // the first datagram was for another qkey, the second found a list of 0 bytes
 	q.reset(q)
 	q.recv(q.h.full(64, 1).data(0, 40))
 	p.post(ctrl(wqe.OpSend), av)
@@ -185,8 +185,8 @@ func TestControlledQKey(t *testing.T) {
 	require.Equal(t, uint32(40), q.rcq.one().ByteLen)
 }
 
-// A datagram's local fault ends the send side only: SQE flushes sends, goes on
-// receiving, and goes back to RTS.
+// A local fault of a datagram ends only the send side. In SQE the queue pair flushes sends
+// and still receives, and it can go back to RTS.
 func TestSQE(t *testing.T) {
 	r := newRig(t, Config{})
 	p, q := pairOf(control.QPTypeUD, r.host("a"), r.host("b"))
@@ -214,7 +214,7 @@ func TestSQE(t *testing.T) {
 			require.Len(t, list, 2)
 			r.failed(list[0], row.want, bad)
 			r.failed(list[1], cqe.Flush, later)
-			// RTS again, from where the queue is.
+			// RTS again, which continues at the present index of the queue.
 			p.modify(control.QPAttr{QPN: p.num, Mask: control.AttrState | control.AttrCurState, State: control.StateRTS, CurState: control.StateSQE})
 			p.post(ctrl(wqe.OpNop))
 			r.settle()
@@ -235,7 +235,7 @@ func TestSQE(t *testing.T) {
 	r.failed(p.rcq.one(), cqe.Flush, 1)
 }
 
-// The largest datagram, and the receives of several queues from one sender.
+// The largest datagram arrives, and several queues receive from one sender.
 func TestDatagramsToMany(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -260,7 +260,7 @@ func TestDatagramsToMany(t *testing.T) {
 	}
 }
 
-// What moves on UC moves as on RC.
+// Transfers on UC move the same bytes as on RC.
 func TestUnreliableConnection(t *testing.T) {
 	r := newRig(t, Config{Slice: 64})
 	p, q := pairOf(control.QPTypeUC, r.host("a"), r.host("b"))
@@ -276,7 +276,7 @@ func TestUnreliableConnection(t *testing.T) {
 	for i := range 3 {
 		r.same(local.mem, far.mem[200*i:200*i+200], "moved")
 	}
-	// A fault of its own is an error, as on RC.
+	// A fault of the queue pair's own WQE is an error, as on RC.
 	bad := p.post(ctrl(wqe.OpSend), wqe.Data{ByteCount: 8, LKey: 5})
 	p.post(silent(wqe.OpNop))
 	r.settle()
@@ -287,8 +287,8 @@ func TestUnreliableConnection(t *testing.T) {
 	require.Equal(t, []uint8{control.StateERR, control.StateRTS}, []uint8{p.state(), q.state()})
 }
 
-// A receiver's completion queue that overruns is not the sender's fault on an
-// unreliable transport.
+// On an unreliable transport, an overrun of the receiver's completion queue is not a fault
+// of the sender.
 func TestOverrunAtUnreliableReceiver(t *testing.T) {
 	for _, transport := range []uint8{control.QPTypeUC, control.QPTypeUD} {
 		r := newRig(t, Config{})
@@ -316,7 +316,7 @@ func TestOverrunAtUnreliableReceiver(t *testing.T) {
 	}
 }
 
-// A queue pair in RTR tells of its first message.
+// A queue pair in RTR reports its first message by an event.
 func TestEstablished(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")

@@ -13,25 +13,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Twins are two engines that are given the same bytes: one executes what it can by
-// the fast path, the other nothing. Keys, numbers and addresses are the same in both,
-// so that all that clients can see must be the same, byte for byte.
+// Twins are two engines that are given the same bytes. One engine executes all the WQEs
+// that it can by the fast path; the other never uses the fast path. Keys, numbers and
+// addresses are the same in both, so all that clients can see must be the same, byte for
+// byte.
 type twins struct {
 	testing.TB
 	fast, slow *twin
 }
 
-// A twin is one of them, with a client that posts and a client that it posts to.
+// A twin is one of the two engines, with a client that posts and a client that it posts to.
 type twin struct {
 	*rig
 	a, b              *host
 	p, q              *end
 	local, far, inbox *key
 	events            [2]func() *control.Event
-	inRegister        int // blocks that were executed from the register
+	inRegister        int // blocks that were executed from the BlueFlame register
 }
 
-// newTwins makes both. prepare makes the queue pairs; nil: reliable connections.
+// newTwins makes both engines. prepare makes the queue pairs; nil means reliable
+// connections.
 func newTwins(t testing.TB, prepare func(a, b *host) (p, q *end)) *twins {
 	t.Helper()
 	if prepare == nil {
@@ -45,8 +47,8 @@ func kindOf(transport uint8) func(a, b *host) (p, q *end) {
 	return withCQs(control.QP{Type: transport}, 6, 6)
 }
 
-// withCQs prepares queue pairs of which m is the poster's, with completion queues of
-// 2^logA and 2^logB entries.
+// withCQs prepares queue pairs with completion queues of 2^logA and 2^logB entries. m is
+// the poster's queue pair.
 func withCQs(m control.QP, logA, logB uint8) func(a, b *host) (p, q *end) {
 	return func(a, b *host) (p, q *end) {
 		ca, cb := a.cq(control.CQ{LogSize: logA}), b.cq(control.CQ{LogSize: logB})
@@ -70,22 +72,22 @@ func newTwin(t testing.TB, slow bool, prepare func(a, b *host) (p, q *end)) *twi
 	if w.p != w.q {
 		w.q.up(w.p)
 	}
-	// So that p knows its peer.
+	// This makes p know its peer.
 	if w.p.q.transport != control.QPTypeUD {
 		w.p.q.conn.peer = w.p.q.client.shard.boundPeer(w.p.q)
 	}
 	return w
 }
 
-// both does the same to both.
+// both calls f for both twins.
 func (t *twins) both(f func(w *twin)) {
 	for _, w := range []*twin{t.fast, t.slow} {
 		f(w)
 	}
 }
 
-// fastPath has both try their next WQEs by the fast path, and returns how many the
-// fast one took.
+// fastPath lets both twins try their next WQEs by the fast path, and returns how many WQEs
+// the fast twin took.
 func (t *twins) fastPath() (taken int) {
 	t.Helper()
 	t.both(func(w *twin) {
@@ -101,17 +103,17 @@ func (t *twins) fastPath() (taken int) {
 	return taken
 }
 
-// A sight is all that the clients of an engine can see, but the time.
+// A sight is all that the clients of an engine can see, except the time.
 type sight struct {
-	memory [2][]byte // all of it: buffers, rings, completions, records
+	memory [2][]byte // all memory: buffers, rings, completions, records
 	qps    []string
 	cqs    []string
 	srqs   []string
 	counts [2]counts
-	events [2][]string // explanations with their words and bytes, too
+	events [2][]string // all events, including explanations with their words and bytes
 }
 
-// see lets the engine come to rest and looks at everything.
+// see waits until the engine has nothing to do, and returns all that can be seen then.
 func (w *twin) see() (s sight) {
 	w.Helper()
 	w.settle()
@@ -137,13 +139,13 @@ func (w *twin) see() (s sight) {
 	return s
 }
 
-// seen returns what has been said, without when something was suspected.
+// seen returns what has been explained, without the time at which something was suspected.
 func (s suspicion) seen() suspicion {
 	s.suspected, s.since = 0, 0
 	return s
 }
 
-// eraseTime clears the timestamps of completions, which no two engines have alike.
+// eraseTime clears the timestamps of completions, which differ between any two engines.
 func (q *cq) eraseTime() {
 	for slot := range min(q.next, 1<<q.log) {
 		b := (*[cqe.Size]byte)(q.entry(slot))
@@ -162,7 +164,7 @@ func sorted[V any](m map[uint32]V) (list []V) {
 	return list
 }
 
-// differ returns what is not the same, one line each; nothing if all is.
+// differ returns the differences between two sights, one line each.
 func differ(fast, slow sight) (diffs []string) {
 	say := func(format string, args ...any) { diffs = append(diffs, fmt.Sprintf(format, args...)) }
 	for i := range 2 {
@@ -189,7 +191,7 @@ func differ(fast, slow sight) (diffs []string) {
 	return diffs
 }
 
-// compare fails when the two are not the same.
+// compare fails the test if the twins differ.
 func (t *twins) compare() {
 	t.Helper()
 	for _, d := range differ(t.fast.see(), t.slow.see()) {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pages that are added are found behind those that the client had, and their user
-// pays for them until the client ends.
+// Pages that are added come after the pages that the client had. Their user pays for them
+// until the client ends.
 func TestAddRegisters(t *testing.T) {
 	r := newRig(t, Config{})
 	c, err := r.e.attachHosted("x", 7, nic.Hosted{UARPages: 4})
@@ -48,13 +48,13 @@ func TestAddRegisters(t *testing.T) {
 	require.ErrorIs(t, err, errClosed)
 }
 
-// Memory into which its user can punch holes is sealed before it is unmapped: unmapping
-// waits for a hole that is being made, and all of the process waits with it.
+// Memory into which its user can punch holes is sealed before it is unmapped. Unmapping
+// waits for a hole that is being made, and the whole process waits with it.
 func TestUnsealedMemoryIsReleased(t *testing.T) {
 	r := newRig(t, Config{})
 	mem, err := r.e.createMemory(7, "x", 1<<16)
 	require.NoError(t, err)
-	fd, err := unix.FcntlInt(mem.File().Fd(), unix.F_DUPFD_CLOEXEC, 0) // its user's
+	fd, err := unix.FcntlInt(mem.File().Fd(), unix.F_DUPFD_CLOEXEC, 0) // the user's descriptor
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	r.e.releaseMemory(7, mem)
@@ -64,8 +64,8 @@ func TestUnsealedMemoryIsReleased(t *testing.T) {
 	require.NotZero(t, seals&unix.F_SEAL_FUTURE_WRITE)
 }
 
-// Memory that its user has kept from being sealed is never unmapped, and stays on the
-// user's charge.
+// If the user of memory has prevented its sealing, the memory is never unmapped, and stays
+// on the user's charge.
 func TestMemoryThatCannotBeSealedStays(t *testing.T) {
 	r := newRig(t, Config{})
 	mem, err := r.e.createMemory(7, "x", 1<<16)
@@ -75,7 +75,7 @@ func TestMemoryThatCannotBeSealedStays(t *testing.T) {
 	addr := mem.Addr()
 	r.e.releaseMemory(7, mem)
 	closed := make(chan struct{})
-	r.e.discard(7, 0, func() { close(closed) }) // behind it
+	r.e.discard(7, 0, func() { close(closed) }) // is discarded after the memory
 	<-closed
 	require.Equal(t, addr, mem.Addr())
 	require.Equal(t, 1, r.e.ledger.Has(7)[quota.Mappings])

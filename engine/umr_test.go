@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// variant returns a key with other low 8 bits.
+// variant returns the key with other low 8 bits.
 func variant(key uint32, tag uint8) uint32 { return key&^0xff | uint32(tag) }
 
 // umr posts a UMR on p and requires that it succeeds, or fails with s.
@@ -27,7 +27,7 @@ func (s *scene) umr(p *end, want cqe.Syndrome, key uint32, segments []any) {
 	}
 }
 
-// again resets both queue pairs and connects them.
+// again resets both queue pairs and connects them again.
 func (s *scene) again() {
 	s.Helper()
 	s.p.reset(s.q)
@@ -36,7 +36,7 @@ func (s *scene) again() {
 	s.q.scq.all()
 }
 
-// write has p write 8 bytes by a remote address.
+// write makes p write 8 bytes to a remote address.
 func (s *scene) write(want cqe.Syndrome, r wqe.Raddr) {
 	s.Helper()
 	s.p.post(ctrl(wqe.OpRDMAWrite), r, []byte("written!"))
@@ -48,14 +48,14 @@ func (s *scene) write(want cqe.Syndrome, r wqe.Raddr) {
 	}
 }
 
-// A window opens its range with its rights, from its binding to its closing.
+// A window gives access to its range, with its rights, from its binding to its closing.
 func TestWindow(t *testing.T) {
 	for kind := uint8(1); kind <= 2; kind++ {
 		t.Run(fmt.Sprintf("type %d", kind), func(t *testing.T) {
 			s := newScene(t, Config{})
 			old := s.q.h.window(kind)
 			at := func(key uint32, off int) wqe.Raddr { return wqe.Raddr{Addr: s.far.addr + uint64(off), RKey: key} }
-			s.write(cqe.RemoteAccess, at(old, 64)) // not bound
+			s.write(cqe.RemoteAccess, at(old, 64)) // the window is not bound
 			w := variant(old, 0x33)
 			s.umr(s.q, unharmed, old, s.q.bind(kind, 0x33, s.far, 64, 64, mkeyWrite))
 			s.write(unharmed, at(w, 64))
@@ -70,7 +70,8 @@ func TestWindow(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					s.TB = t
 					s.write(cqe.RemoteAccess, r)
-					// The error has not touched the window, whose QP number is still the same.
+					// The error has not changed the window, and the QP number in it is
+					// still the same.
 				})
 			}
 			s.TB = t
@@ -78,12 +79,12 @@ func TestWindow(t *testing.T) {
 			s.settle()
 			require.Equal(t, cqe.RemoteAccess, s.p.scq.one().Syndrome)
 			s.again()
-			// Not for local access, neither by its owner nor by the peer.
+			// A window gives no local access, neither to its owner nor to the peer.
 			bad := s.q.post(ctrl(wqe.OpRDMAWrite), s.local.raddr(0), wqe.Data{ByteCount: 8, LKey: w, Addr: s.far.addr + 64})
 			s.settle()
 			s.failed(s.q.scq.one(), cqe.LocalProtection, bad)
 			s.again()
-			s.umr(s.q, unharmed, w, s.q.bind(kind, 0x35, s.far, 0, 0, 0)) // closed
+			s.umr(s.q, unharmed, w, s.q.bind(kind, 0x35, s.far, 0, 0, 0)) // closes the window
 			s.write(cqe.RemoteAccess, at(w, 64))
 			s.write(cqe.RemoteAccess, at(variant(w, 0x35), 64))
 			s.q.h.dereg(w)
@@ -91,7 +92,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// What a window allows, and what its queue pair does not, is refused.
+// An access that a window allows and its queue pair does not allow is refused.
 func TestWindowRights(t *testing.T) {
 	s := newScene(t, Config{})
 	w := s.q.h.window(1)
@@ -104,8 +105,8 @@ func TestWindowRights(t *testing.T) {
 	s.write(cqe.RemoteInvalidRequest, wqe.Raddr{Addr: s.far.addr, RKey: w})
 }
 
-// A window of type 2 belongs to the queue pair that bound it; one of type 1 to
-// all of its domain.
+// A window of type 2 belongs to the queue pair that bound it. A window of type 1 belongs to
+// all queue pairs of its protection domain.
 func TestWindowOfAnotherQP(t *testing.T) {
 	for kind, want := range map[uint8]cqe.Syndrome{1: unharmed, 2: cqe.RemoteAccess} {
 		s := newScene(t, Config{})
@@ -118,7 +119,7 @@ func TestWindowOfAnotherQP(t *testing.T) {
 	}
 }
 
-// A zero-based window counts from 0.
+// The addresses of a zero-based window begin at 0.
 func TestZeroBasedWindow(t *testing.T) {
 	s := newScene(t, Config{})
 	w := s.q.h.window(2)
@@ -132,8 +133,8 @@ func TestZeroBasedWindow(t *testing.T) {
 	s.write(cqe.RemoteAccess, wqe.Raddr{Addr: 57, RKey: w})
 }
 
-// A free key may be bound whatever variant its UMR names: the invalidation that
-// rdma-core posts leaves variant 0, and its client goes on from the one it had.
+// A free key may be bound whatever variant its UMR names. The invalidation that rdma-core
+// posts leaves variant 0, and its client continues from the variant before that.
 func TestBindAfterInvalidate(t *testing.T) {
 	s := newScene(t, Config{})
 	w := s.q.h.window(2)
@@ -147,7 +148,7 @@ func TestBindAfterInvalidate(t *testing.T) {
 	}
 }
 
-// Bindings that fail: memory window bind error, and the key is as it was.
+// A binding that fails is a memory window bind error, and leaves the key as it was.
 func TestBindFailures(t *testing.T) {
 	type row struct {
 		name string
@@ -276,7 +277,7 @@ func TestBindFailures(t *testing.T) {
 	}
 }
 
-// UMRs that are no UMRs: too short, or with a list that ends behind them.
+// A UMR fails if it is too short, or if its list ends after the UMR.
 func TestMalformedUMR(t *testing.T) {
 	s := newScene(t, Config{})
 	m := s.q.h.mkey(4)
@@ -292,7 +293,7 @@ func TestMalformedUMR(t *testing.T) {
 		})
 	}
 	s.TB = t
-	// A list that is not in the WQE would be in memory by an address of its own.
+	// A list that is not in the WQE would be in memory, at an address that the UMR gives.
 	seg := fill(m, mkeyAll, 64, s.far.klm(0, 64))
 	c := seg[0].(wqe.UMRCtrl)
 	c.Flags = 0
@@ -300,8 +301,8 @@ func TestMalformedUMR(t *testing.T) {
 	s.umr(s.q, cqe.MWBind, m, seg)
 }
 
-// SEND_INVAL closes the receiver's window and says which; only a window of type
-// 2 that is bound to the receiver.
+// SEND_INVAL closes a window of the receiver and says which one. The window must be of type
+// 2 and bound to the receiver.
 func TestSendInval(t *testing.T) {
 	inval := func(key uint32) wqe.Ctrl {
 		c := ctrl(wqe.OpSendInval)
@@ -321,7 +322,7 @@ func TestSendInval(t *testing.T) {
 		require.Equal(t, cqe.WCWithInv, got.Flags)
 		s.same(s.local.mem[:192], s.far.mem[64:], "the message")
 		s.write(cqe.RemoteAccess, wqe.Raddr{Addr: s.far.addr, RKey: w})
-		s.umr(s.q, unharmed, w, s.q.bind(2, 7, s.far, 0, 64, mkeyWrite)) // it can be bound again
+		s.umr(s.q, unharmed, w, s.q.bind(2, 7, s.far, 0, 64, mkeyWrite)) // the window can be bound again
 	}
 	for name, key := range map[string]func(s *scene) uint32{
 		"no key":             func(*scene) uint32 { return 0x55500 },
@@ -368,7 +369,7 @@ func TestSendInval(t *testing.T) {
 	}
 }
 
-// A key with bound windows cannot go, nor change; without them it can.
+// A key with bound windows can neither be destroyed nor changed. Without windows it can.
 func TestKeyUnderWindows(t *testing.T) {
 	s := newScene(t, Config{})
 	h := s.q.h
@@ -381,16 +382,16 @@ func TestKeyUnderWindows(t *testing.T) {
 	}
 	dereg("2 bound memory windows")
 	other := h.full(64, 3)
-	s.umr(s.q, unharmed, w, s.q.bind(1, uint8(w), other, 0, 64, mkeyWrite)) // bound elsewhere, without being closed
+	s.umr(s.q, unharmed, w, s.q.bind(1, uint8(w), other, 0, 64, mkeyWrite)) // binds the window to other memory, without closing it
 	dereg("1 bound memory window")
 	h.refused(control.CodeBusy, "1 bound", control.OpDeregMR, &control.Key{Key: other.key}, nil)
-	h.dereg(v) // while it is bound
+	h.dereg(v) // destroys the window while it is bound
 	h.dereg(s.far.key)
-	h.dereg(variant(w, 0x99)) // its owner has lost track of its variant
+	h.dereg(variant(w, 0x99)) // its owner does not know its present variant
 	h.dereg(other.key)
 }
 
-// A window that is closed in the middle of a transfer through it.
+// A window is closed in the middle of a transfer through it.
 func TestWindowClosedInTheMiddle(t *testing.T) {
 	for name, f := range map[string]func(s *scene, w uint32, far *key){
 		"local invalidate": func(s *scene, w uint32, far *key) {
@@ -417,11 +418,11 @@ func TestWindowClosedInTheMiddle(t *testing.T) {
 	}
 }
 
-// What a mask asks to change is changed, or the UMR is refused and says what.
+// What a mask asks to change is changed, or the UMR is refused and the refusal says what.
 func TestUMRMask(t *testing.T) {
 	for _, row := range []struct {
 		mask  uint64
-		words string // "": it succeeds
+		words string // of a refusal; "": the UMR succeeds
 	}{
 		{wqe.MaskBSFEnable, "signatures (bsf)"},
 		{wqe.MaskPD, "the protection domain"},
@@ -452,8 +453,8 @@ func TestUMRMask(t *testing.T) {
 	}
 }
 
-// A UMR without a list and without a length changes attributes, and leaves the
-// list that there is; with a length it makes another list.
+// A UMR without a list and without a length changes attributes, and keeps the present list.
+// With a length it makes another list.
 func TestUMRChangesAttributesOnly(t *testing.T) {
 	s := newScene(t, Config{})
 	m := s.q.h.mkey(2)

@@ -13,16 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkProcessMemory is what WRITEs and READs of memory of another process
-// cost, beside the calls of the kernel alone: one where the other side is mapped,
-// two where it is not. Both sides take turns within one run.
+// BenchmarkProcessMemory measures WRITEs and READs of memory of another process, beside the
+// kernel's calls alone: one call if the other side is mapped, two if it is not. Device and
+// calls run alternately within one run.
 func BenchmarkProcessMemory(b *testing.B) {
 	const most = 1 << 20
 	c := startChild(b, 2*most)
 	for _, row := range []struct {
 		name  string
 		op    wqe.Opcode
-		local bool // the requester's memory is the process's too
+		local bool // the requester's memory is memory of the process too
 	}{
 		{"WRITE mapped to process", wqe.OpRDMAWrite, false},
 		{"READ process to mapped", wqe.OpRDMARead, false},
@@ -72,8 +72,8 @@ func BenchmarkProcessMemory(b *testing.B) {
 	}
 }
 
-// inTurns runs two functions b.N times each, in short stints, and reports the
-// median of each and how much of the second's speed the first has.
+// inTurns runs two functions b.N times each, alternately and in short runs. It reports the
+// median time of each, and the speed of the first relative to the second.
 func inTurns(b *testing.B, first, second func()) {
 	const stint = 16
 	var times [2][]float64

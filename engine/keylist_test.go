@@ -220,8 +220,8 @@ func TestListInvalidated(t *testing.T) {
 	s.q.h.dereg(m)
 }
 
-// A key is destroyed in the middle of a transfer through a list: the list's own key, or the
-// key of one of its entries.
+// A key is destroyed or changed in the middle of a transfer through a list: the list's own
+// key, or the key of one of its entries.
 func TestListGoesInTheMiddle(t *testing.T) {
 	for _, what := range []string{"the list", "an entry's key", "an entry's key, registered anew", "the list, filled anew"} {
 		for _, side := range []string{"remote", "local"} {

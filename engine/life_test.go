@@ -145,7 +145,7 @@ func TestReregistration(t *testing.T) {
 	s.same(was, far.mem, "memory that may only be read")
 	s.again()
 	s.write(cqe.RemoteAccess, wqe.Raddr{Addr: far.addr, RKey: k})
-	// Another range, another iova, another domain.
+	// The key is now reregistered with another range, another iova and another domain.
 	k = rereg(control.ReregMR{Key: k, What: control.ReregRange | control.ReregAccess, Access: control.AccessLocalWrite | control.AccessRemoteWrite,
 		Addr: far.addr + 512, Length: 512, IOVA: 0x9000})
 	s.write(unharmed, wqe.Raddr{Addr: 0x9000 + 504, RKey: k})

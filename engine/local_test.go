@@ -189,8 +189,8 @@ func TestWaitForADestroyedCQ(t *testing.T) {
 }
 
 // A managed queue executes the blocks that a SEND_EN has enabled or the blocks that the
-// record announces, whichever are fewer. This holds around the ring's end and around 16
-// bits.
+// record announces, whichever are fewer. This holds also where the ring or a count of 16
+// bits wraps.
 func TestSendEnable(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")

@@ -70,7 +70,8 @@ func TestBadSizes(t *testing.T) {
 		t.Run(fmt.Sprintf("%v %s", row.op, row.name), func(t *testing.T) {
 			r, p, q := duo(t, Config{})
 			if row.name == "past the ring" {
-				// The ring has 16 blocks, so a WQE of 15 blocks cannot be announced whole.
+				// A ds of 63 is 16 blocks, which is the whole ring. Only one block is
+				// announced, after one lap of the ring.
 				for range 16 {
 					p.post(silent(wqe.OpNop))
 				}

@@ -307,7 +307,7 @@ func TestLoopback(t *testing.T) {
 	require.Len(t, list, 3)
 	require.Equal(t, []cqe.Opcode{cqe.Req, cqe.RespSend, cqe.Req}, []cqe.Opcode{list[0].Kind, list[1].Kind, list[2].Kind})
 	r.same(k.mem, m.mem, "looped back")
-	// An error of this queue pair is an error of both sides.
+	// The queue pair is requester and responder, so one error ends both sides.
 	p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{RKey: 1}, k.data(0, 8))
 	r.settle()
 	r.failed(c.one(), cqe.RemoteAccess, 2)

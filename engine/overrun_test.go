@@ -85,7 +85,7 @@ func TestOverrunEndsQueuePairsInPortions(t *testing.T) {
 		require.Greater(t, now, before)
 		require.LessOrEqual(t, now-before, sweepPortion+1)
 		before = now
-		if now == sweepPortion { // a queue pair is destroyed in the middle of the sweep
+		if now == sweepPortion { // a queue pair is reset in the middle of the sweep
 			r.e.setState(ends[1].q, control.StateRST)
 			ends = append(ends[:1], ends[2:]...)
 			before = inError()

@@ -387,8 +387,8 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 	p.good()
 	require.Equal(t, fmt.Sprintf("%x", "written!"), c.ask())
 
-	// The process ends. Its memory is gone, and the device does not take a process that
-	// gets its pid for it.
+	// The process ends and its memory is gone. The device does not mistake another process
+	// with this pid for it.
 	process := q.h.c.process
 	c.stop()
 	for begin := time.Now(); process.gone.Load() == present; time.Sleep(time.Millisecond) {

@@ -105,7 +105,7 @@ func (p *tap) open(page uint64) { p.ioctl(uffdLetGo, page, shm.PageSize) }
 func (h *host) tapped(p *tap, base uint64) *key {
 	h.Helper()
 	id := h.addRegion(base, p.mem)
-	// The tap unmaps the memory, so the engine must not do so at the end.
+	// The tap unmaps the memory, so owned is false again when the engine closes.
 	h.e.Do(func() { h.c.regions[id].owned = true })
 	h.Cleanup(func() {
 		h.e.Do(func() { h.c.regions[id].owned = false })
@@ -264,7 +264,7 @@ func TestGoodWorkIsNotExplained(t *testing.T) {
 	for range 2 * runtime.GOMAXPROCS(0) {
 		all.Go(func() {
 			for !over.Load() {
-				_ = make([]byte, 1<<16) // makes garbage, and keeps all cores busy in turn
+				_ = make([]byte, 1<<16) // makes garbage, and keeps all cores busy
 			}
 		})
 	}

@@ -162,7 +162,7 @@ func TestRecordGoesBackDuringATransfer(t *testing.T) {
 	}
 }
 
-// If more blocks are done than are enabled, no block is pending, and not nearly 2^64.
+// If more blocks are done than are enabled, 0 blocks are pending, and not nearly 2^64.
 func TestEnabledBehindSent(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")

@@ -260,7 +260,7 @@ func TestArmRegister(t *testing.T) {
 	q.post(ctrl(wqe.OpNop))
 	r.settle()
 	reg := shm.BE64At(a.c.uar.Bytes(), 2*4096+0x20)
-	for r.e.sched.turn%armTurns != 1 { // then the next poll of all arm words is far
+	for r.e.sched.turn%armTurns != 1 { // then the next poll of all arm words is far away
 		r.e.Step()
 	}
 	for i, c := range []*poller{c, d} {

@@ -204,9 +204,9 @@ func memoryGoesAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 	}
 }
 
-// Rings and records lose their pages, those of a queue pair that works and those of one
-// that waits for its peer. A queue pair that cannot even report an error is given up: it
-// goes to RST.
+// Rings and records lose their pages: those of a queue pair that works, or those of a queue
+// pair that waits for its peer. A queue pair that cannot even report an error is given up:
+// it goes to RST.
 func TestRingsGoAway(t *testing.T) {
 	t.Run("one shard", func(t *testing.T) { ringsGoAway(t, newRig) })
 	t.Run("across shards", func(t *testing.T) { ringsGoAway(t, newShards) })
@@ -226,7 +226,7 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 				owner = far
 			}
 			mem, base, shrink := owner.trusted(1 << 16)
-			// What owner makes next is in the file.
+			// The next objects that owner makes are in the file.
 			heap, old, used := owner.mem, owner.base, owner.used
 			inFile := func(yes bool) {
 				if yes {
@@ -363,7 +363,7 @@ func TestRequestFaults(t *testing.T) {
 }
 
 // A fault ends a step and its client's turn. The next step continues with the other
-// clients. So each of them has a turn between any two faults of one client.
+// clients. So every other client has a turn between any two faults of one client.
 func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 	const bad = 5
 	r := newRig(t, Config{})

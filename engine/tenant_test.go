@@ -138,8 +138,8 @@ func TestAClientGoesInPortions(t *testing.T) {
 	require.Empty(t, r.e.running)
 }
 
-// If a queue pair has gone and a stranger is given its number, the stranger does not become
-// the peer of the queue pair that was connected to it.
+// When a queue pair has gone, a stranger may be given its number. The stranger does not
+// become the peer of the queue pair that named this number.
 func TestANumberIsNotAPeer(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{})

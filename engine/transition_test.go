@@ -45,7 +45,8 @@ func TestUnreliableTransitions(t *testing.T) {
 	c := a.cq(control.CQ{LogSize: 4})
 	for transport, table := range unreliableTables {
 		p := a.qp(control.QP{Type: transport}, c, c)
-		// into puts p into a state. Where no transition exists, it stores the state.
+		// into puts p into a state by storing that state, even where no transition leads to
+		// it.
 		into := func(state uint8) {
 			p.toState(control.StateRST)
 			if state != control.StateRST {

@@ -214,7 +214,7 @@ func TestSQE(t *testing.T) {
 			require.Len(t, list, 2)
 			r.failed(list[0], row.want, bad)
 			r.failed(list[1], cqe.Flush, later)
-			// RTS again, which continues at the present index of the queue.
+			// In RTS again, the queue continues at its present index.
 			p.modify(control.QPAttr{QPN: p.num, Mask: control.AttrState | control.AttrCurState, State: control.StateRTS, CurState: control.StateSQE})
 			p.post(ctrl(wqe.OpNop))
 			r.settle()

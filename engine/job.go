@@ -188,8 +188,8 @@ func (j *job) settle() {
 }
 
 // parkJob takes q's job from q, if q has one. Either the job is over, or its WQE will be
-// judged again and start from its first byte. After that, a queue in SQD has drained. If
-// the job was not over, its WQE waits until the queue is in RTS again.
+// judged again and start from its first byte. After that, a queue in SQD has drained, and a
+// WQE that is not done waits until the queue is in RTS again.
 func (sh *shard) parkJob(q *qp) {
 	if q.job == nil {
 		return

@@ -37,8 +37,7 @@ func (c *client) Settle() {
 	}
 }
 
-// A claim is a queue pair with announced work, and the block up to which the work is
-// announced.
+// A claim is a queue pair, and the block up to which it had announced work.
 type claim struct {
 	q    *qp
 	upTo uint64 // count of blocks
@@ -99,8 +98,8 @@ func (sh *shard) settleOne(d claim) (more bool) {
 	return more
 }
 
-// restoreFaultPoint restores the state from before a visit of Settle, because a fault of
-// memory in such a visit must not change where the next step begins.
+// restoreFaultPoint restores what Settle may have changed between two steps: where the next
+// step begins, which a fault of memory must not change here, and whether faults are panics.
 func (sh *shard) restoreFaultPoint(cut part, panics bool) {
 	sh.fault.cut = cut
 	debug.SetPanicOnFault(panics)

@@ -34,7 +34,7 @@ type shard struct {
 	fault       faultPoint
 	scratch     scratch
 	dma         dma
-	ticks       uint64 // device clock, read at most once in a step; 0: not yet read in this step
+	ticks       uint64 // device clock, as last read in this step; 0: not yet read in this step
 	pace               // how the shard measures its own progress; see progress.go
 
 	published uint64         // device clock when the status pages were written last
@@ -173,8 +173,8 @@ func (sh *shard) Step() (done int) {
 	return done
 }
 
-// clock returns the device clock. The first call in a step reads it; later calls in the
-// same step return that value.
+// clock returns the device clock as it was last read in this step, by an earlier call or by
+// started. If it has not been read in this step, clock reads it.
 func (sh *shard) clock() uint64 {
 	if sh.ticks == 0 {
 		sh.ticks = clock.Now()

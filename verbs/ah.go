@@ -5,10 +5,10 @@ package verbs
 import "github.com/nicless/nicless/verbs/internal/abi"
 
 // An ah is an address handle. libmlx5 writes the address into the WQEs itself, so the
-// object holds nothing; the server only tells the Ethernet address for the GID.
+// object has no data. The server only answers with the Ethernet address for the GID.
 type ah struct{ *object }
 
-// createAH: struct ib_uverbs_create_ah.
+// createAH serves CREATE_AH. The request is struct ib_uverbs_create_ah.
 func createAH(c *call, req []byte) error {
 	x := c.x
 	p, err := lookup[*pd](c, "pd", le.Uint32(req[abi.CreateAHPDHandle:]), kindPD)
@@ -33,7 +33,7 @@ func createAH(c *call, req []byte) error {
 	return nil
 }
 
-// checkAddress checks what the address of every peer has.
+// checkAddress checks the fields that the address of every peer has.
 func checkAddress(global, port, sourceGID uint8) error {
 	switch {
 	case port != 1:
@@ -46,8 +46,8 @@ func checkAddress(global, port, sourceGID uint8) error {
 	return nil
 }
 
-// macOf returns the Ethernet address for a GID. That of a GID which is not this engine's
-// is never used: the engine finds receivers by their queue pair numbers.
+// macOf returns the Ethernet address for a GID. The address is never used if the GID is not
+// one of this engine's, because the engine finds receivers by their queue pair numbers.
 func (s *Server) macOf(gid []byte) (m [6]byte) {
 	if d := s.deviceOf(gid); d != nil {
 		return d.mac()

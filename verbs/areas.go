@@ -13,12 +13,13 @@ import (
 type area struct {
 	name    string
 	addr, n uint64
-	align   uint64 // addr must be a multiple of it
+	align   uint64 // addr must be a multiple of align
 }
 
-// areas returns the extents in which areas lie, held for the caller, and regions of the
-// device. If an area is not in shared memory yet, the call asks the shim to remap its
-// pages, and returns errAgain: the shim then makes the same call again.
+// areas returns the extent that contains each area of a list. The extents are held for the
+// caller and are regions of the device. If an area is not in shared memory yet, areas asks
+// the shim to remap the area's pages and returns errAgain; the shim then makes the same call
+// again.
 func (c *call) areas(list ...area) (held []*extent, err error) {
 	defer func() {
 		if err != nil {
@@ -51,13 +52,13 @@ func (c *call) areas(list ...area) (held []*extent, err error) {
 		}
 		held = append(held, e)
 	}
-	if len(c.needs) > 0 { // including needs from before this function
+	if len(c.needs) > 0 { // including needs that were added before this function
 		return held, errAgain
 	}
 	return held, nil
 }
 
-// pages returns the pages in which an area lies.
+// pages returns the whole pages that contain an area.
 func (a *area) pages() (lo, size uint64) {
 	lo = a.addr &^ (pageSize - 1)
 	return lo, (a.addr + a.n - lo + pageSize - 1) &^ (pageSize - 1)
@@ -97,7 +98,7 @@ func (c *call) want(a area) error {
 	if err != nil {
 		return err
 	}
-	if old := c.p.pending[lo]; old != nil { // asked for in an earlier call, and never answered
+	if old := c.p.pending[lo]; old != nil { // an earlier call asked for it, and no result came
 		c.p.memory.discard(old)
 	}
 	c.p.pending[lo] = e
@@ -120,7 +121,8 @@ func (c *call) unwant(i int) {
 	delete(c.p.pending, addr)
 }
 
-// settle takes the shim's results for the pages of an area.
+// settle handles the shim's results for the pages of an area: it adds the extents that the
+// process has mapped now, and returns an error if a page could not be remapped.
 func (c *call) settle(a area) error {
 	lo, size := a.pages()
 	for _, r := range c.results {
@@ -141,8 +143,8 @@ func (c *call) settle(a area) error {
 	return nil
 }
 
-// hold makes an extent, which the caller holds, a region of this context. On failure the
-// extent is put back.
+// hold makes an extent, which the caller holds, a region of this context. On failure it puts
+// the extent back.
 func (x *uctx) hold(e *extent) error {
 	r := x.regions[e]
 	if r == nil {
@@ -176,8 +178,9 @@ func (x *uctx) putBack(held []*extent) {
 	}
 }
 
-// unhold reports whether the memory may be freed. Memory that the device still uses stays
-// until the context ends.
+// unhold ends one use of an extent's region, and drops the region after the last use. It
+// reports whether the memory may be freed. Memory that the device still uses stays until
+// the context ends.
 func (x *uctx) unhold(e *extent) bool {
 	r := x.regions[e]
 	if r.users == 1 {
@@ -190,7 +193,7 @@ func (x *uctx) unhold(e *extent) bool {
 	return true
 }
 
-// A region is what an extent is to the engine, in one context.
+// A region is the engine's region for an extent, in one context.
 type region struct {
 	id    uint32
 	users int

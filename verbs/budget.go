@@ -12,8 +12,7 @@ import (
 
 // report logs something that a program did. Programs can cause any number of such lines, so
 // the engine's budget bounds them: for each user, for each process of a user (speaker), and
-// in all. The calling goroutine, which serves that program, waits for the log; no other
-// does.
+// in all. Only the calling goroutine, which serves that program, waits for the log.
 func (s *Server) report(uid uint32, speaker *nic.Speaker, level slog.Level, message string, args ...any) {
 	if !s.log.Enabled(context.Background(), level) {
 		return

@@ -17,9 +17,9 @@ type call struct {
 	attrs  []*attr
 
 	results []wireResult
-	files   []*os.File // received: one for each result of needFD, in the same order
+	files   []*os.File // received: one for each result of needFD without an error, in the same order
 	needs   []wireNeed
-	lent    []*os.File // memory for the needs; their extents close it
+	lent    []*os.File // memory for the needs; closed with the extents that have it
 
 	outs []wireOut
 	give []*os.File // descriptors for the program
@@ -63,7 +63,7 @@ func (c *call) value(id uint16) uint64 {
 
 func (c *call) value32(id uint16) uint32 { return uint32(c.value(id)) }
 
-// room returns how many bytes an answer may have.
+// room returns how many bytes the answer in an attribute may have, 0 if it was not given.
 func (c *call) room(id uint16) int {
 	if a := c.find(id); a != nil {
 		return int(a.length)
@@ -71,8 +71,8 @@ func (c *call) room(id uint16) int {
 	return 0
 }
 
-// put answers bytes: as many as the attribute has room for, followed by zeros if it has
-// room for more.
+// put answers the bytes b in an attribute. They are cut, or filled up with zeros, to the
+// attribute's room.
 func (c *call) put(id uint16, b []byte) {
 	a := c.find(id)
 	if a == nil {
@@ -98,7 +98,7 @@ func (c *call) putHandle(id uint16, o *object) {
 	c.outs = append(c.outs, wireOut{attr: c.find(id).index, kind: outValue, value: uint64(o.handle)})
 }
 
-// putFile answers a new descriptor. It is closed here after it was sent.
+// putFile answers a new descriptor. This server closes its copy after sending it.
 func (c *call) putFile(id uint16, f *os.File) {
 	c.outs = append(c.outs, wireOut{attr: c.find(id).index, kind: outFD, value: uint64(len(c.give))})
 	c.give = append(c.give, f)
@@ -113,8 +113,8 @@ func (c *call) putFileInside(id uint16, f *os.File, n int) {
 }
 
 // file returns a copy of the program's descriptor that an attribute names, nil if there is
-// no such attribute, and errAgain if the shim has yet to send it. A caller that keeps the
-// file beyond the call says so by keep.
+// no such attribute, and errAgain if the shim has yet to send the copy. The file is closed
+// at the end of the call unless the caller calls keep.
 func (c *call) file(id uint16) (*os.File, error) {
 	a := c.find(id)
 	if a == nil {
@@ -140,7 +140,7 @@ func (c *call) file(id uint16) (*os.File, error) {
 	return nil, errAgain
 }
 
-// keep takes a received file over: it is not closed at the end of the call.
+// keep takes over a received file, so that it is not closed at the end of the call.
 func (c *call) keep(f *os.File) {
 	for i := range c.files {
 		if c.files[i] == f {
@@ -149,8 +149,8 @@ func (c *call) keep(f *os.File) {
 	}
 }
 
-// objectOf returns the object that an attribute names, nil if it was not given. check has
-// checked its kind.
+// objectOf returns the object that an attribute names, nil if the attribute was not given.
+// call.check has checked the kind of the object.
 func objectOf[T any](c *call, id uint16) (self T) {
 	if a := c.find(id); a != nil {
 		self, _ = c.x.objects[uint32(a.data)].self.(T)

@@ -12,15 +12,16 @@ import (
 )
 
 // A channel is a completion channel: a descriptor to which the device sends completion
-// events directly. It has no handle. A program names it by its descriptor, and it ends
-// when the program's last copy of that is closed.
+// events directly. A channel has no handle; a program names it by its descriptor. The
+// channel ends when the program's last copy of the descriptor is closed.
 type channel struct {
 	id     uint32
-	users  int      // CQs
-	reader *os.File // a copy of the program's end, kept while there are users
+	users  int      // number of CQs
+	reader *os.File // a copy of the program's end, kept while users is not 0
 }
 
-// createChannel: struct ib_uverbs_create_comp_channel. The response is a descriptor.
+// createChannel serves CREATE_COMP_CHANNEL. The request is struct
+// ib_uverbs_create_comp_channel, and the response has a descriptor.
 func createChannel(c *call, _ []byte) error {
 	x := c.x
 	x.endClosedChannels()
@@ -60,8 +61,8 @@ func (x *uctx) endClosedChannels() {
 	}
 }
 
-// channel returns the channel that an attribute names, and keeps the copy of its
-// descriptor that the shim has sent. It returns nil if there is no such attribute.
+// channel returns the channel that an attribute names, nil if there is no such attribute.
+// It keeps the copy of the channel's descriptor that the shim has sent.
 func (c *call) channel(id uint16) (*channel, error) {
 	f, err := c.file(id)
 	if f == nil || err != nil {

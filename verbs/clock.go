@@ -12,11 +12,11 @@ import (
 
 // A clockPage tells programs how to convert time stamps of completions, which are cycles
 // of the device clock, to nanoseconds of the day: struct mlx5_ib_clock_info. Programs read
-// it while it is written. An odd sign, or one that differs before and after, tells them to
-// read again.
+// the page while it is written. They read again if the field sign is odd, or differs before
+// and after reading.
 //
-// The page of the core clock (MLX5_IB_MMAP_CORE_CLOCK) is not offered: it would have to
-// count by itself.
+// The page of the core clock (MLX5_IB_MMAP_CORE_CLOCK) is not offered, because its memory
+// would have to count by itself.
 type clockPage struct {
 	page *shm.Region
 	stop chan struct{}
@@ -24,11 +24,11 @@ type clockPage struct {
 }
 
 // clockShift is the field shift: (cycles * mult) >> shift is nanoseconds. With 22 bits the
-// error is below a millionth, and the product of half an hour of cycles fits in 64 bits.
+// error is below a millionth, and cycles * mult fits in 64 bits for half an hour of cycles.
 const clockShift = 22
 
-// refresh is how often the page gets a new starting point, so that it follows the time of
-// day, and well before the product could overflow.
+// refresh is how often the page gets a new starting point: often enough that the page
+// follows the time of day, and that cycles * mult never overflows.
 const refresh = time.Minute
 
 func newClockPage() (*clockPage, error) {
@@ -36,7 +36,7 @@ func newClockPage() (*clockPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := page.Populate(page.Bytes()); err != nil { // else a write could find no memory, and end this process
+	if err := page.Populate(page.Bytes()); err != nil { // otherwise a write for which there is no memory would end this process
 		_ = page.Close()
 		return nil, err
 	}
@@ -69,12 +69,12 @@ func (c *clockPage) write() {
 	word := func(off uint64) *shm.Word64 { return shm.Word64At(b, off) }
 	sign := uint32(word(abi.MLX5ClockInfoSign).Observe())
 	updating := sign | abi.MLX5ClockInfoKernelUpdating
-	word(abi.MLX5ClockInfoSign).Publish(uint64(updating)) // with resv, 0, as its upper half
+	word(abi.MLX5ClockInfoSign).Publish(uint64(updating)) // the upper half is resv, which is 0
 	word(abi.MLX5ClockInfoNsec).Publish(uint64(time.Now().UnixNano()))
 	word(abi.MLX5ClockInfoCycles).Publish(clock.Now())
 	word(abi.MLX5ClockInfoFrac).Publish(0)
 	mult := uint64(float64(uint64(1)<<clockShift) * 1e9 / float64(clock.Hz()))
-	word(abi.MLX5ClockInfoMult).Publish(mult | clockShift<<32) // with shift as its upper half
+	word(abi.MLX5ClockInfoMult).Publish(mult | clockShift<<32) // the upper half is shift
 	word(abi.MLX5ClockInfoMask).Publish(^uint64(0))
 	word(abi.MLX5ClockInfoSign).Publish(uint64(updating + 1))
 }

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A uctx is a context: an opened device, which the kernel calls a ucontext. It is a client
-// of the engine. It ends when the last copy of its socket is closed, in whichever process
-// that is.
+// A uctx is a context: an opened device, which the kernel calls a ucontext. A uctx is a
+// client of the engine. It ends when the last copy of its socket is closed; any process can
+// have a copy.
 type uctx struct {
 	s      *Server
 	device *device
@@ -25,7 +25,7 @@ type uctx struct {
 	inode  uint64
 	cookie uint64   // inode and cookie are of the program's end of the socket
 	socket *os.File // this server's end
-	owner  *memory  // of the process that opened it, whose addresses WQEs have
+	owner  *memory  // of the process that opened the device; WQEs have that process's addresses
 	pid    int32
 	name   string
 
@@ -42,7 +42,7 @@ type uctx struct {
 	regions  map[*extent]*region
 	channels map[uint64]*channel // by cookie of the program's end
 	asyncs   []*async
-	numbers  map[uint64]eventSource // by numberOf
+	numbers  map[uint64]eventSource // by the result of numberOf
 	events   *os.File
 }
 
@@ -109,9 +109,9 @@ func inodeOf(f *os.File) (uint64, error) {
 	return st.Ino, err
 }
 
-// cookieOf returns the number of a socket, which no other socket has. An inode number does
-// not identify one: a file of another file system can have the same, and opened with O_PATH
-// it looks like a socket.
+// cookieOf returns the cookie of a socket, a number that no other socket has. An inode
+// number does not identify a socket: a file of another file system can have the same inode
+// number, and looks like a socket if it is opened with O_PATH.
 func cookieOf(f *os.File) (cookie uint64, err error) {
 	err = unixsock.Control(f, func(fd int) error {
 		cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)
@@ -130,8 +130,8 @@ func closeFiles(files ...*os.File) error {
 }
 
 // await waits until the last copy of the program's end of the socket is closed, and ends
-// the context. It reads nothing: that would close descriptors which a program has sent, and
-// closing those can block for as long as the program likes.
+// the context. It does not read from the socket: reading would close descriptors that a
+// program has sent, and closing one can block for as long as the program likes.
 func (x *uctx) await() {
 	if raw, err := x.socket.SyscallConn(); err == nil {
 		_ = raw.Read(func(uintptr) bool { return x.hungUp() })
@@ -200,7 +200,8 @@ func (x *uctx) tell(op control.Op, req control.Message) error {
 
 func (x *uctx) addRegion(e *extent) (uint32, error) { return x.client.AddRegion(e.addr, e.mem) }
 
-// dropRegion reports whether the device has stopped using a region.
+// dropRegion has the engine drop a region, and reports whether the device has stopped using
+// it.
 func (x *uctx) dropRegion(id uint32) bool {
 	err := x.tell(control.OpDropRegion, &control.RegionID{ID: id})
 	if err != nil {

@@ -27,11 +27,11 @@ const completionVectors = 2
 const createCQMin = abi.MLX5CreateCQUARPageIndex
 
 // cqFlags are the flags of enum ib_uverbs_ex_create_cq_flags that are possible. Every
-// completion has a time stamp, whether asked for or not.
+// completion has a time stamp, with the flag or without.
 const cqFlags = abi.CQFlagsTimestampCompletion | abi.CQFlagsIgnoreOverrun
 
-// cqRing returns the logarithms of the number of entries, one of which stays free, and of
-// the bytes of each.
+// cqRing returns two logarithms: log of the number of entries, of which one stays free, and
+// logCQE of the bytes of an entry.
 func cqRing(x *uctx, cqe, size uint32) (log, logCQE uint8, err error) {
 	most := uint32(1)<<x.limits.MaxLogCQ - 1
 	switch {
@@ -65,7 +65,7 @@ func createCQ(c *call) error {
 	if flags&abi.CQFlagsIgnoreOverrun != 0 {
 		req.Flags = control.CQIgnoreOverrun
 	}
-	var page uint32 // if none is named, the context's first one
+	var page uint32 // the context's first page, if the program names none
 	if driverFlags&abi.MLX5CreateCQFlagsUARPageIndex != 0 {
 		page = uint32(le.Uint16(d[abi.MLX5CreateCQUARPageIndex:]))
 	}
@@ -114,9 +114,9 @@ func createCQ(c *call) error {
 	return nil
 }
 
-// zero clears a doorbell record. What the library has stored there may have been lost
-// while its page was remapped. The page may not have been touched yet, and there may be
-// no memory for it.
+// zero clears a doorbell record, because a value that libmlx5 has stored there may have been
+// lost while the page was remapped. It returns an error if nothing has touched the page yet
+// and there is no memory for the page.
 func (e *extent) zero(addr uint64) error {
 	rec := e.at(addr, 8)
 	if err := e.mem.Populate(rec); err != nil {
@@ -138,8 +138,9 @@ func (x *uctx) destroyCQ(q *cq) error {
 	return nil
 }
 
-// destroyCQ answers how many events of both kinds the program has read: libibverbs then
-// waits until as many have been acknowledged.
+// destroyCQ destroys a CQ. It answers how many completion events and how many asynchronous
+// events of the CQ the program has read: libibverbs then waits until as many have been
+// acknowledged.
 func destroyCQ(c *call) error {
 	q := c.destroyed().self.(*cq)
 	if q.users > 0 {
@@ -156,7 +157,8 @@ func destroyCQ(c *call) error {
 	return nil
 }
 
-// resizeCQ: struct ib_uverbs_resize_cq, and struct mlx5_ib_resize_cq.
+// resizeCQ serves RESIZE_CQ. The request is struct ib_uverbs_resize_cq, and libmlx5's
+// private data is struct mlx5_ib_resize_cq.
 func resizeCQ(c *call, req []byte) error {
 	x := c.x
 	q, err := lookup[*cq](c, "cq", le.Uint32(req[abi.ResizeCQCQHandle:]), kindCQ)

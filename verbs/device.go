@@ -28,7 +28,8 @@ const (
 	gidsPresent = 4  // entries that are not empty
 )
 
-// newDevice derives the identity of a device from the engine's GUID, which the first one has.
+// newDevice derives the identity of a device from the engine's GUID, which is also the GUID
+// of the first device.
 func newDevice(index uint32, guid uint64) *device {
 	d := &device{index: index, guid: guid + uint64(index)}
 	var local, v4 [16]byte

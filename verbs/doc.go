@@ -1,16 +1,19 @@
-// Package verbs serves unmodified programs of rdma-core: to libibverbs and libmlx5 it is
-// the kernel. Calls reach it over a unix socket, from a library that is preloaded into the
-// program (the shim, in C, in the folder shim). Package engine executes the work requests;
-// this package is a client of it for every opened device.
+// Package verbs serves unmodified programs that use rdma-core: it answers libibverbs and
+// libmlx5 in place of the kernel. The shim, a library in C that is preloaded into each
+// program (folder shim), sends the program's calls to this package over a unix socket.
+// Package engine executes the work requests. For each opened device, this package is a
+// client of the engine.
 //
 // # Terms
 //
-// A process is a connection, and the process at its other end. A context is an opened
-// device; it ends when the last copy of its socket is closed. A method is one kind of ioctl,
-// and an attribute one of its arguments. A write command is a request of the interface
-// before ioctl; it is sent inside the method DEVICE.INVOKE_WRITE. An object has a handle,
-// which is valid in its context. An extent is shared memory, made by the engine, that a
-// process has mapped. A need is something that the shim has to do before it repeats a call.
+// A process is one connection together with the operating system's process at its other
+// end. A context is an opened device. The program's descriptor of the device is a socket,
+// and the context ends when the last copy of that socket is closed. A method is one kind of
+// ioctl, and an attribute is one of its arguments. A write command is a request of the older
+// interface, in which programs wrote requests to the device file; it is sent inside the
+// method DEVICE.INVOKE_WRITE. An object has a handle, which is valid in its context. An
+// extent is shared memory, made by the engine, that a process has mapped. A need is
+// something that the shim has to do before it repeats a call.
 //
 // # Files, in reading order
 //
@@ -29,9 +32,9 @@
 //	                   one kind of object each
 //	query.go gid.go device.go
 //	                   what a program can ask about the device
-//	areas.go           memory that a call names: found, or remapped by the shim
+//	areas.go           finding the memory that a call names, or having the shim remap it
 //	memory.go maps.go  extents of a process, and what it has mapped
-//	share.go           memory that is not shared, and work that is announced
+//	share.go           memory that the kernel copies; executing work already announced
 //	mmap.go            mmap of a context; memory that is shared from the start
 //	events.go          asynchronous events
 //	clock.go           the clock page
@@ -43,19 +46,19 @@
 // # One request: ibv_reg_mr
 //
 //  1. libibverbs makes an ioctl: method DEVICE.INVOKE_WRITE, command REG_MR. The shim sends
-//     it as it is, with the bytes of its attributes (nv_ioctl in shim/ioctl.c).
-//  2. process.next reads the datagram, process.handle finds the function for its operation,
-//     and process.ioctl parses it (parseIoctl) and locks the context.
-//  3. call.serve looks the method up. call.check compares the attributes with its schema,
-//     in the kernel's order, so that errors have the kernel's numbers.
+//     the ioctl unchanged, with the bytes of its attributes (nv_ioctl in shim/ioctl.c).
+//  2. process.next reads the datagram, process.handle finds the function for the datagram's
+//     operation, and process.ioctl parses the ioctl (parseIoctl) and locks the context.
+//  3. call.serve looks the method up. call.check compares the attributes with the method's
+//     schema, in the kernel's order, so that errors have the kernel's numbers.
 //  4. invokeWrite looks the command up, checks the sizes and runs regMR. regMR reads struct
 //     ib_uverbs_reg_mr, finds the protection domain (lookup), and asks call.payload where
-//     the memory lies.
-//  5. payload finds an extent (memory.find), and makes it a region of the engine
-//     (uctx.hold). Or the memory stays the process's own, and uctx.shareProcess tells the
-//     engine from which process to copy. With --fast-memory call.want adds a need instead,
-//     and the call ends with errAgain: the shim remaps the pages (shim/remap.c) and makes
-//     the same call again.
+//     the memory is.
+//  5. If the memory is in an extent, payload finds the extent (memory.find) and makes it a
+//     region of the engine (uctx.hold). Otherwise the memory stays the process's own, and
+//     uctx.shareProcess tells the engine from which process to copy. With --fast-memory,
+//     if such memory can be remapped, call.want adds a need instead and the call ends with
+//     errAgain: the shim remaps the pages (shim/remap.c) and makes the same call again.
 //  6. uctx.chargeObject charges the object to its user, uctx.register sends OpRegMR to the
 //     engine, and uctx.add gives a handle.
 //  7. call.put32 adds handle and keys to the answer, process.send sends it, and the shim
@@ -64,12 +67,12 @@
 // # Hostile programs
 //
 // Everything that arrives can be hostile. Lengths are checked before bytes are read, and the
-// schema has checked every attribute before a method sees it. No goroutine that serves
-// others closes a program's descriptor, which can block.
+// schema has checked every attribute before a method sees it. Closing a program's descriptor
+// can block, so no goroutine that serves other programs does it.
 //
 // # Sources
 //
 // Linux include/uapi/rdma (ib_user_ioctl_cmds.h, ib_user_verbs.h, mlx5-abi.h; see
 // internal/abi) for the interface, and drivers/infiniband/core/uverbs_ioctl.c for the
-// number with which each mistake is refused.
+// error number with which each mistake is refused.
 package verbs

@@ -26,11 +26,12 @@ const (
 	ePROTONOSUPPORT = unix.EPROTONOSUPPORT
 )
 
-// A refusal is an error for a program: it gets the number, and the log the sentence.
+// A refusal is an error for a program. The program gets the number, and the log gets the
+// sentence.
 type refusal struct {
 	errno unix.Errno
 	text  string
-	quiet bool // ordinary programs cause it, as a probe
+	quiet bool // ordinary programs cause this refusal when they probe for a feature
 }
 
 func (r *refusal) Error() string { return r.text }
@@ -39,13 +40,14 @@ func refuse(errno unix.Errno, format string, args ...any) error {
 	return &refusal{errno: errno, text: fmt.Sprintf(format, args...)}
 }
 
-// expected is refuse for a call that ordinary programs make as a probe: the log has it at
-// level debug only.
+// expected is refuse for a call that ordinary programs make to probe for a feature. The
+// refusal is logged only at level debug.
 func expected(errno unix.Errno, format string, args ...any) error {
 	return &refusal{errno: errno, text: fmt.Sprintf(format, args...), quiet: true}
 }
 
-// errAgain is no failure: the shim has needs to meet first, and then repeats the call.
+// errAgain ends a call that the shim has to repeat after it has met the needs. It is no
+// failure.
 var errAgain = errors.New("needs are not met yet")
 
 // refusalOf makes a refusal of any error. Errors of the engine have a code, which decides the

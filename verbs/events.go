@@ -23,7 +23,7 @@ type async struct {
 	cookie uint64   // of the program's end
 }
 
-// maxAsyncs is the most that a context may have; libibverbs makes one.
+// maxAsyncs is the most asyncs that a context may have; libibverbs makes one.
 const maxAsyncs = 16
 
 // asyncBuffer is the size of the socket's buffer for unread events; the kernel doubles it.
@@ -43,8 +43,8 @@ func (q *cq) state() *eventState  { return &q.events }
 func (q *qp) state() *eventState  { return &q.events }
 func (q *srq) state() *eventState { return &q.events }
 
-// numberOf makes one key of a kind and the device's number of an object, which is unique
-// within its kind only.
+// numberOf makes one key of an object's kind and the device's number for the object. That
+// number is unique only among objects of one kind.
 func numberOf(k kind, n uint32) uint64 { return uint64(k)<<32 | uint64(n) }
 
 func allocAsync(c *call) error {
@@ -85,8 +85,9 @@ func newAsync() (a *async, theirs *os.File, err error) {
 	return nil, nil, err
 }
 
-// async returns the descriptor for events that an attribute names. If the context has only
-// one, it is that one, and the shim need not send a copy of the program's descriptor.
+// async returns the descriptor for events that an attribute names. Without that attribute it
+// returns the context's first such descriptor, or nil. If the context has only one, async
+// returns that one, and the shim need not send a copy of the program's descriptor.
 func (c *call) async(id uint16) (*async, error) {
 	if c.find(id) == nil || len(c.x.asyncs) == 1 {
 		if len(c.x.asyncs) == 0 {
@@ -136,9 +137,9 @@ func (a *async) send(element uint64, event uint32) bool {
 	return unixsock.Control(a.mine, func(fd int) error { return unix.Send(fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) }) == nil
 }
 
-// retract takes back the events of an object that the program has not read, and returns
-// how many it has read. If the program blocks access to its end of the socket, all count
-// as read.
+// retract takes back the events of an object that the program has not read, and returns how
+// many events of the object the program has read. If the program blocks access to its end of
+// the socket, retract counts all of them as read.
 func (o *eventState) retract(x *uctx) (read uint32) {
 	if o.async == nil || o.sent == 0 {
 		return o.sent
@@ -176,7 +177,8 @@ func (a *async) unsend(element uint64, sent uint32) (taken uint32) {
 	return taken
 }
 
-// listen passes on what the engine tells about this context, until the context ends.
+// listen passes on the events that the engine sends for this context, until the context
+// ends.
 func (x *uctx) listen() {
 	var b [control.MaxMessage]byte
 	for {

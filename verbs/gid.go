@@ -4,15 +4,15 @@ package verbs
 
 import "github.com/nicless/nicless/verbs/internal/abi"
 
-// A GID is an address of a device. A device has two addresses, and an entry in its table
-// for each of them with either version of RoCE.
+// A GID is an address of a device. A device has two addresses. Its GID table has two entries
+// for each address, one for each version of RoCE.
 
 const gidSize = 16
 
 // multicastGID is the first byte of the GID of a multicast group.
 const multicastGID = 0xff
 
-// gidTypeNames are the names of the types in sysfs.
+// gidTypeNames are the names of the GID types in sysfs.
 var gidTypeNames = map[uint32]string{abi.GIDTypeRoCEV1: "IB/RoCE v1", abi.GIDTypeRoCEV2: "RoCE v2"}
 
 func gidType(index int) uint32 {

@@ -77,7 +77,7 @@ func (c *call) serve(head ioctlHeader, attrs []attr) error {
 	return c.method.run(c)
 }
 
-// duplicates returns copies of descriptors, which are closed after they were sent.
+// duplicates returns copies of descriptors. The caller has to close them.
 func duplicates(files []*os.File) (copies []*os.File, err error) {
 	for _, f := range files {
 		err := unixsock.Control(f, func(fd int) error {

@@ -18,13 +18,13 @@ import (
 )
 
 // maps is /proc/PID/maps: what a process has mapped. The open file stays bound to the address
-// space that the process had when it was opened. A program that the process executes later,
-// or another process of that number, does not appear in it.
+// space that the process had when the file was opened. It never shows a program that the
+// process executes later, or another process that gets the same number.
 type maps struct {
 	file *os.File
 }
 
-// openMaps returns nil if the kernel refuses access.
+// openMaps opens the maps of a process. It returns nil if the kernel refuses access.
 func openMaps(pid int32) *maps {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
@@ -39,7 +39,7 @@ func (m *maps) close() {
 	}
 }
 
-// A vma is one row: a mapping.
+// A vma is one row of maps: a mapping.
 type vma struct {
 	start, end uint64
 	perms      string // such as rw-p
@@ -48,11 +48,12 @@ type vma struct {
 	name       string
 }
 
-// longestRow is room for a name of PATH_MAX bytes, all of them escaped.
+// longestRow is the most bytes of a row. It is enough for a name of PATH_MAX bytes, all of
+// them escaped.
 const longestRow = 32 << 10
 
-// over calls each for the mappings over n bytes from addr on, in order, until one returns an
-// error. A hole is an error.
+// over calls each for every mapping that covers some of the n bytes from addr on, in order,
+// until a call returns an error. A hole between the mappings is an error too.
 func (m *maps) over(addr, n uint64, each func(vma) error) error {
 	if addr+n < addr {
 		return refuse(eFAULT, "%d bytes at %#x pass the end of the address space", n, addr)
@@ -104,8 +105,8 @@ func (m *maps) at(addr uint64) (v vma, err error) {
 	return vma{start: q.Start, end: q.End, perms: string(perms), offset: q.Offset, inode: q.Inode, name: string(q.Name)}, nil
 }
 
-// read is over by way of the text. Rows are not kept: a process can have tens of thousands,
-// each with a name of thousands of bytes.
+// read does the work of over from the text of the file. It keeps no rows, because a process
+// can have tens of thousands of them, each with a name of thousands of bytes.
 func (m *maps) read(addr, n uint64, each func(vma) error) error {
 	at, end := addr, addr+n
 	text := bufio.NewReaderSize(io.NewSectionReader(m.file, 0, math.MaxInt64), longestRow)

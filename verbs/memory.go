@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An extent is shared memory, made by the engine, that a process has mapped at addr. It
-// lives as long as it has holders.
+// An extent is shared memory, made by the engine, that a process has mapped at addr. It is
+// freed when its last holder lets go of it.
 type extent struct {
 	addr, size uint64
 	mem        *shm.Region
 	inode      uint64
-	holders    int  // objects in it, and the process from NV_ALLOC to NV_FREE
-	allocated  bool // by NV_ALLOC: the process is one of the holders
-	waits      bool // has had no holder yet, such as a ring before its queue
+	holders    int  // the objects in it, and the process from NV_ALLOC to NV_FREE
+	allocated  bool // made by NV_ALLOC and not freed: the process is one of the holders
+	waits      bool // for a holder, as a ring does before its queue is made
 	m          *memory
 }
 
@@ -37,8 +37,9 @@ func (e *extent) at(addr, n uint64) []byte {
 	return e.mem.Bytes()[off : off+n : off+n]
 }
 
-// A memory is the extents of one process. What is mapped at an address is asked of the
-// kernel. Where this server may not ask, what the shim was told to map counts.
+// A memory has the extents of one process. This server asks the kernel what is mapped at an
+// address. Where the server may not ask, it assumes that what the shim was told to map there
+// is still mapped.
 type memory struct {
 	engine nic.Device
 	uid    uint32
@@ -51,11 +52,11 @@ type memory struct {
 // Limits of one process.
 const (
 	maxExtents = 1 << 14
-	maxExtent  = 1 << 36 // bytes of one
+	maxExtent  = 1 << 36 // bytes of one extent
 	maxWaiting = 1 << 8  // extents that wait
 )
 
-// make returns memory for a process to map. It is not among the extents before add.
+// make returns memory for a process to map. Only add puts it among the extents.
 func (m *memory) make(name string, addr, size uint64) (*extent, error) {
 	switch {
 	case size == 0 || size%pageSize != 0 || addr%pageSize != 0:
@@ -75,7 +76,7 @@ func (m *memory) make(name string, addr, size uint64) (*extent, error) {
 	return &extent{addr: addr, size: size, mem: r, inode: st.Ino, m: m}, nil
 }
 
-// add adds an extent, and frees those without holders that it overlaps.
+// add adds an extent, and frees the extents without holders that overlap it.
 func (m *memory) add(e *extent) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +97,7 @@ func (m *memory) add(e *extent) error {
 	return nil
 }
 
-// forgetWaiting frees the oldest of too many extents that wait.
+// forgetWaiting frees the oldest extent that waits, if maxWaiting extents or more wait.
 func (m *memory) forgetWaiting() {
 	n, oldest := 0, -1
 	for i, e := range m.extents {
@@ -112,13 +113,13 @@ func (m *memory) forgetWaiting() {
 	}
 }
 
-// unsealed says why memory is not used into which a program can punch holes: that could make
-// the engine wait in the kernel for ever.
+// unsealed says why an extent is not used. A program can punch holes into memory that is not
+// sealed, and a hole could make the engine wait in the kernel for ever.
 const unsealed = "its memory is not sealed; the process that has mapped it has to seal it with F_SEAL_FUTURE_WRITE and F_SEAL_SEAL"
 
-// find returns the extent in which n bytes from addr on lie, held for the caller. It returns
-// nil if there is none, or if something else is mapped there now, and an error if the
-// process has not sealed the extent.
+// find returns the extent that contains the n bytes from addr on, and holds it for the
+// caller. It returns nil if there is none, or if something else is mapped there now. It
+// returns an error if the process has not sealed the extent.
 func (m *memory) find(addr, n uint64) (*extent, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +141,7 @@ func (m *memory) find(addr, n uint64) (*extent, error) {
 	return nil, nil
 }
 
-// mapped reports whether these addresses of the process are those bytes of the extent.
+// mapped reports whether the process has mapped the extent at the n bytes from addr on.
 func (m *memory) mapped(e *extent, addr, n uint64) bool {
 	if m.maps == nil {
 		return true
@@ -153,7 +154,7 @@ func (m *memory) mapped(e *extent, addr, n uint64) bool {
 	}) == nil
 }
 
-// taken returns an extent that has holders and overlaps a range.
+// taken returns an extent that has holders and overlaps a range, nil if there is none.
 func (m *memory) taken(addr, n uint64) *extent {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,8 +166,8 @@ func (m *memory) taken(addr, n uint64) *extent {
 	return nil
 }
 
-// putBack ends the hold of find if nothing was made in the memory: without holders it waits
-// again.
+// putBack ends a hold of find if no object was made in the memory. An extent that has no
+// holder then waits again.
 func (m *memory) putBack(e *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,7 +176,7 @@ func (m *memory) putBack(e *extent) {
 	}
 }
 
-// letGo ends the hold of find, and frees the memory if that was the last one.
+// letGo ends a hold of find, and frees the memory if that was its last hold.
 func (m *memory) letGo(e *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -200,10 +201,10 @@ func (m *memory) allocated(addr, size uint64) *extent {
 	return nil
 }
 
-// discard frees memory of make that was not added.
+// discard frees memory that make has returned and that was not added.
 func (m *memory) discard(e *extent) { m.engine.ReleaseMemory(m.uid, e.mem) }
 
-// end is called when the process has gone. It frees everything in which no object lies.
+// end is called when the process has gone. It frees every extent without an object in it.
 func (m *memory) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -221,13 +222,13 @@ func (m *memory) end() {
 	m.maps = nil
 }
 
-// remappable says why memory may not be remapped into shared memory: the program would
-// notice the difference.
+// remappable returns an error for memory that may not be remapped into shared memory,
+// because the program would notice the difference.
 func remappable(v vma) error {
 	switch {
 	case !strings.HasPrefix(v.perms, "rw"):
 		return refuse(eFAULT, "memory at %#x is %s; it must be readable and writable", v.start, v.perms)
-	case strings.HasPrefix(v.name, "/memfd:nicless:verbs-"): // an extent of before
+	case strings.HasPrefix(v.name, "/memfd:nicless:verbs-"): // an earlier extent
 	case v.perms[3] != 'p' || v.inode != 0:
 		return refuse(eOPNOTSUPP, "memory at %#x is of %q, and shared", v.start, v.name)
 	case strings.HasPrefix(v.name, "[stack"):

@@ -8,15 +8,15 @@ import (
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// The offset of an mmap says what a program maps of a context. libmlx5 takes the offset
-// of a UAR page from the answer of MLX5_UAR.ALLOC; the others it makes of a command of
-// enum mlx5_ib_mmap_cmd and an index (get_command and get_index in mlx5.h of rdma-core):
-// the index is in bits 0 to 7 of the page number, the command above.
+// The offset of an mmap says what a program maps of a context. libmlx5 takes the offset of
+// a UAR page from the answer to MLX5_UAR.ALLOC. It makes every other offset from a command
+// of enum mlx5_ib_mmap_cmd and an index (get_command and get_index in mlx5.h of rdma-core):
+// the index is in bits 0 to 7 of the page number, and the command is in the bits above.
 const (
 	mmapCommandShift = pageShift + 8
 	pageShift        = 12
 
-	uarOffset = 16 << mmapCommandShift // of page 0: above all commands
+	uarOffset = 16 << mmapCommandShift // of UAR page 0: above all commands
 )
 
 // maxContiguous is the largest ring, in bytes.
@@ -57,7 +57,8 @@ func (p *process) mmap(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File
 	return p.mapped(h, file, at)
 }
 
-// mapped answers with memory, or without if the shim has it already.
+// mapped returns the answer to a mapping request. file is the memory to map, nil if the
+// shim has it already.
 func (p *process) mapped(h wireHeader, file *os.File, at mappedAnswer) (answer []byte, give []*os.File, err error) {
 	if file != nil {
 		if give, err = duplicates([]*os.File{file}); err != nil {
@@ -67,8 +68,8 @@ func (p *process) mapped(h wireHeader, file *os.File, at mappedAnswer) (answer [
 	return at.append(appendAnswer(nil, h, 0, 0)), give, nil
 }
 
-// mapContiguous makes memory for a ring, which libmlx5 maps before it makes the queue. The
-// memory lives as long as a queue uses it.
+// mapContiguous makes memory for a ring. libmlx5 maps the ring before it makes the queue.
+// The memory is freed with the last queue that uses it.
 func (p *process) mapContiguous(m mapRequest) (*os.File, error) {
 	if m.length > maxContiguous {
 		return nil, refuse(eNOMEM, "mmap: a ring of %d bytes; at most %d are possible", m.length, maxContiguous)
@@ -86,7 +87,7 @@ func (p *process) mapContiguous(m mapRequest) (*os.File, error) {
 }
 
 // alloc serves NV_ALLOC: memory that is shared from the start (include/nicless/alloc.h).
-// The process holds it until free.
+// The process holds the memory until it frees it by NV_FREE.
 func (p *process) alloc(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
 	m, ok := parseMap(b)
 	if !ok {
@@ -105,7 +106,7 @@ func (p *process) alloc(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 	return p.mapped(h, e.mem.File(), mappedAnswer{})
 }
 
-// free serves NV_FREE.
+// free serves NV_FREE: it ends the process's hold of memory that alloc made.
 func (p *process) free(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
 	m, ok := parseMap(b)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// verbsStates has enum ibv_qp_state by the device's states.
+// verbsStates has, for each state of the device, the number of enum ibv_qp_state.
 var verbsStates = [...]uint8{
 	control.StateRST: abi.QPSReset, control.StateINIT: abi.QPSInit, control.StateRTR: abi.QPSRTR, control.StateRTS: abi.QPSRTS,
 	control.StateSQD: abi.QPSSQD, control.StateSQE: abi.QPSSQE, control.StateERR: abi.QPSErr,
@@ -23,9 +23,10 @@ func deviceState(verbs uint8) (uint8, error) {
 	return 0, refuse(eINVAL, "state %d; 0 to 6 are known", verbs)
 }
 
-// Bits of enum ibv_qp_attr_mask: those that the device knows, by the same numbers, and
-// those that are accepted without effect, since there is one path and it has been
-// migrated to.
+// Bits of enum ibv_qp_attr_mask. attrDevice are those that the device knows, by the same
+// numbers. attrAccepted are those of which the device learns nothing: this package keeps
+// IBV_QP_EN_SQD_ASYNC_NOTIFY (qp.tellsDrained), and IBV_QP_PATH_MIG_STATE has no effect,
+// because a queue pair has only one path.
 const (
 	attrDevice = control.AttrState | control.AttrCurState | control.AttrAccess | control.AttrPKeyIndex | control.AttrPort |
 		control.AttrQKey | control.AttrAV | control.AttrPathMTU | control.AttrTimeout | control.AttrRetryCount |
@@ -34,10 +35,10 @@ const (
 	attrAccepted = abi.QPEnSQDAsyncNotify | abi.QPPathMigState
 )
 
-// Packet sequence numbers and queue pair numbers are cut to 24 bits, as by hardware.
+// bits24 cuts packet sequence numbers and queue pair numbers to 24 bits, as hardware does.
 const bits24 = 0xffffff
 
-// exModifyQP: struct ib_uverbs_ex_modify_qp.
+// exModifyQP serves EX_MODIFY_QP. The request is struct ib_uverbs_ex_modify_qp.
 func exModifyQP(c *call, req []byte) error {
 	if rate := le.Uint32(req[abi.ExModifyQPRateLimit:]); rate != 0 {
 		return refuse(eOPNOTSUPP, "rate limit %d: this device has none", rate)
@@ -50,7 +51,8 @@ func exModifyQP(c *call, req []byte) error {
 	return nil
 }
 
-// modifyQP: struct ib_uverbs_modify_qp. There is no response.
+// modifyQP serves MODIFY_QP. The request is struct ib_uverbs_modify_qp, and there is no
+// response.
 func modifyQP(c *call, b []byte) error {
 	q, err := lookup[*qp](c, "qp", le.Uint32(b[abi.ModifyQPQPHandle:]), kindQP)
 	if err != nil {
@@ -118,8 +120,8 @@ func stopsWork(state uint8) bool {
 	return state == control.StateRST || state == control.StateSQD || state == control.StateERR
 }
 
-// grantedAccess returns the device's access rights for those that a queue pair is to
-// grant its peer. Unlike those of memory, remote rights do not need local ones.
+// grantedAccess returns the device's access rights for the verbs flags that say what a queue
+// pair grants its peer. Here, unlike for memory, remote rights do not need local ones.
 func grantedAccess(flags uint32) (uint32, error) {
 	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB
 	if flags&^control.AccessAll != 0 {
@@ -128,7 +130,8 @@ func grantedAccess(flags uint32) (uint32, error) {
 	return flags, nil
 }
 
-// queryQP: struct ib_uverbs_query_qp. The response is struct ib_uverbs_query_qp_resp.
+// queryQP serves QUERY_QP. The request is struct ib_uverbs_query_qp, and the response is
+// struct ib_uverbs_query_qp_resp.
 func queryQP(c *call, req []byte) error {
 	q, err := lookup[*qp](c, "qp", le.Uint32(req[abi.QueryQPQPHandle:]), kindQP)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// An mr is a memory region. If it lies in an extent, the engine has mapped the extent and
-// works there directly. Otherwise it stays in the process's own memory, and the kernel
+// An mr is a memory region. If its memory is in an extent, the engine has mapped the extent
+// and works there directly. Otherwise the memory stays the process's own, and the kernel
 // copies for the engine.
 type mr struct {
 	*object
@@ -23,7 +23,7 @@ type mr struct {
 
 // access returns the device's access rights for those that a program asks for.
 func access(flags uint32) (uint32, error) {
-	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB // such as relaxed ordering: hints
+	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB // hints, such as relaxed ordering
 	switch {
 	case flags&abi.AccessOnDemand != 0:
 		return 0, refuse(eOPNOTSUPP, "access %#x: memory on demand is not possible", flags)
@@ -35,7 +35,7 @@ func access(flags uint32) (uint32, error) {
 	return flags, nil
 }
 
-// regMR: struct ib_uverbs_reg_mr.
+// regMR serves REG_MR. The request is struct ib_uverbs_reg_mr.
 func regMR(c *call, req []byte) error {
 	x := c.x
 	m := &mr{addr: le.Uint64(req[abi.RegMRStart:]), length: le.Uint64(req[abi.RegMRLength:]), iova: le.Uint64(req[abi.RegMRHCAVA:])}
@@ -66,9 +66,9 @@ func regMR(c *call, req []byte) error {
 	return nil
 }
 
-// payload checks memory that is to be registered. If the memory lies in an extent, payload
+// payload checks memory that is to be registered. If the memory is in an extent, payload
 // holds that extent for the caller and returns it. If the memory stays the process's own,
-// payload returns none.
+// payload returns no extent.
 func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, error) {
 	switch {
 	case length == 0 || length > maxExtent:
@@ -79,12 +79,13 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 		return nil, refuse(eINVAL, "memory region at %#x with iova %#x; both must have the same offset in their page", addr, iova)
 	}
 	a := area{"memory region", addr, length, 1}
-	if err := c.settle(a); err == nil { // on an error the memory could not be remapped: the kernel copies it
+	if err := c.settle(a); err == nil { // an error means that the memory could not be remapped, so the kernel copies it
 		e, err := c.p.memory.find(addr, length)
 		if err != nil {
 			return nil, refuse(eFAULT, "memory region: %v", err)
 		}
-		// If another region of this context is in the way, the kernel can copy as well.
+		// If hold fails, for example because another region of this context overlaps the
+		// extent, the kernel copies.
 		if e != nil && c.x.hold(e) == nil {
 			return []*extent{e}, nil
 		}
@@ -116,8 +117,8 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 	return nil, c.x.shareProcess(c.p)
 }
 
-// register makes a request that registers memory. The memory is that of the extents that
-// payload returned or, if it returned none, the process's own.
+// register makes a request that registers memory. held are the extents that payload has
+// returned. If there are none, the memory is the process's own.
 func (x *uctx) register(held []*extent, op control.Op, req control.Message) (control.Message, control.Reply, error) {
 	if len(held) > 0 {
 		return x.ask(op, req)
@@ -125,8 +126,9 @@ func (x *uctx) register(held []*extent, op control.Op, req control.Message) (con
 	return x.client.CallUnmapped(op, body(op, req))
 }
 
-// mayRemap reports whether the shim can be asked to put memory into shared memory: it has
-// not refused that in this call, and no object uses shared memory there.
+// mayRemap reports whether the shim can be asked to remap an area into shared memory. It
+// cannot if the shim has already returned a result for the area in this call, or if an
+// object uses shared memory there.
 func (c *call) mayRemap(a area) bool {
 	lo, size := a.pages()
 	if c.p.memory.taken(lo, size) != nil {
@@ -140,7 +142,7 @@ func (c *call) mayRemap(a area) bool {
 	return true
 }
 
-// reregMR: struct ib_uverbs_rereg_mr.
+// reregMR serves REREG_MR. The request is struct ib_uverbs_rereg_mr.
 func reregMR(c *call, req []byte) error {
 	x := c.x
 	m, err := lookup[*mr](c, "mr", le.Uint32(req[abi.ReregMRMRHandle:]), kindMR)
@@ -201,7 +203,7 @@ type mw struct {
 	key uint32
 }
 
-// allocMW: struct ib_uverbs_alloc_mw.
+// allocMW serves ALLOC_MW. The request is struct ib_uverbs_alloc_mw.
 func allocMW(c *call, req []byte) error {
 	x := c.x
 	p, err := lookup[*pd](c, "pd", le.Uint32(req[abi.AllocMWPDHandle:]), kindPD)

@@ -7,10 +7,10 @@ import (
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// Multicast groups are recorded, so that attaching and detaching is answered as by the
-// kernel. No datagram is delivered to a group.
+// Multicast groups are recorded only in order to answer requests to attach and detach as the
+// kernel does. No datagram is delivered to a group.
 
-// attachMulticast: struct ib_uverbs_attach_mcast.
+// attachMulticast serves ATTACH_MCAST. The request is struct ib_uverbs_attach_mcast.
 func attachMulticast(c *call, req []byte) error {
 	q, gid, err := group(c, req)
 	switch {
@@ -25,7 +25,7 @@ func attachMulticast(c *call, req []byte) error {
 	return nil
 }
 
-// detachMulticast: struct ib_uverbs_detach_mcast.
+// detachMulticast serves DETACH_MCAST. The request is struct ib_uverbs_detach_mcast.
 func detachMulticast(c *call, req []byte) error {
 	q, gid, err := group(c, req)
 	switch {
@@ -38,7 +38,8 @@ func detachMulticast(c *call, req []byte) error {
 	return nil
 }
 
-// group returns what both requests name; they have one layout.
+// group returns the queue pair and the GID that an ATTACH_MCAST or DETACH_MCAST names. Both
+// requests have the same layout.
 func group(c *call, req []byte) (q *qp, gid [gidSize]byte, err error) {
 	q, err = lookup[*qp](c, "qp", le.Uint32(req[abi.AttachMcastQPHandle:]), kindQP)
 	if err != nil {

@@ -4,7 +4,7 @@ package verbs
 
 import "github.com/nicless/nicless/internal/nic"
 
-// A kind of object.
+// A kind says what an object is.
 type kind uint8
 
 const (
@@ -17,16 +17,16 @@ const (
 	kindSRQ
 	kindAH
 	kindUAR
-	kindXRCD  // appears in schemas; none can be made
-	kindTable // likewise
+	kindXRCD  // only in schemas: no such object can be made
+	kindTable // only in schemas: no such object can be made
 )
 
 var kindNames = [...]string{"nothing", "PD", "MR", "MW", "CQ", "QP", "SRQ", "AH", "UAR", "XRC domain", "indirection table"}
 
 func (k kind) String() string { return kindNames[k] }
 
-// Costs, roughly, of what this package keeps. The engine charges its own part itself. That
-// of an async includes its unread events.
+// Approximate costs of what this package keeps. The engine charges its own part itself. The
+// cost of an async includes its unread events.
 var (
 	processCost = nic.Cost{Memory: 3*maxDatagram + 4096, Descriptors: 1, Connections: 1} // its connection not included
 	contextCost = nic.Cost{Memory: 32 << 10, Descriptors: 2}
@@ -42,11 +42,11 @@ type object struct {
 	self    any       // *pd, *mr and so on
 	uses    []*object // objects that cannot be destroyed before this one
 	users   int       // objects that have this one in uses
-	extents []*extent // memory that it lies in, held
+	extents []*extent // memory that contains it, held
 	destroy func() error
 }
 
-// add gives a handle to something that was made. destroy undoes the making.
+// add gives a handle to something that was made. destroy undoes what made it.
 func (x *uctx) add(k kind, self any, destroy func() error, extents []*extent, uses ...*object) *object {
 	for x.next == 0 || x.objects[x.next] != nil {
 		x.next++
@@ -60,7 +60,7 @@ func (x *uctx) add(k kind, self any, destroy func() error, extents []*extent, us
 	return o
 }
 
-// chargeObject charges one more object to the user, or says why there may be none.
+// chargeObject charges one more object to the user. The error says why there may not be one.
 func (x *uctx) chargeObject() error { return x.charge(objectCost) }
 
 func (x *uctx) refundObject() { x.refund(objectCost) }
@@ -109,8 +109,9 @@ func (c *call) destroyed() *object {
 	return nil
 }
 
-// destroyWithEvents destroys an object that has events. The attribute answers how many of
-// them the program has read: libibverbs waits until as many have been acknowledged.
+// destroyWithEvents destroys an object that has events. The attribute answer receives how
+// many of these events the program has read: libibverbs waits until as many have been
+// acknowledged.
 func (c *call) destroyWithEvents(answer uint16) error {
 	o := c.destroyed()
 	if err := c.x.remove(o); err != nil {

@@ -13,7 +13,7 @@ type pd struct {
 	number uint32
 }
 
-// allocPD: struct ib_uverbs_alloc_pd.
+// allocPD serves ALLOC_PD. The request is struct ib_uverbs_alloc_pd.
 func allocPD(c *call, _ []byte) error {
 	x := c.x
 	if err := x.chargeObject(); err != nil {

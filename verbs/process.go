@@ -17,21 +17,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process is one connection, and the process at its other end.
+// A process is one connection together with the operating system's process at its other end.
 type process struct {
 	s        *Server
 	conn     *net.UnixConn
 	pid      int32
 	uid      uint32
 	name     string // for the log
-	fast     bool   // memory that is registered may be remapped
+	fast     bool   // memory that is registered may be remapped (--fast-memory)
 	greeted  bool
 	guard    nic.Guard // zero: none
 	memory   *memory
 	contexts map[uint64]*uctx   // opened or adopted, by the inode of their socket
-	pending  map[uint64]*extent // that it was asked to map, by address
+	pending  map[uint64]*extent // extents that it was asked to map, by address
 	lines    nic.Speaker        // bounds its lines in the log
-	said     budget             // bounds what watchers are told
+	said     budget             // bounds what watchers are told about it
 }
 
 // serve serves one program until its connection or ctx ends.
@@ -42,8 +42,9 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 		s.report(nic.Nobody, nil, slog.LevelWarn, "verbs program without credentials", "error", err)
 		return
 	}
-	// The connection is charged to its user until it is really closed, in the background:
-	// unread descriptors may lie in it, after hello, and before Linux 6.16 always.
+	// The connection is charged to its user until it has really been closed. It is closed in
+	// the background, because unread descriptors in it can make closing block. From Linux
+	// 6.16 on, the connection can contain such descriptors only after hello.
 	held := nic.Cost{Descriptors: 1}
 	defer func() { s.engine.DiscardConnection(cred.Uid, conn, held) }()
 	err = s.engine.Incur(cred.Uid, held)
@@ -121,7 +122,7 @@ func (p *process) next(in, oob []byte) error {
 	switch {
 	case err != nil:
 		return errEnd
-	case flags&unix.MSG_CTRUNC != 0: // the others stay in the connection, which is closed in the background
+	case flags&unix.MSG_CTRUNC != 0: // the other descriptors stay in the connection, which is closed in the background
 		return fmt.Errorf("%w: more descriptors than %d, or than this process can open", errWire, maxFDs)
 	case n == 0 && len(files) == 0:
 		return errEnd
@@ -133,9 +134,9 @@ func (p *process) next(in, oob []byte) error {
 	if err := unixsock.Take(p.conn); err != nil {
 		return err
 	}
-	// The shim waits for an answer before it sends another request. A program that does
-	// not could collect unread answers with descriptors, of which all users together can
-	// have only so many under way.
+	// The shim reads each answer before it sends the next request. A program that does not
+	// could collect unread answers with descriptors, and there is a limit on the unread
+	// descriptors that this server has sent to all users together.
 	if unixsock.Unread(p.conn) {
 		return fmt.Errorf("%w: a request before the last answer was read", errWire)
 	}
@@ -208,7 +209,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 	if p.greeted {
 		return nil, nil, refuse(eINVAL, "hello: sent twice")
 	}
-	if p.s.clogged(p.uid) { // it may have become so since accept
+	if p.s.clogged(p.uid) { // may have become true since the connection was accepted
 		return nil, nil, refuse(unix.EMFILE, "hello: %v", errClogged)
 	}
 	p.greeted = true
@@ -219,7 +220,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 	}
 	if p.conn != nil {
 		_ = p.conn.SetReadDeadline(time.Time{})
-		_ = unixsock.PassRights(p.conn, true) // off until now, from Linux 6.16 on
+		_ = unixsock.PassRights(p.conn, true) // from Linux 6.16 on, descriptors were refused until now
 	}
 	p.s.report(p.uid, &p.lines, slog.LevelInfo, "verbs program connected", "program", p.name, "fast", p.fast)
 	out := appendAnswer(nil, h, 0, 0)
@@ -246,9 +247,9 @@ func (p *process) open(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File
 	return x.opened(h), []*os.File{theirs}, nil
 }
 
-// endClosed ends contexts whose socket is closed, and forgets those that have ended. await
-// would do the first as well, but later: a program that opens the next context relies on
-// the last one being gone.
+// endClosed ends contexts whose socket is closed, and forgets contexts that have ended.
+// uctx.await ends them too, but perhaps too late: a program that closes a context and opens
+// the next one relies on the first one being gone.
 func (p *process) endClosed() {
 	for inode, x := range p.contexts {
 		if x.hungUp() {
@@ -269,14 +270,14 @@ func (x *uctx) opened(h wireHeader) []byte {
 	return le.AppendUint32(out, devMinor+x.device.index)
 }
 
-// adopt says which context a descriptor is, such as one that another process has sent. To have
-// the descriptor is the right to use the context.
+// adopt answers which context a descriptor belongs to, for example a descriptor that another
+// process has sent to the program. Every process that has the descriptor may use the context.
 func (p *process) adopt(h wireHeader, _ []byte, files []*os.File) ([]byte, []*os.File, error) {
 	p.endClosed()
 	if len(files) != 1 {
 		return nil, nil, expected(eBADF, "adopt: %d descriptors were sent; 1 is needed", len(files))
 	}
-	cookie, err := cookieOf(files[0]) // before fstat, in which a file system can block
+	cookie, err := cookieOf(files[0]) // before inodeOf, because a file system can block in fstat
 	if err != nil {
 		return nil, nil, expected(unix.ENOTTY, "adopt: not a socket: %v", err)
 	}

@@ -16,28 +16,28 @@ type qp struct {
 	transport    uint8
 	caps         [abi.QPCapSize / 4]uint32 // struct ib_uverbs_qp_cap
 	signalAll    bool
-	tellsDrained bool                 // the program asked for the event
+	tellsDrained bool                 // the program asked for IBV_EVENT_SQ_DRAINED
 	dest         [abi.QPDestSize]byte // struct ib_uverbs_qp_dest, as it was set
 	groups       map[[16]byte]bool    // multicast groups, by GID
 	events       eventState
 }
 
 // createQPMin is how much of struct mlx5_ib_create_qp is needed: all before sq_buf_addr,
-// which raw packet queues alone have.
+// which only raw packet queues use.
 const createQPMin = abi.MLX5CreateQPSQBufAddr
 
-// qpDriverFlags are the flags of libmlx5 that are possible. Scattering to CQEs is allowed
-// by the program, and never done.
+// qpDriverFlags are the flags of libmlx5 that are possible. With MLX5_QP_FLAG_SCATTER_CQE a
+// program allows the device to scatter data to CQEs, which the device never does.
 const qpDriverFlags = abi.MLX5QPFlagSignature | abi.MLX5QPFlagScatterCQE | abi.MLX5QPFlagUARPageIndex
 
-// qpTypes has the device's type for each possible one of enum ib_uverbs_qp_type.
+// qpTypes has the device's type for each type of enum ib_uverbs_qp_type that is possible.
 var qpTypes = map[uint64]uint8{abi.QPTRC: control.QPTypeRC, abi.QPTUC: control.QPTypeUC, abi.QPTUD: control.QPTypeUD}
 
 // A WQE of a receive queue has 16 to 512 bytes.
 const minLogRecvWQE, maxLogRecvWQE = 4, 9
 
-// qpRings says where the two queues lie which struct mlx5_ib_create_qp describes: the
-// receive queue, then the send queue. total is the bytes of both.
+// qpRings returns the places of the two queues that struct mlx5_ib_create_qp describes: the
+// receive queue is first, and the send queue follows it. total is the number of bytes of both.
 func qpRings(x *uctx, d []byte, shared bool) (req control.QP, total uint64, err error) {
 	sq, rq := le.Uint32(d[abi.MLX5CreateQPSQWQECount:]), le.Uint32(d[abi.MLX5CreateQPRQWQECount:])
 	shift := le.Uint32(d[abi.MLX5CreateQPRQWQEShift:])
@@ -117,8 +117,8 @@ func createQP(c *call) error {
 		areas = append(areas, area{"QP buffer", le.Uint64(d[abi.MLX5CreateQPBufAddr:]), size, 64})
 	}
 	if le.Uint32(d[abi.MLX5CreateQPSQWQECount:]) == 0 {
-		// The device has a send queue all the same. Nothing is ever announced in it, so
-		// any address in memory that it knows will do.
+		// The device makes a send queue anyway. Nothing is ever announced in that queue, so
+		// any address in memory that the device knows will do.
 		req.SQ = req.DBRec &^ 63
 	}
 	held, err := c.areas(areas...)
@@ -145,7 +145,7 @@ func createQP(c *call) error {
 	for i := range q.caps {
 		q.caps[i] = le.Uint32(caps[4*i:])
 	}
-	q.caps[abi.QPCapMaxRecvWR/4] = le.Uint32(d[abi.MLX5CreateQPRQWQECount:]) // as many as the ring has
+	q.caps[abi.QPCapMaxRecvWR/4] = le.Uint32(d[abi.MLX5CreateQPRQWQECount:]) // the number of entries of the ring
 	q.object = x.add(kindQP, q, func() error {
 		x.executeAnnounced()
 		if err := x.tell(control.OpDestroyQP, &control.QPN{QPN: q.number}); err != nil {

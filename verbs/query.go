@@ -11,7 +11,8 @@ import (
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// Queries of the device, its port and the context. What this device does not do is 0.
+// Queries of the device, its port and the context. A field about something that this device
+// does not do is 0.
 
 // deviceCaps are flags of enum ib_uverbs_device_cap_flags.
 const deviceCaps = abi.DeviceBadPKeyCntr | abi.DeviceBadQKeyCntr | abi.DevicePortActiveEvent | abi.DeviceSysImageGUID |
@@ -30,8 +31,9 @@ const (
 	ackDelay    = 16
 )
 
-// queues returns how many queues of a kind a program can have. The ring of each is a
-// region, and a quarter of the regions is left for doorbell records and other kinds.
+// queues returns how many queues of one kind a program can have. The ring of each queue is a
+// region, and a quarter of the regions is left for doorbell records and for queues of other
+// kinds.
 func queues(l *control.Welcome, most uint32) uint32 { return min(most, l.MaxRegions/4*3) }
 
 // attributes returns a struct ib_uverbs_query_device_resp.
@@ -54,7 +56,7 @@ func (x *uctx) attributes() []byte {
 		abi.QueryDeviceRespMaxResRdAtom:          uint32(l.MaxRdAtomic) * queues(l, l.MaxQPs),
 		abi.QueryDeviceRespMaxQPInitRdAtom:       uint32(l.MaxRdAtomic),
 		abi.QueryDeviceRespAtomicCap:             abi.AtomicHCA, // among queue pairs of this device
-		abi.QueryDeviceRespMaxMW:                 l.MaxMRs,      // windows are keys, as regions are
+		abi.QueryDeviceRespMaxMW:                 l.MaxMRs,      // windows take keys, as MRs do
 		abi.QueryDeviceRespMaxMcastGrp:           allGroups,
 		abi.QueryDeviceRespMaxMcastQPAttach:      maxGroups,
 		abi.QueryDeviceRespMaxTotalMcastQPAttach: allMembers,
@@ -74,8 +76,8 @@ func queryDevice(c *call, _ []byte) error {
 	return nil
 }
 
-// exQueryDevice: struct ib_uverbs_ex_query_device. The response is struct
-// ib_uverbs_ex_query_device_resp.
+// exQueryDevice serves EX_QUERY_DEVICE. The request is struct ib_uverbs_ex_query_device, and
+// the response is struct ib_uverbs_ex_query_device_resp.
 func exQueryDevice(c *call, req []byte) error {
 	mask, reserved := le.Uint32(req[abi.ExQueryDeviceCompMask:]), le.Uint32(req[abi.ExQueryDeviceReserved:])
 	if mask != 0 || reserved != 0 {
@@ -95,8 +97,8 @@ func exQueryDevice(c *call, req []byte) error {
 	return nil
 }
 
-// The port. The widths, speeds and states without a name in the headers are of the
-// InfiniBand specification, PortInfo.
+// The port. The headers have no names for its width, speed and link state. Their values are
+// from PortInfo in the InfiniBand specification.
 const (
 	portCaps   = abi.PCFCMSup | abi.PCFIPBasedGIDs
 	maxMessage = 1 << 30
@@ -140,11 +142,11 @@ const (
 	maxSendWQE     = 1024    // bytes
 	maxRecvWQE     = 512     // bytes
 	cqeVersion     = 1       // CQEs name queues by user index
-	logUARSize     = 12      // of bytes
+	logUARSize     = 12      // logarithm of the bytes of a UAR page
 )
 
-// contextAnswer returns a struct mlx5_ib_alloc_ucontext_resp. No BlueFlame registers come
-// with a context (tot_bfregs): libmlx5 allocates UAR pages.
+// contextAnswer returns a struct mlx5_ib_alloc_ucontext_resp. Its tot_bfregs is 0, because
+// a context begins without BlueFlame registers: libmlx5 allocates UAR pages.
 func (x *uctx) contextAnswer() []byte {
 	l := x.limits
 	b := make([]byte, abi.MLX5AllocUcontextRespSize)
@@ -167,7 +169,8 @@ func (x *uctx) contextAnswer() []byte {
 	return b
 }
 
-// getContext: struct mlx5_ib_alloc_ucontext_req_v2.
+// getContext serves DEVICE.GET_CONTEXT. libmlx5's private data is struct
+// mlx5_ib_alloc_ucontext_req_v2.
 func getContext(c *call) error {
 	if c.x.greeted {
 		return refuse(eINVAL, "the context has been made already")
@@ -194,8 +197,9 @@ func queryContext(c *call) error {
 // cmdQueryHCACap is MLX5_CMD_OP_QUERY_HCA_CAP of mlx5_ifc.h.
 const cmdQueryHCACap = 0x100
 
-// devxOther answers commands of the firmware, which begin with their number, big-endian.
-// One is served: QUERY_HCA_CAP. Its answer is zeros: every optional feature is absent.
+// devxOther answers firmware commands. A command begins with its number, big-endian. Only
+// QUERY_HCA_CAP is served. Its answer is all zeros, which means that every optional feature
+// is absent.
 func devxOther(c *call) error {
 	cmd := c.bytes(abi.MLX5AttrDEVXOtherCmdIn)
 	if op := binary.BigEndian.Uint16(cmd); op != cmdQueryHCACap {

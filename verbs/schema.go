@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A shape says what an attribute is and which way it goes.
+// A shape says what an attribute is, and whether it is for the server or for the program.
 type shape uint8
 
 const (
@@ -32,7 +32,7 @@ type field struct {
 	name     string
 	shape    shape
 	min, max int  // bytes, for in and out; max 0: no limit
-	grows    bool // may be longer than max, if the bytes beyond are 0
+	grows    bool // may be longer than max, if the bytes beyond max are 0
 	optional bool
 	kind     kind // of the object that a handle names
 }
@@ -81,8 +81,8 @@ func allMethods() (list []*method) {
 	return list
 }
 
-// check checks the attributes of a call in the order in which the kernel does, which
-// decides the error number, and that the objects exist which they name.
+// check checks the attributes of a call, and whether the objects that they name exist. It
+// checks in the kernel's order, because the order decides which error a call gets.
 func (c *call) check(attrs []attr) error {
 	for i := range attrs {
 		a := &attrs[i]
@@ -157,8 +157,8 @@ func (f *field) check(a *attr) error {
 	return nil
 }
 
-// zeroFrom refuses bytes beyond the first known ones unless they are 0: to a later
-// version of the interface they have a meaning.
+// zeroFrom refuses b unless all bytes after the first known ones are 0, because a later
+// version of the interface may give them a meaning.
 func zeroFrom(name string, b []byte, known int, errno unix.Errno) error {
 	for i := known; i < len(b); i++ {
 		if b[i] != 0 {

@@ -20,9 +20,9 @@ import (
 
 // A Config configures Serve. Its zero value serves one device to the same user.
 type Config struct {
-	Devices int          // how many, 1 to MaxDevices; 0: 1
-	Mode    fs.FileMode  // permission bits of the sockets, which decide what users may connect; 0: 0600
-	Log     *slog.Logger // nil: nothing is logged
+	Devices int          // number of devices, 1 to MaxDevices; 0 means 1
+	Mode    fs.FileMode  // permission bits of the sockets, which decide which users may connect; 0 means 0600
+	Log     *slog.Logger // nil means that nothing is logged
 }
 
 // MaxDevices is the most devices that Serve serves.
@@ -43,14 +43,15 @@ type Server struct {
 	mu       sync.Mutex
 	contexts map[uint64]*uctx // by the inode of their socket
 	closed   bool             // no more contexts are made
-	left     bool             // a connection is still served after the end; set by accept
+	left     bool             // a connection was still being served when accept returned
 }
 
 // Serve makes the directory dir with two sockets and a tree of files, and serves programs
 // that connect there until ctx ends; then it removes the directory and returns nil. ready,
-// unless nil, is called when programs can connect. The engine must run (engine.Engine.Run)
-// from before the call until Serve has returned. dir may exist if it is a directory of this
-// user in which no other user may write; one process serves it at a time.
+// unless nil, is called when programs can connect. The engine must be running
+// (engine.Engine.Run) before the call and until Serve has returned. dir may exist already if
+// it belongs to this user and no other user may write in it. Only one process may serve a
+// directory at a time.
 func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready func()) error {
 	s, err := newServer(nic.Of(e), cfg)
 	if err != nil {
@@ -70,7 +71,7 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 	}
 	defer func() {
 		unixsock.Close(sock)
-		_ = errors.Join(os.RemoveAll(filepath.Join(dir, treeName)), os.Remove(dir)) // it stays if there is something else in it
+		_ = errors.Join(os.RemoveAll(filepath.Join(dir, treeName)), os.Remove(dir)) // dir stays if something else is in it
 	}()
 	watch, err := listen(filepath.Join(dir, WatchName), cfg.Mode)
 	if err != nil {
@@ -118,8 +119,9 @@ func makeDirectory(dir string) error {
 	return nil
 }
 
-// listen makes a socket in the directory. The engine that has the directory holds the
-// lock of its own socket, so a socket that lies here was left behind.
+// listen makes a socket in the directory. An engine holds the lock of its own socket while
+// it uses the directory. So no other engine uses the directory now, and a socket that is
+// already there was left behind.
 func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if mode == 0 {
 		mode = 0o600
@@ -134,7 +136,7 @@ func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// accept serves programs until ctx ends, then ends them and what they have open.
+// accept serves programs until ctx ends, then ends their connections and contexts.
 func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 	var all sync.WaitGroup
 	defer func() { s.left = !unixsock.WaitFor(&all, unixsock.Patience) }()
@@ -158,7 +160,8 @@ func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 	}
 }
 
-// closeAll ends every context, and those that are being made: its device is gone.
+// closeAll tells every program that its device is gone, and ends every context. A context
+// that is being made is refused from now on.
 func (s *Server) closeAll() {
 	s.mu.Lock()
 	s.closed = true

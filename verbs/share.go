@@ -2,8 +2,9 @@
 
 package verbs
 
-// shareProcess tells the engine from which process it copies, and to which, where a memory
-// region is not in shared memory. For a context that is the process which opened it.
+// shareProcess tells the engine which process has the memory of those memory regions that
+// are not in shared memory, so that the engine can copy from and to that process. It can
+// only be the process that opened the context.
 func (x *uctx) shareProcess(p *process) error {
 	if p.memory != x.owner {
 		return refuse(eOPNOTSUPP, "memory of %s: the context was opened by %s, and only that process can register memory", p.name, x.name)
@@ -15,7 +16,7 @@ func (x *uctx) shareProcess(p *process) error {
 }
 
 // executeAnnounced has the engine execute the work requests that the doorbells of this
-// context announce already. Doorbells and commands take different ways to the engine, and a
-// program relies on their order: work that it posted before a command which ends or
-// replaces a queue is done before that.
+// context have announced already. Doorbells and commands reach the engine in different ways,
+// but a program relies on their order: work that it posts before a command that ends or
+// replaces a queue is done before the command.
 func (x *uctx) executeAnnounced() { x.client.Settle() }

@@ -21,7 +21,7 @@ type srq struct {
 // only queues of other types use.
 const createSRQMin = abi.MLX5CreateSRQUIDX
 
-// A WQE begins with struct mlx5_wqe_srq_next_seg, and data segments follow.
+// A WQE of an SRQ is a struct mlx5_wqe_srq_next_seg followed by data segments.
 const (
 	srqNextSeg    = 16
 	srqDataSeg    = 16
@@ -93,7 +93,7 @@ func createSRQ(c *call) error {
 
 func destroySRQ(c *call) error { return c.destroyWithEvents(abi.AttrDestroySRQResp) }
 
-// modifySRQ: struct ib_uverbs_modify_srq.
+// modifySRQ serves MODIFY_SRQ. The request is struct ib_uverbs_modify_srq.
 func modifySRQ(c *call, req []byte) error {
 	q, err := lookup[*srq](c, "srq", le.Uint32(req[abi.ModifySRQSRQHandle:]), kindSRQ)
 	if err != nil {
@@ -111,7 +111,7 @@ func modifySRQ(c *call, req []byte) error {
 	return c.x.tell(control.OpModifySRQ, &control.SRQLimit{SRQN: q.number, Limit: limit})
 }
 
-// querySRQ: struct ib_uverbs_query_srq.
+// querySRQ serves QUERY_SRQ. The request is struct ib_uverbs_query_srq.
 func querySRQ(c *call, req []byte) error {
 	q, err := lookup[*srq](c, "srq", le.Uint32(req[abi.QuerySRQSRQHandle:]), kindSRQ)
 	if err != nil {

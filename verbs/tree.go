@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The files that libibverbs and others read below /sys, in a directory of the server: the
-// library that is preloaded redirects them there.
+// The files that libibverbs and other programs read below /sys are written to a directory of
+// the server. The shim redirects the programs' paths to this directory.
 
 // files returns the contents of a device's files, by path.
 func (d *device) files() map[string]string {
@@ -68,7 +68,7 @@ func gidText(g [16]byte) (s string) {
 const treeName = "sys"
 
 // writeTree writes the tree to dir/sys. libibverbs recognises a device by its name and the
-// time of its directory, so every file and directory gets one and the same time.
+// time of its directory, so every file and directory gets the same time.
 func (s *Server) writeTree(dir string) error {
 	root := filepath.Join(dir, treeName)
 	if err := os.RemoveAll(root); err != nil {

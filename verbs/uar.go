@@ -22,11 +22,12 @@ type bank struct {
 	owner *process
 	first int // number of its first page
 	mem   *shm.Region
-	users []int // UAR objects of each page
+	users []int // number of UAR objects of each page
 }
 
-// uarPages is the number of UAR pages of the first process of a context, and morePages
-// that of each other process. UAR objects share pages if there are more of them.
+// uarPages is the number of UAR pages that the first process of a context has, and morePages
+// is the number that each other process has. UAR objects share pages if there are more
+// objects than pages.
 const (
 	uarPages  = 64
 	morePages = 16
@@ -59,8 +60,8 @@ func (x *uctx) addBank(p *process, first int, mem *shm.Region, pages int) *bank 
 	return b
 }
 
-// allocUAR returns the page that has the fewest users. It does not refuse when all are
-// taken, because libmlx5 crashes then.
+// allocUAR answers with the UAR page that has the fewest users. It does not refuse when all
+// pages have users, because libmlx5 would crash.
 func allocUAR(c *call) error {
 	x := c.x
 	if t := c.value(abi.MLX5AttrUARObjAllocType); t != abi.MLX5UARAllocTypeBF && t != abi.MLX5UARAllocTypeNC {
@@ -101,8 +102,8 @@ func (x *uctx) uarOf(page uint64) (*bank, int) {
 	return nil, 0
 }
 
-// mapUAR answers an mmap of a UAR page: where the page lies in its bank, and the bank's
-// memory, unless the process has that mapped already.
+// mapUAR answers an mmap of a UAR page. at says where the page is in its bank. file is the
+// bank's memory, nil if the process has mapped the bank already.
 func (x *uctx) mapUAR(p *process, m mapRequest) (file *os.File, at mappedAnswer, err error) {
 	b, i := x.uarOf((m.offset - uarOffset) / pageSize)
 	switch {
@@ -116,7 +117,7 @@ func (x *uctx) mapUAR(p *process, m mapRequest) (file *os.File, at mappedAnswer,
 	return file, mappedAnswer{uint64(i) * pageSize, uint64(b.mem.Size())}, nil
 }
 
-// uarPage checks the page that a queue names.
+// uarPage checks the UAR page that a queue names.
 func (x *uctx) uarPage(id uint32) (uint16, error) {
 	b, _ := x.uarOf(uint64(id))
 	switch {

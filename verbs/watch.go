@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A watcher is a process that connects to a second socket, to read explanations: what the
-// log has about the programs of its own user. Each datagram has the number of the program's
-// process, a space, and a sentence. `nicless run --explain` prints them.
+// A watcher is a process that connects to a second socket to read explanations: the lines
+// that the log has about programs of the watcher's own user. Each datagram has the process
+// number of the program, a space, and a sentence. `nicless run --explain` prints them.
 
 // WatchName is the name of the socket for watchers in the directory of Serve.
 const WatchName = "explain.sock"
@@ -24,14 +24,15 @@ const WatchName = "explain.sock"
 type watchers struct {
 	engine nic.Device
 	mu     sync.Mutex
-	all    map[*net.UnixConn]uint32 // with the uid of the watcher
+	all    map[*net.UnixConn]uint32 // each with the uid of its watcher
 }
 
-// maxWatchers is the most watchers. One user may have at most as many as remain free.
+// maxWatchers is the most watchers at a time. A user gets another watcher only if the user
+// has fewer watchers than places are still free.
 const maxWatchers = 256
 
-// tell sends one explanation to the watchers of its user. A watcher that has not read the
-// earlier ones misses it.
+// tell sends one explanation to the watchers of a user. A watcher misses it if earlier
+// explanations that the watcher has not read fill its socket.
 func (w *watchers) tell(pid int32, uid uint32, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,7 +71,7 @@ func (w *watchers) accept(l *net.UnixListener) {
 
 var watcherCost = nic.Cost{Descriptors: 1}
 
-// add adds a watcher, unless its user has as many as remain free.
+// add adds a watcher, unless its user has as many watchers as places are still free.
 func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,8 +92,8 @@ func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {
 	return true
 }
 
-// await waits until a watcher disconnects. It does not read what a watcher sends: that would
-// close descriptors in it, which can block.
+// await waits until a watcher disconnects. It does not read what the watcher sends: reading
+// would close descriptors that the watcher has sent, and closing one can block.
 func (w *watchers) await(conn *net.UnixConn, uid uint32) {
 	_ = conn.CloseRead()
 	if raw, err := conn.SyscallConn(); err == nil {

@@ -104,10 +104,10 @@ func finish(datagram []byte) []byte {
 	return datagram
 }
 
-// padded rounds a length up to the multiple of 8 that it takes in a datagram.
+// padded rounds a length up to a multiple of 8: the room that it takes in a datagram.
 func padded(n int) int { return (n + 7) &^ 7 }
 
-// A wireHello is an nv_hello, and the program's name behind it, of at most maxName bytes.
+// A wireHello is an nv_hello and the program's name after it, at most maxName bytes.
 type wireHello struct {
 	major         uint16
 	wants         uint32
@@ -125,7 +125,7 @@ func parseHello(b []byte) (h wireHello, ok bool) {
 	return wireHello{le.Uint16(b[4:]), le.Uint32(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:]), bytes.TrimRight(name, "\x00")}, true
 }
 
-// A wireResult says how the shim has met a need.
+// A wireResult says that the shim has met a need, or with which error it could not.
 type wireResult struct {
 	attr  uint16
 	kind  uint16
@@ -206,12 +206,12 @@ type attr struct {
 	id, length, flags uint16
 	elem              uint16
 	data              uint64
-	bytes             []byte // to which data points, if length is more than inlineSize
-	unreadable        bool   // the program has no memory there
-	index             uint16 // among the attributes of the call
+	bytes             []byte // those to which data points, if length is more than inlineSize
+	unreadable        bool   // data points to no memory of the program
+	index             uint16 // position among the attributes of the call
 }
 
-// inlineSize is how many bytes lie in data itself.
+// inlineSize is the most bytes that an attribute has in data itself.
 const inlineSize = 8
 
 // inline returns the bytes of an attribute of shape in.
@@ -222,8 +222,8 @@ func (a *attr) inline() []byte {
 	return le.AppendUint64(nil, a.data)[:a.length]
 }
 
-// parseIoctl parses an NV_IOCTL: the program's header and attributes, and the results of
-// the needs of an earlier answer.
+// parseIoctl parses an NV_IOCTL: the program's header and attributes, and the results for
+// the needs of earlier answers.
 func parseIoctl(b []byte) (h ioctlHeader, attrs []attr, results []wireResult, err error) {
 	if len(b) < ioctlSize+abi.IoctlHdrSize {
 		return h, nil, nil, errWire

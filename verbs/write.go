@@ -4,15 +4,15 @@ package verbs
 
 import "github.com/nicless/nicless/verbs/internal/abi"
 
-// A writeCommand is a command of the interface before ioctl, in which programs wrote
-// structures to the device file. libibverbs sends those that have no method of their own
-// through DEVICE.INVOKE_WRITE. A command has one structure as its request and one as its
-// response, and private data of the driver for each.
+// A writeCommand is a command of the older interface, in which programs wrote structures to
+// the device file. libibverbs sends commands that have no method of their own through
+// DEVICE.INVOKE_WRITE. A command has one structure as its request and one as its response,
+// and the driver can add private data to each.
 type writeCommand struct {
 	number   uint32
 	name     string
 	request  int // least bytes of the request
-	known    int // bytes of the request that have a meaning here; what follows must be 0
+	known    int // bytes of the request that have a meaning here; the bytes after them must be 0
 	response int // least bytes of the response
 	driver   int // least bytes of the driver's request
 	run      func(c *call, req []byte) error
@@ -20,7 +20,7 @@ type writeCommand struct {
 
 var writeCommands map[uint32]*writeCommand
 
-func init() { // as for methods
+func init() { // not a literal, for the same reason as methods
 	writeCommands = make(map[uint32]*writeCommand)
 	for _, w := range allWriteCommands() {
 		writeCommands[w.number] = w
@@ -48,12 +48,12 @@ func allWriteCommands() []*writeCommand {
 	}
 }
 
-// extended is part of the number of a command that came later.
+// extended is set in the number of a command that was added later (EX_).
 const extended = abi.CmdFlagExtended
 
 // invokeWrite runs a write command. libibverbs sends a command without arguments to learn
-// whether it exists. As in the kernel, the sizes are checked before anything else, so
-// that the answer is ENOSPC if it does and EOPNOTSUPP if not.
+// whether the command exists. As in the kernel, the sizes are checked before anything else,
+// so the answer is ENOSPC if the command exists and EOPNOTSUPP if it does not.
 func invokeWrite(c *call) error {
 	n := c.value(abi.AttrWriteCmd)
 	w := writeCommands[uint32(n)]

@@ -2,8 +2,8 @@
 // far as package verbs serves it: numbers of objects, methods, attributes and commands,
 // flags, and the sizes and offsets of structures. It has constants only.
 //
-// One file stands for one header, and each constant has the C expression that it equals
-// as its comment: an enumerator, sizeof, or offsetof. The Go name is the C name without
+// Each file has constants of one header. The comment of a constant is the C expression that
+// the constant equals: an enumerator, sizeof, or offsetof. The Go name is the C name without
 // its prefix (UVERBS_, IB_UVERBS_, IB_USER_VERBS_, IBV_; MLX5_IB_ becomes MLX5) and, for
 // a field, the structure's name followed by the field's:
 //
@@ -12,8 +12,8 @@
 //	offsetof(struct ib_uverbs_reg_mr, start)       RegMRStart
 //	offsetof(struct mlx5_ib_create_cq, buf_addr)   MLX5CreateCQBufAddr
 //
-// TestHeaders has a C compiler evaluate each comment and compares. The values are
-// promises of the kernel to programs and do not change.
+// TestHeaders has a C compiler evaluate each comment and compare it with the constant. The
+// kernel has promised these values to programs, so they do not change.
 //
 // Sources: include/uapi/rdma of Linux (package linux-libc-dev of Debian), and
 // infiniband/verbs.h of rdma-core (package libibverbs-dev). All integers are in the

@@ -12,7 +12,7 @@ const (
 	CoreSupportOptionalMRAccess = 1 << 0 // IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS
 )
 
-// enum ib_uverbs_access_flags, of which the device knows bits 0 to 5 by the same numbers.
+// enum ib_uverbs_access_flags. The device knows bits 0 to 5 by the same numbers.
 const (
 	AccessLocalWrite    = 1 << 0     // IB_UVERBS_ACCESS_LOCAL_WRITE
 	AccessRemoteWrite   = 1 << 1     // IB_UVERBS_ACCESS_REMOTE_WRITE

@@ -1,6 +1,6 @@
 package abi
 
-// infiniband/verbs.h: numbers that the kernel and libibverbs share, and that only the header of libibverbs names.
+// infiniband/verbs.h: numbers that the kernel and libibverbs share, but that only the header of libibverbs names.
 
 // enum ibv_event_type.
 const (
@@ -25,7 +25,7 @@ const (
 	QPSErr   = 6 // IBV_QPS_ERR
 )
 
-// enum ibv_qp_attr_mask, of which the device knows the others by the same numbers.
+// enum ibv_qp_attr_mask: the bits that the device does not know. It knows the others by the same numbers.
 const (
 	QPEnSQDAsyncNotify = 1 << 2  // IBV_QP_EN_SQD_ASYNC_NOTIFY
 	QPAltPath          = 1 << 14 // IBV_QP_ALT_PATH

@@ -1,6 +1,6 @@
 /* Memory that is shared with the engine from the start, for programs that ask for it
- * (include/nicless/alloc.h): the engine works in it directly rather than have the kernel
- * copy. */
+ * (include/nicless/alloc.h). The engine works in this memory directly, so the kernel does
+ * not have to copy. */
 #include "shim.h"
 
 #include <errno.h>
@@ -18,7 +18,8 @@ struct piece {
 	uint32_t generation;
 };
 
-/* Changed under the lock, by one store at a time, so that the copy of a fork is consistent. */
+/* Changed under the lock. Every change is a single store, so that the copy that a fork makes
+ * is consistent. */
 static struct piece *pieces;
 
 /* Returns at least `size` bytes of zeros, at the start of a page; NULL, with errno set, on
@@ -59,7 +60,8 @@ NV_EXPORT void *nicless_alloc(size_t size) {
 	return NULL;
 }
 
-/* Frees memory of nicless_alloc: 0, or -1 if it is not from there. */
+/* Frees memory of nicless_alloc. Returns 0, or -1 with errno set, for example if the memory is
+ * not from nicless_alloc. */
 NV_EXPORT int nicless_free(void *at) {
 	struct piece **link, *piece;
 	struct nv_process *p;
@@ -79,7 +81,7 @@ NV_EXPORT int nicless_free(void *at) {
 		return nv_leave(p, &entry, EINVAL);
 	__atomic_store_n(link, piece->next, __ATOMIC_RELEASE);
 	munmap(piece->at, piece->length);
-	/* Only the connection over which it was allocated knows it. */
+	/* The server knows the memory only on the connection over which it was allocated. */
 	if (nv_connected(p) && piece->generation == p->generation) {
 		nv_begin(p, NV_FREE, 0);
 		q = nv_room(p, sizeof *q);

@@ -1,6 +1,6 @@
 /* The connection to the server: a hidden socket, made when a device is first opened. A
- * connection that has failed is given up, together with its contexts; the next device that
- * is opened gets a new one. */
+ * connection that has failed is given up, together with its contexts. The next device that
+ * is opened gets a new connection. */
 #include "shim.h"
 
 #include <errno.h>
@@ -24,13 +24,13 @@
 /* How many seconds the server may take to answer. Signals are blocked meanwhile. */
 enum { PATIENCE = 30 };
 
-/* The hidden descriptor gets a number from HIGH on, or below the limit on descriptors: away
- * from numbers that programs choose themselves, and not so high that the kernel has to
- * enlarge its table. */
+/* The hidden descriptor gets a number from HIGH on. If the limit on descriptors is too low for
+ * that, it gets one of the last BELOW_LIMIT numbers. Programs rarely choose such numbers
+ * themselves, and HIGH is not so high that the kernel needs a large table. */
 enum { HIGH = 4096, BELOW_LIMIT = 32 };
 
-/* Counted in memory that a fork copies, so that no child reuses a generation of its
- * ancestors. */
+/* The last generation. It is in memory that a fork copies, so that no child reuses a generation
+ * of its ancestors. */
 static uint32_t generations;
 
 bool nv_identify(int fd, const struct stat *st, struct nv_identity *id) {
@@ -111,8 +111,8 @@ static int reach(void) {
 	return hide(fd);
 }
 
-/* The engine reads and writes the program's memory. Where Yama restricts that, a process has
- * to name the process that may. */
+/* The engine reads and writes the program's memory. Where Yama restricts such access, this
+ * process has to name the process that may have it. */
 static void admit(int fd) {
 	struct ucred peer;
 	socklen_t size = sizeof peer;
@@ -121,7 +121,7 @@ static void admit(int fd) {
 }
 
 static int hello(struct nv_process *p) {
-	enum { NAME = 64 }; /* at most this much of it goes to the log */
+	enum { NAME = 64 }; /* at most so many bytes of the program's name go to the log */
 	static int other;
 	size_t length = strnlen(program_invocation_short_name, NAME);
 	const struct nv_welcome *w = (const struct nv_welcome *)(p->in + sizeof(struct nv_header));

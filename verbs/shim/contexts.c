@@ -20,7 +20,7 @@ struct slot {
 };
 
 static struct slot slots[MOST];
-static uint32_t used;   /* slots at or above are empty */
+static uint32_t used;   /* slots from this number on are empty */
 static uint32_t oldest; /* overwritten when all slots are used */
 
 bool nv_context_of(int fd, const struct stat *st, struct nv_context *c) {
@@ -81,7 +81,7 @@ void nv_context_add(const struct nv_context *c) {
 		__atomic_store_n(&used, n + 1, __ATOMIC_RELEASE);
 }
 
-/* Adds what the server answered about fd to the table. */
+/* Adds to the table what the server has answered about fd. */
 static int admit(struct nv_process *p, int fd, struct nv_context *c) {
 	const struct nv_opened *o = (const struct nv_opened *)(p->in + sizeof(struct nv_header));
 	if (p->in_length < sizeof(struct nv_header) + sizeof *o || !nv_identify(fd, NULL, &c->id) ||

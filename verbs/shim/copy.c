@@ -1,6 +1,7 @@
-/* Access to the program's memory. The kernel does the copying, so a bad pointer of the
- * program gives EFAULT, as from the kernel's own ioctl, and no SIGSEGV in this library.
- * Where these calls are forbidden (in some containers) a bad pointer ends the program. */
+/* Access to the program's memory. The kernel copies (process_vm_readv, process_vm_writev), so
+ * a bad pointer of the program gives EFAULT, as from the kernel's own ioctl, and no SIGSEGV
+ * in this library. Where these calls are forbidden, as in some containers, the library
+ * copies itself, and a bad pointer ends the program. */
 #include "shim.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* The engine accesses this program's memory by its process number. The number stays the same
  * when the process executes another program, and is reused after the process has ended. So
- * the engine first checks for the guard: random bytes in a page at a random address, which
- * no other program has, nor a child of a fork. */
+ * the engine first checks for the guard: random bytes in a page at a random address. Another
+ * program does not have these bytes there, and neither does a child of a fork. */
 #include "shim.h"
 
 #include <errno.h>
@@ -13,12 +13,13 @@
 #define MAP_FIXED_NOREPLACE 0x100000 /* before Linux 4.17 the address is only a hint */
 #endif
 
-/* Bits of addresses: on most machines, and on those with three levels of page tables. */
+/* Bits of a program's addresses: on most machines, and on machines with three levels of page
+ * tables. */
 static const int widths[] = {46, 38};
 
 enum { TRIES = 16 };
 
-/* Maps a page at a random address of so many bits; NULL, with errno set, on failure. */
+/* Maps a page at a random address of `bits` bits; NULL, with errno set, on failure. */
 static void *map(int bits, size_t page, uint64_t *cookie) {
 	uint64_t random[2];
 	void *at, *wish;

@@ -30,7 +30,7 @@ struct call {
 	struct ib_uverbs_attr attrs[MOST];
 };
 
-/* The rest of the answer. */
+/* The part of the answer that has not been read yet. */
 struct reader {
 	const uint8_t *at;
 	size_t left;
@@ -46,8 +46,8 @@ static const void *next(struct reader *r, size_t bytes) {
 	return at;
 }
 
-/* Copies what the program passed. It is read once: the copy is sent, and later decisions use
- * the copy. */
+/* Copies what the program passed. The program's memory is read only once: the copy is sent,
+ * and later decisions use the copy. */
 static int fetch(struct call *c) {
 	size_t bytes;
 	if (nv_fetch(c->p, &c->hdr, c->arg, sizeof c->hdr) != 0)
@@ -78,7 +78,7 @@ static int request(struct call *c, uint64_t context) {
 		if (nv_fetch(p, at, c->attrs[i].data, c->attrs[i].len) == 0)
 			continue;
 		if (i >= 64)
-			return EFAULT; /* `unreadable` has no bit for it */
+			return EFAULT; /* `unreadable` has no bit for this attribute */
 		memset(at, 0, c->attrs[i].len);
 		q->unreadable |= (uint64_t)1 << i;
 	}
@@ -162,8 +162,8 @@ static int apply(struct call *c, const struct nv_out *o, const void *bytes, cons
 	return EPROTO;
 }
 
-/* Writes the answer to the program's memory. The program gets the descriptors only if all of
- * it could be written. */
+/* Writes the answer to the program's memory. The program gets the descriptors only if the
+ * whole answer could be written. */
 static int answer(struct call *c) {
 	struct nv_process *p = c->p;
 	struct reader r = {p->in + sizeof(struct nv_header), p->in_length - sizeof(struct nv_header)};

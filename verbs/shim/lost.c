@@ -1,8 +1,9 @@
-/* The end of the engine. A thread that waits for events in a system call notices it, since
- * the read returns end of file. A program that spins on a completion queue makes no system
- * call and would spin for ever. So the kernel is asked to send a signal at the end of each
- * context's socket (O_ASYNC), and the handler ends the program by SIGTERM, which the program
- * may handle. That needs no thread, and costs nothing as long as the engine runs. */
+/* Ends the program after the end of the engine. A thread that waits for events in a system
+ * call notices the end, because the read returns end of file. A program that spins on a
+ * completion queue makes no system call and would spin for ever. So the kernel is asked to
+ * send a signal when the other end of a context's socket is closed (O_ASYNC). The handler
+ * of the signal ends the program by SIGTERM, which the program may handle. This needs no
+ * thread, and costs nothing as long as the engine runs. */
 #include "shim.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ static void lost(int signal, siginfo_t *info, void *ignored) {
 }
 
 /* The signal goes to this process only, not to a child or another process that has a copy of
- * the socket. If the signal is in use, the end of the engine goes unnoticed. */
+ * the socket. If the program uses the signal itself, the end of the engine goes unnoticed. */
 void nv_watch(int fd) {
 	struct sigaction now, ours;
 	int flags = fcntl(fd, F_GETFL);

@@ -1,5 +1,5 @@
 /* Paths that lead to devices. The directory of the server has a tree like the one below
- * /sys. Paths of programs are redirected to it:
+ * /sys. Paths of programs are redirected to this tree:
  *
  *   /sys/class/infiniband, /sys/class/infiniband_verbs, and everything below: always
  *   other paths in /sys: if they exist only in the tree (devices to which links point)
@@ -62,7 +62,7 @@ void nv_find(const char *path, struct nv_place *place) {
 	place->path = path;
 	place->device = -1;
 	place->ours = false;
-	/* The kernel refuses a NULL pointer. */
+	/* A NULL pointer is left for the kernel to refuse. */
 	if ((uintptr_t)path < 4096 || path[0] != '/' || (path[1] != 's' && path[1] != 'd') || !nv_dir())
 		return;
 	if (below(path, class_rdma) || below(path, class_verbs)) {
@@ -91,7 +91,7 @@ void nv_be_device(struct stat *st, dev_t rdev) {
 	st->st_blocks = 0;
 }
 
-/* The file says "major:minor". */
+/* The file contains "major:minor". */
 int nv_as_device(const struct nv_place *place, struct stat *st) {
 	char text[32] = "", *colon;
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, place->path, O_RDONLY | O_CLOEXEC);

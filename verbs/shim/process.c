@@ -1,9 +1,10 @@
 /* The state of this process, in memory that the kernel clears in a child (MADV_WIPEONFORK).
  *
- * A child begins with zeros, which mean: no connection, and the lock is free, whatever other
- * threads of the parent were doing at the fork. So no lock is held across a fork, and no
- * handler of pthread_atfork is needed, which a bare clone would not run. A child that shares
- * its parent's memory (vfork) is recognised by its process number and refused. */
+ * A child begins with zeros. They mean that there is no connection and that the lock is free,
+ * whatever other threads of the parent were doing at the fork. So no lock has to be held
+ * across a fork, and no handler of pthread_atfork is needed; a bare clone would not run one.
+ * A child that shares its parent's memory (vfork) is recognised by its process number and
+ * refused. */
 #include "shim.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 
 static struct nv_process *process;
 
-/* Returns the memory. If two threads make it at the same time, the first one's is used. */
+/* Returns the state. If two threads make it at the same time, both use that of the first. */
 static struct nv_process *state(void) {
 	static int said;
 	struct nv_process *p = __atomic_load_n(&process, __ATOMIC_ACQUIRE), *made;
@@ -55,8 +56,8 @@ struct nv_process *nv_enter(struct nv_entry *e) {
 		errno = EIO;
 		return NULL;
 	}
-	/* Signals are blocked first: a handler that ran after the lock and called this
-	 * library would wait for its own thread. */
+	/* Signals are blocked before the lock is taken: a signal handler that called this
+	 * library while its own thread has the lock would wait for ever. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &e->signals);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &e->cancel);

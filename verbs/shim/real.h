@@ -1,4 +1,4 @@
-/* The functions that this library wraps, and how to call the ones behind them. */
+/* The functions that this library wraps, and how to call them without the wrapper. */
 #ifndef NICLESS_VERBS_REAL_H
 #define NICLESS_VERBS_REAL_H
 

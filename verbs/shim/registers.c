@@ -1,15 +1,15 @@
-/* UAR pages. Programs map them one by one at any time, but sealed memory cannot be mapped
- * for writing any more. So all pages of a context are mapped at once, before they are
- * sealed, and the program gets copies of that mapping (mremap), which the seal does not
- * forbid. */
+/* UAR pages. Programs map them one by one at any time, but sealed memory cannot be mapped for
+ * writing any more. So all UAR pages of a context are mapped at once, before they are sealed.
+ * The program gets copies of that mapping (mremap), which the seal does not forbid. */
 #include "shim.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* In a page of its own before the mapping. Children of a fork inherit neither: their process
- * state is empty, so nothing would refer to them. */
+/* The UAR pages of one context. This structure is in a page of its own, right before the
+ * mapping. A child of a fork inherits neither: its process state is empty, so nothing in the
+ * child would refer to them. */
 struct nv_registers {
 	struct nv_registers *next;
 	struct nv_identity context;
@@ -27,8 +27,8 @@ static struct nv_registers *find(const struct nv_process *p, const struct nv_ide
 	return r;
 }
 
-/* This library does not see that a program closes a descriptor. The server marks the end of
- * a context in its UAR pages. */
+/* Unmaps the UAR pages of contexts that have ended. This library does not see when a program
+ * closes a descriptor, so the server marks the end of a context in the context's UAR pages. */
 static void forget_ended(struct nv_process *p) {
 	struct nv_registers **link = &p->registers, *r;
 	while ((r = *link)) {
@@ -81,7 +81,7 @@ int nv_map_registers(struct nv_process *p, const struct nv_identity *context, co
 	r = find(p, context);
 	if (!r || m->offset >= r->length || length > r->length - m->offset)
 		return EPROTO;
-	/* An old length of 0 copies a shared mapping. */
+	/* With an old length of 0, mremap copies a shared mapping. */
 	if (mremap(mapping(r) + m->offset, 0, length, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED ||
 	    madvise(at, length, MADV_DOFORK) != 0)
 		return errno;

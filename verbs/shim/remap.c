@@ -1,7 +1,7 @@
-/* Remaps pages of the program into shared memory: copies them there and maps the copy over
- * them. A store of another thread between the two would be lost. So the pages are write-
- * protected meanwhile (userfaultfd), and a thread that stores to them waits in the kernel
- * until the new mapping is in place.
+/* Remaps pages of the program into shared memory: copies the pages there and maps the copy
+ * over them. A store of another thread between these two steps would be lost. So the pages
+ * are write-protected meanwhile (userfaultfd), and a thread that stores to them waits in the
+ * kernel until the new mapping is in place.
  *
  * The thread that remaps must not store to those pages itself. It writes to its stack, to
  * its thread-local data and to this library's state; a range that overlaps these is refused.
@@ -31,8 +31,8 @@ static int sys_ioctl(int fd, unsigned long request, void *arg) {
 	return (int)syscall(SYS_ioctl, fd, request, arg);
 }
 
-/* Opens a userfaultfd that can write-protect, for faults of user code only, which needs no
- * privilege. */
+/* Opens a userfaultfd that can write-protect pages. It needs no privilege, because it handles
+ * only faults of user code. */
 static int open_uffd(void) {
 	struct uffdio_api api;
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY), error;
@@ -64,8 +64,9 @@ bool nv_has_uffd(void) {
 	return fd >= 0;
 }
 
-/* Pages that are not present cannot be protected, so they are made present first. That fails
- * if the program may not write to them, and then remapping fails. */
+/* Write-protects pages. Pages that are not present cannot be protected, so they are made
+ * present first. This fails, and remapping fails with it, if the program may not write to
+ * the pages. */
 static int protect(int uffd, void *at, size_t length) {
 	struct uffdio_register reg;
 	struct uffdio_writeprotect wp;
@@ -88,8 +89,9 @@ static bool touches(const void *what, size_t bytes, uint64_t addr, uint64_t leng
 	return at < addr + length && addr < at + bytes;
 }
 
-/* What this thread writes while the pages are protected: the stack below this frame, and
- * errno. The memory just above is its stack too, which must not be shared with children. */
+/* Reports whether a range overlaps memory that this thread writes while the pages are
+ * protected: the stack below this frame, errno, and the state of the process. The memory just
+ * above this frame is stack too, and must not become shared with children. */
 static bool is_own(const struct nv_process *p, uint64_t addr, uint64_t length) {
 	enum { MARGIN = 64 * 1024 };
 	const char *frame = __builtin_frame_address(0);
@@ -97,8 +99,8 @@ static bool is_own(const struct nv_process *p, uint64_t addr, uint64_t length) {
 	       touches(p, sizeof *p, addr, length);
 }
 
-/* Without userfaultfd nothing has checked what kind of pages these are. Only pages that are
- * present, and neither of a file nor shared, may be replaced. */
+/* Returns 0 if the page at addr may be replaced, else EINVAL. Without userfaultfd nothing else
+ * has checked what kind of page it is. It must be present, and neither of a file nor shared. */
 static int private_page(uint64_t addr) {
 	enum { FILE_OR_SHARED = 61, PRESENT = 63 }; /* bits, Documentation/admin-guide/mm/pagemap.rst */
 	uint64_t entry = 0;
@@ -119,7 +121,7 @@ int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int mem
 		return EBUSY;
 	uffd = open_uffd();
 	if (uffd < 0 && length > page)
-		return EOPNOTSUPP; /* one page is allowed: of doorbell records, whose lost stores the server expects */
+		return EOPNOTSUPP; /* one page is allowed: of doorbell records, to which the server expects lost stores */
 	copy = nv_sys_mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memory, (off_t)offset);
 	if (copy == MAP_FAILED) {
 		error = errno;

@@ -1,5 +1,5 @@
-/* One request and its answer over the connection: a datagram each, and descriptors with
- * either. */
+/* One request and its answer over the connection. Each is one datagram, and can have
+ * descriptors. */
 #include "shim.h"
 
 #include <errno.h>

@@ -3,11 +3,11 @@
  *   real.c       the functions that the library wraps
  *   start.c      the environment; whether there is anything to do
  *   process.c    the state of the process, which a fork clears, and the one lock
- *   guard.c      how the engine tells this program from one that is executed after it
+ *   guard.c      how the engine tells this program from one that its process executes later
  *   connect.c    the connection to the server
  *   server.c     one request and its answer
  *   contexts.c   which sockets are devices
- *   lost.c       the end of the engine
+ *   lost.c       ends the program after the end of the engine
  *   copy.c       access to the program's memory without faults
  *   paths.c      paths below /sys and /dev/infiniband
  *   ioctl.c      one ioctl
@@ -49,7 +49,7 @@ const char *nv_dir(void);
 /* Returns what the user asked for: NV_WANT_*. */
 uint32_t nv_wants(void);
 
-/* Prints one line to standard error, once for each `once`. */
+/* Prints one line to standard error. Only the first call for each `once` prints. */
 void nv_say(int *once, const char *format, ...) __attribute__((__format__(__printf__, 2, 3)));
 
 /* process.c */
@@ -60,12 +60,12 @@ struct nv_identity {
 	uint64_t cookie;
 };
 
-/* All zeros: the process has done nothing yet. */
+/* The state of this process. While all of it is 0, the process has done nothing yet. */
 struct nv_process {
 	pid_t pid;
 	pthread_mutex_t lock; /* guards all that follows */
 
-	uint32_t generation; /* of the connection; 0: none */
+	uint32_t generation; /* number of the connection; 0: there is none */
 	int fd;
 	struct nv_identity self; /* of fd */
 	uint32_t tag;
@@ -73,7 +73,7 @@ struct nv_process {
 	struct nv_registers *registers; /* of each context */
 	const uint64_t *guard;          /* NULL: not made yet */
 
-	size_t out_length; /* more than the buffer has: the request did not fit */
+	size_t out_length; /* more than the size of out: the request did not fit */
 	int out_fds[NV_MAX_FDS];
 	int out_count;
 
@@ -94,27 +94,27 @@ struct nv_entry {
 /* Locks the process, with signals and cancellation blocked; NULL, with errno set, on failure. */
 struct nv_process *nv_enter(struct nv_entry *e);
 
-/* Unlocks it. Returns 0 with errno as it was before, or -1 with errno = error. */
+/* Unlocks the process. Returns 0 with errno as it was before nv_enter, or -1 with errno = error. */
 int nv_leave(struct nv_process *p, const struct nv_entry *e, int error);
 
-/* guard.c: under the lock. NULL: it could not be made. */
+/* guard.c: called under the lock. Returns NULL if the guard could not be made. */
 const uint64_t *nv_guard(struct nv_process *p);
 
-/* connect.c: all under the lock but nv_identify. */
+/* connect.c: all but nv_identify are called under the lock. */
 
-int nv_connect(struct nv_process *p);    /* unless connected: 0 or an errno */
-bool nv_connected(struct nv_process *p); /* and the descriptor is still that socket */
-void nv_give_up(struct nv_process *p);   /* the connection and its contexts */
+int nv_connect(struct nv_process *p);    /* connects, unless connected; returns 0 or an errno */
+bool nv_connected(struct nv_process *p); /* checks also that the descriptor is still that socket */
+void nv_give_up(struct nv_process *p);   /* gives up the connection and its contexts */
 
 /* Stores which socket fd is. st, unless NULL, is the result of fstat. */
 bool nv_identify(int fd, const struct stat *st, struct nv_identity *id);
 
-/* server.c: all under the lock. */
+/* server.c: all are called under the lock. */
 
 void nv_begin(struct nv_process *p, uint16_t op, uint64_t context);
-void *nv_room(struct nv_process *p, size_t bytes); /* appends zeros to the request; NULL: too long */
-int nv_ask(struct nv_process *p);                  /* sends it; 0 or an errno, of the answer or the connection */
-void nv_close_fds(struct nv_process *p);           /* those of the answer that were not taken */
+void *nv_room(struct nv_process *p, size_t bytes); /* appends zeros to the request; NULL: it is too long */
+int nv_ask(struct nv_process *p);                  /* sends the request; 0, or an errno of the answer or connection */
+void nv_close_fds(struct nv_process *p);           /* closes descriptors of the answer that were not taken */
 int nv_take_fd(struct nv_process *p, uint32_t n);  /* takes the n-th descriptor of the answer; -1: none */
 
 /* contexts.c */
@@ -127,10 +127,10 @@ struct nv_context {
 
 /* Reports whether fd is a context in the table. st, unless NULL, is the result of fstat. Takes no lock. */
 bool nv_context_of(int fd, const struct stat *st, struct nv_context *c);
-void nv_context_add(const struct nv_context *c); /* under the lock */
+void nv_context_add(const struct nv_context *c); /* called under the lock */
 
-/* Stores in *c which context fd is, and asks the server if it is not in the table.
- * Returns 0, ENOTTY if it is no context, or another errno. Under the lock. */
+/* Stores in *c which context fd is, and asks the server if fd is not in the table. Returns
+ * 0, ENOTTY if fd is no context, or another errno. Called under the lock. */
 int nv_adopt(struct nv_process *p, int fd, struct nv_context *c);
 
 /* Opens uverbs `device`: returns a descriptor, or -1 with errno set. */
@@ -138,10 +138,10 @@ int nv_open_device(uint32_t device, int flags);
 
 /* lost.c */
 
-/* Ends this process when the other end of a context's socket is closed. */
+/* Arranges that this process ends when the other end of fd, a context's socket, is closed. */
 void nv_watch(int fd);
 
-/* copy.c: 0 or EFAULT */
+/* copy.c: both return 0 or EFAULT. */
 int nv_fetch(const struct nv_process *p, void *to, uint64_t from, size_t bytes);
 int nv_store(const struct nv_process *p, uint64_t to, const void *from, size_t bytes);
 
@@ -155,18 +155,18 @@ int nv_ioctl(int fd, uint64_t arg);
 /* mmap.c */
 void *nv_sys_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
 
-/* Seals memory that is mapped here: from then on no process can punch holes into it or map
- * it for writing. Returns 0 or an errno. */
+/* Seals memory that is mapped here: from then on no process can punch holes into the memory
+ * or map it for writing. Returns 0 or an errno. */
 int nv_seal(int memory);
 
-/* The part of a mapping that is the same for every kind: reserves addresses, sends the
- * request, maps the memory of the answer there, seals it, and stores the address in *at.
- * context may be NULL. Under the lock. Returns 0 or an errno. */
+/* Makes a mapping of any kind: reserves addresses, sends the request, maps the memory of the
+ * answer there, seals the memory, and stores its address in *at. context may be NULL. Called
+ * under the lock. Returns 0 or an errno. */
 int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context, void **at, size_t length, int prot,
            int flags, uint64_t offset);
 
-/* registers.c: maps a UAR page of a context at `at`, as the answer m says. memory came with the
- * answer, or is -1. Under the lock. Returns 0 or an errno. */
+/* registers.c: maps a UAR page of a context at `at`, as the answer m says. memory is the
+ * descriptor that came with the answer, or -1. Called under the lock. Returns 0 or an errno. */
 int nv_map_registers(struct nv_process *p, const struct nv_identity *context, const struct nv_mapped *m, int memory,
                      void *at, size_t length, int prot);
 
@@ -183,7 +183,7 @@ struct nv_place {
 
 void nv_find(const char *path, struct nv_place *place);
 
-/* Changes the result of stat for the file "dev" to that for the device. */
+/* Changes the result of stat for the file "dev" to the result for the device. */
 int nv_as_device(const struct nv_place *place, struct stat *st);
 void nv_be_device(struct stat *st, dev_t rdev);
 

@@ -20,7 +20,8 @@ enum { UNKNOWN, OFF, ON };
 static int state;
 static char dir[LONGEST];
 
-/* May run in several threads at once, before the constructor: all get the same result. */
+/* May run in several threads at once, and before the constructor. All threads get the same
+ * result. */
 const char *nv_dir(void) {
 	static int said;
 	int now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
@@ -44,8 +45,8 @@ uint32_t nv_wants(void) {
 	return fast && strcmp(fast, "1") == 0 ? NV_WANT_FAST : 0;
 }
 
-/* By these variables libmlx5 gets the memory of its rings by an mmap of the device, and
- * falls back to its own. Values that the user has set stay. */
+/* These variables make libmlx5 get the memory of its rings by an mmap of the device. If the
+ * mmap fails, libmlx5 uses memory of its own. A value that the user has set is not changed. */
 __attribute__((__constructor__)) static void start(void) {
 	static const char *const rings[] = {"MLX_QP_ALLOC_TYPE", "MLX_CQ_ALLOC_TYPE", "MLX_SRQ_ALLOC_TYPE",
 	                                    "MLX_RWQ_ALLOC_TYPE"};

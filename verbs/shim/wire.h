@@ -19,14 +19,14 @@
 enum nv_op {
 	NV_HELLO = 1, /* nv_hello -> nv_welcome: first, once in each connection */
 	NV_OPEN = 2,  /* nv_open -> nv_opened + [context socket] */
-	NV_ADOPT = 3, /* nothing + [descriptor] -> nv_opened: is it a context, and which? */
+	NV_ADOPT = 3, /* nothing + [descriptor] -> nv_opened: which context is the descriptor, if any? */
 	NV_IOCTL = 4, /* nv_ioctl... -> nv_answer... */
 	NV_MMAP = 5,  /* nv_mmap -> nv_mapped + [memory] */
 	NV_ALLOC = 6, /* nv_mmap (context 0) -> nv_mapped + [memory]: shared from the start */
 	NV_FREE = 7,  /* nv_mmap: memory of an NV_ALLOC, after it was unmapped */
 };
 
-/* Before every datagram. */
+/* Begins every datagram. */
 struct nv_header {
 	uint16_t op;
 	uint16_t flags;   /* NV_ANSWER, NV_AGAIN */
@@ -45,8 +45,8 @@ struct nv_hello {
 	uint16_t minor;
 	uint32_t wants; /* NV_WANT_* */
 	uint32_t zero;
-	uint64_t guard;  /* address at which this program alone has the 8 bytes of cookie; 0: none */
-	uint64_t cookie; /* the engine copies memory of a process only if it finds them there */
+	uint64_t guard;  /* address of 8 bytes that only this program has there; 0: none */
+	uint64_t cookie; /* these 8 bytes: without them at guard the engine copies no memory of the process */
 	/* then the program's name, for the log, to the end of the datagram */
 };
 
@@ -73,16 +73,16 @@ struct nv_opened {
 /* A request NV_IOCTL is: nv_ioctl; the struct ib_uverbs_ioctl_hdr and its num_attrs
  * attributes as the program passed them; then for each attribute with len > 8, in order,
  * the len bytes to which its data points, padded to a multiple of 8; then `results`
- * nv_result. If the program has no memory there, the shim sends zeros and sets the
- * attribute's bit in `unreadable` (bit n: attribute n, n < 64); the server answers EFAULT
- * if it needs them.
+ * nv_result. If data points to no memory of the program, the shim sends zeros and sets the
+ * attribute's bit in `unreadable` (bit n for attribute n, n < 64); the server answers EFAULT
+ * if it needs these bytes.
  *
- * The request brings the descriptors of the nv_result of kind NV_NEED_FD without error, in
- * order. */
+ * The request brings one descriptor for each nv_result of kind NV_NEED_FD that has no error,
+ * in the order of the results. */
 struct nv_ioctl {
 	uint64_t unreadable;
-	uint32_t results; /* how many nv_result follow at the end: 0 at first */
-	uint32_t bytes;   /* of the program's header and attributes: hdr.length */
+	uint32_t results; /* number of nv_result at the end; 0 when the ioctl is sent first */
+	uint32_t bytes;   /* length of the program's header and attributes: hdr.length */
 };
 
 /* An answer without NV_AGAIN is: uint64_t count; then count nv_out, each followed
@@ -90,7 +90,7 @@ struct nv_ioctl {
 struct nv_out {
 	uint16_t attr;   /* index of the attribute */
 	uint16_t kind;   /* NV_OUT_* */
-	uint32_t length; /* of what follows */
+	uint32_t length; /* of the bytes that follow */
 	uint64_t value;
 };
 
@@ -98,14 +98,16 @@ enum nv_out_kind {
 	NV_OUT_BYTES = 1,    /* write the bytes to where data points, set the attribute's flags |= 2 */
 	NV_OUT_VALUE = 2,    /* data = value */
 	NV_OUT_FD = 3,       /* data = descriptor number `value` of the answer */
-	NV_OUT_FD_INSIDE = 4 /* uint32 at byte `value & 0xffffffff` of where data points =
-	                        descriptor number `value >> 32`; comes behind its NV_OUT_BYTES */
+	NV_OUT_FD_INSIDE = 4 /* the uint32 at byte `value & 0xffffffff` of where data points =
+	                        descriptor number `value >> 32`; comes after the NV_OUT_BYTES
+	                        of the same attribute */
 };
 
 /* An answer with NV_AGAIN is: uint64_t count; then count nv_need. It brings the memory for
  * the needs of kind NV_NEED_REMAP as descriptors, in order. The shim meets all needs and
- * sends the same ioctl again with one nv_result for each, after those of earlier answers:
- * the server keeps no state in between. After four such answers the shim gives up. */
+ * sends the same ioctl again with one nv_result for each need. They come after the results
+ * for earlier answers, because the server keeps no results. The shim accepts four such
+ * answers to an ioctl; if there is another one, it gives up. */
 struct nv_need {
 	uint16_t attr; /* NV_NEED_FD: of this attribute */
 	uint16_t kind; /* NV_NEED_* */
@@ -117,20 +119,20 @@ struct nv_need {
 
 enum nv_need_kind {
 	NV_NEED_FD = 1,   /* send the descriptor whose number is the attribute's data */
-	NV_NEED_REMAP = 2 /* put these pages into shared memory: copy them there and map
-	                     it over them, without losing stores of other threads; then
-	                     seal it */
+	NV_NEED_REMAP = 2 /* put these pages into the memory of the answer: copy them there
+	                     and map the memory over them, without losing stores of other
+	                     threads; then seal the memory */
 };
 
 struct nv_result {
 	uint16_t attr;
-	uint16_t kind;  /* as of the need */
-	int32_t error;  /* 0 or an errno: EBADF for a descriptor; for a remap, that of the call that failed */
-	uint64_t addr;  /* as of the need */
+	uint16_t kind;  /* of the need */
+	int32_t error;  /* 0 or an errno: EBADF for a descriptor; for a remap, the errno of the call that failed */
+	uint64_t addr;  /* of the need */
 };
 
 /* The program maps `length` bytes, whole pages, of its context from `offset` on. The shim has
- * reserved them at addr, and maps the memory of the answer over them. */
+ * reserved the addresses from addr on, and maps the memory of the answer there. */
 struct nv_mmap {
 	uint64_t addr;
 	uint64_t length;
@@ -141,18 +143,18 @@ struct nv_mmap {
 
 struct nv_mapped {
 	uint64_t offset; /* in the memory of the answer */
-	uint64_t whole;  /* bytes of all UAR pages, if it is a UAR page; else 0 */
+	uint64_t whole;  /* for a UAR page, the bytes of all UAR pages; else 0 */
 };
 
-/* After mapping it the shim seals the memory of an answer (F_SEAL_FUTURE_WRITE and
- * F_SEAL_SEAL), unless it is sealed already: from then on no process can punch holes into
- * it, for which the engine would wait, or map it for writing. The server does not use the
- * memory before that.
+/* After the shim has mapped the memory of an answer, it seals the memory (F_SEAL_FUTURE_WRITE
+ * and F_SEAL_SEAL), unless the memory is sealed already. From then on no process can map the
+ * memory for writing or punch holes into it (a hole could make the engine wait). The server
+ * does not use the memory before it is sealed.
  *
- * So UAR pages are mapped all at once: the shim maps `whole` bytes, keeps the mapping, and
- * gives the program copies of it. Only the answer for the first UAR page that a process
- * maps of a context brings the memory. When the context has ended, the server stores 1 in
- * the word at offset NV_GONE of it. */
+ * Since sealed memory cannot be mapped for writing again, UAR pages are mapped all at once:
+ * the shim maps `whole` bytes, keeps the mapping, and gives the program copies of it. Only
+ * the answer for the first UAR page that a process maps of a context brings the memory. When
+ * the context has ended, the server stores 1 in the word at offset NV_GONE of the memory. */
 #define NV_GONE 0x7f8u
 
 #endif

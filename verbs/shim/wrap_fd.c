@@ -11,8 +11,9 @@
 
 #include "real.h"
 
-/* The kernel serves every other ioctl. For a socket it returns ENOTTY, as for a device;
- * those that work for every descriptor work for a device's socket too. */
+/* The kernel serves every other ioctl. If the socket of a device does not have an ioctl, the
+ * kernel returns ENOTTY, as for a device. An ioctl that works for every descriptor works for
+ * the socket of a device too. */
 NV_EXPORT int ioctl(int fd, unsigned long request, ...) {
 	va_list args;
 	void *arg;
@@ -32,7 +33,8 @@ NV_EXPORT int ioctl(int fd, unsigned long request, ...) {
 	return NV_REAL(ioctl)(fd, request, arg);
 }
 
-/* libibverbs asks there first, and would not read the tree if it were answered. */
+/* libibverbs asks the kernel for devices over this netlink socket first, and would not read
+ * the tree if it got an answer. */
 NV_EXPORT int socket(int domain, int type, int protocol) {
 	if (domain == AF_NETLINK && protocol == NETLINK_RDMA && nv_dir()) {
 		errno = EPROTONOSUPPORT;

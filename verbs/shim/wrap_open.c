@@ -1,4 +1,4 @@
-/* open and its variants: of a device, or of a file in the tree in place of the kernel's. */
+/* open and its variants: they open a device, or a file in the tree in place of the kernel's. */
 #include "shim.h"
 
 #include <dirent.h>
@@ -8,7 +8,7 @@
 
 #include "real.h"
 
-/* What compilers replace open with in fortified programs. */
+/* Compilers replace open with these in fortified programs. */
 NV_EXPORT int __open_2(const char *path, int flags);
 NV_EXPORT int __open64_2(const char *path, int flags);
 NV_EXPORT int __openat_2(int dir, const char *path, int flags);

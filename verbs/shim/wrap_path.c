@@ -11,13 +11,13 @@
 
 #include "real.h"
 
-/* What compilers replace these with in fortified programs. */
+/* Compilers replace readlink, readlinkat and realpath with these in fortified programs. */
 NV_EXPORT ssize_t __readlink_chk(const char *path, char *to, size_t size, size_t room);
 NV_EXPORT ssize_t __readlinkat_chk(int dir, const char *path, char *to, size_t size, size_t room);
 NV_EXPORT char *__realpath_chk(const char *path, char *to, size_t room);
 
-/* Every user may read and write a device; the file to which its path is redirected is read-
- * only. */
+/* Changes *mode so that access to the file to which a device's path is redirected is answered
+ * as for the device. Every user may read and write the device, but the file is read-only. */
 static bool mode_of_device(const struct nv_place *place, int *mode) {
 	if (place->device < 0)
 		return true;
@@ -70,9 +70,9 @@ NV_EXPORT ssize_t __readlinkat_chk(int dir, const char *path, char *to, size_t s
 	return NV_REAL(__readlinkat_chk)(dir, place.path, to, size, room);
 }
 
-/* The real path of a device is its own path. A path in the tree is returned as the path in
- * /sys. If the directory of the server is itself reached by a link, the real path stays as
- * it is. */
+/* The real path of a device is the path itself. A real path in the tree is changed to the path
+ * in /sys. If the directory of the server is itself reached by a link, the real path is not
+ * changed. */
 static const char *resolved(const struct nv_place *place, const char *path) {
 	return place->device >= 0 && NV_REAL(access)(place->path, F_OK) == 0 ? path : NULL;
 }
@@ -106,7 +106,7 @@ NV_EXPORT char *__realpath_chk(const char *path, char *to, size_t room) {
 NV_EXPORT char *canonicalize_file_name(const char *path) { return realpath(path, NULL); }
 
 /* A pattern for paths that are always redirected is matched in the tree. Patterns that begin
- * higher up match the kernel's files. */
+ * with a directory above these paths match the kernel's files. */
 static const char *pattern_of(const char *pattern, int flags, char *room) {
 	static const char prefix[] = "/sys/class/infiniband";
 	const char *from = nv_dir();

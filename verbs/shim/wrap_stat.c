@@ -7,7 +7,7 @@
 
 #include "real.h"
 
-/* What programs call that were linked before glibc 2.33. */
+/* Programs that were linked before glibc 2.33 call these. */
 NV_EXPORT int __xstat(int version, const char *path, struct stat *st);
 NV_EXPORT int __xstat64(int version, const char *path, struct stat64 *st);
 NV_EXPORT int __lxstat(int version, const char *path, struct stat *st);
@@ -26,7 +26,7 @@ static int path_seen(int result, const struct nv_place *place, void *st) {
 	return result == 0 && place->device >= 0 ? nv_as_device(place, st) : result;
 }
 
-/* The same for a descriptor. */
+/* Changes the result of a successful stat of a descriptor in the same way. */
 static int fd_seen(int result, int fd, void *st) {
 	struct nv_context c;
 	if (result == 0 && S_ISSOCK(((struct stat *)st)->st_mode) && nv_dir() && nv_context_of(fd, st, &c))

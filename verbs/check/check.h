@@ -1,5 +1,5 @@
 /* What the programs in this directory share: reporting a failure, and patterns of bytes that
- * can be told apart. They are ordinary verbs programs; only the kind of memory named
+ * can be told apart. The programs are ordinary verbs programs; only the kind of memory named
  * "shared" (memory.c) is specific to nicless. */
 #ifndef NICLESS_CHECK_H
 #define NICLESS_CHECK_H
@@ -12,7 +12,7 @@
 
 #include <infiniband/verbs.h>
 
-/* Ends the program with the condition that does not hold, and its place. */
+/* Ends the program with a message that has the place and the reason of the failure. */
 void fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4), noreturn));
 
 #define FAIL(...) fail(__FILE__, __LINE__, __VA_ARGS__)
@@ -34,9 +34,9 @@ void fail(const char *file, int line, const char *format, ...) __attribute__((fo
 /* What the thread is doing, for the message of a failure. */
 extern __thread char doing[160];
 
-/* Byte number index of the pattern seed. */
+/* Returns byte number index of the pattern of seed. */
 uint8_t pattern_byte(uint64_t seed, size_t index);
-/* The bytes first, first+1, ... of the pattern seed. */
+/* Write, and check, the bytes first, first+1, ... of the pattern of seed. */
 void pattern_fill(uint8_t *to, uint64_t seed, size_t first, size_t n);
 void pattern_check(const uint8_t *at, uint64_t seed, size_t first, size_t n, const char *what);
 

@@ -7,7 +7,7 @@ static const int everything =
 
 void swap(struct end *e, const void *mine, void *theirs, size_t n) {
 	size_t done = 0;
-	MUST(write(e->talk, mine, n) == (ssize_t)n); /* little: the socket holds it */
+	MUST(write(e->talk, mine, n) == (ssize_t)n); /* n is small enough for the socket's buffer */
 	while (done < n) {
 		ssize_t got = read(e->talk, (char *)theirs + done, n - done);
 		if (got <= 0)

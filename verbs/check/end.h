@@ -1,7 +1,6 @@
-/* One of two ends that work with each other: two threads with a context each, or two
- * processes. Both run the same list of steps, and the active one posts. What one end has to
- * tell the other goes over a socket in both directions at once, so each exchange is a
- * barrier too. */
+/* One of two ends that work with each other. The ends are two threads with a context each, or
+ * two processes. Both run the same list of steps, and the active end posts. The ends talk over
+ * a socket. In each exchange both ends send, so each exchange is a barrier too. */
 #ifndef NICLESS_CHECK_END_H
 #define NICLESS_CHECK_END_H
 
@@ -39,7 +38,7 @@ void end_close(struct end *e);
 
 /* Sends mine to the other end and receives the same number of bytes. */
 void swap(struct end *e, const void *mine, void *theirs, size_t n);
-/* A barrier. */
+/* Waits until the other end is at the same step. */
 void meet(struct end *e, const char *step);
 /* Returns the key of the passive end's memory, at both ends. */
 struct key show(struct end *e, const struct ibv_mr *mr);
@@ -47,11 +46,11 @@ struct key show(struct end *e, const struct ibv_mr *mr);
 struct link_config {
 	enum ibv_qp_type type;
 	int srq;                /* receives come from the end's SRQ */
-	int access;             /* 0: all of it */
+	int access;             /* access rights that the peer gets; 0: all */
 	uint8_t rnr_retry;      /* 7: unlimited */
 	uint8_t retry;          /* 0 means 7 */
 	uint8_t timeout;        /* 0 means 14 */
-	int self;               /* connected to itself; the other end takes no part */
+	int self;               /* the queue pair is connected to itself; the other end takes no part */
 };
 
 /* Makes a queue pair and connects it to the one that the other end makes, or to itself. */

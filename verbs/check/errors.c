@@ -1,4 +1,4 @@
-/* Requests that must fail: their status, and that of the requests behind them. */
+/* Requests that must fail: their status, and the status of the requests after them. */
 #include "steps.h"
 
 enum { SIZE = 4096 };
@@ -12,11 +12,11 @@ struct error {
 	uint32_t wrong_lkey;   /* XORed into the local key */
 	uint32_t length;
 	int mr_access;         /* access rights of the passive end's memory, in addition to local write */
-	int qp_access;         /* 0: all */
+	int qp_access;         /* access rights of the queue pairs; 0: all */
 	uint32_t receive;      /* bytes of the receive that the passive end posts; 0: none */
 	uint8_t rnr_retry;
-	enum ibv_wc_status status;  /* the sender's */
-	enum ibv_wc_status receives; /* the receiver's, if one was posted */
+	enum ibv_wc_status status;  /* of the request */
+	enum ibv_wc_status receives; /* of the receive, if one was posted */
 };
 
 #define W IBV_ACCESS_REMOTE_WRITE
@@ -123,7 +123,7 @@ static void one(struct end *e, const struct error *c) {
 	meet(e, c->name);
 }
 
-/* With the key of memory that is no longer registered. */
+/* A write with the key of memory that is no longer registered. */
 static void deregistered(struct end *e) {
 	struct error c = cases[0];
 	struct link_config f = {IBV_QPT_RC, 0, 0, 7, 0, 0, 0};
@@ -151,10 +151,10 @@ static void deregistered(struct end *e) {
 	free(at);
 }
 
-/* To a peer whose queue pair is gone. */
+/* A write to a peer whose queue pair has been destroyed. */
 static void gone(struct end *e) {
 	struct error c = cases[0];
-	struct link_config f = {IBV_QPT_RC, 0, 0, 7, 1, 8, 0}; /* 1 ms */
+	struct link_config f = {IBV_QPT_RC, 0, 0, 7, 1, 8, 0}; /* timeout 8 is 1 ms */
 	struct link l = link_open(e, &f);
 	uint8_t *at = malloc(SIZE);
 	struct ibv_mr *mr;

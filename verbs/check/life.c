@@ -3,8 +3,8 @@
  *   twice             opens the device twice, and uses both
  *   fork              forks while it has objects; the child opens the device for itself
  *   exec PROGRAM      forks while it has objects, and executes a program in the child
- *   replace PROGRAM   executes a program in its place while it has objects
- *   beside            has its rings and records side by side, in memory of its own
+ *   replace PROGRAM   executes a program in its own process while it has objects
+ *   beside            has rings and doorbell records in the same pages, in memory of its own
  *   hold              makes objects, says so, and waits to be killed */
 #include "check.h"
 
@@ -89,7 +89,7 @@ static void destroy(struct objects *o) {
 	free(o->at);
 }
 
-/* An allocator that starts rings inside a page, with records right behind them. */
+/* An allocator that starts rings inside a page and puts doorbell records right after them. */
 static void *next_bytes(struct ibv_pd *pd, void *arena, size_t size, size_t align, uint64_t type) {
 	static size_t used;
 	(void)pd;
@@ -110,7 +110,7 @@ static void keep(struct ibv_pd *pd, void *arena, void *at, uint64_t type) {
 	(void)type;
 }
 
-/* A parent domain with that allocator. */
+/* Uses a parent domain with the allocator next_bytes. */
 static void beside(void) {
 	struct ibv_parent_domain_init_attr a = {0};
 	struct objects o;
@@ -163,7 +163,7 @@ static void forks(void) {
 	if (child == 0) {
 		strcpy(doing, "the child");
 		errno = 0;
-		MUST(!ibv_alloc_pd(o.context)); /* its parent's */
+		MUST(!ibv_alloc_pd(o.context)); /* the context is its parent's */
 		SAME(errno, EIO);
 		make(&own);
 		use(&own, 2);

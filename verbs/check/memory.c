@@ -60,7 +60,7 @@ void memory_take(struct memory *m, enum memory_kind kind, size_t size) {
 		m->base = map(memfd_create("check", MFD_CLOEXEC), size);
 		break;
 	case MEMORY_SHARED:
-		MUST(dlsym(RTLD_DEFAULT, "nicless_alloc")); /* without the library it would be ordinary memory */
+		MUST(dlsym(RTLD_DEFAULT, "nicless_alloc")); /* without the shim it would be ordinary memory */
 		m->base = nicless_buffer(size);
 		break;
 	default:

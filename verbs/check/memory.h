@@ -24,7 +24,7 @@ struct memory {
 	void *base; /* what has to be freed */
 };
 
-/* For the stack, `at` is the memory already. */
+/* Allocates memory. For MEMORY_STACK the caller has set `at` to the memory. */
 void memory_take(struct memory *m, enum memory_kind kind, size_t size);
 void memory_give(struct memory *m);
 

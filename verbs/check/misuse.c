@@ -1,5 +1,5 @@
-/* misuse [SEED [N]]: random ioctls that no library would send. Each has to return an errno in
- * time, and process and server have to keep running. */
+/* misuse [SEED [N]]: sends random ioctls that no library would send. Each ioctl has to return
+ * in time, and its failure has to set errno. This process and the server have to keep running. */
 #include "check.h"
 
 #include <rdma/rdma_user_ioctl_cmds.h>
@@ -29,7 +29,7 @@ static uint64_t rnd(void) {
 
 static uint32_t below(uint32_t n) { return (uint32_t)(rnd() % n); }
 
-/* A random address: of memory, of nothing, at the end of a page, odd, negative. */
+/* Returns a random address: of memory, of nothing, at the end of a page, odd, or negative. */
 static uint64_t somewhere(uint8_t *page) {
 	switch (below(8)) {
 	case 0:
@@ -37,7 +37,7 @@ static uint64_t somewhere(uint8_t *page) {
 	case 1:
 		return UINT64_MAX - below(64);
 	case 2:
-		return (uintptr_t)page + 4096 - below(16); /* nothing is mapped behind it */
+		return (uintptr_t)page + 4096 - below(16); /* nothing is mapped after the page */
 	case 3:
 		return rnd();
 	default:
@@ -128,7 +128,7 @@ int main(int argc, char **argv) {
 		snprintf(doing, sizeof doing, "random ioctl %ld, state %#llx", i, (unsigned long long)before);
 		random_one(fd, page);
 	}
-	/* This context may be in any state; others have to work. */
+	/* The first context may be in any state now, but another context has to work. */
 	strcpy(doing, "another context");
 	other = open_device(NULL);
 	MUST((pd = ibv_alloc_pd(other)));

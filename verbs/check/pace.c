@@ -1,9 +1,10 @@
-/* pace MODE: measures what the speed of verbs programs is compared with.
+/* pace MODE: measures the speeds with which the speed of verbs programs is compared.
  *
- *   copies SIZE   MB/s of what the engine does for memory that it cannot map: read it from
- *                 one process and write it to another
+ *   copies SIZE   MB/s of copying memory that the engine cannot map: it is read from one
+ *                 process and written to another
  *   relay         microseconds for a word to go from one spinning process to another by way
- *                 of a third, which sleeps now and then; for several lengths of that sleep
+ *                 of a third process that sleeps now and then; one result for each of several
+ *                 lengths of that sleep
  *   socket        microseconds for a request and its answer over a socket
  *   control       microseconds for calls of libibverbs; needs a device
  *
@@ -86,7 +87,7 @@ static void nap(long ns) {
 		nanosleep(&t, NULL);
 }
 
-/* Carries words between the two sides; sleeps when it has found none for a while. */
+/* Carries words between the two sides. Sleeps when it has found no word for a while. */
 static void carry(struct words *w, long ns) {
 	uint64_t last[2] = {0, 0}, v;
 	int idle = 0, i;
@@ -146,7 +147,7 @@ static double relay(long ns) {
 }
 
 static void relays(void) {
-	static const long naps[] = {-1, 10000, 20000, 50000}; /* -1: none; the scheduler treats shorter sleeps like none */
+	static const long naps[] = {-1, 10000, 20000, 50000}; /* -1: no sleep; the scheduler treats shorter sleeps like none */
 	size_t i;
 	for (i = 0; i < sizeof naps / sizeof *naps; i++) {
 		if (naps[i] < 0)

@@ -1,7 +1,7 @@
-/* rawpost [DEVICE]: posts to the queues of a queue pair of libmlx5 without libmlx5, as
- * programs do that post from a GPU: mlx5dv_init_obj tells where the queues are, and
- * RDMaxcel's functions (include/nicless/rdmaxcel.h) write the WQEs, ring the doorbell, and
- * read the CQEs. */
+/* rawpost [DEVICE]: posts to the queues of a queue pair of libmlx5 without libmlx5, like a
+ * program that posts from a GPU. mlx5dv_init_obj tells where the queues are, and RDMaxcel's
+ * functions (include/nicless/rdmaxcel.h) write the WQEs, ring the doorbell, and read the
+ * CQEs. */
 #include "check.h"
 
 #include <infiniband/mlx5dv.h>
@@ -14,7 +14,7 @@ enum { DEPTH = 64, SIZE = 4096, LAPS = 50 };
 static struct ibv_context *context;
 static struct ibv_pd *pd;
 
-/* A queue pair and its queues, as the device sees them. */
+/* A queue pair, and its queues as the device sees them. */
 struct raw {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
@@ -118,7 +118,7 @@ int main(int argc, char **argv) {
 	MUST((mine = ibv_reg_mr(pd, near, SIZE, IBV_ACCESS_LOCAL_WRITE)));
 	MUST((theirs = ibv_reg_mr(pd, far, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)));
 
-	/* Writes over many laps of the ring; every sixteenth is signaled. */
+	/* Writes over many laps of the ring; every sixteenth write is signaled. */
 	for (i = 0; i < LAPS * DEPTH; i++) {
 		snprintf(doing, sizeof doing, "write %llu", (unsigned long long)i);
 		n = (uint32_t)(i % (SIZE - 1)) + 1;
@@ -135,7 +135,7 @@ int main(int argc, char **argv) {
 	post(&a, NICLESS_READ, near, mine->lkey, SIZE, far, theirs->rkey, true);
 	SAME(poll(&a), SIZE);
 	pattern_check(near, 77, 0, SIZE, "what was read");
-	/* Writes with immediate consume receives; both are posted without libmlx5. */
+	/* Writes with immediate consume receives. Writes and receives are posted without libmlx5. */
 	for (i = 0; i < 3 * DEPTH; i++) {
 		snprintf(doing, sizeof doing, "write with immediate %llu", (unsigned long long)i);
 		receive(&b, far, theirs->lkey, SIZE);

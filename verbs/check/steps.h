@@ -10,19 +10,20 @@ struct links {
 	struct link rc, srq, uc, ud; /* srq: RC, with receives from the SRQ */
 };
 
-/* Bytes of memory that moving messages of size needs. */
+/* Returns how many bytes of memory transfer_all needs for messages of size bytes. */
 size_t transfer_room(size_t size);
-/* Every operation that moves a message, once, with size bytes. The bytes around the message
- * must not change. */
+/* Runs every operation that moves a message, once, with size bytes. The bytes around the
+ * message must not change. */
 void transfer_all(struct end *e, struct links *l, const struct memory *m, const struct ibv_mr *mr, size_t size);
 
-/* Fetch-and-add and compare-and-swap, of one end alone and of both at once. */
+/* Runs fetch-and-add and compare-and-swap, first from one end alone and then from both ends at
+ * the same time. */
 void atomics(struct end *e, struct link *l, const struct memory *m, const struct ibv_mr *mr);
 
-/* Memory windows of both types, local invalidate, send with invalidate. */
+/* Checks memory windows of both types, local invalidate, and send with invalidate. */
 void windows(struct end *e);
 
-/* Requests that must fail, each on a queue pair of its own. Returns how many. */
+/* Makes requests that must fail, each on a queue pair of its own. Returns how many. */
 int errors(struct end *e);
 
 #endif

@@ -2,8 +2,8 @@
 #include "steps.h"
 
 enum {
-	GUARD = 64,    /* guard bytes before, between and behind data segments */
-	GRH = 40,      /* before the message of a UD receive */
+	GUARD = 64,    /* guard bytes before, between and after data segments: they must not change */
+	GRH = 40,      /* bytes of the GRH before the message of a UD receive */
 	IMM = 0x600d1d
 };
 
@@ -52,7 +52,7 @@ static int with_imm(const struct transfer *t) {
 
 static int is_send(const struct transfer *t) { return t->opcode == IBV_WR_SEND || t->opcode == IBV_WR_SEND_WITH_IMM; }
 
-/* Where a message lies in memory: its segments in reverse order, with guards between them. */
+/* Where a message is in memory: its segments in reverse order, with guard bytes between them. */
 struct layout {
 	int pieces;
 	size_t at[PIECES], first[PIECES], n[PIECES]; /* offset; index in the message; length */
@@ -114,7 +114,7 @@ static void post_receive(struct end *e, const struct transfer *t, struct link *l
 	struct ibv_recv_wr wr = {7, NULL, sge, 0}, *bad;
 	if (t->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
 		wr.num_sge = list(layout, m, mr->lkey, sge);
-	if (head) { /* the GRH lies right before the first segment in memory, which is the last of the message */
+	if (head) { /* the GRH is right before the first segment in memory, which is the last of the message */
 		memmove(sge + 1, sge, sizeof *sge * (size_t)wr.num_sge);
 		sge[0].addr = (uintptr_t)m->at + GUARD;
 		sge[0].length = (uint32_t)head;

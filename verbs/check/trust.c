@@ -1,8 +1,8 @@
-/* trust MODE: what a program cannot do to the engine, and others cannot do to a program.
+/* trust MODE: what a program cannot do to the engine, and what others cannot do to a program.
  *
  *   punch    tries to punch holes into all memory that it shares with the engine
- *   exec     registers memory and executes another program, which has other memory at that
- *            address; a peer writes and reads there with the old key
+ *   exec     registers memory and executes another program, which has other memory at the
+ *            same address; a peer writes and reads at this address with the old key
  *   many     makes as many queue pairs, and then CQs, as the device promises */
 #include "check.h"
 
@@ -110,8 +110,8 @@ static void *plain(void) {
 	return at;
 }
 
-/* A thread that uses memory waits in the kernel for a hole that is being punched into
- * it. */
+/* Tries to punch holes into the shared memory: while a hole is punched into memory, every
+ * thread that uses the memory waits in the kernel. */
 static void punch(void) {
 	char line[512];
 	struct end e, born;
@@ -149,7 +149,8 @@ static void punch(void) {
 static void tell(int fd, const void *what, size_t n) { MUST(write(fd, what, n) == (ssize_t)n); }
 static void hear(int fd, void *what, size_t n) { MUST(read(fd, what, n) == (ssize_t)n); }
 
-/* The peer: while the key is valid, and after the program has executed another one. */
+/* The peer of mode exec: it uses the key while the key is valid, and again after the program
+ * has executed another one. */
 static int peer(int fd) {
 	struct end e;
 	struct card mine, theirs;
@@ -201,7 +202,7 @@ static void executes(char *self) {
 	FAIL("%s: %s", self, strerror(errno));
 }
 
-/* The new program: other memory at the same address. */
+/* The new program of mode exec: it maps other memory at the same address. */
 static void landed(int fd, const char *addr, pid_t child) {
 	void *at;
 	char ready;

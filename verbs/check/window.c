@@ -1,9 +1,10 @@
-/* Memory windows: access to a part of a region by a key that can be invalidated alone. */
+/* Memory windows: access to a part of a memory region by a key of its own, which can be
+ * invalidated while the region's key stays valid. */
 #include "steps.h"
 
 enum { SIZE = 4096, AT = 1000, LENGTH = 2000 };
 
-/* Posts a request without data, and waits. */
+/* Posts a request without data, and waits for its completion. */
 static void post(struct end *e, struct link *l, struct ibv_send_wr *wr, enum ibv_wc_opcode opcode) {
 	struct ibv_send_wr *bad;
 	struct ibv_wc wc;
@@ -20,7 +21,7 @@ static struct ibv_mw_bind_info part(struct ibv_mr *mr) {
 	return b;
 }
 
-/* The active end writes n bytes by the key; returns the status. */
+/* Writes n bytes with a key of the other end, and returns the status of the write. */
 static enum ibv_wc_status write_to(struct end *e, struct link *l, const struct ibv_mr *mr, uint64_t addr, uint32_t rkey,
                                    uint32_t n) {
 	struct ibv_sge sge = {(uintptr_t)mr->addr, n, mr->lkey};
@@ -38,8 +39,8 @@ static enum ibv_wc_status write_to(struct end *e, struct link *l, const struct i
 	return wc.status;
 }
 
-/* One write through the window, then one beyond its end, which puts the queue pair into the
- * error state. */
+/* Writes once through the window, and once beyond its end. The second write puts the queue
+ * pair into the error state. */
 static void through(struct end *e, const struct link_config *f, struct link *l, const struct ibv_mr *mr, uint32_t rkey) {
 	struct key mine = {(uintptr_t)mr->addr + AT, rkey, 0}, theirs;
 	swap(e, &mine, &theirs, sizeof mine);

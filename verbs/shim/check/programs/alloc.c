@@ -1,4 +1,4 @@
-/* Memory that is shared from the start, if there is a server. */
+/* Memory of nicless_buffer, which is shared from the start if there is a server. */
 #include <nicless/alloc.h>
 
 #include "try.h"
@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
 		TRY(count(fd, 2) == 2);
 		child = fork();
 		TRY(child >= 0);
-		if (child == 0) { /* it is the parent's: the server is not told */
+		if (child == 0) { /* the memory is the parent's: the server is not told */
 			nicless_buffer_free(at);
 			_exit(0);
 		}
@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
 	nicless_buffer_free(at);
 	nicless_buffer_free(other);
 	nicless_buffer_free(NULL);
-	at = malloc(10); /* not from nicless_alloc: freed by free */
+	at = malloc(10); /* not from nicless_alloc: nicless_buffer_free calls free */
 	nicless_buffer_free(at);
 	TRY(nicless_buffer(0) == NULL && nicless_buffer((size_t)-1) == NULL);
 	if (fd >= 0)

@@ -1,4 +1,4 @@
-/* A device is opened, asked, mapped, copied and handed on. */
+/* Opens a device, asks it by ioctl, maps it, copies its descriptor and passes it on. */
 #include "try.h"
 
 #include <dirent.h>
@@ -22,7 +22,7 @@ static int descriptors(void) {
 	return n;
 }
 
-/* Programs from before glibc 2.33 have these in place of stat. */
+/* Programs that were linked before glibc 2.33 call these functions in place of stat. */
 static void old_stat(int fd) {
 	static const char *const names[] = {"__fxstat", "__fxstat64", "__xstat", "__lxstat64", "__fxstatat"};
 	struct stat st;
@@ -66,7 +66,7 @@ static void opened(void) {
 	close(other);
 	other = open64(DEVICE, O_RDWR);
 	TRY(other >= 0);
-	while (count(fd, 1) != 2) /* the server notices a close some time later */
+	while (count(fd, 1) != 2) /* the server notices a close only some time later */
 		usleep(100);
 	close(other);
 	while (count(fd, 1) != 1)
@@ -121,7 +121,7 @@ static void asked(void) {
 	close(fd);
 }
 
-/* In a container where process_vm_readv and its like are forbidden. */
+/* As in a container where process_vm_readv and process_vm_writev are forbidden. */
 static void forbidden(void) {
 	int fd = open(DEVICE, O_RDWR);
 	forbid(SYS_process_vm_readv, SYS_process_vm_writev);
@@ -174,14 +174,14 @@ static void bad_pointers(void) {
 	begin(&r, REVERSE);
 	attr(&r, 40, 0);
 	memcpy(pages + page - 24, r.room, 24);
-	FAILS(EFAULT, ioctl(fd, RDMA_VERBS_IOCTL, pages + page - 24)); /* and right after it */
+	FAILS(EFAULT, ioctl(fd, RDMA_VERBS_IOCTL, pages + page - 24)); /* the memory ends right after the header */
 
 	begin(&r, REVERSE); /* the server needs these bytes */
 	attr(&r, 40, address(pages + page - 8));
 	attr(&r, 40, address(bytes));
 	attr(&r, 8, 0);
 	FAILS(EFAULT, call(fd, &r));
-	begin(&r, REVERSE); /* it does not read these, but they are to be written */
+	begin(&r, REVERSE); /* the server does not need these bytes, but the answer cannot be written to them */
 	attr(&r, 40, address(bytes));
 	attr(&r, 40, address(pages + page - 8));
 	attr(&r, 8, 0);
@@ -211,7 +211,7 @@ static void mapped(void) {
 	int fd = open(DEVICE, O_RDWR);
 	uint64_t *at, *fixed;
 	at = mmap(NULL, 2 * page - 100, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0x10000);
-	TRY(at != MAP_FAILED && at[0] == 0x10000); /* the fake puts the offset there */
+	TRY(at != MAP_FAILED && at[0] == 0x10000); /* the fake server writes the offset there */
 	at[1] = 77;
 	at[page / 8] = 78;
 	TRY(peek(fd, 8) == 77 && peek(fd, page) == 78);
@@ -225,8 +225,8 @@ static void mapped(void) {
 	close(fd);
 }
 
-/* A thread that uses memory waits while a hole is punched into it, so punching must be
- * forbidden. */
+/* A thread that uses memory waits while a hole is punched into the memory, so punching holes
+ * must be forbidden. */
 static void sealed(void) {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int fd = open(DEVICE, O_RDWR);
@@ -250,7 +250,7 @@ static int mappings(void) {
 	return n;
 }
 
-/* They are mapped one by one, at any time, though their memory is sealed. */
+/* UAR pages are mapped one by one, at any time, although their memory is sealed. */
 static void registers(void) {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int fd = open(DEVICE, O_RDWR), i, other, had;
@@ -271,7 +271,7 @@ static void registers(void) {
 	TRY(fixed == two && fixed[1] == 0);
 	fixed[1] = 33;
 	TRY(peek(fd, 8) == 33 && peek(fd, 3 * page + 8) == 22);
-	TRY(mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0x1004000) == MAP_FAILED && errno == EPROTO); /* there are four */
+	TRY(mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0x1004000) == MAP_FAILED && errno == EPROTO); /* there are only four pages */
 	child = fork(); /* the child inherits the program's pages, as for a real device */
 	TRY(child >= 0);
 	if (child == 0) {
@@ -280,7 +280,7 @@ static void registers(void) {
 	}
 	join(child);
 
-	for (i = 0, had = 0; i < 10; i++) { /* the rest is unmapped */
+	for (i = 0, had = 0; i < 10; i++) { /* the library unmaps the pages of closed contexts */
 		other = open(DEVICE, O_RDWR);
 		one = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, other, 0x1001000);
 		TRY(one != MAP_FAILED && munmap(one, page) == 0);
@@ -297,7 +297,7 @@ static void registers(void) {
 	close(fd);
 }
 
-/* In this process a copy is known; the server is not asked. */
+/* A copy of a descriptor is known in this process, so the server is not asked about it. */
 static void copied(void) {
 	struct stat st;
 	int fd = open(DEVICE, O_RDWR), copy = dup(fd), high = fcntl(fd, F_DUPFD, 100), pair[2], got;
@@ -314,8 +314,8 @@ static void copied(void) {
 	close(high);
 }
 
-/* Another program sends it to the server once: a descriptor inherited by exec, and one that
- * was passed over a socket. */
+/* Another program uses the device with a descriptor that it has inherited by exec, and with
+ * one that was passed to it over a socket. It sends each of them to the server only once. */
 static void handed_on(char *self) {
 	int fd = open(DEVICE, O_RDWR), closed = open(DEVICE, O_RDWR | O_CLOEXEC), pair[2];
 	char a[16], b[16], c[16];

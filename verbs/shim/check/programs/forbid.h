@@ -1,4 +1,5 @@
-/* System calls that this process may not make from now on: EPERM, as in some containers. */
+/* Forbids two system calls to this process: they return EPERM from now on, as in some
+ * containers. */
 #ifndef FORBID_H
 #define FORBID_H
 

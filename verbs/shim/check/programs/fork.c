@@ -27,7 +27,7 @@ static void forked(void) {
 	join(child);
 }
 
-/* No handler of pthread_atfork runs. */
+/* A bare clone runs no handler of pthread_atfork. */
 static void cloned(void) {
 	pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
 	TRY(child >= 0);
@@ -39,7 +39,7 @@ static void cloned(void) {
 	TRY(reverse(fd, 3) == 2);
 }
 
-/* The child shares its parent's memory and must not use the connection. */
+/* A child of vfork shares its parent's memory and must not use the connection. */
 static void vforked(void) {
 	volatile int result = 0, error = 0, opened = 0;
 	pid_t child = vfork();
@@ -63,7 +63,7 @@ static void *hammer(void *arg) {
 	return NULL;
 }
 
-/* Whatever locks other threads hold at the fork, the child can take them. */
+/* A child can take every lock that other threads of the parent hold at the fork. */
 static void under_load(void) {
 	pthread_t threads[3];
 	uintptr_t i;

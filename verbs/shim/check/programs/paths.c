@@ -24,7 +24,7 @@ static int any(const struct dirent *d) { return d->d_name[0] != '.'; }
 
 static void redirected(void) {
 	char path[PATH_MAX], link[PATH_MAX];
-	volatile size_t room = sizeof link; /* the checked readlink is called */
+	volatile size_t room = sizeof link; /* not a constant: the checked readlink is called */
 	struct dirent **list, *d;
 	struct stat st;
 	struct statx sx;
@@ -41,7 +41,7 @@ static void redirected(void) {
 		d = readdir(dir);
 	while (d && d->d_name[0] == '.');
 	TRY(d && strcmp(d->d_name, "nicless0") == 0);
-	TRY(faccessat(dirfd(dir), "nicless0/node_type", R_OK, 0) == 0); /* relative to what was opened */
+	TRY(faccessat(dirfd(dir), "nicless0/node_type", R_OK, 0) == 0); /* relative to the opened directory */
 	closedir(dir);
 	TRY(scandir("/sys/class/infiniband_verbs", &list, any, alphasort) == 2);
 	TRY(strcmp(list[0]->d_name, "abi_version") == 0 && strcmp(list[1]->d_name, "uverbs0") == 0);
@@ -53,7 +53,7 @@ static void redirected(void) {
 	n = readlinkat(AT_FDCWD, "/sys/class/infiniband/nicless0/device", link, room - 1);
 	TRY(n == 5 && memcmp(link, "../..", 5) == 0);
 	TRY(realpath("/sys/class/infiniband/nicless0/device", path) == path && strcmp(path, pci) == 0);
-	strcat(path, "/vendor"); /* that name is redirected too */
+	strcat(path, "/vendor"); /* the real path is redirected too */
 	content(path, "0x15b3\n");
 	TRY(access(path, R_OK) == 0);
 	FAILS(ENOENT, access("/sys/class/infiniband/none", F_OK));
@@ -114,7 +114,7 @@ int main(int argc, char **argv) {
 		       getenv("MLX_SRQ_ALLOC_TYPE"), getenv("MLX_RWQ_ALLOC_TYPE"));
 	else if (strcmp(what, "absent") == 0) {
 		FAILS(atoi(argv[2]), open(DEVICE, O_RDWR));
-		FAILS(atoi(argv[2]), open(DEVICE, O_RDWR)); /* and says so once */
+		FAILS(atoi(argv[2]), open(DEVICE, O_RDWR)); /* the error message is printed only once */
 	} else
 		TRY(!"a scenario");
 	return 0;

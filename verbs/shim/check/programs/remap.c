@@ -19,8 +19,8 @@ static int64_t remap(const void *at, size_t length) {
 	return call(fd, &r) == 0 ? (int64_t)r.attrs[2].data : -errno;
 }
 
-/* Each thread has a word of its own in each page. What it stored last must be there the next
- * time. */
+/* Each thread has a word of its own in each page. The value that a thread stored last must
+ * still be there the next time. */
 static void *hammer(void *arg) {
 	uintptr_t me = (uintptr_t)arg;
 	uint64_t *pages = NULL, last = 0;
@@ -77,9 +77,9 @@ static void nothing_is_lost(void) {
 		TRY(remap(all[round], bytes) == 0);
 		FAILS(EPERM, madvise(all[round], bytes, MADV_REMOVE)); /* sealed */
 		settle();
-		TRY(peek(fd, (WORDS * (PAGES - 1) + 100) * 8) == (uint64_t)round + 1000); /* copied */
+		TRY(peek(fd, (WORDS * (PAGES - 1) + 100) * 8) == (uint64_t)round + 1000); /* the value was copied */
 		all[round][7] = (uint64_t)round;
-		TRY(peek(fd, 7 * 8) == (uint64_t)round); /* and shared */
+		TRY(peek(fd, 7 * 8) == (uint64_t)round); /* and the page is shared */
 	}
 	stop = 1;
 	for (i = 0; i < HAMMERS; i++)
@@ -103,12 +103,13 @@ static void refused(void) {
 	TRY(pages[0] == 6);
 	pages[2 * page / 8] = 7;
 	TRY(munmap((char *)pages + 3 * page, page) == 0);
-	TRY(remap((char *)pages + 2 * page, 2 * page) != 0); /* half of it is not mapped */
+	TRY(remap((char *)pages + 2 * page, 2 * page) != 0); /* half of the range is not mapped */
 	pages[2 * page / 8] += 1;
 	TRY(pages[2 * page / 8] == 8); /* and the other half does not stay protected */
 }
 
-/* Without userfaultfd only a single page is remapped, as for doorbell records. */
+/* Without userfaultfd a range is remapped only if it is a single page, as it is for doorbell
+ * records. */
 static void one_page(void) {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	uint64_t *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -116,8 +117,8 @@ static void one_page(void) {
 	TRY(pages != MAP_FAILED && shared != MAP_FAILED);
 	pages[1] = shared[1] = 9;
 	TRY(remap(pages, 2 * page) == EOPNOTSUPP);
-	TRY(remap(shared, page) == EINVAL); /* it is shared with others */
-	TRY(remap((char *)pages + page, page) == EINVAL); /* it is not present yet */
+	TRY(remap(shared, page) == EINVAL); /* the page is a shared one */
+	TRY(remap((char *)pages + page, page) == EINVAL); /* the page is not present yet */
 	TRY(remap(pages, page) == 0 && pages[1] == 9 && peek(fd, 8) == 9);
 	pages[1] = 10;
 	TRY(peek(fd, 8) == 10);

@@ -1,4 +1,4 @@
-/* Threads, signals, and a program that closes descriptors which it has not opened. */
+/* Threads, signals, and a program that closes descriptors that it has not opened. */
 #include "try.h"
 
 #include <sys/time.h>
@@ -33,7 +33,7 @@ static void handler(int signal) {
 	errno = error;
 }
 
-/* A signal handler makes calls too, whatever the program is doing. */
+/* A signal handler can make calls too, whatever the program is doing. */
 static void signalled(void) {
 	struct sigaction action;
 	struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
@@ -48,7 +48,7 @@ static void signalled(void) {
 	TRY(interrupted >= 20);
 }
 
-/* A thread that is cancelled during a call leaves no lock behind. */
+/* A thread that is cancelled during a call must not keep the lock. */
 static void *ask_for_ever(void *arg) {
 	(void)arg;
 	for (;;) {
@@ -70,7 +70,8 @@ static void cancelled(void) {
 	TRY(reverse(fd, 3) > 0);
 }
 
-/* The program closes every descriptor above its own, and reuses the number of the library's. */
+/* The program reuses the number of every descriptor that it has not opened, and so closes the
+ * library's own descriptor. */
 static void closed(void) {
 	int pair[2], i, flags;
 	char byte;
@@ -80,13 +81,14 @@ static void closed(void) {
 			TRY((i >= 256 || i > fd) && dup2(pair[0], i) == i);
 	FAILS(EIO, reverse(fd, 1));
 	FAILS(EIO, reverse(fd, 2));
-	TRY(recv(pair[1], &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN); /* nothing was sent to the new owner of the number */
+	TRY(recv(pair[1], &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN); /* nothing was sent to the descriptor that has the number now */
 	close(fd);
 	fd = open(DEVICE, O_RDWR);
 	TRY(fd >= 0 && reverse(fd, 1) == 1);
 }
 
-/* The server ends: the device is lost, and one that is opened later works. */
+/* The server closes the connection: the device is lost, and a device that is opened later
+ * works. */
 static void hung_up(void) {
 	struct request r;
 	begin(&r, HANG_UP);

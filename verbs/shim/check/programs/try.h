@@ -1,5 +1,6 @@
-/* What the programs in this directory share: they make one check after the other, and end at
- * the first that fails. The ioctls are those of the fake server in fake_test.go. */
+/* What the programs in this directory share. The programs make one check after another, and
+ * end at the first check that fails. The ioctls are those of the fake server in
+ * fake_test.go. */
 #ifndef TRY_H
 #define TRY_H
 
@@ -36,7 +37,7 @@
 		}                                                                                                \
 	} while (0)
 
-/* The call fails with that errno. */
+/* Checks that a call fails with the errno `with`. */
 #define FAILS(with, is)                                                                                          \
 	do {                                                                                                     \
 		errno = 0;                                                                                       \
@@ -50,15 +51,15 @@
 
 /* Methods of the fake server. */
 enum {
-	REVERSE = 1, /* attr 0: bytes in, attr 1: the same backwards, out; attr 2: value, the ioctls of this context so far */
-	PIPE,        /* attr 0: a descriptor to read "pipe" from */
-	PIPE_INSIDE, /* attr 0: 16 bytes, the second word of them the descriptor */
-	INODE,       /* attr 0: a descriptor in, attr 1: value, its inode; its errno in bits 32.. if it was none */
-	REMAP,       /* attr 0: address, attr 1: length, attr 2: value, the errno */
-	PEEK,        /* attr 0: offset in the memory of the last remap or mapping, attr 1: value, the word there */
+	REVERSE = 1, /* attr 0: bytes in; attr 1: out, the same bytes backwards; attr 2: value, ioctls of this context so far */
+	PIPE,        /* attr 0: a new descriptor from which "pipe" can be read */
+	PIPE_INSIDE, /* attr 0: 16 bytes; the second word of them is such a descriptor */
+	INODE,       /* attr 0: a descriptor in; attr 1: value, its inode, or an errno in bits 32.. if it is not open */
+	REMAP,       /* attr 0: address; attr 1: length; attr 2: value, the errno of the remapping */
+	PEEK,        /* attr 0: offset in the memory of the last remapping or mapping; attr 1: value, the word there */
 	ENDLESS,     /* always answers with needs */
 	ERRNO,       /* attr 0: the errno to answer */
-	TOO_LONG,    /* attr 0: one byte more than there is room for */
+	TOO_LONG,    /* attr 0: out; the server answers one byte more than there is room for */
 	COUNT,       /* attr 0: value, NV_ADOPT seen; attr 1: value, open contexts; attr 2: value, allocations */
 	HANG_UP,     /* the server closes the connection */
 };

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/VERBS.md has the table that Markdown returns. UPDATE_DOCS=1 writes it there.
+// docs/VERBS.md has the tables that Markdown returns. With UPDATE_DOCS=1 the test writes them
+// there.
 func TestDocsListTheTables(t *testing.T) {
 	const path, begin, end = "../docs/VERBS.md", "<!-- begin: verbs.Markdown -->\n", "<!-- end -->\n"
 	b, err := os.ReadFile(path)
@@ -26,7 +27,7 @@ func TestDocsListTheTables(t *testing.T) {
 	require.Equal(t, Markdown(), list, "UPDATE_DOCS=1 go test ./verbs -run Docs updates it")
 }
 
-// Methods have different names, and the attributes of a method different numbers.
+// All methods have different names, and the attributes of a method have different numbers.
 func TestTables(t *testing.T) {
 	names := make(map[string]bool)
 	for _, m := range allMethods() {
@@ -47,8 +48,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// The package documentation lists the files that there are, and names functions that there
-// are.
+// The package documentation lists every file of the package, and names only functions that
+// exist.
 func TestDocIsTrue(t *testing.T) {
 	text, err := os.ReadFile("doc.go")
 	require.NoError(t, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/nicless/nicless/verbs"
 )
 
-// Serve shows devices in a directory: its sockets, and the files of sysfs that
-// libibverbs reads. nicless run starts programs that find them there.
+// Serve makes a directory with its sockets and with the files of sysfs that libibverbs
+// reads. Programs that nicless run starts find the devices there.
 func ExampleServe() {
 	tmp, err := os.MkdirTemp("", "verbs")
 	if err != nil {

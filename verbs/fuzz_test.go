@@ -12,9 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever a program sends, the server answers or ends the connection. It never panics, and
-// everything that was made is released at the end of the program. The input is datagrams:
-// two bytes of length, one of operation, then a body of that length.
+// Whatever a program sends, the server answers or ends the connection. The server never
+// panics, and everything that was made is released at the end of the program. The input is a
+// list of datagrams. Each is two bytes with a length, one byte with the operation, and a body
+// of that length.
 func FuzzIoctl(f *testing.F) {
 	seed := func(calls ...[]byte) {
 		var all []byte

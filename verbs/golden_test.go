@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Recorded calls of libibverbs and libmlx5 to a device, with its answers.
+// Recorded calls of libibverbs and libmlx5 to a device, with the answers of that device.
 
 type recordedAttr struct {
 	ID    uint16 `json:"id"`
@@ -86,13 +86,13 @@ var differs = map[string][]gap{
 type player struct {
 	*rig
 	ctx     uint64
-	handles map[string]uint64 // this device's, by kind and recorded handle
-	pages   map[uint32]uint32 // UAR pages
+	handles map[string]uint64 // this device's handles, by kind and recorded handle
+	pages   map[uint32]uint32 // this device's UAR pages, by recorded page
 }
 
 func newPlayer(t *testing.T) *player {
 	r := newRig(t)
-	d := newDevice(0, 0x5a4e4cfffe000001) // as it was recorded
+	d := newDevice(0, 0x5a4e4cfffe000001) // the GUID of the recorded device
 	copy(d.gids[2][:], []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1})
 	d.gids[3] = d.gids[2]
 	r.s.devices[0] = d
@@ -102,8 +102,9 @@ func newPlayer(t *testing.T) *player {
 	return &player{rig: r, ctx: le.Uint64(body), handles: make(map[string]uint64), pages: make(map[uint32]uint32)}
 }
 
-// handle returns this device's handle for a recorded one. Calls of one form were recorded only
-// once, so the calls that made some objects are missing: handle makes such an object.
+// handle returns this device's handle for a recorded one. Of calls of the same form only one
+// was recorded, so the recording lacks the calls that made some objects. handle makes such an
+// object.
 func (p *player) handle(k kind, recorded uint64) uint64 {
 	name := fmt.Sprint(k, recorded)
 	if h, ok := p.handles[name]; ok {
@@ -139,7 +140,7 @@ func (p *player) handle(k kind, recorded uint64) uint64 {
 	return c.value[0]
 }
 
-// clear destroys the objects that use an object: calls are missing in the recording.
+// clear destroys the objects that use an object, because the recording lacks calls that did.
 func (p *player) clear(h uint32) {
 	x := p.s.contexts[p.ctx]
 	x.mu.Lock()
@@ -151,7 +152,7 @@ func (p *player) clear(h uint32) {
 	}
 }
 
-// descriptor does the same for a descriptor for events.
+// descriptor makes a descriptor for events if the recording lacks the call that made it.
 func (p *player) descriptor(recorded uint64) uint64 {
 	if p.files[recorded] == nil {
 		c := p.ok(p.allocAsync(p.ctx))
@@ -181,7 +182,7 @@ var writeHandles = map[uint32]struct {
 	abi.CmdQueryQP: {abi.QueryQPQPHandle, kindQP}, abi.CmdModifyQP: {abi.ModifyQPQPHandle, kindQP},
 }
 
-// translate converts recorded attributes to those of a call to this device.
+// translate converts recorded attributes to the attributes of a call to this device.
 func (p *player) translate(m *method, call recordedCall) (args []arg) {
 	command, _ := strconv.ParseUint(strings.TrimPrefix(call.WriteCmd, "0x"), 16, 32)
 	for _, a := range call.Attrs {
@@ -236,7 +237,7 @@ func recordedBytes(call recordedCall, a recordedAttr, data uint64) []byte {
 	return bytes.Clone(call.In[name])
 }
 
-// learn remembers this device's numbers for recorded ones.
+// learn remembers this device's number for each number in a recorded answer.
 func (p *player) learn(m *method, call recordedCall, want recordedResult, got answer) {
 	for id, text := range want.Out {
 		var n uint64
@@ -337,8 +338,8 @@ func cutNumber(name string) (program, rest string, ok bool) {
 	return name, "", false
 }
 
-// The rings of recorded queue pairs are found where libmlx5 lays them out, and the answer says
-// how long the receive queue is.
+// The rings of recorded queue pairs are found where libmlx5 puts them, and the answer says how
+// long the receive queue is.
 func TestRecordedRings(t *testing.T) {
 	types := map[string]uint64{"RC": abi.QPTRC, "UC": abi.QPTUC, "UD": abi.QPTUD}
 	p := newRig(t).program()

@@ -46,7 +46,7 @@ func allocUARArgs() []arg {
 		{id: abi.MLX5AttrUARObjAllocMmapOffset, out: 8}, {id: abi.MLX5AttrUARObjAllocMmapLength, out: 4}, {id: abi.MLX5AttrUARObjAllocPageID, out: 4}}
 }
 
-// mapUAR maps a UAR page, and all the others with it.
+// mapUAR maps a UAR page, which maps all other UAR pages of the process too.
 func (r *rig) mapUAR(ctx, offset uint64) (at, whole uint64) {
 	r.Helper()
 	h, body, files := r.request(opMmap, ctx, u64s(0x1000, pageSize, offset, 3))
@@ -58,7 +58,7 @@ func (r *rig) mapUAR(ctx, offset uint64) (at, whole uint64) {
 	return le.Uint64(body), le.Uint64(body[8:])
 }
 
-// A program is a context with what most tests need in it.
+// A program is a context and the objects that most tests need in it.
 type program struct {
 	*rig
 	ctx    uint64
@@ -138,7 +138,7 @@ func createQPDriver(buf, record uint64, sq, rq, shift, flags, uar uint32) []byte
 	return d
 }
 
-// createQPWith makes a queue pair of these capabilities and private data.
+// createQPWith makes a queue pair with these capabilities and this private data.
 func (p *program) createQPWith(qpType, cq uint64, caps []uint32, driver []byte, more ...arg) answer {
 	p.Helper()
 	return p.ioctl(p.ctx, abi.ObjectQP, abi.MethodQPCreate, append([]arg{{id: abi.AttrCreateQPHandle}, {id: abi.AttrCreateQPPDHandle, data: uint64(p.pd)},

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A rig is a server and a process that it serves without a connection: the test acts as the
-// shim.
+// A rig is a server, and a process that the server serves without a connection: the test acts
+// as the shim.
 type rig struct {
 	testing.TB
 	s     *Server
@@ -28,8 +28,8 @@ type rig struct {
 	tag   uint32
 	files map[uint64]*os.File // the program's descriptors
 	next  uint64
-	refit bool // the shim's remaps fail
-	loose bool // the shim seals nothing
+	refit bool // remapping by the shim fails
+	loose bool // the shim seals no memory
 }
 
 func newServing(t testing.TB) *Server {
@@ -56,8 +56,8 @@ func newRig(t testing.TB) *rig {
 	return newServing(t).rig(t)
 }
 
-// rig returns another process of a server. The server may not read its mappings, so what the
-// shim was told to map counts.
+// rig returns another process of a server. The server may not read the mappings of the
+// process, so it assumes that the process has mapped what the shim was told to map.
 func (s *Server) rig(t testing.TB) *rig {
 	t.Helper()
 	r := &rig{TB: t, s: s, p: s.newProcess(int32(os.Getpid()), uint32(os.Getuid()), nil), files: make(map[uint64]*os.File), next: 100}
@@ -85,7 +85,7 @@ func connected(t testing.TB) (conn *net.UnixConn, program *os.File) {
 	return c.(*net.UnixConn), program
 }
 
-// helloDatagram returns a whole request with helloBytes.
+// helloDatagram returns a whole request NV_HELLO with helloBytes as its body.
 func helloDatagram() []byte { return finish(append(u64s(1, 24, 0), helloBytes()...)) }
 
 // helloBytes returns an nv_hello, with a guard of this process.
@@ -156,7 +156,8 @@ type answer struct {
 	again int
 }
 
-// ioctl makes a call, and repeats it as long as the server has needs.
+// ioctl makes a call, meets the needs of each answer, and repeats the call until an answer has
+// no needs.
 func (r *rig) ioctl(context uint64, object, method uint16, args ...arg) (c answer) {
 	r.Helper()
 	head := ioctlBytes(object, method, args...)
@@ -173,7 +174,7 @@ func (r *rig) ioctl(context uint64, object, method uint16, args ...arg) (c answe
 			c.errno = unix.Errno(h.error)
 			if h.error == 0 {
 				r.outs(&c, b, args, give)
-				if at := c.bytes[abi.MLX5AttrUARObjAllocMmapOffset]; object == abi.MLX5ObjectUAR && at != nil && !r.loose { // as libmlx5 does for each
+				if at := c.bytes[abi.MLX5AttrUARObjAllocMmapOffset]; object == abi.MLX5ObjectUAR && at != nil && !r.loose { // as libmlx5 does for each UAR page
 					r.mapUAR(context, le.Uint64(at))
 				}
 			}
@@ -296,7 +297,7 @@ func (r *rig) seal(f *os.File) {
 	}
 }
 
-// share gives the process memory that is shared from the start.
+// share gives the process memory that is shared from the start (NV_ALLOC).
 func (r *rig) share(addr, size uint64) *extent {
 	r.Helper()
 	m := le.AppendUint64(nil, addr)
@@ -323,7 +324,7 @@ func u64s(v ...uint64) (b []byte) {
 	return b
 }
 
-// testLog writes the server's log to that of the test.
+// testLog writes the server's log to the log of the test.
 type testLog struct{ testing.TB }
 
 func (l testLog) Write(b []byte) (int, error) {

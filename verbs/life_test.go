@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A context lives as long as any process has its socket.
+// A context lives as long as any process has a copy of its socket.
 func TestContextLivesAsLongAsItsSocket(t *testing.T) {
 	s := newServing(t)
 	a, b := s.rig(t), s.rig(t)
@@ -40,7 +40,7 @@ func TestContextLivesAsLongAsItsSocket(t *testing.T) {
 	require.Empty(t, a.p.memory.extents)
 }
 
-// A program that opens a device again finds that its old objects are gone.
+// A program that has closed a device and opens it again finds that its old objects are gone.
 func TestOpenBuriesWhatWasClosed(t *testing.T) {
 	r := newRig(t)
 	p := r.program()
@@ -63,8 +63,8 @@ func TestAdoptOfAnything(t *testing.T) {
 	require.Equal(t, int32(unix.EBADF), h.error)
 }
 
-// A file with the inode number of a context's socket is not taken for it: a file system of a
-// program can give its files any number.
+// A file with the inode number of a context's socket is not taken for the socket: a file
+// system that a program serves can give its files any number.
 func TestAdoptOfAFileWithTheNumberOfAContext(t *testing.T) {
 	s := newServing(t)
 	victim, thief := s.rig(t), s.rig(t)
@@ -106,8 +106,8 @@ func TestAdoptForgetsWhatHasEnded(t *testing.T) {
 	}
 }
 
-// The server does not read what a program writes to its device: it would have to close
-// descriptors in it, which can block for as long as the program likes.
+// The server does not read what a program writes to its device. It would have to close
+// descriptors that the program has sent, which can block for as long as the program likes.
 func TestContextsTakeNothing(t *testing.T) {
 	r := newRig(t)
 	ctx, socket := r.open(0)
@@ -118,7 +118,7 @@ func TestContextsTakeNothing(t *testing.T) {
 	r.ok(r.queryPort(ctx))
 }
 
-// No context is left that was being made when the server ended.
+// A context that is being made when the server ends is not left behind.
 func TestNoContextAfterTheEnd(t *testing.T) {
 	r := newRig(t)
 	r.s.closeAll()
@@ -135,23 +135,23 @@ func TestContextsGiveBack(t *testing.T) {
 	p.ok(p.createCQ(15, 0))
 	p.ok(p.createChannel())
 	p.s.contexts[p.ctx].end()
-	most := nic.Cost{Memory: 1 << 29, Connections: 1 << 11} // half of all: one user's limit
+	most := nic.Cost{Memory: 1 << 29, Connections: 1 << 11} // one user's limit: half of all
 	require.NoError(t, p.s.engine.Charge(p.p.uid, most))
 	p.s.engine.Refund(p.p.uid, most)
 }
 
 // Every descriptor of the server is charged to a user.
 func TestDescriptorsAreCharged(t *testing.T) {
-	first := newRig(t).program() // its memory starts the process that seals, which needs some
+	first := newRig(t).program() // its memory starts the process that seals memory, which has descriptors too
 	first.ok(first.createCQ(15, 0))
 	var held, charged int
-	for range 10 { // one exact count proves it: others can be disturbed by descriptors of earlier tests that are being closed
+	for range 10 { // one exact count is a proof: descriptors of earlier tests that are being closed can disturb the others
 		r := newRig(t)
 		before := descriptors(t)
 		p := r.program()
 		channel := uint64(le.Uint32(p.ok(p.createChannel()).bytes[abi.AttrCoreOut]))
 		p.ok(p.createCQ(15, channel))
-		const device = 2 // a socket for each kind of events; pages and memory in use have none
+		const device = 2 // a socket for each kind of events; pages and memory in use have no descriptors
 		held, charged = descriptors(t)-before-len(r.files), device+r.s.contexts[p.ctx].cost.Descriptors
 		if held == charged {
 			return
@@ -161,8 +161,8 @@ func TestDescriptorsAreCharged(t *testing.T) {
 }
 
 // A program registers shared memory, unmaps it, and maps other memory at the same address,
-// while the key still exists. A new registration there is of the new memory, and the shared
-// memory is freed with the old key.
+// while the key still exists. A new registration at this address is for the new memory, and
+// the shared memory is freed when the old key is.
 func TestMemoryMappedAnewUnderAKey(t *testing.T) {
 	r := newRig(t)
 	p := r.program()
@@ -176,7 +176,7 @@ func TestMemoryMappedAnewUnderAKey(t *testing.T) {
 	}
 	dereg := func(h uint32) { p.ok(p.deregMR(uint64(h))) }
 	e := r.share(at, pageSize)
-	was := reg() // of the shared memory, which the server believes to be there
+	was := reg() // for the shared memory, which the server assumes to be mapped there
 	require.Equal(t, 2, e.holders)
 	h, _, _ := r.request(opFree, 0, append(u64s(at, pageSize), make([]byte, 16)...))
 	require.Zero(t, h.error)
@@ -197,8 +197,8 @@ func TestMemoryMappedAnewUnderAKey(t *testing.T) {
 	dereg(is)
 }
 
-// The answer to destroy says how many events were read. Unread ones are taken back, and those
-// of other objects stay.
+// The answer to destroying an object says how many of its events were read. Its unread events
+// are taken back, and the events of other objects stay.
 func TestEventsAreCountedExactly(t *testing.T) {
 	r := newRig(t)
 	p := r.program()
@@ -247,7 +247,7 @@ func TestChannels(t *testing.T) {
 	require.Len(t, x.channels, 2, "the first one has no descriptor any more")
 }
 
-// libmlx5 crashes if a UAR page is refused.
+// A program can allocate any number of UAR pages, because libmlx5 crashes if one is refused.
 func TestUARPagesDoNotRunOut(t *testing.T) {
 	p := newRig(t).program()
 	seen := map[uint32]int{p.uar: 1}

@@ -31,7 +31,7 @@ func TestMappingsCount(t *testing.T) {
 		return e
 	}
 	require.Nil(t, find(0x1000, 8), "nothing of it is mapped there")
-	e.addr = e.mem.Addr() // this process has it mapped at the server's address
+	e.addr = e.mem.Addr() // this process is also the server, which has mapped the extent there
 	require.Same(t, e, find(e.addr, 2*pageSize))
 	require.Nil(t, find(e.addr, 2*pageSize+1), "it is not as long")
 	other, err := shm.Create("other", pageSize)
@@ -46,7 +46,7 @@ func TestMappingsCount(t *testing.T) {
 	r.p.memory.letGo(e)
 }
 
-// The text about a process's mappings can be very long. None of it is kept.
+// The text of /proc/PID/maps can be very long. No part of it is kept.
 func TestMappingsAreNotKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "maps")
 	var text bytes.Buffer
@@ -104,7 +104,7 @@ func TestRowsOfMaps(t *testing.T) {
 	}
 }
 
-// The query for one address gives what the text says.
+// The kernel's query for the mapping at one address returns what the text of the maps says.
 func TestMappingsAsAskedAndAsRead(t *testing.T) {
 	m := openMaps(int32(os.Getpid()))
 	require.NotNil(t, m)

@@ -11,7 +11,7 @@ import (
 
 func itoa(v int) string { return strconv.Itoa(v) }
 
-// Attributes are refused with the same numbers as by the kernel's uverbs_ioctl.c.
+// Attributes are refused with the error numbers that the kernel's uverbs_ioctl.c returns.
 func TestAttributesAreChecked(t *testing.T) {
 	p := newRig(t).program()
 	query := func(args ...arg) unix.Errno {
@@ -47,7 +47,7 @@ func TestAttributesAreChecked(t *testing.T) {
 	require.Equal(t, unix.EBADF, p.ioctl(p.ctx+1, abi.ObjectDevice, abi.MethodQueryPort, good...).errno, "not a context of this process")
 }
 
-// A handle is valid in one context, and for one kind of object.
+// A handle is valid only in one context, and only for one kind of object.
 func TestHandles(t *testing.T) {
 	r := newRig(t)
 	p, q := r.program(), r.program()

@@ -42,7 +42,7 @@ func TestMmap(t *testing.T) {
 	require.Empty(t, files, "all of them are mapped")
 	require.Equal(t, u64s(0, uarPages*pageSize), body)
 
-	// A ring that is shared from the start is used as it is, and freed with its queue.
+	// A ring that is shared from the start is used without remapping, and freed with its queue.
 	at := p.at
 	m, _, errno := p.mmap(p.ctx, at, 1<<20, 0x114000)
 	require.Zero(t, errno)
@@ -54,8 +54,8 @@ func TestMmap(t *testing.T) {
 	p.ok(p.destroyCQ(c.value[0]))
 	require.Empty(t, p.p.memory.extents)
 
-	// One that never gets a queue is freed when another is mapped at its address, and the
-	// number of such rings is limited.
+	// A ring that never gets a queue is freed when another ring is mapped at its address. The
+	// number of rings without a queue is limited.
 	for range 3 {
 		_, _, errno = p.mmap(p.ctx, 0x5000000, 4096, 0x10c000)
 		require.Zero(t, errno)
@@ -100,8 +100,8 @@ func TestClockInformation(t *testing.T) {
 	require.Less(t, nanos, uint64(after.UnixNano())+allowed)
 }
 
-// If a program is asked to remap memory again and has never answered, only the memory of the
-// last request is kept.
+// If a program is asked again and again to remap memory and never does, only the memory for
+// the last request is kept.
 func TestMemoryAskedForTwice(t *testing.T) {
 	p := newRig(t).program()
 	lent := func() (n int) {
@@ -117,7 +117,7 @@ func TestMemoryAskedForTwice(t *testing.T) {
 	args := createCQArgs(15, createCQDriver(0x5000000, 0x6000000, p.uar))
 	body := append(u64s(0), u32s(1, uint32(abi.IoctlHdrSize+abi.AttrSize*len(args)))...)
 	body = append(body, ioctlBytes(abi.ObjectCQ, abi.MethodCQCreate, args...)...)
-	body = append(body, make([]byte, resultSize)...) // a result of something else
+	body = append(body, make([]byte, resultSize)...) // a result for no need
 	for range 3 {
 		h, _, give := p.request(opIoctl, p.ctx, body)
 		require.Equal(t, uint16(flagAgain), h.flags&flagAgain)

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// missing skips a test that needs something which is not installed; in CI that is a failure.
+// missing skips a test that needs something that is not installed. In CI the test fails
+// instead.
 func missing(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -23,7 +24,7 @@ func missing(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// Programs of rdma-core, as they are installed.
+// Installed programs of rdma-core run unmodified on the device.
 func TestPrograms(t *testing.T) {
 	for tool, of := range map[string]string{"make": "make", "cc": "gcc", "ibv_devinfo": "ibverbs-utils", "ibv_rc_pingpong": "ibverbs-utils"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -48,7 +49,7 @@ func TestPrograms(t *testing.T) {
 	for _, want := range []string{"nicless0", "nicless1", "PORT_ACTIVE"} {
 		require.Contains(t, string(out), want)
 	}
-	fast := []string{"-n", "300"} // with payload in shared memory
+	fast := []string{"-n", "300"} // the payload is in shared memory
 	for _, p := range []struct {
 		name string
 		args []string
@@ -65,7 +66,8 @@ func TestPrograms(t *testing.T) {
 		server := command(p.name, append(args, "-d", "nicless0")...)
 		server.Stdout, server.Stderr = &said, &said
 		require.NoError(t, server.Start())
-		// Until it listens there; it would take a connection for its peer's.
+		// Waits until the server listens. The test does not connect, because the server would
+		// take the connection for its client's.
 		require.Eventually(t, func() bool { return listens(port) }, 30*time.Second, 5*time.Millisecond)
 		out, err := command(p.name, append(args, "-d", "nicless1", "localhost")...).CombinedOutput()
 		require.NoError(t, err, "%s %v: %s", p.name, p.args, out)
@@ -81,7 +83,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// listens reports whether a process listens at a port, by the kernel's list.
+// listens reports whether the kernel's list has a process that listens at a port.
 func listens(port string) bool {
 	n, _ := strconv.Atoi(port)
 	want := []byte(":" + string(bytes.ToUpper([]byte(strconv.FormatInt(0x10000+int64(n), 16)))[1:]) + " ")

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lingering returns a socket whose last close waits until the test ends.
+// lingering returns a socket. Closing its last descriptor blocks until the test ends.
 func lingering(t *testing.T) *os.File {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func lingering(t *testing.T) *os.File {
 	require.NoError(t, unix.Connect(fd, &unix.SockaddrInet4{Port: to.Port, Addr: [4]byte(to.IP.To4())}))
 	peer, err := l.Accept()
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = peer.Close() }) // with bytes unread: the other side is reset
+	t.Cleanup(func() { _ = peer.Close() }) // peer has unread bytes, so closing it resets the other side
 	require.NoError(t, unix.SetNonblock(fd, true))
 	for b := make([]byte, 1<<16); err == nil; {
 		_, err = unix.Write(fd, b)
@@ -44,13 +44,13 @@ func TestLingeringDescriptor(t *testing.T) {
 	fd := lingering(t)
 	_, err := theirs.Write(hello)
 	require.NoError(t, err)
-	_, err = theirs.Write(hello) // before the first answer was read, which ends the connection
+	_, err = theirs.Write(hello) // the first answer is not read yet, which ends the connection
 	require.NoError(t, err)
 	require.NoError(t, unixsock.Control(theirs, func(to int) error {
 		return unixsock.Control(fd, func(n int) error { return unix.Sendmsg(to, hello, unix.UnixRights(n), nil, 0) })
 	}))
 	_ = fd.Close()                        // not the last copy: one is in the connection
-	all := nic.Cost{Connections: 1 << 11} // half of them: one user's limit
+	all := nic.Cost{Connections: 1 << 11} // one user's limit: half of all
 	uid := uint32(os.Getuid())
 	require.NoError(t, s.engine.Charge(uid, all))
 	s.engine.Refund(uid, all)
@@ -67,7 +67,8 @@ func TestLingeringDescriptor(t *testing.T) {
 	require.Error(t, s.engine.Charge(uid, all), "it is not closed yet")
 }
 
-// Descriptors cannot be sent before hello, nor over a connection of a watcher.
+// Descriptors cannot be sent before hello. Over a connection of a watcher they cannot be sent
+// at all.
 func TestDescriptorsBeforeHello(t *testing.T) {
 	dir, _ := serving(t, 1)
 	dial := func(name string) *net.UnixConn {
@@ -96,8 +97,8 @@ func TestDescriptorsBeforeHello(t *testing.T) {
 	require.True(t, errors.Is(err, unix.EPERM) || errors.Is(err, unix.EPIPE), "%v", err)
 }
 
-// Descriptors beyond the limit of a request are not received, and not closed by the goroutine
-// that reads the request, which would wait for that.
+// Descriptors beyond the limit of a request are not received. The goroutine that reads the
+// request does not close them, because closing could make it wait.
 func TestTooManyDescriptors(t *testing.T) {
 	s := newServing(t)
 	conn, theirs := connected(t)
@@ -128,7 +129,7 @@ func TestTooManyDescriptors(t *testing.T) {
 	require.True(t, hangsUp(10_000))
 }
 
-// A user whose connections do not close gets no more connections. Those that are refused are
+// A user whose connections do not close gets no more connections. Refused connections are
 // closed and no longer charged.
 func TestUserWhoseConnectionsDoNotClose(t *testing.T) {
 	s := newServing(t)
@@ -143,7 +144,7 @@ func TestUserWhoseConnectionsDoNotClose(t *testing.T) {
 	s.serve(t.Context(), conn) // does not wait for the program
 	require.Error(t, unixsock.Control(conn, func(int) error { return nil }), "it is not closed")
 
-	p := s.newProcess(1, uint32(os.Getuid()), nil) // accepted before that
+	p := s.newProcess(1, uint32(os.Getuid()), nil) // accepted before the user's connections were stuck
 	answer, _, err := p.handle(hello, nil)
 	require.NoError(t, err)
 	require.Equal(t, uint32(unix.EMFILE), le.Uint32(answer[4:]))

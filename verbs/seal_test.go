@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory into which its program can punch holes is not used, and no byte of it is touched: an
-// access would wait while a hole is punched.
+// Memory into which its program can punch holes is not used. The server touches no byte of it,
+// because an access would wait while a hole is punched.
 func TestUnsealedMemoryIsNotUsed(t *testing.T) {
 	p := newRig(t).program()
 	cq := p.ok(p.createCQ(15, 0)).value[0]
@@ -45,7 +45,7 @@ func TestUnsealedRegistersAreNotUsed(t *testing.T) {
 	r := newRig(t)
 	r.loose = true
 	p := r.program()
-	r.loose = false // the memory of queues is sealed
+	r.loose = false // the memory of the queues is sealed now, but the UAR pages are not
 	require.Equal(t, unix.EFAULT, p.createCQ(15, 0).errno)
 	at, whole := p.mapUAR(p.ctx, uarOffset+uint64(p.uar)*pageSize)
 	require.Equal(t, uint64(p.uar)*pageSize, at)
@@ -53,7 +53,7 @@ func TestUnsealedRegistersAreNotUsed(t *testing.T) {
 	p.ok(p.createCQ(15, 0))
 }
 
-// Sealed memory is mapped by one process, so another process that uses the context has UAR
+// Only one process can map sealed memory, so another process that uses the context has UAR
 // pages of its own.
 func TestRegistersOfAnotherProcess(t *testing.T) {
 	s := newServing(t)

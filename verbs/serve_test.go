@@ -104,7 +104,7 @@ func TestServe(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-// Connections cost a program nothing, so they must not fill the log.
+// A program can connect at no cost, so connections must not fill the log.
 func TestConnectionsDoNotFillTheLog(t *testing.T) {
 	s := newServing(t)
 	var lines atomic.Int64
@@ -126,8 +126,8 @@ func TestConnectionsDoNotFillTheLog(t *testing.T) {
 	require.Equal(t, before+1, lines.Load())
 }
 
-// The refusals of all programs of one user have one budget in the log, and another user's
-// have their own.
+// The refusals of all programs of one user share one budget in the log. The refusals of
+// another user have a budget of their own.
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	s := newServing(t)
 	var lines atomic.Int64
@@ -166,8 +166,8 @@ func (c lineCounter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A directory of another user, or a link, is not used: that user would choose where files are
-// removed and written.
+// A directory of another user, or a link, is not used: another user could choose where files
+// are removed and written.
 func TestDirectoryOfAnotherUser(t *testing.T) {
 	there := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(there, treeName), 0o755))
@@ -187,7 +187,7 @@ func TestDirectoryOfAnotherUser(t *testing.T) {
 	require.DirExists(t, filepath.Join(there, treeName))
 }
 
-// A connection that sends no valid request ends, and others are not affected.
+// A connection ends if it sends an invalid request. Other connections are not affected.
 func TestGarbageEndsTheConnection(t *testing.T) {
 	dir, _ := serving(t, 1)
 	addr := &net.UnixAddr{Name: filepath.Join(dir, SocketName), Net: "unixpacket"}
@@ -207,8 +207,8 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 	_ = conn.Close()
 }
 
-// The connection of a program that does not read answers ends: answers can bring descriptors,
-// and the kernel limits how many can be unread.
+// The connection of a program that does not read its answers ends: answers can bring
+// descriptors, and the kernel limits how many descriptors can be unread.
 func TestAnswersHaveToBeRead(t *testing.T) {
 	dir, _ := serving(t, 1)
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(dir, SocketName), Net: "unixpacket"})

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The constants in wire.go are those of shim/wire.h, as a C compiler evaluates them.
+// The constants in wire.go are equal to those of shim/wire.h, as a C compiler evaluates them.
 func TestWireIsTheHeader(t *testing.T) {
 	cc, err := exec.LookPath("cc")
 	if err == nil {

@@ -27,8 +27,8 @@ func TestHundred(t *testing.T) {
 }
 
 // Several pairs of programs move data at once. Meanwhile nicless torture runs on engines of
-// its own and uses all the processor time that it can get, and other programs on the engine
-// of the pairs send random ioctls or are killed.
+// its own and uses all the processor time that it can get. Other programs on the engine of the
+// pairs send random ioctls or are killed.
 func TestPairsBesideTorture(t *testing.T) {
 	long(t)
 	life, misuse := check(t, "life"), check(t, "misuse")

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A command that go install has made, without a library beside it, runs programs from any
-// directory: it builds the library on its first run and finds it on the second.
+// The command nicless that go install has made has no library beside it, but runs programs
+// from any directory: it builds the library on its first run and finds it on the second.
 func TestInstalledCommand(t *testing.T) {
 	need(t, "ibv_devinfo")
 	home := t.TempDir()

@@ -21,7 +21,7 @@ type lab struct {
 	socket string
 	engine *process
 	flags  []string            // of nicless run
-	user   *syscall.Credential // whose processes they are; nil: the test's
+	user   *syscall.Credential // the user whose processes they are; nil: the test's user
 	under  []string            // a command that runs the engine
 }
 
@@ -56,8 +56,8 @@ func (l *lab) open() {
 	l.startEngine()
 }
 
-// startEngine runs an engine until the test ends. Then the engine has to end when asked to,
-// with status 0 and without an error in its log.
+// startEngine runs an engine until the test ends. Then the engine has to end when it is asked
+// to, with status 0 and without an error in its log.
 func (l *lab) startEngine() {
 	l.t.Helper()
 	e := start(l.t, l.user, append(slices.Clone(l.under), binary, "engine", "--socket", l.socket, "--verbs")...)
@@ -100,7 +100,7 @@ func (l *lab) pair(program ...string) (server, client string) {
 	return s.succeeds(), client
 }
 
-// startPair starts both; the client once the server listens.
+// startPair starts a server, and the client as soon as the server listens.
 func (l *lab) startPair(program ...string) (server, client *process) {
 	l.t.Helper()
 	port := freePort(l.t)
@@ -110,7 +110,7 @@ func (l *lab) startPair(program ...string) (server, client *process) {
 	return server, l.start(append(argv, "127.0.0.1")...)
 }
 
-// works runs programs that have nothing to do with those that a test has disturbed.
+// works checks that programs still work which a test has not disturbed.
 func (l *lab) works() {
 	l.t.Helper()
 	need(l.t, "ibv_rc_pingpong")
@@ -127,8 +127,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// listens waits until a process listens on a TCP port. The program would take a connection
-// for its client's, so the kernel's list is read instead.
+// listens waits until a process listens on a TCP port. It reads the kernel's list and does not
+// connect, because the program would take the connection for its client's.
 func listens(p *process, port int) {
 	p.t.Helper()
 	const listen = "0A"

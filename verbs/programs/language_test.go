@@ -20,7 +20,7 @@ func TestLanguages(t *testing.T) {
 		name  string
 		tool  string
 		build func(out string) []string
-		argv  []string // nil: what was built
+		argv  []string // nil: the program that was built
 	}{
 		{"Go", "go", func(out string) []string { return []string{"go", "build", "-o", out, "testdata/register.go"} }, nil},
 		{"Rust", "rustc", func(out string) []string { return []string{"rustc", "-o", out, "testdata/register.rs"} }, nil},
@@ -28,7 +28,7 @@ func TestLanguages(t *testing.T) {
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			if _, err := exec.LookPath(v.tool); err != nil {
-				t.Skip(err) // nothing else needs it, so CI need not have it
+				t.Skip(err) // nothing else needs this tool, so CI need not have it
 			}
 			argv := v.argv
 			if v.build != nil {

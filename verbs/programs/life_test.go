@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program opens the device twice, forks, and executes another program, in a child or in
-// place.
+// Programs open the device twice, fork, and execute another program, in a child or in their
+// own process.
 func TestLives(t *testing.T) {
 	long(t)
 	path := check(t, "life")
@@ -50,8 +50,8 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// endless starts a pair of programs that move data until they are killed. When it returns
-// both have moved some.
+// endless starts a pair of programs that move data until they are killed. It returns when both
+// programs have moved some data.
 func (l *lab) endless() (server, client *process) {
 	l.t.Helper()
 	need(l.t, "ib_send_bw", "stdbuf")
@@ -63,9 +63,9 @@ func (l *lab) endless() (server, client *process) {
 	return server, client
 }
 
-// A program is killed while it moves data. A program that sends to it ends with an error; one
-// that receives from it keeps waiting, as with hardware. The engine releases what the killed
-// one had.
+// A program is killed while it moves data. If its peer sends to it, the peer ends with an
+// error. If its peer receives from it, the peer keeps waiting, as with hardware. The engine
+// releases what the killed program had.
 func TestClientKilled(t *testing.T) {
 	long(t)
 	for _, mode := range modes {
@@ -74,8 +74,8 @@ func TestClientKilled(t *testing.T) {
 			before := l.holds()
 			receiver, sender := l.endless()
 			receiver.kill()
-			// 12, transport retry counter exceeded; or 11, remote operation error, if its
-			// memory is gone and its queue pair is not yet.
+			// 12 is transport retry counter exceeded. 11 is remote operation error, if the
+			// killed program's memory is gone and its queue pair is not gone yet.
 			require.Regexp(t, "Failed status 1[12]", sender.fails())
 			l.works()
 			l.eventually("what both had is released", func() bool { return l.holds() == before })
@@ -113,8 +113,8 @@ func TestHoldersKilled(t *testing.T) {
 	l.works()
 }
 
-// The engine is killed while programs use it. They end with an error and do not hang, and
-// programs start cleanly on the next engine, at the same path.
+// The engine is killed while programs use it. The programs end with an error and do not hang,
+// and other programs start cleanly on the next engine, at the same path.
 func TestEngineKilled(t *testing.T) {
 	long(t)
 	for _, mode := range modes {
@@ -138,7 +138,7 @@ func TestEngineStopped(t *testing.T) {
 	server, client := l.endless()
 	require.NoError(t, l.engine.cmd.Process.Signal(syscall.SIGTERM))
 	l.engine.succeeds()
-	// Their work is flushed first, which they may notice before the end.
+	// The programs' work is flushed first. They may notice this before the end of the engine.
 	require.Regexp(t, "nicless: the engine has gone|Failed status 5", client.fails())
 	require.Regexp(t, "nicless: the engine has gone|completion with Error", server.fails())
 	l.startEngine()

@@ -21,8 +21,9 @@ var (
 // repository is the root of the module.
 const repository = "../.."
 
-// scratch is the directory for everything that is built here. binary is the command nicless
-// in it; the library that programs preload is beside it, where the command looks for it.
+// scratch is the directory for everything that the tests build. binary is the path of the
+// command nicless in it. The library that programs preload is beside the command, where the
+// command looks for it.
 var scratch, binary string
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
@@ -35,13 +36,13 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	if err := os.Chmod(scratch, 0o755); err != nil { // for programs of another user
+	if err := os.Chmod(scratch, 0o755); err != nil { // so that programs of another user can use it
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	if lacking = compiles(); lacking == nil && *nicless != "" {
 		binary = filepath.Join(*nicless, "nicless")
-	} else if lacking == nil { // else no test of this package can run
+	} else if lacking == nil { // otherwise no test of this package can run
 		if err := build(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -50,7 +51,7 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// lacking says why no C program can be compiled here; nil if one can.
+// lacking says why no C program can be compiled here. It is nil if C programs can be compiled.
 var lacking error
 
 // compiles returns nil if there is a C compiler with the headers of the C library.
@@ -90,8 +91,8 @@ func build() error {
 	return nil
 }
 
-// need skips the test if a program is not installed, or what all of them need; in CI that
-// is a failure.
+// need skips the test if one of the programs is not installed, or if something is missing that
+// all programs need. In CI the test fails instead.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
 	if lacking != nil {
@@ -126,7 +127,7 @@ func long(t *testing.T) {
 // built has the paths of the programs of verbs/check that were compiled, by name.
 var built = map[string]string{}
 
-// checks are the programs of verbs/check, and the sources of each.
+// checks has the sources of each program of verbs/check, by its name.
 var checks = map[string][]string{
 	"validate": {"validate.c", "transfer.c", "atomic.c", "window.c", "errors.c", "end.c", "memory.c", "check.c"},
 	"rawpost":  {"rawpost.c", "check.c"},

@@ -10,8 +10,8 @@ import (
 )
 
 // perftests are command lines of perftest: every program, with every type of queue pair that
-// it has, and with options that change how it posts. The first eight run by default; the
-// first twelve with --fast-memory.
+// it has, and with options that change how it posts. By default the first eight run. With
+// --fast-memory the first twelve run.
 var perftests = []string{
 	"ib_write_bw -n 500",
 	"ib_write_lat -n 500",
@@ -71,7 +71,7 @@ func TestPerftest(t *testing.T) {
 			}
 			list = list[:12]
 		}
-		l := newLab(t, mode.flags...) // one for all: each runs on what the last has left behind
+		l := newLab(t, mode.flags...) // one lab for all lines: each line runs on the engine as the line before has left it
 		for _, line := range list {
 			t.Run(mode.name+"/"+line, func(t *testing.T) {
 				l := &lab{t: t, socket: l.socket, engine: l.engine, flags: l.flags}
@@ -97,9 +97,9 @@ var (
 	perftestNone = regexp.MustCompile(`nan|inf`)
 )
 
-// perftestRows returns the results of a program of perftest: bytes, iterations, and what it
-// measured. On a loaded machine perftest can find too few samples, or a duration of 0; it
-// then divides by 0 and prints nan or inf. Such a row is empty.
+// perftestRows returns the results of a program of perftest: bytes, iterations, and what the
+// program measured. On a loaded machine perftest can have too few samples, or a duration of 0.
+// Then it divides by 0 and prints nan or inf, and perftestRows returns an empty row.
 func perftestRows(said string) (rows [][]float64) {
 	for _, line := range perftestRow.FindAllString(said, -1) {
 		var row []float64

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ibv_devices lists the device, or all of several, and ibv_devinfo describes it.
+// ibv_devices lists all devices of an engine, one or several, and ibv_devinfo describes them.
 func TestDevinfo(t *testing.T) {
 	need(t, "ibv_devices", "ibv_devinfo")
 	l := newLab(t)
@@ -24,7 +24,7 @@ func TestDevinfo(t *testing.T) {
 	}
 }
 
-// pingpongs are the programs of ibverbs-utils that move data; with -c they check it.
+// pingpongs are the programs of ibverbs-utils that move data. With -c they check the data.
 var pingpongs = []string{
 	"ibv_rc_pingpong -c",
 	"ibv_uc_pingpong -c",

@@ -21,8 +21,8 @@ type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	said output
-	done chan struct{} // closed when it has ended
-	err  error         // of its end
+	done chan struct{} // closed when the process has ended
+	err  error         // the result of Wait
 
 	killed bool // by the test
 }
@@ -31,7 +31,7 @@ type process struct {
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
-	more chan struct{} // closed and replaced when there is more
+	more chan struct{} // closed and replaced when there is more output
 }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -75,17 +75,17 @@ func start(t *testing.T, user *syscall.Credential, argv ...string) *process {
 	return p
 }
 
-// kill kills the process and those that it started.
+// kill kills the process and the processes that it has started.
 func (p *process) kill() {
 	p.killed = true
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 }
 
-// patience is how long anything may take. It is long for the sake of loaded machines, and
-// only a process that hangs uses all of it.
+// patience is how long anything may take. It is long because machines can be loaded, and only
+// a process that hangs uses all of it.
 const patience = 2 * time.Minute
 
-// wait waits for the end.
+// wait waits for the end of the process.
 func (p *process) wait() error {
 	p.t.Helper()
 	select {
@@ -100,14 +100,14 @@ func (p *process) wait() error {
 	return nil
 }
 
-// stacks says where in the kernel the threads of a process are that hangs.
+// stacks says where in the kernel the threads of a process wait. It is for processes that hang.
 func (p *process) stacks() string {
 	var b strings.Builder
 	files, _ := filepath.Glob("/proc/[0-9]*/task/*/stat")
 	for _, f := range files {
 		stat, err := os.ReadFile(f)
 		if fields := strings.Fields(string(stat[max(0, bytes.LastIndexByte(stat, ')')):])); err != nil || len(fields) < 4 || fields[3] != itoa(p.cmd.Process.Pid) {
-			continue // of another group
+			continue // a process of another group
 		}
 		wchan, _ := os.ReadFile(filepath.Join(filepath.Dir(f), "wchan"))
 		b.WriteString(strings.TrimSpace(string(stat[:bytes.LastIndexByte(stat, ')')+4])) + " " + string(wchan) + "\n")
@@ -115,7 +115,7 @@ func (p *process) stacks() string {
 	return b.String()
 }
 
-// succeeds waits for the end, requires status 0, and returns the output.
+// succeeds waits for the end of the process, requires status 0, and returns the output.
 func (p *process) succeeds() string {
 	p.t.Helper()
 	err := p.wait()
@@ -123,7 +123,8 @@ func (p *process) succeeds() string {
 	return p.said.String()
 }
 
-// fails waits for the end, requires another status than 0, and returns the output.
+// fails waits for the end of the process, requires another status than 0, and returns the
+// output.
 func (p *process) fails() string {
 	p.t.Helper()
 	require.Error(p.t, p.wait(), "%s\n%s", p.cmd, p.said.String())

@@ -20,19 +20,20 @@ import (
 
 // rdma-core's own tests are in the documentation of package python3-pyverbs of Debian 12.
 // Where documentation is not installed, the variable NICLESS_PYVERBS_TESTS names another
-// directory that has them.
+// directory that has the tests.
 const (
 	pyverbsTests = "/usr/share/doc/rdma-core/tests"
 	pyverbsCount = 273
 	pyverbsPass  = 110
 )
 
-// skipped are the reasons for which tests are skipped, in groups, and how many tests each
-// group has on a machine without GPU and huge pages. docs/VERBS.md has the same table.
+// skipped has the reasons for which tests are skipped, in groups. For each group it says how
+// many tests are skipped on a machine without GPU and huge pages. docs/VERBS.md has the same
+// table.
 var skipped = []struct {
 	tests int
 	why   string
-	texts string // what the tests say
+	texts string // regular expression for the reasons that the tests print
 }{
 	{35, "raw packets, flow steering, switch rules", "Create QP type 8|Raw Packet QP|does not support reformat|Could not find the PCI device"},
 	{16, "of another vendor's device", "non EFA device"},
@@ -49,8 +50,8 @@ var skipped = []struct {
 	{13, "single ones:", "schedule elements|LAG affinity|scapy package|reserved QP number|UDP sport|pacing entry|device real time|VAR allocation|CQE 128B compression|Extended QP is not"},
 }
 
-// None of rdma-core's own tests fails or hangs, at least pyverbsPass pass, and the others are
-// skipped for reasons that docs/VERBS.md lists.
+// None of rdma-core's own tests fails or hangs. At least pyverbsPass of them pass, and the
+// others are skipped for reasons that docs/VERBS.md lists.
 func TestPyverbs(t *testing.T) {
 	long(t)
 	need(t, "/usr/bin/python3")
@@ -85,8 +86,9 @@ func pyverbsOutcomes(t *testing.T, said string) map[string]pyverbsOutcome {
 	return all
 }
 
-// judgePyverbs compares the outcomes with those that are expected. If the variable
-// NICLESS_PYVERBS_OUTCOMES names a file they are also written there, one on each line.
+// judgePyverbs compares the outcomes with the expected ones. If the variable
+// NICLESS_PYVERBS_OUTCOMES names a file, judgePyverbs also writes the outcomes to that file,
+// one on each line.
 func judgePyverbs(t *testing.T, all map[string]pyverbsOutcome) {
 	count := map[string]int{}
 	why := map[string]int{}
@@ -140,7 +142,7 @@ func sorted[V any](m map[string]V) []string {
 	return names
 }
 
-// unpackPyverbs copies the tests to where Python finds them.
+// unpackPyverbs copies the tests to a directory where Python finds them.
 func unpackPyverbs(t *testing.T) string {
 	t.Helper()
 	from := pyverbsTests

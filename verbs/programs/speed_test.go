@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSpeed prints results of verbs programs beside what they are compared with, measured in
-// turns. The numbers mean something only on a machine that does nothing else, so it runs
-// with -speed alone:
+// TestSpeed prints results of verbs programs beside the results with which they are compared.
+// Both are measured in turns. The numbers mean something only on a machine that does nothing
+// else, so the test runs only with the flag -speed:
 //
 //	go test ./verbs/programs -run TestSpeed -speed -v
 func TestSpeed(t *testing.T) {
@@ -25,7 +25,7 @@ func TestSpeed(t *testing.T) {
 	pace := check(t, "pace")
 	const rounds = 3
 	for _, mode := range modes {
-		// One engine at a time: an idle one wakes now and then, on one of few cores.
+		// One engine at a time: an idle engine wakes now and then, and cores may be few.
 		t.Run(mode.name+"/bandwidth", func(t *testing.T) {
 			l := newLab(t, mode.flags...)
 			line, beside := "ib_write_bw -s 65536 -n 100000", "nicless bench bw"
@@ -84,8 +84,8 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// perftest runs a pair and returns a column of the client's last row: 3 is the average
-// bandwidth, 4 the typical latency.
+// perftest runs a pair of programs and returns a column of the client's last row. Column 3 is
+// the average bandwidth, and column 4 is the typical latency.
 func (l *lab) perftest(t *testing.T, line string, column int) float64 {
 	t.Helper()
 	l = &lab{t: t, socket: l.socket, engine: l.engine, flags: l.flags}
@@ -95,7 +95,7 @@ func (l *lab) perftest(t *testing.T, line string, column int) float64 {
 	last := rows[len(rows)-1]
 	require.Greater(t, len(last), column, "%s", said)
 	if column == 3 {
-		return last[column] * (1 << 20) / 1e6 // it prints MB and means MiB
+		return last[column] * (1 << 20) / 1e6 // perftest prints MB and means MiB
 	}
 	return last[column]
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// No program can punch a hole into memory that the engine uses, for which the engine would
-// wait in the kernel.
+// No program can punch a hole into memory that the engine uses. The engine would wait in the
+// kernel while the hole is punched.
 func TestNoHoles(t *testing.T) {
 	path := check(t, "trust")
 	for _, mode := range modes {
@@ -17,8 +17,9 @@ func TestNoHoles(t *testing.T) {
 	}
 }
 
-// After a program has executed another one its keys do not give access to the memory of that
-// one, which has the same process number and may have memory at the same address.
+// After a program has executed another program, the keys of the first program do not give
+// access to the memory of the second. The second program has the same process number and may
+// have memory at the same address.
 func TestKeyAfterExec(t *testing.T) {
 	path := check(t, "trust")
 	l := newLab(t)

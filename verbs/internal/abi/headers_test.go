@@ -67,7 +67,7 @@ func rows(t *testing.T) (list []row, headers []string) {
 	return list, headers
 }
 
-// Every constant equals what a C compiler makes of its comment.
+// Every constant is equal to the value of the C expression in its comment.
 func TestHeaders(t *testing.T) {
 	list, headers := rows(t)
 	require.Greater(t, len(list), 400)
@@ -105,8 +105,8 @@ func TestHeaders(t *testing.T) {
 	t.Logf("%d constants compared with %d headers", len(list), len(headers))
 }
 
-// needed skips the test where something that it needs is missing, and fails it in
-// continuous integration, where everything is to be there.
+// needed skips the test if something that the test needs is missing. In continuous
+// integration, where nothing may be missing, it fails the test instead.
 func needed(t *testing.T, err error, what string) {
 	t.Helper()
 	if err == nil {

@@ -19,7 +19,7 @@ sys.path.insert(0, directory)
 
 from args_parser import parser  # noqa: E402 (of the directory)
 
-# What the tests print goes to standard error; standard output is ours.
+# What the tests print goes to standard error. Only the JSON objects go to standard output.
 report = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 

@@ -33,7 +33,7 @@ const (
 	ioctlHeader = 24
 	attrSize    = 16
 	resultSize  = 16
-	gone        = 0x7f8     // offset in UAR pages
+	gone        = 0x7f8     // offset in the memory of the UAR pages (NV_GONE)
 	registers   = 0x1000000 // mmap offset of the first UAR page
 	deviceMajor = 231
 	deviceMinor = 192
@@ -43,7 +43,7 @@ const (
 type fake struct {
 	dir      string
 	listener *net.UnixListener
-	major    uint16 // of the version that it speaks
+	major    uint16 // major version that it speaks
 
 	mu       sync.Mutex
 	hellos   []hello
@@ -61,8 +61,8 @@ type hello struct {
 
 type deviceContext struct {
 	calls  uint64
-	memory int    // of the last mapping or remap
-	base   int64  // offset of the part that is used
+	memory int    // descriptor of the memory of the last mapping or remapping
+	base   int64  // offset of the part of memory that is used
 	shared []byte // the UAR pages, after they were sent
 }
 
@@ -86,7 +86,7 @@ type reply struct {
 	errno unix.Errno
 	body  []byte
 	fds   []int
-	keep  bool // the descriptors are not closed
+	keep  bool // the descriptors are not closed after they were sent
 }
 
 func serve(t *testing.T) *fake { return serveVersion(t, 2) }
@@ -197,7 +197,7 @@ func closeAll(fds []int) {
 
 func refuse(errno unix.Errno) *reply { return &reply{errno: errno} }
 
-// words returns 64-bit numbers one after the other.
+// words returns the bytes of 64-bit numbers, one after another.
 func words(v ...uint64) (b []byte) {
 	for _, x := range v {
 		b = le.AppendUint64(b, x)
@@ -304,8 +304,8 @@ func memory(size int64) int {
 	return fd
 }
 
-// renew gives the context new memory, which peek reads from base on. The program must use the
-// offsets in the answers to find it.
+// renew gives the context new memory. peek reads the memory from base on. Programs find this
+// part only if they use the offsets in the answers.
 func (c *deviceContext) renew(base, size uint64) int {
 	if c.memory >= 0 {
 		closeAll([]int{c.memory})

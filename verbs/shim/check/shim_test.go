@@ -1,6 +1,6 @@
-// Package check tests the library that verbs programs preload: it builds the library and
-// small C programs, and runs these against a fake server. Without a C compiler the tests are
-// skipped, except in CI.
+// Package check tests the library that verbs programs preload. It builds the library and
+// small C programs, and runs the programs against a fake server. Without a C compiler the
+// tests are skipped, except in CI.
 package check
 
 import (
@@ -90,7 +90,7 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// run runs a program with the library, and with variables added to the environment.
+// run runs a program with the library preloaded and with variables added to its environment.
 func run(t *testing.T, dir string, variables []string, name string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -107,7 +107,7 @@ func run(t *testing.T, dir string, variables []string, name string, args ...stri
 	return o.String(), e.String(), err
 }
 
-// good runs a program against f, which must end with status 0 and print nothing.
+// good runs a program against f. The program must end with status 0 and print nothing.
 func good(t *testing.T, f *fake, name string, args ...string) {
 	t.Helper()
 	stdout, stderr, err := run(t, f.dir, nil, name, args...)
@@ -146,7 +146,7 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// A remap loses no stores of other threads, where there is userfaultfd.
+// Where there is userfaultfd, remapping loses no stores of other threads.
 func TestRemap(t *testing.T) {
 	for _, scenario := range []string{"nothing-lost", "refused", "one-page"} {
 		t.Run(scenario, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestAlloc(t *testing.T) {
 	}
 }
 
-// One line tells the user why the library cannot work.
+// If the library cannot work, it prints one line that tells the user why.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	absent := t.TempDir()

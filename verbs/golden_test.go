@@ -140,7 +140,8 @@ func (p *player) handle(k kind, recorded uint64) uint64 {
 	return c.value[0]
 }
 
-// clear destroys the objects that use an object, because the recording lacks calls that did.
+// clear destroys the objects that use an object: the recording lacks the calls that destroyed
+// them.
 func (p *player) clear(h uint32) {
 	x := p.s.contexts[p.ctx]
 	x.mu.Lock()
@@ -171,8 +172,8 @@ func (p *player) page(recorded uint32) uint32 {
 	return p.pages[recorded]
 }
 
-// writeHandles are the handles in the requests of write commands: at which offset, and of
-// what kind of object.
+// writeHandles says at which offset the request of a write command has a handle, and of what
+// kind of object the handle is.
 var writeHandles = map[uint32]struct {
 	at   int
 	kind kind

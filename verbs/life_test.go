@@ -142,7 +142,7 @@ func TestContextsGiveBack(t *testing.T) {
 
 // Every descriptor of the server is charged to a user.
 func TestDescriptorsAreCharged(t *testing.T) {
-	first := newRig(t).program() // its memory starts the process that seals memory, which has descriptors too
+	first := newRig(t).program() // making its memory starts the process that seals memory, which needs descriptors
 	first.ok(first.createCQ(15, 0))
 	var held, charged int
 	for range 10 { // one exact count is a proof: descriptors of earlier tests that are being closed can disturb the others

@@ -117,7 +117,7 @@ func TestMemoryAskedForTwice(t *testing.T) {
 	args := createCQArgs(15, createCQDriver(0x5000000, 0x6000000, p.uar))
 	body := append(u64s(0), u32s(1, uint32(abi.IoctlHdrSize+abi.AttrSize*len(args)))...)
 	body = append(body, ioctlBytes(abi.ObjectCQ, abi.MethodCQCreate, args...)...)
-	body = append(body, make([]byte, resultSize)...) // a result for no need
+	body = append(body, make([]byte, resultSize)...) // a result that belongs to no need
 	for range 3 {
 		h, _, give := p.request(opIoctl, p.ctx, body)
 		require.Equal(t, uint16(flagAgain), h.flags&flagAgain)

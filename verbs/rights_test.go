@@ -49,7 +49,7 @@ func TestLingeringDescriptor(t *testing.T) {
 	require.NoError(t, unixsock.Control(theirs, func(to int) error {
 		return unixsock.Control(fd, func(n int) error { return unix.Sendmsg(to, hello, unix.UnixRights(n), nil, 0) })
 	}))
-	_ = fd.Close()                        // not the last copy: one is in the connection
+	_ = fd.Close()                        // not the last copy: another one is in the connection
 	all := nic.Cost{Connections: 1 << 11} // one user's limit: half of all
 	uid := uint32(os.Getuid())
 	require.NoError(t, s.engine.Charge(uid, all))

@@ -53,8 +53,8 @@ func TestUnsealedRegistersAreNotUsed(t *testing.T) {
 	p.ok(p.createCQ(15, 0))
 }
 
-// Only one process can map sealed memory, so another process that uses the context has UAR
-// pages of its own.
+// Sealed memory cannot be mapped for writing again, so another process that uses the context
+// has UAR pages of its own.
 func TestRegistersOfAnotherProcess(t *testing.T) {
 	s := newServing(t)
 	a, b := s.rig(t), s.rig(t)

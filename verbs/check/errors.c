@@ -104,7 +104,7 @@ static void one(struct end *e, const struct error *c) {
 	}
 	meet(e, c->name);
 	if (!e->active && c->receive) {
-		if (c->receives == FLUSH) { /* the receive waits until its queue pair is destroyed */
+		if (c->receives == FLUSH) { /* the request did not consume the receive: the error state flushes it */
 			struct ibv_qp_attr a = {0};
 			a.qp_state = IBV_QPS_ERR;
 			DO(ibv_modify_qp(l.qp, &a, IBV_QP_STATE));
@@ -194,7 +194,7 @@ static void refused(struct end *e) {
 	SAME(errno, EINVAL);
 	MUST(!ibv_create_srq(e->pd, &srq));
 	MUST((mr = ibv_reg_mr(e->pd, at, SIZE, IBV_ACCESS_LOCAL_WRITE)));
-	SAME(ibv_dealloc_pd(e->pd), EBUSY); /* it has objects */
+	SAME(ibv_dealloc_pd(e->pd), EBUSY); /* the PD still has an MR */
 	DO(ibv_dereg_mr(mr));
 	free(at);
 }

@@ -1,4 +1,4 @@
-/* The steps of two ends. Both call each function, in the same order. */
+/* The steps of two ends. Both ends call the same functions in the same order. */
 #ifndef NICLESS_CHECK_STEPS_H
 #define NICLESS_CHECK_STEPS_H
 

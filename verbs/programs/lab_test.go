@@ -22,7 +22,7 @@ type lab struct {
 	engine *process
 	flags  []string            // of nicless run
 	user   *syscall.Credential // the user whose processes they are; nil: the test's user
-	under  []string            // a command that runs the engine
+	under  []string            // a command under which the engine runs
 }
 
 // modes are the ways in which the engine reaches memory that programs registered.
@@ -110,7 +110,7 @@ func (l *lab) startPair(program ...string) (server, client *process) {
 	return server, l.start(append(argv, "127.0.0.1")...)
 }
 
-// works checks that programs still work which a test has not disturbed.
+// works checks that other programs, which a test has not disturbed, still work.
 func (l *lab) works() {
 	l.t.Helper()
 	need(l.t, "ibv_rc_pingpong")

@@ -74,8 +74,8 @@ func TestClientKilled(t *testing.T) {
 			before := l.holds()
 			receiver, sender := l.endless()
 			receiver.kill()
-			// 12 is transport retry counter exceeded. 11 is remote operation error, if the
-			// killed program's memory is gone and its queue pair is not gone yet.
+			// Status 12 is transport retry counter exceeded. Status 11 is remote operation
+			// error: the killed program's memory is gone and its queue pair is not gone yet.
 			require.Regexp(t, "Failed status 1[12]", sender.fails())
 			l.works()
 			l.eventually("what both had is released", func() bool { return l.holds() == before })

@@ -137,7 +137,7 @@ func (p *process) says(what string) {
 	p.until(func(said string) bool { return strings.Contains(said, what) })
 }
 
-// until waits until the output is enough.
+// until waits until enough returns true for the output.
 func (p *process) until(enough func(said string) bool) {
 	p.t.Helper()
 	end := time.After(patience)

@@ -13,7 +13,7 @@ static void child_sees(void) {
 	TRY(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED && errno == EIO);
 	own = open(DEVICE, O_RDWR | O_CLOEXEC);
 	TRY(own >= 0 && reverse(own, 2) == 1);
-	FAILS(EIO, reverse(fd, 1)); /* still not */
+	FAILS(EIO, reverse(fd, 1)); /* the parent's device still cannot be used */
 	close(own);
 }
 

@@ -10,7 +10,7 @@ import (
 // Markdown lists what is served, for docs/VERBS.md.
 func Markdown() string {
 	var b strings.Builder
-	b.WriteString("### Methods\n\nAttributes in `[]` are optional; numbers are bytes.\n\n| method | object.id | attributes |\n| --- | --- | --- |\n")
+	b.WriteString("### Methods\n\nAttributes in `[]` are optional. The number after `in`, `out` or `flags` is a size in bytes.\n\n| method | object.id | attributes |\n| --- | --- | --- |\n")
 	for _, m := range allMethods() {
 		var list []string
 		for i := range m.fields {
@@ -18,7 +18,7 @@ func Markdown() string {
 		}
 		fmt.Fprintf(&b, "| %s | %#x.%#x | %s |\n", m.name, m.object, m.id, strings.Join(list, ", "))
 	}
-	b.WriteString("\n### Write commands\n\nThey are sent by DEVICE.INVOKE_WRITE. Sizes are bytes, without the header of 8 bytes that\nprograms once wrote before the request.\n\n")
+	b.WriteString("\n### Write commands\n\nDEVICE.INVOKE_WRITE sends these commands. Sizes are in bytes. They do not include the header\nof 8 bytes that programs once wrote before the request.\n\n")
 	b.WriteString("| command | number | request | response |\n| --- | --- | --- | --- |\n")
 	for _, w := range allWriteCommands() {
 		fmt.Fprintf(&b, "| %s | %#x | %s | %d |\n", w.name, w.number, span(w.request, w.known), w.response)

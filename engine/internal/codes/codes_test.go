@@ -32,7 +32,7 @@ func TestEveryCodeHasItsMeaning(t *testing.T) {
 	assert.Equal(t, fmt.Sprintf("code %d", Count), Count.String())
 }
 
-// tables returns the page from the first heading of a group on.
+// tables returns the part of the page that begins with the first heading of a group.
 func tables() string {
 	var b strings.Builder
 	for _, m := range meanings {
@@ -44,7 +44,7 @@ func tables() string {
 	return b.String()
 }
 
-// The page contains the table, and its introduction names no code that does not exist.
+// The page contains the table, and its introduction names only codes that exist.
 func TestPageOfExplanations(t *testing.T) {
 	b, err := os.ReadFile(explanationsPage)
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cput compiles examples/cput with the command in its first comment.
+// cput compiles examples/cput with the command from its first comment.
 func cput(t *testing.T) string {
 	t.Helper()
 	languages[0].build(t, "client") // skips, or fails in CI, without a compiler

@@ -26,7 +26,7 @@ func TestClient(t *testing.T) {
 			"channel":    "channel: ok\n",
 		} {
 			if strings.HasSuffix(t.Name(), "c++17") && (scenario == "stress" || scenario == "rdmaxcel") {
-				continue // these take long, and the golden tests compare C++ byte by byte
+				continue // these take long, and the golden tests already compare the bytes that C++ writes
 			}
 			t.Run(scenario, func(t *testing.T) {
 				out, err := run(t, path, socket, scenario)
@@ -112,7 +112,8 @@ func pretend(t *testing.T, answer []byte) (socket string) {
 	return socket
 }
 
-// The error of a failed connection says what is wrong: no engine, another socket type, another protocol.
+// The error of a failed connection says what is wrong, for example that there is no engine, or
+// that the socket has another type, or that the server speaks another protocol.
 func TestConnectRefused(t *testing.T) {
 	answer := func(op control.Op, flags uint16, tag uint64, m control.Message) []byte {
 		return control.Append(nil, op, flags, tag, m)
@@ -153,7 +154,7 @@ func TestConnectRefused(t *testing.T) {
 	})
 }
 
-// The checks that need no engine: posters and poller, and malicious servers.
+// The programs that need no engine succeed: posters with a poller, and a client of malicious servers.
 func TestAlone(t *testing.T) {
 	for _, program := range []string{"selftest", "hostile"} {
 		t.Run(program, func(t *testing.T) {

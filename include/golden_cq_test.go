@@ -30,7 +30,7 @@ func asGo(b *[cqe.Size]byte, log uint, index uint64) []string {
 		uint8(w.Syndrome), w.VendorErr, stamp))
 }
 
-// C reads CQEs as Go does. Recordings of libmlx5 check Go elsewhere.
+// C reads CQEs as Go does. The tests of package cqe compare Go with recordings of libmlx5.
 func TestGoldenCQE(t *testing.T) {
 	each(t, "golden", func(t *testing.T, path string) {
 		c := talk(t, path)
@@ -106,7 +106,7 @@ func TestGoldenDoorbell(t *testing.T) {
 	})
 }
 
-// RDMaxcel's functions, byte for byte. Stale bytes are 0xee.
+// RDMaxcel's functions write the expected bytes. Bytes that stay as they were are 0xee.
 func TestGoldenRDMaxcel(t *testing.T) {
 	stale := strings.Repeat("ee", 16)
 	each(t, "golden", func(t *testing.T, path string) {

@@ -12,7 +12,7 @@ import (
 	"github.com/nicless/nicless/internal/vectors"
 )
 
-// The opcodes of C by their names in verbs.
+// verbs has the opcodes that C posts, by their names in verbs.
 var verbs = map[string]uint8{
 	"RDMA_WRITE": 0x08, "RDMA_WRITE_WITH_IMM": 0x09, "RDMA_READ": 0x10, "SEND": 0x0a, "SEND_WITH_IMM": 0x0b,
 	"SEND_WITH_INV": 0x01, "ATOMIC_CMP_AND_SWP": 0x11, "ATOMIC_FETCH_AND_ADD": 0x12,
@@ -56,9 +56,9 @@ type recordedWQEs struct {
 	Register string `json:"uar_first_8"`
 }
 
-// posts turns a recording into work requests, if C has their operations. smallFence
-// says that libmlx5 has set a fence on the first one because of an earlier work request
-// that changes keys; in C the caller has to set it.
+// posts turns a recording into work requests, if C has their operations. smallFence says that
+// libmlx5 has set a fence on the first work request because an earlier one changes keys. In C
+// the caller has to set this fence.
 func (in *recordedSend) posts(smallFence bool) (list []post, ok bool) {
 	if in.AH != nil {
 		return nil, false
@@ -99,8 +99,8 @@ func (in *recordedSend) posts(smallFence bool) (list []post, ok bool) {
 	return list, true
 }
 
-// Recordings of the vendor's library: the ring, the record and the register
-// that each list of work requests leaves, the two halves in turn.
+// C leaves the same ring, record and register as the recordings of the vendor's library, for
+// each list of work requests. The lists use the two halves of the register alternately.
 func TestGoldenRecordedSend(t *testing.T) {
 	for _, file := range []string{"libmlx5-sq-rc", "libmlx5-sq-wrap", "libmlx5-sq-uc-ud"} {
 		each(t, "golden", func(t *testing.T, path string) {

@@ -16,7 +16,7 @@ import (
 
 var be = binary.BigEndian
 
-// num is a number, or a string that holds a number with its 0x.
+// num is a number in JSON, or a string that contains a number with 0x.
 type num uint64
 
 func (n *num) UnmarshalJSON(b []byte) error {
@@ -44,7 +44,7 @@ func (p *post) request() string {
 		data, strings.Join(p.sge, " "))
 }
 
-// segment is a segment of a vector; it has the fields of the kinds that C writes.
+// segment is a segment of a vector. It has the fields of all kinds of segment that C writes.
 type segment struct {
 	Type      string      `json:"type"`
 	RAddr     num         `json:"raddr"`
@@ -76,9 +76,9 @@ const (
 	opNop, opSendInval, opSendImm, opWriteImm, opFA = 0x00, 0x01, 0x0b, 0x09, 0x12
 )
 
-// expressible turns a vector into a work request, if the C functions can write it: one
-// of their opcodes, with the segments that the opcode needs, followed by pointers or
-// inline data.
+// expressible turns a vector into a work request, if the C functions can write it. The vector
+// must have an opcode that C posts, and the segments that the opcode needs, followed by
+// pointers or inline data.
 func (f *sendFields) expressible(t *testing.T) (p post, ok bool) {
 	t.Helper()
 	p = post{opcode: f.Opcode, flags: f.Flags, imm: uint32(f.Imm)}
@@ -118,7 +118,7 @@ func (f *sendFields) expressible(t *testing.T) (p post, ok bool) {
 	return p, true
 }
 
-// Vectors from the vendor's header: whole WQEs; the rest of the ring stays 0.
+// C writes the whole WQEs of the vectors from the vendor's header. The rest of the ring stays 0.
 func TestGoldenSend(t *testing.T) {
 	for _, file := range []string{"send_wqe", "send_ring"} {
 		each(t, "golden", func(t *testing.T, path string) {
@@ -163,7 +163,7 @@ func TestGoldenSend(t *testing.T) {
 	}
 }
 
-// ignored lists fields of vectors that are implied by others.
+// ignored lists fields of vectors that follow from other fields.
 type ignored struct {
 	Fence      any `json:"fence"`
 	Completion any `json:"ce"`

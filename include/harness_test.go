@@ -1,6 +1,6 @@
-// Package include tests the C headers against the vendor's bytes, against Go's,
-// and against a real engine. It needs a C compiler, and tests C++ if there is a C++
-// compiler.
+// Package include tests the C headers: it compares what they write with the bytes of the
+// vendor's library and of Go, and uses them with a real engine. It needs a C compiler. If
+// there is a C++ compiler, it also tests C++.
 package include
 
 import (
@@ -31,7 +31,7 @@ var languages = []language{
 	{"c++17", "CXX", "g++", []string{"-std=c++17", "-x", "c++"}},
 }
 
-// built holds the programs that were compiled, by language and name.
+// built has the paths of the programs that were compiled, by language and name.
 var built = map[string]string{}
 
 var scratch string
@@ -48,8 +48,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// each runs f with the named program of check/ in every language that can be
-// compiled here. Without a C compiler the test is skipped, except where CI runs it.
+// each runs f with the named program of check/ in every language that can be compiled here.
+// Without a C compiler the test is skipped, or fails in CI.
 func each(t *testing.T, program string, f func(t *testing.T, path string)) {
 	for _, l := range languages {
 		t.Run(l.name, func(t *testing.T) { f(t, l.build(t, program)) })
@@ -88,7 +88,7 @@ func (l *language) compile(t *testing.T, out, source string, flags ...string) {
 	require.NoError(t, err, "%s %s:\n%s", words[0], args, said)
 }
 
-// A talker is a program that answers requests, one line each.
+// A talker is a program that answers requests. Each request and each answer is one line.
 type talker struct {
 	t   *testing.T
 	in  io.Writer

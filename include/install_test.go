@@ -38,8 +38,8 @@ func tree(t *testing.T, dir string) (paths []string) {
 	return paths
 }
 
-// cflags returns the output of pkg-config for the file pc or, without pkg-config, the
-// same from parsePC.
+// cflags returns the flags that pkg-config prints for the file pc. Without pkg-config it
+// returns those that parsePC reads.
 func cflags(t *testing.T, pc string) []string {
 	t.Helper()
 	if path, err := exec.LookPath("pkg-config"); err == nil {

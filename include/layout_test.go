@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A page holds the tables of docs/CONTROL.md by their headings.
+// A page has the tables of docs/CONTROL.md by their headings.
 type page map[string][][]string
 
 func readPage(t *testing.T) (p page, sizes map[string]string) {
@@ -38,8 +38,8 @@ func readPage(t *testing.T) (p page, sizes map[string]string) {
 	return p, sizes
 }
 
-// The structs and numbers of control.h are those of docs/CONTROL.md, with which
-// internal/control is compared too. A message that C has is complete.
+// The structs and numbers of control.h are those of docs/CONTROL.md. (Another test compares
+// internal/control with that page.) Each message that control.h has is complete.
 func TestControlLayout(t *testing.T) {
 	doc, sizes := readPage(t)
 	each(t, "golden", func(t *testing.T, path string) {
@@ -73,7 +73,7 @@ func TestControlLayout(t *testing.T) {
 	})
 }
 
-// value returns the number before a name in a table.
+// value returns the number in front of a name in a table.
 func (p page) value(t *testing.T, table, name string) string {
 	t.Helper()
 	for _, row := range p[table] {

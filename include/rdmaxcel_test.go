@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All functions with which RDMaxcel posts and polls exist and have the same types. In a
-// program without CUDA register_cuda_memory fails and says why.
+// All functions with which RDMaxcel posts and polls exist, with the same types. In a program
+// without CUDA, register_cuda_memory fails and says why.
 func TestRDMaxcelInterface(t *testing.T) {
 	each(t, "rdmaxcel", func(t *testing.T, path string) {
 		out, err := run(t, path)

@@ -13,19 +13,19 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The claim of the project in one test: the same request, posted by a host program, by
-// one of many posters that share the queue, by a lane, by a warp, and in C and C++,
-// leaves the same bytes in the ring, the record and the register.
+// This test checks a claim of the project: the same request leaves the same bytes in the ring,
+// the record and the register, no matter who posts it. The posters are a host program, one of
+// many posters that share the queue, a lane, a warp, C and C++.
 //
-// Five posters of this program each have a queue pair of a real engine, which
-// executes what they post. C and C++ each repeat every request in memory of their own.
+// Four posters of this program each have a queue pair of a real engine, which executes what
+// they post. C and C++ each repeat every request in memory of their own.
 
 // A request is work to post, for hosts, for kernels and for C.
 type request struct {
 	name string
 	host []nicless.SendWR
-	lane func(t *accel.Thread, q *accel.Queue) // nil if kernels cannot post it
-	warp func(t *accel.Thread, q *accel.Queue) // executed by one lane for each request in host
+	lane func(t *accel.Thread, q *accel.Queue) // nil if a lane cannot post it
+	warp func(t *accel.Thread, q *accel.Queue) // executed by as many lanes as host has requests; nil if a warp cannot post it
 	inC  []post
 }
 
@@ -169,7 +169,7 @@ func (l *sameness) finish(t *testing.T, p *poster) {
 // lastID is the ID of the last request.
 const lastID = 99
 
-// requests returns one of every kind that hosts and C can post; kernels can post most of them.
+// requests returns one request of every kind that hosts and C can post. Kernels can post most of them.
 func (l *sameness) requests() []request {
 	near, far := accel.NewBuffer(l.near), accel.NewBuffer(l.far)
 	sge := func(off, n int) []nicless.SGE { return []nicless.SGE{l.near.SGE(off, n)} }
@@ -267,7 +267,7 @@ func (l *sameness) requests() []request {
 	return list
 }
 
-// A follower repeats in C what a poster has posted.
+// A follower repeats in C or C++ what a poster has posted.
 type follower struct {
 	*talker
 	name string
@@ -280,7 +280,7 @@ func newFollower(t *testing.T, path, name string, qp *nicless.QP) *follower {
 	return f
 }
 
-// compare posts r in C and compares ring, record and register.
+// compare posts r in the follower's language, and compares ring, record and register with those of qp.
 func (f *follower) compare(t *testing.T, r *request, qp *nicless.QP) {
 	t.Helper()
 	for _, p := range r.inC {

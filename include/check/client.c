@@ -1,5 +1,5 @@
 /*
- * A C client of a real engine: client SOCKET SCENARIO. It prints a result and exits 0,
+ * A C client of a real engine. `client SOCKET SCENARIO` prints a result and exits 0,
  * or prints what is wrong and exits 1. The Go tests of this folder run it.
  */
 #include "../nicless/nicless_verbs.h"
@@ -15,7 +15,7 @@ static struct nicless_cq cq, aside;
 static struct nicless_qp qp[2]; /* connected with each other */
 static struct nicless_ends ends[2];
 static uint32_t pdn, key, cqn, aside_cqn;
-static uint8_t log_pieces[2] = {0, 1}; /* of a receive: strides 16 and 32 */
+static uint8_t log_pieces[2] = {0, 1}; /* log2 of pieces of a receive: strides 16 and 32 */
 
 #define MUST(is) ((is) ? (void)0 : wrong(#is, __LINE__))
 #define DO(call) ((call) == 0 ? (void)0 : refused(#call, __LINE__))
@@ -40,7 +40,7 @@ static void setup(const char *path, uint8_t log_sq, uint32_t cq_log, uint32_t cq
 	DO(nicless_reg_mr(&c, pdn, data.mem, data.size, NICLESS_FULL_ACCESS, &key));
 	DO(nicless_cq_open(&c, &queues, cq_log, cq_flags, 0, &cq, &cqn));
 	aside_cqn = cqn;
-	if (cq_flags & NICLESS_CQ_COLLAPSED) /* takes nothing but the sends of queue pair 0 */
+	if (cq_flags & NICLESS_CQ_COLLAPSED) /* cq then gets only completions of sends of queue pair 0 */
 		DO(nicless_cq_open(&c, &queues, 6, 0, 0, &aside, &aside_cqn));
 	for (i = 0; i < 2; i++) {
 		memset(&f, 0, sizeof f);
@@ -59,7 +59,7 @@ static void setup(const char *path, uint8_t log_sq, uint32_t cq_log, uint32_t cq
 		DO(nicless_qp_connect(&c, &qp[i], qp[!i].qpn, c.device.guid));
 }
 
-/* Destroys everything in the order that the engine requires; other orders are refused. */
+/* Destroys everything in the order that the engine requires, and checks that other orders are refused. */
 static void teardown(void) {
 	MUST(nicless_cq_close(&c, cqn) == -EBUSY);
 	MUST(nicless_region_close(&c, &data) == -EBUSY);
@@ -90,7 +90,7 @@ static void next(struct nicless_wc *wc) {
 		sched_yield();
 }
 
-/* Posts on queue pair 0, rings, and waits for the completion. */
+/* Posts a work request on queue pair 0, rings, and waits for its completion. */
 static void done(struct nicless_wr *wr, struct nicless_wc *wc) {
 	static uint64_t id = 1000;
 	wr->id = ++id;
@@ -216,7 +216,7 @@ static void wrong_key(void) {
 	wr.id = 9;
 	MUST(nicless_sq_post(&qp[0].sq, &wr) == 0);
 	nicless_sq_ring(&qp[0].sq);
-	do /* receives of both are flushed too */
+	do /* receives of both queue pairs are flushed too */
 		next(&wc);
 	while (wc.kind != NICLESS_CQE_REQ_ERR);
 	MUST(wc.id == 9 && wc.syndrome == 0x05);
@@ -236,8 +236,9 @@ static void operations(const char *path) {
 enum { POSTERS = 4, EACH = 8000 };
 
 /*
- * Posts FETCH_ADDs on one word, whose old values tell the order of execution; every
- * eighth work request is a WRITE of two blocks, with five ranges of memory.
+ * Posts FETCH_ADDs on one word. The old values, which they return, tell the order of
+ * execution. Every eighth work request is a WRITE of two blocks, with five ranges of
+ * memory.
  */
 static void *poster(void *arg) {
 	size_t me = (size_t)(uintptr_t)arg, i;
@@ -301,13 +302,13 @@ static void stress(const char *path) {
 	nicless_close(&c);
 }
 
-/* Posts as RDMaxcel does: N records, then N copies to the register, and indices beyond 16 bits. */
+/* Posts as RDMaxcel does: 64 stores to the record, then 64 copies to the register. Indices need more than 16 bits. */
 static void rdmaxcel(const char *path) {
 	wqe_params_t p;
 	cqe_poll_params_t cp;
 	uint64_t index;
 	int32_t bytes;
-	log_pieces[0] = 5; /* 512 bytes, as RDMaxcel's own queues */
+	log_pieces[0] = 5; /* stride 512, as in RDMaxcel's own queues */
 	setup(path, 6, 6, 0);
 	memset(&p, 0, sizeof p);
 	p.laddr = (uintptr_t)data.mem;
@@ -373,8 +374,9 @@ static cqe_poll_result_t launched(cqe_poll_result_t (*poll)(void *, int32_t), st
 }
 
 /*
- * Posts with RDMaxcel's launches: 200 WRITEs through rings of 64, 20 receives with
- * different addresses through a ring of 8. A message longer than its receive fails.
+ * Posts with RDMaxcel's launches: 200 WRITEs through rings of 64 entries, and 20
+ * receives with different addresses through a ring of 8 entries. A message that is
+ * longer than its receive fails.
  */
 static void launch(const char *path) {
 	struct nicless_dv_qp a;
@@ -441,7 +443,7 @@ static void launch(const char *path) {
 	nicless_close(&c);
 }
 
-/* Several threads read one collapsed queue at once. */
+/* Posts WRITEs. Several threads do this at once, and all of them read one collapsed queue. */
 static void *watcher(void *arg) {
 	struct nicless_wr wr = request(NICLESS_WRITE, 4096);
 	uint64_t i, count;
@@ -481,7 +483,7 @@ static void collapsed(const char *path) {
 	nicless_close(&c);
 }
 
-/* Waits for completions by a completion channel. */
+/* Waits for completions with a completion channel. */
 static void channel(const char *path) {
 	struct nicless_qp_config f;
 	struct nicless_wr wr = request(NICLESS_NOP, 0);
@@ -524,7 +526,7 @@ static void channel(const char *path) {
 	nicless_close(&c);
 }
 
-/* Makes mistakes, and prints the answers. */
+/* Makes mistakes, and prints the error texts. */
 static void mistakes(const char *path) {
 	struct nicless_qp_config f;
 	struct nicless_region r;

@@ -1,6 +1,7 @@
 /*
- * register_cuda_memory with a simulated CUDA runtime: which ranges it registers, and its
- * error text when one is refused. The addresses are made up.
+ * Calls register_cuda_memory with a simulated CUDA runtime, and prints which ranges it
+ * registers, and its error text when the runtime refuses a range. The addresses are
+ * made up.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -70,7 +71,7 @@ int main(void) {
 	memset(&qp, 0, sizeof qp);
 	memset(&recv, 0, sizeof recv);
 	memset(&send, 0, sizeof send);
-	/* One region holds receive ring, send ring, record and both CQs; pages are shared. */
+	/* One region holds the receive ring, the send ring, the record and both CQs, some of them in the same page. */
 	qp.rq.buf = (void *)0x100000;
 	qp.rq.wqe_cnt = 8;
 	qp.rq.stride = 512;

@@ -1,20 +1,21 @@
 /*
- * Prints in hexadecimal what the headers write, so that the Go tests of this folder can
- * compare it with the vendor's bytes and with Go's. It reads one request per line from
- * standard input and prints one line per answer; numbers are in C syntax.
+ * Prints in hexadecimal what the headers write, so that the Go tests of this folder
+ * can compare it with the bytes of the vendor's library and of Go. It reads one
+ * request per line from standard input and prints one line for each answer. Numbers
+ * are in C syntax.
  *
- *   queue BLOCKS QPN                makes a send queue; its memory is zero
- *   move COUNT                      completes everything before COUNT; memory is zero
+ *   queue BLOCKS QPN                makes a send queue and sets its memory to zero
+ *   move COUNT                      completes everything before COUNT, and sets the memory to zero
  *   post OPCODE FLAGS IMM RADDR RKEY SWAP COMPARE INLINE|- {ADDR LENGTH LKEY}
  *   ring                            answers ring, record, register
  *   recv STRIDE COUNT {ADDR LENGTH LKEY}      answers entry, record
  *   cqe LOG INDEX BYTES             answers the fields of a CQE
  *   arm CQN SN SOLICITED CI         answers record, register
- *   ci COUNT                        answers the record after entry COUNT - 1 was polled
- *   send INDEX BLOCKS LADDR LKEY LENGTH SIGNALED OP RADDR RKEY QPN   RDMaxcel's send_wqe and db_ring
- *   receive INDEX ENTRIES LADDR LKEY LENGTH [STRIDE]                 RDMaxcel's recv_wqe: 32 bytes of the entry, record
- *   poll INDEX ENTRIES BYTES        RDMaxcel's cqe_poll of the entry in its slot: byte_cnt, record
- *   layout                          messages and constants of the control protocol, ended by a dot
+ *   ci COUNT                        answers the record after the poll of entry COUNT - 1
+ *   send INDEX BLOCKS LADDR LKEY LENGTH SIGNALED OP RADDR RKEY QPN   RDMaxcel's send_wqe and db_ring: answers WQE, record, register
+ *   receive INDEX ENTRIES LADDR LKEY LENGTH [STRIDE]                 RDMaxcel's recv_wqe: answers 32 bytes of the entry, record
+ *   poll INDEX ENTRIES BYTES        RDMaxcel's cqe_poll of these bytes in their slot: answers byte_cnt, record
+ *   layout                          answers messages and constants of the control protocol, with a line for each and a dot at the end
  */
 #include "../nicless/nicless_verbs.h"
 #include "../nicless/rdmaxcel.h"
@@ -35,7 +36,7 @@ static uint64_t number(void) {
 
 static uint32_t number32(void) { return (uint32_t)number(); }
 
-/* Reads hexadecimal digits ("-" for none) and returns the number of bytes. */
+/* Reads bytes in hexadecimal ("-" for none) and returns how many there are. */
 static uint32_t bytes(uint8_t *to, uint32_t most) {
 	const char *word = strtok(0, " \n");
 	uint32_t n;

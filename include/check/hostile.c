@@ -1,6 +1,7 @@
 /*
- * A client of a malicious or slow server: its answers must cause errors and nothing
- * else. Prints one line and exits 0, or prints what is wrong and exits 1.
+ * A client of a malicious or slow server. The answers of the server must cause errors
+ * and nothing else. The program prints one line and exits 0, or prints what is wrong
+ * and exits 1.
  */
 #include "../nicless/nicless_verbs.h"
 
@@ -21,7 +22,7 @@ static void wrong(const char *what, int line) {
 	exit(1);
 }
 
-/* Connects c to a server, without a greeting. */
+/* Connects c to a server without sending hello. */
 static void begin(void) {
 	int ends[2];
 	MUST(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
@@ -35,7 +36,7 @@ static void end(void) {
 	close(server);
 }
 
-/* Sends an answer with n descriptors before the client makes the request. */
+/* Sends an answer with n descriptors. The client has not made the request yet. */
 static void answer(uint16_t op, uint64_t tag, const void *payload, size_t size, const int *fds, size_t n) {
 	union {
 		struct cmsghdr align;
@@ -80,7 +81,7 @@ static int file(off_t size) {
 	return fd;
 }
 
-/* Limits beyond those of the headers, and a number that no queue pair can have. */
+/* The server's limits are beyond those of the headers, and its QPN is one that no queue pair can have. */
 static void limits(void) {
 	struct nicless_region r;
 	struct nicless_qp_config f;
@@ -90,7 +91,7 @@ static void limits(void) {
 	begin();
 	memset(&r, 0, sizeof r);
 	r.mem = memory.bytes;
-	r.size = SIZE_MAX; /* so that room is not the limit */
+	r.size = SIZE_MAX; /* so that there is always room */
 	c.device.max_log_sq = c.device.max_log_rq = c.device.max_log_cq = 255;
 	c.device.uar_pages = 1;
 	memset(&cq, 0xee, sizeof cq);
@@ -119,7 +120,7 @@ static void limits(void) {
 	end();
 }
 
-/* A channel has one descriptor; further ones are closed. */
+/* A channel has one descriptor. If two come, both are closed. */
 static void channels(void) {
 	int fds[2], before, events;
 	uint32_t n = 7, id;
@@ -139,7 +140,7 @@ static void channels(void) {
 	end();
 }
 
-/* Memory of the welcome is mapped only if it is long enough. */
+/* The memory that comes with the welcome is mapped only if it is long enough. */
 static void greeting(off_t uar, off_t status, const char *want) {
 	struct nicless_welcome w;
 	int fds[2], before = descriptors(), error;
@@ -180,7 +181,7 @@ static void patience(int which, time_t seconds, long microseconds) {
 	MUST(setsockopt(c.fd, SOL_SOCKET, which, &t, sizeof t) == 0);
 }
 
-/* Receives all requests after a delay, and answers the last one. */
+/* Waits, receives all requests, and answers the last one. */
 static void *drain(void *arg) {
 	uint8_t in[NICLESS_MAX_MESSAGE];
 	struct nicless_header h;
@@ -202,10 +203,10 @@ static void count(int signal) {
 	signals++;
 }
 
-/* Requests to a server that takes none time out; signals do not end the wait. */
+/* Requests to a server that receives none time out. Signals do not end the wait. */
 static void slow(void) {
 	const char *tmp = getenv("TMPDIR");
-	char path[80]; /* with a file name it must fit into a socket address */
+	char path[80]; /* path and a file name must fit into a socket address */
 	struct sockaddr_un at;
 	struct sigaction act;
 	struct itimerval often;

@@ -1,8 +1,9 @@
 /*
- * RDMaxcel's interface: the functions have the types that rdmaxcel.h of RDMaxcel
- * declares, the parameter structures its layout, and struct nicless_dv_qp and
- * nicless_dv_cq that of libmlx5 (with -DCHECK_MLX5DV, where its header is installed).
- * Without CUDA register_cuda_memory says that it has registered nothing.
+ * Checks RDMaxcel's interface: the functions have the types that rdmaxcel.h of
+ * RDMaxcel declares, and the parameter structures have its layout. With
+ * -DCHECK_MLX5DV, where the header of libmlx5 is installed, it checks that struct
+ * nicless_dv_qp and struct nicless_dv_cq have the layout of that header. Without CUDA,
+ * register_cuda_memory must say that it has registered nothing.
  */
 #ifdef CHECK_MLX5DV
 #include <infiniband/mlx5dv.h>
@@ -10,7 +11,7 @@
 
 #include "../nicless/rdmaxcel.h"
 
-/* As declared in rdmaxcel.h of RDMaxcel; cudaError_t is a number here. */
+/* As declared in rdmaxcel.h of RDMaxcel, except that cudaError_t is a number here. */
 void (*db_ring_)(void *dst, void *src) = db_ring;
 void (*cu_db_ring_)(void *dst, void *src) = cu_db_ring;
 void (*launch_db_ring_)(void *dst, void *src) = launch_db_ring;

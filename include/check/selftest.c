@@ -1,10 +1,10 @@
 /*
- * Posters and poller without an engine. A thread consumes WQEs from the ring as a device
- * does, and checks them. Four posters share a small queue, so it is full most of the
- * time and wraps thousands of times.
+ * Tests posters and a poller without an engine. A thread consumes WQEs from the ring
+ * as a device does, and checks them. Four posters share a small queue, so the queue is
+ * full most of the time and wraps around thousands of times.
  *
- * It runs in C99 and in C++17; it prints one line and exits 0, or prints what is wrong
- * and exits 1.
+ * The program is compiled as C99 and as C++17. It prints one line and exits 0, or
+ * prints what is wrong and exits 1.
  */
 #include "../nicless/nicless_verbs.h"
 #include "../nicless/rdmaxcel.h"
@@ -43,7 +43,7 @@ static void prepare(uint64_t blocks) {
 	MUST(nicless_cq_init(&b.cq, b.cqring.bytes, 5, 64, b.cqrecord) == 0);
 }
 
-/* Makes a WQE of one block, or of two with five ranges; its remote address tells its poster. */
+/* Posts a WRITE of one block, or of two blocks with five ranges. Its remote address names its poster. */
 static int post(uint64_t poster, uint64_t i) {
 	struct nicless_sge sge[5];
 	struct nicless_wr wr;
@@ -69,7 +69,7 @@ static void *poster(void *arg) {
 			nicless_sq_ring(&b.sq);
 			sched_yield();
 		}
-		if (i % 3 == 0) /* the others are rung by a later poster */
+		if (i % 3 == 0) /* a later ring announces the other WQEs */
 			nicless_sq_ring(&b.sq);
 	}
 	nicless_sq_ring(&b.sq);
@@ -80,7 +80,7 @@ static uint64_t field(uint64_t count, uint32_t unit, int word) {
 	return nicless_be64(((nicless_word64 *)nicless_sq_unit(&b.sq, count, unit))[word]);
 }
 
-/* Executes WQEs up to the record; those of each poster must come in order. */
+/* Executes WQEs up to the record. The WQEs of each poster must come in order. */
 static void *device(void *arg) {
 	uint64_t count = 0, done = 0, next[POSTERS] = {0};
 	const uint64_t all = *(uint64_t *)arg;
@@ -144,7 +144,7 @@ static void many(void) {
 	       (unsigned long long)(b.sq.rung / BLOCKS), BLOCKS);
 }
 
-/* A gap delays the doorbell of later WQEs, but not their poster. */
+/* A gap delays the doorbell of WQEs after it, but not their poster. */
 static void gaps(void) {
 	uint64_t a, c, d;
 	prepare(4);
@@ -177,7 +177,7 @@ static void gaps(void) {
 	MUST(nicless_sq_reserve(&b.sq, 3, &d) && d == 4);
 }
 
-/* The newest completion of a collapsed queue frees all blocks before it once; an error stays. */
+/* The newest completion of a collapsed queue frees all blocks up to its WQE, and only once. An error stays. */
 static void collapsed(void) {
 	uint64_t *tail;
 	struct nicless_wc wc;
@@ -190,7 +190,7 @@ static void collapsed(void) {
 	MUST(post(0, 0) == -EAGAIN);
 	nicless_sq_ring(&b.sq);
 	MUST(nicless_cq_advance(&b.cq, &b.sq, &wc) == 0 && b.sq.freed == 0);
-	/* CQEs of another queue pair, and of receives, change nothing */
+	/* CQEs of another queue pair change nothing, nor do CQEs of receives */
 	for (i = 0; i < 16; i++) {
 		*tail = nicless_be64((uint64_t)(QPN ^ 1) << 32 | 5 << 16 | (uint32_t)i << 4);
 		MUST(nicless_cq_advance(&b.cq, &b.sq, &wc) == 0 && b.sq.freed == 0);
@@ -212,7 +212,7 @@ static void collapsed(void) {
 	MUST(nicless_cq_quiet(&b.cq, &b.sq, 8, &wc) == -EIO && wc.kind == NICLESS_CQE_RESP_ERR);
 }
 
-/* Takes memory from a region until it is used up, and more. */
+/* Takes memory from a region until it is used up, and then tries to take more. */
 static void taken(void) {
 	struct nicless_region r;
 	memset(&r, 0, sizeof r);
@@ -228,7 +228,7 @@ static void taken(void) {
 	MUST(!nicless_take(&r, 1) && r.used == 512);
 }
 
-/* Invalid work requests. */
+/* Invalid work requests and queues are refused. */
 static void refused(void) {
 	struct nicless_sge sge[NICLESS_MAX_UNITS];
 	struct nicless_wr wr;
@@ -244,7 +244,7 @@ static void refused(void) {
 	wr.sge = sge;
 	wr.sges = 62; /* 64 units: one too many */
 	MUST(nicless_sq_post(&b.sq, &wr) == -EINVAL);
-	wr.sges = 31; /* 33 units: nine blocks, of eight */
+	wr.sges = 31; /* 33 units: nine blocks, and the queue has eight */
 	MUST(nicless_sq_post(&b.sq, &wr) == -EINVAL);
 	wr.sges = 1;
 	sge[0].length = 0x80000001u;

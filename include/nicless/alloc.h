@@ -1,11 +1,12 @@
 /*
  * Memory for the payload of verbs programs.
  *
- * In a program that runs with the preloaded library for verbs programs
- * (libnicless_verbs.so) this memory is shared with the engine from the beginning:
- * the engine reaches it without a system call, and ibv_reg_mr of it moves nothing.
- * In any other program it is ordinary memory, aligned to a page, so one program
- * serves both cases. Nothing has to be linked, except -ldl before glibc 2.34.
+ * nicless_buffer returns memory that is shared with the engine from the beginning
+ * if the program runs with the preloaded library for verbs programs
+ * (libnicless_verbs.so). The engine accesses such memory without a system call, and
+ * ibv_reg_mr of it moves nothing. In any other program nicless_buffer returns
+ * ordinary memory, aligned to a page, so the same program serves both cases.
+ * Nothing has to be linked, except -ldl before glibc 2.34.
  *
  * Host code only.
  */
@@ -55,7 +56,7 @@ static inline void *nicless_buffer(size_t size) {
 	return memset(at, 0, size);
 }
 
-/* Frees memory of nicless_buffer, of either kind. Deregister regions in it first. */
+/* Frees memory that nicless_buffer returned, shared or ordinary. Deregister all of it first. */
 static inline void nicless_buffer_free(void *at) {
 	void *symbol = dlsym(RTLD_DEFAULT, "nicless_free");
 	if (at && symbol) {

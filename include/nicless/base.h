@@ -1,14 +1,14 @@
 /*
- * Shared memory in C: byte order and memory order, on hosts and on GPUs.
+ * Access to shared memory in C: byte order and memory order, on hosts and on GPUs.
  *
- * A CUDA kernel can do everything that a poster does, so each function is NICLESS_HD:
- * __host__ __device__ under a CUDA compiler, plain C or C++ otherwise. Words that two
- * parties share are accessed only through the functions below. They are named by what
- * they order, as in docs/ORDERING.md:
+ * A CUDA kernel can do everything that a poster does. Therefore each function is
+ * NICLESS_HD: __host__ __device__ under a CUDA compiler, and plain C or C++ otherwise.
+ * Words that two parties share are accessed only through the functions below. Their
+ * names say what they order, as in docs/ORDERING.md:
  *
- *   publish   stores after everything that its caller stored before (release)
- *   observe   loads before everything that its caller loads after it (acquire)
- *   ordered   has its place in one order of all such accesses (sequentially consistent)
+ *   publish   a store that comes after all earlier stores of its caller (release)
+ *   observe   a load that comes before all later loads of its caller (acquire)
+ *   ordered   all such accesses happen in one total order (sequentially consistent)
  *
  * On a GPU the scope is always the system, since the engine is a CPU thread.
  */
@@ -36,18 +36,18 @@
 #error "nicless: a little-endian machine and a compiler of the GNU kind are needed"
 #endif
 
-/* C99 has no static assertion: an array of negative size fails to compile as well. */
+/* C99 has no static assertion. An array of negative size is a compile error too. */
 #if defined(__cplusplus)
 #define NICLESS_ASSERT(name, is) static_assert(is, #name)
 #else
 #define NICLESS_ASSERT(name, is) typedef char nicless_assert_##name[(is) ? 1 : -1]
 #endif
 
-/* Rings are byte arrays that the code below accesses as words. */
+/* Words of a ring. A ring is a byte array, so these types may alias bytes. */
 typedef uint64_t __attribute__((__may_alias__)) nicless_word64;
 typedef uint32_t __attribute__((__may_alias__)) nicless_word32;
 
-/* Host order to big-endian and back: the formats of mlx5 are big-endian. */
+/* Convert between host order and the big-endian order of the mlx5 formats. */
 NICLESS_HD uint16_t nicless_be16(uint16_t v) { return (uint16_t)(v << 8 | v >> 8); }
 
 NICLESS_HD uint32_t nicless_be32(uint32_t v) {
@@ -59,8 +59,9 @@ NICLESS_HD uint64_t nicless_be64(uint64_t v) {
 }
 
 /*
- * PTX has no total order of single accesses, only of fence.sc. So an ordered access
- * is an access after such a fence, which orders it after all ordered accesses before.
+ * PTX has no total order of single accesses, only one of fence.sc instructions. So an
+ * ordered access is an access after such a fence. The fence orders the access after
+ * all earlier ordered accesses.
  */
 #if defined(NICLESS_ON_DEVICE)
 
@@ -98,7 +99,7 @@ NICLESS_HD int nicless_ordered_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	             : "=l"(was) : "l"(p), "l"(old), "l"(v) : "memory");
 	return was == old;
 }
-/* The same with acquire order only. */
+/* As nicless_ordered_swap64, but only with acquire order. */
 NICLESS_HD int nicless_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	uint64_t was;
 	asm volatile("atom.acquire.sys.cas.b64 %0, [%1], %2, %3;"
@@ -119,21 +120,21 @@ NICLESS_HD uint64_t nicless_ordered_load64(const uint64_t *p) { return __atomic_
 NICLESS_HD int nicless_ordered_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	return __atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
-/* The same with acquire order only. */
+/* As nicless_ordered_swap64, but only with acquire order. */
 NICLESS_HD int nicless_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	return __atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 #endif
 
-/* Stores one segment of 16 bytes, given in host order, by two 8-byte stores. */
+/* Stores one segment of 16 bytes with two 8-byte stores. first and second are in host order. */
 NICLESS_HD void nicless_put16(void *at, uint64_t first, uint64_t second) {
 	nicless_word64 *w = (nicless_word64 *)at;
 	w[0] = nicless_be64(first);
 	w[1] = nicless_be64(second);
 }
 
-/* Returns the smallest 64-bit count from `from` on whose low 16 bits are low. */
+/* Returns the smallest 64-bit count that is not less than `from` and whose low 16 bits are low. */
 NICLESS_HD uint64_t nicless_extend(uint64_t from, uint16_t low) {
 	return from + (uint16_t)(low - (uint16_t)from);
 }

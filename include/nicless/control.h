@@ -1,6 +1,7 @@
 /*
  * The messages of the control protocol (docs/CONTROL.md) that this client sends and
- * receives. On a little-endian machine the payload of a message is the struct.
+ * receives. Each struct is the payload of a message as it is sent, because the
+ * machine is little-endian.
  */
 #ifndef NICLESS_CONTROL_H
 #define NICLESS_CONTROL_H
@@ -12,7 +13,7 @@ enum {
 	NICLESS_MAJOR = 2,
 	NICLESS_MINOR = 0,
 	NICLESS_HEADER = 16,
-	NICLESS_MAX_MESSAGE = 512, /* bytes of a datagram, header included */
+	NICLESS_MAX_MESSAGE = 512, /* bytes of a datagram, including the header */
 	NICLESS_MAX_PAYLOAD = NICLESS_MAX_MESSAGE - NICLESS_HEADER
 };
 

@@ -1,7 +1,7 @@
 /*
- * A completion queue with one poller, and a collapsed completion queue, which any
- * number of parties may read. Data inside of CQEs (scatter to CQE) is ignored: this
- * device never writes it.
+ * Functions for a completion queue with one poller, and for a collapsed completion
+ * queue, which any number of parties may read. They ignore data inside of CQEs
+ * (scatter to CQE), because this device never writes such data.
  */
 #ifndef NICLESS_CQ_H
 #define NICLESS_CQ_H
@@ -12,15 +12,15 @@
 struct nicless_cq {
 	uint8_t *ring;    /* entries, on a multiple of 64 bytes */
 	uint32_t *record; /* two words: consumer index, arm */
-	uint32_t log;     /* log2 of entries */
-	uint32_t stride;  /* 64 or 128 bytes; the CQE is the last 64 */
+	uint32_t log;     /* log2 of the number of entries */
+	uint32_t stride;  /* bytes of an entry, 64 or 128; the CQE is the last 64 */
 	uint64_t ci;      /* count of the next entry */
 };
 
-/* A completion, in host order. Which fields have a meaning depends on kind. */
+/* A completion, in host order. kind decides which of the other fields have a meaning. */
 struct nicless_wc {
-	uint64_t id;        /* of the work request; nicless_cq_reap fills it in */
-	uint64_t timestamp; /* cycles of the device clock; 0 on errors */
+	uint64_t id;        /* id of the work request; only nicless_cq_reap fills it in */
+	uint64_t timestamp; /* cycles of the device clock; 0 for errors */
 	uint32_t qpn;
 	uint32_t uidx;    /* the user index of the QP */
 	uint32_t bytes;   /* bytes received, or returned by a READ or an atomic */
@@ -28,8 +28,8 @@ struct nicless_wc {
 	uint16_t counter; /* wqe_counter: the first block of the WQE, or the count of the receive */
 	uint8_t kind;     /* enum nicless_cqe_opcode */
 	uint8_t opcode;   /* the opcode of the send WQE */
-	uint8_t syndrome; /* of kinds REQ_ERR and RESP_ERR, which are failures */
-	uint8_t vendor;   /* the vendor's syndrome, of the same kinds */
+	uint8_t syndrome; /* only of kinds REQ_ERR and RESP_ERR, which are failures */
+	uint8_t vendor;   /* the vendor's syndrome, only of the same kinds */
 };
 
 NICLESS_HD int nicless_wc_failed(const struct nicless_wc *wc) {
@@ -37,8 +37,9 @@ NICLESS_HD int nicless_wc_failed(const struct nicless_wc *wc) {
 }
 
 /*
- * Makes a queue and marks every entry as owned by the device. Do this before the
- * device learns of the queue: it writes nothing but completions into the ring.
+ * Makes a queue and marks every entry as owned by the device. Call this before the
+ * device learns of the queue, because the device writes only completions into the
+ * ring.
  */
 NICLESS_HD int nicless_cq_init(struct nicless_cq *q, void *ring, uint32_t log, uint32_t stride, uint32_t *record) {
 	uint64_t i;
@@ -54,17 +55,17 @@ NICLESS_HD int nicless_cq_init(struct nicless_cq *q, void *ring, uint32_t log, u
 	return 0;
 }
 
-/* Returns the CQE of a count. */
+/* Returns the CQE of the completion with this count. */
 NICLESS_HD uint8_t *nicless_cq_entry(const struct nicless_cq *q, uint64_t count) {
 	return q->ring + ((count & ((1ull << q->log) - 1)) + 1) * q->stride - NICLESS_CQE;
 }
 
-/* Loads the last eight bytes of a CQE. The other bytes may be read after this load. */
+/* Loads the last eight bytes of a CQE, its tail. Read the other bytes only after this load. */
 NICLESS_HD uint64_t nicless_cqe_observe(const uint8_t *cqe) {
 	return nicless_be64(nicless_observe64((const uint64_t *)(const void *)(cqe + NICLESS_CQE_TAIL)));
 }
 
-/* Reads the fields in the tail, and the syndromes: all that a collapsed queue tells. */
+/* Reads the fields in the tail, and the syndromes of a failure. A collapsed queue gives no other fields. */
 NICLESS_HD void nicless_wc_tail(struct nicless_wc *wc, uint64_t tail, const uint8_t *cqe) {
 	wc->id = wc->timestamp = 0;
 	wc->qpn = (uint32_t)(tail >> 32) & 0xffffff;
@@ -92,9 +93,9 @@ NICLESS_HD void nicless_wc_parse(struct nicless_wc *wc, uint64_t tail, const uin
 }
 
 /*
- * Polls at most max completions and returns how many. It publishes the consumer index
- * once, after it has read all of them. It frees no blocks and no receives of the
- * queues: nicless_cq_reap does.
+ * Polls at most max completions and returns how many it has read. It publishes the
+ * consumer index once, after it has read all of them. It does not free blocks or
+ * receives of the queues; nicless_cq_reap does that.
  */
 NICLESS_HD uint32_t nicless_cq_poll(struct nicless_cq *q, struct nicless_wc *wc, uint32_t max) {
 	uint32_t n;
@@ -111,10 +112,11 @@ NICLESS_HD uint32_t nicless_cq_poll(struct nicless_cq *q, struct nicless_wc *wc,
 }
 
 /*
- * Requests one event on the queue's completion channel as soon as there is a CQE that
- * has not been polled: any CQE, or only a solicited one or an error. sn is the number
- * of events of this queue so far. reg is at NICLESS_UAR_ARM of the queue's UAR page.
- * Poll once more between arming and waiting.
+ * Requests one event on the queue's completion channel. The device sends the event as
+ * soon as there is a CQE that has not been polled. If solicited is not 0, only a
+ * solicited CQE or an error counts. sn is the number of events of this queue so far.
+ * reg is at NICLESS_UAR_ARM of the queue's UAR page. Poll once more between arming and
+ * waiting.
  */
 NICLESS_HD void nicless_cq_arm(const struct nicless_cq *q, uint64_t *reg, uint32_t cqn, uint32_t sn, int solicited) {
 	uint32_t word = (sn & 3) << 28 | (uint32_t)(solicited != 0) << 24 | ((uint32_t)q->ci & 0xffffff);
@@ -122,16 +124,16 @@ NICLESS_HD void nicless_cq_arm(const struct nicless_cq *q, uint64_t *reg, uint32
 	nicless_publish64(reg, nicless_be64((uint64_t)word << 32 | cqn));
 }
 
-/* The queues of a QP, in which its completions free blocks and receives. */
+/* The queues of a QP. Completions of the QP free blocks of sq and receives of rq. */
 struct nicless_ends {
 	struct nicless_sq *sq;
-	struct nicless_rq *rq; /* 0: none */
+	struct nicless_rq *rq; /* 0: the QP has no receive queue */
 };
 
 /*
- * Polls as nicless_cq_poll does, fills in the ids of the work requests, and frees their
- * blocks and receives. A QP with user index i has ends[i]. Completions of unknown QPs,
- * and of work that was not posted, are dropped.
+ * Polls as nicless_cq_poll does, fills in the ids of the work requests, and frees
+ * their blocks and receives. ends[i] is the QP with user index i. Completions of
+ * unknown QPs are dropped, and so are completions of work that was not posted.
  */
 NICLESS_HD uint32_t nicless_cq_reap(struct nicless_cq *q, const struct nicless_ends *ends, uint32_t n_ends,
                                     struct nicless_wc *wc, uint32_t max) {
@@ -154,20 +156,21 @@ NICLESS_HD uint32_t nicless_cq_reap(struct nicless_cq *q, const struct nicless_e
 
 /*
  * Frees the blocks that have completed according to the newest CQE of a collapsed
- * queue, and returns 0. Once the queue pair has failed it returns -EIO, and fills in
+ * queue, and returns 0. After the queue pair has failed it returns -EIO, and fills in
  * *wc unless wc is 0.
  *
  * A collapsed queue belongs to one send queue. The receives of that queue pair, and
- * all other queue pairs, must complete to other CQs: a CQE of theirs would overwrite a
- * completion or an error that nobody has seen, and its poster would wait for ever. Such
- * CQEs are ignored here, except for a failed receive of sq's own queue pair, which is
- * reported as the failure that it is.
+ * all other queue pairs, must complete to other CQs. Otherwise one of their CQEs could
+ * overwrite a completion or an error that nobody has seen, and the poster would wait
+ * for ever. This function ignores such CQEs, with one exception: it reports a failed
+ * receive of sq's own queue pair as a failure.
  *
- * Any number of parties may call this at once, the lanes of a GPU among them, because
- * it only advances freed from the value that it has loaded. freed is loaded first. So
- * either the index that is read afterwards is less than a ring ahead, or freed has
- * moved and the swap fails. The CQE may be overwritten at any time, so only its last
- * eight bytes are read; an error is never overwritten.
+ * Any number of parties may call this at once, including the lanes of a GPU, because
+ * it only advances freed from the value that it has loaded. It loads freed first. So
+ * either the index that it reads afterwards is less than a ring ahead of freed, or
+ * another party has advanced freed meanwhile and the swap fails. The CQE may be
+ * overwritten at any time, so only its last eight bytes are read. An error is never
+ * overwritten.
  */
 NICLESS_HD int nicless_cq_advance(const struct nicless_cq *q, struct nicless_sq *sq, struct nicless_wc *wc) {
 	const uint8_t *cqe = nicless_cq_entry(q, 0);
@@ -176,7 +179,7 @@ NICLESS_HD int nicless_cq_advance(const struct nicless_cq *q, struct nicless_sq 
 	uint8_t kind = (uint8_t)tail >> 4;
 	uint64_t count = nicless_extend(freed, (uint16_t)(tail >> 16));
 	if ((tail >> 32 & 0xffffff) != sq->qpn)
-		return 0; /* no completion yet, or one of another queue pair */
+		return 0; /* no completion yet, or a completion of another queue pair */
 	if (kind == NICLESS_CQE_REQ && count < nicless_observe64(&sq->rung)) {
 		uint64_t blocks = nicless_load64(&sq->note[count & (sq->size - 1)].blocks);
 		if (blocks)

@@ -1,9 +1,10 @@
 /*
- * Where the queues of a QP and a CQ lie: what mlx5dv_init_obj says of them. The
- * layouts are those of struct mlx5dv_qp and struct mlx5dv_cq of libmlx5
- * (infiniband/mlx5dv.h), under names of our own so that both headers can be
- * included. nicless_qp_dv and nicless_cq_dv (nicless_verbs.h) fill them for the
- * queues of a nicless client.
+ * Structures that say where the rings, doorbell records and registers of a QP and a
+ * CQ are, as mlx5dv_init_obj returns them. The layouts are those of struct
+ * mlx5dv_qp and struct mlx5dv_cq of libmlx5 (infiniband/mlx5dv.h). The names
+ * differ, so that a program can include both headers. nicless_qp_dv and
+ * nicless_cq_dv (nicless_verbs.h) fill these structures for the queues of a nicless
+ * client.
  */
 #ifndef NICLESS_DV_H
 #define NICLESS_DV_H
@@ -11,7 +12,7 @@
 #include "base.h"
 
 struct nicless_dv_qp { /* mlx5dv_qp */
-	uint32_t *dbrec; /* both words */
+	uint32_t *dbrec; /* the doorbell record, both words */
 	struct {
 		void *buf;
 		uint32_t wqe_cnt; /* blocks */
@@ -22,7 +23,7 @@ struct nicless_dv_qp { /* mlx5dv_qp */
 		uint32_t wqe_cnt; /* entries */
 		uint32_t stride;  /* bytes of an entry */
 	} rq;
-	struct { /* the doorbell register; size is of one of its halves, or 0 */
+	struct { /* the doorbell register; size is that of one half of it, or 0 */
 		void *reg;
 		uint32_t size;
 	} bf;

@@ -1,7 +1,7 @@
 /*
  * The formats of mlx5 that a poster needs: segments of send and receive WQEs,
- * completion queue elements, doorbell records. Comments give the names of the vendor's
- * mlx5dv.h. All numbers are big-endian. A unit is 16 bytes, a block is four units.
+ * completion queue elements, doorbell records. Comments give the names in the vendor's
+ * mlx5dv.h. All numbers are big-endian. A unit is 16 bytes, and a block is four units.
  */
 #ifndef NICLESS_FORMATS_H
 #define NICLESS_FORMATS_H
@@ -12,9 +12,9 @@
 enum {
 	NICLESS_BLOCK = 64,             /* MLX5_SEND_WQE_BB */
 	NICLESS_UNIT = 16,              /* MLX5_SEND_WQE_DS */
-	NICLESS_MAX_UNITS = 63,         /* in a WQE: ds has six bits */
+	NICLESS_MAX_UNITS = 63,         /* units of a WQE: ds has six bits */
 	NICLESS_MAX_LOG_RING = 15,
-	NICLESS_MAX_RING = 1 << NICLESS_MAX_LOG_RING, /* blocks: half of the 16-bit index */
+	NICLESS_MAX_RING = 1 << NICLESS_MAX_LOG_RING, /* blocks; half of what a 16-bit index can count */
 	NICLESS_MAX_LOG_CQ = 22,
 	NICLESS_MAX_CQ = 1 << NICLESS_MAX_LOG_CQ, /* entries */
 	NICLESS_INLINE_HEAD = 4,        /* bytes of mlx5_wqe_inl_data_seg before the data */
@@ -22,14 +22,14 @@ enum {
 };
 
 #define NICLESS_INLINE_SEG 0x80000000u /* MLX5_INLINE_SEG: the segment holds its data */
-#define NICLESS_MAX_SGE_BYTES 0x80000000u /* in one pointer segment, whose byte count is then 0 */
+#define NICLESS_MAX_SGE_BYTES 0x80000000u /* bytes of one pointer segment; its byte count is then 0 */
 #define NICLESS_KEY_END 0x100u /* MLX5_INVALID_LKEY: ends a receive list */
 
 enum nicless_ctrl_flags { /* fm_ce_se */
-	NICLESS_SOLICITED = 0x02,   /* MLX5_WQE_CTRL_SOLICITED: an event for the receiver */
-	NICLESS_SIGNALED = 0x08,    /* MLX5_WQE_CTRL_CQ_UPDATE: a CQE on success too */
+	NICLESS_SOLICITED = 0x02,   /* MLX5_WQE_CTRL_SOLICITED: the receiver gets an event */
+	NICLESS_SIGNALED = 0x08,    /* MLX5_WQE_CTRL_CQ_UPDATE: a CQE is written on success too */
 	NICLESS_FENCE_SMALL = 0x20, /* MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE */
-	NICLESS_FENCE = 0x80        /* MLX5_WQE_CTRL_FENCE, of IBV_SEND_FENCE */
+	NICLESS_FENCE = 0x80        /* MLX5_WQE_CTRL_FENCE, for IBV_SEND_FENCE */
 };
 
 struct nicless_ctrl_seg { /* mlx5_wqe_ctrl_seg */
@@ -58,7 +58,7 @@ struct nicless_data_seg { /* mlx5_wqe_data_seg */
 	uint64_t addr;
 };
 
-struct nicless_cqe { /* mlx5_cqe64; after a bar the fields of mlx5_err_cqe */
+struct nicless_cqe { /* mlx5_cqe64; comments that begin with | give the fields of mlx5_err_cqe */
 	uint8_t reserved0[17];
 	uint8_t ml_path;
 	uint8_t reserved1[4];
@@ -78,7 +78,7 @@ struct nicless_cqe { /* mlx5_cqe64; after a bar the fields of mlx5_err_cqe */
 
 enum {
 	NICLESS_CQE = 64,
-	NICLESS_CQE_FRESH = 0xf0 /* op_own before the first lap: an opcode that no completion has */
+	NICLESS_CQE_FRESH = 0xf0 /* op_own before the first lap, with an opcode that no completion has */
 };
 
 /* Words of doorbell records, and offsets in a UAR page. */
@@ -91,7 +91,7 @@ enum {
 	NICLESS_UAR_ARM = 0x20,
 	NICLESS_UAR_REG = 0x800, /* the first of registers 0 to 3 */
 	NICLESS_REG = 512,       /* bytes of a register */
-	NICLESS_REG_HALF = 256   /* and of each of its two halves */
+	NICLESS_REG_HALF = 256   /* bytes of each half of a register */
 };
 
 NICLESS_ASSERT(ctrl_size, sizeof(struct nicless_ctrl_seg) == 16);
@@ -115,11 +115,11 @@ NICLESS_ASSERT(cqe_op_own, offsetof(struct nicless_cqe, op_own) == NICLESS_CQE_O
 /* A range of registered memory. */
 struct nicless_sge {
 	uint64_t addr;
-	uint32_t length; /* up to 2^31; a range of 0 bytes is left out of the WQE */
+	uint32_t length; /* bytes, up to 2^31; a range of 0 bytes is left out of the WQE */
 	uint32_t lkey;
 };
 
-/* The functions that write the segments. imm is in host order; it travels big-endian. */
+/* The following functions write the segments. Arguments, including imm, are in host order. */
 NICLESS_HD void nicless_put_ctrl(void *at, uint16_t index, uint8_t opcode, uint32_t qpn, uint32_t ds,
                                  uint8_t fm_ce_se, uint32_t imm) {
 	nicless_put16(at, (uint64_t)index << 40 | (uint64_t)opcode << 32 | (qpn & 0xffffff) << 8 | ds,
@@ -134,17 +134,17 @@ NICLESS_HD void nicless_put_atomic(void *at, uint64_t swap_add, uint64_t compare
 	nicless_put16(at, swap_add, compare);
 }
 
-/* The byte count of 2^31 bytes is written as 0. */
+/* Writes a data segment. A length of 2^31 bytes is written as byte count 0. */
 NICLESS_HD void nicless_put_data(void *at, uint64_t addr, uint32_t length, uint32_t lkey) {
 	nicless_put16(at, (uint64_t)(length & ~NICLESS_INLINE_SEG) << 32 | lkey, addr);
 }
 
-/* Which segments an operation has, beside control and data. */
+/* Return whether the WQE of an operation has these segments or this field. */
 NICLESS_HD int nicless_has_raddr(uint8_t opcode) { return nicless_op_in(NICLESS_OPS_RADDR, opcode); }
 NICLESS_HD int nicless_has_atomic(uint8_t opcode) { return nicless_op_in(NICLESS_OPS_ATOMIC, opcode); }
 NICLESS_HD int nicless_has_imm(uint8_t opcode) { return nicless_op_in(NICLESS_OPS_IMM, opcode); }
 
-/* Whether the CQE with this last byte is a completion of the given index, in a ring of 1 << log. */
+/* Returns whether the CQE whose last byte is op_own is the completion with this index, in a ring of 1 << log entries. */
 NICLESS_HD int nicless_cqe_valid(uint8_t op_own, uint64_t index, uint32_t log) {
 	return op_own < NICLESS_CQE_FRESH && (op_own & 1) == (index >> log & 1);
 }

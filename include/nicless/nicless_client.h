@@ -1,17 +1,17 @@
 /*
- * A client of a nicless engine in another process: memory, keys and queues, by the
- * control protocol (docs/CONTROL.md). One thread at a time may use a client. Its
- * queues have rules of their own (sq.h, rq.h, cq.h).
+ * A client of a nicless engine in another process. It requests memory, keys and queues
+ * by the control protocol (docs/CONTROL.md). Only one thread at a time may use a
+ * client. sq.h, rq.h and cq.h say which threads may use its queues.
  *
- * Every function returns 0 or a negative errno, and writes a sentence with the value
- * and the limit to client.error. No function prints or aborts.
+ * Every function returns 0 or a negative errno. With an error it also writes a
+ * sentence with the value and the limit to client.error. No function prints or aborts.
  *
  *   struct nicless_client c;
  *   if (nicless_connect(&c, "/run/user/1000/nicless.sock", "my program"))
  *           return report(c.error);
  *
- * Include this header before those of the C library, or define _GNU_SOURCE: sealing
- * memory is not standard C. Host code only.
+ * Include this header before those of the C library, or define _GNU_SOURCE, because
+ * sealing memory is not standard C. Host code only.
  */
 #ifndef NICLESS_CLIENT_H
 #define NICLESS_CLIENT_H
@@ -45,15 +45,15 @@
 #include "cq.h"
 #include "post.h"
 
-enum { NICLESS_PATIENCE = 10 }; /* seconds until a request that is not taken or not answered fails */
+enum { NICLESS_PATIENCE = 10 }; /* seconds after which a request fails that the engine has not taken or not answered */
 
 struct nicless_client {
 	int fd; /* -1: not connected */
 	uint64_t tag;
 	struct nicless_welcome device;
-	uint8_t *uar;           /* device.uar_pages pages */
+	uint8_t *uar;           /* the UAR pages, of which there are device.uar_pages */
 	const uint64_t *status; /* the status page */
-	uint32_t registers;     /* given to queue pairs so far */
+	uint32_t registers;     /* number of doorbell registers given to queue pairs so far */
 	char error[600];
 };
 
@@ -68,14 +68,14 @@ static inline int nicless_fail(struct nicless_client *c, int error, const char *
 	return error;
 }
 
-/* Reports that a socket call has failed: the connection is lost. */
+/* Reports that a socket call has failed and the connection is lost. */
 static inline int nicless_lost(struct nicless_client *c, int error, const char *during) {
 	if (error == 0 || error == ECONNRESET || error == EPIPE)
 		return nicless_fail(c, -ECONNRESET, "the engine has closed the connection");
 	return nicless_fail(c, -error, "%s: %s", during, strerror(error));
 }
 
-/* Seconds of the monotonic clock. */
+/* Returns the seconds of the monotonic clock. */
 static inline time_t nicless_now(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -83,8 +83,9 @@ static inline time_t nicless_now(void) {
 }
 
 /*
- * Whether a failed socket call should be repeated, because a signal interrupted it.
- * Each call begins a new timeout, so calls are not repeated after NICLESS_PATIENCE.
+ * Returns whether a failed socket call should be repeated, because a signal
+ * interrupted it. Each repeated call begins a new timeout. Therefore a call is
+ * repeated only until NICLESS_PATIENCE seconds after begun.
  */
 static inline int nicless_again(time_t begun) {
 	if (errno != EINTR)
@@ -170,13 +171,13 @@ static inline void nicless_close_fds(int fds[2]) {
 	}
 }
 
-/* The errno nearest to a refusal code. */
+/* Returns the negative errno that is nearest to a refusal code. */
 static inline int nicless_refused(uint32_t code) {
 	static const int as[] = {EPROTO, EINVAL, ENOENT, EBUSY, ENOSPC, EINVAL, EPROTONOSUPPORT, EOPNOTSUPP, ENOMEM};
 	return code < sizeof as / sizeof *as ? -as[code] : -EPROTO;
 }
 
-/* Checks an answer of got bytes to request op, whose payload must have size bytes. */
+/* Checks an answer of got bytes to request op. The payload of the answer must have size bytes. */
 static inline int nicless_judge(struct nicless_client *c, uint16_t op, const uint8_t *in, size_t got, size_t size) {
 	struct nicless_header h;
 	struct nicless_refusal r;
@@ -207,8 +208,8 @@ static inline int nicless_judge(struct nicless_client *c, uint16_t op, const uin
 }
 
 /*
- * Sends one request and receives its answer. After a socket error or a malformed answer
- * the connection is unusable. A refusal changes nothing.
+ * Sends one request and receives its answer. After a socket error or a malformed
+ * answer the connection is unusable. A refusal changes nothing.
  */
 static inline int nicless_call(struct nicless_client *c, uint16_t op, const void *request, size_t size,
                                void *answer, size_t answer_size, int fds[2]) {
@@ -259,7 +260,7 @@ static inline void nicless_close(struct nicless_client *c) {
 }
 
 /*
- * Maps all of a descriptor's memory and seals it, so that nobody can map it for writing
+ * Maps all memory of a descriptor and seals it, so that nobody can map it for writing
  * again or remove pages from it. The engine does not use memory that is not sealed.
  */
 static inline int nicless_map_sealed(struct nicless_client *c, const char *what, int fd, size_t size, void **at) {
@@ -300,7 +301,7 @@ static inline int nicless_map(struct nicless_client *c, const int fds[2]) {
 	return 0;
 }
 
-/* Makes the first request: versions, limits, UAR pages. */
+/* Makes the first request, whose answer brings the version, the limits and the UAR pages. */
 static inline int nicless_greet(struct nicless_client *c, const char *name) {
 	uint8_t request[NICLESS_MAX_PAYLOAD];
 	struct nicless_hello h;

@@ -1,7 +1,7 @@
 /*
  * Memory, keys and queues of a client (nicless_client.h). The structures belong to the
- * caller. The objects in the engine that they stand for end with the connection at the
- * latest. Host code only.
+ * caller. The objects in the engine that they stand for end at the latest when the
+ * connection ends. Host code only.
  */
 #ifndef NICLESS_VERBS_H
 #define NICLESS_VERBS_H
@@ -17,7 +17,7 @@ struct nicless_region {
 	uint32_t id;
 };
 
-/* Makes zeroed memory of at least size bytes: the engine creates it, this process maps it and tells the engine where. */
+/* Makes a region of at least size bytes of zeroed memory. The engine creates the memory; this process maps it and tells the engine the address. */
 static inline int nicless_region_open(struct nicless_client *c, size_t size, struct nicless_region *r) {
 	struct nicless_create_region request;
 	struct nicless_place_region place;
@@ -65,8 +65,8 @@ static inline int nicless_region_close(struct nicless_client *c, struct nicless_
 }
 
 /*
- * Returns the next bytes of a region, or 0 if it is used up. They begin at a multiple of
- * 128, so that no two results share a pair of cache lines.
+ * Returns the next bytes of a region, or 0 if too few are left. They begin at a
+ * multiple of 128, so that no two results share a pair of cache lines.
  */
 static inline void *nicless_take(struct nicless_region *r, size_t bytes) {
 	void *at = r->mem + r->used;
@@ -84,7 +84,7 @@ static inline int nicless_dealloc_pd(struct nicless_client *c, uint32_t pdn) {
 	return nicless_ask(c, NICLESS_OP_DEALLOC_PD, &pdn, sizeof pdn, 0, 0);
 }
 
-/* Registers bytes within one region. The key is both lkey and rkey; addresses under it are the pointers of this process. */
+/* Registers bytes inside one region. The key is both lkey and rkey. Work requests use addresses of this process with it. */
 static inline int nicless_reg_mr(struct nicless_client *c, uint32_t pdn, const void *at, size_t bytes, uint32_t access,
                                  uint32_t *key) {
 	struct nicless_reg_mr r;
@@ -100,8 +100,9 @@ static inline int nicless_dereg_mr(struct nicless_client *c, uint32_t key) {
 }
 
 /*
- * Makes a completion channel. *events is a socket that yields 8 bytes for each event:
- * the address of the struct nicless_cq. If bit 63 is set, that CQ has overrun.
+ * Makes a completion channel. *events is a socket from which the caller reads 8 bytes
+ * for each event: the address of the struct nicless_cq. If bit 63 of these bytes is
+ * set, that CQ has overrun.
  */
 static inline int nicless_channel_open(struct nicless_client *c, uint32_t *channel, int *events) {
 	int fds[2], error = nicless_call(c, NICLESS_OP_CREATE_CHANNEL, 0, 0, channel, sizeof *channel, fds);
@@ -123,14 +124,14 @@ static inline int nicless_channel_close(struct nicless_client *c, uint32_t chann
 	return nicless_ask(c, NICLESS_OP_DESTROY_CHANNEL, &channel, sizeof channel, 0, 0);
 }
 
-/* The smaller of the engine's limit and that of these headers. */
+/* Returns the smaller of the engine's limit and the limit of these headers. */
 static inline uint32_t nicless_most(uint32_t theirs, uint32_t ours) { return theirs < ours ? theirs : ours; }
 
 /*
  * Makes a completion queue of 1 << log entries of 64 bytes in memory from r. flags are
  * those of the protocol. A collapsed queue needs both flags, and belongs to one send
- * queue (nicless_cq_advance). channel is 0 for a queue that is never armed; other
- * queues are armed in page 0 of the UAR.
+ * queue (nicless_cq_advance). channel is 0 for a queue that is never armed. Other
+ * queues are armed by the register in page 0 of the UAR pages.
  */
 static inline int nicless_cq_open(struct nicless_client *c, struct nicless_region *r, uint32_t log, uint32_t flags,
                                   uint32_t channel, struct nicless_cq *q, uint32_t *cqn) {
@@ -176,11 +177,11 @@ static inline int nicless_cq_close(struct nicless_client *c, uint32_t cqn) {
 struct nicless_qp_config {
 	uint32_t pdn;
 	uint32_t send_cqn, recv_cqn;
-	uint32_t user_index; /* is returned in CQEs: nicless_wc.uidx */
+	uint32_t user_index; /* CQEs return it: nicless_wc.uidx */
 	uint8_t type;        /* NICLESS_RC or NICLESS_UC */
-	uint8_t log_sq;      /* log2 of blocks */
-	uint8_t log_rq;      /* log2 of receives */
-	uint8_t log_rq_sge;  /* log2 of ranges of memory per receive */
+	uint8_t log_sq;      /* log2 of the number of send blocks */
+	uint8_t log_rq;      /* log2 of the number of receives */
+	uint8_t log_rq_sge;  /* log2 of the number of ranges of memory in a receive */
 };
 
 struct nicless_qp {
@@ -188,8 +189,8 @@ struct nicless_qp {
 	uint8_t type;
 	struct nicless_sq sq;
 	struct nicless_rq rq;
-	void *reg;     /* its doorbell register in the UAR */
-	void *memory;  /* private to the posters: nicless_sq_memory, then the ids of receives */
+	void *reg;     /* the doorbell register in the UAR pages */
+	void *memory;  /* private to the posters: memory for nicless_sq_init, then the ids of receives */
 };
 
 static inline int nicless_modify_qp(struct nicless_client *c, const struct nicless_qp_attr *a) {
@@ -216,7 +217,7 @@ static inline void nicless_qp_free(struct nicless_qp *q) {
 	q->memory = 0;
 }
 
-/* Destroys a queue pair. Work under way does not complete any more. */
+/* Destroys a queue pair. Work that has not completed by then never completes. */
 static inline int nicless_qp_close(struct nicless_client *c, struct nicless_qp *q) {
 	int error = c->fd >= 0 ? nicless_ask(c, NICLESS_OP_DESTROY_QP, &q->qpn, sizeof q->qpn, 0, 0) : 0;
 	if (error == 0)
@@ -224,7 +225,7 @@ static inline int nicless_qp_close(struct nicless_client *c, struct nicless_qp *
 	return error;
 }
 
-/* Makes a queue pair in memory from r, in state INIT. Receives may be posted now, sends after nicless_qp_connect. */
+/* Makes a queue pair in state INIT in memory from r. Receives may be posted from now on, and sends after nicless_qp_connect. */
 static inline int nicless_qp_open(struct nicless_client *c, struct nicless_region *r, const struct nicless_qp_config *f,
                                   struct nicless_qp *q) {
 	struct nicless_create_qp m;
@@ -270,7 +271,7 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
 	m.log_sq = f->log_sq;
 	m.log_rq = f->log_rq;
 	m.log_rq_stride = (uint8_t)(4 + f->log_rq_sge);
-	m.uar = (uint16_t)(n / 2 % c->device.uar_pages); /* two registers of each page are used, as on hardware */
+	m.uar = (uint16_t)(n / 2 % c->device.uar_pages); /* uses two registers of each page, as on hardware */
 	q->reg = c->uar + (size_t)m.uar * NICLESS_UAR_PAGE + NICLESS_UAR_REG + n % 2 * NICLESS_REG;
 	q->type = f->type;
 	error = nicless_ask(c, NICLESS_OP_CREATE_QP, &m, sizeof m, &q->qpn, sizeof q->qpn);
@@ -301,8 +302,9 @@ static inline int nicless_qp_open(struct nicless_client *c, struct nicless_regio
 }
 
 /*
- * Connects a queue pair to the one with number peer on the engine with this guid; for a
- * peer on the same engine that is client.device.guid. The peer has to connect back.
+ * Connects a queue pair to the queue pair with number peer on the engine with this
+ * guid. The guid of a peer on the same engine is client.device.guid. The peer must
+ * also connect to this queue pair.
  */
 static inline int nicless_qp_connect(struct nicless_client *c, const struct nicless_qp *q, uint32_t peer, uint64_t guid) {
 	struct nicless_qp_attr a;
@@ -347,7 +349,7 @@ static inline void nicless_qp_dv(const struct nicless_qp *q, struct nicless_dv_q
 	dv->bf.size = NICLESS_REG_HALF;
 }
 
-/* The same for a completion queue. cqn is the number that nicless_cq_open returned. */
+/* Describes the ring and the record of a completion queue in the same way. cqn is the number that nicless_cq_open returned. */
 static inline void nicless_cq_dv(const struct nicless_client *c, const struct nicless_cq *q, uint32_t cqn,
                                  struct nicless_dv_cq *dv) {
 	memset(dv, 0, sizeof *dv);

@@ -1,6 +1,7 @@
 /*
- * Work requests: WQEs of any length from values, as libmlx5 writes them for RC and UC.
- * Datagrams (UD), work requests that change keys, and signatures exist in Go only.
+ * Work requests of RC and UC: functions that make WQEs of any length from values, as
+ * libmlx5 writes them. Datagrams (UD), work requests that change keys, and signatures
+ * exist only in Go.
  */
 #ifndef NICLESS_POST_H
 #define NICLESS_POST_H
@@ -14,14 +15,14 @@ struct nicless_wr {
 	uint32_t imm;     /* the immediate, or the rkey of SEND_INVAL */
 	uint32_t rkey;
 	uint64_t raddr;
-	uint64_t swap_add, compare;     /* operands of CS; FA adds the first */
-	const struct nicless_sge *sge;  /* memory that is sent, or filled by READ and atomics */
+	uint64_t swap_add, compare;     /* operands of CS; FA adds swap_add */
+	const struct nicless_sge *sge;  /* memory that is sent, or that a READ or an atomic fills */
 	uint32_t sges;
-	uint32_t inline_bytes;          /* without sges: bytes of data to copy into the WQE */
+	uint32_t inline_bytes;          /* if sges is 0: bytes of data to copy into the WQE */
 	const void *data;
 };
 
-/* Whether a work request can have this opcode. Masked atomics and local operations other than NOP are left out. */
+/* Returns whether a work request can have this opcode. Masked atomics, and local operations other than NOP, cannot be posted. */
 NICLESS_HD int nicless_wr_has(uint8_t opcode) {
 	return opcode == NICLESS_NOP || nicless_op_in(NICLESS_OPS_PEER & ~NICLESS_OPS_MASKED, opcode);
 }
@@ -34,7 +35,7 @@ NICLESS_HD int nicless_wr_units(const struct nicless_wr *wr) {
 	if (wr->sges && !nicless_op_in(NICLESS_OPS_DATA, wr->opcode))
 		return -EINVAL;
 	if (wr->inline_bytes && !nicless_op_in(NICLESS_OPS_INLINE, wr->opcode))
-		return -EINVAL; /* there is nothing to send */
+		return -EINVAL; /* the operation sends no data */
 	if (nicless_has_atomic(wr->opcode)) {
 		if (wr->sges != 1 || wr->sge[0].length != 8)
 			return -EINVAL;
@@ -56,7 +57,7 @@ NICLESS_HD int nicless_wr_units(const struct nicless_wr *wr) {
 	return units <= NICLESS_MAX_UNITS ? (int)units : -EINVAL;
 }
 
-/* Writes an inline segment: its head, then data, which wraps at the end of the ring. */
+/* Writes an inline segment: its head, then data. The data wraps around at the end of the ring. */
 NICLESS_HD void nicless_put_inline(const struct nicless_sq *q, uint64_t count, uint32_t u, const void *data,
                                    uint32_t n) {
 	const uint8_t *from = (const uint8_t *)data;
@@ -88,9 +89,9 @@ NICLESS_HD void nicless_sq_write(struct nicless_sq *q, uint64_t count, const str
 
 /*
  * Reserves, writes and commits one work request. The next nicless_sq_ring tells the
- * device of it. Returns -EAGAIN while the queue is full: ring, then poll with
+ * device of it. Returns -EAGAIN while the queue is full: then ring, and poll with
  * nicless_cq_reap. Returns -EINVAL for a work request that is invalid or too long for
- * the queue. After either error nothing has changed.
+ * the queue. Neither error changes anything.
  */
 NICLESS_HD int nicless_sq_post(struct nicless_sq *q, const struct nicless_wr *wr) {
 	int units = nicless_wr_units(wr);

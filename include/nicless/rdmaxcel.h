@@ -1,47 +1,50 @@
 /*
- * The interface of RDMaxcel (meta-pytorch/monarch, rdmaxcel-sys/src/rdmaxcel.h) by which
- * host code and kernels post and poll: the same names, parameters and effects, for
- * programs that were written against it. docs/CUDA.md lists what of RDMaxcel's header
- * is here, and what takes the place of the rest.
+ * The interface of RDMaxcel (meta-pytorch/monarch, rdmaxcel-sys/src/rdmaxcel.h) by
+ * which host code and kernels post and poll. Names, parameters and effects are the
+ * same, so that programs written for RDMaxcel can use it. docs/CUDA.md lists which
+ * parts of RDMaxcel's header are here, and what replaces the other parts.
  *
  *   send_wqe, recv_wqe    write one WQE and its doorbell record
  *   db_ring               copies a WQE into a register
  *   cqe_poll              polls one CQE
- *   cu_NAME               the same as a kernel; in plain C and C++ a function
- *   launch_NAME           runs that kernel with one thread; in plain C and C++ it
- *                         calls the function, so both ways leave the same bytes
- *   register_cuda_memory  lets the GPU reach the queues (rdmaxcel_cuda.h)
+ *   cu_NAME               kernel that does the same as NAME; in plain C and C++ a function
+ *   launch_NAME           runs the kernel cu_NAME with one thread; in plain C and C++ it
+ *                         calls the function, with the same bytes as the result
+ *   register_cuda_memory  gives the GPU access to the queues (rdmaxcel_cuda.h)
  *
- * The functions keep no state. wr_id is the index of the WQE, and the record follows
- * the last call, so one thread at a time may post to a queue.
+ * The functions keep no state. wr_id is the index of the WQE, and each call sets the
+ * record to the index after its WQE. So only one thread at a time may post to a queue.
  *
  * The same as in RDMaxcel:
  *
- *   - A send is three segments in one block, whatever op_type: control, remote
+ *   - A send is three segments in one block for every op_type: control, remote
  *     address, data. The last 16 bytes of the block stay as they were.
- *   - Signaled sends are solicited too: fm_ce_se is 0x0a, otherwise 0.
- *   - length is cut to 32 bits and written as it comes, also 0 and values with
+ *   - Signaled sends are also solicited: fm_ce_se is 0x0a for them, and 0 for other
+ *     sends.
+ *   - length is cut to 32 bits and written as it is. That includes 0 and values with
  *     bit 31 set, which mean something else to a device.
- *   - send_wqe writes the send record, not db_ring: the low 24 bits of the index
+ *   - send_wqe, not db_ring, writes the send record: the low 24 bits of the index
  *     after the WQE.
- *   - db_ring copies 64 bytes in eight stores. N calls may follow one record.
- *   - cqe_poll polls one entry. It reports the byte count, or -2 for opcodes from 4
- *     on, and writes the consumer index, cut to 24 bits.
+ *   - db_ring copies 64 bytes in eight stores. Several calls may follow one store to
+ *     the record.
+ *   - cqe_poll polls one entry. For CQE opcodes below 4 it reports the byte count, and
+ *     for all others -2. It writes the consumer index, cut to 24 bits.
  *
  * Different from RDMaxcel:
  *
- *   - The index in the control segment is cut to its 16 bits. In the original bits
- *     16 to 23 overwrite opmod.
- *   - Records and consumer indices are published with release order, the register
- *     after the record, and the owner byte is observed with acquire order. The
- *     original relies on volatile, which orders nothing on a GPU or on arm64.
- *   - recv_wqe writes slot wr_id & (wqe_cnt - 1), and the first one with wqe_cnt 0.
- *     The original always writes the first. wqe_params_t has no stride: see
- *     NICLESS_RECV_STRIDE. The entry is ended by an invalid key, so that a message
- *     that is longer than length fails and is not scattered by what lay there before.
- *   - cqe_poll reads the CQE in the last 64 bytes of an entry. The original reads
- *     the first 64, which are something else in an entry of 128 bytes.
- *   - cqe_poll asserts nothing: *byte_cnt is left as it is when there is no entry.
+ *   - The index in the control segment is cut to 16 bits. In the original, bits 16 to
+ *     23 of the index overwrite opmod.
+ *   - Records and consumer indices are published with release order, the register is
+ *     published after the record, and the owner byte is observed with acquire order.
+ *     The original relies on volatile, which orders nothing on a GPU or on arm64.
+ *   - recv_wqe writes slot wr_id & (wqe_cnt - 1), or slot 0 if wqe_cnt is 0. The
+ *     original always writes slot 0. wqe_params_t has no stride: see
+ *     NICLESS_RECV_STRIDE. An invalid key ends the list in the entry. So a message
+ *     that is longer than length fails, and none of it goes to memory that old
+ *     contents of the entry name.
+ *   - cqe_poll reads the CQE in the last 64 bytes of an entry. The original reads the
+ *     first 64 bytes. In an entry of 128 bytes these are not the CQE.
+ *   - cqe_poll asserts nothing. If there is no entry, *byte_cnt stays as it is.
  *   - launch_cqe_poll returns CQE_POLL_ERROR for a CQE with an error. The original
  *     returns CQE_POLL_FALSE, although it has consumed the entry.
  */
@@ -55,11 +58,11 @@
 #include "rdmaxcel_cuda.h"
 
 /*
- * Bytes between two entries of the receive queues that recv_wqe and launch_recv_wqe
- * post to: a power of two from 16 on. RDMaxcel makes its queues with 30 pieces of
- * memory for each receive (max_recv_sge in IbvConfig), 480 bytes, which libmlx5 rounds
- * up to 512. Define it before this header for queues of another stride, or call
- * nicless_recv_wqe.
+ * Bytes from one entry to the next in the receive queues that recv_wqe and
+ * launch_recv_wqe post to: a power of two, at least 16. RDMaxcel makes its queues with
+ * 30 pieces of memory for each receive (max_recv_sge in IbvConfig). That is 480 bytes,
+ * which libmlx5 rounds up to 512. For queues of another stride, define this macro
+ * before you include this header, or call nicless_recv_wqe.
  */
 #ifndef NICLESS_RECV_STRIDE
 #define NICLESS_RECV_STRIDE 512
@@ -91,8 +94,8 @@ typedef struct {
 } cqe_poll_params_t;
 
 /*
- * Copies 64 bytes of a WQE into a register. The first store rings the doorbell, and is
- * ordered after the record.
+ * Copies 64 bytes of a WQE into a register. The first store rings the doorbell, and
+ * comes after the store to the record.
  */
 NICLESS_HD void db_ring(void *dst, void *src) {
 	uint64_t *to = (uint64_t *)dst;
@@ -113,7 +116,7 @@ NICLESS_HD void send_wqe(wqe_params_t params) {
 	nicless_publish32(&params.dbrec[NICLESS_REC_SEND], nicless_be32((index + 1) & 0xffffff));
 }
 
-/* recv_wqe for a queue whose entries lie stride bytes apart, a power of two from 16 on. */
+/* Does what recv_wqe does, for a queue whose entries are stride bytes apart: a power of two, at least 16. */
 NICLESS_HD void nicless_recv_wqe(wqe_params_t params, uint32_t stride) {
 	uint64_t slot = params.wqe_cnt ? params.wr_id & (params.wqe_cnt - 1) : 0;
 	uint8_t *at = params.buf + (size_t)slot * stride;
@@ -138,9 +141,9 @@ NICLESS_HD void cqe_poll(int32_t *byte_cnt, cqe_poll_params_t params) {
 }
 
 /*
- * Kernels of one thread, and their launches. Launches are host code. Those of WQEs wait
- * for the kernel, as in RDMaxcel; launch_db_ring does not, and the default stream keeps
- * it after the launches before it.
+ * Kernels of one thread, and host functions that launch them. Like those of RDMaxcel,
+ * the launches of send_wqe and recv_wqe wait for the kernel. launch_db_ring does not
+ * wait, but it runs after earlier launches, because all are in the default stream.
  */
 #if defined(__CUDACC__) || defined(__CUDA__)
 #define NICLESS_KERNEL __global__ static __attribute__((__unused__)) void
@@ -188,7 +191,8 @@ static inline void launch_recv_wqe(wqe_params_t params) {
 
 /*
  * Polls entry cqe_idx of a CQ, which is a struct mlx5dv_cq or a struct nicless_dv_cq.
- * CQE_POLL_ERROR also says that the kernel could not be run.
+ * Returns CQE_POLL_ERROR for a CQE with an error, and also if the kernel could not be
+ * run.
  */
 static inline cqe_poll_result_t launch_cqe_poll(void *mlx5dv_cq, int32_t cqe_idx) {
 	struct nicless_dv_cq cq;

@@ -1,11 +1,12 @@
 /*
- * RDMaxcel's register_cuda_memory: lets kernels reach the rings, doorbell records and
- * the register of a QP and its two CQs, by cudaHostRegister. Host code only.
+ * RDMaxcel's register_cuda_memory. By cudaHostRegister it gives kernels access to the
+ * rings, the doorbell records and the register of a QP and its two CQs. Host code
+ * only.
  *
- * It needs the CUDA runtime. nvcc includes its header by itself; a C or C++ program
- * includes <cuda_runtime_api.h> before this header and links with the runtime. In a
- * program without it the function registers nothing and says so, and the program posts
- * from the host, which needs no registration.
+ * It needs the CUDA runtime. nvcc includes the runtime's header by itself. A C or C++
+ * program includes <cuda_runtime_api.h> before this header and links with the runtime.
+ * In a program without the runtime, register_cuda_memory registers nothing and says
+ * so. Such a program posts from the host, which needs no registration.
  */
 #ifndef NICLESS_RDMAXCEL_CUDA_H
 #define NICLESS_RDMAXCEL_CUDA_H
@@ -15,25 +16,25 @@
 
 #include "dv.h"
 
-/* Defined by infiniband/mlx5dv.h. A pointer to a struct of dv.h may be cast to them. */
+/* Defined by infiniband/mlx5dv.h. A pointer to a struct of dv.h may be cast to a pointer to one of these. */
 struct mlx5dv_qp;
 struct mlx5dv_cq;
 
 #if defined(CUDART_VERSION)
 typedef cudaError_t nicless_cuda_error;
 #else
-typedef int nicless_cuda_error; /* a number of cudaError_t */
+typedef int nicless_cuda_error; /* a value of cudaError_t */
 #endif
 
 enum { NICLESS_CUDA_NOT_SUPPORTED = 801 }; /* cudaErrorNotSupported */
 
-/* The text of the last failure in this source file. Not for use by several threads at once. */
+/* Returns the text of the last failure in this source file. Only one thread at a time may use it. */
 static inline char *nicless_cuda_text(void) {
 	static char text[256];
 	return text;
 }
 
-/* Why register_cuda_memory has failed, in words; empty after success. */
+/* Returns why register_cuda_memory has failed, in words. The text is empty after success. */
 static inline const char *register_cuda_memory_error(void) { return nicless_cuda_text(); }
 
 /* A range of memory and its name in error texts. */
@@ -61,8 +62,9 @@ static inline int nicless_cuda_add(struct nicless_cuda_range *list, int n, const
 }
 
 /*
- * What is to be registered: whole pages, sorted, without overlaps. Queues of one client
- * share pages, and a page cannot be registered twice.
+ * Lists the ranges to be registered: whole pages, sorted, without overlaps. They must
+ * not overlap because queues of one client share pages, and a page cannot be
+ * registered twice.
  */
 static inline int nicless_cuda_ranges(struct nicless_cuda_range *list, const struct nicless_dv_qp *qp,
                                       const struct nicless_dv_cq *recv, const struct nicless_dv_cq *send) {
@@ -86,7 +88,7 @@ static inline int nicless_cuda_ranges(struct nicless_cuda_range *list, const str
 
 #if defined(CUDART_VERSION)
 
-/* Whether the GPU has both ends of a range already, since somebody registered it before. */
+/* Returns whether both ends of a range are registered already. */
 static inline int nicless_cuda_has(const struct nicless_cuda_range *r) {
 	void *device;
 	return cudaHostGetDevicePointer(&device, (void *)r->from, 0) == cudaSuccess &&
@@ -94,8 +96,9 @@ static inline int nicless_cuda_has(const struct nicless_cuda_range *r) {
 }
 
 /*
- * Registers one range. The register of a nicless device is ordinary memory; that of a
- * NIC is not, and is registered as I/O memory when the first attempt fails.
+ * Registers one range. The register of a nicless device is ordinary memory. The
+ * register of a NIC is not: it is registered as I/O memory when the first attempt
+ * fails.
  */
 static inline nicless_cuda_error nicless_cuda_register(const struct nicless_cuda_range *r) {
 	const unsigned flags = cudaHostRegisterMapped | cudaHostRegisterPortable;
@@ -105,7 +108,7 @@ static inline nicless_cuda_error nicless_cuda_register(const struct nicless_cuda
 		error = cudaSuccess;
 	else if (error != cudaSuccess && !strcmp(r->name, "register"))
 		error = cudaHostRegister((void *)r->from, bytes, flags | cudaHostRegisterIoMemory);
-	(void)cudaGetLastError(); /* it is returned here, and not by the next launch as well */
+	(void)cudaGetLastError(); /* so that the next launch does not report this error too */
 	return error;
 }
 
@@ -113,9 +116,10 @@ static inline nicless_cuda_error nicless_cuda_register(const struct nicless_cuda
 
 /*
  * Registers the memory of a QP, of its receive CQ and of its send CQ. Returns
- * cudaSuccess, the runtime's error, or NICLESS_CUDA_NOT_SUPPORTED in a program without
- * CUDA; register_cuda_memory_error then says which range failed and why. Memory that is
- * registered already is no error. What was registered before a failure stays so.
+ * cudaSuccess, an error of the runtime, or NICLESS_CUDA_NOT_SUPPORTED in a program
+ * without CUDA. After an error register_cuda_memory_error says which range failed, and
+ * why. Memory that is already registered is no error. Ranges that were registered
+ * before a failure stay registered.
  */
 static inline nicless_cuda_error register_cuda_memory(struct mlx5dv_qp *dv_qp, struct mlx5dv_cq *dv_recv_cq,
                                                       struct mlx5dv_cq *dv_send_cq) {

@@ -1,6 +1,6 @@
 /*
- * A receive queue with one poster. Its doorbell record is word 0 of the QP's record.
- * There is no register.
+ * Functions for a receive queue with one poster. Its doorbell record is word 0 of the
+ * QP's doorbell record. It has no register.
  */
 #ifndef NICLESS_RQ_H
 #define NICLESS_RQ_H
@@ -9,23 +9,23 @@
 
 struct nicless_rq {
 	uint8_t *ring;    /* entries of stride bytes */
-	uint64_t *id;     /* per entry: the id of the work request */
+	uint64_t *id;     /* the id of the work request in each entry */
 	uint32_t *record; /* the QP's doorbell record, two words */
 	uint64_t size;    /* entries, a power of two */
-	uint64_t stride;  /* bytes of an entry: 16 for each range of memory, a power of two */
+	uint64_t stride;  /* bytes of an entry, 16 for each range of memory; a power of two */
 	uint8_t pad0[64];
 
 	uint64_t next; /* written by the poster: count of the next entry */
 	uint8_t pad1[120];
 
-	uint64_t posted; /* next as of the last publish of the record; read by the poller */
+	uint64_t posted; /* value of next when the record was last published; read by the poller */
 	uint8_t pad2[120];
 
-	uint64_t freed; /* written by the poller: every receive below has completed */
+	uint64_t freed; /* written by the poller: every receive below this count has completed */
 	uint8_t pad3[120];
 };
 
-/* Makes a queue with count 0. id has room for size numbers. */
+/* Makes a queue in which nothing is posted. id has room for size numbers. */
 NICLESS_HD int nicless_rq_init(struct nicless_rq *q, void *ring, uint64_t size, uint64_t stride, uint32_t *record,
                                uint64_t *id) {
 	if (size == 0 || size > NICLESS_MAX_RING || (size & (size - 1)) != 0)
@@ -43,8 +43,8 @@ NICLESS_HD int nicless_rq_init(struct nicless_rq *q, void *ring, uint64_t size, 
 
 /*
  * Writes a receive. The next nicless_rq_ring tells the device of it. Returns -EAGAIN
- * while the queue is full, and -EINVAL for a list that does not fit into an entry.
- * After either error nothing has changed.
+ * while the queue is full, and -EINVAL for a list of ranges that does not fit into an
+ * entry. Neither error changes anything.
  */
 NICLESS_HD int nicless_rq_post(struct nicless_rq *q, const struct nicless_sge *sge, uint32_t sges, uint64_t id) {
 	uint8_t *entry = q->ring + (q->next & (q->size - 1)) * q->stride;
@@ -64,19 +64,19 @@ NICLESS_HD int nicless_rq_post(struct nicless_rq *q, const struct nicless_sge *s
 		at += NICLESS_UNIT;
 	}
 	if (at < q->stride)
-		nicless_put_data(entry + at, 0, 0, NICLESS_KEY_END); /* ends the list: the bytes after it are stale */
+		nicless_put_data(entry + at, 0, 0, NICLESS_KEY_END); /* ends the list; the bytes after this segment are stale */
 	q->id[q->next & (q->size - 1)] = id;
 	q->next++;
 	return 0;
 }
 
-/* Tells the device of all receives posted: publishes the record after the entries. */
+/* Tells the device of all receives posted, by publishing the record after the entries. */
 NICLESS_HD void nicless_rq_ring(struct nicless_rq *q) {
 	nicless_publish64(&q->posted, q->next);
 	nicless_publish32(&q->record[NICLESS_REC_RECV], nicless_be32((uint16_t)q->next));
 }
 
-/* Finds the receive of a CQE's wqe_counter, and frees it and all before it. Only the poller calls this. */
+/* Finds the receive of a CQE's wqe_counter, and frees this receive and all before it. Only the poller calls this. */
 NICLESS_HD int nicless_rq_complete(struct nicless_rq *q, uint16_t counter, uint64_t *id) {
 	uint64_t count = nicless_extend(q->freed, counter);
 	if (count >= nicless_observe64(&q->posted))

@@ -1,18 +1,20 @@
 /*
- * A send queue with any number of posters.
+ * Functions for a send queue with any number of posters. To post, a poster takes four
+ * steps:
  *
  *   reserve   takes blocks of the ring, by compare-and-swap
  *   write     fills them with WQEs, by plain stores
  *   commit    stamps the reservation as written
- *   ring      tells the device of all blocks committed without a gap
+ *   ring      tells the device of all committed blocks up to the first gap
  *
  * Posters take these steps in any order among themselves, and no poster waits for
- * another. A poster that commits after a gap leaves the doorbell to the poster that
- * closes the gap. A poster that finds another one ringing leaves the doorbell to that
- * one. A queue with one poster uses the same functions.
+ * another. A gap is a reservation that is not committed yet. The doorbell for blocks
+ * after a gap is rung by the poster that commits the last reservation before them. A
+ * poster that finds another poster ringing leaves the doorbell to that poster. A queue
+ * with one poster uses the same functions.
  *
- * Counts are blocks since the queue was made, with 64 bits. Block c is in slot
- * c mod size of the ring, and the WQE shows the low 16 bits of c. Always
+ * A count is a number of blocks since the queue was made, with 64 bits. Block c is in
+ * slot c mod size of the ring, and the WQE contains the low 16 bits of c. Always
  *
  *   freed <= rung <= reserved <= freed + size
  *
@@ -26,29 +28,29 @@
 
 /* The work request in a slot. */
 struct nicless_note {
-	uint64_t id;     /* the work request's */
-	uint64_t blocks; /* of the WQE that begins here; 0 if none does */
+	uint64_t id;     /* id of the work request */
+	uint64_t blocks; /* number of blocks of the WQE that begins here; 0 if no WQE begins here */
 };
 
 struct nicless_sq {
 	/* Never changed after nicless_sq_init. */
-	uint8_t *ring;             /* size blocks, on a multiple of 64 bytes */
-	uint64_t *stamp;           /* per slot: the count at which the reservation that began here ends */
-	struct nicless_note *note; /* per slot */
+	uint8_t *ring;             /* size blocks, at a multiple of 64 bytes */
+	uint64_t *stamp;           /* for each slot: the count at which the reservation that began here ends */
+	struct nicless_note *note; /* for each slot */
 	uint32_t *record;          /* the QP's doorbell record, two words */
-	uint64_t *reg[2];          /* the two halves of the register, used in turn; 0 for none */
+	uint64_t *reg[2];          /* the two halves of the register, used alternately; 0 for none */
 	uint64_t size;             /* blocks, a power of two */
 	uint64_t qpn;
 	uint8_t pad0[64];
 
 	/* Written by the posters. */
 	uint64_t reserved; /* count of the first block that is not reserved */
-	uint64_t seen;     /* a copy of freed that some poster made */
+	uint64_t seen;     /* a copy of freed that a poster has made */
 	uint8_t pad1[112];
 
-	/* Owned by the ringing poster; the poller reads rung as well. */
+	/* Owned by the ringing poster. The poller reads rung too. */
 	uint64_t ringing; /* 1 while a poster rings */
-	uint64_t rung;    /* count up to which the device has been told */
+	uint64_t rung;    /* the device knows of all blocks below this count */
 	uint64_t half;    /* the half of the register that is written next */
 	uint8_t pad2[104];
 
@@ -57,15 +59,15 @@ struct nicless_sq {
 	uint8_t pad3[120];
 };
 
-/* Bytes of private memory that a queue of size blocks needs, aligned to 8. */
+/* Returns the bytes of private memory that a queue of size blocks needs. The memory is aligned to 8 bytes. */
 NICLESS_HD size_t nicless_sq_memory(uint64_t size) {
 	return (size_t)size * (sizeof(uint64_t) + sizeof(struct nicless_note));
 }
 
 /*
- * Makes a queue with count 0, for a QP that was just made or reset. It zeroes memory.
- * reg is the first half of a register, or 0 to post by the record alone: this device
- * polls records.
+ * Makes a queue with count 0, for a QP that was just made or reset. It sets memory to
+ * zero. reg is the first half of a register. With reg 0, posters write only the
+ * record, which is enough because this device polls records.
  */
 NICLESS_HD int nicless_sq_init(struct nicless_sq *q, void *ring, uint64_t size, uint32_t *record, void *reg,
                                uint32_t qpn, void *memory) {
@@ -89,11 +91,11 @@ NICLESS_HD int nicless_sq_init(struct nicless_sq *q, void *ring, uint64_t size, 
 }
 
 /*
- * Reserves n blocks, 1 to the size of the ring, and stores the count of the first.
- * Returns 0 while fewer are free: then ring, poll, and try again. Ringing comes first
- * because the room may be taken by WQEs that the device has not been told of.
+ * Reserves n blocks, 1 to the size of the ring, and stores the count of the first one.
+ * Returns 0 while fewer than n blocks are free: then ring, poll, and try again. Ring
+ * first, because WQEs that the device does not know of yet may occupy the room.
  *
- * seen is loaded before reserved. In the other order a poster that is delayed between
+ * seen is loaded before reserved. In the other order, a poster that is delayed between
  * the two loads could find seen beyond reserved, and mistake that for a full queue.
  */
 NICLESS_HD int nicless_sq_reserve(struct nicless_sq *q, uint64_t n, uint64_t *first) {
@@ -132,24 +134,26 @@ NICLESS_HD void nicless_sq_note(struct nicless_sq *q, uint64_t count, uint64_t b
 }
 
 /*
- * Marks the n blocks reserved at first as written. The stamp is the count after them,
- * which is above first; the stamp of an earlier lap is not.
+ * Marks the n blocks that were reserved at first as written. The stamp is the count
+ * after these blocks, so it is greater than first. A stamp of an earlier lap is not
+ * greater than first.
  */
 NICLESS_HD void nicless_sq_commit(struct nicless_sq *q, uint64_t first, uint64_t n) {
 	nicless_ordered_store64(&q->stamp[first & (q->size - 1)], first + n);
 }
 
 /*
- * Publishes the count end: first the record, then the register, with the first eight
- * bytes of the last WQE. Those are read before the record is written: after that the
- * device may complete the WQE, and another poster may reuse its slot.
+ * Publishes the count end. It first writes the record, then the first eight bytes of
+ * the last WQE to the register. It reads these eight bytes before it writes the
+ * record, because after that the device may complete the WQE, and another poster may
+ * reuse its slot.
  */
 NICLESS_HD void nicless_sq_doorbell(struct nicless_sq *q, uint64_t end) {
 	uint64_t last = end - 1, first8;
 	while (nicless_load64(&q->note[last & (q->size - 1)].blocks) == 0)
 		last--;
 	first8 = *(nicless_word64 *)nicless_sq_unit(q, last, 0);
-	nicless_publish64(&q->rung, end); /* before the record: the poller looks up WQEs below rung */
+	nicless_publish64(&q->rung, end); /* comes before the record, because the poller looks up WQEs below rung */
 	nicless_publish32(&q->record[NICLESS_REC_SEND], nicless_be32((uint16_t)end));
 	if (q->reg[0]) {
 		nicless_publish64(q->reg[q->half], first8);
@@ -158,10 +162,11 @@ NICLESS_HD void nicless_sq_doorbell(struct nicless_sq *q, uint64_t end) {
 }
 
 /*
- * Tells the device of all blocks committed without a gap. If another poster is ringing
- * it does this: after it has cleared ringing it checks the next stamp once more. The
- * accesses to the stamp and to ringing are sequentially consistent, so either this
- * poster's swap finds ringing 0, or the other poster's last check finds the stamp.
+ * Tells the device of all committed blocks up to the first gap. If another poster is
+ * ringing, the function leaves this to that poster, which checks the next stamp once
+ * more after it has cleared ringing. The accesses to the stamp and to ringing are
+ * sequentially consistent. So either this poster's swap finds ringing 0, or the other
+ * poster's last check finds the stamp.
  */
 NICLESS_HD void nicless_sq_ring(struct nicless_sq *q) {
 	uint64_t from, end, stamp;
@@ -178,9 +183,9 @@ NICLESS_HD void nicless_sq_ring(struct nicless_sq *q) {
 }
 
 /*
- * Finds the work request whose WQE begins at the wqe_counter of a CQE, and frees it and
- * all before it. Only the poller calls this. Returns -ENOENT for an index at which no
- * WQE is under way; only a faulty device writes one.
+ * Finds the work request whose WQE begins at the wqe_counter of a CQE, and frees this
+ * WQE and all before it. Only the poller calls this. Returns -ENOENT for an index at
+ * which no WQE is under way. Only a faulty device writes such an index.
  */
 NICLESS_HD int nicless_sq_complete(struct nicless_sq *q, uint16_t counter, uint64_t *id) {
 	uint64_t count = nicless_extend(q->freed, counter);

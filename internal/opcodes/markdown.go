@@ -46,7 +46,7 @@ func markdown() []byte {
 		}
 		local := i.Local.String()
 		if o == wqe.OpMMO {
-			local += " (the second)"
+			local += " (second data segment)"
 		}
 		t.line("| `0x%02x` | %v | %v | %s | %s | %d | %s | %s | %s | %s | %s | %s | %s | %s |",
 			uint8(o), o, i.Transports, segments(i), yes(i.Inline), i.Units, immUses[i.Imm], dash(local), dash(i.Remote.String()),

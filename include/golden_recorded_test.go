@@ -99,8 +99,9 @@ func (in *recordedSend) posts(smallFence bool) (list []post, ok bool) {
 	return list, true
 }
 
-// C leaves the same ring, record and register as the recordings of the vendor's library, for
-// each list of work requests. The lists use the two halves of the register alternately.
+// After each list of work requests, C has left the ring, the record and the register as the
+// vendor's library did in the recording. The two halves of the register alternate from list to
+// list.
 func TestGoldenRecordedSend(t *testing.T) {
 	for _, file := range []string{"libmlx5-sq-rc", "libmlx5-sq-wrap", "libmlx5-sq-uc-ud"} {
 		each(t, "golden", func(t *testing.T, path string) {

@@ -1,7 +1,7 @@
 /*
  * The messages of the control protocol (docs/CONTROL.md) that this client sends and
- * receives. Each struct is the payload of a message as it is sent, because the
- * machine is little-endian.
+ * receives. The structs are sent and received as they are, because the machine is
+ * little-endian like the protocol.
  */
 #ifndef NICLESS_CONTROL_H
 #define NICLESS_CONTROL_H

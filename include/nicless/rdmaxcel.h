@@ -12,8 +12,9 @@
  *                         calls the function, with the same bytes as the result
  *   register_cuda_memory  gives the GPU access to the queues (rdmaxcel_cuda.h)
  *
- * The functions keep no state. wr_id is the index of the WQE, and each call sets the
- * record to the index after its WQE. So only one thread at a time may post to a queue.
+ * The functions keep no state. wr_id is the index of the WQE, and each call of
+ * send_wqe or recv_wqe sets the record to the index after its WQE. So only one thread
+ * at a time may post to a queue.
  *
  * The same as in RDMaxcel:
  *

@@ -8,10 +8,10 @@
  *   ring      tells the device of all committed blocks up to the first gap
  *
  * Posters take these steps in any order among themselves, and no poster waits for
- * another. A gap is a reservation that is not committed yet. The doorbell for blocks
- * after a gap is rung by the poster that commits the last reservation before them. A
- * poster that finds another poster ringing leaves the doorbell to that poster. A queue
- * with one poster uses the same functions.
+ * another. A gap is a reservation that is not committed yet. The poster whose commit
+ * closes the last gap before a block rings the doorbell for that block too. A poster
+ * that finds another poster ringing leaves the doorbell to that poster. A queue with
+ * one poster uses the same functions.
  *
  * A count is a number of blocks since the queue was made, with 64 bits. Block c is in
  * slot c mod size of the ring, and the WQE contains the low 16 bits of c. Always
@@ -65,9 +65,9 @@ NICLESS_HD size_t nicless_sq_memory(uint64_t size) {
 }
 
 /*
- * Makes a queue with count 0, for a QP that was just made or reset. It sets memory to
- * zero. reg is the first half of a register. With reg 0, posters write only the
- * record, which is enough because this device polls records.
+ * Makes a queue with count 0, for a QP that was just made or reset. It zeroes the
+ * private memory at memory. reg is the first half of a register. With reg 0, posters
+ * write only the record, which is enough because this device polls records.
  */
 NICLESS_HD int nicless_sq_init(struct nicless_sq *q, void *ring, uint64_t size, uint32_t *record, void *reg,
                                uint32_t qpn, void *memory) {
@@ -134,7 +134,7 @@ NICLESS_HD void nicless_sq_note(struct nicless_sq *q, uint64_t count, uint64_t b
 }
 
 /*
- * Marks the n blocks that were reserved at first as written. The stamp is the count
+ * Marks n reserved blocks, from count first on, as written. The stamp is the count
  * after these blocks, so it is greater than first. A stamp of an earlier lap is not
  * greater than first.
  */

@@ -9,7 +9,7 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// accessNames are the rights control.Access* as texts to users name them.
+// accessNames are the names of the rights control.Access* in texts for users.
 var accessNames = [...]struct {
 	right uint32
 	name  string
@@ -22,8 +22,8 @@ var accessNames = [...]struct {
 	{control.AccessZeroBased, "zero-based"},
 }
 
-// rights names access rights: "local write+remote read", "none" for 0. Bits that have
-// no name are shown in hex.
+// rights returns the names of access rights, for example "local write+remote read", or
+// "none" for 0. Bits that have no name are shown in hex.
 func rights(access uint32) string {
 	var names []string
 	for _, a := range accessNames {
@@ -41,7 +41,7 @@ func rights(access uint32) string {
 	return strings.Join(names, "+")
 }
 
-// unknownRights refuses access rights that the device does not know.
+// unknownRights returns the error that refuses access rights unknown to the device.
 func unknownRights(of string, access uint32) error {
 	return control.Errorf(control.CodeInvalid, "%s: access %s; known rights are %s",
 		of, rights(access), strings.ReplaceAll(rights(control.AccessAll), "+", ", "))

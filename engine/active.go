@@ -10,40 +10,44 @@ import (
 )
 
 // A queue pair that has had work lately is warm: it is on its client's warm list and is
-// visited in turn. All others are cold: only their send records are polled, a few in each
-// step. That is the patrol, and it finds new work within a bounded number of steps. So
-// the cost of a step depends on how many queues are warm, not on how many exist.
+// visited in every turn of the client. All other queue pairs are cold: only their send
+// records are polled, a few in each step. This polling is the patrol. It finds new work
+// within a bounded number of steps. So the cost of a step depends on how many queues are
+// warm, not on how many exist.
 //
 // A queue can also get work without an update of its record: by a change of state, by
 // SEND_EN, at the end of a wait. Each of these marks the queue warm.
 
-// The budget of one client in a step. While other clients work too, its queues together
-// get what one queue may have, Burst and Slice, and a few visits, so that a client with
-// thousands of warm queues gets no more of the device than a client with one. While no
-// other client works it gets more, but not so much that a newcomer notices.
+// These constants set the budget of one client in a step. While other clients work too,
+// all queues of the client together get what one queue may have, which is Burst and Slice,
+// and at most rivalVisits visits. So a client with thousands of warm queues gets no more of
+// the device than a client with one. While no other client works, the client gets
+// aloneShare times Burst and Slice, and at most aloneVisits visits. A second client that
+// begins to work does not notice that.
 const (
 	aloneShare   = 8
 	aloneVisits  = 64
 	rivalVisits  = 16
-	rivalryTurns = 1024 // a client that has worked counts as working for so many steps more
+	rivalryTurns = 1024 // a client that has worked counts as working for this many more steps
 )
 
-// Patience is the number of idle visits after which a queue turns cold. With few warm
-// queues that takes most of a millisecond. With many it takes fewer visits each, so that
-// long lists shrink quickly.
+// The patience of a shard is the number of idle visits after which a queue turns cold. With
+// few warm queues a queue stays warm for most of a millisecond. With many warm queues the
+// patience is lower, so that long warm lists shrink quickly.
 const (
 	mostIdleVisits  = 1 << 15 // divided by the number of warm queues
 	leastIdleVisits = 1 << 6
 )
 
-// fewQueues is the number of queues up to which all are kept warm: visiting them costs
-// less than telling warm from cold.
+// A shard with at most fewQueues queues keeps all of them warm: visiting so few queues
+// costs less than telling warm from cold.
 const fewQueues = 8
 
-// How many cold records a step polls. It is at least patrolPolls, so each of n records is
-// polled within n/patrolPolls steps. A long step polls one for each patrolCycles cycles
-// that it takes, which costs a few percent of its time. After patrolQuiet steps without
-// work each step polls so many that all are polled within another patrolQuiet steps.
+// These constants say how many cold records a step polls. Every step polls at least
+// patrolPolls, so each of n records is polled within n/patrolPolls steps. A long step polls
+// one record for each patrolCycles cycles that the step takes, but at most patrolMostPolls.
+// That costs a few percent of its time. After patrolQuiet steps without work, each step
+// polls enough records to poll all of them within another patrolQuiet steps.
 const (
 	patrolPolls     = 4
 	patrolCycles    = 256
@@ -51,8 +55,8 @@ const (
 	patrolQuiet     = 256
 )
 
-// A watch holds what patrol needs to know of a cold queue pair. Patrol then touches only
-// one cache line of the queue pair.
+// A watch holds what patrol needs to know about a cold queue pair. Of the queue pair itself
+// patrol then touches only one cache line, that of the send record.
 type watch struct {
 	rec  *shm.BE32 // send record; nil: the queue is warm
 	q    *qp
@@ -60,12 +64,13 @@ type watch struct {
 	word uint64 // value of the record when there was no work; or unknownWord
 }
 
-// unknownWord is the word of a queue that can get work while its send record stays as it
-// is. It equals no record, so that patrol examines the queue each time.
+// unknownWord is the watch.word of a queue that can get work while its send record stays as
+// it is. No record has this value, so patrol examines the queue each time.
 const unknownWord = 1 << 32
 
-// addRunning adds q to its shard's running queues. If they are few, q is warm from now on.
-// It also makes room in every list that a step appends to, so that no step allocates.
+// addRunning adds q to its shard's running queues. If these are few, q is warm from now on.
+// addRunning also makes room in every list to which a step appends, so that no step
+// allocates.
 func (sh *shard) addRunning(q *qp) {
 	own := q.client.shard
 	q.sched.at = len(own.running)
@@ -89,8 +94,9 @@ func (sh *shard) isRunning(q *qp) bool {
 	return q.sched.at < len(sh.running) && sh.running[q.sched.at] == q
 }
 
-// removeRunning removes q from the running queues. The last one takes its place. Patrol
-// goes from the last to the first, so it misses none.
+// removeRunning removes q from the running queues and moves the last running queue to the
+// place of q. Patrol goes from the last queue to the first, so it does not miss the queue
+// that was moved.
 func (sh *shard) removeRunning(q *qp) {
 	own := q.client.shard
 	if !own.isRunning(q) {
@@ -128,8 +134,8 @@ func (sh *shard) markWarm(q *qp) {
 	own.countWarm(1)
 }
 
-// unmarkWarm removes q from its client's warm list. The last queue takes its place, and
-// also its turn if q was next.
+// unmarkWarm removes q from its client's warm list and moves the last queue of the list to
+// the place of q. If q was next to be visited, the moved queue is visited next.
 func (sh *shard) unmarkWarm(q *qp) {
 	if q.sched.warm == 0 {
 		return
@@ -149,16 +155,16 @@ func (sh *shard) unmarkWarm(q *qp) {
 	sh.countWarm(-1)
 }
 
-// countWarm adds to the number of warm queues, on which patience depends.
+// countWarm adds more to the number of warm queues, and sets the patience accordingly.
 func (sh *shard) countWarm(more int) {
 	sh.sched.warm += more
 	sh.sched.patience = uint32(max(mostIdleVisits/max(sh.sched.warm, 1), leastIdleVisits))
 }
 
-// coolDown makes q cold, unless it has work after all.
+// coolDown makes q cold, unless q has work after all.
 //
-// It reads the record before hasWork does: work that is announced between the two reads
-// changes the record, which patrol notices.
+// coolDown reads the record before hasWork reads it. Work that is announced between the two
+// reads changes the record from the value in the watch, and patrol notices the change.
 func (sh *shard) coolDown(q *qp) {
 	word := uint64(q.sq.record.Observe())
 	if sh.hasWork(q) {
@@ -173,13 +179,14 @@ func (sh *shard) coolDown(q *qp) {
 	w.rec, w.word = q.sq.record, word
 }
 
-// flushes reports whether WQEs of q, and perhaps its receives, are flushed.
+// flushes reports whether q is in a state in which its WQEs, and perhaps its receives, are
+// flushed.
 func (q *qp) flushes() bool {
 	return q.attr.State == control.StateERR || q.attr.State == control.StateSQE
 }
 
-// hasWork reports whether a visit to q would find work. A stalled queue has none, whatever
-// is announced, until its stall ends.
+// hasWork reports whether a visit to q would find work. A stalled queue has no work until
+// its stall ends, even if WQEs are announced.
 func (sh *shard) hasWork(q *qp) bool {
 	switch q.attr.State {
 	case control.StateRTS:
@@ -194,8 +201,8 @@ func (sh *shard) hasWork(q *qp) bool {
 	return false
 }
 
-// visitClients gives each client that has warm queues its turn. A fault of memory ends
-// one client's turn; the next step goes on with the other clients.
+// visitClients gives each client that has warm queues its turn. If a fault of memory ends
+// the turn of a client, the next step continues with the client after it.
 func (sh *shard) visitClients() (done int) {
 	for sh.sched.from < len(sh.sched.active) {
 		c := sh.sched.active[sh.sched.from]
@@ -213,8 +220,8 @@ func (sh *shard) visitClients() (done int) {
 	return done
 }
 
-// visitClient visits warm queues of c in turn, until each has been visited or the budget
-// of c in this step is used up.
+// visitClient visits warm queues of c one after another, until each has been visited or the
+// budget of c in this step is used up.
 func (sh *shard) visitClient(c *client) (done int) {
 	visits, wqes, bytes := aloneVisits, sh.sched.alone.wqes, sh.sched.alone.bytes
 	if int32(sh.sched.rivalsUntil-sh.sched.turn) > 0 {
@@ -252,8 +259,8 @@ func (sh *shard) visitClient(c *client) (done int) {
 	return done
 }
 
-// patrol polls the records of the next cold queues, marks those that have work warm, and
-// returns how many these are.
+// patrol polls the records of the next cold queues and marks the queues that have work
+// warm. It returns how many queues it has marked.
 func (sh *shard) patrol(polls int) (found int) {
 	sh.fault.part = cutLast
 	for range min(polls, len(sh.sched.watches)) {
@@ -268,7 +275,7 @@ func (sh *shard) patrol(polls int) (found int) {
 		if sh.timedUntil != 0 {
 			sh.timePoll()
 		}
-		sh.fault.qp = w.q // which owns the record: a fault of memory is an error of this queue
+		sh.fault.qp = w.q // this queue owns the record, so a fault of memory is an error of this queue
 		sh.at.Publish(uint64(w.num))
 		if word := uint64(w.rec.Observe()); word != w.word {
 			found += sh.examine(w, word)
@@ -289,8 +296,8 @@ func (sh *shard) patrolAll() (found int) {
 	return found
 }
 
-// examine marks a cold queue warm if it has work, and returns how many queues it marked.
-// Otherwise it notes word, which is what the queue's record says now.
+// examine marks the cold queue of w warm if it has work, and returns how many queues it
+// marked. Otherwise it stores word in w. word is the value of the queue's record.
 func (sh *shard) examine(w *watch, word uint64) int {
 	if sh.hasWork(w.q) {
 		sh.markWarm(w.q)
@@ -303,8 +310,9 @@ func (sh *shard) examine(w *watch, word uint64) int {
 	return 0
 }
 
-// patrolBudget returns how many cold queues this step polls. The length of a step is known
-// if it and the step before had work, because such steps read the clock.
+// patrolBudget returns how many cold queues this step polls. The length of this step is
+// known if this step and the step before both had work, because steps that have work read
+// the clock.
 func (sh *shard) patrolBudget(done int) int {
 	polls := patrolPolls
 	switch {

@@ -8,16 +8,17 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// Assignment of clients to shards. Traffic within a shard runs in parallel with that of
-// other shards; traffic between two shards holds both locks. So clients that talk to each
-// other should be in one shard, and all others apart. A new client goes to the shard with
-// the least load. When it is connected to a client of another shard, and nothing else ties
-// it to its own, it moves there.
+// This file assigns clients to shards. Traffic within a shard runs in parallel with the
+// traffic of other shards. Traffic between two shards holds the locks of both. So clients
+// that talk to each other should be in one shard, and all others in different shards. A new
+// client is assigned to the shard with the least load. When the client is then connected to
+// a client of another shard, it moves to that shard, unless it is also connected to another
+// client outside that shard.
 
 // load estimates how much a shard has to do.
 func (sh *shard) load() int { return len(sh.running) + len(sh.clients) }
 
-// leastLoaded returns the shard with the least load, the first of several.
+// leastLoaded returns the shard with the least load. Of several it returns the first.
 func (e *Engine) leastLoaded() *shard {
 	return slices.MinFunc(e.shards, func(a, b *shard) int { return a.load() - b.load() })
 }
@@ -29,7 +30,8 @@ func (sh *shard) addClient(c *client) {
 }
 
 // bringTogether brings the clients of two queue pairs that are being connected into one
-// shard, if one of them is free to move. If both are, they go to the shard with less load.
+// shard, if one of the clients is free to move. If both are free to move, the client in
+// the shard with more load moves to the shard with less load.
 func (e *Engine) bringTogether(q, p *qp) {
 	a, b := q.client, p.client
 	from, to := a.shard, b.shard
@@ -96,8 +98,8 @@ func (c *client) move(to *shard) {
 	if c.wake.fd == nil {
 		return
 	}
-	// Its posters read one asleep word, whichever shard they wake. The new shard is awake,
-	// or is woken after this request.
+	// The client's posters read the one asleep word of the client's status page, whichever
+	// shard they wake. The new shard is awake, or is woken after this request.
 	c.page.asleep.Publish(0)
 	if from.sleeper != nil {
 		from.sleeper.Remove(c.wake.fd)

@@ -13,17 +13,17 @@ import (
 
 // requestMemory is the memory that a request is about, if any.
 type requestMemory struct {
-	// Region is memory that was made for a new region (OpCreateRegion).
+	// region is memory that was made for a new region (OpCreateRegion).
 	region *shm.Region
 
-	// InProcess is for requests that register memory (OpRegMR, OpReregMR). It says that the
-	// memory is that of the client's process (ShareProcess), even if a region has these
-	// addresses: the process may have mapped other memory there since.
+	// inProcess is for requests that register memory (OpRegMR, OpReregMR). It says that the
+	// addresses are those of memory of the client's process (ShareProcess), even if a region
+	// is placed at these addresses: the process may have mapped other memory there since.
 	inProcess bool
 }
 
-// request serves one request of this client and returns the answer. A refusal is a
-// *control.Error; then mem.Region still belongs to the caller.
+// request serves one control request of this client and returns the answer. A refusal is a
+// *control.Error. After a refusal mem.region still belongs to the caller.
 func (c *client) request(op control.Op, payload []byte, mem requestMemory) (ans control.Message, r control.Reply, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *client) request(op control.Op, payload []byte, mem requestMemory) (ans 
 		return nil, r, control.Errorf(control.CodeUnsupported, "%v: a client in the device's own process adds memory of its own, by AddRegion", op)
 	}
 	c.do(op.String(), func() {
-		c.shard.ticks = 0 // the last step may be long ago
+		c.shard.ticks = 0 // the clock was read in the last step, which may be long ago
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		defer refuseFault(&err)
 		ans, err = h(c, payload, mem, &r)
@@ -47,8 +47,8 @@ func (c *client) request(op control.Op, payload []byte, mem requestMemory) (ans 
 	return ans, r, err
 }
 
-// finish does the work that requests have left for the time after them, off the engine's
-// thread.
+// finish does the work that a request has left for later, because it must not be done on
+// the engine's thread.
 func (c *client) finish() {
 	for _, f := range c.after {
 		f()
@@ -57,7 +57,7 @@ func (c *client) finish() {
 	c.after = c.after[:0]
 }
 
-// refuseFault turns a fault of a client's memory into a refusal of the request that has met
+// refuseFault turns a fault of a client's memory into a refusal of the request that caused
 // the fault.
 func refuseFault(err *error) {
 	r := recover()
@@ -71,7 +71,7 @@ func refuseFault(err *error) {
 	*err = control.Errorf(control.CodeMemory, noPage, addr)
 }
 
-// A handler serves one operation. It runs on the engine's thread.
+// A handler serves one kind of control request. It runs on the engine's thread.
 type handler func(c *client, payload []byte, mem requestMemory, r *control.Reply) (control.Message, error)
 
 // on makes a handler of a function that takes the parsed request.
@@ -141,7 +141,7 @@ func (c *client) hello(m *control.Hello, _ requestMemory, r *control.Reply) (con
 	return w, nil
 }
 
-// nameBytes is how much of a client's own name the log shows.
+// nameBytes is how many bytes of a client's own name the log shows.
 const nameBytes = 64
 
 // printable returns the beginning of a name, with a question mark for each character that

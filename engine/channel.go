@@ -10,14 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A channel tells a client of completions, so that it need not poll: a SOCK_SEQPACKET
-// socket with one 8-byte record for each event. It is a socket rather than an eventfd or a
-// pipe because a single send can be told not to block (MSG_DONTWAIT). O_NONBLOCK is shared
-// with the client, which could clear it and so stop the device.
+// A channel is a completion channel. It tells a client of completions, so that the client
+// need not poll. It is a SOCK_SEQPACKET socket that carries one 8-byte record for each
+// event. A socket is used rather than an eventfd or a pipe because a single send to a
+// socket can be told not to block (MSG_DONTWAIT). An eventfd or a pipe would need
+// O_NONBLOCK, which is shared with the client. The client could clear it and thereby block
+// the device.
 type channel struct {
 	id    uint32
 	fd    int // the device's end
-	users int // CQs
+	users int // number of CQs that use this channel
 }
 
 func (c *client) createChannel(_ *control.Empty, _ requestMemory, r *control.Reply) (control.Message, error) {
@@ -55,21 +57,22 @@ func (c *client) closeChannel(ch *channel) {
 	c.closeSocket(ch.fd)
 }
 
-// Arm words share a cache line with the consumer indices, which clients write all the time:
-// reading one takes the line from the client and costs it 50 ns. So the device polls the
-// arm registers instead, in every hintTurns-th step; they change only when a client arms. A
-// register is shared by many queues, and its value may be overwritten before it is read,
-// but that it changed is enough. In every armLaps-th lap, some 25 us apart while there are
-// few queues, the device reads the arm words in any case: they are the truth, and a client
-// that does not write the register waits that long.
+// An arm word shares a cache line with a consumer index, which the client writes all the
+// time. If the device reads an arm word, it takes the line from the client and costs the
+// client 50 ns. So the device polls the arm registers instead, in every hintTurns-th step. A
+// register changes only when a client arms. Many queues share a register, so a value may be
+// overwritten before the device reads it; but the device only needs to see that the register
+// has changed. In every armLaps-th lap the device reads the arm words even if the registers
+// have not changed, because only the arm words are authoritative. While there are few queues,
+// these laps are some 25 us apart. A client that does not write the register waits that long.
 const (
 	hintTurns = 32
 	armTurns  = 1024
 	armLaps   = armTurns / hintTurns
 )
 
-// The most that one step does: queues polled, and arms answered, each perhaps with an event,
-// which is a system call. The others follow in later steps.
+// One step polls at most armPolls queues and answers at most armAnswers arms. An answer may
+// be an event, which costs a system call. The other queues follow in later steps.
 const (
 	armPolls   = 64
 	armAnswers = 8
@@ -101,12 +104,13 @@ func (sh *shard) observeArms() (done int) {
 	return done
 }
 
-// observeArm reads an arm word: has the client asked for an event? If there is a completion
-// that the client had not consumed when it armed, and that no event has announced, an event
-// is due at once. So a completion written while the client armed is not missed, whichever
-// came first. A completion that an event has announced causes no other event: programs arm
-// before they poll the completions they were woken for, and expect a completion for each
-// event (perftest with -e polls once for each).
+// observeArm reads the arm word of q to see whether the client has asked for an event. An
+// event is due at once if there is a completion that the client had not consumed when it
+// armed and that no event has announced. So a completion that is written at the same time
+// as the client arms is not missed. A completion that an event has already announced causes
+// no other event. This is because programs arm before they poll the completions they were
+// woken for, and expect a completion for each event (perftest with -e polls once for each
+// event). observeArm returns 1 if the client has armed q, otherwise 0.
 //
 // Observe: arm word. Published by hostpath.CQ.Arm.
 func (sh *shard) observeArm(q *cq) int {
@@ -127,15 +131,16 @@ func (sh *shard) observeArm(q *cq) int {
 	return 1
 }
 
-// fire sends the event that was asked for and disarms.
+// fire sends the event that the client has asked for, and disarms q.
 func (sh *shard) fire(q *cq) {
 	q.armed = false
 	q.told = q.next
 	sh.send(q, q.handle)
 }
 
-// send sends a record. If the client lets its socket fill up, it loses the event, which is
-// explained to it. A client that has closed its end wants no events.
+// send sends a record with value to the channel of q. If the client lets its socket fill up,
+// it loses the event, and the loss is explained to it. A client that has closed its end of
+// the socket wants no events.
 func (sh *shard) send(q *cq, value uint64) {
 	var record [8]byte
 	binary.LittleEndian.PutUint64(record[:], value)

@@ -14,12 +14,13 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A client is one client of the device, with all objects made through it, which are
-// destroyed with it. Call and Close are safe for concurrent use, and run one at a time.
+// A client is one connection to the device, with all objects made through it. These objects
+// are destroyed with the client. Call and Close are safe for concurrent use; they run one
+// at a time.
 type client struct {
 	e     *Engine
 	shard *shard // changes only while all shards are stopped
-	name  string // for the log: what the kernel says of it, then in quotes its name for itself
+	name  string // for the log: what the kernel says of the client, then in quotes its own name
 	uid   uint32 // the user that its resources are charged to
 
 	mu     sync.Mutex // one call at a time
@@ -27,15 +28,15 @@ type client struct {
 	uar    *shm.Region
 	status *shm.Region
 	page   statusPage
-	hosted nic.Hosted    // how a server that hosts it wants it
-	local  bool          // part of this process: it makes its regions' memory itself
+	hosted nic.Hosted    // what the server that hosts the client asks for
+	local  bool          // the client is part of this process, and makes its regions' memory itself
 	banks  []*shm.Region // banks of UAR pages in addition to uar
 	paid   quota.Charge  // charge for the client itself
 
-	// The following belongs to the shard: only its thread and functions in Do touch it.
+	// The following fields belong to the shard: only its thread and functions in Do touch them.
 	regions   map[uint32]*region
 	unplaced  map[uint32]*region // created and not placed yet
-	process   *process           // memory outside regions is registered as this process's; nil: refused
+	process   *process           // whose memory is registered outside regions; nil: that is refused
 	pds       map[uint32]*pd
 	mrs       map[uint32]*mkey // by index, because the variant can change
 	cqs       map[uint32]*cq
@@ -47,13 +48,13 @@ type client struct {
 	events    int // descriptor for events and explanations; -1: none is open
 	wake      clientWake
 	quiet     explainer
-	said      nic.Speaker // its explanations in the log
+	said      nic.Speaker // counts the client's explanations in the log
 	bytes     uint64      // of all regions, placed or not
 	count     counts
-	copier    copying.Copier // of transfers past the caches
-	offloaded int            // number of its copy tasks that workers have
-	after     []func()       // what a request has left to do off the engine's thread; see finish
-	nextID    uint32         // of regions, PDs and channels; ids are the client's own
+	copier    copying.Copier // copies long transfers past the caches
+	offloaded int            // number of the client's copy tasks that workers have
+	after     []func()       // what is left to do off the engine's thread after a request; see finish
+	nextID    uint32         // for the next region, PD or channel; each client has ids of its own
 }
 
 // A clientSchedule says which of a client's queues a step visits; see active.go.
@@ -69,7 +70,7 @@ type clientWake struct {
 	always bool     // all its posters wake the device
 }
 
-// attachLocal returns a new client that is part of this process. name is for the log.
+// attachLocal returns a new client that is part of this process. The log uses name for it.
 func (e *Engine) attachLocal(name string) (*client, error) {
 	create := shm.CreateSealed
 	if shm.RaceEnabled {
@@ -83,8 +84,8 @@ func (e *Engine) attachLocal(name string) (*client, error) {
 	return c, err
 }
 
-// attach returns a new client, with functions that make its UAR pages and its status page.
-// Those of a client in another process must be such that it can map them.
+// attach returns a new client. create makes the client's UAR pages, and createReadOnly makes
+// its status page. If the client is in another process, it must be able to map these pages.
 func (e *Engine) attach(name string, uid uint32, hosted nic.Hosted, create, createReadOnly func(string, int) (*shm.Region, error)) (*client, error) {
 	e.fillHosted(&hosted)
 	if err := e.ledger.Take(uid, clientCharge); err != nil {
@@ -125,8 +126,8 @@ func (c *client) makePages(create, createReadOnly func(string, int) (*shm.Region
 	return nil
 }
 
-// Close destroys all objects of the client. Its peers see transport errors; no other client
-// notices. Closing twice does nothing.
+// Close destroys all objects of the client. The client's peers see transport errors; other
+// clients do not notice. A second call does nothing.
 func (c *client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,11 +145,13 @@ func (c *client) Close() error {
 	return nil
 }
 
-// portion is how many objects are destroyed between two steps. Other clients wait meanwhile.
+// portion is how many objects are destroyed between two steps. Other clients wait during
+// that time.
 const portion = 64
 
 // destroySome destroys a portion of this client's objects, and reports whether there are
-// more. With the last portion it returns the regions, to which nothing refers any more.
+// more. With the last portion it returns the client's regions. No object refers to them
+// any more.
 func (c *client) destroySome() (regions []*region, more bool) {
 	left := portion
 	destroy(c.qps, c.shard.removeQP, &left)
@@ -218,7 +221,8 @@ func notFound(kind string, id uint32) error {
 	return control.Errorf(control.CodeNotFound, "%s %#x: this client has none with that number", kind, id)
 }
 
-// busy refuses to destroy an object that so many others use: one or many names them.
+// busy refuses to destroy an object that other objects use. users is their number. one and
+// many name their kind, in the singular and in the plural.
 func busy(kind string, id uint32, users int, one, many string) error {
 	by := many
 	if users == 1 {

@@ -9,32 +9,32 @@ type Config struct {
 	CPUs []int
 
 	// Cores lists cores that get one engine thread each. Clients are divided among the
-	// threads; clients that are connected to each other share a thread where that is
-	// possible. Nil means one thread, on the cores in CPUs.
+	// threads. Clients that are connected to each other share a thread where possible.
+	// Nil means one thread, on the cores in CPUs.
 	Cores []int
 
 	// Stay keeps each client on the thread that it was first assigned to.
 	Stay bool
 
 	// DMACores lists cores that get one worker each. Workers copy long transfers while
-	// the engine's thread goes on with other queues; that thread stays off these cores.
-	// Nil means no workers. Only an engine with one thread can have them.
+	// the engine's thread serves other queues. The engine's thread stays off these cores.
+	// Nil means no workers. Only an engine with one thread can have workers.
 	DMACores []int
 
 	// Populate takes all pages of a region from the system when the region is made, off
-	// the engine's thread and charged to the engine's process. Then a client cannot hold
-	// up the thread by keeping its pages swapped out, in a memory cgroup of its own. It
-	// adds 0.5 to 1.5 ms to making 1 MiB, and takes memory that is never used as well.
+	// the engine's thread. The pages are charged to the engine's process, so a client in a
+	// memory cgroup of its own cannot delay the thread by keeping them swapped out.
+	// Populate adds 0.5 to 1.5 ms to making 1 MiB, and also takes memory that is never used.
 	Populate bool
 
 	// Idle says what Run does while there is no work. Zero means IdleNap.
 	Idle Idle
 
-	// Burst is the most WQEs taken from one queue in a Step, at least 1. Zero means 32.
+	// Burst is the most WQEs taken from one queue in a Step. It is at least 1. Zero means 32.
 	Burst int
 
-	// Slice is the most bytes moved for one queue in a Step before the others
-	// get their turn, at least 64. Zero means 65536.
+	// Slice is the most bytes moved for one queue in a Step before the other queues
+	// get their turn. It is at least 64. Zero means 65536.
 	Slice int
 
 	// Limits bound what one client may take. Zero fields mean the defaults.
@@ -66,14 +66,14 @@ var DefaultLimits = Limits{
 type Idle uint8
 
 const (
-	// IdleNap spins for a short while, then yields, then sleeps. The first work of a
-	// client that wakes the device is done in some 40 us. While other clients have
-	// queues too, the sleeps are naps, whose length bounds how late work is seen.
+	// IdleNap spins for a short while, then yields, then sleeps. If all clients with queues
+	// wake the device, the first work after a sleep is done in some 40 us. If some do not,
+	// the device takes naps, whose length bounds how late work is seen.
 	IdleNap Idle = iota
 	// IdleSpin never sleeps: the engine takes its core for itself.
 	IdleSpin
-	// IdleMonitor never sleeps either, but lets the core rest until the send record of
-	// the queue that worked last is written, or for a few microseconds at most (UMONITOR
-	// and UMWAIT). On processors without WAITPKG it is IdleSpin.
+	// IdleMonitor never sleeps either, but lets the core rest (UMONITOR and UMWAIT) until
+	// the send record of the queue that worked last is written, for at most a few
+	// microseconds. On processors without WAITPKG it is IdleSpin.
 	IdleMonitor
 )

@@ -10,8 +10,8 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A cq is the device's side of a completion queue. The device writes one entry
-// per completion and nothing else, and never reads an entry.
+// A cq is the device's side of a completion queue. The device writes one entry for each
+// completion. It writes nothing else into the queue, and never reads an entry.
 type cq struct {
 	num     uint32
 	client  *client
@@ -23,7 +23,7 @@ type cq struct {
 	log       uint   // log2 of entries
 	logCQE    uint   // 6 or 7
 	next      uint64 // entries written since creation: the producer index
-	seen      uint64 // consumer index as last observed, never ahead of next
+	seen      uint64 // consumer index as last observed, never greater than next
 	floor     uint64 // consumer index that a resize implies before the client stores it
 	consumer  *shm.BE32
 	collapsed bool
@@ -31,9 +31,9 @@ type cq struct {
 	dead      bool   // overrun: nothing is written any more
 	held      uint32 // QPN of the error that stays in a collapsed queue; 0: none
 
-	// Arming; see observeArm.
+	// These fields are for arming; see observeArm.
 	channel    *channel
-	sent       uint32 // events
+	sent       uint32 // number of events sent
 	armWord    *shm.BE32
 	armSeen    uint32
 	armReg     *shm.BE64 // of the UAR page: a hint, shared with other queues
@@ -42,17 +42,17 @@ type cq struct {
 	solicited  bool   // armed for solicited completions only
 	told       uint64 // value of next when the last event was sent: last_notified_index of mlx5
 	// lastSolicited is one more than the index of the last solicited or failed
-	// completion. The device keeps it because it does not read entries: their
-	// bytes are the client's to change.
+	// completion. The device keeps it because it does not read entries, whose bytes
+	// the client may change.
 	lastSolicited uint64
 
-	users int // QPs
-	at    int // in shard.armable
+	users int // number of QPs that use this queue
+	at    int // index in shard.arm.cqs
 	gone  bool
 }
 
-// neverArmed is an arm word that no client writes: bits 31..25 are never all
-// set in one.
+// neverArmed is a value that no client writes into an arm word, because bits 31..25 of an
+// arm word are never all set.
 const neverArmed = 0xffffffff
 
 func (c *client) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
@@ -88,9 +88,9 @@ func (c *client) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (con
 	}
 	armWord := shm.BE32At(rec, 4)
 	if ch != nil {
-		// The first arm of a new queue may have the value 0, so the word has to hold another
-		// value before. This store comes before anything is charged, because it faults if
-		// the memory has no page, and the request is then refused.
+		// The first arm of a new queue may store the value 0, so the word has to hold another
+		// value before. This store comes before anything is charged, because the store faults
+		// if the memory has no page, and the request is then refused.
 		armWord.Publish(neverArmed)
 	}
 	if _, err := c.take("completion queues", len(c.cqs), c.e.cfg.Limits.CQs, cqCost); err != nil {
@@ -134,7 +134,7 @@ func (sh *shard) removeCQ(q *cq) {
 	sh.watchdog.owners.drop(uint64(q.num) | atCQ)
 	q.client.refund(cqCost)
 	countUser(-1, q.region, q.records)
-	q.gone = true // a WAIT for it is judged again, and finds no such queue
+	q.gone = true // a WAIT for this queue is judged again, and then finds no such queue
 	if q.channel != nil {
 		q.channel.users--
 		sh.disarm(q)
@@ -147,8 +147,8 @@ func (sh *shard) canArm(q *cq) {
 	sh.arm.cqs = append(sh.arm.cqs, q)
 }
 
-// disarm removes q from the queues that can be armed, if it is one of them. The last one
-// takes its place.
+// disarm removes q from the queues that can be armed, if it is one of them. The last of
+// these queues is moved to the place of q.
 func (sh *shard) disarm(q *cq) {
 	own := q.client.shard
 	if q.at >= len(own.arm.cqs) || own.arm.cqs[q.at] != q {
@@ -161,21 +161,22 @@ func (sh *shard) disarm(q *cq) {
 	own.arm.cqs = own.arm.cqs[:last]
 }
 
-// An attention says which arms a completion fires.
+// An attention says which kinds of arm a completion fires.
 type attention uint8
 
 const (
-	quietly   attention = iota // arms for any completion
-	event                      // also arms for solicited completions
-	solicited                  // the same, and the CQE is marked as solicited
+	quietly   attention = iota // an arm for any completion
+	event                      // also an arm for solicited completions only
+	solicited                  // as event; the CQE is also marked as solicited
 )
 
-// complete writes one CQE and reports whether there was room for it. n is its byte
-// count, and time the device clock, or cqe.ErrWord for an error. The owner and solicited
-// bits of tail are 0. The last eight bytes are stored last, by release: a reader that
-// sees the owner bit sees the whole CQE, and the payload that was moved before.
+// complete writes one CQE and reports whether there was room for it. n is the byte count
+// of the CQE. time is the device clock; for an error it is cqe.ErrWord instead. The owner
+// and solicited bits of tail are 0. The last eight bytes are stored last, with release
+// order: a reader that sees the owner bit also sees the whole CQE and the payload that was
+// moved before.
 //
-// It takes words rather than a struct, for the reason given at type head (job.go).
+// complete takes words rather than a struct, for the reason given at type head (job.go).
 //
 // Publish: CQE tail. Observed by hostpath.CQ.Poll.
 func (sh *shard) complete(q *cq, rqpn, uidx, imm, n uint32, time uint64, tail cqe.Tail, a attention) bool {
@@ -203,7 +204,7 @@ func (sh *shard) complete(q *cq, rqpn, uidx, imm, n uint32, time uint64, tail cq
 	}
 	cqe.PutBody((*[cqe.Size]byte)(block), rqpn, uidx, imm, n, time)
 	block.PublishTail(uint64(tail))
-	q.next = index + 1 // last: if a store above faults, nothing has been written
+	q.next = index + 1 // done last, so that a CQE whose stores fault does not count as written
 	q.client.count[control.CounterCQEs]++
 	if a != quietly || q.armed {
 		sh.tell(q, a)
@@ -211,7 +212,7 @@ func (sh *shard) complete(q *cq, rqpn, uidx, imm, n uint32, time uint64, tail cq
 	return true
 }
 
-// tell fires the arm of q if it asks for a completion like the last one.
+// tell fires the arm of q if the client has armed q for completions of attention a.
 func (sh *shard) tell(q *cq, a attention) {
 	if a != quietly {
 		q.lastSolicited = q.next
@@ -221,14 +222,15 @@ func (sh *shard) tell(q *cq, a attention) {
 	}
 }
 
-// entry returns the 64 bytes of the CQE in a slot: all of it, or the second half.
+// entry returns the 64 bytes that hold the CQE of a slot. They are the whole slot, or the
+// second half of a slot of 128 bytes.
 func (q *cq) entry(slot uint64) *shm.Block {
 	return shm.BlockAt(q.buf, cqe.EntryOffset(slot, q.logCQE))
 }
 
 // completeError writes one error CQE. Errors count as solicited. In a collapsed queue the
-// first error stays until its queue pair is reset, because a client that looks only at
-// wqe_counter must not take flushed work for done.
+// first error stays until its queue pair is reset. Otherwise a client that reads only
+// wqe_counter would believe that flushed work has been done.
 func (sh *shard) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail cqe.Tail) bool {
 	ok := sh.complete(q, 0, uidx, 0, 0, cqe.ErrWord(s, vendor[s]), tail, event)
 	if q.collapsed && q.held == 0 {
@@ -237,15 +239,16 @@ func (sh *shard) completeError(q *cq, uidx uint32, s cqe.Syndrome, tail cqe.Tail
 	return ok
 }
 
-// forget lets other completions replace the error of a queue pair that is reset.
+// forget is called when a queue pair is reset. If the error of this queue pair stays in the
+// collapsed queue q, other completions may replace it from now on.
 func (q *cq) forget(qpn uint32) {
 	if q.held == qpn {
 		q.held = 0
 	}
 }
 
-// room observes the consumer index and reports whether an entry is free. An index that
-// the client cannot have reached is ignored.
+// room observes the consumer index and reports whether fewer than n completions are unread,
+// so that one more fits. A consumer index that the client cannot have reached is ignored.
 //
 // Observe: consumer index. Published by hostpath.CQ.Poll.
 func (q *cq) room(n uint64) bool {
@@ -254,12 +257,12 @@ func (q *cq) room(n uint64) bool {
 	}
 	behind := uint64(uint32(q.next)-q.consumer.Observe()) & 0xffffff
 	if behind > q.next-q.seen {
-		return false // the index went back, or past what was written
+		return false // the index has gone back, or is beyond the entries written
 	}
 	q.seen = q.next - behind
 	return q.unread() < n
 }
 
-// unread returns how many completions the client has not consumed, by its last valid
-// consumer index.
+// unread returns how many completions the client has not consumed according to its last
+// valid consumer index.
 func (q *cq) unread() uint64 { return q.next - max(q.seen, q.floor) }

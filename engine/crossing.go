@@ -13,43 +13,45 @@ import (
 )
 
 // Several shards share the device. The objects of a client may be touched only under the
-// ticket lock of its shard, which that shard's thread holds during each step. A work
-// request whose peer belongs to another shard is a crossing: it needs the other shard's
-// ticket lock too. Its queue is postponed to the end of the step, and then visited with
-// both locks held.
+// ticket lock of its shard. The shard's thread holds this lock during each step. A work
+// request whose peer belongs to another shard is a crossing: it also needs the other
+// shard's ticket lock. The queue of a crossing is postponed to the end of the step, and is
+// then visited with both locks held.
 //
-// The tables of the device are read by all shards. Only requests change them, and
-// requests are served while all ticket locks are held. A work request that changes a key
-// holds the lock of the shard to which the key's client belongs.
+// The tables of the device are read by all shards. Only control requests change them, and
+// control requests are served while all ticket locks are held. A work request that changes
+// a key is executed under the lock of the shard to which the key's client belongs.
 //
-// No thread waits for the lock of a shard of lower number while it holds one, so there
-// can be no circle of waiting shards.
+// A thread that holds a ticket lock does not wait for the lock of a shard with a lower
+// number. So threads cannot deadlock.
 
 // A crossing is the part of a shard that serves crossings.
 type crossing struct {
 	ticket      ticketlock.Lock
 	acquired    bool   // this shard's thread holds ticket
 	peerShard   *shard // the other shard whose ticket lock it holds as well, or nil
-	gotWork     bool   // another shard has made a queue of this one warm
-	postponed   []*qp  // to be visited at the end of this step
-	crossed     int    // how many were postponed in this step because they have work
-	visiting    []*qp  // postponed before, being visited now
+	gotWork     bool   // another shard has made a queue of this shard warm
+	postponed   []*qp  // queues to be visited at the end of this step
+	crossed     int    // how many queues were postponed in this step because they have work
+	visiting    []*qp  // queues that were postponed and are being visited now; nil: done or removed
 	owed        []owedReceive
-	deniedSince uint64      // device clock since which the other shard's lock has been taken; 0: it was free
-	refuse      func() bool // for tests: the other shard's lock is taken
+	deniedSince uint64      // device clock when this shard first found the other lock taken; 0: it was free
+	refuse      func() bool // for tests: true if the other shard's lock is to seem taken
 }
 
-// An owedReceive is a receive of a shared queue whose client belongs to another shard. A
-// transfer has taken it and not used it, and this shard has still to put it back.
+// An owedReceive is a receive of a shared receive queue whose client belongs to another
+// shard. A transfer has taken the receive and not used it, and this shard still has to put
+// it back.
 type owedReceive struct {
 	srq   *srq
 	index uint16
 }
 
-// crossPatience is how long a shard goes on with its own work while it finds the other
-// shard's lock taken; then it waits for the lock. crossPause is the time between two
-// tries of a queue that waits for a peer in another shard; each try costs that shard.
-// crossVisits is how many queues are visited before the other shard may go on.
+// crossPatience is how long a shard continues with its own work while it finds the other
+// shard's lock taken. After that time the shard waits for the lock. crossPause is the time
+// between two tries of a queue that waits for a peer in another shard; each try delays the
+// other shard. crossVisits is how many queues are visited before the other shard's lock is
+// released for a moment.
 const (
 	crossPatience = 5 * time.Microsecond
 	crossPause    = 2 * time.Microsecond
@@ -75,8 +77,8 @@ func (c *Config) checkCores() error {
 	return nil
 }
 
-// acquire takes this shard's ticket lock and release gives it back, around its work. With
-// one shard they do nothing.
+// acquire takes this shard's ticket lock before the shard works, and release gives the lock
+// back. In an engine with one shard both do nothing.
 func (sh *shard) acquire() {
 	if sh.several {
 		if !sh.ticket.TryLock() {
@@ -84,7 +86,7 @@ func (sh *shard) acquire() {
 			sh.busy.Publish(0)
 			sh.ticket.Lock()
 			sh.passedAt(now)
-			sh.restart() // that wait was not for memory of this shard's clients
+			sh.restart() // the thread waited for the lock, not for memory of its clients
 		}
 		sh.acquired, sh.crossed = true, 0
 	}
@@ -97,12 +99,12 @@ func (sh *shard) release() {
 	}
 }
 
-// holds reports whether this shard may touch objects of clients of m.
+// holds reports whether this shard may touch the objects of m's clients.
 func (sh *shard) holds(m *shard) bool { return m == sh || m == sh.peerShard || sh.stopped }
 
-// shardOfPeer returns the shard of q's peer, whose lock is needed. It returns nil if this
-// shard holds that lock already, or if no peer is known. The peer of a datagram is known
-// only once the datagram has been judged.
+// shardOfPeer returns the shard of q's peer if this shard still has to take that shard's
+// lock. It returns nil if this shard already holds the lock, or if no peer is known. The
+// peer of a datagram is not known before the datagram has been judged.
 func (sh *shard) shardOfPeer(q *qp) *shard {
 	p := q.conn.peer
 	switch {
@@ -120,8 +122,9 @@ func (sh *shard) shardOfPeer(q *qp) *shard {
 	return p.client.shard
 }
 
-// burstCrossing is burst for an engine of several shards. A postponed queue is charged
-// its whole budget in advance.
+// burstCrossing is burst for an engine of several shards. It postpones the queue if the
+// queue needs the lock of another shard. A postponed queue is charged its whole budget in
+// advance.
 func (sh *shard) burstCrossing(q *qp, n uint16) (done int) {
 	if m := sh.shardOfPeer(q); m != nil {
 		sh.postpone(q, m)
@@ -138,7 +141,8 @@ func (sh *shard) burstCrossing(q *qp, n uint16) (done int) {
 	return done
 }
 
-// postpone puts q off to the end of the step, when it is visited under the lock of m too.
+// postpone postpones the visit of q to the end of the step. The visit is then made under
+// the lock of m too.
 func (sh *shard) postpone(q *qp, m *shard) {
 	q.sched.with = m
 	if !q.sched.postponed {
@@ -147,10 +151,10 @@ func (sh *shard) postpone(q *qp, m *shard) {
 	}
 }
 
-// visitPostponed visits the postponed queues, and returns how much there was to do. While
-// the lock of its peer's shard is taken, a queue is left for the next step, until
-// crossPatience has passed. With urgent, which means that there is nothing else to do,
-// visitPostponed waits for the lock at once.
+// visitPostponed visits the postponed queues, and returns how much there was to do. If the
+// lock of the peer's shard is taken, the queue is left for the next step, until
+// crossPatience has passed; then visitPostponed waits for the lock. If urgent, which means
+// that this shard has nothing else to do, visitPostponed waits at once.
 func (sh *shard) visitPostponed(urgent bool) (done int) {
 	if len(sh.owed) > 0 {
 		done += sh.returnReceives(urgent)
@@ -162,7 +166,7 @@ func (sh *shard) visitPostponed(urgent bool) (done int) {
 	visits := 0
 	for i, q := range sh.visiting {
 		if q == nil {
-			continue // its client has moved to another shard
+			continue // the queue's client has moved to another shard
 		}
 		if visits == crossVisits || sh.peerShard != q.sched.with {
 			sh.unlockPeerShard()
@@ -173,7 +177,7 @@ func (sh *shard) visitPostponed(urgent bool) (done int) {
 			continue
 		}
 		if q = sh.visiting[i]; q == nil {
-			continue // its client has moved while this shard waited for the lock
+			continue // the queue's client has moved while this shard waited for the lock
 		}
 		sh.visiting[i], q.sched.postponed = nil, false
 		visits++
@@ -199,8 +203,9 @@ func (sh *shard) visitCrossing(q *qp) (done int) {
 	return done
 }
 
-// lockPeerShard takes the ticket lock of m as well, and reports whether it has it. It
-// waits for the lock only if urgent, or when crossPatience has passed.
+// lockPeerShard takes the ticket lock of m in addition to that of sh, and reports whether
+// this shard holds the lock of m now. lockPeerShard waits for the lock only if urgent, or
+// when crossPatience has passed.
 func (sh *shard) lockPeerShard(m *shard, urgent bool) bool {
 	switch {
 	case sh.holds(m):
@@ -233,8 +238,10 @@ func (sh *shard) lockPeerShard(m *shard, urgent bool) bool {
 	return true
 }
 
-// unlockPeerShard unlocks the other shard, and wakes it if it has work now or may have: a
-// completion written here may be the one that a WAIT of its queues waits for.
+// unlockPeerShard unlocks the other shard, if this shard holds its lock. It wakes the other
+// shard if that shard has or may have new work. A shard with stalled queues may have new
+// work because a WAIT of one of them may wait for a completion that was written under the
+// lock.
 func (sh *shard) unlockPeerShard() {
 	m := sh.peerShard
 	if m == nil {
@@ -271,8 +278,8 @@ func (sh *shard) returnReceives(urgent bool) (done int) {
 	return done
 }
 
-// releaseAfterFault releases the locks of a step that a fault of memory has cut off. The
-// queues that it has not visited are visited in the next step.
+// releaseAfterFault releases the locks of a step that a fault of memory has ended. The
+// postponed queues that the step has not visited are visited in the next step.
 func (sh *shard) releaseAfterFault() {
 	if !sh.acquired {
 		return
@@ -287,8 +294,8 @@ func (sh *shard) releaseAfterFault() {
 	sh.release()
 }
 
-// pause takes the ticket locks of all shards, so that none works while a request is
-// served.
+// pause takes the ticket locks of all shards, so that no shard works while a control
+// request is served.
 func (e *Engine) pause() {
 	if len(e.shards) > 1 {
 		for _, sh := range e.shards {
@@ -311,7 +318,8 @@ func (e *Engine) unpause() {
 }
 
 // crossesShards reports whether a queue of this shard waits for a peer in another shard.
-// The peer's client does not wake this shard.
+// Then this shard must not rely on being woken, because the peer's client wakes the other
+// shard only.
 func (sh *shard) crossesShards() bool {
 	for _, q := range sh.stalled {
 		if q.stall.kind != behindCQ && sh.shardOfPeer(q) != nil {

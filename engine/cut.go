@@ -3,23 +3,23 @@
 package engine
 
 // A part is a part of a step. When a fault of memory ends a step early, the next step
-// goes on behind the part in which that was, so that one client's faults do not keep the
-// device from other clients: all queue pairs are visited in turn, and all that wait are
-// looked at.
+// continues after the point at which the fault ended it. So the faults of one client do
+// not keep the device from other clients: the device still visits every queue pair and
+// retries every stalled one.
 type part uint8
 
 const (
 	whole     part = iota // the step was not ended early
-	cutVisits             // in the turn before sched.from
-	cutRetry
-	cutLast
+	cutVisits             // in visitClients; sched.from is the client after the faulting one
+	cutRetry              // in the retries of stalled queues
+	cutLast               // in polls of cold queues and arm words, or in diagnose
 )
 
 // cutOff notes that the current step ends here.
 func (sh *shard) cutOff() {
 	sh.fault.cut = sh.fault.part
 	if sh.fault.part == cutLast {
-		sh.fault.cut = whole // little was left of the step, and the next one looks at another queue
+		sh.fault.cut = whole // little of the step was left, and the next step polls another queue
 	}
 	sh.fault.part = cutVisits
 }

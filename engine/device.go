@@ -16,9 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The engine as servers in its process see it. Connections and protocols are theirs;
-// what they hold for programs is counted here, where the device's own objects are
-// counted, so that a user has one share whatever it speaks.
+// This file implements package nic, through which servers in the engine's process use the
+// engine. Connections and protocols belong to the servers. The resources that servers hold
+// for programs are charged here, in the ledger in which the device's own objects are
+// charged. So a user has one share, whichever protocols its programs use.
 
 func init() {
 	nic.Register(func(e any) nic.Device { return nicDevice{e.(*Engine)} })
@@ -32,7 +33,7 @@ var _ nic.Probe = nicDevice{}
 func (d nicDevice) AttachLocal(name string) (nic.Client, error) {
 	c, err := d.attachLocal(name)
 	if err != nil {
-		return nil, err // not a Client that is nil
+		return nil, err // c would become an interface that is not nil
 	}
 	return c, nil
 }
@@ -74,8 +75,8 @@ func (d nicDevice) Backlogged() bool        { return d.backlogged() }
 
 func (d nicDevice) Aside(uid uint32, f func()) bool { return d.aside(uid, f) }
 
-// aside calls f on a closer of the user's, and reports whether it has returned within
-// asideTime.
+// aside calls f on a goroutine that closes descriptors for user uid (a closer; see
+// discard.go), and reports whether f has returned within asideTime.
 func (e *Engine) aside(uid uint32, f func()) bool {
 	done := make(chan struct{})
 	e.discard(uid, 0, func() {
@@ -90,8 +91,8 @@ func (e *Engine) aside(uid uint32, f func()) bool {
 	}
 }
 
-// asideTime is how long the device waits for a program that keeps its own events from
-// being taken back.
+// asideTime is how long the device waits while a program prevents the device from taking
+// back the program's own events.
 const asideTime = 100 * time.Millisecond
 
 func (d nicDevice) Prepare() error {
@@ -99,9 +100,10 @@ func (d nicDevice) Prepare() error {
 	return startHelpers()
 }
 
-// growDescriptors has the kernel make its table of this process's descriptors as large
-// as clients may need it. Growing it later takes milliseconds (synchronize_rcu) of the
-// thread that opens the next descriptor, which can be the device's.
+// growDescriptors makes the kernel grow its table of this process's descriptors to the size
+// that clients may need. If the table grew later, that would delay the thread that opens
+// the next descriptor by milliseconds (synchronize_rcu), and this thread can be the
+// device's.
 func growDescriptors() {
 	const most = 1 << 16 // 0.5 MiB of the kernel's memory
 	if fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, min(quota.Rlimit(unix.RLIMIT_NOFILE, most), most)-1); err == nil {
@@ -129,8 +131,8 @@ func (c *client) Name() string {
 	return c.name
 }
 
-// Call makes the memory of a new region beside the engine's thread, where it can take
-// its time, and releases it if the request is refused.
+// Call serves one control request. It makes the memory of a new region off the engine's
+// thread, because that can take long, and releases the memory if the request is refused.
 func (c *client) Call(op control.Op, payload []byte) (ans control.Message, r control.Reply, err error) {
 	if op != control.OpCreateRegion || c.local {
 		return c.request(op, payload, requestMemory{})
@@ -146,7 +148,7 @@ func (c *client) Call(op control.Op, payload []byte) (ans control.Message, r con
 	return ans, r, err
 }
 
-// CallUnmapped is Call for memory of the client's process.
+// CallUnmapped is Call for requests that register memory of the client's process.
 func (c *client) CallUnmapped(op control.Op, payload []byte) (control.Message, control.Reply, error) {
 	return c.request(op, payload, requestMemory{inProcess: true})
 }

@@ -1,15 +1,15 @@
 // Package engine is the device: it polls doorbell records in shared memory,
 // executes the work requests that they announce, and writes completions.
 //
-// An Engine runs on one thread, or is divided into shards, each with a thread and
-// clients of its own. Step does a bounded amount of work and never waits, so that a
-// test can drive the device one step at a time; Run repeats it on a locked thread
-// until told to stop. Control requests, which arrive on any goroutine, run between
-// two steps, or while that thread sleeps.
+// An Engine runs on one thread, or is divided into shards. Each shard has its own thread
+// and its own clients. Step does a bounded amount of work and never waits, so that a
+// test can drive the device one step at a time. Run repeats Step on a locked thread
+// until told to stop. Control requests arrive on any goroutine. They run between two
+// steps, or while the thread sleeps.
 //
 // Only packages of this module attach clients: the root package for its own process,
-// server and verbs for others. These packages reach the device by package nic, whose
-// interfaces are implemented in device.go; docs/design/0022 says why.
+// server and verbs for other processes. These packages reach the device through package
+// nic, whose interfaces are implemented in device.go. docs/design/0022 says why.
 //
 // # What is exact
 //
@@ -20,22 +20,23 @@
 // # What is emulated
 //
 // There is no wire: a work request of a reliable connection moves bytes from
-// one registered region to another. Packet sequence numbers and MTU are kept
-// and given back, but nothing is cut into packets. One queue is executed strictly
-// in order, which satisfies every fence. So the depth of READs that a queue pair
-// allows is only compared with zero. A requester that waits for its peer to post
-// a receive goes on as soon as there is one; the RNR timer only bounds how often
-// it tries.
+// one registered region to another. Packet sequence numbers and the MTU are stored
+// and returned by queries, but messages are not cut into packets. Each queue is executed
+// strictly in order, which satisfies every fence. So no more than one READ of a queue
+// is ever outstanding, and of the number that a queue pair allows the device only
+// checks that it is not zero. A requester that waits for its peer to post a receive
+// continues as soon as there is a receive. The RNR timer only bounds how often the
+// requester tries.
 //
 // # Trust
 //
-// Client memory is hostile. A WQE is copied once and only the copy is judged;
-// addresses are looked up in key tables, never followed; whatever a client
-// writes can put its own queues into error and nothing else.
+// Client memory is hostile. A WQE is copied once and only the copy is judged.
+// Addresses are looked up in key tables, never followed. Whatever a client writes,
+// it can put its own queues into error and do no other harm.
 //
 // # One WQE
 //
-// The way of an RDMA_WRITE through the functions, from doorbell to CQE:
+// An RDMA_WRITE passes through these functions, from doorbell to CQE:
 //
 //  1. The shard's thread repeats Step: loop, steps (run.go), Step (shard.go). A cold
 //     queue whose send record has changed is made warm: patrol, examine, markWarm
@@ -44,8 +45,8 @@
 //     visitClients, visitClient (active.go), visit (burst.go). The visit reads from the
 //     send record how many blocks are announced: pending (record.go).
 //  3. The visit executes WQEs within its budget: burst (burst.go). It first tries
-//     fastPath (fastpath.go), which does a short WRITE wholly by fastMove
-//     (fastpath_move.go), and leaves everything unusual to the slow path.
+//     fastPath (fastpath.go), which executes a short WRITE entirely in fastMove
+//     (fastpath_move.go) and leaves everything unusual to the slow path.
 //  4. The slow path copies the WQE and judges the copy: snapshot, judge, judgeTransfer,
 //     gather (requester.go). A local key is looked up, and its range checked: find
 //     (key.go), admit (keylist.go).
@@ -54,19 +55,19 @@
 //     chooses the NAK: badRemote (responder_fault.go). The requester turns the NAK into a
 //     syndrome: answered (requester.go). If the peer is not ready, the queue stalls: wait,
 //     retry (stall.go).
-//  6. The bytes move: move (burst.go, job.go), or offload (dma.go) with workers, or
-//     moveUnmapped (unmapped.go) in memory of a process. What is longer than the budget
-//     becomes a job of the queue, which goes on in later visits: keepJob, resumeJob
-//     (job.go).
+//  6. The bytes are moved: by move (burst.go, job.go), by offload (dma.go) with workers, or
+//     by moveUnmapped (unmapped.go) in memory of a process. A transfer that is longer than
+//     the budget is kept as a job of the queue and continued in later visits: keepJob,
+//     resumeJob (job.go).
 //  7. The completion is written: finish (burst.go), complete (cq.go). If the CQ is armed,
 //     its event is sent: fire (channel.go).
-//  8. A WQE at fault is explained by explain (explain.go) and completed with its syndrome
-//     by fail (requester.go). The queue pair goes to error, and the rest is flushed:
+//  8. A faulty WQE is explained by explain (explain.go) and completed with its syndrome
+//     by fail (requester.go). The queue pair goes to error, and its other WQEs are flushed:
 //     setError (qpstate.go), flush (flush.go).
 //
 // # Files
 //
-// In reading order.
+// The files are listed in reading order.
 //
 // The device and its threads:
 //
@@ -74,17 +75,18 @@
 //   - engine_other.go: New where there is no device
 //   - shard.go: a shard, which is one thread of the device and its clients; its Step
 //   - run.go: Run, batches of steps, recovery from faults of memory
-//   - cut.go: the part of a step that a fault has cut off
+//   - cut.go: in which part of a step a fault has ended the step
 //   - thread.go: start and end of the shards' threads
 //   - active.go: warm and cold queues, the patrol, budgets of clients
-//   - crossing.go: several shards: their ticket locks, work requests that cross shards
+//   - crossing.go: several shards: their ticket locks, work requests between two shards
 //   - balance.go: assignment of clients to shards
 //   - idle.go: spin, yield, nap or sleep while there is no work
-//   - monitor.go: rests of the core by UMWAIT
+//   - monitor.go: waiting by UMWAIT, which lets the core rest
 //   - internal/sleep: what a thread sleeps on
 //   - mailbox.go: functions that run between two steps: Do
 //   - stop.go: an orderly stop
-//   - internal/ticketlock, internal/cores, internal/cgroup: locks, cores, contention, quotas
+//   - internal/ticketlock: the locks of shards
+//   - internal/cores, internal/cgroup: cores and contention for them; CPU quotas
 //
 // Objects of clients:
 //
@@ -100,7 +102,7 @@
 //   - process.go, process_guard.go, process_errors.go: memory of a process that is not mapped
 //   - uar.go: UAR pages
 //   - cq.go: completion queues; complete writes a CQE
-//   - overrun.go, resize.go: queues without room, and of another size
+//   - overrun.go, resize.go: completion queues that are full; changing their size
 //   - channel.go: arming, completion channels and their events
 //   - event.go: asynchronous events
 //   - qp.go: queue pairs
@@ -111,15 +113,17 @@
 //   - internal/numbers: numbers of queues
 //   - status.go: the status page, Stats
 //   - wake.go: how clients wake the device
-//   - device.go: what servers can ask of the device: package nic; probe.go: what their tests can
-//   - hosted.go: clients that stand for programs in other processes
-//   - settle.go, retract.go: execute what is announced, and take back events, for hosted clients
+//   - device.go: what servers can ask of the device (package nic)
+//   - probe.go: what tests of servers can ask of the device
+//   - hosted.go: clients that a server makes for programs in other processes
+//   - settle.go: executing what is announced before a request of a hosted client ends a queue
+//   - retract.go: taking back events of hosted clients
 //
 // Execution of work requests:
 //
 //   - burst.go: a visit to a queue, its budget, success
 //   - request.go: what requester and responder exchange: a request, an answer; verdicts
-//   - requester.go: snapshot, judging, local memory, what an answer means: the syndrome of a NAK
+//   - requester.go: snapshot, judging, local memory, the syndrome that a NAK causes
 //   - requester_fault.go: what is wrong with a WQE or its local memory
 //   - responder.go: remote keys, receives, completion of receives
 //   - responder_fault.go: what the responder refuses, and with which NAK
@@ -140,16 +144,16 @@
 //   - explain.go: explanations and their limits
 //   - why.go: the reason of a fault
 //   - internal/codes: the codes of explanations
-//   - suspicion.go: when mistakes that hardware ignores are looked for and said
-//   - progress.go, internal/usage, delay.go: delays of the thread by memory of clients
+//   - suspicion.go: when the device looks for mistakes that hardware ignores, and reports them
+//   - progress.go, internal/usage, delay.go: time for which memory of clients delays the thread
 //   - watchdog.go: threads that are stuck
-//   - log.go, internal/journal: the way to the log, and who may write how much
+//   - log.go, internal/journal: writing to the log, and how much each client may write
 //
 // Shares of the process's resources:
 //
-//   - internal/quota, heap.go: what each user may take
-//   - discard.go, engine/internal/closers: descriptors are closed in the background
-//   - helpers.go, engine/internal/sealer: processes that seal and hold memory
+//   - internal/quota, heap.go: how much each user may take
+//   - discard.go, engine/internal/closers: closing descriptors in the background
+//   - helpers.go, engine/internal/sealer: helper processes that seal memory
 //
 // Connections are not here: see packages server and verbs.
 package engine

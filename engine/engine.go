@@ -22,7 +22,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// errClosed reports a request of a client that has been closed.
+// errClosed is the error of a request of a client that has been closed.
 var errClosed = errors.New("engine: client is closed")
 
 // Limits of the formats and of this device.
@@ -38,7 +38,7 @@ const (
 // An Engine is one device. Step and Run belong to the thread that steps it; the other
 // methods may be called from any goroutine.
 //
-// Its fields belong to the device as a whole. They change between steps only, while no
+// Its fields belong to the device as a whole. They change only between steps, while no
 // shard works; see crossing.go.
 type Engine struct {
 	cfg    Config
@@ -46,8 +46,8 @@ type Engine struct {
 	shards []*shard // one or more; the first serves the mailbox
 
 	keys    keyTable
-	qps     map[uint32]*qp // by number; read by requests and at the first use of a peer only
-	cqs     map[uint32]*cq // by number, likewise
+	qps     map[uint32]*qp // by number; read only by requests and at the first use of a peer
+	cqs     map[uint32]*cq // by number
 	srqs    map[uint32]*srq
 	numbers struct{ qp, cq, srq *numbers.Sequence }
 	serial  uint64 // of the newest queue pair
@@ -55,7 +55,7 @@ type Engine struct {
 	stopped bool   // no shard works: a request is being served
 
 	epoch         atomic.Uint64 // number of changes of keys so far
-	past          counts        // of closed clients
+	past          counts        // the counters of closed clients
 	publishCycles uint64
 	journal       *journal.Journal
 	spoken        *journal.Budget // limits log lines about connections
@@ -69,16 +69,16 @@ type Engine struct {
 
 // hooks are for tests.
 type hooks struct {
-	unpinned  bool          // no thread is put on its core
-	stopBound time.Duration // longest time of either part of a stop; 0: stopTime
+	unpinned  bool          // no thread is pinned to its core
+	stopBound time.Duration // longest time of each of the two parts of a stop; 0: stopTime
 }
 
 // New returns an engine, which the caller steps or runs. It refuses values in cfg that are
 // out of range.
 func New(cfg Config) (*Engine, error) { return newEngine(cfg, rand.Reader) }
 
-// newEngine is New with another source of keys and numbers: two engines with the
-// same one, and the same requests, give out the same.
+// newEngine is New with random as the source of keys and numbers. Two engines whose
+// sources are equal give out the same keys and numbers for the same requests.
 func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
@@ -137,10 +137,11 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// Step visits the queues that have had work lately, in turn, and executes at most Burst WQEs
-// and about Slice bytes of each. It polls some of the other queues for new work. It returns
-// the number of WQEs that it completed or advanced, plus the number of queues that it found
-// to have new work. It never waits, and it allocates only to explain faults.
+// Step visits the queues that have had work lately, one after another, and executes at most
+// Burst WQEs and about Slice bytes of each. It also polls some of the other queues for new
+// work. It returns the number of WQEs that it completed or advanced, plus the number of
+// queues that it found to have new work. It never waits, and it allocates only to explain
+// faults.
 //
 // Not safe for concurrent use: one thread owns an engine.
 func (e *Engine) Step() (done int) {

@@ -4,8 +4,8 @@ package engine
 
 import "github.com/nicless/nicless/internal/platform"
 
-// An Engine is one device. There is none on this system.
+// An Engine is one device. This system is not supported, so no Engine can be made.
 type Engine struct{}
 
-// New fails on this system.
+// New always fails, because this system is not supported.
 func New(Config) (*Engine, error) { return nil, platform.Unsupported("engine:") }

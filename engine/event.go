@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openEvents gives the client a descriptor on which it receives events about its objects,
-// and explanations. Each call replaces the descriptor of the last.
+// openEvents gives the client a descriptor from which it receives explanations, and events
+// about its objects. The descriptor replaces that of an earlier call.
 func (c *client) openEvents(_ *control.Empty, _ requestMemory, r *control.Reply) (control.Message, error) {
 	if err := c.e.ledger.Take(c.uid, socketCharge); err != nil {
 		return nil, err
@@ -39,8 +39,9 @@ func eventSocket() (mine int, yours *os.File, err error) {
 	if err != nil {
 		return -1, nil, fmt.Errorf("socketpair: %w", err)
 	}
-	// Nothing is read from this end. A descriptor that the client sent here would be closed
-	// with it, and closing a client's descriptor can block indefinitely.
+	// Nothing is read from the device's end. If the client could send a descriptor to it, that
+	// descriptor would be closed together with the socket, and closing a client's descriptor
+	// can block indefinitely.
 	_ = unix.Shutdown(fds[0], unix.SHUT_RD)
 	_ = unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_SNDBUF, eventBuffer)
 	_ = unix.SetNonblock(fds[1], true) // so that the client's runtime can poll it
@@ -56,12 +57,12 @@ func (c *client) closeSocket(fd int) {
 }
 
 // event sends a client an event about one of its objects. A client that does not read its
-// events loses them, and nothing else.
+// events loses events, but suffers no other harm.
 func (c *client) event(kind control.EventKind, number uint32) {
 	c.send(&control.Event{Kind: kind, Number: number})
 }
 
-// send sends an event, and reports whether the socket took it.
+// send sends an event, and reports whether the socket accepted it.
 func (c *client) send(ev *control.Event) bool {
 	if c.events < 0 {
 		return false
@@ -74,7 +75,7 @@ func (c *client) send(ev *control.Event) bool {
 	return true
 }
 
-// observeLimit raises the limit event of a shared receive queue if it is due.
+// observeLimit sends the limit event of a shared receive queue if the event is due.
 func (sh *shard) observeLimit(s *srq) {
 	if s.limit > 0 && uint32(s.ready()) < s.limit {
 		s.limit = 0

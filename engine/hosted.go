@@ -13,7 +13,7 @@ import (
 // process, such as package server or verbs, makes one for each of its programs, and makes
 // requests on their behalf (internal/nic).
 
-// fillHosted sets what the zero value leaves to the engine.
+// fillHosted sets the fields of h whose zero value leaves the choice to the engine.
 func (e *Engine) fillHosted(h *nic.Hosted) {
 	if h.UARPages == 0 {
 		h.UARPages = uarPages
@@ -23,8 +23,8 @@ func (e *Engine) fillHosted(h *nic.Hosted) {
 	}
 }
 
-// attachHosted returns a new hosted client: its pages can be mapped by another process, and
-// its resources are charged to user uid.
+// attachHosted returns a new hosted client. Another process can map the client's pages, and
+// the client's resources are charged to user uid.
 func (e *Engine) attachHosted(name string, uid uint32, h nic.Hosted) (*client, error) {
 	return e.attach(name, uid, h, shm.Create, shm.CreateSealed)
 }
@@ -45,9 +45,9 @@ func (e *Engine) createMemory(uid uint32, name string, size int) (*shm.Region, e
 	return r, nil
 }
 
-// forgetMemory closes the descriptor of memory that createMemory has made, once the program
-// has mapped it. The user is not charged for the descriptor any more. A second call does
-// nothing.
+// forgetMemory closes the descriptor of memory that createMemory has made. It is called
+// once the program has mapped the memory. The user is then no longer charged for the
+// descriptor. A second call does nothing.
 func (e *Engine) forgetMemory(uid uint32, r *shm.Region) {
 	if r.File() != nil {
 		_ = r.Forget()
@@ -55,8 +55,9 @@ func (e *Engine) forgetMemory(uid uint32, r *shm.Region) {
 	}
 }
 
-// ForgetPages closes the descriptors of the client's own pages likewise: its program has
-// mapped the UAR pages and does not use the status page.
+// ForgetPages closes the descriptors of the client's UAR pages and status page, and the
+// user is no longer charged for them. It is called when the program has mapped the UAR
+// pages; it does not use the status page.
 func (c *client) ForgetPages() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,9 +79,10 @@ func (e *Engine) releaseMemory(uid uint32, r *shm.Region) {
 	e.unmap(uid, r, held)
 }
 
-// unmap unmaps memory that a client could map, and refunds what was charged for it. Memory
-// that is not sealed is sealed first, by another process. If its user has forbidden or
-// prevents that, the memory stays mapped and charged to the user.
+// unmap unmaps memory that a client was able to map, and refunds held, the charge for it.
+// Memory that is not sealed is first sealed by another process (package sealer). If the
+// memory's user has forbidden sealing or prevents it, the memory stays mapped, and its user
+// stays charged for it.
 func (e *Engine) unmap(uid uint32, r *shm.Region, held quota.Charge) {
 	shut := func() {
 		_ = r.Close()

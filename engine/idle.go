@@ -16,11 +16,11 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// policy returns want, or what replaces it if this machine cannot do it. In that
-// case the log says so.
+// policy returns want, or another policy if want does not suit this machine. In the second
+// case it writes the reason to the log.
 func (want Idle) policy(canMonitor bool, quota float64, j *journal.Journal) Idle {
 	if quota < 1 {
-		// An engine that spins would use up its quota and then be stopped in the middle of work.
+		// A spinning engine would use up its quota, and the kernel would then stop it in the middle of work.
 		j.Log(slog.LevelWarn, "a CPU quota of less than one core: the engine sleeps while it has no work; under load the kernel stops it for part of each period",
 			"cores", fmt.Sprintf("%.2f", quota), "cure", "a whole core: cpuset in place of cpu.max")
 		return IdleNap
@@ -33,18 +33,19 @@ func (want Idle) policy(canMonitor bool, quota float64, j *journal.Journal) Idle
 	return IdleSpin
 }
 
-// After so much time without work the idler begins to yield, and then to sleep.
+// After spinTime without work the idler begins to yield, and after yieldTime to sleep.
 const (
 	spinTime  = 50 * time.Microsecond
 	yieldTime = 200 * time.Microsecond
 )
 
-// While some client with queues does not wake the device, the device's sleeps are naps. In
-// the first second after work naps are short: they find new work within 100 us and cost a
-// fifth of a core on a virtual machine (16 us for each timer). After that they are long
-// and cost a hundredth of a core. While all clients wake the device, it sleeps for
-// sleepTime. No work is missed then; sleepTime is bounded for what the device checks
-// without being told, such as diagnose.
+// While some client with queues does not wake the device, the device takes naps instead of
+// longer sleeps. In the first second after work, naps are short: new work is found within
+// 100 us, and the naps cost a fifth of a core on a virtual machine (16 us for each timer).
+// After that, naps are long and cost a hundredth of a core. While all clients wake the
+// device, it sleeps for sleepTime at a time. It misses no work then. sleepTime is bounded
+// because the device also checks things of which no client tells it, by diagnose for
+// example.
 const (
 	napTime   = 50 * time.Microsecond
 	soonTime  = time.Second
@@ -53,14 +54,15 @@ const (
 )
 
 // Before each sleep all queues are visited. A nap lasts at least napShare times as long as
-// these visits took, any other sleep sleepShare times. So with many queues naps are longer.
+// these visits took, and a longer sleep at least sleepShare times as long. So sleeps are
+// longer when there are many queues.
 const (
 	napShare   = 10
 	sleepShare = 200
 )
 
-// diagnosesPerSleep is how many queue pairs are diagnosed after each long sleep; after a
-// nap it is one.
+// diagnosesPerSleep is how many queue pairs are diagnosed before each long sleep. Before a
+// nap, one queue pair is diagnosed.
 const diagnosesPerSleep = 16
 
 // An idler passes the time of a shard that has no work: it spins, yields or sleeps.
@@ -69,10 +71,10 @@ type idler struct {
 	policy     Idle
 	sharesCore bool
 	bound      time.Duration // longest sleep
-	since      uint64        // device clock when it began to spin; 0: there was work
-	worked     uint64        // device clock when work ended; 0: it has not
+	since      uint64        // device clock when the idler began to spin; 0: not spinning
+	worked     uint64        // device clock when work ended; 0: it has not ended
 	countedAt  uint64        // Engine.served when the clients were counted
-	wakers     []*client     // clients whose status pages say whether the device sleeps
+	wakers     []*client     // clients that can wake the device; their status pages say whether it sleeps
 	allWake    bool          // every client with queues wakes the device
 	sleeps     uint64        // number of sleeps so far
 	cores      cores.Contention
@@ -95,11 +97,11 @@ func (i *idler) reset() {
 	i.cores.Worked()
 }
 
-// afterEachStep reports whether wait is to be called after each step that found nothing,
-// rather than after a batch of them.
+// afterEachStep reports whether wait is to be called after each step that found no work,
+// rather than after a batch of such steps.
 func (i *idler) afterEachStep() bool { return i.sharesCore || i.cores.Contended() }
 
-// wait passes some time, after steps that found nothing.
+// wait passes some time after steps that found no work.
 func (i *idler) wait(ctx context.Context) {
 	switch i.policy {
 	case IdleSpin:
@@ -134,7 +136,8 @@ func (i *idler) wait(ctx context.Context) {
 	}
 }
 
-// recountClients counts again if there have been requests since.
+// recountClients calls countClients again if requests have been served since the last
+// count.
 func (i *idler) recountClients() {
 	if i.countedAt != i.sh.served {
 		i.countClients()
@@ -142,7 +145,7 @@ func (i *idler) recountClients() {
 }
 
 // countClients finds the clients that can wake the device, and whether every client with
-// queues does.
+// queues always wakes it.
 func (i *idler) countClients() {
 	i.countedAt = i.sh.served
 	clear(i.wakers)
@@ -160,8 +163,9 @@ func (i *idler) countClients() {
 // sleep sleeps until the device is woken or there is something to do.
 //
 // Publish: asleep, then a barrier on all posters, then a last visit to all queues. Work
-// announced before the barrier is found by that visit. A poster that announces work later
-// loads asleep after that, and wakes the device (docs/ORDERING.md, number 16).
+// announced before the barrier is found by that visit. A poster that announces work after
+// the barrier loads asleep after its announcement, sees that the device sleeps, and wakes it
+// (docs/ORDERING.md, number 16).
 func (i *idler) sleep(ctx context.Context) {
 	sh := i.sh
 	sh.acquire()
@@ -173,7 +177,7 @@ func (i *idler) sleep(ctx context.Context) {
 	sh.release()
 	all = all && shm.Barrier() == nil
 	if all {
-		sh.published = 0 // publish the counters now: they do not change in a sleep
+		sh.published = 0 // publish the counters now, because they do not change during a sleep
 	}
 	for ctx.Err() == nil && !(sh.number == 0 && sh.mail.waiting.Load()) {
 		sh.publish()
@@ -195,7 +199,7 @@ func (i *idler) sleep(ctx context.Context) {
 			sh.mail.stopCallers()
 		}
 		sh.acquire()
-		i.recountClients() // a request served meanwhile may have closed some
+		i.recountClients() // a request served during the sleep may have closed clients
 		sh.release()
 		if woken {
 			break
@@ -207,18 +211,19 @@ func (i *idler) sleep(ctx context.Context) {
 	sh.release()
 }
 
-// publishAsleep publishes on the status pages of clients that wake the device the number
-// of the sleep, or 0 when the device is awake.
+// publishAsleep publishes the number of the sleep on the status pages of the clients that
+// can wake the device. When the device is awake, it publishes 0.
 func (i *idler) publishAsleep(sleep uint64) {
 	for _, c := range i.wakers {
-		if _, mine := i.sh.clients[c]; mine { // not if it has moved or gone since they were counted
+		if _, mine := i.sh.clients[c]; mine { // false if c has moved or gone since the count
 			c.page.asleep.Publish(sleep)
 		}
 	}
 }
 
-// sleepFor returns how long to sleep. All arguments are in cycles: the time that the visit
-// to all queues took, the time since the last work, the time until the next timer.
+// sleepFor returns how long to sleep. all means that all clients wake the device. The other
+// arguments are in cycles: look is the time that the visit to all queues took, idle is the
+// time since the last work, and next is the time until the next timer.
 func (i *idler) sleepFor(all bool, look, idle, next uint64) time.Duration {
 	d, share := napTime, time.Duration(napShare)
 	switch {
@@ -230,11 +235,12 @@ func (i *idler) sleepFor(all bool, look, idle, next uint64) time.Duration {
 	return min(max(d, share*clock.Duration(look)), clock.Duration(next))
 }
 
-// visitEverything does what Step does, for all queues at once: it polls every record and
-// every arm word, and retries all stalled queues. It returns how much there was to do, and
-// in how many cycles the next timer runs out. If a fault of memory cuts it off, done is 1.
+// visitEverything does what Step does, but for all queues at once: it polls every record
+// and every arm word, and retries all stalled queues. It returns how much there was to do,
+// and in how many cycles the next timer runs out. If a fault of memory ends it early, it
+// returns 1 for done. long means that a long sleep follows, not a nap.
 func (sh *shard) visitEverything(long bool) (done int, next uint64) {
-	done = 1 // stays if a fault of memory cuts this off
+	done = 1 // the result if a fault of memory ends this function early
 	defer sh.recoverFault()
 	defer sh.passed()
 	sh.acquire()

@@ -12,12 +12,13 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// judgeAtomic checks the operands of an atomic and the place of its result, and asks the
-// responder, which executes it at once as one instruction on the target. Only the old
-// value is left to be delivered.
+// judgeAtomic checks the operands of an atomic and the local memory for its result. Then it
+// asks the responder, which executes the atomic at once, as an atomic operation on the
+// target. What remains of the job is to deliver the old value.
 //
-// Operands are big-endian in the WQE; the target is a word in host order. The old value
-// is delivered in host order, but big-endian for 4 bytes, as clients of hardware expect.
+// The operands are big-endian in the WQE. The target is a word in host order. An old value
+// of 8 bytes is delivered in host order, and one of 4 bytes in big-endian order, as clients
+// of hardware expect.
 func (sh *shard) judgeAtomic(q *qp, j *job, info *wqe.Info) verdict {
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
 	size := ctrl.OperandSize()
@@ -51,8 +52,8 @@ func (sh *shard) judgeAtomic(q *qp, j *job, info *wqe.Info) verdict {
 	return sh.ask(q, j, info, &j.src)
 }
 
-// executeAtomic executes the atomic of j on the word that far names, and leaves the
-// old value in far instead.
+// executeAtomic executes the atomic of j on the word that far names. Afterwards far names
+// the old value, in the shard's scratch.
 func (sh *shard) executeAtomic(q *qp, j *job, far *list) answer {
 	r := &j.request
 	size := int(r.length)
@@ -73,7 +74,7 @@ func (sh *shard) executeAtomic(q *qp, j *job, far *list) answer {
 			return sh.unreachableHere(q, j, g)
 		}
 	} else if old, ok = sh.update(r.op, target.mem, r.operand); !ok {
-		return answerAgain // other programs keep changing the word
+		return answerAgain // other programs have changed the word at each attempt
 	}
 	if size == 4 {
 		binary.BigEndian.PutUint32(sh.scratch.old[:], uint32(old))
@@ -85,7 +86,8 @@ func (sh *shard) executeAtomic(q *qp, j *job, far *list) answer {
 	return answerACK
 }
 
-// update executes one atomic on the word in target.
+// update executes one atomic on the word in target and returns the old value. ok is false
+// if other programs changed the word at each attempt; then nothing was done.
 func (sh *shard) update(op wqe.Opcode, target, operand []byte) (old uint64, ok bool) {
 	switch {
 	case op == wqe.OpAtomicFA:
@@ -118,9 +120,9 @@ func maskedSwap(m wqe.MaskedCS8, old uint64) uint64 {
 	return old&^m.SwapMask | m.Swap&m.SwapMask
 }
 
-// maskedAdd adds field by field: each set bit of boundary is the top bit of a field.
-// The fields are added without their top bits, so that no carry leaves a field, and the
-// top bits by exclusive or.
+// maskedAdd adds two words field by field. Each set bit of boundary is the top bit of a
+// field. The lower bits of all fields are added together, so that no carry leaves a field.
+// The top bits are added by exclusive or.
 func maskedAdd(old, add, boundary uint64) uint64 {
 	return (old&^boundary + add&^boundary) ^ (old^add)&boundary
 }

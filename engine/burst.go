@@ -8,8 +8,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// visit executes what is new in one queue pair, within its budget, and returns
-// how many WQEs it completed or moved on with.
+// visit executes the new WQEs of one queue pair, within its budget, and returns how many
+// WQEs it completed or advanced.
 func (sh *shard) visit(q *qp) int {
 	if sh.timedUntil != 0 {
 		sh.timePoll()
@@ -27,7 +27,8 @@ func (sh *shard) visit(q *qp) int {
 		}
 		n := sh.pending(q)
 		if q.job != nil {
-			// The job was announced when it began, whatever the record says now.
+			// The WQE of the job was announced when the job began, so it may be finished
+			// even if the record now says something else.
 			n = max(n, uint16(q.job.blocks))
 		} else if n == 0 {
 			if q.sq.blueFlame != nil {
@@ -41,7 +42,7 @@ func (sh *shard) visit(q *qp) int {
 		}
 		return sh.burst(q, n)
 	case control.StateSQD:
-		if q.job != nil { // SQD finishes what was started
+		if q.job != nil { // in SQD, a WQE that was started is finished
 			if sh.several {
 				return sh.burstCrossing(q, uint16(q.job.blocks))
 			}
@@ -53,14 +54,14 @@ func (sh *shard) visit(q *qp) int {
 	return 0
 }
 
-// indivisible is how many bytes are moved in one go however little of the budget is
-// left. The result of an atomic is that long: the atomic must not be judged, and so
-// executed, a second time. A transfer whose budget was used up by judging it also moves
-// on by so many bytes.
+// indivisible is how many bytes may be moved in one visit even if less of the budget is
+// left. The result of an atomic is 8 bytes long. If it were not moved at once, the atomic
+// would be judged, and so executed, a second time. A transfer also advances by this many
+// bytes if judging it has used up the budget.
 const indivisible = 8
 
-// burst executes WQEs of q, of which n blocks are announced, until the budget
-// of this step is used up or there is a reason to wait.
+// burst executes WQEs of q until the budget of this step is used up, no announced WQE is
+// left, or the next WQE has to wait. n is the number of blocks that are announced.
 func (sh *shard) burst(q *qp, n uint16) (done int) {
 	bytes := sh.cfg.Slice
 	sh.sched.effort = 0
@@ -121,8 +122,8 @@ func (sh *shard) burst(q *qp, n uint16) (done int) {
 	return done
 }
 
-// move goes on with a job of q within a budget of bytes, and returns how much of it
-// was used.
+// move continues a job of q within a budget of bytes, and returns how much of the budget
+// it has used.
 func (sh *shard) move(q *qp, j *job, budget int) (used int) {
 	switch {
 	case len(sh.dma.workers) > 0 && j.total >= sh.dma.sizes.transfer:
@@ -133,9 +134,10 @@ func (sh *shard) move(q *qp, j *job, budget int) (used int) {
 	return j.move(budget, nil)
 }
 
-// finish completes a WQE whose bytes have all been moved: first the receive that it
-// used at the peer, then the WQE itself. It returns false when the queue is in error
-// afterwards, because a completion queue had no room or the responder refused.
+// finish completes a WQE whose bytes have all been moved. If the WQE used a receive of the
+// peer, the receive is completed first, and then the WQE itself. finish returns false if
+// the queue is in error afterwards, because a completion queue had no room or because the
+// responder refused.
 func (sh *shard) finish(q *qp, j *job) bool {
 	if j.recv {
 		if a := sh.deliver(q, j); a != answerACK && sh.answered(q, j, a) > lost {

@@ -10,15 +10,16 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The WQE of a datagram names its receiver, and a receive begins with a GRH.
+// This file holds what UD has beyond RC: the WQE of a datagram names the queue pair that
+// receives it, and the bytes written to a receive begin with a GRH.
 
 const (
 	grhSize     = 40
-	maxDatagram = 4096 // bytes: the path MTU
+	maxDatagram = 4096 // in bytes; this is the path MTU
 )
 
-// addressDatagram finds the receiver of a datagram, puts it into the request, and writes
-// the GRH that goes with the datagram.
+// addressDatagram finds the queue pair that is to receive a datagram, puts it into the
+// request, and writes the GRH of the datagram.
 func (sh *shard) addressDatagram(q *qp, j *job) verdict {
 	if j.total > maxDatagram {
 		return sh.tooLong(q, j, j.total, maxDatagram)
@@ -36,7 +37,7 @@ func (sh *shard) addressDatagram(q *qp, j *job) verdict {
 	r := &j.request
 	r.toQPN, r.qkey = av.DQP, av.QKey()
 	if r.qkey>>31 != 0 {
-		r.qkey = q.attr.QKey // this bit stands for the sender's own qkey
+		r.qkey = q.attr.QKey // a qkey with this bit set means the sender's own qkey
 	}
 	if j.peer = p; p != nil {
 		sh.putGRH(av, j.total, &q.client.hosted.GID, &p.client.hosted.GID)
@@ -44,8 +45,8 @@ func (sh *shard) addressDatagram(q *qp, j *job) verdict {
 	return accepted
 }
 
-// takesDatagram reports whether the receiver of j's datagram exists and has the qkey of
-// the datagram. If so, it puts the GRH before the bytes.
+// takesDatagram reports whether the receiving queue pair of j's datagram exists and has the
+// qkey of the datagram. If so, takesDatagram puts the GRH before the datagram's bytes.
 func (sh *shard) takesDatagram(q *qp, j *job) bool {
 	p, r := j.peer, &j.request
 	switch {
@@ -56,7 +57,7 @@ func (sh *shard) takesDatagram(q *qp, j *job) bool {
 		sh.explain(q, codes.UDQKey, "datagram to QP %#06x with qkey %#08x; its qkey is another. It is dropped", r.toQPN, r.qkey)
 		return false
 	}
-	// The GRH goes first: the pieces move up by one.
+	// The GRH is the first piece, so all other pieces move up by one.
 	l := &j.src
 	copy(l.piece[1:l.n+1], l.piece[:l.n])
 	l.piece[0] = piece{mem: sh.scratch.grh[:], n: grhSize}
@@ -65,8 +66,8 @@ func (sh *shard) takesDatagram(q *qp, j *job) bool {
 	return true
 }
 
-// putGRH writes the header that a receiver finds before a datagram, as for
-// RoCE v1: the GIDs are those of the two clients.
+// putGRH writes the GRH that a receiver finds before a datagram, in the form of RoCE v1.
+// The GIDs in it are those of the two clients.
 func (sh *shard) putGRH(av wqe.AV, n uint64, from, to *[16]byte) {
 	be := binary.BigEndian
 	flow := av.GRH & 0xfffff
@@ -77,15 +78,15 @@ func (sh *shard) putGRH(av wqe.AV, n uint64, from, to *[16]byte) {
 	copy(sh.scratch.grh[24:40], to[:])
 }
 
-// gid is the device's address: link-local, from its GUID.
+// gid returns the device's address. It is link-local and made from the GUID.
 func (e *Engine) gid() (g [16]byte) {
 	g[0], g[1] = 0xfe, 0x80
 	binary.BigEndian.PutUint64(g[8:], e.guid)
 	return g
 }
 
-// sendError puts q into error because of its own work request. A datagram queue goes to
-// SQE, and goes on receiving.
+// sendError puts q into error because of q's own work request. A UD queue pair goes to
+// SQE instead, in which it still receives.
 func (sh *shard) sendError(q *qp) {
 	if q.transport == control.QPTypeUD && q.attr.State == control.StateRTS {
 		sh.setState(q, control.StateSQE)

@@ -14,17 +14,17 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A delaySite is the memory of one client at which a shard's thread may have been held up,
-// as far as that is known.
+// A delaySite is memory of one client that may have delayed a shard's thread. It is as exact
+// as is known.
 type delaySite struct {
 	subject
 	what      string // the request that was served; empty: work of a queue
 	regions   []uint32
-	inProcess bool // some of it is unmapped memory of the client's process
+	inProcess bool // some of the memory is unmapped memory of the client's process
 }
 
-// explainDelay explains a delay at memory that work of q has touched. It is not known which
-// part of that memory was the cause; each client is told of its own part.
+// explainDelay explains a delay by memory that the execution of q's WQEs has touched. It is
+// not known which part of that memory was the cause. So each client is told of its own part.
 func (sh *shard) explainDelay(q *qp, h usage.Delay) {
 	own := delaySite{subject: subject{client: q.client, number: q.num, index: uint16(sh.first)}}
 	own.addRegions(q.regions[:]...)
@@ -50,14 +50,15 @@ func (sh *shard) explainDelay(q *qp, h usage.Delay) {
 	sh.sayDelay(far, h, own.foreign())
 }
 
-// explainCQDelay explains a delay at the memory of a completion queue.
+// explainCQDelay explains a delay by the memory of a completion queue.
 func (sh *shard) explainCQDelay(q *cq, h usage.Delay) {
 	own := delaySite{subject: subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}}
 	own.addRegions(q.region, q.records)
 	sh.sayDelay(own, h, false)
 }
 
-// addRegions adds those regions that the device has made for a client in another process.
+// addRegions adds the regions in list that the device has made for a client in another
+// process.
 func (m *delaySite) addRegions(list ...*region) {
 	for _, r := range list {
 		if r != nil && r.owned {
@@ -93,7 +94,7 @@ func (sh *shard) pollsForeignMemory() bool {
 }
 
 // sayDelay explains a delay to one of the clients whose memory may have been the cause.
-// others says that memory of the peer may have been as well.
+// others says that memory of the peer may have been the cause as well.
 func (sh *shard) sayDelay(m delaySite, h usage.Delay, others bool) {
 	if !m.foreign() {
 		return
@@ -121,12 +122,13 @@ func (sh *shard) sayDelay(m delaySite, h usage.Delay, others bool) {
 // namedRegions is how many regions an explanation names.
 const namedRegions = 8
 
-// rereadWQEs bounds how many WQEs are read again for their keys.
+// rereadWQEs is how many WQEs are read again, at most, to find their keys.
 const rereadWQEs = 8
 
-// eachKey calls f for the keys of the transfer that is under way on q, or for the keys of
-// the WQEs that q has executed in this visit, read again from the ring. Since then the
-// client may have written any key there, even one of another client's memory.
+// eachKey calls f for the keys of the unfinished transfer of q. If there is none, eachKey
+// calls f for the keys of the WQEs that the device has executed for q in this visit. It reads
+// these WQEs again from the ring. The client may have overwritten them since with any key,
+// even a key of another client's memory.
 func (sh *shard) eachKey(q *qp, f func(*mkey)) {
 	if j := q.job; j != nil {
 		for _, l := range []*list{&j.src, &j.dst} {
@@ -148,7 +150,7 @@ func (sh *shard) eachKey(q *qp, f func(*mkey)) {
 			reread(b[i*wqe.BlockSize:][:wqe.BlockSize], q.sq.ring[(sh.first+uint64(i))&q.sq.mask*wqe.BlockSize:])
 		}
 		sh.first += uint64(n)
-		// Every value that could be a key by its place, and is one, counts.
+		// Every valid key at a place of the WQE where a key can be is used.
 		for at := wqe.CtrlSize; at < min(h.ds()*wqe.UnitSize, len(b)); at += wqe.UnitSize {
 			sh.eachMemory(sh.keys.find(wqe.ParseData((*[wqe.UnitSize]byte)(b[at:])).LKey), f)
 			sh.eachMemory(sh.keys.find(wqe.ParseRaddr((*[wqe.RaddrSize]byte)(b[at:])).RKey), f)
@@ -156,10 +158,11 @@ func (sh *shard) eachKey(q *qp, f func(*mkey)) {
 	}
 }
 
-// reread copies a block of a ring that has been executed. The client may be writing its
-// next WQE there at the same time, so the copy may mix both; it only decides which regions
-// an explanation names. In a program with an embedded engine the race detector would
-// report these reads, so they are hidden from it.
+// reread copies a block of a ring whose WQE has been executed. The client may be writing its
+// next WQE there at the same time, so the copy may be a mixture of both WQEs. That is
+// harmless, because the copy only decides which regions an explanation names. In a program
+// with an embedded engine the race detector would report these reads, so they are hidden
+// from it.
 //
 //go:norace
 func reread(to, from []byte) {
@@ -168,7 +171,8 @@ func reread(to, from []byte) {
 	}
 }
 
-// eachMemory calls f for k and for the keys in its list, or those of a window's parent.
+// eachMemory calls f for k and for the keys in k's list. If k is a window, eachMemory does
+// that for the window's parent instead.
 func (sh *shard) eachMemory(k *mkey, f func(*mkey)) {
 	if k == nil {
 		return

@@ -10,27 +10,32 @@ import (
 	"github.com/nicless/nicless/internal/unixsock"
 )
 
-// What waits to be closed counts as its user's, so that in the end this user is refused,
-// and no other. Connections do not wait behind other descriptors, because accept depends
-// on their being closed: a connection has to be accepted before it can be refused.
+// This file has descriptors closed in the background, by goroutines that are called closers
+// (package closers). A descriptor that waits to be closed stays charged to its user. So if
+// too many wait, this user is refused and no other. Connections do not wait behind other
+// descriptors, because accept depends on connections being closed: a connection has to be
+// accepted before it can be refused.
 //
-// This is the engine's part and not a server's, because it is about users. A user's
-// descriptors are of whichever server, and the memory that the device unmaps goes the
-// same way.
+// The engine does this, and not a server, because closers belong to users. One user can
+// have descriptors in several servers, and the memory that the device unmaps waits for the
+// same closers.
 //
-// Where a listener refuses descriptors (unixsock.PassRights, Linux 6.16) none lies unread
-// and connections close at once; package verbs lets them be sent after hello, and does
-// not greet users whose closers are stuck (clogged). On older kernels one way remains: a
-// descriptor that blocks without regard to signals stops one closer. A user who brings
-// closers.Each of them and then so many connections that they fill the reserve of
-// descriptors (backlogged) does pause accept for everybody: the user of a connection is
-// not known before it is accepted. The same needs closers.Most of them, of more than 250
-// users, where users work together.
+// If a listener refuses descriptors (unixsock.PassRights, Linux 6.16), no descriptor is left
+// unread in a socket, and connections close at once. Package verbs allows descriptors after
+// hello, and does not greet users whose closers are stuck (clogged).
+//
+// On older kernels one attack remains possible. A descriptor whose closing blocks and cannot
+// be ended by a signal stops one closer. A user can send closers.Each such descriptors, and
+// then open so many connections that they fill the reserve of descriptors (backlogged). This
+// pauses accept for all users, because the user of a connection is not known before the
+// connection is accepted. If users work together, this takes closers.Most such descriptors
+// of more than 250 users.
 
 // discards are the descriptors that wait to be closed.
 type discards struct{ files, connections closers.Closers }
 
-// discard has n descriptors closed, which have been charged to the user.
+// discard has closeAll called by a closer of user uid, and then refunds n descriptors to the
+// user. closeAll closes these descriptors.
 func (e *Engine) discard(uid uint32, n int, closeAll func()) {
 	e.discarded.files.Add(e.ledger.Payer(uid), func() {
 		closeAll()
@@ -38,9 +43,9 @@ func (e *Engine) discard(uid uint32, n int, closeAll func()) {
 	})
 }
 
-// discardConnection has a connection closed, for which held is charged until then. One
-// that no descriptor could be sent to is closed at once: it does not wait behind
-// others, so that a refused connection costs nothing.
+// discardConnection has a connection closed. Until the connection is closed, held is charged
+// for it. If no descriptor could be sent over the connection, it is closed at once and does
+// not wait behind others, so that a refused connection costs nothing.
 func (e *Engine) discardConnection(uid uint32, conn *net.UnixConn, held quota.Charge) {
 	shut := func() {
 		_ = conn.Close()
@@ -53,14 +58,14 @@ func (e *Engine) discardConnection(uid uint32, conn *net.UnixConn, held quota.Ch
 	e.discarded.connections.Add(e.ledger.Payer(uid), shut)
 }
 
-// clogged reports whether all the closers that a user may have for connections are
-// stuck, so that the user's next connections would wait behind those.
+// clogged reports whether all the closers that a user may have for connections are stuck.
+// The user's next connections would then have to wait for these closers.
 func (e *Engine) clogged(uid uint32) bool {
 	return e.discarded.connections.Clogged(e.ledger.Payer(uid))
 }
 
-// backlogged reports whether so many connections wait to be closed that the process
-// could be short of descriptors for others.
+// backlogged reports whether so many connections wait to be closed that the process could
+// run short of descriptors for other connections.
 func (e *Engine) backlogged() bool {
 	most := e.ledger.Limit(quota.Descriptors) / 8
 	return e.discarded.connections.Waiting() > most

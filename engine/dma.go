@@ -5,25 +5,28 @@ package engine
 import "github.com/nicless/nicless/internal/cpu"
 
 // Workers, if the engine has any, copy the pieces of long transfers while the engine's own
-// thread goes on with other queues. Judging and reporting stay on that thread. The job
-// stays with its queue pair, whose next WQE and completion wait until all tasks of the job
-// are done. A request that revokes what a job was judged by, such as a key, recalls its
-// tasks first; so no worker touches memory that must no longer be touched.
+// thread serves other queues. The engine's thread still judges WQEs and writes completions.
+// The job stays with its queue pair. The job's completion and the queue pair's next WQE wait
+// until all copy tasks of the job are done. A job was judged by keys and other objects. A
+// control request that revokes one of them first recalls the job's tasks, so no worker
+// touches memory that must no longer be touched.
 
-// An offloadSizes is the bytes from which on a transfer is offloaded, and a piece of it.
+// An offloadSizes holds the least number of bytes that a transfer must have to be offloaded,
+// and the least number that one piece of it must have.
 type offloadSizes struct{ transfer, piece uint64 }
 
 var usualOffloadSizes = offloadSizes{transfer: 256 << 10, piece: 4 << 10}
 
-// clientTasks is how many tasks one client may have for each worker, so that other clients
-// find room too.
+// clientTasks is how many tasks one client may have for each worker. The rest of a worker's
+// ring is for other clients.
 const clientTasks = workerRing / 2
 
-// offload is job.move with workers: pieces that they have been given count as moved. It
-// copies short pieces itself. From now on the job stays with q.
+// offload is job.move with workers. A piece that was given to a worker counts as moved.
+// offload copies short pieces itself. From now on the job stays with q.
 //
-// A scattered destination is written in order, since its pieces may overlap: one worker
-// gets all pieces of such a job, and the short ones too while it still has some.
+// A scattered destination is written in order, because its pieces may overlap. So all pieces
+// of such a job that are offloaded go to the same worker. While this worker still has pieces
+// of the job, it gets the short pieces too.
 func (sh *shard) offload(q *qp, j *job, budget int) (used int) {
 	if q.job == nil {
 		sh.keepJob(q)
@@ -46,8 +49,9 @@ func (sh *shard) offload(q *qp, j *job, budget int) (used int) {
 	return used
 }
 
-// assign gives a piece of a job to the worker with the fewest tasks, or to the one that has
-// the rest of a scattered job. It returns false if there is no room.
+// assign gives a piece of a job to a worker: to the worker that has the other pieces of the
+// job if the job's destination is scattered, otherwise to the worker with the fewest tasks.
+// assign returns false if the worker has no room or the client has too many tasks.
 func (sh *shard) assign(j *job, c *client, dst, src []byte) bool {
 	if c.offloaded >= clientTasks*len(sh.dma.workers) {
 		return false
@@ -77,11 +81,12 @@ func (sh *shard) assign(j *job, c *client, dst, src []byte) bool {
 	return true
 }
 
-// scattered reports whether the list is more than one stretch of memory, or may be.
+// scattered reports whether the list is, or may be, more than one contiguous range of
+// memory.
 func (l *list) scattered() bool { return l.n > 1 || l.piece[0].mem == nil }
 
-// touched returns the key of the bytes that next has returned and, if that key is a list,
-// the key of the entry.
+// touched returns the key of the bytes that next has returned. If that key is a list,
+// touched also returns the key of the list's entry.
 func (l *list) touched() (k, within *mkey) {
 	p := &l.piece[l.at]
 	if p.mem == nil {
@@ -90,7 +95,7 @@ func (l *list) touched() (k, within *mkey) {
 	return p.key, within
 }
 
-// collectTasks takes back the tasks that workers have done, in order.
+// collectTasks takes back, in order, the tasks that workers have finished.
 func (sh *shard) collectTasks() {
 	for _, w := range sh.dma.workers {
 		for w.seen < w.given {
@@ -112,10 +117,11 @@ func (sh *shard) collectTasks() {
 	}
 }
 
-// recallTasks takes back the tasks of job j, those that touch memory of key k, and those
-// whose peer is p; each may be nil. It waits for a task that a worker has begun, which
-// takes some microseconds. It goes from the last task to the first, so that no worker
-// begins one meanwhile. A job with a recalled task is judged again, from its first byte.
+// recallTasks takes back the tasks of job j, the tasks that touch memory of key k, and the
+// tasks whose peer is p. Each of j, k and p may be nil. If a worker has already begun a task,
+// recallTasks waits until the task is done, which takes some microseconds. It goes from the
+// last task to the first, because workers begin tasks in the opposite order. A job with a
+// recalled task is judged again, and moved again from its first byte.
 func (sh *shard) recallTasks(j *job, k *mkey, p *qp) {
 	for _, w := range sh.dma.workers {
 		for i := w.given; i > w.seen; i-- {
@@ -142,11 +148,11 @@ func (r *copyTask) touches(k *mkey) bool {
 	return false
 }
 
-// spinsBeforeYield is how often waitDone polls a task before it yields, because the worker
-// may be waiting for this core.
+// spinsBeforeYield is how often waitDone polls a task before it yields the core. It yields
+// because the worker may be waiting for this core.
 const spinsBeforeYield = 1 << 12
 
-// waitDone waits until a worker has done a task that it has taken.
+// waitDone waits until the task is done, if a worker has begun it.
 func (r *copyTask) waitDone() {
 	for spins := 0; r.state.Load() == taskTaken; spins++ {
 		if spins < spinsBeforeYield && !cpu.Uniprocessor() {
@@ -167,8 +173,9 @@ func (sh *shard) useWorkers() (end func(), err error) {
 	return func() { sh.releaseWorkers(stop) }, nil
 }
 
-// releaseWorkers stops the workers. Their tasks are recalled, and the jobs judged again if
-// the engine is stepped again. A worker may have ended before it came to a recalled task.
+// releaseWorkers stops the workers. Their tasks are recalled, and the jobs are judged again
+// if the engine is stepped again. A worker may have ended before it came to a recalled task;
+// releaseWorkers marks such a task done.
 func (sh *shard) releaseWorkers(stop func()) {
 	for _, q := range sh.running {
 		if q.job != nil {

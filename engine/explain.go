@@ -14,15 +14,17 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// An explainer limits how often each code is explained to a client and to the log. An
-// explanation says what hardware would pass over in silence. Those over the limit are
-// counted. Each client has its own explainer, so that none can silence another.
+// An explainer limits how often each code is explained to a client and in the log. An
+// explanation says what hardware would ignore without a message. Explanations over the limit
+// are held back and counted. Each client has its own explainer, so that no client can use up
+// the explanations of another.
 type explainer [codes.Count]struct {
 	until uint64 // device clock until which the code is not explained again
 	held  uint32 // explanations held back since the last one
 }
 
-// quietTime is how long a code is held back after it was explained to a client.
+// quietTime is how long further explanations of a code are held back after the code was
+// explained to a client.
 const quietTime = 100 * time.Millisecond
 
 // due reports whether a code may be explained now, and how many explanations of it were
@@ -39,17 +41,18 @@ func (x *explainer) due(code codes.Code) (held uint32, ok bool) {
 	return held, true
 }
 
-// A subject is the queue and the entry that an explanation is about.
+// A subject is the queue, and the entry of the queue, that an explanation is about.
 type subject struct {
 	client *client
 	number uint32 // of the queue
-	index  uint16 // of a WQE, a receive or a completion, as kind says
+	index  uint16 // of a WQE, a receive or a completion; kind says which
 	kind   uint8  // control.Of*
 	bytes  []byte // first bytes of the entry, as they were judged; nil: none
 }
 
-// explain explains what is wrong with the WQE at the head of q. Its bytes are in the
-// snapshot, unless it is a transfer in slices, whose snapshot has been overwritten.
+// explain explains what is wrong with the WQE at the head of q. The explanation contains the
+// beginning of the WQE from the snapshot. It has no bytes if the WQE is a long transfer that
+// has become the queue's job, because its snapshot has been overwritten since.
 func (sh *shard) explain(q *qp, code codes.Code, format string, args ...any) {
 	s := subject{client: q.client, number: q.num, index: uint16(q.sq.done)}
 	if q.job == nil {
@@ -58,8 +61,8 @@ func (sh *shard) explain(q *qp, code codes.Code, format string, args ...any) {
 	sh.say(s, code, format, args)
 }
 
-// explainReceive explains what is wrong with the receive that j has opened; entry is nil if
-// there is none.
+// explainReceive explains what is wrong with the receive that j has opened. If j has opened
+// none, entry is nil, and the explanation is about the peer's next receive.
 func (sh *shard) explainReceive(j *job, entry []byte, code codes.Code, format string, args ...any) {
 	p := j.peer
 	s := subject{p.client, p.num, j.index, control.OfReceive, entry}
@@ -69,7 +72,8 @@ func (sh *shard) explainReceive(j *job, entry []byte, code codes.Code, format st
 	sh.say(s, code, format, args)
 }
 
-// explainQueue explains what is wrong with a queue pair, at its current index.
+// explainQueue explains what is wrong with a queue pair. The explanation names the index of
+// the next WQE.
 func (sh *shard) explainQueue(q *qp, code codes.Code, format string, args ...any) {
 	sh.say(subject{client: q.client, number: q.num, index: uint16(q.sq.done)}, code, format, args)
 }
@@ -79,10 +83,10 @@ func (sh *shard) explainCQ(q *cq, code codes.Code, format string, args ...any) {
 	sh.say(subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}, code, format, args)
 }
 
-// sayCost is what an explanation costs of a budget of bytes.
+// sayCost is how many bytes of a visit's budget an explanation uses.
 const sayCost = 1024
 
-// say sends an explanation to the client and to the log, if it is due.
+// say sends an explanation to the client and writes it to the log, if the code is due.
 func (sh *shard) say(s subject, code codes.Code, format string, args []any) {
 	c := s.client
 	c.count[control.CounterExplained]++
@@ -109,13 +113,13 @@ func (sh *shard) say(s subject, code codes.Code, format string, args []any) {
 	sh.logExplanation(c, &ev, code)
 }
 
-// logBudget is how many explanations of all clients together go to the log in a second,
-// because writing takes the device's own time. The parts of one user and one client are in
-// log.go.
+// logBudget is how many explanations of all clients together are written to the log in a
+// second. They are limited because writing takes time of the device's own thread. The shares
+// of one user and of one client are in log.go.
 const logBudget = 100
 
-// logExplanation writes an explanation to the log, unless there have been too many. Of a WQE
-// it shows the control segment only: what follows may be data.
+// logExplanation writes an explanation to the log, unless there have been too many. It shows
+// only the control segment of a WQE, because the bytes after it may be a program's data.
 func (sh *shard) logExplanation(c *client, ev *control.Event, code codes.Code) {
 	if sh.journal.Discards() {
 		return

@@ -8,31 +8,32 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// fastBytes is the longest payload that takes the fast path. fastCost is the least that a
-// WQE costs of the budget of a visit.
+// fastBytes is the longest payload in bytes that takes the fast path. fastCost is how many
+// bytes of a visit's budget a WQE uses at least.
 const (
 	fastBytes = 4096
 	fastCost  = 256
 )
 
 // fastPath executes WQEs of q as long as they are of the most common kinds: WRITEs and
-// READs of one short piece, SENDs of one piece into one, fetch-and-add and
-// compare-and-swap of 8 bytes. It executes at most most WQEs, within a budget of bytes,
-// and returns how many it executed and how much of the budget they took.
+// READs of one short piece, SENDs of one piece into one piece, and fetch-and-add and
+// compare-and-swap of 8 bytes. It executes no more than most WQEs, within a budget of
+// bytes, and returns how many it executed and how much of the budget they took.
 //
-// It checks everything that the slow path checks, but keeps its snapshot of a WQE, a few
-// words, and the results in registers: each store less lets the processor have one more
-// cache line on its way from the other side. It leaves anything unusual to the slow path,
-// which copies the WQE again, judges it and explains. After a fault of memory, the WQEs of
-// its run before the fault are missing in the client's counters.
+// fastPath checks everything that the slow path checks. But it keeps its snapshot of a WQE
+// (a few words) and the results in registers, because with each store that is avoided the
+// processor can fetch one more cache line from the other side at the same time. It leaves
+// anything unusual to the slow path, which copies the WQE again, judges it and explains what
+// is wrong. If fastPath is ended by a fault of memory, the WQEs that it executed before the
+// fault are missing in the client's counters.
 //
-// TestFastPathAgrees and FuzzFastPathAgrees compare it with the slow path.
+// TestFastPathAgrees and FuzzFastPathAgrees compare the fast path with the slow path.
 func (sh *shard) fastPath(q *qp, most, budget int) (done, cost int) {
 	return sh.fastPathFrom(q, wqes{q.sq.ring, q.sq.mask}, most, budget)
 }
 
-// A wqes is where WQEs are read from: a ring, or a snapshot of one block, which every
-// index names.
+// A wqes is memory from which WQEs are read. It is a ring, or a snapshot of one block. In
+// a snapshot every index means that one block.
 type wqes struct {
 	mem  []byte
 	mask uint64 // blocks - 1
@@ -40,14 +41,14 @@ type wqes struct {
 
 func (w wqes) at(index uint64) uint64 { return index & w.mask * wqe.BlockSize }
 
-// fastPathFrom is fastPath for WQEs from the ring or from elsewhere.
+// fastPathFrom is fastPath for WQEs that are read from from, which need not be q's ring.
 func (sh *shard) fastPathFrom(q *qp, from wqes, most, budget int) (done, cost int) {
 	p := q.conn.peer
 	if !q.fastPath || sh.hooks.noFastPath || !q.connected(p) {
 		return 0, 0
 	}
 	moved := uint64(0)
-	// This read only chooses the function, which reads the WQE again.
+	// This read only chooses the function. The function reads the WQE again.
 	first := head{first: shm.BlockAt(from.mem, from.at(q.sq.done)).Word(0)}
 	switch first.opcode() {
 	case wqe.OpRDMAWrite, wqe.OpRDMARead:
@@ -65,15 +66,15 @@ func (sh *shard) fastPathFrom(q *qp, from wqes, most, budget int) (done, cost in
 	return done, cost
 }
 
-// ordinary reports whether the control segment of q's next WQE asks for nothing that only
-// the slow path does, and has nothing to be explained.
+// ordinary reports whether the fast path can handle the control segment of q's next WQE:
+// it asks for no event, and nothing about it has to be explained.
 func (q *qp) ordinary(h head) bool {
 	return h.ce() != wqe.CEEvent && (h.place() == place(q.num, q.sq.done) || !q.misplacedNews(h))
 }
 
-// completeFast ends q's next WQE, and writes its completion with a byte count if it asks
-// for one. It returns false when there was no room for the completion, which puts q into
-// error.
+// completeFast ends q's next WQE. If the WQE asks for a completion, completeFast writes one
+// with the byte count bytes. If there is no room for the completion, it puts q into error
+// and returns false.
 func (sh *shard) completeFast(q *qp, h head, bytes uint64) bool {
 	counter := uint16(q.sq.done)
 	q.sq.done++

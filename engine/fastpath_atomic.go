@@ -10,15 +10,15 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// An atomic by the fast path is one block: control, remote address, operands, and the
-// place of the result.
+// The WQE of an atomic that takes the fast path is one block: a control segment, a remote
+// address segment, the operands, and a data segment for the result.
 const (
 	fastAtomicUnits = wqe.BlockSize / wqe.UnitSize
 	fastAtomicBytes = 8
 )
 
-// fastAtomic is fastPath for fetch-and-add and compare-and-swap on 8 bytes of
-// p's memory, with the result in one piece. Byte orders are those of judgeAtomic.
+// fastAtomic is fastPath for fetch-and-add and compare-and-swap on 8 bytes of p's memory,
+// with the result in one piece. The byte orders are the same as in judgeAtomic.
 func (sh *shard) fastAtomic(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
 	if q.transport != control.QPTypeRC || p.attr.MaxDestRdAtomic == 0 || p.attr.Access&control.AccessRemoteAtomic == 0 {
 		return 0, 0, 0
@@ -54,7 +54,7 @@ func (sh *shard) fastAtomic(q, p *qp, from wqes, most, budget int) (done, cost i
 		if op == wqe.OpAtomicFA {
 			old = shm.Add(far, operand)
 		} else if old, ok = shm.CompareAndSwap(far, b.Word(5), operand); !ok {
-			break // other programs keep changing the word
+			break // other programs have changed the word at each attempt
 		}
 		binary.LittleEndian.PutUint64(near, old)
 		done++

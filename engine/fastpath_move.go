@@ -8,7 +8,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// fastInlineWrite is the most inline data of a WRITE of one block.
+// fastInlineWrite is how many bytes of inline data a WRITE of one block can have.
 const fastInlineWrite = wqe.BlockSize - dataOffset - wqe.InlineHead
 
 // fastMove is fastPath for WRITEs and READs between q and its peer p.
@@ -24,8 +24,8 @@ func (sh *shard) fastMove(q, p *qp, from wqes, most, budget int) (done, cost int
 		if !ok {
 			break
 		}
-		// The data segment first, because more than one is the most frequent reason to
-		// leave the fast path.
+		// The data segment is checked first, because a WQE with more than one data segment
+		// is the most frequent reason to leave the fast path.
 		length := b.Word(4) // byte_count:32 lkey:32
 		n := length >> 32
 		var near []byte
@@ -66,7 +66,7 @@ func (sh *shard) fastMove(q, p *qp, from wqes, most, budget int) (done, cost int
 		if !ok {
 			break
 		}
-		bytes := uint64(0) // of the completion
+		bytes := uint64(0) // byte count of the completion
 		if op == wqe.OpRDMARead {
 			copy(near, far)
 			bytes = n
@@ -83,8 +83,8 @@ func (sh *shard) fastMove(q, p *qp, from wqes, most, budget int) (done, cost int
 	return done, cost, moved
 }
 
-// fastRight returns the right that the remote key must give for a WRITE or a READ,
-// and whether it takes the fast path to p, which is connected with q.
+// fastRight returns the right that the remote key must give for a WRITE or a READ from q
+// to its peer p. ok says whether the operation can take the fast path.
 func (q *qp) fastRight(p *qp, op wqe.Opcode) (need uint32, ok bool) {
 	if op != wqe.OpRDMAWrite && op != wqe.OpRDMARead || q.allowed>>op&1 == 0 {
 		return 0, false

@@ -9,11 +9,11 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// fastInlineSend is the most inline data of a SEND of one block.
+// fastInlineSend is how many bytes of inline data a SEND of one block can have.
 const fastInlineSend = wqe.BlockSize - wqe.CtrlSize - wqe.InlineHead
 
-// fastSend is fastPath for SENDs, with or without an immediate, that fit into
-// the first piece of the receive that p has posted next in a queue of its own.
+// fastSend is fastPath for SENDs, with or without an immediate, to peers that have a
+// receive queue of their own. The message must fit into the first piece of p's next receive.
 func (sh *shard) fastSend(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
 	if p.rq.srq != nil || p.signed {
 		return 0, 0, 0
@@ -67,7 +67,7 @@ func (sh *shard) fastSend(q, p *qp, from wqes, most, budget int) (done, cost int
 		}
 		if !sh.complete(p.rq.cq, q.num, p.uidx, imm, uint32(n), sh.clock(),
 			responderTail(p.num, uint16(p.rq.done), cqe.Opcode(h.opcode().Info().Response)), attention) {
-			break // the slow path fails it
+			break // no room: the slow path completes the WQE with an error
 		}
 		p.rq.done++
 		p.client.count[control.CounterReceives]++
@@ -81,8 +81,9 @@ func (sh *shard) fastSend(q, p *qp, from wqes, most, budget int) (done, cost int
 	return done, cost, moved
 }
 
-// fastReceive returns the first piece of p's next receive, and whether a
-// message of n bytes goes into it. What follows it in the list is not looked at.
+// fastReceive returns the memory of the first piece of q's next receive. ok says whether a
+// message of n bytes fits into it. fastReceive does not read the other pieces of the
+// receive.
 func (q *qp) fastReceive(keys *keyTable, n uint64) (far []byte, ok bool) {
 	at := q.rq.done & q.rq.mask << q.rq.stride
 	length := shm.BE64At(q.rq.ring, at).Observe() // byte_count:32 lkey:32
@@ -94,5 +95,5 @@ func (q *qp) fastReceive(keys *keyTable, n uint64) (far []byte, ok bool) {
 	if k == nil || k.pd != q.pd || k.access&control.AccessLocalWrite == 0 {
 		return nil, false
 	}
-	return k.span(shm.BE64At(q.rq.ring, at+8).Observe(), room) // all of it, as the slow path asks
+	return k.span(shm.BE64At(q.rq.ring, at+8).Observe(), room) // the whole piece, as the slow path checks too
 }

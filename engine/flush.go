@@ -25,7 +25,7 @@ func (sh *shard) requesterError(q *qp, h head, s cqe.Syndrome) {
 	}
 }
 
-// receiveError flushes the next receive of p's own queue.
+// receiveError completes the next receive of p's own receive queue with syndrome s.
 func (sh *shard) receiveError(p *qp, s cqe.Syndrome) {
 	ok := sh.completeError(p.rq.cq, p.uidx, s, responderTail(p.num, uint16(p.rq.done), cqe.RespErr))
 	p.rq.done++
@@ -34,8 +34,9 @@ func (sh *shard) receiveError(p *qp, s cqe.Syndrome) {
 	}
 }
 
-// flush completes the WQEs in the queues of a QP in error, in order and within the budget
-// of a step: those announced before and those announced now, unsignaled ones too.
+// flush completes the WQEs of a QP in error with error completions, in order and within the
+// budget of a step. It flushes WQEs that were announced before the error and WQEs announced
+// since, and also unsignaled WQEs.
 func (sh *shard) flush(q *qp) (done int) {
 	for n := sh.pending(q); n > 0 && done < sh.cfg.Burst; done++ {
 		if !sh.snapshotHead(q) {
@@ -51,7 +52,7 @@ func (sh *shard) flush(q *qp) (done int) {
 		n -= uint16(blocks)
 	}
 	if q.rq.srq != nil || q.attr.State == control.StateSQE {
-		return done // receives of a shared queue stay there, and SQE stops the send queue only
+		return done // receives of an SRQ stay in it, and SQE stops the send queue only
 	}
 	for n := q.posted(); n > 0 && done < sh.cfg.Burst; done++ {
 		sh.receiveError(q, cqe.Flush)

@@ -4,26 +4,27 @@ package engine
 
 import "github.com/nicless/nicless/engine/internal/quota"
 
-// What a client makes takes memory of the device's own. It is charged when it is made, at the
-// most that it can come to, so that no client can fill the device with objects that cost it
-// nothing.
+// The objects that a client makes take memory of the device's process. Each object is charged
+// to the client's user when it is made, with the most memory that it can ever take. So no
+// client can fill the device with objects for which nobody is charged.
 
-// Memory that objects take, in bytes, with what tables and the garbage collector add.
+// These constants are the memory that objects take, in bytes. They include what tables and
+// the garbage collector add.
 const (
-	clientCost = 128 << 10 // its goroutine, and answers that it has not read (server)
+	clientCost = 128 << 10 // the client's goroutine, and answers that the client has not read (server)
 	pdCost     = 128
 	regionCost = 512
 	keyCost    = 512
 	runCost    = 64 // an entry of a list
 	cqCost     = 1 << 10
 	srqCost    = 1 << 10
-	entryCost  = 2        // an entry of an SRQ that may come back
-	qpCost     = 10 << 10 // mostly the job that it may have under way
+	entryCost  = 2        // an entry of an SRQ; it may be put back
+	qpCost     = 10 << 10 // mostly for the job that a queue pair may have
 	socketCost = 216 << 10
 )
 
-// eventBuffer is the send buffer of an event socket in bytes, of which the kernel makes
-// twice as much: events that a client does not read lie there.
+// eventBuffer is the size in bytes that is set for the send buffer of an event socket. The
+// kernel allows twice as much. The buffer holds the events that a client has not read.
 const eventBuffer = 104 << 10
 
 func (k *mkey) cost() int { return keyCost + k.room*runCost }
@@ -39,7 +40,7 @@ var socketCharge = quota.Charge{quota.Descriptors: 1, quota.Memory: socketCost}
 // refund refunds the memory of an object that is gone.
 func (c *client) refund(cost int) { c.e.ledger.Refund(c.uid, quota.Charge{quota.Memory: cost}) }
 
-// trim drops spare jobs beyond the number of queue pairs, which can need no more.
+// trim frees spare jobs if there are more than queue pairs, because no more can be needed.
 func (sh *shard) trim() {
 	if keep := len(sh.qps); len(sh.scratch.spare) > keep {
 		clear(sh.scratch.spare[keep:])

@@ -7,9 +7,11 @@ import (
 	"github.com/nicless/nicless/internal/mapholder"
 )
 
-// startHelpers starts the two processes without which clients could keep this one from
-// serving, or from ending. A sealer that is missing is tried again, and memory that is
-// not sealed stays mapped; the error is of the holder, which is missed only at the end.
+// startHelpers starts two helper processes. Without the sealer, clients could keep this
+// process from serving; without the holder (package mapholder), from ending. An error of the
+// sealer is not returned, because starting the sealer is tried again later, and memory that
+// is not sealed stays mapped until then. The error that startHelpers returns is that of the
+// holder, which is needed only when this process ends.
 func startHelpers() error {
 	_ = sealer.Start()
 	return mapholder.Start()

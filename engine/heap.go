@@ -18,7 +18,7 @@ const (
 	runCost    = 64 // an entry of a list
 	cqCost     = 1 << 10
 	srqCost    = 1 << 10
-	entryCost  = 2        // an entry of an SRQ; it may be put back
+	entryCost  = 2        // for each entry of an SRQ, because all entries may be put back
 	qpCost     = 10 << 10 // mostly for the job that a queue pair may have
 	socketCost = 216 << 10
 )

@@ -1,14 +1,14 @@
 //go:build linux && (amd64 || arm64)
 
-// Package cgroup tells what control groups leave to this process: how much time of the
-// cores, and how much memory.
+// Package cgroup tells how much time of the cores and how much memory control groups allow
+// this process.
 //
-// A process is in a control group, and each group is in another one, up to the mount. Each
-// of them may have a limit, and the least of them counts. Both versions of control groups
-// are known, and containers, where the mount is the process's own group and its name is that
-// of the host.
+// A process is in a control group, and each group is in a parent group, up to the mount. Each
+// of these groups may have a limit, and the least limit counts. The package reads both
+// versions of control groups. It also works in containers, where the mount is the process's
+// own group, but the group has the name that it has on the host.
 //
-// Both functions take the root of a file system, os.DirFS("/") or that of a test.
+// CPUQuota and MemoryLimit take the root of a file system: os.DirFS("/"), or that of a test.
 package cgroup
 
 import (
@@ -19,16 +19,16 @@ import (
 	"strings"
 )
 
-// CPUQuota returns the time of how many cores the process may use, such as 0.5. It is
-// infinite if there is no quota.
+// CPUQuota returns how much time the process may use, in cores; 0.5 is half the time of one
+// core. It returns infinity if there is no quota.
 func CPUQuota(root fs.FS) float64 { return least(root, "cpu", cpuQuotaOf) }
 
-// MemoryLimit returns how many bytes of memory the process may use. It is infinite if there
-// is no limit.
+// MemoryLimit returns how many bytes of memory the process may use. It returns infinity if
+// there is no limit.
 func MemoryLimit(root fs.FS) float64 { return least(root, "memory", memoryLimitOf) }
 
-// least returns the least limit of the groups that this process is in, with respect to a
-// controller. limitOf returns the limit of the group at dir.
+// least returns the least limit that a controller sets for the groups that this process is
+// in. limitOf returns the limit of the group at dir.
 func least(root fs.FS, controller string, limitOf func(root fs.FS, dir string) float64) float64 {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -47,8 +47,8 @@ func least(root fs.FS, controller string, limitOf func(root fs.FS, dir string) f
 	return limit
 }
 
-// mounts returns where the groups of some controllers may be mounted, if the controller that
-// is asked for is one of them. Version 2 names no controllers.
+// mounts returns the places where the groups of controllers may be mounted, if controller is
+// one of them, and otherwise nothing. In version 2 controllers is empty.
 func mounts(controllers, controller string) []string {
 	const base = "sys/fs/cgroup"
 	switch {
@@ -60,9 +60,9 @@ func mounts(controllers, controller string) []string {
 	return nil
 }
 
-// leastUpwards returns the least limit from a group up to the mount. In a container the group
-// may have the name that it has on the host; then its folder does not exist, and the mount is
-// the group.
+// leastUpwards returns the least limit of a group and its parents up to the mount. In a
+// container the group may have the name that it has on the host. Then no folder has this
+// name, and the mount is the group.
 func leastUpwards(root fs.FS, mount, group string, limitOf func(root fs.FS, dir string) float64) float64 {
 	limit := math.Inf(1)
 	for dir := path.Join(mount, path.Clean("/"+group)); ; dir = path.Dir(dir) {
@@ -73,7 +73,7 @@ func leastUpwards(root fs.FS, mount, group string, limitOf func(root fs.FS, dir 
 	}
 }
 
-// cpuQuotaOf returns the quota of one group: cpu.max, or in version 1 two files.
+// cpuQuotaOf returns the quota of one group. It is in cpu.max, or in version 1 in two files.
 func cpuQuotaOf(root fs.FS, dir string) float64 {
 	f := words(root, dir, "cpu.max") // "50000 100000", or "max 100000"
 	if len(f) != 2 {
@@ -90,7 +90,8 @@ func cpuQuotaOf(root fs.FS, dir string) float64 {
 	return time / period
 }
 
-// memoryLimitOf returns the limit of one group: memory.max, or in version 1 another file.
+// memoryLimitOf returns the limit of one group. It is in memory.max, or in version 1 in
+// another file.
 func memoryLimitOf(root fs.FS, dir string) float64 {
 	f := append(words(root, dir, "memory.max"), words(root, dir, "memory.limit_in_bytes")...) // "1073741824", or "max"
 	if len(f) != 1 {
@@ -102,7 +103,7 @@ func memoryLimitOf(root fs.FS, dir string) float64 {
 	return math.Inf(1)
 }
 
-// words returns the words of a file, none if it cannot be read.
+// words returns the words of a file. It returns none if the file cannot be read.
 func words(root fs.FS, dir, name string) []string {
 	text, _ := fs.ReadFile(root, path.Join(dir, name))
 	return strings.Fields(string(text))

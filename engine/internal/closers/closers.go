@@ -1,20 +1,21 @@
 //go:build linux && (amd64 || arm64)
 
-// Package closers closes what clients have opened, on goroutines of each user's own.
+// Package closers closes descriptors that clients have opened, on goroutines called closers.
+// Each user has closers of its own.
 //
-// Closing a descriptor that a client opened can block: a socket may linger, a file system
-// may be the client's own program. Closing a connection blocks likewise while descriptors
-// lie in it unread. So neither the device nor the goroutine that serves a client closes
-// them: closers do.
+// Closing a descriptor that a client opened can block: a socket may linger, or a file system
+// may be the client's own program. Closing a connection can block too, if there are unread
+// descriptors in it. So neither the device nor the goroutine that serves a client closes
+// these descriptors; closers do.
 //
-//   - Each user has a queue of its own, and one closer. If that closer is stuck and more
-//     waits, the user gets another, up to Each.
-//   - A closer that takes long is sent a signal. That ends every wait that the kernel
-//     calls interruptible, lingering sockets among them: the kernel sends what is left in
-//     the background.
+//   - Each user has a queue of calls, and one closer. If the closer is stuck and more calls
+//     wait, the user gets another closer, up to Each closers.
+//   - A closer that takes long is sent a signal. The signal ends every wait that the kernel
+//     calls interruptible, for example that of a lingering socket: the kernel then sends the
+//     remaining data in the background.
 //
-// What the signal does not end stops one closer: a locked file of the client's own FUSE
-// file system, for instance.
+// A wait that the signal does not end stops one closer. An example is a locked file of the
+// client's own FUSE file system.
 package closers
 
 import (
@@ -26,41 +27,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of the threads that may be stuck in closing, of all users and of each; well
-// below the 10,000 of which a Go program dies.
+// Most bounds the closers of all users together, and Each those of one user. Each closer may
+// be a thread that is stuck. Most is far below 10,000, the number of threads at which a Go
+// program ends.
 const (
 	Most = 512
 	Each = 8
 )
 
-// How long a close may take until it is first interrupted, and until then again, at the
-// most.
+// A call is interrupted first after firstInterrupt. The time to the next interruption then
+// doubles each time, up to lastInterrupt.
 const (
 	firstInterrupt = 10 * time.Millisecond
 	lastInterrupt  = time.Second
 )
 
-// Closers are goroutines that close, and what waits for them. The zero value is ready.
+// Closers are the closers and the calls that wait for them. The zero value is ready for use.
 // Safe for concurrent use.
 type Closers struct {
 	mu      sync.Mutex
-	busy    int // goroutines
-	waiting int // calls, of all users
+	busy    int // number of closers
+	waiting int // number of waiting calls, of all users
 	users   map[uint32]*queue
-	starved []*queue // of users that have no closer, because all are busy
+	starved []*queue // queues of users that have no closer because there are already Most
 }
 
-// A queue is what one user has waiting.
+// A queue holds the waiting calls of one user.
 type queue struct {
 	user    uint32
 	calls   []func()
-	busy    int // closers that work on it
-	stuck   int // of these, how many have been interrupted already
+	busy    int // number of closers that work on this queue
+	stuck   int // how many of these closers have been interrupted in their present call
 	starved bool
 }
 
-// Add has f called by a closer of the user's, after what the user has waiting. It does
-// not wait.
+// Add has f called by a closer of the user, after the calls that the user already has
+// waiting. Add itself does not wait.
 func (c *Closers) Add(user uint32, f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,15 +79,15 @@ func (c *Closers) Add(user uint32, f func()) {
 	c.staff(q)
 }
 
-// Waiting returns how many calls no closer has begun.
+// Waiting returns the number of calls that no closer has begun yet.
 func (c *Closers) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waiting
 }
 
-// Clogged reports whether all the closers that a user may have are stuck, so that its
-// next call would wait behind those.
+// Clogged reports whether all the closers that a user may have are stuck. The user's next
+// call would then have to wait for one of them.
 func (c *Closers) Clogged(user uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,8 +95,8 @@ func (c *Closers) Clogged(user uint32) bool {
 	return q != nil && q.stuck >= Each
 }
 
-// staff starts a closer for a queue if it needs one and may have one. Half of all closers
-// are for users that have none.
+// staff starts a closer for a queue if the queue needs one and may have one. Half of Most is
+// reserved for users that have no closer.
 func (c *Closers) staff(q *queue) {
 	switch {
 	case len(q.calls) == 0 || q.busy > q.stuck || q.starved:
@@ -110,7 +112,7 @@ func (c *Closers) staff(q *queue) {
 
 // work makes the calls of one user until none is left.
 func (c *Closers) work(q *queue) {
-	runtime.LockOSThread() // the thread is interrupted
+	runtime.LockOSThread() // because signals are sent to this thread
 	defer runtime.UnlockOSThread()
 	thread := unix.Gettid()
 	for {
@@ -131,7 +133,8 @@ func (c *Closers) work(q *queue) {
 	}
 }
 
-// leave takes a closer off a queue, and gives it to a queue that has none.
+// leave is called when a closer leaves a queue and ends. It starts a closer for a queue that
+// has none.
 func (c *Closers) leave(q *queue) {
 	q.busy--
 	c.busy--
@@ -168,8 +171,8 @@ func (c *Closers) interrupt(q *queue, thread int) *interruption {
 	return i
 }
 
-// signal interrupts the thread, by the signal that Go's own scheduler uses and programs
-// do not see.
+// signal interrupts the thread by SIGURG, the signal that Go's own scheduler uses and that
+// programs do not notice.
 func (i *interruption) signal() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -188,7 +191,7 @@ func (i *interruption) signal() {
 	i.timer.Reset(i.wait)
 }
 
-// end is called when the call has returned. No signal comes after it.
+// end is called when the call has returned. No signal is sent after end.
 func (i *interruption) end() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -1,19 +1,20 @@
 //go:build linux && (amd64 || arm64)
 
-// Package copying copies transfers that no cache holds, by the faster of two ways.
+// Package copying copies transfers that are too long for any cache. It uses the faster of two
+// ways.
 //
-// A cached copy is Go's copy of a slice. A non-temporal copy has stores that
-// bypass the caches (cpu.CopyNonTemporal): it does not read a line of the target before it
-// is overwritten, and it leaves what other threads have in the caches. Which of them is
-// faster depends on the machine and on the memory, by a factor of two either way
-// (docs/design/0013-copying.md), so a Copier finds out by measuring.
+// A cached copy is Go's copy of a slice. A non-temporal copy uses stores that bypass the
+// caches (cpu.CopyNonTemporal). It does not read a line of the target before it overwrites
+// the line, and it does not evict from the caches what other threads have there. Either way
+// can be twice as fast as the other. Which way is faster depends on the machine and on the
+// memory (docs/design/0013-copying.md), so a Copier measures.
 //
-// A stretch is a number of bytes that are copied the same way. In a trial, stretches of
-// both ways take turns, in pairs; the way that wins more of the pairs is kept for a
-// long stretch, until the next trial.
+// A stretch is a number of bytes that are copied the same way. In a trial, stretches of the
+// two ways alternate, in pairs. The way that wins more of the pairs is then used for a long
+// stretch, until the next trial.
 //
-// The engine has a Copier for each client, so that the memory of one client decides
-// nothing for another, and each worker thread has one for all clients.
+// The engine's thread has a Copier for each client, so that the memory of one client does not
+// decide how that of another is copied. Each worker thread has one Copier for all clients.
 package copying
 
 import (
@@ -24,20 +25,19 @@ import (
 // A Copier copies bytes and learns which way is faster. Its zero value begins with a
 // trial. Not safe for concurrent use.
 type Copier struct {
-	nonTemporal bool   // the way of this stretch
-	best        bool   // likewise: the way that won the last trial
+	nonTemporal bool   // this stretch is copied by the non-temporal copy
+	best        bool   // the non-temporal copy won the last trial
 	left        int    // bytes of this stretch that are still to be copied
-	pairs       int    // of stretches that are left of this trial; 0: there is no trial
-	wins        int    // of the non-temporal copy in this trial
-	cycles      uint64 // that this stretch has taken
-	other       uint64 // that the stretch before it took, copied the other way
+	pairs       int    // pairs of stretches left in this trial; 0: no trial is running
+	wins        int    // pairs of this trial that the non-temporal copy has won
+	cycles      uint64 // cycles that this stretch has taken
+	other       uint64 // cycles that the stretch before took, which was copied the other way
 	rest        int    // bytes between the last trial and the next; 0: there was no trial yet
 }
 
-// The stretches of a trial are long beside the first levels of cache. Which way wins is
-// a matter of the majority because a stretch during which the thread was interrupted
-// loses its comparison. The rest between two trials doubles as long as they find the
-// same.
+// The stretches of a trial are long compared with the first levels of cache. A trial has
+// several pairs, because a stretch during which the thread was interrupted loses its pair. The
+// rest between two trials doubles as long as trials have the same result.
 const (
 	trialBytes = 1 << 20
 	trialPairs = 7
@@ -45,10 +45,11 @@ const (
 	lastRest   = 64 << 30
 )
 
-// Threshold returns the number of bytes from which on a transfer should go through a
-// Copier, given the size of the largest cache. Such a transfer has a source and a
-// destination, so at its end nothing of its beginning is left in a cache of that size.
-// Where the processor has no non-temporal copy, no transfer is so long.
+// Threshold returns the least number of bytes that a transfer should have to be copied by a
+// Copier. cache is the size of the largest cache in bytes. The source and the destination of
+// such a transfer together fill the cache, so at the end of the transfer the cache holds
+// nothing of its beginning. If the processor has no non-temporal copy, Threshold returns
+// more bytes than any transfer has.
 func Threshold(cache int) uint64 {
 	if !cpu.CanCopyNonTemporal {
 		return ^uint64(0)
@@ -56,18 +57,18 @@ func Threshold(cache int) uint64 {
 	return uint64(max(cache/2, trialBytes))
 }
 
-// Fixed returns a Copier that copies the next n bytes, n > 0, one way, and then begins a
-// trial. For tests.
+// Fixed returns a Copier that copies the next n bytes (n > 0) the given way, and then begins
+// a trial. For tests.
 func Fixed(nonTemporal bool, n int) Copier {
 	return Copier{nonTemporal: nonTemporal, left: n, rest: 1}
 }
 
-// Left returns how many bytes are still to be copied before the Copier may change the
-// way. For tests.
+// Left returns how many bytes are still to be copied before the Copier may use the other way.
+// For tests.
 func (c *Copier) Left() int { return c.left }
 
-// Copy does what the builtin copy does. It is meant for pieces that take microseconds:
-// in a trial it reads the clock twice.
+// Copy does what the builtin copy does. It is meant for pieces that take microseconds, because
+// it reads the clock twice in a trial.
 func (c *Copier) Copy(dst, src []byte) int {
 	if c.left <= 0 {
 		c.nextStretch()
@@ -89,10 +90,10 @@ func (c *Copier) Copy(dst, src []byte) int {
 	return n
 }
 
-// nextStretch begins another stretch. In a pair the cached copy comes first.
+// nextStretch begins another stretch. In each pair the cached copy comes first.
 func (c *Copier) nextStretch() {
 	switch {
-	case c.pairs == 0: // the rest is over: a trial begins
+	case c.pairs == 0: // the rest is over, so a trial begins
 		c.pairs, c.wins, c.nonTemporal, c.left = trialPairs, 0, false, trialBytes
 	case !c.nonTemporal:
 		c.nonTemporal, c.left = true, trialBytes
@@ -109,7 +110,7 @@ func (c *Copier) nextStretch() {
 	c.cycles, c.other = 0, c.cycles
 }
 
-// decide ends a trial: the stretch that begins is the rest until the next one.
+// decide ends a trial, and begins the stretch that is the rest until the next trial.
 func (c *Copier) decide(nonTemporal bool) {
 	if c.rest == 0 || nonTemporal != c.best {
 		c.rest = firstRest

@@ -13,48 +13,49 @@ import (
 )
 
 // Programs that use verbs poll their completion queues without a pause. Where such programs
-// outnumber the cores, a thread that spins uses up its time slice, is preempted for
-// milliseconds, and each message waits for that. A thread that sleeps, however briefly, is
-// given a core at once when it wakes. So an engine that finds that it was preempted takes
-// short naps (docs/design/0016-crowded-cores.md).
+// outnumber the cores, a thread that spins uses up its time slice and is preempted for
+// milliseconds, during which messages wait. A thread that sleeps, however briefly, is given a
+// core at once when it wakes. So an engine that finds that it was preempted takes short naps
+// (docs/design/0016-crowded-cores.md).
 
-// gapTime is how long the engine must have been kept from its core to call its cores
-// contended: as long as another thread's time slice, longer than an interrupt or the work of a
-// kernel thread.
+// gapTime is for how long the engine must have been preempted for its cores to count as
+// contended. It is about another thread's time slice, and longer than an interrupt or the work
+// of a kernel thread.
 const gapTime = time.Millisecond
 
-// holdTime is how long cores count as contended after the engine was preempted. Then the
-// kernel is asked whether more threads want to run than the engine has cores; if not, the
-// engine spins again. If that turns out to be wrong, the next time is twice as long.
+// holdTime is for how long cores count as contended after the engine was preempted. When this
+// time is over, the kernel is asked whether more threads want to run than the engine has
+// cores. If not, the engine spins again. If it is then preempted again soon, its cores count
+// as contended for twice as long as before, up to holdMost.
 const (
 	holdTime = 250 * time.Millisecond
 	holdMost = 4 * time.Second
 )
 
-// While cores are contended, the engine checks its queues so many times, then naps. Naps grow
-// with the time without work.
+// While cores are contended, the engine checks its queues checksPerNap times, and then naps.
+// The longer it has had no work, the longer its naps are.
 const (
 	checksPerNap = 20
 	shortestNap  = 10 * time.Microsecond
-	napShare     = 8 // a nap is that part of the time without work
+	napShare     = 8 // a nap is one napShare-th of the time without work
 )
 
-// NapTime is how long the engine naps because of contended cores; after so long without work
-// it sleeps as if they were not contended.
+// NapTime is for how long after its last work the engine takes these naps. After that it
+// sleeps as it does while its cores are not contended.
 const NapTime = 10 * time.Millisecond
 
 // A Contention tells whether other threads want the cores of the calling thread. A check is a
-// visit of the engine's to its queues that found nothing to do; times are device clock
-// readings. Not safe for concurrent use.
+// visit of the engine to its queues that found nothing to do. Times are device clock readings.
+// Not safe for concurrent use.
 type Contention struct {
 	checked     uint64        // time of the last check; 0: the thread has worked or slept since
-	preemptions int64         // how often the thread had been preempted by then
-	count       func() int64  // returns how often that is now
-	until       uint64        // cores count as contended until then
-	contended   bool          // whether they did at the last check
-	hold        time.Duration // for how long they did, the last time
-	checks      int           // since there was work or a nap
-	cores       int           // that the thread may run on
+	preemptions int64         // how often the thread had been preempted at the last check
+	count       func() int64  // returns how often the thread has been preempted so far
+	until       uint64        // time until which cores count as contended
+	contended   bool          // cores counted as contended at the last check
+	hold        time.Duration // for how long cores count as contended after the last preemption
+	checks      int           // number of checks since there was work or a nap
+	cores       int           // number of cores that the thread may run on
 }
 
 // NewContention returns a Contention of the calling thread.
@@ -68,8 +69,9 @@ func NewContention() (c Contention) {
 	return c
 }
 
-// Check reports whether cores are contended. It is called at each check. A preemption that
-// took more than a millisecond since the last one says so.
+// Check reports whether cores are contended. It is called at each check. Cores count as
+// contended if since the last check the thread was preempted and more than gapTime has
+// passed.
 func (c *Contention) Check(now uint64) bool {
 	if c.checked != 0 && now-c.checked > clock.Cycles(gapTime) {
 		if n := c.count(); n != c.preemptions {
@@ -94,18 +96,19 @@ func (c *Contention) preempted(now uint64) {
 	c.until = now + clock.Cycles(c.hold)
 }
 
-// Contended returns what the last Check did.
+// Contended returns what the last call of Check returned.
 func (c *Contention) Contended() bool { return c.contended }
 
-// Worked notes that the check found work: the time that it took is no preemption.
+// Worked notes that the engine has found work. The time that the work took does not count as
+// a preemption.
 func (c *Contention) Worked() { c.checked, c.checks = 0, 0 }
 
 // Slept notes that the thread has slept since the last check.
 func (c *Contention) Slept() { c.checked = 0 }
 
-// Nap is called after a Check that returned true. It returns how long the thread is to
-// sleep now, at most longest, given the time since its last work; 0 is to check once more
-// instead.
+// Nap is called after a Check that returned true. It returns how long the thread should sleep
+// now, which is at most longest. 0 means that the thread should check once more instead. idle
+// is the time since the thread's last work.
 func (c *Contention) Nap(idle, longest time.Duration) time.Duration {
 	if c.checks++; c.checks <= checksPerNap {
 		return 0
@@ -114,7 +117,8 @@ func (c *Contention) Nap(idle, longest time.Duration) time.Duration {
 	return min(max(idle/napShare, shortestNap), longest)
 }
 
-// runnable returns how many threads of the system run or want to, this one among them.
+// runnable returns how many threads of the system run or want to run, including the calling
+// thread.
 func runnable() (n int) {
 	text, err := os.ReadFile("/proc/loadavg") // 0.20 0.18 0.12 3/345 11206
 	if err != nil {

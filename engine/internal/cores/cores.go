@@ -1,15 +1,16 @@
 //go:build linux && (amd64 || arm64)
 
-// Package cores is what the engine knows and asks of the cores that its threads run on.
+// Package cores places the engine's threads on cores, and tells whether other threads want
+// the same cores.
 //
 // Files, in reading order:
 //
 //	cores.go       the cores that a thread may run on
 //	slice.go       how long a thread runs at a time
-//	contention.go  whether other threads want the engine's cores, and what it does then
+//	contention.go  whether other threads want the engine's cores, and what the engine does then
 //
 // A core is what Linux calls a CPU, and is named by its number. The cores that are allowed to
-// a thread are those of its affinity mask, which a cpuset or taskset restricts.
+// a thread are those of its affinity mask. A cpuset or taskset can restrict the mask.
 package cores
 
 import (
@@ -23,14 +24,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnavailable reports cores that a thread cannot be put on. Its text is the prefix of the
-// engine's errors.
+// ErrUnavailable is the error for cores on which a thread cannot be put. Its text is the
+// prefix of the engine's errors.
 var ErrUnavailable = errors.New("engine")
 
-// Pin puts the calling thread, which its goroutine has locked, on the cores own, or if that
-// is nil, on all cores that are allowed except those of workers. It does nothing if both are
-// nil. unpin undoes it. The error is ErrUnavailable if the thread or a worker cannot be where
-// it is to be.
+// Pin puts the calling thread on the cores own. If own is nil, Pin puts the thread on all
+// cores that are allowed, except those of workers. If both are nil, Pin does nothing. The
+// goroutine must be locked to the thread. unpin undoes Pin. The error is ErrUnavailable if the
+// thread or a worker cannot run on its cores.
 func Pin(own, workers []int) (unpin func(), err error) {
 	if own == nil && workers == nil {
 		return func() {}, nil
@@ -49,7 +50,7 @@ func Pin(own, workers []int) (unpin func(), err error) {
 	return func() { _ = unix.SchedSetaffinity(0, &allowed) }, nil
 }
 
-// PinWorker puts the calling thread on one core, for good.
+// PinWorker puts the calling thread on one core. This cannot be undone.
 func PinWorker(core int) error {
 	var set unix.CPUSet
 	set.Set(core)
@@ -59,9 +60,9 @@ func PinWorker(core int) error {
 	return nil
 }
 
-// choose returns the cores of the thread that Pin is for.
+// choose returns the cores on which Pin puts the thread.
 func choose(allowed unix.CPUSet, own, workers []int) (set unix.CPUSet, err error) {
-	var taken unix.CPUSet // by workers
+	var taken unix.CPUSet // the cores of workers
 	for _, core := range workers {
 		switch {
 		case core < 0 || !allowed.IsSet(core):
@@ -113,7 +114,7 @@ func whyUnavailable(root fs.FS, core int) string {
 	return "does not exist or is off"
 }
 
-// list returns cores as the kernel writes them: 0-3,8.
+// list returns the cores of a set in the form that the kernel uses, such as 0-3,8.
 func list(set *unix.CPUSet) string {
 	var parts []string
 	for core, left := 0, set.Count(); left > 0; core++ {

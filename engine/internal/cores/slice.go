@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slice is how long a thread asks to run at a time. The shorter its slice, the sooner a
-// thread is given a core when it wakes (Linux 6.12; older kernels ignore it).
+// slice is the time slice that a thread asks for. The shorter its slice is, the sooner a
+// thread is given a core when it wakes (Linux 6.12; older kernels ignore the request).
 const slice = 100 * time.Microsecond
 
 // ShortenSlice asks the kernel for short time slices for the calling thread, until undo is
-// called on the same thread. Threads with real-time or batch policies are left alone.
+// called on the same thread. It does nothing for threads with real-time or batch policies.
 func ShortenSlice() (undo func()) {
 	attr, err := unix.SchedGetAttr(0, 0)
 	if err != nil {

@@ -8,10 +8,11 @@ import (
 )
 
 // A Budget is a number of lines for each period of time. A user may have no more lines than
-// the user leaves for everybody else, and of the user's part a speaker no more than it leaves
-// for the user's other speakers. So lines of one user cannot keep another's from the log.
-// Lines that are held back are counted, and the count is said with the next line. Safe for
-// concurrent use.
+// it leaves for all other users. A user may have several speakers, and half of the budget is
+// the most that they can have together. A speaker may have no more of this half than it
+// leaves for the user's other speakers. So the lines of one user cannot keep the lines of
+// another user out of the log. Lines that are held back are counted, and Take returns the
+// count with the next line. Safe for concurrent use.
 type Budget struct {
 	limit  int
 	period time.Duration
@@ -20,33 +21,34 @@ type Budget struct {
 	mu       sync.Mutex
 	current  int64               // number of the period; 0: none yet
 	written  int                 // lines in this period
-	held     int                 // lines held back of users without an account
+	held     int                 // lines held back, of users without an account
 	accounts map[uint32]*account // by user
 }
 
-// An account is of a user that has written lines in this period or the last one.
+// An account belongs to a user that has written lines in this period or the last one.
 type account struct {
-	written int // in this period
-	held    int // not yet said
+	written int // lines written in this period
+	held    int // lines held back that Take has not returned yet
 }
 
-// A Speaker is one of several parties whose lines count against one user, such as a client.
-// Its zero value has written nothing. nic.Speaker converts to it.
+// A Speaker is one of several parties, such as clients, whose lines count for the same user.
+// Its zero value has written nothing. A nic.Speaker can be converted to a Speaker.
 type Speaker struct {
 	Span  int64 // number of the period that Spent is about
 	Spent int   // lines in that period
 }
 
-// NewBudget returns a budget of so many lines in each period.
+// NewBudget returns a budget of limit lines in each period.
 func NewBudget(limit int, period time.Duration) *Budget {
 	start := time.Now()
 	return &Budget{limit: limit, period: period, accounts: make(map[uint32]*account),
 		clock: func() time.Duration { return time.Since(start) }}
 }
 
-// Take reports whether a line of a user, and of a speaker unless that is nil, may be
-// written now, and if so, how many lines of the user have been held back since the last
-// one; lines of users without an account are added to the next line of any user.
+// Take reports whether a line of a user may be written now. who is the speaker whose line it
+// is, or nil. If the line may be written, held is the number of the user's lines that have
+// been held back since its last line. held also includes the lines that were held back of
+// users without an account, whichever user takes the next line.
 func (b *Budget) Take(user uint32, who *Speaker) (held int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +70,7 @@ func (b *Budget) Take(user uint32, who *Speaker) (held int, ok bool) {
 		if known {
 			u.held++
 		} else {
-			b.held++ // an account for every user could cost any amount of memory
+			b.held++ // accounts for all these users could take any amount of memory
 		}
 		return 0, false
 	}
@@ -83,8 +85,8 @@ func (b *Budget) Take(user uint32, who *Speaker) (held int, ok bool) {
 	return held, true
 }
 
-// nextPeriod begins another period. It closes accounts of users that have written nothing
-// in the last one.
+// nextPeriod begins another period. It closes the accounts of users that have written
+// nothing in the last period.
 func (b *Budget) nextPeriod(now int64) {
 	b.current, b.written = now, 0
 	for user, u := range b.accounts {
@@ -96,14 +98,14 @@ func (b *Budget) nextPeriod(now int64) {
 	}
 }
 
-// SetClock has the budget take the time from a clock that begins at 0. For tests.
+// SetClock makes the budget take the time from another clock, which begins at 0. For tests.
 func (b *Budget) SetClock(clock func() time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.clock = clock
 }
 
-// EndPeriod has the next line begin another period. For tests.
+// EndPeriod makes the next line begin another period. For tests.
 func (b *Budget) EndPeriod() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

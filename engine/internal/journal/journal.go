@@ -1,16 +1,16 @@
 //go:build linux && (amd64 || arm64)
 
-// Package journal is the device's way to its log: a Journal writes lines to a slog.Logger
-// without ever waiting for it, and a Budget bounds how many lines users can cause.
+// Package journal writes the device's log. A Journal writes lines to a slog.Logger without
+// ever waiting for it, and a Budget bounds how many lines users can cause.
 //
 // Files, in reading order:
 //
-//	journal.go  a queue of lines before a logger that may be slow
-//	budget.go   parts of a number of lines: of all users, of a user, of a speaker
+//	journal.go  a queue of lines for a logger that may be slow
+//	budget.go   how many lines all users, one user and one speaker may cause
 //
-// A line is said to be held back when it is not written because a budget is used up, or
-// lost when the logger is too slow. Lines of both kinds are counted, and a later line says
-// how many there were.
+// A line that is not written because a budget is used up is held back. A line that is not
+// written because the logger is too slow is lost. Lines of both kinds are counted, and a
+// later line says how many there were.
 package journal
 
 import (
@@ -20,16 +20,17 @@ import (
 	"time"
 )
 
-// A Journal carries lines to a slog.Logger and never waits for it: the reader of the log
-// may be slow, or gone, while the device serves others. Lines for which there is no room are
-// counted, and the count is written later. Safe for concurrent use.
+// A Journal passes lines to a slog.Logger and never waits for it, because the reader of the
+// log may be slow, or gone, and the device still has to serve its clients. Lines for which
+// there is no room are lost and counted, and the count is written later. Safe for concurrent
+// use.
 type Journal struct {
 	logger *slog.Logger // nil: nothing is written
 
 	mu    sync.Mutex
 	lines []line
-	lost  int
-	busy  chan struct{} // closed when the writer goroutine has no more to do; nil: there is none
+	lost  int           // lines lost since the last line that said so
+	busy  chan struct{} // closed when the writer goroutine ends; nil: no such goroutine
 }
 
 type line struct {
@@ -52,8 +53,8 @@ func (j *Journal) Enabled(level slog.Level) bool {
 	return j.logger != nil && j.logger.Enabled(context.Background(), level)
 }
 
-// Log writes a line, as slog.Logger's method does, but returns at once. It has no budget:
-// lines that a client can cause are counted by the caller.
+// Log writes a line, as slog.Logger's method does, but returns at once. It checks no Budget.
+// The caller does that for lines that a client can cause.
 func (j *Journal) Log(level slog.Level, text string, attrs ...any) {
 	if !j.Enabled(level) {
 		return
@@ -93,7 +94,7 @@ func (j *Journal) write(done chan struct{}) {
 	}
 }
 
-// Flush waits until every line so far has been written, at most for d.
+// Flush waits until all lines passed to Log so far have been written, but at most for d.
 func (j *Journal) Flush(d time.Duration) {
 	j.mu.Lock()
 	busy := j.busy
@@ -107,7 +108,8 @@ func (j *Journal) Flush(d time.Duration) {
 	}
 }
 
-// Lost returns how many lines have been lost and not been said to be. For tests.
+// Lost returns how many lines have been lost without a line in the log that says so. For
+// tests.
 func (j *Journal) Lost() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -4,13 +4,13 @@
 // shared receive queues.
 //
 // A Sequence goes through all numbers in an order that only the holder of a random key
-// knows, and then again in the same order. So the number of an object that has ended comes
-// back only after all others have been given out, and a client cannot tell the next
-// numbers from the last ones. docs/design/0018-who-is-connected.md says why that matters.
+// knows, and then again in the same order. So the number of an object that has ended is given
+// out again only after all other numbers, and a client cannot predict the next numbers from
+// the last ones. docs/design/0018-who-is-connected.md says why that matters.
 //
-// The order is a permutation: a Feistel network over two halves of 12 bits whose round
-// function is AES. It takes no memory. A shuffled list of all numbers would take 48 MiB, and
-// a list of the numbers given out lately would be as long.
+// The order is a permutation, computed by a Feistel network over two halves of 12 bits whose
+// round function is AES. So it takes no memory. A shuffled list of all numbers would take
+// 48 MiB, and a list of the numbers given out lately would be as long.
 package numbers
 
 import (
@@ -23,13 +23,13 @@ import (
 // A Sequence gives out the numbers of one kind of object. Not safe for concurrent use.
 type Sequence struct {
 	round   cipher.Block        // the round function
-	next    uint32              // place in the order; bits above the lower 24 do not count
-	in, out [aes.BlockSize]byte // of a round; fields, because an interface's arguments are on the heap
+	next    uint32              // place in the order, modulo 2^24
+	in, out [aes.BlockSize]byte // input and output of a round; as local variables they would be allocated
 }
 
-// rounds is as many as FF1 of NIST SP 800-38G has, of which this is the simplest case.
-// Small halves need many rounds: with 4 or 6, an observer who has seen enough numbers can
-// tell something about the next ones.
+// rounds is the number of rounds of FF1 of NIST SP 800-38G. This network is the simplest case
+// of FF1. Small halves need many rounds: with 4 or 6 rounds, an observer of enough numbers
+// could learn something about the next ones.
 const rounds = 10
 
 const (
@@ -38,7 +38,7 @@ const (
 	halfMask   = 1<<halfBits - 1
 )
 
-// New returns a Sequence whose key is read from random, which does not fail.
+// New returns a Sequence whose key is read from random. Reads from random must not fail.
 func New(random io.Reader) *Sequence {
 	var key [16]byte
 	_, _ = io.ReadFull(random, key[:])
@@ -49,9 +49,9 @@ func New(random io.Reader) *Sequence {
 	return &Sequence{round: b}
 }
 
-// Next returns the next number that is not a key of taken, which has far fewer than 2^24
-// keys. It never returns 2^24-1 or a number below 16: as numbers of queue pairs, 0, 1 and
-// 0xffffff have a meaning of their own in InfiniBand.
+// Next returns the next number that is not a key of the map taken. taken must have far fewer
+// than 2^24 keys. Next never returns 2^24-1 or a number below 16, because 0, 1 and 0xffffff
+// have special meanings in InfiniBand as numbers of queue pairs.
 func Next[V any](s *Sequence, taken map[uint32]V) uint32 {
 	for {
 		number := s.At(s.next)
@@ -76,5 +76,5 @@ func (s *Sequence) At(place uint32) uint32 {
 // Place returns the place of the number that Next tries first. For tests.
 func (s *Sequence) Place() uint32 { return s.next }
 
-// SetPlace has Next begin at a place. For tests.
+// SetPlace makes Next continue at a place. For tests.
 func (s *Sequence) SetPlace(place uint32) { s.next = place }

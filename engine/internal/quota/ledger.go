@@ -15,16 +15,17 @@ type Ledger struct {
 	owners *owners
 
 	mu     sync.Mutex
-	limits Charge               // of all users together
-	source [numResources]string // what each limit comes from, for people
-	taken  Charge               // by all users together, without debts
+	limits Charge               // what all users together may have
+	source [numResources]string // what each limit comes from, in words
+	taken  Charge               // what all users together have, without debts
 	users  map[uint32]*Charge   // what users have, without debts, by the uid that pays
-	debts  map[uint32]int       // descriptors beyond users' parts, by the uid that pays
+	debts  map[uint32]int       // debts: descriptors beyond users' parts, by the uid that pays
 	others map[uint32]*other    // uids for which another uid pays
 }
 
-// An other is a uid for which another uid pays. It is kept as long as it has something, so
-// that its refunds go to the user that was charged, whatever /etc/subuid says by then.
+// An other is a uid for which another uid pays. The entry is kept as long as something is
+// charged for the uid. So refunds go to the user that was charged, even if /etc/subuid has
+// changed since.
 type other struct {
 	payer uint32
 	has   Charge
@@ -37,8 +38,8 @@ func New() *Ledger {
 	return l
 }
 
-// Take charges a user, or returns an error that says what the user cannot have; nothing is
-// charged then. The error is a *control.Error with CodeLimit.
+// Take charges a user, or charges nothing and returns an error that says what the user
+// cannot have. The error is a *control.Error with CodeLimit.
 func (l *Ledger) Take(uid uint32, c Charge) error {
 	payer := l.lockFor(uid)
 	defer l.mu.Unlock()
@@ -53,10 +54,10 @@ func (l *Ledger) Take(uid uint32, c Charge) error {
 	return nil
 }
 
-// Incur charges a user for what it has already. Descriptors beyond the user's part become a
-// debt. The error says that the user then has well more than its part, so that it should get
-// no service: a user at its limit may still make a request that brings a descriptor for a
-// moment. The charge is made in any case.
+// Incur charges a user for what the user has already. Descriptors beyond the user's part
+// become a debt. The charge is made in any case. An error says that the user now has so much
+// more than its part that it should get no service. A small excess is no error, so that a
+// user at its limit may still make a request that brings a descriptor for a moment.
 func (l *Ledger) Incur(uid uint32, c Charge) error {
 	payer := l.lockFor(uid)
 	defer l.mu.Unlock()
@@ -74,7 +75,8 @@ func (l *Ledger) Incur(uid uint32, c Charge) error {
 	return nil
 }
 
-// describe names a user, and the uid that it pays for if that is another one.
+// describe returns the name of a user for messages. If the user pays for another uid, the
+// name includes that uid.
 func describe(uid, payer uint32) string {
 	if uid == payer {
 		return fmt.Sprintf("user %d", uid)
@@ -82,7 +84,7 @@ func describe(uid, payer uint32) string {
 	return fmt.Sprintf("user %d, to whom %s gives uid %d,", payer, subuidPath, uid)
 }
 
-// Refund gives back what has been charged. Debts come first.
+// Refund takes back a charge. It reduces the user's debt first.
 func (l *Ledger) Refund(uid uint32, c Charge) {
 	payer := l.lockFor(uid)
 	defer l.mu.Unlock()
@@ -137,7 +139,8 @@ func (l *Ledger) SetLimit(r Resource, limit int, source string) {
 	l.limits[r], l.source[r] = limit, source
 }
 
-// SetOwners has the ledger read other files than /etc/subuid and /etc/passwd. For tests.
+// SetOwners makes the ledger read other files instead of /etc/subuid and /etc/passwd. For
+// tests.
 func (l *Ledger) SetOwners(subuid, passwd string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,9 +156,9 @@ func (l *Ledger) has(payer uint32) (c Charge) {
 	return c
 }
 
-// lockFor locks l and returns the uid that pays for a uid. That is the one that has paid so
-// far, as long as there is anything to pay for. Otherwise the system is asked, without the
-// lock.
+// lockFor locks l and returns the uid that pays for a uid. As long as anything is charged for
+// the uid, the payer does not change. Otherwise lockFor looks the payer up in the files of
+// owners, and does not hold the lock while it does that.
 func (l *Ledger) lockFor(uid uint32) (payer uint32) {
 	l.mu.Lock()
 	if payer, ok := l.known(uid); ok {
@@ -171,7 +174,7 @@ func (l *Ledger) lockFor(uid uint32) (payer uint32) {
 	return payer
 }
 
-// known returns the payer of a uid that has something.
+// known returns the payer of a uid, if anything is charged for the uid.
 func (l *Ledger) known(uid uint32) (payer uint32, ok bool) {
 	if o := l.others[uid]; o != nil {
 		return o.payer, true
@@ -179,7 +182,8 @@ func (l *Ledger) known(uid uint32) (payer uint32, ok bool) {
 	return uid, l.users[uid] != nil || l.debts[uid] != 0
 }
 
-// add adds a charge with a sign to what a payer and all users have.
+// add adds a charge to what a payer and all users together have, or subtracts it if sign is
+// -1.
 func (l *Ledger) add(uid, payer uint32, c Charge, sign int) {
 	u := l.users[payer]
 	if u == nil {
@@ -196,7 +200,7 @@ func (l *Ledger) add(uid, payer uint32, c Charge, sign int) {
 	l.addOther(uid, payer, c, sign)
 }
 
-// addOther notes a charge of a uid for which another one pays.
+// addOther notes a charge for a uid, if another uid pays for it.
 func (l *Ledger) addOther(uid, payer uint32, c Charge, sign int) {
 	if uid == payer {
 		return

@@ -18,17 +18,17 @@ import (
 // maxConnections stays well below 10,000, the number of threads at which a Go program ends.
 const maxConnections = 1 << 12
 
-// maxAddressSpace leaves half of the 128 TiB of a process to the device: a Go program that
-// cannot map more heap ends.
+// maxAddressSpace leaves half of the 128 TiB of a process to the device, because a Go program
+// that cannot map more heap ends.
 const maxAddressSpace = 64 << 40
 
-// maxMemory bounds the device's own memory for objects of clients. An object costs so much
-// that numbers cannot run short either: an eighth of the indices of keys, or of the numbers
-// of queues, is in use at most.
+// maxMemory bounds the device's own memory for objects of clients. It also keeps numbers from
+// running short: with what each object costs, at most an eighth of the indices of keys, or of
+// the numbers of queues, can be in use.
 const maxMemory = 1 << 30
 
-// systemLimits returns the limits of this process, less the part that is left to the device
-// itself, and what each of them comes from.
+// systemLimits returns the limits of this process, without the part that is kept for the
+// device itself, and what each limit comes from.
 func systemLimits() (limits Charge, source [numResources]string) {
 	maps := maxMappings()
 	limits[Mappings] = maps / 4 * 3
@@ -53,7 +53,8 @@ func systemLimits() (limits Charge, source [numResources]string) {
 	return limits, source
 }
 
-// Rlimit returns a resource limit of this process, such as RLIMIT_NOFILE, at most most.
+// Rlimit returns a resource limit of this process, such as RLIMIT_NOFILE. If the limit is
+// greater than most, Rlimit returns most.
 func Rlimit(what, most int) int {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(what, &r); err != nil {
@@ -73,8 +74,9 @@ func maxMappings() int {
 	return 65530 // the kernel's default
 }
 
-// maxRegionBytes returns how many bytes all regions may have. If regions hold more than there
-// is memory, the kernel ends a process, and prefers one that has mapped much of it.
+// maxRegionBytes returns how many bytes all regions together may have. If regions held more
+// than the system's memory, the kernel would kill a process, and it prefers processes that
+// have mapped much memory, such as the device's.
 func maxRegionBytes(root fs.FS) (limit int, source string) {
 	least, source := math.Inf(1), "the system does not say how much memory it has"
 	text, _ := fs.ReadFile(root, "proc/meminfo")
@@ -89,8 +91,9 @@ func maxRegionBytes(root fs.FS) (limit int, source string) {
 	return int(min(least, maxAddressSpace)) / 4 * 3, source
 }
 
-// maxPipePages returns how many pages of pipes the kernel allows the device's own user, in all
-// processes together. There is no limit for a process that may exceed limits.
+// maxPipePages returns how many pages of pipes clients may cause the device to have. The
+// kernel limits these pages for the device's own user, in all its processes together. There
+// is no limit if the process has the right to exceed it.
 func maxPipePages() (limit int, source string) {
 	const unlimited = 1 << 30
 	b, err := os.ReadFile("/proc/sys/fs/pipe-user-pages-soft")

@@ -10,15 +10,15 @@ import (
 	"sync"
 )
 
-// A user that has a range in /etc/subuid, as for containers, can take on each of its 65536
-// uids in a user namespace, and would count as so many users. So the owner of the range pays
-// for these uids.
+// A user that has a range in /etc/subuid, as for containers, can act as each of the range's
+// 65536 uids in a user namespace, and would then count as 65536 users. So the owner of the
+// range pays for these uids.
 //
-// Names of owners are looked up in /etc/passwd alone: a directory service could take its
-// time, and a connection waits for the answer. The ranges of a name that is not there count
-// as one user, whose uid is the first of the first range. A daemon that lends ranges for a
-// time (systemd-nsresourced) writes no such file; a uid from there counts as a user of its
-// own.
+// Names of owners are looked up only in /etc/passwd, because a directory service could take
+// long, and a connection waits for the result. If a name is not in /etc/passwd, all its
+// ranges count as one user, whose uid is the first uid of the first range. A daemon that
+// lends ranges for a time (systemd-nsresourced) does not write /etc/subuid. A uid from such a
+// range counts as a user of its own.
 
 const (
 	subuidPath = "/etc/subuid"
@@ -30,22 +30,23 @@ type owners struct {
 	subuid, passwd string // paths
 
 	mu     sync.Mutex
-	read   os.FileInfo // of the subuid file when it was read; nil: there was none
+	read   os.FileInfo // of the subuid file when it was last read; nil: there was no file
 	ranges []uidRange
 }
 
-// A uidRange is count uids from first on, which belong to owner.
+// A uidRange is a range of count uids from first on. The range belongs to owner.
 type uidRange struct{ first, count, owner uint32 }
 
 func systemOwners() *owners { return &owners{subuid: subuidPath, passwd: passwdPath} }
 
-// of returns the owner of the range that a uid is in, or the uid itself if it is in none.
+// of returns the owner of the range that contains a uid, or the uid itself if no range
+// contains it.
 func (o *owners) of(uid uint32) uint32 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.refresh()
 	for _, r := range o.ranges {
-		if uid-r.first < r.count { // below first the difference wraps, and is larger
+		if uid-r.first < r.count { // if uid is less than first, the difference wraps and is too large
 			return r.owner
 		}
 	}
@@ -70,10 +71,10 @@ func (o *owners) refresh() {
 	o.read, o.ranges = now, parseRanges(text, uidsOf(names))
 }
 
-// parseRanges parses lines such as alice:100000:65536, or with a uid in place of the name. It
-// skips other lines.
+// parseRanges parses lines such as alice:100000:65536. A line may have a uid instead of the
+// name. parseRanges skips all other lines.
 func parseRanges(text []byte, uids map[string]uint32) (ranges []uidRange) {
-	unknown := make(map[string]uint32) // names that are not in passwd
+	unknown := make(map[string]uint32) // owners whose names are not in /etc/passwd
 	for line := range bytes.Lines(text) {
 		f := strings.Split(strings.TrimSpace(string(line)), ":")
 		if len(f) != 3 {
@@ -99,7 +100,7 @@ func parseRanges(text []byte, uids map[string]uint32) (ranges []uidRange) {
 	return ranges
 }
 
-// uidsOf parses lines such as alice:x:1000:1000::/home/alice:/bin/sh.
+// uidsOf returns the uids of the names in lines such as alice:x:1000:1000::/home/alice:/bin/sh.
 func uidsOf(passwd []byte) map[string]uint32 {
 	uids := make(map[string]uint32)
 	for line := range bytes.Lines(passwd) {

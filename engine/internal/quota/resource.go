@@ -11,14 +11,14 @@ const (
 	Descriptors                  // file descriptors, RLIMIT_NOFILE
 	AddressSpace                 // bytes of address space that are mapped
 	RegionBytes                  // bytes of regions, all of which could be filled
-	Connections                  // each may hold a thread while memory is unmapped
+	Connections                  // connections; each may occupy a thread while memory is unmapped
 	Memory                       // bytes of the device's own memory
 	Unread                       // descriptors in answers that have not been read
 	PipePages                    // pages of pipes that hold pages of regions, see shm.HoldCost
 	numResources
 )
 
-// names are for the text of a refusal, after a number.
+// names are the names of the resources in the text of a refusal, where they follow a number.
 var names = [numResources]string{"mappings", "descriptors", "bytes of address space", "bytes of regions",
 	"connections", "bytes of memory", "descriptors in unread answers", "pages of pipes"}
 
@@ -33,7 +33,7 @@ func (c Charge) Plus(d Charge) Charge {
 	return c
 }
 
-// Minus returns what is left of c without d.
+// Minus returns c less d.
 func (c Charge) Minus(d Charge) Charge {
 	for r := range c {
 		c[r] -= d[r]

@@ -1,19 +1,21 @@
 //go:build linux && (amd64 || arm64)
 
-// Package sealer seals memory in a process of its own.
+// Package sealer seals memory in a separate process, the sealer.
 //
-// A client may be killed before it has sealed memory that the device made for it.
-// Unmapping memory that can lose pages waits for a hole that is being punched, and all of
-// the process waits with it, so the memory is sealed first. Sealing can wait as well, for
-// the inode's lock, which a client may hold while it writes to the memory from a page
-// that never comes. No signal ends such a wait. So another process seals, which has
-// nothing of the device's but those descriptors: if it hangs, it hangs alone, and the
-// device can end.
+// A client may be killed before it has sealed memory that the device made for it. As long as
+// memory is not sealed, a process can punch holes into it. Unmapping then waits until a hole
+// that is being punched is complete, and the whole process of the device waits with it. So
+// the memory is sealed before it is unmapped.
 //
-// There is one such process for all devices of a process, and it is this program again:
-// importing the package makes the program a sealer if the environment says so. It is
-// started before devices serve, because starting a process keeps the runtime from
-// stopping the world for as long as the new process waits for a core.
+// Sealing can wait as well, for the lock of the inode. A client may hold this lock while it
+// writes to the memory from a page that never becomes available. No signal ends such a wait.
+// So the sealer does the sealing. It has no descriptors of the device but those of the memory
+// to be sealed. If the sealer hangs, only the sealer hangs, and the device can end.
+//
+// One sealer serves all devices of a process. It runs the same program: importing this
+// package makes the program a sealer if the environment says so. The sealer is started
+// before devices serve, because starting a process keeps the Go runtime from stopping the
+// world for as long as the new process waits for a core.
 package sealer
 
 import (
@@ -27,9 +29,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// variable in the environment makes a process of this program a sealer: descriptor 3 is
-// a socket that brings memory, and with it a pipe which is closed when the memory has
-// been sealed.
+// variable is an environment variable that makes a process of this program a sealer. The
+// sealer's descriptor 3 is a socket. Each message on it brings a descriptor of memory, and
+// the writing end of a pipe. The sealer closes the pipe when it has sealed the memory.
 const variable = "NICLESS_SEALER"
 
 func init() {
@@ -39,7 +41,8 @@ func init() {
 	}
 }
 
-// serve seals what a socket brings, each on a thread of its own, until the socket ends.
+// serve seals the memory that messages on a socket bring, until the socket is closed. Each
+// message is served by a goroutine of its own.
 func serve(socket int) {
 	var b [1]byte
 	oob := make([]byte, unix.CmsgSpace(2*4))
@@ -61,7 +64,7 @@ func serve(socket int) {
 	}
 }
 
-// A sealer is a process that seals. Safe for concurrent use.
+// A sealer is the process that seals, as seen by the device. Safe for concurrent use.
 type sealer struct {
 	mu      sync.Mutex
 	running bool
@@ -70,12 +73,12 @@ type sealer struct {
 
 var shared sealer
 
-// Start starts the process, unless it runs. Seal does so too.
+// Start starts the sealer, unless it runs. Seal starts it too.
 func Start() error { return shared.start() }
 
-// Seal has memory sealed and waits for that, for as long as clients keep the memory from
-// being sealed. It reports whether the memory is sealed now, whichever process has done
-// it.
+// Seal has memory sealed, and waits until that is done. It waits for as long as clients
+// prevent the sealing. Seal reports whether the memory is sealed now, no matter which
+// process has sealed it.
 func Seal(r *shm.Region) bool { return shared.seal(r) }
 
 func (s *sealer) start() error {
@@ -102,16 +105,17 @@ func (s *sealer) start() error {
 	return nil
 }
 
-// send gives the process memory to seal. The process closes done when it has tried.
+// send sends memory to the sealer. The sealer closes done when it has tried to seal the
+// memory.
 func (s *sealer) send(memory, done *os.File) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.running { // another call has found that it was killed; the socket's number may be a client's connection now
+	if !s.running { // another call has closed s.socket, and a client's connection may have its number now
 		return unix.EPIPE
 	}
 	rights := unix.UnixRights(int(memory.Fd()), int(done.Fd()))
 	err := unix.Sendmsg(s.socket, []byte{0}, rights, nil, unix.MSG_NOSIGNAL)
-	if err != nil { // it was killed
+	if err != nil { // the sealer was killed
 		_ = unix.Close(s.socket)
 		s.running = false
 	}
@@ -131,7 +135,7 @@ func (s *sealer) seal(r *shm.Region) bool {
 		err = s.send(f, out)
 		_ = out.Close()
 		if err == nil {
-			_, _ = io.Copy(io.Discard, in) // until it is closed
+			_, _ = io.Copy(io.Discard, in) // returns when the sealer has closed out
 		}
 		_ = in.Close()
 		if err == nil {

@@ -17,8 +17,8 @@ func NewEventFD() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "nicless:wake"), nil
 }
 
-// DupEventFD returns another descriptor of an eventfd. The party that it is given to may
-// close it at any time, also in this process.
+// DupEventFD returns another descriptor of an eventfd. It can be given to another party,
+// even in this process, which may close it at any time.
 func DupEventFD(eventFD *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(eventFD.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -27,7 +27,7 @@ func DupEventFD(eventFD *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), eventFD.Name()), nil
 }
 
-// one is what is added to an eventfd to signal it.
+// one is the number 1 in little-endian order. Writing it to an eventfd signals the eventfd.
 var one = []byte{1, 0, 0, 0, 0, 0, 0, 0}
 
 // Signal writes to an eventfd.

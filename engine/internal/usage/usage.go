@@ -1,14 +1,13 @@
 //go:build linux && (amd64 || arm64)
 
-// Package usage is what the kernel says about a thread: how long it ran, how long it waited
-// for a core, its page faults and its waits. From that a Meter tells whether memory held the
-// thread up, rather than other threads that had its core
-// (docs/design/0019-stalls.md).
+// Package usage asks the kernel about a thread: how long it ran, how long it waited for a
+// core, its page faults and its waits. From this a Meter tells whether the thread was delayed
+// by memory or by other threads that used its core (docs/design/0019-stalls.md).
 //
-// A sample is an answer of the kernel. The kernel is asked now and then, not at each step, and
-// once more when something took too long. A full sample also asks how long the thread has
-// waited for a core, which takes a microsecond or two, so there are fewer of them. Times are
-// readings of the device clock, in cycles, unless they are of type time.Duration.
+// A sample is an answer of the kernel. Samples are taken now and then, not at each step, and
+// once more when something took too long. A full sample also includes how long the thread has
+// waited for a core. This takes a microsecond or two, so full samples are less frequent. Times
+// are readings of the device clock, in cycles, unless they are of type time.Duration.
 package usage
 
 import (
@@ -20,37 +19,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Meter has the last samples of one thread. Its zero value has none, and does not know how
-// long the thread waits for a core. Its methods are called on that thread.
+// A Meter holds the last samples of one thread. The zero value holds no samples, and does not
+// know how long the thread waits for a core. The methods are called on the thread that is
+// measured.
 type Meter struct {
 	last      unix.Rusage // the last sample
-	excluded  uint64      // cycles that were nobody's work, since the beginning
-	schedstat *os.File    // of the thread, in /proc; nil: its waits for a core are not known
-	text      [96]byte    // of schedstat
+	excluded  uint64      // cycles since the beginning in which the thread did not work
+	schedstat *os.File    // the thread's file in /proc; nil: its waits for a core are not known
+	text      [96]byte    // what was read from schedstat
 	full      struct {    // the last full sample
 		at, excluded uint64
-		ran, waited  time.Duration // of a core
+		ran, waited  time.Duration // how long the thread ran, and waited for a core
 	}
 }
 
 // fullTime is the time between two full samples.
 const fullTime = 5 * time.Millisecond
 
-// kernelTime is how long the kernel may work for the thread without letting it wait: to clear
-// large pages, or to reclaim others. The kernel counts that time in ticks, so a bound near a
-// tick would say nothing.
+// kernelTime is how long the kernel may work for the thread before this work counts as a
+// delay. Such work is to clear large pages, for example, or to reclaim pages. The kernel
+// counts this time in ticks, so a bound of about one tick would be meaningless.
 const kernelTime = 10 * time.Millisecond
 
-// A Delay is what is known about a time in which memory may have held the thread up.
+// A Delay is what is known about a time in which memory may have delayed the thread.
 type Delay struct {
-	Took        time.Duration // by memory
-	faults      int64         // page faults
-	majors      int64         // page faults whose page had to be fetched
-	waits       int64         // in the kernel, voluntary
+	Took        time.Duration // for how long memory delayed the thread
+	faults      int64         // number of page faults
+	majors      int64         // number of page faults whose page had to be fetched
+	waits       int64         // number of voluntary waits in the kernel
 	preemptions int64
 }
 
-// String returns what the kernel has counted.
+// String returns what the kernel has counted during the delay.
 func (d Delay) String() string {
 	return fmt.Sprintf("page faults %d (%d of them from a disk), waits in the kernel %d", d.faults, d.majors, d.waits)
 }
@@ -74,8 +74,8 @@ func (m *Meter) End() {
 	}
 }
 
-// Sample asks the kernel. The sample is full if the caller wants that, or if the last full
-// one is long ago.
+// Sample takes a sample. The sample is full if full is true, or if the last full sample is
+// older than fullTime.
 func (m *Meter) Sample(now uint64, full bool) {
 	_ = unix.Getrusage(unix.RUSAGE_THREAD, &m.last)
 	if full || now-m.full.at > clock.Cycles(fullTime) {
@@ -84,17 +84,17 @@ func (m *Meter) Sample(now uint64, full bool) {
 	}
 }
 
-// Exclude adds cycles in which the thread did not work: it slept, served requests, or waited
-// for other shards. It returns how many there have been since the last full sample.
+// Exclude adds cycles in which the thread did not work, because it slept, served requests or
+// waited for other shards. It returns the number of such cycles since the last full sample.
 func (m *Meter) Exclude(cycles uint64) (sinceFull uint64) {
 	m.excluded += cycles
 	return m.excluded - m.full.excluded
 }
 
-// Judge reports whether memory held the thread up for more than bound between two times, of
-// which the second is just past. There must have been a page fault; and the thread must have
-// waited in the kernel without asking for it, or the kernel must have worked for long. Time in
-// which the thread waited for a core does not count.
+// Judge reports whether memory delayed the thread for more than bound between since and now,
+// where now is just past. There must have been a page fault. In addition, either the thread
+// must have waited in the kernel, or the kernel must have worked for the thread for longer
+// than kernelTime. Time in which the thread waited for a core does not count.
 func (m *Meter) Judge(since, now uint64, bound time.Duration) (d Delay, ok bool) {
 	was, full := m.last, m.full
 	end := clock.Now()
@@ -124,7 +124,7 @@ func (m *Meter) Expire() { m.full.at = 0 }
 // ran returns how long a thread has run.
 func ran(u *unix.Rusage) time.Duration { return time.Duration(u.Utime.Nano() + u.Stime.Nano()) }
 
-// waited returns how long the thread has waited for a core, 0 if that is not known.
+// waited returns how long the thread has waited for a core, or 0 if that is not known.
 func (m *Meter) waited() time.Duration {
 	if m.schedstat == nil {
 		return 0
@@ -136,8 +136,9 @@ func (m *Meter) waited() time.Duration {
 	return parseWaited(m.text[:n])
 }
 
-// parseWaited returns the second of the numbers in a schedstat: nanoseconds that the thread
-// ran, nanoseconds that it waited for a core, and its time slices. It does not allocate.
+// parseWaited returns the second of the three numbers in a schedstat, which is for how many
+// nanoseconds the thread waited for a core. (The first is for how many nanoseconds it ran, the
+// third is the number of its time slices.) parseWaited does not allocate.
 func parseWaited(text []byte) time.Duration {
 	field, sum := 0, time.Duration(0)
 	for _, b := range text {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crowd makes n queue pairs, each connected to itself, of some clients in turn,
-// all with one completion queue per client.
+// crowd makes n queue pairs, each connected to itself, and divides them evenly among so many
+// new clients. Each client has one completion queue.
 func (r *rig) crowd(n, clients int) (ends []*end) {
 	r.Helper()
 	hosts, cqs := make([]*host, clients), make([]*poller, clients)
@@ -29,7 +29,7 @@ func (r *rig) crowd(n, clients int) (ends []*end) {
 	return ends
 }
 
-// cold lets every queue turn cold.
+// cold steps until every queue is cold.
 func (r *rig) cold() {
 	r.Helper()
 	for range 3 * mostIdleVisits {
@@ -41,7 +41,8 @@ func (r *rig) cold() {
 	r.Fatalf("%d queues are still warm", r.e.sched.warm)
 }
 
-// steps counts steps until done.
+// stepsUntil steps until done returns true, at most so many times, and returns the number of
+// steps.
 func (r *rig) stepsUntil(most int, done func() bool) int {
 	r.Helper()
 	for n := range most {
@@ -54,8 +55,9 @@ func (r *rig) stepsUntil(most int, done func() bool) int {
 	return most
 }
 
-// A cold queue is executed within a lap of the patrol and a step, wherever it is;
-// while it is warm, in the next step; and all of it again once it has been cold.
+// The work of a cold queue is executed within one lap of the patrol and one step, wherever
+// the queue is in the patrol's list. The work of a warm queue is executed in the next step.
+// Both still hold after the queue has turned cold again.
 func TestColdQueueIsNoticed(t *testing.T) {
 	const n = 400
 	r := newRig(t, Config{})
@@ -79,8 +81,8 @@ func TestColdQueueIsNoticed(t *testing.T) {
 	}
 }
 
-// A step polls as many records with 10,000 cold queues as with 100, besides that of the
-// warm queue.
+// A step polls as many records of cold queues when there are 10,000 of them as when there are
+// 100.
 func TestStepLooksAtAsManyRecords(t *testing.T) {
 	most := 10_000
 	if testing.Short() || shm.RaceEnabled {
@@ -95,7 +97,7 @@ func TestStepLooksAtAsManyRecords(t *testing.T) {
 		for range 100 {
 			p.post(ctrl(wqe.OpNop))
 			before := r.e.sched.patrolled
-			r.e.sched.worked = 0 // nobody knows how long the last step took
+			r.e.sched.worked = 0 // so that the length of the last step is not known
 			r.e.Step()
 			p.scq.all()
 			require.Equal(t, patrolPolls, (before-r.e.sched.patrolled+n)%n)
@@ -104,7 +106,8 @@ func TestStepLooksAtAsManyRecords(t *testing.T) {
 	}
 }
 
-// Without work the patrol comes round in as many steps as it is quiet before.
+// After patrolQuiet steps without work the patrol polls all queues within another patrolQuiet
+// steps.
 func TestPatrolIsFastWhenItIsQuiet(t *testing.T) {
 	const n = 20 * patrolQuiet
 	r := newRig(t, Config{})
@@ -117,7 +120,7 @@ func TestPatrolIsFastWhenItIsQuiet(t *testing.T) {
 	r.stepsUntil(patrolQuiet+1, func() bool { return p.q.sq.done == 1 })
 }
 
-// One patrolAll before a sleep polls every queue.
+// The patrolAll before a sleep polls every queue.
 func TestHastyStepsLookAtAll(t *testing.T) {
 	r := newRig(t, Config{})
 	ends := r.crowd(300, 3)
@@ -129,8 +132,8 @@ func TestHastyStepsLookAtAll(t *testing.T) {
 	require.Equal(t, len(ends), r.e.sched.warm)
 }
 
-// Queues that are removed in the middle of a lap of the patrol hide no other queue: at its
-// end it has polled all that are left.
+// If queues are removed in the middle of a lap of the patrol, the patrol still polls all
+// remaining queues by the end of the lap.
 func TestRemovalDuringAPatrol(t *testing.T) {
 	const n = 48
 	for gone := range n {
@@ -160,8 +163,8 @@ func TestRemovalDuringAPatrol(t *testing.T) {
 	}
 }
 
-// Work that arrives without a record update is executed in the next step, however cold the
-// queue is.
+// Work that arrives without a record update is executed in the next step, even if the queue
+// is cold.
 func TestWorkWithoutARecord(t *testing.T) {
 	setup := func(t *testing.T) *scene {
 		s := newScene(t, Config{})
@@ -176,7 +179,7 @@ func TestWorkWithoutARecord(t *testing.T) {
 		s.e.Step()
 		require.Len(t, s.q.rcq.all(), 1)
 		s.cold()
-		s.q.recv() // now the receive record brings work
+		s.q.recv() // announces work by the receive record
 		s.stepsUntil(204/patrolPolls+2, func() bool { return s.q.q.rq.done == 2 })
 		require.Len(t, s.q.rcq.all(), 1)
 		s.cold()
@@ -212,7 +215,7 @@ func TestWorkWithoutARecord(t *testing.T) {
 		s.cold()
 		require.Len(t, s.e.stalled, 1)
 		s.q.recv()
-		s.e.Step() // waits no more
+		s.e.Step() // ends the wait
 		s.e.Step()
 		s.p.scq.one()
 		s.q.rcq.one()
@@ -231,7 +234,8 @@ func TestWorkWithoutARecord(t *testing.T) {
 	})
 }
 
-// A record with a nonsensical value keeps no queue warm for long, stalled or not.
+// A record with an impossible value does not keep a queue warm for long, whether the queue is
+// stalled or not.
 func TestNonsenseStaysCold(t *testing.T) {
 	s := newScene(t, Config{})
 	s.e.sched.few = 0
@@ -255,8 +259,8 @@ func TestNonsenseStaysCold(t *testing.T) {
 	require.Len(t, s.p.scq.all(), 2)
 }
 
-// A client with a thousand busy queues takes no more of a step than one with a
-// single queue that is as busy; and all its queues have the same.
+// A client with hundreds of busy queues gets no more of a step than a client with a single
+// busy queue, and its queues get equal shares.
 func TestFairBetweenClients(t *testing.T) {
 	const n = 300
 	r := newRig(t, Config{Burst: 4})
@@ -298,8 +302,8 @@ func TestFairBetweenClients(t *testing.T) {
 	require.LessOrEqual(t, most-least, uint64(8*4))
 }
 
-// Thousands of queues that a client keeps warm, with one WQE now and then, cost
-// others a few visits in each step.
+// If a client keeps hundreds of queues warm with one WQE now and then, a step makes only a
+// few idle visits to these queues.
 func TestWarmCrowdIsLookedAtInPortions(t *testing.T) {
 	const n = 500
 	r := newRig(t, Config{})
@@ -325,7 +329,7 @@ func (r *rig) vain(ends []*end) (n int) {
 	return n
 }
 
-// Steps allocate nothing, whichever queues turn warm or cold.
+// Steps allocate nothing when queues turn warm or cold.
 func TestWarmingAllocatesNothing(t *testing.T) {
 	if shm.RaceEnabled {
 		t.Skip("the detector allocates")

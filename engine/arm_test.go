@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All queues armed at once: a step answers a few of them and polls a few more; the others
-// follow in later steps, and each gets its one event.
+// If all queues are armed at once, a step answers a few of them and polls a few more. The
+// others follow in later steps. Each queue sends exactly one event.
 func TestArmsAreAnsweredInTurn(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -31,7 +31,7 @@ func TestArmsAreAnsweredInTurn(t *testing.T) {
 		return n
 	}
 	for _, q := range r.e.arm.cqs {
-		q.armReg.Publish(7) // one register for all; nobody has armed
+		q.armReg.Publish(7) // all queues share one register; no queue is armed
 	}
 	require.Zero(t, r.e.observeArms())
 	require.Equal(t, armPolls, looked())

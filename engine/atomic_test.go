@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each atomic: what becomes of the target, in host order, and what is brought
-// back: in host order for 8 bytes, big-endian for 4.
+// Each atomic leaves the right value in the target, in host order, and delivers the old value:
+// in host order if it has 8 bytes, in big-endian order if it has 4.
 func TestAtomics(t *testing.T) {
 	const old8, old4 = 0x1122334455667788, 0x55667788
 	const big = 1<<63 | 1<<31
@@ -78,8 +78,8 @@ func TestAtomics(t *testing.T) {
 	}
 }
 
-// The result of an atomic in pieces, and as the last thing of a step's budget:
-// it is delivered whole, and the atomic is executed once.
+// The result of an atomic is delivered whole, and the atomic is executed once, even if the
+// result goes into several pieces and almost nothing of the step's budget is left.
 func TestAtomicResult(t *testing.T) {
 	r, p, q := duo(t, Config{Slice: 64})
 	local, far := p.h.full(256, 1), q.h.full(256, 2)
@@ -96,7 +96,7 @@ func TestAtomicResult(t *testing.T) {
 	}
 }
 
-// What an atomic may not be.
+// Each kind of invalid atomic is refused.
 func TestAtomicFaults(t *testing.T) {
 	fa := wqe.Atomic{SwapAdd: 1}
 	for _, row := range []struct {
@@ -204,7 +204,7 @@ func TestAtomicsAreAtomic(t *testing.T) {
 	}
 }
 
-// maskedAdd against adding field by field.
+// maskedAdd gives the same sums as an addition of one field after another.
 func TestMaskedAdd(t *testing.T) {
 	fields := func(old, add, boundary uint64) (sum uint64) {
 		from := 0
@@ -224,16 +224,16 @@ func TestMaskedAdd(t *testing.T) {
 	}
 	for range 10_000 {
 		old, add, boundary := random(), random(), random()
-		boundary &= random() // few fields
+		boundary &= random() // so that there are fewer and longer fields
 		require.Equal(t, fields(old, add, boundary), maskedAdd(old, add, boundary), fmt.Sprintf("%#x + %#x at %#x", old, add, boundary))
 	}
 }
 
-// The address of the request decides about alignment, whatever lies behind it;
-// and where the address is aligned and the memory is not, the words are others.
+// An atomic whose address is not aligned is refused, even if the memory is aligned. If the
+// address is aligned and the memory is not, the explanation has other words.
 func TestAtomicAlignmentIsOfTheAddress(t *testing.T) {
 	for name, row := range map[string]struct {
-		iova, off uint64 // of a key whose memory begins off bytes into an aligned place
+		iova, off uint64 // of a key whose memory begins off bytes after an aligned address
 		words     string
 	}{
 		"the address":         {0x1001, 0, "address 0x1001, which is not a multiple of 8"},

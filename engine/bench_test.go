@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkStep is what the device does with WQEs that lie in the ring, 16 at a
-// time, and their completions.
+// BenchmarkStep measures the device's work for WQEs, announced 16 at a time, and for their
+// completions.
 func BenchmarkStep(b *testing.B) {
 	for _, row := range []struct {
 		name string
@@ -54,8 +54,8 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkManyQueues is what other queues cost: the round trip of one that is
-// active among cold ones, and the rate of all together when all are active.
+// BenchmarkManyQueues measures what a large number of queues costs: the round trip of one
+// active queue among cold queues, and the rate of all queues together when all are active.
 func BenchmarkManyQueues(b *testing.B) {
 	for _, n := range []int{1, 1_000, 10_000} {
 		b.Run(fmt.Sprintf("one active of %d", n), func(b *testing.B) {
@@ -84,7 +84,7 @@ func BenchmarkManyQueues(b *testing.B) {
 			for range 10_000 {
 				trip()
 			}
-			const stint = 50 // the median of stints leaves out who was interrupted
+			const stint = 50 // round trips; the median leaves out stints in which a thread was interrupted
 			var stints []float64
 			b.ResetTimer()
 			for left := b.N; left > 0; left -= stint {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// postBlueFlame writes the last WQE, of one block, to the register, without ringing; the
-// doorbell of a longer one.
+// postBlueFlame writes the last WQE to the register if the WQE is one block. For a longer WQE
+// it writes only the 8-byte doorbell to the register. It does not update the record.
 func (p *end) postBlueFlame() {
 	last := p.sent - 1
 	block := (*[wqe.BlockSize]byte)(p.sq[int(last)*wqe.BlockSize%len(p.sq):])
@@ -26,7 +26,8 @@ func (p *end) postBlueFlame() {
 	half.PublishHead(block)
 }
 
-// burning is a pair of which p has a register, and has found its peer.
+// burning returns a connected pair whose p has a BlueFlame register. p has sent one WRITE, so
+// it has found its peer.
 func burning(t *testing.T, cfg Config) *scene {
 	t.Helper()
 	s := &scene{rig: newRig(t, cfg)}
@@ -42,16 +43,16 @@ func burning(t *testing.T, cfg Config) *scene {
 	return s
 }
 
-// lay writes the WQE of an 8-byte WRITE to the ring.
+// lay writes the WQE of an 8-byte WRITE to the ring and does not announce it.
 func (s *scene) lay(off int) {
 	s.p.write(ctrl(wqe.OpRDMAWrite), s.far.raddr(off), s.local.data(off, 8))
 }
 
-// A WQE in the register is executed before the record includes it, and once.
+// A WQE in the register is executed before the record announces it, and only once.
 func TestFlame(t *testing.T) {
 	c, said := logged()
 	s := burning(t, c)
-	for i := range 40 { // over the ring's end
+	for i := range 40 { // more than the ring has blocks
 		s.lay(8 * (i%30 + 1))
 		s.p.postBlueFlame()
 		s.settle()
@@ -59,7 +60,7 @@ func TestFlame(t *testing.T) {
 		require.Equal(t, unharmed, w.Syndrome)
 		require.Equal(t, s.p.sent-1, w.Counter)
 		s.same(s.local.mem[:8*(i%30+1)+8], s.far.mem[:8*(i%30+1)+8], "written")
-		if i%3 != 0 { // the record may lag by several
+		if i%3 != 0 { // so that the record is sometimes behind by several blocks
 			s.p.ring()
 			s.settle()
 			s.p.scq.none()
@@ -69,8 +70,8 @@ func TestFlame(t *testing.T) {
 	require.Empty(t, said.String())
 }
 
-// What is in the register and is not the next WQE, whole, is left alone until the
-// record announces something, and then the ring is what counts.
+// If the register holds anything but the whole next WQE, the device ignores it. When the
+// record announces the WQE, the device executes it from the ring.
 func TestFlameThatIsNone(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -92,7 +93,7 @@ func TestFlameThatIsNone(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := burning(t, Config{})
-			s.p.q.suspicion.index, s.p.q.suspicion.qpn = true, true // so that nothing about them is news
+			s.p.q.suspicion.index, s.p.q.suspicion.qpn = true, true // so that index and QPN are not explained
 			was := append([]byte(nil), s.far.mem...)
 			s.lay(64)
 			b := *(*[wqe.BlockSize]byte)(s.p.sq[wqe.BlockSize:])
@@ -109,8 +110,8 @@ func TestFlameThatIsNone(t *testing.T) {
 	}
 }
 
-// A WQE that was executed from the ring while it lay in the register is not
-// executed when its index comes round again.
+// A WQE that was executed from the ring, and is still in the register, is not executed again
+// when its 16-bit index recurs.
 func TestFlameOfAnEarlierRound(t *testing.T) {
 	for _, seen := range []bool{false, true} {
 		s := burning(t, Config{})
@@ -121,7 +122,7 @@ func TestFlameOfAnEarlierRound(t *testing.T) {
 		} else {
 			s.p.ring()
 			s.settle()
-			s.p.postBlueFlame() // late, as by a poster that writes the record first
+			s.p.postBlueFlame() // written late, as by a poster that writes the record first
 		}
 		s.settle()
 		s.p.good()
@@ -132,7 +133,7 @@ func TestFlameOfAnEarlierRound(t *testing.T) {
 	}
 }
 
-// What lies in the register from before RTS is old, also when its turn comes.
+// A WQE that was in the register before RTS is not executed, even when its index is the next.
 func TestFlameOfAnEarlierLife(t *testing.T) {
 	s := burning(t, Config{})
 	s.lay(64)
@@ -148,7 +149,8 @@ func TestFlameOfAnEarlierLife(t *testing.T) {
 	require.Equal(t, uint64(1), s.p.q.sq.done)
 }
 
-// Nor is it hot because it was so in an earlier life: the record is looked at at once.
+// A register that was hot before a reset is not hot after it: the first visit reads the
+// record.
 func TestFlameIsColdAtFirst(t *testing.T) {
 	s := burning(t, Config{})
 	s.lay(8)
@@ -167,8 +169,8 @@ func TestFlameIsColdAtFirst(t *testing.T) {
 	s.p.good()
 }
 
-// A message that finds no receive waits, and is sent from the ring once, when there
-// is one.
+// A SEND from the register that finds no receive waits. When a receive is posted, the message
+// is sent from the ring, and only once.
 func TestFlameThatWaits(t *testing.T) {
 	s := burning(t, Config{})
 	s.p.write(ctrl(wqe.OpSend), s.local.data(0, 8))
@@ -184,8 +186,8 @@ func TestFlameThatWaits(t *testing.T) {
 	s.same(s.local.mem[:8], s.far.mem[128:136], "message")
 }
 
-// A WQE from the register whose completion finds no room puts the queue into
-// error, and is not flushed as well when the record comes.
+// A WQE from the register whose completion finds no room puts the queue into error. When the
+// record announces this WQE later, it is not flushed in addition.
 func TestFlameThatOverruns(t *testing.T) {
 	s := burning(t, Config{})
 	for i := range 17 {
@@ -207,8 +209,9 @@ func TestFlameThatOverruns(t *testing.T) {
 	}
 }
 
-// A client that writes no record comes so far and no further, until it does; and
-// a record that is behind what was executed by more is a lie, as ever.
+// If a client does not write its record, the device executes at most mostAhead WQEs from the
+// register, and the rest when the client writes the record. A record that then goes back is
+// explained as for other queues.
 func TestFlameWithoutRecord(t *testing.T) {
 	c, said := logged()
 	s := burning(t, c)
@@ -231,8 +234,8 @@ func TestFlameWithoutRecord(t *testing.T) {
 	require.NotEmpty(t, said.String())
 }
 
-// After a WQE from the register, what is announced by the record alone is found
-// soon, also by a device that is about to sleep.
+// After a WQE from the register, a WQE that only the record announces is found soon, also by a
+// device that is about to sleep.
 func TestFlameIsNotAllThereIs(t *testing.T) {
 	s := burning(t, Config{})
 	s.lay(8)
@@ -248,8 +251,7 @@ func TestFlameIsNotAllThereIs(t *testing.T) {
 	s.p.good()
 }
 
-// The transfers of several slices that came from the ring are not held up by a
-// register that was hot.
+// A transfer of several slices from the ring is not delayed by a register that was hot.
 func TestFlameBesideLongTransfers(t *testing.T) {
 	s := burning(t, Config{Slice: 64})
 	s.lay(8)

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The budget of a visit is for work, not for bytes: a list of single bytes gets
-// no more pieces than bytes would cost.
+// The budget of a visit bounds work, not only bytes: each piece costs pieceCost, so a list of
+// pieces of one byte gets far fewer bytes in a visit.
 func TestShortPiecesCostTheirTime(t *testing.T) {
 	const slice, total, long = 8192, 4096, 8192
 	for _, entries := range []int{1, 17, 51} {
@@ -35,8 +35,7 @@ func TestShortPiecesCostTheirTime(t *testing.T) {
 	}
 }
 
-// A place in a list goes on from where it was; it is sought only where a piece
-// begins.
+// A place in a list that is advanced piece by piece is always the place that seek finds.
 func TestPlaceInAList(t *testing.T) {
 	s := newScene(t, Config{})
 	src := s.p.h.full(4096, 1)
@@ -58,7 +57,7 @@ func TestPlaceInAList(t *testing.T) {
 	}
 }
 
-// UMRs are work too: a visit takes as many as its budget allows.
+// UMRs use up the budget too: a visit executes only as many as its budget allows.
 func TestUMRsCostTheirTime(t *testing.T) {
 	s := newScene(t, Config{Slice: 4 * umrCost})
 	m := s.p.h.mkey(1)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Users other than the device's own have no more bytes of regions than there is memory.
+// Users other than the device's own cannot have regions of more bytes than there is memory.
 func TestRegionsOfOthersFitIntoMemory(t *testing.T) {
 	const most, behind = 3 << 18, "the memory of the device's control group is limited to 1048576 bytes"
 	r := newRig(t, Config{})

@@ -7,15 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A request that changes a key does not search for transfers that use it: those are
-// judged again when their queue's turn comes, and other transfers go on.
+// A request that changes a key does not search for transfers that use the key. These transfers
+// are judged again at the next visit to their queues. Other transfers continue.
 func TestChangeOfAKeyIsSeenInTurn(t *testing.T) {
 	s := newScene(t, Config{Slice: 512})
 	src, dst := s.p.h.full(4096, 1), s.q.h.full(4096, 2)
 	list := s.q.h.mkey(2)
 	s.umr(s.q, unharmed, list, fill(list, mkeyAll, 4096, dst.klm(0, 2048), dst.klm(2048, 2048)))
 	by, _ := pair(s.p.h, s.q.h)
-	for range rivalryTurns { // until one client works alone
+	for range rivalryTurns { // until only one client counts as working
 		s.e.Step()
 	}
 	s.p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{RKey: list}, src.data(0, 4096))
@@ -32,8 +32,8 @@ func TestChangeOfAKeyIsSeenInTurn(t *testing.T) {
 	by.good()
 }
 
-// The entries of a list are read once in each epoch, however many transfers go through it
-// in however many pieces.
+// The entries of a list are checked only once in each epoch, no matter how many transfers use
+// the list and how many pieces they have.
 func TestEntriesAreLookedAtOnceForEachChange(t *testing.T) {
 	s := newScene(t, Config{Slice: 512})
 	src, dst := s.p.h.full(4096, 1), s.q.h.full(4096, 2)
@@ -51,8 +51,8 @@ func TestEntriesAreLookedAtOnceForEachChange(t *testing.T) {
 	require.Equal(t, s.e.epoch.Load(), s.e.lastChange(k), "a change of an entry is one of the list")
 }
 
-// If the key of an entry names other memory now, the next use of the list finds that; a
-// transfer that is under way through the list begins again.
+// If the key of an entry names other memory than before, the next use of the list finds that,
+// and notes a change of the list. So a transfer that has begun to use the list begins again.
 func TestListIsJudgedAnewWhenItsEntryIsAnother(t *testing.T) {
 	s := newScene(t, Config{})
 	m := s.q.h.mkey(1)

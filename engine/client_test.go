@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Ids begin again after 2^32 of them, without 0 and without those in use.
+// After 2^32 ids, ids begin again. 0 and ids that are in use are left out.
 func TestIDsGoRound(t *testing.T) {
 	h := newRig(t, Config{}).host("h")
 	ids := map[uint32]bool{0: true, h.region: true, h.pd: true}

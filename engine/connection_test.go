@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A takeover is a queue pair whose peer has died, and a stranger's that has been
-// given the number of that peer and is connected to the first.
+// A takeover has two queue pairs. The peer of victim has ended. stranger belongs to another
+// client; it has been given the number of that peer and is connected to victim.
 type takeover struct {
 	*rig
 	victim, stranger *end
-	theirs, ours     *key // memory with all rights: the victim's, the stranger's
+	theirs, ours     *key // memory with all rights: theirs is the victim's, ours the stranger's
 }
 
-// histories is what victim and peer have done when the peer dies.
+// histories are what victim and peer may have done before the peer ends.
 var histories = map[string]func(r *rig, victim, peer *end){
 	"nothing was sent": func(*rig, *end, *end) {},
 	"the victim has sent": func(r *rig, victim, _ *end) {
@@ -53,7 +53,7 @@ func newTakeover(r *rig, transport uint8, history func(r *rig, victim, peer *end
 	return t
 }
 
-// next makes a queue pair that is given the number at a place of the order.
+// next makes a queue pair that is given the number at a place of the order of numbers.
 func (h *host) next(r *rig, place, number uint32, transport uint8) *end {
 	r.Helper()
 	r.e.numbers.qp.SetPlace(place)
@@ -63,8 +63,8 @@ func (h *host) next(r *rig, place, number uint32, transport uint8) *end {
 	return p
 }
 
-// ended requires that what p has posted has had no effect: it is an error on RC; on UC
-// nobody learns of it.
+// ended requires that the peer did not answer p's work request. On RC the work request has an
+// error completion. On UC it succeeds, because the requester cannot notice.
 func (t *takeover) ended(p *end) {
 	t.Helper()
 	t.expire()
@@ -75,8 +75,8 @@ func (t *takeover) ended(p *end) {
 	require.Equal(t, want, p.scq.one().Syndrome)
 }
 
-// A stranger who is given the number of a dead peer is not connected, in either
-// direction, whatever there was before.
+// A stranger that is given the number of an ended peer is not connected in either direction,
+// whatever victim and peer have done before.
 func TestANumberIsNoConnection(t *testing.T) {
 	for name, history := range histories {
 		for _, transport := range []uint8{control.QPTypeRC, control.QPTypeUC} {
@@ -103,7 +103,7 @@ func (t *takeover) fails() {
 	t.victim.recv(t.theirs.data(0, 64))
 	requests := map[string]func(){
 		"SEND":       func() { t.stranger.post(ctrl(wqe.OpSend), t.ours.data(0, 64)) },
-		"SEND twice": func() { t.stranger.post(ctrl(wqe.OpSend), t.ours.data(0, 4), t.ours.data(8, 4)) }, // not by the fast path
+		"SEND twice": func() { t.stranger.post(ctrl(wqe.OpSend), t.ours.data(0, 4), t.ours.data(8, 4)) }, // takes the slow path
 		"WRITE":      func() { t.stranger.post(ctrl(wqe.OpRDMAWrite), t.theirs.raddr(0), t.ours.data(0, 64)) },
 		"WRITE_IMM":  func() { t.stranger.post(ctrl(wqe.OpRDMAWriteImm), t.theirs.raddr(0), t.ours.data(0, 64)) },
 	}
@@ -135,8 +135,8 @@ func (t *takeover) fails() {
 	}
 }
 
-// What was under way when the peer died does not go on with the stranger: a message
-// that waits for a receive, a transfer of which some is done.
+// Work that was unfinished when the peer ended does not continue with the stranger. Such work
+// is a message that waits for a receive, or a transfer of which a part is done.
 func TestWhatWaitsDoesNotGoToAStranger(t *testing.T) {
 	for name, post := range map[string]func(s *scene){
 		"SEND that waits": func(s *scene) { s.p.post(ctrl(wqe.OpSend), s.local.data(0, 64)) },
@@ -166,7 +166,8 @@ func TestWhatWaitsDoesNotGoToAStranger(t *testing.T) {
 	}
 }
 
-// Both are told what they may know, and the stranger is told nothing about the victim.
+// Victim and stranger are both told why their work fails, and neither explanation says
+// anything about the other client.
 func TestATakeoverIsExplained(t *testing.T) {
 	r := newRig(t, Config{})
 	x := newTakeover(r, control.QPTypeRC, histories["nothing was sent"])
@@ -183,8 +184,8 @@ func TestATakeoverIsExplained(t *testing.T) {
 		x.stranger.num), ev.Text, "not a word of the stranger")
 }
 
-// A queue pair that goes to RTR before its peer exists is connected to nobody, and its
-// client is told so then. A queue pair that gets the number later is not its peer.
+// A queue pair that goes to RTR before its peer exists is not connected, and its client is
+// told so at that time. A queue pair that gets the peer's number later is not the peer.
 func TestConnectedBeforeThereIsAPeer(t *testing.T) {
 	for _, transport := range []uint8{control.QPTypeRC, control.QPTypeUC} {
 		r := newRig(t, Config{})
@@ -208,7 +209,7 @@ func TestConnectedBeforeThereIsAPeer(t *testing.T) {
 		q.reset(p)
 		x.fails()
 
-		// By way of RST they find each other.
+		// After both have been reset, they are connected.
 		p.reset(q)
 		q.reset(p)
 		p.rcq.all()
@@ -220,9 +221,9 @@ func TestConnectedBeforeThereIsAPeer(t *testing.T) {
 	}
 }
 
-// The two ends of a connection take their steps in any order, and either is reset and
-// connected anew, perhaps to somebody else in between: all that counts is which queue
-// pair each of them names at RTR.
+// The two ends of a connection may go through their states in any order. Either end may be
+// reset and connected again, even to a third queue pair in between. Whether two queue pairs
+// are connected depends only on which queue pair each of them names at RTR.
 func TestConnectedInAnyOrder(t *testing.T) {
 	r := newRig(t, Config{})
 	p, q := duoOf(r)
@@ -253,7 +254,7 @@ func TestConnectedInAnyOrder(t *testing.T) {
 		func(i int) { ends[i].modify(ends[i].toRTR(other[i].num)) },
 		func(i int) { ends[i].modify(ends[i].toRTS()) },
 	}
-	for order := range 1 << 6 { // bit n: whose turn the step n is
+	for order := range 1 << 6 { // bit n says which end takes step n
 		var done [2]int
 		rst(p, q)
 		for n := range 6 {
@@ -269,7 +270,7 @@ func TestConnectedInAnyOrder(t *testing.T) {
 		talk(q, p)
 	}
 
-	p.reset(q) // one end alone
+	p.reset(q) // resets only one end
 	talk(p, q)
 	talk(q, p)
 	third, _ := duoOf(r)
@@ -294,14 +295,14 @@ func TestConnectedInAnyOrder(t *testing.T) {
 	talk(q, p)
 }
 
-// duoOf is a pair of two new clients.
+// duoOf returns a connected pair of queue pairs of two new clients.
 func duoOf(r *rig) (p, q *end) { return pair(r.host("p"), r.host("q")) }
 
-// A window of type 2 belongs to the queue pair that bound it, not to one of its domain
-// that has the number later.
+// A window of type 2 belongs to the queue pair that bound it, and not to another queue pair of
+// the same protection domain that gets the number later.
 func TestAWindowEndsWithItsQueuePair(t *testing.T) {
 	s := newScene(t, Config{})
-	place := s.e.numbers.qp.Place() - 1 // of idle's number
+	place := s.e.numbers.qp.Place() - 1 // the place of idle's number
 	h := s.q.h
 	w := h.window(2)
 	s.umr(s.idle, unharmed, w, s.idle.bind(2, uint8(w), s.far, 0, 64, mkeyWrite))

@@ -7,8 +7,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// BenchmarkCopy is what a WRITE takes the device by its size, from the doorbell to
-// the completion: up to 4 KiB at once, from 64 KiB on in slices.
+// BenchmarkCopy measures how long WRITEs of several sizes take the device, from the doorbell
+// to the completion. WRITEs of 64 KiB and more are executed in slices.
 func BenchmarkCopy(b *testing.B) {
 	for _, row := range []struct {
 		name string

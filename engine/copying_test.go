@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A transfer that no cache holds is copied by its client's Copier, a shorter one is not.
-// The bytes are the same.
+// A transfer that is too long for any cache is copied by its client's Copier, and a shorter
+// transfer is not. The right bytes arrive either way.
 func TestLongTransfersUseCopier(t *testing.T) {
 	const size = 300_000
 	for _, row := range []struct {
@@ -53,7 +53,8 @@ func TestLongTransfersUseCopier(t *testing.T) {
 	}
 }
 
-// Memory that goes away during a copy, cached or non-temporal, is a fault of one queue pair.
+// If memory loses its pages during a copy, cached or non-temporal, one queue pair goes to
+// error.
 func TestMemoryGoesAwayUnderCopier(t *testing.T) {
 	const size = 1 << 16
 	for _, nonTemporal := range []bool{false, true} {

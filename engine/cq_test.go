@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// single returns a client with one queue pair that is its own peer, all of
-// whose completions go to a queue made from m.
+// single returns one queue pair, which is its own peer, and its completion queue. All
+// completions go to this queue, which is made from m.
 func single(t testing.TB, m control.CQ) (*rig, *end, *poller) {
 	t.Helper()
 	r := newRig(t, Config{})
@@ -25,8 +25,8 @@ func single(t testing.TB, m control.CQ) (*rig, *end, *poller) {
 	return r, p, c
 }
 
-// The owner bit of entry i is the parity of its lap, in queues of 1 to 8
-// entries of either size, over five laps; and only the entry itself changes.
+// The owner bit of entry i is the parity of its lap, in queues of 1 to 8 entries of either
+// size, over five laps. The device changes only the entry that it writes.
 func TestOwnerBits(t *testing.T) {
 	for _, logCQE := range []uint8{6, 7} {
 		for log := range uint8(4) {
@@ -57,8 +57,8 @@ func TestOwnerBits(t *testing.T) {
 	}
 }
 
-// A collapsed queue: every completion goes to entry 0, whose wqe_counter never
-// goes back, and an error stays.
+// In a collapsed queue every completion goes to entry 0. Its wqe_counter never goes back, and
+// an error stays in it.
 func TestCollapsed(t *testing.T) {
 	r, p, c := single(t, control.CQ{LogSize: 2, Flags: control.CQCollapsed | control.CQIgnoreOverrun})
 	for i := range c.ring {
@@ -82,7 +82,7 @@ func TestCollapsed(t *testing.T) {
 	}
 }
 
-// With ignore_overrun the consumer index is not looked at.
+// With ignore_overrun the device does not read the consumer index.
 func TestIgnoreOverrun(t *testing.T) {
 	r, p, c := single(t, control.CQ{LogSize: 1, Flags: control.CQIgnoreOverrun})
 	c.lazy = true
@@ -98,8 +98,8 @@ func TestIgnoreOverrun(t *testing.T) {
 	require.Equal(t, control.StateRTS, p.state())
 }
 
-// Without, a queue without room ends, with every queue pair that uses it and
-// no other.
+// Without ignore_overrun, a completion queue without room fails. All queue pairs that use it
+// go to error, and no others.
 func TestOverrun(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -124,7 +124,7 @@ func TestOverrun(t *testing.T) {
 	require.Len(t, c.all(), 2)
 }
 
-// A responder whose CQ has no room ends; the requester learns of it.
+// A responder whose CQ has no room goes to error, and the requester's WQE fails.
 func TestOverrunAtResponder(t *testing.T) {
 	r := newRig(t, Config{})
 	a, b := r.host("a"), r.host("b")
@@ -148,8 +148,8 @@ func TestOverrunAtResponder(t *testing.T) {
 	require.Equal(t, []uint8{control.StateERR, control.StateERR}, []uint8{p.state(), q.state()})
 }
 
-// A consumer index that went back, or runs ahead of what was written, makes no
-// room; the next right one does.
+// A consumer index that has gone back, or is beyond the entries written, makes no room. Bits
+// above the lower 24 are ignored.
 func TestOddConsumerIndex(t *testing.T) {
 	for name, odd := range map[string]uint32{"ahead": 77, "far back": 0x800000, "garbage above 24 bits": 0xff000002} {
 		t.Run(name, func(t *testing.T) {
@@ -171,8 +171,8 @@ func TestOddConsumerIndex(t *testing.T) {
 	}
 }
 
-// channel returns a completion channel and what reads one event from it, if
-// there is one.
+// channel makes a completion channel and returns its id, and a function that reads one event
+// from it if there is one.
 func (h *host) channel() (id uint32, event func() (handle uint64, ok bool)) {
 	h.Helper()
 	payload := control.Append(nil, control.OpCreateChannel, 0, 1, &control.Empty{})[control.HeaderSize:]
@@ -194,7 +194,7 @@ func (h *host) channel() (id uint32, event func() (handle uint64, ok bool)) {
 	}
 }
 
-// arm asks for an event as clients do.
+// arm asks for an event, as clients do, with sequence number sn.
 func (c *poller) arm(sn uint32, solicited bool) {
 	word := sn&3<<28 | uint32(c.ci)&0xffffff
 	if solicited {
@@ -203,7 +203,7 @@ func (c *poller) arm(sn uint32, solicited bool) {
 	shm.BE32At(c.rec, 4).Publish(word)
 }
 
-// An armed queue sends one event, and only for what was asked for.
+// An armed queue sends one event, and only for a completion of the kind that it is armed for.
 func TestEvents(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -275,7 +275,7 @@ func TestEvents(t *testing.T) {
 	fires("an error")
 }
 
-// Events that find the socket full are lost, and nobody waits for them.
+// If the socket is full, further events are lost, and the device does not wait.
 func TestEventsThatNobodyReads(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")

@@ -9,9 +9,10 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// BenchmarkShards is BenchmarkStep's WRITE on as many threads as there are shards, each
-// of which posts for itself. A figure is the time of one WQE in each shard: what goes
-// on within a shard goes on beside the other, what crosses them takes turns.
+// BenchmarkShards executes the WRITE of BenchmarkStep on as many threads as there are shards.
+// Each thread posts for itself. A figure is the time in which each shard executes one WQE.
+// Work within a shard runs in parallel with the other shard; crossings of two shards take
+// turns.
 func BenchmarkShards(b *testing.B) {
 	for _, row := range []struct {
 		name   string

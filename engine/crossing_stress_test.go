@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A crowd of posters, each a goroutine, on shards that run: what they do crosses
-// shards in both directions at once. Every byte and every completion is checked, and
-// under the race detector every access to what shards share.
+// A brawl is many posters, each a goroutine, on shards that run. Their work crosses shards in
+// both directions at the same time. Every byte and every completion is checked. Under the
+// race detector every access to what shards share is checked too.
 type brawl struct {
 	*rig
 	rounds int
@@ -54,8 +54,8 @@ func (b *brawl) write(p, q *end) {
 	})
 }
 
-// talk sends messages from p to q, some longer than a slice, whose receiver is
-// late half of the time.
+// talk sends messages from p to q. Some messages are longer than a slice. Half of the
+// receives are posted after the message.
 func (b *brawl) talk(p, q *end) {
 	const n = 5000
 	src, dst := p.h.full(n, 1), q.h.full(n, 2)
@@ -83,7 +83,7 @@ func (b *brawl) talk(p, q *end) {
 	})
 }
 
-// count adds to a word that others add to.
+// count has p add to a word to which other queue pairs add too.
 func (b *brawl) count(p *end, word *key) {
 	old := p.h.full(8, 0)
 	last := uint64(0)
@@ -98,7 +98,8 @@ func (b *brawl) count(p *end, word *key) {
 	})
 }
 
-// lend has q bind a window, which p writes through and invalidates with a message.
+// lend has q bind a window. p writes through the window and then invalidates it with a
+// message.
 func (b *brawl) lend(p, q *end) {
 	mem, src := q.h.full(64, 1), p.h.full(64, 2)
 	window := q.h.window(2)
@@ -119,7 +120,7 @@ func (b *brawl) lend(p, q *end) {
 	})
 }
 
-// list has q fill a list key, which p reads through.
+// list has q fill a list key, and p read through it.
 func (b *brawl) list(p, q *end) {
 	one, two, dst := q.h.full(64, 1), q.h.full(64, 2), p.h.full(64, 3)
 	m := q.h.mkey(2)
@@ -134,7 +135,8 @@ func (b *brawl) list(p, q *end) {
 	})
 }
 
-// wrong has p ask for memory that q does not give, which ends both, and reconnects them.
+// wrong has p write with an unknown remote key, which puts both queue pairs into error, and
+// connects them again.
 func (b *brawl) wrong(p, q *end) {
 	src := p.h.full(64, 1)
 	b.fight(func(i int) {
@@ -150,7 +152,8 @@ func (b *brawl) wrong(p, q *end) {
 	})
 }
 
-// vanish has long transfers in flight in both directions when one end goes.
+// vanish puts one end into error or resets it, or settles, while long transfers are in flight
+// in both directions.
 func (b *brawl) vanish(p, q *end) {
 	const n = 20_000
 	near, far := p.h.full(n, 1), q.h.full(n, 2)
@@ -177,7 +180,7 @@ func (b *brawl) vanish(p, q *end) {
 	})
 }
 
-// pool sends to two queue pairs that share receives and a completion queue.
+// pool has several hosts send to queue pairs of h that share receives and a completion queue.
 func (b *brawl) pool(h *host, from ...*host) {
 	s := h.srq(control.SRQ{LogSize: 4})
 	c := h.cq(control.CQ{LogSize: 8})
@@ -196,9 +199,9 @@ func (b *brawl) pool(h *host, from ...*host) {
 			b.pass(p.scq)
 		})
 	}
-	free := 16 // entries that the device has not got
+	free := 16 // number of entries that are not announced to the device
 	b.all.Go(func() {
-		head := 0 // an entry goes back behind all others: its link is as it was
+		head := 0 // entries are used in order, because an entry is announced again after all others
 		for got := 0; got < len(from)*b.rounds; got++ {
 			if free > 0 {
 				s.post(free)
@@ -214,7 +217,7 @@ func (b *brawl) pool(h *host, from ...*host) {
 	})
 }
 
-// sleep arms q's completion queue and waits for its channel.
+// churn makes clients that do a little work and end, while the others work.
 func (b *brawl) churn(h *host) {
 	b.fight(func(i int) {
 		if i%10 != 0 {

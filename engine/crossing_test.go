@@ -13,8 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newShards is newRig for a device of two shards, unless cfg names more, where each
-// client stays in the shard that it was given: the first has every other one.
+// newShards is newRig for a device of several shards, two unless cfg names cores. Each client
+// stays in the shard that it was assigned to when it was made. New clients are assigned to
+// the shards in turn.
 func newShards(t testing.TB, cfg Config) *rig {
 	t.Helper()
 	if cfg.Cores == nil {
@@ -26,8 +27,8 @@ func newShards(t testing.TB, cfg Config) *rig {
 	return r
 }
 
-// shuffle has the shards stepped in random order, with no client moving of itself,
-// and every other time that a shard needs another one, that one is at work.
+// shuffle makes the rig step the shards in random order. Clients do not move by themselves.
+// Half of the times that a shard needs the lock of another shard, it finds the lock taken.
 func (r *rig) shuffle(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	r.pick = func() int { return rng.IntN(len(r.e.shards)) }
@@ -68,19 +69,19 @@ func TestCoreOfALaterShardRefused(t *testing.T) {
 	require.ErrorContains(t, err, "core 1000")
 	require.NoError(t, unix.SchedGetaffinity(0, &after))
 	require.Equal(t, before, after)
-	e.Do(func() {}) // nobody holds anything
+	e.Do(func() {}) // returns only if no lock is held
 }
 
 func TestShardsRunAndEnd(t *testing.T) {
 	r := newShards(t, Config{Cores: []int{0, 1, 2}})
-	for range 3 { // one Run after the other
+	for range 3 { // an engine can be run several times
 		ctx, cancel := context.WithCancel(t.Context())
 		require.NoError(t, r.e.Run(ctx, cancel))
 	}
 }
 
-// A new client goes to the shard with the least work. One that is connected goes to the
-// shard of its peer, unless another connection ties it.
+// A new client is assigned to the shard with the least load. A client that is connected to a
+// peer in another shard moves to that shard, unless another connection ties it.
 func TestClientsComeTogether(t *testing.T) {
 	r := newShards(t, Config{})
 	r.e.cfg.Stay = false
@@ -116,7 +117,8 @@ func TestClientsComeTogether(t *testing.T) {
 	x.good()
 }
 
-// A client that moves takes along what it waits for and what it was doing.
+// When a client moves, its waiting queues, its unfinished transfer and its armed queue move
+// with it.
 func TestMoveInTheMiddle(t *testing.T) {
 	r := newShards(t, Config{Slice: 64})
 	r.e.shards[0].sched.few, r.e.shards[1].sched.few = 0, 0
@@ -156,7 +158,7 @@ func TestMoveInTheMiddle(t *testing.T) {
 	require.NotNil(t, q)
 }
 
-// Datagrams of one burst that go to all shards arrive in order.
+// Datagrams of one burst whose receivers are in different shards arrive in order.
 func TestDatagramsAcrossShards(t *testing.T) {
 	r := newShards(t, Config{Cores: []int{0, 1, 2}, Slice: 64})
 	r.shuffle(7)
@@ -186,8 +188,8 @@ func TestDatagramsAcrossShards(t *testing.T) {
 	}
 }
 
-// A shared receive that was taken for a transfer which its own shard ends goes back,
-// although that shard may not touch it.
+// A receive of an SRQ that was taken for a transfer is put back if the requester's shard ends
+// the transfer, although at that time this shard may not touch the SRQ.
 func TestSharedReceiveGoesBackAcrossShards(t *testing.T) {
 	r := newShards(t, Config{Slice: 64})
 	a, b := r.host("a"), r.host("b")
@@ -205,9 +207,9 @@ func TestSharedReceiveGoesBackAcrossShards(t *testing.T) {
 	r.e.Engine.Step()
 	require.NotNil(t, p.q.job)
 	require.Zero(t, s.s.ready())
-	a.c.shard.refuse = func() bool { return true } // b's shard is at work
+	a.c.shard.refuse = func() bool { return true } // as if b's shard held its lock
 	other.post(ctrl(wqe.OpNop))
-	other.post(ctrl(wqe.OpNop)) // no room: all queue pairs of the queue end
+	other.post(ctrl(wqe.OpNop)) // finds no room, so all queue pairs of the CQ go to error
 	for i := 0; p.state() != control.StateERR; i++ {
 		require.Less(t, i, 100)
 		a.c.shard.Step()
@@ -220,8 +222,8 @@ func TestSharedReceiveGoesBackAcrossShards(t *testing.T) {
 	require.Empty(t, a.c.shard.owed)
 }
 
-// A shard that always finds the other shard's lock taken goes on with its own work, and
-// waits for the lock in the end.
+// A shard that always finds the other shard's lock taken continues with its own work for some
+// time, and then waits for the lock.
 func TestPatienceWithAnotherShardEnds(t *testing.T) {
 	r := newShards(t, Config{})
 	p, _ := pair(r.host("a"), r.host("b"))
@@ -241,8 +243,8 @@ func TestPatienceWithAnotherShardEnds(t *testing.T) {
 	require.Greater(t, asked, 1)
 }
 
-// A shard that makes work for queues of another shard wakes it. A queue that waits for a
-// peer in another shard is tried again, although no poster wakes its own shard.
+// A shard that makes work for queues of another shard wakes that shard. A queue that waits for
+// a peer in another shard is tried again, although no poster wakes the queue's own shard.
 func TestShardsWakeEachOther(t *testing.T) {
 	r := newShards(t, Config{})
 	for _, l := range r.e.shards {
@@ -259,7 +261,7 @@ func TestShardsWakeEachOther(t *testing.T) {
 	asleep()
 	p.post(ctrl(wqe.OpSend))
 	wakeA()
-	q.recv() // sooner or later than the send is judged
+	q.recv() // before or after the send is judged
 	wakeB()
 	require.Equal(t, cqe.StatusSuccess, p.scq.await().Status)
 	require.Equal(t, cqe.StatusSuccess, q.rcq.await().Status)
@@ -285,7 +287,7 @@ func TestShardsWakeEachOther(t *testing.T) {
 	require.Equal(t, cqe.RemoteAccess, p.scq.await().Syndrome)
 	require.Equal(t, cqe.Flush, q.rcq.await().Syndrome, "nobody but the other shard can have woken it")
 
-	// A WAIT for a completion that comes from the other shard.
+	// A WAIT ends when the other shard writes the completion that it waits for.
 	own, _ := pair(b, b)
 	u.recv()
 	c := ctrl(wqe.OpWait)
@@ -299,8 +301,8 @@ func TestShardsWakeEachOther(t *testing.T) {
 	require.Equal(t, cqe.StatusSuccess, own.scq.await().Status)
 }
 
-// A completion queue that another shard finds full ends all queue pairs on it, though
-// their own shard sleeps.
+// If another shard finds a completion queue full, all queue pairs that use the queue go to
+// error, even if their own shard sleeps.
 func TestOverrunFromAnotherShard(t *testing.T) {
 	r := newShards(t, Config{})
 	for _, l := range r.e.shards {
@@ -318,7 +320,7 @@ func TestOverrunFromAnotherShard(t *testing.T) {
 	q.recv()
 	q.recv()
 	other.toState(control.StateSQD)
-	other.post(ctrl(wqe.OpNop)) // executed in RTS, flushed in error
+	other.post(ctrl(wqe.OpNop)) // would be executed in RTS, and is flushed in error
 	r.start()
 	wakeB()
 	r.until("both asleep", func() bool { return a.asleep() && b.asleep() })
@@ -330,7 +332,8 @@ func TestOverrunFromAnotherShard(t *testing.T) {
 	require.Equal(t, cqe.Flush, other.scq.await().Syndrome)
 }
 
-// An orderly stop of several shards drains and flushes what crosses them, once.
+// An orderly stop of several shards finishes or flushes each crossing, and completes each WQE
+// once.
 func TestStopAcrossShards(t *testing.T) {
 	r := newShards(t, Config{Cores: []int{0, 1, 2}, Burst: 2, Slice: 256})
 	hosts := []*host{r.host("a"), r.host("b"), r.host("c")}
@@ -342,7 +345,7 @@ func TestStopAcrossShards(t *testing.T) {
 		movers, src, dst = append(movers, p), append(src, h.full(4096, 1)), append(dst, to.full(4096, 2))
 		w, _ := pair(h, to)
 		waiters = append(waiters, w)
-		w.post(ctrl(wqe.OpSend)) // no receive is there
+		w.post(ctrl(wqe.OpSend)) // waits, because there is no receive
 	}
 	r.settle()
 	require.Len(t, r.stalled(), 3)
@@ -369,8 +372,8 @@ func TestStopAcrossShards(t *testing.T) {
 	}
 }
 
-// A WQE in a register whose peer is in another shard is executed when the record says
-// that it is there, once.
+// A WQE in the register of a queue pair whose peer is in another shard is executed when the
+// record announces it, and only once.
 func TestFlameAcrossShards(t *testing.T) {
 	r := newShards(t, Config{})
 	a, b := r.host("a"), r.host("b")

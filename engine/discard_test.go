@@ -19,8 +19,8 @@ func (r *rig) owed() quota.Charge {
 	return r.e.ledger.Taken()
 }
 
-// A descriptor that takes long to close delays only descriptors of its user. What waits
-// to be closed is charged.
+// A descriptor that takes long to close delays only descriptors of its user. Descriptors that
+// wait to be closed stay charged.
 func TestDescriptorsAreClosedPerUser(t *testing.T) {
 	r := newRig(t, Config{})
 	r.e.ledger.SetLimit(quota.Descriptors, 8, "a test")
@@ -39,7 +39,7 @@ func TestDescriptorsAreClosedPerUser(t *testing.T) {
 	require.Error(t, discard(1, nil), "6 of 8 descriptors")
 	require.ErrorIs(t, r.e.ledger.Take(1, clientCharge), &control.Error{Code: control.CodeLimit})
 	require.NoError(t, discard(2, nil))
-	var order []uint32 // the second of user 1 may get a closer of its own
+	var order []uint32 // may contain user 1, whose second call may get another closer
 	for len(order) == 0 || order[len(order)-1] != 2 {
 		order = append(order, <-closed)
 	}
@@ -52,7 +52,7 @@ func TestDescriptorsAreClosedPerUser(t *testing.T) {
 	r.until("and debts too", func() bool { return r.e.ledger.Has(1) == quota.Charge{} })
 }
 
-// bothEnds returns two ends of a connection.
+// bothEnds returns the two ends of a connection.
 func bothEnds(t *testing.T) (mine, theirs *net.UnixConn) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkLongBesideShort is a WRITE of 1 MiB, beside 8-byte WRITEs of another
-// queue that never end: how fast the long one is, how many short ones are executed
-// meanwhile, and how long a step takes at the worst, which a short one waits for.
+// BenchmarkLongBesideShort executes WRITEs of 1 MiB while another queue always has 8-byte
+// WRITEs. It measures how fast the long WRITEs are, how many short WRITEs are executed in the
+// same time, and how long the longest step takes, because a short WRITE may wait for a step.
 func BenchmarkLongBesideShort(b *testing.B) {
 	const size, batch = 1 << 20, 16
 	for _, cores := range [][]int{nil, {0}} {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// out returns how many tasks of all workers have not been begun.
+// out returns how many tasks no worker has begun yet.
 func (r *rig) out() (n int) {
 	for _, w := range r.e.dma.workers {
 		for i := range w.ring {
@@ -28,8 +28,8 @@ func (r *rig) out() (n int) {
 	return n
 }
 
-// While workers copy, the device goes on with other queues; the next WQE of the
-// same queue, and the completion, wait for them.
+// While workers copy, the device executes WQEs of other queues. The completion of the
+// transfer, and the next WQE of the same queue, wait for the workers.
 func TestWorkersCopyBesideTheDevice(t *testing.T) {
 	const size = 20_000
 	for _, n := range []int{1, 3} {
@@ -59,7 +59,7 @@ func TestWorkersCopyBesideTheDevice(t *testing.T) {
 	}
 }
 
-// Whatever moves bytes moves the same ones by workers.
+// Each operation that moves bytes moves the right bytes if workers copy them.
 func TestWorkersCopyEverything(t *testing.T) {
 	const size = 5000
 	for _, row := range []struct {
@@ -101,7 +101,8 @@ func TestWorkersCopyEverything(t *testing.T) {
 	}
 }
 
-// Of overlapping pieces the last one wins, whichever thread copies them.
+// If pieces of a destination overlap, the bytes of the last piece remain, whichever threads
+// copy the pieces.
 func TestWorkersScatterInOrder(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		r, p, q := duo(t, Config{Slice: 100})
@@ -115,7 +116,7 @@ func TestWorkersScatterInOrder(t *testing.T) {
 		p.post(ctrl(wqe.OpSend), src.data(0, at))
 		for p.q.rq.done == 0 && p.q.sq.done == 0 {
 			r.e.Step()
-			for i := len(r.e.dma.workers); i > 0; i-- { // the last one is the fastest
+			for i := len(r.e.dma.workers); i > 0; i-- { // as if the last worker were the fastest
 				r.e.dma.workers[i-1].work()
 			}
 		}
@@ -124,8 +125,8 @@ func TestWorkersScatterInOrder(t *testing.T) {
 	}
 }
 
-// A task that has not been begun is recalled at once when it must not be done any more; a
-// worker that comes to it later touches nothing.
+// A task that no worker has begun is recalled at once when it must not be done any more. A
+// worker that reaches the recalled task later touches no memory.
 func TestErrandsAreRecalled(t *testing.T) {
 	const size = 4096
 	for _, row := range []struct {
@@ -164,7 +165,8 @@ func TestErrandsAreRecalled(t *testing.T) {
 	}
 }
 
-// A piece that is being copied is waited for, and nothing is answered before.
+// A request that recalls a piece which is being copied is not answered before the copy is
+// done.
 func TestErrandUnderWayIsAwaited(t *testing.T) {
 	r, p, q := duo(t, Config{Slice: 1024})
 	r.workers(1)
@@ -194,7 +196,7 @@ func TestErrandUnderWayIsAwaited(t *testing.T) {
 	r.failed(p.scq.one(), cqe.RemoteAccess, 0)
 }
 
-// Only what touches the key that changes is taken back.
+// Only tasks that touch the key that changes are recalled.
 func TestErrandsOfOthersStay(t *testing.T) {
 	r, p, q := duo(t, Config{Slice: 1024})
 	r.workers(1)
@@ -214,8 +216,8 @@ func TestErrandsOfOthersStay(t *testing.T) {
 	r.failed(p.scq.one(), cqe.LocalProtection, 0)
 }
 
-// A change of a list's entry takes back what goes through the list; so does one of
-// a window that is closed while another queue writes through it.
+// A change of a list's entry recalls the tasks that use the list. Closing a window recalls the
+// tasks of another queue that writes through the window.
 func TestErrandsThroughListsAreRecalled(t *testing.T) {
 	r, p, q := duo(t, Config{Slice: 1024})
 	r.workers(1)
@@ -236,7 +238,7 @@ func TestErrandsThroughListsAreRecalled(t *testing.T) {
 	require.Equal(t, was, dst.mem)
 }
 
-// A client with many long transfers leaves room for those of others.
+// A client with many long transfers leaves room for the tasks of other clients.
 func TestClientsShareWorkers(t *testing.T) {
 	r := newRig(t, Config{Slice: 256})
 	r.workers(1)
@@ -262,8 +264,8 @@ func TestClientsShareWorkers(t *testing.T) {
 	r.same(from.mem, to.mem, "of the other")
 }
 
-// Memory that loses its pages under a worker fails the work request that it belongs to, and
-// no other.
+// If memory loses its pages while a worker copies, the work request that uses the memory
+// fails, and no other.
 func TestMemoryGoesAwayUnderWorker(t *testing.T) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	const size = 1 << 16
@@ -300,8 +302,8 @@ func TestMemoryGoesAwayUnderWorker(t *testing.T) {
 	}
 }
 
-// A fault in the last piece that shows in the middle of a visit is not overlooked: no
-// completion says that all bytes have arrived.
+// A worker's fault in the last piece is not overlooked if it is seen in the middle of a visit:
+// the WQE is not completed as successful.
 func TestFaultInTheLastPiece(t *testing.T) {
 	r, p, q := duo(t, Config{Slice: 4096})
 	r.workers(1)
@@ -324,7 +326,7 @@ func TestFaultInTheLastPiece(t *testing.T) {
 	r.failed(p.scq.one(), cqe.RemoteOperation, 0)
 }
 
-// Neither lending nor seeing what is over allocates anything.
+// Giving tasks to workers and collecting them allocates nothing.
 func TestWorkersAllocateNothing(t *testing.T) {
 	r, p, q := duo(t, Config{Slice: 256})
 	r.workers(2)
@@ -334,7 +336,7 @@ func TestWorkersAllocateNothing(t *testing.T) {
 	}
 	p.sent = 0
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		p.sent++ // what lies in the ring once more
+		p.sent++ // announces the next WQE of the ring, which was executed before
 		p.ring()
 		for range 8 {
 			r.e.Step()
@@ -350,9 +352,9 @@ func TestWorkersAllocateNothing(t *testing.T) {
 	r.same(src.mem, dst.mem, "written")
 }
 
-// Workers that end leave nothing behind, also if they were gone before they had
-// passed what was taken back: a client has its share of the next ones, and what was
-// under way is done by the device.
+// Workers that end leave no tasks behind, even if they end before they reach their recalled
+// tasks. A client may then have as many tasks of the next workers as before, and its
+// unfinished transfer is completed by the device.
 func TestWorkersLeaveNothingBehind(t *testing.T) {
 	const size = 8192
 	r, p, q := duo(t, Config{Slice: 1024})
@@ -371,8 +373,8 @@ func TestWorkersLeaveNothingBehind(t *testing.T) {
 	r.same(src.mem, dst.mem, "written")
 }
 
-// Threads on cores of their own: they sleep without work, are woken by it, and end
-// with Run, whatever they were in the middle of.
+// Worker threads sleep while they have no tasks, are woken by tasks, and end with Run, even in
+// the middle of a transfer.
 func TestWorkersRun(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("a worker needs a core that is not the engine's")
@@ -435,7 +437,7 @@ func TestKeysGoAwayUnderRunningWorkers(t *testing.T) {
 		require.Equal(t, -1, slices.IndexFunc(dst.mem, func(b byte) bool { return b != 0xab }), "written to after the answer")
 		p.destroy()
 		q.destroy()
-		for _, k := range []*key{src, dst} { // the rings of the next lie where those of these did
+		for _, k := range []*key{src, dst} { // so that the next rings use the memory of these rings
 			k.h.used = k.addr - k.h.base + size + fenceSize
 			clear(k.h.mem.Bytes()[k.h.used:])
 		}
@@ -452,7 +454,7 @@ func TestCoresOfWorkers(t *testing.T) {
 	require.ErrorIs(t, err, ErrCPUs, "a core that went away meanwhile")
 }
 
-// A hired worker ends at once, though it sleeps.
+// A worker that sleeps ends at once when it is asked to end.
 func TestHiredWorkersEnd(t *testing.T) {
 	workers, end, err := startWorkers([]int{0, 0})
 	require.NoError(t, err)

@@ -25,8 +25,8 @@ func (h *host) socketAnd(op control.Op) (*os.File, control.Message) {
 	return r.Events, ans
 }
 
-// Nothing comes to the device by an event socket: a descriptor among it would be
-// the device's to close.
+// A client cannot send anything to the device through an event socket. Otherwise the device
+// would have to close descriptors that a client sent.
 func TestEventSocketsGoOneWay(t *testing.T) {
 	h := newRig(t, Config{}).host("h")
 	for _, op := range []control.Op{control.OpCreateChannel, control.OpOpenEvents} {
@@ -36,7 +36,7 @@ func TestEventSocketsGoOneWay(t *testing.T) {
 	}
 }
 
-// The device's thread closes no event socket.
+// Event sockets are not closed on the device's thread.
 func TestEventSocketsAreClosedElsewhere(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")
@@ -61,8 +61,8 @@ func TestEventSocketsAreClosedElsewhere(t *testing.T) {
 	}
 }
 
-// A client that closes its end of a channel before the device has ended its
-// queues has lost nothing that it wants.
+// If a client closes its end of a channel before its queues are destroyed, further events do
+// not count as lost, because the client does not want them.
 func TestAClosedChannelIsNoLoss(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")

@@ -7,7 +7,7 @@ import (
 	"github.com/nicless/nicless/engine"
 )
 
-// An engine on a thread of its own. Package server makes it reachable for other
+// An engine runs on a thread of its own. Package server makes it reachable for other
 // processes.
 func Example() {
 	e, err := engine.New(engine.Config{})
@@ -23,7 +23,8 @@ func Example() {
 	// Output: <nil>
 }
 
-// An engine can be stepped by hand: Step does the work there is, and never waits.
+// An engine can be stepped by hand: each Step does some of the work that there is, and never
+// waits.
 func ExampleEngine_Step() {
 	e, err := engine.New(engine.Config{})
 	if err != nil {

@@ -13,35 +13,37 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// logged returns an engine's configuration and what it has said so far.
+// logged returns a configuration, and the buffer to which an engine with this configuration
+// writes its log.
 func logged() (Config, *bytes.Buffer) {
 	b := new(bytes.Buffer)
 	return Config{Log: slog.New(slog.NewTextHandler(b, nil))}, b
 }
 
-// Each fault is explained once, a refused key to both sides: with its code, its queue pair, and in a whole
-// sentence.
+// Each fault is explained once, with its code, its queue pair and a sentence. A refused remote
+// key is explained to both sides.
 func TestFaultsAreExplained(t *testing.T) {
 	for _, f := range faults() {
 		t.Run(f.name, func(t *testing.T) {
 			c, said := logged()
 			f.run(newScene(t, c))
 			text := said.String()
-			require.Equal(t, 1, strings.Count(text, "code=")-strings.Count(text, "code=key-refused "), text) // which leaves the reason to the owner
+			require.Equal(t, 1, strings.Count(text, "code=")-strings.Count(text, "code=key-refused "), text) // key-refused goes to the requester, and leaves the reason to the key's owner
 			require.Contains(t, text, "queue=0x")
 			require.NotContains(t, text, "%!", "a format that does not fit its values")
 		})
 	}
 }
 
-// The same fault again and again is said once in a while, and the rest counted.
+// If the same fault is repeated, it is explained once in a while. Explanations that are held
+// back are counted.
 func TestExplanationsAreHeldBack(t *testing.T) {
 	c, said := logged()
 	s := newScene(t, c)
 	p, _ := s.transport(control.QPTypeUD)
 	next := p.h.events()
 	lose := func(n int) {
-		to := s.idle.to() // no datagram queue
+		to := s.idle.to() // not a UD queue pair
 		for range n {
 			p.post(ctrl(wqe.OpSend), to, s.local.data(0, 8))
 			s.settle()
@@ -64,7 +66,7 @@ func TestExplanationsAreHeldBack(t *testing.T) {
 	require.Len(t, list, 1)
 	require.Zero(t, list[0].Unsaid)
 
-	// Another code, and another client, are not held back by it.
+	// Explanations with another code, and those to another client, are not held back.
 	s.q.post(ctrl(0x7f))
 	s.p.post(ctrl(0x7f))
 	s.settle()
@@ -79,16 +81,16 @@ func TestExplanationsAreHeldBack(t *testing.T) {
 	require.Equal(t, uint64(10), p.h.c.count[control.CounterExplained])
 }
 
-// The log takes so many in a second, of all and of one client, so that no client
-// silences another's lines, and says what it left out; the clients are told
-// nevertheless.
+// The number of explanations that are written to the log in a second is limited, for all
+// clients together and for each client. So no client keeps the lines of others out of the log.
+// The log says how many lines were held back. Clients still receive all explanations.
 func TestLogHasABudget(t *testing.T) {
 	c, said := logged()
 	s := newScene(t, c)
 	var second time.Duration // the clock of the budget
 	s.e.explained.SetClock(func() time.Duration { return second * time.Second })
 	next := s.p.h.events()
-	s.q.h.c.uid++ // another user's
+	s.q.h.c.uid++ // makes q's client another user's
 	again := func(p *end, text string) {
 		p.h.c.quiet[codes.Opcode].until = 0
 		s.e.explainQueue(p.q, codes.Opcode, "%s", text)
@@ -107,8 +109,8 @@ func TestLogHasABudget(t *testing.T) {
 	require.Regexp(t, "more.* unsaid=84\n", said.String())
 }
 
-// Explanations are counted even if neither client nor log receives them; one that finds the
-// socket full is counted as not sent.
+// Explanations are counted even if neither a client nor a log receives them. An explanation
+// that finds the socket full counts as held back.
 func TestExplanationsNobodyHears(t *testing.T) {
 	s := newScene(t, Config{})
 	s.p.post(ctrl(0x7f))
@@ -136,7 +138,7 @@ func TestExplanationsShowNobodyElsesBytes(t *testing.T) {
 	c.Slice = 64
 	s := newScene(t, c)
 	heard := s.p.h.events()
-	secret := func() { // another client's WQE goes through the device
+	secret := func() { // the device executes a WQE of another client
 		s.idle.post(ctrl(wqe.OpRDMAWrite), s.local.raddr(128), []byte("secret secret secret secret secret secret"))
 	}
 	s.q.recv(s.far.data(0, 256))
@@ -151,7 +153,7 @@ func TestExplanationsShowNobodyElsesBytes(t *testing.T) {
 	s.p.reset(s.q)
 	s.q.reset(s.p)
 	s.p.q.attr.RNRRetry = 1
-	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)) // waits, gives up
+	s.p.post(ctrl(wqe.OpSend), s.local.data(0, 8)) // waits for a receive, then fails
 	s.settle()
 	secret()
 	s.expire()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Eight bytes of one queue never wait for more than a slice of another.
+// A WRITE of eight bytes never waits for more than one slice of another queue's long transfer.
 func TestLongTransferHoldsNobodyUp(t *testing.T) {
 	r := newRig(t, Config{Slice: 4096})
 	a, b := r.host("a"), r.host("b")
@@ -35,7 +35,7 @@ func TestLongTransferHoldsNobodyUp(t *testing.T) {
 	require.Equal(t, control.StateRTS, far.state())
 }
 
-// No queue gets more than Burst WQEs in a step, and about Slice bytes.
+// In a step no queue gets more than Burst WQEs or more than about Slice bytes.
 func TestBudget(t *testing.T) {
 	r := newRig(t, Config{Burst: 3, Slice: 1024})
 	a, b := r.host("a"), r.host("b")
@@ -56,11 +56,11 @@ func TestBudget(t *testing.T) {
 		bytes = append(bytes, len(q.scq.all()))
 	}
 	require.Equal(t, []int{3, 3, 3, 1}, perStep)
-	// 1024 bytes are two and a half WQEs; a half is gone on with.
+	// 1024 bytes are two and a half WQEs; the rest of the third is moved in the next step.
 	require.Equal(t, []int{2, 3, 2, 3}, bytes)
 }
 
-// A sliced SEND fills the receive piece by piece, and completes once.
+// A SEND in slices fills the receive piece by piece, and completes once.
 func TestSlicedSend(t *testing.T) {
 	r, p, q := duo(t, Config{Slice: 100})
 	src, dst := p.h.full(2000, 1), q.h.full(3000, 2)
@@ -78,8 +78,8 @@ func TestSlicedSend(t *testing.T) {
 	r.same(src.mem, got, "sliced send")
 }
 
-// Inline data travels in the WQE: a transfer that is cut into slices must keep
-// its own, whatever other queues execute in between.
+// A transfer in slices keeps a copy of its inline data, which is in the WQE. So the data stay
+// the same, whatever other queues execute in between.
 func TestInlineDataOfASlicedTransfer(t *testing.T) {
 	r := newRig(t, Config{Slice: 64})
 	a, b := r.host("a"), r.host("b")
@@ -101,7 +101,7 @@ func TestInlineDataOfASlicedTransfer(t *testing.T) {
 	r.same(append(append([]byte{}, from.mem...), tail...), to.mem[:296], "sliced write")
 }
 
-// begin posts a transfer and takes it halfway.
+// begin posts a transfer and steps until a part of it is done.
 func begin(t *testing.T, op wqe.Opcode) (s *scene, src, dst *key) {
 	t.Helper()
 	s = newScene(t, Config{Slice: 64})
@@ -120,8 +120,8 @@ func begin(t *testing.T, op wqe.Opcode) (s *scene, src, dst *key) {
 	return s, src, dst
 }
 
-// A key taken away in the middle of a transfer: from the answer on nothing
-// touches its memory, and the work request fails.
+// If a key is deregistered in the middle of a transfer, the work request fails. Once the
+// deregistration has been answered, nothing touches the key's memory.
 func TestDeregistrationInTheMiddle(t *testing.T) {
 	for _, op := range []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpRDMARead, wqe.OpSend} {
 		for _, side := range []string{"local", "remote"} {
@@ -148,7 +148,8 @@ func TestDeregistrationInTheMiddle(t *testing.T) {
 	}
 }
 
-// The end of either client in the middle of a transfer.
+// If one of the two clients is closed in the middle of a transfer, the other client's work
+// fails, and nothing touches memory of either any more.
 func TestCloseInTheMiddle(t *testing.T) {
 	for _, op := range []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpRDMARead, wqe.OpSend} {
 		t.Run(op.String()+", requester", func(t *testing.T) {

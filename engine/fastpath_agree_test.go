@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// askew is post with a wrong index in the control segment.
+// askew posts a WQE with a wrong index in the control segment.
 func (p *end) askew(c wqe.Ctrl, segments ...any) {
 	index := p.write(c, segments...)
 	p.sq[int(index)*wqe.BlockSize%len(p.sq)+1] ^= 0x80
 	p.ring()
 }
 
-// Each work request that the fast path executes, and each that it must leave alone,
-// ends as it does by the slow path: in every byte of memory, every completion, record,
-// counter, state and explanation.
+// Each work request that the fast path executes, and each that it must leave to the slow path,
+// has the same result as on an engine without the fast path: the same memory, completions,
+// records, counters, states and explanations.
 func TestFastPathAgrees(t *testing.T) {
 	for _, row := range slices.Concat(writeRows, readRows, sendRows, atomicRows, otherRows, armedRows, blueFlameRows) {
 		t.Run(row.name, func(t *testing.T) {
@@ -32,8 +32,8 @@ func TestFastPathAgrees(t *testing.T) {
 	}
 }
 
-// One completion queue for everything, with room for so many completions, and a
-// queue pair that is its own peer, end as they do by the slow path too.
+// The results also agree if all completions go to one completion queue of any small size, and
+// if a queue pair is its own peer.
 func TestFastPathAgreesOnOneCQ(t *testing.T) {
 	for _, self := range []bool{false, true} {
 		for log := range uint8(4) {

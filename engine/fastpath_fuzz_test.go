@@ -8,17 +8,17 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A mill is twins that the fuzzer gives work to, again and again: their memory, queue
-// pairs and completion queues are made new for each input, by the same steps in both.
+// A mill is twins that execute one input of the fuzzer after another. Before each input their
+// memory, queue pairs and completion queues are reset, by the same steps in both twins.
 type mill struct {
 	*twins
-	pairs [3][2][2]*end // by kind, twin, side
+	pairs [3][2][2]*end // indexed by kind of pair, twin, and side
 	keys  [2][]uint32
 }
 
-// newMill makes the twins, each with the same keys and three pairs of queue pairs: a
-// reliable one with a register, an unreliable one, a reliable one with completion queues
-// that overrun soon.
+// newMill makes the twins, each with the same keys and three pairs of queue pairs: an RC pair
+// with a BlueFlame register, a UC pair, and an RC pair with small completion queues that
+// overrun soon.
 func newMill(f *testing.F) *mill {
 	m := &mill{}
 	m.twins = newTwins(f, withRegister)
@@ -33,7 +33,8 @@ func newMill(f *testing.F) *mill {
 	return m
 }
 
-// someKeys makes keys of the far memory of every sort, the good one first.
+// someKeys makes keys of every sort for the far memory, and returns them. The first has all
+// rights.
 func (w *twin) someKeys() []uint32 {
 	list := w.b.mkey(4)
 	w1 := w.b.window(1)
@@ -50,11 +51,11 @@ func (w *twin) someKeys() []uint32 {
 	}
 }
 
-// renew makes everything as it was before the first input.
+// renew resets everything to the state before the first input.
 func (m *mill) renew() {
 	for i, w := range []*twin{m.fast, m.slow} {
 		for _, c := range w.e.cqs {
-			c.dead = false // or nothing could be made on it again
+			c.dead = false // a dead CQ could not be used again
 		}
 		for _, pair := range m.pairs {
 			p, q := pair[i][0], pair[i][1]
@@ -75,12 +76,12 @@ func (m *mill) renew() {
 }
 
 // FuzzFastPathAgrees gives the same work to an engine with the fast path and to one
-// without, and compares all that clients can see.
+// without, and compares everything that clients can see.
 //
-// The first byte chooses the pair of queue pairs. Each work request is eight bytes:
-// operation and how it is posted, length, place of the local bytes, place of the remote
-// ones, kind of remote key, flags, a byte of the WQE to change, and how. In between
-// receives are posted, and steps taken.
+// The first byte of an input chooses the pair of queue pairs. Each work request is eight
+// bytes: the operation and how it is posted, the length, the place of the local bytes, the
+// place of the remote bytes, the kind of remote key, flags, which byte of the WQE is changed,
+// and how it is changed. Between work requests, receives are posted and steps are made.
 func FuzzFastPathAgrees(f *testing.F) {
 	m := newMill(f)
 	for kind := range byte(3) {
@@ -94,7 +95,7 @@ func FuzzFastPathAgrees(f *testing.F) {
 		if len(in) < 9 {
 			t.Skip()
 		}
-		m.TB, m.fast.TB, m.slow.TB = t, t, t // they fail, until f cleans up
+		m.TB, m.fast.TB, m.slow.TB = t, t, t // so that a failure is one of t; f still cleans up
 		defer func() { m.TB, m.fast.TB, m.slow.TB = f, f, f }()
 		m.renew()
 		for i, w := range []*twin{m.fast, m.slow} {
@@ -105,16 +106,16 @@ func FuzzFastPathAgrees(f *testing.F) {
 	})
 }
 
-// perform posts the work that in describes from p to q. What it decides by, it looks at
-// only when the engine has come to rest: before that the two may have come to different
-// points.
+// perform posts the work that in describes from p to q. It reads the engine's state only when
+// the engine has nothing more to do, because before that the two engines may have made
+// different progress.
 func (w *twin) perform(p, q *end, keys []uint32, in []byte) {
-	posted, receives := 0, 0 // since then
+	posted, receives := 0, 0 // since the engine last had nothing to do
 	for ; len(in) >= 8; in = in[8:] {
 		if posted == len(p.sq)/wqe.BlockSize/2 || receives == len(q.rq)/q.stride/2 {
 			w.settle()
 			if posted, receives = int(p.sent-uint16(p.q.sq.done)), int(q.received-uint16(q.q.rq.done)); posted > 2 || receives > 2 {
-				return // one waits for the other
+				return // the queue pairs wait for each other
 			}
 		}
 		length, near, far := int(in[1]&0x7f), int(in[2])*31, int(in[3])*32

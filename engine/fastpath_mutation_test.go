@@ -14,8 +14,8 @@ import (
 
 var mutations = flag.Bool("mutations", false, "TestPlantedDifferences: builds the engine with one difference planted after the other (a minute or two)")
 
-// planted are differences between the fast path and the slow one, at least one in each
-// of its takers.
+// planted are changes of the source that make the fast path differ from the slow path. Each
+// function of the fast path that executes WQEs has at least one of them.
 var planted = []struct{ name, file, old, new string }{
 	{"WRITE: a byte less", "fastpath_move.go", "copy(far, near)", "copy(far[:len(far)-1], near)"},
 	{"WRITE: the key's right is not asked for", "fastpath_move.go", "remote.access&need == 0", "remote.access == 0 && need != 0"},
@@ -45,8 +45,8 @@ var planted = []struct{ name, file, old, new string }{
 	{"a wrong index is not said", "fastpath.go", "|| !q.misplacedNews(h)", "|| true"},
 }
 
-// A difference that is planted in the fast path makes the comparison fail: each is
-// built into a test binary of its own.
+// Each difference that is planted in the fast path makes the comparison of the paths fail. The
+// engine is built into a test binary once for each difference.
 func TestPlantedDifferences(t *testing.T) {
 	if !*mutations {
 		t.Skip("builds the engine many times; go test ./engine -run TestPlantedDifferences -mutations")

@@ -8,8 +8,8 @@ import (
 // An agreeRow is work that both twins get.
 type agreeRow struct {
 	name    string
-	taken   int                          // how many WQEs the fast path takes of those posted
-	prepare func(a, b *host) (p, q *end) // nil: a pair of RC
+	taken   int                          // how many of the posted WQEs the fast path executes
+	prepare func(a, b *host) (p, q *end) // makes the queue pairs; nil: an RC pair
 	post    func(w *twin)
 }
 
@@ -24,18 +24,19 @@ func postAdd(w *twin) {
 
 var addFive, swapBig = wqe.Atomic{SwapAdd: 5, Compare: 9}, wqe.Atomic{SwapAdd: 1 << 40}
 
-// without is every right of a key but these.
+// without returns every right of a key except these.
 func without(rights uint32) uint32 { return control.AccessAll &^ control.AccessZeroBased &^ rights }
 
-// keyWith registers memory of k once more, with other rights or in another domain.
+// keyWith registers the memory of k once more, with other rights or in another protection
+// domain.
 func keyWith(k *key, pd, rights uint32) uint32 { return k.h.reg(pd, k.addr, len(k.mem), rights) }
 
-// farKey is the remote segment of other keys of far's memory.
+// farKey returns a remote address segment for far's memory with another key.
 func farKey(w *twin, off int, key uint32) wqe.Raddr {
 	return wqe.Raddr{Addr: w.far.addr + uint64(off), RKey: key}
 }
 
-// localKey is the data segment of other keys of local's memory.
+// localKey returns a data segment for local's memory with another key.
 func localKey(w *twin, n int, key uint32) wqe.Data {
 	return wqe.Data{ByteCount: uint32(n), LKey: key, Addr: w.local.addr}
 }
@@ -187,7 +188,8 @@ var readRows = append(moves("READ", wqe.OpRDMARead, control.AccessRemoteRead), [
 	}, func(w *twin) { w.p.post(ctrl(wqe.OpRDMARead), w.local.raddr(4), w.local.data(0, 8)) }},
 }...)
 
-// blueFlameRows are found in the register before the record says that they are there.
+// blueFlameRows are WQEs that the device finds in the register before the record announces
+// them.
 var blueFlameRows = []agreeRow{
 	{"WRITE in the register", 1, withRegister, inRegister(func(w *twin) {
 		w.p.write(ctrl(wqe.OpRDMAWrite), w.far.raddr(40), w.local.data(3, fits))
@@ -216,7 +218,8 @@ var blueFlameRows = []agreeRow{
 
 var withRegister = withCQs(control.QP{UAR: 1, BlueFlame: 4}, 6, 6)
 
-// armedRows arm both completion queues, whose channels then have events.
+// armedRows arm both completion queues. Their channels then have events, which are compared
+// too.
 var armedRows = []agreeRow{
 	{"WRITE, armed", 1, withChannels, armed(false, postWrite)},
 	{"WRITE, armed for solicited completions", 1, withChannels, armed(true, postWrite)},
@@ -240,8 +243,8 @@ func withChannels(a, b *host) (p, q *end) {
 	return a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
 }
 
-// armed arms the completion queues of both sides before work is posted, and lets the
-// engine see that.
+// armed arms the completion queues of both sides and lets the engine see that. Then it posts
+// the work.
 func armed(solicited bool, post func(w *twin)) func(w *twin) {
 	return func(w *twin) {
 		w.p.scq.arm(0, solicited)
@@ -251,8 +254,8 @@ func armed(solicited bool, post func(w *twin)) func(w *twin) {
 	}
 }
 
-// inRegister writes a WQE into the register, and only when the engine has had time to
-// find it there into the record.
+// inRegister writes a WQE into the register. It updates the record only after the engine has
+// had time to find the WQE in the register.
 func inRegister(write func(w *twin)) func(w *twin) {
 	return func(w *twin) {
 		write(w)
@@ -353,7 +356,7 @@ var sendRows = []agreeRow{
 		ca, cb := a.cq(control.CQ{LogSize: 6}), b.cq(control.CQ{LogSize: 6})
 		return a.qp(control.QP{}, ca, ca), b.qp(control.QP{SignatureOn: 1}, cb, cb)
 	}, func(w *twin) {
-		w.q.recv(w.inbox.data(100, 8), w.inbox.data(0, 8)) // the first stands where the signature is
+		w.q.recv(w.inbox.data(100, 8), w.inbox.data(0, 8)) // the first is where the signature segment should be
 		postSend(w)
 	}},
 	{"receive of a shared queue", 0, func(a, b *host) (p, q *end) {

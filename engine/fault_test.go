@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A scene is two connected queue pairs of two clients, memory of both, and
-// another pair that has nothing to do with it.
+// A scene is two connected queue pairs of two clients, with memory of both, and another
+// connected pair of the same clients whose work is independent.
 type scene struct {
 	*rig
-	p, q        *end // requester, responder
-	local, far  *key // 256 bytes each, all rights
+	p, q        *end // p is the requester, q the responder
+	local, far  *key // 256 bytes each, with all rights
 	idle1, idle *end
 }
 
@@ -33,12 +33,12 @@ type fault struct {
 	op   wqe.Opcode
 	// lay returns the segments of the WQE that fails.
 	lay func(s *scene) []any
-	// prepare changes what else must be different.
+	// prepare makes all other changes that the fault needs.
 	prepare func(s *scene)
 
 	requester cqe.Syndrome
-	receive   cqe.Syndrome // of the responder's receive; 0: none is consumed
-	responder bool         // goes to error as well
+	receive   cqe.Syndrome // syndrome of the responder's receive; 0: none is consumed
+	responder bool         // the responder goes to error as well
 }
 
 func faults() []fault {
@@ -56,11 +56,11 @@ func faults() []fault {
 				Access: (control.AccessAll &^ control.AccessZeroBased) &^ right})
 		}
 	}
-	// rights returns the address of responder memory whose key has some only.
+	// rights returns the address of memory of the responder whose key has only these rights.
 	rights := func(a uint32) func(s *scene) wqe.Raddr {
 		return func(s *scene) wqe.Raddr { return s.q.h.key(64, a).raddr(0) }
 	}
-	stranger := func(h *host) uint32 { // a key of the same client, in another domain
+	stranger := func(h *host) uint32 { // makes a key of the same client in another protection domain
 		_, addr := h.take(64)
 		return h.reg(h.allocPD(), addr, 64, control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteRead)
 	}
@@ -68,7 +68,7 @@ func faults() []fault {
 	list := func(f func(s *scene) []wqe.Data) func(s *scene) { return func(s *scene) { s.q.recv(f(s)...) } }
 
 	return []fault{
-		// Local memory, 0x04.
+		// Faults of local memory, 0x04.
 		{"gather key unknown", wqe.OpRDMAWrite, write(func(s *scene) wqe.Data { return wqe.Data{ByteCount: 8, LKey: 0x12300, Addr: s.local.addr} }), nil, cqe.LocalProtection, 0, false},
 		{"gather key 0x100", wqe.OpRDMAWrite, write(func(s *scene) wqe.Data { return wqe.Data{ByteCount: 8, LKey: 0x100, Addr: s.local.addr} }), nil, cqe.LocalProtection, 0, false},
 		{"gather key of another variant", wqe.OpSend, func(s *scene) []any {
@@ -94,7 +94,7 @@ func faults() []fault {
 		{"READ into a key without local write", wqe.OpRDMARead, func(s *scene) []any {
 			return []any{s.far.raddr(0), s.p.h.key(64, control.AccessRemoteRead).data(0, 8)}
 		}, nil, cqe.LocalProtection, 0, false},
-		// The WQE itself, 0x02 and 0x01.
+		// Faults of the WQE itself, 0x02 and 0x01.
 		{"WRITE without remote address", wqe.OpRDMAWrite, func(*scene) []any { return nil }, nil, cqe.LocalQPOp, 0, false},
 		{"WRITE_IMM without remote address", wqe.OpRDMAWriteImm, func(*scene) []any { return nil }, nil, cqe.LocalQPOp, 0, false},
 		{"READ without remote address", wqe.OpRDMARead, func(*scene) []any { return nil }, nil, cqe.LocalQPOp, 0, false},
@@ -106,7 +106,7 @@ func faults() []fault {
 			return []any{wqe.Data{ByteCount: wqe.InlineFlag | 0x3ff}}
 		}, nil, cqe.LocalQPOp, 0, false},
 		{"an opcode that no device has", 0x7f, good, nil, cqe.LocalQPOp, 0, false},
-		// Remote memory, 0x13.
+		// Faults of remote memory, 0x13.
 		{"remote key unknown", wqe.OpRDMAWrite, remote(func(s *scene) wqe.Raddr { return wqe.Raddr{Addr: s.far.addr, RKey: 0x4560000} }), nil, cqe.RemoteAccess, 0, true},
 		{"remote key of another variant", wqe.OpRDMARead, remote(func(s *scene) wqe.Raddr { return wqe.Raddr{Addr: s.far.addr, RKey: s.far.key ^ 0x80} }), nil, cqe.RemoteAccess, 0, true},
 		{"remote key of the requester", wqe.OpRDMAWrite, remote(func(s *scene) wqe.Raddr { return s.local.raddr(0) }), nil, cqe.RemoteAccess, 0, true},
@@ -122,10 +122,10 @@ func faults() []fault {
 		{"WRITE without remote write", wqe.OpRDMAWrite, remote(rights(control.AccessLocalWrite | control.AccessRemoteRead)), nil, cqe.RemoteAccess, 0, true},
 		{"READ without remote read", wqe.OpRDMARead, remote(rights(control.AccessLocalWrite | control.AccessRemoteWrite)), nil, cqe.RemoteAccess, 0, true},
 		{"WRITE_IMM to a bad key", wqe.OpRDMAWriteImm, remote(func(s *scene) wqe.Raddr { return wqe.Raddr{RKey: 3} }), receive(), cqe.RemoteAccess, 0, true},
-		// What the responder does not do, 0x12.
+		// Requests that the responder does not allow, 0x12.
 		{"QP without remote write", wqe.OpRDMAWrite, good, deny(control.AccessRemoteWrite), cqe.RemoteInvalidRequest, 0, true},
 		{"QP without remote read", wqe.OpRDMARead, good, deny(control.AccessRemoteRead), cqe.RemoteInvalidRequest, 0, true},
-		// Receives.
+		// Faults of receives.
 		{"receive too short", wqe.OpSend, message, list(func(s *scene) []wqe.Data { return []wqe.Data{s.far.data(0, 8), s.far.data(20, 7)} }), cqe.RemoteInvalidRequest, cqe.LocalLength, true},
 		{"receive without a list", wqe.OpSendImm, message, receive(), cqe.RemoteInvalidRequest, cqe.LocalLength, true},
 		{"receive with a bad key", wqe.OpSend, message, receive(wqe.Data{ByteCount: 64, LKey: 0x55500}), cqe.RemoteOperation, cqe.LocalProtection, true},
@@ -136,7 +136,7 @@ func faults() []fault {
 		{"receive behind the terminator", wqe.OpSend, message, list(func(s *scene) []wqe.Data {
 			return []wqe.Data{s.far.data(0, 8), {LKey: wqe.KeyEnd}, s.far.data(20, 100)}
 		}), cqe.RemoteInvalidRequest, cqe.LocalLength, true},
-		// Waiting that ends.
+		// Requests that wait in vain.
 		{"no receive", wqe.OpSend, message, func(s *scene) { s.p.q.attr.RNRRetry = 3 }, cqe.RNRRetry, 0, false},
 		{"no receive, no retry", wqe.OpSend, message, func(s *scene) { s.p.q.attr.RNRRetry = 0 }, cqe.RNRRetry, 0, false},
 		{"no receive for an immediate", wqe.OpRDMAWriteImm, good, func(s *scene) { s.p.q.attr.RNRRetry = 1 }, cqe.RNRRetry, 0, false},
@@ -151,9 +151,9 @@ func faults() []fault {
 	}
 }
 
-// Each fault gives its syndrome, after the successes before it; then all that
-// was posted, and all that is posted later, is flushed in order. Nobody else
-// notices.
+// Each fault gives its syndrome, after the completions of the WQEs before it. Then all WQEs
+// that were posted, and all that are posted later, are flushed in order. No other queue pair
+// is affected.
 func TestFaults(t *testing.T) {
 	for _, f := range faults() {
 		t.Run(f.name, func(t *testing.T) { f.run(newScene(t, Config{})) })
@@ -169,7 +169,7 @@ func (f *fault) run(s *scene) {
 		responderGone = q.state() != control.StateRTS || q.q.dead
 	}
 	if f.requester != cqe.RNRRetry && !q.q.dead {
-		q.recv() // flushed if the responder fails, else left alone
+		q.recv() // flushed if the responder fails, otherwise not used
 	}
 	p.recv(s.local.data(0, 8))
 	p.recv()
@@ -177,9 +177,9 @@ func (f *fault) run(s *scene) {
 
 	p.post(silent(wqe.OpNop))
 	before := p.post(ctrl(wqe.OpNop))
-	bad := p.post(silent(f.op), f.lay(s)...) // unsignaled: errors are reported all the same
+	bad := p.post(silent(f.op), f.lay(s)...) // unsignaled, but errors are reported anyway
 	unsignaled := p.post(silent(wqe.OpRDMAWrite), s.far.raddr(0), s.local.data(0, 8))
-	p.post(wqe.Ctrl{Opcode: wqe.OpNop, Flags: wqe.CEFirstError}) // not the first: quiet
+	p.post(wqe.Ctrl{Opcode: wqe.OpNop, Flags: wqe.CEFirstError}) // not the first error, so it has no completion
 	signaled := p.post(ctrl(wqe.OpSend), s.local.data(0, 8), s.local.data(0, 8), s.local.data(0, 8), s.local.data(0, 8))
 	s.expire()
 
@@ -223,7 +223,7 @@ func (f *fault) run(s *scene) {
 	case !responderGone:
 		require.Equal(t, control.StateRTS, q.state())
 		q.rcq.none()
-		q.post(ctrl(wqe.OpNop)) // it can go on
+		q.post(ctrl(wqe.OpNop)) // the responder still works
 		s.settle()
 		q.scq.one()
 	}

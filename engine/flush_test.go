@@ -7,7 +7,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A WQE that claims more blocks than were announced takes those that were.
+// If a WQE claims more blocks than were announced, its error completion consumes only the
+// blocks that were announced.
 func TestFlushAfterWQEPastRecord(t *testing.T) {
 	r, p, _ := duo(t, Config{})
 	var b [64]byte

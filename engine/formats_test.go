@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What hardware does with faults, with queues in error, and what its clients
-// are seen to do: each row has a test of its name here, which either is that
-// test or runs those that are.
+// The documents have tables of what hardware does with faults and with queues in error, and of
+// what clients of hardware do. For each row of these tables there is a test here with the
+// row's name. It checks the row itself, or runs other tests that check it.
 
-// named runs the faults of these names.
+// named returns a test that runs the faults with these names.
 func named(names ...string) func(t *testing.T) {
 	return func(t *testing.T) {
 		all := make(map[string]fault)
@@ -30,7 +30,7 @@ func named(names ...string) func(t *testing.T) {
 	}
 }
 
-// Which fault gives which syndrome.
+// Each fault gives its syndrome.
 func TestFaultRows(t *testing.T) {
 	for row, f := range map[string]func(t *testing.T){
 		"gather key unknown, wrong variant, other PD, out of range": named("gather key unknown", "gather key of another variant",
@@ -73,7 +73,7 @@ func TestFaultRows(t *testing.T) {
 	}
 }
 
-// The error state and its flush.
+// A queue pair in error flushes its queues in the documented way.
 func TestErrorStateRows(t *testing.T) {
 	for row, f := range map[string]func(t *testing.T){
 		"1 the CQEs of successes come before the failing one":              named("gather key unknown"),
@@ -89,7 +89,7 @@ func TestErrorStateRows(t *testing.T) {
 	}
 }
 
-// Completions that are in the queue when its queue pair is reset stay there.
+// Completions that are in a completion queue when the queue pair is reset stay in it.
 func TestCQEsStayAfterReset(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	p.post(ctrl(wqe.OpNop))
@@ -101,26 +101,27 @@ func TestCQEsStayAfterReset(t *testing.T) {
 	require.Equal(t, []uint16{0, 1, 0}, indices(p.scq.all()))
 }
 
-// A style is how a kind of client posts and polls.
+// A style is how one kind of client posts and polls.
 type style struct {
-	fill             byte // of the CQ, before it is used
+	fill             byte // value of every byte of the CQ before it is used
 	flags            uint32
 	logCQE           uint8
-	record           uint32 // which bits of the counter are stored
-	opmod            bool   // bits 16..23 of the index in the opmod byte
-	garbage          bool   // in every byte that has no meaning
-	early            bool   // rings before the record too
-	rings            int    // after it
-	batch            int    // WQEs for one record
-	next             bool   // the register has the next index, opcode and ds 0
+	record           uint32 // mask of the bits of the counter that are stored in the record
+	opmod            bool   // the opmod byte holds bits 16..23 of the index
+	garbage          bool   // every byte that has no meaning has an arbitrary value
+	early            bool   // also rings before it updates the record
+	rings            int    // how often it rings after it has updated the record
+	batch            int    // WQEs for each update of the record
+	next             bool   // it writes the next index, with opcode and ds 0, to the register
 	blueFlame, flips bool
 	inline           bool
 	moveCI           bool
-	// done polls: whether everything up to this index is done.
+	// done polls, and reports whether everything up to this index is done.
 	done func(c *poller, index uint16, seen uint64) bool
 }
 
-// byOwner is the poller of CPU libraries; bare looks at the owner bit alone.
+// byOwner polls as libraries on the CPU do. If bare, it decides by the owner bit and does not
+// check for an invalid opcode.
 func byOwner(bare bool) func(*poller, uint16, uint64) bool {
 	return func(c *poller, index uint16, seen uint64) bool {
 		b := c.block(seen)
@@ -130,12 +131,12 @@ func byOwner(bare bool) func(*poller, uint16, uint64) bool {
 	}
 }
 
-// byCounter is the poller of collapsed queues.
+// byCounter polls a collapsed queue.
 func byCounter(c *poller, index uint16, _ uint64) bool {
 	return binary.BigEndian.Uint16(c.block(0)[60:]) == index && c.block(0)[63]>>4 != byte(cqe.ReqErr)
 }
 
-// What real clients do: each works for more blocks than a 16-bit index has.
+// Each style of real clients works, for more blocks than a 16-bit index can count.
 func TestClientRows(t *testing.T) {
 	const collapsed = control.CQCollapsed | control.CQIgnoreOverrun
 	for row, s := range map[string]style{
@@ -171,7 +172,7 @@ func (s style) run(t *testing.T) {
 	for i := range c.ring {
 		c.ring[i] = s.fill
 	}
-	p, q := a.qp(control.QP{}, c, c), b.qp(control.QP{}, d, d) // q's receives are all zeros
+	p, q := a.qp(control.QP{}, c, c), b.qp(control.QP{}, d, d) // the receives of q are all zeros
 	p.up(q)
 	q.up(p)
 	src, dst := a.full(64, 1), b.full(64, 2)
@@ -255,8 +256,8 @@ func (s style) run(t *testing.T) {
 	require.Equal(t, []uint8{control.StateRTS, control.StateRTS}, []uint8{p.state(), q.state()})
 }
 
-// A multi-block command completes with its first block; the NOP behind it, whose
-// ds is 2, brings the counter to the last one.
+// A command of several blocks completes with the index of its first block. The NOP after it,
+// whose ds is 2, brings wqe_counter to the last block.
 func TestNVSHMEMNop(t *testing.T) {
 	r, p, c := single(t, control.CQ{LogSize: 2, Flags: control.CQCollapsed | control.CQIgnoreOverrun})
 	k := p.h.full(256, 1)

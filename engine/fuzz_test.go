@@ -11,26 +11,26 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A target is an engine with two clients that the fuzzer abuses and a third,
-// the bystander, whose memory and work must not notice. All keys have canaries
-// around their memory.
+// A target is an engine with two clients that the fuzzer uses, and a third client, the
+// bystander. The memory and the work of the bystander must not be affected. All keys have
+// canaries before and after their memory.
 type target struct {
 	*rig
 	f         *testing.F
 	a, b      *host
-	s         *end // the bystander's
+	s         *end // the bystander's queue pair
 	others    *key
 	pristine  []byte
 	local     *key
 	far       *key
 	cqA, cqB  *poller
-	neighbour *key // of b, for the bystander
+	neighbour *key // memory of b that the bystander uses
 }
 
 func newTarget(f *testing.F) *target {
 	r := newRig(f, Config{Slice: 64, Burst: 4})
 	r.workers(1)
-	r.e.dma.sizes.transfer = 128 // shorter ones of several slices are the device's own
+	r.e.dma.sizes.transfer = 128 // so that the device itself copies shorter transfers of several slices
 	x := &target{rig: r, f: f, a: r.host("a"), b: r.host("b")}
 	c := r.host("bystander")
 	m := control.CQ{LogSize: 4, Flags: control.CQIgnoreOverrun}
@@ -46,7 +46,7 @@ func newTarget(f *testing.F) *target {
 	return x
 }
 
-// run lets the engine come to rest, timers included.
+// run steps the engine until it has nothing to do. It lets all timers run out.
 func (x *target) run() {
 	for range 64 {
 		x.e.Step()
@@ -80,11 +80,11 @@ func (x *target) check() {
 // FuzzEngineWQE writes any bytes into the rings of live queue pairs and any
 // values into their records, on every transport.
 //
-// The first bytes choose records, the transport and what is patched, so that
-// the fuzzer need not guess keys: 1 gives the remote segment a key that is
-// valid, 2 the local ones, 4 the receive's, 8 the address vector, 16 names a
-// key in the control segment, 32 numbers of WAIT and SEND_EN; the bits above
-// choose which kind of key.
+// The first bytes of an input choose the records, the transport and a patch. The patch puts
+// valid values into the WQE, so that the fuzzer need not guess keys. These are its bits: 1
+// sets a valid key in the remote address segment, 2 in the local data segments, 4 in the
+// receive; 8 sets the address vector; 16 sets a key in the control segment; 32 sets the
+// numbers of WAIT and SEND_EN. The higher bits choose the kind of key.
 func FuzzEngineWQE(f *testing.F) {
 	x := newTarget(f)
 	var ps, qs [3]*end
@@ -93,7 +93,7 @@ func FuzzEngineWQE(f *testing.F) {
 		qs[transport] = x.b.qp(control.QP{Type: transport}, x.cqB, x.cqB)
 	}
 	enabled := x.a.qp(control.QP{Managed: 1}, x.cqA, x.cqA)
-	// Keys of each kind for each side: memory, a window, a list, an interleaved one.
+	// Each side has keys of each kind: memory, windows, a list, an interleaved list.
 	keys := func(h *host, k *key, p *end) []uint32 {
 		w1, w2, l, i := h.window(1), h.window(2), h.mkey(52), h.mkey(4)
 		p.up(p)
@@ -140,7 +140,7 @@ func FuzzEngineWQE(f *testing.F) {
 		if len(in) < 7 {
 			t.Skip()
 		}
-		x.TB = t // who fails, until f cleans up
+		x.TB = t // so that a failure is one of t; f still cleans up
 		defer func() { x.TB = f }()
 		patch, p, q, ring := in[0], ps[in[1]%3], qs[in[1]%3], in[7:]
 		kind := int(in[2]) % len(keysA)
@@ -195,7 +195,7 @@ func FuzzEngineWQE(f *testing.F) {
 	})
 }
 
-// run2 is run for queue pairs of which one may wait for a CQ for ever.
+// run2 is run for queue pairs that may wait for a CQ without end. It puts them into error.
 func (x *target) run2(ends ...*end) {
 	x.run()
 	for _, p := range ends {
@@ -204,8 +204,8 @@ func (x *target) run2(ends ...*end) {
 	x.run()
 }
 
-// FuzzEngineControl sends any requests of any client into an engine at work.
-// Small numbers stand for the client's objects, in any order.
+// FuzzEngineControl makes any control requests of any client to an engine that has work.
+// Small numbers in requests stand for the client's objects, in no particular order.
 func FuzzEngineControl(f *testing.F) {
 	x := newTarget(f)
 	p, q := pair(x.a, x.b)
@@ -283,8 +283,8 @@ func FuzzEngineControl(f *testing.F) {
 	})
 }
 
-// rename puts numbers of the client's own objects in place of small ones, so
-// that requests find what they name.
+// rename replaces small numbers in a request by numbers of the client's own objects, so that
+// the request names objects that exist.
 func (c *client) rename(payload []byte) {
 	var numbers []uint32
 	for n := range c.pds {
@@ -310,9 +310,9 @@ func (c *client) rename(payload []byte) {
 	}
 }
 
-// FuzzEngineRecords publishes any values in any order where clients publish:
-// doorbell records of queue pairs, of a shared receive queue and of a CQ, arm
-// words, registers.
+// FuzzEngineRecords publishes any values, in any order, in all words that clients publish:
+// doorbell records of queue pairs, of a shared receive queue and of a CQ, arm words, and
+// registers.
 func FuzzEngineRecords(f *testing.F) {
 	x := newTarget(f)
 	s := x.b.srq(control.SRQ{})
@@ -327,7 +327,7 @@ func FuzzEngineRecords(f *testing.F) {
 		func(v uint32) { shm.BE64At(regs, 0x20).Publish(uint64(v)<<32 | uint64(x.cqA.num)) },
 		func(v uint32) { shm.BE64At(regs, 0x800).Publish(uint64(v)<<32 | uint64(p.num)<<8) },
 		func(v uint32) { s.link(uint16(v&7), uint16(v>>3)) },
-		func(v uint32) { // a WQE of the ring in the register, one byte of it changed
+		func(v uint32) { // writes a WQE of the ring, with one byte changed, to the register
 			b := *(*[wqe.BlockSize]byte)(d.sq[v&15*wqe.BlockSize:])
 			b[v>>8&63] ^= uint8(v >> 16)
 			d.q.sq.blueFlame.half[v>>4&1].PublishHead(&b)
@@ -341,7 +341,7 @@ func FuzzEngineRecords(f *testing.F) {
 		x.TB = t
 		defer func() { x.TB = f }()
 		for _, c := range x.a.e.cqs {
-			c.dead = false // or nothing could be made on it again
+			c.dead = false // a dead CQ could not be used again
 		}
 		for _, ends := range [][2]*end{{p, q}, {d, e}} {
 			ends[0].reset(ends[1])
@@ -351,7 +351,7 @@ func FuzzEngineRecords(f *testing.F) {
 			s.put(i, x.far.data(int(i)*64, 64))
 			s.link(i, i+1)
 		}
-		for range 5 { // what lies in the rings, to be announced or not
+		for range 5 { // WQEs in the rings, which the input may announce
 			p.write(ctrl(wqe.OpSend), x.local.data(0, 60))
 			p.write(wqe.Ctrl{Opcode: wqe.OpRDMAWriteImm, Flags: wqe.CEEvent | wqe.FlagSolicited}, x.far.raddr(0), x.local.data(0, 300))
 			p.write(ctrl(wqe.OpRDMARead), x.far.raddr(0), x.local.data(0, 300))

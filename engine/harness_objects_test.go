@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A srqEnd is a shared receive queue, whose links the test writes.
+// A srqEnd is a shared receive queue. The test writes the links of its entries.
 type srqEnd struct {
 	h      *host
 	num    uint32
@@ -16,11 +16,11 @@ type srqEnd struct {
 	rec    []byte
 	stride int
 	posted uint16
-	s      *srq // the device's side
+	s      *srq // the device's view of the queue
 }
 
-// srq makes a shared receive queue of 8 entries with room for three pointers,
-// each linked to the next, unless m says otherwise.
+// srq makes a shared receive queue. It has 8 entries with room for three pointers unless m
+// says otherwise. Each entry is linked to the next.
 func (h *host) srq(m control.SRQ) *srqEnd {
 	h.Helper()
 	if m.LogSize == 0 {
@@ -54,7 +54,7 @@ func (s *srqEnd) put(index uint16, list ...wqe.Data) {
 	require.True(s.h, wqe.PutRecv(s.ring[int(index)*s.stride+wqe.SRQNextSize:][:s.stride-wqe.SRQNextSize], list))
 }
 
-// ring announces n more entries.
+// post announces n more entries.
 func (s *srqEnd) post(n int) {
 	s.posted += uint16(n)
 	shm.BE32At(s.rec, 0).Publish(uint32(s.posted))
@@ -66,8 +66,8 @@ func (s *srqEnd) on(transport uint8, c *poller) *end {
 	return s.h.qp(control.QP{Type: transport, NoReceive: 1, SRQN: s.num}, c, c)
 }
 
-// events opens the host's event descriptor and returns what reads the next
-// event, or nil.
+// events opens the host's event descriptor. It returns a function that returns the next event,
+// or nil if there is none.
 func (h *host) events() func() *control.Event {
 	h.Helper()
 	_, reply, err := h.c.request(control.OpOpenEvents, nil, requestMemory{})
@@ -91,13 +91,13 @@ func (h *host) events() func() *control.Event {
 	}
 }
 
-// A happening is an event without its words.
+// A happening is the kind and the number of an event.
 type happening struct {
 	kind   control.EventKind
 	number uint32
 }
 
-// happened returns the events there are, explanations left out.
+// happened returns the events that have been sent, except explanations.
 func happened(next func() *control.Event) (list []happening) {
 	for ev := next(); ev != nil; ev = next() {
 		if ev.Kind != control.EventExplanation {
@@ -131,7 +131,7 @@ func (h *host) dereg(key uint32) {
 // umr is the control segment of a UMR on a key.
 func umr(key uint32) wqe.Ctrl { return wqe.Ctrl{Opcode: wqe.OpUMR, Flags: wqe.CEAlways, Imm: key} }
 
-// rights of mkey contexts.
+// These are rights of mkey contexts.
 const (
 	mkeyRead   = wqe.AccessRemoteRead
 	mkeyWrite  = wqe.AccessRemoteWrite | wqe.AccessLocalWrite
@@ -141,8 +141,8 @@ const (
 	maskRights = wqe.MaskLocalWrite | wqe.MaskRemoteRead | wqe.MaskRemoteWrite | wqe.MaskAtomic
 )
 
-// bind is what rdma-core posts to bind a window to n bytes of k, 0 to close it:
-// the segments behind umr(rkey). tag is the new variant.
+// bind returns what rdma-core posts after umr(rkey) to bind a window to n bytes of k. If n is
+// 0, the window is closed. tag is the new variant.
 func (p *end) bind(kind uint8, tag uint8, k *key, off, n int, access uint8) []any {
 	c := wqe.UMRCtrl{Flags: wqe.UMRInline | wqe.UMRTranslationOffset, MkeyMask: wqe.MaskFree | wqe.MaskMkey}
 	m := wqe.MkeyContext{QPNMkey: 0xffffff00 | uint32(tag)}
@@ -164,7 +164,7 @@ func (p *end) bind(kind uint8, tag uint8, k *key, off, n int, access uint8) []an
 	return []any{c, m, wqe.KLM{ByteCount: uint32(n), MKey: k.key, Addr: k.addr + uint64(off)}, pad{}}
 }
 
-// fill is what rdma-core posts to fill a list key: the segments behind umr(key).
+// fill returns what rdma-core posts after umr(key) to fill a list key.
 func fill(key uint32, access uint8, size int, entries ...wqe.KLM) []any {
 	c := wqe.UMRCtrl{Flags: wqe.UMRInline, KLMOctowords: uint16(len(entries)+3) &^ 3,
 		MkeyMask: wqe.MaskFree | wqe.MaskMkey | wqe.MaskLen | maskRights}
@@ -176,7 +176,7 @@ func fill(key uint32, access uint8, size int, entries ...wqe.KLM) []any {
 	return append(segments, pad{})
 }
 
-// interleaved is what rdma-core posts for a repeating list.
+// interleaved returns what rdma-core posts after umr(key) for a repeating list.
 func interleaved(key uint32, access uint8, size int, rounds uint32, entries ...wqe.RepeatEntry) []any {
 	c := wqe.UMRCtrl{Flags: wqe.UMRInline, KLMOctowords: uint16(1+len(entries)+3) &^ 3,
 		MkeyMask: wqe.MaskFree | wqe.MaskMkey | wqe.MaskLen | maskRights}
@@ -192,12 +192,12 @@ func interleaved(key uint32, access uint8, size int, rounds uint32, entries ...w
 	return append(segments, pad{})
 }
 
-// klm names n bytes of k in a list.
+// klm returns the entry of a list for n bytes of k.
 func (k *key) klm(off, n int) wqe.KLM {
 	return wqe.KLM{ByteCount: uint32(n), MKey: k.key, Addr: k.addr + uint64(off)}
 }
 
-// good requires that p's only completion is a success.
+// good requires that p has exactly one completion and that it is a success.
 func (p *end) good() {
 	p.h.Helper()
 	w := p.scq.one()

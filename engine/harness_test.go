@@ -15,21 +15,21 @@ import (
 // A rig is an engine that the test steps.
 type rig struct {
 	testing.TB
-	e    *shard     // the first one
-	pick func() int // which shard is stepped next, if there are several
-	turn int        // of the shard that was stepped last, if nobody picks
+	e    *shard     // the first shard
+	pick func() int // chooses the shard that is stepped next; nil: the shards take turns
+	turn int        // counts steps, if the shards take turns
 }
 
 func newRig(t testing.TB, cfg Config) *rig {
 	t.Helper()
-	_ = startHelpers() // before anybody counts descriptors
+	_ = startHelpers() // before a test counts descriptors
 	e, err := New(cfg)
 	require.NoError(t, err)
 	return &rig{TB: t, e: e.shards[0]}
 }
 
-// settle steps until there is nothing to do, not even in the steps that poll what is polled
-// rarely.
+// settle steps until there is nothing to do. It makes enough steps to poll everything, also
+// what is polled rarely.
 func (r *rig) settle() {
 	r.Helper()
 	idle := 0
@@ -48,7 +48,7 @@ func (r *rig) settle() {
 	r.Fatal("the engine does not come to rest")
 }
 
-// step steps one shard: the next in turn, unless the test picks them.
+// step steps one shard: the shard that pick chooses, or the next in turn.
 func (r *rig) step() int {
 	if r.pick != nil {
 		return r.e.shards[r.pick()].Step()
@@ -57,7 +57,7 @@ func (r *rig) step() int {
 	return r.e.shards[r.turn%len(r.e.shards)].Step()
 }
 
-// stalled returns the queues that wait, of all shards.
+// stalled returns the stalled queues of all shards.
 func (r *rig) stalled() (list []*qp) {
 	for _, l := range r.e.shards {
 		list = append(list, l.stalled...)
@@ -65,8 +65,8 @@ func (r *rig) stalled() (list []*qp) {
 	return list
 }
 
-// workers gives the engine workers that do one task at a time, when settle or a
-// test has them work, and has them take part in the shortest transfers.
+// workers gives the engine workers without threads. A worker does one task each time that
+// settle or a test calls its method work. Even very short transfers are offloaded.
 func (r *rig) workers(n int) {
 	for range n {
 		r.e.dma.workers = append(r.e.dma.workers, &worker{})
@@ -74,7 +74,7 @@ func (r *rig) workers(n int) {
 	r.e.dma.sizes = offloadSizes{transfer: 64, piece: 16}
 }
 
-// expire lets the timers of all stalled queues run out until none is stalled.
+// expire lets the timers of all stalled queues run out, until no queue is stalled.
 func (r *rig) expire() {
 	r.Helper()
 	for range 1000 {
@@ -90,7 +90,7 @@ func (r *rig) expire() {
 	r.Fatal("somebody waits for ever")
 }
 
-// underWay returns how many long transfers are under way.
+// underWay returns the number of unfinished long transfers.
 func (sh *shard) underWay() (n int) {
 	for _, q := range sh.running {
 		if q.job != nil {
@@ -100,8 +100,8 @@ func (sh *shard) underWay() (n int) {
 	return n
 }
 
-// A host is a client with one region of heap, which the race detector follows.
-// It has that region at an address of its own, not where the device has it.
+// A host is a client with one region. The region's memory is on the heap, where the race
+// detector sees accesses. The client's address of the region is not the device's.
 type host struct {
 	*rig
 	c      *client
@@ -131,7 +131,7 @@ func (r *rig) host(name string) *host {
 	return h
 }
 
-// try makes a control request, the way a socket brings it.
+// try makes a control request in the form in which it comes from a socket.
 func (h *host) try(op control.Op, req, ans control.Message, mem *shm.Region) error {
 	payload := control.Append(nil, op, 0, 1, req)[control.HeaderSize:]
 	m, r, err := h.c.request(op, payload, requestMemory{region: mem})
@@ -163,7 +163,7 @@ func (h *host) allocPD() uint32 {
 	return pd.PDN
 }
 
-// take hands out memory of the host's region, on a multiple of 128 bytes.
+// take hands out memory of the host's region. Its address is a multiple of 128 bytes.
 func (h *host) take(n int) (mem []byte, addr uint64) {
 	h.Helper()
 	at := h.used
@@ -172,13 +172,13 @@ func (h *host) take(n int) (mem []byte, addr uint64) {
 	return h.mem.Bytes()[at : at+uint64(n) : at+uint64(n)], h.base + at
 }
 
-// A key is registered memory, with bytes around it that must not be touched.
+// A key is registered memory, with bytes before and after it that must not be written.
 type key struct {
 	h    *host
 	mem  []byte
 	addr uint64
 	key  uint32
-	// fence is the memory with what lies before and behind.
+	// fence is mem together with the bytes before and after it.
 	fence []byte
 }
 
@@ -209,7 +209,7 @@ func (h *host) keyOf(take func(int) ([]byte, uint64), n int, access uint32) *key
 	return k
 }
 
-// full is a key with all rights, filled with a pattern that depends on seed.
+// full makes a key with all rights. Its memory is filled with a pattern that depends on seed.
 func (h *host) full(n int, seed byte) *key {
 	h.Helper()
 	k := h.key(n, control.AccessAll&^control.AccessZeroBased)
@@ -238,7 +238,7 @@ func (k *key) intact() {
 	}
 }
 
-// data names n bytes of the key from off on.
+// data returns a data segment for n bytes of the key from offset off on.
 func (k *key) data(off, n int) wqe.Data {
 	return wqe.Data{ByteCount: uint32(n), LKey: k.key, Addr: k.addr + uint64(off)}
 }
@@ -254,10 +254,10 @@ type poller struct {
 	log   uint
 	entry uint64
 	ci    uint64
-	lazy  bool // leaves the consumer index as it is
+	lazy  bool // does not update the consumer index
 }
 
-// cq makes a completion queue; the fields of m that matter here are kept.
+// cq makes a completion queue from m. It fills in the fields of m that say where the queue is.
 func (h *host) cq(m control.CQ) *poller {
 	h.Helper()
 	if m.LogCQE == 0 {
@@ -275,7 +275,7 @@ func (h *host) cq(m control.CQ) *poller {
 	return c
 }
 
-// block returns the CQE of a count.
+// block returns the memory of the CQE number i.
 func (c *poller) block(i uint64) *shm.Block {
 	return shm.BlockAt(c.ring, (i&(1<<c.log-1))*c.entry+c.entry-cqe.Size)
 }
@@ -295,7 +295,7 @@ func (c *poller) next() (w cqe.WC, own cqe.OpOwn, ok bool) {
 	return w, own, true
 }
 
-// all returns every completion that is there.
+// all returns every completion that has been written and not been consumed.
 func (c *poller) all() (list []cqe.WC) {
 	for {
 		w, _, ok := c.next()
@@ -306,7 +306,7 @@ func (c *poller) all() (list []cqe.WC) {
 	}
 }
 
-// one returns the only completion there is.
+// one requires that there is exactly one completion, and returns it.
 func (c *poller) one() cqe.WC {
 	c.h.Helper()
 	list := c.all()
@@ -319,7 +319,7 @@ func (c *poller) none() {
 	require.Empty(c.h, c.all())
 }
 
-// An end is a queue pair with its rings, filled by hand.
+// An end is a queue pair with its rings, which the test fills.
 type end struct {
 	h        *host
 	num      uint32
@@ -327,15 +327,15 @@ type end struct {
 	rec      []byte
 	stride   int
 	sent     uint16 // blocks written
-	half     uint8  // of its BlueFlame register, written next
+	half     uint8  // the half of its BlueFlame register that is written next
 	received uint16 // receives written
 	scq, rcq *poller
-	q        *qp // the device's side
+	q        *qp // the device's view of the queue pair
 }
 
 const uidx = 0x51
 
-// qp makes a queue pair, whose rings have 16 entries unless m says otherwise.
+// qp makes a queue pair. Its rings have 16 entries unless m says otherwise.
 func (h *host) qp(m control.QP, scq, rcq *poller) *end {
 	h.Helper()
 	if m.LogSQ == 0 {
@@ -369,8 +369,8 @@ func (h *host) qp(m control.QP, scq, rcq *poller) *end {
 	return p
 }
 
-// Attributes of transitions that tests change. Timers are long: they run out when
-// a test lets them.
+// toInit and the functions below return the attributes of transitions, which tests may change.
+// Timers are so long that they run out only when a test makes them run out.
 func (p *end) toInit() control.QPAttr {
 	a := control.QPAttr{
 		QPN: p.num, Mask: control.AttrState | control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
@@ -410,7 +410,7 @@ func (p *end) toRTS() control.QPAttr {
 	return a
 }
 
-// qkey is that of all datagram queues here.
+// qkey is the qkey of all UD queue pairs in these tests.
 const qkey = 0x1ee7
 
 // to is the address of p for datagrams.
@@ -448,7 +448,7 @@ func (p *end) up(dest *end) {
 // pair returns two connected queue pairs, each with a CQ of its own.
 func pair(a, b *host) (*end, *end) { return pairOf(control.QPTypeRC, a, b) }
 
-// pairOf is pair with another transport. Datagram queues have one qkey.
+// pairOf is pair with another transport.
 func pairOf(transport uint8, a, b *host) (*end, *end) {
 	a.Helper()
 	ca, cb := a.cq(control.CQ{LogSize: 8}), b.cq(control.CQ{LogSize: 8})
@@ -458,7 +458,7 @@ func pairOf(transport uint8, a, b *host) (*end, *end) {
 	return p, q
 }
 
-// duo is a pair of two clients.
+// duo returns a new rig and a connected pair of queue pairs of two clients.
 func duo(t testing.TB, cfg Config) (*rig, *end, *end) {
 	t.Helper()
 	r := newRig(t, cfg)
@@ -466,10 +466,10 @@ func duo(t testing.TB, cfg Config) (*rig, *end, *end) {
 	return r, p, q
 }
 
-// pad fills the list of a UMR to a whole block.
+// pad, as a segment of a WQE, fills the list of a UMR up to a whole block.
 type pad struct{}
 
-// write lays a WQE at the next block, without ringing, and returns its index.
+// write writes a WQE at the next block, without ringing, and returns its index.
 func (p *end) write(c wqe.Ctrl, segments ...any) (index uint16) {
 	p.h.Helper()
 	index = p.sent
@@ -523,7 +523,7 @@ func (p *end) write(c wqe.Ctrl, segments ...any) (index uint16) {
 	return index
 }
 
-// post is write and ring.
+// post writes a WQE, rings, and returns the WQE's index.
 func (p *end) post(c wqe.Ctrl, segments ...any) (index uint16) {
 	p.h.Helper()
 	index = p.write(c, segments...)
@@ -531,7 +531,7 @@ func (p *end) post(c wqe.Ctrl, segments ...any) (index uint16) {
 	return index
 }
 
-// raw puts blocks as they are and rings.
+// raw writes blocks unchanged, rings, and returns the index of the first.
 func (p *end) raw(b []byte) (index uint16) {
 	index = p.sent
 	for len(b) > 0 {
@@ -556,7 +556,7 @@ func (p *end) recv(list ...wqe.Data) {
 
 func (p *end) state() uint8 { return p.q.attr.State }
 
-// Control segments of the operations, always with a completion.
+// ctrl returns a control segment that asks for a completion. silent returns one that does not.
 func ctrl(op wqe.Opcode) wqe.Ctrl { return wqe.Ctrl{Opcode: op, Flags: wqe.CEAlways} }
 
 func silent(op wqe.Opcode) wqe.Ctrl { return wqe.Ctrl{Opcode: op} }
@@ -581,7 +581,7 @@ func (r *rig) same(want, got []byte, what string) {
 	}
 }
 
-// failed requires a completion with this syndrome.
+// failed requires that w has this syndrome and this index.
 func (r *rig) failed(w cqe.WC, s cqe.Syndrome, index uint16) {
 	r.Helper()
 	require.Equal(r, s, w.Syndrome, "syndrome")

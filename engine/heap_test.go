@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every kind of object is refused when its user has no memory of the device's
-// left, and gives back what it took.
+// Every kind of object is refused when its user may have no more of the device's memory. When
+// an object is destroyed, the user's charge for it is refunded.
 func TestObjectsCostMemory(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")
@@ -37,22 +37,22 @@ func TestObjectsCostMemory(t *testing.T) {
 		h.refused(control.CodeLimit, "bytes of memory of the device's process and asks for", x.make, x.req, nil)
 		h.call(x.destroy, x.ans, &control.Empty{})
 		require.Equal(t, start, r.owed(), "%v", x.destroy)
-		h.call(x.make, x.req, x.ans) // left for Close
+		h.call(x.make, x.req, x.ans) // to be destroyed by Close
 		start = r.owed()
 	}
 	require.NoError(t, h.c.Close())
 	require.Equal(t, quota.Charge{}, r.owed())
 }
 
-// Memory runs out long before the numbers of 24 bits do, for they are found by
-// trying.
+// The limit on memory is reached long before the 24-bit numbers run short. This is necessary
+// because a free number is found by trying.
 func TestNumbersDoNotRunShort(t *testing.T) {
 	for _, cost := range []int{keyCost, cqCost, srqCost, qpCost} {
 		require.LessOrEqual(t, quota.New().Limit(quota.Memory)/cost, 1<<24/8)
 	}
 }
 
-// Room for entries that come back is made when they do.
+// Room for entries that are put back is allocated only when entries are put back.
 func TestSRQCostsLittleAtFirst(t *testing.T) {
 	s := newRig(t, Config{}).host("h").srq(control.SRQ{LogSize: 8})
 	require.Zero(t, cap(s.s.back))
@@ -62,7 +62,7 @@ func TestSRQCostsLittleAtFirst(t *testing.T) {
 	require.Len(t, s.s.back, 256, "there are no more entries")
 }
 
-// Jobs of long transfers go with the queue pairs that had them.
+// The jobs of long transfers are freed with the queue pairs that had them.
 func TestSpareJobsGo(t *testing.T) {
 	r := newRig(t, Config{Slice: 64})
 	h := r.host("h")

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hosted makes a host's client one of a server of other programs.
+// hosted makes a host's client a hosted client, with the options x.
 func (h *host) hosted(x nic.Hosted) *host {
 	h.e.fillHosted(&x)
 	h.c.hosted = x
 	return h
 }
 
-// Unread events of a CQ are taken back and counted; events of other CQs stay, in order.
+// Unread events of a CQ are taken back and counted. Events of other CQs stay, in order.
 func TestRetract(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -60,7 +60,7 @@ func TestForsaken(t *testing.T) {
 	require.Equal(t, []uint32{id}, a.c.Forsaken())
 }
 
-// Other programs know of nothing but handles in a channel.
+// A channel with PlainChannels carries nothing but handles.
 func TestPlainChannels(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		r := newRig(t, Config{})
@@ -91,8 +91,8 @@ func TestSameKeys(t *testing.T) {
 	}
 }
 
-// A client in another process has pages of its own number, its own GID, and
-// memory that counts as its user's.
+// A hosted client has the number of pages and the GID that its server asks for. Its memory is
+// charged to its user.
 func TestHostedClient(t *testing.T) {
 	r := newRig(t, Config{})
 	c, err := r.e.attachHosted("x", 7, nic.Hosted{UARPages: 9, GID: [16]byte{1}})
@@ -113,7 +113,7 @@ func TestHostedClient(t *testing.T) {
 	require.NoError(t, mem.Seal())
 	require.NoError(t, other.Seal())
 	require.Equal(t, 4, r.e.ledger.Has(7)[quota.Descriptors])
-	for range 2 { // the second time nothing is left to close
+	for range 2 { // the second time there is nothing to close
 		c.ForgetPages()
 		r.e.forgetMemory(7, other)
 		require.Equal(t, 1, r.e.ledger.Has(7)[quota.Descriptors])
@@ -125,8 +125,8 @@ func TestHostedClient(t *testing.T) {
 	require.Zero(t, r.e.ledger.Users(), "all of it has come back")
 }
 
-// A program that destroys a CQ forgets it: what it armed before is not answered
-// any more.
+// After the events of a CQ have been taken back, because its program destroys the CQ, no more
+// events are sent, even if the CQ was armed before.
 func TestNothingIsSentAfterRetract(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")

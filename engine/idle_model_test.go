@@ -7,30 +7,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Falling asleep is small enough to walk through every order of the steps of a
-// poster and the device, with a store buffer between the poster and memory. The model
-// repeats, line by line, what idler.sleep and the host API's waker touch;
+// This file is a model of how the device falls asleep. It is small enough to try every order
+// of the steps of a poster and the device, with a store buffer between the poster and memory.
+// The model repeats, line by line, the accesses of idler.sleep and of the host API's waker.
 // TestNoWakeUpIsMissed runs the code itself.
 
-// A night is everything that can be told apart.
+// A night is a state of the model.
 type night struct {
 	record, executed uint8
-	buffered         uint8 // the poster's record, not yet in memory; 0: nothing is
+	buffered         uint8 // the poster's record while it is in the store buffer; 0: the buffer is empty
 	asleep, rung     bool
 	poster, device   uint8
 	posts            uint8
 }
 
-// Where the poster is: before which action.
+// These are the poster's next actions.
 const (
 	posterStores = iota
 	posterLoads
 	posterWakes
 )
 
-// Where the device is.
+// These are the device's next actions.
 const (
-	deviceLooks = iota // awake
+	deviceLooks = iota // polls the record while awake
 	deviceTells
 	deviceBarrier
 	deviceLastLook
@@ -38,16 +38,16 @@ const (
 	deviceWakes
 )
 
-// A habit is the code under test: as it is, or with a fault that must be found.
+// A habit is a variant of the code: as it is, or with a fault that the model must find.
 type habit struct {
 	noBarrier, noLastLook, lookFirst bool
 }
 
 const nightPosts = 3
 
-// steps returns what can come next.
+// steps returns the states that can follow n.
 func (h habit) steps(n night) (next []night) {
-	if n.buffered > 0 { // the buffer drains whenever it likes
+	if n.buffered > 0 { // the buffer may drain at any time
 		to := n
 		to.record, to.buffered = n.buffered, 0
 		next = append(next, to)
@@ -110,8 +110,8 @@ func (h habit) steps(n night) (next []night) {
 	return append(next, to)
 }
 
-// explore walks through every night that can come about. The device must not
-// sleep for good while something is announced.
+// explore visits every night that is reachable, and returns their number. It returns an error
+// if the device can sleep without end while something is announced.
 func (h habit) explore() (int, error) {
 	seen := map[night]bool{{}: true}
 	queue := []night{{}}
@@ -138,7 +138,7 @@ func TestFallingAsleep(t *testing.T) {
 	require.Greater(t, n, 100)
 }
 
-// The same walk finds what is wrong with habits that are nearly right.
+// The model finds the fault of each habit that has one.
 func TestFallingAsleepFindsFaults(t *testing.T) {
 	for _, h := range []habit{{noBarrier: true}, {noLastLook: true}, {lookFirst: true}} {
 		_, err := h.explore()

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wakes has the host say hello, want the feature and say that it wakes the
-// device, and returns what does so as a poster does: after it has announced work.
+// wakes has the host say hello, ask for the feature and say that it wakes the device. It
+// returns a function that wakes the device as a poster does after it has announced work.
 func (h *host) wakes() (rouse func()) {
 	h.Helper()
 	if !shm.CanBarrier() {
@@ -41,18 +41,18 @@ func (h *host) wakes() (rouse func()) {
 
 func (h *host) asleep() bool { return h.c.page.asleep.Observe() != 0 }
 
-// never is a sleep that only a wakeup ends.
+// never is so long that only a wakeup ends the sleep.
 const never = time.Hour
 
-// A poster posts at all moments around the device's falling asleep, thousands of
-// times. A wake-up that is missed would never be made up for.
+// A poster posts thousands of times, at all moments around the device's falling asleep. If the
+// device missed a wakeup, it would never find the work.
 func TestNoWakeUpIsMissed(t *testing.T) {
 	r, p, _ := duo(t, Config{})
 	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
 	rouse := p.h.wakes()
 	for c := range r.e.clients {
 		if c != p.h.c {
-			c.wake.always = true // who has nothing to post
+			c.wake.always = true // the other client posts nothing
 		}
 	}
 	r.start()
@@ -73,7 +73,7 @@ func TestNoWakeUpIsMissed(t *testing.T) {
 			slept++
 		}
 	}
-	// Where cores are scarce that may have been never, so once more for certain.
+	// Where cores are scarce, the device may not have slept at all, so one sleep is awaited.
 	r.until("the device sleeps", p.h.asleep)
 	p.post(ctrl(wqe.OpNop))
 	rouse()
@@ -81,7 +81,7 @@ func TestNoWakeUpIsMissed(t *testing.T) {
 	t.Logf("asleep %d times of %d", slept, rounds)
 }
 
-// Requests, receives and the end of the engine are not missed either.
+// Control requests, receives and the end of the engine also end a sleep.
 func TestWhatElseEndsASleep(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
@@ -93,7 +93,7 @@ func TestWhatElseEndsASleep(t *testing.T) {
 	fallAsleep()
 	p.h.allocPD()
 
-	// A receive that a send waits for; that wait has no timer here.
+	// A receive ends the wait of a send that has no timer.
 	p.post(ctrl(wqe.OpSend))
 	rouse()
 	fallAsleep()
@@ -106,7 +106,7 @@ func TestWhatElseEndsASleep(t *testing.T) {
 	require.False(t, p.h.asleep(), "it sleeps although it has ended")
 }
 
-// A timer that runs out ends a sleep by itself.
+// A timer that runs out ends a sleep without a wakeup.
 func TestTimersRunOutDuringSleep(t *testing.T) {
 	r := newRig(t, Config{})
 	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
@@ -117,22 +117,22 @@ func TestTimersRunOutDuringSleep(t *testing.T) {
 	p.q.attr.RNRRetry = 1
 	r.start()
 	r.until("asleep", a.asleep)
-	p.post(ctrl(wqe.OpSend)) // nobody receives
-	r.e.Do(func() {})        // wakes it
+	p.post(ctrl(wqe.OpSend)) // finds no receive
+	r.e.Do(func() {})        // wakes the device
 	w := p.scq.await()
 	require.Equal(t, cqe.StatusRNRRetryExc, w.Status)
 }
 
-// While a client with queues does not wake the device, it only naps.
+// While a client with queues does not wake the device, the device takes only naps.
 func TestWhoDoesNotWakeIsFound(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
 	p.h.wakes()
 	r.start()
 	r.until("asleep", p.h.asleep)
-	q.post(ctrl(wqe.OpNop)) // and says nothing
+	q.post(ctrl(wqe.OpNop)) // does not wake the device
 	require.Equal(t, cqe.StatusSuccess, q.scq.await().Status)
-	// It takes the promise back.
+	// The client says that it wakes the device, and then that it does not.
 	q.h.wakes()
 	q.h.call(control.OpWake, &control.Wake{}, &control.Empty{})
 	r.until("asleep", p.h.asleep)
@@ -152,7 +152,7 @@ func TestWakeIsRefused(t *testing.T) {
 	require.Zero(t, w.Features)
 }
 
-// The descriptor goes with its client, and the device's own with Run.
+// A client's eventfd is closed with the client, and the device's own eventfd with Run.
 func TestBellsGoWithTheirClients(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")
@@ -160,7 +160,7 @@ func TestBellsGoWithTheirClients(t *testing.T) {
 	h.wakes()
 	require.Equal(t, before+1, r.e.ledger.Taken()[quota.Descriptors])
 	wakeFD := h.c.wake.fd
-	for range 2 { // an eventfd is carried from one Run to the next
+	for range 2 { // the client's eventfd works in the second Run too
 		ctx, cancel := context.WithCancel(t.Context())
 		require.NoError(t, r.e.Run(ctx, cancel))
 	}
@@ -169,7 +169,7 @@ func TestBellsGoWithTheirClients(t *testing.T) {
 	require.Equal(t, before-clientCharge[quota.Descriptors], r.e.ledger.Taken()[quota.Descriptors])
 }
 
-// One P: the device leaves it to others while it sleeps.
+// If there is only one P, the device leaves it to other goroutines while it sleeps.
 func TestSleepWithOneP(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	r, p, q := duo(t, Config{})

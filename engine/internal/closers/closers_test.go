@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Closers are per user, whatever the uids are.
+// Each user has closers of its own, whatever the uids are.
 func TestClosersDoNotCollide(t *testing.T) {
 	var c Closers
 	stuck, done := make(chan struct{}), make(chan struct{})
@@ -24,8 +24,8 @@ func TestClosersDoNotCollide(t *testing.T) {
 	close(stuck)
 }
 
-// One user's closers are bounded, and users with stuck ones leave half of all to users
-// that have none.
+// The closers of one user are bounded. Users whose closers are stuck leave half of all closers
+// to users that have none.
 func TestClosersAreBounded(t *testing.T) {
 	var c Closers
 	release := make(chan struct{})
@@ -60,7 +60,7 @@ func TestClosersAreBounded(t *testing.T) {
 	done := make(chan struct{})
 	c.Add(9999, func() { close(done) })
 	<-done
-	for user := uint32(10_000); c.Waiting() < greedy*4+Most; user++ { // more than there are
+	for user := uint32(10_000); c.Waiting() < greedy*4+Most; user++ { // until more calls wait than there are closers
 		stick(user, 1)
 	}
 	c.mu.Lock()

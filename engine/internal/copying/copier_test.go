@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// trial goes through a trial in which a stretch takes cost(nonTemporal) cycles, and
-// returns how many bytes the trial took.
+// trial simulates a trial in which a stretch takes cost(nonTemporal) cycles. It returns how
+// many bytes the trial copied.
 func (c *Copier) trial(cost func(nonTemporal bool) uint64) (bytes int) {
 	for c.left = 0; ; c.left = 0 {
 		c.nextStretch()
@@ -29,8 +29,8 @@ func constant(cached, nonTemporal uint64) func(bool) uint64 {
 	}
 }
 
-// The faster way wins, and trials come less and less often while they find the same; a
-// trial that finds the other way faster begins again at the first rest.
+// The faster way wins a trial. Trials become less frequent as long as they have the same
+// result. After a trial with another result, the rest is the shortest again.
 func TestCopierLearns(t *testing.T) {
 	c := &Copier{}
 	require.Equal(t, 2*trialPairs*trialBytes, c.trial(constant(200, 100)))
@@ -47,7 +47,7 @@ func TestCopierLearns(t *testing.T) {
 	c.trial(constant(100, 200))
 	require.False(t, c.nonTemporal)
 	require.Equal(t, firstRest, c.left)
-	// Three interrupted stretches do not decide.
+	// Three interrupted stretches do not change the result.
 	n := 0
 	c.trial(func(nonTemporal bool) uint64 {
 		if n++; nonTemporal && n <= 6 {
@@ -58,7 +58,8 @@ func TestCopierLearns(t *testing.T) {
 	require.True(t, c.nonTemporal)
 }
 
-// Trials and rests follow the bytes that are copied, in pieces of any length.
+// The length of trials and rests depends only on how many bytes are copied, not on the length
+// of the pieces.
 func TestCopierCountsBytes(t *testing.T) {
 	c := &Copier{}
 	src, dst := make([]byte, trialBytes/8+1), make([]byte, trialBytes/8+1)

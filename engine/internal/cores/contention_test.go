@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cores are contended after a long gap between two checks during which the thread was
-// preempted, and after nothing else. They count as contended for a while, for longer where
-// that was right.
+// Cores count as contended only after a long gap between two checks in which the thread was
+// preempted. They count as contended for a while, and for longer if the thread is preempted
+// again soon.
 func TestContention(t *testing.T) {
 	ms := clock.Cycles(time.Millisecond)
 	count := int64(0)
@@ -54,14 +54,15 @@ func TestContention(t *testing.T) {
 	require.True(t, c.Check(now+ms))
 	require.Equal(t, holdTime, c.hold, "long afterwards")
 
-	c.cores = -1 // fewer than there are runnable threads
+	c.cores = -1 // fewer cores than runnable threads
 	for range 10 {
 		now += clock.Cycles(2 * holdTime)
 		require.True(t, c.Check(now))
 	}
 }
 
-// A nap comes after so many checks without work, and is longer the longer there was none.
+// A nap comes after checksPerNap checks without work. The longer there was no work, the longer
+// the nap is.
 func TestNaps(t *testing.T) {
 	var c Contention
 	const longest = 50 * time.Microsecond
@@ -81,8 +82,8 @@ func TestNaps(t *testing.T) {
 	}
 }
 
-// The kernel counts preemptions and runnable threads: two threads that spin on one core
-// preempt each other.
+// The counts of preemptions and of runnable threads come from the kernel. Two threads that
+// spin on one core preempt each other.
 func TestKernelCountsPreemptions(t *testing.T) {
 	require.Positive(t, runnable())
 	var allowed unix.CPUSet
@@ -92,7 +93,7 @@ func TestKernelCountsPreemptions(t *testing.T) {
 		core++
 	}
 	spin := func(done func() bool) {
-		runtime.LockOSThread() // the thread ends with its goroutine
+		runtime.LockOSThread() // not unlocked, so the thread ends with its goroutine
 		if PinWorker(core) != nil {
 			return
 		}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Workers have cores of their own; a thread without named cores has all others.
+// Workers have cores of their own. A thread whose cores are not named has all other cores.
 func TestChoose(t *testing.T) {
 	var allowed unix.CPUSet
 	for _, cpu := range []int{0, 1, 2, 5} {
@@ -42,7 +42,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Pin puts the calling thread on its core, and unpin back where it was.
+// Pin puts the calling thread on its core, and unpin gives it the cores back that it had
+// before.
 func TestPin(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A testBudget is a budget whose clock the test moves.
+// A testBudget is a budget whose clock the test sets.
 type testBudget struct {
 	*Budget
 	second time.Duration
@@ -19,8 +19,8 @@ func newTestBudget(most int) *testBudget {
 	return b
 }
 
-// try takes n lines, and returns how many may be written and the sum of the counts of lines
-// held back.
+// try calls Take for n lines. It returns how many lines may be written, and the sum of the
+// counts of lines held back.
 func (b *testBudget) try(n int, user uint32, who *Speaker) (written, held int) {
 	for range n {
 		if more, ok := b.Take(user, who); ok {
@@ -31,8 +31,8 @@ func (b *testBudget) try(n int, user uint32, who *Speaker) (written, held int) {
 	return written, held
 }
 
-// Each user has a part of the lines, whatever others say, and each line that is not
-// written is counted once.
+// Each user has a part of the lines, no matter how many lines other users cause. Each line
+// that is held back is counted once.
 func TestUsersHaveParts(t *testing.T) {
 	b := newTestBudget(64)
 	total, unsaid, tries := 0, 0, 0
@@ -78,7 +78,7 @@ func TestSpeakersHaveParts(t *testing.T) {
 	require.Equal(t, []int{1, 992}, []int{said, unsaid})
 }
 
-// EndPeriod begins another period, as time does.
+// EndPeriod begins another period, just as the passing of time does.
 func TestEndPeriod(t *testing.T) {
 	b := newTestBudget(64)
 	said, _ := b.try(100, 1, nil)

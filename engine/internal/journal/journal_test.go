@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A slowLog takes a line each time that the test lets it.
+// A slowLog is a log handler that accepts one line each time that the test allows it.
 type slowLog struct {
 	next  chan struct{}
 	lines chan slog.Record
@@ -24,7 +24,7 @@ func (l slowLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// Log never waits for the logger. Lines come in order, and those for which there is no room
+// Log never waits for the logger. Lines are written in order. Lines for which there is no room
 // are counted, and the count is written.
 func TestLoggerIsSlow(t *testing.T) {
 	l := slowLog{make(chan struct{}), make(chan slog.Record, 4*Capacity)}

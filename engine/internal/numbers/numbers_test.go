@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A mixer is a cheap block cipher. The network is a permutation whatever its round function
-// is, and with AES the test takes twice the time.
+// A mixer is a cheap block cipher, used as the round function because with AES the test takes
+// twice as long. The network is a permutation with any round function.
 type mixer struct{ key uint64 }
 
 func (mixer) BlockSize() int      { return aes.BlockSize }
@@ -32,13 +32,12 @@ func (s *Sequence) placeOf(number uint32) uint32 {
 	return left<<halfBits | right
 }
 
-// The order has every number once, so none comes back before all others have been given
-// out, and the next lap is like the last. Next leaves out numbers that are taken or
-// reserved.
+// The order contains every number once. So no number is given out again before all others, and
+// each lap has the same order. Next leaves out numbers that are taken or reserved.
 func TestEveryNumberOnce(t *testing.T) {
 	const all = 1 << numberBits
 	n := &Sequence{round: mixer{rand.Uint64()}}
-	const step = 31 // all places take ten seconds
+	const step = 31 // not every place is checked, because that would take ten seconds
 	seen := make([]bool, all)
 	for place := uint32(0); place < all; place += step {
 		number := n.At(place)
@@ -73,9 +72,9 @@ func TestEveryNumberOnce(t *testing.T) {
 	require.Equal(t, n.At(1), n.At(n.next+1), "after 2^32 numbers the order goes on")
 }
 
-// The next numbers cannot be told from earlier ones: each bit of two numbers at a fixed
-// distance differs half the time, and no difference of two numbers comes often. Chance
-// exceeds the bounds in less than one of 10^9 runs.
+// The next numbers cannot be predicted from earlier ones. For two numbers at a fixed distance
+// in the order, each bit differs half of the time, and no difference of the two numbers is
+// frequent. Random numbers exceed the bounds in less than one of 10^9 runs.
 func TestNumbersAreUnpredictable(t *testing.T) {
 	const pairs = 1 << 16
 	n := New(crand.Reader)

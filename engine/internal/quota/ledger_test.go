@@ -10,8 +10,8 @@ import (
 
 var refused = &control.Error{Code: control.CodeLimit}
 
-// A user gets no more than it leaves free, whatever it asks for: the first half of all, the
-// second half of the rest, and so on.
+// A user gets no more than it leaves free: the first user gets half of everything, the second
+// half of the rest, and so on.
 func TestUserLeavesAsMuchAsItHas(t *testing.T) {
 	l := New()
 	l.limits = Charge{Mappings: 20, Descriptors: 6, Connections: 8, Memory: 8 << 10}
@@ -41,8 +41,8 @@ func TestUserLeavesAsMuchAsItHas(t *testing.T) {
 	require.Zero(t, l.Users())
 }
 
-// A user that has all of its part can still send a descriptor along. What it has beyond its
-// part is a debt, and takes nothing from others.
+// A user that has used up its part can still send a message with a descriptor. What the user
+// has beyond its part is a debt, which does not reduce what others may have.
 func TestDebts(t *testing.T) {
 	l := New()
 	l.limits[Descriptors] = 64
@@ -60,8 +60,8 @@ func TestDebts(t *testing.T) {
 	require.Zero(t, l.Users())
 }
 
-// What a uid is refunded goes to the user that paid for it, even if the ranges have changed
-// meanwhile.
+// Refunds for a uid go to the user that paid for it, even if the ranges have changed in
+// between.
 func TestRangesChangeWhileInUse(t *testing.T) {
 	l := New()
 	l.owners = ownersOf(t, "alice:100000:10\n")

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All regions together have no more bytes than there is memory.
+// All regions together cannot have more bytes than there is memory.
 func TestMaxRegionBytes(t *testing.T) {
 	machine := fstest.MapFS{"proc/meminfo": &fstest.MapFile{Data: []byte("MemTotal:        4096 kB\nMemFree: 1 kB\n")}}
 	limit, source := maxRegionBytes(machine)

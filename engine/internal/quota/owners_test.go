@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ownersOf returns owners by a subuid file with some text, and a passwd file.
+// ownersOf returns owners that read a passwd file, and a subuid file with the text subuid.
 func ownersOf(t *testing.T, subuid string) *owners {
 	dir := t.TempDir()
 	o := &owners{subuid: filepath.Join(dir, "subuid"), passwd: filepath.Join(dir, "passwd")}
@@ -35,7 +35,7 @@ func TestOwnersOfRanges(t *testing.T) {
 	}
 }
 
-// The file is read again when it changes, is replaced or goes.
+// The subuid file is read again when it is changed, replaced or removed.
 func TestOwnersAreReadAgain(t *testing.T) {
 	o := ownersOf(t, "alice:100000:10\n")
 	require.EqualValues(t, 1000, o.of(100_009))

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory is sealed by another process, and by a new one when that is gone.
+// Memory is sealed by another process. When that process has ended, a new one is started.
 func TestMemoryIsSealedByAnotherProcess(t *testing.T) {
 	var s sealer
 	for range 2 {
@@ -17,13 +17,13 @@ func TestMemoryIsSealedByAnotherProcess(t *testing.T) {
 		require.False(t, r.Sealed())
 		require.True(t, s.seal(r))
 		require.NoError(t, r.Close())
-		require.NoError(t, unix.Shutdown(s.socket, unix.SHUT_RDWR)) // it ends, and no more can be sent
+		require.NoError(t, unix.Shutdown(s.socket, unix.SHUT_RDWR)) // ends the sealer; nothing more can be sent
 	}
 	require.NoError(t, unix.Close(s.socket))
 }
 
-// Memory goes to no other process when the sealer is gone and its socket closed: the
-// number may be a client's connection by then.
+// When the sealer has ended and its socket is closed, memory is not sent through a descriptor
+// that has the socket's number now, because it may be a client's connection.
 func TestMemoryIsSentToTheSealerOnly(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	require.NoError(t, err)

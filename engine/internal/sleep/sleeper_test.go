@@ -11,8 +11,8 @@ import (
 
 const never = time.Hour
 
-// each runs a test with a Sleeper of either kind: of a thread that sleeps in the kernel, and
-// of one that leaves its P to others.
+// each runs a test twice: with a Sleeper whose thread sleeps in the kernel, and with a Sleeper
+// whose thread leaves its P to other goroutines.
 func each(t *testing.T, test func(t *testing.T, s *Sleeper)) {
 	for name, procs := range map[string]int{"several Ps": 2, "one P": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -28,8 +28,8 @@ func each(t *testing.T, test func(t *testing.T, s *Sleeper)) {
 	}
 }
 
-// A sleep ends with its time, or with a wake-up. A wake-up before the sleep ends it at once,
-// and several of them end one sleep.
+// A sleep ends when its time is over, or by a wakeup. A wakeup before the sleep ends the sleep
+// at once. Several wakeups before a sleep end only that one sleep.
 func TestWake(t *testing.T) {
 	each(t, func(t *testing.T, s *Sleeper) {
 		require.False(t, s.Sleep(time.Microsecond))
@@ -45,10 +45,11 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// Each eventfd wakes the thread, by any descriptor of it, until it is removed.
+// Each eventfd wakes the thread until it is removed, no matter which of its descriptors is
+// written to.
 func TestEventFDsOfOthers(t *testing.T) {
 	each(t, func(t *testing.T, s *Sleeper) {
-		for range 20 { // more than are taken at a time
+		for range 20 { // more events than takeEvents takes in one call
 			e, err := NewEventFD()
 			require.NoError(t, err)
 			defer e.Close()
@@ -78,7 +79,7 @@ func TestEventFDsOfOthers(t *testing.T) {
 	})
 }
 
-// Close gives the thread its timer slack back, and Wake does nothing afterwards.
+// Close restores the thread's timer slack. After Close, Wake does nothing.
 func TestClose(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

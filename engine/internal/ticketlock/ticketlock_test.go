@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Threads get the lock in the order in which they came. A thread that unlocks and locks
-// again comes behind those that wait.
+// Threads get the lock in the order in which they asked for it. A thread that unlocks and
+// locks again gets it after the threads that are waiting.
 func TestLockIsFair(t *testing.T) {
 	var l Lock
 	var order []int

@@ -14,7 +14,7 @@ import (
 func TestSchedstat(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"":                   0,
-		"12 34":              0, // cut off: the number may be longer
+		"12 34":              0, // cut off, so the number may be longer
 		"12 34 5\n":          34,
 		"0 0 0\n":            0,
 		"9 123456789012 1\n": 123456789012,
@@ -23,7 +23,7 @@ func TestSchedstat(t *testing.T) {
 	}
 }
 
-// begin begins to measure the test's thread.
+// begin returns a Meter that measures the test's thread.
 func begin(t *testing.T) *Meter {
 	t.Helper()
 	runtime.LockOSThread()
@@ -34,13 +34,13 @@ func begin(t *testing.T) *Meter {
 	return m
 }
 
-// sleep waits in the kernel, which is a voluntary switch of the thread.
+// sleep waits in the kernel, which counts as a voluntary context switch of the thread.
 func sleep(d time.Duration) {
 	t := unix.NsecToTimespec(int64(d))
 	_ = unix.Nanosleep(&t, nil)
 }
 
-// touch takes page faults.
+// touch causes page faults.
 func touch(t *testing.T) {
 	t.Helper()
 	b, err := unix.Mmap(-1, 0, 16*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -51,9 +51,9 @@ func touch(t *testing.T) {
 	require.NoError(t, unix.Munmap(b))
 }
 
-// A wait together with page faults counts as memory's, as long as it took; a wait without page
-// faults, page faults without a wait, and a short wait do not, nor does a wait that is
-// excluded.
+// A wait together with page faults counts as a delay by memory, with the wait's length. A wait
+// without page faults, page faults without a wait, a short wait, and a wait that is excluded
+// do not count.
 func TestJudge(t *testing.T) {
 	const bound, wait = 20 * time.Millisecond, 50 * time.Millisecond
 	m := begin(t)
@@ -86,8 +86,8 @@ func TestJudge(t *testing.T) {
 	require.False(t, ok, "a wait that is excluded")
 }
 
-// withoutFaults judges f, which takes no page faults itself, until the runtime takes none
-// meanwhile either.
+// withoutFaults judges f, which causes no page faults. It repeats this until the Go runtime
+// causes none at the same time either.
 func withoutFaults(t *testing.T, judge func(func()) (Delay, bool), f func()) {
 	t.Helper()
 	for range 100 {
@@ -99,7 +99,7 @@ func withoutFaults(t *testing.T, judge func(func()) (Delay, bool), f func()) {
 	t.Error("page faults each time")
 }
 
-// Without a full sample the time of the last one stays.
+// A sample that is not full does not change the time of the last full sample.
 func TestFullSamples(t *testing.T) {
 	m := begin(t)
 	first := m.full.at

@@ -22,8 +22,8 @@ import (
 // all queues of the client together get what one queue may have, which is Burst and Slice,
 // and at most rivalVisits visits. So a client with thousands of warm queues gets no more of
 // the device than a client with one. While no other client works, the client gets
-// aloneShare times Burst and Slice, and at most aloneVisits visits. A second client that
-// begins to work does not notice that.
+// aloneShare times Burst and Slice, and at most aloneVisits visits. This is little enough
+// that a second client which begins to work does not notice a delay.
 const (
 	aloneShare   = 8
 	aloneVisits  = 64
@@ -60,17 +60,17 @@ const (
 type watch struct {
 	rec  *shm.BE32 // send record; nil: the queue is warm
 	q    *qp
-	num  uint32 // of q
-	word uint64 // value of the record when there was no work; or unknownWord
+	num  uint32 // number of q
+	word uint64 // value of the record when q had no work; or unknownWord
 }
 
 // unknownWord is the watch.word of a queue that can get work while its send record stays as
 // it is. No record has this value, so patrol examines the queue each time.
 const unknownWord = 1 << 32
 
-// addRunning adds q to its shard's running queues. If these are few, q is warm from now on.
-// addRunning also makes room in every list to which a step appends, so that no step
-// allocates.
+// addRunning adds q to its shard's running queues. If the shard has few running queues, q is
+// warm from now on. addRunning also makes room in every list to which a step appends, so that
+// no step allocates.
 func (sh *shard) addRunning(q *qp) {
 	own := q.client.shard
 	q.sched.at = len(own.running)

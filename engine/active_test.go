@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crowd makes n queue pairs, each connected to itself, and divides them evenly among so many
-// new clients. Each client has one completion queue.
+// crowd makes n queue pairs, each connected to itself. They are divided evenly among new
+// clients, each of which has one completion queue. clients is the number of clients.
 func (r *rig) crowd(n, clients int) (ends []*end) {
 	r.Helper()
 	hosts, cqs := make([]*host, clients), make([]*poller, clients)
@@ -41,8 +41,8 @@ func (r *rig) cold() {
 	r.Fatalf("%d queues are still warm", r.e.sched.warm)
 }
 
-// stepsUntil steps until done returns true, at most so many times, and returns the number of
-// steps.
+// stepsUntil steps until done returns true, and returns the number of steps. The parameter
+// most bounds the number of steps; if done still returns false then, the test fails.
 func (r *rig) stepsUntil(most int, done func() bool) int {
 	r.Helper()
 	for n := range most {

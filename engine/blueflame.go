@@ -94,7 +94,7 @@ func (sh *shard) pollBlueFlameHalf(q *qp, half uint8) (done int) {
 	return done
 }
 
-// lags reports whether a send record is behind because its value is older than the WQEs that
-// were executed from the register. This is possible because posters store the record after
-// the register. n is by how many blocks the record seems to be ahead, modulo 2^16.
+// lags reports whether a send record that seems to be n blocks ahead, modulo 2^16, is in fact
+// behind, by at most as many blocks as were executed from the register. This is possible
+// because posters store the record after the register.
 func (q *qp) lags(n uint16) bool { return -n <= q.sq.ahead }

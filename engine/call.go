@@ -74,7 +74,7 @@ func refuseFault(err *error) {
 // A handler serves one kind of control request. It runs on the engine's thread.
 type handler func(c *client, payload []byte, mem requestMemory, r *control.Reply) (control.Message, error)
 
-// on makes a handler of a function that takes the parsed request.
+// on makes a handler from a function that takes the parsed request.
 func on[T any, M interface {
 	*T
 	control.Message

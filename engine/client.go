@@ -36,7 +36,7 @@ type client struct {
 	// The following fields belong to the shard: only its thread and functions in Do touch them.
 	regions   map[uint32]*region
 	unplaced  map[uint32]*region // created and not placed yet
-	process   *process           // whose memory is registered outside regions; nil: that is refused
+	process   *process           // owner of memory that is registered outside regions; nil: refused
 	pds       map[uint32]*pd
 	mrs       map[uint32]*mkey // by index, because the variant can change
 	cqs       map[uint32]*cq
@@ -49,7 +49,7 @@ type client struct {
 	wake      clientWake
 	quiet     explainer
 	said      nic.Speaker // counts the client's explanations in the log
-	bytes     uint64      // of all regions, placed or not
+	bytes     uint64      // size of all regions together, placed or not
 	count     counts
 	copier    copying.Copier // copies long transfers past the caches
 	offloaded int            // number of the client's copy tasks that workers have

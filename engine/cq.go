@@ -36,11 +36,11 @@ type cq struct {
 	sent       uint32 // number of events sent
 	armWord    *shm.BE32
 	armSeen    uint32
-	armReg     *shm.BE64 // of the UAR page: a hint, shared with other queues
+	armReg     *shm.BE64 // arm register of the UAR page; a hint, shared with other queues
 	armRegSeen uint64
 	armed      bool
 	solicited  bool   // armed for solicited completions only
-	told       uint64 // value of next when the last event was sent: last_notified_index of mlx5
+	told       uint64 // value of next when the last event was sent; last_notified_index in mlx5
 	// lastSolicited is one more than the index of the last solicited or failed
 	// completion. The device keeps it because it does not read entries, whose bytes
 	// the client may change.

@@ -29,11 +29,11 @@ import (
 type crossing struct {
 	ticket      ticketlock.Lock
 	acquired    bool   // this shard's thread holds ticket
-	peerShard   *shard // the other shard whose ticket lock it holds as well, or nil
+	peerShard   *shard // the other shard whose ticket lock this thread holds as well, or nil
 	gotWork     bool   // another shard has made a queue of this shard warm
 	postponed   []*qp  // queues to be visited at the end of this step
 	crossed     int    // how many queues were postponed in this step because they have work
-	visiting    []*qp  // queues that were postponed and are being visited now; nil: done or removed
+	visiting    []*qp  // postponed queues that are being visited now; nil: done or removed
 	owed        []owedReceive
 	deniedSince uint64      // device clock when this shard first found the other lock taken; 0: it was free
 	refuse      func() bool // for tests: true if the other shard's lock is to seem taken
@@ -102,9 +102,9 @@ func (sh *shard) release() {
 // holds reports whether this shard may touch the objects of m's clients.
 func (sh *shard) holds(m *shard) bool { return m == sh || m == sh.peerShard || sh.stopped }
 
-// shardOfPeer returns the shard of q's peer if this shard still has to take that shard's
-// lock. It returns nil if this shard already holds the lock, or if no peer is known. The
-// peer of a datagram is not known before the datagram has been judged.
+// shardOfPeer returns the shard whose lock is needed for the peer of q and not held yet. It
+// returns nil if no further lock is needed, or if no peer is known. The peer of a datagram is
+// not known before the datagram has been judged.
 func (sh *shard) shardOfPeer(q *qp) *shard {
 	p := q.conn.peer
 	switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A delaySite is memory of one client that may have delayed a shard's thread. It is as exact
-// as is known.
+// A delaySite says, as far as is known, which memory of one client may have delayed a shard's
+// thread.
 type delaySite struct {
 	subject
 	what      string // the request that was served; empty: work of a queue

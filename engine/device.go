@@ -33,7 +33,7 @@ var _ nic.Probe = nicDevice{}
 func (d nicDevice) AttachLocal(name string) (nic.Client, error) {
 	c, err := d.attachLocal(name)
 	if err != nil {
-		return nil, err // c would become an interface that is not nil
+		return nil, err // with c, a nil pointer, the interface would not be nil
 	}
 	return c, nil
 }

@@ -22,11 +22,10 @@
 // There is no wire: a work request of a reliable connection moves bytes from
 // one registered region to another. Packet sequence numbers and the MTU are stored
 // and returned by queries, but messages are not cut into packets. Each queue is executed
-// strictly in order, which satisfies every fence. So no more than one READ of a queue
-// is ever outstanding, and of the number that a queue pair allows the device only
-// checks that it is not zero. A requester that waits for its peer to post a receive
-// continues as soon as there is a receive. The RNR timer only bounds how often the
-// requester tries.
+// strictly in order, which satisfies every fence. So a queue never has two READs
+// outstanding, and the device only checks that the number of READs that a queue pair
+// allows is not zero. A requester that waits for its peer to post a receive continues as
+// soon as there is a receive. The RNR timer only bounds how often the requester tries.
 //
 // # Trust
 //
@@ -86,7 +85,7 @@
 //   - mailbox.go: functions that run between two steps: Do
 //   - stop.go: an orderly stop
 //   - internal/ticketlock: the locks of shards
-//   - internal/cores, internal/cgroup: cores and contention for them; CPU quotas
+//   - internal/cores, internal/cgroup: cores and contention for them; limits of control groups
 //
 // Objects of clients:
 //

@@ -25,18 +25,19 @@ import (
 // errClosed is the error of a request of a client that has been closed.
 var errClosed = errors.New("engine: client is closed")
 
-// Limits of the formats and of this device.
+// These are limits of the formats and of this device. The first four are logarithms to the
+// base 2.
 const (
-	maxLogSQ       = 15 // blocks: half of the 16-bit index space
-	maxLogRQ       = 15 // entries
-	maxLogRQStride = 9  // bytes: 32 scatter entries
-	maxLogCQ       = 22 // entries
+	maxLogSQ       = 15 // of blocks; this is half of the 16-bit index space
+	maxLogRQ       = 15 // of entries
+	maxLogRQStride = 9  // of bytes; these are 32 scatter entries
+	maxLogCQ       = 22 // of entries
 	maxRdAtomic    = 16
 	uarPages       = 4
 )
 
-// An Engine is one device. Step and Run belong to the thread that steps it; the other
-// methods may be called from any goroutine.
+// An Engine is one device. Step and Run may be called only on the thread that owns the engine.
+// The other methods may be called from any goroutine.
 //
 // Its fields belong to the device as a whole. They change only between steps, while no
 // shard works; see crossing.go.
@@ -50,7 +51,7 @@ type Engine struct {
 	cqs     map[uint32]*cq // by number
 	srqs    map[uint32]*srq
 	numbers struct{ qp, cq, srq *numbers.Sequence }
-	serial  uint64 // of the newest queue pair
+	serial  uint64 // serial number of the newest queue pair
 	served  uint64 // number of requests so far
 	stopped bool   // no shard works: a request is being served
 

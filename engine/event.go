@@ -39,9 +39,9 @@ func eventSocket() (mine int, yours *os.File, err error) {
 	if err != nil {
 		return -1, nil, fmt.Errorf("socketpair: %w", err)
 	}
-	// Nothing is read from the device's end. If the client could send a descriptor to it, that
-	// descriptor would be closed together with the socket, and closing a client's descriptor
-	// can block indefinitely.
+	// The device reads nothing from its end, and shuts it down for reading. If the client could
+	// send a descriptor to it, that descriptor would be closed together with the socket, and
+	// closing a client's descriptor can block indefinitely.
 	_ = unix.Shutdown(fds[0], unix.SHUT_RD)
 	_ = unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_SNDBUF, eventBuffer)
 	_ = unix.SetNonblock(fds[1], true) // so that the client's runtime can poll it

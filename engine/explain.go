@@ -19,7 +19,7 @@ import (
 // are held back and counted. Each client has its own explainer, so that no client can use up
 // the explanations of another.
 type explainer [codes.Count]struct {
-	until uint64 // device clock until which the code is not explained again
+	until uint64 // device clock before which the code is not explained again
 	held  uint32 // explanations held back since the last one
 }
 

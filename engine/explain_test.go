@@ -28,7 +28,7 @@ func TestFaultsAreExplained(t *testing.T) {
 			c, said := logged()
 			f.run(newScene(t, c))
 			text := said.String()
-			require.Equal(t, 1, strings.Count(text, "code=")-strings.Count(text, "code=key-refused "), text) // key-refused goes to the requester, and leaves the reason to the key's owner
+			require.Equal(t, 1, strings.Count(text, "code=")-strings.Count(text, "code=key-refused "), text) // key-refused gives no reason
 			require.Contains(t, text, "queue=0x")
 			require.NotContains(t, text, "%!", "a format that does not fit its values")
 		})

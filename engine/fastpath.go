@@ -17,8 +17,9 @@ const (
 
 // fastPath executes WQEs of q as long as they are of the most common kinds: WRITEs and
 // READs of one short piece, SENDs of one piece into one piece, and fetch-and-add and
-// compare-and-swap of 8 bytes. It executes no more than most WQEs, within a budget of
-// bytes, and returns how many it executed and how much of the budget they took.
+// compare-and-swap of 8 bytes. The parameter most bounds how many WQEs it executes, and
+// budget bounds their cost in bytes. It returns how many WQEs it has executed, and how much
+// of the budget they have used.
 //
 // fastPath checks everything that the slow path checks. But it keeps its snapshot of a WQE
 // (a few words) and the results in registers, because with each store that is avoided the
@@ -41,7 +42,7 @@ type wqes struct {
 
 func (w wqes) at(index uint64) uint64 { return index & w.mask * wqe.BlockSize }
 
-// fastPathFrom is fastPath for WQEs that are read from from, which need not be q's ring.
+// fastPathFrom is fastPath for WQEs in any memory, which need not be q's ring.
 func (sh *shard) fastPathFrom(q *qp, from wqes, most, budget int) (done, cost int) {
 	p := q.conn.peer
 	if !q.fastPath || sh.hooks.noFastPath || !q.connected(p) {

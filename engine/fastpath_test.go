@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A short WRITE whose completion finds no room is the last of its queue: what
-// was announced with it moves nothing any more.
+// A short WRITE whose completion finds no room is the last WRITE that its queue executes. The
+// WRITEs that were announced with it do not move bytes.
 func TestShortWriteThatOverruns(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The documents have tables of what hardware does with faults and with queues in error, and of
-// what clients of hardware do. For each row of these tables there is a test here with the
-// row's name. It checks the row itself, or runs other tests that check it.
+// The tests of this file list what hardware does with faults and with queues in error, and how
+// known clients of hardware behave. Each of these facts is a row, with a subtest of its name.
+// The subtest checks the fact itself, or runs other tests that check it.
 
 // named returns a test that runs the faults with these names.
 func named(names ...string) func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestFaultRows(t *testing.T) {
 	}
 }
 
-// A queue pair in error flushes its queues in the documented way.
+// A queue pair in error flushes its queues as hardware does.
 func TestErrorStateRows(t *testing.T) {
 	for row, f := range map[string]func(t *testing.T){
 		"1 the CQEs of successes come before the failing one":              named("gather key unknown"),

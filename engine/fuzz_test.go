@@ -30,7 +30,7 @@ type target struct {
 func newTarget(f *testing.F) *target {
 	r := newRig(f, Config{Slice: 64, Burst: 4})
 	r.workers(1)
-	r.e.dma.sizes.transfer = 128 // so that the device itself copies shorter transfers of several slices
+	r.e.dma.sizes.transfer = 128 // so that the device also copies some transfers of several slices
 	x := &target{rig: r, f: f, a: r.host("a"), b: r.host("b")}
 	c := r.host("bystander")
 	m := control.CQ{LogSize: 4, Flags: control.CQIgnoreOverrun}

@@ -29,8 +29,8 @@ func (e *Engine) attachHosted(name string, uid uint32, h nic.Hosted) (*client, e
 	return e.attach(name, uid, h, shm.Create, shm.CreateSealed)
 }
 
-// createMemory makes memory for a hosted client's program to map. It is charged to user uid
-// until releaseMemory.
+// createMemory makes memory for a hosted client's program to map. The memory is charged to
+// user uid until releaseMemory.
 func (e *Engine) createMemory(uid uint32, name string, size int) (*shm.Region, error) {
 	_ = startHelpers()
 	b := regionCharge(uid, size).Plus(regionFile)
@@ -57,7 +57,7 @@ func (e *Engine) forgetMemory(uid uint32, r *shm.Region) {
 
 // ForgetPages closes the descriptors of the client's UAR pages and status page, and the
 // user is no longer charged for them. It is called when the program has mapped the UAR
-// pages; it does not use the status page.
+// pages. Such a program does not use the status page.
 func (c *client) ForgetPages() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

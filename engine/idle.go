@@ -20,7 +20,7 @@ import (
 // case it writes the reason to the log.
 func (want Idle) policy(canMonitor bool, quota float64, j *journal.Journal) Idle {
 	if quota < 1 {
-		// A spinning engine would use up its quota, and the kernel would then stop it in the middle of work.
+		// A spinning engine would use up its quota, and the kernel would then stop it during work.
 		j.Log(slog.LevelWarn, "a CPU quota of less than one core: the engine sleeps while it has no work; under load the kernel stops it for part of each period",
 			"cores", fmt.Sprintf("%.2f", quota), "cure", "a whole core: cpuset in place of cpu.max")
 		return IdleNap
@@ -74,7 +74,7 @@ type idler struct {
 	since      uint64        // device clock when the idler began to spin; 0: not spinning
 	worked     uint64        // device clock when work ended; 0: it has not ended
 	countedAt  uint64        // Engine.served when the clients were counted
-	wakers     []*client     // clients that can wake the device; their status pages say whether it sleeps
+	wakers     []*client     // clients that can wake the device; their status pages show sleeps
 	allWake    bool          // every client with queues wakes the device
 	sleeps     uint64        // number of sleeps so far
 	cores      cores.Contention

@@ -15,7 +15,7 @@ import (
 // A night is a state of the model.
 type night struct {
 	record, executed uint8
-	buffered         uint8 // the poster's record while it is in the store buffer; 0: the buffer is empty
+	buffered         uint8 // the poster's record, in the store buffer; 0: the buffer is empty
 	asleep, rung     bool
 	poster, device   uint8
 	posts            uint8

@@ -19,14 +19,14 @@ import (
 // (docs/design/0016-crowded-cores.md).
 
 // gapTime is for how long the engine must have been preempted for its cores to count as
-// contended. It is about another thread's time slice, and longer than an interrupt or the work
-// of a kernel thread.
+// contended. It is about as long as another thread's time slice, and longer than an interrupt
+// or the work of a kernel thread.
 const gapTime = time.Millisecond
 
 // holdTime is for how long cores count as contended after the engine was preempted. When this
 // time is over, the kernel is asked whether more threads want to run than the engine has
-// cores. If not, the engine spins again. If it is then preempted again soon, its cores count
-// as contended for twice as long as before, up to holdMost.
+// cores. If not, the engine spins again. If the engine is then soon preempted again, its cores
+// count as contended for twice as long as before, up to holdMost.
 const (
 	holdTime = 250 * time.Millisecond
 	holdMost = 4 * time.Second
@@ -69,8 +69,8 @@ func NewContention() (c Contention) {
 	return c
 }
 
-// Check reports whether cores are contended. It is called at each check. Cores count as
-// contended if since the last check the thread was preempted and more than gapTime has
+// Check reports whether cores are contended. It is called at each check. Cores begin to count
+// as contended if since the last check the thread was preempted and more than gapTime has
 // passed.
 func (c *Contention) Check(now uint64) bool {
 	if c.checked != 0 && now-c.checked > clock.Cycles(gapTime) {

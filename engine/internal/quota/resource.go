@@ -5,7 +5,7 @@ package quota
 // A Resource is something of which the process can have a limited number.
 type Resource int
 
-// The resources.
+// These are the resources.
 const (
 	Mappings     Resource = iota // memory mappings, vm.max_map_count
 	Descriptors                  // file descriptors, RLIMIT_NOFILE

@@ -8,9 +8,9 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// An arena hands out shared memory for rings and doorbell records, in sizes of
-// powers of two, from a few large regions. With a region for each queue the device
-// would need a mapping for each.
+// An arena hands out shared memory for rings and doorbell records, in blocks whose
+// sizes are powers of two, from a few large regions. If each queue had its own region,
+// the device would need a mapping for each queue.
 type arena struct {
 	c *client
 
@@ -20,18 +20,18 @@ type arena struct {
 	free    [48][]block // by log2 of size
 }
 
-// A block is memory from an arena, zeroed, on a multiple of its size up to the
-// page size.
+// A block is zeroed memory from an arena. It is aligned to its size, or to the page
+// size if that is smaller.
 type block struct {
 	mem  []byte
-	addr uint64 // by which the device knows it
+	addr uint64 // of mem, in the device's terms
 }
 
 const (
-	// Two lines, because processors fetch lines in pairs: a record shares
-	// neither with another.
+	// log2 of the smallest block: two cache lines. Processors fetch cache lines in
+	// pairs, and so no two doorbell records share a pair.
 	minBlock = 7
-	// The smallest region.
+	// log2 of the smallest region.
 	chunk = 20
 )
 
@@ -60,7 +60,7 @@ func (a *arena) alloc(n int) (block, error) {
 		a.free[from] = append(a.free[from], block{mem: b.mem[half:], addr: b.addr + uint64(half)})
 		b.mem = b.mem[:half:half]
 	}
-	clear(b.mem) // and touched, so that no page fault comes later
+	clear(b.mem) // this touches the pages too, so that no page fault comes later
 	return b, nil
 }
 
@@ -105,9 +105,9 @@ func (a *arena) close() (err error) {
 	return err
 }
 
-// newRegion makes memory that the device shares, and returns its number there. No
-// descriptor stays open: the mappings are enough, and a program may have more memory
-// regions than descriptors.
+// newRegion makes memory that the device shares, and returns the device's number for it.
+// No file descriptor stays open: the mappings are enough, and a program may have more
+// memory regions than the system allows it descriptors.
 func (c *client) newRegion(what string, size int) (*shm.Region, uint32, error) {
 	if err := c.err(); err != nil {
 		return nil, 0, wrap(what, err)

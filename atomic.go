@@ -8,15 +8,16 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// The functions of this file are for words that the program and the device use at
-// the same time: flags, counters, targets of RDMA atomics. The words are in the
-// order of the host, as the device's atomics have them. off counts bytes from the
-// beginning of the MR, and the word must lie within it, on a multiple of its size.
+// The methods in this file access words that the program and the device use at the
+// same time: flags, counters, targets of RDMA atomics. The words are in the byte order
+// of the host, which the device's atomics use too. off counts bytes from the beginning
+// of the MR. The word must be within the MR, at an address that is a multiple of the
+// word's size.
 //
-// They panic, on the goroutine that calls, where a slice would: outside the
-// memory, and after Close. Each is one atomic instruction: of the program's
-// goroutines, of other processes that share the memory and of the device none
-// comes in between.
+// Where an index into a slice would panic (outside the memory, and after Close), the
+// methods panic on the calling goroutine. Each takes effect in one atomic instruction,
+// with respect to the program's goroutines, to other processes that share the memory,
+// and to the device.
 
 // word returns the n bytes at off.
 func (m *MR) word(off, n int) []byte {
@@ -34,19 +35,20 @@ func (m *MR) word(off, n int) []byte {
 	return b
 }
 
-// Load64 returns the 8 bytes at off: the target of an atomic, or the old value that
-// one has brought. What their writer stored before them is visible afterwards.
+// Load64 returns the 8 bytes at off, for instance the target of an RDMA atomic, or the
+// old value that an RDMA atomic has returned. Everything that the writer of these bytes
+// stored before them is visible afterwards.
 func (m *MR) Load64(off int) uint64 { return shm.Word64At(m.word(off, 8), 0).Observe() }
 
-// Store64 stores v in the 8 bytes at off, behind everything stored before: a reader
-// that sees v sees that too. A load that follows may still come before it.
+// Store64 stores v in the 8 bytes at off, after all earlier stores: a reader that sees v
+// sees those stores too. A later load may still be executed before the store of v.
 func (m *MR) Store64(off int, v uint64) { shm.Word64At(m.word(off, 8), 0).Publish(v) }
 
 // Add64 adds delta to the 8 bytes at off and returns the sum, as atomic.AddUint64
-// does. It wraps.
+// does. The sum wraps.
 func (m *MR) Add64(off int, delta uint64) (sum uint64) { return shm.Add(m.word(off, 8), delta) + delta }
 
-// CompareAndSwap64 replaces the 8 bytes at off by v if they are old, and reports
+// CompareAndSwap64 stores v in the 8 bytes at off if they are equal to old, and reports
 // whether it did, as atomic.CompareAndSwapUint64 does.
 func (m *MR) CompareAndSwap64(off int, old, v uint64) (swapped bool) {
 	b := m.word(off, 8)
@@ -93,9 +95,9 @@ func (m *MR) CompareAndSwap32(off int, old, v uint32) (swapped bool) {
 	}
 }
 
-// Old32 returns the old value that a masked atomic of 4 bytes has brought to off. It
-// is big-endian, unlike the target, as on hardware. It is for memory that the device
-// has done with: it need not be a multiple of 4.
+// Old32 returns the old value that a masked atomic of 4 bytes has returned to off. The
+// old value is big-endian in memory, unlike the target, as on hardware. Old32 is not an
+// atomic load: call it after the completion. off need not be a multiple of 4.
 func (m *MR) Old32(off int) uint32 {
 	b := m.Bytes()
 	if off < 0 || off > len(b)-4 {

@@ -13,13 +13,13 @@ type State uint8
 
 // States, numbered as in mlx5.
 const (
-	StateRST  = State(control.StateRST)  // made or reset: nothing is looked at
+	StateRST  = State(control.StateRST)  // made or reset: the device ignores its queues
 	StateINIT = State(control.StateINIT) // receives may be posted
-	StateRTR  = State(control.StateRTR)  // receives
-	StateRTS  = State(control.StateRTS)  // receives and sends
+	StateRTR  = State(control.StateRTR)  // it receives
+	StateRTS  = State(control.StateRTS)  // it receives and sends
 	StateSQE  = State(control.StateSQE)  // the send queue is in error; not on RC
 	StateSQD  = State(control.StateSQD)  // the send queue is stopped
-	StateERR  = State(control.StateERR)  // everything is flushed
+	StateERR  = State(control.StateERR)  // all work requests are flushed
 )
 
 // String returns the name.
@@ -31,10 +31,10 @@ func (s State) String() string {
 	return "unknown state"
 }
 
-// AttrMask names attributes of a queue pair, numbered as ibv_qp_attr_mask.
+// AttrMask is a set of attributes of a queue pair. The bits are those of ibv_qp_attr_mask.
 type AttrMask uint32
 
-// Attributes, each named after the field of Attr that it means.
+// Attributes. Each has the name of its field in Attr.
 const (
 	AttrState           = AttrMask(control.AttrState)
 	AttrCurState        = AttrMask(control.AttrCurState)
@@ -55,7 +55,7 @@ const (
 	AttrDestQPN         = AttrMask(control.AttrDestQPN)
 )
 
-// String returns the names, such as "AttrState|AttrQKey"; "0" without any.
+// String returns the names, such as "AttrState|AttrQKey", or "0" for the empty set.
 func (m AttrMask) String() string {
 	if m == 0 {
 		return "0"
@@ -82,14 +82,14 @@ var attrNames = []struct {
 	{AttrSQPSN, "AttrSQPSN"}, {AttrMaxDestRdAtomic, "AttrMaxDestRdAtomic"}, {AttrDestQPN, "AttrDestQPN"},
 }
 
-// Attr is the state and the attributes of a queue pair. With Mask it is a
-// request to change those that Mask names: see Modify.
+// Attr is the state and the attributes of a queue pair. For Modify, Mask says which
+// of them to change.
 type Attr struct {
 	Mask            AttrMask
 	State           State
-	CurState        State  // Modify: the state that the caller believes it in; Query: the same as State
+	CurState        State  // Modify: the state that the caller expects now; Query: the same as State
 	Access          Access // what the peer may do: RemoteWrite, RemoteRead, RemoteAtomic
-	QKey            uint32 // UD: what datagrams must bring to be received
+	QKey            uint32 // UD: the Q_Key that a datagram must carry to be received
 	Device          uint64 // of the peer: see Context.Device
 	DestQPN         uint32 // the peer, 24 bits
 	RQPSN           uint32 // first packet number expected, 24 bits
@@ -99,13 +99,13 @@ type Attr struct {
 	PathMTU         uint8  // 1 to 5: 256 to 4096 bytes
 	Timeout         uint8  // 0 to 31: 4.096 us << Timeout; 0 waits for ever
 	RetryCount      uint8  // 0 to 7
-	RNRRetry        uint8  // 0 to 7; 7 is for ever
-	MinRNRTimer     uint8  // 0 to 31, code of the InfiniBand table
-	MaxRdAtomic     uint8  // READs and atomics under way
-	MaxDestRdAtomic uint8  // READs and atomics served at once
+	RNRRetry        uint8  // 0 to 7; 7 means for ever
+	MinRNRTimer     uint8  // 0 to 31, a code of the InfiniBand table
+	MaxRdAtomic     uint8  // as requester: most READs and atomics under way
+	MaxDestRdAtomic uint8  // as responder: most READs and atomics served at once
 }
 
-// String returns what Mask names, or everything if it names nothing, in words:
+// String returns the attributes that Mask names, or all if Mask is zero, in words:
 // "RTS, peer QP 0x000abc, retries 7, …".
 func (a Attr) String() string {
 	var s []string
@@ -163,10 +163,10 @@ func attrOf(m *control.QPAttr) Attr {
 }
 
 // Modify changes the state and the attributes that a.Mask names, by the rules
-// of verbs: each transition has attributes that it needs and others that it
-// takes. A refusal changes nothing and says which rule. After a change to StateRST the
-// queues are empty; the queue pair must not be posted to, nor its CQs be polled, during
-// such a call.
+// of verbs: each transition requires some attributes and allows some others. If the
+// device refuses, nothing changes and the error names the rule. A change to StateRST
+// empties the queues. During such a call, do not post to the queue pair and do not poll
+// its CQs.
 func (q *QP) Modify(a *Attr) error {
 	const what = "modify QP"
 	if a == nil {

@@ -7,15 +7,14 @@ import (
 	"github.com/nicless/nicless/doorbell"
 )
 
-// A UAR page has four registers. Any number of queues share the first two, which the
-// method register hands out. Each of the others is for the BlueFlame of one queue.
+// A UAR page has four doorbell registers. Any number of queues share the first two, which
+// the method register hands out. Each of the other two is for BlueFlame writes of one queue.
 const (
 	blueFlamesPerPage = 2
 	firstBlueFlame    = doorbell.BFRegs - blueFlamesPerPage
 )
 
-// takeBlueFlame takes a BlueFlame register that is free, and returns one more than its
-// index.
+// takeBlueFlame takes a free BlueFlame register and returns its index plus one.
 func (c *client) takeBlueFlame() (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -28,15 +27,15 @@ func (c *client) takeBlueFlame() (n int, err error) {
 	return i + 1, nil
 }
 
-// giveBlueFlame frees the register that takeBlueFlame has returned.
+// giveBlueFlame frees the register for which takeBlueFlame returned n.
 func (c *client) giveBlueFlame(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.blueFlames &^= 1 << (n - 1)
 }
 
-// blueFlame returns the page of BlueFlame register i, its number in control.QP, and its
-// bytes.
+// blueFlame returns, for BlueFlame register i: its page, its number in control.QP, and
+// its bytes.
 func (c *client) blueFlame(i int) (page uint16, number uint8, register []byte) {
 	page = uint16(i / blueFlamesPerPage)
 	r := firstBlueFlame + i%blueFlamesPerPage

@@ -8,26 +8,26 @@ import (
 	"sync/atomic"
 )
 
-// Call runs f, which makes control calls, and returns what f returns. If ctx ends
-// before, Call returns at once, with an error that wraps that of ctx:
+// Call runs f, which makes control calls, and returns f's results. If ctx ends before f
+// returns, Call returns at once, with an error that wraps ctx.Err():
 //
 //	qp, err := nicless.Call(ctx, func() (*nicless.QP, error) { return pd.CreateQP(cfg) })
 //	pd, err := nicless.Call(ctx, c.AllocPD)
 //
-// A control call is a request to the engine that waits for the answer: each method
-// that makes, changes, queries or closes an object is one, or several. Without Call
-// it waits for as long as the engine takes, and gives the connection up after ten
-// seconds. Posting and polling make no control calls, and Wait and NextEvent take a
-// context of their own.
+// A control call sends a request to the engine and waits for the answer. Each method
+// that makes, changes, queries or closes an object makes one or several control calls.
+// Without Call, such a method waits for as long as the engine takes, and gives up the
+// connection after ten seconds. Posting and polling make no control calls. Wait and
+// NextEvent have a context parameter.
 //
-// A call that is abandoned goes on on a goroutine of its own, takes its answer off
-// the connection, so that the next call gets the right one, and then closes what
-// was made, if that has a Close. Other calls of the same Context wait for that,
-// unless they are abandoned too. What a call changes is not undone: an object whose
-// Modify, Connect, Resize or Reregister was abandoned must not be used, but to
-// close it, which waits for that call.
+// An abandoned call continues on another goroutine. It reads its answer from the
+// connection, so that the next call gets the right answer, and then closes the object
+// that f has returned, if that has a method Close. Other calls of the same Context wait
+// until it has done so, unless they are abandoned too. Changes are not undone: after an
+// abandoned Modify, Connect, Resize or Reregister, the object may only be closed. Its
+// Close waits for the abandoned call.
 //
-// f is not called at all if ctx has ended before. A panic of f is the caller's.
+// If ctx has ended already, f is not called. A panic of f becomes a panic of Call.
 func Call[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	if ctx.Err() != nil {
 		var none T
@@ -45,18 +45,18 @@ func Call[T any](ctx context.Context, f func() (T, error)) (T, error) {
 			var none T
 			return none, abandoned(ctx)
 		}
-		<-c.done // it came first
+		<-c.done // f ended first
 	}
 	switch {
 	case c.panicked != nil:
 		panic(c.panicked)
 	case !c.returned:
-		runtime.Goexit() // as f has done
+		runtime.Goexit() // as f did
 	}
 	return c.v, c.err
 }
 
-// Do is Call of what returns an error only:
+// Do is Call for a function that returns only an error:
 //
 //	err := nicless.Do(ctx, qp.Close)
 func Do(ctx context.Context, f func() error) error {
@@ -64,8 +64,8 @@ func Do(ctx context.Context, f func() error) error {
 	return err
 }
 
-// DialContext is Dial that is given up when ctx ends. The Context that it returns
-// does not depend on ctx.
+// DialContext is Dial, given up when ctx ends. The returned Context does not depend on
+// ctx.
 func DialContext(ctx context.Context, path string) (*Context, error) {
 	return Call(ctx, func() (*Context, error) { return Dial(path) })
 }
@@ -74,12 +74,12 @@ func abandoned(ctx context.Context) error { return fmt.Errorf("nicless: abandone
 
 // A calling is a call that can be abandoned.
 type calling[T any] struct {
-	settled atomic.Bool   // by the first of the two: f has ended, the caller has left
-	done    chan struct{} // closed when f has ended and the caller is there
+	settled atomic.Bool   // set by the first of two events: f ends, or the caller leaves
+	done    chan struct{} // closed when f ends while the caller still waits
 
 	v        T
 	err      error
-	returned bool // f has: it has neither panicked nor called runtime.Goexit
+	returned bool // f returned: it has neither panicked nor called runtime.Goexit
 	panicked any
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// A Channel reports completions of any number of completion queues. A wait on it ends
-// when one of the queues that use it, and have been armed, has a completion.
+// A Channel reports completions of any number of completion queues. A wait on a channel
+// ends when one of its armed queues gets a completion.
 type Channel struct {
 	ctx    *Context
 	id     uint32
@@ -24,11 +24,11 @@ type Channel struct {
 
 	mu   sync.Mutex
 	cqs  map[uint64]*CQ // by the handle that events carry
-	last uint64         // handle given
+	last uint64         // the newest handle
 }
 
-// CreateChannel makes a completion channel, for CQConfig.Channel of any number
-// of completion queues.
+// CreateChannel makes a completion channel. Any number of completion queues can use it
+// as their CQConfig.Channel.
 func (c *Context) CreateChannel() (*Channel, error) {
 	var ans control.Channel
 	r, err := c.call("channel", control.OpCreateChannel, &control.Empty{}, &ans)
@@ -60,11 +60,11 @@ func (ch *Channel) remove(handle uint64) {
 	delete(ch.cqs, handle)
 }
 
-// Wait returns the next queue that has an event. The queue must be armed again, and
-// polled until it is empty, before it can have another: see CQ.Arm. The error is
-// ErrDeviceGone when the device is gone, and that of ctx when ctx ends.
+// Wait waits for the next event and returns its queue. Before the queue can have another
+// event it must be armed again and polled until it is empty: see CQ.Arm. The error is
+// ErrDeviceGone when the device is gone, and ctx.Err() when ctx ends.
 //
-// One waiter at a time, Poll included.
+// Only one goroutine at a time may call Wait or Poll.
 func (ch *Channel) Wait(ctx context.Context) (*CQ, error) {
 	if err := ch.usable(); err != nil {
 		return nil, err
@@ -78,8 +78,8 @@ func (ch *Channel) Wait(ctx context.Context) (*CQ, error) {
 	}
 }
 
-// Poll is Wait without waiting: it returns nil when no queue has an event. It is to be
-// used with Fd.
+// Poll is Wait without waiting, for use with Fd. It returns nil when no queue has an
+// event.
 func (ch *Channel) Poll() (*CQ, error) {
 	if err := ch.usable(); err != nil {
 		return nil, err
@@ -113,9 +113,9 @@ func (ch *Channel) Poll() (*CQ, error) {
 	}
 }
 
-// Fd returns the descriptor that is readable when a queue has an event, for poll and
-// epoll; -1 after Close. The caller must neither read nor close it, and calls Poll when
-// it is readable. The collector does not close the Context then.
+// Fd returns a file descriptor for poll and epoll, or -1 after Close. It is readable when
+// a queue has an event: then call Poll. The caller must neither read nor close the
+// descriptor. After Fd was called, the garbage collector does not close the Context.
 func (ch *Channel) Fd() int {
 	fd := -1
 	if raw, err := ch.file.SyscallConn(); err == nil {
@@ -135,8 +135,8 @@ func (ch *Channel) usable() error {
 	return nil
 }
 
-// ended returns why no event comes any more. The engine has closed the other end, unless
-// this side has closed its own.
+// ended returns why no more events come: either this side has closed its end, or the
+// engine has closed the other end.
 func (ch *Channel) ended() error {
 	if err := ch.usable(); err != nil {
 		return err
@@ -146,10 +146,10 @@ func (ch *Channel) ended() error {
 	return ErrDeviceGone
 }
 
-// until makes reads end when ctx ends, until the function that it returns is called.
+// until makes reads end when ctx ends. The caller calls stop after its last read.
 func (ch *Channel) until(ctx context.Context) (stop func()) {
 	_ = ch.file.SetReadDeadline(time.Time{})
-	if ch.ctx.gone.Load() { // after the deadline was taken off: see client.expireWaits
+	if ch.ctx.gone.Load() { // loaded after the deadline was cleared: see client.expireWaits
 		_ = ch.file.SetReadDeadline(time.Now().Add(eventGrace))
 	}
 	woken := make(chan struct{})
@@ -159,7 +159,7 @@ func (ch *Channel) until(ctx context.Context) (stop func()) {
 	})
 	return func() {
 		if !end() {
-			<-woken // or it would end the next call's read
+			<-woken // otherwise the deadline could end the next call's read
 		}
 	}
 }
@@ -178,7 +178,7 @@ func (ch *Channel) next(ctx context.Context) (*CQ, error) {
 	return nil, ch.ended()
 }
 
-// take notes an event and returns its queue.
+// take notes an event in its queue and returns the queue, or nil if the queue was closed.
 func (ch *Channel) take(event [8]byte) *CQ {
 	v := binary.LittleEndian.Uint64(event[:])
 	ch.mu.Lock()
@@ -196,8 +196,8 @@ func (ch *Channel) take(event [8]byte) *CQ {
 	return q
 }
 
-// Close destroys the channel. ErrBusy while completion queues use it. Nobody
-// may wait on it meanwhile. Closing twice does nothing.
+// Close destroys the channel. It returns ErrBusy while completion queues use the channel.
+// No goroutine may wait on the channel during Close. A second Close does nothing.
 func (ch *Channel) Close() error {
 	if ch == nil || ch.ctx == nil {
 		return errZero

@@ -7,27 +7,28 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// Connection says how a connection behaves. The zero value is right for most.
+// Connection says how a connection behaves. The zero value is right for most programs.
 type Connection struct {
 	// RNRRetry is how often a send is tried again while the peer has no receive posted: 1
-	// to 6 times. 7, as in verbs, and zero mean without end; NoRetry means not once.
+	// to 6 times. 7 means for ever, as in verbs, and so does zero. NoRetry means never.
 	RNRRetry int
 
 	// Retry is how often a send is tried again while the peer does not answer: 1 to 7
-	// times. Zero means 7; NoRetry means not once.
+	// times. Zero means 7. NoRetry means never.
 	Retry int
 
-	// Timeout is the time for one such try: 4.096 us << Timeout, 1 to 31. Zero means 14,
-	// which is 67 ms: with eight tries, a send to a peer that does not connect fails after
-	// half a second.
+	// Timeout is the code of the time that one try waits for the peer's answer, 1 to 31.
+	// The time is 4.096 us << Timeout. Zero means 14, which is 67 ms: with eight tries, a
+	// send to a peer that does not connect fails after half a second.
 	Timeout int
 
-	// MinRNRTimer is the code of the time between tries that this side asks its peer for
-	// while it has no receive posted, 1 to 31. Zero means 12, which is 0.64 ms.
+	// MinRNRTimer is the code of a time, 1 to 31. While this side has no receive posted, it
+	// asks its peer to wait that long between tries. Zero means 12, which is 0.64 ms.
 	MinRNRTimer int
 }
 
-// NoRetry, as a count of retries, means none: -1, because zero is the default.
+// NoRetry, as a count of retries, means no retries. It is -1 because zero stands for the
+// default.
 const NoRetry = -1
 
 func (o *Connection) fill() error {
@@ -70,9 +71,9 @@ func (q *QP) toInit(qkey uint32) error {
 	return q.Modify(a)
 }
 
-// Connect connects the queue pair with the one that peer describes, which has
-// to connect back. Both must be of one transport, RC or UC, and clients of one
-// engine. UC makes no use of o, because nothing is tried again there.
+// Connect connects the queue pair with the one that peer describes. The peer has to
+// connect back. Both queue pairs must have the same transport, RC or UC, and use the same
+// engine. UC ignores o, because UC has no retries.
 func (q *QP) Connect(peer Descriptor, o Connection) error {
 	const what = "connect"
 	if err := q.usable(); err != nil {
@@ -110,15 +111,15 @@ func (q *QP) Connect(peer Descriptor, o Connection) error {
 		return nil
 	}
 	if a, queryErr := q.Query(); queryErr == nil && a.State == StateERR {
-		// Its first request came between the two, and was refused.
+		// The peer's first request came between the two Modify calls, and was refused.
 		return wrap(what, control.Errorf(control.CodeState,
 			"QP %#06x went into error while it was being connected, by a request of QP %#06x that it had to refuse; the device's explanation says why", q.qpn, peer.QPN))
 	}
 	return err
 }
 
-// refusedIn returns the error of a queue pair that could not go from INIT to RTR: which
-// state it is in, and what to do about it.
+// refusedIn returns the error of a queue pair that could not go from INIT to RTR. The
+// error says in which state the queue pair is, and what to do about it.
 func (q *QP) refusedIn(what string, refusal error) error {
 	a, err := q.Query()
 	if err != nil || !errors.Is(refusal, ErrState) {
@@ -148,8 +149,8 @@ func (q *QP) reachable(what string, peer *Descriptor) error {
 	return nil
 }
 
-// psn returns the first packet sequence number of this side. Messages are not cut into
-// packets here, so any number will do.
+// psn returns the first packet sequence number of this side. Any number will do, because
+// the device does not cut messages into packets.
 func (q *QP) psn() uint32 { return q.qpn * 0x9e3779b1 >> 8 }
 
 // Pair connects two queue pairs of this program with each other.

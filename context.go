@@ -19,43 +19,44 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A Context is one client of an engine. Open and Dial make one. Everything that is
-// made through it keeps it in use; when nothing does any more, a Context that was
-// not closed is closed, and the log says so. After Done, EventFd or Channel.Fd it
-// stays open until Close, because the collector sees neither a goroutine that waits
-// for the channel nor an epoll that has the descriptor.
+// A Context is one client of an engine. Open and Dial make a Context. Every object made
+// through it refers to it. When the program no longer refers to the Context or to such an
+// object, the garbage collector closes a Context that was not closed, and the log says so.
+// After a call of Done, EventFd or Channel.Fd, the Context stays open until Close, because
+// the garbage collector sees neither a goroutine that waits for the Done channel nor an
+// epoll instance that holds the descriptor.
 //
-// It must not be copied: a copy does not keep it in use.
+// A Context must not be copied: a copy is not a reference to the original.
 //
-// Safe for concurrent use, as the methods that make and close objects are.
+// A Context is safe for concurrent use, and so are the methods that make and close objects.
 type Context struct {
 	_       noCopy
-	*client // nil: the zero Context, which nothing can be made through
+	*client // nil: the zero Context, through which no object can be made
 }
 
-// A noCopy has go vet (copylocks) report copies of what it is part of.
+// A noCopy field makes go vet (copylocks) report copies of the struct that contains it.
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// A client is what a Context works with. No goroutine of ours and no table of
-// objects refers to the Context itself or to what was made through it, so that the
-// garbage collector can tell that a program has dropped them. held is the exception.
+// A client is the state of a Context. Goroutines and tables of this package refer to the
+// client, but not to the Context or to objects made through it, so that the garbage
+// collector can tell when the program has dropped them. The field held is the exception.
 type client struct {
 	dev          device
-	log          *slog.Logger // for what nobody is there to be told of; nil: nothing is said
+	log          *slog.Logger // for reports that no caller receives; nil: no log
 	limits       control.Welcome
 	uar          *shm.Region
 	status       *shm.Region
-	registers    []byte         // all of uar. Close keeps the addresses (see keep), so it can be used beside Close.
-	statusPage   []byte         // all of status, likewise
+	registers    []byte         // all of uar; usable during Close, which keeps the addresses (see keep)
+	statusPage   []byte         // all of status; usable during Close too
 	table        hostpath.Table // finds QPs by the user index of a CQE
 	arena        arena
 	waker        waker
 	uniprocessor bool // engine and program may have to take turns on one core
 
-	held atomic.Pointer[Context] // nil, or the Context that hold keeps in use
+	held atomic.Pointer[Context] // the Context, if hold keeps it from being collected; or nil
 
 	gone   atomic.Bool   // the device has ended
 	closed atomic.Bool   // Close was called
@@ -65,14 +66,14 @@ type client struct {
 	// Events; see NextEvent.
 	events   *os.File
 	inbox    chan waiting
-	lost     int           // the listener's: events dropped since the last one
+	lost     int           // used by listen only: events dropped since the last delivered one
 	noEvents chan struct{} // closed when no more events come
 	explain  atomic.Pointer[func(Explanation)]
 	eventFD  notifier
 
 	mu         sync.Mutex
 	next       int    // register for the next QP
-	blueFlames uint64 // bit n: BlueFlame register n is a QP's
+	blueFlames uint64 // bit n: BlueFlame register n belongs to a QP
 	channels   map[*os.File]struct{}
 	memory     map[*shm.Region]struct{}    // of MRs
 	qps        map[uint32]weak.Pointer[QP] // by number, for events
@@ -89,8 +90,8 @@ func Dial(path string) (*Context, error) {
 	return newContext(dev, slog.Default())
 }
 
-// newContext returns a client of dev, which it closes in the end, also when it
-// fails.
+// newContext returns a client of dev. Close of the Context closes dev. newContext closes
+// dev too if it returns an error.
 func newContext(dev device, log *slog.Logger) (*Context, error) {
 	c, err := newClient(dev, log)
 	if err != nil {
@@ -149,11 +150,12 @@ func newClient(dev device, log *slog.Logger) (*client, error) {
 	return c, nil
 }
 
-// eventGrace is how long waiters wait for the last events of a device that is gone. A
-// device that hangs never closes the descriptors from which they read.
+// eventGrace is how long waiters wait for the last events of a device that is gone. The
+// wait needs an end, because a device that hangs never closes the descriptors from which
+// the waiters read.
 const eventGrace = 100 * time.Millisecond
 
-// expireWaits lets all waits for events of a device that is gone end soon.
+// expireWaits ends all waits for events of a device that is gone, after eventGrace.
 func (c *client) expireWaits() {
 	soon := time.Now().Add(eventGrace)
 	_ = c.events.SetReadDeadline(soon)
@@ -171,14 +173,14 @@ func programName() string {
 	return filepath.Base(os.Args[0])
 }
 
-// Close destroys everything that was made through the context and gives its memory
-// back. Events that its work has caused are delivered first: explanations to the
-// handler of OnExplanation, the others, or all if there is none, to NextEvent, which
-// returns them even afterwards. A program that ends without Close, by os.Exit for
-// instance, may not receive the last ones.
+// Close destroys all objects made through the context and gives its memory back to the
+// system. First it delivers the events that work of the context has caused. Explanations go
+// to the handler of OnExplanation, if there is one. All other events go to NextEvent, which
+// returns them even after Close. A program that ends without Close, for instance by
+// os.Exit, may not receive the last events.
 //
-// A goroutine that posts or polls meanwhile gets ErrClosed, at the latest from its
-// next call; what it has posted may or may not be executed. Closing twice does
+// A goroutine that posts or polls during Close gets ErrClosed, either at once or from its
+// next call. Requests that it has posted may or may not be executed. A second Close does
 // nothing.
 func (c *Context) Close() error {
 	if c == nil || c.client == nil {
@@ -187,7 +189,7 @@ func (c *Context) Close() error {
 	return c.close()
 }
 
-// dropped closes a client whose Context nothing refers to any more.
+// dropped closes a client whose Context was garbage-collected.
 func (c *client) dropped() {
 	if c.closed.Load() {
 		return
@@ -197,10 +199,10 @@ func (c *client) dropped() {
 	}
 	c.mu.Lock()
 	for r := range c.memory {
-		r.Reserve() // without a Release: the program may still have the bytes
+		r.Reserve() // never released: the program may still have a slice of the bytes
 	}
 	c.mu.Unlock()
-	go c.close() // it waits for the device
+	go c.close() // on another goroutine, because close waits for the device
 }
 
 func (c *client) close() error {
@@ -209,7 +211,7 @@ func (c *client) close() error {
 	}
 	c.held.Store(nil)
 	c.drainEvents()
-	err := c.dev.Close() // first: then nothing moves in the memory any more
+	err := c.dev.Close() // first: after it, the device does not access the memory
 	c.end()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,18 +227,19 @@ func (c *client) close() error {
 	return errors.Join(err, c.arena.close(), c.uar.Close(), c.status.Close())
 }
 
-// hold keeps the Context in use until it is closed: the cleanup of newContext refers to
-// the client, and the client to the Context.
+// hold keeps the Context from being garbage-collected until it is closed: the cleanup of
+// newContext refers to the client, and from now on the client refers to the Context.
 func (c *Context) hold() {
 	c.held.Store(c)
-	if c.closed.Load() { // Close may have let go already
+	if c.closed.Load() { // Close may have cleared held already
 		c.held.Store(nil)
 	}
 }
 
-// keep has r, which the client or an object of it uses, keep its addresses when it
-// is closed for as long as owner is in use: a goroutine that posts, polls or reads
-// while another closes finds zeros, rather than a fault that ends the program.
+// keep makes region r keep its addresses after its Close, until owner is
+// garbage-collected. owner is the client or an object of the client that uses r. A
+// goroutine that posts, polls or reads while another goroutine closes then reads zeros. A
+// fault would end the program.
 func keep[T any](owner *T, r *shm.Region) {
 	r.Reserve()
 	runtime.AddCleanup(owner, func(r *shm.Region) { _ = r.Release() }, r)
@@ -246,9 +249,9 @@ func keep[T any](owner *T, r *shm.Region) {
 // handler of explanations that does not return.
 const drainTime = time.Second
 
-// drainEvents waits until all events that the device has sent are delivered. It asks for
-// another descriptor of events. The device then closes the one that is read from,
-// behind the events of all work before.
+// drainEvents waits until all events that the device has sent are delivered. It asks the
+// device for a new event descriptor. The device then closes the descriptor from which
+// listen reads, after it has sent the events of all earlier work.
 func (c *client) drainEvents() {
 	answered := make(chan error, 1)
 	go func() {
@@ -262,7 +265,7 @@ func (c *client) drainEvents() {
 	select {
 	case err := <-answered:
 		if err != nil {
-			return // gone, or without a descriptor to spare
+			return // the device is gone, or has no free file descriptor
 		}
 	case <-late:
 		return
@@ -278,8 +281,9 @@ func (c *client) end() { c.once.Do(func() { close(c.ended) }) }
 // String returns, for instance, "context of engine 0123456789abcdef".
 func (c *Context) String() string { return fmt.Sprintf("context of engine %016x", c.Device()) }
 
-// Done is closed when the device is gone or the context is closed. After it was called,
-// the Context stays open until Close, also when nothing refers to it any more.
+// Done returns a channel that is closed when the device is gone or the context is closed.
+// After a call of Done, the Context stays open until Close, even if the program no longer
+// refers to it.
 func (c *Context) Done() <-chan struct{} {
 	if c.client == nil {
 		return noContext
@@ -288,11 +292,11 @@ func (c *Context) Done() <-chan struct{} {
 	return c.ended
 }
 
-// noContext is the Done of a zero Context.
+// noContext is the Done channel of a zero Context.
 var noContext = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// Device returns the number of the engine behind this context: queue pairs can
-// be connected when theirs are equal.
+// Device returns the number of the engine that this context uses. Queue pairs can be
+// connected only if the numbers of their contexts are equal.
 func (c *Context) Device() uint64 {
 	if c.client == nil {
 		return 0
@@ -322,8 +326,8 @@ func (c *client) call(what string, op control.Op, req, ans control.Message) (con
 	return r, wrap(what, c.failed(err))
 }
 
-// failed returns the error of a request that returned err: ErrClosed if the client was
-// closed meanwhile.
+// failed returns the error to report for a request that returned err. This is ErrClosed if
+// the client was closed meanwhile.
 func (c *client) failed(err error) error {
 	if err != nil && c.closed.Load() {
 		return ErrClosed
@@ -331,8 +335,8 @@ func (c *client) failed(err error) error {
 	return err
 }
 
-// register returns the next doorbell register, in turn. Queues can share one, because
-// it is only a hint: the record says what was posted.
+// register returns the doorbell registers one after another. Queues can share a register,
+// because a register is only a hint: the doorbell record says what was posted.
 func (c *client) register() (page uint16, mem []byte) {
 	c.mu.Lock()
 	n := c.next
@@ -344,11 +348,11 @@ func (c *client) register() (page uint16, mem []byte) {
 	return page, c.registers[off : off+doorbell.BFRegSize]
 }
 
-// armRegister is where CQs of page 0 are armed.
+// armRegister returns the register in which CQs of page 0 are armed.
 func (c *client) armRegister() []byte { return c.registers[doorbell.CQArmOffset:][:8] }
 
-// A PD is a protection domain: queue pairs and keys work together only if they belong
-// to the same one.
+// A PD is a protection domain. A queue pair can use a key only if both belong to the same
+// domain.
 type PD struct {
 	ctx    *Context
 	num    uint32
@@ -367,8 +371,8 @@ func (c *Context) AllocPD() (*PD, error) {
 // String returns, for instance, "PD 0x1".
 func (p *PD) String() string { return fmt.Sprintf("PD %#x", p.num) }
 
-// Close destroys the domain. ErrBusy while keys or queue pairs belong to it.
-// Closing twice does nothing.
+// Close destroys the domain. It returns ErrBusy while keys or queue pairs belong to the
+// domain. A second Close does nothing.
 func (p *PD) Close() error {
 	if p == nil {
 		return errZero
@@ -390,8 +394,9 @@ func (p *PD) usable(what string) error {
 	return nil
 }
 
-// closing runs destroy once. It does not run it when the context has ended, because the
-// device has destroyed everything then; so it has when destroy finds that. When destroy fails, the object stays open.
+// closing runs destroy once. If the context has ended, closing does not run destroy, because
+// the device has already destroyed everything. The same is true if destroy returns
+// ErrDeviceGone or ErrClosed. After any other error of destroy, the object stays open.
 func closing(c *Context, closed *atomic.Bool, destroy func() error) error {
 	if c == nil {
 		return errZero

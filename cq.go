@@ -16,32 +16,32 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// CQConfig says what a completion queue is to be like. The zero value works.
+// CQConfig is the configuration of a completion queue. The zero value works.
 type CQConfig struct {
-	// Entries is how many completions the queue holds, rounded up to a power of two.
+	// Entries is how many completions the queue holds. It is rounded up to a power of two.
 	// Zero means 256. A queue that overflows takes no more completions, and the queue
-	// pairs that use it go to error: see ErrOverrun.
+	// pairs that use it go to the error state: see ErrOverrun.
 	Entries int
 
 	// Size128 asks for entries of 128 bytes.
 	Size128 bool
 
-	// Channel reports completions; see Arm. Nil gives the queue a channel of its own,
-	// for Wait.
+	// Channel reports completions; see Arm. If it is nil, the queue gets its own channel,
+	// which Wait uses.
 	Channel *Channel
 
-	// PollOnly leaves the completion channel out. Wait is not possible then, and the
-	// queue takes no descriptor.
+	// PollOnly makes a queue without a completion channel. Wait is not possible then, and
+	// the queue needs no file descriptor.
 	PollOnly bool
 
-	// IgnoreOverrun lets a queue without room go on: the device writes over completions
-	// that have not been polled, and those are lost.
+	// IgnoreOverrun lets the device continue when the queue has no room: it overwrites
+	// completions that have not been polled, and these are lost.
 	IgnoreOverrun bool
 
-	// Collapsed makes a queue of one entry, which the device overwrites. Poll returns the
-	// newest completion only; it also means that all work before it of its queue pair is
-	// complete. It has ID, opcode and status, but no byte count, immediate or time. Such
-	// a queue is PollOnly.
+	// Collapsed makes a queue of one entry, which the device overwrites. Poll returns only
+	// the newest completion. All earlier work of the same queue pair is then complete too.
+	// The completion has ID, opcode and status, but no byte count, immediate or time. A
+	// Collapsed queue is always PollOnly.
 	Collapsed bool
 }
 
@@ -56,11 +56,11 @@ type CQ struct {
 	cfg     CQConfig
 	channel *Channel    // nil: PollOnly
 	handle  uint64      // in channel
-	armed   atomic.Bool // Wait's: an event for any completion has been asked for and not been read
+	armed   atomic.Bool // for Wait: an event for any completion was requested and has not been read
 
 	overrun  atomic.Bool  // the device has ended the queue
-	senders  atomic.Int32 // queue pairs whose SendCQ it is
-	exported atomic.Bool  // it is collapsed, and one queue pair's alone
+	senders  atomic.Int32 // number of queue pairs that have this queue as SendCQ
+	exported atomic.Bool  // the queue is Collapsed, and reserved for one queue pair by QP.Export
 	closed   atomic.Bool
 
 	changes sync.Mutex // one at a time: Resize, Close
@@ -153,8 +153,8 @@ func (q *CQ) create(log int) (err error) {
 		return err
 	}
 	q.cqn = ans.CQN
-	// The entries are prepared now that the number is known; nothing can
-	// complete here before a queue pair uses it.
+	// The entries are prepared only now, because NewCQ needs the number that the device
+	// gave. That is early enough: there are no completions before a queue pair uses the CQ.
 	if q.cq, err = hostpath.NewCQ(hostpath.CQConfig{
 		Ring: q.buf.mem[:cfg.entrySize()<<log], EntrySize: cfg.entrySize(), CQN: ans.CQN, Table: &c.table, Collapsed: cfg.Collapsed,
 		Record: q.rec.mem, Register: c.armRegister(),
@@ -167,8 +167,8 @@ func (q *CQ) create(log int) (err error) {
 	return nil
 }
 
-// release gives back what a queue had, on this side and, if it is still there,
-// on the device's.
+// release gives back what a queue had on this side and, unless the device is gone, on the
+// device's side.
 func (q *CQ) release() {
 	c := q.ctx
 	c.mu.Lock()
@@ -189,12 +189,12 @@ func (q *CQ) String() string { return fmt.Sprintf("CQ %#06x", q.cqn) }
 // CQN returns the number of the queue, 24 bits.
 func (q *CQ) CQN() uint32 { return q.cqn }
 
-// Poll takes completions off the queue until dst is full or there are no more,
-// and returns how many; it does not wait. The error is nil unless the queue is
-// closed, or nothing was left in it and the device is gone or has ended the
-// queue (ErrOverrun).
+// Poll takes completions off the queue until dst is full or there are no more, and returns
+// how many it took. It does not wait. The error is ErrClosed if the queue is closed. When no
+// completion is left, the error is ErrDeviceGone if the device is gone, and ErrOverrun if
+// the queue has overflowed. Otherwise the error is nil.
 //
-// One poller at a time.
+// Only one goroutine at a time may poll.
 func (q *CQ) Poll(dst []Completion) (int, error) {
 	c := q.c
 	if c == nil {
@@ -207,7 +207,7 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 	if n == 0 {
 		if c.gone.Load() {
 			if n = q.cq.Poll(dst); n > 0 {
-				return n, nil // the last thing that the device did
+				return n, nil // the device's last completions
 			}
 			return 0, ErrDeviceGone
 		}
@@ -215,18 +215,19 @@ func (q *CQ) Poll(dst []Completion) (int, error) {
 			return q.last(dst)
 		}
 		if c.uniprocessor {
-			cpu.Yield() // the engine's turn, if it is on this core
+			cpu.Yield() // lets the engine run, if it is on this core
 		}
 	}
-	runtime.KeepAlive(q) // and with it the memory of the queue
+	runtime.KeepAlive(q) // this keeps the memory of the queue
 	return n, nil
 }
 
-// TryPoll is Poll for a queue that several goroutines, or accelerators, poll. While one
-// of them polls, it returns 0 to the others at once. Completions that one of them takes
-// make room in the queue pairs for all. It must not be mixed with Poll and Wait.
+// TryPoll is Poll for a queue that several goroutines or accelerators poll. While one of
+// them is polling, TryPoll returns 0 to the others at once. Completions that one poller
+// takes make room in the queue pairs for all posters. On one queue, TryPoll must not be
+// mixed with Poll and Wait.
 //
-// Safe for concurrent use with itself.
+// Any number of goroutines may call TryPoll at once.
 func (q *CQ) TryPoll(dst []Completion) (int, error) {
 	if err := q.open(); err != nil {
 		return 0, err
@@ -256,15 +257,15 @@ func (q *CQ) open() error {
 	return nil
 }
 
-// spins is how often Wait polls before it sleeps: for a few microseconds, which is as
-// long as an engine that is awake needs.
+// spins is how often Wait polls before it sleeps. That takes a few microseconds, as long as
+// an engine that is awake needs to execute short work.
 const spins = 500
 
-// Wait is Poll that waits for the first completion, or for the end of ctx, whose error it
-// returns then. It spins for a few microseconds, then sleeps. When the queue has
-// overflowed and nothing is left in it, the error is ErrOverrun.
+// Wait is Poll, but waits until there is at least one completion. If ctx ends first, Wait
+// returns ctx.Err(). Wait spins for a few microseconds and then sleeps. When the queue has
+// overflowed and no completion is left in it, the error is ErrOverrun.
 //
-// One poller at a time.
+// Only one goroutine at a time may poll.
 func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 	if err := q.open(); err != nil || len(dst) == 0 {
 		return 0, err
@@ -282,8 +283,8 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 	}
 	defer q.channel.until(ctx)()
 	for {
-		// One arm, one event: while an event is on its way, or waits to be read,
-		// another arm would only leave a second one behind.
+		// Each arm leads to one event. While an event is on its way or waits to be read,
+		// another arm would only cause a second event, which nobody needs.
 		if !q.armed.Swap(true) {
 			q.cq.Arm(false)
 			q.c.waker.wake()
@@ -296,7 +297,7 @@ func (q *CQ) Wait(ctx context.Context, dst []Completion) (int, error) {
 				return 0, ctx.Err()
 			}
 			if n, err := q.Poll(dst); n > 0 || err != nil {
-				return n, err // the last ones
+				return n, err // the last completions
 			}
 			return 0, err
 		}
@@ -312,16 +313,16 @@ func (q *CQ) last(dst []Completion) (int, error) {
 	return 0, ErrOverrun
 }
 
-// Channel returns the channel that reports this queue's completions: its own, or the one
-// of its CQConfig; nil with PollOnly.
+// Channel returns the channel that reports this queue's completions: CQConfig.Channel, or
+// the queue's own channel if that was nil. With PollOnly it returns nil.
 func (q *CQ) Channel() *Channel { return q.channel }
 
 // Arm requests one event on the queue's Channel for the next completion that has not been
-// polled; with solicited only for one that its sender marked Solicited, or an error. To
-// sleep without missing a completion: arm, poll until the queue is empty, then wait on
-// the Channel. CQ.Wait does so by itself.
+// polled. If solicited is true, only a completion that its sender marked Solicited, or an
+// error, causes the event. To sleep without missing a completion: arm, poll until the
+// queue is empty, then wait on the Channel. CQ.Wait does these three steps itself.
 //
-// To be called by the poller.
+// Only the goroutine that polls may call Arm.
 func (q *CQ) Arm(solicited bool) error {
 	if q.closed.Load() {
 		return ErrClosed
@@ -338,9 +339,9 @@ func (q *CQ) Arm(solicited bool) error {
 	return nil
 }
 
-// Index returns how many completions have been polled since the queue was made; each
+// Index returns how many completions have been polled since the queue was made. Each
 // Resize counts as one more. When the queue is empty, a WaitCQ for Index plus n waits for
-// n more completions. Index wraps at 1<<32. To be called by the poller.
+// n more completions. Index wraps at 1<<32. Only the goroutine that polls may call Index.
 func (q *CQ) Index() uint32 {
 	if q.c == nil {
 		return 0
@@ -348,9 +349,10 @@ func (q *CQ) Index() uint32 {
 	return q.cq.Index()
 }
 
-// Resize gives the queue room for another number of entries, rounded up to a power of two.
-// No completion is lost; ErrInvalid if those that have not been polled would not fit.
-// The queue must not be polled meanwhile. Queue pairs may go on.
+// Resize changes the number of entries of the queue. entries is rounded up to a power of
+// two. No completion is lost: Resize returns ErrInvalid if the completions that have not
+// been polled would not fit. The queue must not be polled during Resize. Its queue pairs
+// may be used.
 func (q *CQ) Resize(entries int) error {
 	const what = "resize CQ"
 	if q.c == nil {
@@ -390,14 +392,14 @@ func (q *CQ) Resize(entries int) error {
 	return err
 }
 
-// Close destroys the queue. ErrBusy while queue pairs use it. It must not be polled
-// meanwhile. Closing twice does nothing.
+// Close destroys the queue. It returns ErrBusy while queue pairs use the queue. The queue
+// must not be polled during Close. A second Close does nothing.
 func (q *CQ) Close() error {
 	if q == nil {
 		return errZero
 	}
 	return closing(q.ctx, &q.closed, func() error {
-		q.changes.Lock() // a Resize that was abandoned may be under way
+		q.changes.Lock() // a Resize that was abandoned (see Call) may be under way
 		defer q.changes.Unlock()
 		if _, err := q.c.call("close CQ", control.OpDestroyCQ, &control.CQN{CQN: q.cqn}, &control.Empty{}); err != nil {
 			return err

@@ -13,17 +13,17 @@ type Transport = hostpath.Transport
 // Transports.
 const (
 	RC = hostpath.RC // reliable connection: SEND, WRITE, READ, atomics
-	UC = hostpath.UC // unreliable connection: SEND and WRITE; messages that the peer does not take are lost
+	UC = hostpath.UC // unreliable connection: SEND and WRITE; messages that the peer cannot take are lost
 	UD = hostpath.UD // unreliable datagram: SEND of up to 4096 bytes to any queue pair of UD
 )
 
-// GRHSize is the bytes before each received datagram: the header that says
-// where it comes from. The completion's ByteLen counts them, and a receive must
-// have room for them.
+// GRHSize is the number of bytes that the device writes before each received datagram: a
+// header that says where the datagram comes from. The completion's ByteLen includes
+// GRHSize, and a receive must have room for the header too.
 const GRHSize = 40
 
-// Activate makes a UD queue pair send and receive. Datagrams that come before,
-// or that find no receive posted, are dropped.
+// Activate makes a UD queue pair ready to send and receive. Datagrams that arrive earlier,
+// or while no receive is posted, are dropped.
 func (q *QP) Activate() error {
 	const what = "activate"
 	if err := q.usable(); err != nil {
@@ -38,8 +38,8 @@ func (q *QP) Activate() error {
 	return q.Modify(&Attr{Mask: AttrState | AttrSQPSN, State: StateRTS, SQPSN: q.psn()})
 }
 
-// AddressOf returns where datagrams to the queue pair that peer describes go,
-// for SendWR.To. It may be used for any number of sends.
+// AddressOf returns the address of the queue pair that peer describes, for SendWR.To. An
+// address may be used for any number of sends.
 func (q *QP) AddressOf(peer Descriptor) (*Address, error) {
 	const what = "address"
 	if q.c == nil {
@@ -54,11 +54,11 @@ func (q *QP) AddressOf(peer Descriptor) (*Address, error) {
 	return q.pd.ctx.Address(peer.QPN, peer.QKey), nil
 }
 
-// Address returns where datagrams to a queue pair of this engine go: an answer,
-// for instance, to Completion.SrcQP. qkey is the receiver's.
+// Address returns the address of queue pair qpn of this engine, for SendWR.To. qpn can be
+// Completion.SrcQP, for instance, in order to reply. qkey is the receiver's.
 func (c *Context) Address(qpn, qkey uint32) *Address {
 	r := hostpath.RoCE{HopLimit: 64}
-	r.GID[0], r.GID[1] = 0xfe, 0x80 // link-local; the other half is the engine's number
+	r.GID[0], r.GID[1] = 0xfe, 0x80 // link-local; the lower half is the engine's number
 	binary.BigEndian.PutUint64(r.GID[8:], c.Device())
 	return &Address{AV: r.AV(), QPN: qpn, QKey: qkey}
 }

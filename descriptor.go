@@ -9,25 +9,24 @@ import (
 	"unicode/utf8"
 )
 
-// DescriptorVersion is the version of Descriptor's two forms.
+// DescriptorVersion is the version of Descriptor's JSON and binary forms.
 const DescriptorVersion = 1
 
-// A Descriptor is what a program tells its peer so that the two can connect:
-// which queue pair, of which engine, and which memory may be used. It travels
-// as JSON (encoding/json) or as bytes (MarshalBinary), by whatever means the
-// programs have.
+// A Descriptor is the data that a program sends its peer so that the two can connect. It
+// names a queue pair, the engine of the queue pair, and memory that the peer may use. The
+// programs transfer it as JSON (encoding/json) or as bytes (MarshalBinary), by any means.
 type Descriptor struct {
 	Device    uint64    // of the engine
 	Transport Transport // RC, UC or UD
 	QPN       uint32    // 24 bits
 	PSN       uint32    // 24 bits; RC and UC
-	QKey      uint32    // UD: what datagrams must bring
+	QKey      uint32    // UD: the Q_Key that datagrams to the queue pair must carry
 	Memory    []RemoteMemory
 }
 
 // RemoteMemory is memory of the peer that work requests may name.
 type RemoteMemory struct {
-	Name   string // what for; at most 255 bytes of UTF-8
+	Name   string // says what the memory is for; at most 255 bytes of UTF-8
 	Addr   uint64
 	Length uint64
 	RKey   uint32
@@ -40,7 +39,7 @@ var (
 	_ json.Unmarshaler           = (*Descriptor)(nil)
 )
 
-// Descriptor describes the queue pair, and memory that its peer may use.
+// Descriptor returns a description of the queue pair and of memory that its peer may use.
 func (q *QP) Descriptor(memory ...RemoteMemory) Descriptor {
 	if q.c == nil {
 		return Descriptor{Memory: memory}
@@ -85,7 +84,8 @@ func (d *Descriptor) check() error {
 	return nil
 }
 
-// hex64 is a number that JSON readers with 53-bit integers keep whole.
+// hex64 is a number written as a string, because some JSON readers keep only 53 bits of a
+// number.
 type hex64 uint64
 
 func (h hex64) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "0x%016x", uint64(h)), nil }
@@ -127,7 +127,8 @@ func (d Descriptor) MarshalJSON() ([]byte, error) {
 	return json.Marshal(j)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It refuses another version.
+// UnmarshalJSON implements json.Unmarshaler. It refuses other versions than
+// DescriptorVersion.
 func (d *Descriptor) UnmarshalJSON(b []byte) error {
 	var j jsonDescriptor
 	if err := json.Unmarshal(b, &j); err != nil {
@@ -137,7 +138,7 @@ func (d *Descriptor) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("descriptor: version %d; this program knows %d", j.Version, DescriptorVersion)
 	}
 	n := Descriptor{Device: uint64(j.Device), QPN: j.QPN, PSN: j.PSN, QKey: j.QKey}
-	for j.Transport != "" && n.Transport.String() != j.Transport { // left out, it is RC
+	for j.Transport != "" && n.Transport.String() != j.Transport { // no transport means RC
 		if n.Transport++; n.Transport > UD {
 			return fmt.Errorf("descriptor: transport %q; RC, UC and UD are known", j.Transport)
 		}
@@ -152,9 +153,9 @@ func (d *Descriptor) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// The binary form, little-endian: u16 version, u16 pieces of memory, u32 QPN,
-// u32 PSN, u64 device, u32 qkey, u32 transport; then for each piece u64 address, u64 length, u32 rkey,
-// u8 length of the name, the name.
+// The binary form, little-endian: u16 version, u16 number of pieces of memory, u32 QPN,
+// u32 PSN, u64 device, u32 qkey, u32 transport; then for each piece u64 address, u64
+// length, u32 rkey, u8 length of the name, and the name.
 const (
 	descriptorHead = 28
 	memoryHead     = 21
@@ -183,8 +184,8 @@ func (d Descriptor) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary implements encoding.BinaryUnmarshaler. It refuses another
-// version, and bytes that are left over.
+// UnmarshalBinary implements encoding.BinaryUnmarshaler. It refuses other versions than
+// DescriptorVersion, and bytes after the end of the descriptor.
 func (d *Descriptor) UnmarshalBinary(b []byte) error {
 	le := binary.LittleEndian
 	if len(b) < descriptorHead {

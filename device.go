@@ -13,14 +13,14 @@ type device interface {
 	// Safe for concurrent use.
 	Call(op control.Op, req, ans control.Message) (control.Reply, error)
 
-	// Done is closed when the device is gone.
+	// Done returns a channel that is closed when the device is gone.
 	Done() <-chan struct{}
 
-	// NewRegion makes memory of at least size zero bytes that the device shares, and
-	// returns the number of that region. It is dropped by OpDropRegion, then unmapped
-	// by the caller.
+	// NewRegion makes a region, which is zeroed memory of at least size bytes that the
+	// device shares, and returns its number. To give the region back, the caller sends
+	// OpDropRegion and then unmaps mem.
 	NewRegion(name string, size int) (mem *shm.Region, id uint32, err error)
 
-	// Close ends the connection; the device destroys what was made through it.
+	// Close ends the connection. The device destroys all objects made through it.
 	Close() error
 }

@@ -2,86 +2,88 @@
 //
 // A program writes mlx5 work queue elements (WQEs) into a send queue in shared
 // memory and publishes a doorbell record. An engine, a thread that polls those
-// records, executes the WQEs between registered memory of any processes on the
-// host and writes mlx5 completion queue elements (CQEs). There is no NIC, no
-// kernel module and no privilege in it, and the bytes are those of the
-// hardware.
+// records, executes the WQEs on registered memory of any processes on the host
+// and writes mlx5 completion queue elements (CQEs). The package needs no NIC, no
+// kernel module and no privilege. WQEs, doorbell records and CQEs have the same
+// bytes as on the hardware.
 //
-// [Open] runs an engine inside the program; [Dial] connects to one in another
-// process (nicless engine --socket PATH, or [Serve]). Both return the same
-// [Context].
+// [Open] runs an engine inside the program. [Dial] connects to an engine in
+// another process, started by nicless engine --socket PATH or by [Serve]. Both
+// return a [Context].
 //
 // # Objects
 //
-// The objects, their rules and their names are those of verbs (ibv_open_device
-// and what follows). A Context is one client of an engine. What is made through
-// it is destroyed with it, or with the process.
+// The objects, their rules and their names are those of verbs (ibv_open_device,
+// ibv_alloc_pd and so on). A Context is one client of an engine. All objects that
+// are made through a Context are destroyed when it is closed or its process ends.
 //
 //	Context   makes PDs, CQs and completion channels; reports events and explanations
 //	PD        makes MRs (memory and its key), Windows (a part of an MR, opened by
 //	          work requests), ListKeys (pieces of memory under one key), SRQs, QPs
-//	CQ        holds completions, which are polled, or waited for on a Channel
+//	CQ        holds completions: poll them, or wait for them on a Channel
 //	SRQ       holds receives for many queue pairs
-//	QP        sends and receives, on RC, UC or UD
+//	QP        sends and receives; its transport is RC, UC or UD
 //
 // # Work
 //
-// A [SendWR] is posted to a connected queue pair (one of UD: to an active one), a
-// [RecvWR] to a queue pair or an SRQ. Requests that change keys (BindMW, BindList,
-// LocalInval) and requests that stay on this side (Copy, Dump, WaitCQ,
-// SendEnable) are posted in the same way and executed in order with the others.
+// A [SendWR] is posted to a queue pair that is connected or, on UD, activated. A
+// [RecvWR] is posted to a queue pair or to an SRQ. Requests that change keys (BindMW,
+// BindList, LocalInval) and requests that have no peer (Copy, Dump, WaitCQ,
+// SendEnable) are posted in the same way. They are executed in order with the others.
 //
 // # Completions and events
 //
 // [CQ.Poll] does not wait, [CQ.Wait] does. Several queues can share a [Channel]:
-// arm them, poll them until they are empty, wait on the channel, in Go or by its
-// descriptor. [Context.NextEvent] reports what happens to objects rather than to
-// work requests. An explanation says in words what was wrong with a work request;
-// it comes by NextEvent, or to the handler of [Context.OnExplanation].
+// arm the queues, poll them until they are empty, then wait on the channel, either
+// in Go or on its file descriptor. [Context.NextEvent] reports events of objects
+// rather than of work requests. An explanation says in words what was wrong with a
+// work request. NextEvent returns explanations, unless [Context.OnExplanation] has
+// set a handler for them.
 //
 // # Concurrency
 //
 // Making and closing objects is safe from any goroutine. A queue pair has one
 // poster of sends and one poster of receives at a time, an SRQ one poster, a
-// completion queue one poller and a channel one waiter at a time; all may be
+// completion queue one poller and a channel one waiter. All of these may be
 // different goroutines. Posting and polling take no lock, allocate nothing and
 // make no system call.
 //
 // # Control calls
 //
-// Methods that make, change, query or close objects send requests to the engine and
-// wait for the answer, usually some ten microseconds. [Call] and [Do] run them until a
-// context ends; [DialContext] is Dial with a context. Wait and NextEvent take one
-// themselves.
+// Methods that make, change, query or close objects send control requests to the
+// engine and wait for the answer, usually some ten microseconds. [Call] and [Do] run
+// such a method and stop waiting for it when a context.Context ends. [DialContext] is
+// Dial with a context.Context. Wait and NextEvent have a parameter for one.
 //
 // # After the end
 //
-// Objects that are closed, or were never made (zero values), return an error for
-// which errors.Is(err, ErrClosed) holds. When the device is gone, control calls and
+// Methods of objects that are closed, or were never made (zero values), return an error
+// for which errors.Is(err, ErrClosed) holds. When the device is gone, control calls and
 // posts return ErrDeviceGone at once, and polls return it after the last completions.
-// Registered memory stays as it is. A method that returns no error panics where a slice
-// would: [MR.Load64] after Close, for instance.
+// Registered memory stays as it is. A method without an error result panics where an
+// index into a slice would panic: [MR.Load64] after Close, for instance.
 //
-// Memory that is closed is given back to the system. Slices of it (MR.Bytes, QP.Raw) must
-// not be used afterwards: they read as zeros as long as the program uses the MR or the
-// QP, and then fault.
+// Close gives memory back to the system. Slices of that memory (MR.Bytes, QP.Raw) must
+// not be used afterwards. They read as zeros while the program still refers to the MR or
+// the QP; after that, an access faults.
 //
-// A Context that the program does not refer to any more, nor anything made through it,
-// is closed by the garbage collector, and the log says so. A slice of memory is no such
-// reference.
+// When the program no longer refers to a Context or to anything made through it, the
+// garbage collector closes the Context, and the log says so. A slice of registered
+// memory does not count as a reference.
 //
 // # The life of one RDMA WRITE
 //
 //  1. The program posts a work request: [QP.PostSend] reserves a 64-byte block of
-//     the send ring and writes control, remote address and data segment.
-//  2. It rings: the doorbell record, which counts blocks, is published behind
-//     the WQE's bytes; then the UAR register.
+//     the send ring and writes control, remote address and data segment into it.
+//  2. The program rings the doorbell: after the WQE's bytes it publishes the doorbell
+//     record, which counts blocks, and then the UAR register.
 //  3. The engine observes the record in its next step and copies the WQE to
-//     private memory. Only the copy is judged.
-//  4. It looks up the local and the remote key: owner, rights, bounds.
-//  5. It copies the payload from one region to the other.
-//  6. It writes a CQE; its last eight bytes, with the owner bit, are published
-//     behind everything else.
+//     private memory. It checks and executes only the copy.
+//  4. The engine looks up the local and the remote key and checks owner, rights and
+//     bounds.
+//  5. The engine copies the payload from one region to the other.
+//  6. The engine writes a CQE. It publishes the last eight bytes, which contain the
+//     owner bit, after everything else.
 //  7. [CQ.Poll] observes the owner bit, returns a [Completion], and frees the
 //     WQE's block.
 //
@@ -91,20 +93,22 @@
 //
 //	nicless.go, serve.go     Open, Serve, and their Config
 //	context.go               Context and PD; how they are closed
-//	mr.go, rereg.go          registered memory and its keys; atomic.go: its words
-//	wr.go                    what is posted, and its completion
-//	cq.go, channel.go        completions: polling, sleeping
-//	qp.go, srq.go            queues, posting
-//	connect.go, attr.go      how queue pairs are connected; datagram.go: UD
-//	descriptor.go            what a program tells its peer
+//	mr.go, rereg.go          registered memory and its keys
+//	atomic.go                atomic access to words of registered memory
+//	wr.go                    work requests and completions
+//	cq.go, channel.go        completion queues: polling and sleeping
+//	qp.go, srq.go            queues and posting
+//	connect.go, attr.go      how queue pairs are connected
+//	datagram.go              UD
+//	descriptor.go            the data that a program sends its peer in order to connect
 //	event.go, eventfd.go     events and explanations
 //	window.go                memory windows and lists of memory
 //	export.go, inspect.go    the shared memory of queues, for accelerators and dumps
-//	call.go                  control calls with a context
+//	call.go                  control calls with a context.Context
 //	device.go, socket.go     the connection to the engine
 //	arena.go, wake.go, blueflame.go, status.go, errors.go
-//	                         what the above is made with
+//	                         parts that the files above use
 //
-// Under this package, hostpath is the posting and polling path. Packages wqe, cqe and
-// doorbell hold the formats, engine the device, accel the emulated accelerators.
+// This package posts and polls through package hostpath. Packages wqe, cqe and doorbell
+// define the formats, engine is the device, and accel emulates accelerators.
 package nicless

@@ -26,15 +26,15 @@ func openEmbedded(cfg Config) (device, error) {
 	return d, nil
 }
 
-// An embedded device is an engine of this process and one client of it. It
-// serves the requests that an engine process serves, byte for byte; only
-// memory need not be mapped twice.
+// An embedded device is an engine in this process and the one client of that engine. It
+// serves the same requests as an engine in another process, byte for byte. The only
+// difference is that memory need not be mapped twice.
 type embedded struct {
 	engine *engine.Engine
 	client nic.Client
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the engine has stopped
-	failed error         // of Run; readable once done is closed
+	failed error         // the result of Run; readable once done is closed
 	once   sync.Once
 }
 
@@ -64,7 +64,7 @@ func newEmbedded(cfg engine.Config) (*embedded, error) {
 	return d, nil
 }
 
-// flushTime is how long the end of an engine waits for the handler of its log.
+// flushTime is how long Close waits for the handler of the engine's log.
 const flushTime = time.Second
 
 func (d *embedded) Done() <-chan struct{} { return d.done }
@@ -78,8 +78,8 @@ func (d *embedded) Call(op control.Op, req, ans control.Message) (control.Reply,
 	return r, control.Parse(op, control.Append(nil, op, control.FlagAnswer, 0, m)[control.HeaderSize:], ans)
 }
 
-// NewRegion makes memory of the kind that the race detector can follow, where it
-// is on: client and device share one mapping here.
+// NewRegion makes memory that client and device use through one mapping. If the race
+// detector is on, the memory is of the kind that it can follow.
 func (d *embedded) NewRegion(name string, size int) (mem *shm.Region, id uint32, err error) {
 	if shm.RaceEnabled {
 		mem, err = shm.Heap(size)

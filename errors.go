@@ -14,24 +14,25 @@ var (
 	// Close of its Context.
 	ErrClosed = errors.New("nicless: object is closed")
 
-	// errZero reports the use of a value that Open, Dial or a method has not made.
+	// errZero reports the use of a value that was not made by Open, Dial or a method.
 	errZero = fmt.Errorf("%w: it was never made (zero value)", ErrClosed)
 
 	// ErrDeviceGone reports that the engine has stopped or died. Registered
 	// memory is intact; a new Context is needed.
 	ErrDeviceGone = errors.New("nicless: the device is gone")
 
-	// ErrOverrun reports a completion queue that had no room for a completion. It gets no
-	// more completions, and its queue pairs are in error: they accept work requests, as
-	// any queue pair in error does, but no completion follows. CQ.Poll and CQ.Wait return
-	// ErrOverrun. To avoid it, at most CQConfig.Entries completions may be outstanding.
+	// ErrOverrun reports that a completion queue had no room for a completion. The queue
+	// gets no more completions, and its queue pairs are in the error state. They accept
+	// work requests, as all queue pairs in that state do, but no completions follow.
+	// CQ.Poll and CQ.Wait return ErrOverrun. To avoid an overrun, have at most
+	// CQConfig.Entries completions outstanding.
 	ErrOverrun = errors.New("nicless: completion queue has overrun")
 
 	// ErrFull reports that a queue has no room until completions are polled.
 	ErrFull = hostpath.ErrFull
 
-	// ErrNotConnected reports a send posted before the queue pair was connected.
-	// On UD it says that Activate comes first.
+	// ErrNotConnected reports a send posted before the queue pair was connected, or, on
+	// UD, before it was activated.
 	ErrNotConnected = errors.New("nicless: queue pair is not connected")
 
 	errNotActive = fmt.Errorf("%w: Activate it first, it is UD", ErrNotConnected)
@@ -62,7 +63,8 @@ func wrap(what string, err error) error {
 	return &opError{what, err}
 }
 
-// Error begins with the name of the program once, whatever is wrapped.
+// Error returns a text that begins with "nicless: " once, even if the wrapped error's text
+// does so too.
 func (e *opError) Error() string {
 	return "nicless: " + e.what + ": " + strings.TrimPrefix(e.err.Error(), "nicless: ")
 }

@@ -11,19 +11,19 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// EventKind says what an Event is about; the numbers are those of mlx5.
+// EventKind says what an Event is about. The numbers are those of mlx5.
 type EventKind uint32
 
 // Kinds of events.
 const (
 	EventEstablished    = EventKind(control.EventEstablished)    // a QP in RTR has received its first message
 	EventDrained        = EventKind(control.EventDrained)        // the send queue of a QP in SQD has stopped
-	EventCQError        = EventKind(control.EventCQError)        // a CQ has overrun: nothing comes to it any more
-	EventInvalidRequest = EventKind(control.EventInvalidRequest) // a peer asked for what the QP does not allow; it is in ERR
+	EventCQError        = EventKind(control.EventCQError)        // a CQ has overrun and gets no more completions
+	EventInvalidRequest = EventKind(control.EventInvalidRequest) // a peer's request is not allowed on the QP; the QP is in ERR
 	EventAccessError    = EventKind(control.EventAccessError)    // a peer named memory that it may not use; the QP is in ERR
-	EventLastWQE        = EventKind(control.EventLastWQE)        // a QP in ERR takes nothing more from its SRQ
-	EventSRQLimit       = EventKind(control.EventSRQLimit)       // an SRQ has fewer receives than its limit, which is off now
-	EventExplanation    = EventKind(control.EventExplanation)    // what a fault was, in words
+	EventLastWQE        = EventKind(control.EventLastWQE)        // a QP in ERR takes no more receives from its SRQ
+	EventSRQLimit       = EventKind(control.EventSRQLimit)       // an SRQ has fewer receives than its limit; the limit is off now
+	EventExplanation    = EventKind(control.EventExplanation)    // a description of a fault, in words
 )
 
 // String returns the name.
@@ -34,17 +34,18 @@ type Event struct {
 	Kind   EventKind
 	Number uint32 // of the object
 
-	// The object, nil if it is of another kind, has been closed, or is not in use any more.
+	// The object. The field is nil if the object is of another kind, has been closed, or
+	// is no longer referred to by the program.
 	QP  *QP
 	CQ  *CQ
 	SRQ *SRQ
 
 	Explanation *Explanation // of kind EventExplanation
-	Lost        int          // events before this one that were dropped, because the program did not take them in time
+	Lost        int          // how many events just before this one were dropped, because the program took them too late
 }
 
-// A waiting event is one that was not taken yet. It does not keep its object, and so the
-// Context, from being collected.
+// A waiting event has not been taken by the program yet. It has no strong reference to its
+// object, so that the object and its Context can be garbage-collected.
 type waiting struct {
 	Event
 	qp  weak.Pointer[QP]
@@ -80,16 +81,16 @@ func (e Event) String() string {
 }
 
 // An Explanation describes a fault in words: the value that was found, and the values
-// that are allowed. Hardware reports a number at best. docs/EXPLANATIONS.md has the
-// likely cause of each Code, and how to fix it.
+// that are allowed. Hardware reports a number at best. docs/EXPLANATIONS.md lists, for
+// each Code, the likely cause and the remedy.
 type Explanation struct {
-	Code   string // stable
+	Code   string // the kind of fault; the same in later versions
 	Number uint32 // of the QP or CQ with the fault
 	Index  uint16 // of the WQE, receive or completion
 	Of     string // what Index counts: "wqe", "receive" or "cqe"
-	WQE    []byte // the first 64 bytes of the WQE, as the device has read them; nil where there is none
+	WQE    []byte // the first 64 bytes of the WQE, as the device has read them; nil if there is no WQE
 	Text   string
-	Unsaid int // explanations of this code that were held back since the last one
+	Unsaid int // how many explanations of this code were held back since the last one
 }
 
 // String returns the code, the place and the text, for instance
@@ -102,7 +103,7 @@ func (x Explanation) String() string {
 	return fmt.Sprintf("%s: %s 0x%06x %s %d: %s", x.Code, queue, x.Number, x.Of, x.Index, x.Text)
 }
 
-// indexed returns what the index of an explanation counts.
+// indexed returns what the index of an explanation counts: "wqe", "receive" or "cqe".
 func indexed(of uint8) string {
 	switch of {
 	case control.OfReceive:
@@ -122,7 +123,7 @@ func (x Explanation) LogValue() slog.Value {
 	return slog.GroupValue(append(attrs, slog.String("text", x.Text))...)
 }
 
-// LogExplanations is a handler for OnExplanation that writes warnings to log; nil
+// LogExplanations returns a handler for OnExplanation that writes warnings to log. Nil
 // means slog.Default.
 func LogExplanations(log *slog.Logger) func(Explanation) {
 	if log == nil {
@@ -131,15 +132,15 @@ func LogExplanations(log *slog.Logger) func(Explanation) {
 	return func(x Explanation) { log.Warn("nicless: work request at fault", slog.Any("explanation", x)) }
 }
 
-// maxEvents is how many events can wait to be taken. Then the oldest are dropped.
+// maxEvents is how many events can wait to be taken. Beyond that, the oldest are dropped.
 const maxEvents = 256
 
-// NextEvent returns the next event, and waits for one if there is none. Of events that
-// are not taken, the oldest are dropped beyond 256 (Event.Lost). After the last event
-// of a device that is gone the error is ErrDeviceGone. When ctx ends, it is that of
-// ctx.
+// NextEvent returns the next event, and waits for one if there is none. At most 256 events
+// wait to be taken. Beyond that, the oldest are dropped (see Event.Lost). The error is
+// ErrDeviceGone if the device is gone and its last event was returned, and ctx.Err() when
+// ctx ends.
 //
-// Safe for concurrent use.
+// NextEvent is safe for concurrent use.
 func (c *Context) NextEvent(ctx context.Context) (Event, error) {
 	for {
 		if ev, err := c.PollEvent(); ev != nil {
@@ -156,16 +157,16 @@ func (c *Context) NextEvent(ctx context.Context) (Event, error) {
 		case <-c.noEvents:
 		case <-c.ended:
 			if !c.closed.Load() {
-				<-c.noEvents // the last events of the device come first
+				<-c.noEvents // return the last events of the device before the error
 			}
 		}
 	}
 }
 
-// OnExplanation sets a handler for explanations. NextEvent does not return them then. f
-// is called on a goroutine of the context, one call at a time. Nil removes the handler.
-// f must not close the context: Close waits for f. A context to which f refers, itself or by
-// an object of it, is never closed by the collector.
+// OnExplanation sets f as the handler for explanations, which NextEvent then does not
+// return. The context calls f on one goroutine, one call at a time. A nil f removes the
+// handler. f must not close the context, because Close waits for f. If f refers to the
+// context or to an object of it, the garbage collector never closes the context.
 func (c *Context) OnExplanation(f func(Explanation)) {
 	switch {
 	case c.client == nil: // nothing is explained
@@ -190,7 +191,7 @@ func (c *client) listen(from *os.File) {
 		var m control.Event
 		_, payload, err := control.ParseHeader(in[:n])
 		if err != nil || control.Parse(control.OpOpenEvents, payload, &m) != nil {
-			continue // of a later version
+			continue // an event of a later version
 		}
 		c.deliver(&m)
 	}

@@ -4,17 +4,18 @@ import (
 	"sync"
 )
 
-// A notifier is an eventfd that is readable while events wait to be taken, for
-// programs that sleep in poll or epoll. It is made by the first call of EventFd.
+// A notifier is an eventfd for programs that sleep in poll or epoll. It is readable while
+// events wait to be taken. The first call of EventFd makes the eventfd.
 type notifier struct {
 	mu     sync.Mutex
-	fd     int // 0: EventFd was not called yet
+	fd     int // 0: EventFd has not been called
 	closed bool
 }
 
-// EventFd returns a descriptor that is readable while NextEvent or PollEvent have
-// something to return, for poll and epoll. The caller must neither read nor close it.
-// It is valid until the context is closed. The collector does not close the Context then.
+// EventFd returns a file descriptor for poll and epoll. It is readable while NextEvent and
+// PollEvent have something to return. The caller must neither read nor close it. It is
+// valid until the context is closed. After a call of EventFd, the garbage collector does
+// not close the Context.
 func (c *Context) EventFd() (int, error) {
 	const what = "event descriptor"
 	if c.client == nil {
@@ -40,7 +41,7 @@ func (c *Context) EventFd() (int, error) {
 	return b.fd, nil
 }
 
-// PollEvent is NextEvent that does not wait: it returns nil when there is none.
+// PollEvent is NextEvent without waiting: it returns nil when there is no event.
 func (c *Context) PollEvent() (*Event, error) {
 	if c.client == nil {
 		return nil, errZero
@@ -81,8 +82,9 @@ func (c *client) signalEvent() {
 	c.eventFD.signal()
 }
 
-// clearEvent makes the descriptor unreadable when nothing is left. An event that
-// arrives meanwhile signals again, or is seen by the second look here.
+// clearEvent makes the descriptor unreadable when no event is left. If an event arrives
+// meanwhile, either its signalEvent makes the descriptor readable again, or the second
+// check in clearEvent does.
 func (c *client) clearEvent() {
 	b := &c.eventFD
 	b.mu.Lock()

@@ -7,28 +7,29 @@ import (
 	"github.com/nicless/nicless/hostpath"
 )
 
-// Forms of a queue pair for accelerators.
+// Forms in which accelerators get a queue pair.
 type (
-	// An Export is for accel.NewQueue.
+	// An Export is the argument of accel.NewQueue.
 	Export = hostpath.Export
 
-	// A Raw is the shared memory of a queue pair: QPN; Send, a ring of blocks of
-	// 64 bytes; Recv, a ring of Receives entries; Record, 8 bytes; Register, two
-	// halves of 256 bytes; SendCQ and RecvCQ. SendParams and RecvParams turn it
-	// into parameters for RDMaxcel's functions.
+	// A Raw is the shared memory of a queue pair. Its fields are QPN; Send, a ring of
+	// blocks of 64 bytes; Recv, a ring of Receives entries; Record, 8 bytes; Register,
+	// two halves of 256 bytes; SendCQ and RecvCQ. The methods SendParams and RecvParams
+	// return a Raw as parameters for RDMaxcel's functions.
 	Raw = hostpath.Raw
 
-	// A RawCQ is the shared memory of a completion queue: Ring, of entries of
-	// EntrySize bytes, and Record, 8 bytes; and PollParams.
+	// A RawCQ is the shared memory of a completion queue. Its fields are Ring, which has
+	// entries of EntrySize bytes, and Record, 8 bytes. The method PollParams returns a
+	// RawCQ as parameters for RDMaxcel's functions.
 	RawCQ = hostpath.RawCQ
 )
 
-// Export gives an accelerator the use of a Concurrent queue pair. The accelerator posts
-// to it and polls its SendCQ, beside the host. The SendCQ must be PollOnly or
-// Collapsed, because a waiter could miss completions that another poller takes. A
-// Collapsed SendCQ then belongs to this queue pair alone: completions of other queue
-// pairs, or of receives, would overwrite those of its sends, and so are refused. The
-// Export is valid until the queue pair is closed.
+// Export lets an accelerator use a Concurrent queue pair. The accelerator posts to the
+// queue pair and polls its SendCQ, while the host may do so too. The SendCQ must be
+// PollOnly or Collapsed, because a goroutine in Wait could miss completions that another
+// poller takes. After Export, a Collapsed SendCQ belongs to the sends of this queue pair
+// alone. It is refused to other queue pairs and for receives, because their completions
+// would overwrite those of the sends. The Export is valid until the queue pair is closed.
 func (q *QP) Export() (Export, error) {
 	const what = "export QP"
 	if err := q.usable(); err != nil {
@@ -57,7 +58,7 @@ func (q *QP) Export() (Export, error) {
 	return Export{Send: q.crowd, SendCQ: q.cqs[0].cq, Sink: q.sink.SGE(0, 8), Err: q.ended, Wake: q.c.waker.wake}, nil
 }
 
-// ended returns why no send will complete any more, or nil.
+// ended returns why no further send will complete, or nil if sends can complete.
 func (q *QP) ended() error {
 	if err := q.usable(); err != nil {
 		return err
@@ -69,9 +70,9 @@ func (q *QP) ended() error {
 }
 
 // Raw returns the shared memory of the queue pair, for code that writes WQEs itself, as
-// RDMaxcel does. A program posts and polls by it or by the methods of QP and CQ, not by
-// both. It is valid until the queue pair is closed, and while the QP is in use
-// (runtime.KeepAlive).
+// RDMaxcel does. A program posts and polls either through this memory or by the methods of
+// QP and CQ, but not both. The memory is valid until the queue pair is closed, and only
+// while the program refers to the QP (see runtime.KeepAlive).
 func (q *QP) Raw() (Raw, error) {
 	if err := q.usable(); err != nil {
 		return Raw{}, wrap("raw QP", err)

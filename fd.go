@@ -4,10 +4,10 @@ package nicless
 
 import "golang.org/x/sys/unix"
 
-// newEventFD returns a descriptor with a count that does not block.
+// newEventFD returns a non-blocking eventfd.
 func newEventFD() (int, error) { return unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK) }
 
-// readFD reads a descriptor that does not block.
+// readFD reads a non-blocking descriptor.
 func readFD(fd int, b []byte) (int, error) { return unix.Read(fd, b) }
 
 // writeFD writes to a descriptor from newEventFD, which cannot fail.

@@ -1,11 +1,11 @@
 package nicless
 
-// The functions of this file return the shared memory of a queue, for dumps and
-// demonstrations; nil after Close. The bytes must not be written. They are valid until
-// the queue is closed. While work is under way, they change, and may be a mixture of
-// states.
+// The methods in this file return the shared memory of a queue, for dumps and
+// demonstrations, or nil after Close. The caller must not write to the bytes. They are
+// valid until the queue is closed. While work is under way the bytes change, and a reader
+// may see some bytes from before a change and some from after it.
 
-// SendRing returns the ring of the send queue, whole blocks of 64 bytes.
+// SendRing returns the ring of the send queue, which consists of blocks of 64 bytes.
 func (q *QP) SendRing() []byte {
 	if !q.open() {
 		return nil
@@ -13,8 +13,8 @@ func (q *QP) SendRing() []byte {
 	return q.sends.Memory()
 }
 
-// RecvRing returns the ring of the receive queue, entries of one stride; nil if
-// receives come from an SRQ.
+// RecvRing returns the ring of the receive queue, which consists of entries of equal size.
+// It returns nil if receives come from an SRQ.
 func (q *QP) RecvRing() []byte {
 	if q.rq == nil || !q.open() {
 		return nil
@@ -22,8 +22,8 @@ func (q *QP) RecvRing() []byte {
 	return q.rq.Memory()
 }
 
-// Record returns the doorbell record, 8 bytes: the count of receives, then that
-// of send blocks.
+// Record returns the doorbell record, 8 bytes: the count of receives, then the count of
+// send blocks.
 func (q *QP) Record() []byte {
 	if !q.open() {
 		return nil
@@ -31,12 +31,12 @@ func (q *QP) Record() []byte {
 	return q.rec.mem[:8:8]
 }
 
-// open reports whether the queue pair's memory is its own.
+// open reports whether the queue pair still owns its memory.
 func (q *QP) open() bool { return q.c != nil && !q.closed.Load() && !q.c.closed.Load() }
 
-// Register returns the two halves of the UAR register that the send queue
-// rings in turn, as big-endian numbers; zeros after Close. Queues can share a
-// register.
+// Register returns the two halves of the UAR register of the send queue, read as big-endian
+// numbers, or zeros after Close. Doorbells are written to the two halves alternately.
+// Queues can share a register.
 func (q *QP) Register() (halves [2]uint64) {
 	if !q.open() {
 		return halves
@@ -45,7 +45,8 @@ func (q *QP) Register() (halves [2]uint64) {
 	return halves
 }
 
-// Ring returns the ring of the completion queue, entries of 64 or 128 bytes.
+// Ring returns the ring of the completion queue, which consists of entries of 64 or 128
+// bytes.
 func (q *CQ) Ring() []byte {
 	if q.open() != nil {
 		return nil
@@ -53,8 +54,8 @@ func (q *CQ) Ring() []byte {
 	return q.cq.Memory()
 }
 
-// Record returns the doorbell record, 8 bytes: the consumer index, then the
-// arm word.
+// Record returns the doorbell record of the completion queue, 8 bytes: the consumer index,
+// then the arm word.
 func (q *CQ) Record() []byte {
 	if q.open() != nil {
 		return nil

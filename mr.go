@@ -12,10 +12,10 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Access is what a key allows. Reading by the owner is always allowed.
+// Access is the set of rights of a key. The owner may always read.
 type Access uint32
 
-// Rights of a key. Remote write and atomic need local write.
+// Rights of a key. RemoteWrite and RemoteAtomic need LocalWrite.
 const (
 	LocalWrite   = Access(control.AccessLocalWrite)
 	RemoteWrite  = Access(control.AccessRemoteWrite)
@@ -55,25 +55,26 @@ func (a Access) String() string {
 	return strings.Join(s, "|")
 }
 
-// An MR is a registered memory region: bytes that the device may move, by key.
+// An MR is a registered memory region: bytes that work requests may name by a key.
 type MR struct {
 	pd     *PD
 	mem    []byte
-	off    int // of mem in the memory that RegisterMemory made
+	off    int // offset of mem in the memory that RegisterMemory made
 	addr   uint64
 	key    uint32
-	parent *MR // the MR of RegisterMemory, nil for itself
+	parent *MR // the MR that RegisterMemory made; nil in that MR
 
-	// Of the MR of RegisterMemory. A Close of the context takes the bytes of region away at
-	// any time, so they are kept here.
+	// These four are set in the MR that RegisterMemory made. whole is kept here because a
+	// Close of the context can take the bytes away from region at any time.
 	region *shm.Region
 	id     uint32 // of region
-	whole  []byte // of region, as many as were asked for
+	whole  []byte // the bytes of region, as many as RegisterMemory was asked for
 	base   uint64 // address of whole
 
 	closed atomic.Bool
 
-	mu    sync.Mutex // of the MR of RegisterMemory: one key is made, changed or closed at a time
+	// These two are used in the MR that RegisterMemory made.
+	mu    sync.Mutex // held while a key to the memory is made, changed or closed
 	parts int        // further keys to this memory
 }
 
@@ -81,9 +82,9 @@ type MR struct {
 const maxMemory = 1 << 40
 
 // RegisterMemory allocates size bytes of zeroed shared memory and registers them. Memory
-// that the program has already cannot be registered, because the device, which may be
-// another process, could not map it. size is 1 to 1<<40. Pages are taken from the system
-// when they are first touched.
+// that the program already has cannot be registered, because the device, which may be in
+// another process, could not map it. size is 1 to 1<<40. Pages are allocated when they are
+// first touched.
 func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
 	const what = "register memory"
 	if err := p.usable(what); err != nil {
@@ -110,15 +111,15 @@ func (p *PD) RegisterMemory(size int, access Access) (*MR, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed.Load() { // Close may have gone through c.memory already
+	if c.closed.Load() { // Close may have read c.memory already
 		return nil, wrap(what, errors.Join(ErrClosed, r.Close()))
 	}
 	c.memory[r] = struct{}{}
 	return m, nil
 }
 
-// Register makes another key for n bytes of this memory from off on, with
-// rights of its own. The memory stays until the last of its keys is closed.
+// Register makes another key, with separate rights, for n bytes of this memory, beginning
+// at offset off. The memory stays until the last of its keys is closed.
 func (m *MR) Register(off, n int, access Access) (*MR, error) {
 	const what = "register memory"
 	if m.pd == nil {
@@ -181,15 +182,16 @@ func (m *MR) Len() int { return len(m.mem) }
 // Addr returns the address by which work requests name the first byte.
 func (m *MR) Addr() uint64 { return m.addr }
 
-// LKey returns the key for SGEs of this side.
+// LKey returns the key for SGEs in work requests of this side.
 func (m *MR) LKey() uint32 { return m.key }
 
-// RKey returns the key for the other side. On this device it is the same number as LKey.
+// RKey returns the key for work requests of the peer. On this device it is the same number
+// as LKey.
 func (m *MR) RKey() uint32 { return m.key }
 
-// SGE names n bytes of the memory from off on, for a work request. The device checks that
-// they are inside. More than 1<<31 bytes, which no SGE can name, are refused when they
-// are posted. Like a slice expression, SGE panics if off or n is negative.
+// SGE returns an SGE that names n bytes of the memory, beginning at offset off. The device
+// checks that the bytes are inside the memory. An SGE can name at most 1<<31 bytes: posting
+// refuses a larger n. Like a slice expression, SGE panics if off or n is negative.
 func (m *MR) SGE(off, n int) SGE { return piece(m.addr, off, n, m.key) }
 
 func piece(base uint64, off, n int, key uint32) SGE {
@@ -203,16 +205,16 @@ func notNegative(off, n int) {
 	}
 }
 
-// Remote describes the memory for the other side of a connection.
+// Remote describes the memory for the peer. name says what the memory is for.
 func (m *MR) Remote(name string) RemoteMemory {
 	return RemoteMemory{Name: name, Addr: m.addr, Length: uint64(len(m.mem)), RKey: m.key}
 }
 
-// Close takes the key back, so that the device does not touch the memory any more, and
-// gives the memory back to the system. Its bytes must not be used afterwards: they read as
-// zeros as long as the program refers to the MR, and fault after that. Work that is under
-// way on the memory fails. Close returns ErrBusy while other keys to the memory exist.
-// Closing twice does nothing.
+// Close destroys the key, so that the device no longer accesses the memory, and gives the
+// memory back to the system. Slices of the memory must not be used afterwards. They read as
+// zeros while the program still refers to the MR; after that, an access faults. Work that
+// is under way on the memory fails. Close returns ErrBusy while other keys to the memory
+// exist. A second Close does nothing.
 func (m *MR) Close() error {
 	if m == nil || m.pd == nil {
 		return errZero

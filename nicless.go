@@ -14,40 +14,42 @@ import (
 //	Bytes uint64 // of all regions together
 type Limits = engine.Limits
 
-// Config says how an engine behaves. The zero value is right for most.
+// Config says how an engine behaves. The zero value is right for most programs.
 type Config struct {
 	// CPUs lists the cores that the engine's thread may run on. Nil leaves the
 	// choice to the kernel.
 	CPUs []int
 
-	// Cores lists cores that get a thread of the engine each, in place of CPUs. Clients
-	// are divided among the threads. Clients that are connected to each other are put on
-	// one thread where that is possible, because only the work between clients of one
-	// thread runs in parallel with that of other threads. It is for Serve: with Open there
-	// is one client. See docs/TUNING.md.
+	// Cores lists cores, each of which gets a thread of the engine. It replaces CPUs.
+	// Clients are divided among the threads. Clients that are connected to each other are
+	// put on one thread where that is possible, because only the work between clients of
+	// one thread runs in parallel with the work of other threads. Several Cores are for
+	// Serve: with Open there is only one client. See docs/TUNING.md.
 	Cores []int
 
-	// Stay keeps each client on its first thread.
+	// Stay keeps each client on the thread that it is first put on.
 	Stay bool
 
-	// DMACores lists cores for threads that only copy, for transfers of 256 KiB and more,
-	// while the engine goes on with other work. They must not be among CPUs, and cannot be
-	// combined with several Cores. Nil means none: the engine copies itself.
+	// DMACores lists cores for threads that only copy. They copy transfers of 256 KiB and
+	// more, while the engine's thread continues with other work. The cores must not be
+	// among CPUs. DMACores cannot be combined with several Cores. Nil means that there are
+	// no such threads: the engine's own thread copies.
 	DMACores []int
 
 	// Spin keeps the engine from sleeping while there is no work. The first work after a
-	// pause is executed at once, and the engine uses all of its core.
+	// pause is then executed at once, but the engine uses all of its core.
 	Spin bool
 
-	// Monitor is Spin with UMWAIT between polls: the core takes less power and leaves more
-	// to its hyperthread. The first work on another queue than the last is found a
+	// Monitor is Spin with UMWAIT between polls: the core uses less power and leaves more
+	// to its hyperthread. Work on another queue than the previous work is found a
 	// microsecond later. On a processor without WAITPKG the engine spins, and Log says so.
 	Monitor bool
 
-	// Populate takes all pages of a region from the system when the region is made, not on
-	// the engine's thread, and charges them to the engine. Then a client in a memory cgroup
-	// of its own cannot delay the thread by keeping its pages swapped out. Making 1 MiB
-	// takes 0.5 to 1.5 ms more, and memory that is never used is taken too.
+	// Populate allocates all pages of a region when the region is made. A thread other than
+	// the engine's does so, and the pages are charged to the engine. A client in its own
+	// memory cgroup can then not delay the engine's thread by keeping the client's pages
+	// swapped out. Making 1 MiB takes 0.5 to 1.5 ms longer, and memory that is never used
+	// is allocated too.
 	Populate bool
 
 	// Limits bound what one client may take. Zero fields mean the defaults.
@@ -57,15 +59,15 @@ type Config struct {
 	// directory PATH.verbs beside the socket. 0 means none. Open ignores it.
 	VerbsDevices int
 
-	// Log receives what the device reports about faults, on a goroutine of its own. The
-	// last reports come when the context is closed, or Serve returns; they are lost if the
-	// program ends before, by os.Exit for instance. Nil means no log.
+	// Log receives the device's reports about faults, on a separate goroutine. The last
+	// reports come when the context is closed or Serve returns. They are lost if the
+	// program ends before that, for instance by os.Exit. Nil means no log.
 	Log *slog.Logger
 }
 
 // Open starts an engine inside this program and returns a client of it. The
-// engine ends when the context is closed. For an engine that other processes
-// use, see [Serve].
+// engine ends when the Context is closed. To let other processes use the engine,
+// see [Serve].
 func Open(cfg Config) (*Context, error) {
 	if len(cfg.Cores) > 1 {
 		return nil, fmt.Errorf("nicless: Open with Cores %v; an engine inside a program has one client, which one thread serves", cfg.Cores)

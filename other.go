@@ -10,7 +10,8 @@ import (
 	"github.com/nicless/nicless/internal/platform"
 )
 
-// On other systems there is no device: what would make or reach one returns an error.
+// On other systems there is no device. Functions that would make or reach one return an
+// error.
 
 func openEmbedded(Config) (device, error) { return nil, platform.Unsupported("nicless: an engine") }
 

@@ -14,19 +14,19 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// QPConfig says what a queue pair is to be like. SendCQ must be set; the other
-// fields' zero values work.
+// QPConfig is the configuration of a queue pair. SendCQ must be set. For all other fields
+// the zero value works.
 type QPConfig struct {
 	Type   Transport // RC, UC or UD; zero means RC
 	SendCQ *CQ
-	RecvCQ *CQ  // nil: the same as SendCQ
-	SRQ    *SRQ // where receives come from; nil: from a queue of its own
+	RecvCQ *CQ  // nil means SendCQ
+	SRQ    *SRQ // the source of receives; nil means that the queue pair has its own receive queue
 
-	// MaxSendWR is how many sends of MaxSendSGE pieces or MaxInline bytes fit the queue;
-	// zero means 128. A BindMW takes the room of two sends of the default size. A BindList
-	// of n entries takes the room of (n+11)/8 such sends.
+	// MaxSendWR is how many sends of MaxSendSGE pieces or MaxInline bytes fit into the
+	// queue; zero means 128. A BindMW takes the room of two sends of the default size. A
+	// BindList of n entries takes the room of (n+11)/8 sends of the default size.
 	MaxSendWR  int
-	MaxRecvWR  int // receives that fit the queue; zero means 128
+	MaxRecvWR  int // receives that fit into the queue; zero means 128
 	MaxSendSGE int // pieces of memory per send; zero means 4
 	MaxRecvSGE int // pieces of memory per receive; zero means 4
 	MaxInline  int // bytes of Data per send; zero means 60
@@ -34,8 +34,8 @@ type QPConfig struct {
 	// QKey is for UD only: the key that datagrams must carry to be received.
 	QKey uint32
 
-	// Managed makes sends wait, after they are posted and rung, until a SendEnable of
-	// another queue pair of this context names them.
+	// Managed makes posted sends wait until a SendEnable of another queue pair of this
+	// context lets the queue execute them.
 	Managed bool
 
 	// SignalAll makes every send deliver a completion.
@@ -46,35 +46,36 @@ type QPConfig struct {
 	// each send.
 	Concurrent bool
 
-	// BlueFlame also writes sends of one block, posted one by one, into a register of the
-	// device. The device may execute them from there, which saves it a cache line to fetch.
-	// Each such queue pair, of RC or UC, takes one of the eight BlueFlame registers of the
-	// context. One poster; not with Managed or Concurrent.
+	// BlueFlame is for RC and UC. Sends of one block that are posted one by one are also
+	// written into a BlueFlame register of the device. The device may execute them from
+	// there, which saves it the fetch of a cache line. Each such queue pair takes one of the
+	// eight BlueFlame registers of the context. BlueFlame allows only one poster, and cannot
+	// be combined with Managed or Concurrent.
 	BlueFlame bool
 
-	// Deny takes rights away that the peer has by default: RemoteWrite, RemoteRead,
+	// Deny takes away rights that the peer has by default: RemoteWrite, RemoteRead,
 	// RemoteAtomic.
 	Deny Access
 }
 
-// A QP is a queue pair: a send queue, and a receive queue or a share in one.
+// A QP is a queue pair: a send queue, and a receive queue of its own or an SRQ.
 type QP struct {
 	pd        *PD
 	c         *client // of pd's context
 	qpn       uint32
 	transport Transport
 	qkey      atomic.Uint32
-	index     uint32             // in the context's table
+	index     uint32             // index of the queue pair in the context's table
 	sq        *hostpath.SQ       // nil if crowd is used
 	crowd     *hostpath.SharedSQ // of a Concurrent queue pair; nil if sq is used
-	sends     *hostpath.SendRing // of sq or crowd
+	sends     *hostpath.SendRing // the ring of sq or crowd
 	rq        *hostpath.RQ       // nil: receives come from srq
 	srq       *SRQ
-	cqs       [2]*CQ // of sends and receives, perhaps the same
+	cqs       [2]*CQ // SendCQ and RecvCQ, which may be the same
 	rings     block
 	rec       block
 	register  []byte // the UAR register, both halves
-	blueFlame int    // 1 + index of the BlueFlame register that is its own; 0: none
+	blueFlame int    // 1 + index of the queue pair's BlueFlame register; 0: none
 	access    Access
 	state     atomic.Uint32 // control.State*, as this side last set it
 	closed    atomic.Bool
@@ -82,11 +83,11 @@ type QP struct {
 	changes sync.Mutex // one at a time: Modify, Close
 
 	mu   sync.Mutex
-	sink *MR // of Export, once it was called
+	sink *MR // made by the first Export
 }
 
-// CreateQP makes a queue pair, in state INIT. Receives can be posted at once, and
-// sends after Connect, or after Activate on UD.
+// CreateQP makes a queue pair, in state INIT. Receives can be posted at once. Sends can be
+// posted after Connect or, on UD, after Activate.
 func (p *PD) CreateQP(cfg QPConfig) (*QP, error) {
 	const what = "QP"
 	if err := p.usable(what); err != nil {
@@ -170,8 +171,8 @@ func (cfg *QPConfig) fill(c *Context) error {
 	return nil
 }
 
-// sendBlocks is the size of the send ring: as many blocks as the largest work
-// requests need.
+// sendBlocks returns the size of the send ring in blocks: enough for MaxSendWR requests of
+// the largest size.
 func (cfg *QPConfig) sendBlocks() int {
 	payload := max(cfg.MaxSendSGE*wqe.UnitSize, (4+cfg.MaxInline+wqe.UnitSize-1)&^(wqe.UnitSize-1))
 	head := wqe.CtrlSize + wqe.RaddrSize
@@ -182,7 +183,8 @@ func (cfg *QPConfig) sendBlocks() int {
 	return roundPow2(max(cfg.MaxSendWR*perWR, minSendBlocks))
 }
 
-// minSendBlocks is the size of the smallest send ring: a BindList of 8 entries.
+// minSendBlocks is the size of the smallest send ring, which has room for a BindList of 8
+// entries.
 const minSendBlocks = 4
 
 func roundPow2(n int) int { return 1 << bits.Len(uint(n-1)) }
@@ -205,7 +207,7 @@ func (q *QP) create(cfg QPConfig) error {
 	if q.rec, err = c.arena.alloc(8); err != nil {
 		return wrap(what, err)
 	}
-	// The receive ring first, the send ring behind it, as rdma-core has it.
+	// The receive ring comes first and the send ring after it, as in rdma-core.
 	page, register := c.register()
 	q.register = register
 	req := &control.QP{
@@ -261,7 +263,7 @@ func (q *QP) create(cfg QPConfig) error {
 	return nil
 }
 
-// tableEntry returns what pollers must know of the queue pair.
+// tableEntry returns the part of the queue pair that pollers need.
 func (q *QP) tableEntry() *hostpath.QP {
 	l := &hostpath.QP{SQ: q.sends, RQ: q.rq, QPN: q.qpn}
 	if q.srq != nil {
@@ -314,7 +316,7 @@ func (q *QP) reset() {
 	}
 }
 
-// Transport returns what kind of queue pair it is.
+// Transport returns the transport of the queue pair: RC, UC or UD.
 func (q *QP) Transport() Transport { return q.transport }
 
 // String returns, for instance, "QP 0x000abc RC".
@@ -323,7 +325,7 @@ func (q *QP) String() string { return fmt.Sprintf("QP %#06x %v", q.qpn, q.transp
 // QPN returns the number of the queue pair, 24 bits.
 func (q *QP) QPN() uint32 { return q.qpn }
 
-// usable returns why nothing can be posted, or nil.
+// usable returns why the queue pair cannot be used, or nil.
 func (q *QP) usable() error {
 	if q.closed.Load() {
 		return ErrClosed
@@ -334,12 +336,13 @@ func (q *QP) usable() error {
 var errNoWR = errors.New("nicless: no work request (nil)")
 
 // PostSend posts one work request and rings the doorbell. It returns ErrFull while the
-// queue has no room: poll first. A work request that is refused changes nothing. A work
-// request that cannot be executed is accepted, and its completion says why. Once the queue
-// pair is in error, no work request can be executed.
+// queue has no room: poll the SendCQ to make room. If PostSend returns an error, nothing was
+// posted. PostSend accepts a work request that the device cannot execute; its completion
+// says why the request failed. In the error state the device executes no work requests.
 //
-// One poster of sends at a time, unless the queue pair is Concurrent. On a Concurrent one
-// requests start in the order in which their calls have reserved room in the queue.
+// Only one goroutine at a time may post sends, unless the queue pair is Concurrent. On a
+// Concurrent queue pair, requests start in the order in which the calls have reserved room
+// in the queue.
 func (q *QP) PostSend(wr *SendWR) error {
 	if err := q.sendable(); err != nil {
 		return err
@@ -351,7 +354,7 @@ func (q *QP) PostSend(wr *SendWR) error {
 		err := q.crowd.Post(wr)
 		q.crowd.Ring()
 		q.c.waker.wake()
-		runtime.KeepAlive(q) // and with it the memory of the queue
+		runtime.KeepAlive(q) // this keeps the memory of the queue
 		return err
 	}
 	if err := q.sq.Post(wr); err != nil {
@@ -363,10 +366,10 @@ func (q *QP) PostSend(wr *SendWR) error {
 	return nil
 }
 
-// PostSendList posts work requests in order and rings once. On an error it
-// returns how many were posted before the one that was refused. On a Concurrent
-// queue pair the list is posted as one, with no other request within it, or, on
-// an error, not at all.
+// PostSendList posts work requests in order and rings the doorbell once. On an error it
+// returns how many requests were posted before the refused one. On a Concurrent queue pair
+// the list is posted as a unit: no request of another poster comes between its requests,
+// and on an error none of them is posted.
 func (q *QP) PostSendList(wrs []SendWR) (int, error) {
 	if err := q.sendable(); err != nil {
 		return 0, err
@@ -396,9 +399,10 @@ func (q *QP) sendable() error {
 	return ErrNotConnected
 }
 
-// PostRecv posts one receive and rings. It returns ErrFull while the queue has no room.
+// PostRecv posts one receive and rings the doorbell. It returns ErrFull while the queue has
+// no room.
 //
-// One poster of receives at a time.
+// Only one goroutine at a time may post receives.
 func (q *QP) PostRecv(wr *RecvWR) error {
 	if err := q.receivable(); err != nil {
 		return err
@@ -415,8 +419,8 @@ func (q *QP) PostRecv(wr *RecvWR) error {
 	return nil
 }
 
-// PostRecvList posts receives in order and rings once. On an error it returns
-// how many were posted before the one that was refused.
+// PostRecvList posts receives in order and rings the doorbell once. On an error it returns
+// how many receives were posted before the refused one.
 func (q *QP) PostRecvList(wrs []RecvWR) (int, error) {
 	if err := q.receivable(); err != nil {
 		return 0, err
@@ -440,9 +444,9 @@ func (q *QP) receivable() error {
 	return nil
 }
 
-// SendIndex returns how many blocks of the send queue have been posted to. A SendEnable
-// with that Index lets the queue execute all of them. It wraps at 1<<32. To be called by
-// the poster.
+// SendIndex returns how many blocks have been posted to the send queue so far. A SendEnable
+// with that Index lets the queue execute all of them. SendIndex wraps at 1<<32. Only the
+// poster of sends may call it.
 func (q *QP) SendIndex() uint32 {
 	switch {
 	case q.crowd != nil:
@@ -453,16 +457,15 @@ func (q *QP) SendIndex() uint32 {
 	return 0
 }
 
-// Close destroys the queue pair. Work in its queues is dropped without a
-// completion, and completions that were not polled yet are not delivered. Its
-// peer sees transport errors. The queue pair must not be posted to meanwhile. Closing
-// twice does nothing.
+// Close destroys the queue pair. Work in its queues is dropped without a completion, and
+// completions that were not polled yet are not delivered. Requests of its peer fail with
+// transport errors. Do not post to the queue pair during Close. A second Close does nothing.
 func (q *QP) Close() error {
 	if q == nil || q.pd == nil {
 		return errZero
 	}
 	return closing(q.pd.ctx, &q.closed, func() error {
-		q.changes.Lock() // a Modify that was abandoned may be under way
+		q.changes.Lock() // a Modify that was abandoned (see Call) may be under way
 		defer q.changes.Unlock()
 		q.release()
 		q.mu.Lock()

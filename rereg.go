@@ -6,12 +6,13 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// Reregister gives the MR another domain, range and rights in one step, and a new key.
-// Work requests with the old key fail, those under way included. Nil pd keeps the domain.
-// The range is n bytes from off on, counted from the beginning of the memory that
-// RegisterMemory made. ErrBusy while windows are bound to the MR.
+// Reregister changes the domain, range and rights of the MR in one step and gives the MR a
+// new key. Work requests with the old key fail, including those that are under way. If pd
+// is nil, the MR keeps its domain. The range is n bytes, beginning at offset off in the
+// memory that RegisterMemory made. Reregister returns ErrBusy while windows are bound to
+// the MR.
 //
-// The MR must not be used meanwhile.
+// The MR must not be used during Reregister.
 func (m *MR) Reregister(pd *PD, off, n int, access Access) error {
 	const what = "reregister memory"
 	if m.pd == nil {

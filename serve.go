@@ -8,32 +8,34 @@ import (
 	"net"
 )
 
-// Serve runs an engine for other processes, which reach it by [Dial] at the
-// unix socket path, until ctx ends; then it returns nil. mode is the socket's
-// permission bits: they decide who may connect. ready, unless nil, is called
-// once clients can.
+// Serve runs an engine for other processes, which connect to it by [Dial] with the path of
+// its unix socket. When ctx ends, Serve returns nil. mode is the socket's permission bits,
+// which decide who may connect. If ready is not nil, Serve calls it as soon as clients can
+// connect.
 //
-// A socket left behind by an engine that is gone is replaced; one that still
-// answers is an error. In the end the work that has been announced is executed
-// or flushed, then clients are disconnected, which they see at once as
-// ErrDeviceGone, behind their last completions.
+// Serve replaces a socket left behind by an engine that is gone. It is an error if an
+// engine still answers at path. Before Serve returns, the engine executes or flushes the
+// work that has been announced, and then disconnects the clients. Their calls return
+// ErrDeviceGone at once, and their polls return it after the last completions.
 func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready func()) error {
 	return serveSocket(ctx, path, mode, cfg, ready)
 }
 
-// ServeListener is Serve on a socket that exists already, which a service manager
-// has made, for instance (socket activation), or net.ListenUnix. It must be of
-// network "unixpacket". ServeListener closes it in the end, also after an error, and leaves its file.
+// ServeListener is Serve on a socket that exists already. The socket can come from a service
+// manager (socket activation) or from net.ListenUnix, for instance. Its network must be
+// "unixpacket". Before ServeListener returns, also with an error, it closes l, but it does
+// not remove the socket's file.
 //
-// For Config.VerbsDevices the socket must have a path, and only the user who runs
-// the engine may use the devices.
+// For Config.VerbsDevices the socket must have a path. Only the user who runs the engine
+// may use these devices.
 func ServeListener(ctx context.Context, l *net.UnixListener, cfg Config, ready func()) error {
 	if l == nil {
 		return errors.New("nicless: serve: no listener (nil)")
 	}
 	l.SetUnlinkOnClose(false)
-	// For errors before the server has it. Connections that were not accepted may hold
-	// descriptors that are slow to close.
+	// This closes l after an error before the server has taken it. It runs on another
+	// goroutine, because connections that were not accepted may hold descriptors that are
+	// slow to close.
 	defer func() { go l.Close() }()
 	path := l.Addr().String()
 	if cfg.VerbsDevices > 0 && (path == "" || path[0] == '@') {
@@ -42,6 +44,6 @@ func ServeListener(ctx context.Context, l *net.UnixListener, cfg Config, ready f
 	return serveListener(ctx, l, path, cfg, ready)
 }
 
-// VerbsSuffix makes the directory that programs of rdma-core are served in out of
-// the path of the socket.
+// VerbsSuffix, appended to the path of the socket, gives the directory of the devices for
+// programs that use rdma-core (see Config.VerbsDevices).
 const VerbsSuffix = ".verbs"

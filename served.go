@@ -14,19 +14,19 @@ import (
 	"github.com/nicless/nicless/verbs"
 )
 
-// serveSocket is Serve.
+// serveSocket implements Serve.
 func serveSocket(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready func()) error {
 	listen := func(e *engine.Engine) (*server.Listener, error) { return server.Listen(e, path, mode) }
 	return run(ctx, listen, path+VerbsSuffix, mode, cfg, ready)
 }
 
-// serveListener is ServeListener, for a listener at path.
+// serveListener implements ServeListener, for a listener at path.
 func serveListener(ctx context.Context, l *net.UnixListener, path string, cfg Config, ready func()) error {
 	listen := func(e *engine.Engine) (*server.Listener, error) { return server.Use(e, l) }
 	return run(ctx, listen, path+VerbsSuffix, 0o600, cfg, ready)
 }
 
-// run runs an engine and serves the clients that connect to the socket of listen.
+// run runs an engine and serves the clients that connect to the socket that listen returns.
 func run(ctx context.Context, listen func(*engine.Engine) (*server.Listener, error), dir string, mode fs.FileMode, cfg Config, ready func()) error {
 	ec, err := cfg.engine()
 	if err != nil {
@@ -36,8 +36,8 @@ func run(ctx context.Context, listen func(*engine.Engine) (*server.Listener, err
 	if err != nil {
 		return err
 	}
-	// Clients are connected until the engine has ended their queues in order: a
-	// client that is disconnected has none any more.
+	// Clients stay connected until the engine has ended their queues in an orderly way,
+	// because a client loses its queues when it is disconnected.
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	serving, disconnect := context.WithCancel(context.WithoutCancel(ctx))
@@ -69,8 +69,8 @@ func run(ctx context.Context, listen func(*engine.Engine) (*server.Listener, err
 	return err
 }
 
-// serve serves clients, and programs of rdma-core beside them, until ctx ends or
-// one of both fails.
+// serve serves clients and, if cfg.VerbsDevices is not 0, programs that use rdma-core. It
+// ends when ctx ends or one of the two servers fails.
 func serve(ctx context.Context, end func(), e *engine.Engine, l *server.Listener, dir string, mode fs.FileMode, cfg Config, ready func()) error {
 	if cfg.VerbsDevices == 0 {
 		if ready != nil {

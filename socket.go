@@ -18,17 +18,17 @@ import (
 // answerTime is how long a device may take to answer a control request.
 const answerTime = 10 * time.Second
 
-// A socket is a device in another process, behind a unix socket. The goroutine that makes
-// a request waits for the answer in the system call. With a goroutine that reads for all,
-// and the runtime's poller, each answer would wake two more threads.
+// A socket is a device in another process, reached through a unix socket. The goroutine
+// that makes a request waits for the answer in a blocking system call. If one goroutine
+// read all answers by the runtime's poller, each answer would wake two more threads.
 type socket struct {
-	fd     int // blocking, for answerTime at most
+	fd     int // calls on it block for answerTime at most
 	hangUp *os.File
 	done   chan struct{} // closed when the connection has ended
 	once   sync.Once     // Close
 
 	mu     sync.Mutex // one request at a time
-	closed bool       // fd is
+	closed bool       // fd is closed
 	ended  error      // why the connection cannot be used any more, or nil
 	tag    uint64
 	out    []byte
@@ -38,7 +38,7 @@ type socket struct {
 
 type answer struct {
 	header  control.Header
-	payload []byte // until the next one is read
+	payload []byte // valid until the next answer is read
 	files   []*os.File
 }
 
@@ -82,7 +82,7 @@ func connect(path string) (fd int, err error) {
 	return fd, nil
 }
 
-// retry calls f until no signal interrupts it.
+// retry calls f again until a call is not interrupted by a signal.
 func retry(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, unix.EINTR) {
@@ -91,8 +91,8 @@ func retry(f func() error) error {
 	}
 }
 
-// hangUpOf returns a descriptor that is readable when the connection fd has ended. An
-// answer does not make it readable.
+// hangUpOf returns a descriptor that becomes readable when the connection fd has ended.
+// Answers on fd do not make the descriptor readable.
 func hangUpOf(fd int) (*os.File, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -110,7 +110,7 @@ func hangUpOf(fd int) (*os.File, error) {
 
 func (s *socket) Done() <-chan struct{} { return s.done }
 
-// watch notices the end of the connection at once, also while no call waits for an answer.
+// watch closes done as soon as the connection ends, even while no call waits for an answer.
 func (s *socket) watch() {
 	defer close(s.done)
 	defer s.hangUp.Close()
@@ -125,12 +125,12 @@ func (s *socket) watch() {
 	})
 }
 
-// Close ends the connection. A call that is under way fails. Closing twice does nothing:
-// the number of the descriptor may belong to another file by then.
+// Close ends the connection. A call that is under way fails. A second Close must do
+// nothing, because the number of the descriptor may belong to another file by then.
 func (s *socket) Close() (err error) {
 	s.once.Do(func() {
 		s.hangUpBoth()
-		<-s.done // the watch has seen it
+		<-s.done // watch has seen the end of the connection
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.closed = true
@@ -139,11 +139,11 @@ func (s *socket) Close() (err error) {
 	return err
 }
 
-// hangUpBoth ends the connection for both sides, and leaves the descriptor.
+// hangUpBoth ends the connection for both sides, but does not close the descriptor.
 func (s *socket) hangUpBoth() { _ = unix.Shutdown(s.fd, unix.SHUT_RDWR) }
 
-// NewRegion asks the device to make memory, maps it, and seals it. The device takes sealed
-// memory only.
+// NewRegion asks the device to make memory, maps the memory, and seals it. The device
+// accepts only sealed memory.
 func (s *socket) NewRegion(_ string, size int) (mem *shm.Region, id uint32, err error) {
 	var region control.RegionID
 	r, err := s.Call(control.OpCreateRegion, &control.RegionSize{Size: uint64(size)}, &region)
@@ -151,7 +151,7 @@ func (s *socket) NewRegion(_ string, size int) (mem *shm.Region, id uint32, err 
 		return nil, 0, err
 	}
 	mem, err = shm.Attach(r.Memory, false)
-	if errors.Is(err, unix.EPERM) { // sealed by the device, which has given it up
+	if errors.Is(err, unix.EPERM) { // the device has sealed the memory, because it has given it up
 		err = errors.Join(ErrDeviceGone, err)
 	}
 	if err == nil {
@@ -183,7 +183,7 @@ func (s *socket) Call(op control.Op, req, ans control.Message) (r control.Reply,
 	return take(op, a, ans)
 }
 
-// send sends a request, of the next tag. The caller holds mu.
+// send sends a request with the next tag. The caller holds mu.
 func (s *socket) send(op control.Op, req control.Message) error {
 	if s.closed && s.ended == nil {
 		s.ended = os.ErrClosed
@@ -200,7 +200,7 @@ func (s *socket) send(op control.Op, req control.Message) error {
 	return nil
 }
 
-// receive returns the answer to the request op of the tag. The caller holds mu.
+// receive returns the answer to the request op that has this tag. The caller holds mu.
 func (s *socket) receive(op control.Op, tag uint64) (a answer, err error) {
 	for begin := time.Now(); ; {
 		n, oobn, _, _, err := unix.Recvmsg(s.fd, s.in[:], s.oob[:], unix.MSG_CMSG_CLOEXEC)
@@ -238,7 +238,7 @@ func (s *socket) timedOut(op control.Op) error {
 	return fmt.Errorf("no answer to %v in %v", op, answerTime)
 }
 
-// end ends the connection. why is the reason that this call and all later ones return.
+// end ends the connection. why is the reason that this call and all later calls return.
 func (s *socket) end(why error) error {
 	s.ended = why
 	s.hangUpBoth()
@@ -286,8 +286,8 @@ func take(op control.Op, a answer, ans control.Message) (r control.Reply, err er
 	return r, nil
 }
 
-// received returns the descriptors that came with a datagram. They are made
-// non-blocking, so that the runtime can wait for those that yield events.
+// received returns the descriptors that came with a datagram. It makes them non-blocking,
+// so that the runtime can wait on those from which events are read.
 func received(oob []byte) (files []*os.File) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -303,8 +303,8 @@ func received(oob []byte) (files []*os.File) {
 	return files
 }
 
-// blocking returns f as a file that is not in the runtime's poller, which would be woken by
-// each write to it.
+// blocking returns f as a file that is not in the runtime's poller, because each write to a
+// file in the poller would wake the poller.
 func blocking(f *os.File) (*os.File, error) {
 	defer f.Close()
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)

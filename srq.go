@@ -11,17 +11,16 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// SRQConfig says what a shared receive queue is to be like. The zero value
-// works.
+// SRQConfig is the configuration of a shared receive queue. The zero value works.
 type SRQConfig struct {
-	MaxWR  int // receives that fit the queue; zero means 1023
+	MaxWR  int // receives that fit into the queue; zero means 1023
 	MaxSGE int // pieces of memory per receive; zero means 4
-	Limit  int // as SetLimit; zero means none
+	Limit  int // the first limit, see SRQ.SetLimit; zero means none
 }
 
-// An SRQ is a receive queue that several queue pairs share. The next message that any of
-// them gets takes the next receive. The keys in its receives belong to the domain of the
-// SRQ, not to those of the queue pairs.
+// An SRQ is a receive queue that several queue pairs share. Each message to any of these
+// queue pairs takes the next receive of the SRQ. The keys in the receives must belong to
+// the domain of the SRQ, not to the domains of the queue pairs.
 type SRQ struct {
 	pd     *PD
 	c      *client // of pd's context
@@ -75,7 +74,7 @@ func (q *SRQ) create(cfg SRQConfig) error {
 	if q.rec, err = c.arena.alloc(4); err != nil {
 		return err
 	}
-	// The links are written before the device looks.
+	// NewSRQ writes the links between the entries before the device reads the ring.
 	if q.srq, err = hostpath.NewSRQ(hostpath.SRQConfig{
 		Ring: q.ring.mem[:entries*stride], Stride: stride, Record: q.rec.mem,
 	}); err != nil {
@@ -108,10 +107,11 @@ func (q *SRQ) usable() error {
 	return q.c.err()
 }
 
-// PostRecv posts one receive and rings. ErrFull while the queue has no room.
-// Unlike in a queue pair's own queue, a piece of length 0 means 1<<31 bytes.
+// PostRecv posts one receive and rings the doorbell. It returns ErrFull while the queue has
+// no room. A piece of length 0 means 1<<31 bytes here, unlike in the receive queue of a
+// queue pair.
 //
-// One poster at a time.
+// Only one goroutine at a time may post.
 func (q *SRQ) PostRecv(wr *RecvWR) error {
 	if err := q.usable(); err != nil {
 		return err
@@ -128,8 +128,8 @@ func (q *SRQ) PostRecv(wr *RecvWR) error {
 	return nil
 }
 
-// PostRecvList posts receives in order and rings once. On an error it returns
-// how many were posted before the one that was refused.
+// PostRecvList posts receives in order and rings the doorbell once. On an error it returns
+// how many receives were posted before the refused one.
 func (q *SRQ) PostRecvList(wrs []RecvWR) (int, error) {
 	if err := q.usable(); err != nil {
 		return 0, err
@@ -140,8 +140,8 @@ func (q *SRQ) PostRecvList(wrs []RecvWR) (int, error) {
 	return n, err
 }
 
-// SetLimit asks for one EventSRQLimit when fewer than limit receives are left. The limit
-// is off after that event. 0 turns it off.
+// SetLimit requests one EventSRQLimit for when fewer than limit receives are left. The
+// event turns the limit off, and so does a limit of 0.
 func (q *SRQ) SetLimit(limit int) error {
 	const what = "SRQ limit"
 	if q.closed.Load() {
@@ -155,7 +155,7 @@ func (q *SRQ) SetLimit(limit int) error {
 	return err
 }
 
-// Query returns the limit that is set; 0 after its event.
+// Query returns the limit that is set. It is 0 if none is set, and after the limit's event.
 func (q *SRQ) Query() (limit int, err error) {
 	const what = "query SRQ"
 	if q.closed.Load() {
@@ -166,8 +166,8 @@ func (q *SRQ) Query() (limit int, err error) {
 	return int(ans.Limit), err
 }
 
-// Close destroys the queue and drops its receives. ErrBusy while queue pairs
-// use it. It must not be posted to meanwhile. Closing twice does nothing.
+// Close destroys the queue and drops its receives. It returns ErrBusy while queue pairs use
+// the queue. Do not post to the queue during Close. A second Close does nothing.
 func (q *SRQ) Close() error {
 	if q == nil || q.pd == nil {
 		return errZero

@@ -5,25 +5,25 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Status is what the device says of itself and of its work for this context.
-// Each number is published by itself; two need not belong to one moment.
+// Status is the device's report about itself and about its work for this context. Each
+// number is published separately, so that two numbers need not belong to the same moment.
 type Status struct {
 	State string // "running", "stopping" or "gone"
 
-	// Clock is the device clock when the page was last written: some hundred microseconds
-	// ago at most while the engine works, and longer while it sleeps. Hz is its cycles in a
-	// second. Completions carry times of the same clock.
+	// Clock is the device clock at the last write of the status page. That was some hundred
+	// microseconds ago at most while the engine works, and longer ago while it sleeps. Hz is
+	// the number of ticks of the clock in a second. Completions carry times of this clock.
 	Clock, Hz uint64
 
 	WQEs     uint64 // send WQEs executed
-	Bytes    uint64 // of payload moved by them
+	Bytes    uint64 // bytes of payload that these WQEs moved
 	CQEs     uint64 // completions written
 	Failed   uint64 // WQEs that ended with an error
-	Receives uint64 // consumed
-	Events   uint64 // completion and other events sent
+	Receives uint64 // receives consumed
+	Events   uint64 // completion events and other events sent
 
-	Explained uint64 // faults explained, also where the explanation was held back
-	Stalls    uint64 // times that the engine's thread was delayed by memory of this context's work
+	Explained uint64 // faults explained, including those whose explanation was held back
+	Stalls    uint64 // how often memory used by this context's work delayed the engine's thread
 }
 
 // Status reads the device's status page. It makes no control call.
@@ -40,7 +40,7 @@ func (c *Context) Status() (Status, error) {
 		Failed: count(control.CounterFailed), Receives: count(control.CounterReceives), Events: count(control.CounterEvents),
 		Explained: count(control.CounterExplained), Stalls: count(control.CounterStalls),
 	}
-	if c.closed.Load() { // last: before Close, the page was the device's while it was read
+	if c.closed.Load() { // checked after the reads: if false, the page was still the device's during them
 		return Status{}, wrap("status", ErrClosed)
 	}
 	if c.gone.Load() {

@@ -9,21 +9,21 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A waker wakes an engine that sleeps. A poster that has announced work loads one
-// word, which changes only when the engine falls asleep or wakes. Nothing else is
-// needed while the engine is awake.
+// A waker wakes an engine that sleeps. A poster that has announced work loads one word,
+// asleep, which changes only when the engine falls asleep or wakes. While the engine is
+// awake, the poster does nothing else.
 type waker struct {
 	asleep  *shm.Word64             // in the status page: the number of the engine's sleep, 0 while it is awake
 	last    atomic.Uint64           // the number of the last sleep that this client has ended
-	eventfd atomic.Pointer[os.File] // a write to it wakes the engine; nil: the engine has not sent it yet
+	eventfd atomic.Pointer[os.File] // a write to this file wakes the engine; nil: the engine has not sent it yet
 
 	mu  sync.Mutex
 	raw bool // other code writes to the queues too (QP.Raw), and does not read asleep
 }
 
-// wake wakes the engine if it sleeps. It is called after the work was announced.
+// wake wakes the engine if it sleeps. The caller has announced the work before.
 //
-// Observe: asleep, behind the store of a record or an arm word. The engine's
+// Observe: asleep, after the store of a record or an arm word. The engine's
 // barrier orders the two (docs/ORDERING.md, number 16).
 func (w *waker) wake() {
 	if sleep := w.asleep.Observe(); sleep != 0 && sleep != w.last.Load() {
@@ -31,11 +31,12 @@ func (w *waker) wake() {
 	}
 }
 
-// one is what is written to an eventfd. As a variable it is not allocated each time.
+// one is the value written to an eventfd. It is a variable so that it is not allocated for
+// each write.
 var one = []byte{1, 0, 0, 0, 0, 0, 0, 0}
 
-// signal wakes the engine from the sleep of that number. One signal is enough for
-// each sleep.
+// signal wakes the engine from the sleep with that number. One signal for each sleep is
+// enough.
 func (w *waker) signal(sleep uint64) {
 	if fd := w.eventfd.Load(); fd != nil {
 		_, _ = fd.Write(one)
@@ -60,19 +61,19 @@ func (c *client) offerWake() {
 		return
 	}
 	w.eventfd.Store(r.Wake)
-	w.signal(0) // posters that saw it asleep before this had no eventfd to wake it by
+	w.signal(0) // for posters that found the engine asleep earlier, when there was no eventfd
 	if c.closed.Load() {
 		w.close()
 	}
 }
 
-// retractWake takes the promise back.
+// retractWake takes the promise of offerWake back.
 func (c *client) retractWake() {
 	_, _ = c.dev.Call(control.OpWake, &control.Wake{}, &control.Empty{})
 }
 
-// sharedRaw records that other code writes to queues of this context without looking
-// whether the engine sleeps. The promise to wake it is taken back.
+// sharedRaw records that other code writes to queues of this context without checking
+// whether the engine sleeps. It takes the promise to wake the engine back.
 func (c *client) sharedRaw() {
 	w := &c.waker
 	w.mu.Lock()

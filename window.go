@@ -9,9 +9,9 @@ import (
 )
 
 // A Window is a memory window: an rkey that gives peers access to a part of an MR. Work
-// requests open and close it; no control call is needed.
+// requests open and close the window, without a control call.
 //
-// Its methods are not safe for concurrent use.
+// The methods of a Window are not safe for concurrent use.
 type Window struct {
 	pd     *PD
 	kind   uint8
@@ -19,9 +19,10 @@ type Window struct {
 	closed atomic.Bool
 }
 
-// AllocWindow makes a memory window that gives no access yet. A window of type 1 works
-// with all queue pairs of the domain. A window of type 2 works only with the queue pair
-// that binds it, and the peer of that queue pair may close it, by SendInval.
+// AllocWindow makes a memory window that gives no access yet. kind is its type, 1 or 2. A
+// window of type 1 works with all queue pairs of the domain. A window of type 2 works only
+// with the queue pair that binds it, and the peer of that queue pair may close it by
+// SendInval.
 func (p *PD) AllocWindow(kind int) (*Window, error) {
 	const what = "memory window"
 	if err := p.usable(what); err != nil {
@@ -40,27 +41,27 @@ func (p *PD) AllocWindow(kind int) (*Window, error) {
 // String returns, for instance, "window of type 2, rkey 0x00002100".
 func (w *Window) String() string { return fmt.Sprintf("window of type %d, rkey %#08x", w.kind, w.key) }
 
-// RKey returns the key for the peer, as of the last Bind.
+// RKey returns the key for the peer, as set by the last Bind.
 func (w *Window) RKey() uint32 { return w.key }
 
-// SetRKey sets the key that the next Bind starts from, where it is not what the last Bind
-// returned: after a bind that failed, or that the program put together itself.
+// SetRKey sets the window's present rkey, from which the next Bind starts. It is needed
+// when the window does not have the rkey of the last call of Bind: if that bind has failed,
+// or if the program has filled in a Bind itself.
 func (w *Window) SetRKey(rkey uint32) { w.key = rkey }
 
-// IncRKey returns the rkey of the next variant: 24 bits of index stay, 8 bits
-// count (ibv_inc_rkey).
+// IncRKey returns rkey with its low 8 bits incremented. The other 24 bits, the index, stay
+// the same (ibv_inc_rkey).
 func IncRKey(rkey uint32) uint32 { return rkey&^0xff | (rkey+1)&0xff }
 
-// Bind returns what a SendWR with BindMW needs to open n bytes of m from off
-// on, under a new rkey, which RKey returns from now on:
+// Bind returns the Bind field of a SendWR with BindMW, which opens n bytes of m, beginning
+// at offset off, under a new rkey. RKey returns the new rkey from now on:
 //
 //	q.PostSend(&SendWR{Op: BindMW, Bind: w.Bind(m, 0, 100, RemoteWrite)})
 //
-// m must have been registered with MWBind, and with LocalWrite for windows that
-// can be written through. The peer names the bytes by their addresses in m;
-// with ZeroBased by offsets from the beginning of the window. n 0 closes the
-// window, as LocalInval of its RKey does for one of type 2. Bind panics if off or
-// n is negative.
+// m must have been registered with MWBind, and also with LocalWrite if access allows
+// writing. The peer names the bytes by their addresses in m or, with ZeroBased, by offsets
+// from the beginning of the window. If n is 0, the request closes the window. LocalInval of
+// its RKey also closes a window of type 2. Bind panics if off or n is negative.
 func (w *Window) Bind(m *MR, off, n int, access Access) *Bind {
 	notNegative(off, n)
 	b := &Bind{
@@ -70,8 +71,8 @@ func (w *Window) Bind(m *MR, off, n int, access Access) *Bind {
 	return b
 }
 
-// Close frees the window. It gives no access any more, bound or not. Closing twice does
-// nothing.
+// Close frees the window, bound or not. The window gives no access any more. A second Close
+// does nothing.
 func (w *Window) Close() error {
 	if w == nil || w.pd == nil {
 		return errZero
@@ -79,7 +80,7 @@ func (w *Window) Close() error {
 	return w.pd.freeKey("close window", &w.closed, &w.key)
 }
 
-// freeKey destroys a key that has no memory of its own.
+// freeKey destroys the key of a Window or ListKey.
 func (p *PD) freeKey(what string, closed *atomic.Bool, key *uint32) error {
 	return closing(p.ctx, closed, func() error {
 		_, err := p.ctx.call(what, control.OpDeregMR, &control.Key{Key: *key}, &control.Empty{})
@@ -87,17 +88,17 @@ func (p *PD) freeKey(what string, closed *atomic.Bool, key *uint32) error {
 	})
 }
 
-// A ListKey is a key to a list of pieces of memory, which work requests use as if the
-// pieces lay one behind the other from address 0 on. A work request with BindList fills
-// it.
+// A ListKey is a key to a list of pieces of memory. Work requests use the list as if the
+// pieces were one contiguous memory that begins at address 0. A work request with BindList
+// fills the list.
 type ListKey struct {
 	pd     *PD
 	key    uint32
 	closed atomic.Bool
 }
 
-// CreateListKey makes a key for a list of up to entries pieces, 1 to 52, which
-// gives no access yet.
+// CreateListKey makes a key for a list of at most entries pieces, 1 to 52. The key gives no
+// access until its list is filled.
 func (p *PD) CreateListKey(entries int) (*ListKey, error) {
 	const what = "list key"
 	if err := p.usable(what); err != nil {
@@ -116,16 +117,18 @@ func (p *PD) CreateListKey(entries int) (*ListKey, error) {
 // String returns, for instance, "list key 0x00002100".
 func (k *ListKey) String() string { return fmt.Sprintf("list key %#08x", k.key) }
 
-// LKey returns the key for SGEs of this side.
+// LKey returns the key for SGEs in work requests of this side.
 func (k *ListKey) LKey() uint32 { return k.key }
 
-// RKey returns the key for the other side; on this device the same number.
+// RKey returns the key for work requests of the peer. On this device it is the same number
+// as LKey.
 func (k *ListKey) RKey() uint32 { return k.key }
 
-// SGE names n bytes of the list from off on, for a work request: see MR.SGE.
+// SGE returns an SGE that names n bytes of the list, beginning at offset off: see MR.SGE.
 func (k *ListKey) SGE(off, n int) SGE { return piece(0, off, n, k.key) }
 
-// List returns what a SendWR with BindList needs to make the key a list of the pieces:
+// List returns the List field of a SendWR with BindList, which makes the key a list of the
+// pieces:
 //
 //	q.PostSend(&SendWR{Op: BindList, List: k.List(RemoteWrite|LocalWrite, a.SGE(0, 10), b.SGE(64, 6))})
 func (k *ListKey) List(access Access, pieces ...SGE) *List {
@@ -136,13 +139,13 @@ func (k *ListKey) List(access Access, pieces ...SGE) *List {
 	return l
 }
 
-// Interleave is List for pieces that repeat. The list has the entries repeat times; each
-// time, every entry lies its Stride further on.
+// Interleave is List for pieces that repeat. The list contains the entries repeat times. At
+// each repetition, the address of every entry grows by its Stride.
 func (k *ListKey) Interleave(access Access, repeat uint32, entries ...ListEntry) *List {
 	return &List{Key: k.key, Access: uint32(access), Repeat: repeat, Entries: entries}
 }
 
-// Close frees the key. Closing twice does nothing.
+// Close frees the key. A second Close does nothing.
 func (k *ListKey) Close() error {
 	if k == nil || k.pd == nil {
 		return errZero

@@ -2,136 +2,135 @@ package nicless
 
 import "github.com/nicless/nicless/hostpath"
 
-// A SendWR is a work request for a send queue. Posting reads it and keeps
-// nothing of it but ID. Its payload is SGE or Data, not both. Fields that an operation
-// does not use are ignored.
+// A SendWR is a work request for a send queue. Posting keeps nothing of it except ID, so
+// that the SendWR can be reused after the call. The payload is in SGE or in Data, not in
+// both. Fields that an operation does not use are ignored.
 //
-//	ID    uint64 // comes back in the completion
-//	Op    Op     // what to do
-//	Flags Flags  // Signaled: complete on success too, not on failure only
+//	ID    uint64 // returned in the completion
+//	Op    Op     // the operation
+//	Flags Flags  // Signaled: complete on success too, not only on failure
 //
-//	SGE  []SGE  // local memory to send from or write from; of READ and atomics, to fill
-//	Data []byte // or a payload within the WQE: copied, at most QPConfig.MaxInline bytes
+//	SGE  []SGE  // local memory: the source of SEND and WRITE, the destination of READ and atomics
+//	Data []byte // instead of SGE: a payload copied into the WQE, at most QPConfig.MaxInline bytes
 //
-//	RemoteAddr uint64 // memory of the peer, of READ, WRITE and atomics,
-//	RKey       uint32 // and its key; of SendInval and LocalInval the key to invalidate
-//	Imm        uint32 // the immediate of WriteImm and SendImm
+//	RemoteAddr uint64 // READ, WRITE, atomics: an address in the peer's memory
+//	RKey       uint32 // READ, WRITE, atomics: its key. SendInval, LocalInval: the key to invalidate
+//	Imm        uint32 // WriteImm, SendImm: the immediate
 //
 //	SwapAdd uint64 // CompareSwap: the new value. FetchAdd: the addend
-//	Compare uint64 // CompareSwap: the value to find
-//	Mask    *Mask  // masked atomics: which bits
+//	Compare uint64 // CompareSwap: the value to compare with
+//	Mask    *Mask  // masked atomics: the bits that are compared and changed
 //
 //	To    *Address // UD: the receiver; see QP.AddressOf
 //	Bind  *Bind    // BindMW: see Window.Bind
 //	List  *List    // BindList: see ListKey.List
-//	Queue uint32   // WaitCQ: a CQ's number. SendEnable: a QP's
+//	Queue uint32   // WaitCQ: the number of a CQ. SendEnable: the number of a QP
 //	Index uint32   // WaitCQ: see CQ.Index. SendEnable: see QP.SendIndex
 //
-// An atomic takes one SGE as long as what it works on: 8 bytes; the masked ones
-// 4, too. Dump takes one, Copy two of one length, the source first. An SGE of
-// length 0 is skipped.
+// An atomic takes one SGE with the length of its operand, which is 8 bytes, or 4 or 8 bytes
+// for masked atomics. Dump takes one SGE. Copy takes two SGEs of equal length, the source
+// first. SGEs of length 0 are skipped.
 type SendWR = hostpath.SendWR
 
 // A RecvWR is a work request for a receive queue: memory that a message fills, piece by
 // piece.
 //
-//	ID  uint64 // comes back in the completion
-//	SGE []SGE  // where the message goes; on UD GRHSize bytes come before it
+//	ID  uint64 // returned in the completion
+//	SGE []SGE  // memory for the message; on UD, GRHSize bytes come before the message
 type RecvWR = hostpath.RecvWR
 
 // An SGE is a piece of registered memory of this side. MR.SGE makes one.
 //
-//	Addr   uint64 // as the key was registered with
+//	Addr   uint64 // an address in the range for which the key was registered
 //	Length uint32 // at most 1<<31
 //	LKey   uint32
 type SGE = hostpath.SGE
 
-// An Op is the operation of a SendWR, by the verbs names: Write, Read, Send and
-// the others of package nicless. String returns the name, such as "WRITE_IMM".
+// An Op is the operation of a SendWR: Write, Read, Send and the others below. The names are
+// those of verbs. String returns the name, such as "WRITE_IMM".
 type Op = hostpath.Op
 
 // Operations, for SendWR.Op.
 const (
 	Nop      = hostpath.OpNop
 	Write    = hostpath.OpWrite    // RDMA write
-	WriteImm = hostpath.OpWriteImm // RDMA write that consumes a receive and delivers Imm
+	WriteImm = hostpath.OpWriteImm // RDMA write that also consumes a receive and delivers Imm
 	Read     = hostpath.OpRead     // RDMA read
 	Send     = hostpath.OpSend     // message to a posted receive
 	SendImm  = hostpath.OpSendImm  // message with Imm
 
-	CompareSwap       = hostpath.OpCompareSwap       // atomic, of 8 bytes
-	FetchAdd          = hostpath.OpFetchAdd          // atomic, of 8 bytes
-	MaskedCompareSwap = hostpath.OpMaskedCompareSwap // atomic, of some bits of 4 or 8 bytes
-	MaskedFetchAdd    = hostpath.OpMaskedFetchAdd    // atomic, in fields of 4 or 8 bytes
+	CompareSwap       = hostpath.OpCompareSwap       // atomic on 8 bytes
+	FetchAdd          = hostpath.OpFetchAdd          // atomic on 8 bytes
+	MaskedCompareSwap = hostpath.OpMaskedCompareSwap // atomic on some bits of 4 or 8 bytes
+	MaskedFetchAdd    = hostpath.OpMaskedFetchAdd    // atomic on bit fields within 4 or 8 bytes
 
 	SendInval  = hostpath.OpSendInval  // message that invalidates RKey at the receiver
-	LocalInval = hostpath.OpLocalInval // invalidate RKey, of a Window or ListKey of this side
+	LocalInval = hostpath.OpLocalInval // invalidate RKey of a Window or ListKey of this side
 	BindMW     = hostpath.OpBindMW     // open or close a Window
 	BindList   = hostpath.OpBindList   // fill a ListKey
 
-	Dump       = hostpath.OpDump       // local read whose bytes go nowhere
-	Copy       = hostpath.OpCopy       // copy between two places of this side
-	WaitCQ     = hostpath.OpWaitCQ     // hold the queue until a CQ has so many completions
-	SendEnable = hostpath.OpSendEnable // let a Managed queue execute up to an index
+	Dump       = hostpath.OpDump       // read local memory and discard the bytes
+	Copy       = hostpath.OpCopy       // copy from local memory to local memory
+	WaitCQ     = hostpath.OpWaitCQ     // hold the queue until a CQ has had Index completions
+	SendEnable = hostpath.OpSendEnable // let a Managed queue execute its blocks up to Index
 )
 
-// Flags of a SendWR, by the verbs numbers: Fence has it start after earlier READs
-// and atomics of its queue are done, Signaled deliver a completion on success
-// too, Solicited raise a solicited event at the receiver.
+// Flags are the flags of a SendWR: Signaled, Solicited and Fence. The numbers are those of
+// verbs.
 type Flags = hostpath.Flags
 
 // Flags of a send.
 const (
 	Signaled  = hostpath.Signaled  // deliver a completion on success too
 	Solicited = hostpath.Solicited // the receiver's completion raises a solicited event
-	Fence     = hostpath.Fence     // start after earlier READs and atomics of the queue
+	Fence     = hostpath.Fence     // start after earlier READs and atomics of the queue are done
 )
 
-// An Address is where datagrams go. QP.AddressOf and Context.Address make one;
-// it may be used for any number of sends.
+// An Address is the destination of datagrams. QP.AddressOf and Context.Address make one. It
+// may be used for any number of sends.
 //
-//	AV   wqe.AV // the way
+//	AV   wqe.AV // the address vector
 //	QPN  uint32 // the receiver
-//	QKey uint32 // what it wants datagrams to bring; with bit 31 set: the sender's own
+//	QKey uint32 // the receiver's Q_Key; if bit 31 is set, the sender's own is sent instead
 type Address = hostpath.Address
 
-// A Mask says which bits a masked atomic compares and changes. Of operands of 4
-// bytes the low halves count.
+// A Mask says which bits a masked atomic compares and changes. For operands of 4 bytes only
+// the low halves of the fields count.
 //
-//	Swap     uint64 // CompareSwap: bits that are replaced, if the comparison holds
-//	Compare  uint64 // CompareSwap: bits that are compared; 0: it always holds
-//	Boundary uint64 // FetchAdd: the top bit of each field, beyond which no carry goes; 0: one field
+//	Swap     uint64 // CompareSwap: bits that are replaced if the comparison holds
+//	Compare  uint64 // CompareSwap: bits that are compared; if 0, the comparison always holds
+//	Boundary uint64 // FetchAdd: the top bit of each bit field, from which no carry leaves; 0: one field
 type Mask = hostpath.Mask
 
-// A Bind says which memory a window is to open. Window.Bind makes one.
+// A Bind says which memory a window opens. Window.Bind makes one.
 //
 //	Type   uint8  // 1 or 2: a window of type 2 belongs to the queue pair that binds it
-//	MW     uint32 // the window's rkey so far
-//	RKey   uint32 // its rkey from now on: only the low 8 bits may differ
-//	LKey   uint32 // of the memory behind it
+//	MW     uint32 // the window's present rkey
+//	RKey   uint32 // the window's new rkey: only the low 8 bits may differ from MW
+//	LKey   uint32 // the key of the memory
 //	Addr   uint64
 //	Length uint64 // at most 1<<31; 0 closes the window
 //	Access uint32 // an Access
 type Bind = hostpath.Bind
 
-// A List says of which pieces a list key is to be a list. ListKey.List and
+// A List says which pieces of memory a list key consists of. ListKey.List and
 // ListKey.Interleave make one.
 //
 //	Key     uint32
 //	Access  uint32 // an Access
 //	Entries []ListEntry
-//	Repeat  uint32 // how many times the list has the entries; 0: once
+//	Repeat  uint32 // how many times the entries occur in the list; 0: once
 type List = hostpath.List
 
-// A ListEntry is a piece of a List: an SGE, and how much further on it lies at each
-// repetition.
+// A ListEntry is a piece of a List: an SGE, and the distance by which its address grows at
+// each repetition.
 //
 //	SGE
 //	Stride uint32 // bytes
 type ListEntry = hostpath.ListEntry
 
-// A Completion is the outcome of one work request. It is a value: nothing in it
-// changes when the queue goes on.
+// A Completion is the outcome of one work request. It is a copy, which does not change when
+// the queue advances.
 //
 //	ID        uint64       // of the work request
 //	Status    cqe.WCStatus // cqe.StatusSuccess, or why it failed
@@ -143,7 +142,8 @@ type ListEntry = hostpath.ListEntry
 //	QPN       uint32 // the queue pair
 //	Timestamp uint64 // ticks of the device clock; 0 on errors. See Status.Hz
 //
-// The other fields of cqe.WC, which it embeds, hold all that verbs reports. Its methods:
+// A Completion embeds cqe.WC, whose other fields hold everything that verbs reports. Its
+// methods:
 //
 //	Err() error     // nil on success, and a *cqe.WorkError otherwise
 //	String() string // in words, for logs

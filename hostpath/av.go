@@ -2,13 +2,13 @@ package hostpath
 
 import "github.com/nicless/nicless/wqe"
 
-// RoCE says where datagrams go on an Ethernet port: the attributes of a verbs
-// address handle.
+// RoCE is the destination of datagrams on an Ethernet port: the attributes of a
+// verbs address handle.
 type RoCE struct {
 	V2           bool   // the source GID is of type RoCE v2
-	SGIDIndex    uint8  // of the source GID
+	SGIDIndex    uint8  // index of the source GID
 	SL           uint8  // service level 0..7, becomes the priority
-	Rate         uint8  // static rate as the device numbers it, 0..15; 0 is none
+	Rate         uint8  // code of the static rate in the device's numbering, 0..15; 0 means no limit
 	TrafficClass uint8  //
 	HopLimit     uint8  //
 	FlowLabel    uint32 // 20 bits
@@ -17,8 +17,8 @@ type RoCE struct {
 	GID          [16]byte // the receiver's
 }
 
-// AV returns the address vector, to be made once and used for many sends. The
-// QPN and queue key are those of each send.
+// AV returns the address vector. It can be made once and used for many sends. Each
+// send sets the QPN and the Q_Key.
 func (r *RoCE) AV() wqe.AV {
 	av := wqe.AV{
 		CompactAV: wqe.CompactAV{RateSL: r.Rate<<4 | r.SL&7<<1},

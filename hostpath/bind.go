@@ -6,7 +6,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// Access rights, by the verbs numbers (enum ibv_access_flags).
+// Access rights, with the numbers of verbs (enum ibv_access_flags).
 const (
 	AccessLocalWrite   = 1 << 0
 	AccessRemoteWrite  = 1 << 1
@@ -15,15 +15,16 @@ const (
 	AccessZeroBased    = 1 << 5 // addresses of the window begin at 0
 )
 
-// MaxBind is the longest memory window, in bytes: what one list entry holds.
+// MaxBind is the size of the longest memory window, in bytes. It is the limit of one
+// list entry.
 const MaxBind = wqe.MaxPointer
 
-// A Bind says what a memory window shall open: Length bytes at Addr in the MR
-// of LKey. A window of length 0 is closed.
+// A Bind says which memory a window opens: Length bytes at Addr in the MR whose key is
+// LKey. Length 0 closes the window.
 type Bind struct {
 	Type   uint8  // 1 or 2: a window of type 2 belongs to the QP that binds it
-	MW     uint32 // the window's rkey so far
-	RKey   uint32 // its rkey from now on: only the low 8 bits may differ
+	MW     uint32 // the window's present rkey
+	RKey   uint32 // the window's new rkey: only the low 8 bits may differ from MW
 	LKey   uint32
 	Addr   uint64
 	Length uint64 // at most MaxBind
@@ -48,7 +49,7 @@ func (b *Bind) check() error {
 	return nil
 }
 
-// units is the size of the WQE after its control segment.
+// units returns the size of the WQE after its control segment, in units of 16 bytes.
 func (b *Bind) units() int {
 	if b.Length == 0 {
 		return umrUnits
@@ -66,7 +67,7 @@ func mkeyAccess(rights uint32) (access uint8) {
 	return access
 }
 
-// write lays the UMR that performs the bind on queue qpn.
+// write writes the UMR that performs the bind on queue qpn.
 func (b *Bind) write(to *wqe.Builder, qpn uint32) {
 	ctrl := wqe.UMRCtrl{
 		Flags:    wqe.UMRInline | wqe.UMRTranslationOffset,

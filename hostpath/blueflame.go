@@ -4,22 +4,21 @@ import (
 	"github.com/nicless/nicless/doorbell"
 )
 
-// publishBlueFlame tells the device of all WQEs from the count from on. It takes
-// the place of publish for a queue that has a BlueFlame register of its own. The
-// order differs from that of publish:
+// publishBlueFlame tells the device of all WQEs from count from on. A queue that has its
+// own BlueFlame register uses it instead of publish. The order differs from that of publish:
 //
 //  1. WQE bytes        plain stores into the ring
-//  2. UAR register     the WQE itself, or the doorbell of several
+//  2. UAR register     the WQE itself, or a doorbell for several WQEs
 //  3. doorbell record  Publish
 //
-// The device may execute the WQE as soon as it finds it in the register, before it
-// sees the record. The record announces every WQE and the ring holds it, so nothing
-// is lost when the register is written over.
+// The device may execute the WQE as soon as it finds the WQE in the register, before it
+// sees the record. Nothing is lost when the register is overwritten, because the ring
+// contains every WQE and the record announces it.
 //
-// Every call writes the register. Otherwise a WQE could stay there until its index
-// comes round again. The doorbell of several has ds 0: otherwise the WQE that was in
-// the register before could be taken for the one that the doorbell names.
-// docs/design/0012-blueflame.md has the rest.
+// Every call writes the register. Otherwise a WQE could stay in the register until the same
+// index is used again. A doorbell for several WQEs has ds 0. Otherwise the WQE that was in
+// the register before could be mistaken for the WQE that the doorbell names.
+// docs/design/0012-blueflame.md has the details.
 func (q *SQ) publishBlueFlame(from uint64) {
 	end := q.next
 	q.posted.Publish(end)
@@ -33,8 +32,8 @@ func (q *SQ) publishBlueFlame(from uint64) {
 	q.record.Publish(uint32(uint16(end)))
 }
 
-// clearBlueFlame empties the register. The WQE left in it is another queue's, or
-// was posted before the QP went through RST.
+// clearBlueFlame empties the register. The WQE left in the register belongs to another
+// queue, or was posted before the QP went through RST.
 func (q *SQ) clearBlueFlame() {
 	for _, half := range q.blueFlame {
 		if half != nil {

@@ -5,12 +5,12 @@ import (
 	"github.com/nicless/nicless/doorbell"
 )
 
-// Clean takes the unpolled CQEs of a QP off the queue and returns how many there
-// were. Entries of the SRQ return to it.
+// Clean removes the unpolled CQEs of a QP from the queue and returns how many it removed.
+// SRQ entries that these CQEs complete are given back to the SRQ.
 //
-// Call it for a QP that was reset or destroyed, once the device has answered and so
-// writes no more of them. Otherwise they would complete work that is posted after
-// the reset. Only the poller calls it.
+// Call Clean for a QP that was reset or destroyed. Otherwise its old CQEs would complete
+// work that is posted after the reset. Wait for the device's answer first: after it, the
+// device writes no more of these CQEs. Only the poller may call Clean.
 func (q *CQ) Clean(index uint32, qp *QP) (cleaned int) {
 	defer q.exclude()()
 	if q.collapsed {
@@ -27,8 +27,8 @@ func (q *CQ) Clean(index uint32, qp *QP) (cleaned int) {
 		}
 		end++
 	}
-	// From the newest entry to the oldest: an entry that stays moves up by the
-	// number of entries taken out after it.
+	// The loop goes from the newest entry to the oldest. An entry that stays moves up by
+	// the number of newer entries that were removed.
 	gone := uint64(0)
 	for i := end; i > q.ci; {
 		i--

@@ -5,11 +5,10 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// pollCollapsed reports the newest completion of a collapsed queue, unless the
-// last call has reported it. The device may overwrite the entry at any time, so
-// only the last eight bytes of a success are read, which change together: there is
-// no byte count, no immediate and no time. A CQE completes everything up to its
-// index.
+// pollCollapsed reports the newest completion of a collapsed queue, unless an earlier call
+// has reported it. The device may overwrite the entry at any time. Of a success only the
+// last eight bytes are read, because these change together. The completion therefore has no
+// byte count, no immediate and no time. A CQE completes all work up to its index.
 func (q *CQ) pollCollapsed(dst []Completion) int {
 	e := q.entry(0)
 	// Pairs with the device's Publish of the entry.
@@ -22,7 +21,7 @@ func (q *CQ) pollCollapsed(dst []Completion) int {
 	var b shm.Block
 	be.PutUint64(b[cqe.OffTail:], uint64(tail))
 	if k := o.Opcode(); k == cqe.ReqErr || k == cqe.RespErr {
-		copy(b[cqe.OffVendor:cqe.OffTail], e[cqe.OffVendor:]) // an error stays, so this is of the same entry
+		copy(b[cqe.OffVendor:cqe.OffTail], e[cqe.OffVendor:]) // the device does not overwrite an error: these bytes belong to the same entry
 	}
 	c := &dst[0]
 	c.Parse((*[cqe.Size]byte)(&b))
@@ -33,9 +32,9 @@ func (q *CQ) pollCollapsed(dst []Completion) int {
 	return 1
 }
 
-// cleanCollapsed is Clean of a collapsed queue. The entry is invalidated: after the
-// reset the device may write the very same bytes, which would look as if they had
-// been reported.
+// cleanCollapsed is Clean of a collapsed queue. It invalidates the entry: after the reset
+// the device may write exactly the same bytes again, and they would look as if they had
+// been reported already.
 func (q *CQ) cleanCollapsed(qp *QP) (cleaned int) {
 	e := q.entry(0)
 	tail := cqe.Tail(e.ObserveTail())
@@ -44,7 +43,7 @@ func (q *CQ) cleanCollapsed(qp *QP) (cleaned int) {
 	}
 	e.PublishTail(uint64(cqe.MakeOpOwn(cqe.Invalid, cqe.FormatPlain, false, 0)))
 	seen := tail == q.newest
-	q.newest = 0 // no entry has these bytes: its QPN would be 0
+	q.newest = 0 // no entry has this tail, because no QP has number 0
 	if seen {
 		return 0
 	}

@@ -12,42 +12,42 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// maxCQ is the most entries that a CQ may have: half of the values of a consumer
-// index of 24 bits.
+// maxCQ is the most entries that a CQ may have: half of the number of values that a
+// consumer index of 24 bits can have.
 const maxCQ = 1 << 23
 
-// CQConfig says where a completion queue lies.
+// CQConfig describes the memory and the properties of a completion queue.
 type CQConfig struct {
-	Ring      []byte // entries, a power of two up to 1<<23, on a multiple of 64 bytes
+	Ring      []byte // the entries: a power of two up to 1<<23, at an address that is a multiple of 64
 	EntrySize int    // 64 or 128 bytes
 	Record    []byte // the doorbell record, 8 bytes: the consumer index, then the arm word
-	Register  []byte // the 8 bytes at offset 0x20 of the CQ's UAR page, which arm it; nil: it is never armed
+	Register  []byte // the 8 bytes at offset 0x20 of the CQ's UAR page, which arm the CQ; nil: the CQ is never armed
 	CQN       uint32 // 24 bits
 	Collapsed bool   // the device writes every entry over entry 0 (cc); Poll then reports the newest
-	Table     *Table // the QPs whose completions come here
+	Table     *Table // the QPs whose completions are written to this queue
 
-	// Compressed says that the device may compress completions (cqe_comp_en),
-	// and MiniFormat what the minis of receives hold (mini_cqe_res_format).
-	// Entries are of 64 bytes then, and the queue is not collapsed.
+	// Compressed says that the device may compress completions (cqe_comp_en).
+	// MiniFormat says what the minis of receives contain (mini_cqe_res_format); see
+	// cqe.Mini. A compressed queue has entries of 64 bytes and is not collapsed.
 	Compressed bool
 	MiniFormat cqe.MiniFormat
 
-	// Memory returns the n bytes at an address that was posted in an SGE with
-	// this key, or nil. It is only called for CQEs with inline data ("scatter
-	// to CQE"); nil: such CQEs become errors.
+	// Memory returns the n bytes at addr, an address that was posted in an SGE with
+	// key lkey, or nil if there is no such memory. It is called only for CQEs with inline
+	// data ("scatter to CQE"). If Memory is nil, such CQEs become errors.
 	Memory func(lkey uint32, addr uint64, n int) []byte
 }
 
-// A Completion is the outcome of one work request. It is a value: nothing in
-// it changes when the queue goes on.
+// A Completion is the outcome of one work request. It is a copy, which does not change
+// when the queue advances.
 type Completion struct {
-	cqe.WC           // what the CQE says, as verbs reports it
+	cqe.WC           // the contents of the CQE, as verbs reports them
 	ID        uint64 // of the work request
 	Timestamp uint64 // ticks of the device clock; 0 on errors
 }
 
-// String returns, for instance, "id 7: RDMA_WRITE SUCCESS, QP 0x000abc", with the
-// bytes and the immediate of operations that have them, or why it failed.
+// String returns, for instance, "id 7: RDMA_WRITE SUCCESS, QP 0x000abc". It adds the byte
+// count and the immediate of operations that have them, and the cause of a failure.
 func (c Completion) String() string {
 	s := fmt.Sprintf("id %d: ", c.ID)
 	if err := c.Err(); err != nil {
@@ -69,8 +69,9 @@ func (c Completion) String() string {
 // Err returns nil, or a *cqe.WorkError that says why the work request failed.
 func (c *Completion) Err() error { return c.WC.Err(c.ID) }
 
-// A CQ is a completion queue. One goroutine at a time may call its methods,
-// EventSeen excepted; that goroutine is the poller of all its QPs' queues.
+// A CQ is a completion queue. Only one goroutine at a time may call its methods, except
+// where a method says otherwise. That goroutine is the poller of the queues of all QPs that
+// use the CQ.
 type CQ struct {
 	ring    []byte
 	log     uint
@@ -82,24 +83,24 @@ type CQ struct {
 	table   *Table
 	memory  func(lkey uint32, addr uint64, n int) []byte
 
-	ci      uint64 // count of the next entry
+	ci      uint64 // count of the next entry to poll
 	stale   uint64
 	bad     uint64
 	orphans atomic.Pointer[orphan]
-	polling atomic.Bool // a goroutine is polling, by TryPoll
+	polling atomic.Bool // a goroutine is polling, in TryPoll
 	armSN   atomic.Uint32
 
 	compressed bool
 	mini       cqe.MiniFormat
 
-	// Of a collapsed queue.
+	// These are for a collapsed queue only.
 	collapsed bool
-	newest    cqe.Tail // of the entry last reported
-	at        uint32   // user index of its QP
+	newest    cqe.Tail // the tail of the entry that was reported last
+	at        uint32   // the user index of that entry's QP
 }
 
-// NewCQ returns an empty completion queue. It fills the entries as libmlx5
-// does (op_own 0xf0), which must happen before the device learns of them.
+// NewCQ returns an empty completion queue. It fills the entries as libmlx5 does (op_own
+// 0xf0). Call it before the device learns of the ring.
 func NewCQ(c CQConfig) (*CQ, error) {
 	if c.EntrySize != cqe.Size && c.EntrySize != cqe.Size128 {
 		return nil, fmt.Errorf("hostpath: CQEs of %d bytes; %d and %d are possible", c.EntrySize, cqe.Size, cqe.Size128)
@@ -145,14 +146,14 @@ func NewCQ(c CQConfig) (*CQ, error) {
 // CQN returns the number of the queue.
 func (q *CQ) CQN() uint32 { return q.cqn }
 
-// Poll takes completions off the queue until dst is full or no more are there,
-// and returns how many. The blocks and entries of the work requests that they
-// complete can be posted to again.
+// Poll takes completions off the queue until dst is full or there are no more, and returns
+// how many it took. The blocks and entries of the completed work requests can be posted to
+// again.
 //
-// CQEs of QPs that are no longer in the table are passed over, and so are CQEs
-// that make no sense: see Skipped.
+// Poll skips CQEs of QPs that are no longer in the table and CQEs that make no sense: see
+// Skipped.
 //
-// Of a collapsed queue it returns the newest completion, or none if that one was
+// For a collapsed queue, Poll returns the newest completion, or none if that completion was
 // returned before: see CQConfig.
 func (q *CQ) Poll(dst []Completion) (n int) {
 	if q.collapsed {
@@ -161,7 +162,7 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 	from := q.ci
 	for n < len(dst) {
 		e := q.entry(q.ci)
-		// Pairs with the device's Publish of the entry: the rest of it is read after.
+		// Pairs with the device's Publish of the entry. The rest of the entry is read after it.
 		o := cqe.OpOwn(e.ObserveTail())
 		if !cqe.Valid(o, q.ci, q.log) {
 			break
@@ -184,7 +185,7 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 		}
 		q.ci++
 		if q.ci-from == 1<<q.log {
-			break // one lap; a device that ignores the consumer index must not hold the poller
+			break // one lap: a device that ignores the consumer index must not keep the poller in this loop
 		}
 	}
 	if q.ci != from {
@@ -196,9 +197,9 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 	return n
 }
 
-// TryPoll is Poll for pollers that share the queue. Any number of goroutines may
-// call it: while one of them polls, the others get 0 and false at once. SendRing.Done
-// tells all of them what is complete.
+// TryPoll is Poll for pollers that share the queue. Any number of goroutines may call it.
+// While one of them polls, TryPoll returns 0 and false to the others at once. All of them
+// can learn from SendRing.Done what is complete.
 func (q *CQ) TryPoll(dst []Completion) (n int, ok bool) {
 	if !q.polling.CompareAndSwap(false, true) {
 		return 0, false
@@ -208,7 +209,7 @@ func (q *CQ) TryPoll(dst []Completion) (n int, ok bool) {
 	return n, true
 }
 
-// exclude keeps callers of TryPoll from polling until done is called.
+// exclude prevents callers of TryPoll from polling until done is called.
 func (q *CQ) exclude() (done func()) {
 	for !q.polling.CompareAndSwap(false, true) {
 		cpu.Yield()
@@ -216,16 +217,16 @@ func (q *CQ) exclude() (done func()) {
 	return func() { q.polling.Store(false) }
 }
 
-// Index returns how many entries have been taken off the queue since it was
-// made. With no entry left to poll, a WaitCQ for Index plus n waits for n more
-// completions. It wraps. A Resize counts as one entry.
+// Index returns how many entries have been taken off the queue since it was made. A Resize
+// counts as one entry. When no entry is left to poll, a WaitCQ for Index plus n waits for n
+// more completions. Index wraps.
 func (q *CQ) Index() uint32 { return uint32(q.ci) }
 
-// Arm asks for one event when an entry is there that has not been polled: any
-// entry, or only a solicited one or an error. Arming again before that event is the
-// same request. The record is written before the register, on which the device
-// acts. Poll once more between arming and waiting: for an entry that arrived just
-// before, the device may or may not send the event.
+// Arm requests one event for when there is an entry that has not been polled. If solicited
+// is true, only a solicited entry or an error causes the event. Another Arm before that
+// event repeats the same request. Arm writes the record before the register, because the
+// device acts on the register. Poll once more between arming and waiting: the device may or
+// may not send the event for an entry that arrived just before Arm.
 func (q *CQ) Arm(solicited bool) {
 	a := doorbell.Arm{SN: uint8(q.armSN.Load()), Solicited: solicited, CI: uint32(q.ci)}
 	q.armWord.Publish(a.Word())
@@ -234,21 +235,22 @@ func (q *CQ) Arm(solicited bool) {
 	}
 }
 
-// EventSeen counts an event of this CQ; without it the next Arm would repeat
-// the request that the event has answered. Safe for concurrent use.
+// EventSeen counts an event of this CQ. Without that count, the next Arm would repeat the
+// request that the event has answered. EventSeen is safe for concurrent use.
 func (q *CQ) EventSeen() { q.armSN.Add(1) }
 
-// Skipped returns how many CQEs Poll has passed over. Stale ones are of QPs that
-// are no longer there. Bad ones name work that was not posted, or are of a kind
-// that this queue does not have; only a broken device writes them.
+// Skipped returns how many CQEs Poll has skipped. Stale CQEs belong to QPs that no longer
+// exist. Bad CQEs name work that was not posted, or are of a kind that this queue does not
+// have. Only a broken device writes bad CQEs.
 func (q *CQ) Skipped() (stale, bad uint64) { return q.stale, q.bad }
 
-// entry returns the 64 bytes of the CQE of a count: all of it, or the second half.
+// entry returns the 64 bytes of the CQE with a count: the whole entry or, in entries of 128
+// bytes, the second half.
 func (q *CQ) entry(count uint64) *shm.Block {
 	return shm.BlockAt(q.ring, cqe.EntryOffset(cqe.Slot(count, q.log), q.shift))
 }
 
-// slot returns all bytes of the entry of a count.
+// slot returns all bytes of the entry with a count.
 func (q *CQ) slot(count uint64) []byte {
 	off := cqe.Slot(count, q.log) << q.shift
 	return q.ring[off : off+1<<q.shift]

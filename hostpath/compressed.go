@@ -2,20 +2,21 @@ package hostpath
 
 import "github.com/nicless/nicless/cqe"
 
-// A device may compress completions of a queue that was made so: one title
-// entry stands for several completions of one QP, and the slots behind it hold
-// arrays of minis, which say what differs. See [cqe.Expand].
+// A device may compress the completions of a queue that allows it (CQConfig.Compressed). A
+// session of compressed completions replaces several entries of one QP. It consists of a
+// title entry, and of arrays of minis in the slots after the title. Each mini says how one
+// completion differs from the title. See [cqe.Expand].
 //
-// The poller writes the completions back into the slots that they stand for,
-// each as the entry that a device without compression would have written, and
-// then reads them like any other. The slots are the poller's until it publishes the
-// consumer index behind them. Their owner bits become those of this lap, so that
-// bytes left in them do not look valid in the next.
+// The poller expands a session: it writes each completion into the slot that the completion
+// would have had without compression, as a device without compression would have written
+// it. Then it reads these entries like all others. The slots belong to the poller until it
+// publishes a consumer index beyond them. The expanded entries get the owner bits of this
+// lap, so that bytes left in the slots do not look valid in the next lap.
 
-// expand expands the session whose title is the entry of index. It returns the
-// op_own of the entry that is there now; o, that of the title, if the title
-// stands for no session. The title has been observed; the device wrote the
-// minis before it.
+// expand expands the session whose title is the entry with count index. It returns the
+// op_own of the entry that is in that slot afterwards, or o, the op_own of the title, if the
+// title does not begin a valid session. The caller has observed the title. The device wrote
+// the minis before the title.
 func (q *CQ) expand(index uint64, o cqe.OpOwn) cqe.OpOwn {
 	x, err := cqe.Expand((*[cqe.Size]byte)(q.entry(index)), index, q.log, q.mini)
 	if err != nil {
@@ -25,7 +26,8 @@ func (q *CQ) expand(index uint64, o cqe.OpOwn) cqe.OpOwn {
 	for i := 0; x.Left() > 0; i++ {
 		slots, at := cqe.MiniPlace(i)
 		if at == 0 {
-			// The array lies in a slot that one of its own completions is written to.
+			// The array is copied, because its slot will be overwritten by one of its own
+			// completions.
 			minis = *q.entry(index + uint64(slots))
 		}
 		c, _ := x.Next(cqe.ParseMini((*[cqe.MiniSize]byte)(minis[at*cqe.MiniSize:])))
@@ -34,8 +36,8 @@ func (q *CQ) expand(index uint64, o cqe.OpOwn) cqe.OpOwn {
 	return cqe.OpOwn(q.entry(index)[cqe.OffOpOwn])
 }
 
-// title reports whether an entry is the title of a session. Of a queue that was
-// not made with compression no entry is.
+// title reports whether an entry is the title of a session. In a queue without compression
+// no entry is a title.
 func (q *CQ) title(o cqe.OpOwn) bool {
 	return o.Format() == cqe.FormatCompressed && q.compressed
 }

@@ -1,50 +1,51 @@
 // Package hostpath posts work requests to a device and polls completions. It is
-// the only implementation of both in Go: the host API and the emulated
-// accelerators use it.
+// the only Go implementation of posting and polling: both the host API and the
+// emulated accelerators use it.
 //
 // # Terms
 //
-// To post a work request is to reserve blocks in the send ring, write the WQE
-// there and commit it. To ring is to publish the doorbell record, then the
-// register: only then may the device look. To poll is to take CQEs off a
-// completion queue; a CQE frees the blocks of its WQE and of all before it.
+// To post a work request means to reserve blocks in the send ring, write the WQE
+// into them and commit it. To ring means to publish the doorbell record and then
+// the register: only after that does the device look for the WQE. To poll means to
+// take CQEs off a completion queue. A CQE frees the blocks of its WQE and of all
+// earlier WQEs.
 //
-// A receive is posted the same way, without a register: to a receive queue
-// (RQ), or to a shared one (SRQ), whose entries are used in the order of their
-// links.
+// A receive is posted in the same way, but has no register to ring. It is posted to
+// a receive queue (RQ) or to a shared receive queue (SRQ). The entries of an SRQ are
+// used in the order of their links.
 //
 // # Ownership
 //
 // A queue has one poster at a time and one poller at a time. There are two
 // exceptions. A SharedSQ has any number of posters. A CQ has any number of pollers if
-// all of them use TryPoll. Poster and poller may be different goroutines. Each keeps
-// its own counts, 64 bits wide, and passes them to the other through one word, which
-// has a cache line of its own:
+// all of them use TryPoll. Poster and poller may be different goroutines. Each of them
+// keeps its own counts, 64 bits wide, and passes one count to the other in a word that
+// has a cache line for itself:
 //
 //	posted   stored by the poster when it rings, read by the poller
 //	freed    stored by the poller, read by the poster when its ring looks full
 //
-// An SRQ has one poster and any number of pollers. Which work request lies in which
-// slot is noted in private memory: no number that a device writes is trusted as an
-// index.
+// An SRQ has one poster and any number of pollers. Notes in private memory say which
+// work request is in which slot. A number that a device writes is never used as an
+// index without a check against these notes.
 //
 // # Order
 //
-// WQE bytes, then the record, then the register (docs/ORDERING.md). A CQE is
-// observed by its last eight bytes, then the rest of it is read, then its slots
-// are freed, then the consumer index is published.
+// A poster writes the WQE bytes, then the record, then the register (docs/ORDERING.md).
+// A poller observes the last eight bytes of a CQE, then reads the rest of it, then frees
+// its slots, and then publishes the consumer index.
 //
 // # Cost
 //
 // Posting, ringing and polling do not block, allocate nothing, and make no system
-// call. A WQE of one block with one pointer or short inline data is built in place;
-// every other goes through [wqe.Builder].
+// call. A WQE of one block with one pointer or short inline data is built in place.
+// Every other WQE is built by [wqe.Builder].
 //
 // # Errors
 //
 // Errors that refuse a work request begin with "nicless:", because users of the
-// host API get them unchanged. The others are mistakes in a call of this package and
-// begin with "hostpath:".
+// host API get them unchanged. All other errors report wrong arguments in a call of
+// this package and begin with "hostpath:".
 //
 // # Source
 //
@@ -53,21 +54,35 @@
 //
 // # Files
 //
-// A send goes through request.go (what the caller says), op.go (facts of
-// operations), form.go (how its WQE is laid out), short.go or long.go (the bytes;
-// their rarer parts are in bind.go, list.go, masked.go and av.go), sendring.go (ring
-// and notes), and sq.go for one poster or sharedsq.go for many (sequence.go is their
-// protocol). run.go and writes.go do the same for many alike requests in one loop.
-// blueflame.go writes WQEs to a register.
+// Sends, in the order in which one send uses the files:
 //
-// Receives are in rq.go and shared.go (SRQ).
+//	request.go                 work requests and their parts
+//	op.go                      facts of operations
+//	form.go                    chooses the layout of a WQE
+//	short.go, long.go          write the bytes of a WQE
+//	bind.go, list.go, masked.go, av.go
+//	                           rarer parts of a WQE
+//	sendring.go                the ring, and notes on the WQEs in it
+//	sq.go                      a send queue with one poster
+//	sharedsq.go, sequence.go   a send queue with many posters, and their protocol
+//	run.go, writes.go          post many similar requests in one loop
+//	blueflame.go               writes WQEs to a register
 //
-// A completion goes through completion.go (Poll), resolve.go (the work request
-// that it completes) and table.go (QPs by user index). collapsed.go and scatter.go
-// are for queues of those kinds. compressed.go finds runs of compressed entries, whose
-// fields package cqe takes apart (cqe/mini.go). clean.go, orphan.go and resize.go are
-// for QPs that go and rings that change.
+// Receives:
 //
-// raw.go has RDMaxcel's stateless functions; share.go and memory.go show queues
-// to accelerators and dumps; words.go checks where shared words lie.
+//	rq.go, shared.go           RQ and SRQ
+//
+// Completions:
+//
+//	completion.go              the completion queue and Poll
+//	resolve.go                 finds the work request that a CQE completes
+//	table.go                   finds QPs by user index
+//	collapsed.go               collapsed queues
+//	compressed.go              finds runs of compressed entries; cqe/mini.go expands them
+//	scatter.go                 CQEs that carry data
+//	clean.go, orphan.go        QPs that were destroyed
+//	resize.go                  replaces the ring of a CQ
+//
+// The other files: raw.go has RDMaxcel's stateless functions, share.go and memory.go show
+// queues to accelerators and dumps, and words.go checks the addresses of shared words.
 package hostpath

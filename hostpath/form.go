@@ -2,17 +2,17 @@ package hostpath
 
 import "github.com/nicless/nicless/wqe"
 
-// A form is a way to lay out a WQE.
+// A form is a layout of a WQE.
 type form uint8
 
 const (
 	pointer form = iota // one block with one pointer, built in place
 	inline              // one block with inline data, built in place
-	long                // anything else, by wqe.Builder
+	long                // everything else, built by wqe.Builder
 )
 
-// form returns how the WQE of wr is laid out. It reads only fields that never
-// change after setUp.
+// form returns the layout of the WQE for wr. It reads only fields that never change after
+// setUp.
 func (q *SendRing) form(wr *SendWR, op *opInfo) form {
 	if op.short&q.short == 0 {
 		return long
@@ -27,8 +27,8 @@ func (q *SendRing) form(wr *SendWR, op *opInfo) form {
 	return long
 }
 
-// judge returns how the WQE of wr is laid out and how many blocks it takes. The
-// error says why wr cannot be posted.
+// judge returns the layout of the WQE for wr and how many blocks the WQE takes. The error
+// says why wr cannot be posted.
 func (q *SendRing) judge(wr *SendWR) (f form, n uint64, err error) {
 	if wr.Op >= numOps || wr.Flags > allFlags {
 		return 0, 0, q.refuse(wr)
@@ -41,9 +41,9 @@ func (q *SendRing) judge(wr *SendWR) (f form, n uint64, err error) {
 	return long, blocks(units), err
 }
 
-// lay writes the WQE of wr, as judge has found it, into the blocks from count
-// on, which are reserved, and notes it. fence is the fence that the WQE needs
-// because of the one before it.
+// lay writes the WQE for wr into the n reserved blocks that begin at count, and notes it in
+// the slots. f and n are the results of judge. fence is the fence that the WQE needs because
+// of the previous WQE.
 func (q *SendRing) lay(count uint64, f form, n uint64, wr *SendWR, fence uint8) {
 	op := &ops[wr.Op]
 	switch f {
@@ -56,7 +56,7 @@ func (q *SendRing) lay(count uint64, f form, n uint64, wr *SendWR, fence uint8) 
 	}
 }
 
-// flags returns the fm_ce_se of a WQE.
+// flags returns the field fm_ce_se of a WQE.
 func (q *SendRing) flags(f Flags, fence uint8) uint8 {
 	c := q.ctrl[f&allFlags]
 	if f&Fence == 0 { // FenceVerbs includes the small fence

@@ -6,25 +6,25 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// MaxList is how many entries fit the longest WQE.
+// MaxList is how many list entries fit into the longest WQE.
 const MaxList = (wqe.MaxUnits - 1 - umrUnits) / 4 * 4
 
-// A List is the contents of a list key: its entries in order form one range of
-// addresses from 0 on.
+// A List is the contents of a list key. The entries, in order, form one range of addresses
+// that begins at 0.
 type List struct {
-	Key    uint32 // as it is now; the same from then on
-	Access uint32 // Access bits; each entry's own key limits them further
+	Key    uint32 // the list key, which does not change
+	Access uint32 // Access bits; the key of each entry limits them further
 
-	// Repeat, if not 0, makes the list interleave: it goes through the entries so
-	// many times, and each time every entry lies its Stride further on.
+	// Repeat, if not 0, is how many times the entries occur in the list. At each
+	// repetition the address of every entry grows by its Stride.
 	Repeat  uint32
-	Entries []ListEntry // 1 to MaxList, one less with Repeat
+	Entries []ListEntry // 1 to MaxList entries; with Repeat, 1 to MaxList-1
 }
 
-// A ListEntry is one piece of a List. With Repeat, Length and Stride are 16 bits.
+// A ListEntry is one piece of a List. With Repeat, Length and Stride have 16 bits.
 type ListEntry struct {
 	SGE
-	Stride uint32 // bytes from one repetition to the next; with Repeat only
+	Stride uint32 // bytes from one repetition to the next; only with Repeat
 }
 
 func (l *List) check() error {
@@ -54,7 +54,7 @@ func (l *List) check() error {
 	return nil
 }
 
-// listLen is how many units of list l has before padding.
+// listLen returns the length of the list before padding, in units of 16 bytes.
 func (l *List) listLen() int {
 	if l.Repeat != 0 {
 		return 1 + len(l.Entries)
@@ -62,12 +62,12 @@ func (l *List) listLen() int {
 	return len(l.Entries)
 }
 
-// units is the size of the WQE after its control segment.
+// units returns the size of the WQE after its control segment, in units of 16 bytes.
 func (l *List) units() int {
 	return umrUnits + (l.listLen()+listUnits-1)/listUnits*listUnits
 }
 
-// write lays the UMR that fills the key.
+// write writes the UMR that fills the key.
 func (l *List) write(to *wqe.Builder) {
 	total := uint64(0)
 	for i := range l.Entries {

@@ -11,10 +11,10 @@ import (
 
 var be = binary.BigEndian
 
-// atomicSize is the bytes that CompareSwap and FetchAdd work on.
+// atomicSize is the size of the operand of CompareSwap and FetchAdd, in bytes.
 const atomicSize = 8
 
-// refuse says why Post did not look further.
+// refuse returns the error for an unknown Op or unknown Flags.
 func (q *SendRing) refuse(wr *SendWR) error {
 	if wr.Op >= numOps {
 		return fmt.Errorf("nicless: operation %d; 0 to %d are known", wr.Op, numOps-1)
@@ -22,7 +22,7 @@ func (q *SendRing) refuse(wr *SendWR) error {
 	return fmt.Errorf("nicless: %s with flags 0x%02x, of which 0x%02x are known", wr.Op, uint8(wr.Flags), uint8(allFlags))
 }
 
-// check judges wr and returns the size of its WQE in units of 16 bytes.
+// check checks wr and returns the size of its WQE in units of 16 bytes.
 func (q *SendRing) check(wr *SendWR, op *opInfo) (units int, err error) {
 	if !op.transports.Has(q.transport) {
 		return 0, fmt.Errorf("nicless: %s on a %s queue", op.name, q.transport)
@@ -77,7 +77,7 @@ func (q *SendRing) check(wr *SendWR, op *opInfo) (units int, err error) {
 	return units, err
 }
 
-// checkPayload judges SGE and Data and returns how many units they take.
+// checkPayload checks SGE and Data and returns how many units of 16 bytes they take.
 func (q *SendRing) checkPayload(wr *SendWR, op *opInfo) (units int, err error) {
 	switch {
 	case len(wr.Data) != 0 && !op.inline:
@@ -103,13 +103,14 @@ func (q *SendRing) checkPayload(wr *SendWR, op *opInfo) (units int, err error) {
 	return units, nil
 }
 
-// maxLength is the longest SGE, in bytes.
+// maxLength is the size of the longest SGE, in bytes.
 const maxLength = wqe.MaxPointer
 
-// maxUnits is the longest WQE, limited by DS and by the ring.
+// maxUnits returns the size of the longest WQE, in units of 16 bytes. The field DS and the
+// size of the ring limit it.
 func (q *SendRing) maxUnits() int { return min(wqe.MaxUnits, int(q.size)*wqe.BlockSize/wqe.UnitSize) }
 
-// length is the sum of the lengths.
+// length returns the sum of the lengths of list.
 func length(list []SGE) (n uint64) {
 	for i := range list {
 		n += uint64(list[i].Length)
@@ -117,12 +118,12 @@ func length(list []SGE) (n uint64) {
 	return n
 }
 
-// blocks returns how many blocks of the ring a WQE of so many units takes.
+// blocks returns how many blocks of the ring a WQE of that many units takes.
 func blocks(units int) uint64 { return uint64(units+3) / 4 }
 
-// layLong lays and notes the WQE of any work request that check has passed:
-// several pointers, long inline data, datagrams, atomics, changes of keys, local
-// operations, signatures.
+// layLong writes and notes the WQE of any work request that check has accepted: several
+// pointers, long inline data, datagrams, atomics, changes of keys, local operations,
+// signatures.
 func (q *SendRing) layLong(count, blocks uint64, wr *SendWR, op *opInfo, fence uint8) {
 	b := wqe.Start(q.ring, uint16(count))
 	c := wqe.Ctrl{Opcode: op.code, QPN: q.qpn, Flags: q.flags(wr.Flags, fence), Imm: wr.Imm & op.imm}

@@ -6,8 +6,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// checkMasked judges a masked atomic and returns how many units its operands
-// take. Its size is that of the result.
+// checkMasked checks a masked atomic and returns how many units of 16 bytes its operands
+// take. The SGE, which receives the result, sets the size of the atomic: 4 or 8 bytes.
 func (wr *SendWR) checkMasked(op *opInfo) (units int, err error) {
 	if len(wr.SGE) != 1 || wr.SGE[0].Length != 4 && wr.SGE[0].Length != 8 {
 		return 0, fmt.Errorf("nicless: %s with %d SGEs of %d bytes; one of 4 or 8 is needed", op.name, len(wr.SGE), length(wr.SGE))
@@ -21,8 +21,7 @@ func (wr *SendWR) checkMasked(op *opInfo) (units int, err error) {
 	return 1, nil
 }
 
-// putMasked lays the operands of a masked atomic and returns the opmod that
-// tells their size.
+// putMasked writes the operands of a masked atomic and returns the opmod for their size.
 func (wr *SendWR) putMasked(b *wqe.Builder) (opmod uint8) {
 	m, short := wr.Mask, wr.SGE[0].Length == 4
 	switch {
@@ -43,8 +42,8 @@ func (wr *SendWR) putMasked(b *wqe.Builder) (opmod uint8) {
 	return wqe.OpMod8
 }
 
-// checkLocal judges an operation that no peer takes part in and returns how
-// many units follow its control segment.
+// checkLocal checks an operation that has no peer and returns how many units of 16 bytes
+// follow its control segment.
 func (wr *SendWR) checkLocal(op *opInfo) (units int, err error) {
 	want := 1
 	if wr.Op == OpCopy {

@@ -1,15 +1,16 @@
 package hostpath
 
-// The memory of queues, for dumps and demonstrations. It is the shared memory
-// itself, so it must not be written. Bytes read from it while posters and the device
-// are at work need not belong together.
+// The methods in this file return the memory of queues, for dumps and demonstrations. It is
+// the shared memory itself, and the caller must not write to it. While posters and the
+// device are at work, a reader may see some bytes from before a change and some from after
+// it.
 
-// Memory returns the ring, whole blocks of 64 bytes.
+// Memory returns the ring, which consists of blocks of 64 bytes.
 func (q *SendRing) Memory() []byte { return q.ring }
 
-// Register returns the contents of the two halves of the doorbell register, which
-// are written in turn. Queues can share a register, and the last one to ring is
-// seen. ok is false if the queue has none.
+// Register returns the contents of the two halves of the doorbell register. Doorbells are
+// written to the two halves alternately. Queues can share a register, which then shows the
+// doorbells of the queue that rang last. ok is false if the queue has no register.
 func (q *SendRing) Register() (halves [2]uint64, ok bool) {
 	for i, r := range q.reg {
 		if r == nil {
@@ -20,10 +21,10 @@ func (q *SendRing) Register() (halves [2]uint64, ok bool) {
 	return halves, true
 }
 
-// Memory returns the ring, entries of one stride.
+// Memory returns the ring, which consists of entries of equal size.
 func (q *RQ) Memory() []byte { return q.ring }
 
-// Memory returns the ring, entries of 64 or 128 bytes.
+// Memory returns the ring, which consists of entries of 64 or 128 bytes.
 func (q *CQ) Memory() []byte { return q.ring }
 
 // Entries returns how many receives the ring holds.

@@ -5,10 +5,10 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// An Op is the operation of a send work request, by the verbs names.
+// An Op is the operation of a send work request. The names are those of verbs.
 type Op uint8
 
-// Operations. WriteImm and SendImm carry SendWR.Imm, SendInval has the receiver
+// Operations. OpWriteImm and OpSendImm carry SendWR.Imm. OpSendInval makes the receiver
 // invalidate SendWR.RKey.
 const (
 	OpNop               Op = iota
@@ -23,12 +23,12 @@ const (
 	OpLocalInval           // invalidate a memory window or list key of this side
 	OpBindMW               // bind a memory window
 	OpMaskedCompareSwap    // atomic compare and swap of some bits, 4 or 8 bytes
-	OpMaskedFetchAdd       // atomic fetch and add in fields, 4 or 8 bytes
-	OpBindList             // give a list key its list
-	OpDump                 // local read whose bytes go nowhere: completes after all that is before it
-	OpCopy                 // copy between two places of this side
-	OpWaitCQ               // hold the queue until a CQ has got so many completions
-	OpSendEnable           // let a managed queue execute up to an index
+	OpMaskedFetchAdd       // atomic fetch and add in bit fields within 4 or 8 bytes
+	OpBindList             // fill a list key
+	OpDump                 // read local memory and discard the bytes; completes after all earlier work
+	OpCopy                 // copy from local memory to local memory
+	OpWaitCQ               // hold the queue until a CQ has had SendWR.Index completions
+	OpSendEnable           // let a managed queue execute its blocks up to SendWR.Index
 	numOps
 )
 
@@ -40,12 +40,12 @@ func (o Op) String() string {
 	return "unknown operation"
 }
 
-// opcodes says which opcode an operation is posted with. Everything else that is
-// always true of an operation follows from wqe's table: see makeOps.
+// opcodes says with which opcode an operation is posted. All other constant facts about an
+// operation come from the table of package wqe: see makeOps.
 var opcodes = [numOps]struct {
 	name string
 	code wqe.Opcode
-	wc   cqe.WCOpcode // what a poller reports where the CQE does not tell; 0: verbs has no name for it
+	wc   cqe.WCOpcode // the opcode that a poller reports if the CQE does not contain it; 0: verbs has no name for it
 }{
 	OpNop:               {name: "NOP", code: wqe.OpNop},
 	OpWrite:             {name: "WRITE", code: wqe.OpRDMAWrite},
@@ -70,25 +70,25 @@ var opcodes = [numOps]struct {
 // connected is the set of the connected transports.
 const connected = wqe.Transports(1<<RC | 1<<UC)
 
-// opInfo is what posting and polling must know of an operation.
+// opInfo contains the facts about an operation that posting and polling need.
 type opInfo struct {
 	name       string
 	code       wqe.Opcode
 	transports wqe.Transports
-	short      wqe.Transports // on which it may be built in place
+	short      wqe.Transports // transports on which its WQE may be built in place
 	raddr      bool           // has a remote address segment
 	payload    bool           // takes SGE
 	message    bool           // goes to the address in SendWR.To on UD
 	inline     bool           // takes Data
-	leaves     uint8          // the fence that the WQE after it needs: it must not overtake a change of keys
-	imm        uint32         // all ones where the control segment has SendWR.Imm
-	wc         cqe.WCOpcode   // what a poller reports where the CQE does not tell
+	leaves     uint8          // the fence that the next WQE needs, so that it does not overtake a change of keys
+	imm        uint32         // all ones if the control segment contains SendWR.Imm
+	wc         cqe.WCOpcode   // the opcode that a poller reports if the CQE does not contain it
 }
 
 // ops is indexed by Op.
 var ops = makeOps()
 
-// makeOps derives what is true of each operation from the facts of its opcode.
+// makeOps derives the facts about each operation from the facts about its opcode.
 func makeOps() (ops [numOps]opInfo) {
 	for op, o := range opcodes {
 		i := o.code.Info()
@@ -104,9 +104,9 @@ func makeOps() (ops [numOps]opInfo) {
 		}
 		if i.Keys {
 			info.leaves = wqe.FenceSmall
-			info.transports &= connected // verbs has neither windows nor their invalidation on UD
+			info.transports &= connected // on UD, verbs has neither windows nor invalidation of windows
 		}
-		// In place: control segment, perhaps a remote address, and data.
+		// A WQE built in place has a control segment, perhaps a remote address, and data.
 		if i.Address && i.Operand == wqe.KindNone && i.Imm != wqe.ImmInvalRKey {
 			info.short = i.Transports & connected
 		}

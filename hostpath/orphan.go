@@ -1,16 +1,18 @@
 package hostpath
 
 // An orphan is an SRQ that a destroyed QP used. CQEs of the QP may still be in the
-// queue. They are not reported, but their entries must return to the SRQ.
+// queue. These CQEs are not reported, but the SRQ entries that they complete must be given
+// back to the SRQ.
 type orphan struct {
 	qpn  uint32
 	srq  *SRQ
 	next *orphan
 }
 
-// Orphan says that the QP numbered qpn, which received from srq into this
-// queue, is gone. Call it once the device writes no more CQEs of the QP, and before
-// its user index is freed. Safe for concurrent use.
+// Orphan tells the queue that the QP with number qpn was destroyed. The QP took its
+// receives from srq, and their completions came to this queue. Call Orphan when the device
+// writes no more CQEs of the QP, but before the user index of the QP is freed. Orphan is
+// safe for concurrent use.
 func (q *CQ) Orphan(qpn uint32, srq *SRQ) {
 	o := &orphan{qpn: qpn, srq: srq}
 	for {
@@ -21,7 +23,7 @@ func (q *CQ) Orphan(qpn uint32, srq *SRQ) {
 	}
 }
 
-// adopt gives the entry back that a CQE of no QP in the table has used.
+// adopt gives back the SRQ entry that a CQE completes, if the CQE's QP is not in the table.
 func (q *CQ) adopt(c *Completion) {
 	if c.Requester() {
 		return
@@ -37,6 +39,6 @@ func (q *CQ) adopt(c *Completion) {
 	}
 }
 
-// forget drops the orphans o, all there were when the queue was found empty
-// after they were looked up: no CQE of theirs is left.
+// forget drops the list of orphans o. The caller first loaded the list and then found the
+// queue empty, so that no CQE of these orphans is left.
 func (q *CQ) forget(o *orphan) { q.orphans.CompareAndSwap(o, nil) }

@@ -10,23 +10,25 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The functions of this file are RDMaxcel's: stateless, one WQE or CQE per call,
-// with everything they need in their parameters. Hosts and accelerators call the
-// same functions. Source: meta-pytorch/monarch, rdmaxcel-sys/src/rdmaxcel.h.
+// The functions in this file are those of RDMaxcel. They are stateless: each call handles
+// one WQE or CQE, and its parameters contain everything that it needs. Hosts and
+// accelerators call the same functions. Source: meta-pytorch/monarch,
+// rdmaxcel-sys/src/rdmaxcel.h.
 //
-// They differ from the original in three places. The index is cut to its 16 bits;
-// bits 16 to 23 of the original's end up in opmod. Records are published with
-// release order. A receive goes to the slot of its index.
+// The functions differ from the original in three ways. The WQE index is cut to 16 bits; in
+// the original, bits 16 to 23 of the index get into opmod. Records are published with
+// release order. A receive is written to the slot of its index.
 
-// WQEParams are the parameters of SendWQE and RecvWQE: wqe_params_t.
+// WQEParams are the parameters of SendWQE and RecvWQE: wqe_params_t. Each comment begins
+// with the field's name in the original.
 type WQEParams struct {
 	LAddr    uint64     // laddr: local memory
 	LKey     uint32     // lkey
 	Length   uint32     // length, in bytes
-	WRID     uint64     // wr_id: the count of the WQE, from 0 on
-	Signaled bool       // signaled: complete, as a solicited event
+	WRID     uint64     // wr_id: the count of the WQE, beginning with 0
+	Signaled bool       // signaled: deliver a completion, marked as a solicited event
 	OpType   wqe.Opcode // op_type
-	RAddr    uint64     // raddr: remote memory; of sends
+	RAddr    uint64     // raddr: remote memory; only for SendWQE
 	RKey     uint32     // rkey
 	QPNum    uint32     // qp_num, 24 bits
 	Buf      []byte     // buf: the ring
@@ -47,9 +49,9 @@ func (p *WQEParams) check(stride int) error {
 	return nil
 }
 
-// SendWQE writes a WQE with a remote address and one pointer, whatever the
-// opcode, into the ring, and its count into the record: send_wqe. The device
-// may execute it from then on.
+// SendWQE writes a WQE into the ring and the WQE's count into the record: send_wqe. The WQE
+// has a remote address and one pointer, whatever its opcode is. The device may execute the
+// WQE from then on.
 func SendWQE(p WQEParams) error {
 	if err := p.check(wqe.BlockSize); err != nil {
 		return err
@@ -66,8 +68,8 @@ func SendWQE(p WQEParams) error {
 	return nil
 }
 
-// RecvWQE writes a receive of one pointer into the ring, whose entries are all
-// of one size, and its count into the record: recv_wqe.
+// RecvWQE writes a receive with one pointer into the ring and the receive's count into the
+// record: recv_wqe. The entries of the ring have the size of one pointer, 16 bytes.
 func RecvWQE(p WQEParams) error {
 	if err := p.check(wqe.DataSize); err != nil {
 		return err
@@ -82,33 +84,34 @@ func RecvWQE(p WQEParams) error {
 	return nil
 }
 
-// RingDB copies the 64 bytes of the WQE at src into the register at dst, eight
-// at a time: db_ring. The first eight are the doorbell; the rest is what
-// BlueFlame executes without reading the ring.
+// RingDB copies the 64 bytes of the WQE at src into the register at dst, eight bytes at a
+// time: db_ring. The first eight bytes are the doorbell. With BlueFlame, the device executes
+// the WQE from these 64 bytes without reading the ring.
 func RingDB(dst, src []byte) {
 	for i := 0; i < wqe.BlockSize; i += 8 {
 		shm.BE64At(dst, uint64(i)).Publish(be.Uint64(src[i:]))
 	}
 }
 
-// CQEPollParams are the parameters of PollCQE: cqe_poll_params_t.
+// CQEPollParams are the parameters of PollCQE: cqe_poll_params_t. Each comment begins with
+// the field's name in the original.
 type CQEPollParams struct {
 	CQEBuf        []byte // cqe_buf: the ring
 	CQESize       uint32 // cqe_size, 64 or 128 bytes
-	ConsumerIndex uint32 // consumer_index: count of the entry to look at
+	ConsumerIndex uint32 // consumer_index: count of the entry to check
 	CQECnt        uint32 // cqe_cnt: entries of the ring, a power of two
 	DBRec         []byte // dbrec: the CQ's doorbell record
 }
 
-// Results of PollCQE that are no count of bytes.
+// Results of PollCQE that are not byte counts.
 const (
 	CQENone   = -1 // there is no completion yet
 	CQEFailed = -2 // the completion reports an error
 )
 
-// PollCQE looks at one entry: cqe_poll. If a completion is there it returns its
-// byte count, which is 0 for writes and sends, or CQEFailed, and publishes the
-// consumer index behind it.
+// PollCQE checks one entry: cqe_poll. If there is a completion, PollCQE publishes the
+// consumer index after it, and returns CQEFailed or the byte count, which is 0 for writes and
+// sends. Otherwise it returns CQENone.
 func PollCQE(p CQEPollParams) (bytes int32, err error) {
 	log, err := ring.Log2("hostpath: cqe_cnt", uint64(p.CQECnt), maxCQ)
 	switch {

@@ -7,8 +7,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A Transport is the service of a queue pair, numbered as the st field of an
-// mlx5 QP context.
+// A Transport is the service of a queue pair. The numbers are those of field st of the mlx5
+// QP context.
 type Transport = wqe.Transport
 
 // Transports.
@@ -18,8 +18,8 @@ const (
 	UD = wqe.UD // unreliable datagram
 )
 
-// Flags are the verbs send flags, by their numbers. Whether data is inline is
-// told by SendWR.Data alone.
+// Flags are the verbs send flags, with their numbers. There is no flag for inline data:
+// SendWR.Data alone makes data inline.
 type Flags uint8
 
 // Flags of a SendWR.
@@ -31,7 +31,7 @@ const (
 	allFlags = Fence | Signaled | Solicited
 )
 
-// String returns the names, such as "Fence|Signaled"; "0" without any.
+// String returns the names, such as "Fence|Signaled", or "0" for no flags.
 func (f Flags) String() string {
 	if f == 0 {
 		return "0"
@@ -48,65 +48,65 @@ func (f Flags) String() string {
 	return strings.Join(s, "|")
 }
 
-// An SGE is a piece of local memory: Length bytes at Addr, which is an address
-// as the key was registered with. Length is at most 1<<31.
+// An SGE is a piece of local memory: Length bytes at Addr. Addr is in the range of addresses
+// for which the key was registered. Length is at most 1<<31.
 type SGE struct {
 	Addr   uint64
 	Length uint32
 	LKey   uint32
 }
 
-// A SendWR is a work request for a send queue. Its payload is either SGE or
-// Data. Fields below them that the operation has no use for are ignored.
-// Posting reads a SendWR and keeps nothing of it but ID.
+// A SendWR is a work request for a send queue. Its payload is either in SGE or in Data.
+// Fields after Data that an operation does not use are ignored. Posting keeps nothing of a
+// SendWR except ID, so that the SendWR can be reused after the call.
 type SendWR struct {
-	ID    uint64 // comes back in the completion
+	ID    uint64 // returned in the completion
 	Op    Op
 	Flags Flags
 
-	// SGE is the local memory to gather from, or, for READ and atomics, to
-	// scatter to. Entries of length 0 are skipped. An atomic takes one, as long
-	// as what it works on: 8 bytes, and 4 for the masked ones. Dump takes one,
-	// Copy two of one length, the source first.
+	// SGE is the local memory to gather from or, for READ and atomics, to scatter to.
+	// Entries of length 0 are skipped. An atomic takes one entry with the length of its
+	// operand, which is 8 bytes, or 4 or 8 bytes for masked atomics. Dump takes one
+	// entry. Copy takes two entries of equal length, the source first.
 	SGE []SGE
 
-	// Data is a payload that travels inside the WQE. Its bytes are copied, so
-	// they may be changed as soon as the request is posted.
+	// Data is a payload that is copied into the WQE. The caller may change the bytes as
+	// soon as the request is posted.
 	Data []byte
 
 	RemoteAddr uint64
-	RKey       uint32 // of RemoteAddr; for SendInval and LocalInval the key to invalidate
-	Imm        uint32 // the immediate as a big-endian number: its bytes travel in that order
+	RKey       uint32 // the key of RemoteAddr; for SendInval and LocalInval the key to invalidate
+	Imm        uint32 // the immediate, which is sent in big-endian byte order
 
 	SwapAdd uint64 // CompareSwap: the new value. FetchAdd: the addend
-	Compare uint64 // CompareSwap: the value to find
-	Mask    *Mask  // of the masked atomics
+	Compare uint64 // CompareSwap: the value to compare with
+	Mask    *Mask  // masked atomics only
 
 	To *Address // UD: the receiver
 
 	Bind *Bind // BindMW only
 	List *List // BindList only
 
-	Queue uint32 // WaitCQ: the CQ's number. SendEnable: the QP's
-	Index uint32 // WaitCQ: completions written, see CQ.Index. SendEnable: blocks, see QP.SendIndex
+	Queue uint32 // WaitCQ: the number of a CQ. SendEnable: the number of a QP
+	Index uint32 // WaitCQ: a count of completions, see CQ.Index. SendEnable: a count of blocks, see SQ.Index
 }
 
-// A Mask says which bits a masked atomic compares and changes. Of operands of 4
-// bytes the low halves count.
+// A Mask says which bits a masked atomic compares and changes. For operands of 4 bytes only
+// the low halves of the fields count.
 type Mask struct {
-	Swap    uint64 // CompareSwap: bits that are replaced, if the comparison holds
-	Compare uint64 // CompareSwap: bits that are compared; 0: it always holds
-	// Boundary, of FetchAdd, has a bit set for the top bit of each field: no
-	// carry leaves a field. 0 is one field.
+	Swap    uint64 // CompareSwap: bits that are replaced if the comparison holds
+	Compare uint64 // CompareSwap: bits that are compared; if 0, the comparison always holds
+	// Boundary is for FetchAdd. It divides the operand into bit fields: the top bit of
+	// each field is set. No carry leaves a bit field. 0 means one field.
 	Boundary uint64
 }
 
-// An Address is where datagrams go: a queue pair and the way to it. One may be
-// used for any number of sends.
+// An Address is the destination of datagrams: a queue pair and the address vector for it. An
+// Address may be used for any number of sends.
 type Address struct {
-	AV   wqe.AV // Ext, DQP and Key are taken from the next two
+	AV   wqe.AV // its Ext, DQP and Key are ignored: QPN and QKey replace them
 	QPN  uint32 // 24 bits
-	QKey uint32 // with bit 31 set: the sender's own
+	QKey uint32 // the receiver's Q_Key; if bit 31 is set, the sender's own is sent instead
 }
 
 // A RecvWR is a work request for a receive queue: memory that a message fills,

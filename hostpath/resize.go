@@ -9,13 +9,13 @@ import (
 	"github.com/nicless/nicless/internal/ring"
 )
 
-// Resize moves the queue to another ring of entries of the same size. move has
-// the device go over to it: as its last entry in the old ring the device puts
-// one of opcode RESIZE_CQ, and it goes on behind that index in the new one. The
-// entries that have not been polled are moved up by one, as libmlx5 does, so
-// that they end where the device begins.
+// Resize moves the queue to another ring with entries of the same size. move makes the
+// device switch to the new ring: the device writes an entry with opcode RESIZE_CQ as its
+// last entry in the old ring, and continues in the new ring at the next index. Resize copies
+// the entries that have not been polled to the new ring, each one index higher, as libmlx5
+// does. The last of them is then just before the device's first entry.
 //
-// If move fails the queue is as it was. The poller's.
+// If move fails, the queue does not change. Only the poller may call Resize.
 func (q *CQ) Resize(to []byte, move func() error) error {
 	defer q.exclude()()
 	size := 1 << q.shift
@@ -59,7 +59,7 @@ func (q *CQ) Resize(to []byte, move func() error) error {
 	return nil
 }
 
-// fill makes all entries the device's, as libmlx5 does (op_own 0xf0).
+// fill gives all entries to the device, as libmlx5 does (op_own 0xf0).
 func (q *CQ) fill() {
 	clear(q.ring)
 	for i := range uint64(1) << q.log {

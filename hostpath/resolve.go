@@ -5,9 +5,9 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// resolve finds the work request that c, parsed from the entry e at q.ci,
-// completes, and frees its blocks or its receive. It returns false if there is
-// none; c is not reported then.
+// resolve finds the work request that c completes, and frees the blocks or the receive of
+// that work request. c was parsed from e, the entry at q.ci. If there is no such work
+// request, resolve returns false, and c is not reported.
 func (q *CQ) resolve(c *Completion, o cqe.OpOwn, e *shm.Block) bool {
 	qp := q.table.find(c.UIdx)
 	if qp == nil || qp.QPN != c.QPN {
@@ -36,9 +36,9 @@ func (q *CQ) resolve(c *Completion, o cqe.OpOwn, e *shm.Block) bool {
 	return ok
 }
 
-// completeSend completes the WQE at wqe_counter and frees it and all before
-// it: one CQE says that those are done, signaled or not. o tells whether the
-// CQE carries data.
+// completeSend completes the WQE at wqe_counter. It frees the blocks of that WQE and of all
+// earlier WQEs: one CQE says that all of them are done, whether signaled or not. o tells
+// whether the CQE carries data.
 func (q *CQ) completeSend(c *Completion, o cqe.OpOwn, e *shm.Block, sq *SendRing) bool {
 	if sq == nil {
 		return false
@@ -54,7 +54,7 @@ func (q *CQ) completeSend(c *Completion, o cqe.OpOwn, e *shm.Block, sq *SendRing
 		}
 	}
 	if c.Kind == cqe.ReqErr {
-		c.Opcode = ops[s.op()].wc // verbs leaves it open, and it would read as SEND
+		c.Opcode = ops[s.op()].wc // verbs leaves the opcode of an error undefined; without this it would read as SEND
 		sq.fail(c)
 	}
 	if o.Format() != cqe.FormatPlain {
@@ -64,8 +64,8 @@ func (q *CQ) completeSend(c *Completion, o cqe.OpOwn, e *shm.Block, sq *SendRing
 	return true
 }
 
-// completeRecv completes the receive that wqe_counter names: by its count in
-// an RQ, by the index of its entry in an SRQ.
+// completeRecv completes the receive that wqe_counter names. In an RQ, wqe_counter is the
+// count of the receive. In an SRQ, it is the index of the entry.
 func (q *CQ) completeRecv(c *Completion, o cqe.OpOwn, qp *QP) bool {
 	if srq := qp.SRQ; srq != nil {
 		id, ok := srq.take(c.Counter)

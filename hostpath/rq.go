@@ -9,17 +9,17 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// RQConfig says where a receive queue lies.
+// RQConfig describes the memory of a receive queue.
 type RQConfig struct {
-	Ring   []byte // entries of Stride bytes, a power of two up to 32768
-	Stride int    // bytes of an entry: 16 for each SGE that it may have, a power of two
+	Ring   []byte // entries of Stride bytes; their number is a power of two up to 32768
+	Stride int    // size of an entry in bytes: 16 for each SGE that it may have, a power of two
 	Record []byte // the QP's doorbell record, 8 bytes; the queue writes the first word
 }
 
 // An RQ is a receive queue without signatures. One goroutine at a time may
-// call its methods, while another polls its CQ.
+// call its methods, while another goroutine polls its CQ.
 type RQ struct {
-	// Never changed after NewRQ.
+	// These fields never change after NewRQ.
 	ring   []byte
 	ids    []uint64
 	size   uint64 // entries
@@ -27,9 +27,9 @@ type RQ struct {
 	record *shm.BE32
 	_      [64]byte
 
-	// The poster's.
-	next uint64 // count of the next entry
-	seen uint64 // freed, as last observed
+	// These fields belong to the poster.
+	next uint64 // count of the next entry to post to
+	seen uint64 // value of freed when the poster last observed it
 	_    [64]byte
 
 	posted shm.Word64 // one writer: the poster in Ring. Pairs with the Observe in find.
@@ -39,7 +39,8 @@ type RQ struct {
 	_     [64]byte
 }
 
-// NewRQ returns a receive queue at count 0, as a QP has that was just made or reset.
+// NewRQ returns a receive queue whose counts are 0, like those of a QP that was just made or
+// reset.
 func NewRQ(c RQConfig) (*RQ, error) {
 	size, err := entries("receive ring", c.Ring, c.Stride, wqe.DataSize)
 	if err != nil {
@@ -65,9 +66,9 @@ func entries(what string, b []byte, stride, least int) (uint64, error) {
 // MaxSGE returns how many entries of SGE a receive may have.
 func (q *RQ) MaxSGE() int { return int(q.stride / wqe.DataSize) }
 
-// PostRecv writes wr into the ring; the device learns of it by the next Ring.
-// It returns ErrFull until enough receives have completed, or another error
-// for a list that does not fit; either way nothing has changed.
+// PostRecv writes wr into the ring. The next Ring announces it to the device. PostRecv
+// returns ErrFull while the ring is full, and another error for a list that does not fit
+// into an entry. After an error nothing has changed.
 func (q *RQ) PostRecv(wr *RecvWR) error {
 	if err := checkRecv(wr, q.MaxSGE()); err != nil {
 		return err
@@ -92,9 +93,9 @@ func (q *RQ) PostRecv(wr *RecvWR) error {
 	return nil
 }
 
-// PostRecvList posts the receives in order and rings once. On an error it
-// returns how many were posted, which have been rung, and why the next one was
-// refused.
+// PostRecvList posts the receives in order and rings once. On an error it returns how many
+// receives were posted, and why the next one was refused. The posted receives have been
+// rung.
 func (q *RQ) PostRecvList(wrs []RecvWR) (n int, err error) {
 	for n = range wrs {
 		if err = q.PostRecv(&wrs[n]); err != nil {
@@ -106,21 +107,22 @@ func (q *RQ) PostRecvList(wrs []RecvWR) (n int, err error) {
 	return len(wrs), nil
 }
 
-// Ring makes everything posted visible to the device: the entries, then the
-// doorbell record, which the device observes. There is no register.
+// Ring makes all posted receives visible to the device. It publishes the doorbell record,
+// which the device observes, after the entries. There is no register to ring.
 func (q *RQ) Ring() {
 	q.posted.Publish(q.next)
 	q.record.Publish(uint32(uint16(q.next)))
 }
 
-// Free returns how many receives can be posted now, at least.
+// Free returns how many receives can be posted now. It can be less than the true number,
+// never more.
 func (q *RQ) Free() int {
 	q.seen = q.freed.Observe()
 	return int(q.seen + q.size - q.next)
 }
 
-// Reset sets count and record to 0, as they are of a QP that went through RST.
-// No post, ring or poll may run at the same time.
+// Reset sets counts and record to 0, as for a QP that went through RST. No post, ring or
+// poll may run at the same time.
 func (q *RQ) Reset() {
 	q.next, q.seen = 0, 0
 	q.posted.Publish(0)
@@ -133,8 +135,8 @@ func (q *RQ) entry(count uint64) []byte {
 	return q.ring[off : off+q.stride]
 }
 
-// find returns the count and the ID of the receive that wqe_counter names, if
-// it is posted and not yet completed. The poller's.
+// find returns the count and the ID of the receive that wqe_counter names, if that receive
+// is posted and not yet completed. Only the poller calls it.
 func (q *RQ) find(counter uint16) (count, id uint64, ok bool) {
 	count = ring.Extend(q.freed.Observe(), counter)
 	if count >= q.posted.Observe() {
@@ -143,10 +145,10 @@ func (q *RQ) find(counter uint16) (count, id uint64, ok bool) {
 	return count, q.ids[count&(q.size-1)], true
 }
 
-// release frees the receive at count and all before it. The poller's.
+// release frees the receive at count and all earlier receives. Only the poller calls it.
 func (q *RQ) release(count uint64) { q.freed.Publish(count + 1) }
 
-// checkRecv judges a scatter list.
+// checkRecv checks the scatter list of wr.
 func checkRecv(wr *RecvWR, limit int) error {
 	if len(wr.SGE) > limit {
 		return fmt.Errorf("nicless: %d SGEs in a receive, at most %d (QPConfig.MaxRecvSGE, SRQConfig.MaxSGE)", len(wr.SGE), limit)
@@ -164,8 +166,8 @@ func putRecv(list []byte, at int, s *SGE) {
 	wqe.Data{ByteCount: s.Length &^ wqe.InlineFlag, LKey: s.LKey, Addr: s.Addr}.Put((*[wqe.DataSize]byte)(list[at:]))
 }
 
-// endRecv ends a scatter list that leaves room in its entry. Bytes behind the end
-// are stale.
+// endRecv writes the end mark of a scatter list that does not fill its entry. Bytes after
+// the end mark are stale.
 func endRecv(list []byte, at int) {
 	if at < len(list) {
 		wqe.Data{LKey: wqe.KeyEnd}.Put((*[wqe.DataSize]byte)(list[at:]))

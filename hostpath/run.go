@@ -6,14 +6,14 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The commonest requests are posted, and their completions polled, many in one
-// loop, which keeps its variables in registers. Other stores between those to the
-// rings would delay them: without them more cache lines of the rings are in flight
-// between poster and device at once.
+// The loops in this file post the commonest requests, and poll their completions, many at a
+// time. They keep their variables in registers, so that there are no other stores between
+// the stores to the rings. More cache lines of the rings are then in flight between poster
+// and device at once.
 
-// layRun posts the first work requests of wrs that are READs or WRITEs of one block
-// with one pointer, as many as there is room for, and returns how many. The result is
-// that of Post of each.
+// layRun posts work requests from the beginning of wrs, as long as they are READs or WRITEs
+// of one block with one pointer and there is room. It returns how many it posted. The effect
+// is the same as a Post of each.
 func (q *SQ) layRun(wrs []SendWR) int {
 	next, n := q.next, 0
 	if next+uint64(len(wrs))-q.seen > q.size {
@@ -30,7 +30,7 @@ func (q *SQ) layRun(wrs []SendWR) int {
 		if !op.raddr || q.form(wr, op) != pointer {
 			break
 		}
-		// As layPointer.
+		// The same as layPointer.
 		b, sge := q.block(next), &wr.SGE[0]
 		be.PutUint64(b[0:8], q.base|uint64(uint16(next))<<40|uint64(op.code)<<32|3)
 		be.PutUint64(b[8:16], uint64(q.flags(wr.Flags, fence))<<32|uint64(wr.Imm&op.imm))
@@ -47,11 +47,11 @@ func (q *SQ) layRun(wrs []SendWR) int {
 	return n
 }
 
-// takeRun takes consecutive completions off the queue, as long as they are of the
-// commonest kind: of one send queue, a success without inline data, whose entry tells
-// the operation. It returns how many. Poll handles every other kind itself.
+// takeRun takes consecutive completions off the queue, as long as they are of the commonest
+// kind: all of one send queue, successful, without inline data, and with the operation in
+// the entry. It returns how many it took. Poll handles all other kinds itself.
 //
-// The tail of the first entry has been observed, so the entry may be read.
+// The caller has observed the tail of the first entry, so that takeRun may read the entry.
 func (q *CQ) takeRun(dst []Completion) (n int) {
 	ci := q.ci
 	b := q.entry(ci)
@@ -93,7 +93,7 @@ func (q *CQ) takeRun(dst []Completion) (n int) {
 		n++
 		ci++
 		b = q.entry(ci)
-		// Pairs with the device's Publish of the entry: the rest of it is read after.
+		// Pairs with the device's Publish of the entry. The rest of the entry is read after it.
 		tail = cqe.Tail(b.ObserveTail())
 	}
 	if n > 0 {

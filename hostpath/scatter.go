@@ -19,7 +19,7 @@ func (q *CQ) scatterSend(c *Completion, o cqe.OpOwn, sq *SendRing, count uint64,
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sq.block(count)[:]))
 	i := ctrl.Opcode.Info()
 	if !i.Reads || cqe.WCOpcode(i.WC) == cqe.WCFromPost {
-		fail(c, cqe.RemoteInvalidRequest) // as libmlx5 does: no opcode that it knows to return data
+		fail(c, cqe.RemoteInvalidRequest) // as libmlx5 does for an opcode that does not return data
 		return
 	}
 	unit := int(i.Units - i.DataLeast)
@@ -38,7 +38,7 @@ func (q *CQ) scatterSend(c *Completion, o cqe.OpOwn, sq *SendRing, count uint64,
 	}
 }
 
-// scatterRecv copies the data of the CQE at q.ci to a receive's list.
+// scatterRecv copies the data of the CQE at q.ci to the list of a receive.
 func (q *CQ) scatterRecv(c *Completion, o cqe.OpOwn, list wqe.RecvList) {
 	data, ok := q.inline(c, o)
 	for ok && len(data) > 0 {
@@ -53,12 +53,12 @@ func (q *CQ) scatterRecv(c *Completion, o cqe.OpOwn, list wqe.RecvList) {
 	}
 }
 
-// inline returns the data that the CQE at q.ci carries. If it carries none
-// that can be read, the completion has become an error.
+// inline returns the data that the CQE at q.ci carries. If the CQE has no readable data,
+// inline turns the completion into an error and returns false.
 func (q *CQ) inline(c *Completion, o cqe.OpOwn) (data []byte, ok bool) {
 	wide := q.shift == 7
 	if o.Format() == cqe.FormatCompressed || o.Format() == cqe.FormatInline64 && !wide {
-		fail(c, 0) // this queue does not have such CQEs; no syndrome says that
+		fail(c, 0) // this queue has no such CQEs; there is no syndrome for that
 		return nil, false
 	}
 	if b := q.slot(q.ci); wide {
@@ -72,8 +72,8 @@ func (q *CQ) inline(c *Completion, o cqe.OpOwn) (data []byte, ok bool) {
 	return data, ok
 }
 
-// spread copies as much of data as d has room for and returns the rest; false
-// if d is not memory of ours.
+// spread copies as much of data to the memory of d as d has room for, and returns the rest.
+// It returns false if d names memory that CQConfig.Memory does not know.
 func (q *CQ) spread(data []byte, d wqe.Data) ([]byte, bool) {
 	n := int(min(uint64(len(data)), d.Length()))
 	if q.memory == nil {
@@ -87,7 +87,7 @@ func (q *CQ) spread(data []byte, d wqe.Data) ([]byte, bool) {
 	return data[n:], true
 }
 
-// fail turns a successful completion into an error that the poller has found.
+// fail turns a successful completion into an error that the poller has detected.
 func fail(c *Completion, s cqe.Syndrome) {
 	c.Status, c.Syndrome = s.Status(), s
 	c.Opcode, c.Flags, c.ByteLen = 0, 0, 0

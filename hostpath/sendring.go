@@ -12,24 +12,24 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// SQConfig says where a send queue lies and what it may hold.
+// SQConfig describes the memory of a send queue and the work requests that it may hold.
 type SQConfig struct {
-	Ring      []byte // whole blocks of 64 bytes, a power of two up to 32768
+	Ring      []byte // blocks of 64 bytes; their number is a power of two up to 32768
 	Record    []byte // the QP's doorbell record, 8 bytes; the queue writes the second word
-	Register  []byte // a UAR register, 512 bytes: its halves are rung in turn; of 8 to 256 bytes: one half, rung each time; nil: none
-	BlueFlame []byte // a UAR register, 512 bytes, that no other queue uses, for WQEs: see SQ.publishBlueFlame; nil: none
+	Register  []byte // a UAR register: 512 bytes, whose halves are rung alternately, or one half of 8 to 256 bytes; nil: none
+	BlueFlame []byte // a UAR register for WQEs, 512 bytes, that no other queue uses: see SQ.publishBlueFlame; nil: none
 	QPN       uint32 // 24 bits
 	Transport Transport
 	SigAll    bool // every WQE delivers a completion (sq_sig_all)
 	Signature bool // the QP was made with wq_signature
-	MaxInline int  // bytes of Data in a work request; 0: none may be inline
-	MaxSGE    int  // entries of SGE in a work request, at least 1
+	MaxInline int  // most bytes of Data in a work request; 0: no inline data
+	MaxSGE    int  // most entries of SGE in a work request, at least 1
 }
 
 // A slot notes which work request begins in a block of the ring.
 type slot struct {
 	id   uint64
-	note uint16 // blocks:8, 0 where no WQE begins; op:8. One word is one store
+	note uint16 // bits 0-7: blocks of the WQE, 0 if no WQE begins here; bits 8-15: its Op. Both in one word take one store
 }
 
 func noted(id uint64, blocks uint64, op Op) slot { return slot{id, uint16(blocks) | uint16(op)<<8} }
@@ -37,29 +37,29 @@ func noted(id uint64, blocks uint64, op Op) slot { return slot{id, uint16(blocks
 func (s slot) blocks() uint64 { return uint64(s.note & 0xff) }
 func (s slot) op() Op         { return Op(s.note >> 8) }
 
-// A SendRing is the common part of an SQ and a SharedSQ: where the ring lies, how
-// WQEs are laid into it, how the device is told of them, and the notes that a
-// poller reads.
+// A SendRing is the common part of an SQ and a SharedSQ. It has the memory of the ring,
+// writes WQEs into the ring, tells the device of them, and has the notes that a poller
+// reads.
 type SendRing struct {
-	// Never changed after setUp.
+	// These fields never change after setUp.
 	ring      []byte
 	slots     []slot
 	size      uint64 // blocks
 	record    *shm.BE32
 	reg       [2]*shm.BE64
 	qpn       uint32
-	base      uint64 // the first word of every WQE: the QPN in its place
+	base      uint64 // the first 8 bytes of every WQE, with only the QPN filled in
 	transport Transport
-	short     wqe.Transports // the queue's own, where WQEs may be built in place
+	short     wqe.Transports // the queue's transport, or none if no WQE may be built in place
 	signed    bool           //
-	shortMax  int            // inline bytes that may be built in place
+	shortMax  int            // most inline bytes of a WQE that is built in place
 	maxInline int            //
 	maxSGE    int            //
-	ctrl      [8]uint8       // fm_ce_se by Flags
+	ctrl      [8]uint8       // field fm_ce_se, indexed by Flags
 	_         [64]byte
 
 	posted shm.Word64 // one writer: the caller of publish. Pairs with the Observe in find.
-	half   uint8      // of the register, to be written next; of the caller of publish
+	half   uint8      // the half of the register to write next; used by the caller of publish
 	_      [64]byte
 
 	freed shm.Word64 // one writer: the poller in release. Pairs with the Observe in reserve.
@@ -113,18 +113,18 @@ func (q *SendRing) setUp(c SQConfig) error {
 	return nil
 }
 
-// publish tells the device of all WQEs before the count end, the last of which
-// begins at last. Three steps, this order:
+// publish tells the device of all WQEs before count end. The last of them begins at count
+// last. The stores are made in this order:
 //
 //  1. WQE bytes        plain stores, done before the WQE was committed
 //  2. doorbell record  Publish; the device observes it, then reads WQEs up to it
 //  3. UAR register     Publish; the device observes it, then reads the record
 //
-// With 3 before 2 work could be lost: the device would wake, read the old
-// record and go idle. One goroutine at a time may call publish.
+// If 3 came before 2, work could be lost: the device would wake, read the old record and
+// go idle. Only one goroutine at a time may call publish.
 func (q *SendRing) publish(end, last uint64) {
-	// Read before the record is published: after that the WQE may complete, and
-	// another poster may write over it.
+	// The WQE is read before the record is published. After that, the WQE may complete and
+	// another poster may overwrite it.
 	first := doorbell.ParseRing((*[doorbell.RingSize]byte)(q.block(last)[:]))
 	q.posted.Publish(end)
 	q.record.Publish(uint32(uint16(end)))
@@ -134,7 +134,7 @@ func (q *SendRing) publish(end, last uint64) {
 	}
 }
 
-// lastWQE returns the count at which the WQE begins that ends at the count end.
+// lastWQE returns the count of the first block of the WQE that ends before count end.
 func (q *SendRing) lastWQE(end uint64) uint64 {
 	for {
 		if end--; q.slots[end&(q.size-1)].note != 0 {
@@ -157,12 +157,12 @@ func (q *SendRing) Size() int { return int(q.size) }
 // QPN returns the number of the QP.
 func (q *SendRing) QPN() uint32 { return q.qpn }
 
-// Done returns the count up to which all work is complete, as far as the
-// queue's CQ has been polled.
+// Done returns a count: all work before that count is complete. Completions that have not
+// been polled from the queue's CQ are not included.
 func (q *SendRing) Done() uint64 { return q.freed.Observe() }
 
-// Failed returns why the first failed work request failed, as far as the queue's
-// CQ has been polled; nil: none has failed.
+// Failed returns the error of the first work request that failed, or nil if no work request
+// has failed. Completions that have not been polled from the queue's CQ are not included.
 func (q *SendRing) Failed() *cqe.WorkError { return q.failed.Load() }
 
 // fail notes the first failure. Only the poller calls it.
@@ -173,13 +173,13 @@ func (q *SendRing) fail(c *Completion) {
 	}
 }
 
-// block returns the block of a count.
+// block returns the block with a count.
 func (q *SendRing) block(count uint64) *[wqe.BlockSize]byte {
 	off := count & (q.size - 1) * wqe.BlockSize
 	return (*[wqe.BlockSize]byte)(q.ring[off : off+wqe.BlockSize])
 }
 
-// find returns the work request whose WQE begins at wqe_counter, if one is
+// find returns the work request whose WQE begins at wqe_counter, if there is one that is
 // posted and not yet completed. Only the poller calls it.
 func (q *SendRing) find(counter uint16) (count uint64, s slot, ok bool) {
 	count = ring.Extend(q.freed.Observe(), counter)
@@ -190,6 +190,6 @@ func (q *SendRing) find(counter uint16) (count uint64, s slot, ok bool) {
 	return count, s, s.note != 0
 }
 
-// release frees the WQE at count and all before it. Only the poller calls it, and
-// reads none of the slots afterwards.
+// release frees the WQE at count and all earlier WQEs. Only the poller calls it, and does
+// not read their slots afterwards.
 func (q *SendRing) release(count uint64, s slot) { q.freed.Publish(count + s.blocks()) }

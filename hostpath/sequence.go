@@ -7,48 +7,49 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A sequence hands out the blocks of a ring to any number of posters and tells
-// how far they have all been written. It is the rule that accelerators follow
-// (reserve, ready, ring), with one difference: no poster waits for another.
+// A sequence hands out the blocks of a ring to any number of posters and knows up to which
+// block all of them have been written. Accelerators follow the same protocol (reserve,
+// ready, ring), with one difference: here no poster waits for another.
 //
-//	reserve  moves next: the caller owns the blocks that it passed over
-//	commit   says at a reservation's first block where it ends; in any order
-//	ring     the poster that takes ringing follows those ends from rung on, up
-//	         to the first block that is not committed, and tells the device
+//	reserve  moves next: the caller owns the blocks between the old and the new value
+//	commit   stores, at the first block of a reservation, the count of the
+//	         reservation's end; reservations are committed in any order
+//	ring     the poster that takes the lock named ringing follows those ends from rung
+//	         up to the first block that is not committed, and tells the device
 //
-// A poster that does not get ringing need not wait: it committed before it tried,
-// and the holder of ringing looks once more after releasing it. So a WQE that is
-// committed without a gap before it is always rung, once.
+// A poster that does not get ringing need not wait: it committed before it tried, and the
+// holder of ringing checks for committed work once more after releasing ringing. So a WQE
+// is always rung, exactly once, when it and everything before it are committed.
 //
-// TestInterleavings walks through every order of these steps.
+// TestInterleavings goes through every order of these steps.
 type sequence struct {
 	size uint64
-	ends []atomic.Uint64 // by slot: count of the end of the reservation that begins there, if above the slot's count
+	ends []atomic.Uint64 // by slot: end of the reservation that begins there; not valid unless above the slot's count
 	_    [64]byte
 
-	seen atomic.Uint64 // freed, as last observed by any poster
-	next atomic.Uint64 // count of the first block not reserved; top bit: see mark
+	seen atomic.Uint64 // value of freed when a poster last observed it
+	next atomic.Uint64 // count of the first block that is not reserved; top bit: see mark
 	_    [64]byte
 
-	rung    atomic.Uint64 // count of the first block not rung; written by the holder of ringing
+	rung    atomic.Uint64 // count of the first block that is not rung; written by the holder of ringing
 	ringing atomic.Bool
 	_       [64]byte
 }
 
-// mark, in next, says that the last reservation was made with mark. The poster of
-// the next one learns of it.
+// mark is a bit of next. The poster of a reservation can set it as a message to the poster
+// of the following reservation.
 const mark = 1 << 63
 
 func (s *sequence) init(size uint64) {
 	s.size, s.ends = size, make([]atomic.Uint64, size)
 }
 
-// reserve reserves n blocks, at most the whole ring. It returns the count of the
-// first and the mark of the reservation before. While fewer are free it reserves
-// nothing and returns false.
+// reserve reserves n blocks, at most the whole ring, and leaves the mark leave, which is mark
+// or 0. It returns the count of the first block and the mark that the previous reservation
+// has left. While fewer than n blocks are free it reserves nothing and returns false.
 func (s *sequence) reserve(n, leave uint64, freed *shm.Word64) (first, left uint64, ok bool) {
 	for {
-		// seen before next: read the other way round, a caller held up between
+		// seen is loaded before next. In the other order, a caller that is delayed between
 		// the loads could find seen beyond next.
 		seen := s.seen.Load()
 		was := s.next.Load()
@@ -58,7 +59,7 @@ func (s *sequence) reserve(n, leave uint64, freed *shm.Word64) (first, left uint
 			if now <= first && first+n-now > s.size {
 				return 0, 0, false
 			}
-			s.seen.CompareAndSwap(seen, now) // a failure means that another poster has stored it
+			s.seen.CompareAndSwap(seen, now) // a failure means that another poster has updated seen
 			continue
 		}
 		if s.next.CompareAndSwap(was, first+n|leave) {
@@ -67,10 +68,10 @@ func (s *sequence) reserve(n, leave uint64, freed *shm.Word64) (first, left uint
 	}
 }
 
-// commit says that the blocks from first up to end, one reservation, are written.
+// commit says that the blocks from first up to end are written. They are one reservation.
 func (s *sequence) commit(first, end uint64) { s.ends[ring.Slot(first, s.size)].Store(end) }
 
-// due reports whether something is committed that has not been rung.
+// due reports whether there are committed blocks that have not been rung.
 func (s *sequence) due() bool {
 	at := s.rung.Load()
 	return s.ends[ring.Slot(at, s.size)].Load() > at
@@ -79,7 +80,7 @@ func (s *sequence) due() bool {
 // begin takes ringing. It returns false if another poster has it.
 func (s *sequence) begin() bool { return s.ringing.CompareAndSwap(false, true) }
 
-// written returns the count up to which all is committed. Only the holder of
+// written returns the count of the first block that is not committed. Only the holder of
 // ringing calls it.
 func (s *sequence) written() uint64 {
 	at := s.rung.Load()
@@ -92,7 +93,7 @@ func (s *sequence) written() uint64 {
 	}
 }
 
-// end releases ringing. Everything before count has been rung.
+// end releases ringing. All blocks before count have been rung.
 func (s *sequence) end(count uint64) {
 	s.rung.Store(count)
 	s.ringing.Store(false)

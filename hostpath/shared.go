@@ -9,41 +9,42 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// SRQConfig says where a shared receive queue lies.
+// SRQConfig describes the memory of a shared receive queue.
 type SRQConfig struct {
-	Ring   []byte // entries of Stride bytes, a power of two from 2 to 32768
-	Stride int    // bytes of an entry: 16, and 16 for each SGE that it may have; a power of two from 32
+	Ring   []byte // entries of Stride bytes; their number is a power of two from 2 to 32768
+	Stride int    // size of an entry in bytes: 16, and 16 for each SGE that it may have; a power of two, at least 32
 	Record []byte // the doorbell record, 4 bytes
 }
 
-// An SRQ is a receive queue that several QPs share. Its entries complete in
-// any order, so the free ones form a list: the poster takes entries from its
-// head, those that completed are appended at its tail. The last free entry is
-// never used, so that the list never runs empty.
+// An SRQ is a receive queue that several QPs share. Its entries complete in any order, and
+// so the free entries form a list. The poster takes entries from the head of the list, and
+// appends completed entries at its tail. The last free entry is never used, so that the list
+// never becomes empty.
 //
-// One goroutine at a time may call its methods, while any number of others
+// Only one goroutine at a time may call its methods, while any number of other goroutines
 // poll the CQs of its QPs.
 type SRQ struct {
 	ring   []byte
 	ids    []uint64
-	next   []uint16 // the links, as in the ring; the poster's
+	next   []uint16 // the links, as in the ring; used by the poster only
 	stride uint64
 	record *shm.BE32
 	head   uint16 // the entry to post next
 	tail   uint16 // the last free entry
-	count  uint16 // posted
+	count  uint16 // receives posted so far; wraps
 	_      [64]byte
 
-	// Entries given back by pollers, last first: top is the index of one plus
-	// 1, and below[i] the value that top had before i was pushed. The poster
-	// takes the whole stack at once, so an index cannot return under a push.
+	// A stack of the entries that pollers have given back. top is 1 plus the index of the
+	// newest entry, or 0 for an empty stack. below[i] is the value that top had before entry
+	// i was pushed. The poster takes the whole stack at once, not one entry at a time, so
+	// that the ABA problem does not arise.
 	top   atomic.Uint32
 	below []uint32
-	busy  []atomic.Bool // with the device
+	busy  []atomic.Bool // by entry: the device has it
 }
 
-// NewSRQ returns an empty shared receive queue and writes the links between
-// its entries, entry i to i+1.
+// NewSRQ returns an empty shared receive queue. It writes the links between the entries into
+// the ring: entry i is followed by entry i+1.
 func NewSRQ(c SRQConfig) (*SRQ, error) {
 	size, err := entries("shared receive ring", c.Ring, c.Stride, 2*wqe.DataSize)
 	if err != nil {
@@ -69,11 +70,11 @@ func NewSRQ(c SRQConfig) (*SRQ, error) {
 // MaxSGE returns how many entries of SGE a receive may have.
 func (q *SRQ) MaxSGE() int { return int(q.stride/wqe.DataSize) - 1 }
 
-// PostRecv writes wr into the entry at the head of the free list; the device
-// learns of it by the next Ring. It returns ErrFull until enough receives have
-// completed, or another error for a list that does not fit; either way nothing
-// has been posted. Unlike an RQ, and as libmlx5 does, it writes SGEs of length
-// 0, which the format reads as 1<<31 bytes.
+// PostRecv writes wr into the entry at the head of the free list. The next Ring announces it
+// to the device. PostRecv returns ErrFull while the queue is full, and another error for a
+// list that does not fit into an entry. After an error nothing has been posted. Like libmlx5
+// and unlike an RQ, an SRQ does not skip SGEs of length 0: in the format, length 0 means
+// 1<<31 bytes.
 func (q *SRQ) PostRecv(wr *RecvWR) error {
 	if err := checkRecv(wr, q.MaxSGE()); err != nil {
 		return err
@@ -95,7 +96,7 @@ func (q *SRQ) PostRecv(wr *RecvWR) error {
 	return nil
 }
 
-// PostRecvList is RQ.PostRecvList.
+// PostRecvList does the same as RQ.PostRecvList.
 func (q *SRQ) PostRecvList(wrs []RecvWR) (n int, err error) {
 	for n = range wrs {
 		if err = q.PostRecv(&wrs[n]); err != nil {
@@ -107,17 +108,17 @@ func (q *SRQ) PostRecvList(wrs []RecvWR) (n int, err error) {
 	return len(wrs), nil
 }
 
-// Ring makes everything posted visible to the device: the entries and their
-// links, then the doorbell record, which the device observes.
+// Ring makes all posted receives visible to the device. It publishes the doorbell record,
+// which the device observes, after the entries and their links.
 func (q *SRQ) Ring() { q.record.Publish(uint32(q.count)) }
 
-// collect appends the entries that pollers gave back, in the order in which
-// they did.
+// collect appends the entries that pollers have given back to the free list, in the order in
+// which they were given back.
 func (q *SRQ) collect() {
 	if q.top.Load() == 0 {
 		return
 	}
-	// Turn the stack around: below becomes the way from the first to the last.
+	// Reverse the stack: below then leads from the oldest entry to the newest.
 	var first uint32
 	for at := q.top.Swap(0); at != 0; {
 		under := q.below[at-1]
@@ -130,7 +131,7 @@ func (q *SRQ) collect() {
 	}
 }
 
-// link makes entry i be followed by entry next.
+// link makes entry next the successor of entry i.
 func (q *SRQ) link(i, next uint16) {
 	q.next[i] = next
 	wqe.SRQNext{Next: next}.Put((*[wqe.SRQNextSize]byte)(q.ring[uint64(i)*q.stride:]))
@@ -142,8 +143,9 @@ func (q *SRQ) list(i uint16) []byte {
 	return q.ring[off+wqe.SRQNextSize : off+q.stride]
 }
 
-// take returns the ID of entry i, if the device had it, and claims the entry for
-// the caller, which then gives it back. Any poller may call it.
+// take takes entry i from the device and returns the ID of its receive. It returns false if
+// the device did not have the entry. The caller must give the entry back by give. Any poller
+// may call take.
 func (q *SRQ) take(i uint16) (id uint64, ok bool) {
 	if int(i) >= len(q.busy) || !q.busy[i].CompareAndSwap(true, false) {
 		return 0, false
@@ -151,8 +153,8 @@ func (q *SRQ) take(i uint16) (id uint64, ok bool) {
 	return q.ids[i], true
 }
 
-// give appends entry i, which the caller took, to the free list. Any poller may
-// call it.
+// give returns entry i, which the caller has taken by take, to the poster, which appends it
+// to the free list. Any poller may call give.
 func (q *SRQ) give(i uint16) {
 	for {
 		under := q.top.Load()

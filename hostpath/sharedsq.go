@@ -6,21 +6,21 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A SharedSQ is a send queue with any number of posters: goroutines, or lanes of an
-// accelerator. Requests that are posted one after another leave the same bytes in
-// the ring, the record and the register as on an SQ.
+// A SharedSQ is a send queue with any number of posters, which are goroutines or lanes of an
+// accelerator. Requests that are posted one after another leave the same bytes in the ring,
+// the record and the register as on an SQ.
 //
-// All methods but Reset are safe for concurrent use, and none of them waits for
-// another caller. Work is executed in the order in which its blocks were reserved,
-// so it starts once everything reserved before it is committed too. A poster must
-// ring before it waits for free blocks: another may wait for work that it has
+// All methods except Reset are safe for concurrent use, and none of them waits for another
+// caller. Work is executed in the order in which its blocks were reserved. It can start when
+// all work reserved before it is committed too. A poster must ring before it waits for free
+// blocks, because another poster may be waiting for work that the first poster has
 // committed.
 type SharedSQ struct {
 	SendRing
 	seq sequence
 }
 
-// NewSharedSQ returns a send queue as NewSQ does.
+// NewSharedSQ returns a send queue whose indices begin at 0, as NewSQ does.
 func NewSharedSQ(c SQConfig) (*SharedSQ, error) {
 	q := new(SharedSQ)
 	if err := q.setUp(c); err != nil {
@@ -30,8 +30,8 @@ func NewSharedSQ(c SQConfig) (*SharedSQ, error) {
 	return q, nil
 }
 
-// Post reserves room, writes the WQE of wr there and commits it; the device
-// learns of it by the next Ring of any poster. Refusals are those of SQ.Post.
+// Post reserves blocks, writes the WQE of wr into them and commits it. The next Ring of any
+// poster announces the WQE to the device. The errors are those of SQ.Post.
 func (q *SharedSQ) Post(wr *SendWR) error {
 	f, n, err := q.judge(wr)
 	if err != nil {
@@ -46,8 +46,8 @@ func (q *SharedSQ) Post(wr *SendWR) error {
 	return nil
 }
 
-// Blocks returns how many blocks of 64 bytes the work requests take. The error is
-// that of the first request that cannot be posted.
+// Blocks returns how many blocks of 64 bytes the work requests take. The error says why the
+// first request that cannot be posted is refused.
 func (q *SharedSQ) Blocks(wrs []SendWR) (blocks uint64, err error) {
 	for i := range wrs {
 		_, n, err := q.judge(&wrs[i])
@@ -59,9 +59,9 @@ func (q *SharedSQ) Blocks(wrs []SendWR) (blocks uint64, err error) {
 	return blocks, nil
 }
 
-// PostList posts the work requests as one reservation, so that no other poster's
-// work comes between them, and rings. With an error none of them is posted. The
-// error is ErrFull until there is room for all.
+// PostList posts the work requests as one reservation, so that no other poster's work comes
+// between them, and rings. After an error none of them is posted. The error is ErrFull while
+// there is not enough room for all of them.
 func (q *SharedSQ) PostList(wrs []SendWR) (n int, err error) {
 	blocks, err := q.Blocks(wrs)
 	switch {
@@ -86,13 +86,13 @@ func (q *SharedSQ) PostList(wrs []SendWR) (n int, err error) {
 	return len(wrs), nil
 }
 
-// tooLong says why a list of so many blocks can never be posted.
+// tooLong returns the error for a list that is longer than the ring.
 func (q *SharedSQ) tooLong(blocks uint64) error {
 	return fmt.Errorf("hostpath: a list of %d blocks of 64 bytes; the queue has %d", blocks, q.size)
 }
 
-// leaves returns the mark of a reservation that ends with wr: whether the WQE
-// after it must be fenced.
+// leaves returns the mark of a reservation that ends with wr. The mark says that the next
+// WQE must be fenced.
 func leaves(wr *SendWR) uint64 {
 	if ops[wr.Op].leaves != 0 {
 		return mark
@@ -100,7 +100,7 @@ func leaves(wr *SendWR) uint64 {
 	return 0
 }
 
-// fenceAfter returns the fence that follows from the mark of the WQE before.
+// fenceAfter returns the fence that a WQE needs after a reservation that has left this mark.
 func fenceAfter(left uint64) uint8 {
 	if left != 0 {
 		return wqe.FenceSmall
@@ -108,9 +108,9 @@ func fenceAfter(left uint64) uint8 {
 	return 0
 }
 
-// Ring tells the device of everything that is committed without a gap before it,
-// by any poster: record, then register, as SQ.Ring does. While another caller is
-// ringing, Ring returns at once, and that caller rings for it.
+// Ring tells the device of all work, of any poster, that is committed up to the first gap.
+// Like SQ.Ring it writes the record, then the register. While another caller is ringing, Ring
+// returns at once, and the other caller rings for both.
 func (q *SharedSQ) Ring() {
 	for q.seq.due() && q.seq.begin() {
 		end := q.seq.written()
@@ -121,13 +121,14 @@ func (q *SharedSQ) Ring() {
 	}
 }
 
-// Index returns how many blocks have been rung: see SQ.Index. It wraps.
+// Index returns how many blocks have been rung: see SQ.Index. Index wraps.
 func (q *SharedSQ) Index() uint32 { return uint32(q.seq.rung.Load()) }
 
 // Reserved returns the count of the first block that is not reserved.
 func (q *SharedSQ) Reserved() uint64 { return q.seq.next.Load() &^ mark }
 
-// Free returns how many blocks of 64 bytes are not reserved, at least.
+// Free returns how many blocks of 64 bytes are not reserved. It can be less than the true
+// number, never more.
 func (q *SharedSQ) Free() int {
 	freed := q.freed.Observe()
 	return int(freed + q.size - q.Reserved())

@@ -10,11 +10,11 @@ const (
 	unit2 = 2 * wqe.UnitSize
 )
 
-// shortInline is the longest inline data of a WRITE of one block.
+// shortInline is the size of the longest inline data of a WRITE of one block, in bytes.
 const shortInline = wqe.BlockSize - unit2 - wqe.InlineHead
 
-// layPointer lays a WQE with one SGE that has a length, on a connected
-// transport: one block, built in place.
+// layPointer builds, in place, a WQE of one block for a connected transport, with one SGE
+// whose length is not 0.
 func (q *SendRing) layPointer(count uint64, wr *SendWR, op *opInfo, fence uint8) {
 	b := q.block(count)
 	sge := &wr.SGE[0]
@@ -31,8 +31,8 @@ func (q *SendRing) layPointer(count uint64, wr *SendWR, op *opInfo, fence uint8)
 	q.slots[count&(q.size-1)] = noted(wr.ID, 1, wr.Op)
 }
 
-// layInline lays a WQE of 1 to shortInline inline bytes, on a connected
-// transport: one block, built in place.
+// layInline builds, in place, a WQE of one block for a connected transport, with 1 to
+// shortInline bytes of inline data.
 func (q *SendRing) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) {
 	b := q.block(count)
 	at := unit1
@@ -47,9 +47,9 @@ func (q *SendRing) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) 
 	q.slots[count&(q.size-1)] = noted(wr.ID, 1, wr.Op)
 }
 
-// putControl writes the control segment of a WQE of ds units that is built in
-// place: the bytes of wqe.Ctrl.Put, in two stores. A wqe.Ctrl has too many fields
-// for registers; it would first be put together in memory, byte by byte.
+// putControl writes the control segment of a WQE of ds units that is built in place. It
+// writes the same bytes as wqe.Ctrl.Put, but in two stores. A wqe.Ctrl has too many fields
+// for registers and would first be assembled in memory, byte by byte.
 func (q *SendRing) putControl(b *[wqe.BlockSize]byte, count uint64, wr *SendWR, op *opInfo, ds uint64, fence uint8) {
 	be.PutUint64(b[0:8], q.base|uint64(uint16(count))<<40|uint64(op.code)<<32|ds)
 	be.PutUint64(b[8:16], uint64(q.flags(wr.Flags, fence))<<32|uint64(wr.Imm&op.imm))

@@ -6,25 +6,25 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// ErrFull reports that a queue has no room for a work request until
-// completions have been polled. The queue is as it was before the call.
+// ErrFull reports that a queue has no room for a work request until completions have been
+// polled. The call has not changed the queue.
 var ErrFull = errors.New("nicless: queue is full until completions are polled")
 
-// An SQ is a send queue with one poster: one goroutine at a time may call its
-// methods, while another polls its CQ.
+// An SQ is a send queue with one poster. One goroutine at a time may call its methods, while
+// another goroutine polls its CQ.
 type SQ struct {
 	SendRing
 
-	next      uint64        // count of the first block not reserved
-	seen      uint64        // freed, as last observed
+	next      uint64        // count of the first block that is not reserved
+	seen      uint64        // value of freed when it was last observed
 	rung      uint64        // value of next when the doorbell was last rung
 	fence     uint8         // the fence that the next WQE needs
-	blueFlame [2]*shm.Block // the halves of the register that WQEs are written to; nil: none
+	blueFlame [2]*shm.Block // the halves of the BlueFlame register; nil: the queue has none
 	_         [64]byte
 }
 
-// NewSQ returns a send queue. The indices of its WQEs begin at 0, as they do in
-// a QP that was just made or reset.
+// NewSQ returns a send queue. The indices of its WQEs begin at 0, as for a QP that was just
+// made or reset.
 func NewSQ(c SQConfig) (*SQ, error) {
 	q := new(SQ)
 	if err := q.setUp(c); err != nil {
@@ -38,9 +38,9 @@ func NewSQ(c SQConfig) (*SQ, error) {
 	return q, nil
 }
 
-// Post writes the WQE of wr into the ring; the device learns of it by the next
-// Ring. A work request that is refused changes nothing: ErrFull until enough
-// completions have been polled; any other error is permanent.
+// Post writes the WQE of wr into the ring. The next Ring announces the WQE to the device.
+// After an error nothing has changed. The error is ErrFull until enough completions have
+// been polled. Any other error is permanent.
 func (q *SQ) Post(wr *SendWR) error {
 	if wr.Op >= numOps || wr.Flags > allFlags {
 		return q.refuse(wr)
@@ -82,9 +82,9 @@ func (q *SQ) postLong(wr *SendWR, op *opInfo) error {
 	return nil
 }
 
-// PostList posts the work requests in order and rings once for all of them. On
-// an error it returns how many it posted, and why it refused the next one. Those
-// that it posted have been rung.
+// PostList posts the work requests in order and rings once for all of them. On an error it
+// returns how many requests it posted, and why it refused the next one. The posted requests
+// have been rung.
 func (q *SQ) PostList(wrs []SendWR) (n int, err error) {
 	for n < len(wrs) {
 		if k := q.layRun(wrs[n:]); k > 0 {
@@ -100,8 +100,8 @@ func (q *SQ) PostList(wrs []SendWR) (n int, err error) {
 	return n, err
 }
 
-// Ring makes everything posted visible to the device. It does nothing if
-// nothing was posted since the last time.
+// Ring makes all posted WQEs visible to the device. It does nothing if nothing was posted
+// since the last Ring.
 func (q *SQ) Ring() {
 	if q.rung == q.next {
 		return
@@ -115,29 +115,30 @@ func (q *SQ) Ring() {
 	q.publish(q.next, q.lastWQE(q.next))
 }
 
-// Free returns how many blocks of 64 bytes can be posted to now, at least.
+// Free returns how many blocks of 64 bytes can be posted to now. It can be less than the true
+// number, never more.
 func (q *SQ) Free() int {
 	q.seen = q.freed.Observe()
 	return int(q.seen + q.size - q.next)
 }
 
-// Index returns the count of blocks posted, rung or not. A SendEnable of another
-// queue lets this one execute up to it. It wraps.
+// Index returns how many blocks have been posted to, whether rung or not. A SendEnable on
+// another queue with this index lets this queue execute all of them. Index wraps.
 func (q *SQ) Index() uint32 { return uint32(q.next) }
 
-// Reset sets index and record to 0, which is what they are after a QP has gone
-// through RST. No post, ring or poll may run at the same time.
+// Reset sets index and record to 0, as for a QP that went through RST. No post, ring or poll
+// may run at the same time.
 func (q *SQ) Reset() {
 	q.next, q.seen, q.rung, q.fence = 0, 0, 0, 0
 	q.clear()
 	q.clearBlueFlame()
 }
 
-// reserve finds room for n blocks, at most the whole ring, and returns the count
-// of the first. It returns false while fewer are free.
+// reserve finds room for n blocks, at most the whole ring, and returns the count of the
+// first. It returns false while fewer than n blocks are free.
 func (q *SQ) reserve(n uint64) (count uint64, ok bool) {
 	if q.next+n-q.seen > q.size {
-		// The poller's line is only touched when the ring looks full.
+		// The poller's cache line is read only when the ring looks full.
 		q.seen = q.freed.Observe()
 		if q.next+n-q.seen > q.size {
 			return 0, false

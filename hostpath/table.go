@@ -8,28 +8,27 @@ import (
 	"github.com/nicless/nicless/internal/ring"
 )
 
-// A QP holds the queues of a queue pair, by which a poller makes sense of its CQEs.
-// It is not changed once it is in a Table.
+// A QP contains the queues of a queue pair. A poller needs them to interpret the CQEs of the
+// queue pair. A QP does not change once it is in a Table.
 type QP struct {
 	SQ  *SendRing // nil: no send queue
 	RQ  *RQ       // nil: receives come from SRQ, or there are none
 	SRQ *SRQ      //
-	QPN uint32    // CQEs of another number are left over from an earlier user of the index
+	QPN uint32    // CQEs with another QPN are left over from a QP that had the same user index earlier
 }
 
-// A Table finds QPs by user index, the number that the client gives a QP at
-// its creation and that its CQEs carry (CQE version 1). The zero Table is
-// empty and ready to use. Its methods are safe for concurrent use; looking up
-// takes no lock.
+// A Table finds QPs by user index. The client gives each QP a user index when it makes the
+// QP, and the CQEs of the QP contain it (CQE version 1). The zero Table is empty and ready
+// to use. Its methods are safe for concurrent use. Lookups take no lock.
 type Table struct {
 	slots atomic.Pointer[[]atomic.Pointer[QP]]
 
 	mu   sync.Mutex
-	used []bool // by index: handed out by Alloc
+	used []bool // by user index: Alloc has returned it
 }
 
-// Alloc returns the lowest user index that is not in use. Its slot is empty,
-// so that CQEs with it are skipped, until Set.
+// Alloc returns the lowest user index that is not in use. Pollers skip CQEs with this index
+// until Set is called for it.
 func (t *Table) Alloc() (uint32, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,8 +48,9 @@ func (t *Table) Alloc() (uint32, error) {
 	return uint32(len(t.used) - 1), nil
 }
 
-// grow makes room for twice as many QPs. Pollers may go on with the old slots: they
-// hold the same QPs, and a QP that is set later is looked up anew.
+// grow makes room for twice as many QPs. Pollers may continue to use the old slots for a
+// while. The old slots contain the same QPs, and a lookup of a QP that is set later loads
+// the new slots.
 func (t *Table) grow() {
 	var old []atomic.Pointer[QP]
 	if p := t.slots.Load(); p != nil {
@@ -63,15 +63,15 @@ func (t *Table) grow() {
 	t.slots.Store(&slots)
 }
 
-// Set makes CQEs with user index i belong to qp. It must be done before the QP
-// may complete anything. i comes from Alloc.
+// Set makes CQEs with user index i belong to qp. Alloc has returned i. Call Set before the
+// QP can have completions.
 func (t *Table) Set(i uint32, qp *QP) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	(*t.slots.Load())[i].Store(qp)
 }
 
-// Free gives index i back. CQEs with it are skipped from now on.
+// Free gives index i back. From then on pollers skip CQEs with this index.
 func (t *Table) Free(i uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,9 +88,9 @@ func (t *Table) find(i uint32) *QP {
 	return (*p)[i].Load()
 }
 
-// findQPN returns the user index of the QP of that number, which is often the
-// one at hint, and the hint for next time. Without such a QP it is an index
-// that no QP has.
+// findQPN returns the user index of the QP whose number is qpn, and the hint for the next
+// call. It tries index hint first, which is often right. If there is no such QP, it returns
+// an index that no QP has.
 func (t *Table) findQPN(qpn, hint uint32) (index, next uint32) {
 	if qp := t.find(hint); qp != nil && qp.QPN == qpn {
 		return hint, hint

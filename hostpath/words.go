@@ -7,11 +7,12 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A queue is told where it lies by slices of shared memory. They are checked
-// here, once, when the queue is made; from then on it uses words and blocks.
+// The configuration of a queue gives its shared memory as slices. The functions in this file
+// check the slices once, when the queue is made, and return words and blocks, which the queue
+// uses from then on.
 
-// checkMemory checks that b has at least n bytes and begins on a multiple of
-// align, a power of two. of names the memory in the error.
+// checkMemory checks that b has at least n bytes and that its address is a multiple of align,
+// a power of two. of names the memory in the error.
 func checkMemory(of string, b []byte, n, align int) error {
 	switch {
 	case len(b) < n:
@@ -30,9 +31,9 @@ func recordWord(record []byte, word int) (*shm.BE32, error) {
 	return shm.BE32At(record, 4*uint64(word)), nil
 }
 
-// halves returns the words of a UAR register that are rung in turn: the first
-// of each half; the same word twice, if there is only one half; none, if there
-// is no register.
+// halves returns the two words of a UAR register to which doorbells are written alternately:
+// the first word of each half. If there is only one half, both are the same word. If there is
+// no register, both are nil.
 func halves(register []byte) (words [2]*shm.BE64, err error) {
 	if len(register) == 0 {
 		return words, nil
@@ -48,8 +49,8 @@ func halves(register []byte) (words [2]*shm.BE64, err error) {
 	return words, nil
 }
 
-// blueFlame returns the block at the beginning of each half of a BlueFlame
-// register; none, if there is no register.
+// blueFlame returns the block at the beginning of each half of a BlueFlame register. If there
+// is no register, both are nil.
 func blueFlame(register []byte) (blocks [2]*shm.Block, err error) {
 	if len(register) == 0 {
 		return blocks, nil

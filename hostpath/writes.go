@@ -4,16 +4,16 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A WriteWR is an RDMA write of one piece of memory, without the fields that a
-// SendWR has for other operations: warps collect many of them before they post.
+// A WriteWR is an RDMA write of one piece of memory. It does not have the fields that a
+// SendWR has for other operations, because warps collect many WriteWRs before they post.
 type WriteWR struct {
 	SGE        SGE
 	RemoteAddr uint64
 	RKey       uint32
 }
 
-// PostWrites is PostList of writes, the last of which is signaled, and the first
-// of which has these flags too.
+// PostWrites posts the writes as PostList does. The last write is signaled. The first write
+// also gets the flags in first.
 func (q *SharedSQ) PostWrites(list []WriteWR, first Flags) error {
 	n := uint64(len(list))
 	if n == 0 {
@@ -35,7 +35,7 @@ func (q *SharedSQ) PostWrites(list []WriteWR, first Flags) error {
 	head := q.base | uint64(op.code)<<32 | 3
 	flags, last := q.flags(first, fenceAfter(left)), q.flags(Signaled, 0)
 	for i := range list {
-		// As layPointer, but all in one loop, for the reason given in run.go.
+		// The same as layPointer, but in one loop, for the reason given in run.go.
 		at := start + uint64(i)
 		b, w := q.block(at), &list[i]
 		if i == len(list)-1 {
@@ -53,13 +53,13 @@ func (q *SharedSQ) PostWrites(list []WriteWR, first Flags) error {
 	return nil
 }
 
-// plain reports whether a write is one block with one pointer.
+// plain reports whether the WQE of a write is one block with one pointer.
 func (q *SharedSQ) plain(w *WriteWR) bool {
 	return ops[OpWrite].short&q.short != 0 && w.SGE.Length-1 < wqe.InlineFlag
 }
 
-// postUnplain posts writes of which some are not plain: of no bytes, or of more
-// than a WQE can name.
+// postUnplain posts writes of which some are not plain: they have no bytes, or more bytes
+// than one pointer can name.
 func (q *SharedSQ) postUnplain(list []WriteWR, first Flags) error {
 	wrs := make([]SendWR, len(list))
 	for i := range list {

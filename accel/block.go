@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// A block is a set of lanes that one processor executes in turn. No two goroutines use it
-// at once.
+// A block is a set of lanes that one processor executes one after another. Only one
+// goroutine at a time uses a block.
 type block struct {
 	grid  *grid
 	index int
@@ -14,26 +14,28 @@ type block struct {
 	warps []warp
 	live  int // lanes that have not ended
 
-	arrived int    // lanes at Sync
-	round   uint64 // Syncs that all have left
+	arrived int    // lanes that wait at Sync
+	round   uint64 // number of Syncs at which all lanes have arrived
 }
 
-// A warp is up to 32 lanes of a block that have operations in common.
+// A warp is up to 32 lanes of a block. They have warp operations, in which all of them
+// take part.
 type warp struct {
 	live  uint32 // lanes that have not ended, by bit
-	round uint64 // operations in common that are complete
+	round uint64 // number of warp operations that are complete
 	votes [2]ballot
 	puts  batches
 }
 
-// A ballot holds the values that the lanes of a warp bring to an operation in common. A
-// lane can be one operation ahead of the slowest, so there are two, used in turn.
+// A ballot contains the values that the lanes of a warp contribute to one warp operation. A
+// warp has two ballots and uses them alternately, because a lane can be one operation ahead
+// of the slowest lane.
 type ballot struct {
-	mask uint32 // lanes that have come, by bit
+	mask uint32 // lanes that have contributed, by bit
 	v    [WarpSize]uint64
 }
 
-// begin starts the next block of g, with lanes.
+// begin starts the next block of g and gives it lanes.
 func (p *processor) begin(g *grid) *block {
 	b := &block{
 		grid: g, index: g.next(), live: g.threads,
@@ -53,8 +55,7 @@ func (p *processor) begin(g *grid) *block {
 	return b
 }
 
-// run resumes each lane that does not have to wait, once, and reports whether there was
-// one.
+// run resumes once each lane that need not wait, and reports whether there was such a lane.
 func (b *block) run() (moved bool) {
 	failed := b.grid.failed.Load()
 	for _, l := range b.lanes {
@@ -106,7 +107,7 @@ func (b *block) synced() bool {
 	return true
 }
 
-// leave counts a lane that has ended. Other lanes do not wait for it any more.
+// leave removes a lane that has ended, so that the other lanes no longer wait for it.
 func (b *block) leave(l *lane) {
 	b.live--
 	b.synced()
@@ -115,8 +116,8 @@ func (b *block) leave(l *lane) {
 	w.voted()
 }
 
-// vote brings v to the next operation of the warp and reports whether that is
-// complete now.
+// vote contributes v, the value of a lane, to the next warp operation. It reports whether
+// the operation is complete now.
 func (w *warp) vote(lane int, v uint64) bool {
 	n := &w.votes[w.round&1]
 	n.mask |= 1 << lane
@@ -130,9 +131,9 @@ func (w *warp) voted() bool {
 		return false
 	}
 	w.round++
-	w.votes[w.round&1].mask = 0 // all lanes have read it, for all have come here since
+	w.votes[w.round&1].mask = 0 // the next ballot: every lane has read its old values, because every lane has voted since
 	return true
 }
 
-// elected returns the lowest lane that takes part.
+// elected returns the number of the lowest lane that takes part.
 func (n *ballot) elected() int { return bits.TrailingZeros32(n.mask) }

@@ -8,27 +8,27 @@ import (
 	"sync/atomic"
 )
 
-// WarpSize is the number of lanes that make a warp.
+// WarpSize is the number of lanes in a warp.
 const WarpSize = 32
 
-// ErrClosed reports the use of a device that is closed, or a kernel that was
-// running when it was.
+// ErrClosed reports the use of a closed device, or a kernel that was running when
+// its device was closed.
 var ErrClosed = errors.New("accel: device is closed")
 
-// Config says what a device is like. The zero value works.
+// Config is the configuration of a device. The zero value works.
 type Config struct {
-	// Multiprocessors is how many threads execute kernels; zero means 1. Each spins while
-	// its lanes wait, so more threads than the machine has cores do not help.
+	// Multiprocessors is how many threads execute kernels; zero means 1. Each thread spins
+	// while its lanes wait, and so more threads than the machine has cores do not help.
 	Multiprocessors int
 
-	// Resident is how many blocks a multiprocessor executes in turn; zero means 8. At most
-	// Multiprocessors times Resident blocks of a grid run at once, so blocks that wait for
+	// Resident is how many blocks a multiprocessor has under way at once; zero means 8. At
+	// most Multiprocessors times Resident blocks of a grid run at once. Blocks that wait for
 	// each other must not be more than that.
 	Resident int
 
 	// CPUs lists the cores that the multiprocessors may run on. Nil leaves the choice to
-	// the kernel, which may put one of them on the engine's core. With a busy engine, list
-	// the other cores here, and the engine's in nicless.Config.
+	// the operating system, which may put a multiprocessor on the engine's core. With a
+	// busy engine, list the engine's cores in nicless.Config and other cores here.
 	CPUs []int
 }
 
@@ -36,12 +36,12 @@ type Config struct {
 type Device struct {
 	cfg     Config
 	closing atomic.Bool
-	closed  chan struct{}  // closed with closing
+	closed  chan struct{}  // closed when closing is set
 	all     sync.WaitGroup // multiprocessors and streams
 
 	mu      sync.Mutex
-	work    *sync.Cond // of multiprocessors without a block
-	grids   []*grid    // that have blocks to give out
+	work    *sync.Cond // multiprocessors without a block wait on it
+	grids   []*grid    // grids with blocks that no multiprocessor has taken yet
 	streams map[*Stream]struct{}
 }
 
@@ -80,9 +80,9 @@ func New(cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// Close ends the device. Kernels that are running end with ErrClosed at the next point
-// where they wait for something; Close waits for that. Requests that they have posted are
-// executed all the same. Closing twice does nothing.
+// Close ends the device. Running kernels end with ErrClosed at the next point where they
+// wait for something, and Close waits for their end. Requests that they have posted are
+// executed nevertheless. A second Close does nothing.
 func (d *Device) Close() error {
 	if d == nil || d.closed == nil {
 		return ErrClosed
@@ -101,7 +101,7 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// start gives the blocks of g to the multiprocessors.
+// start offers the blocks of g to the multiprocessors.
 func (d *Device) start(g *grid) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,8 +114,8 @@ func (d *Device) start(g *grid) {
 	d.work.Broadcast()
 }
 
-// take returns the grid of a block that is not executed yet, or nil. With wait it waits
-// for one; nil then means that the device is closing.
+// take takes a block that is not executed yet and returns its grid, or nil if there is none.
+// If wait is true, take waits for a block, and returns nil only when the device is closing.
 func (d *Device) take(wait bool) *grid {
 	d.mu.Lock()
 	defer d.mu.Unlock()

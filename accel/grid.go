@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// A Grid says how many lanes execute a kernel: blocks of threads, as in CUDA,
-// in one dimension.
+// A Grid says how many lanes execute a kernel. They are organized in blocks of
+// threads, as in CUDA, but only in one dimension.
 type Grid struct {
 	Blocks  int // 1 to 1<<31-1
 	Threads int // of each block, 1 to 1024
 }
 
-// MaxThreads is the most threads of a block.
+// MaxThreads is the most threads that a block can have.
 const MaxThreads = 1024
 
 func (g Grid) check() error {
@@ -26,14 +26,14 @@ func (g Grid) check() error {
 	return nil
 }
 
-// A Kernel is the program of a lane.
+// A Kernel is the program that each lane executes.
 type Kernel func(t *Thread)
 
 // A KernelError says why a kernel did not run to its end.
 type KernelError struct {
-	Block, Thread int    // the first lane in which it happened
-	Cause         error  // of a panic: its value, as an error
-	Stack         []byte // of a panic; otherwise nil
+	Block, Thread int    // the first lane that failed
+	Cause         error  // after a panic: the value of the panic, as an error
+	Stack         []byte // after a panic: its stack; otherwise nil
 }
 
 func (e *KernelError) Error() string {
@@ -49,13 +49,13 @@ type grid struct {
 	threads int
 	done    chan struct{} // closed after the last block
 
-	given  int // blocks that were given out; under the device's mutex
+	given  int // blocks that multiprocessors have taken; under the device's mutex
 	begun  atomic.Int64
 	ended  atomic.Int64
-	failed atomic.Bool // quick look at cause
+	failed atomic.Bool // whether cause is set; can be read without mu
 
 	mu    sync.Mutex
-	cause error // the first
+	cause error // the first error
 }
 
 func newGrid(size Grid, k Kernel) *grid {
@@ -84,7 +84,8 @@ func (g *grid) err() error {
 // blockEnded counts a block that has ended.
 func (g *grid) blockEnded() { g.endBlocks(1) }
 
-// abandon counts the blocks that were not given out. Under the device's mutex.
+// abandon counts the blocks that were never taken as ended. The caller holds the device's
+// mutex.
 func (g *grid) abandon() { g.endBlocks(g.blocks - g.given) }
 
 func (g *grid) endBlocks(n int) {
@@ -93,5 +94,5 @@ func (g *grid) endBlocks(n int) {
 	}
 }
 
-// next returns the index of a block that was given out.
+// next returns the index for a block that was taken.
 func (g *grid) next() int { return int(g.begun.Add(1) - 1) }

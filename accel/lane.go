@@ -6,18 +6,18 @@ import (
 	"runtime/debug"
 )
 
-// A wait is what a lane waits for.
+// A wait says what a lane waits for.
 type wait uint8
 
 const (
 	forNothing wait = iota
-	forSync         // the others of the block
-	forWarp         // the others of the warp
-	forBatch        // the others of the warp, at PutWarp
+	forSync         // the other lanes of the block
+	forWarp         // the other lanes of the warp
+	forBatch        // the other lanes of the warp, at PutWarp
 	forWord         // a value in memory
 	forDone         // completions of a queue
 	forRoom         // room in a queue
-	ended           // for ever
+	ended           // nothing: the lane has ended
 	numWaits
 )
 
@@ -29,10 +29,10 @@ type lane struct {
 	next  func() (struct{}, bool)
 	stop  func()
 	wait  wait
-	round uint64    // forSync, forWarp, forBatch: what must be over
+	round uint64    // forSync, forWarp, forBatch: number of the round that must be complete
 	until condition // forWord
 	queue *Queue    // forDone, forRoom
-	count uint64    // forDone: of blocks; forRoom: how many
+	count uint64    // forDone: count of the blocks that must be complete; forRoom: number of blocks that must be free
 }
 
 func newLane(p *processor) *lane {
@@ -42,7 +42,8 @@ func newLane(p *processor) *lane {
 	return l
 }
 
-// life is the coroutine. It executes the kernels that begin sets, one after another.
+// life is the function that the coroutine runs. It executes the kernels that begin sets, one
+// after another.
 func (l *lane) life(yield func(struct{}) bool) {
 	l.yield = yield
 	for {
@@ -65,7 +66,7 @@ func (l *lane) resume() { l.next() }
 
 func (l *lane) warp() *warp { return &l.t.block.warps[l.t.index/WarpSize] }
 
-// unwind ends a kernel from within, when its grid has failed.
+// unwind is the panic value that ends a kernel when its grid has failed.
 type unwind struct{}
 
 // execute runs the kernel until it returns, panics, or is unwound.
@@ -88,12 +89,12 @@ func (l *lane) execute() {
 	}
 }
 
-// panicked makes an error of what a kernel has panicked with, even if that is an
-// error whose methods panic: then only its text remains.
+// panicked returns v, the value of a kernel's panic, as an error. If v is an error whose
+// methods panic, only a text is returned.
 func panicked(v any) (err error) {
 	defer func() {
 		if recover() != nil {
-			err = fmt.Errorf("panic: %v", v) // fmt takes care of such methods
+			err = fmt.Errorf("panic: %v", v) // fmt recovers panics of such methods
 		}
 	}()
 	cause, ok := v.(error)
@@ -104,7 +105,7 @@ func panicked(v any) (err error) {
 	return fmt.Errorf("panic: %w", cause)
 }
 
-// pause lets other lanes run until this one is ready, or the grid has failed.
+// pause lets other lanes run until this lane is ready or the grid has failed.
 func (l *lane) pause(w wait) {
 	l.wait = w
 	if !l.yield(struct{}{}) || l.t.block.grid.failed.Load() {
@@ -113,7 +114,7 @@ func (l *lane) pause(w wait) {
 	l.wait = forNothing
 }
 
-// ready reports whether the lane need not wait any more.
+// ready reports whether the lane no longer has to wait.
 func (l *lane) ready() bool {
 	switch l.wait {
 	case forSync:

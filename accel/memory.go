@@ -6,7 +6,7 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A Registered is registered memory: an MR of the host API.
+// A Registered is registered memory. The MR of the host API is one.
 type Registered interface {
 	Bytes() []byte
 	Addr() uint64
@@ -19,7 +19,7 @@ type Registered interface {
 type Buffer struct {
 	mem []byte
 	ref Ref
-	of  Registered // in use as long as the Buffer is
+	of  Registered // a reference, so that the memory lives as long as the Buffer
 }
 
 // NewBuffer makes registered memory usable by kernels.
@@ -30,20 +30,20 @@ func NewBuffer(m Registered) *Buffer {
 // Len returns the size in bytes.
 func (b *Buffer) Len() int { return len(b.mem) }
 
-// Ref returns the place of byte off, for requests.
+// Ref returns the address and key of byte off, for requests.
 func (b *Buffer) Ref(off int) Ref { return b.ref.At(off) }
 
-// Bytes returns the memory. Bytes that a peer writes there may be read after a signal or a
-// completion that follows them.
+// Bytes returns the memory. Bytes that a peer writes there may be read only after a signal
+// or a completion that follows the write.
 func (b *Buffer) Bytes() []byte { return b.mem }
 
-// A Number is a type that Slice can view memory as.
+// A Number is a type of numbers as which Slice can return memory.
 type Number interface {
 	~int32 | ~uint32 | ~int64 | ~uint64 | ~float32 | ~float64
 }
 
-// Slice returns the memory as numbers, without copying. It panics if the
-// buffer does not begin and end with one.
+// Slice returns the memory as a slice of numbers, without copying. It panics if the
+// buffer's address or length is not a multiple of the size of T.
 func Slice[T Number](b *Buffer) []T { return shm.Slice[T](b.mem) }
 
 // word returns the 8 bytes at off, in host order.
@@ -54,22 +54,23 @@ func (b *Buffer) word(off int) *shm.Word64 {
 	return shm.Word64At(b.mem, uint64(off))
 }
 
-// Load returns the 8 bytes at off, a multiple of 8; what its writer stored
-// before is visible afterwards.
+// Load returns the 8 bytes at off, which must be a multiple of 8. Everything that the
+// writer of these bytes stored before them is visible afterwards.
 func (b *Buffer) Load(off int) uint64 { return b.word(off).Observe() }
 
-// Store changes the 8 bytes at off, behind everything stored before.
+// Store stores v in the 8 bytes at off, after all earlier stores: a reader that sees v
+// sees those stores too.
 func (b *Buffer) Store(off int, v uint64) { b.word(off).Publish(v) }
 
-// Add adds v to the 8 bytes at off in one atomic step, across lanes, devices and
-// peers, and returns what they were (atomicAdd).
+// Add adds v to the 8 bytes at off and returns their old value (atomicAdd). It is one
+// atomic step with respect to lanes, devices and peers.
 func (b *Buffer) Add(off int, v uint64) (old uint64) {
 	b.word(off)
 	return shm.Add(b.mem[off:off+8], v)
 }
 
-// CompareSwap replaces the 8 bytes at off by swap if they are compare, in one
-// atomic step, and returns what they were (atomicCAS).
+// CompareSwap stores swap in the 8 bytes at off if they are equal to compare, and returns
+// their old value (atomicCAS). It is one atomic step.
 func (b *Buffer) CompareSwap(off int, compare, swap uint64) (old uint64) {
 	b.word(off)
 	for {
@@ -98,7 +99,7 @@ const (
 	LT
 )
 
-// A condition is what a lane waits for in memory.
+// A condition is a comparison of a word in memory. A lane waits until it holds.
 type condition struct {
 	word *shm.Word64
 	cmp  Cmp
@@ -123,7 +124,8 @@ func (c *condition) holds() bool {
 }
 
 // WaitUntil waits until the comparison of the 8 bytes at off with v holds
-// (nvshmem_signal_wait_until). Bytes that were written before them are visible then.
+// (nvshmem_signal_wait_until). Bytes that were written before these 8 bytes are visible
+// then.
 func (t *Thread) WaitUntil(b *Buffer, off int, cmp Cmp, v uint64) {
 	t.settle()
 	c := condition{b.word(off), cmp, v}

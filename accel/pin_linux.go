@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pin puts the calling thread on the cores of the configuration. unpin undoes that, because
-// the runtime uses the thread for other goroutines later.
+// pin restricts the calling thread to the cores of the configuration. unpin undoes that. The
+// caller must call unpin, because the runtime uses the thread for other goroutines later.
 func (c *Config) pin() (unpin func(), err error) {
 	unpin = func() {}
 	if c.CPUs == nil {

@@ -9,22 +9,22 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// A processor is a multiprocessor: one thread that executes the lanes of a few blocks in
-// turn. Lanes are coroutines, so that thousands of them share one thread, and a lane that
-// waits for memory or completions lets the others run.
+// A processor is a multiprocessor: one thread that executes the lanes of a few blocks, one
+// lane after another. Lanes are coroutines, so that thousands of them can share one thread.
+// A lane that waits for memory or completions lets the other lanes run.
 type processor struct {
 	dev    *Device
 	blocks []*block
 	lanes  []*lane // that no block uses
 	polled [16]hostpath.Completion
 	now    *lane // the lane that runs, or was the last to run
-	idle   int   // passes in a row in which no lane could run
+	idle   int   // number of consecutive passes in which no lane could run
 }
 
 func newProcessor(d *Device) *processor { return &processor{dev: d} }
 
-// run executes blocks until the device is closing. It sends to started, unless that is
-// nil, whether the thread could be put on the cores of the configuration.
+// run executes blocks until the device is closing. If started is not nil, run sends it the
+// error of pin, or nil.
 func (p *processor) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -50,7 +50,7 @@ func (p *processor) run(started chan<- error) {
 	}
 }
 
-// pass lets every lane that does not wait run until it waits.
+// pass runs each lane that need not wait, until that lane waits again or ends.
 func (p *processor) pass() {
 	closing, moved := p.dev.closing.Load(), false
 	for i := 0; i < len(p.blocks); i++ {
@@ -74,7 +74,7 @@ func (p *processor) pass() {
 	p.rest(moved)
 }
 
-// rest gives up the core while all lanes wait: for a moment at first, then for longer.
+// rest gives up the core while all lanes wait, at first for a moment, later for longer.
 func (p *processor) rest(moved bool) {
 	const (
 		spins  = 64
@@ -94,15 +94,15 @@ func (p *processor) rest(moved bool) {
 	}
 }
 
-// Causes where a kernel ended the goroutine that executed it.
+// Causes of KernelErrors after a kernel has ended the goroutine that executed it.
 var (
 	errExit      = errors.New("runtime.Goexit was called (t.FailNow and t.Skip do that): report to the host instead")
 	errBystander = errors.New("accel: another kernel ended the multiprocessor that executed this one (runtime.Goexit)")
 )
 
-// stop ends the coroutines. It also runs when a kernel has ended the processor's
-// goroutine. The blocks cannot go on elsewhere then, because coroutines stay on the thread
-// that they were made on.
+// stop ends the coroutines. It also runs when a kernel has ended the processor's goroutine.
+// In that case no other processor can continue the blocks, because coroutines stay on the
+// thread that they were made on.
 func (p *processor) stop() {
 	for _, b := range p.blocks {
 		if b == p.now.t.block {
@@ -113,7 +113,7 @@ func (p *processor) stop() {
 		p.lanes = append(p.lanes, b.lanes...)
 	}
 	for _, l := range p.lanes {
-		l.stop() // what they have deferred is executed
+		l.stop() // this executes the deferred calls of the lane
 	}
 	if len(p.blocks) > 0 {
 		p.dev.all.Add(1)

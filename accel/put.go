@@ -2,35 +2,36 @@ package accel
 
 import "github.com/nicless/nicless/hostpath"
 
-// A Ref is a place in registered memory, of this side or another: an address and
-// the key that it is good with.
+// A Ref is a place in registered memory of this side or of a peer. It consists of an
+// address and the key for that address.
 type Ref struct {
 	Addr uint64
 	Key  uint32
 }
 
-// At returns the place n bytes further.
+// At returns the place n bytes after r.
 func (r Ref) At(n int) Ref { return Ref{r.Addr + uint64(n), r.Key} }
 
 func (r Ref) sge(n int) hostpath.SGE {
 	length := uint32(n)
 	if n < 0 || uint64(n) > 1<<31 {
-		length = 1<<32 - 1 // which posting refuses, naming it
+		length = 1<<32 - 1 // posting refuses this length, and the error contains it
 	}
 	return hostpath.SGE{Addr: r.Addr, Length: length, LKey: r.Key}
 }
 
-// Put writes n bytes at src to dst of the peer (RDMA WRITE). Put and the other requests
-// return as soon as they are posted. Quiet waits until they are complete, and returns
-// whether they failed.
+// Put writes n bytes at src to dst of the peer (RDMA WRITE). Put and the methods for other
+// requests return as soon as the request is posted. Quiet waits until the requests are
+// complete, and returns an error if one of them has failed.
 func (t *Thread) Put(q *Queue, dst, src Ref, n int) {
 	t.settle()
 	sge := [1]hostpath.SGE{src.sge(n)}
 	t.post("Put", q, []hostpath.SendWR{{Op: hostpath.OpWrite, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key}})
 }
 
-// PutInline writes data to dst of the peer. The data is copied into the request, so it may
-// be changed at once. It is at most as long as the queue pair's MaxInline.
+// PutInline writes data to dst of the peer. The data is copied into the request, and may be
+// changed as soon as PutInline returns. It must not be longer than the queue pair's
+// MaxInline.
 func (t *Thread) PutInline(q *Queue, dst Ref, data []byte) {
 	t.settle()
 	t.post("PutInline", q, []hostpath.SendWR{{Op: hostpath.OpWrite, Data: data, RemoteAddr: dst.Addr, RKey: dst.Key}})
@@ -43,16 +44,17 @@ func (t *Thread) Get(q *Queue, dst, src Ref, n int) {
 	t.post("Get", q, []hostpath.SendWR{{Op: hostpath.OpRead, SGE: sge[:], RemoteAddr: src.Addr, RKey: src.Key}})
 }
 
-// Send sends n bytes at src as a message, to a receive that the peer has posted.
+// Send sends n bytes at src as a message, which takes a receive that the peer has posted.
 func (t *Thread) Send(q *Queue, src Ref, n int) {
 	t.settle()
 	sge := [1]hostpath.SGE{src.sge(n)}
 	t.post("Send", q, []hostpath.SendWR{{Op: hostpath.OpSend, SGE: sge[:]}})
 }
 
-// PutSignal writes n bytes at src to dst of the peer, then adds v to the 8 bytes
-// at signal, in one atomic step (nvshmem_put_signal with NVSHMEM_SIGNAL_ADD). A reader
-// that sees the sum sees the bytes. No other request of the queue comes in between.
+// PutSignal writes n bytes at src to dst of the peer, and then adds v to the 8 bytes at
+// signal in one atomic step (nvshmem_put_signal with NVSHMEM_SIGNAL_ADD). A reader that sees
+// the sum also sees the bytes. No other request of the queue comes between the write and the
+// addition.
 func (t *Thread) PutSignal(q *Queue, dst, src Ref, n int, signal Ref, v uint64) {
 	t.settle()
 	sge := [2]hostpath.SGE{src.sge(n), q.x.Sink}
@@ -67,7 +69,8 @@ func (t *Thread) AtomicAdd(q *Queue, dst Ref, v uint64) {
 	t.fetchAdd("AtomicAdd", q, dst, v, q.x.Sink)
 }
 
-// FetchAdd is AtomicAdd that leaves what was there before in the 8 bytes at result.
+// FetchAdd adds v to the 8 bytes at dst of the peer, and writes their old value to the 8
+// bytes at result.
 func (t *Thread) FetchAdd(q *Queue, dst Ref, v uint64, result Ref) {
 	t.fetchAdd("FetchAdd", q, dst, v, result.sge(8))
 }
@@ -78,8 +81,8 @@ func (t *Thread) fetchAdd(what string, q *Queue, dst Ref, v uint64, result hostp
 	t.post(what, q, []hostpath.SendWR{{Op: hostpath.OpFetchAdd, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key, SwapAdd: v}})
 }
 
-// CompareSwap replaces the 8 bytes at dst of the peer by swap if they are
-// compare, and leaves what was there before in the 8 bytes at result.
+// CompareSwap stores swap in the 8 bytes at dst of the peer if they are equal to compare,
+// and writes their old value to the 8 bytes at result.
 func (t *Thread) CompareSwap(q *Queue, dst Ref, compare, swap uint64, result Ref) {
 	t.settle()
 	sge := [1]hostpath.SGE{result.sge(8)}

@@ -7,18 +7,18 @@ import (
 	"github.com/nicless/nicless/hostpath"
 )
 
-// A Queue is a queue pair for kernels, on any number of devices. Its methods are safe for
-// concurrent use.
+// A Queue is a queue pair for kernels. Any number of devices can share a Queue. Its methods
+// are safe for concurrent use.
 type Queue struct {
 	x Export
 }
 
-// An Export is a queue pair of the host API, as its Export returns it.
+// An Export is a queue pair of the host API, as QP.Export returns it.
 type Export = hostpath.Export
 
-// NewQueue makes a queue pair usable by kernels. x comes from the Export of a
-// Concurrent queue pair. The host may go on posting to it, but what it posts
-// must be Signaled: Quiet waits for that too.
+// NewQueue makes a queue pair usable by kernels. x is the result of QP.Export of a
+// Concurrent queue pair. The host may continue to post to the queue pair, but its requests
+// must be Signaled, because Quiet waits for them too.
 func NewQueue(x Export) (*Queue, error) {
 	if x.Send == nil || x.SendCQ == nil || x.Wake == nil || x.Err == nil {
 		return nil, errNoQueue
@@ -28,8 +28,8 @@ func NewQueue(x Export) (*Queue, error) {
 
 var errNoQueue = errors.New("accel: queue without a queue pair: take what QP.Export returns")
 
-// Err returns why the first request failed, as far as completions have been polled, or why
-// no request will complete any more; nil if neither is so.
+// Err returns the error of the first request that failed, among those whose completions have
+// been polled. If there is none, Err returns why no further request will complete, or nil.
 func (q *Queue) Err() error {
 	if q.x.Send == nil {
 		return errNoQueue
@@ -40,7 +40,8 @@ func (q *Queue) Err() error {
 	return q.x.Err()
 }
 
-// done reports whether all blocks before count are complete, or never will be.
+// done reports whether waiting for the blocks before count is over: either all of them are
+// complete, or they never will be.
 func (q *Queue) done(p *processor, count uint64) bool {
 	if q.x.Send.Done() >= count {
 		return true
@@ -49,14 +50,15 @@ func (q *Queue) done(p *processor, count uint64) bool {
 	return q.x.Send.Done() >= count || q.Err() != nil
 }
 
-// room reports whether n blocks are free, or never will be.
+// room reports whether waiting for n free blocks is over: either n blocks are free, or they
+// never will be.
 func (q *Queue) room(p *processor, n uint64) bool {
 	q.x.SendCQ.TryPoll(p.polled[:])
 	return uint64(max(0, q.x.Send.Free())) >= n || q.Err() != nil
 }
 
-// refused is the cause when a request cannot be posted. The kernel ends, as it would with a
-// fault on other accelerators, but with a reason.
+// refused is the cause of a KernelError when a request cannot be posted. The kernel ends, as
+// it would after a fault on other accelerators, but with a reason.
 type refused struct {
 	what string
 	err  error
@@ -65,8 +67,8 @@ type refused struct {
 func (e *refused) Error() string { return e.what + ": " + e.err.Error() }
 func (e *refused) Unwrap() error { return e.err }
 
-// post posts the requests as one, waiting for room, and rings. The last is
-// signaled, so that Quiet sees them done.
+// post waits for room, posts the requests as one reservation, and rings. The last request is
+// signaled, so that Quiet can tell when all of them are complete.
 func (t *Thread) post(what string, q *Queue, wrs []hostpath.SendWR) {
 	wrs[len(wrs)-1].Flags |= hostpath.Signaled
 	wrs[0].Flags |= t.fence
@@ -82,8 +84,8 @@ func (t *Thread) post(what string, q *Queue, wrs []hostpath.SendWR) {
 	}
 }
 
-// postWrites is post of a warp's puts, each of one block, in as few reservations
-// as the ring allows.
+// postWrites is post for the puts of a warp. Each put takes one block. postWrites uses as few
+// reservations as the ring allows.
 func (t *Thread) postWrites(q *Queue, list []hostpath.WriteWR, first hostpath.Flags) {
 	for len(list) > 0 {
 		n := min(len(list), q.x.Send.Size())
@@ -96,8 +98,9 @@ func (t *Thread) postWrites(q *Queue, list []hostpath.WriteWR, first hostpath.Fl
 	}
 }
 
-// retry waits for room for so many blocks, if that is what requests were refused
-// for. If not, or if there will never be room, the kernel ends.
+// retry handles err, the refusal of requests. If err is ErrFull, retry waits until there is
+// room for that many blocks. After any other error, or if there will never be room, it ends
+// the kernel.
 func (t *Thread) retry(what string, q *Queue, blocks uint64, err error) {
 	if errors.Is(err, hostpath.ErrFull) {
 		if err = q.Err(); err == nil {
@@ -110,7 +113,7 @@ func (t *Thread) retry(what string, q *Queue, blocks uint64, err error) {
 }
 
 // Quiet waits until all requests posted to q so far, by any lane, device or host thread,
-// are complete (nvshmem_quiet). It returns why the first failed, if any did.
+// are complete (nvshmem_quiet). If requests have failed, it returns the error of the first.
 func (t *Thread) Quiet(q *Queue) error {
 	t.settle()
 	if count := q.x.Send.Reserved(); !q.done(t.lane.proc, count) {
@@ -120,9 +123,9 @@ func (t *Thread) Quiet(q *Queue) error {
 	return q.Err()
 }
 
-// Fence makes the next request of this lane start after all before it in its queue are
-// complete (IBV_SEND_FENCE). Puts of one queue are executed in order without it. It is
-// needed after a Get or an atomic.
+// Fence makes the next request of this lane wait until all earlier requests in its queue are
+// complete (IBV_SEND_FENCE). A Fence is needed after a Get or an atomic. Puts of one queue
+// are executed in order without a Fence.
 func (t *Thread) Fence() {
 	t.settle()
 	t.fence = hostpath.Fence

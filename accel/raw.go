@@ -2,9 +2,9 @@ package accel
 
 import "github.com/nicless/nicless/hostpath"
 
-// The raw level: RDMaxcel's functions, under their names. A kernel, a launch
-// from the host and the host itself call the same function with the same
-// parameters, and leave the same bytes.
+// This file has RDMaxcel's functions under their names. A kernel, a launch from the
+// host and the host itself call the same function with the same parameters, and write
+// the same bytes.
 
 // WQEParams are the parameters of SendWQE and RecvWQE (wqe_params_t): LAddr,
 // LKey, Length, WRID (the count of the WQE), Signaled, OpType, RAddr, RKey,
@@ -16,7 +16,7 @@ type WQEParams = hostpath.WQEParams
 // CQESize, ConsumerIndex, CQECnt, DBRec.
 type CQEPollParams = hostpath.CQEPollParams
 
-// What PollCQE returns in place of a count of bytes.
+// Results of PollCQE that are not byte counts.
 const (
 	CQENone   = hostpath.CQENone   // there is no completion yet
 	CQEFailed = hostpath.CQEFailed // the completion reports an error
@@ -31,29 +31,29 @@ func RecvWQE(p WQEParams) error { return hostpath.RecvWQE(p) }
 // RingDB copies the 64 bytes of a WQE into a doorbell register (db_ring).
 func RingDB(dst, src []byte) { hostpath.RingDB(dst, src) }
 
-// PollCQE looks at one entry of a CQ, and takes it if a completion is there
-// (cqe_poll): it returns the byte count, CQENone or CQEFailed.
+// PollCQE checks one entry of a CQ, and takes the entry if it contains a completion
+// (cqe_poll). It returns the byte count, CQENone or CQEFailed.
 func PollCQE(p CQEPollParams) (bytes int32, err error) { return hostpath.PollCQE(p) }
 
-// SendWQE is SendWQE in a kernel. Parameters that make no sense end the kernel.
+// SendWQE calls the function SendWQE in a kernel. Invalid parameters end the kernel.
 func (t *Thread) SendWQE(p WQEParams) {
 	t.settle()
 	t.must("SendWQE", hostpath.SendWQE(p))
 }
 
-// RecvWQE is RecvWQE in a kernel.
+// RecvWQE calls the function RecvWQE in a kernel. Invalid parameters end the kernel.
 func (t *Thread) RecvWQE(p WQEParams) {
 	t.settle()
 	t.must("RecvWQE", hostpath.RecvWQE(p))
 }
 
-// RingDB is RingDB in a kernel.
+// RingDB calls the function RingDB in a kernel.
 func (t *Thread) RingDB(dst, src []byte) {
 	t.settle()
 	hostpath.RingDB(dst, src)
 }
 
-// PollCQE is PollCQE in a kernel.
+// PollCQE calls the function PollCQE in a kernel. Invalid parameters end the kernel.
 func (t *Thread) PollCQE(p CQEPollParams) int32 {
 	n, err := hostpath.PollCQE(p)
 	t.must("PollCQE", err)
@@ -66,23 +66,23 @@ func (t *Thread) must(what string, err error) {
 	}
 }
 
-// LaunchSendWQE is SendWQE by a kernel of one lane (launch_send_wqe).
+// LaunchSendWQE launches a kernel of one lane that calls SendWQE (launch_send_wqe).
 func (s *Stream) LaunchSendWQE(p WQEParams) error {
 	return s.single(func(t *Thread) { t.SendWQE(p) })
 }
 
-// LaunchRecvWQE is RecvWQE by a kernel of one lane (launch_recv_wqe).
+// LaunchRecvWQE launches a kernel of one lane that calls RecvWQE (launch_recv_wqe).
 func (s *Stream) LaunchRecvWQE(p WQEParams) error {
 	return s.single(func(t *Thread) { t.RecvWQE(p) })
 }
 
-// LaunchRingDB is RingDB by a kernel of one lane (launch_db_ring).
+// LaunchRingDB launches a kernel of one lane that calls RingDB (launch_db_ring).
 func (s *Stream) LaunchRingDB(dst, src []byte) error {
 	return s.single(func(t *Thread) { t.RingDB(dst, src) })
 }
 
-// LaunchPollCQE is PollCQE by a kernel of one lane (launch_cqe_poll). It waits
-// for the kernel.
+// LaunchPollCQE launches a kernel of one lane that calls PollCQE, and waits for its end
+// (launch_cqe_poll).
 func (s *Stream) LaunchPollCQE(p CQEPollParams) (bytes int32, err error) {
 	if err := s.single(func(t *Thread) { bytes = t.PollCQE(p) }); err != nil {
 		return 0, err

@@ -9,16 +9,17 @@ import (
 )
 
 // A Stream executes kernels and copies one after another, in parallel with the host and
-// with other streams. When one of them fails, the stream is in error: those after it are
-// skipped, and Sync says why. Its methods are safe for concurrent use.
+// with other streams. When a kernel or copy fails, the stream is in error: it skips all
+// later kernels and copies, and Sync returns the error. The methods of a Stream are safe for
+// concurrent use.
 type Stream struct {
 	dev *Device
 
 	mu     sync.Mutex
 	queue  []func() error
-	more   *sync.Cond // queue, ending
+	more   *sync.Cond // signaled when queue or ending changes
 	ending bool
-	err    error // the first
+	err    error // the first error
 }
 
 // NewStream makes a stream. It ends with the device, or with Close.
@@ -95,9 +96,9 @@ func (s *Stream) Err() error {
 }
 
 // Launch queues a kernel for a grid of lanes. It returns an error at once if the grid is
-// impossible or the stream is in error or closed. How the kernel ended is the result of
-// Sync: a *KernelError if it panicked, posted a request that cannot be posted, or
-// deadlocked, and ErrClosed if the device was closed while it ran.
+// impossible, or if the stream is in error or closed. Errors of the kernel are returned by
+// Sync: a *KernelError if the kernel panicked, tried to post a request that cannot be
+// posted, or deadlocked, and ErrClosed if the device was closed while the kernel ran.
 func (s *Stream) Launch(size Grid, k Kernel) error {
 	if err := size.check(); err != nil {
 		return err
@@ -116,8 +117,8 @@ func (s *Stream) Launch(size Grid, k Kernel) error {
 	})
 }
 
-// CopyIn queues a copy of src to the buffer, from off on. src must not be changed before the
-// copy is done.
+// CopyIn queues a copy of src to the buffer, beginning at offset off. src must not be
+// changed before the copy is done.
 func (s *Stream) CopyIn(dst *Buffer, off int, src []byte) error {
 	if err := dst.holds(off, len(src)); err != nil {
 		return err
@@ -125,7 +126,7 @@ func (s *Stream) CopyIn(dst *Buffer, off int, src []byte) error {
 	return s.copy(dst, dst.mem[off:off+len(src)], src)
 }
 
-// CopyOut queues a copy from the buffer, from off on, to dst.
+// CopyOut queues a copy from the buffer, beginning at offset off, to dst.
 func (s *Stream) CopyOut(dst []byte, src *Buffer, off int) error {
 	if err := src.holds(off, len(dst)); err != nil {
 		return err
@@ -133,7 +134,7 @@ func (s *Stream) CopyOut(dst []byte, src *Buffer, off int) error {
 	return s.copy(src, dst, src.mem[off:off+len(dst)])
 }
 
-// copy copies between memory of b and other memory.
+// copy queues a copy between the memory of b and other memory.
 func (s *Stream) copy(b *Buffer, dst, src []byte) error {
 	return s.add(func() error {
 		if err := s.Err(); err != nil {
@@ -155,10 +156,10 @@ func (b *Buffer) holds(off, n int) error {
 // An Event is a point in a stream.
 type Event struct {
 	done chan struct{}
-	err  error // of the stream; readable once done is closed
+	err  error // the stream's error at the event; readable once done is closed
 }
 
-// Record marks the point after everything that was added so far.
+// Record returns an event for the point after all kernels and copies added so far.
 func (s *Stream) Record() (*Event, error) {
 	e := &Event{done: make(chan struct{})}
 	err := s.add(func() error {
@@ -174,11 +175,11 @@ func (s *Stream) Record() (*Event, error) {
 
 var errNoEvent = errors.New("accel: no event: take what Stream.Record returns")
 
-// Done is closed when the stream has come to the event.
+// Done returns a channel that is closed when the stream has reached the event.
 func (e *Event) Done() <-chan struct{} { return e.done }
 
-// Wait waits for the event, or for the end of ctx. It returns why the stream was
-// in error by then, or nil.
+// Wait waits until the stream has reached the event, and returns the error that the stream
+// had at the event, or nil. If ctx ends first, it returns ctx.Err().
 func (e *Event) Wait(ctx context.Context) error {
 	if e == nil || e.done == nil {
 		return errNoEvent
@@ -191,8 +192,8 @@ func (e *Event) Wait(ctx context.Context) error {
 	}
 }
 
-// WaitFor makes what is added to this stream from now on wait for an event. The event may
-// be of another stream, and of another device.
+// WaitFor makes kernels and copies that are added to this stream from now on wait for an
+// event. The event may be of another stream and of another device.
 func (s *Stream) WaitFor(e *Event) error {
 	if e == nil || e.done == nil {
 		return errNoEvent
@@ -210,8 +211,8 @@ func (s *Stream) WaitFor(e *Event) error {
 	})
 }
 
-// Sync waits until everything that was added so far is done, and returns why the
-// stream is in error, or nil.
+// Sync waits until all kernels and copies added so far are done, and returns the stream's
+// error, or nil.
 func (s *Stream) Sync() error {
 	e, err := s.Record()
 	if err != nil {
@@ -220,7 +221,7 @@ func (s *Stream) Sync() error {
 	return e.Wait(context.Background())
 }
 
-// Close ends the stream when everything that was added is done.
+// Close ends the stream when all kernels and copies that were added are done.
 func (s *Stream) Close() error {
 	s.end()
 	return nil

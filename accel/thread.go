@@ -6,17 +6,17 @@ import (
 	"github.com/nicless/nicless/hostpath"
 )
 
-// A Thread is the argument of a kernel: the place of its lane in the grid, and the
-// operations that a lane has. It must be used by that lane only.
+// A Thread is the argument of a kernel. It tells the place of its lane in the grid, and has
+// the operations of a lane. Only that lane may use it.
 //
-// Methods that wait let other lanes run meanwhile: Sync, operations of the warp, Quiet,
-// WaitUntil, and requests to a queue that is full.
+// Methods that wait let other lanes run meanwhile: Sync, warp operations, Quiet, WaitUntil,
+// and requests to a queue that is full.
 type Thread struct {
 	lane  *lane
 	block *block
 	index int
-	fence hostpath.Flags // Fence, if it was called: the next request waits for what is before it
-	puts  uint64         // PutWarps so far
+	fence hostpath.Flags // hostpath.Fence after a call of Fence, for the next request; otherwise 0
+	puts  uint64         // number of PutWarps of this lane so far
 }
 
 // Index returns the number of the lane within its block (threadIdx.x).
@@ -40,7 +40,7 @@ func (t *Thread) Warp() int { return t.index / WarpSize }
 // Lane returns the number of the lane within its warp, 0 to 31.
 func (t *Thread) Lane() int { return t.index % WarpSize }
 
-// Sync waits until all lanes of the block that have not ended are here
+// Sync waits until all lanes of the block that have not ended have called Sync
 // (__syncthreads).
 func (t *Thread) Sync() {
 	t.settle()
@@ -51,8 +51,8 @@ func (t *Thread) Sync() {
 	}
 }
 
-// together waits until all lanes of the warp that have not ended have brought
-// their values.
+// together executes a warp operation: it waits until all lanes of the warp that have not
+// ended have contributed their values.
 func (t *Thread) together(v uint64) *ballot {
 	t.settle()
 	w := t.lane.warp()
@@ -64,11 +64,12 @@ func (t *Thread) together(v uint64) *ballot {
 	return &w.votes[round&1]
 }
 
-// SyncWarp waits until all lanes of the warp are here (__syncwarp). In this and
-// the other operations of a warp, lanes that have ended have no part.
+// SyncWarp waits until all lanes of the warp have called SyncWarp (__syncwarp). Lanes that
+// have ended take no part in SyncWarp and the other warp operations.
 func (t *Thread) SyncWarp() { t.together(0) }
 
-// Ballot returns for which lanes of the warp p holds, by bit (__ballot_sync).
+// Ballot returns a mask of the lanes of the warp whose p is true, one bit for each lane
+// (__ballot_sync).
 func (t *Thread) Ballot(p bool) uint32 {
 	v := uint64(0)
 	if p {
@@ -82,8 +83,8 @@ func (t *Thread) Ballot(p bool) uint32 {
 	return votes
 }
 
-// Shuffle returns the v of lane from, 0 to 31 (__shfl_sync); its own, if that
-// has no part.
+// Shuffle returns the v of lane from, 0 to 31 (__shfl_sync). If that lane takes no part,
+// Shuffle returns the caller's own v.
 func (t *Thread) Shuffle(v uint64, from int) uint64 {
 	n := t.together(v)
 	if from &= WarpSize - 1; n.mask>>from&1 != 0 {
@@ -92,9 +93,9 @@ func (t *Thread) Shuffle(v uint64, from int) uint64 {
 	return v
 }
 
-// ShuffleXor returns the v of the lane whose number differs in the bits of mask
-// (__shfl_xor_sync); its own, if that has no part.
+// ShuffleXor returns the v of the lane whose number differs from the caller's in the bits of
+// mask (__shfl_xor_sync). If that lane takes no part, ShuffleXor returns the caller's own v.
 func (t *Thread) ShuffleXor(v uint64, mask int) uint64 { return t.Shuffle(v, t.Lane()^mask) }
 
-// Elect returns true in one lane of the warp, the lowest (elect.sync).
+// Elect returns true in only one lane of the warp, the lowest (elect.sync).
 func (t *Thread) Elect() bool { return t.together(0).elected() == t.Lane() }

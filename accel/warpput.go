@@ -6,33 +6,35 @@ import (
 	"github.com/nicless/nicless/hostpath"
 )
 
-// The puts of a warp are gathered. Each lane leaves its request and goes on; the last lane
-// to come reserves room for all, writes them and rings once. A switch between lanes costs
-// more than a request, so a lane may be up to this many puts ahead of the slowest before it
-// has to wait.
+// ahead is how many puts a lane may be ahead of the slowest lane of its warp before it has
+// to wait.
+//
+// The puts of a warp are gathered: each lane stores its request and continues. The last lane
+// that arrives reserves room for all requests, writes them and rings once. Lanes may be
+// ahead because a switch between lanes costs more than a request.
 const ahead = 16
 
-// batches are the puts of a warp that are not posted yet.
+// batches are the PutWarps of a warp that are not posted yet.
 type batches struct {
-	first   uint64         // number of the oldest
-	of      *[ahead]gather // by number, in turn; nil until the first PutWarp
-	posting bool           // a lane is posting them, and perhaps waits for room
+	first   uint64         // number of the oldest PutWarp
+	of      *[ahead]gather // indexed by the PutWarp's number modulo ahead; nil until the first PutWarp
+	posting bool           // a lane is posting, and perhaps waits for room
 }
 
-// A gather is what the lanes bring to one PutWarp.
+// A gather contains the requests of the lanes for one PutWarp.
 type gather struct {
 	queue *Queue
-	who   uint32 // lanes that have come, by bit
+	who   uint32 // lanes that have stored their request, by bit
 	fence hostpath.Flags
 	n     int
 	put   [WarpSize]hostpath.WriteWR
 }
 
-// PutWarp is Put by all lanes of the warp together: one reservation, one request
-// of each lane, one doorbell. It returns at once, perhaps before the others have
-// come; no request that this lane makes later overtakes it, and SyncWarp waits
-// until it is posted. What the lane stores in memory is not held back. All lanes
-// must use the same queue; those that have ended have no part.
+// PutWarp is Put by all lanes of the warp together: one reservation, one request of each
+// lane, one doorbell. It returns at once, perhaps before the other lanes have called it. No
+// later request of this lane overtakes the put, and SyncWarp waits until the put is posted.
+// But the lane's own stores to memory are not delayed: they can come before the put. All
+// lanes must use the same queue. Lanes that have ended take no part.
 func (t *Thread) PutWarp(q *Queue, dst, src Ref, n int) {
 	p := &t.lane.warp().puts
 	if p.of == nil {
@@ -57,7 +59,7 @@ func (t *Thread) PutWarp(q *Queue, dst, src Ref, n int) {
 	t.postPuts()
 }
 
-// postPuts posts the oldest puts for which all lanes have come.
+// postPuts posts the oldest PutWarps for which all lanes have stored their requests.
 func (t *Thread) postPuts() {
 	w := t.lane.warp()
 	p := &w.puts
@@ -86,8 +88,8 @@ func (t *Thread) settle() {
 	}
 }
 
-// leavePuts takes a lane that ends out of the puts to come. The other lanes may have waited
-// for it alone.
+// leavePuts removes a lane that ends from later PutWarps. It then posts the PutWarps for
+// which only that lane was missing.
 func (t *Thread) leavePuts() {
 	t.settle()
 	t.lane.warp().live &^= 1 << t.Lane()

@@ -1,6 +1,6 @@
 /*
- * RDMaxcel's interface on a GPU: each WQE is written, rung and polled by a kernel of
- * one thread that the host launches.
+ * RDMaxcel's interface on a GPU. For each WQE the host launches three kernels of one
+ * thread, which write it, ring the doorbell and poll its completion.
  *
  *   nicless engine --socket $XDG_RUNTIME_DIR/nicless.sock &
  *   ./launch $XDG_RUNTIME_DIR/nicless.sock
@@ -33,7 +33,7 @@ static int connect_queues(const char *socket) {
 	return nicless_qp_connect(&engine, &peer, qp.qpn, engine.device.guid);
 }
 
-/* The GPU's address of memory of this process that has been registered. */
+/* Returns the GPU's address of memory of this process that is registered with CUDA. */
 template <typename T> static T *device_address(T *at) {
 	void *there = 0;
 	cudaError_t error = cudaHostGetDevicePointer(&there, (void *)at, 0);
@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
 	p.dbrec = device_address(dv.dbrec);
 	p.wqe_cnt = dv.sq.wqe_cnt;
 	p.qp_num = qp.qpn;
-	p.laddr = (uintptr_t)from; /* addresses in WQEs are the client's */
+	p.laddr = (uintptr_t)from; /* addresses in WQEs are those of this process, not of the GPU */
 	p.raddr = (uintptr_t)to;
 	p.lkey = p.rkey = key;
 	p.length = 8;

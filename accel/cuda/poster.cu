@@ -18,7 +18,7 @@ enum { LOG_BLOCKS = 10, MOST_PARTIES = 256 };
 static struct nicless_client engine;
 static struct nicless_region queues, data;
 static struct nicless_qp qp, peer;
-static struct nicless_cq cq, others; /* cq: of the sends of qp alone; others: unused, but a QP needs one */
+static struct nicless_cq cq, others; /* cq is for the sends of qp only; others is unused, but each QP needs CQs */
 static uint32_t key;
 
 static void die(const char *what, const char *why) {
@@ -58,7 +58,7 @@ static void connect_queues(const char *socket) {
 	ask(nicless_qp_connect(&engine, &peer, qp.qpn, engine.device.guid), "connect peer");
 }
 
-/* Returns the GPU's address of memory of this process that is registered. */
+/* Returns the GPU's address of memory of this process that is registered with CUDA. */
 static uint8_t *device_address(void *at) {
 	void *there;
 	cuda(cudaHostGetDevicePointer(&there, at, 0), "cudaHostGetDevicePointer");
@@ -70,7 +70,7 @@ static uint8_t *map(struct nicless_region *r, const char *what) {
 	return device_address(r->mem);
 }
 
-/* Returns the register, or 0 if the UAR pages cannot be mapped: the engine polls the record. */
+/* Returns the register, or 0 if the UAR pages cannot be mapped. Without it the engine polls the record. */
 static void *map_register(void) {
 	cudaError_t error = cudaHostRegister(engine.uar, (size_t)engine.device.uar_pages * NICLESS_UAR_PAGE,
 	                                     cudaHostRegisterMapped);
@@ -86,7 +86,7 @@ static int ascending(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-/* Runs parties of lanes; prints the time of a round, and the WRITEs per second of all. */
+/* Runs parties of lanes. Prints the time of a round, and the WRITEs per second of all parties. */
 static void measure(struct poster *p, const char *name, unsigned blocks, unsigned threads, uint64_t rounds) {
 	unsigned lanes = threads < LANES ? 1 : LANES;
 	uint64_t parties = (uint64_t)blocks * (threads / lanes), n = parties * rounds, i, sum = 0, *took, *there;
@@ -107,7 +107,7 @@ static void measure(struct poster *p, const char *name, unsigned blocks, unsigne
 	for (i = 0; i < n; i++)
 		sum += took[i];
 	qsort(took, n, sizeof *took, ascending);
-	/* A party has one round under way at a time, so the rate of all is parties / mean. */
+	/* A party has one round under way at a time. All parties together make parties / mean rounds per second. */
 	printf("%-14s %4llu parties of %2u lanes, %8llu rounds: min %.2f us, median %.2f us, p99 %.2f us; %.3f M writes/s\n",
 	       name, (unsigned long long)parties, lanes, (unsigned long long)n, took[0] / 1e3, took[n / 2] / 1e3,
 	       took[n * 99 / 100] / 1e3, 1e3 * parties * lanes * n / sum);

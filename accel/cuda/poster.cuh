@@ -1,6 +1,6 @@
 /*
- * The device code: lanes post RDMA WRITEs with the functions of include/nicless and
- * wait for the completions, without the CPU.
+ * The device code of poster.cu. Lanes post RDMA WRITEs with the functions of
+ * include/nicless and wait for the completions, without the CPU.
  */
 #ifndef NICLESS_POSTER_CUH
 #define NICLESS_POSTER_CUH
@@ -9,15 +9,15 @@
 #include <nicless/post.h>
 
 /*
- * A queue in GPU memory. The words of sq are there because the GPU's atomics on its own
- * memory are native; its atomics on host memory across PCIe need not be. Ring, record
- * and CQE are in host memory, at the addresses that the GPU has for them.
+ * A queue in GPU memory. The words of sq are in GPU memory because the GPU's atomics are
+ * native there, which its atomics on host memory across PCIe need not be. Ring, record
+ * and CQE are in host memory; the pointers to them are the GPU's addresses.
  */
 struct poster {
 	struct nicless_sq sq;
-	struct nicless_cq cq; /* collapsed, of sq alone */
-	uint64_t *from, *to;  /* the payload, as the GPU addresses it */
-	uint64_t far_from, far_to; /* and its addresses in WQEs */
+	struct nicless_cq cq; /* collapsed; for sq only */
+	uint64_t *from, *to;  /* the payload: the GPU's addresses */
+	uint64_t far_from, far_to; /* the payload: the addresses in WQEs */
 	uint32_t key;
 	unsigned wrong;    /* words with the wrong value */
 	unsigned syndrome; /* of the first completion with an error */
@@ -31,17 +31,17 @@ __device__ static inline uint64_t nanoseconds() {
 	return t;
 }
 
-/* Runs on the device what nicless_sq_init does, since the queue's words are there. */
+/* Initializes the queue by nicless_sq_init, on the GPU because the queue's words are in GPU memory. */
 __global__ void prepare(struct poster *p, void *ring, uint64_t blocks, uint32_t *record, void *reg, uint32_t qpn,
                         void *memory, uint8_t *cqe) {
 	nicless_sq_init(&p->sq, ring, blocks, record, reg, qpn, memory);
-	p->cq.ring = cqe; /* initialised by the host before the queue was made */
+	p->cq.ring = cqe; /* the host initialized the CQE before it made the CQ */
 	p->cq.log = 0;
 	p->cq.stride = NICLESS_CQE;
 	p->wrong = p->syndrome = 0;
 }
 
-/* Reserves n blocks; returns 0 once the queue has failed. */
+/* Reserves n blocks, waiting for room if necessary. Returns 0 if the queue has failed. */
 __device__ static inline int room(struct poster *p, uint64_t n, uint64_t *first) {
 	while (!nicless_sq_reserve(&p->sq, n, first)) {
 		nicless_sq_ring(&p->sq);
@@ -51,7 +51,7 @@ __device__ static inline int room(struct poster *p, uint64_t n, uint64_t *first)
 	return 1;
 }
 
-/* One 8-byte WRITE of word i, at a reserved count. */
+/* Writes the WQE of an 8-byte WRITE of word i, at a reserved count. */
 __device__ static inline void write_word(struct poster *p, uint64_t count, uint64_t i, uint64_t value, uint8_t flags) {
 	struct nicless_sge sge = {p->far_from + 8 * i, 8, p->key};
 	struct nicless_wr wr = {};
@@ -71,9 +71,10 @@ __device__ static inline void failed(struct poster *p, const struct nicless_wc *
 }
 
 /*
- * Each party, one lane or one warp, does rounds of: reserve once, every lane
- * writes its WQE, one commit, one ring, wait. took[party * rounds + r] is the
- * time from before the first store to the completion as the GPU sees it.
+ * Runs the rounds of all parties. A party is one lane or one warp. In each round a
+ * party reserves once, every lane writes its WQE, and the party commits once, rings
+ * once and waits for the completion. took[party * rounds + r] is the time, in ns of the
+ * GPU's clock, from before the first store to the completion.
  */
 __global__ void put(struct poster *p, uint64_t rounds, uint64_t *took) {
 	unsigned lanes = blockDim.x < LANES ? 1 : LANES, lane = threadIdx.x % lanes;
@@ -106,7 +107,7 @@ __global__ void put(struct poster *p, uint64_t rounds, uint64_t *took) {
 		}
 		if (lanes > 1) {
 			ok = __shfl_sync(0xffffffff, ok, 0);
-			__syncwarp(); /* lane 0 has observed the CQE before the lanes load */
+			__syncwarp(); /* orders the CQE, which lane 0 has observed, before the loads of the lanes */
 		}
 		if (!ok)
 			return;

@@ -1,12 +1,12 @@
 // Accelput is the smallest program in which an accelerator, not the host, posts
 // work: a kernel of one lane puts 8 bytes into the memory of a peer, waits until
-// they are there, and ends.
+// they have arrived, and ends.
 //
 //	go run ./examples/accelput
 //
-// The host makes what is needed, starts the kernel and looks at what is left: the
-// request (WQE) that the lane wrote, the completion (CQE) that the device wrote,
-// and the bytes. It fails unless they are right.
+// The host makes the memory and the queue pairs, starts the kernel and checks the
+// result: the request (WQE) that the lane wrote, the completion (CQE) that the
+// device wrote, and the 8 bytes. The program fails if any of them is wrong.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 }
 
 func run() error {
-	nic, err := nicless.Open(nicless.Config{}) // and an engine, in this program
+	nic, err := nicless.Open(nicless.Config{}) // also starts an engine in this program
 	if err != nil {
 		return err
 	}
@@ -115,8 +115,8 @@ func run() error {
 	return nil
 }
 
-// pair makes a queue pair for accelerators and connects it with another, whose
-// only part is to be written to.
+// pair makes a queue pair for accelerators and connects it with another queue pair,
+// which only receives the writes.
 func pair(nic *nicless.Context, pd *nicless.PD) (*nicless.QP, *nicless.CQ, error) {
 	cq, err := nic.CreateCQ(nicless.CQConfig{Collapsed: true})
 	if err != nil {
@@ -126,7 +126,7 @@ func pair(nic *nicless.Context, pd *nicless.PD) (*nicless.QP, *nicless.CQ, error
 	if err != nil {
 		return nil, nil, err
 	}
-	idle, err := nic.CreateCQ(nicless.CQConfig{PollOnly: true}) // a collapsed one is one queue's alone
+	idle, err := nic.CreateCQ(nicless.CQConfig{PollOnly: true}) // an exported collapsed CQ cannot be shared
 	if err != nil {
 		return nil, nil, err
 	}
@@ -137,7 +137,7 @@ func pair(nic *nicless.Context, pd *nicless.PD) (*nicless.QP, *nicless.CQ, error
 	return qp, cq, nicless.Pair(qp, peer, nicless.Connection{})
 }
 
-// dump prints bytes, 16 a line, with what they are.
+// dump prints bytes, 16 in a line, with a text for each line that says what they are.
 func dump(b []byte, what ...string) {
 	for i, w := range what {
 		row := fmt.Sprintf("% x", b[16*i:min(16*i+16, len(b))])

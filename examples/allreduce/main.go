@@ -1,24 +1,26 @@
 //go:build linux && (amd64 || arm64)
 
 // Allreduce adds the arrays of N emulated accelerators, element by element, and
-// leaves the sum with every one of them, as training does with gradients. They
-// do it among themselves, in a ring, by PutSignal; the host only starts them.
+// leaves the sum with every accelerator, as training does with gradients. The
+// accelerators form a ring and exchange data by PutSignal. The host only starts them.
 //
 //	go run ./examples/allreduce
 //	go run ./examples/allreduce -n 8 -elements 1000003 -rounds 20
 //
-// The array is cut into chunks, a chunk into N segments. In each of 2(N-1) steps
-// every accelerator puts one segment into the memory of the next and signals:
-// N-1 times a partial sum, which the next one adds to its own (reduce-scatter),
-// then N-1 times a complete one (all-gather). Each lane has a chunk under way, so
-// the device moves bytes of one while the accelerators add those of another.
+// The array is cut into chunks, and each chunk into N segments. There are 2(N-1)
+// steps. In each step every accelerator puts one segment into the memory of the next
+// accelerator and signals it. In the first N-1 steps the segment is a partial sum,
+// which the next accelerator adds to its own (reduce-scatter). In the other N-1 steps
+// the segment is a complete sum (all-gather). Each lane has its own chunk under way, so
+// that the device moves bytes of one chunk while the accelerators add numbers of
+// another.
 //
 // Every element on every accelerator is compared with the serial sum. The numbers
-// are integers, so that the order of additions changes nothing.
+// are integers, so that the order of additions does not change the result.
 //
-// What is printed is bus bandwidth as NCCL defines it, bytes / seconds x
-// 2(N-1)/N. The floor is that of plain copies: one goroutine copies the same
-// bytes from and to the same memory, in the same pieces, and adds nothing.
+// The program prints bus bandwidth as NCCL defines it, bytes / seconds x 2(N-1)/N.
+// The floor is the bus bandwidth of plain copies: one goroutine copies the same bytes
+// from and to the same memory, in the same pieces, and adds nothing.
 package main
 
 import (
@@ -68,7 +70,7 @@ func usage(format string, args ...any) {
 	os.Exit(2)
 }
 
-// A result is what was measured: the quickest of all rounds.
+// A result is the measurement of the quickest of all rounds.
 type result struct {
 	Accelerators int     `json:"accelerators"`
 	Elements     int     `json:"elements"`
@@ -77,10 +79,10 @@ type result struct {
 	Chunks       int     `json:"chunks"`
 	Lanes        int     `json:"lanes"`
 	Factor       float64 `json:"factor"`         // 2(N-1)/N
-	Seconds      float64 `json:"seconds"`        // of an all-reduce
+	Seconds      float64 `json:"seconds"`        // for one all-reduce
 	Bus          float64 `json:"bus_gb_s"`       // Bytes / Seconds x Factor
-	FloorSeconds float64 `json:"floor_seconds"`  // of plain copies
-	Floor        float64 `json:"floor_bus_gb_s"` // likewise
+	FloorSeconds float64 `json:"floor_seconds"`  // for plain copies
+	Floor        float64 `json:"floor_bus_gb_s"` // Bytes / FloorSeconds x Factor
 	Ratio        float64 `json:"ratio"`          // Bus / Floor
 }
 
@@ -154,8 +156,9 @@ func run(n, elements, rounds int) (*result, error) {
 	return res, nil
 }
 
-// split gives the engine a core to itself, where there are two, and the others
-// to the accelerators: threads that wait for memory would keep it from copying.
+// split gives one core to the engine and the others to the accelerators, if there are
+// two cores or more. On a shared core, accelerators that wait for memory would keep the
+// engine from copying.
 func split() (engine, accelerators []int, err error) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {

@@ -9,14 +9,15 @@ import (
 	"github.com/nicless/nicless/accel"
 )
 
-// What is under way at once is what the caches should hold; a piece is long
-// enough to outweigh its request and short enough for the others to wait for.
+// The bytes that are under way at once should fit into the caches. A piece should be
+// long enough to outweigh the cost of its request, and short enough that the other
+// pieces need not wait long for it.
 const (
-	pieceBytes = 128 << 10 // of a segment, at most
-	mostLanes  = 8         // chunks under way at once
+	pieceBytes = 128 << 10 // most bytes of a segment
+	mostLanes  = 8         // most chunks under way at once
 )
 
-// A ring is accelerators of which each puts into the memory of the next.
+// A ring is a number of accelerators. Each of them puts data into the memory of the next.
 type ring struct {
 	n, elements   int
 	chunks, lanes int
@@ -24,9 +25,9 @@ type ring struct {
 	nodes         []*node
 }
 
-// A node is one accelerator. Its memory begins with a signal for each lane, on a
-// cache line of its own; then N-1 slots for each lane, where partial sums come
-// in; then the array.
+// A node is one accelerator. Its memory begins with a signal for each lane, each on a
+// separate cache line. The inbox follows: N-1 slots for each lane, to which the
+// previous node writes partial sums. The array is last.
 type node struct {
 	*ring
 	id     int
@@ -34,7 +35,7 @@ type node struct {
 	floats []float32 // all of mem
 	dev    *accel.Device
 	stream *accel.Stream
-	queue  *accel.Queue // to the next
+	queue  *accel.Queue // to the next node
 }
 
 const signalBytes = 64 // a cache line, of which 8 are used
@@ -73,7 +74,7 @@ func newNode(nic *nicless.Context, pd *nicless.PD, r *ring, id int, cores []int)
 	if err != nil {
 		return nil, err
 	}
-	idle, err := nic.CreateCQ(nicless.CQConfig{PollOnly: true}) // a collapsed one is one queue's alone
+	idle, err := nic.CreateCQ(nicless.CQConfig{PollOnly: true}) // an exported collapsed CQ cannot be shared
 	if err != nil {
 		return nil, err
 	}
@@ -106,13 +107,13 @@ func (r *ring) close() {
 	}
 }
 
-// Where things lie in the memory of every node, in bytes.
+// Offsets in the memory of every node, in bytes.
 func (r *ring) signal(lane int) int      { return lane * signalBytes }
 func (r *ring) inbox(lane, step int) int { return r.lanes*signalBytes + (lane*(r.n-1)+step)*r.slot }
 func (r *ring) array() int               { return r.inbox(r.lanes, 0) }
 
-// segment returns where segment s of a chunk lies, and its bytes. There may be
-// none: an array may have fewer elements than there are segments.
+// segment returns the offset of segment s of a chunk, and its size in bytes. The size
+// can be 0, because an array may have fewer elements than there are segments.
 func (r *ring) segment(chunk, s int) (off, bytes int) {
 	s = (s%r.n + r.n) % r.n
 	first := chunk * r.elements / r.chunks
@@ -121,10 +122,11 @@ func (r *ring) segment(chunk, s int) (off, bytes int) {
 	return r.array() + 4*from, 4 * (to - from)
 }
 
-// kernel is what each lane of each accelerator executes: chunk by chunk, all
-// steps. It signals the next node, and counts the signals of the one before. When
-// it has all of a chunk, the next node has read the lane's whole inbox, since the
-// sums went through it: the next chunk may come there.
+// kernel is the program of each lane of each accelerator. It executes all steps of one
+// chunk after another. It signals the next node and counts the signals of the previous
+// node. When a lane has all sums of a chunk, the next node has read the whole inbox of
+// that lane, because the sums went through the next node. The lane can then put its
+// next chunk into the same inbox.
 func (d *node) kernel(t *accel.Thread) {
 	lane, next := t.Index(), d.nodes[(d.id+1)%d.n].mem
 	seen := uint64(0)
@@ -149,10 +151,11 @@ func (d *node) kernel(t *accel.Thread) {
 	}
 }
 
-// numbers returns numbers of the node's memory.
+// numbers returns the numbers in bytes bytes of the node's memory at off.
 func (d *node) numbers(off, bytes int) []float32 { return d.floats[off/4 : (off+bytes)/4] }
 
-// add adds src to dst, eight at a time: one at a time takes three times as long.
+// add adds src to dst. A loop over eight numbers at a time is three times as fast as a loop
+// over single numbers.
 func add(dst, src []float32) {
 	for len(dst) >= 8 && len(src) >= 8 {
 		d, s := (*[8]float32)(dst), (*[8]float32)(src)
@@ -192,7 +195,8 @@ func (r *ring) reduce() error {
 }
 
 // copies moves the bytes of an all-reduce by plain copies, from and to the same
-// places, as close to each other in time as the lanes do.
+// places. It copies chunk by chunk and step by step, so that copies of the same bytes
+// are as close to each other in time as those of the lanes.
 func (r *ring) copies() {
 	for chunk := range r.chunks {
 		for step := range 2 * (r.n - 1) {
@@ -208,8 +212,8 @@ func (r *ring) copies() {
 	}
 }
 
-// value is what accelerator id begins a round with in element i: an integer, so
-// small that sums are exact.
+// value returns element i of accelerator id at the beginning of a round. It is an
+// integer, and small enough that sums are exact.
 func value(round, id, i int) float32 { return float32((i*(id+1) + 31*id + round) % 4096) }
 
 func (r *ring) fill(round int) {

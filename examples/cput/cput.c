@@ -5,8 +5,9 @@
  *   nicless engine --socket $XDG_RUNTIME_DIR/nicless.sock &
  *   /tmp/cput $XDG_RUNTIME_DIR/nicless.sock
  *
- * -rdmaxcel posts and polls the same put with RDMaxcel's functions. -n COUNT puts
- * COUNT times, one after the other: the rings have 64 entries and are used again.
+ * With -rdmaxcel the program posts and polls the same put with RDMaxcel's functions.
+ * With -n COUNT it puts COUNT times, one put after another. The rings have 64 entries,
+ * which are used again and again.
  */
 #include <nicless/nicless_verbs.h>
 #include <nicless/rdmaxcel.h>
@@ -17,7 +18,7 @@ static struct nicless_cq cq;
 static struct nicless_qp a, b;
 static uint32_t key;
 
-/* Memory, a key for it, and two queue pairs connected with each other. */
+/* Makes memory, a key for it, and two queue pairs that are connected with each other. */
 static int connect_pair(const char *socket) {
 	struct nicless_qp_config f = {0, 0, 0, 0, NICLESS_RC, 6, 0, 0}; /* 64 blocks */
 	uint32_t cqn;
@@ -36,9 +37,9 @@ static int connect_pair(const char *socket) {
 }
 
 /*
- * Puts once, and returns 0, the syndrome of a completion that failed, or -1 if the
- * send queue has no room. nicless_cq_reap frees the blocks of the WQE; after
- * nicless_cq_poll alone they would stay taken, and the 65th put would find no room.
+ * Puts once. Returns 0 on success, the syndrome if the put failed, or -1 if the send
+ * queue has no room. nicless_cq_reap also frees the blocks of the WQE. nicless_cq_poll
+ * would not free them, and the 65th put would find no room.
  */
 static int put(uint64_t *from, uint64_t *to) {
 	struct nicless_sge sge = {(uintptr_t)from, 8, key};
@@ -61,8 +62,9 @@ static int put(uint64_t *from, uint64_t *to) {
 }
 
 /*
- * The same with RDMaxcel's functions, which keep no state: the caller counts WQEs
- * and CQEs. Here both counts are i, as one put is under way at a time.
+ * Puts once with RDMaxcel's functions. These keep no state, so that the caller has to
+ * count WQEs and CQEs. Both counts are i here, because only one put at a time is under
+ * way.
  */
 static int put_rdmaxcel(uint64_t *from, uint64_t *to, uint64_t i) {
 	wqe_params_t w = {(uintptr_t)from, key, 8, i, true, NICLESS_WRITE, (uintptr_t)to, key, a.qpn, a.sq.ring, a.sq.record, 64};
@@ -75,7 +77,7 @@ static int put_rdmaxcel(uint64_t *from, uint64_t *to, uint64_t i) {
 	return bytes; /* a WRITE returns no bytes; -2 is a failure */
 }
 
-/* The WQE in the first block of the ring: the first put, or every 64th after it. */
+/* Prints the WQE in the first block of the ring: that of the first put, or of the last put that used the block again. */
 static void print_wqe(void) {
 	int i;
 	for (i = 0; i < 48; i++)

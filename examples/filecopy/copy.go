@@ -19,14 +19,16 @@ import (
 	"time"
 )
 
-// patience is how long a process may take to end when it has no more to do.
+// patience is how long a process may take to end when it has no more work.
 const patience = 5 * time.Second
 
-// The main goroutine starts all processes, from a thread that lives as long as
-// this one: they are told when it ends, however it does.
+// The main goroutine starts all processes. It is locked to its thread, because the
+// processes are signaled when the thread that started them ends (Pdeathsig). This
+// thread lives as long as this process, however the process ends.
 func init() { runtime.LockOSThread() }
 
-// copyFile starts an engine, unless one was named, and a receiver, and sends.
+// copyFile starts an engine, unless the options name one, starts a receiver, and sends
+// the file.
 func copyFile(ctx context.Context, o options) (err error) {
 	in, size, err := openInput(ctx, o.in)
 	if err != nil {
@@ -58,14 +60,14 @@ func copyFile(ctx context.Context, o options) (err error) {
 	}
 	defer func() {
 		_ = recv.stop()
-		_ = os.Remove(partPath(o.out, recv.cmd.Process.Pid)) // if it was killed
+		_ = os.Remove(partPath(o.out, recv.cmd.Process.Pid)) // it is left if the receiver was killed
 	}()
 	fmt.Printf("sender, pid %d\n", os.Getpid())
 
 	if err = sendFile(ctx, in, size, o); err == nil {
 		return recv.wait()
 	}
-	// Whoever was killed is behind all that failed.
+	// If a process was killed, that is the cause of all other errors.
 	for _, c := range []*child{engine, recv} {
 		if c != nil && c.stop() != nil && c.died() {
 			return hint{fmt.Errorf("%w (%w)", err, c.failure()), o.out + " is as it was, or complete; copy again"}
@@ -74,29 +76,30 @@ func copyFile(ctx context.Context, o options) (err error) {
 	return err
 }
 
-// A child is a process that this one has started.
+// A child is a process that this process has started.
 type child struct {
 	name   string
 	cmd    *exec.Cmd
 	stderr bytes.Buffer
 	cancel context.CancelFunc
-	done   chan struct{} // closed when it has ended
-	err    error         // as Wait returned it; readable once done is closed
+	done   chan struct{} // closed when the process has ended
+	err    error         // the result of cmd.Wait; readable once done is closed
 }
 
-// start starts this program in a role and returns when it has said, in its
-// first line, that it is ready.
+// start starts this program in a role. It returns when the new process has written its
+// first line, which says that the process is ready.
 func start(ctx context.Context, name string, args ...string) (*child, error) {
-	// What ends us does not end the others: when they may go, they are told.
+	// The end of ctx ends the new process only until it is ready. After that, only stop
+	// ends it.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer context.AfterFunc(ctx, cancel)() // until it is ready
+	defer context.AfterFunc(ctx, cancel)()
 	c := &child{name: name, cancel: cancel, done: make(chan struct{})}
 	c.cmd = exec.CommandContext(life, "/proc/self/exe", args...)
 	c.cmd.Stderr = &c.stderr
 	c.cmd.Cancel = func() error { return c.cmd.Process.Signal(syscall.SIGTERM) }
 	c.cmd.WaitDelay = patience
-	// A group of its own, so that an interrupt from the terminal is ours to
-	// handle; and no life after ours.
+	// The new process gets its own process group, so that an interrupt from the terminal
+	// comes to this process only. It is signaled when this process ends.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
@@ -122,7 +125,8 @@ func start(ctx context.Context, name string, args ...string) (*child, error) {
 	return c, nil
 }
 
-// wait waits until the process has ended by itself, though not for ever.
+// wait waits until the process has ended by itself. After the time patience it stops the
+// process.
 func (c *child) wait() error {
 	select {
 	case <-c.done:
@@ -135,20 +139,22 @@ func (c *child) wait() error {
 	return nil
 }
 
-// stop ends the process, asking first.
+// stop ends the process: first by SIGTERM and, after the time patience, by SIGKILL.
 func (c *child) stop() error {
 	c.cancel()
 	<-c.done
 	return c.err
 }
 
-// died reports whether it ended otherwise than by returning from main.
+// died reports whether the process ended in another way than with exit status 0 or 1, for
+// instance by a signal.
 func (c *child) died() bool {
 	code := c.cmd.ProcessState.ExitCode()
 	return code != 0 && code != 1
 }
 
-// failure returns what the process said, or how it ended if it said nothing.
+// failure returns the error that the process has printed, or how it ended if it has printed
+// nothing.
 func (c *child) failure() error {
 	text, advice, hinted := strings.Cut(c.stderr.String(), "filecopy: hint: ")
 	if text == "" {

@@ -19,20 +19,20 @@ import (
 
 const (
 	version   = 1
-	slots     = 16 // chunks under way at most, in each ring
+	slots     = 16 // slots of each ring: most chunks under way
 	maxChunk  = 64 << 20
-	handshake = 5 * time.Second // for the peer to say who it is
+	handshake = 5 * time.Second // how long to wait for the peer's first message
 
-	// trailer, as an immediate, says that the write was the trailer: 8 bytes of
-	// length, big-endian, and 32 of SHA-256. Any other immediate is the number
-	// of a chunk, modulo trailer.
+	// trailer is the immediate of the write of the trailer, which consists of the length
+	// of the file (8 bytes, big-endian) and its SHA-256 (32 bytes). Any other immediate is
+	// the number of a chunk, modulo trailer.
 	trailer     = 1 << 31
 	trailerSize = 8 + 32
 )
 
 var errEngineGone = errors.New("the engine has stopped")
 
-// runEngine is an engine process; "nicless engine" is the same.
+// runEngine runs an engine in this process, as "nicless engine" does.
 func runEngine(ctx context.Context, o options) error {
 	return nicless.Serve(ctx, o.socket, 0o600, nicless.Config{}, func() {
 		fmt.Printf("engine, pid %d, at %s\n", os.Getpid(), o.socket)
@@ -62,7 +62,8 @@ func dialEngine(socket string) (n nic, err error) {
 	if n.pd, err = n.AllocPD(); err != nil {
 		return n, err
 	}
-	// Completions of 16 writes or sends and of 17 receives fit many times.
+	// The default size of a CQ is more than enough for the completions of 16 writes or
+	// sends and of 17 receives.
 	if n.cq, err = n.CreateCQ(nicless.CQConfig{}); err != nil {
 		return n, err
 	}
@@ -70,17 +71,17 @@ func dialEngine(socket string) (n nic, err error) {
 	return n, err
 }
 
-// A message is what sender and receiver tell each other outside the queue
-// pairs: where they are, how it ended.
+// A message is sent between sender and receiver outside the queue pairs. It describes the
+// queue pair of its sender, or the result of the copy.
 type message struct {
 	Version int                 `json:"filecopy"`
 	QP      *nicless.Descriptor `json:"qp,omitempty"`
-	Chunk   int                 `json:"chunk,omitempty"`  // bytes of a slot; the receiver's to say
-	SHA256  string              `json:"sha256,omitempty"` // the receiver's last word: the file is in place
-	Error   string              `json:"error,omitempty"`  // the last word of either, who gives up
+	Chunk   int                 `json:"chunk,omitempty"`  // from the receiver: size of a slot in bytes
+	SHA256  string              `json:"sha256,omitempty"` // from the receiver, last message: the file is in place
+	Error   string              `json:"error,omitempty"`  // from either side, last message: why it gives up
 }
 
-// A link is the stream between the two processes, as lines of JSON.
+// A link is the stream between the two processes. It carries lines of JSON.
 type link struct {
 	conn net.Conn
 	dec  *json.Decoder
@@ -88,7 +89,7 @@ type link struct {
 }
 
 func newLink(conn net.Conn, peer string) *link {
-	// Neither has more to say than this.
+	// Neither side sends more bytes than this limit.
 	return &link{conn: conn, dec: json.NewDecoder(io.LimitReader(conn, 64<<10)), peer: peer}
 }
 
@@ -102,7 +103,8 @@ func (l *link) say(m message) error {
 	return err
 }
 
-// hear returns what the peer says next. That the peer gives up is an error.
+// hear returns the next message of the peer. It returns an error if the message says that
+// the peer gives up.
 func (l *link) hear() (m message, err error) {
 	err = l.dec.Decode(&m)
 	switch {
@@ -120,7 +122,7 @@ func (l *link) hear() (m message, err error) {
 	return m, nil
 }
 
-// hello is hear for a first message, which is not waited for long.
+// hello is hear for the first message. It waits only for the time handshake.
 func (l *link) hello(ctx context.Context) (m message, err error) {
 	_ = l.conn.SetReadDeadline(time.Now().Add(handshake))
 	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetReadDeadline(time.Unix(1, 0)) })
@@ -136,10 +138,9 @@ func (l *link) hello(ctx context.Context) (m message, err error) {
 	return m, l.conn.SetReadDeadline(time.Time{})
 }
 
-// watch returns a context that ends when the copy cannot go on: its cause is
-// the end of parent, of the engine, or of the peer, in the peer's own words
-// where it had any. The peer's last word, if it is none of that, comes on the
-// channel.
+// watch returns a context that ends when the copy cannot continue. The cause of its end is
+// that parent, the engine or the peer has ended, with the peer's error message if it has
+// sent one. The channel delivers the peer's last message, if that is not an error.
 func watch(parent context.Context, n nic, l *link) (context.Context, <-chan message) {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
@@ -158,9 +159,9 @@ func watch(parent context.Context, n nic, l *link) (context.Context, <-chan mess
 	return ctx, last
 }
 
-// reason returns why a copy failed: err, unless something else is behind it.
-// A peer that dies takes its queue pair along, which the device may report
-// before the stream does.
+// reason returns why a copy failed: the cause of ctx's end if ctx has ended, otherwise err.
+// When a peer dies, its queue pair is destroyed. The device may report that before the
+// stream reports the end of the peer, and so reason waits a moment for the end of ctx.
 func reason(ctx context.Context, err error) error {
 	if errors.Is(err, nicless.ErrDeviceGone) {
 		return errEngineGone

@@ -4,25 +4,25 @@
 //
 //	go run ./examples/filecopy -in FILE -out FILE
 //
-// starts an engine and a receiver as processes of their own, and is the sender
-// itself. Each can also be run alone, in three terminals:
+// starts an engine and a receiver in two other processes, and is the sender itself. The
+// three can also be started separately, in three terminals:
 //
 //	filecopy -role engine -socket /tmp/engine.sock
 //	filecopy -role recv -socket /tmp/engine.sock -peer /tmp/copy.sock -out FILE
 //	filecopy -role send -socket /tmp/engine.sock -peer /tmp/copy.sock -in FILE
 //
-// The receiver registers a ring of slots. The sender reads the file into a ring
-// of its own, and writes each chunk into the slot of the same number with
-// WRITE_IMM: the data goes where the sender says, and the immediate wakes the
-// receiver and tells it which chunk it was. The receiver puts the chunk into a
-// file beside the target and gives the slot back with a SEND that has nothing
-// in it but the count of chunks done. In the end the sender writes the number of
-// bytes and their SHA-256 into a trailer; only if the receiver has computed the
-// same, the file gets its name. It never exists half under that name.
+// The receiver registers a ring of slots. The sender reads the file into its own ring
+// of slots, and writes each chunk into the receiver's slot of the same number with
+// WRITE_IMM. The sender chooses where the data is written. The immediate wakes the
+// receiver and tells it the number of the chunk. The receiver writes the chunk to a
+// temporary file beside the target. It gives the slot back with a SEND without payload,
+// whose immediate is the count of chunks done. At the end the sender writes the number
+// of bytes and their SHA-256 into a trailer. The file gets its name only if the receiver
+// has computed the same values. An incomplete file never has that name.
 //
-// Regular files and pipes are copied, to their end. Directories, sockets and
-// devices, which may have none, are refused. Like cp, filecopy leaves it to the
-// system when the disk is written.
+// Filecopy copies regular files and pipes, to their end. It refuses directories, sockets
+// and devices, which may have no end. Like cp, filecopy lets the system decide when the
+// data is written to the disk.
 package main
 
 import (
@@ -52,12 +52,12 @@ type options struct {
 	role   string
 	in     string
 	out    string
-	socket string // of the engine
-	peer   string // where sender and receiver meet
+	socket string // path of the engine's socket
+	peer   string // path of the socket between sender and receiver
 	chunk  int
 }
 
-// hint is an error with advice on what to do about it.
+// A hint is an error with advice about what to do.
 type hint struct {
 	error
 	text string
@@ -88,7 +88,8 @@ func main() {
 		os.Exit(2)
 	}
 
-	// A limit on the size of files is to be an error of the write.
+	// If the file exceeds the limit on file sizes, the write returns an error instead of
+	// this signal ending the program.
 	signal.Ignore(syscall.SIGXFSZ)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -113,7 +114,7 @@ func main() {
 	os.Exit(1)
 }
 
-// check finds out what is missing, or too much, for the role.
+// check checks that the options that the role needs are given, and no others.
 func (o *options) check(rest []string) error {
 	given := map[string]string{"in": o.in, "out": o.out, "socket": o.socket, "peer": o.peer}
 	need, allowed := map[string][]string{

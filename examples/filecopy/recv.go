@@ -21,19 +21,19 @@ import (
 	"github.com/nicless/nicless/cqe"
 )
 
-// A target is a file that gets its name when it is complete.
+// A target is the output file, which gets its name when it is complete.
 type target struct {
 	*os.File
 	path string
 }
 
-// partPath is what the file is called until then. The number of the process
-// lets whoever started it clean up after it.
+// partPath returns the path of the file until it is complete. The path contains the pid of
+// the receiver, so that the process that started the receiver can remove the file.
 func partPath(path string, pid int) string {
 	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.filecopy-%d", filepath.Base(path), pid))
 }
 
-// resolveTarget follows a link to the file that is to be replaced.
+// resolveTarget follows a symbolic link to the file that will be replaced.
 func resolveTarget(path string) (string, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -80,7 +80,7 @@ func (t *target) drop() {
 	_ = os.Remove(t.Name())
 }
 
-// receive is the receiver, from its socket to the file in its place.
+// receive runs the receiver, from opening its socket to giving the file its name.
 func receive(ctx context.Context, o options) error {
 	t, err := createTarget(o.out)
 	if err != nil {
@@ -103,12 +103,12 @@ func receive(ctx context.Context, o options) error {
 		return err
 	}
 	fmt.Printf("%s is complete, SHA-256 %s\n", o.out, sum)
-	// A sender that is gone by now does not make the copy worse.
+	// An error is ignored, because the copy is complete even if the sender is gone.
 	_ = l.say(message{SHA256: sum})
 	return nil
 }
 
-// accept waits for a sender at path, as long as the engine is there.
+// accept waits at path for a sender, until the engine is gone.
 func accept(ctx context.Context, n nic, path string) (*link, error) {
 	ln, err := net.Listen("unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -149,10 +149,11 @@ type receiver struct {
 	trailer *nicless.MR
 	sum     hash.Hash
 	total   int64
-	taken   uint64 // chunks
+	taken   uint64 // number of chunks taken
 }
 
-// takeFile receives the file of the sender behind l and gives it its name.
+// takeFile receives the file from the sender at the other end of l and gives the file its
+// name.
 func takeFile(parent context.Context, t *target, n nic, l *link, chunk int) (sum string, err error) {
 	peer, err := l.hello(parent)
 	if err != nil {
@@ -166,12 +167,12 @@ func takeFile(parent context.Context, t *target, n nic, l *link, chunk int) (sum
 	if r.trailer, err = n.pd.RegisterMemory(trailerSize, access); err != nil {
 		return "", err
 	}
-	for range slots + 1 { // each write with an immediate takes one; and the trailer
+	for range slots + 1 { // each write with an immediate takes one receive: 16 chunks and the trailer
 		if err := n.qp.PostRecv(&nicless.RecvWR{}); err != nil {
 			return "", err
 		}
 	}
-	// Connected first: when the sender hears of us, it writes.
+	// Connect before the sender gets our descriptor, because then it begins to write.
 	if err := n.qp.Connect(*peer.QP, nicless.Connection{}); err != nil {
 		return "", err
 	}
@@ -189,7 +190,7 @@ func takeFile(parent context.Context, t *target, n nic, l *link, chunk int) (sum
 	return hex.EncodeToString(r.sum.Sum(nil)), t.keep()
 }
 
-// drain takes chunks until the trailer is there.
+// drain takes chunks until the trailer has arrived.
 func (r *receiver) drain(ctx context.Context, t *target) error {
 	var done [2 * slots]nicless.Completion
 	for {
@@ -202,7 +203,7 @@ func (r *receiver) drain(ctx context.Context, t *target) error {
 			switch err := c.Err(); {
 			case err != nil:
 				return err
-			case c.Opcode == cqe.WCSend: // a credit has arrived
+			case c.Opcode == cqe.WCSend: // a credit has reached the sender
 				continue
 			case c.Imm == trailer:
 				return nil
@@ -216,7 +217,7 @@ func (r *receiver) drain(ctx context.Context, t *target) error {
 	}
 }
 
-// take puts the next chunk, of n bytes, into the file and gives its slot back.
+// take writes the next chunk, of n bytes, to the file and gives its slot back.
 func (r *receiver) take(t *target, n int) error {
 	at := int(r.taken%slots) * r.chunk
 	data := r.ring.Bytes()[at : at+n]
@@ -232,7 +233,7 @@ func (r *receiver) take(t *target, n int) error {
 	return r.qp.PostSend(&nicless.SendWR{Op: nicless.SendImm, Flags: nicless.Signaled, Imm: uint32(r.taken)})
 }
 
-// verify compares what was taken with what the sender says it has sent.
+// verify compares the length and the SHA-256 of the received data with the trailer.
 func (r *receiver) verify() error {
 	said := r.trailer.Bytes()
 	if size := binary.BigEndian.Uint64(said); size != uint64(r.total) {

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/term"
 )
 
-// send is the sender as a program of its own.
+// send runs the sender alone (-role send).
 func send(ctx context.Context, o options) error {
 	in, size, err := openInput(ctx, o.in)
 	if err != nil {
@@ -33,7 +33,7 @@ func send(ctx context.Context, o options) error {
 	return sendFile(ctx, in, size, o)
 }
 
-// openInput opens a file to be sent and returns its size, -1 for a pipe.
+// openInput opens the input file and returns its size, or -1 for a pipe.
 func openInput(ctx context.Context, path string) (*os.File, int64, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -50,7 +50,7 @@ func openInput(ctx context.Context, path string) (*os.File, int64, error) {
 		return nil, 0, hint{fmt.Errorf("%s is neither a regular file nor a pipe", path),
 			"a device may have no end; pipe what is wanted of it, and give -in /dev/stdin"}
 	}
-	// Opening a pipe waits for somebody who writes.
+	// Opening a pipe waits until another process opens it for writing.
 	type opened struct {
 		f   *os.File
 		err error
@@ -76,11 +76,11 @@ type sender struct {
 	ring    *nicless.MR
 	remote  nicless.RemoteMemory // the receiver's ring
 	sent    uint64               // chunks posted
-	granted uint64               // chunks that the receiver is done with
+	granted uint64               // chunks whose slots the receiver has given back
 	acked   uint64               // writes completed
 }
 
-// sendFile meets the receiver at o.peer and sends it all of in.
+// sendFile connects to the receiver at o.peer and sends it all of in.
 func sendFile(ctx context.Context, in *os.File, size int64, o options) error {
 	n, err := dialEngine(o.socket)
 	if err != nil {
@@ -103,7 +103,7 @@ func sendFile(ctx context.Context, in *os.File, size int64, o options) error {
 	return err
 }
 
-// transfer sends all of in, waits for the receiver's word, and reports.
+// transfer sends all of in, waits for the receiver's result, and prints it.
 func transfer(parent context.Context, in *os.File, size int64, n nic, l *link) error {
 	s, end, err := join(parent, n, l)
 	if err != nil {
@@ -111,7 +111,7 @@ func transfer(parent context.Context, in *os.File, size int64, n nic, l *link) e
 	}
 	ctx, last := watch(parent, n, l)
 	s.ctx = ctx
-	// A pipe whose writer pauses must not keep us when there is no use in waiting.
+	// When ctx ends, a read from a pipe whose writer pauses must end too.
 	defer context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })()
 	start := time.Now()
 	sum := sha256.New()
@@ -140,7 +140,8 @@ func transfer(parent context.Context, in *os.File, size int64, n nic, l *link) e
 	return nil
 }
 
-// join connects with the receiver behind l. It returns where the trailer goes.
+// join connects the queue pair with the receiver at the other end of l. end is the memory
+// for the trailer.
 func join(ctx context.Context, n nic, l *link) (s *sender, end nicless.RemoteMemory, err error) {
 	me := n.qp.Descriptor()
 	if err := l.say(message{QP: &me}); err != nil {
@@ -171,7 +172,7 @@ func join(ctx context.Context, n nic, l *link) (s *sender, end nicless.RemoteMem
 	return s, end, n.qp.Connect(*m.QP, nicless.Connection{})
 }
 
-// stream posts a write for every chunk of in, as the receiver's slots allow.
+// stream posts a write for every chunk of in, as soon as the receiver has a free slot.
 func (s *sender) stream(in io.Reader, sum hash.Hash, bar *progressbar.ProgressBar) (total int64, err error) {
 	defer bar.Clear()
 	for {
@@ -180,7 +181,7 @@ func (s *sender) stream(in io.Reader, sum hash.Hash, bar *progressbar.ProgressBa
 				return total, err
 			}
 		}
-		// Our slot is free when the receiver's is: it has been read.
+		// If the receiver's slot is free, so is this side's slot: its write is complete.
 		at := int(s.sent%slots) * s.chunk
 		data := s.ring.Bytes()[at : at+s.chunk]
 		n, eof := io.ReadFull(in, data)
@@ -200,7 +201,7 @@ func (s *sender) stream(in io.Reader, sum hash.Hash, bar *progressbar.ProgressBa
 			}
 			s.sent++
 			total += int64(n)
-			sum.Write(data[:n]) // while the engine moves it
+			sum.Write(data[:n]) // at the same time as the engine moves the data
 			_ = bar.Add(n)
 		}
 		if eof != nil {
@@ -229,7 +230,7 @@ func (s *sender) finish(end nicless.RemoteMemory, total int64, sum []byte) error
 	return nil
 }
 
-// wait waits for completions, of writes and of receives that brought a credit.
+// wait waits for completions of writes, and of receives that carry a credit.
 func (s *sender) wait() error {
 	var done [2 * slots]nicless.Completion
 	n, err := s.cq.Wait(s.ctx, done[:])
@@ -245,7 +246,8 @@ func (s *sender) wait() error {
 			s.acked++
 			continue
 		}
-		// The count is cut to 32 bits; it can only have grown, and not past sent.
+		// The immediate is the low 32 bits of the receiver's count of chunks. The count never
+		// shrinks, and must not be greater than sent.
 		s.granted += uint64(c.Imm - uint32(s.granted))
 		if s.granted > s.sent {
 			return fmt.Errorf("the receiver is done with %d chunks of %d sent", s.granted, s.sent)
@@ -257,8 +259,8 @@ func (s *sender) wait() error {
 	return nil
 }
 
-// newBar returns a bar that is drawn on a terminal, and nowhere else. A size of
-// -1 is not known.
+// newBar returns a progress bar, which is drawn only on a terminal. A size of -1 means that
+// the size is not known.
 func newBar(size int64) *progressbar.ProgressBar {
 	return progressbar.NewOptions64(size,
 		progressbar.OptionSetWriter(os.Stderr),

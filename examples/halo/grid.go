@@ -7,7 +7,8 @@ import (
 	"github.com/nicless/nicless/accel"
 )
 
-// The sides of a tile, and whose side of the neighbour it is.
+// The sides of a tile, and for each side the opposite one, at which the neighbour touches
+// it.
 const (
 	up = iota
 	down
@@ -18,35 +19,36 @@ const (
 
 var opposite = [sides]int{down, up, right, left}
 
-// A grid is the accelerators, row by row.
+// A grid contains the tiles, one for each accelerator, row by row.
 type grid struct {
 	config
 	tiles []*tile
 }
 
-// A tile is one accelerator and its part of the plate, twice: a step reads one
-// and writes the other. Rows go straight into the halo of the neighbour. Columns
-// are packed, put into its inbox and unpacked, which is one request in place of
-// one for each row.
+// A tile is one accelerator with two copies of its part of the plate: a step reads one
+// copy and writes the other. A row is put directly into the halo of the neighbour. A
+// column is packed, put into the neighbour's inbox, and unpacked there. That takes one
+// request instead of one request for each cell.
 //
-// Two of everything suffice: a neighbour puts step n+2 when it has what this
-// tile put after step n+1, and by then this one has read step n.
+// Two copies of everything are enough. A neighbour puts the edge of step n+2 only after
+// it has received the edge that this tile put after step n+1, and by then this tile has
+// read the edge of step n.
 type tile struct {
 	*grid
 	x0, y0 int
 	field  [2]plate
-	packed [2][sides][]float64 // left and right only
+	packed [2][sides][]float64 // for left and right only
 	inbox  [2][sides][]float64
 	at     layout
 	mem    *accel.Buffer
 	dev    *accel.Device
 	stream *accel.Stream
-	to     [sides]*accel.Queue // nil where the plate ends
+	to     [sides]*accel.Queue // nil at the edge of the plate
 	peer   [sides]*tile
 }
 
-// A layout is where things lie in the memory of a tile, in bytes: four signals
-// first, one for each side.
+// A layout contains the offsets in the memory of a tile, in bytes. The memory begins with
+// four signals, one for each side.
 type layout struct {
 	field         [2]int
 	packed, inbox [2][sides]int
@@ -130,7 +132,7 @@ func newTile(pd *nicless.PD, g *grid, i, j int) (*tile, error) {
 	return t, nil
 }
 
-// join connects two neighbours: b is on that side of a.
+// join connects two neighbours. b is the neighbour of a on this side of a.
 func join(nic *nicless.Context, pd *nicless.PD, a, b *tile, side int) error {
 	var qps [2]*nicless.QP
 	for i := range qps {
@@ -138,7 +140,7 @@ func join(nic *nicless.Context, pd *nicless.PD, a, b *tile, side int) error {
 		if err != nil {
 			return err
 		}
-		receives, err := nic.CreateCQ(nicless.CQConfig{PollOnly: true}) // a collapsed queue is for one send queue
+		receives, err := nic.CreateCQ(nicless.CQConfig{PollOnly: true}) // an exported collapsed CQ is for one send queue only
 		if err != nil {
 			return err
 		}
@@ -170,8 +172,8 @@ func (g *grid) close() {
 	}
 }
 
-// kernel is what every lane executes: rows in turn, and the first four lanes each
-// exchange one side.
+// kernel is the program of every lane. The lanes share the rows. Each of the first four
+// lanes also exchanges the edge of one side.
 func (t *tile) kernel(th *accel.Thread) {
 	for step := range t.steps {
 		now, next := &t.field[step%2], &t.field[(step+1)%2]
@@ -193,7 +195,7 @@ func (t *tile) kernel(th *accel.Thread) {
 	}
 }
 
-// put puts the edge of a side where the neighbour wants it, and signals.
+// put puts the edge of a side into the halo or the inbox of the neighbour, and signals.
 func (t *tile) put(th *accel.Thread, side, k int) {
 	f, p := &t.field[k], t.peer[side]
 	pf := &p.field[k]
@@ -216,7 +218,7 @@ func (t *tile) put(th *accel.Thread, side, k int) {
 	th.PutSignal(t.to[side], p.mem.Ref(dst), t.mem.Ref(src), 8*n, p.mem.Ref(8*opposite[side]), 1)
 }
 
-// unpack moves a column that has come into the halo.
+// unpack moves a column from the inbox into the halo.
 func (t *tile) unpack(side, k int) {
 	f, x := &t.field[k], -1
 	switch side {
@@ -245,7 +247,7 @@ func (g *grid) spread() error {
 	return nil
 }
 
-// gather makes one plate of the tiles.
+// gather copies the tiles into one plate.
 func (g *grid) gather() *plate {
 	all := newPlate(g.nx, g.ny)
 	for _, t := range g.tiles {
@@ -257,7 +259,7 @@ func (g *grid) gather() *plate {
 	return all
 }
 
-// puts returns how many edges have been put.
+// puts returns how many edges the tiles have put in all steps.
 func (g *grid) puts() (n int) {
 	for _, t := range g.tiles {
 		for _, p := range t.peer {

@@ -1,13 +1,13 @@
-// Halo lets heat spread over a plate (a Jacobi stencil) that is cut into tiles,
-// one for each of a grid of emulated accelerators. Every tile has a margin of one
-// cell, the halo, in which it keeps the edges of its neighbours; after each step
-// the accelerators put their new edges into each other's halos, with a signal.
+// Halo computes how heat spreads over a plate (a Jacobi stencil). The plate is cut into
+// tiles, one for each accelerator of a grid of emulated accelerators. Every tile has a
+// margin of one cell, the halo, which contains the edges of the neighbour tiles. After
+// each step the accelerators put their new edges into each other's halos, with a signal.
 //
 //	go run ./examples/halo
 //	go run ./examples/halo -nx 400 -ny 300 -px 3 -py 2 -steps 2000 -png heat.png
 //
-// The kernel runs once, for all steps; the host has no part in the exchange. In
-// the end every cell is compared with a serial run: the bits must be the same.
+// The kernel runs once, for all steps. The host takes no part in the exchange. At the end
+// every cell is compared with the result of a serial run. The bits must be the same.
 package main
 
 import (

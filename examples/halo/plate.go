@@ -14,11 +14,13 @@ type plate struct {
 	cell []float64
 }
 
-// at returns where a cell lies; -1 and w, h are those of the margin.
+// at returns the index of a cell. x is -1 to w and y is -1 to h: cells of the margin
+// included.
 func (p *plate) at(x, y int) int { return (y+1)*(p.w+2) + x + 1 }
 
-// start is how warm a cell of the whole plate is in the beginning: a disc and a
-// bar are hot. What is outside stays as it is: hot above, cold elsewhere.
+// start returns the temperature of a cell of the whole plate at the beginning: a disc and a
+// bar are hot. Cells outside the plate never change: they are hot above it and cold
+// elsewhere.
 func (c *config) start(x, y int) float64 {
 	if y < 0 {
 		return 1
@@ -33,7 +35,8 @@ func (c *config) start(x, y int) float64 {
 	return 0
 }
 
-// fill sets p, which begins at x0, y0 of the whole plate, to the beginning.
+// fill sets the cells of p, which begins at x0, y0 of the whole plate, to their start
+// values.
 func (c *config) fill(p *plate, x0, y0 int) {
 	for y := -1; y <= p.h; y++ {
 		for x := -1; x <= p.w; x++ {
@@ -42,8 +45,8 @@ func (c *config) fill(p *plate, x0, y0 int) {
 	}
 }
 
-// row computes a row of the next step. The order of the additions is the same
-// for everybody, so the results are too.
+// row computes a row of the next step. Tiles and the serial run make the additions in the
+// same order, and so the results are the same.
 func row(next, now *plate, y int) {
 	for x := range now.w {
 		i := now.at(x, y)
@@ -67,7 +70,7 @@ func serial(c config) *plate {
 
 func newPlate(w, h int) *plate { return &plate{w, h, make([]float64, (w+2)*(h+2))} }
 
-// writePNG draws the plate: black is cold; red, yellow and white are hot.
+// writePNG draws the plate: black is cold, and red, yellow and white are increasingly hot.
 func writePNG(file string, p *plate) error {
 	img := image.NewRGBA(image.Rect(0, 0, p.w, p.h))
 	part := func(v float64) uint8 { return uint8(255 * max(0, min(1, v))) }

@@ -1,16 +1,16 @@
 //go:build linux && (amd64 || arm64)
 
-// Pingpong sends a message to and fro between two queue pairs, by SEND and
-// RECV, checks every one of them, and prints how long the round trips took.
+// Pingpong sends messages back and forth between two queue pairs, by SEND and RECV,
+// checks every message, and prints how long the round trips took.
 //
 //	go run ./examples/pingpong
 //	go run ./examples/pingpong -n 1000000 -size 4096
 //
-// Both queue pairs belong to this process, and so does the engine, on a thread
-// of its own: what is measured is posting, the device, and polling, twice, not
-// the scheduler's way from one process to another. On a machine of two cores or
-// more the two threads get a core each; on a single core they have to take
-// turns, and the numbers are those of the scheduler.
+// Both queue pairs belong to this process. The engine runs in this process too, on
+// another thread. A round trip therefore consists of posting, the device and polling,
+// each twice, but not of switches between processes. On a machine with two cores or
+// more, each of the two threads gets a core. On a single core they take turns, and the
+// numbers show mainly the scheduler.
 package main
 
 import (
@@ -97,7 +97,7 @@ func run(n, size int) error {
 		return err
 	}
 
-	// 1 ns to 10 s, with three digits.
+	// The histogram has a range of 1 ns to 10 s and a precision of three digits.
 	trips := hdrhistogram.New(1, 10e9, 3)
 	for i := -n / 10; i < n; i++ {
 		left.fill(uint64(i))
@@ -129,8 +129,8 @@ func run(n, size int) error {
 	return nil
 }
 
-// pin puts this goroutine's thread on one core and asks for the engine's on
-// another, where there are two.
+// pin puts this goroutine's thread on one core, and returns a configuration that puts the
+// engine's thread on another, if there are two cores or more.
 func pin() (cfg nicless.Config, where string, err error) {
 	runtime.LockOSThread()
 	var allowed unix.CPUSet
@@ -155,8 +155,8 @@ func pin() (cfg nicless.Config, where string, err error) {
 	return cfg, fmt.Sprintf("posting and polling on core %d, engine on core %d", cores[0], cores[1]), nil
 }
 
-// A player is one end: a queue pair, a queue of its completions, and memory
-// of which the first half is sent from and the second received into.
+// A player is one end: a queue pair, a completion queue, and memory. The first half of the
+// memory is for sending, the second half for receiving.
 type player struct {
 	qp   *nicless.QP
 	cq   *nicless.CQ
@@ -184,7 +184,7 @@ func newPlayer(nic *nicless.Context, pd *nicless.PD, size int) (p *player, err e
 	return p, nil
 }
 
-// fill puts a message into the memory that no other number has.
+// fill writes a message into the memory for sending. Each number gives another message.
 func (p *player) fill(number uint64) {
 	b := p.sent()
 	binary.LittleEndian.PutUint64(b, number)
@@ -193,7 +193,7 @@ func (p *player) fill(number uint64) {
 	}
 }
 
-// serve sends the message to the other player, and returns when it is there.
+// serve sends the message to the other player, and returns when the message has arrived.
 func (p *player) serve(to *player) error {
 	if err := to.qp.PostRecv(&to.recv); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (p *player) serve(to *player) error {
 	return p.next(cqe.WCSend)
 }
 
-// check compares what was received with what the other player sent.
+// check compares the received message with the message that the other player sent.
 func (p *player) check(from *player) error {
 	if got, want := p.received(), from.sent(); !bytes.Equal(got, want) {
 		return fmt.Errorf("received %x and so on, sent %x", got[:8], want[:8])
@@ -221,8 +221,8 @@ func (p *player) check(from *player) error {
 func (p *player) sent() []byte     { return p.mr.Bytes()[:p.size] }
 func (p *player) received() []byte { return p.mr.Bytes()[p.size:] }
 
-// next waits for one completion. It spins for a few microseconds, which is
-// enough while the engine has a core to itself, before it sleeps.
+// next waits for one completion. It spins for a few microseconds before it sleeps. That is
+// enough if the engine has a core for itself.
 func (p *player) next(want cqe.WCOpcode) error {
 	if _, err := p.cq.Wait(context.Background(), p.done[:]); err != nil {
 		return err

@@ -1,13 +1,13 @@
-// Write is the smallest program of two processes: one registers memory, the
-// other RDMA-WRITEs a greeting into it. They share nothing but the socket of
-// an engine, which runs in the first of them here.
+// Write is the smallest program with two processes. One process, the owner, registers
+// memory. The other, the writer, writes a greeting into that memory by RDMA WRITE. They
+// share only the socket of an engine, which runs in the owner's process here.
 //
 //	go run ./examples/write
 //
-// The owner of the memory starts the writer, and the two tell each other where
-// they are, as JSON, through the writer's standard input and output. The owner
-// takes no part in the write itself: it looks at its memory when the writer
-// has ended, and fails unless the greeting is there.
+// The owner starts the writer. The two exchange descriptors of their queue pairs, as
+// JSON, through the writer's standard input and output. The owner takes no part in the
+// write itself. It checks its memory when the writer has ended, and fails if the
+// greeting is not there.
 package main
 
 import (
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// owner registers memory, starts a writer, and looks at what it wrote.
+// owner registers memory, starts a writer, and checks what the writer wrote.
 func owner() error {
 	dir, err := os.MkdirTemp("", "nicless-write-")
 	if err != nil {
@@ -86,7 +86,7 @@ func owner() error {
 	text, _ := json.Marshal(me)
 	fmt.Printf("owner  (pid %d) sends its descriptor\n  %s\n", os.Getpid(), text)
 	_, err = connect(qp, me, out, in)
-	_ = in.Close() // a writer that still waits for it reads the end
+	_ = in.Close() // a writer that still waits for input reads its end
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("writer: %w", err)
 	}
@@ -102,8 +102,8 @@ func owner() error {
 	return nil
 }
 
-// writer writes the greeting into the mailbox of the owner, who is at the
-// other end of in and out.
+// writer writes the greeting into the memory of the owner, which is at the other end of in
+// and out.
 func writer(socket string, in io.Reader, out io.Writer) error {
 	_, qp, cq, err := dial(socket)
 	if err != nil {
@@ -120,7 +120,7 @@ func writer(socket string, in io.Reader, out io.Writer) error {
 	if err := qp.PostSend(&nicless.SendWR{
 		Op:         nicless.Write,
 		Flags:      nicless.Signaled,
-		Data:       []byte(greeting), // inline: it travels within the WQE
+		Data:       []byte(greeting), // inline: the WQE contains it
 		RemoteAddr: mailbox.Addr,
 		RKey:       mailbox.RKey,
 	}); err != nil {
@@ -133,7 +133,7 @@ func writer(socket string, in io.Reader, out io.Writer) error {
 	return done[0].Err()
 }
 
-// dial makes what either side needs: a client of the engine with one queue pair.
+// dial makes a client of the engine with one queue pair, which both sides need.
 func dial(socket string) (*nicless.PD, *nicless.QP, *nicless.CQ, error) {
 	nic, err := nicless.Dial(socket)
 	if err != nil {
@@ -151,7 +151,8 @@ func dial(socket string) (*nicless.PD, *nicless.QP, *nicless.CQ, error) {
 	return pd, qp, cq, err
 }
 
-// connect tells the peer about this side and connects with what it answers.
+// connect sends the peer the descriptor of this side, and connects qp with the queue pair
+// that the peer's answer describes.
 func connect(qp *nicless.QP, me nicless.Descriptor, r io.Reader, w io.Writer) (peer nicless.Descriptor, err error) {
 	if err := json.NewEncoder(w).Encode(me); err != nil {
 		return peer, err
@@ -162,8 +163,8 @@ func connect(qp *nicless.QP, me nicless.Descriptor, r io.Reader, w io.Writer) (p
 	return peer, qp.Connect(peer, nicless.Connection{})
 }
 
-// startEngine runs an engine for the rest of the program and has it listen.
-// "nicless engine --socket PATH" is the same in a process of its own.
+// startEngine starts an engine that listens at the socket until the program ends. "nicless
+// engine --socket PATH" does the same in another process.
 func startEngine(socket string) error {
 	ready, failed := make(chan struct{}), make(chan error, 1)
 	go func() {

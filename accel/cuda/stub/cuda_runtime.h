@@ -1,7 +1,7 @@
 /*
- * As much of the CUDA runtime's interface as the programs here use, declared so that
- * clang can compile it where CUDA is not installed: `make check-syntax`. Nothing
- * here can be linked or run.
+ * The part of the CUDA runtime's interface that the programs here use. With these
+ * declarations clang can compile the programs where CUDA is not installed (`make
+ * check-syntax`). Nothing here can be linked or run.
  */
 #ifndef NICLESS_STUB_CUDA_RUNTIME_H
 #define NICLESS_STUB_CUDA_RUNTIME_H
@@ -42,7 +42,7 @@ cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaGetLastError(void);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device);
 const char *cudaGetErrorString(cudaError_t error);
-/* What clang makes of <<<>>> where it finds no version of CUDA. */
+/* The function that clang calls for <<<>>> if it finds no version of CUDA. */
 cudaError_t cudaConfigureCall(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = 0);
 }
 
@@ -60,7 +60,7 @@ struct stub_index {
 };
 #endif
 
-/* threadIdx.x and its like, of which nothing but x is used. */
+/* threadIdx, blockIdx and so on. The programs use only their field x. */
 #define threadIdx (dim3(stub_index::thread()))
 #define blockIdx (dim3(stub_index::block()))
 #define blockDim (dim3(stub_index::size()))

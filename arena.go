@@ -24,7 +24,7 @@ type arena struct {
 // size if that is smaller.
 type block struct {
 	mem  []byte
-	addr uint64 // of mem, in the device's terms
+	addr uint64 // the address by which the device finds mem
 }
 
 const (

@@ -59,17 +59,17 @@ func (m *MR) CompareAndSwap64(off int, old, v uint64) (swapped bool) {
 	}
 }
 
-// Load32 is Load64 of 4 bytes.
+// Load32 is Load64 for 4 bytes.
 func (m *MR) Load32(off int) uint32 {
 	return bits.ReverseBytes32(shm.BE32At(m.word(off, 4), 0).Observe())
 }
 
-// Store32 is Store64 of 4 bytes.
+// Store32 is Store64 for 4 bytes.
 func (m *MR) Store32(off int, v uint32) {
 	shm.BE32At(m.word(off, 4), 0).Publish(bits.ReverseBytes32(v))
 }
 
-// Add32 is Add64 of 4 bytes.
+// Add32 is Add64 for 4 bytes.
 func (m *MR) Add32(off int, delta uint32) (sum uint32) {
 	b := m.word(off, 4)
 	for {
@@ -79,7 +79,7 @@ func (m *MR) Add32(off int, delta uint32) (sum uint32) {
 	}
 }
 
-// CompareAndSwap32 is CompareAndSwap64 of 4 bytes.
+// CompareAndSwap32 is CompareAndSwap64 for 4 bytes.
 func (m *MR) CompareAndSwap32(off int, old, v uint32) (swapped bool) {
 	b := m.word(off, 4)
 	for {

@@ -15,8 +15,8 @@ type State uint8
 const (
 	StateRST  = State(control.StateRST)  // made or reset: the device ignores its queues
 	StateINIT = State(control.StateINIT) // receives may be posted
-	StateRTR  = State(control.StateRTR)  // it receives
-	StateRTS  = State(control.StateRTS)  // it receives and sends
+	StateRTR  = State(control.StateRTR)  // the queue pair receives
+	StateRTS  = State(control.StateRTS)  // the queue pair receives and sends
 	StateSQE  = State(control.StateSQE)  // the send queue is in error; not on RC
 	StateSQD  = State(control.StateSQD)  // the send queue is stopped
 	StateERR  = State(control.StateERR)  // all work requests are flushed
@@ -90,7 +90,7 @@ type Attr struct {
 	CurState        State  // Modify: the state that the caller expects now; Query: the same as State
 	Access          Access // what the peer may do: RemoteWrite, RemoteRead, RemoteAtomic
 	QKey            uint32 // UD: the Q_Key that a datagram must carry to be received
-	Device          uint64 // of the peer: see Context.Device
+	Device          uint64 // the engine of the peer: see Context.Device
 	DestQPN         uint32 // the peer, 24 bits
 	RQPSN           uint32 // first packet number expected, 24 bits
 	SQPSN           uint32 // first packet number sent, 24 bits

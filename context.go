@@ -20,11 +20,11 @@ import (
 )
 
 // A Context is one client of an engine. Open and Dial make a Context. Every object made
-// through it refers to it. When the program no longer refers to the Context or to such an
-// object, the garbage collector closes a Context that was not closed, and the log says so.
-// After a call of Done, EventFd or Channel.Fd, the Context stays open until Close, because
-// the garbage collector sees neither a goroutine that waits for the Done channel nor an
-// epoll instance that holds the descriptor.
+// through a Context refers to it. The garbage collector closes a Context to which the program
+// no longer refers, neither directly nor through such an object, and the log says so. After a
+// call of Done, EventFd or Channel.Fd, the Context stays open until Close, because the
+// garbage collector sees neither a goroutine that waits for the Done channel nor an epoll
+// instance that holds the descriptor.
 //
 // A Context must not be copied: a copy is not a reference to the original.
 //
@@ -175,9 +175,9 @@ func programName() string {
 
 // Close destroys all objects made through the context and gives its memory back to the
 // system. First it delivers the events that work of the context has caused. Explanations go
-// to the handler of OnExplanation, if there is one. All other events go to NextEvent, which
-// returns them even after Close. A program that ends without Close, for instance by
-// os.Exit, may not receive the last events.
+// to the handler of OnExplanation. All other events, and explanations if there is no
+// handler, go to NextEvent, which returns them even after Close. A program that ends without
+// Close, for instance by os.Exit, may not receive the last events.
 //
 // A goroutine that posts or polls during Close gets ErrClosed, either at once or from its
 // next call. Requests that it has posted may or may not be executed. A second Close does

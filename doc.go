@@ -53,7 +53,7 @@
 // Methods that make, change, query or close objects send control requests to the
 // engine and wait for the answer, usually some ten microseconds. [Call] and [Do] run
 // such a method and stop waiting for it when a context.Context ends. [DialContext] is
-// Dial with a context.Context. Wait and NextEvent have a parameter for one.
+// Dial with a context.Context. Wait and NextEvent have a context.Context as parameter.
 //
 // # After the end
 //

@@ -84,7 +84,7 @@ func (e Event) String() string {
 // that are allowed. Hardware reports a number at best. docs/EXPLANATIONS.md lists, for
 // each Code, the likely cause and the remedy.
 type Explanation struct {
-	Code   string // the kind of fault; the same in later versions
+	Code   string // the kind of fault; stable across versions
 	Number uint32 // of the QP or CQ with the fault
 	Index  uint16 // of the WQE, receive or completion
 	Of     string // what Index counts: "wqe", "receive" or "cqe"

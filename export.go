@@ -28,8 +28,8 @@ type (
 // queue pair and polls its SendCQ, while the host may do so too. The SendCQ must be
 // PollOnly or Collapsed, because a goroutine in Wait could miss completions that another
 // poller takes. After Export, a Collapsed SendCQ belongs to the sends of this queue pair
-// alone. It is refused to other queue pairs and for receives, because their completions
-// would overwrite those of the sends. The Export is valid until the queue pair is closed.
+// alone. Other queue pairs and receives cannot use it, because their completions would
+// overwrite those of the sends. The Export is valid until the queue pair is closed.
 func (q *QP) Export() (Export, error) {
 	const what = "export QP"
 	if err := q.usable(); err != nil {

@@ -41,15 +41,16 @@ type Config struct {
 	Spin bool
 
 	// Monitor is Spin with UMWAIT between polls: the core uses less power and leaves more
-	// to its hyperthread. Work on another queue than the previous work is found a
-	// microsecond later. On a processor without WAITPKG the engine spins, and Log says so.
+	// to its hyperthread. When work arrives on another queue than the work before it, the
+	// engine finds it a microsecond later. On a processor without WAITPKG the engine spins,
+	// and Log says so.
 	Monitor bool
 
-	// Populate allocates all pages of a region when the region is made. A thread other than
-	// the engine's does so, and the pages are charged to the engine. A client in its own
-	// memory cgroup can then not delay the engine's thread by keeping the client's pages
-	// swapped out. Making 1 MiB takes 0.5 to 1.5 ms longer, and memory that is never used
-	// is allocated too.
+	// Populate allocates all pages of a region when the region is made, on another thread
+	// than the engine's, and charges them to the engine. A client in a separate memory
+	// cgroup then cannot delay the engine's thread by keeping the client's pages swapped
+	// out. Making 1 MiB takes 0.5 to 1.5 ms longer, and memory that is never used is
+	// allocated too.
 	Populate bool
 
 	// Limits bound what one client may take. Zero fields mean the defaults.

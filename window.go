@@ -88,8 +88,8 @@ func (p *PD) freeKey(what string, closed *atomic.Bool, key *uint32) error {
 	})
 }
 
-// A ListKey is a key to a list of pieces of memory. Work requests use the list as if the
-// pieces were one contiguous memory that begins at address 0. A work request with BindList
+// A ListKey is a key to a list of pieces of memory. Work requests use the list as if it were
+// one contiguous piece of memory that begins at address 0. A work request with BindList
 // fills the list.
 type ListKey struct {
 	pd     *PD

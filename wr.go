@@ -46,8 +46,8 @@ type RecvWR = hostpath.RecvWR
 //	LKey   uint32
 type SGE = hostpath.SGE
 
-// An Op is the operation of a SendWR: Write, Read, Send and the others below. The names are
-// those of verbs. String returns the name, such as "WRITE_IMM".
+// An Op is the operation of a SendWR, such as Write, Read or Send. The names are those of
+// verbs. String returns the name, such as "WRITE_IMM".
 type Op = hostpath.Op
 
 // Operations, for SendWR.Op.
@@ -99,7 +99,7 @@ type Address = hostpath.Address
 //
 //	Swap     uint64 // CompareSwap: bits that are replaced if the comparison holds
 //	Compare  uint64 // CompareSwap: bits that are compared; if 0, the comparison always holds
-//	Boundary uint64 // FetchAdd: the top bit of each bit field, from which no carry leaves; 0: one field
+//	Boundary uint64 // FetchAdd: the top bit of each bit field is set, and carries stay within a field; 0: one field
 type Mask = hostpath.Mask
 
 // A Bind says which memory a window opens. Window.Bind makes one.

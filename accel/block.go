@@ -55,7 +55,8 @@ func (p *processor) begin(g *grid) *block {
 	return b
 }
 
-// run resumes once each lane that need not wait, and reports whether there was such a lane.
+// run makes one pass over the lanes. It resumes each lane that need not wait, and reports
+// whether there was such a lane.
 func (b *block) run() (moved bool) {
 	failed := b.grid.failed.Load()
 	for _, l := range b.lanes {

@@ -7,9 +7,9 @@
 // A kernel is a function that every lane of a grid executes. A grid consists of
 // blocks, and a block consists of threads. 32 threads of a block are a warp. A lane
 // is a thread, seen as a member of its warp. Multiprocessors execute the blocks.
-// Each multiprocessor is a goroutine with an OS thread for itself. Lanes are
-// coroutines: the multiprocessor runs one lane until that lane waits, and then the
-// next. Kernels and copies are added to streams, which execute them in order.
+// Each multiprocessor is a goroutine with its own OS thread. Lanes are coroutines: the
+// multiprocessor runs one lane until that lane waits, and then the next. Kernels and
+// copies are added to streams, which execute them in order.
 //
 // Device memory is registered memory of the host API ([NewBuffer]). A queue is a
 // Concurrent queue pair ([NewQueue]). Requests name memory by a [Ref], which is an

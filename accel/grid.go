@@ -84,8 +84,8 @@ func (g *grid) err() error {
 // blockEnded counts a block that has ended.
 func (g *grid) blockEnded() { g.endBlocks(1) }
 
-// abandon counts the blocks that were never taken as ended. The caller holds the device's
-// mutex.
+// abandon counts as ended all blocks that no multiprocessor has taken. The caller holds the
+// device's mutex.
 func (g *grid) abandon() { g.endBlocks(g.blocks - g.given) }
 
 func (g *grid) endBlocks(n int) {

@@ -37,7 +37,7 @@ func (b *Buffer) Ref(off int) Ref { return b.ref.At(off) }
 // or a completion that follows the write.
 func (b *Buffer) Bytes() []byte { return b.mem }
 
-// A Number is a type of numbers as which Slice can return memory.
+// A Number is an element type of the slices that Slice returns.
 type Number interface {
 	~int32 | ~uint32 | ~int64 | ~uint64 | ~float32 | ~float64
 }

@@ -8,7 +8,7 @@ type RoCE struct {
 	V2           bool   // the source GID is of type RoCE v2
 	SGIDIndex    uint8  // index of the source GID
 	SL           uint8  // service level 0..7, becomes the priority
-	Rate         uint8  // code of the static rate in the device's numbering, 0..15; 0 means no limit
+	Rate         uint8  // code of the static rate in the device's numbering, 0..15; 0 means no static rate
 	TrafficClass uint8  //
 	HopLimit     uint8  //
 	FlowLabel    uint32 // 20 bits

@@ -69,7 +69,7 @@ func SendWQE(p WQEParams) error {
 }
 
 // RecvWQE writes a receive with one pointer into the ring and the receive's count into the
-// record: recv_wqe. The entries of the ring have the size of one pointer, 16 bytes.
+// record: recv_wqe. All entries of the ring have the same size, len(Buf)/WQECnt bytes.
 func RecvWQE(p WQEParams) error {
 	if err := p.check(wqe.DataSize); err != nil {
 		return err

@@ -114,8 +114,8 @@ func (q *RQ) Ring() {
 	q.record.Publish(uint32(uint16(q.next)))
 }
 
-// Free returns how many receives can be posted now. It can be less than the true number,
-// never more.
+// Free returns how many receives can be posted now. The result can be too low, but never too
+// high.
 func (q *RQ) Free() int {
 	q.seen = q.freed.Observe()
 	return int(q.seen + q.size - q.next)

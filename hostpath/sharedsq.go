@@ -127,8 +127,8 @@ func (q *SharedSQ) Index() uint32 { return uint32(q.seq.rung.Load()) }
 // Reserved returns the count of the first block that is not reserved.
 func (q *SharedSQ) Reserved() uint64 { return q.seq.next.Load() &^ mark }
 
-// Free returns how many blocks of 64 bytes are not reserved. It can be less than the true
-// number, never more.
+// Free returns how many blocks of 64 bytes are not reserved. The result can be too low, but
+// never too high.
 func (q *SharedSQ) Free() int {
 	freed := q.freed.Observe()
 	return int(freed + q.size - q.Reserved())

@@ -115,8 +115,8 @@ func (q *SQ) Ring() {
 	q.publish(q.next, q.lastWQE(q.next))
 }
 
-// Free returns how many blocks of 64 bytes can be posted to now. It can be less than the true
-// number, never more.
+// Free returns how many blocks of 64 bytes can be posted to now. The result can be too low,
+// but never too high.
 func (q *SQ) Free() int {
 	q.seen = q.freed.Observe()
 	return int(q.seen + q.size - q.next)

@@ -1,6 +1,6 @@
 /*
- * RDMaxcel's interface on a GPU. For each WQE the host launches three kernels of one
- * thread, which write it, ring the doorbell and poll its completion.
+ * RDMaxcel's interface on a GPU. For each WQE the host launches kernels of one thread:
+ * one writes the WQE, one rings the doorbell, and one polls for the completion.
  *
  *   nicless engine --socket $XDG_RUNTIME_DIR/nicless.sock &
  *   ./launch $XDG_RUNTIME_DIR/nicless.sock

@@ -9,9 +9,9 @@
 #include <nicless/post.h>
 
 /*
- * A queue in GPU memory. The words of sq are in GPU memory because the GPU's atomics are
- * native there, which its atomics on host memory across PCIe need not be. Ring, record
- * and CQE are in host memory; the pointers to them are the GPU's addresses.
+ * A queue in GPU memory. The words of sq are in GPU memory because the GPU's atomics on
+ * its own memory are native. Its atomics on host memory across PCIe need not be native.
+ * Ring, record and CQE are in host memory; the pointers to them are the GPU's addresses.
  */
 struct poster {
 	struct nicless_sq sq;

@@ -151,7 +151,7 @@ func (d *node) kernel(t *accel.Thread) {
 	}
 }
 
-// numbers returns the numbers in bytes bytes of the node's memory at off.
+// numbers returns the numbers in a part of the node's memory. The part begins at offset off.
 func (d *node) numbers(off, bytes int) []float32 { return d.floats[off/4 : (off+bytes)/4] }
 
 // add adds src to dst. A loop over eight numbers at a time is three times as fast as a loop

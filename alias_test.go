@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The comment of a type that is package hostpath's lists its fields, for go doc . SendWR to
-// show them. Each line names a field that there is, with its type, and none is left out.
+// The comment of a type that is an alias of a hostpath type lists the fields, so that
+// "go doc . SendWR" shows them. Each line names an existing field with its type, and no
+// field is missing.
 func TestCommentsListTheFields(t *testing.T) {
 	types := []reflect.Type{
 		reflect.TypeFor[SendWR](), reflect.TypeFor[RecvWR](), reflect.TypeFor[SGE](), reflect.TypeFor[Address](),

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a package exports can be read with go doc, in one step: no exported type
-// is an alias of an internal one, and no exported signature, field, constant or
+// Everything that a package exports can be read with one go doc command: no exported
+// type is an alias of an internal type, and no exported signature, field, constant or
 // variable has an internal type.
 func TestAPINamesNothingInternal(t *testing.T) {
 	packages := publicPackages(t)
@@ -32,7 +32,7 @@ func TestAPINamesNothingInternal(t *testing.T) {
 	}
 }
 
-// The test above notices each kind of name that it is to refuse.
+// TestAPINamesNothingInternal detects each kind of internal name.
 func TestInternalNamesAreFound(t *testing.T) {
 	inner := types.NewPackage(module+"/internal/inner", "inner")
 	secret := types.NewNamed(types.NewTypeName(token.NoPos, inner, "Secret", nil), types.Typ[types.Int], nil)
@@ -94,7 +94,7 @@ func isInternal(path string) bool {
 	return strings.HasPrefix(path, module) && strings.Contains(path+"/", "/internal/")
 }
 
-// internalNames says which exported names of a package have internal types.
+// internalNames returns the exported names of a package that have internal types.
 func internalNames(pkg *types.Package) (found []string) {
 	for _, name := range pkg.Scope().Names() {
 		o := pkg.Scope().Lookup(name)
@@ -132,7 +132,7 @@ func internalNames(pkg *types.Package) (found []string) {
 	return found
 }
 
-// internalIn returns the internal types that a type is made of.
+// internalIn returns the internal types that a type consists of.
 func internalIn(what string, t types.Type) (found []string) {
 	seen := make(map[types.Type]bool)
 	var walk func(types.Type)

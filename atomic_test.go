@@ -28,7 +28,7 @@ func TestAtomics(t *testing.T) {
 		b.ok(t, b.a, at(nicless.SendWR{Op: nicless.CompareSwap, Compare: 42, SwapAdd: 0x1122334455667788}, 8))
 		require.Equal(t, uint64(0x1122334455667788), b.mr.Load64(target))
 
-		// Masked: only the low byte is compared, only the high half replaced.
+		// With this mask only the low byte is compared, and only the high half is replaced.
 		c = b.ok(t, b.a, at(nicless.SendWR{Op: nicless.MaskedCompareSwap, Compare: 0xff88, SwapAdd: 0xaabbccdd << 32,
 			Mask: &nicless.Mask{Compare: 0xff, Swap: 0xffffffff << 32}}, 8))
 		require.Equal(t, []any{cqe.WCCompSwap, uint32(8)}, []any{c.Opcode, c.ByteLen})

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Queue pairs with BlueFlame do what others do, whatever the mixture of posts.
+// Queue pairs with BlueFlame give the same results as others, for any mixture of posts.
 func TestBlueFlame(t *testing.T) {
 	each(t, func(t *testing.T, ctx *nicless.Context) {
 		b := fill(t, ctx, nicless.CQConfig{Entries: 256}, nicless.QPConfig{MaxSendWR: 64, BlueFlame: true})
@@ -46,7 +46,8 @@ func TestBlueFlame(t *testing.T) {
 	})
 }
 
-// There are so many registers; each is one queue pair's until that is closed.
+// There are eight BlueFlame registers. Each belongs to one queue pair until that queue pair
+// is closed.
 func TestBlueFlameRegisters(t *testing.T) {
 	each(t, func(t *testing.T, ctx *nicless.Context) {
 		pd, err := ctx.AllocPD()

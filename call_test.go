@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A slowEngine answers when the test lets it.
+// A slowEngine is an engine that answers a request only when the test allows it.
 type slowEngine struct {
-	asked  chan control.Op // each request, before it is answered
-	answer chan struct{}   // one for each answer
+	asked  chan control.Op // receives each request, before it is answered
+	answer chan struct{}   // the test sends one value for each answer
 	pds    uint32
 }
 
@@ -57,9 +57,9 @@ func newSlowEngine(t *testing.T) (*slowEngine, *Context) {
 	return e, c
 }
 
-// A call that is abandoned returns at once, and one that waits behind it does too.
-// When the engine answers, what it made is closed, and the next call gets its own
-// answer.
+// An abandoned call returns at once, and so does an abandoned call that waits for the
+// first one. When the engine answers, the object that it made is closed, and the next
+// call gets its own answer.
 func TestAbandonedCall(t *testing.T) {
 	e, c := newSlowEngine(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -76,7 +76,7 @@ func TestAbandonedCall(t *testing.T) {
 	<-begun
 	require.Equal(t, control.OpAllocPD, <-e.asked)
 	cancel()
-	all.Wait() // nothing has been answered
+	all.Wait() // the engine has not answered yet
 
 	_, err := Call(ctx, c.AllocPD)
 	require.EqualError(t, err, "nicless: abandoned: context canceled")
@@ -95,7 +95,7 @@ func TestAbandonedCall(t *testing.T) {
 	require.Equal(t, uint32(3), pd.num)
 }
 
-// Do abandons a Close: the object counts as closed.
+// After Do has abandoned a Close, the object counts as closed.
 func TestAbandonedClose(t *testing.T) {
 	e, c := newSlowEngine(t)
 	e.answer <- struct{}{}
@@ -109,7 +109,7 @@ func TestAbandonedClose(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
-// With a context that cannot end, or has not ended, Call is f.
+// With a context that cannot end, or that has not ended, Call does the same as f.
 func TestCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -131,7 +131,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// Whatever moment a call is abandoned in, nothing is left in the engine.
+// An abandoned call leaves nothing in the engine, at whatever moment it is abandoned.
 func TestAbandonedCallsLeaveNothing(t *testing.T) {
 	c, err := Open(Config{})
 	require.NoError(t, err)
@@ -161,7 +161,8 @@ func TestAbandonedCallsLeaveNothing(t *testing.T) {
 	require.Eventually(t, func() bool { return pd.Close() == nil && cq.Close() == nil }, 10*time.Second, time.Millisecond)
 }
 
-// Dial can be given up while nobody accepts, and while nobody answers.
+// DialContext can be given up while no process accepts the connection, and while no
+// process answers.
 func TestDialContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A teller is a device that says something about the work of its client as late
-// as it can: before the answer to a client that asks for events again.
+// A teller is a device that sends an event about the work of its client as late as
+// possible: just before the answer to the client's next OpOpenEvents.
 type teller struct {
 	t      *testing.T
 	events []*os.File
@@ -54,7 +54,7 @@ func (d *teller) Close() error {
 	return d.events[0].Close()
 }
 
-// Close lets the device finish before it hangs up, and whoever listens hear it.
+// Close waits for the device's last events before it hangs up, and delivers them.
 func TestCloseHearsTheLastWord(t *testing.T) {
 	heard := ""
 	d := &teller{t: t, closed: func() { require.Equal(t, "the last word", heard) }}

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An answerer is a device that calls after when it has answered a request of kind on.
+// An answerer is a device that calls the function after when it has answered a request of
+// kind on.
 type answerer struct {
 	device
 	on    control.Op
@@ -25,8 +26,8 @@ func (d *answerer) Call(op control.Op, req, ans control.Message) (control.Reply,
 	return r, err
 }
 
-// A Close right after the device has made or changed an object does not disturb the rest of the
-// work on this side.
+// A Close can come right after the device has made or changed an object. It does not disturb
+// the rest of the work on this side.
 func TestCloseBeforeTheEndOfCreate(t *testing.T) {
 	for _, on := range []control.Op{control.OpCreateCQ, control.OpCreateQP, control.OpCreateSRQ, control.OpRegMR, control.OpReregMR} {
 		dev, err := openEmbedded(Config{})
@@ -42,7 +43,7 @@ func TestCloseBeforeTheEndOfCreate(t *testing.T) {
 		switch on {
 		case control.OpCreateQP:
 			_, err = pd.CreateQP(QPConfig{SendCQ: cq, BlueFlame: true})
-			require.ErrorIs(t, err, ErrClosed) // of the step to INIT
+			require.ErrorIs(t, err, ErrClosed) // the error of the change to INIT
 		case control.OpCreateSRQ:
 			_, err = pd.CreateSRQ(SRQConfig{})
 			require.NoError(t, err)
@@ -75,7 +76,7 @@ func mappings(t *testing.T) int {
 	return bytes.Count(b, []byte("nicless:register memory"))
 }
 
-// Makers of objects beside a Close get ErrClosed.
+// Goroutines that make objects during a Close get ErrClosed.
 func TestCloseBesideMaking(t *testing.T) {
 	for range 20 {
 		c, err := Open(Config{})

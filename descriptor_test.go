@@ -18,7 +18,8 @@ var described = Descriptor{
 	},
 }
 
-// The two forms, as other programs may have to read them.
+// The two forms of a Descriptor have exactly these bytes, because other programs may read
+// them.
 func TestDescriptorForms(t *testing.T) {
 	d := Descriptor{Device: 0x1122334455667788, Transport: UC, QPN: 0x102030, PSN: 7, QKey: 9, Memory: []RemoteMemory{{Name: "m", Addr: 0x1000, Length: 2, RKey: 0x300}}}
 	j, err := json.Marshal(d)
@@ -58,7 +59,8 @@ func TestDescriptorRoundTrip(t *testing.T) {
 	}
 }
 
-// What cannot be said is refused when it is written, not when it is read.
+// A Descriptor that the forms cannot represent is refused when it is written, not when it is
+// read.
 func TestDescriptorThatCannotBeWritten(t *testing.T) {
 	for name, d := range map[string]Descriptor{
 		"QPN": {QPN: 1 << 24}, "PSN": {PSN: 1 << 24}, "transport": {Transport: 3},
@@ -73,7 +75,7 @@ func TestDescriptorThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A refusal leaves what was there.
+// After a refusal the Descriptor is unchanged.
 func TestDescriptorRefused(t *testing.T) {
 	for _, j := range []string{``, `null`, `[]`, `{}`, `{"version":2}`, `{"version":1,"device":"x"}`, `{"version":1,"qpn":16777216}`,
 		`{"version":1,"qpn":-1}`, `{"version":1,"device":12}`, `{"version":1,"memory":[{"addr":"0x10000000000000000"}]}`} {
@@ -94,8 +96,8 @@ func TestDescriptorRefused(t *testing.T) {
 	require.ErrorContains(t, d.UnmarshalBinary(b), "version 2")
 }
 
-// FuzzDescriptor: bytes are refused, or mean the same when written again, in
-// either form.
+// FuzzDescriptor reads any bytes as a Descriptor, in both forms. The bytes are refused, or
+// the Descriptor is the same after it is written and read again.
 func FuzzDescriptor(f *testing.F) {
 	for _, d := range []Descriptor{described, {}} {
 		b, _ := d.MarshalBinary()

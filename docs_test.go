@@ -56,7 +56,7 @@ func TestDocsNameWhatExists(t *testing.T) {
 			}
 		}
 		for _, m := range fileInText.FindAllStringSubmatch(text, -1) {
-			known := exists(m[1]) || exists("include/"+m[1]) || strings.HasPrefix(m[1], "infiniband/") // of rdma-core
+			known := exists(m[1]) || exists("include/"+m[1]) || strings.HasPrefix(m[1], "infiniband/") // headers of rdma-core
 			assert.True(t, known, "%s names %s, which does not exist", page, m[1])
 		}
 		for _, name := range testInText.FindAllString(text, -1) {

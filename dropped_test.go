@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropped makes a Context, has use use it, and returns its device, which ends when the
-// collector has found the Context and closed it.
+// dropped makes a Context, calls use with it, and drops it. The returned device ends when
+// the garbage collector has found the Context and closed it.
 func dropped(t *testing.T, use func(*Context)) (*client, device) {
 	t.Helper()
 	dev, err := openEmbedded(Config{})
@@ -23,7 +23,7 @@ func dropped(t *testing.T, use func(*Context)) (*client, device) {
 	return ctx.client, dev
 }
 
-// requireCollected checks that the collector finds the Context of dev.
+// requireCollected checks that the garbage collector finds the Context of dev.
 func requireCollected(t *testing.T, dev device) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -37,7 +37,7 @@ func requireCollected(t *testing.T, dev device) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-// An event that nobody takes does not keep a Context that nothing refers to any more.
+// An event that nobody takes does not keep a dropped Context from being collected.
 func TestDroppedContextWithEvent(t *testing.T) {
 	_, dev := dropped(t, func(c *Context) {
 		pd, err := c.AllocPD()
@@ -55,8 +55,8 @@ func TestDroppedContextWithEvent(t *testing.T) {
 	requireCollected(t, dev)
 }
 
-// A program that has a channel or a descriptor of a Context keeps the Context, until it
-// closes it.
+// A program that has called Done, EventFd or Channel.Fd of a Context keeps that Context
+// alive until it closes the Context.
 func TestHeldContext(t *testing.T) {
 	for name, use := range map[string]func(*Context){
 		"Done": func(c *Context) { c.Done() },
@@ -76,7 +76,7 @@ func TestHeldContext(t *testing.T) {
 				runtime.AddCleanup(c, func(found chan struct{}) { close(found) }, found)
 				use(c)
 			})
-			for range 3 { // a collection that closes others
+			for range 3 { // collections that close other Contexts
 				_, other := dropped(t, func(*Context) {})
 				requireCollected(t, other)
 			}
@@ -97,8 +97,8 @@ func TestHeldContext(t *testing.T) {
 	}
 }
 
-// A slice of memory of a Context that was dropped stays readable: the collector cannot
-// see that the program has it.
+// A slice of memory of a dropped Context stays readable, because the garbage collector
+// cannot see that the program has the slice.
 func TestSliceOfDroppedContext(t *testing.T) {
 	if shm.RaceEnabled {
 		t.Skip("memory is the collector's under the race detector, and is not unmapped")
@@ -117,7 +117,7 @@ func TestSliceOfDroppedContext(t *testing.T) {
 		})
 		requireCollected(t, dev)
 		<-released
-		require.Eventually(t, func() bool { // close comes to the arena after the memory
+		require.Eventually(t, func() bool { // close closes the arena after the memory
 			c.arena.mu.Lock()
 			defer c.arena.mu.Unlock()
 			return c.arena.closed

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// each runs a test with an embedded engine, and with one behind a socket.
+// each runs a test with an embedded engine and with an engine behind a socket.
 func each(t *testing.T, f func(t *testing.T, ctx *nicless.Context)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
@@ -60,7 +60,7 @@ func (b *bench) do(t testing.TB, q *nicless.QP, wr nicless.SendWR) nicless.Compl
 	}
 }
 
-// ok is do for what must succeed.
+// ok is do for a request that must succeed.
 func (b *bench) ok(t testing.TB, q *nicless.QP, wr nicless.SendWR) nicless.Completion {
 	t.Helper()
 	c := b.do(t, q, wr)
@@ -68,7 +68,7 @@ func (b *bench) ok(t testing.TB, q *nicless.QP, wr nicless.SendWR) nicless.Compl
 	return c
 }
 
-// event returns the next event that is no explanation.
+// event returns the next event that is not an explanation.
 func event(t testing.TB, ctx *nicless.Context) nicless.Event {
 	t.Helper()
 	for {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fault makes a's next work request fail on both sides.
+// fault makes the next work request of b.a fail on both sides.
 func (b *bench) fault(t *testing.T) {
 	t.Helper()
 	c := b.do(t, b.a, nicless.SendWR{Op: nicless.Write, Data: []byte{1}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey() ^ 1})
@@ -48,7 +48,7 @@ func TestEvents(t *testing.T) {
 	})
 }
 
-// A handler takes explanations; events are left to NextEvent.
+// A handler takes the explanations. NextEvent returns all other events.
 func TestOnExplanation(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	got := make(chan nicless.Explanation, 8)
@@ -72,7 +72,7 @@ func TestOnExplanation(t *testing.T) {
 	require.Equal(t, nicless.EventDrained, event(t, b.ctx).Kind)
 }
 
-// Events wake a program that sleeps in poll, and no others do.
+// Events wake a program that sleeps in poll, and nothing else does.
 func TestEventFd(t *testing.T) {
 	path, stop := serve(t)
 	ctx, err := nicless.Dial(path)
@@ -118,15 +118,15 @@ func TestEventFd(t *testing.T) {
 	require.ErrorIs(t, err, nicless.ErrClosed)
 }
 
-// Who takes no events loses the oldest, and is told how many.
+// A program that takes no events loses the oldest, and learns how many it has lost.
 func TestEventsLost(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
-	const rounds = 600 // more than wait here and in the socket together
+	const rounds = 600 // more events than can wait in the Context and in the socket together
 	for i := range rounds {
 		require.NoError(t, b.a.Modify(&nicless.Attr{Mask: nicless.AttrState, State: nicless.StateSQD}))
 		require.NoError(t, b.a.Modify(&nicless.Attr{Mask: nicless.AttrState, State: nicless.StateRTS}))
 		if i%50 == 0 {
-			time.Sleep(time.Millisecond) // so that the socket does not fill
+			time.Sleep(time.Millisecond) // so that the socket does not become full
 		}
 	}
 	require.NoError(t, b.b.Modify(&nicless.Attr{Mask: nicless.AttrState, State: nicless.StateSQD}))
@@ -143,7 +143,7 @@ func TestEventsLost(t *testing.T) {
 	require.Less(t, seen, rounds)
 }
 
-// Everything returns ErrDeviceGone at once when the device is gone.
+// All calls return ErrDeviceGone at once when the device is gone.
 func TestDeviceGone(t *testing.T) {
 	path, stop := serve(t)
 	ctx, err := nicless.Dial(path)

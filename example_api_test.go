@@ -12,7 +12,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 )
 
-// must ends an example that cannot go on.
+// must returns v. It ends the example if there is an error.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -20,8 +20,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// two makes a Context with an engine of its own, memory, a completion queue, and two
-// queue pairs that are connected with each other.
+// two makes a Context with an embedded engine, memory, a completion queue, and two queue
+// pairs that are connected with each other.
 func two() (c *nicless.Context, mr *nicless.MR, cq *nicless.CQ, a, b *nicless.QP) {
 	c = must(nicless.Open(nicless.Config{}))
 	pd := must(c.AllocPD())
@@ -42,7 +42,7 @@ func wait(cq *nicless.CQ) nicless.Completion {
 	return done[0]
 }
 
-// An engine serves other processes; here the client is in the same one.
+// An engine serves other processes. In this example the client is in the same process.
 func ExampleServe() {
 	dir := must(os.MkdirTemp("", "nicless"))
 	defer os.RemoveAll(dir)
@@ -68,7 +68,7 @@ func ExampleServe() {
 	// true
 }
 
-// A control call that need not succeed in time.
+// A control call can be abandoned if it takes too long.
 func ExampleCall() {
 	c := must(nicless.Open(nicless.Config{}))
 	defer c.Close()
@@ -83,7 +83,7 @@ func ExampleCall() {
 	// nicless: abandoned: context canceled
 }
 
-// A message goes to a receive that its peer has posted.
+// A message goes into the memory of a receive that the peer has posted.
 func ExampleQP_PostRecv() {
 	c, mr, cq, a, b := two()
 	defer c.Close()
@@ -94,8 +94,8 @@ func ExampleQP_PostRecv() {
 	// Output: RECV id 10: 5 bytes, "hello", immediate 7
 }
 
-// A work request that fails says why: its completion has the syndrome of the
-// hardware, the explanation has words.
+// When a work request fails, its completion contains the syndrome of the hardware, and
+// the explanation says in words why it failed.
 func ExampleContext_OnExplanation() {
 	c, mr, cq, a, _ := two()
 	defer c.Close()
@@ -111,7 +111,7 @@ func ExampleContext_OnExplanation() {
 	// key-range
 }
 
-// Programs and the device change the same word, each by atomic instructions.
+// Programs and the device can change the same word, because both use atomic instructions.
 func ExampleMR_Add64() {
 	c, mr, cq, a, _ := two()
 	defer c.Close()
@@ -126,7 +126,7 @@ func ExampleMR_Add64() {
 	// <nil> was 41 is 42
 }
 
-// Datagrams go to any queue pair of UD, whose address stands in the request.
+// A datagram can go to any queue pair of UD. The request contains the address.
 func ExampleQP_AddressOf() {
 	c := must(nicless.Open(nicless.Config{}))
 	defer c.Close()

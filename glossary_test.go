@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every word of the glossary is used in the file that defines it. The page is a page.
+// Every word of the glossary is used in the file that defines it. The glossary is not
+// longer than a page.
 func TestGlossary(t *testing.T) {
 	page, err := os.ReadFile("docs/GLOSSARY.md")
 	require.NoError(t, err)

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An idleRig is an engine in this process with one client, and what it takes to
-// look at it from behind.
+// An idleRig is an engine in this process with one client.
 type idleRig struct {
 	dev  *embedded
 	ctx  *Context
@@ -23,8 +22,8 @@ type idleRig struct {
 	next uint64
 }
 
-// newIdleRig has its client wake the engine, or write to its queue without
-// knowing of that.
+// newIdleRig makes a rig. If knows is true, the client wakes the engine. Otherwise it
+// writes to its queue through QP.Raw and never wakes the engine.
 func newIdleRig(t testing.TB, knows bool) *idleRig {
 	ec, err := Config{}.engine()
 	require.NoError(t, err)
@@ -50,7 +49,7 @@ func newIdleRig(t testing.TB, knows bool) *idleRig {
 	return r
 }
 
-// one has one NOP executed and returns how long that took.
+// one posts one NOP and returns how long it took until the NOP was complete.
 func (r *idleRig) one(t testing.TB) time.Duration {
 	began := time.Now()
 	if r.raw.Send == nil {
@@ -76,17 +75,17 @@ func (r *idleRig) one(t testing.TB) time.Duration {
 	return time.Since(began)
 }
 
-// processorTime returns how much time this process has used, in which all but the engine's
-// thread sleep.
+// processorTime returns how much processor time this process has used. While it is measured,
+// all threads except the engine's sleep.
 func processorTime() time.Duration {
 	var u unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkIdle measures what an engine without work costs, and how long the
-// first operation after a pause takes, for posters that wake the engine and for
-// others.
+// BenchmarkIdle measures how much processor time an engine without work uses, and how
+// long the first operation after a pause takes, for posters that wake the engine and
+// for posters that do not.
 func BenchmarkIdle(b *testing.B) {
 	for _, row := range []struct {
 		name  string
@@ -96,7 +95,7 @@ func BenchmarkIdle(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			r := newIdleRig(b, row.knows)
-			time.Sleep(200 * time.Millisecond) // it has offered to wake the engine
+			time.Sleep(200 * time.Millisecond) // by then the client has offered to wake the engine
 			var all []time.Duration
 			for range max(b.N, 200) {
 				for until := time.Now().Add(2*time.Millisecond + time.Duration(len(all)*137%1000)*time.Microsecond); time.Now().Before(until); {
@@ -105,7 +104,7 @@ func BenchmarkIdle(b *testing.B) {
 				all = append(all, r.one(b))
 			}
 			slices.Sort(all)
-			time.Sleep(1100 * time.Millisecond) // idle for good
+			time.Sleep(1100 * time.Millisecond) // by then the engine is idle
 			before := processorTime()
 			time.Sleep(time.Second)
 			b.ReportMetric(float64(all[len(all)/2].Nanoseconds())/1e3, "first-us")

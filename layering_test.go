@@ -18,8 +18,9 @@ import (
 
 const module = "github.com/nicless/nicless"
 
-// mayImport is the architecture: which packages of ours a package may import.
-// A folder without a row fails TestLayering. Imports go down, never back.
+// mayImport is the architecture: it says which packages of this module a package may
+// import. A folder without a row fails TestLayering. Packages import only lower packages,
+// never higher ones.
 var mayImport = map[string][]string{
 	// Formats: bytes only, no memory, no threads.
 	"field":    {},
@@ -27,7 +28,7 @@ var mayImport = map[string][]string{
 	"cqe":      {"field"},
 	"doorbell": {"field"},
 
-	// What both sides share.
+	// Packages that host and device share.
 	"internal/platform":  {},
 	"internal/clock":     {},
 	"internal/cpu":       {},
@@ -41,10 +42,10 @@ var mayImport = map[string][]string{
 	// The one path by which work is posted and completions are polled.
 	"hostpath": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/ring"},
 
-	// The device as its servers see it: interfaces, which engine implements.
+	// The device as its servers see it: interfaces that package engine implements.
 	"internal/nic": {"internal/shm", "internal/control"},
 
-	// Leaves of the device: parts that know nothing of it, each to be understood and tested alone.
+	// Leaves of the device: parts that do not use the rest of the device. Each can be understood and tested alone.
 	"engine/internal/cgroup":     {},
 	"engine/internal/closers":    {},
 	"engine/internal/codes":      {},
@@ -58,15 +59,15 @@ var mayImport = map[string][]string{
 	"engine/internal/ticketlock": {"internal/cpu"},
 	"engine/internal/usage":      {"internal/clock"},
 
-	// The device: never hostpath.
+	// The device. It must never import hostpath.
 	"engine": {"wqe", "cqe", "doorbell", "internal/shm", "internal/cpu", "internal/procmem", "internal/ring", "internal/clock", "internal/control", "internal/mapholder", "internal/nic", "internal/platform", "internal/unixsock",
 		"engine/internal/*"},
 
-	// The socket server: a client of the engine, which knows nothing of it.
+	// The socket server: a client of the engine. The engine does not know it.
 	"server": {"engine", "internal/nic", "internal/control", "internal/unixsock"},
 
-	// The kernel's part for programs that use rdma-core: a client of the engine, which
-	// knows nothing of it.
+	// Emulation of the kernel for programs that use rdma-core: a client of the engine. The
+	// engine does not know it.
 	"verbs/internal/abi": {},
 	"verbs":              {"engine", "internal/nic", "internal/shm", "internal/procmem", "internal/clock", "internal/control", "internal/unixsock", "verbs/internal/abi"},
 
@@ -76,7 +77,7 @@ var mayImport = map[string][]string{
 	// The host API, and the only place where device and host meet.
 	".": {"engine", "server", "verbs", "wqe", "cqe", "doorbell", "hostpath", "internal/nic", "internal/shm", "internal/cpu", "internal/ring", "internal/control", "internal/platform"},
 
-	// Programs, and the two features of the command that have packages of their own.
+	// Programs, and the two features of the command that have separate packages.
 	"cmd/nicless/internal/bench":   {".", "engine", "cqe", "internal/shm", "internal/clock"},
 	"cmd/nicless/internal/torture": {".", "cqe", "wqe", "doorbell", "internal/shm", "internal/control"},
 	"cmd/nicless": {".", "engine", "verbs", "wqe", "cqe", "doorbell", "field", "internal/clock", "internal/control", "internal/platform", "internal/unixsock",
@@ -84,7 +85,7 @@ var mayImport = map[string][]string{
 	"examples/*": {".", "cqe", "accel"},
 	"examples":   {},
 
-	// Writes what repeats the tables of the formats elsewhere.
+	// A generator of documents that repeat the tables of the formats.
 	"internal/opcodes": {"wqe", "cqe"},
 
 	// Tests only.
@@ -94,8 +95,8 @@ var mayImport = map[string][]string{
 	"verbs/shim/check": {},
 }
 
-// Who may import unsafe, or hold assembly: *_unsafe.go files and .s files of
-// these packages alone.
+// mayBeUnsafe lists the packages that may have *_unsafe.go files, which may import
+// unsafe, and .s files, which contain assembly.
 var mayBeUnsafe = []string{"internal/shm", "internal/cpu", "internal/procmem", "internal/clock", "internal/mapholder"}
 
 func TestLayering(t *testing.T) {
@@ -118,7 +119,7 @@ func TestLayering(t *testing.T) {
 			}
 			ours, ok := strings.CutPrefix(name, module)
 			if !ok || strings.HasSuffix(file, "_test.go") {
-				continue // tests may look at anything
+				continue // tests may import any package
 			}
 			ours = strings.TrimPrefix(ours, "/")
 			if ours == "" {
@@ -141,13 +142,13 @@ func TestAssemblyIsConfined(t *testing.T) {
 	}))
 }
 
-// needLinux are packages that build on Linux on amd64 and arm64 only: nothing else imports
-// them elsewhere, or they have a part that says so.
+// needLinux lists the packages that build only on Linux on amd64 and arm64. On other
+// systems no other package imports them, or they have a file that returns errors there.
 var needLinux = []string{"engine", "engine/internal/*", "server", "verbs", "internal/mapholder", "internal/unixsock",
 	"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"}
 
-// Every system must be able to build all packages, since the formats and nicless decode work
-// everywhere. .ci/run builds them for some.
+// All packages must build on every system, because the formats and nicless decode work
+// everywhere. .ci/run builds them for some systems.
 func TestFilesThatNeedLinux(t *testing.T) {
 	const constraint = "//go:build linux && (amd64 || arm64)\n"
 	portable := []string{"doc.go", "engine/config.go", "verbs/shim_embedded.go"}

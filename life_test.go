@@ -62,7 +62,7 @@ func (b *bench) await(t testing.TB, n int) []nicless.Completion {
 
 var nop = nicless.SendWR{Op: nicless.Nop, Flags: nicless.Signaled}
 
-// Closing anything twice does nothing; using it afterwards is ErrClosed.
+// A second Close of any object does nothing. Using the object afterwards returns ErrClosed.
 func TestAfterClose(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	var c [1]nicless.Completion
@@ -108,7 +108,7 @@ func TestAfterClose(t *testing.T) {
 	require.ErrorIs(t, err, nicless.ErrClosed)
 }
 
-// The same when the context was closed before what was made through it.
+// Closing and using objects give the same results if their context was closed first.
 func TestAfterCloseOfContext(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	require.NoError(t, b.ctx.Close())
@@ -136,7 +136,7 @@ func TestAfterCloseOfContext(t *testing.T) {
 	}
 }
 
-// What something else uses is not closed, and works on.
+// An object that another object uses cannot be closed, and continues to work.
 func TestBusy(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	part, err := b.mr.Register(100, 50, nicless.LocalWrite)
@@ -155,7 +155,7 @@ func TestBusy(t *testing.T) {
 	require.NoError(t, b.pd.Close())
 }
 
-// Making and closing everything many times over takes nothing from the program.
+// Making and closing all kinds of objects many times leaves nothing in the program.
 func TestNothingIsLeftBehind(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	for range 300 {
@@ -170,8 +170,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	require.NoError(t, b.await(t, 1)[0].Err())
 }
 
-// Registered memory costs no descriptor: a program may have more pieces than
-// descriptors.
+// Registered memory needs no file descriptor. A program may have more pieces of
+// registered memory than file descriptors.
 func TestManyRegistrations(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	before := descriptors(t)
@@ -179,7 +179,8 @@ func TestManyRegistrations(t *testing.T) {
 		_, err := b.pd.RegisterMemory(4096, nicless.FullAccess)
 		require.NoError(t, err)
 	}
-	// Two more may have come meanwhile: either side's of what wakes the engine.
+	// Two more may have been opened meanwhile: the eventfd that wakes the engine, on both
+	// sides.
 	require.LessOrEqual(t, descriptors(t), before+2)
 }
 
@@ -201,11 +202,11 @@ func TestNotConnected(t *testing.T) {
 	}
 }
 
-// A full queue says so until completions are polled; a list is posted as far
-// as it fits.
+// A full queue returns ErrFull until completions are polled. A list is posted as far as
+// it fits.
 func TestFull(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{MaxSendWR: 4, MaxRecvWR: 4})
-	// MaxSendSGE 4 and MaxInline 60 need two blocks each.
+	// With MaxSendSGE 4 and MaxInline 60, MaxSendWR counts requests of two blocks.
 	list := make([]nicless.SendWR, 20)
 	for i := range list {
 		list[i] = nop
@@ -228,7 +229,8 @@ func TestFull(t *testing.T) {
 	require.ErrorIs(t, b.a.PostRecv(&recvs[0]), nicless.ErrFull)
 }
 
-// A list that is refused in its middle has been posted and rung up to there.
+// If a request in the middle of a list is refused, the requests before it have been posted
+// and rung.
 func TestListIsPostedUpToTheRefusal(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	n, err := b.a.PostSendList([]nicless.SendWR{nop, nop, {Op: nicless.Write, Data: make([]byte, 5000)}, nop})
@@ -262,7 +264,7 @@ func TestConfigsRefused(t *testing.T) {
 		_, err := b.mr.Register(r[0], r[1], 0)
 		require.Error(t, err)
 	}
-	require.NoError(t, b.a.PostSend(&nop)) // nothing of that did harm
+	require.NoError(t, b.a.PostSend(&nop)) // the refusals above did no harm
 	b.await(t, 1)
 }
 
@@ -297,7 +299,7 @@ func TestWorkError(t *testing.T) {
 	require.Equal(t, []uint64{1, uint64(b.a.QPN())}, []uint64{w.ID, uint64(w.QPN)})
 }
 
-// descriptors counts what this process has open.
+// descriptors counts the open file descriptors of this process.
 func descriptors(t testing.TB) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")

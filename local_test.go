@@ -20,8 +20,8 @@ func TestDumpAndCopy(t *testing.T) {
 	})
 }
 
-// A chain that runs with no host in it: a queue waits for completions of
-// another one, then lets a third one go on.
+// A chain of requests runs without the host: one queue waits for completions of a
+// second queue, and then enables a third queue.
 func TestChain(t *testing.T) {
 	each(t, func(t *testing.T, ctx *nicless.Context) {
 		b := fill(t, ctx, nicless.CQConfig{}, nicless.QPConfig{})

@@ -40,9 +40,9 @@ func (c *call) err() (err error, returns bool) {
 	return err, true
 }
 
-// callAll calls all exported methods of an object with zero arguments (nil, but for
-// contexts), Close last, each in its own time. A panic is recovered as a caller
-// would; what recover does not catch ends the test.
+// callAll calls all exported methods of an object one after another, Close last. The
+// arguments are zero values, except for contexts. A panic is recovered, as a caller could
+// do. A fault that recover does not catch ends the test.
 func callAll(t *testing.T, object any) (calls []*call) {
 	t.Helper()
 	v := reflect.ValueOf(object)
@@ -86,7 +86,7 @@ func callAll(t *testing.T, object any) (calls []*call) {
 	return calls
 }
 
-// ordinary checks that a panic is one of Go's or of ours, with words.
+// ordinary checks that a panic is one of Go's or one of this package's, with a text.
 func ordinary(t *testing.T, c *call) {
 	t.Helper()
 	switch p := c.panics.(type) {
@@ -101,7 +101,7 @@ func ordinary(t *testing.T, c *call) {
 	}
 }
 
-// Zero objects, and nil ones, give an error or an ordinary panic.
+// Methods of zero objects and nil objects return an error or panic in an ordinary way.
 func TestZeroObjects(t *testing.T) {
 	for _, o := range []any{
 		new(nicless.Context), new(nicless.PD), new(nicless.MR), new(nicless.CQ), new(nicless.QP), new(nicless.SRQ), new(nicless.Channel),
@@ -146,11 +146,11 @@ func objects(t *testing.T) (ctx *nicless.Context, inOrderOfClosing []any) {
 	return ctx, []any{w, k, s, b.a, b.b, b.cq, ch, b.mr, b.pd, ctx}
 }
 
-// Live objects take zero arguments with an error or an ordinary panic, and closed
-// ones everything: an error from what returns one.
+// Methods of live objects, called with zero arguments, return or panic in an ordinary way.
+// Methods of closed objects do so too, and return an error if they have an error result.
 func TestMisuse(t *testing.T) {
-	// These return no error of a closed object: what they tell is still true, or they
-	// close it once more.
+	// These methods need not return an error for a closed object. A second Close, for
+	// instance, does nothing.
 	silent := []string{"Close", "Reregister"}
 	for _, first := range []string{"each", "context"} {
 		t.Run(first, func(t *testing.T) {
@@ -176,8 +176,8 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// An access to memory that is closed is a panic of the caller's, or finds zeros where
-// it had begun before: not a fault, which would end the program.
+// An access to closed memory panics in the caller. An access through a slice that was taken
+// before finds zeros. Neither is a fault, which would end the program.
 func TestMemoryAfterClose(t *testing.T) {
 	for _, how := range []string{"memory", "context"} {
 		ctx, err := nicless.Open(nicless.Config{})
@@ -205,14 +205,14 @@ func TestMemoryAfterClose(t *testing.T) {
 		} {
 			require.Panics(t, f)
 		}
-		late[8]++ // as a goroutine would that was about it
+		late[8]++ // as a goroutine might that took the slice before Close
 		ring[0]++
 		runtime.KeepAlive(mr)
 		runtime.KeepAlive(cq)
 	}
 }
 
-// Words of memory are as sync/atomic has them.
+// The methods for words of memory give the same results as sync/atomic.
 func TestWords(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	m := b.mr
@@ -236,13 +236,14 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// Closing the context while others post, poll and look ends their calls with errors.
+// Closing the context while other goroutines post, poll and inspect ends their calls with
+// errors.
 func TestCloseBesideUse(t *testing.T) {
 	for range 5 {
 		ctx, err := nicless.Open(nicless.Config{})
 		require.NoError(t, err)
 		b := fill(t, ctx, nicless.CQConfig{PollOnly: true}, nicless.QPConfig{MaxSendWR: 2000})
-		list := make([]nicless.SendWR, 1000) // so that it takes some time to post them
+		list := make([]nicless.SendWR, 1000) // many, so that posting them takes some time
 		for i := range list {
 			list[i] = nicless.SendWR{Op: nicless.Write, Data: make([]byte, 28), RemoteAddr: b.mr.Addr() + 64, RKey: b.mr.RKey()}
 		}
@@ -287,8 +288,8 @@ func TestCloseBesideUse(t *testing.T) {
 	}
 }
 
-// A Context that nothing refers to any more is closed, and the log says so. While an
-// object of it is in use, it is not.
+// A dropped Context is closed, and the log says so. A Context is not closed while the program
+// refers to one of its objects.
 func TestDroppedContext(t *testing.T) {
 	before := engines()
 	var said lockedBuffer

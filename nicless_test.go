@@ -36,7 +36,8 @@ func TestOneWrite(t *testing.T) {
 	require.Equal(t, "hello, world", string(mr.Bytes()[2048:2060]))
 }
 
-// A slowLog takes a line when somebody waits for it, or when that is too late.
+// A slowLog takes a line only when Close waits for the log in FlushLog, or when Close has
+// already returned, which is too late.
 type slowLog struct {
 	slog.Handler
 	lines  chan string
@@ -60,7 +61,7 @@ func (l slowLog) Handle(_ context.Context, r slog.Record) error {
 	}
 }
 
-// Close returns when the log has what the device had to say, however slow it is.
+// Close returns only when the log has all reports of the device, however slow the log is.
 func TestCloseWaitsForTheLog(t *testing.T) {
 	log := slowLog{lines: make(chan string, 8), closed: make(chan struct{})}
 	ctx, err := Open(Config{Log: slog.New(log)})
@@ -90,7 +91,7 @@ func TestCloseWaitsForTheLog(t *testing.T) {
 	require.Contains(t, said[0], "0xdeadbeef")
 }
 
-// Several threads are for several clients.
+// Open refuses several Cores, because several threads are for several clients.
 func TestOpenOnSeveralCoresIsRefused(t *testing.T) {
 	_, err := Open(Config{Cores: []int{0, 1}})
 	require.ErrorContains(t, err, "Open with Cores [0 1]")

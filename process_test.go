@@ -203,8 +203,8 @@ func (p peer) join(t *testing.T, path string) *process {
 	return w
 }
 
-// A client killed in the middle of its transfers leaves nothing in the engine;
-// its peer sees that it does not answer, and goes on with another.
+// A client that is killed in the middle of its transfers leaves nothing in the engine.
+// Its peer learns that the client does not answer, and continues with another client.
 func TestClientIsKilled(t *testing.T) {
 	e, path := startEngine(t)
 	before := e.holdings(t)
@@ -230,8 +230,8 @@ func TestClientIsKilled(t *testing.T) {
 	until(t, "everything is given back", func() bool { return e.holdings(t) == before })
 }
 
-// An engine that serves has a process beside it which lets it end whatever its memory
-// waits for (internal/mapholder), and which ends with it.
+// An engine that serves has a second process, the holder (internal/mapholder). The holder
+// lets the engine end even if its memory waits for something. It ends with the engine.
 func TestEngineHasAHolder(t *testing.T) {
 	e, _ := startEngine(t)
 	row := func(pid, name string) string {
@@ -255,8 +255,8 @@ func TestEngineHasAHolder(t *testing.T) {
 	until(t, "it ends", func() bool { return row(holder, "State") == "" || row(holder, "State")[0] == 'Z' })
 }
 
-// An engine killed in the middle of transfers: posts, polls and waits say so
-// at once, memory is intact, and a new engine takes the same place.
+// When an engine is killed in the middle of transfers, posts, polls and waits report that
+// at once, memory is intact, and a new engine can use the same socket path.
 func TestEngineIsKilled(t *testing.T) {
 	e, path := startEngine(t)
 	p, err := newPeer(path)
@@ -292,13 +292,13 @@ func TestEngineIsKilled(t *testing.T) {
 			t.Fatalf("byte %d of the memory is %#x", i, b)
 		}
 	}
-	require.Error(t, w.Wait()) // the other client ends with an error, by itself
+	require.Error(t, w.Wait()) // the other client ends by itself, with an error
 	require.Contains(t, w.err.String(), "device is gone")
 	for _, f := range []func() error{p.qp.Close, p.cq.Close, p.mr.Close, p.pd.Close, p.ctx.Close} {
 		require.NoError(t, f())
 	}
 
-	next := rerun(t, "engine", path) // in place of the socket left behind
+	next := rerun(t, "engine", path) // replaces the socket left behind
 	require.Equal(t, "ready", next.line(t))
 	p, err = newPeer(path)
 	require.NoError(t, err)
@@ -316,7 +316,7 @@ func TestDialRefused(t *testing.T) {
 	require.ErrorContains(t, err, "no engine at")
 }
 
-// Serve ends with its context: clients see it at once, the socket goes.
+// Serve ends when its context ends. Clients see that at once, and the socket is removed.
 func TestServeEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -333,8 +333,8 @@ func TestServeEnds(t *testing.T) {
 	require.NoFileExists(t, path)
 }
 
-// Serve ends in order: what a client has posted completes, what cannot is
-// flushed, and its completions come before the news that the device is gone.
+// Serve ends in an orderly way: the work that clients have posted completes, or is flushed
+// if it cannot, and clients get their completions before ErrDeviceGone.
 func TestServeDrainsAndFlushes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	ctx, cancel := context.WithCancel(t.Context())

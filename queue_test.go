@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poll polls until n completions are there.
+// poll polls until it has n completions.
 func poll(t testing.TB, q *nicless.CQ, n int) (list []nicless.Completion) {
 	t.Helper()
 	c := make([]nicless.Completion, n)
@@ -26,7 +26,8 @@ func poll(t testing.TB, q *nicless.CQ, n int) (list []nicless.Completion) {
 	return list
 }
 
-// Work goes on through many sizes, and nothing is lost or comes twice.
+// Work continues while the queue is resized many times. No completion is lost or comes
+// twice.
 func TestResize(t *testing.T) {
 	each(t, func(t *testing.T, ctx *nicless.Context) {
 		for _, wide := range []bool{false, true} {
@@ -108,8 +109,8 @@ func TestCollapsed(t *testing.T) {
 	})
 }
 
-// An error in a collapsed queue stays, whatever is flushed after it, until the
-// queue pair begins anew.
+// An error in a collapsed queue is not overwritten by work that is flushed after it. It
+// stays until the queue pair is reset.
 func TestCollapsedError(t *testing.T) {
 	each(t, func(t *testing.T, ctx *nicless.Context) {
 		b := fill(t, ctx, nicless.CQConfig{Collapsed: true}, nicless.QPConfig{})
@@ -118,7 +119,7 @@ func TestCollapsedError(t *testing.T) {
 			_, err := b.a.PostSendList([]nicless.SendWR{nop, bad, nop, nop})
 			require.NoError(t, err)
 			require.Eventually(t, func() bool { a, err := b.a.Query(); return err == nil && a.State == nicless.StateERR }, 5*time.Second, time.Millisecond)
-			require.NoError(t, b.a.PostSend(&nop)) // flushed, too
+			require.NoError(t, b.a.PostSend(&nop)) // this is flushed too
 			c := poll(t, b.cq, 1)[0]
 			require.ErrorIs(t, c.Err(), cqe.RemoteAccess)
 			require.Equal(t, 2+life, c.ID)
@@ -133,7 +134,8 @@ func TestCollapsedError(t *testing.T) {
 	})
 }
 
-// Of a queue that ignores overrun nothing stops, and what is polled in time is there.
+// With IgnoreOverrun nothing stops when the queue overflows, and completions that are polled
+// in time are correct.
 func TestIgnoreOverrun(t *testing.T) {
 	b := open(t, nicless.CQConfig{Entries: 4, IgnoreOverrun: true}, nicless.QPConfig{})
 	for range 3 {
@@ -151,7 +153,7 @@ func TestIgnoreOverrun(t *testing.T) {
 	require.ErrorIs(t, b.cq.Resize(8), nicless.ErrInvalid)
 }
 
-// One channel tells of many queues; a program may wait on it by epoll too.
+// One channel reports completions of many queues. A program may also wait on it by epoll.
 func TestChannel(t *testing.T) {
 	each(t, func(t *testing.T, ctx *nicless.Context) {
 		ch, err := ctx.CreateChannel()
@@ -190,7 +192,7 @@ func TestChannel(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, ch.Close(), nicless.ErrBusy)
 
-		// Solicited: a message that says so wakes, another one does not.
+		// After Arm(true) a solicited message causes an event, and another message does not.
 		b := list[0]
 		for range 2 {
 			require.NoError(t, b.b.PostRecv(&nicless.RecvWR{}))
@@ -236,7 +238,7 @@ func TestCQConfigs(t *testing.T) {
 	}
 }
 
-// An overrun is an event, and an error of whoever polls or waits.
+// An overrun causes an event, and polls and waits return an error.
 func TestOverrun(t *testing.T) {
 	each(t, func(t *testing.T, ctx *nicless.Context) {
 		b := fill(t, ctx, nicless.CQConfig{Entries: 2, PollOnly: true}, nicless.QPConfig{})

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The page says which test shows that an attack fails: those tests exist.
+// docs/SECURITY.md says for each attack which test shows that the attack fails. These tests
+// exist.
 func TestSecurityPageNamesTests(t *testing.T) {
 	page, err := os.ReadFile("docs/SECURITY.md")
 	require.NoError(t, err)

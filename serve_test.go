@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An engine serves a socket that somebody else has made: also a client that
-// connected before there was an engine. The socket's file stays.
+// An engine serves a socket that was made elsewhere. It also serves a client that
+// connected before there was an engine. The socket's file is not removed.
 func TestServeListener(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
@@ -49,7 +49,7 @@ func TestServeListener(t *testing.T) {
 	require.Error(t, err, "closed, or about to be")
 }
 
-// A listener is closed also when it is refused, or nothing can be served on it.
+// ServeListener closes a listener that it refuses or on which it cannot serve.
 func TestListenersThatAreRefused(t *testing.T) {
 	require.ErrorContains(t, ServeListener(t.Context(), nil, Config{}, nil), "nil")
 	for _, c := range []struct {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An engine that hangs up, but keeps the descriptors of events open, is gone
-// all the same.
+// An engine that closes the connection, but keeps its event descriptors open, still counts
+// as gone.
 func TestEngineThatKeepsDescriptors(t *testing.T) {
 	uar, err := shm.Create("uar", 4*4096)
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestEngineThatKeepsDescriptors(t *testing.T) {
 		case control.OpCreateChannel:
 			return say(&control.Channel{ID: 1}), []int{fds[1]}
 		}
-		return nil, nil // hangs up
+		return nil, nil // closes the connection
 	})
 	c, err := Dial(path)
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestEngineThatKeepsDescriptors(t *testing.T) {
 	require.ErrorIs(t, err, ErrDeviceGone)
 }
 
-// The line of an explanation says what its index counts.
+// The text of an explanation says what its index counts.
 func TestExplanationSaysWhatItsIndexCounts(t *testing.T) {
 	for of, want := range map[uint8]string{control.OfWQE: "qp 0x000102 wqe", control.OfReceive: "qp 0x000102 receive", control.OfCompletion: "cq 0x000102 cqe"} {
 		x := Explanation{Code: "c", Number: 0x102, Index: 16, Of: indexed(of), Text: "text"}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pretend listens like an engine and answers each datagram as f says: with
-// nil, by closing.
+// pretend listens like an engine. It answers each datagram with the result of f, and
+// closes the connection if that is nil.
 func pretend(t *testing.T, f func(h control.Header) (answer []byte, fds []int)) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "s")
@@ -48,8 +48,8 @@ func pretend(t *testing.T, f func(h control.Header) (answer []byte, fds []int)) 
 
 var welcome = control.Welcome{Major: control.Major, UARPages: 4, GUID: 9, MaxLogSQ: 15, MaxLogRQ: 15, MaxLogCQ: 22, MaxRdAtomic: 16}
 
-// Something that is no engine, or an engine that does not do as it should, is
-// an error of Dial that says what is wrong; nothing stays open.
+// If the peer is not an engine, or is an engine that breaks the protocol, Dial returns an
+// error that says what is wrong, and leaves nothing open.
 func TestDialSomethingElse(t *testing.T) {
 	uar, err := shm.Create("uar", 4*4096)
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestDialSomethingElse(t *testing.T) {
 	small, err := shm.Create("small", 4096)
 	require.NoError(t, err)
 	defer small.Close()
-	file, err := os.OpenFile("/dev/zero", os.O_RDWR, 0) // files of a tmpfs know seals
+	file, err := os.OpenFile("/dev/zero", os.O_RDWR, 0) // it cannot be sealed; files of a tmpfs can
 	require.NoError(t, err)
 	defer file.Close()
 	fd := func(r *shm.Region) int { return int(r.File().Fd()) }
@@ -110,8 +110,8 @@ func TestDialSomethingElse(t *testing.T) {
 	require.ErrorContains(t, err, "another kind")
 }
 
-// A connection that has got the number of a closed connection's descriptor survives
-// when that one is closed once more.
+// A second Close of a connection does no harm to a newer connection whose descriptor has the
+// same number.
 func TestSocketIsClosedOnce(t *testing.T) {
 	s, err := dial(pretend(t, func(control.Header) ([]byte, []int) { return nil, nil }))
 	require.NoError(t, err)

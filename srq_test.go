@@ -52,7 +52,7 @@ func TestSRQ(t *testing.T) {
 			require.Equal(t, byte(round), mr.Bytes()[round%8*64])
 			post(1)
 		}
-		// The limit: one event, then it is off.
+		// The limit causes one event and is off after that.
 		require.NoError(t, srq.SetLimit(5))
 		limit, err := srq.Query()
 		require.NoError(t, err)
@@ -70,15 +70,16 @@ func TestSRQ(t *testing.T) {
 		require.ErrorIs(t, srq.SetLimit(9), nicless.ErrInvalid)
 		require.ErrorIs(t, srq.SetLimit(-1), nicless.ErrInvalid)
 
-		// Receives that an error leaves stay; the queue pair says that it takes no more.
+		// When a queue pair goes to error, the receives stay in the SRQ. An event says that
+		// the queue pair takes no more of them.
 		require.NoError(t, r2.Modify(&nicless.Attr{Mask: nicless.AttrState, State: nicless.StateERR}))
 		ev = event(t, ctx)
 		require.Equal(t, nicless.EventLastWQE, ev.Kind)
 		require.Same(t, r2, ev.QP)
 		require.ErrorIs(t, srq.Close(), nicless.ErrBusy)
 
-		// Completions that nobody polls before the queue pair goes do not cost
-		// the SRQ their receives.
+		// If completions were not polled before the queue pair is closed, the SRQ still
+		// gets their entries back.
 		require.NoError(t, a1.PostSend(&nicless.SendWR{Op: nicless.Send}))
 		b.ok(t, a1, nicless.SendWR{Op: nicless.Nop})
 		for range 3 {
@@ -121,8 +122,8 @@ func TestSRQConfigs(t *testing.T) {
 	require.ErrorContains(t, err, "collapsed")
 }
 
-// A message that is longer than the receive fails both sides, and leaves the
-// rest of the SRQ alone.
+// A message that is longer than the receive causes errors on both sides, and does not
+// affect the rest of the SRQ.
 func TestSRQShort(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	srq, err := b.pd.CreateSRQ(nicless.SRQConfig{})

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// holder takes one of everything that an engine has to give, reads none of the
-// events and answers that it is owed, and keeps copying 32 MiB until it is stopped.
+// holder makes objects of all kinds, reads none of its events and answers, and copies 32 MiB
+// again and again until it is stopped.
 func holder(path string) error {
 	const long = 32 << 20
 	a, err := newPeer(path)
@@ -49,7 +49,7 @@ func holder(path string) error {
 	if err := Pair(qps[0], qps[1], Connection{}); err != nil {
 		return err
 	}
-	// Answers that nobody reads: as many requests as the engine takes.
+	// This connection sends as many requests as the engine takes, and never reads an answer.
 	conn, err := net.Dial("unixpacket", path)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func holder(path string) error {
 		fmt.Println("refused") // the engine has ended that connection
 	}
 	var done [16]Completion
-	for range 2000 { // events that nobody reads: more than a channel holds
+	for range 2000 { // events that nobody reads, more than a channel can hold
 		if err := cq.Arm(false); err != nil {
 			return err
 		}
@@ -107,13 +107,14 @@ func holder(path string) error {
 	}
 }
 
-// A client that is stopped in the middle of everything, and owes the engine reading,
-// holds up nobody: others work, come and go; when it is killed, all comes back.
+// A client that is stopped in the middle of its work, with unread events and answers, delays
+// no other client: others connect, work and leave. When the client is killed, the engine gets
+// everything back.
 func TestAStoppedClientHoldsUpNobody(t *testing.T) {
 	e, path := startEngine(t)
 	before := e.holdings(t)
 	h := rerun(t, "holder", path)
-	defer time.AfterFunc(20*time.Second, func() { _ = h.Process.Kill() }).Stop() // if the engine waits for it
+	defer time.AfterFunc(20*time.Second, func() { _ = h.Process.Kill() }).Stop() // in case the engine waits for the client
 	require.Contains(t, []string{"full", "refused"}, h.line(t))
 	require.Equal(t, "busy", h.line(t))
 	require.NoError(t, h.Process.Signal(syscall.SIGSTOP))
@@ -144,6 +145,6 @@ func TestAStoppedClientHoldsUpNobody(t *testing.T) {
 		require.NoError(t, b.ctx.Close())
 	}
 
-	h.kill() // SIGKILL ends it though it is stopped
+	h.kill() // SIGKILL ends even a stopped process
 	until(t, "everything of the client is given back", func() bool { return e.holdings(t) == before })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Errors name the object, the field that sets the limit, and what to do; and
-// the program once.
+// Errors name the object, the field that sets the limit, and the remedy. They begin with the
+// name of the package once.
 func TestErrorTexts(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	ud, err := b.pd.CreateQP(nicless.QPConfig{SendCQ: b.cq, Type: nicless.UD})
@@ -47,7 +47,7 @@ func TestErrorTexts(t *testing.T) {
 	require.EqualError(t, err, "nicless: PD: object is closed")
 }
 
-// What is printed is short: a queue has thousands of bytes.
+// String methods return short texts, although a queue has thousands of bytes.
 func TestStrings(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	srq, err := b.pd.CreateSRQ(nicless.SRQConfig{})

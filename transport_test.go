@@ -15,7 +15,7 @@ func TestUC(t *testing.T) {
 		copy(b.mr.Bytes(), "unreliable")
 		b.ok(t, b.a, nicless.SendWR{Op: nicless.Write, SGE: []nicless.SGE{b.mr.SGE(0, 10)}, RemoteAddr: b.mr.Addr() + 100, RKey: b.mr.RKey()})
 		require.Equal(t, "unreliable", string(b.mr.Bytes()[100:110]))
-		// Nobody receives, and the sender does not learn of it.
+		// There is no receive for this message, and the sender does not learn of that.
 		b.ok(t, b.a, nicless.SendWR{Op: nicless.Send, Data: []byte("lost")})
 		require.NoError(t, b.b.PostRecv(&nicless.RecvWR{ID: 7, SGE: []nicless.SGE{b.mr.SGE(200, 8)}}))
 		require.NoError(t, b.a.PostSend(&nicless.SendWR{Op: nicless.SendImm, Imm: 9, Data: []byte("found")}))
@@ -83,7 +83,8 @@ func TestUD(t *testing.T) {
 		require.Equal(t, ctx.Device(), binary.BigEndian.Uint64(got[16:]), "the source's address")
 		require.Equal(t, "datagram", string(got[nicless.GRHSize:nicless.GRHSize+8]))
 
-		// An answer, from what the completion tells. Bit 31 is the sender's own key.
+		// A reply to the queue pair that the completion names. Bit 31 of the Q_Key means the
+		// sender's own Q_Key.
 		recv(b.a, 2000)
 		require.NoError(t, b.a.Modify(&nicless.Attr{Mask: nicless.AttrQKey, QKey: 0x1001}))
 		require.NoError(t, b.b.PostSend(&nicless.SendWR{Op: nicless.Send, To: ctx.Address(c.SrcQP, 1<<31), Data: []byte("back")}))
@@ -102,7 +103,7 @@ func TestUD(t *testing.T) {
 	})
 }
 
-// What is set is what a query gives back.
+// Query returns the values that Modify has set.
 func TestModifyAndQuery(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	a, err := b.a.Query()

@@ -16,15 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel counts descriptors in answers that nobody has read against the user that
-// the engine runs as, and past RLIMIT_NOFILE takes no more, for nobody. So an engine
-// without privileges, with hundreds of clients that never read, goes on serving.
+// The kernel counts the descriptors in unread answers for the user that the engine runs as.
+// Beyond RLIMIT_NOFILE it refuses to send further descriptors to any client. An engine
+// without privileges must nevertheless continue to serve when many clients never read.
 func TestNobodyFillsTheEngineWithUnreadAnswers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to run the engine as another user: the kernel does not count root's descriptors")
 	}
 	const nobody, limit = 65534, 512
-	dir, err := os.MkdirTemp("", "nicless") // t.TempDir is root's
+	dir, err := os.MkdirTemp("", "nicless") // not t.TempDir, which belongs to root
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o755))
@@ -51,18 +51,18 @@ func TestNobodyFillsTheEngineWithUnreadAnswers(t *testing.T) {
 	hello := control.Append(nil, control.OpHello, 0, 1, &control.Hello{Magic: control.Magic, Major: control.Major})
 	events := control.Append(nil, control.OpOpenEvents, 0, 2, &control.Empty{})
 	var greedy []int
-	for range 12 { // none of which reads
+	for range 12 { // clients that never read
 		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 		require.NoError(t, err)
 		defer unix.Close(fd)
 		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: path}))
 		greedy = append(greedy, fd)
 		require.NoError(t, unix.Send(fd, hello, 0))
-		for range 70 { // each closes the descriptor before it, which lies unread
+		for range 70 { // with each request the engine closes the previous, unread descriptor
 			require.NoError(t, unix.Send(fd, events, 0))
 		}
 	}
-	for end := time.Now().Add(10 * time.Second); ; { // until the engine has taken all that it takes
+	for end := time.Now().Add(10 * time.Second); ; { // until the engine has taken all requests
 		left := 0
 		for _, fd := range greedy {
 			n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
@@ -75,7 +75,8 @@ func TestNobodyFillsTheEngineWithUnreadAnswers(t *testing.T) {
 		require.True(t, time.Now().Before(end), "%d bytes of requests are not taken", left)
 	}
 
-	// The same user's correct client lives, and may be refused what its user has used up.
+	// The correct client of the same user still works. It may be refused resources that its
+	// user has used up.
 	pd, err := correct.AllocPD()
 	require.NoError(t, err)
 	if mr, err := pd.RegisterMemory(4096, FullAccess); err != nil {
@@ -85,7 +86,7 @@ func TestNobodyFillsTheEngineWithUnreadAnswers(t *testing.T) {
 	}
 	require.NoError(t, pd.Close())
 
-	// Another user's notices nothing.
+	// A client of another user is not affected.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	other := exec.CommandContext(ctx, exe, path)

@@ -28,7 +28,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	require.Equal(t, []any{0, nil}, []any{n, err})
 
 	require.NoError(t, b.a.PostSend(&nop))
-	n, err = b.cq.Wait(t.Context(), c[:]) // it still can
+	n, err = b.cq.Wait(t.Context(), c[:]) // waiting still works
 	require.Equal(t, []any{1, nil}, []any{n, err})
 }
 
@@ -54,8 +54,8 @@ func (b *bench) wait(ctx context.Context) <-chan waited {
 	return done
 }
 
-// The end of one call's context does not end the next call, however close the
-// two come.
+// The end of one call's context does not end the next call, however soon the next call
+// follows.
 func TestWaitAfterAnEnd(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	for range 300 {
@@ -74,7 +74,7 @@ func TestWaitAfterAnEnd(t *testing.T) {
 	}
 }
 
-// A sleeper is woken for each of many completions, whenever they come.
+// A goroutine that sleeps in Wait is woken for each of many completions, whenever they come.
 func TestNoWakeUpIsLost(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	rounds := 3000
@@ -100,7 +100,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		}
 	}()
 	for i := range rounds {
-		if i%3 == 0 { // at times when the waiter sleeps, too
+		if i%3 == 0 { // sometimes when the waiter is already asleep
 			for end := time.Now().Add(time.Duration(i%50) * time.Microsecond); time.Now().Before(end); {
 			}
 		}
@@ -111,8 +111,8 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	}
 }
 
-// Poster, poller and engine at work together; every message arrives once, in
-// order, with its bytes.
+// Poster, poller and engine work at the same time. Every message arrives once, in order,
+// with its bytes.
 func TestConcurrent(t *testing.T) {
 	b := open(t, nicless.CQConfig{Entries: 512}, nicless.QPConfig{MaxSendWR: 32, MaxRecvWR: 32, SignalAll: true})
 	total := uint64(20_000)
@@ -187,7 +187,7 @@ func TestNoAllocations(t *testing.T) {
 				t.Fatal(err)
 			}
 			want -= n
-			runtime.Gosched() // the engine's turn, on the one core that is measured on
+			runtime.Gosched() // lets the engine run, because AllocsPerRun uses one core
 		}
 	}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
@@ -202,7 +202,8 @@ func TestNoAllocations(t *testing.T) {
 	}))
 }
 
-// Who waits on a queue that has overflowed gets what it holds, then is told so.
+// Wait on a queue that has overflowed first returns the completions that are in the queue,
+// and then ErrOverrun.
 func TestWaitOnAnOverrunQueue(t *testing.T) {
 	b := open(t, nicless.CQConfig{Entries: 2}, nicless.QPConfig{})
 	_, err := b.a.PostSendList([]nicless.SendWR{nop, nop, nop, nop})

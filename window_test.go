@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// windowed returns a bench whose second MR windows may be bound to, and how a
-// peer writes one byte by an rkey.
+// windowed returns a bench, an MR to which windows may be bound, and a function by which a
+// peer writes one byte with an rkey.
 func windowed(t *testing.T, ctx *nicless.Context) (b *bench, m *nicless.MR, write func(to *nicless.QP, addr uint64, rkey uint32) error) {
 	b = fill(t, ctx, nicless.CQConfig{}, nicless.QPConfig{})
 	m, err := b.pd.RegisterMemory(4096, nicless.LocalWrite|nicless.MWBind)
@@ -21,7 +21,7 @@ func windowed(t *testing.T, ctx *nicless.Context) (b *bench, m *nicless.MR, writ
 	}
 }
 
-// revive connects the two queue pairs anew.
+// revive resets the two queue pairs and connects them again.
 func (b *bench) revive(t *testing.T) {
 	t.Helper()
 	for _, q := range []*nicless.QP{b.a, b.b} {
@@ -54,7 +54,7 @@ func TestWindows(t *testing.T) {
 			b.revive(t)
 
 			old := w.RKey()
-			if kind == 1 { // bound anew as it is
+			if kind == 1 { // a window of type 1 can be bound again without being closed
 				b.ok(t, b.b, nicless.SendWR{Op: nicless.BindMW, Bind: w.Bind(m, 0, 8, nicless.RemoteWrite|nicless.ZeroBased)})
 			} else {
 				b.ok(t, b.b, nicless.SendWR{Op: nicless.LocalInval, RKey: old})
@@ -96,11 +96,11 @@ func TestWindowsRefused(t *testing.T) {
 	require.ErrorIs(t, err, nicless.ErrInvalid)
 	w, err := b.pd.AllocWindow(2)
 	require.NoError(t, err)
-	// Memory that was not registered for it.
+	// The memory was not registered with MWBind.
 	c := b.do(t, b.b, nicless.SendWR{Op: nicless.BindMW, Bind: w.Bind(b.mr, 0, 8, nicless.RemoteWrite)})
 	require.ErrorIs(t, c.Err(), cqe.MWBind)
 	b.revive(t)
-	// A window of type 2 that is in use.
+	// A window of type 2 cannot be bound again while it is bound.
 	b.ok(t, b.b, nicless.SendWR{Op: nicless.BindMW, Bind: w.Bind(m, 0, 8, nicless.RemoteWrite)})
 	was := w.RKey()
 	c = b.do(t, b.b, nicless.SendWR{Op: nicless.BindMW, Bind: w.Bind(m, 0, 8, nicless.RemoteWrite)})
@@ -127,14 +127,14 @@ func TestLists(t *testing.T) {
 		require.Equal(t, "abc defg hijkl", string(m[1000:1003])+" "+string(m[2000:2004])+" "+string(m[1500:1505]))
 		b.ok(t, b.a, nicless.SendWR{Op: nicless.Read, SGE: []nicless.SGE{b.mr.SGE(0, 6)}, RemoteAddr: 2, RKey: k.RKey()})
 		require.Equal(t, "cdefgh", string(m[:6]))
-		// As a source of this side, and as the place of a receive.
+		// The list is the source of a request of this side, and the memory of a receive.
 		b.ok(t, b.b, nicless.SendWR{Op: nicless.Write, SGE: []nicless.SGE{k.SGE(6, 6)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 		require.Equal(t, "ghijkl", string(m[:6]))
 		require.NoError(t, b.b.PostRecv(&nicless.RecvWR{SGE: []nicless.SGE{k.SGE(0, 12)}}))
 		b.ok(t, b.a, nicless.SendWR{Op: nicless.Send, Data: []byte("ABCDEFGHIJKL")})
 		require.Equal(t, "ABCDEFGHIJKL", string(m[1000:1003])+string(m[2000:2004])+string(m[1500:1505]))
 
-		// Filled anew: two columns of a table, row by row.
+		// The key is filled again, with two columns of a table, row by row.
 		b.ok(t, b.b, nicless.SendWR{Op: nicless.BindList, List: k.Interleave(all, 3,
 			nicless.ListEntry{SGE: b.mr.SGE(4000, 2), Stride: 10}, nicless.ListEntry{SGE: b.mr.SGE(5000, 1), Stride: 1})})
 		b.ok(t, b.a, nicless.SendWR{Op: nicless.Write, Data: []byte("aa1bb2cc3"), RemoteAddr: 0, RKey: k.RKey()})
@@ -165,7 +165,7 @@ func TestListKeysRefused(t *testing.T) {
 	}
 	k, err := b.pd.CreateListKey(2)
 	require.NoError(t, err)
-	// The smallest ring has room for eight entries; this key for two.
+	// The smallest ring has room for a list of eight entries. This key has room for two.
 	require.ErrorContains(t, b.a.PostSend(&nicless.SendWR{Op: nicless.BindList, List: k.List(0, make9(b)...)}), "at most 256")
 	c := b.do(t, b.a, nicless.SendWR{Op: nicless.BindList, List: k.List(0, make9(b)[:8]...)})
 	require.ErrorIs(t, c.Err(), cqe.MWBind)
@@ -178,7 +178,7 @@ func make9(b *bench) (list []nicless.SGE) {
 	return list
 }
 
-// Another range, domain and rights, under another key.
+// Reregister gives an MR another range, domain and rights, and another key.
 func TestReregister(t *testing.T) {
 	each(t, func(t *testing.T, ctx *nicless.Context) {
 		b := fill(t, ctx, nicless.CQConfig{}, nicless.QPConfig{})

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// go doc shows no fields of a type that is an alias, so the
-// comments spell them out: all of them, with their types, and no others.
+// go doc does not show the fields of a type that is an alias. The comments therefore list all
+// fields with their types, and no others.
 func TestFieldsAreSpelledOut(t *testing.T) {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{SendWR{}, RecvWR{}, SGE{}, Address{}, Mask{}, Bind{}, List{}, ListEntry{}, Completion{}} {
@@ -44,7 +44,7 @@ func TestFieldsAreSpelledOut(t *testing.T) {
 			}
 		}
 		for i := range typ.NumField() {
-			if f := typ.Field(i).Name; f != "WC" { // which is documented where it is
+			if f := typ.Field(i).Name; f != "WC" { // WC is documented in package cqe
 				require.True(t, said[f], "%s.%s is not documented", name, f)
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A lab is an engine, a device and a queue pair connected to its peer, which is
-// another of the same program.
+// A lab is an engine, a device and a queue pair that is connected to another queue pair of
+// the same program, its peer.
 type lab struct {
 	ctx    *nicless.Context
 	pd     *nicless.PD
@@ -20,9 +20,9 @@ type lab struct {
 	qp     *nicless.QP
 	cq     *nicless.CQ
 	q      *accel.Queue
-	mem    *accel.Buffer // where the device computes
-	far    *accel.Buffer // the peer's
-	mr     *nicless.MR   // of far
+	mem    *accel.Buffer // the device's memory
+	far    *accel.Buffer // the peer's memory
+	mr     *nicless.MR   // the MR of far
 }
 
 func newLab(t testing.TB, size int, cfg accel.Config, change ...func(*nicless.QPConfig)) *lab {
@@ -89,7 +89,7 @@ func TestPut(t *testing.T) {
 	require.Equal(t, "eight by", string(l.far.Bytes()[64:72]))
 }
 
-// Every lane of every block puts its number; each arrives once.
+// Every lane of every block puts its number. Each number arrives once.
 func TestPutByEveryLane(t *testing.T) {
 	const blocks, threads = 7, 100
 	l := newLab(t, 8*blocks*threads, accel.Config{Multiprocessors: 2})
@@ -114,8 +114,8 @@ func TestPutByEveryLane(t *testing.T) {
 	}
 }
 
-// More puts than the ring holds, ahead of the slowest lane, with lanes that end
-// early: all arrive, in the order of each lane.
+// The lanes make more puts than the ring holds, some lanes are ahead of others, and some end
+// early. All puts arrive, those of each lane in order.
 func TestPutWarpManyTimes(t *testing.T) {
 	const rounds = 200
 	l := newLab(t, 2*8*64, accel.Config{})
@@ -127,11 +127,11 @@ func TestPutWarpManyTimes(t *testing.T) {
 		}
 		for i := range n {
 			th.PutWarp(l.q, l.far.Ref(at), l.mem.Ref(at), 8)
-			if i%50 == 7 { // a lane alone may put between
+			if i%50 == 7 { // a single lane may put between two PutWarps
 				th.AtomicAdd(l.q, l.far.Ref(at), 1)
 			}
 		}
-		from := 8*64 + at // not what is on its way
+		from := 8*64 + at // not the bytes that are on their way
 		l.mem.Store(from, uint64(n))
 		if n == rounds {
 			th.PutWarp(l.q, l.far.Ref(at), l.mem.Ref(from), 8)
@@ -272,7 +272,7 @@ func TestPutPastTheKey(t *testing.T) {
 	require.ErrorIs(t, err, cqe.RemoteAccess, "a full queue that never empties ends the kernel")
 }
 
-// A queue of completions that overflows ends those who wait for it.
+// When a completion queue overflows, lanes that wait for it end.
 func TestOverrun(t *testing.T) {
 	l := newLab(t, 4096, accel.Config{})
 	cq, err := l.ctx.CreateCQ(nicless.CQConfig{PollOnly: true, Entries: 4})
@@ -288,11 +288,11 @@ func TestOverrun(t *testing.T) {
 	require.NoError(t, err)
 	var quiet error
 	require.NoError(t, l.run(t, 1, 1, func(th *accel.Thread) {
-		for range 8 { // nobody polls meanwhile: the ring has room
+		for range 8 { // no lane polls meanwhile, because the ring has room
 			th.Put(q, l.far.Ref(0), l.mem.Ref(0), 8)
 		}
 		for q.Err() == nil {
-			th.Sync() // a lane alone does not wait
+			th.Sync() // the only lane does not wait
 		}
 		quiet = th.Quiet(q)
 	}))
@@ -305,9 +305,9 @@ func TestOverrun(t *testing.T) {
 	require.ErrorIs(t, err, nicless.ErrOverrun)
 }
 
-// A collapsed CQ has room for the completions of one send queue, and no others.
+// A collapsed CQ that was exported is for the completions of one send queue only.
 func TestCollapsedIsOneQueuesAlone(t *testing.T) {
-	l := newLab(t, 4096, accel.Config{}) // has exported l.qp, whose SendCQ is l.cq
+	l := newLab(t, 4096, accel.Config{}) // this exports l.qp, whose SendCQ is l.cq
 	_, err := l.pd.CreateQP(nicless.QPConfig{SendCQ: l.cq, Concurrent: true})
 	require.ErrorContains(t, err, "is collapsed and was exported with another queue pair")
 	err = l.qp.PostRecv(&nicless.RecvWR{SGE: []nicless.SGE{l.mr.SGE(0, 8)}})
@@ -329,7 +329,7 @@ func TestCollapsedIsOneQueuesAlone(t *testing.T) {
 	require.NoError(t, err, "it is free again")
 }
 
-// The fence of any lane is that of the warp's first request.
+// A Fence of any lane applies to the first request of the PutWarp.
 func TestFenceBeforePutWarp(t *testing.T) {
 	for _, fencer := range []int{0, 17, 31} {
 		l := newLab(t, 4096, accel.Config{})
@@ -346,7 +346,7 @@ func TestFenceBeforePutWarp(t *testing.T) {
 	}
 }
 
-// A ring smaller than a warp takes a warp's puts in portions.
+// If the ring is smaller than a warp, PutWarp posts the warp's puts in portions.
 func TestPutWarpOnASmallRing(t *testing.T) {
 	l := newLab(t, 4096, accel.Config{}, func(c *nicless.QPConfig) { c.MaxSendWR, c.MaxSendSGE, c.MaxInline = 8, 1, 8 })
 	require.NoError(t, l.run(t, 1, 32, func(th *accel.Thread) {

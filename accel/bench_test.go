@@ -31,8 +31,8 @@ func TestNoAllocation(t *testing.T) {
 	require.Zero(t, perRun)
 }
 
-// 32 writes of 8 bytes, posted by a warp at once and by the host as a list: to
-// be compared with each other, in one run.
+// BenchmarkPut32 posts 32 writes of 8 bytes, by a warp at once and by the host as a list.
+// Compare the two only within one run.
 func BenchmarkPut32(b *testing.B) {
 	const puts = 32
 	perWQE := func(b *testing.B) {
@@ -89,8 +89,8 @@ func BenchmarkPut32(b *testing.B) {
 	})
 }
 
-// Host threads that post to one queue at once, each ringing for every write: no
-// collapse, though they share what is left of the cores beside the engine.
+// BenchmarkPosters lets host threads post to one queue at once, each ringing for every write.
+// The rate does not collapse, although the threads share the cores that the engine leaves.
 func BenchmarkPosters(b *testing.B) {
 	for _, posters := range []int{1, 8} {
 		b.Run(strconv.Itoa(posters), func(b *testing.B) {

@@ -14,8 +14,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A kernel of 32 lanes: each puts 8 bytes into the memory of the peer, and one of
-// them raises a flag there behind all of them.
+// Each lane of a kernel of 32 lanes puts 8 bytes into the memory of the peer. Then one of the
+// lanes sets a flag there, which becomes visible after all the bytes.
 func Example() {
 	nic := must(nicless.Open(nicless.Config{}))
 	defer nic.Close()
@@ -50,7 +50,7 @@ func Example() {
 	// [0 1 4 9 16 25 36 49]
 }
 
-// A request that cannot be posted ends the kernel; the stream says where.
+// A panic ends the kernel, and the stream's error says in which block and thread.
 func ExampleStream_Sync() {
 	dev := must(accel.New(accel.Config{}))
 	defer dev.Close()

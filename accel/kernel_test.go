@@ -30,7 +30,8 @@ func launch(t testing.TB, s *accel.Stream, blocks, threads int, k accel.Kernel) 
 	return s.Sync()
 }
 
-// heap is registered memory that no device knows: for kernels that only compute.
+// heap stands for registered memory in tests of kernels that only compute. No RDMA device
+// knows it.
 type heap []byte
 
 func (h heap) Bytes() []byte { return h }
@@ -53,8 +54,8 @@ func TestEveryLaneOnce(t *testing.T) {
 	}
 }
 
-// A block adds its numbers by halves, as GPUs do: each step needs what other
-// lanes wrote before Sync.
+// A block adds its numbers by halves, as GPUs do. Each step needs the values that other lanes
+// wrote before Sync.
 func TestSync(t *testing.T) {
 	_, s := newDevice(t, accel.Config{})
 	const threads = 256
@@ -83,7 +84,7 @@ func TestWarp(t *testing.T) {
 	_, s := newDevice(t, accel.Config{})
 	var elected atomic.Int32
 	require.NoError(t, launch(t, s, 1, 64, func(th *accel.Thread) {
-		if th.Lane() == 5 { // has no part in what follows
+		if th.Lane() == 5 { // this lane ends and takes no part in the next operations
 			return
 		}
 		all := ^uint32(1 << 5)
@@ -126,7 +127,7 @@ func TestGridAtomics(t *testing.T) {
 	b := accel.NewBuffer(heap(accel8(3)))
 	require.NoError(t, launch(t, s, 16, 64, func(th *accel.Thread) {
 		b.Add(0, 2)
-		for { // the greatest number
+		for { // stores the greatest number
 			old := b.Load(8)
 			if old >= uint64(th.Global()) || b.CompareSwap(8, old, uint64(th.Global())) == old {
 				break
@@ -137,7 +138,7 @@ func TestGridAtomics(t *testing.T) {
 	require.EqualValues(t, 16*64-1, b.Load(8))
 }
 
-// accel8 is n words of memory on a multiple of 8.
+// accel8 returns memory of n words, at an address that is a multiple of 8.
 func accel8(n int) []byte { return make([]byte, 8*max(n, 8)) }
 
 func TestStream(t *testing.T) {
@@ -188,8 +189,8 @@ func TestBadInput(t *testing.T) {
 		"offset 61; a multiple of 8 from 0 to 56 is possible")
 }
 
-// Kernels run on the cores that were asked for, those after one that ended its
-// goroutine too; a device of all cores is not affected.
+// Kernels run on the cores that the configuration names, even after another kernel has ended
+// its goroutine. A device that may use all cores is not affected.
 func TestCPUs(t *testing.T) {
 	cores := func() (set unix.CPUSet) {
 		require.NoError(t, unix.SchedGetaffinity(0, &set))
@@ -239,15 +240,15 @@ func TestKernelPanics(t *testing.T) {
 	require.ErrorContains(t, launch(t, other, 1, 1, func(*accel.Thread) { panic("a string") }), "panic: a string")
 }
 
-// An error whose methods panic is no reason for the program to end.
+// If a kernel panics with an error whose methods panic, the program does not end.
 func TestKernelPanicsBadly(t *testing.T) {
 	_, s := newDevice(t, accel.Config{})
 	err := launch(t, s, 1, 1, func(*accel.Thread) { panic((*accel.KernelError)(nil)) })
 	require.ErrorContains(t, err, "accel: kernel, block 0, thread 0: panic: <nil>")
 }
 
-// Goexit ends the multiprocessor, whose other kernels cannot go on; the device
-// gets another one. Whoever waits learns of it when nothing is executed any more.
+// Goexit ends the multiprocessor, so that its other kernels cannot continue. The device starts
+// another multiprocessor. Sync returns only when none of these kernels is executed any more.
 func TestKernelExits(t *testing.T) {
 	d, guilty := newDevice(t, accel.Config{})
 	bystander, err := d.NewStream()
@@ -268,7 +269,7 @@ func TestKernelExits(t *testing.T) {
 	err = launch(t, guilty, 2, 40, func(th *accel.Thread) {
 		th.Sync()
 		if th.Index() == 3 {
-			runtime.Goexit() // as t.FailNow does
+			runtime.Goexit() // t.FailNow does this too
 		}
 		th.Sync()
 	})
@@ -305,7 +306,7 @@ func TestCloseUnderAKernel(t *testing.T) {
 	running := make(chan struct{}, 100)
 	require.NoError(t, s.Launch(accel.Grid{Blocks: 100, Threads: 2}, func(th *accel.Thread) {
 		running <- struct{}{}
-		th.WaitUntil(b, 0, accel.EQ, 1) // for ever
+		th.WaitUntil(b, 0, accel.EQ, 1) // waits for ever
 	}))
 	e, err := s.Record()
 	require.NoError(t, err)

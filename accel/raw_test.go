@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rawQP is a queue pair that is driven by its bytes, and its peer.
+// rawQP returns a queue pair for use through Raw, and its peer.
 func (l *lab) rawQP(t *testing.T, sends int) (qp, peer *nicless.QP) {
 	t.Helper()
 	create := func() *nicless.QP {
@@ -25,8 +25,8 @@ func (l *lab) rawQP(t *testing.T, sends int) (qp, peer *nicless.QP) {
 	return qp, peer
 }
 
-// RDMaxcel's functions do the same on the host, in a kernel and by a launch: a
-// lap and more of the ring, past what 16 bits can count.
+// RDMaxcel's functions do the same on the host, in a kernel and by a launch. The test goes
+// around the ring more than once, with counts of more than 16 bits.
 func TestRDMaxcel(t *testing.T) {
 	l := newLab(t, 4096, accel.Config{})
 	var post func(accel.WQEParams) error
@@ -35,7 +35,7 @@ func TestRDMaxcel(t *testing.T) {
 	for _, way := range []struct {
 		name string
 		use  func()
-		n    int // WQEs
+		n    int // number of WQEs
 	}{
 		{"host", func() {
 			post, poll = accel.SendWQE, accel.PollCQE
@@ -88,8 +88,8 @@ func TestRDMaxcel(t *testing.T) {
 	})
 }
 
-// Literally as RDMaxcel does it: the record moves at each post, and N copies of
-// registers follow later.
+// This is the order in which RDMaxcel posts: each post updates the record, and N writes to
+// the register follow later.
 func TestRingsAfterPosts(t *testing.T) {
 	const n = 8
 	l := newLab(t, 4096, accel.Config{})

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// drain completes what was posted without executing it: the freed count moves.
+// drain makes the posted work complete without executing it: it advances the count freed.
 func (b *bench) drain() {
 	b.sq.posted.Publish(b.sq.next)
 	b.sq.freed.Publish(b.sq.next)

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A queue with a register of its own writes a WQE of one block there, into the
-// halves in turn. For several WQEs, or a longer one, it writes a doorbell with ds 0.
-// Ring and record are as without the register.
+// A queue with its own BlueFlame register writes each WQE of one block into the register,
+// alternately into its two halves. For several WQEs, or for a longer WQE, it writes a
+// doorbell with ds 0. Ring and record have the same bytes as without the register.
 func TestBlueFlame(t *testing.T) {
 	var halves [2]*shm.Block
 	r, err := shm.Heap(4096)
@@ -19,7 +19,7 @@ func TestBlueFlame(t *testing.T) {
 	mem := r.Bytes()
 	for i := range halves {
 		halves[i] = shm.BlockAt(mem, uint64(i)*doorbell.BFHalf)
-		halves[i].PublishFirst(77) // left by the last user
+		halves[i].PublishFirst(77) // left by the previous user
 	}
 	b := newBench(t, 16, func(c *SQConfig) { c.BlueFlame = mem[:doorbell.BFRegSize] })
 	require.Equal(t, make([]byte, doorbell.BFRegSize), mem[:doorbell.BFRegSize], "cleared")

@@ -13,14 +13,14 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A pair is two queues with the same work posted: completions of one are
+// A pair is two queues with the same posted work. The completions of one queue are
 // compressed, those of the other are not.
 type pair struct {
 	plain, packed *bench
 	format        cqe.MiniFormat
 }
 
-// newPair makes the queues with 1<<log CQEs and room for as much work.
+// newPair makes the queues with 1<<log CQEs, and room for the same number of work requests.
 func newPair(t testing.TB, log uint, f cqe.MiniFormat) *pair {
 	t.Helper()
 	p := &pair{newBench(t, 64, nil), newBench(t, 64, nil), f}
@@ -37,8 +37,8 @@ func newPair(t testing.TB, log uint, f cqe.MiniFormat) *pair {
 	return p
 }
 
-// write has both devices publish the completions, one of them compressed as far
-// as they share a title. Slots behind a title that hold no array are left as they are.
+// write makes both devices publish the completions. One of them compresses completions that
+// can share a title. It does not change slots after a title that contain no array of minis.
 func (p *pair) write(list []cqe.CQE) {
 	for i := range list {
 		var e [cqe.Size]byte
@@ -50,8 +50,8 @@ func (p *pair) write(list []cqe.CQE) {
 	}
 }
 
-// compress publishes the first completions of a list, and returns how many: as
-// many as share a title, or one.
+// compress publishes completions from the beginning of a list: all that can share a title,
+// or one. It returns how many it has published.
 func (p *pair) compress(list []cqe.CQE) (n int) {
 	d := p.packed.dev
 	slot := func(index uint64) *shm.Block { return shm.BlockAt(d.cq, cqe.Slot(index, d.log)*cqe.Size) }
@@ -104,7 +104,7 @@ func TestCompressed(t *testing.T) {
 		start := rapid.SampledFrom([]uint64{0, 1<<log - 1, 1<<24 - 3}).Draw(r, "first index")
 		for _, b := range []*bench{p.plain, p.packed} {
 			b.cq.ci, b.dev.pi = start, start
-			for i := range uint64(1) << log { // as the lap before has left it
+			for i := range uint64(1) << log { // as the previous lap has left the ring
 				o := cqe.MakeOpOwn(cqe.Invalid, cqe.FormatPlain, false, 0)
 				if start > 0 {
 					o = cqe.MakeOpOwn(cqe.Req, cqe.FormatPlain, false, cqe.Owner(start+i, log)^1)
@@ -158,12 +158,13 @@ func TestCompressed(t *testing.T) {
 	})
 }
 
-// Bytes as mlx5 lays them out, by hand: a title for ten receives of lap 1 in a
-// ring of 16, whose first array follows it and whose second lies 8 slots on.
+// The bytes of this session are written by hand, in the layout of mlx5: a title for ten
+// receives of lap 1 in a ring of 16 entries. The first array follows the title, and the
+// second array is 8 slots after the first.
 func TestCompressedBytes(t *testing.T) {
 	p := newPair(t, 4, cqe.MiniChecksum)
 	b := p.packed
-	const first = 16 + 2 // lap 1, so the owner bit is 1
+	const first = 16 + 2 // in lap 1, where the owner bit is 1
 	b.cq.ci, b.dev.pi = first, first
 	for id := range uint64(10) {
 		require.NoError(t, b.rq.PostRecv(&RecvWR{ID: id, SGE: sge(64)}))
@@ -191,13 +192,13 @@ func TestCompressedBytes(t *testing.T) {
 		require.EqualValues(t, 0x55, c[i].Timestamp)
 	}
 	require.EqualValues(t, first+10, b.cq.ciWord.Observe())
-	for slot := 2; slot < 12; slot++ { // of the next lap nothing is there yet
+	for slot := 2; slot < 12; slot++ { // there are no entries of the next lap yet
 		require.False(t, cqe.Valid(cqe.OpOwn(b.dev.cq[slot*64+63]), uint64(32+slot), 4), "slot %d", slot)
 	}
 	require.Zero(t, b.cq.Poll(c[:]))
 }
 
-// Clean and Resize go by completions, not by sessions.
+// Clean and Resize handle single completions, not whole sessions.
 func TestCompressedCleanAndResize(t *testing.T) {
 	for _, resize := range []bool{false, true} {
 		p := newPair(t, 5, cqe.MiniHash)
@@ -233,8 +234,8 @@ func TestCompressedCleanAndResize(t *testing.T) {
 	}
 }
 
-// A title that stands for no session is a completion that makes no sense, and so
-// is any title on a queue without compression.
+// A title that does not begin a valid session is a completion that makes no sense. So is any
+// title in a queue without compression.
 func TestCompressedNonsense(t *testing.T) {
 	for _, c := range []struct {
 		name       string

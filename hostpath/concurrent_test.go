@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A poster, a poller and a device, each on its own goroutine, share only the words
-// meant for it. Run it under the race detector.
+// A poster, a poller and a device, each on its own goroutine, share only the words that are
+// meant to be shared. Run this test under the race detector.
 func TestConcurrent(t *testing.T) {
 	const total = 5000
 	b := newBench(t, 16, nil)
@@ -68,7 +68,7 @@ func TestConcurrent(t *testing.T) {
 	require.Equal(t, 16, b.sq.Free())
 }
 
-// Several pollers may give entries of one SRQ back at the same time.
+// Several pollers may give back entries of one SRQ at the same time.
 func TestConcurrentSRQ(t *testing.T) {
 	const total = 4000
 	q, d := newSRQ(t, 16)

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// CQEs that make no sense are passed over and counted, and harm neither the queue
-// nor the caller.
+// CQEs that make no sense are skipped and counted, and harm neither the queue nor the
+// caller.
 func TestNonsense(t *testing.T) {
 	put := func(d *device, qpn, index uint32, kind cqe.Opcode, counter uint16) {
 		var e [64]byte
@@ -86,7 +86,7 @@ func TestPollReturns(t *testing.T) {
 	require.Equal(t, 2, q.Poll(c))
 }
 
-// 24 bits of the consumer index are published.
+// The low 24 bits of the consumer index are published.
 func TestConsumerIndex(t *testing.T) {
 	b := newBench(t, 8, nil)
 	b.cq.ci, b.dev.pi = 0xff_ffff, 0xff_ffff
@@ -98,8 +98,8 @@ func TestConsumerIndex(t *testing.T) {
 	require.Equal(t, uint32(1), b.cq.ciWord.Observe())
 }
 
-// The owner bit tells laps apart in rings of any size, one entry included, and a
-// poller takes no more than dst has room for.
+// The owner bit distinguishes laps in rings of any size, even of one entry. A poller takes
+// no more completions than dst has room for.
 func TestOwner(t *testing.T) {
 	for _, size := range []int{1, 2, 8} {
 		b := newBench(t, 16, nil)
@@ -129,7 +129,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// The sequence number goes on only after an event; two bits of it are sent.
+// The sequence number of Arm increases only after an event. Two bits of it are sent.
 func TestArm(t *testing.T) {
 	b := newBench(t, 8, nil)
 	word, reg := shm.BE32At(b.cqRecord, 4), shm.BE64At(b.uar, 512)
@@ -190,8 +190,8 @@ func TestReceive(t *testing.T) {
 	require.Zero(t, b.rq.record.Observe())
 }
 
-// Clean takes one QP's CQEs out and keeps the others in order, over a lap's
-// end, and the device can go on behind them.
+// Clean removes the CQEs of one QP and keeps the others in order, also across the end of the
+// ring. The device can continue after them.
 func TestClean(t *testing.T) {
 	b := newBench(t, 8, nil)
 	other, err := b.table.Alloc()
@@ -208,7 +208,7 @@ func TestClean(t *testing.T) {
 	require.Equal(t, 8, b.dev.step())
 	require.Equal(t, 8, len(b.poll()))
 
-	// From here on entries 8..15, then those of the next lap.
+	// From here on the device writes entries 8..15, and then those of the next lap.
 	n := uint16(0)
 	others := func() {
 		d := *b.dev
@@ -265,7 +265,7 @@ func TestNewCQ(t *testing.T) {
 	}
 }
 
-// Indices are given out lowest first, and a full table grows under its pollers.
+// Alloc returns the lowest free index, and a full table grows while pollers use it.
 func TestTable(t *testing.T) {
 	var table Table
 	require.Nil(t, table.find(0))

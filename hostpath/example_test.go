@@ -8,8 +8,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// A send queue needs memory for its ring and its doorbell record, which a device
-// would share: here nobody does. What is posted lies there byte for byte.
+// A send queue needs memory for its ring and its doorbell record. Normally a device shares
+// that memory. Here there is no device, and the example prints the bytes that posting wrote.
 func ExampleSQ_Post() {
 	ring, record := make([]byte, 4*wqe.BlockSize), make([]byte, 8)
 	q, err := hostpath.NewSQ(hostpath.SQConfig{Ring: ring, Record: record, QPN: 0x102, MaxSGE: 1})
@@ -32,7 +32,7 @@ func ExampleSQ_Post() {
 	// record  00 00 00 00 00 00 00 01
 }
 
-// A completion prints as words, and its error as the cause.
+// The String of a completion describes the completion, and its error describes the cause.
 func ExampleCompletion() {
 	good := hostpath.Completion{WC: cqe.WC{Kind: cqe.Req, Opcode: cqe.WCRDMARead, QPN: 0x102, ByteLen: 64}, ID: 1}
 	bad := hostpath.Completion{WC: cqe.WC{Kind: cqe.ReqErr, Status: cqe.StatusRemAccess, Syndrome: cqe.RemoteAccess, QPN: 0x102}, ID: 2}

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzPoll gives a poller the CQEs of a broken device: it never panics, never
-// reports work that was not posted, and goes on past CQEs that it cannot use.
+// FuzzPoll gives a poller the CQEs of a broken device. The poller never panics, never
+// reports work that was not posted, and skips CQEs that it cannot use.
 func FuzzPoll(f *testing.F) {
 	f.Add(inlineCQE(cqe.RespSend, cqe.FormatInline32, 0, 0, 8))
 	f.Add(inlineCQE(cqe.Req, cqe.FormatInline32, wqe.OpRDMARead, 0, 32))
@@ -46,7 +46,7 @@ func FuzzPoll(f *testing.F) {
 			require.NotEqual(t, cqe.StatusNone, c[0].Status)
 		}
 
-		// The same as the entry of a collapsed queue, with QPs and without.
+		// The same bytes are the entry of a collapsed queue, with QPs in the table and without.
 		for _, table := range []*Table{&s.table, new(Table)} {
 			q := s.cq(t, 1, 0, b)
 			q.collapsed, q.table = true, table
@@ -59,9 +59,8 @@ func FuzzPoll(f *testing.F) {
 	})
 }
 
-// FuzzPollCompressed fills the ring of a compressed queue with any bytes: the
-// poller takes at most a lap of entries in a call, and reports posted work only,
-// each once.
+// FuzzPollCompressed fills the ring of a compressed queue with any bytes. The poller takes
+// at most one lap of entries in a call, and reports only posted work, each work request once.
 func FuzzPollCompressed(f *testing.F) {
 	title := func(op cqe.Opcode, n uint32) []byte {
 		b := make([]byte, 8*cqe.Size)

@@ -57,7 +57,7 @@ type setting struct {
 	table   Table
 	sq      *SQ
 	rq      *RQ
-	payload []byte // what the receive's list covers
+	payload []byte // the memory that the receive's list names
 }
 
 const payloadAddr = 0x2_0000_0000
@@ -116,7 +116,7 @@ func (s *setting) recv(t *testing.T, counter uint16, id uint64) {
 	q.Ring()
 }
 
-// cq makes a CQ whose next entry is slot, at this index of the ring.
+// cq makes a CQ whose next entry has this index and the bytes of slot.
 func (s *setting) cq(t *testing.T, size, index uint64, slot []byte) *CQ {
 	t.Helper()
 	m := newMemory(t, int(size)*len(slot)+4096)
@@ -137,7 +137,7 @@ func (s *setting) cq(t *testing.T, size, index uint64, slot []byte) *CQ {
 	return q
 }
 
-// prepare posts what the 64-byte CQE e completes.
+// prepare posts the work request that the 64-byte CQE e completes.
 func (s *setting) prepare(t *testing.T, e []byte, id uint64, opcode *uint8) {
 	t.Helper()
 	w := cqe.ParseWC((*[cqe.Size]byte)(e))
@@ -206,7 +206,7 @@ func TestGoldenCQEWC(t *testing.T) {
 			require.Equal(t, *want.WC.SL, c.SL)
 			require.Equal(t, *want.WC.PKeyIndex, c.PKeyIndex)
 			imm := be.AppendUint32(nil, c.Imm)
-			if c.Flags&cqe.WCWithInv != 0 { // a number in the recorder's byte order
+			if c.Flags&cqe.WCWithInv != 0 { // the recording has this number in the byte order of its machine
 				imm = binary.LittleEndian.AppendUint32(nil, c.Imm)
 			}
 			require.Equal(t, []byte(want.WC.Imm), imm)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goldenOp is the fields of a vector whose operation libmlx5 was not recorded
-// with, as far as a work request tells them.
+// goldenOp contains the fields of a vector that come from a work request. The vectors are
+// of operations that were not recorded with libmlx5.
 type goldenOp struct {
 	Opcode   wqe.Opcode `json:"opcode"`
 	Index    uint64     `json:"wqe_index"`
@@ -47,8 +47,8 @@ type goldenOp struct {
 	} `json:"segments"`
 }
 
-// ours reports whether the vector is of an operation that the recordings lack:
-// of UMRs those that fill lists.
+// ours reports whether the vector is of an operation that the recordings lack. Of the UMRs
+// these are the ones that fill lists.
 func (f *goldenOp) ours() bool {
 	switch f.Opcode {
 	case wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA, wqe.OpDump, wqe.OpMMO, wqe.OpWait, wqe.OpSendEn:
@@ -78,7 +78,7 @@ func (f *goldenOp) flags(t *testing.T) (flags Flags) {
 	return flags
 }
 
-// request returns the work request that is to leave the vector's bytes.
+// request returns the work request that must give the vector's bytes.
 func (f *goldenOp) request(t *testing.T) *SendWR {
 	t.Helper()
 	op := map[wqe.Opcode]Op{
@@ -121,7 +121,7 @@ func (f *goldenOp) request(t *testing.T) *SendWR {
 	return wr
 }
 
-// Operations that are not in the recordings leave the bytes of the vectors.
+// Operations that are not in the recordings give the bytes of the vectors.
 func TestGoldenOperations(t *testing.T) {
 	seen := 0
 	vectors.Golden(t, "send_wqe", "send_wqe", func(t *testing.T, v vectors.Vector) {
@@ -140,9 +140,9 @@ func TestGoldenOperations(t *testing.T) {
 		wqe.Unwrap(got, q.ring, uint16(f.Index))
 		switch f.Opcode {
 		case wqe.OpDump:
-			want[11] = want[11]&^wqe.FenceMask | wqe.FenceVerbs // its client asks for the second half of it only
+			want[11] = want[11]&^wqe.FenceMask | wqe.FenceVerbs // the vector has another fence: its client sets only one of the two bits
 		case wqe.OpMMO:
-			clear(want[16:32]) // no opaque memory is given
+			clear(want[16:32]) // the work request has no opaque memory
 		}
 		require.Equal(t, want, got)
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// num is a number, or a string of one with its 0x.
+// num is a number. In JSON it is a number, or a string that begins with 0x.
 type num uint64
 
 func (n *num) UnmarshalJSON(b []byte) error {
@@ -155,7 +155,7 @@ func newPlayer(t *testing.T, in *recordedSend, tr Transport) *player {
 	return p
 }
 
-// moveTo makes count the next block, with everything before it completed.
+// moveTo makes count the next block. All work before it counts as complete.
 func (p *player) moveTo(count uint64) {
 	q := p.sq
 	q.next, q.seen, q.rung = count, count, count
@@ -166,8 +166,8 @@ func (p *player) moveTo(count uint64) {
 func (p *player) play(t *testing.T, in *recordedSend, want *recordedWQEs) {
 	t.Helper()
 	if p.sq.next != in.Index {
-		// Not everything was kept of what was recorded. Whether the WQE before
-		// this one changed a key is then only known from the fence it left.
+		// Some recorded WQEs were not kept. Whether the previous WQE changed a key is then
+		// known only from the fence of this WQE.
 		p.sq.fence = 0
 		if f := want.WQEs[0].Bytes[11] & wqe.FenceMask; f == wqe.FenceSmall {
 			p.sq.fence = wqe.FenceSmall
@@ -177,7 +177,7 @@ func (p *player) play(t *testing.T, in *recordedSend, want *recordedWQEs) {
 	p.moveTo(in.Index)
 	p.sq.fence = fence
 	half := int(p.sq.half) * 256
-	clear(p.ring) // as the recorder did
+	clear(p.ring) // the recorder did the same
 	clear(p.uar)
 
 	var list []SendWR
@@ -188,7 +188,7 @@ func (p *player) play(t *testing.T, in *recordedSend, want *recordedWQEs) {
 	require.NoError(t, err)
 	require.Equal(t, len(list), n)
 
-	// The whole ring, so that not a byte too many is written.
+	// The whole ring is compared, to find any byte that must not be written.
 	ring := make([]byte, len(p.ring))
 	for _, w := range want.WQEs {
 		require.Len(t, []byte(w.Bytes), w.DS*wqe.UnitSize)
@@ -206,8 +206,8 @@ func (p *player) play(t *testing.T, in *recordedSend, want *recordedWQEs) {
 	require.Equal(t, make([]byte, len(p.uar)), p.uar, "one doorbell, 8 bytes")
 }
 
-// replay posts what a file of recordings asked libmlx5 to post, and demands
-// the ring, the record and the register that it left.
+// replay posts the work requests that libmlx5 posted when the file was recorded. It requires
+// the same bytes in the ring, the record and the register as libmlx5 wrote.
 func replay(t *testing.T, file string) {
 	players := map[string]*player{}
 	vectors.Recorded(t, file, func(t *testing.T, r vectors.Recording) {
@@ -227,8 +227,8 @@ func replay(t *testing.T, file string) {
 	})
 }
 
-// transports lists those on which the request means the same: RC and UC lay
-// out their WQEs alike.
+// transports lists the transports on which the request gives the same WQE: RC and UC have
+// the same layout.
 func (in *recordedSend) transports() []Transport {
 	if in.AH != nil {
 		return []Transport{UD}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// memory hands out pieces of heap that the race detector follows.
+// memory hands out pieces of the heap, which the race detector can follow.
 type memory struct {
 	b []byte
 }
@@ -22,7 +22,7 @@ func newMemory(t testing.TB, size int) *memory {
 	return &memory{r.Bytes()}
 }
 
-// take returns the next n bytes, on a multiple of 64.
+// take returns the next n bytes, at an address that is a multiple of 64.
 func (m *memory) take(n int) []byte {
 	b := m.b[:n:n]
 	m.b = m.b[(n+63)&^63:]
@@ -44,8 +44,8 @@ type bench struct {
 
 const benchQPN = 0x4711
 
-// newBench makes send and receive rings of size blocks and entries, and a CQ
-// of as many CQEs as both can need. change may alter the send queue's settings.
+// newBench makes a send ring of size blocks, a receive ring of size entries, and a CQ
+// with room for the CQEs of both. change may alter the configuration of the send queue.
 func newBench(t testing.TB, size int, change func(*SQConfig)) *bench {
 	t.Helper()
 	m := newMemory(t, size*(64+64+2*64)+4096)
@@ -78,13 +78,13 @@ func newBench(t testing.TB, size int, change func(*SQConfig)) *bench {
 	return b
 }
 
-// poll returns what is there, at most 64 completions.
+// poll returns the completions that are there, at most 64.
 func (b *bench) poll() []Completion {
 	var c [64]Completion
 	return c[:b.cq.Poll(c[:])]
 }
 
-// A device executes send WQEs by completing them.
+// A device executes send WQEs, which means only that it completes them.
 type device struct {
 	ring, cq []byte
 	record   *shm.BE32
@@ -95,12 +95,12 @@ type device struct {
 
 	done   uint64       // blocks executed
 	pi     uint64       // CQEs written
-	broken cqe.Syndrome // all further work is flushed
+	broken cqe.Syndrome // if not 0, all further work is flushed
 	failAt uint64       // if not 0, the WQE that begins at this count fails
 }
 
-// step executes what the record shows, as far as the CQ has room, and returns
-// how many WQEs that were.
+// step executes the WQEs that the record announces, as far as the CQ has room, and returns
+// how many it has executed.
 func (d *device) step() (n int) {
 	size := uint64(len(d.ring) / 64)
 	pending, ok := doorbell.Pending(d.record.Observe(), uint16(d.done), int(size))
@@ -135,7 +135,7 @@ func (d *device) step() (n int) {
 	return n
 }
 
-// write publishes the next CQE, whatever it says.
+// write publishes e as the next CQE, without any check.
 func (d *device) write(e *[64]byte) {
 	slot := cqe.Slot(d.pi, d.log) * 64
 	shm.BlockAt(d.cq, slot).Publish(e)
@@ -158,5 +158,5 @@ func ids(list []Completion) []uint64 {
 	return out
 }
 
-// sge is a pointer that no test follows.
+// sge returns a list of one pointer. No test accesses the memory that it names.
 func sge(length uint32) []SGE { return []SGE{{Addr: 0x1000, Length: length, LKey: 0x77}} }

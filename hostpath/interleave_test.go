@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// This is a model of the protocol of SharedSQ, one atomic action a step. It is small
-// enough to walk through every order of the steps of three posters, a device and a
-// poller on a ring of four blocks. The model follows sequence.go and SharedSQ.Ring
-// line by line; TestSharedSQ runs the code itself.
+// This is a model of the protocol of SharedSQ. Each step is one atomic action. The model is
+// small enough to go through every order of the steps of three posters, a device and a
+// poller on a ring of four blocks. It follows sequence.go and SharedSQ.Ring line by line.
+// TestSharedSQ runs the code itself.
 
 const modelRing = 4
 
-// Where a poster is: the atomic action that it takes next.
+// The state of a poster: the atomic action that it takes next.
 const (
 	atSeen = iota
 	atNext
@@ -29,7 +29,7 @@ const (
 	atBegin
 	atRung
 	atEnds
-	atLook // at the WQE that the register will show
+	atLook // it reads the WQE whose first bytes it will write to the register
 	atPublish
 	atSetRung
 	atRelease
@@ -42,25 +42,25 @@ type modelPoster struct {
 	first               uint8
 }
 
-// A world is the state of the model. It is a value, so that a map can hold the
-// worlds that were seen.
+// A world is the state of the model. It is a comparable value, so that a map can contain the
+// worlds that were reached.
 type world struct {
 	seen, next, rung, record uint8
 	ringing                  bool
-	ends, written            [modelRing]uint8 // written: count+1 of the block that was last written there
+	ends, written            [modelRing]uint8 // written: by slot, 1 plus the count of the block that was last written to it
 	executed, freed          uint8
 	posters                  [3]modelPoster
 }
 
-// A protocol is the model under test: as the code is, or with a fault that the walk
-// must find.
+// A protocol is the model under test: the same as the code, or with a fault that explore must
+// find.
 type protocol struct {
 	sizes      [3][]uint8 // blocks of the reservations of each poster
-	noLookback bool       // Ring does not look again after it has released ringing
-	early      bool       // commit before the WQE is written
-	skipGaps   bool       // ring up to what is reserved rather than what is committed
-	noFull     bool       // reserve does not see that the ring is full
-	lateLook   bool       // the register's value is read behind the record
+	noLookback bool       // fault: Ring does not check again after it has released ringing
+	early      bool       // fault: commit before the WQE is written
+	skipGaps   bool       // fault: ring all reserved blocks, not only the committed ones
+	noFull     bool       // fault: reserve does not see that the ring is full
+	lateLook   bool       // fault: the register's value is read after the record is published
 }
 
 func (p *protocol) total() (n uint8) {
@@ -179,7 +179,7 @@ func (p *protocol) next(q *modelPoster, i int) {
 	}
 }
 
-// device executes the next block that the record shows.
+// device executes the next block that the record announces.
 func (w world) device() (world, error) {
 	if got := w.written[w.executed%modelRing]; got != w.executed+1 {
 		return w, fmt.Errorf("block %d is executed, and block %d lies there", w.executed, int(got)-1)
@@ -188,12 +188,12 @@ func (w world) device() (world, error) {
 	return w, nil
 }
 
-// explore walks through every world that can be reached. It returns their number,
-// or an error found in one of them.
+// explore goes through every world that can be reached. It returns their number, or an error
+// found in one of them.
 func (p *protocol) explore() (int, error) {
 	index := map[world]int32{{}: 0}
 	queue := []world{{}}
-	var from [][]int32 // by world: those that lead to it
+	var from [][]int32 // by world: the worlds from which it is reached in one step
 	from = append(from, nil)
 	var finished []int32
 	for i := 0; i < len(queue); i++ {
@@ -238,7 +238,7 @@ func (p *protocol) explore() (int, error) {
 			reach(to)
 		}
 	}
-	// The end must be reachable from every world: nothing is ever stuck.
+	// The end must be reachable from every world. Otherwise the protocol could get stuck.
 	good := make([]bool, len(queue))
 	for len(finished) > 0 {
 		i := finished[len(finished)-1]
@@ -256,7 +256,7 @@ func (p *protocol) explore() (int, error) {
 	return len(queue), nil
 }
 
-// allWorlds has TestInterleavings walk further, which takes a quarter of a minute.
+// allWorlds makes TestInterleavings explore more posts, which takes a quarter of a minute.
 var allWorlds = flag.Bool("all-worlds", false, "more posts, more than a million worlds")
 
 func TestInterleavings(t *testing.T) {
@@ -270,7 +270,7 @@ func TestInterleavings(t *testing.T) {
 	require.Greater(t, n, 10_000)
 }
 
-// The same walk finds the faults of protocols that are nearly right.
+// explore finds the faults of protocols that are nearly right.
 func TestInterleavingsFindFaults(t *testing.T) {
 	sizes := [3][]uint8{{1}, {2}, {2}}
 	for _, c := range []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// What follows from the facts of an opcode, written out.
+// makeOps derives these facts from the facts of the opcodes.
 func TestOps(t *testing.T) {
 	const (
 		raddr = 1 << iota
@@ -67,7 +67,7 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// The rights of a bind are numbered as those of wqe's table.
+// The rights of a bind have the same numbers as in the table of package wqe.
 func TestRights(t *testing.T) {
 	assert.EqualValues(t, wqe.RightLocalWrite, AccessLocalWrite)
 	assert.EqualValues(t, wqe.RightRemoteWrite, AccessRemoteWrite)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A masked atomic completes like a plain one, with the length of its result.
+// A masked atomic completes like a plain atomic, with the length of its result.
 func TestMaskedAtomicCompletion(t *testing.T) {
 	b := newBench(t, 8, nil)
 	require.NoError(t, b.sq.Post(&SendWR{ID: 5, Op: OpMaskedFetchAdd, Flags: Signaled, SGE: sge(4), Mask: new(Mask)}))
@@ -22,7 +22,7 @@ func TestMaskedAtomicCompletion(t *testing.T) {
 	require.Equal(t, []any{uint64(5), cqe.WCFetchAdd, uint32(4), uint64(77)}, []any{got[0].ID, got[0].Opcode, got[0].ByteLen, got[0].Timestamp})
 }
 
-// collapse makes the queue of b a collapsed one.
+// collapse makes the completion queue of b a collapsed queue.
 func (b *bench) collapse(t *testing.T) {
 	t.Helper()
 	var err error
@@ -42,7 +42,7 @@ func TestCollapsed(t *testing.T) {
 		for i := range n {
 			require.NoError(t, b.sq.Post(&SendWR{ID: first + i, Op: OpNop, Flags: Signaled}))
 			b.sq.Ring()
-			b.dev.ci.Publish(uint32(b.dev.pi) & 0xffffff) // overrun is ignored
+			b.dev.ci.Publish(uint32(b.dev.pi) & 0xffffff) // a collapsed queue has no overrun
 			require.Equal(t, 1, b.dev.step())
 		}
 		first += n
@@ -80,7 +80,7 @@ func TestCollapsedError(t *testing.T) {
 	require.ErrorContains(t, b.cq.Resize(make([]byte, 128), nil), "collapsed")
 }
 
-// A resize loses nothing, whatever the old ring holds and whichever ring is larger.
+// A resize loses no completion, whatever the old ring contains and whichever ring is larger.
 func TestResize(t *testing.T) {
 	for _, size := range []uint64{8, 16, 32, 64} {
 		for unread := range uint64(8) {
@@ -117,7 +117,7 @@ func TestResize(t *testing.T) {
 					b.dev.cq, b.dev.log = to, b.cq.log
 					for b.dev.log = 0; 1<<b.dev.log < size; b.dev.log++ {
 					}
-					work(1) // goes on at once
+					work(1) // the device continues at once
 					return nil
 				}))
 				require.Equal(t, uint32(polled)+1, b.cq.Index())
@@ -149,8 +149,8 @@ func TestResizeRefused(t *testing.T) {
 	require.Equal(t, []uint64{1}, ids(b.poll()), "as it was")
 }
 
-// SRQ entries that were used by a QP return, although the QP was destroyed before
-// its CQEs were polled.
+// SRQ entries that a QP has used are given back even if the QP is destroyed before its CQEs
+// are polled.
 func TestOrphan(t *testing.T) {
 	b := newBench(t, 8, nil)
 	srq, d := newSRQ(t, 4)

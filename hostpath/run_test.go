@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// anything returns a work request of many kinds, most of which are laid in runs.
+// anything returns a random work request. Most are of the kinds that layRun posts.
 func anything(r *rand.Rand, id uint64) SendWR {
 	wr := SendWR{ID: id, Op: OpWrite, Flags: Flags(r.UintN(8) | r.UintN(8)), SGE: sge(1 + r.Uint32N(1<<20)), RemoteAddr: r.Uint64(), RKey: r.Uint32(), Imm: r.Uint32()}
 	switch r.UintN(12) {
@@ -22,7 +22,7 @@ func anything(r *rand.Rand, id uint64) SendWR {
 	case 3:
 		wr.SGE = append(wr.SGE, wr.SGE[0])
 	case 4:
-		wr.Op, wr.SGE, wr.Bind = OpBindMW, nil, &Bind{Type: 2, Length: 5} // leaves a fence
+		wr.Op, wr.SGE, wr.Bind = OpBindMW, nil, &Bind{Type: 2, Length: 5} // the next WQE needs a fence
 	case 5:
 		wr.SGE = sge(0)
 	case 6, 7:
@@ -33,9 +33,9 @@ func anything(r *rand.Rand, id uint64) SendWR {
 	return wr
 }
 
-// A list leaves the same bytes as its work requests one by one, and is refused where
-// they are, also when the ring is full. Poll returns of a run what ParseWC returns of
-// each entry.
+// Posting a list gives the same bytes as posting its work requests one by one, and is
+// refused at the same request, also when the ring is full. For a run of entries, Poll
+// returns the same completions as ParseWC for each entry.
 func TestRunsAreTheSame(t *testing.T) {
 	for _, sigAll := range []bool{false, true} {
 		set := func(c *SQConfig) { c.SigAll = sigAll }
@@ -97,8 +97,8 @@ func TestRunsAreTheSame(t *testing.T) {
 	}
 }
 
-// A run ends where an entry is of another queue, of work that was not posted, or
-// not there yet; the loop of Poll goes on from there.
+// A run ends at an entry that is of another queue, is of work that was not posted, or is not
+// there yet. The loop of Poll continues with that entry.
 func TestRunsEnd(t *testing.T) {
 	b := newBench(t, 16, nil)
 	for i := range uint64(4) {
@@ -119,8 +119,8 @@ func TestRunsEnd(t *testing.T) {
 	other(benchQPN+1, b.index)
 	good(1)
 	other(benchQPN, b.index+1)
-	good(9) // not posted
-	good(1) // completed already
+	good(9) // this work was not posted
+	good(1) // this work was completed already
 	good(3)
 	require.Equal(t, []uint64{0, 1, 3}, ids(b.poll()))
 	stale, bad := b.cq.Skipped()

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// inlineCQE is a 64-byte CQE that carries n bytes 1, 2, 3 …, as far as there
-// is room for them.
+// inlineCQE returns a 64-byte CQE that carries n bytes 1, 2, 3 …, as far as there is room for
+// them.
 func inlineCQE(kind cqe.Opcode, f cqe.Format, op wqe.Opcode, counter uint16, n uint32) []byte {
 	var e [64]byte
 	o := cqe.MakeOpOwn(kind, f, false, 0)
@@ -51,7 +51,7 @@ func TestScatterSend(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSetting(t, 0, 5)
 			s.sq.maxSGE = 3
-			s.send(t, c.counter, OpNop, 1) // only to be in place
+			s.send(t, c.counter, OpNop, 1) // only so that the index is posted
 			s.sq.next, s.sq.rung = uint64(c.counter), 0
 			c.wr.ID, c.wr.Flags = 42, Signaled
 			require.NoError(t, s.sq.Post(&c.wr))

@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// An srqDevice consumes the entries of an SRQ as a device does: in the order
-// of the links, as many as the record says. It reads an entry's link with the
-// entry: once that has completed, the link may be written anew.
+// An srqDevice consumes the entries of an SRQ as a device does: in the order of the links,
+// as many as the record says. It reads the link of an entry together with the entry, because
+// the link may be rewritten once the entry has completed.
 type srqDevice struct {
 	ring   []byte
 	stride int
@@ -41,14 +41,14 @@ func newSRQ(t testing.TB, size int) (*SRQ, *srqDevice) {
 	return q, &srqDevice{ring: ring, stride: 32, record: shm.BE32At(record, 0)}
 }
 
-// Entries complete in any order, and whatever the order the device follows the
-// links to what was posted.
+// Entries complete in any order. The device nevertheless finds the posted entries by the
+// links.
 func TestSRQModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		size := 1 << rapid.IntRange(1, 5).Draw(rt, "log")
 		q, d := newSRQ(t, size)
-		var posted []uint64         // not consumed by the device yet
-		held := map[uint16]uint64{} // with the device
+		var posted []uint64         // receives that the device has not consumed yet
+		held := map[uint16]uint64{} // receives that the device has consumed and not completed
 		var order []uint16
 		id, free := uint64(0), size-1
 		for range rapid.IntRange(20, 300).Draw(rt, "steps") {
@@ -103,7 +103,7 @@ func TestSRQ(t *testing.T) {
 	require.ErrorContains(t, q.PostRecv(&RecvWR{SGE: make([]SGE, 2)}), "2 SGEs in a receive, at most 1")
 
 	b.dev.recv(2, 5)
-	b.dev.recv(2, 5) // twice
+	b.dev.recv(2, 5) // completed twice
 	b.dev.recv(3, 5) // never posted
 	b.dev.recv(4, 5) // beyond the ring
 	b.dev.recv(0, 5)
@@ -125,7 +125,7 @@ func TestSRQ(t *testing.T) {
 	require.Equal(t, []uint64{20}, ids(b.poll()))
 }
 
-// Clean gives the entries of unpolled CQEs back.
+// Clean gives back the SRQ entries that unpolled CQEs complete.
 func TestCleanSRQ(t *testing.T) {
 	b := newBench(t, 8, nil)
 	q, _ := newSRQ(t, 2)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newSharedSQ is newBench with many posters: the bench's own send queue is unused.
+// newSharedSQ makes a bench and a SharedSQ for it. The bench's own send queue is not used.
 func newSharedSQ(t testing.TB, size int) (*bench, *SharedSQ) {
 	t.Helper()
 	var c SQConfig
@@ -25,7 +25,7 @@ func newSharedSQ(t testing.TB, size int) (*bench, *SharedSQ) {
 	return b, q
 }
 
-// Requests of one poster leave the same bytes as on an SQ.
+// Requests of one poster give the same bytes as on an SQ.
 func TestSharedSQLeavesTheSameBytes(t *testing.T) {
 	one := newBench(t, 64, nil)
 	other, shared := newSharedSQ(t, 64)
@@ -36,7 +36,7 @@ func TestSharedSQLeavesTheSameBytes(t *testing.T) {
 		{Op: OpSend, SGE: append(sge(64), append(sge(8), sge(8)...)...)},
 		{Op: OpFetchAdd, SGE: sge(8), Flags: Fence},
 		{Op: OpBindMW, Bind: &Bind{Type: 2, Length: 5}},
-		{Op: OpRead, SGE: sge(8)}, // fenced, for it follows a change of keys
+		{Op: OpRead, SGE: sge(8)}, // fenced, because it follows a change of keys
 		{Op: OpWrite, Data: data},
 		{Op: OpNop, Flags: Signaled | Solicited},
 	} {
@@ -63,7 +63,7 @@ func TestSharedSQLeavesTheSameBytes(t *testing.T) {
 	require.Equal(t, one.uar, other.uar)
 }
 
-// So do writes that are posted by PostWrites, plain ones and others.
+// Writes that are posted by PostWrites, plain or not, give the same bytes as on an SQ.
 func TestPostWritesLeavesTheSameBytes(t *testing.T) {
 	one := newBench(t, 16, nil)
 	other, shared := newSharedSQ(t, 16)
@@ -116,8 +116,8 @@ func TestSharedSQRefuses(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// A reservation that is not committed holds up those made after it, and nothing
-// else. Its commit lets all of them be rung at once.
+// A reservation that is not committed delays only the reservations made after it. When it is
+// committed, all of them can be rung at once.
 func TestSharedSQWaitsForTheGap(t *testing.T) {
 	b, q := newSharedSQ(t, 8)
 	first, _, ok := q.seq.reserve(1, 0, &q.freed)
@@ -134,9 +134,9 @@ func TestSharedSQWaitsForTheGap(t *testing.T) {
 	require.Equal(t, []uint64{7, 0, 0, 0}, ids(b.poll()))
 }
 
-// Many posters, a device and two pollers, each on its own goroutine, while the
-// ring wraps thousands of times: every request is executed once. The device checks
-// the order of the reservations by the indices. Run it under the race detector.
+// Many posters, a device and two pollers run, each on its own goroutine, while the ring wraps
+// thousands of times. Every request is executed once. The device checks the order of the
+// reservations by the indices. Run this test under the race detector.
 func TestSharedSQ(t *testing.T) {
 	const posters = 8
 	each := 4000
@@ -187,8 +187,8 @@ func TestSharedSQ(t *testing.T) {
 	require.Zero(t, stale+bad)
 }
 
-// postAll posts requests with the IDs from id up to end, of one block and two,
-// alone and in lists, ringing for each or for several.
+// postAll posts requests with the IDs from id up to end. They have one block or two, are
+// posted alone or in lists, and are rung for each or for several.
 func postAll(q *SharedSQ, id, end uint64) {
 	for id < end {
 		var wr [3]SendWR
@@ -292,7 +292,8 @@ func BenchmarkSharedSQ(b *testing.B) {
 	})
 }
 
-// free acts as the poller: it frees the WQEs that have been rung, one at a time.
+// freeing lets one goroutine at a time call SharedSQ.free, which acts as the poller and frees
+// the blocks before count.
 var freeing sync.Mutex
 
 func (q *SharedSQ) free(count uint64) {

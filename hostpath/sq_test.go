@@ -31,7 +31,7 @@ func TestFull(t *testing.T) {
 	require.ErrorIs(t, b.sq.Post(&short), ErrFull, "done, but no completion says so")
 }
 
-// One completion frees all blocks before it, signaled or not.
+// One completion frees the blocks of all earlier WQEs, signaled or not.
 func TestUnsignaledFreed(t *testing.T) {
 	b := newBench(t, 8, nil)
 	for lap := range 3 {
@@ -55,8 +55,8 @@ func TestUnsignaledFreed(t *testing.T) {
 	}
 }
 
-// The register is written once per Ring, its halves in turn, with the first
-// eight bytes of the last WQE; Ring without news writes nothing.
+// Each Ring writes the first eight bytes of the last WQE to the register, alternately to its
+// two halves. Ring without new WQEs writes nothing.
 func TestRing(t *testing.T) {
 	b := newBench(t, 16, nil)
 	low, high := shm.BE64At(b.uar, 0), shm.BE64At(b.uar, 256)
@@ -98,7 +98,7 @@ func TestRingWithoutHalves(t *testing.T) {
 	require.Equal(t, 1, b.dev.step(), "the record is enough")
 }
 
-// A refused work request changes nothing, not even the fence of the next one.
+// A refused work request changes nothing, not even the fence of the next WQE.
 func TestRefused(t *testing.T) {
 	list := func(n int) []SGE { return make([]SGE, n) }
 	for _, c := range []struct {
@@ -199,7 +199,7 @@ func TestLongestPointer(t *testing.T) {
 	}
 }
 
-// Built in place or by the builder, a WQE has the same bytes.
+// A WQE has the same bytes whether it is built in place or by the builder.
 func TestShortIsLong(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		wr := SendWR{
@@ -215,7 +215,7 @@ func TestShortIsLong(t *testing.T) {
 		short, long := newBench(t, 4, nil), newBench(t, 4, nil)
 		long.sq.short = 0
 		for _, b := range []*bench{short, long} {
-			require.NoError(t, b.sq.Post(&SendWR{Op: OpLocalInval})) // leaves a fence
+			require.NoError(t, b.sq.Post(&SendWR{Op: OpLocalInval})) // the next WQE needs a fence
 			require.NoError(t, b.sq.Post(&wr))
 			b.sq.Ring()
 		}
@@ -225,7 +225,8 @@ func TestShortIsLong(t *testing.T) {
 	})
 }
 
-// Queues made with wq_signature sign every WQE, also one that the ring's end parts.
+// Queues made with wq_signature sign every WQE, even a WQE that wraps around the end of the
+// ring.
 func TestSignature(t *testing.T) {
 	b := newBench(t, 4, func(c *SQConfig) { c.Signature = true })
 	for i := range 7 {
@@ -330,7 +331,7 @@ func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		size := 1 << rapid.IntRange(1, 5).Draw(rt, "log")
 		b := newBench(t, size, nil)
-		// Near the end of 16 bits.
+		// The count starts at 0, or just before its low 16 or 32 bits wrap.
 		start := rapid.SampledFrom([]uint64{0, math.MaxUint16 - 40, 1<<32 - 3}).Draw(rt, "start")
 		b.sq.next, b.sq.seen, b.sq.rung, b.dev.done = start, start, start, start
 		b.sq.posted.Publish(start)
@@ -341,7 +342,7 @@ func TestModel(t *testing.T) {
 			id, blocks uint64
 			signaled   bool
 		}
-		var posted []wqeOf // not completed yet
+		var posted []wqeOf // posted and not completed yet
 		used, id := uint64(0), uint64(0)
 		for range rapid.IntRange(50, 400).Draw(rt, "steps") {
 			switch rapid.SampledFrom([]string{"post", "post", "post", "ring", "step", "poll"}).Draw(rt, "do") {
@@ -388,8 +389,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// After a failure everything behind it is flushed, unsignaled work as well,
-// each with its own ID, and the queue can be used again.
+// After a failure all later work requests are flushed, even unsignaled ones, each with its
+// own ID. After that the queue can be used again.
 func TestFlush(t *testing.T) {
 	b := newBench(t, 8, nil)
 	b.dev.failAt = 2
@@ -418,8 +419,8 @@ func TestFlush(t *testing.T) {
 	require.Equal(t, []uint64{6}, ids(b.poll()))
 }
 
-// The verbs fence (4) takes the place of the fence that a change of keys
-// leaves (1): it includes it. Without a WQE in between it is left once.
+// The verbs fence (4) replaces the fence that is needed after a change of keys (1), because
+// it includes that fence. A change of keys adds a fence only to the next WQE.
 func TestFence(t *testing.T) {
 	b := newBench(t, 16, nil)
 	flags := func(wr SendWR) uint8 {
@@ -436,7 +437,8 @@ func TestFence(t *testing.T) {
 	require.Equal(t, uint8(0x00), flags(SendWR{Op: OpNop}))
 }
 
-// A slot in which a WQE began a lap ago, and none begins now, completes nothing.
+// A CQE that names a slot in which a WQE began a lap ago, but none begins now, completes
+// nothing.
 func TestStaleSlot(t *testing.T) {
 	b := newBench(t, 4, nil)
 	for i := range uint64(4) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The test binary is the program, when it is told so.
+// If this environment variable is set, the test binary runs the program.
 const asProgram = "NICLESS_TEST_RUN_ACCELPUT"
 
 func TestMain(m *testing.M) {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The test binary is the program, when it is told so.
+// If this environment variable is set, the test binary runs the program.
 const asProgram = "NICLESS_TEST_RUN_ALLREDUCE"
 
 func TestMain(m *testing.M) {
@@ -38,8 +38,8 @@ func program(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), err.String(), cmd.ProcessState.ExitCode()
 }
 
-// Counts that N does not divide, fewer elements than accelerators, one
-// accelerator, more chunks than lanes.
+// TestAllreduce uses element counts that N does not divide, fewer elements than
+// accelerators, one accelerator, and more chunks than lanes.
 func TestAllreduce(t *testing.T) {
 	for _, c := range []struct{ n, elements, rounds int }{
 		{1, 1, 1}, {1, 1000, 2}, {2, 1, 2}, {4, 3, 3}, {7, 6, 2}, {3, 1000, 2}, {4, 4097, 2}, {2, 700_001, 2},
@@ -77,7 +77,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestCheck sees to it that one wrong number on one accelerator is noticed.
+// TestCheck shows that check finds one wrong number on one accelerator.
 func TestCheck(t *testing.T) {
 	nic, err := nicless.Open(nicless.Config{})
 	require.NoError(t, err)

@@ -50,7 +50,7 @@ func requireContent(t *testing.T, path string, want []byte) {
 	require.Equal(t, sha256.Sum256(want), sha256.Sum256(got), "%d bytes, %d wanted", len(got), len(want))
 }
 
-// TestChunks copies with slots of other sizes, the default among them.
+// TestChunks copies with slots of various sizes, including the default.
 func TestChunks(t *testing.T) {
 	p := newPlace(t)
 	in := p.input(t, 2_500_001)
@@ -61,7 +61,8 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestReplace copies over a file, by a link to it, and onto itself.
+// TestReplace copies over an existing file, over a file through a link, and over the input
+// itself.
 func TestReplace(t *testing.T) {
 	p := newPlace(t)
 	in := p.input(t, 10_000)
@@ -105,11 +106,11 @@ func TestUsage(t *testing.T) {
 	assert.True(t, strings.HasPrefix(r.out, "usage:\n"))
 }
 
-// TestBadFiles names files that cannot be copied from or to.
+// TestBadFiles uses files that cannot be input or output.
 func TestBadFiles(t *testing.T) {
 	p := newPlace(t)
 	in := p.input(t, 1000)
-	readOnly := "/sys" // where nobody makes files, not even root
+	readOnly := "/sys" // not even root can make files there
 	if os.Geteuid() != 0 {
 		readOnly = p.path("read-only")
 		require.NoError(t, os.Mkdir(readOnly, 0o555))
@@ -134,7 +135,7 @@ func TestBadFiles(t *testing.T) {
 	assert.NoFileExists(t, p.path("out"))
 }
 
-// TestFileTooLarge stops at a limit on the size of files, in the middle.
+// TestFileTooLarge reaches the limit on file sizes in the middle of a copy.
 func TestFileTooLarge(t *testing.T) {
 	p := newPlace(t)
 	in := p.input(t, 6<<20)
@@ -148,7 +149,7 @@ func TestFileTooLarge(t *testing.T) {
 	requireContent(t, p.path("out"), []byte("old"))
 }
 
-// TestDiskFull copies to a file system of 1 MiB, in a namespace of its own.
+// TestDiskFull copies to a file system of 1 MiB, which is mounted in a separate namespace.
 func TestDiskFull(t *testing.T) {
 	p := newPlace(t)
 	in := p.input(t, 3<<20)

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test binary is the program, when it is told so: what is tested are real
-// processes, and the processes that those start.
+// If this environment variable is set, the test binary runs the program. The tests
+// therefore test real processes, and the processes that these start.
 const asProgram = "NICLESS_TEST_RUN_FILECOPY"
 
 func TestMain(m *testing.M) {
@@ -30,11 +30,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// limit is how long any process may take before it counts as hanging.
+// limit is how long a process may take before it counts as hanging.
 const limit = 30 * time.Second
 
-// A place is a folder for the files of one test, and one for temporary files,
-// in which nothing may be left.
+// A place is a folder for the files of one test, and a folder for temporary files. At the
+// end of the test no temporary file may be left.
 type place struct{ dir, tmp string }
 
 func newPlace(t *testing.T) place {
@@ -51,7 +51,7 @@ func newPlace(t *testing.T) place {
 
 func (p place) path(name string) string { return filepath.Join(p.dir, name) }
 
-// input makes a file of n bytes, of which no two chunks are alike.
+// input makes a file of n bytes in which no two chunks are equal.
 func (p place) input(t *testing.T, n int) string {
 	t.Helper()
 	require.NoError(t, os.WriteFile(p.path("in"), content(n), 0o600))
@@ -89,13 +89,13 @@ func (p place) command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// A result is what a process left.
+// A result contains the exit code and the output of a process.
 type result struct {
 	code        int // -1: ended by a signal
 	out, stderr string
 }
 
-// run runs filecopy to its end, and sees to it that what it started has ended
+// run runs filecopy to its end, and checks that the processes that it started have ended
 // too.
 func (p place) run(t *testing.T, args ...string) result {
 	t.Helper()
@@ -123,13 +123,13 @@ type running struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	stderr bytes.Buffer
-	pids   map[string]int // by what they are
-	ended  map[string]int // descriptors by which to wait for them
+	pids   map[string]int // pid of each process, by its role
+	ended  map[string]int // by role: a descriptor for waiting until the process ends
 }
 
-// halfway starts a copy to out in small chunks and returns when it is under
-// way for certain, and cannot end: the input has been read far beyond what
-// rings and pipe can hold, so the receiver has given slots back.
+// halfway starts a copy to out in small chunks and returns when the copy is under way.
+// More input has been read than rings and pipe can hold, and so the receiver must have
+// given slots back. The copy cannot end, because its input stays open.
 func (p place) halfway(t *testing.T, out string) *running {
 	t.Helper()
 	const chunk = 4096
@@ -172,7 +172,7 @@ func (r *running) kill(what string, sig unix.Signal) {
 	require.NoError(r.t, unix.Kill(r.pids[what], sig))
 }
 
-// wait waits until all processes have ended, the input still being open.
+// wait waits until all processes have ended, while the input is still open.
 func (r *running) wait() result {
 	r.t.Helper()
 	_ = r.cmd.Wait()

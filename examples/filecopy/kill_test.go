@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestKill ends one of the three processes in the middle of a copy. The others
-// end too, without being told, and the target is as it was.
+// TestKill ends one of the three processes in the middle of a copy. The other two then
+// end by themselves, and the target is unchanged.
 func TestKill(t *testing.T) {
 	const again = `\nfilecopy: hint: .*/out is as it was, or complete; copy again\n$`
 	for _, c := range []struct {
@@ -37,8 +37,8 @@ func TestKill(t *testing.T) {
 			assert.Regexp(t, c.stderr, got.stderr)
 			requireContent(t, p.path("out"), []byte("old"))
 			if c.sig == unix.SIGKILL && c.what == "sender" {
-				// // The process that starts the others cannot clean up after itself;
-				// sockets are what is left.
+				// The process that starts the others was killed and could not clean up.
+				// Its sockets are left.
 				require.NoError(t, os.RemoveAll(p.tmp))
 				require.NoError(t, os.Mkdir(p.tmp, 0o700))
 			}
@@ -46,7 +46,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestEnd checks that such a copy does end well when nobody is killed.
+// TestEnd checks that the same copy succeeds if no process is killed.
 func TestEnd(t *testing.T) {
 	p := newPlace(t)
 	r := p.halfway(t, p.path("out"))

@@ -25,7 +25,7 @@ type role struct {
 	stderr bytes.Buffer
 }
 
-// start starts a role and returns when it has said that it is ready.
+// start starts a role and returns when the process has reported that it is ready.
 func (p place) start(t *testing.T, args ...string) *role {
 	t.Helper()
 	r := &role{cmd: p.command(t, args...)}
@@ -78,7 +78,7 @@ func TestRoles(t *testing.T) {
 	assert.Equal(t, []string{"in", "out"}, list(t, p.dir), "sockets left behind")
 }
 
-// TestEndWhileWaiting ends what a receiver needs before a sender comes.
+// TestEndWhileWaiting ends the engine or the receiver while the receiver waits for a sender.
 func TestEndWhileWaiting(t *testing.T) {
 	p := newPlace(t)
 	engine := p.engine(t)
@@ -127,8 +127,7 @@ func TestSockets(t *testing.T) {
 	engine.end(t)
 }
 
-// TestNonsense has something at the other end of the stream that is not
-// filecopy.
+// TestNonsense connects to sender and receiver with a peer that is not filecopy.
 func TestNonsense(t *testing.T) {
 	p := newPlace(t)
 	p.input(t, 1000)
@@ -169,7 +168,7 @@ func TestNonsense(t *testing.T) {
 	engine.end(t)
 }
 
-// TestLies has a sender that does everything right but for one thing.
+// TestLies uses a sender that is correct except for one wrong action.
 func TestLies(t *testing.T) {
 	p := newPlace(t)
 	engine := p.engine(t)
@@ -212,7 +211,7 @@ func TestLies(t *testing.T) {
 			_, err = s.stream(bytes.NewReader(data), sha256.New(), newBar(-1))
 			require.NoError(t, err)
 			require.NoError(t, c.lie(s, end))
-			if c.name == "overrun" { // the device refuses it, and we leave
+			if c.name == "overrun" { // the device refuses the write, and this side closes the stream
 				for s.wait() == nil {
 				}
 				conn.Close()
@@ -237,7 +236,7 @@ func TestLies(t *testing.T) {
 	engine.end(t)
 }
 
-// TestLyingReceiver has a receiver that says it has got something else.
+// TestLyingReceiver uses a receiver that reports another SHA-256 than that of the file.
 func TestLyingReceiver(t *testing.T) {
 	p := newPlace(t)
 	p.input(t, 100_000)
@@ -257,7 +256,7 @@ func TestLyingReceiver(t *testing.T) {
 		}
 		defer conn.Close()
 		l := newLink(conn, "sender")
-		// The file itself is taken as it should be, and thrown away.
+		// The receiver takes the file correctly and discards it.
 		null, err := os.Create(p.path("taken"))
 		if err != nil {
 			told <- err

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The test binary is the program, when it is told so.
+// If this environment variable is set, the test binary runs the program.
 const asProgram = "NICLESS_TEST_RUN_HALO"
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,8 @@ func program(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), err.String(), cmd.ProcessState.ExitCode()
 }
 
-// Tiles of unequal size, of one cell, of one row, one tile alone.
+// TestSameAsSerial uses tiles of unequal size, tiles of one cell, tiles of one row, and a
+// single tile.
 func TestSameAsSerial(t *testing.T) {
 	for _, c := range []config{
 		{64, 48, 31, 2, 2}, {17, 23, 20, 3, 2}, {2, 2, 9, 2, 2}, {40, 3, 10, 1, 3}, {3, 40, 10, 3, 1}, {20, 20, 8, 1, 1},
@@ -77,7 +78,7 @@ func TestUsage(t *testing.T) {
 	assert.Contains(t, stderr, "halo: error: open /nonexistent/heat.png")
 }
 
-// TestCompare sees to it that one wrong cell is noticed.
+// TestCompare shows that compare finds one wrong cell.
 func TestCompare(t *testing.T) {
 	c := config{8, 8, 3, 2, 2}
 	nic, err := nicless.Open(nicless.Config{})

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The test binary is the program, when it is told so.
+// If this environment variable is set, the test binary runs the program.
 const asProgram = "NICLESS_TEST_RUN_PINGPONG"
 
 func TestMain(m *testing.M) {
@@ -57,7 +57,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestCheck sees to it that a message that is not the one sent is noticed.
+// TestCheck shows that check finds a message that differs from the sent one.
 func TestCheck(t *testing.T) {
 	nic, err := nicless.Open(nicless.Config{})
 	require.NoError(t, err)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The test binary is the program, when it is told so: what is tested are real
-// processes.
+// If this environment variable is set, the test binary runs the program. The tests
+// therefore test real processes.
 const asProgram = "NICLESS_TEST_RUN_WRITE"
 
 func TestMain(m *testing.M) {

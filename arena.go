@@ -29,7 +29,7 @@ type block struct {
 
 const (
 	// log2 of the smallest block: two cache lines. Processors fetch cache lines in
-	// pairs, and so no two doorbell records share a pair.
+	// pairs. In blocks of this size, no two doorbell records share a pair.
 	minBlock = 7
 	// log2 of the smallest region.
 	chunk = 20

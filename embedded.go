@@ -79,7 +79,7 @@ func (d *embedded) Call(op control.Op, req, ans control.Message) (control.Reply,
 }
 
 // NewRegion makes memory that client and device use through one mapping. If the race
-// detector is on, the memory is of the kind that it can follow.
+// detector is on, the memory is on the heap, where the race detector can follow accesses.
 func (d *embedded) NewRegion(name string, size int) (mem *shm.Region, id uint32, err error) {
 	if shm.RaceEnabled {
 		mem, err = shm.Heap(size)

@@ -45,7 +45,8 @@ var mayImport = map[string][]string{
 	// The device as its servers see it: interfaces that package engine implements.
 	"internal/nic": {"internal/shm", "internal/control"},
 
-	// Leaves of the device: parts that do not use the rest of the device. Each can be understood and tested alone.
+	// Leaves of the device: parts that do not use the rest of the device. Each can be
+	// understood and tested alone.
 	"engine/internal/cgroup":     {},
 	"engine/internal/closers":    {},
 	"engine/internal/codes":      {},

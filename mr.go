@@ -78,7 +78,7 @@ type MR struct {
 	parts int        // further keys to this memory
 }
 
-// maxMemory is the most bytes that RegisterMemory takes.
+// maxMemory is the most bytes that one RegisterMemory can allocate.
 const maxMemory = 1 << 40
 
 // RegisterMemory allocates size bytes of zeroed shared memory and registers them. Memory

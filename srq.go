@@ -15,7 +15,7 @@ import (
 type SRQConfig struct {
 	MaxWR  int // receives that fit into the queue; zero means 1023
 	MaxSGE int // pieces of memory per receive; zero means 4
-	Limit  int // the first limit, see SRQ.SetLimit; zero means none
+	Limit  int // the initial limit, see SRQ.SetLimit; zero means none
 }
 
 // An SRQ is a receive queue that several queue pairs share. Each message to any of these

@@ -244,13 +244,13 @@ func (q *CQ) EventSeen() { q.armSN.Add(1) }
 // have. Only a broken device writes bad CQEs.
 func (q *CQ) Skipped() (stale, bad uint64) { return q.stale, q.bad }
 
-// entry returns the 64 bytes of the CQE with a count: the whole entry or, in entries of 128
-// bytes, the second half.
+// entry returns the 64 bytes of the CQE with the given count: the whole entry or, in entries
+// of 128 bytes, the second half.
 func (q *CQ) entry(count uint64) *shm.Block {
 	return shm.BlockAt(q.ring, cqe.EntryOffset(cqe.Slot(count, q.log), q.shift))
 }
 
-// slot returns all bytes of the entry with a count.
+// slot returns all bytes of the entry with the given count.
 func (q *CQ) slot(count uint64) []byte {
 	off := cqe.Slot(count, q.log) << q.shift
 	return q.ring[off : off+1<<q.shift]

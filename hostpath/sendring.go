@@ -173,7 +173,7 @@ func (q *SendRing) fail(c *Completion) {
 	}
 }
 
-// block returns the block with a count.
+// block returns the block with the given count.
 func (q *SendRing) block(count uint64) *[wqe.BlockSize]byte {
 	off := count & (q.size - 1) * wqe.BlockSize
 	return (*[wqe.BlockSize]byte)(q.ring[off : off+wqe.BlockSize])

@@ -144,7 +144,8 @@ func TestAssemblyIsConfined(t *testing.T) {
 }
 
 // needLinux lists the packages that build only on Linux on amd64 and arm64. On other
-// systems no other package imports them, or they have a file that returns errors there.
+// systems no other package imports them, or they have a file for these systems that says
+// so.
 var needLinux = []string{"engine", "engine/internal/*", "server", "verbs", "internal/mapholder", "internal/unixsock",
 	"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"}
 

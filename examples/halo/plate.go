@@ -14,8 +14,7 @@ type plate struct {
 	cell []float64
 }
 
-// at returns the index of a cell. x is -1 to w and y is -1 to h: cells of the margin
-// included.
+// at returns the index of a cell. The cells of the margin have x = -1 or w, or y = -1 or h.
 func (p *plate) at(x, y int) int { return (y+1)*(p.w+2) + x + 1 }
 
 // start returns the temperature of a cell of the whole plate at the beginning: a disc and a

@@ -10,8 +10,8 @@ const (
 	EthSize       = 16
 )
 
-// CompactAV is the first 16 bytes of an address vector. Where Ext is not set
-// they are all of it, which LID-routed DC uses.
+// CompactAV is the first 16 bytes of an address vector. An address vector whose
+// Ext is not set has no other bytes; LID-routed DC uses that form.
 type CompactAV struct {
 	Key    uint64 // DC access key; on UD the qkey in the upper half (see UDKey)
 	Ext    bool   // the other 32 bytes follow (MLX5_EXTENDED_UD_AV)
@@ -19,7 +19,7 @@ type CompactAV struct {
 	DQP    uint32 // 24 bits: destination QPN, or DCT number
 	RateSL uint8  // stat_rate_sl: rate in bits 7..4, SL in 3..0 (RoCE: priority in 3..1)
 	FLMLID uint8  // fl_mlid: force loopback in bit 7, source path in 6..0
-	RLID   uint16 // remote LID; on RoCE the UDP source port
+	RLID   uint16 // remote LID; on RoCE: the UDP source port
 }
 
 // UDKey returns the Key of a UD address with this qkey.
@@ -103,16 +103,16 @@ func (x XRC) Put(dst *[XRCSize]byte) {
 
 // Bits of the Ethernet segment.
 const (
-	EthL3Csum      = 0x40    // of CSFlags (MLX5_ETH_WQE_L3_CSUM)
-	EthL4Csum      = 0x80    // (MLX5_ETH_WQE_L4_CSUM)
-	EthInnerL3Csum = 0x10    // of a tunnelled packet
-	EthInnerL4Csum = 0x20    //
-	EthInsertVLAN  = 1 << 15 // of HdrSize: Hdr is a VLAN tag to insert, and no header follows
+	EthL3Csum      = 0x40    // in CSFlags (MLX5_ETH_WQE_L3_CSUM)
+	EthL4Csum      = 0x80    // in CSFlags (MLX5_ETH_WQE_L4_CSUM)
+	EthInnerL3Csum = 0x10    // in CSFlags, for a tunnelled packet
+	EthInnerL4Csum = 0x20    // in CSFlags, for a tunnelled packet
+	EthInsertVLAN  = 1 << 15 // in HdrSize: Hdr is a VLAN tag to insert, and no header follows
 )
 
-// Eth is the Ethernet segment of a raw packet (mlx5_wqe_eth_seg). The first two
-// bytes of the packet's inline header are in it; the rest follows, padded to
-// whole units.
+// Eth is the Ethernet segment of a raw packet (mlx5_wqe_eth_seg). It holds the
+// first two bytes of the packet's inline header. The rest of the header follows
+// the segment, padded to whole units.
 type Eth struct {
 	SWP      uint32 // software parser offsets
 	CSFlags  uint8
@@ -143,7 +143,7 @@ func (e Eth) Put(dst *[EthSize]byte) {
 	dst[14], dst[15] = e.Hdr[0], e.Hdr[1]
 }
 
-// HeaderLen returns the length of the inline header, the bytes in Hdr included.
+// HeaderLen returns the length of the inline header in bytes, including the two in Hdr.
 func (e Eth) HeaderLen() int {
 	if e.HdrSize&EthInsertVLAN != 0 {
 		return 0
@@ -151,6 +151,6 @@ func (e Eth) HeaderLen() int {
 	return int(e.HdrSize)
 }
 
-// EthUnits returns how many units an Ethernet segment takes with an inline
-// header of n bytes.
+// EthUnits returns how many units an Ethernet segment with an inline header of n
+// bytes takes.
 func EthUnits(n int) int { return 1 + (max(n, 2)-2+UnitSize-1)/UnitSize }

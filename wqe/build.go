@@ -5,28 +5,28 @@ import (
 	"fmt"
 )
 
-// A Builder lays the segments of one send WQE into a ring, in the order in
-// which its methods are called, and continues at the ring's start where the
-// ring ends. It is a value that allocates nothing; [Start] makes one.
+// A Builder writes the segments of one send WQE into a ring, in the order in
+// which its methods are called. At the end of the ring it continues at the start.
+// A Builder is a value and allocates nothing; [Start] makes one.
 //
-// Bytes outside the segments are left as they were: the padding of inline data,
-// and the rest of the block behind the last unit. Devices read neither. A WQE that
-// outgrows the ring or MaxUnits is an error of [Builder.Finish]; units of its blocks
-// may have been overwritten by then.
+// A Builder does not write the padding of inline data or the part of the last block
+// that the WQE does not use. Devices read neither. [Builder.Finish] returns an error
+// if the WQE is larger than the ring or than MaxUnits. The blocks of the WQE may have
+// been overwritten even so.
 //
 // The zero Builder is not usable. Not safe for concurrent use.
 type Builder struct {
 	ring  []byte
 	start int // offset of the control segment
-	pos   int // offset of the next unit, len(ring) when it is at the ring's start
-	units int // so far, control segment included
-	limit int // units that the WQE may have
+	pos   int // offset of the next unit; len(ring) stands for the ring's start
+	units int // units so far, including the control segment
+	limit int // most units that the WQE may have
 	index uint16
 }
 
-// Start begins the WQE with this index, the number of its first block since
-// the queue was made, in a ring of whole blocks whose number is a power of two.
-// It panics if the ring holds no block.
+// Start begins a WQE in a ring. index is the number of the WQE's first block,
+// counted since the queue was made. The ring consists of whole blocks, and their
+// number is a power of two. Start panics if the ring is smaller than one block.
 func Start(ring []byte, index uint16) (b Builder) {
 	blocks := len(ring) / BlockSize
 	start := (int(index) & (blocks - 1)) * BlockSize
@@ -36,14 +36,14 @@ func Start(ring []byte, index uint16) (b Builder) {
 	return b
 }
 
-// Finish writes the control segment: c with the index, and with DS for the
-// segments laid so far. It returns how many blocks the WQE takes.
+// Finish writes the control segment: c, with Index and DS replaced by those of this
+// WQE. It returns how many blocks the WQE takes.
 func (b *Builder) Finish(c Ctrl) (blocks int, err error) {
 	if b.units > b.limit {
 		return 0, fmt.Errorf("wqe: %s of %d units, at most %d", c.Opcode, b.units, b.limit)
 	}
-	// A new value in place of c with two fields changed: it stays in registers,
-	// where a changed c would be copied right after it was written.
+	// This builds a new value instead of changing two fields of c. The new value
+	// stays in registers; a changed c would be copied right after it was written.
 	Ctrl{
 		OpMod: c.OpMod, Index: b.index, Opcode: c.Opcode, QPN: c.QPN, Rsvd: c.Rsvd, DS: uint8(b.units),
 		Sig: c.Sig, Stream: c.Stream, Flags: c.Flags, Imm: c.Imm,
@@ -51,9 +51,9 @@ func (b *Builder) Finish(c Ctrl) (blocks int, err error) {
 	return (b.units + blockUnits - 1) / blockUnits, nil
 }
 
-// FinishSigned is Finish with the signature that queues made with wq_signature
-// ask for. It covers padding, so the padding must already have the bytes that the
-// device will see.
+// FinishSigned is Finish for queues made with wq_signature: it also stores the
+// signature of the WQE. The signature covers the padding too, so the padding must
+// already have the bytes that the device will see.
 func (b *Builder) FinishSigned(c Ctrl) (blocks int, err error) {
 	c.Sig = 0
 	if blocks, err = b.Finish(c); err != nil {
@@ -83,21 +83,21 @@ func (b *Builder) unit() *[UnitSize]byte {
 	return p
 }
 
-// copyUnits lays a segment of several units, which may wrap around the ring's end.
+// copyUnits writes a segment of several units, which may wrap around the ring's end.
 func (b *Builder) copyUnits(src []byte) {
 	for ; len(src) >= UnitSize; src = src[UnitSize:] {
 		*b.unit() = [UnitSize]byte(src)
 	}
 }
 
-// Raddr lays a remote address segment.
+// Raddr appends a remote address segment.
 func (b *Builder) Raddr(s Raddr) { s.Put(b.unit()) }
 
-// Data lays a pointer. A zero-length message has none: a byte count of 0
-// stands for 2^31 bytes.
+// Data appends a pointer to local memory. For a message without data, do not call
+// Data: a byte count of 0 stands for 2^31 bytes.
 func (b *Builder) Data(s Data) { s.Put(b.unit()) }
 
-// Inline lays one inline segment with the bytes of all parts, in order.
+// Inline appends one inline segment with the bytes of all parts, in order.
 func (b *Builder) Inline(parts ...[]byte) {
 	n := 0
 	for _, p := range parts {
@@ -106,7 +106,7 @@ func (b *Builder) Inline(parts ...[]byte) {
 	b.bytes(InlineFlag|uint32(n&InlineMask), InlineUnits(n), parts)
 }
 
-// bytes lays a 32-bit header and then the parts, in so many units.
+// bytes appends a 32-bit header and then the parts. Together they take this many units.
 func (b *Builder) bytes(head uint32, units int, parts [][]byte) {
 	b.units += units
 	if b.units > b.limit {
@@ -133,42 +133,42 @@ func (b *Builder) bytes(head uint32, units int, parts [][]byte) {
 	b.pos = end
 }
 
-// Atomic lays the operands of an 8-byte atomic.
+// Atomic appends the operands of an 8-byte atomic.
 func (b *Builder) Atomic(s Atomic) { s.Put(b.unit()) }
 
-// MaskedCS4 lays the operands of a masked compare-and-swap of 4 bytes.
+// MaskedCS4 appends the operands of a masked compare-and-swap of 4 bytes.
 func (b *Builder) MaskedCS4(s MaskedCS4) { s.Put(b.unit()) }
 
-// MaskedCS8 lays the operands of a masked compare-and-swap of 8 bytes.
+// MaskedCS8 appends the operands of a masked compare-and-swap of 8 bytes.
 func (b *Builder) MaskedCS8(s MaskedCS8) {
 	var seg [MaskedCS8Size]byte
 	s.Put(&seg)
 	b.copyUnits(seg[:])
 }
 
-// MaskedFA4 lays the operands of a masked fetch-and-add of 4 bytes.
+// MaskedFA4 appends the operands of a masked fetch-and-add of 4 bytes.
 func (b *Builder) MaskedFA4(s MaskedFA4) { s.Put(b.unit()) }
 
-// MaskedFA8 lays the operands of a masked fetch-and-add of 8 bytes.
+// MaskedFA8 appends the operands of a masked fetch-and-add of 8 bytes.
 func (b *Builder) MaskedFA8(s MaskedFA8) { s.Put(b.unit()) }
 
-// AV lays all 48 bytes of an address vector, whose Ext should be set.
+// AV appends all 48 bytes of an address vector. Its Ext should be set.
 func (b *Builder) AV(s AV) {
 	var seg [AVSize]byte
 	s.Put(&seg)
 	b.copyUnits(seg[:])
 }
 
-// CompactAV lays the first 16 bytes of an address vector, all of it where Ext
-// is not set.
+// CompactAV appends the first 16 bytes of an address vector. An address vector
+// whose Ext is not set has no other bytes.
 func (b *Builder) CompactAV(s CompactAV) { s.Put(b.unit()) }
 
-// XRC lays an XRC segment.
+// XRC appends an XRC segment.
 func (b *Builder) XRC(s XRC) { s.Put(b.unit()) }
 
-// Eth lays an Ethernet segment with an inline header, whose length it stores in
-// HdrSize and whose first two bytes in Hdr. With EthInsertVLAN in s.HdrSize
-// there is no inline header, and s is laid as it is.
+// Eth appends an Ethernet segment with an inline header. It stores the length of
+// the header in HdrSize and the first two bytes of the header in Hdr. If s.HdrSize
+// has EthInsertVLAN, there is no inline header and Eth appends s as it is.
 func (b *Builder) Eth(s Eth, header []byte) {
 	if s.HdrSize&EthInsertVLAN != 0 {
 		s.Put(b.unit())
@@ -182,65 +182,67 @@ func (b *Builder) Eth(s Eth, header []byte) {
 	}
 }
 
-// Wait lays the segment of WAIT on a CQ and of SEND_EN.
+// Wait appends the segment that WAIT on a CQ and SEND_EN use.
 func (b *Builder) Wait(s Wait) { s.Put(b.unit()) }
 
-// WaitData lays the segment of WAIT on data or on time.
+// WaitData appends the segment of WAIT on data or on time.
 func (b *Builder) WaitData(s WaitData) {
 	var seg [WaitDataSize]byte
 	s.Put(&seg)
 	b.copyUnits(seg[:])
 }
 
-// UMRCtrl lays the control segment of a user-mode registration.
+// UMRCtrl appends the control segment of a user-mode registration.
 func (b *Builder) UMRCtrl(s UMRCtrl) {
 	var seg [UMRCtrlSize]byte
 	s.Put(&seg)
 	b.copyUnits(seg[:])
 }
 
-// MkeyContext lays the state that a key is to have.
+// MkeyContext appends the state that a key is to have.
 func (b *Builder) MkeyContext(s MkeyContext) {
 	var seg [MkeyContextSize]byte
 	s.Put(&seg)
 	b.copyUnits(seg[:])
 }
 
-// KLM lays an entry of a list.
+// KLM appends an entry of a list.
 func (b *Builder) KLM(s KLM) { s.Put(b.unit()) }
 
-// RepeatBlock lays the head of a repeating list.
+// RepeatBlock appends the head of a repeating list.
 func (b *Builder) RepeatBlock(s RepeatBlock) { s.Put(b.unit()) }
 
-// RepeatEntry lays an entry of a repeating list.
+// RepeatEntry appends an entry of a repeating list.
 func (b *Builder) RepeatEntry(s RepeatEntry) { s.Put(b.unit()) }
 
-// Pad fills the list of a user-mode registration with zeros to whole blocks.
+// Pad appends zeros to the list of a user-mode registration until it ends with a
+// whole block.
 func (b *Builder) Pad() {
 	for b.units%blockUnits != 0 {
 		*b.unit() = [UnitSize]byte{}
 	}
 }
 
-// SetPSV lays a SET_PSV segment.
+// SetPSV appends a SET_PSV segment.
 func (b *Builder) SetPSV(s SetPSV) { s.Put(b.unit()) }
 
-// MMOMeta lays the first segment of an MMO.
+// MMOMeta appends the first segment of an MMO.
 func (b *Builder) MMOMeta(s MMOMeta) { s.Put(b.unit()) }
 
-// TagMatching lays a tag-matching segment.
+// TagMatching appends a tag-matching segment.
 func (b *Builder) TagMatching(s TagMatching) {
 	var seg [TagMatchingSize]byte
 	s.Put(&seg)
 	b.copyUnits(seg[:])
 }
 
-// Raw lays whole units as they are; a last part of a unit is left out.
+// Raw appends whole units as they are. An incomplete last unit is left out.
 func (b *Builder) Raw(units []byte) { b.copyUnits(units) }
 
-// Unwrap copies the WQE with this index out of a ring, whose size is a power
-// of two of blocks: as many bytes as dst has, across the ring's end. It returns
-// how many it copied, at most the whole ring.
+// Unwrap copies the WQE with this index out of a ring into dst. At the end of the
+// ring it continues at the start. It copies len(dst) bytes, but at most the whole
+// ring, and returns how many bytes it copied. The ring consists of whole blocks, and
+// their number is a power of two.
 func Unwrap(dst, ring []byte, index uint16) int {
 	start := int(index) * BlockSize & (len(ring) - 1)
 	n := copy(dst, ring[start:])

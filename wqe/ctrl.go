@@ -2,20 +2,20 @@ package wqe
 
 import "encoding/binary"
 
-// Sizes of a send queue and of its WQEs.
+// Sizes in a send queue and its WQEs, in bytes except for the maxima.
 const (
 	BlockSize = 64 // of a block (MLX5_SEND_WQE_BB)
-	UnitSize  = 16 // of a unit, which DS counts
+	UnitSize  = 16 // of a unit; DS counts units
 	CtrlSize  = 16 // of the control segment
-	MaxUnits  = 63 // DS has six bits
-	MaxBlocks = 16 // MLX5_SEND_WQE_MAX_WQEBBS
+	MaxUnits  = 63 // units of a WQE; DS has six bits
+	MaxBlocks = 16 // blocks of a WQE (MLX5_SEND_WQE_MAX_WQEBBS)
 	MaxSize   = MaxUnits * UnitSize
 
 	blockUnits = BlockSize / UnitSize
 )
 
-// The longest message in bytes, whatever its opcode. It is the limit of ports of
-// mlx5 devices (log_max_msg in the HCA capabilities, max_msg_sz in verbs), and of the
+// The longest message in bytes, whatever its opcode. Ports of mlx5 devices have this
+// limit (log_max_msg in the HCA capabilities, max_msg_sz in verbs), and so does the
 // device of this project.
 const (
 	MaxMessageLog = 30
@@ -26,24 +26,24 @@ const (
 const (
 	FlagSolicited = 0x02 // raise a solicited event at the receiver
 
-	CEMask       = 0x0c // when the WQE completes with a CQE
-	CEOnError    = 0x00 // only when it fails or is flushed
-	CEFirstError = 0x04 // only when it is the first to fail
+	CEMask       = 0x0c // completion mode: when the WQE gets a CQE
+	CEOnError    = 0x00 // only when the WQE fails or is flushed
+	CEFirstError = 0x04 // only when the WQE is the first to fail
 	CEAlways     = 0x08 // always (MLX5_WQE_CTRL_CQ_UPDATE)
 	CEEvent      = 0x0c // always, and raise an event
 
 	FenceMask   = 0xe0
 	FenceNone   = 0x00
-	FenceSmall  = 0x20 // after earlier changes of keys (MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE)
-	FenceReads  = 0x40 // after earlier reads and atomics
-	FenceStrong = 0x60 // after all earlier WQEs
-	FenceVerbs  = 0x80 // small and reads; IBV_SEND_FENCE becomes this (MLX5_WQE_CTRL_FENCE)
+	FenceSmall  = 0x20 // wait for earlier changes of keys (MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE)
+	FenceReads  = 0x40 // wait for earlier reads and atomics
+	FenceStrong = 0x60 // wait for all earlier WQEs
+	FenceVerbs  = 0x80 // both FenceSmall and FenceReads; IBV_SEND_FENCE sets it (MLX5_WQE_CTRL_FENCE)
 )
 
 // Ctrl is the control segment, the first unit of every send WQE
 // (mlx5_wqe_ctrl_seg).
 type Ctrl struct {
-	OpMod  uint8  // a variant of the opcode, where it has any; else ignored
+	OpMod  uint8  // variant of the opcode; ignored by opcodes without variants
 	Index  uint16 // of the WQE's first block, counted since the queue was made
 	Opcode Opcode
 	QPN    uint32 // 24 bits
@@ -61,8 +61,8 @@ func ParseCtrl(src *[CtrlSize]byte) (c Ctrl) {
 	return c
 }
 
-// parse is ParseCtrl in place: a Ctrl has too many fields for registers, and
-// copying one that was just filled field by field stalls the processor.
+// parse is ParseCtrl in place. A Ctrl has too many fields for registers, and
+// copying a Ctrl right after its fields were stored one by one stalls the processor.
 func (c *Ctrl) parse(src *[CtrlSize]byte) {
 	lo, hi := binary.BigEndian.Uint64(src[0:8]), binary.BigEndian.Uint64(src[8:16])
 	c.OpMod, c.Index, c.Opcode = uint8(lo>>56), uint16(lo>>40), Opcode(lo>>32)
@@ -95,8 +95,8 @@ func (c Ctrl) Completion() uint8 { return c.Flags & CEMask >> 2 }
 // Solicited returns the solicited bit of the flags, 0 or 1.
 func (c Ctrl) Solicited() uint8 { return c.Flags & FlagSolicited >> 1 }
 
-// OperandSize returns how many bytes an atomic works on, 4 or 8. It returns 0
-// for an opcode that is no atomic and for an operand size that has no layout.
+// OperandSize returns how many bytes an atomic works on, 4 or 8. It returns 0 if
+// the opcode is not an atomic or if OpMod asks for a size that has no layout.
 func (c Ctrl) OperandSize() int {
 	switch c.Opcode {
 	case OpAtomicCS, OpAtomicFA:
@@ -115,19 +115,19 @@ func (c Ctrl) OperandSize() int {
 // Values of Ctrl.OpMod that have a meaning.
 const (
 	OpMod4        = 0x08 // masked atomic on 4 bytes
-	OpMod8        = 0x09 // masked atomic on 8 bytes; so is 0
+	OpMod8        = 0x09 // masked atomic on 8 bytes; 0 means the same
 	OpModWaitCQ   = 0    // WAIT until a CQ reaches an index
 	OpModWaitData = 1    // WAIT on a value in memory
 	OpModWaitTime = 2    // WAIT for a time
-	OpModMMODMA   = 1    // MMO as a local copy
+	OpModMMODMA   = 1    // MMO that copies local memory
 )
 
-// sigOffset is where the signature byte lies in a WQE.
+// sigOffset is the offset of the signature byte in a WQE.
 const sigOffset = 8
 
-// Sign returns the signature of a WQE: the complement of the exclusive or of
-// its bytes, with the signature's own byte taken as 0. wqe is the DS·16 bytes
-// from the control segment on.
+// Sign returns the signature of a WQE: the complement of the exclusive or of all
+// its bytes, where the signature byte counts as 0. wqe is the whole WQE, DS·16 bytes
+// that begin with the control segment.
 func Sign(wqe []byte) uint8 {
 	var x uint8
 	for _, b := range wqe {

@@ -11,9 +11,9 @@ var fences = [8]string{"none", "small: after earlier changes of keys", "after ea
 
 var completions = [4]string{"CQE only on error", "CQE only on the first error", "CQE always", "CQE always, and an event"}
 
-// DescribeSend returns the fields of the send WQE in b, which starts with the
-// control segment and may go on after the WQE. The error, if any, is [Parse]'s;
-// the fields are those of the control segment then, if b holds it.
+// DescribeSend returns the fields of the send WQE at the start of b. Bytes of b
+// after the WQE are ignored. If [Parse] fails, DescribeSend returns its error and the
+// fields of the control segment, or no fields if b is shorter than a control segment.
 func DescribeSend(b []byte, a Address) (field.Tree, error) {
 	v, err := Parse(b, a)
 	if err != nil {
@@ -92,9 +92,9 @@ func opModText(c Ctrl) string {
 	return ""
 }
 
-// DescribeRecv returns the fields of a receive entry; len(b) is its stride, a
-// power of two. With srq it is an entry of a shared receive queue. The error,
-// if any, is a *FormatError.
+// DescribeRecv returns the fields of a receive entry. len(b) is the entry's stride, a
+// power of two. srq says that the entry is of a shared receive queue. The error, if
+// any, is a *FormatError.
 func DescribeRecv(b []byte, srq bool) (field.Tree, error) {
 	least, queue := DataSize, "rq"
 	if srq {

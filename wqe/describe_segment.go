@@ -82,8 +82,8 @@ func describe(s Segment, a Address) field.Field {
 	return field.Field{Offset: s.Offset, Len: len(s.Bytes), Name: s.Kind.String(), Sub: d.t}
 }
 
-// describer collects the fields of one segment. Offsets given to its methods
-// are from the segment's start.
+// describer collects the fields of one segment. Its methods take offsets from the
+// start of the segment.
 type describer struct {
 	at int
 	b  []byte
@@ -303,7 +303,7 @@ var (
 		{MaskSmallFence, "small fence"}, {MaskFree, "free"}}
 )
 
-// bits lists the names of the bits set in v, and the rest as a number.
+// bits lists the names of the bits set in v. Bits without a name follow as one number.
 func bits(v uint64, names []bitName) string {
 	var set []string
 	for _, n := range names {

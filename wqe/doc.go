@@ -3,10 +3,12 @@
 //
 // # Terms
 //
-// A block is 64 bytes, the unit of a send queue (WQEBB). A unit is 16 bytes,
-// the unit of a segment (DS). A send WQE starts on a block boundary with a
-// control segment, whose DS field says how many units the WQE has, 1 to 63, so
-// at most 16 blocks. The queue is a ring: after its last block comes its first.
+// A block is 64 bytes (WQEBB); the size of a send queue is counted in blocks. A
+// unit is 16 bytes; the size of a segment or of a WQE is counted in units. A send
+// WQE starts on a block boundary with a control segment. The DS field of the
+// control segment says how many units the WQE has: 1 to 63, which is at most 16
+// blocks. The queue is a ring: a WQE that reaches the last block continues in the
+// first.
 //
 // # A send WQE
 //
@@ -18,24 +20,27 @@
 //	32 data: length, lkey, address  32 inline: length, 12 bytes
 //	48 unused, may be stale         48 8 bytes, padding
 //
-// [Opcode.Info] says which of them an opcode takes, and every other fact of an
-// opcode: docs/OPCODES.md shows the table. Whether an address comes
-// first depends on the transport of the queue and is not in the WQE: it is the
-// [Address] that [Parse] is given. All numbers are big-endian.
+// [Opcode.Info] says which of these segments an opcode takes; it holds all other
+// facts of the opcode too. docs/OPCODES.md shows the table. Whether an address or
+// XRC segment comes after the control segment depends on the transport of the
+// queue. The WQE does not tell, so the caller of [Parse] passes it as an
+// [Address]. All numbers are big-endian.
 //
 // # A receive WQE
 //
-// A receive WQE has no control segment: it is a list of data segments that
-// fills its stride or ends in {0, KeyEnd}. In a shared receive queue 16 bytes
-// with the index of the next entry come first. See [PutRecv] and [RecvList].
+// A receive WQE has no control segment. It is a list of data segments that
+// either fills its stride or ends with a segment of byte count 0 and lkey KeyEnd.
+// In a shared receive queue the list comes after 16 bytes that hold the index of
+// the next entry. See [PutRecv] and [RecvList].
 //
 // # Reading and writing
 //
-// Each segment is a struct with Put and a Parse function over an array of its
-// size. Reserved bits are kept, so that parsing and putting back is the
-// identity. A [Builder] lays segments into a ring. A [View] reads them out of a
-// copy: bytes that another party can still change must not be judged. Nothing here
-// allocates, except errors and the Describe functions.
+// Each segment is a struct with a Put method and a Parse function, both over a
+// byte array of the segment's size. Parsing keeps reserved bits, so that Put
+// writes the same bytes again. A [Builder] writes segments into a ring. A [View]
+// reads the segments of a private copy of a WQE, because bytes that another
+// process can still change must not be checked in place. Only errors and the
+// Describe functions allocate.
 //
 // # Files
 //
@@ -43,11 +48,11 @@
 //	ctrl.go      the control segment, and the sizes of WQEs
 //	segment.go   remote address, data, atomics; address.go where a message goes;
 //	             umr.go changes of keys; special.go the segments of single opcodes
-//	build.go     values into a ring
-//	view.go      a WQE into segments; kind.go names them; guess.go guesses the
-//	             address of a dump
+//	build.go     writes a WQE into a ring
+//	view.go      divides a WQE into segments; kind.go names the kinds of segment;
+//	             guess.go guesses the address of a WQE in a dump
 //	recv.go      receive entries
-//	describe.go  WQEs for people and programs
+//	describe.go  lists the fields of a WQE for people and programs
 //
 // Source: rdma-core providers/mlx5/mlx5dv.h (the structures named in the
 // comments) and wqe.h; Linux include/linux/mlx5/qp.h and device.h; DPDK

@@ -1,13 +1,13 @@
 package wqe
 
 // guess returns the most likely address of the WQE. Each layout that fits gets
-// penalty points for values that clients rarely write. The lowest sum wins, and the
-// simpler address when two are equal.
+// penalty points for values that clients rarely write. The lowest sum wins; if two
+// sums are equal, the simpler address wins.
 //
-// An address has marks that a pointer or a remote address lacks: the extended
-// bit over reserved zeros in an address vector, twelve zeros in an XRC
-// segment, a zero length in an Ethernet segment (to a pointer, 2^31 bytes).
-// Neither direction is certain, which is why only dumps guess.
+// Some bytes distinguish an address from a pointer or a remote address: in an address
+// vector the Ext bit followed by reserved zeros, in an XRC segment twelve zeros, in an
+// Ethernet segment zeros where a pointer would have a length (a pointer with byte
+// count 0 means 2^31 bytes). None of this is certain, so only dumps use guess.
 func guess(c Ctrl, b []byte) Address {
 	info := c.Opcode.Info()
 	if !info.Address {
@@ -30,7 +30,8 @@ func guess(c Ctrl, b []byte) Address {
 	if best != AddressDC {
 		return best
 	}
-	// A qkey has 32 bits, an access key 64. UD sends only, and has no streams.
+	// The key may be a qkey of UD (32 bits) or an access key of DC (64 bits). UD has
+	// only sends, and no streams.
 	av := ParseCompactAV((*[CompactAVSize]byte)(b[CtrlSize:]))
 	if uint32(av.Key) == 0 && !info.Raddr && c.Stream == 0 {
 		return AddressUD
@@ -70,12 +71,12 @@ func (v *View) penalty() (n int) {
 			}
 		case KindInline:
 			if d := ParseData((*[DataSize]byte)(s.Bytes)); d.ByteCount&^(InlineFlag|InlineMask) != 0 {
-				n += 50 // more than all pointers it may hide together
+				n += 50 // more than the penalties of all pointers that it may hide
 			}
 		}
 	}
 	if size != 0 && data != 1 {
-		n += 2 // an atomic returns its value to one place
+		n += 2 // an atomic has exactly one data segment
 	}
 	return n
 }
@@ -87,14 +88,14 @@ func penaltyAV(a AV) int {
 	case a.GRH&0xb0000000 != 0: // reserved bits
 		return 1
 	}
-	return -1 // such bytes are no accident
+	return -1 // bytes like these are hardly ever anything else
 }
 
 func penaltyCompactAV(a CompactAV) int {
 	if a.Rsvd != 0 {
 		return impossible
 	}
-	return 4 // few marks to know it by
+	return 4 // few bits distinguish it from a pointer
 }
 
 func penaltyXRC(x XRC) int {
@@ -145,8 +146,8 @@ func penaltyData(d Data) int {
 	return n
 }
 
-// penaltyAddr grows with the distance of an address from the virtual addresses of
-// programs, which have 48 or 57 bits, sign-extended.
+// penaltyAddr is the penalty of an address. It is lowest for virtual addresses of
+// programs, which have 48 or 57 bits and are sign-extended.
 func penaltyAddr(addr uint64) int {
 	switch addr >> 48 {
 	case 0, 0xffff:

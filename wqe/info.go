@@ -3,39 +3,41 @@ package wqe
 import "strings"
 
 // Info holds the facts of an opcode. The posting path, the device, the dumps,
-// docs/OPCODES.md and the C header opcodes.h take them from here.
+// docs/OPCODES.md and the C header opcodes.h all use it.
 //
-// The segments of a WQE come in the order of the first fields.
+// The fields from Address to Inline describe the segments of a WQE, in their order.
 type Info struct {
-	Name string // as mlx5 has it, without MLX5_OPCODE_; empty for an undefined opcode
+	Name string // mlx5's name without MLX5_OPCODE_; empty for an undefined opcode
 
 	Address   bool   // an address segment comes first on the transports that need one
-	Eth       bool   // an Ethernet segment, whatever the transport
-	Raddr     bool   // a remote address segment
-	Operand   Kind   // then this segment, 0 for none; the opmod may choose another form of it
-	DataLeast uint8  // then data segments: at least so many,
-	DataMost  uint8  // and at most so many; AnyData: as DS leaves room for
+	Eth       bool   // then an Ethernet segment, whatever the transport
+	Raddr     bool   // then a remote address segment
+	Operand   Kind   // then this segment, 0 for none; OpMod may choose another form of it
+	DataLeast uint8  // then data segments: at least this many
+	DataMost  uint8  // at most this many data segments; AnyData: as many as DS has room for
 	Inline    bool   // data may be inline
-	Units     uint8  // of the shortest WQE: control segment and the above, without Address
+	Units     uint8  // units of the shortest WQE: the control segment and all of the above except Address
 	Imm       ImmUse // use of the last word of the control segment
 
-	Transports Transports // on which the device executes it; 0: it executes it nowhere
-	Local      Right      // that the keys of its data segments must give; of MMO only the last one's
-	Remote     Right      // that the peer and the key of Raddr must give
-	Reads      bool       // brings bytes from the peer: its CQE counts them, the peer must allow reads in flight, and FenceReads waits for it
+	Transports Transports // the device executes the opcode on these; 0: on none
+	Local      Right      // what the keys of the data segments must allow; for MMO only the last segment's key
+	Remote     Right      // what the peer and the key of Raddr must allow
+	Reads      bool       // fetches bytes from the peer: the CQE counts them, the peer must allow reads in flight, and FenceReads waits for the WQE
 	Keys       bool       // changes a key: the next WQE needs FenceSmall
-	Response   uint8      // the opcode of the peer's CQE, as cqe.Opcode; 0: it takes no receive
-	WC         uint8      // the opcode that libmlx5 reports for the requester's CQE, as cqe.WCOpcode; 255: it does not know the operation
+	Response   uint8      // the opcode of the peer's CQE, as cqe.Opcode; 0: the operation takes no receive
+	WC         uint8      // the opcode that libmlx5 reports for the requester's CQE, as cqe.WCOpcode; 255: libmlx5 does not know the opcode
 }
 
-// AnyData is the DataMost of opcodes whose data segments are limited by DS alone.
+// AnyData is the DataMost of opcodes for which only DS limits the number of data
+// segments.
 const AnyData = MaxUnits - 1
 
 // Known reports whether the opcode is defined.
 func (i *Info) Known() bool { return i.Name != "" }
 
-// Receive reports whether the operation takes a receive at the peer. With Raddr
-// it is completed without data, else the message is written into its list.
+// Receive reports whether the operation takes a receive at the peer. If Raddr is
+// set, the receive completes and its list is not used. Otherwise the device writes
+// the message into the receive's list.
 func (i *Info) Receive() bool { return i.Response != 0 }
 
 // Atomic reports whether the operation is an atomic. [Ctrl.OperandSize] tells
@@ -50,8 +52,8 @@ func (i *Info) LeastUnits(t Transport) int {
 	return int(i.Units)
 }
 
-// OpcodesOn returns the set of opcodes that the device executes on a transport:
-// bit n is opcode n. All of them are below 64.
+// OpcodesOn returns the set of opcodes that the device executes on a transport.
+// Bit n stands for opcode n; all of these opcodes are below 64.
 func OpcodesOn(t Transport) (set uint64) {
 	for o := range infos {
 		if infos[o].Transports.Has(t) {
@@ -113,11 +115,11 @@ func (s Transports) String() string {
 	return strings.Join(names, ", ")
 }
 
-// A Right is a set of access rights, by the verbs numbers (enum
+// A Right is a set of access rights, with the bits of verbs (enum
 // ibv_access_flags).
 type Right uint8
 
-// Rights. Reading local memory needs none.
+// Rights. Reading local memory needs no right.
 const (
 	RightLocalWrite   Right = 1 << 0
 	RightRemoteWrite  Right = 1 << 1

@@ -15,9 +15,9 @@ const (
 	KindMaskedFA4
 	KindMaskedFA8
 	KindAV        // all 48 bytes of an address vector
-	KindCompactAV // its first 16
+	KindCompactAV // the first 16 bytes of an address vector
 	KindXRC
-	KindEth // with its inline header
+	KindEth // an Ethernet segment with its inline header
 	KindWait
 	KindWaitData
 	KindUMRCtrl
@@ -25,7 +25,7 @@ const (
 	KindKLM
 	KindRepeatBlock
 	KindRepeatEntry
-	KindPad // zeros that fill a list to whole blocks
+	KindPad // zeros from the end of a list to the end of its block
 	KindSetPSV
 	KindMMOMeta
 	KindTagMatching
@@ -35,7 +35,8 @@ const (
 	KindUnused // units that the opcode does not use
 )
 
-// kinds has the name and, where it is fixed, the size of each kind.
+// kinds has the name and the size in bytes of each kind; 0 stands for a size that
+// varies.
 var kinds = [256]struct {
 	name string
 	size uint8
@@ -73,5 +74,5 @@ var kinds = [256]struct {
 // String returns the name that golden vectors use, such as "raddr".
 func (k Kind) String() string { return kinds[k].name }
 
-// Size returns the size of a segment in bytes, or 0 where it varies.
+// Size returns the size of such a segment in bytes, or 0 if the size varies.
 func (k Kind) Size() int { return int(kinds[k].size) }

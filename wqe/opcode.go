@@ -40,9 +40,9 @@ const (
 	OpMMO            Opcode = 0x2f
 )
 
-// Info returns the facts of o: a row of the table in table.go, shared and not to
-// be changed. Undefined opcodes have a row as well, without a name. The call is
-// inlined to an index into an array of 256.
+// Info returns the facts of o: the row of o in the table in table.go. All callers
+// share the row and must not change it. Undefined opcodes have a row without a
+// name. The compiler inlines the call to an index into an array of 256 rows.
 func (o Opcode) Info() *Info { return &infos[o] }
 
 // String returns the vendor's name without its prefix, such as "RDMA_WRITE".

@@ -6,7 +6,7 @@ import "encoding/binary"
 const SRQNextSize = 16
 
 // SRQNext links the entries of a shared receive queue (mlx5_wqe_srq_next_seg).
-// Entries are used in the order of the links, not of their indices.
+// Entries are used in the order of the links, not in the order of their indices.
 type SRQNext struct {
 	Rsvd0 uint16
 	Next  uint16 // next_wqe_index
@@ -30,9 +30,9 @@ func (s SRQNext) Put(dst *[SRQNextSize]byte) {
 }
 
 // PutRecv writes the scatter list of a receive entry. dst is the room for the list:
-// the stride of an RQ, or the part of an SRQ's entry behind SRQNext. A list that
-// leaves room is ended by {0, KeyEnd, 0}; the bytes behind that stay as they were. It
-// returns false, having written nothing, when the list does not fit.
+// the stride of an RQ, or the part of an SRQ entry after SRQNext. If the list does not
+// fill dst, PutRecv appends the terminator {0, KeyEnd, 0} and does not change the
+// bytes after it. If the list does not fit, PutRecv writes nothing and returns false.
 func PutRecv(dst []byte, sges []Data) bool {
 	if len(sges) > len(dst)/DataSize {
 		return false
@@ -47,13 +47,13 @@ func PutRecv(dst []byte, sges []Data) bool {
 	return true
 }
 
-// A RecvList yields the scatter list of a receive entry, which ends at the
-// terminator or with the stride. Set it to the bytes of the list, out of a
-// copy of the entry.
+// A RecvList iterates over the scatter list of a receive entry. The list ends at the
+// terminator or at the end of the stride. Set a RecvList to the bytes of the list in
+// a private copy of the entry.
 type RecvList []byte
 
-// Next returns the next pointer of the list, or false at its end. An entry may
-// have InlineFlag set, which has no meaning in a receive list.
+// Next returns the next pointer of the list, or false at the end of the list. A
+// pointer may have InlineFlag set; the flag has no meaning in a receive list.
 func (l *RecvList) Next() (Data, bool) {
 	if len(*l) < DataSize {
 		return Data{}, false

@@ -34,18 +34,18 @@ func (r Raddr) Put(dst *[RaddrSize]byte) {
 
 // Values of a data segment's first two words.
 const (
-	KeyEnd     = 0x100     // an lkey that, with byte count 0, ends a receive list (MLX5_INVALID_LKEY)
-	InlineFlag = 1 << 31   // of the byte count: bytes follow in place of a pointer (MLX5_INLINE_SEG)
-	InlineMask = 0x3ff     // the length of an inline segment in its byte count
+	KeyEnd     = 0x100     // lkey of the terminator of a receive list, whose byte count is 0 (MLX5_INVALID_LKEY)
+	InlineFlag = 1 << 31   // in the byte count: bytes follow in place of a pointer (MLX5_INLINE_SEG)
+	InlineMask = 0x3ff     // in the byte count: the length of an inline segment
 	InlineHead = 4         // bytes of an inline segment before its data
-	MaxInline  = 62*16 - 4 // bytes that one inline segment holds in a SEND, the longest case
-	MaxPointer = 1 << 31   // bytes that one data segment can point at; its byte count is 0 then
+	MaxInline  = 62*16 - 4 // most bytes in one inline segment; only a SEND has room for so many
+	MaxPointer = 1 << 31   // most bytes that one data segment can point at; its byte count is then 0
 )
 
-// Data points at local memory (mlx5_wqe_data_seg). A message without data has
-// no data segment: a byte count of 0 stands for 2^31 bytes.
+// Data points at local memory (mlx5_wqe_data_seg). A message without data has no data
+// segment, because a byte count of 0 stands for 2^31 bytes.
 type Data struct {
-	ByteCount uint32 // as stored; with InlineFlag it is no pointer
+	ByteCount uint32 // as stored; InlineFlag says that the segment is not a pointer
 	LKey      uint32
 	Addr      uint64
 }
@@ -79,13 +79,14 @@ func (d Data) End() bool { return d.ByteCount == 0 && d.LKey == KeyEnd }
 // InlineUnits returns how many units an inline segment of n bytes takes.
 func InlineUnits(n int) int { return (InlineHead + n + UnitSize - 1) / UnitSize }
 
-// InlineLength returns the length of an inline segment from its first word.
+// InlineLength returns the length of an inline segment's data; byteCount is the
+// segment's first word.
 func InlineLength(byteCount uint32) int { return int(byteCount & InlineMask) }
 
 // Atomic holds the operands of an 8-byte atomic (mlx5_wqe_atomic_seg).
 type Atomic struct {
 	SwapAdd uint64 // the new value, or the addend
-	Compare uint64 // fetch-and-add ignores it
+	Compare uint64 // ignored by fetch-and-add
 }
 
 // ParseAtomic reads an atomic segment.
@@ -100,9 +101,9 @@ func (a Atomic) Put(dst *[AtomicSize]byte) {
 	binary.BigEndian.PutUint64(dst[8:16], a.Compare)
 }
 
-// MaskedCS4 holds the operands of a masked compare-and-swap of 4 bytes: if old
-// and Compare agree in the bits of CompareMask, the bits of SwapMask become
-// those of Swap.
+// MaskedCS4 holds the operands of a masked compare-and-swap of 4 bytes. If the old
+// value and Compare agree in the bits of CompareMask, the bits in SwapMask are replaced
+// by those of Swap.
 type MaskedCS4 struct{ Swap, Compare, SwapMask, CompareMask uint32 }
 
 // ParseMaskedCS4 reads the operands.
@@ -135,8 +136,8 @@ func (m MaskedCS8) Put(dst *[MaskedCS8Size]byte) {
 	be.PutUint64(dst[24:32], m.CompareMask)
 }
 
-// MaskedFA4 holds the operands of a masked fetch-and-add of 4 bytes. Each set
-// bit of Boundary is the top bit of a field, past which no carry goes.
+// MaskedFA4 holds the operands of a masked fetch-and-add of 4 bytes. Each set bit of
+// Boundary is the top bit of a field. No carry leaves a field.
 type MaskedFA4 struct {
 	Add, Boundary uint32
 	Rsvd          uint64

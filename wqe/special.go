@@ -11,8 +11,9 @@ const (
 	TagMatchingSize = 32
 )
 
-// Wait is the operand of WAIT, a CQ and the producer index that it must reach, and
-// of SEND_EN, a send queue and the producer counter to enable.
+// Wait is the operand of WAIT and of SEND_EN. For WAIT it names a CQ and the producer
+// index that the CQ must reach. For SEND_EN it names a send queue and the producer
+// counter up to which the queue may execute.
 type Wait struct {
 	Rsvd   uint64
 	Index  uint32 // max_index

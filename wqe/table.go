@@ -7,7 +7,8 @@ const (
 	anywhere = onConn | 1<<UD
 )
 
-// Numbers of package cqe, which the formats do not share: see TestInfoMatchesCQE there.
+// Numbers of package cqe. They stand here again because the format packages do not
+// import each other; TestInfoMatchesCQE of package cqe compares them.
 const (
 	respWriteImm = 1 // cqe.Opcode
 	respSend     = 2
@@ -23,13 +24,13 @@ const (
 	wcFromPost = 255
 )
 
-// infos is the table of opcodes. A row that has a name and no segment is of an
-// opcode that the vendor defines without a public layout: its units are KindRaw.
+// infos is the table of opcodes. If a row has a name and no segment, the vendor
+// defines the opcode without a public layout, and the units of its WQEs are KindRaw.
 //
-// After a change run go generate ./internal/opcodes, which writes the table in
-// docs/OPCODES.md, include/nicless/opcodes.h and cqe/sendop.go anew.
+// After a change run go generate ./internal/opcodes: it rewrites the table in
+// docs/OPCODES.md, include/nicless/opcodes.h and cqe/sendop.go.
 var infos = [256]Info{
-	// Messages to a receive of the peer.
+	// Messages that take a receive of the peer.
 	OpSend: {
 		Name: "SEND", Address: true, DataMost: AnyData, Inline: true, Units: 1,
 		Transports: anywhere, Response: respSend, WC: wcSend,
@@ -57,7 +58,7 @@ var infos = [256]Info{
 		Transports: onRC, Local: RightLocalWrite, Remote: RightRemoteRead, Reads: true, WC: wcRead,
 	},
 
-	// Atomics. The operand of a masked one has a form for 4 bytes as well, and
+	// Atomics. The operands of masked atomics have a second form for 4 bytes. A masked
 	// compare-and-swap of 8 bytes takes one unit more than Units says.
 	OpAtomicCS: {
 		Name: "ATOMIC_CS", Address: true, Raddr: true, Operand: KindAtomic, DataLeast: 1, DataMost: 1, Units: 4,

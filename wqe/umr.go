@@ -14,13 +14,13 @@ const (
 // Bits of UMRCtrl.Flags.
 const (
 	UMRInline            = 0x80 // the list is in the WQE
-	UMRCheckBit6         = 0x40 // kernel: check that the key is free
-	UMRCheckFree         = 0x20 // rdma-core's CHECK_FREE
+	UMRCheckBit6         = 0x40 // check that the key is free, in the Linux kernel
+	UMRCheckFree         = 0x20 // check that the key is free, in rdma-core (CHECK_FREE)
 	UMRTranslationOffset = 0x10 // TranslationOffset is valid
 	UMRCheckQPN          = 0x08 // the key must belong to this QP
 )
 
-// Bits of UMRCtrl.MkeyMask: which fields of the context to take.
+// Bits of UMRCtrl.MkeyMask: the fields of the context that the UMR changes.
 const (
 	MaskLen         = 1 << 0
 	MaskPageSize    = 1 << 1
@@ -44,7 +44,7 @@ const (
 type UMRCtrl struct {
 	Flags             uint8
 	Rsvd1             [3]byte
-	KLMOctowords      uint16 // units of list, rounded up to a multiple of 4
+	KLMOctowords      uint16 // units that the list takes, rounded up to a multiple of 4
 	TranslationOffset uint16 // or bsf_octowords
 	MkeyMask          uint64
 	Rsvd16            [32]byte
@@ -72,7 +72,7 @@ func (u UMRCtrl) Put(dst *[UMRCtrlSize]byte) {
 
 // Bits of MkeyContext.
 const (
-	MkeyFree = 0x40 // of Free: the key is free afterwards
+	MkeyFree = 0x40 // in Free: the key is free afterwards
 
 	AccessLocalRead   = 0x04 // of Access
 	AccessLocalWrite  = 0x08
@@ -95,7 +95,7 @@ type MkeyRight struct {
 }
 
 // MkeyRights lists the rights that a user-mode registration can give or take away.
-// It is not to be changed.
+// Do not change it.
 var MkeyRights = [...]MkeyRight{
 	{RightLocalWrite, AccessLocalWrite, MaskLocalWrite},
 	{RightRemoteWrite, AccessRemoteWrite, MaskRemoteWrite},
@@ -151,7 +151,7 @@ func (m MkeyContext) Put(dst *[MkeyContextSize]byte) {
 	be.PutUint32(dst[60:64], m.Rsvd60)
 }
 
-// KLM is one entry of a list: a piece of memory under another key
+// KLM is one entry of a list: a range of memory under another key
 // (mlx5_wqe_umr_klm_seg).
 type KLM struct {
 	ByteCount uint32
@@ -171,11 +171,11 @@ func (k KLM) Put(dst *[KLMSize]byte) {
 	binary.BigEndian.PutUint64(dst[8:16], k.Addr)
 }
 
-// RepeatOp is the Op of a repeat block; it stands where a KLM has its key.
+// RepeatOp is the Op of a repeat block. It is at the offset of the key in a KLM.
 const RepeatOp = 0x400
 
-// RepeatBlock says that the entries after it repeat, each a stride further on
-// (mlx5_wqe_umr_repeat_block_seg).
+// RepeatBlock says that the entries after it repeat (mlx5_wqe_umr_repeat_block_seg).
+// Each repetition of an entry begins one stride after the repetition before it.
 type RepeatBlock struct {
 	ByteCount   uint32 // of one repetition
 	Op          uint32 // RepeatOp

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// An Address is the segment that the transport of a queue puts first. It is a
-// property of the queue and is not in the WQE.
+// An Address says which segment the transport of a queue puts after the control
+// segment. It is a property of the queue and is not in the WQE.
 type Address uint8
 
 // The addresses.
@@ -16,7 +16,7 @@ const (
 	AddressDC                   // an address vector, full or compact, with an access key
 	AddressXRC                  // the number of a shared receive queue
 	AddressEth                  // raw packets: an Ethernet segment
-	AddressUDEth                // UD with offloads (IPoIB): both
+	AddressUDEth                // UD with offloads (IPoIB): an address vector and an Ethernet segment
 	AddressGuess                // guess from the bytes, for dumps; see [Parse]
 )
 
@@ -30,11 +30,12 @@ func (a Address) String() string {
 	return fmt.Sprintf("address %d", uint8(a))
 }
 
-// A FormatError is a value in a WQE that does not fit its layout into segments.
+// A FormatError reports a value because of which a WQE cannot be divided into
+// segments.
 type FormatError struct {
 	Opcode  Opcode
-	Offset  int    // of the byte in the WQE
-	Field   string // its name
+	Offset  int    // offset of the field in the WQE
+	Field   string // name of the field
 	Found   uint64
 	Allowed string
 }
@@ -44,31 +45,31 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("wqe: %s, byte %d: %s is %d, allowed: %s", e.Opcode, e.Offset, e.Field, e.Found, e.Allowed)
 }
 
-// A Segment is one part of a WQE. Its bytes are those of the WQE, in whole
-// units: inline data and inline headers come with their padding.
+// A Segment is one part of a WQE. Bytes refers to the bytes of the WQE itself and
+// covers whole units; inline data and inline headers include their padding.
 type Segment struct {
 	Kind   Kind
-	Offset int // in the WQE
+	Offset int // offset in the WQE
 	Bytes  []byte
 }
 
-// InlineData returns the data of an inline segment without header and padding.
+// InlineData returns the data of an inline segment, without header and padding.
 func (s Segment) InlineData() []byte {
 	return s.Bytes[InlineHead:][:InlineLength(ParseData((*[DataSize]byte)(s.Bytes)).ByteCount)]
 }
 
-// A View is a WQE laid out into segments. [Parse] makes one. It refers to the
-// bytes it was made from.
+// A View is a WQE divided into segments. [Parse] makes one. The View refers to the
+// bytes that were given to Parse.
 type View struct {
 	Ctrl    Ctrl
-	Address Address // which address the segments were laid out for
+	Address Address // the address that Parse was given or guessed
 
 	b     []byte // the WQE, DS units
 	heads [4]head
-	n     uint8  // of heads
-	tail  Kind   // of the segments after them: KindData, KindKLM, KindRaw or KindUnused, as long as there are bytes
-	list  uint16 // where a tail of KindKLM ends
-	off   uint16 // where the tail starts
+	n     uint8  // number of heads
+	tail  Kind   // kind of the segments that fill the WQE after the heads: KindData, KindKLM, KindRaw or KindUnused
+	list  uint16 // offset at which a tail of KindKLM ends
+	off   uint16 // offset at which the tail starts
 }
 
 // head is a segment before the tail.
@@ -77,19 +78,19 @@ type head struct {
 	off, end uint16
 }
 
-// Parse lays out the WQE that starts with b[0] and checks that every segment
-// fits into it. b must be a copy that no other party can change, unwrapped if it
-// came from a ring, of at least DS units. Bytes behind them are ignored.
+// Parse divides the WQE at the start of b into segments and checks that every
+// segment fits. b must be a copy that nobody else can change, of at least DS units;
+// use [Unwrap] to copy a WQE out of a ring. Bytes after the DS units are ignored. The
+// error, if any, is a *FormatError.
 //
-// Parse judges the layout only. The caller decides whether the opcode may have
-// inline data, and whether it executes the opcode: see [Opcode.Info]. Units of an
-// opcode without a public layout are one KindRaw segment, units that an opcode
-// does not use one KindUnused segment.
+// Parse checks the layout only. The caller decides whether the opcode may have inline
+// data and whether to execute the opcode at all: see [Opcode.Info]. The units of an
+// opcode without a public layout become one KindRaw segment. Units that an opcode does
+// not use become one KindUnused segment.
 //
-// With AddressGuess the address comes from the bytes: the layout in which keys,
-// lengths and addresses look most likely. A compact address vector in front of plain
-// data looks like a pointer, and is taken for one. The error, if
-// any, is a *FormatError.
+// With AddressGuess, Parse tries all addresses and takes the one for which keys,
+// lengths and addresses in memory look most likely. A compact address vector before
+// plain data looks like a pointer, so the guess takes it for a pointer.
 func Parse(b []byte, a Address) (v View, err error) {
 	if len(b) < CtrlSize {
 		return View{}, &FormatError{Field: "length", Found: uint64(len(b)), Allowed: "at least 16, the control segment"}
@@ -109,8 +110,8 @@ func Parse(b []byte, a Address) (v View, err error) {
 	return v, nil
 }
 
-// layOut lays out v.b, whose control segment is v.Ctrl, for v.Address. It works
-// in place: copying a View costs more than filling it.
+// layOut divides v.b into segments, for the opcode in v.Ctrl and for v.Address. It
+// works in place, because copying a View costs more than filling one.
 func (v *View) layOut() error {
 	v.off, v.list = CtrlSize, uint16(len(v.b))
 	info := v.Ctrl.Opcode.Info()
@@ -118,7 +119,7 @@ func (v *View) layOut() error {
 		return err
 	}
 	switch {
-	case v.tail != KindNone: // set with the heads
+	case v.tail != KindNone: // already set by layHeads
 	case info.DataMost > 0:
 		v.tail = KindData
 	case info.Operand != KindNone:
@@ -142,7 +143,8 @@ func (v *View) layOut() error {
 	return nil
 }
 
-// overrun is the error of an inline segment that is longer than the WQE.
+// overrun returns the error for an inline segment that is longer than the rest of the
+// WQE.
 func (v *View) overrun(off int) error {
 	n := InlineLength(binary.BigEndian.Uint32(v.b[off:]))
 	return &FormatError{v.Ctrl.Opcode, off, "inline length", uint64(n), fmt.Sprintf("at most %d", len(v.b)-off-InlineHead)}
@@ -158,7 +160,7 @@ func (v *View) layHeads(info *Info) error {
 				return err
 			}
 			if av := ParseCompactAV((*[CompactAVSize]byte)(v.b[CtrlSize:])); av.Ext {
-				v.n, v.off = 0, CtrlSize // the same address, all of it
+				v.n, v.off = 0, CtrlSize // replace the compact address vector by the full one
 				if err := v.head(KindAV, AVSize); err != nil {
 					return err
 				}
@@ -234,7 +236,7 @@ func (v *View) layOperand(k Kind) error {
 	return v.head(k, k.Size())
 }
 
-// layUMR lays out a change of a key and says where its list ends.
+// layUMR lays out the segments of a UMR and finds where its list ends.
 func (v *View) layUMR() error {
 	at := int(v.off)
 	if err := v.head(KindUMRCtrl, UMRCtrlSize); err != nil {
@@ -246,7 +248,7 @@ func (v *View) layUMR() error {
 	u := ParseUMRCtrl((*[UMRCtrlSize]byte)(v.b[at:]))
 	v.tail = KindKLM
 	if u.Flags&UMRInline == 0 && len(v.b)-int(v.off) == DataSize {
-		v.tail = KindData // the list is elsewhere, and this points at it
+		v.tail = KindData // a pointer to the list, which is not in the WQE
 	}
 	if end := int(v.off) + int(u.KLMOctowords)*UnitSize; u.MkeyMask&MaskBSFEnable != 0 && end < len(v.b) {
 		v.list = uint16(end) // a BSF follows, which has no public layout
@@ -254,7 +256,7 @@ func (v *View) layUMR() error {
 	return nil
 }
 
-// head lays out one segment of a fixed size.
+// head appends one segment of this size to v.heads.
 func (v *View) head(k Kind, size int) error {
 	end := int(v.off) + size
 	if end > len(v.b) {
@@ -267,8 +269,8 @@ func (v *View) head(k Kind, size int) error {
 	return nil
 }
 
-// Find returns the first segment of this kind before the data segments or
-// list, which an opcode has at most once.
+// Find returns the segment of this kind that precedes the data segments or the list.
+// A WQE has at most one such segment of each kind.
 func (v *View) Find(k Kind) (Segment, bool) {
 	for i := range v.heads[:v.n] {
 		if h := &v.heads[i]; h.kind == k {
@@ -278,7 +280,7 @@ func (v *View) Find(k Kind) (Segment, bool) {
 	return Segment{}, false
 }
 
-// Data returns the data segments of the WQE, an empty list if it has none.
+// Data returns the data segments of the WQE, or an empty list if it has none.
 func (v *View) Data() DataList {
 	if v.tail != KindData {
 		return nil
@@ -286,13 +288,15 @@ func (v *View) Data() DataList {
 	return DataList(v.b[v.off:])
 }
 
-// A DataList is the data segments of a send WQE: pointers and inline data,
-// mixed. Set it to their bytes, out of a copy of the WQE.
+// A DataList iterates over the data segments of a send WQE, which may be pointers,
+// inline data, or both. Set a DataList to the bytes of these segments in a private
+// copy of the WQE.
 type DataList []byte
 
-// Next returns the next data segment: a pointer, or inline data, when
-// d.Inline() is set. It returns false at the end of the list. A list that is
-// not empty then is malformed: an inline segment is longer than the rest.
+// Next returns the next data segment. If d.Inline() is true, inline holds its data;
+// otherwise d is a pointer. Next returns false at the end of the list. If l is not
+// empty at that point, the list is malformed: its next inline segment is longer than
+// the rest of the list.
 func (l *DataList) Next() (d Data, inline []byte, ok bool) {
 	rest := *l
 	if len(rest) < DataSize {
@@ -315,13 +319,13 @@ func (l *DataList) Next() (d Data, inline []byte, ok bool) {
 // Segments returns an iterator over the segments after the control segment.
 func (v *View) Segments() Segments { return Segments{v: v} }
 
-// Segments yields the segments of a WQE in order. Together they are all bytes
-// of the WQE after the control segment.
+// Segments iterates over the segments of a WQE, in order. Together the segments cover
+// all bytes of the WQE after the control segment.
 type Segments struct {
 	v      *View
-	i      int // heads yielded
-	off    int // of the next segment of the tail, less v.off
-	repeat int // entries that the last repeat block still has
+	i      int // number of heads returned so far
+	off    int // offset of the tail's next segment, from v.off
+	repeat int // entries of the last repeat block that are still to come
 }
 
 // Next returns the next segment, or false when there are no more.
@@ -354,8 +358,8 @@ func (s *Segments) Next() (Segment, bool) {
 	return Segment{kind, at, v.b[at : at+size]}, true
 }
 
-// entry returns the kind and size of the next entry of a list. rest goes to the
-// list's end.
+// entry returns the kind and size of the next entry of a list. at is the offset of
+// the entry in the WQE; rest holds the list from there to its end.
 func (s *Segments) entry(at int, rest []byte) (Kind, int) {
 	if s.repeat > 0 {
 		s.repeat--
@@ -364,8 +368,8 @@ func (s *Segments) entry(at int, rest []byte) (Kind, int) {
 	if at%BlockSize != 0 && len(rest) < BlockSize && zero(rest) {
 		return KindPad, len(rest)
 	}
-	// Op stands where a KLM has its key, and 0x400 could be one: the rest of a
-	// repeat block must hold as well.
+	// Op is at the offset of a KLM's key, and 0x400 could be a key. So the other
+	// fields must also be those of a repeat block.
 	r := ParseRepeatBlock((*[RepeatBlockSize]byte)(rest))
 	if n := int(r.NumEntries); r.Op == RepeatOp && r.Rsvd == 0 && n > 0 && RepeatBlockSize+n*RepeatEntrySize <= len(rest) {
 		s.repeat = n

@@ -2,17 +2,18 @@ package cqe
 
 import "fmt"
 
-// Block is a compressed entry of the newer layout (cqe_comp_layout 1): up to
-// seven minis in one entry, each a variation of the last entry before it that
-// was not compressed. It stands for N entries, of which only the first slot is
-// written. Its validity is told by [Iteration], not by an owner bit.
+// Block is a compressed entry of the newer layout (cqe_comp_layout 1). It holds up to
+// seven minis. Each mini is the difference of one entry from the title, which is the
+// last entry before the block that was not compressed. A block stands for N entries
+// and is written in the slot of the first; the other slots are not written.
+// [Iteration], not an owner bit, says whether a block is valid.
 //
 // ParseBlock then Put is the identity.
 type Block struct {
-	Minis     [BlockMinis]Mini // the first N count, the others are stale
-	Rsvd      [6]byte          // 56
-	N         int              // 1..7; N-1 is the opcode of op_own
-	Iteration uint8            // 62; validity_iteration_count
+	Minis     [BlockMinis]Mini // the first N are valid, the others stale
+	Rsvd      [6]byte          // bytes 56..61
+	N         int              // number of minis, 1..7; N-1 is the opcode of op_own
+	Iteration uint8            // byte 62; validity_iteration_count
 	Low       uint8            // bits 1..0 of op_own
 }
 
@@ -47,16 +48,16 @@ func (b *Block) Put(dst *[Size]byte) {
 	dst[OffOpOwn] = uint8(b.N-1)<<4 | uint8(FormatCompressed)<<2 | b.Low&3
 }
 
-// Expand begins reading the block at index in a ring of 1<<log entries; title
-// is the last entry before it that was not compressed, or the last that came
-// out of the block just before. Call Next with each of the N minis.
+// Expand begins reading the block at index in a ring of 1<<log entries. title is the
+// entry before the block: an entry that was not compressed, or the last entry that
+// the block just before it yielded. Call Next with each of the N minis.
 func (b *Block) Expand(title *CQE, index uint64, log uint, f MiniFormat) Expander {
 	return Expander{session{*title, title.Counter + 1, index, log, f, 0}, b.N}
 }
 
-// CompressAfter begins a session of the newer layout that follows title, whose
-// first entry is that of index in a ring of 1<<log entries. At most seven
-// entries fit one [Block].
+// CompressAfter begins a session of the newer layout that follows title. index is
+// that of the session's first entry, in a ring of 1<<log entries. At most seven
+// entries fit into one [Block].
 func CompressAfter(title *CQE, index uint64, log uint, f MiniFormat) Compressor {
 	return Compressor{session{*title, title.Counter + 1, index, log, f, 0}}
 }

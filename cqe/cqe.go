@@ -8,13 +8,14 @@ const (
 	Size128 = 128
 )
 
-// Mask24 cuts QPNs, SRQ numbers and user indices to the width they have in an entry.
+// Mask24 cuts QPNs, SRQ numbers and user indices to 24 bits, their width in an entry.
 const Mask24 = 1<<24 - 1
 
-// CQE is a 64-byte entry other than an error (struct mlx5_cqe64). Every bit
-// has a field, so ParseCQE then Put is the identity, for error entries as well.
+// CQE is a 64-byte entry (struct mlx5_cqe64); see [ErrCQE] for error entries. Every
+// bit belongs to a field, so ParseCQE then Put is the identity, for error entries too.
+// The number in each comment is the offset in the entry.
 type CQE struct {
-	TunnelFlags uint8    // 0; Ethernet only, as everything up to RSSType
+	TunnelFlags uint8    // 0; the fields up to RSSType are for Ethernet only
 	PacketInfo  uint8    // 1; reserved in the vendor's header
 	WQEID       uint16   // 2; striding receive queues
 	LRO         [8]byte  // 4
@@ -29,7 +30,7 @@ type CQE struct {
 	L4HdrType   uint8    // 29; 6..4 L4 type, 3..2 L3 type, 0 VLAN
 	VLAN        uint16   // 30
 	SRQNUIdx    uint32   // 32; bits 23..0
-	Imm         uint32   // 36; imm_inval_pkey, the four bytes read big-endian
+	Imm         uint32   // 36; imm_inval_pkey, its four bytes read big-endian
 	App         uint8    // 40; 1 = tag matching
 	AppOp       uint8    // 41
 	AppInfo     uint16   // 42
@@ -37,7 +38,7 @@ type CQE struct {
 	Timestamp   uint64   // 48; ticks of the device clock
 	WQEOpcode   uint8    // 56; opcode of the send WQE, 0 at the responder
 	QPN         uint32   // 57; 24 bits
-	Counter     uint16   // 60; wqe_counter: first block of the WQE, or receive index
+	Counter     uint16   // 60; wqe_counter: first block of the send WQE, or index of the receive
 	Signature   uint8    // 62
 	OpOwn       OpOwn    // 63
 }
@@ -99,8 +100,9 @@ func (c *CQE) Put(dst *[Size]byte) {
 	be.PutUint64(dst[56:64], uint64(MakeTail(c.QPN, c.WQEOpcode, c.Counter, c.Signature, c.OpOwn)))
 }
 
-// ErrCQE is a 64-byte error entry (struct mlx5_err_cqe), opcode [ReqErr] or
-// [RespErr]. ParseErrCQE then Put is the identity.
+// ErrCQE is a 64-byte error entry (struct mlx5_err_cqe). Its opcode is [ReqErr] or
+// [RespErr]. ParseErrCQE then Put is the identity. The number in each comment is the
+// offset in the entry.
 type ErrCQE struct {
 	Rsvd0      [32]byte // 0
 	SRQNUIdx   uint32   // 32; bits 23..0
@@ -146,15 +148,15 @@ func (e *ErrCQE) Put(dst *[Size]byte) {
 	be.PutUint64(dst[56:64], uint64(MakeTail(e.QPN, e.WQEOpcode, e.Counter, e.Signature, e.OpOwn)))
 }
 
-// Bits of FlagsRQPN. Either GRH value makes a poller report a GRH.
+// Bits of FlagsRQPN. A poller reports a GRH if either of the two is set.
 const (
 	GRHInBuffer = 1 << 28 // the GRH fills the first 40 bytes of the receive list
 	GRHInCQE    = 2 << 28 // the GRH is in the first half of a 128-byte entry
 	grhMask     = 3 << 28
 )
 
-// FlagsRQPN packs the word at offset 24: grh is 0, [GRHInBuffer] or
-// [GRHInCQE], sl the service level 0..15, srcQP the sender's 24-bit QPN.
+// FlagsRQPN packs the word at offset 24. grh is 0, [GRHInBuffer] or [GRHInCQE]; sl is
+// the service level, 0..15; srcQP is the sender's 24-bit QPN.
 func FlagsRQPN(grh uint32, sl uint8, srcQP uint32) uint32 {
 	return grh&grhMask | uint32(sl&0xf)<<24 | srcQP&Mask24
 }

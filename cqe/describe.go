@@ -6,10 +6,9 @@ import (
 	"github.com/nicless/nicless/field"
 )
 
-// Describe lists the fields of an entry of 64 or 128 bytes, and under "wc" the
-// report of a verbs poller. Fields that lie under inline data are not shown and
-// count as 0. It returns an error for any other
-// length, and no tree then.
+// Describe lists the fields of an entry of 64 or 128 bytes, and under "wc" what a
+// verbs poller reports for the entry. Fields that inline data overwrites are not shown
+// and count as 0. For any other length Describe returns an error and no tree.
 func Describe(b []byte) (field.Tree, error) {
 	switch len(b) {
 	case Size:
@@ -47,22 +46,22 @@ func Describe(b []byte) (field.Tree, error) {
 type describer struct {
 	tree   field.Tree
 	base   int
-	inline int // bytes of the entry that are data, not fields
+	inline int // how many bytes at the entry's start are data, not fields
 }
 
-// number adds a value that is in JSON only.
+// number adds a value that appears in JSON only.
 func (d *describer) number(name string, v any) {
 	d.tree = append(d.tree, field.Field{Name: name, Value: v})
 }
 
-// spare adds bytes that are printed only, at an offset in the whole slot.
+// spare adds bytes that are printed but are not in JSON. off is from the slot's start.
 func (d *describer) spare(off, n int, text string) {
 	if n > 0 {
 		d.tree = append(d.tree, field.Field{Offset: off, Len: n, Text: text})
 	}
 }
 
-// message adds the inline data, at an offset in the whole slot.
+// message adds the inline data. off is from the slot's start.
 func (d *describer) message(off int, data []byte, ok bool) {
 	f := field.Field{Name: "inline", Value: field.Bytes(data)}
 	if len(data) > 0 {
@@ -74,19 +73,20 @@ func (d *describer) message(off int, data []byte, ok bool) {
 	d.tree = append(d.tree, f)
 }
 
-// put adds the field of n bytes at off in the entry, less the bytes under inline data.
+// put adds the field of n bytes at off in the entry. Bytes of the field that inline
+// data overwrites are not shown.
 func (d *describer) put(off, n int, name string, v any, text string) {
 	f := field.Field{Offset: d.base + off, Len: n, Name: name, Value: v, Text: text}
 	if hidden := min(d.inline-off, n); hidden > 0 {
 		f.Offset, f.Len = f.Offset+hidden, n-hidden
 	}
 	if f.Len == 0 {
-		f.Text = "" // under the data: in JSON only
+		f.Text = "" // data overwrites all of the field: in JSON only
 	}
 	d.tree = append(d.tree, f)
 }
 
-// rare adds a field that most entries leave 0: programs see it only when it is not.
+// rare adds a field that is 0 in most entries. It is in JSON only if it is not 0.
 func (d *describer) rare(off, n int, name string, v any, zero bool, text string) {
 	if zero {
 		name, v = "", nil
@@ -147,7 +147,8 @@ func (d *describer) success(e *[Size]byte, c *CQE) {
 	d.number("vendor_err_synd", 0)
 }
 
-// failure adds bytes 0..55 of an error entry, and the fields it does not have as 0.
+// failure adds bytes 0..55 of an error entry. Fields that only other entries have are
+// added with the value 0.
 func (d *describer) failure(b *[Size]byte) {
 	e := ParseErrCQE(b)
 	d.number("ml_path", 0)
@@ -178,8 +179,8 @@ func (d *describer) opOwn(o OpOwn) {
 		field.Field{Name: "owner", Value: o.Owner(), Text: "parity of the lap"})
 }
 
-// wc adds the report of a poller, in the terms of struct ibv_wc. The bytes of a
-// blank entry would say that a NOP of queue pair 0 succeeded, which no device writes.
+// wc adds what a poller reports, in the terms of struct ibv_wc. The bytes of a blank
+// entry would mean that a NOP of queue pair 0 succeeded; no device writes such an entry.
 func (d *describer) wc(w WC, blank bool) {
 	v := describer{}
 	v.number("status", w.Status.String())

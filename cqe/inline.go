@@ -2,22 +2,21 @@ package cqe
 
 import "encoding/binary"
 
-// Bytes of a message that an entry can carry ("scatter to CQE"), by format.
+// Most bytes of a message that an entry can carry ("scatter to CQE"), by format.
 const (
-	MaxInline32 = 32 // FormatInline32: in bytes 0..31 of the entry, over the fields there
+	MaxInline32 = 32 // FormatInline32: in bytes 0..31 of the entry, in place of the fields there
 	MaxInline64 = 64 // FormatInline64: in the first half of a 128-byte entry
 )
 
-// Halves splits a 128-byte entry: the first half, a GRH or inline data, and
-// the second, which is laid out as a 64-byte entry. Both alias slot.
+// Halves splits a 128-byte entry. The first half holds a GRH or inline data; the
+// second half is laid out as a 64-byte entry. Both results alias slot.
 func Halves(slot *[Size128]byte) (first, entry *[Size]byte) {
 	return (*[Size]byte)(slot[:Size]), (*[Size]byte)(slot[Size:])
 }
 
-// Inline returns the bytes of the message inside a 64-byte entry, aliasing it:
-// none unless the format is [FormatInline32] and the entry is a success. ok is
-// false if the entry claims more than [MaxInline32] bytes; data is then as long as
-// the format allows.
+// Inline returns the bytes of the message inside a 64-byte entry. data aliases the
+// entry; it is empty unless the format is [FormatInline32] and the entry is a success.
+// ok is false if byte_cnt is more than [MaxInline32]; data is then [MaxInline32] bytes.
 func Inline(entry *[Size]byte) (data []byte, ok bool) {
 	o := OpOwn(entry[OffOpOwn])
 	if o.Format() != FormatInline32 || o.Opcode() > RespSendInv {
@@ -27,9 +26,9 @@ func Inline(entry *[Size]byte) (data []byte, ok bool) {
 	return entry[:min(n, MaxInline32)], n <= MaxInline32
 }
 
-// Inline128 is [Inline] for a 128-byte entry: format [FormatInline64] has its
-// data in the first half, [FormatInline32] at the start of the second, as
-// libmlx5 reads it.
+// Inline128 is [Inline] for a 128-byte entry, and finds the data where libmlx5 does.
+// The data of format [FormatInline64] is in the first half. The data of format
+// [FormatInline32] is at the start of the second half.
 func Inline128(slot *[Size128]byte) (data []byte, ok bool) {
 	first, entry := Halves(slot)
 	o := OpOwn(entry[OffOpOwn])

@@ -13,9 +13,9 @@ const (
 	OffUIdx      = 32 // be32 srqn_uidx: bits 23..0
 	OffImm       = 36 // be32 imm_inval_pkey
 	OffByteCount = 44 // be32 byte_cnt
-	OffTimestamp = 48 // be64 timestamp; in an error entry
-	OffVendor    = 54 // vendor_err_synd, and
-	OffSyndrome  = 55 // syndrome
+	OffTimestamp = 48 // be64 timestamp; not in an error entry
+	OffVendor    = 54 // vendor_err_synd, in an error entry only
+	OffSyndrome  = 55 // syndrome, in an error entry only
 	OffTail      = 56 // the last eight bytes, which are published together: see Tail
 	OffQPN       = 56 // be32 sop_drop_qpn: opcode of the send WQE, QPN
 	OffCounter   = 60 // be16 wqe_counter
@@ -23,18 +23,18 @@ const (
 	OffOpOwn     = 63 // op_own
 )
 
-// Indices of the 8-byte words that a poller loads whole.
+// Indices of the two 8-byte words that a poller loads as a whole.
 const (
 	WordUIdx      = OffUIdx / 8      // see UIdx
 	WordByteCount = OffByteCount / 8 // its low half is byte_cnt
 	WordTimestamp = OffTimestamp / 8
 )
 
-// UIdx returns the user index out of the word [WordUIdx].
+// UIdx returns the user index from the word [WordUIdx].
 func UIdx(word uint64) uint32 { return uint32(word>>32) & Mask24 }
 
 // A Tail is the last eight bytes of an entry as one big-endian number. A device
-// stores it with release, after everything before it.
+// writes the other bytes first and then stores the tail with release semantics.
 //
 //	WQE opcode:8 QPN:24 wqe_counter:16 signature:8 op_own:8
 type Tail uint64
@@ -56,14 +56,14 @@ func (t Tail) Counter() uint16 { return uint16(t >> 16) }
 // OpOwn returns the last byte.
 func (t Tail) OpOwn() OpOwn { return OpOwn(t) }
 
-// Owned returns t with the owner bit of the entry of index in a ring of 1<<log
-// entries, which must be 0 in t.
+// Owned returns t with the owner bit for the entry of index in a ring of 1<<log
+// entries. The owner bit of t itself must be 0.
 func (t Tail) Owned(index uint64, log uint) Tail { return t | Tail(Owner(index, log)) }
 
-// PutBody writes bytes 0..55 of an entry, everything before the tail: flags is
-// as [FlagsRQPN] packs it; uidx the user index; imm the immediate's four bytes
-// read big-endian, or the invalidated rkey; time is the timestamp, or of an error
-// entry the result of [ErrWord].
+// PutBody writes bytes 0..55 of an entry, which is everything before the tail. flags is
+// a result of [FlagsRQPN]; uidx is the user index; imm is the immediate's four bytes
+// read big-endian, or the invalidated rkey. time is the timestamp; for an error entry it
+// is a result of [ErrWord].
 func PutBody(dst *[Size]byte, flags, uidx, imm, byteCount uint32, time uint64) {
 	*(*[24]byte)(dst[:24]) = [24]byte{}
 	putWord(dst[24:32], uint64(flags)<<32)
@@ -72,8 +72,9 @@ func PutBody(dst *[Size]byte, flags, uidx, imm, byteCount uint32, time uint64) {
 	putWord(dst[48:56], time)
 }
 
-// putWord writes v big-endian, by one store. binary.BigEndian.PutUint64 of a number
-// with bytes known to be 0 is compiled to a store for each other byte.
+// putWord writes v big-endian with one store. For a number some of whose bytes are
+// known to be 0, the compiler turns binary.BigEndian.PutUint64 into one store for each
+// of the other bytes.
 func putWord(dst []byte, v uint64) {
 	binary.LittleEndian.PutUint64(dst, bits.ReverseBytes64(v))
 }

@@ -6,22 +6,22 @@ import (
 )
 
 // MiniFormat is the meaning of the first word of a [Mini] of a receive
-// (mini_cqe_res_format in the CQ context). In a session of requester entries it
-// is always wqe_counter:16 | WQE opcode:8 | 0:8, as the Linux driver and UCX
-// have it; DPDK looks for the opcode in the last byte.
+// (mini_cqe_res_format in the CQ context). In a session of requester entries the
+// first word is always wqe_counter:16 | WQE opcode:8 | 0:8, as in the Linux driver
+// and UCX. DPDK expects the opcode in the last byte instead.
 type MiniFormat uint8
 
 // Formats of the first word.
 const (
 	MiniHash           MiniFormat = 0 // RSS hash:32
 	MiniChecksum       MiniFormat = 1 // checksum:16 | 0:16
-	MiniFlowTagStride  MiniFormat = 2 // flow tag, high half:16 | stride:16; expanding keeps the title's tag
+	MiniFlowTagStride  MiniFormat = 2 // high half of the flow tag:16 | stride:16; Expander keeps the title's flow tag
 	MiniChecksumStride MiniFormat = 3 // checksum:16 | stride:16
 	MiniHeadersStride  MiniFormat = 4 // 0:8 | L3 and L4 header types:8 | stride:16
 )
 
-// hasStride reports whether the low half of the word is a stride index, which
-// takes the place of wqe_counter; otherwise the counter runs on by one.
+// hasStride reports whether the low half of the word is a stride index. If it is, it
+// replaces wqe_counter. Otherwise wqe_counter increases by one from entry to entry.
 func (f MiniFormat) hasStride() bool { return f >= MiniFlowTagStride && f <= MiniHeadersStride }
 
 const (
@@ -30,9 +30,10 @@ const (
 	BlockMinis = 7 // minis in one entry of the newer layout
 )
 
-// Mini is one completion of a compressed session: its differences from the title.
+// Mini is one completion of a compressed session, as its differences from the title.
+// The title is the whole entry that all entries of the session resemble.
 type Mini struct {
-	Info      uint32 // as MiniFormat says
+	Info      uint32 // its meaning depends on the MiniFormat
 	ByteCount uint32
 }
 
@@ -47,22 +48,23 @@ func (m Mini) Put(dst *[MiniSize]byte) {
 	binary.BigEndian.PutUint32(dst[4:8], m.ByteCount)
 }
 
-// MiniPlace tells where mini i of a session of the older layout lies: how many
-// slots after the title's, and which of the eight in that slot. The first array
-// follows the title; array k, for k of 1 and up, lies 8k slots after it.
+// MiniPlace returns where mini i of a session of the older layout is: how many slots
+// after the title's slot, and at which of the eight places in that slot. The first
+// array of eight minis is in the slot after the title. Array k, for k of 1 and up, is
+// 8k slots after the title.
 func MiniPlace(i int) (slots, entry int) { return max(1, i/ArrayMinis*ArrayMinis), i % ArrayMinis }
 
-// session is the common part of reading and writing a compressed session.
+// session is the state that reading and writing a compressed session have in common.
 type session struct {
-	title   CQE    // of which every entry is a variation
-	counter uint16 // wqe_counter of entry 0, where the minis carry none
-	index   uint64 // of entry 0
+	title   CQE    // the entry from which the others differ as their minis say
+	counter uint16 // wqe_counter of entry 0, if the minis do not hold counters
+	index   uint64 // index of entry 0
 	log     uint
 	format  MiniFormat
-	i       int // entries so far
+	i       int // number of entries so far
 }
 
-// entry is the entry that m stands for at the session's next place.
+// entry returns the session's next entry, which m stands for.
 func (s *session) entry(m Mini) CQE {
 	c := s.title
 	c.ByteCount = m.ByteCount
@@ -86,7 +88,8 @@ func (s *session) entry(m Mini) CQE {
 	return c
 }
 
-// mini holds the differences between c and the title that the format can tell.
+// mini returns the differences between c and the title, as far as the format can
+// express them.
 func (s *session) mini(c *CQE) Mini {
 	m := Mini{ByteCount: c.ByteCount}
 	if c.OpOwn.Opcode() == Req {
@@ -108,20 +111,20 @@ func (s *session) mini(c *CQE) Mini {
 }
 
 // An Expander turns a title and its minis back into entries, one at a time.
-// It is a value and allocates nothing.
+// An Expander is a value and allocates nothing.
 type Expander struct {
 	session
 	n int
 }
 
-// Expand begins a session of the older layout: title is the entry of index in
-// a ring of 1<<log entries. It returns an error if title is not a title, or
-// stands for more entries than the ring has.
+// Expand begins reading a session of the older layout. title is the entry of index in
+// a ring of 1<<log entries. Expand returns an error if title is not a title or stands
+// for more entries than the ring has.
 //
-// A poller then calls Next once for each mini, from the places that [MiniPlace]
-// tells, and advances by the number of entries. The device wrote only some of the
-// slots that the poller skips, so the poller must set their owner bits. The CQ of
-// package hostpath does so by writing the entries back.
+// A poller then calls Next once for each mini, in order; [MiniPlace] says where the
+// minis are. It then advances by the number of entries. The device wrote only some of
+// the slots that the poller skips in this way, so the poller must set their owner bits.
+// The CQ of package hostpath does this by writing the entries back.
 func Expand(title *[Size]byte, index uint64, log uint, f MiniFormat) (Expander, error) {
 	c := ParseCQE(title)
 	switch {
@@ -133,10 +136,10 @@ func Expand(title *[Size]byte, index uint64, log uint, f MiniFormat) (Expander, 
 	return Expander{session{c, c.Counter, index, log, f, 0}, int(c.ByteCount)}, nil
 }
 
-// Left is how many entries are still to come.
+// Left returns how many entries are still to come.
 func (x *Expander) Left() int { return x.n - x.i }
 
-// Next returns the entry that m stands for. ok is false when none is left.
+// Next returns the entry that m stands for. ok is false if no entry is left.
 func (x *Expander) Next(m Mini) (c CQE, ok bool) {
 	if x.i >= x.n {
 		return CQE{}, false
@@ -146,19 +149,21 @@ func (x *Expander) Next(m Mini) (c CQE, ok bool) {
 	return c, true
 }
 
-// A Compressor makes minis of entries that share a title. It is a value and
-// allocates nothing.
+// A Compressor turns entries that share a title into minis. A Compressor is a value
+// and allocates nothing.
 type Compressor struct{ session }
 
-// Compress begins a session of the older layout with first, the entry of
-// index in a ring of 1<<log entries. Add takes first too.
+// Compress begins a session of the older layout. first is the session's first entry,
+// the entry of index in a ring of 1<<log entries. The caller then gives every entry to
+// Add, beginning with first.
 func Compress(first *CQE, index uint64, log uint, f MiniFormat) Compressor {
 	return Compressor{session{*first, first.Counter, index, log, f, 0}}
 }
 
-// Add returns the mini of the session's next entry. ok is false, and nothing
-// was added, if c cannot be told from the title and a mini alone: another
-// queue, a solicited entry, an error, inline data, another timestamp.
+// Add adds c as the session's next entry and returns its mini. If c cannot be rebuilt
+// from the title and a mini, Add adds nothing and ok is false. Such entries are those of
+// another queue, solicited entries, errors, and entries with inline data or with
+// another timestamp.
 func (x *Compressor) Add(c *CQE) (m Mini, ok bool) {
 	m = x.mini(c)
 	if c.OpOwn.Opcode() > RespSendInv || x.entry(m) != *c {
@@ -168,9 +173,9 @@ func (x *Compressor) Add(c *CQE) (m Mini, ok bool) {
 	return m, true
 }
 
-// Title is the entry to write at the first slot, after the minis. A session
-// is worth writing from two entries up: with one, the minis would take a slot
-// of the next.
+// Title returns the entry to write into the first slot. Write the minis before it. Do
+// not write a session of one entry, because its minis would take the slot of the
+// entry after it.
 func (x *Compressor) Title() CQE {
 	t := x.title
 	t.OpOwn = MakeOpOwn(t.OpOwn.Opcode(), FormatCompressed, false, Owner(x.index, x.log))

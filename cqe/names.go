@@ -2,7 +2,7 @@ package cqe
 
 import "fmt"
 
-// wqeOpcodeName returns the vendor's name of a send WQE's opcode.
+// wqeOpcodeName returns the vendor's name for the opcode of a send WQE.
 func wqeOpcodeName(op uint8) string {
 	if n := sendOpNames[op]; n != "" {
 		return n

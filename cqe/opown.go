@@ -10,14 +10,14 @@ const (
 	Req          Opcode = 0  // a send WQE succeeded
 	RespWriteImm Opcode = 1  // an RDMA write with immediate consumed a receive
 	RespSend     Opcode = 2  // a send arrived
-	RespSendImm  Opcode = 3  // the same, with immediate
-	RespSendInv  Opcode = 4  // the same, and an rkey was invalidated
+	RespSendImm  Opcode = 3  // a send with immediate arrived
+	RespSendInv  Opcode = 4  // a send arrived, and an rkey was invalidated
 	ResizeCQ     Opcode = 5  // last entry of the old buffer
 	NoPacket     Opcode = 6  // operation on a tag matching list
 	SigErr       Opcode = 12 // signature error report of an mkey
 	ReqErr       Opcode = 13 // a send WQE failed or was flushed
 	RespErr      Opcode = 14 // a receive failed or was flushed
-	Invalid      Opcode = 15 // never a completion, whatever the owner bit
+	Invalid      Opcode = 15 // no completion, whatever the owner bit is
 )
 
 var opcodeNames = [16]string{
@@ -26,7 +26,7 @@ var opcodeNames = [16]string{
 	SigErr: "SIG_ERR", ReqErr: "REQ_ERR", RespErr: "RESP_ERR", Invalid: "INVALID",
 }
 
-// String returns the vendor's name, or the number where there is none.
+// String returns the vendor's name, or the number if the opcode has no name.
 func (o Opcode) String() string {
 	if s := opcodeNames[o&15]; s != "" && o < 16 {
 		return s
@@ -37,14 +37,14 @@ func (o Opcode) String() string {
 // IsError reports whether the entry is laid out as [ErrCQE].
 func (o Opcode) IsError() bool { return o == ReqErr || o == RespErr }
 
-// Format is the use of the other bytes of an entry, bits 3..2 of op_own.
+// Format says what the other bytes of an entry hold. It is bits 3..2 of op_own.
 type Format uint8
 
 // Formats of entries.
 const (
 	FormatPlain      Format = 0
 	FormatInline32   Format = 1 // a message of at most 32 bytes, in the entry itself
-	FormatInline64   Format = 2 // one of at most 64 bytes, in the first half of a 128-byte entry
+	FormatInline64   Format = 2 // a message of at most 64 bytes, in the first half of a 128-byte entry
 	FormatCompressed Format = 3 // title of a compressed session
 )
 
@@ -53,8 +53,8 @@ var formatNames = [4]string{"plain", "inline 32", "inline 64", "compressed"}
 // String returns a short name.
 func (f Format) String() string { return formatNames[f&3] }
 
-// OpOwn is byte 63 of an entry (op_own): opcode, format, solicited and owner.
-// Every part is read by its bits: devices set the low ones freely on errors.
+// OpOwn is byte 63 of an entry (op_own): opcode, format, solicited and owner. Each part
+// is read by its own bits, because in error entries devices set the low bits freely.
 type OpOwn uint8
 
 // SolicitedBit is set when the sender asked for an event; see OpOwn.Solicited.
@@ -78,35 +78,37 @@ func (o OpOwn) Format() Format { return Format(o >> 2 & 3) }
 // Solicited reports bit 1: the sender asked for an event.
 func (o OpOwn) Solicited() bool { return o&SolicitedBit != 0 }
 
-// PlainReq reports whether the entry is of a send WQE that succeeded, carries no
-// data and is not compressed: the commonest of a send queue.
+// PlainReq reports whether the entry is of a send WQE that succeeded, carries no data
+// and is not compressed. Most entries of send queues are like this.
 func (o OpOwn) PlainReq() bool { return o&^SolicitedBit <= 1 }
 
 // Owner returns bit 0.
 func (o OpOwn) Owner() uint8 { return uint8(o & 1) }
 
-// Slot is where the entry of index lies in a ring of 1<<log entries, log 0..31.
+// Slot returns the slot of the entry of index in a ring of 1<<log entries, log 0..31.
 func Slot(index uint64, log uint) uint64 { return index & (1<<(log&63) - 1) }
 
-// EntryOffset is where the 64 bytes of the entry in a slot begin, in a ring of
-// entries of 1<<logSize bytes, 6 or 7: of 128 bytes they are the second half.
+// EntryOffset returns the offset in the ring of the 64-byte entry in a slot. The ring's
+// entries have 1<<logSize bytes, logSize 6 or 7. In a 128-byte slot the 64 bytes are
+// the second half.
 func EntryOffset(slot uint64, logSize uint) uint64 {
 	return (slot+1)<<(logSize&63) - Size
 }
 
-// Owner is the owner bit of the entry of index in a ring of 1<<log entries:
-// the parity of its lap. log is 0..31; with 0 it toggles at every entry.
+// Owner returns the owner bit of the entry of index in a ring of 1<<log entries, which
+// is the parity of the entry's lap. log is 0..31; with log 0 the bit toggles at every
+// entry.
 func Owner(index uint64, log uint) uint8 { return uint8(index>>(log&63)) & 1 }
 
-// Valid reports whether the byte read at the slot of index says that the
-// entry of index has been written: opcode not [Invalid], owner bit that of
-// the lap. It holds for any initial fill that a CPU or GPU library uses
-// (0xf0, 0xf1, 0xff).
+// Valid reports whether the entry of index has been written. o is the op_own read from
+// the slot of index. The entry has been written if the opcode is not [Invalid] and the
+// owner bit is that of the lap. Valid is right for every initial fill that a CPU or GPU
+// library uses (0xf0, 0xf1, 0xff).
 func Valid(o OpOwn, index uint64, log uint) bool {
 	return o < 0xf0 && o.Owner() == Owner(index, log)
 }
 
-// Iteration is the validity iteration count of index in a ring of 1<<log
-// entries with the newer compression layout: the lap, 8 bits. It takes the
-// place of the signature and of the owner bit.
+// Iteration returns the validity iteration count of index in a ring of 1<<log entries
+// with the newer compression layout: the low 8 bits of the lap. In that layout the count
+// is used in place of the signature and of the owner bit.
 func Iteration(index uint64, log uint) uint8 { return uint8(index >> (log & 63)) }

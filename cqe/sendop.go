@@ -2,8 +2,8 @@
 
 package cqe
 
-// sendOps is indexed by the opcode of a send WQE: libmlx5's reading of a
-// requester's entry with it. Opcodes that it does not know have no row.
+// sendOps is indexed by the opcode of a send WQE. A row says what libmlx5 reports for
+// a requester's entry with this opcode. Opcodes unknown to libmlx5 have no row.
 var sendOps = [256]sendOp{
 	0x01: {told: true, wc: WCSend},                          // SEND_INVAL
 	0x08: {told: true, wc: WCRDMAWrite},                     // RDMA_WRITE

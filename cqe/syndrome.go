@@ -2,12 +2,12 @@ package cqe
 
 import "fmt"
 
-// Syndrome is why work failed, byte 55 of an error entry. It is an error, so
-// that errors.Is(err, cqe.RemoteAccess) works on the error of a completion.
+// Syndrome says why work failed. It is byte 55 of an error entry. A Syndrome is also a
+// Go error, so that errors.Is(err, cqe.RemoteAccess) works on the error of a completion.
 type Syndrome uint8
 
-// Syndromes (MLX5_CQE_SYNDROME_*). A device may write others; verbs calls
-// them all general errors.
+// Syndromes (MLX5_CQE_SYNDROME_*). A device may write other values; verbs reports all
+// of those as general errors.
 const (
 	LocalLength          Syndrome = 0x01
 	LocalQPOp            Syndrome = 0x02
@@ -24,7 +24,7 @@ const (
 	RemoteAborted        Syndrome = 0x22
 )
 
-// syndromes is indexed by syndrome; an entry without text is not documented.
+// syndromes is indexed by syndrome. A syndrome without text is not documented.
 var syndromes = [256]struct {
 	text, name string
 	status     WCStatus
@@ -44,7 +44,7 @@ var syndromes = [256]struct {
 	RemoteAborted:        {"remote aborted error", "RemoteAborted", StatusRemAbort},
 }
 
-// Error returns the cause in words.
+// Error returns the syndrome in words.
 func (s Syndrome) Error() string {
 	if t := syndromes[s].text; t != "" {
 		return t
@@ -60,7 +60,7 @@ func (s Syndrome) Name() string {
 	return fmt.Sprintf("Syndrome(0x%02x)", uint8(s))
 }
 
-// Status returns the verbs status of s; [StatusGeneral] if verbs has no name for it.
+// Status returns the verbs status of s, or [StatusGeneral] if verbs has none for s.
 func (s Syndrome) Status() WCStatus {
 	if st := syndromes[s].status; st != StatusSuccess {
 		return st
@@ -68,19 +68,19 @@ func (s Syndrome) Status() WCStatus {
 	return StatusGeneral
 }
 
-// WorkError is one work request that failed. Unwrap gives the [Syndrome].
+// WorkError is the error of one work request that failed. Unwrap returns its [Syndrome].
 type WorkError struct {
 	QPN     uint32   // 24 bits
-	Receive bool     // of a receive rather than a send
-	Index   uint16   // wqe_counter: first block of the send WQE, or receive index
+	Receive bool     // the request was a receive, not a send
+	Index   uint16   // wqe_counter: first block of the send WQE, or index of the receive
 	Opcode  uint8    // opcode of the send WQE; 0 for a receive
 	Cause   Syndrome // why
 	Vendor  uint8    // vendor_err: the vendor's own syndrome; no meaning is documented
-	ID      uint64   // wr_id that the poster gave
+	ID      uint64   // wr_id from the poster
 }
 
-// Error returns, for instance, "qp 0x000abc wqe 7 id 42: remote access error
-// (vendor 0x88)", and of a receive "qp 0x000abc receive 0 id 1: …".
+// Error returns, for example, "qp 0x000abc wqe 7 id 42: remote access error (vendor
+// 0x88)". For a receive it returns "qp 0x000abc receive 0 id 1: …".
 func (e *WorkError) Error() string {
 	what := "wqe"
 	if e.Receive {

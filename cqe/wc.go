@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// WCStatus is the outcome of a work request as verbs numbers it (enum ibv_wc_status).
+// WCStatus is the outcome of a work request, with the numbers of verbs (enum
+// ibv_wc_status).
 type WCStatus uint8
 
 // Statuses that an entry can lead to.
@@ -25,7 +26,7 @@ const (
 	StatusRNRRetryExc WCStatus = 13
 	StatusRemAbort    WCStatus = 16
 	StatusGeneral     WCStatus = 21
-	StatusNone        WCStatus = 255 // ours: the entry completes no work request
+	StatusNone        WCStatus = 255 // not in verbs: the entry completes no work request
 )
 
 var statusNames = [...]string{
@@ -45,7 +46,8 @@ func (s WCStatus) String() string {
 	return "status " + strconv.Itoa(int(s))
 }
 
-// WCOpcode is the kind of a completed request as verbs numbers it (enum ibv_wc_opcode).
+// WCOpcode is the kind of a completed request, with the numbers of verbs (enum
+// ibv_wc_opcode).
 type WCOpcode uint8
 
 // Opcodes that an entry can lead to.
@@ -55,12 +57,12 @@ const (
 	WCRDMARead    WCOpcode = 2
 	WCCompSwap    WCOpcode = 3
 	WCFetchAdd    WCOpcode = 4
-	WCBindMW      WCOpcode = 5 // only from the poster's record
-	WCLocalInv    WCOpcode = 6 // only from the poster's record
+	WCBindMW      WCOpcode = 5 // not from an entry; only the poster's own record tells
+	WCLocalInv    WCOpcode = 6 // not from an entry; only the poster's own record tells
 	WCTSO         WCOpcode = 7
 	WCRecv        WCOpcode = 128
 	WCRecvRDMAImm WCOpcode = 129
-	WCFromPost    WCOpcode = 255 // ours: the entry does not tell the operation, only the poster knows it
+	WCFromPost    WCOpcode = 255 // not in verbs: only the poster knows the operation
 )
 
 // String returns the verbs name without IBV_WC_, or "from_post".
@@ -98,21 +100,21 @@ type WCFlags uint8
 // Flags of a WC.
 const (
 	WCGRH     WCFlags = 1 // the receive list begins with a GRH
-	WCWithImm WCFlags = 2 // Imm is an immediate (receives); the request had one (sends)
+	WCWithImm WCFlags = 2 // receives: Imm is an immediate; sends: the request had an immediate
 	WCWithInv WCFlags = 8 // Imm is an rkey that was invalidated
 )
 
-// WC is the work completion that a verbs poller reports of one entry (struct
-// ibv_wc), without wr_id, which only the poster knows. Parts that do not apply are 0.
+// WC is the work completion that a verbs poller reports for one entry (struct ibv_wc).
+// It has no wr_id, because only the poster knows that. Fields that do not apply are 0.
 type WC struct {
 	Status    WCStatus
-	Opcode    WCOpcode // from the entry on success only; a poller with the poster's record fills it in on errors too
+	Opcode    WCOpcode // set on success only; a poller that has the poster's own record sets it on errors too
 	Flags     WCFlags  // success only
-	Kind      Opcode   // the entry's opcode
+	Kind      Opcode   // opcode of the entry itself
 	WQEOpcode uint8    // requester: opcode of the send WQE
 	Syndrome  Syndrome // failure only
 	VendorErr uint8    // failure only
-	SL        uint8    // receives, as all down to SrcQP: service level
+	SL        uint8    // service level; this and the fields down to SrcQP are for receives only
 	PathBits  uint8    // destination path bits
 	Counter   uint16   // wqe_counter, before masking with the ring's size
 	SLID      uint16   // source LID
@@ -124,11 +126,12 @@ type WC struct {
 	UIdx      uint32 // user index, or SRQ number in entries of version 0
 }
 
-// Requester reports whether the entry completes send WQEs, so that Counter
-// is a block of the send queue; otherwise it is a receive's index.
+// Requester reports whether the entry completes send WQEs. If it does, Counter is a
+// block of the send queue; otherwise Counter is the index of a receive.
 func (w *WC) Requester() bool { return w.Kind == Req || w.Kind == ReqErr }
 
-// HasByteLen reports whether ByteLen is valid: of successful receives, READs and atomics.
+// HasByteLen reports whether ByteLen is valid, as it is for successful receives, READs
+// and atomics.
 func (w *WC) HasByteLen() bool {
 	switch w.Opcode {
 	case WCRDMARead, WCCompSwap, WCFetchAdd, WCRecv, WCRecvRDMAImm:
@@ -137,33 +140,34 @@ func (w *WC) HasByteLen() bool {
 	return false
 }
 
-// A sendOp is libmlx5's reading of a requester's entry, by the opcode of the WQE.
-// Package wqe has the table of opcodes; sendop.go is generated from it, because
-// formats do not import each other.
+// A sendOp says what libmlx5 reports for a requester's entry with one opcode. The table
+// of opcodes is in package wqe. sendop.go is generated from that table, because the
+// format packages do not import each other.
 type sendOp struct {
-	told  bool // the entry tells the operation; false: only the poster knows it
+	told  bool // libmlx5 knows the operation from the entry; false: only the poster knows it
 	wc    WCOpcode
 	flags WCFlags
 	bytes uint8
 }
 
-// How many bytes a requester's entry reports.
+// What the byte count of a requester's entry is.
 const (
 	noBytes      = iota
 	countedBytes // byte_cnt
-	atomicBytes  // 8, whatever byte_cnt says
+	atomicBytes  // 8, whatever byte_cnt is
 )
 
-// ParseWC is [WC.Parse] as a value.
+// ParseWC returns the result of [WC.Parse] as a value.
 func ParseWC(src *[Size]byte) (w WC) {
 	w.Parse(src)
 	return w
 }
 
-// Parse reads an entry as a verbs poller does, bit for bit as libmlx5 does:
-// with inline data (format 1) in a receive, path and source QP are read from
-// under the data. It works in place because copying a WC just after its
-// narrow stores costs more than making it.
+// Parse sets w to what a verbs poller reports for an entry, bit for bit as libmlx5 does.
+// For example, inline data (format 1) in a receive overwrites the path and the source
+// QP; Parse like libmlx5 then returns bytes of the data as path and source QP. Parse
+// works in place, because copying a WC right after its fields were stored one by one
+// costs more than filling it.
 func (w *WC) Parse(src *[Size]byte) {
 	be := binary.BigEndian
 	tail := Tail(be.Uint64(src[OffTail:]))
@@ -234,14 +238,15 @@ func (w *WC) fail(src *[Size]byte) {
 	w.Status = w.Syndrome.Status()
 }
 
-// WC is [ParseWC] of the bytes that c stands for.
+// WC returns [ParseWC] of the bytes that Put writes for c.
 func (c *CQE) WC() WC {
 	var b [Size]byte
 	c.Put(&b)
 	return ParseWC(&b)
 }
 
-// Err returns the failure that w reports, with wr_id id, or nil if there is none.
+// Err returns the failure that w reports, or nil if it reports none. id is the wr_id
+// for the error.
 func (w *WC) Err(id uint64) error {
 	if w.Status == StatusSuccess || w.Status == StatusNone {
 		return nil

@@ -14,8 +14,8 @@ func sendOps() []byte {
 	t.line("")
 	t.line("package cqe")
 	t.line("")
-	t.line("// sendOps is indexed by the opcode of a send WQE: libmlx5's reading of a")
-	t.line("// requester's entry with it. Opcodes that it does not know have no row.")
+	t.line("// sendOps is indexed by the opcode of a send WQE. A row says what libmlx5 reports for")
+	t.line("// a requester's entry with this opcode. Opcodes unknown to libmlx5 have no row.")
 	t.line("var sendOps = [256]sendOp{")
 	for _, o := range known() {
 		i := o.Info()

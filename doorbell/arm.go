@@ -1,13 +1,13 @@
 package doorbell
 
-// Arm asks for one completion event: the word at ArmWord of a CQ's record, and
-// the high word of the register at CQArmOffset. A device fires when an entry
-// of index CI or above exists.
+// Arm is a request for one completion event. A client writes it to the word ArmWord of
+// a CQ's record and to the high word of the register at CQArmOffset. A device raises
+// the event when an entry of index CI or above exists.
 type Arm struct {
 	SN        uint8  // sequence number 0..3; one more after every event
-	Solicited bool   // fire for solicited entries and errors only
+	Solicited bool   // raise the event for solicited entries and errors only
 	CI        uint32 // consumer index, 24 bits
-	Rsvd      uint32 // bits 31..30 and 27..25, in place
+	Rsvd      uint32 // bits 31..30 and 27..25, at their place in the word
 }
 
 const (
@@ -26,8 +26,8 @@ func ParseArm(word uint32) Arm {
 	}
 }
 
-// Word packs a. SN is cut to 2 bits and CI to 24: the client may pass its
-// running counts.
+// Word packs a. It cuts SN to 2 bits and CI to 24 bits, so the client may pass counts
+// that do not wrap.
 func (a Arm) Word() uint32 {
 	w := uint32(a.SN&3)<<armSNShift | a.CI&CIMask | a.Rsvd&armRsvd
 	if a.Solicited {
@@ -36,16 +36,16 @@ func (a Arm) Word() uint32 {
 	return w
 }
 
-// ArmRegister is the value written at CQArmOffset of a UAR page, as a number
-// whose big-endian bytes are the register's: arm word high, CQ number low.
+// ArmRegister is the value of the register at CQArmOffset of a UAR page, as a big-endian
+// number. The arm word is its high half, the CQ number its low half.
 type ArmRegister uint64
 
-// MakeArmRegister packs the value; cqn is cut to 24 bits.
+// MakeArmRegister packs the value. It cuts cqn to 24 bits.
 func MakeArmRegister(a Arm, cqn uint32) ArmRegister {
 	return ArmRegister(a.Word())<<32 | ArmRegister(cqn&CIMask)
 }
 
-// Arm returns the request.
+// Arm returns the arm request in the high half.
 func (r ArmRegister) Arm() Arm { return ParseArm(uint32(r >> 32)) }
 
 // CQN returns the 24-bit number of the CQ to arm.

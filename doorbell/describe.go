@@ -8,12 +8,12 @@ import (
 	"github.com/nicless/nicless/field"
 )
 
-// Kind names the kind of bytes to describe.
+// Kind says which record, word or register some bytes are.
 type Kind string
 
-// Kinds, and the bytes that each takes.
+// Kinds, and how many bytes each takes.
 const (
-	QPRecord   Kind = "qp_dbrec"     // 8, or 4 for one word of unknown number
+	QPRecord   Kind = "qp_dbrec"     // 8; or 4 for one word, either of the two
 	QPRecvWord Kind = "qp_dbrec[0]"  // 4
 	QPSendWord Kind = "qp_dbrec[1]"  // 4
 	SRQRecord  Kind = "srq_dbrec"    // 4
@@ -21,12 +21,12 @@ const (
 	CQRecord   Kind = "cq_dbrec"     // 8
 	CQCIWord   Kind = "cq_dbrec[0]"  // 4
 	CQArmWord  Kind = "cq_dbrec[1]"  // 4
-	CQArm      Kind = "cq_arm"       // 8: the register; 12: the record's arm word, then the register
+	CQArm      Kind = "cq_arm"       // 8 for the register; 12 for the record's arm word and then the register
 	UARRing    Kind = "uar_db"       // 8
 	BlueFlame  Kind = "bf"           // 64, 128, 192 or 256
 )
 
-// kinds says how each kind is described, for each length that it takes.
+// kinds has the function that describes each kind, for each length that the kind takes.
 var kinds = []struct {
 	kind     Kind
 	len      int
@@ -50,9 +50,9 @@ var kinds = []struct {
 	{BlueFlame, 256, describeBlueFlame},
 }
 
-// Describe lists the fields of a record, of a word of one, or of a value written to
-// a register. It returns an error, and no tree, if the kind is unknown or b has
-// a length that it does not take.
+// Describe lists the fields of a record, of one word of a record, or of a value written
+// to a register. It returns an error and no tree if the kind is unknown or does not
+// take the length of b.
 func Describe(kind Kind, b []byte) (field.Tree, error) {
 	var lengths []string
 	for _, k := range kinds {
@@ -83,7 +83,7 @@ func register(kind Kind) field.Field { return field.Field{Name: "register", Valu
 
 func word(b []byte, off int) uint32 { return binary.BigEndian.Uint32(b[off:]) }
 
-// rawWord shows all 32 bits of a word.
+// rawWord shows all 32 bits of a word. meant is the part of the word that a device uses.
 func rawWord(off int, w, meant uint32) field.Field {
 	f := field.Field{Offset: off, Len: 4, Name: "raw", Value: field.Hex32(w), Text: "as stored"}
 	if w != meant {
@@ -92,7 +92,7 @@ func rawWord(off int, w, meant uint32) field.Field {
 	return f
 }
 
-// counter describes a word of which 16 bits count.
+// counter describes a word that holds a counter of 16 bits.
 func counter(kind Kind, b []byte, off int) field.Tree {
 	w := word(b, off)
 	text := map[Kind]string{
@@ -109,7 +109,7 @@ func counter(kind Kind, b []byte, off int) field.Tree {
 	}
 }
 
-// consumer describes the consumer index of a CQ.
+// consumer describes the word that holds the consumer index of a CQ.
 func consumer(kind Kind, b []byte, off int) field.Tree {
 	w := word(b, off)
 	return field.Tree{
@@ -173,8 +173,9 @@ func armRegister(kind Kind, b []byte, off int) field.Tree {
 
 func describeArmRegister(kind Kind, b []byte) field.Tree { return armRegister(kind, b, 0) }
 
-// describeArm describes an arm request as a whole: both writes say the same,
-// and the fields are the register's. If they differ, the record's are listed too.
+// describeArm describes an arm request as a whole: the record's word and the register.
+// It lists the fields of the register. If the record's word differs from the register,
+// it lists the fields of the record's word too.
 func describeArm(kind Kind, b []byte) field.Tree {
 	record := field.Field{Offset: 0, Len: 4, Text: "the same, in the record"}
 	if word(b, 0) != word(b, 4) {
@@ -184,8 +185,8 @@ func describeArm(kind Kind, b []byte) field.Tree {
 	return append(field.Tree{record}, armRegister(kind, b, 4)...)
 }
 
-// ring describes the first half of a control segment. Parts that differ between
-// clients have no name.
+// ring describes the first half of a control segment. Parts that clients fill in
+// differently have no name.
 func ring(kind Kind, b []byte) (Ring, field.Tree) {
 	r := ParseRing((*[RingSize]byte)(b))
 	opmod := "opmod"

@@ -1,13 +1,13 @@
 // Package doorbell encodes the words that tell a device that new work exists or
-// how far a consumer has come: doorbell records, in ordinary memory, and the
-// registers of a UAR page.
+// how many completions a consumer has taken. These words are doorbell records, in
+// ordinary memory, and the registers of a UAR page.
 //
 // # Terms
 //
-// A counter numbers 64-byte blocks (send queues) or receives (receive queues,
-// SRQs) since the queue was made, 16 bits wide on the wire. A consumer index
-// (CI) numbers completions, 24 bits wide. To ring is to write the record, then
-// the register.
+// A record is a doorbell record. A counter counts 64-byte blocks (send queues) or
+// receives (receive queues and SRQs) since the queue was made; a record holds its low
+// 16 bits. A consumer index (CI) counts completions; a record holds its low 24 bits. To
+// ring is to write the record and then the register.
 //
 // # Layout
 //
@@ -21,20 +21,21 @@
 //	UAR page, 4 KiB              0x020  CQ arm: ARM word, then CQ number
 //	                             0x040  EQ arm
 //	                             0x800  doorbell and BlueFlame registers,
-//	                                    512 bytes each: two halves that mean the same
+//	                                    512 bytes each: two halves with the same meaning
 //	doorbell                     8 bytes: first half of a control segment
 //	BlueFlame                    64..256 bytes: a copy of the WQE itself
 //
 // # Order
 //
-// WQE bytes come before the record, the record before the register. A device reads
-// the register, then the record, then WQEs up to the record: the record is the
-// truth and the register only a hint. Some clients leave the index of the last
-// WQE in the register, others the next index; bits above the index's 16 may
-// lie in the opmod byte. Only the QPN can be relied on.
+// A client writes the WQE bytes first, then the record, then the register. A device
+// reads the register, then the record, then the WQEs up to the counter in the record.
+// The record decides which WQEs exist; the register is only a hint. Some clients write
+// the index of the last WQE to the register, others the next index. Bits of the index
+// above its 16 may be in the opmod byte. Only the QPN in the register is reliable.
 //
-// The two words of a record have writers of their own (a QP's send and receive
-// side may be two threads), so each is stored as 32 bits, never both as 64.
+// The two words of a record may have two writers, because the send side and the
+// receive side of a QP may be two threads. So each word is stored with a 32-bit store,
+// and never both words with one 64-bit store.
 //
 // # Source
 //

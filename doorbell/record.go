@@ -2,7 +2,7 @@ package doorbell
 
 import "encoding/binary"
 
-// Words of a doorbell record, by number; word w lies at byte 4*w.
+// Words of a doorbell record, by number. Word w begins at byte 4*w.
 const (
 	RecvWord = 0 // QP, SRQ: receives posted (MLX5_RCV_DBR)
 	SendWord = 1 // QP: next free send block (MLX5_SND_DBR)
@@ -10,17 +10,18 @@ const (
 	ArmWord  = 1 // CQ: arm request (MLX5_CQ_ARM_DB)
 )
 
-// RecordSize is the bytes of a QP's or a CQ's record. An SRQ's is one word.
+// RecordSize is the size of the record of a QP or CQ in bytes. The record of an SRQ is
+// one word.
 const RecordSize = 8
 
-// Masks of the bits that count in a word. Clients write more: up to all 32 bits.
+// Masks of the bits of a word that a device uses. Clients may write all 32 bits.
 const (
 	CounterMask = 1<<16 - 1
 	CIMask      = 1<<24 - 1
 )
 
-// MaxRing is the most blocks or receives that a queue may hold: half of the values
-// of a counter, so that Pending is never ambiguous.
+// MaxRing is the most blocks or receives that a queue may hold. It is half the number
+// of values of a counter, so that Pending is never ambiguous.
 const MaxRing = 1 << 15
 
 // Counter returns the counter in the record word of a QP or SRQ, as a device reads it.
@@ -29,10 +30,10 @@ func Counter(word uint32) uint16 { return uint16(word) }
 // CI returns the consumer index in the record word of a CQ, 24 bits, as a device reads it.
 func CI(word uint32) uint32 { return word & CIMask }
 
-// Pending is how far a record word is ahead of the consumed counter, in
-// blocks or receives, for a queue that holds ring of them (at most [MaxRing]). If
-// that is more than the queue holds, the client is at fault (a counter that went
-// back looks the same) and Pending returns 0, false: a device then ignores the word.
+// Pending returns how far a record word is ahead of the consumed counter, in blocks or
+// receives. ring is how many of these the queue holds, at most [MaxRing]. If the word is
+// further ahead than that, Pending returns 0 and false, and a device ignores the word.
+// The client is then at fault: it moved the counter too far, or moved it back.
 func Pending(word uint32, consumed uint16, ring int) (n int, ok bool) {
 	n = int(Counter(word) - consumed)
 	if n > ring {
@@ -41,9 +42,9 @@ func Pending(word uint32, consumed uint16, ring int) (n int, ok bool) {
 	return n, true
 }
 
-// InUse returns how many completions a CQ's consumer has not taken yet: produced,
-// counted by the device, less the record's consumer index, modulo 2^24. A CQ of
-// 1<<log entries has room while InUse is below that.
+// InUse returns how many completions a CQ's consumer has not taken yet: produced, which
+// the device counts, less the consumer index in word, modulo 2^24. A CQ of 1<<log
+// entries has room while InUse is below 1<<log.
 func InUse(produced uint64, word uint32) uint32 { return (uint32(produced) - word) & CIMask }
 
 // Record is the two words of a QP's or a CQ's record, as numbers.
@@ -54,8 +55,8 @@ func ParseRecord(src *[RecordSize]byte) Record {
 	return Record{binary.BigEndian.Uint32(src[0:4]), binary.BigEndian.Uint32(src[4:8])}
 }
 
-// Put writes a record. It is for private copies: in shared memory the words
-// have two writers and are stored one by one.
+// Put writes a record. It is for private copies only: in shared memory the two words
+// may have two writers, so they are stored one by one.
 func (r Record) Put(dst *[RecordSize]byte) {
 	binary.BigEndian.PutUint32(dst[0:4], r[0])
 	binary.BigEndian.PutUint32(dst[4:8], r[1])

@@ -1,14 +1,13 @@
-// Package field describes bytes of a binary format: a tree of fields, each with
-// its place in the bytes, its name, its value and what the value means.
+// Package field describes the bytes of a binary format as a tree of fields. Each field
+// has its place in the bytes, its name, its value and what the value means.
 //
-// The describers of packages wqe, cqe and doorbell return such trees. A tree
-// marshals to a JSON object whose members keep their order, and [Tree.Print]
-// shows every byte beside its name and meaning. A caller that looks for one
-// value ranges over the tree and compares names; they are those of the golden
-// vectors, such as "wqe_counter".
+// The Describe functions of packages wqe, cqe and doorbell return such trees. A tree
+// marshals to a JSON object whose members are in the order of the tree. [Tree.Print]
+// shows every byte beside its name and meaning. To find one value, range over the tree
+// and compare names. The names are those of the golden vectors, such as "wqe_counter".
 //
-// Describing allocates; no hot path uses it. Values of type [Bytes] may alias the
-// bytes that were described.
+// The Describe functions allocate, so no hot path uses them. Values of type [Bytes] may
+// alias the bytes that were described.
 package field
 
 import (
@@ -24,18 +23,18 @@ type Tree []Field
 
 // A Field is one value of an object.
 //
-// A field without a Name is printed and left out of JSON: reserved, unused and
-// stale bytes. A field with neither bytes (Len 0) nor Text is in JSON only.
+// Print shows a field without a Name, but JSON leaves it out; such fields are reserved,
+// unused and stale bytes. A field with neither bytes (Len 0) nor Text is in JSON only.
 // Every other field is in both.
 type Field struct {
-	Offset int    // of its first byte in the described bytes
-	Len    int    // bytes it takes; 0: derived from other fields
-	Name   string // as in JSON
-	Value  any    // an integer, [Hex32], [Hex64], [Bytes] or string; nil when Sub or List is set
+	Offset int    // offset of the field's first byte in the described bytes
+	Len    int    // length in bytes; 0 if the value comes from other fields
+	Name   string // name in JSON
+	Value  any    // an integer, [Hex32], [Hex64], [Bytes] or string; nil if Sub or List is set
 	Text   string // what the value means
 
-	Sub  Tree    // its members, when it is an object
-	List []Field // its elements, when it is an array; each has Sub, and Print shows its Name as a heading
+	Sub  Tree    // members of an object
+	List []Field // elements of an array; each element has Sub, and Print shows the element's Name as a heading
 }
 
 // Hex32 is a 32-bit key, immediate or set of flags, shown as "0x%08x".
@@ -51,7 +50,7 @@ func (v Hex32) String() string { return fmt.Sprintf("0x%08x", uint32(v)) }
 func (v Hex64) String() string { return fmt.Sprintf("0x%016x", uint64(v)) }
 func (v Bytes) String() string { return hex.EncodeToString(v) }
 
-// MarshalJSON implements json.Marshaler. The members keep the tree's order.
+// MarshalJSON implements json.Marshaler. The members are in the order of the tree.
 func (t Tree) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	err := t.appendJSON(&buf)

@@ -10,9 +10,9 @@ import (
 // rowBytes is how many bytes one printed line shows.
 const rowBytes = 8
 
-// Print writes a line per field: its offset, its bytes out of b (the described
-// bytes), its name, value and meaning. Bytes past the end of b are left out. It
-// returns the writer's error.
+// Print writes one line per field: offset, bytes, name, value and meaning. b is the
+// bytes that the tree describes. Bytes past the end of b are left out. Print returns
+// the error of w, if any.
 //
 //	00  00                       opmod      0
 //	01  00 0a                    wqe_index  10
@@ -61,7 +61,7 @@ func (p *printer) field(f *Field, depth int) {
 	case nil:
 	case Bytes:
 		if len(raw) == 0 {
-			value = v.String() // shown nowhere else
+			value = v.String() // the line shows no raw bytes
 		}
 	default:
 		value = fmt.Sprint(v)
@@ -80,13 +80,13 @@ func (p *printer) field(f *Field, depth int) {
 	}
 }
 
-// bytes returns the field's bytes, as far as b holds them.
+// bytes returns the field's bytes, without those past the end of b.
 func (p *printer) bytes(f *Field) []byte {
 	lo := min(max(f.Offset, 0), len(p.b))
 	return p.b[lo:min(lo+max(f.Len, 0), len(p.b))]
 }
 
-// line writes one line; a negative offset is left out.
+// line writes one line. It leaves out a negative offset.
 func (p *printer) line(offset int, raw []byte, depth int, name, value, text string) {
 	at := ""
 	if offset >= 0 {

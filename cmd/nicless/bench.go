@@ -15,16 +15,18 @@ import (
 	"golang.org/x/term"
 )
 
-const benchUsage = `Measures RDMA writes, reads and sends between two queue pairs, beside the floor:
-the time that the same two cores need for the same cache lines and the same copy
-with nothing in between. A run of the floor precedes each run of the device.
+const benchUsage = `Measures RDMA writes, reads and sends between two queue pairs, and the floor of
+each. The floor is the time that the same two cores need to exchange the same
+cache lines and make the same copy without a device. A run of the floor precedes
+each run of the device.
 
 Usage:
-  nicless bench lat [flags]    from post to completion, one at a time
+  nicless bench lat [flags]    time from post to completion, one operation at a
+                               time
   nicless bench rate [flags]   operations per second
   nicless bench bw [flags]     bytes per second, 1 MB = 1e6 bytes
-  nicless bench all [flags]    a table of every promised figure; it has flags of
-                               its own, see nicless bench all --help
+  nicless bench all [flags]    a table of every promised figure; it has other
+                               flags, see nicless bench all --help
 
 Flags:
   --op NAME         write, read or send (write)
@@ -33,11 +35,14 @@ Flags:
   --runs N          samples; the median is reported (9)
   --depth N         rate, bw: operations in flight (64; bw: 16)
   --batch N         rate, bw: operations for each doorbell (16; bw: 1)
-  --inline          payload inside the WQE: write or send, at most 828 bytes
-  --socket PATH     use the engine process at PATH (one inside this process)
-  --client-cpu N    core that posts and polls (the first allowed; -1: any)
-  --engine-cpu N    core of the engine and of the floor's other side (the
-                    second allowed; -1: any)
+  --inline          put the payload inside the WQE; only for write and send, and
+                    at most 828 bytes
+  --socket PATH     use the engine process at PATH (an engine inside this
+                    process)
+  --client-cpu N    core that posts and polls; -1: any (the first core that is
+                    allowed)
+  --engine-cpu N    core of the engine and of the floor's other side; -1: any
+                    (the second core that is allowed)
   --json            print one JSON object, with every sample
 
 Example:
@@ -47,12 +52,13 @@ Example:
   nicless bench bw --size 65536 --json
   nicless bench lat --socket $XDG_RUNTIME_DIR/nicless.sock
 
-Each figure is one line; lines of remarks begin with "#". A line, broken here:
+Each figure is one line. Remarks are lines that begin with "#". An example of a
+figure, broken into two lines here:
   peer=nicless op=write bytes=8 metric=lat_ns value=374.02 min=361.75
       max=398.51 runs=9
 `
 
-// unset is the number of a core that placeCores chooses.
+// unset in place of a core's number says that placeCores chooses the core.
 const unset = -2
 
 func newBench() *cobra.Command {
@@ -142,8 +148,9 @@ func parseOp(name string) (nicless.Op, error) {
 	return ops[i], nil
 }
 
-// placeCores checks the cores that the command line names and chooses the others: one for
-// each side if two are allowed, else none.
+// placeCores checks the cores that the command line names. For a side without a named core
+// it chooses a core of its own if this process may run on two cores or more. Otherwise it
+// leaves the side unpinned.
 func placeCores(cfg *bench.Config) error {
 	allowed, err := bench.AllowedCPUs()
 	if err != nil {
@@ -167,7 +174,8 @@ func placeCores(cfg *bench.Config) error {
 	return nil
 }
 
-// showProgress shows the number of the run on a terminal; clear erases the line.
+// showProgress makes a measurement show the number of its run on a terminal. clear erases
+// the line.
 func showProgress(cfg *bench.Config, w io.Writer) (clear func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

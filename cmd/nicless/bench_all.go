@@ -19,10 +19,10 @@ import (
 )
 
 const benchAllUsage = `Measures every figure that nicless promises and prints a table. A row has the
-figure, the floor (the least that the same two cores need, measured in the same
-run), the ratio, the target, and whether the target is met. It takes about a
-minute, on a machine that should do nothing else. Engines with several clients
-run as processes of this program.
+figure, the floor (the least time that the same two cores need, measured in the
+same run), the ratio of the two, the target, and whether the target is met. This
+takes about a minute; the machine should do nothing else. For rows with several
+clients, the engine and its clients run as child processes.
 
 Usage:
   nicless bench all [flags]
@@ -30,17 +30,17 @@ Usage:
 Flags:
   --rows REGEXP     only rows whose names match (all)
   --runs N          samples of each row; the median is reported (5)
-  --client-cpu N    core that posts and polls (the first allowed)
-  --engine-cpu N    core of the engine and of the floor's other side (the
-                    second allowed)
-  --list            print the names of the rows, measure nothing
+  --client-cpu N    core that posts and polls (the first core that is allowed)
+  --engine-cpu N    core of the engine and of the floor's other side (the second
+                    core that is allowed)
+  --list            print the names of the rows and measure nothing
   --markdown        print the table in Markdown
   --json            print one JSON object, with every sample
-  --baseline FILE   compare each row with an earlier output of --json, and print
-                    whether they differ by more than the spread of both
-  --plot FILE.svg   measure latency by size and rate by doorbell batch instead,
-                    and draw them beside floor and peers: FILE-latency.svg and
-                    FILE-rate.svg
+  --baseline FILE   compare each row with FILE, an earlier output of --json, and
+                    print whether the two differ by more than the spread of both
+  --plot FILE.svg   instead of the table, measure latency for each size and rate
+                    for each doorbell batch, and draw them beside the floor and
+                    other software, in FILE-latency.svg and FILE-rate.svg
 
 Example:
   nicless bench all
@@ -81,7 +81,7 @@ func newBenchAll() *cobra.Command {
 			return usagef("--markdown or --json", "bench: --markdown and --json are two forms of one table")
 		}
 		if baseline != "" && (markdown || asJSON) {
-			return usagef("measure once with --json, then with --baseline", "bench: --baseline prints a table of its own, without --markdown and --json")
+			return usagef("measure once with --json, then with --baseline", "bench: --baseline prints another table and takes neither --markdown nor --json")
 		}
 		if plot != "" && filepath.Ext(plot) != ".svg" {
 			return usagef("--plot FILE.svg", "bench: --plot %q is not the name of an SVG file", plot)
@@ -130,7 +130,7 @@ func newBenchAll() *cobra.Command {
 	return c
 }
 
-// readTable reads an earlier table. Without a path it returns nil.
+// readTable reads an earlier table from a file. If path is empty, it returns nil.
 func readTable(path string) (*bench.Table, error) {
 	if path == "" {
 		return nil, nil
@@ -164,7 +164,8 @@ func draw(t *bench.Table, name string) error {
 	return nil
 }
 
-// showRow shows on a terminal which row is measured; clear erases the line.
+// showRow makes a measurement show on a terminal which row is measured. clear erases the
+// line.
 func showRow(cfg *bench.AllConfig, w io.Writer) (clear func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

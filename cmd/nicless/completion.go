@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const completionUsage = `Prints a script for a shell. With it the shell completes the commands, flags and
-values of nicless when TAB is pressed.
+const completionUsage = `Prints a completion script for a shell. When the shell has read the script, the
+TAB key completes the commands, flags and values of nicless.
 
 Usage:
   nicless completion bash|zsh|fish|powershell

@@ -13,14 +13,15 @@ import (
 	"golang.org/x/term"
 )
 
-const decodeUsage = `Explains bytes in memory order: every field with its offset, bytes, name, value
-and meaning.
+const decodeUsage = `Explains the bytes of a WQE, a CQE, a doorbell record or a register. It prints
+every field with its offset, bytes, name, value and meaning.
 
 Usage:
   nicless decode KIND [HEX...|-] [flags]
 
-Without HEX, or with "-", hexadecimal digits come from standard input. Spaces,
-newlines, colons, commas and 0x are allowed between bytes.
+HEX is the bytes in memory order, as hexadecimal digits. Without HEX, or with
+"-", the digits come from standard input. Spaces, newlines, colons, commas and
+0x are allowed between bytes.
 
 Kinds:
   send       a send WQE, from its control segment on   16 to 1024 bytes
@@ -31,20 +32,21 @@ Kinds:
   qp-dbrec   doorbell record of a QP, or one word      8 or 4 bytes
   srq-dbrec  doorbell record of an SRQ                 4 bytes
   cq-dbrec   doorbell record of a CQ, or first word    8 or 4 bytes
-  cq-arm     CQ arm register, after the record's word  8 or 12 bytes
+  cq-arm     CQ arm register, or ARM word + register   8 or 12 bytes
   uar        value written to a doorbell register      8 bytes
   bf         bytes written to a BlueFlame register     64, 128, 192 or 256 bytes
-A word of a record can be named: qp-dbrec[0], qp-dbrec[1], srq-dbrec[0],
-cq-dbrec[0], cq-dbrec[1], 4 bytes each.
+For a single word of a record, 4 bytes, KIND names the word: qp-dbrec[0],
+qp-dbrec[1], srq-dbrec[0], cq-dbrec[0] or cq-dbrec[1].
 
 Flags:
-  --json           print one JSON object, with the names of the golden vectors:
-                   qp_dbrec, not qp-dbrec; KIND may be either
-  --qp-type TYPE   send: the type of the queue, which decides about the address
-                   segment: rc, uc, ud, dc, xrc, eth, ud-eth, or auto, which
-                   guesses from the bytes (auto)
+  --json           print one JSON object. Its names are those of the golden
+                   vectors, such as qp_dbrec; KIND may have such a name too
+  --qp-type TYPE   for send only: the type of the queue. It decides whether the
+                   WQE has an address segment, and of which kind. TYPE is rc,
+                   uc, ud, dc, xrc, eth, ud-eth, or auto, which guesses the
+                   type from the bytes (auto)
 
-The exit status is 2 if the command line is wrong and 1 if the bytes are.
+The exit status is 2 if the command line is wrong and 1 if the bytes are wrong.
 
 Example:
   nicless decode qp-dbrec 0000000300000007
@@ -96,7 +98,8 @@ func newDecode() *cobra.Command {
 	return c
 }
 
-// inputBytes returns the bytes that the arguments hold or point to.
+// inputBytes returns the bytes in the arguments, or those of standard input if there is no
+// argument or only "-".
 func inputBytes(args []string, stdin io.Reader) ([]byte, error) {
 	text := strings.Join(args, " ")
 	if len(args) == 0 || len(args) == 1 && args[0] == "-" {

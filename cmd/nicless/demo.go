@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const demoUsage = `Starts an engine inside this process, makes one RDMA write and prints, from the
-shared memory itself, what the program wrote for the device and what the device
-wrote back. Then it times writes, reads and sends and compares every payload. It
-needs no privileges and takes a few seconds.
+const demoUsage = `Starts an engine inside this process and makes one RDMA write. Then it prints
+bytes of the shared memory: what the program wrote for the device, and what the
+device wrote back. After that it times writes, reads and sends and compares
+every payload. It needs no privileges and takes a few seconds.
 
 Usage:
   nicless demo [--count N]
@@ -90,7 +90,7 @@ func (p *printer) dump(kind string, b []byte) {
 		return
 	}
 	var text strings.Builder
-	_ = t.Print(&text, b) // a Builder takes everything
+	_ = t.Print(&text, b) // a Builder returns no error
 	for line := range strings.Lines(text.String()) {
 		p.text("  %s", strings.TrimSuffix(line, "\n"))
 	}

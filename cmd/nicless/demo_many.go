@@ -18,27 +18,27 @@ import (
 
 const (
 	demoSize  = 64  // bytes of an operation
-	demoSlots = 256 // payloads that are moved in turn
-	demoBatch = 256 // operations at once, when there is no time for single ones
+	demoSlots = 256 // number of payload slots; operation i uses slot i mod demoSlots
+	demoBatch = 256 // operations in a batch, when there is no time left for single operations
 
-	// patience is how many polls in a row may find nothing before the program sleeps:
-	// some microseconds. A demonstration must not take cores from others.
+	// patience is how many polls in a row may find nothing before the program sleeps. They
+	// take some microseconds. A demonstration must not keep cores busy that others need.
 	patience = 100
 
-	// budget is for how long the operations of one kind are made one by one. On a busy
-	// machine the rest is made in batches.
+	// budget is the time for making operations of one kind one by one. On a busy machine
+	// it may not be enough; the other operations are then made in batches.
 	budget = time.Second
 
-	// warmUp bounds the operations before those that count.
+	// warmUp and warmUpTime limit the operations that are made first and not counted.
 	warmUp     = 1000
 	warmUpTime = 50 * time.Millisecond
 )
 
-// A tally is what the operations of one kind have shown.
+// A tally holds the results of the operations of one kind.
 type tally struct {
 	op      nicless.Op
-	latency *hdrhistogram.Histogram // ns, of those made one by one
-	batched uint64                  // of those made many at a time
+	latency *hdrhistogram.Histogram // in ns, of the operations made one by one
+	batched uint64                  // number of operations made in batches
 	took    time.Duration
 }
 
@@ -46,8 +46,8 @@ type tally struct {
 func showMany(ctx context.Context, w *printer, count int) error {
 	var tallies []*tally
 	w.text("")
-	w.text("%s WRITES, READS AND SENDS of %d bytes each, every payload compared:", thousands(uint64(count)), demoSize)
-	w.text("one at a time for up to %v of each kind, then %d at a time, untimed.", budget, demoBatch)
+	w.text("%s WRITES, READS AND SENDS of %d bytes each; every payload is compared.", thousands(uint64(count)), demoSize)
+	w.text("Each kind is timed one operation at a time for up to %v. The rest is made %d at a time and is not timed.", budget, demoBatch)
 	for _, op := range []nicless.Op{nicless.Write, nicless.Read, nicless.Send} {
 		cfg := bench.PairConfig{Op: op, Size: demoSize, Slots: demoSlots, Depth: demoBatch, Batch: demoBatch, Patience: patience}
 		t := &tally{op: op, latency: hdrhistogram.New(1, int64(time.Minute), 3)}
@@ -61,8 +61,8 @@ func showMany(ctx context.Context, w *printer, count int) error {
 	return w.err
 }
 
-// measure makes a warm-up, which does not count, then n operations: one by one until the
-// budget is spent, the rest in batches.
+// measure makes the operations of the warm-up, which are not counted, and then n operations.
+// It makes them one by one until the budget is spent, and the rest in batches.
 func (t *tally) measure(ctx context.Context, p *bench.Pair, n uint64) error {
 	fill := rand.NewChaCha8([32]byte{byte(t.op)})
 	_, _ = fill.Read(p.From.Bytes()) // never fails
@@ -100,7 +100,8 @@ func (t *tally) measure(ctx context.Context, p *bench.Pair, n uint64) error {
 	return p.CompareFirst(i)
 }
 
-// one makes operation i, whose payload differs from all others, and compares it.
+// one makes operation i with a payload that no other operation has, compares the payload that
+// arrived, and returns the latency.
 func (t *tally) one(ctx context.Context, p *bench.Pair, i uint64) (time.Duration, error) {
 	payload := p.Source(i)
 	binary.LittleEndian.PutUint64(payload, i)
@@ -135,10 +136,10 @@ func (t *tally) many(ctx context.Context, p *bench.Pair, i, n uint64) error {
 
 func (t *tally) compare(p *bench.Pair, i uint64) error {
 	if !bytes.Equal(p.Target(i), p.Source(i)) {
-		return fmt.Errorf("%v %d: % x arrived, % x was to be moved", t.op, i, p.Target(i), p.Source(i))
+		return fmt.Errorf("%v %d: % x arrived, % x was expected", t.op, i, p.Target(i), p.Source(i))
 	}
 	return nil
 }
 
-// done is how many operations were made.
+// done returns how many operations were made.
 func (t *tally) done() uint64 { return uint64(t.latency.TotalCount()) + t.batched }

@@ -16,7 +16,7 @@ import (
 
 const greeting = "hello from far memory"
 
-// showOneWrite makes one RDMA write and prints what lies in shared memory
+// showOneWrite makes one RDMA write and prints the bytes that are in shared memory
 // afterwards.
 func showOneWrite(ctx context.Context, w *printer) error {
 	machine, err := bench.ThisMachine()
@@ -46,7 +46,7 @@ func showOneWrite(ctx context.Context, w *printer) error {
 // explain prints each step of the write that p has made, in order.
 func explain(w *printer, p *bench.Pair) {
 	w.text("ONE RDMA WRITE, %q, from one registered region to another.", greeting)
-	w.text("What follows are the bytes in shared memory, as they lie there now.")
+	w.text("These bytes are in shared memory now:")
 	w.text("")
 
 	block := p.A.SendRing()[:wqe.BlockSize]
@@ -54,15 +54,15 @@ func explain(w *printer, p *bench.Pair) {
 	w.dump("send", block)
 
 	w.text("")
-	w.text("  2  It rang the doorbell. First it wrote the doorbell record, which says that one block is filled,")
+	w.text("  2  The program rang the doorbell. First it wrote the doorbell record, which says that one block is filled.")
 	w.dump("qp-dbrec", p.A.Record())
-	w.text("     then the doorbell register (UAR), to which it wrote the first 8 bytes of the WQE.")
+	w.text("     Then it wrote the first 8 bytes of the WQE to the doorbell register (UAR).")
 	var register [doorbell.RingSize]byte
 	binary.BigEndian.PutUint64(register[:], p.A.Register()[0])
 	w.dump("uar", register[:])
 
 	w.text("")
-	w.text("  3  The engine, on a thread of its own, saw the record change, copied the WQE, checked keys and bounds, and moved %d bytes. They are in the target's memory now:", p.To.Len())
+	w.text("  3  The engine, on another thread, saw that the record had changed. It copied the WQE, checked keys and bounds, and moved %d bytes. They are now in the target's memory:", p.To.Len())
 	for at := 0; at < p.To.Len(); at += 16 {
 		part := p.To.Bytes()[at:min(at+16, p.To.Len())]
 		w.text("  %02x  %-47s  %s", at, fmt.Sprintf("% x", part), part)

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// edges of the rows of the histogram, in ns. At first each is less than twice the one
-// before.
+// edges has the limits of the rows of the histogram, in ns. From 150 to 5,000 ns each limit
+// is less than twice the limit before.
 var edges = []int64{0, 100, 150, 200, 300, 400, 600, 800, 1_000, 1_500, 2_000, 3_000, 5_000, 10_000, 30_000, 100_000, 1_000_000, int64(time.Hour)}
 
 const barWidth = 12
 
 func printTallies(w *printer, tallies []*tally) {
-	w.text("Latency from post to completion, in ns, of those made one at a time:")
+	w.text("Latency from post to completion, in ns, of the operations that were timed:")
 	w.text("")
 	w.printf("  %-6s %9s %9s %9s %9s %9s %11s\n", "", "count", "p50", "p90", "p99", "p99.9", "max")
 	for _, t := range tallies {
@@ -37,10 +37,11 @@ func printTallies(w *printer, tallies []*tally) {
 	w.text("")
 	w.text("%s operations moved %s bytes in %.3g s.", thousands(done), thousands(done*demoSize), took.Seconds())
 	w.text("Every payload arrived as it was sent.")
-	w.text("Measured on this machine, unpinned; \"nicless bench\" pins both sides and measures the floor beside.")
+	w.text("Measured on this machine, without pinning threads to cores. \"nicless bench\" pins both sides and also measures the floor.")
 }
 
-// printBars prints one row for each range of latencies and a bar for each kind.
+// printBars prints one row for each range of latencies. A row has one bar for each kind of
+// operation.
 func printBars(w *printer, tallies []*tally) {
 	counts := make([][]int64, len(tallies))
 	first, last := len(edges), 0
@@ -82,7 +83,7 @@ func rowName(row int) string {
 	return duration(edges[row]) + " – " + duration(edges[row+1])
 }
 
-// duration is short where the number of ns is round.
+// duration returns a number of ns with a unit, and in a short form if the number is round.
 func duration(ns int64) string {
 	switch {
 	case ns >= 1_000_000:
@@ -93,7 +94,8 @@ func duration(ns int64) string {
 	return fmt.Sprintf("%d ns", ns)
 }
 
-// bar draws a share of 1 in eighths of a character, at least one eighth of a share above 0.
+// bar draws a share between 0 and 1, in steps of one eighth of a character. A share above 0
+// is drawn as one eighth or more.
 func bar(share float64) string {
 	const full = '█'
 	eighths := int(share*barWidth*8 + 0.5)
@@ -102,7 +104,7 @@ func bar(share float64) string {
 	}
 	s := strings.Repeat(string(full), eighths/8)
 	if rest := eighths % 8; rest > 0 {
-		s += string(full + rune(8-rest)) // the blocks that follow in Unicode get narrower
+		s += string(full + rune(8-rest)) // in Unicode the narrower blocks follow the full block
 	}
 	return s + strings.Repeat(" ", barWidth-len([]rune(s)))
 }

@@ -4,7 +4,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// deviceCommands are the commands that need the device.
+// deviceCommands returns the commands that need the device.
 func deviceCommands() []*cobra.Command {
 	return []*cobra.Command{newDemo(), newEngine(), newRun(), newShell(), newBench(), newTorture()}
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// deviceCommands are the commands that need the device. On this system they say so.
+// deviceCommands returns the commands that need the device. On this system each of them only
+// returns an error that says that there is no device.
 func deviceCommands() (list []*cobra.Command) {
 	for _, name := range []string{"demo", "engine", "run", "shell", "bench", "torture"} {
 		err := platform.Unsupported("nicless " + name)

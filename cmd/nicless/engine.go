@@ -22,35 +22,37 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const engineUsage = `Runs an engine: a device that polls the queues of the processes which connect to
-its socket, and moves bytes between their registered memory. It needs no
-privileges. SIGINT or SIGTERM ends it: clients see that the device is gone, and
-the socket is removed.
+const engineUsage = `Runs an engine. An engine is a device for the processes that connect to its
+socket: it polls their queues and moves bytes between their registered memory.
+It needs no privileges. SIGINT or SIGTERM ends the engine; its clients then see
+that the device is gone, and the socket is removed.
 
 Usage:
   nicless engine --socket PATH [flags]
 
 Flags:
   --socket PATH       unix socket to make, at most 107 bytes. Choose a directory
-                      of your own: in /tmp anybody can create PATH.lock first
+                      in which only you can write: in /tmp anybody can create
+                      PATH.lock before you do
   --mode MODE         permission bits of the socket in octal; they decide who
                       may connect (0600)
   --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6 (any)
   --cores LIST        start one thread of the engine on each of these cores; the
                       threads share the clients; not with --cpu (one thread)
-  --dma-cores LIST    start a copying thread on each of these other cores; they
-                      copy long transfers for the engine (none; docs/TUNING.md)
+  --dma-cores LIST    start a thread that copies long transfers for the engine
+                      on each of these cores; choose none of the engine's cores
+                      (no such thread; docs/TUNING.md)
   --populate          allocate all pages of a region when it is created, so that
-                      the engine never waits for a page; creating takes longer
-                      (docs/SECURITY.md)
-  --idle POLICY       what the engine does without work: sleep until woken,
-                      spin, or umwait, which rests the core between polls and
-                      needs WAITPKG (sleep; docs/TUNING.md)
-  --spin              the same as --idle spin: the first work after a pause is
-                      executed at once, and the engine takes a whole core
-  --verbs             serve unmodified programs of rdma-core too, in PATH.verbs
+                      the engine never waits for a page; creating the region
+                      then takes longer (docs/SECURITY.md)
+  --idle POLICY       what the engine does when it has no work: sleep until a
+                      client wakes it, spin, or umwait. umwait rests the core
+                      between polls and needs WAITPKG (sleep; docs/TUNING.md)
+  --spin              the same as --idle spin: the engine executes the first
+                      work after a pause at once, and uses a whole core
+  --verbs             also serve unmodified programs of rdma-core, in PATH.verbs
                       (docs/VERBS.md)
-  --verbs-devices N   how many devices such programs see (1)
+  --verbs-devices N   number of devices that programs of rdma-core see (1)
   --log-level LEVEL   debug, info, warn, error or off (warn)
 
 Example:
@@ -62,8 +64,8 @@ type engineFlags struct {
 	socket, mode, cpus, cores, dma, level, idle string
 	spin, verbs, populate                       bool
 	devices                                     int
-	users                                       string // a file that its users keep locked; "": the engine runs until a signal
-	readyFD                                     int    // a descriptor to close when the engine is ready; 0: none
+	users                                       string // a file; the engine ends when no process holds a lock on it; "": only a signal ends the engine
+	readyFD                                     int    // a descriptor to which the engine writes when it is ready; 0: none
 }
 
 func newEngine() *cobra.Command {
@@ -76,10 +78,10 @@ func newEngine() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			// The first signal asks for an orderly stop, the second one kills.
+			// The first signal stops the engine in order; a second signal kills it.
 			context.AfterFunc(ctx, stop)
-			// The engine goes on when the reader of its log is gone. Ignoring the signal
-			// would do, but programs that this one starts would inherit that.
+			// The engine must continue when the reader of its log is gone. To ignore
+			// SIGPIPE would be enough for that, but child processes would inherit it.
 			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 			return f.serve(ctx, c.ErrOrStderr())
 		},
@@ -176,7 +178,7 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	return nil
 }
 
-// policy sets what the engine does without work.
+// policy sets what the engine does when it has no work.
 func (f *engineFlags) policy(cfg *nicless.Config) error {
 	switch f.idle {
 	case "":
@@ -207,12 +209,13 @@ func (f *engineFlags) hint(err error) string {
 	case errors.Is(err, engine.ErrCPUs):
 		return "--cpu and --dma-cores take different cores that this process may run on; taskset -p $$ shows them"
 	case errors.Is(err, fs.ErrPermission):
-		return "choose a directory that you may write to, such as $XDG_RUNTIME_DIR, or /tmp"
+		return "choose a directory in which you may write, such as $XDG_RUNTIME_DIR, or /tmp"
 	}
 	return "choose another path, or stop the engine that is there"
 }
 
-// maxSocketPath is the length of sun_path without its terminating zero.
+// maxSocketPath is the most bytes in the path of a unix socket: the length of sun_path
+// without its terminating zero.
 const maxSocketPath = 107
 
 func checkSocketPath(path string) error {
@@ -223,7 +226,8 @@ func checkSocketPath(path string) error {
 	return nil
 }
 
-// parseCores reads the list of a flag, such as 0,2-4. An empty list is nil.
+// parseCores parses the list of cores of a flag, such as 0,2-4. For an empty list it
+// returns nil.
 func parseCores(command, flag, list string) (cpus []int, err error) {
 	if list == "" {
 		return nil, nil

@@ -12,19 +12,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A hinted error has a line that says what to do about it.
+// A hinted error is an error with a line that says what the user can do.
 type hinted struct {
 	err   error
 	hint  string
 	usage bool // the command line is wrong
 
-	status int // exit status, unless 0
+	status int // exit status; 0: 2 if usage is set, otherwise 1
 }
 
 func (h *hinted) Error() string { return h.err.Error() }
 func (h *hinted) Unwrap() error { return h.err }
 
-// usagef returns an error of the command line.
+// usagef returns an error in the command line, with a hint.
 func usagef(hint, format string, args ...any) error {
 	return &hinted{err: fmt.Errorf(format, args...), hint: hint, usage: true}
 }
@@ -56,7 +56,7 @@ func complain(w io.Writer, err error) (status int) {
 	return 1
 }
 
-// hintFor returns a hint for an error of the packages below.
+// hintFor returns a hint for an error from another package, or "".
 func hintFor(err error) string {
 	switch {
 	case errors.Is(err, nicless.ErrDeviceGone):
@@ -73,7 +73,7 @@ func hintFor(err error) string {
 	return ""
 }
 
-// noArguments refuses arguments.
+// noArguments returns an error if there are arguments.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef(fmt.Sprintf("\"%s --help\" lists the flags", c.CommandPath()), "%s takes no argument, %q was given", c.CommandPath(), args[0])

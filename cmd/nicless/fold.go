@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// columns is the width of a terminal that output for people fits.
+// columns is the most columns that output for people uses.
 const columns = 80
 
-// fold breaks a line that is longer than columns at spaces. The lines that follow begin
-// under the line's last part, that is behind its last run of two or more spaces. A word
-// that is too long for a line stays whole.
+// fold breaks a line that is longer than columns at spaces. The new lines are indented to
+// where the line's last part begins; the last part begins after the last run of two or more
+// spaces. fold does not break a word that is too long for a line.
 func fold(line string) string {
 	if utf8.RuneCountInString(line) <= columns {
 		return line

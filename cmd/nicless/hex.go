@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// maxInput is the most bytes that are read from standard input. No object is longer than
-// 1 KiB, but dumps have spaces.
+// maxInput is the most bytes that are read from standard input. An object has 1 KiB at most,
+// but its dump has spaces too.
 const maxInput = 64 << 10
 
-// parseHex reads hexadecimal digits, two for each byte. White space, colons and
-// commas may separate bytes or groups of them, each of which may begin with 0x.
+// parseHex parses hexadecimal digits, two for each byte. White space, colons and commas may
+// separate bytes or groups of bytes. Each byte or group may begin with 0x.
 func parseHex(text string) ([]byte, error) {
 	var b []byte
 	for _, group := range strings.FieldsFunc(text, isSeparator) {
@@ -44,7 +44,7 @@ func isSeparator(r rune) bool { return strings.ContainsRune(" \t\r\n:,", r) }
 
 func notHex(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF", r) }
 
-// shorten cuts s so that a message stays on one line.
+// shorten cuts s so that a message that contains it fits on one line.
 func shorten(s string) string {
 	const most = 24
 	if len(s) <= most {

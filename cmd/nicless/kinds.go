@@ -16,8 +16,8 @@ type kind struct {
 	describe func(b []byte, a wqe.Address) (field.Tree, error)
 }
 
-// kinds in the order of the usage text. The lengths that a kind takes are
-// judged by the package of its format.
+// kinds has all kinds, in the order of the usage text. The package of each format checks
+// whether a kind takes a length.
 var kinds = []kind{
 	{"send", describeSend},
 	{"recv", func(b []byte, _ wqe.Address) (field.Tree, error) { return describeRecv(b, false) }},
@@ -25,7 +25,7 @@ var kinds = []kind{
 	{"cqe", func(b []byte, _ wqe.Address) (field.Tree, error) { return describeCQE(b, cqe.Size) }},
 	{"cqe128", func(b []byte, _ wqe.Address) (field.Tree, error) { return describeCQE(b, cqe.Size128) }},
 	{"qp-dbrec", word(doorbell.QPRecord)},
-	{"srq-dbrec", word(doorbell.SRQWord)}, // which is all of it
+	{"srq-dbrec", word(doorbell.SRQWord)}, // the record of an SRQ is one word
 	{"cq-dbrec", describeCQRecord},
 	{"cq-arm", word(doorbell.CQArm)},
 	{"uar", word(doorbell.UARRing)},
@@ -38,7 +38,7 @@ var kinds = []kind{
 	{"cq-dbrec[1]", word(doorbell.CQArmWord)},
 }
 
-// kindsWithoutIndex is how many kinds come before the single words.
+// kindsWithoutIndex is how many kinds come before those for single words.
 const kindsWithoutIndex = 11
 
 func kindNames() (names []string) {
@@ -50,7 +50,8 @@ func kindNames() (names []string) {
 
 func kindHint() string { return "one of " + strings.Join(kindNames(), ", ") }
 
-// findKind accepts underscores in place of hyphens, as the golden vectors have.
+// findKind returns the kind with this name. It accepts underscores in place of hyphens,
+// because the golden vectors have underscores.
 func findKind(name string) (kind, error) {
 	for _, k := range kinds {
 		if k.name == strings.ReplaceAll(name, "_", "-") {
@@ -60,7 +61,7 @@ func findKind(name string) (kind, error) {
 	return kind{}, usagef(kindHint(), "decode: kind %q does not exist", name)
 }
 
-// qpTypes has, by the type of a queue, the address that its send WQEs begin with.
+// qpTypes has, for each type of queue, the address that its send WQEs have.
 var qpTypes = []struct {
 	name    string
 	address wqe.Address
@@ -109,9 +110,9 @@ func describeSend(b []byte, a wqe.Address) (field.Tree, error) {
 	case len(bytes.Trim(b, "\x00")) == 0:
 		return t, &hinted{err: err, hint: "all bytes are 0: probably nothing was ever written here"}
 	case b[7]&0x3f == 0:
-		return t, &hinted{err: err, hint: "ds is the length of the WQE in units of 16 bytes, the control segment included"}
+		return t, &hinted{err: err, hint: "ds is the length of the WQE in units of 16 bytes, including the control segment"}
 	}
-	return t, &hinted{err: err, hint: "--qp-type says which address comes first; bytes are in memory order"}
+	return t, &hinted{err: err, hint: "--qp-type says which address segment the WQE has; bytes are in memory order"}
 }
 
 func describeRecv(b []byte, srq bool) (field.Tree, error) {
@@ -143,14 +144,14 @@ func word(k doorbell.Kind) func([]byte, wqe.Address) (field.Tree, error) {
 	return func(b []byte, _ wqe.Address) (field.Tree, error) {
 		t, err := doorbell.Describe(k, b)
 		if err != nil {
-			ours := strings.NewReplacer("uar_db", "uar", "_", "-") // the names of the command line
+			ours := strings.NewReplacer("uar_db", "uar", "_", "-") // to the names on the command line
 			return nil, hintf(wholeHint, "%s", ours.Replace(err.Error()))
 		}
 		return t, nil
 	}
 }
 
-// describeCQRecord takes the record, or its first word alone.
+// describeCQRecord describes the record of a CQ, or its first word alone.
 func describeCQRecord(b []byte, a wqe.Address) (field.Tree, error) {
 	switch len(b) {
 	case 4:

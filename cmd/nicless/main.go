@@ -2,17 +2,18 @@
 // tools around it.
 //
 //	nicless demo     shows one RDMA write byte by byte, then measures 300,000 operations
-//	nicless engine   serves processes that connect to a unix socket
-//	nicless run      runs a program of rdma-core on such a device, nicless shell a shell
-//	nicless decode   explains the bytes of WQEs, CQEs, doorbell records, registers
+//	nicless engine   runs the device for processes that connect to a unix socket
+//	nicless run      runs a program of rdma-core on a device made of software
+//	nicless shell    runs a shell in which all programs of rdma-core find the device
+//	nicless decode   explains the bytes of WQEs, CQEs, doorbell records and registers
 //	nicless bench    measures latency, rate and bandwidth beside their floors
-//	nicless torture  tests an engine with hostile clients, kills and stops
+//	nicless torture  tests an engine while clients attack it and processes are killed
 //	nicless version  prints the version
 //
-// Results go to standard output, everything else to standard error, where errors begin
+// Results go to standard output. Everything else goes to standard error; errors begin
 // with "nicless: error:". The exit status is 2 if the command line is wrong and 1 after
-// any other error. The commands run and shell return the program's exit status, or as
-// env(1) does 125, 126 or 127 if the program could not be run.
+// any other error. The commands run and shell return the program's exit status. If the
+// program could not be run, they return 125, 126 or 127, as env(1) does.
 package main
 
 import (
@@ -29,7 +30,7 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// run is the whole command, and returns its exit status.
+// run executes the whole command and returns its exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -89,14 +90,14 @@ func newRoot() *cobra.Command {
 	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(c.OutOrStdout(), c.Long) })
 	root.SetFlagErrorFunc(flagError)
-	root.CompletionOptions.DisableDefaultCmd = true // which has texts of its own
+	root.CompletionOptions.DisableDefaultCmd = true // newCompletion replaces cobra's own command
 	root.AddCommand(deviceCommands()...)
 	root.AddCommand(newDecode(), newVersion(), newCompletion(), newMan())
 	return root
 }
 
-// flagError says what is wrong with a flag. For a bad number pflag's own text would be
-// strconv's.
+// flagError returns an error that says what is wrong with a flag. For a bad number it does
+// not use pflag's text, because that is the text of package strconv.
 func flagError(c *cobra.Command, err error) error {
 	hint := fmt.Sprintf(`"%s --help" lists the flags`, c.CommandPath())
 	var bad *pflag.InvalidValueError

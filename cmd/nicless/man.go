@@ -12,8 +12,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const manUsage = `Writes the manual pages of nicless into a directory, which is made if it is
-missing: nicless.1, and one page for each command. They have the help texts.
+const manUsage = `Writes the manual pages of nicless into the directory DIR, and makes DIR if it
+is missing. The pages are nicless.1 and one page for each command. Their text is
+that of the commands' help.
 
 Usage:
   nicless man DIR
@@ -53,8 +54,9 @@ func writeManual(root *cobra.Command, dir string) error {
 	return nil
 }
 
-// manualPages returns the commands that have a page: all that are listed and have a help
-// text of their own. Thus bench lat, bench rate and bench bw are in the page of bench.
+// manualPages returns the commands that have a page. These are all commands that are listed
+// and whose help text differs from that of the command above them. So bench lat, bench rate
+// and bench bw have no page; the page of bench describes them.
 func manualPages(c *cobra.Command) []*cobra.Command {
 	list := []*cobra.Command{c}
 	for _, sub := range c.Commands() {
@@ -65,26 +67,27 @@ func manualPages(c *cobra.Command) []*cobra.Command {
 	return list
 }
 
-// pageName is nicless-bench-all for nicless bench all.
+// pageName returns the name of a command's page, such as nicless-bench-all for nicless bench
+// all.
 func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
 var (
-	// A heading stands alone on its line.
+	// A heading is alone on its line.
 	heading = regexp.MustCompile(`^([A-Z][a-z]+):$`)
-	// An item is a flag or another term. Its description is behind two spaces or more,
-	// and goes on in lines that are indented more.
+	// An item is a flag or another term. Its description follows after two spaces or more
+	// and continues on lines that are indented further.
 	item = regexp.MustCompile(`^  (\S+(?: \S+)*)(?:  +(\S.*))?$`)
 )
 
-// printPage writes the help text of a command as a page in the language of man(7). Indented
-// lines are printed as they are in the sections Usage and Example; elsewhere they are items
-// and their descriptions.
+// printPage writes the help text of a command as a page in the language of man(7). In the
+// sections Usage and Example it prints indented lines as they are. In all other sections,
+// indented lines are items and their descriptions.
 func printPage(w io.Writer, c *cobra.Command, pages []*cobra.Command) {
 	p := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	info, _ := debug.ReadBuildInfo()
 	p(`.TH %s 1 "" "nicless %s" "nicless manual"`, strings.ToUpper(pageName(c)), roff(buildVersion(info)))
 	p(".SH NAME\n%s \\- %s\n.SH DESCRIPTION", roff(pageName(c)), roff(c.Short))
-	section, afterText := "", false // whether the line before was text at the margin
+	section, afterText := "", false // afterText: the line before was text that is not indented
 	literal := false
 	for line := range strings.Lines(c.Long) {
 		line = strings.TrimRight(line, "\n")

@@ -17,26 +17,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const runUsage = `Runs a program of rdma-core, unmodified, on a device made of software. The
-program finds nicless0 as ibv_devices does, and an engine executes its work
-requests.
+const runUsage = `Runs an unmodified program of rdma-core on a device made of software. The
+program finds a device named nicless0, as "nicless run ibv_devices" shows. An
+engine, which is a process, executes the program's work requests.
 
-All programs that you run this way have one engine, which starts with the first
-and ends after the last. So a server and its client, in two terminals, find each
-other.
+All programs that you run this way share one engine. It starts with the first of
+them and ends after the last. So a server in one terminal and its client in
+another use the same device.
 
 Usage:
   nicless run [flags] [--] PROGRAM [ARGUMENT...]
 
-` + runFlagsUsage + `The exit status is the program's, 128 and the signal's number if one ended it,
-127 if it does not exist, 126 if it cannot be run so, 125 if the engine is not
-there.
+` + runFlagsUsage + `The exit status is the program's, or 128 plus the number of a signal that ended
+the program. It is 127 if the program does not exist, 126 if it cannot be run
+with the library, and 125 if there is no engine.
 
-The program preloads a library, which is looked for beside this command, in
-../lib, and where NICLESS_SHIM says. If it is in none of these places, a C
-compiler builds it once, in your cache directory (~/.cache/nicless). The
-engine's socket is in $XDG_RUNTIME_DIR/nicless or /tmp/nicless-UID, and its
-standard error in engine.log there.
+The program preloads a library. NICLESS_SHIM can name its file; otherwise this
+command looks beside itself and in ../lib. If the library is in neither place, a
+C compiler builds it once, in your cache directory (~/.cache/nicless). The
+engine's socket is in $XDG_RUNTIME_DIR/nicless or /tmp/nicless-UID. The file
+engine.log in the same directory holds the engine's standard error.
 
 Example:
   nicless run ibv_devinfo
@@ -45,18 +45,19 @@ Example:
 `
 
 const runFlagsUsage = `Flags:
-  --engine PATH   use this engine: nicless engine --socket PATH --verbs
-  --private       an engine for this program alone
-  --devices N     number of devices of an engine that is to be started (1)
-  --fast-memory   let the engine map memory that the program registers, rather
-                  than have the kernel copy: faster; docs/VERBS.md says what the
-                  program must not do then
+  --engine PATH   use an engine that already runs, started with
+                  nicless engine --socket PATH --verbs
+  --private       start an engine for this program alone
+  --devices N     number of devices, if this command starts the engine (1)
+  --fast-memory   let the engine map the memory that the program registers.
+                  This is faster than the default, with which the kernel copies
+                  the data; docs/VERBS.md says what the program must then not do
   --explain       print explanations of the program's mistakes
 
 `
 
-const shellUsage = `Starts a shell, $SHELL, in which every program of rdma-core finds the device, as
-with "nicless run".
+const shellUsage = `Starts a shell, $SHELL. All programs of rdma-core that you start in it find the
+device, as with "nicless run".
 
 Usage:
   nicless shell [flags]
@@ -95,7 +96,7 @@ func newRun() *cobra.Command {
 			return f.run(c, args)
 		},
 	})
-	c.Flags().SetInterspersed(false) // what follows the program is the program's
+	c.Flags().SetInterspersed(false) // arguments after the program belong to the program
 	return c
 }
 
@@ -116,7 +117,7 @@ func newShell() *cobra.Command {
 	})
 }
 
-// Exit statuses of nicless run itself, as env, timeout and nohup have them.
+// Exit statuses of nicless run itself. They are those of env, timeout and nohup.
 const (
 	statusNotServed = 125
 	statusNotRun    = 126
@@ -143,7 +144,7 @@ func failed(err error) error {
 func (f *runFlags) run(c *cobra.Command, args []string) error {
 	stderr := c.ErrOrStderr()
 	if _, ok := stderr.(*os.File); !ok {
-		stderr = &lockedWriter{w: stderr} // os/exec copies the program's output to it, beside the explanations
+		stderr = &lockedWriter{w: stderr} // two goroutines write: os/exec copies the program's output, the other one prints explanations
 	}
 	if err := f.check(c); err != nil {
 		return err
@@ -176,21 +177,22 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 	return exitOf(p, args[0])
 }
 
-// check refuses combinations of flags.
+// check returns an error if flags cannot be combined or --devices is out of range.
 func (f *runFlags) check(c *cobra.Command) error {
 	switch set := c.Flags().Changed("devices"); {
 	case set && (f.devices < 1 || f.devices > verbs.MaxDevices):
 		return usagef(fmt.Sprintf("1 to %d are possible", verbs.MaxDevices), "%s: --devices %d", c.Name(), f.devices)
 	case set && f.engine != "":
-		return usagef("nicless engine --socket PATH --verbs --verbs-devices N", "%s: --devices of an engine that runs; it has what it was started with", c.Name())
+		return usagef("nicless engine --socket PATH --verbs --verbs-devices N", "%s: --devices and --engine; an engine that runs already has its number of devices", c.Name())
 	case f.engine != "" && f.private:
 		return usagef("leave one of them out", "%s: --engine and --private", c.Name())
 	}
 	return nil
 }
 
-// environment returns the environment of the program: that of this process, with the library
-// before others that are preloaded.
+// environment returns the environment of the program. It is that of this process with the
+// variables that the library needs. LD_PRELOAD names the library first and then the files
+// that it named before.
 func environment(env []string, library, dir string, fast bool) []string {
 	set := map[string]string{"LD_PRELOAD": library, "NICLESS_VERBS": dir, "SYSFS_PATH": filepath.Join(dir, "sys")}
 	if fast {
@@ -214,7 +216,8 @@ func environment(env []string, library, dir string, fast bool) []string {
 	return out
 }
 
-// exitOf runs a program to its end, and passes signals to it that this process gets.
+// exitOf runs a program to its end. It passes the signals that this process gets on to the
+// program.
 func exitOf(p *exec.Cmd, name string) error {
 	signals := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
@@ -255,8 +258,8 @@ func exitOf(p *exec.Cmd, name string) error {
 	return &hinted{status: status}
 }
 
-// fromTerminal reports whether a signal came from a key of the terminal, which sends it to
-// all processes in the foreground, the program included.
+// fromTerminal reports whether a signal came from a key of the terminal. The terminal sends
+// such a signal to all processes in the foreground, so the program gets it too.
 func fromTerminal(s os.Signal) bool {
 	if s != os.Interrupt && s != syscall.SIGQUIT {
 		return false

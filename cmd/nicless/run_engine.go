@@ -23,11 +23,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The engine of a program: the one that --engine names, or the user's own, which starts with
-// the first program and ends after the last. Two lock files in its directory arrange that;
-// the kernel releases a lock when its holder ends. Each process that runs a program holds
-// `users` shared. The engine waits until it gets it exclusively, and then ends. A process
-// that finds no engine starts one while it holds `starts`.
+// This file finds or starts the engine of a program. It is the engine that --engine names, or
+// else the user's own engine, which starts with the first program and ends after the last.
+//
+// Two lock files in the engine's directory decide when the user's engine starts and ends. The
+// kernel releases a lock when its holder ends. Each process that runs a program holds a shared
+// lock on the file `users`. The engine waits until it gets an exclusive lock on `users`, and
+// then ends. A process holds an exclusive lock on the file `starts` while it looks for the
+// engine and, if it finds none, starts one.
 
 // A place is where an engine is.
 type place struct {
@@ -37,7 +40,7 @@ type place struct {
 
 func (p place) verbs() string { return p.socket + nicless.VerbsSuffix }
 
-// alive returns nil if programs are served there.
+// alive returns nil if an engine serves programs there.
 func (p place) alive() error {
 	conn, err := net.Dial("unixpacket", filepath.Join(p.verbs(), verbs.SocketName))
 	if err != nil {
@@ -52,7 +55,8 @@ func (p place) devices() int {
 	return len(list)
 }
 
-// place returns an engine, started if need be, which stays until release.
+// place returns the engine for the program and starts one if necessary. The engine does not
+// end before release is called.
 func (f *runFlags) place() (p place, release func(), err error) {
 	if f.engine != "" {
 		return f.given()
@@ -116,13 +120,13 @@ func (f *runFlags) given() (p place, release func(), err error) {
 	case missing(socket):
 		return p, nil, hintf(start, "--engine %s: there is no engine", f.engine)
 	case missing(p.verbs()):
-		return p, nil, hintf(start, "--engine %s: what is there does not serve verbs programs: it was not started with --verbs", f.engine)
+		return p, nil, hintf(start, "--engine %s: this engine does not serve programs of rdma-core: it was not started with --verbs", f.engine)
 	}
 	return p, nil, hintf(start, "--engine %s: %w", f.engine, err)
 }
 
-// directory returns where the engine of this program, or of this user, has its
-// files.
+// directory returns the directory of the engine's files. With --private it makes a directory
+// for this program alone; otherwise it returns the user's.
 func (f *runFlags) directory() (dir string, err error) {
 	if f.private {
 		return os.MkdirTemp("", "nicless-")
@@ -130,9 +134,10 @@ func (f *runFlags) directory() (dir string, err error) {
 	return userDirectory()
 }
 
-// library returns the path of the library that programs preload. One that is inside this
-// command is written to a directory of this user. That of a named engine need not be one:
-// other users may write there, and a user who can change the library can run anything as this one.
+// library returns the path of the library that programs preload. If the library is inside this
+// command, it is written to a directory in which only this user can write. The directory of an
+// engine that --engine names is not used, because other users may be able to write there: a
+// user who can change the library can run any code as this user.
 func (f *runFlags) library(p place) (path string, err error) {
 	return findLibrary(func() (string, error) {
 		if f.engine != "" {
@@ -142,8 +147,8 @@ func (f *runFlags) library(p place) (path string, err error) {
 	})
 }
 
-// userDirectory returns the directory for the engine of this user, in which no other user
-// can write.
+// userDirectory makes the directory for the engine of this user and returns it. No other user
+// can write there.
 func userDirectory() (dir string, err error) {
 	dir = filepath.Join(os.TempDir(), fmt.Sprintf("nicless-%d", os.Getuid()))
 	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && owned(run) {
@@ -155,14 +160,14 @@ func userDirectory() (dir string, err error) {
 	return dir, nil
 }
 
-// owned reports whether a file belongs to this user. XDG_RUNTIME_DIR can be another user's:
-// sudo may leave the variable as it was.
+// owned reports whether a file belongs to this user. XDG_RUNTIME_DIR can be another user's
+// directory, because sudo may leave the variable as it was.
 func owned(path string) bool {
 	var st unix.Stat_t
 	return unix.Stat(path, &st) == nil && int(st.Uid) == os.Getuid()
 }
 
-// lock opens a file and waits until it can be locked.
+// lock opens a file, which it makes if necessary, and waits until it has locked it.
 func lock(path string, how int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -183,8 +188,9 @@ func lock(path string, how int) (*os.File, error) {
 // startTime is how long an engine may take to start.
 const startTime = 20 * time.Second
 
-// start starts an engine that ends when no process holds the lock users any more. It is in a
-// session of its own, so that the keys of a terminal which end a program do not end it.
+// start starts an engine that ends when no process holds a lock on the file users any more. The
+// engine runs in a new session, so that keys of the terminal that end a program do not end the
+// engine.
 func (p place) start(devices int, users string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -205,7 +211,7 @@ func (p place) start(devices int, users string) (*exec.Cmd, error) {
 		"--users", users, "--ready-fd", "3")
 	c.Stdout, c.Stderr = log, log
 	c.ExtraFiles = []*os.File{theirs}
-	c.Dir = "/" // so that it keeps no file system mounted
+	c.Dir = "/" // a file system that is some process's current directory cannot be unmounted
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	c.Env = without(os.Environ(), "LD_PRELOAD")
 	err = c.Start()
@@ -240,7 +246,7 @@ func without(env []string, name string) (out []string) {
 
 const readyWord = "ready"
 
-// tellReady tells the process that has started this engine that it is ready.
+// tellReady tells the process that started this engine that the engine is ready.
 func tellReady(fd int) {
 	f := os.NewFile(uintptr(fd), "ready")
 	if f == nil {
@@ -250,8 +256,8 @@ func tellReady(fd int) {
 	_ = f.Close()
 }
 
-// whenUnused calls end as soon as no process holds the lock on a file. This process then
-// holds the lock until it has ended, so that the next program waits for that.
+// whenUnused calls end as soon as no other process holds a lock on a file. From then until it
+// ends, this process holds the lock, so that the next program waits until this engine is gone.
 func whenUnused(path string, end func()) error {
 	if missing(path) {
 		return fmt.Errorf("engine: --users %s: no such file", path)
@@ -261,7 +267,7 @@ func whenUnused(path string, end func()) error {
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "nicless: error: %v\n", err)
 		}
-		defer runtime.KeepAlive(f) // the lock ends with the file
+		defer runtime.KeepAlive(f) // the kernel releases the lock when f is closed
 		end()
 		select {}
 	}()

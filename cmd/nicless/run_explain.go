@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// drainTime is how long this command waits for more explanations when the program has ended.
+// drainTime is how long this command waits for more explanations after the program has ended.
 const drainTime = 100 * time.Millisecond
 
-// printExplanations prints the explanations for programs below this process, one line each,
-// until stop.
+// printExplanations prints the explanations for all descendants of this process, one line for
+// each explanation, until stop is called.
 func printExplanations(socket string, w io.Writer) (stop func(), err error) {
 	conn, err := net.Dial("unixpacket", socket)
 	if err != nil {
@@ -69,13 +69,13 @@ func descends(pid int) bool {
 	return false
 }
 
-// parentOf returns the parent of a process, 0 if the process is gone.
+// parentOf returns the pid of the parent of a process, or 0 if the process is gone.
 func parentOf(pid int) int {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
-	// The name is in parentheses, and may contain some itself.
+	// The program's name is in parentheses and may contain parentheses itself.
 	rest := string(b[bytes.LastIndexByte(b, ')')+1:])
 	fields := strings.Fields(rest) // state, parent, ...
 	if len(fields) < 2 {
@@ -85,7 +85,7 @@ func parentOf(pid int) int {
 	return parent
 }
 
-// A lockedWriter keeps lines whole that several goroutines write.
+// A lockedWriter serializes the writes of several goroutines, so that their lines do not mix.
 type lockedWriter struct {
 	mu sync.Mutex
 	w  io.Writer

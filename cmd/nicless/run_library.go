@@ -23,25 +23,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The library that programs preload, libnicless_verbs.so. It is looked for in this order:
+// This file finds the library that programs preload, libnicless_verbs.so. It looks in these
+// places, in this order:
 //
-//  1. where NICLESS_SHIM says
-//  2. beside this command, and in ../lib
-//  3. inside this command, in a build with -tags shim: it is written to the engine's
-//     directory
-//  4. in the user's cache directory. If it is not there it is built, from sources that
-//     are inside this command, by the C compiler of the system
+//  1. the file that NICLESS_SHIM names
+//  2. the directory of this command, and ../lib beside that
+//  3. this command itself, in a build with -tags shim: the library is then written to the
+//     engine's directory
+//  4. the user's cache directory. If the library is not there, the C compiler of the system
+//     builds it there, from sources that are inside this command
 //
-// Preloaded code runs with all rights of the user, so 3 and 4 use directories only in which
-// no other user can write.
+// Preloaded code runs with all rights of the user. So 3 and 4 use only directories in which no
+// other user can write.
 
 const libraryName = "libnicless_verbs.so"
 
-// findLibrary returns the path of the library. dir returns the directory for 3.
+// findLibrary returns the path of the library. dir returns the directory for place 3.
 func findLibrary(dir func() (string, error)) (path string, err error) {
 	if path = os.Getenv("NICLESS_SHIM"); path != "" {
 		if path, err = filepath.Abs(path); err == nil && missing(path) {
-			err = hintf("it names the library that programs preload", "NICLESS_SHIM=%s: there is no such file", path)
+			err = hintf("NICLESS_SHIM names the library that programs preload", "NICLESS_SHIM=%s: there is no such file", path)
 		}
 		return path, errors.Join(err, preloadable(path))
 	}
@@ -70,7 +71,7 @@ func findLibrary(dir func() (string, error)) (path string, err error) {
 }
 
 // writeLibrary writes the library that is inside this command to a file. Programs may have
-// the file mapped, so it is replaced rather than changed.
+// mapped an older version of the file, so writeLibrary replaces the file and does not change it.
 func writeLibrary(path string) error {
 	if b, err := os.ReadFile(path); err == nil && string(b) == string(embeddedShim) {
 		return nil
@@ -83,17 +84,17 @@ func writeLibrary(path string) error {
 	return errors.Join(err, f.Chmod(0o755), f.Close(), os.Rename(f.Name(), path))
 }
 
-// preloadable refuses a path that LD_PRELOAD cannot name.
+// preloadable returns an error if LD_PRELOAD cannot name the path.
 func preloadable(path string) error {
 	if strings.ContainsAny(path, ": ") {
-		return hintf("put it elsewhere, or NICLESS_SHIM=PATH", "%s: LD_PRELOAD takes no path with a colon or a space", path)
+		return hintf("put the library elsewhere, and name it with NICLESS_SHIM=PATH", "%s: LD_PRELOAD takes no path with a colon or a space", path)
 	}
 	return nil
 }
 
-// cachedLibrary returns the library in the cache directory, and builds it if there is none
-// of this version. The version is a hash of all that it is built from; it is part of the
-// file's name, and the library's build ID.
+// cachedLibrary returns the path of the library in the cache directory. It builds the library
+// if there is none of this version. The version is a hash of all that the library is built
+// from. It is part of the file's name and is the library's build ID.
 func cachedLibrary() (string, error) {
 	dir, err := cacheDirectory()
 	if err != nil {
@@ -110,9 +111,9 @@ func cachedLibrary() (string, error) {
 	return path, buildLibrary(path, version)
 }
 
-// cacheDirectory returns a directory for files of this user: below os.UserCacheDir, or
-// where engines are if that cannot be used. Under sudo, for example, the former can be
-// another user's.
+// cacheDirectory returns a directory for files of this user. It is below os.UserCacheDir, or the
+// directory for this user's engine if os.UserCacheDir cannot be used. Under sudo, for example,
+// os.UserCacheDir can belong to another user.
 func cacheDirectory() (string, error) {
 	if base, err := os.UserCacheDir(); err == nil && preloadable(base) == nil && safeFrom(base) && os.MkdirAll(base, 0o700) == nil && private(base) {
 		dir := filepath.Join(base, "nicless")
@@ -123,9 +124,10 @@ func cacheDirectory() (string, error) {
 	return userDirectory()
 }
 
-// safeFrom reports whether only this user and root can change the directories in which path
-// is or is to be made. Anybody else could put another file there later, and a program would
-// load it. A directory that all may write to, such as /tmp, is safe if it is sticky.
+// safeFrom reports whether only this user and root can change path and the directories above it;
+// path need not exist yet. Another user who could change them could later put another file there,
+// and a program would load that file. A directory in which everybody may write, such as /tmp, is
+// safe if it is sticky.
 func safeFrom(path string) bool {
 	for {
 		var st unix.Stat_t
@@ -141,13 +143,13 @@ func safeFrom(path string) bool {
 	}
 }
 
-// private reports whether a directory is this user's and no other user may write there.
+// private reports whether a directory belongs to this user and no other user may write there.
 func private(dir string) bool {
 	var st unix.Stat_t
 	return unix.Stat(dir, &st) == nil && int(st.Uid) == os.Geteuid() && st.Mode&0o022 == 0
 }
 
-// libraryVersion returns a hash, in hexadecimal digits.
+// libraryVersion returns the version of the library, a hash in hexadecimal digits.
 func libraryVersion() (string, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, runtime.GOARCH)
@@ -164,8 +166,8 @@ func libraryVersion() (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)[:20]), err
 }
 
-// checkLibrary returns an error unless path is a library of this version and processor,
-// which no other user could have changed.
+// checkLibrary returns nil if path is a library of this version, for this processor, that no
+// other user could have changed.
 func checkLibrary(path, version string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -193,13 +195,13 @@ func checkLibrary(path, version string) error {
 	return nil
 }
 
-// buildTime is how long the compiler may take, on a slow and loaded machine.
+// buildTime is how long the compiler may take. It is enough for a slow and busy machine.
 const buildTime = 5 * time.Minute
 
 const installCompiler = "Debian and Ubuntu: apt install gcc libc6-dev"
 
-// buildLibrary builds the library beside path and renames it when it is complete, so that
-// processes which build it at the same time do not disturb each other.
+// buildLibrary builds the library in a directory beside path and renames the complete library to
+// path. So processes that build the library at the same time do not disturb each other.
 func buildLibrary(path, version string) error {
 	compiler := findCompiler()
 	if compiler == nil {
@@ -232,13 +234,13 @@ func buildLibrary(path, version string) error {
 		return err
 	}
 	if err := checkLibrary(made, version); err != nil {
-		return fmt.Errorf("the library that programs preload was built, and cannot be used: %w", err)
+		return fmt.Errorf("the library that programs preload was built but cannot be used: %w", err)
 	}
 	return os.Rename(made, path)
 }
 
-// findCompiler returns the command of a C compiler: $CC, else the first in PATH; nil if there
-// is none.
+// findCompiler returns the command of a C compiler: $CC if it is set, otherwise the first of cc,
+// gcc and clang that is in PATH. It returns nil if there is none.
 func findCompiler() []string {
 	if words := strings.Fields(os.Getenv("CC")); len(words) > 0 {
 		if _, err := exec.LookPath(words[0]); err != nil {
@@ -254,7 +256,8 @@ func findCompiler() []string {
 	return nil
 }
 
-// firstError returns the line of a compiler's output that says most.
+// firstError returns the first line of a compiler's output that says "error:", or the last line
+// if no line does.
 func firstError(said string) string {
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	for _, line := range lines {

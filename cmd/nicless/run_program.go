@@ -17,10 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whether a program will load the library. If it does not, neither the loader nor the
-// program says why no device is found; so this command says it before.
+// This file checks whether a program will load the library. If the program does not load it,
+// the program finds no device, and neither the loader nor the program says why. So this
+// command reports the reason before it starts the program.
 
-// findProgram returns the path of a program, or says why it cannot be run with the library.
+// findProgram returns the path of a program. It returns an error if the program cannot be run
+// with the library.
 func findProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
@@ -34,7 +36,8 @@ func findProgram(name string) (string, error) {
 	return path, loadable(path, 0)
 }
 
-// programHint says which package has the programs that users try first.
+// programHint returns a hint that says which package has a program, for the programs that
+// users try first.
 func programHint(name string) string {
 	switch {
 	case strings.HasPrefix(name, "ib_"):
@@ -50,16 +53,16 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 
 // loadable returns an error that says why a program would not load the library, or nil.
 func loadable(path string, depth int) error {
-	const preload = "LD_PRELOAD, by which programs find the device, is ignored there"
+	const preload = "such a program ignores LD_PRELOAD, which it needs to find the device"
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		return failf(statusNotFound, "", "%s: %w", path, err)
 	}
 	switch {
 	case st.Mode&unix.S_ISUID != 0 && int(st.Uid) != os.Getuid(), st.Mode&unix.S_ISGID != 0 && int(st.Gid) != os.Getgid():
-		return failf(statusNotRun, "run a copy of it, which belongs to you", "%s runs as another user or group (setuid): %s", path, preload)
+		return failf(statusNotRun, "run a copy of the program that belongs to you", "%s runs as another user or group (setuid): %s", path, preload)
 	case os.Getuid() != 0 && hasCapabilities(path):
-		return failf(statusNotRun, "run a copy of it, which has none", "%s has capabilities of its own: %s", path, preload)
+		return failf(statusNotRun, "run a copy of the program, which has no capabilities", "%s has file capabilities: %s", path, preload)
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrPermission) {
@@ -79,7 +82,7 @@ func loadable(path string, depth int) error {
 	loader := interpreter(program)
 	switch {
 	case loader == "":
-		return failf(statusNotRun, "link it dynamically", "%s is linked statically: %s", path, preload)
+		return failf(statusNotRun, "link the program dynamically", "%s is linked statically: %s", path, preload)
 	case strings.Contains(loader, "ld-musl"):
 		return failf(statusNotRun, "", "%s is a program of musl (%s); the library is for glibc", path, loader)
 	}
@@ -101,7 +104,8 @@ func hasCapabilities(path string) bool {
 	return err == nil && n > 0
 }
 
-// deepest is how many scripts that are run by scripts the kernel follows.
+// deepest is the most scripts in a row, each of which runs the one before, that the kernel
+// accepts.
 const deepest = 4
 
 // script checks the program that runs a script.
@@ -121,8 +125,8 @@ func script(f *os.File, depth int) error {
 	return loadable(words[0], depth+1)
 }
 
-// missingLibraries says which libraries of rdma-core are not where they are usually
-// installed. They may be elsewhere, so that is only worth a warning.
+// missingLibraries returns a warning for each library of rdma-core that is not where it is
+// usually installed. It is not an error, because the library may be elsewhere.
 func missingLibraries() (list []string) {
 	if !anyFile(libraryPaths("libibverbs.so.1")) {
 		list = append(list, "libibverbs.so.1 is not installed: Debian and Ubuntu have it in the package libibverbs1")
@@ -133,7 +137,7 @@ func missingLibraries() (list []string) {
 	return list
 }
 
-// libraryPaths returns patterns of the paths that a library may have.
+// libraryPaths returns patterns for the paths at which a library may be.
 func libraryPaths(name string) (list []string) {
 	dirs := filepath.SplitList(os.Getenv("LD_LIBRARY_PATH"))
 	for _, root := range []string{"/usr/lib", "/lib", "/usr/local/lib"} {

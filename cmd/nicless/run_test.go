@@ -58,7 +58,7 @@ func TestProgramsThatIgnoreTheLibrary(t *testing.T) {
 	require.NoError(t, loadable(write("#! /bin/sh -e\n"), 0))
 
 	for name, row := range map[string]struct{ path, speaks string }{
-		"static":             {program(t, own, ""), "is linked statically: LD_PRELOAD"},
+		"static":             {program(t, own, ""), "is linked statically: such a program ignores LD_PRELOAD"},
 		"of another machine": {program(t, elf.EM_RISCV, glibc), "EM_RISCV"},
 		"of musl":            {program(t, own, "/lib/ld-musl-x86_64.so.1"), "is a program of musl"},
 		"no program":         {write("words\n"), "neither ELF nor a script"},

@@ -2,5 +2,6 @@
 
 package main
 
-// embeddedShim is the library that programs preload; only a build with -tags shim has it.
+// embeddedShim is the library that programs preload. It is nil in this build; only a build
+// with -tags shim contains the library.
 var embeddedShim []byte

@@ -15,29 +15,31 @@ import (
 	"golang.org/x/term"
 )
 
-const tortureUsage = `Tests an engine under attack. It runs the engine and its clients as processes.
-Pairs of correct clients move data by every operation, and account for each byte
-and each completion. Meanwhile hostile clients overwrite their queues, send
-garbage, take memory away and use up resources. Processes of all kinds are
-stopped and killed, the engine too, under load.
+const tortureUsage = `Tests an engine while clients attack it. This command starts the engine and its
+clients as processes. Pairs of correct clients move data with every kind of
+operation and check each byte and each completion. Meanwhile hostile clients
+overwrite their queues, send garbage, remove pages from shared memory and use up
+resources. Under load, clients are stopped and all processes are killed, the
+engine too.
 
-These are errors: bytes that differ; completions that are lost, repeated or out
-of order; resources that the engine keeps for clients that are gone; a log that
-fills; stalls. The exit status is 1 if there was an error.
+These are errors: wrong bytes; completions that are lost, repeated or out of
+order; resources that the engine keeps for clients that are gone; a log that
+grows too fast; and stalls. The exit status is 1 if there was an error.
 
-A stall is a wait of a correct client of more than 100 ms. The time for which
-the client or the engine was ready to run but had no core is subtracted from it
-(/proc/PID/task/TID/schedstat). It is an error if more than 100 ms are left.
+A correct client stalls if it waits more than 100 ms. From this wait, the time
+is subtracted for which the client or the engine was ready to run but had no
+core (/proc/PID/task/TID/schedstat). The stall is an error if the rest is more
+than 100 ms.
 
 Usage:
   nicless torture [flags]
 
 Flags:
-  --seconds N   how long (10); an engine is killed at least twice
+  --seconds N   duration of the test; the engine is killed at least twice (10)
   --cores LIST  start one thread of the engine on each of these cores (one
                 thread, on any core)
-  --seed S      seed of the schedule: which clients run, and which are stopped
-                and killed, in which order (random)
+  --seed S      seed of the schedule, which says which clients run, which are
+                stopped, which are killed, and in which order (random)
   --json        print one JSON object
 
 Example:
@@ -45,7 +47,7 @@ Example:
   nicless torture --seconds 10 --seed 42 --json
 `
 
-const processUsage = `Runs one of the processes of "nicless torture", which starts it.
+const processUsage = `Runs one process of "nicless torture". Only that command uses it.
 
 Usage:
   nicless torture process
@@ -54,7 +56,7 @@ Example:
   nicless torture
 `
 
-// mostSeconds is a day.
+// mostSeconds is the longest test in seconds: a day.
 const mostSeconds = 86400
 
 func newTorture() *cobra.Command {
@@ -113,7 +115,8 @@ func newTorture() *cobra.Command {
 	return c
 }
 
-// mayRunOn refuses cores before anything is started on them.
+// mayRunOn returns an error if this process may not run on one of the cores. It is called
+// before anything is started.
 func mayRunOn(cores []int) error {
 	var allowed unix.CPUSet
 	if unix.SchedGetaffinity(0, &allowed) != nil {
@@ -121,13 +124,13 @@ func mayRunOn(cores []int) error {
 	}
 	for _, core := range cores {
 		if !allowed.IsSet(core) {
-			return usagef("taskset -p $$ shows the cores that it may run on", "torture: --cores: this process may not run on core %d", core)
+			return usagef("taskset -p $$ shows the cores that this process may run on", "torture: --cores: this process may not run on core %d", core)
 		}
 	}
 	return nil
 }
 
-// tortureProgress shows on a terminal what was done; clear erases the line.
+// tortureProgress makes the test show its progress on a terminal. clear erases the line.
 func tortureProgress(cfg *torture.Config, w io.Writer) (clear func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

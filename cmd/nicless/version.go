@@ -11,7 +11,7 @@ import (
 )
 
 const versionUsage = `Prints the version of this build, the version of Go that compiled it, the system
-it is for, and the version of the control protocol that it speaks.
+for which it was built, and the version of its control protocol.
 
 Usage:
   nicless version
@@ -41,8 +41,8 @@ func printVersion(w io.Writer) error {
 	return err
 }
 
-// buildVersion returns the version of the module or, for a build in a checkout,
-// the revision, with a mark when files differed from it.
+// buildVersion returns the version of the module. For a build in a checkout it returns the
+// revision, and "+changes" after it if files differed from the revision.
 func buildVersion(info *debug.BuildInfo) string {
 	if info == nil {
 		return "unknown"
@@ -53,7 +53,7 @@ func buildVersion(info *debug.BuildInfo) string {
 	}
 	version, rev := info.Main.Version, set["vcs.revision"]
 	if version != "" && version != "(devel)" {
-		return version // which holds the revision, if it is not a tag
+		return version // a tag, or a pseudo-version that contains the revision
 	}
 	if rev == "" {
 		return "devel"

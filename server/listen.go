@@ -15,21 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Listener accepts clients at a unix socket. Serve ends it.
+// A Listener accepts clients at a unix socket. When Serve returns, the Listener is closed.
 type Listener struct {
 	device nic.Device
 	socket *net.UnixListener
-	lock   *unixsock.Lock // of the socket's path; nil: the socket is the caller's
+	lock   *unixsock.Lock // lock of the socket's path; nil: the caller has made the socket
 	unread *unreadAnswers
 }
 
 // Listen makes a socket at path, to which clients of e connect. The permission bits of
-// mode decide which users may.
+// mode decide which users may connect.
 //
-// A socket that was left at path by an engine which is gone is replaced. It is an error
-// if an engine still answers there, or if something else is there. The file PATH.lock
-// keeps two engines that start at the same time apart; the error names the process that
-// holds it.
+// If an engine that has ended left its socket at path, Listen replaces it. Listen returns an
+// error if an engine still answers there, or if something else is there. A lock on the file
+// PATH.lock keeps two engines that start at the same time from using one path. If another
+// process holds the lock, the error names that process.
 func Listen(e *engine.Engine, path string, mode fs.FileMode) (*Listener, error) {
 	l, err := listen(nic.Of(e), path, mode)
 	if err != nil {
@@ -59,12 +59,12 @@ func listen(d nic.Device, path string, mode fs.FileMode) (_ *Listener, err error
 	return newListener(d, socket, lock), nil
 }
 
-// Use returns a Listener for a socket that the caller has made, such as one that was
-// passed by a service manager. The socket is of type SOCK_SEQPACKET ("unixpacket" in
-// package net). Serve closes it, and leaves its file to the caller.
+// Use returns a Listener for a socket that the caller has made or that a service manager
+// has passed to it. The socket is of type SOCK_SEQPACKET ("unixpacket" in package net).
+// Serve closes the socket but does not remove its file.
 //
-// Descriptors that clients send before Use may lie in connections that wait to be
-// accepted. After Use the kernel refuses them, from Linux 6.16 on.
+// Connections that wait to be accepted may hold descriptors that clients sent before Use.
+// After Use, Linux 6.16 and later refuse such descriptors.
 func Use(e *engine.Engine, socket *net.UnixListener) (*Listener, error) {
 	if socket == nil {
 		return nil, errors.New("server: no socket (nil)")
@@ -84,16 +84,16 @@ func newListener(d nic.Device, socket *net.UnixListener, lock *unixsock.Lock) *L
 	return &Listener{device: d, socket: socket, lock: lock, unread: useUnread(d)}
 }
 
-// prepare readies the device's process before the first client can connect. What fails
-// matters at the end of the process only.
+// prepare readies the device's process before the first client can connect. It does not
+// report errors: if a part of it fails, only the end of this process may take longer.
 func prepare(d nic.Device) {
 	if err := d.Prepare(); err != nil {
 		d.Report(nic.Nobody, slog.LevelInfo, "clients may be able to delay the end of this process", "error", err)
 	}
 }
 
-// close ends the socket, and with it the connections that were not accepted. They may
-// hold descriptors that are slow to close, so close does not wait.
+// close closes the socket and, with it, the connections that were not accepted. These may
+// hold descriptors that are slow to close, so close does not wait for that.
 func (l *Listener) close() {
 	defer l.unread.release()
 	if l.lock == nil {

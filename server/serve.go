@@ -19,21 +19,21 @@ import (
 // helloTime is how long a new connection may be silent.
 const helloTime = 10 * time.Second
 
-// answerBuffer is the size of a connection's send buffer in bytes, which the kernel
-// doubles. Answers that a client does not read lie there. What the device charges for a
+// answerBuffer is the size in bytes that a connection's send buffer is set to; the kernel
+// doubles it. The buffer holds answers that the client has not read. The charge for a
 // client includes the buffer.
 const answerBuffer = 32 << 10
 
 var (
 	connectionCost = nic.Cost{Descriptors: 1}
-	threadCost     = nic.Cost{Connections: 1} // of the thread that closing a connection may hold
+	threadCost     = nic.Cost{Connections: 1} // cost of the thread that may block while it closes a connection
 )
 
 var errBacklog = errors.New("too many connections wait to be closed")
 
 // Serve accepts and serves clients until ctx ends. Then it closes the socket and every
-// connection, and returns nil when the last client is gone, or after five seconds. An
-// error means that the socket failed. Serve is called once.
+// connection. It returns nil when the last client is gone, but after five seconds in any
+// case. An error means that the socket failed. Call Serve once only.
 func (l *Listener) Serve(ctx context.Context) error {
 	var clients sync.WaitGroup
 	defer unixsock.WaitFor(&clients, unixsock.Patience)
@@ -61,7 +61,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 	}
 }
 
-// busy says why no connection is accepted at present.
+// busy returns an error that says why no connection can be accepted at present, or nil.
 func (l *Listener) busy() error {
 	if l.device.Backlogged() {
 		return errBacklog
@@ -69,8 +69,8 @@ func (l *Listener) busy() error {
 	return nil
 }
 
-// admit charges a connection to the user at its other end. A connection that is refused
-// is discarded before the next one is accepted, so that the backlog counts it.
+// admit charges a connection to the user at its other end. If the connection is refused,
+// admit discards it before the next one is accepted, so that the backlog counts it.
 func (l *Listener) admit(conn *net.UnixConn) (*unix.Ucred, error) {
 	cred, err := unixsock.Credentials(conn)
 	if err != nil {
@@ -86,13 +86,13 @@ func (l *Listener) admit(conn *net.UnixConn) (*unix.Ucred, error) {
 	return cred, nil
 }
 
-// nameOf is a client's name in the log: what the kernel says of it.
+// nameOf returns a client's name for the log, made of what the kernel says about the client.
 func nameOf(cred *unix.Ucred) string { return fmt.Sprintf("pid %d uid %d", cred.Pid, cred.Uid) }
 
-// serve serves one connection that was admitted, until it or ctx ends, and then destroys
-// what was made on it.
+// serve serves one connection that was admitted, until the connection or ctx ends. Then it
+// destroys what the client has made.
 func (l *Listener) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucred) {
-	cost := connectionCost // until the connection is closed
+	cost := connectionCost // what to refund when the connection is closed
 	defer func() { l.device.DiscardConnection(cred.Uid, conn, cost) }()
 	defer l.unread.wait(ctx, conn)
 	defer unixsock.HangUp(conn) // the client is told at once
@@ -103,15 +103,15 @@ func (l *Listener) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucr
 	}
 	l.device.Report(cred.Uid, slog.LevelInfo, "client connected", "client", c.Name())
 	defer func() {
-		// c.Close refunds the thread of the client. Closing the connection may hold a
-		// thread too. That thread is charged before the refund.
+		// c.Close refunds the thread of the client. Closing the connection may block
+		// another thread, so that thread is charged before the refund.
 		_ = l.device.Incur(cred.Uid, threadCost)
 		cost = cost.Plus(threadCost)
 		_ = c.Close()
 		l.device.Report(cred.Uid, slog.LevelInfo, "client gone", "client", c.Name())
 	}()
-	// The connection is not closed here. If it were, the goroutine that reads would do the
-	// closing, as the last user of the descriptor, and closing can block.
+	// This must not close the connection. The goroutine that reads would then be the last
+	// user of the descriptor and would have to close it, and closing can block.
 	stop := context.AfterFunc(ctx, func() { unixsock.HangUp(conn) })
 	defer stop()
 	_ = conn.SetWriteBuffer(answerBuffer)

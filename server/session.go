@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A session is the requests of one connection. One goroutine uses it.
+// A session serves the requests of one connection. Only one goroutine uses it.
 type session struct {
 	client  nic.Client
 	conn    *net.UnixConn
@@ -38,8 +38,8 @@ func (s *session) next() error {
 	case err != nil:
 		return err
 	case flags&unix.MSG_CTRUNC != 0:
-		// Possible before Linux 6.16. The descriptors stay in the connection, and are
-		// closed with it.
+		// This can happen before Linux 6.16. The descriptors stay in the connection and
+		// are closed with it.
 		return fmt.Errorf("%w: descriptors came along; a client sends none", errProtocol)
 	case n == 0:
 		return errEnd
@@ -74,7 +74,7 @@ func (s *session) next() error {
 	return err
 }
 
-// brings is how many descriptors the answer to an operation brings, at the most.
+// brings has, for each operation, the most descriptors that its answer carries.
 var brings = map[control.Op]int{
 	control.OpHello: 2, control.OpCreateChannel: 1, control.OpOpenEvents: 1, control.OpWake: 1, control.OpCreateRegion: 1,
 }
@@ -88,12 +88,12 @@ func (s *session) call(op control.Op, payload []byte) (ans control.Message, r co
 	}
 	ans, r, err = s.client.Call(op, payload)
 	if err == nil && (op == control.OpCreateCQ || op == control.OpCreateQP) {
-		s.client.ForgetPages() // mapped and sealed, or there would be no queue
+		s.client.ForgetPages() // the client has mapped and sealed its pages: it could not have made a queue otherwise
 	}
 	return ans, r, err
 }
 
-// answer sends what the device has answered.
+// answer sends the device's answer to the client.
 func (s *session) answer(h control.Header, m control.Message, r control.Reply) error {
 	var files []*os.File
 	if r.UAR != nil {

@@ -13,17 +13,18 @@ import (
 	"github.com/nicless/nicless/internal/unixsock"
 )
 
-// Descriptors that were sent and not read yet count against the user that this process
-// runs as, of whichever client they are. Past RLIMIT_NOFILE the kernel sends no more of
-// them for anybody (ETOOMANYREFS). So they are charged here to the user whose client has
-// not read them, and a user whose clients leave too many unread is sent no more.
+// The kernel counts descriptors that were sent and not read yet for the user that this
+// process runs as, whichever client they were sent to. Above RLIMIT_NOFILE it sends no more
+// descriptors to anybody (ETOOMANYREFS). So this file charges unread descriptors to the user
+// whose client has not read them. A user whose clients leave too many unread gets no more.
 
-// unreadAnswers are the answers with descriptors that may not have been read, at most
-// one for each connection, of all listeners of an engine: their clients share what their
-// user may have. Safe for concurrent use.
+// unreadAnswers has the answers with descriptors that clients may not have read yet, at
+// most one for each connection. All listeners of an engine use the same unreadAnswers,
+// because a user's clients share what the user may have, whatever listener they use. Safe
+// for concurrent use.
 type unreadAnswers struct {
 	device    nic.Device
-	listeners int // of the engine; unreadOf.mu guards it
+	listeners int // number of the engine's listeners; unreadOf.mu guards it
 
 	mu  sync.Mutex
 	all map[*net.UnixConn]unreadAnswer
@@ -35,7 +36,8 @@ var unreadOf struct {
 	engines map[nic.Device]*unreadAnswers
 }
 
-// useUnread returns the unreadAnswers of an engine for one more listener, until release.
+// useUnread returns the unreadAnswers of an engine for one more listener. The listener calls
+// release when it ends.
 func useUnread(d nic.Device) *unreadAnswers {
 	unreadOf.mu.Lock()
 	defer unreadOf.mu.Unlock()
@@ -62,14 +64,14 @@ func (u *unreadAnswers) release() {
 type unreadAnswer struct {
 	uid  uint32
 	cost nic.Cost
-	sent bool // until then the connection looks as if everything had been read
+	sent bool // the answer was sent; before that, the connection looks as if all had been read
 }
 
 var errUnread = errors.New("its answer brings descriptors; read the answers to the requests before it first")
 
-// charge counts an answer with n descriptors that is about to be sent. It is an error if
-// the client has not read everything that was sent to it before, or if the user's
-// clients together have left too many descriptors unread.
+// charge counts an answer with n descriptors that is about to be sent. It returns an error
+// if the client has not read everything that was sent to it before, or if all clients of
+// the user together have left too many descriptors unread.
 func (u *unreadAnswers) charge(conn *net.UnixConn, uid uint32, n int) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -79,7 +81,7 @@ func (u *unreadAnswers) charge(conn *net.UnixConn, uid uint32, n int) error {
 	u.refund(conn)
 	cost := nic.Cost{Unread: n}
 	err := u.device.Charge(uid, cost)
-	if err != nil { // what has been read meanwhile counts no more
+	if err != nil { // some answers may have been read by now: refund those and try again
 		for c, a := range u.all {
 			if a.sent && !unixsock.Unread(c) {
 				u.refund(c)
@@ -97,7 +99,7 @@ func (u *unreadAnswers) charge(conn *net.UnixConn, uid uint32, n int) error {
 	return nil
 }
 
-// sent says that the answer which was charged last has been sent.
+// sent notes that the answer that was charged last has been sent.
 func (u *unreadAnswers) sent(conn *net.UnixConn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -107,8 +109,7 @@ func (u *unreadAnswers) sent(conn *net.UnixConn) {
 	}
 }
 
-// refund takes back what was charged for the answer of a connection. The caller holds
-// u.mu.
+// refund takes back the charge for a connection's answer. The caller holds u.mu.
 func (u *unreadAnswers) refund(conn *net.UnixConn) {
 	if a, ok := u.all[conn]; ok {
 		u.device.Refund(a.uid, a.cost)
@@ -116,9 +117,9 @@ func (u *unreadAnswers) refund(conn *net.UnixConn) {
 	}
 }
 
-// wait is called when a connection has ended and before it is closed. An unread answer
-// counts until the client reads it or closes its end, and only this end of the
-// connection can tell when that is. It waits for that, or until ctx ends.
+// wait waits until the client has read the last answer or has closed its end, or until ctx
+// ends. It is called when a connection has ended, before the connection is closed: an unread
+// answer counts until then, and only this end of the connection can tell when that is.
 func (u *unreadAnswers) wait(ctx context.Context, conn *net.UnixConn) {
 	for pause := time.Millisecond; unixsock.Unread(conn) && ctx.Err() == nil; pause = min(2*pause, time.Second) {
 		select {

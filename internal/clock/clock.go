@@ -1,11 +1,11 @@
 // Package clock is the device clock: a free-running counter that is cheap
 // enough to read at every step and for every completion.
 //
-// Terms: a cycle is one tick of the counter, not of a core. The counter's rate does
-// not change with the frequency of cores, and its start is arbitrary.
+// Terms: a cycle is one tick of the counter, not of a core. The counter's rate does not
+// change with the frequency of the cores. The counter's value at the start is arbitrary.
 //
 // The counter is the TSC on amd64 and CNTVCT_EL0 on arm64. Both are read
-// without a fence: the processor may read them a few instructions early or
+// without a fence, so the processor may read them a few instructions early or
 // late. On an amd64 machine without an invariant TSC a cycle is one nanosecond
 // of the monotonic clock instead.
 package clock
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// second is in nanoseconds.
+// second is a second in nanoseconds.
 const second = uint64(time.Second)
 
 var frequency struct {
@@ -25,9 +25,9 @@ var frequency struct {
 	hz   uint64
 }
 
-// Hz returns the cycles in a second, always above 0. The first call may take a
-// few milliseconds to measure it (to about 20 parts in a million); later calls
-// return the same number. Safe for concurrent use.
+// Hz returns the number of cycles in a second, always above 0. The first call may take a
+// few milliseconds to measure the number, with an error of about 20 parts in a million.
+// Later calls return the same number. Safe for concurrent use.
 func Hz() uint64 {
 	frequency.once.Do(func() { frequency.hz = findHz() })
 	return frequency.hz
@@ -43,20 +43,20 @@ func findHz() uint64 {
 	return measureHz(4 * time.Millisecond)
 }
 
-// Duration returns how long that many cycles take, rounded down; the longest
-// time.Duration if they take longer than it can say.
+// Duration returns how long this number of cycles takes, rounded down. If that is more than
+// the longest time.Duration, it returns the longest.
 func Duration(cycles uint64) time.Duration {
 	return time.Duration(min(scale(cycles, second, Hz()), math.MaxInt64))
 }
 
-// Cycles returns how many cycles pass in d, rounded down; 0 when d is negative,
-// and the largest uint64 when they are more.
+// Cycles returns how many cycles pass in d, rounded down. It returns 0 if d is negative and
+// the largest uint64 if the number of cycles is larger than that.
 func Cycles(d time.Duration) uint64 {
 	return scale(uint64(max(d, 0)), Hz(), second)
 }
 
-// scale returns v*mul/div without losing high bits, and the largest uint64
-// when the result has more than 64.
+// scale returns v*mul/div without losing high bits. If the result has more than 64 bits, it
+// returns the largest uint64.
 func scale(v, mul, div uint64) uint64 {
 	hi, lo := bits.Mul64(v, mul)
 	if hi >= div {
@@ -71,8 +71,9 @@ var start = time.Now()
 
 func nanoseconds() uint64 { return uint64(time.Since(start)) }
 
-// measureHz counts cycles for at least d of the monotonic clock. Sleeping too long
-// does no harm: only the readings at both ends count.
+// measureHz counts cycles for at least d of the monotonic clock and returns the cycles in a
+// second. A sleep that is longer than d does no harm, because both clocks are read again
+// after it.
 func measureHz(d time.Duration) uint64 {
 	c0, n0 := together()
 	time.Sleep(d)
@@ -80,8 +81,8 @@ func measureHz(d time.Duration) uint64 {
 	return max(scale(c1-c0, second, n1-n0), 1)
 }
 
-// together reads both clocks at nearly the same time: it returns the reading of the
-// try that took the least time.
+// together reads both clocks at nearly the same time. It tries several times and returns
+// the reading of the try that took the least time.
 func together() (cycles, nanos uint64) {
 	best := uint64(math.MaxUint64)
 	for range 32 {

@@ -1,11 +1,11 @@
 package clock
 
-// monotonic says that the TSC cannot be a clock here, because it would stop or
-// change its pace with the core.
+// monotonic says that the monotonic clock is used in place of the TSC, because on this
+// processor the TSC may stop, or change its rate with the core's frequency.
 var monotonic = !invariantTSC()
 
-// Now returns the counter. Differences wrap correctly as uint64; two threads
-// may see it a few cycles apart, so compare across threads with care.
+// Now returns the counter. Differences of two readings wrap correctly as uint64. Readings of
+// two threads at the same moment may differ by a few cycles, so compare them with care.
 //
 // Safe for concurrent use; it neither allocates nor locks.
 //
@@ -19,6 +19,6 @@ func Now() uint64
 //go:noescape
 func invariantTSC() bool
 
-// statedHz returns 0: leaf 0x15 is empty or rounded on many machines, and
-// measuring is as good.
+// statedHz returns 0, which means that the rate must be measured. CPUID leaf 0x15 is empty or
+// rounded on many machines, and a measurement is as good.
 func statedHz() uint64 { return 0 }

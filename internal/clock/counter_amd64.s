@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// The choice is made here and not in Go, where two possible calls would be too
-// much to inline, and every reading would cost one call more.
+// This function chooses between the two clocks. In Go, a function with two possible calls
+// would be too large to inline, and every reading would cost one more call.
 
 // func Now() uint64
 TEXT ·Now(SB), NOSPLIT, $0-8
@@ -14,7 +14,7 @@ TEXT ·Now(SB), NOSPLIT, $0-8
 	RET
 
 slow:
-	JMP ·nanoseconds(SB) // has the same signature, and returns to our caller
+	JMP ·nanoseconds(SB) // it has the same signature and returns to the caller of Now
 
 // func invariantTSC() bool
 TEXT ·invariantTSC(SB), NOSPLIT, $0-1

@@ -9,7 +9,7 @@ import (
 // HeaderSize is the size of the header in bytes.
 const HeaderSize = 16
 
-// MaxMessage is the longest datagram, header included, in bytes.
+// MaxMessage is the size of the longest datagram in bytes, including the header.
 const MaxMessage = 512
 
 // Flags of a header.
@@ -22,13 +22,13 @@ const (
 type Header struct {
 	Op    Op
 	Flags uint16
-	Size  uint32 // of the payload, in bytes
+	Size  uint32 // size of the payload in bytes
 	Tag   uint64
 }
 
-// A Message is the payload of a datagram. Its fields are walked in the order
-// in which they lie, by the encoder, the decoder and the documentation alike,
-// so that there is one description of each message.
+// A Message is the payload of a datagram. The encoder, the decoder and the test of the
+// documentation all walk its fields, in their order in the datagram. So there is only one
+// description of each message.
 type Message interface {
 	walk(w walker)
 }
@@ -39,12 +39,12 @@ type walker interface {
 	u16(name string, v *uint16)
 	u32(name string, v *uint32)
 	u64(name string, v *uint64)
-	bytes(name string, v []byte) // of a length that the type fixes
-	text(name string, v *string) // the rest of the message, only as last field
+	bytes(name string, v []byte) // bytes, whose number the message type fixes
+	text(name string, v *string) // the rest of the message; only as the last field
 }
 
-// Append appends the datagram of m to dst. The tag is for matching the answer.
-// A text that does not fit into MaxMessage is cut between two characters.
+// Append appends the datagram of m to dst. The tag says which request an answer belongs to.
+// If a text does not fit into MaxMessage, Append cuts it between two characters.
 func Append(dst []byte, op Op, flags uint16, tag uint64, m Message) []byte {
 	start := len(dst)
 	dst = append(dst, make([]byte, HeaderSize)...)
@@ -60,8 +60,9 @@ func Append(dst []byte, op Op, flags uint16, tag uint64, m Message) []byte {
 	return e.b
 }
 
-// ParseHeader splits a datagram into its header and payload, which is part of
-// b. After a wrong size the header is returned nevertheless, for the answer.
+// ParseHeader splits a datagram into its header and its payload. The payload is a part of
+// b. If the size in the header is wrong, ParseHeader returns the header with the error,
+// because the answer needs it.
 func ParseHeader(b []byte) (Header, []byte, error) {
 	if len(b) < HeaderSize || len(b) > MaxMessage {
 		return Header{}, nil, fmt.Errorf("control: datagram of %d bytes; %d to %d are possible", len(b), HeaderSize, MaxMessage)
@@ -80,8 +81,8 @@ func ParseHeader(b []byte) (Header, []byte, error) {
 	return h, payload, nil
 }
 
-// Parse fills m from a payload, which must have exactly its length; after an
-// error m holds nothing of use.
+// Parse fills m from a payload, which must have exactly the length of m. If Parse returns an
+// error, the contents of m are undefined.
 func Parse(op Op, payload []byte, m Message) error {
 	d := decoder{b: payload, widest: 1}
 	m.walk(&d)
@@ -92,13 +93,13 @@ func Parse(op Op, payload []byte, m Message) error {
 	return nil
 }
 
-// Encoder and decoder place fields as a C compiler does: each on a multiple of
-// its size, and the whole padded to a multiple of the widest, unless it ends
-// in text.
+// Encoder and decoder place fields as a C compiler does: each field is on a multiple of its
+// size. Unless the message ends with a text, it is padded to a multiple of the size of its
+// widest field.
 
 type encoder struct {
 	b      []byte
-	start  int // of the payload in b
+	start  int // offset of the payload in b
 	widest int
 }
 
@@ -136,7 +137,7 @@ func (e *encoder) text(_ string, v *string) {
 
 type decoder struct {
 	b      []byte
-	off    int // beyond len(b) once b was too short: then the length wanted
+	off    int // offset of the next field; beyond len(b) if b is too short, and in the end the length that b should have
 	widest int
 }
 

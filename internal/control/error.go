@@ -2,7 +2,7 @@ package control
 
 import "fmt"
 
-// Code is the kind of a refusal. Numbers are never used again.
+// Code is the kind of a refusal. The number of a removed kind is never used for another.
 type Code uint32
 
 const (
@@ -11,7 +11,7 @@ const (
 	CodeBusy        Code = 3 // something still uses the object
 	CodeLimit       Code = 4 // the client has as many as it may have
 	CodeState       Code = 5 // not possible in the QP's state
-	CodeVersion     Code = 6 // protocol version or magic
+	CodeVersion     Code = 6 // wrong protocol version or magic
 	CodeUnsupported Code = 7 // unknown operation, type or feature
 	CodeMemory      Code = 8 // memory could not be allocated or may not be used
 )
@@ -21,7 +21,7 @@ var codeNames = map[Code]string{
 	CodeState: "state", CodeVersion: "version", CodeUnsupported: "unsupported", CodeMemory: "memory",
 }
 
-// String returns the code's name as docs/CONTROL.md has it.
+// String returns the code's name in docs/CONTROL.md.
 func (c Code) String() string {
 	if s, ok := codeNames[c]; ok {
 		return s
@@ -44,7 +44,7 @@ func (e *Error) walk(w walker) {
 // Error returns the text.
 func (e *Error) Error() string { return e.Text }
 
-// Is makes two errors of the same code equal for errors.Is.
+// Is reports whether target is an Error with the same code, so that errors.Is compares codes.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code && (t.Text == "" || t.Text == e.Text)
@@ -67,7 +67,7 @@ var opNames = map[Op]string{
 	OpCreateQP: "create_qp", OpModifyQP: "modify_qp", OpQueryQP: "query_qp", OpDestroyQP: "destroy_qp",
 }
 
-// String returns the operation's name as docs/CONTROL.md has it.
+// String returns the operation's name in docs/CONTROL.md.
 func (o Op) String() string {
 	if s, ok := opNames[o]; ok {
 		return s

@@ -9,15 +9,15 @@ type EventKind uint32
 const (
 	EventEstablished    EventKind = 0x02 // a QP in RTR received its first message
 	EventDrained        EventKind = 0x03 // the send queue of a QP in SQD has stopped
-	EventCQError        EventKind = 0x04 // a CQ overran; nothing is written any more
+	EventCQError        EventKind = 0x04 // a CQ overran; the device writes no more completions into it
 	EventInvalidRequest EventKind = 0x10 // a peer requested an operation that the QP does not allow; the QP is in ERR
 	EventAccessError    EventKind = 0x11 // a peer named memory that it may not access; the QP is in ERR
-	EventLastWQE        EventKind = 0x13 // a QP in ERR takes nothing more from its SRQ
-	EventSRQLimit       EventKind = 0x14 // fewer entries are ready than the limit; it is off now
+	EventLastWQE        EventKind = 0x13 // a QP in ERR takes no more receives from its SRQ
+	EventSRQLimit       EventKind = 0x14 // an SRQ has fewer ready entries than its limit; the limit is now off
 	EventExplanation    EventKind = 0x100
 )
 
-// String returns the kind's name as docs/CONTROL.md has it.
+// String returns the kind's name in docs/CONTROL.md.
 func (k EventKind) String() string {
 	switch k {
 	case EventEstablished:
@@ -40,17 +40,17 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event %#x", uint32(k))
 }
 
-// An Event is one datagram of the event descriptor: something happened to an
-// object. Of kind EventExplanation it says in words what a client did wrong.
+// An Event is one datagram of the event descriptor. It says that something happened to an
+// object. An event of kind EventExplanation says in words what the client did wrong.
 type Event struct {
 	Kind   EventKind
-	Number uint32 // of the QP, CQ or SRQ; 0: of none
+	Number uint32 // number of the QP, CQ or SRQ; 0: of no object
 
-	// Of explanations. Code is stable and names the kind of fault; see
-	// docs/EXPLANATIONS.md. WQE is the first block of the WQE, as the device
-	// copied it, where there is one. Unsaid counts explanations of this code
+	// The following fields are for explanations. Code is stable and names the kind of
+	// fault; see docs/EXPLANATIONS.md. WQE is the device's copy of the WQE's first
+	// block, if the explanation is about a WQE. Unsaid counts explanations of this code
 	// that were held back since the last one.
-	Index  uint16 // of the WQE or receive
+	Index  uint16 // index of the WQE or receive
 	HasWQE uint8
 	Of     uint8 // the kind of Index: OfWQE, OfReceive, OfCompletion
 	Unsaid uint32

@@ -13,8 +13,9 @@ const Magic uint32 = 0x6c63696e
 // Op is an operation of the protocol.
 type Op uint16
 
-// Operations, with the message of the request and, after the arrow, of the
-// answer. Numbers are never used again within a major version.
+// Operations. Each comment has the message of the request and, after the arrow, the message
+// of the answer; descriptors that the answer carries are in brackets. Within a major version
+// the number of a removed operation is never used for another.
 const (
 	OpHello          Op = 1  // Hello -> Welcome + [UAR pages, status page]
 	OpAllocPD        Op = 2  // Empty -> PD
@@ -44,7 +45,7 @@ const (
 	OpPlaceRegion    Op = 26 // Placement -> Empty
 )
 
-// Features that a Hello may want and a Welcome grant.
+// Features that a Hello may ask for and a Welcome may grant.
 const (
 	FeatureWake uint64 = 1 << 0 // the client may ask for OpWake
 	Features           = FeatureWake
@@ -61,7 +62,7 @@ type Hello struct {
 	Major    uint16
 	Minor    uint16
 	Features uint64 // features that the client wants
-	Name     string // of the program, for the device's log
+	Name     string // name of the program, for the device's log
 }
 
 func (m *Hello) walk(w walker) {
@@ -76,16 +77,16 @@ func (m *Hello) walk(w walker) {
 type Welcome struct {
 	Major         uint16
 	Minor         uint16
-	UARPages      uint32 // pages of 4096 bytes behind the first descriptor
-	Features      uint64 // those of the client's that the device grants
-	GUID          uint64 // of the device; differs between engines
+	UARPages      uint32 // number of 4096-byte pages in the memory of the first descriptor
+	Features      uint64 // the features that the client wants and the device grants
+	GUID          uint64 // GUID of the device; each engine has another
 	MaxRegions    uint32
 	MaxPDs        uint32
 	MaxMRs        uint32
 	MaxCQs        uint32
 	MaxQPs        uint32
 	MaxChannels   uint32
-	MaxBytes      uint64 // in all regions together
+	MaxBytes      uint64 // bytes in all regions together
 	MaxLogSQ      uint8  // log2 of 64-byte blocks
 	MaxLogRQ      uint8  // log2 of receive entries
 	MaxLogCQ      uint8  // log2 of CQEs
@@ -120,15 +121,15 @@ type PD struct {
 
 func (m *PD) walk(w walker) { w.u32("pdn", &m.PDN) }
 
-// RegionSize asks for a region of that many bytes, in memory that the device makes.
+// RegionSize asks for a region of this many bytes, in memory that the device makes.
 type RegionSize struct {
 	Size uint64
 }
 
 func (m *RegionSize) walk(w walker) { w.u64("size", &m.Size) }
 
-// Placement says that the client has mapped the whole of a region's memory at Addr,
-// and sealed it. Regions of a client may not overlap.
+// Placement says that the client has mapped all of a region's memory at Addr and has
+// sealed it. The regions of a client must not overlap.
 type Placement struct {
 	ID   uint32
 	Addr uint64
@@ -146,7 +147,7 @@ type RegionID struct {
 
 func (m *RegionID) walk(w walker) { w.u32("region", &m.ID) }
 
-// Access rights of a key and operations that a QP allows, as in verbs.
+// Access rights of a key, and operations that a QP allows. The bits are those of verbs.
 const (
 	AccessLocalWrite   uint32 = 1 << 0
 	AccessRemoteWrite  uint32 = 1 << 1
@@ -158,8 +159,8 @@ const (
 	AccessAll = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic | AccessMWBind | AccessZeroBased
 )
 
-// MR registers Length bytes at the client's address Addr, inside one region.
-// Work requests name the range by addresses from IOVA on.
+// MR registers Length bytes at the client's address Addr, inside one region. In work
+// requests the addresses of the range begin at IOVA.
 type MR struct {
 	PDN    uint32
 	Access uint32
@@ -176,15 +177,15 @@ func (m *MR) walk(w walker) {
 	w.u64("iova", &m.IOVA)
 }
 
-// Key is an lkey and rkey at once, as on mlx5.
+// Key is a key that is both an lkey and an rkey, as on mlx5.
 type Key struct {
 	Key uint32
 }
 
 func (m *Key) walk(w walker) { w.u32("key", &m.Key) }
 
-// ChannelOverrun, set in a record of a completion channel, says that the CQ of
-// this handle has overrun: no completion will be written to it any more.
+// ChannelOverrun is a bit in a record of a completion channel. It says that the CQ with this
+// handle has overrun: the device writes no more completions into it.
 const ChannelOverrun uint64 = 1 << 63
 
 // Channel names a completion channel: a datagram socket that yields one 8-byte
@@ -201,15 +202,15 @@ const (
 	CQIgnoreOverrun uint32 = 1 << 1 // oi: the device ignores the consumer index
 )
 
-// CQ creates a completion queue. Buf and DBRec are the client's addresses,
-// inside its regions; Buf lies on a multiple of 64 bytes, DBRec of 8. The
-// device writes no entry of the buffer except completions; it sets the arm
-// word of the record to 0xffffffff, a value that no client arms with.
+// CQ creates a completion queue. Buf and DBRec are the client's addresses, inside its
+// regions. Buf is a multiple of 64 bytes, DBRec a multiple of 8. The device does not
+// initialize the entries of the buffer; it writes only completions. It sets the arm word of
+// the record to 0xffffffff, a value that no client arms with.
 type CQ struct {
 	Buf     uint64
 	DBRec   uint64
-	Handle  uint64 // comes back in events; below 1<<63
-	Channel uint32 // 0: no events
+	Handle  uint64 // repeated in events; below 1<<63
+	Channel uint32 // completion channel; 0: no events
 	Flags   uint32
 	LogSize uint8  // log2 of entries
 	LogCQE  uint8  // 6: 64-byte entries, 7: 128-byte entries
@@ -234,21 +235,20 @@ type CQN struct {
 
 func (m *CQN) walk(w walker) { w.u32("cqn", &m.CQN) }
 
-// Types of a QP, numbered as the st field of an mlx5 QP context.
+// Types of a QP, with the numbers of the st field of an mlx5 QP context.
 const (
 	QPTypeRC uint8 = 0
 	QPTypeUC uint8 = 1
 	QPTypeUD uint8 = 2
 )
 
-// QP creates a queue pair in state RST. SQ, RQ and DBRec are the client's
-// addresses, inside its regions; the rings lie on multiples of 64 bytes, DBRec
-// of 8.
+// QP creates a queue pair in state RST. SQ, RQ and DBRec are the client's addresses, inside
+// its regions. SQ and RQ, the rings, are multiples of 64 bytes; DBRec is a multiple of 8.
 type QP struct {
 	PDN         uint32
 	SendCQN     uint32
 	RecvCQN     uint32
-	UserIndex   uint32 // 24 bits, comes back in CQEs
+	UserIndex   uint32 // 24 bits, repeated in CQEs
 	SQ          uint64
 	RQ          uint64
 	DBRec       uint64
@@ -258,10 +258,10 @@ type QP struct {
 	LogRQStride uint8 // log2 of bytes, at least 4
 	UAR         uint16
 	NoReceive   uint8  // 1: no receive queue; RQ and its sizes are 0
-	SignatureOn uint8  // 1: WQEs carry a signature, and it is checked
+	SignatureOn uint8  // 1: WQEs have a signature, which the device checks
 	SRQN        uint32 // shared receive queue in place of the RQ; 0: none
-	Managed     uint8  // 1: WQEs are executed only as far as a SEND_EN of another queue says
-	BlueFlame   uint8  // 1 to 4: that register of page UAR belongs to this queue alone, and the device may take WQEs from it; 0: none
+	Managed     uint8  // 1: the device executes WQEs only as far as a SEND_EN of another queue says
+	BlueFlame   uint8  // 1 to 4: the register of page UAR that only this queue uses, and from which the device may take WQEs; 0: none
 }
 
 func (m *QP) walk(w walker) {
@@ -291,7 +291,7 @@ type QPN struct {
 
 func (m *QPN) walk(w walker) { w.u32("qpn", &m.QPN) }
 
-// States of a QP, numbered as in mlx5.
+// States of a QP, with the numbers of mlx5.
 const (
 	StateRST  uint8 = 0
 	StateINIT uint8 = 1
@@ -302,8 +302,8 @@ const (
 	StateERR  uint8 = 6
 )
 
-// Bits of QPAttr.Mask: which attributes a modify request sets. Numbered as
-// verbs' ibv_qp_attr_mask.
+// Bits of QPAttr.Mask, which say which attributes a modify request sets. They are those of
+// ibv_qp_attr_mask in verbs.
 const (
 	AttrState         uint32 = 1 << 0
 	AttrCurState      uint32 = 1 << 1
@@ -311,7 +311,7 @@ const (
 	AttrPKeyIndex     uint32 = 1 << 4
 	AttrPort          uint32 = 1 << 5
 	AttrQKey          uint32 = 1 << 6
-	AttrAV            uint32 = 1 << 7 // the peer's device, GUID
+	AttrAV            uint32 = 1 << 7 // GUID, that of the peer's device
 	AttrPathMTU       uint32 = 1 << 8
 	AttrTimeout       uint32 = 1 << 9
 	AttrRetryCount    uint32 = 1 << 10
@@ -324,8 +324,8 @@ const (
 	AttrDestQPN       uint32 = 1 << 20
 )
 
-// QPAttr is the attributes of a QP: those named in Mask are set by a modify
-// request, and all of them are given by a query.
+// QPAttr holds the attributes of a QP. A modify request sets the attributes that Mask names.
+// A query returns all of them.
 type QPAttr struct {
 	QPN             uint32
 	Mask            uint32
@@ -336,7 +336,7 @@ type QPAttr struct {
 	Timeout         uint8 // 0..31: 4.096 us << Timeout, 0 = forever
 	RetryCount      uint8 // 0..7
 	RNRRetry        uint8 // 0..7, 7 = forever
-	MinRNRTimer     uint8 // 0..31, code of the InfiniBand table
+	MinRNRTimer     uint8 // 0..31, a code from the table in the InfiniBand specification
 	MaxRdAtomic     uint8
 	MaxDestRdAtomic uint8
 	PKeyIndex       uint16
@@ -344,8 +344,8 @@ type QPAttr struct {
 	RQPSN           uint32 // 24 bits
 	SQPSN           uint32 // 24 bits
 	DestQPN         uint32 // 24 bits
-	GUID            uint64 // of the peer's device
-	QKey            uint32 // UD
+	GUID            uint64 // GUID of the peer's device
+	QKey            uint32 // for UD
 }
 
 func (m *QPAttr) walk(w walker) {
@@ -370,12 +370,12 @@ func (m *QPAttr) walk(w walker) {
 	w.u32("qkey", &m.QKey)
 }
 
-// SRQ creates a shared receive queue. Ring and DBRec are the client's
-// addresses, inside its regions; the ring lies on a multiple of 64 bytes, DBRec
-// of 4. Its entries begin with the link to the next one.
+// SRQ creates a shared receive queue. Ring and DBRec are the client's addresses, inside its
+// regions. Ring is a multiple of 64 bytes, DBRec a multiple of 4. Each entry of the ring
+// begins with the link to the next entry.
 type SRQ struct {
 	PDN       uint32
-	Limit     uint32 // as in SRQLimit
+	Limit     uint32 // see SRQLimit
 	Ring      uint64
 	DBRec     uint64
 	LogSize   uint8 // log2 of entries
@@ -398,8 +398,8 @@ type SRQN struct {
 
 func (m *SRQN) walk(w walker) { w.u32("srqn", &m.SRQN) }
 
-// SRQLimit arms an SRQ: when fewer than Limit entries are ready, one event is
-// raised and the limit is 0 again, which is off.
+// SRQLimit arms an SRQ. When fewer than Limit entries are ready, the device raises one event
+// and sets the limit to 0, which means off.
 type SRQLimit struct {
 	SRQN  uint32
 	Limit uint32
@@ -410,9 +410,9 @@ func (m *SRQLimit) walk(w walker) {
 	w.u32("limit", &m.Limit)
 }
 
-// ResizeCQ moves a CQ to another buffer. The device puts an entry of opcode
-// RESIZE_CQ behind the last one in the old buffer and goes on in the new one
-// with the same index.
+// ResizeCQ moves a CQ to another buffer. The device writes an entry of opcode RESIZE_CQ after
+// the last completion in the old buffer; that entry takes an index like any other. It writes
+// the next completion into the new buffer, at the index after that.
 type ResizeCQ struct {
 	CQN     uint32
 	LogSize uint8
@@ -427,8 +427,8 @@ func (m *ResizeCQ) walk(w walker) {
 	w.u64("buf", &m.Buf)
 }
 
-// MW makes a memory window, which gives no access until a UMR binds it. It is
-// freed as an MR is.
+// MW makes a memory window. The window gives no access until a UMR binds it. OpDeregMR frees
+// a window too.
 type MW struct {
 	PDN  uint32
 	Kind uint8 // 1 or 2
@@ -439,11 +439,10 @@ func (m *MW) walk(w walker) {
 	w.u8("kind", &m.Kind)
 }
 
-// Mkey makes a key for a list of ranges, which a UMR fills. It is freed as an
-// MR is.
+// Mkey makes a key for a list of ranges. A UMR fills the list. OpDeregMR frees such a key too.
 type Mkey struct {
 	PDN     uint32
-	Entries uint32 // that the list may have
+	Entries uint32 // most entries that the list may have
 }
 
 func (m *Mkey) walk(w walker) {
@@ -458,8 +457,8 @@ const (
 	ReregAccess uint32 = 1 << 2
 )
 
-// ReregMR changes the attributes of a memory region that What names. The key gets
-// another variant, so that the old one is no longer valid; the answer is the new key.
+// ReregMR changes those attributes of an MR that What names. The key gets another variant,
+// so that the old key is no longer valid. The answer is the new key.
 type ReregMR struct {
 	Key    uint32
 	What   uint32

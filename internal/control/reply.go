@@ -6,12 +6,13 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Reply travels beside an answer: as descriptors between processes, as it is within
-// a process. The receiver closes the files.
+// Reply holds the memory and files that belong to an answer. Between processes they are sent
+// as descriptors; within a process the Reply is passed as it is. The receiver closes the
+// files.
 type Reply struct {
-	UAR    *shm.Region // of a Welcome: pages that the client writes
-	Status *shm.Region // of a Welcome: the page that the device writes
-	Events *os.File    // of a Channel: yields a record per event
-	Wake   *os.File    // of a Wake: written to, it wakes the device
-	Memory *os.File    // of a new region; it stays the device's, to be sent before the next request
+	UAR    *shm.Region // with a Welcome: pages that the client writes
+	Status *shm.Region // with a Welcome: the page that the device writes
+	Events *os.File    // with a Channel: yields one record for each event
+	Wake   *os.File    // with a Wake: a write to it wakes the device
+	Memory *os.File    // with a new region; the device keeps it and closes it, so it must be sent before the next request
 }

@@ -2,31 +2,31 @@ package control
 
 import "fmt"
 
-// Layout of the status page, which the device writes and its client reads. All
-// words are 64 bits, in host order (little-endian), each published by itself:
-// two words read one after the other need not belong to one moment. The state
-// and the clock lie in cache lines of their own, so that a client that watches one
-// is not disturbed by the others. The rest is 0, and reserved.
+// Layout of the status page, which the device writes and its client reads. All words are 64
+// bits, in host order (little-endian). Each word is published separately, so two words that
+// are read one after the other may belong to different moments. The state and the clock are
+// in different cache lines than the other words, so that a client that watches one of them
+// is not disturbed by stores to the others. The rest of the page is 0 and reserved.
 const (
 	StatusSize     = 4096
 	StatusState    = 0   // an EngineState
 	StatusHz       = 8   // cycles of the device clock in a second, never 0
-	StatusAsleep   = 16  // 0: the device is awake; otherwise which sleep it is in
+	StatusAsleep   = 16  // 0: the device is awake; otherwise the number of its present sleep
 	StatusClock    = 64  // the device clock when the device last published it
 	StatusCounters = 128 // the counters, in the order of Counter
 )
 
-// EngineState is the word at StatusState. A device that was killed leaves its last
-// state behind; only the end of the connection shows that it is gone.
+// EngineState is the word at StatusState. If a device was killed, the word keeps its last
+// state; only the end of the connection shows that the device is gone.
 type EngineState uint64
 
 const (
 	EngineRunning  EngineState = 1
-	EngineStopping EngineState = 2 // takes no new work, finishes its work
-	EngineGone     EngineState = 3 // nothing will be executed any more
+	EngineStopping EngineState = 2 // the device takes no new work and finishes its work
+	EngineGone     EngineState = 3 // the device executes no more work
 )
 
-// String returns the state's name as docs/CONTROL.md has it.
+// String returns the state's name in docs/CONTROL.md.
 func (s EngineState) String() string {
 	switch s {
 	case EngineRunning:
@@ -39,28 +39,28 @@ func (s EngineState) String() string {
 	return fmt.Sprintf("state %d", uint64(s))
 }
 
-// A Counter counts what the device did for this client since it connected. It
-// never goes back, and wraps after 2^64.
+// A Counter counts what the device has done for this client since the client connected. It
+// never decreases; it wraps after 2^64.
 type Counter uint64
 
 const (
 	CounterWQEs      Counter = iota // send WQEs executed; flushed ones are not
-	CounterBytes                    // bytes of payload moved by them
+	CounterBytes                    // bytes of payload that these WQEs have moved
 	CounterCQEs                     // completions written into the client's CQs
 	CounterFailed                   // WQEs executed that ended with an error
 	CounterReceives                 // receive WQEs consumed
 	CounterEvents                   // completion and other events sent
-	CounterExplained                // explanations, also those held back
+	CounterExplained                // explanations, including those that were held back
 	CounterStalls                   // times that the engine's thread waited for this client's memory
-	Counters                        // how many there are
+	Counters                        // number of counters
 )
 
 var counterNames = [Counters]string{"wqes", "bytes", "cqes", "failed", "receives", "events", "explained", "stalls"}
 
-// Offset returns where the counter lies in the status page, in bytes.
+// Offset returns the offset of the counter in the status page, in bytes.
 func (c Counter) Offset() uint64 { return StatusCounters + 8*uint64(c) }
 
-// String returns the counter's name as docs/CONTROL.md has it.
+// String returns the counter's name in docs/CONTROL.md.
 func (c Counter) String() string {
 	if c < Counters {
 		return counterNames[c]

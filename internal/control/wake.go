@@ -1,7 +1,8 @@
 package control
 
-// Wake says whether all posters of this client wake the device when its status page
-// says that it is asleep. Until they do, the device sleeps for short times only.
+// Wake says whether all posters of this client wake the device when the status page says
+// that the device is asleep. Until the client has said so, the device takes only short
+// sleeps.
 type Wake struct {
 	Wakes uint8
 }

@@ -1,13 +1,13 @@
-// Package cpu is what nicless asks of the processor that it runs on.
+// Package cpu has the functions of nicless that depend on the processor.
 //
 // Files, in reading order:
 //
-//	yield_linux.go   whether the program has one core only, and giving it up
+//	yield_linux.go   whether the program has only one core, and yielding that core
 //	relax.go         the pause of a spin loop
 //	monitor.go       waiting for a store to a cache line (UMONITOR, UMWAIT, TPAUSE)
-//	nontemporal_*.go copying that leaves the caches alone
+//	nontemporal_*.go copying that does not displace what is in the caches
 //	model.go         the processor's name and the size of its caches
 //
-// Instructions that Go's compiler does not emit are in assembly. Where a processor lacks
-// one, the function does the plain thing that its comment names.
+// Instructions that Go's compiler does not emit are in assembly. If a processor lacks such
+// an instruction, the function does the simpler thing that its comment names.
 package cpu

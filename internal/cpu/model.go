@@ -10,7 +10,8 @@ func Name() string {
 	return "this processor"
 }
 
-// defaultCache is assumed, in bytes, of a processor that does not report its caches.
+// defaultCache is the size in bytes that is assumed if a processor does not report its
+// caches.
 const defaultCache = 32 << 20
 
 // CacheSize returns the size in bytes of the largest cache that a core uses, possibly

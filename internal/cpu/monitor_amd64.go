@@ -2,7 +2,7 @@ package cpu
 
 import "github.com/klauspost/cpuid/v2"
 
-// canMonitor: CPUID leaf 7, ecx bit 5, WAITPKG.
+// canMonitor is CPUID leaf 7, ecx bit 5, WAITPKG.
 var canMonitor = cpuid.CPU.Supports(cpuid.WAITPKG)
 
 //go:noescape

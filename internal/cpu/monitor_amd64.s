@@ -6,8 +6,8 @@ TEXT ·umonitor(SB), NOSPLIT, $0-8
 	UMONITOR AX
 	RET
 
-// Both instructions take the time stamp at which they end in EDX:EAX. Bit 0 of
-// their operand chooses C0.1, which is left sooner than C0.2.
+// UMWAIT and TPAUSE take the time stamp at which they end in EDX:EAX. Bit 0 of their operand
+// chooses the state C0.1, which the core leaves faster than C0.2.
 
 // func umwait(cycles uint32)
 TEXT ·umwait(SB), NOSPLIT, $0-4

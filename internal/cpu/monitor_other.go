@@ -2,10 +2,10 @@
 
 package cpu
 
-// On arm64 WFE waits for a line too (LDAXR arms the monitor), but without a time limit of
-// its own: the kernel's event stream ends it every 100 us, where that is enabled at all. In
-// that time no other queue would be polled. WFET has a time limit, but the processors that
-// are common now lack it.
+// canMonitor is false on arm64, although WFE waits for a line there too (LDAXR arms the
+// monitor). WFE has no time limit: only the kernel's event stream ends it, every 100 us, and
+// only if that stream is enabled. In that time no other queue would be polled. WFET has a
+// time limit, but the processors that are common now lack it.
 const canMonitor = false
 
 func umonitor(*uint32) {}

@@ -2,10 +2,10 @@
 
 #include "textflag.h"
 
-// Non-temporal stores are not ordered with other stores, hence the SFENCE at the end.
-// The prefetched addresses may lie beyond the end of src: a prefetch does not fault.
-// Faults of the loads and stores are those of any Go code: the function has no frame,
-// and every register that it uses is the caller's to save.
+// Non-temporal stores are not ordered with other stores, so there is an SFENCE at the end.
+// Prefetched addresses may be beyond the end of src, because a prefetch does not fault.
+// Faults of the loads and stores are handled like those of Go code, because the function has
+// no frame and uses only registers that its caller saves.
 
 // func copyNonTemporal(dst, src *byte, n uint64)
 TEXT ·copyNonTemporal(SB), NOSPLIT, $0-24

@@ -8,19 +8,19 @@ import (
 	features "golang.org/x/sys/cpu"
 )
 
-// CanCopyNonTemporal reports whether CopyNonTemporal is anything else than copy.
+// CanCopyNonTemporal reports whether CopyNonTemporal differs from copy.
 var CanCopyNonTemporal = features.X86.HasAVX
 
-// copyNonTemporal takes a destination on a multiple of lineSize, and a multiple of copyStep
-// bytes.
+// copyNonTemporal needs a destination on a multiple of lineSize and copies a multiple of
+// copyStep bytes.
 const (
 	lineSize = 64
 	copyStep = 128
 )
 
-// CopyNonTemporal is copy with stores that bypass the caches: the destination's lines are
-// not read first, and the lines of others stay in the caches. When it returns, every byte
-// is stored, before whatever the caller publishes next.
+// CopyNonTemporal is copy with stores that bypass the caches. The processor does not read the
+// destination's lines first, and other lines stay in the caches. When CopyNonTemporal returns,
+// all its stores are ordered before those that the caller makes next.
 func CopyNonTemporal(dst, src []byte) int {
 	n := min(len(dst), len(src))
 	head := int(-uintptr(unsafe.Pointer(unsafe.SliceData(dst))) % lineSize)
@@ -34,7 +34,7 @@ func CopyNonTemporal(dst, src []byte) int {
 	return n
 }
 
-// copyNonTemporal copies n bytes, at least one step.
+// copyNonTemporal copies n bytes, at least copyStep.
 //
 //go:noescape
 func copyNonTemporal(dst, src *byte, n uint64)

@@ -2,9 +2,10 @@
 
 package cpu
 
-// CanCopyNonTemporal reports whether CopyNonTemporal is anything else than copy.
+// CanCopyNonTemporal reports whether CopyNonTemporal differs from copy.
 const CanCopyNonTemporal = false
 
-// CopyNonTemporal is copy. On amd64 it bypasses the caches, but not under the race
-// detector, which cannot see stores in assembly.
+// CopyNonTemporal is copy in this build. On amd64 without the race detector it bypasses the
+// caches. Under the race detector it does not, because the detector cannot see stores in
+// assembly.
 func CopyNonTemporal(dst, src []byte) int { return copy(dst, src) }

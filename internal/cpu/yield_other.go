@@ -5,7 +5,7 @@ package cpu
 import "runtime"
 
 // Uniprocessor reports whether only one goroutine of this program runs at a time, because
-// it has one core or one P.
+// the program has one core or one P.
 func Uniprocessor() bool { return runtime.NumCPU() == 1 || runtime.GOMAXPROCS(0) == 1 }
 
 // Yield lets other goroutines of this program run.

@@ -1,8 +1,8 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// The child must not touch memory that Go uses: it has registers and *shared. BX and R12 keep
-// their values in system calls.
+// The child must not touch memory that Go uses. It uses only registers and *shared. System
+// calls preserve BX and R12.
 
 #define SYS_read 0
 #define SYS_clone 56
@@ -41,7 +41,7 @@ child:
 	MOVL $SYS_close_range, AX
 	SYSCALL
 	TESTQ AX, AX
-	JNE  over // a holder with descriptors would be worse than none
+	JNE  over // no holder is better than one that keeps descriptors
 	LEAL 1(R12), DI // close_range(end + 1, ~0, 0)
 	MOVL $-1, SI
 	XORL DX, DX

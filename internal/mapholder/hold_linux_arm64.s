@@ -1,8 +1,8 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-// The child must not touch memory that Go uses: it has *shared, and registers, which keep
-// their values in system calls except R0.
+// The child must not touch memory that Go uses. It uses only registers and *shared. System
+// calls preserve all registers except R0.
 
 #define SYS_read 63
 #define SYS_exit_group 94
@@ -39,7 +39,7 @@ child:
 	MOVD ZR, R2
 	MOVD $SYS_close_range, R8
 	SVC
-	CBNZ R0, over // a holder with descriptors would be worse than none
+	CBNZ R0, over // no holder is better than one that keeps descriptors
 	ADDW $1, R10, R0 // close_range(end + 1, ~0, 0)
 	MOVD $0xffffffff, R1
 	MOVD ZR, R2

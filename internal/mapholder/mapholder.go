@@ -4,26 +4,28 @@
 // memory.
 //
 // A process that ends unmaps its memory. If another process is punching a hole into a mapped
-// file (fallocate, MADV_REMOVE), that waits until the hole is made, which can take arbitrarily
-// long if the other process has a low priority and a busy core. Until then the ending process
-// keeps its descriptors, even after SIGKILL: its sockets still accept, its locks are held, and
-// no other process learns that it has ended.
+// file (fallocate, MADV_REMOVE), the unmapping waits until the hole is made. That can take
+// arbitrarily long if the other process has a low priority and a busy core. Until then the
+// ending process keeps its descriptors, even after SIGKILL: its sockets still accept, its
+// locks are held, and no other process learns that it has ended.
 //
 // So there is a second process, the holder. It shares the memory map of this process, but not
-// its descriptors, signals or threads. The last of the two that ends unmaps the memory. The
-// holder waits for the end of a pipe that this process has open. A thread gives up its
-// descriptors after its memory, so the pipe ends when no thread has the memory any more, or
-// when this process has executed another program. Then the holder ends too. If that takes
-// long, the holder keeps memory, but no socket and no lock. (A child that was forked without
-// exec has the pipe open as well, and so keeps the holder.)
+// its descriptors, signals or threads. Of the two processes, the one that ends last unmaps
+// the memory. The holder waits until the write end of a pipe is closed, which this process has
+// open. A thread that ends gives up first its memory and then its descriptors. So the pipe is
+// closed when no thread has the memory any more, or when this process has executed another
+// program. Then the holder ends too. If the end of the holder takes long, only memory stays in
+// use, but no socket and no lock. A child that was forked without exec has the pipe open too,
+// so the holder does not end before that child.
 //
 // The holder runs code in memory that this process can change, with the rights that this
-// process had when it started the holder. So the holder restricts itself by seccomp to reading
-// the pipe and ending: an attacker who takes over this process gains nothing from it.
+// process had when it started the holder. So the holder restricts itself with seccomp to
+// reading the pipe and ending. An attacker who takes over this process gains nothing from the
+// holder.
 //
-// This process may still have to wait if both are killed together: at the end of a control
-// group or pid namespace, by the kernel when memory is short, or by a command that kills all
-// processes of a program.
+// This process may still have to wait if both processes are killed together. That happens when
+// a control group or pid namespace ends, when the kernel kills them because memory is short, or
+// when a command kills all processes of a program.
 package mapholder
 
 import (
@@ -37,22 +39,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is what ps shows for the holder, whose command line is that of this process. A command
-// that kills the device by its name does not match it.
+// Name is the holder's name in the output of ps. It differs from the device's, so that a
+// command that kills the device by its name does not kill the holder. The holder's command
+// line is that of this process.
 const Name = "map-holder"
 
 // shared is the part of this process's memory that the holder uses. It never moves.
 type shared struct {
 	end     int32  // the holder's descriptor: the read end of the pipe
-	ready   uint32 // 1: the holder waits; written by the holder
+	ready   uint32 // 1: the holder waits for the pipe; written by the holder
 	name    [16]byte
 	program unix.SockFprog // of seccomp
 	//lint:ignore U1000 used by hold
-	got byte // read from the pipe, which is never written
+	got byte // buffer for reading the pipe, to which nothing is ever written
 }
 
 // hold starts the holder, and returns its process id or a negative errno. All signals must be
-// blocked, since handlers would run in the holder too.
+// blocked, because signal handlers would run in the holder too.
 func hold(p *shared) (pid int)
 
 // allowed is the seccomp filter of the holder.
@@ -73,10 +76,10 @@ var (
 	ours   int // this process's end of the pipe
 )
 
-// Start starts the holder, unless it runs, and returns when it is ready. It costs this process
-// one descriptor. Without a holder this process may take long to end; everything else works.
-// Start fails on kernels before 5.9, and where seccomp or an emulator refuses such a process.
-// Safe for concurrent use.
+// Start starts the holder, unless it runs already, and returns when the holder is ready. The
+// holder costs this process one descriptor. Without a holder this process may take long to
+// end; everything else works. Start fails on kernels before 5.9. It also fails if seccomp or an
+// emulator refuses to start such a process. Safe for concurrent use.
 func Start() error {
 	mu.Lock()
 	defer mu.Unlock()
@@ -132,7 +135,8 @@ func clone(end int) (pid int, err error) {
 	return pid, nil
 }
 
-// inPlace waits until the holder has closed the inherited descriptors and waits for the pipe.
+// inPlace waits until the holder is ready, that is, until it has closed the inherited
+// descriptors and waits for the pipe.
 func inPlace() error {
 	for atomic.LoadUint32(&place.ready) == 0 {
 		if ended(holder) {
@@ -143,8 +147,8 @@ func inPlace() error {
 	return nil
 }
 
-// ended reports whether a holder has ended. A holder sends no signal when it ends, and waiting
-// for it needs __WCLONE.
+// ended reports whether a holder has ended. A holder sends no signal when it ends, so wait4
+// needs the flag __WCLONE.
 func ended(pid int) bool {
 	n, err := unix.Wait4(pid, nil, unix.WNOHANG|unix.WCLONE, nil)
 	return n != 0 && err != unix.EINTR

@@ -1,16 +1,16 @@
-// Package nic is the client side of an engine, as the packages of this module see
-// it that make requests of one: server and verbs for other processes, and the root
-// package for its own.
+// Package nic has the interfaces through which packages of this module make requests of an
+// engine. Packages server and verbs make requests for other processes; the root package
+// makes them for its own process.
 //
-// It holds interfaces and values, and no code of the device. Package engine implements
-// them. They are not methods of engine.Engine because they name requests and memory of
-// this module's own (internal/control, internal/shm), which a program outside of the
-// module can do nothing with; docs/design/0022 has the reasons.
+// Package nic holds interfaces and values, and no code of the device. Package engine
+// implements the interfaces. Their methods are not methods of engine.Engine, because they
+// take types of internal packages (internal/control, internal/shm) that a program outside of
+// the module cannot use; docs/design/0022 has the reasons.
 //
 // Reading order:
 //
-//	device.go   Device: attaching clients, and what a server takes for its programs
+//	device.go   Device: attaching clients, and resources that a server takes for programs
 //	client.go   Client: one client, and everything that is made through it
 //	cost.go     Cost and Speaker: what is counted for each user
-//	probe.go    Probe: what tests of servers look at
+//	probe.go    Probe: what tests of servers read and set in a device
 package nic

@@ -1,12 +1,12 @@
 package nic
 
-// A Probe is what tests of servers look at and change in a device. The engine's Device
-// is one.
+// A Probe has the methods with which tests of servers read and set the state of a device. The
+// engine's Device implements it.
 type Probe interface {
-	// Bound sets what there is of some resources for all users together.
+	// Bound sets how much of some resources there is for all users together.
 	Bound(Bounds)
 
-	// Held returns what the device has for all its clients now.
+	// Held returns what the device holds for all its clients at present.
 	Held() Holdings
 
 	// NextSpan begins another span of the budget for lines in the log.
@@ -17,18 +17,18 @@ type Probe interface {
 	StickClosers(uid uint32) (release func())
 }
 
-// Bounds are totals of resources. Zero leaves a resource as it is.
+// Bounds are totals of resources. Zero does not change a total.
 type Bounds struct {
 	Descriptors, Connections, Addresses, Unread int
 
 	Subuid, Passwd string // files in place of /etc/subuid and /etc/passwd
 }
 
-// Holdings are what a device has for its clients.
+// Holdings are what a device holds for its clients.
 type Holdings struct {
 	Cost    Cost     // counted for all users
 	Other   bool     // some other resource is counted for a user
-	Clients []string // names of the clients, as the log has them
+	Clients []string // names of the clients in the log
 	Objects int      // queues and keys of all clients
 	Closing int      // connections that wait to be closed
 }

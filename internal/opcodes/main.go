@@ -1,9 +1,8 @@
-// Command opcodes writes the files that repeat facts of package wqe and of
-// package cqe in another place or language: docs/OPCODES.md, the C header
-// include/nicless/opcodes.h and cqe/sendop.go.
+// Command opcodes writes the files that repeat facts of the packages wqe and cqe: the document
+// docs/OPCODES.md, the C header include/nicless/opcodes.h and the Go file cqe/sendop.go.
 //
-// Run it by go generate ./internal/opcodes after a change of the tables. Its
-// test fails while one of the files is out of date.
+// Run it with go generate ./internal/opcodes after a change of the tables. Its test fails
+// while one of the files is out of date.
 package main
 
 import (
@@ -17,10 +16,10 @@ import (
 
 //go:generate go run .
 
-// root is the module's folder, seen from this one.
+// root is the path of the module's folder from this folder.
 const root = "../.."
 
-// files are the generated files, by their path in the module.
+// files has the functions that return the generated files, by the files' paths in the module.
 var files = map[string]func() []byte{
 	"docs/OPCODES.md":           markdown,
 	"include/nicless/opcodes.h": header,
@@ -56,7 +55,7 @@ func executed() (list []wqe.Opcode) {
 	return list
 }
 
-// A text is a file in the making.
+// A text is a file that is being written.
 type text struct{ bytes.Buffer }
 
 func (t *text) line(format string, args ...any) { fmt.Fprintf(&t.Buffer, format+"\n", args...) }

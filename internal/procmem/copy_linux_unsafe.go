@@ -9,22 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Vec is a run of bytes, given by its address in this process or in another one: an
-// iovec of the kernel. It does not keep memory of Go's alive.
+// A Vec is a run of bytes at an address in this process or in another process; the kernel
+// calls it an iovec. A Vec does not keep memory of Go's heap alive.
 type Vec struct{ Addr, Len uint64 }
 
-// VecOf returns where b lies. Go's heap does not move its objects.
+// VecOf returns the Vec of b. It stays valid because Go's heap does not move objects.
 func VecOf(b []byte) Vec {
 	return Vec{uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), uint64(len(b))}
 }
 
-// Read copies the bytes that the vectors of from name in the process pid to those that the
-// vectors of to name in this process, and returns how many bytes it copied. If these are
-// fewer than all, without an error, the next byte cannot be reached on one of the two
-// sides. The kernel allows the copy to a caller that may trace the process.
+// Read copies bytes from the process pid to this process. The vectors of from say where the
+// bytes are in the process pid; the vectors of to say where they go in this process. Read
+// returns how many bytes it copied. If it copied fewer bytes than all and returns no error,
+// the next byte cannot be accessed in one of the two processes. The kernel allows the copy if
+// the caller may trace the process.
 //
-// The copy is not atomic. Read allocates nothing. A page fault in the other process can
-// take long, so Go's scheduler is told of the system call.
+// The copy is not atomic. Read allocates nothing. A page fault in the other process can take
+// long, so Go's scheduler is told of the system call.
 func Read(pid int, to, from []Vec) (n int, errno syscall.Errno) {
 	return processVM(unix.SYS_PROCESS_VM_READV, pid, to, from)
 }

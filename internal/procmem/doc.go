@@ -1,4 +1,4 @@
-// Package procmem is the memory of other processes: what is mapped at an address of one
-// (vma_linux_unsafe.go), and copying to and from it by system call, where it is not mapped
-// here (copy_linux_unsafe.go).
+// Package procmem accesses the memory of other processes. It finds what is mapped at an
+// address of another process (vma_linux_unsafe.go). It copies to and from memory that is not
+// mapped in this process, by system calls (copy_linux_unsafe.go).
 package procmem

@@ -12,9 +12,9 @@ import (
 type VMA struct {
 	Start, End uint64
 	Flags      uint64 // VMARead and so on
-	Offset     uint64 // in the file
-	Inode      uint64 // of the file; 0: none
-	Name       []byte // of the file, or such as [stack]; in the buffer given
+	Offset     uint64 // offset in the file
+	Inode      uint64 // inode of the file; 0: no file
+	Name       []byte // name of the file, or a name such as [stack]; in the caller's buffer
 }
 
 // Flags of a VMA.
@@ -43,9 +43,9 @@ type procmapQuery struct {
 // procmapQueryCall is _IOWR('f', 17, struct procmap_query).
 const procmapQueryCall = 3<<30 | unsafe.Sizeof(procmapQuery{})<<16 | 'f'<<8 | 17
 
-// QueryVMA asks an open /proc/PID/maps which VMA holds addr. The VMA's name is written to
-// buf. The errors are ENOENT if nothing is mapped at addr, ENOTTY from a kernel before
-// 6.11, ENAMETOOLONG if the name is longer than buf.
+// QueryVMA returns the VMA that holds addr. maps is the descriptor of an open /proc/PID/maps.
+// QueryVMA writes the VMA's name to buf. The errors are ENOENT if nothing is mapped at addr,
+// ENOTTY from a kernel before 6.11, and ENAMETOOLONG if the name is longer than buf.
 func QueryVMA(maps uintptr, addr uint64, buf []byte) (v VMA, err error) {
 	q := procmapQuery{size: uint64(unsafe.Sizeof(procmapQuery{})), addr: addr, nameSize: uint32(len(buf))}
 	if len(buf) > 0 {

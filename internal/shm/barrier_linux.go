@@ -22,15 +22,15 @@ func membarrier(command uintptr) (int, error) {
 	return int(n), nil
 }
 
-// CanBarrier reports whether this system has Barrier.
+// CanBarrier reports whether Barrier works on this system.
 var CanBarrier = sync.OnceValue(func() bool {
 	const both = barrierGlobal | barrierRegister
 	n, err := membarrier(barrierQuery)
 	return err == nil && n&both == both
 })
 
-// JoinBarrier registers this process for the Barrier of any process, from now on. It may
-// take some 10 ms.
+// JoinBarrier registers this process, so that from now on a Barrier of any process includes
+// this process's threads. It may take some 10 ms.
 var JoinBarrier = sync.OnceValue(func() error {
 	_, err := membarrier(barrierRegister)
 	return err
@@ -38,9 +38,9 @@ var JoinBarrier = sync.OnceValue(func() error {
 
 // Barrier executes a full memory barrier on every running thread of each process that has
 // joined. Earlier stores of such a thread are visible to the caller afterwards, and earlier
-// stores of the caller are visible to later loads of the thread. So a side that orders a store
-// and a load often needs no barrier of its own, and the other side, which does so seldom, pays
-// for both.
+// stores of the caller are visible to later loads of the thread. This serves two sides that
+// both have to order a store before a load. The side that does so often needs no barrier
+// instruction. The side that does so seldom calls Barrier, which pays for both.
 func Barrier() error {
 	_, err := membarrier(barrierGlobal)
 	return err

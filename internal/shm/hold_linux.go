@@ -11,18 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that maps memory can have the kernel collapse aligned pieces of it into huge
+// A process that maps memory can make the kernel collapse aligned pieces of it into huge
 // pages (MADV_COLLAPSE, Linux 6.1). For that the kernel locks all pages of a piece, removes
-// them from all page tables and copies them. A calling thread of low priority on a busy core
-// is preempted meanwhile, and other threads that touch the piece wait until it runs again:
-// 0.6 s were seen. The kernel does not collapse a piece if there is a further reference to
-// one of its pages. So one page of each piece is held by a pipe that is never read.
+// them from all page tables and copies them. If the calling thread has a low priority and a
+// busy core, it is preempted meanwhile. Other threads that touch the piece then wait until
+// the calling thread runs again; waits of 0.6 s were seen. The kernel does not collapse a
+// piece if one of its pages has an additional reference. So a pipe that is never read holds
+// one page of each piece.
 
-// A hold is the read ends of pipes that are full of references to pages. The write ends are
+// A hold has the read ends of pipes that are full of references to pages. The write ends are
 // closed.
 type hold []int
 
-// pipeSlots is how many references one pipe holds: those of a pipe of 1 MiB, which is the
+// pipeSlots is how many references one pipe holds. It is the number for a pipe of 1 MiB, the
 // default of fs.pipe-max-size.
 const pipeSlots = 256
 
@@ -35,15 +36,16 @@ var hugePage = func() int {
 	return 2 << 20
 }()
 
-// collapses reports whether the kernel makes huge pages of shared memory at the request of a
-// process. Without the file it has no huge pages; if the file says deny it refuses.
+// collapses reports whether the kernel makes huge pages of shared memory when a process asks
+// for them. If the file does not exist, the kernel has no huge pages. If the file says deny,
+// the kernel refuses.
 func collapses() bool {
 	b, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
 	return err == nil && !bytes.Contains(b, []byte("[deny]"))
 }
 
-// HoldCost returns how many descriptors, and how many pages of pipes, an open region of so
-// many bytes takes for protection against huge pages.
+// HoldCost returns how many descriptors and how many pages of pipes an open region of this
+// size takes for protection against huge pages.
 func HoldCost(size int) (descriptors, pipePages int) {
 	for left := size / hugePage; left > 0; left -= pipeSlots {
 		descriptors++
@@ -52,11 +54,11 @@ func HoldCost(size int) (descriptors, pipePages int) {
 	return descriptors, pipePages
 }
 
-// slotsFor returns how many slots a pipe gets for n references, or for as many of them as
-// fit.
+// slotsFor returns how many slots a pipe for n references gets. If n is larger than pipeSlots,
+// the pipe gets slots for pipeSlots references.
 func slotsFor(n int) int { return max(16, 1<<bits.Len(uint(min(n, pipeSlots)-1))) }
 
-// take holds one page of each piece of mem. mem is the beginning of a file.
+// take holds one page of each piece of mem. mem begins at offset 0 of a file.
 func (h *hold) take(mem []byte) error {
 	if len(mem) < hugePage || !collapses() {
 		return nil
@@ -73,7 +75,7 @@ func (h *hold) take(mem []byte) error {
 	return nil
 }
 
-// fill holds the first page of each of the first n pieces of mem, in one more pipe.
+// fill makes another pipe, which holds the first page of each of the first n pieces of mem.
 func (h *hold) fill(mem []byte, n int) error {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {

@@ -9,20 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Seals. Without those of fixedSize the other side could take the memory away from a reader
-// (SIGBUS). Without those of noHoles it could remove single pages, by fallocate or madvise. A
-// thread that touches such a page meanwhile waits in the kernel until the removal has ended:
-// the other side can make that arbitrarily long, and no signal ends the wait. FUTURE_WRITE
-// forbids removal, and every later mapping for writing.
+// Seals. Without those of fixedSize the other side could truncate the memory, and a reader
+// would get SIGBUS. Without those of noHoles the other side could remove single pages, with
+// fallocate or madvise. A thread that touches such a page meanwhile waits in the kernel until
+// the removal has ended. The other side can make that arbitrarily long, and no signal ends the
+// wait. FUTURE_WRITE forbids the removal of pages and every later mapping for writing.
 const (
 	fixedSize = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 	noHoles   = unix.F_SEAL_FUTURE_WRITE
 )
 
 // Create makes a region of at least size zero bytes and of fixed size. Its File can be passed
-// to another process. name shows in /proc/PID/maps. Pages are allocated when they are first
-// touched, but one page of every 2 MiB is allocated at once; HoldCost returns the cost of
-// that. When all parties have mapped the region, one of them has to Seal it.
+// to another process. name is shown in /proc/PID/maps. Most pages are allocated when they are
+// first touched. One page of every 2 MiB is allocated at once; HoldCost returns the cost of
+// that. When both sides have mapped the region, one of them must call Seal.
 func Create(name string, size int) (*Region, error) {
 	return create(name, size, fixedSize)
 }
@@ -34,9 +34,9 @@ func CreateSealed(name string, size int) (*Region, error) {
 }
 
 // Seal forbids all processes to punch holes into the region, and to map it for writing from
-// now on. Existing mappings stay as they are. The party that maps last has to call Seal. If
-// another process is punching a hole, Seal waits for the end of that in the kernel, which can
-// take for ever.
+// now on. Existing mappings do not change. The side that maps the region last must call Seal.
+// If another process is punching a hole, Seal waits in the kernel until that has ended, which
+// can take for ever.
 func (r *Region) Seal() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +50,7 @@ func (r *Region) Seal() error {
 	return nil
 }
 
-// Sealed reports whether any party has called Seal for this memory. It never waits. Heap
+// Sealed reports whether a process has called Seal for this memory. It never waits. Heap
 // memory counts as sealed.
 func (r *Region) Sealed() bool {
 	r.mu.Lock()
@@ -103,9 +103,10 @@ func create(name string, size, seals int) (*Region, error) {
 	return r, nil
 }
 
-// Attach maps memory that another process made. It takes ownership of f, also if it fails. It
-// refuses a descriptor whose size could change while it is mapped, unless trusted says that
-// the file (on a DAX file system, in a CXL pool) is known to keep its size and its pages.
+// Attach maps memory that another process made. It takes ownership of f, even if it returns an
+// error. It refuses a file whose size could change while it is mapped. If trusted is true, it
+// accepts such a file, because the caller knows that the file (on a DAX file system, in a CXL
+// pool) keeps its size and its pages.
 func Attach(f *os.File, trusted bool) (*Region, error) {
 	size, _, err := check(int(f.Fd()), trusted)
 	if err != nil {
@@ -129,11 +130,11 @@ func AttachReadOnly(f *os.File) (*Region, error) {
 	return mapped(f, size, mmap.RDONLY)
 }
 
-// check returns the size of the memory behind a descriptor and of its pages, or an error that
-// says why it must not be mapped.
+// check returns the size of the memory behind a descriptor and the size of its pages. It
+// returns an error if the memory must not be mapped.
 func check(fd int, trusted bool) (size, page int, err error) {
 	if !trusted {
-		// This comes first, since it involves no file system, which might never answer.
+		// This comes first, because it does not ask a file system, which might never answer.
 		seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 		if err != nil {
 			return 0, 0, fmt.Errorf("shm: descriptor is not a memfd: %w", err)
@@ -152,7 +153,7 @@ func check(fd int, trusted bool) (size, page int, err error) {
 	return int(st.Size), int(st.Blksize), nil
 }
 
-// mapped maps f and takes ownership of it.
+// mapped maps f as a region and takes ownership of f.
 func mapped(f *os.File, size, prot int) (*Region, error) {
 	m, err := mmap.MapRegion(f, size, prot, 0, 0)
 	if err != nil {
@@ -162,8 +163,8 @@ func mapped(f *os.File, size, prot int) (*Region, error) {
 	return &Region{mem: m[:size:size], file: f, maps: m}, nil
 }
 
-// Forget closes the descriptor but keeps the mapping. Otherwise a server of many clients
-// would run out of descriptors.
+// Forget closes the descriptor but keeps the mapping. A server of many clients calls it, so
+// that it does not run out of descriptors.
 func (r *Region) Forget() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 // prefaultBytes is how much of a buffer Prefault considers, from its beginning.
 const prefaultBytes = 4 << 20
 
-// Prefault enters those pages of b that exist into this process's page table, so that the
-// first touch does not wait for the kernel. It leaves out pages that do not exist yet, since
-// touching one would allocate it and charge it to this process. b lies in the region. Prefault
-// only saves time, so it reports no errors.
+// Prefault enters the existing pages of b into this process's page table, so that the first
+// touch of a page does not wait for the kernel. It leaves out pages that do not exist yet,
+// because a touch would allocate such a page and charge it to this process. b must be in the
+// region. Prefault only saves time, so it reports no errors.
 func (r *Region) Prefault(b []byte) {
 	off, ok := r.Offset(b)
 	if !ok || r.maps == nil {
@@ -42,8 +42,9 @@ func (r *Region) Prefault(b []byte) {
 	}
 }
 
-// Populate allocates the pages of b, which lies in the region. Then no first touch waits for
-// them, and a lack of memory is an error of this call, while at a touch it would be a signal.
+// Populate allocates the pages of b, which must be in the region. Then no first touch waits
+// for a page. A lack of memory is an error of this call; without Populate it would be a signal
+// at the first touch.
 func (r *Region) Populate(b []byte) error {
 	off, ok := r.Offset(b)
 	if !ok || r.maps == nil {

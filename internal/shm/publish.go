@@ -2,8 +2,8 @@
 
 package shm
 
-// publishHead stores 0 in the first eight bytes, then the other 56, then the first
-// eight, each visible before the next.
+// publishHead stores 0 in the first eight bytes, then the other 56 bytes of src, then the
+// first eight bytes of src. Each of these three steps becomes visible before the next.
 //
 //go:noescape
 func publishHead(dst, src *[64]byte)

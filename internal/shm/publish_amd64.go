@@ -4,12 +4,12 @@ package shm
 
 import "runtime"
 
-// On amd64 every store is a release store: stores become visible in program order. It remains
-// to have the compiler keep a plain store in its place, after all earlier stores, and keep
-// these. To the compiler KeepAlive is an operation that may read memory; for a global variable
-// it costs no instruction. A function in assembly would do as well, but is never inlined: its
-// arguments pass through the stack, and stores are the bottleneck of posting and completing. A
-// round trip took a fifth longer with it.
+// On amd64 every store is a release store, because stores become visible in program order. So
+// only the compiler must be kept from moving a plain store before earlier stores, and from
+// removing those. For the compiler, KeepAlive is an operation that may read memory. For a
+// global variable KeepAlive costs no instruction. A function in assembly would work too, but
+// is never inlined: its arguments pass through the stack, and stores are the bottleneck of
+// posting and completing. With it a round trip took a fifth longer.
 var alive byte
 
 // storeRel32 stores v with release order.

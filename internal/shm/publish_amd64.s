@@ -2,8 +2,8 @@
 
 #include "textflag.h"
 
-// On amd64 every store is a release store: stores become visible in program
-// order. What Go lacks is a way to say so without a full barrier.
+// On amd64 every store is a release store, because stores become visible in program
+// order. In Go there is no way to ask for a release store without a full barrier.
 
 // func publishBlock(dst, src *[64]byte)
 TEXT ·publishBlock(SB), NOSPLIT, $0-16

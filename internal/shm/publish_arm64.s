@@ -41,7 +41,7 @@ TEXT ·publishHead(SB), NOSPLIT, $0-16
 	LDP  32(R1), (R6, R7)
 	LDP  48(R1), (R8, R9)
 	MOVD ZR, (R0)
-	DMB  $0xa // ISHST: the 0 before all that follows
+	DMB  $0xa // ISHST: the 0 becomes visible before all stores that follow
 	MOVD R3, 8(R0)
 	STP  (R4, R5), 16(R0)
 	STP  (R6, R7), 32(R0)

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Under the race detector, which cannot see assembly, and on other processors, release stores
-// are those of the atomic package.
+// Release stores here are those of the atomic package. This file is for other processors, and
+// for the race detector, which cannot see assembly.
 
 func storeRel32(p *uint32, v uint32) { atomic.StoreUint32(p, v) }
 

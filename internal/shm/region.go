@@ -9,7 +9,7 @@ import (
 	"github.com/edsrzf/mmap-go"
 )
 
-// PageSize is the granule of regions: sizes are rounded up to it.
+// PageSize is the unit of a region's size in bytes. Sizes are rounded up to a multiple of it.
 const PageSize = 4096
 
 // MaxRegion is the largest region, in bytes: 1 TiB.
@@ -18,23 +18,21 @@ const MaxRegion = 1 << 40
 // ErrClosed reports a region used after Close.
 var ErrClosed = errors.New("shm: region is closed")
 
-// A Region is a range of memory that two parties map. The zero Region is not
-// usable; Create, Attach and Heap make one. Its bytes may be used by any
-// number of goroutines until Close.
+// A Region is a range of memory that two sides map. The zero Region is not usable; Create,
+// Attach and Heap make one. Any number of goroutines may use its bytes until Close.
 type Region struct {
 	mem  []byte
 	file *os.File  // nil for heap memory
 	maps mmap.MMap // nil for heap memory
 
-	mu       sync.Mutex // guards what follows, file, and Close against itself
-	sealed   bool       // against holes; see Seal
-	reserved int        // callers of Reserve that have not called Release: Close keeps the addresses
-	held     hold       // pages that nobody makes huge pages of
+	mu       sync.Mutex // guards the fields below and file, and makes calls of Close wait for each other
+	sealed   bool       // sealed against holes; see Seal
+	reserved int        // calls of Reserve without a Release so far; above 0, Close keeps the addresses
+	held     hold       // keeps the kernel from making huge pages of the memory
 }
 
-// Heap returns a region of ordinary garbage-collected memory, which only this
-// process can use. The race detector follows accesses to it, which it does not
-// in mapped memory.
+// Heap returns a region of ordinary garbage-collected memory, which only this process can
+// use. The race detector sees accesses to such memory; it does not see those to mapped memory.
 func Heap(size int) (*Region, error) {
 	size, err := roundUp(size)
 	if err != nil {
@@ -45,8 +43,8 @@ func Heap(size int) (*Region, error) {
 	return &Region{mem: raw[skip : skip+size : skip+size]}, nil
 }
 
-// Bytes returns the whole region, and nothing after Close. Slices taken before
-// must not be used after Close.
+// Bytes returns all bytes of the region. After Close it returns nil, and slices that it has
+// returned before must not be used.
 func (r *Region) Bytes() []byte { return r.mem }
 
 // Size returns the region's size in bytes, a multiple of PageSize.
@@ -55,15 +53,15 @@ func (r *Region) Size() int { return len(r.mem) }
 // Addr returns the virtual address of the first byte in this process.
 func (r *Region) Addr() uint64 { return address(r.mem) }
 
-// File returns the descriptor behind the region, nil for heap memory and after
-// Forget or Close. It stays owned by the region.
+// File returns the file of the region. It returns nil for heap memory, and after Forget or
+// Close. The region still owns the file.
 func (r *Region) File() *os.File {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.file
 }
 
-// Offset returns where b lies within the region, and whether it does, wholly.
+// Offset returns the offset of b in the region. ok is false if b is not wholly in the region.
 func (r *Region) Offset(b []byte) (off uint64, ok bool) {
 	if len(b) == 0 {
 		return 0, false
@@ -72,13 +70,13 @@ func (r *Region) Offset(b []byte) (off uint64, ok bool) {
 	return off, off < uint64(len(r.mem)) && uint64(len(b)) <= uint64(len(r.mem))-off
 }
 
-// Close unmaps the region and closes its descriptor. Nobody may touch its
-// bytes afterwards, unless it is reserved. Closing twice does nothing.
+// Close unmaps the region and closes its descriptor. Nobody may touch its bytes afterwards,
+// unless the region is reserved (see Reserve). A second call does nothing.
 func (r *Region) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	gone := r.mem == nil
-	r.mem = nil // so that a late Bytes finds nothing, rather than somebody else's mapping
+	r.mem = nil // a later call of Bytes must not return addresses that may be mapped again for something else
 	var errs [2]error
 	r.held.release()
 	if r.maps != nil {

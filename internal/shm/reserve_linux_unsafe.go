@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reserve has Close give the memory back but keep its addresses, until Release:
-// private pages of zeros take its place. A goroutine that still reads or writes
-// there then finds zeros, where it would fault otherwise, which ends the program.
-// Each call needs a Release of its own.
+// Reserve makes Close keep the addresses of the region until Release. Close then frees the
+// memory and maps private pages of zeros at the addresses. A goroutine that still reads or
+// writes there finds zeros; without Reserve it would fault, which ends the program. Each
+// call of Reserve needs one call of Release.
 func (r *Region) Reserve() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reserved++
 }
 
-// Release ends what one Reserve began. After the last, the addresses go: now, if the
-// region is closed, and otherwise when it is.
+// Release ends one Reserve. After the last Release the addresses are freed: at once if the
+// region is closed, otherwise by Close.
 func (r *Region) Release() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"github.com/nicless/nicless/internal/platform"
 )
 
-// errSystem reports what this system lacks. Words, blocks and heap memory work on every system.
+// errSystem says that this system has no shared memory that this package can use. Words, blocks
+// and heap memory work on every system.
 var errSystem = platform.Unsupported("shm: shared memory")
 
 // Create fails on this system.
@@ -24,7 +25,7 @@ func Attach(f *os.File, _ bool) (*Region, error) { return nil, errors.Join(errSy
 // AttachReadOnly fails on this system. It closes f.
 func AttachReadOnly(f *os.File) (*Region, error) { return nil, errors.Join(errSystem, f.Close()) }
 
-// The methods of a region on heap memory, the only kind on this system.
+// The methods of a region. On this system they only see heap memory.
 
 func (r *Region) Seal() error           { return nil }
 func (r *Region) Sealed() bool          { return true }

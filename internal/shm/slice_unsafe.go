@@ -2,13 +2,13 @@ package shm
 
 import "unsafe"
 
-// A Number is what Slice can view memory as.
+// A Number is a type of number as which Slice can view memory.
 type Number interface {
 	~int32 | ~uint32 | ~int64 | ~uint64 | ~float32 | ~float64
 }
 
-// Slice views bytes as numbers in host order, without copying. It panics if b
-// does not begin on a multiple of a number's size, or does not end with one.
+// Slice views bytes as numbers in host order, without copying. It panics if the address or
+// the length of b is not a multiple of a number's size.
 func Slice[T Number](b []byte) []T {
 	size := int(unsafe.Sizeof(*new(T)))
 	if len(b)%size != 0 {

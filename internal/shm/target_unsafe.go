@@ -6,18 +6,18 @@ import (
 )
 
 // Targets of RDMA atomics are words of payload memory in host order. Programs may change them
-// at the same time by atomic instructions, so these functions use such instructions too.
+// at the same time with atomic instructions, so the functions here use such instructions too.
 
-// maxTries is after how many changes by others an operation gives up. It bounds how long
-// they can hold up the caller.
+// maxTries is how often an operation tries while others change the word. It limits the time
+// for which others can delay the caller.
 const maxTries = 64
 
 // Aligned reports whether b begins at an address that its length, 4 or 8, divides.
 func Aligned(b []byte) bool { return address(b)&uint64(len(b)-1) == 0 }
 
-// Update replaces the word in b, 4 or 8 bytes that are Aligned, by f(word) in one atomic step,
-// and returns the old word. If others have changed the word too often meanwhile, it returns
-// false and has changed nothing.
+// Update replaces the word in b by f(word) in one atomic step, and returns the old word. b is
+// 4 or 8 bytes that are Aligned. If others have changed the word during all maxTries tries,
+// Update changes nothing and returns false.
 //
 // f is called once for each try and must have no side effects.
 func Update(b []byte, f func(old uint64) uint64) (old uint64, ok bool) {
@@ -46,8 +46,9 @@ func Add(b []byte, v uint64) (old uint64) {
 	return atomic.AddUint64((*uint64)(aligned(unsafe.Pointer((*[8]byte)(b)), 8)), v) - v
 }
 
-// CompareAndSwap replaces the 8 bytes at b, which are Aligned, by swap if they equal compare,
-// in one atomic step, and returns their old value. It returns false as Update does.
+// CompareAndSwap replaces the 8 bytes at b, which are Aligned, by swap if they equal compare.
+// It does so in one atomic step and returns their old value. Like Update it returns false if
+// others have changed the bytes too often.
 func CompareAndSwap(b []byte, compare, swap uint64) (old uint64, ok bool) {
 	p := (*uint64)(aligned(unsafe.Pointer((*[8]byte)(b)), 8))
 	for range maxTries {

@@ -45,8 +45,8 @@ func BlockAt(b []byte, off uint64) *Block {
 	return (*Block)(aligned(unsafe.Pointer((*[64]byte)(b[off:])), 64))
 }
 
-// Observe returns the word's value. Everything that the writer stored before it published that
-// value is visible afterwards.
+// Observe returns the word's value. Everything that the writer stored before it published this
+// value is visible to the caller afterwards.
 func (p *BE32) Observe() uint32 { return bits.ReverseBytes32(atomic.LoadUint32(&p.w)) }
 
 // Publish stores v after everything stored before. Each word has one writer.
@@ -68,9 +68,10 @@ func (p *Word64) Publish(v uint64) { storeRel64(&p.w, v) }
 // others: a reader that observes them, or a word of them, finds all 64 bytes.
 func (p *Block) Publish(src *[64]byte) { publishBlock((*[64]byte)(p), src) }
 
-// PublishHead overwrites a block that may be read meanwhile: the first eight bytes become 0,
-// then the other 56 are stored, then the first eight. A reader that loads the same first word
-// before and after the rest (see Snapshot) has read one consistent block.
+// PublishHead overwrites a block that may be read meanwhile. It stores 0 in the first eight
+// bytes, then the other 56 bytes of src, then the first eight bytes of src. A reader that loads
+// the same first word before and after the other bytes (see Snapshot) has read one consistent
+// block.
 func (p *Block) PublishHead(src *[64]byte) { publishHead((*[64]byte)(p), src) }
 
 // PublishFirst stores the first eight bytes, big-endian, after everything stored before.
@@ -78,8 +79,9 @@ func (p *Block) PublishFirst(v uint64) {
 	storeRel64((*uint64)(unsafe.Pointer(&p[0])), bits.ReverseBytes64(v))
 }
 
-// Snapshot copies the block to dst. It returns whether the copy is consistent: whether the first
-// word is still first, the big-endian value that the caller has loaded before.
+// Snapshot copies the block to dst. first is the block's first word, a big-endian number, which
+// the caller has loaded before. Snapshot returns whether the copy is consistent, that is, whether
+// the first word is still first after the copy.
 func (p *Block) Snapshot(dst *[64]byte, first uint64) bool {
 	le := binary.LittleEndian
 	le.PutUint64(dst[:], bits.ReverseBytes64(first))
@@ -89,9 +91,9 @@ func (p *Block) Snapshot(dst *[64]byte, first uint64) bool {
 	return p.Word(0) == first
 }
 
-// PublishTail stores the last eight bytes, big-endian, after everything stored before, which
-// includes the block's other bytes. A CQE is written this way: plain stores first, then the
-// word that its reader polls.
+// PublishTail stores the last eight bytes, big-endian, after everything stored before, including
+// the block's other bytes. A CQE is written in this way: plain stores first, then the word that
+// its reader polls.
 func (p *Block) PublishTail(v uint64) {
 	storeRel64((*uint64)(unsafe.Pointer(&p[56])), bits.ReverseBytes64(v))
 }
@@ -102,19 +104,19 @@ func (p *Block) ObserveTail() uint64 {
 	return bits.ReverseBytes64(atomic.LoadUint64((*uint64)(unsafe.Pointer(&p[56]))))
 }
 
-// Word returns the eight bytes at 8*i, i of 0 to 7, as a big-endian number, by a single atomic
-// load: a decision by the returned value cannot be changed by later stores.
+// Word returns the eight bytes at 8*i, i of 0 to 7, as a big-endian number. It reads them with a
+// single atomic load, so later stores cannot change a decision that depends on the result.
 func (p *Block) Word(i uint) uint64 {
 	return bits.ReverseBytes64(atomic.LoadUint64((*uint64)(unsafe.Pointer(&p[i&7<<3]))))
 }
 
-// address returns where b begins. The number serves for comparisons and is sent to the device;
-// it is never converted back into a pointer.
+// address returns the address of b's first byte. The number is used for comparisons and is sent
+// to the device; it is never converted back into a pointer.
 func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// aligned returns p, and panics if it is not a multiple of size. Callers convert a slice to an
-// array pointer to get p: that checks the length of the slice, while slicing would check its
-// capacity only.
+// aligned returns p. It panics if p is not a multiple of size. To get p, callers convert a slice
+// to an array pointer. The conversion checks the length of the slice; slicing would only check
+// its capacity.
 func aligned(p unsafe.Pointer, size uintptr) unsafe.Pointer {
 	if uintptr(p)&(size-1) != 0 {
 		panic("shm: word is not aligned")

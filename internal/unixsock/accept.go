@@ -18,12 +18,13 @@ import (
 type Acceptor struct {
 	Listener *net.UnixListener
 
-	// Busy says why no connection can be accepted at present. It is asked before each
-	// attempt, and again busyPause later. Nil: never busy.
+	// Busy returns an error that says why no connection can be accepted at present, or
+	// nil. It is called before each attempt; after an error it is called again busyPause
+	// later. If Busy is nil, the Acceptor is never busy.
 	Busy func() error
 
-	// Failed is called when a connection is not accepted now and a later attempt may
-	// succeed, at most once in reportInterval. Nil: nothing is called.
+	// Failed is called when no connection can be accepted now but a later attempt may
+	// succeed. It is called at most once in reportInterval. Failed may be nil.
 	Failed func(error)
 
 	reported time.Time
@@ -35,9 +36,9 @@ const (
 	reportInterval = 10 * time.Second
 )
 
-// Next waits for a connection. It returns nil and no error when ctx has ended; after
-// that the listener accepts nothing any more. An error means that no later attempt can
-// succeed, as when the listener was closed.
+// Next waits for a connection. When ctx has ended it returns nil and no error; the listener
+// then accepts no more connections. An error means that no later attempt can succeed, for
+// example because the listener was closed.
 func (a *Acceptor) Next(ctx context.Context) (*net.UnixConn, error) {
 	stop := context.AfterFunc(ctx, func() { _ = a.Listener.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -46,7 +47,7 @@ func (a *Acceptor) Next(ctx context.Context) (*net.UnixConn, error) {
 		switch {
 		case ctx.Err() != nil:
 			if conn != nil {
-				go conn.Close() // descriptors may lie in it
+				go conn.Close() // the connection may hold descriptors, so closing it can block
 			}
 			return nil, nil
 		case err == nil:
@@ -65,7 +66,8 @@ func (a *Acceptor) Next(ctx context.Context) (*net.UnixConn, error) {
 	}
 }
 
-// attempt returns a connection, or an error and after which time to try again, 0: never.
+// attempt returns a connection, or an error and the time to wait before another attempt. A
+// time of 0 means that there is no other attempt.
 func (a *Acceptor) attempt() (conn *net.UnixConn, pause time.Duration, err error) {
 	if a.Busy != nil {
 		if err := a.Busy(); err != nil {
@@ -79,7 +81,8 @@ func (a *Acceptor) attempt() (conn *net.UnixConn, pause time.Duration, err error
 	return conn, 0, err
 }
 
-// temporary errors of accept: the system is short of something, or the peer is gone.
+// temporary has the errors of accept after which a later attempt may succeed: the system is
+// short of something, or the peer is gone.
 var temporary = []error{
 	unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ECONNABORTED, unix.EPROTO, unix.EINTR, unix.EAGAIN,
 }

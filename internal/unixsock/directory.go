@@ -11,9 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MakeDirectory makes a directory in which only this user can write, or accepts one that
-// exists. Where every user may write, such as /tmp, another user may have made it, or a
-// link of that name, and would then choose where files are written and removed.
+// MakeDirectory makes a directory in which only this user can write, or accepts a directory
+// that exists and is like that. It checks this because in a place where every user may write,
+// such as /tmp, another user may have made the directory, or a link of its name. That user
+// could then choose where this process writes and removes files.
 func MakeDirectory(dir string, mode fs.FileMode) error {
 	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

@@ -7,17 +7,22 @@
 // from that, and most functions here exist because of them:
 //
 //   - Closing a descriptor that a peer has sent can block for as long as the peer
-//     likes, and so can closing a connection in which such descriptors lie unread. No
-//     function here closes a received descriptor or a connection; the caller does,
-//     where it can afford to wait. That is why Peek and Take are two calls.
-//   - A peer can connect, send or disconnect at any moment. What must not happen
-//     before a peer is accepted is prevented before the socket has a name.
+//     likes. Closing a connection that holds such descriptors unread can block too. So
+//     no function here closes a received descriptor or a connection. The caller does so
+//     at a point where it can wait. For this reason Peek and Take are two calls.
+//   - A peer can connect, send or disconnect at any moment. So everything that must not
+//     happen before a peer is accepted is prevented before the socket has a name.
 //
-// Files: listen.go makes a socket, and replaces one that a dead process has left; lock.go
-// keeps two servers from doing so at once; accept.go accepts connections, peer.go
-// asks the kernel about the other end, message.go and rights.go move datagrams and
-// descriptors, directory.go checks the directory in which sockets lie, wait.go ends a
-// server.
+// Files:
+//
+//	listen.go     makes a socket, and replaces a socket that a dead process has left
+//	lock.go       keeps two servers from making one socket at the same time
+//	accept.go     accepts connections
+//	peer.go       asks the kernel about the other end
+//	message.go    sends and receives datagrams and descriptors
+//	rights.go     says whether descriptors may be sent to a socket
+//	directory.go  makes or checks the directory of sockets
+//	wait.go       ends a server
 //
 // Errors have no prefix: the caller adds its own.
 package unixsock

@@ -19,11 +19,12 @@ const network = "unixpacket"
 // Listen makes a socket at path, where nothing may exist. The permission bits of mode
 // decide which users may connect.
 //
-// Peers cannot send descriptors to a connection until PassRights allows it there. Before
-// Linux 6.16 the kernel knows no such option, and they can at once.
+// Peers cannot send descriptors to a connection until PassRights allows it for this
+// connection. Before Linux 6.16 the kernel has no such option, so peers can send descriptors
+// at once.
 func Listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
-	// The file gets the mode that the descriptor has at bind, so no process can connect
-	// before chmod that may not afterwards.
+	// At bind, the socket's file gets the mode of the descriptor. So before chmod, no
+	// process can connect that may not connect after it.
 	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		err := control(raw, func(fd int) error { return unix.Fchmod(fd, 0) })
 		if err == nil {
@@ -45,24 +46,24 @@ func Listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	return l.(*net.UnixListener), nil
 }
 
-// Close removes the socket's file and closes the listener in the background.
-// Descriptors that lie in connections which were not accepted are closed with it, which
-// can block (before Linux 6.16).
+// Close removes the socket's file and closes the listener in the background. With the
+// listener the kernel closes the connections that were not accepted and the descriptors in
+// them. Before Linux 6.16 that can block.
 func Close(l *net.UnixListener) {
 	l.SetUnlinkOnClose(false)
 	_ = os.Remove(l.Addr().String())
 	go l.Close()
 }
 
-// RemoveStale removes the socket that a process which is gone has left at path, if there
-// is one. It is an error if something else is there, or if a process listens still.
-// server says in the error what kind of process is meant, such as "engine".
+// RemoveStale removes the socket that a dead process has left at path, if there is one. It
+// returns an error if something else is there, or if a process still listens there. server
+// says in the error what kind of process is meant, such as "engine".
 //
-// The caller holds the lock of path, so that no other process of its kind does the same.
+// The caller holds the lock of path, so that no other server does the same at the same time.
 func RemoveStale(path, server string) error {
 	st, err := os.Lstat(path)
 	if err != nil {
-		return nil // whatever is wrong with path, Listen says
+		return nil // if something is wrong with path, Listen returns an error
 	}
 	if st.Mode()&fs.ModeSocket == 0 {
 		return fmt.Errorf("%s exists and is not a socket", path)
@@ -71,7 +72,7 @@ func RemoveStale(path, server string) error {
 	switch {
 	case err == nil:
 		return fmt.Errorf("another %s is listening at %s", server, path)
-	case !errors.Is(err, unix.ECONNREFUSED): // a socket of another type, or a full one, or another user's
+	case !errors.Is(err, unix.ECONNREFUSED): // the socket has another type, a full backlog, or another user
 		return fmt.Errorf("%s is in use: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil {

@@ -14,18 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In a directory where everybody may write, such as /tmp, any user can make PATH.lock
-// and hold it. That cannot be prevented there, so the error names the holder.
+// In a directory where everybody may write, such as /tmp, any user can make PATH.lock and
+// hold its lock. The server cannot prevent that, so its error names the holder.
 
 const ownDirectory = "choose a path in a directory of your own, such as $XDG_RUNTIME_DIR"
 
-// A Lock keeps two servers that start together from using one path. The kernel releases
-// it when the process ends.
+// A Lock keeps two servers that start at the same time from using one path. The kernel
+// releases the lock when the process ends.
 type Lock struct{ file *os.File }
 
-// LockPath takes the lock of a socket path, which is a file PATH.lock beside it. It does
-// not wait: if the lock is held, the error names the process that holds it. server says
-// in the error what kind of process is meant, such as "engine".
+// LockPath takes the lock of a socket path, which is a lock on the file PATH.lock. It does not
+// wait: if another process holds the lock, the error names that process. server says in the
+// error what kind of process is meant, such as "engine".
 func LockPath(path, server string) (*Lock, error) {
 	name := path + ".lock"
 	for {
@@ -37,8 +37,8 @@ func LockPath(path, server string) (*Lock, error) {
 			defer f.Close()
 			return nil, heldBy(path, server, f)
 		}
-		// The holder removes the file when it unlocks. So a lock counts only if the file
-		// that was locked is still the one at that path.
+		// A holder removes the file when it unlocks it. So this lock is valid only if the
+		// file that was locked is still at the path.
 		locked, err := f.Stat()
 		if there, err2 := os.Lstat(name); err == nil && err2 == nil && os.SameFile(locked, there) {
 			return &Lock{f}, nil
@@ -53,8 +53,8 @@ func (l *Lock) Unlock() {
 	_ = l.file.Close()
 }
 
-// heldBy names the process that has the lock of a socket path, and says whether a
-// server listens there.
+// heldBy returns an error that names the process with the lock of a socket path, and says
+// whether a server listens at the path.
 func heldBy(path, server string, lock *os.File) error {
 	state := "no " + server + " can listen at " + path
 	if answers(path) == nil {
@@ -76,8 +76,8 @@ func heldBy(path, server string, lock *os.File) error {
 	return fmt.Errorf("%s: %s holds %s%s", state, holder, lock.Name(), advice)
 }
 
-// otherOwner says, as the end of a sentence, that a file is another user's, and what to
-// do then.
+// otherOwner returns the end of an error's text. If a file belongs to another user, the text
+// says so and says what to do; otherwise it is empty.
 func otherOwner(name string) string {
 	var st unix.Stat_t
 	if err := unix.Lstat(name, &st); err != nil || int(st.Uid) == os.Geteuid() {
@@ -90,12 +90,13 @@ func otherOwner(name string) string {
 //
 //	1: FLOCK  ADVISORY  WRITE 16707 fe:00:9978050 0 EOF
 //
-// It returns 0 if there is no such row, as for processes of another pid namespace.
+// It returns 0 if there is no such row, for example because the process is in another pid
+// namespace.
 func lockHolder(locks []byte, dev, inode uint64) (pid int) {
 	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(dev), unix.Minor(dev), inode)
 	for row := range bytes.Lines(locks) {
 		f := strings.Fields(string(row))
-		if len(f) == 8 && f[1] == "FLOCK" && f[5] == file { // the row of a waiting process has an arrow more
+		if len(f) == 8 && f[1] == "FLOCK" && f[5] == file { // the row of a waiting process has one more column, an arrow
 			if pid, err := strconv.Atoi(f[4]); err == nil {
 				return pid
 			}
@@ -104,7 +105,7 @@ func lockHolder(locks []byte, dev, inode uint64) (pid int) {
 	return 0
 }
 
-// describeProcess says what a process runs and for which user. uid is -1 if that is not
+// describeProcess returns what a process runs and its user's uid. uid is -1 if the user is not
 // known.
 func describeProcess(pid int) (text string, uid int) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

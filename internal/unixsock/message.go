@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Peek waits for a datagram and copies it, and the descriptors in it as far as oob has
-// room for them; the datagram stays in the connection until Take. At the end of the
-// connection n and oobn are 0.
+// Peek waits for a datagram and copies it to in. It copies as many of the datagram's
+// descriptors as oob has room for. The datagram stays in the connection until Take. At the end
+// of the connection n and oobn are 0.
 //
-// Reading without MSG_PEEK would close descriptors that have no room, in recvmsg, which
-// can block. So they stay in the datagram (flags has MSG_CTRUNC), and the caller then
-// gives the connection up.
+// Without MSG_PEEK, recvmsg would close the descriptors for which there is no room, and
+// closing can block. With it they stay in the datagram. flags then has MSG_CTRUNC, and the
+// caller should end the connection.
 func Peek(conn *net.UnixConn, in, oob []byte) (n, oobn, flags int, err error) {
 	return receive(conn, in, oob, unix.MSG_PEEK|unix.MSG_CMSG_CLOEXEC)
 }
 
 // Take removes the datagram that Peek has copied. The descriptors that Peek returned must
-// still be open, so that this does not close the last copy of one.
+// still be open, so that Take does not close the last copy of a descriptor.
 func Take(conn *net.UnixConn) error {
 	_, _, _, err := receive(conn, make([]byte, 1), nil, unix.MSG_DONTWAIT)
 	return err
@@ -68,9 +68,9 @@ func Send(conn *net.UnixConn, datagram []byte, files ...*os.File) error {
 	return err
 }
 
-// Descriptors returns the descriptors in the control messages of a datagram. They are
-// closed on exec, and otherwise as the peer made them. The caller owns them also when
-// there is an error.
+// Descriptors returns the descriptors in the control messages of a datagram. They have the
+// close-on-exec flag; all other flags are those that the peer has set. The caller owns the
+// descriptors even if there is an error.
 func Descriptors(oob []byte) (fds []int, err error) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -89,7 +89,7 @@ func Descriptors(oob []byte) (fds []int, err error) {
 	return fds, nil
 }
 
-// Files is Descriptors, as files of that name.
+// Files returns the same descriptors as Descriptors, as files with this name.
 func Files(oob []byte, name string) (files []*os.File, err error) {
 	fds, err := Descriptors(oob)
 	for _, fd := range fds {

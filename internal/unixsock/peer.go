@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Control calls do with the descriptor of c, which stays open meanwhile, and returns the
-// error of either. Unlike os.File.Fd it does not make the descriptor blocking.
+// Control calls do with the descriptor of c, and returns the error of do or of c. The
+// descriptor stays open during the call. Unlike os.File.Fd, Control does not make the
+// descriptor blocking.
 func Control(c syscall.Conn, do func(fd int) error) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -44,15 +45,15 @@ func Credentials(conn *net.UnixConn) (cred *unix.Ucred, err error) {
 // can block.
 func HangUp(conn *net.UnixConn) { _ = errors.Join(conn.CloseRead(), conn.CloseWrite()) }
 
-// HungUp reports whether the connection has ended for both sides, as it has when no
-// process has the other end any more. It does not wait.
+// HungUp reports whether the connection has ended for both sides. It has also ended when no
+// process has the other end open any more. HungUp does not wait.
 func HungUp(fd int) bool {
 	p := []unix.PollFd{{Fd: int32(fd)}}
 	n, err := unix.Poll(p, 0)
 	return err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0
 }
 
-// Unread reports whether the peer has not read all that was sent to it.
+// Unread reports whether the peer has still to read something that was sent to it.
 func Unread(conn *net.UnixConn) (unread bool) {
 	_ = Control(conn, func(fd int) error {
 		n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
@@ -62,8 +63,8 @@ func Unread(conn *net.UnixConn) (unread bool) {
 	return unread
 }
 
-// Pair makes two connected sockets. Go's runtime can wait for the first, which is
-// non-blocking. The second blocks, as a program expects that is given it.
+// Pair makes two connected sockets. The first is non-blocking, so that Go's runtime can wait
+// for it. The second is blocking, as the program that gets it expects.
 func Pair(name string) (mine, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -8,10 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PassRights says whether descriptors may be sent to a unix socket (SO_PASSRIGHTS). If
-// not, sending one fails with EPERM on the sender's side, so that none lies unread in
-// the connection. A connection inherits the option from its listener when the peer
-// connects, before it is accepted. The error is ENOPROTOOPT before Linux 6.16.
+// PassRights sets whether descriptors may be sent to a unix socket (SO_PASSRIGHTS). If on is
+// false, a peer that sends a descriptor gets EPERM, so that the connection never holds an
+// unread descriptor. A connection inherits the option from its listener when the peer
+// connects, which is before the connection is accepted. Before Linux 6.16 the error is
+// ENOPROTOOPT.
 func PassRights(c syscall.Conn, on bool) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -30,11 +31,10 @@ func passRights(raw syscall.RawConn, on bool) error {
 	})
 }
 
-// PassesRights reports whether descriptors may be sent to a socket. A connection for
-// which PassRights was never turned on has none unread in it, and closing it does not
-// block.
+// PassesRights reports whether descriptors may be sent to a socket. If they were never allowed
+// for a connection, it holds no unread descriptors, and closing it does not block.
 func PassesRights(c syscall.Conn) bool {
-	value := 1 // before Linux 6.16
+	value := 1 // the value before Linux 6.16, which has no such option
 	_ = Control(c, func(fd int) error {
 		if v, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSRIGHTS); err == nil {
 			value = v

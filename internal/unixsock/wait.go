@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// Patience is how long the end of a server waits for the goroutines that serve its
-// connections.
+// Patience is how long a server that ends waits for the goroutines that serve its connections.
 const Patience = 5 * time.Second
 
-// WaitFor waits for a group, at most for d, and reports whether it is done.
+// WaitFor waits for a group, at most for d, and reports whether all of the group is done.
 func WaitFor(all *sync.WaitGroup, d time.Duration) bool {
 	done := make(chan struct{})
 	go func() {

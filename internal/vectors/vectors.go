@@ -1,16 +1,16 @@
 // Package vectors hands golden test vectors to the tests of the formats and of
 // the posting path.
 //
-// Vectors live in testdata/vectors of the checkout; every directory named in
-// NICLESS_VECTORS (colon-separated, relative to the module root) is read as
-// well, whatever subset of the files it holds. Two schemas exist:
+// The vectors are in testdata/vectors of the checkout. The directories named in
+// NICLESS_VECTORS (separated by colons, relative to the module root) are read too; each may
+// hold any subset of the files. Two schemas exist:
 //
 //   - nicless-vectors/1: fields beside bytes, from the vendor's header;
 //   - recordings (libmlx5-*.json): inputs beside the bytes and results of the
 //     vendor's library.
 //
-// Anything in a file that the reader does not know is an error, so that a
-// vector cannot pass by being half understood.
+// A field that the reader does not know is an error, so that no vector passes a test that
+// has checked only half of it.
 package vectors
 
 import (
@@ -27,13 +27,13 @@ import (
 	"testing"
 )
 
-// Env names the directories read beside the checkout's own.
+// Env is the environment variable that names directories to read besides the checkout's own.
 const Env = "NICLESS_VECTORS"
 
 // Schema is the schema name that a file of vectors must carry.
 const Schema = "nicless-vectors/1"
 
-// A Vector is fields beside the bytes they stand for.
+// A Vector has fields and the bytes that they stand for.
 type Vector struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -42,7 +42,7 @@ type Vector struct {
 	Bytes       Hex             `json:"bytes"`
 }
 
-// A Recording is a request beside the result of the vendor's library.
+// A Recording has a request and the result of the vendor's library.
 type Recording struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -115,7 +115,7 @@ func each(t *testing.T, file string, run func(*testing.T, string) int) {
 	for i, dir := range dirs(t) {
 		path := filepath.Join(dir, file+".json")
 		if _, err := os.Stat(path); i > 0 && errors.Is(err, fs.ErrNotExist) {
-			continue // a directory of the user's may hold any subset
+			continue // a directory in NICLESS_VECTORS may hold any subset of the files
 		}
 		name := "checkout"
 		if i > 0 {
@@ -140,7 +140,7 @@ func read(t *testing.T, path string, v any) {
 	Decode(t, raw, v)
 }
 
-// dirs lists the directories to read, the checkout's own first.
+// dirs returns the directories to read; the first is the checkout's own.
 func dirs(t testing.TB) []string {
 	t.Helper()
 	root, err := moduleRoot()
@@ -163,15 +163,15 @@ func dirs(t testing.TB) []string {
 	return list
 }
 
-// files are the names that some test reads.
+// files has the names of all files that tests read.
 var files = []string{
 	"send_wqe", "send_ring", "recv_wqe", "cqe", "doorbell",
 	"libmlx5-sq-rc", "libmlx5-sq-wrap", "libmlx5-sq-uc-ud", "libmlx5-sq-wr-api", "libmlx5-rq", "libmlx5-srq",
 	"libmlx5-cq-arm", "libmlx5-cqe-wc", "libmlx5-cqe128-wc",
 }
 
-// anyKnown keeps a directory of misspelt names from passing for one whose
-// vectors were all checked.
+// anyKnown reports whether a test reads one of these paths. If the names in a directory are
+// all misspelt, no vector in it is checked, and that must not pass for success.
 func anyKnown(paths []string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool {
 		return slices.Contains(files, strings.TrimSuffix(filepath.Base(p), ".json"))

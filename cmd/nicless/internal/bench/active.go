@@ -10,19 +10,20 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// A rotation is many queue pairs that one poster uses in turn: each has a batch of 8-byte
-// WRITEs in flight, and gets the next batch when that has completed.
+// A rotation is many queue pairs that one poster uses one after another. Each queue pair has
+// a batch of 8-byte WRITEs in flight, and gets its next batch when the batch has completed.
 type rotation struct {
 	queues  []*nicless.QP
 	cq      *nicless.CQ
-	wrs     [][]nicless.SendWR // of each queue
-	flying  []int              // of each queue
-	done    []int              // of each queue, since start
+	wrs     [][]nicless.SendWR // work requests of each queue
+	flying  []int              // operations in flight on each queue
+	done    []int              // operations that have completed on each queue since start
 	buf     [64]nicless.Completion
 	largest int // batch
 }
 
-// newRotation makes n queue pairs, two by two, each of which writes to its peer.
+// newRotation makes n queue pairs and connects them in pairs. Each queue pair writes to its
+// peer.
 func newRotation(c *nicless.Context, n, batch int) (*rotation, error) {
 	r := &rotation{flying: make([]int, n), done: make([]int, n), largest: batch}
 	pd, err := c.AllocPD()
@@ -52,7 +53,7 @@ func newRotation(c *nicless.Context, n, batch int) (*rotation, error) {
 	return r, nil
 }
 
-// run uses the queues in turn until n more operations have completed.
+// run uses the queues one after another until n more operations have completed.
 func (r *rotation) run(ctx context.Context, n, batch int) error {
 	clear(r.done)
 	for q, done := 0, 0; done < n; q++ {
@@ -105,7 +106,7 @@ func (r *rotation) poll() (int, error) {
 	return n, nil
 }
 
-// drain waits for what is in flight.
+// drain waits for the operations in flight.
 func (r *rotation) drain(ctx context.Context) error {
 	for slices.ContainsFunc(r.flying, func(n int) bool { return n > 0 }) {
 		if _, err := r.poll(); err != nil || ctx.Err() != nil {
@@ -115,7 +116,8 @@ func (r *rotation) drain(ctx context.Context) error {
 	return nil
 }
 
-// share returns the operations of the queue with the fewest, as a part of an equal share.
+// share returns the number of operations of the queue with the fewest, divided by the number
+// that each queue would have if all had the same.
 func (r *rotation) share() float64 {
 	sum := 0
 	for _, n := range r.done {

@@ -8,7 +8,7 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// activeBatch is the batch of the row that has doorbells for several.
+// activeBatch is the batch of the row with several operations for each doorbell.
 const activeBatch = 16
 
 var activeGroup = group{
@@ -43,7 +43,8 @@ var activeGroup = group{
 	},
 }
 
-// active takes samples of both rates, each after that of one queue pair.
+// active takes a sample of both rates, one for each batch. Before each it takes a sample of
+// the rate of a single queue pair, for comparison.
 func (s *suite) active(engine *process, r *rotation) ([]pairOf, error) {
 	out := make([]pairOf, 3)
 	least := &out[2].device.value

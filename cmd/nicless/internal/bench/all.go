@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// AllConfig says which rows of the table are measured, and how. Both cores must be set, and
-// differ.
+// AllConfig says which rows of the table are measured, and how. ClientCPU and EngineCPU must
+// be set, and must differ.
 type AllConfig struct {
-	// Rows are those whose names match. Nil means all.
+	// Rows selects the rows whose names match. Nil means all rows.
 	Rows *regexp.Regexp
 
-	// Sweeps selects the rows of the sweeps, which are plotted, in place of those of the
-	// table.
+	// Sweeps selects the rows of the sweeps, which are for plots, in place of the rows of
+	// the table.
 	Sweeps bool
 
 	// Runs is how many samples are taken of each row, 1 to 1000. Zero means 5.
@@ -32,11 +32,11 @@ type AllConfig struct {
 	// Progress, unless nil, is called before each run.
 	Progress func(row string, run, runs int)
 
-	counts *counts // nil: fullCounts; smaller in tests
+	counts *counts // nil: fullCounts; tests use smaller counts
 }
 
-// RowNames returns the names of all rows, in their order; of the sweeps if
-// Sweeps is set.
+// RowNames returns the names of all rows of the table, in their order. If Sweeps is set, it
+// returns the names of the rows of the sweeps.
 func (c *AllConfig) RowNames() (names []string) {
 	for _, g := range c.groups() {
 		for _, r := range g.rows {
@@ -53,8 +53,8 @@ func (c *AllConfig) groups() []group {
 	return groups
 }
 
-// Complete replaces zero fields by their defaults, and returns an error that names the value
-// if something cannot be measured. All calls it too.
+// Complete replaces zero fields by their defaults. If a value cannot be measured, it returns
+// an error that names the value. All calls Complete too.
 func (c *AllConfig) Complete() error {
 	if c.Runs == 0 {
 		c.Runs = 5
@@ -75,9 +75,9 @@ func (c *AllConfig) Complete() error {
 
 func (c *AllConfig) wants(name string) bool { return c.Rows == nil || c.Rows.MatchString(name) }
 
-// All measures the rows of the table. Engines that serve several clients, or
-// that sleep, are processes: this program, run with the arguments "engine
-// --socket PATH --cpu N" and, where they are not to sleep, "--spin".
+// All measures the rows of the table. An engine that serves several clients, or that may
+// sleep, is a separate process. The process runs this program with the arguments "engine
+// --socket PATH --cpu N" and, if the engine must not sleep, "--spin".
 func All(ctx context.Context, c AllConfig) (*Table, error) {
 	if err := c.Complete(); err != nil {
 		return nil, err
@@ -107,19 +107,19 @@ func All(ctx context.Context, c AllConfig) (*Table, error) {
 	return s.table, nil
 }
 
-// A suite is the unfinished table, and what has to be closed after the last row.
+// A suite is the unfinished table, with everything that has to be closed after the last row.
 type suite struct {
 	AllConfig
 	ctx     context.Context
 	table   *Table
-	dir     string // of sockets
+	dir     string // directory of the sockets
 	sockets int
 	crowd   *crowd // nil: not made yet
 	closers []func() error
 	began   time.Time
 }
 
-// patienceForQuiet is for how long disturbed runs are repeated, over all rows.
+// patienceForQuiet is the most time, over all rows, for repeating disturbed runs.
 const patienceForQuiet = 30 * time.Second
 
 // counts are the amounts of work in the rows.
@@ -127,13 +127,13 @@ type counts struct {
 	latency    int // operations in a run
 	rate       int
 	copied     int // bytes in a run of bandwidth
-	clients    int // of the crowd
-	queues     int // of all clients of the crowd
-	active     int // queue pairs that are used in turn
+	clients    int // clients of the crowd
+	queues     int // queue pairs of all clients of the crowd
+	active     int // queue pairs of the rotation
 	large      int // bytes of the long write
 	registered int // bytes of a new MR
-	pauses     int // pauses in a run, each with one operation after it
-	connects   int // clients in a run, and queue pairs
+	pauses     int // pauses in a run; one operation follows each pause
+	connects   int // clients that connect in a run, and queue pairs that are connected in a run
 	retakes    int // most repetitions of a disturbed run
 }
 
@@ -142,10 +142,10 @@ var fullCounts = counts{
 	large: 1 << 30, registered: 1 << 30, pauses: 10, connects: 20, retakes: retakes,
 }
 
-// A group is rows that are measured together: take returns a sample of each.
+// A group is rows that are measured together. Its function take returns a sample of each row.
 type group struct {
 	rows []spec
-	once bool // a second run would give nothing new
+	once bool // measure it once only, because a second run would give the same
 	open func(s *suite) (take func() ([]pairOf, error), close func() error, err error)
 }
 
@@ -217,7 +217,7 @@ func mostLost(pairs []pairOf) (most float64) {
 	return most
 }
 
-// later has f called after the last row.
+// later makes the suite call f after the last row.
 func (s *suite) later(f func() error) { s.closers = append(s.closers, f) }
 
 func (s *suite) close() (err error) {

@@ -31,14 +31,14 @@ func ReadTable(r io.Reader) (*Table, error) {
 // A Change is one row of two tables.
 type Change struct {
 	Name     string
-	Old, New *Spread // ratios to the floor, or values where there is none; nil: not measured
-	Of       string  // "x floor", or the unit
-	less     bool    // is better
+	Old, New *Spread // ratios to the floor, or values if there is no floor; nil: not measured
+	Of       string  // what Old and New count: "x floor", or the unit of the values
+	less     bool    // less is better
 }
 
-// Compare pairs the rows of the table with those of an earlier one, in the order of this
-// table; rows that only the earlier one has come last. A row with another unit or floor than
-// before counts as a new one.
+// Compare pairs the rows of this table with those of an earlier table, in the order of this
+// table. Rows that only the earlier table has come last. A row whose unit or floor has changed
+// counts as a new row.
 func (t *Table) Compare(old *Table) (changes []Change) {
 	before := make(map[string]*Row)
 	for i := range old.Rows {
@@ -75,8 +75,8 @@ func (r *Row) change() Change {
 // lessIsWorse has the units of which more is better.
 var lessIsWorse = map[string]bool{"Mops": true, "MB/s": true}
 
-// judged returns the ratios if there are any: they allow for what the machine could do at
-// that time.
+// judged returns the ratios to the floor if ratios is true and the row has them, otherwise the
+// values. Ratios allow for how fast the machine was at the time.
 func (r *Row) judged(ratios bool) *Spread {
 	if ratios {
 		return r.Ratios
@@ -87,7 +87,7 @@ func (r *Row) judged(ratios bool) *Spread {
 // Percent returns by how much the median has grown.
 func (c *Change) Percent() float64 { return 100 * (c.New.Median/c.Old.Median - 1) }
 
-// Beyond reports whether the spreads do not overlap: a change within the spreads may be
+// Beyond reports whether the two spreads are disjoint. If they overlap, the change may be
 // noise.
 func (c *Change) Beyond() bool { return c.New.Min > c.Old.Max || c.New.Max < c.Old.Min }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/nicless/nicless/internal/clock"
 )
 
-// engineSlice is how many bytes an engine moves for one queue before it serves others: the
-// default of engine.Config.Slice.
+// engineSlice is how many bytes an engine moves for one queue before it serves other queues.
+// It is the default of engine.Config.Slice.
 const engineSlice = 64 << 10
 
 var besideGroup = group{
@@ -35,13 +35,13 @@ var besideGroup = group{
 	},
 }
 
-// beside is a long write, and short writes that are timed meanwhile.
+// beside is a long write, and short writes that are timed while the long write lasts.
 type beside struct {
 	*suite
 	engine      *process
 	long, short *Pair
 	trip        *floor
-	longs, next uint64 // operations so far
+	longs, next uint64 // numbers of long writes and of short writes so far
 }
 
 func (b *beside) prepare(c *nicless.Context) (err error) {
@@ -52,7 +52,7 @@ func (b *beside) prepare(c *nicless.Context) (err error) {
 		return err
 	}
 	clear(b.long.From.Bytes())
-	if err := b.long.one(b.ctx, 0); err != nil { // so that no page fault comes later
+	if err := b.long.one(b.ctx, 0); err != nil { // touches all pages, so that no page fault comes later
 		return err
 	}
 	b.longs = 1
@@ -79,7 +79,7 @@ func (b *beside) take() ([]pairOf, error) {
 	return []pairOf{p}, err
 }
 
-// slices returns p99 of the time that one slice takes on the engine's core.
+// slices returns the 99th percentile of the time that one slice takes on the engine's core.
 func (b *beside) slices() (s sample, err error) {
 	to, from := b.long.To.Bytes(), b.long.From.Bytes()
 	cycles := make([]uint64, 0, len(from)/engineSlice+1)
@@ -104,7 +104,8 @@ func (b *beside) slices() (s sample, err error) {
 	return s, err
 }
 
-// while returns p99 of the short writes that begin while the long one lasts.
+// while returns the 99th percentile of the latencies of the short writes that begin while the
+// long write lasts.
 func (b *beside) while() (s sample, err error) {
 	m := &measurement{ctx: b.ctx}
 	if err := m.trips(b.short, b.next, b.next+100); err != nil {
@@ -130,7 +131,7 @@ func (b *beside) while() (s sample, err error) {
 	return s, errors.Join(err, b.short.Compare())
 }
 
-// p99 returns nanoseconds.
+// p99 returns the 99th percentile of cycles, in nanoseconds.
 func p99(cycles []uint64) float64 {
 	if len(cycles) == 0 {
 		return 0

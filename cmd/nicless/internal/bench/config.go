@@ -22,39 +22,40 @@ const (
 // Config configures a measurement. Metric and Op must be set.
 type Config struct {
 	Metric Metric
-	Op     nicless.Op // Write, Read or Send; FetchAdd: Latency of 8 bytes
+	Op     nicless.Op // Write, Read or Send; or FetchAdd, for Latency and 8 bytes only
 
-	// Size is the bytes of an operation, 1 to 1<<30. Zero means 8, and 1 MiB
-	// for Bandwidth.
+	// Size is the number of bytes of an operation, 1 to 1<<30. Zero means 1 MiB for
+	// Bandwidth and 8 otherwise.
 	Size int
 
-	// Iters is the operations in a run. Zero means as many as take some tens of
-	// milliseconds here. A multiple of Batch is used.
+	// Iters is the number of operations in a run. Zero means as many as take some tens
+	// of milliseconds. The number is rounded to a multiple of Batch.
 	Iters int
 
 	// Runs is how many samples are taken, 1 to 1000. Zero means 9.
 	Runs int
 
-	// Depth is the operations in flight, 1 to 4096. Zero means 64, and 16 for
-	// Bandwidth. Latency is taken one at a time.
+	// Depth is the number of operations in flight, 1 to 4096. Zero means 16 for Bandwidth
+	// and 64 for Rate. Latency is measured with one operation at a time.
 	Depth int
 
-	// Batch is the operations posted with one doorbell, 1 to Depth. Zero means
-	// 16, and 1 for Bandwidth.
+	// Batch is the number of operations posted with one doorbell, 1 to Depth. Zero means
+	// 1 for Bandwidth and 16 for Rate.
 	Batch int
 
-	// Inline puts the payload into the WQE: at most 828 bytes, and not for Read.
+	// Inline puts the payload into the WQE. It is possible for at most 828 bytes, and not
+	// for Read.
 	Inline bool
 
-	// BlueFlame writes WQEs to a register too. The floor of Latency is then one that
-	// has the WQE in one cache line, without doorbell or copy.
+	// BlueFlame writes WQEs to a BlueFlame register too. The floor of Latency then has
+	// the WQE in one cache line, without doorbell or copy.
 	BlueFlame bool
 
-	// Socket is that of the engine's process. Empty means an engine in this process.
+	// Socket is the socket of the engine's process. Empty means an engine in this process.
 	Socket string
 
-	// ClientCPU and EngineCPU are the cores of the two parties; negative means
-	// that the kernel decides. The device of the floor runs on EngineCPU too.
+	// ClientCPU is the core that posts and polls. EngineCPU is the core of the engine, and
+	// of the device of the floor. Negative means that the kernel decides.
 	ClientCPU, EngineCPU int
 
 	// Progress, unless nil, is called before each run.
@@ -69,8 +70,8 @@ const (
 	maxInline = 828
 )
 
-// Complete replaces zero fields by their defaults, and returns an error that names the value
-// and the limit if something cannot be measured. Run calls it too.
+// Complete replaces zero fields by their defaults. If a value cannot be measured, it returns
+// an error that names the value and the limit. Run calls Complete too.
 func (c *Config) Complete() error {
 	bw := c.Metric == Bandwidth
 	def := func(v *int, small, large int) {
@@ -123,17 +124,18 @@ func (c *Config) Complete() error {
 	return nil
 }
 
-// defaultIters is chosen for some tens of milliseconds a run.
+// defaultIters returns a number of operations that take some tens of milliseconds.
 func (c *Config) defaultIters() int {
-	const bytes = 256 << 20 // that some tens of milliseconds move
+	const bytes = 256 << 20 // bytes that are moved in some tens of milliseconds
 	most := map[Metric]int{Latency: 50_000, Rate: 500_000, Bandwidth: 200_000}[c.Metric]
 	return max(16, min(most, bytes/c.Size))
 }
 
-// streamSlots is how many payloads a stream of small operations moves in turn.
+// streamSlots is the number of payload slots for a stream of small operations.
 const streamSlots = 64
 
-// slots is how many payloads are moved in turn, a power of two.
+// slots returns the number of payload slots, a power of two. Operation i uses slot i modulo
+// that number.
 func (c *Config) slots() int {
 	switch c.Metric {
 	case Rate:
@@ -148,7 +150,7 @@ func (c *Config) slots() int {
 	return 1
 }
 
-// floorOp returns the name of the metric's floor: that of the same floor in C.
+// floorOp returns the name of the metric's floor. The same floor in C has the same name.
 func (c *Config) floorOp() string {
 	switch c.Metric {
 	case Rate:

@@ -41,7 +41,7 @@ var controlGroup = group{
 	},
 }
 
-// control measures requests to an engine, each with its answer.
+// control measures how long requests to an engine take, from request to answer.
 func (s *suite) control(engine *process, c *nicless.Context) ([]pairOf, error) {
 	out := make([]pairOf, 3)
 	var connects, queues time.Duration

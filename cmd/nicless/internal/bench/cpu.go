@@ -25,8 +25,9 @@ func AllowedCPUs() ([]int, error) {
 	return cpus, nil
 }
 
-// pinForGood gives the calling goroutine a thread of its own and pins that to one core, or
-// to none if cpu is negative. The thread ends with the goroutine, which must not unlock it.
+// pinForGood locks the calling goroutine to its thread and pins the thread to one core. If cpu
+// is negative it does not pin the thread. The thread ends with the goroutine, which must not
+// unlock it.
 func pinForGood(cpu int) error {
 	runtime.LockOSThread()
 	if cpu < 0 {
@@ -43,7 +44,7 @@ func pinForGood(cpu int) error {
 // A Machine describes where figures were measured.
 type Machine struct {
 	CPU    string `json:"cpu"`
-	CPUs   []int  `json:"cpus"` // that the process may run on
+	CPUs   []int  `json:"cpus"` // cores that the process may run on
 	Kernel string `json:"kernel"`
 	Go     string `json:"go"`
 }
@@ -66,7 +67,7 @@ func ThisMachine() (m Machine, err error) {
 	return m, nil
 }
 
-// String returns one line.
+// String returns the description in one line.
 func (m Machine) String() string {
 	noun := "cores"
 	if len(m.CPUs) == 1 {

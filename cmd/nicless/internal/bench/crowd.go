@@ -9,18 +9,19 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// A crowd is an engine with many idle, connected queue pairs of many clients, and one pair
-// that is used. Its process is stopped except while it is measured.
+// A crowd is an engine with many clients whose many connected queue pairs are idle, and with
+// one pair of queue pairs that is used. The engine's process is stopped except while it is
+// measured.
 type crowd struct {
 	engine *process
 	pair   *Pair
-	next   uint64 // operation of pair
+	next   uint64 // number of the next operation of pair
 
-	empty, joined, full usage // memory with one client; all of them; all queues
+	empty, joined, full usage // memory with one client, with all clients, with all queue pairs
 	queues              int
 }
 
-// crowded returns the crowd of the suite.
+// crowded returns the crowd of the suite, and makes it at the first call.
 func (s *suite) crowded() (*crowd, error) {
 	if s.crowd != nil {
 		return s.crowd, nil
@@ -40,7 +41,7 @@ func (s *suite) crowded() (*crowd, error) {
 		clients = append(clients, client)
 	}
 	s.later(func() error {
-		err := engine.resume() // closing a client needs an answer of the engine
+		err := engine.resume() // the engine must answer when a client is closed
 		for _, client := range clients {
 			err = errors.Join(err, client.Close())
 		}
@@ -62,7 +63,7 @@ func (s *suite) crowded() (*crowd, error) {
 	return c, engine.pause()
 }
 
-// idleQueues makes n queue pairs and connects them two by two.
+// idleQueues makes n queue pairs and connects them in pairs.
 func idleQueues(c *nicless.Context, n int) error {
 	pd, err := c.AllocPD()
 	if err != nil {
@@ -96,11 +97,11 @@ func (s *suite) pinger(c *nicless.Context) (*Pair, error) {
 	return NewPair(c, PairConfig{Op: nicless.Write, Size: 8, Slots: 1, Depth: 1, Batch: 1, Patience: patience})
 }
 
-// pingTime bounds the operations of a ping.
+// pingTime is about the most time that the operations of a ping take.
 const pingTime = 200 * time.Millisecond
 
-// ping returns the mean latency of up to n operations of an engine's pair, which
-// are the next from i on.
+// ping returns the mean latency of up to n operations of an engine's pair. The first has the
+// number *i; ping advances *i.
 func (s *suite) ping(p *Pair, engine *process, i *uint64, n int) (sample, error) {
 	m := &measurement{ctx: s.ctx}
 	trips := func(n int) (err error) {
@@ -110,7 +111,7 @@ func (s *suite) ping(p *Pair, engine *process, i *uint64, n int) (sample, error)
 	}
 	few := min(n, 1000)
 	begin := time.Now()
-	if err := trips(few); err != nil { // for warm-up
+	if err := trips(few); err != nil { // warm-up
 		return sample{}, err
 	}
 	n = max(few, min(n, int(pingTime/(1+time.Since(begin)/time.Duration(few)))))

@@ -1,12 +1,12 @@
-// Package bench measures the cost of moving bytes through a device, beside the floor: the
-// least that the same two cores need for the same movement of cache lines, without checks
-// and without a protocol.
+// Package bench measures the cost of moving bytes through a device, and compares it with the
+// floor. The floor is the least that the same two cores need to move the same cache lines,
+// without checks and without a protocol.
 //
-// Terms: a run is one sample, the mean over many operations; a value is the
-// median of the runs; 1 MB is 1e6 bytes. Latency is from before a work request
-// is posted until its completion has been polled, one at a time. Each run of
-// the device is preceded by one of the floor, on the same cores, so that both
-// see the machine in the same state, and ratios are taken run by run.
+// Terms: a run is one sample, the mean over many operations. A value is the median of the
+// runs. 1 MB is 1e6 bytes. A latency is the time from before a work request is posted until
+// its completion has been polled, with one request at a time. Before each run of the device
+// there is a run of the floor on the same cores, so that both see the machine in the same
+// state. Ratios are taken run by run.
 //
 // Every byte that a measurement moves is compared with its source afterwards.
 //
@@ -18,7 +18,7 @@
 //	stint.go, undisturbed.go          time, and disturbance by other programs
 //	all.go, rows.go, table*.go        the table of nicless bench all
 //	active*.go, beside.go, control.go,
-//	crowd.go, foreign.go, idle.go     its other rows
-//	process.go, usage.go              engines in processes of their own
+//	crowd.go, foreign.go, idle.go     the rows of that table that Run does not measure
+//	process.go, usage.go              engines that run as separate processes
 //	sweep.go, plot.go, baseline.go    plots, and comparison with an earlier table
 package bench

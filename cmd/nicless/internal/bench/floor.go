@@ -10,28 +10,28 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A floor is the memory of two parties, a poster and a device, that exchange only the
-// necessary cache lines: a ring of 64-byte descriptors and a doorbell in one direction, a
-// ring of 64-byte completions in the other, and a copy in between. It is nicless without
-// queues, keys, checks or formats.
+// A floor is the memory of a poster and a device that exchange only the necessary cache lines:
+// a ring of 64-byte descriptors and a doorbell in one direction, and a ring of 64-byte
+// completions in the other. For each descriptor the device copies a payload. So a floor is
+// nicless without queues, keys, checks or formats.
 type floor struct {
 	region   *shm.Region
 	mem      []byte
 	doorbell *shm.Word64
-	mask     uint64 // of the rings
-	cq       uint64 // where completions begin
+	mask     uint64 // number of entries in a ring less 1
+	cq       uint64 // offset of the ring of completions
 	src, dst []byte
-	size     int // of a payload
-	slots    int // payloads, which are moved in turn
+	size     int // bytes of a payload
+	slots    int // number of payloads; descriptor i stands for payload i%slots
 	partner  int // core of the device; negative: any
-	piece    int // longest single copy of copies
+	piece    int // longest single copy that the method copies makes
 }
 
-// floorWQ is where descriptors begin; the doorbell has a page of its own.
+// floorWQ is the offset of the ring of descriptors. The page before it holds only the doorbell.
 const floorWQ = shm.PageSize
 
-// newFloor makes memory for payloads of slots times size bytes, and rings for
-// that many operations in flight.
+// newFloor makes memory for slots payloads of size bytes each, and rings for depth operations
+// in flight.
 func newFloor(size, slots, depth, partner int) (*floor, error) {
 	ring := 1 << bits.Len(uint(max(depth, 256)-1))
 	data := roundUp(slots*size, shm.PageSize)
@@ -48,7 +48,7 @@ func newFloor(size, slots, depth, partner int) (*floor, error) {
 	f.mask, f.cq = uint64(ring-1), uint64(floorWQ+ring*64)
 	f.doorbell = shm.Word64At(f.mem, 0)
 	f.src, f.dst = f.mem[rings:rings+data], f.mem[rings+data:]
-	clear(f.mem) // so that no page fault comes later
+	clear(f.mem) // touches all pages, so that no page fault comes later
 	for i := range f.src {
 		f.src[i] = byte(i)
 	}
@@ -80,8 +80,8 @@ func get(b *shm.Block) uint64 {
 		le.Uint64(b[32:40]) + le.Uint64(b[40:48]) + le.Uint64(b[48:56]) + b.ObserveTail()
 }
 
-// device answers n descriptors, with one doorbell for one or more of them, and copies
-// payload i%slots for each.
+// device answers n descriptors and copies payload i%slots for descriptor i. The poster rings
+// one doorbell for one or more descriptors.
 func (f *floor) device(n uint64) (sum uint64) {
 	for done := uint64(0); done < n; {
 		rung := f.doorbell.Observe()
@@ -98,8 +98,8 @@ func (f *floor) device(n uint64) (sum uint64) {
 // sink keeps the compiler from removing reads.
 var sink atomic.Uint64
 
-// pollingDevice answers n descriptors which it finds by polling them, and copies
-// nothing.
+// pollingDevice answers n descriptors. It finds them by polling the ring, without a doorbell,
+// and copies nothing.
 func (f *floor) pollingDevice(n uint64) (sum uint64) {
 	for i := range n {
 		d := f.descriptor(i)
@@ -111,7 +111,8 @@ func (f *floor) pollingDevice(n uint64) (sum uint64) {
 	return sum
 }
 
-// play runs poster on this thread and device on another, and returns the stint of poster.
+// play runs poster on this thread and device on another thread, and returns the stint of
+// poster.
 func (f *floor) play(n uint64, device func(n uint64) (sum uint64), poster func() stint) (stint, error) {
 	clear(f.mem[:len(f.mem)-len(f.src)-len(f.dst)])
 	ready, ended := make(chan error), make(chan uint64)
@@ -119,7 +120,7 @@ func (f *floor) play(n uint64, device func(n uint64) (sum uint64), poster func()
 		err := pinForGood(f.partner)
 		ready <- err
 		if err == nil {
-			ended <- device(n) // and the thread remains until poster has read the time
+			ended <- device(n) // the thread must not end before poster has read the time
 		}
 	}()
 	if err := <-ready; err != nil {
@@ -130,8 +131,8 @@ func (f *floor) play(n uint64, device func(n uint64) (sum uint64), poster func()
 	return t, nil
 }
 
-// roundTrip returns nanoseconds from descriptor to completion, one at a time:
-// pp_wqe_doorbell_memcpy_cqe_rtt.
+// roundTrip returns the nanoseconds from descriptor to completion, with one descriptor at a
+// time. The floor's name is pp_wqe_doorbell_memcpy_cqe_rtt.
 func (f *floor) roundTrip(iters int) (sample, error) {
 	warm := warmUp(iters)
 	t, err := f.play(uint64(warm+iters), f.device, func() stint {
@@ -141,8 +142,8 @@ func (f *floor) roundTrip(iters int) (sample, error) {
 	return t.nanoseconds(iters), err
 }
 
-// pollTrip is roundTrip without a doorbell and without a copy: the device polls the
-// line of the descriptor: pp_poll_wqe_cqe_rtt.
+// pollTrip is roundTrip without a doorbell and without a copy; the device polls the line of the
+// descriptor. The floor's name is pp_poll_wqe_cqe_rtt.
 func (f *floor) pollTrip(iters int) (sample, error) {
 	warm := warmUp(iters)
 	t, err := f.play(uint64(warm+iters), f.pollingDevice, func() stint {
@@ -178,8 +179,8 @@ func (f *floor) trips(i, end uint64) (sum uint64) {
 	return sum
 }
 
-// stream returns millions of descriptors per second with depth in flight and a
-// doorbell for each batch: stream_wqe_memcpy_cqe_dbBATCH_depthDEPTH.
+// stream returns millions of descriptors per second, with depth descriptors in flight and one
+// doorbell for each batch. The floor's name is stream_wqe_memcpy_cqe_dbBATCH_depthDEPTH.
 func (f *floor) stream(iters, depth, batch int) (sample, error) {
 	warm := roundUp(warmUp(iters), batch)
 	t, err := f.play(uint64(warm+iters), f.device, func() stint {
@@ -204,8 +205,8 @@ func (f *floor) flow(done, end, depth, batch uint64) {
 	}
 }
 
-// pieces is the longest single copy. From 1 MiB on Go's copy uses non-temporal stores, which
-// are slower.
+// pieces is the longest single copy in bytes. From 1 MiB on Go's copy uses non-temporal stores,
+// which are slower.
 const pieces = 256 << 10
 
 func copyBy(dst, src []byte, piece int) {
@@ -216,8 +217,8 @@ func copyBy(dst, src []byte, piece int) {
 	copy(dst, src)
 }
 
-// copies returns MB per second of one core that copies the payloads in turn:
-// copy_warm, copy_256K_pieces_warm.
+// copies returns the MB per second of one core that copies the payloads one after another. The
+// floor's name is copy_warm or copy_256K_pieces_warm.
 func (f *floor) copies(iters int) (sample, error) {
 	done := make(chan error)
 	var t stint
@@ -233,7 +234,8 @@ func (f *floor) copies(iters int) (sample, error) {
 	return t.megabytes(iters, f.size), err
 }
 
-// bestCopies is copies with the best length of pieces for the size: copy_best_warm.
+// bestCopies is copies with the length of pieces that is fastest for the size. The floor's name
+// is copy_best_warm.
 func (f *floor) bestCopies(iters int) (best sample, err error) {
 	defer func(piece int) { f.piece = piece }(f.piece)
 	for _, f.piece = range []int{pieces, 32 << 10, f.size} {
@@ -245,7 +247,7 @@ func (f *floor) bestCopies(iters int) (best sample, err error) {
 			best = s
 		}
 		if f.size <= f.piece {
-			break // one piece
+			break // a payload is one piece: longer pieces change nothing
 		}
 	}
 	return best, nil
@@ -258,7 +260,7 @@ func (f *floor) copyMany(n int) {
 	}
 }
 
-// warmUp is how many operations come before those that count.
+// warmUp returns how many operations are made before those that are measured.
 func warmUp(iters int) int { return max(1, iters/10) }
 
 func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }

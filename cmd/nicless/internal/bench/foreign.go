@@ -12,8 +12,8 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A foreign poster writes what the formats require, byte by byte. It does not know that the
-// device sleeps, and so does not wake it.
+// A foreign poster writes the bytes that the formats require, without using nicless to post.
+// It does not know that the device can sleep, so it does not wake the device.
 type foreign struct {
 	raw  nicless.Raw
 	mr   *nicless.MR
@@ -50,7 +50,7 @@ func (f *foreign) write(ctx context.Context) error {
 	ring := f.raw.Send
 	w := ring[int(f.sent)*64%len(ring):][:64]
 	be.PutUint32(w[0:], f.sent&0xffff<<8|0x08) // RDMA WRITE
-	be.PutUint32(w[4:], f.raw.QPN<<8|3)        // of three units of 16 bytes
+	be.PutUint32(w[4:], f.raw.QPN<<8|3)        // ds is 3: three units of 16 bytes
 	be.PutUint32(w[8:], 0x08)                  // signaled
 	be.PutUint32(w[12:], 0)
 	be.PutUint64(w[16:], f.mr.Addr()+8)
@@ -79,7 +79,7 @@ func (f *foreign) complete(ctx context.Context) error {
 	lap := byte(f.sent >> bits.TrailingZeros(uint(entries)) & 1)
 	for polls := 1; ; polls++ {
 		switch own := byte(e.ObserveTail()); {
-		case own>>4 == 0xf || own&1 != lap: // not written yet in this lap
+		case own>>4 == 0xf || own&1 != lap: // the entry was not written yet in this lap
 		case own>>4 == 0:
 			f.sent++
 			shm.BE32At(f.raw.SendCQ.Record, 0).Publish(f.sent & 0xffffff)

@@ -9,7 +9,7 @@ import (
 )
 
 // How long an engine that may sleep gets no work: before its use of the core is measured,
-// during that, and before each first operation.
+// during that measurement, and before each operation that is a first operation after a pause.
 const (
 	settleTime = 100 * time.Millisecond
 	idleTime   = 300 * time.Millisecond
@@ -73,8 +73,9 @@ func (i *idleness) take() ([]pairOf, error) {
 	return out, errors.Join(err, i.pair.Compare())
 }
 
-// strangers measures a poster that does not wake the engine. It has an engine of its own:
-// one with such a client wakes up at short intervals, even if its other clients wake it.
+// strangers measures a poster that does not wake the engine. The poster has a separate engine,
+// because an engine with such a client wakes up at short intervals, even if its other clients
+// wake it.
 func (i *idleness) strangers() (median float64, err error) {
 	engine, client, err := i.start(false)
 	if err != nil {
@@ -88,7 +89,7 @@ func (i *idleness) strangers() (median float64, err error) {
 	return median, errors.Join(err, end())
 }
 
-// median returns the median of the microseconds that f takes after a pause.
+// median returns the median time that f takes after a pause, in microseconds.
 func (i *idleness) median(f func() error) (float64, error) {
 	var took []time.Duration
 	for range i.counts.pauses {

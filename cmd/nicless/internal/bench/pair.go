@@ -13,21 +13,21 @@ import (
 	"github.com/nicless/nicless/cqe"
 )
 
-// PairConfig configures a Pair. All fields must be set but Inline and BlueFlame.
+// PairConfig configures a Pair. Inline and BlueFlame may be false; all other fields must be set.
 type PairConfig struct {
-	Op    nicless.Op // Write, Read, Send; FetchAdd of 1, of Size 8 and one slot
+	Op    nicless.Op // Write, Read or Send; or FetchAdd of 1, with Size 8 and Slots 1
 	Size  int        // bytes of each operation
 	Slots int        // operation i moves slot i%Slots; a power of two
-	Depth int        // operations in flight at most
-	Batch int        // operations posted with one doorbell at most
+	Depth int        // most operations in flight
+	Batch int        // most operations posted with one doorbell
 
-	// Inline puts the payload into the WQE. Not for Read.
+	// Inline puts the payload into the WQE. It is not possible for Read.
 	Inline bool
 
-	// BlueFlame gives A a BlueFlame register of its own.
+	// BlueFlame gives A a BlueFlame register that no other queue pair uses.
 	BlueFlame bool
 
-	// Patience is how many polls of Await may find nothing before it sleeps.
+	// Patience is how many polls in a row may find nothing before Await sleeps.
 	Patience int
 }
 
@@ -35,14 +35,14 @@ type PairConfig struct {
 // their target. One goroutine at a time may use it.
 type Pair struct {
 	A, B            *nicless.QP
-	Sends, Receives *nicless.CQ // A's completions, B's
+	Sends, Receives *nicless.CQ // completions of A, and of B
 	From, To        *nicless.MR // slots of the source and of the target
 
 	cfg   PairConfig
 	pd    *nicless.PD
 	mask  uint64
-	wrs   []nicless.SendWR // request i is wrs[i&mask]; Batch more follow, so that any batch is in one piece
-	recvs []nicless.RecvWR // the same for receives, with refill more
+	wrs   []nicless.SendWR // request i is wrs[i&mask]; then the first Batch once more, so that any batch is contiguous
+	recvs []nicless.RecvWR // receive i is recvs[i&mask]; then the first refill once more
 	buf   [64]nicless.Completion
 
 	sent     uint64 // completions of operations that were polled
@@ -81,7 +81,7 @@ func NewPair(c *nicless.Context, cfg PairConfig) (*Pair, error) {
 	if cfg.Inline {
 		qc.MaxInline = max(cfg.Size, 1)
 	} else {
-		qc.MaxInline = 12 // takes as much room as a data segment
+		qc.MaxInline = 12 // 12 bytes inline take as much room as a data segment
 	}
 	posting := qc
 	posting.BlueFlame = cfg.BlueFlame
@@ -101,7 +101,7 @@ func NewPair(c *nicless.Context, cfg PairConfig) (*Pair, error) {
 	return p, p.receive()
 }
 
-// prepare builds the work requests, once: posting only reads them.
+// prepare builds all work requests once, so that posting only reads them.
 func (p *Pair) prepare(depth int) {
 	window := 1 << bits.Len(uint(max(depth, p.cfg.Slots, refill)-1))
 	p.mask = uint64(window - 1)
@@ -143,8 +143,8 @@ func (p *Pair) Target(i uint64) []byte {
 	return p.To.Bytes()[at : at+p.cfg.Size]
 }
 
-// Post posts operations i to i+n-1 and rings once. n is 1 to Batch, and no more
-// than Depth may be in flight.
+// Post posts operations i to i+n-1 and rings one doorbell. n is 1 to Batch. At most Depth
+// operations may be in flight.
 func (p *Pair) Post(i uint64, n int) error {
 	if n == 1 {
 		return p.A.PostSend(&p.wrs[i&p.mask])
@@ -164,7 +164,8 @@ func (p *Pair) receive() error {
 	return nil
 }
 
-// Done returns how many operations have completed, at both ends if both have completions.
+// Done returns how many operations have completed. If both ends get completions, an operation
+// counts when both have come.
 func (p *Pair) Done() uint64 {
 	if p.cfg.Op == nicless.Send {
 		return min(p.sent, p.received)
@@ -228,7 +229,7 @@ func (p *Pair) Await(ctx context.Context, want uint64) error {
 // stamp changes the payload of operation i.
 func (p *Pair) stamp(i uint64) {
 	if p.cfg.Op == nicless.FetchAdd {
-		return // the device returns another value each time
+		return // the device returns another value for each operation anyway
 	}
 	if b := p.Source(i); len(b) >= 8 {
 		binary.LittleEndian.PutUint64(b, i)
@@ -248,7 +249,8 @@ func (p *Pair) one(ctx context.Context, i uint64) error {
 // Compare returns an error unless every target slot equals its source.
 func (p *Pair) Compare() error { return p.CompareFirst(uint64(p.cfg.Slots)) }
 
-// CompareFirst is Compare after n operations, which may be fewer than the slots.
+// CompareFirst is Compare after n operations. n may be less than the number of slots; the
+// other slots are then not compared.
 func (p *Pair) CompareFirst(n uint64) error {
 	if p.cfg.Op == nicless.FetchAdd {
 		return p.compareSum()
@@ -265,8 +267,8 @@ func (p *Pair) CompareFirst(n uint64) error {
 	return fmt.Errorf("%v: byte %d of slot %d is %#02x, the source is %#02x", p.cfg.Op, i%p.cfg.Size, i/p.cfg.Size, to[i], from[i])
 }
 
-// compareSum returns an error unless the target is the count of all atomics and the last one
-// returned one less. Both began as zero.
+// compareSum returns an error unless the target is the number of all atomics, and the last
+// atomic returned that number less 1. The target was 0 at the start.
 func (p *Pair) compareSum() error {
 	sum, found := binary.NativeEndian.Uint64(p.To.Bytes()), binary.NativeEndian.Uint64(p.From.Bytes())
 	if sum != p.sent || found != p.sent-1 {

@@ -15,7 +15,7 @@ import (
 	"github.com/wcharczuk/go-chart/v2/drawing"
 )
 
-// peers are figures of other programs, measured elsewhere; a plot says where.
+// peers are figures of other programs, measured at another time or place. A plot says where.
 type peers struct {
 	Source  string  `json:"source"`
 	Machine string  `json:"machine"`
@@ -39,15 +39,15 @@ func readPeers() (p peers, err error) {
 	return p, err
 }
 
-// A plot is curves over one axis, both axes logarithmic.
+// A plot is curves that share one x axis. Both axes are logarithmic.
 type plot struct {
 	title, x, y string
-	ticks       []chart.Tick // of x
+	ticks       []chart.Tick // ticks of the x axis
 	own, peers  []curve
 	remark      []string
 }
 
-// PlotLatency writes latency by size, of a table of sweeps, as SVG.
+// PlotLatency writes a plot of latency by size as SVG. t is a table of sweeps.
 func (t *Table) PlotLatency(w io.Writer) error {
 	p, err := readPeers()
 	if err != nil {
@@ -61,7 +61,8 @@ func (t *Table) PlotLatency(w io.Writer) error {
 	return g.write(w)
 }
 
-// PlotRate writes the rate by operations for each doorbell, as SVG.
+// PlotRate writes a plot of the rate by operations for each doorbell as SVG. t is a table of
+// sweeps.
 func (t *Table) PlotRate(w io.Writer) error {
 	p, err := readPeers()
 	if err != nil {
@@ -148,7 +149,7 @@ func (p *plot) write(w io.Writer) error {
 // power returns 10 to the e.
 func power(e int) string { return strconv.FormatFloat(math.Pow10(e), 'f', -1, 64) }
 
-// style returns how a curve is drawn. Our own curves come first, then those of peers.
+// style returns how curve i is drawn. The curves of nicless come first, then those of peers.
 func (p *plot) style(i int) chart.Style {
 	if i < len(p.own) {
 		color := ownColors[i%len(ownColors)]
@@ -158,8 +159,8 @@ func (p *plot) style(i int) chart.Style {
 	return chart.Style{StrokeColor: color, StrokeWidth: 1, StrokeDashArray: []float64{5, 4}, DotColor: color, DotWidth: 3}
 }
 
-// key writes the title, the names of the curves and the remark. It resets the rotation of
-// text that the axes have left.
+// key writes the title, the names of the curves and the remark. It resets the rotation of text
+// that drawing the axes has set.
 func (p *plot) key(r chart.Renderer, _ chart.Box, defaults chart.Style) {
 	text := chart.Style{FontColor: drawing.ColorFromHex("333333"), FontSize: 9, Font: defaults.Font}
 	r.ClearTextRotation()

@@ -18,16 +18,16 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// A process is an engine in a process of its own: this program, started again.
+// A process is an engine in a separate process, which runs this program with other arguments.
 type process struct {
 	socket string
 	cmd    *exec.Cmd
 	stderr bytes.Buffer
-	ended  chan struct{} // closed when it has ended
-	err    error         // of its end; valid after that
+	ended  chan struct{} // closed when the process has ended
+	err    error         // why the process ended; valid after ended is closed
 }
 
-// patienceOfStart is how long an engine may take to answer.
+// patienceOfStart is how long an engine may take from its start to its first answer.
 const patienceOfStart = 10 * time.Second
 
 // start starts an engine, and returns it and its first client.
@@ -42,10 +42,10 @@ func (s *suite) start(spin bool) (*process, *nicless.Context, error) {
 		p.cmd.Args = append(p.cmd.Args, "--spin")
 	}
 	p.cmd.Stderr = &p.stderr
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also while it is stopped
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // ends the engine even if it is stopped
 	started := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // the kernel takes the end of this thread for that of the parent
+		runtime.LockOSThread() // the kernel sends Pdeathsig when this thread ends
 		defer runtime.UnlockOSThread()
 		defer close(p.ended)
 		err := p.cmd.Start()
@@ -76,7 +76,8 @@ func (s *suite) start(spin bool) (*process, *nicless.Context, error) {
 // pid returns the process id.
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// pause stops the process until resume: no engine may poll while a floor is measured.
+// pause stops the process until resume. It is needed because no engine may poll while a floor
+// is measured.
 func (p *process) pause() error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("bench: stop an engine: %w", err)
@@ -89,7 +90,7 @@ func (p *process) pause() error {
 	return errors.New("bench: an engine does not stop")
 }
 
-// stopped reports whether none of its threads can run.
+// stopped reports whether all threads of the process are stopped.
 func (p *process) stopped() bool {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.pid()))
 	for _, t := range tasks {
@@ -117,7 +118,7 @@ func (p *process) during(f func() error) error {
 // with returns a function that closes a client and then the engine.
 func (p *process) with(c *nicless.Context) func() error {
 	return func() error {
-		_ = p.resume() // closing a client needs an answer of the engine
+		_ = p.resume() // the engine must answer when a client is closed
 		return errors.Join(c.Close(), p.close())
 	}
 }

@@ -15,8 +15,8 @@ type Report struct {
 	Machine  Machine  `json:"machine"`
 	Settings Settings `json:"settings"`
 
-	// Retaken counts runs that were repeated because other programs were on their
-	// cores, Disturbed those that are reported although this happened.
+	// Retaken counts runs that were repeated because other programs used their cores.
+	// Disturbed counts runs that are reported although other programs used their cores.
 	Retaken   int      `json:"retaken"`
 	Disturbed int      `json:"disturbed"`
 	Results   []Result `json:"results"`
@@ -33,7 +33,7 @@ type Settings struct {
 	EngineCPU int    `json:"engine_cpu"`
 }
 
-// A Result is one figure: the median of the samples, the least, the greatest.
+// A Result is one figure: the median, the least and the greatest of the samples.
 type Result struct {
 	Peer    string    `json:"peer"` // "nicless", or "floor"
 	Op      string    `json:"op"`
@@ -101,7 +101,7 @@ func (r Result) String() string {
 		r.Peer, r.Op, r.Bytes, r.Metric, r.Value, r.Min, r.Max, r.Runs)
 }
 
-// Print writes a line for every figure, after remarks that start with "#".
+// Print writes remarks, which are lines that start with "#", and then a line for every figure.
 func (r *Report) Print(w io.Writer) error {
 	s := r.Settings
 	var b strings.Builder

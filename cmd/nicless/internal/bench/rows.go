@@ -8,7 +8,7 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// Names of the floors: those of the same floors in C.
+// Names of the floors. The same floors in C have the same names.
 const (
 	roundTripFloor = "pp_wqe_doorbell_memcpy_cqe_rtt"
 	pollFloor      = "pp_poll_wqe_cqe_rtt"
@@ -66,7 +66,7 @@ func bandwidth(name, what string, size int) group {
 	})
 }
 
-// basic makes a row of something that Run measures too.
+// basic returns the group of one row, which a measurement like those of Run measures.
 func basic(r spec, config func(s *suite) Config) group {
 	return group{rows: []spec{r}, open: func(s *suite) (func() ([]pairOf, error), func() error, error) {
 		m := &measurement{Config: config(s), ctx: s.ctx, mean: true, best: true}
@@ -89,12 +89,13 @@ func basic(r spec, config func(s *suite) Config) group {
 	}}
 }
 
-// unsteady is how far the floor may move within one pair of samples.
+// unsteady is the largest ratio of two measurements of the floor, before and after a sample of
+// the device, at which the sample counts as undisturbed.
 const unsteady = 1.25
 
-// steady measures the floor once more, after the device, and takes the mean of both. If they
-// differ, the distance of the cores has changed, as it can in virtual machines, and the pair
-// counts as disturbed.
+// steady measures the floor a second time, after the device, and takes the mean of the two
+// measurements. If they differ by more than unsteady, the distance of the cores has changed,
+// which can happen in virtual machines. The pair then counts as disturbed.
 func (m *measurement) steady(f *floor, p *pairOf) error {
 	again, err := m.floor(f)
 	if err != nil {

@@ -43,20 +43,20 @@ type measurement struct {
 	Config
 	ctx     context.Context
 	samples []pairOf // one for each run
-	retaken int      // runs that were disturbed and repeated
-	cycles  []uint32 // of single operations, of the current run
+	retaken int      // number of runs that were repeated because they were disturbed
+	cycles  []uint32 // times of the single operations of the current run
 	mean    bool     // Latency: leave out the percentiles
-	best    bool     // Bandwidth: the floor is that of the best copy
+	best    bool     // Bandwidth: the floor is bestCopies
 }
 
-// pairOf is the sample of the device, and that of the floor just before.
+// pairOf is a sample of the device, and the sample of the floor that was taken just before.
 type pairOf struct {
 	floor, device sample
-	percentiles   [len(percentiles)]float64 // of Latency
+	percentiles   [len(percentiles)]float64 // percentiles of Latency
 }
 
-// lost returns the part of the time for which the floor or the device had to wait for a
-// core, the larger one.
+// lost returns the part of the time for which the floor had to wait for a core, or that for
+// the device if it is larger.
 func (p pairOf) lost() float64 { return max(p.floor.lost, p.device.lost) }
 
 var percentiles = [...]struct {
@@ -64,9 +64,9 @@ var percentiles = [...]struct {
 	p    float64
 }{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}}
 
-// How many polls may find nothing before a measurement sleeps: longer than an interrupt
-// takes if each party has a core, longer than the largest operation if operations are
-// large, and otherwise some microseconds.
+// How many polls may find nothing before a measurement sleeps. If client and engine each have a
+// core, these polls take longer than an interrupt. If operations are large, they take longer
+// than the largest operation. Otherwise they take some microseconds.
 const (
 	patience       = 1 << 16
 	patienceOfLong = 1 << 26
@@ -95,12 +95,12 @@ func (m *measurement) runs() error {
 	return nil
 }
 
-// quiet takes the samples of one run. It repeats disturbed runs, and returns the least
-// disturbed samples.
+// quiet takes the samples of one run. It repeats the run if it was disturbed, and returns the
+// samples that were disturbed least.
 func (m *measurement) quiet(f *floor) (pairOf, error) {
 	tries := 1 + retakes
 	if f == nil {
-		tries = 1 // the two disturb each other if they share a core
+		tries = 1 // client and engine share a core, so each disturbs the other in every run
 	}
 	s, retaken, err := undisturbed(m.ctx, tries, func() (pairOf, error) { return m.pair(f) }, pairOf.lost)
 	m.retaken += retaken
@@ -133,8 +133,8 @@ func (m *measurement) floor(f *floor) (sample, error) {
 	return f.roundTrip(m.Iters)
 }
 
-// device takes one sample of an engine that exists for this run only: no engine may poll
-// while the floor is measured.
+// device takes one sample of an engine that exists only for this run, because no engine may
+// poll while the floor is measured.
 func (m *measurement) device(s *pairOf) (err error) {
 	c, err := m.open()
 	if err != nil {
@@ -153,7 +153,7 @@ func (m *measurement) device(s *pairOf) (err error) {
 		return err
 	}
 	fill := rand.NewChaCha8([32]byte{byte(len(m.samples))})
-	if m.Op != nicless.FetchAdd { // it counts from zero
+	if m.Op != nicless.FetchAdd { // FETCH_ADD needs a target that begins at zero
 		_, _ = fill.Read(p.From.Bytes()) // never fails
 	}
 	clear(p.To.Bytes())
@@ -172,13 +172,13 @@ func (m *measurement) open() (*nicless.Context, error) {
 		cfg.CPUs = []int{m.EngineCPU}
 	}
 	if m.ClientCPU == m.EngineCPU {
-		cfg.Spin = false // one core for both
+		cfg.Spin = false // client and engine share one core
 	}
 	return nicless.Open(cfg)
 }
 
-// latency takes the mean over operations made one at a time, then the times of as many
-// others.
+// latency measures the mean over operations that are made one at a time. Then it makes as many
+// operations again and measures the time of each.
 func (m *measurement) latency(p *Pair, s *pairOf) error {
 	warm := uint64(warmUp(m.Iters))
 	n := uint64(m.Iters)
@@ -212,7 +212,7 @@ func (m *measurement) latency(p *Pair, s *pairOf) error {
 	return p.Compare()
 }
 
-// check moves n different payloads and compares each.
+// check moves n different payloads and compares each with its source.
 func (m *measurement) check(p *Pair, n uint64) error {
 	for i := range n {
 		p.stamp(i)
@@ -238,7 +238,7 @@ func (m *measurement) trips(p *Pair, i, end uint64) error {
 	return nil
 }
 
-// each times single operations, and fills cycles.
+// each measures the time of single operations and stores the times in cycles.
 func (m *measurement) each(p *Pair, i uint64) error {
 	if m.cycles == nil {
 		m.cycles = make([]uint32, m.Iters)
@@ -275,13 +275,13 @@ func (m *measurement) stream(p *Pair, s *pairOf) error {
 		s.device = t.megabytes(m.Iters, m.Size)
 	}
 	if m.Iters < m.slots() {
-		return nil // some slots were not written
+		return nil // fewer operations than slots: some slots were not written
 	}
 	return p.Compare()
 }
 
-// flow makes operations i to end-1. With Batch 1 and more in flight it posts one for each
-// that completes.
+// flow makes operations i to end-1. With Batch 1 and a larger Depth it posts one operation for
+// each one that completes.
 func (m *measurement) flow(p *Pair, i, end uint64) error {
 	depth, batch := uint64(m.Depth), uint64(m.Batch)
 	for done := i; done < end; {

@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stint is how long something took, and the part of that time for which its threads had to
-// wait for their cores, because other programs were on them.
+// A stint is how long a measurement took, and the part of that time for which its threads had
+// to wait for their cores because other programs used them.
 type stint struct {
 	took time.Duration
 	lost float64
 }
 
-// A sample is a figure, and the part of its time that was disturbed.
+// A sample is a figure, and the part of the measurement's time that was disturbed.
 type sample struct {
 	value float64
 	lost  float64
 }
 
-// timed runs f, which keeps the calling thread busy and a thread of each of the other
-// processes. The threads of all of them are checked for waits.
+// timed runs f and returns its stint. f keeps the calling thread busy, and one thread of each of
+// the other processes. timed checks the threads of all these processes for waits.
 func timed(f func(), others ...int) stint {
 	self := strconv.Itoa(unix.Gettid())
 	before := schedule(others...)
@@ -94,9 +94,9 @@ func addThreads(m map[string]slice, process string) {
 	}
 }
 
-// lost returns the part of the time took for which a busy thread waited for a core, the
-// largest of all busy threads. The Go runtime's own threads do not count: they mostly sleep,
-// and then wait for the measured ones.
+// lost returns the part of the time took for which a busy thread waited for a core. It returns
+// the part of the busy thread that waited longest. Threads of the Go runtime do not count:
+// they mostly sleep, and when they wake they wait for the measured threads.
 func lost(before, after map[string]slice, took time.Duration) (part float64) {
 	for id, a := range after {
 		b := before[id]
@@ -108,9 +108,9 @@ func lost(before, after map[string]slice, took time.Duration) (part float64) {
 	return part
 }
 
-// absent returns the part of the time took for which none of the threads ran, although one
-// should have been busy all the time. Then it was stopped, or slept because its partner did
-// not run.
+// absent returns the part of the time took for which none of the threads ran, although one of
+// them should have been busy all the time. In that part the thread was stopped, or it slept
+// because its partner did not run.
 func absent(before, after map[string]slice, took time.Duration, threads ...string) float64 {
 	most, known := 0.0, false
 	for _, id := range threads {

@@ -22,8 +22,9 @@ type Row struct {
 	Unit   string `json:"unit"`
 	Values Spread `json:"values"`
 
-	// Floor is what the figure is compared with; Floors were taken just before
-	// each value, and Ratios are value / floor run by run. Nil: there is none.
+	// Floor is the name of the floor that the figure is compared with; it is empty if
+	// there is none. Floors has the floor's samples, each taken just before a value. Ratios
+	// has value / floor for each run. Both are nil if there is no floor.
 	Floor  string  `json:"floor,omitempty"`
 	Floors *Spread `json:"floors,omitempty"`
 	Ratios *Spread `json:"ratios,omitempty"`
@@ -31,8 +32,8 @@ type Row struct {
 	Target string `json:"target"`
 	Holds  bool   `json:"holds"`
 
-	// Retaken counts runs that were repeated because other programs were on the
-	// cores, Disturbed those that are reported although this happened.
+	// Retaken counts runs that were repeated because other programs used the cores.
+	// Disturbed counts runs that are reported although other programs used the cores.
 	Retaken   int `json:"retaken"`
 	Disturbed int `json:"disturbed"`
 }
@@ -50,8 +51,7 @@ func newSpread(samples []float64) *Spread {
 	return &Spread{Median: s[len(s)/2], Min: s[0], Max: s[len(s)-1], Samples: samples}
 }
 
-// A spec is a row without its figures. most and least are the target: one of
-// them, or none.
+// A spec is a row without its figures. The target is most or least; at most one of them is set.
 type spec struct {
 	name, what, unit string
 	floor            string // empty: there is none, and the value is judged
@@ -59,7 +59,7 @@ type spec struct {
 	absolute         bool // the target is for the value although there is a floor
 }
 
-// judged reports whether the target is for the ratio.
+// ratio reports whether the target is for the ratio to the floor.
 func (r spec) ratio() bool { return r.floor != "" && !r.absolute }
 
 func (r spec) target() string {

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// Verdict is "holds" or "misses", or "-" where there is no target.
+// Verdict returns "holds" or "misses", or "-" if the row has no target.
 func (r *Row) Verdict() string {
 	switch {
 	case r.Target == noTarget:
@@ -68,7 +68,7 @@ func (t *Table) remarks() (lines []string) {
 	return lines
 }
 
-// Print writes a line for every row, after remarks that start with "#".
+// Print writes remarks, which are lines that start with "#", and then a line for every row.
 func (t *Table) Print(w io.Writer) error {
 	for _, line := range t.remarks() {
 		if _, err := fmt.Fprintln(w, "#", line); err != nil {

@@ -4,15 +4,15 @@ package bench
 
 import "context"
 
-// A run is repeated, up to retakes times, if other programs had more than the part tooMuch
-// of its time on its cores. That depends on the machine, not on the figure.
+// A run is repeated, at most retakes times, if other programs used its cores for more than the
+// part tooMuch of its time. Whether a run is repeated depends on the machine, not on the figure.
 const (
 	tooMuch = 0.02
 	retakes = 4
 )
 
-// undisturbed calls take until no other program had its cores, at most tries times. It
-// returns the least disturbed result, and how many repetitions there were.
+// undisturbed calls take until a call was not disturbed by other programs, at most tries times.
+// It returns the result that was disturbed least, and the number of repetitions.
 func undisturbed[T any](ctx context.Context, tries int, take func() (T, error), lost func(T) float64) (best T, retaken int, err error) {
 	for try := range tries {
 		if err := ctx.Err(); err != nil {

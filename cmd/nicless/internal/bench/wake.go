@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A waker is the floor of the first operation after a pause: a thread on a core of its own
+// A waker is the floor of the first operation after a pause. It is a thread on another core
 // that sleeps on an eventfd and answers in memory.
 type waker struct {
 	fd     int
@@ -48,7 +48,7 @@ func newWaker(cpu int) (*waker, error) {
 	return w, nil
 }
 
-// stopWaker is a count that is never reached by waking.
+// stopWaker is a count that tells the thread to end. Waking never reaches it.
 const stopWaker = 1 << 32
 
 func (w *waker) signal(n uint64) error {

@@ -9,10 +9,10 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A board is a page that the supervisor writes and clients read. It says which process is
-// the engine, and how long each correct client has been stopped: a client that continues
-// reads it at once, and does not count that time as the engine's. The words do not depend
-// on each other, and the supervisor is their only writer.
+// A board is a page that the supervisor writes and clients read. It says which process is the
+// engine, and how long each correct client has been stopped. When a client continues, it reads
+// that time at once and does not count it as a wait for the engine. The words do not depend on
+// each other, and the supervisor is their only writer.
 type board struct{ mem *shm.Region }
 
 // boardFile is the descriptor of the board in a client's process.
@@ -43,7 +43,7 @@ func (b board) engine() int       { return int(b.word(0).Observe()) }
 func (b board) setStopped(slot int, d time.Duration) { b.word(1 + slot).Publish(uint64(d)) }
 func (b board) stopped(slot int) time.Duration       { return time.Duration(b.word(1 + slot).Observe()) }
 
-// slot is the place of a correct client on the board.
+// slot returns the slot of a correct client on the board.
 func (s *Spec) slot() int {
 	if s.Role == roleVisitor {
 		return 2 * pairs

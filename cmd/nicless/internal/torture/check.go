@@ -90,8 +90,8 @@ var sendOpcodes = map[nicless.Op]cqe.WCOpcode{
 	nicless.MaskedFetchAdd: cqe.WCFetchAdd, nicless.MaskedCompareSwap: cqe.WCCompSwap,
 }
 
-// sent checks an operation of this end that has succeeded. c is nil for an unsignaled
-// one.
+// sent checks an operation of this end that has succeeded. If the operation was unsignaled, c
+// is nil.
 func (l *flow) sent(p *posted, c *nicless.Completion) error {
 	if p.kind != isData {
 		return nil
@@ -112,7 +112,7 @@ func (l *flow) sent(p *posted, c *nicless.Completion) error {
 		if o.Op == nicless.Read {
 			key = l.peerKey()
 		}
-		// The pattern begins on a multiple of 8, the READ anywhere.
+		// The pattern begins on a multiple of 8, but the READ may begin anywhere.
 		from := o.At &^ 7
 		b := l.scratch[:o.At-from+o.Len]
 		pattern(b, key, from)
@@ -143,8 +143,8 @@ func sourceKey(spec *Spec, end, flow int) uint64 { return derive(spec.Seed, spec
 
 func (l *flow) peerKey() uint64 { return sourceKey(&l.c.spec, 1-l.c.spec.End, l.i) }
 
-// received checks a message of the peer, and every operation that the peer carried out
-// before it.
+// received checks a message of the peer, and every operation that the peer made before this
+// message.
 func (l *flow) received(c *nicless.Completion, mr *nicless.MR, buffer uint64) error {
 	if c.Flags == cqe.WCWithImm|l.grh() && c.Imm&ackBit != 0 {
 		n := uint64((c.Imm - uint32(l.acked)) & (ackBit - 1))
@@ -209,7 +209,7 @@ func (l *flow) message(c *nicless.Completion, o *Operation, mr *nicless.MR, buff
 	return l.empty(c, mr, buffer, l.payload(l.peer, o))
 }
 
-// written checks what the peer has written, then fills it with poison again.
+// written checks the bytes that the peer has written, then fills them with poison again.
 func (l *flow) written(o *Operation) error {
 	s := remoteSpan(o)
 	target := l.mem.target.Bytes()
@@ -221,7 +221,7 @@ func (l *flow) written(o *Operation) error {
 	return nil
 }
 
-// empty checks that a receive buffer holds want and nothing else, then fills it with
+// empty checks that a receive buffer holds want and no other data, then fills the buffer with
 // poison again. It ignores the header of a datagram.
 func (l *flow) empty(c *nicless.Completion, mr *nicless.MR, buffer uint64, want []byte) error {
 	b, size := mr.Bytes(), len(want)

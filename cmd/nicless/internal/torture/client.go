@@ -12,8 +12,8 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// completions is the size of the completion queue, which all flows share: room for
-// everything that can be in flight.
+// completions is the size of the completion queue, which all flows share. It has room for the
+// completions of everything that can be in flight.
 const completions = 1024
 
 const (
@@ -85,8 +85,8 @@ func runClient(w *wire, spec Spec) error {
 	}
 }
 
-// session is the life of a client with one engine. It ends when the engine is gone or the
-// client is told to close.
+// session is everything that a client does with one engine. It returns when the engine is gone
+// or the client is told to close.
 func (c *client) session() error {
 	if err := c.dial(); err != nil {
 		return err
@@ -116,8 +116,8 @@ func (c *client) session() error {
 	}
 }
 
-// measure returns the resources of this process without a connection. It connects once
-// before, because the runtime keeps descriptors of its own after the first connection.
+// measure returns the resources of this process without a connection. It first connects once
+// and disconnects, because the Go runtime keeps some descriptors after the first connection.
 func (c *client) measure() (Resources, error) {
 	if err := c.enter(); err != nil {
 		return Resources{}, err
@@ -125,12 +125,12 @@ func (c *client) measure() (Resources, error) {
 	if err := c.ctx.Close(); err != nil {
 		return Resources{}, err
 	}
-	time.Sleep(time.Millisecond) // the connection's goroutines end
+	time.Sleep(time.Millisecond) // time for the connection's goroutines to end
 	return takeResources(), nil
 }
 
-// enter connects as soon as an engine serves. The supervisor judges how long that may
-// take, because it knows the state of the previous engine.
+// enter connects as soon as an engine serves. The supervisor checks how long that takes,
+// because only the supervisor knows the state of the previous engine.
 func (c *client) enter() (err error) {
 	for end := time.Now().Add(3 * waitLimit); ; time.Sleep(2 * time.Millisecond) {
 		if c.ctx, err = nicless.Dial(c.spec.Socket); err == nil || time.Now().After(end) {
@@ -170,7 +170,7 @@ func (c *client) dial() (err error) {
 	return nil
 }
 
-// connection makes one connection with the peer and uses it until it ends.
+// connection makes one connection with the peer and uses it until the connection ends.
 func (c *client) connection() error {
 	c.ready++
 	ready := Report{Is: isReady, Ready: c.ready}
@@ -250,7 +250,7 @@ func (c *client) order() (Order, error) {
 }
 
 // endsSoon reports whether the device ends within a second. A device that is being stopped
-// flushes and refuses work before its end shows that this was no fault.
+// flushes and refuses work shortly before it ends. Only the end shows that this was no error.
 func endsSoon(c *nicless.Context) bool {
 	select {
 	case <-c.Done():

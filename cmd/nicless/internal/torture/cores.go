@@ -21,7 +21,7 @@ func anyCore(pick func(int) int) int {
 	}
 }
 
-// pin has the calling thread run on one core.
+// pin makes the calling thread run on one core only.
 func pin(core int) {
 	var set unix.CPUSet
 	set.Set(core)

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// Delays is for how long, up to a moment, threads were ready to run but had no core: the
-// scheduler's part of any wait. The kernel counts it for each thread, in the second field
-// of /proc/PID/task/TID/schedstat.
+// delays has, for each thread, how long it was ready to run but had no core, from its start up
+// to the moment at. That is the part of a wait that the scheduler causes. The kernel counts it
+// in the second field of /proc/PID/task/TID/schedstat.
 type delays struct {
 	at     time.Time
-	pid    int           // of the engine
-	engine threadDelays  // of the engine's process
-	own    threadDelays  // of this process
-	steal  time.Duration // for which the hypervisor gave this machine's cores to others
+	pid    int           // process id of the engine
+	engine threadDelays  // delays of the engine's threads
+	own    threadDelays  // delays of this process's threads
+	steal  time.Duration // time for which the hypervisor gave this machine's cores to others
 }
 
 type threadDelays map[string]time.Duration
@@ -69,8 +69,8 @@ func readDelays(process string) (threadDelays, error) {
 	return d, nil
 }
 
-// since returns the sum of the n longest delays of threads since before. A thread that
-// has started since then counts from its start.
+// since returns the sum of the n longest delays of threads since the reading before. The delay
+// of a thread that has started since then counts from its start.
 func (d threadDelays) since(before threadDelays, n int) (sum time.Duration) {
 	var all []time.Duration
 	for tid, delay := range d {
@@ -83,8 +83,8 @@ func (d threadDelays) since(before threadDelays, n int) (sum time.Duration) {
 	return sum
 }
 
-// blockedIn returns the kernel functions in which threads of a process are in
-// uninterruptible sleep.
+// blockedIn returns the kernel functions in which threads of a process are in uninterruptible
+// sleep at present.
 func blockedIn(pid int) (list []string) {
 	task := "/proc/" + strconv.Itoa(pid) + "/task"
 	threads, _ := os.ReadDir(task)
@@ -102,8 +102,8 @@ func blockedIn(pid int) (list []string) {
 	return list
 }
 
-// readSteal reads the eighth number of the first line of /proc/stat, in hundredths of
-// a second.
+// readSteal returns the time for which the hypervisor gave this machine's cores to others. It
+// is the eighth number of the first line of /proc/stat, in hundredths of a second.
 func readSteal() time.Duration {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -1,51 +1,50 @@
-// Package torture tests an engine under attack. It runs the engine and its clients as real
-// processes, attacks, stops and kills them, and counts errors: bytes that differ,
-// completions that are lost, repeated or out of order, resources that leak, correct clients
-// that have to wait.
+// Package torture tests an engine while clients attack it. It runs the engine and its clients
+// as real processes, and stops and kills them. It counts errors: wrong bytes; completions that
+// are lost, repeated or out of order; resources that leak; and correct clients that have to
+// wait.
 //
 // # Processes
 //
-// The supervisor ([Run]) starts all others. They are the same program in a role
-// ([Process]) that they read from their standard input:
+// The supervisor ([Run]) starts all other processes. They run the same program ([Process]).
+// Each reads its role from its standard input:
 //
-//	engine    nicless.Serve; it also reports its resources
-//	client    one end of a pair that moves data by every operation and accounts
-//	          for each byte and each completion
-//	visitor   connects, moves a little and disconnects, again and again; it keeps
-//	          orphans, which are queue pairs whose peers are gone
-//	hostile   a client that makes an attack ([Attack])
+//	engine    runs nicless.Serve and reports its resources
+//	client    is one end of a pair that moves data with every kind of operation and
+//	          checks each byte and each completion
+//	visitor   connects, moves a little data and disconnects, again and again; it also
+//	          keeps orphans, which are queue pairs whose peers were destroyed
+//	hostile   is a client that makes an attack ([Attack])
 //
-// A pair has one connection at a time, and a connection has four flows: a queue pair at each
-// end, of a transport and with operations of its own.
+// A pair has one connection at a time. A connection has four flows. A flow is a queue pair at
+// each end; each flow has another transport or other operations.
 //
-// If the supervisor is root, the engine runs as a user without privilege, and hostile clients
-// that use up what one user may have run as another user than correct clients.
+// If the supervisor is root, the engine runs as a user without privilege. Hostile clients that
+// use up what one user may have then run as another user than the correct clients.
 //
-// # What is done to them
+// # What is done to the processes
 //
-// Any process but the supervisor is killed at some time, the engine too, and replaced.
-// Clients of all kinds are stopped by SIGSTOP and continued 50 ms to 2 s later, while they
-// hold whatever they hold. Each of these files has an attack that once succeeded against an
-// engine:
+// Every process except the supervisor is killed at some time and replaced, the engine too.
+// Clients of all kinds are stopped by SIGSTOP and continued 50 ms to 2 s later. Each of these
+// files has an attack that once succeeded against an engine:
 //
 //	punch.go      removes pages that a thread of the engine touches
-//	hoard.go      leaves descriptors in flight and does not read them
-//	impostor.go   takes a number that another queue pair still names as its peer
+//	hoard.go      requests descriptors and does not read them
+//	impostor.go   gets a queue pair number that another queue pair still names as its peer
 //	linger.go     sends descriptors whose close blocks
 //	logflood.go   connects and disconnects to fill the log
 //
-// Two kinds of attack concern verbs programs only, whose memory the engine reaches by process
-// id: what a process keeps after exec, and process ids that are reused. Package verbs has
-// tests of these; no engine here serves verbs programs.
+// Two kinds of attack concern only verbs programs, whose memory the engine accesses by process
+// id: processes that execute another program, and process ids that are reused. Package verbs
+// has tests of these, because no engine here serves verbs programs.
 //
 // # How data is checked
 //
-// The two ends of a flow know each other's operations, because a [Stream] follows from its
-// seed. Each word of a payload follows from the stream, the number of the operation and the
-// offset. So the receiver of message n knows which operations came before, where they wrote,
-// and every bit of what they wrote. The bytes around these must be unchanged.
+// A [Stream] is determined by its seed, so each end of a flow knows the operations of the
+// other. Each word of a payload is determined by the stream, the number of the operation and
+// the offset. So the receiver of message n knows which operations came before, where they
+// wrote, and every bit that they wrote. All bytes around these must be unchanged.
 //
-// # How stalls are told from delays by the scheduler
+// # How stalls are distinguished from delays by the scheduler
 //
 // A stall is a wait of more than 100 ms by a correct client or the visitor, for a completion
 // or for the answer to a request. (After 20 ms without a completion a client posts work that
@@ -57,33 +56,34 @@
 //   - the growth of that field during the wait, for the most delayed thread of the client and
 //     for the most delayed threads of the engine: as many as poll (one, or one for each of
 //     --cores) and one more that serves requests;
-//   - the time that the hypervisor stole;
+//   - the time for which the hypervisor gave this machine's cores to others;
 //   - the time for which the supervisor had stopped the client.
 //
-// A thread that waits in the kernel, for a page or a lock, is not ready to run, and a thread
-// that works for another client runs. So neither is subtracted. If more than 100 ms are left,
-// the stall is unexplained and the verdict is NOT OK. The subtracted time may be too long,
-// since these delays can overlap and the readings are up to 20 ms older than the wait.
+// A thread that waits in the kernel, for a page or a lock, is not ready to run. A thread that
+// works for another client is running. So neither time is subtracted. If more than 100 ms are
+// left, the stall is unexplained and the verdict is NOT OK. The subtracted time may be too
+// long, because the three delays can overlap and the first reading can be up to 20 ms older
+// than the wait.
 //
-// A wait ends with the engine. How soon clients notice the end of an engine is checked
-// separately. If the kernel has no schedstat, stalls are counted but not judged, and the
-// result says so.
+// When the engine ends, a wait ends too. How soon clients notice the end of an engine is
+// checked separately. If the kernel has no schedstat, stalls are counted but not judged, and
+// the result says so.
 //
 // # What is repeatable
 //
-// The [Plan] follows from the seed alone. It has all starts, stops and kills, with their
-// order, pauses and seeds. How the kernel schedules the processes differs each time; that is
-// why one runs it often.
+// The [Plan] is determined by the seed alone. It has all starts, stops and kills, with their
+// order, pauses and seeds. The kernel schedules the processes differently in each run, so it
+// is worth repeating a run.
 //
 // # Files
 //
 //	run.go, plan.go, pair.go, events.go, stop.go, finish.go   the supervisor
-//	process.go, wire.go, board.go, user.go                    its processes, and how they talk
+//	process.go, wire.go, board.go, user.go                    its processes and their messages
 //	client.go, traffic.go, flow.go, send.go, check.go,
 //	ending.go, stream.go, memory.go, shared.go, ledger.go     correct clients
 //	visit.go                                                  the visitor
 //	engine.go, logs.go, resources.go                          the engine
 //	hostile.go, raw.go, scribble.go, fuzz.go and those above  hostile clients
-//	stall.go, delay.go                                        waits, and what explains them
+//	stall.go, delay.go                                        waits, and delays that explain them
 //	result.go                                                 the result
 package torture

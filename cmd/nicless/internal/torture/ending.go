@@ -11,14 +11,14 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// drain puts all queue pairs into the error state and waits until everything posted has
-// completed. No completion may be missing, and no other may come.
+// drain puts all queue pairs into the error state and waits until all posted work has
+// completed. No completion may be missing, and no additional completion may come.
 func (c *client) drain() error {
 	for _, l := range c.flows {
 		if err := l.qp.Modify(&nicless.Attr{Mask: nicless.AttrState, State: nicless.StateERR}); err != nil {
 			return err
 		}
-		// The last flush completion shows that all before it were flushed.
+		// The flush completion of the last work shows that all work before it was flushed.
 		if l.sends.Room() > 0 {
 			if err := l.probe(); err != nil {
 				return err
@@ -46,9 +46,9 @@ func (c *client) drain() error {
 	return edgesIntact(c.shared.mr.Bytes())
 }
 
-// audit compares the device's count of completions with this side's, after all have come.
-// It finds completions that Poll drops because they match no work, such as a second one
-// for the same work.
+// audit compares the device's count of completions with that of this client, after all have
+// come. So it finds completions that Poll drops because they match no work, such as a second
+// completion of the same work.
 func (c *client) audit() error {
 	for end := c.now().Add(goneTime); ; time.Sleep(time.Millisecond) { // the device publishes its count at intervals
 		s, err := c.ctx.Status()
@@ -68,8 +68,8 @@ func (c *client) audit() error {
 	}
 }
 
-// outstanding returns how many work requests have not completed, without the receives of
-// the shared queue.
+// outstanding returns how many work requests have not completed. It does not count the receives
+// of the shared queue.
 func (c *client) outstanding(receives bool) (n int) {
 	for _, l := range c.flows {
 		n += l.sends.Outstanding()
@@ -110,7 +110,7 @@ func (c *client) settle(left func() int) error {
 func (c *client) deviceGone() error {
 	c.count.DevicesGone++
 	begin := c.now()
-	for !gone(c.ctx) { // a call can notice it on its own descriptor just before the context does
+	for !gone(c.ctx) { // a call on another descriptor can notice the end just before the context does
 		if c.now().Sub(begin) > goneTime {
 			return corrupt("a call reported that the device is gone, but its context is not done")
 		}
@@ -135,7 +135,7 @@ func (c *client) deviceGone() error {
 		}
 	}
 	if c.cq != nil {
-		// Earlier completions can still be polled, at most one queue full of them.
+		// Earlier completions can still be polled. There is at most one queue full of them.
 		for left := 2 * completions; ; left -= len(c.list) {
 			n, err := c.cq.Wait(context.Background(), c.list[:])
 			if errors.Is(err, nicless.ErrDeviceGone) {
@@ -152,7 +152,7 @@ func (c *client) deviceGone() error {
 	c.w.say(Report{Is: isGone, Ready: c.ready})
 	for _, l := range c.flows {
 		if l.qp == nil {
-			continue // its memory was not prepared
+			continue // the memory of this flow was not prepared
 		}
 		if err := l.mem.intact(); err != nil {
 			return corrupt("flow %d: after the end of the device: %v", l.i, err)

@@ -31,8 +31,7 @@ func runEngine(w *wire, spec Spec) error {
 		}
 		cancel(orphan)
 	}()
-	// Only the amount of the log is checked here: the tests of the engine check what it
-	// says.
+	// Only the amount of the log is checked here. The tests of the engine check the text.
 	meter := new(logMeter)
 	go tellLog(ctx, w, meter)
 	cfg := nicless.Config{Cores: spec.Cores, Stay: spec.Stay, Log: meter.logger()}
@@ -44,7 +43,8 @@ func runEngine(w *wire, spec Spec) error {
 	return err
 }
 
-// tellLog reports how much was logged at intervals, since an engine may be killed.
+// tellLog reports at intervals how much was logged. It cannot wait for the end, because an
+// engine may be killed.
 func tellLog(ctx context.Context, w *wire, m *logMeter) {
 	var told Log
 	for t := time.Tick(countTime); ctx.Err() == nil; {

@@ -27,7 +27,7 @@ func (r *run) during(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// until handles events until f returns true. After the time d it is a fault.
+// until handles events until f returns true. If that takes longer than d, it is a fault.
 func (r *run) until(ctx context.Context, what string, d time.Duration, f func() bool) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -117,8 +117,8 @@ func (r *run) ended(p *process, s *os.ProcessState) error {
 	return nil
 }
 
-// tail returns the beginning of a process's standard error: of a panic, the first
-// goroutine.
+// tail returns the beginning of a process's standard error. If the process panicked, that is
+// the first goroutine.
 func tail(s string) string {
 	const most = 6000
 	if len(s) > most {

@@ -92,7 +92,7 @@ func (r *run) end() {
 			case e.exit != nil:
 				delete(r.all, e.p)
 				r.keep(e.p)
-				if e.p == r.engine && e.p.stderr.Len() > 0 { // which may say why clients found it gone
+				if e.p == r.engine && e.p.stderr.Len() > 0 { // its standard error may say why clients found it gone
 					_ = r.fault("%s: %v\n%s", e.p.name, e.exit, tail(e.p.stderr.String()))
 				}
 			case e.report.Count != nil:

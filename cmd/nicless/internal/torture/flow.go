@@ -8,10 +8,10 @@ import (
 
 const (
 	sendDepth = 64
-	// fullDepth is the most receives that a peer can use at once: for the messages of one
-	// window and the acknowledgements of another.
+	// fullDepth is the most receives that a peer can use at once. It is enough for the
+	// messages of one window and the acknowledgements of another.
 	fullDepth = window + window/group + 12
-	// scarceDepth is so few that the peer sometimes waits for receives (RNR).
+	// scarceDepth is so few receives that the peer sometimes waits for one (RNR).
 	scarceDepth = 12
 )
 
@@ -19,8 +19,8 @@ const (
 type flowConfig struct {
 	Menu
 	transport nicless.Transport
-	receives  int  // 0: from the shared queue
-	list      bool // the source is read through a list key
+	receives  int  // depth of the receive queue; 0: receives come from the shared queue
+	list      bool // the peer reads the source through a list key
 }
 
 // flowConfigs are the flows of a connection.
@@ -34,8 +34,8 @@ var flowConfigs = []flowConfig{
 	{transport: nicless.UD, receives: fullDepth, Menu: Menu{Largest: 4096, Ops: []nicless.Op{nicless.Send, nicless.SendImm}}},
 }
 
-// A flow is one queue pair of a connection, with its memory: it carries out its stream of
-// operations and checks that of its peer.
+// A flow is one queue pair of a connection, with its memory. It makes the operations of its
+// stream and checks those of its peer's stream.
 type flow struct {
 	c *client
 	i int
@@ -44,24 +44,24 @@ type flow struct {
 	qp  *nicless.QP
 	win *nicless.Window
 	key *nicless.ListKey
-	to  *nicless.Address // UD
+	to  *nicless.Address // the peer's address, for UD
 
-	peerInfo FlowInfo // the peer's
+	peerInfo FlowInfo // what the peer has said about its flow
 	mine     *Stream  // operations of this end
 	peer     *Stream  // operations of the peer
 	sends    *Ledger
-	recvs    *Ledger           // nil: shared
+	recvs    *Ledger           // nil: receives come from the shared queue
 	posts    [sendDepth]posted // by number of the send
 
-	pending  *Operation // generated, not posted yet
-	next     uint64     // operations of this end that are posted
-	acked    uint64     // those that the peer has acknowledged
-	checked  uint64     // operations of the peer that this end has checked
-	ackSent  uint64     // those that it has acknowledged
+	pending  *Operation // next operation of the stream, not posted yet
+	next     uint64     // number of operations of this end that were posted
+	acked    uint64     // number of operations of this end that the peer has acknowledged
+	checked  uint64     // number of operations of the peer that this end has checked
+	ackSent  uint64     // number of operations of the peer that this end has acknowledged
 	stopping bool
-	unbound  int    // how often the window has to be bound again
+	unbound  int    // how often the window has still to be bound
 	failed   bool   // there was an error completion
-	failure  string // the first one
+	failure  string // the first error completion
 	model    [words]uint64
 
 	scratch []byte
@@ -92,7 +92,7 @@ func (l *flow) open() (err error) {
 		Type: l.transport, SendCQ: l.c.cq, MaxSendWR: sendDepth, MaxSendSGE: maxPieces, MaxRecvSGE: 2, MaxInline: maxInline,
 	}
 	if l.transport == nicless.UD {
-		cfg.QKey = uint32(mix(l.mem.key)) >> 1 // with the top bit set, the sender's own key would be used
+		cfg.QKey = uint32(mix(l.mem.key)) >> 1 // if the top bit were set, the device would use the sender's qkey
 	}
 	l.sends = NewLedger(sendDepth)
 	if l.receives == 0 {
@@ -168,7 +168,7 @@ func (l *flow) connect(peer FlowInfo, epoch int) (err error) {
 	if l.key == nil {
 		return nil
 	}
-	// Pieces that follow each other, so that the source is unchanged.
+	// The pieces follow each other, so that the list has the same bytes as the source.
 	const first, second = sourceSize/3 + 5, sourceSize/2 + 1
 	m := l.mem.source
 	return l.send(posted{kind: isOther}, &nicless.SendWR{Op: nicless.BindList, Flags: nicless.Signaled, List: l.key.List(nicless.RemoteRead,

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// highestOp is above all operations of the protocol.
+// highestOp is larger than every operation of the protocol.
 const highestOp = 30
 
-// fuzz sends requests that make no sense: random bytes, wrong lengths, names of objects
-// that do not exist. The engine must answer each or hang up.
+// fuzz sends requests that make no sense: random bytes, wrong lengths, names of objects that do
+// not exist. The engine must answer each request or end the connection.
 func (v *hostile) fuzz() error {
 	c, err := dialRaw(v.spec.Socket)
 	if err != nil {
@@ -34,7 +34,7 @@ func (v *hostile) fuzz() error {
 	// Memory that random addresses can hit.
 	mem, _, err := c.region(1<<20, true)
 	switch {
-	case refused(err): // there was no hello
+	case refused(err): // the engine refuses a request before hello
 		if mem, err = shm.Heap(1 << 20); err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (v *hostile) fuzzOnce(c *raw, mem *shm.Region) error {
 			op = control.OpPlaceRegion
 			payload = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(v.r.IntN(4))), mem.Addr()+uint64(v.r.IntN(4)<<12))
 		}
-	case 2, 3, 4: // small numbers, which more often belong to an object, and addresses of our memory
+	case 2, 3, 4: // small numbers, which are more often the number of an object, and addresses of this client's memory
 		for i := 0; i+8 <= len(payload); i += 8 {
 			switch v.r.IntN(3) {
 			case 0:

@@ -9,18 +9,18 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// How many connections a hoarder makes: more than it can get, or so few that their requests
-// are not refused for want of descriptors. A hoarder of the same user as correct clients
-// makes so few that enough descriptors are left for these.
+// How many connections a hoarder makes. hoardMany is more than it can get. hoardSome is so few
+// that requests are not refused because of a lack of descriptors. A hoarder of the same user as
+// correct clients makes hoardFew, so that enough descriptors are left for those clients.
 const (
 	hoardMany = 600
 	hoardSome = 80
 	hoardFew  = 40
 )
 
-// hoard makes many connections that request everything that comes with descriptors, and
-// reads no answers: descriptors in flight count against the engine's user. It stays for
-// some seconds. The engine may refuse.
+// hoard makes many connections, requests every kind of descriptor on each, and reads no
+// answers. The kernel counts the unread descriptors for the engine's user. The connections stay
+// for some seconds. The engine may refuse requests.
 func (v *hostile) hoard() error {
 	most := hoardFew
 	if v.spec.User != 0 {
@@ -45,15 +45,15 @@ func (v *hostile) hoard() error {
 	}
 	for range 40 {
 		v.pause(100 * time.Millisecond)
-		for range 8 { // perhaps there is room for more now
+		for range 8 { // there may be room for more descriptors now
 			v.requestDescriptors(all[v.r.IntN(len(all))])
 		}
 	}
 	return nil
 }
 
-// requestDescriptors requests descriptors on a connection until the engine hangs up or
-// takes no more requests.
+// requestDescriptors requests descriptors on a connection until the engine ends the connection
+// or takes no more requests.
 func (v *hostile) requestDescriptors(c *raw) {
 	_ = c.conn.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
 	for _, m := range fdRequests(v.r) {
@@ -70,16 +70,16 @@ type fdRequest struct {
 	req control.Message
 }
 
-// fdRequests are requests whose answers carry descriptors; the first one of a connection is
-// hello. Each object is destroyed at once. Its descriptor is in flight nevertheless, and
-// the engine has no other reason to refuse the next request.
+// fdRequests returns requests whose answers carry descriptors. The first request of a connection
+// is hello. Each object is destroyed at once, so that the engine has no other reason to refuse
+// the next request. The descriptor of a destroyed object is still unread.
 func fdRequests(r *rand.Rand) []fdRequest {
 	list := []fdRequest{
 		{control.OpHello, &control.Hello{Magic: control.Magic, Major: control.Major, Features: control.Features, Name: "hoard"}},
 		{control.OpOpenEvents, &control.Empty{}},
 		{control.OpWake, &control.Wake{}},
 	}
-	for id := uint32(1); id < 20; id++ { // they are counted from 1
+	for id := uint32(1); id < 20; id++ { // ids are counted from 1
 		if r.IntN(2) == 0 {
 			list = append(list, fdRequest{control.OpCreateChannel, &control.Empty{}})
 		} else {

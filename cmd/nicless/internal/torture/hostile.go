@@ -23,16 +23,16 @@ const (
 	Truncator                // sends parts of messages
 	Abandoner                // connects, begins something and disconnects
 	Hog                      // takes more than its share: long transfers, queues that overrun
-	Thief                    // names the queues and keys of others
-	Puncher                  // takes pages of its memory away while the engine uses it
+	Thief                    // names the queues and keys of other clients
+	Puncher                  // removes pages of its memory while the engine uses them
 	Hoarder                  // requests descriptors and never reads them
-	Impostor                 // takes queue pair numbers that others name as their peers
+	Impostor                 // gets queue pair numbers that queue pairs of others name as their peers
 	Lingerer                 // sends descriptors whose close blocks
 	LogFlooder               // connects and disconnects, to fill the log
 	attackKinds
 )
 
-// String returns the name of the client, for progress and failures.
+// String returns the name of the attack's client, for progress and failures.
 func (a Attack) String() string {
 	return [attackKinds]string{"scribbler", "fuzzer", "silent client", "truncator", "abandoner", "hog", "thief",
 		"puncher", "hoarder", "impostor", "lingerer", "log flooder"}[a]
@@ -49,15 +49,15 @@ type hostile struct {
 	r       *rand.Rand
 	count   Count
 	counted time.Time
-	orphans chan []Orphan // that replace those of spec; one element
+	orphans chan []Orphan // replacements for the orphans of spec; at most one element
 }
 
 func newHostile(w *wire, spec Spec) *hostile {
 	return &hostile{w: w, spec: spec, orphans: make(chan []Orphan, 1), r: rand.New(rand.NewPCG(spec.Seed, 0x6368616f73))}
 }
 
-// runHostile repeats its attack until it is killed. A fault is an engine that does not
-// answer, or one that lets an attack succeed.
+// runHostile repeats its attack until it is killed. It reports a fault if the engine does not
+// answer or if an attack succeeds.
 func runHostile(w *wire, spec Spec) error {
 	v := newHostile(w, spec)
 	if err := become(spec.User); err != nil {
@@ -108,8 +108,8 @@ func (v *hostile) did(n int) {
 
 func (v *hostile) pause(most time.Duration) { time.Sleep(time.Duration(v.r.Int64N(int64(most)))) }
 
-// fill fills b with random bytes, often with few different ones: all zeros or all ones
-// have a meaning in many places.
+// fill fills b with random bytes. Often it uses few different values, because bytes that are
+// all zeros or all ones have a meaning in many places.
 func (v *hostile) fill(b []byte) {
 	mask, base := byte(0xff), byte(0)
 	switch v.r.IntN(4) {
@@ -138,7 +138,7 @@ func (v *hostile) silent() error {
 		}
 	}
 	v.did(1)
-	if v.r.IntN(2) == 0 { // for a while
+	if v.r.IntN(2) == 0 { // stay connected for a while
 		v.pause(100 * time.Millisecond)
 		return nil
 	}
@@ -160,7 +160,7 @@ func (v *hostile) truncate() error {
 			return err
 		}
 		whole = control.Append(nil, control.OpAllocPD, 0, 1, &control.Empty{})
-		// Unread answers fill the socket. That must not hold up other clients.
+		// Unread answers fill the socket. That must not delay other clients.
 		_ = c.conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
 		for range v.r.IntN(3000) {
 			if _, err := c.conn.Write(whole); err != nil {
@@ -215,7 +215,7 @@ func (v *hostile) abandon() error {
 	if err := nicless.Pair(a, b, nicless.Connection{}); err != nil {
 		return err
 	}
-	for range v.r.IntN(100) { // in flight when the client disconnects
+	for range v.r.IntN(100) { // these are in flight when the client disconnects
 		n := v.r.IntN(mr.Len()) + 1
 		if a.PostSend(&nicless.SendWR{Op: nicless.Write, SGE: []nicless.SGE{mr.SGE(0, n)}, RemoteAddr: mr.Addr(), RKey: mr.RKey()}) != nil {
 			break

@@ -10,11 +10,11 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// impersonate creates and destroys very many queue pairs, in order to get a number that
-// another client names as its peer. It connects them with queue pairs of others: with
-// orphans, whose peers' numbers are free, and with those of correct clients. These must
-// receive nothing from it. The visitor checks that orphans receive nothing, and correct
-// clients account for everything that they receive.
+// impersonate creates and destroys very many queue pairs, in order to get a number that a queue
+// pair of another client names as its peer. It connects its queue pairs with queue pairs of
+// others: with orphans, whose peers' numbers are free, and with queue pairs of correct clients.
+// These must receive nothing from it. The visitor checks that orphans receive nothing. Correct
+// clients check everything that they receive.
 func (v *hostile) impersonate() error {
 	w, err := v.create()
 	if err != nil {
@@ -33,8 +33,8 @@ func (v *hostile) impersonate() error {
 	return nil
 }
 
-// tryNumbers creates queue pairs and connects those that have the number of a victim's
-// peer. Sometimes it connects one that has another number, too.
+// tryNumbers creates queue pairs and connects those that have the number of a victim's peer.
+// Sometimes it also connects a queue pair with another number.
 func (v *hostile) tryNumbers(w *objects, victims []Orphan) error {
 	made, err := v.createMany(w)
 	if err != nil {
@@ -64,7 +64,7 @@ func (v *hostile) victims() []Orphan {
 	default:
 	}
 	victims := slices.Clone(v.spec.Orphans)
-	for i, l := range v.spec.Victims { // the flows of the second end of a pair follow those of the first
+	for i, l := range v.spec.Victims { // in Victims the flows of a pair's second end follow those of its first
 		const flows = 4
 		if kind := uint8(l.QP.Transport); i/flows%2 == 0 && i+flows < len(v.spec.Victims) {
 			far := v.spec.Victims[i+flows]
@@ -124,7 +124,7 @@ func (v *hostile) destroyMany(w *objects, made []*hostileQP) error {
 	return nil
 }
 
-// connectAsPeer connects a queue pair with one of another client and sends.
+// connectAsPeer connects a queue pair with a queue pair of another client and sends.
 func (v *hostile) connectAsPeer(w *objects, q *hostileQP, to uint32) error {
 	w.qps = append(w.qps, q)
 	defer func() { w.qps = w.qps[:len(w.qps)-1] }()
@@ -139,7 +139,7 @@ func (v *hostile) connectAsPeer(w *objects, q *hostileQP, to uint32) error {
 		}
 	}
 	q.publish()
-	// Leave time for the effect before the queue pair is destroyed.
+	// Give the engine time to execute the work before the queue pair is destroyed.
 	v.pause(5 * time.Millisecond)
 	return nil
 }

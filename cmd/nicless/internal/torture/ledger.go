@@ -2,15 +2,14 @@
 
 package torture
 
-// A Ledger accounts for the work requests of one queue: each has to complete
-// exactly once, in the order of posting. Work requests are numbered from 0 as
-// they are posted.
+// A Ledger accounts for the work requests of one queue. Each work request must complete exactly
+// once, in the order of posting. Work requests are numbered from 0 in that order.
 type Ledger struct {
 	// Wrong has the counts that must stay zero.
 	Wrong
 
-	head, tail uint64 // posted and not completed yet
-	signaled   []bool // by number, modulo its length
+	head, tail uint64 // work requests head to tail-1 are posted and have not completed
+	signaled   []bool // whether a work request is signaled, by its number modulo the length
 	skipped    map[uint64]struct{}
 	failed     bool // an error has been reported: everything later is flushed
 }
@@ -18,8 +17,8 @@ type Ledger struct {
 // Wrong counts errors in the completions of a queue.
 type Wrong struct {
 	Lost       uint64 `json:"lost"`       // completions that did not come
-	Duplicated uint64 `json:"duplicated"` // completions that nothing was posted for, or of work that had completed
-	Reordered  uint64 `json:"reordered"`  // completions that came after a later one
+	Duplicated uint64 `json:"duplicated"` // completions of work that was not posted or had already completed
+	Reordered  uint64 `json:"reordered"`  // completions that came after those of later work
 }
 
 func (w *Wrong) add(o Wrong) {
@@ -50,11 +49,11 @@ func (l *Ledger) Room() int { return len(l.signaled) - l.Outstanding() }
 // Outstanding returns how many work requests have not completed.
 func (l *Ledger) Outstanding() int { return int(l.tail - l.head) }
 
-// Oldest returns the number of the first of them.
+// Oldest returns the number of the oldest work request that has not completed.
 func (l *Ledger) Oldest() uint64 { return l.head }
 
-// Post notes a work request and returns its number. One that is not signaled
-// completes silently, by a completion of a later one.
+// Post notes a work request and returns its number. A work request that is not signaled gets no
+// completion; it has completed when a later one does.
 func (l *Ledger) Post(signaled bool) uint64 {
 	if l.Room() == 0 {
 		panic("torture: ledger is full")
@@ -64,9 +63,9 @@ func (l *Ledger) Post(signaled bool) uint64 {
 	return l.tail - 1
 }
 
-// Complete notes a completion. The work requests from first to number have
-// ended by it, number itself with outcome o and those before successfully;
-// false: none has, because the completion is wrong.
+// Complete notes a completion. It ends the work requests from first to number: number itself
+// with outcome o, and those before it successfully. If the completion is wrong, it ends none
+// and ok is false.
 func (l *Ledger) Complete(number uint64, o Outcome) (first uint64, ok bool) {
 	switch _, late := l.skipped[number]; {
 	case late:
@@ -80,7 +79,8 @@ func (l *Ledger) Complete(number uint64, o Outcome) (first uint64, ok bool) {
 	}
 	first = l.head
 	for n := first; n < number; n++ {
-		// Before an error, silent ones have succeeded; after it, all speak.
+		// Before an error, unsignaled work has succeeded. After an error, all work gets a
+		// completion.
 		if l.failed || l.signaled[n%uint64(len(l.signaled))] {
 			l.skipped[n] = struct{}{}
 			l.Lost++
@@ -90,15 +90,15 @@ func (l *Ledger) Complete(number uint64, o Outcome) (first uint64, ok bool) {
 	case o == Done && !l.signaled[number%uint64(len(l.signaled))]:
 		l.Duplicated++
 	case l.failed && o != Flushed:
-		l.Reordered++ // executed although one before it was not
+		l.Reordered++ // it was executed although work before it was not
 	}
 	l.failed = l.failed || o != Done
 	l.head = number + 1
 	return first, true
 }
 
-// End closes the account of a queue that completes nothing any more: what is
-// still outstanding is lost, unless it was to complete silently.
+// End closes the account of a queue from which no more completions come. Signaled work that is
+// still outstanding is lost.
 func (l *Ledger) End() {
 	for ; l.head < l.tail; l.head++ {
 		if l.failed || l.signaled[l.head%uint64(len(l.signaled))] {

@@ -19,10 +19,10 @@ const lingeringSockets = 200
 // mostRights is the most descriptors of a message that an engine reads.
 const mostRights = 12
 
-// linger sends descriptors whose last close blocks for as long as the lingerer wants, in
-// requests of every kind and on connections that end at once. The receiver closes them, and
-// no other client may wait for that. Where the engine has told the kernel to accept none,
-// each send fails with EPERM.
+// linger sends descriptors whose last close blocks for as long as the lingerer wants. It sends
+// them in requests of every kind and on connections that end at once. The engine has to close
+// them, and no other client may wait for that. If the engine has told the kernel to accept no
+// descriptors, each send fails with EPERM.
 func (v *hostile) linger() error {
 	s, err := newLingering()
 	if err != nil {
@@ -34,7 +34,7 @@ func (v *hostile) linger() error {
 		if err != nil {
 			return err
 		}
-		_ = v.lingerOnce(c, s) // this client may have to wait; the visitor must not
+		_ = v.lingerOnce(c, s) // this client may have to wait, but the visitor must not
 		c.close()
 		v.pause(2 * time.Millisecond)
 	}
@@ -57,7 +57,7 @@ func (v *hostile) lingerOnce(c *raw, s *lingering) error {
 	if v.r.IntN(4) == 0 {
 		b = []byte("garbage")
 	}
-	// Several copies: those behind the one whose close blocks wait too.
+	// Send several copies, because those after the copy whose close blocks have to wait too.
 	fds := slices.Repeat([]int{int(f.Fd())}, mostRights-v.r.IntN(mostRights)/4)
 	for range 1 + v.r.IntN(3) {
 		v.did(1)
@@ -65,7 +65,8 @@ func (v *hostile) lingerOnce(c *raw, s *lingering) error {
 			break
 		}
 	}
-	// Mostly this is not the last close, since the message has copies; if it is, it blocks.
+	// In most cases this is not the last close, because the message has copies. If it is the
+	// last, it blocks.
 	go f.Close()
 	if err != nil {
 		return err
@@ -88,7 +89,8 @@ func newLingering() (*lingering, error) {
 	return &lingering{listen: l}, err
 }
 
-// close unblocks all of them: it closes peers with unread bytes, which resets the sockets.
+// close ends the blocking of all sockets. It closes their peers, which have unread bytes, and
+// that resets the sockets.
 func (s *lingering) close() {
 	for _, p := range s.peers {
 		_ = p.Close()

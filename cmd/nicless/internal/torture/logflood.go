@@ -8,8 +8,8 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// floodLog connects and disconnects as fast as it can, in every way that the engine might
-// log. The supervisor checks how much it does log.
+// floodLog connects and disconnects as fast as it can, in every way that the engine might log.
+// The supervisor checks how much the engine logs.
 func (v *hostile) floodLog() error {
 	for range 500 {
 		c, err := dialRaw(v.spec.Socket)

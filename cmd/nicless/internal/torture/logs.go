@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// logBound is the most bytes that an engine may write to its log within a second, whatever
-// its clients do: a client that floods the log hides other entries and fills the disk.
+// logBound is the most bytes that an engine may write to its log within a second, whatever its
+// clients do. A client that could flood the log would hide other entries and fill the disk.
 const logBound = 64 << 10
 
 // A Log counts what an engine has logged.

@@ -44,7 +44,7 @@ type memory struct {
 	source *nicless.MR   // read by the peer; never changes
 	recv   *nicless.MR   // receive buffers; nil: the shared queue is used
 	words  *nicless.MR   // targets of the peer's atomics
-	all    []*nicless.MR // these
+	all    []*nicless.MR // all of the above that are not nil
 }
 
 func newMemory(pd *nicless.PD, key uint64, receives int) (*memory, error) {
@@ -110,8 +110,8 @@ func remoteSpan(o *Operation) span {
 	return span{off + guard + o.At, o.Len}
 }
 
-// localSpans appends where the pieces of an operation lie. They lie apart, so that mixed-up
-// pieces are detected.
+// localSpans appends the spans of the local pieces of an operation. The spans have gaps between
+// them, so that mixed-up pieces are detected.
 func localSpans(dst []span, o *Operation) []span {
 	off, size := slot(o)
 	used := o.Len + (len(o.Pieces)+1)*guard
@@ -140,7 +140,7 @@ func compare(b []byte, spans []span, want []byte) error {
 	return nil
 }
 
-// differ returns the index of the first difference of a and b, or -1.
+// differ returns the index of the first difference between a and b, or -1 if there is none.
 func differ(a, b []byte) int {
 	if bytes.Equal(a, b) {
 		return -1
@@ -153,8 +153,8 @@ func differ(a, b []byte) int {
 	return -1
 }
 
-// intact checks what must not change while operations are in flight: the source, and the
-// edges of all slots and receive buffers.
+// intact checks the bytes that must not change while operations are in flight: the source, and
+// the edges of all slots and receive buffers.
 func (m *memory) intact() error {
 	if err := m.sourceIntact(); err != nil {
 		return err

@@ -11,17 +11,17 @@ import (
 type phase uint8
 
 const (
-	starting   phase = iota // its queue pairs are not known yet
-	waiting                 // ready for its peer
-	connecting              // was told its peer
-	connected               // has connected its queue pairs
-	inTraffic               // was told to go
-	quiet                   // was told to stop, and has stopped
+	starting   phase = iota // the supervisor does not know its queue pairs yet
+	waiting                 // it is ready for its peer
+	connecting              // it was told its peer
+	connected               // it has connected its queue pairs
+	inTraffic               // it was told to go
+	quiet                   // it was told to stop, and has stopped
 	closed
 )
 
-// noticeTime is how long a client may take to notice that the engine is gone, while all
-// other clients are busy with the same.
+// noticeTime is how long a client may take to notice that the engine is gone. All clients notice
+// it at the same time and compete for the cores.
 const noticeTime = 5 * time.Second
 
 // A pair is two correct clients and the connection between them.
@@ -34,8 +34,8 @@ type pair struct {
 type end struct {
 	p     *process
 	phase phase
-	seq   int     // of its last ready report
-	ready *Report // the last one, perhaps of an earlier connection
+	seq   int     // number of its last ready report
+	ready *Report // its last ready report, perhaps of an earlier connection
 }
 
 func (r *run) each(ph phase) bool {
@@ -55,8 +55,8 @@ func (r *run) startClient(i, j int) error {
 	return err
 }
 
-// killClient kills an end of a pair and starts another process in its place. The peer has
-// to notice by itself, unless it does not move data yet.
+// killClient kills an end of a pair and starts another process in its place. If the other end
+// moves data already, it must notice by itself that its peer is gone. Otherwise it is told.
 func (r *run) killClient(i, j int) error {
 	pr := &r.pairs[i]
 	pr.broken = pr.epoch
@@ -66,7 +66,7 @@ func (r *run) killClient(i, j int) error {
 	return r.startClient(i, j)
 }
 
-// restartHandshake has an end start again if it was told of a peer that is gone now.
+// restartHandshake makes an end start again if it was told of a peer that is now gone.
 func (r *run) restartHandshake(e *end) {
 	if e.phase == connecting || e.phase == connected {
 		e.phase = starting
@@ -79,7 +79,7 @@ func (r *run) client(p *process, rep Report) error {
 	pr := &r.pairs[p.spec.Pair]
 	e, other := &pr.ends[p.spec.End], &pr.ends[1-p.spec.End]
 	if e.p != p {
-		return nil // from a process that was replaced
+		return nil // the report is from a process that was replaced
 	}
 	switch rep.Is {
 	case isReady:
@@ -128,7 +128,7 @@ func (r *run) connect(pr *pair) {
 		return
 	}
 	pr.epoch++
-	if r.engine.ending { // it was told to stop, and flushes this connection too
+	if r.engine.ending { // the engine was told to stop, and would flush this connection too
 		pr.broken = pr.epoch
 	}
 	for j := range 2 {

@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// Processes that run at once. They are few, since a machine may have two cores.
+// How many processes of each kind run at once. They are few, because a machine may have only
+// two cores.
 const (
 	pairs        = 2
 	hostileSlots = 4
-	// longSlot is the slot of attacks that need time, to use something up or for many
-	// tries. Its clients are killed less often.
+	// longSlot is the slot of attacks that need time to use something up or to make many
+	// tries. Clients in this slot are killed less often.
 	longSlot = hostileSlots - 1
 )
 
@@ -24,13 +25,13 @@ type ActionKind uint8
 
 // Kinds of actions. Kills are by SIGKILL, and a killed process is replaced at once.
 const (
-	KillHostile ActionKind = iota // the hostile client in Slot; Attack is that of the next one
+	KillHostile ActionKind = iota // the hostile client in Slot; the next client makes Attack
 	KillClient                    // the correct client in Slot: pair Slot/2, end Slot%2
 	KillEngine
 	StopEngine   // SIGTERM, then another engine
-	PauseHostile // SIGSTOP, and SIGCONT after Length: the hostile client in Slot
-	PauseClient  // the correct client in Slot
-	PausePair    // both ends of pair Slot
+	PauseHostile // SIGSTOP to the hostile client in Slot, and SIGCONT after Length
+	PauseClient  // the same to the correct client in Slot
+	PausePair    // the same to both ends of pair Slot
 	actionKinds
 )
 
@@ -45,9 +46,9 @@ type Action struct {
 	Kind   ActionKind
 	Slot   int
 	Attack Attack
-	Seed   uint64 // of the process that is started
+	Seed   uint64 // seed of the process that is started
 
-	Length time.Duration // of a pause of processes
+	Length time.Duration // how long processes are stopped
 }
 
 // A Plan is everything that is done to the processes of a run.
@@ -67,9 +68,8 @@ const (
 	mostLength  = 2 * time.Second
 )
 
-// NewPlan returns the plan for a run of length d, which follows from the seed.
-// It ends an engine at least twice: the first two times by SIGKILL, later by SIGKILL or
-// SIGTERM.
+// NewPlan returns the plan for a run of length d. It is determined by d and the seed. It ends an
+// engine at least twice: the first two times by SIGKILL, later by SIGKILL or SIGTERM.
 func NewPlan(seed uint64, d time.Duration) Plan {
 	r := rand.New(rand.NewPCG(seed, 0x746f7274757265))
 	p := Plan{Seed: seed}
@@ -101,7 +101,7 @@ func NewPlan(seed uint64, d time.Duration) Plan {
 		case n < 46:
 			a.Kind = PauseHostile + ActionKind(r.IntN(int(actionKinds-PauseHostile)))
 			a.Slot = r.IntN(map[ActionKind]int{PauseHostile: hostileSlots, PauseClient: 2 * pairs, PausePair: pairs}[a.Kind])
-			// Evenly distributed on a logarithmic scale.
+			// The lengths are evenly distributed on a logarithmic scale.
 			most := max(leastLength, min(mostLength, d/4))
 			a.Length = time.Duration(float64(leastLength) * math.Pow(float64(most)/float64(leastLength), r.Float64()))
 		case n < 52:

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// Process is the main function of all processes but the supervisor. It reads its Spec from
-// in, and returns at the end of the process.
+// Process is the main function of all processes except the supervisor. It reads its Spec from
+// in. When it returns, the process ends.
 func Process(in io.Reader, out io.Writer) error {
 	w, spec, err := open(in, out)
 	if err != nil {
@@ -45,7 +45,7 @@ const (
 	roleVisitor = "visitor"
 )
 
-// A process is one that the supervisor has started.
+// A process is a process that the supervisor has started.
 type process struct {
 	spec          Spec
 	name          string // for faults
@@ -53,18 +53,18 @@ type process struct {
 	orders        *json.Encoder
 	stderr        bytes.Buffer
 	ending        bool  // it was told to end, or was killed
-	count         Count // the last one reported
+	count         Count // the last count that it has reported
 	kept          bool  // count has been added to the result
-	enginesBefore int   // engines that had ended before
-	goneReports   int   // engines that it says are gone
+	enginesBefore int   // number of engines that had ended before it started
+	goneReports   int   // number of engines that it has reported as gone
 	stops         stops
 }
 
-// An event is a report of a process, or its end.
+// An event is a report of a process, or the end of a process.
 type event struct {
 	p      *process
 	report Report
-	exit   *os.ProcessState // of its end
+	exit   *os.ProcessState // not nil: the process has ended
 }
 
 // start starts a process. Its reports, and its end, go to events.
@@ -76,7 +76,7 @@ func start(argv []string, spec Spec, name string, files []*os.File, events chan<
 	p := &process{spec: spec, name: name}
 	p.cmd = &exec.Cmd{
 		Path: exe, Args: argv, Stderr: &p.stderr, ExtraFiles: files,
-		// No process outlives the supervisor, however that ends.
+		// The kernel kills the process when the supervisor ends, however the supervisor ends.
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 	}
 	in, err := p.cmd.StdinPipe()
@@ -98,7 +98,7 @@ func start(argv []string, spec Spec, name string, files []*os.File, events chan<
 		for r := json.NewDecoder(out); ; {
 			var report Report
 			if r.Decode(&report) != nil {
-				break // also if a process was killed in the middle of a report
+				break // the pipe has ended, perhaps in the middle of a report if the process was killed
 			}
 			events <- event{p: p, report: report}
 		}

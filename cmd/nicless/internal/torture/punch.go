@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// punch takes pages away from memory that the engine uses. A thread that touches a page
-// while another thread removes it waits in the kernel. The removing thread can take
-// arbitrarily long, if it has the lowest priority and shares its core with one that spins.
-// Before memory is sealed the engine must not touch it; afterwards no pages can be removed.
+// punch removes pages from memory that the engine uses. A thread that touches a page while
+// another thread removes the page waits in the kernel. The removing thread can take arbitrarily
+// long if it has the lowest priority and shares its core with a thread that spins. Before memory
+// is sealed the engine must not touch it. After it is sealed no pages can be removed.
 func (v *hostile) punch() error {
 	runtime.GOMAXPROCS(max(6, runtime.NumCPU())) // its own threads must not wait for each other
 	c, err := dialRaw(v.spec.Socket)
@@ -38,7 +38,7 @@ func (v *hostile) punch() error {
 		return err
 	}
 	w.mem = mem
-	for i := 0; i < size; i += shm.PageSize { // otherwise there are no pages to take away
+	for i := 0; i < size; i += shm.PageSize { // touch the pages, so that they exist and can be removed
 		mem.Bytes()[i] = 1
 	}
 	if err := v.beforeSeal(w, id); err != nil {
@@ -50,8 +50,8 @@ func (v *hostile) punch() error {
 	return v.afterSeal(w)
 }
 
-// beforeSeal takes pages away while it asks the engine to use the memory, which the engine
-// must refuse. Then it seals the memory, which waits for its own removals.
+// beforeSeal removes pages while it asks the engine to use the memory. The engine must refuse.
+// Then it seals the memory; the seal waits until the removals have ended.
 func (v *hostile) beforeSeal(w *objects, id uint32) error {
 	p, err := v.startPunching(w.mem, false)
 	if err != nil {
@@ -77,7 +77,7 @@ func (v *hostile) beforeSeal(w *objects, id uint32) error {
 		}
 		v.did(2)
 	}
-	p.stopSpinning() // the seal would wait as long as the spinning goes on
+	p.stopSpinning() // while the other thread spins, the removal does not end and the seal waits
 	var sealing sync.WaitGroup
 	for range 2 {
 		sealing.Go(func() { _ = w.mem.Seal() })
@@ -86,7 +86,7 @@ func (v *hostile) beforeSeal(w *objects, id uint32) error {
 	return nil
 }
 
-// afterSeal has the engine use the memory, and tries everything that is still possible.
+// afterSeal makes the engine use the memory, and tries every way to remove pages meanwhile.
 func (v *hostile) afterSeal(w *objects) error {
 	if err := v.createObjects(w); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (v *hostile) afterSeal(w *objects) error {
 		return err
 	}
 	for range 1 + v.r.IntN(3) {
-		for i := range 2 { // they may be in the error state
+		for i := range 2 { // the queue pairs may be in the error state
 			if err := v.connectAs(w, i, w.qps[i^1].qpn, control.AccessRemoteWrite|control.AccessRemoteRead); err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ func burst(v *hostile) time.Duration {
 	return time.Duration(100+v.r.IntN(200)) * time.Millisecond
 }
 
-// postCorrect posts correct work on all of the memory but the queues.
+// postCorrect posts correct work on all of the memory except the queues.
 func (v *hostile) postCorrect(w *objects, q *hostileQP, key uint32) {
 	room := w.mem.Size() - atPayload
 	for range 1 + v.r.IntN(4) {
@@ -144,7 +144,7 @@ func (v *hostile) postCorrect(w *objects, q *hostileQP, key uint32) {
 	}
 }
 
-// punching is two threads on one core: one removes pages when it gets the core, and one
+// punching is two threads on one core. One thread removes pages when it gets the core; the other
 // keeps the core busy.
 type punching struct {
 	stop  atomic.Bool
@@ -193,7 +193,8 @@ func (p *punching) stopAll() {
 	p.ended.Wait()
 }
 
-// wrong returns a corruption if pages were removed, with the call that did it.
+// wrong returns a corruption if pages were removed. The corruption names the call that removed
+// them.
 func (p *punching) wrong() error {
 	if way := p.hole.Load(); way != nil {
 		return corrupt("pages of memory that the engine uses were removed by %s", *way)
@@ -201,8 +202,8 @@ func (p *punching) wrong() error {
 	return nil
 }
 
-// ways are calls on memory that may hold up a thread that touches it. Those that make holes
-// must fail once the memory is sealed.
+// ways are calls that can delay a thread that touches the memory. Calls that make holes must
+// fail once the memory is sealed.
 var ways = []struct {
 	name  string
 	holes bool

@@ -22,11 +22,11 @@ const answerTime = 10 * time.Second
 // A raw connection sends and receives control messages without the checks of the host API.
 type raw struct {
 	conn  *net.UnixConn
-	files []*os.File // received with answers
+	files []*os.File // files received with answers
 	uar   *shm.Region
 	in    [control.MaxMessage]byte
 	tag   uint64
-	guid  uint64 // of the engine
+	guid  uint64 // GUID of the engine
 }
 
 func dialRaw(path string) (*raw, error) {
@@ -120,8 +120,8 @@ func (r *raw) receive() (h control.Header, payload []byte, err error) {
 	return control.ParseHeader(r.in[:n])
 }
 
-// region creates a region at the engine and maps it. If it is to be usable, it is sealed and
-// placed too; otherwise a caller can attack it first.
+// region creates a region at the engine and maps it. If usable is true, it also seals and places
+// the region. Otherwise the caller can attack the memory before it does so.
 func (r *raw) region(size int, usable bool) (mem *shm.Region, id uint32, err error) {
 	var made control.RegionID
 	if err := r.call(control.OpCreateRegion, &control.RegionSize{Size: uint64(size)}, &made); err != nil {
@@ -146,7 +146,7 @@ func (r *raw) region(size int, usable bool) (mem *shm.Region, id uint32, err err
 	return mem, made.ID, nil
 }
 
-// refused reports whether err is an answer of the engine.
+// refused reports whether err is a refusal by the engine.
 func refused(err error) bool {
 	var e *control.Error
 	return errors.As(err, &e)
@@ -172,7 +172,7 @@ func wrongFile(r *rand.Rand) (*os.File, error) {
 		}
 		f := os.NewFile(uintptr(fd), "unsealed")
 		return f, f.Truncate(1 << 20)
-	case 4: // memory of no bytes
+	case 4: // memory with a size of 0
 		fd, err := unix.MemfdCreate("empty", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 		if err != nil {
 			return nil, err

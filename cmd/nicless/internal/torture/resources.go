@@ -17,7 +17,7 @@ func now() int64 { return time.Now().UnixNano() }
 // takeResources returns the resources of this process.
 func takeResources() (h Resources) {
 	runtime.GC()
-	runtime.GC() // frees what the first one finalized
+	runtime.GC() // frees the objects that the first collection finalized
 	h.Goroutines = runtime.NumGoroutine()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -37,14 +37,14 @@ func takeResources() (h Resources) {
 	return h
 }
 
-// How much more memory than at the start a process may have: a run leaves memory in the
-// tables of maps and in the allocator's caches.
+// How much more memory than at the start a process may have. Some more is right, because a run
+// leaves memory in the tables of maps and in the allocator's caches.
 const (
 	heapSlack     = 4 << 20
 	residentSlack = 64 << 20
 )
 
-// leaked describes the resources of h beyond those of before, or returns "".
+// leaked describes the resources that h has in excess of before. It returns "" if there are none.
 func (h Resources) leaked(before Resources) string {
 	var more []string
 	add := func(what string, now, then, slack uint64) {

@@ -22,7 +22,7 @@ type Result struct {
 	Actions  int     `json:"actions"`
 
 	Count
-	Leaked string `json:"leaked"` // by the engine; empty: nothing
+	Leaked string `json:"leaked"` // resources that the engine leaked; empty: nothing
 
 	Killed struct {
 		Correct int `json:"correct"`
@@ -30,16 +30,16 @@ type Result struct {
 	} `json:"clients_killed"`
 	EngineKills   int  `json:"engine_kills"`
 	EngineStops   int  `json:"engine_stops"`
-	SeparateUsers bool `json:"separate_users"`  // of the engine, correct clients and hostile clients
-	Stopped       int  `json:"clients_stopped"` // by SIGSTOP, and continued
+	SeparateUsers bool `json:"separate_users"`  // engine, correct clients and hostile clients run as different users
+	Stopped       int  `json:"clients_stopped"` // times that a client was stopped by SIGSTOP and continued
 	Processes     int  `json:"processes"`
-	Connections   int  `json:"connections"` // of correct clients
+	Connections   int  `json:"connections"` // connections of correct clients
 
 	// Notice is the longest time from the end of an engine until all calls of a client
 	// had reported it.
 	Notice time.Duration `json:"longest_notice_ns"`
-	// Ending is the longest time from SIGKILL to the end of an engine, and Start the
-	// longest from the start of its process until it accepted clients.
+	// Ending is the longest time from SIGKILL to the end of an engine. Start is the longest
+	// time from the start of an engine's process until the engine accepted clients.
 	Ending   time.Duration `json:"longest_ending_ns"`
 	Start    time.Duration `json:"longest_start_ns"`
 	Baseline Resources     `json:"engine_at_first"`
@@ -54,7 +54,8 @@ func newResult(p *Plan, d time.Duration) Result {
 	return Result{Seed: p.Seed, Schedule: fmt.Sprintf("%016x", p.Hash()), Asked: d.Seconds(), Planned: len(p.Actions), Faults: []string{}}
 }
 
-// judge adds a fault for a flooded log, and counts faults without a count as corruptions.
+// judge adds a fault if the log was flooded. If there are faults but no counts of errors, it
+// counts them as corruptions.
 func (r *Result) judge() {
 	if r.Log.Most > logBound {
 		r.Faults = append(r.Faults, fmt.Sprintf("an engine wrote %d bytes to its log within a second; at most %d are allowed", r.Log.Most, logBound))
@@ -69,7 +70,7 @@ func (r *Result) OK() bool {
 	return len(r.Faults) == 0 && r.Corruptions == 0 && r.Wrong == (Wrong{}) && r.Leaked == "" && r.Actions == r.Planned && r.Stalls.Unexplained == 0
 }
 
-// PrintJSON writes the result as one object.
+// PrintJSON writes the result as one JSON object.
 func (r *Result) PrintJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -133,8 +134,8 @@ const (
 	rowWidth  = 80
 )
 
-// wrapped returns a row in lines of at most 80 columns, unless a word is longer or the text
-// already has several lines.
+// wrapped returns a row in lines of at most 80 columns. It does not break words, and does not
+// change a text that already has several lines.
 func wrapped(name, text string) string {
 	line := fmt.Sprintf("%-*s", nameWidth, name)
 	if strings.Contains(text, "\n") {

@@ -19,22 +19,23 @@ import (
 type Config struct {
 	Seed     uint64
 	Duration time.Duration
-	// Cores get a thread of the engine each; nil means one thread anywhere.
+	// Cores are the cores that each run a thread of the engine. Nil means one thread on
+	// any core.
 	Cores []int
-	// Argv is the command line with which this program runs Process.
+	// Argv is the command line that runs this program so that it calls Process.
 	Argv []string
 	// Progress, unless nil, is called after each action.
 	Progress func(done, of time.Duration, r *Result)
 }
 
 const (
-	// waitLimit is how long any step may take.
+	// waitLimit is the most time that one step of the supervisor may take.
 	waitLimit = 20 * time.Second
 	// settleTime is how long an engine may take to free the resources of ended clients.
 	settleTime = 10 * time.Second
 )
 
-// A run is the supervisor.
+// A run is the state of the supervisor.
 type run struct {
 	cfg    Config
 	plan   Plan
@@ -43,26 +44,26 @@ type run struct {
 	result Result
 
 	engine        *process
-	startAt       time.Time // when it was started
-	serving       bool      // it accepts clients
-	servingSince  time.Time // since when
-	endedAt       time.Time // when it, or the previous one, was killed or stopped
+	startAt       time.Time // when the engine was started
+	serving       bool      // the engine accepts clients
+	servingSince  time.Time // since when it accepts clients
+	endedAt       time.Time // when this engine or the previous one was killed or stopped
 	baseline      *Resources
-	lastResources *Resources // the last report
+	lastResources *Resources // the last report of the engine's resources
 	pairs         [pairs]pair
 	visitor       *process
-	orphans       []Orphan // of the visitor
+	orphans       []Orphan // the visitor's orphans
 	hostile       [hostileSlots]*process
-	all           map[*process]struct{} // that have not ended
-	closing       bool                  // the last phase, in which the engine ends
+	all           map[*process]struct{} // all processes that have not ended
+	closing       bool                  // the run is in its last phase, in which the engine ends
 
 	board    board
 	resuming sync.WaitGroup // one for each stopped process
-	resumed  time.Time      // when the last of them continues
+	resumed  time.Time      // when the last stopped process continues
 }
 
-// Run carries out the plan of the seed. The Result has everything that the engine or a
-// client did wrong; the error says why the plan could not be carried out.
+// Run carries out the plan that the seed determines. The Result has everything that the engine
+// or a client did wrong. The error says why the plan could not be carried out.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	dir, apart, err := makeDir()
 	if err != nil {
@@ -93,7 +94,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	return r.result, err
 }
 
-// errFault ends a run that has found a fault, which is in the result.
+// errFault ends a run that has found a fault. The fault is in the result.
 var errFault = errors.New("torture: fault")
 
 func (r *run) fault(format string, args ...any) error {
@@ -105,7 +106,7 @@ func (r *run) socket() string { return filepath.Join(r.dir, "engine") }
 
 func (r *run) start(spec Spec, name string) (*process, error) {
 	spec.Socket, spec.Cores = r.socket(), r.cfg.Cores
-	spec.Stay = r.enginesEnded()%2 == 0 // every other engine leaves clients on their threads
+	spec.Stay = r.enginesEnded()%2 == 0 // every second engine does not move clients between its threads
 	var files []*os.File
 	if spec.Role == roleClient || spec.Role == roleVisitor {
 		files = append(files, r.board.mem.File()) // as boardFile
@@ -205,7 +206,7 @@ func (r *run) act(a *Action) error {
 		r.result.EngineStops++
 		_ = r.engine.cmd.Process.Signal(syscall.SIGTERM)
 	}
-	return nil // the next engine is started when this one has ended
+	return nil // nextEngine starts the next engine when this one has ended
 }
 
 func (r *run) startEngine() (err error) {
@@ -220,8 +221,8 @@ func (r *run) startEngine() (err error) {
 	return err
 }
 
-// nextEngine waits until an engine serves. If the previous one does not end, its threads are
-// blocked in the kernel by something that a client holds.
+// nextEngine waits until the next engine serves. If the previous engine does not end, a client
+// holds something for which threads of that engine wait in the kernel.
 func (r *run) nextEngine(ctx context.Context) error {
 	err := r.until(ctx, "the next engine to serve", waitLimit, func() bool { return r.serving })
 	if errors.Is(err, errFault) && r.engine.ending && time.Since(r.endedAt) > waitLimit {
@@ -250,7 +251,7 @@ func (r *run) startHostile(a *Action) (err error) {
 	return err
 }
 
-// measure takes the resources of the engine without clients, after a first client.
+// measure asks the engine for its resources when it has no clients, after it has had one.
 func (r *run) measure(ctx context.Context) error {
 	c, err := nicless.Dial(r.socket())
 	if err != nil {
@@ -259,7 +260,7 @@ func (r *run) measure(ctx context.Context) error {
 	if err := c.Close(); err != nil {
 		return err
 	}
-	// The engine has to notice the end of the connection first.
+	// First the engine must notice that the connection has ended.
 	if err := r.during(ctx, 20*time.Millisecond); err != nil {
 		return err
 	}

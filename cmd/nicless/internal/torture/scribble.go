@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// objects are what a scribbler has created: queues in memory that it then overwrites. All of
-// them lie in one region.
+// objects are the objects that a scribbler has created. Their queues are in one region, which
+// the scribbler then overwrites.
 type objects struct {
 	*raw
 	mem  *shm.Region
@@ -29,16 +29,16 @@ type hostileQP struct {
 	kind uint8
 	sq   []byte
 	rec  []byte
-	next uint16 // blocks posted
+	next uint16 // number of blocks posted
 }
 
 // Offsets in the region.
 const (
 	objectsSize = 1 << 20
-	atCQ        = 0        // two of 64 entries
-	atRecords   = 24 << 10 // a line each
+	atCQ        = 0        // two CQs of 64 entries
+	atRecords   = 24 << 10 // doorbell records, one in each cache line
 	atSRQ       = 28 << 10 // 64 entries of 64 bytes
-	atQueues    = 64 << 10 // for each QP: 64 blocks to send, 64 entries to receive
+	atQueues    = 64 << 10 // for each QP a send queue of 64 blocks and a receive queue of 64 entries
 	queueSize   = 16 << 10
 	atPayload   = 256 << 10
 	objectsQPs  = 5
@@ -46,7 +46,7 @@ const (
 	payloadSize = objectsSize - atPayload
 )
 
-// create connects and creates the objects, correctly.
+// create connects and creates the objects, all of it correctly.
 func (v *hostile) create() (*objects, error) {
 	c, err := dialRaw(v.spec.Socket)
 	if err != nil {
@@ -78,7 +78,7 @@ func (v *hostile) createObjects(w *objects) error {
 			return err
 		}
 	}
-	// Events that are never read.
+	// The client never reads these events.
 	if err := w.call(control.OpOpenEvents, &control.Empty{}, &control.Empty{}); err != nil && !refused(err) {
 		return err
 	}
@@ -138,7 +138,7 @@ func (v *hostile) register(w *objects) error {
 	access := control.AccessLocalWrite | v.r.Uint32()&control.AccessAll
 	var key control.Key
 	req := control.MR{PDN: w.pd, Access: access, Addr: w.mem.Addr() + atPayload, Length: payloadSize, IOVA: w.mem.Addr() + atPayload}
-	if v.r.IntN(4) == 0 { // including its own queues
+	if v.r.IntN(4) == 0 { // memory that includes the client's own queues
 		req.Addr, req.Length, req.IOVA = w.mem.Addr(), objectsSize, w.mem.Addr()
 	}
 	if err := w.call(control.OpRegMR, &req, &key); err != nil {
@@ -185,12 +185,12 @@ func (v *hostile) queue(w *objects, i int) error {
 	return nil
 }
 
-// connect takes QP i through its states, with the peer to and random rights.
+// connect takes QP i through its states, with the QP to as its peer and with random rights.
 func (v *hostile) connect(w *objects, i int, to uint32) error {
 	return v.connectAs(w, i, to, v.r.Uint32()&0xe)
 }
 
-// connectAs is connect with the rights given.
+// connectAs is connect with these rights in place of random ones.
 func (v *hostile) connectAs(w *objects, i int, to, access uint32) error {
 	q := w.qps[i]
 	clear(q.rec)
@@ -363,7 +363,7 @@ func (v *hostile) postWrong(w *objects, q *hostileQP) {
 	case wqe.OpUMR, wqe.OpWait, wqe.OpSendEn, wqe.OpMMO:
 		var units [192]byte
 		v.fill(units[:])
-		if v.r.IntN(2) == 0 { // a number that exists
+		if v.r.IntN(2) == 0 { // the number of a queue pair that exists
 			copy(units[8:], []byte{0, byte(w.qps[0].qpn >> 16), byte(w.qps[0].qpn >> 8), byte(w.qps[0].qpn)})
 		}
 		build.Raw(units[:16*(1+v.r.IntN(12))])
@@ -393,10 +393,10 @@ func (v *hostile) postWrong(w *objects, q *hostileQP) {
 	q.next += uint16(blocks)
 }
 
-// publish is a correct ring.
+// publish writes the doorbell record correctly.
 func (q *hostileQP) publish() { shm.BE32At(q.rec, 4).Publish(uint32(q.next)) }
 
-// ring publishes what was posted, sometimes with a wrong count.
+// ring announces the posted work to the engine, sometimes with a wrong count.
 func (v *hostile) ring(w *objects, q *hostileQP) {
 	word := uint32(q.next)
 	if v.r.IntN(8) == 0 {
@@ -410,7 +410,7 @@ func (v *hostile) ring(w *objects, q *hostileQP) {
 	shm.BE64At(w.uar.Bytes(), at).Publish(uint64(doorbell.MakeRing(q.next, q.qpn)))
 }
 
-// control sends a control request meanwhile.
+// control sends a control request between the other attacks.
 func (v *hostile) control(w *objects, q *hostileQP) (err error) {
 	base := w.mem.Addr()
 	switch v.r.IntN(9) {

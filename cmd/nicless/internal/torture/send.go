@@ -6,14 +6,15 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// post posts as much as possible, and returns whether it posted anything.
+// post posts as many operations as possible, and returns whether it posted any.
 func (l *flow) post() (did bool, err error) {
 	for ; l.unbound > 0 && l.sends.Room() > 0; l.unbound-- {
 		if err := l.bind(); err != nil {
 			return did, err
 		}
 	}
-	// Acknowledge after the bind: then the peer may use the window.
+	// Acknowledge only when the window is bound again: after the acknowledgement the peer may
+	// use the window.
 	for l.ackSent+group <= l.checked && l.unbound == 0 && l.sends.Room() > 0 {
 		if err := l.acknowledge(); err != nil {
 			return did, err
@@ -66,7 +67,7 @@ func (l *flow) acknowledge() error {
 	return l.send(posted{kind: isAck}, &wr)
 }
 
-// probe posts something that fails if the peer is gone.
+// probe posts work that fails if the peer is gone.
 func (l *flow) probe() error {
 	if l.sends.Room() == 0 {
 		return nil
@@ -129,8 +130,8 @@ func (l *flow) postData(o *Operation) error {
 	return l.send(p, &wr)
 }
 
-// window returns the rkey that the peer's window has for the operation. The window is
-// invalidated once in largeEvery operations, and its rkey then has the next variant.
+// window returns the rkey that the peer's window has at the time of the operation. The window is
+// invalidated once in largeEvery operations. After that its rkey has the next variant.
 func (l *flow) window(o *Operation) uint32 {
 	return l.peerInfo.Window&^0xff | (l.peerInfo.Window+uint32(o.N/largeEvery))&0xff
 }

@@ -4,13 +4,12 @@ package torture
 
 import "github.com/nicless/nicless"
 
-// sharedDepth is the number of receives of a shared queue: enough for everything that the
-// peers of two flows may have in flight, since UC loses messages that find none.
+// sharedDepth is the number of receives of a shared queue. It is enough for everything that the
+// peers of two flows may have in flight, because UC loses a message if there is no receive.
 const sharedDepth = 2 * fullDepth
 
-// A shared is a shared receive queue and its buffers. The device chooses which queue pair
-// takes the next buffer, and long messages may end after short ones, but each buffer
-// completes once.
+// A shared is a shared receive queue and its buffers. The device chooses which queue pair takes
+// the next buffer, and long messages may end after short ones. Each buffer must complete once.
 type shared struct {
 	srq    *nicless.SRQ
 	mr     *nicless.MR
@@ -51,8 +50,8 @@ func (s *shared) complete(i uint64) bool {
 	return ok
 }
 
-// recvSpans appends where a message of size bytes lies in receive buffer i: in two pieces.
-// The length of the first varies with i.
+// recvSpans appends the spans of a message of size bytes in receive buffer i. There are two
+// pieces; the length of the first varies with i.
 func recvSpans(dst []span, i uint64, size int) []span {
 	first := 64 + int(i%16)*24
 	at := int(i)*recvSize + guard

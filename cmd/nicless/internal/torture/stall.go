@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// stallBound is how long a correct client may wait for the engine, without the delays by
-// the scheduler.
+// stallBound is how long a correct client may wait for the engine. Delays by the scheduler are
+// not counted.
 const stallBound = 100 * time.Millisecond
 
-// A Stall is a wait of a correct client that was longer than stallBound, with the delays
-// that explain it. The rest is the engine's fault: it had work, and was neither stopped nor
-// waiting for a core.
+// A Stall is a wait of a correct client that was longer than stallBound, with the delays that
+// explain it. The part that no delay explains is the engine's fault: in that time the engine
+// had work, and was neither stopped nor waiting for a core.
 type Stall struct {
 	Client string        `json:"who,omitempty"`
 	For    string        `json:"for"` // what was waited for
 	Begin  int64         `json:"begin_ns"`
 	End    int64         `json:"end_ns"`
-	Judged bool          `json:"judged"` // the kernel counts how long threads wait for a core
+	Judged bool          `json:"judged"` // true if the kernel counts how long threads wait for a core
 	Engine time.Duration `json:"engine_ready_ns"`
 	Own    time.Duration `json:"client_ready_ns"`
 	Steal  time.Duration `json:"stolen_ns"`
@@ -32,7 +32,7 @@ type Stall struct {
 	Blocked string `json:"engine_blocked_in,omitempty"`
 }
 
-// Length returns how long the wait was, without the time for which the client was stopped.
+// Length returns the length of the wait without the time for which the client was stopped.
 func (s *Stall) Length() time.Duration { return max(0, time.Duration(s.End-s.Begin)-s.Stop) }
 
 // Unexplained returns how much of the wait no delay explains.
@@ -62,7 +62,7 @@ type Stalls struct {
 	Unjudged    int           `json:"not_judged"`
 	Unexplained int           `json:"unexplained_above_100ms"`
 	Longest     time.Duration `json:"longest_unexplained_ns"`
-	Worst       []Stall       `json:"worst"` // the longest unexplained ones first
+	Worst       []Stall       `json:"worst"` // those with the longest unexplained part first
 }
 
 // mostWorst is how many stalls a result shows.
@@ -92,15 +92,15 @@ func (s *Stalls) add(n Stall) {
 type waitMeter struct {
 	board
 	slot    int
-	threads int     // of the engine: a request may wait for each in turn
-	last    *delays // as read last; nil: not yet
+	threads int     // how many threads of the engine a request may wait for, one after another
+	last    *delays // the last reading; nil: none yet
 	looked  time.Time
 	longest time.Duration
-	blocked map[string]struct{} // since the last mark
+	blocked map[string]struct{} // where threads of the engine were blocked since the last mark
 }
 
-// lookTime is the time between two readings of the delays of threads. The explanation of a
-// wait may include so much from before it.
+// lookTime is the time between two readings of the delays of threads. So the explanation of a
+// wait may include delays from up to lookTime before the wait.
 const lookTime = 20 * time.Millisecond
 
 // A mark is the beginning of a wait.
@@ -110,14 +110,14 @@ type mark struct {
 	before  *delays
 }
 
-// newWaitMeter returns a meter for a client's process. A request needs each polling thread
-// of the engine, and the one that hands the request to them.
+// newWaitMeter returns a meter for a client's process. A request may need every polling thread of
+// the engine, and the thread that hands the request to them.
 func newWaitMeter(spec *Spec) (*waitMeter, error) {
 	b, err := openBoard()
 	return &waitMeter{board: b, slot: spec.slot(), threads: max(len(spec.Cores), 1) + 1}, err
 }
 
-// now returns the time without those for which this process was stopped.
+// now returns the time less the times for which this process was stopped.
 func (g *waitMeter) now() time.Time { return time.Now().Add(-g.stopped(g.slot)) }
 
 func (g *waitMeter) look() {
@@ -130,11 +130,11 @@ func (g *waitMeter) mark() mark {
 		g.look()
 	}
 	clear(g.blocked)
-	stopped := g.stopped(g.slot) // read first, since a stop may come in between
+	stopped := g.stopped(g.slot) // read this first, because the process may be stopped between the readings
 	return mark{time.Now(), stopped, g.last}
 }
 
-// peek notes what blocks the engine, if the wait has been long.
+// peek notes where threads of the engine are blocked, if the wait has been long.
 func (g *waitMeter) peek(m mark) {
 	if time.Since(m.at) < stallBound/3 {
 		return
@@ -147,7 +147,7 @@ func (g *waitMeter) peek(m mark) {
 	}
 }
 
-// since ends a wait. It returns the stall, if the wait was one.
+// since ends a wait. If the wait was a stall, it returns the stall, otherwise nil.
 func (g *waitMeter) since(m mark, what string) *Stall {
 	now := time.Now()
 	d := now.Sub(m.at) - (g.stopped(g.slot) - m.stopped)

@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// stops are the times for which the supervisor has stopped a process, by SIGSTOP. A stopped
-// process keeps everything that it has, and answers nothing.
+// stops has the intervals for which the supervisor has stopped a process with SIGSTOP. A stopped
+// process keeps all its resources and does not answer.
 type stops struct {
 	mu   sync.Mutex
 	list []interval
 	dead bool // the process was killed
 }
 
-// An interval is open while its end is zero.
+// An interval is a time for which a process was stopped. While its end is zero, the process is
+// still stopped.
 type interval struct{ begin, end time.Time }
 
 // pause stops a process for the time d, unless it is stopped already.
@@ -30,7 +31,7 @@ func (r *run) pause(p *process, d time.Duration) {
 	now := time.Now()
 	s.list = append(s.list, interval{begin: now})
 	if p.cmd.Process.Signal(syscall.SIGSTOP) != nil {
-		s.list = s.list[:len(s.list)-1] // it has ended
+		s.list = s.list[:len(s.list)-1] // the process has ended
 		return
 	}
 	r.result.Stopped++

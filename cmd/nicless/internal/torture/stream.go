@@ -11,11 +11,11 @@ import (
 
 // Layout of the memory that two ends share; see memory.go.
 const (
-	window     = 32 // operations in flight, and slots for them
-	group      = 8  // each group of operations ends with a message, and is acknowledged
+	window     = 32 // most operations in flight, and number of slots for them
+	group      = 8  // operations in a group; each group ends with a message and is acknowledged
 	slotSize   = 16 << 10
 	largeSize  = 2 << 20
-	largeEvery = 64 // operations for each large one; more than window, so that one slot is enough
+	largeEvery = 64 // one in so many operations is large; more than window, so that one slot for large operations is enough
 	sourceSize = 1 << 20
 	guard      = 64 // untouched bytes around all data
 	maxPieces  = 4
@@ -31,12 +31,12 @@ type Operation struct {
 	N      uint64
 	Op     nicless.Op
 	Flags  nicless.Flags
-	Len    int   // of the payload
-	At     int   // where the remote bytes begin: in the slot, the words or the source
-	Pieces []int // lengths of local memory; nil: inline
+	Len    int   // length of the payload
+	At     int   // offset of the remote bytes in the slot, the words or the source
+	Pieces []int // lengths of the pieces of local memory; nil: inline
 	Large  bool
 	Window bool   // through the window that SEND_INVALs invalidate
-	Add    uint64 // atomics: addend, new value
+	Add    uint64 // atomics: addend, or new value
 	Hit    bool   // compare and swap: the comparison succeeds
 	Mask   nicless.Mask
 }
@@ -59,7 +59,7 @@ func (o *Operation) Atomic() bool {
 	return false
 }
 
-// Gathers reports whether the operation reads local memory, rather than writing it.
+// Gathers reports whether the operation reads local memory; otherwise it writes local memory.
 func (o *Operation) Gathers() bool {
 	return !o.Atomic() && o.Op != nicless.Read && o.Op != nicless.Copy
 }
@@ -73,18 +73,18 @@ const ackBit = 1 << 31
 // A Menu is the operations that a Stream chooses from.
 type Menu struct {
 	Ops     []nicless.Op
-	Largest int  // payload of a message
-	Large   bool // also transfers of megabytes
-	Window  bool // WRITEs through a window, SEND_INVALs that invalidate it
+	Largest int  // largest payload of a message
+	Large   bool // also choose transfers of megabytes
+	Window  bool // also choose WRITEs through a window, and SEND_INVALs that invalidate it
 }
 
-// Of each largeEvery operations, those from windowFrom on WRITE through a window, which
-// the last one invalidates. Before the next use its owner has bound it again and has
-// acknowledged that: see flow.post.
+// In each largeEvery operations, those from number windowFrom on WRITE through a window, and the
+// last one invalidates the window. Before the next use the window's owner has bound it again and
+// has acknowledged that: see flow.post.
 const windowFrom = window + group
 
-// A Stream is an endless sequence of operations that follows from its seed. From it both ends
-// of a connection know all operations.
+// A Stream is an endless sequence of operations that is determined by its seed. Both ends of a
+// connection have the seed, so both know all operations.
 type Stream struct {
 	menu   Menu
 	random *rand.Rand
@@ -92,7 +92,7 @@ type Stream struct {
 	n      uint64
 }
 
-// NewStream returns the stream of a seed.
+// NewStream returns the stream that a seed and a menu determine.
 func NewStream(seed uint64, menu Menu) *Stream {
 	return &Stream{menu: menu, random: rand.New(rand.NewPCG(seed, 0x73747265616d)), key: mix(seed)}
 }
@@ -183,8 +183,8 @@ func (s *Stream) atomic(o *Operation) {
 	o.Pieces = []int{o.Len}
 }
 
-// model returns the value of the word after the operation, if it was old before, and the
-// value that a compare and swap has to compare with.
+// model returns the value that the word has after the operation if its value before was old. It
+// also returns the value that a compare and swap has to compare with.
 func (o *Operation) model(old uint64) (next, compare uint64) {
 	low := ^uint64(0)
 	if o.Len == 4 {
@@ -208,8 +208,8 @@ func (o *Operation) model(old uint64) (next, compare uint64) {
 	return old&^(o.Mask.Swap&low) | o.Add&o.Mask.Swap&low, old & low
 }
 
-// addFields adds fields without carries between them; boundary has the top bit of each
-// field. It works bit by bit: it is the specification, not an implementation.
+// addFields adds fields without carries between them; boundary has the top bit of each field. It
+// works bit by bit, because it serves as the specification and must be obviously right.
 func addFields(a, b, boundary uint64) (sum uint64) {
 	carry := uint64(0)
 	for i := range 64 {
@@ -222,7 +222,7 @@ func addFields(a, b, boundary uint64) (sum uint64) {
 	return sum
 }
 
-// split cuts n bytes into up to maxPieces pieces, none empty.
+// split cuts n bytes into at most maxPieces pieces. No piece is empty.
 func split(r *rand.Rand, n int) (pieces []int) {
 	for count := r.IntN(maxPieces); count > 0 && n > 1; count-- {
 		cut := 1 + r.IntN(n-1)
@@ -241,7 +241,7 @@ func mix(v uint64) uint64 {
 	return v ^ v>>31
 }
 
-// derive returns the seed of a part.
+// derive returns the seed for a part of the run. The numbers in parts name the part.
 func derive(seed uint64, parts ...int) uint64 {
 	for _, p := range parts {
 		seed = mix(seed ^ mix(uint64(p)))

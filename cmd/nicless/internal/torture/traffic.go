@@ -64,7 +64,7 @@ func (c *client) traffic() error {
 		default:
 			c.peek(last)
 		}
-		// Completions of probes are no progress.
+		// Completions of probes do not count as progress.
 		if p := c.progress(); p != progress || quiet {
 			moved, progress = c.now(), p
 		} else if c.now().Sub(moved) > hangTime {
@@ -85,8 +85,8 @@ func (c *client) traffic() error {
 	}
 }
 
-// wait waits for completions. After probeTime it posts probes, if ask says so: these fail
-// if the peer is gone.
+// wait waits for completions. If ask is true, it posts probes after probeTime. Probes fail if the
+// peer is gone.
 func (c *client) wait(ask bool) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
@@ -126,7 +126,7 @@ func (c *client) flowOf(qpn uint32) *flow {
 	return nil
 }
 
-// hang describes operations that make no progress.
+// hang returns an error that describes the operations that make no progress.
 func (c *client) hang() error {
 	text := ""
 	for _, l := range c.flows {
@@ -148,7 +148,7 @@ func (c *client) quiet() bool {
 	return true
 }
 
-// progress grows with each operation of either side.
+// progress returns a number that grows with each operation of either end.
 func (c *client) progress() (n uint64) {
 	for _, l := range c.flows {
 		n += l.acked + l.checked

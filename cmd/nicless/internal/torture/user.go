@@ -11,23 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Users, if the supervisor is root: the engine's user has no privilege, so that the
-// kernel's limits hold for the engine, and hostile clients that use up what one user may
-// have run as another user than correct clients. If the supervisor is not root, there is
-// one user, and such clients leave enough for the others.
+// Users, if the supervisor is root. The engine's user has no privilege, so that the kernel's
+// limits hold for the engine. Hostile clients that use up what one user may have run as another
+// user than correct clients. If the supervisor is not root, all processes have one user, and
+// such hostile clients leave enough for the other clients.
 const (
 	engineUser = 61000
-	// A multiple of 1021, like the correct clients' user 0: the engine once
-	// distinguished users modulo 1021 only.
+	// This is a multiple of 1021, as is 0, the user of correct clients, because an earlier
+	// engine distinguished users only modulo 1021.
 	hostileUser = 1021 * 60
 )
 
-// engineFiles is how many descriptors the engine may have. That is a common default limit,
-// and so few that they do run out.
+// engineFiles is how many descriptors the engine may have. It is a common default limit, and
+// small enough that the attacks do reach it.
 const engineFiles = 1024
 
 // makeDir makes the directory of a run. apart is true if the supervisor can run processes as
-// other users, the engine's user may listen in the directory, and all may connect.
+// other users, the engine's user may listen in the directory, and all users may connect.
 func makeDir() (dir string, apart bool, err error) {
 	in := os.TempDir()
 	if os.Geteuid() == 0 {
@@ -57,7 +57,8 @@ func reachable(dir string) bool {
 	}
 }
 
-// become changes the user of this process to one without privilege; 0 changes nothing.
+// become changes the user of this process to uid, a user without privilege. If uid is 0, it
+// changes nothing.
 func become(uid int) error {
 	if uid == 0 || uid == os.Getuid() {
 		return nil
@@ -71,11 +72,11 @@ func become(uid int) error {
 	if err := syscall.Setuid(uid); err != nil {
 		return err
 	}
-	// As if that user had started the process: its files in /proc belong to the user.
+	// Now the process's files in /proc belong to that user, as if the user had started it.
 	return unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
 }
 
-// limitFiles bounds the descriptors of this process.
+// limitFiles limits the number of this process's descriptors to n.
 func limitFiles(n uint64) error {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil || l.Cur <= n {
@@ -85,7 +86,8 @@ func limitFiles(n uint64) error {
 	return unix.Setrlimit(unix.RLIMIT_NOFILE, &l)
 }
 
-// socketMode lets all users connect to an engine that runs as a user of its own.
+// socketMode returns the mode of the engine's socket. If the engine runs as another user than
+// the supervisor, all users may connect.
 func socketMode(user int) os.FileMode {
 	if user == 0 {
 		return 0o600

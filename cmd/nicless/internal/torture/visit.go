@@ -12,21 +12,20 @@ import (
 	"github.com/nicless/nicless/cqe"
 )
 
-// A visitor is a correct client that connects again and again, moves a few messages and
-// disconnects: the engine must serve a new client, whatever others do. It also keeps
-// orphans.
+// A visitor is a correct client that connects, moves a few messages and disconnects, again and
+// again. It shows that the engine serves a new client whatever others do. It also keeps orphans.
 type visitor struct {
 	*waitMeter
 	w     *wire
 	spec  Spec
 	count Count
-	begin time.Time // of the connection in use
+	begin time.Time // when the present connection began
 
 	orphanSet
 }
 
-// An orphanSet is what a visitor keeps at an engine between visits: orphans, with one piece
-// of memory for their receives and one completion queue.
+// An orphanSet is what a visitor keeps at an engine between visits: orphans, and for all of them
+// one MR for their receives and one completion queue.
 type orphanSet struct {
 	ctx         *nicless.Context
 	pd          *nicless.PD
@@ -36,8 +35,8 @@ type orphanSet struct {
 	connectedAt time.Time
 }
 
-// An Orphan is a queue pair whose peer has been destroyed: it names a number that is free,
-// and must not receive from the next queue pair that gets that number.
+// An Orphan is a queue pair whose peer has been destroyed. It still names the number of that
+// peer, which is free again. It must not receive from the next queue pair that gets the number.
 type Orphan struct {
 	QPN  uint32
 	Peer uint32 // the number that is free again
@@ -49,8 +48,8 @@ const (
 	visitWrites = 8
 	visitPause  = 20 * time.Millisecond
 
-	// There are many orphans, so that the number of one of their peers is soon drawn
-	// again, since the engine draws numbers at random.
+	// The engine draws numbers at random. There are many orphans, so that the engine soon
+	// draws the number of one of their peers again.
 	mostOrphans  = 512
 	orphansEach  = 8 // added with each visit
 	orphanSize   = 64
@@ -74,7 +73,8 @@ func runVisitor(w *wire, spec Spec) error {
 		case errors.As(err, &fault):
 			return err
 		case err != nil:
-			// The engine is gone, or is another one; the supervisor knows.
+			// The engine may be gone, or another engine may serve by now. The supervisor
+			// knows which.
 			w.say(Report{Is: isRefused, Begin: v.begin.UnixNano(), Text: err.Error()})
 			v.leave()
 		}
@@ -103,7 +103,7 @@ func (v *visitor) leave() {
 	v.orphanSet = orphanSet{}
 }
 
-// step makes one call, which the engine has to answer soon.
+// step makes one call. The engine has to answer it soon.
 func (v *visitor) step(what string, call func() error) error {
 	m := v.mark()
 	err := call()
@@ -174,7 +174,7 @@ func (v *visitor) createObjects(ctx *nicless.Context) (p visitObjects, err error
 	return p, nil
 }
 
-// write has the engine move a page, and checks it.
+// write makes the engine move a page, and checks the bytes.
 func (v *visitor) write(p visitObjects, value byte) error {
 	from, to := p.mr.Bytes()[:visitSize], p.mr.Bytes()[visitSize:]
 	for i := range from {
@@ -214,7 +214,7 @@ func (v *visitor) write(p visitObjects, value byte) error {
 	return nil
 }
 
-// addOrphans makes more orphans: their peers belong to a connection that ends.
+// addOrphans makes more orphans. Their peers belong to a connection that is about to end.
 func (v *visitor) addOrphans() error {
 	if v.ctx == nil {
 		v.connectedAt = time.Now()
@@ -248,7 +248,7 @@ func (v *visitor) addOrphans() error {
 	if err := peer.Close(); err != nil {
 		return err
 	}
-	switch len(v.orphans) { // seldom, since a stopped process reads no orders
+	switch len(v.orphans) { // do this seldom, because a stopped process does not read its orders
 	case mostOrphans / 8, mostOrphans / 2, mostOrphans:
 		v.w.say(Report{Is: isOrphans, Orphans: v.orphans})
 	}
@@ -272,8 +272,8 @@ func (v *visitor) createOrphanSet() (err error) {
 	return err
 }
 
-// orphan connects a queue pair that has a receive with one of a connection that is about to
-// end, and returns the latter.
+// orphan makes a queue pair with a receive and connects it with a queue pair of theirs, whose
+// connection is about to end. It returns the queue pair of theirs.
 func (v *visitor) orphan(theirs *nicless.PD, cq *nicless.CQ) (*nicless.QP, error) {
 	n := len(v.orphans)
 	kind := uint8(n % orphansKinds)

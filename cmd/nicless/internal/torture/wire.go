@@ -22,15 +22,15 @@ type Spec struct {
 	Victims []FlowInfo // hostile: flows of correct clients
 	Cores   []int      // engine
 	Stay    bool       // engine
-	User    int        // engine, hostile: the user to run as; 0: that of the supervisor
+	User    int        // engine, hostile: the user to run as; 0: the supervisor's user
 
-	Orphans []Orphan // hostile: of the visitor
+	Orphans []Orphan // hostile: the visitor's orphans
 }
 
-// An Order is a further line that a process reads.
+// An Order is a line that a process reads after its Spec.
 type Order struct {
 	Do    string
-	Ready int        // client: number of the ready report that it answers
+	Ready int        // client: number of the ready report that this order answers
 	Epoch int        // "connect": number of the connection
 	Peer  []FlowInfo `json:",omitempty"` // "connect"
 
@@ -41,20 +41,20 @@ type Order struct {
 const (
 	doConnect   = "connect"   // client: with the flows of Peer
 	doGo        = "go"        // client: the peer is connected too
-	doAgain     = "again"     // client: start again, the peer ended before the go
+	doAgain     = "again"     // client: start again, because the peer ended before the go
 	doStop      = "stop"      // client: finish the operations, post no new ones
 	doClose     = "close"     // client: close everything and end
 	doResources = "resources" // engine: report its resources
 	doOrphans   = "orphans"   // hostile: the visitor's orphans have changed
 )
 
-// A FlowInfo is what a peer must know of a flow.
+// A FlowInfo is what a peer must know about a flow.
 type FlowInfo struct {
 	QP     nicless.Descriptor
 	Target nicless.RemoteMemory
 	Source nicless.RemoteMemory
 	Words  nicless.RemoteMemory
-	Window uint32 // rkey of a window on Target, as bound first
+	Window uint32 // rkey that a window on Target has when it is bound for the first time
 }
 
 // A Report is a line that a process writes.
@@ -75,18 +75,18 @@ type Report struct {
 
 // Reports.
 const (
-	isReady     = "ready"     // client: to be connected; engine: to accept clients
+	isReady     = "ready"     // client: ready to be connected; engine: ready to accept clients
 	isConnected = "connected" //
-	isCount     = "count"     // at intervals, so that little is lost with a killed process
+	isCount     = "count"     // sent at intervals, so that little of the count is lost if the process is killed
 	isPeerLost  = "peer lost" // transport retries were exceeded
 	isGone      = "gone"      // the device is gone
 	isQuiet     = "quiet"     // stopped; everything that was posted is acknowledged
 	isClosed    = "closed"    // everything is closed and no resources are left
 	isFault     = "fault"     // an error was found
 	isResources = "resources"
-	isStall     = "stall"   // of a correct client
+	isStall     = "stall"   // a correct client has stalled
 	isRefused   = "refused" // visitor: the visit that began at Begin failed
-	isOrphans   = "orphans" // visitor: they have changed
+	isOrphans   = "orphans" // visitor: its orphans have changed
 )
 
 // Count is what one process has done. Its numbers only grow.
@@ -103,7 +103,7 @@ type Count struct {
 	HostileActions     uint64            `json:"hostile_actions"`
 	HostileConnections uint64            `json:"hostile_connections"`
 	ByOp               map[string]uint64 `json:"by_operation"`
-	Explained          map[string]uint64 `json:"explained"` // to correct clients, by code
+	Explained          map[string]uint64 `json:"explained"` // explanations to correct clients, by code
 	Log                Log               `json:"engine_log"`
 }
 
@@ -133,12 +133,12 @@ func addAll(to *map[string]uint64, from map[string]uint64) {
 	}
 }
 
-// Resources are those of a process at a moment.
+// Resources are the resources that a process holds at one moment.
 type Resources struct {
 	Descriptors int    `json:"descriptors"`
 	Mappings    int    `json:"mappings"` // of shared memory
 	Goroutines  int    `json:"goroutines"`
-	Heap        uint64 `json:"heap_bytes"` // live, after a collection
+	Heap        uint64 `json:"heap_bytes"` // live bytes, after a garbage collection
 	Resident    uint64 `json:"resident_bytes"`
 }
 

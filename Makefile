@@ -12,10 +12,10 @@ help: ## list the targets
 build: ## build the command into bin/nicless
 	$(GO) build -o bin/nicless ./cmd/nicless
 
-verbs: build ## also the library that verbs programs preload, bin/libnicless_verbs.so
+verbs: build ## build, and the library that verbs programs preload, bin/libnicless_verbs.so
 	$(MAKE) -C verbs/shim
 
-onefile: ## bin/nicless with that library inside
+onefile: ## build bin/nicless with the library for verbs programs inside
 	$(MAKE) -C verbs/shim OUT=libnicless_verbs.so
 	$(GO) build -tags shim -o bin/nicless ./cmd/nicless
 
@@ -25,22 +25,22 @@ demo: ## one RDMA write byte by byte, then 300,000 operations
 test: ## all tests
 	$(GO) test ./...
 
-check-c: ## the C headers alone: compile them in C99 and C++17, run their self-test
+check-c: ## compile the C headers as C99 and C++17, and run their self-test
 	$(MAKE) -C include check
 
-programs: ## verbs: all real programs in the list (minutes; needs those of Debian 12)
+programs: ## run all real verbs programs in the list (minutes; needs those of Debian 12)
 	$(GO) test ./verbs/programs -count=1 -programs -timeout 30m
 
 race: ## all tests under the race detector
 	$(GO) test -race ./...
 
-fuzz: ## every fuzz target for FUZZTIME each (10s)
+fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@GO=$(GO) FUZZTIME=$(FUZZTIME) sh .ci/fuzz
 
-bench: ## Go benchmarks of formats, posting, the engine
+bench: ## Go benchmarks of formats, posting and the engine
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-bench-diff: ## the same for the previous commit and this one in turn, and the changes
+bench-diff: ## benchmarks of the previous commit and of this one, and what has changed
 	.ci/bench
 
 lint: ## gofmt, go vet, staticcheck
@@ -48,7 +48,7 @@ lint: ## gofmt, go vet, staticcheck
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
-vectors: ## golden vectors, with the counts of what was checked
+vectors: ## tests of golden vectors, with the number of vectors checked
 	$(GO) test ./... -count=1 -run Golden -v | grep -E 'vectors checked|^(ok|FAIL)'
 
 cross: ## build for other processors and systems

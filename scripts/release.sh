@@ -4,17 +4,16 @@
 #   scripts/release.sh v0.2.0              # into dist/
 #   ARCHS=amd64 scripts/release.sh v0.2.0-test.1 /tmp/dist
 #
-# OUT gets nicless-VERSION-linux-ARCH.tar.gz for each of ARCHS ("amd64 arm64") and
-# SHA256SUMS. In a tarball are the static command, the C headers with their Makefile,
-# completions, man pages, the documentation, and, where a C compiler for the processor
-# is installed (gcc, aarch64-linux-gnu-gcc), the library for verbs programs within the
-# command. SHIM=no leaves that out.
+# The script writes to OUT nicless-VERSION-linux-ARCH.tar.gz for each of ARCHS ("amd64 arm64"),
+# and SHA256SUMS. A tarball holds the static command, the C headers with their Makefile,
+# completions, man pages and the documentation. If a C compiler for the processor is installed
+# (gcc, aarch64-linux-gnu-gcc), the command contains the library for verbs programs. SHIM=no
+# leaves the library out.
 #
-# What is built is the commit REF (HEAD), from a clone of its own: files that are not
-# committed do not get in. The clone is tagged VERSION, so that Go stamps it into the
-# command as it does for "go install ...@VERSION". The same commit, Go and C compiler
-# give the same bytes again: files have the commit's time and no owner, and no path of
-# this machine is in them.
+# The script builds the commit REF (HEAD) in a new clone, so files that are not committed are
+# left out. The clone is tagged VERSION, so that Go stamps VERSION into the command as it does
+# for "go install ...@VERSION". The same commit, Go and C compiler always give the same bytes:
+# files have the commit's time and no owner, and contain no path of this machine.
 set -eu
 umask 022
 export LC_ALL=C TZ=UTC
@@ -34,7 +33,7 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 GO=${GO:-go}
 
-# A version that is no prerelease has to be the newest one in the changelog.
+# A version that is not a prerelease must be the newest version in the changelog.
 case $version in
 *-*) ;;
 *)
@@ -48,13 +47,13 @@ trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT INT TERM
 src=$work/src
 git clone --quiet --no-hardlinks "$root" "$src"
 git -C "$src" -c advice.detachedHead=false checkout --quiet "$ref"
-# One tag, of this version: Go looks for the nearest one.
+# The clone has only one tag, that of this version, because Go uses the nearest tag.
 git -C "$src" tag -l | xargs -r git -C "$src" tag -d >/dev/null
 git -C "$src" -c user.name=release -c user.email= tag "$version"
 SOURCE_DATE_EPOCH=$(git -C "$src" log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 
-# compiler ARCH: the C compiler for a processor, if one is installed.
+# compiler ARCH: prints the C compiler for a processor, if one is installed.
 compiler() {
 	case $1 in
 	amd64) names="x86_64-linux-gnu-gcc" machine=x86_64 ;;
@@ -83,8 +82,8 @@ build_command() {
 		$GO build -trimpath -buildvcs=true -tags "$tags" -ldflags '-s -w -buildid=' -o "$2" ./cmd/nicless)
 }
 
-# Completions and man pages are the same for all processors: made once, by a command
-# for this machine.
+# Completions and man pages are the same for all processors. A command for this machine makes
+# them once.
 extras=$work/extras
 mkdir -p "$extras/completions"
 (cd "$src" && CGO_ENABLED=0 $GO build -trimpath -buildvcs=true -o "$work/host" ./cmd/nicless)

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A ring of every small size is filled for three laps and more by a device
-// that never reads it and drained by a poller, from every initial fill.
+// For each small size and each initial fill of a ring, a device writes entries for more than
+// three laps, without reading the ring, and a poller takes them.
 func TestOwnerAcrossLaps(t *testing.T) {
 	for _, fill := range []OpOwn{0xf0, 0xf1, 0xff} {
 		for log := range uint(4) {
@@ -51,7 +51,7 @@ func TestOwnerAtTheWidthsOfCounters(t *testing.T) {
 	require.EqualValues(t, 0x01, Iteration(0x101<<4, 4), "iteration counts wrap at 8 bits")
 }
 
-// The low bits of an error entry are whatever the device left there.
+// The low bits of op_own in an error entry can have any value.
 func TestOpOwnParts(t *testing.T) {
 	for i := range 256 {
 		o := OpOwn(i)

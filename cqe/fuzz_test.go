@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzCQE: parse then put is the identity for both layouts; describing gives
-// a tree or an error, never both, and what it gives marshals and prints.
+// FuzzCQE checks that parse then put is the identity for both layouts. It also checks that
+// Describe returns either a tree or an error, and that the tree can be marshaled and printed.
 func FuzzCQE(f *testing.F) {
 	var b [Size]byte
 	PutResp(&b, 0x200, 5, 0x13000abc, 0x01020304, 6, 40, 9, MakeOpOwn(RespSendImm, FormatInline32, true, 1))

@@ -18,7 +18,7 @@ func (h *hexNumber) UnmarshalText(text []byte) error {
 	return err
 }
 
-// goldenFields is everything a vector of kind cqe may say.
+// goldenFields has all fields that a vector of kind cqe may have.
 type goldenFields struct {
 	CQESize       int            `json:"cqe_size"`
 	ProducerIndex uint64         `json:"producer_index"`
@@ -79,9 +79,8 @@ func (f *goldenFields) encode(t *testing.T) []byte {
 	return slot[:]
 }
 
-// encodeFast writes the fields through the engine's functions, which have no
-// arguments for what only other kinds of entries have. ok is false where they
-// do not apply.
+// encodeFast writes the fields with the functions that the engine uses. These have no arguments
+// for fields that the engine never writes. ok is false if the vector has such fields.
 func (f *goldenFields) encodeFast() (b [Size]byte, ok bool) {
 	path := f.Imm != 0 || f.MLPath != 0 || f.SLID != 0 || f.FlagsRQPN != 0
 	switch {
@@ -91,7 +90,7 @@ func (f *goldenFields) encodeFast() (b [Size]byte, ok bool) {
 		return b, false
 	}
 	for i := range b {
-		b[i] = 0xa5 // they must leave nothing of what was there
+		b[i] = 0xa5 // the functions must overwrite every byte
 	}
 	switch f.Opcode {
 	case Req:
@@ -107,8 +106,8 @@ func (f *goldenFields) encodeFast() (b [Size]byte, ok bool) {
 	return b, true
 }
 
-// TestGoldenCQE checks every vector both ways, the ring arithmetic around it
-// and what a poller makes of it.
+// TestGoldenCQE encodes and decodes every vector. It also checks the vector's place in the ring
+// and the work completion that a poller reports for it.
 func TestGoldenCQE(t *testing.T) {
 	vectors.Golden(t, "cqe", "cqe", func(t *testing.T, v vectors.Vector) {
 		var f goldenFields
@@ -129,13 +128,13 @@ func TestGoldenCQE(t *testing.T) {
 		var want map[string]any
 		require.NoError(t, json.Unmarshal(v.Fields, &want))
 		for _, ring := range []string{"producer_index", "log_cq_size", "slot"} {
-			delete(want, ring) // not in the bytes
+			delete(want, ring) // a field of the ring, which is not in the bytes
 		}
 		require.Equal(t, want, described(t, v.Bytes), "decode")
 	})
 }
 
-// described is Describe's tree as a program reads it.
+// described returns Describe's tree as a program reads it.
 func described(t *testing.T, b []byte) (got map[string]any) {
 	t.Helper()
 	tree, err := Describe(b)

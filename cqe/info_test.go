@@ -9,9 +9,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The table of opcodes in package wqe names CQE opcodes and verbs opcodes by
-// number, because formats do not import each other. The numbers are this
-// package's.
+// The table of opcodes in package wqe has CQE opcodes and verbs opcodes as numbers, because the
+// format packages do not import each other. The numbers are those of this package.
 func TestInfoMatchesCQE(t *testing.T) {
 	responses := map[wqe.Opcode]cqe.Opcode{
 		wqe.OpSend: cqe.RespSend, wqe.OpSendImm: cqe.RespSendImm, wqe.OpSendInval: cqe.RespSendInv,

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A body and a tail are the entry that CQE.Put writes.
+// A body and a tail together are the entry that CQE.Put writes.
 func TestPutBodyAndTail(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := CQE{
@@ -30,7 +30,7 @@ func TestPutBodyAndTail(t *testing.T) {
 	})
 }
 
-// Every offset names the byte at which its field begins, as the parser has it.
+// Every offset is that of the byte from which the parser reads the field.
 func TestOffsets(t *testing.T) {
 	for _, f := range []struct {
 		name string

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ringOf is a CQ buffer of a device and its poller in one process.
+// ringOf is a CQ buffer that a device and a poller in one process share.
 type ringOf struct {
 	slots [][Size]byte
 	log   uint
@@ -53,7 +53,7 @@ func (r *ringOf) expand(t require.TestingT, index uint64, f MiniFormat) (cqes []
 	return cqes
 }
 
-// entries draws completions of one queue that differ as a session allows.
+// entries draws completions of one queue. They differ only as those of a session may differ.
 func entries(t *rapid.T, index uint64, log uint, f MiniFormat) []CQE {
 	op := rapid.SampledFrom([]Opcode{Req, RespSend, RespWriteImm}).Draw(t, "opcode")
 	base := CQE{SRQNUIdx: 5, Timestamp: 9, QPN: 0x1234, Counter: rapid.Uint16().Draw(t, "counter")}
@@ -131,7 +131,7 @@ func TestBlocksThenExpand(t *testing.T) {
 	})
 }
 
-// What lies where, byte for byte, in a session of ten requester entries.
+// The bytes of a session of ten requester entries, and their places in the ring.
 func TestSessionLayout(t *testing.T) {
 	r := newRing(4)
 	cqes := make([]CQE, 10)

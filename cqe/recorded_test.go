@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recordedWC is an ibv_wc that the vendor's library returned. Only wr_id and
-// status are there for a failure, with qp_num and vendor_err.
+// recordedWC is an ibv_wc that the vendor's library returned. For a failure it has only wr_id,
+// status, qp_num and vendor_err.
 type recordedWC struct {
 	Polled    int         `json:"polled"`
 	WRID      uint64      `json:"wr_id"`
@@ -27,7 +27,7 @@ type recordedWC struct {
 	VendorErr uint8       `json:"vendor_err"`
 }
 
-// same fails unless want, where the vector has it, is got.
+// same fails the test unless want equals got. It accepts any value if the vector has no want.
 func same[T comparable](t *testing.T, what string, want *T, got T) {
 	t.Helper()
 	if want != nil {
@@ -40,7 +40,7 @@ func (want *recordedWC) check(t *testing.T, w WC) {
 	require.Equal(t, want.Status, uint8(w.Status), "status")
 	require.Equal(t, want.QPNum, w.QPN, "qp_num")
 	require.Equal(t, want.VendorErr, w.VendorErr, "vendor_err")
-	if w.Opcode != WCFromPost { // the library then reports its own record of the slot
+	if w.Opcode != WCFromPost { // for WCFromPost the library reports the opcode from its own record of the slot
 		same(t, "opcode", want.Opcode, uint8(w.Opcode))
 	}
 	same(t, "byte_len", want.ByteLen, w.ByteLen)
@@ -50,8 +50,8 @@ func (want *recordedWC) check(t *testing.T, w WC) {
 	same(t, "sl", want.SL, w.SL)
 	same(t, "pkey_index", want.PKeyIndex, w.PKeyIndex)
 	if want.ImmWire != nil {
-		// The immediate's bytes as they came; an rkey as the little-endian
-		// host that made the recording stores it.
+		// An immediate has the bytes of the entry. An rkey has the bytes in which the
+		// little-endian host that made the recording stores it.
 		imm := binary.BigEndian.AppendUint32(nil, w.Imm)
 		if w.Flags&WCWithInv != 0 {
 			imm = binary.LittleEndian.AppendUint32(nil, w.Imm)
@@ -60,7 +60,7 @@ func (want *recordedWC) check(t *testing.T, w WC) {
 	}
 }
 
-// TestGoldenRecordedWC checks ParseWC against what libmlx5 made of the same bytes.
+// TestGoldenRecordedWC compares ParseWC with what libmlx5 returned for the same bytes.
 func TestGoldenRecordedWC(t *testing.T) {
 	vectors.Recorded(t, "libmlx5-cqe-wc", func(t *testing.T, r vectors.Recording) {
 		var in struct {
@@ -107,7 +107,7 @@ func TestGoldenRecordedWC128(t *testing.T) {
 		}
 		vectors.Decode(t, r.Inputs, &in)
 		var want struct {
-			StartPoll int         `json:"start_poll"` // 0 or errno
+			StartPoll int         `json:"start_poll"` // 0 or an errno
 			WRID      uint64      `json:"wr_id"`
 			Status    uint8       `json:"status"`
 			Opcode    uint8       `json:"opcode"`

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzDoorbell: words and registers are identities through their values;
-// describing gives a tree or an error, never both.
+// FuzzDoorbell checks that parsing and packing a word or register gives the same bits, and that
+// Describe returns either a tree or an error.
 func FuzzDoorbell(f *testing.F) {
 	f.Add(uint8(0), []byte{0, 0, 0, 2, 0, 1, 0, 5})
 	f.Add(uint8(10), []byte{0x11, 0x12, 0x34, 0x56, 0x11, 0x12, 0x34, 0x56, 0, 0, 4, 5})

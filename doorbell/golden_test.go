@@ -19,7 +19,7 @@ func (h *hexNumber) UnmarshalText(text []byte) error {
 	return err
 }
 
-// goldenFields is everything a vector of kind doorbell may say.
+// goldenFields has all fields that a vector of kind doorbell may have.
 type goldenFields struct {
 	Register Kind `json:"register"`
 
@@ -39,8 +39,8 @@ type goldenFields struct {
 	DS    uint8     `json:"ds"`
 }
 
-// encode writes the fields as a client does. What a BlueFlame vector does not
-// give as fields, the rest of its WQE, is taken from like.
+// encode writes the fields as a client does. A BlueFlame vector has no fields for the rest of
+// its WQE; encode takes these bytes from like.
 func (f *goldenFields) encode(t *testing.T, like []byte) []byte {
 	t.Helper()
 	switch f.Register {
@@ -71,7 +71,7 @@ func (f *goldenFields) encode(t *testing.T, like []byte) []byte {
 	return nil
 }
 
-// TestGoldenDoorbell checks every vector both ways.
+// TestGoldenDoorbell encodes and decodes every vector.
 func TestGoldenDoorbell(t *testing.T) {
 	vectors.Golden(t, "doorbell", "doorbell", func(t *testing.T, v vectors.Vector) {
 		var f goldenFields
@@ -90,8 +90,8 @@ func TestGoldenDoorbell(t *testing.T) {
 	})
 }
 
-// TestGoldenAcceleratorRing checks MakeRing on the vectors it is meant for:
-// those with neither opcode nor ds nor stray bits.
+// TestGoldenAcceleratorRing checks MakeRing on the vectors that it can write: those without
+// opcode, ds and other bits.
 func TestGoldenAcceleratorRing(t *testing.T) {
 	made := 0
 	vectors.Golden(t, "doorbell", "doorbell", func(t *testing.T, v vectors.Vector) {
@@ -108,8 +108,8 @@ func TestGoldenAcceleratorRing(t *testing.T) {
 	require.Positive(t, made)
 }
 
-// TestGoldenRecordedArm replays the calls of a program to libmlx5 and compares
-// the words that it stored.
+// TestGoldenRecordedArm repeats the calls that a program made to libmlx5, and compares the
+// results with the words that libmlx5 stored.
 func TestGoldenRecordedArm(t *testing.T) {
 	vectors.Recorded(t, "libmlx5-cq-arm", func(t *testing.T, r vectors.Recording) {
 		var in struct {
@@ -127,7 +127,7 @@ func TestGoldenRecordedArm(t *testing.T) {
 		}
 		vectors.Decode(t, r.Expected, &want)
 
-		// The sequence number moves once for each event.
+		// The sequence number increases by one for each event.
 		a := Arm{SN: uint8(in.Events & 3), Solicited: in.Solicited != 0, CI: in.Polled}
 		require.Equal(t, want.CI, vectors.Hex(binary.BigEndian.AppendUint32(nil, CI(in.Polled))))
 		require.Equal(t, want.Arm, vectors.Hex(binary.BigEndian.AppendUint32(nil, a.Word())))

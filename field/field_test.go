@@ -75,7 +75,7 @@ func TestPrint(t *testing.T) {
 	assert.Equal(t, want, s.String())
 }
 
-// A describer that points past the bytes must not bring the printer down.
+// A field that is past the end of the bytes must not make Print panic.
 func TestPrintPastTheEnd(t *testing.T) {
 	var s strings.Builder
 	tree := field.Tree{{Offset: 2, Len: 8, Name: "cut", Value: uint8(1), Text: "t"}, {Offset: 9, Len: 1, Name: "gone", Value: uint8(2), Text: "t"}}

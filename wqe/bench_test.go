@@ -7,7 +7,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// BenchmarkPut writes the three segments of an RDMA WRITE where they lie.
+// BenchmarkPut writes the three segments of an RDMA WRITE, each at its offset.
 func BenchmarkPut(b *testing.B) {
 	var block [wqe.BlockSize]byte
 	index := uint16(0)
@@ -73,8 +73,8 @@ func BenchmarkBuildInline(b *testing.B) {
 	}
 }
 
-// BenchmarkParse lays out RDMA WRITEs with a number of pointers and visits
-// their data segments.
+// BenchmarkParse parses RDMA WRITEs with a number of pointers and iterates over their data
+// segments.
 func BenchmarkParse(b *testing.B) {
 	for _, sges := range []int{1, 8} {
 		b.Run(fmt.Sprintf("sge=%d", sges), func(b *testing.B) {

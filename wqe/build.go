@@ -10,9 +10,9 @@ import (
 // A Builder is a value and allocates nothing; [Start] makes one.
 //
 // A Builder does not write the padding of inline data or the part of the last block
-// that the WQE does not use. Devices read neither. [Builder.Finish] returns an error
-// if the WQE is larger than the ring or than MaxUnits. The blocks of the WQE may have
-// been overwritten even so.
+// that the WQE does not use. Devices read neither. If the WQE is larger than the ring
+// or than MaxUnits, [Builder.Finish] returns an error; blocks of the WQE may then have
+// been overwritten already.
 //
 // The zero Builder is not usable. Not safe for concurrent use.
 type Builder struct {
@@ -106,7 +106,7 @@ func (b *Builder) Inline(parts ...[]byte) {
 	b.bytes(InlineFlag|uint32(n&InlineMask), InlineUnits(n), parts)
 }
 
-// bytes appends a 32-bit header and then the parts. Together they take this many units.
+// bytes appends a 32-bit header and then the parts. units is how many units these take.
 func (b *Builder) bytes(head uint32, units int, parts [][]byte) {
 	b.units += units
 	if b.units > b.limit {
@@ -152,7 +152,7 @@ func (b *Builder) MaskedFA4(s MaskedFA4) { s.Put(b.unit()) }
 // MaskedFA8 appends the operands of a masked fetch-and-add of 8 bytes.
 func (b *Builder) MaskedFA8(s MaskedFA8) { s.Put(b.unit()) }
 
-// AV appends all 48 bytes of an address vector. Its Ext should be set.
+// AV appends all 48 bytes of an address vector. s.Ext should be set.
 func (b *Builder) AV(s AV) {
 	var seg [AVSize]byte
 	s.Put(&seg)

@@ -23,7 +23,7 @@
 // [Opcode.Info] says which of these segments an opcode takes; it holds all other
 // facts of the opcode too. docs/OPCODES.md shows the table. Whether an address or
 // XRC segment comes after the control segment depends on the transport of the
-// queue. The WQE does not tell, so the caller of [Parse] passes it as an
+// queue. The bytes of the WQE do not say so, and the caller of [Parse] passes an
 // [Address]. All numbers are big-endian.
 //
 // # A receive WQE

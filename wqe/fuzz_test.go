@@ -11,8 +11,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// FuzzSendWQE: parsing never panics and gives one of a view and an error,
-// parsing and putting back is the identity, and a WQE that parses can be described.
+// FuzzSendWQE checks that Parse never panics and returns either a view or an error, that parsing
+// and putting back gives the same bytes, and that a WQE that can be parsed can be described.
 func FuzzSendWQE(f *testing.F) {
 	f.Add([]byte{}, uint8(0))                         // shorter than a control segment
 	f.Add(make([]byte, wqe.BlockSize), uint8(0))      // ds 0
@@ -22,7 +22,7 @@ func FuzzSendWQE(f *testing.F) {
 	f.Add(sendWQE(wqe.OpUMR, 0, 13), uint8(0))        // a list that ends within a block
 	f.Add(sendWQE(wqe.OpWait, 2, 3), uint8(0))        // the 32-byte form
 	f.Add(sendWQE(wqe.Opcode(0xfe), 7, 4), uint8(0))  // undefined
-	f.Add(sendWQE(wqe.OpTSO, 0, 8), uint8(4))         // Ethernet without being told
+	f.Add(sendWQE(wqe.OpTSO, 0, 8), uint8(4))         // an Ethernet segment because of the opcode
 	f.Add(withInline(0x800003ff, 4), uint8(0))        // inline length past the end
 	f.Add(withInline(0xffffffff, 16), uint8(0))       // with all reserved bits
 	f.Add(repeatBeyond(0xffff), uint8(0))             // more repeat entries than there is room for
@@ -88,7 +88,7 @@ func FuzzRecvWQE(f *testing.F) {
 			t.Fatalf("%d entries came out of a stride of %d", len(sges), len(b))
 		}
 		at += len(sges) * wqe.DataSize
-		if at < len(b) { // the terminator's address is free, and what follows is stale
+		if at < len(b) { // the terminator may have any address, and the bytes after it are stale
 			at += wqe.DataSize / 2
 			copy(out[at:], b[at:])
 		}
@@ -98,7 +98,7 @@ func FuzzRecvWQE(f *testing.F) {
 	})
 }
 
-// FuzzCtrl: every 16 bytes are a control segment.
+// FuzzCtrl checks that any 16 bytes can be parsed as a control segment and put back.
 func FuzzCtrl(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0xff}, wqe.CtrlSize))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -123,21 +123,21 @@ func show(t *testing.T, tree field.Tree, b []byte) {
 	}
 }
 
-// sendWQE is a WQE with zeros in its segments.
+// sendWQE returns a WQE whose segments are zeros.
 func sendWQE(op wqe.Opcode, opmod uint8, ds uint8) []byte {
 	b := make([]byte, int(ds)*wqe.UnitSize)
 	wqe.Ctrl{Opcode: op, OpMod: opmod, DS: ds}.Put((*[wqe.CtrlSize]byte)(b))
 	return b
 }
 
-// withInline is a SEND whose first data segment has this byte count.
+// withInline returns a SEND whose first data segment has this byte count.
 func withInline(byteCount uint32, ds uint8) []byte {
 	b := sendWQE(wqe.OpSend, 0, ds)
 	wqe.Data{ByteCount: byteCount, LKey: 0x100, Addr: 0x7f0000000000}.Put((*[wqe.DataSize]byte)(b[wqe.CtrlSize:]))
 	return b
 }
 
-// repeatBeyond is a UMR whose repeat block announces this many entries.
+// repeatBeyond returns a UMR whose repeat block announces this many entries.
 func repeatBeyond(entries uint16) []byte {
 	b := sendWQE(wqe.OpUMR, 0, 12)
 	b[wqe.CtrlSize] = wqe.UMRInline

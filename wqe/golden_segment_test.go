@@ -16,8 +16,8 @@ type head struct {
 	Type   string `json:"type"`
 }
 
-// encodeSegment lays one segment of a vector, which must be at offset at, and
-// returns where the next one starts.
+// encodeSegment appends one segment of a vector. The segment must be at offset at. It returns the
+// offset of the next segment.
 func encodeSegment(t *testing.T, b *wqe.Builder, raw json.RawMessage, at int) int {
 	t.Helper()
 	var h head
@@ -47,7 +47,7 @@ func encodeSegment(t *testing.T, b *wqe.Builder, raw json.RawMessage, at int) in
 		vectors.Decode(t, raw, &s)
 		require.Len(t, s.Data, s.Length)
 		require.EqualValues(t, wqe.InlineFlag|s.Length, s.ByteCount)
-		// In three parts, of which one may be empty: they are one segment.
+		// The data is given in three parts, one of which may be empty. They form one segment.
 		b.Inline(s.Data[:s.Length/3], s.Data[s.Length/3:s.Length/2], s.Data[s.Length/2:])
 		return at + wqe.InlineUnits(s.Length)*wqe.UnitSize
 	case "atomic":
@@ -143,7 +143,7 @@ func encodeSegment(t *testing.T, b *wqe.Builder, raw json.RawMessage, at int) in
 	return at + encodeUMR(t, b, h.Type, raw)
 }
 
-// encodeUMR lays a segment of a user-mode registration; any other is unknown.
+// encodeUMR appends a segment of a user-mode registration. Any other kind fails the test.
 func encodeUMR(t *testing.T, b *wqe.Builder, kind string, raw json.RawMessage) int {
 	t.Helper()
 	switch kind {
@@ -211,7 +211,7 @@ func encodeUMR(t *testing.T, b *wqe.Builder, kind string, raw json.RawMessage) i
 		}
 		vectors.Decode(t, raw, &s)
 		b.Pad()
-		return s.Length // a wrong one shows in the bytes or the next offset
+		return s.Length // if it is wrong, the bytes or the next offset differ
 	}
 	t.Fatalf("unknown segment type %q in %s", kind, raw)
 	return 0

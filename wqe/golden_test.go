@@ -15,7 +15,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// sendFields is the fields of a send_wqe or send_ring vector.
+// sendFields has the fields of a send_wqe or send_ring vector.
 type sendFields struct {
 	Opcode     wqe.Opcode        `json:"opcode"`
 	OpMod      uint8             `json:"opmod"`
@@ -85,11 +85,11 @@ func TestGoldenSendRing(t *testing.T) {
 		got, want := described(t, tree), generic(t, v.Fields)
 		for _, name := range []string{"signature", "dci_stream", "fence", "ce", "solicited"} {
 			if _, ok := want[name]; !ok {
-				delete(got, name) // ring vectors may leave these out
+				delete(got, name) // vectors of a ring may leave these fields out
 			}
 		}
 		for _, name := range []string{"wqe_cnt", "slot", "next_producer"} {
-			delete(want, name) // of the ring, checked above and below
+			delete(want, name) // fields of the ring, which are checked above and below
 		}
 		assert.Equal(t, want, got, "decoded")
 
@@ -108,7 +108,7 @@ func encodeSend(t *testing.T, f sendFields, ring []byte) int {
 	for _, raw := range f.Segments {
 		at = encodeSegment(t, &b, raw, at)
 	}
-	if f.Opcode == wqe.OpNop { // it may declare units that it does not use
+	if f.Opcode == wqe.OpNop { // the DS of a NOP may count units that the NOP does not use
 		b.Raw(make([]byte, f.DS*wqe.UnitSize-at))
 	}
 	c := wqe.Ctrl{Opcode: f.Opcode, OpMod: f.OpMod, QPN: f.QPN, Stream: f.Stream, Flags: f.Flags, Imm: uint32(f.Imm)}
@@ -121,7 +121,7 @@ func encodeSend(t *testing.T, f sendFields, ring []byte) int {
 	return blocks
 }
 
-// address reads off a vector which address its segments were laid out for.
+// address returns the address for which a vector's segments were laid out.
 func address(t *testing.T, f sendFields) wqe.Address {
 	t.Helper()
 	a := wqe.NoAddress
@@ -239,7 +239,7 @@ func recordedWQEs(t *testing.T, file string, check func(t *testing.T, name strin
 	})
 }
 
-// described returns a description as a program sees it.
+// described returns a description as a program sees it, after JSON.
 func described(t *testing.T, tree field.Tree) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(tree)
@@ -247,7 +247,7 @@ func described(t *testing.T, tree field.Tree) map[string]any {
 	return generic(t, raw)
 }
 
-// generic decodes an object with its numbers as they are written.
+// generic decodes a JSON object and keeps its numbers as they are written.
 func generic(t *testing.T, raw []byte) (m map[string]any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(raw))

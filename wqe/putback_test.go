@@ -2,10 +2,10 @@ package wqe_test
 
 import "github.com/nicless/nicless/wqe"
 
-// putBack writes every segment of the view, parsed, into a buffer that has the
-// wrong value in every byte; only bytes that belong to no field (padding, units
-// without a layout, what follows the WQE) come from in. The result equals in
-// exactly if parsing and putting lose nothing.
+// putBack parses every segment of the view and puts it into a buffer that first has the wrong
+// value in every byte. Only bytes that belong to no field (padding, units without a layout,
+// bytes after the WQE) are copied from in. So the result equals in only if parsing and putting
+// lose nothing.
 func putBack(v *wqe.View, in []byte) []byte {
 	out := make([]byte, len(in))
 	for i := range in {
@@ -25,7 +25,7 @@ func putBack(v *wqe.View, in []byte) []byte {
 		putSegment(out[s.Offset:end], s)
 	}
 	if end != int(v.Ctrl.DS)*wqe.UnitSize {
-		return nil // the segments are not the WQE
+		return nil // the segments do not cover the WQE
 	}
 	copy(out[end:], in[end:])
 	return out
@@ -45,7 +45,7 @@ func putSegment(dst []byte, s wqe.Segment) {
 	case wqe.KindData, wqe.KindEnd:
 		wqe.ParseData(b16(src)).Put(b16(dst))
 	case wqe.KindInline:
-		wqe.ParseData(b16(src)).Put(b16(dst)) // header, and what is in its unit
+		wqe.ParseData(b16(src)).Put(b16(dst)) // the header, and the data in the same unit
 		n := wqe.InlineHead + copy(dst[wqe.InlineHead:], s.InlineData())
 		copy(dst[n:], src[n:])
 	case wqe.KindAtomic:

@@ -7,7 +7,7 @@ const (
 	anywhere = onConn | 1<<UD
 )
 
-// Numbers of package cqe. They stand here again because the format packages do not
+// Numbers of package cqe. They are repeated here because the format packages do not
 // import each other; TestInfoMatchesCQE of package cqe compares them.
 const (
 	respWriteImm = 1 // cqe.Opcode

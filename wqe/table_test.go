@@ -46,7 +46,7 @@ func TestInfoUnits(t *testing.T) {
 	})
 }
 
-// Facts that follow from each other agree.
+// Facts of which one follows from another agree.
 func TestInfoAgrees(t *testing.T) {
 	rows(t, func(t *testing.T, o wqe.Opcode, i *wqe.Info) {
 		assert.LessOrEqual(t, i.DataLeast, i.DataMost, "data segments")
@@ -93,7 +93,7 @@ func TestInfoStrings(t *testing.T) {
 	assert.False(t, wqe.Opcode(0x7f).Info().Known())
 }
 
-// A row is half a cache line, so that no row lies across two.
+// A row is half a cache line, so that no row is in two cache lines.
 func TestInfoSize(t *testing.T) {
 	assert.EqualValues(t, 32, reflect.TypeFor[wqe.Info]().Size())
 }

@@ -14,8 +14,8 @@ const (
 // Bits of UMRCtrl.Flags.
 const (
 	UMRInline            = 0x80 // the list is in the WQE
-	UMRCheckBit6         = 0x40 // check that the key is free, in the Linux kernel
-	UMRCheckFree         = 0x20 // check that the key is free, in rdma-core (CHECK_FREE)
+	UMRCheckBit6         = 0x40 // the Linux kernel sets it to check that the key is free
+	UMRCheckFree         = 0x20 // CHECK_FREE of rdma-core
 	UMRTranslationOffset = 0x10 // TranslationOffset is valid
 	UMRCheckQPN          = 0x08 // the key must belong to this QP
 )
@@ -74,14 +74,14 @@ func (u UMRCtrl) Put(dst *[UMRCtrlSize]byte) {
 const (
 	MkeyFree = 0x40 // in Free: the key is free afterwards
 
-	AccessLocalRead   = 0x04 // of Access
+	AccessLocalRead   = 0x04 // in Access, like the bits below
 	AccessLocalWrite  = 0x08
 	AccessRemoteRead  = 0x10
 	AccessRemoteWrite = 0x20
 	AccessAtomic      = 0x40
 	AccessUMR         = 0x80
 
-	MkeyLen64       = 1 << 31 // of FlagsPD, above the 24 bits of PD
+	MkeyLen64       = 1 << 31 // in FlagsPD, above the 24 bits of PD
 	MkeyBSFEnable   = 1 << 30
 	MkeySigErrCount = 1 << 26
 )

@@ -41,7 +41,7 @@ var (
 	aShort = wqe.CompactAV{Key: 0x1122334455667788, DQP: 7, RLID: 9}
 )
 
-// Layouts that golden vectors do not show.
+// Layouts that no golden vector has.
 func TestParseLayouts(t *testing.T) {
 	list := func(b *wqe.Builder, flags uint8, octowords uint16, mask uint64) {
 		b.UMRCtrl(wqe.UMRCtrl{Flags: flags, KLMOctowords: octowords, MkeyMask: mask})
@@ -104,9 +104,9 @@ func TestParseLayouts(t *testing.T) {
 			tree, err := wqe.DescribeSend(b, c.addr)
 			require.NoError(t, err)
 
-			// What the description says encodes to the same bytes.
+			// The values in the description encode to the same bytes.
 			if strings.Contains(c.want, "raw") || strings.Contains(c.want, "unused") || strings.HasPrefix(c.name, "VLAN") {
-				return // has bytes that the description leaves to people
+				return // the description has bytes without a name, which are for people only
 			}
 			raw, err := json.Marshal(tree)
 			require.NoError(t, err)
@@ -158,7 +158,7 @@ func TestParseErrors(t *testing.T) {
 	assert.ErrorContains(t, err, "stride is 16, allowed: a power of two from 32")
 }
 
-// Guess finds the address in what clients write.
+// Guess finds the address of WQEs like those that clients write.
 func TestGuess(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	virtual := func() uint64 { return rnd.Uint64() & 0x7fff_ffff_ffff }

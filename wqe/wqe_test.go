@@ -161,7 +161,8 @@ func TestBuilderLimits(t *testing.T) {
 	})
 }
 
-// Stale bytes stay: clients do not clear padding, and no test may depend on it.
+// A Builder does not change padding. Clients do not clear padding either, so no test may depend
+// on its bytes.
 func TestBuilderLeavesPadding(t *testing.T) {
 	ring := make([]byte, wqe.BlockSize)
 	for i := range ring {

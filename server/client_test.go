@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The log names a client by what the kernel says of it. The name that the client gives
-// follows in quotes, and can be given once.
+// The log names a client by what the kernel says about the client. The name that the client
+// gives follows in quotes. A client can give a name only once.
 func TestAClientDoesNotNameItself(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	c := r.dial(r.serve())

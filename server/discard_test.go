@@ -24,7 +24,7 @@ func lingering(t *testing.T) int {
 	require.NoError(t, unix.Connect(fd, &unix.SockaddrInet4{Port: to.Port, Addr: [4]byte(to.IP.To4())}))
 	peer, err := l.Accept()
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = peer.Close() }) // bytes in it are unread, so the other side is reset
+	t.Cleanup(func() { _ = peer.Close() }) // the peer has unread bytes, so its close resets the other side
 	require.NoError(t, unix.SetNonblock(fd, true))
 	for b := make([]byte, 1<<16); err == nil; {
 		_, err = unix.Write(fd, b)
@@ -34,9 +34,9 @@ func lingering(t *testing.T) int {
 	return fd
 }
 
-// On kernels before 6.16 a descriptor that takes long to close can come with a request,
-// or lie unread in a connection, accepted or not. It delays neither other clients nor the
-// end of the server.
+// On kernels before 6.16 a descriptor that takes long to close can come with a request. It can
+// also be unread in a connection, whether the connection was accepted or not. It delays neither
+// other clients nor the end of the server.
 func TestNobodyWaitsForALingeringDescriptor(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	path := filepath.Join(t.TempDir(), "s")
@@ -46,7 +46,7 @@ func TestNobodyWaitsForALingeringDescriptor(t *testing.T) {
 	bring := func(c *caller) {
 		fd := lingering(t)
 		c.send(request, fd)
-		require.NoError(t, unix.Close(fd)) // not the last copy, which is under way
+		require.NoError(t, unix.Close(fd)) // this is not the last copy: another one is in the message
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -58,14 +58,14 @@ func TestNobodyWaitsForALingeringDescriptor(t *testing.T) {
 	held, release := make(chan struct{}), make(chan struct{})
 	go r.e.Do(func() { close(held); <-release })
 	<-held
-	first.send(request) // waits for the device; what follows stays unread
+	first.send(request) // this request waits for the device; what follows stays unread
 	bring(first)
-	second.send([]byte("garbage")) // ends the connection before what follows is read
+	second.send([]byte("garbage")) // this ends the connection before what follows is read
 	bring(second)
 	close(release)
 	_, _, _, ok := first.answer()
 	require.True(t, ok)
-	first.ended() // because descriptors came along
+	first.ended() // because descriptors came with a request
 	second.ended()
 	require.Nil(t, good.call(control.OpAllocPD, &control.Empty{}, &control.PD{}))
 

@@ -32,7 +32,7 @@ func newRig(t testing.TB, cfg engine.Config) *rig {
 	e, err := engine.New(cfg)
 	require.NoError(t, err)
 	r := &rig{TB: t, e: e, d: nic.Of(e)}
-	_ = r.d.Prepare() // before a test counts descriptors
+	_ = r.d.Prepare() // must come before a test counts descriptors
 	return r
 }
 
@@ -64,7 +64,7 @@ func (r *rig) held() nic.Holdings { return r.d.(nic.Probe).Held() }
 
 func (r *rig) bound(b nic.Bounds) { r.d.(nic.Probe).Bound(b) }
 
-// charged reports whether c is counted for all users together, and nothing else.
+// charged reports whether exactly c is counted for all users together.
 func (r *rig) charged(c nic.Cost) bool {
 	h := r.held()
 	return h.Cost == c && !h.Other
@@ -84,7 +84,7 @@ func (r *rig) serveAt(path string, mode fs.FileMode) {
 	r.serveBy(r.listen(path, mode))
 }
 
-// serveBy is serve by a listener that the test has made.
+// serveBy is serve with a listener that the test has made.
 func (r *rig) serveBy(l *Listener) {
 	r.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -107,7 +107,7 @@ func (r *rig) listen(path string, mode fs.FileMode) *Listener {
 // oldKernel makes a listener like one of a kernel before Linux 6.16, which cannot refuse
 // descriptors.
 func (l *Listener) oldKernel() *Listener {
-	_ = unixsock.PassRights(l.socket, true) // an error: the kernel is one
+	_ = unixsock.PassRights(l.socket, true) // an error means that the kernel is such a kernel
 	return l
 }
 
@@ -116,10 +116,10 @@ type caller struct {
 	*rig
 	conn *net.UnixConn
 	uar  *shm.Region
-	maps []*shm.Region // all that it has mapped
+	maps []*shm.Region // all regions that it has mapped
 }
 
-// close ends the connection and unmaps what came by it.
+// close ends the connection and unmaps the memory that came with answers.
 func (c *caller) close() {
 	_ = c.conn.Close()
 	for _, mem := range c.maps {
@@ -170,8 +170,8 @@ func (c *caller) answer() (h control.Header, payload []byte, fds []int, ok bool)
 	return h, append([]byte(nil), payload...), fds, true
 }
 
-// call sends a request and parses the answer into ans. It returns the refusal, if the
-// answer is one.
+// call sends a request and parses the answer into ans. If the answer is a refusal, it returns
+// the refusal.
 func (c *caller) call(op control.Op, req, ans control.Message, fds ...int) *control.Error {
 	c.Helper()
 	c.send(control.Append(nil, op, 0, 77, req), fds...)
@@ -256,8 +256,8 @@ func holdings(t testing.TB) [2]int {
 	return [2]int{len(fds), strings.Count(string(maps), "memfd:")}
 }
 
-// returned waits until this process has no more of both than before. It may have less,
-// if the engine of an earlier test had not closed everything by then.
+// returned waits until this process has no more descriptors and mappings than before. It may have
+// fewer, if the engine of an earlier test had not closed everything when before was counted.
 func (r *rig) returned(before [2]int) {
 	r.Helper()
 	r.until("descriptors and mappings are given back", func() bool {
@@ -266,7 +266,7 @@ func (r *rig) returned(before [2]int) {
 	})
 }
 
-// settled is returned, and requires that the engine has nothing of a client.
+// settled is returned, and also requires that the engine holds nothing for a client.
 func (r *rig) settled(before [2]int) {
 	r.Helper()
 	r.returned(before)

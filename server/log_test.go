@@ -68,12 +68,12 @@ func TestConnectionsInALoopHaveABudget(t *testing.T) {
 		require.NoError(t, err)
 		counted += n
 	}
-	const each = loops*2 + loops/2 // connected, gone, and the reason of half of them
+	const each = loops*2 + loops/2 // lines: connected and gone for each loop, and the reason for half of them
 	require.Equal(t, each, theirs-1+counted)
 	t.Logf("%d lines of %d, %d bytes", theirs, each, len(text))
 }
 
-// Lines of a level that is not logged take nothing of the budget.
+// Lines of a level that is not logged use none of the budget.
 func TestUnloggedLinesCostNothing(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	path := r.serve()

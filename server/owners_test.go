@@ -20,8 +20,8 @@ import (
 
 const manyUsers = "NICLESS_TEST_MANY_USERS" // the socket that TestManyUsersOfOneRange's child connects to
 
-// A user that connects under thousands of uids of a user namespace, one after the other,
-// gets one share, and other users get theirs.
+// A user that connects under thousands of uids of a user namespace, one after another, gets one
+// share. Other users still get their shares.
 func TestManyUsersOfOneRange(t *testing.T) {
 	if path := os.Getenv(manyUsers); path != "" {
 		connectAsMany(t, path)
@@ -55,8 +55,8 @@ func TestManyUsersOfOneRange(t *testing.T) {
 
 const manyTries = 3000
 
-// connectAsMany connects under one uid after the other, prints how many were served, and
-// keeps their connections until its standard input ends.
+// connectAsMany connects under one uid after another and prints how many connections were served.
+// It keeps the connections until its standard input ends.
 func connectAsMany(t *testing.T, path string) {
 	runtime.LockOSThread()
 	served := 0

@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Connections of one user that are refused, and take long to close because descriptors
-// lie in them unread, do not keep other users from being served, on a kernel that cannot
-// refuse descriptors.
+// On a kernel that cannot refuse descriptors, refused connections of one user can take long to
+// close, because they hold unread descriptors. The server still serves other users.
 func TestLingeringConnectionsStopNobodyElse(t *testing.T) {
 	needRoot(t)
 	r := newRig(t, engine.Config{})
@@ -24,7 +23,7 @@ func TestLingeringConnectionsStopNobodyElse(t *testing.T) {
 	path := r.publicPath()
 	r.serveBy(r.listen(path, 0o666).oldKernel())
 	plain := memfd(t, 1, 0)
-	for n := range 64 { // as many as there are descriptors
+	for n := range 64 { // as many connections as there are descriptors
 		fd, own := plain, n < 8
 		if own {
 			fd = lingering(t)
@@ -35,7 +34,7 @@ func TestLingeringConnectionsStopNobodyElse(t *testing.T) {
 			_, _, _ = c.conn.WriteMsgUnix([]byte("unread"), unix.UnixRights(fd, fd), nil)
 		}
 		if own {
-			go unix.Close(fd) // which lingers here if the engine was quicker
+			go unix.Close(fd) // this close lingers if the engine has closed its copy before
 		}
 		require.NoError(t, c.conn.Close())
 	}
@@ -45,8 +44,8 @@ func TestLingeringConnectionsStopNobodyElse(t *testing.T) {
 	require.Nil(t, good.call(control.OpAllocPD, &control.Empty{}, &control.PD{}))
 }
 
-// Where the kernel can refuse descriptors, no client can send one, not even before its
-// connection is accepted. Answers with descriptors arrive.
+// If the kernel can refuse descriptors, no client can send a descriptor, not even before its
+// connection is accepted. Answers with descriptors still arrive.
 func TestListenerRefusesDescriptors(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	path := r.serveAll()
@@ -60,7 +59,7 @@ func TestListenerRefusesDescriptors(t *testing.T) {
 	c := r.dial(path)
 	for _, greeted := range []bool{false, true} {
 		if greeted {
-			c.hello() // whose answer brings two
+			c.hello() // its answer carries two descriptors
 		}
 		_, _, err := c.conn.WriteMsgUnix([]byte("x"), unix.UnixRights(p[0]), nil)
 		require.ErrorIs(t, err, unix.EPERM)
@@ -84,7 +83,7 @@ func TestConnectionCountsUntilClosed(t *testing.T) {
 	uid := uint32(os.Geteuid())
 	release := r.d.(nic.Probe).StickClosers(uid)
 	path := filepath.Join(t.TempDir(), "s")
-	r.serveBy(r.listen(path, 0o600).oldKernel()) // so that descriptors may lie in it
+	r.serveBy(r.listen(path, 0o600).oldKernel()) // so that the connection may hold descriptors
 	c := r.dial(path)
 	c.hello()
 	require.NoError(t, c.conn.Close())

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A client that can punch holes into its memory can stop the device's thread for any
-// time, because a thread that touches the range waits in the kernel until the punch has
-// ended. So the device refuses memory that is not sealed against punches.
+// A client that can punch holes into its memory can stop the device's thread for as long as it
+// likes, because a thread that touches the range waits in the kernel until the hole is made. So
+// the device refuses memory that is not sealed against holes.
 func TestNobodyTakesPagesFromUnderTheDevice(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	c := r.dial(r.serve())
@@ -69,7 +69,7 @@ func TestQueuesNeedSealedRegisters(t *testing.T) {
 	require.Equal(t, before[0]-2, holdings(t)[0], "their descriptors, and those of the status page, are needed no more")
 }
 
-// The status page cannot lose pages, from the beginning.
+// The status page is sealed against holes when the client gets it.
 func TestNobodyTakesTheStatusPage(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	c := r.dial(r.serve())
@@ -81,7 +81,7 @@ func TestNobodyTakesTheStatusPage(t *testing.T) {
 	require.Equal(t, unix.EPERM, unix.Fallocate(fds[1], unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, shm.PageSize))
 }
 
-// The regions of a client, in whichever state, are bounded and are released with it.
+// The regions of a client are limited, whatever their state is, and are released with the client.
 func TestRegionsThatAreNeverPlaced(t *testing.T) {
 	r := newRig(t, engine.Config{Limits: engine.Limits{Regions: 3, Bytes: 1 << 20}})
 	path := r.serve()
@@ -130,7 +130,8 @@ func TestAddressSpaceIsShared(t *testing.T) {
 	r.until("charges are refunded", func() bool { return r.charged(nic.Cost{}) })
 }
 
-// Descriptors go one way. One that a client sends is closed, and its connection ends.
+// Only the server sends descriptors. If a client sends a descriptor, the descriptor is closed and
+// the connection ends.
 func TestClientsSendNoDescriptors(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	path := r.serve()

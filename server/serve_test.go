@@ -79,7 +79,7 @@ func TestPipelinedRequests(t *testing.T) {
 	}
 }
 
-// A datagram that is not of this protocol ends its connection, and no other.
+// A datagram that is not of this protocol ends its connection. Other connections go on.
 func TestGarbage(t *testing.T) {
 	good := control.Append(nil, control.OpAllocPD, 0, 1, &control.Empty{})
 	rows := map[string][]byte{
@@ -120,7 +120,7 @@ func TestEmptyDatagramLeavesNoDescriptor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	r.serveBy(r.listen(path, 0o600).oldKernel())
 	oob := unix.UnixRights(slices.Repeat([]int{memfd(t, 8192, allSeals)}, 12)...)
-	// By hand, because package unix sends a byte in place of none.
+	// This calls sendmsg directly, because package unix sends one byte in place of none.
 	m := unix.Msghdr{Control: &oob[0]}
 	m.SetControllen(len(oob))
 	before := holdings(t)
@@ -141,8 +141,8 @@ func TestEmptyDatagramLeavesNoDescriptor(t *testing.T) {
 	}
 }
 
-// A client that is silent, does not read its answers, or closes in the middle of its
-// work leaves nothing behind and delays no other.
+// A client that is silent, does not read its answers, or closes in the middle of its work leaves
+// nothing behind and delays no other client.
 func TestClientsThatGo(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	path := r.serve()
@@ -189,7 +189,7 @@ func TestListen(t *testing.T) {
 	require.NoError(t, l.Serve(ctx))
 	require.NoFileExists(t, path)
 
-	// Left behind by an engine that was killed.
+	// A socket like one that a killed engine has left.
 	dead, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
 	require.NoError(t, err)
 	dead.SetUnlinkOnClose(false)
@@ -198,7 +198,7 @@ func TestListen(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Serve(ctx))
 
-	// What is not an engine's socket stays.
+	// A file that is not an engine's socket is not removed.
 	require.NoError(t, os.WriteFile(path, []byte("precious"), 0o600))
 	_, err = Listen(r.e, path, 0o600)
 	require.ErrorContains(t, err, "not a socket")

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reading a request closes no descriptor that came with it: the goroutine that serves the
-// connection would have to wait for that.
+// Reading a request closes no descriptor that came with it, because the goroutine that serves
+// the connection would have to wait for that.
 func TestReadingClosesNoDescriptor(t *testing.T) {
 	mine, theirs := pair(t)
 	r, w, err := os.Pipe()

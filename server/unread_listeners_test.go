@@ -25,7 +25,7 @@ func TestListenersOfAnEngineShareUnreadAnswers(t *testing.T) {
 	go func() { done <- l.Serve(ctx) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-done) })
 	r.dial(one).hello()
-	r.dial(one).hello() // all of it is read
+	r.dial(one).hello() // this client reads its whole answer
 	c := r.dial(two)
 	c.send(control.Append(nil, control.OpHello, 0, 1, &hello))
 	h, payload, _, ok := c.answer()

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A user whose clients do not read their answers gets no more answers with descriptors
-// until they do. Other users get theirs.
+// A user whose clients do not read their answers gets no more answers with descriptors until
+// they read them. Other users get their answers.
 func TestDescriptorsInUnreadAnswersCount(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	r.bound(nic.Bounds{Unread: 8})
@@ -31,7 +31,7 @@ func TestDescriptorsInUnreadAnswersCount(t *testing.T) {
 	three, _ := pair(t)
 	require.ErrorIs(t, f.charge(three, 7, 1), &control.Error{Code: control.CodeLimit}, "four of eight are one user's share")
 	stranger, _ := pair(t)
-	require.NoError(t, f.charge(stranger, 8, 2)) // and about to be sent
+	require.NoError(t, f.charge(stranger, 8, 2)) // an answer that is about to be sent
 
 	_, err := its.Read(make([]byte, 16))
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestDescriptorsInUnreadAnswersCount(t *testing.T) {
 	require.Equal(t, nic.Cost{Unread: 4}, r.held().Cost, "what two and the stranger have not read")
 }
 
-// An unread answer counts after the end of its connection, until the client has closed.
+// An unread answer still counts after the connection has ended, until the client closes its end.
 func TestUnreadAnswersCountBeyondTheEnd(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	c := r.dial(r.serve())

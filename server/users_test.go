@@ -23,8 +23,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// as calls f on a thread that has another effective uid, which is the one that
-// SO_PEERCRED tells.
+// as calls f on a thread with another effective uid. SO_PEERCRED reports that uid.
 func as(t testing.TB, uid int, f func()) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -33,7 +32,7 @@ func as(t testing.TB, uid int, f func()) {
 		require.Zero(t, errno)
 	}
 	set(uid)
-	defer runtime.UnlockOSThread() // not if the next fails
+	defer runtime.UnlockOSThread() // runs after set(0), so that no other goroutine gets a thread with this uid
 	defer set(0)
 	f()
 }
@@ -53,21 +52,21 @@ func (r *rig) serveAll() (path string) {
 	return path
 }
 
-// publicPath is where all users can connect.
+// publicPath returns a path at which all users can connect to a socket.
 func (r *rig) publicPath() string {
 	r.Helper()
-	dir, err := os.MkdirTemp("", "nicless") // TempDir lets no other user in
+	dir, err := os.MkdirTemp("", "nicless") // other users have no access to t.TempDir
 	require.NoError(r, err)
 	r.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(r, os.Chmod(dir, 0o755))
 	return filepath.Join(dir, "s")
 }
 
-// asChild runs a test of this program in a process of its own until the calling test
-// ends, and returns what it prints. variable tells the test that it is the child.
+// asChild runs a test of this program in another process until the calling test ends, and
+// returns what that process prints. variable tells the test that it is the child.
 func asChild(t *testing.T, test, variable string, attr syscall.SysProcAttr) (pid int, out io.Reader) {
 	t.Helper()
-	// By this path because another user may have no access to the directory of the file.
+	// Use this path, because another user may have no access to the file's directory.
 	c := exec.Command("/proc/self/exe", "-test.run=^"+test+"$")
 	c.Env = append(os.Environ(), variable)
 	c.Dir = "/"

@@ -19,8 +19,8 @@ func TestNowNeverGoesBackOnOneThread(t *testing.T) {
 	}
 }
 
-// The cycles are read inside and outside of the monotonic clock's readings, so
-// that a pause between any two of them only widens the bounds.
+// The test reads the cycles before and after each reading of the monotonic clock, so that a
+// pause between any two readings only widens the bounds.
 func TestHzAgreesWithTheMonotonicClock(t *testing.T) {
 	outer0, t0, inner0 := Now(), time.Now(), Now()
 	for time.Since(t0) < 20*time.Millisecond {

@@ -86,8 +86,8 @@ func TestLongTextIsCutToOneDatagram(t *testing.T) {
 	}
 }
 
-// mixed has fields as no message has them yet: bytes, and a wide field before a
-// narrow end.
+// mixed has fields in an order that no message has yet: bytes, and a wide field before a narrow
+// last field.
 type mixed struct {
 	A uint8
 	B [16]byte
@@ -129,8 +129,8 @@ func TestErrorIsOfItsCode(t *testing.T) {
 	assert.Equal(t, "code 99", Code(99).String())
 }
 
-// FuzzParse gives any payload to every message: no panic, and what is accepted
-// is given back, padding aside.
+// FuzzParse parses any payload as every message. It checks that Parse never panics, and that
+// appending a message that was accepted gives the same payload, apart from padding.
 func FuzzParse(f *testing.F) {
 	for _, g := range golden {
 		f.Add(Append(nil, g.op, g.flags, g.tag, g.m)[HeaderSize:])
@@ -153,7 +153,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzParseHeader: a header is accepted exactly when its size is right.
+// FuzzParseHeader checks that a header is accepted if and only if its size is right.
 func FuzzParseHeader(f *testing.F) {
 	for _, g := range golden {
 		f.Add(Append(nil, g.op, g.flags, g.tag, g.m))

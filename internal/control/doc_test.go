@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// page is docs/CONTROL.md: the rows of the table under each heading, the text
-// under it, and the examples.
+// page has the contents of docs/CONTROL.md: the rows of the table and the text under each
+// heading, and the examples.
 type page struct {
 	rows     map[string][][]string
 	text     map[string]string
@@ -52,7 +52,7 @@ func readPage(t *testing.T) page {
 	}
 	for heading, rows := range p.rows {
 		require.Greater(t, len(rows), 2, "table of %s", heading)
-		p.rows[heading] = rows[2:] // behind its head and rule
+		p.rows[heading] = rows[2:] // without the table's head and rule
 	}
 	return p
 }
@@ -92,7 +92,7 @@ func TestPageListsEveryField(t *testing.T) {
 	}
 }
 
-// The header is not walked, so each place on the page is tried on the parser.
+// No walker visits the header, so the test tries each place on the page with the parser.
 func TestPageListsTheHeader(t *testing.T) {
 	at := make(map[string]place)
 	end := 0

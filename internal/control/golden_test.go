@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// golden holds a datagram for each message, written by hand from the layouts in
-// docs/CONTROL.md, which repeats them. Numbers are little-endian.
+// golden holds a datagram for each message. The datagrams were written by hand from the layouts
+// in docs/CONTROL.md, which has them as examples. Numbers are little-endian.
 var golden = []struct {
 	name  string
 	op    Op
@@ -198,8 +198,8 @@ var golden = []struct {
 		 "ds is 0; at least 1 is kept"`},
 }
 
-// unhex reads hexadecimal digits and quoted text; blanks, and comments from #
-// to the end of a line, mean nothing.
+// unhex reads hexadecimal digits and quoted text. It ignores blanks, and comments from # to the
+// end of a line.
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()
 	var out []byte

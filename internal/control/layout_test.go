@@ -7,14 +7,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A place is where a field lies. Size 0 is a text, which takes the rest.
+// A place is the offset and size of a field. Size 0 means a text, which takes the rest.
 type place struct {
 	offset, size int
 	name         string
 }
 
-// layout is a walker that notes the fields, with the rule for their offsets
-// stated once more, independently of encoder and decoder.
+// layout is a walker that notes the places of the fields. It has the rule for offsets once more,
+// independently of encoder and decoder.
 type layout struct {
 	fields []place
 	end    int
@@ -72,7 +72,7 @@ func TestEveryFieldIsNamedOnceAndTextIsLast(t *testing.T) {
 	}
 }
 
-// drawer is a walker that fills a message with anything.
+// drawer is a walker that fills a message with random values.
 type drawer struct{ t *rapid.T }
 
 func (d drawer) u8(name string, v *uint8)   { *v = rapid.Uint8().Draw(d.t, name) }

@@ -9,8 +9,8 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// The protocol, the table of opcodes and verbs number transports and rights alike,
-// so that the device compares them without translation.
+// The protocol, the table of opcodes and verbs have the same numbers for transports and rights,
+// so that the device can compare them without translation.
 func TestNumbersAreThoseOfWQE(t *testing.T) {
 	assert.EqualValues(t, wqe.RC, control.QPTypeRC)
 	assert.EqualValues(t, wqe.UC, control.QPTypeUC)

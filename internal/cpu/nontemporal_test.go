@@ -15,7 +15,8 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// Every length and every offset. The bytes around the destination stay as they are.
+// CopyNonTemporal copies every length at every offset, and does not change the bytes around the
+// destination.
 func TestCopyNonTemporal(t *testing.T) {
 	const most, room = 700, 1024
 	src, dst := make([]byte, room), make([]byte, room)
@@ -39,8 +40,7 @@ func TestCopyNonTemporal(t *testing.T) {
 	require.Equal(t, 300, cpu.CopyNonTemporal(dst[:300], src))
 }
 
-// Memory that has lost its pages is a fault that can be recovered, at the source and at
-// the destination, as with copy.
+// If the source or the destination has lost its pages, the fault can be recovered, as with copy.
 func TestCopyNonTemporalFaults(t *testing.T) {
 	const size = 64 << 10
 	path := filepath.Join(t.TempDir(), "pool")

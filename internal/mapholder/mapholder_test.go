@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processes of this test: one that has a holder, and the program that it executes after a line
-// on its standard input.
+// Processes of this test: a process that has a holder, and the program that this process
+// executes when it has read a line from its standard input.
 const (
 	childVariable = "NICLESS_TEST_HAS_A_HOLDER"
 	otherVariable = "NICLESS_TEST_HAD_A_HOLDER"
@@ -133,8 +133,8 @@ func gone(t *testing.T, pid int) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-// The holder has the memory map of its process and nothing else: no descriptor that would keep
-// a socket or a lock after the process has ended, and no signal reaches it.
+// The holder shares only the memory map of its process. It has no descriptor that would keep a
+// socket or a lock after the process has ended, and no signal of the process reaches it.
 func TestHolderSharesMemoryOnly(t *testing.T) {
 	c, holder, _ := child(t)
 	mapsLate(t, holder)
@@ -186,7 +186,7 @@ func TestHolderEndsWithItsProgram(t *testing.T) {
 	gone(t, holder)
 }
 
-// The process does not end with its holder, and Start gives it a new one.
+// When the holder ends, its process goes on, and Start starts a new holder.
 func TestHolderIsReplaced(t *testing.T) {
 	require.NoError(t, Start())
 	was := holder
@@ -211,9 +211,9 @@ func TestStartIsSafe(t *testing.T) {
 	require.Len(t, holdersOf(t, os.Getpid()), 1)
 }
 
-// This is what the holder is for: a killed process has ended although its memory is still
-// mapped. The test traces the holder and stops it before it unmaps its memory, as an unfinished
-// hole would.
+// This is the purpose of the holder: a killed process has ended although its memory is still
+// mapped. The test traces the holder and stops it before it unmaps the memory. A hole that is
+// being punched would stop it at the same point.
 func TestProcessEndsBeforeItsMemory(t *testing.T) {
 	c, holder, _ := child(t)
 	stuck := trace(t, holder)

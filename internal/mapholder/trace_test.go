@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trace makes a process stop when it is about to end. stuck waits for that, checks that the
-// process still has a memory map, and lets it end.
+// trace makes a process stop when it is about to end. stuck waits until the process has stopped,
+// checks that the process still has a memory map, and lets it end.
 func trace(t *testing.T, pid int) (stuck func()) {
 	t.Helper()
 	runtime.LockOSThread()

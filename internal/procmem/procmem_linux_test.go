@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The process itself is one that the caller may always trace.
+// The test reads and writes its own process, which it may always trace.
 func TestReadAndWrite(t *testing.T) {
 	src, dst := []byte("written to another process"), make([]byte, 26)
 	n, errno := Write(os.Getpid(), []Vec{VecOf(src)}, []Vec{VecOf(dst)})

@@ -26,7 +26,7 @@ func TestExtend(t *testing.T) {
 	require.Equal(t, uint64(0x100_0001), Extend24(0xff_fffe, 0xab00_0001), "high bits do not count")
 }
 
-// A count that was cut on the wire is restored, on any lap.
+// Extend restores a count from its low bits, on any lap.
 func TestExtendRestores(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		prev := rapid.Uint64Max(1<<63).Draw(t, "prev")

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Both sides store one word and load the other's. Only one side has a barrier between the
-// two. Never do both load the old value.
+// Each side stores its word and then loads the other side's word. Only one side has a barrier
+// between the store and the load. It never happens that both sides load the old value.
 func TestBarrier(t *testing.T) {
 	if !CanBarrier() {
 		t.Skip("no membarrier here")

@@ -38,8 +38,8 @@ func TestNobodyMakesHugePages(t *testing.T) {
 	require.Equal(t, before+1+want, fds())
 	require.NoError(t, device.Seal())
 
-	// Pieces are aligned in the file, and must be aligned in memory too: the mapping
-	// begins at the file's offset that has the alignment of its address.
+	// Pieces are aligned in the file and must be aligned in memory too. So the mapping begins at
+	// an offset of the file that has the same alignment as the mapping's address.
 	collapse := func(fd int) error {
 		for off := 0; ; {
 			m, err := unix.Mmap(fd, int64(off), size-hugePage, unix.PROT_READ, unix.MAP_SHARED)

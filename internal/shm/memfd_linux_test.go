@@ -28,8 +28,8 @@ func closing(t *testing.T, r *Region, err error) *Region {
 	return r
 }
 
-// twoViews returns the same memory twice: two mappings of a memfd, or, under the race
-// detector, which sees nothing in mappings, one piece of heap.
+// twoViews returns the same memory twice, as two mappings of a memfd. Under the race detector,
+// which does not see mapped memory, both results are the same heap memory.
 func twoViews(t *testing.T, size int) (a, b []byte) {
 	t.Helper()
 	if RaceEnabled {
@@ -97,7 +97,7 @@ func TestDescriptorsThatAreRefused(t *testing.T) {
 	refused := "not a memfd"
 	var fs unix.Statfs_t
 	if require.NoError(t, unix.Statfs(plain, &fs)); fs.Type == unix.TMPFS_MAGIC {
-		refused = "not sealed" // a tmpfs has seals, and its files forbid adding any
+		refused = "not sealed" // files on a tmpfs have seals, but no seals can be added
 	}
 
 	for _, c := range []struct {
@@ -173,7 +173,7 @@ func TestTrustedFileNeedsNoSealsButWholePages(t *testing.T) {
 	assert.ErrorContains(t, err, "region of 4097 bytes")
 }
 
-// reopened opens f again through /proc, which gives a descriptor with its own rights.
+// reopened opens f again through /proc. The new descriptor has its own access mode.
 func reopened(t *testing.T, f *os.File, flag int) *os.File {
 	t.Helper()
 	again, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), flag, 0)
@@ -199,7 +199,8 @@ func TestNobodyCanTakeTheMemoryAway(t *testing.T) {
 	}
 }
 
-// A thread that touches a page while a hole is punched there waits; see Seal.
+// Nobody can punch holes into sealed memory. A thread that touches a page while a hole is
+// punched there would have to wait; see Seal.
 func TestNobodyCanPunchHolesOnceSealed(t *testing.T) {
 	made, err := Create("holes", 2*PageSize)
 	device := closing(t, made, err)

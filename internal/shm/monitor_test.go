@@ -9,8 +9,8 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// A store that comes after Monitor ends the wait, however long that was to be. Without
-// such a store each wait ends by itself: the longest by Linux's limit.
+// A store after Monitor ends the wait, whatever the limit of the wait is. Without such a store
+// each wait ends at its limit, and the longest wait at the limit of Linux.
 func TestWaitingForALineEnds(t *testing.T) {
 	w := BE32At(make([]byte, 64), 0)
 	begin := time.Now()

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The compiler has to keep all stores around a Publish, in their order. Without storeRel it
-// would remove the first Publish of a word as a dead store.
+// The compiler must keep all stores around a Publish, in their order. Without storeRel32 and
+// storeRel64 it would remove the first Publish of a word as a dead store.
 //
 //go:noinline
 func stores(plain *[4]uint64, w *Word64, b *BE32) {

@@ -54,12 +54,13 @@ func TestRegionsBeginZeroedOnAPage(t *testing.T) {
 }
 
 func TestOffset(t *testing.T) {
-	// Two neighbours in one array, so that "just outside" is memory of ours.
+	// Two neighbours in one array, so that bytes just outside of one are still memory of this
+	// test.
 	both := heap(t, 3*PageSize).Bytes()
 	r := &Region{mem: both[PageSize : 2*PageSize]}
 	for _, c := range []struct {
 		name     string
-		from, to int // in both
+		from, to int // offsets in both
 		ok       bool
 		off      uint64
 	}{

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Close of a reserved region gives the memory back at once, and leaves zeros at
-// its addresses until Release.
+// Close of a reserved region frees the memory at once, and leaves zeros at its addresses until
+// Release.
 func TestReserve(t *testing.T) {
 	r, err := Create("reserved", 3*PageSize)
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func TestReserve(t *testing.T) {
 	require.ErrorIs(t, unix.Msync(late, unix.MS_ASYNC), unix.ENOMEM, "not mapped")
 	require.NoError(t, r.Release())
 
-	// Two callers have reserved it: the Release of one leaves it to the other.
+	// If two callers have reserved a region, it stays reserved after the Release of one.
 	for _, order := range [][2]func(*Region) error{{(*Region).Close, (*Region).Release}, {(*Region).Release, (*Region).Close}} {
 		r, err = Create("reserved", PageSize)
 		require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestReserve(t *testing.T) {
 		require.ErrorIs(t, unix.Msync(late, unix.MS_ASYNC), unix.ENOMEM, "not mapped")
 	}
 
-	// Released before it is closed, it is like any other.
+	// A region that was released before it is closed is like any other.
 	r, err = Create("reserved", PageSize)
 	require.NoError(t, err)
 	late = r.Bytes()

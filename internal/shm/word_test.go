@@ -67,8 +67,8 @@ func TestUnalignedWordsPanic(t *testing.T) {
 	}
 }
 
-// The limit is the length of a slice, not its capacity: bytes behind the length may belong to
-// another queue.
+// The limit is the length of a slice, not its capacity, because bytes after the length may
+// belong to another queue.
 func TestWordsOutsideOfTheSlicePanic(t *testing.T) {
 	b := heap(t, 2*PageSize).Bytes()[:PageSize]
 	for _, s := range shapes {
@@ -98,8 +98,9 @@ func TestNothingAllocates(t *testing.T) {
 	assert.NotZero(t, sum)
 }
 
-// many is how often an order is tried: with the detector, which proves it, a few times;
-// without, often enough to catch a store that a core reordered.
+// many returns how often a test tries an order. A few tries are enough for the race detector,
+// which proves the order. Without the detector there are enough tries to catch a store that a
+// core reordered.
 func many() uint64 {
 	if RaceEnabled {
 		return 10_000
@@ -107,8 +108,8 @@ func many() uint64 {
 	return 2_000_000
 }
 
-// enough reports that a test of an order has taken long, after n tries: on a machine whose
-// cores are busy each try waits for the scheduler.
+// enough reports whether a test of an order, after n tries, has taken so long that it should
+// stop. If the machine's cores are busy, each try waits for the scheduler.
 func enough(begin time.Time, n uint64) bool {
 	return n%1024 == 0 && time.Since(begin) > 2*time.Second
 }
@@ -122,16 +123,17 @@ func await(ready func() bool) {
 	}
 }
 
-// Writer and reader share a ring of blocks, as a device and a poller share a CQ: a block is
-// there when its tail has the expected number, and may be written again when the reader has
-// published that it was read. With the race detector both use heap memory and the detector
-// finds a wrong order; without it they use two mappings of one memfd, and the bytes show it.
+// Writer and reader share a ring of blocks, as a device and a poller share a CQ. A block is
+// complete when its tail has the expected number. It may be written again when the reader has
+// published that it was read. With the race detector both use heap memory, and the detector
+// finds a wrong order. Without it they use two mappings of one memfd, and wrong bytes show a
+// wrong order.
 func TestWhoeverObservesATailSeesTheBlock(t *testing.T) {
 	const ring = 8
 	var blocks atomic.Uint64
 	blocks.Store(many())
 	writer, reader := twoViews(t, PageSize)
-	const credit = 1024 // where the reader publishes how many it has read
+	const credit = 1024 // offset at which the reader publishes how many blocks it has read
 
 	var done sync.WaitGroup
 	begin := time.Now()

@@ -42,7 +42,7 @@ func TestListenMode(t *testing.T) {
 		Close(l)
 		require.NoFileExists(t, path)
 		_, err = l.AcceptUnix()
-		require.ErrorIs(t, err, net.ErrClosed) // Close is under way in another goroutine; accept waits for it
+		require.ErrorIs(t, err, net.ErrClosed) // another goroutine is in Close; accept waits until that has ended
 	}
 }
 
@@ -56,7 +56,8 @@ func TestListenErrors(t *testing.T) {
 	require.Error(t, err)
 }
 
-// No descriptor can lie in a connection before PassRights, whether it was accepted or not.
+// Before PassRights no connection can hold a descriptor, whether the connection was accepted or
+// not.
 func TestListenersPassNoRights(t *testing.T) {
 	l, path := listening(t)
 	if PassesRights(l) {
@@ -76,7 +77,7 @@ func TestListenersPassNoRights(t *testing.T) {
 	require.ErrorIs(t, send(), unix.EPERM)
 }
 
-// PassRights also works on other sockets than net's.
+// PassRights also works on sockets that are not from package net.
 func TestPassRights(t *testing.T) {
 	a, b, err := Pair("pair")
 	require.NoError(t, err)
@@ -158,7 +159,7 @@ func TestAcceptorEndsWithItsContext(t *testing.T) {
 	require.Nil(t, conn)
 }
 
-// Temporary errors end no server.
+// Temporary errors do not end a server.
 func TestTemporary(t *testing.T) {
 	for _, err := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS, unix.ECONNABORTED} {
 		require.True(t, Temporary(&net.OpError{Op: "accept", Err: err}), "%v", err)

@@ -39,10 +39,10 @@ func TestHoldLock(t *testing.T) {
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
-// holdLock has another process hold a lock, as another user unless uid is 0.
+// holdLock makes another process hold a lock. Unless uid is 0, the process has another user.
 func holdLock(t *testing.T, path string, uid uint32) (pid int) {
 	t.Helper()
-	// By this path because another user may have no access to the file's directory.
+	// Use this path, because another user may have no access to the file's directory.
 	c := exec.Command("/proc/self/exe", "-test.run=^TestHoldLock$")
 	c.Env = append(os.Environ(), fileToLock+"="+path)
 	c.Dir = "/"
@@ -97,20 +97,20 @@ func TestLockOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to hold a lock as another user")
 	}
-	dir, err := os.MkdirTemp("", "nicless") // TempDir lets no other user in
+	dir, err := os.MkdirTemp("", "nicless") // other users have no access to t.TempDir
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	require.NoError(t, os.Chmod(dir, 0o777|os.ModeSticky))
 	path := filepath.Join(dir, "s")
 	pid := holdLock(t, path+".lock", 1234)
 	_, err = LockPath(path, "engine")
-	// Where fs.protected_regular is set it cannot even be opened.
+	// If fs.protected_regular is set, the lock file cannot even be opened.
 	if !errors.Is(err, fs.ErrPermission) {
 		require.ErrorContains(t, err, "process "+strconv.Itoa(pid)+" of user 1234")
 	}
 	require.ErrorContains(t, err, path+".lock belongs to user 1234: choose a path in a directory of your own, such as $XDG_RUNTIME_DIR")
 
-	name := filepath.Join(dir, "closed.lock") // to which its owner gives others no access
+	name := filepath.Join(dir, "closed.lock") // other users have no access to this file
 	require.NoError(t, os.WriteFile(name, nil, 0o600))
 	require.NoError(t, os.Chown(name, 1234, 1234))
 	asUser(t, 4321, func() { _, err = LockPath(filepath.Join(dir, "closed"), "engine") })
@@ -127,7 +127,7 @@ func asUser(t *testing.T, uid int, f func()) {
 		require.Zero(t, errno)
 	}
 	set(uid)
-	defer runtime.UnlockOSThread() // not if the next fails
+	defer runtime.UnlockOSThread() // runs after set(0), so that no other goroutine gets a thread with this uid
 	defer set(0)
 	f()
 }

@@ -33,7 +33,8 @@ func ends(t *testing.T) (mine, theirs *net.UnixConn) {
 	return both[0], both[1]
 }
 
-// watched returns the writing end of a pipe, and whether all its copies are closed.
+// watched returns the writing end of a pipe, and a function that reports whether all copies of
+// it are closed.
 func watched(t *testing.T) (w *os.File, closed func() bool) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -51,7 +52,7 @@ func TestSendAndReceiveFiles(t *testing.T) {
 	require.NoError(t, Send(theirs, []byte("datagram"), w, os.Stdin))
 	require.NoError(t, w.Close())
 	in, oob := make([]byte, 16), make([]byte, unix.CmsgSpace(4*4))
-	for range 2 { // peeking takes nothing
+	for range 2 { // Peek leaves the datagram in the connection
 		n, oobn, flags, err := Peek(mine, in, oob)
 		require.NoError(t, err)
 		require.Equal(t, "datagram", string(in[:n]))
@@ -79,8 +80,8 @@ func TestSendAndReceiveFiles(t *testing.T) {
 	require.Zero(t, n+oobn, "the end")
 }
 
-// Descriptors for which there is no room stay in the datagram: the goroutine that reads
-// would wait for the close of one.
+// Descriptors for which there is no room stay in the datagram. If Peek closed one, the goroutine
+// that reads would wait for that.
 func TestPeekClosesNoDescriptor(t *testing.T) {
 	mine, theirs := ends(t)
 	w, closed := watched(t)

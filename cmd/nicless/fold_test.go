@@ -13,7 +13,7 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// fits fails for each line that is wider than a terminal.
+// fits fails the test for each line that is wider than a terminal.
 func fits(t *testing.T, text string) {
 	t.Helper()
 	require.NotEmpty(t, text)

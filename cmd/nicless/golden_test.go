@@ -21,7 +21,7 @@ func decoded(t *testing.T, kind string, b []byte) (got map[string]any) {
 	return got
 }
 
-// fields returns those of the vector, without those that are not in its bytes.
+// fields returns the fields of the vector, without those that are not in its bytes.
 func fields(t *testing.T, v vectors.Vector, without ...string) (want map[string]any) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal(v.Fields, &want))
@@ -45,7 +45,7 @@ func TestGoldenDecodeSendRing(t *testing.T) {
 		got := decoded(t, "send", b)
 		for _, name := range []string{"signature", "dci_stream", "fence", "ce", "solicited"} {
 			if _, ok := want[name]; !ok {
-				delete(got, name) // these vectors may leave them out
+				delete(got, name) // these vectors may leave such fields out
 			}
 		}
 		require.Equal(t, want, got)

@@ -35,7 +35,7 @@ func TestScript(t *testing.T) {
 		},
 		Condition: condition,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command otherwise
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // by default the race detector sleeps a second at the end of each command
 			env.Setenv("XDG_RUNTIME_DIR", env.WorkDir)
 			env.Setenv("NICLESS_SHIM", harmless())
 			cpus, err := bench.AllowedCPUs()
@@ -47,8 +47,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// harmless returns a library that can be preloaded in place of ours, which not every
-// machine can build. It does nothing, so it fits programs that are not of rdma-core.
+// harmless returns a library that can be preloaded in place of libnicless_verbs.so, which not
+// every machine can build. It does nothing, so programs that are not of rdma-core can load it.
 func harmless() string {
 	for _, pattern := range []string{"/lib/*-linux-gnu/libm.so.6", "/lib64/libm.so.6", "/usr/lib/libm.so.6"} {
 		if found, _ := filepath.Glob(pattern); len(found) > 0 {
@@ -98,7 +98,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("no engine answers at %s (exists: %v)", path, !errors.Is(err, fs.ErrNotExist))
 }
 
-// The help texts are written by hand: they name every flag and fit a terminal.
+// The help texts are written by hand. They must name every flag and fit a terminal.
 func TestUsageNamesEveryFlag(t *testing.T) {
 	var visit func(c *cobra.Command)
 	visited := 0

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// needCompiler skips a test if there is no C compiler; in CI that is a failure.
+// needCompiler skips a test if there is no C compiler. In CI it fails the test instead.
 func needCompiler(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil {
@@ -21,8 +21,8 @@ func needCompiler(t *testing.T) {
 	}
 }
 
-// noLibrary is the environment of a command that go install has made: without the library,
-// and with an empty cache.
+// noLibrary sets the environment of a command that was installed with go install: there is no
+// library, and the cache is empty.
 func noLibrary(t *testing.T) (cache string) {
 	t.Helper()
 	was := embeddedShim
@@ -90,7 +90,7 @@ func unhex(t *testing.T, digits string) (b []byte) {
 	return b
 }
 
-// Several commands that start at the same time build it at the same time.
+// Several commands that start at the same time can build the library at the same time.
 func TestLibraryIsBuiltAtTheSameTime(t *testing.T) {
 	needCompiler(t)
 	noLibrary(t)
@@ -111,8 +111,7 @@ func TestLibraryIsBuiltAtTheSameTime(t *testing.T) {
 	}
 }
 
-// Without a compiler, or without the headers of the C library, one sentence says what to
-// install.
+// If there is no compiler, or no headers of the C library, one sentence says what to install.
 func TestLibraryCannotBeBuilt(t *testing.T) {
 	noLibrary(t)
 	t.Setenv("PATH", t.TempDir())
@@ -161,8 +160,8 @@ func TestCacheDirectoryOfOthers(t *testing.T) {
 	require.Equal(t, filepath.Join(os.Getenv("HOME"), ".cache/nicless"), dir)
 }
 
-// A command that root executes with the home of another user, as sudo can do, makes and
-// trusts nothing there: the owner could put another library in its place.
+// sudo can make root execute a command with the home directory of another user. The command
+// neither makes nor trusts a file there, because the owner could replace it by another library.
 func TestCacheIsNotInTheHomeOfAnother(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, who alone can be in this position")

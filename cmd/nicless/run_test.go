@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// program makes an ELF file of a processor, which names a loader unless that is "".
+// program makes an ELF file for a processor. The file names a loader, unless loader is "".
 func program(t *testing.T, machine elf.Machine, loader string) string {
 	t.Helper()
 	head := elf.Header64{
@@ -38,7 +38,7 @@ func program(t *testing.T, machine elf.Machine, loader string) string {
 	return path
 }
 
-// What would ignore the library is refused, and it is said why.
+// A program that would ignore the library is refused, and the error says why.
 func TestProgramsThatIgnoreTheLibrary(t *testing.T) {
 	const glibc = "/lib64/ld-linux-x86-64.so.2"
 	self, err := os.Executable()
@@ -82,7 +82,7 @@ func TestProgramsThatIgnoreTheLibrary(t *testing.T) {
 	}
 }
 
-// Explanations of processes below this one are printed, others not.
+// Explanations for descendants of this process are printed; others are not.
 func TestExplanationsOfOurProgramsOnly(t *testing.T) {
 	child := exec.Command("sleep", "60")
 	require.NoError(t, child.Start())
@@ -117,7 +117,7 @@ func TestEnvironment(t *testing.T) {
 	require.Equal(t, "A=1 B LD_PRELOAD=/ours.so:theirs.so NICLESS_VERBS=/dir NICLESS_VERBS_FAST=1 SYSFS_PATH=/dir/sys", strings.Join(got, " "))
 }
 
-// A directory that others may write to is not ours.
+// A directory in which other users may write is refused.
 func TestDirectoryOfOthers(t *testing.T) {
 	run := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", run)
@@ -134,7 +134,7 @@ func TestDirectoryOfOthers(t *testing.T) {
 	require.ErrorContains(t, err, "it has to be a directory of user")
 }
 
-// A runtime directory that is another user's, as after sudo, is left alone.
+// A runtime directory that belongs to another user, as after sudo, is not used.
 func TestRuntimeDirectoryOfAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, for a directory of another user")
@@ -149,8 +149,8 @@ func TestRuntimeDirectoryOfAnotherUser(t *testing.T) {
 	require.Equal(t, filepath.Join(os.TempDir(), "nicless-0"), dir)
 }
 
-// In the directory of a named engine, which another user may have started, no library is
-// looked for or written: a user who may write there would choose what is preloaded.
+// Another user may have started the engine that --engine names. So no library is looked for or
+// written in that engine's directory: a user who may write there could choose what is preloaded.
 func TestLibraryIsNotTakenFromTheEnginesDirectory(t *testing.T) {
 	defer func(was []byte) { embeddedShim = was }(embeddedShim)
 	embeddedShim = []byte("library")
@@ -164,7 +164,7 @@ func TestLibraryIsNotTakenFromTheEnginesDirectory(t *testing.T) {
 	require.Equal(t, filepath.Join(run, "nicless", libraryName), path)
 }
 
-// nohup nicless run has the program ignore what nohup has it ignore.
+// With nohup nicless run, the program ignores the signals that nohup makes nicless ignore.
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	const isChild = "NICLESS_RUN_CHILD"
 	if os.Getenv(isChild) != "" {

@@ -40,7 +40,7 @@ var fewCounts = counts{
 	large: 1 << 20, registered: 1 << 20, pauses: 2, connects: 2,
 }
 
-// Every row is measured, with everything that it checks. The figures are not checked.
+// Every row is measured, and all checks in its measurement run. The figures are not checked.
 func TestAll(t *testing.T) {
 	cpus, err := AllowedCPUs()
 	require.NoError(t, err)

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkAnatomy divides the round trip of an 8-byte WRITE into steps. Each figure has one
-// step more than the one before, and is the median of many stints, taken in turns. What
-// exceeds the floor is the work of the device and the poster.
+// BenchmarkAnatomy divides the round trip of an 8-byte WRITE into steps. Each figure includes one
+// step more than the figure before. A figure is the median of many stints; the stints of all
+// figures alternate. The time above the floor is the work of the device and the poster.
 func BenchmarkAnatomy(b *testing.B) {
 	cpus, err := AllowedCPUs()
 	require.NoError(b, err)
@@ -80,8 +80,8 @@ func BenchmarkAnatomy(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// echo makes round trips with a partner that answers each word: a cache line each way, or a
-// descriptor and a doorbell in one direction and a completion back.
+// echo makes round trips with a partner that answers each word. A round trip is either one cache
+// line each way, or a descriptor and a doorbell in one direction and a completion back.
 func echo(b *testing.B, partner int, lines bool) (once func(n int) time.Duration, end func()) {
 	f, err := newFloor(8, 1, 1, partner)
 	require.NoError(b, err)

@@ -19,8 +19,8 @@ func valueRow(name, unit string, values ...float64) Row {
 	return Row{Name: name, Unit: unit, Target: "<= 1 " + unit, Values: *newSpread(values)}
 }
 
-// What is a change is said only of spreads that do not touch; which way is
-// better depends on the row.
+// A row counts as changed only if the two spreads do not touch. Whether more or less is better
+// depends on the row.
 func TestChanges(t *testing.T) {
 	old := tableOf(
 		ratioRow("lat", "ns", "<= 1 x floor", 1.2, 1.3, 1.4), ratioRow("rate", "Mops", ">= 1 x floor", 0.5, 0.6),
@@ -49,7 +49,7 @@ func TestChanges(t *testing.T) {
 	require.Contains(t, b.String(), "another machine")
 }
 
-// Ratios to different floors are not compared, under one name or not.
+// Ratios to different floors are not compared, even if the rows have the same name.
 func TestChangeOfTheFloor(t *testing.T) {
 	old, now := tableOf(ratioRow("lat", "ns", "<= 1 x floor", 1, 1.1)), tableOf(ratioRow("lat", "ns", "<= 1 x floor", 2, 2.1))
 	old.Rows[0].Floor, now.Rows[0].Floor = "this", "that"

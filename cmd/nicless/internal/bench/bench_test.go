@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unpinned measures without cores of its own, so there is no floor.
+// unpinned returns c without cores for the two sides. There is then no floor.
 func unpinned(c Config) Config {
 	c.ClientCPU, c.EngineCPU = -1, -1
 	return c
@@ -75,7 +75,7 @@ func TestPairNoticesWhatWasNotMoved(t *testing.T) {
 	assert.NoError(t, p.Compare())
 }
 
-// A send needs a receive. There are many more sends than fit the queue.
+// Every send needs a receive. The test makes many more sends than the receive queue holds.
 func TestPairKeepsReceivesPosted(t *testing.T) {
 	c, err := nicless.Open(nicless.Config{})
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestCompleteChecks(t *testing.T) {
 	}
 }
 
-// The longest wait among threads that would have run counts; the runtime's do not.
+// The longest wait of a busy thread counts. Waits of threads of the Go runtime do not count.
 func TestLost(t *testing.T) {
 	const took = 100 * time.Millisecond
 	ms := uint64(time.Millisecond)

@@ -39,8 +39,8 @@ func (c *codes) kinds() int {
 	return len(c.seen)
 }
 
-// Each attack gets as far as it is meant to, rather than being refused at the start, and a
-// scribbler causes many kinds of explanations.
+// Each attack reaches its target and is not refused at the start. A scribbler causes many kinds of
+// explanations.
 func TestAttacksReachTheirTargets(t *testing.T) {
 	log := &codes{seen: map[string]int{}}
 	socket := filepath.Join(t.TempDir(), "engine")
@@ -60,7 +60,7 @@ func TestAttacksReachTheirTargets(t *testing.T) {
 	objects, err := v.create()
 	require.NoError(t, err)
 	require.Len(t, objects.qps, objectsQPs)
-	// The engine explains only so much in a second.
+	// The engine limits the explanations in a second.
 	const kinds = 15
 	late := time.Now().Add(20 * time.Second)
 	for n := 0; n < 2000 || log.kinds() <= kinds && time.Now().Before(late); n++ {
@@ -77,7 +77,7 @@ func TestAttacksReachTheirTargets(t *testing.T) {
 		}
 	}
 	require.Greater(t, v.count.HostileActions, uint64(100))
-	var long sync.WaitGroup // at once, since each takes some seconds
+	var long sync.WaitGroup // the long attacks run at the same time, because each takes some seconds
 	for kind := Puncher; kind < attackKinds; kind++ {
 		v := clientOf(kind, 9) // a lingerer of this seed does not wait at the end
 		v.spec.Orphans = []Orphan{{QPN: 2, Peer: 3}}

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// posted returns a ledger of work requests, of which those named are silent.
+// ledgerOf returns a ledger with n work requests. Those that silent names are unsignaled.
 func ledgerOf(n int, silent ...int) *Ledger {
 	l := NewLedger(16)
 	for i := range n {
@@ -23,7 +23,7 @@ func TestLedgerOfGoodWork(t *testing.T) {
 	l := ledgerOf(5, 1, 2)
 	first, ok := l.Complete(0, Done)
 	require.Equal(t, []any{uint64(0), true}, []any{first, ok})
-	first, ok = l.Complete(3, Done) // for 1 and 2 too
+	first, ok = l.Complete(3, Done) // ends 1 and 2 too
 	require.Equal(t, []any{uint64(1), true}, []any{first, ok})
 	require.Equal(t, 1, l.Outstanding())
 	l.Complete(4, Failed)

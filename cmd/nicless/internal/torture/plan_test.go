@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The same seed and length give the same plan, down to its hash; others do not.
+// The same seed and length give the same plan and hash. Another seed or length gives another
+// plan.
 func TestPlanFollowsFromItsSeed(t *testing.T) {
 	a, b := NewPlan(7, 20*time.Second), NewPlan(7, 20*time.Second)
 	require.Equal(t, a, b)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A thread that is ready and has no core is distinguished from one that waits.
+// A thread that is ready but has no core is distinguished from a thread that waits.
 func TestDelaysAreOfTheScheduler(t *testing.T) {
 	before, err := takeDelays(os.Getpid())
 	if err != nil {
@@ -25,7 +25,7 @@ func TestDelaysAreOfTheScheduler(t *testing.T) {
 	core := anyCore(func(int) int { return 0 })
 	var stop atomic.Bool
 	var ended sync.WaitGroup
-	for range 2 { // each of which is ready all the time
+	for range 2 { // both threads are ready all the time
 		ended.Go(func() {
 			runtime.LockOSThread()
 			pin(core)
@@ -46,7 +46,7 @@ func TestDelaysAreOfTheScheduler(t *testing.T) {
 	require.Error(t, err, "there is no such process")
 }
 
-// What neither the scheduler nor the supervisor explains is the engine's.
+// A wait that neither the scheduler nor the supervisor explains is the engine's fault.
 func TestStallsAreToldApart(t *testing.T) {
 	const ms = time.Millisecond
 	s := Stall{Begin: 0, End: int64(400 * ms), Judged: true, Engine: 100 * ms, Own: 50 * ms, Steal: 20 * ms, Stop: 30 * ms}
@@ -87,7 +87,7 @@ func TestStoppedTimeIsNoWait(t *testing.T) {
 	m, lived := g.mark(), g.now()
 	begin := time.Now()
 	r.pause(p, 150*time.Millisecond)
-	r.pause(p, time.Hour) // it is stopped already
+	r.pause(p, time.Hour) // does nothing, because the process is stopped already
 	require.Equal(t, 1, r.result.Stopped)
 	r.resuming.Wait()
 	end := time.Now()

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Both ends see the same operations, which fit their slots, stay apart from
-// each other and from the slots' edges, and end each group with a signaled message.
+// Both ends see the same operations. The operations fit into their slots and do not overlap each
+// other or the slots' edges. Each group ends with a signaled message.
 func TestStreams(t *testing.T) {
 	for i := range flowConfigs {
 		menu := flowConfigs[i].Menu
@@ -65,7 +65,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A payload can be made from any multiple of 8 on, and differs with its key.
+// A payload can be generated from any offset that is a multiple of 8. Payloads of different keys
+// differ.
 func TestPattern(t *testing.T) {
 	whole, part := make([]byte, 1003), make([]byte, 1003-72)
 	pattern(whole, 5, 0)
@@ -93,7 +94,7 @@ func TestCompare(t *testing.T) {
 		require.ErrorContains(t, compare(b, spans, want), text, at)
 		b[at] ^= 1
 	}
-	b[35] ^= 1 // further away than a guard
+	b[35] ^= 1 // farther from the payload than a guard reaches
 	require.NoError(t, compare(b, spans, want))
 }
 
@@ -110,7 +111,7 @@ func TestReceiveSpans(t *testing.T) {
 	}
 }
 
-// What atomics leave, by the rules of the device.
+// The values that atomics leave, computed with the rules of the device.
 func TestAtomicModel(t *testing.T) {
 	for name, row := range map[string]struct {
 		o             Operation

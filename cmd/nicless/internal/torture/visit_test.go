@@ -52,7 +52,7 @@ func TestVisitorIsServed(t *testing.T) {
 	require.Len(t, v.orphans, 3*orphansEach)
 }
 
-// It is detected if an orphan receives something.
+// The visitor detects an orphan that receives something.
 func TestOrphansReceiveNothing(t *testing.T) {
 	socket, _ := serve(t)
 	v := newVisitor(t, socket)

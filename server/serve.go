@@ -32,8 +32,8 @@ var (
 var errBacklog = errors.New("too many connections wait to be closed")
 
 // Serve accepts and serves clients until ctx ends. Then it closes the socket and every
-// connection. It returns nil when the last client is gone, but after five seconds in any
-// case. An error means that the socket failed. Call Serve once only.
+// connection, waits at most five seconds until the last client is gone, and returns nil. An
+// error means that the socket failed. Call Serve once only.
 func (l *Listener) Serve(ctx context.Context) error {
 	var clients sync.WaitGroup
 	defer unixsock.WaitFor(&clients, unixsock.Patience)

@@ -148,9 +148,9 @@ func parseOp(name string) (nicless.Op, error) {
 	return ops[i], nil
 }
 
-// placeCores checks the cores that the command line names. For a side without a named core
-// it chooses a core of its own if this process may run on two cores or more. Otherwise it
-// leaves the side unpinned.
+// placeCores checks the cores that the command line names. If this process may run on two cores
+// or more, it chooses a core for each side that has none, and the other side does not get the
+// same core. Otherwise it leaves such a side unpinned.
 func placeCores(cfg *bench.Config) error {
 	allowed, err := bench.AllowedCPUs()
 	if err != nil {

@@ -6,20 +6,20 @@
 // before is visible to a thread that observes the new value. To observe is to load with
 // acquire order.
 //
-// Words that are neither published nor observed are read and written plainly. A Publish and
-// the Observe that sees its value order these accesses (docs/ORDERING.md lists the pairs).
+// All other bytes of a region are read and written plainly. A Publish and the Observe that
+// sees its value order these accesses (docs/ORDERING.md lists the pairs).
 //
 // Go's own atomic stores are sequentially consistent. On amd64 such a store is an XCHG, which
 // waits until the line has arrived before the next store may start. A release store does not
-// wait. On arm64 this package has it in assembly. On amd64 it is any store that the compiler
-// does not move. Under the race detector the atomic package is used instead, because the
-// detector cannot see assembly. The detector cannot see into mapped memory either, so there
-// is Heap.
+// wait. On arm64 it is in assembly here. On amd64 it is any store that the compiler does not
+// move. Under the race detector this package uses the atomic package instead, because the
+// detector cannot see assembly. The detector cannot see into mapped memory either, so tests
+// with the detector use Heap.
 //
 // Files, in reading order:
 //
 //	region.go              what a region is
-//	memfd_linux.go         making, attaching and sealing one
+//	memfd_linux.go         making, attaching and sealing a region
 //	hold_linux.go          keeping the kernel from making huge pages of a region
 //	pages_linux_unsafe.go  allocating and mapping pages before they are touched
 //	word_unsafe.go         words and blocks: Publish and Observe

@@ -15,8 +15,8 @@
 //	          keeps orphans, which are queue pairs whose peers were destroyed
 //	hostile   is a client that makes an attack ([Attack])
 //
-// A pair has one connection at a time. A connection has four flows. A flow is a queue pair at
-// each end; each flow has another transport or other operations.
+// A pair has one connection at a time. A connection has four flows. A flow is one queue pair at
+// each end, with its own transport and operations.
 //
 // If the supervisor is root, the engine runs as a user without privilege. Hostile clients that
 // use up what one user may have then run as another user than the correct clients.
@@ -24,8 +24,9 @@
 // # What is done to the processes
 //
 // Every process except the supervisor is killed at some time and replaced, the engine too.
-// Clients of all kinds are stopped by SIGSTOP and continued 50 ms to 2 s later. Each of these
-// files has an attack that once succeeded against an engine:
+// Clients of all kinds are stopped by SIGSTOP and continued 50 ms to 2 s later; meanwhile they
+// keep all that they hold. Each of these files has an attack that once succeeded against an
+// engine:
 //
 //	punch.go      removes pages that a thread of the engine touches
 //	hoard.go      requests descriptors and does not read them

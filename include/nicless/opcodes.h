@@ -32,16 +32,16 @@ enum nicless_opcode { /* MLX5_OPCODE_* */
 #define NICLESS_OPS_RC 0x0000802800b78f03ull /* possible on RC */
 #define NICLESS_OPS_UC 0x0000802800808f03ull /* possible on UC */
 #define NICLESS_OPS_UD 0x0000802800808c01ull /* possible on UD */
-#define NICLESS_OPS_PEER 0x0000000000370f02ull /* with a peer */
-#define NICLESS_OPS_RADDR 0x0000000000370300ull /* with a remote address segment */
-#define NICLESS_OPS_ATOMIC 0x0000000000060000ull /* with an atomic segment */
-#define NICLESS_OPS_MASKED 0x0000000000300000ull /* with the operands of a masked atomic */
-#define NICLESS_OPS_DATA 0x0000800800370f02ull /* with data segments */
-#define NICLESS_OPS_INLINE 0x0000000000000f02ull /* whose data may be inline */
-#define NICLESS_OPS_IMM 0x0000000000000a02ull /* with an immediate, or the rkey that the peer invalidates */
-#define NICLESS_OPS_READS 0x0000000000370000ull /* that bring bytes from the peer, which the CQE counts */
-#define NICLESS_OPS_RECV 0x0000000000000e02ull /* that take a receive of the peer */
-#define NICLESS_OPS_KEYS 0x0000002000000000ull /* that change a key */
+#define NICLESS_OPS_PEER 0x0000000000370f02ull /* go to a peer */
+#define NICLESS_OPS_RADDR 0x0000000000370300ull /* have a remote address segment */
+#define NICLESS_OPS_ATOMIC 0x0000000000060000ull /* have an atomic segment */
+#define NICLESS_OPS_MASKED 0x0000000000300000ull /* have the operands of a masked atomic */
+#define NICLESS_OPS_DATA 0x0000800800370f02ull /* have data segments */
+#define NICLESS_OPS_INLINE 0x0000000000000f02ull /* may have inline data */
+#define NICLESS_OPS_IMM 0x0000000000000a02ull /* have an immediate, or the rkey that the peer invalidates */
+#define NICLESS_OPS_READS 0x0000000000370000ull /* bring bytes from the peer, which the CQE counts */
+#define NICLESS_OPS_RECV 0x0000000000000e02ull /* take a receive of the peer */
+#define NICLESS_OPS_KEYS 0x0000002000000000ull /* change a key */
 
 NICLESS_HD int nicless_op_in(uint64_t set, uint8_t opcode) { return opcode < 64 && (set >> opcode & 1) != 0; }
 

@@ -29,18 +29,18 @@ var sets = []struct {
 	{"RC", "possible on RC", func(i *wqe.Info) bool { return i.Transports.Has(wqe.RC) }},
 	{"UC", "possible on UC", func(i *wqe.Info) bool { return i.Transports.Has(wqe.UC) }},
 	{"UD", "possible on UD", func(i *wqe.Info) bool { return i.Transports.Has(wqe.UD) }},
-	{"PEER", "with a peer", func(i *wqe.Info) bool { return i.Address }},
-	{"RADDR", "with a remote address segment", func(i *wqe.Info) bool { return i.Raddr }},
-	{"ATOMIC", "with an atomic segment", func(i *wqe.Info) bool { return i.Operand == wqe.KindAtomic }},
-	{"MASKED", "with the operands of a masked atomic", func(i *wqe.Info) bool { return i.Atomic() && i.Operand != wqe.KindAtomic }},
-	{"DATA", "with data segments", func(i *wqe.Info) bool { return i.DataMost > 0 }},
-	{"INLINE", "whose data may be inline", func(i *wqe.Info) bool { return i.Inline }},
-	{"IMM", "with an immediate, or the rkey that the peer invalidates", func(i *wqe.Info) bool {
+	{"PEER", "go to a peer", func(i *wqe.Info) bool { return i.Address }},
+	{"RADDR", "have a remote address segment", func(i *wqe.Info) bool { return i.Raddr }},
+	{"ATOMIC", "have an atomic segment", func(i *wqe.Info) bool { return i.Operand == wqe.KindAtomic }},
+	{"MASKED", "have the operands of a masked atomic", func(i *wqe.Info) bool { return i.Atomic() && i.Operand != wqe.KindAtomic }},
+	{"DATA", "have data segments", func(i *wqe.Info) bool { return i.DataMost > 0 }},
+	{"INLINE", "may have inline data", func(i *wqe.Info) bool { return i.Inline }},
+	{"IMM", "have an immediate, or the rkey that the peer invalidates", func(i *wqe.Info) bool {
 		return i.Imm == wqe.ImmData || i.Imm == wqe.ImmInvalRKey
 	}},
-	{"READS", "that bring bytes from the peer, which the CQE counts", func(i *wqe.Info) bool { return i.Reads }},
-	{"RECV", "that take a receive of the peer", (*wqe.Info).Receive},
-	{"KEYS", "that change a key", func(i *wqe.Info) bool { return i.Keys }},
+	{"READS", "bring bytes from the peer, which the CQE counts", func(i *wqe.Info) bool { return i.Reads }},
+	{"RECV", "take a receive of the peer", (*wqe.Info).Receive},
+	{"KEYS", "change a key", func(i *wqe.Info) bool { return i.Keys }},
 }
 
 // offsets has the offsets of the fields of a CQE, by their names in struct nicless_cqe.

@@ -54,7 +54,8 @@ func TestEveryLaneOnce(t *testing.T) {
 	}
 }
 
-// A block adds its numbers by halves, as GPUs do. Each step needs the values that other lanes
+// A block sums its numbers as GPUs do: each step adds the upper half of the numbers to the
+// lower half. Each step needs the values that other lanes
 // wrote before Sync.
 func TestSync(t *testing.T) {
 	_, s := newDevice(t, accel.Config{})
@@ -190,7 +191,7 @@ func TestBadInput(t *testing.T) {
 }
 
 // Kernels run on the cores that the configuration names, even after another kernel has ended
-// its goroutine. A device that may use all cores is not affected.
+// the goroutine of a multiprocessor (runtime.Goexit). A device that may use all cores is not affected.
 func TestCPUs(t *testing.T) {
 	cores := func() (set unix.CPUSet) {
 		require.NoError(t, unix.SchedGetaffinity(0, &set))

@@ -49,9 +49,9 @@ func (m Mini) Put(dst *[MiniSize]byte) {
 }
 
 // MiniPlace returns where mini i of a session of the older layout is: how many slots
-// after the title's slot, and at which of the eight places in that slot. The first
-// array of eight minis is in the slot after the title. Array k, for k of 1 and up, is
-// 8k slots after the title.
+// after the title's slot, and at which of the eight places in that slot. Array 0,
+// minis 0 to 7, is in the slot after the title. Array k is 8k slots after the title, for
+// k of at least 1.
 func MiniPlace(i int) (slots, entry int) { return max(1, i/ArrayMinis*ArrayMinis), i % ArrayMinis }
 
 // session is the state that reading and writing a compressed session have in common.
@@ -117,8 +117,8 @@ type Expander struct {
 	n int
 }
 
-// Expand begins reading a session of the older layout. title is the entry of index in
-// a ring of 1<<log entries. Expand returns an error if title is not a title or stands
+// Expand begins reading a session of the older layout. title is the entry whose number
+// is index, in a ring of 1<<log entries. Expand returns an error if title is not a title or stands
 // for more entries than the ring has.
 //
 // A poller then calls Next once for each mini, in order; [MiniPlace] says where the
@@ -154,7 +154,7 @@ func (x *Expander) Next(m Mini) (c CQE, ok bool) {
 type Compressor struct{ session }
 
 // Compress begins a session of the older layout. first is the session's first entry,
-// the entry of index in a ring of 1<<log entries. The caller then gives every entry to
+// whose number is index, in a ring of 1<<log entries. The caller then gives every entry to
 // Add, beginning with first.
 func Compress(first *CQE, index uint64, log uint, f MiniFormat) Compressor {
 	return Compressor{session{*first, first.Counter, index, log, f, 0}}
@@ -173,7 +173,7 @@ func (x *Compressor) Add(c *CQE) (m Mini, ok bool) {
 	return m, true
 }
 
-// Title returns the entry to write into the first slot. Write the minis before it. Do
+// Title returns the entry to write into the first slot. Write the minis first, and this entry last. Do
 // not write a session of one entry, because its minis would take the slot of the
 // entry after it.
 func (x *Compressor) Title() CQE {

@@ -91,8 +91,8 @@ func (e *Engine) aside(uid uint32, f func()) bool {
 	}
 }
 
-// asideTime is how long the device waits while a program prevents the device from taking
-// back the program's own events.
+// asideTime is how long aside waits for f. f takes unread events back out of a program's
+// socket, and the program can block that.
 const asideTime = 100 * time.Millisecond
 
 func (d nicDevice) Prepare() error {

@@ -15,8 +15,8 @@ import (
 )
 
 // An explainer limits how often each code is explained to a client and in the log. An
-// explanation says what hardware would ignore without a message. Explanations over the limit
-// are held back and counted. Each client has its own explainer, so that no client can use up
+// explanation reports a mistake that hardware would ignore silently. Explanations over the
+// limit are held back and counted. Each client has its own explainer, so that no client can use up
 // the explanations of another.
 type explainer [codes.Count]struct {
 	until uint64 // device clock before which the code is not explained again

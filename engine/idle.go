@@ -44,8 +44,8 @@ const (
 // 100 us, and the naps cost a fifth of a core on a virtual machine (16 us for each timer).
 // After that, naps are long and cost a hundredth of a core. While all clients wake the
 // device, it sleeps for sleepTime at a time. It misses no work then. sleepTime is bounded
-// because the device also checks things of which no client tells it, by diagnose for
-// example.
+// because the device also checks some things that no client announces; diagnose, for
+// example, does so.
 const (
 	napTime   = 50 * time.Microsecond
 	soonTime  = time.Second

@@ -22,7 +22,7 @@ type process struct {
 	life  *os.File // pidfd
 	guard guard
 	gone  atomic.Uint32 // present, ended or replaced; if not present, another process may have the pid
-	all   region        // in keys, stands for the whole memory of the process
+	all   region        // the region of keys for this process's memory; it covers all of that memory
 }
 
 const (
@@ -143,7 +143,8 @@ func (c *client) closeProcess() {
 }
 
 // checkRange refuses to register a range that has no memory at its first or its last byte.
-// A hole between them, or a later one, shows only when a transfer uses it.
+// A hole between them, or one that is made after the registration, is noticed only when a
+// transfer uses it.
 func (p *process) checkRange(addr, n uint64) error {
 	seen, b := new(guardSeen), make([]byte, 1)
 	for _, at := range [...]uint64{addr, addr + n - 1} {

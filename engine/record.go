@@ -47,7 +47,7 @@ func (q *qp) posted() uint16 {
 	}
 	n := uint16(q.rq.record.Observe()) - uint16(q.rq.done)
 	if uint64(n) > q.rq.mask+1 {
-		return 0 // some clients set the record back; it then announces nothing, as a send record does
+		return 0 // some clients set the record back; like a send record out of range, it announces nothing
 	}
 	return n
 }
@@ -63,8 +63,8 @@ func (sh *shard) badRecord(q *qp, word uint32) {
 	sh.explainQueue(q, why.code, "%s", why)
 }
 
-// inFirstLap reports whether the counter of a ring must still fit in 16 bits: the device
-// has reached count, and the client can be at most the ring's n entries ahead. As long as
+// inFirstLap reports whether the counter of a ring cannot yet have exceeded 16 bits: the
+// device has reached count, and the client can be at most the ring's n entries ahead. As long as
 // it fits, a word that holds the counter has an upper half of 0, whether the client counts
 // in 16, 24 or 32 bits. During that time, a word whose upper half is not 0 has its bytes
 // reversed.

@@ -10,7 +10,7 @@ import (
 	"github.com/nicless/nicless/internal/clock"
 )
 
-// A stall is the reason why the next WQE of a queue waits, with the tries of that wait. A
+// A stall says why the next WQE of a queue waits. It also counts and times the tries. A
 // requester on a wire sends again each time the timer runs out. Without a wire the device
 // sees at once when the reason is gone, and the timer only counts the tries.
 type stall struct {

@@ -4,8 +4,9 @@ import (
 	"github.com/nicless/nicless/doorbell"
 )
 
-// publishBlueFlame tells the device of all WQEs from count from on. A queue that has its
-// own BlueFlame register uses it instead of publish. The order differs from that of publish:
+// publishBlueFlame tells the device of the WQEs that were posted since q.next was from. It is
+// called in place of publish for a queue that has its own BlueFlame register. The order of
+// its stores differs from that of publish:
 //
 //  1. WQE bytes        plain stores into the ring
 //  2. UAR register     the WQE itself, or a doorbell for several WQEs
@@ -16,8 +17,9 @@ import (
 // contains every WQE and the record announces it.
 //
 // Every call writes the register. Otherwise a WQE could stay in the register until the same
-// index is used again. A doorbell for several WQEs has ds 0. Otherwise the WQE that was in
-// the register before could be mistaken for the WQE that the doorbell names.
+// index is used again. A doorbell for several WQEs overwrites only the first eight bytes of
+// the register. Its ds is 0, so that the device does not execute the rest of an older WQE
+// together with the doorbell as one WQE.
 // docs/design/0012-blueflame.md has the details.
 func (q *SQ) publishBlueFlame(from uint64) {
 	end := q.next

@@ -1,7 +1,7 @@
 package hostpath
 
 // An orphan is an SRQ that a destroyed QP used. CQEs of the QP may still be in the
-// queue. These CQEs are not reported, but the SRQ entries that they complete must be given
+// completion queue. These CQEs are not reported, but the SRQ entries that they complete must be given
 // back to the SRQ.
 type orphan struct {
 	qpn  uint32
@@ -23,7 +23,8 @@ func (q *CQ) Orphan(qpn uint32, srq *SRQ) {
 	}
 }
 
-// adopt gives back the SRQ entry that a CQE completes, if the CQE's QP is not in the table.
+// adopt is called for a CQE whose QP is not in the CQ's table of queue pairs. If the QP is an
+// orphan, adopt gives the SRQ entry that the CQE completes back to the SRQ.
 func (q *CQ) adopt(c *Completion) {
 	if c.Requester() {
 		return

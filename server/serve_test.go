@@ -234,7 +234,8 @@ func TestListenTakesTheLock(t *testing.T) {
 	l.close()
 }
 
-// A socket that the caller has made is served, refuses descriptors, and leaves its file.
+// A socket that the caller has made is served and refuses descriptors. Its file still exists
+// after the server has ended.
 func TestUse(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	path := filepath.Join(t.TempDir(), "s")

@@ -16,7 +16,7 @@ const (
 	mmapCommandShift = pageShift + 8
 	pageShift        = 12
 
-	uarOffset = 16 << mmapCommandShift // of UAR page 0: above all commands
+	uarOffset = 16 << mmapCommandShift // offset of UAR page 0; greater than the offset of any command
 )
 
 // maxContiguous is the largest ring, in bytes.

@@ -207,8 +207,8 @@ func TestGarbageEndsTheConnection(t *testing.T) {
 	_ = conn.Close()
 }
 
-// The connection of a program that does not read its answers ends: answers can bring
-// descriptors, and the kernel limits how many descriptors can be unread.
+// The server ends the connection of a program that does not read its answers, because answers
+// can bring descriptors and the kernel limits how many descriptors can be unread.
 func TestAnswersHaveToBeRead(t *testing.T) {
 	dir, _ := serving(t, 1)
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(dir, SocketName), Net: "unixpacket"})

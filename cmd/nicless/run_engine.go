@@ -23,8 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file finds or starts the engine of a program. It is the engine that --engine names, or
-// else the user's own engine, which starts with the first program and ends after the last.
+// This file finds or starts the engine of a program. The engine of a program is the one that
+// --engine names, or else the user's own engine, which starts with the first program and ends after the last.
 //
 // Two lock files in the engine's directory decide when the user's engine starts and ends. The
 // kernel releases a lock when its holder ends. Each process that runs a program holds a shared
@@ -49,7 +49,7 @@ func (p place) alive() error {
 	return conn.Close()
 }
 
-// devices returns how many devices programs see.
+// devices returns the number of devices that programs see.
 func (p place) devices() int {
 	list, _ := os.ReadDir(filepath.Join(p.verbs(), "sys/class/infiniband"))
 	return len(list)
@@ -189,7 +189,7 @@ func lock(path string, how int) (*os.File, error) {
 const startTime = 20 * time.Second
 
 // start starts an engine that ends when no process holds a lock on the file users any more. The
-// engine runs in a new session, so that keys of the terminal that end a program do not end the
+// engine runs in a new session, so that Ctrl-C in the terminal ends the program but not the
 // engine.
 func (p place) start(devices int, users string) (*exec.Cmd, error) {
 	self, err := os.Executable()

@@ -27,7 +27,7 @@ type target struct {
 	path string
 }
 
-// partPath returns the path of the file until it is complete. The path contains the pid of
+// partPath returns the path that the file has until it is complete. The path contains the pid of
 // the receiver, so that the process that started the receiver can remove the file.
 func partPath(path string, pid int) string {
 	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.filecopy-%d", filepath.Base(path), pid))
@@ -172,7 +172,8 @@ func takeFile(parent context.Context, t *target, n nic, l *link, chunk int) (sum
 			return "", err
 		}
 	}
-	// Connect before the sender gets our descriptor, because then it begins to write.
+	// Connect before the sender gets our descriptor: the sender begins to write as soon as it
+	// has the descriptor.
 	if err := n.qp.Connect(*peer.QP, nicless.Connection{}); err != nil {
 		return "", err
 	}

@@ -4,7 +4,8 @@
  * nicless_buffer returns memory that is shared with the engine from the beginning
  * if the program runs with the preloaded library for verbs programs
  * (libnicless_verbs.so). The engine accesses such memory without a system call, and
- * ibv_reg_mr of it moves nothing. In any other program nicless_buffer returns
+ * ibv_reg_mr need not move its pages into shared memory, as it must for other
+ * memory. In any other program nicless_buffer returns
  * ordinary memory, aligned to a page, so the same program serves both cases.
  * Nothing has to be linked, except -ldl before glibc 2.34.
  *

@@ -1,7 +1,7 @@
 /*
  * Memory, keys and queues of a client (nicless_client.h). The structures belong to the
- * caller. The objects in the engine that they stand for end at the latest when the
- * connection ends. Host code only.
+ * caller. Each structure stands for an object in the engine. That object ends when the
+ * connection ends, if not before. Host code only.
  */
 #ifndef NICLESS_VERBS_H
 #define NICLESS_VERBS_H
@@ -129,8 +129,8 @@ static inline uint32_t nicless_most(uint32_t theirs, uint32_t ours) { return the
 
 /*
  * Makes a completion queue of 1 << log entries of 64 bytes in memory from r. flags are
- * those of the protocol. A collapsed queue needs both flags, and belongs to one send
- * queue (nicless_cq_advance). channel is 0 for a queue that is never armed. Other
+ * those of the protocol. A collapsed queue needs both NICLESS_CQ_COLLAPSED and
+ * NICLESS_CQ_IGNORE_OVERRUN, and belongs to one send queue (nicless_cq_advance). channel is 0 for a queue that is never armed. Other
  * queues are armed by the register in page 0 of the UAR pages.
  */
 static inline int nicless_cq_open(struct nicless_client *c, struct nicless_region *r, uint32_t log, uint32_t flags,

@@ -42,7 +42,7 @@ func runTests(m *testing.M) int {
 	}
 	if lacking = compiles(); lacking == nil && *nicless != "" {
 		binary = filepath.Join(*nicless, "nicless")
-	} else if lacking == nil { // otherwise no test of this package can run
+	} else if lacking == nil { // if something is lacking, no test can run and nothing is built
 		if err := build(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -116,7 +116,7 @@ func missing(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// long skips a test that a plain go test leaves out.
+// long skips the test unless the flag -programs is given.
 func long(t *testing.T) {
 	t.Helper()
 	if !*whole {

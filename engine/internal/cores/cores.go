@@ -28,7 +28,7 @@ import (
 // prefix of the engine's errors.
 var ErrUnavailable = errors.New("engine")
 
-// Pin puts the calling thread on the cores own. If own is nil, Pin puts the thread on all
+// Pin puts the calling thread on the cores in own. If own is nil, Pin puts the thread on all
 // cores that are allowed, except those of workers. If both are nil, Pin does nothing. The
 // goroutine must be locked to the thread. unpin undoes Pin. The error is ErrUnavailable if the
 // thread or a worker cannot run on its cores.

@@ -7,15 +7,16 @@
 // that is being punched is complete, and the whole process of the device waits with it. So
 // the memory is sealed before it is unmapped.
 //
-// Sealing can wait as well, for the lock of the inode. A client may hold this lock while it
-// writes to the memory from a page that never becomes available. No signal ends such a wait.
+// Sealing can wait as well, for the lock of the inode. A client holds this lock during a
+// write(2) to the memory's file, and that call hangs if the page that it copies from never
+// becomes available. No signal ends such a wait.
 // So the sealer does the sealing. It has no descriptors of the device but those of the memory
 // to be sealed. If the sealer hangs, only the sealer hangs, and the device can end.
 //
 // One sealer serves all devices of a process. It runs the same program: importing this
-// package makes the program a sealer if the environment says so. The sealer is started
-// before devices serve, because starting a process keeps the Go runtime from stopping the
-// world for as long as the new process waits for a core.
+// package makes the program a sealer if the environment says so. While a process
+// is being started, the Go runtime cannot stop the world, and that lasts until the new process
+// gets a core. So the sealer is started before devices serve.
 package sealer
 
 import (
@@ -76,7 +77,7 @@ var shared sealer
 // Start starts the sealer, unless it runs. Seal starts it too.
 func Start() error { return shared.start() }
 
-// Seal has memory sealed, and waits until that is done. It waits for as long as clients
+// Seal makes the sealer seal the memory of r, and waits until that is done. It waits for as long as clients
 // prevent the sealing. Seal reports whether the memory is sealed now, no matter which
 // process has sealed it.
 func Seal(r *shm.Region) bool { return shared.seal(r) }

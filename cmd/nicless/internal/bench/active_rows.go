@@ -22,7 +22,7 @@ var activeGroup = group{
 			unit: "Mops", floor: "one queue pair alone, 64 in flight, a doorbell for 16", least: 0.5,
 		},
 		{
-			name: "active-share", what: "what the queue pair with the fewest completions got in either, of an equal share",
+			name: "active-share", what: "in active-db1 and active-db16: completions of the slowest queue pair, divided by an equal share",
 			unit: "of a share", least: 0.5,
 		},
 	},

@@ -28,7 +28,7 @@ var startGroup = group{
 var controlGroup = group{
 	rows: []spec{
 		{name: "connect", what: "a client connects to an engine process", unit: "us", most: 1000},
-		{name: "qp-connect", what: "a queue pair is made and connected, half of the time of two", unit: "us", most: 200},
+		{name: "qp-connect", what: "half of the time in which two queue pairs are made and connected", unit: "us", most: 200},
 		{name: "register-1G", what: "1 GiB of new memory is registered", unit: "ms", most: 10,
 			floor: "a memfd of the same size is made and mapped", absolute: true},
 	},

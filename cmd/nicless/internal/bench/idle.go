@@ -20,7 +20,7 @@ var idleGroup = group{
 	rows: []spec{
 		{name: "idle-cpu", what: "time on cores of an engine process that may sleep, with one client and no work", unit: "% of a core", most: 1},
 		{name: "first-write-8", what: "first 8-byte WRITE after 10 ms without work, post to completion", unit: "us",
-			floor: "eventfd wakes a thread that slept as long, which answers in memory", most: 3},
+			floor: "an eventfd wakes a thread that has slept for 10 ms; the thread answers by a store to shared memory", most: 3},
 		{name: "first-foreign", what: "the same by a poster that writes WQE, record and register, and wakes nobody", unit: "us",
 			floor: "the same", most: 100, absolute: true},
 	},

@@ -78,8 +78,8 @@ type Menu struct {
 	Window  bool // also choose WRITEs through a window, and SEND_INVALs that invalidate it
 }
 
-// In each largeEvery operations, those from number windowFrom on WRITE through a window, and the
-// last one invalidates the window. Before the next use the window's owner has bound it again and
+// Of each largeEvery operations, those from number windowFrom onwards are WRITEs through a memory
+// window. The last one is a SEND_INVAL that invalidates the memory window. Before the next use the window's owner has bound it again and
 // has acknowledged that: see flow.post.
 const windowFrom = window + group
 

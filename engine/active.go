@@ -32,11 +32,11 @@ const (
 )
 
 // The patience of a shard is the number of idle visits after which a queue turns cold. With
-// few warm queues a queue stays warm for most of a millisecond. With many warm queues the
+// few warm queues a queue stays warm for almost a millisecond. With many warm queues the
 // patience is lower, so that long warm lists shrink quickly.
 const (
-	mostIdleVisits  = 1 << 15 // divided by the number of warm queues
-	leastIdleVisits = 1 << 6
+	mostIdleVisits  = 1 << 15 // the patience is this number divided by the number of warm queues
+	leastIdleVisits = 1 << 6  // but at least this
 )
 
 // A shard with at most fewQueues queues keeps all of them warm: visiting so few queues
@@ -46,8 +46,8 @@ const fewQueues = 8
 // These constants say how many cold records a step polls. Every step polls at least
 // patrolPolls, so each of n records is polled within n/patrolPolls steps. A long step polls
 // one record for each patrolCycles cycles that the step takes, but at most patrolMostPolls.
-// That costs a few percent of its time. After patrolQuiet steps without work, each step
-// polls enough records to poll all of them within another patrolQuiet steps.
+// That costs a few percent of the step's time. After patrolQuiet steps without work, each
+// step polls enough records to poll all of them within another patrolQuiet steps.
 const (
 	patrolPolls     = 4
 	patrolCycles    = 256
@@ -55,13 +55,13 @@ const (
 	patrolQuiet     = 256
 )
 
-// A watch holds what patrol needs to know about a cold queue pair. Of the queue pair itself
-// patrol then touches only one cache line, that of the send record.
+// A watch holds what patrol needs to know about a cold queue pair. Besides the watch, patrol
+// reads only one cache line for the queue pair: the cache line of the send record.
 type watch struct {
 	rec  *shm.BE32 // send record; nil: the queue is warm
 	q    *qp
 	num  uint32 // number of q
-	word uint64 // value of the record when q had no work; or unknownWord
+	word uint64 // value of the record when q was last found to have no work; or unknownWord
 }
 
 // unknownWord is the watch.word of a queue that can get work while its send record stays as
@@ -109,7 +109,7 @@ func (sh *shard) removeRunning(q *qp) {
 	own.running[last], own.sched.watches[last] = nil, watch{}
 	own.running, own.sched.watches = own.running[:last], own.sched.watches[:last]
 	if own.sched.unswept > 0 {
-		own.sched.unswept = last // the queue that moved may not have been swept yet
+		own.sched.unswept = last // sweep (overrun.go) may not have checked the moved queue yet
 	}
 }
 
@@ -155,7 +155,8 @@ func (sh *shard) unmarkWarm(q *qp) {
 	sh.countWarm(-1)
 }
 
-// countWarm adds more to the number of warm queues, and sets the patience accordingly.
+// countWarm changes the number of warm queues by more, which can be negative, and sets the
+// patience accordingly.
 func (sh *shard) countWarm(more int) {
 	sh.sched.warm += more
 	sh.sched.patience = uint32(max(mostIdleVisits/max(sh.sched.warm, 1), leastIdleVisits))

@@ -14,7 +14,7 @@ import (
 
 // judgeAtomic checks the operands of an atomic and the local memory for its result. Then it
 // asks the responder, which executes the atomic at once, as an atomic operation on the
-// target. What remains of the job is to deliver the old value.
+// target. After that, the job only has to deliver the old value.
 //
 // The operands are big-endian in the WQE. The target is a word in host order. An old value
 // of 8 bytes is delivered in host order, and one of 4 bytes in big-endian order, as clients
@@ -52,8 +52,8 @@ func (sh *shard) judgeAtomic(q *qp, j *job, info *wqe.Info) verdict {
 	return sh.ask(q, j, info, &j.src)
 }
 
-// executeAtomic executes the atomic of j on the word that far names. Afterwards far names
-// the old value, in the shard's scratch.
+// executeAtomic executes the atomic of j on the word in the list far. Afterwards the list
+// holds the old value instead, which is in the shard's scratch.
 func (sh *shard) executeAtomic(q *qp, j *job, far *list) answer {
 	r := &j.request
 	size := int(r.length)

@@ -18,7 +18,8 @@ import (
 // load estimates how much a shard has to do.
 func (sh *shard) load() int { return len(sh.running) + len(sh.clients) }
 
-// leastLoaded returns the shard with the least load. Of several it returns the first.
+// leastLoaded returns the shard with the least load. If several have the least load, it
+// returns the first of them.
 func (e *Engine) leastLoaded() *shard {
 	return slices.MinFunc(e.shards, func(a, b *shard) int { return a.load() - b.load() })
 }
@@ -47,7 +48,7 @@ func (e *Engine) bringTogether(q, p *qp) {
 	}
 }
 
-// tied reports whether a client is connected to another client that is not in shard to.
+// tied reports whether c is connected to another client that is outside the given shard.
 func (c *client) tied(to *shard) bool {
 	for _, q := range c.qps {
 		if q.transport == control.QPTypeUD || !q.listens() {

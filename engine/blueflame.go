@@ -40,15 +40,15 @@ func (f *blueFlame) observe() {
 // hotVisits is for how many visits a register stays hot after a WQE was found in it. While
 // the register is hot, a visit reads only the half in which the next WQE is expected. This
 // is faster because a visit that also reads the record waits for one more cache line that
-// the poster has just written. A poster that posts in another way also changes that half,
-// and the register is then no longer hot.
+// the poster has just written. A post that puts no WQE into the register changes that half
+// too, because it writes a doorbell there. The register is then no longer hot.
 const hotVisits = 64
 
 // mostAhead is how many blocks the register may be ahead of the record. If it were much
 // further ahead, the device could not tell that from a record that announces too much.
 const mostAhead = 1 << 14
 
-// hot reports whether this visit need not read q's record.
+// hot reports whether this visit may skip reading q's record.
 func (q *qp) hot() bool {
 	if q.sq.blueFlame.hot == 0 || q.job != nil || q.sq.ahead > mostAhead/2 {
 		return false
@@ -94,7 +94,8 @@ func (sh *shard) pollBlueFlameHalf(q *qp, half uint8) (done int) {
 	return done
 }
 
-// lags reports whether a send record that seems to be n blocks ahead, modulo 2^16, is in fact
-// behind, by at most as many blocks as were executed from the register. This is possible
-// because posters store the record after the register.
+// lags reports whether a send record that seems to announce n new blocks, modulo 2^16, is in
+// fact older than the blocks that were executed from the register: it is behind the device by
+// at most the number of these blocks. This is possible because posters store the record after
+// the register.
 func (q *qp) lags(n uint16) bool { return -n <= q.sq.ahead }

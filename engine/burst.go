@@ -169,7 +169,7 @@ func (sh *shard) finish(q *qp, j *job) bool {
 	return true
 }
 
-// requesterTail is the tail of a requester's completion.
+// requesterTail returns the tail of a requester's completion.
 func requesterTail(op wqe.Opcode, qpn uint32, counter uint16) cqe.Tail {
 	return cqe.MakeTail(qpn, uint8(op), counter, 0, cqe.MakeOpOwn(cqe.Req, cqe.FormatPlain, false, 0))
 }

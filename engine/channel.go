@@ -60,11 +60,12 @@ func (c *client) closeChannel(ch *channel) {
 // An arm word shares a cache line with a consumer index, which the client writes all the
 // time. If the device reads an arm word, it takes the line from the client and costs the
 // client 50 ns. So the device polls the arm registers instead, in every hintTurns-th step. A
-// register changes only when a client arms. Many queues share a register, so a value may be
-// overwritten before the device reads it; but the device only needs to see that the register
-// has changed. In every armLaps-th lap the device reads the arm words even if the registers
-// have not changed, because only the arm words are authoritative. While there are few queues,
-// these laps are some 25 us apart. A client that does not write the register waits that long.
+// register changes only when a client arms a queue. Many queues share a register, so a value
+// may be overwritten before the device reads it; but the device only needs to see that the
+// register has changed. A lap is one round through all queues that can be armed. In every
+// armLaps-th lap the device reads the arm words even if the registers have not changed, because
+// only the arm words are authoritative. While there are few queues, the device does so about
+// every 25 us. A client that does not write the register waits that long.
 const (
 	hintTurns = 32
 	armTurns  = 1024
@@ -138,9 +139,9 @@ func (sh *shard) fire(q *cq) {
 	sh.send(q, q.handle)
 }
 
-// send sends a record with value to the channel of q. If the client lets its socket fill up,
-// it loses the event, and the loss is explained to it. A client that has closed its end of
-// the socket wants no events.
+// send sends a record that holds value to the channel of q. If the client lets its socket
+// fill up, it loses the event, and the loss is explained to it. A client that has closed its
+// end of the socket wants no events.
 func (sh *shard) send(q *cq, value uint64) {
 	var record [8]byte
 	binary.LittleEndian.PutUint64(record[:], value)

@@ -20,7 +20,7 @@ import (
 type client struct {
 	e     *Engine
 	shard *shard // changes only while all shards are stopped
-	name  string // for the log: what the kernel says of the client, then in quotes its own name
+	name  string // for the log: what the kernel says of the client, then its name from hello in quotes
 	uid   uint32 // the user that its resources are charged to
 
 	mu     sync.Mutex // one call at a time
@@ -36,7 +36,7 @@ type client struct {
 	// The following fields belong to the shard: only its thread and functions in Do touch them.
 	regions   map[uint32]*region
 	unplaced  map[uint32]*region // created and not placed yet
-	process   *process           // owner of memory that is registered outside regions; nil: refused
+	process   *process           // owner of memory registered outside regions; nil: such memory is refused
 	pds       map[uint32]*pd
 	mrs       map[uint32]*mkey // by index, because the variant can change
 	cqs       map[uint32]*cq
@@ -74,7 +74,7 @@ type clientWake struct {
 func (e *Engine) attachLocal(name string) (*client, error) {
 	create := shm.CreateSealed
 	if shm.RaceEnabled {
-		// The detector is blind in mapped memory; see package shm.
+		// The race detector does not watch mapped memory; see package shm.
 		create = func(_ string, size int) (*shm.Region, error) { return shm.Heap(size) }
 	}
 	c, err := e.attach(name, uint32(os.Getuid()), nic.Hosted{}, create, create)
@@ -116,8 +116,8 @@ func (c *client) makePages(create, createReadOnly func(string, int) (*shm.Region
 		_ = c.uar.Close()
 		return err
 	}
-	// If memory is short (vm.overcommit_memory 2), this client is refused. Touching a page
-	// that the system cannot provide would end the process.
+	// If memory is short (vm.overcommit_memory 2), this client is refused. Otherwise the device
+	// would later touch a page that the system cannot provide, and that would end the process.
 	if err = errors.Join(c.uar.Populate(c.uar.Bytes()), c.status.Populate(c.status.Bytes())); err != nil {
 		_ = errors.Join(c.uar.Close(), c.status.Close())
 		return control.Errorf(control.CodeMemory, "%v", err)

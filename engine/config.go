@@ -24,7 +24,8 @@ type Config struct {
 	// Populate takes all pages of a region from the system when the region is made, off
 	// the engine's thread. The pages are charged to the engine's process, so a client in a
 	// memory cgroup of its own cannot delay the thread by keeping them swapped out.
-	// Populate adds 0.5 to 1.5 ms to making 1 MiB, and also takes memory that is never used.
+	// With Populate, making a region takes 0.5 to 1.5 ms longer for each MiB, and pages
+	// that are never used take memory too.
 	Populate bool
 
 	// Idle says what Run does while there is no work. Zero means IdleNap.
@@ -48,7 +49,7 @@ type Config struct {
 // negative ones.
 type Limits struct {
 	Regions, PDs, MRs, CQs, QPs, Channels int
-	Bytes                                 uint64 // of all regions together
+	Bytes                                 uint64 // size of all regions together
 }
 
 // DefaultLimits are the limits of a Config that sets none.

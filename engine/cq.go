@@ -15,19 +15,19 @@ import (
 type cq struct {
 	num     uint32
 	client  *client
-	region  *region // of the buffer
-	records *region // of the doorbell record
+	region  *region // holds the buffer
+	records *region // holds the doorbell record
 	handle  uint64  // what the client calls this queue in events
 
 	buf       []byte
-	log       uint   // log2 of entries
-	logCQE    uint   // 6 or 7
+	log       uint   // log2 of the number of entries
+	logCQE    uint   // log2 of the size of an entry in bytes: 6 or 7
 	next      uint64 // entries written since creation: the producer index
 	seen      uint64 // consumer index as last observed, never greater than next
-	floor     uint64 // consumer index that a resize implies before the client stores it
+	floor     uint64 // consumer index after a resize; used in place of seen while seen is lower
 	consumer  *shm.BE32
 	collapsed bool
-	ignore    bool   // overrun ignore
+	ignore    bool   // overruns are ignored (CQIgnoreOverrun)
 	dead      bool   // overrun: nothing is written any more
 	held      uint32 // QPN of the error that stays in a collapsed queue; 0: none
 
@@ -165,9 +165,9 @@ func (sh *shard) disarm(q *cq) {
 type attention uint8
 
 const (
-	quietly   attention = iota // an arm for any completion
-	event                      // also an arm for solicited completions only
-	solicited                  // as event; the CQE is also marked as solicited
+	quietly   attention = iota // fires only an arm for any completion
+	event                      // also fires an arm for solicited completions only
+	solicited                  // fires the same arms as event; the CQE is marked as solicited
 )
 
 // complete writes one CQE and reports whether there was room for it. n is the byte count

@@ -25,7 +25,7 @@ import (
 // A thread that holds a ticket lock does not wait for the lock of a shard with a lower
 // number. So threads cannot deadlock.
 
-// A crossing is the part of a shard that serves crossings.
+// The type crossing holds those fields of a shard that serve crossings.
 type crossing struct {
 	ticket      ticketlock.Lock
 	acquired    bool   // this shard's thread holds ticket
@@ -33,7 +33,7 @@ type crossing struct {
 	gotWork     bool   // another shard has made a queue of this shard warm
 	postponed   []*qp  // queues to be visited at the end of this step
 	crossed     int    // how many queues were postponed in this step because they have work
-	visiting    []*qp  // postponed queues that are being visited now; nil: done or removed
+	visiting    []*qp  // postponed queues that are being visited now; nil entries are done or removed
 	owed        []owedReceive
 	deniedSince uint64      // device clock when this shard first found the other lock taken; 0: it was free
 	refuse      func() bool // for tests: true if the other shard's lock is to seem taken
@@ -153,8 +153,8 @@ func (sh *shard) postpone(q *qp, m *shard) {
 
 // visitPostponed visits the postponed queues, and returns how much there was to do. If the
 // lock of the peer's shard is taken, the queue is left for the next step, until
-// crossPatience has passed; then visitPostponed waits for the lock. If urgent, which means
-// that this shard has nothing else to do, visitPostponed waits at once.
+// crossPatience has passed; then visitPostponed waits for the lock. If urgent is true, this
+// shard has nothing else to do, and visitPostponed waits at once.
 func (sh *shard) visitPostponed(urgent bool) (done int) {
 	if len(sh.owed) > 0 {
 		done += sh.returnReceives(urgent)
@@ -204,8 +204,8 @@ func (sh *shard) visitCrossing(q *qp) (done int) {
 }
 
 // lockPeerShard takes the ticket lock of m in addition to that of sh, and reports whether
-// this shard holds the lock of m now. lockPeerShard waits for the lock only if urgent, or
-// when crossPatience has passed.
+// this shard holds the lock of m now. lockPeerShard waits for the lock only if urgent is true
+// or crossPatience has passed.
 func (sh *shard) lockPeerShard(m *shard, urgent bool) bool {
 	switch {
 	case sh.holds(m):

@@ -10,12 +10,12 @@ type part uint8
 
 const (
 	whole     part = iota // the step was not ended early
-	cutVisits             // in visitClients; sched.from is the client after the faulting one
-	cutRetry              // in the retries of stalled queues
-	cutLast               // in polls of cold queues and arm words, or in diagnose
+	cutVisits             // ended in visitClients; sched.from is the index of the client to visit next
+	cutRetry              // ended in the retries of stalled queues
+	cutLast               // ended in polls of cold queues or arm words, or in diagnose
 )
 
-// cutOff notes that the current step ends here.
+// cutOff notes that a fault ends the current step in the part fault.part.
 func (sh *shard) cutOff() {
 	sh.fault.cut = sh.fault.part
 	if sh.fault.part == cutLast {

@@ -18,13 +18,14 @@ import (
 // thread.
 type delaySite struct {
 	subject
-	what      string // the request that was served; empty: work of a queue
+	what      string // names the request that was being served; empty: work of a queue was being done
 	regions   []uint32
 	inProcess bool // some of the memory is unmapped memory of the client's process
 }
 
-// explainDelay explains a delay by memory that the execution of q's WQEs has touched. It is
-// not known which part of that memory was the cause. So each client is told of its own part.
+// explainDelay explains a delay that was caused by memory that the execution of q's WQEs
+// has touched. It is not known which part of that memory was the cause. So each of the clients
+// is told of its own part.
 func (sh *shard) explainDelay(q *qp, h usage.Delay) {
 	own := delaySite{subject: subject{client: q.client, number: q.num, index: uint16(sh.first)}}
 	own.addRegions(q.regions[:]...)
@@ -50,7 +51,7 @@ func (sh *shard) explainDelay(q *qp, h usage.Delay) {
 	sh.sayDelay(far, h, own.foreign())
 }
 
-// explainCQDelay explains a delay by the memory of a completion queue.
+// explainCQDelay explains a delay that the memory of a completion queue has caused.
 func (sh *shard) explainCQDelay(q *cq, h usage.Delay) {
 	own := delaySite{subject: subject{client: q.client, number: q.num, index: uint16(q.next), kind: control.OfCompletion}}
 	own.addRegions(q.region, q.records)
@@ -127,8 +128,8 @@ const rereadWQEs = 8
 
 // eachKey calls f for the keys of the unfinished transfer of q. If there is none, eachKey
 // calls f for the keys of the WQEs that the device has executed for q in this visit. It reads
-// these WQEs again from the ring. The client may have overwritten them since with any key,
-// even a key of another client's memory.
+// these WQEs again from the ring. The client may have overwritten them since then, and may
+// have put any key there, even a key of another client's memory.
 func (sh *shard) eachKey(q *qp, f func(*mkey)) {
 	if j := q.job; j != nil {
 		for _, l := range []*list{&j.src, &j.dst} {
@@ -150,7 +151,8 @@ func (sh *shard) eachKey(q *qp, f func(*mkey)) {
 			reread(b[i*wqe.BlockSize:][:wqe.BlockSize], q.sq.ring[(sh.first+uint64(i))&q.sq.mask*wqe.BlockSize:])
 		}
 		sh.first += uint64(n)
-		// Every valid key at a place of the WQE where a key can be is used.
+		// The kind of segment is not known, so each unit is read as a data segment and as a
+		// remote address segment.
 		for at := wqe.CtrlSize; at < min(h.ds()*wqe.UnitSize, len(b)); at += wqe.UnitSize {
 			sh.eachMemory(sh.keys.find(wqe.ParseData((*[wqe.UnitSize]byte)(b[at:])).LKey), f)
 			sh.eachMemory(sh.keys.find(wqe.ParseRaddr((*[wqe.RaddrSize]byte)(b[at:])).RKey), f)

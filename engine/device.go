@@ -25,7 +25,7 @@ func init() {
 	nic.Register(func(e any) nic.Device { return nicDevice{e.(*Engine)} })
 }
 
-// nicDevice is nic.Device and nic.Probe.
+// nicDevice implements nic.Device and nic.Probe.
 type nicDevice struct{ *Engine }
 
 var _ nic.Probe = nicDevice{}
@@ -33,7 +33,7 @@ var _ nic.Probe = nicDevice{}
 func (d nicDevice) AttachLocal(name string) (nic.Client, error) {
 	c, err := d.attachLocal(name)
 	if err != nil {
-		return nil, err // with c, a nil pointer, the interface would not be nil
+		return nil, err // not c: an interface that holds a nil pointer is not nil
 	}
 	return c, nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/nicless/nicless/internal/unixsock"
 )
 
-// This file has descriptors closed in the background, by goroutines that are called closers
+// This file makes closers close descriptors in the background. Closers are goroutines
 // (package closers). A descriptor that waits to be closed stays charged to its user. So if
-// too many wait, this user is refused and no other. Connections do not wait behind other
+// too many wait, only their user is refused more. Connections do not wait behind other
 // descriptors, because accept depends on connections being closed: a connection has to be
 // accepted before it can be refused.
 //
@@ -28,14 +28,14 @@ import (
 // be ended by a signal stops one closer. A user can send closers.Each such descriptors, and
 // then open so many connections that they fill the reserve of descriptors (backlogged). This
 // pauses accept for all users, because the user of a connection is not known before the
-// connection is accepted. If users work together, this takes closers.Most such descriptors
-// of more than 250 users.
+// connection is accepted. Users that work together can block all closers in this way. That
+// takes closers.Most such descriptors, from more than 250 users.
 
 // discards are the descriptors that wait to be closed.
 type discards struct{ files, connections closers.Closers }
 
-// discard has closeAll called by a closer of user uid, and then refunds n descriptors to the
-// user. closeAll closes these descriptors.
+// discard makes a closer of user uid call closeAll, which closes n descriptors. The closer
+// then refunds these descriptors to the user.
 func (e *Engine) discard(uid uint32, n int, closeAll func()) {
 	e.discarded.files.Add(e.ledger.Payer(uid), func() {
 		closeAll()
@@ -43,9 +43,10 @@ func (e *Engine) discard(uid uint32, n int, closeAll func()) {
 	})
 }
 
-// discardConnection has a connection closed. Until the connection is closed, held is charged
-// for it. If no descriptor could be sent over the connection, it is closed at once and does
-// not wait behind others, so that a refused connection costs nothing.
+// discardConnection closes a connection, or makes a closer close it. The charge held is
+// refunded when the connection is closed. If no descriptor could be sent over the connection,
+// it is closed at once and does not wait behind others, so that a refused connection costs
+// nothing.
 func (e *Engine) discardConnection(uid uint32, conn *net.UnixConn, held quota.Charge) {
 	shut := func() {
 		_ = conn.Close()

@@ -7,9 +7,9 @@ import "github.com/nicless/nicless/internal/cpu"
 // Workers, if the engine has any, copy the pieces of long transfers while the engine's own
 // thread serves other queues. The engine's thread still judges WQEs and writes completions.
 // The job stays with its queue pair. The job's completion and the queue pair's next WQE wait
-// until all copy tasks of the job are done. A job was judged by keys and other objects. A
-// control request that revokes one of them first recalls the job's tasks, so no worker
-// touches memory that must no longer be touched.
+// until all copy tasks of the job are done. When the job was judged, keys and other objects
+// were checked. A control request that revokes one of these objects first recalls the job's
+// tasks, so no worker touches memory that must no longer be touched.
 
 // An offloadSizes holds the least number of bytes that a transfer must have to be offloaded,
 // and the least number that one piece of it must have.
@@ -86,7 +86,7 @@ func (sh *shard) assign(j *job, c *client, dst, src []byte) bool {
 func (l *list) scattered() bool { return l.n > 1 || l.piece[0].mem == nil }
 
 // touched returns the key of the bytes that next has returned. If that key is a list,
-// touched also returns the key of the list's entry.
+// touched also returns within, the key of the list's entry that contains these bytes.
 func (l *list) touched() (k, within *mkey) {
 	p := &l.piece[l.at]
 	if p.mem == nil {
@@ -173,9 +173,9 @@ func (sh *shard) useWorkers() (end func(), err error) {
 	return func() { sh.releaseWorkers(stop) }, nil
 }
 
-// releaseWorkers stops the workers. Their tasks are recalled, and the jobs are judged again
-// if the engine is stepped again. A worker may have ended before it came to a recalled task;
-// releaseWorkers marks such a task done.
+// releaseWorkers recalls the tasks of the workers and stops the workers. If the engine is
+// stepped again, the jobs are judged again. A worker may have ended before it came to a
+// recalled task; releaseWorkers marks such a task done.
 func (sh *shard) releaseWorkers(stop func()) {
 	for _, q := range sh.running {
 		if q.job != nil {

@@ -25,7 +25,8 @@
 // strictly in order, which satisfies every fence. So a queue never has two READs
 // outstanding, and the device only checks that the number of READs that a queue pair
 // allows is not zero. A requester that waits for its peer to post a receive continues as
-// soon as there is a receive. The RNR timer only bounds how often the requester tries.
+// soon as there is a receive. The RNR timer only sets how long the requester waits before
+// the wait counts as one more RNR retry.
 //
 // # Trust
 //
@@ -54,10 +55,10 @@
 //     chooses the NAK: badRemote (responder_fault.go). The requester turns the NAK into a
 //     syndrome: answered (requester.go). If the peer is not ready, the queue stalls: wait,
 //     retry (stall.go).
-//  6. The bytes are moved: by move (burst.go, job.go), by offload (dma.go) with workers, or
-//     by moveUnmapped (unmapped.go) in memory of a process. A transfer that is longer than
-//     the budget is kept as a job of the queue and continued in later visits: keepJob,
-//     resumeJob (job.go).
+//  6. The bytes are moved: by move (burst.go, job.go), by offload (dma.go) if workers copy
+//     them, or by moveUnmapped (unmapped.go) if some of the memory is not mapped by the
+//     device. A transfer that is longer than the budget is kept as a job of the queue and
+//     continued in later visits: keepJob, resumeJob (job.go).
 //  7. The completion is written: finish (burst.go), complete (cq.go). If the CQ is armed,
 //     its event is sent: fire (channel.go).
 //  8. A faulty WQE is explained by explain (explain.go) and completed with its syndrome
@@ -74,7 +75,7 @@
 //   - engine_other.go: New where there is no device
 //   - shard.go: a shard, which is one thread of the device and its clients; its Step
 //   - run.go: Run, batches of steps, recovery from faults of memory
-//   - cut.go: in which part of a step a fault has ended the step
+//   - cut.go: a step that a fault ends early: in which part, and where the next step continues
 //   - thread.go: start and end of the shards' threads
 //   - active.go: warm and cold queues, the patrol, budgets of clients
 //   - crossing.go: several shards: their ticket locks, work requests between two shards
@@ -101,7 +102,7 @@
 //   - process.go, process_guard.go, process_errors.go: memory of a process that is not mapped
 //   - uar.go: UAR pages
 //   - cq.go: completion queues; complete writes a CQE
-//   - overrun.go, resize.go: completion queues that are full; changing their size
+//   - overrun.go, resize.go: full completion queues; changing the size of a completion queue
 //   - channel.go: arming, completion channels and their events
 //   - event.go: asynchronous events
 //   - qp.go: queue pairs
@@ -120,13 +121,13 @@
 //
 // Execution of work requests:
 //
-//   - burst.go: a visit to a queue, its budget, success
+//   - burst.go: a visit to a queue, its budget, completion of WQEs that succeed
 //   - request.go: what requester and responder exchange: a request, an answer; verdicts
 //   - requester.go: snapshot, judging, local memory, the syndrome that a NAK causes
 //   - requester_fault.go: what is wrong with a WQE or its local memory
 //   - responder.go: remote keys, receives, completion of receives
 //   - responder_fault.go: what the responder refuses, and with which NAK
-//   - job.go: a WQE that has been judged, and its lists of memory
+//   - job.go: a WQE that has been judged, and the pieces of memory that it moves
 //   - stall.go: queues that wait: retries and timers
 //   - local.go: NOP, DUMP, MMO, WAIT, SEND_EN
 //   - atomic.go: atomics

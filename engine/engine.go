@@ -28,10 +28,10 @@ var errClosed = errors.New("engine: client is closed")
 // These are limits of the formats and of this device. The first four are logarithms to the
 // base 2.
 const (
-	maxLogSQ       = 15 // of blocks; this is half of the 16-bit index space
-	maxLogRQ       = 15 // of entries
-	maxLogRQStride = 9  // of bytes; these are 32 scatter entries
-	maxLogCQ       = 22 // of entries
+	maxLogSQ       = 15 // blocks in a send queue; this is half of the 16-bit index space
+	maxLogRQ       = 15 // entries in a receive queue
+	maxLogRQStride = 9  // bytes in an entry of a receive queue; these hold 32 scatter entries
+	maxLogCQ       = 22 // entries in a completion queue
 	maxRdAtomic    = 16
 	uarPages       = 4
 )
@@ -47,7 +47,7 @@ type Engine struct {
 	shards []*shard // one or more; the first serves the mailbox
 
 	keys    keyTable
-	qps     map[uint32]*qp // by number; read only by requests and at the first use of a peer
+	qps     map[uint32]*qp // by number; only requests and the first use of a peer read it
 	cqs     map[uint32]*cq // by number
 	srqs    map[uint32]*srq
 	numbers struct{ qp, cq, srq *numbers.Sequence }
@@ -78,7 +78,7 @@ type hooks struct {
 // out of range.
 func New(cfg Config) (*Engine, error) { return newEngine(cfg, rand.Reader) }
 
-// newEngine is New with random as the source of keys and numbers. Two engines whose
+// newEngine is New, but takes keys and numbers from the source random. Two engines whose
 // sources are equal give out the same keys and numbers for the same requests.
 func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 	if err := cfg.fill(); err != nil {
@@ -138,10 +138,10 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// Step visits the queues that have had work lately, one after another, and executes at most
-// Burst WQEs and about Slice bytes of each. It also polls some of the other queues for new
-// work. It returns the number of WQEs that it completed or advanced, plus the number of
-// queues that it found to have new work. It never waits, and it allocates only to explain
+// Step visits the queues that have had work lately, one after another. For each of them it
+// executes at most Burst WQEs and about Slice bytes. It also polls some of the other queues
+// for new work. It returns the number of WQEs that it completed or advanced, plus the number
+// of queues that it found to have new work. It never waits, and it allocates only to explain
 // faults.
 //
 // Not safe for concurrent use: one thread owns an engine.

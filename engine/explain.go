@@ -44,9 +44,9 @@ func (x *explainer) due(code codes.Code) (held uint32, ok bool) {
 // A subject is the queue, and the entry of the queue, that an explanation is about.
 type subject struct {
 	client *client
-	number uint32 // of the queue
-	index  uint16 // of a WQE, a receive or a completion; kind says which
-	kind   uint8  // control.Of*
+	number uint32 // number of the queue
+	index  uint16 // index of the entry
+	kind   uint8  // kind of the entry: WQE, receive or completion (control.Of*)
 	bytes  []byte // first bytes of the entry, as they were judged; nil: none
 }
 

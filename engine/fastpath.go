@@ -37,7 +37,7 @@ func (sh *shard) fastPath(q *qp, most, budget int) (done, cost int) {
 // a snapshot every index means that one block.
 type wqes struct {
 	mem  []byte
-	mask uint64 // blocks - 1
+	mask uint64 // number of blocks - 1
 }
 
 func (w wqes) at(index uint64) uint64 { return index & w.mask * wqe.BlockSize }
@@ -73,9 +73,9 @@ func (q *qp) ordinary(h head) bool {
 	return h.ce() != wqe.CEEvent && (h.place() == place(q.num, q.sq.done) || !q.misplacedNews(h))
 }
 
-// completeFast ends q's next WQE. If the WQE asks for a completion, completeFast writes one
-// with the byte count bytes. If there is no room for the completion, it puts q into error
-// and returns false.
+// completeFast ends q's next WQE. If the WQE asks for a completion, completeFast writes one,
+// whose byte count is the parameter bytes. If there is no room for the completion, it puts q
+// into error and returns false.
 func (sh *shard) completeFast(q *qp, h head, bytes uint64) bool {
 	counter := uint16(q.sq.done)
 	q.sq.done++

@@ -95,5 +95,5 @@ func (q *qp) fastReceive(keys *keyTable, n uint64) (far []byte, ok bool) {
 	if k == nil || k.pd != q.pd || k.access&control.AccessLocalWrite == 0 {
 		return nil, false
 	}
-	return k.span(shm.BE64At(q.rq.ring, at+8).Observe(), room) // the whole piece, as the slow path checks too
+	return k.span(shm.BE64At(q.rq.ring, at+8).Observe(), room) // checks the whole piece, as the slow path does
 }

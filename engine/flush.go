@@ -8,7 +8,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// vendor is the vendor byte that hardware reports beside a syndrome, as observed.
+// vendor maps a syndrome to the vendor byte with which hardware was observed to report it.
 var vendor = [256]uint8{
 	cqe.LocalProtection: 0x52, cqe.Flush: 0xf9, cqe.RemoteInvalidRequest: 0x8a,
 	cqe.RemoteAccess: 0x88, cqe.TransportRetry: 0x81,

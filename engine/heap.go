@@ -18,7 +18,7 @@ const (
 	runCost    = 64 // an entry of a list
 	cqCost     = 1 << 10
 	srqCost    = 1 << 10
-	entryCost  = 2        // for each entry of an SRQ, because all entries may be put back
+	entryCost  = 2        // for each entry of an SRQ, because transfers may put all entries back unused
 	qpCost     = 10 << 10 // mostly for the job that a queue pair may have
 	socketCost = 216 << 10
 )
@@ -40,7 +40,8 @@ var socketCharge = quota.Charge{quota.Descriptors: 1, quota.Memory: socketCost}
 // refund refunds the memory of an object that is gone.
 func (c *client) refund(cost int) { c.e.ledger.Refund(c.uid, quota.Charge{quota.Memory: cost}) }
 
-// trim frees spare jobs if there are more than queue pairs, because no more can be needed.
+// trim frees those spare jobs that exceed the number of queue pairs. They cannot be needed,
+// because a queue pair keeps at most one job.
 func (sh *shard) trim() {
 	if keep := len(sh.qps); len(sh.scratch.spare) > keep {
 		clear(sh.scratch.spare[keep:])

@@ -8,10 +8,10 @@ import (
 )
 
 // startHelpers starts two helper processes. Without the sealer, clients could keep this
-// process from serving; without the holder (package mapholder), from ending. An error of the
-// sealer is not returned, because starting the sealer is tried again later, and memory that
-// is not sealed stays mapped until then. The error that startHelpers returns is that of the
-// holder, which is needed only when this process ends.
+// process from serving. Without the holder (package mapholder), clients could keep it from
+// ending. An error of the sealer is not returned, because starting the sealer is tried again
+// later, and memory that is not sealed stays mapped until then. The error that startHelpers
+// returns is that of the holder, which is needed only when this process ends.
 func startHelpers() error {
 	_ = sealer.Start()
 	return mapholder.Start()

@@ -56,8 +56,8 @@ func (e *Engine) forgetMemory(uid uint32, r *shm.Region) {
 }
 
 // ForgetPages closes the descriptors of the client's UAR pages and status page, and the
-// user is no longer charged for them. It is called when the program has mapped the UAR
-// pages. Such a program does not use the status page.
+// user is no longer charged for them. It is called when the program has mapped the pages
+// that it needs. A program that uses verbs does not need the status page.
 func (c *client) ForgetPages() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// policy returns want, or another policy if want does not suit this machine. In the second
-// case it writes the reason to the log.
+// policy returns the policy want if it suits this machine. Otherwise it returns another policy
+// and writes the reason to the log.
 func (want Idle) policy(canMonitor bool, quota float64, j *journal.Journal) Idle {
 	if quota < 1 {
 		// A spinning engine would use up its quota, and the kernel would then stop it during work.

@@ -24,12 +24,12 @@ type job struct {
 	peer    *qp    // nil if the operation has none
 	recv    bool   // a receive of the peer is consumed
 	index   uint16 // index of the receive that was opened
-	shared  *srq   // queue of that receive, if it is a shared one, until the receive is consumed; else nil
+	shared  *srq   // the SRQ from which that receive was taken, until the receive is consumed; nil: none
 	epoch   uint64 // epoch in which the job's keys were last found unchanged
-	life    uint32 // life of peer when the job was kept
+	life    uint32 // value of peer.life when the job was kept
 
-	// Pieces that workers copy; see dma.go.
-	offloaded  int
+	// These fields are for pieces that workers copy; see dma.go.
+	offloaded  int     // number of pieces that workers have
 	lastWorker *worker // the worker that was given the last piece
 	recalled   bool    // a piece was taken back from a worker before it was copied
 	fault      uintptr // address at which a worker met memory without a page; 0: none
@@ -74,8 +74,9 @@ func (j *job) reset(h head) {
 }
 
 // A piece is n bytes and the key that gives access to them. key is nil for inline data. mem
-// is nil if the key is a list or is of unmapped memory. The piece is then the n bytes of
-// the key from offset off on. In a list these bytes are found run by run.
+// is nil if the key is a list or a key for unmapped memory. The piece is then those n bytes
+// of the key that begin at the offset off. If the key is a list, they are found run by run; a
+// run is an entry of the list.
 type piece struct {
 	mem []byte
 	key *mkey
@@ -89,7 +90,7 @@ type list struct {
 	off      uint64                  // the position in that piece, in bytes
 	spot     spot                    // the position in that piece, if its key is a list
 	unmapped bool                    // some of the memory is unmapped
-	piece    [wqe.MaxUnits + 1]piece // one more than units, for a GRH
+	piece    [wqe.MaxUnits + 1]piece // one more than a WQE has units, for a GRH
 }
 
 func (l *list) reset() { l.n, l.at, l.off, l.unmapped = 0, 0, 0, false }
@@ -188,8 +189,8 @@ func (j *job) settle() {
 }
 
 // parkJob takes q's job from q, if q has one. Either the job is over, or its WQE will be
-// judged again and start from its first byte. After that, a queue in SQD has drained, and a
-// WQE that is not done waits until the queue is in RTS again.
+// judged again and start from its first byte. If q is in SQD, q has drained once it has no job.
+// A WQE that is not done then waits until q is in RTS again.
 func (sh *shard) parkJob(q *qp) {
 	if q.job == nil {
 		return

@@ -120,7 +120,7 @@ func TestPatrolIsFastWhenItIsQuiet(t *testing.T) {
 	r.stepsUntil(patrolQuiet+1, func() bool { return p.q.sq.done == 1 })
 }
 
-// The patrolAll before a sleep polls every queue.
+// A batch of steps that ends when there is nothing to do polls every queue at its end.
 func TestHastyStepsLookAtAll(t *testing.T) {
 	r := newRig(t, Config{})
 	ends := r.crowd(300, 3)

@@ -233,7 +233,7 @@ func TestMaskedAdd(t *testing.T) {
 // address is aligned and the memory is not, the explanation has other words.
 func TestAtomicAlignmentIsOfTheAddress(t *testing.T) {
 	for name, row := range map[string]struct {
-		iova, off uint64 // of a key whose memory begins off bytes after an aligned address
+		iova, off uint64 // the key's first address; its memory begins off bytes after an aligned address
 		words     string
 	}{
 		"the address":         {0x1001, 0, "address 0x1001, which is not a multiple of 8"},

@@ -26,8 +26,8 @@ func (p *end) postBlueFlame() {
 	half.PublishHead(block)
 }
 
-// burning returns a connected pair whose p has a BlueFlame register. p has sent one WRITE, so
-// it has found its peer.
+// burning returns a scene in which the queue pair p has a BlueFlame register. p has sent one
+// WRITE, so it has found its peer.
 func burning(t *testing.T, cfg Config) *scene {
 	t.Helper()
 	s := &scene{rig: newRig(t, cfg)}
@@ -133,7 +133,8 @@ func TestFlameOfAnEarlierRound(t *testing.T) {
 	}
 }
 
-// A WQE that was in the register before RTS is not executed, even when its index is the next.
+// A WQE that was in the register before RTS is not executed, even when its index is that of the
+// next WQE.
 func TestFlameOfAnEarlierLife(t *testing.T) {
 	s := burning(t, Config{})
 	s.lay(64)

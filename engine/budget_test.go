@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The budget of a visit bounds work, not only bytes: each piece costs pieceCost, so a list of
-// pieces of one byte gets far fewer bytes in a visit.
+// The budget of a visit bounds work, not only bytes: each piece costs pieceCost. So a visit
+// moves far fewer bytes of a list if each piece of the list is one byte.
 func TestShortPiecesCostTheirTime(t *testing.T) {
 	const slice, total, long = 8192, 4096, 8192
 	for _, entries := range []int{1, 17, 51} {

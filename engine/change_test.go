@@ -51,7 +51,7 @@ func TestEntriesAreLookedAtOnceForEachChange(t *testing.T) {
 	require.Equal(t, s.e.epoch.Load(), s.e.lastChange(k), "a change of an entry is one of the list")
 }
 
-// If the key of an entry names other memory than before, the next use of the list finds that,
+// If the key of an entry names other memory than before, the next use of the list detects this
 // and notes a change of the list. So a transfer that has begun to use the list begins again.
 func TestListIsJudgedAnewWhenItsEntryIsAnother(t *testing.T) {
 	s := newScene(t, Config{})

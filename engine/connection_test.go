@@ -13,15 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A takeover has two queue pairs. The peer of victim has ended. stranger belongs to another
-// client; it has been given the number of that peer and is connected to victim.
+// A takeover has two queue pairs. The peer of the queue pair victim has ended. The queue pair
+// stranger belongs to another client. It has been given the number of the ended peer, and its
+// attributes name victim as its peer.
 type takeover struct {
 	*rig
 	victim, stranger *end
 	theirs, ours     *key // memory with all rights: theirs is the victim's, ours the stranger's
 }
 
-// histories are what victim and peer may have done before the peer ends.
+// histories are what the victim and its peer may have done before the peer ends.
 var histories = map[string]func(r *rig, victim, peer *end){
 	"nothing was sent": func(*rig, *end, *end) {},
 	"the victim has sent": func(r *rig, victim, _ *end) {
@@ -53,7 +54,8 @@ func newTakeover(r *rig, transport uint8, history func(r *rig, victim, peer *end
 	return t
 }
 
-// next makes a queue pair that is given the number at a place of the order of numbers.
+// next makes a queue pair whose number comes from the given place in the order in which
+// numbers are given out. It requires that this is the given number.
 func (h *host) next(r *rig, place, number uint32, transport uint8) *end {
 	r.Helper()
 	r.e.numbers.qp.SetPlace(place)
@@ -76,7 +78,7 @@ func (t *takeover) ended(p *end) {
 }
 
 // A stranger that is given the number of an ended peer is not connected in either direction,
-// whatever victim and peer have done before.
+// whatever the victim and its peer have done before.
 func TestANumberIsNoConnection(t *testing.T) {
 	for name, history := range histories {
 		for _, transport := range []uint8{control.QPTypeRC, control.QPTypeUC} {

@@ -53,8 +53,8 @@ func TestLongTransfersUseCopier(t *testing.T) {
 	}
 }
 
-// If memory loses its pages during a copy, cached or non-temporal, one queue pair goes to
-// error.
+// If memory loses its pages during a copy, the work request fails with the right syndrome,
+// whether the copy is cached or non-temporal, and whether the memory is local or remote.
 func TestMemoryGoesAwayUnderCopier(t *testing.T) {
 	const size = 1 << 16
 	for _, nonTemporal := range []bool{false, true} {

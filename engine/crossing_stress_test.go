@@ -83,7 +83,7 @@ func (b *brawl) talk(p, q *end) {
 	})
 }
 
-// count has p add to a word to which other queue pairs add too.
+// count makes p add to a word to which other queue pairs add too.
 func (b *brawl) count(p *end, word *key) {
 	old := p.h.full(8, 0)
 	last := uint64(0)
@@ -98,8 +98,8 @@ func (b *brawl) count(p *end, word *key) {
 	})
 }
 
-// lend has q bind a window. p writes through the window and then invalidates it with a
-// message.
+// lend makes q bind a window. Then it makes p write through the window and invalidate it
+// with a message.
 func (b *brawl) lend(p, q *end) {
 	mem, src := q.h.full(64, 1), p.h.full(64, 2)
 	window := q.h.window(2)
@@ -120,7 +120,7 @@ func (b *brawl) lend(p, q *end) {
 	})
 }
 
-// list has q fill a list key, and p read through it.
+// list makes q fill a list, and makes p read through the list's key.
 func (b *brawl) list(p, q *end) {
 	one, two, dst := q.h.full(64, 1), q.h.full(64, 2), p.h.full(64, 3)
 	m := q.h.mkey(2)
@@ -135,8 +135,8 @@ func (b *brawl) list(p, q *end) {
 	})
 }
 
-// wrong has p write with an unknown remote key, which puts both queue pairs into error, and
-// connects them again.
+// wrong makes p write with an unknown remote key, which puts both queue pairs into error.
+// Then it connects them again.
 func (b *brawl) wrong(p, q *end) {
 	src := p.h.full(64, 1)
 	b.fight(func(i int) {
@@ -180,7 +180,8 @@ func (b *brawl) vanish(p, q *end) {
 	})
 }
 
-// pool has several hosts send to queue pairs of h that share receives and a completion queue.
+// pool makes several hosts send to queue pairs of h. These queue pairs share receives and a
+// completion queue.
 func (b *brawl) pool(h *host, from ...*host) {
 	s := h.srq(control.SRQ{LogSize: 4})
 	c := h.cq(control.CQ{LogSize: 8})

@@ -106,11 +106,11 @@ func FuzzFastPathAgrees(f *testing.F) {
 	})
 }
 
-// perform posts the work that in describes from p to q. It reads the engine's state only when
-// the engine has nothing more to do, because before that the two engines may have made
-// different progress.
+// perform posts the work that the input in describes, from p to q. It reads the engine's state
+// only when the engine has nothing more to do, because before that the two engines may have
+// made different progress.
 func (w *twin) perform(p, q *end, keys []uint32, in []byte) {
-	posted, receives := 0, 0 // since the engine last had nothing to do
+	posted, receives := 0, 0 // numbers of WQEs and receives since the engine last had nothing to do
 	for ; len(in) >= 8; in = in[8:] {
 		if posted == len(p.sq)/wqe.BlockSize/2 || receives == len(q.rq)/q.stride/2 {
 			w.settle()

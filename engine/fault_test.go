@@ -56,7 +56,8 @@ func faults() []fault {
 				Access: (control.AccessAll &^ control.AccessZeroBased) &^ right})
 		}
 	}
-	// rights returns the address of memory of the responder whose key has only these rights.
+	// rights makes memory of the responder whose key has only the rights in a, and gives its
+	// remote address.
 	rights := func(a uint32) func(s *scene) wqe.Raddr {
 		return func(s *scene) wqe.Raddr { return s.q.h.key(64, a).raddr(0) }
 	}

@@ -120,8 +120,8 @@ type style struct {
 	done func(c *poller, index uint16, seen uint64) bool
 }
 
-// byOwner polls as libraries on the CPU do. If bare, it decides by the owner bit and does not
-// check for an invalid opcode.
+// byOwner polls as libraries on the CPU do. If bare is true, it decides by the owner bit alone
+// and does not check for an invalid opcode.
 func byOwner(bare bool) func(*poller, uint16, uint64) bool {
 	return func(c *poller, index uint16, seen uint64) bool {
 		b := c.block(seen)

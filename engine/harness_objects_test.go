@@ -19,8 +19,8 @@ type srqEnd struct {
 	s      *srq // the device's view of the queue
 }
 
-// srq makes a shared receive queue. It has 8 entries with room for three pointers unless m
-// says otherwise. Each entry is linked to the next.
+// srq makes a shared receive queue. It has 8 entries with room for three data segments each,
+// unless m says otherwise. Each entry is linked to the next.
 func (h *host) srq(m control.SRQ) *srqEnd {
 	h.Helper()
 	if m.LogSize == 0 {

@@ -101,7 +101,8 @@ func (sh *shard) underWay() (n int) {
 }
 
 // A host is a client with one region. The region's memory is on the heap, where the race
-// detector sees accesses. The client's address of the region is not the device's.
+// detector sees accesses. The client names the region by an address that differs from the
+// device's address of it.
 type host struct {
 	*rig
 	c      *client
@@ -238,7 +239,7 @@ func (k *key) intact() {
 	}
 }
 
-// data returns a data segment for n bytes of the key from offset off on.
+// data returns a data segment for the n bytes of the key that begin at the offset off.
 func (k *key) data(off, n int) wqe.Data {
 	return wqe.Data{ByteCount: uint32(n), LKey: k.key, Addr: k.addr + uint64(off)}
 }

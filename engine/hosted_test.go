@@ -45,7 +45,7 @@ func TestRetract(t *testing.T) {
 	require.Zero(t, a.c.Retract(4711, reply.Events))
 }
 
-// A channel whose reading end is closed is forsaken, unless a CQ uses it.
+// Forsaken names a channel if its reading end is closed and no CQ uses it.
 func TestForsaken(t *testing.T) {
 	r := newRig(t, Config{})
 	a := r.host("a")
@@ -78,7 +78,7 @@ func TestPlainChannels(t *testing.T) {
 	}
 }
 
-// Reregistered memory keeps its key, if its program relies on that.
+// Reregistered memory keeps its key if the client is hosted with SameKeys.
 func TestSameKeys(t *testing.T) {
 	for _, same := range []bool{false, true} {
 		r := newRig(t, Config{})

@@ -16,8 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wakes has the host say hello, ask for the feature and say that it wakes the device. It
-// returns a function that wakes the device as a poster does after it has announced work.
+// wakes makes the host say hello, ask for FeatureWake and tell the device that it will wake
+// it. wakes returns a function that wakes the device as a poster does after it has announced
+// work.
 func (h *host) wakes() (rouse func()) {
 	h.Helper()
 	if !shm.CanBarrier() {
@@ -41,7 +42,7 @@ func (h *host) wakes() (rouse func()) {
 
 func (h *host) asleep() bool { return h.c.page.asleep.Observe() != 0 }
 
-// never is so long that only a wakeup ends the sleep.
+// The constant never is a time so long that only a wakeup ends the sleep.
 const never = time.Hour
 
 // A poster posts thousands of times, at all moments around the device's falling asleep. If the
@@ -152,7 +153,8 @@ func TestWakeIsRefused(t *testing.T) {
 	require.Zero(t, w.Features)
 }
 
-// A client's eventfd is closed with the client, and the device's own eventfd with Run.
+// A client's eventfd is closed with the client. The device's own eventfd is closed when Run
+// ends.
 func TestBellsGoWithTheirClients(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")

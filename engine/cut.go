@@ -10,7 +10,7 @@ type part uint8
 
 const (
 	whole     part = iota // the step was not ended early
-	cutVisits             // ended in visitClients; sched.from is the index of the client to visit next
+	cutVisits             // ended in visitClients; sched.from is the index of the client after the faulting one
 	cutRetry              // ended in the retries of stalled queues
 	cutLast               // ended in polls of cold queues or arm words, or in diagnose
 )

@@ -152,7 +152,7 @@ func (sh *shard) eachKey(q *qp, f func(*mkey)) {
 		}
 		sh.first += uint64(n)
 		// The kind of segment is not known, so each unit is read as a data segment and as a
-		// remote address segment.
+		// remote address segment, and f is called for every valid key that is found.
 		for at := wqe.CtrlSize; at < min(h.ds()*wqe.UnitSize, len(b)); at += wqe.UnitSize {
 			sh.eachMemory(sh.keys.find(wqe.ParseData((*[wqe.UnitSize]byte)(b[at:])).LKey), f)
 			sh.eachMemory(sh.keys.find(wqe.ParseRaddr((*[wqe.RaddrSize]byte)(b[at:])).RKey), f)

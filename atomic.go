@@ -14,10 +14,10 @@ import (
 // of the MR. The word must be within the MR, at an address that is a multiple of the
 // word's size.
 //
-// Where an index into a slice would panic (outside the memory, and after Close), the
-// methods panic on the calling goroutine. Each takes effect in one atomic instruction,
-// with respect to the program's goroutines, to other processes that share the memory,
-// and to the device.
+// For any other word, and after Close, the methods panic on the calling goroutine, as
+// an index out of the range of a slice does. Each method takes effect in one atomic
+// instruction, with respect to the program's goroutines, to other processes that share
+// the memory, and to the device.
 
 // word returns the n bytes at off.
 func (m *MR) word(off, n int) []byte {
@@ -48,8 +48,8 @@ func (m *MR) Store64(off int, v uint64) { shm.Word64At(m.word(off, 8), 0).Publis
 // does. The sum wraps.
 func (m *MR) Add64(off int, delta uint64) (sum uint64) { return shm.Add(m.word(off, 8), delta) + delta }
 
-// CompareAndSwap64 stores v in the 8 bytes at off if they are equal to old, and reports
-// whether it did, as atomic.CompareAndSwapUint64 does.
+// CompareAndSwap64 stores v in the 8 bytes at off if their value is equal to the argument
+// old, and reports whether it stored v, as atomic.CompareAndSwapUint64 does.
 func (m *MR) CompareAndSwap64(off int, old, v uint64) (swapped bool) {
 	b := m.word(off, 8)
 	for {
@@ -95,9 +95,10 @@ func (m *MR) CompareAndSwap32(off int, old, v uint32) (swapped bool) {
 	}
 }
 
-// Old32 returns the old value that a masked atomic of 4 bytes has returned to off. The
-// old value is big-endian in memory, unlike the target, as on hardware. Old32 is not an
-// atomic load: call it after the completion. off need not be a multiple of 4.
+// Old32 returns the 4 bytes at off as a number, if a masked atomic of 4 bytes has written
+// the old value of its target there. As on hardware, that old value is big-endian in
+// memory, unlike the target. Old32 is not an atomic load: call it after the completion of
+// the masked atomic. off need not be a multiple of 4.
 func (m *MR) Old32(off int) uint32 {
 	b := m.Bytes()
 	if off < 0 || off > len(b)-4 {

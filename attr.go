@@ -17,7 +17,7 @@ const (
 	StateINIT = State(control.StateINIT) // receives may be posted
 	StateRTR  = State(control.StateRTR)  // the queue pair receives
 	StateRTS  = State(control.StateRTS)  // the queue pair receives and sends
-	StateSQE  = State(control.StateSQE)  // the send queue is in error; not on RC
+	StateSQE  = State(control.StateSQE)  // the send queue is in error; RC queue pairs are never in this state
 	StateSQD  = State(control.StateSQD)  // the send queue is stopped
 	StateERR  = State(control.StateERR)  // all work requests are flushed
 )
@@ -34,7 +34,7 @@ func (s State) String() string {
 // AttrMask is a set of attributes of a queue pair. The bits are those of ibv_qp_attr_mask.
 type AttrMask uint32
 
-// Attributes. Each has the name of its field in Attr.
+// Attributes. Each has the name of a field of Attr, after the prefix Attr.
 const (
 	AttrState           = AttrMask(control.AttrState)
 	AttrCurState        = AttrMask(control.AttrCurState)
@@ -91,18 +91,18 @@ type Attr struct {
 	Access          Access // what the peer may do: RemoteWrite, RemoteRead, RemoteAtomic
 	QKey            uint32 // UD: the Q_Key that a datagram must carry to be received
 	Device          uint64 // the engine of the peer: see Context.Device
-	DestQPN         uint32 // the peer, 24 bits
+	DestQPN         uint32 // the QPN of the peer, 24 bits
 	RQPSN           uint32 // first packet number expected, 24 bits
 	SQPSN           uint32 // first packet number sent, 24 bits
-	PKeyIndex       uint16 // 0
-	Port            uint8  // 1
+	PKeyIndex       uint16 // always 0
+	Port            uint8  // always 1
 	PathMTU         uint8  // 1 to 5: 256 to 4096 bytes
 	Timeout         uint8  // 0 to 31: 4.096 us << Timeout; 0 waits for ever
 	RetryCount      uint8  // 0 to 7
 	RNRRetry        uint8  // 0 to 7; 7 means for ever
 	MinRNRTimer     uint8  // 0 to 31, a code of the InfiniBand table
-	MaxRdAtomic     uint8  // as requester: most READs and atomics under way
-	MaxDestRdAtomic uint8  // as responder: most READs and atomics served at once
+	MaxRdAtomic     uint8  // as requester, this side has at most so many READs and atomics under way
+	MaxDestRdAtomic uint8  // as responder, this side serves at most so many READs and atomics at once
 }
 
 // String returns the attributes that Mask names, or all if Mask is zero, in words:

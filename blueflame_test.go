@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Queue pairs with BlueFlame give the same results as others, for any mixture of posts.
+// Queue pairs with BlueFlame give the same results as those without, for any mixture of posts.
 func TestBlueFlame(t *testing.T) {
 	each(t, func(t *testing.T, ctx *nicless.Context) {
 		b := fill(t, ctx, nicless.CQConfig{Entries: 256}, nicless.QPConfig{MaxSendWR: 64, BlueFlame: true})
@@ -18,7 +18,7 @@ func TestBlueFlame(t *testing.T) {
 			next++
 			data := []byte(fmt.Sprintf("%08d", next))
 			if next%7 == 0 {
-				data = append(data, make([]byte, 40)...) // of two blocks
+				data = append(data, make([]byte, 40)...) // this makes a WQE of two blocks
 			}
 			return nicless.SendWR{ID: next, Op: nicless.Write, Flags: nicless.Signaled, Data: data, RemoteAddr: b.mr.Addr() + 64, RKey: b.mr.RKey()}
 		}

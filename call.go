@@ -16,14 +16,14 @@ import (
 //
 // A control call sends a request to the engine and waits for the answer. Each method
 // that makes, changes, queries or closes an object makes one or several control calls.
-// Without Call, such a method waits for as long as the engine takes, and gives up the
-// connection after ten seconds. Posting and polling make no control calls. Wait and
-// NextEvent have a context parameter.
+// Without Call, such a method waits until the engine answers. If an engine in another
+// process has not answered after ten seconds, the method gives up the connection. Posting
+// and polling make no control calls. Wait and NextEvent have a context parameter.
 //
 // An abandoned call continues on another goroutine. It reads its answer from the
-// connection, so that the next call gets the right answer, and then closes the object
-// that f has returned, if that has a method Close. Other calls of the same Context wait
-// until it has done so, unless they are abandoned too. Changes are not undone: after an
+// connection, so that the next call gets the right answer. Other calls of the same Context
+// wait until it has read its answer, unless they are abandoned too. If f then returns an
+// object that has a method Close, the object is closed. Changes are not undone: after an
 // abandoned Modify, Connect, Resize or Reregister, the object may only be closed. Its
 // Close waits for the abandoned call.
 //
@@ -64,8 +64,8 @@ func Do(ctx context.Context, f func() error) error {
 	return err
 }
 
-// DialContext is Dial, given up when ctx ends. The returned Context does not depend on
-// ctx.
+// DialContext is Dial, but it gives up when ctx ends. The returned Context does not depend
+// on ctx.
 func DialContext(ctx context.Context, path string) (*Context, error) {
 	return Call(ctx, func() (*Context, error) { return Dial(path) })
 }

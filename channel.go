@@ -60,9 +60,9 @@ func (ch *Channel) remove(handle uint64) {
 	delete(ch.cqs, handle)
 }
 
-// Wait waits for the next event and returns its queue. Before the queue can have another
-// event it must be armed again and polled until it is empty: see CQ.Arm. The error is
-// ErrDeviceGone when the device is gone, and ctx.Err() when ctx ends.
+// Wait waits for the next event and returns its queue. For another event, that queue must
+// be armed again and then polled until it is empty: see CQ.Arm. The error is ErrDeviceGone
+// when the device is gone, and ctx.Err() when ctx ends.
 //
 // Only one goroutine at a time may call Wait or Poll.
 func (ch *Channel) Wait(ctx context.Context) (*CQ, error) {
@@ -159,13 +159,13 @@ func (ch *Channel) until(ctx context.Context) (stop func()) {
 	})
 	return func() {
 		if !end() {
-			<-woken // otherwise the deadline could end the next call's read
+			<-woken // if the deadline were set later, it could end the next call's read
 		}
 	}
 }
 
-// next reads one event, after until was called. It returns nil for an event of a queue
-// that was closed.
+// next reads one event. The caller has called until before. next returns nil for an event
+// of a queue that was closed.
 func (ch *Channel) next(ctx context.Context) (*CQ, error) {
 	var event [8]byte
 	n, _ := ch.file.Read(event[:])

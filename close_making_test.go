@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An answerer is a device that calls the function after when it has answered a request of
-// kind on.
+// An answerer is a device that calls its function after each time that it has answered a
+// request of the kind in its field on.
 type answerer struct {
 	device
 	on    control.Op

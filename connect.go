@@ -18,8 +18,8 @@ type Connection struct {
 	Retry int
 
 	// Timeout is the code of the time that one try waits for the peer's answer, 1 to 31.
-	// The time is 4.096 us << Timeout. Zero means 14, which is 67 ms: with eight tries, a
-	// send to a peer that does not connect fails after half a second.
+	// The time is 4.096 us << Timeout. Zero means 14, which is 67 ms: if the peer does not
+	// connect, a send fails half a second later, after the first try and seven retries.
 	Timeout int
 
 	// MinRNRTimer is the code of a time, 1 to 31. While this side has no receive posted, it
@@ -73,7 +73,7 @@ func (q *QP) toInit(qkey uint32) error {
 
 // Connect connects the queue pair with the one that peer describes. The peer has to
 // connect back. Both queue pairs must have the same transport, RC or UC, and use the same
-// engine. UC ignores o, because UC has no retries.
+// engine. On UC the argument o is ignored, because UC has no retries.
 func (q *QP) Connect(peer Descriptor, o Connection) error {
 	const what = "connect"
 	if err := q.usable(); err != nil {

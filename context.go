@@ -49,8 +49,8 @@ type client struct {
 	limits       control.Welcome
 	uar          *shm.Region
 	status       *shm.Region
-	registers    []byte         // all of uar; usable during Close, which keeps the addresses (see keep)
-	statusPage   []byte         // all of status; usable during Close too
+	registers    []byte         // the bytes of uar; they stay usable during Close (see keep)
+	statusPage   []byte         // the bytes of status; they stay usable during Close too
 	table        hostpath.Table // finds QPs by the user index of a CQE
 	arena        arena
 	waker        waker
@@ -60,7 +60,7 @@ type client struct {
 
 	gone   atomic.Bool   // the device has ended
 	closed atomic.Bool   // Close was called
-	ended  chan struct{} // closed when either is true
+	ended  chan struct{} // closed when gone or closed becomes true
 	once   sync.Once     // closes ended
 
 	// Events; see NextEvent.
@@ -72,11 +72,11 @@ type client struct {
 	eventFD  notifier
 
 	mu         sync.Mutex
-	next       int    // register for the next QP
+	next       int    // number of the doorbell register for the next QP
 	blueFlames uint64 // bit n: BlueFlame register n belongs to a QP
 	channels   map[*os.File]struct{}
-	memory     map[*shm.Region]struct{}    // of MRs
-	qps        map[uint32]weak.Pointer[QP] // by number, for events
+	memory     map[*shm.Region]struct{}    // the regions of all MRs
+	qps        map[uint32]weak.Pointer[QP] // by QP number, because events name a QP by its number
 	cqs        map[uint32]weak.Pointer[CQ]
 	srqs       map[uint32]weak.Pointer[SRQ]
 }
@@ -238,8 +238,8 @@ func (c *Context) hold() {
 
 // keep makes region r keep its addresses after its Close, until owner is
 // garbage-collected. owner is the client or an object of the client that uses r. A
-// goroutine that posts, polls or reads while another goroutine closes then reads zeros. A
-// fault would end the program.
+// goroutine that posts, polls or reads while another goroutine closes then reads zeros.
+// Without keep, its access would fault, and the fault would end the program.
 func keep[T any](owner *T, r *shm.Region) {
 	r.Reserve()
 	runtime.AddCleanup(owner, func(r *shm.Region) { _ = r.Release() }, r)
@@ -335,8 +335,9 @@ func (c *client) failed(err error) error {
 	return err
 }
 
-// register returns the doorbell registers one after another. Queues can share a register,
-// because a register is only a hint: the doorbell record says what was posted.
+// register returns the doorbell register for the next QP. It takes the registers in turn.
+// Queues can share a register, because a register is only a hint: the doorbell record says
+// what was posted.
 func (c *client) register() (page uint16, mem []byte) {
 	c.mu.Lock()
 	n := c.next
@@ -348,7 +349,7 @@ func (c *client) register() (page uint16, mem []byte) {
 	return page, c.registers[off : off+doorbell.BFRegSize]
 }
 
-// armRegister returns the register in which CQs of page 0 are armed.
+// armRegister returns the register of UAR page 0 to which arm commands of CQs are written.
 func (c *client) armRegister() []byte { return c.registers[doorbell.CQArmOffset:][:8] }
 
 // A PD is a protection domain. A queue pair can use a key only if both belong to the same

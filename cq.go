@@ -26,11 +26,11 @@ type CQConfig struct {
 	// Size128 asks for entries of 128 bytes.
 	Size128 bool
 
-	// Channel reports completions; see Arm. If it is nil, the queue gets its own channel,
-	// which Wait uses.
+	// Channel reports completions; see CQ.Arm. If Channel is nil, the queue gets its own
+	// channel, which CQ.Wait uses.
 	Channel *Channel
 
-	// PollOnly makes a queue without a completion channel. Wait is not possible then, and
+	// PollOnly makes a queue without a completion channel. CQ.Wait is not possible then, and
 	// the queue needs no file descriptor.
 	PollOnly bool
 
@@ -55,7 +55,7 @@ type CQ struct {
 	rec     block
 	cfg     CQConfig
 	channel *Channel    // nil: PollOnly
-	handle  uint64      // in channel
+	handle  uint64      // the queue's handle in channel
 	armed   atomic.Bool // for Wait: an event for any completion was requested and has not been read
 
 	overrun  atomic.Bool  // the device has ended the queue
@@ -63,7 +63,7 @@ type CQ struct {
 	exported atomic.Bool  // the queue is Collapsed, and reserved for one queue pair by QP.Export
 	closed   atomic.Bool
 
-	changes sync.Mutex // one at a time: Resize, Close
+	changes sync.Mutex // held by Resize and Close
 }
 
 // CreateCQ makes a completion queue.
@@ -91,7 +91,8 @@ func (c *Context) CreateCQ(cfg CQConfig) (*CQ, error) {
 	return q, nil
 }
 
-// fill returns log2 of the entries.
+// fill checks the configuration, sets the defaults, and returns log2 of the number of
+// entries.
 func (cfg *CQConfig) fill(c *Context) (log int, err error) {
 	if cfg.Collapsed {
 		if cfg.Channel != nil || cfg.Entries > 1 {
@@ -245,8 +246,8 @@ func (q *CQ) TryPoll(dst []Completion) (int, error) {
 	return 0, nil
 }
 
-// open returns why the queue cannot be polled, or nil. Completions can be taken
-// after the device is gone.
+// open returns why the queue cannot be polled, or nil. It returns nil even if the device is
+// gone, because completions can still be taken then.
 func (q *CQ) open() error {
 	switch {
 	case q.c == nil:
@@ -318,9 +319,9 @@ func (q *CQ) last(dst []Completion) (int, error) {
 func (q *CQ) Channel() *Channel { return q.channel }
 
 // Arm requests one event on the queue's Channel for the next completion that has not been
-// polled. If solicited is true, only a completion that its sender marked Solicited, or an
-// error, causes the event. To sleep without missing a completion: arm, poll until the
-// queue is empty, then wait on the Channel. CQ.Wait does these three steps itself.
+// polled. If solicited is true, only an error, or the completion of a message that was sent
+// with flag Solicited, causes the event. To sleep without missing a completion: arm, poll
+// until the queue is empty, then wait on the Channel. CQ.Wait does these three steps itself.
 //
 // Only the goroutine that polls may call Arm.
 func (q *CQ) Arm(solicited bool) error {

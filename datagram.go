@@ -14,7 +14,7 @@ type Transport = hostpath.Transport
 const (
 	RC = hostpath.RC // reliable connection: SEND, WRITE, READ, atomics
 	UC = hostpath.UC // unreliable connection: SEND and WRITE; messages that the peer cannot take are lost
-	UD = hostpath.UD // unreliable datagram: SEND of up to 4096 bytes to any queue pair of UD
+	UD = hostpath.UD // unreliable datagram: SEND of up to 4096 bytes to any UD queue pair
 )
 
 // GRHSize is the number of bytes that the device writes before each received datagram: a
@@ -55,7 +55,7 @@ func (q *QP) AddressOf(peer Descriptor) (*Address, error) {
 }
 
 // Address returns the address of queue pair qpn of this engine, for SendWR.To. qpn can be
-// Completion.SrcQP, for instance, in order to reply. qkey is the receiver's.
+// Completion.SrcQP, for instance, in order to reply. qkey is the receiver's Q_Key.
 func (c *Context) Address(qpn, qkey uint32) *Address {
 	r := hostpath.RoCE{HopLimit: 64}
 	r.GID[0], r.GID[1] = 0xfe, 0x80 // link-local; the lower half is the engine's number

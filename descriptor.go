@@ -16,10 +16,10 @@ const DescriptorVersion = 1
 // names a queue pair, the engine of the queue pair, and memory that the peer may use. The
 // programs transfer it as JSON (encoding/json) or as bytes (MarshalBinary), by any means.
 type Descriptor struct {
-	Device    uint64    // of the engine
+	Device    uint64    // the number of the engine: see Context.Device
 	Transport Transport // RC, UC or UD
 	QPN       uint32    // 24 bits
-	PSN       uint32    // 24 bits; RC and UC
+	PSN       uint32    // RC and UC: the first packet number that the queue pair sends, 24 bits
 	QKey      uint32    // UD: the Q_Key that datagrams to the queue pair must carry
 	Memory    []RemoteMemory
 }
@@ -53,7 +53,7 @@ func (q *QP) Descriptor(memory ...RemoteMemory) Descriptor {
 	return d
 }
 
-// Find returns the memory of that name.
+// Find returns the memory with that name, or an error if there is none.
 func (d *Descriptor) Find(name string) (RemoteMemory, error) {
 	for _, m := range d.Memory {
 		if m.Name == name {
@@ -127,7 +127,7 @@ func (d Descriptor) MarshalJSON() ([]byte, error) {
 	return json.Marshal(j)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It refuses other versions than
+// UnmarshalJSON implements json.Unmarshaler. It refuses all versions except
 // DescriptorVersion.
 func (d *Descriptor) UnmarshalJSON(b []byte) error {
 	var j jsonDescriptor
@@ -184,7 +184,7 @@ func (d Descriptor) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary implements encoding.BinaryUnmarshaler. It refuses other versions than
+// UnmarshalBinary implements encoding.BinaryUnmarshaler. It refuses all versions except
 // DescriptorVersion, and bytes after the end of the descriptor.
 func (d *Descriptor) UnmarshalBinary(b []byte) error {
 	le := binary.LittleEndian

@@ -60,7 +60,7 @@ func (b *bench) do(t testing.TB, q *nicless.QP, wr nicless.SendWR) nicless.Compl
 	}
 }
 
-// ok is do for a request that must succeed.
+// ok does the same as do, for a request that must succeed.
 func (b *bench) ok(t testing.TB, q *nicless.QP, wr nicless.SendWR) nicless.Completion {
 	t.Helper()
 	c := b.do(t, q, wr)

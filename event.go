@@ -32,15 +32,15 @@ func (k EventKind) String() string { return control.EventKind(k).String() }
 // An Event says that something happened to an object of this context.
 type Event struct {
 	Kind   EventKind
-	Number uint32 // of the object
+	Number uint32 // the number of the object
 
-	// The object. The field is nil if the object is of another kind, has been closed, or
-	// is no longer referred to by the program.
+	// Of these three fields, the one for the kind of the object refers to the object, unless
+	// the object has been closed or the program no longer refers to it. The others are nil.
 	QP  *QP
 	CQ  *CQ
 	SRQ *SRQ
 
-	Explanation *Explanation // of kind EventExplanation
+	Explanation *Explanation // the explanation, if Kind is EventExplanation
 	Lost        int          // how many events just before this one were dropped, because the program took them too late
 }
 
@@ -85,8 +85,8 @@ func (e Event) String() string {
 // each Code, the likely cause and the remedy.
 type Explanation struct {
 	Code   string // the kind of fault; stable across versions
-	Number uint32 // of the QP or CQ with the fault
-	Index  uint16 // of the WQE, receive or completion
+	Number uint32 // the number of the QP or CQ with the fault
+	Index  uint16 // the index of the WQE, receive or completion
 	Of     string // what Index counts: "wqe", "receive" or "cqe"
 	WQE    []byte // the first 64 bytes of the WQE, as the device has read them; nil if there is no WQE
 	Text   string
@@ -114,7 +114,8 @@ func indexed(of uint8) string {
 	return "wqe"
 }
 
-// LogValue implements slog.LogValuer. The attributes have the names of the engine's log.
+// LogValue implements slog.LogValuer. The attributes have the same names as in the engine's
+// log.
 func (x Explanation) LogValue() slog.Value {
 	attrs := []slog.Attr{slog.String("code", x.Code), slog.String("queue", fmt.Sprintf("0x%06x", x.Number)), slog.Int(x.Of, int(x.Index))}
 	if x.Unsaid > 0 {
@@ -132,11 +133,11 @@ func LogExplanations(log *slog.Logger) func(Explanation) {
 	return func(x Explanation) { log.Warn("nicless: work request at fault", slog.Any("explanation", x)) }
 }
 
-// maxEvents is how many events can wait to be taken. Beyond that, the oldest are dropped.
+// maxEvents is how many events can wait to be taken. If more arrive, the oldest are dropped.
 const maxEvents = 256
 
 // NextEvent returns the next event, and waits for one if there is none. At most 256 events
-// wait to be taken. Beyond that, the oldest are dropped (see Event.Lost). The error is
+// wait to be taken. If more arrive, the oldest are dropped (see Event.Lost). The error is
 // ErrDeviceGone if the device is gone and its last event was returned, and ctx.Err() when
 // ctx ends.
 //
@@ -191,7 +192,7 @@ func (c *client) listen(from *os.File) {
 		var m control.Event
 		_, payload, err := control.ParseHeader(in[:n])
 		if err != nil || control.Parse(control.OpOpenEvents, payload, &m) != nil {
-			continue // an event of a later version
+			continue // an event that only a later version of the protocol has
 		}
 		c.deliver(&m)
 	}

@@ -126,7 +126,7 @@ func ExampleMR_Add64() {
 	// <nil> was 41 is 42
 }
 
-// A datagram can go to any queue pair of UD. The request contains the address.
+// A datagram can go to any UD queue pair. The request contains the address.
 func ExampleQP_AddressOf() {
 	c := must(nicless.Open(nicless.Config{}))
 	defer c.Close()

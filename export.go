@@ -7,15 +7,24 @@ import (
 	"github.com/nicless/nicless/hostpath"
 )
 
-// Forms in which accelerators get a queue pair.
+// The forms in which a queue pair is given to accelerators.
 type (
 	// An Export is the argument of accel.NewQueue.
 	Export = hostpath.Export
 
-	// A Raw is the shared memory of a queue pair. Its fields are QPN; Send, a ring of
-	// blocks of 64 bytes; Recv, a ring of Receives entries; Record, 8 bytes; Register,
-	// two halves of 256 bytes; SendCQ and RecvCQ. The methods SendParams and RecvParams
-	// return a Raw as parameters for RDMaxcel's functions.
+	// A Raw is the shared memory of a queue pair.
+	//
+	//	QPN      uint32
+	//	Send     []byte // ring of blocks of 64 bytes
+	//	Recv     []byte // ring of Receives entries; nil: receives come from an SRQ
+	//	Receives int
+	//	Record   []byte // doorbell record, 8 bytes
+	//	Register []byte // doorbell register, two halves of 256 bytes
+	//	SendCQ   RawCQ
+	//	RecvCQ   RawCQ
+	//
+	// The methods SendParams and RecvParams return a Raw as parameters for RDMaxcel's
+	// functions.
 	Raw = hostpath.Raw
 
 	// A RawCQ is the shared memory of a completion queue. Its fields are Ring, which has

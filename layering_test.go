@@ -143,9 +143,9 @@ func TestAssemblyIsConfined(t *testing.T) {
 	}))
 }
 
-// needLinux lists the packages that build only on Linux on amd64 and arm64. On other
-// systems no other package imports them, or they have a file for these systems that says
-// so.
+// needLinux lists the packages that build only on Linux on amd64 and arm64. On other systems,
+// either no other package imports such a package, or the package has a file for these systems
+// whose functions return an error.
 var needLinux = []string{"engine", "engine/internal/*", "server", "verbs", "internal/mapholder", "internal/unixsock",
 	"cmd/nicless/internal/bench", "cmd/nicless/internal/torture"}
 
@@ -177,7 +177,7 @@ func TestFilesThatNeedLinux(t *testing.T) {
 	require.Greater(t, files, 100, "the patterns find files")
 }
 
-// each parses every Go file of the module.
+// each parses every Go file of the module and calls visit with it.
 func each(t *testing.T, visit func(file string, f *ast.File)) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {

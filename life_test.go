@@ -108,7 +108,8 @@ func TestAfterClose(t *testing.T) {
 	require.ErrorIs(t, err, nicless.ErrClosed)
 }
 
-// Closing and using objects give the same results if their context was closed first.
+// If the context was closed first, using its objects returns ErrClosed and closing them
+// succeeds.
 func TestAfterCloseOfContext(t *testing.T) {
 	b := open(t, nicless.CQConfig{}, nicless.QPConfig{})
 	require.NoError(t, b.ctx.Close())

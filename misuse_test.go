@@ -205,7 +205,7 @@ func TestMemoryAfterClose(t *testing.T) {
 		} {
 			require.Panics(t, f)
 		}
-		late[8]++ // as a goroutine might that took the slice before Close
+		late[8]++ // as a goroutine might do that took the slice before Close
 		ring[0]++
 		runtime.KeepAlive(mr)
 		runtime.KeepAlive(cq)

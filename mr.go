@@ -64,18 +64,18 @@ type MR struct {
 	key    uint32
 	parent *MR // the MR that RegisterMemory made; nil in that MR
 
-	// These four are set in the MR that RegisterMemory made. whole is kept here because a
+	// These four are set only in the MR that RegisterMemory made. whole is kept here because a
 	// Close of the context can take the bytes away from region at any time.
 	region *shm.Region
-	id     uint32 // of region
+	id     uint32 // the device's number of region
 	whole  []byte // the bytes of region, as many as RegisterMemory was asked for
 	base   uint64 // address of whole
 
 	closed atomic.Bool
 
-	// These two are used in the MR that RegisterMemory made.
+	// These two are used only in the MR that RegisterMemory made.
 	mu    sync.Mutex // held while a key to the memory is made, changed or closed
-	parts int        // further keys to this memory
+	parts int        // number of further keys to this memory
 }
 
 // maxMemory is the most bytes that one RegisterMemory can allocate.

@@ -20,7 +20,8 @@ type Config struct {
 	// choice to the kernel.
 	CPUs []int
 
-	// Cores lists cores, each of which gets a thread of the engine. It replaces CPUs.
+	// Cores lists cores, each of which gets a thread of the engine. If Cores is set, CPUs is
+	// ignored.
 	// Clients are divided among the threads. Clients that are connected to each other are
 	// put on one thread where that is possible, because only the work between clients of
 	// one thread runs in parallel with the work of other threads. Several Cores are for
@@ -37,13 +38,13 @@ type Config struct {
 	DMACores []int
 
 	// Spin keeps the engine from sleeping while there is no work. The first work after a
-	// pause is then executed at once, but the engine uses all of its core.
+	// pause is then executed at once, but the engine keeps its core busy all the time.
 	Spin bool
 
 	// Monitor is Spin with UMWAIT between polls: the core uses less power and leaves more
-	// to its hyperthread. When work arrives on another queue than the work before it, the
-	// engine finds it a microsecond later. On a processor without WAITPKG the engine spins,
-	// and Log says so.
+	// to its hyperthread. Work that arrives on a different queue than the previous work is
+	// found a microsecond later than with Spin. On a processor without WAITPKG the engine
+	// spins, and Log says so.
 	Monitor bool
 
 	// Populate allocates all pages of a region when the region is made, on another thread

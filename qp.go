@@ -80,10 +80,10 @@ type QP struct {
 	state     atomic.Uint32 // control.State*, as this side last set it
 	closed    atomic.Bool
 
-	changes sync.Mutex // one at a time: Modify, Close
+	changes sync.Mutex // held by Modify and Close
 
 	mu   sync.Mutex
-	sink *MR // made by the first Export
+	sink *MR // 8 bytes for results of atomics that nobody reads; made by the first Export
 }
 
 // CreateQP makes a queue pair, in state INIT. Receives can be posted at once. Sends can be

@@ -23,8 +23,8 @@ func Serve(ctx context.Context, path string, mode fs.FileMode, cfg Config, ready
 
 // ServeListener is Serve on a socket that exists already. The socket can come from a service
 // manager (socket activation) or from net.ListenUnix, for instance. Its network must be
-// "unixpacket". Before ServeListener returns, also with an error, it closes l, but it does
-// not remove the socket's file.
+// "unixpacket". ServeListener closes l in all cases, also when it returns an error, but it
+// does not remove the socket's file.
 //
 // For Config.VerbsDevices the socket must have a path. Only the user who runs the engine
 // may use these devices.
@@ -33,9 +33,9 @@ func ServeListener(ctx context.Context, l *net.UnixListener, cfg Config, ready f
 		return errors.New("nicless: serve: no listener (nil)")
 	}
 	l.SetUnlinkOnClose(false)
-	// This closes l after an error before the server has taken it. It runs on another
-	// goroutine, because connections that were not accepted may hold descriptors that are
-	// slow to close.
+	// If an error occurs before the server has taken over l, l is closed here. That is done
+	// on another goroutine, because connections that were not accepted may hold descriptors
+	// that are slow to close.
 	defer func() { go l.Close() }()
 	path := l.Addr().String()
 	if cfg.VerbsDevices > 0 && (path == "" || path[0] == '@') {

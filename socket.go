@@ -22,10 +22,10 @@ const answerTime = 10 * time.Second
 // that makes a request waits for the answer in a blocking system call. If one goroutine
 // read all answers by the runtime's poller, each answer would wake two more threads.
 type socket struct {
-	fd     int // calls on it block for answerTime at most
+	fd     int // system calls on fd block for answerTime at most
 	hangUp *os.File
 	done   chan struct{} // closed when the connection has ended
-	once   sync.Once     // Close
+	once   sync.Once     // makes a second Close do nothing
 
 	mu     sync.Mutex // one request at a time
 	closed bool       // fd is closed
@@ -91,7 +91,7 @@ func retry(f func() error) error {
 	}
 }
 
-// hangUpOf returns a descriptor that becomes readable when the connection fd has ended.
+// hangUpOf returns a descriptor that becomes readable when the connection of fd has ended.
 // Answers on fd do not make the descriptor readable.
 func hangUpOf(fd int) (*os.File, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
@@ -233,7 +233,7 @@ func (s *socket) receive(op control.Op, tag uint64) (a answer, err error) {
 }
 
 // timedOut returns the error of a request without an answer. The engine may or may not have
-// executed it.
+// executed the request.
 func (s *socket) timedOut(op control.Op) error {
 	return fmt.Errorf("no answer to %v in %v", op, answerTime)
 }

@@ -140,8 +140,8 @@ func (q *SRQ) PostRecvList(wrs []RecvWR) (int, error) {
 	return n, err
 }
 
-// SetLimit requests one EventSRQLimit for when fewer than limit receives are left. The
-// event turns the limit off, and so does a limit of 0.
+// SetLimit requests one EventSRQLimit, which comes when the number of receives that are left
+// is less than limit. The event turns the limit off, and so does a limit of 0.
 func (q *SRQ) SetLimit(limit int) error {
 	const what = "SRQ limit"
 	if q.closed.Load() {

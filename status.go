@@ -10,9 +10,10 @@ import (
 type Status struct {
 	State string // "running", "stopping" or "gone"
 
-	// Clock is the device clock at the last write of the status page. That was some hundred
-	// microseconds ago at most while the engine works, and longer ago while it sleeps. Hz is
-	// the number of ticks of the clock in a second. Completions carry times of this clock.
+	// Clock is the device clock at the last write of the status page. While the engine works,
+	// that was at most a few hundred microseconds ago. While it sleeps, that was longer ago.
+	// Hz is the number of ticks of the clock in a second. Completions carry times of this
+	// clock.
 	Clock, Hz uint64
 
 	WQEs     uint64 // send WQEs executed

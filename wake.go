@@ -67,13 +67,13 @@ func (c *client) offerWake() {
 	}
 }
 
-// retractWake takes the promise of offerWake back.
+// retractWake takes back the promise of offerWake.
 func (c *client) retractWake() {
 	_, _ = c.dev.Call(control.OpWake, &control.Wake{}, &control.Empty{})
 }
 
 // sharedRaw records that other code writes to queues of this context without checking
-// whether the engine sleeps. It takes the promise to wake the engine back.
+// whether the engine sleeps. It takes back the promise to wake the engine.
 func (c *client) sharedRaw() {
 	w := &c.waker
 	w.mu.Lock()

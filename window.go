@@ -41,20 +41,20 @@ func (p *PD) AllocWindow(kind int) (*Window, error) {
 // String returns, for instance, "window of type 2, rkey 0x00002100".
 func (w *Window) String() string { return fmt.Sprintf("window of type %d, rkey %#08x", w.kind, w.key) }
 
-// RKey returns the key for the peer, as set by the last Bind.
+// RKey returns the key for the peer, which the last call of Bind or SetRKey has set.
 func (w *Window) RKey() uint32 { return w.key }
 
-// SetRKey sets the window's present rkey, from which the next Bind starts. It is needed
-// when the window does not have the rkey of the last call of Bind: if that bind has failed,
-// or if the program has filled in a Bind itself.
+// SetRKey sets the window's present rkey, from which the next Bind starts. A call of SetRKey
+// is needed when the window does not have the rkey of the last call of Bind: if that bind has
+// failed, or if the program has filled in a Bind itself.
 func (w *Window) SetRKey(rkey uint32) { w.key = rkey }
 
 // IncRKey returns rkey with its low 8 bits incremented. The other 24 bits, the index, stay
 // the same (ibv_inc_rkey).
 func IncRKey(rkey uint32) uint32 { return rkey&^0xff | (rkey+1)&0xff }
 
-// Bind returns the Bind field of a SendWR with BindMW, which opens n bytes of m, beginning
-// at offset off, under a new rkey. RKey returns the new rkey from now on:
+// Bind returns the Bind field of a SendWR with BindMW. That work request opens n bytes of m,
+// beginning at offset off, under a new rkey. RKey returns the new rkey from now on:
 //
 //	q.PostSend(&SendWR{Op: BindMW, Bind: w.Bind(m, 0, 100, RemoteWrite)})
 //
@@ -97,8 +97,8 @@ type ListKey struct {
 	closed atomic.Bool
 }
 
-// CreateListKey makes a key for a list of at most entries pieces, 1 to 52. The key gives no
-// access until its list is filled.
+// CreateListKey makes a key for a list. entries is the largest number of pieces that the list
+// can have, 1 to 52. The key gives no access until its list is filled.
 func (p *PD) CreateListKey(entries int) (*ListKey, error) {
 	const what = "list key"
 	if err := p.usable(what); err != nil {
@@ -127,8 +127,8 @@ func (k *ListKey) RKey() uint32 { return k.key }
 // SGE returns an SGE that names n bytes of the list, beginning at offset off: see MR.SGE.
 func (k *ListKey) SGE(off, n int) SGE { return piece(0, off, n, k.key) }
 
-// List returns the List field of a SendWR with BindList, which makes the key a list of the
-// pieces:
+// List returns the List field of a SendWR with BindList. That work request makes the key a
+// list of the pieces:
 //
 //	q.PostSend(&SendWR{Op: BindList, List: k.List(RemoteWrite|LocalWrite, a.SGE(0, 10), b.SGE(64, 6))})
 func (k *ListKey) List(access Access, pieces ...SGE) *List {
@@ -139,8 +139,8 @@ func (k *ListKey) List(access Access, pieces ...SGE) *List {
 	return l
 }
 
-// Interleave is List for pieces that repeat. The list contains the entries repeat times. At
-// each repetition, the address of every entry grows by its Stride.
+// Interleave is List for pieces that repeat. repeat is the number of times that the list
+// contains the entries. At each repetition, the address of every entry grows by its Stride.
 func (k *ListKey) Interleave(access Access, repeat uint32, entries ...ListEntry) *List {
 	return &List{Key: k.key, Access: uint32(access), Repeat: repeat, Entries: entries}
 }

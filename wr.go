@@ -14,7 +14,7 @@ import "github.com/nicless/nicless/hostpath"
 //	Data []byte // instead of SGE: a payload copied into the WQE, at most QPConfig.MaxInline bytes
 //
 //	RemoteAddr uint64 // READ, WRITE, atomics: an address in the peer's memory
-//	RKey       uint32 // READ, WRITE, atomics: its key. SendInval, LocalInval: the key to invalidate
+//	RKey       uint32 // READ, WRITE, atomics: the key of that memory. SendInval, LocalInval: the key to invalidate
 //	Imm        uint32 // WriteImm, SendImm: the immediate
 //
 //	SwapAdd uint64 // CompareSwap: the new value. FetchAdd: the addend
@@ -91,7 +91,7 @@ const (
 //
 //	AV   wqe.AV // the address vector
 //	QPN  uint32 // the receiver
-//	QKey uint32 // the receiver's Q_Key; if bit 31 is set, the sender's own is sent instead
+//	QKey uint32 // the receiver's Q_Key; if bit 31 is set, the sender's own Q_Key is sent instead
 type Address = hostpath.Address
 
 // A Mask says which bits a masked atomic compares and changes. For operands of 4 bytes only
@@ -99,7 +99,7 @@ type Address = hostpath.Address
 //
 //	Swap     uint64 // CompareSwap: bits that are replaced if the comparison holds
 //	Compare  uint64 // CompareSwap: bits that are compared; if 0, the comparison always holds
-//	Boundary uint64 // FetchAdd: the top bit of each bit field is set, and carries stay within a field; 0: one field
+//	Boundary uint64 // FetchAdd: has a 1 at the top bit of each bit field; no carry leaves its field; 0: one field
 type Mask = hostpath.Mask
 
 // A Bind says which memory a window opens. Window.Bind makes one.
@@ -132,11 +132,11 @@ type ListEntry = hostpath.ListEntry
 // A Completion is the outcome of one work request. It is a copy, which does not change when
 // the queue advances.
 //
-//	ID        uint64       // of the work request
-//	Status    cqe.WCStatus // cqe.StatusSuccess, or why it failed
+//	ID        uint64       // the ID of the work request
+//	Status    cqe.WCStatus // cqe.StatusSuccess, or why the work request failed
 //	Opcode    cqe.WCOpcode // what was done: cqe.WCRDMAWrite, cqe.WCRecv, …
-//	ByteLen   uint32       // of receives, READs and atomics
-//	Imm       uint32       // the immediate, or the rkey that was invalidated, as Flags say
+//	ByteLen   uint32       // receives, READs and atomics: the number of bytes
+//	Imm       uint32       // the immediate, or the rkey that was invalidated; Flags says which
 //	Flags     cqe.WCFlags
 //	SrcQP     uint32 // UD receives: the sender
 //	QPN       uint32 // the queue pair

@@ -10,7 +10,7 @@ import (
 // threads, as in CUDA, but only in one dimension.
 type Grid struct {
 	Blocks  int // 1 to 1<<31-1
-	Threads int // of each block, 1 to 1024
+	Threads int // in each block, 1 to 1024
 }
 
 // MaxThreads is the most threads that a block can have.
@@ -84,8 +84,8 @@ func (g *grid) err() error {
 // blockEnded counts a block that has ended.
 func (g *grid) blockEnded() { g.endBlocks(1) }
 
-// abandon counts as ended all blocks that no multiprocessor has taken. The caller holds the
-// device's mutex.
+// abandon counts the blocks that no multiprocessor has taken as if they had ended. The caller
+// holds the device's mutex.
 func (g *grid) abandon() { g.endBlocks(g.blocks - g.given) }
 
 func (g *grid) endBlocks(n int) {

@@ -6,7 +6,7 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A Registered is registered memory. The MR of the host API is one.
+// A Registered is registered memory, such as an MR of the host API.
 type Registered interface {
 	Bytes() []byte
 	Addr() uint64
@@ -19,7 +19,7 @@ type Registered interface {
 type Buffer struct {
 	mem []byte
 	ref Ref
-	of  Registered // a reference, so that the memory lives as long as the Buffer
+	of  Registered // keeps the memory alive as long as the Buffer
 }
 
 // NewBuffer makes registered memory usable by kernels.
@@ -69,8 +69,8 @@ func (b *Buffer) Add(off int, v uint64) (old uint64) {
 	return shm.Add(b.mem[off:off+8], v)
 }
 
-// CompareSwap stores swap in the 8 bytes at off if they are equal to compare, and returns
-// their old value (atomicCAS). It is one atomic step.
+// CompareSwap stores the value swap in the 8 bytes at off if their value is equal to the
+// argument compare, and returns their old value (atomicCAS). It is one atomic step.
 func (b *Buffer) CompareSwap(off int, compare, swap uint64) (old uint64) {
 	b.word(off)
 	for {
@@ -123,7 +123,7 @@ func (c *condition) holds() bool {
 	return v < c.v
 }
 
-// WaitUntil waits until the comparison of the 8 bytes at off with v holds
+// WaitUntil waits until the comparison cmp of the 8 bytes at off with v is true
 // (nvshmem_signal_wait_until). Bytes that were written before these 8 bytes are visible
 // then.
 func (t *Thread) WaitUntil(b *Buffer, off int, cmp Cmp, v uint64) {

@@ -15,7 +15,7 @@ import (
 type processor struct {
 	dev    *Device
 	blocks []*block
-	lanes  []*lane // that no block uses
+	lanes  []*lane // the lanes that no block uses
 	polled [16]hostpath.Completion
 	now    *lane // the lane that runs, or was the last to run
 	idle   int   // number of consecutive passes in which no lane could run
@@ -23,8 +23,8 @@ type processor struct {
 
 func newProcessor(d *Device) *processor { return &processor{dev: d} }
 
-// run executes blocks until the device is closing. If started is not nil, run sends it the
-// error of pin, or nil.
+// run executes blocks until the device is closing. If started is not nil, run sends the
+// result of pin to started: an error, or nil.
 func (p *processor) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -94,7 +94,9 @@ func (p *processor) rest(moved bool) {
 	}
 }
 
-// Causes of KernelErrors after a kernel has ended the goroutine that executed it.
+// Errors after a kernel has ended the goroutine that executed the kernel. errExit is the cause
+// in the KernelError of that kernel. errBystander is the error of the other kernels that the
+// goroutine executed.
 var (
 	errExit      = errors.New("runtime.Goexit was called (t.FailNow and t.Skip do that): report to the host instead")
 	errBystander = errors.New("accel: another kernel ended the multiprocessor that executed this one (runtime.Goexit)")

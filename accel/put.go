@@ -20,24 +20,24 @@ func (r Ref) sge(n int) hostpath.SGE {
 	return hostpath.SGE{Addr: r.Addr, Length: length, LKey: r.Key}
 }
 
-// Put writes n bytes at src to dst of the peer (RDMA WRITE). Put and the methods for other
-// requests return as soon as the request is posted. Quiet waits until the requests are
-// complete, and returns an error if one of them has failed.
+// Put writes n bytes at src to dst, which is in memory of the peer (RDMA WRITE). Put and the
+// methods for other requests return as soon as the request is posted. Quiet waits until the
+// requests are complete, and returns an error if one of them has failed.
 func (t *Thread) Put(q *Queue, dst, src Ref, n int) {
 	t.settle()
 	sge := [1]hostpath.SGE{src.sge(n)}
 	t.post("Put", q, []hostpath.SendWR{{Op: hostpath.OpWrite, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key}})
 }
 
-// PutInline writes data to dst of the peer. The data is copied into the request, and may be
-// changed as soon as PutInline returns. It must not be longer than the queue pair's
-// MaxInline.
+// PutInline writes data to dst, which is in memory of the peer. The data is copied into the
+// request, and may be changed as soon as PutInline returns. The data must not be longer than
+// the queue pair's MaxInline.
 func (t *Thread) PutInline(q *Queue, dst Ref, data []byte) {
 	t.settle()
 	t.post("PutInline", q, []hostpath.SendWR{{Op: hostpath.OpWrite, Data: data, RemoteAddr: dst.Addr, RKey: dst.Key}})
 }
 
-// Get reads n bytes at src of the peer into dst (RDMA READ).
+// Get reads n bytes at src, which is in memory of the peer, into dst (RDMA READ).
 func (t *Thread) Get(q *Queue, dst, src Ref, n int) {
 	t.settle()
 	sge := [1]hostpath.SGE{dst.sge(n)}
@@ -51,10 +51,10 @@ func (t *Thread) Send(q *Queue, src Ref, n int) {
 	t.post("Send", q, []hostpath.SendWR{{Op: hostpath.OpSend, SGE: sge[:]}})
 }
 
-// PutSignal writes n bytes at src to dst of the peer, and then adds v to the 8 bytes at
-// signal in one atomic step (nvshmem_put_signal with NVSHMEM_SIGNAL_ADD). A reader that sees
-// the sum also sees the bytes. No other request of the queue comes between the write and the
-// addition.
+// PutSignal writes n bytes at src to dst, and then atomically adds v to the 8 bytes at the
+// place signal (nvshmem_put_signal with NVSHMEM_SIGNAL_ADD). Both dst and signal are in memory
+// of the peer. A reader that sees the sum also sees the bytes. No other request of the queue
+// comes between the write and the addition.
 func (t *Thread) PutSignal(q *Queue, dst, src Ref, n int, signal Ref, v uint64) {
 	t.settle()
 	sge := [2]hostpath.SGE{src.sge(n), q.x.Sink}
@@ -64,13 +64,13 @@ func (t *Thread) PutSignal(q *Queue, dst, src Ref, n int, signal Ref, v uint64) 
 	})
 }
 
-// AtomicAdd adds v to the 8 bytes at dst of the peer.
+// AtomicAdd adds v to the 8 bytes at dst, which is in memory of the peer.
 func (t *Thread) AtomicAdd(q *Queue, dst Ref, v uint64) {
 	t.fetchAdd("AtomicAdd", q, dst, v, q.x.Sink)
 }
 
-// FetchAdd adds v to the 8 bytes at dst of the peer, and writes their old value to the 8
-// bytes at result.
+// FetchAdd adds v to the 8 bytes at dst, which is in memory of the peer, and writes their old
+// value to the 8 bytes at the local place result.
 func (t *Thread) FetchAdd(q *Queue, dst Ref, v uint64, result Ref) {
 	t.fetchAdd("FetchAdd", q, dst, v, result.sge(8))
 }
@@ -81,8 +81,9 @@ func (t *Thread) fetchAdd(what string, q *Queue, dst Ref, v uint64, result hostp
 	t.post(what, q, []hostpath.SendWR{{Op: hostpath.OpFetchAdd, SGE: sge[:], RemoteAddr: dst.Addr, RKey: dst.Key, SwapAdd: v}})
 }
 
-// CompareSwap stores swap in the 8 bytes at dst of the peer if they are equal to compare,
-// and writes their old value to the 8 bytes at result.
+// CompareSwap stores the value swap in the 8 bytes at dst, which is in memory of the peer, if
+// their value is equal to the argument compare. It writes their old value to the 8 bytes at
+// the local place result.
 func (t *Thread) CompareSwap(q *Queue, dst Ref, compare, swap uint64, result Ref) {
 	t.settle()
 	sge := [1]hostpath.SGE{result.sge(8)}

@@ -40,8 +40,8 @@ func (q *Queue) Err() error {
 	return q.x.Err()
 }
 
-// done reports whether waiting for the blocks before count is over: either all of them are
-// complete, or they never will be.
+// done reports whether the wait for the first count blocks of the queue is over: either all
+// of these blocks are complete, or they never will be.
 func (q *Queue) done(p *processor, count uint64) bool {
 	if q.x.Send.Done() >= count {
 		return true
@@ -50,7 +50,7 @@ func (q *Queue) done(p *processor, count uint64) bool {
 	return q.x.Send.Done() >= count || q.Err() != nil
 }
 
-// room reports whether waiting for n free blocks is over: either n blocks are free, or they
+// room reports whether the wait for n free blocks is over: either n blocks are free, or they
 // never will be.
 func (q *Queue) room(p *processor, n uint64) bool {
 	q.x.SendCQ.TryPoll(p.polled[:])
@@ -85,7 +85,7 @@ func (t *Thread) post(what string, q *Queue, wrs []hostpath.SendWR) {
 }
 
 // postWrites is post for the puts of a warp. Each put takes one block. postWrites uses as few
-// reservations as the ring allows.
+// reservations as the ring allows. first has the flags of the first put.
 func (t *Thread) postWrites(q *Queue, list []hostpath.WriteWR, first hostpath.Flags) {
 	for len(list) > 0 {
 		n := min(len(list), q.x.Send.Size())

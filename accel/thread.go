@@ -83,8 +83,8 @@ func (t *Thread) Ballot(p bool) uint32 {
 	return votes
 }
 
-// Shuffle returns the v of lane from, 0 to 31 (__shfl_sync). If that lane takes no part,
-// Shuffle returns the caller's own v.
+// Shuffle returns the v of the lane whose number is the argument from, 0 to 31 (__shfl_sync).
+// If that lane takes no part, Shuffle returns the caller's own v.
 func (t *Thread) Shuffle(v uint64, from int) uint64 {
 	n := t.together(v)
 	if from &= WarpSize - 1; n.mask>>from&1 != 0 {
@@ -93,8 +93,9 @@ func (t *Thread) Shuffle(v uint64, from int) uint64 {
 	return v
 }
 
-// ShuffleXor returns the v of the lane whose number differs from the caller's in the bits of
-// mask (__shfl_xor_sync). If that lane takes no part, ShuffleXor returns the caller's own v.
+// ShuffleXor returns the v of the lane whose number differs from the caller's in exactly the
+// bits that are set in mask (__shfl_xor_sync). If that lane takes no part, ShuffleXor returns
+// the caller's own v.
 func (t *Thread) ShuffleXor(v uint64, mask int) uint64 { return t.Shuffle(v, t.Lane()^mask) }
 
 // Elect returns true in only one lane of the warp, the lowest (elect.sync).

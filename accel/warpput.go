@@ -31,10 +31,11 @@ type gather struct {
 }
 
 // PutWarp is Put by all lanes of the warp together: one reservation, one request of each
-// lane, one doorbell. It returns at once, perhaps before the other lanes have called it. No
-// later request of this lane overtakes the put, and SyncWarp waits until the put is posted.
-// But the lane's own stores to memory are not delayed: they can come before the put. All
-// lanes must use the same queue. Lanes that have ended take no part.
+// lane, one doorbell. It usually returns before the other lanes have called PutWarp. A lane
+// that is too many puts ahead of the slowest lane waits. No later request of this lane
+// overtakes the put, and SyncWarp waits until the put is posted. But a store to memory that
+// the lane makes after PutWarp can take effect before the put is posted. All lanes must use
+// the same queue. Lanes that have ended take no part.
 func (t *Thread) PutWarp(q *Queue, dst, src Ref, n int) {
 	p := &t.lane.warp().puts
 	if p.of == nil {

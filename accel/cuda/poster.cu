@@ -70,7 +70,10 @@ static uint8_t *map(struct nicless_region *r, const char *what) {
 	return device_address(r->mem);
 }
 
-/* Returns the register, or 0 if the UAR pages cannot be mapped. Without it the engine polls the record. */
+/*
+ * Returns the register, or 0 if the UAR pages cannot be mapped. Without a register, the GPU posts
+ * by the record alone, which the engine polls.
+ */
 static void *map_register(void) {
 	cudaError_t error = cudaHostRegister(engine.uar, (size_t)engine.device.uar_pages * NICLESS_UAR_PAGE,
 	                                     cudaHostRegisterMapped);
@@ -86,7 +89,10 @@ static int ascending(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-/* Runs parties of lanes. Prints the time of a round, and the WRITEs per second of all parties. */
+/*
+ * Runs the kernel put. Prints the times of the rounds, and the WRITEs per second of all parties
+ * (see put in poster.cuh).
+ */
 static void measure(struct poster *p, const char *name, unsigned blocks, unsigned threads, uint64_t rounds) {
 	unsigned lanes = threads < LANES ? 1 : LANES;
 	uint64_t parties = (uint64_t)blocks * (threads / lanes), n = parties * rounds, i, sum = 0, *took, *there;
@@ -107,7 +113,7 @@ static void measure(struct poster *p, const char *name, unsigned blocks, unsigne
 	for (i = 0; i < n; i++)
 		sum += took[i];
 	qsort(took, n, sizeof *took, ascending);
-	/* A party has one round under way at a time. All parties together make parties / mean rounds per second. */
+	/* A party has one round under way at a time. So the rate of all parties is parties / mean time of a round. */
 	printf("%-14s %4llu parties of %2u lanes, %8llu rounds: min %.2f us, median %.2f us, p99 %.2f us; %.3f M writes/s\n",
 	       name, (unsigned long long)parties, lanes, (unsigned long long)n, took[0] / 1e3, took[n / 2] / 1e3,
 	       took[n * 99 / 100] / 1e3, 1e3 * parties * lanes * n / sum);

@@ -20,7 +20,7 @@ struct poster {
 	uint64_t far_from, far_to; /* the payload: the addresses in WQEs */
 	uint32_t key;
 	unsigned wrong;    /* words with the wrong value */
-	unsigned syndrome; /* of the first completion with an error */
+	unsigned syndrome; /* the syndrome of a completion with an error, or 0 */
 };
 
 enum { LANES = 32 };
@@ -51,7 +51,7 @@ __device__ static inline int room(struct poster *p, uint64_t n, uint64_t *first)
 	return 1;
 }
 
-/* Writes the WQE of an 8-byte WRITE of word i, at a reserved count. */
+/* Writes the WQE of an 8-byte WRITE of word i into the reserved block with number count. */
 __device__ static inline void write_word(struct poster *p, uint64_t count, uint64_t i, uint64_t value, uint8_t flags) {
 	struct nicless_sge sge = {p->far_from + 8 * i, 8, p->key};
 	struct nicless_wr wr = {};

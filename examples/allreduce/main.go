@@ -74,7 +74,7 @@ func usage(format string, args ...any) {
 type result struct {
 	Accelerators int     `json:"accelerators"`
 	Elements     int     `json:"elements"`
-	Bytes        int     `json:"bytes"` // of one array
+	Bytes        int     `json:"bytes"` // the size of one array
 	Rounds       int     `json:"rounds"`
 	Chunks       int     `json:"chunks"`
 	Lanes        int     `json:"lanes"`

@@ -35,10 +35,10 @@ type node struct {
 	floats []float32 // all of mem
 	dev    *accel.Device
 	stream *accel.Stream
-	queue  *accel.Queue // to the next node
+	queue  *accel.Queue // posts to the next node
 }
 
-const signalBytes = 64 // a cache line, of which 8 are used
+const signalBytes = 64 // a cache line, of which 8 bytes are used
 
 func newRing(nic *nicless.Context, n, elements int, cores []int) (*ring, error) {
 	r := &ring{n: n, elements: elements}
@@ -124,9 +124,9 @@ func (r *ring) segment(chunk, s int) (off, bytes int) {
 
 // kernel is the program of each lane of each accelerator. It executes all steps of one
 // chunk after another. It signals the next node and counts the signals of the previous
-// node. When a lane has all sums of a chunk, the next node has read the whole inbox of
-// that lane, because the sums went through the next node. The lane can then put its
-// next chunk into the same inbox.
+// node. When a lane has all sums of a chunk, the next node has read everything that the
+// lane has put into the next node's inbox, because the sums went through the next node.
+// The lane can then put its next chunk into the same inbox.
 func (d *node) kernel(t *accel.Thread) {
 	lane, next := t.Index(), d.nodes[(d.id+1)%d.n].mem
 	seen := uint64(0)

@@ -60,7 +60,7 @@ func copyFile(ctx context.Context, o options) (err error) {
 	}
 	defer func() {
 		_ = recv.stop()
-		_ = os.Remove(partPath(o.out, recv.cmd.Process.Pid)) // it is left if the receiver was killed
+		_ = os.Remove(partPath(o.out, recv.cmd.Process.Pid)) // the file still exists if the receiver was killed
 	}()
 	fmt.Printf("sender, pid %d\n", os.Getpid())
 
@@ -89,7 +89,7 @@ type child struct {
 // start starts this program in a role. It returns when the new process has written its
 // first line, which says that the process is ready.
 func start(ctx context.Context, name string, args ...string) (*child, error) {
-	// The end of ctx ends the new process only until it is ready. After that, only stop
+	// As long as the new process is not ready, the end of ctx ends it. After that, only stop
 	// ends it.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer context.AfterFunc(ctx, cancel)()
@@ -125,8 +125,8 @@ func start(ctx context.Context, name string, args ...string) (*child, error) {
 	return c, nil
 }
 
-// wait waits until the process has ended by itself. After the time patience it stops the
-// process.
+// wait waits until the process has ended by itself. If that takes longer than the constant
+// patience says, wait stops the process.
 func (c *child) wait() error {
 	select {
 	case <-c.done:
@@ -139,7 +139,8 @@ func (c *child) wait() error {
 	return nil
 }
 
-// stop ends the process: first by SIGTERM and, after the time patience, by SIGKILL.
+// stop ends the process by SIGTERM and, if it is still there after the time that the constant
+// patience says, by SIGKILL.
 func (c *child) stop() error {
 	c.cancel()
 	<-c.done

@@ -19,7 +19,7 @@ import (
 
 const (
 	version   = 1
-	slots     = 16 // slots of each ring: most chunks under way
+	slots     = 16 // slots of each ring, and so the most chunks under way
 	maxChunk  = 64 << 20
 	handshake = 5 * time.Second // how long to wait for the peer's first message
 
@@ -122,7 +122,7 @@ func (l *link) hear() (m message, err error) {
 	return m, nil
 }
 
-// hello is hear for the first message. It waits only for the time handshake.
+// hello is hear for the first message. It waits at most as long as the constant handshake says.
 func (l *link) hello(ctx context.Context) (m message, err error) {
 	_ = l.conn.SetReadDeadline(time.Now().Add(handshake))
 	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetReadDeadline(time.Unix(1, 0)) })
@@ -138,9 +138,10 @@ func (l *link) hello(ctx context.Context) (m message, err error) {
 	return m, l.conn.SetReadDeadline(time.Time{})
 }
 
-// watch returns a context that ends when the copy cannot continue. The cause of its end is
-// that parent, the engine or the peer has ended, with the peer's error message if it has
-// sent one. The channel delivers the peer's last message, if that is not an error.
+// watch returns a context that ends when the context parent, the engine or the peer has ended,
+// because the copy cannot continue then. The cause of the context says which of them has ended,
+// and contains the peer's error message if the peer has sent one. The channel delivers the
+// peer's last message, if that is not an error.
 func watch(parent context.Context, n nic, l *link) (context.Context, <-chan message) {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {

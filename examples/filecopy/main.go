@@ -15,8 +15,8 @@
 // of slots, and writes each chunk into the receiver's slot of the same number with
 // WRITE_IMM. The sender chooses where the data is written. The immediate wakes the
 // receiver and tells it the number of the chunk. The receiver writes the chunk to a
-// temporary file beside the target. It gives the slot back with a SEND without payload,
-// whose immediate is the count of chunks done. At the end the sender writes the number
+// temporary file beside the target. It gives the slot back with a credit: a SEND without
+// payload, whose immediate is the count of chunks done. At the end the sender writes the number
 // of bytes and their SHA-256 into a trailer. The file gets its name only if the receiver
 // has computed the same values. An incomplete file never has that name.
 //

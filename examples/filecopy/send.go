@@ -80,7 +80,7 @@ type sender struct {
 	acked   uint64               // writes completed
 }
 
-// sendFile connects to the receiver at o.peer and sends it all of in.
+// sendFile connects to the receiver at o.peer and sends it the whole input file.
 func sendFile(ctx context.Context, in *os.File, size int64, o options) error {
 	n, err := dialEngine(o.socket)
 	if err != nil {
@@ -103,7 +103,7 @@ func sendFile(ctx context.Context, in *os.File, size int64, o options) error {
 	return err
 }
 
-// transfer sends all of in, waits for the receiver's result, and prints it.
+// transfer sends the whole input file, waits for the receiver's result, and prints it.
 func transfer(parent context.Context, in *os.File, size int64, n nic, l *link) error {
 	s, end, err := join(parent, n, l)
 	if err != nil {
@@ -140,8 +140,8 @@ func transfer(parent context.Context, in *os.File, size int64, n nic, l *link) e
 	return nil
 }
 
-// join connects the queue pair with the receiver at the other end of l. end is the memory
-// for the trailer.
+// join connects the queue pair with the receiver at the other end of l. The result end is the
+// receiver's memory for the trailer.
 func join(ctx context.Context, n nic, l *link) (s *sender, end nicless.RemoteMemory, err error) {
 	me := n.qp.Descriptor()
 	if err := l.say(message{QP: &me}); err != nil {
@@ -172,7 +172,7 @@ func join(ctx context.Context, n nic, l *link) (s *sender, end nicless.RemoteMem
 	return s, end, n.qp.Connect(*m.QP, nicless.Connection{})
 }
 
-// stream posts a write for every chunk of in, as soon as the receiver has a free slot.
+// stream posts a write for every chunk of the input, as soon as the receiver has a free slot.
 func (s *sender) stream(in io.Reader, sum hash.Hash, bar *progressbar.ProgressBar) (total int64, err error) {
 	defer bar.Clear()
 	for {
@@ -181,7 +181,8 @@ func (s *sender) stream(in io.Reader, sum hash.Hash, bar *progressbar.ProgressBa
 				return total, err
 			}
 		}
-		// If the receiver's slot is free, so is this side's slot: its write is complete.
+		// If the receiver's slot is free, this side's slot of the same number is free too,
+		// because the write from it is complete.
 		at := int(s.sent%slots) * s.chunk
 		data := s.ring.Bytes()[at : at+s.chunk]
 		n, eof := io.ReadFull(in, data)

@@ -7,8 +7,7 @@ import (
 	"github.com/nicless/nicless/accel"
 )
 
-// The sides of a tile, and for each side the opposite one, at which the neighbour touches
-// it.
+// The sides of a tile. A side of a tile touches the opposite side of the neighbour.
 const (
 	up = iota
 	down
@@ -43,7 +42,7 @@ type tile struct {
 	mem    *accel.Buffer
 	dev    *accel.Device
 	stream *accel.Stream
-	to     [sides]*accel.Queue // nil at the edge of the plate
+	to     [sides]*accel.Queue // the queue to each neighbour; nil at the edge of the plate
 	peer   [sides]*tile
 }
 
@@ -132,7 +131,7 @@ func newTile(pd *nicless.PD, g *grid, i, j int) (*tile, error) {
 	return t, nil
 }
 
-// join connects two neighbours. b is the neighbour of a on this side of a.
+// join connects two neighbours. Tile b touches tile a at the given side of tile a.
 func join(nic *nicless.Context, pd *nicless.PD, a, b *tile, side int) error {
 	var qps [2]*nicless.QP
 	for i := range qps {

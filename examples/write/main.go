@@ -86,7 +86,7 @@ func owner() error {
 	text, _ := json.Marshal(me)
 	fmt.Printf("owner  (pid %d) sends its descriptor\n  %s\n", os.Getpid(), text)
 	_, err = connect(qp, me, out, in)
-	_ = in.Close() // a writer that still waits for input reads its end
+	_ = in.Close() // a writer that still waits for input gets an end of file
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("writer: %w", err)
 	}

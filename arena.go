@@ -106,8 +106,8 @@ func (a *arena) close() (err error) {
 }
 
 // newRegion makes memory that the device shares, and returns the device's number for it.
-// No file descriptor stays open, because the mappings are enough, and a program may have
-// more memory regions than descriptors are allowed to it.
+// No file descriptor stays open, because the mappings are enough, and a program may need
+// more memory regions than the number of descriptors that it is allowed to have.
 func (c *client) newRegion(what string, size int) (*shm.Region, uint32, error) {
 	if err := c.err(); err != nil {
 		return nil, 0, wrap(what, err)

@@ -34,7 +34,7 @@ func (s State) String() string {
 // AttrMask is a set of attributes of a queue pair. The bits are those of ibv_qp_attr_mask.
 type AttrMask uint32
 
-// Attributes. Each has the name of a field of Attr, after the prefix Attr.
+// Attributes. Each is the bit for one field of Attr: AttrState is the bit for State, and so on.
 const (
 	AttrState           = AttrMask(control.AttrState)
 	AttrCurState        = AttrMask(control.AttrCurState)
@@ -101,8 +101,8 @@ type Attr struct {
 	RetryCount      uint8  // 0 to 7
 	RNRRetry        uint8  // 0 to 7; 7 means for ever
 	MinRNRTimer     uint8  // 0 to 31, a code of the InfiniBand table
-	MaxRdAtomic     uint8  // as requester, this side has at most so many READs and atomics under way
-	MaxDestRdAtomic uint8  // as responder, this side serves at most so many READs and atomics at once
+	MaxRdAtomic     uint8  // as requester, this side has at most this many READs and atomics under way
+	MaxDestRdAtomic uint8  // as responder, this side serves at most this many READs and atomics at once
 }
 
 // String returns the attributes that Mask names, or all if Mask is zero, in words:

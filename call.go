@@ -22,10 +22,10 @@ import (
 //
 // An abandoned call continues on another goroutine. It reads its answer from the
 // connection, so that the next call gets the right answer. Other calls of the same Context
-// wait until it has read its answer, unless they are abandoned too. If f then returns an
-// object that has a method Close, the object is closed. Changes are not undone: after an
-// abandoned Modify, Connect, Resize or Reregister, the object may only be closed. Its
-// Close waits for the abandoned call.
+// wait until the abandoned call has read its answer, unless they are abandoned too. If f
+// then returns an object that has a method Close, the object is closed. Changes are not
+// undone: after an abandoned Modify, Connect, Resize or Reregister, the object may only be
+// closed. Its Close waits for the abandoned call.
 //
 // If ctx has ended already, f is not called. A panic of f becomes a panic of Call.
 func Call[T any](ctx context.Context, f func() (T, error)) (T, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An answerer is a device that calls its function after each time that it has answered a
-// request of the kind in its field on.
+// An answerer is a device. When it has answered a request whose op is equal to its field on,
+// it calls the function in its field after.
 type answerer struct {
 	device
 	on    control.Op

@@ -18,8 +18,8 @@ type Connection struct {
 	Retry int
 
 	// Timeout is the code of the time that one try waits for the peer's answer, 1 to 31.
-	// The time is 4.096 us << Timeout. Zero means 14, which is 67 ms: if the peer does not
-	// connect, a send fails half a second later, after the first try and seven retries.
+	// The time is 4.096 us << Timeout. Zero means 14, which is 67 ms: a send to a peer that
+	// does not connect fails after half a second, after the first try and seven retries.
 	Timeout int
 
 	// MinRNRTimer is the code of a time, 1 to 31. While this side has no receive posted, it

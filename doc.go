@@ -60,8 +60,8 @@
 // Methods of objects that are closed, or were never made (zero values), return an error
 // for which errors.Is(err, ErrClosed) holds. When the device is gone, control calls and
 // posts return ErrDeviceGone at once, and polls return it after the last completions.
-// Registered memory stays as it is. A method without an error result panics if it would
-// have to access memory that is not there, as an index into a slice does: [MR.Load64] after
+// Registered memory stays as it is. A method without an error result panics if the bytes
+// that it would access are not there, as an index out of range does: [MR.Load64] after
 // Close, for instance.
 //
 // Close gives memory back to the system. Slices of that memory (MR.Bytes, QP.Raw) must

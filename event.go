@@ -36,6 +36,7 @@ type Event struct {
 
 	// Of these three fields, the one for the kind of the object refers to the object, unless
 	// the object has been closed or the program no longer refers to it. The others are nil.
+	// In an explanation all three are nil.
 	QP  *QP
 	CQ  *CQ
 	SRQ *SRQ

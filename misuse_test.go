@@ -86,7 +86,8 @@ func callAll(t *testing.T, object any) (calls []*call) {
 	return calls
 }
 
-// ordinary checks that a panic is one of Go's or one of this package's, with a text.
+// ordinary checks that the value of a panic is a runtime error of Go, an error with a text, or
+// a text like those of this package.
 func ordinary(t *testing.T, c *call) {
 	t.Helper()
 	switch p := c.panics.(type) {

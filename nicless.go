@@ -20,12 +20,11 @@ type Config struct {
 	// choice to the kernel.
 	CPUs []int
 
-	// Cores lists cores, each of which gets a thread of the engine. If Cores is set, CPUs is
-	// ignored.
-	// Clients are divided among the threads. Clients that are connected to each other are
-	// put on one thread where that is possible, because only the work between clients of
-	// one thread runs in parallel with the work of other threads. Several Cores are for
-	// Serve: with Open there is only one client. See docs/TUNING.md.
+	// Cores lists cores, each of which gets a thread of the engine. Cores and CPUs must not
+	// both be set. Clients are divided among the threads. Clients that are connected to each
+	// other are put on one thread where that is possible, because only the work between
+	// clients of one thread runs in parallel with the work of other threads. Several Cores
+	// are for Serve: with Open there is only one client. See docs/TUNING.md.
 	Cores []int
 
 	// Stay keeps each client on the thread that it is first put on.

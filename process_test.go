@@ -22,7 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The roles that the test binary takes when it runs again as another process.
+// TestMain runs the tests, or one role if a test has started the test binary again as another
+// process.
 func TestMain(m *testing.M) {
 	switch role := os.Getenv("NICLESS_TEST_ROLE"); role {
 	case "":

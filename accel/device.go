@@ -22,8 +22,8 @@ type Config struct {
 	Multiprocessors int
 
 	// Resident is how many blocks a multiprocessor has under way at once; zero means 8. At
-	// most Multiprocessors times Resident blocks of a grid run at once. If all blocks of a
-	// grid wait for each other, the grid must not have more blocks than that.
+	// most Multiprocessors times Resident blocks of a grid run at once. The number of blocks
+	// that wait for each other must not be greater than that product.
 	Resident int
 
 	// CPUs lists the cores that the multiprocessors may run on. Nil leaves the choice to

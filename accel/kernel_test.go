@@ -55,8 +55,7 @@ func TestEveryLaneOnce(t *testing.T) {
 }
 
 // A block sums its numbers as GPUs do: each step adds the upper half of the numbers to the
-// lower half. Each step needs the values that other lanes
-// wrote before Sync.
+// lower half. Each step needs the values that other lanes wrote before Sync.
 func TestSync(t *testing.T) {
 	_, s := newDevice(t, accel.Config{})
 	const threads = 256

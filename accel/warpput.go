@@ -31,8 +31,8 @@ type gather struct {
 }
 
 // PutWarp is Put by all lanes of the warp together: one reservation, one request of each
-// lane, one doorbell. It usually returns before the other lanes have called PutWarp. A lane
-// that is too many puts ahead of the slowest lane waits. No later request of this lane
+// lane, one doorbell. It can return before the other lanes have called PutWarp, but waits if
+// this lane is too many puts ahead of the slowest lane. No later request of this lane
 // overtakes the put, and SyncWarp waits until the put is posted. But a store to memory that
 // the lane makes after PutWarp can take effect before the put is posted. All lanes must use
 // the same queue. Lanes that have ended take no part.

@@ -84,8 +84,9 @@ func newListener(d nic.Device, socket *net.UnixListener, lock *unixsock.Lock) *L
 	return &Listener{device: d, socket: socket, lock: lock, unread: useUnread(d)}
 }
 
-// prepare readies the device's process before the first client can connect. It does not
-// report errors: if a part of it fails, only the end of this process may take longer.
+// prepare readies the device's process before the first client can connect. It returns no
+// error: if a part of it fails, the only consequence is that this process may take longer to
+// end. The log says so.
 func prepare(d nic.Device) {
 	if err := d.Prepare(); err != nil {
 		d.Report(nic.Nobody, slog.LevelInfo, "clients may be able to delay the end of this process", "error", err)
@@ -93,7 +94,7 @@ func prepare(d nic.Device) {
 }
 
 // close closes the socket and, with it, the connections that were not accepted. These may
-// hold descriptors that are slow to close, so close does not wait for that.
+// hold descriptors that are slow to close, so close does not wait until they are closed.
 func (l *Listener) close() {
 	defer l.unread.release()
 	if l.lock == nil {

@@ -110,8 +110,9 @@ func (l *Listener) serve(ctx context.Context, conn *net.UnixConn, cred *unix.Ucr
 		_ = c.Close()
 		l.device.Report(cred.Uid, slog.LevelInfo, "client gone", "client", c.Name())
 	}()
-	// This must not close the connection. The goroutine that reads would then be the last
-	// user of the descriptor and would have to close it, and closing can block.
+	// When ctx ends, the connection is hung up, not closed. If it were closed here, the
+	// goroutine that reads would be the last user of the descriptor and would have to close
+	// it, and closing can block.
 	stop := context.AfterFunc(ctx, func() { unixsock.HangUp(conn) })
 	defer stop()
 	_ = conn.SetWriteBuffer(answerBuffer)

@@ -13,10 +13,11 @@ import (
 	"github.com/nicless/nicless/internal/unixsock"
 )
 
-// The kernel counts descriptors that were sent and not read yet for the user that this
-// process runs as, whichever client they were sent to. Above RLIMIT_NOFILE it sends no more
-// descriptors to anybody (ETOOMANYREFS). So this file charges unread descriptors to the user
-// whose client has not read them. A user whose clients leave too many unread gets no more.
+// The kernel counts, for the user that this process runs as, the descriptors that were sent
+// and are not read yet, whichever client they were sent to. If there are more than
+// RLIMIT_NOFILE, the kernel lets this user send no more descriptors to anybody
+// (ETOOMANYREFS). So this file charges unread descriptors to the user whose client has not
+// read them. A user whose clients leave too many descriptors unread gets no more descriptors.
 
 // unreadAnswers has the answers with descriptors that clients may not have read yet, at
 // most one for each connection. All listeners of an engine use the same unreadAnswers,
@@ -118,8 +119,9 @@ func (u *unreadAnswers) refund(conn *net.UnixConn) {
 }
 
 // wait waits until the client has read the last answer or has closed its end, or until ctx
-// ends. It is called when a connection has ended, before the connection is closed: an unread
-// answer counts until then, and only this end of the connection can tell when that is.
+// ends. It is called when a connection has ended, before the connection is closed. The kernel
+// counts the answer's descriptors until the client reads the answer or closes its end, and
+// only this end of the connection can tell when that happens.
 func (u *unreadAnswers) wait(ctx context.Context, conn *net.UnixConn) {
 	for pause := time.Millisecond; unixsock.Unread(conn) && ctx.Err() == nil; pause = min(2*pause, time.Second) {
 		select {

@@ -160,7 +160,7 @@ func (x *uctx) hold(e *extent) error {
 	return nil
 }
 
-// release ends the hold of an object that was destroyed.
+// release lets go of the extents that a destroyed object held.
 func (x *uctx) release(held []*extent) {
 	for _, e := range held {
 		if x.unhold(e) {
@@ -169,7 +169,7 @@ func (x *uctx) release(held []*extent) {
 	}
 }
 
-// putBack ends the hold for an object that was not made after all.
+// putBack lets go of extents that were held for an object that could not be made after all.
 func (x *uctx) putBack(held []*extent) {
 	for _, e := range held {
 		if x.unhold(e) {

@@ -33,7 +33,8 @@ type budget struct {
 	spent int
 }
 
-// linesPerSecond is enough to find out what is wrong with a program.
+// linesPerSecond is the most lines per second that the watchers are told about one program. So
+// many are enough to find out what is wrong with it.
 const linesPerSecond = 50
 
 // spend reports whether the watchers may be told one more line.

@@ -13,13 +13,13 @@ type call struct {
 	p      *process
 	x      *uctx
 	method *method
-	write  *writeCommand // if the method is INVOKE_WRITE
+	write  *writeCommand // set if the method is INVOKE_WRITE
 	attrs  []*attr
 
 	results []wireResult
-	files   []*os.File // received: one for each result of needFD without an error, in the same order
+	files   []*os.File // sent by the shim: one for each result of kind needFD that has no error, in the order of results
 	needs   []wireNeed
-	lent    []*os.File // memory for the needs; closed with the extents that have it
+	lent    []*os.File // memory that the shim is to map, one file for each need to remap; each is closed with its extent
 
 	outs []wireOut
 	give []*os.File // descriptors for the program
@@ -71,8 +71,8 @@ func (c *call) room(id uint16) int {
 	return 0
 }
 
-// put answers the bytes b in an attribute. They are cut, or filled up with zeros, to the
-// attribute's room.
+// put adds the bytes b to the answer, for the attribute id. They are cut, or filled up with
+// zeros, to the attribute's room.
 func (c *call) put(id uint16, b []byte) {
 	a := c.find(id)
 	if a == nil {
@@ -93,12 +93,12 @@ func (c *call) put32(id uint16, v ...uint32) {
 
 func (c *call) put64(id uint16, v uint64) { c.put(id, le.AppendUint64(nil, v)) }
 
-// putHandle answers the handle of a new object.
+// putHandle adds the handle of a new object to the answer.
 func (c *call) putHandle(id uint16, o *object) {
 	c.outs = append(c.outs, wireOut{attr: c.find(id).index, kind: outValue, value: uint64(o.handle)})
 }
 
-// putFile answers a new descriptor. This server closes its copy after sending it.
+// putFile adds a new descriptor to the answer. This server closes its copy after sending it.
 func (c *call) putFile(id uint16, f *os.File) {
 	c.outs = append(c.outs, wireOut{attr: c.find(id).index, kind: outFD, value: uint64(len(c.give))})
 	c.give = append(c.give, f)

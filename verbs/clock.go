@@ -11,9 +11,9 @@ import (
 )
 
 // A clockPage tells programs how to convert time stamps of completions, which are cycles
-// of the device clock, to nanoseconds of the day: struct mlx5_ib_clock_info. Programs read
-// the page while it is written. They read again if the field sign is odd, or differs before
-// and after reading.
+// of the device clock, to nanoseconds of real time (since 1970): struct mlx5_ib_clock_info.
+// Programs read the page while this server writes it. A program reads the page again if the
+// field sign is odd, or is not the same before and after reading.
 //
 // The page of the core clock (MLX5_IB_MMAP_CORE_CLOCK) is not offered, because its memory
 // would have to count by itself.
@@ -23,12 +23,12 @@ type clockPage struct {
 	done chan struct{}
 }
 
-// clockShift is the field shift: (cycles * mult) >> shift is nanoseconds. With 22 bits the
-// error is below a millionth, and cycles * mult fits in 64 bits for half an hour of cycles.
+// clockShift is the value of the page's field shift: (cycles * mult) >> shift is nanoseconds.
+// With 22 bits the error is below a millionth, and cycles * mult fits in 64 bits for half an hour of cycles.
 const clockShift = 22
 
 // refresh is how often the page gets a new starting point: often enough that the page
-// follows the time of day, and that cycles * mult never overflows.
+// follows changes of real time, and that cycles * mult never overflows.
 const refresh = time.Minute
 
 func newClockPage() (*clockPage, error) {
@@ -36,7 +36,7 @@ func newClockPage() (*clockPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := page.Populate(page.Bytes()); err != nil { // otherwise a write for which there is no memory would end this process
+	if err := page.Populate(page.Bytes()); err != nil { // without this, a later write would end this process if there is no memory for the page
 		_ = page.Close()
 		return nil, err
 	}

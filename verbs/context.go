@@ -25,7 +25,7 @@ type uctx struct {
 	inode  uint64
 	cookie uint64   // inode and cookie are of the program's end of the socket
 	socket *os.File // this server's end
-	owner  *memory  // of the process that opened the device; WQEs have that process's addresses
+	owner  *memory  // memory of the process that opened the device; addresses in WQEs are that process's
 	pid    int32
 	name   string
 
@@ -35,12 +35,12 @@ type uctx struct {
 	client   nic.Client
 	limits   *control.Welcome
 	uar      *shm.Region
-	banks    []*bank // of UAR pages
+	banks    []*bank // banks of UAR pages
 	greeted  bool    // GET_CONTEXT was called
 	next     uint32
 	objects  map[uint32]*object
 	regions  map[*extent]*region
-	channels map[uint64]*channel // by cookie of the program's end
+	channels map[uint64]*channel // by the cookie of the program's end
 	asyncs   []*async
 	numbers  map[uint64]eventSource // by the result of numberOf
 	events   *os.File
@@ -110,8 +110,8 @@ func inodeOf(f *os.File) (uint64, error) {
 }
 
 // cookieOf returns the cookie of a socket, a number that no other socket has. An inode
-// number does not identify a socket: a file of another file system can have the same inode
-// number, and looks like a socket if it is opened with O_PATH.
+// number does not identify a socket: a socket file in another file system can have the same
+// inode number, and fstat shows a socket if a program opens that file with O_PATH.
 func cookieOf(f *os.File) (cookie uint64, err error) {
 	err = unixsock.Control(f, func(fd int) error {
 		cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)

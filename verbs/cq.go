@@ -22,7 +22,7 @@ type cq struct {
 // The choice has no effect.
 const completionVectors = 2
 
-// createCQMin is how much of struct mlx5_ib_create_cq is needed: all before
+// createCQMin is how many bytes of struct mlx5_ib_create_cq are needed: all before
 // uar_page_index, which older versions of libmlx5 do not send.
 const createCQMin = abi.MLX5CreateCQUARPageIndex
 
@@ -30,8 +30,8 @@ const createCQMin = abi.MLX5CreateCQUARPageIndex
 // completion has a time stamp, with the flag or without.
 const cqFlags = abi.CQFlagsTimestampCompletion | abi.CQFlagsIgnoreOverrun
 
-// cqRing returns two logarithms: log of the number of entries, of which one stays free, and
-// logCQE of the bytes of an entry.
+// cqRing returns two logarithms: log is that of the number of entries, of which one stays
+// free, and logCQE is that of the number of bytes of an entry.
 func cqRing(x *uctx, cqe, size uint32) (log, logCQE uint8, err error) {
 	most := uint32(1)<<x.limits.MaxLogCQ - 1
 	switch {
@@ -114,8 +114,8 @@ func createCQ(c *call) error {
 	return nil
 }
 
-// zero clears a doorbell record, because a value that libmlx5 has stored there may have been
-// lost while the page was remapped. It returns an error if nothing has touched the page yet
+// zero clears a doorbell record. libmlx5 clears the record too, but its store may have been
+// lost while the page was remapped. zero returns an error if nothing has touched the page yet
 // and there is no memory for the page.
 func (e *extent) zero(addr uint64) error {
 	rec := e.at(addr, 8)

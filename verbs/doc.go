@@ -18,7 +18,7 @@
 // # Files, in reading order
 //
 //	server.go          Serve: the directory, its sockets, accepting connections
-//	process.go         one connection: requests, and what a process has
+//	process.go         one connection: its requests, and what its process has
 //	wire.go            the protocol with the shim; shim/wire.h is the same in C
 //	ioctl.go, call.go  one ioctl: arguments, needs, answer
 //	schema.go          what methods and attributes are, and how they are checked
@@ -40,7 +40,7 @@
 //	clock.go           the clock page
 //	tree.go            files like those below /sys
 //	watch.go budget.go trace.go errno.go describe.go
-//	                   explanations, log, errors, documentation
+//	                   watchers, limits of the log, the log of calls, errors, documentation
 //	shim_sources.go    the sources of the shim, for programs that build it
 //
 // # One request: ibv_reg_mr

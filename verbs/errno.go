@@ -50,8 +50,8 @@ func expected(errno unix.Errno, format string, args ...any) error {
 // failure.
 var errAgain = errors.New("needs are not met yet")
 
-// refusalOf makes a refusal of any error. Errors of the engine have a code, which decides the
-// number.
+// refusalOf turns any error into a refusal. An error of the engine has a code, which decides
+// the errno.
 func refusalOf(err error) *refusal {
 	var r *refusal
 	var c *control.Error

@@ -20,7 +20,7 @@ import (
 type async struct {
 	mine   *os.File
 	reader *os.File // a copy of the program's end
-	cookie uint64   // of the program's end
+	cookie uint64   // cookie of the program's end, by which that end is recognised
 }
 
 // maxAsyncs is the most asyncs that a context may have; libibverbs makes one.
@@ -32,7 +32,7 @@ const asyncBuffer = 104 << 10
 // eventState is the part of an object that its events need.
 type eventState struct {
 	async   *async
-	element uint64 // the program's number of the object
+	element uint64 // the number that the program has given to the object
 	sent    uint32
 }
 

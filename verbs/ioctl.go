@@ -22,7 +22,7 @@ func (p *process) ioctl(h wireHeader, b []byte, files []*os.File) ([]byte, []*os
 		return nil, nil, err
 	}
 	if len(results) == 0 {
-		p.forget() // pending extents of a call that the shim has not repeated
+		p.forget() // pending extents of an earlier call, which the shim never repeated
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -48,12 +48,12 @@ type vma struct {
 	name       string
 }
 
-// longestRow is the most bytes of a row. It is enough for a name of PATH_MAX bytes, all of
+// longestRow is the most bytes that a row may have. It is enough for a name of PATH_MAX bytes, all of
 // them escaped.
 const longestRow = 32 << 10
 
-// over calls each for every mapping that covers some of the n bytes from addr on, in order,
-// until a call returns an error. A hole between the mappings is an error too.
+// over calls the function each, once for every mapping that covers some of the n bytes from
+// addr on, in order, until a call returns an error. A hole between the mappings is an error too.
 func (m *maps) over(addr, n uint64, each func(vma) error) error {
 	if addr+n < addr {
 		return refuse(eFAULT, "%d bytes at %#x pass the end of the address space", n, addr)
@@ -105,8 +105,9 @@ func (m *maps) at(addr uint64) (v vma, err error) {
 	return vma{start: q.Start, end: q.End, perms: string(perms), offset: q.Offset, inode: q.Inode, name: string(q.Name)}, nil
 }
 
-// read does the work of over from the text of the file. It keeps no rows, because a process
-// can have tens of thousands of them, each with a name of thousands of bytes.
+// read does the same as over, but takes the mappings from the text of the file. It keeps no
+// rows, because a process can have tens of thousands of them, each with a name of thousands of
+// bytes.
 func (m *maps) read(addr, n uint64, each func(vma) error) error {
 	at, end := addr, addr+n
 	text := bufio.NewReaderSize(io.NewSectionReader(m.file, 0, math.MaxInt64), longestRow)

@@ -20,7 +20,7 @@ type extent struct {
 	inode      uint64
 	holders    int  // the objects in it, and the process from NV_ALLOC to NV_FREE
 	allocated  bool // made by NV_ALLOC and not freed: the process is one of the holders
-	waits      bool // for a holder, as a ring does before its queue is made
+	waits      bool // has no holder yet, but is to get one: for example a ring whose queue is not made yet
 	m          *memory
 }
 
@@ -53,10 +53,11 @@ type memory struct {
 const (
 	maxExtents = 1 << 14
 	maxExtent  = 1 << 36 // bytes of one extent
-	maxWaiting = 1 << 8  // extents that wait
+	maxWaiting = 1 << 8  // extents whose field waits is set
 )
 
-// make returns memory for a process to map. Only add puts it among the extents.
+// make returns memory for a process to map. The memory is not among m.extents until add is
+// called.
 func (m *memory) make(name string, addr, size uint64) (*extent, error) {
 	switch {
 	case size == 0 || size%pageSize != 0 || addr%pageSize != 0:
@@ -97,7 +98,8 @@ func (m *memory) add(e *extent) error {
 	return nil
 }
 
-// forgetWaiting frees the oldest extent that waits, if maxWaiting extents or more wait.
+// forgetWaiting frees the oldest extent that waits for a holder, if maxWaiting or more
+// extents wait for one.
 func (m *memory) forgetWaiting() {
 	n, oldest := 0, -1
 	for i, e := range m.extents {
@@ -166,8 +168,8 @@ func (m *memory) taken(addr, n uint64) *extent {
 	return nil
 }
 
-// putBack ends a hold of find if no object was made in the memory. An extent that has no
-// holder then waits again.
+// putBack ends a hold that find has taken, if no object was made in the memory. If that was
+// the last hold, the extent waits for a holder again.
 func (m *memory) putBack(e *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,7 +178,7 @@ func (m *memory) putBack(e *extent) {
 	}
 }
 
-// letGo ends a hold of find, and frees the memory if that was its last hold.
+// letGo ends a hold of an extent, and frees the memory if that was its last hold.
 func (m *memory) letGo(e *extent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -23,8 +23,8 @@ func deviceState(verbs uint8) (uint8, error) {
 	return 0, refuse(eINVAL, "state %d; 0 to 6 are known", verbs)
 }
 
-// Bits of enum ibv_qp_attr_mask. attrDevice are those that the device knows, by the same
-// numbers. attrAccepted are those of which the device learns nothing: this package keeps
+// Bits of enum ibv_qp_attr_mask. attrDevice has the bits that the device knows; they have the
+// same numbers there. attrAccepted has the bits of which the device learns nothing: this package keeps
 // IBV_QP_EN_SQD_ASYNC_NOTIFY (qp.tellsDrained), and IBV_QP_PATH_MIG_STATE has no effect,
 // because a queue pair has only one path.
 const (

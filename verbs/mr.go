@@ -117,8 +117,8 @@ func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, err
 	return nil, c.x.shareProcess(c.p)
 }
 
-// register makes a request that registers memory. held are the extents that payload has
-// returned. If there are none, the memory is the process's own.
+// register sends the engine a request that registers memory. held has the extents that payload
+// has returned. If there are none, the memory is the process's own.
 func (x *uctx) register(held []*extent, op control.Op, req control.Message) (control.Message, control.Reply, error) {
 	if len(held) > 0 {
 		return x.ask(op, req)

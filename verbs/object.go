@@ -25,10 +25,10 @@ var kindNames = [...]string{"nothing", "PD", "MR", "MW", "CQ", "QP", "SRQ", "AH"
 
 func (k kind) String() string { return kindNames[k] }
 
-// Approximate costs of what this package keeps. The engine charges its own part itself. The
-// cost of an async includes its unread events.
+// Approximate costs of what this package keeps for programs. The engine charges its own part
+// itself. The cost of a descriptor for asynchronous events (async) includes the unread events.
 var (
-	processCost = nic.Cost{Memory: 3*maxDatagram + 4096, Descriptors: 1, Connections: 1} // its connection not included
+	processCost = nic.Cost{Memory: 3*maxDatagram + 4096, Descriptors: 1, Connections: 1} // without the connection's own descriptor, which serve charges first
 	contextCost = nic.Cost{Memory: 32 << 10, Descriptors: 2}
 	objectCost  = nic.Cost{Memory: 512}
 	channelCost = nic.Cost{Memory: 512, Descriptors: 1}
@@ -42,11 +42,12 @@ type object struct {
 	self    any       // *pd, *mr and so on
 	uses    []*object // objects that cannot be destroyed before this one
 	users   int       // objects that have this one in uses
-	extents []*extent // memory that contains it, held
+	extents []*extent // the object's rings, records or region are in these extents, which it holds
 	destroy func() error
 }
 
-// add gives a handle to something that was made. destroy undoes what made it.
+// add makes an object with a new handle for self, which the caller has made. destroy destroys
+// self; remove calls it.
 func (x *uctx) add(k kind, self any, destroy func() error, extents []*extent, uses ...*object) *object {
 	for x.next == 0 || x.objects[x.next] != nil {
 		x.next++
@@ -60,7 +61,8 @@ func (x *uctx) add(k kind, self any, destroy func() error, extents []*extent, us
 	return o
 }
 
-// chargeObject charges one more object to the user. The error says why there may not be one.
+// chargeObject charges one more object to the user. The error says why the user
+// may not have one more.
 func (x *uctx) chargeObject() error { return x.charge(objectCost) }
 
 func (x *uctx) refundObject() { x.refund(objectCost) }
@@ -109,9 +111,9 @@ func (c *call) destroyed() *object {
 	return nil
 }
 
-// destroyWithEvents destroys an object that has events. The attribute answer receives how
-// many of these events the program has read: libibverbs waits until as many have been
-// acknowledged.
+// destroyWithEvents destroys an object that has events. It answers, in the attribute whose
+// number is answer, how many of these events the program has read: libibverbs waits until as
+// many have been acknowledged.
 func (c *call) destroyWithEvents(answer uint16) error {
 	o := c.destroyed()
 	if err := c.x.remove(o); err != nil {

@@ -26,7 +26,7 @@ type process struct {
 	name     string // for the log
 	fast     bool   // memory that is registered may be remapped (--fast-memory)
 	greeted  bool
-	guard    nic.Guard // zero: none
+	guard    nic.Guard // zero: the process has none
 	memory   *memory
 	contexts map[uint64]*uctx   // opened or adopted, by the inode of their socket
 	pending  map[uint64]*extent // extents that it was asked to map, by address
@@ -122,7 +122,7 @@ func (p *process) next(in, oob []byte) error {
 	switch {
 	case err != nil:
 		return errEnd
-	case flags&unix.MSG_CTRUNC != 0: // the other descriptors stay in the connection, which is closed in the background
+	case flags&unix.MSG_CTRUNC != 0: // descriptors that were not received stay in the connection, which is closed in the background
 		return fmt.Errorf("%w: more descriptors than %d, or than this process can open", errWire, maxFDs)
 	case n == 0 && len(files) == 0:
 		return errEnd
@@ -134,8 +134,8 @@ func (p *process) next(in, oob []byte) error {
 	if err := unixsock.Take(p.conn); err != nil {
 		return err
 	}
-	// The shim reads each answer before it sends the next request. A program that does not
-	// could collect unread answers with descriptors, and there is a limit on the unread
+	// The shim reads each answer before it sends the next request. A program that does not do
+	// this could collect unread answers with descriptors, and there is a limit on the unread
 	// descriptors that this server has sent to all users together.
 	if unixsock.Unread(p.conn) {
 		return fmt.Errorf("%w: a request before the last answer was read", errWire)

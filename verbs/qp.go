@@ -22,7 +22,7 @@ type qp struct {
 	events       eventState
 }
 
-// createQPMin is how much of struct mlx5_ib_create_qp is needed: all before sq_buf_addr,
+// createQPMin is how many bytes of struct mlx5_ib_create_qp are needed: all before sq_buf_addr,
 // which only raw packet queues use.
 const createQPMin = abi.MLX5CreateQPSQBufAddr
 

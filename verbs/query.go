@@ -31,7 +31,8 @@ const (
 	ackDelay    = 16
 )
 
-// queues returns how many queues of one kind a program can have. The ring of each queue is a
+// queues returns how many queues of one kind a program can have. most is the engine's limit
+// for that kind. The ring of each queue is a
 // region, and a quarter of the regions is left for doorbell records and for queues of other
 // kinds.
 func queues(l *control.Welcome, most uint32) uint32 { return min(most, l.MaxRegions/4*3) }
@@ -124,8 +125,8 @@ func queryPort(c *call) error {
 	return nil
 }
 
-// queryMlx5Port answers struct mlx5_ib_uapi_query_port, which says where a port is in an
-// embedded switch. No flag is set, as for hardware without one.
+// queryMlx5Port answers with a struct mlx5_ib_uapi_query_port, which says where a port is in
+// an embedded switch. No flag is set, as on hardware that has no embedded switch.
 func queryMlx5Port(c *call) error {
 	if port := c.value32(abi.MLX5AttrQueryPortPortNum); port != 1 {
 		return refuse(eINVAL, "port %d; there is one, 1", port)
@@ -134,9 +135,9 @@ func queryMlx5Port(c *call) error {
 	return nil
 }
 
-// What libmlx5 is told at GET_CONTEXT.
+// Values in the answer to GET_CONTEXT, which libmlx5 reads.
 const (
-	qpTableSize    = 1 << 17 // queue pair numbers
+	qpTableSize    = 1 << 17 // number of queue pair numbers
 	bfRegSize      = 512     // bytes of a BlueFlame register
 	recordDistance = 64      // bytes from one doorbell record to the next
 	maxSendWQE     = 1024    // bytes
@@ -162,7 +163,7 @@ func (x *uctx) contextAnswer() []byte {
 	le.PutUint32(b[abi.MLX5AllocUcontextRespResponseLength:], uint32(len(b)))
 	b[abi.MLX5AllocUcontextRespCQEVersion] = cqeVersion
 	b[abi.MLX5AllocUcontextRespCmdsSuppUHW] = abi.MLX5UserCmdsSuppUHWQueryDevice | abi.MLX5UserCmdsSuppUHWCreateAH
-	b[abi.MLX5AllocUcontextRespEthMinInline] = abi.MLX5UserInlineModeL2 // of raw packets, which are not possible
+	b[abi.MLX5AllocUcontextRespEthMinInline] = abi.MLX5UserInlineModeL2 // for raw packets, which are not possible
 	b[abi.MLX5AllocUcontextRespClockInfoVersions] = 1 << abi.MLX5ClockInfoV1
 	le.PutUint32(b[abi.MLX5AllocUcontextRespLogUARSize:], logUARSize)
 	le.PutUint32(b[abi.MLX5AllocUcontextRespNumUARsPerPage:], 1)

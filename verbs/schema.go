@@ -31,10 +31,10 @@ type field struct {
 	id       uint16
 	name     string
 	shape    shape
-	min, max int  // bytes, for in and out; max 0: no limit
+	min, max int  // number of bytes, for the shapes in and out; max 0: no limit
 	grows    bool // may be longer than max, if the bytes beyond max are 0
 	optional bool
-	kind     kind // of the object that a handle names
+	kind     kind // for a handle: the kind of object that it names
 }
 
 // A method describes one ioctl of an object.
@@ -54,8 +54,8 @@ func (m *method) field(id uint16) *field {
 	return nil
 }
 
-// driverIn and driverOut are the attributes for private data of libmlx5, of at least min
-// bytes.
+// driverIn and driverOut describe the two attributes that carry libmlx5's private data. The
+// data has at least min bytes.
 func driverIn(min int) field {
 	return field{id: abi.AttrUHWIn, name: "driver_in", shape: in, min: min}
 }
@@ -157,8 +157,8 @@ func (f *field) check(a *attr) error {
 	return nil
 }
 
-// zeroFrom refuses b unless all bytes after the first known ones are 0, because a later
-// version of the interface may give them a meaning.
+// zeroFrom returns an error unless all bytes of b from index known onwards are 0. They must be
+// 0, because a later version of the interface may give them a meaning.
 func zeroFrom(name string, b []byte, known int, errno unix.Errno) error {
 	for i := known; i < len(b); i++ {
 		if b[i] != 0 {

@@ -18,7 +18,8 @@ import (
 	"github.com/nicless/nicless/internal/unixsock"
 )
 
-// A Config configures Serve. Its zero value serves one device to the same user.
+// A Config configures Serve. Its zero value serves one device to programs of this process's
+// own user.
 type Config struct {
 	Devices int          // number of devices, 1 to MaxDevices; 0 means 1
 	Mode    fs.FileMode  // permission bits of the sockets, which decide which users may connect; 0 means 0600
@@ -28,7 +29,8 @@ type Config struct {
 // MaxDevices is the most devices that Serve serves.
 const MaxDevices = 32
 
-// SocketName is the name of the socket for programs in the directory of Serve.
+// SocketName is the name of the socket to which programs connect. It is in the directory that
+// Serve makes.
 const SocketName = "server.sock"
 
 // A Server serves devices to programs.
@@ -119,9 +121,10 @@ func makeDirectory(dir string) error {
 	return nil
 }
 
-// listen makes a socket in the directory. An engine holds the lock of its own socket while
-// it uses the directory. So no other engine uses the directory now, and a socket that is
-// already there was left behind.
+// listen makes a socket in the directory. Only one process serves a directory at a time (see
+// Serve): an engine holds the lock of its control socket for as long as it uses the directory
+// that is named after that socket. So a socket that is already in the directory was left
+// behind.
 func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if mode == 0 {
 		mode = 0o600
@@ -160,8 +163,8 @@ func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 	}
 }
 
-// closeAll tells every program that its device is gone, and ends every context. A context
-// that is being made is refused from now on.
+// closeAll tells every program that its device is gone, and ends every context. From now on
+// newContext returns an error, also to a request that is being served already.
 func (s *Server) closeAll() {
 	s.mu.Lock()
 	s.closed = true

@@ -3,8 +3,8 @@
 package verbs
 
 // shareProcess tells the engine which process has the memory of those memory regions that
-// are not in shared memory, so that the engine can copy from and to that process. It can
-// only be the process that opened the context.
+// are not in shared memory, so that the engine can copy from and to that process. Only the
+// process that opened the context can be shared.
 func (x *uctx) shareProcess(p *process) error {
 	if p.memory != x.owner {
 		return refuse(eOPNOTSUPP, "memory of %s: the context was opened by %s, and only that process can register memory", p.name, x.name)

@@ -17,7 +17,7 @@ type srq struct {
 	events        eventState
 }
 
-// createSRQMin is how much of struct mlx5_ib_create_srq is needed: all before uidx, which
+// createSRQMin is how many bytes of struct mlx5_ib_create_srq are needed: all before uidx, which
 // only queues of other types use.
 const createSRQMin = abi.MLX5CreateSRQUIDX
 

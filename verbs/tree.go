@@ -64,7 +64,7 @@ func gidText(g [16]byte) (s string) {
 	return s
 }
 
-// treeName is the name of the tree in the directory of Serve.
+// treeName is the name of the tree. It is in the directory that Serve makes.
 const treeName = "sys"
 
 // writeTree writes the tree to dir/sys. libibverbs recognises a device by its name and the

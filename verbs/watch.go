@@ -17,7 +17,8 @@ import (
 // that the log has about programs of the watcher's own user. Each datagram has the process
 // number of the program, a space, and a sentence. `nicless run --explain` prints them.
 
-// WatchName is the name of the socket for watchers in the directory of Serve.
+// WatchName is the name of the socket to which watchers connect. It is in the directory that
+// Serve makes.
 const WatchName = "explain.sock"
 
 // watchers are the connections of watchers. Safe for concurrent use.
@@ -27,8 +28,8 @@ type watchers struct {
 	all    map[*net.UnixConn]uint32 // each with the uid of its watcher
 }
 
-// maxWatchers is the most watchers at a time. A user gets another watcher only if the user
-// has fewer watchers than places are still free.
+// maxWatchers is the most watchers at a time. A user gets another watcher only if the number
+// of watchers that the user has is less than the number of free places.
 const maxWatchers = 256
 
 // tell sends one explanation to the watchers of a user. A watcher misses it if earlier
@@ -71,7 +72,7 @@ func (w *watchers) accept(l *net.UnixListener) {
 
 var watcherCost = nic.Cost{Descriptors: 1}
 
-// add adds a watcher, unless its user has as many watchers as places are still free.
+// add adds a watcher, unless its user has at least as many watchers as there are free places.
 func (w *watchers) add(conn *net.UnixConn, uid uint32) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -211,10 +211,11 @@ type attr struct {
 	index             uint16 // position among the attributes of the call
 }
 
-// inlineSize is the most bytes that an attribute has in data itself.
+// inlineSize is the most bytes that an attribute has in its field data itself.
 const inlineSize = 8
 
-// inline returns the bytes of an attribute of shape in.
+// inline returns the bytes that the program passes in an attribute, whether they are in the
+// field data itself or where data points.
 func (a *attr) inline() []byte {
 	if a.length > inlineSize {
 		return a.bytes

@@ -19,7 +19,7 @@ void fail(const char *file, int line, const char *format, ...) {
 	_exit(1); /* exit would run handlers while other threads still work */
 }
 
-/* Eight bytes in which each bit depends on all of seed and block (splitmix64). */
+/* Returns eight bytes, of which each bit depends on all bits of seed and n (splitmix64). */
 static uint64_t block(uint64_t seed, uint64_t n) {
 	uint64_t v = seed + (n + 1) * 0x9e3779b97f4a7c15u;
 	v = (v ^ v >> 30) * 0xbf58476d1ce4e5b9u;

@@ -34,9 +34,9 @@ void fail(const char *file, int line, const char *format, ...) __attribute__((fo
 /* What the thread is doing, for the message of a failure. */
 extern __thread char doing[160];
 
-/* Returns byte number index of the pattern of seed. */
+/* Each seed gives another pattern of bytes. Returns the byte of that pattern at an index. */
 uint8_t pattern_byte(uint64_t seed, size_t index);
-/* Write, and check, the bytes first, first+1, ... of the pattern of seed. */
+/* Write the pattern, from its byte at index `first` onwards, to memory, or check that it is there. */
 void pattern_fill(uint8_t *to, uint64_t seed, size_t first, size_t n);
 void pattern_check(const uint8_t *at, uint64_t seed, size_t first, size_t n, const char *what);
 

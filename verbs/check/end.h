@@ -13,8 +13,8 @@ struct end {
 	int active;
 	struct ibv_context *context;
 	struct ibv_pd *pd;
-	struct ibv_cq *cq;   /* of sends */
-	struct ibv_cq *rcq;  /* of receives */
+	struct ibv_cq *cq;   /* completions of sends */
+	struct ibv_cq *rcq;  /* completions of receives */
 	struct ibv_srq *srq;
 	struct ibv_port_attr port;
 	union ibv_gid gid;
@@ -23,7 +23,7 @@ struct end {
 /* A queue pair and its peer. */
 struct link {
 	struct ibv_qp *qp;
-	struct ibv_ah *ah;   /* UD */
+	struct ibv_ah *ah;   /* for UD */
 	uint32_t peer;       /* QP number of the peer */
 };
 

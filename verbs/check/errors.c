@@ -15,8 +15,8 @@ struct error {
 	int qp_access;         /* access rights of the queue pairs; 0: all */
 	uint32_t receive;      /* bytes of the receive that the passive end posts; 0: none */
 	uint8_t rnr_retry;
-	enum ibv_wc_status status;  /* of the request */
-	enum ibv_wc_status receives; /* of the receive, if one was posted */
+	enum ibv_wc_status status;  /* status of the request */
+	enum ibv_wc_status receives; /* status of the receive, if one was posted */
 };
 
 #define W IBV_ACCESS_REMOTE_WRITE

@@ -43,7 +43,7 @@ static void make_in(struct objects *o) {
 	a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	DO(ibv_modify_qp(o->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 	memset(&a, 0, sizeof a);
-	a.qp_state = IBV_QPS_RTR; /* to itself */
+	a.qp_state = IBV_QPS_RTR; /* the queue pair is connected to itself */
 	a.path_mtu = IBV_MTU_1024;
 	a.dest_qp_num = o->qp->qp_num;
 	a.max_dest_rd_atomic = 1;
@@ -94,7 +94,7 @@ static void *next_bytes(struct ibv_pd *pd, void *arena, size_t size, size_t alig
 	static size_t used;
 	(void)pd;
 	(void)type;
-	(void)align; /* the device needs 64 bytes */
+	(void)align; /* next_bytes aligns to 64 bytes, which the device needs */
 	used = (used + 63) & ~(size_t)63;
 	if (size > 64)
 		used = ((used + 4095) & ~(size_t)4095) + 2048;

@@ -7,7 +7,7 @@
 
 enum memory_kind {
 	MEMORY_MALLOC,
-	MEMORY_STACK,  /* of the calling thread */
+	MEMORY_STACK,  /* stack of the calling thread */
 	MEMORY_FILE,   /* a file, mapped shared */
 	MEMORY_SYSV,   /* shmget */
 	MEMORY_MEMFD,  /* mapped shared */

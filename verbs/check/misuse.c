@@ -1,5 +1,5 @@
 /* misuse [SEED [N]]: sends random ioctls that no library would send. Each ioctl has to return
- * in time, and its failure has to set errno. This process and the server have to keep running. */
+ * in time, and has to set errno if it fails. This process and the server have to keep running. */
 #include "check.h"
 
 #include <rdma/rdma_user_ioctl_cmds.h>
@@ -29,7 +29,8 @@ static uint64_t rnd(void) {
 
 static uint32_t below(uint32_t n) { return (uint32_t)(rnd() % n); }
 
-/* Returns a random address: of memory, of nothing, at the end of a page, odd, or negative. */
+/* Returns a random address: in the page, near the end of the page, near the end of the address
+ * space, 0, or any other number. */
 static uint64_t somewhere(uint8_t *page) {
 	switch (below(8)) {
 	case 0:

@@ -147,7 +147,7 @@ static double relay(long ns) {
 }
 
 static void relays(void) {
-	static const long naps[] = {-1, 10000, 20000, 50000}; /* -1: no sleep; the scheduler treats shorter sleeps like none */
+	static const long naps[] = {-1, 10000, 20000, 50000}; /* -1: no sleep; the scheduler treats a sleep below 10000 ns like none */
 	size_t i;
 	for (i = 0; i < sizeof naps / sizeof *naps; i++) {
 		if (naps[i] < 0)

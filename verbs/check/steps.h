@@ -23,7 +23,8 @@ void atomics(struct end *e, struct link *l, const struct memory *m, const struct
 /* Checks memory windows of both types, local invalidate, and send with invalidate. */
 void windows(struct end *e);
 
-/* Makes requests that must fail, each on a queue pair of its own. Returns how many. */
+/* Makes requests that must fail, each on a queue pair of its own. Returns how many requests
+ * it made. */
 int errors(struct end *e);
 
 #endif

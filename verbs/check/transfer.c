@@ -15,7 +15,7 @@ struct transfer {
 	enum on on;
 	enum ibv_wr_opcode opcode;
 	int inlined;
-	int gather, scatter; /* data segments of the active end, and of the passive end's receive */
+	int gather, scatter; /* number of data segments of the active end's request, and of the passive end's receive */
 };
 
 static const struct transfer transfers[] = {

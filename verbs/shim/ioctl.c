@@ -65,7 +65,7 @@ static int request(struct call *c, uint64_t context) {
 	uint8_t *at;
 	unsigned i;
 	nv_begin(p, NV_IOCTL, context);
-	q = nv_room(p, sizeof *q); /* there is room for these three */
+	q = nv_room(p, sizeof *q); /* there is room for this structure, the header and the attributes */
 	q->bytes = c->hdr.length;
 	memcpy(nv_room(p, sizeof c->hdr), &c->hdr, sizeof c->hdr);
 	memcpy(nv_room(p, bytes), c->attrs, bytes);
@@ -213,7 +213,7 @@ int nv_ioctl(int fd, uint64_t arg) {
 	c.arg = arg;
 	error = nv_adopt(p, fd, &context);
 	if (error == 0 && (!nv_connected(p) || context.generation != p->generation))
-		error = EIO; /* inherited in a fork, or of a connection that has ended */
+		error = EIO; /* the context was inherited in a fork, or its connection has ended */
 	if (error == 0)
 		error = converse(&c, context.id.ino);
 	nv_leave(p, &entry, error);

@@ -22,7 +22,7 @@ void *nv_sys_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 int nv_seal(int memory) {
 	int seals = fcntl(memory, F_GET_SEALS);
 	if (seals >= 0 && (seals & F_SEAL_FUTURE_WRITE))
-		return 0; /* only the server may write to the memory */
+		return 0; /* the server sealed the memory, because only the server may write to it */
 	return fcntl(memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0 ? 0 : errno;
 }
 

@@ -1,10 +1,11 @@
 /* Paths that lead to devices. The directory of the server has a tree like the one below
  * /sys. Paths of programs are redirected to this tree:
  *
- *   /sys/class/infiniband, /sys/class/infiniband_verbs, and everything below: always
- *   other paths in /sys: if they exist only in the tree (devices to which links point)
- *   /dev/infiniband: to class/infiniband_verbs, which has the same names
- *   /dev/infiniband/uverbsN: to the file "dev" there, which has the device's number */
+ *   /sys/class/infiniband, /sys/class/infiniband_verbs, and everything below them: always
+ *   other paths in /sys: only if they exist in the tree and not in /sys (devices to which
+ *   links point)
+ *   /dev/infiniband: to class/infiniband_verbs of the tree, which has the same names
+ *   /dev/infiniband/uverbsN: to the file "dev" of uverbsN there, which has the device's number */
 #include "shim.h"
 
 #include <errno.h>

@@ -100,7 +100,8 @@ static bool is_own(const struct nv_process *p, uint64_t addr, uint64_t length) {
 }
 
 /* Returns 0 if the page at addr may be replaced, else EINVAL. Without userfaultfd nothing else
- * has checked what kind of page it is. It must be present, and neither of a file nor shared. */
+ * has checked what kind of page it is. The page must be present, must not
+ * belong to a file and must not be shared. */
 static int private_page(uint64_t addr) {
 	enum { FILE_OR_SHARED = 61, PRESENT = 63 }; /* bits, Documentation/admin-guide/mm/pagemap.rst */
 	uint64_t entry = 0;
@@ -121,7 +122,8 @@ int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int mem
 		return EBUSY;
 	uffd = open_uffd();
 	if (uffd < 0 && length > page)
-		return EOPNOTSUPP; /* one page is allowed: of doorbell records, to which the server expects lost stores */
+		return EOPNOTSUPP; /* one page is allowed: it has doorbell records, and the server clears
+		                      a record again, so a lost store does no harm */
 	copy = nv_sys_mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memory, (off_t)offset);
 	if (copy == MAP_FAILED) {
 		error = errno;

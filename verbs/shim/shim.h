@@ -54,7 +54,8 @@ void nv_say(int *once, const char *format, ...) __attribute__((__format__(__prin
 
 /* process.c */
 
-/* Identifies a socket, also after its descriptor was closed and the number reused. */
+/* Identifies a socket: no other socket has the same identity, even if it later gets the same
+ * descriptor number or inode number. */
 struct nv_identity {
 	uint64_t ino;
 	uint64_t cookie;
@@ -67,10 +68,10 @@ struct nv_process {
 
 	uint32_t generation; /* number of the connection; 0: there is none */
 	int fd;
-	struct nv_identity self; /* of fd */
+	struct nv_identity self; /* identity of fd */
 	uint32_t tag;
 
-	struct nv_registers *registers; /* of each context */
+	struct nv_registers *registers; /* list of the UAR pages of each context */
 	const uint64_t *guard;          /* NULL: not made yet */
 
 	size_t out_length; /* more than the size of out: the request did not fit */
@@ -103,16 +104,17 @@ const uint64_t *nv_guard(struct nv_process *p);
 /* connect.c: all but nv_identify are called under the lock. */
 
 int nv_connect(struct nv_process *p);    /* connects, unless connected; returns 0 or an errno */
-bool nv_connected(struct nv_process *p); /* checks also that the descriptor is still that socket */
+bool nv_connected(struct nv_process *p); /* checks also that p->fd is still the connection's socket */
 void nv_give_up(struct nv_process *p);   /* gives up the connection and its contexts */
 
-/* Stores which socket fd is. st, unless NULL, is the result of fstat. */
+/* Stores in *id which socket fd is. st, unless NULL, is the result of fstat. Returns false if fd
+ * is no socket. */
 bool nv_identify(int fd, const struct stat *st, struct nv_identity *id);
 
 /* server.c: all are called under the lock. */
 
 void nv_begin(struct nv_process *p, uint16_t op, uint64_t context);
-void *nv_room(struct nv_process *p, size_t bytes); /* appends zeros to the request; NULL: it is too long */
+void *nv_room(struct nv_process *p, size_t bytes); /* appends zeros to the request; NULL: it would be too long */
 int nv_ask(struct nv_process *p);                  /* sends the request; 0, or an errno of the answer or connection */
 void nv_close_fds(struct nv_process *p);           /* closes descriptors of the answer that were not taken */
 int nv_take_fd(struct nv_process *p, uint32_t n);  /* takes the n-th descriptor of the answer; -1: none */
@@ -121,7 +123,7 @@ int nv_take_fd(struct nv_process *p, uint32_t n);  /* takes the n-th descriptor 
 
 struct nv_context {
 	struct nv_identity id;
-	uint32_t generation; /* of its connection */
+	uint32_t generation; /* number of the connection over which it was opened or adopted */
 	dev_t rdev;
 };
 
@@ -133,7 +135,7 @@ void nv_context_add(const struct nv_context *c); /* called under the lock */
  * 0, ENOTTY if fd is no context, or another errno. Called under the lock. */
 int nv_adopt(struct nv_process *p, int fd, struct nv_context *c);
 
-/* Opens uverbs `device`: returns a descriptor, or -1 with errno set. */
+/* Opens /dev/infiniband/uverbsN, where N is `device`: returns a descriptor, or -1 with errno set. */
 int nv_open_device(uint32_t device, int flags);
 
 /* lost.c */

@@ -30,14 +30,14 @@ enum nv_op {
 struct nv_header {
 	uint16_t op;
 	uint16_t flags;   /* NV_ANSWER, NV_AGAIN */
-	int32_t error;    /* of an answer: 0 or an errno */
-	uint32_t length;  /* of the datagram, this header included */
+	int32_t error;    /* in an answer: 0 or an errno */
+	uint32_t length;  /* bytes of the datagram, this header included */
 	uint32_t tag;     /* repeated in the answer */
 	uint64_t context; /* st_ino of the context socket; 0: none */
 };
 
 #define NV_ANSWER 1u
-#define NV_AGAIN 2u /* of an answer: meet the needs, then send the request again */
+#define NV_AGAIN 2u /* in an answer: meet the needs, then send the request again */
 
 struct nv_hello {
 	uint32_t magic;
@@ -46,7 +46,8 @@ struct nv_hello {
 	uint32_t wants; /* NV_WANT_* */
 	uint32_t zero;
 	uint64_t guard;  /* address of 8 bytes that only this program has there; 0: none */
-	uint64_t cookie; /* these 8 bytes: without them at guard the engine copies no memory of the process */
+	uint64_t cookie; /* value of these 8 bytes; while they have another value, the engine copies no memory of
+	                  the process */
 	/* then the program's name, for the log, to the end of the datagram */
 };
 
@@ -81,7 +82,7 @@ struct nv_opened {
  * in the order of the results. */
 struct nv_ioctl {
 	uint64_t unreadable;
-	uint32_t results; /* number of nv_result at the end; 0 when the ioctl is sent first */
+	uint32_t results; /* number of nv_result at the end; 0 when the ioctl is sent for the first time */
 	uint32_t bytes;   /* length of the program's header and attributes: hdr.length */
 };
 
@@ -90,7 +91,7 @@ struct nv_ioctl {
 struct nv_out {
 	uint16_t attr;   /* index of the attribute */
 	uint16_t kind;   /* NV_OUT_* */
-	uint32_t length; /* of the bytes that follow */
+	uint32_t length; /* number of bytes that follow */
 	uint64_t value;
 };
 
@@ -105,14 +106,14 @@ enum nv_out_kind {
 
 /* An answer with NV_AGAIN is: uint64_t count; then count nv_need. It brings the memory for
  * the needs of kind NV_NEED_REMAP as descriptors, in order. The shim meets all needs and
- * sends the same ioctl again with one nv_result for each need. They come after the results
- * for earlier answers, because the server keeps no results. The shim accepts four such
+ * sends the same ioctl again with one nv_result for each need. The request has the results for
+ * earlier answers before these, because the server keeps no results. The shim accepts four such
  * answers to an ioctl; if there is another one, it gives up. */
 struct nv_need {
-	uint16_t attr; /* NV_NEED_FD: of this attribute */
+	uint16_t attr; /* for NV_NEED_FD: index of the attribute */
 	uint16_t kind; /* NV_NEED_* */
 	uint32_t zero;
-	uint64_t addr; /* NV_NEED_REMAP: whole pages */
+	uint64_t addr; /* for NV_NEED_REMAP: addr and length of whole pages */
 	uint64_t length;
 	uint64_t offset; /* in the memory of the answer */
 };
@@ -126,9 +127,9 @@ enum nv_need_kind {
 
 struct nv_result {
 	uint16_t attr;
-	uint16_t kind;  /* of the need */
+	uint16_t kind;  /* the need's kind */
 	int32_t error;  /* 0 or an errno: EBADF for a descriptor; for a remap, the errno of the call that failed */
-	uint64_t addr;  /* of the need */
+	uint64_t addr;  /* the need's addr */
 };
 
 /* The program maps `length` bytes, whole pages, of its context from `offset` on. The shim has
@@ -151,7 +152,7 @@ struct nv_mapped {
  * memory for writing or punch holes into it (a hole could make the engine wait). The server
  * does not use the memory before it is sealed.
  *
- * Since sealed memory cannot be mapped for writing again, UAR pages are mapped all at once:
+ * Because sealed memory cannot be mapped for writing again, UAR pages are mapped all at once:
  * the shim maps `whole` bytes, keeps the mapping, and gives the program copies of it. Only
  * the answer for the first UAR page that a process maps of a context brings the memory. When
  * the context has ended, the server stores 1 in the word at offset NV_GONE of the memory. */

@@ -11,9 +11,9 @@
 
 #include "real.h"
 
-/* The kernel serves every other ioctl. If the socket of a device does not have an ioctl, the
- * kernel returns ENOTTY, as for a device. An ioctl that works for every descriptor works for
- * the socket of a device too. */
+/* The kernel serves every ioctl other than RDMA_VERBS_IOCTL. A device is a socket: if sockets do
+ * not have an ioctl, the kernel returns ENOTTY, as it does for a real device. An ioctl that works
+ * for every descriptor works for this socket too. */
 NV_EXPORT int ioctl(int fd, unsigned long request, ...) {
 	va_list args;
 	void *arg;

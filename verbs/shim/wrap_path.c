@@ -16,8 +16,9 @@ NV_EXPORT ssize_t __readlink_chk(const char *path, char *to, size_t size, size_t
 NV_EXPORT ssize_t __readlinkat_chk(int dir, const char *path, char *to, size_t size, size_t room);
 NV_EXPORT char *__realpath_chk(const char *path, char *to, size_t room);
 
-/* Changes *mode so that access to the file to which a device's path is redirected is answered
- * as for the device. Every user may read and write the device, but the file is read-only. */
+/* A device's path is redirected to a file that is read-only, but every user may read and write
+ * the device. So for a device this changes *mode to F_OK: access then asks only whether the file
+ * exists. Returns false, with errno set, if a program asks whether it may execute the device. */
 static bool mode_of_device(const struct nv_place *place, int *mode) {
 	if (place->device < 0)
 		return true;

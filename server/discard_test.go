@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lingering returns a socket whose last close waits until the test ends.
+// lingering returns a socket. Closing its last descriptor blocks until the test ends.
 func lingering(t *testing.T) int {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestNobodyWaitsForALingeringDescriptor(t *testing.T) {
 	close(release)
 	_, _, _, ok := first.answer()
 	require.True(t, ok)
-	first.ended() // because descriptors came with a request
+	first.ended() // the server has ended it, because descriptors came with a request
 	second.ended()
 	require.Nil(t, good.call(control.OpAllocPD, &control.Empty{}, &control.PD{}))
 

@@ -36,7 +36,7 @@ func Example() {
 	}
 	go func() { serving <- l.Serve(ctx) }()
 
-	// Usually in another process.
+	// A client is usually in another process.
 	c, err := nicless.Dial(path)
 	if err != nil {
 		log.Fatal(err)

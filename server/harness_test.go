@@ -104,10 +104,10 @@ func (r *rig) listen(path string, mode fs.FileMode) *Listener {
 	return l
 }
 
-// oldKernel makes a listener like one of a kernel before Linux 6.16, which cannot refuse
-// descriptors.
+// oldKernel makes a listener accept descriptors, as it does before Linux 6.16, where the kernel
+// cannot refuse them.
 func (l *Listener) oldKernel() *Listener {
-	_ = unixsock.PassRights(l.socket, true) // an error means that the kernel is such a kernel
+	_ = unixsock.PassRights(l.socket, true) // an error means that this kernel cannot refuse them anyway
 	return l
 }
 
@@ -266,7 +266,7 @@ func (r *rig) returned(before [2]int) {
 	})
 }
 
-// settled is returned, and also requires that the engine holds nothing for a client.
+// settled does what returned does, and also requires that the engine holds nothing for a client.
 func (r *rig) settled(before [2]int) {
 	r.Helper()
 	r.returned(before)

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const manyUsers = "NICLESS_TEST_MANY_USERS" // the socket that TestManyUsersOfOneRange's child connects to
+const manyUsers = "NICLESS_TEST_MANY_USERS" // names the socket to which TestManyUsersOfOneRange's child connects
 
 // A user that connects under thousands of uids of a user namespace, one after another, gets one
 // share. Other users still get their shares.
@@ -49,8 +49,8 @@ func TestManyUsersOfOneRange(t *testing.T) {
 	r.dialAs(2000, path).hello()
 	r.dial(path).hello()
 	c2 := r.dialAs(1000, path)
-	_, _ = c2.conn.Write(control.Append(nil, control.OpHello, 0, 1, &hello)) // unless it has ended already
-	c2.ended()                                                               // the owner's share is taken
+	_, _ = c2.conn.Write(control.Append(nil, control.OpHello, 0, 1, &hello)) // fails if the server has ended the connection already
+	c2.ended()                                                               // because the owner's share is used up
 }
 
 const manyTries = 3000

@@ -104,8 +104,8 @@ func (c *call) putFile(id uint16, f *os.File) {
 	c.give = append(c.give, f)
 }
 
-// putFileInside is putFile for a descriptor whose number is the first field of a response
-// of n bytes.
+// putFileInside does the same as putFile, for a descriptor whose number is the first field of
+// a response of n bytes.
 func (c *call) putFileInside(id uint16, f *os.File, n int) {
 	c.put(id, make([]byte, n))
 	c.outs = append(c.outs, wireOut{attr: c.find(id).index, kind: outFDInside, value: uint64(len(c.give)) << 32})

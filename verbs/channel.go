@@ -36,7 +36,7 @@ func createChannel(c *call, _ []byte) error {
 	id := m.(*control.Channel).ID
 	cookie, err := cookieOf(r.Events)
 	if err == nil {
-		err = unixsock.Control(r.Events, func(fd int) error { return unix.SetNonblock(fd, false) }) // as programs expect
+		err = unixsock.Control(r.Events, func(fd int) error { return unix.SetNonblock(fd, false) }) // programs expect a descriptor that blocks
 	}
 	if err != nil {
 		_ = r.Events.Close()

@@ -24,7 +24,8 @@ type clockPage struct {
 }
 
 // clockShift is the value of the page's field shift: (cycles * mult) >> shift is nanoseconds.
-// With 22 bits the error is below a millionth, and cycles * mult fits in 64 bits for half an hour of cycles.
+// With 22 bits the error is below a millionth, and cycles * mult fits in 64 bits for half an
+// hour of cycles.
 const clockShift = 22
 
 // refresh is how often the page gets a new starting point: often enough that the page

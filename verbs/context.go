@@ -42,7 +42,7 @@ type uctx struct {
 	regions  map[*extent]*region
 	channels map[uint64]*channel // by the cookie of the program's end
 	asyncs   []*async
-	numbers  map[uint64]eventSource // by the result of numberOf
+	numbers  map[uint64]eventSource // by kind and number of the object (numberOf)
 	events   *os.File
 }
 
@@ -192,7 +192,7 @@ func body(op control.Op, req control.Message) []byte {
 	return control.Append(nil, op, 0, 0, req)[control.HeaderSize:]
 }
 
-// tell is ask for requests whose answer is empty.
+// tell does the same as ask, for requests whose answer is empty.
 func (x *uctx) tell(op control.Op, req control.Message) error {
 	_, _, err := x.ask(op, req)
 	return err

@@ -40,8 +40,8 @@ func refuse(errno unix.Errno, format string, args ...any) error {
 	return &refusal{errno: errno, text: fmt.Sprintf(format, args...)}
 }
 
-// expected is refuse for a call that ordinary programs make to probe for a feature. The
-// refusal is logged only at level debug.
+// expected does the same as refuse, for a call that ordinary programs make to probe for a
+// feature. The refusal is logged only at level debug.
 func expected(errno unix.Errno, format string, args ...any) error {
 	return &refusal{errno: errno, text: fmt.Sprintf(format, args...), quiet: true}
 }

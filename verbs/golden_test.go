@@ -103,8 +103,8 @@ func newPlayer(t *testing.T) *player {
 }
 
 // handle returns this device's handle for a recorded one. Of calls of the same form only one
-// was recorded, so the recording lacks the calls that made some objects. handle makes such an
-// object.
+// was recorded, so the recording lacks the calls that made some objects. handle makes an
+// object that is missing.
 func (p *player) handle(k kind, recorded uint64) uint64 {
 	name := fmt.Sprint(k, recorded)
 	if h, ok := p.handles[name]; ok {
@@ -327,7 +327,7 @@ func TestRecordedCalls(t *testing.T) {
 	}
 }
 
-// cutNumber cuts program-NNN-rest.
+// cutNumber splits a name of the form program-NNN-rest.
 func cutNumber(name string) (program, rest string, ok bool) {
 	for i := 0; i+4 < len(name); i++ {
 		if name[i] == '-' && name[i+4] == '-' {

@@ -139,7 +139,7 @@ type arg struct {
 	id       uint16
 	in       []byte
 	out      int
-	data     uint64 // of a handle or descriptor
+	data     uint64 // number of a handle or descriptor
 	inline   bool   // data is a number of 8 bytes
 	optional bool
 }

@@ -151,7 +151,7 @@ func TestDescriptorsAreCharged(t *testing.T) {
 		p := r.program()
 		channel := uint64(le.Uint32(p.ok(p.createChannel()).bytes[abi.AttrCoreOut]))
 		p.ok(p.createCQ(15, channel))
-		const device = 2 // a socket for each kind of events; pages and memory in use have no descriptors
+		const device = 2 // descriptors of the device: one socket for each kind of events; pages and memory in use have none
 		held, charged = descriptors(t)-before-len(r.files), device+r.s.contexts[p.ctx].cost.Descriptors
 		if held == charged {
 			return
@@ -176,7 +176,7 @@ func TestMemoryMappedAnewUnderAKey(t *testing.T) {
 	}
 	dereg := func(h uint32) { p.ok(p.deregMR(uint64(h))) }
 	e := r.share(at, pageSize)
-	was := reg() // for the shared memory, which the server assumes to be mapped there
+	was := reg() // key of the shared memory, which the server assumes to be mapped there
 	require.Equal(t, 2, e.holders)
 	h, _, _ := r.request(opFree, 0, append(u64s(at, pageSize), make([]byte, 16)...))
 	require.Zero(t, h.error)

@@ -48,8 +48,8 @@ type vma struct {
 	name       string
 }
 
-// longestRow is the most bytes that a row may have. It is enough for a name of PATH_MAX bytes, all of
-// them escaped.
+// longestRow is the most bytes that a row may have. It is enough for a name of PATH_MAX
+// bytes, all of them escaped.
 const longestRow = 32 << 10
 
 // over calls the function each, once for every mapping that covers some of the n bytes from

@@ -8,10 +8,11 @@ import (
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// The offset of an mmap says which memory of a context the program maps. libmlx5 takes the offset of
-// a UAR page from the answer to MLX5_UAR.ALLOC. It makes every other offset from a command
-// of enum mlx5_ib_mmap_cmd and an index (get_command and get_index in mlx5.h of rdma-core):
-// the index is in bits 0 to 7 of the page number, and the command is in the bits above.
+// The offset of an mmap says which memory of a context the program maps. libmlx5 takes the
+// offset of a UAR page from the answer to MLX5_UAR.ALLOC. It makes every other offset from a
+// command of enum mlx5_ib_mmap_cmd and an index (get_command and get_index in mlx5.h of
+// rdma-core): the index is in bits 0 to 7 of the page number, and the command is in the bits
+// above.
 const (
 	mmapCommandShift = pageShift + 8
 	pageShift        = 12

@@ -84,7 +84,7 @@ func TestAllocatedMemory(t *testing.T) {
 	require.Empty(t, p.p.memory.extents)
 }
 
-// The clock page converts a time stamp to the time of day.
+// The clock page converts a time stamp to real time.
 func TestClockInformation(t *testing.T) {
 	p := newRig(t).program()
 	m, _, errno := p.mmap(p.ctx, 0x1000, 4096, 0x700000)

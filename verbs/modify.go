@@ -24,9 +24,9 @@ func deviceState(verbs uint8) (uint8, error) {
 }
 
 // Bits of enum ibv_qp_attr_mask. attrDevice has the bits that the device knows; they have the
-// same numbers there. attrAccepted has the bits of which the device learns nothing: this package keeps
-// IBV_QP_EN_SQD_ASYNC_NOTIFY (qp.tellsDrained), and IBV_QP_PATH_MIG_STATE has no effect,
-// because a queue pair has only one path.
+// same numbers there. attrAccepted has the bits of which the device learns nothing: this
+// package keeps IBV_QP_EN_SQD_ASYNC_NOTIFY (qp.tellsDrained), and IBV_QP_PATH_MIG_STATE has
+// no effect, because a queue pair has only one path.
 const (
 	attrDevice = control.AttrState | control.AttrCurState | control.AttrAccess | control.AttrPKeyIndex | control.AttrPort |
 		control.AttrQKey | control.AttrAV | control.AttrPathMTU | control.AttrTimeout | control.AttrRetryCount |

@@ -61,8 +61,8 @@ func (x *uctx) add(k kind, self any, destroy func() error, extents []*extent, us
 	return o
 }
 
-// chargeObject charges one more object to the user. The error says why the user
-// may not have one more.
+// chargeObject charges one more object to the user. The error says why the user may not have
+// one more.
 func (x *uctx) chargeObject() error { return x.charge(objectCost) }
 
 func (x *uctx) refundObject() { x.refund(objectCost) }

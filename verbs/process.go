@@ -220,7 +220,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 	}
 	if p.conn != nil {
 		_ = p.conn.SetReadDeadline(time.Time{})
-		_ = unixsock.PassRights(p.conn, true) // from Linux 6.16 on, descriptors were refused until now
+		_ = unixsock.PassRights(p.conn, true) // until now the connection refused descriptors, if the kernel is Linux 6.16 or later
 	}
 	p.s.report(p.uid, &p.lines, slog.LevelInfo, "verbs program connected", "program", p.name, "fast", p.fast)
 	out := appendAnswer(nil, h, 0, 0)

@@ -32,9 +32,8 @@ const (
 )
 
 // queues returns how many queues of one kind a program can have. most is the engine's limit
-// for that kind. The ring of each queue is a
-// region, and a quarter of the regions is left for doorbell records and for queues of other
-// kinds.
+// for that kind. The ring of each queue is a region, and a quarter of the regions is left for
+// doorbell records and for queues of other kinds.
 func queues(l *control.Welcome, most uint32) uint32 { return min(most, l.MaxRegions/4*3) }
 
 // attributes returns a struct ib_uverbs_query_device_resp.

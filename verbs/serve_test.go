@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serving runs an engine and a server in a directory, until stop or the test ends.
+// serving runs an engine and a server in a directory, until stop is called or the test ends.
 func serving(t *testing.T, devices int) (dir string, stop func()) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "n.verbs")
@@ -109,7 +109,7 @@ func TestConnectionsDoNotFillTheLog(t *testing.T) {
 	s := newServing(t)
 	var lines atomic.Int64
 	s.log = slog.New(slog.NewTextHandler(lineCounter{&lines}, nil))
-	const connections, most = 1000, 256 // in ten seconds
+	const connections, most = 1000, 256 // at most so many lines in ten seconds
 	begin := time.Now()
 	for range connections {
 		conn, theirs := connected(t)

@@ -164,7 +164,7 @@ func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 }
 
 // closeAll tells every program that its device is gone, and ends every context. From now on
-// newContext returns an error, also to a request that is being served already.
+// newContext returns an error, also for a request that is being served already.
 func (s *Server) closeAll() {
 	s.mu.Lock()
 	s.closed = true

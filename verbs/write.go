@@ -20,7 +20,7 @@ type writeCommand struct {
 
 var writeCommands map[uint32]*writeCommand
 
-func init() { // not a literal, for the same reason as methods
+func init() { // not a literal, for the same reason as the map methods
 	writeCommands = make(map[uint32]*writeCommand)
 	for _, w := range allWriteCommands() {
 		writeCommands[w.number] = w

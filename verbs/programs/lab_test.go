@@ -20,8 +20,8 @@ type lab struct {
 	t      *testing.T
 	socket string
 	engine *process
-	flags  []string            // of nicless run
-	user   *syscall.Credential // the user whose processes they are; nil: the test's user
+	flags  []string            // flags for nicless run
+	user   *syscall.Credential // the user as which engine and programs run; nil: the test's user
 	under  []string            // a command under which the engine runs
 }
 

@@ -24,7 +24,7 @@ type process struct {
 	done chan struct{} // closed when the process has ended
 	err  error         // the result of Wait
 
-	killed bool // by the test
+	killed bool // the test has killed it
 }
 
 // output is what a process has printed so far.

@@ -13,7 +13,7 @@
 struct nv_registers {
 	struct nv_registers *next;
 	struct nv_identity context;
-	size_t length; /* of the mapping */
+	size_t length; /* bytes of the mapping */
 };
 
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }

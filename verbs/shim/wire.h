@@ -115,7 +115,7 @@ struct nv_need {
 	uint32_t zero;
 	uint64_t addr; /* for NV_NEED_REMAP: addr and length of whole pages */
 	uint64_t length;
-	uint64_t offset; /* in the memory of the answer */
+	uint64_t offset; /* offset of the pages in the memory of the answer */
 };
 
 enum nv_need_kind {
@@ -143,7 +143,7 @@ struct nv_mmap {
 };
 
 struct nv_mapped {
-	uint64_t offset; /* in the memory of the answer */
+	uint64_t offset; /* offset of the mapped bytes in the memory of the answer */
 	uint64_t whole;  /* for a UAR page, the bytes of all UAR pages; else 0 */
 };
 

@@ -17,7 +17,7 @@ directory, seconds = sys.argv[1], float(sys.argv[2])
 del sys.argv[1:3]
 sys.path.insert(0, directory)
 
-from args_parser import parser  # noqa: E402 (of the directory)
+from args_parser import parser  # noqa: E402 (it is in the directory)
 
 # What the tests print goes to standard error. Only the JSON objects go to standard output.
 report = os.fdopen(os.dup(1), "w")

@@ -49,7 +49,7 @@ type fake struct {
 	hellos   []hello
 	contexts map[uint64]*deviceContext
 	adopted  uint64
-	memories map[uint64]int // of NV_ALLOC, by address
+	memories map[uint64]int // descriptors of the memory that NV_ALLOC has made, by address
 	ended    sync.WaitGroup
 }
 
@@ -273,7 +273,7 @@ func (p *peer) open(q *ask) *reply {
 	}
 	ino := inode(pair[1])
 	p.contexts[ino] = &deviceContext{memory: -1}
-	p.ended.Go(func() { // the last copy of the other end is closed
+	p.ended.Go(func() { // waits until the last copy of the other end is closed
 		var b [1]byte
 		for {
 			if _, err := unix.Read(pair[0], b[:]); err != unix.EINTR {
@@ -354,7 +354,7 @@ type call struct {
 	method     uint16
 	unreadable uint64
 	data       []uint64
-	bytes      [][]byte // of attributes longer than 8
+	bytes      [][]byte // bytes to which the attribute's data points, if it is longer than 8 bytes
 	results    []result
 }
 

@@ -73,7 +73,7 @@ func shim(t *testing.T) string {
 	return path
 }
 
-var built sync.Map // of *sync.Once, by program
+var built sync.Map // has a *sync.Once for each program, by name
 
 // program builds programs/NAME.c.
 func program(t *testing.T, name string) string {

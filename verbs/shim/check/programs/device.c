@@ -47,7 +47,7 @@ static void old_stat(int fd) {
 }
 
 static void opened(void) {
-	volatile int flags = O_RDWR; /* not a constant: the checked open is called */
+	volatile int flags = O_RDWR; /* not a constant, so that the compiler calls the checked open */
 	struct stat st;
 	struct statx sx;
 	int fd = open(DEVICE, O_RDWR | O_CLOEXEC), other;
@@ -121,7 +121,7 @@ static void asked(void) {
 	close(fd);
 }
 
-/* As in a container where process_vm_readv and process_vm_writev are forbidden. */
+/* Calls work where process_vm_readv and process_vm_writev are forbidden, as in some containers. */
 static void forbidden(void) {
 	int fd = open(DEVICE, O_RDWR);
 	forbid(SYS_process_vm_readv, SYS_process_vm_writev);

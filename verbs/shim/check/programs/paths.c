@@ -24,7 +24,7 @@ static int any(const struct dirent *d) { return d->d_name[0] != '.'; }
 
 static void redirected(void) {
 	char path[PATH_MAX], link[PATH_MAX];
-	volatile size_t room = sizeof link; /* not a constant: the checked readlink is called */
+	volatile size_t room = sizeof link; /* not a constant, so that the compiler calls the checked readlink */
 	struct dirent **list, *d;
 	struct stat st;
 	struct statx sx;

@@ -54,13 +54,13 @@ enum {
 	REVERSE = 1, /* attr 0: bytes in; attr 1: out, the same bytes backwards; attr 2: value, ioctls of this context so far */
 	PIPE,        /* attr 0: a new descriptor from which "pipe" can be read */
 	PIPE_INSIDE, /* attr 0: 16 bytes; the second word of them is such a descriptor */
-	INODE,       /* attr 0: a descriptor in; attr 1: value, its inode, or an errno in bits 32.. if it is not open */
+	INODE,       /* attr 0: a descriptor in; attr 1: value, its inode; if it is not open, an errno in bits 32 and above */
 	REMAP,       /* attr 0: address; attr 1: length; attr 2: value, the errno of the remapping */
 	PEEK,        /* attr 0: offset in the memory of the last remapping or mapping; attr 1: value, the word there */
 	ENDLESS,     /* always answers with needs */
 	ERRNO,       /* attr 0: the errno to answer */
 	TOO_LONG,    /* attr 0: out; the server answers one byte more than there is room for */
-	COUNT,       /* attr 0: value, NV_ADOPT seen; attr 1: value, open contexts; attr 2: value, allocations */
+	COUNT,       /* attr 0: value, NV_ADOPT requests so far; attr 1: value, open contexts; attr 2: value, allocations */
 	HANG_UP,     /* the server closes the connection */
 };
 

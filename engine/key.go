@@ -16,32 +16,33 @@ import (
 type mkey struct {
 	key    uint32
 	access uint32 // control.Access*
-	pd     *pd    // nil for windows: see serves
+	pd     *pd    // nil for windows: a window's pd is in window, see serves
 	base   uint64 // address of the first byte of the range, as work requests give it
 	size   uint64
 	mem    []byte // the range in the device's mapping; nil for lists, for free keys, and for unmapped memory
 	client *client
 
-	region   *region // of registered memory
-	from     uint64  // of registered memory and bound windows: address of the range in the client
-	windows  int     // number of windows that are bound to it
-	list     []run   // of a list: its entries; has capacity for room entries
-	perRound uint64  // of a list: bytes of all its entries in one round
-	rounds   uint64  // of a list: how often it repeats; 1 unless interleaved
+	region   *region // if the key is of registered memory: the region of that memory; otherwise nil
+	from     uint64  // if the key is of registered memory or a bound window: address of the range in the client
+	windows  int     // number of windows that are bound to this key's memory
+	list     []run   // if the key is a list: its entries; the capacity is the value of the field room
+	perRound uint64  // if the key is a list: bytes of all entries in one round
+	rounds   uint64  // if the key is a list: number of rounds through its entries; 1 unless the list is interleaved
 
 	changed uint64 // epoch in which the memory or the rights of this key last changed
-	looked  uint64 // of a list: epoch in which changed last took in the changes of its entries
+	looked  uint64 // if the key is a list: epoch in which lastChange last read the entries to update the field changed
 
-	window *window // of a memory window
+	window *window // if the key is a memory window: what only windows have; otherwise nil
 	free   bool    // a window that is not bound, or a list that is not filled
-	room   int     // of a list: the most entries that it may have
+	room   int     // if the key is a list: the largest number of entries that it may have; otherwise 0
 
-	process  *process // of unmapped memory: the process that has it
-	unmapped bool     // of a list: some of its memory is unmapped
+	process  *process // if the memory is unmapped: the process that has it; otherwise nil
+	unmapped bool     // if the key is a list: some of its memory is unmapped
 }
 
-// A run is one entry of a list: n bytes at addr under another key. In each later round the
-// bytes are stride bytes further on.
+// A run is one entry of a list: n bytes at addr under another key. An interleaved list
+// repeats its entries in rounds. From one round to the next, the address of the n bytes grows
+// by stride.
 type run struct {
 	key    uint32
 	addr   uint64
@@ -50,18 +51,19 @@ type run struct {
 	found  *mkey // the mkey that key named when the work request was judged
 }
 
-// A window is the part of an mkey that is a memory window.
+// A window holds what only an mkey that is a memory window has.
 type window struct {
 	kind   uint8 // 1 or 2
 	pd     *pd
-	qpn    uint32 // of a bound window of type 2: the QP that it belongs to
-	serial uint64 // of a bound window of type 2: serial of that QP, whose number another QP may get later
-	parent *mkey  // of a bound window: the key of the memory that it opens
+	qpn    uint32 // if bound and of type 2: number of the QP that the window belongs to
+	serial uint64 // if bound and of type 2: serial of that QP, whose number another QP may get later
+	parent *mkey  // if bound: the key of the memory that the window opens; otherwise nil
 }
 
-// serves reports whether p, as a responder, may give access by k. k, or its window, must be
-// of p's protection domain, and a window of type 2 must be bound to p itself. The pd of a
-// window's key is nil, so that local access by it is always refused.
+// serves reports whether p, as a responder, may give access by the key k. The protection
+// domain of k (for a window, that of k.window) must be p's, and a window of type 2 must be
+// bound to p itself. k.pd is nil if k is a window, so that local access by the key of a window
+// is always refused.
 func (k *mkey) serves(p *qp) bool {
 	if k.window == nil {
 		return k.pd == p.pd
@@ -69,8 +71,8 @@ func (k *mkey) serves(p *qp) bool {
 	return k.window.pd == p.pd && (k.window.kind == 1 || k.window.serial == p.serial)
 }
 
-// span returns n bytes of the key from addr on. It returns false if they are not wholly
-// inside the key, or are not mapped in one piece.
+// span returns the n bytes of the key that begin at addr. It returns false if they are not
+// wholly inside the key, or are not mapped in one piece.
 func (k *mkey) span(addr, n uint64) ([]byte, bool) {
 	off := addr - k.base
 	size := uint64(len(k.mem))
@@ -131,8 +133,8 @@ func (t *keyTable) findIndex(key uint32) *mkey {
 	}
 }
 
-// add gives m a new key and stores m in the table. Most indices are free, because maxMemory
-// in internal/quota bounds the number of keys.
+// add gives m a new key and stores m in the table. It soon finds a free index, because
+// maxMemory in internal/quota bounds the number of keys, so that most indices are free.
 func (t *keyTable) add(m *mkey) {
 	if 2*(t.used+1) > len(t.slots) {
 		t.grow()
@@ -141,8 +143,8 @@ func (t *keyTable) add(m *mkey) {
 		var b [4]byte
 		_, _ = io.ReadFull(t.random, b[:]) // crypto/rand never fails
 		key := binary.LittleEndian.Uint32(b[:])
-		// Three indices are reserved: 0 for no key, 1 for the terminator of a receive list,
-		// and the last one for "any".
+		// Besides repeatIndex, three indices are reserved: 0 for no key, 1 for the terminator
+		// of a receive list, and 0xffffff for "any".
 		if index := key >> 8; index < 2 || index == repeatIndex || index == 0xffffff || t.findIndex(key) != nil {
 			continue
 		}
@@ -201,7 +203,8 @@ func (t *keyTable) remove(key uint32) {
 		if s.m == nil {
 			break
 		}
-		// s may move to the gap, unless its home is after the gap and not after s.
+		// The slot s moves into the gap, unless its home is between the gap and s, or is
+		// s itself: a search for its key would then never look into the gap.
 		if (j-t.home(s.key))&mask >= (j-i)&mask {
 			t.slots[i&mask] = s
 			i = j

@@ -19,8 +19,9 @@ func (sh *shard) lastChange(k *mkey) uint64 {
 	return k.changed
 }
 
-// admit adds n bytes of k from addr on to l, and reports whether they are inside k. need is
-// the right that the access needs; the caller has checked that k gives it.
+// admit adds to the list l the n bytes of k that begin at addr, and reports whether they are
+// inside k. need is the right that the access needs. The caller has checked that k gives this
+// right.
 func (sh *shard) admit(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	if mem, ok := k.span(addr, n); ok {
 		l.add(mem, k, 0, n)
@@ -44,9 +45,10 @@ func (sh *shard) admitList(l *list, k *mkey, addr, n uint64, need uint32) bool {
 	return true
 }
 
-// sound reports whether every run of a list is wholly inside memory of the list's
-// protection domain, with the right that is needed. sound is called for each work request,
-// because the keys of the entries may be destroyed between two work requests.
+// sound reports whether every run of the list k is wholly inside memory of k's protection
+// domain and, if need is a right to write, whether that memory's key gives local write. sound
+// is called for each work request, because the keys of the entries may be destroyed between
+// two work requests.
 func (sh *shard) sound(k *mkey, need uint32) bool {
 	var local uint32
 	if need&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
@@ -100,7 +102,7 @@ func (k *mkey) bytes(s spot, n uint64) []byte {
 	return mem
 }
 
-// advance moves a spot forward by n bytes, which bytes has returned before.
+// advance moves the spot s forward by n bytes. At least n bytes must be contiguous at s.
 func (k *mkey) advance(s *spot, n uint64) {
 	if len(k.list) == 0 {
 		return // unmapped memory of a process, which has no spots

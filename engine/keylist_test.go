@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// at names n bytes of a list, from byte off of the list on. Addresses of a list begin at 0.
+// at returns a data segment for the n bytes of a list that begin at its byte number off.
+// Addresses of a list begin at 0.
 func at(key uint32, off, n int) wqe.Data {
 	return wqe.Data{ByteCount: uint32(n), LKey: key, Addr: uint64(off)}
 }
@@ -85,8 +86,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// An interleaved list has thousands of pieces: its entries one after another, in each round
-// a stride further on.
+// An interleaved list has thousands of pieces: in each round its entries one after another, at
+// addresses that are one stride higher than in the round before.
 func TestInterleaved(t *testing.T) {
 	for _, slice := range []int{64, 100, 1 << 16} {
 		r, p, q := duo(t, Config{Slice: slice})
@@ -193,7 +194,7 @@ func TestListFaults(t *testing.T) {
 			s.same(was, s.far.mem, "what the list names")
 			require.Contains(t, said.String(), "code=key-")
 			s.again()
-			// The same key as an lkey.
+			// The same key is refused as an lkey too.
 			index = s.q.post(ctrl(wqe.OpRDMARead), s.local.raddr(0), at(m, 0, 128))
 			s.settle()
 			s.failed(s.q.scq.one(), cqe.LocalProtection, index)
@@ -274,7 +275,7 @@ func TestListGoesInTheMiddle(t *testing.T) {
 	}
 }
 
-// An atomic through a list works where the whole word is in one piece.
+// An atomic through a list works if the whole word is in one piece.
 func TestAtomicThroughAList(t *testing.T) {
 	s := newScene(t, Config{})
 	clear(s.far.mem)

@@ -17,7 +17,7 @@ func (c *client) take(kind string, have, limit, cost int) (uint32, error) {
 	if err := c.e.ledger.Take(c.uid, quota.Charge{quota.Memory: cost}); err != nil {
 		return 0, err
 	}
-	for c.nextID == 0 || c.names(c.nextID) { // ids have wrapped around
+	for c.nextID == 0 || c.names(c.nextID) { // can be true only after ids have wrapped around
 		c.nextID++
 	}
 	c.nextID++

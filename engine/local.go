@@ -9,7 +9,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// These operations have no peer.
+// The operations in this file have no peer.
 
 // judgeDump judges a DUMP: a local read whose bytes go nowhere. Its completion says that
 // everything before it in the queue is done.
@@ -47,8 +47,8 @@ func (sh *shard) judgeMMO(q *qp, j *job) verdict {
 	return accepted
 }
 
-// judgeWait makes the queue wait until a completion queue of this client has reached an
-// index. WAIT on memory and WAIT on time are not executed.
+// judgeWait judges a WAIT. It makes the queue wait until a completion queue of this client
+// has reached the index that the WQE names. WAIT on memory and WAIT on time are not executed.
 func (sh *shard) judgeWait(q *qp, j *job) verdict {
 	ctrl := wqe.ParseCtrl((*[wqe.CtrlSize]byte)(sh.scratch.wqe[:]))
 	if ctrl.OpMod != wqe.OpModWaitCQ {
@@ -74,8 +74,8 @@ func (sh *shard) judgeWait(q *qp, j *job) verdict {
 // indices have 32 bits and wrap.
 func (c *cq) reached(index uint32) bool { return int32(uint32(c.next)-index) >= 0 }
 
-// judgeSendEnable lets another queue of this client, a managed one, execute up to a
-// producer counter.
+// judgeSendEnable judges a SEND_EN. It lets a managed send queue of this client execute its
+// blocks up to the producer counter that the WQE names.
 func (sh *shard) judgeSendEnable(q *qp, j *job) verdict {
 	if q.tooShort(j, wqe.OpSendEn.Info()) {
 		return sh.badSize(q, j, 0)

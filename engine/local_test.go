@@ -93,7 +93,7 @@ func TestMMONeedsNoPeer(t *testing.T) {
 	}
 }
 
-// wait is a WAIT until the index of c has reached index.
+// wait returns the segment of a WAIT that ends when c's producer index has reached index.
 func wait(c *poller, index uint32) wqe.Wait { return wqe.Wait{Index: index, Number: c.num} }
 
 // A queue waits until another queue's completions are there, and then goes on without a

@@ -30,7 +30,7 @@ type mailbox struct {
 	mu         sync.Mutex
 	queue      []*mail
 	running    bool   // a thread of the engine serves the queue
-	callersRun bool   // that thread sleeps and touches nothing of the engine: callers run their functions themselves
+	callersRun bool   // that thread sleeps and touches nothing of the engine, so callers run their functions themselves
 	wake       func() // wakes that thread
 }
 
@@ -98,7 +98,7 @@ func (m *mailbox) stopCallers() {
 	m.callersRun = false
 }
 
-// mailsPerStep is the most requests that one step serves.
+// mailsPerStep is the largest number of functions that one step runs.
 const mailsPerStep = 8
 
 // serve runs the first mailsPerStep functions in the queue, on the engine's thread.

@@ -133,7 +133,7 @@ func TestMessageTooLong(t *testing.T) {
 			segments = append(segments, wqe.Data{ByteCount: n, LKey: key, Addr: 0x1000_0000})
 			left -= n
 		}
-		want := cqe.RemoteAccess // the local side is in order
+		want := cqe.RemoteAccess // the local side is valid, but there is no such rkey
 		if last > 0 {
 			want = cqe.LocalLength
 		}
@@ -144,7 +144,7 @@ func TestMessageTooLong(t *testing.T) {
 	}
 }
 
-// A range that ends with its key's last byte is inside the key, for each direction.
+// A range that ends with its key's last byte is inside the key, for WRITE, READ and SEND.
 func TestLastByte(t *testing.T) {
 	for _, n := range []int{1, 8, 255, 256} {
 		s := newScene(t, Config{})
@@ -185,7 +185,7 @@ func TestIOVA(t *testing.T) {
 	s.failed(s.p.scq.one(), cqe.RemoteAccess, 0)
 }
 
-// A responder with a READ depth of 0 answers READ with invalid request.
+// A responder whose max_dest_rd_atomic is 0 answers READ with invalid request.
 func TestReadDepthZero(t *testing.T) {
 	s := newScene(t, Config{})
 	s.q.toState(control.StateRST)

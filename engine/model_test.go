@@ -15,7 +15,7 @@ import (
 
 // A modelKey is registered memory.
 type modelKey struct {
-	owner  int // which client; each has one domain
+	owner  int // number of the client that has the key; each client has one domain
 	access uint32
 	mem    []byte
 	gone   bool
@@ -25,11 +25,11 @@ func (k *modelKey) gives(owner int, need uint32) bool {
 	return !k.gone && k.owner == owner && k.access&need == need
 }
 
-// A span is a part of a key, or is meant to be one.
+// A span names a part of a key. The part may be outside the key, or the key may be stale.
 type span struct {
 	key   *modelKey
 	stale bool // the key is named with another variant
-	off   int  // may be outside the key
+	off   int  // first byte; may be outside the key
 	n     int
 }
 
@@ -59,8 +59,8 @@ type modelWQE struct {
 // A modelWC is a completion, with the fields that the model knows.
 type modelWC struct {
 	syndrome cqe.Syndrome
-	op       cqe.WCOpcode // of a success
-	n        int          // of a success
+	op       cqe.WCOpcode // if syndrome is 0: the operation that succeeded
+	n        int          // if syndrome is 0: number of bytes
 	imm      uint32
 	index    uint16
 }
@@ -141,7 +141,7 @@ func (m *model) waiting() (n int) {
 }
 
 // step carries out the next entry in q's queues, if there is an entry that can be carried
-// out. late says that the timers of stalled queues have run out.
+// out. If late is true, the timers of stalled queues have run out.
 func (q *modelQP) step(late bool) bool {
 	switch q.state {
 	case control.StateERR:

@@ -9,12 +9,14 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// The longest rests of the core. A write to the one monitored cache line ends a rest.
-// Everything else (other queues, requests, arm words, timers) is polled only between rests.
+// A rest is a time in which the core waits by UMWAIT or TPAUSE. A write to the one monitored
+// cache line ends a rest. Everything else (other queues, requests, arm words, timers) is
+// polled only between rests. So these constants bound the length of a rest, and the
+// number of rests before Run checks whether to stop.
 const (
-	monitorTime      = time.Microsecond      // one rest while there are several queues
-	monitorAloneTime = 10 * time.Microsecond // one rest while there is one queue
-	monitorRests     = 16                    // number of rests until Run checks whether to stop
+	monitorTime      = time.Microsecond      // longest rest while there are several queues
+	monitorAloneTime = 10 * time.Microsecond // longest rest while there is one queue
+	monitorRests     = 16                    // number of rests after which monitorWait returns
 )
 
 // monitorWait steps the shard and lets the core rest between steps. It returns when a step
@@ -52,10 +54,11 @@ func (sh *shard) monitorWait() (done int) {
 	return 0
 }
 
-// latestAmong is the most queues that latest searches.
+// latestAmong is the largest number of queues that latest searches.
 const latestAmong = 16
 
-// latest returns the queue that worked last among the first latestAmong running queues.
+// latest searches the first latestAmong running queues and returns the one that has had work
+// most recently.
 func (sh *shard) latest() (latest *qp) {
 	for _, q := range sh.running[:min(len(sh.running), latestAmong)] {
 		if latest == nil || q.sched.idleVisits < latest.sched.idleVisits {

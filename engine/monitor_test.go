@@ -41,7 +41,7 @@ func TestMonitorWithoutWaitPKG(t *testing.T) {
 // requests. It watches the queue that worked last.
 func TestDozing(t *testing.T) {
 	r, p, q := duo(t, Config{})
-	r.e.cfg.Idle = IdleMonitor // whatever this processor has
+	r.e.cfg.Idle = IdleMonitor // even if this processor has no WAITPKG
 	require.Zero(t, r.e.monitorWait())
 	for _, x := range []*end{p, q, p} {
 		x.post(ctrl(wqe.OpNop))

@@ -25,10 +25,10 @@ func (c *client) regMR(m *control.MR, beside requestMemory, _ *control.Reply) (c
 	return &control.Key{Key: k.key}, nil
 }
 
-// place sets the memory of k: n bytes from address addr on in the client. Work requests
-// address these bytes from iova on. away says that the memory is in the client's process
-// and not mapped by the device. place checks the rights in k.access. If it returns an
-// error, k is unusable.
+// place sets the memory of k to the n bytes that begin at address addr in the client. In work
+// requests the addresses of these bytes begin at iova. If away is true, the memory is in the
+// client's process and the device has not mapped it. place also checks the rights in
+// k.access. If it returns an error, k is unusable.
 func (c *client) place(k *mkey, addr, n, iova uint64, away bool) error {
 	switch {
 	case n == 0:

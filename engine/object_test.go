@@ -359,8 +359,8 @@ func TestKeyTableIsAMap(t *testing.T) {
 				model[m.key] = m
 				keys = append(keys, m.key)
 			},
-			// Keys whose search begins in a few slots, among them the last slot of the
-			// table.
+			// The search for these keys begins in one of a few slots, among them the last
+			// slot of the table.
 			"put": func(t *rapid.T) {
 				key := rapid.Uint32Range(2<<8, 0xfffffeff).Draw(t, "key")
 				for table.home(key)+2&uint32(len(table.slots)-1) > 4 {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// For each operation: which bytes move, what the poster's completion says, and what the
-// peer's completion says.
+// The test checks for each operation which bytes move, what the poster's completion says, and
+// what the peer's completion says.
 func TestOperations(t *testing.T) {
 	const imm = 0x01020304
 	type result struct {
@@ -193,7 +193,7 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// Pointers and inline data stand in one WQE, in any order.
+// One WQE can have both pointers and inline data, in any order.
 func TestInlineBetweenPointers(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	src, dst := p.h.full(100, 1), q.h.full(200, 2)
@@ -264,7 +264,7 @@ func TestByteCountZero(t *testing.T) {
 	r.failed(p.scq.one(), cqe.LocalProtection, index)
 }
 
-// Each completion mode of successful work has the completions that it asks for.
+// Successful work has a completion if its completion mode asks for one.
 func TestCompletionModes(t *testing.T) {
 	r, p, _ := duo(t, Config{})
 	for _, ce := range []uint8{wqe.CEOnError, wqe.CEFirstError, wqe.CEAlways, wqe.CEEvent} {

@@ -25,7 +25,7 @@ func (sh *shard) overrun(q *cq) {
 		sh.send(q, q.handle|control.ChannelOverrun)
 	}
 	own := q.client.shard
-	own.sched.unswept, own.sched.swept = len(own.running), 0 // one round is enough: a QP that is added later cannot use q
+	own.sched.unswept, own.sched.swept = len(own.running), 0 // sweep checks each running QP once, which is enough: a QP that is added later cannot use q
 }
 
 // sweepPortion is how many queue pairs one step checks after a completion queue has

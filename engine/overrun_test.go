@@ -21,7 +21,7 @@ func TestOverrunWhileOthersWait(t *testing.T) {
 	r.settle()
 	for range 3 {
 		p := a.qp(control.QP{}, c, d)
-		p.up(full) // which is not connected back
+		p.up(full) // full is not connected back, so p waits
 		p.post(ctrl(wqe.OpRDMAWrite), wqe.Raddr{})
 	}
 	r.settle()
@@ -124,7 +124,7 @@ func TestOverrunMissesNobody(t *testing.T) {
 	for r.e.sched.unswept > 2*sweepPortion {
 		r.e.Step()
 	}
-	first[0].destroy() // in the middle of the round
+	first[0].destroy() // in the middle of the sweep
 	for r.e.sched.unswept > 0 {
 		r.e.Step()
 	}

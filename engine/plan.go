@@ -21,28 +21,29 @@ type change struct {
 	qpn    uint32
 	serial uint64 // serial of the queue pair that asks
 
-	// Of a change of a window.
+	// Only if the key is a window.
 	parent  *mkey
 	mem     []byte
 	process *process
 	from    uint64
 
-	// Of a change of a list; in scratch.
+	// Only if the key is a list. The array behind list is sh.scratch.runs.
 	list             []run
 	perRound, rounds uint64
 }
 
-// The mask of a UMR names what the UMR changes. Local reading is always allowed here, and
-// reads need no fence before them. Hardware can change other things too, which this device
-// does not have.
+// The mask of a UMR names what the UMR changes. umrChanges are the bits that this device
+// acts on; with MaskLocalRead, the UMR may only allow local reading, which is always allowed
+// here. umrHarmless is a bit that it ignores, because reads need no fence before them. The
+// other bits name things that hardware can change and that this device does not have.
 const (
 	umrChanges = wqe.MaskLen | wqe.MaskStartAddr | wqe.MaskMkey | wqe.MaskQPN | wqe.MaskFree |
 		wqe.MaskLocalRead | wqe.MaskLocalWrite | wqe.MaskRemoteRead | wqe.MaskRemoteWrite | wqe.MaskAtomic
 	umrHarmless = wqe.MaskSmallFence
 )
 
-// unchangeable names what a mask asks to change that cannot be changed. If there is no such
-// thing, it returns an empty string.
+// unchangeable returns the name of something that mask asks to change and that this device
+// cannot change. If there is no such thing, it returns an empty string.
 func unchangeable(mask uint64) string {
 	switch mask &^= umrChanges | umrHarmless; mask {
 	case 0:

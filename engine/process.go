@@ -14,15 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process has memory of a client that the device has not mapped, for example memory that
-// a program got from malloc. The kernel copies that memory, by process_vm_readv and
-// process_vm_writev. Transfers of such memory are in unmapped.go.
+// A process is a client's program. Its memory can be registered although the device has not
+// mapped it, for example memory that the program got from malloc. The kernel copies bytes to
+// and from that memory, by process_vm_readv and process_vm_writev. Transfers of such memory
+// are in unmapped.go.
 type process struct {
 	pid   int
 	life  *os.File // pidfd
 	guard guard
 	gone  atomic.Uint32 // present, ended or replaced; if not present, another process may have the pid
-	all   region        // the region of keys for this process's memory; it covers all of that memory
+	all   region        // the region of all keys of this process's memory; it covers every address of the process
 }
 
 const (
@@ -42,11 +43,11 @@ var processCharge = quota.Charge{quota.Descriptors: 1}
 // could hold up the device with a page fault whose handling it controls (FUSE,
 // userfaultfd). Processes of the device's own user can hold up the device anyway.
 //
-// A client of another user is refused too, whoever owns the process. Since the client
+// A client of another user is refused too, whoever owns the process now. After the client
 // connected, its process may have executed a program that runs as the device's user, or may
-// have ended and left its pid to such a program.
+// have ended, so that such a program could get its pid.
 //
-// The guard identifies the memory. A pid alone does not identify it.
+// The guard identifies the program whose memory it is. A pid alone does not identify it.
 func (c *client) ShareProcess(pid int, g nic.Guard) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

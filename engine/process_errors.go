@@ -32,7 +32,7 @@ func forbidden(call string) string {
 		"container, forbids calls: it has to allow " + call + " for the engine"
 }
 
-// why explains an error of process_vm_readv or, with write, of process_vm_writev.
+// why explains an error of process_vm_readv or, if write is true, of process_vm_writev.
 func (p *process) why(errno syscall.Errno, write bool) string {
 	call, probe := "process_vm_readv", procmem.Read
 	if write {

@@ -22,7 +22,7 @@ import (
 const guardSize = 8
 
 type guard struct {
-	at    procmem.Vec // in the process
+	at    procmem.Vec // where the guard is in the process's memory
 	bytes [guardSize]byte
 }
 
@@ -36,7 +36,8 @@ func newGuard(g nic.Guard) guard {
 }
 
 // read copies from the process, as procmem.Read does. The caller leaves the first vector of
-// each list free, and read sets it to the guard's.
+// each list free, and read sets these two vectors so that the call also copies the guard to
+// seen.
 func (p *process) read(seen *guardSeen, to, from []procmem.Vec) (int, syscall.Errno) {
 	if p.gone.Load() != present {
 		return 0, unix.ESRCH
@@ -49,8 +50,8 @@ func (p *process) read(seen *guardSeen, to, from []procmem.Vec) (int, syscall.Er
 	return p.behindGuard(n, len(from), errno)
 }
 
-// write copies to the process, and also sets the first vector of each list. It writes the
-// guard's own bytes to the guard, so that the guard stays the same.
+// write copies to the process. Like read, it sets the first vector of each list, here so that
+// the call first writes the guard's own bytes to the guard, which thus stays the same.
 func (p *process) write(from, to []procmem.Vec) (int, syscall.Errno) {
 	if p.gone.Load() != present {
 		return 0, unix.ESRCH

@@ -25,7 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keysAway makes all keys of hosts keys of unmapped memory of this process.
+// While keysAway is true, all keys that hosts register are for unmapped memory of this process.
 var keysAway bool
 
 // share lets the host register memory of this process that is in no region.
@@ -43,14 +43,14 @@ var ownGuard = sync.OnceValue(func() nic.Guard {
 	return guardAt(mem)
 })
 
-// guardAt makes bytes a guard of this process.
+// guardAt makes a guard of this process from the bytes of mem.
 func guardAt(mem []byte) nic.Guard {
 	g := nic.Guard{Addr: procmem.VecOf(mem).Addr, Cookie: rand.Uint64()}
 	binary.NativeEndian.PutUint64(mem, g.Cookie)
 	return g
 }
 
-// private is host.take for memory that is in no region.
+// private does what host.take does, but its memory is in no region.
 func (h *host) private(n int) (mem []byte, addr uint64) {
 	mem = make([]byte, n)
 	return mem, procmem.VecOf(mem).Addr
@@ -189,7 +189,8 @@ func TestHoleInProcessMemory(t *testing.T) {
 	}
 }
 
-// On an unreliable transport, a hole in the receiver's memory ends the message only.
+// On an unreliable transport, a hole in the receiver's memory has no effect but the loss of the
+// message.
 func TestHoleBehindAnUnreliableQueue(t *testing.T) {
 	for transport, payload := range map[uint8]int{control.QPTypeUC: 100, control.QPTypeUD: 60} {
 		r := newRig(t, Config{})
@@ -210,7 +211,7 @@ func TestHoleBehindAnUnreliableQueue(t *testing.T) {
 		p.good()
 		q.rcq.none()
 		require.Equal(t, control.StateRTS, q.state())
-		at := 0 // the receive is still posted; with memory without a hole the next message arrives
+		at := 0 // the receive is still posted; given memory without a hole, it takes the next message
 		require.True(t, wqe.PutRecv(q.rq[at:at+q.stride], []wqe.Data{good.data(0, 256)}))
 		send()
 		p.good()
@@ -273,7 +274,7 @@ func (r *rig) guardedSteps() {
 
 const childVariable = "NICLESS_TEST_CHILD_MEMORY"
 
-// childMemory is the address of each child's memory. Go has nothing there.
+// childMemory is the address of each child's memory. The Go runtime maps nothing there.
 const childMemory = 0x5000_0000_0000
 
 // TestChildMemory is not a test. It is the body of a process with memory, which runs until

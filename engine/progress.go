@@ -29,8 +29,8 @@ const slowTime = time.Millisecond
 // also touch new memory of the engine, whose page faults the kernel counts in the same way.
 const slowRequest = 10 * time.Millisecond
 
-// timedTime is for how long each poll is timed separately. This begins when polls together
-// have taken too long and it is not known which of them did.
+// timedTime is for how long each poll is timed separately, after several polls together have
+// taken too long and the device does not know which of them was slow.
 const timedTime = 10 * time.Second
 
 // A progress is the part of a shard that other threads, above all the watchdog's, read at
@@ -52,8 +52,8 @@ const atCQ = 1 << 32
 // A pace is how a shard measures its own progress.
 type pace struct {
 	progress
-	bound      uint64 // slowTime in cycles; the largest number while no thread runs the shard
-	first      uint64 // sq.done of the visited queue when its visit began to work, at shard.ticks
+	bound      uint64 // slowTime in cycles; the largest uint64 while no thread runs the shard
+	first      uint64 // sq.done of the visited queue at the time shard.ticks, when the visit began to work
 	timedUntil uint64 // device clock until which each poll is timed separately; 0: polls are timed together
 	usage      usage.Meter
 }
@@ -133,7 +133,8 @@ func (sh *shard) passed() (now uint64) {
 	return now
 }
 
-// passedAt is passed for a time now that may already be past.
+// passedAt does what passed does after taking the lock. now is the device clock as the caller
+// has read it, and may be earlier than the last mark.
 func (sh *shard) passedAt(now uint64) {
 	if now-sh.mark.Observe() > sh.bound && int64(now-sh.mark.Observe()) > 0 {
 		if sh.working() && sh.fault.qp != nil {
@@ -175,7 +176,8 @@ func (sh *shard) slowVisit(q *qp, now uint64) {
 }
 
 // slowPolls explains polls that took too long, if memory was the cause. It knows which poll
-// took too long only if polls are timed separately. From now on they are.
+// took too long only if polls are timed separately, or if the shard has only one queue to
+// poll. From now on, for timedTime, polls are timed separately.
 func (sh *shard) slowPolls(now uint64) {
 	h, ok := sh.delayByMemory(sh.mark.Observe(), now)
 	if !ok || !sh.pollsForeignMemory() {

@@ -40,7 +40,7 @@ type qp struct {
 	faulted   cqe.Syndrome // syndrome of the WQE at the head, if its work met a fault of memory
 	suspicion suspicion
 
-	regions [3]*region // of the send queue, the receive queue and the records
+	regions [3]*region // those that hold the send queue, the receive queue and the records
 }
 
 // A sendQueue is the send queue of a queue pair. Counts have 64 bits here and are cut to 16
@@ -50,7 +50,7 @@ type sendQueue struct {
 	mask      uint64 // blocks - 1
 	done      uint64 // blocks executed
 	managed   bool   // executes only what a SEND_EN has enabled
-	enabled   uint64 // of a managed queue: count of blocks up to which it may execute
+	enabled   uint64 // if managed: the queue may execute blocks until the count done reaches this count
 	record    *shm.BE32
 	cq        *cq
 	registers []byte     // the bank that holds the UAR page of the queue
@@ -62,7 +62,7 @@ type sendQueue struct {
 type receiveQueue struct {
 	ring   []byte
 	mask   uint64 // entries - 1
-	stride uint   // log2 of bytes
+	stride uint   // log2 of the bytes of one entry
 	done   uint64 // entries consumed
 	record *shm.BE32
 	cq     *cq
@@ -231,8 +231,8 @@ func (q *qp) listens() bool {
 	return false
 }
 
-// bind connects q, which goes to RTR, with the queue pair that has the number of q's peer
-// at this moment. Numbers are given out again, so a queue pair that gets the number later
+// bind is called when q goes to RTR. It connects q with the queue pair that now has the
+// number attr.DestQPN. Numbers are given out again, so a queue pair that gets the number later
 // is not the peer. If no queue pair has the number now, q has no peer.
 func (sh *shard) bind(q *qp) {
 	p := sh.qps[q.attr.DestQPN]
@@ -255,7 +255,7 @@ func (e *Engine) boundPeer(q *qp) *qp {
 	return nil
 }
 
-// connected reports whether q may send to p, which is nil or q's boundPeer. q may if p
+// connected reports whether q may send to p, which is nil or q's boundPeer. q may send if p
 // takes messages and is itself connected with q.
 func (q *qp) connected(p *qp) bool {
 	return p != nil && !p.dead && p.transport == q.transport && p.listens() && p.conn.bound == q.serial

@@ -256,8 +256,7 @@ func (sh *shard) setState(q *qp, to uint8) {
 func (sh *shard) drained(q *qp) { q.client.event(control.EventDrained, q.num) }
 
 // drop ends the work that q is in the middle of. Jobs of other queue pairs that have q as
-// their peer see that q.life has changed. They are judged again, and find q in its new
-// state.
+// their peer see that q.life has changed. They are judged again, according to q's new state.
 func (sh *shard) drop(q *qp) {
 	sh.unstall(q)
 	sh.parkJob(q)

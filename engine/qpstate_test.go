@@ -13,7 +13,7 @@ import (
 
 var allStates = []uint8{control.StateRST, control.StateINIT, control.StateRTR, control.StateRTS, control.StateSQE, control.StateSQD, control.StateERR}
 
-// in takes a new queue pair of h to a state.
+// in makes a queue pair of h and takes it to a state.
 func (h *host) in(state uint8, c *poller) *end {
 	h.Helper()
 	p := h.qp(control.QP{}, c, c)

@@ -63,11 +63,11 @@ func (sh *shard) badRecord(q *qp, word uint32) {
 	sh.explainQueue(q, why.code, "%s", why)
 }
 
-// inFirstLap reports whether the counter of a ring cannot yet have exceeded 16 bits: the
-// device has reached count, and the client can be at most the ring's n entries ahead. As long as
-// it fits, a word that holds the counter has an upper half of 0, whether the client counts
-// in 16, 24 or 32 bits. During that time, a word whose upper half is not 0 has its bytes
-// reversed.
+// inFirstLap reports whether the client's counter of a ring still fits into 16 bits. The
+// device has reached count, and the client can be at most n entries ahead, the size of the
+// ring. While the counter fits, the word that holds it has an upper half of 0, whether the
+// client counts in 16, 24 or 32 bits. So if the upper half is not 0 then, the bytes of the
+// word are reversed.
 func inFirstLap(count, n uint64) bool { return count+n <= 0xffff }
 
 // swapped reports whether a record makes sense only with its bytes reversed. Three things

@@ -56,7 +56,8 @@ func TestRecordOutOfRange(t *testing.T) {
 	require.Len(t, p.scq.all(), 16)
 }
 
-// A receive record that goes back announces nothing either. One host path stores 1 again.
+// A receive record that goes back announces nothing either. There is a host path that sets the
+// record back to 1.
 func TestReceiveRecordGoesBack(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	rec := shm.BE32At(q.rec, 0)
@@ -78,7 +79,7 @@ func TestReceiveRecordGoesBack(t *testing.T) {
 	require.Len(t, p.scq.all(), 4)
 }
 
-// A WQE that is otherwise right has garbage wherever clients leave some: opmod with the
+// A WQE is executed although it has garbage wherever clients leave garbage: opmod with the
 // index's upper bits, another index, another QPN, the two bits above ds, signature and
 // stream, immediate, the reserved word of the remote address, bytes after the last segment.
 func TestGarbageInReservedFields(t *testing.T) {

@@ -22,7 +22,7 @@ type region struct {
 	size  uint64
 	mem   *shm.Region
 	owned bool // made by the device, which unmaps it when the region ends; false: the memory was given to AddRegion
-	users int  // keys and queues that have memory inside; each counts once, even if it has several pieces
+	users int  // number of keys and queues that have memory in the region; each counts once, even if it has several pieces there
 }
 
 // regionCharge is what a region of size bytes costs the device's process, charged to user
@@ -42,13 +42,14 @@ func regionCharge(uid uint32, size int) quota.Charge {
 var regionFile = quota.Charge{quota.Descriptors: 1}
 
 // makeMemory makes the memory of a region, off the engine's thread. It checks the limits
-// first, because a request that would be refused costs a client nothing.
+// first. Otherwise a client could make the device do that work by requests that will be
+// refused, which cost the client nothing.
 func (c *client) makeMemory(payload []byte) (mem requestMemory, err error) {
 	var m control.RegionSize
 	if err := control.Parse(control.OpCreateRegion, payload, &m); err != nil {
 		return mem, control.Errorf(control.CodeInvalid, "%v", err)
 	}
-	c.mu.Lock() // no request is under way: the engine's thread changes no region
+	c.mu.Lock() // while c.mu is held, no request is under way, so the engine's thread changes no region
 	err = c.mayHave(m.Size)
 	c.mu.Unlock()
 	if err != nil {
@@ -121,15 +122,15 @@ func (c *client) placeRegion(m *control.Placement, _ requestMemory, _ *control.R
 	}
 	delete(c.unplaced, m.ID)
 	c.after = append(c.after, func() {
-		_ = r.mem.Forget() // both have mapped it
+		_ = r.mem.Forget() // the client and the device have both mapped the memory
 		c.e.ledger.Refund(c.uid, regionFile)
 	})
 	return &control.Empty{}, nil
 }
 
-// AddRegion makes a region of memory that both the client and the device have mapped
-// already. The client is in the device's own process, or a server hosts it that has made
-// the memory and checked that the memory is sealed. addr is the memory's address in the
+// AddRegion makes a region from memory that the client and the device have both mapped already.
+// Either the client is in the device's own process, or a server hosts the client, has made
+// the memory, and has checked that the memory is sealed. addr is the memory's address in the
 // client. The caller remains the owner of the memory.
 func (c *client) AddRegion(addr uint64, mem *shm.Region) (id uint32, err error) {
 	c.mu.Lock()
@@ -209,8 +210,8 @@ func (c *client) dropRegion(m *control.RegionID, _ requestMemory, _ *control.Rep
 	return &control.Empty{}, nil
 }
 
-// at returns the region that contains the n bytes from address addr on in the client, and
-// those bytes in the device's mapping.
+// at returns the region that contains the n bytes that begin at address addr in the client,
+// and those bytes in the device's mapping. what names them in the error.
 func (c *client) at(what string, addr, n uint64) (*region, []byte, error) {
 	for _, r := range c.regions {
 		if off := addr - r.base; off < r.size && n <= r.size-off {

@@ -13,8 +13,9 @@ import (
 // and both could travel in packets. Both halves are in one engine, so there are no packets:
 // the requester calls the responder, and the bytes are moved once.
 //
-// Explanations do not travel. The responder explains what it refuses. To its own client it
-// explains everything; to the requester's client, as much as that client may know.
+// An answer holds no explanation. The responder itself explains what it refuses, to both
+// clients: to its own client it explains everything, and to the requester's client as much as
+// that client may know.
 
 // A request is what a requester asks of a responder. It holds what the headers of
 // packets would carry.
@@ -23,11 +24,11 @@ type request struct {
 	solicited      bool
 	fromQPN, toQPN uint32 // QPNs of the requester and the responder
 	imm            uint32 // the immediate, or the key to invalidate, depending on op
-	qkey           uint32 // of a datagram
+	qkey           uint32 // if the request is a datagram: its queue key
 	rkey           uint32 // key of the responder's memory
 	addr           uint64 // first address of that memory
 	length         uint64 // bytes of the message, at most wqe.MaxMessage
-	operand        []byte // of an atomic: the bytes of its segment in the WQE
+	operand        []byte // if the request is an atomic: the bytes of the atomic segment in the WQE
 }
 
 // An answer is the responder's answer to a request. It is the syndrome of an AETH

@@ -36,9 +36,9 @@ func (c *client) resizeCQ(m *control.ResizeCQ, _ requestMemory, _ *control.Reply
 		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries do not hold the %d that have not been polled, and one more",
 			q.num, m.LogSize, unread)
 	}
-	// The last entry of the old buffer tells the client of the resize. It takes an index
-	// like any other entry. The client copies each unpolled entry to the new buffer at an
-	// index one higher, so that the index of the next entry is free there.
+	// The last entry of the old buffer tells the client of the resize. This entry takes an
+	// index like any other. The client copies each unpolled entry to the new buffer at an
+	// index one higher, so that the copies end directly before the device's next entry.
 	c.shard.complete(q, 0, 0, 0, 0, 0, responderTail(0, 0, cqe.ResizeCQ), quietly)
 	q.floor = q.next - unread
 	countUser(-1, q.region, q.records)

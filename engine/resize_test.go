@@ -18,7 +18,8 @@ func (c *poller) resize(log, logCQE uint8) (told cqe.WC) {
 	return c.resizeWhile(log, logCQE, func() {})
 }
 
-// resizeWhile is resize, but calls something before the client copies its entries.
+// resizeWhile does what resize does, and calls the function something before the client copies
+// its entries.
 func (c *poller) resizeWhile(log, logCQE uint8, something func()) (told cqe.WC) {
 	c.h.Helper()
 	old := *c

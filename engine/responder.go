@@ -10,8 +10,8 @@ import (
 
 // The responder is the peer's side of a work request. It judges what a requester asks of
 // the peer's queue pair, keys and receives. It answers, and completes the receives that
-// messages have used. On a reliable connection, a fault that the responder finds ends both
-// queue pairs. On other transports the fault ends only the message.
+// messages have used. On a reliable connection, a fault that the responder finds puts
+// both queue pairs into error. On other transports only the message is lost.
 
 // established tells the client of a queue pair in RTR that its first request has come.
 func (sh *shard) established(p *qp) {
@@ -94,7 +94,7 @@ func (sh *shard) scatter(j *job, entry []byte) answer {
 		if d.End() {
 			break
 		}
-		// The whole entry must be valid, even if the message ends within it.
+		// All bytes of the data segment d must be valid, even if the message ends within them.
 		n := d.Length()
 		k := sh.keys.find(d.LKey)
 		if k == nil || k.pd != p.receivePD() || k.access&control.AccessLocalWrite == 0 ||

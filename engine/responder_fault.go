@@ -22,9 +22,10 @@ func (sh *shard) noReceive(j *job) answer {
 	return answerDrop
 }
 
-// refused answers a request that the queue pair does not allow. If info is given, the queue
-// pair allows neither READs nor atomics (max_dest_rd_atomic 0). If info is nil, the queue
-// pair's access lacks the right that the request needs.
+// refused answers a request that the queue pair does not allow. If info is not nil, the
+// reason is that the queue pair allows neither READs nor atomics (max_dest_rd_atomic 0). If
+// info is nil, the reason is that the queue pair's access lacks the right that the request
+// needs.
 func (sh *shard) refused(q *qp, j *job, info *wqe.Info) answer {
 	what := "this operation"
 	switch {

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Retract takes the unread events of a CQ out of its channel. It returns how many of the
-// events that the device has sent the program has read. reader is the end of the channel
-// that the program reads; the program may read from it meanwhile. The device sends no more
-// events of this CQ, because the program will have forgotten the CQ and would not know what
-// such events mean.
+// Retract takes the unread events of a CQ out of its channel. It returns the number of the
+// CQ's events that the program has read. reader is the end of the channel that the program
+// reads; the program may read from it meanwhile. The device sends no more events of this CQ,
+// because the program will have forgotten the CQ and would not know what such events mean.
 //
-// If a program reads into a page that never comes, its read holds the lock that every
-// reader needs. So neither the device's thread nor the caller reads the channel. Events
-// that cannot be read soon count as read by the program.
+// A program can read the channel into memory whose page never becomes available. Its read
+// then holds the lock that every reader of the channel needs. So neither the device's thread
+// nor the caller reads the channel; a closer does. If the closer cannot read the events soon,
+// they count as read by the program.
 func (c *client) Retract(cqn uint32, reader *os.File) (read uint32) {
 	c.mu.Lock()
 	var sent uint32
@@ -54,7 +54,7 @@ func (c *client) Retract(cqn uint32, reader *os.File) (read uint32) {
 		_ = unix.Close(ends[0])
 		_ = unix.Close(ends[1])
 	}) {
-		return sent // the closer may still write taken
+		return sent // not sent - taken: the closer may still be writing to the variable taken
 	}
 	return sent - taken
 }

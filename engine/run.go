@@ -83,8 +83,8 @@ func (sh *shard) loop(ctx context.Context) {
 	}
 }
 
-// steps runs a batch of steps and returns how much work they did. With untilIdle the batch
-// ends at the first step that found nothing to do.
+// steps runs a batch of steps and returns how much work they did. If untilIdle is true, the
+// batch ends at the first step that finds nothing to do.
 func (sh *shard) steps(untilIdle bool) (done int) {
 	defer sh.recoverFault()
 	defer sh.endBatch() // also if a fault cuts the batch off

@@ -165,7 +165,7 @@ func memoryGoesAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 	for _, row := range []struct {
 		name  string
 		post  func(p, q *end, base uint64, key func(h *host) uint32)
-		host  func(p, q *end) *host // whose memory goes
+		host  func(p, q *end) *host // returns the host whose memory loses its pages
 		wants cqe.Syndrome
 	}{
 		{"gather", func(p, q *end, base uint64, key func(h *host) uint32) {

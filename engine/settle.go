@@ -18,7 +18,8 @@ const mostVisits = 1 << 12
 
 // Settle executes the work that doorbells have announced when Settle is called, on this
 // client's queue pairs and on queue pairs connected to them. It executes all of it that can
-// be executed within some thousand visits. Other clients have their turns meanwhile.
+// be executed within a few thousand visits (see mostVisits). Other clients have their turns
+// meanwhile.
 func (c *client) Settle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,14 +38,15 @@ func (c *client) Settle() {
 	}
 }
 
-// A claim is a queue pair, and the block up to which it had announced work.
+// A claim is a queue pair, and the block up to which it had announced work when Settle was
+// called.
 type claim struct {
 	q    *qp
 	upTo uint64 // count of blocks
 }
 
-// announced adds to due a claim for each of these queue pairs of the client, and for their
-// peers that belong to other clients.
+// announced returns due with more claims: one for each queue pair in some, all of which are
+// the client's, and one for each of their peers that belong to other clients.
 func (c *client) announced(due []claim, some []*qp) []claim {
 	add := func(q *qp) {
 		e := q.client.shard
@@ -64,8 +66,9 @@ func (c *client) announced(due []claim, some []*qp) []claim {
 	return due
 }
 
-// settleSome visits the first portion of the queue pairs once each. It returns the claims
-// of those that have more to execute, and of all that it has not visited.
+// settleSome visits the first queue pairs in due, each once and at most as many as the
+// constant portion says. It returns the claims of the queue pairs that it has not visited, and
+// of those that have more to execute.
 func settleSome(due []claim) []claim {
 	n := min(len(due), portion)
 	rest := due[n:]
@@ -98,8 +101,9 @@ func (sh *shard) settleOne(d claim) (more bool) {
 	return more
 }
 
-// restoreFaultPoint restores what Settle may have changed between two steps: where the next
-// step begins, which a fault of memory must not change here, and whether faults are panics.
+// restoreFaultPoint restores two things that Settle, which runs between two steps, may have
+// changed. cut says where the next step begins; a fault of memory during Settle must not
+// change that. panics says whether faults of memory are panics on this thread.
 func (sh *shard) restoreFaultPoint(cut part, panics bool) {
 	sh.fault.cut = cut
 	debug.SetPanicOnFault(panics)

@@ -97,7 +97,7 @@ type scratch struct {
 	unmapped unmappedScratch
 }
 
-// A dma is the workers that copy long transfers, and the sizes from which on transfers are
+// A dma holds the workers that copy long transfers, and the least sizes of transfers that are
 // offloaded to workers; see dma.go.
 type dma struct {
 	workers []*worker

@@ -10,22 +10,22 @@ import (
 )
 
 // An srq is the device's side of a shared receive queue: a linked list in client memory.
-// Each entry names the next one; the doorbell record says how many are ready.
+// Each entry names the next one. The doorbell record says how many entries are ready.
 type srq struct {
 	num     uint32
 	client  *client
 	pd      *pd
 	ring    []byte
 	mask    uint16 // entries - 1
-	stride  uint   // log2 of bytes
+	stride  uint   // log2 of the bytes of one entry
 	record  *shm.BE32
-	regions [2]*region // of the ring and the record
+	regions [2]*region // those that hold the ring and the record
 
 	head  uint16   // entry to take next
 	taken uint64   // entries taken off the list so far
 	back  []uint16 // entries put back because their transfers did not complete
-	limit uint32   // an event is due when fewer entries are ready; 0: no event
-	users int      // QPs that use it
+	limit uint32   // an event is due when fewer entries than this are ready; 0: no event
+	users int      // number of QPs that use the queue
 }
 
 func (c *client) createSRQ(m *control.SRQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
@@ -74,7 +74,7 @@ func (c *client) modifySRQ(m *control.SRQLimit, _ requestMemory, _ *control.Repl
 		return nil, control.Errorf(control.CodeInvalid, "SRQ %#06x: limit %d of %d entries", s.num, m.Limit, uint32(s.mask)+1)
 	}
 	s.limit = m.Limit
-	c.shard.observeLimit(s) // fewer may be ready already, and no transfer may come that checks it
+	c.shard.observeLimit(s) // fewer entries may be ready already, and perhaps no transfer will come and check the limit
 	return &control.Empty{}, nil
 }
 

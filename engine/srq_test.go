@@ -68,8 +68,8 @@ func TestSRQFollowsLinks(t *testing.T) {
 		require.Equal(t, []uint32{uint32(order[i]), x.to[i%2].num, 2}, []uint32{uint32(w.Counter), w.QPN, w.ByteLen})
 		require.Equal(t, []byte{byte(i), 0xee}, x.box.mem[int(order[i])*256:][:2])
 	}
-	// The ring is empty. Then the client links entries that it has got back after the last
-	// one (4, then 3, then 5), and the record says that more are posted.
+	// The queue is empty. Then the client links entry 4 to entry 3 and entry 3 to entry 5, and
+	// the record says that two more entries are posted.
 	x.from[0].post(ctrl(wqe.OpSend))
 	x.settle()
 	x.c.none()
@@ -166,8 +166,8 @@ func TestSRQEntryComesBack(t *testing.T) {
 	require.Equal(t, uint16(1), x.s.s.ready())
 }
 
-// A fault at the responder ends the entry that was taken, and one queue pair. The other
-// entries stay for the other queue pairs; none is flushed.
+// A fault at the responder uses up the entry that was taken, and puts one queue pair into
+// error. The other entries stay for the other queue pairs; none is flushed.
 func TestSRQFault(t *testing.T) {
 	x := newShared(t, Config{}, control.SRQ{})
 	x.fill()

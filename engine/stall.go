@@ -20,7 +20,7 @@ type stall struct {
 	forever  bool   // tries are not counted
 	interval uint64 // time between tries, in cycles
 	deadline uint64 // end of this try, on the device clock
-	cq       *cq    // of behindCQ: the completion queue that must reach index
+	cq       *cq    // if kind is behindCQ: the completion queue whose producer index must reach index
 	index    uint32
 	at       int    // index of the queue in shard.stalled
 	again    uint64 // device clock at which a peer in another shard is tried again
@@ -41,7 +41,7 @@ func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 	s := stall{kind: kind, since: sh.clock()}
 	switch kind {
 	case noPeer:
-		// The first try and then retry_cnt more; each takes 4.096 us << timeout.
+		// There is a first try, and then there are retry_cnt more. Each takes 4.096 us << timeout.
 		s.left = q.attr.RetryCount
 		s.interval = clock.Cycles(4096 * time.Nanosecond << q.attr.Timeout)
 		s.forever = q.attr.Timeout == 0
@@ -55,7 +55,7 @@ func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 		if s.left == 0 {
 			return sh.failRetries(q, kind)
 		}
-		s.left-- // the retry that will follow this wait
+		s.left-- // counts the retry that will follow this wait
 	}
 	s.deadline = s.since + s.interval
 	if sh.hooks.stopTimers {

@@ -54,7 +54,7 @@ func (e *Engine) stepUntilIdle() {
 }
 
 // stepsPerLap is the number of steps in which the device reaches every queue at least once.
-// In so many steps it retries all stalled queues, sweeps all queue pairs if a CQ has
+// In that many steps it retries all stalled queues, sweeps all queue pairs if a CQ has
 // overrun, polls all cold queues, visits all warm queues, and polls the hot BlueFlame
 // registers.
 func (e *Engine) stepsPerLap() (steps int) {

@@ -62,7 +62,7 @@ func (sh *shard) diagnose() {
 func (sh *shard) diagnoseQP(q *qp) {
 	send, receive := q.sq.record.Observe(), q.rq.record.Observe()
 	if q.attr.State == control.StateRTS && q.suspicion.record != send+1 && swapped(send, q.sq.done, q.sq.mask+1) {
-		sh.badRecord(q, send) // pending does not notice it, because its low half announces nothing
+		sh.badRecord(q, send) // the function pending does not notice this: the low half of the record announces nothing
 	}
 	if q.rq.ring != nil && !q.suspicion.receive && swapped(receive, q.rq.done, q.rq.mask+1) {
 		q.suspicion.receive = true
@@ -85,8 +85,9 @@ func (sh *shard) diagnoseQP(q *qp) {
 	}
 }
 
-// suspect returns a code and a text for what looks wrong with q, and is wrong if it lasts.
-// If nothing looks wrong, the text is empty.
+// suspect returns a code and a text for something that looks wrong with q. A queue pair of a
+// correct client can look the same, but not for long. If nothing looks wrong, the text is
+// empty.
 func (sh *shard) suspect(q *qp, send, receive uint32) (codes.Code, string) {
 	switch q.attr.State {
 	case control.StateINIT, control.StateRTR:
@@ -124,11 +125,11 @@ func (q *qp) blocksAt(index uint64) int {
 // ring, which can have 32768 entries.
 const walkEntries = 16
 
-// countsBlocks reports whether word 0 of a record counts the WQEs at the beginning of the
-// send queue and not receives. This is so if the WQEs end exactly where block number word
-// begins, and the queue pair has no receive queue, or one with fewer entries, or one whose
-// entries were never written. If there are many entries, countsBlocks reads only the first
-// and the last ones.
+// countsBlocks reports whether word, which is the value of word 0 of a record, counts blocks of
+// the send queue and not receives. This is so if the WQEs at the beginning of the send queue
+// have exactly as many blocks as the value says, and the queue pair has no receive queue, or
+// one with fewer entries, or one whose entries were never written. If there are many entries,
+// countsBlocks reads only the first and the last ones.
 func (q *qp) countsBlocks(word uint32) bool {
 	n := uint64(word)
 	if n == 0 || n > q.sq.mask+1 || q.rq.done != 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/nicless/nicless/internal/cpu"
 )
 
-// A thread is the locked OS thread that runs a shard, with the earlier settings that
-// restore puts back.
+// A thread is the locked OS thread that runs a shard. It holds the thread's earlier settings,
+// which restore puts back.
 type thread struct {
 	shard     *shard
 	sleeper   *sleep.Sleeper

@@ -25,7 +25,7 @@ func TestDatagram(t *testing.T) {
 	r.e.Step()
 	other := s.to()
 	other.GRH, other.TClass = 0, 0
-	s.post(ctrl(wqe.OpSend), other, src.data(0, 8)) // has another GRH, in between
+	s.post(ctrl(wqe.OpSend), other, src.data(0, 8)) // between two slices of the first datagram; this one has another GRH
 	r.settle()
 	w := p.scq.one()
 	require.Equal(t, []any{unharmed, uint32(0)}, []any{w.Syndrome, w.ByteLen})
@@ -53,7 +53,7 @@ func TestLostMessages(t *testing.T) {
 		transport uint8
 		post      func(p, q *end, local, far *key)
 		prepare   func(p, q *end, far *key)
-		received  int // receives that prepare posts and a good message will use
+		received  int // number of receives that prepare posts; a later good message uses them
 	}
 	send := func(p, q *end, local, _ *key) {
 		if p.q.transport == control.QPTypeUD {

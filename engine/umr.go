@@ -42,8 +42,8 @@ func (sh *shard) judgeUMR(q *qp, j *job) verdict {
 	return accepted
 }
 
-// umrCost is what a UMR costs of a budget of bytes. The entries of its list are counted
-// separately.
+// umrCost is how many bytes of a visit's budget one UMR uses up. The entries of its list are
+// counted separately.
 const umrCost = 2048
 
 // umrTarget returns why a UMR may not change k, or an empty string.
@@ -90,7 +90,7 @@ func (sh *shard) apply(k *mkey, c *change) {
 	}
 }
 
-// attach binds the window to the memory of another key, or to none.
+// attach binds the window to the memory of the key on. If on is nil, it unbinds the window.
 func (w *window) attach(on *mkey) {
 	if w.parent != nil {
 		w.parent.windows--

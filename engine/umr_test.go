@@ -75,7 +75,7 @@ func TestWindow(t *testing.T) {
 				})
 			}
 			s.TB = t
-			s.p.post(ctrl(wqe.OpRDMARead), at(w, 64), s.local.data(0, 8)) // opened for writing only
+			s.p.post(ctrl(wqe.OpRDMARead), at(w, 64), s.local.data(0, 8)) // fails: the window gives the right to write only
 			s.settle()
 			require.Equal(t, cqe.RemoteAccess, s.p.scq.one().Syndrome)
 			s.again()
@@ -148,7 +148,7 @@ func TestBindAfterInvalidate(t *testing.T) {
 	}
 }
 
-// A binding that fails is a memory window bind error, and leaves the key as it was.
+// A binding that fails completes with a memory window bind error, and leaves the key as it was.
 func TestBindFailures(t *testing.T) {
 	type row struct {
 		name string
@@ -422,7 +422,7 @@ func TestWindowClosedInTheMiddle(t *testing.T) {
 func TestUMRMask(t *testing.T) {
 	for _, row := range []struct {
 		mask  uint64
-		words string // of a refusal; "": the UMR succeeds
+		words string // text of the refusal; "": the UMR succeeds
 	}{
 		{wqe.MaskBSFEnable, "signatures (bsf)"},
 		{wqe.MaskPD, "the protection domain"},

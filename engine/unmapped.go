@@ -18,14 +18,14 @@ import (
 // the device's mapping. So the fast path finds no bytes under the key and leaves the WQE to
 // the slow path.
 
-// callCost is what a system call costs of a budget of bytes, in addition to the bytes that
-// the call copies.
+// callCost is how many bytes of a visit's budget one system call uses up, in addition to the
+// bytes that the call copies.
 const callCost = 16 << 10
 
-// The most bytes and pieces that one call copies. If at least half of unmappedBytes is left
-// of the budget, a transfer may copy all of unmappedBytes, because the call itself takes a
-// good part of the time. Then the budget is overdrawn, and the client's next turn comes
-// later.
+// One call copies at most unmappedBytes, in at most unmappedPieces pieces. If the budget still
+// has at least half of unmappedBytes, a transfer may copy all of unmappedBytes, because the
+// call itself takes a good part of the time. Then the budget is overdrawn, and the client's
+// next turn comes later.
 const (
 	unmappedBytes  = 128 << 10
 	unmappedPieces = 32
@@ -43,7 +43,7 @@ type unmappedScratch struct {
 type stretch struct {
 	mem     []byte
 	process *process // nil: the bytes are mapped
-	addr    uint64   // of unmapped bytes: address in the process
+	addr    uint64   // if process is not nil: address of the bytes in that process
 	n       uint64
 }
 
@@ -58,7 +58,7 @@ func (s *stretch) aligned(size int) bool {
 	return shm.Aligned(s.mem)
 }
 
-// holds reports whether n bytes of the key from addr on are inside the key's own memory,
+// holds reports whether the n bytes that begin at addr are inside the key's own memory,
 // mapped or unmapped. A list has no memory of its own.
 func (k *mkey) holds(addr, n uint64) bool {
 	if k.process == nil {
@@ -69,7 +69,7 @@ func (k *mkey) holds(addr, n uint64) bool {
 	return off <= k.size && n <= k.size-off
 }
 
-// stretch returns n bytes of the key from addr on. The key must hold them.
+// stretch returns the n bytes of the key that begin at addr. The key must hold them.
 func (k *mkey) stretch(addr, n uint64) stretch {
 	if k.process != nil {
 		return stretch{process: k.process, addr: k.from + (addr - k.base), n: n}
@@ -78,7 +78,8 @@ func (k *mkey) stretch(addr, n uint64) stretch {
 	return stretch{mem: mem, n: n}
 }
 
-// peek does for lists with unmapped memory what next does for other lists.
+// peek returns the next contiguous bytes of the list, at least one and at most n, and does not
+// advance. It is the method next for lists with unmapped memory.
 func (l *list) peek(n uint64) stretch {
 	for l.off == l.piece[l.at].n {
 		l.at++
@@ -149,8 +150,8 @@ type gap struct {
 	process *process
 	addr    uint64
 	errno   syscall.Errno
-	source  bool // true: memory of the job's source; false: of its destination
-	write   bool // true: it was to be written; false: read
+	source  bool // true: the memory is in the job's source; false: in its destination
+	write   bool // true: the memory was to be written; false: it was to be read
 }
 
 // moveUnmapped is job.move for a job with unmapped memory. If such memory could not be

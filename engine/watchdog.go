@@ -26,17 +26,17 @@ import (
 // collection waits for the thread, and the watchdog waits for the collection.
 
 const (
-	watchTime  = 100 * time.Millisecond // between two checks while a shard is busy
-	watchSleep = time.Second            // between two checks while all shards sleep
+	watchTime  = 100 * time.Millisecond // time between two checks while a shard is busy
+	watchSleep = time.Second            // time between two checks while all shards sleep
 	stuckTime  = 200 * time.Millisecond // a shard is stuck if it has not advanced for this long
-	stuckAgain = 5                      // a case is reported again at this many times its age
-	stuckQuiet = time.Second            // between the reports of two cases of one shard
+	stuckAgain = 5                      // a case is reported again when it is this many times as old as at its last report
+	stuckQuiet = time.Second            // least time between the reports of two cases of one shard
 )
 
 // Stuck says where a thread of the engine is stuck, and for how long.
 type Stuck struct {
 	Client, Peer string // clients whose memory may be the cause; empty: none is known
-	Queue        uint32 // number of Client's queue pair or, with CQ, of its completion queue
+	Queue        uint32 // number of Client's queue pair or, if CQ is true, of its completion queue
 	CQ           bool
 	PeerQueue    uint32        // number of Peer's queue pair
 	Request      string        // the request of Client that is being served; empty: the thread works for a queue

@@ -37,7 +37,7 @@ type use struct {
 	zero bool   // the segment's byte_count is 0, which means n bytes
 
 	client *client // only keys of this client are explained
-	pd     *pd     // protection domain that the key must be of
+	pd     *pd     // protection domain to which the key must belong
 	qp     *qp     // queue pair that the key must serve
 }
 
@@ -83,9 +83,9 @@ func (sh *shard) keyOf(c *client, key uint32) *mkey {
 	return nil
 }
 
-// whyNoPeer returns why q cannot reach its peer. About a queue pair of another client that
-// is not connected to q, it tells at most that this queue pair exists. If q was not
-// connected to that queue pair either, it does not tell even that.
+// whyNoPeer returns why q cannot reach its peer. If the peer belongs to another client and is
+// not connected back to q, the reason tells only that the peer exists. If q is not connected
+// to the queue pair that has its peer's number now, the reason does not tell even that.
 func (sh *shard) whyNoPeer(q *qp) reason {
 	p := sh.boundPeer(q)
 	switch {

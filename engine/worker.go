@@ -45,11 +45,11 @@ type copyTask struct {
 	state      atomic.Uint32
 	pastCaches bool // copied by worker.copier
 	dst, src   []byte
-	fault      uintptr // of taskFaulted: address of the missing memory
+	fault      uintptr // if state is taskFaulted: address of the missing memory
 
 	// Owned by the device.
 	job    *job    // nil: the task was recalled
-	client *client // client to whose share of the tasks this one counts
+	client *client // the client whose share of the worker tasks this task uses
 	keys   [4]*mkey
 	_      [64]byte
 }

@@ -8,7 +8,7 @@
 // versions of control groups. It also works in containers, where the mount is the process's
 // own group, but the group has the name that it has on the host.
 //
-// CPUQuota and MemoryLimit take the root of a file system: os.DirFS("/"), or that of a test.
+// CPUQuota and MemoryLimit take the root of a file system: os.DirFS("/"), or a test's own root.
 package cgroup
 
 import (
@@ -48,7 +48,7 @@ func least(root fs.FS, controller string, limitOf func(root fs.FS, dir string) f
 }
 
 // mounts returns the places where the groups of controllers may be mounted, if controller is
-// one of them, and otherwise nothing. In version 2 controllers is empty.
+// one of them, and otherwise nothing. In version 2 the string controllers is empty.
 func mounts(controllers, controller string) []string {
 	const base = "sys/fs/cgroup"
 	switch {

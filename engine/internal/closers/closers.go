@@ -49,7 +49,7 @@ type Closers struct {
 	busy    int // number of closers
 	waiting int // number of waiting calls, of all users
 	users   map[uint32]*queue
-	starved []*queue // queues of users that have no closer because there are already Most
+	starved []*queue // queues of users that have no closer, because there are already Most closers
 }
 
 // A queue holds the waiting calls of one user.
@@ -61,8 +61,8 @@ type queue struct {
 	starved bool
 }
 
-// Add has f called by a closer of the user, after the calls that the user already has
-// waiting. Add itself does not wait.
+// Add makes a closer of the user call f, after the calls that wait already for this user. Add
+// itself does not wait.
 func (c *Closers) Add(user uint32, f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

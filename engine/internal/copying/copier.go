@@ -37,7 +37,8 @@ type Copier struct {
 
 // The stretches of a trial are long compared with the first levels of cache. A trial has
 // several pairs, because a stretch during which the thread was interrupted loses its pair. The
-// rest between two trials doubles as long as trials have the same result.
+// long stretch between two trials is called the rest. It is twice as long as the rest before
+// if the last two trials had the same result, but at most lastRest.
 const (
 	trialBytes = 1 << 20
 	trialPairs = 7

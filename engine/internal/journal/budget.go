@@ -21,7 +21,7 @@ type Budget struct {
 	mu       sync.Mutex
 	current  int64               // number of the period; 0: none yet
 	written  int                 // lines in this period
-	held     int                 // lines held back, of users without an account
+	held     int                 // lines held back that were of users without an account
 	accounts map[uint32]*account // by user
 }
 
@@ -70,7 +70,7 @@ func (b *Budget) Take(user uint32, who *Speaker) (held int, ok bool) {
 		if known {
 			u.held++
 		} else {
-			b.held++ // accounts for all these users could take any amount of memory
+			b.held++ // giving each such user an account could take any amount of memory
 		}
 		return 0, false
 	}

@@ -42,7 +42,7 @@ type line struct {
 // Capacity is how many lines may wait to be written.
 const Capacity = 256
 
-// New returns a Journal that writes to a logger. Nil discards every line.
+// New returns a Journal that writes to logger. If logger is nil, the Journal discards every line.
 func New(logger *slog.Logger) *Journal { return &Journal{logger: logger} }
 
 // Discards reports whether there is no logger.
@@ -53,8 +53,8 @@ func (j *Journal) Enabled(level slog.Level) bool {
 	return j.logger != nil && j.logger.Enabled(context.Background(), level)
 }
 
-// Log writes a line, as slog.Logger's method does, but returns at once. It checks no Budget.
-// The caller does that for lines that a client can cause.
+// Log writes a line, as the method Log of slog.Logger does, but returns at once. It checks no
+// Budget. For lines that a client can cause, the caller checks a Budget first.
 func (j *Journal) Log(level slog.Level, text string, attrs ...any) {
 	if !j.Enabled(level) {
 		return

@@ -54,7 +54,7 @@ func systemLimits() (limits Charge, source [numResources]string) {
 }
 
 // Rlimit returns a resource limit of this process, such as RLIMIT_NOFILE. If the limit is
-// greater than most, Rlimit returns most.
+// greater than the argument most, Rlimit returns the value of most.
 func Rlimit(what, most int) int {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(what, &r); err != nil {
@@ -91,9 +91,9 @@ func maxRegionBytes(root fs.FS) (limit int, source string) {
 	return int(min(least, maxAddressSpace)) / 4 * 3, source
 }
 
-// maxPipePages returns how many pages of pipes clients may cause the device to have. The
-// kernel limits these pages for the device's own user, in all its processes together. There
-// is no limit if the process has the right to exceed it.
+// maxPipePages returns how many pages of pipes the device may have because of its clients. The
+// kernel limits these pages for the device's own user, in all its processes together. A
+// process that has the right to exceed this limit has no limit.
 func maxPipePages() (limit int, source string) {
 	const unlimited = 1 << 30
 	b, err := os.ReadFile("/proc/sys/fs/pipe-user-pages-soft")

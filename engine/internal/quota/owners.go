@@ -30,11 +30,11 @@ type owners struct {
 	subuid, passwd string // paths
 
 	mu     sync.Mutex
-	read   os.FileInfo // of the subuid file when it was last read; nil: there was no file
+	read   os.FileInfo // size, time and identity of the subuid file when it was last read; nil: there was no file
 	ranges []uidRange
 }
 
-// A uidRange is a range of count uids from first on. The range belongs to owner.
+// A uidRange is a range of count uids that begins at the uid first. The range belongs to owner.
 type uidRange struct{ first, count, owner uint32 }
 
 func systemOwners() *owners { return &owners{subuid: subuidPath, passwd: passwdPath} }

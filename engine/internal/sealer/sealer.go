@@ -10,13 +10,13 @@
 // Sealing can wait as well, for the lock of the inode. A client holds this lock during a
 // write(2) to the memory's file, and that call hangs if the page that it copies from never
 // becomes available. No signal ends such a wait.
-// So the sealer does the sealing. It has no descriptors of the device but those of the memory
+// So the sealer does the sealing. Of the device's descriptors it has only those of the memory
 // to be sealed. If the sealer hangs, only the sealer hangs, and the device can end.
 //
 // One sealer serves all devices of a process. It runs the same program: importing this
-// package makes the program a sealer if the environment says so. While a process
-// is being started, the Go runtime cannot stop the world, and that lasts until the new process
-// gets a core. So the sealer is started before devices serve.
+// package makes the program a sealer if the environment says so. While a program starts a
+// process, its Go runtime cannot stop the world until the new process gets a core. So the
+// sealer is started before devices serve.
 package sealer
 
 import (
@@ -77,9 +77,9 @@ var shared sealer
 // Start starts the sealer, unless it runs. Seal starts it too.
 func Start() error { return shared.start() }
 
-// Seal makes the sealer seal the memory of r, and waits until that is done. It waits for as long as clients
-// prevent the sealing. Seal reports whether the memory is sealed now, no matter which
-// process has sealed it.
+// Seal makes the sealer seal the memory of r, and waits until that is done. It waits for as
+// long as clients prevent the sealing. Seal reports whether the memory is sealed now, no
+// matter which process has sealed it.
 func Seal(r *shm.Region) bool { return shared.seal(r) }
 
 func (s *sealer) start() error {

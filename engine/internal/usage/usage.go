@@ -37,7 +37,7 @@ type Meter struct {
 const fullTime = 5 * time.Millisecond
 
 // kernelTime is how long the kernel may work for the thread before this work counts as a
-// delay. Such work is to clear large pages, for example, or to reclaim pages. The kernel
+// delay. Examples of such work are clearing large pages and reclaiming pages. The kernel
 // counts this time in ticks, so a bound of about one tick would be meaningless.
 const kernelTime = 10 * time.Millisecond
 
@@ -55,7 +55,7 @@ func (d Delay) String() string {
 	return fmt.Sprintf("page faults %d (%d of them from a disk), waits in the kernel %d", d.faults, d.majors, d.waits)
 }
 
-// Attrs returns the same for a line in the log.
+// Attrs returns these numbers, and how long the delay took, for a line in the log.
 func (d Delay) Attrs() []any {
 	return []any{"for", d.Took.Round(time.Microsecond), "faults", d.faults, "majors", d.majors, "waits", d.waits}
 }
@@ -91,10 +91,11 @@ func (m *Meter) Exclude(cycles uint64) (sinceFull uint64) {
 	return m.excluded - m.full.excluded
 }
 
-// Judge reports whether memory delayed the thread for more than bound between since and now,
-// where now is just past. There must have been a page fault. In addition, either the thread
-// must have waited in the kernel, or the kernel must have worked for the thread for longer
-// than kernelTime. Time in which the thread waited for a core does not count.
+// Judge reports whether memory delayed the thread for more than bound between the times since
+// and now. The time now must be only a moment ago. There must have been a page fault. In
+// addition, either the thread must have waited in the kernel, or the kernel must have worked
+// for the thread for longer than kernelTime. Time in which the thread waited for a core does
+// not count.
 func (m *Meter) Judge(since, now uint64, bound time.Duration) (d Delay, ok bool) {
 	was, full := m.last, m.full
 	end := clock.Now()
@@ -136,9 +137,9 @@ func (m *Meter) waited() time.Duration {
 	return parseWaited(m.text[:n])
 }
 
-// parseWaited returns the second of the three numbers in a schedstat, which is for how many
-// nanoseconds the thread waited for a core. (The first is for how many nanoseconds it ran, the
-// third is the number of its time slices.) parseWaited does not allocate.
+// parseWaited returns the second of the three numbers in a schedstat: the time in nanoseconds
+// that the thread waited for a core. (The first number is the time that it ran, the third is
+// the number of its time slices.) parseWaited does not allocate.
 func parseWaited(text []byte) time.Duration {
 	field, sum := 0, time.Duration(0)
 	for _, b := range text {

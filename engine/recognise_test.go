@@ -135,8 +135,8 @@ func (s *scene) small(index uint16, ci func(c *poller), speaks string) account {
 	return account{h, c.num, index, nil, speaks, false}
 }
 
-// recognised has at least one row for each code: what a client does wrong, and what it is
-// told.
+// recognised has at least one row for each code. The function do of a row does what a client
+// does wrong, and returns what the client must be told.
 var recognised = []struct {
 	name string
 	code codes.Code

@@ -114,7 +114,7 @@ func (sh *shard) unmeasure() {
 func (sh *shard) restart() {
 	now := clock.Now()
 	if sh.usage.Exclude(now-sh.mark.Observe()) > sh.bound {
-		sh.usage.Sample(now, true) // what the thread waited for in between does not count
+		sh.usage.Sample(now, true) // what the thread waited for while it was not measured does not count
 	}
 	sh.mark.Publish(now)
 	sh.busy.Publish(1)

@@ -26,8 +26,8 @@ type region struct {
 }
 
 // regionCharge is what a region of size bytes costs the device's process, charged to user
-// uid. The region's bytes are not counted for the device's own user, because the system's
-// limits hold for that user.
+// uid. The region's bytes are not counted for the device's own user, because the system's own
+// limits hold for that user anyway.
 func regionCharge(uid uint32, size int) quota.Charge {
 	fds, pages := shm.HoldCost(size)
 	b := quota.Charge{quota.Mappings: 1, quota.AddressSpace: size, quota.Memory: regionCost, quota.Descriptors: fds, quota.PipePages: pages}

@@ -2,7 +2,7 @@
 // has, and says how much a user may have. The resources are descriptors, memory, mappings
 // and others.
 //
-// A resource is a thing of which the process can have a limited number. A charge is a number
+// A resource is a thing of which the process can have a limited number. A charge is an amount
 // of each resource. A user has what has been charged to it and not been refunded.
 //
 // A user may have no more of a resource than it leaves free for all other users. So the

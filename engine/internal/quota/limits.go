@@ -75,8 +75,8 @@ func maxMappings() int {
 }
 
 // maxRegionBytes returns how many bytes all regions together may have. If regions held more
-// than the system's memory, the kernel would kill a process. The kernel prefers processes that
-// have mapped much memory, such as the device's.
+// than the system's memory, the kernel would kill a process. The kernel prefers to kill a
+// process that has mapped much memory, such as the device's.
 func maxRegionBytes(root fs.FS) (limit int, source string) {
 	least, source := math.Inf(1), "the system does not say how much memory it has"
 	text, _ := fs.ReadFile(root, "proc/meminfo")

@@ -22,7 +22,7 @@ const (
 var names = [numResources]string{"mappings", "descriptors", "bytes of address space", "bytes of regions",
 	"connections", "bytes of memory", "descriptors in unread answers", "pages of pipes"}
 
-// A Charge is a number of each resource.
+// A Charge is an amount of each resource.
 type Charge [numResources]int
 
 // Plus returns the sum of both charges.

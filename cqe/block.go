@@ -3,9 +3,9 @@ package cqe
 import "fmt"
 
 // Block is a compressed entry of the newer layout (cqe_comp_layout 1). It holds up to
-// seven minis. Each mini is the difference of one entry from the title, which is the
-// last entry before the block that was not compressed. A block stands for N entries
-// and is written in the slot of the first; the other slots are not written.
+// seven minis. Each mini is the difference of one entry from the title. The title is the
+// last uncompressed entry before the block. A block stands for N entries and is written
+// in the slot of the first of them; the other slots are not written.
 // [Iteration], not an owner bit, says whether a block is valid.
 //
 // ParseBlock then Put is the identity.
@@ -48,15 +48,16 @@ func (b *Block) Put(dst *[Size]byte) {
 	dst[OffOpOwn] = uint8(b.N-1)<<4 | uint8(FormatCompressed)<<2 | b.Low&3
 }
 
-// Expand begins reading the block at index in a ring of 1<<log entries. title is the
-// entry before the block: an entry that was not compressed, or the last entry that
-// the block just before it yielded. Call Next with each of the N minis.
+// Expand begins reading a block. index is the index of the block's first entry, in a ring
+// of 1<<log entries. title is the entry before that first entry: an uncompressed entry
+// or, if a block came before this one, the last entry that the earlier block yielded.
+// Call Next with each of the N minis.
 func (b *Block) Expand(title *CQE, index uint64, log uint, f MiniFormat) Expander {
 	return Expander{session{*title, title.Counter + 1, index, log, f, 0}, b.N}
 }
 
 // CompressAfter begins a session of the newer layout that follows title. index is
-// that of the session's first entry, in a ring of 1<<log entries. At most seven
+// the index of the session's first entry, in a ring of 1<<log entries. At most seven
 // entries fit into one [Block].
 func CompressAfter(title *CQE, index uint64, log uint, f MiniFormat) Compressor {
 	return Compressor{session{*title, title.Counter + 1, index, log, f, 0}}

@@ -17,7 +17,7 @@ const Mask24 = 1<<24 - 1
 type CQE struct {
 	TunnelFlags uint8    // 0; the fields up to RSSType are for Ethernet only
 	PacketInfo  uint8    // 1; reserved in the vendor's header
-	WQEID       uint16   // 2; striding receive queues
+	WQEID       uint16   // 2; used by striding receive queues
 	LRO         [8]byte  // 4
 	RSSHash     uint32   // 12
 	RSSType     uint8    // 16

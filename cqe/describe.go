@@ -73,7 +73,7 @@ func (d *describer) message(off int, data []byte, ok bool) {
 	d.tree = append(d.tree, f)
 }
 
-// put adds the field of n bytes at off in the entry. Bytes of the field that inline
+// put adds the field of n bytes at offset off of the entry. Bytes of the field that inline
 // data overwrites are not shown.
 func (d *describer) put(off, n int, name string, v any, text string) {
 	f := field.Field{Offset: d.base + off, Len: n, Name: name, Value: v, Text: text}
@@ -86,7 +86,7 @@ func (d *describer) put(off, n int, name string, v any, text string) {
 	d.tree = append(d.tree, f)
 }
 
-// rare adds a field that is 0 in most entries. It is in JSON only if it is not 0.
+// rare adds a field that is 0 in most entries. JSON leaves the field out if it is 0.
 func (d *describer) rare(off, n int, name string, v any, zero bool, text string) {
 	if zero {
 		name, v = "", nil
@@ -195,7 +195,7 @@ func (d *describer) wc(w WC, blank bool) {
 	d.tree = append(d.tree, field.Field{Offset: -1, Name: "wc", Text: text, Sub: v.tree})
 }
 
-// outcome adds the rest of a work completion and returns it in words.
+// outcome adds the rest of a work completion and returns the whole completion in words.
 func (d *describer) outcome(w *WC) string {
 	if w.Status != StatusSuccess {
 		d.number("vendor_err", w.VendorErr)

@@ -14,7 +14,7 @@
 // second half of a 128-byte entry has the same layout; the first half holds a GRH or
 // inline data.
 //
-//	 0  tunnel, wqe_id, LRO, RSS    Ethernet only; with format 1 inline data
+//	 0  tunnel, wqe_id, LRO, RSS    Ethernet only; inline data if the format is 1
 //	17  ml_path                     low 7 bits: destination path bits
 //	22  slid                        source LID
 //	24  flags_rqpn                  29..28 GRH, 27..24 SL, 23..0 source QPN

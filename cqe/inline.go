@@ -2,7 +2,8 @@ package cqe
 
 import "encoding/binary"
 
-// Most bytes of a message that an entry can carry ("scatter to CQE"), by format.
+// The largest number of message bytes that an entry can carry ("scatter to CQE"), for each
+// format.
 const (
 	MaxInline32 = 32 // FormatInline32: in bytes 0..31 of the entry, in place of the fields there
 	MaxInline64 = 64 // FormatInline64: in the first half of a 128-byte entry
@@ -15,7 +16,7 @@ func Halves(slot *[Size128]byte) (first, entry *[Size]byte) {
 }
 
 // Inline returns the bytes of the message inside a 64-byte entry. data aliases the
-// entry; it is empty unless the format is [FormatInline32] and the entry is a success.
+// entry; it is empty unless the format is [FormatInline32] and the entry reports success.
 // ok is false if byte_cnt is more than [MaxInline32]; data is then [MaxInline32] bytes.
 func Inline(entry *[Size]byte) (data []byte, ok bool) {
 	o := OpOwn(entry[OffOpOwn])

@@ -56,8 +56,8 @@ func (t Tail) Counter() uint16 { return uint16(t >> 16) }
 // OpOwn returns the last byte.
 func (t Tail) OpOwn() OpOwn { return OpOwn(t) }
 
-// Owned returns t with the owner bit for the entry of index in a ring of 1<<log
-// entries. The owner bit of t itself must be 0.
+// Owned returns t with the owner bit of the entry whose number is index, in a ring of
+// 1<<log entries. The owner bit of t itself must be 0.
 func (t Tail) Owned(index uint64, log uint) Tail { return t | Tail(Owner(index, log)) }
 
 // PutBody writes bytes 0..55 of an entry, which is everything before the tail. flags is
@@ -72,9 +72,9 @@ func PutBody(dst *[Size]byte, flags, uidx, imm, byteCount uint32, time uint64) {
 	putWord(dst[48:56], time)
 }
 
-// putWord writes v big-endian with one store. For a number some of whose bytes are
-// known to be 0, the compiler turns binary.BigEndian.PutUint64 into one store for each
-// of the other bytes.
+// putWord writes v big-endian with one store. binary.BigEndian.PutUint64 is not used here:
+// if the compiler knows that some bytes of v are 0, it turns PutUint64 into one store for
+// each of the other bytes.
 func putWord(dst []byte, v uint64) {
 	binary.LittleEndian.PutUint64(dst, bits.ReverseBytes64(v))
 }

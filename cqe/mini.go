@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// MiniFormat is the meaning of the first word of a [Mini] of a receive
+// MiniFormat is the meaning of the first word of a [Mini] that stands for a receive
 // (mini_cqe_res_format in the CQ context). In a session of requester entries the
 // first word is always wqe_counter:16 | WQE opcode:8 | 0:8, as in the Linux driver
 // and UCX. DPDK expects the opcode in the last byte instead.
@@ -20,8 +20,8 @@ const (
 	MiniHeadersStride  MiniFormat = 4 // 0:8 | L3 and L4 header types:8 | stride:16
 )
 
-// hasStride reports whether the low half of the word is a stride index. If it is, it
-// replaces wqe_counter. Otherwise wqe_counter increases by one from entry to entry.
+// hasStride reports whether the low half of the word is a stride index. If so, the
+// stride index replaces wqe_counter. Otherwise wqe_counter increases by one from entry to entry.
 func (f MiniFormat) hasStride() bool { return f >= MiniFlowTagStride && f <= MiniHeadersStride }
 
 const (
@@ -56,12 +56,12 @@ func MiniPlace(i int) (slots, entry int) { return max(1, i/ArrayMinis*ArrayMinis
 
 // session is the state that reading and writing a compressed session have in common.
 type session struct {
-	title   CQE    // the entry from which the others differ as their minis say
+	title   CQE    // the entry whose differences from the others are in the minis
 	counter uint16 // wqe_counter of entry 0, if the minis do not hold counters
 	index   uint64 // index of entry 0
 	log     uint
 	format  MiniFormat
-	i       int // number of entries so far
+	i       int // number of entries read or compressed so far
 }
 
 // entry returns the session's next entry, which m stands for.
@@ -118,8 +118,8 @@ type Expander struct {
 }
 
 // Expand begins reading a session of the older layout. title is the entry whose number
-// is index, in a ring of 1<<log entries. Expand returns an error if title is not a title or stands
-// for more entries than the ring has.
+// is index, in a ring of 1<<log entries. Expand returns an error if that entry is not the
+// title of such a session, or stands for no entries or for more entries than the ring has.
 //
 // A poller then calls Next once for each mini, in order; [MiniPlace] says where the
 // minis are. It then advances by the number of entries. The device wrote only some of
@@ -154,8 +154,8 @@ func (x *Expander) Next(m Mini) (c CQE, ok bool) {
 type Compressor struct{ session }
 
 // Compress begins a session of the older layout. first is the session's first entry,
-// whose number is index, in a ring of 1<<log entries. The caller then gives every entry to
-// Add, beginning with first.
+// whose number is index, in a ring of 1<<log entries. The caller then gives every entry
+// to Add, beginning with first.
 func Compress(first *CQE, index uint64, log uint, f MiniFormat) Compressor {
 	return Compressor{session{*first, first.Counter, index, log, f, 0}}
 }
@@ -173,9 +173,9 @@ func (x *Compressor) Add(c *CQE) (m Mini, ok bool) {
 	return m, true
 }
 
-// Title returns the entry to write into the first slot. Write the minis first, and this entry last. Do
-// not write a session of one entry, because its minis would take the slot of the
-// entry after it.
+// Title returns the entry to write into the session's first slot. Write the minis first,
+// and this entry last. Do not write a session of one entry, because its minis would take
+// the slot of the entry after the session.
 func (x *Compressor) Title() CQE {
 	t := x.title
 	t.OpOwn = MakeOpOwn(t.OpOwn.Opcode(), FormatCompressed, false, Owner(x.index, x.log))

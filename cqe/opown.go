@@ -14,7 +14,7 @@ const (
 	RespSendInv  Opcode = 4  // a send arrived, and an rkey was invalidated
 	ResizeCQ     Opcode = 5  // last entry of the old buffer
 	NoPacket     Opcode = 6  // operation on a tag matching list
-	SigErr       Opcode = 12 // signature error report of an mkey
+	SigErr       Opcode = 12 // reports a signature error of an mkey
 	ReqErr       Opcode = 13 // a send WQE failed or was flushed
 	RespErr      Opcode = 14 // a receive failed or was flushed
 	Invalid      Opcode = 15 // no completion, whatever the owner bit is
@@ -78,37 +78,39 @@ func (o OpOwn) Format() Format { return Format(o >> 2 & 3) }
 // Solicited reports bit 1: the sender asked for an event.
 func (o OpOwn) Solicited() bool { return o&SolicitedBit != 0 }
 
-// PlainReq reports whether the entry is of a send WQE that succeeded, carries no data
+// PlainReq reports whether the entry reports the success of a send WQE, carries no data
 // and is not compressed. Most entries of send queues are like this.
 func (o OpOwn) PlainReq() bool { return o&^SolicitedBit <= 1 }
 
 // Owner returns bit 0.
 func (o OpOwn) Owner() uint8 { return uint8(o & 1) }
 
-// Slot returns the slot of the entry of index in a ring of 1<<log entries, log 0..31.
+// Slot returns the slot of the entry whose number is index, in a ring of 1<<log entries.
+// log is 0..31.
 func Slot(index uint64, log uint) uint64 { return index & (1<<(log&63) - 1) }
 
-// EntryOffset returns the offset in the ring of the 64-byte entry in a slot. The ring's
-// entries have 1<<logSize bytes, logSize 6 or 7. In a 128-byte slot the 64 bytes are
-// the second half.
+// EntryOffset returns the offset, in the ring, of the 64-byte entry in a slot. Each slot
+// has 1<<logSize bytes; logSize is 6 or 7. In a 128-byte slot the 64-byte entry is the
+// second half.
 func EntryOffset(slot uint64, logSize uint) uint64 {
 	return (slot+1)<<(logSize&63) - Size
 }
 
-// Owner returns the owner bit of the entry of index in a ring of 1<<log entries, which
-// is the parity of the entry's lap. log is 0..31; with log 0 the bit toggles at every
-// entry.
+// Owner returns the owner bit of the entry whose number is index, in a ring of 1<<log
+// entries. The bit is the parity of the entry's lap. log is 0..31; if log is 0, the bit
+// toggles at every entry.
 func Owner(index uint64, log uint) uint8 { return uint8(index>>(log&63)) & 1 }
 
-// Valid reports whether the entry of index has been written. o is the op_own read from
-// the slot of index. The entry has been written if the opcode is not [Invalid] and the
-// owner bit is that of the lap. Valid is right for every initial fill that a CPU or GPU
+// Valid reports whether the entry whose number is index has been written. o is the op_own
+// read from that entry's slot. The entry has been written if the opcode is not [Invalid]
+// and the owner bit is that of the entry's lap. Valid is right for every initial fill that a CPU or GPU
 // library uses (0xf0, 0xf1, 0xff).
 func Valid(o OpOwn, index uint64, log uint) bool {
 	return o < 0xf0 && o.Owner() == Owner(index, log)
 }
 
-// Iteration returns the validity iteration count of index in a ring of 1<<log entries
-// with the newer compression layout: the low 8 bits of the lap. In that layout the count
-// is used in place of the signature and of the owner bit.
+// Iteration returns the validity iteration count of the entry whose number is index, in a
+// ring of 1<<log entries with the newer compression layout. The count is the low 8 bits of
+// the entry's lap. In that layout the count is used in place of the signature and of the
+// owner bit.
 func Iteration(index uint64, log uint) uint8 { return uint8(index >> (log & 63)) }

@@ -74,9 +74,9 @@ type WorkError struct {
 	Receive bool     // the request was a receive, not a send
 	Index   uint16   // wqe_counter: first block of the send WQE, or index of the receive
 	Opcode  uint8    // opcode of the send WQE; 0 for a receive
-	Cause   Syndrome // why
+	Cause   Syndrome // why the request failed
 	Vendor  uint8    // vendor_err: the vendor's own syndrome; no meaning is documented
-	ID      uint64   // wr_id from the poster
+	ID      uint64   // wr_id that the poster gave
 }
 
 // Error returns, for example, "qp 0x000abc wqe 7 id 42: remote access error (vendor

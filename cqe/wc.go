@@ -57,8 +57,8 @@ const (
 	WCRDMARead    WCOpcode = 2
 	WCCompSwap    WCOpcode = 3
 	WCFetchAdd    WCOpcode = 4
-	WCBindMW      WCOpcode = 5 // not from an entry; only the poster's own record tells
-	WCLocalInv    WCOpcode = 6 // not from an entry; only the poster's own record tells
+	WCBindMW      WCOpcode = 5 // no entry leads to it; only the poster's own notes say that the request was a bind
+	WCLocalInv    WCOpcode = 6 // no entry leads to it; only the poster's own notes say so
 	WCTSO         WCOpcode = 7
 	WCRecv        WCOpcode = 128
 	WCRecvRDMAImm WCOpcode = 129
@@ -108,13 +108,13 @@ const (
 // It has no wr_id, because only the poster knows that. Fields that do not apply are 0.
 type WC struct {
 	Status    WCStatus
-	Opcode    WCOpcode // set on success only; a poller that has the poster's own record sets it on errors too
-	Flags     WCFlags  // success only
+	Opcode    WCOpcode // set on success only; a poller that has the poster's own notes sets it on errors too
+	Flags     WCFlags  // set on success only
 	Kind      Opcode   // opcode of the entry itself
 	WQEOpcode uint8    // requester: opcode of the send WQE
 	Syndrome  Syndrome // failure only
 	VendorErr uint8    // failure only
-	SL        uint8    // service level; this and the fields down to SrcQP are for receives only
+	SL        uint8    // service level; SL, PathBits, SLID, PKeyIndex and SrcQP are for receives only
 	PathBits  uint8    // destination path bits
 	Counter   uint16   // wqe_counter, before masking with the ring's size
 	SLID      uint16   // source LID
@@ -150,7 +150,7 @@ type sendOp struct {
 	bytes uint8
 }
 
-// What the byte count of a requester's entry is.
+// Values of sendOp.bytes. They say from where a requester's entry has its byte count.
 const (
 	noBytes      = iota
 	countedBytes // byte_cnt
@@ -164,8 +164,8 @@ func ParseWC(src *[Size]byte) (w WC) {
 }
 
 // Parse sets w to what a verbs poller reports for an entry, bit for bit as libmlx5 does.
-// For example, inline data (format 1) in a receive overwrites the path and the source
-// QP; Parse like libmlx5 then returns bytes of the data as path and source QP. Parse
+// For example, inline data (format 1) in the entry of a receive overwrites the path and the
+// source QP; Parse, like libmlx5, then returns bytes of the data as path and source QP. Parse
 // works in place, because copying a WC right after its fields were stored one by one
 // costs more than filling it.
 func (w *WC) Parse(src *[Size]byte) {

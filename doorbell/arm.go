@@ -2,9 +2,9 @@ package doorbell
 
 // Arm is a request for one completion event. A client writes it to the word ArmWord of
 // a CQ's record and to the high word of the register at CQArmOffset. A device raises
-// the event when an entry of index CI or above exists.
+// the event when an entry exists whose index is CI or greater.
 type Arm struct {
-	SN        uint8  // sequence number 0..3; one more after every event
+	SN        uint8  // sequence number 0..3; the client adds one after every event
 	Solicited bool   // raise the event for solicited entries and errors only
 	CI        uint32 // consumer index, 24 bits
 	Rsvd      uint32 // bits 31..30 and 27..25, at their place in the word
@@ -26,7 +26,7 @@ func ParseArm(word uint32) Arm {
 	}
 }
 
-// Word packs a. It cuts SN to 2 bits and CI to 24 bits, so the client may pass counts
+// Word packs the request into an arm word. It cuts SN to 2 bits and CI to 24 bits, so the client may pass counts
 // that do not wrap.
 func (a Arm) Word() uint32 {
 	w := uint32(a.SN&3)<<armSNShift | a.CI&CIMask | a.Rsvd&armRsvd

@@ -13,7 +13,7 @@ type Kind string
 
 // Kinds, and how many bytes each takes.
 const (
-	QPRecord   Kind = "qp_dbrec"     // 8; or 4 for one word, either of the two
+	QPRecord   Kind = "qp_dbrec"     // 8 for both words; 4 for either word alone
 	QPRecvWord Kind = "qp_dbrec[0]"  // 4
 	QPSendWord Kind = "qp_dbrec[1]"  // 4
 	SRQRecord  Kind = "srq_dbrec"    // 4
@@ -51,8 +51,8 @@ var kinds = []struct {
 }
 
 // Describe lists the fields of a record, of one word of a record, or of a value written
-// to a register. It returns an error and no tree if the kind is unknown or does not
-// take the length of b.
+// to a register. It returns an error and no tree if the kind is unknown or b does
+// not have a length of that kind.
 func Describe(kind Kind, b []byte) (field.Tree, error) {
 	var lengths []string
 	for _, k := range kinds {
@@ -185,8 +185,8 @@ func describeArm(kind Kind, b []byte) field.Tree {
 	return append(field.Tree{record}, armRegister(kind, b, 4)...)
 }
 
-// ring describes the first half of a control segment. Parts that clients fill in
-// differently have no name.
+// ring describes the first half of a control segment. A part in which clients write
+// different things has no Name.
 func ring(kind Kind, b []byte) (Ring, field.Tree) {
 	r := ParseRing((*[RingSize]byte)(b))
 	opmod := "opmod"

@@ -30,8 +30,9 @@
 // A client writes the WQE bytes first, then the record, then the register. A device
 // reads the register, then the record, then the WQEs up to the counter in the record.
 // The record decides which WQEs exist; the register is only a hint. Some clients write
-// the index of the last WQE to the register, others the next index. Bits of the index
-// above its 16 may be in the opmod byte. Only the QPN in the register is reliable.
+// the index of the last WQE to the register, others the index of the next free block. If
+// a client does not cut the index to 16 bits, the higher bits are in the opmod byte. Only
+// the QPN in the register is reliable.
 //
 // The two words of a record may have two writers, because the send side and the
 // receive side of a QP may be two threads. So each word is stored with a 32-bit store,

@@ -42,9 +42,9 @@ func Pending(word uint32, consumed uint16, ring int) (n int, ok bool) {
 	return n, true
 }
 
-// InUse returns how many completions a CQ's consumer has not taken yet: produced, which
-// the device counts, less the consumer index in word, modulo 2^24. A CQ of 1<<log
-// entries has room while InUse is below 1<<log.
+// InUse returns how many completions a CQ's consumer has not taken yet. This is the
+// number that the device has produced minus the consumer index in word, modulo 2^24. A CQ
+// of 1<<log entries has room while InUse is below 1<<log.
 func InUse(produced uint64, word uint32) uint32 { return (uint32(produced) - word) & CIMask }
 
 // Record is the two words of a QP's or a CQ's record, as numbers.

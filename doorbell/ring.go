@@ -48,7 +48,7 @@ func (r Ring) QPN() uint32 { return uint32(r) >> 8 }
 func (r Ring) DS() uint8 { return uint8(r) & 0x3f }
 
 // BlueFlameSize returns the size in bytes of a BlueFlame copy of a WQE of ds 16-byte
-// units. The copy is whole 64-byte blocks. ok is false for ds 0 and for a WQE longer
+// units. The copy is whole 64-byte blocks. ok is false if ds is 0 and for a WQE longer
 // than BFHalf; for such a WQE a client can only write the doorbell.
 func BlueFlameSize(ds uint8) (n int, ok bool) {
 	n = (int(ds) + 3) / 4 * 64

@@ -11,9 +11,9 @@ const (
 	BFRegs      = (UARPageSize - BFOffset) / BFRegSize
 )
 
-// Register returns the doorbell register of a UAR page that the byte at offset off
-// belongs to, 0..BFRegs-1, and the half of that register, 0 or 1. ok is false if off is
-// below BFOffset or past the page.
+// Register says to which doorbell register the byte at offset off of a UAR page belongs.
+// reg is the number of the register, 0..BFRegs-1, and half is the number of its half, 0
+// or 1. ok is false if off is below BFOffset or past the page.
 func Register(off uint32) (reg, half int, ok bool) {
 	if off < BFOffset || off >= UARPageSize {
 		return 0, 0, false
@@ -21,8 +21,8 @@ func Register(off uint32) (reg, half int, ok bool) {
 	return int(off-BFOffset) / BFRegSize, int(off / BFHalf & 1), true
 }
 
-// IsRegister reports whether a doorbell may be written at off. That is so at the start
-// of each half of a register.
+// IsRegister reports whether a doorbell may be written at offset off. It may be written
+// only at the start of each half of a register.
 func IsRegister(off uint32) bool {
 	return off >= BFOffset && off < UARPageSize && off%BFHalf == 0
 }

@@ -7,14 +7,14 @@ import "github.com/nicless/nicless/wqe"
 type RoCE struct {
 	V2           bool   // the source GID is of type RoCE v2
 	SGIDIndex    uint8  // index of the source GID
-	SL           uint8  // service level 0..7, becomes the priority
+	SL           uint8  // service level 0..7, which becomes the Ethernet priority
 	Rate         uint8  // code of the static rate in the device's numbering, 0..15; 0 means no static rate
 	TrafficClass uint8  //
 	HopLimit     uint8  //
 	FlowLabel    uint32 // 20 bits
 	UDPPort      uint16 // source port for RoCE v2 without a flow label
 	MAC          [6]byte
-	GID          [16]byte // the receiver's
+	GID          [16]byte // GID of the receiver
 }
 
 // AV returns the address vector. It can be made once and used for many sends. Each

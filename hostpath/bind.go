@@ -20,7 +20,7 @@ const (
 const MaxBind = wqe.MaxPointer
 
 // A Bind says which memory a window opens: Length bytes at Addr in the MR whose key is
-// LKey. Length 0 closes the window.
+// LKey. A Length of 0 closes the window.
 type Bind struct {
 	Type   uint8  // 1 or 2: a window of type 2 belongs to the QP that binds it
 	MW     uint32 // the window's present rkey
@@ -31,7 +31,8 @@ type Bind struct {
 	Access uint32 // Access bits
 }
 
-// Units of a UMR WQE after its control segment.
+// Sizes in units of 16 bytes: the fixed segments of a UMR WQE after its control segment, and
+// one block of its list.
 const (
 	umrUnits  = (wqe.UMRCtrlSize + wqe.MkeyContextSize) / wqe.UnitSize
 	listUnits = wqe.BlockSize / wqe.UnitSize
@@ -57,7 +58,7 @@ func (b *Bind) units() int {
 	return umrUnits + listUnits
 }
 
-// mkeyAccess returns the access bits of an mkey context for verbs rights.
+// mkeyAccess returns the access bits that an mkey context has for these verbs rights.
 func mkeyAccess(rights uint32) (access uint8) {
 	for _, r := range wqe.MkeyRights {
 		if rights&uint32(r.Right) != 0 {

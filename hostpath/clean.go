@@ -9,8 +9,9 @@ import (
 // SRQ entries that these CQEs complete are given back to the SRQ.
 //
 // Call Clean for a QP that was reset or destroyed. Otherwise its old CQEs would complete
-// work that is posted after the reset. Wait for the device's answer first: after it, the
-// device writes no more of these CQEs. Only the poller may call Clean.
+// work that is posted after the reset. Before the call, wait until the device has answered
+// the request to reset or destroy the QP: from then on it writes no more of these CQEs. Only
+// the poller may call Clean.
 func (q *CQ) Clean(index uint32, qp *QP) (cleaned int) {
 	defer q.exclude()()
 	if q.collapsed {

@@ -11,16 +11,16 @@
 // earlier WQEs.
 //
 // A receive is posted in the same way, but has no register to ring. It is posted to
-// a receive queue (RQ) or to a shared receive queue (SRQ). The entries of an SRQ are
-// used in the order of their links.
+// a receive queue (RQ) or to a shared receive queue (SRQ). The entries of an SRQ form
+// a linked list, and the device uses them in the order of that list.
 //
 // # Ownership
 //
 // A queue has one poster at a time and one poller at a time. There are two
 // exceptions. A SharedSQ has any number of posters. A CQ has any number of pollers if
 // all of them use TryPoll. Poster and poller may be different goroutines. Each of them
-// keeps its own counts, 64 bits wide, and passes one count to the other in a word that
-// has a cache line for itself:
+// keeps its own counts, 64 bits wide. Each of them passes one of its counts to the other
+// goroutine, in a word that shares its cache line with nothing else:
 //
 //	posted   stored by the poster when it rings, read by the poller
 //	freed    stored by the poller, read by the poster when its ring looks full

@@ -18,13 +18,14 @@ type List struct {
 	// Repeat, if not 0, is how many times the entries occur in the list. At each
 	// repetition the address of every entry grows by its Stride.
 	Repeat  uint32
-	Entries []ListEntry // 1 to MaxList entries; with Repeat, 1 to MaxList-1
+	Entries []ListEntry // 1 to MaxList entries; if Repeat is not 0, 1 to MaxList-1
 }
 
-// A ListEntry is one piece of a List. With Repeat, Length and Stride have 16 bits.
+// A ListEntry is one piece of a List. If List.Repeat is not 0, neither Length nor Stride may
+// be greater than 65535.
 type ListEntry struct {
 	SGE
-	Stride uint32 // bytes from one repetition to the next; only with Repeat
+	Stride uint32 // bytes from one repetition to the next; 0 if List.Repeat is 0
 }
 
 func (l *List) check() error {

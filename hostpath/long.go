@@ -77,7 +77,8 @@ func (q *SendRing) check(wr *SendWR, op *opInfo) (units int, err error) {
 	return units, err
 }
 
-// checkPayload checks SGE and Data and returns how many units of 16 bytes they take.
+// checkPayload checks the fields SGE and Data of wr and returns how many units of 16 bytes
+// they take.
 func (q *SendRing) checkPayload(wr *SendWR, op *opInfo) (units int, err error) {
 	switch {
 	case len(wr.Data) != 0 && !op.inline:
@@ -110,7 +111,7 @@ const maxLength = wqe.MaxPointer
 // size of the ring limit it.
 func (q *SendRing) maxUnits() int { return min(wqe.MaxUnits, int(q.size)*wqe.BlockSize/wqe.UnitSize) }
 
-// length returns the sum of the lengths of list.
+// length returns the sum of the lengths of the SGEs in list.
 func length(list []SGE) (n uint64) {
 	for i := range list {
 		n += uint64(list[i].Length)
@@ -121,9 +122,9 @@ func length(list []SGE) (n uint64) {
 // blocks returns how many blocks of the ring a WQE of that many units takes.
 func blocks(units int) uint64 { return uint64(units+3) / 4 }
 
-// layLong writes and notes the WQE of any work request that check has accepted: several
-// pointers, long inline data, datagrams, atomics, changes of keys, local operations,
-// signatures.
+// layLong writes and notes the WQE of any work request that check has accepted. Such a WQE
+// may have several pointers, long inline data or a signature; it may be a datagram, an
+// atomic, a change of keys or a local operation.
 func (q *SendRing) layLong(count, blocks uint64, wr *SendWR, op *opInfo, fence uint8) {
 	b := wqe.Start(q.ring, uint16(count))
 	c := wqe.Ctrl{Opcode: op.code, QPN: q.qpn, Flags: q.flags(wr.Flags, fence), Imm: wr.Imm & op.imm}

@@ -77,9 +77,9 @@ type opInfo struct {
 	transports wqe.Transports
 	short      wqe.Transports // transports on which its WQE may be built in place
 	raddr      bool           // has a remote address segment
-	payload    bool           // takes SGE
+	payload    bool           // takes a payload in SendWR.SGE
 	message    bool           // goes to the address in SendWR.To on UD
-	inline     bool           // takes Data
+	inline     bool           // takes a payload in SendWR.Data
 	leaves     uint8          // the fence that the next WQE needs, so that it does not overtake a change of keys
 	imm        uint32         // all ones if the control segment contains SendWR.Imm
 	wc         cqe.WCOpcode   // the opcode that a poller reports if the CQE does not contain it

@@ -1,8 +1,8 @@
 package hostpath
 
 // An orphan is an SRQ that a destroyed QP used. CQEs of the QP may still be in the
-// completion queue. These CQEs are not reported, but the SRQ entries that they complete must be given
-// back to the SRQ.
+// completion queue. These CQEs are not reported, but the SRQ entries that they complete must
+// be given back to the SRQ.
 type orphan struct {
 	qpn  uint32
 	srq  *SRQ
@@ -40,6 +40,6 @@ func (q *CQ) adopt(c *Completion) {
 	}
 }
 
-// forget drops the list of orphans o. The caller first loaded the list and then found the
-// queue empty, so that no CQE of these orphans is left.
+// forget drops the list of orphans that begins with o. The caller first loaded the list and
+// then found the queue empty, so no CQE of these orphans can be left.
 func (q *CQ) forget(o *orphan) { q.orphans.CompareAndSwap(o, nil) }

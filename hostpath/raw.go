@@ -13,20 +13,21 @@ import (
 // The functions in this file are those of RDMaxcel. They are stateless: each call handles
 // one WQE or CQE, and its parameters contain everything that it needs. Hosts and
 // accelerators call the same functions. Source: meta-pytorch/monarch,
-// rdmaxcel-sys/src/rdmaxcel.h.
+// rdmaxcel-sys/src/rdmaxcel.h. The name in parentheses at the beginning of a comment is the
+// name in that file.
 //
 // The functions differ from the original in three ways. The WQE index is cut to 16 bits; in
 // the original, bits 16 to 23 of the index get into opmod. Records are published with
 // release order. A receive is written to the slot of its index.
 
-// WQEParams are the parameters of SendWQE and RecvWQE: wqe_params_t. Each comment begins
+// WQEParams (wqe_params_t) are the parameters of SendWQE and RecvWQE. Each comment begins
 // with the field's name in the original.
 type WQEParams struct {
 	LAddr    uint64     // laddr: local memory
 	LKey     uint32     // lkey
 	Length   uint32     // length, in bytes
 	WRID     uint64     // wr_id: the count of the WQE, beginning with 0
-	Signaled bool       // signaled: deliver a completion, marked as a solicited event
+	Signaled bool       // signaled: deliver a completion, and raise a solicited event at the receiver
 	OpType   wqe.Opcode // op_type
 	RAddr    uint64     // raddr: remote memory; only for SendWQE
 	RKey     uint32     // rkey
@@ -49,9 +50,9 @@ func (p *WQEParams) check(stride int) error {
 	return nil
 }
 
-// SendWQE writes a WQE into the ring and the WQE's count into the record: send_wqe. The WQE
-// has a remote address and one pointer, whatever its opcode is. The device may execute the
-// WQE from then on.
+// SendWQE (send_wqe) writes a WQE into the ring and the count of the next WQE into the
+// record. The WQE has a remote address and one pointer, whatever its opcode is. The device
+// may execute the WQE from then on.
 func SendWQE(p WQEParams) error {
 	if err := p.check(wqe.BlockSize); err != nil {
 		return err
@@ -68,8 +69,9 @@ func SendWQE(p WQEParams) error {
 	return nil
 }
 
-// RecvWQE writes a receive with one pointer into the ring and the receive's count into the
-// record: recv_wqe. All entries of the ring have the same size, len(Buf)/WQECnt bytes.
+// RecvWQE (recv_wqe) writes a receive with one pointer into the ring and the count of the
+// next receive into the record. All entries of the ring have the same size, len(Buf)/WQECnt
+// bytes.
 func RecvWQE(p WQEParams) error {
 	if err := p.check(wqe.DataSize); err != nil {
 		return err
@@ -84,8 +86,8 @@ func RecvWQE(p WQEParams) error {
 	return nil
 }
 
-// RingDB copies the 64 bytes of the WQE at src into the register at dst, eight bytes at a
-// time: db_ring. The first eight bytes are the doorbell. With BlueFlame, the device executes
+// RingDB (db_ring) copies the 64 bytes of the WQE at src into the register at dst, eight
+// bytes at a time. The first eight bytes are the doorbell. With BlueFlame, the device executes
 // the WQE from these 64 bytes without reading the ring.
 func RingDB(dst, src []byte) {
 	for i := 0; i < wqe.BlockSize; i += 8 {
@@ -93,7 +95,7 @@ func RingDB(dst, src []byte) {
 	}
 }
 
-// CQEPollParams are the parameters of PollCQE: cqe_poll_params_t. Each comment begins with
+// CQEPollParams (cqe_poll_params_t) are the parameters of PollCQE. Each comment begins with
 // the field's name in the original.
 type CQEPollParams struct {
 	CQEBuf        []byte // cqe_buf: the ring
@@ -109,7 +111,7 @@ const (
 	CQEFailed = -2 // the completion reports an error
 )
 
-// PollCQE checks one entry: cqe_poll. If there is a completion, PollCQE publishes the
+// PollCQE (cqe_poll) checks one entry. If there is a completion, PollCQE publishes the
 // consumer index after it, and returns CQEFailed or the byte count, which is 0 for writes and
 // sends. Otherwise it returns CQENone.
 func PollCQE(p CQEPollParams) (bytes int32, err error) {

@@ -58,7 +58,7 @@ type SGE struct {
 
 // A SendWR is a work request for a send queue. Its payload is either in SGE or in Data.
 // Fields after Data that an operation does not use are ignored. Posting keeps nothing of a
-// SendWR except ID, so that the SendWR can be reused after the call.
+// SendWR except ID, so the caller can reuse the SendWR after the call.
 type SendWR struct {
 	ID    uint64 // returned in the completion
 	Op    Op
@@ -91,13 +91,14 @@ type SendWR struct {
 	Index uint32 // WaitCQ: a count of completions, see CQ.Index. SendEnable: a count of blocks, see SQ.Index
 }
 
-// A Mask says which bits a masked atomic compares and changes. For operands of 4 bytes only
-// the low halves of the fields count.
+// A Mask says which bits a masked atomic compares and changes. If the operand has 4
+// bytes, only the low half of each field is used.
 type Mask struct {
 	Swap    uint64 // CompareSwap: bits that are replaced if the comparison holds
 	Compare uint64 // CompareSwap: bits that are compared; if 0, the comparison always holds
 	// Boundary is for FetchAdd. It divides the operand into bit fields: the top bit of
-	// each field is set. No carry leaves a bit field. 0 means one field.
+	// each bit field is set. A carry never goes from one bit field into the
+	// next. If Boundary is 0, the whole operand is one bit field.
 	Boundary uint64
 }
 
@@ -106,7 +107,7 @@ type Mask struct {
 type Address struct {
 	AV   wqe.AV // its Ext, DQP and Key are ignored: QPN and QKey replace them
 	QPN  uint32 // 24 bits
-	QKey uint32 // the receiver's Q_Key; if bit 31 is set, the sender's own is sent instead
+	QKey uint32 // the receiver's Q_Key; if bit 31 is set, the Q_Key of the sending QP is sent instead
 }
 
 // A RecvWR is a work request for a receive queue: memory that a message fills,

@@ -12,8 +12,9 @@ import (
 // Resize moves the queue to another ring with entries of the same size. move makes the
 // device switch to the new ring: the device writes an entry with opcode RESIZE_CQ as its
 // last entry in the old ring, and continues in the new ring at the next index. Resize copies
-// the entries that have not been polled to the new ring, each one index higher, as libmlx5
-// does. The last of them is then just before the device's first entry.
+// into the new ring all entries that have not been polled. As in libmlx5, the index of each
+// copy is greater by one. So the last copy is just before the device's first entry in the
+// new ring.
 //
 // If move fails, the queue does not change. Only the poller may call Resize.
 func (q *CQ) Resize(to []byte, move func() error) error {

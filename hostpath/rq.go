@@ -12,7 +12,7 @@ import (
 // RQConfig describes the memory of a receive queue.
 type RQConfig struct {
 	Ring   []byte // entries of Stride bytes; their number is a power of two up to 32768
-	Stride int    // size of an entry in bytes: 16 for each SGE that it may have, a power of two
+	Stride int    // size of an entry in bytes: 16 for each SGE that the entry may have; a power of two
 	Record []byte // the QP's doorbell record, 8 bytes; the queue writes the first word
 }
 
@@ -63,12 +63,12 @@ func entries(what string, b []byte, stride, least int) (uint64, error) {
 	return size, err
 }
 
-// MaxSGE returns how many entries of SGE a receive may have.
+// MaxSGE returns how many SGEs a receive may have.
 func (q *RQ) MaxSGE() int { return int(q.stride / wqe.DataSize) }
 
-// PostRecv writes wr into the ring. The next Ring announces it to the device. PostRecv
-// returns ErrFull while the ring is full, and another error for a list that does not fit
-// into an entry. After an error nothing has changed.
+// PostRecv writes the receive wr into the ring. The next Ring announces the receive to the
+// device. PostRecv returns ErrFull while the ring is full, and another error if the list of
+// wr does not fit into an entry. After an error nothing has changed.
 func (q *RQ) PostRecv(wr *RecvWR) error {
 	if err := checkRecv(wr, q.MaxSGE()); err != nil {
 		return err

@@ -7,13 +7,13 @@ import (
 )
 
 // The loops in this file post the commonest requests, and poll their completions, many at a
-// time. They keep their variables in registers, so that there are no other stores between
+// time. They keep their variables in CPU registers, so that there are no other stores between
 // the stores to the rings. More cache lines of the rings are then in flight between poster
 // and device at once.
 
 // layRun posts work requests from the beginning of wrs, as long as they are READs or WRITEs
 // of one block with one pointer and there is room. It returns how many it posted. The effect
-// is the same as a Post of each.
+// is the same as a Post of each of them.
 func (q *SQ) layRun(wrs []SendWR) int {
 	next, n := q.next, 0
 	if next+uint64(len(wrs))-q.seen > q.size {
@@ -51,7 +51,7 @@ func (q *SQ) layRun(wrs []SendWR) int {
 // kind: all of one send queue, successful, without inline data, and with the operation in
 // the entry. It returns how many it took. Poll handles all other kinds itself.
 //
-// The caller has observed the tail of the first entry, so that takeRun may read the entry.
+// The caller has observed the tail of the first entry, so takeRun may read that entry.
 func (q *CQ) takeRun(dst []Completion) (n int) {
 	ci := q.ci
 	b := q.entry(ci)

@@ -22,14 +22,14 @@ type SQConfig struct {
 	Transport Transport
 	SigAll    bool // every WQE delivers a completion (sq_sig_all)
 	Signature bool // the QP was made with wq_signature
-	MaxInline int  // most bytes of Data in a work request; 0: no inline data
-	MaxSGE    int  // most entries of SGE in a work request, at least 1
+	MaxInline int  // largest length of SendWR.Data in bytes; 0: no inline data
+	MaxSGE    int  // largest number of SGEs in a work request, at least 1
 }
 
 // A slot notes which work request begins in a block of the ring.
 type slot struct {
 	id   uint64
-	note uint16 // bits 0-7: blocks of the WQE, 0 if no WQE begins here; bits 8-15: its Op. Both in one word take one store
+	note uint16 // bits 0-7: blocks of the WQE, 0 if no WQE begins here; bits 8-15: its Op. Both are in one word, so that one store writes them
 }
 
 func noted(id uint64, blocks uint64, op Op) slot { return slot{id, uint16(blocks) | uint16(op)<<8} }
@@ -52,7 +52,7 @@ type SendRing struct {
 	transport Transport
 	short     wqe.Transports // the queue's transport, or none if no WQE may be built in place
 	signed    bool           //
-	shortMax  int            // most inline bytes of a WQE that is built in place
+	shortMax  int            // largest number of inline bytes in a WQE that is built in place
 	maxInline int            //
 	maxSGE    int            //
 	ctrl      [8]uint8       // field fm_ce_se, indexed by Flags
@@ -113,8 +113,8 @@ func (q *SendRing) setUp(c SQConfig) error {
 	return nil
 }
 
-// publish tells the device of all WQEs before count end. The last of them begins at count
-// last. The stores are made in this order:
+// publish tells the device of all WQEs before the block whose count is end. The last of these
+// WQEs begins at the block whose count is last. The stores are made in this order:
 //
 //  1. WQE bytes        plain stores, done before the WQE was committed
 //  2. doorbell record  Publish; the device observes it, then reads WQEs up to it
@@ -134,7 +134,8 @@ func (q *SendRing) publish(end, last uint64) {
 	}
 }
 
-// lastWQE returns the count of the first block of the WQE that ends before count end.
+// lastWQE returns the count of the first block of the last WQE before the block whose count
+// is end.
 func (q *SendRing) lastWQE(end uint64) uint64 {
 	for {
 		if end--; q.slots[end&(q.size-1)].note != 0 {

@@ -14,17 +14,18 @@ import (
 //	reserve  moves next: the caller owns the blocks between the old and the new value
 //	commit   stores, at the first block of a reservation, the count of the
 //	         reservation's end; reservations are committed in any order
-//	ring     the poster that takes the lock named ringing follows those ends from rung
-//	         up to the first block that is not committed, and tells the device
+//	ring     the poster that takes the lock ringing follows those ends, from the count in
+//	         rung up to the first block that is not committed, and tells the device
 //
-// A poster that does not get ringing need not wait: it committed before it tried, and the
-// holder of ringing checks for committed work once more after releasing ringing. So a WQE
-// is always rung, exactly once, when it and everything before it are committed.
+// A poster that does not get the lock need not wait, because it committed its work before it
+// tried, and the holder of the lock checks for committed work once more after releasing the
+// lock. So a WQE is always rung, exactly once, when it and everything before it are
+// committed.
 //
 // TestInterleavings goes through every order of these steps.
 type sequence struct {
 	size uint64
-	ends []atomic.Uint64 // by slot: end of the reservation that begins there; not valid unless above the slot's count
+	ends []atomic.Uint64 // indexed by slot: end of the reservation that begins there; valid only if greater than the count of that first block
 	_    [64]byte
 
 	seen atomic.Uint64 // value of freed when a poster last observed it
@@ -44,9 +45,10 @@ func (s *sequence) init(size uint64) {
 	s.size, s.ends = size, make([]atomic.Uint64, size)
 }
 
-// reserve reserves n blocks, at most the whole ring, and leaves the mark leave, which is mark
-// or 0. It returns the count of the first block and the mark that the previous reservation
-// has left. While fewer than n blocks are free it reserves nothing and returns false.
+// reserve reserves n blocks, at most the whole ring. If leave is the constant mark, reserve
+// leaves a mark for the next reservation; if leave is 0, it leaves none. It returns the count of the
+// first block, and in left the mark from the previous reservation. While fewer than n blocks
+// are free, it reserves nothing and returns false.
 func (s *sequence) reserve(n, leave uint64, freed *shm.Word64) (first, left uint64, ok bool) {
 	for {
 		// seen is loaded before next. In the other order, a caller that is delayed between
@@ -68,7 +70,8 @@ func (s *sequence) reserve(n, leave uint64, freed *shm.Word64) (first, left uint
 	}
 }
 
-// commit says that the blocks from first up to end are written. They are one reservation.
+// commit says that the blocks of one reservation are written. They are the blocks from count
+// first up to, but not including, count end.
 func (s *sequence) commit(first, end uint64) { s.ends[ring.Slot(first, s.size)].Store(end) }
 
 // due reports whether there are committed blocks that have not been rung.
@@ -77,7 +80,7 @@ func (s *sequence) due() bool {
 	return s.ends[ring.Slot(at, s.size)].Load() > at
 }
 
-// begin takes ringing. It returns false if another poster has it.
+// begin takes the lock ringing. It returns false if another poster has the lock.
 func (s *sequence) begin() bool { return s.ringing.CompareAndSwap(false, true) }
 
 // written returns the count of the first block that is not committed. Only the holder of
@@ -93,7 +96,7 @@ func (s *sequence) written() uint64 {
 	}
 }
 
-// end releases ringing. All blocks before count have been rung.
+// end releases the lock ringing. All blocks before count have been rung.
 func (s *sequence) end(count uint64) {
 	s.rung.Store(count)
 	s.ringing.Store(false)

@@ -12,7 +12,7 @@ import (
 // SRQConfig describes the memory of a shared receive queue.
 type SRQConfig struct {
 	Ring   []byte // entries of Stride bytes; their number is a power of two from 2 to 32768
-	Stride int    // size of an entry in bytes: 16, and 16 for each SGE that it may have; a power of two, at least 32
+	Stride int    // size of an entry in bytes: 16 for the link, and 16 for each SGE that the entry may have; a power of two, at least 32
 	Record []byte // the doorbell record, 4 bytes
 }
 
@@ -40,7 +40,7 @@ type SRQ struct {
 	// that the ABA problem does not arise.
 	top   atomic.Uint32
 	below []uint32
-	busy  []atomic.Bool // by entry: the device has it
+	busy  []atomic.Bool // indexed by entry: true while the device has the entry
 }
 
 // NewSRQ returns an empty shared receive queue. It writes the links between the entries into
@@ -67,12 +67,12 @@ func NewSRQ(c SRQConfig) (*SRQ, error) {
 	return q, nil
 }
 
-// MaxSGE returns how many entries of SGE a receive may have.
+// MaxSGE returns how many SGEs a receive may have.
 func (q *SRQ) MaxSGE() int { return int(q.stride/wqe.DataSize) - 1 }
 
-// PostRecv writes wr into the entry at the head of the free list. The next Ring announces it
-// to the device. PostRecv returns ErrFull while the queue is full, and another error for a
-// list that does not fit into an entry. After an error nothing has been posted. Like libmlx5
+// PostRecv writes the receive wr into the entry at the head of the free list. The next Ring
+// announces the receive to the device. PostRecv returns ErrFull while the queue is full, and
+// another error if the list of wr does not fit into an entry. After an error nothing has been posted. Like libmlx5
 // and unlike an RQ, an SRQ does not skip SGEs of length 0: in the format, length 0 means
 // 1<<31 bytes.
 func (q *SRQ) PostRecv(wr *RecvWR) error {
@@ -153,8 +153,8 @@ func (q *SRQ) take(i uint16) (id uint64, ok bool) {
 	return q.ids[i], true
 }
 
-// give returns entry i, which the caller has taken by take, to the poster, which appends it
-// to the free list. Any poller may call give.
+// give returns entry i to the poster, which appends it to the free list. The caller has taken
+// the entry by take. Any poller may call give.
 func (q *SRQ) give(i uint16) {
 	for {
 		under := q.top.Load()

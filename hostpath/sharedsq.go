@@ -8,11 +8,11 @@ import (
 
 // A SharedSQ is a send queue with any number of posters, which are goroutines or lanes of an
 // accelerator. Requests that are posted one after another leave the same bytes in the ring,
-// the record and the register as on an SQ.
+// the record and the register as they would on an SQ.
 //
 // All methods except Reset are safe for concurrent use, and none of them waits for another
-// caller. Work is executed in the order in which its blocks were reserved. It can start when
-// all work reserved before it is committed too. A poster must ring before it waits for free
+// caller. Work is executed in the order in which its blocks were reserved. A request can
+// start only when it and all requests with earlier blocks are committed. A poster must ring before it waits for free
 // blocks, because another poster may be waiting for work that the first poster has
 // committed.
 type SharedSQ struct {
@@ -91,8 +91,8 @@ func (q *SharedSQ) tooLong(blocks uint64) error {
 	return fmt.Errorf("hostpath: a list of %d blocks of 64 bytes; the queue has %d", blocks, q.size)
 }
 
-// leaves returns the mark of a reservation that ends with wr. The mark says that the next
-// WQE must be fenced.
+// leaves returns the mark that a reservation leaves if wr is its last request: mark if the
+// next WQE must be fenced, and 0 if not.
 func leaves(wr *SendWR) uint64 {
 	if ops[wr.Op].leaves != 0 {
 		return mark
@@ -100,7 +100,8 @@ func leaves(wr *SendWR) uint64 {
 	return 0
 }
 
-// fenceAfter returns the fence that a WQE needs after a reservation that has left this mark.
+// fenceAfter returns the fence of a WQE. left is the mark that the reservation before the WQE
+// has left.
 func fenceAfter(left uint64) uint8 {
 	if left != 0 {
 		return wqe.FenceSmall
@@ -108,8 +109,8 @@ func fenceAfter(left uint64) uint8 {
 	return 0
 }
 
-// Ring tells the device of all work, of any poster, that is committed up to the first gap.
-// Like SQ.Ring it writes the record, then the register. While another caller is ringing, Ring
+// Ring tells the device of all work, of any poster, before the first block that is not
+// committed. Like SQ.Ring it writes the record, then the register. While another caller is ringing, Ring
 // returns at once, and the other caller rings for both.
 func (q *SharedSQ) Ring() {
 	for q.seq.due() && q.seq.begin() {

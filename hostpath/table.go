@@ -24,7 +24,7 @@ type Table struct {
 	slots atomic.Pointer[[]atomic.Pointer[QP]]
 
 	mu   sync.Mutex
-	used []bool // by user index: Alloc has returned it
+	used []bool // indexed by user index: true from Alloc until Free
 }
 
 // Alloc returns the lowest user index that is not in use. Pollers skip CQEs with this index
@@ -63,15 +63,15 @@ func (t *Table) grow() {
 	t.slots.Store(&slots)
 }
 
-// Set makes CQEs with user index i belong to qp. Alloc has returned i. Call Set before the
-// QP can have completions.
+// Set makes CQEs with user index i belong to qp. i is an index that Alloc has returned. Call
+// Set before the QP can have completions.
 func (t *Table) Set(i uint32, qp *QP) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	(*t.slots.Load())[i].Store(qp)
 }
 
-// Free gives index i back. From then on pollers skip CQEs with this index.
+// Free gives user index i back. From then on pollers skip CQEs with this index.
 func (t *Table) Free(i uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,9 +88,9 @@ func (t *Table) find(i uint32) *QP {
 	return (*p)[i].Load()
 }
 
-// findQPN returns the user index of the QP whose number is qpn, and the hint for the next
-// call. It tries index hint first, which is often right. If there is no such QP, it returns
-// an index that no QP has.
+// findQPN returns the user index of the QP whose number is qpn, and a hint to pass to the next
+// call. It first tries the index in hint, which is often the right one. If there is no such
+// QP, it returns an index that no QP has.
 func (t *Table) findQPN(qpn, hint uint32) (index, next uint32) {
 	if qp := t.find(hint); qp != nil && qp.QPN == qpn {
 		return hint, hint

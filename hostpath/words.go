@@ -12,7 +12,7 @@ import (
 // uses from then on.
 
 // checkMemory checks that b has at least n bytes and that its address is a multiple of align,
-// a power of two. of names the memory in the error.
+// which is a power of two. The first parameter is the name of the memory for the error.
 func checkMemory(of string, b []byte, n, align int) error {
 	switch {
 	case len(b) < n:

@@ -13,7 +13,7 @@ const (
 // CompactAV is the first 16 bytes of an address vector. An address vector whose
 // Ext is not set has no other bytes; LID-routed DC uses that form.
 type CompactAV struct {
-	Key    uint64 // DC access key; on UD the qkey in the upper half (see UDKey)
+	Key    uint64 // DC: the access key; UD: the qkey, in the upper half (see UDKey)
 	Ext    bool   // the other 32 bytes follow (MLX5_EXTENDED_UD_AV)
 	Rsvd   uint8  // seven bits between Ext and DQP
 	DQP    uint32 // 24 bits: destination QPN, or DCT number
@@ -55,7 +55,7 @@ func (a CompactAV) Put(dst *[CompactAVSize]byte) {
 type AV struct {
 	CompactAV
 	Rsvd16   uint32
-	RMAC     [6]byte // remote MAC, RoCE
+	RMAC     [6]byte // remote MAC; RoCE only
 	TClass   uint8
 	HopLimit uint8
 	GRH      uint32 // grh_gid_fl: GRH present in bit 30, source GID index in 27..20, flow label in 19..0
@@ -117,7 +117,7 @@ type Eth struct {
 	SWP      uint32 // software parser offsets
 	CSFlags  uint8
 	SWPFlags uint8
-	MSS      uint16  // TSO
+	MSS      uint16  // maximum segment size, for TSO
 	Meta     uint32  // reserved, or flow metadata
 	HdrSize  uint16  // inline_hdr_sz
 	Hdr      [2]byte // inline_hdr_start

@@ -20,7 +20,7 @@ type Builder struct {
 	start int // offset of the control segment
 	pos   int // offset of the next unit; len(ring) stands for the ring's start
 	units int // units so far, including the control segment
-	limit int // most units that the WQE may have
+	limit int // largest number of units that the WQE may have
 	index uint16
 }
 
@@ -36,8 +36,7 @@ func Start(ring []byte, index uint16) (b Builder) {
 	return b
 }
 
-// Finish writes the control segment: c, with Index and DS replaced by those of this
-// WQE. It returns how many blocks the WQE takes.
+// Finish writes the control segment. This is c, but with the Index and DS of this WQE. It returns how many blocks the WQE takes.
 func (b *Builder) Finish(c Ctrl) (blocks int, err error) {
 	if b.units > b.limit {
 		return 0, fmt.Errorf("wqe: %s of %d units, at most %d", c.Opcode, b.units, b.limit)
@@ -106,7 +105,8 @@ func (b *Builder) Inline(parts ...[]byte) {
 	b.bytes(InlineFlag|uint32(n&InlineMask), InlineUnits(n), parts)
 }
 
-// bytes appends a 32-bit header and then the parts. units is how many units these take.
+// bytes appends a 32-bit header and then the parts. units is how many units the header and
+// the parts take.
 func (b *Builder) bytes(head uint32, units int, parts [][]byte) {
 	b.units += units
 	if b.units > b.limit {
@@ -206,7 +206,7 @@ func (b *Builder) MkeyContext(s MkeyContext) {
 	b.copyUnits(seg[:])
 }
 
-// KLM appends an entry of a list.
+// KLM appends an entry to the list of a list key.
 func (b *Builder) KLM(s KLM) { s.Put(b.unit()) }
 
 // RepeatBlock appends the head of a repeating list.

@@ -2,13 +2,14 @@ package wqe
 
 import "encoding/binary"
 
-// Sizes in a send queue and its WQEs, in bytes except for the maxima.
+// Sizes in a send queue and its WQEs. MaxUnits and MaxBlocks are numbers of units and
+// blocks; the other sizes are in bytes.
 const (
-	BlockSize = 64 // of a block (MLX5_SEND_WQE_BB)
-	UnitSize  = 16 // of a unit; DS counts units
-	CtrlSize  = 16 // of the control segment
-	MaxUnits  = 63 // units of a WQE; DS has six bits
-	MaxBlocks = 16 // blocks of a WQE (MLX5_SEND_WQE_MAX_WQEBBS)
+	BlockSize = 64 // size of a block (MLX5_SEND_WQE_BB)
+	UnitSize  = 16 // size of a unit; DS counts units
+	CtrlSize  = 16 // size of the control segment
+	MaxUnits  = 63 // the longest WQE, in units; DS has six bits
+	MaxBlocks = 16 // the longest WQE, in blocks (MLX5_SEND_WQE_MAX_WQEBBS)
 	MaxSize   = MaxUnits * UnitSize
 
 	blockUnits = BlockSize / UnitSize
@@ -44,7 +45,7 @@ const (
 // (mlx5_wqe_ctrl_seg).
 type Ctrl struct {
 	OpMod  uint8  // variant of the opcode; ignored by opcodes without variants
-	Index  uint16 // of the WQE's first block, counted since the queue was made
+	Index  uint16 // number of the WQE's first block, counted since the queue was made
 	Opcode Opcode
 	QPN    uint32 // 24 bits
 	Rsvd   uint8  // two bits above DS
@@ -125,9 +126,9 @@ const (
 // sigOffset is the offset of the signature byte in a WQE.
 const sigOffset = 8
 
-// Sign returns the signature of a WQE: the complement of the exclusive or of all
-// its bytes, where the signature byte counts as 0. wqe is the whole WQE, DS·16 bytes
-// that begin with the control segment.
+// Sign returns the signature of a WQE. The signature is the complement of the XOR of
+// all bytes of the WQE, where the signature byte counts as 0. wqe is the whole WQE:
+// DS·16 bytes, beginning with the control segment.
 func Sign(wqe []byte) uint8 {
 	var x uint8
 	for _, b := range wqe {

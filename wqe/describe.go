@@ -93,7 +93,7 @@ func opModText(c Ctrl) string {
 }
 
 // DescribeRecv returns the fields of a receive entry. len(b) is the entry's stride, a
-// power of two. srq says that the entry is of a shared receive queue. The error, if
+// power of two. srq says that the entry belongs to a shared receive queue. The error, if
 // any, is a *FormatError.
 func DescribeRecv(b []byte, srq bool) (field.Tree, error) {
 	least, queue := DataSize, "rq"

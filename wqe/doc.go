@@ -23,13 +23,14 @@
 // [Opcode.Info] says which of these segments an opcode takes; it holds all other
 // facts of the opcode too. docs/OPCODES.md shows the table. Whether an address or
 // XRC segment comes after the control segment depends on the transport of the
-// queue. The bytes of the WQE do not say so, and the caller of [Parse] passes an
-// [Address]. All numbers are big-endian.
+// queue. The bytes of the WQE do not say whether there is one, so the caller of
+// [Parse] says it by an [Address]. All numbers are big-endian.
 //
 // # A receive WQE
 //
-// A receive WQE has no control segment. It is a list of data segments that
-// either fills its stride or ends with a segment of byte count 0 and lkey KeyEnd.
+// A receive WQE has no control segment. It is a list of data segments that either
+// fills the entry of the queue (the stride) or ends with a segment of byte count 0
+// and lkey KeyEnd.
 // In a shared receive queue the list comes after 16 bytes that hold the index of
 // the next entry. See [PutRecv] and [RecvList].
 //

@@ -71,7 +71,7 @@ func (v *View) penalty() (n int) {
 			}
 		case KindInline:
 			if d := ParseData((*[DataSize]byte)(s.Bytes)); d.ByteCount&^(InlineFlag|InlineMask) != 0 {
-				n += 50 // more than the penalties of all pointers that it may hide
+				n += 50 // more than the sum for all pointers that the inline segment may hide
 			}
 		}
 	}

@@ -42,7 +42,7 @@ const (
 
 // Info returns the facts of o: the row of o in the table in table.go. All callers
 // share the row and must not change it. Undefined opcodes have a row without a
-// name. The compiler inlines the call to an index into an array of 256 rows.
+// name. The compiler turns the call into an access to an array of 256 rows.
 func (o Opcode) Info() *Info { return &infos[o] }
 
 // String returns the vendor's name without its prefix, such as "RDMA_WRITE".

@@ -30,7 +30,7 @@ func (s SRQNext) Put(dst *[SRQNextSize]byte) {
 }
 
 // PutRecv writes the scatter list of a receive entry. dst is the room for the list:
-// the stride of an RQ, or the part of an SRQ entry after SRQNext. If the list does not
+// a whole entry of an RQ, or the part of an SRQ entry after SRQNext. If the list does not
 // fill dst, PutRecv appends the terminator {0, KeyEnd, 0} and does not change the
 // bytes after it. If the list does not fit, PutRecv writes nothing and returns false.
 func PutRecv(dst []byte, sges []Data) bool {

@@ -34,7 +34,7 @@ func (w Wait) Put(dst *[WaitSize]byte) {
 
 // WaitData is the operand of WAIT on data in memory or on time.
 type WaitData struct {
-	Op    uint32 // bit 4 inverts; bits 3..0: always, equal, bigger, smaller, cyclic bigger, cyclic smaller
+	Op    uint32 // bit 4 inverts the result; values 0 to 5 of bits 3..0: always, equal, bigger, smaller, cyclic bigger, cyclic smaller
 	LKey  uint32
 	Addr  uint64
 	Value uint64
@@ -84,7 +84,7 @@ func (s SetPSV) Put(dst *[SetPSVSize]byte) {
 // the source and destination follow as data segments.
 type MMOMeta struct {
 	Control uint32
-	LKey    uint32 // of the opaque area
+	LKey    uint32 // key of the opaque area
 	Addr    uint64
 }
 

@@ -171,13 +171,13 @@ func (k KLM) Put(dst *[KLMSize]byte) {
 	binary.BigEndian.PutUint64(dst[8:16], k.Addr)
 }
 
-// RepeatOp is the Op of a repeat block. It is at the offset of the key in a KLM.
+// RepeatOp is the Op of a repeat block. Op is at the offset where a KLM has its key.
 const RepeatOp = 0x400
 
 // RepeatBlock says that the entries after it repeat (mlx5_wqe_umr_repeat_block_seg).
 // Each repetition of an entry begins one stride after the repetition before it.
 type RepeatBlock struct {
-	ByteCount   uint32 // of one repetition
+	ByteCount   uint32 // length of one repetition
 	Op          uint32 // RepeatOp
 	RepeatCount uint32
 	Rsvd        uint16

@@ -30,8 +30,7 @@ func (a Address) String() string {
 	return fmt.Sprintf("address %d", uint8(a))
 }
 
-// A FormatError reports a value because of which a WQE cannot be divided into
-// segments.
+// A FormatError says which value makes it impossible to divide a WQE into segments.
 type FormatError struct {
 	Opcode  Opcode
 	Offset  int    // offset of the field in the WQE
@@ -256,7 +255,7 @@ func (v *View) layUMR() error {
 	return nil
 }
 
-// head appends one segment of this size to v.heads.
+// head appends one segment of kind k and of this size to v.heads.
 func (v *View) head(k Kind, size int) error {
 	end := int(v.off) + size
 	if end > len(v.b) {
@@ -269,7 +268,7 @@ func (v *View) head(k Kind, size int) error {
 	return nil
 }
 
-// Find returns the segment of this kind that precedes the data segments or the list.
+// Find returns the segment of kind k that precedes the data segments or the list.
 // A WQE has at most one such segment of each kind.
 func (v *View) Find(k Kind) (Segment, bool) {
 	for i := range v.heads[:v.n] {

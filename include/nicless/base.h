@@ -10,7 +10,7 @@
  *   observe   a load that comes before all later loads of its caller (acquire)
  *   ordered   all such accesses happen in one total order (sequentially consistent)
  *
- * On a GPU the scope is always the system, since the engine is a CPU thread.
+ * On a GPU the scope is always the system, because the engine is a CPU thread.
  */
 #ifndef NICLESS_BASE_H
 #define NICLESS_BASE_H
@@ -92,14 +92,14 @@ NICLESS_HD uint64_t nicless_ordered_load64(const uint64_t *p) {
 	asm volatile("fence.sc.sys;\n\tld.acquire.sys.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
 	return v;
 }
-/* Stores v if *p is old, and returns whether it did. */
+/* Stores v if *p equals the argument old, and returns whether it has stored v. */
 NICLESS_HD int nicless_ordered_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	uint64_t was;
 	asm volatile("fence.sc.sys;\n\tatom.acq_rel.sys.cas.b64 %0, [%1], %2, %3;"
 	             : "=l"(was) : "l"(p), "l"(old), "l"(v) : "memory");
 	return was == old;
 }
-/* As nicless_ordered_swap64, but only with acquire order. */
+/* Does the same as nicless_ordered_swap64, but with acquire order only. */
 NICLESS_HD int nicless_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	uint64_t was;
 	asm volatile("atom.acquire.sys.cas.b64 %0, [%1], %2, %3;"
@@ -116,11 +116,11 @@ NICLESS_HD void nicless_store64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v
 NICLESS_HD uint64_t nicless_load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
 NICLESS_HD void nicless_ordered_store64(uint64_t *p, uint64_t v) { __atomic_store_n(p, v, __ATOMIC_SEQ_CST); }
 NICLESS_HD uint64_t nicless_ordered_load64(const uint64_t *p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
-/* Stores v if *p is old, and returns whether it did. */
+/* Stores v if *p equals the argument old, and returns whether it has stored v. */
 NICLESS_HD int nicless_ordered_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	return __atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
-/* As nicless_ordered_swap64, but only with acquire order. */
+/* Does the same as nicless_ordered_swap64, but with acquire order only. */
 NICLESS_HD int nicless_swap64(uint64_t *p, uint64_t old, uint64_t v) {
 	return __atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
@@ -134,7 +134,7 @@ NICLESS_HD void nicless_put16(void *at, uint64_t first, uint64_t second) {
 	w[1] = nicless_be64(second);
 }
 
-/* Returns the smallest 64-bit count that is not less than `from` and whose low 16 bits are low. */
+/* Returns the smallest 64-bit count that is not less than `from` and whose low 16 bits equal `low`. */
 NICLESS_HD uint64_t nicless_extend(uint64_t from, uint16_t low) {
 	return from + (uint16_t)(low - (uint16_t)from);
 }

@@ -10,7 +10,7 @@
 #include "sq.h"
 
 struct nicless_cq {
-	uint8_t *ring;    /* entries, on a multiple of 64 bytes */
+	uint8_t *ring;    /* the entries, at an address that is a multiple of 64 */
 	uint32_t *record; /* two words: consumer index, arm */
 	uint32_t log;     /* log2 of the number of entries */
 	uint32_t stride;  /* bytes of an entry, 64 or 128; the CQE is the last 64 */
@@ -28,8 +28,8 @@ struct nicless_wc {
 	uint16_t counter; /* wqe_counter: the first block of the WQE, or the count of the receive */
 	uint8_t kind;     /* enum nicless_cqe_opcode */
 	uint8_t opcode;   /* the opcode of the send WQE */
-	uint8_t syndrome; /* only of kinds REQ_ERR and RESP_ERR, which are failures */
-	uint8_t vendor;   /* the vendor's syndrome, only of the same kinds */
+	uint8_t syndrome; /* set only if kind is REQ_ERR or RESP_ERR, which are failures */
+	uint8_t vendor;   /* the vendor's syndrome; set only for the same kinds */
 };
 
 NICLESS_HD int nicless_wc_failed(const struct nicless_wc *wc) {

@@ -23,7 +23,7 @@ struct nicless_dv_qp { /* mlx5dv_qp */
 		uint32_t wqe_cnt; /* entries */
 		uint32_t stride;  /* bytes of an entry */
 	} rq;
-	struct { /* the doorbell register; size is that of one half of it, or 0 */
+	struct { /* the doorbell register; size is the size of one half of the register, or 0 if there is none */
 		void *reg;
 		uint32_t size;
 	} bf;

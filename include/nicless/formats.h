@@ -12,7 +12,7 @@
 enum {
 	NICLESS_BLOCK = 64,             /* MLX5_SEND_WQE_BB */
 	NICLESS_UNIT = 16,              /* MLX5_SEND_WQE_DS */
-	NICLESS_MAX_UNITS = 63,         /* units of a WQE: ds has six bits */
+	NICLESS_MAX_UNITS = 63,         /* units of the longest WQE: ds has six bits */
 	NICLESS_MAX_LOG_RING = 15,
 	NICLESS_MAX_RING = 1 << NICLESS_MAX_LOG_RING, /* blocks; half of what a 16-bit index can count */
 	NICLESS_MAX_LOG_CQ = 22,
@@ -22,7 +22,7 @@ enum {
 };
 
 #define NICLESS_INLINE_SEG 0x80000000u /* MLX5_INLINE_SEG: the segment holds its data */
-#define NICLESS_MAX_SGE_BYTES 0x80000000u /* bytes of one pointer segment; its byte count is then 0 */
+#define NICLESS_MAX_SGE_BYTES 0x80000000u /* the most bytes that one pointer segment can name; its byte count is then 0 */
 #define NICLESS_KEY_END 0x100u /* MLX5_INVALID_LKEY: ends a receive list */
 
 enum nicless_ctrl_flags { /* fm_ce_se */

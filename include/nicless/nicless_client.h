@@ -3,8 +3,9 @@
  * by the control protocol (docs/CONTROL.md). Only one thread at a time may use a
  * client. sq.h, rq.h and cq.h say which threads may use its queues.
  *
- * Every function returns 0 or a negative errno. With an error it also writes a
- * sentence with the value and the limit to client.error. No function prints or aborts.
+ * Every function returns 0 or a negative errno. For an error it also writes a sentence
+ * to client.error, which names the refused value and the limit. No function prints or
+ * aborts.
  *
  *   struct nicless_client c;
  *   if (nicless_connect(&c, "/run/user/1000/nicless.sock", "my program"))
@@ -85,7 +86,7 @@ static inline time_t nicless_now(void) {
 /*
  * Returns whether a failed socket call should be repeated, because a signal
  * interrupted it. Each repeated call begins a new timeout. Therefore a call is
- * repeated only until NICLESS_PATIENCE seconds after begun.
+ * repeated only until NICLESS_PATIENCE seconds after the time in begun.
  */
 static inline int nicless_again(time_t begun) {
 	if (errno != EINTR)
@@ -122,7 +123,7 @@ static inline int nicless_send(struct nicless_client *c, uint16_t op, const void
 	return n < 0 ? nicless_lost(c, errno, "request to the engine") : 0;
 }
 
-/* Receives one datagram and at most two descriptors; missing ones are -1. */
+/* Receives one datagram and at most two descriptors. If fewer than two come, the others in fds are -1. */
 static inline int nicless_receive(struct nicless_client *c, uint8_t *in, size_t *got, int fds[2]) {
 	union {
 		struct cmsghdr align;
@@ -177,7 +178,7 @@ static inline int nicless_refused(uint32_t code) {
 	return code < sizeof as / sizeof *as ? -as[code] : -EPROTO;
 }
 
-/* Checks an answer of got bytes to request op. The payload of the answer must have size bytes. */
+/* Checks the answer to request op. `got` is the length of the answer, and `size` is the length that its payload must have. */
 static inline int nicless_judge(struct nicless_client *c, uint16_t op, const uint8_t *in, size_t got, size_t size) {
 	struct nicless_header h;
 	struct nicless_refusal r;

@@ -65,8 +65,8 @@ static inline int nicless_region_close(struct nicless_client *c, struct nicless_
 }
 
 /*
- * Returns the next bytes of a region, or 0 if too few are left. They begin at a
- * multiple of 128, so that no two results share a pair of cache lines.
+ * Takes memory from a region, and returns 0 if too little is left. The memory begins at
+ * a multiple of 128, so that no two results share a pair of cache lines.
  */
 static inline void *nicless_take(struct nicless_region *r, size_t bytes) {
 	void *at = r->mem + r->used;
@@ -84,7 +84,7 @@ static inline int nicless_dealloc_pd(struct nicless_client *c, uint32_t pdn) {
 	return nicless_ask(c, NICLESS_OP_DEALLOC_PD, &pdn, sizeof pdn, 0, 0);
 }
 
-/* Registers bytes inside one region. The key is both lkey and rkey. Work requests use addresses of this process with it. */
+/* Registers memory inside one region. The key is both lkey and rkey. With this key, work requests use addresses of this process. */
 static inline int nicless_reg_mr(struct nicless_client *c, uint32_t pdn, const void *at, size_t bytes, uint32_t access,
                                  uint32_t *key) {
 	struct nicless_reg_mr r;
@@ -130,8 +130,9 @@ static inline uint32_t nicless_most(uint32_t theirs, uint32_t ours) { return the
 /*
  * Makes a completion queue of 1 << log entries of 64 bytes in memory from r. flags are
  * those of the protocol. A collapsed queue needs both NICLESS_CQ_COLLAPSED and
- * NICLESS_CQ_IGNORE_OVERRUN, and belongs to one send queue (nicless_cq_advance). channel is 0 for a queue that is never armed. Other
- * queues are armed by the register in page 0 of the UAR pages.
+ * NICLESS_CQ_IGNORE_OVERRUN, and belongs to one send queue (nicless_cq_advance).
+ * channel is 0 for a queue that is never armed. Other queues are armed by the register
+ * in page 0 of the UAR pages.
  */
 static inline int nicless_cq_open(struct nicless_client *c, struct nicless_region *r, uint32_t log, uint32_t flags,
                                   uint32_t channel, struct nicless_cq *q, uint32_t *cqn) {

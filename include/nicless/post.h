@@ -18,7 +18,7 @@ struct nicless_wr {
 	uint64_t swap_add, compare;     /* operands of CS; FA adds swap_add */
 	const struct nicless_sge *sge;  /* memory that is sent, or that a READ or an atomic fills */
 	uint32_t sges;
-	uint32_t inline_bytes;          /* if sges is 0: bytes of data to copy into the WQE */
+	uint32_t inline_bytes;          /* if sges is 0: number of bytes at data to copy into the WQE */
 	const void *data;
 };
 

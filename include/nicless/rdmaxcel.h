@@ -40,12 +40,12 @@
  *     The original relies on volatile, which orders nothing on a GPU or on arm64.
  *   - recv_wqe writes slot wr_id & (wqe_cnt - 1), or slot 0 if wqe_cnt is 0. The
  *     original always writes slot 0. wqe_params_t has no stride: see
- *     NICLESS_RECV_STRIDE. An invalid key ends the list in the entry. So a message
- *     that is longer than length fails, and none of it goes to memory that old
- *     contents of the entry name.
+ *     NICLESS_RECV_STRIDE. A segment with an invalid key ends the list in the entry.
+ *     So a message that is longer than wqe_params_t.length fails, and none of it goes
+ *     to memory that old contents of the entry name.
  *   - cqe_poll reads the CQE in the last 64 bytes of an entry. The original reads the
  *     first 64 bytes. In an entry of 128 bytes these are not the CQE.
- *   - cqe_poll asserts nothing. If there is no entry, *byte_cnt stays as it is.
+ *   - cqe_poll asserts nothing. If there is no new entry, *byte_cnt stays as it is.
  *   - launch_cqe_poll returns CQE_POLL_ERROR for a CQE with an error. The original
  *     returns CQE_POLL_FALSE, although it has consumed the entry.
  */

@@ -62,9 +62,9 @@ static inline int nicless_cuda_add(struct nicless_cuda_range *list, int n, const
 }
 
 /*
- * Lists the ranges to be registered: whole pages, sorted, without overlaps. They must
- * not overlap because queues of one client share pages, and a page cannot be
- * registered twice.
+ * Lists the ranges to be registered: whole pages, sorted, without overlaps. Queues of
+ * one client share pages, but a page cannot be registered twice, so the ranges must not
+ * overlap.
  */
 static inline int nicless_cuda_ranges(struct nicless_cuda_range *list, const struct nicless_dv_qp *qp,
                                       const struct nicless_dv_cq *recv, const struct nicless_dv_cq *send) {

@@ -1,6 +1,6 @@
 /*
  * Functions for a receive queue with one poster. Its doorbell record is word 0 of the
- * QP's doorbell record. It has no register.
+ * QP's doorbell record. The queue has no register.
  */
 #ifndef NICLESS_RQ_H
 #define NICLESS_RQ_H
@@ -25,7 +25,7 @@ struct nicless_rq {
 	uint8_t pad3[120];
 };
 
-/* Makes a queue in which nothing is posted. id has room for size numbers. */
+/* Makes a queue in which nothing is posted. The array id needs one element for each entry of the ring. */
 NICLESS_HD int nicless_rq_init(struct nicless_rq *q, void *ring, uint64_t size, uint64_t stride, uint32_t *record,
                                uint64_t *id) {
 	if (size == 0 || size > NICLESS_MAX_RING || (size & (size - 1)) != 0)
@@ -76,7 +76,7 @@ NICLESS_HD void nicless_rq_ring(struct nicless_rq *q) {
 	nicless_publish32(&q->record[NICLESS_REC_RECV], nicless_be32((uint16_t)q->next));
 }
 
-/* Finds the receive of a CQE's wqe_counter, and frees this receive and all before it. Only the poller calls this. */
+/* Finds the receive that the wqe_counter of a CQE names, and frees this receive and all before it. Only the poller calls this. */
 NICLESS_HD int nicless_rq_complete(struct nicless_rq *q, uint16_t counter, uint64_t *id) {
 	uint64_t count = nicless_extend(q->freed, counter);
 	if (count >= nicless_observe64(&q->posted))

@@ -8,8 +8,8 @@
  *   ring      tells the device of all committed blocks up to the first gap
  *
  * Posters take these steps in any order among themselves, and no poster waits for
- * another. A gap is a reservation that is not committed yet. The poster whose commit
- * closes the last gap before a block rings the doorbell for that block too. A poster
+ * another. A gap is a reservation that is not committed yet. When a commit closes the
+ * last gap before a block, that poster rings the doorbell for this block too. A poster
  * that finds another poster ringing leaves the doorbell to that poster. A queue with
  * one poster uses the same functions.
  *
@@ -34,12 +34,12 @@ struct nicless_note {
 
 struct nicless_sq {
 	/* Never changed after nicless_sq_init. */
-	uint8_t *ring;             /* size blocks, at a multiple of 64 bytes */
-	uint64_t *stamp;           /* for each slot: the count at which the reservation that began here ends */
-	struct nicless_note *note; /* for each slot */
+	uint8_t *ring;             /* the blocks, at an address that is a multiple of 64 */
+	uint64_t *stamp;           /* for each slot: the count at which the reservation that began there ends */
+	struct nicless_note *note; /* for each slot: its work request */
 	uint32_t *record;          /* the QP's doorbell record, two words */
 	uint64_t *reg[2];          /* the two halves of the register, used alternately; 0 for none */
-	uint64_t size;             /* blocks, a power of two */
+	uint64_t size;             /* number of blocks in the ring, a power of two */
 	uint64_t qpn;
 	uint8_t pad0[64];
 
@@ -59,15 +59,16 @@ struct nicless_sq {
 	uint8_t pad3[120];
 };
 
-/* Returns the bytes of private memory that a queue of size blocks needs. The memory is aligned to 8 bytes. */
+/* Returns how many bytes of private memory a queue needs. size is the queue's number of blocks. The memory must be aligned to 8 bytes. */
 NICLESS_HD size_t nicless_sq_memory(uint64_t size) {
 	return (size_t)size * (sizeof(uint64_t) + sizeof(struct nicless_note));
 }
 
 /*
- * Makes a queue with count 0, for a QP that was just made or reset. It zeroes the
- * private memory at memory. reg is the first half of a register. With reg 0, posters
- * write only the record, which is enough because this device polls records.
+ * Makes a queue whose counts are 0, for a QP that was just made or reset. memory is the
+ * queue's private memory (nicless_sq_memory), which this function zeroes. reg is the
+ * first half of a register. If reg is 0, posters write only the record, which is enough
+ * because this device polls records.
  */
 NICLESS_HD int nicless_sq_init(struct nicless_sq *q, void *ring, uint64_t size, uint32_t *record, void *reg,
                                uint32_t qpn, void *memory) {
@@ -122,8 +123,9 @@ NICLESS_HD void *nicless_sq_unit(const struct nicless_sq *q, uint64_t count, uin
 }
 
 /*
- * Notes that the WQE of a work request occupies blocks from count on. Every block of a
- * reservation must belong to a WQE before the reservation is committed.
+ * Notes which blocks the WQE of the work request id occupies. The first of them has the
+ * count `count`, and `blocks` is their number. Every block of a reservation must belong
+ * to a WQE before the reservation is committed.
  */
 NICLESS_HD void nicless_sq_note(struct nicless_sq *q, uint64_t count, uint64_t blocks, uint64_t id) {
 	uint64_t i;
@@ -134,19 +136,19 @@ NICLESS_HD void nicless_sq_note(struct nicless_sq *q, uint64_t count, uint64_t b
 }
 
 /*
- * Marks n reserved blocks, from count first on, as written. The stamp is the count
- * after these blocks, so it is greater than first. A stamp of an earlier lap is not
- * greater than first.
+ * Marks n reserved blocks as written. The first of them has the count `first`. The
+ * stamp is the count after these blocks, so it is greater than `first`. A stamp of an
+ * earlier lap is not greater than `first`.
  */
 NICLESS_HD void nicless_sq_commit(struct nicless_sq *q, uint64_t first, uint64_t n) {
 	nicless_ordered_store64(&q->stamp[first & (q->size - 1)], first + n);
 }
 
 /*
- * Publishes the count end. It first writes the record, then the first eight bytes of
- * the last WQE to the register. It reads these eight bytes before it writes the
- * record, because after that the device may complete the WQE, and another poster may
- * reuse its slot.
+ * Publishes the count `end`. It first writes the record, then the first eight bytes of
+ * the last WQE to the register. It reads these eight bytes before it writes the record,
+ * because as soon as the record is written the device may complete the WQE, and another
+ * poster may reuse the slot of the WQE.
  */
 NICLESS_HD void nicless_sq_doorbell(struct nicless_sq *q, uint64_t end) {
 	uint64_t last = end - 1, first8;

@@ -20,8 +20,8 @@ const (
 	MiniHeadersStride  MiniFormat = 4 // 0:8 | L3 and L4 header types:8 | stride:16
 )
 
-// hasStride reports whether the low half of the word is a stride index. If so, the
-// stride index replaces wqe_counter. Otherwise wqe_counter increases by one from entry to entry.
+// hasStride reports whether the low half of the word is a stride index. If so, the stride
+// index replaces wqe_counter. Otherwise wqe_counter increases by one from entry to entry.
 func (f MiniFormat) hasStride() bool { return f >= MiniFlowTagStride && f <= MiniHeadersStride }
 
 const (

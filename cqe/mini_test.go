@@ -21,7 +21,8 @@ func (r *ringOf) mini(index uint64, entry int) *[MiniSize]byte {
 	return (*[MiniSize]byte)(r.at(index)[entry*MiniSize:])
 }
 
-// compress writes as many of cqes as share a title and returns how many.
+// compress writes one session: as many entries from the beginning of cqes as share a title. It
+// returns how many these are.
 func (r *ringOf) compress(cqes []CQE, index uint64, f MiniFormat) (n int) {
 	x := Compress(&cqes[0], index, r.log, f)
 	for i := range cqes {
@@ -38,7 +39,7 @@ func (r *ringOf) compress(cqes []CQE, index uint64, f MiniFormat) (n int) {
 	return n
 }
 
-// expand reads the session at index back.
+// expand reads back the session whose title is the entry whose number is index.
 func (r *ringOf) expand(t require.TestingT, index uint64, f MiniFormat) (cqes []CQE) {
 	x, err := Expand(r.at(index), index, r.log, f)
 	require.NoError(t, err)

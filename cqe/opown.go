@@ -103,8 +103,8 @@ func Owner(index uint64, log uint) uint8 { return uint8(index>>(log&63)) & 1 }
 
 // Valid reports whether the entry whose number is index has been written. o is the op_own
 // read from that entry's slot. The entry has been written if the opcode is not [Invalid]
-// and the owner bit is that of the entry's lap. Valid is right for every initial fill that a CPU or GPU
-// library uses (0xf0, 0xf1, 0xff).
+// and the owner bit is that of the entry's lap. Valid is right for every initial fill
+// that a CPU or GPU library uses (0xf0, 0xf1, 0xff).
 func Valid(o OpOwn, index uint64, log uint) bool {
 	return o < 0xf0 && o.Owner() == Owner(index, log)
 }

@@ -27,7 +27,8 @@ type recordedWC struct {
 	VendorErr uint8       `json:"vendor_err"`
 }
 
-// same fails the test unless want equals got. It accepts any value if the vector has no want.
+// same fails the test unless want equals got. It accepts any value if the vector does not have
+// this field.
 func same[T comparable](t *testing.T, what string, want *T, got T) {
 	t.Helper()
 	if want != nil {

@@ -57,8 +57,8 @@ const (
 	WCRDMARead    WCOpcode = 2
 	WCCompSwap    WCOpcode = 3
 	WCFetchAdd    WCOpcode = 4
-	WCBindMW      WCOpcode = 5 // no entry leads to it; only the poster's own notes say that the request was a bind
-	WCLocalInv    WCOpcode = 6 // no entry leads to it; only the poster's own notes say so
+	WCBindMW      WCOpcode = 5 // no entry leads to this; only the poster's own notes say it
+	WCLocalInv    WCOpcode = 6 // no entry leads to this; only the poster's own notes say it
 	WCTSO         WCOpcode = 7
 	WCRecv        WCOpcode = 128
 	WCRecvRDMAImm WCOpcode = 129
@@ -150,7 +150,7 @@ type sendOp struct {
 	bytes uint8
 }
 
-// Values of sendOp.bytes. They say from where a requester's entry has its byte count.
+// Values of sendOp.bytes. They say where the byte count of a requester's completion comes from.
 const (
 	noBytes      = iota
 	countedBytes // byte_cnt
@@ -164,10 +164,10 @@ func ParseWC(src *[Size]byte) (w WC) {
 }
 
 // Parse sets w to what a verbs poller reports for an entry, bit for bit as libmlx5 does.
-// For example, inline data (format 1) in the entry of a receive overwrites the path and the
-// source QP; Parse, like libmlx5, then returns bytes of the data as path and source QP. Parse
-// works in place, because copying a WC right after its fields were stored one by one
-// costs more than filling it.
+// For example, inline data (format 1) in the entry of a receive overwrites the path and
+// the source QP; Parse, like libmlx5, then returns bytes of the data as path and source
+// QP. Parse works in place, because copying a WC right after its fields were stored one
+// by one costs more than filling it.
 func (w *WC) Parse(src *[Size]byte) {
 	be := binary.BigEndian
 	tail := Tail(be.Uint64(src[OffTail:]))

@@ -26,8 +26,8 @@ func ParseArm(word uint32) Arm {
 	}
 }
 
-// Word packs the request into an arm word. It cuts SN to 2 bits and CI to 24 bits, so the client may pass counts
-// that do not wrap.
+// Word packs the request into an arm word. It cuts SN to 2 bits and CI to 24 bits, so
+// the client may pass counts that do not wrap.
 func (a Arm) Word() uint32 {
 	w := uint32(a.SN&3)<<armSNShift | a.CI&CIMask | a.Rsvd&armRsvd
 	if a.Solicited {

@@ -40,7 +40,7 @@ type goldenFields struct {
 }
 
 // encode writes the fields as a client does. A BlueFlame vector has no fields for the rest of
-// its WQE; encode takes these bytes from like.
+// its WQE; encode takes these bytes from the parameter like.
 func (f *goldenFields) encode(t *testing.T, like []byte) []byte {
 	t.Helper()
 	switch f.Register {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// drain makes the posted work complete without executing it: it advances the count freed.
+// drain makes the posted work complete without executing it: it advances the count in freed.
 func (b *bench) drain() {
 	b.sq.posted.Publish(b.sq.next)
 	b.sq.freed.Publish(b.sq.next)

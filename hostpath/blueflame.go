@@ -4,9 +4,9 @@ import (
 	"github.com/nicless/nicless/doorbell"
 )
 
-// publishBlueFlame tells the device of the new WQEs. The first of them begins at the block
-// whose count is from. publishBlueFlame is called in place of publish for a queue that has
-// its own BlueFlame register. The order of its stores differs from that of publish:
+// publishBlueFlame tells the device of the new WQEs. from is the count of the block at which
+// the first of them begins. publishBlueFlame is called in place of publish for a queue that
+// has its own BlueFlame register. The order of its stores differs from that of publish:
 //
 //  1. WQE bytes        plain stores into the ring
 //  2. UAR register     the WQE itself, or a doorbell for several WQEs

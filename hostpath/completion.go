@@ -218,15 +218,15 @@ func (q *CQ) exclude() (done func()) {
 }
 
 // Index returns how many entries have been taken off the queue since it was made. A Resize
-// counts as one entry. When no entry is left to poll, a WaitCQ for the index Index plus n waits
-// for n more completions. Index wraps.
+// counts as one entry. When no entry is left to poll, a WaitCQ waits for n more completions
+// if its SendWR.Index is the result of this method plus n. Index wraps.
 func (q *CQ) Index() uint32 { return uint32(q.ci) }
 
-// Arm requests one event. The device sends the event when there is an entry that has not
-// been polled. If solicited is true, only a solicited entry or an error causes the event.
-// Another Arm before that event repeats the same request. Arm writes the record before the register, because the
-// device acts on the register. Poll once more between arming and waiting: the device may or
-// may not send the event for an entry that arrived just before Arm.
+// Arm requests one event. The device sends the event when there is an entry that has not been
+// polled. If solicited is true, only a solicited entry or an error causes the event. Another
+// Arm before that event repeats the same request. Arm writes the record before the register,
+// because the device acts on the register. Poll once more between arming and waiting: the
+// device may or may not send the event for an entry that arrived just before Arm.
 func (q *CQ) Arm(solicited bool) {
 	a := doorbell.Arm{SN: uint8(q.armSN.Load()), Solicited: solicited, CI: uint32(q.ci)}
 	q.armWord.Publish(a.Word())
@@ -236,7 +236,8 @@ func (q *CQ) Arm(solicited bool) {
 }
 
 // EventSeen counts an event of this CQ. Call it for every event: otherwise the next Arm
-// repeats the request that the event has already answered. EventSeen is safe for concurrent use.
+// repeats the request that the event has already answered. EventSeen is safe for concurrent
+// use.
 func (q *CQ) EventSeen() { q.armSN.Add(1) }
 
 // Skipped returns how many CQEs Poll has skipped. Stale CQEs belong to QPs that no longer

@@ -51,7 +51,7 @@ func (p *pair) write(list []cqe.CQE) {
 }
 
 // compress publishes completions from the beginning of a list: all that can share a title,
-// or one. It returns how many it has published.
+// but at least one. It returns how many it has published.
 func (p *pair) compress(list []cqe.CQE) (n int) {
 	d := p.packed.dev
 	slot := func(index uint64) *shm.Block { return shm.BlockAt(d.cq, cqe.Slot(index, d.log)*cqe.Size) }

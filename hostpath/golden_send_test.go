@@ -155,7 +155,8 @@ func newPlayer(t *testing.T, in *recordedSend, tr Transport) *player {
 	return p
 }
 
-// moveTo makes count the next block. All work before it counts as complete.
+// moveTo makes the block with this count the next one to post to. All work before it is
+// complete from then on.
 func (p *player) moveTo(count uint64) {
 	q := p.sq
 	q.next, q.seen, q.rung = count, count, count

@@ -44,8 +44,9 @@ type bench struct {
 
 const benchQPN = 0x4711
 
-// newBench makes a send ring of size blocks, a receive ring of size entries, and a CQ
-// with room for the CQEs of both. change may alter the configuration of the send queue.
+// newBench makes a send ring, a receive ring, and a CQ with room for the CQEs of both. size
+// is the number of blocks of the one ring and of entries of the other. change may alter the
+// configuration of the send queue.
 func newBench(t testing.TB, size int, change func(*SQConfig)) *bench {
 	t.Helper()
 	m := newMemory(t, size*(64+64+2*64)+4096)

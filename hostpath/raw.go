@@ -87,8 +87,8 @@ func RecvWQE(p WQEParams) error {
 }
 
 // RingDB (db_ring) copies the 64 bytes of the WQE at src into the register at dst, eight
-// bytes at a time. The first eight bytes are the doorbell. With BlueFlame, the device executes
-// the WQE from these 64 bytes without reading the ring.
+// bytes at a time. The first eight bytes are the doorbell. With BlueFlame, the device
+// executes the WQE from these 64 bytes without reading the ring.
 func RingDB(dst, src []byte) {
 	for i := 0; i < wqe.BlockSize; i += 8 {
 		shm.BE64At(dst, uint64(i)).Publish(be.Uint64(src[i:]))

@@ -113,8 +113,9 @@ func (q *SendRing) setUp(c SQConfig) error {
 	return nil
 }
 
-// publish tells the device of all WQEs before the block whose count is end. The last of these
-// WQEs begins at the block whose count is last. The stores are made in this order:
+// publish tells the device of all WQEs before end, which is the count of the first block after
+// these WQEs. last is the count of the block at which the last of them begins. The stores are
+// made in this order:
 //
 //  1. WQE bytes        plain stores, done before the WQE was committed
 //  2. doorbell record  Publish; the device observes it, then reads WQEs up to it
@@ -134,8 +135,7 @@ func (q *SendRing) publish(end, last uint64) {
 	}
 }
 
-// lastWQE returns the count of the first block of the last WQE before the block whose count
-// is end.
+// lastWQE returns the count of the block at which the last WQE before the count end begins.
 func (q *SendRing) lastWQE(end uint64) uint64 {
 	for {
 		if end--; q.slots[end&(q.size-1)].note != 0 {

@@ -14,7 +14,7 @@ import (
 //	reserve  moves next: the caller owns the blocks between the old and the new value
 //	commit   stores, at the first block of a reservation, the count of the
 //	         reservation's end; reservations are committed in any order
-//	ring     the poster that takes the lock ringing follows those ends, from the count in
+//	ring     the poster that takes the lock (ringing) follows those ends, from the count in
 //	         rung up to the first block that is not committed, and tells the device
 //
 // A poster that does not get the lock need not wait, because it committed its work before it
@@ -46,9 +46,9 @@ func (s *sequence) init(size uint64) {
 }
 
 // reserve reserves n blocks, at most the whole ring. If leave is the constant mark, reserve
-// leaves a mark for the next reservation; if leave is 0, it leaves none. It returns the count of the
-// first block, and in left the mark from the previous reservation. While fewer than n blocks
-// are free, it reserves nothing and returns false.
+// leaves a mark for the next reservation; if leave is 0, it leaves none. It returns the count
+// of the first block, and in left the mark from the previous reservation. While fewer than n
+// blocks are free, it reserves nothing and returns false.
 func (s *sequence) reserve(n, leave uint64, freed *shm.Word64) (first, left uint64, ok bool) {
 	for {
 		// seen is loaded before next. In the other order, a caller that is delayed between
@@ -80,7 +80,7 @@ func (s *sequence) due() bool {
 	return s.ends[ring.Slot(at, s.size)].Load() > at
 }
 
-// begin takes the lock ringing. It returns false if another poster has the lock.
+// begin takes the lock (ringing). It returns false if another poster has the lock.
 func (s *sequence) begin() bool { return s.ringing.CompareAndSwap(false, true) }
 
 // written returns the count of the first block that is not committed. Only the holder of
@@ -96,7 +96,7 @@ func (s *sequence) written() uint64 {
 	}
 }
 
-// end releases the lock ringing. All blocks before count have been rung.
+// end releases the lock (ringing). All blocks before count have been rung.
 func (s *sequence) end(count uint64) {
 	s.rung.Store(count)
 	s.ringing.Store(false)

@@ -12,9 +12,9 @@ import (
 //
 // All methods except Reset are safe for concurrent use, and none of them waits for another
 // caller. Work is executed in the order in which its blocks were reserved. A request can
-// start only when it and all requests with earlier blocks are committed. A poster must ring before it waits for free
-// blocks, because another poster may be waiting for work that the first poster has
-// committed.
+// start only when it and all requests with earlier blocks are committed. A poster must ring
+// before it waits for free blocks, because another poster may be waiting for work that the
+// first poster has committed.
 type SharedSQ struct {
 	SendRing
 	seq sequence
@@ -110,8 +110,8 @@ func fenceAfter(left uint64) uint8 {
 }
 
 // Ring tells the device of all work, of any poster, before the first block that is not
-// committed. Like SQ.Ring it writes the record, then the register. While another caller is ringing, Ring
-// returns at once, and the other caller rings for both.
+// committed. Like SQ.Ring it writes the record, then the register. While another caller is
+// ringing, Ring returns at once, and the other caller rings for both.
 func (q *SharedSQ) Ring() {
 	for q.seq.due() && q.seq.begin() {
 		end := q.seq.written()

@@ -187,8 +187,8 @@ func TestSharedSQ(t *testing.T) {
 	require.Zero(t, stale+bad)
 }
 
-// postAll posts requests with the IDs from id up to end. They have one block or two, are
-// posted alone or in lists, and are rung for each or for several.
+// postAll posts requests with the IDs from id up to end. They have one block or two, and are
+// posted alone or in lists. The doorbell is rung after each of them or after several.
 func postAll(q *SharedSQ, id, end uint64) {
 	for id < end {
 		var wr [3]SendWR

@@ -86,7 +86,7 @@ func works(t *testing.T, ctx *nicless.Context) {
 	require.Equal(t, "unharmed", string(mr.Bytes()[:8]))
 }
 
-// pretend listens on a socket and sends answer to the first request.
+// pretend listens on a socket and sends the bytes in answer in reply to the first request.
 func pretend(t *testing.T, answer []byte) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "fake.sock")

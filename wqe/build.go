@@ -36,7 +36,8 @@ func Start(ring []byte, index uint16) (b Builder) {
 	return b
 }
 
-// Finish writes the control segment. This is c, but with the Index and DS of this WQE. It returns how many blocks the WQE takes.
+// Finish writes the control segment. This is c, but with the Index and DS of this
+// WQE. It returns how many blocks the WQE takes.
 func (b *Builder) Finish(c Ctrl) (blocks int, err error) {
 	if b.units > b.limit {
 		return 0, fmt.Errorf("wqe: %s of %d units, at most %d", c.Opcode, b.units, b.limit)

@@ -16,8 +16,8 @@ type head struct {
 	Type   string `json:"type"`
 }
 
-// encodeSegment appends one segment of a vector. The segment must be at offset at. It returns the
-// offset of the next segment.
+// encodeSegment appends one segment of a vector. at must be the offset of the segment. It returns
+// the offset of the next segment.
 func encodeSegment(t *testing.T, b *wqe.Builder, raw json.RawMessage, at int) int {
 	t.Helper()
 	var h head

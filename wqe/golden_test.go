@@ -100,7 +100,7 @@ func TestGoldenSendRing(t *testing.T) {
 	})
 }
 
-// encodeSend builds the vector's WQE in a ring and returns its blocks.
+// encodeSend builds the vector's WQE in a ring and returns how many blocks it takes.
 func encodeSend(t *testing.T, f sendFields, ring []byte) int {
 	t.Helper()
 	b := wqe.Start(ring, f.Index)

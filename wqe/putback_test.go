@@ -4,8 +4,8 @@ import "github.com/nicless/nicless/wqe"
 
 // putBack parses every segment of the view and puts it into a buffer that first has the wrong
 // value in every byte. Only bytes that belong to no field (padding, units without a layout,
-// bytes after the WQE) are copied from in. So the result equals in only if parsing and putting
-// lose nothing.
+// bytes after the WQE) are copied from the parameter in. So the result equals the bytes of in
+// only if parsing and putting lose nothing.
 func putBack(v *wqe.View, in []byte) []byte {
 	out := make([]byte, len(in))
 	for i := range in {

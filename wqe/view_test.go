@@ -12,7 +12,7 @@ import (
 	"github.com/nicless/nicless/wqe"
 )
 
-// build makes a WQE in zeroed memory and returns its units.
+// build makes a WQE in zeroed memory and returns the bytes of its units.
 func build(t *testing.T, c wqe.Ctrl, lay func(*wqe.Builder)) []byte {
 	t.Helper()
 	ring := make([]byte, 16*wqe.BlockSize)

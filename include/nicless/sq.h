@@ -8,10 +8,10 @@
  *   ring      tells the device of all committed blocks up to the first gap
  *
  * Posters take these steps in any order among themselves, and no poster waits for
- * another. A gap is a reservation that is not committed yet. When a commit closes the
- * last gap before a block, that poster rings the doorbell for this block too. A poster
- * that finds another poster ringing leaves the doorbell to that poster. A queue with
- * one poster uses the same functions.
+ * another. A gap is a reservation that is not committed yet. If a commit closes the
+ * last gap before a block, the poster that committed rings the doorbell for this block
+ * too. A poster that finds another poster ringing leaves the doorbell to that poster. A
+ * queue with one poster uses the same functions.
  *
  * A count is a number of blocks since the queue was made, with 64 bits. Block c is in
  * slot c mod size of the ring, and the WQE contains the low 16 bits of c. Always

@@ -72,8 +72,8 @@ var start = time.Now()
 func nanoseconds() uint64 { return uint64(time.Since(start)) }
 
 // measureHz counts cycles for at least d of the monotonic clock and returns the cycles in a
-// second. A sleep that is longer than d does no harm, because both clocks are read again
-// after it.
+// second. A sleep that is longer than d does no harm, because the counter and the monotonic
+// clock are both read again after it.
 func measureHz(d time.Duration) uint64 {
 	c0, n0 := together()
 	time.Sleep(d)
@@ -81,7 +81,7 @@ func measureHz(d time.Duration) uint64 {
 	return max(scale(c1-c0, second, n1-n0), 1)
 }
 
-// together reads both clocks at nearly the same time. It tries several times and returns
+// together reads the counter and the monotonic clock at nearly the same time. It tries several times and returns
 // the reading of the try that took the least time.
 func together() (cycles, nanos uint64) {
 	best := uint64(math.MaxUint64)

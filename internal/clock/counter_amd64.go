@@ -1,7 +1,7 @@
 package clock
 
-// monotonic says that the monotonic clock is used in place of the TSC, because on this
-// processor the TSC may stop, or change its rate with the core's frequency.
+// monotonic is true if the monotonic clock is used in place of the TSC. That is so on
+// processors whose TSC may stop, or change its rate with the core's frequency.
 var monotonic = !invariantTSC()
 
 // Now returns the counter. Differences of two readings wrap correctly as uint64. Readings of
@@ -19,6 +19,6 @@ func Now() uint64
 //go:noescape
 func invariantTSC() bool
 
-// statedHz returns 0, which means that the rate must be measured. CPUID leaf 0x15 is empty or
-// rounded on many machines, and a measurement is as good.
+// statedHz returns 0, which means that the rate must be measured. The rate in CPUID leaf 0x15
+// is not used: on many machines it is missing or rounded, and a measurement is as good.
 func statedHz() uint64 { return 0 }

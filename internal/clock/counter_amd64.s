@@ -1,7 +1,8 @@
 #include "textflag.h"
 
-// This function chooses between the two clocks. In Go, a function with two possible calls
-// would be too large to inline, and every reading would cost one more call.
+// Now chooses between the TSC and the monotonic clock here, in assembly. A Go function that
+// called one function or the other would be too large to inline, so every reading would cost
+// one more call.
 
 // func Now() uint64
 TEXT ·Now(SB), NOSPLIT, $0-8

@@ -2,8 +2,8 @@
 
 package clock
 
-// monotonic says that a cycle is one nanosecond of the monotonic clock: the package reads
-// no counter of this processor.
+// monotonic is true: a cycle is one nanosecond of the monotonic clock, because the package
+// reads no counter of this processor.
 const monotonic = true
 
 // Now returns the monotonic clock in nanoseconds.
@@ -11,5 +11,5 @@ const monotonic = true
 // Safe for concurrent use; it neither allocates nor locks.
 func Now() uint64 { return nanoseconds() }
 
-// statedHz is not called.
+// statedHz is not called, because monotonic is true.
 func statedHz() uint64 { return second }

@@ -14,7 +14,7 @@ const MaxMessage = 512
 
 // Flags of a header.
 const (
-	FlagAnswer uint16 = 1 << 0 // from the device
+	FlagAnswer uint16 = 1 << 0 // the datagram is an answer of the device
 	FlagError  uint16 = 1 << 1 // the payload is an Error
 )
 
@@ -62,7 +62,7 @@ func Append(dst []byte, op Op, flags uint16, tag uint64, m Message) []byte {
 
 // ParseHeader splits a datagram into its header and its payload. The payload is a part of
 // b. If the size in the header is wrong, ParseHeader returns the header with the error,
-// because the answer needs it.
+// because the answer repeats parts of the header.
 func ParseHeader(b []byte) (Header, []byte, error) {
 	if len(b) < HeaderSize || len(b) > MaxMessage {
 		return Header{}, nil, fmt.Errorf("control: datagram of %d bytes; %d to %d are possible", len(b), HeaderSize, MaxMessage)
@@ -137,7 +137,7 @@ func (e *encoder) text(_ string, v *string) {
 
 type decoder struct {
 	b      []byte
-	off    int // offset of the next field; beyond len(b) if b is too short, and in the end the length that b should have
+	off    int // offset of the next field; larger than len(b) if b is too short. After the last field: the length that b should have
 	widest int
 }
 

@@ -9,7 +9,7 @@ const (
 	CodeInvalid     Code = 1 // a value is out of its range or of the wrong kind
 	CodeNotFound    Code = 2 // no such object of this client
 	CodeBusy        Code = 3 // something still uses the object
-	CodeLimit       Code = 4 // the client has as many as it may have
+	CodeLimit       Code = 4 // the client already has as many such objects as it may have
 	CodeState       Code = 5 // not possible in the QP's state
 	CodeVersion     Code = 6 // wrong protocol version or magic
 	CodeUnsupported Code = 7 // unknown operation, type or feature

@@ -40,16 +40,16 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event %#x", uint32(k))
 }
 
-// An Event is one datagram of the event descriptor. It says that something happened to an
+// An Event is one datagram that the event descriptor yields. It says that something happened to an
 // object. An event of kind EventExplanation says in words what the client did wrong.
 type Event struct {
 	Kind   EventKind
-	Number uint32 // number of the QP, CQ or SRQ; 0: of no object
+	Number uint32 // number of the QP, CQ or SRQ; 0: the event is about no object
 
 	// The following fields are for explanations. Code is stable and names the kind of
 	// fault; see docs/EXPLANATIONS.md. WQE is the device's copy of the WQE's first
 	// block, if the explanation is about a WQE. Unsaid counts explanations of this code
-	// that were held back since the last one.
+	// that were held back since the last one that was sent.
 	Index  uint16 // index of the WQE or receive
 	HasWQE uint8
 	Of     uint8 // the kind of Index: OfWQE, OfReceive, OfCompletion

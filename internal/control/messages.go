@@ -79,7 +79,7 @@ type Welcome struct {
 	Minor         uint16
 	UARPages      uint32 // number of 4096-byte pages in the memory of the first descriptor
 	Features      uint64 // the features that the client wants and the device grants
-	GUID          uint64 // GUID of the device; each engine has another
+	GUID          uint64 // GUID of the device; no two engines have the same
 	MaxRegions    uint32
 	MaxPDs        uint32
 	MaxMRs        uint32
@@ -311,7 +311,7 @@ const (
 	AttrPKeyIndex     uint32 = 1 << 4
 	AttrPort          uint32 = 1 << 5
 	AttrQKey          uint32 = 1 << 6
-	AttrAV            uint32 = 1 << 7 // GUID, that of the peer's device
+	AttrAV            uint32 = 1 << 7 // the field GUID
 	AttrPathMTU       uint32 = 1 << 8
 	AttrTimeout       uint32 = 1 << 9
 	AttrRetryCount    uint32 = 1 << 10

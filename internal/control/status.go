@@ -44,7 +44,7 @@ func (s EngineState) String() string {
 type Counter uint64
 
 const (
-	CounterWQEs      Counter = iota // send WQEs executed; flushed ones are not
+	CounterWQEs      Counter = iota // send WQEs executed; flushed WQEs are not counted
 	CounterBytes                    // bytes of payload that these WQEs have moved
 	CounterCQEs                     // completions written into the client's CQs
 	CounterFailed                   // WQEs executed that ended with an error

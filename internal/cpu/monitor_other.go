@@ -3,9 +3,9 @@
 package cpu
 
 // canMonitor is false on arm64, although WFE waits for a line there too (LDAXR arms the
-// monitor). WFE has no time limit: only the kernel's event stream ends it, every 100 us, and
-// only if that stream is enabled. In that time no other queue would be polled. WFET has a
-// time limit, but the processors that are common now lack it.
+// monitor). WFE has no time limit: if nobody stores to the line, only the kernel's event stream
+// ends WFE, every 100 us, and only if that stream is enabled. Until then no other queue would
+// be polled. WFET has a time limit, but the processors that are common now lack it.
 const canMonitor = false
 
 func umonitor(*uint32) {}

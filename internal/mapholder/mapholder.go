@@ -49,7 +49,7 @@ type shared struct {
 	end     int32  // the holder's descriptor: the read end of the pipe
 	ready   uint32 // 1: the holder waits for the pipe; written by the holder
 	name    [16]byte
-	program unix.SockFprog // of seccomp
+	program unix.SockFprog // the seccomp filter
 	//lint:ignore U1000 used by hold
 	got byte // buffer for reading the pipe, to which nothing is ever written
 }
@@ -94,7 +94,8 @@ func Start() error {
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return fmt.Errorf("mapholder: pipe: %w", err)
 	}
-	theirs, err := unix.FcntlInt(uintptr(ends[0]), unix.F_DUPFD_CLOEXEC, 3) // never 0
+	// The holder closes the descriptors 0 to end-1, so its end must not be descriptor 0.
+	theirs, err := unix.FcntlInt(uintptr(ends[0]), unix.F_DUPFD_CLOEXEC, 3)
 	_ = unix.Close(ends[0])
 	if err == nil {
 		holder, err = clone(theirs)
@@ -114,7 +115,7 @@ func Start() error {
 
 // clone starts the holder.
 func clone(end int) (pid int, err error) {
-	runtime.LockOSThread() // this thread's signals are blocked
+	runtime.LockOSThread() // because the signals of this thread are blocked below
 	defer runtime.UnlockOSThread()
 	all, was := new(unix.Sigset_t), new(unix.Sigset_t)
 	for i := range all.Val {

@@ -12,7 +12,7 @@ import (
 // the methods return an error or do nothing.
 type Client interface {
 	// Name returns the client's name in the log. It is the name given to Attach or
-	// AttachLocal, and after it, in quotes, the name that the program gave in hello.
+	// AttachLocal, and after it, in quotes, the name that the program gave in its Hello.
 	Name() string
 
 	// Call serves one request of the control protocol and returns the answer. payload is
@@ -21,9 +21,9 @@ type Client interface {
 	Call(op control.Op, payload []byte) (control.Message, control.Reply, error)
 
 	// CallUnmapped is Call for a request that registers memory of the process that
-	// ShareProcess has named. It takes addresses as those of that process even if a
-	// region covers them, because the process may have mapped something else there since
-	// the region was made.
+	// ShareProcess has named. Its addresses are addresses in that process, even if a region
+	// covers them, because the process may have mapped something else there since the region
+	// was made.
 	CallUnmapped(op control.Op, payload []byte) (control.Message, control.Reply, error)
 
 	// AddRegion makes a region of memory that both sides have mapped and sealed already.
@@ -41,7 +41,7 @@ type Client interface {
 	ForgetPages()
 
 	// ShareProcess names the client's process. If memory that is registered from now on is
-	// in no region, its addresses are those of this process. The caller must know from the
+	// in no region, its addresses are addresses in the client's process. The caller must know from the
 	// kernel that the process is the client's (SO_PEERCRED). The process must belong to the
 	// device's user, and the device must be allowed to trace it. Queues and doorbell
 	// records still need a region.

@@ -21,6 +21,6 @@ func (c Cost) Minus(d Cost) Cost {
 // A Speaker counts the lines in the log that are about one of a user's programs. The
 // zero value has counted none. Only the engine uses the fields.
 type Speaker struct {
-	Span  int64 // the span of time in which lines were counted last
-	Spent int   // number of lines in that span
+	Span  int64 // number of the span of time that Spent is about
+	Spent int   // number of lines in that span of time
 }

@@ -93,17 +93,18 @@ type Device interface {
 
 	// MaySay counts a line that a server writes itself. It reports whether the server may
 	// write the line, and how many lines were held back since the last line that was
-	// written. who is the program of the user that the line is about; nil: no program in
-	// particular.
+	// written. The argument who stands for the one of the user's programs that the line is
+	// about. It is nil if the line is about no program in particular.
 	MaySay(uid uint32, who *Speaker) (unsaid int, ok bool)
 }
 
-// of is the function that package engine has given to Register.
+// The variable of holds the function that package engine has given to Register.
 var of func(engine any) Device
 
 // Of returns the device behind an *engine.Engine.
 func Of(engine any) Device { return of(engine) }
 
-// Register makes Of call f. Package engine calls Register once, when it is initialised. It is
-// needed because this package cannot import engine, which imports it.
+// Register makes Of call f. Package engine calls Register once, when the package is initialised.
+// Without Register, Of could not reach the engine: package engine imports this package, so this
+// package cannot import engine.
 func Register(f func(engine any) Device) { of = f }

@@ -17,11 +17,11 @@ type Probe interface {
 	StickClosers(uid uint32) (release func())
 }
 
-// Bounds are totals of resources. Zero does not change a total.
+// Bounds are totals of resources. A field that is zero leaves its total unchanged.
 type Bounds struct {
 	Descriptors, Connections, Addresses, Unread int
 
-	Subuid, Passwd string // files in place of /etc/subuid and /etc/passwd
+	Subuid, Passwd string // paths of files that are read in place of /etc/subuid and /etc/passwd
 }
 
 // Holdings are what a device holds for its clients.

@@ -18,6 +18,6 @@ import (
 // errSystem is the part of the error that names the system. It wraps errors.ErrUnsupported.
 var errSystem = fmt.Errorf("needs Linux on amd64 or arm64, this is %s on %s (%w)", runtime.GOOS, runtime.GOARCH, errors.ErrUnsupported)
 
-// Unsupported returns the error of something that cannot work on this system. what is its
-// name.
+// Unsupported returns the error of something that cannot work on this system. The argument what
+// is the name of that thing.
 func Unsupported(what string) error { return fmt.Errorf("%s %w", what, errSystem) }

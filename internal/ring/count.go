@@ -28,7 +28,9 @@ func Extend24(prev uint64, lo uint32) uint64 {
 func Slot(count uint64, size uint64) uint64 { return count & (size - 1) }
 
 // Log2 returns the binary logarithm of n. If n is not a power of two from 1 to limit, Log2
-// returns an error. what says in the error what n is, as in "hostpath: send ring of blocks".
+// returns an error. The argument what is the text before n in that error, for example
+// "hostpath: send ring of blocks" in "hostpath: send ring of blocks: 3; a power of two up to
+// 32768 is possible".
 func Log2(what string, n, limit uint64) (uint, error) {
 	if n == 0 || n > limit || n&(n-1) != 0 {
 		return 0, fmt.Errorf("%s: %d; a power of two up to %d is possible", what, n, limit)

@@ -19,8 +19,8 @@ const (
 	noHoles   = unix.F_SEAL_FUTURE_WRITE
 )
 
-// Create makes a region of at least size zero bytes and of fixed size. Its File can be passed
-// to another process. name is shown in /proc/PID/maps. Most pages are allocated when they are
+// Create makes a region of fixed size. It has at least as many bytes as size says, and all of
+// them are zero. Its File can be passed to another process. name is shown in /proc/PID/maps. Most pages are allocated when they are
 // first touched. One page of every 2 MiB is allocated at once; HoldCost returns the cost of
 // that. When both sides have mapped the region, one of them must call Seal.
 func Create(name string, size int) (*Region, error) {
@@ -134,7 +134,8 @@ func AttachReadOnly(f *os.File) (*Region, error) {
 // returns an error if the memory must not be mapped.
 func check(fd int, trusted bool) (size, page int, err error) {
 	if !trusted {
-		// This comes first, because it does not ask a file system, which might never answer.
+		// The seals are checked first, because reading the seals does not ask a file system, which
+		// might never answer.
 		seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 		if err != nil {
 			return 0, 0, fmt.Errorf("shm: descriptor is not a memfd: %w", err)

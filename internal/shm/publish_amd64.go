@@ -5,11 +5,11 @@ package shm
 import "runtime"
 
 // On amd64 every store is a release store, because stores become visible in program order. So
-// only the compiler must be kept from moving a plain store before earlier stores, and from
-// removing those. For the compiler, KeepAlive is an operation that may read memory. For a
-// global variable KeepAlive costs no instruction. A function in assembly would work too, but
-// is never inlined: its arguments pass through the stack, and stores are the bottleneck of
-// posting and completing. With it a round trip took a fifth longer.
+// only the compiler has to be restrained: it must not move a plain store before earlier stores,
+// and must not remove the earlier stores. For the compiler, KeepAlive is an operation that may
+// read memory. For a global variable KeepAlive costs no instruction. A function in assembly
+// would work too, but is never inlined: its arguments pass through the stack, and stores are the
+// bottleneck of posting and completing. With such a function a round trip took a fifth longer.
 var alive byte
 
 // storeRel32 stores v with release order.

@@ -2,7 +2,7 @@ package shm
 
 import "unsafe"
 
-// A Number is a type of number as which Slice can view memory.
+// A Number is a type of number. Slice views memory as numbers of such a type.
 type Number interface {
 	~int32 | ~uint32 | ~int64 | ~uint64 | ~float32 | ~float64
 }

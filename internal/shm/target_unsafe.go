@@ -46,9 +46,10 @@ func Add(b []byte, v uint64) (old uint64) {
 	return atomic.AddUint64((*uint64)(aligned(unsafe.Pointer((*[8]byte)(b)), 8)), v) - v
 }
 
-// CompareAndSwap replaces the 8 bytes at b, which are Aligned, by swap if they equal compare.
-// It does so in one atomic step and returns their old value. Like Update it returns false if
-// others have changed the bytes too often.
+// CompareAndSwap compares the 8 bytes at b, which are Aligned, with the value compare. If they
+// are equal, it replaces them by the value swap. It does so in one atomic step and returns the
+// old value of the bytes. Like Update it returns false if others have changed the bytes too
+// often.
 func CompareAndSwap(b []byte, compare, swap uint64) (old uint64, ok bool) {
 	p := (*uint64)(aligned(unsafe.Pointer((*[8]byte)(b)), 8))
 	for range maxTries {

@@ -79,9 +79,9 @@ func (p *Block) PublishFirst(v uint64) {
 	storeRel64((*uint64)(unsafe.Pointer(&p[0])), bits.ReverseBytes64(v))
 }
 
-// Snapshot copies the block to dst. first is the block's first word, a big-endian number, which
-// the caller has loaded before. Snapshot returns whether the copy is consistent, that is, whether
-// the first word is still first after the copy.
+// Snapshot copies the block to dst. The argument first is the value of the block's first word, a
+// big-endian number, which the caller has loaded before. Snapshot returns whether the copy is
+// consistent, that is, whether the first word still has that value after the copy.
 func (p *Block) Snapshot(dst *[64]byte, first uint64) bool {
 	le := binary.LittleEndian
 	le.PutUint64(dst[:], bits.ReverseBytes64(first))
@@ -104,7 +104,7 @@ func (p *Block) ObserveTail() uint64 {
 	return bits.ReverseBytes64(atomic.LoadUint64((*uint64)(unsafe.Pointer(&p[56]))))
 }
 
-// Word returns the eight bytes at 8*i, i of 0 to 7, as a big-endian number. It reads them with a
+// Word returns the eight bytes at offset 8*i as a big-endian number; i is 0 to 7. It reads them with a
 // single atomic load, so later stores cannot change a decision that depends on the result.
 func (p *Block) Word(i uint) uint64 {
 	return bits.ReverseBytes64(atomic.LoadUint64((*uint64)(unsafe.Pointer(&p[i&7<<3]))))

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MakeDirectory makes a directory in which only this user can write, or accepts a directory
-// that exists and is like that. It checks this because in a place where every user may write,
-// such as /tmp, another user may have made the directory, or a link of its name. That user
-// could then choose where this process writes and removes files.
+// MakeDirectory makes a directory in which only this user can write. If the directory exists
+// already, MakeDirectory checks that only this user can write in it. In a place where every
+// user may write, such as /tmp, another user may have made the directory, or a link of its name.
+// That user could then choose where this process writes and removes files.
 func MakeDirectory(dir string, mode fs.FileMode) error {
 	if err := os.Mkdir(dir, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

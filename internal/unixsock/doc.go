@@ -10,8 +10,9 @@
 //     likes. Closing a connection that holds such descriptors unread can block too. So
 //     no function here closes a received descriptor or a connection. The caller does so
 //     at a point where it can wait. For this reason Peek and Take are two calls.
-//   - A peer can connect, send or disconnect at any moment. So everything that must not
-//     happen before a peer is accepted is prevented before the socket has a name.
+//   - A peer can connect, send or disconnect at any moment once the socket has a name. So
+//     whatever a peer must not do before the server accepts it has to be made impossible
+//     before the socket has a name.
 //
 // Files:
 //

@@ -16,15 +16,15 @@ import (
 
 const network = "unixpacket"
 
-// Listen makes a socket at path, where nothing may exist. The permission bits of mode
+// Listen makes a socket at path. Nothing may exist at path before. The permission bits of mode
 // decide which users may connect.
 //
 // Peers cannot send descriptors to a connection until PassRights allows it for this
 // connection. Before Linux 6.16 the kernel has no such option, so peers can send descriptors
 // at once.
 func Listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
-	// At bind, the socket's file gets the mode of the descriptor. So before chmod, no
-	// process can connect that may not connect after it.
+	// At bind, the socket's file gets the mode of the descriptor, which is 0 here. So no
+	// process that the argument mode excludes can connect between bind and chmod.
 	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		err := control(raw, func(fd int) error { return unix.Fchmod(fd, 0) })
 		if err == nil {
@@ -56,8 +56,8 @@ func Close(l *net.UnixListener) {
 }
 
 // RemoveStale removes the socket that a dead process has left at path, if there is one. It
-// returns an error if something else is there, or if a process still listens there. server
-// says in the error what kind of process is meant, such as "engine".
+// returns an error if something else is there, or if a process still listens there. The
+// argument server is the error's word for such a process, for example "engine".
 //
 // The caller holds the lock of path, so that no other server does the same at the same time.
 func RemoveStale(path, server string) error {
@@ -72,7 +72,7 @@ func RemoveStale(path, server string) error {
 	switch {
 	case err == nil:
 		return fmt.Errorf("another %s is listening at %s", server, path)
-	case !errors.Is(err, unix.ECONNREFUSED): // the socket has another type, a full backlog, or another user
+	case !errors.Is(err, unix.ECONNREFUSED): // the socket has another type or a full backlog, or belongs to another user
 		return fmt.Errorf("%s is in use: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil {

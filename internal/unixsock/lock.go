@@ -24,8 +24,8 @@ const ownDirectory = "choose a path in a directory of your own, such as $XDG_RUN
 type Lock struct{ file *os.File }
 
 // LockPath takes the lock of a socket path, which is a lock on the file PATH.lock. It does not
-// wait: if another process holds the lock, the error names that process. server says in the
-// error what kind of process is meant, such as "engine".
+// wait: if another process holds the lock, the error names that process. The argument
+// server is the error's word for the kind of process, for example "engine".
 func LockPath(path, server string) (*Lock, error) {
 	name := path + ".lock"
 	for {
@@ -37,8 +37,8 @@ func LockPath(path, server string) (*Lock, error) {
 			defer f.Close()
 			return nil, heldBy(path, server, f)
 		}
-		// A holder removes the file when it unlocks it. So this lock is valid only if the
-		// file that was locked is still at the path.
+		// A process that holds the lock removes the file and then releases the lock. So this
+		// lock is valid only if the file that was locked is still at the path.
 		locked, err := f.Stat()
 		if there, err2 := os.Lstat(name); err == nil && err2 == nil && os.SameFile(locked, there) {
 			return &Lock{f}, nil

@@ -5,9 +5,10 @@
 // NICLESS_VECTORS (separated by colons, relative to the module root) are read too; each may
 // hold any subset of the files. Two schemas exist:
 //
-//   - nicless-vectors/1: fields beside bytes, from the vendor's header;
-//   - recordings (libmlx5-*.json): inputs beside the bytes and results of the
-//     vendor's library.
+//   - nicless-vectors/1: each vector has fields, and the bytes that they stand for, from the
+//     vendor's header;
+//   - recordings (libmlx5-*.json): each has inputs, and the bytes and results that the
+//     vendor's library made of them.
 //
 // A field that the reader does not know is an error, so that no vector passes a test that
 // has checked only half of it.
@@ -100,7 +101,7 @@ func Recorded(t *testing.T, file string, check func(*testing.T, Recording)) {
 	})
 }
 
-// Decode unmarshals raw into v and fails the test on a field v does not have.
+// Decode unmarshals raw into v. If raw has a field that v does not have, it fails the test.
 func Decode(t testing.TB, raw json.RawMessage, v any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(raw))

@@ -12,7 +12,7 @@ help: ## list the targets
 build: ## build the command into bin/nicless
 	$(GO) build -o bin/nicless ./cmd/nicless
 
-verbs: build ## build, and the library that verbs programs preload, bin/libnicless_verbs.so
+verbs: build ## build the command, and bin/libnicless_verbs.so, which verbs programs preload
 	$(MAKE) -C verbs/shim
 
 onefile: ## build bin/nicless with the library for verbs programs inside
@@ -28,7 +28,7 @@ test: ## all tests
 check-c: ## compile the C headers as C99 and C++17, and run their self-test
 	$(MAKE) -C include check
 
-programs: ## run all real verbs programs in the list (minutes; needs those of Debian 12)
+programs: ## run all real verbs programs in the list (takes minutes; needs the programs of Debian 12)
 	$(GO) test ./verbs/programs -count=1 -programs -timeout 30m
 
 race: ## all tests under the race detector

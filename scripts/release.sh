@@ -4,13 +4,13 @@
 #   scripts/release.sh v0.2.0              # into dist/
 #   ARCHS=amd64 scripts/release.sh v0.2.0-test.1 /tmp/dist
 #
-# The script writes to OUT nicless-VERSION-linux-ARCH.tar.gz for each of ARCHS ("amd64 arm64"),
-# and SHA256SUMS. A tarball holds the static command, the C headers with their Makefile,
+# The script writes a tarball nicless-VERSION-linux-ARCH.tar.gz for each of ARCHS (default:
+# "amd64 arm64"), and the file SHA256SUMS, into the directory OUT. A tarball holds the static command, the C headers with their Makefile,
 # completions, man pages and the documentation. If a C compiler for the processor is installed
 # (gcc, aarch64-linux-gnu-gcc), the command contains the library for verbs programs. SHIM=no
 # leaves the library out.
 #
-# The script builds the commit REF (HEAD) in a new clone, so files that are not committed are
+# The script builds the commit REF (default: HEAD) in a new clone, so files that are not committed are
 # left out. The clone is tagged VERSION, so that Go stamps VERSION into the command as it does
 # for "go install ...@VERSION". The same commit, Go and C compiler always give the same bytes:
 # files have the commit's time and no owner, and contain no path of this machine.
@@ -67,7 +67,7 @@ compiler() {
 	return 1
 }
 
-# command ARCH OUT: builds the command.
+# build_command ARCH OUT: builds the command nicless for a processor, as the file OUT.
 build_command() {
 	tags=
 	if [ "${SHIM:-yes}" = yes ] && [ -e "$src/verbs/shim/Makefile" ] && cc=$(compiler "$1"); then
@@ -82,8 +82,8 @@ build_command() {
 		$GO build -trimpath -buildvcs=true -tags "$tags" -ldflags '-s -w -buildid=' -o "$2" ./cmd/nicless)
 }
 
-# Completions and man pages are the same for all processors. A command for this machine makes
-# them once.
+# Completions and man pages are the same for all processors. They are written once, by a command
+# that is built for this machine.
 extras=$work/extras
 mkdir -p "$extras/completions"
 (cd "$src" && CGO_ENABLED=0 $GO build -trimpath -buildvcs=true -o "$work/host" ./cmd/nicless)

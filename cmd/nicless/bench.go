@@ -31,18 +31,19 @@ Usage:
 Flags:
   --op NAME         write, read or send (write)
   --size N          bytes of each operation (8; bw: 1048576)
-  --iters N         operations in a run (as many as take some tens of ms)
+  --iters N         operations in a run (default: as many as take some tens of
+                    ms)
   --runs N          samples; the median is reported (9)
   --depth N         rate, bw: operations in flight (64; bw: 16)
   --batch N         rate, bw: operations for each doorbell (16; bw: 1)
   --inline          put the payload inside the WQE; only for write and send, and
                     at most 828 bytes
-  --socket PATH     use the engine process at PATH (an engine inside this
-                    process)
-  --client-cpu N    core that posts and polls; -1: any (the first core that is
-                    allowed)
+  --socket PATH     use the engine process at PATH (default: an engine inside
+                    this process)
+  --client-cpu N    core that posts and polls; -1: any (default: the first core
+                    that is allowed)
   --engine-cpu N    core of the engine and of the floor's other side; -1: any
-                    (the second core that is allowed)
+                    (default: the second core that is allowed)
   --json            print one JSON object, with every sample
 
 Example:
@@ -148,9 +149,9 @@ func parseOp(name string) (nicless.Op, error) {
 	return ops[i], nil
 }
 
-// placeCores checks the cores that the command line names. If this process may run on two cores
-// or more, it chooses a core for each side that has none, and the other side does not get the
-// same core. Otherwise it leaves such a side unpinned.
+// placeCores checks the cores that the command line names. For a side without a core on the
+// command line it chooses one that the other side does not use, if this process may run on two
+// cores or more. Otherwise it leaves such a side unpinned.
 func placeCores(cfg *bench.Config) error {
 	allowed, err := bench.AllowedCPUs()
 	if err != nil {

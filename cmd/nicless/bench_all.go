@@ -30,9 +30,10 @@ Usage:
 Flags:
   --rows REGEXP     only rows whose names match (all)
   --runs N          samples of each row; the median is reported (5)
-  --client-cpu N    core that posts and polls (the first core that is allowed)
-  --engine-cpu N    core of the engine and of the floor's other side (the second
-                    core that is allowed)
+  --client-cpu N    core that posts and polls (default: the first core that is
+                    allowed)
+  --engine-cpu N    core of the engine and of the floor's other side (default:
+                    the second core that is allowed)
   --list            print the names of the rows and measure nothing
   --markdown        print the table in Markdown
   --json            print one JSON object, with every sample

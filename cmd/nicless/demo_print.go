@@ -83,7 +83,7 @@ func rowName(row int) string {
 	return duration(edges[row]) + " – " + duration(edges[row+1])
 }
 
-// duration returns a number of ns with a unit, and in a short form if the number is round.
+// duration returns one of the edges as text, in ms, us or ns.
 func duration(ns int64) string {
 	switch {
 	case ns >= 1_000_000:

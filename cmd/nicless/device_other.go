@@ -15,7 +15,7 @@ func deviceCommands() (list []*cobra.Command) {
 		list = append(list, &cobra.Command{
 			Use: name, Short: "needs Linux on amd64 or arm64",
 			Long:               err.Error() + "\n",
-			DisableFlagParsing: true, // whatever the flags are
+			DisableFlagParsing: true, // the error is the same whatever the flags are
 			RunE:               func(*cobra.Command, []string) error { return err },
 		})
 	}

@@ -38,16 +38,18 @@ Flags:
                       may connect (0600)
   --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6 (any)
   --cores LIST        start one thread of the engine on each of these cores; the
-                      threads share the clients; not with --cpu (one thread)
+                      threads share the clients. It cannot be combined with
+                      --cpu (default: one thread)
   --dma-cores LIST    start a thread that copies long transfers for the engine
                       on each of these cores; choose none of the engine's cores
-                      (no such thread; docs/TUNING.md)
+                      (default: no such thread; see docs/TUNING.md)
   --populate          allocate all pages of a region when it is created, so that
                       the engine never waits for a page; creating the region
                       then takes longer (docs/SECURITY.md)
   --idle POLICY       what the engine does when it has no work: sleep until a
                       client wakes it, spin, or umwait. umwait rests the core
-                      between polls and needs WAITPKG (sleep; docs/TUNING.md)
+                      between polls and needs WAITPKG (default: sleep; see
+                      docs/TUNING.md)
   --spin              the same as --idle spin: the engine executes the first
                       work after a pause at once, and uses a whole core
   --verbs             also serve unmodified programs of rdma-core, in PATH.verbs
@@ -78,7 +80,7 @@ func newEngine() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			// The first signal stops the engine in order; a second signal kills it.
+			// The first signal starts an orderly stop of the engine; a second signal kills it.
 			context.AfterFunc(ctx, stop)
 			// The engine must continue when the reader of its log is gone. To ignore
 			// SIGPIPE would be enough for that, but child processes would inherit it.

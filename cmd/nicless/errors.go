@@ -24,12 +24,12 @@ type hinted struct {
 func (h *hinted) Error() string { return h.err.Error() }
 func (h *hinted) Unwrap() error { return h.err }
 
-// usagef returns an error in the command line, with a hint.
+// usagef returns an error, with a hint, for a command line that is wrong.
 func usagef(hint, format string, args ...any) error {
 	return &hinted{err: fmt.Errorf(format, args...), hint: hint, usage: true}
 }
 
-// hintf returns any other error with a hint.
+// hintf returns an error, with a hint, that is not about the command line.
 func hintf(hint, format string, args ...any) error {
 	return &hinted{err: fmt.Errorf(format, args...), hint: hint}
 }

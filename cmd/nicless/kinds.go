@@ -17,7 +17,7 @@ type kind struct {
 }
 
 // kinds has all kinds, in the order of the usage text. The package of each format checks
-// whether a kind takes a length.
+// whether the number of bytes is possible for the kind.
 var kinds = []kind{
 	{"send", describeSend},
 	{"recv", func(b []byte, _ wqe.Address) (field.Tree, error) { return describeRecv(b, false) }},
@@ -139,12 +139,12 @@ func describeCQE(b []byte, size int) (field.Tree, error) {
 	return nil, hintf(wholeHint, "cqe: %d bytes; an entry is %d", len(b), size)
 }
 
-// word describes a doorbell record, one word of it, or a register.
+// word returns the function that describes a doorbell record, one word of it, or a register.
 func word(k doorbell.Kind) func([]byte, wqe.Address) (field.Tree, error) {
 	return func(b []byte, _ wqe.Address) (field.Tree, error) {
 		t, err := doorbell.Describe(k, b)
 		if err != nil {
-			ours := strings.NewReplacer("uar_db", "uar", "_", "-") // to the names on the command line
+			ours := strings.NewReplacer("uar_db", "uar", "_", "-") // replaces the names of package doorbell by those of the command line
 			return nil, hintf(wholeHint, "%s", ours.Replace(err.Error()))
 		}
 		return t, nil

@@ -87,7 +87,7 @@ func printPage(w io.Writer, c *cobra.Command, pages []*cobra.Command) {
 	info, _ := debug.ReadBuildInfo()
 	p(`.TH %s 1 "" "nicless %s" "nicless manual"`, strings.ToUpper(pageName(c)), roff(buildVersion(info)))
 	p(".SH NAME\n%s \\- %s\n.SH DESCRIPTION", roff(pageName(c)), roff(c.Short))
-	section, afterText := "", false // afterText: the line before was text that is not indented
+	section, afterText := "", false // afterText: the previous line was text that is not indented
 	literal := false
 	for line := range strings.Lines(c.Long) {
 		line = strings.TrimRight(line, "\n")

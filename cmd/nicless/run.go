@@ -183,7 +183,7 @@ func (f *runFlags) check(c *cobra.Command) error {
 	case set && (f.devices < 1 || f.devices > verbs.MaxDevices):
 		return usagef(fmt.Sprintf("1 to %d are possible", verbs.MaxDevices), "%s: --devices %d", c.Name(), f.devices)
 	case set && f.engine != "":
-		return usagef("nicless engine --socket PATH --verbs --verbs-devices N", "%s: --devices and --engine; an engine that runs already has its number of devices", c.Name())
+		return usagef("nicless engine --socket PATH --verbs --verbs-devices N", "%s: --devices and --engine; the number of devices of a running engine cannot be changed", c.Name())
 	case f.engine != "" && f.private:
 		return usagef("leave one of them out", "%s: --engine and --private", c.Name())
 	}
@@ -216,8 +216,8 @@ func environment(env []string, library, dir string, fast bool) []string {
 	return out
 }
 
-// exitOf runs a program to its end. It passes the signals that this process gets on to the
-// program.
+// exitOf runs a program to its end. Meanwhile it forwards to the program the signals that this
+// process receives.
 func exitOf(p *exec.Cmd, name string) error {
 	signals := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {

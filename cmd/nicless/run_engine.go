@@ -24,7 +24,8 @@ import (
 )
 
 // This file finds or starts the engine of a program. The engine of a program is the one that
-// --engine names, or else the user's own engine, which starts with the first program and ends after the last.
+// --engine names. Without --engine it is the user's own engine, which starts with the first
+// program and ends after the last.
 //
 // Two lock files in the engine's directory decide when the user's engine starts and ends. The
 // kernel releases a lock when its holder ends. Each process that runs a program holds a shared
@@ -211,7 +212,7 @@ func (p place) start(devices int, users string) (*exec.Cmd, error) {
 		"--users", users, "--ready-fd", "3")
 	c.Stdout, c.Stderr = log, log
 	c.ExtraFiles = []*os.File{theirs}
-	c.Dir = "/" // a file system that is some process's current directory cannot be unmounted
+	c.Dir = "/" // with another current directory, the engine would keep that file system from being unmounted
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	c.Env = without(os.Environ(), "LD_PRELOAD")
 	err = c.Start()
@@ -256,8 +257,8 @@ func tellReady(fd int) {
 	_ = f.Close()
 }
 
-// whenUnused calls end as soon as no other process holds a lock on a file. From then until it
-// ends, this process holds the lock, so that the next program waits until this engine is gone.
+// whenUnused calls the function end as soon as no other process holds a lock on a file. From
+// then until it ends, this process holds the lock, so that the next program waits until this engine is gone.
 func whenUnused(path string, end func()) error {
 	if missing(path) {
 		return fmt.Errorf("engine: --users %s: no such file", path)

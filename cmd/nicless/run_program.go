@@ -104,8 +104,8 @@ func hasCapabilities(path string) bool {
 	return err == nil && n > 0
 }
 
-// deepest is the most scripts in a row, each of which runs the one before, that the kernel
-// accepts.
+// deepest limits scripts whose interpreter is a script too: it is the largest number of scripts
+// in such a chain that the kernel accepts.
 const deepest = 4
 
 // script checks the program that runs a script.

@@ -26,18 +26,18 @@ These are errors: wrong bytes; completions that are lost, repeated or out of
 order; resources that the engine keeps for clients that are gone; a log that
 grows too fast; and stalls. The exit status is 1 if there was an error.
 
-A correct client stalls if it waits more than 100 ms. From this wait, the time
-is subtracted for which the client or the engine was ready to run but had no
-core (/proc/PID/task/TID/schedstat). The stall is an error if the rest is more
-than 100 ms.
+A correct client stalls if it waits more than 100 ms. For some of this time the
+client or the engine may have been ready to run but without a core. The kernel
+counts that time (/proc/PID/task/TID/schedstat), and it is subtracted. The stall
+is an error if the rest is more than 100 ms.
 
 Usage:
   nicless torture [flags]
 
 Flags:
-  --seconds N   duration of the test; the engine is killed at least twice (10)
-  --cores LIST  start one thread of the engine on each of these cores (one
-                thread, on any core)
+  --seconds N   duration of the test (10); the engine is killed at least twice
+  --cores LIST  start one thread of the engine on each of these cores (default:
+                one thread, on any core)
   --seed S      seed of the schedule, which says which clients run, which are
                 stopped, which are killed, and in which order (random)
   --json        print one JSON object
@@ -120,7 +120,7 @@ func newTorture() *cobra.Command {
 func mayRunOn(cores []int) error {
 	var allowed unix.CPUSet
 	if unix.SchedGetaffinity(0, &allowed) != nil {
-		return nil // the engine reports it
+		return nil // the engine reports cores that it may not use
 	}
 	for _, core := range cores {
 		if !allowed.IsSet(core) {

@@ -17,9 +17,9 @@ type rotation struct {
 	cq      *nicless.CQ
 	wrs     [][]nicless.SendWR // work requests of each queue
 	flying  []int              // operations in flight on each queue
-	done    []int              // operations that have completed on each queue since start
+	done    []int              // operations that have completed on each queue since run began
 	buf     [64]nicless.Completion
-	largest int // batch
+	largest int // largest batch
 }
 
 // newRotation makes n queue pairs and connects them in pairs. Each queue pair writes to its
@@ -126,8 +126,8 @@ func (r *rotation) share() float64 {
 	return float64(slices.Min(r.done)) * float64(len(r.done)) / float64(sum)
 }
 
-// rate returns the rate of n operations with a doorbell for each batch, and the
-// least share.
+// rate returns the rate of n operations with a doorbell for each batch, and the share of
+// the queue that made the fewest of them.
 func (r *rotation) rate(ctx context.Context, engine *process, n, batch int) (s sample, share float64, err error) {
 	if err := r.run(ctx, warmUp(n), batch); err != nil {
 		return s, 0, err

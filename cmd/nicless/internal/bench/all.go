@@ -94,7 +94,7 @@ func All(ctx context.Context, c AllConfig) (*Table, error) {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	done := make(chan error)
-	go func() { // a thread that ends with this goroutine
+	go func() { // in a goroutine, so that the pinned thread ends with it
 		err := pinForGood(c.ClientCPU)
 		if err == nil {
 			err = s.measure()
@@ -145,7 +145,7 @@ var fullCounts = counts{
 // A group is rows that are measured together. Its function take returns a sample of each row.
 type group struct {
 	rows []spec
-	once bool // measure it once only, because a second run would give the same
+	once bool // take only one sample of each row, because further samples would be the same
 	open func(s *suite) (take func() ([]pairOf, error), close func() error, err error)
 }
 

@@ -100,8 +100,8 @@ func (s *suite) pinger(c *nicless.Context) (*Pair, error) {
 // pingTime is about the most time that the operations of a ping take.
 const pingTime = 200 * time.Millisecond
 
-// ping returns the mean latency of up to n operations of an engine's pair. The first has the
-// number *i; ping advances *i.
+// ping returns the mean latency of up to n operations of an engine's pair. The first
+// operation has the number *i; ping advances *i.
 func (s *suite) ping(p *Pair, engine *process, i *uint64, n int) (sample, error) {
 	m := &measurement{ctx: s.ctx}
 	trips := func(n int) (err error) {

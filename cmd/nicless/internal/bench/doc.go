@@ -1,5 +1,5 @@
 // Package bench measures the cost of moving bytes through a device, and compares it with the
-// floor. The floor is the least that the same two cores need to move the same cache lines,
+// floor. The floor is the least time that the same two cores need to move the same cache lines,
 // without checks and without a protocol.
 //
 // Terms: a run is one sample, the mean over many operations. A value is the median of the

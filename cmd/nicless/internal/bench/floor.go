@@ -30,8 +30,8 @@ type floor struct {
 // floorWQ is the offset of the ring of descriptors. The page before it holds only the doorbell.
 const floorWQ = shm.PageSize
 
-// newFloor makes memory for slots payloads of size bytes each, and rings for depth operations
-// in flight.
+// newFloor makes a floor. The argument slots is the number of payloads, size is the number of
+// bytes of each payload, and depth is the number of operations that may be in flight.
 func newFloor(size, slots, depth, partner int) (*floor, error) {
 	ring := 1 << bits.Len(uint(max(depth, 256)-1))
 	data := roundUp(slots*size, shm.PageSize)
@@ -205,7 +205,7 @@ func (f *floor) flow(done, end, depth, batch uint64) {
 	}
 }
 
-// pieces is the longest single copy in bytes. From 1 MiB on Go's copy uses non-temporal stores,
+// pieces is the longest single copy in bytes. From 1 MiB on, Go's copy uses non-temporal stores,
 // which are slower.
 const pieces = 256 << 10
 
@@ -234,8 +234,8 @@ func (f *floor) copies(iters int) (sample, error) {
 	return t.megabytes(iters, f.size), err
 }
 
-// bestCopies is copies with the length of pieces that is fastest for the size. The floor's name
-// is copy_best_warm.
+// bestCopies calls copies with several lengths of pieces and returns the best result. The
+// floor's name is copy_best_warm.
 func (f *floor) bestCopies(iters int) (best sample, err error) {
 	defer func(piece int) { f.piece = piece }(f.piece)
 	for _, f.piece = range []int{pieces, 32 << 10, f.size} {

@@ -41,8 +41,8 @@ type Pair struct {
 	cfg   PairConfig
 	pd    *nicless.PD
 	mask  uint64
-	wrs   []nicless.SendWR // request i is wrs[i&mask]; then the first Batch once more, so that any batch is contiguous
-	recvs []nicless.RecvWR // receive i is recvs[i&mask]; then the first refill once more
+	wrs   []nicless.SendWR // request i is wrs[i&mask]; the first Batch requests are repeated at the end, so that any batch is contiguous
+	recvs []nicless.RecvWR // receive i is recvs[i&mask]; the first refill receives are repeated at the end
 	buf   [64]nicless.Completion
 
 	sent     uint64 // completions of operations that were polled

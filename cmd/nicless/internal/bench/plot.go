@@ -146,7 +146,7 @@ func (p *plot) write(w io.Writer) error {
 	return nil
 }
 
-// power returns 10 to the e.
+// power returns 10 to the power e as text.
 func power(e int) string { return strconv.FormatFloat(math.Pow10(e), 'f', -1, 64) }
 
 // style returns how curve i is drawn. The curves of nicless come first, then those of peers.

@@ -25,7 +25,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	}
 	m := &measurement{Config: c, ctx: ctx}
 	done := make(chan error)
-	go func() { // a thread that ends with this goroutine
+	go func() { // in a goroutine, so that the pinned thread ends with it
 		err := pinForGood(c.ClientCPU)
 		if err == nil {
 			err = m.runs()
@@ -55,8 +55,8 @@ type pairOf struct {
 	percentiles   [len(percentiles)]float64 // percentiles of Latency
 }
 
-// lost returns the part of the time for which the floor had to wait for a core, or that for
-// the device if it is larger.
+// lost returns the larger of two parts: the part of the floor's time, and the part of the
+// device's time, for which a thread had to wait for a core.
 func (p pairOf) lost() float64 { return max(p.floor.lost, p.device.lost) }
 
 var percentiles = [...]struct {
@@ -238,7 +238,7 @@ func (m *measurement) trips(p *Pair, i, end uint64) error {
 	return nil
 }
 
-// each measures the time of single operations and stores the times in cycles.
+// each measures the time of single operations and stores the times in m.cycles.
 func (m *measurement) each(p *Pair, i uint64) error {
 	if m.cycles == nil {
 		m.cycles = make([]uint32, m.Iters)

@@ -24,8 +24,9 @@ type sample struct {
 	lost  float64
 }
 
-// timed runs f and returns its stint. f keeps the calling thread busy, and one thread of each of
-// the other processes. timed checks the threads of all these processes for waits.
+// timed runs f and returns its stint. While f runs, it keeps the calling thread busy, and one
+// thread of each of the processes whose ids are in others. timed checks the threads of all these
+// processes for waits.
 func timed(f func(), others ...int) stint {
 	self := strconv.Itoa(unix.Gettid())
 	before := schedule(others...)
@@ -56,8 +57,8 @@ func (s stint) megabytes(ops, size int) sample {
 // one, in nanoseconds.
 type slice struct{ ran, waited uint64 }
 
-// schedule returns the times of the threads of this process and of others, by their ids. It
-// is empty if the kernel has no schedstat.
+// schedule returns the times of the threads of this process and of the processes whose ids are
+// in others, by the threads' ids. The map is empty if the kernel has no schedstat.
 func schedule(others ...int) map[string]slice {
 	m := make(map[string]slice)
 	addThreads(m, "self")
@@ -94,8 +95,9 @@ func addThreads(m map[string]slice, process string) {
 	}
 }
 
-// lost returns the part of the time took for which a busy thread waited for a core. It returns
-// the part of the busy thread that waited longest. Threads of the Go runtime do not count:
+// lost returns for which part of a measurement a busy thread waited for a core. The measurement
+// lasted for the duration took. If several threads were busy, lost returns the part of the
+// thread that waited longest. Threads of the Go runtime do not count:
 // they mostly sleep, and when they wake they wait for the measured threads.
 func lost(before, after map[string]slice, took time.Duration) (part float64) {
 	for id, a := range after {
@@ -108,9 +110,9 @@ func lost(before, after map[string]slice, took time.Duration) (part float64) {
 	return part
 }
 
-// absent returns the part of the time took for which none of the threads ran, although one of
-// them should have been busy all the time. In that part the thread was stopped, or it slept
-// because its partner did not run.
+// absent returns for which part of a measurement the busiest of the threads did not run, although
+// it should have been busy all the time. The measurement lasted for the duration took. In that
+// part of it the thread was stopped, or slept because its partner did not run.
 func absent(before, after map[string]slice, took time.Duration, threads ...string) float64 {
 	most, known := 0.0, false
 	for _, id := range threads {

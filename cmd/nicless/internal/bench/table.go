@@ -51,7 +51,8 @@ func newSpread(samples []float64) *Spread {
 	return &Spread{Median: s[len(s)/2], Min: s[0], Max: s[len(s)-1], Samples: samples}
 }
 
-// A spec is a row without its figures. The target is most or least; at most one of them is set.
+// A spec is a row without its figures. The target is the field most or the field least; at most
+// one of these fields is set.
 type spec struct {
 	name, what, unit string
 	floor            string // empty: there is none, and the value is judged

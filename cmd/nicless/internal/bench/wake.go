@@ -48,7 +48,8 @@ func newWaker(cpu int) (*waker, error) {
 	return w, nil
 }
 
-// stopWaker is a count that tells the thread to end. Waking never reaches it.
+// stopWaker is the least count of the eventfd that tells the thread to end. wake adds only 1 for
+// each call, so the count is always less when the thread has only been woken.
 const stopWaker = 1 << 32
 
 func (w *waker) signal(n uint64) error {

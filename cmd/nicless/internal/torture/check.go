@@ -221,8 +221,8 @@ func (l *flow) written(o *Operation) error {
 	return nil
 }
 
-// empty checks that a receive buffer holds want and no other data, then fills the buffer with
-// poison again. It ignores the header of a datagram.
+// empty checks that a receive buffer holds the bytes of want and no other data, then fills the
+// buffer with poison again. It ignores the header of a datagram.
 func (l *flow) empty(c *nicless.Completion, mr *nicless.MR, buffer uint64, want []byte) error {
 	b, size := mr.Bytes(), len(want)
 	if l.transport == nicless.UD {

@@ -33,7 +33,7 @@ type client struct {
 	w     *wire
 	spec  Spec
 	count Count
-	r     *rand.Rand // pauses
+	r     *rand.Rand // random source of the pauses
 
 	ctx    *nicless.Context
 	pd     *nicless.PD
@@ -41,13 +41,13 @@ type client struct {
 	shared *shared
 	flows  []*flow
 	ready  int    // number of the last ready report
-	polled uint64 // completions of this engine
+	polled uint64 // completions that were polled since the client connected to this engine
 
 	list    [64]nicless.Completion
 	counted time.Time
 
 	mu        sync.Mutex
-	explained map[string]uint64 // by code
+	explained map[string]uint64 // number of explanations, by code
 	said      string            // the last explanation
 }
 

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// delays has, for each thread, how long it was ready to run but had no core, from its start up
-// to the moment at. That is the part of a wait that the scheduler causes. The kernel counts it
-// in the second field of /proc/PID/task/TID/schedstat.
+// delays has, for each thread, how long it was ready to run but had no core, from the thread's
+// start until the reading. That is the part of a wait that the scheduler causes. The kernel
+// counts it in the second field of /proc/PID/task/TID/schedstat.
 type delays struct {
-	at     time.Time
+	at     time.Time     // time of the reading
 	pid    int           // process id of the engine
 	engine threadDelays  // delays of the engine's threads
 	own    threadDelays  // delays of this process's threads

@@ -80,7 +80,7 @@ func (c *client) outstanding(receives bool) (n int) {
 	return n
 }
 
-// settle accounts for completions until left returns 0.
+// settle accounts for completions until the function left returns 0.
 func (c *client) settle(left func() int) error {
 	for end := time.Now().Add(hangTime); left() > 0; {
 		ctx, cancel := context.WithDeadline(context.Background(), end)

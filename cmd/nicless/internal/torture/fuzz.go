@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// highestOp is larger than every operation of the protocol.
+// highestOp is larger than the number of every operation of the protocol.
 const highestOp = 30
 
 // fuzz sends requests that make no sense: random bytes, wrong lengths, names of objects that do
@@ -34,7 +34,7 @@ func (v *hostile) fuzz() error {
 	// Memory that random addresses can hit.
 	mem, _, err := c.region(1<<20, true)
 	switch {
-	case refused(err): // the engine refuses a request before hello
+	case refused(err): // the engine refuses a request that comes before the Hello
 		if mem, err = shm.Heap(1 << 20); err != nil {
 			return err
 		}
@@ -68,12 +68,12 @@ func (v *hostile) fuzzOnce(c *raw, mem *shm.Region) error {
 	var fds []int
 	switch v.r.IntN(8) {
 	case 0: // descriptors that no request takes
-		for range v.r.IntN(32) / 28 { // seldom, since it ends the connection
+		for range v.r.IntN(32) / 28 { // seldom, because it ends the connection
 			if f, err := wrongFile(v.r); err == nil {
 				files, fds = append(files, f), append(fds, int(f.Fd()))
 			}
 		}
-	case 1: // a region of any size, or an address for one that may exist
+	case 1: // a region of any size, or an address for a region that may exist
 		op = control.OpCreateRegion
 		payload = binary.LittleEndian.AppendUint64(nil, v.r.Uint64()>>v.r.IntN(64))
 		if v.r.IntN(2) == 0 {

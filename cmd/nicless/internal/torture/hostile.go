@@ -49,7 +49,7 @@ type hostile struct {
 	r       *rand.Rand
 	count   Count
 	counted time.Time
-	orphans chan []Orphan // replacements for the orphans of spec; at most one element
+	orphans chan []Orphan // a new list that replaces spec.Orphans; at most one such list is in the channel
 }
 
 func newHostile(w *wire, spec Spec) *hostile {

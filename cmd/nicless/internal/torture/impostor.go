@@ -34,7 +34,7 @@ func (v *hostile) impersonate() error {
 }
 
 // tryNumbers creates queue pairs and connects those that have the number of a victim's peer.
-// Sometimes it also connects a queue pair with another number.
+// Sometimes it also connects a queue pair that has a different number.
 func (v *hostile) tryNumbers(w *objects, victims []Orphan) error {
 	made, err := v.createMany(w)
 	if err != nil {

@@ -57,7 +57,7 @@ func (v *hostile) lingerOnce(c *raw, s *lingering) error {
 	if v.r.IntN(4) == 0 {
 		b = []byte("garbage")
 	}
-	// Send several copies, because those after the copy whose close blocks have to wait too.
+	// Send several copies: while the close of one copy blocks, the copies after it have to wait.
 	fds := slices.Repeat([]int{int(f.Fd())}, mostRights-v.r.IntN(mostRights)/4)
 	for range 1 + v.r.IntN(3) {
 		v.did(1)

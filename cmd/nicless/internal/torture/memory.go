@@ -38,7 +38,7 @@ const (
 // memory is the registered memory of one flow. Each part has only the rights that it
 // needs.
 type memory struct {
-	key    uint64        // of the source
+	key    uint64        // determines the bytes of the source
 	target *nicless.MR   // slots that the peer writes to
 	local  *nicless.MR   // slots of local data: gathered from, or scattered to
 	source *nicless.MR   // read by the peer; never changes
@@ -123,7 +123,8 @@ func localSpans(dst []span, o *Operation) []span {
 	return dst
 }
 
-// compare checks that the spans of b hold want and that the bytes around them are poison.
+// compare checks that the spans of b hold the bytes of want and that the bytes around the spans
+// are poison.
 func compare(b []byte, spans []span, want []byte) error {
 	for _, s := range spans {
 		if i := differ(b[s.off:s.off+s.n], want[:s.n]); i >= 0 {
@@ -183,7 +184,8 @@ func edgesIntact(b []byte) error {
 	return nil
 }
 
-// untouched checks, when no operation is in flight, that all memory is as at the start.
+// untouched checks that all memory is as it was at the start. It is called when no operation is
+// in flight.
 func (m *memory) untouched() error {
 	for name, mr := range map[string]*nicless.MR{"target": m.target, "local": m.local, "receive": m.recv} {
 		if mr != nil && !isPoison(mr.Bytes()) {

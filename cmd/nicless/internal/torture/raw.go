@@ -121,7 +121,7 @@ func (r *raw) receive() (h control.Header, payload []byte, err error) {
 }
 
 // region creates a region at the engine and maps it. If usable is true, it also seals and places
-// the region. Otherwise the caller can attack the memory before it does so.
+// the region. Otherwise the caller seals and places the region, and can attack the memory before.
 func (r *raw) region(size int, usable bool) (mem *shm.Region, id uint32, err error) {
 	var made control.RegionID
 	if err := r.call(control.OpCreateRegion, &control.RegionSize{Size: uint64(size)}, &made); err != nil {

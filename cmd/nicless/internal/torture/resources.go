@@ -37,8 +37,8 @@ func takeResources() (h Resources) {
 	return h
 }
 
-// How much more memory than at the start a process may have. Some more is right, because a run
-// leaves memory in the tables of maps and in the allocator's caches.
+// How much more memory than at the start a process may have. Some growth is not a leak, because a
+// run leaves memory in the tables of maps and in the allocator's caches.
 const (
 	heapSlack     = 4 << 20
 	residentSlack = 64 << 20

@@ -44,10 +44,10 @@ type Result struct {
 	Start    time.Duration `json:"longest_start_ns"`
 	Baseline Resources     `json:"engine_at_first"`
 	Final    Resources     `json:"engine_at_last"`
-	Stalls   Stalls        `json:"stalls"` // of correct clients, above 100 ms
+	Stalls   Stalls        `json:"stalls"` // waits of correct clients that were longer than 100 ms
 	Faults   []string      `json:"faults"`
 
-	past Count // of processes that have ended
+	past Count // sum of the counts of processes that have ended
 }
 
 func newResult(p *Plan, d time.Duration) Result {

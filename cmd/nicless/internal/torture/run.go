@@ -109,7 +109,7 @@ func (r *run) start(spec Spec, name string) (*process, error) {
 	spec.Stay = r.enginesEnded()%2 == 0 // every second engine does not move clients between its threads
 	var files []*os.File
 	if spec.Role == roleClient || spec.Role == roleVisitor {
-		files = append(files, r.board.mem.File()) // as boardFile
+		files = append(files, r.board.mem.File()) // it becomes the descriptor boardFile
 	}
 	p, err := start(r.cfg.Argv, spec, name, files, r.events)
 	if err == nil {

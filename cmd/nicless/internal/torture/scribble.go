@@ -151,7 +151,7 @@ func (v *hostile) register(w *objects) error {
 	return nil
 }
 
-// queue creates QP i: two of RC, two of UC, one of UD.
+// queue creates QP i. QPs 0 and 1 are RC, QPs 2 and 3 are UC, and QP 4 is UD.
 func (v *hostile) queue(w *objects, i int) error {
 	at := uint64(atQueues + i*queueSize)
 	req := control.QP{
@@ -185,7 +185,8 @@ func (v *hostile) queue(w *objects, i int) error {
 	return nil
 }
 
-// connect takes QP i through its states, with the QP to as its peer and with random rights.
+// connect takes QP i through its states, with random rights. Its peer is the QP whose number is
+// in the argument to.
 func (v *hostile) connect(w *objects, i int, to uint32) error {
 	return v.connectAs(w, i, to, v.r.Uint32()&0xe)
 }

@@ -50,7 +50,7 @@ func (r *run) resume(p *process) {
 	if s.dead {
 		return
 	}
-	if p.spec.Role == roleClient { // written before it continues
+	if p.spec.Role == roleClient { // write how long it was stopped to the board before it continues
 		slot := p.spec.slot()
 		r.board.setStopped(slot, r.board.stopped(slot)+time.Since(s.list[len(s.list)-1].begin))
 	}

@@ -35,7 +35,7 @@ type Operation struct {
 	At     int   // offset of the remote bytes in the slot, the words or the source
 	Pieces []int // lengths of the pieces of local memory; nil: inline
 	Large  bool
-	Window bool   // through the window that SEND_INVALs invalidate
+	Window bool   // the operation is a WRITE through the window that SEND_INVALs invalidate
 	Add    uint64 // atomics: addend, or new value
 	Hit    bool   // compare and swap: the comparison succeeds
 	Mask   nicless.Mask
@@ -78,9 +78,10 @@ type Menu struct {
 	Window  bool // also choose WRITEs through a window, and SEND_INVALs that invalidate it
 }
 
-// Of each largeEvery operations, those from number windowFrom onwards are WRITEs through a memory
-// window. The last one is a SEND_INVAL that invalidates the memory window. Before the next use the window's owner has bound it again and
-// has acknowledged that: see flow.post.
+// If the number of a WRITE modulo largeEvery is windowFrom or more, the WRITE goes through a memory
+// window. The last of each largeEvery operations is a SEND_INVAL that invalidates the memory
+// window. Before the next use the window's owner has bound it again and has acknowledged that:
+// see flow.post.
 const windowFrom = window + group
 
 // A Stream is an endless sequence of operations that is determined by its seed. Both ends of a
@@ -249,8 +250,8 @@ func derive(seed uint64, parts ...int) uint64 {
 	return seed
 }
 
-// pattern fills dst with bytes off, off+1 and so on of the payload of key. off
-// is a multiple of 8.
+// pattern fills dst with bytes off, off+1 and so on of the payload that the key determines. The
+// offset off is a multiple of 8.
 func pattern(dst []byte, key uint64, off int) {
 	i := uint64(off / 8)
 	for ; len(dst) >= 8; dst, i = dst[8:], i+1 {

@@ -15,7 +15,7 @@ import (
 // traffic moves data until the peer is lost, the device is gone or the client is told to
 // close.
 func (c *client) traffic() error {
-	last := c.mark() // of the last completion, or of a time with nothing posted
+	last := c.mark() // time of the last completion, or a later time at which no completion was expected
 	moved, progress := c.now(), uint64(0)
 	quiet := false
 	for {

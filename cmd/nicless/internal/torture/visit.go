@@ -272,8 +272,9 @@ func (v *visitor) createOrphanSet() (err error) {
 	return err
 }
 
-// orphan makes a queue pair with a receive and connects it with a queue pair of theirs, whose
-// connection is about to end. It returns the queue pair of theirs.
+// orphan makes a queue pair with a receive. It connects that queue pair with another one, which
+// it makes in the protection domain theirs and returns. The connection of that protection domain
+// is about to end.
 func (v *visitor) orphan(theirs *nicless.PD, cq *nicless.CQ) (*nicless.QP, error) {
 	n := len(v.orphans)
 	kind := uint8(n % orphansKinds)

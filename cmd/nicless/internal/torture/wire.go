@@ -39,7 +39,7 @@ type Order struct {
 
 // Orders.
 const (
-	doConnect   = "connect"   // client: with the flows of Peer
+	doConnect   = "connect"   // client: connect the queue pairs with those of the flows in Peer
 	doGo        = "go"        // client: the peer is connected too
 	doAgain     = "again"     // client: start again, because the peer ended before the go
 	doStop      = "stop"      // client: finish the operations, post no new ones
@@ -136,7 +136,7 @@ func addAll(to *map[string]uint64, from map[string]uint64) {
 // Resources are the resources that a process holds at one moment.
 type Resources struct {
 	Descriptors int    `json:"descriptors"`
-	Mappings    int    `json:"mappings"` // of shared memory
+	Mappings    int    `json:"mappings"` // mappings of shared memory
 	Goroutines  int    `json:"goroutines"`
 	Heap        uint64 `json:"heap_bytes"` // live bytes, after a garbage collection
 	Resident    uint64 `json:"resident_bytes"`

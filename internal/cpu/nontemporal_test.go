@@ -75,7 +75,8 @@ func TestCopyNonTemporalFaults(t *testing.T) {
 	require.Equal(t, shm.PageSize, cpu.CopyNonTemporal(r.Bytes()[:shm.PageSize], mem), "the page that is left can be used")
 }
 
-// BenchmarkCopy compares the two ways by size, in pieces as the device copies them.
+// BenchmarkCopy compares the two ways of copying, for several sizes. It copies in pieces, as the
+// device does.
 func BenchmarkCopy(b *testing.B) {
 	const piece, most = 64 << 10, 64 << 20
 	r, err := shm.Create("copy", 2*most)

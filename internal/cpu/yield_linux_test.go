@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread that is pinned to one core later does not make the program a uniprocessor one.
+// The result of Uniprocessor does not change when a thread is pinned to one core after the start.
 func TestPinnedThreadIsNoUniprocessor(t *testing.T) {
 	before := Uniprocessor()
 	done := make(chan bool)

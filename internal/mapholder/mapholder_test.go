@@ -62,7 +62,7 @@ func mapLate() error {
 	return nil
 }
 
-// mapsLate checks that a process has the memory late in its map.
+// mapsLate checks that the memory map of a process has memory with the name that late holds.
 func mapsLate(t *testing.T, pid int) {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
@@ -77,7 +77,7 @@ func child(t *testing.T) (c *exec.Cmd, holder int, end func()) {
 	return c, holder, func() { _ = in.Close() }
 }
 
-// talk is child with the standard input and output of the process.
+// talk is like child, and also returns the standard input and output of the process.
 func talk(t *testing.T) (c *exec.Cmd, holder int, in io.WriteCloser, said *bufio.Reader) {
 	t.Helper()
 	c = exec.Command("/proc/self/exe")

@@ -76,7 +76,7 @@ func RemoveStale(path, server string) error {
 		return fmt.Errorf("%s is in use: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("socket left behind: %w", err)
+		return fmt.Errorf("remove the socket of a process that has ended: %w", err)
 	}
 	return nil
 }

@@ -92,7 +92,8 @@ func TestLockOfAnotherProcess(t *testing.T) {
 		`, "/proc/self/exe -test.run=^TestHoldLock$", holds `+path+".lock")
 }
 
-// An error about another user's lock says so, and how to avoid such users.
+// An error about another user's lock says that the lock is another user's, and says how to avoid
+// such users.
 func TestLockOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to hold a lock as another user")

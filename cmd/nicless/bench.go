@@ -150,8 +150,8 @@ func parseOp(name string) (nicless.Op, error) {
 }
 
 // placeCores checks the cores that the command line names. For a side without a core on the
-// command line it chooses one that the other side does not use, if this process may run on two
-// cores or more. Otherwise it leaves such a side unpinned.
+// command line it chooses a core that the other side does not use, if this process may run on
+// two cores or more. Otherwise it leaves such a side unpinned.
 func placeCores(cfg *bench.Config) error {
 	allowed, err := bench.AllowedCPUs()
 	if err != nil {

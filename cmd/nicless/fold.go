@@ -8,9 +8,10 @@ import (
 // columns is the most columns that output for people uses.
 const columns = 80
 
-// fold breaks a line that has more than columns characters. It breaks the line at spaces. The
-// new lines are indented to where the line's last part begins; the last part begins after the
-// last run of two or more spaces. fold does not break a word that is too long for a line.
+// fold breaks a line that has more characters than the constant columns says. It breaks the line
+// at spaces. The new lines are indented to where the line's last part begins; the last part
+// begins after the last run of two or more spaces. fold does not break a word that is too long
+// for a line.
 func fold(line string) string {
 	if utf8.RuneCountInString(line) <= columns {
 		return line

@@ -44,7 +44,7 @@ func TestDemoFitsATerminal(t *testing.T) {
 	fits(t, out.String())
 }
 
-// The largest numbers that demo can print.
+// The largest numbers that demo can print fit a terminal.
 func TestTalliesFitATerminal(t *testing.T) {
 	var tallies []*tally
 	for _, op := range []nicless.Op{nicless.Write, nicless.Read, nicless.Send} {

@@ -258,7 +258,8 @@ func tellReady(fd int) {
 }
 
 // whenUnused calls the function end as soon as no other process holds a lock on a file. From
-// then until it ends, this process holds the lock, so that the next program waits until this engine is gone.
+// then until it ends, this process holds the lock, so that the next program waits until this
+// engine is gone.
 func whenUnused(path string, end func()) error {
 	if missing(path) {
 		return fmt.Errorf("engine: --users %s: no such file", path)

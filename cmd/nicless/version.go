@@ -19,7 +19,7 @@ Usage:
 
 Example:
   $ nicless version
-  nicless v0.1.0 go1.26.0 linux/amd64 protocol 1.0
+  nicless v0.2.0 go1.26.0 linux/amd64 protocol 2.0
 `
 
 func newVersion() *cobra.Command {

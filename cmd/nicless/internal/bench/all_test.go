@@ -121,7 +121,7 @@ func TestTable(t *testing.T) {
 	assert.Contains(t, s.String(), "a    ns    20.0 (10.0..30.0)  20.0 (20.0..20.0)  1.00 (0.50..1.50)  <= 1.15 x floor  holds\n")
 }
 
-// A thread that should have been busy and was not counts as disturbed.
+// Time in which a thread should have run, and did not run, counts as disturbed.
 func TestAbsent(t *testing.T) {
 	const took = 100 * time.Millisecond
 	ms := uint64(time.Millisecond)

@@ -53,7 +53,7 @@ func BenchmarkAnatomy(b *testing.B) {
 	took := make([][]float64, len(steps))
 	done := make(chan bool)
 	for b.Loop() {
-		go func() { // a thread that ends with this goroutine
+		go func() { // in a goroutine, so that the pinned thread ends with it
 			defer close(done)
 			if err := pinForGood(cpus[0]); err != nil {
 				b.Error(err)

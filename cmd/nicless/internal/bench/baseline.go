@@ -17,7 +17,7 @@ func ReadTable(r io.Reader) (*Table, error) {
 		return nil, fmt.Errorf("bench: not a table of bench all --json: %w", err)
 	}
 	if len(t.Rows) == 0 {
-		return nil, fmt.Errorf("bench: a table of no rows")
+		return nil, fmt.Errorf("bench: the table has no rows")
 	}
 	for i := range t.Rows {
 		r := &t.Rows[i]

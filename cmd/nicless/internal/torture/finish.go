@@ -73,7 +73,7 @@ func (r *run) stop(ctx context.Context) error {
 		return err
 	}
 	if _, err := os.Lstat(r.socket()); err == nil {
-		return r.fault("the engine left its socket behind")
+		return r.fault("the engine's socket still exists after the engine has ended")
 	}
 	return nil
 }

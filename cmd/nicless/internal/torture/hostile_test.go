@@ -60,7 +60,7 @@ func TestAttacksReachTheirTargets(t *testing.T) {
 	objects, err := v.create()
 	require.NoError(t, err)
 	require.Len(t, objects.qps, objectsQPs)
-	// The engine limits the explanations in a second.
+	// The engine limits the number of explanations in each second.
 	const kinds = 15
 	late := time.Now().Add(20 * time.Second)
 	for n := 0; n < 2000 || log.kinds() <= kinds && time.Now().Before(late); n++ {

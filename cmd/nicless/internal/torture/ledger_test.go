@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ledgerOf returns a ledger with n work requests. Those that silent names are unsignaled.
+// ledgerOf returns a ledger with n work requests. Those whose numbers are in silent are unsignaled.
 func ledgerOf(n int, silent ...int) *Ledger {
 	l := NewLedger(16)
 	for i := range n {

@@ -135,7 +135,7 @@ func compare(b []byte, spans []span, want []byte) error {
 	for _, s := range spans {
 		before, after := max(0, s.off-guard), min(len(b), s.off+s.n+guard)
 		if !isPoison(b[before:s.off]) || !isPoison(b[s.off+s.n:after]) {
-			return fmt.Errorf("bytes beside the %d at offset %d were overwritten", s.n, s.off)
+			return fmt.Errorf("bytes beside the %d bytes at offset %d were overwritten", s.n, s.off)
 		}
 	}
 	return nil

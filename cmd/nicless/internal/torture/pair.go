@@ -107,7 +107,7 @@ func (r *run) client(p *process, rep Report) error {
 		at := time.Unix(0, rep.At)
 		late := at.Sub(r.endedAt) - p.stops.during(r.endedAt, at)
 		if p.goneReports++; p.goneReports > r.enginesEnded()-p.enginesBefore {
-			return r.fault("%s was told that the engine is gone, but it runs", p.name)
+			return r.fault("%s was told that the engine is gone, but the engine runs", p.name)
 		}
 		if r.result.Notice = max(r.result.Notice, late); late > noticeTime {
 			return r.fault("%s noticed only after %v that the engine is gone", p.name, late)

@@ -48,7 +48,7 @@ const (
 // A process is a process that the supervisor has started.
 type process struct {
 	spec          Spec
-	name          string // for faults
+	name          string // name in the texts of faults
 	cmd           *exec.Cmd
 	orders        *json.Encoder
 	stderr        bytes.Buffer

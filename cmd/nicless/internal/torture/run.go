@@ -106,7 +106,7 @@ func (r *run) socket() string { return filepath.Join(r.dir, "engine") }
 
 func (r *run) start(spec Spec, name string) (*process, error) {
 	spec.Socket, spec.Cores = r.socket(), r.cfg.Cores
-	spec.Stay = r.enginesEnded()%2 == 0 // every second engine does not move clients between its threads
+	spec.Stay = r.enginesEnded()%2 == 0 // true for half of the engines: these do not move clients between their threads
 	var files []*os.File
 	if spec.Role == roleClient || spec.Role == roleVisitor {
 		files = append(files, r.board.mem.File()) // it becomes the descriptor boardFile

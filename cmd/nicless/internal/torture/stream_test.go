@@ -111,7 +111,7 @@ func TestReceiveSpans(t *testing.T) {
 	}
 }
 
-// The values that atomics leave, computed with the rules of the device.
+// The model computes the values that atomics leave by the rules of the device.
 func TestAtomicModel(t *testing.T) {
 	for name, row := range map[string]struct {
 		o             Operation

@@ -29,13 +29,15 @@ Usage:
                                flags, see nicless bench all --help
 
 Flags:
-  --op NAME         write, read or send (write)
-  --size N          bytes of each operation (8; bw: 1048576)
+  --op NAME         write, read or send (default: write)
+  --size N          bytes of each operation (default: 8; for bw: 1048576)
   --iters N         operations in a run (default: as many as take some tens of
                     ms)
-  --runs N          samples; the median is reported (9)
-  --depth N         rate, bw: operations in flight (64; bw: 16)
-  --batch N         rate, bw: operations for each doorbell (16; bw: 1)
+  --runs N          samples; the median is reported (default: 9)
+  --depth N         for rate and bw: operations in flight (default: 64; for bw:
+                    16)
+  --batch N         for rate and bw: operations for each doorbell (default: 16;
+                    for bw: 1)
   --inline          put the payload inside the WQE; only for write and send, and
                     at most 828 bytes
   --socket PATH     use the engine process at PATH (default: an engine inside

@@ -28,8 +28,8 @@ Usage:
   nicless bench all [flags]
 
 Flags:
-  --rows REGEXP     only rows whose names match (all)
-  --runs N          samples of each row; the median is reported (5)
+  --rows REGEXP     only rows whose names match (default: all)
+  --runs N          samples of each row; the median is reported (default: 5)
   --client-cpu N    core that posts and polls (default: the first core that is
                     allowed)
   --engine-cpu N    core of the engine and of the floor's other side (default:

@@ -44,7 +44,7 @@ Flags:
   --qp-type TYPE   for send only: the type of the queue. It decides whether the
                    WQE has an address segment, and of which kind. TYPE is rc,
                    uc, ud, dc, xrc, eth, ud-eth, or auto, which guesses the
-                   type from the bytes (auto)
+                   type from the bytes (default: auto)
 
 The exit status is 2 if the command line is wrong and 1 if the bytes are wrong.
 

@@ -24,7 +24,7 @@ Usage:
   nicless demo [--count N]
 
 Flags:
-  --count N   operations of each kind, 1 to 10000000 (100000)
+  --count N   operations of each kind, 1 to 10000000 (default: 100000)
 
 Example:
   nicless demo

@@ -35,8 +35,9 @@ Flags:
                       in which only you can write: in /tmp anybody can create
                       PATH.lock before you do
   --mode MODE         permission bits of the socket in octal; they decide who
-                      may connect (0600)
-  --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6 (any)
+                      may connect (default: 0600)
+  --cpu LIST          cores that the engine may run on, such as 1 or 2,4-6
+                      (default: any)
   --cores LIST        start one thread of the engine on each of these cores; the
                       threads share the clients. It cannot be combined with
                       --cpu (default: one thread)
@@ -45,7 +46,7 @@ Flags:
                       (default: no such thread; see docs/TUNING.md)
   --populate          allocate all pages of a region when it is created, so that
                       the engine never waits for a page; creating the region
-                      then takes longer (docs/SECURITY.md)
+                      then takes longer (see docs/SECURITY.md)
   --idle POLICY       what the engine does when it has no work: sleep until a
                       client wakes it, spin, or umwait. umwait rests the core
                       between polls and needs WAITPKG (default: sleep; see
@@ -53,9 +54,10 @@ Flags:
   --spin              the same as --idle spin: the engine executes the first
                       work after a pause at once, and uses a whole core
   --verbs             also serve unmodified programs of rdma-core, in PATH.verbs
-                      (docs/VERBS.md)
-  --verbs-devices N   number of devices that programs of rdma-core see (1)
-  --log-level LEVEL   debug, info, warn, error or off (warn)
+                      (see docs/VERBS.md)
+  --verbs-devices N   number of devices that programs of rdma-core see
+                      (default: 1)
+  --log-level LEVEL   debug, info, warn, error or off (default: warn)
 
 Example:
   nicless engine --socket $XDG_RUNTIME_DIR/nicless.sock

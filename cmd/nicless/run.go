@@ -48,7 +48,8 @@ const runFlagsUsage = `Flags:
   --engine PATH   use an engine that already runs, started with
                   nicless engine --socket PATH --verbs
   --private       start an engine for this program alone
-  --devices N     number of devices, if this command starts the engine (1)
+  --devices N     number of devices, if this command starts the engine
+                  (default: 1)
   --fast-memory   let the engine map the memory that the program registers.
                   This is faster than the default, with which the kernel copies
                   the data; docs/VERBS.md says what the program must then not do

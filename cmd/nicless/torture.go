@@ -35,11 +35,13 @@ Usage:
   nicless torture [flags]
 
 Flags:
-  --seconds N   duration of the test (10); the engine is killed at least twice
+  --seconds N   duration of the test (default: 10); the engine is killed at
+                least twice
   --cores LIST  start one thread of the engine on each of these cores (default:
                 one thread, on any core)
   --seed S      seed of the schedule, which says which clients run, which are
-                stopped, which are killed, and in which order (random)
+                stopped, which are killed, and in which order (default:
+                random)
   --json        print one JSON object
 
 Example:

@@ -411,8 +411,8 @@ func (m *SRQLimit) walk(w walker) {
 }
 
 // ResizeCQ moves a CQ to another buffer. The device writes an entry of opcode RESIZE_CQ after
-// the last completion in the old buffer; that entry takes an index like any other. It writes
-// the next completion into the new buffer, at the index after that.
+// the last completion in the old buffer; that entry takes an index like any other. The device
+// writes the next completion into the new buffer, at the index after the index of that entry.
 type ResizeCQ struct {
 	CQN     uint32
 	LogSize uint8

@@ -11,12 +11,12 @@
 //
 // So there is a second process, the holder. It shares the memory map of this process, but not
 // its descriptors, signals or threads. Of the two processes, the one that ends last unmaps
-// the memory. The holder waits until the write end of a pipe is closed, which this process has
-// open. A thread that ends gives up first its memory and then its descriptors. So the pipe is
-// closed when no thread has the memory any more, or when this process has executed another
-// program. Then the holder ends too. If the end of the holder takes long, only memory stays in
-// use, but no socket and no lock. A child that was forked without exec has the pipe open too,
-// so the holder does not end before that child.
+// the memory. The holder waits until the write end of a pipe is closed. This process has the
+// write end open. A thread that ends gives up first its memory and then its descriptors. So the
+// pipe is closed when no thread has the memory any more, or when this process has executed
+// another program. Then the holder ends too. If the end of the holder takes long, only memory
+// stays in use, but no socket and no lock. A child that was forked without exec has the pipe
+// open too, so the holder does not end before that child.
 //
 // The holder runs code in memory that this process can change, with the rights that this
 // process had when it started the holder. So the holder restricts itself with seccomp to

@@ -17,7 +17,7 @@ type Client interface {
 
 	// Call serves one request of the control protocol and returns the answer. payload is
 	// the part of the request after the header. A refusal is a *control.Error. The caller
-	// closes Events and Wake of the reply; the other descriptors stay the client's.
+	// closes the files Events and Wake of the reply; the client keeps its other descriptors.
 	Call(op control.Op, payload []byte) (control.Message, control.Reply, error)
 
 	// CallUnmapped is Call for a request that registers memory of the process that

@@ -31,7 +31,7 @@ type Device interface {
 	// to uid.
 	Attach(name string, uid uint32, h Hosted) (Client, error)
 
-	// Charge counts c for uid. If the user cannot have so much, Charge counts nothing and
+	// Charge counts the cost c for the user uid. If the user cannot have so much, Charge counts nothing and
 	// returns an error of type *control.Error.
 	Charge(uid uint32, c Cost) error
 

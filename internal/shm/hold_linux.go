@@ -37,8 +37,8 @@ var hugePage = func() int {
 }()
 
 // collapses reports whether the kernel makes huge pages of shared memory when a process asks
-// for them. If the file does not exist, the kernel has no huge pages. If the file says deny,
-// the kernel refuses.
+// for them. If the file shmem_enabled does not exist, the kernel has no huge pages. If the file
+// says deny, the kernel refuses.
 func collapses() bool {
 	b, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
 	return err == nil && !bytes.Contains(b, []byte("[deny]"))

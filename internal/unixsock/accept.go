@@ -67,7 +67,7 @@ func (a *Acceptor) Next(ctx context.Context) (*net.UnixConn, error) {
 }
 
 // attempt returns a connection, or an error and the time to wait before another attempt. A
-// time of 0 means that there is no other attempt.
+// time of 0 means that no other attempt can succeed.
 func (a *Acceptor) attempt() (conn *net.UnixConn, pause time.Duration, err error) {
 	if a.Busy != nil {
 		if err := a.Busy(); err != nil {

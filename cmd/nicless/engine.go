@@ -134,7 +134,7 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 		return usagef(fmt.Sprintf("1 to %d are possible", verbs.MaxDevices), "engine: --verbs-devices %d", f.devices)
 	}
 	if f.devices > 1 && !f.verbs {
-		return usagef("--verbs", "engine: --verbs-devices %d without --verbs", f.devices)
+		return usagef("add --verbs", "engine: --verbs-devices %d without --verbs", f.devices)
 	}
 	if f.verbs {
 		cfg.VerbsDevices = f.devices
@@ -196,7 +196,7 @@ func (f *engineFlags) policy(cfg *nicless.Config) error {
 		return usagef("sleep, spin or umwait", "engine: --idle %q is not a policy", f.idle)
 	}
 	if f.spin && !cfg.Spin {
-		return usagef("--spin is --idle spin", "engine: --idle %s and --spin exclude each other", f.idle)
+		return usagef("--spin means --idle spin", "engine: --idle %s and --spin exclude each other", f.idle)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func hintFor(err error) string {
 	case errors.Is(err, nicless.ErrVersion):
 		return "the engine and this command are of different versions; see \"nicless version\""
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
-		return "start one: nicless engine --socket PATH"
+		return "start an engine: nicless engine --socket PATH"
 	case errors.Is(err, fs.ErrPermission):
 		return "the mode of the socket decides who may connect: nicless engine --mode"
 	case errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EMFILE):

@@ -184,9 +184,9 @@ func (f *runFlags) check(c *cobra.Command) error {
 	case set && (f.devices < 1 || f.devices > verbs.MaxDevices):
 		return usagef(fmt.Sprintf("1 to %d are possible", verbs.MaxDevices), "%s: --devices %d", c.Name(), f.devices)
 	case set && f.engine != "":
-		return usagef("nicless engine --socket PATH --verbs --verbs-devices N", "%s: --devices and --engine; the number of devices of a running engine cannot be changed", c.Name())
+		return usagef("nicless engine --socket PATH --verbs --verbs-devices N", "%s: --devices and --engine exclude each other: the number of devices of a running engine cannot be changed", c.Name())
 	case f.engine != "" && f.private:
-		return usagef("leave one of them out", "%s: --engine and --private", c.Name())
+		return usagef("leave one of them out", "%s: --engine and --private exclude each other", c.Name())
 	}
 	return nil
 }

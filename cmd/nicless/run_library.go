@@ -27,7 +27,7 @@ import (
 // places, in this order:
 //
 //  1. the file that NICLESS_SHIM names
-//  2. the directory of this command, and ../lib beside that
+//  2. the directory of this command, and then ../lib, relative to that directory
 //  3. this command itself, in a build with -tags shim: the library is then written to the
 //     engine's directory
 //  4. the user's cache directory. If the library is not there, the C compiler of the system

@@ -90,8 +90,8 @@ var sendOpcodes = map[nicless.Op]cqe.WCOpcode{
 	nicless.MaskedFetchAdd: cqe.WCFetchAdd, nicless.MaskedCompareSwap: cqe.WCCompSwap,
 }
 
-// sent checks an operation of this end that has succeeded. If the operation was unsignaled, c
-// is nil.
+// sent checks an operation of this end that has succeeded. If the operation was unsignaled,
+// the argument c is nil.
 func (l *flow) sent(p *posted, c *nicless.Completion) error {
 	if p.kind != isData {
 		return nil

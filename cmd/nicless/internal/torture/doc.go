@@ -18,8 +18,8 @@
 // A pair has one connection at a time. A connection has four flows. A flow is one queue pair at
 // each end, with its own transport and operations.
 //
-// If the supervisor is root, the engine runs as a user without privilege. Hostile clients that
-// use up what one user may have then run as another user than the correct clients.
+// If the supervisor is root, the engine runs as a user without privilege. Hostile clients whose
+// attack uses up the resources of a user then run as a different user than the correct clients.
 //
 // # What is done to the processes
 //
@@ -55,8 +55,9 @@
 // wait:
 //
 //   - the growth of that field during the wait, for the most delayed thread of the client and
-//     for the most delayed threads of the engine: as many as poll (one, or one for each of
-//     --cores) and one more that serves requests;
+//     for the most delayed threads of the engine. The number of these threads of the engine is
+//     the number of threads that poll (one, or one for each of --cores), plus one for the thread
+//     that serves requests;
 //   - the time for which the hypervisor gave this machine's cores to others;
 //   - the time for which the supervisor had stopped the client.
 //

@@ -51,7 +51,7 @@ type flow struct {
 	peer     *Stream  // operations of the peer
 	sends    *Ledger
 	recvs    *Ledger           // nil: receives come from the shared queue
-	posts    [sendDepth]posted // by number of the send
+	posts    [sendDepth]posted // the sends, by their numbers modulo sendDepth
 
 	pending  *Operation // next operation of the stream, not posted yet
 	next     uint64     // number of operations of this end that were posted
@@ -175,7 +175,7 @@ func (l *flow) connect(peer FlowInfo, epoch int) (err error) {
 		m.SGE(0, first), m.SGE(first, second-first), m.SGE(second, sourceSize-second))})
 }
 
-// bind opens the window.
+// bind binds the memory window, so that the peer can write through it.
 func (l *flow) bind() error {
 	return l.send(posted{kind: isOther}, &nicless.SendWR{
 		Op: nicless.BindMW, Flags: nicless.Signaled, Bind: l.win.Bind(l.mem.target, 0, areaSize, nicless.RemoteWrite),

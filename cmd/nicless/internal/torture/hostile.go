@@ -38,8 +38,8 @@ func (a Attack) String() string {
 		"puncher", "hoarder", "impostor", "lingerer", "log flooder"}[a]
 }
 
-// exhausts reports whether the attack uses up what one user may have. Where possible its
-// client runs as another user than correct clients.
+// exhausts reports whether the attack uses up the resources that one user may have. If possible,
+// its client runs as a different user than the correct clients.
 func (a Attack) exhausts() bool { return a >= Puncher }
 
 // A hostile is a hostile client.

@@ -42,7 +42,7 @@ func (d ActionKind) String() string {
 
 // An Action is a step of a Plan.
 type Action struct {
-	Pause  time.Duration // after the previous action, if the machine keeps up
+	Pause  time.Duration // time from the previous action to this one, if the machine keeps up
 	Kind   ActionKind
 	Slot   int
 	Attack Attack
@@ -54,7 +54,7 @@ type Action struct {
 // A Plan is everything that is done to the processes of a run.
 type Plan struct {
 	Seed    uint64
-	Hostile [hostileSlots]Action // the first clients
+	Hostile [hostileSlots]Action // the starts of the first hostile clients
 	Actions []Action
 }
 

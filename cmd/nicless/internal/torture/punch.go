@@ -22,7 +22,7 @@ import (
 // long if it has the lowest priority and shares its core with a thread that spins. Before memory
 // is sealed the engine must not touch it. After it is sealed no pages can be removed.
 func (v *hostile) punch() error {
-	runtime.GOMAXPROCS(max(6, runtime.NumCPU())) // its own threads must not wait for each other
+	runtime.GOMAXPROCS(max(6, runtime.NumCPU())) // so that the goroutines of this process do not wait for each other
 	c, err := dialRaw(v.spec.Socket)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ type Result struct {
 	Connections   int  `json:"connections"` // connections of correct clients
 
 	// Notice is the longest time from the end of an engine until all calls of a client
-	// had reported it.
+	// had reported that end.
 	Notice time.Duration `json:"longest_notice_ns"`
 	// Ending is the longest time from SIGKILL to the end of an engine. Start is the longest
 	// time from the start of an engine's process until the engine accepted clients.

@@ -26,7 +26,7 @@ type Stall struct {
 	Engine time.Duration `json:"engine_ready_ns"`
 	Own    time.Duration `json:"client_ready_ns"`
 	Steal  time.Duration `json:"stolen_ns"`
-	Stop   time.Duration `json:"client_stopped_ns"` // filled in by the supervisor
+	Stop   time.Duration `json:"client_stopped_ns"` // the supervisor fills it in
 	// Blocked has the kernel functions in which threads of the engine were seen in
 	// uninterruptible sleep meanwhile: for a page or a lock.
 	Blocked string `json:"engine_blocked_in,omitempty"`

@@ -12,8 +12,8 @@ import (
 )
 
 // Users, if the supervisor is root. The engine's user has no privilege, so that the kernel's
-// limits hold for the engine. Hostile clients that use up what one user may have run as another
-// user than correct clients. If the supervisor is not root, all processes have one user, and
+// limits hold for the engine. Hostile clients whose attack uses up the resources of a user run as
+// a different user than the correct clients. If the supervisor is not root, all processes have one user, and
 // such hostile clients leave enough for the other clients.
 const (
 	engineUser = 61000

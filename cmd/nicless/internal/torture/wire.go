@@ -11,30 +11,32 @@ import (
 	"github.com/nicless/nicless"
 )
 
-// A Spec is the first line that a process reads. It says what the process does.
+// A Spec is the first line that a process reads. It says what the process does. Where the comment
+// of a field begins with roles, only processes of these roles use the field.
 type Spec struct {
 	Role    string // "engine", "client", "visitor" or "hostile"
 	Socket  string
 	Seed    uint64
-	Pair    int        // client
-	End     int        // client: 0 or 1
-	Attack  Attack     // hostile
+	Pair    int        // client: number of its pair
+	End     int        // client: which end of the pair it is, 0 or 1
+	Attack  Attack     // hostile: the attack that it makes
 	Victims []FlowInfo // hostile: flows of correct clients
-	Cores   []int      // engine
-	Stay    bool       // engine
+	Cores   []int      // engine: the cores that each run a thread; nil: one thread on any core
+	Stay    bool       // engine: do not move clients between its threads
 	User    int        // engine, hostile: the user to run as; 0: the supervisor's user
 
 	Orphans []Orphan // hostile: the visitor's orphans
 }
 
-// An Order is a line that a process reads after its Spec.
+// An Order is a line that a process reads after its Spec. Where the comment of a field begins with
+// an order in quotes, only that order uses the field.
 type Order struct {
 	Do    string
 	Ready int        // client: number of the ready report that this order answers
 	Epoch int        // "connect": number of the connection
-	Peer  []FlowInfo `json:",omitempty"` // "connect"
+	Peer  []FlowInfo `json:",omitempty"` // "connect": the flows of the peer
 
-	Orphans []Orphan `json:",omitempty"` // "orphans"
+	Orphans []Orphan `json:",omitempty"` // "orphans": the visitor's orphans
 }
 
 // Orders.
@@ -67,7 +69,7 @@ type Report struct {
 	Text      string     `json:",omitempty"`
 	Count     *Count     `json:",omitempty"`
 	Resources *Resources `json:",omitempty"`
-	Begin     int64      `json:",omitempty"` // "refused"
+	Begin     int64      `json:",omitempty"` // only in a "refused" report: unix time in nanoseconds at which the visit began
 	Stall     *Stall     `json:",omitempty"`
 
 	Orphans []Orphan `json:",omitempty"`
@@ -76,7 +78,7 @@ type Report struct {
 // Reports.
 const (
 	isReady     = "ready"     // client: ready to be connected; engine: ready to accept clients
-	isConnected = "connected" //
+	isConnected = "connected" // client: its queue pairs are connected
 	isCount     = "count"     // sent at intervals, so that little of the count is lost if the process is killed
 	isPeerLost  = "peer lost" // transport retries were exceeded
 	isGone      = "gone"      // the device is gone

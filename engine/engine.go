@@ -47,7 +47,7 @@ type Engine struct {
 	shards []*shard // one or more; the first serves the mailbox
 
 	keys    keyTable
-	qps     map[uint32]*qp // by number; only requests and the first use of a peer read it
+	qps     map[uint32]*qp // by number; not read for a WQE whose peer is known
 	cqs     map[uint32]*cq // by number
 	srqs    map[uint32]*srq
 	numbers struct{ qp, cq, srq *numbers.Sequence }

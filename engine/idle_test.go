@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wakes makes the host say hello, ask for FeatureWake and tell the device that it will wake
-// it. wakes returns a function that wakes the device as a poster does after it has announced
+// wakes makes the host say hello, ask for FeatureWake and promise to wake the device. wakes
+// returns a function that wakes the device as a poster does after it has announced
 // work.
 func (h *host) wakes() (rouse func()) {
 	h.Helper()
@@ -42,7 +42,7 @@ func (h *host) wakes() (rouse func()) {
 
 func (h *host) asleep() bool { return h.c.page.asleep.Observe() != 0 }
 
-// The constant never is a time so long that only a wakeup ends the sleep.
+// A sleep that is bounded by the constant never ends only by a wakeup.
 const never = time.Hour
 
 // A poster posts thousands of times, at all moments around the device's falling asleep. If the

@@ -79,9 +79,10 @@ func TestReceiveRecordGoesBack(t *testing.T) {
 	require.Len(t, p.scq.all(), 4)
 }
 
-// A WQE is executed although it has garbage wherever clients leave garbage: opmod with the
-// index's upper bits, another index, another QPN, the two bits above ds, signature and
-// stream, immediate, the reserved word of the remote address, bytes after the last segment.
+// A WQE is executed although it has garbage wherever clients leave garbage: in opmod (the upper
+// bits of an index that was not cut to 16 bits), a wrong index, a wrong QPN, in the two bits
+// above ds, in signature and stream, in the immediate, in the reserved word of the remote
+// address, and in the bytes after the last segment.
 func TestGarbageInReservedFields(t *testing.T) {
 	r, p, q := duo(t, Config{})
 	src, dst := p.h.full(64, 1), q.h.full(64, 2)
@@ -163,7 +164,8 @@ func TestRecordGoesBackDuringATransfer(t *testing.T) {
 	}
 }
 
-// If more blocks are done than are enabled, 0 blocks are pending, and not nearly 2^64.
+// If more blocks are done than are enabled, the number of pending blocks is 0. The subtraction
+// does not wrap around to a number near 2^64.
 func TestEnabledBehindSent(t *testing.T) {
 	r := newRig(t, Config{})
 	h := r.host("h")

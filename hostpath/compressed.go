@@ -13,7 +13,7 @@ import "github.com/nicless/nicless/cqe"
 // publishes a consumer index beyond them. The expanded entries get the owner bits of this
 // lap, so that bytes left in the slots do not look valid in the next lap.
 
-// expand expands the session whose title is the entry whose count is index. o is the op_own
+// expand expands the session whose title is entry number index. o is the op_own
 // of that title. expand returns the op_own of the entry that is in the title's slot
 // afterwards. If the title does not begin a valid session, the result is o. The caller has
 // observed the title. The device wrote the minis before the title.

@@ -66,7 +66,7 @@ func (r *rig) publicPath() string {
 // returns what that process prints. variable tells the test that it is the child.
 func asChild(t *testing.T, test, variable string, attr syscall.SysProcAttr) (pid int, out io.Reader) {
 	t.Helper()
-	// Use this path, because another user may have no access to the file's directory.
+	// /proc/self/exe, because another user may have no access to the test program's directory.
 	c := exec.Command("/proc/self/exe", "-test.run=^"+test+"$")
 	c.Env = append(os.Environ(), variable)
 	c.Dir = "/"

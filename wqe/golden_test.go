@@ -121,7 +121,7 @@ func encodeSend(t *testing.T, f sendFields, ring []byte) int {
 	return blocks
 }
 
-// address returns the address for which a vector's segments were laid out.
+// address returns the kind of address segment that the WQE of a vector has.
 func address(t *testing.T, f sendFields) wqe.Address {
 	t.Helper()
 	a := wqe.NoAddress
@@ -239,7 +239,8 @@ func recordedWQEs(t *testing.T, file string, check func(t *testing.T, name strin
 	})
 }
 
-// described returns a description as a program sees it, after JSON.
+// described encodes a description as JSON and decodes it again, so that it can be compared with
+// the fields of a vector.
 func described(t *testing.T, tree field.Tree) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(tree)

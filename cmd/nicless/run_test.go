@@ -164,7 +164,7 @@ func TestLibraryIsNotTakenFromTheEnginesDirectory(t *testing.T) {
 	require.Equal(t, filepath.Join(run, "nicless", libraryName), path)
 }
 
-// With nohup nicless run, the program ignores the signals that nohup makes nicless ignore.
+// The program of "nohup nicless run PROGRAM" ignores the signals that nohup makes nicless ignore.
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	const isChild = "NICLESS_RUN_CHILD"
 	if os.Getenv(isChild) != "" {
@@ -189,7 +189,8 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	}
 }
 
-// A library that is inside the command is written to the engine's directory once.
+// The library that is embedded in the command is written to the engine's directory, and again
+// only if the file there differs.
 func TestEmbeddedLibrary(t *testing.T) {
 	defer func(was []byte) { embeddedShim = was }(embeddedShim)
 	embeddedShim = []byte("library")

@@ -40,7 +40,7 @@ void end_close(struct end *e);
 void swap(struct end *e, const void *mine, void *theirs, size_t n);
 /* Waits until the other end is at the same step. */
 void meet(struct end *e, const char *step);
-/* Returns the key of the passive end's memory, at both ends. */
+/* Both ends call this. It returns the key of the passive end's memory to each of them. */
 struct key show(struct end *e, const struct ibv_mr *mr);
 
 struct link_config {

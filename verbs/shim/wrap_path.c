@@ -16,8 +16,8 @@ NV_EXPORT ssize_t __readlink_chk(const char *path, char *to, size_t size, size_t
 NV_EXPORT ssize_t __readlinkat_chk(int dir, const char *path, char *to, size_t size, size_t room);
 NV_EXPORT char *__realpath_chk(const char *path, char *to, size_t room);
 
-/* A device's path is redirected to a file that is read-only, but every user may read and write
- * the device. So for a device this changes *mode to F_OK: access then asks only whether the file
+/* A device's path is redirected to a read-only file. But the answer has to be that of the device,
+ * which every user may read and write. So for a device this changes *mode to F_OK: access then asks only whether the file
  * exists. Returns false, with errno set, if a program asks whether it may execute the device. */
 static bool mode_of_device(const struct nv_place *place, int *mode) {
 	if (place->device < 0)
@@ -71,9 +71,9 @@ NV_EXPORT ssize_t __readlinkat_chk(int dir, const char *path, char *to, size_t s
 	return NV_REAL(__readlinkat_chk)(dir, place.path, to, size, room);
 }
 
-/* The real path of a device is the path itself. A real path in the tree is changed to the path
- * in /sys. If the directory of the server is itself reached by a link, the real path is not
- * changed. */
+/* For a device, the result is the path that the program gave. A result below the server's
+ * directory is changed back to the path in /sys. Results are compared with the directory's name,
+ * so none is changed if that name contains a symbolic link. */
 static const char *resolved(const struct nv_place *place, const char *path) {
 	return place->device >= 0 && NV_REAL(access)(place->path, F_OK) == 0 ? path : NULL;
 }
@@ -106,8 +106,8 @@ NV_EXPORT char *__realpath_chk(const char *path, char *to, size_t room) {
 
 NV_EXPORT char *canonicalize_file_name(const char *path) { return realpath(path, NULL); }
 
-/* A pattern for paths that are always redirected is matched in the tree. Patterns that begin
- * with a directory above these paths match the kernel's files. */
+/* A pattern that begins with /sys/class/infiniband is matched below the server's directory. Any
+ * other pattern, such as one that begins with /sys/class/ and a star, matches the kernel's files. */
 static const char *pattern_of(const char *pattern, int flags, char *room) {
 	static const char prefix[] = "/sys/class/infiniband";
 	const char *from = nv_dir();
@@ -115,7 +115,7 @@ static const char *pattern_of(const char *pattern, int flags, char *room) {
 	if (!from || (uintptr_t)pattern < 4096 || strncmp(pattern, prefix, sizeof prefix - 1) != 0 ||
 	    strlen(pattern) >= NV_PATH)
 		return pattern;
-	for (; *from; from++) { /* the directory's name is not part of the pattern */
+	for (; *from; from++) { /* the directory's name has to match literally */
 		if (!(flags & GLOB_NOESCAPE) && strchr("*?[]\\{}~", *from))
 			room[n++] = '\\';
 		room[n++] = *from;

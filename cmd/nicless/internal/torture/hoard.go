@@ -9,9 +9,10 @@ import (
 	"github.com/nicless/nicless/internal/control"
 )
 
-// How many connections a hoarder makes. hoardMany is more than it can get. hoardSome is so few
-// that requests are not refused because of a lack of descriptors. A hoarder of the same user as
-// correct clients makes hoardFew, so that enough descriptors are left for those clients.
+// How many connections a hoarder makes. hoardMany is more than it can get. With hoardSome,
+// descriptors do not run out, so no request is refused for lack of them. A hoarder that runs as
+// the same user as correct clients makes only hoardFew connections, so that enough descriptors
+// are left for those clients.
 const (
 	hoardMany = 600
 	hoardSome = 80
@@ -19,7 +20,7 @@ const (
 )
 
 // hoard makes many connections, requests every kind of descriptor on each, and reads no
-// answers. The kernel counts the unread descriptors for the engine's user. The connections stay
+// answers. The kernel counts the unread descriptors against the limit of the engine's user. The connections stay
 // for some seconds. The engine may refuse requests.
 func (v *hostile) hoard() error {
 	most := hoardFew

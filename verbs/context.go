@@ -19,15 +19,15 @@ import (
 // client of the engine. It ends when the last copy of its socket is closed; any process can
 // have a copy.
 type uctx struct {
-	s      *Server
-	device *device
-	uid    uint32
-	inode  uint64
-	cookie uint64   // inode and cookie are of the program's end of the socket
-	socket *os.File // this server's end
-	owner  *memory  // memory of the process that opened the device; addresses in WQEs are that process's
-	pid    int32
-	name   string
+	s       *Server
+	device  *device
+	uid     uint32
+	inode   uint64
+	cookie  uint64   // inode and cookie are of the program's end of the socket
+	socket  *os.File // this server's end
+	owner   *memory  // memory of the process that opened the device; addresses in WQEs are that process's
+	lineage string
+	name    string
 
 	mu       sync.Mutex // one call at a time
 	ended    bool
@@ -50,7 +50,7 @@ type uctx struct {
 // socket.
 func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, err error) {
 	x := &uctx{
-		s: s, device: d, uid: p.uid, pid: p.pid, name: p.name, owner: p.memory,
+		s: s, device: d, uid: p.uid, lineage: p.lineage, name: p.name, owner: p.memory,
 		next: 1, objects: make(map[uint32]*object), regions: make(map[*extent]*region),
 		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource),
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -23,6 +24,7 @@ type process struct {
 	conn     *net.UnixConn
 	pid      int32
 	uid      uint32
+	lineage  string // for watchers
 	name     string // for the log
 	fast     bool   // memory that is registered may be remapped (--fast-memory)
 	greeted  bool
@@ -61,6 +63,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	held = held.Plus(processCost)
 	p := s.newProcess(cred.Pid, cred.Uid, openMaps(cred.Pid))
 	p.conn = conn
+	p.lineage = lineage(cred.Pid)
 	defer p.end()
 	stop := context.AfterFunc(ctx, func() { unixsock.HangUp(conn) })
 	defer stop()
@@ -89,7 +92,7 @@ var (
 
 func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
 	return &process{
-		s: s, pid: pid, uid: uid, name: fmt.Sprintf("pid %d uid %d", pid, uid),
+		s: s, pid: pid, uid: uid, lineage: strconv.Itoa(int(pid)), name: fmt.Sprintf("pid %d uid %d", pid, uid),
 		memory:   &memory{engine: s.engine, uid: uid, maps: m},
 		contexts: make(map[uint64]*uctx), pending: make(map[uint64]*extent),
 	}
@@ -189,7 +192,7 @@ func (p *process) say(r *refusal, args ...any) {
 	}
 	p.s.report(p.uid, &p.lines, slog.LevelWarn, "verbs refused", args...)
 	if p.said.spend() {
-		p.s.watched.tell(p.pid, p.uid, "refused with %s: %s", unix.ErrnoName(r.errno), r.text)
+		p.s.watched.tell(p.lineage, p.uid, "refused with %s: %s", unix.ErrnoName(r.errno), r.text)
 	}
 }
 

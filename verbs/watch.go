@@ -3,9 +3,13 @@
 package verbs
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/nicless/nicless/internal/nic"
@@ -14,8 +18,9 @@ import (
 )
 
 // A watcher is a process that connects to a second socket to read explanations: the lines
-// that the log has about programs of the watcher's own user. Each datagram has the process
-// number of the program, a space, and a sentence. `nicless run --explain` prints them.
+// that the log has about programs of the watcher's own user. Each datagram has the lineage of
+// the program, a space, and a sentence. `nicless run --explain` prints the sentences about
+// programs that it has started, and about their descendants.
 
 // WatchName is the name of the socket to which watchers connect. It is in the directory that
 // Serve makes.
@@ -32,15 +37,49 @@ type watchers struct {
 // of watchers that the user has is less than the number of free places.
 const maxWatchers = 256
 
-// tell sends one explanation to the watchers of a user. A watcher misses it if earlier
+// lineage returns the process numbers of a process, its parent, the parent's parent and so
+// on, with commas between them. The server reads it when the program has connected and
+// waits for an answer. Later the program or a parent may have ended. Then a watcher that had
+// only the program's number could not tell which command started the program.
+func lineage(pid int32) string {
+	list := strconv.Itoa(int(pid))
+	for range mostAncestors {
+		if pid = parentOf(pid); pid <= 0 {
+			break
+		}
+		list += "," + strconv.Itoa(int(pid))
+	}
+	return list
+}
+
+// mostAncestors bounds a lineage, and so a line.
+const mostAncestors = 64
+
+// parentOf returns the process number of a process's parent. It returns 0 if the process has
+// ended or has no parent.
+func parentOf(pid int32) int32 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	// The program's name is in parentheses and may contain parentheses itself.
+	rest := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // state, parent, ...
+	if len(rest) < 2 {
+		return 0
+	}
+	parent, _ := strconv.ParseInt(rest[1], 10, 32)
+	return int32(parent)
+}
+
+// tell sends one explanation about the program with this lineage to the watchers of a user. A watcher misses it if earlier
 // explanations that the watcher has not read fill its socket.
-func (w *watchers) tell(pid int32, uid uint32, format string, args ...any) {
+func (w *watchers) tell(lineage string, uid uint32, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.all) == 0 {
 		return
 	}
-	line := fmt.Appendf(nil, "%d "+format, append([]any{pid}, args...)...)
+	line := fmt.Appendf(nil, "%s "+format, append([]any{lineage}, args...)...)
 	for conn, owner := range w.all {
 		if owner != uid {
 			continue

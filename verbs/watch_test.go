@@ -2,7 +2,10 @@ package verbs
 
 import (
 	"net"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +22,7 @@ func TestWatchers(t *testing.T) {
 	require.NoError(t, err)
 	w := watchers{engine: newServing(t).engine}
 	go w.accept(l)
-	w.tell(1, uint32(unix.Getuid()), "nobody hears %s", "this")
+	w.tell("1", uint32(unix.Getuid()), "nobody hears %s", "this")
 	conn, err := net.Dial("unixpacket", path)
 	require.NoError(t, err)
 	watched := func() int {
@@ -34,14 +37,14 @@ func TestWatchers(t *testing.T) {
 	}
 	wait(1)
 	uid := uint32(unix.Getuid())
-	w.tell(7, uid+1, "of another user")
-	w.tell(8, uid, "queue %#x", 16)
+	w.tell("7", uid+1, "of another user")
+	w.tell("8,3,1", uid, "queue %#x", 16)
 	b := make([]byte, 1024)
 	n, err := conn.Read(b)
 	require.NoError(t, err)
-	require.Equal(t, "8 queue 0x10", string(b[:n]))
+	require.Equal(t, "8,3,1 queue 0x10", string(b[:n]))
 	for range 10_000 {
-		w.tell(9, uid, "what nobody reads")
+		w.tell("9", uid, "what nobody reads")
 	}
 	require.NoError(t, conn.Close())
 	wait(0)
@@ -52,6 +55,14 @@ func TestWatchers(t *testing.T) {
 	n, _ = conn.Read(b)
 	require.Zero(t, n)
 	wait(0)
+}
+
+// A lineage has the process and its ancestors, up to the first one without a parent.
+func TestLineage(t *testing.T) {
+	list := strings.Split(lineage(int32(os.Getpid())), ",")
+	require.Equal(t, []string{strconv.Itoa(os.Getpid()), strconv.Itoa(os.Getppid())}, list[:2])
+	require.Equal(t, "1", list[len(list)-1])
+	require.Equal(t, "1073741824", lineage(1<<30), "a process that does not exist")
 }
 
 // Neither one user nor several together can take all places for watchers.

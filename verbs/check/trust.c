@@ -3,7 +3,8 @@
  *   punch    tries to punch holes into all memory that it shares with the engine
  *   exec     registers memory and executes another program, which has other memory at the
  *            same address; a peer writes and reads at this address with the old key
- *   many     makes as many queue pairs, and then CQs, as the device promises */
+ *   many     makes as many queue pairs, and then CQs, as the device promises
+ *   mistake  writes with a wrong key, and ends at once */
 #include "check.h"
 
 #include <fcntl.h>
@@ -244,6 +245,17 @@ static void many(void) {
 	puts("trust: many: ok");
 }
 
+static void mistake(void) {
+	struct end e;
+	struct card c;
+	make(&e, plain());
+	c = show(&e);
+	join(&e, &c);
+	c.rkey ^= 0x100;
+	SAME(move(&e, 0, IBV_WR_RDMA_WRITE, &c), IBV_WC_REM_ACCESS_ERR);
+	_exit(0);
+}
+
 int main(int argc, char **argv) {
 	const char *mode = argc > 1 ? argv[1] : "";
 	snprintf(doing, sizeof doing, "%s", mode);
@@ -253,10 +265,12 @@ int main(int argc, char **argv) {
 		executes(argv[0]);
 	} else if (!strcmp(mode, "many")) {
 		many();
+	} else if (!strcmp(mode, "mistake")) {
+		mistake();
 	} else if (!strcmp(mode, "landed") && argc == 5) {
 		landed(atoi(argv[2]), argv[3], (pid_t)atoi(argv[4]));
 	} else {
-		fprintf(stderr, "usage: trust punch|exec|many\n");
+		fprintf(stderr, "usage: trust punch|exec|many|mistake\n");
 		return 2;
 	}
 	return 0;

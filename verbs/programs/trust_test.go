@@ -35,3 +35,13 @@ func TestQueuesWithFewDescriptors(t *testing.T) {
 	l.open()
 	require.Contains(t, l.run(path, "many"), "trust: many: ok")
 }
+
+// The explanation of a program's last mistake is printed although the program, and the shell
+// that started it, may have ended before nicless run reads the explanation.
+func TestExplanationOfAnEndedProgram(t *testing.T) {
+	path := check(t, "trust")
+	l := newLab(t, "--explain")
+	for range 10 {
+		require.Contains(t, l.run("sh", "-c", path+" mistake; true"), "names no memory region (key-unknown)")
+	}
+}

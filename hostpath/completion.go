@@ -49,11 +49,10 @@ type Completion struct {
 // String returns, for instance, "id 7: RDMA_WRITE SUCCESS, QP 0x000abc". It adds the byte
 // count and the immediate of operations that have them, and the cause of a failure.
 func (c Completion) String() string {
-	s := fmt.Sprintf("id %d: ", c.ID)
 	if err := c.Err(); err != nil {
-		return s + err.Error()
+		return err.Error() // which has the ID too
 	}
-	s += fmt.Sprintf("%v %v, QP %#06x", c.Opcode, c.Status, c.QPN)
+	s := fmt.Sprintf("id %d: %v %v, QP %#06x", c.ID, c.Opcode, c.Status, c.QPN)
 	if c.HasByteLen() {
 		s += fmt.Sprintf(", %d bytes", c.ByteLen)
 	}

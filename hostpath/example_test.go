@@ -40,5 +40,5 @@ func ExampleCompletion() {
 	fmt.Println(bad)
 	// Output:
 	// id 1: RDMA_READ SUCCESS, QP 0x000102, 64 bytes
-	// id 2: qp 0x000102 wqe 0 id 2: remote access error (vendor 0x00)
+	// qp 0x000102 wqe 0 id 2: remote access error (vendor 0x00)
 }

@@ -35,7 +35,7 @@
 #include <unistd.h>
 
 #ifndef F_ADD_SEALS
-#error "nicless: include nicless_client.h first, or define _GNU_SOURCE"
+#error "nicless: include nicless_client.h or nicless_verbs.h before the headers of the C library, or define _GNU_SOURCE there"
 #endif
 
 #ifndef F_SEAL_FUTURE_WRITE /* Linux 5.1 */

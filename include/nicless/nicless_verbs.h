@@ -1,7 +1,8 @@
 /*
  * Memory, keys and queues of a client (nicless_client.h). The structures belong to the
  * caller. Each structure stands for an object in the engine. That object ends when the
- * connection ends, if not before. Host code only.
+ * connection ends, if not before. Host code only. Include this header before those of the
+ * C library, or define _GNU_SOURCE, as nicless_client.h needs it.
  */
 #ifndef NICLESS_VERBS_H
 #define NICLESS_VERBS_H

@@ -41,7 +41,7 @@ func TestQueuesWithFewDescriptors(t *testing.T) {
 func TestExplanationOfAnEndedProgram(t *testing.T) {
 	path := check(t, "trust")
 	l := newLab(t, "--explain")
-	for range 10 {
+	for range 5 {
 		require.Contains(t, l.run("sh", "-c", path+" mistake; true"), "names no memory region (key-unknown)")
 	}
 }

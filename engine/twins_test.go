@@ -124,8 +124,8 @@ func (w *twin) see() (s sight) {
 				c.num, i, c.next, c.seen, c.dead, c.held, c.sent, c.armed, c.solicited, c.lastSolicited))
 		}
 		for _, q := range sorted(h.c.qps) {
-			s.qps = append(s.qps, fmt.Sprintf("QP %#x of %d: %+v, sent %d, enabled %d, received %d, failed %t, stall %d with %d left, rnr %+v, suspicion %+v, fault %v",
-				q.num, i, q.attr, q.sq.done, q.sq.enabled, q.rq.done, q.failed, q.stall.kind, q.stall.left, q.rnr, q.suspicion.seen(), q.faulted))
+			s.qps = append(s.qps, fmt.Sprintf("QP %#x of %d: %+v, sent %d, enabled %d, received %d, failed %t, stall %d with %d left, tries left %d, suspicion %+v, fault %v",
+				q.num, i, q.attr, q.sq.done, q.sq.enabled, q.rq.done, q.failed, q.stall.kind, q.stall.left, q.triesLeft(), q.suspicion.seen(), q.faulted))
 		}
 		for _, r := range sorted(h.c.srqs) {
 			s.srqs = append(s.srqs, fmt.Sprintf("SRQ %#x of %d: head %d, taken %d, back %v, limit %d", r.num, i, r.head, r.taken, r.back, r.limit))
@@ -197,4 +197,14 @@ func (t *twins) compare() {
 	for _, d := range differ(t.fast.see(), t.slow.see()) {
 		t.Error(d)
 	}
+}
+
+// triesLeft returns how many RNR retries the next WQE of q has left if it has waited already,
+// and -1 otherwise. What q.rnr says of an earlier WQE has no effect: one engine may have
+// executed that WQE from the BlueFlame register, before the other engine's WQE waited.
+func (q *qp) triesLeft() int {
+	if q.rnr.index != q.sq.done+1 {
+		return -1
+	}
+	return int(q.rnr.left)
 }

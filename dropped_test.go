@@ -40,15 +40,7 @@ func requireCollected(t *testing.T, dev device) {
 // An event that nobody takes does not keep a dropped Context from being collected.
 func TestDroppedContextWithEvent(t *testing.T) {
 	_, dev := dropped(t, func(c *Context) {
-		pd, err := c.AllocPD()
-		require.NoError(t, err)
-		cq, err := c.CreateCQ(CQConfig{})
-		require.NoError(t, err)
-		a, err := pd.CreateQP(QPConfig{SendCQ: cq})
-		require.NoError(t, err)
-		b, err := pd.CreateQP(QPConfig{SendCQ: cq})
-		require.NoError(t, err)
-		require.NoError(t, Pair(a, b, Connection{}))
+		_, _, a := connected(t, c)
 		require.NoError(t, a.Modify(&Attr{Mask: AttrState, State: StateSQD}))
 		require.Eventually(t, func() bool { return len(c.inbox) == 1 }, 10*time.Second, time.Millisecond, "an event that waits")
 	})

@@ -15,17 +15,9 @@ func TestOneWrite(t *testing.T) {
 	ctx, err := Open(Config{})
 	require.NoError(t, err)
 	defer ctx.Close()
-	pd, err := ctx.AllocPD()
-	require.NoError(t, err)
+	pd, cq, a := connected(t, ctx)
 	mr, err := pd.RegisterMemory(4096, FullAccess)
 	require.NoError(t, err)
-	cq, err := ctx.CreateCQ(CQConfig{})
-	require.NoError(t, err)
-	a, err := pd.CreateQP(QPConfig{SendCQ: cq})
-	require.NoError(t, err)
-	b, err := pd.CreateQP(QPConfig{SendCQ: cq})
-	require.NoError(t, err)
-	require.NoError(t, Pair(a, b, Connection{}))
 	copy(mr.Bytes(), "hello, world")
 	require.NoError(t, a.PostSend(&SendWR{ID: 7, Op: Write, Flags: Signaled, SGE: []SGE{mr.SGE(0, 12)}, RemoteAddr: mr.Addr() + 2048, RKey: mr.RKey()}))
 	var c [4]Completion
@@ -66,15 +58,7 @@ func TestCloseWaitsForTheLog(t *testing.T) {
 	log := slowLog{lines: make(chan string, 8), closed: make(chan struct{})}
 	ctx, err := Open(Config{Log: slog.New(log)})
 	require.NoError(t, err)
-	pd, err := ctx.AllocPD()
-	require.NoError(t, err)
-	cq, err := ctx.CreateCQ(CQConfig{})
-	require.NoError(t, err)
-	a, err := pd.CreateQP(QPConfig{SendCQ: cq})
-	require.NoError(t, err)
-	b, err := pd.CreateQP(QPConfig{SendCQ: cq})
-	require.NoError(t, err)
-	require.NoError(t, Pair(a, b, Connection{}))
+	_, cq, a := connected(t, ctx)
 	require.NoError(t, a.PostSend(&SendWR{Op: Write, Data: []byte("x"), RKey: 0xdeadbeef}))
 	var c [1]Completion
 	_, err = cq.Wait(t.Context(), c[:])
@@ -95,4 +79,20 @@ func TestCloseWaitsForTheLog(t *testing.T) {
 func TestOpenOnSeveralCoresIsRefused(t *testing.T) {
 	_, err := Open(Config{Cores: []int{0, 1}})
 	require.ErrorContains(t, err, "Open with Cores [0 1]")
+}
+
+// connected makes two queue pairs that are connected with each other and complete their sends
+// in cq. It returns one of the two.
+func connected(t *testing.T, c *Context) (pd *PD, cq *CQ, q *QP) {
+	t.Helper()
+	pd, err := c.AllocPD()
+	require.NoError(t, err)
+	cq, err = c.CreateCQ(CQConfig{})
+	require.NoError(t, err)
+	q, err = pd.CreateQP(QPConfig{SendCQ: cq})
+	require.NoError(t, err)
+	peer, err := pd.CreateQP(QPConfig{SendCQ: cq})
+	require.NoError(t, err)
+	require.NoError(t, Pair(q, peer, Connection{}))
+	return pd, cq, q
 }

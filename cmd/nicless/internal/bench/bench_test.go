@@ -94,6 +94,30 @@ func TestPairKeepsReceivesPosted(t *testing.T) {
 	assert.Equal(t, uint64(2400), p.Done())
 }
 
+// A completion of a signaled operation stands for the operations before it.
+func TestPairSignalsSome(t *testing.T) {
+	c, err := nicless.Open(nicless.Config{})
+	require.NoError(t, err)
+	defer c.Close()
+	for _, op := range []nicless.Op{nicless.Write, nicless.Send} {
+		p, err := NewPair(c, PairConfig{Op: op, Size: 8, Slots: 16, Depth: 16, Batch: 4, Signal: 8, Patience: 100})
+		require.NoError(t, err)
+		for i := uint64(0); i < 800; i += 16 {
+			for k := i; k < i+16; k++ {
+				p.stamp(k)
+			}
+			require.NoError(t, p.Post(i, 4))
+			require.NoError(t, p.Post(i+4, 4))
+			require.NoError(t, p.Await(t.Context(), i+1))
+			assert.Equal(t, i+8, p.Done())
+			require.NoError(t, p.Post(i+8, 4))
+			require.NoError(t, p.Post(i+12, 4))
+			require.NoError(t, p.Await(t.Context(), i+16))
+			require.NoError(t, p.Compare())
+		}
+	}
+}
+
 func TestCompleteChecks(t *testing.T) {
 	good := Config{Metric: Rate, Op: nicless.Write}
 	require.NoError(t, good.Complete())

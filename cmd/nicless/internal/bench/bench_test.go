@@ -44,8 +44,18 @@ func TestFloors(t *testing.T) {
 		measure func(*floor) (sample, error)
 	}{
 		"round trip": {1, func(f *floor) (sample, error) { return f.roundTrip(20) }},
-		"stream":     {64, func(f *floor) (sample, error) { return f.stream(320, 32, 16) }},
-		"copies":     {64, func(f *floor) (sample, error) { return f.copies(200) }},
+		"stream": {64, func(f *floor) (sample, error) {
+			t, err := f.stream(320, streaming{depth: 32, batch: 16, each: 1})
+			return t.millions(320), err
+		}},
+		"few completions": {64, func(f *floor) (sample, error) {
+			t, err := f.stream(320, streaming{depth: 32, batch: 16, each: 8})
+			return t.millions(320), err
+		}},
+		"fastest": {64, func(f *floor) (sample, error) {
+			t, err := f.fastest(200, streaming{depth: 16, batch: 1, each: 1})
+			return t.megabytes(200, f.size), err
+		}},
 	} {
 		f, err := newFloor(4096, c.slots, 32, -1)
 		require.NoError(t, err)
@@ -121,15 +131,19 @@ func TestPairSignalsSome(t *testing.T) {
 func TestCompleteChecks(t *testing.T) {
 	good := Config{Metric: Rate, Op: nicless.Write}
 	require.NoError(t, good.Complete())
-	assert.Equal(t, Config{Metric: Rate, Op: nicless.Write, Size: 8, Iters: 500_000, Runs: 9, Depth: 64, Batch: 16}, good)
+	assert.Equal(t, Config{Metric: Rate, Op: nicless.Write, Size: 8, Iters: 500_000, Runs: 9, Depth: 64, Batch: 16, Signal: 1}, good)
+	good.Signal = 8
+	require.NoError(t, good.Complete())
+	assert.Equal(t, "stream_wqe_memcpy_cqe_db16_sig8_depth64", good.floorOp())
+
 	again := good
 	require.NoError(t, again.Complete())
 	assert.Equal(t, good, again)
 
 	bw := Config{Metric: Bandwidth, Op: nicless.Read}
 	require.NoError(t, bw.Complete())
-	assert.Equal(t, Config{Metric: Bandwidth, Op: nicless.Read, Size: 1 << 20, Iters: 256, Runs: 9, Depth: 16, Batch: 1}, bw)
-	assert.Equal(t, "copy_256K_pieces_warm", bw.floorOp())
+	assert.Equal(t, Config{Metric: Bandwidth, Op: nicless.Read, Size: 1 << 20, Iters: 256, Runs: 9, Depth: 16, Batch: 1, Signal: 1}, bw)
+	assert.Equal(t, "stream_wqe_memcpy_cqe_db1_depth16", bw.floorOp())
 
 	for want, c := range map[string]Config{
 		"metric":              {Op: nicless.Write},
@@ -138,6 +152,9 @@ func TestCompleteChecks(t *testing.T) {
 		"runs 1001; 1 to":     {Metric: Latency, Op: nicless.Write, Runs: 1001},
 		"depth 5000; 1 to":    {Metric: Rate, Op: nicless.Write, Depth: 5000},
 		"batch 65; 1 to 64":   {Metric: Rate, Op: nicless.Write, Batch: 65},
+		"signal 3; powers":    {Metric: Rate, Op: nicless.Write, Signal: 3},
+		"signal 32; powers":   {Metric: Rate, Op: nicless.Write, Signal: 32},
+		"signal -8; powers":   {Metric: Rate, Op: nicless.Write, Signal: -8},
 		"inline WRITE of 829": {Metric: Latency, Op: nicless.Write, Size: 829, Inline: true},
 		"64 payloads of":      {Metric: Rate, Op: nicless.Write, Size: 1 << 30},
 	} {

@@ -14,7 +14,8 @@
 //
 //	config.go, run.go, report.go      one measurement: nicless bench lat, rate, bw
 //	pair.go                           two connected queue pairs that move payloads
-//	floor.go, wake.go                 the floors
+//	floor.go, stream_floor.go,
+//	wake.go                           the floors
 //	stint.go, undisturbed.go          time, and disturbance by other programs
 //	all.go, rows.go, table*.go        the table of nicless bench all
 //	active*.go, beside.go, control.go,

@@ -27,6 +27,7 @@ type Settings struct {
 	Iters     int    `json:"iters"`
 	Depth     int    `json:"depth"`
 	Batch     int    `json:"batch"`
+	Signal    int    `json:"signal"` // every n-th operation is signaled
 	Inline    bool   `json:"inline"`
 	Engine    string `json:"engine"`     // "embedded", or its socket
 	ClientCPU int    `json:"client_cpu"` // negative: not pinned
@@ -54,7 +55,7 @@ func newResult(peer, op string, size int, metric string, samples []float64) Resu
 
 func (m *measurement) report(machine Machine) *Report {
 	r := &Report{Machine: machine, Settings: Settings{
-		Iters: m.Iters, Depth: m.Depth, Batch: m.Batch, Inline: m.Inline, Engine: "embedded",
+		Iters: m.Iters, Depth: m.Depth, Batch: m.Batch, Signal: m.Signal, Inline: m.Inline, Engine: "embedded",
 		ClientCPU: m.ClientCPU, EngineCPU: m.EngineCPU,
 	}}
 	if m.Socket != "" {
@@ -107,8 +108,8 @@ func (r *Report) Print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# machine: %v\n", r.Machine)
 	fmt.Fprintf(&b, "# cores: client %s, engine %s (%s)\n", core(s.ClientCPU), core(s.EngineCPU), s.Engine)
-	fmt.Fprintf(&b, "# runs of %d operations, %d in flight, %d for each doorbell%s; moved bytes were compared\n",
-		s.Iters, s.Depth, s.Batch, map[bool]string{true: ", inline"}[s.Inline])
+	fmt.Fprintf(&b, "# runs of %d operations, %d in flight, %d for each doorbell%s%s; moved bytes were compared\n",
+		s.Iters, s.Depth, s.Batch, some(s.Signal), map[bool]string{true: ", inline"}[s.Inline])
 	if len(r.Results) > 0 && r.Results[0].Peer == "floor" {
 		b.WriteString("# measured; each run after one of the floor, ratio = nicless / floor run by run\n")
 	} else {
@@ -123,6 +124,14 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// some says how many operations are signaled, unless all are.
+func some(signal int) string {
+	if signal <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(", one of %d signaled", signal)
 }
 
 func core(cpu int) string {

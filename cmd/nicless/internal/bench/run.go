@@ -46,7 +46,6 @@ type measurement struct {
 	retaken int      // number of runs that were repeated because they were disturbed
 	cycles  []uint32 // times of the single operations of the current run
 	mean    bool     // Latency: leave out the percentiles
-	best    bool     // Bandwidth: the floor is bestCopies
 }
 
 // pairOf is a sample of the device, and the sample of the floor that was taken just before.
@@ -120,12 +119,11 @@ func (m *measurement) pair(f *floor) (s pairOf, err error) {
 func (m *measurement) floor(f *floor) (sample, error) {
 	switch m.Metric {
 	case Rate:
-		return f.stream(m.Iters, m.Depth, m.Batch)
+		t, err := f.stream(m.Iters, m.streaming())
+		return t.millions(m.Iters), err
 	case Bandwidth:
-		if m.best {
-			return f.bestCopies(m.Iters)
-		}
-		return f.copies(m.Iters)
+		t, err := f.fastest(m.Iters, m.streaming())
+		return t.megabytes(m.Iters, m.Size), err
 	}
 	if m.BlueFlame {
 		return f.pollTrip(m.Iters)
@@ -141,7 +139,8 @@ func (m *measurement) device(s *pairOf) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	cfg := PairConfig{Op: m.Op, Size: m.Size, Slots: m.slots(), Depth: m.Depth, Batch: m.Batch, Inline: m.Inline, BlueFlame: m.BlueFlame, Patience: patience}
+	cfg := PairConfig{Op: m.Op, Size: m.Size, Slots: m.slots(), Depth: m.Depth, Batch: m.Batch, Signal: m.Signal,
+		Inline: m.Inline, BlueFlame: m.BlueFlame, Patience: patience}
 	if m.Size > 1<<20 {
 		cfg.Patience = patienceOfLong
 	}

@@ -16,7 +16,9 @@
 //	pair.go                           two connected queue pairs that move payloads
 //	floor.go, stream_floor.go,
 //	wake.go                           the floors
-//	stint.go, undisturbed.go          time, and disturbance by other programs
+//	stint.go, sample.go,
+//	undisturbed.go                    time, and disturbance by other programs
+//	sibling.go, sibling_loops.go      programs on the other hyperthreads of the cores
 //	all.go, rows.go, table*.go        the table of nicless bench all
 //	active*.go, beside.go, control.go,
 //	crowd.go, foreign.go, idle.go     the rows of that table that Run does not measure

@@ -15,11 +15,12 @@ type Report struct {
 	Machine  Machine  `json:"machine"`
 	Settings Settings `json:"settings"`
 
-	// Retaken counts runs that were repeated because other programs used their cores.
-	// Disturbed counts runs that are reported although other programs used their cores.
-	Retaken   int      `json:"retaken"`
-	Disturbed int      `json:"disturbed"`
-	Results   []Result `json:"results"`
+	// Retaken counts runs that were repeated because other programs used their cores or the
+	// siblings. Disturbed counts runs that are reported although other programs used them.
+	Retaken   int       `json:"retaken"`
+	Disturbed int       `json:"disturbed"`
+	Siblings  *Siblings `json:"siblings,omitempty"` // nil: was not measured
+	Results   []Result  `json:"results"`
 }
 
 // Settings are those of a Config, with defaults in place of zeros.
@@ -62,7 +63,7 @@ func (m *measurement) report(machine Machine) *Report {
 		r.Settings.Engine, r.Settings.EngineCPU = m.Socket, -1
 	}
 	r.Retaken = m.retaken
-	var floors, values, ratios []float64
+	var floors, values, ratios, slowdowns []float64
 	for _, s := range m.samples {
 		values = append(values, s.device.value)
 		if s.floor.value > 0 {
@@ -72,7 +73,11 @@ func (m *measurement) report(machine Machine) *Report {
 		if s.floor.value > 0 && s.lost() > tooMuch {
 			r.Disturbed++
 		}
+		if s.slowdown > 0 {
+			slowdowns = append(slowdowns, s.slowdown)
+		}
 	}
+	r.Siblings = m.watch.state(slowdowns)
 	op := strings.ToLower(m.Op.String())
 	add := func(peer, op, metric string, samples []float64) {
 		r.Results = append(r.Results, newResult(peer, op, m.Size, metric, samples))
@@ -115,8 +120,11 @@ func (r *Report) Print(w io.Writer) error {
 	} else {
 		b.WriteString("# measured; no floor: it takes two cores, one for each side\n")
 	}
+	if r.Siblings != nil {
+		fmt.Fprintln(&b, "#", r.Siblings)
+	}
 	if r.Retaken > 0 || r.Disturbed > 0 {
-		fmt.Fprintf(&b, "# disturbed by other programs, over %.0f%% of the time: %d runs were repeated; %d of the runs below\n",
+		fmt.Fprintf(&b, "# disturbed by other programs, over %.0f%% of the time, or by a busy sibling: %d runs were repeated; %d of the runs below\n",
 			100*tooMuch, r.Retaken, r.Disturbed)
 	}
 	for _, f := range r.Results {

@@ -73,7 +73,7 @@ func bandwidth(name, what, sizeName string, size int, least float64) group {
 
 // basic returns the group of one row, which a measurement like those of Run measures.
 func basic(r spec, config func(s *suite) Config) group {
-	return group{rows: []spec{r}, open: func(s *suite) (func() ([]pairOf, error), func() error, error) {
+	return group{rows: []spec{r}, busy: true, open: func(s *suite) (func() ([]pairOf, error), func() error, error) {
 		m := &measurement{Config: config(s), ctx: s.ctx, mean: true}
 		m.ClientCPU, m.EngineCPU = s.ClientCPU, s.EngineCPU
 		if err := m.Complete(); err != nil {

@@ -42,21 +42,12 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 type measurement struct {
 	Config
 	ctx     context.Context
-	samples []pairOf // one for each run
-	retaken int      // number of runs that were repeated because they were disturbed
-	cycles  []uint32 // times of the single operations of the current run
-	mean    bool     // Latency: leave out the percentiles
+	samples []pairOf  // one for each run
+	retaken int       // number of runs that were repeated because they were disturbed
+	watch   *siblings // nil: not watched
+	cycles  []uint32  // times of the single operations of the current run
+	mean    bool      // Latency: leave out the percentiles
 }
-
-// pairOf is a sample of the device, and the sample of the floor that was taken just before.
-type pairOf struct {
-	floor, device sample
-	percentiles   [len(percentiles)]float64 // percentiles of Latency
-}
-
-// lost returns the larger of two parts: the part of the floor's time, and the part of the
-// device's time, for which a thread had to wait for a core.
-func (p pairOf) lost() float64 { return max(p.floor.lost, p.device.lost) }
 
 var percentiles = [...]struct {
 	name string
@@ -80,6 +71,9 @@ func (m *measurement) runs() error {
 			return err
 		}
 		defer f.close()
+		if m.watch, err = m.siblings(); err != nil {
+			return err
+		}
 	}
 	for run := range m.Runs {
 		if m.Progress != nil {
@@ -101,9 +95,19 @@ func (m *measurement) quiet(f *floor) (pairOf, error) {
 	if f == nil {
 		tries = 1 // client and engine share a core, so each disturbs the other in every run
 	}
-	s, retaken, err := undisturbed(m.ctx, tries, func() (pairOf, error) { return m.pair(f) }, pairOf.lost)
+	take := func() ([]pairOf, error) {
+		p, err := m.pair(f)
+		return []pairOf{p}, err
+	}
+	if m.watch != nil {
+		take = m.watch.around(take)
+	}
+	s, retaken, err := undisturbed(m.ctx, tries, take, mostLost)
 	m.retaken += retaken
-	return s, err
+	if err != nil {
+		return pairOf{}, err
+	}
+	return s[0], nil
 }
 
 // pair takes one sample of the floor, unless f is nil, and one of the device.

@@ -34,7 +34,7 @@ const (
 )
 
 // busySibling is the smallest slowdown that counts as the work of a busy sibling. A sibling that
-// is busy all the time causes 1.4 to 1.9; without one, probes differ by less than 1.02.
+// is busy all the time causes 1.4 to 2; without one, probes differ by less than 1.02.
 const busySibling = 1.15
 
 // A watched core remembers how fast additions are while its sibling is quiet: quiet is a number

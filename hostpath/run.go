@@ -32,8 +32,7 @@ func (q *SQ) layRun(wrs []SendWR) int {
 		}
 		// The same as layPointer.
 		b, sge := q.block(next), &wr.SGE[0]
-		be.PutUint64(b[0:8], q.base|uint64(uint16(next))<<40|uint64(op.code)<<32|3)
-		be.PutUint64(b[8:16], uint64(q.flags(wr.Flags, fence))<<32|uint64(wr.Imm&op.imm))
+		wqe.PutUnit((*[wqe.UnitSize]byte)(b[:]), q.base|uint64(uint16(next))<<40|uint64(op.code)<<32|3, uint64(q.flags(wr.Flags, fence))<<32|uint64(wr.Imm&op.imm))
 		wqe.Raddr{Addr: wr.RemoteAddr, RKey: wr.RKey}.Put((*[16]byte)(b[unit1:]))
 		wqe.Data{ByteCount: sge.Length &^ wqe.InlineFlag, LKey: sge.LKey, Addr: sge.Addr}.Put((*[16]byte)(b[unit2:]))
 		q.slots[next&(q.size-1)] = noted(wr.ID, 1, wr.Op)

@@ -48,10 +48,10 @@ type qp struct {
 type sendQueue struct {
 	ring      []byte
 	blocks    shm.Ring // the same memory as ring
-	mask      uint64     // blocks - 1
-	done      uint64     // blocks executed
-	managed   bool       // executes only what a SEND_EN has enabled
-	enabled   uint64     // if managed: the queue may execute blocks until the count done reaches this count
+	mask      uint64   // blocks - 1
+	done      uint64   // blocks executed
+	managed   bool     // executes only what a SEND_EN has enabled
+	enabled   uint64   // if managed: the queue may execute blocks until the count done reaches this count
 	record    *shm.BE32
 	cq        *cq
 	registers []byte     // the bank that holds the UAR page of the queue

@@ -66,6 +66,16 @@ var seriesRows = func() (rows []agreeRow) {
 			return silent(op.code)
 		}))
 		add("on a UC queue pair", map[bool]int{true: 0, false: 10}[op.code == wqe.OpRDMARead], kindOf(control.QPTypeUC), many(10, signaled))
+		add("all with a wrong index, which was said before", 6, nil, func(w *twin) {
+			op.post(w, 0, ctrl(op.code))
+			w.p.sq[2] ^= 1
+			w.p.ring()
+			w.settle()
+			many(6, signaled)(w)
+			for k := range 6 {
+				w.p.sq[(1+k)*wqe.BlockSize+2] ^= 1
+			}
+		})
 		for _, at := range []int{1, 5, 15} {
 			add(fmt.Sprintf("WQE %d has a wrong index", at), at, nil, func(w *twin) {
 				many(16, signaled)(w)
@@ -82,6 +92,12 @@ var seriesRows = func() (rows []agreeRow) {
 				many(16, signaled)(w)
 				w.p.sq[at*wqe.BlockSize+map[bool]int{true: 24, false: 16}[op.code == wqe.OpSend]] ^= 0x80
 			})
+			if op.code != wqe.OpSend && op.name != "WRITE, inline" {
+				add(fmt.Sprintf("WQE %d has another local address, beyond the key", at), at, nil, func(w *twin) {
+					many(16, signaled)(w)
+					w.p.sq[at*wqe.BlockSize+40] ^= 0x80
+				})
+			}
 			add(fmt.Sprintf("WQE %d has another key", at), at, nil, func(w *twin) {
 				many(16, signaled)(w)
 				w.p.sq[at*wqe.BlockSize+map[bool]int{true: 20, false: 24}[op.code == wqe.OpSend]] ^= 0x80

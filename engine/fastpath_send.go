@@ -61,12 +61,7 @@ func (sh *shard) fastSend(q, p *qp, from wqes, most, budget int) (done, cost int
 			break
 		}
 		copy(far, near)
-		attention := quietly
-		if h.solicited() {
-			attention = solicited
-		}
-		if !sh.complete(p.rq.cq, q.num, p.uidx, imm, uint32(n), sh.clock(),
-			responderTail(p.num, uint16(p.rq.done), cqe.Opcode(h.opcode().Info().Response)), attention) {
+		if !sh.completeReceive(q, p, h, imm, uint32(n)) {
 			break // no room: the slow path completes the WQE with an error
 		}
 		p.rq.done++
@@ -79,6 +74,23 @@ func (sh *shard) fastSend(q, p *qp, from wqes, most, budget int) (done, cost int
 		}
 	}
 	return done, cost, moved
+}
+
+// completeReceive completes p's next receive with a message of n bytes from q. It reports
+// whether there was room for the completion.
+func (sh *shard) completeReceive(q, p *qp, h head, imm, n uint32) bool {
+	tail := responderTail(p.num, uint16(p.rq.done), cqe.Opcode(h.opcode().Info().Response))
+	attention := quietly
+	if h.solicited() {
+		attention = solicited
+	}
+	if p.rq.cq.session != nil {
+		if attention == quietly {
+			return sh.collect(p.rq.cq, q.num, p.uidx, imm, n, tail)
+		}
+		sh.writeSession(p.rq.cq) // a session has no solicited completions
+	}
+	return sh.complete(p.rq.cq, q.num, p.uidx, imm, n, sh.clock(), tail, attention)
 }
 
 // fastReceive returns the memory of the first piece of q's next receive. ok says whether a

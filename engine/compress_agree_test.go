@@ -13,3 +13,10 @@ func TestCompressedAgrees(t *testing.T) {
 	t.Run("rows", TestFastPathAgrees)
 	t.Run("one CQ", TestFastPathAgreesOnOneCQ)
 }
+
+// FuzzCompressedAgrees is FuzzFastPathAgrees with compressed CQs.
+func FuzzCompressedAgrees(f *testing.F) {
+	cqsCompressed = true
+	defer func() { cqsCompressed = false }()
+	FuzzFastPathAgrees(f)
+}

@@ -468,3 +468,44 @@ func TestSessionIsPublishedByItsTitle(t *testing.T) {
 	require.Equal(t, want, <-polled)
 	require.NotEmpty(t, p.scq.sessions)
 }
+
+// A completion that differs from the title in anything that its mini does not hold is not in
+// the same session.
+func TestSessionFits(t *testing.T) {
+	send := requesterTail(wqe.OpRDMAWrite, 7, 100)
+	s := session{n: 3, rqpn: 1, uidx: 2, imm: 3, time: 4, tail: send}
+	require.True(t, s.fits(1, 2, 3, 4, send))
+	require.True(t, s.fits(1, 2, 3, 4, requesterTail(wqe.OpRDMARead, 7, 9)), "opcode and counter of a send are in its mini")
+	for what, fits := range map[string]bool{
+		"source": s.fits(9, 2, 3, 4, send), "user index": s.fits(1, 9, 3, 4, send), "immediate": s.fits(1, 2, 9, 4, send),
+		"time": s.fits(1, 2, 3, 9, send), "queue pair": s.fits(1, 2, 3, 4, requesterTail(wqe.OpRDMAWrite, 8, 101)),
+		"kind": s.fits(1, 2, 3, 4, responderTail(7, 103, cqe.RespSend)),
+	} {
+		require.False(t, fits, what)
+	}
+	s.tail = responderTail(7, 0xfffe, cqe.RespSend)
+	require.True(t, s.fits(1, 2, 3, 4, responderTail(7, 1, cqe.RespSend)), "the fourth")
+	require.False(t, s.fits(1, 2, 3, 4, responderTail(7, 2, cqe.RespSend)), "a receive was skipped")
+	require.False(t, s.fits(1, 2, 3, 4, responderTail(7, 1, cqe.RespSendImm)), "another opcode")
+	require.False(t, s.fits(1, 2, 3, 4, responderTail(8, 1, cqe.RespSend)), "another queue pair")
+}
+
+// If the session of SENDs is full, the receives that they have used are completed before it is
+// written.
+func TestReceivesAreCompletedBeforeSends(t *testing.T) {
+	r := newRig(t, Config{})
+	a, b := r.host("a"), r.host("b")
+	ca := a.cq(control.CQ{LogSize: 2, Flags: control.CQCompressed | control.CQIgnoreOverrun})
+	cb := b.cq(control.CQ{LogSize: 5, Flags: control.CQCompressed})
+	p, q := a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
+	connect(p, q)
+	sends, receives := p.q.sq.cq, q.q.rq.cq
+	for i := range uint16(5) {
+		require.True(t, r.e.collect(receives, p.num, uidx, 0, 8, responderTail(q.num, i, cqe.RespSend)))
+		require.Zero(t, receives.next)
+		require.Zero(t, sends.next)
+		require.True(t, r.e.collectSend(p.q, 0, requesterTail(wqe.OpSend, p.num, i)))
+	}
+	require.EqualValues(t, 5, receives.next)
+	require.EqualValues(t, 4, sends.next)
+}

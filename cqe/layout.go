@@ -56,6 +56,11 @@ func (t Tail) Counter() uint16 { return uint16(t >> 16) }
 // OpOwn returns the last byte.
 func (t Tail) OpOwn() OpOwn { return OpOwn(t) }
 
+// Later returns t with a wqe_counter that is n greater; wqe_counter has 16 bits.
+func (t Tail) Later(n int) Tail {
+	return t&^(0xffff<<16) | Tail(t.Counter()+uint16(n))<<16
+}
+
 // Owned returns t with the owner bit of the entry whose number is index, in a ring of
 // 1<<log entries. The owner bit of t itself must be 0.
 func (t Tail) Owned(index uint64, log uint) Tail { return t | Tail(Owner(index, log)) }

@@ -74,6 +74,46 @@ func (sh *shard) collect(q *cq, rqpn, uidx, imm, n uint32, tail cqe.Tail) bool {
 	return true
 }
 
+// collectAll is completeAll for a compressed queue. It collects the completions.
+func (sh *shard) collectAll(c *cq, x executed, rqpn, uidx, n uint32, tail cqe.Tail) {
+	s := c.session
+	for left := x.count(); left > 0; {
+		if x>>(left-1)&1 != 0 {
+			sh.collect(c, rqpn, uidx, 0, n, tail) // there is room, see series
+		}
+		left--
+		tail = tail.Later(1)
+		if x&all(left) != all(left) || s.n == 0 {
+			continue
+		}
+		// All other WQEs are signaled too, and fit: they differ in the counter only.
+		mini, step := miniOf(tail, n), uint64(1)<<48
+		if tail.OpOwn().Opcode() != cqe.Req {
+			step = 0
+		}
+		k := min(left, s.most-s.n)
+		for i := range k {
+			s.minis[(s.n+i)%mostMinis] = mini
+			mini += step
+		}
+		s.n += k
+		left -= k
+		tail = tail.Later(k)
+	}
+}
+
+// writeReceives writes the completions of receives that n SENDs of q to p have used, unless the
+// completions of the SENDs can all be collected as well. The receives are completed before the
+// SENDs.
+func (sh *shard) writeReceives(q, p *qp, n int) {
+	if p.rq.cq.session == nil {
+		return
+	}
+	if s := q.sq.cq.session; s == nil || s.n+n > q.sq.cq.mostTogether() {
+		sh.writeSession(p.rq.cq)
+	}
+}
+
 // collectSend collects the completion of a WQE of q. If q's session is full, the receives
 // that its WQEs have used are completed before it is written, as without compression.
 func (sh *shard) collectSend(q *qp, n uint32, tail cqe.Tail) bool {

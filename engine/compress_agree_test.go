@@ -12,6 +12,8 @@ func TestCompressedAgrees(t *testing.T) {
 	defer func() { cqsCompressed = false }()
 	t.Run("rows", TestFastPathAgrees)
 	t.Run("one CQ", TestFastPathAgreesOnOneCQ)
+	t.Run("index", TestSeriesAcrossTheEndOfTheIndex)
+	t.Run("fault", TestFaultInASeries)
 }
 
 // FuzzCompressedAgrees is FuzzFastPathAgrees with compressed CQs.

@@ -341,7 +341,7 @@ func TestCompressedBeforeAFault(t *testing.T) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	_, base, shrink := p.h.trusted(1 << 16)
 	bad := p.h.reg(p.h.pd, base, 1<<16, control.AccessLocalWrite)
-	shrink()
+	shrink(0)
 	src, dst := p.h.full(64, 1), q.h.full(64, 2)
 	for i := range 5 {
 		q.recv(dst.data(0, 64))
@@ -385,7 +385,7 @@ func TestCompressedQueueGoesAway(t *testing.T) {
 		p.write(ctrl(wqe.OpSend), src.data(0, 8))
 	}
 	p.ring()
-	shrink()
+	shrink(0)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	r.e.steps(false)
 	r.e.steps(false)
@@ -508,4 +508,63 @@ func TestReceivesAreCompletedBeforeSends(t *testing.T) {
 	}
 	require.EqualValues(t, 5, receives.next)
 	require.EqualValues(t, 4, sends.next)
+}
+
+// Whoever sees the completion of a SEND finds the completion of the receive that it has used,
+// whichever of the two queues is compressed, for SENDs that are a series and for others.
+func TestCompressedSendsAndReceives(t *testing.T) {
+	for _, flags := range [][2]uint32{{control.CQCompressed, 0}, {0, control.CQCompressed}, {control.CQCompressed, control.CQCompressed}} {
+		t.Run(fmt.Sprintf("%v", flags), func(t *testing.T) {
+			r := newRig(t, Config{})
+			a, b := r.host("a"), r.host("b")
+			ca, cb := a.cq(control.CQ{LogSize: 5, Flags: flags[0]}), b.cq(control.CQ{LogSize: 5, Flags: flags[1]})
+			p, q := a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
+			connect(p, q)
+			src, dst := a.full(256, 1), b.full(256, 2)
+			const rounds, each = 3000, 9
+			polled := make(chan string, 1)
+			go func() {
+				for n := uint16(0); n < rounds*each; {
+					w, _, ok := ca.next()
+					if !ok {
+						runtime.Gosched()
+						continue
+					}
+					v, _, ok := cb.next()
+					if !ok || w.Counter != n || v.Counter != n {
+						polled <- fmt.Sprintf("completion %d: SEND %d, receive %d there: %t", n, w.Counter, v.Counter, ok)
+						return
+					}
+					n++
+				}
+				polled <- ""
+			}()
+			for i := range rounds {
+				for k := range each {
+					n := 8
+					if i%2 == 0 {
+						n = 20 + k // no series
+					}
+					q.recv(dst.data(0, 64))
+					p.write(ctrl(wqe.OpSend), src.data(0, n))
+				}
+				p.ring()
+				for want := uint32(i+1) * each; shm.BE32At(ca.rec, 0).Observe() != want || shm.BE32At(cb.rec, 0).Observe() != want; {
+					r.e.Step()
+					select {
+					case said := <-polled:
+						if i < rounds-1 || said != "" {
+							t.Fatal(said)
+						}
+						polled <- said
+					default:
+					}
+				}
+			}
+			require.Empty(t, <-polled)
+			for i, c := range []*poller{ca, cb} {
+				require.Equal(t, flags[i] != 0, len(c.sessions) > 0, "queue %d", i)
+			}
+		})
+	}
 }

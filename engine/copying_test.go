@@ -74,7 +74,7 @@ func TestMemoryGoesAwayUnderCopier(t *testing.T) {
 			} else {
 				from = p.h.full(size, 1).data(0, size)
 			}
-			shrink()
+			shrink(0)
 			r.start()
 			p.post(ctrl(wqe.OpRDMAWrite), to, from)
 			r.failed(p.scq.await(), want, 0)

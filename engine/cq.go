@@ -220,6 +220,44 @@ func (sh *shard) complete(q *cq, rqpn, uidx, imm, n uint32, time uint64, tail cq
 	return true
 }
 
+// free returns how many of the next n completions q has room for, after those that are collected.
+// It looks at the consumer index only if q seems to have no room for all of them.
+func (q *cq) free(n int) int {
+	if q.ignore {
+		return n
+	}
+	entries := uint64(1) << (q.log & 63)
+	if q.session != nil {
+		entries -= uint64(q.session.n) // these will take entries
+	}
+	left := int(entries - (q.next - q.seen))
+	if left < n {
+		left = 0
+		if q.room(entries) {
+			left = int(entries - q.unread())
+		}
+	}
+	return min(left, n)
+}
+
+// plain reports whether completeRun may write to q: each completion has an entry of 64 bytes of its
+// own, and the client waits for none of them.
+func (q *cq) plain() bool { return q.logCQE == 6 && !q.collapsed && !q.armed }
+
+// completeRun is complete for n consecutive completions or fewer, and returns how many it wrote.
+// The tails differ in wqe_counter, which grows by one; tail is the first one. q is plain and has
+// room.
+//
+// Publish: CQE tail. Observed by hostpath.CQ.Poll.
+func (q *cq) completeRun(n int, rqpn, uidx uint32, bytes, time uint64, tail cqe.Tail) int {
+	slot := q.next & (1<<(q.log&63) - 1)
+	n = min(n, 1<<16-int(tail.Counter())) // the counter must not carry into the QPN
+	n = shm.PublishBlocks(q.buf[slot*cqe.Size:], n, uint64(rqpn)<<32, uint64(uidx)<<32, bytes, time, uint64(tail.Owned(q.next, q.log)), 1<<16)
+	q.next += uint64(n) // done last, so that CQEs whose stores fault do not count as written
+	q.client.count[control.CounterCQEs] += uint64(n)
+	return n
+}
+
 // tell fires the arm of q if the client has armed q for completions of attention a.
 func (sh *shard) tell(q *cq, a attention) {
 	if a != quietly {

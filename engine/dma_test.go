@@ -290,7 +290,7 @@ func TestMemoryGoesAwayUnderWorker(t *testing.T) {
 				from = p.h.full(size, 1).data(0, size)
 			}
 			src, dst := p.h.full(size, 3), q.h.full(size, 4)
-			shrink()
+			shrink(0)
 			p.post(ctrl(wqe.OpRDMAWrite), to, from)
 			other.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, size))
 			r.settle()

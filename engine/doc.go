@@ -136,6 +136,8 @@
 //   - umr.go, plan.go: UMR: binding windows, filling lists
 //   - flush.go: error completions, flushes
 //   - fastpath.go, fastpath_move.go, fastpath_send.go, fastpath_atomic.go: the fast path
+//   - fastpath_series.go, fastpath_series_move.go, fastpath_series_send.go: WQEs that differ in
+//     their addresses only, and are executed together
 //   - blueflame.go: WQEs in BlueFlame registers
 //   - unmapped.go: transfers of memory of a process
 //   - dma.go, worker.go, internal/copying: workers that copy long transfers; copies past the caches

@@ -30,27 +30,19 @@ const (
 //
 // TestFastPathAgrees and FuzzFastPathAgrees compare the fast path with the slow path.
 func (sh *shard) fastPath(q *qp, most, budget int) (done, cost int) {
-	return sh.fastPathFrom(q, wqes{q.sq.ring, q.sq.mask}, most, budget)
+	return sh.fastPathFrom(q, q.sq.blocks, most, budget)
 }
 
-// A wqes is memory from which WQEs are read. It is a ring, or a snapshot of one block. In
-// a snapshot every index means that one block.
-type wqes struct {
-	mem  []byte
-	mask uint64 // number of blocks - 1
-}
-
-func (w wqes) at(index uint64) uint64 { return index & w.mask * wqe.BlockSize }
-
-// fastPathFrom is fastPath for WQEs in any memory, which need not be q's ring.
-func (sh *shard) fastPathFrom(q *qp, from wqes, most, budget int) (done, cost int) {
+// fastPathFrom is fastPath for WQEs in any memory. It is q's ring, or a snapshot of one block, in
+// which every index means that one block.
+func (sh *shard) fastPathFrom(q *qp, from shm.Blocks, most, budget int) (done, cost int) {
 	p := q.conn.peer
 	if !q.fastPath || sh.hooks.noFastPath || !q.connected(p) {
 		return 0, 0
 	}
 	moved := uint64(0)
 	// This read only chooses the function. The function reads the WQE again.
-	first := head{first: shm.BlockAt(from.mem, from.at(q.sq.done)).Word(0)}
+	first := head{first: from.At(q.sq.done).Word(0)}
 	switch first.opcode() {
 	case wqe.OpRDMAWrite, wqe.OpRDMARead:
 		done, cost, moved = sh.fastMove(q, p, from, most, budget)

@@ -81,7 +81,9 @@ func (m *mill) renew() {
 // The first byte of an input chooses the pair of queue pairs. Each work request is eight
 // bytes: the operation and how it is posted, the length, the place of the local bytes, the
 // place of the remote bytes, the kind of remote key, flags, which byte of the WQE is changed,
-// and how it is changed. Between work requests, receives are posted and steps are made.
+// and how it is changed. Between work requests, receives are posted and steps are made. The two
+// highest bits of the operation say how often it is repeated, at places 8 bytes further on each
+// time, so that there are series; only the last but one of these WQEs is changed.
 func FuzzFastPathAgrees(f *testing.F) {
 	m := newMill(f)
 	for kind := range byte(3) {
@@ -89,6 +91,8 @@ func FuzzFastPathAgrees(f *testing.F) {
 			f.Add([]byte{kind, op, 8, 3, 5, 0, 8, 0, 0})
 			f.Add([]byte{kind, op, 8, 3, 5, 0, 8, 0, 0, op + 16, 20, 1, 2, 0, 10, 0, 0, op, 200, 0, 0, 6, 8, 0, 0})
 			f.Add([]byte{kind, op, 8, 3, 255, 4, 8, 0, 0, op, 8, 3, 5, 0, 0, 23, 1})
+			f.Add([]byte{kind, 0xef, 8, 3, 5, 0, 8, 0, 0, op + 0xe0, 8, 3, 5, 0, 8, 0, 0})
+			f.Add([]byte{kind, 0xaf, 8, 3, 5, 0, 8, 0, 0, op + 0xe0, 12, 3, 5, 3, 0, 41, 64, op + 0x90, 8, 1, 1, 0, 8, 23, 1})
 		}
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -106,55 +110,28 @@ func FuzzFastPathAgrees(f *testing.F) {
 	})
 }
 
+// mostTimes is how often a work request is repeated at most.
+const mostTimes = 7
+
 // perform posts the work that the input in describes, from p to q. It reads the engine's state
 // only when the engine has nothing more to do, because before that the two engines may have
 // made different progress.
 func (w *twin) perform(p, q *end, keys []uint32, in []byte) {
 	posted, receives := 0, 0 // numbers of WQEs and receives since the engine last had nothing to do
 	for ; len(in) >= 8; in = in[8:] {
-		if posted == len(p.sq)/wqe.BlockSize/2 || receives == len(q.rq)/q.stride/2 {
+		if posted+mostTimes > len(p.sq)/wqe.BlockSize || receives+mostTimes > len(q.rq)/q.stride {
 			w.settle()
 			if posted, receives = int(p.sent-uint16(p.q.sq.done)), int(q.received-uint16(q.q.rq.done)); posted > 2 || receives > 2 {
 				return // the queue pairs wait for each other
 			}
 		}
-		length, near, far := int(in[1]&0x7f), int(in[2])*31, int(in[3])*32
-		if in[1]&0x80 != 0 {
-			length *= 64
-		}
-		length = min(length, 8192-near)
-		remote := wqe.Raddr{Addr: w.far.addr + uint64(far), RKey: keys[int(in[4])%len(keys)]}
-		local, result := w.local.data(near, length), w.local.data(near&^7, 8)
-		c := wqe.Ctrl{Flags: in[5] & (wqe.CEMask | wqe.FlagSolicited), Imm: uint32(in[1]) << 8}
-		var segments []any
-		switch in[0] & 15 {
-		case 0, 1:
-			c.Opcode, segments = wqe.OpRDMAWrite, []any{remote, local}
-		case 2:
-			c.Opcode, segments = wqe.OpRDMAWrite, []any{remote, pattern(length%29, in[2])}
-		case 3:
-			c.Opcode, segments = wqe.OpRDMARead, []any{remote, local}
-		case 4, 5:
-			c.Opcode, segments = wqe.OpSend, []any{local}
-		case 6:
-			c.Opcode, segments = wqe.OpSendImm, []any{local}
-		case 7:
-			c.Opcode, segments = wqe.OpSend, []any{pattern(length%45, in[2])}
-		case 8:
-			c.Opcode, segments = wqe.OpAtomicFA, []any{remote, wqe.Atomic{SwapAdd: uint64(in[1])}, result}
-		case 9:
-			c.Opcode, segments = wqe.OpAtomicCS, []any{remote, wqe.Atomic{SwapAdd: uint64(in[1]), Compare: uint64(in[2])}, result}
-		case 10:
-			c.Opcode, segments = wqe.OpRDMAWriteImm, []any{remote, local}
-		default:
-			q.recv(w.inbox.data(near, length), w.inbox.data(far&4095, 64))
-			receives++
-			continue
-		}
-		at := int(p.write(c, segments...)) * wqe.BlockSize % len(p.sq)
-		posted++
-		if in[6] != 0 {
-			p.sq[at+int(in[6])%wqe.BlockSize] ^= in[7]
+		times := [...]int{1, 2, 4, mostTimes}[in[0]>>6]
+		for k := range times {
+			if w.one(p, q, keys, in, k, k == times-2 || times == 1) {
+				posted++
+			} else {
+				receives++
+			}
 		}
 		switch in[0] >> 4 & 3 {
 		case 0:
@@ -171,4 +148,46 @@ func (w *twin) perform(p, q *end, keys []uint32, in []byte) {
 		}
 	}
 	p.ring()
+}
+
+// one posts the WQE or the receive that the first eight bytes of in describe, for the k-th time. It
+// changes a byte of the WQE if change is true. It reports whether it has posted a WQE.
+func (w *twin) one(p, q *end, keys []uint32, in []byte, k int, change bool) bool {
+	length, near, far := int(in[1]&0x7f), int(in[2])*31+8*k, int(in[3])*32+8*k
+	if in[1]&0x80 != 0 {
+		length *= 64
+	}
+	length = min(length, max(8192-near, 0))
+	remote := wqe.Raddr{Addr: w.far.addr + uint64(far), RKey: keys[int(in[4])%len(keys)]}
+	local, result := w.local.data(near, length), w.local.data(near&^7, 8)
+	c := wqe.Ctrl{Flags: in[5] & (wqe.CEMask | wqe.FlagSolicited), Imm: uint32(in[1]) << 8}
+	var segments []any
+	switch in[0] & 15 {
+	case 0, 1:
+		c.Opcode, segments = wqe.OpRDMAWrite, []any{remote, local}
+	case 2:
+		c.Opcode, segments = wqe.OpRDMAWrite, []any{remote, pattern(length%29, in[2])}
+	case 3:
+		c.Opcode, segments = wqe.OpRDMARead, []any{remote, local}
+	case 4, 5:
+		c.Opcode, segments = wqe.OpSend, []any{local}
+	case 6:
+		c.Opcode, segments = wqe.OpSendImm, []any{local}
+	case 7:
+		c.Opcode, segments = wqe.OpSend, []any{pattern(length%45, in[2])}
+	case 8:
+		c.Opcode, segments = wqe.OpAtomicFA, []any{remote, wqe.Atomic{SwapAdd: uint64(in[1])}, result}
+	case 9:
+		c.Opcode, segments = wqe.OpAtomicCS, []any{remote, wqe.Atomic{SwapAdd: uint64(in[1]), Compare: uint64(in[2])}, result}
+	case 10:
+		c.Opcode, segments = wqe.OpRDMAWriteImm, []any{remote, local}
+	default:
+		q.recv(w.inbox.data(near, length), w.inbox.data(far&4095, 64))
+		return false
+	}
+	at := int(p.write(c, segments...)) * wqe.BlockSize % len(p.sq)
+	if in[6] != 0 && change {
+		p.sq[at+int(in[6])%wqe.BlockSize] ^= in[7]
+	}
+	return true
 }

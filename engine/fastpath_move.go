@@ -12,12 +12,11 @@ import (
 const fastInlineWrite = wqe.BlockSize - dataOffset - wqe.InlineHead
 
 // fastMove is fastPath for WRITEs and READs between q and its peer p.
-func (sh *shard) fastMove(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
+func (sh *shard) fastMove(q, p *qp, from shm.Blocks, most, budget int) (done, cost int, moved uint64) {
 	var local, remote *mkey
 	var lkey, rkey uint32
 	for done < most && cost < budget {
-		at := from.at(q.sq.done)
-		b := shm.BlockAt(from.mem, at)
+		b := from.At(q.sq.done)
 		h := head{b.Word(0), b.Word(1)}
 		op := h.opcode()
 		need, ok := q.fastRight(p, op)
@@ -34,7 +33,8 @@ func (sh *shard) fastMove(q, p *qp, from wqes, most, budget int) (done, cost int
 			if n == 0 || n > fastInlineWrite || op != wqe.OpRDMAWrite || h.ds() != 2+int(wqe.InlineHead+n+wqe.UnitSize-1)/wqe.UnitSize {
 				break
 			}
-			near = from.mem[at+dataOffset+wqe.InlineHead:][:n]
+			near = b[dataOffset+wqe.InlineHead:][:n]
+			local = nil
 		} else {
 			if n == 0 || n > fastBytes || n > fastCost && n > uint64(budget-cost) || h.ds() != 3 {
 				break
@@ -65,6 +65,15 @@ func (sh *shard) fastMove(q, p *qp, from wqes, most, budget int) (done, cost int
 		far, ok := remote.span(b.Word(2), n)
 		if !ok {
 			break
+		}
+		if k := q.series(h, n, min(most-done, (budget-cost)/fastCost)); k > 1 {
+			if k = sh.moveSeries(q, from, &moveShape{h.first, length, rkey, local, remote}, k); k == 0 {
+				break // the WQE has been changed
+			}
+			done += k
+			cost += k * fastCost
+			moved += uint64(k) * n
+			continue
 		}
 		bytes := uint64(0) // byte count of the completion
 		if op == wqe.OpRDMARead {

@@ -225,6 +225,7 @@ var armedRows = []agreeRow{
 	{"WRITE, armed for solicited completions", 1, withChannels, armed(true, postWrite)},
 	{"READ, armed", 1, withChannels, armed(false, postRead)},
 	{"FETCH_ADD, armed for solicited completions", 1, withChannels, armed(true, postAdd)},
+	{"WRITEs, armed", 3, withChannels, armed(false, func(w *twin) { postWrite(w); postWrite(w); postWrite(w) })},
 	{"SEND, armed", 1, withChannels, armed(false, func(w *twin) { w.q.recv(w.inbox.data(0, fits)); postSend(w) })},
 	{"SEND, armed for solicited completions", 1, withChannels, armed(true, func(w *twin) { w.q.recv(w.inbox.data(0, fits)); postSend(w) })},
 	{"SEND, solicited, armed for solicited completions", 1, withChannels, armed(true, func(w *twin) {
@@ -317,6 +318,41 @@ var sendRows = []agreeRow{
 		postSend(w)
 		postSend(w)
 		postSend(w)
+	}},
+	{"SENDs, one into a receive under another key", 3, nil, func(w *twin) {
+		other := keyWith(w.inbox, w.b.pd, without(0))
+		for k := range 3 {
+			piece := w.inbox.data(16*k, 16)
+			if k == 1 {
+				piece.LKey = other
+			}
+			w.q.recv(piece)
+		}
+		for range 3 {
+			w.p.write(ctrl(wqe.OpSend), w.local.data(0, fits))
+		}
+		w.p.ring()
+	}},
+	{"SENDs, one into a receive under no key", 1, nil, func(w *twin) {
+		for k := range 3 {
+			piece := w.inbox.data(16*k, 16)
+			if k == 1 {
+				piece.LKey ^= 1
+			}
+			w.q.recv(piece)
+		}
+		for range 3 {
+			w.p.write(ctrl(wqe.OpSend), w.local.data(0, fits))
+		}
+		w.p.ring()
+	}},
+	{"SENDs, one into a receive past its key, the message within", 1, nil, func(w *twin) {
+		w.q.recv(w.inbox.data(0, 16))
+		w.q.recv(w.inbox.data(8180, 16))
+		for range 2 {
+			w.p.write(ctrl(wqe.OpSend), w.local.data(0, fits))
+		}
+		w.p.ring()
 	}},
 	{"SENDs, then a WRITE", 1, nil, func(w *twin) {
 		w.q.recv(w.inbox.data(0, fits))

@@ -14,15 +14,14 @@ const fastInlineSend = wqe.BlockSize - wqe.CtrlSize - wqe.InlineHead
 
 // fastSend is fastPath for SENDs, with or without an immediate, to peers that have a
 // receive queue of their own. The message must fit into the first piece of p's next receive.
-func (sh *shard) fastSend(q, p *qp, from wqes, most, budget int) (done, cost int, moved uint64) {
+func (sh *shard) fastSend(q, p *qp, from shm.Blocks, most, budget int) (done, cost int, moved uint64) {
 	if p.rq.srq != nil || p.signed {
 		return 0, 0, 0
 	}
 	most = min(most, int(p.posted()))
 	keys := &sh.keys
 	for done < most && cost < budget {
-		at := from.at(q.sq.done)
-		b := shm.BlockAt(from.mem, at)
+		b := from.At(q.sq.done)
 		h := head{b.Word(0), b.Word(1)}
 		imm := uint32(0)
 		switch h.opcode() {
@@ -37,28 +36,38 @@ func (sh *shard) fastSend(q, p *qp, from wqes, most, budget int) (done, cost int
 		}
 		length := b.Word(2) // byte_count:32 lkey:32
 		n := length >> 32
+		var local *mkey // nil if the data are inline
 		var near []byte
 		if n&wqe.InlineFlag != 0 {
 			n &^= wqe.InlineFlag
 			if n == 0 || n > fastInlineSend || h.ds() != 1+wqe.InlineUnits(int(n)) {
 				break
 			}
-			near = from.mem[at+wqe.CtrlSize+wqe.InlineHead:][:n]
+			near = b[wqe.CtrlSize+wqe.InlineHead:][:n]
 		} else {
 			if n == 0 || n > fastBytes || n > fastCost && n > uint64(budget-cost) || h.ds() != 2 {
 				break
 			}
-			k, ok := keys.find(uint32(length)), false
-			if k == nil || k.pd != q.pd {
+			ok := false
+			if local = keys.find(uint32(length)); local == nil || local.pd != q.pd {
 				break
 			}
-			if near, ok = k.span(b.Word(3), n); !ok {
+			if near, ok = local.span(b.Word(3), n); !ok {
 				break
 			}
 		}
-		far, ok := p.fastReceive(keys, n)
-		if !ok {
+		far, room, remote := p.fastReceive(keys, n)
+		if remote == nil {
 			break
+		}
+		if k := q.sendSeries(p, h, n, min(most-done, (budget-cost)/fastCost)); k > 1 {
+			if k = sh.sendSeries(q, p, from, &sendShape{h.first, length, local, room, remote}, k); k == 0 {
+				break // the WQE or the receive has been changed
+			}
+			done += k
+			cost += k * fastCost
+			moved += uint64(k) * n
+			continue
 		}
 		copy(far, near)
 		if !sh.completeReceive(q, p, h, imm, uint32(n)) {
@@ -86,26 +95,46 @@ func (sh *shard) completeReceive(q, p *qp, h head, imm, n uint32) bool {
 	}
 	if p.rq.cq.session != nil {
 		if attention == quietly {
-			return sh.collect(p.rq.cq, q.num, p.uidx, imm, n, tail)
+			ok := sh.collect(p.rq.cq, q.num, p.uidx, imm, n, tail)
+			if h.ce() == wqe.CEAlways && q.sq.cq.session == nil {
+				sh.writeSession(p.rq.cq) // before the completion of the WQE
+			}
+			return ok
 		}
 		sh.writeSession(p.rq.cq) // a session has no solicited completions
 	}
 	return sh.complete(p.rq.cq, q.num, p.uidx, imm, n, sh.clock(), tail, attention)
 }
 
-// fastReceive returns the memory of the first piece of q's next receive. ok says whether a
-// message of n bytes fits into it. fastReceive does not read the other pieces of the
-// receive.
-func (q *qp) fastReceive(keys *keyTable, n uint64) (far []byte, ok bool) {
+// fastReceive returns the first piece of q's next receive: its memory, the first word of its data
+// segment, and its key. The key is nil if a message of n bytes cannot take the fast path into this
+// piece. fastReceive does not read the other pieces of the receive.
+func (q *qp) fastReceive(keys *keyTable, n uint64) (mem []byte, length uint64, k *mkey) {
 	at := q.rq.done & q.rq.mask << q.rq.stride
-	length := shm.BE64At(q.rq.ring, at).Observe() // byte_count:32 lkey:32
+	length = shm.BE64At(q.rq.ring, at).Observe() // byte_count:32 lkey:32
 	room := length >> 32
 	if room < n || room&wqe.InlineFlag != 0 {
-		return nil, false
+		return nil, 0, nil
 	}
-	k := keys.find(uint32(length))
+	k = keys.find(uint32(length))
 	if k == nil || k.pd != q.pd || k.access&control.AccessLocalWrite == 0 {
-		return nil, false
+		return nil, 0, nil
 	}
-	return k.span(shm.BE64At(q.rq.ring, at+8).Observe(), room) // checks the whole piece, as the slow path does
+	// The whole piece is checked, as by the slow path.
+	if mem, ok := k.span(shm.BE64At(q.rq.ring, at+8).Observe(), room); ok {
+		return mem, length, k
+	}
+	return nil, 0, nil
+}
+
+// sendSeries is series for SENDs to p. The completions of a series of SENDs are written to two
+// completion queues, one after the other.
+func (q *qp) sendSeries(p *qp, h head, n uint64, most int) int {
+	if h.opcode() != wqe.OpSend || p.rq.cq == q.sq.cq {
+		return 0
+	}
+	if most = q.series(h, n, most); most < 2 {
+		return 0
+	}
+	return p.rq.cq.free(most)
 }

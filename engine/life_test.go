@@ -212,7 +212,7 @@ func TestReceiverMemoryGoesAway(t *testing.T) {
 			q.recv(wqe.Data{ByteCount: 4096, LKey: key, Addr: base})
 			box := u.h.full(64, 1)
 			u.recv(box.data(0, 64))
-			shrink()
+			shrink(0)
 			r.start()
 			send := func(p, to *end) {
 				if transport == control.QPTypeUD {

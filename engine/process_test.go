@@ -255,7 +255,7 @@ func TestMappedHoleBesideProcessMemory(t *testing.T) {
 		far := s.q.h.keyOf(s.q.h.private, 256, control.AccessAll&^control.AccessZeroBased)
 		_, base, shrink := s.p.h.trusted(1 << 16)
 		k := s.p.h.reg(s.p.h.pd, base, 1<<16, control.AccessLocalWrite)
-		shrink()
+		shrink(0)
 		index := s.p.post(ctrl(op), far.raddr(0), wqe.Data{ByteCount: 64, LKey: k, Addr: base})
 		s.guardedSteps()
 		s.failed(s.p.scq.one(), cqe.LocalProtection, index)

@@ -431,7 +431,7 @@ var recognised = []struct {
 	{"memory without pages", codes.MemoryFault, func(s *scene) account {
 		_, base, shrink := s.p.h.trusted(1 << 16)
 		k := s.p.h.reg(s.p.h.pd, base, 1<<16, control.AccessLocalWrite)
-		shrink()
+		shrink(0)
 		s.p.post(ctrl(wqe.OpRDMAWrite), s.far.raddr(0), wqe.Data{ByteCount: 64, LKey: k, Addr: base})
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		s.e.steps(false)

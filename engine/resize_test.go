@@ -132,7 +132,7 @@ func TestResizeFaults(t *testing.T) {
 	var ans control.CQN
 	h.call(control.OpCreateCQ, &control.CQ{Buf: base, DBRec: at, LogSize: 4, LogCQE: 6}, &ans)
 	_, buf := h.take(64 << 4)
-	shrink()
+	shrink(0)
 	h.refused(control.CodeMemory, "no page", control.OpResizeCQ, &control.ResizeCQ{CQN: ans.CQN, LogSize: 4, LogCQE: 6, Buf: buf}, nil)
 	require.Zero(t, r.e.cqs[ans.CQN].next)
 }
@@ -308,7 +308,7 @@ func TestCreateCQFaults(t *testing.T) {
 	h := r.host("h")
 	_, base, shrink := h.trusted(1 << 16)
 	id, _ := h.channel()
-	shrink()
+	shrink(0)
 	_, buf := h.take(64 << 4)
 	start := r.owed()
 	h.refused(control.CodeMemory, "no page", control.OpCreateCQ, &control.CQ{Buf: buf, DBRec: base, LogSize: 4, LogCQE: 6, Channel: id}, nil)

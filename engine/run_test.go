@@ -138,8 +138,8 @@ func TestDoIsExclusive(t *testing.T) {
 }
 
 // trusted returns a region of h that is backed by a file, and a function that shrinks the
-// file.
-func (h *host) trusted(size int) (mem *shm.Region, base uint64, shrink func()) {
+// file to fewer bytes.
+func (h *host) trusted(size int) (mem *shm.Region, base uint64, shrink func(size int64)) {
 	h.Helper()
 	f, err := os.Create(filepath.Join(h.TB.(*testing.T).TempDir(), "pool"))
 	require.NoError(h, err)
@@ -150,7 +150,7 @@ func (h *host) trusted(size int) (mem *shm.Region, base uint64, shrink func()) {
 	h.Cleanup(func() { _ = mem.Close() })
 	base = 0x1_0000_0000
 	h.addRegion(base, mem)
-	return mem, base, func() { require.NoError(h, os.Truncate(path, 0)) }
+	return mem, base, func(size int64) { require.NoError(h, os.Truncate(path, size)) }
 }
 
 // If memory loses its pages while the device uses it, that is a fault of one queue pair.
@@ -192,7 +192,7 @@ func memoryGoesAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 			h := row.host(p, q)
 			_, base, shrink := h.trusted(size)
 			key := h.reg(h.pd, base, size, control.AccessAll&^control.AccessZeroBased)
-			shrink()
+			shrink(0)
 			r.start()
 			row.post(p, q, base, func(*host) uint32 { return key })
 			r.failed(p.scq.await(), row.wants, 0)
@@ -279,7 +279,7 @@ func ringsGoAway(t *testing.T, newRig func(testing.TB, Config) *rig) {
 			default:
 				p.post(ctrl(wqe.OpNop))
 			}
-			shrink()
+			shrink(0)
 			r.start()
 			want := control.StateRST
 			switch what {
@@ -333,7 +333,7 @@ func TestRecordOfAPeerGoesAway(t *testing.T) {
 			p.post(ctrl(wqe.OpSend))
 			r.settle()
 			require.Len(t, r.stalled(), 1)
-			shrink()
+			shrink(0)
 			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 			shards := []*shard{r.e.shards[row.first], r.e.shards[1-row.first]}
 			for _, l := range shards {
@@ -355,7 +355,7 @@ func TestRequestFaults(t *testing.T) {
 	h := r.host("h")
 	_, base, shrink := h.trusted(1 << 16)
 	id, _ := h.channel()
-	shrink()
+	shrink(0)
 	r.start()
 	err := h.try(control.OpCreateCQ, &control.CQ{Buf: base, DBRec: base + 4096, LogSize: 4, LogCQE: 6, Channel: id}, &control.CQN{}, nil)
 	require.ErrorIs(t, err, &control.Error{Code: control.CodeMemory})
@@ -383,7 +383,7 @@ func TestFaultsKeepTheDeviceFromNobody(t *testing.T) {
 	waits.post(ctrl(wqe.OpSend))
 	r.settle()
 	require.Len(t, r.e.stalled, 1)
-	shrink()
+	shrink(0)
 	p.post(ctrl(wqe.OpNop))
 	peer.recv()
 	turn := r.e.sched.turn

@@ -75,7 +75,7 @@ func TestSettleMeetsAFault(t *testing.T) {
 	_, base, shrink := a.trusted(1 << 16)
 	k := a.reg(a.pd, base, 1<<16, control.AccessLocalWrite)
 	far := b.full(64, 1)
-	shrink()
+	shrink(0)
 	index := p.post(ctrl(wqe.OpRDMAWrite), far.raddr(0), wqe.Data{ByteCount: 64, LKey: k, Addr: base})
 	q.post(ctrl(wqe.OpNop))
 	a.c.Settle()

@@ -33,6 +33,7 @@ type shard struct {
 	arm         arming
 	fault       faultPoint
 	scratch     scratch
+	series      series
 	dma         dma
 	ticks       uint64 // device clock, as last read in this step; 0: not yet read in this step
 	pace               // how the shard measures its own progress; see progress.go

@@ -1,0 +1,146 @@
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/wqe"
+)
+
+// Posters that post lists, or that keep many operations in flight, post WQEs that differ in
+// nothing but their addresses and in whether they are signaled. The fast path executes such WQEs
+// together, as a series. The first WQE has been judged as usual. The others are compared with it:
+// if the words that hold opcode, place, size and keys are the same, only the addresses are left
+// to judge. All bytes are moved before the first completion is written. So there are few other
+// stores between the stores to the completion queue, and the processor can fetch more of that
+// queue's cache lines from the poller's core at the same time.
+
+// mostSeries is how many WQEs a series can have: its first completion waits until all of them
+// have been executed. leastBytes and mostBytes bound the payload of each WQE: see moveShort.
+const (
+	mostSeries = 16
+	leastBytes = 8
+	mostBytes  = 16
+)
+
+// A series is a series of WQEs of one queue pair that is being executed, or the empty series.
+type series struct {
+	executed executed
+	op       wqe.Opcode
+	bytes    uint64 // payload of each WQE
+}
+
+// An executed says which WQEs of a series have been executed. The lowest bit is that of the last
+// WQE; it is set if the WQE is signaled. There is a bit for each WQE, and above the bit of the
+// first WQE a bit that is always set.
+type executed uint64
+
+// noneExecuted is the executed of a series of which no WQE has been executed yet.
+const noneExecuted executed = 1
+
+// all returns the executed of n WQEs that are all signaled.
+func all(n int) executed { return noneExecuted<<(n+1) - 1 }
+
+// count returns how many WQEs have been executed.
+func (x executed) count() int { return max(bits.Len64(uint64(x)), 1) - 1 }
+
+// asksForCompletion is the second word of the control segment of a WQE that is signaled. In a
+// series the second word is this or 0.
+const asksForCompletion = uint64(wqe.CEAlways) << 32
+
+// series returns how many WQEs may be executed as a series whose first WQE is q's next WQE, with
+// the control segment h and a payload of n bytes. most is how many there are. There is room for
+// the completions of all of them. If the result is less than 2, there is no series.
+func (q *qp) series(h head, n uint64, most int) int {
+	if most < 2 || n < leastBytes || n > mostBytes || h.second&^asksForCompletion != 0 || h.first>>56 != 0 || h.place() != place(q.num, q.sq.done) {
+		return 0
+	}
+	return q.sq.cq.free(min(most, mostSeries))
+}
+
+// nextFirst returns the first word of the control segment that the next WQE of a series has. It
+// is first with the index of the next block; the index has 16 bits.
+func nextFirst(first uint64) uint64 { return (first + 1<<40) & (1<<56 - 1) }
+
+// moveShort is copy for leastBytes to mostBytes bytes, without a call. dst is as long as src.
+func moveShort(dst, src []byte) {
+	le := binary.LittleEndian
+	head, tail := le.Uint64(src), le.Uint64(src[len(src)-8:])
+	le.PutUint64(dst, head)
+	le.PutUint64(dst[len(dst)-8:], tail)
+}
+
+// endSeries completes the WQEs of the shard's series, which are the next WQEs of q, and returns how
+// many they are.
+func (sh *shard) endSeries(q *qp) (n int) {
+	s := sh.series
+	sh.series.executed = 0
+	if n = s.executed.count(); n == 0 {
+		return 0
+	}
+	bytes := uint64(0) // byte count of the requester's completions
+	switch s.op {
+	case wqe.OpSend:
+		p := q.conn.peer
+		tail := responderTail(p.num, uint16(p.rq.done), cqe.RespSend)
+		p.rq.done += uint64(n)
+		p.client.count[control.CounterReceives] += uint64(n)
+		sh.completeAll(p.rq.cq, all(n), q.num, p.uidx, s.bytes, tail)
+		sh.writeReceives(q, p, n)
+	case wqe.OpRDMARead:
+		bytes = s.bytes
+	}
+	tail := requesterTail(s.op, q.num, uint16(q.sq.done))
+	q.sq.done += uint64(n)
+	sh.completeAll(q.sq.cq, s.executed, 0, q.uidx, bytes, tail)
+	return n
+}
+
+// endCutSeries completes the WQEs that were executed before a fault of memory cut their series
+// off. If the memory of the completion queue faults too, the completions are lost: the queue pair
+// goes to error, and the flush meets that fault again.
+func (sh *shard) endCutSeries(q *qp) {
+	if sh.series.executed == 0 {
+		return
+	}
+	count, bytes := &q.client.count, sh.series.bytes
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := faultOf(r); !ok {
+				panic(r)
+			}
+		}
+	}()
+	n := uint64(sh.endSeries(q))
+	count[control.CounterWQEs] += n
+	count[control.CounterBytes] += n * bytes
+}
+
+// completeAll writes a completion for each WQE in x that is signaled. The tails differ in
+// wqe_counter, which grows by one from WQE to WQE; tail is that of the first WQE. There is room
+// for all completions.
+func (sh *shard) completeAll(c *cq, x executed, rqpn, uidx uint32, bytes uint64, tail cqe.Tail) {
+	n := x.count()
+	if c.session != nil {
+		sh.collectAll(c, x, rqpn, uidx, uint32(bytes), tail)
+		return
+	}
+	if x == all(n) && c.plain() {
+		for n > 0 {
+			k := c.completeRun(n, rqpn, uidx, bytes, sh.clock(), tail)
+			tail = tail.Later(k)
+			n -= k
+		}
+		return
+	}
+	for i := n - 1; i >= 0; i-- {
+		if x>>i&1 != 0 {
+			sh.complete(c, rqpn, uidx, 0, uint32(bytes), sh.clock(), tail, quietly)
+		}
+		tail = tail.Later(1)
+	}
+}

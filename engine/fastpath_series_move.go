@@ -1,0 +1,67 @@
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// A moveShape is what the WRITEs or READs of a series have in common.
+type moveShape struct {
+	first  uint64 // first word of the control segment of the first WQE
+	length uint64 // byte_count:32 lkey:32 of the data segment; with inline data, the low half is data
+	rkey   uint32
+	local  *mkey // nil if the data are inline
+	remote *mkey
+}
+
+// moveSeries executes the next WQEs of q, at most the parameter most, as long as they have
+// the shape m. fastMove has judged the first. There is room for the completions of all. It returns
+// how many it executed.
+//
+// The loop changes few variables, so that they stay in registers: first holds the index of the
+// next WQE, and x how many WQEs have been executed.
+func (sh *shard) moveSeries(q *qp, from shm.Blocks, m *moveShape, most int) (done int) {
+	n := m.length >> 32 &^ wqe.InlineFlag
+	var near []byte
+	nearBase, nearLast := uint64(0), uint64(0)
+	differs := uint64(1<<32-1) << 32 // bits of the length in which WQEs must not differ
+	if m.local != nil {
+		near, nearBase = m.local.mem, m.local.base
+		nearLast, differs = uint64(len(near))-n, 1<<64-1
+	}
+	far, farBase := m.remote.mem, m.remote.base
+	farLast := uint64(len(far)) - n
+	length, rkey := m.length, uint64(m.rkey)<<32
+	op := wqe.Opcode(m.first >> 32)
+	sh.series = series{noneExecuted, op, n}
+	first, x := m.first, noneExecuted
+	for end := noneExecuted << most; x < end; first = nextFirst(first) {
+		b := from.At(first >> 40)
+		second := b.Word(1)
+		if (b.Word(0)^first)|second&^asksForCompletion|(b.Word(4)^length)&differs|(b.Word(3)^rkey)>>32 != 0 {
+			break
+		}
+		to := b.Word(2) - farBase
+		if to > farLast {
+			break
+		}
+		if m.local == nil {
+			moveShort(far[to:to+n], b[dataOffset+wqe.InlineHead:][:n])
+		} else {
+			at := b.Word(5) - nearBase
+			if at > nearLast {
+				break
+			}
+			if op == wqe.OpRDMARead {
+				moveShort(near[at:at+n], far[to:to+n])
+			} else {
+				moveShort(far[to:to+n], near[at:at+n])
+			}
+		}
+		x = x<<1 | executed(second/asksForCompletion)
+		sh.series.executed = x // if moving the bytes of the next WQE faults, these have been executed
+	}
+	return sh.endSeries(q)
+}

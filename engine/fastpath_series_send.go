@@ -1,0 +1,62 @@
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
+)
+
+// A sendShape is what the SENDs of a series, and the receives that they use, have in common.
+type sendShape struct {
+	first  uint64 // first word of the control segment of the first WQE
+	length uint64 // byte_count:32 lkey:32 of the data segment; with inline data, the low half is data
+	local  *mkey  // nil if the data are inline
+	room   uint64 // byte_count:32 lkey:32 of the first piece of the receives
+	remote *mkey
+}
+
+// sendSeries executes the next WQEs of q, at most the parameter most, as long as they have the
+// shape m. fastSend has judged the first. There is room for the completions of all, and q's peer p
+// has receives for them. It returns how many it executed.
+func (sh *shard) sendSeries(q, p *qp, from shm.Blocks, m *sendShape, most int) (done int) {
+	n := m.length >> 32 &^ wqe.InlineFlag
+	var near []byte
+	nearBase, nearLast := uint64(0), uint64(0)
+	differs := uint64(1<<32-1) << 32 // bits of the length in which WQEs must not differ
+	if m.local != nil {
+		near, nearBase = m.local.mem, m.local.base
+		nearLast, differs = uint64(len(near))-n, 1<<64-1
+	}
+	// The whole piece of a receive must be in memory of the key, as for the slow path.
+	far, farBase := m.remote.mem, m.remote.base
+	farLast := uint64(len(far)) - m.room>>32
+	length, room := m.length, m.room
+	sh.series = series{noneExecuted, wqe.OpSend, n}
+	first, x, receive := m.first, noneExecuted, p.rq.done
+	for end := noneExecuted << most; x < end; first = nextFirst(first) {
+		b := from.At(first >> 40)
+		second := b.Word(1)
+		at := receive & p.rq.mask << p.rq.stride
+		if (b.Word(0)^first)|second&^asksForCompletion|(b.Word(2)^length)&differs != 0 || shm.BE64At(p.rq.ring, at).Observe() != room {
+			break
+		}
+		to := shm.BE64At(p.rq.ring, at+8).Observe() - farBase
+		if to > farLast {
+			break
+		}
+		if m.local == nil {
+			moveShort(far[to:to+n], b[wqe.CtrlSize+wqe.InlineHead:][:n])
+		} else {
+			at := b.Word(3) - nearBase
+			if at > nearLast {
+				break
+			}
+			moveShort(far[to:to+n], near[at:at+n])
+		}
+		receive++
+		x = x<<1 | executed(second/asksForCompletion)
+		sh.series.executed = x // if moving the bytes of the next WQE faults, these have been executed
+	}
+	return sh.endSeries(q)
+}

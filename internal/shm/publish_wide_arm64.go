@@ -1,0 +1,9 @@
+//go:build !race
+
+package shm
+
+// wideStores reports whether publishBlocks can be called.
+var wideStores = true
+
+//go:noescape
+func publishBlocks(first *Block, n, w3, w4, w5, w6, tail, step uint64)

@@ -23,8 +23,10 @@ const (
 	OffOpOwn     = 63 // op_own
 )
 
-// Indices of the two 8-byte words that a poller loads as a whole.
+// Indices of the 8-byte words that a poller loads as a whole.
 const (
+	WordPath      = OffMLPath / 8 // path bits and source LID
+	WordFlags     = OffFlagsRQPN / 8
 	WordUIdx      = OffUIdx / 8      // see UIdx
 	WordByteCount = OffByteCount / 8 // its low half is byte_cnt
 	WordTimestamp = OffTimestamp / 8

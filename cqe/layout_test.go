@@ -63,10 +63,11 @@ func TestOffsets(t *testing.T) {
 	require.EqualValues(t, 0x88, b[OffVendor])
 }
 
-func TestPlainReq(t *testing.T) {
+func TestPlain(t *testing.T) {
 	for i := range 256 {
 		o := OpOwn(i)
 		require.Equal(t, o.Opcode() == Req && o.Format() == FormatPlain, o.PlainReq(), "0x%02x", i)
+		require.Equal(t, o.Opcode() == RespSend && o.Format() == FormatPlain, o.PlainRespSend(), "0x%02x", i)
 	}
 }
 

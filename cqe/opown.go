@@ -82,6 +82,10 @@ func (o OpOwn) Solicited() bool { return o&SolicitedBit != 0 }
 // and is not compressed. Most entries of send queues are like this.
 func (o OpOwn) PlainReq() bool { return o&^SolicitedBit <= 1 }
 
+// PlainRespSend reports whether the entry reports that a send without immediate arrived,
+// carries no data and is not compressed. Most entries of receive queues are like this.
+func (o OpOwn) PlainRespSend() bool { return o&^(SolicitedBit|1) == OpOwn(RespSend)<<4 }
+
 // Owner returns bit 0.
 func (o OpOwn) Owner() uint8 { return uint8(o & 1) }
 

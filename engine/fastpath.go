@@ -35,7 +35,7 @@ func (sh *shard) fastPath(q *qp, most, budget int) (done, cost int) {
 
 // fastPathFrom is fastPath for WQEs in any memory. It is q's ring, or a snapshot of one block, in
 // which every index means that one block.
-func (sh *shard) fastPathFrom(q *qp, from shm.Blocks, most, budget int) (done, cost int) {
+func (sh *shard) fastPathFrom(q *qp, from shm.Ring, most, budget int) (done, cost int) {
 	p := q.conn.peer
 	if !q.fastPath || sh.hooks.noFastPath || !q.connected(p) {
 		return 0, 0

@@ -14,7 +14,7 @@ const fastInlineSend = wqe.BlockSize - wqe.CtrlSize - wqe.InlineHead
 
 // fastSend is fastPath for SENDs, with or without an immediate, to peers that have a
 // receive queue of their own. The message must fit into the first piece of p's next receive.
-func (sh *shard) fastSend(q, p *qp, from shm.Blocks, most, budget int) (done, cost int, moved uint64) {
+func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost int, moved uint64) {
 	if p.rq.srq != nil || p.signed {
 		return 0, 0, 0
 	}

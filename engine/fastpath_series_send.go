@@ -19,7 +19,7 @@ type sendShape struct {
 // sendSeries executes the next WQEs of q, at most the parameter most, as long as they have the
 // shape m. fastSend has judged the first. There is room for the completions of all, and q's peer p
 // has receives for them. It returns how many it executed.
-func (sh *shard) sendSeries(q, p *qp, from shm.Blocks, m *sendShape, most int) (done int) {
+func (sh *shard) sendSeries(q, p *qp, from shm.Ring, m *sendShape, most int) (done int) {
 	n := m.length >> 32 &^ wqe.InlineFlag
 	var near []byte
 	nearBase, nearLast := uint64(0), uint64(0)

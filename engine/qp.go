@@ -47,11 +47,11 @@ type qp struct {
 // bits where they are compared with a record or a WQE.
 type sendQueue struct {
 	ring      []byte
-	blocks    shm.Blocks // the same as ring
-	mask      uint64     // blocks - 1
-	done      uint64     // blocks executed
-	managed   bool       // executes only what a SEND_EN has enabled
-	enabled   uint64     // if managed: the queue may execute blocks until the count done reaches this count
+	blocks    shm.Ring // the same memory as ring
+	mask      uint64   // blocks - 1
+	done      uint64   // blocks executed
+	managed   bool     // executes only what a SEND_EN has enabled
+	enabled   uint64   // if managed: the queue may execute blocks until the count done reaches this count
 	record    *shm.BE32
 	cq        *cq
 	registers []byte     // the bank that holds the UAR page of the queue
@@ -179,7 +179,7 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 	if q.rq.srq != nil {
 		q.rq.srq.users++
 	}
-	q.sq.blocks = shm.BlocksOf(q.sq.ring)
+	q.sq.blocks = shm.RingOf(q.sq.ring)
 	for i, b := range [...][]byte{q.sq.ring, q.rq.ring, rec} {
 		if b != nil {
 			c.prefault(q.regions[i], b)

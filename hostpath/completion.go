@@ -73,6 +73,7 @@ func (c *Completion) Err() error { return c.WC.Err(c.ID) }
 // use the CQ.
 type CQ struct {
 	ring    []byte
+	blocks  []shm.Block // the same memory
 	log     uint
 	shift   uint // log2 of the entry size, 6 or 7
 	ciWord  *shm.BE32
@@ -82,7 +83,8 @@ type CQ struct {
 	table   *Table
 	memory  func(lkey uint32, addr uint64, n int) []byte
 
-	ci      uint64 // count of the next entry to poll
+	ci      uint64   // count of the next entry to poll
+	like    likeness // of the last run
 	stale   uint64
 	bad     uint64
 	orphans atomic.Pointer[orphan]
@@ -131,9 +133,9 @@ func NewCQ(c CQConfig) (*CQ, error) {
 		return nil, err
 	}
 	q := &CQ{
-		ring: c.Ring, log: log, shift: 6, armReg: register[0],
+		ring: c.Ring, blocks: shm.Blocks(c.Ring), log: log, shift: 6, armReg: register[0],
 		ciWord: shm.BE32At(c.Record, 4*doorbell.CIWord), armWord: shm.BE32At(c.Record, 4*doorbell.ArmWord),
-		cqn: c.CQN, table: c.Table, memory: c.Memory, collapsed: c.Collapsed, compressed: c.Compressed, mini: c.MiniFormat,
+		cqn: c.CQN, like: likeness{tail: ^cqe.Tail(0)}, table: c.Table, memory: c.Memory, collapsed: c.Collapsed, compressed: c.Compressed, mini: c.MiniFormat,
 	}
 	if c.EntrySize == cqe.Size128 {
 		q.shift = 7
@@ -162,13 +164,14 @@ func (q *CQ) Poll(dst []Completion) (n int) {
 	for n < len(dst) {
 		e := q.entry(q.ci)
 		// Pairs with the device's Publish of the entry. The rest of the entry is read after it.
-		o := cqe.OpOwn(e.ObserveTail())
+		tail := cqe.Tail(e.ObserveTail())
+		o := tail.OpOwn()
 		if !cqe.Valid(o, q.ci, q.log) {
 			break
 		}
-		if o.PlainReq() {
+		if o.PlainReq() || o.PlainRespSend() {
 			left := uint64(1)<<q.log - (q.ci - from)
-			if k := q.takeRun(dst[n:min(uint64(len(dst)), uint64(n)+left)]); k > 0 {
+			if k := q.takeRun(dst[n:min(uint64(len(dst)), uint64(n)+left)], e, tail); k > 0 {
 				if n += k; q.ci-from == 1<<q.log {
 					break
 				}
@@ -247,7 +250,7 @@ func (q *CQ) Skipped() (stale, bad uint64) { return q.stale, q.bad }
 // entry returns the 64 bytes of the CQE with the given count: the whole entry or, in entries
 // of 128 bytes, the second half.
 func (q *CQ) entry(count uint64) *shm.Block {
-	return shm.BlockAt(q.ring, cqe.EntryOffset(cqe.Slot(count, q.log), q.shift))
+	return &q.blocks[cqe.EntryOffset(cqe.Slot(count, q.log), q.shift)/cqe.Size]
 }
 
 // slot returns all bytes of the entry with the given count.

@@ -75,6 +75,7 @@
 // Completions:
 //
 //	completion.go              the completion queue and Poll
+//	pollrun.go                 polls many similar completions in one loop
 //	resolve.go                 finds the work request that a CQE completes
 //	table.go                   finds QPs by user index
 //	collapsed.go               collapsed queues

@@ -7,6 +7,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/internal/ring"
+	"github.com/nicless/nicless/internal/shm"
 )
 
 // Resize moves the queue to another ring with entries of the same size. move makes the
@@ -32,7 +33,7 @@ func (q *CQ) Resize(to []byte, move func() error) error {
 	if err := checkMemory("completion ring", to, size, cqe.Size); err != nil {
 		return err
 	}
-	next := &CQ{ring: to, log: log, shift: q.shift}
+	next := &CQ{ring: to, blocks: shm.Blocks(to), log: log, shift: q.shift}
 	next.fill()
 	if err := move(); err != nil {
 		return err
@@ -54,7 +55,7 @@ func (q *CQ) Resize(to []byte, move func() error) error {
 		*b = *b&^1 | cqe.Owner(i+1, log)
 		i++
 	}
-	q.ring, q.log = to, log
+	q.ring, q.blocks, q.log = to, next.blocks, log
 	q.ci++
 	q.ciWord.Publish(uint32(q.ci) & doorbell.CIMask)
 	return nil

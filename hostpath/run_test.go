@@ -97,6 +97,58 @@ func TestRunsAreTheSame(t *testing.T) {
 	}
 }
 
+// Poll returns the same completions as ParseWC for each entry of a receive, in polls of every
+// length, across the ends of all rings, and whatever is between two entries of the same kind.
+func TestRunsOfReceivesAreTheSame(t *testing.T) {
+	b := newBench(t, 16, nil)
+	r := rand.New(rand.NewPCG(3, 4))
+	id, plain := uint64(0), 0
+	for range 3000 {
+		posted := 1 + r.Uint64N(16)
+		for i := range posted {
+			require.NoError(t, b.rq.PostRecv(&RecvWR{ID: id + i}))
+		}
+		b.rq.Ring()
+		from := b.dev.pi
+		for i := range posted {
+			flags, imm, kind := uint32(0), uint32(0), cqe.RespSend
+			switch r.UintN(12) {
+			case 0:
+				kind, imm = cqe.RespSendImm, r.Uint32()
+			case 1:
+				flags = cqe.FlagsRQPN(cqe.GRHInBuffer, 3, 0x1234)
+			case 2:
+				imm = 0x10000 // a P_Key in the entry of a datagram
+			default:
+				plain++
+			}
+			var e [64]byte
+			o := cqe.MakeOpOwn(kind, 0, r.UintN(2) == 0, cqe.Owner(b.dev.pi, b.dev.log))
+			cqe.PutResp(&e, benchQPN, b.index, flags, imm, uint16(id+i), r.Uint32(), r.Uint64(), o)
+			if r.UintN(12) == 0 {
+				cqe.PutPath(&e, 0x1122, 0x33)
+			}
+			b.dev.write(&e)
+		}
+		for n := uint64(0); n < posted; {
+			got := make([]Completion, 1+r.UintN(20))
+			got = got[:b.cq.Poll(got)]
+			for i := range got {
+				e := b.cq.entry(from + n)
+				require.Equal(t, Completion{WC: cqe.ParseWC((*[64]byte)(e)), ID: id + n, Timestamp: be.Uint64(e[48:56])}, got[i])
+				n++
+			}
+			require.NotEmpty(t, got)
+		}
+		id += posted
+		require.Equal(t, id, b.rq.freed.Observe())
+		require.Zero(t, b.cq.Poll(make([]Completion, 1)))
+	}
+	require.Greater(t, plain, 10000)
+	stale, bad := b.cq.Skipped()
+	require.Zero(t, stale+bad)
+}
+
 // A run ends at an entry that is of another queue, is of work that was not posted, or is not
 // there yet. The loop of Poll continues with that entry.
 func TestRunsEnd(t *testing.T) {

@@ -51,6 +51,5 @@ func (q *SendRing) layInline(count uint64, wr *SendWR, op *opInfo, fence uint8) 
 // writes the same bytes as wqe.Ctrl.Put, but in two stores. A wqe.Ctrl has too many fields
 // for registers and would first be assembled in memory, byte by byte.
 func (q *SendRing) putControl(b *[wqe.BlockSize]byte, count uint64, wr *SendWR, op *opInfo, ds uint64, fence uint8) {
-	be.PutUint64(b[0:8], q.base|uint64(uint16(count))<<40|uint64(op.code)<<32|ds)
-	be.PutUint64(b[8:16], uint64(q.flags(wr.Flags, fence))<<32|uint64(wr.Imm&op.imm))
+	wqe.PutUnit((*[wqe.UnitSize]byte)(b[:]), q.base|uint64(uint16(count))<<40|uint64(op.code)<<32|ds, uint64(q.flags(wr.Flags, fence))<<32|uint64(wr.Imm&op.imm))
 }

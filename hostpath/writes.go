@@ -41,8 +41,7 @@ func (q *SharedSQ) PostWrites(list []WriteWR, first Flags) error {
 		if i == len(list)-1 {
 			flags |= last
 		}
-		be.PutUint64(b[0:8], head|uint64(uint16(at))<<40)
-		be.PutUint64(b[8:16], uint64(flags)<<32)
+		wqe.PutUnit((*[wqe.UnitSize]byte)(b[:]), head|uint64(uint16(at))<<40, uint64(flags)<<32)
 		wqe.Raddr{Addr: w.RemoteAddr, RKey: w.RKey}.Put((*[16]byte)(b[unit1:]))
 		wqe.Data{ByteCount: w.SGE.Length &^ wqe.InlineFlag, LKey: w.SGE.LKey, Addr: w.SGE.Addr}.Put((*[16]byte)(b[unit2:]))
 		q.slots[at&(q.size-1)] = noted(0, 1, OpWrite)

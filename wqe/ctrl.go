@@ -1,6 +1,9 @@
 package wqe
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // Sizes in a send queue and its WQEs. MaxUnits and MaxBlocks are numbers of units and
 // blocks; the other sizes are in bytes.
@@ -78,9 +81,18 @@ func (c *Ctrl) parse(src *[CtrlSize]byte) {
 //
 // Bits of QPN, Rsvd and DS beyond their width are dropped.
 func (c Ctrl) Put(dst *[CtrlSize]byte) {
-	binary.BigEndian.PutUint64(dst[0:8], uint64(c.OpMod)<<56|uint64(c.Index)<<40|uint64(c.Opcode)<<32|
-		uint64(c.QPN<<8)|uint64(c.Rsvd<<6|c.DS&MaxUnits))
-	binary.BigEndian.PutUint64(dst[8:16], uint64(c.Sig)<<56|uint64(c.Stream)<<40|uint64(c.Flags)<<32|uint64(c.Imm))
+	PutUnit(dst, uint64(c.OpMod)<<56|uint64(c.Index)<<40|uint64(c.Opcode)<<32|
+		uint64(c.QPN<<8)|uint64(c.Rsvd<<6|c.DS&MaxUnits),
+		uint64(c.Sig)<<56|uint64(c.Stream)<<40|uint64(c.Flags)<<32|uint64(c.Imm))
+}
+
+// PutUnit writes a unit as two big-endian words of 64 bits, each with one store.
+// binary.BigEndian.PutUint64 is not used for this: if the compiler knows that some bytes of
+// the word are 0, it turns PutUint64 into one store for each of the other bytes. Stores are
+// what limits the rate of posting.
+func PutUnit(dst *[UnitSize]byte, first, second uint64) {
+	binary.LittleEndian.PutUint64(dst[0:8], bits.ReverseBytes64(first))
+	binary.LittleEndian.PutUint64(dst[8:16], bits.ReverseBytes64(second))
 }
 
 // Blocks returns how many blocks the WQE takes in its queue.

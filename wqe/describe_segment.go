@@ -219,7 +219,7 @@ func (d *describer) eth() {
 		text = fmt.Sprintf("insert VLAN tag 0x%x", s.Hdr)
 	}
 	d.add(field.Field{Offset: 0, Len: 4, Text: "software parser offsets"})
-	d.num8(4, "cs_flags", bits(uint64(s.CSFlags), csFlags))
+	d.num8(4, "cs_flags", setBits(uint64(s.CSFlags), csFlags))
 	d.add(field.Field{Offset: 5, Len: 1, Text: "swp_flags"})
 	d.num16(6, "mss", "")
 	d.add(field.Field{Offset: 8, Len: 4, Text: "flow metadata"})
@@ -232,19 +232,19 @@ func (d *describer) eth() {
 
 func (d *describer) umrCtrl() {
 	s := ParseUMRCtrl((*[UMRCtrlSize]byte)(d.b))
-	d.num8(0, "flags", bits(uint64(s.Flags), umrFlags))
+	d.num8(0, "flags", setBits(uint64(s.Flags), umrFlags))
 	d.reserved(1, 3)
 	d.num16(4, "klm_octowords", "")
 	d.num16(6, "translation_offset", "")
-	d.hex64(8, "mkey_mask", bits(s.MkeyMask, mkeyMasks))
+	d.hex64(8, "mkey_mask", setBits(s.MkeyMask, mkeyMasks))
 	d.reserved(16, 32)
 }
 
 func (d *describer) mkeyContext() {
 	s := ParseMkeyContext((*[MkeyContextSize]byte)(d.b))
-	d.num8(0, "free", bits(uint64(s.Free), freeFlags))
+	d.num8(0, "free", setBits(uint64(s.Free), freeFlags))
 	d.reserved(1, 1)
-	d.num8(2, "access_flags", bits(uint64(s.Access), accessFlags))
+	d.num8(2, "access_flags", setBits(uint64(s.Access), accessFlags))
 	d.reserved(3, 1)
 	d.hex32(4, "qpn_mkey", fmt.Sprintf("qpn 0x%06x, variant 0x%02x", s.QPNMkey>>8, uint8(s.QPNMkey)))
 	d.reserved(8, 4)
@@ -303,8 +303,8 @@ var (
 		{MaskSmallFence, "small fence"}, {MaskFree, "free"}}
 )
 
-// bits lists the names of the bits set in v. Bits without a name follow as one number.
-func bits(v uint64, names []bitName) string {
+// setBits lists the names of the bits set in v. Bits without a name follow as one number.
+func setBits(v uint64, names []bitName) string {
 	var set []string
 	for _, n := range names {
 		if v&n.bit != 0 {

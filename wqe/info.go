@@ -129,7 +129,7 @@ const (
 
 // String lists the rights in words, such as "local write, remote read".
 func (r Right) String() string {
-	return bits(uint64(r), []bitName{
+	return setBits(uint64(r), []bitName{
 		{uint64(RightLocalWrite), "local write"}, {uint64(RightRemoteWrite), "remote write"},
 		{uint64(RightRemoteRead), "remote read"}, {uint64(RightRemoteAtomic), "remote atomic"},
 	})

@@ -28,8 +28,7 @@ func ParseRaddr(src *[RaddrSize]byte) Raddr {
 
 // Put writes the remote address segment.
 func (r Raddr) Put(dst *[RaddrSize]byte) {
-	binary.BigEndian.PutUint64(dst[0:8], r.Addr)
-	binary.BigEndian.PutUint64(dst[8:16], uint64(r.RKey)<<32|uint64(r.Rsvd))
+	PutUnit(dst, r.Addr, uint64(r.RKey)<<32|uint64(r.Rsvd))
 }
 
 // Values of a data segment's first two words.
@@ -58,8 +57,7 @@ func ParseData(src *[DataSize]byte) Data {
 
 // Put writes the data segment.
 func (d Data) Put(dst *[DataSize]byte) {
-	binary.BigEndian.PutUint64(dst[0:8], uint64(d.ByteCount)<<32|uint64(d.LKey))
-	binary.BigEndian.PutUint64(dst[8:16], d.Addr)
+	PutUnit(dst, uint64(d.ByteCount)<<32|uint64(d.LKey), d.Addr)
 }
 
 // Inline reports whether the segment holds its bytes instead of pointing at them.
@@ -97,8 +95,7 @@ func ParseAtomic(src *[AtomicSize]byte) Atomic {
 
 // Put writes the atomic segment.
 func (a Atomic) Put(dst *[AtomicSize]byte) {
-	binary.BigEndian.PutUint64(dst[0:8], a.SwapAdd)
-	binary.BigEndian.PutUint64(dst[8:16], a.Compare)
+	PutUnit(dst, a.SwapAdd, a.Compare)
 }
 
 // MaskedCS4 holds the operands of a masked compare-and-swap of 4 bytes. If the old
@@ -114,8 +111,7 @@ func ParseMaskedCS4(src *[MaskedCS4Size]byte) MaskedCS4 {
 
 // Put writes the operands.
 func (m MaskedCS4) Put(dst *[MaskedCS4Size]byte) {
-	binary.BigEndian.PutUint64(dst[0:8], uint64(m.Swap)<<32|uint64(m.Compare))
-	binary.BigEndian.PutUint64(dst[8:16], uint64(m.SwapMask)<<32|uint64(m.CompareMask))
+	PutUnit(dst, uint64(m.Swap)<<32|uint64(m.Compare), uint64(m.SwapMask)<<32|uint64(m.CompareMask))
 }
 
 // MaskedCS8 is MaskedCS4 for 8 bytes (mlx5_wqe_masked_atomic_seg).
@@ -129,11 +125,8 @@ func ParseMaskedCS8(src *[MaskedCS8Size]byte) MaskedCS8 {
 
 // Put writes the operands.
 func (m MaskedCS8) Put(dst *[MaskedCS8Size]byte) {
-	be := binary.BigEndian
-	be.PutUint64(dst[0:8], m.Swap)
-	be.PutUint64(dst[8:16], m.Compare)
-	be.PutUint64(dst[16:24], m.SwapMask)
-	be.PutUint64(dst[24:32], m.CompareMask)
+	PutUnit((*[UnitSize]byte)(dst[:UnitSize]), m.Swap, m.Compare)
+	PutUnit((*[UnitSize]byte)(dst[UnitSize:]), m.SwapMask, m.CompareMask)
 }
 
 // MaskedFA4 holds the operands of a masked fetch-and-add of 4 bytes. Each set bit of
@@ -152,8 +145,7 @@ func ParseMaskedFA4(src *[MaskedFA4Size]byte) MaskedFA4 {
 
 // Put writes the operands.
 func (m MaskedFA4) Put(dst *[MaskedFA4Size]byte) {
-	binary.BigEndian.PutUint64(dst[0:8], uint64(m.Add)<<32|uint64(m.Boundary))
-	binary.BigEndian.PutUint64(dst[8:16], m.Rsvd)
+	PutUnit(dst, uint64(m.Add)<<32|uint64(m.Boundary), m.Rsvd)
 }
 
 // MaskedFA8 is MaskedFA4 for 8 bytes.
@@ -167,6 +159,5 @@ func ParseMaskedFA8(src *[MaskedFA8Size]byte) MaskedFA8 {
 
 // Put writes the operands.
 func (m MaskedFA8) Put(dst *[MaskedFA8Size]byte) {
-	binary.BigEndian.PutUint64(dst[0:8], m.Add)
-	binary.BigEndian.PutUint64(dst[8:16], m.Boundary)
+	PutUnit(dst, m.Add, m.Boundary)
 }

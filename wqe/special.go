@@ -28,8 +28,7 @@ func ParseWait(src *[WaitSize]byte) Wait {
 
 // Put writes the WAIT or SEND_EN segment.
 func (w Wait) Put(dst *[WaitSize]byte) {
-	binary.BigEndian.PutUint64(dst[0:8], w.Rsvd)
-	binary.BigEndian.PutUint64(dst[8:16], uint64(w.Index)<<32|uint64(w.Number))
+	PutUnit(dst, w.Rsvd, uint64(w.Index)<<32|uint64(w.Number))
 }
 
 // WaitData is the operand of WAIT on data in memory or on time.
@@ -96,8 +95,7 @@ func ParseMMOMeta(src *[MMOMetaSize]byte) MMOMeta {
 
 // Put writes the segment.
 func (m MMOMeta) Put(dst *[MMOMetaSize]byte) {
-	binary.BigEndian.PutUint64(dst[0:8], uint64(m.Control)<<32|uint64(m.LKey))
-	binary.BigEndian.PutUint64(dst[8:16], m.Addr)
+	PutUnit(dst, uint64(m.Control)<<32|uint64(m.LKey), m.Addr)
 }
 
 // Operations of a tag-matching segment.

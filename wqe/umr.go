@@ -167,8 +167,7 @@ func ParseKLM(src *[KLMSize]byte) KLM {
 
 // Put writes the list entry.
 func (k KLM) Put(dst *[KLMSize]byte) {
-	binary.BigEndian.PutUint64(dst[0:8], uint64(k.ByteCount)<<32|uint64(k.MKey))
-	binary.BigEndian.PutUint64(dst[8:16], k.Addr)
+	PutUnit(dst, uint64(k.ByteCount)<<32|uint64(k.MKey), k.Addr)
 }
 
 // RepeatOp is the Op of a repeat block. Op is at the offset where a KLM has its key.

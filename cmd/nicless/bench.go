@@ -38,6 +38,8 @@ Flags:
                     16)
   --batch N         for rate and bw: operations for each doorbell (default: 16;
                     for bw: 1)
+  --signal N        for rate and bw: one of N operations is signaled; N is a
+                    power of two that divides the batch (default: 1)
   --inline          put the payload inside the WQE; only for write and send, and
                     at most 828 bytes
   --socket PATH     use the engine process at PATH (default: an engine inside
@@ -100,6 +102,7 @@ func newMetric(name, short string, metric bench.Metric) *cobra.Command {
 	if metric != bench.Latency {
 		f.IntVar(&cfg.Depth, "depth", 0, "operations in flight")
 		f.IntVar(&cfg.Batch, "batch", 0, "operations for each doorbell")
+		f.IntVar(&cfg.Signal, "signal", 0, "operations for each signaled one")
 	}
 	f.BoolVar(&cfg.Inline, "inline", false, "payload inside the WQE")
 	f.StringVar(&cfg.Socket, "socket", "", "engine process to use")
@@ -108,7 +111,7 @@ func newMetric(name, short string, metric bench.Metric) *cobra.Command {
 	f.BoolVar(&asJSON, "json", false, "one JSON object")
 	_ = c.RegisterFlagCompletionFunc("op", cobra.FixedCompletions([]string{"write", "read", "send"}, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		for _, name := range []string{"size", "iters", "runs", "depth", "batch"} {
+		for _, name := range []string{"size", "iters", "runs", "depth", "batch", "signal"} {
 			if f := c.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "0" {
 				return usagef("leave it out for the default", "bench: %s 0; at least 1 is possible", name)
 			}

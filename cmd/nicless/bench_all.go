@@ -21,8 +21,10 @@ import (
 const benchAllUsage = `Measures every figure that nicless promises and prints a table. A row has the
 figure, the floor (the least time that the same two cores need, measured in the
 same run), the ratio of the two, the target, and whether the target is met. This
-takes about a minute; the machine should do nothing else. An engine that serves
-several clients, or that may sleep, runs as a child process.
+takes a minute or two. The machine should do nothing else; the lines above the
+table say whether other programs used the cores, or their hyperthread siblings.
+An engine that serves several clients, or that may sleep, runs as a child
+process.
 
 Usage:
   nicless bench all [flags]

@@ -23,7 +23,7 @@
 //	hold_linux.go          keeping the kernel from making huge pages of a region
 //	pages_linux_unsafe.go  allocating and mapping pages before they are touched
 //	word_unsafe.go         words and blocks: Publish and Observe
-//	blocks_unsafe.go       rings of blocks
+//	ring_unsafe.go         rings of blocks
 //	publish_blocks*        many blocks that differ in their last word
 //	publish*.go, .s        release stores, for each architecture and for the race detector
 //	target_unsafe.go       words that RDMA atomics change

@@ -52,19 +52,19 @@ func TestPublishBlocks(t *testing.T) {
 	})
 }
 
-func TestBlocks(t *testing.T) {
+func TestRing(t *testing.T) {
 	mem := heap(t, PageSize).Bytes()
 	for i := range mem {
 		mem[i] = byte(i / 64)
 	}
 	for log := range 7 {
 		n := 1 << log
-		s := BlocksOf(mem[:64*n])
+		s := RingOf(mem[:64*n])
 		for _, i := range []uint64{0, 1, uint64(n) - 1, uint64(n), 1<<16 - 1, 1<<64 - 1} {
 			require.Equal(t, byte(i%uint64(n)), s.At(i)[0], "block %d of %d", i, n)
 		}
 	}
 	for _, b := range [][]byte{nil, mem[:0], mem[:63], mem[:65], mem[:192], mem[1:65]} {
-		assert.Panics(t, func() { BlocksOf(b) }, "%d bytes", len(b))
+		assert.Panics(t, func() { RingOf(b) }, "%d bytes", len(b))
 	}
 }

@@ -45,6 +45,15 @@ func BlockAt(b []byte, off uint64) *Block {
 	return (*Block)(aligned(unsafe.Pointer((*[64]byte)(b[off:])), 64))
 }
 
+// Blocks views b as blocks, without copying. It panics if b is not whole blocks, or does not begin
+// on a 64-byte boundary.
+func Blocks(b []byte) []Block {
+	if len(b) == 0 || len(b)%64 != 0 {
+		panic("shm: bytes that are not whole blocks")
+	}
+	return unsafe.Slice((*Block)(aligned(unsafe.Pointer(unsafe.SliceData(b)), 64)), len(b)/64)
+}
+
 // Observe returns the word's value. Everything that the writer stored before it published this
 // value is visible to the caller afterwards.
 func (p *BE32) Observe() uint32 { return bits.ReverseBytes32(atomic.LoadUint32(&p.w)) }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -86,7 +87,7 @@ func All(ctx context.Context, c AllConfig) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &suite{AllConfig: c, ctx: ctx, began: time.Now(), table: &Table{Machine: machine, ClientCPU: c.ClientCPU, EngineCPU: c.EngineCPU}}
+	s := &suite{AllConfig: c, ctx: ctx, table: &Table{Machine: machine, ClientCPU: c.ClientCPU, EngineCPU: c.EngineCPU}}
 	if s.counts == nil {
 		s.counts = &fullCounts
 	}
@@ -96,6 +97,9 @@ func All(ctx context.Context, c AllConfig) (*Table, error) {
 	done := make(chan error)
 	go func() { // in a goroutine, so that the pinned thread ends with it
 		err := pinForGood(c.ClientCPU)
+		if err == nil {
+			s.watch, err = watch(c.ClientCPU, c.EngineCPU)
+		}
 		if err == nil {
 			err = s.measure()
 		}
@@ -116,10 +120,15 @@ type suite struct {
 	sockets int
 	crowd   *crowd // nil: not made yet
 	closers []func() error
-	began   time.Time
+	watch   *siblings
+
+	// patience is how much time may still be used for repeating disturbed runs.
+	patience time.Duration
 }
 
-// patienceForQuiet is the most time, over all rows, for repeating disturbed runs.
+// patienceForQuiet is about the most time, over all rows, for repeating disturbed runs. Each
+// group of rows gets an equal part of it, and what the groups before it have left. So bench all
+// takes less than twice as long on a machine that is always disturbed.
 const patienceForQuiet = 30 * time.Second
 
 // counts are the amounts of work in the rows.
@@ -146,27 +155,32 @@ var fullCounts = counts{
 type group struct {
 	rows []spec
 	once bool // take only one sample of each row, because further samples would be the same
+	busy bool // both cores are busy in a run, so that busy siblings disturb it
 	open func(s *suite) (take func() ([]pairOf, error), close func() error, err error)
 }
 
-// measure takes the samples of each group.
+// measure takes the samples of each group that has a row of interest.
 func (s *suite) measure() error {
-	for _, g := range s.groups() {
+	groups := slices.DeleteFunc(slices.Clone(s.groups()), func(g group) bool {
+		return !slices.ContainsFunc(g.rows, func(r spec) bool { return s.wants(r.name) })
+	})
+	for _, g := range groups {
+		s.patience += patienceForQuiet / time.Duration(len(groups))
 		if err := s.group(g); err != nil {
 			return fmt.Errorf("%s: %w", g.rows[0].name, err)
 		}
 	}
+	var slowdowns []float64
+	for i := range s.table.Rows {
+		if v := s.table.Rows[i].Slowdowns; v != nil {
+			slowdowns = append(slowdowns, v.Samples...)
+		}
+	}
+	s.table.Siblings = s.watch.state(slowdowns)
 	return nil
 }
 
 func (s *suite) group(g group) (err error) {
-	wanted := false
-	for _, r := range g.rows {
-		wanted = wanted || s.wants(r.name)
-	}
-	if !wanted {
-		return nil
-	}
 	runs := s.Runs
 	if g.once {
 		runs = 1
@@ -179,18 +193,23 @@ func (s *suite) group(g group) (err error) {
 	if end != nil {
 		defer func() { err = errors.Join(err, end()) }()
 	}
+	if g.busy {
+		take = s.watch.around(take)
+	}
 	samples := make([][]pairOf, len(g.rows))
 	retaken := 0
 	for run := range runs {
 		s.progress(g, run+1, runs)
 		tries := 1 + s.counts.retakes
-		if time.Since(s.began) > patienceForQuiet {
+		if s.patience <= 0 {
 			tries = 1
 		}
+		begin := time.Now()
 		one, again, err := undisturbed(s.ctx, tries, take, mostLost)
 		if err != nil {
 			return err
 		}
+		s.patience -= time.Since(begin) * time.Duration(again) / time.Duration(1+again)
 		retaken += again
 		for i, p := range one {
 			samples[i] = append(samples[i], p)
@@ -208,13 +227,6 @@ func (s *suite) progress(g group, run, runs int) {
 	if s.Progress != nil {
 		s.Progress(g.rows[0].name, run, runs)
 	}
-}
-
-func mostLost(pairs []pairOf) (most float64) {
-	for _, p := range pairs {
-		most = max(most, p.lost())
-	}
-	return most
 }
 
 // later makes the suite call f after the last row.

@@ -54,6 +54,7 @@ func TestAll(t *testing.T) {
 	})
 	require.NoError(t, err)
 	var names []string
+	probed := 0
 	for _, r := range table.Rows {
 		names = append(names, r.Name)
 		assert.NotEmpty(t, r.Target, r.Name)
@@ -61,7 +62,12 @@ func TestAll(t *testing.T) {
 		if r.Floor != "" {
 			assert.Len(t, r.Ratios.Samples, len(r.Values.Samples), r.Name)
 		}
+		if r.Slowdowns != nil {
+			probed += len(r.Slowdowns.Samples)
+		}
 	}
+	assert.Equal(t, probed, table.Siblings.Runs)
+	assert.Greater(t, probed, 2*16)
 	assert.Equal(t, new(AllConfig).RowNames(), names)
 	assert.Greater(t, runs, 2*len(groups))
 
@@ -101,7 +107,7 @@ func TestTable(t *testing.T) {
 	assert.Equal(t, `- machine: a processor, 2 cores, Linux 6, go1
 - cores: client 0, engine 1; up to 3 runs, median (least..greatest)
 - measured; each run after one of its floor, ratio = nicless / floor run by run
-- disturbed by other programs, over 2% of the time, or by a floor that moved by 25%: up to 2 runs of a row were repeated; 1 of the runs below
+- disturbed by other programs, over 2% of the time, by a floor that moved by 25%, or by a busy sibling: up to 2 runs of a row were repeated; 1 of the runs below
 
 | row | unit | nicless | floor | ratio | target | verdict |
 |---|---|---|---|---|---|---|

@@ -43,6 +43,10 @@ type Config struct {
 	// 1 for Bandwidth and 16 for Rate.
 	Batch int
 
+	// Signal says that only every Signal-th operation is signaled. It is a power of two that
+	// divides Batch. Zero means 1.
+	Signal int
+
 	// Inline puts the payload into the WQE. It is possible for at most 828 bytes, and not
 	// for Read.
 	Inline bool
@@ -83,9 +87,10 @@ func (c *Config) Complete() error {
 	}
 	def(&c.Size, 8, 1<<20)
 	def(&c.Runs, 9, 9)
+	def(&c.Signal, 1, 1)
 	switch c.Metric {
 	case Latency:
-		c.Depth, c.Batch = 1, 1
+		c.Depth, c.Batch, c.Signal = 1, 1, 1
 	case Rate, Bandwidth:
 		def(&c.Depth, 64, 16)
 		def(&c.Batch, min(16, c.Depth), 1)
@@ -109,6 +114,9 @@ func (c *Config) Complete() error {
 		if v.v < 1 || v.v > v.most {
 			return fmt.Errorf("bench: %s %d; 1 to %d%s are possible", v.name, v.v, v.most, v.whatElse)
 		}
+	}
+	if c.Signal < 1 || c.Signal&(c.Signal-1) != 0 || c.Batch%c.Signal != 0 {
+		return fmt.Errorf("bench: signal %d; powers of two that divide %d (the batch) are possible", c.Signal, c.Batch)
 	}
 	atomic := c.Op == nicless.FetchAdd && c.Metric == Latency && c.Size == 8
 	if !atomic && !slices.Contains([]nicless.Op{nicless.Write, nicless.Read, nicless.Send}, c.Op) {
@@ -150,19 +158,18 @@ func (c *Config) slots() int {
 	return 1
 }
 
-// floorOp returns the name of the metric's floor. The same floor in C has the same name.
+// floorOp returns the name of the metric's floor.
 func (c *Config) floorOp() string {
-	switch c.Metric {
-	case Rate:
-		return fmt.Sprintf("stream_wqe_memcpy_cqe_db%d_depth%d", c.Batch, c.Depth)
-	case Bandwidth:
-		if c.Size > pieces {
-			return "copy_256K_pieces_warm"
-		}
-		return "copy_warm"
-	}
-	if c.BlueFlame {
+	switch {
+	case c.Metric != Latency:
+		return c.streaming().name()
+	case c.BlueFlame:
 		return pollFloor
 	}
 	return roundTripFloor
+}
+
+// streaming is the floor of Rate and Bandwidth.
+func (c *Config) streaming() streaming {
+	return streaming{depth: c.Depth, batch: c.Batch, each: max(c.Signal, 1)}
 }

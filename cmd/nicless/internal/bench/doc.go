@@ -14,8 +14,11 @@
 //
 //	config.go, run.go, report.go      one measurement: nicless bench lat, rate, bw
 //	pair.go                           two connected queue pairs that move payloads
-//	floor.go, wake.go                 the floors
-//	stint.go, undisturbed.go          time, and disturbance by other programs
+//	floor.go, stream_floor.go,
+//	wake.go                           the floors
+//	stint.go, sample.go,
+//	undisturbed.go                    time, and disturbance by other programs
+//	sibling.go, sibling_loops.go      programs on the other hyperthreads of the cores
 //	all.go, rows.go, table*.go        the table of nicless bench all
 //	active*.go, beside.go, control.go,
 //	crowd.go, foreign.go, idle.go     the rows of that table that Run does not measure

@@ -24,7 +24,7 @@ type floor struct {
 	size     int // bytes of a payload
 	slots    int // number of payloads; descriptor i stands for payload i%slots
 	partner  int // core of the device; negative: any
-	piece    int // longest single copy that the method copies makes
+	piece    int // longest single copy in bytes
 }
 
 // floorWQ is the offset of the ring of descriptors. The page before it holds only the doorbell.
@@ -81,18 +81,27 @@ func get(b *shm.Block) uint64 {
 }
 
 // device answers n descriptors and copies payload i%slots for descriptor i. The poster rings
-// one doorbell for one or more descriptors.
-func (f *floor) device(n uint64) (sum uint64) {
+// one doorbell for one or more descriptors. A completion stands for each descriptors; each is a
+// power of two.
+func (f *floor) device(n, each uint64) (sum uint64) {
+	shift, last, piece := bits.TrailingZeros64(each)&63, each-1, f.piece
 	for done := uint64(0); done < n; {
 		rung := f.doorbell.Observe()
 		for ; done < rung; done++ {
 			sum += get(f.descriptor(done))
 			at := int(done) % f.slots * f.size
-			copyBy(f.dst[at:at+f.size], f.src[at:at+f.size], pieces)
-			put(f.completion(done), done+1)
+			copyBy(f.dst[at:at+f.size], f.src[at:at+f.size], piece)
+			if done&last == last {
+				put(f.completion(done>>shift), done+1)
+			}
 		}
 	}
 	return sum
+}
+
+// answering returns device as an argument of play.
+func (f *floor) answering(each int) func(n uint64) uint64 {
+	return func(n uint64) uint64 { return f.device(n, uint64(each)) }
 }
 
 // sink keeps the compiler from removing reads.
@@ -135,7 +144,7 @@ func (f *floor) play(n uint64, device func(n uint64) (sum uint64), poster func()
 // time. The floor's name is pp_wqe_doorbell_memcpy_cqe_rtt.
 func (f *floor) roundTrip(iters int) (sample, error) {
 	warm := warmUp(iters)
-	t, err := f.play(uint64(warm+iters), f.device, func() stint {
+	t, err := f.play(uint64(warm+iters), f.answering(1), func() stint {
 		f.trips(0, uint64(warm))
 		return timed(func() { sink.Store(f.trips(uint64(warm), uint64(warm+iters))) })
 	})
@@ -179,32 +188,6 @@ func (f *floor) trips(i, end uint64) (sum uint64) {
 	return sum
 }
 
-// stream returns millions of descriptors per second, with depth descriptors in flight and one
-// doorbell for each batch. The floor's name is stream_wqe_memcpy_cqe_dbBATCH_depthDEPTH.
-func (f *floor) stream(iters, depth, batch int) (sample, error) {
-	warm := roundUp(warmUp(iters), batch)
-	t, err := f.play(uint64(warm+iters), f.device, func() stint {
-		f.flow(0, uint64(warm), uint64(depth), uint64(batch))
-		return timed(func() { f.flow(uint64(warm), uint64(warm+iters), uint64(depth), uint64(batch)) })
-	})
-	return t.millions(iters), err
-}
-
-func (f *floor) flow(done, end, depth, batch uint64) {
-	for posted := done; done < end; {
-		for posted < end && posted-done+batch <= depth {
-			for range batch {
-				put(f.descriptor(posted), posted+1)
-				posted++
-			}
-			f.doorbell.Publish(posted)
-		}
-		for done < posted && f.completion(done).ObserveTail() == done+1 {
-			done++
-		}
-	}
-}
-
 // pieces is the longest single copy in bytes. From 1 MiB on, Go's copy uses non-temporal stores,
 // which are slower.
 const pieces = 256 << 10
@@ -215,49 +198,6 @@ func copyBy(dst, src []byte, piece int) {
 		dst, src = dst[piece:], src[piece:]
 	}
 	copy(dst, src)
-}
-
-// copies returns the MB per second of one core that copies the payloads one after another. The
-// floor's name is copy_warm or copy_256K_pieces_warm.
-func (f *floor) copies(iters int) (sample, error) {
-	done := make(chan error)
-	var t stint
-	go func() {
-		err := pinForGood(f.partner)
-		if err == nil {
-			f.copyMany(warmUp(iters))
-			t = timed(func() { f.copyMany(iters) })
-		}
-		done <- err
-	}()
-	err := <-done
-	return t.megabytes(iters, f.size), err
-}
-
-// bestCopies calls copies with several lengths of pieces and returns the best result. The
-// floor's name is copy_best_warm.
-func (f *floor) bestCopies(iters int) (best sample, err error) {
-	defer func(piece int) { f.piece = piece }(f.piece)
-	for _, f.piece = range []int{pieces, 32 << 10, f.size} {
-		s, err := f.copies(iters)
-		if err != nil {
-			return s, err
-		}
-		if s.value > best.value {
-			best = s
-		}
-		if f.size <= f.piece {
-			break // a payload is one piece: longer pieces change nothing
-		}
-	}
-	return best, nil
-}
-
-func (f *floor) copyMany(n int) {
-	for i := range n {
-		at := i % f.slots * f.size
-		copyBy(f.dst[at:at+f.size], f.src[at:at+f.size], f.piece)
-	}
 }
 
 // warmUp returns how many operations are made before those that are measured.

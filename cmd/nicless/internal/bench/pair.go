@@ -13,13 +13,18 @@ import (
 	"github.com/nicless/nicless/cqe"
 )
 
-// PairConfig configures a Pair. Inline and BlueFlame may be false; all other fields must be set.
+// PairConfig configures a Pair. Signal may be zero, and Inline and BlueFlame may be false; all
+// other fields must be set.
 type PairConfig struct {
 	Op    nicless.Op // Write, Read or Send; or FetchAdd of 1, with Size 8 and Slots 1
 	Size  int        // bytes of each operation
 	Slots int        // operation i moves slot i%Slots; a power of two
 	Depth int        // most operations in flight
 	Batch int        // most operations posted with one doorbell
+
+	// Signal is a power of two, at most Depth. Only every Signal-th operation is signaled, and
+	// its completion stands for the Signal-1 operations before it too. Zero means 1.
+	Signal int
 
 	// Inline puts the payload into the WQE. It is not possible for Read.
 	Inline bool
@@ -45,7 +50,7 @@ type Pair struct {
 	recvs []nicless.RecvWR // receive i is recvs[i&mask]; the first refill receives are repeated at the end
 	buf   [64]nicless.Completion
 
-	sent     uint64 // completions of operations that were polled
+	sent     uint64 // operations whose completions, or those of later operations, were polled
 	received uint64 // completions of receives that were polled
 	posted   uint64 // receives posted
 	receives uint64 // most receives in the queue; 0 unless Op is Send
@@ -56,6 +61,7 @@ const refill = 32
 
 // NewPair makes and connects the queue pairs.
 func NewPair(c *nicless.Context, cfg PairConfig) (*Pair, error) {
+	cfg.Signal = max(cfg.Signal, 1)
 	p := &Pair{cfg: cfg}
 	var err error
 	if p.pd, err = c.AllocPD(); err != nil {
@@ -112,7 +118,10 @@ func (p *Pair) prepare(depth int) {
 	p.wrs = make([]nicless.SendWR, window+p.cfg.Batch)
 	for i := range p.wrs {
 		slot := i % window % p.cfg.Slots
-		wr := nicless.SendWR{ID: uint64(i % window), Op: p.cfg.Op, Flags: nicless.Signaled, SwapAdd: 1}
+		wr := nicless.SendWR{ID: uint64(i % window), Op: p.cfg.Op, SwapAdd: 1}
+		if (i+1)%p.cfg.Signal == 0 {
+			wr.Flags = nicless.Signaled
+		}
 		if p.cfg.Inline {
 			wr.Data = p.source(slot)
 		} else {
@@ -164,7 +173,7 @@ func (p *Pair) receive() error {
 	return nil
 }
 
-// Done returns how many operations have completed. If both ends get completions, an operation
+// Done returns how many operations are known to have completed. If both ends get completions, an operation
 // counts when both have come.
 func (p *Pair) Done() uint64 {
 	if p.cfg.Op == nicless.Send {
@@ -176,21 +185,22 @@ func (p *Pair) Done() uint64 {
 // Poll polls the completion queues once and returns Done.
 func (p *Pair) Poll() (done uint64, err error) {
 	n, err := p.Sends.Poll(p.buf[:])
-	if err := p.take(n, err, &p.sent); err != nil {
+	if err := p.take(n, err, &p.sent, p.cfg.Signal); err != nil {
 		return 0, err
 	}
 	if p.cfg.Op != nicless.Send || p.received >= p.sent {
 		return p.Done(), nil
 	}
 	n, err = p.Receives.Poll(p.buf[:])
-	if err := p.take(n, err, &p.received); err != nil {
+	if err := p.take(n, err, &p.received, 1); err != nil {
 		return 0, err
 	}
 	return p.Done(), p.receive()
 }
 
-// take counts n completions in buf, and returns the first error.
-func (p *Pair) take(n int, err error, count *uint64) error {
+// take counts n completions in buf, each of which stands for the number each of operations. It
+// returns the first error.
+func (p *Pair) take(n int, err error, count *uint64, each int) error {
 	if err != nil {
 		return err
 	}
@@ -199,7 +209,7 @@ func (p *Pair) take(n int, err error, count *uint64) error {
 			return c.Err()
 		}
 	}
-	*count += uint64(n)
+	*count += uint64(n * each)
 	return nil
 }
 
@@ -214,12 +224,12 @@ func (p *Pair) Await(ctx context.Context, want uint64) error {
 		if vain < p.cfg.Patience {
 			continue
 		}
-		cq, count := p.Sends, &p.sent
+		cq, count, each := p.Sends, &p.sent, p.cfg.Signal
 		if p.sent >= want {
-			cq, count = p.Receives, &p.received
+			cq, count, each = p.Receives, &p.received, 1
 		}
 		n, err := cq.Wait(ctx, p.buf[:])
-		if err := p.take(n, err, count); err != nil {
+		if err := p.take(n, err, count, each); err != nil {
 			return err
 		}
 		vain = 0

@@ -15,11 +15,12 @@ type Report struct {
 	Machine  Machine  `json:"machine"`
 	Settings Settings `json:"settings"`
 
-	// Retaken counts runs that were repeated because other programs used their cores.
-	// Disturbed counts runs that are reported although other programs used their cores.
-	Retaken   int      `json:"retaken"`
-	Disturbed int      `json:"disturbed"`
-	Results   []Result `json:"results"`
+	// Retaken counts runs that were repeated because other programs used their cores or the
+	// siblings. Disturbed counts runs that are reported although other programs used them.
+	Retaken   int       `json:"retaken"`
+	Disturbed int       `json:"disturbed"`
+	Siblings  *Siblings `json:"siblings,omitempty"` // nil: was not measured
+	Results   []Result  `json:"results"`
 }
 
 // Settings are those of a Config, with defaults in place of zeros.
@@ -27,6 +28,7 @@ type Settings struct {
 	Iters     int    `json:"iters"`
 	Depth     int    `json:"depth"`
 	Batch     int    `json:"batch"`
+	Signal    int    `json:"signal"` // every n-th operation is signaled
 	Inline    bool   `json:"inline"`
 	Engine    string `json:"engine"`     // "embedded", or its socket
 	ClientCPU int    `json:"client_cpu"` // negative: not pinned
@@ -54,14 +56,14 @@ func newResult(peer, op string, size int, metric string, samples []float64) Resu
 
 func (m *measurement) report(machine Machine) *Report {
 	r := &Report{Machine: machine, Settings: Settings{
-		Iters: m.Iters, Depth: m.Depth, Batch: m.Batch, Inline: m.Inline, Engine: "embedded",
+		Iters: m.Iters, Depth: m.Depth, Batch: m.Batch, Signal: m.Signal, Inline: m.Inline, Engine: "embedded",
 		ClientCPU: m.ClientCPU, EngineCPU: m.EngineCPU,
 	}}
 	if m.Socket != "" {
 		r.Settings.Engine, r.Settings.EngineCPU = m.Socket, -1
 	}
 	r.Retaken = m.retaken
-	var floors, values, ratios []float64
+	var floors, values, ratios, slowdowns []float64
 	for _, s := range m.samples {
 		values = append(values, s.device.value)
 		if s.floor.value > 0 {
@@ -71,7 +73,11 @@ func (m *measurement) report(machine Machine) *Report {
 		if s.floor.value > 0 && s.lost() > tooMuch {
 			r.Disturbed++
 		}
+		if s.slowdown > 0 {
+			slowdowns = append(slowdowns, s.slowdown)
+		}
 	}
+	r.Siblings = m.watch.state(slowdowns)
 	op := strings.ToLower(m.Op.String())
 	add := func(peer, op, metric string, samples []float64) {
 		r.Results = append(r.Results, newResult(peer, op, m.Size, metric, samples))
@@ -107,15 +113,18 @@ func (r *Report) Print(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# machine: %v\n", r.Machine)
 	fmt.Fprintf(&b, "# cores: client %s, engine %s (%s)\n", core(s.ClientCPU), core(s.EngineCPU), s.Engine)
-	fmt.Fprintf(&b, "# runs of %d operations, %d in flight, %d for each doorbell%s; moved bytes were compared\n",
-		s.Iters, s.Depth, s.Batch, map[bool]string{true: ", inline"}[s.Inline])
+	fmt.Fprintf(&b, "# runs of %d operations, %d in flight, %d for each doorbell%s%s; moved bytes were compared\n",
+		s.Iters, s.Depth, s.Batch, some(s.Signal), map[bool]string{true: ", inline"}[s.Inline])
 	if len(r.Results) > 0 && r.Results[0].Peer == "floor" {
 		b.WriteString("# measured; each run after one of the floor, ratio = nicless / floor run by run\n")
 	} else {
 		b.WriteString("# measured; no floor: it takes two cores, one for each side\n")
 	}
+	if r.Siblings != nil {
+		fmt.Fprintln(&b, "#", r.Siblings)
+	}
 	if r.Retaken > 0 || r.Disturbed > 0 {
-		fmt.Fprintf(&b, "# disturbed by other programs, over %.0f%% of the time: %d runs were repeated; %d of the runs below\n",
+		fmt.Fprintf(&b, "# disturbed by other programs, over %.0f%% of the time, or by a busy sibling: %d runs were repeated; %d of the runs below\n",
 			100*tooMuch, r.Retaken, r.Disturbed)
 	}
 	for _, f := range r.Results {
@@ -123,6 +132,14 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// some says how many operations are signaled, unless all are.
+func some(signal int) string {
+	if signal <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(", one of %d signaled", signal)
 }
 
 func core(cpu int) string {

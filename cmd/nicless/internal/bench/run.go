@@ -42,22 +42,12 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 type measurement struct {
 	Config
 	ctx     context.Context
-	samples []pairOf // one for each run
-	retaken int      // number of runs that were repeated because they were disturbed
-	cycles  []uint32 // times of the single operations of the current run
-	mean    bool     // Latency: leave out the percentiles
-	best    bool     // Bandwidth: the floor is bestCopies
+	samples []pairOf  // one for each run
+	retaken int       // number of runs that were repeated because they were disturbed
+	watch   *siblings // nil: not watched
+	cycles  []uint32  // times of the single operations of the current run
+	mean    bool      // Latency: leave out the percentiles
 }
-
-// pairOf is a sample of the device, and the sample of the floor that was taken just before.
-type pairOf struct {
-	floor, device sample
-	percentiles   [len(percentiles)]float64 // percentiles of Latency
-}
-
-// lost returns the larger of two parts: the part of the floor's time, and the part of the
-// device's time, for which a thread had to wait for a core.
-func (p pairOf) lost() float64 { return max(p.floor.lost, p.device.lost) }
 
 var percentiles = [...]struct {
 	name string
@@ -81,6 +71,9 @@ func (m *measurement) runs() error {
 			return err
 		}
 		defer f.close()
+		if m.watch, err = m.siblings(); err != nil {
+			return err
+		}
 	}
 	for run := range m.Runs {
 		if m.Progress != nil {
@@ -102,9 +95,19 @@ func (m *measurement) quiet(f *floor) (pairOf, error) {
 	if f == nil {
 		tries = 1 // client and engine share a core, so each disturbs the other in every run
 	}
-	s, retaken, err := undisturbed(m.ctx, tries, func() (pairOf, error) { return m.pair(f) }, pairOf.lost)
+	take := func() ([]pairOf, error) {
+		p, err := m.pair(f)
+		return []pairOf{p}, err
+	}
+	if m.watch != nil {
+		take = m.watch.around(take)
+	}
+	s, retaken, err := undisturbed(m.ctx, tries, take, mostLost)
 	m.retaken += retaken
-	return s, err
+	if err != nil {
+		return pairOf{}, err
+	}
+	return s[0], nil
 }
 
 // pair takes one sample of the floor, unless f is nil, and one of the device.
@@ -120,12 +123,11 @@ func (m *measurement) pair(f *floor) (s pairOf, err error) {
 func (m *measurement) floor(f *floor) (sample, error) {
 	switch m.Metric {
 	case Rate:
-		return f.stream(m.Iters, m.Depth, m.Batch)
+		t, err := f.stream(m.Iters, m.streaming())
+		return t.millions(m.Iters), err
 	case Bandwidth:
-		if m.best {
-			return f.bestCopies(m.Iters)
-		}
-		return f.copies(m.Iters)
+		t, err := f.fastest(m.Iters, m.streaming())
+		return t.megabytes(m.Iters, m.Size), err
 	}
 	if m.BlueFlame {
 		return f.pollTrip(m.Iters)
@@ -141,7 +143,8 @@ func (m *measurement) device(s *pairOf) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	cfg := PairConfig{Op: m.Op, Size: m.Size, Slots: m.slots(), Depth: m.Depth, Batch: m.Batch, Inline: m.Inline, BlueFlame: m.BlueFlame, Patience: patience}
+	cfg := PairConfig{Op: m.Op, Size: m.Size, Slots: m.slots(), Depth: m.Depth, Batch: m.Batch, Signal: m.Signal,
+		Inline: m.Inline, BlueFlame: m.BlueFlame, Patience: patience}
 	if m.Size > 1<<20 {
 		cfg.Patience = patienceOfLong
 	}

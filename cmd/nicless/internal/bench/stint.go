@@ -18,12 +18,6 @@ type stint struct {
 	lost float64
 }
 
-// A sample is a figure, and the part of the measurement's time that was disturbed.
-type sample struct {
-	value float64
-	lost  float64
-}
-
 // timed runs f and returns its stint. While f runs, it keeps the calling thread busy, and one
 // thread of each of the processes whose ids are in others. timed checks the threads of all these
 // processes for waits.

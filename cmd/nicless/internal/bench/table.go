@@ -12,7 +12,24 @@ type Table struct {
 	Machine   Machine `json:"machine"`
 	ClientCPU int     `json:"client_cpu"`
 	EngineCPU int     `json:"engine_cpu"`
-	Rows      []Row   `json:"rows"`
+
+	// Siblings tells whether the siblings of the cores were quiet. It is nil if no row was
+	// measured for which that matters, and in tables of earlier versions.
+	Siblings *Siblings `json:"siblings,omitempty"`
+
+	Rows []Row `json:"rows"`
+}
+
+// Siblings tells how many of the reported runs were beside a busy sibling: another program,
+// possibly one that this machine cannot see, used the other hyperthread of a measured core.
+type Siblings struct {
+	Runs  int     `json:"runs"`
+	Busy  int     `json:"busy"`
+	Worst float64 `json:"worst"` // most times as long that additions took as beside a quiet sibling
+
+	// Quiet is how many additions the cores make in a cycle beside a quiet sibling, by the
+	// best of all probes. The client's core is first.
+	Quiet []float64 `json:"quiet_adds_per_cycle"`
 }
 
 // A Row is one figure: the median of its samples, and their least and greatest.
@@ -32,10 +49,14 @@ type Row struct {
 	Target string `json:"target"`
 	Holds  bool   `json:"holds"`
 
-	// Retaken counts runs that were repeated because other programs used the cores.
-	// Disturbed counts runs that are reported although other programs used the cores.
+	// Retaken counts runs that were repeated because other programs used the cores or their
+	// siblings. Disturbed counts runs that are reported although other programs used them.
 	Retaken   int `json:"retaken"`
 	Disturbed int `json:"disturbed"`
+
+	// Slowdowns has, for each run, how many times as long additions took as beside a quiet
+	// sibling. It is nil if that was not measured.
+	Slowdowns *Spread `json:"slowdowns,omitempty"`
 }
 
 // A Spread has samples, in the order in which they were taken.
@@ -92,7 +113,7 @@ func (r spec) holds(v float64) bool {
 
 func newRow(r spec, samples []pairOf, retaken int) Row {
 	row := Row{Name: r.name, What: r.what, Unit: r.unit, Floor: r.floor, Target: r.target(), Retaken: retaken}
-	var values, floors, ratios []float64
+	var values, floors, ratios, slowdowns []float64
 	for _, s := range samples {
 		values = append(values, s.device.value)
 		floors = append(floors, s.floor.value)
@@ -100,6 +121,12 @@ func newRow(r spec, samples []pairOf, retaken int) Row {
 		if s.lost() > tooMuch {
 			row.Disturbed++
 		}
+		if s.slowdown > 0 {
+			slowdowns = append(slowdowns, s.slowdown)
+		}
+	}
+	if slowdowns != nil {
+		row.Slowdowns = newSpread(slowdowns)
 	}
 	row.Values = *newSpread(values)
 	row.Holds = r.holds(row.Values.Median)

@@ -42,6 +42,14 @@ func (s *Spread) String() string {
 	return fmt.Sprintf("%s (%s..%s)", figure(s.Median), figure(s.Min), figure(s.Max))
 }
 
+// String returns the state of the siblings in one line.
+func (s *Siblings) String() string {
+	if s.Busy == 0 {
+		return "siblings: quiet"
+	}
+	return fmt.Sprintf("siblings: %d of %d runs beside a busy sibling (additions took up to %.2f times as long as beside a quiet one)", s.Busy, s.Runs, s.Worst)
+}
+
 // cells returns the columns of a row.
 func (r *Row) cells() []string {
 	return []string{r.Name, r.Unit, r.Values.String(), r.Floors.String(), r.Ratios.String(), r.Target, r.Verdict()}
@@ -61,8 +69,11 @@ func (t *Table) remarks() (lines []string) {
 		fmt.Sprintf("machine: %v", t.Machine),
 		fmt.Sprintf("cores: client %d, engine %d; up to %d runs, median (least..greatest)", t.ClientCPU, t.EngineCPU, runs),
 		"measured; each run after one of its floor, ratio = nicless / floor run by run")
+	if t.Siblings != nil {
+		lines = append(lines, t.Siblings.String())
+	}
 	if retaken > 0 || disturbed > 0 {
-		lines = append(lines, fmt.Sprintf("disturbed by other programs, over %.0f%% of the time, or by a floor that moved by %.0f%%: up to %d runs of a row were repeated; %d of the runs below",
+		lines = append(lines, fmt.Sprintf("disturbed by other programs, over %.0f%% of the time, by a floor that moved by %.0f%%, or by a busy sibling: up to %d runs of a row were repeated; %d of the runs below",
 			100*tooMuch, 100*(unsteady-1), retaken, disturbed))
 	}
 	return lines

@@ -5,7 +5,8 @@ package bench
 import "context"
 
 // A run is repeated, at most retakes times, if other programs used its cores for more than the
-// part tooMuch of its time. Whether a run is repeated depends on the machine, not on the figure.
+// part tooMuch of its time, or if a sibling of its cores was busy. Whether a run is repeated
+// depends on the machine, not on the figure.
 const (
 	tooMuch = 0.02
 	retakes = 4

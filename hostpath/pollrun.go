@@ -1,0 +1,151 @@
+package hostpath
+
+import (
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/ring"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A likeness is what the entries of a run have in common, and the completions of these
+// entries. A CQ keeps it from one run to the next. Then a completion is one copy of the
+// likeness and a store for each field that differs. Built anew, it would first be assembled
+// in memory field by field, and copying it right after that stalls the processor.
+type likeness struct {
+	tail  cqe.Tail // with owner bit 0 and without the bits that differ: see same
+	uidx  uint64   // the word cqe.WordUIdx: user index and immediate
+	bytes uint32   // all ones if the byte counts differ
+	c     Completion
+}
+
+// differ are the bits of a tail that are not the same in all entries of a run: wqe_counter,
+// signature and the solicited bit.
+const differ = cqe.Tail(0xffffff)<<8 | cqe.Tail(cqe.SolicitedBit)
+
+// same reports whether the entry e, whose tail was observed and whose owner bit should be
+// owner, is one of the run.
+func (l *likeness) same(e *shm.Block, tail cqe.Tail, owner uint8) bool {
+	return (tail^l.tail^cqe.Tail(owner))&^differ == 0 && e.Word(cqe.WordUIdx) == l.uidx
+}
+
+// set makes l the likeness of e, whose tail was observed. It returns false if e is not of the
+// kinds that takeRun takes.
+func (l *likeness) set(e *shm.Block, tail cqe.Tail) bool {
+	n := likeness{tail: tail &^ (differ | 1), uidx: e.Word(cqe.WordUIdx)}
+	n.c.Parse((*[cqe.Size]byte)(e))
+	switch n.c.Opcode {
+	case cqe.WCFromPost:
+		return false
+	case cqe.WCRecv:
+		if !pathless(e) {
+			return false
+		}
+		fallthrough
+	case cqe.WCRDMARead:
+		n.c.ByteLen, n.bytes = 0, 1<<32-1
+	}
+	*l = n
+	return true
+}
+
+// pathless reports whether the entry of a receive says nothing of the sender and its path.
+// Entries of connected queues do not.
+func pathless(e *shm.Block) bool { return e.Word(cqe.WordPath)|e.Word(cqe.WordFlags) == 0 }
+
+// fill sets c to the completion of e, an entry of the run.
+func (l *likeness) fill(c *Completion, e *shm.Block, tail cqe.Tail, id uint64) {
+	*c = l.c
+	c.Counter, c.ByteLen = tail.Counter(), l.c.ByteLen|uint32(e.Word(cqe.WordByteCount))&l.bytes
+	c.ID, c.Timestamp = id, e.Word(cqe.WordTimestamp)
+}
+
+// takeRun takes consecutive completions off the queue, as long as they are of the commonest
+// kinds and like the first one. It returns how many it took. Poll handles all other kinds
+// itself. The commonest kinds are
+//
+//   - sends that succeeded, without inline data, if the entry says what the operation was
+//   - receives of an RQ, without inline data, that SENDs of connected queues have consumed
+//
+// e is the first entry, and tail is its tail, which the caller has observed.
+//
+// An entry is read only after the completion before it was stored. If all entries were found
+// first, the poller would more often read a line that the device is about to write, and both
+// would wait for it.
+func (q *CQ) takeRun(dst []Completion, e *shm.Block, tail cqe.Tail) int {
+	l := &q.like
+	if !l.same(e, tail, cqe.Owner(q.ci, q.log)) && !l.set(e, tail) {
+		return 0
+	}
+	qp := q.table.find(l.c.UIdx)
+	switch {
+	case qp == nil || qp.QPN != l.c.QPN:
+		return 0
+	case l.c.Kind == cqe.RespSend:
+		if qp.RQ == nil || qp.SRQ != nil {
+			return 0
+		}
+		return q.takeReceives(dst, e, tail, qp.RQ)
+	case qp.SQ == nil:
+		return 0
+	}
+	return q.takeSends(dst, e, tail, qp.SQ)
+}
+
+// takeSends is takeRun for a run of completions of sq.
+func (q *CQ) takeSends(dst []Completion, e *shm.Block, tail cqe.Tail, sq *SendRing) (n int) {
+	ci, l := q.ci, &q.like
+	freed, posted := sq.freed.Observe(), sq.posted.Observe()
+	for {
+		count := ring.Extend(freed, tail.Counter())
+		if count >= posted {
+			break
+		}
+		s := &sq.slots[count&(sq.size-1)]
+		if s.note == 0 {
+			break
+		}
+		l.fill(&dst[n], e, tail, s.id)
+		freed = count + s.blocks()
+		ci++
+		if n++; n == len(dst) {
+			break
+		}
+		e = q.entry(ci)
+		// Pairs with the device's Publish of the entry. The rest of the entry is read after it.
+		if tail = cqe.Tail(e.ObserveTail()); !l.same(e, tail, cqe.Owner(ci, q.log)) {
+			break
+		}
+	}
+	if n > 0 {
+		q.ci = ci
+		sq.freed.Publish(freed)
+	}
+	return n
+}
+
+// takeReceives is takeRun for a run of completions of rq.
+func (q *CQ) takeReceives(dst []Completion, e *shm.Block, tail cqe.Tail, rq *RQ) (n int) {
+	ci, l := q.ci, &q.like
+	freed, posted := rq.freed.Observe(), rq.posted.Observe()
+	for pathless(e) {
+		count := ring.Extend(freed, tail.Counter())
+		if count >= posted {
+			break
+		}
+		l.fill(&dst[n], e, tail, rq.ids[count&(rq.size-1)])
+		freed = count + 1
+		ci++
+		if n++; n == len(dst) {
+			break
+		}
+		e = q.entry(ci)
+		// As in takeSends.
+		if tail = cqe.Tail(e.ObserveTail()); !l.same(e, tail, cqe.Owner(ci, q.log)) {
+			break
+		}
+	}
+	if n > 0 {
+		q.ci = ci
+		rq.freed.Publish(freed)
+	}
+	return n
+}

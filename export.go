@@ -90,6 +90,9 @@ func (q *QP) Raw() (Raw, error) {
 		return Raw{}, wrap("raw QP", errors.New("made with BlueFlame: its register is for WQEs of its own poster"))
 	}
 	q.c.sharedRaw()
+	if q.cqs[0].cfg.Compressed || q.cqs[1].cfg.Compressed {
+		return Raw{}, wrap("raw QP", errors.New("its CQ is Compressed: RDMaxcel's functions read ordinary entries only"))
+	}
 	r := Raw{
 		QPN: q.qpn, Send: q.sends.Memory(), Record: q.rec.mem[:8:8], Register: q.register,
 		SendCQ: q.cqs[0].raw(), RecvCQ: q.cqs[1].raw(),

@@ -14,7 +14,7 @@ import (
 )
 
 // BenchmarkStep measures the device's work for WQEs, announced 16 at a time, and for their
-// completions.
+// completions. In compressed CQs these are sessions of 16.
 func BenchmarkStep(b *testing.B) {
 	for _, row := range []struct {
 		name string
@@ -28,29 +28,37 @@ func BenchmarkStep(b *testing.B) {
 		{"FETCH_ADD", func(local, far *key) []any { return []any{far.raddr(0), wqe.Atomic{SwapAdd: 1}, local.data(0, 8)} }, wqe.OpAtomicFA},
 		{"CMP_SWAP", func(local, far *key) []any { return []any{far.raddr(0), wqe.Atomic{}, local.data(0, 8)} }, wqe.OpAtomicCS},
 	} {
-		b.Run(row.name, func(b *testing.B) {
-			r, p, q := duo(b, Config{})
-			local, far := p.h.full(64, 1), q.h.full(64, 2)
-			for range 16 {
-				q.recv(far.data(0, 64))
-				p.write(ctrl(row.op), row.seg(local, far)...)
+		for _, compressed := range []bool{false, true} {
+			name := row.name
+			if compressed {
+				name += ", compressed"
 			}
-			send, receive := shm.BE32At(p.rec, 4), shm.BE32At(q.rec, 0)
-			n := uint32(0)
-			blocks := uint32(p.sent)
-			b.ReportAllocs()
-			for i := 0; i < b.N; i += 16 {
-				n += 16
-				receive.Publish(n)
-				send.Publish(uint32(i/16+1) * blocks)
-				r.e.Step()
-				shm.BE32At(p.scq.rec, 0).Publish(n & 0xffffff)
-				shm.BE32At(q.rcq.rec, 0).Publish(n & 0xffffff)
-			}
-			if uint32(p.q.sq.done) != uint32(uint32((b.N+15)/16)*blocks) {
-				b.Fatal("not all was executed")
-			}
-		})
+			b.Run(name, func(b *testing.B) {
+				cqsCompressed = compressed
+				defer func() { cqsCompressed = false }()
+				r, p, q := duo(b, Config{})
+				local, far := p.h.full(64, 1), q.h.full(64, 2)
+				for range 16 {
+					q.recv(far.data(0, 64))
+					p.write(ctrl(row.op), row.seg(local, far)...)
+				}
+				send, receive := shm.BE32At(p.rec, 4), shm.BE32At(q.rec, 0)
+				n := uint32(0)
+				blocks := uint32(p.sent)
+				b.ReportAllocs()
+				for i := 0; i < b.N; i += 16 {
+					n += 16
+					receive.Publish(n)
+					send.Publish(uint32(i/16+1) * blocks)
+					r.e.Step()
+					shm.BE32At(p.scq.rec, 0).Publish(n & 0xffffff)
+					shm.BE32At(q.rcq.rec, 0).Publish(n & 0xffffff)
+				}
+				if uint32(p.q.sq.done) != uint32(uint32((b.N+15)/16)*blocks) {
+					b.Fatal("not all was executed")
+				}
+			})
+		}
 	}
 }
 

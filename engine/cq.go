@@ -27,9 +27,10 @@ type cq struct {
 	floor     uint64 // consumer index after a resize; used in place of seen while seen is lower
 	consumer  *shm.BE32
 	collapsed bool
-	ignore    bool   // overruns are ignored (CQIgnoreOverrun)
-	dead      bool   // overrun: nothing is written any more
-	held      uint32 // QPN of the error that stays in a collapsed queue; 0: none
+	ignore    bool     // overruns are ignored (CQIgnoreOverrun)
+	dead      bool     // overrun: nothing is written any more
+	held      uint32   // QPN of the error that stays in a collapsed queue; 0: none
+	session   *session // what is collected for a compressed queue; nil: the queue is not compressed
 
 	// These fields are for arming; see observeArm.
 	channel    *channel
@@ -61,8 +62,12 @@ func (c *client) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (con
 		return nil, control.Errorf(control.CodeInvalid, "CQ: 2^%d entries; at most 2^%d are possible", m.LogSize, maxLogCQ)
 	case m.LogCQE != 6 && m.LogCQE != 7:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: entries of 2^%d bytes; 2^6 and 2^7 are possible", m.LogCQE)
-	case m.Flags&^(control.CQCollapsed|control.CQIgnoreOverrun) != 0:
+	case m.Flags&^(control.CQCollapsed|control.CQIgnoreOverrun|control.CQCompressed) != 0:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: unknown flags %#x", m.Flags)
+	case m.Flags&control.CQCompressed != 0 && (m.Flags&control.CQCollapsed != 0 || m.LogCQE != 6):
+		return nil, control.Errorf(control.CodeInvalid, "CQ: compressed, flags %#x, entries of 2^%d bytes; it cannot be collapsed, and its entries have 2^6", m.Flags, m.LogCQE)
+	case m.Flags&control.CQCompressed != 0 && m.MiniFormat != control.MiniHash && m.MiniFormat != control.MiniChecksum:
+		return nil, control.Errorf(control.CodeInvalid, "CQ: minis of format %d; %d and %d are possible", m.MiniFormat, control.MiniHash, control.MiniChecksum)
 	case m.Handle&control.ChannelOverrun != 0:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: handle %#x; bit 63 is the device's", m.Handle)
 	case m.Buf%64 != 0 || m.DBRec%8 != 0:
@@ -101,6 +106,9 @@ func (c *client) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (con
 		buf: buf, log: uint(m.LogSize), logCQE: uint(m.LogCQE),
 		collapsed: m.Flags&control.CQCollapsed != 0, ignore: m.Flags&control.CQIgnoreOverrun != 0,
 		consumer: shm.BE32At(rec, 0), armWord: armWord, armSeen: neverArmed,
+	}
+	if m.Flags&control.CQCompressed != 0 {
+		q.session = new(session)
 	}
 	q.num = numbers.Next(c.e.numbers.cq, c.e.cqs)
 	c.e.watchdog.owners.put(uint64(q.num)|atCQ, c.name)
@@ -212,13 +220,16 @@ func (sh *shard) complete(q *cq, rqpn, uidx, imm, n uint32, time uint64, tail cq
 	return true
 }
 
-// free returns how many of the next n completions q has room for. It looks at the consumer index
-// only if q seems to have no room for all of them.
+// free returns how many of the next n completions q has room for, after those that are collected.
+// It looks at the consumer index only if q seems to have no room for all of them.
 func (q *cq) free(n int) int {
 	if q.ignore {
 		return n
 	}
 	entries := uint64(1) << (q.log & 63)
+	if q.session != nil {
+		entries -= uint64(q.session.n) // these will take entries
+	}
 	left := int(entries - (q.next - q.seen))
 	if left < n {
 		left = 0

@@ -102,6 +102,7 @@
 //   - process.go, process_guard.go, process_errors.go: memory of a process that is not mapped
 //   - uar.go: UAR pages
 //   - cq.go: completion queues; complete writes a CQE
+//   - compress.go: compressed completions
 //   - overrun.go, resize.go: full completion queues; changing the size of a completion queue
 //   - channel.go: arming, completion channels and their events
 //   - event.go: asynchronous events

@@ -48,8 +48,14 @@ func (sh *shard) fastPathFrom(q *qp, from shm.Ring, most, budget int) (done, cos
 		done, cost, moved = sh.fastMove(q, p, from, most, budget)
 	case wqe.OpSend, wqe.OpSendImm:
 		done, cost, moved = sh.fastSend(q, p, from, most, budget)
+		if p.rq.cq.session != nil {
+			sh.writeSession(p.rq.cq)
+		}
 	case wqe.OpAtomicCS, wqe.OpAtomicFA:
 		done, cost, moved = sh.fastAtomic(q, p, from, most, budget)
+	}
+	if q.sq.cq.session != nil {
+		sh.writeSession(q.sq.cq)
 	}
 	if done > 0 {
 		count := &q.client.count
@@ -71,8 +77,15 @@ func (q *qp) ordinary(h head) bool {
 func (sh *shard) completeFast(q *qp, h head, bytes uint64) bool {
 	counter := uint16(q.sq.done)
 	q.sq.done++
-	if h.ce() != wqe.CEAlways ||
-		sh.complete(q.sq.cq, 0, q.uidx, 0, uint32(bytes), sh.clock(), requesterTail(h.opcode(), q.num, counter), quietly) {
+	if h.ce() != wqe.CEAlways {
+		return true
+	}
+	tail := requesterTail(h.opcode(), q.num, counter)
+	if q.sq.cq.session != nil {
+		if sh.collectSend(q, uint32(bytes), tail) {
+			return true
+		}
+	} else if sh.complete(q.sq.cq, 0, q.uidx, 0, uint32(bytes), sh.clock(), tail, quietly) {
 		return true
 	}
 	sh.overrun(q.sq.cq)

@@ -70,12 +70,7 @@ func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost
 			continue
 		}
 		copy(far, near)
-		attention := quietly
-		if h.solicited() {
-			attention = solicited
-		}
-		if !sh.complete(p.rq.cq, q.num, p.uidx, imm, uint32(n), sh.clock(),
-			responderTail(p.num, uint16(p.rq.done), cqe.Opcode(h.opcode().Info().Response)), attention) {
+		if !sh.completeReceive(q, p, h, imm, uint32(n)) {
 			break // no room: the slow path completes the WQE with an error
 		}
 		p.rq.done++
@@ -88,6 +83,27 @@ func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost
 		}
 	}
 	return done, cost, moved
+}
+
+// completeReceive completes p's next receive with a message of n bytes from q. It reports
+// whether there was room for the completion.
+func (sh *shard) completeReceive(q, p *qp, h head, imm, n uint32) bool {
+	tail := responderTail(p.num, uint16(p.rq.done), cqe.Opcode(h.opcode().Info().Response))
+	attention := quietly
+	if h.solicited() {
+		attention = solicited
+	}
+	if p.rq.cq.session != nil {
+		if attention == quietly {
+			ok := sh.collect(p.rq.cq, q.num, p.uidx, imm, n, tail)
+			if h.ce() == wqe.CEAlways && q.sq.cq.session == nil {
+				sh.writeSession(p.rq.cq) // before the completion of the WQE
+			}
+			return ok
+		}
+		sh.writeSession(p.rq.cq) // a session has no solicited completions
+	}
+	return sh.complete(p.rq.cq, q.num, p.uidx, imm, n, sh.clock(), tail, attention)
 }
 
 // fastReceive returns the first piece of q's next receive: its memory, the first word of its data

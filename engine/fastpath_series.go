@@ -90,6 +90,7 @@ func (sh *shard) endSeries(q *qp) (n int) {
 		p.rq.done += uint64(n)
 		p.client.count[control.CounterReceives] += uint64(n)
 		sh.completeAll(p.rq.cq, all(n), q.num, p.uidx, s.bytes, tail)
+		sh.writeReceives(q, p, n)
 	case wqe.OpRDMARead:
 		bytes = s.bytes
 	}
@@ -124,6 +125,10 @@ func (sh *shard) endCutSeries(q *qp) {
 // for all completions.
 func (sh *shard) completeAll(c *cq, x executed, rqpn, uidx uint32, bytes uint64, tail cqe.Tail) {
 	n := x.count()
+	if c.session != nil {
+		sh.collectAll(c, x, rqpn, uidx, uint32(bytes), tail)
+		return
+	}
 	if x == all(n) && c.plain() {
 		for n > 0 {
 			k := c.completeRun(n, rqpn, uidx, bytes, sh.clock(), tail)

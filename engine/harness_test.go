@@ -111,6 +111,8 @@ type host struct {
 	base   uint64
 	used   uint64
 	pd     uint32
+
+	pollers []*poller // of all its CQs
 }
 
 const hostSize = 4 << 20
@@ -256,6 +258,10 @@ type poller struct {
 	entry uint64
 	ci    uint64
 	lazy  bool // does not update the consumer index
+
+	compressed bool
+	format     cqe.MiniFormat
+	sessions   []int // lengths of the sessions that were expanded
 }
 
 // cq makes a completion queue from m. It fills in the fields of m that say where the queue is.
@@ -264,7 +270,11 @@ func (h *host) cq(m control.CQ) *poller {
 	if m.LogCQE == 0 {
 		m.LogCQE = 6
 	}
-	c := &poller{h: h, log: uint(m.LogSize), entry: 1 << m.LogCQE}
+	if cqsCompressed && m.LogCQE == 6 && m.Flags&control.CQCollapsed == 0 {
+		m.Flags |= control.CQCompressed
+	}
+	c := &poller{h: h, log: uint(m.LogSize), entry: 1 << m.LogCQE, compressed: m.Flags&control.CQCompressed != 0, format: cqe.MiniFormat(m.MiniFormat)}
+	h.pollers = append(h.pollers, c)
 	c.ring, m.Buf = h.take(1 << (m.LogSize + m.LogCQE))
 	c.rec, m.DBRec = h.take(8)
 	for i := range c.ring {
@@ -287,6 +297,10 @@ func (c *poller) next() (w cqe.WC, own cqe.OpOwn, ok bool) {
 	own = cqe.OpOwn(b.ObserveTail())
 	if !cqe.Valid(own, c.ci, c.log) {
 		return w, own, false
+	}
+	if c.compressed {
+		c.expand(c.ci)
+		own = cqe.OpOwn(b.ObserveTail())
 	}
 	w.Parse((*[cqe.Size]byte)(b))
 	c.ci++

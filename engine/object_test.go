@@ -146,7 +146,7 @@ func TestCQRefusals(t *testing.T) {
 	bad(control.CodeInvalid, "2^255", func(m *control.CQ) { m.LogSize = 255 })
 	bad(control.CodeInvalid, "2^5", func(m *control.CQ) { m.LogCQE = 5 })
 	bad(control.CodeInvalid, "2^8", func(m *control.CQ) { m.LogCQE = 8 })
-	bad(control.CodeInvalid, "0x4", func(m *control.CQ) { m.Flags = 4 })
+	bad(control.CodeInvalid, "0x8", func(m *control.CQ) { m.Flags = 8 })
 	bad(control.CodeInvalid, "multiples", func(m *control.CQ) { m.Buf += 32 })
 	bad(control.CodeInvalid, "multiples", func(m *control.CQ) { m.DBRec += 4 })
 	bad(control.CodeInvalid, "UAR page 4", func(m *control.CQ) { m.UAR = 4 })

@@ -30,6 +30,10 @@ func (c *poller) resizeWhile(log, logCQE uint8, something func()) (told cqe.WC) 
 	addr := c.h.base + c.h.used - uint64(len(c.ring)+127)&^127
 	c.h.call(control.OpResizeCQ, &control.ResizeCQ{CQN: c.num, LogSize: log, LogCQE: logCQE, Buf: addr}, &control.Empty{})
 	something()
+	if c.compressed {
+		old.expandAll()
+		c.sessions = old.sessions
+	}
 	c.log, c.entry = uint(log), 1<<logCQE
 	for i := old.ci; ; i++ {
 		from := old.block(i)

@@ -132,6 +132,7 @@ func (sh *shard) recoverFault() {
 	q := sh.fault.qp
 	sh.fault.qp = nil
 	sh.endCutSeries(q)
+	sh.writeCollected(q)
 	sh.putBack(sh.scratch.job) // the shared receive that the job has taken
 	sh.memoryFault(q, addr)
 }

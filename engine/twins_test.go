@@ -118,6 +118,9 @@ func (w *twin) see() (s sight) {
 	w.Helper()
 	w.settle()
 	for i, h := range []*host{w.a, w.b} {
+		for _, c := range h.pollers {
+			c.expandAll()
+		}
 		for _, c := range sorted(h.c.cqs) {
 			c.eraseTime()
 			s.cqs = append(s.cqs, fmt.Sprintf("CQ %#x of %d: next %d, seen %d, dead %t, held %#x, events %d, armed %t, solicited %t, last solicited %d",

@@ -43,11 +43,29 @@ func cqRing(x *uctx, cqe, size uint32) (log, logCQE uint8, err error) {
 	return uint8(bits.Len32(cqe)), uint8(bits.Len32(size) - 1), nil
 }
 
+// miniFormat returns the mini_cqe_res_format that a value of enum mlx5_ib_cqe_comp_res_format
+// means. The refusals are those of create_cq_user in the kernel's drivers/infiniband/hw/mlx5/cq.c,
+// for a device without cqe_compression_128 and without mini_cqe_resp_stride_index.
+func miniFormat(format, logCQE uint8) (uint8, error) {
+	if logCQE != 6 {
+		return 0, refuse(eOPNOTSUPP, "compressed CQ with entries of %d bytes; 64 are possible", 1<<logCQE)
+	}
+	switch format {
+	case abi.MLX5CQEResFormatHash:
+		return control.MiniHash, nil
+	case abi.MLX5CQEResFormatCsum:
+		return control.MiniChecksum, nil
+	case abi.MLX5CQEResFormatCsumStrIdx:
+		return 0, refuse(eOPNOTSUPP, "compressed CQ with format %#x: there are no stride indices", format)
+	}
+	return 0, refuse(eINVAL, "compressed CQ with format %#x; %#x and %#x are possible", format, abi.MLX5CQEResFormatHash, abi.MLX5CQEResFormatCsum)
+}
+
 func createCQ(c *call) error {
 	x := c.x
 	d := make([]byte, abi.MLX5CreateCQSize)
 	copy(d, c.bytes(abi.AttrUHWIn))
-	driverFlags, compressed := le.Uint16(d[abi.MLX5CreateCQFlags:]), d[abi.MLX5CreateCQCQECompEn]
+	driverFlags := le.Uint16(d[abi.MLX5CreateCQFlags:])
 	flags, vector, userHandle := c.value(abi.AttrCreateCQFlags), c.value32(abi.AttrCreateCQCompVector), c.value(abi.AttrCreateCQUserHandle)
 	log, logCQE, err := cqRing(x, c.value32(abi.AttrCreateCQCQE), le.Uint32(d[abi.MLX5CreateCQCQESize:]))
 	switch {
@@ -55,8 +73,8 @@ func createCQ(c *call) error {
 		return err
 	case vector >= completionVectors:
 		return refuse(eINVAL, "completion vector %d; there are %d", vector, completionVectors)
-	case compressed != 0 || driverFlags&abi.MLX5CreateCQFlagsRealTimeTS != 0:
-		return refuse(eOPNOTSUPP, "compressed entries %d, flags %#x: neither compression nor real time is possible", compressed, driverFlags)
+	case driverFlags&abi.MLX5CreateCQFlagsRealTimeTS != 0:
+		return refuse(eOPNOTSUPP, "flags %#x: real time is not possible", driverFlags)
 	case flags&^cqFlags != 0:
 		return refuse(eOPNOTSUPP, "flags %#x; bits 0 and 1 are known", flags)
 	}
@@ -64,6 +82,12 @@ func createCQ(c *call) error {
 		Handle: userHandle, LogSize: log, LogCQE: logCQE}
 	if flags&abi.CQFlagsIgnoreOverrun != 0 {
 		req.Flags = control.CQIgnoreOverrun
+	}
+	if d[abi.MLX5CreateCQCQECompEn] == 1 { // like the kernel's driver, which ignores other values
+		if req.MiniFormat, err = miniFormat(d[abi.MLX5CreateCQCompFormat], logCQE); err != nil {
+			return err
+		}
+		req.Flags |= control.CQCompressed
 	}
 	var page uint32 // the context's first page, if the program names none
 	if driverFlags&abi.MLX5CreateCQFlagsUARPageIndex != 0 {

@@ -75,6 +75,29 @@ func TestHandles(t *testing.T) {
 func TestQueuesAreChecked(t *testing.T) {
 	p := newRig(t).program()
 	require.Equal(t, unix.EINVAL, p.createCQ(1<<22, 0).errno, "more entries than possible")
+	for _, c := range []struct {
+		why                string
+		size               uint32
+		compressed, format uint8
+		want               unix.Errno
+	}{
+		{"compressed, hashes", 64, 1, abi.MLX5CQEResFormatHash, 0},
+		{"compressed, checksums", 64, 1, abi.MLX5CQEResFormatCsum, 0},
+		{"compressed, checksums and strides", 64, 1, abi.MLX5CQEResFormatCsumStrIdx, unix.EOPNOTSUPP},
+		{"compressed, no format", 64, 1, 0, unix.EINVAL},
+		{"compressed, two formats", 64, 1, abi.MLX5CQEResFormatHash | abi.MLX5CQEResFormatCsum, unix.EINVAL},
+		{"compressed, another format", 64, 1, 0x80, unix.EINVAL},
+		{"compressed, 128 bytes", 128, 1, abi.MLX5CQEResFormatHash, unix.EOPNOTSUPP},
+		{"compressed, 128 bytes and another format", 128, 1, 0x80, unix.EOPNOTSUPP},
+		{"a format, but not compressed", 128, 0, 0x80, 0},
+		{"a value that the kernel does not know", 64, 2, 0x80, 0},
+	} {
+		d := createCQDriver(p.ring(1<<20), p.ring(pageSize), p.uar)
+		le.PutUint32(d[abi.MLX5CreateCQCQESize:], c.size)
+		d[abi.MLX5CreateCQCQECompEn], d[abi.MLX5CreateCQCompFormat] = c.compressed, c.format
+		got := p.ioctl(p.ctx, abi.ObjectCQ, abi.MethodCQCreate, createCQArgs(15, d)...)
+		require.Equal(t, c.want, got.errno, c.why)
+	}
 	cq := p.ok(p.createCQ(15, 0)).value[0]
 	const rawPacket, scatterFCS = 8, 1 << 8 // IB_UVERBS_QPT_RAW_PACKET, IB_UVERBS_QP_CREATE_SCATTER_FCS
 	require.Equal(t, unix.EOPNOTSUPP, p.createQP(rawPacket, cq).errno, "raw packets")

@@ -93,6 +93,8 @@ func exQueryDevice(c *call, req []byte) error {
 	d := make([]byte, abi.MLX5QueryDeviceRespSize)
 	le.PutUint32(d[abi.MLX5QueryDeviceRespResponseLength:], uint32(min(len(d), c.room(abi.AttrUHWOut))))
 	le.PutUint32(d[abi.MLX5QueryDeviceRespFlags:], abi.MLX5QueryDevRespFlagsCQE128BPad)
+	le.PutUint32(d[abi.MLX5QueryDeviceRespCompMaxNum:], control.MaxMinis)
+	le.PutUint32(d[abi.MLX5QueryDeviceRespCompFormats:], abi.MLX5CQEResFormatHash|abi.MLX5CQEResFormatCsum)
 	c.put(abi.AttrUHWOut, d)
 	return nil
 }

@@ -251,6 +251,7 @@ static void layout(void) {
 	FIELD("CQ", nicless_create_cq, handle); FIELD("CQ", nicless_create_cq, channel);
 	FIELD("CQ", nicless_create_cq, flags); FIELD("CQ", nicless_create_cq, log_size);
 	FIELD("CQ", nicless_create_cq, log_cqe); FIELD("CQ", nicless_create_cq, uar);
+	FIELD("CQ", nicless_create_cq, mini_format);
 	SIZE("QP", nicless_create_qp);
 	FIELD("QP", nicless_create_qp, pdn); FIELD("QP", nicless_create_qp, send_cqn);
 	FIELD("QP", nicless_create_qp, recv_cqn); FIELD("QP", nicless_create_qp, user_index);
@@ -295,6 +296,7 @@ static void layout(void) {
 	VALUE("Access rights", "remote_atomic", NICLESS_REMOTE_ATOMIC);
 	VALUE("CQ flags", "collapsed", NICLESS_CQ_COLLAPSED);
 	VALUE("CQ flags", "ignore_overrun", NICLESS_CQ_IGNORE_OVERRUN);
+	VALUE("CQ flags", "compressed", NICLESS_CQ_COMPRESSED);
 	VALUE("QP types", "RC", NICLESS_RC);
 	VALUE("QP types", "UC", NICLESS_UC);
 	VALUE("QP types", "UD", NICLESS_UD);

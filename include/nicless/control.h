@@ -95,10 +95,11 @@ struct nicless_create_cq {
 	uint32_t flags;
 	uint8_t log_size, log_cqe;
 	uint16_t uar;
-	uint8_t pad[4];
+	uint8_t mini_format; /* only with NICLESS_CQ_COMPRESSED */
+	uint8_t pad[3];
 };
 
-enum { NICLESS_CQ_COLLAPSED = 1, NICLESS_CQ_IGNORE_OVERRUN = 2 };
+enum { NICLESS_CQ_COLLAPSED = 1, NICLESS_CQ_IGNORE_OVERRUN = 2, NICLESS_CQ_COMPRESSED = 4 };
 
 struct nicless_create_qp {
 	uint32_t pdn, send_cqn, recv_cqn, user_index;

@@ -144,6 +144,8 @@ static inline int nicless_cq_open(struct nicless_client *c, struct nicless_regio
 	int error;
 	if (log > most)
 		return nicless_fail(c, -EINVAL, "CQ of 2^%u entries; 2^%u are possible", log, most);
+	if (flags & NICLESS_CQ_COMPRESSED)
+		return nicless_fail(c, -EINVAL, "CQ with compressed entries; nicless_cq_poll does not expand them");
 	ring = nicless_take(r, (size_t)NICLESS_CQE << log);
 	record = nicless_take(r, 8);
 	if (!ring || !record) {

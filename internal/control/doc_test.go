@@ -157,7 +157,7 @@ func TestPageListsEveryValue(t *testing.T) {
 			"mw_bind": uint64(AccessMWBind), "zero_based": uint64(AccessZeroBased),
 		},
 		"Features":    {"wake": FeatureWake},
-		"CQ flags":    {"collapsed": uint64(CQCollapsed), "ignore_overrun": uint64(CQIgnoreOverrun)},
+		"CQ flags":    {"collapsed": uint64(CQCollapsed), "ignore_overrun": uint64(CQIgnoreOverrun), "compressed": uint64(CQCompressed)},
 		"Event kinds": kinds,
 		"QP types":    {"RC": uint64(QPTypeRC), "UC": uint64(QPTypeUC), "UD": uint64(QPTypeUD)},
 		"QP states": {

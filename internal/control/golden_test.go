@@ -82,6 +82,12 @@ var golden = []struct {
 		 00205634127f0000 40005734127f0000 efbefecacefaed7e
 		 03000000 02000000 08 06 0100 00000000`},
 
+	{"create_cq compressed", OpCreateCQ, 0, 6,
+		&CQ{Buf: 0x7f1234562000, DBRec: 0x7f1234570040, Flags: CQCompressed, LogSize: 8, LogCQE: 6, UAR: 1, MiniFormat: MiniChecksum},
+		`0a00 0000 28000000 0600000000000000
+		 00205634127f0000 40005734127f0000 0000000000000000
+		 00000000 04000000 08 06 0100 01 000000`},
+
 	{"create_cq answer", OpCreateCQ, FlagAnswer, 6, &CQN{CQN: 0x103},
 		`0a00 0100 04000000 0600000000000000
 		 03010000`},

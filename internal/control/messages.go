@@ -200,7 +200,17 @@ func (m *Channel) walk(w walker) { w.u32("channel", &m.ID) }
 const (
 	CQCollapsed     uint32 = 1 << 0 // cc: every completion overwrites entry 0
 	CQIgnoreOverrun uint32 = 1 << 1 // oi: the device ignores the consumer index
+	CQCompressed    uint32 = 1 << 2 // cqe_comp_en: the device may write several completions as one compressed session
 )
+
+// Values of CQ.MiniFormat, numbered as mini_cqe_res_format in an mlx5 CQ context.
+const (
+	MiniHash     uint8 = 0
+	MiniChecksum uint8 = 1
+)
+
+// MaxMinis is the most completions in one compressed session.
+const MaxMinis = 64
 
 // CQ creates a completion queue. Buf and DBRec are the client's addresses, inside its
 // regions. Buf is a multiple of 64 bytes, DBRec a multiple of 8. The device does not
@@ -215,6 +225,10 @@ type CQ struct {
 	LogSize uint8  // log2 of entries
 	LogCQE  uint8  // 6: 64-byte entries, 7: 128-byte entries
 	UAR     uint16 // page whose register arms this CQ
+
+	// MiniFormat is the format of minis that stand for receives. It counts only with
+	// CQCompressed; older clients do not know the field and leave these bytes as padding.
+	MiniFormat uint8
 }
 
 func (m *CQ) walk(w walker) {
@@ -226,6 +240,7 @@ func (m *CQ) walk(w walker) {
 	w.u8("log_size", &m.LogSize)
 	w.u8("log_cqe", &m.LogCQE)
 	w.u16("uar", &m.UAR)
+	w.u8("mini_format", &m.MiniFormat)
 }
 
 // CQN names a completion queue: 24 bits, unique in the device.

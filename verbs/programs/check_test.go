@@ -31,6 +31,19 @@ func TestRawPost(t *testing.T) {
 	}
 }
 
+// Completions are compressed in CQs that ask for it, and a poller that expands them finds every
+// completion.
+func TestCompress(t *testing.T) {
+	path := check(t, "compress")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			said := newLab(t, mode.flags...).run(path)
+			require.Contains(t, said, "compress: 2 formats, 3 rings, 4 kinds of work: ok\n")
+			t.Log(said)
+		})
+	}
+}
+
 // Ioctls that no library would send are answered, and the server keeps running.
 func TestMisuse(t *testing.T) {
 	path := check(t, "misuse")

@@ -55,6 +55,8 @@ const (
 const (
 	MLX5QueryDeviceRespSize           = 104 // sizeof(struct mlx5_ib_query_device_resp)
 	MLX5QueryDeviceRespResponseLength = 4   // offsetof(struct mlx5_ib_query_device_resp, response_length)
+	MLX5QueryDeviceRespCompMaxNum     = 32  // offsetof(struct mlx5_ib_query_device_resp, cqe_comp_caps.max_num)
+	MLX5QueryDeviceRespCompFormats    = 36  // offsetof(struct mlx5_ib_query_device_resp, cqe_comp_caps.supported_format)
 	MLX5QueryDeviceRespFlags          = 60  // offsetof(struct mlx5_ib_query_device_resp, flags)
 )
 
@@ -82,8 +84,16 @@ const (
 	MLX5CreateCQDBAddr       = 8  // offsetof(struct mlx5_ib_create_cq, db_addr)
 	MLX5CreateCQCQESize      = 16 // offsetof(struct mlx5_ib_create_cq, cqe_size)
 	MLX5CreateCQCQECompEn    = 20 // offsetof(struct mlx5_ib_create_cq, cqe_comp_en)
+	MLX5CreateCQCompFormat   = 21 // offsetof(struct mlx5_ib_create_cq, cqe_comp_res_format)
 	MLX5CreateCQFlags        = 22 // offsetof(struct mlx5_ib_create_cq, flags)
 	MLX5CreateCQUARPageIndex = 24 // offsetof(struct mlx5_ib_create_cq, uar_page_index)
+)
+
+// enum mlx5_ib_cqe_comp_res_format.
+const (
+	MLX5CQEResFormatHash       = 1 << 0 // MLX5_IB_CQE_RES_FORMAT_HASH
+	MLX5CQEResFormatCsum       = 1 << 1 // MLX5_IB_CQE_RES_FORMAT_CSUM
+	MLX5CQEResFormatCsumStrIdx = 1 << 2 // MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX
 )
 
 // struct mlx5_ib_create_cq_resp.

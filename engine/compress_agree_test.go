@@ -1,0 +1,24 @@
+package engine
+
+import (
+	"testing"
+)
+
+// With compressed CQs the fast path has the same results: its sessions, once expanded, are
+// byte for byte the completions that the slow path writes, which never compresses. The rows
+// are those of the fast path.
+func TestCompressedAgrees(t *testing.T) {
+	cqsCompressed = true
+	defer func() { cqsCompressed = false }()
+	t.Run("rows", TestFastPathAgrees)
+	t.Run("one CQ", TestFastPathAgreesOnOneCQ)
+	t.Run("index", TestSeriesAcrossTheEndOfTheIndex)
+	t.Run("fault", TestFaultInASeries)
+}
+
+// FuzzCompressedAgrees is FuzzFastPathAgrees with compressed CQs.
+func FuzzCompressedAgrees(f *testing.F) {
+	cqsCompressed = true
+	defer func() { cqsCompressed = false }()
+	FuzzFastPathAgrees(f)
+}

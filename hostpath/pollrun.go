@@ -13,6 +13,8 @@ import (
 type likeness struct {
 	tail  cqe.Tail // with owner bit 0 and without the bits that differ: see same
 	uidx  uint64   // the word cqe.WordUIdx: user index and immediate
+	path  uint64   // of receives: the word cqe.WordPath
+	flags uint64   // of receives: the word cqe.WordFlags, which has the sender's QPN
 	bytes uint32   // all ones if the byte counts differ
 	c     Completion
 }
@@ -36,9 +38,7 @@ func (l *likeness) set(e *shm.Block, tail cqe.Tail) bool {
 	case cqe.WCFromPost:
 		return false
 	case cqe.WCRecv:
-		if !pathless(e) {
-			return false
-		}
+		n.path, n.flags = e.Word(cqe.WordPath), e.Word(cqe.WordFlags)
 		fallthrough
 	case cqe.WCRDMARead:
 		n.c.ByteLen, n.bytes = 0, 1<<32-1
@@ -47,9 +47,10 @@ func (l *likeness) set(e *shm.Block, tail cqe.Tail) bool {
 	return true
 }
 
-// pathless reports whether the entry of a receive says nothing of the sender and its path.
-// Entries of connected queues do not.
-func pathless(e *shm.Block) bool { return e.Word(cqe.WordPath)|e.Word(cqe.WordFlags) == 0 }
+// sameSender reports whether the entry of a receive has the sender and the path of l.
+func (l *likeness) sameSender(e *shm.Block) bool {
+	return e.Word(cqe.WordPath) == l.path && e.Word(cqe.WordFlags) == l.flags
+}
 
 // fill sets c to the completion of e, an entry of the run.
 func (l *likeness) fill(c *Completion, e *shm.Block, tail cqe.Tail, id uint64) {
@@ -63,7 +64,7 @@ func (l *likeness) fill(c *Completion, e *shm.Block, tail cqe.Tail, id uint64) {
 // itself. The commonest kinds are
 //
 //   - sends that succeeded, without inline data, if the entry says what the operation was
-//   - receives of an RQ, without inline data, that SENDs of connected queues have consumed
+//   - receives of an RQ, without inline data, that SENDs of one queue pair have consumed
 //
 // e is the first entry, and tail is its tail, which the caller has observed.
 //
@@ -72,8 +73,10 @@ func (l *likeness) fill(c *Completion, e *shm.Block, tail cqe.Tail, id uint64) {
 // would wait for it.
 func (q *CQ) takeRun(dst []Completion, e *shm.Block, tail cqe.Tail) int {
 	l := &q.like
-	if !l.same(e, tail, cqe.Owner(q.ci, q.log)) && !l.set(e, tail) {
-		return 0
+	if !l.same(e, tail, cqe.Owner(q.ci, q.log)) || l.c.Kind == cqe.RespSend && !l.sameSender(e) {
+		if !l.set(e, tail) {
+			return 0
+		}
 	}
 	qp := q.table.find(l.c.UIdx)
 	switch {
@@ -126,7 +129,7 @@ func (q *CQ) takeSends(dst []Completion, e *shm.Block, tail cqe.Tail, sq *SendRi
 func (q *CQ) takeReceives(dst []Completion, e *shm.Block, tail cqe.Tail, rq *RQ) (n int) {
 	ci, l := q.ci, &q.like
 	freed, posted := rq.freed.Observe(), rq.posted.Observe()
-	for pathless(e) {
+	for l.sameSender(e) {
 		count := ring.Extend(freed, tail.Counter())
 		if count >= posted {
 			break

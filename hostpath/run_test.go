@@ -120,6 +120,7 @@ func TestRunsOfReceivesAreTheSame(t *testing.T) {
 			case 2:
 				imm = 0x10000 // a P_Key in the entry of a datagram
 			default:
+				flags = cqe.FlagsRQPN(0, 0, 0x77) // the device says who has sent
 				plain++
 			}
 			var e [64]byte
@@ -147,6 +148,28 @@ func TestRunsOfReceivesAreTheSame(t *testing.T) {
 	require.Greater(t, plain, 10000)
 	stale, bad := b.cq.Skipped()
 	require.Zero(t, stale+bad)
+}
+
+// Receives whose entries name the same sender are taken as one run; those of another sender are
+// another run.
+func TestRunsOfOneSender(t *testing.T) {
+	b := newBench(t, 16, nil)
+	for round := range uint64(3) {
+		for i := range uint64(8) {
+			require.NoError(t, b.rq.PostRecv(&RecvWR{ID: i}))
+			var e [64]byte
+			flags := cqe.FlagsRQPN(0, 0, uint32(0x77+i/4))
+			cqe.PutResp(&e, benchQPN, b.index, flags, 0, uint16(8*round+i), 8, 1, cqe.MakeOpOwn(cqe.RespSend, 0, false, cqe.Owner(b.dev.pi, b.dev.log)))
+			b.dev.write(&e)
+		}
+		b.rq.Ring()
+		for i := range uint32(2) {
+			dst, e := make([]Completion, 8), b.cq.entry(b.cq.ci)
+			require.Equal(t, 4, b.cq.takeRun(dst, e, cqe.Tail(e.ObserveTail())))
+			require.Equal(t, 0x77+i, dst[0].SrcQP)
+			require.Equal(t, 0x77+i, dst[3].SrcQP)
+		}
+	}
 }
 
 // A run ends at an entry that is of another queue, is of work that was not posted, or is not

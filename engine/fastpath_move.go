@@ -66,12 +66,12 @@ func (sh *shard) fastMove(q, p *qp, from shm.Ring, most, budget int) (done, cost
 		if !ok {
 			break
 		}
-		if k := q.series(h, n, min(most-done, (budget-cost)/fastCost)); k > 1 {
+		if k := q.series(h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
 			if k = sh.moveSeries(q, from, &moveShape{h.first, length, rkey, local, remote}, k); k == 0 {
 				break // the WQE has been changed
 			}
 			done += k
-			cost += k * fastCost
+			cost += k * max(int(n), fastCost)
 			moved += uint64(k) * n
 			continue
 		}

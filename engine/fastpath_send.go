@@ -60,12 +60,12 @@ func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost
 		if remote == nil {
 			break
 		}
-		if k := q.sendSeries(p, h, n, min(most-done, (budget-cost)/fastCost)); k > 1 {
+		if k := q.sendSeries(p, h, n, min(most-done, (budget-cost)/max(int(n), fastCost))); k > 1 {
 			if k = sh.sendSeries(q, p, from, &sendShape{h.first, length, local, room, remote}, k); k == 0 {
 				break // the WQE or the receive has been changed
 			}
 			done += k
-			cost += k * fastCost
+			cost += k * max(int(n), fastCost)
 			moved += uint64(k) * n
 			continue
 		}

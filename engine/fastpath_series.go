@@ -19,12 +19,11 @@ import (
 // stores between the stores to the completion queue, and the processor can fetch more of that
 // queue's cache lines from the poller's core at the same time.
 
-// mostSeries is how many WQEs a series can have: its first completion waits until all of them
-// have been executed. leastBytes and mostBytes bound the payload of each WQE: see moveShort.
+// mostSeries is how many WQEs a series can have, and seriesBytes how many bytes it can move: its
+// first completion waits until all of them have been executed.
 const (
-	mostSeries = 16
-	leastBytes = 8
-	mostBytes  = 16
+	mostSeries  = 16
+	seriesBytes = 16 << 10
 )
 
 // A series is a series of WQEs of one queue pair that is being executed, or the empty series.
@@ -53,21 +52,25 @@ func (x executed) count() int { return max(bits.Len64(uint64(x)), 1) - 1 }
 const asksForCompletion = uint64(wqe.CEAlways) << 32
 
 // series returns how many WQEs may be executed as a series whose first WQE is q's next WQE, with
-// the control segment h and a payload of n bytes. most is how many there are. There is room for
+// the control segment h and a payload of n bytes, at least 1. most is how many there are. There is room for
 // the completions of all of them. If the result is less than 2, there is no series.
 func (q *qp) series(h head, n uint64, most int) int {
-	if most < 2 || n < leastBytes || n > mostBytes || h.second&^asksForCompletion != 0 || h.first>>56 != 0 || h.place() != place(q.num, q.sq.done) {
+	if most < 2 || h.second&^asksForCompletion != 0 || h.first>>56 != 0 || h.place() != place(q.num, q.sq.done) {
 		return 0
 	}
-	return q.sq.cq.free(min(most, mostSeries))
+	return q.sq.cq.free(min(most, mostSeries, seriesBytes/int(n)))
 }
 
 // nextFirst returns the first word of the control segment that the next WQE of a series has. It
 // is first with the index of the next block; the index has 16 bits.
 func nextFirst(first uint64) uint64 { return (first + 1<<40) & (1<<56 - 1) }
 
-// moveShort is copy for leastBytes to mostBytes bytes, without a call. dst is as long as src.
-func moveShort(dst, src []byte) {
+// move is copy, without a call for the commonest lengths. dst is as long as src.
+func move(dst, src []byte) {
+	if len(src)-8 > 8 || len(src) < 8 {
+		copy(dst, src)
+		return
+	}
 	le := binary.LittleEndian
 	head, tail := le.Uint64(src), le.Uint64(src[len(src)-8:])
 	le.PutUint64(dst, head)

@@ -48,16 +48,16 @@ func (sh *shard) moveSeries(q *qp, from shm.Ring, m *moveShape, most int) (done 
 			break
 		}
 		if m.local == nil {
-			moveShort(far[to:to+n], b[dataOffset+wqe.InlineHead:][:n])
+			move(far[to:to+n], b[dataOffset+wqe.InlineHead:][:n])
 		} else {
 			at := b.Word(5) - nearBase
 			if at > nearLast {
 				break
 			}
 			if op == wqe.OpRDMARead {
-				moveShort(near[at:at+n], far[to:to+n])
+				move(near[at:at+n], far[to:to+n])
 			} else {
-				moveShort(far[to:to+n], near[at:at+n])
+				move(far[to:to+n], near[at:at+n])
 			}
 		}
 		x = x<<1 | executed(second/asksForCompletion)

@@ -46,13 +46,13 @@ func (sh *shard) sendSeries(q, p *qp, from shm.Ring, m *sendShape, most int) (do
 			break
 		}
 		if m.local == nil {
-			moveShort(far[to:to+n], b[wqe.CtrlSize+wqe.InlineHead:][:n])
+			move(far[to:to+n], b[wqe.CtrlSize+wqe.InlineHead:][:n])
 		} else {
 			at := b.Word(3) - nearBase
 			if at > nearLast {
 				break
 			}
-			moveShort(far[to:to+n], near[at:at+n])
+			move(far[to:to+n], near[at:at+n])
 		}
 		receive++
 		x = x<<1 | executed(second/asksForCompletion)

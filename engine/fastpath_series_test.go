@@ -22,9 +22,12 @@ var seriesRows = func() (rows []agreeRow) {
 	}{
 		{"WRITE", func(w *twin, k int, c wqe.Ctrl) { w.p.write(c, w.far.raddr(16*k), w.local.data(8*k, 8)) }, wqe.OpRDMAWrite},
 		{"WRITE of 16 bytes", func(w *twin, k int, c wqe.Ctrl) { w.p.write(c, w.far.raddr(16*k), w.local.data(3*k, 16)) }, wqe.OpRDMAWrite},
+		{"WRITE of 300 bytes", func(w *twin, k int, c wqe.Ctrl) { w.p.write(c, w.far.raddr(350*k), w.local.data(300*k, 300)) }, wqe.OpRDMAWrite},
+		{"WRITE of 3 bytes", func(w *twin, k int, c wqe.Ctrl) { w.p.write(c, w.far.raddr(5*k), w.local.data(7*k, 3)) }, wqe.OpRDMAWrite},
 		{"WRITE, inline", func(w *twin, k int, c wqe.Ctrl) { w.p.write(c, w.far.raddr(16*k), pattern(12, byte(k))) }, wqe.OpRDMAWrite},
 		{"READ", func(w *twin, k int, c wqe.Ctrl) { w.p.write(c, w.far.raddr(16*k), w.local.data(9*k, 9)) }, wqe.OpRDMARead},
 		{"SEND", func(w *twin, k int, c wqe.Ctrl) { w.q.recv(w.inbox.data(16*k, 16)); w.p.write(c, w.local.data(8*k, 8)) }, wqe.OpSend},
+		{"SEND of 1 byte", func(w *twin, k int, c wqe.Ctrl) { w.q.recv(w.inbox.data(16*k, 16)); w.p.write(c, w.local.data(8*k, 1)) }, wqe.OpSend},
 		{"SEND, inline", func(w *twin, k int, c wqe.Ctrl) { w.q.recv(w.inbox.data(16*k, 16)); w.p.write(c, pattern(12, byte(k))) }, wqe.OpSend},
 	} {
 		add := func(name string, taken int, prepare func(a, b *host) (p, q *end), post func(w *twin)) {

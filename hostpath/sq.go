@@ -3,7 +3,9 @@ package hostpath
 import (
 	"errors"
 
+	"github.com/nicless/nicless/internal/cpu"
 	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/wqe"
 )
 
 // ErrFull reports that a queue has no room for a work request until completions have been
@@ -19,9 +21,17 @@ type SQ struct {
 	seen      uint64        // value of freed when it was last observed
 	rung      uint64        // value of next when the doorbell was last rung
 	fence     uint8         // the fence that the next WQE needs
+	prefetch  uint64        // Ring prefetches blocks if next has none of these bits
 	blueFlame [2]*shm.Block // the halves of the BlueFlame register; nil: the queue has none
 	_         [64]byte
 }
+
+// ahead is the number of blocks that Ring prefetches, if it rings for single blocks, after each
+// ahead-th. They are not the next blocks, but those after them. They were used a lap ago and are
+// in the cache of the device. Without the prefetch, the stores to such a block wait for it, and
+// all later stores, also those to the record, wait for them. In a short ring the blocks could
+// be those that the device is about to read.
+const ahead = 4
 
 // NewSQ returns a send queue. The indices of its WQEs begin at 0, as for a QP that was just
 // made or reset.
@@ -35,6 +45,9 @@ func NewSQ(c SQConfig) (*SQ, error) {
 		return nil, err
 	}
 	q.clearBlueFlame()
+	if q.prefetch = 1<<64 - 1; cpu.CanPrefetchWrite && q.size >= 4*ahead {
+		q.prefetch = ahead - 1
+	}
 	return q, nil
 }
 
@@ -113,6 +126,10 @@ func (q *SQ) Ring() {
 		return
 	}
 	q.publish(q.next, q.lastWQE(q.next))
+	if q.next&q.prefetch == 0 && q.next-from == 1 {
+		at := (q.next + ahead) & (q.size - 1) * wqe.BlockSize
+		cpu.PrefetchWrite((*[ahead * wqe.BlockSize]byte)(q.ring[at:]))
+	}
 }
 
 // Free returns how many blocks of 64 bytes can be posted to now. The result can be too low,

@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"bytes"
 	"math"
 	"testing"
 
@@ -454,6 +455,22 @@ func TestStaleSlot(t *testing.T) {
 		require.Equal(t, counter == 0, ok, "block %d", counter)
 		if ok {
 			require.Equal(t, uint64(4), s.id)
+		}
+	}
+}
+
+// A doorbell for each post, in rings of all lengths and for many laps: Ring prefetches blocks
+// that are in the ring, and changes none.
+func TestRingAfterEachPost(t *testing.T) {
+	for size := 1; size <= 64; size *= 2 {
+		b := newBench(t, size, nil)
+		for i := range 10 * size {
+			require.NoError(t, b.sq.Post(&SendWR{ID: uint64(i), Op: OpWrite, SGE: sge(8), Flags: Signaled}))
+			want := bytes.Clone(b.dev.ring)
+			b.sq.Ring()
+			require.Equal(t, want, b.dev.ring)
+			require.Equal(t, 1, b.dev.step())
+			require.Equal(t, []uint64{uint64(i)}, ids(b.poll()))
 		}
 	}
 }

@@ -1,0 +1,4 @@
+package cpu
+
+// CanPrefetchWrite reports whether PrefetchWrite has an effect.
+const CanPrefetchWrite = true

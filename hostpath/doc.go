@@ -38,8 +38,8 @@
 // # Cost
 //
 // Posting, ringing and polling do not block, allocate nothing, and make no system
-// call. A WQE of one block with one pointer or short inline data is built in place.
-// Every other WQE is built by [wqe.Builder].
+// call. A WQE of one block with one pointer, with short inline data, or of an 8-byte
+// atomic is built in place. Every other WQE is built by [wqe.Builder].
 //
 // # Errors
 //

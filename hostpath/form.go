@@ -8,6 +8,7 @@ type form uint8
 const (
 	pointer form = iota // one block with one pointer, built in place
 	inline              // one block with inline data, built in place
+	atomic8             // an atomic on 8 bytes, one block, built in place
 	long                // everything else, built by wqe.Builder
 )
 
@@ -18,8 +19,16 @@ func (q *SendRing) form(wr *SendWR, op *opInfo) form {
 		return long
 	}
 	n := len(wr.Data)
-	if n == 0 && len(wr.SGE) == 1 && wr.SGE[0].Length-1 < wqe.InlineFlag {
-		return pointer
+	if n == 0 && len(wr.SGE) == 1 {
+		switch l := wr.SGE[0].Length; {
+		case op.atomic:
+			if l == atomicSize {
+				return atomic8
+			}
+		case l-1 < wqe.InlineFlag:
+			return pointer
+		}
+		return long
 	}
 	if n != 0 && n <= q.shortMax && op.inline && len(wr.SGE) == 0 {
 		return inline
@@ -51,6 +60,8 @@ func (q *SendRing) lay(count uint64, f form, n uint64, wr *SendWR, fence uint8) 
 		q.layPointer(count, wr, op, fence)
 	case inline:
 		q.layInline(count, wr, op, fence)
+	case atomic8:
+		q.layAtomic(count, wr, op, fence)
 	default:
 		q.layLong(count, n, wr, op, fence)
 	}

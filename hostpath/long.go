@@ -139,10 +139,8 @@ func (q *SendRing) layLong(count, blocks uint64, wr *SendWR, op *opInfo, fence u
 	switch wr.Op {
 	case OpSendInval:
 		c.Imm = wr.RKey
-	case OpCompareSwap:
-		b.Atomic(wqe.Atomic{SwapAdd: wr.SwapAdd, Compare: wr.Compare})
-	case OpFetchAdd:
-		b.Atomic(wqe.Atomic{SwapAdd: wr.SwapAdd})
+	case OpCompareSwap, OpFetchAdd:
+		b.Atomic(wqe.Atomic{SwapAdd: wr.SwapAdd, Compare: wr.Compare & op.compare})
 	case OpLocalInval:
 		c.Imm = wr.RKey
 		(&Bind{Type: 2}).write(&b, q.qpn)

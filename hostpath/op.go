@@ -80,7 +80,9 @@ type opInfo struct {
 	payload    bool           // takes a payload in SendWR.SGE
 	message    bool           // goes to the address in SendWR.To on UD
 	inline     bool           // takes a payload in SendWR.Data
+	atomic     bool           // works on 8 bytes, with the operands SwapAdd and Compare
 	leaves     uint8          // the fence that the next WQE needs, so that it does not overtake a change of keys
+	compare    uint64         // all ones if the WQE contains SendWR.Compare
 	imm        uint32         // all ones if the control segment contains SendWR.Imm
 	wc         cqe.WCOpcode   // the opcode that a poller reports if the CQE does not contain it
 }
@@ -106,8 +108,12 @@ func makeOps() (ops [numOps]opInfo) {
 			info.leaves = wqe.FenceSmall
 			info.transports &= connected // on UD, verbs has neither windows nor invalidation of windows
 		}
-		// A WQE built in place has a control segment, perhaps a remote address, and data.
-		if i.Address && i.Operand == wqe.KindNone && i.Imm != wqe.ImmInvalRKey {
+		if info.atomic = i.Operand == wqe.KindAtomic; info.atomic && o.code == wqe.OpAtomicCS {
+			info.compare = 1<<64 - 1
+		}
+		// A WQE built in place has a control segment, perhaps a remote address, perhaps the
+		// operands of an atomic, and data.
+		if i.Address && (i.Operand == wqe.KindNone || info.atomic) && i.Imm != wqe.ImmInvalRKey {
 			info.short = i.Transports & connected
 		}
 		ops[op] = info

@@ -203,3 +203,50 @@ func TestRunsEnd(t *testing.T) {
 	require.Equal(t, uint64(4), b.sq.Done())
 	require.Equal(t, uint64(7), b.cq.ci)
 }
+
+// A WQE that is built in place has the bytes of the one that wqe.Builder builds, and the bytes of
+// its block that it does not use stay as they are.
+func TestInPlaceIsTheSame(t *testing.T) {
+	place, builder := newBench(t, 16, nil), newBench(t, 16, nil)
+	builder.sq.short = 0
+	wipe := func(mem []byte) {
+		for i := range mem {
+			mem[i] = ^byte(0)
+		}
+	}
+	wipe(place.dev.ring)
+	wipe(builder.dev.ring)
+	r := rand.New(rand.NewPCG(5, 6))
+	data := make([]byte, shortInline)
+	built := make(map[form]int)
+	for id := range uint64(5000) {
+		op := []Op{OpWrite, OpWriteImm, OpRead, OpSend, OpSendImm, OpFetchAdd, OpCompareSwap}[r.UintN(7)]
+		wr := SendWR{ID: id, Op: op, Flags: Flags(r.UintN(8)), SGE: []SGE{{r.Uint64(), 1 + r.Uint32N(1<<31), r.Uint32()}},
+			RemoteAddr: r.Uint64(), RKey: r.Uint32(), Imm: r.Uint32(), SwapAdd: r.Uint64(), Compare: r.Uint64()}
+		switch {
+		case ops[op].atomic:
+			wr.SGE[0].Length = uint32(6 + 2*r.UintN(3)) // 8 is right
+		case ops[op].inline && r.UintN(2) == 0:
+			wr.SGE, wr.Data = nil, data[:1+r.UintN(shortInline)]
+		}
+		built[place.sq.form(&wr, &ops[op])]++
+		err := place.sq.Post(&wr)
+		require.Equal(t, builder.sq.Post(&wr), err)
+		require.Equal(t, builder.dev.ring, place.dev.ring)
+		require.Equal(t, builder.sq.slots, place.sq.slots)
+		if err == nil {
+			c := wqe.ParseCtrl((*[16]byte)(place.sq.block(place.sq.next - 1)[:]))
+			for i, x := range place.sq.block(place.sq.next - 1)[int(c.DS)*wqe.UnitSize:] {
+				require.Equal(t, ^byte(0), x, "%v: byte %d after the WQE", op, i)
+			}
+		}
+		for _, b := range []*bench{place, builder} {
+			b.sq.Ring()
+			b.dev.step()
+			b.poll()
+			b.drain() // of WQEs without a completion
+			wipe(b.sq.block(b.sq.next)[:])
+		}
+	}
+	require.Greater(t, min(built[pointer], built[inline], built[atomic8], built[long]), 400)
+}

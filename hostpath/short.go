@@ -8,6 +8,7 @@ import (
 const (
 	unit1 = 1 * wqe.UnitSize
 	unit2 = 2 * wqe.UnitSize
+	unit3 = 3 * wqe.UnitSize
 )
 
 // shortInline is the size of the longest inline data of a WRITE of one block, in bytes.
@@ -28,6 +29,17 @@ func (q *SendRing) layPointer(count uint64, wr *SendWR, op *opInfo, fence uint8)
 		data.Put((*[16]byte)(b[unit1:]))
 	}
 	q.putControl(b, count, wr, op, ds, fence)
+	q.slots[count&(q.size-1)] = noted(wr.ID, 1, wr.Op)
+}
+
+// layAtomic builds, in place, the WQE of an atomic on 8 bytes, with one SGE of that length.
+func (q *SendRing) layAtomic(count uint64, wr *SendWR, op *opInfo, fence uint8) {
+	b := q.block(count)
+	sge := &wr.SGE[0]
+	wqe.Raddr{Addr: wr.RemoteAddr, RKey: wr.RKey}.Put((*[16]byte)(b[unit1:]))
+	wqe.Atomic{SwapAdd: wr.SwapAdd, Compare: wr.Compare & op.compare}.Put((*[16]byte)(b[unit2:]))
+	wqe.Data{ByteCount: atomicSize, LKey: sge.LKey, Addr: sge.Addr}.Put((*[16]byte)(b[unit3:]))
+	q.putControl(b, count, wr, op, 4, fence)
 	q.slots[count&(q.size-1)] = noted(wr.ID, 1, wr.Op)
 }
 

@@ -67,10 +67,13 @@ func (q *SQ) Post(wr *SendWR) error {
 	if !ok {
 		return ErrFull
 	}
-	if f == pointer {
+	switch f {
+	case pointer:
 		q.layPointer(count, wr, op, q.fence)
-	} else {
+	case inline:
 		q.layInline(count, wr, op, q.fence)
+	default:
+		q.layAtomic(count, wr, op, q.fence)
 	}
 	q.next = count + 1
 	if q.fence != 0 {

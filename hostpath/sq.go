@@ -30,7 +30,8 @@ type SQ struct {
 // ahead-th. They are not the next blocks, but those after them. They were used a lap ago and are
 // in the cache of the device. Without the prefetch, the stores to such a block wait for it, and
 // all later stores, also those to the record, wait for them. In a short ring the blocks could
-// be those that the device is about to read.
+// be those that the device is about to read. While nothing else is in flight, the prefetch would
+// only disturb the device at the one WQE that it executes.
 const ahead = 4
 
 // NewSQ returns a send queue. The indices of its WQEs begin at 0, as for a QP that was just
@@ -129,7 +130,7 @@ func (q *SQ) Ring() {
 		return
 	}
 	q.publish(q.next, q.lastWQE(q.next))
-	if q.next&q.prefetch == 0 && q.next-from == 1 {
+	if q.next&q.prefetch == 0 && q.next-from == 1 && q.freed.Observe() != from {
 		at := (q.next + ahead) & (q.size - 1) * wqe.BlockSize
 		cpu.PrefetchWrite((*[ahead * wqe.BlockSize]byte)(q.ring[at:]))
 	}

@@ -111,7 +111,7 @@ type shardHooks struct {
 	noFastPath  bool          // no WQE takes the fast path
 	uncontended bool          // cores never count as contended
 	explainAll  bool          // no explanation is held back
-	stopTimers  bool          // the timers of stalls do not run; a test ends them
+	stopTimers  bool          // the timers of stalls do not run, a test ends them; and no suspicion lasts long enough to be explained
 	sleepBound  time.Duration // longest sleep without a wakeup; 0: sleepTime
 }
 

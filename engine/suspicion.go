@@ -79,7 +79,7 @@ func (sh *shard) diagnoseQP(q *qp) {
 		o.since = 0
 	case o.since == 0 || o.suspected != code:
 		o.suspected, o.since = code, now
-	case now-o.since > clock.Cycles(suspicionTime):
+	case now-o.since > clock.Cycles(suspicionTime) && !sh.hooks.stopTimers:
 		o.said = true
 		sh.explainQueue(q, code, "%s", why)
 	}

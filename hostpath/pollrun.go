@@ -31,14 +31,20 @@ func (l *likeness) same(e *shm.Block, tail cqe.Tail, owner uint8) bool {
 
 // set makes l the likeness of e, whose tail was observed. It returns false if e is not of the
 // kinds that takeRun takes.
+//
+// A device that ignores overruns may be overwriting e. So e is copied, and its tail is not read
+// again: the words by which later entries are recognised and the fields that they then get must
+// come from the same bytes.
 func (l *likeness) set(e *shm.Block, tail cqe.Tail) bool {
-	n := likeness{tail: tail &^ (differ | 1), uidx: e.Word(cqe.WordUIdx)}
-	n.c.Parse((*[cqe.Size]byte)(e))
+	b := *(*[cqe.Size]byte)(e)
+	be.PutUint64(b[cqe.OffTail:], uint64(tail))
+	n := likeness{tail: tail &^ (differ | 1), uidx: be.Uint64(b[8*cqe.WordUIdx:])}
+	n.c.Parse(&b)
 	switch n.c.Opcode {
 	case cqe.WCFromPost:
 		return false
 	case cqe.WCRecv:
-		n.path, n.flags = e.Word(cqe.WordPath), e.Word(cqe.WordFlags)
+		n.path, n.flags = be.Uint64(b[8*cqe.WordPath:]), be.Uint64(b[8*cqe.WordFlags:])
 		fallthrough
 	case cqe.WCRDMARead:
 		n.c.ByteLen, n.bytes = 0, 1<<32-1

@@ -250,3 +250,30 @@ func TestInPlaceIsTheSame(t *testing.T) {
 	}
 	require.Greater(t, min(built[pointer], built[inline], built[atomic8], built[long]), 400)
 }
+
+// In a queue that ignores overruns, the device may overwrite an entry between two reads of the
+// poller. That may cost this completion, but no later one.
+func TestRunAfterAnOverwrittenEntry(t *testing.T) {
+	b := newBench(t, 16, nil)
+	put := func(op wqe.Opcode, counter uint16, bytes uint32) {
+		var e [64]byte
+		cqe.PutReq(&e, benchQPN, b.index, uint8(op), counter, bytes, 5, cqe.MakeOpOwn(cqe.Req, 0, false, cqe.Owner(b.dev.pi, b.dev.log)))
+		b.dev.write(&e)
+	}
+	for i := range uint64(8) {
+		require.NoError(t, b.sq.Post(&SendWR{ID: i, Op: OpWrite, SGE: sge(8), Flags: Signaled}))
+	}
+	b.sq.Ring()
+	put(wqe.OpRDMAWrite, 0, 0)
+	e := b.cq.entry(0)
+	tail := cqe.Tail(e.ObserveTail())
+	b.dev.pi += 1<<b.cq.log - 1
+	put(wqe.OpRDMARead, 1, 77) // one lap later, in the same slot
+	b.cq.takeRun(make([]Completion, 1), e, tail)
+	b.cq.ci = 1
+	b.dev.pi = 1
+	put(wqe.OpRDMAWrite, 2, 0)
+	got := b.poll()
+	require.Len(t, got, 1)
+	require.Equal(t, cqe.ParseWC((*[64]byte)(b.cq.entry(1))), got[0].WC)
+}

@@ -196,12 +196,13 @@ func (sh *shard) completeCompressed(q *cq, rqpn, uidx, imm uint32, time uint64, 
 	}
 }
 
-// writeCollected writes what was collected before a fault of memory has ended the work of q.
+// writeCollected writes what was collected before a fault of memory has ended the work of q. The
+// receives are completed before the SENDs that have used them.
 func (sh *shard) writeCollected(q *qp) {
-	sh.writeOrDrop(q.sq.cq)
 	if p := q.conn.peer; p != nil && sh.holds(p.client.shard) {
 		sh.writeOrDrop(p.rq.cq)
 	}
+	sh.writeOrDrop(q.sq.cq)
 }
 
 // writeOrDrop writes what is collected for q. If the memory of q has no page, the collected

@@ -568,3 +568,45 @@ func TestCompressedSendsAndReceives(t *testing.T) {
 		})
 	}
 }
+
+// Whoever sees the completion of a SEND finds the completion of the receive that it has used, also
+// if memory without pages has ended the run. Both queues are armed, so the events say which of them
+// was written first.
+func TestCompressedReceivesBeforeSendsAtAFault(t *testing.T) {
+	for _, fault := range []bool{false, true} {
+		for _, length := range []int{0, 1} { // 0: the SENDs are a series
+			r := newRig(t, Config{})
+			a := r.host("a")
+			ch, event := a.channel()
+			ca := a.cq(control.CQ{LogSize: 5, Flags: control.CQCompressed, Channel: ch, Handle: 1})
+			cb := a.cq(control.CQ{LogSize: 5, Flags: control.CQCompressed, Channel: ch, Handle: 2})
+			p, q := a.qp(control.QP{}, ca, ca), a.qp(control.QP{}, cb, cb)
+			connect(p, q)
+			ca.arm(0, false)
+			cb.arm(0, false)
+			r.settle()
+			_, base, shrink := a.trusted(1 << 16)
+			bad := a.reg(a.pd, base, 1<<16, control.AccessLocalWrite)
+			k := a.full(256, 1)
+			for i := range 5 {
+				q.recv(k.data(0, 64))
+				if i == 4 && fault {
+					p.write(ctrl(wqe.OpSend), wqe.Data{ByteCount: 8, LKey: bad, Addr: base})
+				} else {
+					p.write(ctrl(wqe.OpSend), k.data(64, 8+length*i))
+				}
+			}
+			shrink(0)
+			p.ring()
+			func() {
+				defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+				r.e.steps(false)
+			}()
+			for _, want := range []uint64{2, 1} {
+				got, ok := event()
+				require.True(t, ok)
+				require.Equal(t, want, got, "fault %t, length %d", fault, length)
+			}
+		}
+	}
+}

@@ -309,6 +309,12 @@ func (q *cq) room(n uint64) bool {
 	return q.unread() < n
 }
 
+// has reports whether an address in the device's mapping is in the entries of q.
+func (q *cq) has(addr uintptr) bool {
+	off, _ := q.region.mem.Offset(q.buf)
+	return uint64(addr)-q.region.mem.Addr()-off < uint64(len(q.buf))
+}
+
 // unread returns how many completions the client has not consumed according to its last
 // valid consumer index.
 func (q *cq) unread() uint64 { return q.next - max(q.seen, q.floor) }

@@ -26,7 +26,7 @@ const (
 // processor can fetch one more cache line from the other side at the same time. It leaves
 // anything unusual to the slow path, which copies the WQE again, judges it and explains what
 // is wrong. If fastPath is ended by a fault of memory, the WQEs that it executed before the
-// fault are missing in the client's counters.
+// fault are missing in the client's counters, except those of the series that the fault has cut off.
 //
 // TestFastPathAgrees and FuzzFastPathAgrees compare the fast path with the slow path.
 func (sh *shard) fastPath(q *qp, most, budget int) (done, cost int) {

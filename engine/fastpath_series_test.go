@@ -224,3 +224,35 @@ func TestFaultInASeries(t *testing.T) {
 		}
 	}
 }
+
+// If the receiver's completion queue has lost its page, a series has used receives whose completions
+// are lost. Then the receiver does not go on as if nothing had happened, even if it belongs to the
+// same client as the sender.
+func TestReceiverLosesItsQueueInASeries(t *testing.T) {
+	for _, flags := range []uint32{0, control.CQCompressed} {
+		r := newRig(t, Config{})
+		a := r.host("a")
+		ca := a.cq(control.CQ{LogSize: 6})
+		mem, base, shrink := a.trusted(1 << 16)
+		heap, old, used := a.mem, a.base, a.used
+		a.mem, a.base, a.used = mem, base, 0
+		cb := a.cq(control.CQ{LogSize: 6, Flags: flags})
+		a.mem, a.base, a.used = heap, old, used
+		p, q := a.qp(control.QP{}, ca, ca), a.qp(control.QP{}, cb, cb)
+		connect(p, q)
+		k := a.full(256, 1)
+		for range 8 {
+			q.recv(k.data(0, 64))
+			p.write(ctrl(wqe.OpSend), k.data(64, 8))
+		}
+		p.ring()
+		shrink(0)
+		func() {
+			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+			r.e.steps(false)
+		}()
+		require.Zero(t, r.e.cqs[cb.num].next)
+		require.Equal(t, control.StateERR, p.state())
+		require.Equal(t, control.StateERR, q.state(), "flags %d", flags)
+	}
+}

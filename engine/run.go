@@ -149,6 +149,9 @@ func (sh *shard) memoryFault(q *qp, addr uintptr) {
 	q.faulted = cqe.RemoteOperation
 	if q.client.holds(uint64(addr)) {
 		q.faulted = cqe.LocalProtection
+		if p := sh.peerOf(q); p != nil && sh.holds(p.client.shard) && p.rq.cq.has(addr) {
+			sh.setError(p) // it has used receives whose completions are lost
+		}
 	} else if p := sh.peerOf(q); p != nil && sh.holds(p.client.shard) {
 		sh.setError(p)
 		if q.transport != control.QPTypeRC {

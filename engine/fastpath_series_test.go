@@ -156,6 +156,39 @@ func TestSeriesAcrossTheEndOfTheIndex(t *testing.T) {
 	require.Equal(t, uint64(1<<16+10), pair.fast.p.q.sq.done)
 }
 
+func TestSeriesDoNotAllocate(t *testing.T) {
+	defer func() { cqsCompressed = false }()
+	for _, cqsCompressed = range []bool{false, true} {
+		r, p, q := duo(t, Config{})
+		src, dst := p.h.full(1000, 1), q.h.full(1000, 0)
+		for _, op := range []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpRDMARead, wqe.OpSend} {
+			require.Zero(t, testing.AllocsPerRun(100, func() {
+				from := p.q.sq.done
+				for k := range 8 {
+					b := wqe.Start(p.sq, p.sent) // not by p.write, which allocates
+					if op == wqe.OpSend {
+						wqe.Data{ByteCount: 16, LKey: dst.key, Addr: dst.addr}.Put((*[16]byte)(q.rq[int(q.received)*q.stride%len(q.rq):]))
+						q.received++
+						shm.BE32At(q.rec, 0).Publish(uint32(q.received))
+					} else {
+						b.Raddr(dst.raddr(16 * k))
+					}
+					b.Data(src.data(8*k, 8))
+					_, _ = b.Finish(wqe.Ctrl{Opcode: op, QPN: p.num, Flags: wqe.CEAlways})
+					p.sent++
+				}
+				p.ring()
+				r.e.Step()
+				if p.q.sq.done != from+8 {
+					t.Fatal("the series was not executed in one step")
+				}
+				shm.BE32At(p.scq.rec, 0).Publish(uint32(p.q.sq.cq.next) & 0xffffff)
+				shm.BE32At(q.rcq.rec, 0).Publish(uint32(q.q.rq.cq.next) & 0xffffff)
+			}), "%v, compressed %t", op, cqsCompressed)
+		}
+	}
+}
+
 // If memory without a page ends a series, the WQEs before the fault have completed, and the flush
 // says which WQE has failed. The fault can be on either side.
 func TestFaultInASeries(t *testing.T) {

@@ -81,7 +81,8 @@ func (q *QP) ended() error {
 // Raw returns the shared memory of the queue pair, for code that writes WQEs itself, as
 // RDMaxcel does. A program posts and polls either through this memory or by the methods of
 // QP and CQ, but not both. The memory is valid until the queue pair is closed, and only
-// while the program refers to the QP (see runtime.KeepAlive).
+// while the program refers to the QP (see runtime.KeepAlive). Raw returns an error if the queue
+// pair was made with QPConfig.BlueFlame, or if one of its CQs was made with CQConfig.Compressed.
 func (q *QP) Raw() (Raw, error) {
 	if err := q.usable(); err != nil {
 		return Raw{}, wrap("raw QP", err)
@@ -89,10 +90,10 @@ func (q *QP) Raw() (Raw, error) {
 	if q.blueFlame != 0 {
 		return Raw{}, wrap("raw QP", errors.New("made with BlueFlame: its register is for WQEs of its own poster"))
 	}
-	q.c.sharedRaw()
 	if q.cqs[0].cfg.Compressed || q.cqs[1].cfg.Compressed {
 		return Raw{}, wrap("raw QP", errors.New("its CQ is Compressed: RDMaxcel's functions read ordinary entries only"))
 	}
+	q.c.sharedRaw()
 	r := Raw{
 		QPN: q.qpn, Send: q.sends.Memory(), Record: q.rec.mem[:8:8], Register: q.register,
 		SendCQ: q.cqs[0].raw(), RecvCQ: q.cqs[1].raw(),

@@ -22,7 +22,7 @@ const titleFormat = cqe.Tail(cqe.FormatCompressed) << 2
 // the fast path are in a session, so no completion waits for work that has not been
 // announced. See docs/design/0024.
 type session struct {
-	n, most         int // completions collected, and how many there is room for; if 0, the other fields mean nothing
+	n, most         int // completions collected, and how many there is room for; if n is 0, all other fields mean nothing
 	rqpn, uidx, imm uint32
 	time            uint64
 	tail            cqe.Tail // of the first completion; the title gets it
@@ -53,8 +53,8 @@ func (s *session) fits(rqpn, uidx, imm uint32, time uint64, tail cqe.Tail) bool 
 	return (s.tail^tail)&^counter == 0 && tail.Counter() == s.tail.Counter()+uint16(s.n)
 }
 
-// collect is complete for a completion on the fast path that needs no attention, in a
-// compressed queue. It only collects the completion; writeSession must follow before the
+// collect is complete for a completion on the fast path that is neither solicited nor an
+// error, in a compressed queue. It only collects the completion; writeSession must follow before the
 // fast path ends. collect reports whether there is room for the completion. n is the byte
 // count. If the completion does not belong to the session that is being collected, that
 // session is written first.
@@ -86,7 +86,8 @@ func (sh *shard) collectAll(c *cq, x executed, rqpn, uidx, n uint32, tail cqe.Ta
 		if x&all(left) != all(left) || s.n == 0 {
 			continue
 		}
-		// All other WQEs are signaled too, and fit: they differ in the counter only.
+		// A session is open, all WQEs from here on are signaled, and they fit: they differ in
+		// the counter only.
 		mini, step := miniOf(tail, n), uint64(1)<<48
 		if tail.OpOwn().Opcode() != cqe.Req {
 			step = 0
@@ -102,9 +103,9 @@ func (sh *shard) collectAll(c *cq, x executed, rqpn, uidx, n uint32, tail cqe.Ta
 	}
 }
 
-// writeReceives writes the completions of receives that n SENDs of q to p have used, unless the
-// completions of the SENDs can all be collected as well. The receives are completed before the
-// SENDs.
+// writeReceives writes the completions of receives that n SENDs of q to p have used, if those of
+// the SENDs could be written first: because they are not collected, or because they do not all
+// fit into their session. The receives are completed before the SENDs.
 func (sh *shard) writeReceives(q, p *qp, n int) {
 	if p.rq.cq.session == nil {
 		return

@@ -26,22 +26,22 @@ const (
 	seriesBytes = 16 << 10
 )
 
-// A series is a series of WQEs of one queue pair that is being executed, or the empty series.
+// A series is what the shard knows of the WQEs that it is executing together.
 type series struct {
-	executed executed
+	executed executed // 0: there is no series
 	op       wqe.Opcode
 	bytes    uint64 // payload of each WQE
 }
 
-// An executed says which WQEs of a series have been executed. The lowest bit is that of the last
-// WQE; it is set if the WQE is signaled. There is a bit for each WQE, and above the bit of the
-// first WQE a bit that is always set.
+// An executed says which WQEs of a series have been executed: below its highest set bit there is
+// one bit for each WQE, the first WQE's is the highest of them, and it is set if the WQE is
+// signaled. So 0b1101 means three WQEs, of which the second is unsignaled.
 type executed uint64
 
 // noneExecuted is the executed of a series of which no WQE has been executed yet.
 const noneExecuted executed = 1
 
-// all returns the executed of n WQEs that are all signaled.
+// all returns the bits of n WQEs that are all signaled.
 func all(n int) executed { return noneExecuted<<(n+1) - 1 }
 
 // count returns how many WQEs have been executed.
@@ -52,8 +52,9 @@ func (x executed) count() int { return max(bits.Len64(uint64(x)), 1) - 1 }
 const asksForCompletion = uint64(wqe.CEAlways) << 32
 
 // series returns how many WQEs may be executed as a series whose first WQE is q's next WQE, with
-// the control segment h and a payload of n bytes, at least 1. most is how many there are. There is room for
-// the completions of all of them. If the result is less than 2, there is no series.
+// the control segment h and a payload of n bytes, at least 1. The result is at most the parameter
+// most, and there is room for the completions of so many. If it is less than 2, there is no
+// series. The highest 8 bits of the first word must be 0 because nextFirst makes them 0.
 func (q *qp) series(h head, n uint64, most int) int {
 	if most < 2 || h.second&^asksForCompletion != 0 || h.first>>56 != 0 || h.place() != place(q.num, q.sq.done) {
 		return 0
@@ -65,9 +66,9 @@ func (q *qp) series(h head, n uint64, most int) int {
 // is first with the index of the next block; the index has 16 bits.
 func nextFirst(first uint64) uint64 { return (first + 1<<40) & (1<<56 - 1) }
 
-// move is copy, without a call for the commonest lengths. dst is as long as src.
+// move is copy, without a call for 8 to 16 bytes. dst is as long as src.
 func move(dst, src []byte) {
-	if len(src)-8 > 8 || len(src) < 8 {
+	if len(src) > 16 || len(src) < 8 {
 		copy(dst, src)
 		return
 	}
@@ -124,8 +125,8 @@ func (sh *shard) endCutSeries(q *qp) {
 }
 
 // completeAll writes a completion for each WQE in x that is signaled. The tails differ in
-// wqe_counter, which grows by one from WQE to WQE; tail is that of the first WQE. There is room
-// for all completions.
+// wqe_counter, which grows by one from WQE to WQE; tail is that of the first WQE. The method free
+// has found room for all completions.
 func (sh *shard) completeAll(c *cq, x executed, rqpn, uidx uint32, bytes uint64, tail cqe.Tail) {
 	n := x.count()
 	if c.session != nil {

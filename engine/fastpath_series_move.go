@@ -10,15 +10,15 @@ import (
 // A moveShape is what the WRITEs or READs of a series have in common.
 type moveShape struct {
 	first  uint64 // first word of the control segment of the first WQE
-	length uint64 // byte_count:32 lkey:32 of the data segment; with inline data, the low half is data
+	length uint64 // byte_count:32 lkey:32 of the data segment; with inline data, the low half is the first 4 bytes of data
 	rkey   uint32
 	local  *mkey // nil if the data are inline
 	remote *mkey
 }
 
 // moveSeries executes the next WQEs of q, at most the parameter most, as long as they have
-// the shape m. fastMove has judged the first. There is room for the completions of all. It returns
-// how many it executed.
+// the shape m. There is room for the completions of all. It returns how many it executed. fastMove
+// has judged the first WQE, but if the client has changed it since, the result is 0.
 //
 // The loop changes few variables, so that they stay in registers: first holds the index of the
 // next WQE, and x how many WQEs have been executed.

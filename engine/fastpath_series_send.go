@@ -10,15 +10,16 @@ import (
 // A sendShape is what the SENDs of a series, and the receives that they use, have in common.
 type sendShape struct {
 	first  uint64 // first word of the control segment of the first WQE
-	length uint64 // byte_count:32 lkey:32 of the data segment; with inline data, the low half is data
+	length uint64 // byte_count:32 lkey:32 of the data segment; with inline data, the low half is the first 4 bytes of data
 	local  *mkey  // nil if the data are inline
-	room   uint64 // byte_count:32 lkey:32 of the first piece of the receives
+	piece  uint64 // byte_count:32 lkey:32 of the first data segment of the receives
 	remote *mkey
 }
 
 // sendSeries executes the next WQEs of q, at most the parameter most, as long as they have the
-// shape m. fastSend has judged the first. There is room for the completions of all, and q's peer p
-// has receives for them. It returns how many it executed.
+// shape m. There is room for the completions of all, and q's peer p has receives for them. It
+// returns how many it executed. fastSend has judged the first WQE, but if the client has changed it
+// or its receive since, the result is 0.
 func (sh *shard) sendSeries(q, p *qp, from shm.Ring, m *sendShape, most int) (done int) {
 	n := m.length >> 32 &^ wqe.InlineFlag
 	var near []byte
@@ -30,18 +31,18 @@ func (sh *shard) sendSeries(q, p *qp, from shm.Ring, m *sendShape, most int) (do
 	}
 	// The whole piece of a receive must be in memory of the key, as for the slow path.
 	far, farBase := m.remote.mem, m.remote.base
-	farLast := uint64(len(far)) - m.room>>32
-	length, room := m.length, m.room
+	farLast := uint64(len(far)) - m.piece>>32
+	length, piece := m.length, m.piece
 	sh.series = series{noneExecuted, wqe.OpSend, n}
 	first, x, receive := m.first, noneExecuted, p.rq.done
 	for end := noneExecuted << most; x < end; first = nextFirst(first) {
 		b := from.At(first >> 40)
 		second := b.Word(1)
-		at := receive & p.rq.mask << p.rq.stride
-		if (b.Word(0)^first)|second&^asksForCompletion|(b.Word(2)^length)&differs != 0 || shm.BE64At(p.rq.ring, at).Observe() != room {
+		entry := receive & p.rq.mask << p.rq.stride
+		if (b.Word(0)^first)|second&^asksForCompletion|(b.Word(2)^length)&differs != 0 || shm.BE64At(p.rq.ring, entry).Observe() != piece {
 			break
 		}
-		to := shm.BE64At(p.rq.ring, at+8).Observe() - farBase
+		to := shm.BE64At(p.rq.ring, entry+8).Observe() - farBase
 		if to > farLast {
 			break
 		}

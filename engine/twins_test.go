@@ -113,7 +113,8 @@ type sight struct {
 	events [2][]string // all events, including explanations with their words and bytes
 }
 
-// see waits until the engine has nothing to do, and returns all that can be seen then.
+// see waits until the engine has nothing to do, and returns all that can be seen then. When the
+// device has last looked at a consumer index cannot be seen: it looks earlier for a series.
 func (w *twin) see() (s sight) {
 	w.Helper()
 	w.settle()
@@ -123,8 +124,8 @@ func (w *twin) see() (s sight) {
 		}
 		for _, c := range sorted(h.c.cqs) {
 			c.eraseTime()
-			s.cqs = append(s.cqs, fmt.Sprintf("CQ %#x of %d: next %d, seen %d, dead %t, held %#x, events %d, armed %t, solicited %t, last solicited %d",
-				c.num, i, c.next, c.seen, c.dead, c.held, c.sent, c.armed, c.solicited, c.lastSolicited))
+			s.cqs = append(s.cqs, fmt.Sprintf("CQ %#x of %d: next %d, dead %t, held %#x, events %d, armed %t, solicited %t, last solicited %d",
+				c.num, i, c.next, c.dead, c.held, c.sent, c.armed, c.solicited, c.lastSolicited))
 		}
 		for _, q := range sorted(h.c.qps) {
 			s.qps = append(s.qps, fmt.Sprintf("QP %#x of %d: %+v, sent %d, enabled %d, received %d, failed %t, stall %d with %d left, tries left %d, suspicion %+v, fault %v",

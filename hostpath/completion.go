@@ -84,7 +84,7 @@ type CQ struct {
 	memory  func(lkey uint32, addr uint64, n int) []byte
 
 	ci      uint64   // count of the next entry to poll
-	like    likeness // of the last run
+	like    template // of the last run
 	stale   uint64
 	bad     uint64
 	orphans atomic.Pointer[orphan]
@@ -135,7 +135,7 @@ func NewCQ(c CQConfig) (*CQ, error) {
 	q := &CQ{
 		ring: c.Ring, blocks: shm.Blocks(c.Ring), log: log, shift: 6, armReg: register[0],
 		ciWord: shm.BE32At(c.Record, 4*doorbell.CIWord), armWord: shm.BE32At(c.Record, 4*doorbell.ArmWord),
-		cqn: c.CQN, like: likeness{tail: ^cqe.Tail(0)}, table: c.Table, memory: c.Memory, collapsed: c.Collapsed, compressed: c.Compressed, mini: c.MiniFormat,
+		cqn: c.CQN, like: template{tail: ^cqe.Tail(0)}, table: c.Table, memory: c.Memory, collapsed: c.Collapsed, compressed: c.Compressed, mini: c.MiniFormat,
 	}
 	if c.EntrySize == cqe.Size128 {
 		q.shift = 7

@@ -6,39 +6,39 @@ import (
 	"github.com/nicless/nicless/internal/shm"
 )
 
-// A likeness is what the entries of a run have in common, and the completions of these
-// entries. A CQ keeps it from one run to the next. Then a completion is one copy of the
-// likeness and a store for each field that differs. Built anew, it would first be assembled
-// in memory field by field, and copying it right after that stalls the processor.
-type likeness struct {
+// A template is what the entries of a run have in common, and the completions of these
+// entries. A CQ keeps it from one run to the next. A completion is then one copy of the
+// template and a store for each field that differs. If each completion were assembled field by
+// field and then copied, the copy would wait for the stores just before it.
+type template struct {
 	tail  cqe.Tail // with owner bit 0 and without the bits that differ: see same
 	uidx  uint64   // the word cqe.WordUIdx: user index and immediate
 	path  uint64   // of receives: the word cqe.WordPath
 	flags uint64   // of receives: the word cqe.WordFlags, which has the sender's QPN
-	bytes uint32   // all ones if the byte counts differ
+	bytes uint32   // mask: all ones if the byte count comes from each entry, otherwise 0
 	c     Completion
 }
 
-// differ are the bits of a tail that are not the same in all entries of a run: wqe_counter,
-// signature and the solicited bit.
+// differ is the set of bits of a tail that may differ within a run: wqe_counter, signature and
+// the solicited bit.
 const differ = cqe.Tail(0xffffff)<<8 | cqe.Tail(cqe.SolicitedBit)
 
 // same reports whether the entry e, whose tail was observed and whose owner bit should be
 // owner, is one of the run.
-func (l *likeness) same(e *shm.Block, tail cqe.Tail, owner uint8) bool {
+func (l *template) same(e *shm.Block, tail cqe.Tail, owner uint8) bool {
 	return (tail^l.tail^cqe.Tail(owner))&^differ == 0 && e.Word(cqe.WordUIdx) == l.uidx
 }
 
-// set makes l the likeness of e, whose tail was observed. It returns false if e is not of the
+// set makes l the template of e, whose tail was observed. It returns false if e is not of the
 // kinds that takeRun takes.
 //
 // A device that ignores overruns may be overwriting e. So e is copied, and its tail is not read
 // again: the words by which later entries are recognised and the fields that they then get must
 // come from the same bytes.
-func (l *likeness) set(e *shm.Block, tail cqe.Tail) bool {
+func (l *template) set(e *shm.Block, tail cqe.Tail) bool {
 	b := *(*[cqe.Size]byte)(e)
 	be.PutUint64(b[cqe.OffTail:], uint64(tail))
-	n := likeness{tail: tail &^ (differ | 1), uidx: be.Uint64(b[8*cqe.WordUIdx:])}
+	n := template{tail: tail &^ (differ | 1), uidx: be.Uint64(b[8*cqe.WordUIdx:])}
 	n.c.Parse(&b)
 	switch n.c.Opcode {
 	case cqe.WCFromPost:
@@ -54,12 +54,12 @@ func (l *likeness) set(e *shm.Block, tail cqe.Tail) bool {
 }
 
 // sameSender reports whether the entry of a receive has the sender and the path of l.
-func (l *likeness) sameSender(e *shm.Block) bool {
+func (l *template) sameSender(e *shm.Block) bool {
 	return e.Word(cqe.WordPath) == l.path && e.Word(cqe.WordFlags) == l.flags
 }
 
 // fill sets c to the completion of e, an entry of the run.
-func (l *likeness) fill(c *Completion, e *shm.Block, tail cqe.Tail, id uint64) {
+func (l *template) fill(c *Completion, e *shm.Block, tail cqe.Tail, id uint64) {
 	*c = l.c
 	c.Counter, c.ByteLen = tail.Counter(), l.c.ByteLen|uint32(e.Word(cqe.WordByteCount))&l.bytes
 	c.ID, c.Timestamp = id, e.Word(cqe.WordTimestamp)

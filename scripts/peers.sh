@@ -26,6 +26,7 @@ fail() {
 [ $# -le 1 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 rounds=${1:-9}
 case $rounds in
+-h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
 '' | 0* | *[!0-9]*) fail "rounds $rounds; at least 1 is needed" ;;
 esac
 a=${CORE_A:-0} b=${CORE_B:-1}
@@ -49,13 +50,14 @@ if [ -z "${NICLESS:-}" ]; then
 	(cd "$root" && CGO_ENABLED=0 "${GO:-go}" build -o "$NICLESS" ./cmd/nicless) || fail "nicless was not built" "NICLESS=PATH names a command to measure"
 fi
 
-# nicless_rate OP: prints millions of operations in a second.
+# nicless_rate OP: sets rate to millions of operations in a second.
 nicless_rate() {
 	# shellcheck disable=SC2086 # FLAGS is a list
 	"$NICLESS" bench rate --op "$1" --size 8 --runs 1 --client-cpu "$a" --engine-cpu "$b" ${FLAGS:-} >"$work/out" ||
 		fail "nicless bench rate --op $1 failed"
 	sed -n 's/^# /  /p' "$work/out" >>"$work/remarks"
-	sed -n 's/^peer=nicless .* metric=rate_Mops value=\([0-9.]*\) .*/\1/p' "$work/out"
+	rate=$(sed -n 's/^peer=nicless .* metric=rate_Mops value=\([0-9.]*\) .*/\1/p' "$work/out")
+	[ -n "$rate" ] || fail "nicless bench rate --op $1 printed no rate: $(tail -n 1 "$work/out" | cut -c 1-100)" "FLAGS must not change the format of the output"
 }
 
 # listening PORT: waits until something listens on a TCP port. It does not connect, because the
@@ -77,7 +79,7 @@ ucx_rate() {
 	server=$!
 	listening "$port" || fail "ucx_perftest does not listen: $(tail -n 1 "$work/server")"
 	UCX_TLS=posix,cma,self timeout 30 taskset -c "$a" ucx_perftest 127.0.0.1 -p "$port" -t tag_bw -s 8 -n 2000000 -w 20000 -f -v >"$work/out" 2>&1 ||
-		fail "ucx_perftest failed: $(tail -n 1 "$work/out")"
+		fail "ucx_perftest ended with status $? (124: it took over 30 s): $(tail -n 1 "$work/out" "$work/server" | cut -c 1-200)"
 	wait "$server" || true
 	server=
 	rate=$(tail -n 1 "$work/out" | awk -F, 'NF == 8 && $8 > 0 { printf "%.3f\n", $8 / 1e6 }')
@@ -87,10 +89,12 @@ ucx_rate() {
 : >"$work/remarks"
 : >"$work/rates"
 for round in $(seq "$rounds"); do
-	write=$(nicless_rate write)
+	nicless_rate write
+	write=$rate
 	ucx_rate
-	send=$(nicless_rate send)
-	echo "$write $send $rate" >>"$work/rates"
+	ucx=$rate
+	nicless_rate send
+	echo "$write $rate $ucx" >>"$work/rates"
 	[ ! -t 2 ] || printf '\rround %d of %d ' "$round" "$rounds" >&2
 done
 [ ! -t 2 ] || printf '\r\033[K' >&2

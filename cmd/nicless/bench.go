@@ -124,7 +124,7 @@ func newMetric(name, short string, metric bench.Metric) *cobra.Command {
 			return err
 		}
 		if err := cfg.Complete(); err != nil {
-			return usagef(`"nicless bench --help" lists the flags`, "%w", err)
+			return usagef(`"nicless bench rate --help" lists the flags; so do bench lat and bench bw`, "%w", err)
 		}
 		if cfg.Socket != "" {
 			if err := checkSocketPath(cfg.Socket); err != nil {

@@ -6,11 +6,11 @@ import (
 )
 
 // PublishBlocks writes n consecutive blocks at the beginning of b, or fewer if b or the page of
-// the first block ends before. It returns how many it wrote. So if a store faults because there
-// is no page, no block has been written.
+// the first block ends before. It returns how many it wrote. It never writes beyond one page: if
+// that page is missing and a store faults, no block has been written.
 //
-// The last words of each block are w3, w4, w5, w6 and the tail, as big-endian numbers; the first
-// three words are 0. From block to block the tail grows by step. The tail of a block becomes
+// The eight words of a block are 0, 0, 0, w3, w4, w5, w6 and the tail, which are stored as
+// big-endian numbers. From block to block the tail grows by step. The tail of a block becomes
 // visible after the rest of the block. PublishBlocks panics if b does not begin with a block: see
 // BlockAt.
 func PublishBlocks(b []byte, n int, w3, w4, w5, w6, tail, step uint64) int {

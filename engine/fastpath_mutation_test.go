@@ -35,9 +35,9 @@ var planted = []struct{ name, file, old, new string }{
 	{"FETCH_ADD: the key's right is not asked for", "fastpath_atomic.go", "remote.access&control.AccessRemoteAtomic == 0", "remote.access == 0"},
 	{"FETCH_ADD: the result under any key", "fastpath_atomic.go", "local.pd != q.pd || ", ""},
 	{"FETCH_ADD: any window of the domain", "fastpath_atomic.go", "!remote.serves(p)", "remote.client != p.client"},
-	{"SEND: the sender's user index", "fastpath_send.go", "p.uidx, imm", "q.uidx, imm"},
+	{"SEND: the sender's user index", "fastpath_send.go", "sh.complete(p.rq.cq, q.num, p.uidx", "sh.complete(p.rq.cq, q.num, q.uidx"},
 	{"SEND: an event for every message", "fastpath_send.go", "attention := quietly", "attention := event"},
-	{"completions: an event for each", "fastpath.go", "counter), quietly)", "counter), event)"},
+	{"completions: an event for each", "fastpath.go", "tail, quietly) {", "tail, event) {"},
 	{"CMP_SWAP: operands the other way round", "fastpath_atomic.go", "shm.CompareAndSwap(far, b.Word(5), operand)", "shm.CompareAndSwap(far, operand, b.Word(5))"},
 	{"series: a WRITE of another opcode", "fastpath_series_move.go", "(b.Word(0)^first)|", "(b.Word(0)^first)&^(0xff<<32)|"},
 	{"series: a WRITE to any address", "fastpath_series_move.go", "to > farLast", "to > farLast && op == 0"},
@@ -57,6 +57,21 @@ var planted = []struct{ name, file, old, new string }{
 	{"a wrong index is not said", "fastpath.go", "|| !q.misplacedNews(h)", "|| true"},
 }
 
+// sourceOf returns the source of a file of this package, in which the text old occurs once.
+func sourceOf(t *testing.T, file, old string) string {
+	source, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(source), old), "%q in %s", old, file)
+	return string(source)
+}
+
+// What TestPlantedDifferences replaces is in the source. This test needs no build.
+func TestDifferencesCanBePlanted(t *testing.T) {
+	for _, m := range planted {
+		sourceOf(t, m.file, m.old)
+	}
+}
+
 // Each difference that is planted in the fast path makes the comparison of the paths fail. The
 // engine is built into a test binary once for each difference.
 func TestPlantedDifferences(t *testing.T) {
@@ -67,12 +82,9 @@ func TestPlantedDifferences(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			path, err := filepath.Abs(m.file)
 			require.NoError(t, err)
-			source, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.Equal(t, 1, strings.Count(string(source), m.old), "%q in %s", m.old, m.file)
 			dir := t.TempDir()
 			changed := filepath.Join(dir, m.file)
-			require.NoError(t, os.WriteFile(changed, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o644))
+			require.NoError(t, os.WriteFile(changed, []byte(strings.Replace(sourceOf(t, m.file, m.old), m.old, m.new, 1)), 0o644))
 			overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
 			require.NoError(t, err)
 			list := filepath.Join(dir, "overlay.json")

@@ -153,7 +153,9 @@ func (c *client) dial() (err error) {
 	if c.pd, err = c.ctx.AllocPD(); err != nil {
 		return err
 	}
-	if c.cq, err = c.ctx.CreateCQ(nicless.CQConfig{Entries: completions, Size128: c.spec.End == 1}); err != nil {
+	// All kinds of entries are in use: of 128 bytes, of 64 bytes, and compressed.
+	cq := nicless.CQConfig{Entries: completions, Size128: c.spec.End == 1, Compressed: c.spec.End == 0 && c.spec.Pair%2 == 0}
+	if c.cq, err = c.ctx.CreateCQ(cq); err != nil {
 		return err
 	}
 	if c.shared, err = newShared(c.pd); err != nil {

@@ -107,7 +107,10 @@ func (v *hostile) createObjects(w *objects) error {
 		}
 		req := control.CQ{
 			Buf: base + atCQ + uint64(i)*8192, DBRec: base + atRecords + uint64(i)*64, Channel: channel.ID,
-			LogSize: queueLog, LogCQE: uint8(6 + i), Handle: uint64(i), Flags: uint32(v.r.IntN(4)) & ^control.CQCollapsed,
+			LogSize: queueLog, LogCQE: uint8(6 + i), Handle: uint64(i), Flags: uint32(v.r.IntN(8)) & ^control.CQCollapsed,
+		}
+		if req.LogCQE == 7 {
+			req.Flags &^= control.CQCompressed // only entries of 64 bytes are compressed
 		}
 		var cqn control.CQN
 		if err := w.call(control.OpCreateCQ, &req, &cqn); err != nil {

@@ -54,6 +54,9 @@ func (w *twin) someKeys() []uint32 {
 // renew resets everything to the state before the first input.
 func (m *mill) renew() {
 	for i, w := range []*twin{m.fast, m.slow} {
+		for _, h := range []*host{w.a, w.b} {
+			h.c.count = counts{} // a difference belongs to one input, also while the fuzzer minimizes it
+		}
 		for _, c := range w.e.cqs {
 			c.dead = false // a dead CQ could not be used again
 		}

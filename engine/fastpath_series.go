@@ -66,6 +66,16 @@ func (q *qp) series(h head, n uint64, most int) int {
 // is first with the index of the next block; the index has 16 bits.
 func nextFirst(first uint64) uint64 { return (first + 1<<40) & (1<<56 - 1) }
 
+// payloads returns where the local payloads of a series are: memory, the address of its first byte,
+// and the last offset at which a payload of n bytes fits. differs has the bits in which the first
+// words of the data segments must not differ. k is nil if the payloads are inline.
+func (k *mkey) payloads(n uint64) (mem []byte, base, last, differs uint64) {
+	if k == nil {
+		return nil, 0, 0, (1<<32 - 1) << 32 // the low half is payload
+	}
+	return k.mem, k.base, uint64(len(k.mem)) - n, 1<<64 - 1
+}
+
 // move is copy, without a call for 8 to 16 bytes. dst is as long as src.
 func move(dst, src []byte) {
 	if len(src) > 16 || len(src) < 8 {

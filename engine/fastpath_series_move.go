@@ -24,13 +24,7 @@ type moveShape struct {
 // next WQE, and x how many WQEs have been executed.
 func (sh *shard) moveSeries(q *qp, from shm.Ring, m *moveShape, most int) (done int) {
 	n := m.length >> 32 &^ wqe.InlineFlag
-	var near []byte
-	nearBase, nearLast := uint64(0), uint64(0)
-	differs := uint64(1<<32-1) << 32 // bits of the length in which WQEs must not differ
-	if m.local != nil {
-		near, nearBase = m.local.mem, m.local.base
-		nearLast, differs = uint64(len(near))-n, 1<<64-1
-	}
+	near, nearBase, nearLast, differs := m.local.payloads(n)
 	far, farBase := m.remote.mem, m.remote.base
 	farLast := uint64(len(far)) - n
 	length, rkey := m.length, uint64(m.rkey)<<32

@@ -22,13 +22,7 @@ type sendShape struct {
 // or its receive since, the result is 0.
 func (sh *shard) sendSeries(q, p *qp, from shm.Ring, m *sendShape, most int) (done int) {
 	n := m.length >> 32 &^ wqe.InlineFlag
-	var near []byte
-	nearBase, nearLast := uint64(0), uint64(0)
-	differs := uint64(1<<32-1) << 32 // bits of the length in which WQEs must not differ
-	if m.local != nil {
-		near, nearBase = m.local.mem, m.local.base
-		nearLast, differs = uint64(len(near))-n, 1<<64-1
-	}
+	near, nearBase, nearLast, differs := m.local.payloads(n)
 	// The whole piece of a receive must be in memory of the key, as for the slow path.
 	far, farBase := m.remote.mem, m.remote.base
 	farLast := uint64(len(far)) - m.piece>>32

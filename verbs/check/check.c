@@ -90,3 +90,23 @@ void wait_completion(struct ibv_cq *cq, struct ibv_wc *wc) {
 	if (n < 0)
 		FAIL("ibv_poll_cq: %d", n);
 }
+
+void connect_with(struct ibv_qp *qp, const struct ibv_qp *peer) {
+	struct ibv_qp_attr a = {0};
+	a.qp_state = IBV_QPS_RTR;
+	a.path_mtu = IBV_MTU_1024;
+	a.dest_qp_num = peer->qp_num;
+	a.max_dest_rd_atomic = 1;
+	a.min_rnr_timer = 12;
+	a.ah_attr.is_global = 1;
+	a.ah_attr.port_num = 1;
+	DO(ibv_query_gid(qp->context, 1, 0, &a.ah_attr.grh.dgid));
+	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+	                                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+	a.qp_state = IBV_QPS_RTS;
+	a.timeout = 14;
+	a.retry_cnt = a.rnr_retry = 7;
+	a.max_rd_atomic = 1;
+	DO(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+	                                IBV_QP_MAX_QP_RD_ATOMIC));
+}

@@ -43,6 +43,9 @@ void pattern_check(const uint8_t *at, uint64_t seed, size_t first, size_t n, con
 /* Opens the named device; NULL: the first one. */
 struct ibv_context *open_device(const char *name);
 
+/* Takes a queue pair in INIT to RTS, connected to a peer on the same device. */
+void connect_with(struct ibv_qp *qp, const struct ibv_qp *peer);
+
 /* Waits for one completion, at most a minute. */
 void wait_completion(struct ibv_cq *cq, struct ibv_wc *wc);
 

@@ -106,26 +106,6 @@ static void make(struct end *e, int entries, uint8_t format) {
 	DO(ibv_modify_qp(e->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 }
 
-static void connect_with(struct end *e, const struct end *peer) {
-	struct ibv_qp_attr a = {0};
-	a.qp_state = IBV_QPS_RTR;
-	a.path_mtu = IBV_MTU_1024;
-	a.dest_qp_num = peer->qp->qp_num;
-	a.max_dest_rd_atomic = 1;
-	a.min_rnr_timer = 12;
-	a.ah_attr.is_global = 1;
-	a.ah_attr.port_num = 1;
-	DO(ibv_query_gid(context, 1, 0, &a.ah_attr.grh.dgid));
-	DO(ibv_modify_qp(e->qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-	                                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-	a.qp_state = IBV_QPS_RTS;
-	a.timeout = 14;
-	a.retry_cnt = a.rnr_retry = 7;
-	a.max_rd_atomic = 1;
-	DO(ibv_modify_qp(e->qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-	                                IBV_QP_MAX_QP_RD_ATOMIC));
-}
-
 static void destroy(struct end *e) {
 	DO(ibv_destroy_qp(e->qp));
 	DO(ibv_destroy_cq(e->q.cq));
@@ -293,8 +273,8 @@ int main(int argc, char **argv) {
 		for (r = 0; r < sizeof rings / sizeof *rings; r++) {
 			make(&a, rings[r] - 1, formats[f]);
 			make(&b, rings[r] - 1, formats[f]);
-			connect_with(&a, &b);
-			connect_with(&b, &a);
+			connect_with(a.qp, b.qp);
+			connect_with(b.qp, a.qp);
 			for (n = 16, k = WRITE; a.sent + MOST <= DEPTH; n = n == MOST ? 16 : n + 1, k = (k + 1) % KINDS) {
 				int m = n < rings[r] ? n : rings[r];
 				snprintf(doing, sizeof doing, "format %d, %d entries, %d %s after %u completions", formats[f], rings[r], m, names[k],

@@ -52,26 +52,6 @@ static void make(struct raw *r) {
 	look(r);
 }
 
-static void connect_with(struct raw *r, const struct raw *peer) {
-	struct ibv_qp_attr a = {0};
-	a.qp_state = IBV_QPS_RTR;
-	a.path_mtu = IBV_MTU_1024;
-	a.dest_qp_num = peer->qp->qp_num;
-	a.max_dest_rd_atomic = 1;
-	a.min_rnr_timer = 12;
-	a.ah_attr.is_global = 1;
-	a.ah_attr.port_num = 1;
-	DO(ibv_query_gid(context, 1, 0, &a.ah_attr.grh.dgid));
-	DO(ibv_modify_qp(r->qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-	                                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-	a.qp_state = IBV_QPS_RTS;
-	a.timeout = 14;
-	a.retry_cnt = a.rnr_retry = 7;
-	a.max_rd_atomic = 1;
-	DO(ibv_modify_qp(r->qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-	                                IBV_QP_MAX_QP_RD_ATOMIC));
-}
-
 static void post(struct raw *r, enum nicless_opcode opcode, const void *from, uint32_t lkey, uint32_t n, const void *to,
                  uint32_t rkey, bool signaled) {
 	wqe_params_t w = {(uintptr_t)from, lkey, n,  r->posted, signaled, (uint32_t)opcode, (uintptr_t)to, rkey, r->qp->qp_num,
@@ -113,8 +93,8 @@ int main(int argc, char **argv) {
 	MUST((pd = ibv_alloc_pd(context)));
 	make(&a);
 	make(&b);
-	connect_with(&a, &b);
-	connect_with(&b, &a);
+	connect_with(a.qp, b.qp);
+	connect_with(b.qp, a.qp);
 	MUST((mine = ibv_reg_mr(pd, near, SIZE, IBV_ACCESS_LOCAL_WRITE)));
 	MUST((theirs = ibv_reg_mr(pd, far, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)));
 

@@ -113,6 +113,8 @@ func (c *call) check(attrs []attr) error {
 		}
 		o := c.x.objects[uint32(a.data)]
 		switch {
+		case a.data == 0 && f.kind == kindUAR:
+			return refuse(eNOENT, "%s: handle 0: no UAR page has it. libmlx5 sends it if it could not map a UAR page. %s", f.name, unmapped)
 		case a.data>>32 != 0 || o == nil:
 			return refuse(eNOENT, "%s: handle %#x: there is no such %s", f.name, a.data, f.kind)
 		case o.kind != f.kind:

@@ -117,6 +117,9 @@ func (x *uctx) mapUAR(p *process, m mapRequest) (file *os.File, at mappedAnswer,
 	return file, mappedAnswer{uint64(i) * pageSize, uint64(b.mem.Size())}, nil
 }
 
+// unmapped says why a UAR page that was allocated has perhaps not been mapped.
+const unmapped = "Perhaps code in the program makes the system call mmap itself, and not by a function of the C library, so that it passes the preloaded library by"
+
 // uarPage checks the UAR page that a queue names.
 func (x *uctx) uarPage(id uint32) (uint16, error) {
 	b, _ := x.uarOf(uint64(id))
@@ -124,7 +127,7 @@ func (x *uctx) uarPage(id uint32) (uint16, error) {
 	case b == nil:
 		return 0, refuse(eINVAL, "UAR page %d: this context has not allocated it", id)
 	case !b.mem.Sealed():
-		return 0, refuse(eFAULT, "UAR page %d: %s", id, unsealed)
+		return 0, refuse(eFAULT, "UAR page %d: %s. %s", id, unsealed, unmapped)
 	case b.first == 0:
 		x.client.ForgetPages()
 	default:

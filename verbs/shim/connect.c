@@ -37,7 +37,7 @@ bool nv_identify(int fd, const struct stat *st, struct nv_identity *id) {
 	socklen_t size = sizeof id->cookie;
 	struct stat own;
 	if (!st) {
-		if (syscall(SYS_fstat, fd, &own) != 0)
+		if (NV_SYSCALL(SYS_fstat, fd, &own) != 0)
 			return false;
 		st = &own;
 	}

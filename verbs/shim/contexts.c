@@ -9,6 +9,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "real.h"
+
 /* If there are more contexts than this, the server is asked about the others. */
 enum { MOST = 256 };
 
@@ -30,7 +32,7 @@ bool nv_context_of(int fd, const struct stat *st, struct nv_context *c) {
 	if (n == 0)
 		return false;
 	if (!st) {
-		if (syscall(SYS_fstat, fd, &own) != 0)
+		if (NV_SYSCALL(SYS_fstat, fd, &own) != 0)
 			return false;
 		st = &own;
 	}

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@
 
 void *nv_sys_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset) {
 	/* syscall returns a long; libc converts it to a pointer in the same way. */
-	return (void *)syscall(SYS_mmap, addr, length, prot, flags, fd, offset);
+	return (void *)NV_SYSCALL(SYS_mmap, addr, length, prot, flags, fd, offset);
 }
 
 int nv_seal(int memory) {
@@ -105,4 +106,24 @@ NV_EXPORT void *mmap64(void *at, size_t length, int prot, int flags, int fd, off
 	return map_device(&result, at, length, prot, flags, fd, offset)
 	           ? result
 	           : NV_REAL(mmap64)(at, length, prot, flags, fd, offset);
+}
+
+/* Some libraries overwrite the first instructions of mmap, to be told of every mapping, and then
+ * make the system call by this function: the memory hooks of UCX and of Open MPI. Their calls
+ * never arrive at the wrapper above. */
+NV_EXPORT long syscall(long number, ...) {
+	long a, b, c, d, e, f;
+	void *result;
+	va_list args;
+	va_start(args, number); /* the C library's function reads six arguments too, however many were passed */
+	a = va_arg(args, long);
+	b = va_arg(args, long);
+	c = va_arg(args, long);
+	d = va_arg(args, long);
+	e = va_arg(args, long);
+	f = va_arg(args, long);
+	va_end(args);
+	if (number == SYS_mmap && map_device(&result, (void *)a, (size_t)b, (int)c, (int)d, (int)e, f))
+		return (long)result;
+	return NV_SYSCALL(number, a, b, c, d, e, f);
 }

@@ -17,6 +17,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "real.h"
+
 static const char class_verbs[] = "/sys/class/infiniband_verbs";
 static const char class_rdma[] = "/sys/class/infiniband";
 static const char dev_rdma[] = "/dev/infiniband";
@@ -47,7 +49,7 @@ static int64_t number(const char *rest) {
 
 static bool exists(const char *path) {
 	int error = errno;
-	bool is = syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0;
+	bool is = NV_SYSCALL(SYS_faccessat, AT_FDCWD, path, F_OK) == 0;
 	errno = error;
 	return is;
 }
@@ -95,7 +97,7 @@ void nv_be_device(struct stat *st, dev_t rdev) {
 /* The file contains "major:minor". */
 int nv_as_device(const struct nv_place *place, struct stat *st) {
 	char text[32] = "", *colon;
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, place->path, O_RDONLY | O_CLOEXEC);
+	int fd = (int)NV_SYSCALL(SYS_openat, AT_FDCWD, place->path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
 	if (fd >= 0)
 		close(fd);

@@ -12,7 +12,7 @@
 	X(access) X(eaccess) X(euidaccess) X(faccessat)                                             \
 	X(readlink) X(readlinkat) X(__readlink_chk) X(__readlinkat_chk)                             \
 	X(realpath) X(__realpath_chk) X(canonicalize_file_name)                                     \
-	X(ioctl) X(mmap) X(mmap64) X(socket)
+	X(ioctl) X(mmap) X(mmap64) X(syscall) X(socket)
 
 enum nv_function {
 #define NV_ENUM(name) NV_FN_##name,
@@ -27,5 +27,7 @@ typedef void (*nv_any_function)(void);
 nv_any_function nv_real(enum nv_function which);
 
 #define NV_REAL(name) ((__typeof__(&(name)))nv_real(NV_FN_##name))
+
+#define NV_SYSCALL NV_REAL(syscall)
 
 #endif

@@ -17,6 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "real.h"
+
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
@@ -28,14 +30,14 @@ static long page_size(void) { return sysconf(_SC_PAGESIZE); }
 
 /* A bare system call, because this library wraps ioctl. */
 static int sys_ioctl(int fd, unsigned long request, void *arg) {
-	return (int)syscall(SYS_ioctl, fd, request, arg);
+	return (int)NV_SYSCALL(SYS_ioctl, fd, request, arg);
 }
 
 /* Opens a userfaultfd that can write-protect pages. It needs no privilege, because it handles
  * only faults of user code. */
 static int open_uffd(void) {
 	struct uffdio_api api;
-	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY), error;
+	int fd = (int)NV_SYSCALL(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY), error;
 	if (fd < 0)
 		return -1;
 	memset(&api, 0, sizeof api);
@@ -105,7 +107,7 @@ static bool is_own(const struct nv_process *p, uint64_t addr, uint64_t length) {
 static int private_page(uint64_t addr) {
 	enum { FILE_OR_SHARED = 61, PRESENT = 63 }; /* bits, Documentation/admin-guide/mm/pagemap.rst */
 	uint64_t entry = 0;
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	int fd = (int)NV_SYSCALL(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : pread(fd, &entry, sizeof entry, (off_t)(addr / (uint64_t)page_size() * sizeof entry));
 	if (fd >= 0)
 		close(fd);

@@ -125,6 +125,12 @@ func TestDevice(t *testing.T) {
 	}
 }
 
+// A device can be mapped in a program that has memory hooks.
+func TestHooked(t *testing.T) {
+	t.Parallel()
+	good(t, serve(t), "hooked")
+}
+
 func TestFork(t *testing.T) {
 	t.Parallel()
 	good(t, serve(t), "fork")

@@ -16,7 +16,7 @@ func createAH(c *call, req []byte) error {
 		return err
 	}
 	to := req[abi.CreateAHAttr:] // struct ib_uverbs_ah_attr
-	if err := checkAddress(to[abi.AHAttrIsGlobal], to[abi.AHAttrPortNum], to[abi.AHAttrGRHSGIDIndex]); err != nil {
+	if err := x.checkAddress(to[abi.AHAttrIsGlobal], to[abi.AHAttrPortNum], to[abi.AHAttrGRHSGIDIndex]); err != nil {
 		return err
 	}
 	if err := x.chargeObject(); err != nil {
@@ -27,29 +27,30 @@ func createAH(c *call, req []byte) error {
 	c.put32(abi.AttrCoreOut, a.handle)
 	d := make([]byte, abi.MLX5CreateAHRespSize)
 	le.PutUint32(d[abi.MLX5CreateAHRespResponseLength:], uint32(len(d)))
-	mac := x.s.macOf(to[abi.AHAttrGRHDGID:][:gidSize])
+	mac := x.macOf([gidSize]byte(to[abi.AHAttrGRHDGID:]))
 	copy(d[abi.MLX5CreateAHRespDMAC:], mac[:])
 	c.put(abi.AttrUHWOut, d)
 	return nil
 }
 
 // checkAddress checks the fields that the address of every peer has.
-func checkAddress(global, port, sourceGID uint8) error {
+func (x *uctx) checkAddress(global, port, sourceGID uint8) error {
 	switch {
 	case port != 1:
 		return refuse(eINVAL, "address: port %d; there is one, 1", port)
 	case global == 0:
 		return refuse(eINVAL, "address: is_global is 0; on Ethernet every address has a GID (ibv_rc_pingpong and its like: -g 0)")
-	case sourceGID >= gidsPresent:
-		return refuse(eINVAL, "address: sgid_index %d; there are %d", sourceGID, gidsPresent)
+	}
+	if _, ok := x.net.entry(x.device, int(sourceGID)); !ok {
+		return refuse(eINVAL, "address: sgid_index %d: that entry of the GID table is empty", sourceGID)
 	}
 	return nil
 }
 
 // macOf returns the Ethernet address for a GID. The address is never used if the GID is not
 // one of this engine's, because the engine finds receivers by their queue pair numbers.
-func (s *Server) macOf(gid []byte) (m [6]byte) {
-	if d := s.deviceOf(gid); d != nil {
+func (x *uctx) macOf(gid [gidSize]byte) (m [6]byte) {
+	if _, d := x.s.owner(x.net, gid); d != nil {
 		return d.mac()
 	}
 	if gid[0] == multicastGID {

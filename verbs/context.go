@@ -25,6 +25,7 @@ type uctx struct {
 	inode   uint64
 	cookie  uint64   // inode and cookie are of the program's end of the socket
 	socket  *os.File // this server's end
+	net     *netns   // of the process that opened the device
 	owner   *memory  // memory of the process that opened the device; addresses in WQEs are that process's
 	lineage string
 	name    string
@@ -50,7 +51,7 @@ type uctx struct {
 // socket.
 func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, err error) {
 	x := &uctx{
-		s: s, device: d, uid: p.uid, lineage: p.lineage, name: p.name, owner: p.memory,
+		s: s, net: p.net, device: d, uid: p.uid, lineage: p.lineage, name: p.name, owner: p.memory,
 		next: 1, objects: make(map[uint32]*object), regions: make(map[*extent]*region),
 		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource),
 	}
@@ -58,7 +59,7 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 		return nil, nil, err
 	}
 	x.client, err = s.engine.Attach(fmt.Sprintf("%s %s", p.name, d.name()), p.uid,
-		nic.Hosted{UARPages: uarPages, GID: d.gids[0], PlainChannels: true, SameKeys: true})
+		nic.Hosted{UARPages: uarPages, GID: d.local, PlainChannels: true, SameKeys: true})
 	if err != nil {
 		x.refund(contextCost)
 		return nil, nil, err
@@ -98,6 +99,7 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 		return nil, nil, refuse(eNOMEM, "inode %d is in use", x.inode)
 	}
 	s.contexts[x.inode] = x
+	s.share(x.net)
 	go x.listen()
 	go x.await()
 	return x, theirs, nil
@@ -168,6 +170,7 @@ func (x *uctx) end() {
 		}
 	}
 	x.refund(x.cost)
+	x.s.leave(x.net)
 	for _, ch := range x.channels {
 		_ = closeFiles(ch.reader)
 	}

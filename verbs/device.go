@@ -11,7 +11,8 @@ import (
 type device struct {
 	index uint32
 	guid  uint64
-	gids  [gidTable][16]byte
+	local [gidSize]byte // its link-local GID
+	made  [gidSize]byte // its GID where no interface has an address of global scope
 }
 
 // What programs see of a device.
@@ -23,22 +24,16 @@ const (
 	fwMajor  = 16
 	fwMinor  = 35
 	fwSub    = 2000
-
-	gidTable    = 16 // entries
-	gidsPresent = 4  // entries that are not empty
 )
 
 // newDevice derives the identity of a device from the engine's GUID, which is also the GUID
 // of the first device.
 func newDevice(index uint32, guid uint64) *device {
 	d := &device{index: index, guid: guid + uint64(index)}
-	var local, v4 [16]byte
-	local[0], local[1] = 0xfe, 0x80
-	binary.BigEndian.PutUint64(local[8:], d.guid)
-	v4[10], v4[11] = 0xff, 0xff // ::ffff:169.254.x.y, a link-local address
-	v4[12], v4[13] = 169, 254
-	v4[14], v4[15] = byte(d.guid>>8), byte(d.guid)
-	d.gids = [gidTable][16]byte{local, local, v4, v4}
+	d.local[0], d.local[1] = 0xfe, 0x80
+	binary.BigEndian.PutUint64(d.local[8:], d.guid)
+	d.made[10], d.made[11] = 0xff, 0xff
+	copy(d.made[12:], []byte{198, 18, byte(d.guid >> 8), byte(d.guid)}) // of RFC 2544: no network has it
 	return d
 }
 
@@ -58,16 +53,4 @@ func (d *device) mac() (m [6]byte) {
 	copy(m[3:], g[5:])
 	m[0] = m[0]&^1 | 2 // unicast, locally administered
 	return m
-}
-
-// deviceOf returns the device of this engine that has a GID, nil if there is none.
-func (s *Server) deviceOf(gid []byte) *device {
-	for _, d := range s.devices {
-		for _, g := range d.gids[:gidsPresent] {
-			if string(g[:]) == string(gid) {
-				return d
-			}
-		}
-	}
-	return nil
 }

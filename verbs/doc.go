@@ -38,7 +38,11 @@
 //	mmap.go            mmap of a context; memory that is shared from the start
 //	events.go          asynchronous events
 //	clock.go           the clock page
-//	tree.go            files like those below /sys
+//	netns.go           the addresses of a network namespace: its GID tables
+//	networks.go        all such namespaces: who may claim what, who owns an address
+//	addresses.go       the addresses that a process tells
+//	tree.go tree_write.go
+//	                   files like those below /sys, for each namespace
 //	watch.go budget.go trace.go errno.go describe.go
 //	                   watchers, limits of the log, the log of calls, errors, documentation
 //	shim_sources.go    the sources of the shim, for programs that build it

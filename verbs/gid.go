@@ -4,8 +4,8 @@ package verbs
 
 import "github.com/nicless/nicless/verbs/internal/abi"
 
-// A GID is an address of a device. A device has two addresses. Its GID table has two entries
-// for each address, one for each version of RoCE.
+// A GID is an address of a device (netns.go). A GID table has two entries for each address,
+// one for each version of RoCE.
 
 const gidSize = 16
 
@@ -22,17 +22,14 @@ func gidType(index int) uint32 {
 	return abi.GIDTypeRoCEV2
 }
 
-// gidInterface is the network interface of every GID: lo.
-const gidInterface = 1
-
-// gidEntry returns a struct ib_uverbs_gid_entry.
-func (d *device) gidEntry(index int) []byte {
+// bytes returns a struct ib_uverbs_gid_entry.
+func (e *gidEntry) bytes(index int) []byte {
 	b := make([]byte, abi.GIDEntrySize)
-	copy(b[abi.GIDEntryGID:], d.gids[index][:])
+	copy(b[abi.GIDEntryGID:], e.gid[:])
 	le.PutUint32(b[abi.GIDEntryGIDIndex:], uint32(index))
 	le.PutUint32(b[abi.GIDEntryPortNum:], 1)
-	le.PutUint32(b[abi.GIDEntryGIDType:], gidType(index))
-	le.PutUint32(b[abi.GIDEntryNetdevIfindex:], gidInterface)
+	le.PutUint32(b[abi.GIDEntryGIDType:], e.kind)
+	le.PutUint32(b[abi.GIDEntryNetdevIfindex:], e.ifindex)
 	return b
 }
 
@@ -43,10 +40,12 @@ func queryGIDEntry(c *call) error {
 		return refuse(eINVAL, "flags %#x; none are known", flags)
 	case port != 1 || index >= gidTable:
 		return refuse(eINVAL, "GID %d of port %d; port 1 has %d", index, port, gidTable)
-	case index >= gidsPresent:
+	}
+	e, ok := c.x.net.entry(c.x.device, int(index))
+	if !ok {
 		return expected(eNODATA, "GID %d: empty", index)
 	}
-	c.put(abi.AttrQueryGIDEntryRespEntry, c.x.device.gidEntry(int(index)))
+	c.put(abi.AttrQueryGIDEntryRespEntry, e.bytes(int(index)))
 	return nil
 }
 
@@ -58,16 +57,22 @@ func queryGIDTable(c *call) error {
 		return refuse(eINVAL, "flags %#x; none are known", flags)
 	case size == 0 || size > uint64(room):
 		return refuse(eINVAL, "entries of %d bytes, and room for %d", size, room)
-	case uint64(room)/size < gidsPresent:
-		return refuse(eINVAL, "room for %d GIDs; there are %d", uint64(room)/size, gidsPresent)
 	}
 	var all []byte
-	for i := range gidsPresent {
-		e := make([]byte, size)
-		copy(e, c.x.device.gidEntry(i))
-		all = append(all, e...)
+	count := uint64(0)
+	for i := range gidTable {
+		e, ok := c.x.net.entry(c.x.device, i)
+		if !ok {
+			continue
+		}
+		if count++; count > uint64(room)/size {
+			return refuse(eINVAL, "room for %d GIDs; there are more", uint64(room)/size)
+		}
+		b := make([]byte, size)
+		copy(b, e.bytes(i))
+		all = append(all, b...)
 	}
 	c.put(abi.AttrQueryGIDTableRespEntries, all)
-	c.put64(abi.AttrQueryGIDTableRespNumEntries, gidsPresent)
+	c.put64(abi.AttrQueryGIDTableRespNumEntries, count)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -132,6 +133,37 @@ func (r *rig) open(device uint32) (inode uint64, socket *os.File) {
 	le.PutUint64(req[abi.MLX5AllocUcontextReqV2LibCaps:], abi.MLX5LibCapDynUAR)
 	r.ok(r.ioctl(inode, abi.ObjectDevice, abi.MethodGetContext, arg{id: abi.AttrUHWIn, in: req}, arg{id: abi.AttrUHWOut, out: abi.MLX5AllocUcontextRespSize}))
 	return inode, files[0]
+}
+
+// tell tells the server the addresses of one interface, as the shim does. addresses are as in
+// CIDR notation, each of an interface whose name comes before it.
+func (r *rig) tell(addresses ...string) (tree string) {
+	r.Helper()
+	h, body, _ := r.request(opAddresses, 0, addressBytes(r, addresses...))
+	require.Zero(r, h.error)
+	require.Len(r, body, networkSize)
+	return strings.TrimRight(string(body), "\x00")
+}
+
+// addressBytes returns a request NV_ADDRESSES without its header. Interfaces are numbered by
+// the first digit in their names; lo is 1.
+func addressBytes(t testing.TB, addresses ...string) []byte {
+	t.Helper()
+	b := append(u64s(0), u32s(uint32(len(addresses)/2), 0)...)
+	for i := 0; i+1 < len(addresses); i += 2 {
+		p := netip.MustParsePrefix(addresses[i+1])
+		gid, index := p.Addr().As16(), uint32(1)
+		if p.Addr().Is4() {
+			gid[10], gid[11] = 0xff, 0xff
+		}
+		if at := strings.IndexAny(addresses[i], "0123456789"); at >= 0 {
+			index = 2 + uint32(addresses[i][at]-'0')
+		}
+		b = append(append(b, gid[:]...), append([]byte(addresses[i]), make([]byte, maxIfname-len(addresses[i]))...)...)
+		b = append(append(b, u32s(index)...), byte(p.Bits()), 0, 0, 0)
+		b = append(b, u64s(0)...)
+	}
+	return b
 }
 
 // An arg is an attribute of a call that a test makes.

@@ -88,12 +88,12 @@ func modifyQP(c *call, b []byte) error {
 	}
 	dest := b[abi.ModifyQPDest:][:abi.QPDestSize] // struct ib_uverbs_qp_dest
 	if mask&control.AttrAV != 0 {
-		if err := checkAddress(dest[abi.QPDestIsGlobal], dest[abi.QPDestPortNum], dest[abi.QPDestSGIDIndex]); err != nil {
+		if err := c.x.checkAddress(dest[abi.QPDestIsGlobal], dest[abi.QPDestPortNum], dest[abi.QPDestSGIDIndex]); err != nil {
 			return err
 		}
 		gid := dest[abi.QPDestDGID:][:gidSize]
-		if c.x.s.deviceOf(gid) == nil {
-			return refuse(unix.EHOSTUNREACH, "peer %x: no device of this engine has that GID; both programs must be clients of one engine", gid)
+		if _, d := c.x.s.owner(c.x.net, [gidSize]byte(gid)); d == nil {
+			return refuse(unix.EHOSTUNREACH, "peer %s: no device of this engine has that GID; both programs must be clients of one engine", gidText([gidSize]byte(gid)))
 		}
 		a.GUID = c.x.s.engine.GUID()
 	}

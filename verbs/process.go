@@ -29,6 +29,8 @@ type process struct {
 	fast     bool   // memory that is registered may be remapped (--fast-memory)
 	greeted  bool
 	guard    nic.Guard // zero: the process has none
+	key      netnsKey
+	net      *netns // the server's nowhere until the process has told its addresses
 	memory   *memory
 	contexts map[uint64]*uctx   // opened or adopted, by the inode of their socket
 	pending  map[uint64]*extent // extents that it was asked to map, by address
@@ -62,7 +64,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	}
 	held = held.Plus(processCost)
 	p := s.newProcess(cred.Pid, cred.Uid, openMaps(cred.Pid))
-	p.conn = conn
+	p.conn, p.key = conn, keyOf(conn, cred.Pid, cred.Uid)
 	p.lineage = lineage(cred.Pid)
 	defer p.end()
 	stop := context.AfterFunc(ctx, func() { unixsock.HangUp(conn) })
@@ -93,6 +95,7 @@ var (
 func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
 	return &process{
 		s: s, pid: pid, uid: uid, lineage: strconv.Itoa(int(pid)), name: fmt.Sprintf("pid %d uid %d", pid, uid),
+		key: netnsKey{uid: uid, pid: pid}, net: s.share(s.nowhere),
 		memory:   &memory{engine: s.engine, uid: uid, maps: m},
 		contexts: make(map[uint64]*uctx), pending: make(map[uint64]*extent),
 	}
@@ -100,6 +103,7 @@ func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
 
 func (p *process) end() {
 	p.forget()
+	p.s.leave(p.net)
 	p.memory.end()
 }
 
@@ -154,7 +158,7 @@ func (p *process) next(in, oob []byte) error {
 // requests has the function for each operation.
 var requests = map[wireOp]func(*process, wireHeader, []byte, []*os.File) ([]byte, []*os.File, error){
 	opHello: (*process).hello, opOpen: (*process).open, opAdopt: (*process).adopt, opIoctl: (*process).ioctl,
-	opMmap: (*process).mmap, opAlloc: (*process).alloc, opFree: (*process).free,
+	opMmap: (*process).mmap, opAlloc: (*process).alloc, opFree: (*process).free, opAddresses: (*process).addresses,
 }
 
 // handle answers one datagram. The caller sends and closes the files of the answer.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/nic"
@@ -35,12 +36,16 @@ const SocketName = "server.sock"
 
 // A Server serves devices to programs.
 type Server struct {
-	engine  nic.Device
-	devices []*device
-	clock   *clockPage
-	log     *slog.Logger
-	watched watchers
-	clogged func(uid uint32) bool // nic.Device.Clogged, except in tests
+	engine   nic.Device
+	devices  []*device
+	dir      string    // that Serve makes; "" in tests without files
+	made     time.Time // of all files in it
+	networks networks
+	nowhere  *netns // of programs that have told no addresses
+	clock    *clockPage
+	log      *slog.Logger
+	watched  watchers
+	clogged  func(uid uint32) bool // nic.Device.Clogged, except in tests
 
 	mu       sync.Mutex
 	contexts map[uint64]*uctx // by the inode of their socket
@@ -73,7 +78,7 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 	}
 	defer func() {
 		unixsock.Close(sock)
-		_ = errors.Join(os.RemoveAll(filepath.Join(dir, treeName)), os.Remove(dir)) // dir stays if something else is in it
+		_ = errors.Join(removeTrees(dir), os.Remove(dir)) // dir stays if something else is in it
 	}()
 	watch, err := listen(filepath.Join(dir, WatchName), cfg.Mode)
 	if err != nil {
@@ -81,7 +86,7 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 	}
 	defer s.watched.end(watch)
 	go s.watched.accept(watch)
-	if err := s.writeTree(dir); err != nil {
+	if err := s.writeTrees(dir); err != nil {
 		return err
 	}
 	if ready != nil {
@@ -97,7 +102,9 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 	if cfg.Devices < 1 || cfg.Devices > MaxDevices {
 		return nil, fmt.Errorf("verbs: %d devices; 1 to %d are possible", cfg.Devices, MaxDevices)
 	}
-	s := &Server{engine: e, log: cfg.Log, watched: watchers{engine: e}, clogged: e.Clogged, contexts: make(map[uint64]*uctx)}
+	s := &Server{engine: e, log: cfg.Log, watched: watchers{engine: e}, clogged: e.Clogged, contexts: make(map[uint64]*uctx),
+		nowhere: newNetns(netnsKey{})}
+	s.nowhere.scan(nil)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

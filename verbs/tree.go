@@ -3,19 +3,16 @@
 package verbs
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"time"
+	"strconv"
 )
 
 // The files that libibverbs and other programs read below /sys are written to a directory of
 // the server. The shim redirects the programs' paths to this directory.
 
-// files returns the contents of a device's files, by path.
-func (d *device) files() map[string]string {
+// files returns the contents of a device's files, by path, as programs in a network namespace
+// find them.
+func (d *device) files(n *netns) map[string]string {
 	ib := "class/infiniband/" + d.name() + "/"
 	uv := fmt.Sprintf("class/infiniband_verbs/uverbs%d/", d.index)
 	port := ib + "ports/1/"
@@ -44,13 +41,16 @@ func (d *device) files() map[string]string {
 		port + "pkeys/0":  "0xffff",
 	}
 	for i := range gidTable {
-		n := fmt.Sprint(i)
-		t[port+"gids/"+n] = gidText(d.gids[i])
-		if i < gidsPresent {
-			t[port+"gid_attrs/types/"+n] = gidTypeNames[gidType(i)]
-			t[port+"gid_attrs/ndevs/"+n] = "lo"
+		e, ok := n.entry(d, i)
+		index := strconv.Itoa(i)
+		t[port+"gids/"+index] = gidText(e.gid)
+		if ok {
+			t[port+"gid_attrs/types/"+index] = gidTypeNames[e.kind]
+			t[port+"gid_attrs/ndevs/"+index] = e.ifname
 		}
 	}
+	net := ib + "device/net/" + n.interfaceName() + "/"
+	t[net+"dev_port"] = "0"
 	return t
 }
 
@@ -62,35 +62,4 @@ func gidText(g [16]byte) (s string) {
 		s += fmt.Sprintf("%02x%02x", g[i], g[i+1])
 	}
 	return s
-}
-
-// treeName is the name of the tree. It is in the directory that Serve makes.
-const treeName = "sys"
-
-// writeTree writes the tree to dir/sys. libibverbs recognises a device by its name and the
-// time of its directory, so every file and directory gets the same time.
-func (s *Server) writeTree(dir string) error {
-	root := filepath.Join(dir, treeName)
-	if err := os.RemoveAll(root); err != nil {
-		return fmt.Errorf("verbs: tree left behind: %w", err)
-	}
-	all := map[string]string{"class/infiniband_verbs/abi_version": "6"}
-	for _, d := range s.devices {
-		for name, text := range d.files() {
-			all[name] = text
-		}
-	}
-	var errs []error
-	for name, text := range all {
-		path := filepath.Join(root, name)
-		errs = append(errs, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text+"\n"), 0o644))
-	}
-	now := time.Now()
-	errs = append(errs, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-		return errors.Join(err, os.Chtimes(path, now, now))
-	}))
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("verbs: tree: %w", err)
-	}
-	return nil
 }

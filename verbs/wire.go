@@ -29,6 +29,10 @@ const (
 	mappedSize = 16
 	openSize   = 8
 
+	addressesSize = 16
+	addressSize   = 48
+	maxIfname     = 16
+
 	registersGone = 0x7f8
 
 	flagAnswer = 1
@@ -48,6 +52,8 @@ const (
 	opMmap  wireOp = 5
 	opAlloc wireOp = 6
 	opFree  wireOp = 7
+
+	opAddresses wireOp = 8
 )
 
 // Kinds of outs and needs in an answer.

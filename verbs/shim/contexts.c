@@ -132,6 +132,10 @@ int nv_open_device(uint32_t device, int flags) {
 	if (!p)
 		return -1;
 	error = nv_connect(p);
+	/* Addresses may have come and gone since the last device was opened. A program whose addresses
+	 * the server refuses gets a device all the same. */
+	if (error == 0 && nv_tell_addresses(p) == EIO)
+		error = EIO;
 	if (error == 0) {
 		nv_begin(p, NV_OPEN, 0);
 		o = nv_room(p, sizeof *o);

@@ -4,6 +4,8 @@
  *   /sys/class/infiniband, /sys/class/infiniband_verbs, and everything below them: always
  *   other paths in /sys: only if they exist in the tree and not in /sys (devices to which
  *   links point)
+ * Every network namespace has such a tree, because the GIDs in it are those of the namespace.
+ *
  *   /dev/infiniband: to class/infiniband_verbs of the tree, which has the same names
  *   /dev/infiniband/uverbsN: to the file "dev" of uverbsN there, which has the device's number */
 #include "shim.h"
@@ -54,9 +56,73 @@ static bool exists(const char *path) {
 	return is;
 }
 
-static bool put(struct nv_place *place, const char *a, const char *b, const char *c) {
-	int n = snprintf(place->room, sizeof place->room, "%s%s%s%s", nv_dir(), a, b, c);
+void nv_set_root(struct nv_process *p, const char *name) {
+	uint32_t now = __atomic_load_n(&p->rooted, __ATOMIC_RELAXED), next = now == 1 ? 2 : 1;
+	char *to = p->root[next - 1];
+	if (now && strcmp(p->root[now - 1], name) == 0)
+		return;
+	memset(to, 0, sizeof p->root[0]);
+	memcpy(to, name, strnlen(name, sizeof p->root[0] - 1));
+	__atomic_store_n(&p->rooted, next, __ATOMIC_RELEASE);
+}
+
+/* Asks the server which tree is this process's. Without an answer it is the server's own. */
+static void ask_root(void) {
+	struct nv_entry entry;
+	int error = errno, told;
+	struct nv_process *p = nv_enter(&entry);
+	if (p) {
+		told = nv_connect(p);
+		if (told == 0)
+			told = nv_tell_addresses(p);
+		if (told == EIO && nv_connect(p) == 0) /* there is another server now */
+			told = nv_tell_addresses(p);
+		if (told)
+			nv_set_root(p, "");
+		nv_leave(p, &entry, 0);
+	}
+	errno = error;
+}
+
+/* Returns whether the root is known and, as far as one can see, still there. */
+static bool root_now(char *root) {
+	const struct nv_process *p = nv_peek();
+	uint32_t now = p ? __atomic_load_n(&p->rooted, __ATOMIC_ACQUIRE) : 0;
+	const char *name = now ? p->root[now - 1] : "";
+	snprintf(root, NV_PATH, "%s%s%s", nv_dir(), name[0] ? "/" : "", name);
+	return now && (!name[0] || exists(root));
+}
+
+bool nv_root(char *root) {
+	if (!nv_dir())
+		return false;
+	if (!root_now(root)) {
+		ask_root();
+		root_now(root);
+	}
+	return true;
+}
+
+static bool put_below(const char *root, struct nv_place *place, const char *a, const char *b, const char *c) {
+	int n = snprintf(place->room, sizeof place->room, "%s%s%s%s", root, a, b, c);
 	return n >= 0 && (size_t)n < sizeof place->room;
+}
+
+static bool put(struct nv_place *place, const char *a, const char *b, const char *c) {
+	char root[NV_PATH];
+	return nv_root(root) && put_below(root, place, a, b, c);
+}
+
+/* Reports whether the server's own tree has the path, without asking the server anything. Many programs
+ * look for other files in /sys. The names of interfaces are not in that tree, only their directory. */
+static bool maybe(const char *path, struct nv_place *place) {
+	char *net;
+	if (!put_below(nv_dir(), place, path, "", ""))
+		return false;
+	net = strstr(place->room + strlen(nv_dir()), "/net/");
+	if (net)
+		net[strlen("/net")] = 0;
+	return exists(place->room);
 }
 
 void nv_find(const char *path, struct nv_place *place) {
@@ -71,7 +137,7 @@ void nv_find(const char *path, struct nv_place *place) {
 	if (below(path, class_rdma) || below(path, class_verbs)) {
 		found = put(place, path, "", "");
 	} else if (below(path, "/sys")) {
-		found = put(place, path, "", "") && !exists(path) && exists(place->room);
+		found = maybe(path, place) && !exists(path) && put(place, path, "", "") && exists(place->room);
 	} else if ((rest = below(path, dev_rdma)) != NULL) {
 		int64_t n = number(rest);
 		if (n >= 0) {
@@ -111,7 +177,11 @@ int nv_as_device(const struct nv_place *place, struct stat *st) {
 }
 
 void nv_unfind(char *path) {
-	size_t n = strlen(nv_dir());
-	if (strncmp(path, nv_dir(), n) == 0 && below(path + n, "/sys"))
+	char root[NV_PATH];
+	size_t n;
+	if (!nv_root(root))
+		return;
+	n = strlen(root);
+	if (strncmp(path, root, n) == 0 && below(path + n, "/sys"))
 		memmove(path, path + n, strlen(path + n) + 1);
 }

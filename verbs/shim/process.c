@@ -41,6 +41,8 @@ static struct nv_process *state(void) {
 	return p;
 }
 
+const struct nv_process *nv_peek(void) { return __atomic_load_n(&process, __ATOMIC_ACQUIRE); }
+
 struct nv_process *nv_enter(struct nv_entry *e) {
 	struct nv_process *p;
 	sigset_t all;

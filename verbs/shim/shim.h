@@ -6,6 +6,7 @@
  *   guard.c      how the engine tells this program from one that its process executes later
  *   connect.c    the connection to the server
  *   server.c     one request and its answer
+ *   addresses.c  the addresses of the network namespace
  *   contexts.c   which sockets are devices
  *   lost.c       ends the program after the end of the engine
  *   copy.c       access to the program's memory without faults
@@ -71,6 +72,9 @@ struct nv_process {
 	struct nv_identity self; /* identity of fd */
 	uint32_t tag;
 
+	uint32_t rooted;  /* 0: unknown; n: root[n - 1] holds. Written last, read without the lock */
+	char root[2][64]; /* directory, below the server's, of the tree for this process; empty: the server's own */
+
 	struct nv_registers *registers; /* list of the UAR pages of each context */
 	const uint64_t *guard;          /* NULL: not made yet */
 
@@ -98,6 +102,9 @@ struct nv_process *nv_enter(struct nv_entry *e);
 /* Unlocks the process. Returns 0 with errno as it was before nv_enter, or -1 with errno = error. */
 int nv_leave(struct nv_process *p, const struct nv_entry *e, int error);
 
+/* Returns the state without the lock, for fields that are read without it; NULL: there is none. */
+const struct nv_process *nv_peek(void);
+
 /* guard.c: called under the lock. Returns NULL if the guard could not be made. */
 const uint64_t *nv_guard(struct nv_process *p);
 
@@ -118,6 +125,12 @@ void *nv_room(struct nv_process *p, size_t bytes); /* appends zeros to the reque
 int nv_ask(struct nv_process *p);                  /* sends the request; 0, or an errno of the answer or connection */
 void nv_close_fds(struct nv_process *p);           /* closes descriptors of the answer that were not taken */
 int nv_take_fd(struct nv_process *p, uint32_t n);  /* takes the n-th descriptor of the answer; -1: none */
+
+/* addresses.c */
+
+/* Sends the addresses of the network namespace of this thread. Called under the lock. Returns 0
+ * or an errno; EIO: the connection has ended. */
+int nv_tell_addresses(struct nv_process *p);
 
 /* contexts.c */
 
@@ -184,6 +197,13 @@ struct nv_place {
 };
 
 void nv_find(const char *path, struct nv_place *place);
+
+/* Stores in `root`, of NV_PATH bytes, the directory that has the tree "sys" for this process. Asks the
+ * server for it if this is the first time. Returns false if there is no server's directory. */
+bool nv_root(char *root);
+
+/* Remembers the name of that directory. Called under the lock. */
+void nv_set_root(struct nv_process *p, const char *name);
 
 /* Changes the result of stat for the file "dev" to the result for the device. */
 int nv_as_device(const struct nv_place *place, struct stat *st);

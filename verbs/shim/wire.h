@@ -24,6 +24,7 @@ enum nv_op {
 	NV_MMAP = 5,  /* nv_mmap -> nv_mapped + [memory] */
 	NV_ALLOC = 6, /* nv_mmap (context 0) -> nv_mapped + [memory]: shared from the start */
 	NV_FREE = 7,  /* nv_mmap: memory of an NV_ALLOC, after it was unmapped */
+	NV_ADDRESSES = 8, /* nv_addresses, nv_address... -> nv_network: the addresses of the network namespace */
 };
 
 /* Begins every datagram. */
@@ -58,6 +59,28 @@ struct nv_welcome {
 	uint16_t major;
 	uint16_t minor;
 	uint32_t devices; /* uverbs0 .. uverbs(devices-1) */
+};
+
+/* The addresses of all interfaces in the network namespace of the calling thread, sent before a
+ * device is opened. The server keeps a table for each namespace, and its files for programs. */
+struct nv_addresses {
+	uint64_t cookie; /* SO_NETNS_COOKIE of the namespace; 0: unknown. If the connection belongs to another
+	                    namespace, the server ignores the addresses */
+	uint32_t count;  /* number of nv_address that follow */
+	uint32_t zero;
+};
+
+struct nv_address {
+	uint8_t gid[16];  /* an IPv6 address; an IPv4 address is mapped to one (::ffff:a.b.c.d) */
+	char ifname[16];  /* ends with a 0 byte */
+	uint32_t ifindex;
+	uint8_t prefix;   /* length of the prefix in bits, of an IPv4 address 0 to 32 */
+	uint8_t zero[11];
+};
+
+struct nv_network {
+	char tree[64]; /* name of the directory below the server's that has the tree "sys" of this namespace, and
+	                  0 bytes; empty: the server's directory itself */
 };
 
 struct nv_open {

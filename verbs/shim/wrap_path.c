@@ -110,10 +110,11 @@ NV_EXPORT char *canonicalize_file_name(const char *path) { return realpath(path,
  * other pattern, such as one that begins with /sys/class/ and a star, matches the kernel's files. */
 static const char *pattern_of(const char *pattern, int flags, char *room) {
 	static const char prefix[] = "/sys/class/infiniband";
-	const char *from = nv_dir();
+	char root[NV_PATH];
+	const char *from = root;
 	size_t n = 0;
-	if (!from || (uintptr_t)pattern < 4096 || strncmp(pattern, prefix, sizeof prefix - 1) != 0 ||
-	    strlen(pattern) >= NV_PATH)
+	if ((uintptr_t)pattern < 4096 || strncmp(pattern, prefix, sizeof prefix - 1) != 0 ||
+	    strlen(pattern) >= NV_PATH || !nv_root(root))
 		return pattern;
 	for (; *from; from++) { /* the directory's name has to match literally */
 		if (!(flags & GLOB_NOESCAPE) && strchr("*?[]\\{}~", *from))
@@ -132,7 +133,7 @@ static void tell(size_t n, char **paths) {
 
 #define GLOB(name, type)                                                                                   \
 	NV_EXPORT int name(const char *pattern, int flags, int (*failed)(const char *, int), type *found) { \
-		char room[2 * NV_PATH];                                                                    \
+		char room[3 * NV_PATH];                                                                    \
 		const char *where = pattern_of(pattern, flags, room);                                      \
 		int result = NV_REAL(name)(where, flags, failed, found);                                   \
 		if (result == 0 && where == room)                                                          \

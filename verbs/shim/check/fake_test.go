@@ -17,7 +17,7 @@ var le = binary.LittleEndian
 
 // Constants of wire.h.
 const (
-	opHello, opOpen, opAdopt, opIoctl, opMmap, opAlloc, opFree = 1, 2, 3, 4, 5, 6, 7
+	opHello, opOpen, opAdopt, opIoctl, opMmap, opAlloc, opFree, opAddresses = 1, 2, 3, 4, 5, 6, 7, 8
 
 	headerSize  = 24
 	answerFlag  = 1
@@ -48,7 +48,10 @@ type fake struct {
 	mu       sync.Mutex
 	hellos   []hello
 	contexts map[uint64]*deviceContext
+	opens    int
 	adopted  uint64
+	told     []byte         // the addresses that the last program has told
+	root     string         // directory of the tree for programs, below dir
 	memories map[uint64]int // descriptors of the memory that NV_ALLOC has made, by address
 	ended    sync.WaitGroup
 }
@@ -235,6 +238,9 @@ func (p *peer) answer(q *ask) *reply {
 		}
 		p.adopted++
 		return opened(inode(q.fds[0]), nil)
+	case opAddresses:
+		p.told = slices.Clone(q.body)
+		return &reply{body: append([]byte(p.root), make([]byte, 64-len(p.root))...)}
 	case opMmap:
 		return p.mmap(q)
 	case opAlloc:
@@ -264,6 +270,7 @@ func opened(ino uint64, fds []int) *reply {
 }
 
 func (p *peer) open(q *ask) *reply {
+	p.opens++
 	if le.Uint32(q.body) != 0 {
 		return refuse(unix.ENXIO)
 	}

@@ -6,6 +6,8 @@ package check
 import (
 	"bytes"
 	"context"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -172,7 +174,44 @@ func TestPaths(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
 	good(t, f, "paths", "redirected")
-	require.Empty(t, f.greetings(), "names alone need no server")
+	require.Len(t, f.greetings(), 1, "the server says which tree it is")
+	require.Zero(t, f.opens)
+	good(t, f, "paths", "elsewhere")
+	require.Len(t, f.greetings(), 1, "other names in /sys need no server")
+}
+
+// The server says which tree a program finds, and learns its addresses for that.
+func TestTreeOfANamespace(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	f.root = "net/1"
+	tree(t, filepath.Join(f.dir, f.root))
+	for _, wrong := range []string{"class/infiniband_verbs/uverbs0/ibdev", "devices/pci0000:5a/0000:5a:00.0/vendor"} {
+		wrong = filepath.Join(f.dir, "sys", wrong)
+		require.NoError(t, os.Remove(wrong))
+		require.NoError(t, os.WriteFile(wrong, []byte("of another tree\n"), 0o444))
+	}
+	good(t, f, "paths", "redirected")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.GreaterOrEqual(t, len(f.told), 16+48)
+	require.NotZero(t, le.Uint64(f.told), "Linux 5.14 or later has cookies of namespaces")
+	require.Equal(t, len(f.told), 16+48*int(le.Uint32(f.told[8:])))
+	listed, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	var want, have []string
+	for _, a := range listed {
+		want = append(want, a.String())
+	}
+	for b := f.told[16:]; len(b) > 0; b = b[48:] {
+		ip := netip.AddrFrom16([16]byte(b)).Unmap()
+		have = append(have, netip.PrefixFrom(ip, int(b[36])).String())
+		name := string(b[16 : 16+bytes.IndexByte(b[16:32], 0)])
+		i, err := net.InterfaceByName(name)
+		require.NoError(t, err)
+		require.EqualValues(t, i.Index, le.Uint32(b[32:]))
+	}
+	require.ElementsMatch(t, want, have)
 }
 
 func TestTransparent(t *testing.T) {

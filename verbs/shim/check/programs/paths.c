@@ -84,6 +84,7 @@ static void untouched(void) {
 	int fd;
 	TRY(stat("/sys/class/net", &st) == 0 || errno == ENOENT);
 	TRY(stat("/dev/null", &st) == 0 && st.st_rdev == makedev(1, 3));
+	TRY(access("/sys/devices/none", F_OK) == -1 && access("/sys/net/none", F_OK) == -1);
 	TRY(access("/sys/class/infiniband_verbsy", F_OK) == -1 && access("/dev/infiniband/uverbsx", F_OK) == -1);
 	FAILS(EFAULT, open((const char *)wild, O_RDONLY));
 	FAILS(EFAULT, stat((const char *)wild, &st));
@@ -107,6 +108,8 @@ int main(int argc, char **argv) {
 	const char *what = argc > 1 ? argv[1] : "";
 	if (strcmp(what, "redirected") == 0)
 		redirected(), untouched();
+	else if (strcmp(what, "elsewhere") == 0)
+		untouched();
 	else if (strcmp(what, "transparent") == 0)
 		transparent();
 	else if (strcmp(what, "environment") == 0)

@@ -1,0 +1,205 @@
+//go:build linux && (amd64 || arm64)
+
+package verbs
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/nicless/nicless/verbs/internal/abi"
+)
+
+// An address is an address of a network interface, as a GID: an IPv4 address is mapped to
+// IPv6.
+type address struct {
+	gid     [gidSize]byte
+	ifindex uint32
+	ifname  string
+	prefix  uint8 // length of the prefix, in bits of the interface's own address family
+}
+
+func (a *address) ip() netip.Addr { return netip.AddrFrom16(a.gid).Unmap() }
+
+// A gidEntry is an entry of a GID table.
+type gidEntry struct {
+	gid     [gidSize]byte
+	kind    uint32 // GIDTypeRoCEV1 or GIDTypeRoCEV2
+	ifindex uint32
+	ifname  string
+}
+
+// A netns is what one user's programs have told about one network namespace, and the GID
+// tables that follow from it. The table of every device has the same addresses. An address
+// has a slot, which is two entries: one for each version of RoCE. Slot 0 is the device's own
+// link-local GID.
+//
+// A slot is never given to another address while there are slots that were never used. So a
+// GID keeps its index when others come and go, and gets its index back when it returns.
+type netns struct {
+	key  netnsKey
+	tree netnsTree
+	held int // processes and contexts that use it; guarded by networks.mu
+
+	mu    sync.RWMutex
+	home  address // interface of slot 0; its gid is not used
+	slots []slot  // from slot 1 on
+	clock uint64  // counts scans
+}
+
+type slot struct {
+	address
+	present bool
+	made    bool   // not of an interface: each device makes its own (device.made)
+	gone    uint64 // the scan at which it was last not present
+}
+
+const (
+	gidTable = 64 // entries
+	maxSlots = gidTable / 2
+	loopback = 1 // interface index of lo, in every namespace
+)
+
+// newNetns returns a namespace of which nothing is known yet.
+func newNetns(key netnsKey) *netns {
+	return &netns{key: key, home: interfaceLo}
+}
+
+var interfaceLo = address{ifindex: loopback, ifname: "lo"}
+
+// Classes of addresses, in the order in which a first scan puts them into the table.
+const (
+	classGlobal = iota
+	classLinkLocal
+	classLoopback
+)
+
+func (a *address) class() int {
+	switch ip := a.ip(); {
+	case ip.IsLoopback():
+		return classLoopback
+	case ip.IsLinkLocalUnicast():
+		return classLinkLocal
+	}
+	return classGlobal
+}
+
+// scan brings the table up to date with all the addresses of the namespace. It reports whether
+// the table has changed.
+func (n *netns) scan(found []address) (changed bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	found = slices.Clone(found)
+	slices.SortStableFunc(found, func(a, b address) int { return cmp.Compare(a.class(), b.class()) })
+	found = found[:min(len(found), maxSlots-2)] // one slot is for slot 0, one for a made address
+	n.clock++
+	changed = n.settle(found)
+	global := false
+	var add []address
+	seen := make([]bool, len(n.slots))
+	for _, a := range found {
+		global = global || a.class() == classGlobal
+		i := slices.IndexFunc(n.slots, func(s slot) bool { return !s.made && s.gid == a.gid && s.ifindex == a.ifindex })
+		if i < 0 {
+			add = append(add, a)
+			continue
+		}
+		changed = changed || !n.slots[i].present || n.slots[i].address != a
+		n.slots[i].address, n.slots[i].present, seen[i] = a, true, true
+	}
+	made := false
+	for i := range seen {
+		s := &n.slots[i]
+		made = made || s.made
+		if s.present && !seen[i] && !s.made {
+			s.present, s.gone, changed = false, n.clock, true
+		}
+	}
+	for _, a := range add {
+		changed = n.place(slot{address: a, present: true}) || changed
+	}
+	// Programs that want a GID of global scope find one in every namespace.
+	if !global && !made {
+		changed = n.place(slot{address: n.home, present: true, made: true}) || changed
+	}
+	return changed
+}
+
+// settle chooses the interface of slot 0: the one of the first address, as long as that
+// interface has addresses. It reports whether the choice has changed.
+func (n *netns) settle(found []address) bool {
+	before := n.home
+	if slices.ContainsFunc(found, func(a address) bool { return a.ifindex == n.home.ifindex && n.home.ifindex != loopback }) {
+		return false
+	}
+	n.home = interfaceLo
+	if len(found) > 0 && found[0].class() != classLoopback {
+		n.home = found[0]
+	}
+	return n.home != before
+}
+
+// place gives an address a slot: a fresh one, or else the one that has been empty for longest.
+func (n *netns) place(s slot) bool {
+	if len(n.slots) < maxSlots-1 {
+		n.slots = append(n.slots, s)
+		return true
+	}
+	oldest := -1
+	for i := range n.slots {
+		if !n.slots[i].present && (oldest < 0 || n.slots[i].gone < n.slots[oldest].gone) {
+			oldest = i
+		}
+	}
+	if oldest >= 0 {
+		n.slots[oldest] = s
+	}
+	return oldest >= 0
+}
+
+// entry returns an entry of a device's GID table, false if it is empty.
+func (n *netns) entry(d *device, index int) (e gidEntry, ok bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if index < 0 || index >= 2*(1+len(n.slots)) {
+		return e, false
+	}
+	s := slot{address: n.home, present: true}
+	if index < 2 {
+		s.gid = d.local
+	} else if s = n.slots[index/2-1]; s.made {
+		s.gid = d.made
+	}
+	if !s.present {
+		return e, false
+	}
+	return gidEntry{gid: s.gid, kind: gidType(index), ifindex: s.ifindex, ifname: s.ifname}, true
+}
+
+// indexOf returns the index of a GID of the given type in a device's table.
+func (n *netns) indexOf(d *device, gid [gidSize]byte, kind uint32) (index int, ok bool) {
+	for i := range gidTable {
+		if e, ok := n.entry(d, i); ok && e.gid == gid && e.kind == kind {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// deviceOf returns the first device that has a GID in this namespace, nil if none has.
+func (n *netns) deviceOf(all []*device, gid [gidSize]byte) *device {
+	for _, d := range all {
+		if _, ok := n.indexOf(d, gid, abi.GIDTypeRoCEV2); ok {
+			return d
+		}
+	}
+	return nil
+}
+
+// interfaceName returns the name of the interface that is a device's own.
+func (n *netns) interfaceName() string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.home.ifname
+}

@@ -1,0 +1,180 @@
+//go:build linux && (amd64 || arm64)
+
+package verbs
+
+import (
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/unixsock"
+	"golang.org/x/sys/unix"
+)
+
+// A program's GIDs are the addresses of its network namespace. Only a process in a namespace
+// can list the namespace's addresses, so the shim lists them and sends them (NV_ADDRESSES).
+//
+// What a program can claim. The server identifies the namespace itself, by the cookie of the
+// namespace in which the program made its connection; a program cannot choose it. A table
+// belongs to a namespace and a user, so the addresses that a program claims appear only in
+// tables of programs of its own user in its own namespace, who could disturb each other
+// anyway. An address that is in no table of the caller's namespace is looked for in the tables
+// of other namespaces, first in those of the same user, then in all others, oldest first
+// (networks.owner). So a false claim can attract only connections to an address that nobody
+// has claimed before and that is not the caller's own: on a network, any host can do the same.
+
+// A netnsKey identifies a netns.
+type netnsKey struct {
+	uid    uint32
+	cookie uint64 // SO_NETNS_COOKIE; or 0, and dev and inode are of /proc/PID/ns/net
+	dev    uint64
+	inode  uint64
+	pid    int32 // if nothing else is known: every process has a table of its own
+}
+
+const (
+	maxNetns  = 256 // namespaces, of all users
+	userNetns = 64  // namespaces of one user
+	idleNetns = 8   // namespaces that no process uses and that are kept for the next
+)
+
+// netnsCost is the cost of a namespace with its files.
+var netnsCost = nic.Cost{Memory: 256 << 10}
+
+// networks has the namespaces that programs have told about.
+type networks struct {
+	mu   sync.Mutex
+	all  []*netns // in the order in which they were made
+	idle []*netns // those that nobody uses, in the order in which they became idle
+}
+
+// keyOf identifies the network namespace of the process at the other end of a connection.
+// An accepted socket belongs to the namespace of the socket that connected.
+func keyOf(conn *net.UnixConn, pid int32, uid uint32) netnsKey {
+	k := netnsKey{uid: uid}
+	err := unixsock.Control(conn, func(fd int) (err error) {
+		k.cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+		return err
+	})
+	if err == nil && k.cookie != 0 {
+		return k
+	}
+	var st unix.Stat_t // Linux before 5.14 has no such cookie
+	if unix.Stat("/proc/"+strconv.Itoa(int(pid))+"/ns/net", &st) == nil {
+		k.dev, k.inode = uint64(st.Dev), st.Ino //nolint:unconvert // the type differs between architectures
+		return k
+	}
+	k.pid = pid
+	return k
+}
+
+// join returns the namespace of that key, which the caller uses until it calls leave.
+func (s *Server) join(key netnsKey) (*netns, error) {
+	w := &s.networks
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	mine := 0
+	for _, n := range w.all {
+		if n.key == key {
+			w.hold(n)
+			return n, nil
+		}
+		if n.key.uid == key.uid {
+			mine++
+		}
+	}
+	if len(w.all) >= maxNetns || mine >= userNetns {
+		s.prune(0)
+	}
+	if len(w.all) >= maxNetns || mine >= userNetns && s.ofUser(key.uid) >= userNetns {
+		return nil, refuse(unix.ENOSPC, "addresses: %d network namespaces, and %d of this user, have open devices; %d and %d can", len(w.all), mine, maxNetns, userNetns)
+	}
+	if err := s.engine.Charge(key.uid, netnsCost); err != nil {
+		return nil, err
+	}
+	n := newNetns(key)
+	n.held = 1
+	w.all = append(w.all, n)
+	return n, nil
+}
+
+func (s *Server) ofUser(uid uint32) (count int) {
+	for _, n := range s.networks.all {
+		if n.key.uid == uid {
+			count++
+		}
+	}
+	return count
+}
+
+// hold counts one more user of a namespace.
+func (w *networks) hold(n *netns) {
+	if n.held == 0 {
+		w.idle = slices.DeleteFunc(w.idle, func(o *netns) bool { return o == n })
+	}
+	n.held++
+}
+
+// share counts one more user of a namespace that the caller's caller uses.
+func (s *Server) share(n *netns) *netns {
+	s.networks.mu.Lock()
+	defer s.networks.mu.Unlock()
+	s.networks.hold(n)
+	return n
+}
+
+// leave ends a use of a namespace. Namespaces that nobody uses are kept for a while, so that
+// the next program finds the same indices.
+func (s *Server) leave(n *netns) {
+	w := &s.networks
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n.held--; n.held > 0 || n == s.nowhere {
+		return
+	}
+	w.idle = append(w.idle, n)
+	s.prune(idleNetns)
+}
+
+// prune forgets idle namespaces until only so many are left.
+func (s *Server) prune(left int) {
+	w := &s.networks
+	for len(w.idle) > left {
+		n := w.idle[0]
+		w.idle = w.idle[1:]
+		w.all = slices.DeleteFunc(w.all, func(o *netns) bool { return o == n })
+		s.removeTree(n)
+		s.engine.Refund(n.key.uid, netnsCost)
+	}
+}
+
+// owner returns the namespace and the device that have a GID, as seen from a namespace: the
+// namespace itself if the GID is there, else another one that has it. The namespaces of one
+// engine are joined, as if there were a network between them. A loopback address never leaves
+// its namespace. The results are nil if nobody has the GID.
+func (s *Server) owner(from *netns, gid [gidSize]byte) (*netns, *device) {
+	if d := from.deviceOf(s.devices, gid); d != nil {
+		return from, d
+	}
+	if a := (address{gid: gid}); a.class() == classLoopback {
+		return nil, nil
+	}
+	s.networks.mu.Lock()
+	all := slices.Clone(s.networks.all)
+	s.networks.mu.Unlock()
+	for _, same := range []bool{true, false} {
+		for _, n := range all {
+			if same == (n.key.uid == from.key.uid) && n != from {
+				if d := n.deviceOf(s.devices, gid); d != nil {
+					return n, d
+				}
+			}
+		}
+	}
+	if d := s.nowhere.deviceOf(s.devices, gid); d != nil { // of a process that has told no addresses
+		return s.nowhere, d
+	}
+	return nil, nil
+}

@@ -1,0 +1,174 @@
+//go:build linux && (amd64 || arm64)
+
+package verbs
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nicless/nicless/internal/nic"
+)
+
+// Trees of files. The tree DIR/sys is for programs that have told no addresses. Every network
+// namespace has a tree of its own, DIR/net/NAME/sys, because the GIDs in it are those of the
+// namespace. Only files that differ are written; the others are links to those of DIR/sys.
+//
+// libibverbs recognises a device by its name and the time of its directory, so every file
+// and directory of every tree has the same time.
+
+// treeName is the name of a tree. It is in the directory that Serve makes, and in the
+// directory of each namespace.
+const treeName = "sys"
+
+// netName is the name of the directory with a directory for each namespace. The names of
+// these cannot be guessed, and only the server can list them: the addresses of a namespace
+// are the business of the programs in it.
+const netName = "net"
+
+// A netnsTree is the tree of a namespace.
+type netnsTree struct {
+	mu    sync.Mutex // held while the tree is changed
+	name  string     // below the directory that Serve makes; "": there is no tree
+	files map[string]string
+}
+
+// removeTrees removes all trees of a directory.
+func removeTrees(dir string) error {
+	return errors.Join(os.RemoveAll(filepath.Join(dir, treeName)), os.RemoveAll(filepath.Join(dir, netName)))
+}
+
+// writeTrees writes the tree of programs that have told no addresses.
+func (s *Server) writeTrees(dir string) error {
+	if err := removeTrees(dir); err != nil {
+		return fmt.Errorf("verbs: tree left behind: %w", err)
+	}
+	s.dir, s.made = dir, time.Now()
+	err := os.Mkdir(filepath.Join(dir, netName), 0o711)
+	s.nowhere.tree.files = s.files(s.nowhere)
+	err = errors.Join(err, s.change("", nil, s.nowhere.tree.files), s.backdate(dir))
+	if err != nil {
+		return fmt.Errorf("verbs: tree: %w", err)
+	}
+	return nil
+}
+
+// files returns the contents of all files of a namespace's tree, by path.
+func (s *Server) files(n *netns) map[string]string {
+	all := map[string]string{"class/infiniband_verbs/abi_version": "6"}
+	for _, d := range s.devices {
+		for name, text := range d.files(n) {
+			all[name] = text
+		}
+	}
+	return all
+}
+
+// rescan brings the table and the tree of a namespace up to date.
+func (s *Server) rescan(n *netns, found []address) error {
+	t := &n.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	changed := n.scan(found)
+	if s.dir == "" || (!changed && t.name != "") {
+		return nil
+	}
+	files := s.files(n)
+	if t.name != "" {
+		err := s.change(t.name, t.files, files)
+		t.files = files
+		return err
+	}
+	var random [16]byte
+	_, _ = rand.Read(random[:])
+	name := filepath.Join(netName, hex.EncodeToString(random[:]))
+	root := filepath.Join(s.dir, name)
+	err := os.Mkdir(root, 0o755)
+	if err == nil {
+		err = errors.Join(s.change(name, nil, files), s.backdate(root))
+	}
+	if err != nil {
+		_ = os.RemoveAll(root)
+		return fmt.Errorf("files of a network namespace: %w", err)
+	}
+	t.name, t.files = name, files
+	return nil
+}
+
+// change writes the files in the directory `name` that differ from what is there, and removes
+// those that are no more.
+func (s *Server) change(name string, from, to map[string]string) error {
+	root, base := filepath.Join(s.dir, name, treeName), filepath.Join(s.dir, treeName)
+	var errs []error
+	for path, text := range to {
+		if was, ok := from[path]; ok && was == text {
+			continue
+		}
+		at := filepath.Join(root, path)
+		err := os.MkdirAll(filepath.Dir(at), 0o755)
+		switch original, ok := s.nowhere.tree.files[path]; {
+		case err != nil:
+		case ok && original == text && name != "" && from == nil:
+			err = os.Link(filepath.Join(base, path), at)
+		default:
+			err = s.write(at, text)
+		}
+		errs = append(errs, err)
+	}
+	for path := range from {
+		if _, ok := to[path]; !ok {
+			at := filepath.Join(root, path)
+			errs = append(errs, os.Remove(at))
+			if filepath.Base(filepath.Dir(filepath.Dir(at))) == "net" {
+				_ = os.Remove(filepath.Dir(at)) // the directory of an interface
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// write puts a file in its place at once, so that no program finds half of it, and not into
+// a file that other trees have too.
+func (s *Server) write(path, text string) error {
+	f, err := os.CreateTemp(filepath.Join(s.dir, netName), "new")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text + "\n")
+	err = errors.Join(err, f.Chmod(0o644), f.Close(), os.Chtimes(f.Name(), s.made, s.made))
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// backdate gives all files and directories below a directory the time of the trees.
+func (s *Server) backdate(dir string) error {
+	return filepath.WalkDir(filepath.Join(dir, treeName), func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chtimes(path, s.made, s.made))
+	})
+}
+
+// removeTree removes the tree of a namespace.
+func (s *Server) removeTree(n *netns) {
+	t := &n.tree
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.name == "" {
+		return
+	}
+	if err := os.RemoveAll(filepath.Join(s.dir, t.name)); err != nil {
+		s.report(nic.Nobody, nil, slog.LevelWarn, "verbs files of a network namespace not removed", "error", err)
+	}
+	t.name = ""
+}

@@ -34,6 +34,7 @@ type mkey struct {
 
 	window *window // if the key is a memory window: what only windows have; otherwise nil
 	free   bool    // a window that is not bound, or a list that is not filled
+	inval  bool    // if the key is a list: a peer may empty it (SEND with invalidate)
 	room   int     // if the key is a list: the largest number of entries that it may have; otherwise 0
 
 	process  *process // if the memory is unmapped: the process that has it; otherwise nil

@@ -100,7 +100,27 @@ func (c *client) createMkey(m *control.Mkey, _ requestMemory, _ *control.Reply) 
 		return nil, err
 	}
 	k.list = make([]run, 0, m.Entries) // so that no work request allocates it
+	if c.hosted.SameKeys {
+		c.e.keys.rekey(k, k.key&^0xff) // a program that uses verbs knows only the index
+	}
 	return &control.Key{Key: k.key}, nil
+}
+
+// LetInvalidate lets a peer empty a list key by a SEND with invalidate.
+func (c *client) LetInvalidate(key uint32) (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosed
+	}
+	c.e.Do(func() {
+		if k := c.mrs[key>>8]; k != nil && k.room > 0 {
+			k.inval = true
+			return
+		}
+		err = notFound("list key", key)
+	})
+	return err
 }
 
 // key returns the client's mkey with the index of this key. For registered memory the

@@ -121,11 +121,12 @@ func (sh *shard) badBind(q *qp, j *job, why string) verdict {
 	return sh.fail(q, j, cqe.MWBind)
 }
 
-// invalidate closes the window that a SEND_INVAL names, and reports whether the sender may
-// close it: the window must be of type 2 and belong to the responder p.
+// invalidate closes the window or empties the list that a SEND_INVAL names, and reports
+// whether the sender may do so. A window must be of type 2 and belong to the responder p; a
+// list must be of p's protection domain and allow it.
 func (sh *shard) invalidate(p *qp, key uint32) bool {
 	k := sh.keys.find(key)
-	if k == nil || k.window == nil || k.window.pd != p.pd || k.free || k.window.kind != 2 || k.window.serial != p.serial {
+	if k == nil || k.free || k.domain() != p.pd || !k.inval && (k.window == nil || k.window.kind != 2 || k.window.serial != p.serial) {
 		return false
 	}
 	sh.invalidateJobs(k)

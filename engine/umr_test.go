@@ -369,6 +369,32 @@ func TestSendInval(t *testing.T) {
 	}
 }
 
+// A SEND with invalidate empties a list that allows it, and only once.
+func TestSendInvalOfAList(t *testing.T) {
+	s := newScene(t, Config{})
+	h := s.q.h
+	m := h.mkey(1)
+	require.NoError(t, h.c.LetInvalidate(m))
+	require.ErrorContains(t, h.c.LetInvalidate(s.far.key), "list key", "registered memory")
+	require.ErrorContains(t, h.c.LetInvalidate(h.window(2)), "list key", "a window")
+	require.ErrorContains(t, s.p.h.c.LetInvalidate(m), "list key", "of another client")
+	c := ctrl(wqe.OpSendInval)
+	c.Imm = m
+	for range 2 {
+		s.umr(s.q, unharmed, m, fill(m, mkeyAll, 64, s.far.klm(0, 64)))
+		s.q.recv(s.far.data(64, 64))
+		s.p.post(c, s.local.data(0, 64))
+		s.settle()
+		s.p.good()
+		require.Equal(t, m, s.q.rcq.one().Imm)
+		s.write(cqe.RemoteAccess, wqe.Raddr{Addr: 0, RKey: m})
+	}
+	s.q.recv(s.far.data(0, 64))
+	s.p.post(c, s.local.data(0, 64))
+	s.settle()
+	require.Equal(t, cqe.RemoteInvalidRequest, s.p.scq.one().Syndrome, "the list is empty already")
+}
+
 // A key with bound windows can neither be destroyed nor changed. Without windows it can.
 func TestKeyUnderWindows(t *testing.T) {
 	s := newScene(t, Config{})

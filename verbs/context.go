@@ -40,6 +40,7 @@ type uctx struct {
 	greeted  bool    // GET_CONTEXT was called
 	next     uint32
 	objects  map[uint32]*object
+	domains  map[uint32]*pd // by the engine's number
 	regions  map[*extent]*region
 	channels map[uint64]*channel // by the cookie of the program's end
 	asyncs   []*async
@@ -52,7 +53,7 @@ type uctx struct {
 func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, err error) {
 	x := &uctx{
 		s: s, net: p.net, device: d, uid: p.uid, lineage: p.lineage, name: p.name, owner: p.memory,
-		next: 1, objects: make(map[uint32]*object), regions: make(map[*extent]*region),
+		next: 1, objects: make(map[uint32]*object), domains: make(map[uint32]*pd), regions: make(map[*extent]*region),
 		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource),
 	}
 	if err := x.charge(contextCost); err != nil {
@@ -180,6 +181,7 @@ func (x *uctx) end() {
 	_ = closeFiles(x.socket, x.events)
 	x.s.log.Debug("verbs context closed", "program", x.name, "device", x.device.name(), "objects", len(x.objects))
 	clear(x.objects)
+	clear(x.domains)
 	clear(x.regions)
 	clear(x.channels)
 	clear(x.numbers)

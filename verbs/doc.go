@@ -30,8 +30,9 @@
 //	object.go          handles, and what objects cost
 //	pd.go mr.go cq.go srq.go qp.go modify.go ah.go multicast.go uar.go channel.go
 //	                   one kind of object each
-//	query.go gid.go device.go
+//	query.go gid.go device.go caps.go
 //	                   what a program can ask about the device
+//	firmware.go        firmware commands that libmlx5 sends by itself; list keys (Mkeys)
 //	areas.go           finding the memory that a call names, or having the shim remap it
 //	memory.go maps.go  extents of a process, and what it has mapped
 //	share.go           memory that the kernel copies; executing work already announced

@@ -61,6 +61,7 @@ var ofDevice = []gap{
 // differs lists everything that may differ, by call and attribute.
 var differs = map[string][]gap{
 	"GET_CONTEXT 0x1001":             {{36, 40, "no page of the core clock, which would have to count by itself"}, {0, 4, ownNumber}},
+	"DEVX_OTHER 0x1001":              {{16, 16 + capSize, "the recorded device answers that it has no capabilities"}},
 	"INVOKE_WRITE 0x1 0x1":           ofDevice,
 	"INVOKE_WRITE 0x80000001 0x1":    append(ofDevice[:len(ofDevice):len(ofDevice)], gap{280, 284, "completion events cannot be moderated"}, gap{216, 224, "the device clock"}, gap{224, 232, "as at 60"}),
 	"INVOKE_WRITE 0x80000001 0x1001": {{32, 40, "completions can be compressed"}},
@@ -217,6 +218,10 @@ func (p *player) translate(m *method, call recordedCall) (args []arg) {
 				lo, size := (&area{addr: le.Uint64(b.in[abi.RegMRStart:]), n: le.Uint64(b.in[abi.RegMRLength:])}).pages()
 				p.share(lo, size)
 			}
+		case a.ID == abi.AttrUHWIn && call.Method == "GET_CONTEXT":
+			// The recorded device granted firmware commands. Here libmlx5 would be refused and
+			// would ask again without them.
+			b.in[abi.MLX5AllocUcontextReqV2Flags] &^= abi.MLX5AllocUctxDEVX
 		case a.ID == abi.AttrUHWIn && call.Method == "CQ_CREATE":
 			le.PutUint16(b.in[abi.MLX5CreateCQUARPageIndex:], uint16(p.page(uint32(le.Uint16(b.in[abi.MLX5CreateCQUARPageIndex:])))))
 		case a.ID == abi.AttrUHWIn && call.Method == "QP_CREATE":

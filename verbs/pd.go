@@ -25,7 +25,14 @@ func allocPD(c *call, _ []byte) error {
 		return err
 	}
 	p := &pd{number: m.(*control.PD).PDN}
-	p.object = x.add(kindPD, p, func() error { return x.tell(control.OpDeallocPD, &control.PD{PDN: p.number}) }, nil)
+	p.object = x.add(kindPD, p, func() error {
+		if err := x.tell(control.OpDeallocPD, &control.PD{PDN: p.number}); err != nil {
+			return err
+		}
+		delete(x.domains, p.number)
+		return nil
+	}, nil)
+	x.domains[p.number] = p
 	c.put32(abi.AttrCoreOut, p.handle) // struct ib_uverbs_alloc_pd_resp
 	c.put32(abi.AttrUHWOut, p.number)  // struct mlx5_ib_alloc_pd_resp
 	return nil

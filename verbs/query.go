@@ -179,6 +179,11 @@ func getContext(c *call) error {
 	}
 	var req [abi.MLX5AllocUcontextReqV2Size]byte
 	copy(req[:], c.bytes(abi.AttrUHWIn))
+	if flags := le.Uint32(req[abi.MLX5AllocUcontextReqV2Flags:]); flags&abi.MLX5AllocUctxDEVX != 0 {
+		// libmlx5 always asks for firmware commands first. If the program did not ask for
+		// them, libmlx5 then opens the device without them.
+		return expected(eINVAL, "flags %#x: a context with firmware commands (DEVX) is not possible", flags)
+	}
 	if caps := le.Uint64(req[abi.MLX5AllocUcontextReqV2LibCaps:]); caps&abi.MLX5LibCapDynUAR == 0 {
 		return refuse(eOPNOTSUPP, "library capabilities %#x: UAR pages that are allocated one by one are needed; libmlx5 has them since version 26", caps)
 	}
@@ -193,20 +198,5 @@ func queryContext(c *call) error {
 	c.put(abi.MLX5AttrQueryContextRespUctx, c.x.contextAnswer())
 	c.put32(abi.AttrQueryContextNumCompVectors, completionVectors)
 	c.put64(abi.AttrQueryContextCoreSupport, abi.CoreSupportOptionalMRAccess)
-	return nil
-}
-
-// cmdQueryHCACap is MLX5_CMD_OP_QUERY_HCA_CAP of mlx5_ifc.h.
-const cmdQueryHCACap = 0x100
-
-// devxOther answers firmware commands. A command begins with its number, big-endian. Only
-// QUERY_HCA_CAP is served. Its answer is all zeros, which means that every optional feature
-// is absent.
-func devxOther(c *call) error {
-	cmd := c.bytes(abi.MLX5AttrDEVXOtherCmdIn)
-	if op := binary.BigEndian.Uint16(cmd); op != cmdQueryHCACap {
-		return refuse(eOPNOTSUPP, "firmware command %#x; only QUERY_HCA_CAP (%#x) is served", op, cmdQueryHCACap)
-	}
-	c.put(abi.MLX5AttrDEVXOtherCmdOut, nil)
 	return nil
 }

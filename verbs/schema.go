@@ -117,7 +117,7 @@ func (c *call) check(attrs []attr) error {
 			return refuse(eNOENT, "%s: handle 0: no UAR page has it. libmlx5 sends it if it could not map a UAR page. %s", f.name, unmapped)
 		case a.data>>32 != 0 || o == nil:
 			return refuse(eNOENT, "%s: handle %#x: there is no such %s", f.name, a.data, f.kind)
-		case o.kind != f.kind:
+		case o.kind != f.kind && f.kind != kindAny:
 			return refuse(eINVAL, "%s: handle %#x is a %s; a %s is needed", f.name, a.data, o.kind, f.kind)
 		}
 	}

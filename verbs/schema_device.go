@@ -47,9 +47,17 @@ func deviceMethods() []*method {
 			{id: abi.AttrAsyncEventAllocFDHandle, name: "descriptor", shape: newFD},
 		}, allocAsync},
 		{abi.MLX5ObjectDEVX, abi.MLX5MethodDEVXOther, "MLX5_DEVX.OTHER", []field{
-			{id: abi.MLX5AttrDEVXOtherCmdIn, name: "command", shape: in, min: 16},
-			{id: abi.MLX5AttrDEVXOtherCmdOut, name: "output", shape: out, min: 16},
+			{id: abi.MLX5AttrDEVXOtherCmdIn, name: "command", shape: in, min: cmdInSize},
+			{id: abi.MLX5AttrDEVXOtherCmdOut, name: "output", shape: out, min: cmdOutSize},
 		}, devxOther},
+		{abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjCreate, "MLX5_DEVX_OBJ.CREATE", []field{
+			{id: abi.MLX5AttrDEVXObjCreateHandle, name: "handle", shape: newHandle, kind: kindDEVX},
+			{id: abi.MLX5AttrDEVXObjCreateCmdIn, name: "command", shape: in, min: cmdInSize},
+			{id: abi.MLX5AttrDEVXObjCreateCmdOut, name: "output", shape: out, min: cmdOutSize},
+		}, createFirmwareObject},
+		{abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjDestroy, "MLX5_DEVX_OBJ.DESTROY", []field{
+			{id: abi.MLX5AttrDEVXObjDestroyHandle, name: "handle", shape: destroyedHandle, kind: kindDEVX},
+		}, (*call).destroyOnly},
 		{abi.MLX5ObjectUAR, abi.MLX5MethodUARObjAlloc, "MLX5_UAR.ALLOC", []field{
 			{id: abi.MLX5AttrUARObjAllocHandle, name: "handle", shape: newHandle, kind: kindUAR},
 			{id: abi.MLX5AttrUARObjAllocType, name: "type", shape: constant},

@@ -47,6 +47,10 @@ type Client interface {
 	// records still need a region.
 	ShareProcess(pid int, g Guard) error
 
+	// LetInvalidate lets a SEND with invalidate of a peer empty the list key, as it closes a
+	// memory window of type 2. The key must be of OpCreateMkey.
+	LetInvalidate(key uint32) error
+
 	// Settle executes the work that doorbells have announced on the client's queue pairs
 	// and on the queue pairs connected to them. It executes all work that can be executed,
 	// except work that takes thousands of visits. Meanwhile other clients have their turns
@@ -74,7 +78,7 @@ type Hosted struct {
 	UARPages      int      // number of UAR pages; 0: as many as other clients have
 	GID           [16]byte // GID in the client's datagrams; zero: the engine's
 	PlainChannels bool     // a completion channel yields handles and nothing else
-	SameKeys      bool     // memory keeps its key when it is registered again with other attributes
+	SameKeys      bool     // memory keeps its key when it is registered again, and list keys begin with variant 0
 }
 
 // A Guard is 8 bytes in the memory of a process. Their address and value are chosen so that no

@@ -44,6 +44,19 @@ func TestCompress(t *testing.T) {
 	}
 }
 
+// Keys of lists of memory, made and filled as libmlx5 and RDMaxcel do it, give access to these
+// lists and to nothing else.
+func TestMkey(t *testing.T) {
+	path := check(t, "mkey")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			require.Contains(t, l.run(path), "mkey: 3 layouts, 8 mistakes: ok\n")
+			l.works()
+		})
+	}
+}
+
 // Ioctls that no library would send are answered, and the server keeps running.
 func TestMisuse(t *testing.T) {
 	path := check(t, "misuse")

@@ -132,6 +132,7 @@ var checks = map[string][]string{
 	"validate": {"validate.c", "transfer.c", "atomic.c", "window.c", "errors.c", "end.c", "memory.c", "check.c"},
 	"rawpost":  {"rawpost.c", "check.c"},
 	"compress": {"compress.c", "check.c"},
+	"mkey":     {"mkey.c", "check.c"},
 	"misuse":   {"misuse.c", "check.c"},
 	"life":     {"life.c", "check.c"},
 	"pace":     {"pace.c", "check.c"},

@@ -24,7 +24,7 @@ import (
 const (
 	pyverbsTests = "/usr/share/doc/rdma-core/tests"
 	pyverbsCount = 273
-	pyverbsPass  = 110
+	pyverbsPass  = 120
 )
 
 // skipped has the reasons for which tests are skipped, in groups. For each group it says how
@@ -37,17 +37,18 @@ var skipped = []struct {
 }{
 	{35, "raw packets, flow steering, switch rules", "Create QP type 8|Raw Packet QP|does not support reformat|Could not find the PCI device"},
 	{16, "of another vendor's device", "non EFA device"},
-	{16, "device memory, and atomics on it", "Device memory is not|MEMIC atomic"},
+	{14, "device memory", "Device memory is not"},
 	{15, "memory on demand", "ODP is not supported|additional access flags 64 "},
-	{13, "DC, and queue pairs of mlx5dv_create_qp", "DC QP is not|DCI caps|Mlx5DV QP is not"},
+	{7, "DC", "DC QP is not|DCI caps"},
 	{12, "a GPU: dma-buf, CUDA", "dmabuf is not|cuda-python"},
 	{11, "librdmacm, which needs a network interface", "have net interface"},
-	{9, "Mkeys", "Create Mkey is not"},
+	{5, "signatures of memory (Mkeys with signatures)", "Create Mkey is not|Mlx5DV QP is not"},
+	{4, "firmware commands (DEVX)", "Opening mlx5 DevX context"},
 	{9, "keys for encryption, and VFIO: these tests need a machine to themselves", "Crypto login details|PCI device must be passed"},
 	{7, "XRC", "XRCD is not"},
 	{4, "tag matching", "Tag matching is not"},
 	{3, "huge pages, of which the host has none reserved", "no huge pages"},
-	{13, "single tests:", "schedule elements|LAG affinity|scapy package|reserved QP number|UDP sport|pacing entry|device real time|VAR allocation|CQE 128B compression|Extended QP is not"},
+	{11, "single tests:", "schedule elements|LAG affinity|scapy package|reserved QP number|UDP sport|device real time|VAR allocation|CQE 128B compression|Extended QP is not"},
 }
 
 // None of rdma-core's own tests fails or hangs. At least pyverbsPass of them pass, and the
@@ -90,6 +91,13 @@ func pyverbsOutcomes(t *testing.T, said string) map[string]pyverbsOutcome {
 // NICLESS_PYVERBS_OUTCOMES names a file, judgePyverbs also writes the outcomes to that file,
 // one on each line.
 func judgePyverbs(t *testing.T, all map[string]pyverbsOutcome) {
+	if out := os.Getenv("NICLESS_PYVERBS_OUTCOMES"); out != "" {
+		var b bytes.Buffer
+		for _, name := range sorted(all) {
+			fmt.Fprintf(&b, "%s\t%s\t%s\n", all[name].Outcome, name, all[name].Why)
+		}
+		require.NoError(t, os.WriteFile(out, b.Bytes(), 0o600))
+	}
 	count := map[string]int{}
 	why := map[string]int{}
 	for _, name := range sorted(all) {
@@ -121,13 +129,6 @@ func judgePyverbs(t *testing.T, all map[string]pyverbsOutcome) {
 		require.Contains(t, string(doc), fmt.Sprintf("| %d | %s", group.tests, group.why))
 	}
 	require.Empty(t, why, "reasons that docs/VERBS.md does not have")
-	if out := os.Getenv("NICLESS_PYVERBS_OUTCOMES"); out != "" {
-		var b bytes.Buffer
-		for _, name := range sorted(all) {
-			fmt.Fprintf(&b, "%s\t%s\t%s\n", all[name].Outcome, name, all[name].Why)
-		}
-		require.NoError(t, os.WriteFile(out, b.Bytes(), 0o600))
-	}
 	require.Len(t, all, pyverbsCount)
 	require.GreaterOrEqual(t, count["passed"], pyverbsPass)
 	require.Equal(t, pyverbsCount, count["passed"]+count["skipped"])

@@ -7,6 +7,11 @@ const (
 	MLX5LibCapDynUAR = 1 << 1 // MLX5_LIB_CAP_DYN_UAR
 )
 
+// enum mlx5_ib_alloc_uctx_flags.
+const (
+	MLX5AllocUctxDEVX = 1 << 0 // MLX5_IB_ALLOC_UCTX_DEVX
+)
+
 // struct mlx5_ib_alloc_ucontext_req.
 const (
 	MLX5AllocUcontextReqSize = 8 // sizeof(struct mlx5_ib_alloc_ucontext_req)
@@ -15,6 +20,7 @@ const (
 // struct mlx5_ib_alloc_ucontext_req_v2.
 const (
 	MLX5AllocUcontextReqV2Size    = 32 // sizeof(struct mlx5_ib_alloc_ucontext_req_v2)
+	MLX5AllocUcontextReqV2Flags   = 8  // offsetof(struct mlx5_ib_alloc_ucontext_req_v2, flags)
 	MLX5AllocUcontextReqV2LibCaps = 24 // offsetof(struct mlx5_ib_alloc_ucontext_req_v2, lib_caps)
 )
 

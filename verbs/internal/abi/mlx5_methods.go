@@ -4,8 +4,9 @@ package abi
 
 // enum mlx5_ib_objects.
 const (
-	MLX5ObjectDEVX = 0x1000 // MLX5_IB_OBJECT_DEVX
-	MLX5ObjectUAR  = 0x1008 // MLX5_IB_OBJECT_UAR
+	MLX5ObjectDEVX    = 0x1000 // MLX5_IB_OBJECT_DEVX
+	MLX5ObjectDEVXObj = 0x1001 // MLX5_IB_OBJECT_DEVX_OBJ
+	MLX5ObjectUAR     = 0x1008 // MLX5_IB_OBJECT_UAR
 )
 
 // enum mlx5_ib_device_methods.
@@ -64,4 +65,30 @@ const (
 // enum mlx5_ib_uar_obj_destroy_attrs.
 const (
 	MLX5AttrUARObjDestroyHandle = 0x1000 // MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE
+)
+
+// enum mlx5_ib_devx_obj_methods.
+const (
+	MLX5MethodDEVXObjCreate  = 0x1000 // MLX5_IB_METHOD_DEVX_OBJ_CREATE
+	MLX5MethodDEVXObjDestroy = 0x1001 // MLX5_IB_METHOD_DEVX_OBJ_DESTROY
+	MLX5MethodDEVXObjModify  = 0x1002 // MLX5_IB_METHOD_DEVX_OBJ_MODIFY
+)
+
+// enum mlx5_ib_devx_obj_create_attrs.
+const (
+	MLX5AttrDEVXObjCreateHandle = 0x1000 // MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE
+	MLX5AttrDEVXObjCreateCmdIn  = 0x1001 // MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN
+	MLX5AttrDEVXObjCreateCmdOut = 0x1002 // MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT
+)
+
+// enum mlx5_ib_devx_obj_destroy_attrs.
+const (
+	MLX5AttrDEVXObjDestroyHandle = 0x1000 // MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE
+)
+
+// enum mlx5_ib_devx_obj_modify_attrs.
+const (
+	MLX5AttrDEVXObjModifyHandle = 0x1000 // MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE
+	MLX5AttrDEVXObjModifyCmdIn  = 0x1001 // MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN
+	MLX5AttrDEVXObjModifyCmdOut = 0x1002 // MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT
 )

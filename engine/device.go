@@ -4,7 +4,6 @@ package engine
 
 import (
 	"log/slog"
-	"net"
 	"os"
 	"time"
 
@@ -65,7 +64,7 @@ func (d nicDevice) Discard(uid uint32, files []*os.File) {
 	})
 }
 
-func (d nicDevice) DiscardConnection(uid uint32, conn *net.UnixConn, c nic.Cost) {
+func (d nicDevice) DiscardConnection(uid uint32, conn nic.Connection, c nic.Cost) {
 	unixsock.HangUp(conn)
 	d.discardConnection(uid, conn, chargeOf(c))
 }

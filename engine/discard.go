@@ -3,10 +3,9 @@
 package engine
 
 import (
-	"net"
-
 	"github.com/nicless/nicless/engine/internal/closers"
 	"github.com/nicless/nicless/engine/internal/quota"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
 )
 
@@ -47,7 +46,7 @@ func (e *Engine) discard(uid uint32, n int, closeAll func()) {
 // refunded when the connection is closed. If no descriptor could be sent over the connection,
 // it is closed at once and does not wait behind others, so that a refused connection costs
 // nothing.
-func (e *Engine) discardConnection(uid uint32, conn *net.UnixConn, held quota.Charge) {
+func (e *Engine) discardConnection(uid uint32, conn nic.Connection, held quota.Charge) {
 	shut := func() {
 		_ = conn.Close()
 		e.ledger.Refund(uid, held)

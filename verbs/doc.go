@@ -66,7 +66,7 @@
 //     errAgain: the shim remaps the pages (shim/remap.c) and makes the same call again.
 //  6. uctx.chargeObject charges the object to its user, uctx.register sends OpRegMR to the
 //     engine, and uctx.add gives a handle.
-//  7. call.put32 adds handle and keys to the answer, process.send sends it, and the shim
+//  7. call.put32 adds handle and keys to the answer, process.next sends it, and the shim
 //     writes it to the program's memory.
 //
 // # Hostile programs

@@ -47,7 +47,7 @@ func newServing(t testing.TB) *Server {
 		s.closeAll()
 		stop()
 		require.NoError(t, <-ended)
-		s.clock.close()
+		s.close()
 	})
 	return s
 }

@@ -3,10 +3,10 @@
 package verbs
 
 import (
-	"net"
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
@@ -52,7 +52,7 @@ type networks struct {
 
 // keyOf identifies the network namespace of the process at the other end of a connection.
 // An accepted socket belongs to the namespace of the socket that connected.
-func keyOf(conn *net.UnixConn, pid int32, uid uint32) netnsKey {
+func keyOf(conn syscall.Conn, pid int32, uid uint32) netnsKey {
 	k := netnsKey{uid: uid}
 	err := unixsock.Control(conn, func(fd int) (err error) {
 		k.cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)

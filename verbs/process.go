@@ -21,14 +21,15 @@ import (
 // A process is one connection together with the operating system's process at its other end.
 type process struct {
 	s        *Server
-	conn     *net.UnixConn
+	conn     *unixsock.Conn
 	pid      int32
 	uid      uint32
 	lineage  string // for watchers
 	name     string // for the log
 	fast     bool   // memory that is registered may be remapped (--fast-memory)
 	greeted  bool
-	guard    nic.Guard // zero: the process has none
+	silent   *time.Timer // ends the connection unless hello comes in time
+	guard    nic.Guard   // zero: the process has none
 	key      netnsKey
 	net      *netns // the server's nowhere until the process has told its addresses
 	memory   *memory
@@ -39,17 +40,17 @@ type process struct {
 }
 
 // serve serves one program until its connection or ctx ends.
-func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
-	cred, err := unixsock.Credentials(conn)
+func (s *Server) serve(ctx context.Context, accepted *net.UnixConn) {
+	cred, err := unixsock.Credentials(accepted)
 	if err != nil {
-		_ = conn.Close()
+		_ = accepted.Close()
 		s.report(nic.Nobody, nil, slog.LevelWarn, "verbs program without credentials", "error", err)
 		return
 	}
 	// The connection is charged to its user until it has really been closed. It is closed in
 	// the background, because unread descriptors in it can make closing block. From Linux
 	// 6.16 on, the connection can contain such descriptors only after hello.
-	held := nic.Cost{Descriptors: 1}
+	held, conn := nic.Cost{Descriptors: 1}, nic.Connection(accepted)
 	defer func() { s.engine.DiscardConnection(cred.Uid, conn, held) }()
 	err = s.engine.Incur(cred.Uid, held)
 	if err == nil && s.clogged(cred.Uid) {
@@ -58,20 +59,28 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	if err == nil {
 		err = s.engine.Charge(cred.Uid, processCost)
 	}
+	if err == nil {
+		held = held.Plus(processCost)
+		_ = accepted.SetReadBuffer(2 * maxDatagram)
+		_ = accepted.SetWriteBuffer(2 * maxDatagram)
+	}
+	p := s.newProcess(cred.Pid, cred.Uid, nil)
+	if err == nil {
+		p.conn, err = s.silent.NewConn(accepted, cred.Uid)
+	}
 	if err != nil {
 		s.report(cred.Uid, nil, slog.LevelWarn, "verbs program refused", "pid", cred.Pid, "uid", cred.Uid, "error", err)
 		return
 	}
-	held = held.Plus(processCost)
-	p := s.newProcess(cred.Pid, cred.Uid, openMaps(cred.Pid))
-	p.conn, p.key = conn, keyOf(conn, cred.Pid, cred.Uid)
+	conn = p.conn
+	p.memory.maps = openMaps(cred.Pid)
+	p.key = keyOf(conn, cred.Pid, cred.Uid)
 	p.lineage = lineage(cred.Pid)
 	defer p.end()
 	stop := context.AfterFunc(ctx, func() { unixsock.HangUp(conn) })
 	defer stop()
-	_ = conn.SetReadBuffer(2 * maxDatagram)
-	_ = conn.SetWriteBuffer(2 * maxDatagram)
-	_ = conn.SetReadDeadline(time.Now().Add(helloTime))
+	p.silent = time.AfterFunc(helloTime, func() { unixsock.HangUp(conn) })
+	defer p.silent.Stop()
 	in, oob := make([]byte, maxDatagram+1), make([]byte, unix.CmsgSpace(4*maxFDs))
 	for ctx.Err() == nil {
 		if err := p.next(in, oob); err != nil {
@@ -83,8 +92,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	}
 }
 
-// helloTime is how long a new connection may be silent, and how long the server waits for
-// room to send an answer.
+// helloTime is how long a new connection may be silent.
 const helloTime = 10 * time.Second
 
 var (
@@ -117,7 +125,7 @@ func (p *process) forget() {
 
 // next serves one request. An error ends the connection.
 func (p *process) next(in, oob []byte) error {
-	n, oobn, flags, err := unixsock.Peek(p.conn, in, oob)
+	n, oobn, flags, err := p.conn.Peek(in, oob)
 	files, bad := unixsock.Files(oob[:oobn], "received")
 	if len(files) > 0 {
 		counted := p.s.engine.Incur(p.uid, nic.Cost{Descriptors: len(files)})
@@ -138,7 +146,7 @@ func (p *process) next(in, oob []byte) error {
 	case flags&unix.MSG_TRUNC != 0:
 		return errWire
 	}
-	if err := unixsock.Take(p.conn); err != nil {
+	if err := p.conn.Take(); err != nil {
 		return err
 	}
 	// The shim reads each answer before it sends the next request. A program that does not do
@@ -152,7 +160,7 @@ func (p *process) next(in, oob []byte) error {
 		return err
 	}
 	defer closeFiles(give...)
-	return p.send(answer, give)
+	return p.conn.Send(answer, give...)
 }
 
 // requests has the function for each operation.
@@ -200,11 +208,6 @@ func (p *process) say(r *refusal, args ...any) {
 	}
 }
 
-func (p *process) send(answer []byte, files []*os.File) error {
-	_ = p.conn.SetWriteDeadline(time.Now().Add(helloTime))
-	return unixsock.Send(p.conn, answer, files...)
-}
-
 func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
 	hello, ok := parseHello(b)
 	if !ok {
@@ -226,7 +229,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 		p.name = fmt.Sprintf("pid %d uid %d %q", p.pid, p.uid, hello.name)
 	}
 	if p.conn != nil {
-		_ = p.conn.SetReadDeadline(time.Time{})
+		p.silent.Stop()
 		_ = unixsock.PassRights(p.conn, true) // until now the connection refused descriptors, if the kernel is Linux 6.16 or later
 	}
 	p.s.report(p.uid, &p.lines, slog.LevelInfo, "verbs program connected", "program", p.name, "fast", p.fast)

@@ -45,6 +45,7 @@ type Server struct {
 	clock    *clockPage
 	log      *slog.Logger
 	watched  watchers
+	silent   *unixsock.Waiter
 	clogged  func(uid uint32) bool // nic.Device.Clogged, except in tests
 
 	mu       sync.Mutex
@@ -66,7 +67,7 @@ func Serve(ctx context.Context, dir string, e *engine.Engine, cfg Config, ready 
 	}
 	defer func() {
 		if !s.left {
-			s.clock.close()
+			s.close()
 		}
 	}()
 	if err := makeDirectory(dir); err != nil {
@@ -112,8 +113,20 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 		s.devices = append(s.devices, newDevice(uint32(i), e.GUID()))
 	}
 	var err error
-	s.clock, err = newClockPage()
-	return s, err
+	if s.silent, err = unixsock.NewWaiter(); err != nil {
+		return nil, fmt.Errorf("verbs: %w", err)
+	}
+	if s.clock, err = newClockPage(); err != nil {
+		s.silent.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// close frees what newServer has made. No connection is served any more.
+func (s *Server) close() {
+	s.clock.close()
+	s.silent.Close()
 }
 
 // makeDirectory makes the directory, or takes over one that was left behind.

@@ -1,9 +1,10 @@
 package nic
 
 import (
+	"io"
 	"log/slog"
-	"net"
 	"os"
+	"syscall"
 
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -52,7 +53,7 @@ type Device interface {
 	// DiscardConnection ends a connection at once. A goroutine for the user closes it
 	// later, as with Discard, because it may hold unread descriptors. c is refunded when
 	// the connection is closed.
-	DiscardConnection(uid uint32, conn *net.UnixConn, c Cost)
+	DiscardConnection(uid uint32, conn Connection, c Cost)
 
 	// Clogged reports whether all goroutines that close connections of the user are blocked,
 	// so that the next connection would have to wait for one of them.
@@ -96,6 +97,12 @@ type Device interface {
 	// written. The argument who stands for the one of the user's programs that the line is
 	// about. It is nil if the line is about no program in particular.
 	MaySay(uid uint32, who *Speaker) (unsaid int, ok bool)
+}
+
+// A Connection is a unix socket that is connected with a program.
+type Connection interface {
+	syscall.Conn
+	io.Closer
 }
 
 // The variable of holds the function that package engine has given to Register.

@@ -54,18 +54,26 @@ func receive(conn *net.UnixConn, in, oob []byte, how int) (n, oobn, flags int, e
 // Send sends one datagram with copies of files. It waits while the peer's buffer is
 // full, until the write deadline of conn.
 func Send(conn *net.UnixConn, datagram []byte, files ...*os.File) error {
-	var rights []byte
-	if len(files) > 0 {
-		fds := make([]int, len(files))
-		for i, f := range files {
-			if err := Control(f, func(fd int) error { fds[i] = fd; return nil }); err != nil {
-				return err
-			}
-		}
-		rights = unix.UnixRights(fds...)
+	rights, err := rightsOf(files)
+	if err != nil {
+		return err
 	}
-	_, _, err := conn.WriteMsgUnix(datagram, rights, nil)
+	_, _, err = conn.WriteMsgUnix(datagram, rights, nil)
 	return err
+}
+
+// rightsOf returns a control message with the descriptors of files, nil if there are none.
+func rightsOf(files []*os.File) ([]byte, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	fds := make([]int, len(files))
+	for i, f := range files {
+		if err := Control(f, func(fd int) error { fds[i] = fd; return nil }); err != nil {
+			return nil, err
+		}
+	}
+	return unix.UnixRights(fds...), nil
 }
 
 // Descriptors returns the descriptors in the control messages of a datagram. They have the

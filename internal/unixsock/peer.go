@@ -3,7 +3,6 @@
 package unixsock
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -43,7 +42,9 @@ func Credentials(conn *net.UnixConn) (cred *unix.Ucred, err error) {
 
 // HangUp ends a connection for both sides at once. The descriptor stays open: closing it
 // can block.
-func HangUp(conn *net.UnixConn) { _ = errors.Join(conn.CloseRead(), conn.CloseWrite()) }
+func HangUp(conn syscall.Conn) {
+	_ = Control(conn, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RDWR) })
+}
 
 // HungUp reports whether the connection has ended for both sides. It has also ended when no
 // process has the other end open any more. HungUp does not wait.
@@ -54,7 +55,7 @@ func HungUp(fd int) bool {
 }
 
 // Unread reports whether the peer has still to read something that was sent to it.
-func Unread(conn *net.UnixConn) (unread bool) {
+func Unread(conn syscall.Conn) (unread bool) {
 	_ = Control(conn, func(fd int) error {
 		n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
 		unread = err == nil && n > 0

@@ -137,7 +137,7 @@ func (c *client) Close() error {
 	c.closed = true
 	var regions []*region
 	for more := true; more; {
-		c.do("end of the connection", func() { regions, more = c.destroySome() })
+		c.do(makesWork, "end of the connection", func() { regions, more = c.destroySome() })
 	}
 	c.finish()
 	c.unmap(regions) // can take long, so not on the engine's thread

@@ -86,6 +86,7 @@
 //   - monitor.go: waiting by UMWAIT, which lets the core rest
 //   - internal/sleep: what a thread sleeps on
 //   - mailbox.go: functions that run between two steps: Do
+//   - bringing.go: whether such a function wakes the engine
 //   - stop.go: an orderly stop
 //   - internal/ticketlock: the locks of shards
 //   - internal/cores, internal/cgroup: cores and contention for them; limits of control groups

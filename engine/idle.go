@@ -116,7 +116,7 @@ func (i *idler) wait(ctx context.Context) {
 	}
 	if idle := clock.Duration(now - i.worked); !i.sh.hooks.uncontended && i.cores.Check(now) && idle < cores.NapTime {
 		if nap := i.cores.Nap(idle, napTime); nap > 0 {
-			i.sh.sleeper.Sleep(nap)
+			i.nap(nap)
 			i.since = 0
 		}
 		return
@@ -133,6 +133,18 @@ func (i *idler) wait(ctx context.Context) {
 		i.sleep(ctx)
 		i.since = 0
 		i.cores.Slept()
+	}
+}
+
+// nap sleeps shortly, unless there are requests. Nothing ends a nap early.
+func (i *idler) nap(d time.Duration) {
+	first := i.sh.number == 0
+	if first && !i.sh.mail.allowCallers(true) {
+		return
+	}
+	i.sh.sleeper.Sleep(d)
+	if first {
+		i.sh.mail.stopCallers()
 	}
 }
 
@@ -191,7 +203,7 @@ func (i *idler) sleep(ctx context.Context) {
 			cpu.Yield()
 		}
 		now := clock.Now()
-		if sh.number == 0 && !sh.mail.allowCallers() {
+		if sh.number == 0 && !sh.mail.allowCallers(!all) {
 			break
 		}
 		woken := sh.sleeper.Sleep(i.sleepFor(all, now-began, now-i.worked, next))

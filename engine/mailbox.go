@@ -14,8 +14,11 @@ import (
 // Do runs f between two steps and returns when f has returned. While the engine sleeps or
 // is not run, f runs on the caller's goroutine; during that time the caller must not let
 // another goroutine step the engine. Do is safe for concurrent use, but f must not call it.
-func (e *Engine) Do(f func()) {
-	e.mail.do(func() {
+func (e *Engine) Do(f func()) { e.doWith(makesWork, f) }
+
+// doWith is Do for a function of which the caller knows what it brings.
+func (e *Engine) doWith(b bringing, f func()) {
+	e.mail.do(b, func() {
 		e.pause()
 		defer e.unpause()
 		f()
@@ -31,6 +34,7 @@ type mailbox struct {
 	queue      []*mail
 	running    bool   // a thread of the engine serves the queue
 	callersRun bool   // that thread sleeps and touches nothing of the engine, so callers run their functions themselves
+	naps       bool   // it sleeps so shortly that most functions need not wake it
 	wake       func() // wakes that thread
 }
 
@@ -40,13 +44,13 @@ type mail struct {
 	done chan struct{}
 }
 
-func (m *mailbox) do(f func()) {
+func (m *mailbox) do(b bringing, f func()) {
 	m.mu.Lock()
 	if !m.running || m.callersRun {
 		defer m.mu.Unlock()
 		f()
-		if m.callersRun {
-			m.wake() // f may have made work, or changed which clients wake the device
+		if m.callersRun && b.wakes(m.naps) {
+			m.wake()
 		}
 		return
 	}
@@ -84,11 +88,12 @@ func (l *mail) run() {
 
 // allowCallers lets callers run their functions themselves, because the engine's thread is
 // about to sleep. If functions are queued already, it returns false, and callers still
-// queue their functions. stopCallers ends the permission.
-func (m *mailbox) allowCallers() bool {
+// queue their functions. stopCallers ends the permission. naps says that the thread does not
+// sleep for long and then looks at everything.
+func (m *mailbox) allowCallers(naps bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.callersRun = len(m.queue) == 0
+	m.callersRun, m.naps = len(m.queue) == 0, naps
 	return m.callersRun
 }
 

@@ -16,21 +16,33 @@ func TestRequestsRunWhileTheEngineRests(t *testing.T) {
 	m := &e.mail
 	ran, woken := 0, 0
 	m.open(func() { woken++ })
-	require.True(t, m.allowCallers())
+	require.True(t, m.allowCallers(false))
 	e.Do(func() { ran++ })
 	require.Equal(t, 1, ran)
 	require.Equal(t, 1, woken)
 	require.Equal(t, uint64(1), e.served, "who sleeps must look anew")
+	e.doWith(noWork, func() { ran++ })
+	require.Equal(t, 1, woken, "there is nothing to look for")
+	e.doWith(changesWork, func() { ran++ })
+	require.Equal(t, 2, woken)
+	m.stopCallers()
+	require.True(t, m.allowCallers(true))
+	e.doWith(changesWork, func() { ran++ })
+	require.Equal(t, 2, woken, "a nap is short")
+	e.Do(func() { ran++ })
+	require.Equal(t, 3, woken)
+	require.Equal(t, 5, ran)
+	ran = 1
 	m.stopCallers()
 
 	l := &mail{f: func() { ran++ }, done: make(chan struct{})}
 	m.queue = append(m.queue, l)
 	m.waiting.Store(true)
-	require.False(t, m.allowCallers(), "there is a request")
+	require.False(t, m.allowCallers(false), "there is a request")
 	m.serve()
 	l.wait()
 	require.Equal(t, 2, ran)
-	require.True(t, m.allowCallers())
+	require.True(t, m.allowCallers(false))
 	m.shut()
 }
 

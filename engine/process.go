@@ -68,7 +68,7 @@ func (c *client) ShareProcess(pid int, g nic.Guard) error {
 		return control.Errorf(control.CodeMemory, "process %d: %v", pid, err)
 	}
 	between := make([]byte, unmappedBytes*len(c.e.shards))
-	c.e.Do(func() {
+	c.e.doWith(noWork, func() {
 		c.process = p
 		for i, sh := range c.e.shards {
 			if sh.scratch.unmapped.between == nil {

@@ -199,12 +199,12 @@ func (sh *shard) slowPolls(now uint64) {
 	}
 }
 
-// do is Engine.Do for a request of this client. The watchdog knows of the request. If
+// do is Engine.doWith for a request of this client. The watchdog knows of the request. If
 // memory of the client has delayed the request, that is explained. The request runs on a
 // shard's thread or on the caller's thread, so the usage of that thread is sampled before
 // and after.
-func (c *client) do(what string, f func()) {
-	c.e.Do(func() {
+func (c *client) do(b bringing, what string, f func()) {
+	c.e.doWith(b, func() {
 		runtime.LockOSThread() // the page faults of this one thread are counted
 		defer runtime.UnlockOSThread()
 		r := controlRequest{client: c.name, what: what, since: clock.Now()}

@@ -138,7 +138,7 @@ func (c *client) AddRegion(addr uint64, mem *shm.Region) (id uint32, err error) 
 	if c.closed {
 		return 0, errClosed
 	}
-	c.e.Do(func() { id, err = c.addRegion(addr, mem) })
+	c.e.doWith(noWork, func() { id, err = c.addRegion(addr, mem) })
 	return id, err
 }
 

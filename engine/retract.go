@@ -24,7 +24,7 @@ func (c *client) Retract(cqn uint32, reader *os.File) (read uint32) {
 	var handle uint64
 	var ends [2]int // the device's end and the program's end: duplicates for this call
 	var err error
-	c.e.Do(func() {
+	c.e.doWith(noWork, func() {
 		q := c.cqs[cqn]
 		if c.closed || q == nil || q.channel == nil {
 			err = errClosed
@@ -86,7 +86,7 @@ func unsend(writer, reader int, handle uint64, sent uint32) (taken uint32) {
 func (c *client) Forsaken() (ids []uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.e.Do(func() {
+	c.e.doWith(noWork, func() {
 		for _, ch := range c.channels {
 			if ch.users > 0 {
 				continue

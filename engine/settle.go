@@ -27,14 +27,14 @@ func (c *client) Settle() {
 		return
 	}
 	var all []*qp
-	c.do("settle", func() { all = slices.Collect(maps.Values(c.qps)) })
+	c.do(noWork, "settle", func() { all = slices.Collect(maps.Values(c.qps)) })
 	var due []claim
 	for some := range slices.Chunk(all, portion) {
-		c.do("settle", func() { due = c.announced(due, some) })
+		c.do(noWork, "settle", func() { due = c.announced(due, some) })
 	}
 	for left := len(due) + mostVisits; left > 0 && len(due) > 0; {
 		left -= min(len(due), portion)
-		c.do("settle", func() { due = settleSome(due) })
+		c.do(makesWork, "settle", func() { due = settleSome(due) })
 	}
 }
 

@@ -33,8 +33,13 @@ enum { HIGH = 4096, BELOW_LIMIT = 32 };
  * of its ancestors. */
 static uint32_t generations;
 
+uint64_t nv_cookie(int fd) {
+	uint64_t cookie = 0;
+	socklen_t size = sizeof cookie;
+	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0 ? cookie : 0;
+}
+
 bool nv_identify(int fd, const struct stat *st, struct nv_identity *id) {
-	socklen_t size = sizeof id->cookie;
 	struct stat own;
 	if (!st) {
 		if (NV_SYSCALL(SYS_fstat, fd, &own) != 0)
@@ -45,13 +50,14 @@ bool nv_identify(int fd, const struct stat *st, struct nv_identity *id) {
 		return false;
 	id->ino = st->st_ino;
 	/* Inode numbers are reused, cookies are not. */
-	if (getsockopt(fd, SOL_SOCKET, SO_COOKIE, &id->cookie, &size) != 0)
-		id->cookie = 0;
+	id->cookie = nv_cookie(fd);
 	return true;
 }
 
 static bool is_ours(const struct nv_process *p) {
 	struct nv_identity now;
+	if (p->self.cookie)
+		return nv_cookie(p->fd) == p->self.cookie;
 	return nv_identify(p->fd, NULL, &now) && now.ino == p->self.ino && now.cookie == p->self.cookie;
 }
 

@@ -23,13 +23,29 @@ int nv_fetch(const struct nv_process *p, void *to, uint64_t from, size_t bytes) 
 	return 0;
 }
 
-int nv_store(const struct nv_process *p, uint64_t to, const void *from, size_t bytes) {
-	struct iovec here = {pointer((uint64_t)(uintptr_t)from), bytes}, there = {pointer(to), bytes};
-	ssize_t n = process_vm_writev(p->pid, &here, 1, &there, 1, 0);
+int nv_fetch_some(const struct nv_process *p, void *to, uint64_t from, size_t least, size_t most, size_t *bytes) {
+	/* Two pieces, because the kernel may leave out the whole of a piece of which it cannot read a part. */
+	struct iovec here = {to, most}, there[2] = {{pointer(from), least}, {pointer(from + least), most - least}};
+	ssize_t n = process_vm_readv(p->pid, &here, 1, there, 2, 0);
+	if (n < 0 && forbidden()) {
+		*bytes = least;
+		return nv_fetch(p, to, from, least);
+	}
+	*bytes = n < 0 ? 0 : (size_t)n;
+	return *bytes >= least ? 0 : EFAULT;
+}
+
+int nv_store(const struct nv_process *p, const struct iovec *here, const struct iovec *there, int count) {
+	ssize_t n = process_vm_writev(p->pid, here, (unsigned long)count, there, (unsigned long)count, 0);
+	size_t bytes = 0;
+	int i;
+	for (i = 0; i < count; i++)
+		bytes += here[i].iov_len;
 	if (n == (ssize_t)bytes)
 		return 0;
 	if (n >= 0 || !forbidden())
 		return EFAULT;
-	memcpy(pointer(to), from, bytes);
+	for (i = 0; i < count; i++)
+		memcpy(there[i].iov_base, here[i].iov_base, here[i].iov_len);
 	return 0;
 }

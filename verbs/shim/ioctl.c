@@ -23,6 +23,9 @@ typedef char same_header[sizeof(struct header) == sizeof(struct ib_uverbs_ioctl_
 /* The kernel's limit for the bytes of the header and attributes. */
 enum { LONGEST = 4096, MOST = (LONGEST - sizeof(struct header)) / sizeof(struct ib_uverbs_attr) };
 
+/* How many attributes are read together with the header: more than most ioctls have. */
+enum { USUAL = 16 };
+
 struct call {
 	struct nv_process *p;
 	uint64_t arg; /* the address of the program's header */
@@ -46,19 +49,22 @@ static const void *next(struct reader *r, size_t bytes) {
 	return at;
 }
 
-/* Copies what the program passed. The program's memory is read only once: the copy is sent,
- * and later decisions use the copy. */
+/* Copies the header and the attributes. They are read only once: the copy is sent, and later
+ * decisions use the copy. */
 static int fetch(struct call *c) {
-	size_t bytes;
-	if (nv_fetch(c->p, &c->hdr, c->arg, sizeof c->hdr) != 0)
+	size_t bytes, got;
+	if (nv_fetch_some(c->p, &c->hdr, c->arg, sizeof c->hdr, sizeof c->hdr + USUAL * sizeof *c->attrs, &got) != 0)
 		return EFAULT;
+	got -= sizeof c->hdr;
 	bytes = c->hdr.num_attrs * sizeof *c->attrs;
 	if (c->hdr.num_attrs > MOST || c->hdr.length != sizeof c->hdr + bytes)
 		return EINVAL;
-	return bytes ? nv_fetch(c->p, c->attrs, c->arg + sizeof c->hdr, bytes) : 0;
+	return bytes > got ? nv_fetch(c->p, c->attrs, c->arg + sizeof c->hdr, bytes) : 0;
 }
 
-static int request(struct call *c, uint64_t context) {
+/* Makes the request. If lend, the bytes to which attributes point are sent from where they are. That takes
+ * no call to read them, but says nothing about which of them cannot be read. */
+static int request(struct call *c, uint64_t context, bool lend) {
 	struct nv_process *p = c->p;
 	size_t bytes = c->hdr.num_attrs * sizeof *c->attrs;
 	struct nv_ioctl *q;
@@ -70,7 +76,7 @@ static int request(struct call *c, uint64_t context) {
 	memcpy(nv_room(p, sizeof c->hdr), &c->hdr, sizeof c->hdr);
 	memcpy(nv_room(p, bytes), c->attrs, bytes);
 	for (i = 0; i < c->hdr.num_attrs; i++) {
-		if (c->attrs[i].len <= 8)
+		if (c->attrs[i].len <= 8 || (lend && nv_lend(p, c->attrs[i].data, c->attrs[i].len)))
 			continue;
 		at = nv_room(p, c->attrs[i].len);
 		if (!at)
@@ -129,16 +135,37 @@ static int satisfy(struct call *c) {
 	return 0;
 }
 
-static int store_attr(const struct call *c, unsigned i, size_t offset, const void *from, size_t bytes) {
-	return nv_store(c->p, c->arg + sizeof c->hdr + i * sizeof *c->attrs + offset, from, bytes);
+/* What is to be written to the program's memory. */
+struct writes {
+	struct iovec here[32], there[32];
+	int count;
+};
+
+static int flush(const struct call *c, struct writes *w) {
+	int error = w->count ? nv_store(c->p, w->here, w->there, w->count) : 0;
+	w->count = 0;
+	return error;
 }
 
-/* Performs one nv_out. `fds` are the numbers that the program's new descriptors have. */
-static int apply(struct call *c, const struct nv_out *o, const void *bytes, const int *fds, int count) {
+static int store(const struct call *c, struct writes *w, uint64_t to, const void *from, size_t bytes) {
+	int error = w->count == sizeof w->here / sizeof *w->here ? flush(c, w) : 0;
+	w->here[w->count].iov_base = (void *)(uintptr_t)from;
+	w->there[w->count].iov_base = (void *)(uintptr_t)to;
+	w->here[w->count].iov_len = w->there[w->count].iov_len = bytes;
+	w->count++;
+	return error;
+}
+
+static int store_attr(const struct call *c, struct writes *w, unsigned i, size_t offset, const void *from, size_t bytes) {
+	return store(c, w, c->arg + sizeof c->hdr + i * sizeof *c->attrs + offset, from, bytes);
+}
+
+/* Performs one nv_out. `fds` are the numbers that the program's new descriptors have. What is to be
+ * written stays where it is until the writes are flushed. */
+static int apply(struct call *c, struct writes *w, const struct nv_out *o, const void *bytes, const int *fds, int count) {
 	struct ib_uverbs_attr *a = &c->attrs[o->attr];
 	uint64_t which = o->kind == NV_OUT_FD_INSIDE ? o->value >> 32 : o->value;
 	uint32_t inside = (uint32_t)o->value;
-	uint64_t data = o->value;
 	if ((o->kind == NV_OUT_FD || o->kind == NV_OUT_FD_INSIDE) && which >= (uint64_t)count)
 		return EPROTO;
 	switch (o->kind) {
@@ -146,18 +173,18 @@ static int apply(struct call *c, const struct nv_out *o, const void *bytes, cons
 		if (o->length > a->len)
 			return EPROTO;
 		a->flags |= UVERBS_ATTR_F_VALID_OUTPUT;
-		if (o->length && nv_store(c->p, a->data, bytes, o->length) != 0)
+		if (o->length && store(c, w, a->data, bytes, o->length) != 0)
 			return EFAULT;
-		return store_attr(c, o->attr, offsetof(struct ib_uverbs_attr, flags), &a->flags, sizeof a->flags);
+		return store_attr(c, w, o->attr, offsetof(struct ib_uverbs_attr, flags), &a->flags, sizeof a->flags);
 	case NV_OUT_FD:
-		data = (uint64_t)fds[which];
-		return store_attr(c, o->attr, offsetof(struct ib_uverbs_attr, data), &data, sizeof data);
+		a->data = (uint64_t)fds[which];
+		return store_attr(c, w, o->attr, offsetof(struct ib_uverbs_attr, data), &a->data, sizeof a->data);
 	case NV_OUT_VALUE:
-		return store_attr(c, o->attr, offsetof(struct ib_uverbs_attr, data), &data, sizeof data);
+		return store_attr(c, w, o->attr, offsetof(struct ib_uverbs_attr, data), &o->value, sizeof o->value);
 	case NV_OUT_FD_INSIDE:
 		if (a->len < sizeof *fds || inside > a->len - sizeof *fds)
 			return EPROTO;
-		return nv_store(c->p, a->data + inside, &fds[which], sizeof *fds);
+		return store(c, w, a->data + inside, &fds[which], sizeof *fds);
 	}
 	return EPROTO;
 }
@@ -168,19 +195,23 @@ static int answer(struct call *c) {
 	struct nv_process *p = c->p;
 	struct reader r = {p->in + sizeof(struct nv_header), p->in_length - sizeof(struct nv_header)};
 	const uint64_t *count = next(&r, sizeof *count);
+	struct writes w;
 	uint64_t n;
 	int error;
 	if (!count)
 		return EPROTO;
+	w.count = 0;
 	for (n = *count; n > 0; n--) {
 		const struct nv_out *o = next(&r, sizeof *o);
 		const void *bytes = o ? next(&r, o->length) : NULL;
 		if (!bytes || o->attr >= c->hdr.num_attrs)
 			return EPROTO;
-		error = apply(c, o, bytes, p->in_fds, p->in_count);
+		error = apply(c, &w, o, bytes, p->in_fds, p->in_count);
 		if (error)
 			return error;
 	}
+	if (flush(c, &w) != 0)
+		return EFAULT;
 	p->in_count = 0;
 	return 0;
 }
@@ -189,9 +220,14 @@ static int converse(struct call *c, uint64_t context) {
 	const struct nv_header *in = (const struct nv_header *)c->p->in;
 	int round, error = fetch(c);
 	if (error == 0)
-		error = request(c, context);
+		error = request(c, context, true);
 	for (round = 0; error == 0 && round <= ROUNDS; round++) {
 		error = nv_ask(c->p);
+		if (error == EFAULT && c->p->unsent && round == 0) {
+			error = request(c, context, false);
+			if (error == 0)
+				error = nv_ask(c->p);
+		}
 		if (error == 0)
 			error = in->flags & NV_AGAIN ? satisfy(c) : answer(c);
 		nv_close_fds(c->p);

@@ -11,6 +11,8 @@ void nv_begin(struct nv_process *p, uint16_t op, uint64_t context) {
 	struct nv_header *h;
 	p->out_length = 0;
 	p->out_count = 0;
+	p->lent_count = 0;
+	p->lent_bytes = 0;
 	h = nv_room(p, sizeof *h);
 	h->op = op;
 	h->context = context;
@@ -19,13 +21,27 @@ void nv_begin(struct nv_process *p, uint16_t op, uint64_t context) {
 void *nv_room(struct nv_process *p, size_t bytes) {
 	uint8_t *at = p->out + p->out_length;
 	size_t padded = (bytes + 7) & ~(size_t)7;
-	if (p->out_length > sizeof p->out || padded > sizeof p->out - p->out_length) {
+	if (p->out_length > sizeof p->out || padded > sizeof p->out - p->out_length - p->lent_bytes) {
 		p->out_length = sizeof p->out + 1;
 		return NULL;
 	}
 	memset(at, 0, padded);
 	p->out_length += padded;
 	return at;
+}
+
+bool nv_lend(struct nv_process *p, uint64_t from, size_t bytes) {
+	size_t padded = (bytes + 7) & ~(size_t)7;
+	struct nv_lent *l = &p->lent[p->lent_count];
+	if (p->lent_count == NV_MAX_LENT || p->out_length > sizeof p->out ||
+	    padded > sizeof p->out - p->out_length - p->lent_bytes)
+		return false;
+	l->at = p->out_length;
+	l->from = from;
+	l->bytes = bytes;
+	p->lent_count++;
+	p->lent_bytes += padded;
+	return true;
 }
 
 void nv_close_fds(struct nv_process *p) {
@@ -50,15 +66,41 @@ union control {
 	char room[CMSG_SPACE(sizeof(int) * NV_MAX_FDS)];
 };
 
+static struct iovec piece(const void *at, size_t bytes) {
+	struct iovec v;
+	v.iov_base = (void *)(uintptr_t)at;
+	v.iov_len = bytes;
+	return v;
+}
+
+/* Stores in iov the pieces of the request: what is in out, what is lent, and padding. */
+static size_t pieces(const struct nv_process *p, struct iovec *iov) {
+	static const uint8_t zeros[8];
+	size_t n = 0, at = 0;
+	int i;
+	for (i = 0; i < p->lent_count; i++) {
+		const struct nv_lent *l = &p->lent[i];
+		if (l->at > at)
+			iov[n++] = piece(p->out + at, l->at - at);
+		at = l->at;
+		iov[n++] = piece((const void *)(uintptr_t)l->from, l->bytes);
+		if (l->bytes & 7)
+			iov[n++] = piece(zeros, 8 - (l->bytes & 7));
+	}
+	if (p->out_length > at)
+		iov[n++] = piece(p->out + at, p->out_length - at);
+	return n;
+}
+
 static int send_request(struct nv_process *p) {
-	struct iovec iov = {p->out, p->out_length};
+	struct iovec iov[3 * NV_MAX_LENT + 1];
 	struct msghdr m;
 	union control control;
 	ssize_t n;
 	memset(&m, 0, sizeof m);
 	memset(&control, 0, sizeof control);
-	m.msg_iov = &iov;
-	m.msg_iovlen = 1;
+	m.msg_iov = iov;
+	m.msg_iovlen = pieces(p, iov);
 	if (p->out_count > 0) {
 		size_t bytes = sizeof(int) * (size_t)p->out_count;
 		struct cmsghdr *c = &control.align;
@@ -113,11 +155,12 @@ int nv_ask(struct nv_process *p) {
 	int error;
 	if (p->out_length > sizeof p->out)
 		return E2BIG;
-	out->length = (uint32_t)p->out_length;
+	out->length = (uint32_t)(p->out_length + p->lent_bytes);
 	out->tag = ++p->tag;
 	error = send_request(p);
-	if (error == ETOOMANYREFS || error == EBADF)
-		return error; /* a descriptor could not be sent; the connection is intact */
+	p->unsent = error == ETOOMANYREFS || error == EBADF || (error == EFAULT && p->lent_count > 0);
+	if (p->unsent)
+		return error; /* a descriptor or lent memory could not be sent; the connection is intact */
 	if (error == 0)
 		error = receive_answer(p);
 	if (error == EMFILE) {

@@ -33,6 +33,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "wire.h"
 
@@ -62,6 +63,22 @@ struct nv_identity {
 	uint64_t cookie;
 };
 
+/* A device that the program has opened or got. */
+struct nv_context {
+	struct nv_identity id;
+	uint32_t generation; /* number of the connection over which it was opened or adopted */
+	dev_t rdev;
+};
+
+/* Bytes of the program's memory that go into a request from where they are. */
+struct nv_lent {
+	size_t at; /* they follow so many bytes of out */
+	uint64_t from;
+	size_t bytes;
+};
+
+enum { NV_MAX_LENT = 24 };
+
 /* The state of this process. While all of it is 0, the process has done nothing yet. */
 struct nv_process {
 	pid_t pid;
@@ -75,10 +92,17 @@ struct nv_process {
 	uint32_t rooted;  /* 0: unknown; n: root[n - 1] holds. Written last, read without the lock */
 	char root[2][64]; /* directory, below the server's, of the tree for this process; empty: the server's own */
 
+	struct nv_context last; /* what the descriptor last_fd was at the last ioctl; generation 0: nothing */
+	int last_fd;
+
 	struct nv_registers *registers; /* list of the UAR pages of each context */
 	const uint64_t *guard;          /* NULL: not made yet */
 
 	size_t out_length; /* more than the size of out: the request did not fit */
+	struct nv_lent lent[NV_MAX_LENT];
+	int lent_count;
+	size_t lent_bytes; /* of all lent, padded */
+	bool unsent;       /* the last request could not be sent, and the connection is intact */
 	int out_fds[NV_MAX_FDS];
 	int out_count;
 
@@ -122,7 +146,15 @@ bool nv_identify(int fd, const struct stat *st, struct nv_identity *id);
 
 void nv_begin(struct nv_process *p, uint16_t op, uint64_t context);
 void *nv_room(struct nv_process *p, size_t bytes); /* appends zeros to the request; NULL: it would be too long */
-int nv_ask(struct nv_process *p);                  /* sends the request; 0, or an errno of the answer or connection */
+
+/* Appends bytes of the program's memory to the request, padded, without copying them here. Returns
+ * false if there are too many pieces; then the caller copies. */
+bool nv_lend(struct nv_process *p, uint64_t from, size_t bytes);
+
+/* Sends the request; returns 0, or an errno of the answer or connection. The errno is EFAULT also if
+ * lent memory could not be read; unsent then says so. */
+int nv_ask(struct nv_process *p);
+
 void nv_close_fds(struct nv_process *p);           /* closes descriptors of the answer that were not taken */
 int nv_take_fd(struct nv_process *p, uint32_t n);  /* takes the n-th descriptor of the answer; -1: none */
 
@@ -133,12 +165,6 @@ int nv_take_fd(struct nv_process *p, uint32_t n);  /* takes the n-th descriptor 
 int nv_tell_addresses(struct nv_process *p);
 
 /* contexts.c */
-
-struct nv_context {
-	struct nv_identity id;
-	uint32_t generation; /* number of the connection over which it was opened or adopted */
-	dev_t rdev;
-};
 
 /* Reports whether fd is a context in the table. st, unless NULL, is the result of fstat. Takes no lock. */
 bool nv_context_of(int fd, const struct stat *st, struct nv_context *c);
@@ -156,9 +182,17 @@ int nv_open_device(uint32_t device, int flags);
 /* Arranges that this process ends when the other end of fd, a context's socket, is closed. */
 void nv_watch(int fd);
 
-/* copy.c: both return 0 or EFAULT. */
+/* Returns the cookie of a socket; 0: fd is no socket, or the kernel has no cookies. */
+uint64_t nv_cookie(int fd);
+
+/* copy.c: all return 0 or EFAULT. */
 int nv_fetch(const struct nv_process *p, void *to, uint64_t from, size_t bytes);
-int nv_store(const struct nv_process *p, uint64_t to, const void *from, size_t bytes);
+
+/* Copies least bytes, and as many more as can be read, up to most. Stores their number in *bytes. */
+int nv_fetch_some(const struct nv_process *p, void *to, uint64_t from, size_t least, size_t most, size_t *bytes);
+
+/* Copies pieces to the program, in order. here and there have the same lengths. */
+int nv_store(const struct nv_process *p, const struct iovec *here, const struct iovec *there, int count);
 
 /* remap.c */
 bool nv_has_uffd(void);

@@ -11,6 +11,7 @@ import (
 type device struct {
 	index uint32
 	guid  uint64
+	place pciPlace
 	local [gidSize]byte // its link-local GID
 	made  [gidSize]byte // its GID where no interface has an address of global scope
 }
@@ -28,8 +29,8 @@ const (
 
 // newDevice derives the identity of a device from the engine's GUID, which is also the GUID
 // of the first device.
-func newDevice(index uint32, guid uint64) *device {
-	d := &device{index: index, guid: guid + uint64(index)}
+func newDevice(index uint32, guid uint64, place pciPlace) *device {
+	d := &device{index: index, guid: guid + uint64(index), place: place}
 	d.local[0], d.local[1] = 0xfe, 0x80
 	binary.BigEndian.PutUint64(d.local[8:], d.guid)
 	d.made[10], d.made[11] = 0xff, 0xff

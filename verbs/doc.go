@@ -42,7 +42,7 @@
 //	netns.go           the addresses of a network namespace: its GID tables
 //	networks.go        all such namespaces: who may claim what, who owns an address
 //	addresses.go       the addresses that a process tells
-//	tree.go tree_write.go
+//	tree.go pci.go tree_write.go
 //	                   files like those below /sys, for each namespace
 //	watch.go budget.go trace.go errno.go describe.go
 //	                   watchers, limits of the log, the log of calls, errors, documentation

@@ -41,7 +41,7 @@ func TestPrograms(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		t.Cleanup(cancel)
 		c := exec.CommandContext(ctx, name, args...)
-		c.Env = append(os.Environ(), "LD_PRELOAD="+shim, "NICLESS_VERBS="+dir, "SYSFS_PATH="+filepath.Join(dir, treeName))
+		c.Env = append(os.Environ(), "LD_PRELOAD="+shim, "NICLESS_VERBS="+dir)
 		return c
 	}
 	out, err = command("ibv_devinfo", "-v").CombinedOutput()

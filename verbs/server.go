@@ -109,8 +109,8 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	for i := range cfg.Devices {
-		s.devices = append(s.devices, newDevice(uint32(i), e.GUID()))
+	for i, place := range freePlaces(cfg.Devices) {
+		s.devices = append(s.devices, newDevice(uint32(i), e.GUID(), place))
 	}
 	var err error
 	if s.silent, err = unixsock.NewWaiter(); err != nil {

@@ -13,29 +13,26 @@ import (
 // files returns the contents of a device's files, by path, as programs in a network namespace
 // find them.
 func (d *device) files(n *netns) map[string]string {
-	ib := "class/infiniband/" + d.name() + "/"
-	uv := fmt.Sprintf("class/infiniband_verbs/uverbs%d/", d.index)
+	ib, uv := d.ibDir()+"/", d.uverbsDir()+"/"
 	port := ib + "ports/1/"
 	t := map[string]string{
-		uv + "ibdev":           d.name(),
-		uv + "dev":             fmt.Sprintf("%d:%d", devMajor, devMinor+d.index),
-		uv + "abi_version":     "1",
-		ib + "node_type":       "1: CA",
-		ib + "node_guid":       d.guidText(),
-		ib + "sys_image_guid":  d.guidText(),
-		ib + "node_desc":       d.name(),
-		ib + "board_id":        "NICLESS",
-		ib + "hca_type":        "MT4121",
-		ib + "hw_rev":          "0",
-		ib + "fw_ver":          fmt.Sprintf("%d.%d.%04d", fwMajor, fwMinor, fwSub),
-		ib + "device/modalias": fmt.Sprintf("pci:v%08Xd%08Xsv%08Xsd%08Xbc02sc00i00", 0x15b3, partID, 0x15b3, 8),
-		ib + "device/vendor":   "0x15b3", ib + "device/device": fmt.Sprintf("%#04x", partID),
-		ib + "device/numa_node": "-1",
-		port + "state":          "4: ACTIVE",
-		port + "phys_state":     "5: LinkUp",
-		port + "rate":           "100 Gb/sec (4X EDR)",
-		port + "link_layer":     "Ethernet",
-		port + "lid":            "0x0", port + "lid_mask_count": "0",
+		uv + "ibdev":          d.name(),
+		uv + "dev":            fmt.Sprintf("%d:%d", devMajor, devMinor+d.index),
+		uv + "abi_version":    "1",
+		uv + "uevent":         fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=infiniband/uverbs%d", devMajor, devMinor+d.index, d.index),
+		ib + "node_type":      "1: CA",
+		ib + "node_guid":      d.guidText(),
+		ib + "sys_image_guid": d.guidText(),
+		ib + "node_desc":      d.name(),
+		ib + "board_id":       "NICLESS",
+		ib + "hca_type":       "MT4121",
+		ib + "hw_rev":         "0",
+		ib + "fw_ver":         fmt.Sprintf("%d.%d.%04d", fwMajor, fwMinor, fwSub),
+		port + "state":        "4: ACTIVE",
+		port + "phys_state":   "5: LinkUp",
+		port + "rate":         "100 Gb/sec (4X EDR)",
+		port + "link_layer":   "Ethernet",
+		port + "lid":          "0x0", port + "lid_mask_count": "0",
 		port + "sm_lid": "0x0", port + "sm_sl": "0",
 		port + "cap_mask": fmt.Sprintf("%#08x", portCaps),
 		port + "pkeys/0":  "0xffff",
@@ -49,9 +46,20 @@ func (d *device) files(n *netns) map[string]string {
 			t[port+"gid_attrs/ndevs/"+index] = e.ifname
 		}
 	}
-	net := ib + "device/net/" + n.interfaceName() + "/"
+	net := d.place.dir() + "/net/" + n.interfaceName() + "/"
 	t[net+"dev_port"] = "0"
+	for name, text := range d.pciFiles() {
+		t[name] = text
+	}
 	return t
+}
+
+// ibDir returns the path of the device's files, without /sys.
+func (d *device) ibDir() string { return d.place.dir() + "/infiniband/" + d.name() }
+
+// uverbsDir returns the path of the files of the device's descriptor, without /sys.
+func (d *device) uverbsDir() string {
+	return fmt.Sprintf("%s/infiniband_verbs/uverbs%d", d.place.dir(), d.index)
 }
 
 func gidText(g [16]byte) (s string) {

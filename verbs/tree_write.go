@@ -33,6 +33,10 @@ const treeName = "sys"
 // are the business of the programs in it.
 const netName = "net"
 
+// nodesName is the name of the directory that programs see as /dev, of all namespaces. It has a
+// file for each device, which contains the number of the device.
+const nodesName = "dev"
+
 // A netnsTree is the tree of a namespace.
 type netnsTree struct {
 	mu    sync.Mutex // held while the tree is changed
@@ -42,7 +46,11 @@ type netnsTree struct {
 
 // removeTrees removes all trees of a directory.
 func removeTrees(dir string) error {
-	return errors.Join(os.RemoveAll(filepath.Join(dir, treeName)), os.RemoveAll(filepath.Join(dir, netName)))
+	var errs []error
+	for _, name := range []string{treeName, netName, nodesName} {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	return errors.Join(errs...)
 }
 
 // writeTrees writes the tree of programs that have told no addresses.
@@ -53,7 +61,7 @@ func (s *Server) writeTrees(dir string) error {
 	s.dir, s.made = dir, time.Now()
 	err := os.Mkdir(filepath.Join(dir, netName), 0o711)
 	s.nowhere.tree.files = s.files(s.nowhere)
-	err = errors.Join(err, s.change("", nil, s.nowhere.tree.files), s.backdate(dir))
+	err = errors.Join(err, s.change("", nil, s.nowhere.tree.files), s.backdate(dir), s.writeNodes())
 	if err != nil {
 		return fmt.Errorf("verbs: tree: %w", err)
 	}
@@ -62,7 +70,11 @@ func (s *Server) writeTrees(dir string) error {
 
 // files returns the contents of all files of a namespace's tree, by path.
 func (s *Server) files(n *netns) map[string]string {
-	all := map[string]string{"class/infiniband_verbs/abi_version": "6"}
+	all := map[string]string{
+		"class/infiniband_verbs/abi_version": "6",
+		"class/infiniband_mad/abi_version":   "5",
+		"class/misc/rdma_cm/abi_version":     "4",
+	}
 	for _, d := range s.devices {
 		for name, text := range d.files(n) {
 			all[name] = text
@@ -103,7 +115,7 @@ func (s *Server) rescan(n *netns, found []address) error {
 }
 
 // change writes the files in the directory `name` that differ from what is there, and removes
-// those that are no more.
+// those that are no more. from is nil if the tree is new; then its links are made too.
 func (s *Server) change(name string, from, to map[string]string) error {
 	root, base := filepath.Join(s.dir, name, treeName), filepath.Join(s.dir, treeName)
 	var errs []error
@@ -122,6 +134,9 @@ func (s *Server) change(name string, from, to map[string]string) error {
 		}
 		errs = append(errs, err)
 	}
+	if from == nil {
+		errs = append(errs, s.writeLinks(root))
+	}
 	for path := range from {
 		if _, ok := to[path]; !ok {
 			at := filepath.Join(root, path)
@@ -132,6 +147,29 @@ func (s *Server) change(name string, from, to map[string]string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// writeLinks makes the symbolic links of a tree, which are the same in all namespaces.
+func (s *Server) writeLinks(root string) error {
+	var errs []error
+	for _, d := range s.devices {
+		for path, target := range d.links() {
+			at := filepath.Join(root, path)
+			errs = append(errs, os.MkdirAll(filepath.Dir(at), 0o755), os.Symlink(target, at))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// writeNodes writes the files that programs see below /dev.
+func (s *Server) writeNodes() error {
+	root := filepath.Join(s.dir, nodesName, "infiniband")
+	err := os.MkdirAll(root, 0o755)
+	for _, d := range s.devices {
+		number := fmt.Appendf(nil, "%d:%d\n", devMajor, devMinor+d.index)
+		err = errors.Join(err, os.WriteFile(filepath.Join(root, fmt.Sprintf("uverbs%d", d.index)), number, 0o644))
+	}
+	return err
 }
 
 // write puts a file in its place at once, so that no program finds half of it, and not into

@@ -193,9 +193,10 @@ func (f *runFlags) check(c *cobra.Command) error {
 
 // environment returns the environment of the program. It is that of this process with the
 // variables that the library needs. LD_PRELOAD names the library first and then the files
-// that it named before.
+// that it named before. SYSFS_PATH, by which libibverbs would look for devices elsewhere, is
+// removed: the library redirects paths in /sys.
 func environment(env []string, library, dir string, fast bool) []string {
-	set := map[string]string{"LD_PRELOAD": library, "NICLESS_VERBS": dir, "SYSFS_PATH": filepath.Join(dir, "sys")}
+	set := map[string]string{"LD_PRELOAD": library, "NICLESS_VERBS": dir, "SYSFS_PATH": ""}
 	if fast {
 		set["NICLESS_VERBS_FAST"] = "1"
 	}
@@ -209,7 +210,7 @@ func environment(env []string, library, dir string, fast bool) []string {
 			out = append(out, e)
 		}
 	}
-	for _, name := range []string{"LD_PRELOAD", "NICLESS_VERBS", "NICLESS_VERBS_FAST", "SYSFS_PATH"} {
+	for _, name := range []string{"LD_PRELOAD", "NICLESS_VERBS", "NICLESS_VERBS_FAST"} {
 		if value, ok := set[name]; ok {
 			out = append(out, name+"="+value)
 		}

@@ -1,13 +1,20 @@
 /* Paths that lead to devices. The directory of the server has a tree like the one below
- * /sys. Paths of programs are redirected to this tree:
+ * /sys, and one like /dev. Paths of programs are redirected to them:
  *
- *   /sys/class/infiniband, /sys/class/infiniband_verbs, and everything below them: always
- *   other paths in /sys: only if they exist in the tree and not in /sys (devices to which
- *   links point)
+ *   /sys/class/infiniband, infiniband_verbs, infiniband_mad, misc/rdma_cm, and everything below
+ *   them: always
+ *   other paths in /sys: only if they exist in the tree and not in /sys (the PCI functions to
+ *   which links point). But never directories that list all PCI functions: programs that read
+ *   such a list expect more files than the tree has
  * Every network namespace has such a tree, because the GIDs in it are those of the namespace.
  *
- *   /dev/infiniband: to class/infiniband_verbs of the tree, which has the same names
- *   /dev/infiniband/uverbsN: to the file "dev" of uverbsN there, which has the device's number */
+ *   /dev/infiniband: always. uverbsN is there a file with the device's number
+ *
+ * A relative path is redirected if it leads there from the kernel's /sys or /dev. In a directory
+ * of the tree the kernel follows relative paths itself, because the tree consists of ordinary
+ * files and links; only device files, which the kernel does not know, are found here.
+ *
+ * Results that are paths, of realpath or getcwd for example, are changed back (nv_unfind). */
 #include "shim.h"
 
 #include <errno.h>
@@ -21,8 +28,8 @@
 
 #include "real.h"
 
-static const char class_verbs[] = "/sys/class/infiniband_verbs";
-static const char class_rdma[] = "/sys/class/infiniband";
+static const char *const classes[] = {"/sys/class/infiniband", "/sys/class/infiniband_verbs", "/sys/class/infiniband_mad",
+                                      "/sys/class/misc/rdma_cm"};
 static const char dev_rdma[] = "/dev/infiniband";
 
 /* Returns the rest of path after prefix if path is prefix or below it, else NULL. */
@@ -103,21 +110,22 @@ bool nv_root(char *root) {
 	return true;
 }
 
-static bool put_below(const char *root, struct nv_place *place, const char *a, const char *b, const char *c) {
-	int n = snprintf(place->room, sizeof place->room, "%s%s%s%s", root, a, b, c);
+/* Puts the path of a file below a directory into the place. */
+static bool put_below(const char *root, struct nv_place *place, const char *path) {
+	int n = snprintf(place->room, sizeof place->room, "%s%s", root, path);
 	return n >= 0 && (size_t)n < sizeof place->room;
 }
 
-static bool put(struct nv_place *place, const char *a, const char *b, const char *c) {
+static bool put(struct nv_place *place, const char *path) {
 	char root[NV_PATH];
-	return nv_root(root) && put_below(root, place, a, b, c);
+	return nv_root(root) && put_below(root, place, path);
 }
 
 /* Reports whether the server's own tree has the path, without asking the server anything. Many programs
  * look for other files in /sys. The names of interfaces are not in that tree, only their directory. */
 static bool maybe(const char *path, struct nv_place *place) {
 	char *net;
-	if (!put_below(nv_dir(), place, path, "", ""))
+	if (!put_below(nv_dir(), place, path))
 		return false;
 	net = strstr(place->room + strlen(nv_dir()), "/net/");
 	if (net)
@@ -125,33 +133,104 @@ static bool maybe(const char *path, struct nv_place *place) {
 	return exists(place->room);
 }
 
-void nv_find(const char *path, struct nv_place *place) {
+/* Reports whether a path in /sys is below a class of RDMA devices. */
+static bool of_rdma(const char *path) {
+	size_t i;
+	for (i = 0; i < sizeof classes / sizeof *classes; i++)
+		if (below(path, classes[i]))
+			return true;
+	return false;
+}
+
+/* Reports whether a path is below a directory that lists all devices of a kind, and names no device.
+ * The names of devices contain colons there. */
+static bool is_list(const char *path) {
+	return (below(path, "/sys/bus") || below(path, "/sys/dev")) && !strchr(path, ':');
+}
+
+/* Finds an absolute path without "//" and "/./". */
+static void find(const char *path, struct nv_place *place) {
 	const char *rest;
 	bool found = false;
+	if (of_rdma(path)) {
+		found = put(place, path);
+	} else if (below(path, "/sys")) {
+		found = !is_list(path) && maybe(path, place) && !exists(path) && put(place, path) && exists(place->room);
+	} else if ((rest = below(path, dev_rdma)) != NULL) {
+		found = put_below(nv_dir(), place, path);
+		place->device = found ? number(rest) : -1;
+	}
+	if (found)
+		place->path = place->room;
+}
+
+/* Copies a path without "//" and "/./"; returns false if it is too long. */
+static bool tidy(const char *path, char *to) {
+	char *end = to;
+	for (; *path; path++) {
+		if (path[0] == '/' && path[1] == '/')
+			continue;
+		if (path[0] == '/' && path[1] == '.' && (path[2] == '/' || path[2] == '\0')) {
+			path++;
+			continue;
+		}
+		if (end - to >= NV_PATH - 1)
+			return false;
+		*end++ = *path;
+	}
+	*end = '\0';
+	return true;
+}
+
+static bool untidy(const char *path) { return strstr(path, "//") || strstr(path, "/./"); }
+
+/* Reports whether a relative path can lead to a device. */
+static bool relevant(const char *path) {
+	return strstr(path, "infiniband") || strstr(path, "uverbs") || strstr(path, "rdma_cm");
+}
+
+/* Makes a path absolute that is relative to the directory dir. */
+static bool make_absolute(int dir, const char *path, char *to) {
+	char link[64];
+	int error = errno;
+	ssize_t n;
+	size_t length = strlen(path);
+	if (dir == AT_FDCWD)
+		strcpy(link, "/proc/self/cwd");
+	else
+		snprintf(link, sizeof link, "/proc/self/fd/%d", dir);
+	n = NV_SYSCALL(SYS_readlinkat, AT_FDCWD, link, to, NV_PATH - 1);
+	errno = error;
+	if (n < 0 || (size_t)n + length + 2 > NV_PATH)
+		return false;
+	to[n] = '\0';
+	nv_unfind(to);
+	strcat(strcat(to, "/"), path);
+	return true;
+}
+
+void nv_find_at(int dir, const char *path, struct nv_place *place) {
+	char absolute[NV_PATH], clean[NV_PATH];
 	place->path = path;
 	place->device = -1;
-	place->ours = false;
 	/* A NULL pointer is left for the kernel to refuse. */
-	if ((uintptr_t)path < 4096 || path[0] != '/' || (path[1] != 's' && path[1] != 'd') || !nv_dir())
+	if ((uintptr_t)path < 4096 || path[0] == '\0' || !nv_dir())
 		return;
-	if (below(path, class_rdma) || below(path, class_verbs)) {
-		found = put(place, path, "", "");
-	} else if (below(path, "/sys")) {
-		found = maybe(path, place) && !exists(path) && put(place, path, "", "") && exists(place->room);
-	} else if ((rest = below(path, dev_rdma)) != NULL) {
-		int64_t n = number(rest);
-		if (n >= 0) {
-			found = put(place, class_verbs, rest, "/dev");
-			place->device = found ? n : -1;
-		} else if (rest[0] == '\0' || rest[1] == '\0') { /* or "/" */
-			found = put(place, class_verbs, "", "");
-		}
+	if (path[0] != '/') {
+		if (!relevant(path) || !make_absolute(dir, path, absolute))
+			return;
+		path = absolute;
 	}
-	if (found) {
-		place->path = place->room;
-		place->ours = true;
+	if (untidy(path)) {
+		if (!tidy(path, clean))
+			return;
+		path = clean;
 	}
+	if (strncmp(path, "/sys", 4) == 0 || strncmp(path, "/dev/infiniband", 15) == 0)
+		find(path, place);
 }
+
+void nv_find(const char *path, struct nv_place *place) { nv_find_at(AT_FDCWD, path, place); }
 
 void nv_be_device(struct stat *st, dev_t rdev) {
 	st->st_mode = S_IFCHR | 0666;
@@ -176,12 +255,18 @@ int nv_as_device(const struct nv_place *place, struct stat *st) {
 	return 0;
 }
 
-void nv_unfind(char *path) {
-	char root[NV_PATH];
-	size_t n;
-	if (!nv_root(root))
-		return;
-	n = strlen(root);
-	if (strncmp(path, root, n) == 0 && below(path + n, "/sys"))
-		memmove(path, path + n, strlen(path + n) + 1);
+/* Returns the rest of a path after the directory of the server, or of a namespace in it. */
+static const char *within(const char *path) {
+	static const char net[] = "/net/";
+	const char *dir = nv_dir(), *rest = dir && path ? below(path, dir) : NULL;
+	if (rest && strncmp(rest, net, sizeof net - 1) == 0)
+		rest = strchr(rest + sizeof net - 1, '/');
+	return rest;
+}
+
+char *nv_unfind(char *path) {
+	const char *rest = within(path);
+	if (rest && (below(rest, "/sys") || below(rest, "/dev")))
+		memmove(path, rest, strlen(rest) + 1);
+	return path;
 }

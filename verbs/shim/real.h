@@ -12,6 +12,8 @@
 	X(access) X(eaccess) X(euidaccess) X(faccessat)                                             \
 	X(readlink) X(readlinkat) X(__readlink_chk) X(__readlinkat_chk)                             \
 	X(realpath) X(__realpath_chk) X(canonicalize_file_name)                                     \
+	X(chdir) X(getcwd) X(__getcwd_chk) X(get_current_dir_name)                                  \
+	X(getxattr) X(lgetxattr) X(listxattr) X(llistxattr)                                         \
 	X(ioctl) X(mmap) X(mmap64) X(syscall) X(socket)
 
 enum nv_function {

@@ -225,11 +225,12 @@ enum { NV_PATH = 1024 };
 
 struct nv_place {
 	const char *path; /* to use in place of the program's */
-	int64_t device;   /* path is the file "dev" of this uverbs; -1: no device */
-	bool ours;        /* path is in the directory of the server */
+	int64_t device;   /* path is the file of this uverbs, which contains its number; -1: no device */
 	char room[NV_PATH];
 };
 
+/* dir is the descriptor of the directory to which a relative path is relative, or AT_FDCWD. */
+void nv_find_at(int dir, const char *path, struct nv_place *place);
 void nv_find(const char *path, struct nv_place *place);
 
 /* Stores in `root`, of NV_PATH bytes, the directory that has the tree "sys" for this process. Asks the
@@ -239,11 +240,13 @@ bool nv_root(char *root);
 /* Remembers the name of that directory. Called under the lock. */
 void nv_set_root(struct nv_process *p, const char *name);
 
-/* Changes the result of stat for the file "dev" to the result for the device. */
+/* Changes the result of stat for the file of a device to the result for the device. */
 int nv_as_device(const struct nv_place *place, struct stat *st);
 void nv_be_device(struct stat *st, dev_t rdev);
 
-/* Changes a path in the directory of the server to the one that the program sees, in place. */
-void nv_unfind(char *path);
+/* Changes a path in the directory of the server to the one that the program sees, in place, and
+ * returns it. path may be NULL. Paths are compared by their names, so none is changed if the name of the
+ * directory contains a symbolic link. */
+char *nv_unfind(char *path);
 
 #endif

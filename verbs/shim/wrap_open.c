@@ -38,7 +38,7 @@ NV_EXPORT int __openat64_2(int dir, const char *path, int flags);
 	NV_EXPORT int name(int dir, const char *path, int flags, ...) {            \
 		struct nv_place place;                                             \
 		MODE(mode, flags)                                                  \
-		nv_find(path, &place);                                             \
+		nv_find_at(dir, path, &place);                                             \
 		if (place.device >= 0)                                             \
 			return nv_open_device((uint32_t)place.device, flags);      \
 		return NV_REAL(name)(dir, place.path, flags, mode);                \
@@ -56,7 +56,7 @@ NV_EXPORT int __openat64_2(int dir, const char *path, int flags);
 #define OPENAT_2(name)                                                             \
 	NV_EXPORT int name(int dir, const char *path, int flags) {                 \
 		struct nv_place place;                                             \
-		nv_find(path, &place);                                             \
+		nv_find_at(dir, path, &place);                                             \
 		if (place.device >= 0)                                             \
 			return nv_open_device((uint32_t)place.device, flags);      \
 		return NV_REAL(name)(dir, place.path, flags);                      \

@@ -59,7 +59,7 @@ static int at_seen(int result, int dir, const char *path, const struct nv_place 
 	NV_EXPORT int name(int dir, const char *path, type *st, int flags) {               \
 		struct nv_place place;                                                     \
 		int result;                                                                \
-		nv_find(path, &place);                                                     \
+		nv_find_at(dir, path, &place);                                                     \
 		result = NV_REAL(name)(dir, place.path, st, flags);                        \
 		return at_seen(result, dir, place.path, &place, st, flags);                \
 	}
@@ -68,7 +68,7 @@ static int at_seen(int result, int dir, const char *path, const struct nv_place 
 	NV_EXPORT int name(int version, int dir, const char *path, type *st, int flags) {  \
 		struct nv_place place;                                                     \
 		int result;                                                                \
-		nv_find(path, &place);                                                     \
+		nv_find_at(dir, path, &place);                                                     \
 		result = NV_REAL(name)(version, dir, place.path, st, flags);               \
 		return at_seen(result, dir, place.path, &place, st, flags);                \
 	}
@@ -100,7 +100,7 @@ NV_EXPORT int statx(int dir, const char *path, int flags, unsigned mask, struct 
 	struct nv_context c;
 	struct stat device = {0};
 	int result;
-	nv_find(path, &place);
+	nv_find_at(dir, path, &place);
 	result = NV_REAL(statx)(dir, place.path, flags, mask, st);
 	if (result != 0)
 		return result;

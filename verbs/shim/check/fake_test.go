@@ -132,6 +132,7 @@ func tree(t *testing.T, dir string) {
 		"sys/class/infiniband_verbs/abi_version":          "6\n",
 		"sys/class/infiniband_verbs/uverbs0/ibdev":        "nicless0\n",
 		"sys/class/infiniband_verbs/uverbs0/dev":          "231:192\n",
+		"dev/infiniband/uverbs0":                          "231:192\n",
 		device + "/vendor":                                "0x15b3\n",
 		device + "/infiniband/nicless0/node_type":         "1: CA\n",
 		device + "/infiniband/nicless0/ports/1/gids/0":    "fe80::\n",
@@ -146,6 +147,9 @@ func tree(t *testing.T, dir string) {
 	require.NoError(t, os.Symlink("../../devices/pci0000:5a/0000:5a:00.0/infiniband/nicless0",
 		filepath.Join(dir, "sys/class/infiniband/nicless0")))
 	require.NoError(t, os.Symlink("../..", filepath.Join(dir, device, "infiniband/nicless0/device")))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "sys/bus/pci/devices"), 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "sys/bus/pci/drivers/nicless"), 0o755))
+	require.NoError(t, os.Symlink("../../../devices/pci0000:5a/0000:5a:00.0", filepath.Join(dir, "sys/bus/pci/devices/0000:5a:00.0")))
 }
 
 func (p *peer) run() {

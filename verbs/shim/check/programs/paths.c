@@ -5,6 +5,7 @@
 #include <glob.h>
 #include <limits.h>
 #include <linux/netlink.h>
+#include <sys/xattr.h>
 
 static const char pci[] = "/sys/devices/pci0000:5a/0000:5a:00.0";
 
@@ -21,6 +22,51 @@ static void content(const char *path, const char *want) {
 }
 
 static int any(const struct dirent *d) { return d->d_name[0] != '.'; }
+
+/* Directories of the tree as working directories, and relative paths. */
+static void path_functions(void) {
+	char path[PATH_MAX], *made;
+	volatile size_t room = sizeof path; /* not a constant, so that the compiler calls the checked getcwd */
+	struct stat st;
+	int sys = open("/sys", O_RDONLY | O_DIRECTORY), dev = open("/dev", O_RDONLY | O_DIRECTORY), nodes, fd;
+	TRY(sys >= 0 && dev >= 0);
+	TRY(chdir("/sys/class/infiniband/nicless0") == 0);
+	TRY(getcwd(path, room) == path && strncmp(path, pci, strlen(pci)) == 0);
+	TRY(strcmp(path + strlen(pci), "/infiniband/nicless0") == 0);
+	made = get_current_dir_name();
+	TRY(made && strcmp(made, path) == 0);
+	free(made);
+	TRY(access("node_type", R_OK) == 0 && access("../../vendor", R_OK) == 0);
+	made = canonicalize_file_name("device");
+	TRY(made && strcmp(made, pci) == 0);
+	free(made);
+	TRY(chdir("/dev/infiniband") == 0 && getcwd(path, sizeof path) && strcmp(path, "/dev/infiniband") == 0);
+	TRY(stat("uverbs0", &st) == 0 && is_device(&st));
+	TRY(realpath("uverbs0", path) && strcmp(path, DEVICE) == 0);
+	TRY(chdir("/dev") == 0 && stat("infiniband/uverbs0", &st) == 0 && is_device(&st));
+	TRY(chdir("/") == 0);
+
+	TRY(faccessat(sys, "class/infiniband/nicless0/node_type", R_OK, 0) == 0);
+	fd = openat(sys, "class/infiniband", O_RDONLY | O_DIRECTORY);
+	TRY(fd >= 0 && faccessat(fd, "nicless0/device/vendor", R_OK, 0) == 0);
+	close(fd);
+	nodes = openat(dev, "infiniband", O_RDONLY | O_DIRECTORY);
+	TRY(nodes >= 0 && fstatat(nodes, "uverbs0", &st, 0) == 0 && is_device(&st));
+	FAILS(ENOENT, fstatat(nodes, "uverbs1", &st, 0));
+	close(nodes);
+	close(sys);
+	close(dev);
+
+	content("//sys/class//infiniband/./nicless0/node_type", "1: CA\n");
+	TRY(stat("/dev//infiniband/uverbs0", &st) == 0 && is_device(&st));
+	TRY(getxattr("/sys/class/infiniband/nicless0", "user.none", path, sizeof path) == -1 && errno != ENOENT);
+	TRY(lgetxattr("/sys/class/infiniband/nicless0", "user.none", path, sizeof path) == -1 && errno != ENOENT);
+	TRY(listxattr("/sys/class/infiniband/nicless0", path, sizeof path) >= 0);
+	TRY(llistxattr(DEVICE, path, sizeof path) >= 0);
+	/* Lists of all devices are the kernel's, but names of devices are found. */
+	TRY(access("/sys/bus/pci/drivers/nicless", F_OK) == -1);
+	TRY(access("/sys/bus/pci/devices/0000:5a:00.0/vendor", F_OK) == 0);
+}
 
 static void redirected(void) {
 	char path[PATH_MAX], link[PATH_MAX];
@@ -58,6 +104,9 @@ static void redirected(void) {
 	TRY(access(path, R_OK) == 0);
 	FAILS(ENOENT, access("/sys/class/infiniband/none", F_OK));
 
+	path_functions();
+	TRY(glob("/dev/infiniband/*", 0, NULL, &found) == 0 && found.gl_pathc == 1 && strcmp(found.gl_pathv[0], DEVICE) == 0);
+	globfree(&found);
 	TRY(glob("/sys/class/infiniband/nicless*/ports/1/gids/[0-9]*", 0, NULL, &found) == 0 && found.gl_pathc == 2);
 	TRY(strcmp(found.gl_pathv[1], "/sys/class/infiniband/nicless0/ports/1/gids/1") == 0);
 	TRY(glob("/sys/class/infiniband/*", GLOB_APPEND, NULL, &found) == 0 && found.gl_pathc == 3);

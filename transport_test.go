@@ -79,7 +79,7 @@ func TestUD(t *testing.T) {
 		require.Equal(t, cqe.WCGRH|cqe.WCWithImm, c.Flags)
 		got := b.mr.Bytes()[1000:]
 		require.Equal(t, byte(6), got[0]>>4, "an IPv6 header")
-		require.Equal(t, uint16(8), binary.BigEndian.Uint16(got[4:]))
+		require.Equal(t, uint16(8+20+4), binary.BigEndian.Uint16(got[4:]), "the message, BTH, DETH and ICRC")
 		require.Equal(t, ctx.Device(), binary.BigEndian.Uint64(got[16:]), "the source's address")
 		require.Equal(t, "datagram", string(got[nicless.GRHSize:nicless.GRHSize+8]))
 

@@ -144,6 +144,10 @@ func (sh *shard) finish(q *qp, j *job) bool {
 			return false
 		}
 	}
+	if j.cast != 0 {
+		q.cast.after, q.cast.served = j.cast, true
+		return true // the same WQE is executed again, for the next queue pair of the group
+	}
 	count := &q.client.count
 	count[control.CounterWQEs]++
 	count[control.CounterBytes] += j.total

@@ -36,6 +36,7 @@ type client struct {
 	// The following fields belong to the shard: only its thread and functions in Do touch them.
 	regions   map[uint32]*region
 	unplaced  map[uint32]*region // created and not placed yet
+	gids      []nic.GID          // GID table; nil: the client has only hosted.GID
 	process   *process           // owner of memory registered outside regions; nil: such memory is refused
 	pds       map[uint32]*pd
 	mrs       map[uint32]*mkey // by index, because the variant can change

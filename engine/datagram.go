@@ -25,6 +25,14 @@ func (sh *shard) addressDatagram(q *qp, j *job) verdict {
 		return sh.tooLong(q, j, j.total, maxDatagram)
 	}
 	av := wqe.ParseAV((*[wqe.AVSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))
+	r := &j.request
+	r.toQPN, r.qkey = av.DQP, av.QKey()
+	if r.qkey>>31 != 0 {
+		r.qkey = q.attr.QKey // a qkey with this bit set means the sender's own qkey
+	}
+	if av.DQP == multicastQPN {
+		return sh.addressGroup(q, j, &av)
+	}
 	p := q.conn.peer
 	if p == nil || p.dead || p.num != av.DQP {
 		p = sh.qps[av.DQP]
@@ -34,13 +42,8 @@ func (sh *shard) addressDatagram(q *qp, j *job) verdict {
 		sh.postpone(q, p.client.shard)
 		return waiting
 	}
-	r := &j.request
-	r.toQPN, r.qkey = av.DQP, av.QKey()
-	if r.qkey>>31 != 0 {
-		r.qkey = q.attr.QKey // a qkey with this bit set means the sender's own qkey
-	}
 	if j.peer = p; p != nil {
-		sh.putGRH(av, j.total, &q.client.hosted.GID, &p.client.hosted.GID)
+		sh.putHeader(&av, q.client, p.client, j.total)
 	}
 	return accepted
 }
@@ -50,7 +53,7 @@ func (sh *shard) addressDatagram(q *qp, j *job) verdict {
 func (sh *shard) takesDatagram(q *qp, j *job) bool {
 	p, r := j.peer, &j.request
 	switch {
-	case p == nil || p.transport != control.QPTypeUD || !p.listens():
+	case p == nil || p.transport != control.QPTypeUD || !p.listens() || !sh.scratch.reaches:
 		sh.explain(q, codes.UDNobody, "datagram to QP %#06x: no UD queue pair of that number listens; it is dropped", r.toQPN)
 		return false
 	case p.attr.QKey != r.qkey:
@@ -64,18 +67,6 @@ func (sh *shard) takesDatagram(q *qp, j *job) bool {
 	l.n++
 	j.total += grhSize
 	return true
-}
-
-// putGRH writes the GRH that a receiver finds before a datagram, in the form of RoCE v1.
-// The GIDs in it are those of the two clients.
-func (sh *shard) putGRH(av wqe.AV, n uint64, from, to *[16]byte) {
-	be := binary.BigEndian
-	flow := av.GRH & 0xfffff
-	be.PutUint32(sh.scratch.grh[0:], 6<<28|uint32(av.TClass)<<20|flow)
-	be.PutUint16(sh.scratch.grh[4:], uint16(n))
-	sh.scratch.grh[6], sh.scratch.grh[7] = 0x1b, max(av.HopLimit, 1) // next header: IBA transport
-	copy(sh.scratch.grh[8:24], from[:])
-	copy(sh.scratch.grh[24:40], to[:])
 }
 
 // gid returns the device's address. It is link-local and made from the GUID.

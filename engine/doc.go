@@ -135,7 +135,8 @@
 //   - stall.go: queues that wait: retries and timers
 //   - local.go: NOP, DUMP, MMO, WAIT, SEND_EN
 //   - atomic.go: atomics
-//   - datagram.go: UD
+//   - datagram.go, datagram_header.go: UD; the header before a datagram, and GID tables
+//   - multicast.go: datagrams to multicast groups
 //   - umr.go, plan.go: UMR: binding windows, filling lists
 //   - flush.go: error completions, flushes
 //   - fastpath.go, fastpath_move.go, fastpath_send.go, fastpath_atomic.go: the fast path

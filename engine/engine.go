@@ -50,6 +50,8 @@ type Engine struct {
 	qps     map[uint32]*qp // by number; not read for a WQE whose peer is known
 	cqs     map[uint32]*cq // by number
 	srqs    map[uint32]*srq
+	groups  map[[16]byte]*group // multicast groups, by GID
+	joined  uint64              // number of the newest membership
 	numbers struct{ qp, cq, srq *numbers.Sequence }
 	serial  uint64 // serial number of the newest queue pair
 	served  uint64 // number of requests so far
@@ -96,6 +98,7 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 		guid:    binary.LittleEndian.Uint64(b[:]),
 		keys:    newKeyTable(random),
 		qps:     make(map[uint32]*qp),
+		groups:  make(map[[16]byte]*group),
 		cqs:     make(map[uint32]*cq),
 		srqs:    make(map[uint32]*srq),
 		journal: journal.New(cfg.Log),

@@ -23,6 +23,8 @@ type job struct {
 	moved   uint64 // bytes moved so far
 	peer    *qp    // nil if the operation has none
 	recv    bool   // a receive of the peer is consumed
+	cast    uint64 // number of the member that peer is of a multicast group; 0: no datagram to a group
+	local   bool   // a datagram without a GRH
 	index   uint16 // index of the receive that was opened
 	shared  *srq   // the SRQ from which that receive was taken, until the receive is consumed; nil: none
 	epoch   uint64 // epoch in which the job's keys were last found unchanged
@@ -68,6 +70,7 @@ func (j *job) reads() bool { return j.head.opcode().Info().Reads }
 func (j *job) reset(h head) {
 	j.head, j.blocks = h, h.blocks()
 	j.total, j.moved, j.recv, j.peer, j.shared = 0, 0, false, nil, nil
+	j.cast, j.local = 0, false
 	j.recalled, j.fault = false, 0
 	j.src.reset()
 	j.dst.reset()

@@ -36,6 +36,9 @@ type qp struct {
 	stall  stall
 	rnr    rnrTries
 
+	groups []*group  // multicast groups of a UD queue pair
+	cast   castPoint // the datagram to a group that is being delivered
+
 	failed    bool         // a WQE has failed since RST: error completions of later WQEs with ce 1 are suppressed
 	faulted   cqe.Syndrome // syndrome of the WQE at the head, if its work met a fault of memory
 	suspicion suspicion
@@ -204,6 +207,7 @@ func (sh *shard) removeQP(q *qp) {
 	delete(sh.qps, q.num)
 	sh.watchdog.owners.drop(uint64(q.num))
 	sh.setState(q, control.StateRST)
+	sh.leaveAll(q)
 	sh.trim()
 	q.client.refund(qpCost)
 	q.dead = true

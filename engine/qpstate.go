@@ -220,6 +220,7 @@ func (sh *shard) setState(q *qp, to uint8) {
 		q.sq.cq.forget(q.num)
 		q.rq.cq.forget(q.num)
 		q.sq.done, q.sq.ahead, q.sq.enabled, q.rq.done, q.failed, q.faulted, q.conn.bound, q.rnr.index = 0, 0, 0, 0, false, 0, 0, 0
+		q.cast = castPoint{}
 		q.suspicion = suspicion{reborn: q.suspicion.reborn || from != control.StateRST}
 		q.attr = control.QPAttr{QPN: q.num}
 	case to == control.StateERR:

@@ -135,7 +135,7 @@ func (sh *shard) deliver(q *qp, j *job) answer {
 		attention = solicited
 	}
 	source := r.fromQPN
-	if p.transport == control.QPTypeUD {
+	if p.transport == control.QPTypeUD && !j.local {
 		source |= cqe.GRHInBuffer
 	}
 	if !sh.complete(p.rq.cq, source, p.uidx, imm, uint32(j.total), sh.clock(), responderTail(p.num, j.index, cqe.Opcode(info.Response)), attention) {

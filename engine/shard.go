@@ -94,7 +94,9 @@ type scratch struct {
 	block    []byte  // snapshot of a WQE from a BlueFlame register; one block
 	old      [8]byte // value that an atomic found
 	runs     [maxListEntries]run
-	grh      [grhSize]byte
+	grh      [grhSize]byte // header of a datagram
+	global   bool          // the datagram has a GRH
+	reaches  bool          // its address leads to the port of its receiver
 	unmapped unmappedScratch
 }
 

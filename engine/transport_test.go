@@ -37,7 +37,7 @@ func TestDatagram(t *testing.T) {
 	be := binary.BigEndian
 	want := make([]byte, 40)
 	be.PutUint32(want, 6<<28|0x5c<<20|0xabcde)
-	be.PutUint16(want[4:], 204)
+	be.PutUint16(want[4:], 204+20+4) // BTH, DETH, message, ICRC
 	want[6], want[7] = 0x1b, 9
 	for _, at := range []int{8, 24} {
 		want[at], want[at+1] = 0xfe, 0x80

@@ -53,7 +53,9 @@ func (x *uctx) macOf(gid [gidSize]byte) (m [6]byte) {
 	if _, d := x.s.owner(x.net, gid); d != nil {
 		return d.mac()
 	}
-	if gid[0] == multicastGID {
+	if ip := (&address{gid: gid}).ip(); ip.IsMulticast() && ip.Is4() {
+		return [6]byte{1, 0, 0x5e, gid[13] & 0x7f, gid[14], gid[15]} // RFC 1112, section 6.4
+	} else if ip.IsMulticast() {
 		return [6]byte{0x33, 0x33, gid[12], gid[13], gid[14], gid[15]} // RFC 2464, section 7
 	}
 	m[0] = 2 // locally administered

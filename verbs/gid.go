@@ -9,9 +9,6 @@ import "github.com/nicless/nicless/verbs/internal/abi"
 
 const gidSize = 16
 
-// multicastGID is the first byte of the GID of a multicast group.
-const multicastGID = 0xff
-
 // gidTypeNames are the names of the GID types in sysfs.
 var gidTypeNames = map[uint32]string{abi.GIDTypeRoCEV1: "IB/RoCE v1", abi.GIDTypeRoCEV2: "RoCE v2"}
 

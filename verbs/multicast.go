@@ -4,11 +4,13 @@ package verbs
 
 import (
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
-// Multicast groups are recorded only in order to answer requests to attach and detach as the
-// kernel does. No datagram is delivered to a group.
+// A UD queue pair that is attached to a multicast group receives the datagrams that any queue
+// pair of the engine sends to the group, whichever program and device it belongs to. The engine
+// delivers them (engine/multicast.go).
 
 // attachMulticast serves ATTACH_MCAST. The request is struct ib_uverbs_attach_mcast.
 func attachMulticast(c *call, req []byte) error {
@@ -20,6 +22,13 @@ func attachMulticast(c *call, req []byte) error {
 		return nil // as the kernel does
 	case len(q.groups) >= maxGroups:
 		return refuse(eNOMEM, "QP %d is in %d multicast groups, which is its limit", q.handle, maxGroups)
+	}
+	how := nic.HearsItself
+	if q.hearsOthers {
+		how = nic.HearsOthers
+	}
+	if err := c.x.client.Join(q.number, gid, how); err != nil {
+		return refuse(eNOMEM, "multicast group %s: %v", gidText(gid), err)
 	}
 	q.groups[gid] = true
 	return nil
@@ -35,7 +44,7 @@ func detachMulticast(c *call, req []byte) error {
 		return refuse(eINVAL, "QP %d is not in that multicast group", q.handle)
 	}
 	delete(q.groups, gid)
-	return nil
+	return c.x.client.Leave(q.number, gid)
 }
 
 // group returns the queue pair and the GID that an ATTACH_MCAST or DETACH_MCAST names. Both
@@ -47,8 +56,8 @@ func group(c *call, req []byte) (q *qp, gid [gidSize]byte, err error) {
 	}
 	copy(gid[:], req[abi.AttachMcastGID:])
 	switch {
-	case gid[0] != multicastGID:
-		return nil, gid, refuse(eINVAL, "GID %x is not of a multicast group", gid)
+	case !(&address{gid: gid}).ip().IsMulticast():
+		return nil, gid, refuse(eINVAL, "GID %s is not of a multicast group", gidText(gid))
 	case q.transport != control.QPTypeUD:
 		return nil, gid, refuse(eINVAL, "QP %d is not of type UD", q.handle)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
+	"github.com/nicless/nicless/verbs/internal/abi"
 	"golang.org/x/sys/unix"
 )
 
@@ -177,4 +178,30 @@ func (s *Server) owner(from *netns, gid [gidSize]byte) (*netns, *device) {
 		return s.nowhere, d
 	}
 	return nil, nil
+}
+
+// setGIDs gives the engine the context's GID table, for the headers of datagrams.
+func (x *uctx) setGIDs() error {
+	table := make([]nic.GID, gidTable)
+	for i := range table {
+		if e, ok := x.net.entry(x.device, i); ok {
+			table[i] = nic.GID{Addr: e.gid, UDP: e.kind == abi.GIDTypeRoCEV2}
+		}
+	}
+	return x.client.SetGIDs(table)
+}
+
+// renewGIDs gives the engine the table of a namespace that has changed, for all its contexts.
+func (s *Server) renewGIDs(n *netns) {
+	s.mu.Lock()
+	var all []*uctx
+	for _, x := range s.contexts {
+		if x.net == n {
+			all = append(all, x)
+		}
+	}
+	s.mu.Unlock()
+	for _, x := range all {
+		_ = x.setGIDs() // fails only if the context has ended
+	}
 }

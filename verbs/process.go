@@ -254,6 +254,7 @@ func (p *process) open(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File
 		return nil, nil, err
 	}
 	p.contexts[x.inode] = x
+	_ = x.setGIDs() // from now on a change of the table reaches the context; fails only if it has ended
 	return x.opened(h), []*os.File{theirs}, nil
 }
 

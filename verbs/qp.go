@@ -19,6 +19,7 @@ type qp struct {
 	tellsDrained bool                 // the program asked for IBV_EVENT_SQ_DRAINED
 	dest         [abi.QPDestSize]byte // struct ib_uverbs_qp_dest, as it was set
 	groups       map[[16]byte]bool    // multicast groups, by GID
+	hearsOthers  bool                 // what it sends to a group does not come back to it
 	events       eventState
 }
 
@@ -73,8 +74,6 @@ func createQP(c *call) error {
 	transport, ok := qpTypes[qpType]
 	known := uint64(abi.QPCreateSQSigAll)
 	if transport == control.QPTypeUD {
-		// What a queue pair sends to a multicast group never comes back to it, with this
-		// flag or without.
 		known |= abi.QPCreateBlockMulticastLoopback
 	}
 	switch {
@@ -140,7 +139,8 @@ func createQP(c *call) error {
 		return err
 	}
 	q := &qp{number: m.(*control.QPN).QPN, transport: transport, signalAll: flags&abi.QPCreateSQSigAll != 0,
-		events: eventState{async: async, element: c.value(abi.AttrCreateQPUserHandle)}, groups: make(map[[16]byte]bool)}
+		events: eventState{async: async, element: c.value(abi.AttrCreateQPUserHandle)}, groups: make(map[[16]byte]bool),
+		hearsOthers: flags&abi.QPCreateBlockMulticastLoopback != 0}
 	caps := c.bytes(abi.AttrCreateQPCap)
 	for i := range q.caps {
 		q.caps[i] = le.Uint32(caps[4*i:])

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
@@ -22,9 +23,7 @@ const deviceCaps = abi.DeviceBadPKeyCntr | abi.DeviceBadQKeyCntr | abi.DevicePor
 const (
 	maxSGE      = 30
 	maxPKeys    = 128
-	maxGroups   = 64      // multicast groups of a queue pair
-	allGroups   = 1 << 10 // multicast groups of the device
-	allMembers  = 1 << 16 // memberships in multicast groups
+	maxGroups   = 64 // multicast groups of a queue pair
 	maxMRSize   = math.MaxUint64
 	maxAHs      = math.MaxInt32
 	pageSizeCap = 0xfffff000 // a bit for each possible size of pages
@@ -57,9 +56,9 @@ func (x *uctx) attributes() []byte {
 		abi.QueryDeviceRespMaxQPInitRdAtom:       uint32(l.MaxRdAtomic),
 		abi.QueryDeviceRespAtomicCap:             abi.AtomicHCA, // among queue pairs of this device
 		abi.QueryDeviceRespMaxMW:                 l.MaxMRs,      // windows take keys, as MRs do
-		abi.QueryDeviceRespMaxMcastGrp:           allGroups,
-		abi.QueryDeviceRespMaxMcastQPAttach:      maxGroups,
-		abi.QueryDeviceRespMaxTotalMcastQPAttach: allMembers,
+		abi.QueryDeviceRespMaxMcastGrp:           nic.MaxGroups,
+		abi.QueryDeviceRespMaxMcastQPAttach:      nic.MaxMembers,
+		abi.QueryDeviceRespMaxTotalMcastQPAttach: nic.MaxGroups * nic.MaxMembers,
 		abi.QueryDeviceRespMaxAH:                 maxAHs,
 		abi.QueryDeviceRespMaxSRQ:                queues(l, l.MaxQPs), abi.QueryDeviceRespMaxSRQWR: 1<<l.MaxLogRQ - 1,
 		abi.QueryDeviceRespMaxSRQSGE: maxSRQSGE,
@@ -107,6 +106,11 @@ const (
 	width4x    = 2
 	speedEDR   = 32
 	linkUp     = 5
+
+	// activeMTU is the MTU of every path, in each form in which programs ask for it: the
+	// port's, that of path records, and that of connections which rdma_cm makes. It is also
+	// the longest datagram (engine/datagram.go).
+	activeMTU = abi.MTU4096
 )
 
 func queryPort(c *call) error {
@@ -119,7 +123,7 @@ func queryPort(c *call) error {
 	le.PutUint32(b[abi.QueryPortRespGIDTableLen:], gidTable)
 	le.PutUint16(b[abi.QueryPortRespPKeyTableLen:], 1)
 	b[abi.QueryPortRespState] = abi.PortActive
-	b[abi.QueryPortRespMaxMTU], b[abi.QueryPortRespActiveMTU] = abi.MTU4096, abi.MTU4096
+	b[abi.QueryPortRespMaxMTU], b[abi.QueryPortRespActiveMTU] = activeMTU, activeMTU
 	b[abi.QueryPortRespActiveWidth], b[abi.QueryPortRespActiveSpeed] = width4x, speedEDR
 	b[abi.QueryPortRespPhysState], b[abi.QueryPortRespLinkLayer] = linkUp, abi.LinkLayerEthernet
 	c.put(abi.AttrQueryPortResp, b)

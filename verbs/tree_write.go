@@ -89,6 +89,9 @@ func (s *Server) rescan(n *netns, found []address) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	changed := n.scan(found)
+	if changed {
+		s.renewGIDs(n)
+	}
 	if s.dir == "" || (!changed && t.name != "") {
 		return nil
 	}

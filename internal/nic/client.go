@@ -67,6 +67,17 @@ type Client interface {
 	// any more.
 	Forsaken() (ids []uint32)
 
+	// SetGIDs sets the client's GID table, of up to MaxGIDs entries. A datagram names its
+	// source by an index into this table. The client keeps no reference to table.
+	SetGIDs(table []GID) error
+
+	// Join adds a UD queue pair to a multicast group, and Leave takes it out. A datagram to
+	// the group is delivered to all its queue pairs, whichever client they belong to. A
+	// second Join, or a Leave of a queue pair that is not in the group, does nothing. The
+	// destruction of a queue pair takes it out of its groups.
+	Join(qpn uint32, group [16]byte, how Membership) error
+	Leave(qpn uint32, group [16]byte) error
+
 	// Close destroys everything that the client has made. The client's peers see transport
 	// errors; other clients notice nothing. A second call does nothing.
 	Close() error
@@ -76,10 +87,35 @@ type Client interface {
 // does not differ.
 type Hosted struct {
 	UARPages      int      // number of UAR pages; 0: as many as other clients have
-	GID           [16]byte // GID in the client's datagrams; zero: the engine's
+	GID           [16]byte // GID in the client's datagrams until SetGIDs; zero: the engine's
+	LID           uint16   // of the client's InfiniBand port; 0: the port is one of RoCE
 	PlainChannels bool     // a completion channel yields handles and nothing else
 	SameKeys      bool     // memory keeps its key when it is registered again, and list keys begin with variant 0
 }
+
+// A GID is an entry of a GID table. The zero value is an empty entry.
+type GID struct {
+	Addr [16]byte
+	UDP  bool // of RoCE v2: an address mapped from IPv4 travels in an IPv4 header
+}
+
+// MaxGIDs is the most entries that a GID table has.
+const MaxGIDs = 256
+
+// Limits of multicast groups. A datagram to a group takes a visit for each queue pair.
+const (
+	MaxGroups  = 1 << 10 // of a device
+	MaxMembers = 240     // queue pairs of one group
+)
+
+// A Membership says what a queue pair receives of a group.
+type Membership uint8
+
+// The memberships: a queue pair also receives what it has itself sent to the group, or not.
+const (
+	HearsItself Membership = iota
+	HearsOthers
+)
 
 // A Guard is 8 bytes in the memory of a process. Their address and value are chosen so that no
 // other program has the same bytes there by accident. While the bytes are there, the process

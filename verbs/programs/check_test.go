@@ -57,6 +57,17 @@ func TestMkey(t *testing.T) {
 	}
 }
 
+// A datagram's header leads back to its sender, with every GID, and groups deliver to each of
+// their queue pairs.
+func TestDatagrams(t *testing.T) {
+	path := check(t, "datagram")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			require.Regexp(t, `datagram: Ethernet: \d+ addresses, 2 groups: ok\n`, newLab(t, mode.flags...).run(path))
+		})
+	}
+}
+
 // Ioctls that no library would send are answered, and the server keeps running.
 func TestMisuse(t *testing.T) {
 	path := check(t, "misuse")

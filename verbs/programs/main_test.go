@@ -137,6 +137,7 @@ var checks = map[string][]string{
 	"life":     {"life.c", "check.c"},
 	"pace":     {"pace.c", "check.c"},
 	"trust":    {"trust.c", "check.c"},
+	"datagram": {"datagram.c", "check.c"},
 }
 
 // check compiles a program of verbs/check and returns its path.

@@ -1,0 +1,109 @@
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"encoding/binary"
+
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/wqe"
+)
+
+// The header that a receiver finds in the 40 bytes before a datagram. On Ethernet it is an
+// IPv6 header, which has the layout of a GRH. For a datagram of RoCE v2 between addresses of
+// IPv4 it is an IPv4 header in the last 20 bytes. Receivers tell the two apart by the checksum
+// of the IPv4 header (ibv_init_ah_from_wc of libibverbs, ib_get_rdma_header_version of Linux).
+// On InfiniBand there is a GRH only if the address has one; the 40 bytes are there in any case.
+
+const (
+	nextIBA = 0x1b // IBTA transport: InfiniBand and RoCE v1
+	nextUDP = 17   // RoCE v2
+
+	ipv4At   = grhSize - ipv4Size // offset of an IPv4 header
+	ipv4Size = 20
+
+	udpSize   = 8
+	ibHeaders = 12 + 8 // BTH and DETH
+	icrcSize  = 4
+
+	avGlobal   = 1 << 30 // grh_gid_fl: the address has a GRH; only on InfiniBand
+	avIndexAt  = 20      // grh_gid_fl: shift of the source GID index
+	permissive = 0xffff  // the LID that every port has
+)
+
+// putHeader writes the header of a datagram of n bytes into the scratch, from client c to a
+// queue pair of client to. It says whether there is a GRH, and whether the address leads to
+// the client's port.
+func (sh *shard) putHeader(av *wqe.AV, c, to *client, n uint64) {
+	s := &sh.scratch
+	s.reaches, s.global = true, true
+	from := nic.GID{Addr: c.hosted.GID}
+	if i := int(av.GRH >> avIndexAt & 0xff); i < len(c.gids) && c.gids[i] != (nic.GID{}) {
+		from = c.gids[i]
+	}
+	dest := &av.RGID
+	if c.gids == nil && av.DQP != multicastQPN {
+		dest = &to.hosted.GID // such a client need not write addresses into its WQEs
+	}
+	if c.hosted.LID != 0 {
+		s.global = av.GRH&avGlobal != 0
+		s.reaches = av.DQP == multicastQPN || av.RLID == to.hosted.LID || av.RLID == permissive
+	}
+	clear(s.grh[:])
+	if !s.global {
+		return
+	}
+	size := (n+3)&^3 + ibHeaders + icrcSize // bytes after the header
+	if from.UDP {
+		size += udpSize
+	}
+	if from.UDP && mapped(&from.Addr) && mapped(dest) {
+		putIPv4(s.grh[ipv4At:], av, size, from.Addr[12:], dest[12:])
+		return
+	}
+	be := binary.BigEndian
+	be.PutUint32(s.grh[0:], 6<<28|uint32(av.TClass)<<20|av.GRH&0xfffff)
+	be.PutUint16(s.grh[4:], uint16(size))
+	s.grh[6], s.grh[7] = nextIBA, max(av.HopLimit, 1)
+	if from.UDP {
+		s.grh[6] = nextUDP
+	}
+	copy(s.grh[8:24], from.Addr[:])
+	copy(s.grh[24:40], dest[:])
+}
+
+// putIPv4 writes an IPv4 header without options.
+func putIPv4(b []byte, av *wqe.AV, size uint64, from, to []byte) {
+	const version, dontFragment = 0x45, 0x4000
+	be := binary.BigEndian
+	b[0], b[1] = version, av.TClass
+	be.PutUint16(b[2:], uint16(ipv4Size+size))
+	be.PutUint16(b[6:], dontFragment)
+	b[8], b[9] = max(av.HopLimit, 1), nextUDP
+	copy(b[12:16], from)
+	copy(b[16:20], to)
+	sum := uint32(0)
+	for i := 0; i < ipv4Size; i += 2 {
+		sum += uint32(be.Uint16(b[i:]))
+	}
+	sum = sum&0xffff + sum>>16
+	be.PutUint16(b[10:], ^uint16(sum&0xffff+sum>>16))
+}
+
+// mapped reports whether a GID is an IPv4 address (RFC 4291, section 2.5.5.2).
+func mapped(g *[16]byte) bool { return [12]byte(g[:12]) == [12]byte{10: 0xff, 11: 0xff} }
+
+// SetGIDs sets the client's GID table.
+func (c *client) SetGIDs(table []nic.GID) error {
+	if len(table) > nic.MaxGIDs {
+		return errManyGIDs
+	}
+	own := append(make([]nic.GID, 0, len(table)), table...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosed
+	}
+	c.e.Do(func() { c.gids = own })
+	return nil
+}

@@ -5,7 +5,10 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "real.h"
 
 /* The UAR pages of one context. This structure is in a page of its own, right before the
  * mapping. A child of a fork inherits neither: its process state is empty, so nothing in the
@@ -81,8 +84,9 @@ int nv_map_registers(struct nv_process *p, const struct nv_identity *context, co
 	r = find(p, context);
 	if (!r || m->offset >= r->length || length > r->length - m->offset)
 		return EPROTO;
-	/* With an old length of 0, mremap copies a shared mapping. */
-	if (mremap(mapping(r) + m->offset, 0, length, MREMAP_MAYMOVE | MREMAP_FIXED, at) == MAP_FAILED ||
+	/* With an old length of 0, mremap copies a shared mapping. The function mremap of a program
+	 * may be UCX's, which does not pass the last argument on. */
+	if (NV_SYSCALL(SYS_mremap, mapping(r) + m->offset, 0, length, MREMAP_MAYMOVE | MREMAP_FIXED, at) != (long)(uintptr_t)at ||
 	    madvise(at, length, MADV_DOFORK) != 0)
 		return errno;
 	return prot == (PROT_READ | PROT_WRITE) || mprotect(at, length, prot) == 0 ? 0 : errno;

@@ -1,6 +1,6 @@
 /* The functions with which programs map a device are overwritten, as memory hooks of other
  * libraries do it: the first instructions of mmap become a jump to a hook, and the hook makes the
- * system call by syscall. */
+ * system call by syscall. UCX's hook of mremap loses the last argument. */
 #include "try.h"
 
 #include <dlfcn.h>
@@ -13,10 +13,13 @@ static void *hook(void *at, size_t length, int prot, int flags, int fd, off_t of
 	return (void *)syscall(SYS_mmap, at, length, prot, flags, fd, offset);
 }
 
-static void overwrite(const char *name) {
+static void *hook_mremap(void *from, size_t length, size_t wanted, int flags) {
+	return (void *)syscall(SYS_mremap, from, length, wanted, flags, NULL);
+}
+
+static void overwrite(const char *name, uintptr_t to) {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	unsigned char *code = dlsym(RTLD_DEFAULT, name), *first;
-	void *(*to)(void *, size_t, int, int, int, off_t) = hook;
 #if defined(__x86_64__)
 	unsigned char jump[13] = {0x49, 0xbb, [10] = 0x41, 0xff, 0xe3}; /* movabs $to, %r11; jmp *%r11 */
 	memcpy(jump + 2, &to, sizeof to);
@@ -36,8 +39,9 @@ int main(void) {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int fd = open(DEVICE, O_RDWR), null = open("/dev/zero", O_RDWR);
 	uint64_t *ring, *other, *registers;
-	overwrite("mmap");
-	overwrite("mmap64");
+	overwrite("mmap", (uintptr_t)hook);
+	overwrite("mmap64", (uintptr_t)hook);
+	overwrite("mremap", (uintptr_t)hook_mremap);
 	ring = mmap(NULL, 2 * page - 100, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0x10000);
 	TRY(calls == 1 && ring != MAP_FAILED && ring[0] == 0x10000);
 	ring[1] = 77;

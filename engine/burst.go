@@ -60,6 +60,11 @@ func (sh *shard) visit(q *qp) int {
 // bytes if judging it has used up the budget.
 const indivisible = 8
 
+// datagramBudget is enough for the longest datagram, even for one of single bytes. A datagram
+// is moved in one visit: the next datagram, from whatever sender, uses the receive after it,
+// and receives complete in the order in which they were posted.
+const datagramBudget = (grhSize + maxDatagram) * pieceCost
+
 // burst executes WQEs of q until the budget of this step is used up, no announced WQE is
 // left, or the next WQE has to wait. n is the number of blocks that are announced.
 func (sh *shard) burst(q *qp, n uint16) (done int) {
@@ -97,10 +102,14 @@ func (sh *shard) burst(q *qp, n uint16) (done int) {
 			sh.memoryFault(q, j.fault)
 			break
 		}
+		budget := max(bytes, indivisible)
+		if q.transport == control.QPTypeUD {
+			budget = datagramBudget
+		}
 		if !j.src.unmapped && !j.dst.unmapped {
-			bytes -= sh.move(q, j, max(bytes, indivisible))
+			bytes -= sh.move(q, j, budget)
 		} else {
-			used, v := sh.moveUnmapped(q, j, max(bytes, indivisible))
+			used, v := sh.moveUnmapped(q, j, budget)
 			if bytes -= used; v > lost {
 				break
 			}
@@ -126,7 +135,7 @@ func (sh *shard) burst(q *qp, n uint16) (done int) {
 // it has used.
 func (sh *shard) move(q *qp, j *job, budget int) (used int) {
 	switch {
-	case len(sh.dma.workers) > 0 && j.total >= sh.dma.sizes.transfer:
+	case len(sh.dma.workers) > 0 && j.total >= sh.dma.sizes.transfer && q.transport != control.QPTypeUD:
 		return sh.offload(q, j, budget)
 	case j.total >= sh.dma.beyond:
 		return j.move(budget, &q.client.copier)

@@ -13,7 +13,7 @@ import (
 // The receive of a datagram begins with a GRH, which byte_cnt counts. The completion says
 // from which queue pair the datagram came.
 func TestDatagram(t *testing.T) {
-	r := newRig(t, Config{Slice: 64}) // moves the message in slices, so that the GRH must be kept
+	r := newRig(t, Config{Slice: 64}) // less than the message
 	a, b := r.host("a"), r.host("b")
 	p, q := pairOf(control.QPTypeUD, a, b)
 	s, _ := pairOf(control.QPTypeUD, a, b)
@@ -25,7 +25,7 @@ func TestDatagram(t *testing.T) {
 	r.e.Step()
 	other := s.to()
 	other.GRH, other.TClass = 0, 0
-	s.post(ctrl(wqe.OpSend), other, src.data(0, 8)) // between two slices of the first datagram; this one has another GRH
+	s.post(ctrl(wqe.OpSend), other, src.data(0, 8)) // this one has another GRH, and no receive
 	r.settle()
 	w := p.scq.one()
 	require.Equal(t, []any{unharmed, uint32(0)}, []any{w.Syndrome, w.ByteLen})
@@ -44,6 +44,28 @@ func TestDatagram(t *testing.T) {
 		be.PutUint64(want[at+8:], r.e.guid)
 	}
 	r.same(append(append(want, src.mem[:200]...), "tail"...), got, "GRH and message")
+}
+
+// Datagrams of two senders use the receives in their order, and are complete in that order,
+// although each of them is longer than what is left of a visit's budget.
+func TestDatagramsAreWhole(t *testing.T) {
+	r := newRig(t, Config{Slice: 64})
+	a, b := r.host("a"), r.host("b")
+	p, q := pairOf(control.QPTypeUD, a, b)
+	s, _ := pairOf(control.QPTypeUD, a, b)
+	const long, short, each = 4000, 300, 4096
+	src, dst := a.full(long+short, 1), b.full(2*each, 9)
+	q.recv(dst.data(0, each))
+	q.recv(dst.data(each, each))
+	p.post(ctrl(wqe.OpSend), q.to(), src.data(0, long))
+	s.post(ctrl(wqe.OpSend), q.to(), src.data(long, short))
+	r.settle()
+	done := q.rcq.all()
+	require.Len(t, done, 2)
+	require.Equal(t, []uint32{p.num, grhSize + long, s.num, grhSize + short},
+		[]uint32{done[0].SrcQP, done[0].ByteLen, done[1].SrcQP, done[1].ByteLen})
+	r.same(src.mem[:long], dst.mem[grhSize:][:long], "the first")
+	r.same(src.mem[long:], dst.mem[each+grhSize:][:short], "the second")
 }
 
 // When an unreliable transport loses a message, the sender has a success and the receiver

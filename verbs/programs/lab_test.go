@@ -23,6 +23,9 @@ type lab struct {
 	flags  []string            // flags for nicless run
 	user   *syscall.Credential // the user as which engine and programs run; nil: the test's user
 	under  []string            // a command under which the engine runs
+	inside []string            // a command under which the engine and all programs run
+
+	engineFlags []string // flags for nicless engine
 }
 
 // modes are the ways in which the engine reaches memory that programs registered.
@@ -60,7 +63,8 @@ func (l *lab) open() {
 // to, with status 0 and without an error in its log.
 func (l *lab) startEngine() {
 	l.t.Helper()
-	e := start(l.t, l.user, append(slices.Clone(l.under), binary, "engine", "--socket", l.socket, "--verbs")...)
+	argv := append(append(slices.Clone(l.inside), l.under...), binary, "engine", "--socket", l.socket, "--verbs")
+	e := start(l.t, l.user, append(argv, l.engineFlags...)...)
 	e.says("engine ready")
 	l.engine = e
 	l.t.Cleanup(func() {
@@ -76,7 +80,7 @@ func (l *lab) startEngine() {
 
 // argv is a command line that runs a program on the engine of the lab.
 func (l *lab) argv(program ...string) []string {
-	argv := append([]string{binary, "run", "--engine", l.socket}, l.flags...)
+	argv := append(append(slices.Clone(l.inside), binary, "run", "--engine", l.socket), l.flags...)
 	return append(append(argv, "--"), program...)
 }
 
@@ -127,15 +131,16 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// listens waits until a process listens on a TCP port. It reads the kernel's list and does not
-// connect, because the program would take the connection for its client's.
+// listens waits until a process listens on a TCP port. It reads the kernel's list for the
+// network namespace of the process and does not connect, because the program would take the
+// connection for its client's.
 func listens(p *process, port int) {
 	p.t.Helper()
 	const listen = "0A"
 	end := time.Now().Add(patience)
 	for {
-		for _, list := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-			text, err := os.ReadFile(list)
+		for _, list := range []string{"tcp", "tcp6"} {
+			text, err := os.ReadFile(filepath.Join("/proc", itoa(p.cmd.Process.Pid), "net", list))
 			if err != nil {
 				continue
 			}

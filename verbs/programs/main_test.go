@@ -103,7 +103,7 @@ func need(t *testing.T, programs ...string) {
 	}
 	for _, name := range programs {
 		if _, err := exec.LookPath(name); err != nil {
-			missing(t, "%v (Debian: apt install ibverbs-utils perftest python3-pyverbs)", err)
+			missing(t, "%v (.ci/run has the list of Debian's packages)", err)
 		}
 	}
 }
@@ -138,7 +138,15 @@ var checks = map[string][]string{
 	"pace":     {"pace.c", "check.c"},
 	"trust":    {"trust.c", "check.c"},
 	"datagram": {"datagram.c", "check.c"},
+	"ucp":      {"ucp.c", "check.c"},
 }
+
+// libraries has the libraries of the programs that need others than libmlx5 and libibverbs,
+// headers a header that belongs to them, and the package that has it.
+var (
+	libraries = map[string][]string{"ucp": {"-lucp", "-lucs"}}
+	headers   = map[string][2]string{"ucp": {"/usr/include/ucp/api/ucp.h", "libucx-dev"}}
+)
 
 // check compiles a program of verbs/check and returns its path.
 func check(t *testing.T, name string) string {
@@ -146,6 +154,11 @@ func check(t *testing.T, name string) string {
 	need(t)
 	if _, err := os.Stat("/usr/include/infiniband/mlx5dv.h"); err != nil {
 		missing(t, "the headers of libmlx5 are not installed (Debian: apt install libibverbs-dev): %v", err)
+	}
+	if h, ok := headers[name]; ok {
+		if _, err := os.Stat(h[0]); err != nil {
+			missing(t, "%v (Debian: apt install %s)", err, h[1])
+		}
 	}
 	if built[name] != "" {
 		return built[name]
@@ -156,6 +169,7 @@ func check(t *testing.T, name string) string {
 	for _, source := range checks[name] {
 		args = append(args, filepath.Join("..", "check", source))
 	}
+	args = append(args, libraries[name]...)
 	args = append(args, "-lmlx5", "-libverbs", "-pthread", "-ldl")
 	said, err := exec.Command(compiler()[0], args...).CombinedOutput()
 	require.NoError(t, err, "%s %s:\n%s", compiler()[0], args, said)

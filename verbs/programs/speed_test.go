@@ -41,7 +41,7 @@ func TestSpeed(t *testing.T) {
 				}
 				verbs = append(verbs, l.perftest(t, line, 3))
 			}
-			row(t, "ib_write_bw 64 KiB, MB/s, beside "+beside, verbs, floor, ">= 0.8", func(r float64) bool { return r >= 0.8 })
+			report(t, "ib_write_bw 64 KiB, MB/s, beside "+beside, verbs, floor, ">= 0.8", func(r float64) bool { return r >= 0.8 })
 		})
 		t.Run(mode.name+"/latency", func(t *testing.T) {
 			l := newLab(t, mode.flags...)
@@ -53,7 +53,7 @@ func TestSpeed(t *testing.T) {
 				floor = append(floor, slices.Min(slices.Collect(maps.Values(best))))
 			}
 			t.Logf("ib_read_lat 8 B: %.2f us typical", median(read))
-			row(t, "ib_write_lat 8 B, us, beside a relay on the same cores", write, floor, "<= 1.5", func(r float64) bool { return r <= 1.5 })
+			report(t, "ib_write_lat 8 B, us, beside a relay on the same cores", write, floor, "<= 1.5", func(r float64) bool { return r <= 1.5 })
 		})
 		t.Run(mode.name+"/control", func(t *testing.T) {
 			l := newLab(t, mode.flags...)
@@ -66,8 +66,8 @@ func TestSpeed(t *testing.T) {
 	}
 }
 
-// row prints the medians of two columns and the median of their ratios, pair by pair.
-func row(t *testing.T, what string, verbs, floor []float64, target string, holds func(float64) bool) {
+// report prints the medians of two columns and the median of their ratios, pair by pair.
+func report(t *testing.T, what string, verbs, floor []float64, target string, holds func(float64) bool) {
 	var ratios []float64
 	for i := range verbs {
 		ratios = append(ratios, verbs[i]/floor[i])

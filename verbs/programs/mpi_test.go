@@ -1,0 +1,59 @@
+package programs
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mpis are ways to start a program of MPI with a number of processes: the implementation, what
+// comes before the arguments of mpirun, and these.
+var mpis = []struct{ of, before, arguments string }{
+	{"mpich", "", ""}, // as people start it: UCX chooses
+	{"mpich", "env UCX_TLS=rc_v,self UCX_NET_DEVICES=nicless0:1 ", ""},
+	{"openmpi", "", ""},
+	{"openmpi", "", "--mca pml ucx "},
+	{"openmpi", "env UCX_TLS=rc_v,self UCX_NET_DEVICES=nicless0:1 ", "--mca pml ucx "},
+	{"mpich", "env UCX_TLS=ud_v,self UCX_NET_DEVICES=nicless0:1 ", ""},
+}
+
+// Programs of MPI get their data right with 2 and with 4 processes.
+func TestMPI(t *testing.T) {
+	long(t)
+	var rows []row
+	for _, m := range mpis {
+		path := mpiProgram(t, m.of)
+		run := "mpirun." + m.of
+		if m.of == "openmpi" {
+			run += " --allow-run-as-root --oversubscribe"
+		}
+		for _, n := range []int{2, 4} {
+			rows = append(rows, row{
+				client: fmt.Sprintf("%s%s -n %d %s%s", m.before, run, n, m.arguments, path),
+				says:   []string{fmt.Sprintf("(?m)^mpi: %d ranks: ok$", n)},
+			})
+		}
+	}
+	matrix(t, rows)
+}
+
+// mpiProgram compiles verbs/check/mpi.c with an implementation's compiler.
+func mpiProgram(t *testing.T, of string) string {
+	t.Helper()
+	compiler := "mpicc." + of
+	if _, err := exec.LookPath(compiler); err != nil {
+		missing(t, "%v (Debian: apt install lib%s-dev)", err, of)
+	}
+	out := filepath.Join(scratch, "mpi."+of)
+	if built[out] != "" {
+		return out
+	}
+	said, err := exec.Command(compiler, "-std=c99", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-O2", "-g", "-o", out,
+		"../check/mpi.c", "../check/check.c", "-libverbs").CombinedOutput()
+	require.NoError(t, err, "%s:\n%s", compiler, said)
+	built[out] = out
+	return out
+}

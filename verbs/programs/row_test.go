@@ -1,0 +1,181 @@
+package programs
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A row of the matrix is a program, or a server and its client, that has to work in all
+// places. In command lines ADDR, PORT and DIR stand for the address and the port of the server
+// and for an empty directory.
+type row struct {
+	server string    // none if a program works alone
+	ready  readiness // when the client may start; nil: at once
+	client string
+	says   []string // regular expressions for what the client prints
+	hears  []string // the same for the server
+	stays  bool     // the server serves other clients too: it is killed when the client has ended
+	addr   string   // in place of 127.0.0.1
+	more   bool     // runs in the first place only: the program runs elsewhere by another row
+	then   func(t *testing.T, dir string)
+}
+
+// A readiness waits until a server is ready for its client.
+type readiness func(l *lab, server *process, port int)
+
+// listensTCP waits until the server listens on the TCP port.
+func listensTCP(_ *lab, server *process, port int) { listens(server, port) }
+
+// saysFirst waits until the server has printed something.
+func saysFirst(what string) readiness {
+	return func(_ *lab, server *process, _ int) { server.says(what) }
+}
+
+var listenCommand = regexp.MustCompile(`msg="verbs rdma_cm" program="pid (\d+) .*command=LISTEN result=<nil>`)
+
+// listensCM waits until the server listens by rdma_cm.
+func listensCM(l *lab, server *process, _ int) { l.listensCM(server, 1) }
+
+// listensCM waits until the server has made a number of calls of rdma_listen, by the engine's
+// log. A client that connects earlier is rejected, as on hardware.
+func (l *lab) listensCM(server *process, times int) {
+	l.t.Helper()
+	end := time.After(patience)
+	for ended := false; ; {
+		more := l.engine.said.changed()
+		n := 0
+		for _, m := range listenCommand.FindAllStringSubmatch(l.engine.said.String(), -1) {
+			var pid int
+			_, _ = fmt.Sscan(m[1], &pid)
+			if group, err := syscall.Getpgid(pid); err == nil && group == server.cmd.Process.Pid {
+				n++
+			}
+		}
+		if n >= times {
+			return
+		}
+		require.False(l.t, ended, "%s: ended (%v) and did not listen; it said:\n%s", server.cmd, server.err, server.said.String())
+		select {
+		case <-more:
+		case <-server.done:
+			ended = true
+		case <-end:
+			require.FailNow(l.t, "does not listen", "%s: after %v; it said:\n%s", server.cmd, patience, server.said.String())
+		}
+	}
+}
+
+// name is the row's name as a test.
+func (r row) name() string {
+	var words []string
+	for _, word := range strings.Fields(strings.NewReplacer(" PORT", "", " ADDR", "", "env ", "").Replace(r.client)) {
+		words = append(words, filepath.Base(word))
+	}
+	return strings.Join(words, " ")
+}
+
+// runs runs the row on an engine.
+func (r row) runs(l *lab) {
+	l.t.Helper()
+	port, dir, addr := freePort(l.t), l.t.TempDir(), r.addr
+	if addr == "" {
+		addr = "127.0.0.1"
+	}
+	words := strings.NewReplacer("ADDR", addr, "PORT", itoa(port), "DIR", dir)
+	argv := func(line string) []string {
+		list := strings.Fields(words.Replace(line))
+		for i, word := range list {
+			if i == 0 || strings.Contains(list[i-1], "=") || list[i-1] == "env" {
+				if !strings.Contains(word, "=") && word != "env" {
+					need(l.t, word)
+					break
+				}
+			}
+		}
+		return list
+	}
+	var server *process
+	if r.server != "" {
+		server = l.start(argv(r.server)...)
+		if r.ready != nil {
+			r.ready(l, server, port)
+		}
+	}
+	client := l.start(argv(r.client)...)
+	select { // a server that fails is the reason why its client waits for ever
+	case <-client.done:
+	case <-done(server):
+		if server.err != nil {
+			time.AfterFunc(10*time.Second, client.kill)
+		}
+	}
+	said := client.ends(server)
+	for _, want := range r.says {
+		require.Regexp(l.t, want, said, "the client")
+	}
+	if server == nil {
+		return
+	}
+	heard := ""
+	if r.stays {
+		server.kill()
+		<-server.done
+		heard = server.said.String()
+	} else {
+		heard = server.succeeds()
+	}
+	for _, want := range r.hears {
+		require.Regexp(l.t, want, heard, "the server")
+	}
+	if r.then != nil {
+		r.then(l.t, dir)
+	}
+}
+
+// done is the end of a process, or never if there is none.
+func done(p *process) <-chan struct{} {
+	if p == nil {
+		return nil
+	}
+	return p.done
+}
+
+// ends waits for the end of a client, requires status 0 and returns the output. A failure
+// shows what both ends have printed.
+func (p *process) ends(server *process) string {
+	p.t.Helper()
+	err := p.wait()
+	heard := ""
+	if server != nil {
+		heard = fmt.Sprintf("\nits server %s said:\n%s", server.cmd, server.said.String())
+	}
+	require.NoError(p.t, err, "%s\n%s%s", p.cmd, p.said.String(), heard)
+	return p.said.String()
+}
+
+// matrix runs rows in all places, several side by side.
+func matrix(t *testing.T, rows []row, engineFlags ...string) {
+	t.Helper()
+	long(t)
+	for i, p := range places() {
+		t.Run(p.name, func(t *testing.T) {
+			l := newLabAt(t, p, engineFlags...)
+			for _, r := range rows {
+				if r.more && i > 0 {
+					continue
+				}
+				t.Run(r.name(), func(t *testing.T) {
+					t.Parallel()
+					r.runs(l.with(t))
+				})
+			}
+		})
+	}
+}

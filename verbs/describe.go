@@ -5,6 +5,8 @@ package verbs
 import (
 	"fmt"
 	"strings"
+
+	"github.com/nicless/nicless/verbs/internal/cm"
 )
 
 // Markdown lists what is served, for docs/VERBS.md.
@@ -23,6 +25,8 @@ func Markdown() string {
 	for _, w := range allWriteCommands() {
 		fmt.Fprintf(&b, "| %s | %#x | %s | %d |\n", w.name, w.number, span(w.request, w.known), w.response)
 	}
+	b.WriteString("\n### Commands of rdma_cm\n\nlibrdmacm writes these commands to `/dev/infiniband/rdma_cm`. Sizes are in bytes, without the\nheader of 8 bytes.\n\n")
+	b.WriteString(cm.Markdown())
 	return b.String()
 }
 

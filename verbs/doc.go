@@ -39,6 +39,9 @@
 //	mmap.go            mmap of a context; memory that is shared from the start
 //	events.go          asynchronous events
 //	clock.go           the clock page
+//	cm.go cm_write.go cm_network.go
+//	                   channels of rdma_cm
+//	internal/cm        the connection manager
 //	netns.go           the addresses of a network namespace: its GID tables
 //	networks.go        all such namespaces: who may claim what, who owns an address
 //	addresses.go       the addresses that a process tells

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/verbs/internal/cm"
 	"golang.org/x/sys/unix"
 )
 
@@ -55,9 +56,12 @@ var errAgain = errors.New("needs are not met yet")
 func refusalOf(err error) *refusal {
 	var r *refusal
 	var c *control.Error
+	var m *cm.Refusal
 	switch {
 	case errors.As(err, &r):
 		return r
+	case errors.As(err, &m):
+		return &refusal{errno: m.Errno, text: m.Text, quiet: m.Quiet}
 	case errors.As(err, &c):
 		return &refusal{errno: errnos[c.Code], text: c.Text}
 	}

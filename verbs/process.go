@@ -15,6 +15,7 @@ import (
 
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
+	"github.com/nicless/nicless/verbs/internal/cm"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,10 +34,12 @@ type process struct {
 	key      netnsKey
 	net      *netns // the server's nowhere until the process has told its addresses
 	memory   *memory
-	contexts map[uint64]*uctx   // opened or adopted, by the inode of their socket
-	pending  map[uint64]*extent // extents that it was asked to map, by address
-	lines    nic.Speaker        // bounds its lines in the log
-	said     budget             // bounds what watchers are told about it
+	contexts map[uint64]*uctx      // opened or adopted, by the inode of their socket
+	pending  map[uint64]*extent    // extents that it was asked to map, by address
+	managers map[uint64]*cmChannel // channels of rdma_cm that it has opened or adopted, by the inode of their pipe
+	program  *cm.Program           // the process as the connection manager sees it
+	lines    nic.Speaker           // bounds its lines in the log
+	said     budget                // bounds what watchers are told about it
 }
 
 // serve serves one program until its connection or ctx ends.
@@ -105,7 +108,7 @@ func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
 		s: s, pid: pid, uid: uid, lineage: strconv.Itoa(int(pid)), name: fmt.Sprintf("pid %d uid %d", pid, uid),
 		key: netnsKey{uid: uid, pid: pid}, net: s.share(s.nowhere),
 		memory:   &memory{engine: s.engine, uid: uid, maps: m},
-		contexts: make(map[uint64]*uctx), pending: make(map[uint64]*extent),
+		contexts: make(map[uint64]*uctx), pending: make(map[uint64]*extent), managers: make(map[uint64]*cmChannel),
 	}
 }
 
@@ -167,6 +170,7 @@ func (p *process) next(in, oob []byte) error {
 var requests = map[wireOp]func(*process, wireHeader, []byte, []*os.File) ([]byte, []*os.File, error){
 	opHello: (*process).hello, opOpen: (*process).open, opAdopt: (*process).adopt, opIoctl: (*process).ioctl,
 	opMmap: (*process).mmap, opAlloc: (*process).alloc, opFree: (*process).free, opAddresses: (*process).addresses,
+	opOpenChannel: (*process).openChannel, opWrite: (*process).write,
 }
 
 // handle answers one datagram. The caller sends and closes the files of the answer.
@@ -287,6 +291,10 @@ func (p *process) adopt(h wireHeader, _ []byte, files []*os.File) ([]byte, []*os
 	p.endClosed()
 	if len(files) != 1 {
 		return nil, nil, expected(eBADF, "adopt: %d descriptors were sent; 1 is needed", len(files))
+	}
+	if ch := p.s.cmChannelOf(files[0]); ch != nil {
+		p.managers[ch.inode] = ch
+		return ch.opened(h), nil, nil
 	}
 	cookie, err := cookieOf(files[0]) // before inodeOf, because a file system can block in fstat
 	if err != nil {

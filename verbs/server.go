@@ -17,6 +17,7 @@ import (
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
+	"github.com/nicless/nicless/verbs/internal/cm"
 )
 
 // A Config configures Serve. Its zero value serves one device to programs of this process's
@@ -47,11 +48,13 @@ type Server struct {
 	watched  watchers
 	silent   *unixsock.Waiter
 	clogged  func(uid uint32) bool // nic.Device.Clogged, except in tests
+	manager  *cm.Manager
 
 	mu       sync.Mutex
-	contexts map[uint64]*uctx // by the inode of their socket
-	closed   bool             // no more contexts are made
-	left     bool             // a connection was still being served when accept returned
+	contexts map[uint64]*uctx      // by the inode of their socket
+	channels map[uint64]*cmChannel // of rdma_cm, by the inode of their pipe
+	closed   bool                  // no more contexts are made
+	left     bool                  // a connection was still being served when accept returned
 }
 
 // Serve makes the directory dir with two sockets and a tree of files, and serves programs
@@ -112,6 +115,8 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 	for i, place := range freePlaces(cfg.Devices) {
 		s.devices = append(s.devices, newDevice(uint32(i), e.GUID(), place))
 	}
+	s.channels = make(map[uint64]*cmChannel)
+	s.manager = cm.New(s.managerConfig())
 	var err error
 	if s.silent, err = unixsock.NewWaiter(); err != nil {
 		return nil, fmt.Errorf("verbs: %w", err)
@@ -164,6 +169,9 @@ func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 	var all sync.WaitGroup
 	defer func() { s.left = !unixsock.WaitFor(&all, unixsock.Patience) }()
 	defer s.closeAll()
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer s.farewell()
 	next := unixsock.Acceptor{Listener: sock, Failed: func(err error) {
 		s.report(nic.Nobody, nil, slog.LevelWarn, "verbs program not accepted", "error", err)
 	}}
@@ -178,7 +186,7 @@ func (s *Server) accept(ctx context.Context, sock *net.UnixListener) error {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			s.serve(ctx, conn)
+			s.serve(serving, conn)
 		}()
 	}
 }
@@ -193,6 +201,7 @@ func (s *Server) closeAll() {
 		open = append(open, x)
 	}
 	s.mu.Unlock()
+	s.closeChannels()
 	for _, x := range open {
 		x.fatal()
 		x.end()

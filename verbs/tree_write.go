@@ -73,7 +73,8 @@ func (s *Server) files(n *netns) map[string]string {
 	all := map[string]string{
 		"class/infiniband_verbs/abi_version": "6",
 		"class/infiniband_mad/abi_version":   "5",
-		"class/misc/rdma_cm/abi_version":     "4",
+		"class/misc/rdma_cm/abi_version":     "4", // RDMA_USER_CM_ABI_VERSION
+		"class/misc/rdma_cm/dev":             fmt.Sprintf("%d:%d", cmMajor, cmMinor),
 	}
 	for _, d := range s.devices {
 		for name, text := range d.files(n) {
@@ -172,6 +173,7 @@ func (s *Server) writeNodes() error {
 		number := fmt.Appendf(nil, "%d:%d\n", devMajor, devMinor+d.index)
 		err = errors.Join(err, os.WriteFile(filepath.Join(root, fmt.Sprintf("uverbs%d", d.index)), number, 0o644))
 	}
+	err = errors.Join(err, os.WriteFile(filepath.Join(root, "rdma_cm"), fmt.Appendf(nil, "%d:%d\n", cmMajor, cmMinor), 0o644))
 	return err
 }
 

@@ -33,6 +33,9 @@ const (
 	addressSize   = 48
 	maxIfname     = 16
 
+	writeSize = 16
+	gotSize   = 16
+
 	registersGone = 0x7f8
 
 	flagAnswer = 1
@@ -53,7 +56,9 @@ const (
 	opAlloc wireOp = 6
 	opFree  wireOp = 7
 
-	opAddresses wireOp = 8
+	opAddresses   wireOp = 8
+	opOpenChannel wireOp = 10
+	opWrite       wireOp = 11
 )
 
 // Kinds of outs and needs in an answer.
@@ -65,6 +70,11 @@ const (
 
 	needFD    = 1
 	needRemap = 2
+	needToken = 3
+	needRoute = 4
+	needBytes = 10
+
+	needAddresses = 11
 )
 
 var le = binary.LittleEndian

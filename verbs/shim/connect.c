@@ -46,9 +46,12 @@ bool nv_identify(int fd, const struct stat *st, struct nv_identity *id) {
 			return false;
 		st = &own;
 	}
+	id->ino = st->st_ino;
+	id->cookie = st->st_dev;
+	if (S_ISFIFO(st->st_mode))
+		return true;
 	if (!S_ISSOCK(st->st_mode))
 		return false;
-	id->ino = st->st_ino;
 	/* Inode numbers are reused, cookies are not. */
 	id->cookie = nv_cookie(fd);
 	return true;

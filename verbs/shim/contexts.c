@@ -36,7 +36,7 @@ bool nv_context_of(int fd, const struct stat *st, struct nv_context *c) {
 			return false;
 		st = &own;
 	}
-	if (!S_ISSOCK(st->st_mode))
+	if (!S_ISSOCK(st->st_mode) && !S_ISFIFO(st->st_mode))
 		return false;
 	for (i = 0; i < n; i++) {
 		struct slot *s = &slots[i];
@@ -56,6 +56,11 @@ bool nv_context_of(int fd, const struct stat *st, struct nv_context *c) {
 		__atomic_compare_exchange_n(&s->ino, &ino, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	}
 	return false;
+}
+
+bool nv_is_channel(const struct nv_context *c) {
+	enum { MISC = 10 }; /* of other devices than uverbs */
+	return major(c->rdev) == MISC;
 }
 
 void nv_context_add(const struct nv_context *c) {
@@ -102,12 +107,15 @@ int nv_adopt(struct nv_process *p, int fd, struct nv_context *c) {
 		*c = p->last; /* the usual case, with one system call */
 		return 0;
 	}
-	if (nv_context_of(fd, NULL, c)) {
-		p->last = *c;
-		p->last_fd = fd;
+	/* A channel that was inherited in a fork works over the child's own connection. */
+	if (nv_context_of(fd, NULL, c) && (!nv_is_channel(c) || (nv_connected(p) && c->generation == p->generation))) {
+		if (!nv_is_channel(c)) {
+			p->last = *c;
+			p->last_fd = fd;
+		}
 		return 0;
 	}
-	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX)
+	if ((getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX) && fcntl(fd, F_GETPIPE_SZ) < 0)
 		return ENOTTY;
 	error = nv_connect(p);
 	if (error)
@@ -144,9 +152,11 @@ int nv_open_device(uint32_t device, int flags) {
 	if (error == 0 && nv_tell_addresses(p) == EIO)
 		error = EIO;
 	if (error == 0) {
-		nv_begin(p, NV_OPEN, 0);
-		o = nv_room(p, sizeof *o);
-		o->device = device;
+		nv_begin(p, device == NV_CHANNEL ? NV_OPEN_CHANNEL : NV_OPEN, 0);
+		if (device != NV_CHANNEL) {
+			o = nv_room(p, sizeof *o);
+			o->device = device;
+		}
 		error = nv_ask(p);
 	}
 	if (error == 0) {
@@ -160,7 +170,7 @@ int nv_open_device(uint32_t device, int flags) {
 		error = errno;
 	if (error && fd >= 0)
 		close(fd);
-	else if (fd >= 0)
+	else if (fd >= 0 && device != NV_CHANNEL)
 		nv_watch(fd);
 	return nv_leave(p, &entry, error) == 0 ? fd : -1;
 }

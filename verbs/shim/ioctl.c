@@ -33,22 +33,6 @@ struct call {
 	struct ib_uverbs_attr attrs[MOST];
 };
 
-/* The part of the answer that has not been read yet. */
-struct reader {
-	const uint8_t *at;
-	size_t left;
-};
-
-static const void *next(struct reader *r, size_t bytes) {
-	const void *at = r->at;
-	size_t padded = (bytes + 7) & ~(size_t)7;
-	if (padded > r->left)
-		return NULL;
-	r->at += padded;
-	r->left -= padded;
-	return at;
-}
-
 /* Copies the header and the attributes. They are read only once: the copy is sent, and later
  * decisions use the copy. */
 static int fetch(struct call *c) {
@@ -95,14 +79,14 @@ static int request(struct call *c, uint64_t context, bool lend) {
 static int satisfy(struct call *c) {
 	struct nv_process *p = c->p;
 	struct nv_ioctl *q = (struct nv_ioctl *)(p->out + sizeof(struct nv_header));
-	struct reader r = {p->in + sizeof(struct nv_header), p->in_length - sizeof(struct nv_header)};
-	const uint64_t *count = next(&r, sizeof *count);
+	struct nv_reader r = nv_answer(p);
+	const uint64_t *count = nv_next(&r, sizeof *count);
 	uint32_t memories = 0;
 	uint64_t n;
 	if (!count)
 		return EPROTO;
 	for (n = *count; n > 0; n--) {
-		const struct nv_need *need = next(&r, sizeof *need);
+		const struct nv_need *need = nv_next(&r, sizeof *need);
 		struct nv_result *result = nv_room(p, sizeof *result);
 		int fd;
 		if (!need || !result)
@@ -193,8 +177,8 @@ static int apply(struct call *c, struct writes *w, const struct nv_out *o, const
  * whole answer could be written. */
 static int answer(struct call *c) {
 	struct nv_process *p = c->p;
-	struct reader r = {p->in + sizeof(struct nv_header), p->in_length - sizeof(struct nv_header)};
-	const uint64_t *count = next(&r, sizeof *count);
+	struct nv_reader r = nv_answer(p);
+	const uint64_t *count = nv_next(&r, sizeof *count);
 	struct writes w;
 	uint64_t n;
 	int error;
@@ -202,8 +186,8 @@ static int answer(struct call *c) {
 		return EPROTO;
 	w.count = 0;
 	for (n = *count; n > 0; n--) {
-		const struct nv_out *o = next(&r, sizeof *o);
-		const void *bytes = o ? next(&r, o->length) : NULL;
+		const struct nv_out *o = nv_next(&r, sizeof *o);
+		const void *bytes = o ? nv_next(&r, o->length) : NULL;
 		if (!bytes || o->attr >= c->hdr.num_attrs)
 			return EPROTO;
 		error = apply(c, &w, o, bytes, p->in_fds, p->in_count);
@@ -248,6 +232,8 @@ int nv_ioctl(int fd, uint64_t arg) {
 	c.p = p;
 	c.arg = arg;
 	error = nv_adopt(p, fd, &context);
+	if (error == 0 && nv_is_channel(&context))
+		error = ENOTTY;
 	if (error == 0 && (!nv_connected(p) || context.generation != p->generation))
 		error = EIO; /* the context was inherited in a fork, or its connection has ended */
 	if (error == 0)

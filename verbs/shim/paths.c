@@ -8,7 +8,7 @@
  *   such a list expect more files than the tree has
  * Every network namespace has such a tree, because the GIDs in it are those of the namespace.
  *
- *   /dev/infiniband: always. uverbsN is there a file with the device's number
+ *   /dev/infiniband: always. uverbsN and rdma_cm are there files with the device's number
  *
  * A relative path is redirected if it leads there from the kernel's /sys or /dev. In a directory
  * of the tree the kernel follows relative paths itself, because the tree consists of ordinary
@@ -40,12 +40,14 @@ static const char *below(const char *path, const char *prefix) {
 	return path + n;
 }
 
-/* Returns the N of "/uverbsN", or -1. */
+/* Returns the N of "/uverbsN", NV_CHANNEL for "/rdma_cm", or -1. */
 static int64_t number(const char *rest) {
 	static const char uverbs[] = "/uverbs";
 	const char *digits = rest + sizeof uverbs - 1;
 	int64_t n = 0;
 	size_t i;
+	if (strcmp(rest, "/rdma_cm") == 0)
+		return NV_CHANNEL;
 	if (strncmp(rest, uverbs, sizeof uverbs - 1) != 0 || digits[0] == '\0' || (digits[0] == '0' && digits[1]))
 		return -1;
 	for (i = 0; digits[i]; i++) {

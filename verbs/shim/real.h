@@ -14,7 +14,7 @@
 	X(realpath) X(__realpath_chk) X(canonicalize_file_name)                                     \
 	X(chdir) X(getcwd) X(__getcwd_chk) X(get_current_dir_name)                                  \
 	X(getxattr) X(lgetxattr) X(listxattr) X(llistxattr)                                         \
-	X(ioctl) X(mmap) X(mmap64) X(syscall) X(socket)
+	X(ioctl) X(mmap) X(mmap64) X(syscall) X(socket) X(write)
 
 enum nv_function {
 #define NV_ENUM(name) NV_FN_##name,

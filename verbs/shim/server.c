@@ -61,6 +61,21 @@ int nv_take_fd(struct nv_process *p, uint32_t n) {
 	return fd;
 }
 
+struct nv_reader nv_answer(const struct nv_process *p) {
+	struct nv_reader r = {p->in + sizeof(struct nv_header), p->in_length - sizeof(struct nv_header)};
+	return r;
+}
+
+const void *nv_next(struct nv_reader *r, size_t bytes) {
+	const void *at = r->at;
+	size_t padded = (bytes + 7) & ~(size_t)7;
+	if (padded < bytes || padded > r->left)
+		return NULL;
+	r->at += padded;
+	r->left -= padded;
+	return at;
+}
+
 union control {
 	struct cmsghdr align;
 	char room[CMSG_SPACE(sizeof(int) * NV_MAX_FDS)];

@@ -12,6 +12,8 @@
  *   copy.c       access to the program's memory without faults
  *   paths.c      paths below /sys and /dev/infiniband
  *   ioctl.c      one ioctl
+ *   write.c      one write to a channel
+ *   route.c      how the kernel would send
  *   remap.c      remaps pages into shared memory while threads run
  *   mmap.c       mmap of a device
  *   alloc.c      memory that is shared from the start
@@ -57,10 +59,10 @@ void nv_say(int *once, const char *format, ...) __attribute__((__format__(__prin
 /* process.c */
 
 /* Identifies a socket: no other socket has the same identity, even if it later gets the same
- * descriptor number or inode number. */
+ * descriptor number or inode number. Or identifies a pipe. */
 struct nv_identity {
 	uint64_t ino;
-	uint64_t cookie;
+	uint64_t cookie; /* of a pipe: st_dev */
 };
 
 /* A device that the program has opened or got. */
@@ -138,8 +140,8 @@ int nv_connect(struct nv_process *p);    /* connects, unless connected; returns 
 bool nv_connected(struct nv_process *p); /* checks also that p->fd is still the connection's socket */
 void nv_give_up(struct nv_process *p);   /* gives up the connection and its contexts */
 
-/* Stores in *id which socket fd is. st, unless NULL, is the result of fstat. Returns false if fd
- * is no socket. */
+/* Stores in *id which socket or pipe fd is. st, unless NULL, is the result of fstat. Returns
+ * false if fd is neither. */
 bool nv_identify(int fd, const struct stat *st, struct nv_identity *id);
 
 /* server.c: all are called under the lock. */
@@ -158,21 +160,33 @@ int nv_ask(struct nv_process *p);
 void nv_close_fds(struct nv_process *p);           /* closes descriptors of the answer that were not taken */
 int nv_take_fd(struct nv_process *p, uint32_t n);  /* takes the n-th descriptor of the answer; -1: none */
 
+/* Returns the next bytes of the answer, padded to a multiple of 8; NULL: it has no more. */
+struct nv_reader {
+	const uint8_t *at;
+	size_t left;
+};
+struct nv_reader nv_answer(const struct nv_process *p);
+const void *nv_next(struct nv_reader *r, size_t bytes);
+
 /* addresses.c */
 
 /* Sends the addresses of the network namespace of this thread. Called under the lock. Returns 0
  * or an errno; EIO: the connection has ended. */
 int nv_tell_addresses(struct nv_process *p);
 
-/* contexts.c */
+/* contexts.c: contexts, and channels too, which are recognised by the number of their device */
 
 /* Reports whether fd is a context in the table. st, unless NULL, is the result of fstat. Takes no lock. */
 bool nv_context_of(int fd, const struct stat *st, struct nv_context *c);
+bool nv_is_channel(const struct nv_context *c);
 void nv_context_add(const struct nv_context *c); /* called under the lock */
 
 /* Stores in *c which context fd is, and asks the server if fd is not in the table. Returns
  * 0, ENOTTY if fd is no context, or another errno. Called under the lock. */
 int nv_adopt(struct nv_process *p, int fd, struct nv_context *c);
+
+/* The device /dev/infiniband/rdma_cm, among the numbers of uverbs devices. */
+enum { NV_CHANNEL = 1 << 30 };
 
 /* Opens /dev/infiniband/uverbsN, where N is `device`: returns a descriptor, or -1 with errno set. */
 int nv_open_device(uint32_t device, int flags);
@@ -200,6 +214,12 @@ int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int mem
 
 /* ioctl.c: returns 0 or an errno; ENOTTY: fd is no context. */
 int nv_ioctl(int fd, uint64_t arg);
+
+/* write.c: returns 0 or an errno; EBADF: fd is no channel. */
+int nv_write(int fd, const void *data, size_t count);
+
+/* route.c: stores the address from which the kernel would send. Returns 0 or an errno. */
+int nv_find_route(const struct nv_route *r, uint8_t own[NV_ADDRESS]);
 
 /* mmap.c */
 void *nv_sys_mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset);

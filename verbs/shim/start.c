@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "real.h"
+
 /* A path in the directory has to fit into struct nv_place. */
 enum { LONGEST = NV_PATH / 2 };
 
@@ -70,7 +72,7 @@ void nv_say(int *once, const char *format, ...) {
 	if (n > (int)sizeof line - 2)
 		n = (int)sizeof line - 2;
 	line[n] = '\n';
-	if (write(STDERR_FILENO, line, (size_t)n + 1) < 0)
+	if (NV_REAL(write)(STDERR_FILENO, line, (size_t)n + 1) < 0)
 		n = 0; /* there is nowhere to report an error */
 	errno = error;
 }

@@ -25,6 +25,9 @@ enum nv_op {
 	NV_ALLOC = 6, /* nv_mmap (context 0) -> nv_mapped + [memory]: shared from the start */
 	NV_FREE = 7,  /* nv_mmap: memory of an NV_ALLOC, after it was unmapped */
 	NV_ADDRESSES = 8, /* nv_addresses, nv_address... -> nv_network: the addresses of the network namespace */
+
+	NV_OPEN_CHANNEL = 10, /* nothing -> nv_opened + [read end of a pipe]: /dev/infiniband/rdma_cm */
+	NV_WRITE = 11,        /* nv_write... -> nv_answer...: a write to such a channel */
 };
 
 /* Begins every datagram. */
@@ -89,7 +92,7 @@ struct nv_open {
 };
 
 struct nv_opened {
-	uint64_t context; /* st_ino of the context's socket */
+	uint64_t context; /* st_ino of the context's socket, or of the channel's pipe */
 	uint32_t rdev_major;
 	uint32_t rdev_minor;
 };
@@ -142,6 +145,10 @@ struct nv_need {
 };
 
 enum nv_need_kind {
+	NV_NEED_TOKEN = 3,  /* read one byte from the channel, waiting as its descriptor does */
+	NV_NEED_ROUTE = 4,  /* find out from which address the kernel sends to another */
+	NV_NEED_BYTES = 10, /* read `length` bytes at addr */
+	NV_NEED_ADDRESSES = 11, /* tell the addresses (NV_ADDRESSES) again */
 	NV_NEED_FD = 1,   /* send the descriptor whose number is the attribute's data */
 	NV_NEED_REMAP = 2 /* put these pages into the memory of the answer: copy them there
 	                     and map the memory over them, without losing stores of other
@@ -153,6 +160,43 @@ struct nv_result {
 	uint16_t kind;  /* the need's kind */
 	int32_t error;  /* 0 or an errno: EBADF for a descriptor; for a remap, the errno of the call that failed */
 	uint64_t addr;  /* the need's addr */
+};
+
+/* A channel is a file to which the program writes commands. Its descriptor is the read end of a
+ * pipe, from which only the shim reads. So writing to it fails with EBADF without this library's
+ * help, and only then the shim looks whether the descriptor is a channel.
+ *
+ * A request NV_WRITE is: nv_write; the first `bytes` bytes that were written, padded to a
+ * multiple of 8; then `results` nv_got, each followed by `length` bytes, padded. In the answer,
+ * the `value` of an nv_out is the address for its bytes. An answer with NV_AGAIN has needs of
+ * these kinds:
+ *
+ *   NV_NEED_FD     addr is the number of a descriptor; the request brings it, as for an ioctl
+ *   NV_NEED_TOKEN, NV_NEED_ADDRESSES
+ *                  the request is sent again with this result only
+ *   NV_NEED_ROUTE  nv_route follows; the result is the address, in NV_ADDRESS bytes
+ *   NV_NEED_BYTES  the result is the bytes */
+struct nv_write {
+	uint64_t count; /* bytes that the program writes */
+	uint32_t bytes; /* at most NV_MAX_WRITE; commands are shorter */
+	uint32_t results;
+};
+
+#define NV_MAX_WRITE 1024
+#define NV_ADDRESS 32
+
+/* Two socket addresses. The family of the first one is 0 if the kernel may choose it. */
+struct nv_route {
+	uint8_t from[NV_ADDRESS];
+	uint8_t to[NV_ADDRESS];
+};
+
+struct nv_got {
+	uint16_t kind; /* the need's */
+	uint16_t zero;
+	int32_t error; /* 0 or an errno */
+	uint32_t length;
+	uint32_t zero_too;
 };
 
 /* The program maps `length` bytes, whole pages, of its context from `offset` on. The shim has

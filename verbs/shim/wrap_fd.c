@@ -1,4 +1,4 @@
-/* ioctl on devices, and the netlink socket by which the kernel would list other devices. */
+/* ioctl on devices, write to channels, and the netlink socket by which the kernel would list other devices. */
 #include "shim.h"
 
 #include <errno.h>
@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <rdma/rdma_user_ioctl_cmds.h>
 
@@ -31,6 +32,20 @@ NV_EXPORT int ioctl(int fd, unsigned long request, ...) {
 		}
 	}
 	return NV_REAL(ioctl)(fd, request, arg);
+}
+
+/* This is the hottest function of all. A channel is a descriptor for reading only, so the kernel
+ * refuses to write to it: until then, nothing is done here. */
+NV_EXPORT ssize_t write(int fd, const void *data, size_t count) {
+	ssize_t n = NV_REAL(write)(fd, data, count);
+	int error;
+	if (n >= 0 || errno != EBADF || !nv_dir())
+		return n;
+	error = nv_write(fd, data, count);
+	if (error == 0)
+		return (ssize_t)count;
+	errno = error;
+	return -1;
 }
 
 /* libibverbs asks the kernel for devices over this netlink socket first, and would not read

@@ -26,10 +26,13 @@ static int path_seen(int result, const struct nv_place *place, void *st) {
 	return result == 0 && place->device >= 0 ? nv_as_device(place, st) : result;
 }
 
+/* Contexts are sockets, and channels are pipes. */
+static bool is_ours(unsigned mode) { return S_ISSOCK(mode) || S_ISFIFO(mode); }
+
 /* Changes the result of a successful stat of a descriptor in the same way. */
 static int fd_seen(int result, int fd, void *st) {
 	struct nv_context c;
-	if (result == 0 && S_ISSOCK(((struct stat *)st)->st_mode) && nv_dir() && nv_context_of(fd, st, &c))
+	if (result == 0 && is_ours(((struct stat *)st)->st_mode) && nv_dir() && nv_context_of(fd, st, &c))
 		nv_be_device(st, c.rdev);
 	return result;
 }
@@ -107,7 +110,7 @@ NV_EXPORT int statx(int dir, const char *path, int flags, unsigned mask, struct 
 	if (place.device >= 0) {
 		if (nv_as_device(&place, &device) != 0)
 			return -1;
-	} else if ((flags & AT_EMPTY_PATH) && S_ISSOCK(st->stx_mode) && nv_dir() && nv_context_of(dir, NULL, &c)) {
+	} else if ((flags & AT_EMPTY_PATH) && is_ours(st->stx_mode) && nv_dir() && nv_context_of(dir, NULL, &c)) {
 		nv_be_device(&device, c.rdev);
 	} else {
 		return 0;

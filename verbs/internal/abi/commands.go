@@ -144,6 +144,7 @@ const (
 	AHAttrSize         = 32 // sizeof(struct ib_uverbs_ah_attr)
 	AHAttrGRHDGID      = 0  // offsetof(struct ib_uverbs_ah_attr, grh.dgid)
 	AHAttrGRHSGIDIndex = 20 // offsetof(struct ib_uverbs_ah_attr, grh.sgid_index)
+	AHAttrDLID         = 24 // offsetof(struct ib_uverbs_ah_attr, dlid)
 	AHAttrIsGlobal     = 29 // offsetof(struct ib_uverbs_ah_attr, is_global)
 	AHAttrPortNum      = 30 // offsetof(struct ib_uverbs_ah_attr, port_num)
 )

@@ -71,7 +71,7 @@ func rows(t *testing.T) (list []row, headers []string) {
 func TestHeaders(t *testing.T) {
 	list, headers := rows(t)
 	require.Greater(t, len(list), 400)
-	require.Len(t, headers, 8)
+	require.Len(t, headers, 10)
 	dir := t.TempDir()
 	program := "#include <stddef.h>\n#include <stdio.h>\n#include <linux/if_ether.h>\n"
 	for _, h := range headers {

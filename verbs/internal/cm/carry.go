@@ -1,0 +1,67 @@
+package cm
+
+// A Carrier takes messages to the nodes that own their addresses. Carry does not wait and does
+// not call back; it returns an error if nobody can be reached there.
+type Carrier interface{ Carry(p Packet) error }
+
+// local is the carrier for the addresses of this node. It is used under the manager's lock.
+type local struct{ m *Manager }
+
+func (l local) Carry(p Packet) error {
+	l.m.arrived = append(l.m.arrived, p)
+	return nil
+}
+
+// deliver delivers the messages that have been sent. It is called at the end of each command,
+// so a message never arrives in the middle of one.
+func (m *Manager) deliver() {
+	for len(m.arrived) > 0 {
+		p := m.arrived[0]
+		m.arrived = m.arrived[1:]
+		m.receive(p)
+	}
+	m.arrived = nil
+}
+
+// receive takes a message that has arrived for this node.
+func (m *Manager) receive(p Packet) {
+	switch msg := p.Message.(type) {
+	case *REQ:
+		m.asked(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:], connect: msg})
+		return
+	case *SIDRREQ:
+		m.asked(&request{packet: p, from: msg.From, service: msg.Service, data: msg.Data[:]})
+		return
+	case *REJ:
+		if msg.To == 0 { // the sender of a request takes it back before it has an answer
+			m.withdrawn(remote{p.From, msg.From}, msg)
+			return
+		}
+	}
+	if i := m.links[p.Message.to()]; i != nil && i.link.other == p.From {
+		i.link.receive(p.Message)
+	}
+}
+
+// A remote identifies a link of another node.
+type remote struct {
+	address Address
+	number  linkNumber
+}
+
+func (m *Manager) withdrawn(from remote, msg *REJ) {
+	if i := m.peers[from]; i != nil {
+		i.link.receive(msg)
+		return
+	}
+	for r := range m.waiting {
+		if r.packet.From == from.address && r.from == from.number {
+			delete(m.waiting, r)
+		}
+	}
+}
+
+// answer sends an answer to a request that has no link here.
+func (m *Manager) answer(r *request, msg Message) {
+	_ = m.carrier.Carry(Packet{From: r.packet.To, To: r.packet.From, Message: msg})
+}

@@ -1,0 +1,213 @@
+package cm
+
+import (
+	"github.com/nicless/nicless/verbs/internal/abi"
+	"golang.org/x/sys/unix"
+)
+
+// A param is a struct rdma_ucm_conn_param.
+type param []byte
+
+func (p param) qpn() uint32  { return le.Uint32(p[abi.CMConnParamQPNum:]) }
+func (p param) qkey() uint32 { return le.Uint32(p[abi.CMConnParamQKey:]) }
+func (p param) data() []byte {
+	return p[abi.CMConnParamPrivateData:][:p[abi.CMConnParamPrivateDataLen]]
+}
+
+func eceOf(b []byte) ECE {
+	return ECE{le.Uint32(b[abi.CMECEVendorID:]), le.Uint32(b[abi.CMECEAttrMod:])}
+}
+
+// maxRetry is the highest number of retries that fits into a message.
+const maxRetry = 7
+
+// fill copies private data into the field of a message.
+func fill(name string, field, data []byte) error {
+	if len(data) > len(field) {
+		return refuse(unix.EINVAL, "%s: %d bytes of private data; at most %d fit", name, len(data), len(field))
+	}
+	copy(field, data)
+	return nil
+}
+
+// connect serves CONNECT. The request is struct rdma_ucm_connect.
+func (m *Manager) connect(c *Call, req []byte) error {
+	p := param(req[abi.CMConnectConnParam:][:abi.CMConnParamSize])
+	if p[abi.CMConnParamValid] == 0 {
+		return refuse(unix.EINVAL, "CONNECT: without parameters")
+	}
+	i, err := m.find(c, le.Uint32(req[abi.CMConnectID:]))
+	if err != nil {
+		return err
+	}
+	if err := i.may(stepConnect); err != nil {
+		return err
+	}
+	msg, err := i.ask(p, eceOf(req[abi.CMConnectECE:]))
+	if err != nil {
+		return err
+	}
+	i.state = stepConnect.to
+	space, gid, ok := i.program.Network.Owner(i.dst.ip())
+	if !ok {
+		i.explain("address %v: no program that uses this engine has it (engines are not connected to each other)", i.dst.addr)
+		i.tellStatus(unreachable, failed(unix.ETIMEDOUT))
+		return nil
+	}
+	l := i.newLink(Address{i.program.Namespace, i.local.GID}, Address{space, gid})
+	i.remote = gid
+	switch msg := msg.(type) {
+	case *REQ:
+		l.state, msg.From, msg.PSN = reqSent, l.number, l.psn
+		l.depth, l.resources, l.mtu, l.timeout = msg.Depth, msg.Resources, msg.MTU, msg.Timeout
+		l.retry, l.rnr = msg.Retry, msg.RNR
+	case *SIDRREQ:
+		l.state, msg.From = sidrSent, l.number
+	}
+	l.send(msg)
+	return nil
+}
+
+// ask makes the message by which an id asks for a connection. Its private data begins with the
+// IP addresses, unless the address family is AF_IB.
+func (i *id) ask(p param, ece ECE) (Message, error) {
+	service := i.dst.service(i.space)
+	header := func(field []byte) []byte {
+		if i.src.family == afIB {
+			return field
+		}
+		putIPHeader(field, &i.src, &i.dst)
+		return field[ipHeader:]
+	}
+	if i.datagram() {
+		msg := &SIDRREQ{Service: service}
+		return msg, fill("CONNECT", header(msg.Data[:]), p.data())
+	}
+	msg := &REQ{
+		Service: service, QPType: peerType(i.qpType), QPN: p.qpn() & 0xffffff,
+		Resources: p[abi.CMConnParamResponderResources], Depth: p[abi.CMConnParamInitiatorDepth],
+		FlowControl: p[abi.CMConnParamFlowControl], SRQ: min(p[abi.CMConnParamSRQ], 1),
+		Retry: min(p[abi.CMConnParamRetryCount], maxRetry), RNR: min(p[abi.CMConnParamRNRRetryCount], maxRetry),
+		MTU: i.m.Devices[i.local.Device].MTU, Timeout: i.ackTimeout(), TrafficClass: i.service, ECE: ece,
+	}
+	return msg, fill("CONNECT", header(msg.Data[:]), p.data())
+}
+
+// peerType returns the type of queue pair at the other end.
+func peerType(t uint8) uint8 {
+	if t == qptXRCSend {
+		return qptXRCRecv
+	}
+	return t
+}
+
+// accept serves ACCEPT. The request is struct rdma_ucm_accept. Without parameters, it says
+// that the active end is ready.
+func (m *Manager) accept(c *Call, req []byte) error {
+	p := param(req[abi.CMAcceptConnParam:][:abi.CMConnParamSize])
+	i, err := m.find(c, le.Uint32(req[abi.CMAcceptID:]))
+	if err != nil {
+		return err
+	}
+	if err := i.may(stepAccept); err != nil {
+		return err
+	}
+	valid := p[abi.CMConnParamValid] != 0
+	l := i.link
+	switch {
+	case l != nil && l.state == repReceived && !valid:
+		l.state = connected
+		l.send(&RTU{l.number, l.peer})
+		return nil
+	case l != nil && l.state == sidrRequested:
+		err = l.acceptDatagram(p, eceOf(req[abi.CMAcceptECE:]))
+	case l != nil && l.state == requested && valid:
+		err = l.accept(p, eceOf(req[abi.CMAcceptECE:]))
+	default:
+		return refuse(unix.EINVAL, "ACCEPT: id %d has %v; there is nothing to accept", i.handle, l)
+	}
+	if err != nil {
+		l.reject(rejConsumer, nil) // as the kernel does
+		return err
+	}
+	if valid {
+		i.uid = le.Uint64(req[abi.CMAcceptUID:])
+	}
+	return nil
+}
+
+func (l *link) accept(p param, ece ECE) error {
+	msg := &REP{
+		From: l.number, To: l.peer, QPN: p.qpn() & 0xffffff, PSN: l.psn,
+		Resources: p[abi.CMConnParamResponderResources], Depth: p[abi.CMConnParamInitiatorDepth],
+		FlowControl: p[abi.CMConnParamFlowControl], RNR: min(p[abi.CMConnParamRNRRetryCount], maxRetry),
+		SRQ: min(p[abi.CMConnParamSRQ], 1), ECE: ece,
+	}
+	if err := fill("ACCEPT", msg.Data[:], p.data()); err != nil {
+		return err
+	}
+	l.depth, l.resources = msg.Depth, msg.Resources
+	l.state = repSent
+	l.send(msg)
+	return nil
+}
+
+// reject serves REJECT. The request is struct rdma_ucm_reject.
+func (m *Manager) reject(c *Call, req []byte) error {
+	reason := rejectReason(req[abi.CMRejectReason])
+	switch reason {
+	case 0:
+		reason = rejConsumer
+	case rejConsumer, rejVendor:
+	default:
+		return refuse(unix.EINVAL, "REJECT: reason %d", reason)
+	}
+	i, err := m.find(c, le.Uint32(req[abi.CMRejectID:]))
+	if err != nil {
+		return err
+	}
+	if i.link == nil {
+		return refuse(unix.EINVAL, "REJECT: id %d has %v; there is nothing to reject", i.handle, i.link)
+	}
+	return i.link.reject(reason, req[abi.CMRejectPrivateData:][:req[abi.CMRejectPrivateDataLen]])
+}
+
+// disconnect serves DISCONNECT. The request is struct rdma_ucm_disconnect. As in the kernel, it
+// is no error if there is no connection any more.
+func (m *Manager) disconnect(c *Call, req []byte) error {
+	i, err := m.find(c, le.Uint32(req[abi.CMDisconnectID:]))
+	switch {
+	case err != nil:
+		return err
+	case i.link == nil:
+		return refuse(unix.EINVAL, "DISCONNECT: id %d has %v", i.handle, i.link)
+	case i.link.state == connected:
+		i.link.state = dreqSent
+		i.link.send(&DREQ{i.link.number, i.link.peer})
+	}
+	return nil
+}
+
+// commEstablished is the only event that a program may notify: IB_EVENT_COMM_EST.
+const commEstablished = 4
+
+// notify serves NOTIFY: the program says that data has arrived on a connection, which is as good
+// as an RTU. The request is struct rdma_ucm_notify.
+func (m *Manager) notify(c *Call, req []byte) error {
+	i, err := m.find(c, le.Uint32(req[abi.CMNotifyID:]))
+	if err != nil {
+		return err
+	}
+	event := le.Uint32(req[abi.CMNotifyEvent:])
+	switch l := i.link; {
+	case l == nil || event != commEstablished:
+		return refuse(unix.EINVAL, "NOTIFY: event %d; id %d has %v", event, i.handle, l)
+	case l.state == connected:
+		return expected(unix.EISCONN, "NOTIFY: id %d is connected already", i.handle)
+	case l.state != repSent:
+		return refuse(unix.EINVAL, "NOTIFY: id %d has %v", i.handle, l)
+	default:
+		l.establish()
+	}
+	return nil
+}

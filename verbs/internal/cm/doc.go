@@ -1,0 +1,55 @@
+// Package cm is the kernel's connection manager (rdma_cm): what librdmacm asks for by writing
+// commands to /dev/infiniband/rdma_cm. It gives out addresses, ports and service numbers, and
+// carries the messages by which two programs agree on a connection. It does not touch queue
+// pairs: librdmacm changes their states itself, with attributes that it asks for here.
+//
+// # Terms
+//
+// A channel is one open of rdma_cm: it has ids and a queue of events. An id
+// (struct rdma_cm_id) is one end of a connection, or a listener. A port belongs to a port
+// space of a network namespace. A message is what connection managers send to each other on
+// a fabric, as a management datagram (MAD): REQ, REP, RTU, REJ, DREQ, DREP, and for datagram
+// queue pairs SIDR_REQ and SIDR_REP.
+//
+// # Files, in reading order
+//
+//	manager.go     Manager: what is shared; one lock
+//	call.go        one command and its answer; what the program's process has to do for it
+//	command.go     the table of commands
+//	channel.go     channels, and the events that wait in them
+//	event.go       numbers and records of events
+//	id.go          ids, and the table of their states
+//	address.go     socket addresses
+//	network.go     who has which address
+//	port.go        ports
+//	bind.go        BIND and LISTEN
+//	resolve.go     RESOLVE_ADDR and RESOLVE_ROUTE
+//	message.go     the messages
+//	carry.go       how messages get to the other end
+//	connect.go     CONNECT, ACCEPT, REJECT, DISCONNECT, NOTIFY
+//	connection.go  the state machine of a connection: what arrives in which state
+//	datagram.go    the same for datagram queue pairs
+//	service.go     finding the listener of a request
+//	attributes.go  INIT_QP_ATTR
+//	query.go       QUERY and QUERY_ROUTE
+//	option.go      SET_OPTION
+//	multicast.go   joining and leaving multicast groups
+//	remove.go      the end: of a channel, and of the device
+//
+// # Messages are values
+//
+// The two ends of a connection know each other only by messages (Packet), even if both are
+// here. A Carrier takes a message to the node that owns an address. The carrier of this
+// package delivers to the same Manager; another one could put the messages on a wire.
+//
+// # Concurrency
+//
+// A Manager is safe for concurrent use. One lock guards everything in it. Nothing waits under
+// the lock: a message that is sent is put in a queue, and is delivered at the end of the
+// command that sent it.
+//
+// Sources: Linux include/uapi/rdma/rdma_user_cm.h for the commands,
+// drivers/infiniband/core/ucma.c, cma.c and cm.c for rules and error numbers, and
+// include/rdma/ib_cm.h for the sizes of private data. The numbers of the events are those of
+// rdma/rdma_cma.h.
+package cm

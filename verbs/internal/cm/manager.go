@@ -1,0 +1,88 @@
+package cm
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/nicless/nicless/internal/nic"
+)
+
+var (
+	le = binary.LittleEndian
+	be = binary.BigEndian
+)
+
+// A Device is a device on which connections are made.
+type Device struct {
+	GUID     uint64
+	AckDelay uint8 // as the device's attribute local_ca_ack_delay
+	MTU      uint8 // of its port, as in enum ib_mtu
+}
+
+// Accounts charges users for what is kept for their programs.
+type Accounts interface {
+	Charge(uid uint32, c nic.Cost) error
+	Refund(uid uint32, c nic.Cost)
+}
+
+// A Config says what a Manager uses. Every field but After must be set.
+type Config struct {
+	Devices  []Device
+	Accounts Accounts
+	After    func(d time.Duration, f func()) // nil means time.AfterFunc
+}
+
+// A Manager is the connection manager of one engine. Safe for concurrent use.
+type Manager struct {
+	Config
+
+	mu       sync.Mutex
+	channels map[*Channel]bool
+	ids      map[uint32]*id
+	groups   map[uint32]*group
+	ports    map[portKey][]*id
+	waiting  map[*request]bool  // requests for services that do not listen yet
+	links    map[linkNumber]*id // ids that have a connection, by their number in messages
+	peers    map[remote]*id     // ids that a request has made, by the link that sent it
+	carrier  Carrier            // takes messages to where they belong
+	arrived  []Packet           // messages that are delivered at the end of the command
+	nextID   uint32
+	nextMC   uint32
+	nextLink linkNumber
+	lastPort uint16
+	removed  bool // the device has gone
+}
+
+// New returns a connection manager.
+func New(c Config) *Manager {
+	if c.After == nil {
+		c.After = func(d time.Duration, f func()) { time.AfterFunc(d, f) }
+	}
+	m := &Manager{
+		Config: c, channels: make(map[*Channel]bool), ids: make(map[uint32]*id), groups: make(map[uint32]*group),
+		ports: make(map[portKey][]*id), waiting: make(map[*request]bool), links: make(map[linkNumber]*id), peers: make(map[remote]*id),
+		nextLink: linkNumber(rand.Uint32()),
+	}
+	m.carrier = local{m}
+	return m
+}
+
+// later calls f, under the lock, after a time, and then delivers the messages that f sent.
+func (m *Manager) later(d time.Duration, f func()) {
+	m.After(d, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		f()
+		m.deliver()
+	})
+}
+
+// What users are charged for.
+var (
+	channelCost = nic.Cost{Memory: 12 << 10, Descriptors: 1} // with the pipe
+	idCost      = nic.Cost{Memory: 2048}
+	groupCost   = nic.Cost{Memory: 256}
+	eventCost   = nic.Cost{Memory: 640}
+)

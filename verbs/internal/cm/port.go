@@ -1,0 +1,153 @@
+package cm
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/nicless/nicless/verbs/internal/abi"
+	"golang.org/x/sys/unix"
+)
+
+// Ports: each network namespace has one set of ports for each port space. They have nothing to
+// do with the ports of TCP. The rules are those of cma_check_port and cma_port_is_unique in
+// drivers/infiniband/core/cma.c.
+
+// A portKey names a port.
+type portKey struct {
+	namespace Namespace
+	space     portSpace
+	port      uint16
+}
+
+// Ports that are given to those who ask for any, and the first port that needs no privilege.
+const (
+	firstPort    = 32768
+	lastPort     = 60999
+	unprivileged = 1024
+	spaceMask    = 0xffffffffffff0000 // the part of a service number that names the port space
+	serviceOfIB  = uint64(abi.CMPSIB) << 16
+	serviceOfTCP = uint64(abi.CMPSTCP) << 16
+	serviceOfUDP = uint64(abi.CMPSUDP) << 16
+)
+
+// takePort gives the id the port of its source address, or any port if that has none.
+func (i *id) takePort(p *Program) error {
+	space, err := i.selectSpace()
+	if err != nil {
+		return err
+	}
+	n := i.src.number()
+	if n == 0 {
+		return i.takeAnyPort(space)
+	}
+	if n < unprivileged && !p.LowPorts() {
+		return refuse(unix.EACCES, "port %d: ports below %d need the capability CAP_NET_BIND_SERVICE", n, unprivileged)
+	}
+	key := portKey{i.program.Namespace, space, n}
+	if err := i.mayTake(key, i.reuse); err != nil {
+		return err
+	}
+	i.holdPort(key)
+	return nil
+}
+
+// selectSpace returns the port space of the id. The service number of an AF_IB address can
+// name another one than that of the id.
+func (i *id) selectSpace() (portSpace, error) {
+	if i.src.family != afIB {
+		return i.space, nil
+	}
+	mask := i.src.mask & spaceMask
+	sid := i.src.sid & mask
+	for _, s := range []struct {
+		of    portSpace
+		first uint64
+	}{{abi.CMPSIB, serviceOfIB}, {abi.CMPSTCP, serviceOfTCP}, {abi.CMPSUDP, serviceOfUDP}} {
+		if (i.space == abi.CMPSIB || i.space == s.of) && sid == s.first&mask {
+			i.src.sid = s.first | uint64(i.src.number())
+			i.src.mask |= spaceMask
+			return s.of, nil
+		}
+	}
+	return 0, refuse(unix.EPROTONOSUPPORT, "service %#x with mask %#x is in none of the port spaces of id %d", i.src.sid, i.src.mask, i.handle)
+}
+
+// mayTake returns an error if others have the port.
+func (i *id) mayTake(key portKey, reuse bool) error {
+	for _, other := range i.m.holders(key) {
+		switch {
+		case other == i:
+		case other.state != listening && reuse && other.reuse:
+		case i.only && other.only && i.src.family != other.src.family:
+		case i.src.any() || other.src.any():
+			return refuse(unix.EADDRNOTAVAIL, "port %d: id %d has it, at %v", key.port, other.handle, &other.src)
+		case i.src.addr == other.src.addr:
+			return refuse(unix.EADDRINUSE, "port %d: id %d has it at the same address", key.port, other.handle)
+		}
+	}
+	return nil
+}
+
+// takeAnyPort takes a port at random, but not the one that was taken last.
+func (i *id) takeAnyPort(space portSpace) error {
+	const all = lastPort - firstPort + 1
+	start := rand.IntN(all)
+	for n := range all {
+		key := portKey{i.program.Namespace, space, uint16(firstPort + (start+n)%all)}
+		if key.port != i.m.lastPort && i.unique(key) {
+			i.m.lastPort = key.port
+			i.holdPort(key)
+			i.src.setNumber(key.port)
+			return nil
+		}
+	}
+	return refuse(unix.EADDRNOTAVAIL, "all %d ports of port space %#x are taken", all, uint16(space))
+}
+
+// unique reports whether a connection from a port would be like no other one.
+func (i *id) unique(key portKey) bool {
+	for _, other := range i.m.ports[key] {
+		switch {
+		case other.dst.number() != 0 && other.dst.number() != i.dst.number():
+		case !i.src.any() && !other.src.any() && i.src.addr != other.src.addr:
+		case !other.dst.any() && i.dst.addr != other.dst.addr:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// holders returns the ids that have a port. Ids of a channel that no program has any more are
+// destroyed first: a program that has ended leaves its ports to the next one at once.
+func (m *Manager) holders(key portKey) []*id {
+	for _, i := range slices.Clone(m.ports[key]) {
+		if i.channel.tokens.Gone() {
+			m.closeChannel(i.channel)
+		}
+	}
+	return m.ports[key]
+}
+
+func (i *id) holdPort(key portKey) {
+	i.port = &key
+	i.m.ports[key] = append(i.m.ports[key], i)
+}
+
+func (i *id) leavePort() {
+	if i.port == nil {
+		return
+	}
+	var rest []*id
+	for _, other := range i.m.ports[*i.port] {
+		if other != i {
+			rest = append(rest, other)
+		}
+	}
+	if rest == nil {
+		delete(i.m.ports, *i.port)
+	} else {
+		i.m.ports[*i.port] = rest
+	}
+	i.port = nil
+}

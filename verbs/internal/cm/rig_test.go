@@ -1,0 +1,341 @@
+package cm
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/verbs/internal/abi"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A rig is a manager in tests: time passes when the test says so, and what users are charged is
+// counted.
+type rig struct {
+	testing.TB
+	m      *Manager
+	timers []timer
+	cost   nic.Cost
+	limit  int // of memory; 0: none
+	hosts  map[netip.Addr]*host
+	said   []string
+}
+
+type timer struct {
+	d time.Duration
+	f func()
+}
+
+func newRig(t testing.TB) *rig {
+	r := &rig{TB: t, hosts: make(map[netip.Addr]*host)}
+	r.m = New(Config{Devices: []Device{{GUID: 0x1122334455667788, AckDelay: 16, MTU: 5}}, Accounts: r,
+		After: func(d time.Duration, f func()) { r.timers = append(r.timers, timer{d, f}) }})
+	return r
+}
+
+func (r *rig) Charge(_ uint32, c nic.Cost) error {
+	if r.limit != 0 && r.cost.Memory+c.Memory > r.limit {
+		return refuse(unix.ENOMEM, "too much")
+	}
+	r.cost = r.cost.Plus(c)
+	return nil
+}
+
+func (r *rig) Refund(_ uint32, c nic.Cost) { r.cost = r.cost.Minus(c) }
+
+// pass lets all timers run out, also those that are made meanwhile.
+func (r *rig) pass() {
+	for len(r.timers) > 0 {
+		all := r.timers
+		r.timers = nil
+		for _, t := range all {
+			t.f()
+		}
+	}
+}
+
+// ends checks that nothing is left.
+func (r *rig) ends() {
+	r.Helper()
+	r.pass()
+	require.Zero(r, r.m.Leftovers())
+	require.Empty(r, r.m.waiting)
+	require.Equal(r, nic.Cost{}, r.cost)
+}
+
+// A host is a network namespace with one address besides the loopback addresses.
+type host struct {
+	*rig
+	ip netip.Addr
+}
+
+func (r *rig) host(ip string) *host {
+	h := &host{r, netip.MustParseAddr(ip)}
+	r.hosts[h.ip] = h
+	return h
+}
+
+func (h *host) Local(ip netip.Addr, _ uint32) (Entry, bool) {
+	if ip == h.ip {
+		return Entry{GID: gidOf(ip), Index: 3}, true
+	}
+	return Entry{GID: gidOf(ip), Index: 5}, ip == loopback(afINET) || ip == loopback(afINET6)
+}
+
+func (h *host) Owner(ip netip.Addr) (Namespace, GID, bool) {
+	if _, ok := h.Local(ip, 0); ok || ip.IsLoopback() {
+		return h, gidOf(ip), true
+	}
+	o := h.hosts[ip]
+	return o, gidOf(ip), o != nil
+}
+
+// A file is an open of rdma_cm by a program on a host.
+type file struct {
+	*host
+	program *Program
+	ch      *Channel
+	tokens  int
+	gone    bool
+}
+
+func (h *host) open() *file {
+	h.Helper()
+	f := &file{host: h}
+	f.program = &Program{UID: 1000, Namespace: h, Network: h, LowPorts: func() bool { return false },
+		Explain: func(s string) { h.said = append(h.said, s) }}
+	ch, err := h.m.Open(f.program, f)
+	require.NoError(h, err)
+	f.ch = ch
+	return f
+}
+
+func (f *file) Put()       { f.tokens++ }
+func (f *file) Take(n int) { f.tokens -= min(n, f.tokens) }
+func (f *file) Gone() bool { return f.gone }
+
+// call writes a command, meets its needs, and returns the error number and the response.
+func (f *file) call(number uint32, room int, req []byte) (unix.Errno, []byte) {
+	f.Helper()
+	return f.write(append(hdr(number, len(req), room), req...))
+}
+
+func hdr(number uint32, in, out int) []byte {
+	b := le.AppendUint32(nil, number)
+	return le.AppendUint16(le.AppendUint16(b, uint16(in)), uint16(out))
+}
+
+func (f *file) write(written []byte) (unix.Errno, []byte) {
+	f.Helper()
+	var results []Result
+	for range 8 {
+		c := &Call{Program: f.program, Channel: f.ch, Written: written, Results: results}
+		err := f.m.Serve(c)
+		if err == nil {
+			if len(c.Stores) == 0 {
+				return 0, nil
+			}
+			require.Len(f, c.Stores, 1)
+			return 0, c.Stores[0].Bytes
+		}
+		if err != ErrAgain {
+			var r *Refusal
+			require.ErrorAs(f, err, &r)
+			return r.Errno, nil
+		}
+		for _, n := range c.Needs {
+			results = append(results, f.meet(n))
+		}
+	}
+	f.Fatal("needs are never met")
+	return 0, nil
+}
+
+func (f *file) meet(n Need) Result {
+	r := Result{Kind: n.Kind}
+	switch n.Kind {
+	case NeedToken:
+		if f.tokens == 0 {
+			r.Errno = unix.EAGAIN
+		} else {
+			f.tokens--
+		}
+	case NeedRoute:
+		to := parseSockaddr(n.Bytes[addressRoom:])
+		r.Bytes = make([]byte, addressRoom)
+		if to.ip().Is4() != f.ip.Is4() {
+			r.Errno = unix.ENETUNREACH
+		}
+		(&sockaddr{family: to.family, addr: f.ip}).put(r.Bytes)
+	case NeedBytes:
+		r.Bytes = make([]byte, n.Length)
+		copy(r.Bytes, words(uint32(n.Addr))) // in tests, the address is the value
+	}
+	return r
+}
+
+// ok makes a call that has to succeed.
+func (f *file) ok(number uint32, room int, req []byte) []byte {
+	f.Helper()
+	errno, b := f.call(number, room, req)
+	require.Zero(f, errno, "%s: %v", commands[number].name, f.said)
+	return b
+}
+
+func (f *file) create(space uint16, uid uint64) uint32 {
+	f.Helper()
+	req := make([]byte, abi.CMCreateIDSize)
+	le.PutUint64(req[abi.CMCreateIDUID:], uid)
+	le.PutUint16(req[abi.CMCreateIDPS:], space)
+	req[abi.CMCreateIDQPType] = qptRC
+	return le.Uint32(f.ok(abi.CMCmdCreateID, 4, req))
+}
+
+func bindRequest(handle uint32, a sockaddr) []byte {
+	req := make([]byte, abi.CMBindSize)
+	le.PutUint32(req[abi.CMBindID:], handle)
+	le.PutUint16(req[abi.CMBindAddrSize:], uint16(a.size()))
+	a.put(req[abi.CMBindAddr:])
+	return req
+}
+
+func inet(ip string, port uint16) sockaddr {
+	a := sockaddr{family: afINET, addr: netip.MustParseAddr(ip), port: port}
+	if a.addr.Is6() {
+		a.family = afINET6
+	}
+	return a
+}
+
+func (f *file) bind(handle uint32, a sockaddr) unix.Errno {
+	f.Helper()
+	errno, _ := f.call(abi.CMCmdBind, 0, bindRequest(handle, a))
+	return errno
+}
+
+func words(w ...uint32) (b []byte) {
+	for _, v := range w {
+		b = le.AppendUint32(b, v)
+	}
+	return b
+}
+
+func (f *file) listen(handle, backlog uint32) unix.Errno {
+	f.Helper()
+	errno, _ := f.call(abi.CMCmdListen, 0, words(handle, backlog))
+	return errno
+}
+
+func resolveRequest(handle uint32, src, dst sockaddr) []byte {
+	req := make([]byte, abi.CMResolveAddrSize)
+	le.PutUint32(req[abi.CMResolveAddrID:], handle)
+	le.PutUint16(req[abi.CMResolveAddrSrcSize:], uint16(src.size()))
+	le.PutUint16(req[abi.CMResolveAddrDstSize:], uint16(dst.size()))
+	src.put(req[abi.CMResolveAddrSrcAddr:])
+	dst.put(req[abi.CMResolveAddrDstAddr:])
+	return req
+}
+
+// resolved makes an id that is ready to connect.
+func (f *file) resolved(space uint16, uid uint64, dst sockaddr) uint32 {
+	f.Helper()
+	h := f.create(space, uid)
+	f.ok(abi.CMCmdResolveAddr, 0, resolveRequest(h, sockaddr{}, dst))
+	f.expect(addrResolved, uid, 0)
+	f.ok(abi.CMCmdResolveRoute, 0, words(h, 2000))
+	f.expect(routeResolved, uid, 0)
+	return h
+}
+
+func params(qpn uint32, data string) []byte {
+	p := make([]byte, abi.CMConnParamSize)
+	le.PutUint32(p[abi.CMConnParamQPNum:], qpn)
+	p[abi.CMConnParamPrivateDataLen] = byte(copy(p[abi.CMConnParamPrivateData:], data))
+	p[abi.CMConnParamResponderResources], p[abi.CMConnParamInitiatorDepth] = 3, 5
+	p[abi.CMConnParamRetryCount], p[abi.CMConnParamRNRRetryCount], p[abi.CMConnParamValid] = 7, 6, 1
+	return p
+}
+
+func connectRequestOf(handle uint32, p []byte) []byte {
+	req := make([]byte, abi.CMConnectSize)
+	copy(req[abi.CMConnectConnParam:], p)
+	le.PutUint32(req[abi.CMConnectID:], handle)
+	le.PutUint32(req[abi.CMConnectECE:], 0x15b3)
+	return req
+}
+
+func (f *file) connect(handle uint32, data string) unix.Errno {
+	f.Helper()
+	errno, _ := f.call(abi.CMCmdConnect, 0, connectRequestOf(handle, params(0x111, data)))
+	return errno
+}
+
+func (f *file) accept(handle uint32, uid uint64, p []byte) unix.Errno {
+	f.Helper()
+	req := make([]byte, abi.CMAcceptSize)
+	le.PutUint64(req[abi.CMAcceptUID:], uid)
+	copy(req[abi.CMAcceptConnParam:], p)
+	le.PutUint32(req[abi.CMAcceptID:], handle)
+	errno, _ := f.call(abi.CMCmdAccept, 0, req)
+	return errno
+}
+
+// none is the parameters of an ACCEPT that confirms.
+var none = make([]byte, abi.CMConnParamSize)
+
+// event reads an event, nil if there is none.
+func (f *file) event() []byte {
+	f.Helper()
+	errno, b := f.call(abi.CMCmdGetEvent, abi.CMEventRespSize, make([]byte, abi.CMGetEventSize))
+	if errno == unix.EAGAIN {
+		return nil
+	}
+	require.Zero(f, errno)
+	require.Equal(f, f.tokens, len(f.ch.events))
+	return b
+}
+
+// expect reads an event, which has to be this one.
+func (f *file) expect(kind eventKind, uid uint64, status int32) []byte {
+	f.Helper()
+	b := f.event()
+	require.NotNil(f, b, "no event; %s is expected; said: %v", eventNames[kind], f.said)
+	require.Equal(f, eventNames[kind], eventNames[eventKind(le.Uint32(b[abi.CMEventRespEvent:]))])
+	require.Equal(f, uid, le.Uint64(b[abi.CMEventRespUID:]))
+	require.Equal(f, status, int32(le.Uint32(b[abi.CMEventRespStatus:])))
+	return b
+}
+
+// quiet checks that no event waits.
+func (f *file) quiet() {
+	f.Helper()
+	require.Nil(f, f.event())
+}
+
+func idOf(event []byte) uint32 { return le.Uint32(event[abi.CMEventRespID:]) }
+
+// destroy destroys an id and returns how many of its events were read.
+func (f *file) destroy(handle uint32) uint32 {
+	f.Helper()
+	req := make([]byte, abi.CMDestroyIDSize)
+	le.PutUint32(req[abi.CMDestroyIDID:], handle)
+	return le.Uint32(f.ok(abi.CMCmdDestroyID, 4, req))
+}
+
+// close closes the descriptor.
+func (f *file) close() {
+	f.gone = true
+	f.m.Close(f.ch)
+}
+
+// pair returns two hosts' programs with a listener at port 7000 of the second.
+func (r *rig) pair() (client, server *file, listener uint32) {
+	r.Helper()
+	client, server = r.host("10.0.0.1").open(), r.host("10.0.0.2").open()
+	listener = server.create(abi.CMPSTCP, 100)
+	require.Zero(r, server.bind(listener, inet("0.0.0.0", 7000)))
+	require.Zero(r, server.listen(listener, 0))
+	return client, server, listener
+}

@@ -1,0 +1,187 @@
+package cm
+
+import (
+	"net/netip"
+	"time"
+)
+
+// A request is a REQ or a SIDRREQ that has arrived.
+type request struct {
+	packet  Packet
+	from    linkNumber
+	service uint64
+	data    []byte
+	connect *REQ // nil: it is about datagrams
+}
+
+// patience is how long a request waits for a service that somebody has bound but does not
+// listen on yet. Some programs tell their peer the port before they listen; with hardware,
+// the peer's request takes longer than that.
+const patience = 200 * time.Millisecond
+
+// asked gives a request to its listener, or answers that there is none.
+func (m *Manager) asked(r *request) {
+	if m.peers[remote{r.packet.From, r.from}] != nil {
+		return // sent twice
+	}
+	listener, soon := m.listener(r)
+	switch {
+	case listener != nil:
+		listener.offer(r)
+	case soon:
+		m.waiting[r] = true
+		m.later(patience, func() {
+			if m.waiting[r] {
+				delete(m.waiting, r)
+				m.unserved(r)
+			}
+		})
+	default:
+		m.unserved(r)
+	}
+}
+
+func (m *Manager) unserved(r *request) {
+	if r.connect == nil {
+		m.answer(r, &SIDRREP{To: r.from, Status: sidrUnsupported})
+	} else {
+		m.answer(r, &REJ{To: r.from, Reason: rejService})
+	}
+}
+
+// wake looks for listeners of the requests that wait.
+func (m *Manager) wake() {
+	for r := range m.waiting {
+		if listener, _ := m.listener(r); listener != nil {
+			delete(m.waiting, r)
+			listener.offer(r)
+		}
+	}
+}
+
+// listener returns the listener of a request. Without one, soon says whether an id has been
+// bound to the service. One that is bound to the address itself comes before one that is bound
+// to all addresses.
+func (m *Manager) listener(r *request) (found *id, soon bool) {
+	_, dst := parseIPHeader(r.data, r.service)
+	key := portKey{r.packet.To.Namespace, portSpace(r.service >> 16), uint16(r.service)}
+	for _, i := range m.holders(key) {
+		if i.state != bound && i.state != listening || !i.serves(r, &dst) {
+			continue
+		}
+		switch {
+		case i.state == bound:
+			soon = true
+		case found == nil || found.src.any():
+			found = i
+		}
+	}
+	return found, soon
+}
+
+// serves reports whether a request is for what an id is bound to.
+func (i *id) serves(r *request, dst *sockaddr) bool {
+	if i.src.service(i.port.space)&i.sidMask() != r.service&i.sidMask() || i.datagram() != (r.connect == nil) {
+		return false
+	}
+	switch {
+	case i.src.any() && !i.only:
+		return true
+	case i.src.family == afIB:
+		return i.src.any() || i.local.GID == r.packet.To.GID
+	case i.src.family != dst.family:
+		return false
+	}
+	return i.src.any() || i.src.addr == dst.addr
+}
+
+// sidMask returns which bits of a service number have to be those of the id.
+func (i *id) sidMask() uint64 {
+	if i.src.family == afIB {
+		return i.src.mask
+	}
+	return ^uint64(0)
+}
+
+// offer makes an id for a request and tells the listener's program.
+func (i *id) offer(r *request) {
+	m := i.m
+	if r.connect != nil && i.qpType != 0 && i.qpType != r.connect.QPType {
+		i.explain("a request for a connection of queue pairs of type %d; id %d listens for type %d", r.connect.QPType, i.handle, i.qpType)
+		m.answer(r, &REJ{To: r.from, Reason: rejConsumer})
+		return
+	}
+	if i.backlog == 0 {
+		i.explain("a request for a connection is rejected: as many requests as the backlog allows wait to be read")
+		m.refuse(r)
+		return
+	}
+	made, err := m.newID(i.channel, i.program, i.space, i.qpType)
+	if err != nil {
+		i.explain("a request for a connection is rejected: %v", err)
+		m.refuse(r)
+		return
+	}
+	i.backlog--
+	made.begin(i, r)
+	e := newEvent(i, connectRequest, 0)
+	e.made = made
+	e.name(i.uid, made.handle)
+	made.describe(e, r)
+	if i.uid == 0 || !i.channel.put(e) {
+		i.backlog++
+		m.destroy(made)
+	}
+}
+
+// refuse answers a request that its listener cannot take.
+func (m *Manager) refuse(r *request) {
+	if r.connect == nil {
+		m.answer(r, &SIDRREP{To: r.from, Status: sidrReject})
+	} else {
+		m.answer(r, &REJ{To: r.from, Reason: rejConsumer})
+	}
+}
+
+// begin makes the new id the passive end of a request.
+func (i *id) begin(listener *id, r *request) {
+	i.state = connecting
+	src, dst := parseIPHeader(r.data, r.service)
+	if listener.src.family == afIB || src.family == 0 {
+		src = sockaddr{family: afIB, addr: netip.AddrFrom16(r.packet.From.GID), pkey: defaultPKey, sid: r.service, mask: ^uint64(0)}
+		dst = sockaddr{family: afIB, addr: netip.AddrFrom16(r.packet.To.GID), pkey: defaultPKey, sid: r.service, mask: ^uint64(0)}
+	}
+	i.src, i.dst, i.remote = dst, src, r.packet.From.GID
+	i.service = listener.service
+	i.timeout = listener.timeout
+	if listener.src.any() || !listener.attached {
+		i.attach(r.packet.To.GID.ip())
+	} else {
+		i.local, i.attached = listener.local, true
+	}
+	l := i.newLink(r.packet.To, r.packet.From)
+	l.peer = r.from
+	i.m.peers[remote{l.other, l.peer}] = i
+	if q := r.connect; q != nil {
+		i.qpType = q.QPType
+		l.state = requested
+		l.peerQPN, l.peerPSN, l.mtu, l.timeout = q.QPN, q.PSN, q.MTU, q.Timeout
+		l.depth, l.resources, l.retry, l.rnr = q.Resources, q.Depth, q.Retry, q.RNR
+	} else {
+		l.state = sidrRequested
+	}
+}
+
+// describe puts what a request says into the event about it. The depths are swapped: what the
+// sender can do is what the receiver may ask for.
+func (i *id) describe(e *event, r *request) {
+	field := r.data
+	if e.id.src.family != afIB {
+		field = field[ipHeader:]
+	}
+	e.privateData(field)
+	if q := r.connect; q != nil {
+		e.conn(q.QPN, q.Depth, q.Resources, q.FlowControl, q.Retry, q.RNR, q.SRQ)
+		e.ece(q.ECE)
+	}
+}

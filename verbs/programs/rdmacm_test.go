@@ -1,0 +1,126 @@
+package programs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A cmRow is a server and a client of rdma_cm.
+type cmRow struct {
+	server, client string
+	stays          bool // the server runs for ever
+}
+
+// rdmaCM are pairs of programs of Debian's packages rdmacm-utils, perftest and qperf. By
+// default the first rows run. IP is an address of the host.
+var rdmaCM = []cmRow{
+	{server: "rping -s -a 127.0.0.1 -C 10", client: "rping -c -a 127.0.0.1 -C 10"},
+	{server: "rping -s -C 10", client: "rping -c -a IP -C 10"},
+	{server: "ucmatose -c 3", client: "ucmatose -c 3 -s 127.0.0.1"},
+	{server: "udaddy", client: "udaddy -s 127.0.0.1"},
+	{server: "rdma_server", client: "rdma_client -s 127.0.0.1"},
+	{server: "ib_write_bw -R -F -n 500", client: "ib_write_bw -R -F -n 500 127.0.0.1"},
+
+	{server: "rping -s -a ::1 -C 10", client: "rping -c -a ::1 -C 10"},
+	{server: "rping -s -a IP -C 10", client: "rping -c -a IP -C 10"},
+	{server: "rping -s -P", client: "rping -c -a 127.0.0.1 -C 10", stays: true},
+	{server: "ucmatose -C 10 -S 1000", client: "ucmatose -C 10 -S 1000 -s 127.0.0.1"},
+	{server: "ucmatose -c 20 -t 8", client: "ucmatose -c 20 -t 8 -s 127.0.0.1"},
+	{server: "ucmatose -c 5 -m", client: "ucmatose -c 5 -m -s 127.0.0.1"},
+	{server: "udaddy -c 10", client: "udaddy -c 10 -s 127.0.0.1"},
+	{server: "rdma_xserver", client: "rdma_xclient -s 127.0.0.1"},
+	{server: "cmtime", client: "cmtime -s 127.0.0.1 -c 100", stays: true},
+	{server: "rstream -S 4096 -C 100", client: "rstream -s 127.0.0.1 -S 4096 -C 100"},
+	{server: "riostream -S 4096 -C 100", client: "riostream -s 127.0.0.1 -S 4096 -C 100"},
+	{server: "ib_read_bw -R -F -n 500", client: "ib_read_bw -R -F -n 500 127.0.0.1"},
+	{server: "ib_send_bw -R -F -n 500", client: "ib_send_bw -R -F -n 500 127.0.0.1"},
+	{server: "ib_atomic_bw -R -F -n 500", client: "ib_atomic_bw -R -F -n 500 127.0.0.1"},
+	{server: "ib_write_lat -R -F -n 500", client: "ib_write_lat -R -F -n 500 127.0.0.1"},
+	{server: "ib_read_lat -R -F -n 500", client: "ib_read_lat -R -F -n 500 127.0.0.1"},
+	{server: "ib_send_lat -R -F -n 500", client: "ib_send_lat -R -F -n 500 127.0.0.1"},
+	{server: "ib_atomic_lat -R -F -n 500", client: "ib_atomic_lat -R -F -n 500 127.0.0.1"},
+	{server: "ib_send_bw -R -F -n 500 -c UD", client: "ib_send_bw -R -F -n 500 -c UD 127.0.0.1"},
+	{server: "ib_send_lat -R -F -n 500 -c UD", client: "ib_send_lat -R -F -n 500 -c UD 127.0.0.1"},
+	{server: "ib_write_bw -R -F -n 500 -q 8", client: "ib_write_bw -R -F -n 500 -q 8 127.0.0.1"},
+	{server: "ib_write_bw -R -F -n 500 -T 8", client: "ib_write_bw -R -F -n 500 -T 8 127.0.0.1"},
+	{server: "ib_write_bw -z -F -n 500", client: "ib_write_bw -z -F -n 500 127.0.0.1"},
+}
+
+// fastRows is how many rows run by default.
+const fastRows = 6
+
+func TestRDMACM(t *testing.T) {
+	list := rdmaCM
+	if !*whole {
+		list = list[:fastRows]
+	}
+	for _, mode := range modes {
+		if mode.flags != nil && !*whole {
+			continue
+		}
+		for _, row := range list {
+			t.Run(mode.name+"/"+row.client, func(t *testing.T) {
+				l := newLab(t, mode.flags...)
+				server, client := l.fields(row.server), l.fields(row.client)
+				need(t, server[0], client[0])
+				s := l.start(server...)
+				l.connects(s, client...)
+				if !row.stays {
+					s.succeeds()
+				}
+			})
+		}
+	}
+}
+
+func (l *lab) fields(line string) []string {
+	return strings.Fields(strings.ReplaceAll(line, "IP", hostAddress(l.t)))
+}
+
+// connects runs a client, again and again until the server listens. Who cannot see a listener
+// of rdma_cm can only try: a request before that is rejected, and the server does not see it.
+func (l *lab) connects(server *process, client ...string) string {
+	l.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		c := l.start(client...)
+		err := c.wait()
+		said := c.said.String()
+		if err == nil {
+			return said
+		}
+		early := strings.Contains(said, "REJECTED") || strings.Contains(said, "Unexpected CM event bl blka 8") ||
+			strings.Contains(said, "UNREACHABLE") || strings.Contains(said, "Connection refused")
+		require.True(l.t, early && time.Now().Before(end), "%s: %v\n%s\nserver:\n%s", c.cmd, err, said, server.said.String())
+	}
+}
+
+// A file arrives whole by stream sockets.
+func TestRCopy(t *testing.T) {
+	long(t)
+	need(t, "rcopy")
+	l := newLab(t)
+	s := l.start("rcopy")
+	to := filepath.Join(t.TempDir(), "copy")
+	l.connects(s, "rcopy", binary, "127.0.0.1:"+to)
+	want, err := os.ReadFile(binary)
+	require.NoError(t, err)
+	got, err := os.ReadFile(to)
+	require.NoError(t, err)
+	require.Equal(t, len(want), len(got))
+	require.True(t, string(want) == string(got))
+}
+
+// The user is told why a connection fails.
+func TestExplainedConnection(t *testing.T) {
+	need(t, "rping")
+	l := newLab(t, "--explain")
+	said := l.start("rping", "-c", "-a", "127.0.0.1", "-p", "7999").fails()
+	require.Contains(t, said, "rdma_cm: no program listens at 127.0.0.1:7999")
+	said = l.start("rping", "-c", "-a", "192.0.2.1").fails()
+	require.Contains(t, said, "192.0.2.1")
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/nicless/nicless/internal/procmem"
@@ -50,10 +51,25 @@ func (p *process) why(errno syscall.Errno, write bool) string {
 	case errno == unix.EPERM && !works(probe):
 		return "EPERM: " + forbidden(call)
 	case errno == unix.EPERM:
-		return "EPERM: the device may not trace the process. With ptrace_scope 1 of Yama (/proc/sys/kernel/yama) the process " +
-			"allows it by prctl(PR_SET_PTRACER); with 2 and 3 only memory that both map can be used"
+		scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+		return "EPERM: the device may not trace the process. " + whyNoTrace(strings.TrimSpace(string(scope)))
 	}
 	return fmt.Sprintf("%s: %s: %v", unix.ErrnoName(errno), call, errno)
+}
+
+// whyNoTrace says why the device, which may make the calls, may not trace a process. scope is
+// the ptrace_scope of Yama, empty if the kernel has no Yama.
+func whyNoTrace(scope string) string {
+	switch scope {
+	case "", "0":
+		return "Yama does not restrict it here. So the process has another user, is in another user namespace, has capabilities " +
+			"that the device lacks, is not dumpable (prctl(PR_SET_DUMPABLE)), or a security module such as AppArmor or SELinux forbids it"
+	case "1":
+		return "ptrace_scope of Yama (/proc/sys/kernel/yama) is 1: a descendant of the process, root, or a process that it names by " +
+			"prctl(PR_SET_PTRACER) may trace it, and the device is none of these"
+	}
+	return "ptrace_scope of Yama (/proc/sys/kernel/yama) is " + scope + ": only root may trace a process if it is 2, nobody if it is 3, so that " +
+		"only memory that both map can be used"
 }
 
 // works reports whether a call works on the device's own memory. For this the device needs

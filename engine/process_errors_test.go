@@ -96,5 +96,10 @@ func TestForbiddenCallsAreExplained(t *testing.T) {
 	}
 	p := &process{pid: os.Getpid()}
 	require.Contains(t, p.why(unix.EPERM, false), "Yama", "here the call is allowed")
+	for scope, want := range map[string]string{
+		"": "Yama does not restrict it here", "0": "AppArmor", "1": "PR_SET_PTRACER", "2": "is 2: only root", "3": "nobody if it is 3",
+	} {
+		require.Contains(t, whyNoTrace(scope), want, scope)
+	}
 	require.ErrorContains(t, whyNoPidfd(unix.ESRCH), "no process has that pid")
 }

@@ -194,9 +194,13 @@ func (f *runFlags) check(c *cobra.Command) error {
 // environment returns the environment of the program. It is that of this process with the
 // variables that the library needs. LD_PRELOAD names the library first and then the files
 // that it named before. SYSFS_PATH, by which libibverbs would look for devices elsewhere, is
-// removed: the library redirects paths in /sys.
+// removed: the library redirects paths in /sys. A program built with AddressSanitizer refuses to
+// start if another library comes before the sanitizer's own. A variable allows it: the library
+// calls the functions that come after its own, so the sanitizer's are called too.
 func environment(env []string, library, dir string, fast bool) []string {
-	set := map[string]string{"LD_PRELOAD": library, "NICLESS_VERBS": dir, "SYSFS_PATH": ""}
+	set := map[string]string{
+		"LD_PRELOAD": library, "NICLESS_VERBS": dir, "SYSFS_PATH": "", "ASAN_OPTIONS": "verify_asan_link_order=0",
+	}
 	if fast {
 		set["NICLESS_VERBS_FAST"] = "1"
 	}
@@ -206,11 +210,14 @@ func environment(env []string, library, dir string, fast bool) []string {
 		if name == "LD_PRELOAD" && value != "" {
 			set[name] = library + ":" + value
 		}
+		if name == "ASAN_OPTIONS" && value != "" {
+			set[name] += ":" + value // the last of two equal options is valid
+		}
 		if _, replaced := set[name]; !replaced {
 			out = append(out, e)
 		}
 	}
-	for _, name := range []string{"LD_PRELOAD", "NICLESS_VERBS", "NICLESS_VERBS_FAST"} {
+	for _, name := range []string{"ASAN_OPTIONS", "LD_PRELOAD", "NICLESS_VERBS", "NICLESS_VERBS_FAST"} {
 		if value, ok := set[name]; ok {
 			out = append(out, name+"="+value)
 		}

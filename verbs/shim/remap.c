@@ -135,7 +135,7 @@ int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int mem
 		else
 			error = private_page(addr);
 		if (error == 0) {
-			memcpy(copy, at, length);
+			nv_copy_pages(copy, at, length);
 			if (nv_sys_mmap(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, (off_t)offset) ==
 			    MAP_FAILED)
 				error = errno;

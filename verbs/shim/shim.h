@@ -208,6 +208,9 @@ int nv_fetch_some(const struct nv_process *p, void *to, uint64_t from, size_t le
 /* Copies pieces to the program, in order. here and there have the same lengths. */
 int nv_store(const struct nv_process *p, const struct iovec *here, const struct iovec *there, int count);
 
+/* Copies whole pages, by no function that a sanitizer could have replaced. */
+void nv_copy_pages(void *to, const void *from, size_t bytes);
+
 /* remap.c */
 bool nv_has_uffd(void);
 int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset);

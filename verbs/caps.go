@@ -73,6 +73,7 @@ func (x *uctx) capabilities(group int) []capability {
 			{"gid_table_size", 0x2c, 15, 0, log2(gidTable / 8)},
 			{"pkey_table_size", 0x30, 15, 0, log2(maxPKeys / 128)},
 			{"local_ca_ack_delay", 0x34, 20, 16, ackDelay},
+			{"device_memory", 0x34, 23, 23, 1},
 			{"port_type", 0x34, 9, 8, ethernet},
 			{"num_ports", 0x34, 7, 0, 1},
 			{"log_max_msg", 0x38, 28, 24, uint32(l.MaxMessageLog)},
@@ -109,6 +110,13 @@ func (x *uctx) capabilities(group int) []capability {
 			{"r_roce_max_src_udp_port", 0x18, 31, 16, 0xffff},
 			{"r_roce_min_src_udp_port", 0x18, 15, 0, 0xc000},
 			{"roce_address_table_size", 0x1c, 15, 0, gidTable},
+		}
+	case capDeviceMemory:
+		return []capability{
+			{"memic", 0x00, 31, 31, 1},
+			{"log_max_memic_addr_alignment", 0x04, 7, 0, pageShift},
+			{"memic_bar_size", 0x10, 31, 0, maxDMs * maxDM},
+			{"max_memic_size", 0x14, 31, 0, maxDM},
 		}
 	}
 	return nil

@@ -41,6 +41,7 @@ type uctx struct {
 	next     uint32
 	objects  map[uint32]*object
 	domains  map[uint32]*pd // by the engine's number
+	dms      map[int]*dm    // device memory, by index
 	regions  map[*extent]*region
 	channels map[uint64]*channel // by the cookie of the program's end
 	asyncs   []*async
@@ -53,7 +54,7 @@ type uctx struct {
 func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, err error) {
 	x := &uctx{
 		s: s, net: p.net, device: d, uid: p.uid, lineage: p.lineage, name: p.name, owner: p.memory,
-		next: 1, objects: make(map[uint32]*object), domains: make(map[uint32]*pd), regions: make(map[*extent]*region),
+		next: 1, objects: make(map[uint32]*object), domains: make(map[uint32]*pd), dms: make(map[int]*dm), regions: make(map[*extent]*region),
 		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource),
 	}
 	if err := x.charge(contextCost); err != nil {
@@ -170,6 +171,9 @@ func (x *uctx) end() {
 			e.m.letGo(e)
 		}
 	}
+	for _, d := range x.dms {
+		d.memory.m.letGo(d.memory)
+	}
 	x.refund(x.cost)
 	x.s.leave(x.net)
 	for _, ch := range x.channels {
@@ -182,6 +186,7 @@ func (x *uctx) end() {
 	x.s.log.Debug("verbs context closed", "program", x.name, "device", x.device.name(), "objects", len(x.objects))
 	clear(x.objects)
 	clear(x.domains)
+	clear(x.dms)
 	clear(x.regions)
 	clear(x.channels)
 	clear(x.numbers)

@@ -178,6 +178,13 @@ func (m *memory) putBack(e *extent) {
 	}
 }
 
+// keep takes another hold of an extent that the caller knows to be held.
+func (m *memory) keep(e *extent) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e.holders++
+}
+
 // letGo ends a hold of an extent, and frees the memory if that was its last hold.
 func (m *memory) letGo(e *extent) {
 	m.mu.Lock()

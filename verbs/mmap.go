@@ -47,6 +47,8 @@ func (p *process) mmap(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File
 		file, at, err = x.mapUAR(p, m)
 	case command == abi.MLX5MmapGetContiguousPages:
 		file, err = p.mapContiguous(m)
+	case command == abi.MLX5MmapDeviceMem:
+		file, at, err = x.mapDM(p, m)
 	case command == abi.MLX5MmapClockInfo && m.length == pageSize:
 		file = p.s.clock.page.File()
 	default:

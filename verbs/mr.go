@@ -19,6 +19,7 @@ type mr struct {
 	access       uint32
 	addr         uint64
 	pd           *pd
+	dm           *dm // for device memory; otherwise nil
 }
 
 // access returns the device's access rights for those that a program asks for.
@@ -148,6 +149,9 @@ func reregMR(c *call, req []byte) error {
 	m, err := lookup[*mr](c, "mr", le.Uint32(req[abi.ReregMRMRHandle:]), kindMR)
 	if err != nil {
 		return err
+	}
+	if m.dm != nil {
+		return refuse(eINVAL, "memory region of device memory: it cannot be registered again")
 	}
 	what := le.Uint32(req[abi.ReregMRFlags:])
 	if what == 0 || what&^uint32(control.ReregRange|control.ReregPD|control.ReregAccess) != 0 {

@@ -17,13 +17,14 @@ const (
 	kindSRQ
 	kindAH
 	kindUAR
-	kindDEVX  // made by a firmware command
+	kindDEVX // made by a firmware command
+	kindDM
 	kindXRCD  // only in schemas: no such object can be made
 	kindTable // only in schemas: no such object can be made
 	kindAny   // only in schemas: an object of any kind
 )
 
-var kindNames = [...]string{"nothing", "PD", "MR", "MW", "CQ", "QP", "SRQ", "AH", "UAR", "firmware object", "XRC domain", "indirection table", "object"}
+var kindNames = [...]string{"nothing", "PD", "MR", "MW", "CQ", "QP", "SRQ", "AH", "UAR", "firmware object", "device memory", "XRC domain", "indirection table", "object"}
 
 func (k kind) String() string { return kindNames[k] }
 

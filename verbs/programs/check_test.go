@@ -68,6 +68,18 @@ func TestDatagrams(t *testing.T) {
 	}
 }
 
+// Device memory holds what is copied and moved to it, and is freed.
+func TestDM(t *testing.T) {
+	path := check(t, "dm")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			require.Contains(t, l.run(path), "dm: transfers, imports, mistakes: ok\n")
+			l.works()
+		})
+	}
+}
+
 // Ioctls that no library would send are answered, and the server keeps running.
 func TestMisuse(t *testing.T) {
 	path := check(t, "misuse")

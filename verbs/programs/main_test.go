@@ -134,6 +134,7 @@ var checks = map[string][]string{
 	"compress": {"compress.c", "check.c"},
 	"mkey":     {"mkey.c", "check.c"},
 	"misuse":   {"misuse.c", "check.c"},
+	"dm":       {"dm.c", "check.c"},
 	"life":     {"life.c", "check.c"},
 	"pace":     {"pace.c", "check.c"},
 	"trust":    {"trust.c", "check.c"},

@@ -24,7 +24,7 @@ import (
 const (
 	pyverbsTests = "/usr/share/doc/rdma-core/tests"
 	pyverbsCount = 273
-	pyverbsPass  = 120
+	pyverbsPass  = 134
 )
 
 // skipped has the reasons for which tests are skipped, in groups. For each group it says how
@@ -37,7 +37,6 @@ var skipped = []struct {
 }{
 	{35, "raw packets, flow steering, switch rules", "Create QP type 8|Raw Packet QP|does not support reformat|Could not find the PCI device"},
 	{16, "of another vendor's device", "non EFA device"},
-	{14, "device memory", "Device memory is not"},
 	{15, "memory on demand", "ODP is not supported|additional access flags 64 "},
 	{7, "DC", "DC QP is not|DCI caps"},
 	{12, "a GPU: dma-buf, CUDA", "dmabuf is not|cuda-python"},

@@ -68,6 +68,7 @@ void nv_give_up(struct nv_process *p) {
 	if (is_ours(p))
 		close(p->fd);
 	p->generation = 0;
+	p->lost = true;
 }
 
 bool nv_connected(struct nv_process *p) {
@@ -78,6 +79,7 @@ bool nv_connected(struct nv_process *p) {
 		return true;
 	nv_say(&said, "the program has closed descriptor %d, which is ours: its devices are lost", p->fd);
 	p->generation = 0;
+	p->lost = true;
 	return false;
 }
 

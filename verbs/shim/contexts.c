@@ -103,12 +103,15 @@ static int admit(struct nv_process *p, int fd, struct nv_context *c) {
 int nv_adopt(struct nv_process *p, int fd, struct nv_context *c) {
 	int domain, error;
 	socklen_t size = sizeof domain;
+	bool known;
 	if (p->last.generation && fd == p->last_fd && p->last.id.cookie && nv_cookie(fd) == p->last.id.cookie) {
 		*c = p->last; /* the usual case, with one system call */
 		return 0;
 	}
-	/* A channel that was inherited in a fork works over the child's own connection. */
-	if (nv_context_of(fd, NULL, c) && (!nv_is_channel(c) || (nv_connected(p) && c->generation == p->generation))) {
+	/* What a child of a fork has inherited works over the child's own connection: the server is
+	 * asked about it. */
+	known = nv_context_of(fd, NULL, c);
+	if (known && ((nv_connected(p) && c->generation == p->generation) || (p->lost && !nv_is_channel(c)))) {
 		if (!nv_is_channel(c)) {
 			p->last = *c;
 			p->last_fd = fd;
@@ -119,12 +122,12 @@ int nv_adopt(struct nv_process *p, int fd, struct nv_context *c) {
 		return ENOTTY;
 	error = nv_connect(p);
 	if (error)
-		return error;
+		return known ? EIO : error;
 	nv_begin(p, NV_ADOPT, 0);
 	p->out_fds[p->out_count++] = fd;
 	error = nv_ask(p);
 	if (error)
-		return error == EIO ? EIO : ENOTTY; /* the server says: not a context */
+		return known || error == EIO ? EIO : ENOTTY; /* the server says: not a context */
 	nv_close_fds(p);
 	return admit(p, fd, c);
 }

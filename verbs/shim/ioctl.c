@@ -235,7 +235,7 @@ int nv_ioctl(int fd, uint64_t arg) {
 	if (error == 0 && nv_is_channel(&context))
 		error = ENOTTY;
 	if (error == 0 && (!nv_connected(p) || context.generation != p->generation))
-		error = EIO; /* the context was inherited in a fork, or its connection has ended */
+		error = EIO; /* the connection has ended over which the context was opened */
 	if (error == 0)
 		error = converse(&c, context.id.ino);
 	nv_leave(p, &entry, error);

@@ -60,7 +60,7 @@ int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context,
 		else if (m->whole)
 			error = context ? nv_map_registers(p, context, m, fd, *at, length, prot) : EPROTO;
 		else if (fd < 0)
-			error = EPROTO;
+			error = nv_map_copy(m->offset, *at, length, prot);
 		else if (nv_sys_mmap(*at, length, prot, flags, fd, (off_t)m->offset) == MAP_FAILED)
 			error = errno;
 		else
@@ -85,9 +85,10 @@ static bool map_device(void **result, void *at, size_t length, int prot, int fla
 	p = nv_enter(&entry);
 	if (!p)
 		return true;
-	if (!nv_connected(p) || c.generation != p->generation)
+	error = nv_adopt(p, fd, &c);
+	if (error == 0 && (!nv_connected(p) || c.generation != p->generation))
 		error = EIO;
-	else
+	if (error == 0)
 		error = nv_map(p, NV_MMAP, &c.id, &at, length, prot, flags, (uint64_t)offset);
 	if (nv_leave(p, &entry, error) == 0)
 		*result = at;

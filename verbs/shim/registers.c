@@ -84,10 +84,16 @@ int nv_map_registers(struct nv_process *p, const struct nv_identity *context, co
 	r = find(p, context);
 	if (!r || m->offset >= r->length || length > r->length - m->offset)
 		return EPROTO;
-	/* With an old length of 0, mremap copies a shared mapping. The function mremap of a program
-	 * may be UCX's, which does not pass the last argument on. */
-	if (NV_SYSCALL(SYS_mremap, mapping(r) + m->offset, 0, length, MREMAP_MAYMOVE | MREMAP_FIXED, at) != (long)(uintptr_t)at ||
-	    madvise(at, length, MADV_DOFORK) != 0)
+	error = nv_map_copy((uint64_t)(uintptr_t)(mapping(r) + m->offset), at, length, prot);
+	return error == 0 && madvise(at, length, MADV_DOFORK) != 0 ? errno : error;
+}
+
+int nv_map_copy(uint64_t from, void *at, size_t length, int prot) {
+	/* With an old length of 0, mremap copies a shared mapping, and refuses another one. The
+	 * function mremap of a program may be UCX's, which does not pass the last argument on. */
+	if (!from)
+		return EPROTO;
+	if (NV_SYSCALL(SYS_mremap, from, 0, length, MREMAP_MAYMOVE | MREMAP_FIXED, at) != (long)(uintptr_t)at)
 		return errno;
 	return prot == (PROT_READ | PROT_WRITE) || mprotect(at, length, prot) == 0 ? 0 : errno;
 }

@@ -87,6 +87,7 @@ struct nv_process {
 	pthread_mutex_t lock; /* guards all that follows */
 
 	uint32_t generation; /* number of the connection; 0: there is none */
+	bool lost;           /* a connection of this process has ended, and with it the contexts of that connection */
 	int fd;
 	struct nv_identity self; /* identity of fd */
 	uint32_t tag;
@@ -241,6 +242,8 @@ int nv_map(struct nv_process *p, uint16_t op, const struct nv_identity *context,
  * descriptor that came with the answer, or -1. Called under the lock. Returns 0 or an errno. */
 int nv_map_registers(struct nv_process *p, const struct nv_identity *context, const struct nv_mapped *m, int memory,
                      void *at, size_t length, int prot);
+/* Makes a copy at `at` of this process's own shared mapping at `from`. Returns 0 or an errno. */
+int nv_map_copy(uint64_t from, void *at, size_t length, int prot);
 
 /* paths.c */
 

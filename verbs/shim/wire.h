@@ -210,7 +210,8 @@ struct nv_mmap {
 };
 
 struct nv_mapped {
-	uint64_t offset; /* offset of the mapped bytes in the memory of the answer */
+	uint64_t offset; /* offset of the mapped bytes in the memory of the answer. If whole is 0 and the answer
+	                  * brings no memory: the address of this process's mapping that the shim is to copy */
 	uint64_t whole;  /* for a UAR page, the bytes of all UAR pages; else 0 */
 };
 

@@ -87,6 +87,7 @@ const (
 	ExQueryDeviceRespHCACoreClock     = 216 // offsetof(struct ib_uverbs_ex_query_device_resp, hca_core_clock)
 	ExQueryDeviceRespDeviceCapFlagsEx = 224 // offsetof(struct ib_uverbs_ex_query_device_resp, device_cap_flags_ex)
 	ExQueryDeviceRespCQModerationCaps = 280 // offsetof(struct ib_uverbs_ex_query_device_resp, cq_moderation_caps)
+	ExQueryDeviceRespMaxDMSize        = 288 // offsetof(struct ib_uverbs_ex_query_device_resp, max_dm_size)
 )
 
 // enum ib_uverbs_device_cap_flags.

@@ -12,6 +12,7 @@ const (
 	ObjectAH         = 6  // UVERBS_OBJECT_AH
 	ObjectMR         = 7  // UVERBS_OBJECT_MR
 	ObjectMW         = 8  // UVERBS_OBJECT_MW
+	ObjectDM         = 14 // UVERBS_OBJECT_DM
 	ObjectAsyncEvent = 16 // UVERBS_OBJECT_ASYNC_EVENT
 )
 
@@ -94,6 +95,7 @@ const (
 
 // enum uverbs_methods_mr.
 const (
+	MethodDMMRReg   = 0 // UVERBS_METHOD_DM_MR_REG
 	MethodMRDestroy = 1 // UVERBS_METHOD_MR_DESTROY
 	MethodQueryMR   = 3 // UVERBS_METHOD_QUERY_MR
 )
@@ -215,4 +217,34 @@ const (
 const (
 	AttrDestroySRQHandle = 0 // UVERBS_ATTR_DESTROY_SRQ_HANDLE
 	AttrDestroySRQResp   = 1 // UVERBS_ATTR_DESTROY_SRQ_RESP
+)
+
+// enum uverbs_methods_dm.
+const (
+	MethodDMAlloc = 0 // UVERBS_METHOD_DM_ALLOC
+	MethodDMFree  = 1 // UVERBS_METHOD_DM_FREE
+)
+
+// enum uverbs_attrs_alloc_dm_cmd_attr_ids.
+const (
+	AttrAllocDMHandle    = 0 // UVERBS_ATTR_ALLOC_DM_HANDLE
+	AttrAllocDMLength    = 1 // UVERBS_ATTR_ALLOC_DM_LENGTH
+	AttrAllocDMAlignment = 2 // UVERBS_ATTR_ALLOC_DM_ALIGNMENT
+)
+
+// enum uverbs_attrs_free_dm_cmd_attr_ids.
+const (
+	AttrFreeDMHandle = 0 // UVERBS_ATTR_FREE_DM_HANDLE
+)
+
+// enum uverbs_attrs_reg_dm_mr_cmd_attr_ids.
+const (
+	AttrRegDMMRHandle      = 0 // UVERBS_ATTR_REG_DM_MR_HANDLE
+	AttrRegDMMROffset      = 1 // UVERBS_ATTR_REG_DM_MR_OFFSET
+	AttrRegDMMRLength      = 2 // UVERBS_ATTR_REG_DM_MR_LENGTH
+	AttrRegDMMRPDHandle    = 3 // UVERBS_ATTR_REG_DM_MR_PD_HANDLE
+	AttrRegDMMRAccessFlags = 4 // UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS
+	AttrRegDMMRDMHandle    = 5 // UVERBS_ATTR_REG_DM_MR_DM_HANDLE
+	AttrRegDMMRRespLKey    = 6 // UVERBS_ATTR_REG_DM_MR_RESP_LKEY
+	AttrRegDMMRRespRKey    = 7 // UVERBS_ATTR_REG_DM_MR_RESP_RKEY
 )

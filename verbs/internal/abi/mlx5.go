@@ -174,6 +174,7 @@ const (
 const (
 	MLX5MmapGetContiguousPages = 1 // MLX5_IB_MMAP_GET_CONTIGUOUS_PAGES
 	MLX5MmapClockInfo          = 7 // MLX5_IB_MMAP_CLOCK_INFO
+	MLX5MmapDeviceMem          = 8 // MLX5_IB_MMAP_DEVICE_MEM
 )
 
 // struct mlx5_ib_clock_info.

@@ -92,3 +92,32 @@ const (
 	MLX5AttrDEVXObjModifyCmdIn  = 0x1001 // MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN
 	MLX5AttrDEVXObjModifyCmdOut = 0x1002 // MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT
 )
+
+// enum mlx5_ib_dm_methods.
+const (
+	MLX5MethodDMMapOpAddr = 0x1000 // MLX5_IB_METHOD_DM_MAP_OP_ADDR
+	MLX5MethodDMQuery     = 0x1001 // MLX5_IB_METHOD_DM_QUERY
+)
+
+// enum mlx5_ib_dm_map_op_addr_attrs.
+const (
+	MLX5AttrDMMapOpAddrReqHandle       = 0x1000 // MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_HANDLE
+	MLX5AttrDMMapOpAddrReqOp           = 0x1001 // MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_OP
+	MLX5AttrDMMapOpAddrRespStartOffset = 0x1002 // MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_START_OFFSET
+	MLX5AttrDMMapOpAddrRespPageIndex   = 0x1003 // MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_PAGE_INDEX
+)
+
+// enum mlx5_ib_query_dm_attrs.
+const (
+	MLX5AttrQueryDMReqHandle       = 0x1000 // MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE
+	MLX5AttrQueryDMRespStartOffset = 0x1001 // MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET
+	MLX5AttrQueryDMRespPageIndex   = 0x1002 // MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX
+	MLX5AttrQueryDMRespLength      = 0x1003 // MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH
+)
+
+// enum mlx5_ib_alloc_dm_attrs.
+const (
+	MLX5AttrAllocDMRespStartOffset = 0x1000 // MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET
+	MLX5AttrAllocDMRespPageIndex   = 0x1001 // MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX
+	MLX5AttrAllocDMReqType         = 0x1002 // MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE
+)

@@ -12,3 +12,8 @@ const (
 const (
 	MLX5QueryPortSize = 40 // sizeof(struct mlx5_ib_uapi_query_port)
 )
+
+// enum mlx5_ib_uapi_dm_type.
+const (
+	MLX5DMTypeMemIC = 0 // MLX5_IB_UAPI_DM_TYPE_MEMIC
+)

@@ -46,6 +46,8 @@
 //	netns.go           the addresses of a network namespace: its GID tables
 //	networks.go        all such namespaces: who may claim what, who owns an address
 //	addresses.go       the addresses that a process tells
+//	unserved.go        names of calls that are not served
+//	guess.go           what is likely if a program failed and nothing was refused
 //	tree.go pci.go tree_write.go
 //	                   files like those below /sys, for each namespace
 //	watch.go budget.go trace.go errno.go describe.go

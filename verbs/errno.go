@@ -27,6 +27,15 @@ const (
 	ePROTONOSUPPORT = unix.EPROTONOSUPPORT
 )
 
+// errnoName returns the name of an errno. Of the two names of 95 it is the one that the manual
+// pages of libibverbs use.
+func errnoName(e unix.Errno) string {
+	if e == eOPNOTSUPP {
+		return "EOPNOTSUPP"
+	}
+	return unix.ErrnoName(e)
+}
+
 // A refusal is an error for a program. The program gets the number, and the log gets the
 // sentence.
 type refusal struct {

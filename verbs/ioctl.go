@@ -41,6 +41,7 @@ func (p *process) ioctl(h wireHeader, b []byte, files []*os.File) ([]byte, []*os
 		lent, err := duplicates(c.lent)
 		return out, lent, err
 	}
+	p.past.note(c, err)
 	if err != nil {
 		_ = closeFiles(c.give...)
 		r := refusalOf(err)
@@ -62,7 +63,7 @@ func (c *call) serve(head ioctlHeader, attrs []attr) error {
 	case head.driver != abi.DriverMLX5:
 		return refuse(eINVAL, "driver %d; this device's is mlx5, %d", head.driver, abi.DriverMLX5)
 	case c.method == nil:
-		return expected(ePROTONOSUPPORT, "object %#x method %#x: this device does not have it", head.object, head.method)
+		return refuse(ePROTONOSUPPORT, "%s", unserved(head.object, head.method))
 	}
 	if err := c.check(attrs); err != nil {
 		return err

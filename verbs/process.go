@@ -39,7 +39,8 @@ type process struct {
 	managers map[uint64]*cmChannel // channels of rdma_cm that it has opened or adopted, by the inode of their pipe
 	program  *cm.Program           // the process as the connection manager sees it
 	lines    nic.Speaker           // bounds its lines in the log
-	said     budget                // bounds what watchers are told about it
+	past     history
+	said     budget // bounds what watchers are told about it
 }
 
 // serve serves one program until its connection or ctx ends.
@@ -113,6 +114,7 @@ func (s *Server) newProcess(pid int32, uid uint32, m *maps) *process {
 }
 
 func (p *process) end() {
+	p.ended()
 	p.forget()
 	p.s.leave(p.net)
 	p.memory.end()
@@ -201,14 +203,15 @@ func (p *process) handle(datagram []byte, files []*os.File) (answer []byte, give
 
 // say logs a refusal, and tells it to the watchers.
 func (p *process) say(r *refusal, args ...any) {
-	args = append([]any{"program", p.name, "errno", unix.ErrnoName(r.errno), "why", r.text}, args...)
+	args = append([]any{"program", p.name, "errno", errnoName(r.errno), "why", r.text}, args...)
 	if r.quiet {
 		p.s.log.Debug("verbs refused", args...)
 		return
 	}
+	p.past.refused = true
 	p.s.report(p.uid, &p.lines, slog.LevelWarn, "verbs refused", args...)
 	if p.said.spend() {
-		p.s.watched.tell(p.lineage, p.uid, "refused with %s: %s", unix.ErrnoName(r.errno), r.text)
+		p.s.watched.tell(p.lineage, p.uid, "refused with %s: %s", errnoName(r.errno), r.text)
 	}
 }
 

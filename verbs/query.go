@@ -185,6 +185,7 @@ func getContext(c *call) error {
 	var req [abi.MLX5AllocUcontextReqV2Size]byte
 	copy(req[:], c.bytes(abi.AttrUHWIn))
 	if flags := le.Uint32(req[abi.MLX5AllocUcontextReqV2Flags:]); flags&abi.MLX5AllocUctxDEVX != 0 {
+		c.x.noDEVX = true
 		// libmlx5 always asks for firmware commands first. If the program did not ask for
 		// them, libmlx5 then opens the device without them.
 		return expected(eINVAL, "flags %#x: a context with firmware commands (DEVX) is not possible", flags)

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // trace logs a call with the names of its arguments, at level debug.
@@ -23,7 +21,7 @@ func (c *call) trace(err error) {
 	case errors.Is(err, errAgain):
 		result = "again"
 	case err != nil:
-		result = unix.ErrnoName(refusalOf(err).errno)
+		result = errnoName(refusalOf(err).errno)
 	}
 	log.Debug("verbs call", "program", c.p.name, "device", c.x.device.name(), "call", c.name(), "result", result, "arguments", c.arguments())
 }

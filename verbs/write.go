@@ -58,7 +58,7 @@ func invokeWrite(c *call) error {
 	n := c.value(abi.AttrWriteCmd)
 	w := writeCommands[uint32(n)]
 	if n>>32 != 0 || w == nil {
-		return refuse(eOPNOTSUPP, "write command %#x: this device does not have it", n)
+		return refuse(eOPNOTSUPP, "%s", unservedCommand(n))
 	}
 	c.write = w
 	req, driver := c.bytes(abi.AttrCoreIn), c.bytes(abi.AttrUHWIn)

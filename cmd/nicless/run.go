@@ -173,7 +173,9 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 		if err != nil {
 			return failed(err)
 		}
-		defer stop()
+		err = exitOf(p, args[0])
+		stop(err)
+		return err
 	}
 	return exitOf(p, args[0])
 }

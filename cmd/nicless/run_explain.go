@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,20 +12,26 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/nicless/nicless/verbs"
 )
 
 // drainTime is how long this command waits for more explanations after the program has ended.
 const drainTime = 250 * time.Millisecond
 
 // printExplanations prints the explanations for all descendants of this process, one line for
-// each explanation, until stop is called.
-func printExplanations(socket string, w io.Writer) (stop func(), err error) {
+// each explanation, until stop is called with the error with which the program has ended. If
+// the program failed, stop prints what is likely for those processes about which nothing was
+// explained.
+func printExplanations(socket string, w io.Writer) (stop func(error), err error) {
 	conn, err := net.Dial("unixpacket", socket)
 	if err != nil {
 		return nil, fmt.Errorf("--explain: %w", err)
 	}
 	done := make(chan struct{})
+	var g guesses
 	go func() {
 		defer close(done)
 		b := make([]byte, 64<<10)
@@ -33,16 +40,70 @@ func printExplanations(socket string, w io.Writer) (stop func(), err error) {
 			if err != nil || n == 0 {
 				return
 			}
-			if pid, text, ok := ourExplanation(string(b[:n])); ok {
+			if pid, text, ok := ourExplanation(string(b[:n])); ok && !g.keep(pid, text) {
 				fmt.Fprintf(w, "nicless: explanation: pid %s: %s\n", pid, text)
 			}
 		}
 	}()
-	return func() {
+	return func(program error) {
 		_ = conn.SetReadDeadline(time.Now().Add(drainTime))
 		<-done
 		_ = conn.Close()
+		if isFailure(program) {
+			g.print(w)
+		}
 	}, nil
+}
+
+// isFailure reports whether a program has ended by itself with a status other than 0, or by a
+// signal that a user does not send to end a program.
+func isFailure(program error) bool {
+	var h *hinted
+	if !errors.As(program, &h) {
+		return false
+	}
+	switch h.status {
+	case statusOfSignal + int(syscall.SIGINT), statusOfSignal + int(syscall.SIGTERM), statusOfSignal + int(syscall.SIGHUP), statusOfSignal + int(syscall.SIGKILL):
+		return false
+	}
+	return h.status != 0
+}
+
+// mostGuesses is about how many processes a guess is printed.
+const mostGuesses = 3
+
+// guesses are what is likely about processes if the program failed (verbs.IfFailed).
+type guesses struct {
+	explained map[string]bool // by process number
+	likely    []guess
+}
+
+type guess struct{ pid, text string }
+
+// keep reports whether a text is a guess, which is printed later or never.
+func (g *guesses) keep(pid, text string) bool {
+	if text, ok := strings.CutPrefix(text, verbs.IfFailed); ok {
+		if len(g.likely) < 64 {
+			g.likely = append(g.likely, guess{pid, text})
+		}
+		return true
+	}
+	if g.explained == nil {
+		g.explained = make(map[string]bool)
+	}
+	g.explained[pid] = true
+	return false
+}
+
+// print prints the guesses about processes about which nothing was explained.
+func (g *guesses) print(w io.Writer) {
+	n := 0
+	for _, l := range g.likely {
+		if !g.explained[l.pid] && n < mostGuesses {
+			fmt.Fprintf(w, "nicless: likely: pid %s: %s\n", l.pid, l.text)
+			n++
+		}
+	}
 }
 
 // ourExplanation takes a line of the server apart (see verbs.WatchName), and reports whether

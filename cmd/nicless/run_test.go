@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nicless/nicless/verbs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -103,8 +104,33 @@ func TestExplanationsOfOurProgramsOnly(t *testing.T) {
 		_, err := conn.Write([]byte(line))
 		require.NoError(t, err)
 	}
-	stop()
+	stop(nil)
 	require.Equal(t, "nicless: explanation: pid 2000000001: nicless0: ds 0\nnicless: explanation: pid 2000000003: nicless0: of a grandchild\n", out.String())
+}
+
+// What is likely is printed if the program failed by itself, and not about processes about
+// which something was explained.
+func TestGuesses(t *testing.T) {
+	var g guesses
+	require.True(t, g.keep("7", verbs.IfFailed+"a"))
+	require.False(t, g.keep("8", "refused"))
+	require.True(t, g.keep("8", verbs.IfFailed+"b"))
+	require.True(t, g.keep("9", verbs.IfFailed+"c"))
+	var out bytes.Buffer
+	g.print(&out)
+	require.Equal(t, "nicless: likely: pid 7: a\nnicless: likely: pid 9: c\n", out.String())
+	for range 100 {
+		g.keep("10", verbs.IfFailed+"d")
+	}
+	out.Reset()
+	g.print(&out)
+	require.Equal(t, mostGuesses, strings.Count(out.String(), "\n"))
+
+	ends := func(script string) error { return exitOf(exec.Command("/bin/sh", "-c", script), "sh") }
+	require.False(t, isFailure(ends("exit 0")))
+	require.True(t, isFailure(ends("exit 3")))
+	require.True(t, isFailure(ends("kill -ABRT $$")))
+	require.False(t, isFailure(ends("kill -TERM $$")), "a user ended it")
 }
 
 func TestEnvironment(t *testing.T) {

@@ -140,6 +140,7 @@ var checks = map[string][]string{
 	"trust":    {"trust.c", "check.c"},
 	"datagram": {"datagram.c", "check.c"},
 	"ucp":      {"ucp.c", "check.c"},
+	"mistake":  {"mistake.c", "check.c"},
 }
 
 // libraries has the libraries of the programs that need others than libmlx5 and libibverbs,

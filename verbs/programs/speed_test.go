@@ -57,10 +57,14 @@ func TestSpeed(t *testing.T) {
 		})
 		t.Run(mode.name+"/control", func(t *testing.T) {
 			l := newLab(t, mode.flags...)
-			floor := paceOf(t, []string{pace, "socket"})["socket"]
-			calls := paceOf(t, l.argv(pace, "control"))
-			for _, name := range sorted(calls) {
-				t.Logf("%-16s %7.2f us, %.1f of a round trip over a socket", name, calls[name], calls[name]/floor)
+			for range rounds {
+				floor := paceOf(t, []string{pace, "socket"})
+				calls := paceOf(t, l.argv(pace, "control"))
+				for _, name := range sorted(calls) {
+					if low := calls[name+"-low"]; low > 0 {
+						t.Logf("%-16s median %7.2f us, low %7.2f us; a round trip over a socket: %.2f and %.2f us", name, calls[name], low, floor["socket"], floor["socket-low"])
+					}
+				}
 			}
 		})
 	}

@@ -1,0 +1,82 @@
+//go:build linux && (amd64 || arm64)
+
+package verbs
+
+import (
+	"fmt"
+
+	"github.com/nicless/nicless/verbs/internal/abi"
+)
+
+// libibverbs and libmlx5 refuse some calls themselves, for example a queue pair that is too
+// large, and then nothing arrives here. A server cannot see that a program got an error. But
+// it can say what a program has done, and what is likely if the program failed. Only somebody
+// who knows that the program has failed should show this.
+
+// IfFailed begins what watchers are told about a program that has ended and none of whose calls
+// was refused. A watcher shows it only if the program failed.
+const IfFailed = "if it failed: "
+
+// A history is what a process has done with its devices.
+type history struct {
+	calls   int
+	refused bool // a call was refused, which has been said
+	last    string
+	did     map[string]bool // names of the calls that succeeded
+	sendsUD bool
+}
+
+// note records a call.
+func (h *history) note(c *call, err error) {
+	h.calls++
+	h.last = c.name()
+	if err != nil {
+		return
+	}
+	if h.did == nil {
+		h.did = make(map[string]bool)
+	}
+	h.did[h.last] = true
+	if h.last == "QP.CREATE" && c.value(abi.AttrCreateQPType) == abi.QPTUD {
+		h.sendsUD = true
+	}
+}
+
+// guess returns what to say if the process failed.
+func (h *history) guess() string {
+	return fmt.Sprintf("none of its calls was refused here; its last call here was %s. If a function of libibverbs or libmlx5 returned an error, "+
+		"the library returned it without asking nicless. Likely: %s", h.last, h.likely())
+}
+
+// likely names functions that refuse something themselves (rdma-core, providers/mlx5/verbs.c)
+// and that come next in most programs.
+func (h *history) likely() string {
+	switch {
+	case h.sendsUD && !h.did["WRITE.CREATE_AH"]:
+		return "ibv_create_ah, if the address has no GID (is_global 0), which on Ethernet it needs"
+	case h.did["QP.CREATE"]:
+		return "ibv_post_send or ibv_post_recv, if the queue is full or was made for fewer SGEs or less inline data, or for another opcode"
+	case h.did["CQ.CREATE"]:
+		return "ibv_create_qp, if it asks for more than ibv_query_device reports (max_qp_wr, max_sge), or for so many SGEs or so much inline data that " +
+			"all work requests together take more room than the longest send queue has; or ibv_create_qp_ex, for a field or flag that libmlx5 does not know"
+	case h.did["WRITE.ALLOC_PD"]:
+		return "ibv_create_cq_ex, for a field or flag that libmlx5 does not know, or ibv_reg_mr, if the memory could not be excluded from forks"
+	}
+	return "a check of the program's, if it looked for a capability in the answers to ibv_query_device, ibv_query_port or ibv_query_gid that this device does not have"
+}
+
+// ended tells the watchers what is likely if the process failed.
+func (p *process) ended() {
+	if p.past.calls > 0 && !p.past.refused {
+		p.s.watched.tell(p.lineage, p.uid, "%s%s", IfFailed, p.past.guess())
+	}
+}
+
+// sayUnopened tells the watchers if a context was closed right after firmware commands were
+// refused. If the program had not asked for them, libmlx5 would have opened the device without
+// them.
+func (x *uctx) sayUnopened() {
+	if x.noDEVX && !x.greeted {
+		x.s.watched.tell(x.lineage, x.uid, "refused with %s: likely mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX: this device has no firmware commands", "EINVAL")
+	}
+}

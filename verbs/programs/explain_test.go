@@ -1,0 +1,39 @@
+package programs
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A program that makes a mistake is told what is wrong, whether this module refuses the call or
+// libmlx5 does. What libmlx5 refuses is only likely, and is said only if the program fails.
+func TestMistakesAreExplained(t *testing.T) {
+	path := check(t, "mistake")
+	l := newLab(t, "--explain")
+	const explained, likely = "nicless: explanation: ", "nicless: likely: "
+	for _, c := range []struct{ mistake, begins, says string }{
+		{"flow", explained, "refused with EOPNOTSUPP: ibv_create_flow (IB_USER_VERBS_EX_CMD_CREATE_FLOW): this device does not have it"},
+		{"variable", explained, "refused with EPROTONOSUPPORT: mlx5dv_alloc_var (MLX5_IB_METHOD_VAR_OBJ_ALLOC): this device does not have it"},
+		{"work-queue", explained, "refused with EOPNOTSUPP: ibv_create_wq (IB_USER_VERBS_EX_CMD_CREATE_WQ): this device does not have it"},
+		{"firmware", explained, "likely mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX"},
+		{"inline", likely, "its last call here was CQ.CREATE. "},
+		{"inline", likely, "Likely: ibv_create_qp, if it asks for more than"},
+		{"address", likely, "Likely: ibv_create_ah, if the address has no GID (is_global 0)"},
+	} {
+		p := l.start(path, c.mistake)
+		said := p.fails()
+		require.Contains(t, said, c.begins, c.mistake)
+		require.Contains(t, said, c.says, c.mistake)
+		other := explained
+		if c.begins == explained {
+			other = likely
+		}
+		require.NotContains(t, said, other, c.mistake)
+	}
+	for _, mistake := range []string{"inline", "address", "nothing"} {
+		said := l.run(path, mistake, "forgive")
+		require.NotContains(t, said, likely, mistake)
+		require.NotContains(t, said, explained, mistake)
+	}
+}

@@ -1,0 +1,79 @@
+//go:build linux && (amd64 || arm64)
+
+package verbs
+
+import "fmt"
+
+// A callName says which function of libibverbs or libmlx5 makes an ioctl, so that a refusal
+// can name what the programmer has called. The kernel has these ioctls. Some of them are
+// served here, and then their names are not used.
+type callName struct {
+	object, method uint16
+	objectName     string // enumerators of rdma/ib_user_ioctl_cmds.h and rdma/mlx5_user_ioctl_cmds.h
+	methodName     string
+	function       string
+}
+
+var callNames = [...]callName{
+	{14, 0, "UVERBS_OBJECT_DM", "UVERBS_METHOD_DM_ALLOC", "ibv_alloc_dm"},
+	{7, 0, "UVERBS_OBJECT_MR", "UVERBS_METHOD_DM_MR_REG", "ibv_reg_dm_mr"},
+	{7, 2, "UVERBS_OBJECT_MR", "UVERBS_METHOD_ADVISE_MR", "ibv_advise_mr"},
+	{7, 4, "UVERBS_OBJECT_MR", "UVERBS_METHOD_REG_DMABUF_MR", "ibv_reg_dmabuf_mr"},
+	{15, 0, "UVERBS_OBJECT_COUNTERS", "UVERBS_METHOD_COUNTERS_CREATE", "ibv_create_counters"},
+	{12, 0, "UVERBS_OBJECT_WQ", "UVERBS_METHOD_WQ_CREATE", "ibv_create_wq"},
+	{13, 0, "UVERBS_OBJECT_FLOW_ACTION", "UVERBS_METHOD_FLOW_ACTION_ESP_CREATE", "ibv_create_flow_action_esp"},
+	{13, 0x1000, "UVERBS_OBJECT_FLOW_ACTION", "MLX5_IB_METHOD_FLOW_ACTION_CREATE_MODIFY_HEADER", "mlx5dv_create_flow_action_modify_header"},
+	{13, 0x1001, "UVERBS_OBJECT_FLOW_ACTION", "MLX5_IB_METHOD_FLOW_ACTION_CREATE_PACKET_REFORMAT", "mlx5dv_create_flow_action_packet_reformat"},
+	{9, 0x1000, "UVERBS_OBJECT_FLOW", "MLX5_IB_METHOD_CREATE_FLOW", "mlx5dv_create_flow"},
+	{0x1003, 0x1000, "MLX5_IB_OBJECT_FLOW_MATCHER", "MLX5_IB_METHOD_FLOW_MATCHER_CREATE", "mlx5dv_create_flow_matcher"},
+	{0x1009, 0x1000, "MLX5_IB_OBJECT_STEERING_ANCHOR", "MLX5_IB_METHOD_STEERING_ANCHOR_CREATE", "mlx5dv_create_steering_anchor"},
+	{14, 0x1000, "UVERBS_OBJECT_DM", "MLX5_IB_METHOD_DM_MAP_OP_ADDR", "mlx5dv_dm_map_op_addr"},
+	{0x1000, 0x1000, "MLX5_IB_OBJECT_DEVX", "MLX5_IB_METHOD_DEVX_OTHER", "mlx5dv_devx_general_cmd"},
+	{0x1000, 0x1001, "MLX5_IB_OBJECT_DEVX", "MLX5_IB_METHOD_DEVX_QUERY_UAR", "mlx5dv_devx_alloc_uar"},
+	{0x1000, 0x1002, "MLX5_IB_OBJECT_DEVX", "MLX5_IB_METHOD_DEVX_QUERY_EQN", "mlx5dv_devx_query_eqn"},
+	{0x1001, 0x1000, "MLX5_IB_OBJECT_DEVX_OBJ", "MLX5_IB_METHOD_DEVX_OBJ_CREATE", "mlx5dv_devx_obj_create"},
+	{0x1002, 0x1000, "MLX5_IB_OBJECT_DEVX_UMEM", "MLX5_IB_METHOD_DEVX_UMEM_REG", "mlx5dv_devx_umem_reg"},
+	{0x1004, 0x1000, "MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD", "MLX5_IB_METHOD_DEVX_ASYNC_CMD_FD_ALLOC", "mlx5dv_devx_create_cmd_comp"},
+	{0x1005, 0x1000, "MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD", "MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC", "mlx5dv_devx_create_event_channel"},
+	{0x1006, 0x1000, "MLX5_IB_OBJECT_VAR", "MLX5_IB_METHOD_VAR_OBJ_ALLOC", "mlx5dv_alloc_var"},
+	{0x1007, 0x1000, "MLX5_IB_OBJECT_PP", "MLX5_IB_METHOD_PP_OBJ_ALLOC", "mlx5dv_pp_alloc"},
+}
+
+// A commandName is a callName for a write command.
+type commandName struct {
+	number   uint32
+	name     string // enumerator of rdma/ib_user_verbs.h
+	function string
+}
+
+var commandNames = [...]commandName{
+	{15, "IB_USER_VERBS_CMD_BIND_MW", "ibv_bind_mw"},
+	{37, "IB_USER_VERBS_CMD_OPEN_XRCD", "ibv_open_xrcd"},
+	{39, "IB_USER_VERBS_CMD_CREATE_XSRQ", "ibv_create_srq_ex"},
+	{40, "IB_USER_VERBS_CMD_OPEN_QP", "ibv_open_qp"},
+	{extended | 50, "IB_USER_VERBS_EX_CMD_CREATE_FLOW", "ibv_create_flow"},
+	{extended | 52, "IB_USER_VERBS_EX_CMD_CREATE_WQ", "ibv_create_wq"},
+	{extended | 53, "IB_USER_VERBS_EX_CMD_MODIFY_WQ", "ibv_modify_wq"},
+	{extended | 55, "IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL", "ibv_create_rwq_ind_table"},
+	{extended | 57, "IB_USER_VERBS_EX_CMD_MODIFY_CQ", "ibv_modify_cq"},
+}
+
+// unserved says what a program has asked for, if this server has no such method.
+func unserved(object, method uint16) string {
+	for _, n := range callNames {
+		if n.object == object && n.method == method {
+			return fmt.Sprintf("%s (%s): this device does not have it", n.function, n.methodName)
+		}
+	}
+	return fmt.Sprintf("object %#x method %#x: this device does not have it", object, method)
+}
+
+// unservedCommand does the same for a write command.
+func unservedCommand(number uint64) string {
+	for _, n := range commandNames {
+		if uint64(n.number) == number {
+			return fmt.Sprintf("%s (%s): this device does not have it", n.function, n.name)
+		}
+	}
+	return fmt.Sprintf("write command %#x: this device does not have it", number)
+}

@@ -60,6 +60,10 @@ type Config struct {
 	// directory PATH.verbs beside the socket. 0 means none. Open ignores it.
 	VerbsDevices int
 
+	// VerbsLinks has the link layers of these devices, in turn: "ethernet" (RoCE) or
+	// "infiniband". None means Ethernet for all.
+	VerbsLinks []string
+
 	// Log receives the device's reports about faults, on a separate goroutine. The last
 	// reports come when the context is closed or Serve returns. They are lost if the
 	// program ends before that, for instance by os.Exit. Nil means no log.

@@ -78,10 +78,14 @@ func serve(ctx context.Context, end func(), e *engine.Engine, l *server.Listener
 		}
 		return l.Serve(ctx)
 	}
+	var links []verbs.Link
+	for _, l := range cfg.VerbsLinks {
+		links = append(links, verbs.Link(l))
+	}
 	failed := make(chan error, 1)
 	go func() {
 		defer end()
-		failed <- verbs.Serve(ctx, dir, e, verbs.Config{Devices: cfg.VerbsDevices, Mode: mode, Log: cfg.Log}, ready)
+		failed <- verbs.Serve(ctx, dir, e, verbs.Config{Devices: cfg.VerbsDevices, Links: links, Mode: mode, Log: cfg.Log}, ready)
 	}()
 	err := l.Serve(ctx)
 	end()

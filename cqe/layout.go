@@ -79,6 +79,9 @@ func PutBody(dst *[Size]byte, flags, uidx, imm, byteCount uint32, time uint64) {
 	putWord(dst[48:56], time)
 }
 
+// PutSLID writes the source LID of an entry, after PutBody.
+func PutSLID(dst *[Size]byte, slid uint16) { binary.BigEndian.PutUint16(dst[22:24], slid) }
+
 // putWord writes v big-endian with one store. binary.BigEndian.PutUint64 is not used here:
 // if the compiler knows that some bytes of v are 0, it turns PutUint64 into one store for
 // each of the other bytes.

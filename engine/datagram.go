@@ -5,6 +5,7 @@ package engine
 import (
 	"encoding/binary"
 
+	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
@@ -26,7 +27,7 @@ func (sh *shard) addressDatagram(q *qp, j *job) verdict {
 	}
 	av := wqe.ParseAV((*[wqe.AVSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))
 	r := &j.request
-	r.toQPN, r.qkey = av.DQP, av.QKey()
+	r.toQPN, r.qkey, r.sl = av.DQP, av.QKey(), av.RateSL&0xf
 	if r.qkey>>31 != 0 {
 		r.qkey = q.attr.QKey // a qkey with this bit set means the sender's own qkey
 	}
@@ -66,6 +67,41 @@ func (sh *shard) takesDatagram(q *qp, j *job) bool {
 	l.piece[0] = piece{mem: sh.scratch.grh[:], n: grhSize}
 	l.n++
 	j.total += grhSize
+	return true
+}
+
+// completeDatagram completes the receive of a datagram of q.
+func (sh *shard) completeDatagram(q *qp, j *job, imm uint32, tail cqe.Tail, a attention) bool {
+	p, c, source := j.peer, j.peer.rq.cq, j.request.fromQPN
+	if !j.local {
+		source |= cqe.GRHInBuffer
+	}
+	slid := q.client.hosted.LID
+	if slid == 0 || c.collapsed {
+		return sh.complete(c, source, p.uidx, imm, uint32(j.total), sh.clock(), tail, a)
+	}
+	// The completion of a datagram of InfiniBand also has the sender's LID and service level.
+	// complete has no argument for these, because nothing else needs them. So this writes the
+	// entry itself, in the same order: the tail last.
+	if c.free(1) == 0 {
+		return false
+	}
+	index, slot := c.next, c.next&(1<<(c.log&63)-1)
+	block := c.entry(slot)
+	if c.logCQE == 7 {
+		clear(c.buf[slot<<7:][:cqe.Size])
+	}
+	body := (*[cqe.Size]byte)(block)
+	cqe.PutBody(body, cqe.FlagsRQPN(source, j.request.sl, source), p.uidx, imm, uint32(j.total), sh.clock())
+	cqe.PutSLID(body, slid)
+	tail = tail.Owned(index, c.log)
+	if a == solicited {
+		tail |= cqe.Tail(cqe.SolicitedBit)
+	}
+	block.PublishTail(uint64(tail))
+	c.next = index + 1
+	c.client.count[control.CounterCQEs]++
+	sh.tell(c, a)
 	return true
 }
 

@@ -134,11 +134,14 @@ func (sh *shard) deliver(q *qp, j *job) answer {
 	if r.solicited {
 		attention = solicited
 	}
-	source := r.fromQPN
-	if p.transport == control.QPTypeUD && !j.local {
-		source |= cqe.GRHInBuffer
+	tail := responderTail(p.num, j.index, cqe.Opcode(info.Response))
+	var ok bool
+	if p.transport == control.QPTypeUD {
+		ok = sh.completeDatagram(q, j, imm, tail, attention)
+	} else {
+		ok = sh.complete(p.rq.cq, r.fromQPN, p.uidx, imm, uint32(j.total), sh.clock(), tail, attention)
 	}
-	if !sh.complete(p.rq.cq, source, p.uidx, imm, uint32(j.total), sh.clock(), responderTail(p.num, j.index, cqe.Opcode(info.Response)), attention) {
+	if !ok {
 		sh.overrun(p.rq.cq)
 		sh.setError(p)
 		return p.nak(answerOperation)

@@ -2,7 +2,10 @@
 
 package verbs
 
-import "github.com/nicless/nicless/verbs/internal/abi"
+import (
+	"github.com/nicless/nicless/verbs/internal/abi"
+	"golang.org/x/sys/unix"
+)
 
 // An ah is an address handle. libmlx5 writes the address into the WQEs itself, so the
 // object has no data. The server only answers with the Ethernet address for the GID.
@@ -16,7 +19,7 @@ func createAH(c *call, req []byte) error {
 		return err
 	}
 	to := req[abi.CreateAHAttr:] // struct ib_uverbs_ah_attr
-	if err := x.checkAddress(to[abi.AHAttrIsGlobal], to[abi.AHAttrPortNum], to[abi.AHAttrGRHSGIDIndex]); err != nil {
+	if err := x.checkAddress(peerAddress{global: to[abi.AHAttrIsGlobal], port: to[abi.AHAttrPortNum], sourceGID: to[abi.AHAttrGRHSGIDIndex]}); err != nil {
 		return err
 	}
 	if err := x.chargeObject(); err != nil {
@@ -33,16 +36,37 @@ func createAH(c *call, req []byte) error {
 	return nil
 }
 
+// A peerAddress is what the address of a peer says, in a struct ib_uverbs_ah_attr or ib_uverbs_qp_dest.
+type peerAddress struct {
+	global, port, sourceGID uint8
+	gid                     [gidSize]byte
+	lid                     uint16
+}
+
 // checkAddress checks the fields that the address of every peer has.
-func (x *uctx) checkAddress(global, port, sourceGID uint8) error {
+func (x *uctx) checkAddress(to peerAddress) error {
 	switch {
-	case port != 1:
-		return refuse(eINVAL, "address: port %d; there is one, 1", port)
-	case global == 0:
+	case to.port != 1:
+		return refuse(eINVAL, "address: port %d; there is one, 1", to.port)
+	case to.global == 0 && x.device.lid != 0:
+		return nil
+	case to.global == 0:
 		return refuse(eINVAL, "address: is_global is 0; on Ethernet every address has a GID (ibv_rc_pingpong and its like: -g 0)")
 	}
-	if _, ok := x.net.entry(x.device, int(sourceGID)); !ok {
-		return refuse(eINVAL, "address: sgid_index %d: that entry of the GID table is empty", sourceGID)
+	if _, ok := x.net.entry(x.device, int(to.sourceGID)); !ok {
+		return refuse(eINVAL, "address: sgid_index %d: that entry of the GID table is empty", to.sourceGID)
+	}
+	return nil
+}
+
+// checkPeer checks that the address of a connection leads to a device of this engine.
+func (x *uctx) checkPeer(to peerAddress) error {
+	const both = "both programs must be clients of one engine"
+	if x.device.lid != 0 && !x.s.hasLID(to.lid) {
+		return refuse(unix.EHOSTUNREACH, "peer with LID %#x: no InfiniBand device of this engine has that LID; %s", to.lid, both)
+	}
+	if _, d := x.s.owner(x.net, to.gid); d == nil && x.device.lid == 0 {
+		return refuse(unix.EHOSTUNREACH, "peer %s: no device of this engine has that GID; %s", gidText(to.gid), both)
 	}
 	return nil
 }

@@ -5,6 +5,9 @@ package verbs
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
+
+	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
 // A device is what a program sees as uverbsN and as niclessN.
@@ -12,6 +15,7 @@ type device struct {
 	index uint32
 	guid  uint64
 	place pciPlace
+	lid   uint16        // of its InfiniBand port; 0: the port is one of RoCE
 	local [gidSize]byte // its link-local GID
 	made  [gidSize]byte // its GID where no interface has an address of global scope
 }
@@ -54,4 +58,67 @@ func (d *device) mac() (m [6]byte) {
 	copy(m[3:], g[5:])
 	m[0] = m[0]&^1 | 2 // unicast, locally administered
 	return m
+}
+
+// A Link is the link layer of a device's port.
+type Link string
+
+// The link layers.
+const (
+	Ethernet   Link = "ethernet"   // RoCE v1 and v2: peers are addressed by GIDs
+	InfiniBand Link = "infiniband" // peers are addressed by LIDs
+)
+
+// LIDs of InfiniBand ports. All devices of an engine are in one subnet, and a subnet manager is
+// said to be there.
+const (
+	subnetManagerLID = 1
+	firstLID         = 2      // of the first device
+	multicastLID     = 0xc000 // the first LID of a multicast group
+	permissiveLID    = 0xffff
+)
+
+// linked gives the device's port a link layer, and returns the device.
+func (d *device) linked(l Link) *device {
+	if d.lid = 0; l == InfiniBand {
+		d.lid = uint16(d.index) + firstLID
+	}
+	return d
+}
+
+// gidEntries is the number of entries of a device's GID table.
+func (d *device) gidEntries() int {
+	if d.lid != 0 {
+		return 8 // of which the first is used
+	}
+	return gidTable
+}
+
+// linkLayer returns the number of the port's link layer, and its name in sysfs.
+func (d *device) linkLayer() (number uint8, name string) {
+	if d.lid != 0 {
+		return abi.LinkLayerInfiniBand, "InfiniBand"
+	}
+	return abi.LinkLayerEthernet, "Ethernet"
+}
+
+// subnetManager returns the LID of the subnet manager, 0 on Ethernet.
+func (d *device) subnetManager() uint16 {
+	if d.lid != 0 {
+		return subnetManagerLID
+	}
+	return 0
+}
+
+// portCaps returns the port's flags of enum ib_port_capability_mask_bits.
+func (d *device) portCaps() uint32 {
+	if d.lid != 0 {
+		return abi.PCFCMSup
+	}
+	return abi.PCFCMSup | abi.PCFIPBasedGIDs
+}
+
+// hasLID reports whether a device of this server has an InfiniBand port with a LID.
+func (s *Server) hasLID(lid uint16) bool {
+	return lid != 0 && slices.ContainsFunc(s.devices, func(d *device) bool { return d.lid == lid })
 }

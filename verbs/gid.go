@@ -10,7 +10,7 @@ import "github.com/nicless/nicless/verbs/internal/abi"
 const gidSize = 16
 
 // gidTypeNames are the names of the GID types in sysfs.
-var gidTypeNames = map[uint32]string{abi.GIDTypeRoCEV1: "IB/RoCE v1", abi.GIDTypeRoCEV2: "RoCE v2"}
+var gidTypeNames = map[uint32]string{abi.GIDTypeIB: "IB/RoCE v1", abi.GIDTypeRoCEV1: "IB/RoCE v1", abi.GIDTypeRoCEV2: "RoCE v2"}
 
 func gidType(index int) uint32 {
 	if index%2 == 0 {
@@ -35,8 +35,8 @@ func queryGIDEntry(c *call) error {
 	switch {
 	case flags != 0:
 		return refuse(eINVAL, "flags %#x; none are known", flags)
-	case port != 1 || index >= gidTable:
-		return refuse(eINVAL, "GID %d of port %d; port 1 has %d", index, port, gidTable)
+	case port != 1 || index >= uint64(c.x.device.gidEntries()):
+		return refuse(eINVAL, "GID %d of port %d; port 1 has %d", index, port, c.x.device.gidEntries())
 	}
 	e, ok := c.x.net.entry(c.x.device, int(index))
 	if !ok {
@@ -57,7 +57,7 @@ func queryGIDTable(c *call) error {
 	}
 	var all []byte
 	count := uint64(0)
-	for i := range gidTable {
+	for i := range c.x.device.gidEntries() {
 		e, ok := c.x.net.entry(c.x.device, i)
 		if !ok {
 			continue

@@ -5,7 +5,6 @@ package verbs
 import (
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/verbs/internal/abi"
-	"golang.org/x/sys/unix"
 )
 
 // verbsStates has, for each state of the device, the number of enum ibv_qp_state.
@@ -88,12 +87,13 @@ func modifyQP(c *call, b []byte) error {
 	}
 	dest := b[abi.ModifyQPDest:][:abi.QPDestSize] // struct ib_uverbs_qp_dest
 	if mask&control.AttrAV != 0 {
-		if err := c.x.checkAddress(dest[abi.QPDestIsGlobal], dest[abi.QPDestPortNum], dest[abi.QPDestSGIDIndex]); err != nil {
+		to := peerAddress{dest[abi.QPDestIsGlobal], dest[abi.QPDestPortNum], dest[abi.QPDestSGIDIndex],
+			[gidSize]byte(dest[abi.QPDestDGID:]), le.Uint16(dest[abi.QPDestDLID:])}
+		if err := c.x.checkAddress(to); err != nil {
 			return err
 		}
-		gid := dest[abi.QPDestDGID:][:gidSize]
-		if _, d := c.x.s.owner(c.x.net, [gidSize]byte(gid)); d == nil {
-			return refuse(unix.EHOSTUNREACH, "peer %s: no device of this engine has that GID; both programs must be clients of one engine", gidText([gidSize]byte(gid)))
+		if err := c.x.checkPeer(to); err != nil {
+			return err
 		}
 		a.GUID = c.x.s.engine.GUID()
 	}

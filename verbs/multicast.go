@@ -55,9 +55,12 @@ func group(c *call, req []byte) (q *qp, gid [gidSize]byte, err error) {
 		return nil, gid, err
 	}
 	copy(gid[:], req[abi.AttachMcastGID:])
+	lid := le.Uint16(req[abi.AttachMcastMLID:])
 	switch {
 	case !(&address{gid: gid}).ip().IsMulticast():
 		return nil, gid, refuse(eINVAL, "GID %s is not of a multicast group", gidText(gid))
+	case c.x.device.lid != 0 && (lid < multicastLID || lid == permissiveLID):
+		return nil, gid, refuse(eINVAL, "LID %#x is not of a multicast group", lid)
 	case q.transport != control.QPTypeUD:
 		return nil, gid, refuse(eINVAL, "QP %d is not of type UD", q.handle)
 	}

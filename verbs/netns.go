@@ -25,7 +25,7 @@ func (a *address) ip() netip.Addr { return netip.AddrFrom16(a.gid).Unmap() }
 // A gidEntry is an entry of a GID table.
 type gidEntry struct {
 	gid     [gidSize]byte
-	kind    uint32 // GIDTypeRoCEV1 or GIDTypeRoCEV2
+	kind    uint32 // GIDTypeRoCEV1 or GIDTypeRoCEV2; GIDTypeIB on InfiniBand
 	ifindex uint32
 	ifname  string
 }
@@ -162,6 +162,12 @@ func (n *netns) place(s slot) bool {
 func (n *netns) entry(d *device, index int) (e gidEntry, ok bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
+	if d.lid != 0 { // the GID of an InfiniBand port is of no interface
+		if index != 0 {
+			return e, false
+		}
+		return gidEntry{gid: d.local, kind: abi.GIDTypeIB}, true
+	}
 	if index < 0 || index >= 2*(1+len(n.slots)) {
 		return e, false
 	}
@@ -179,7 +185,7 @@ func (n *netns) entry(d *device, index int) (e gidEntry, ok bool) {
 
 // indexOf returns the index of a GID of the given type in a device's table.
 func (n *netns) indexOf(d *device, gid [gidSize]byte, kind uint32) (index int, ok bool) {
-	for i := range gidTable {
+	for i := range d.gidEntries() {
 		if e, ok := n.entry(d, i); ok && e.gid == gid && e.kind == kind {
 			return i, true
 		}
@@ -190,7 +196,11 @@ func (n *netns) indexOf(d *device, gid [gidSize]byte, kind uint32) (index int, o
 // deviceOf returns the first device that has a GID in this namespace, nil if none has.
 func (n *netns) deviceOf(all []*device, gid [gidSize]byte) *device {
 	for _, d := range all {
-		if _, ok := n.indexOf(d, gid, abi.GIDTypeRoCEV2); ok {
+		kind := uint32(abi.GIDTypeRoCEV2)
+		if d.lid != 0 {
+			kind = abi.GIDTypeIB
+		}
+		if _, ok := n.indexOf(d, gid, kind); ok {
 			return d
 		}
 	}

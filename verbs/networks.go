@@ -182,7 +182,7 @@ func (s *Server) owner(from *netns, gid [gidSize]byte) (*netns, *device) {
 
 // setGIDs gives the engine the context's GID table, for the headers of datagrams.
 func (x *uctx) setGIDs() error {
-	table := make([]nic.GID, gidTable)
+	table := make([]nic.GID, x.device.gidEntries())
 	for i := range table {
 		if e, ok := x.net.entry(x.device, i); ok {
 			table[i] = nic.GID{Addr: e.gid, UDP: e.kind == abi.GIDTypeRoCEV2}

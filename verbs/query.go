@@ -102,7 +102,6 @@ func exQueryDevice(c *call, req []byte) error {
 // The port. The headers have no names for its width, speed and link state. Their values are
 // from PortInfo in the InfiniBand specification.
 const (
-	portCaps   = abi.PCFCMSup | abi.PCFIPBasedGIDs
 	maxMessage = 1 << 30
 	width4x    = 2
 	speedEDR   = 32
@@ -118,15 +117,19 @@ func queryPort(c *call) error {
 	if port := c.value(abi.AttrQueryPortPortNum); port != 1 {
 		return refuse(eINVAL, "port %d; there is one, 1", port)
 	}
+	d := c.x.device
 	b := make([]byte, abi.QueryPortRespExSize)
-	le.PutUint32(b[abi.QueryPortRespPortCapFlags:], portCaps)
+	le.PutUint32(b[abi.QueryPortRespPortCapFlags:], d.portCaps())
 	le.PutUint32(b[abi.QueryPortRespMaxMsgSz:], maxMessage)
-	le.PutUint32(b[abi.QueryPortRespGIDTableLen:], gidTable)
+	le.PutUint32(b[abi.QueryPortRespGIDTableLen:], uint32(d.gidEntries()))
+	le.PutUint16(b[abi.QueryPortRespLID:], d.lid)
+	le.PutUint16(b[abi.QueryPortRespSMLID:], d.subnetManager())
 	le.PutUint16(b[abi.QueryPortRespPKeyTableLen:], 1)
 	b[abi.QueryPortRespState] = abi.PortActive
 	b[abi.QueryPortRespMaxMTU], b[abi.QueryPortRespActiveMTU] = activeMTU, activeMTU
 	b[abi.QueryPortRespActiveWidth], b[abi.QueryPortRespActiveSpeed] = width4x, speedEDR
-	b[abi.QueryPortRespPhysState], b[abi.QueryPortRespLinkLayer] = linkUp, abi.LinkLayerEthernet
+	b[abi.QueryPortRespPhysState] = linkUp
+	b[abi.QueryPortRespLinkLayer], _ = d.linkLayer()
 	c.put(abi.AttrQueryPortResp, b)
 	return nil
 }

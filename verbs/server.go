@@ -24,6 +24,7 @@ import (
 // own user.
 type Config struct {
 	Devices int          // number of devices, 1 to MaxDevices; 0 means 1
+	Links   []Link       // link layers of the devices, in turn; none means Ethernet
 	Mode    fs.FileMode  // permission bits of the sockets, which decide which users may connect; 0 means 0600
 	Log     *slog.Logger // nil means that nothing is logged
 }
@@ -106,6 +107,14 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 	if cfg.Devices < 1 || cfg.Devices > MaxDevices {
 		return nil, fmt.Errorf("verbs: %d devices; 1 to %d are possible", cfg.Devices, MaxDevices)
 	}
+	if len(cfg.Links) == 0 {
+		cfg.Links = []Link{Ethernet}
+	}
+	for _, l := range cfg.Links {
+		if l != Ethernet && l != InfiniBand {
+			return nil, fmt.Errorf("verbs: link layer %q; %s and %s are possible", l, Ethernet, InfiniBand)
+		}
+	}
 	s := &Server{engine: e, log: cfg.Log, watched: watchers{engine: e}, clogged: e.Clogged, contexts: make(map[uint64]*uctx),
 		nowhere: newNetns(netnsKey{})}
 	s.nowhere.scan(nil)
@@ -113,7 +122,7 @@ func newServer(e nic.Device, cfg Config) (*Server, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	for i, place := range freePlaces(cfg.Devices) {
-		s.devices = append(s.devices, newDevice(uint32(i), e.GUID(), place))
+		s.devices = append(s.devices, newDevice(uint32(i), e.GUID(), place).linked(cfg.Links[i%len(cfg.Links)]))
 	}
 	s.channels = make(map[uint64]*cmChannel)
 	s.manager = cm.New(s.managerConfig())

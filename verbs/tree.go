@@ -15,6 +15,7 @@ import (
 func (d *device) files(n *netns) map[string]string {
 	ib, uv := d.ibDir()+"/", d.uverbsDir()+"/"
 	port := ib + "ports/1/"
+	_, link := d.linkLayer()
 	t := map[string]string{
 		uv + "ibdev":          d.name(),
 		uv + "dev":            fmt.Sprintf("%d:%d", devMajor, devMinor+d.index),
@@ -31,23 +32,26 @@ func (d *device) files(n *netns) map[string]string {
 		port + "state":        "4: ACTIVE",
 		port + "phys_state":   "5: LinkUp",
 		port + "rate":         "100 Gb/sec (4X EDR)",
-		port + "link_layer":   "Ethernet",
-		port + "lid":          "0x0", port + "lid_mask_count": "0",
-		port + "sm_lid": "0x0", port + "sm_sl": "0",
-		port + "cap_mask": fmt.Sprintf("%#08x", portCaps),
+		port + "link_layer":   link,
+		port + "lid":          fmt.Sprintf("%#x", d.lid), port + "lid_mask_count": "0",
+		port + "sm_lid": fmt.Sprintf("%#x", d.subnetManager()), port + "sm_sl": "0",
+		port + "cap_mask": fmt.Sprintf("%#08x", d.portCaps()),
 		port + "pkeys/0":  "0xffff",
 	}
-	for i := range gidTable {
+	for i := range d.gidEntries() {
 		e, ok := n.entry(d, i)
 		index := strconv.Itoa(i)
 		t[port+"gids/"+index] = gidText(e.gid)
 		if ok {
 			t[port+"gid_attrs/types/"+index] = gidTypeNames[e.kind]
-			t[port+"gid_attrs/ndevs/"+index] = e.ifname
+			if d.lid == 0 {
+				t[port+"gid_attrs/ndevs/"+index] = e.ifname
+			}
 		}
 	}
-	net := d.place.dir() + "/net/" + n.interfaceName() + "/"
-	t[net+"dev_port"] = "0"
+	if d.lid == 0 { // there is no IPoIB
+		t[d.place.dir()+"/net/"+n.interfaceName()+"/dev_port"] = "0"
+	}
 	for name, text := range d.pciFiles() {
 		t[name] = text
 	}

@@ -58,6 +58,8 @@ Flags:
                       (see docs/VERBS.md)
   --verbs-devices N   number of devices that programs of rdma-core see
                       (default: 1)
+  --link-layer LIST   link layers of these devices, in turn: ethernet (RoCE),
+                      infiniband, or both with a comma (default: ethernet)
   --log-level LEVEL   debug, info, warn, error or off (default: warn)
 
 Example:
@@ -69,6 +71,7 @@ type engineFlags struct {
 	socket, mode, cpus, cores, dma, level, idle string
 	spin, verbs, populate                       bool
 	devices                                     int
+	links                                       []string
 	users                                       string // a file; the engine ends when no process holds a lock on it; "": only a signal ends the engine
 	readyFD                                     int    // a descriptor to which the engine writes when it is ready; 0: none
 }
@@ -101,6 +104,7 @@ func newEngine() *cobra.Command {
 	c.Flags().BoolVar(&f.spin, "spin", false, "never sleep")
 	c.Flags().BoolVar(&f.verbs, "verbs", false, "serve unmodified programs of rdma-core too")
 	c.Flags().IntVar(&f.devices, "verbs-devices", 1, "devices that such programs see")
+	c.Flags().StringSliceVar(&f.links, "link-layer", nil, "link layers of these devices")
 	c.Flags().StringVar(&f.level, "log-level", "warn", "least level that is logged")
 	c.Flags().StringVar(&f.users, "users", "", "for nicless run")
 	c.Flags().IntVar(&f.readyFD, "ready-fd", 0, "for nicless run")
@@ -137,7 +141,14 @@ func (f *engineFlags) serve(ctx context.Context, stderr io.Writer) error {
 	if f.devices > 1 && !f.verbs {
 		return usagef("add --verbs", "engine: --verbs-devices %d without --verbs", f.devices)
 	}
+	if len(f.links) > 0 && !f.verbs {
+		return usagef("add --verbs", "engine: --link-layer without --verbs")
+	}
+	if err := checkLinks("engine", f.links); err != nil {
+		return err
+	}
 	if f.verbs {
+		cfg.VerbsLinks = f.links
 		cfg.VerbsDevices = f.devices
 		if err := checkSocketPath(filepath.Join(f.socket+nicless.VerbsSuffix, verbs.SocketName)); err != nil {
 			return err
@@ -278,4 +289,14 @@ func newLog(level string, w io.Writer) (*slog.Logger, error) {
 		return nil, usagef("debug, info, warn, error or off", "engine: --log-level %q is not a level", level)
 	}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l})), nil
+}
+
+// checkLinks checks a list of link layers.
+func checkLinks(command string, links []string) error {
+	for _, l := range links {
+		if l != string(verbs.Ethernet) && l != string(verbs.InfiniBand) {
+			return usagef("ethernet and infiniband are possible, or both: ethernet,infiniband", "%s: --link-layer %q", command, l)
+		}
+	}
+	return nil
 }

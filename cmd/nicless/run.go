@@ -50,6 +50,8 @@ const runFlagsUsage = `Flags:
   --private       start an engine for this program alone
   --devices N     number of devices, if this command starts the engine
                   (default: 1)
+  --link-layer LIST  link layers of these devices, in turn: ethernet (RoCE),
+                  infiniband, or both with a comma (default: ethernet)
   --fast-memory   let the engine map the memory that the program registers.
                   This is faster than the default, with which the kernel copies
                   the data; docs/VERBS.md says what the program must then not do
@@ -70,12 +72,14 @@ Usage:
 type runFlags struct {
 	engine                 string
 	devices                int
+	links                  []string
 	private, fast, explain bool
 }
 
 func (f *runFlags) add(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVar(&f.engine, "engine", "", "socket of an engine that runs")
 	c.Flags().IntVar(&f.devices, "devices", 0, "devices of an engine to be started")
+	c.Flags().StringSliceVar(&f.links, "link-layer", nil, "link layers of an engine to be started")
 	c.Flags().BoolVar(&f.private, "private", false, "an engine for this program alone")
 	c.Flags().BoolVar(&f.fast, "fast-memory", false, "map what is registered")
 	c.Flags().BoolVar(&f.explain, "explain", false, "print explanations")
@@ -187,10 +191,12 @@ func (f *runFlags) check(c *cobra.Command) error {
 		return usagef(fmt.Sprintf("1 to %d are possible", verbs.MaxDevices), "%s: --devices %d", c.Name(), f.devices)
 	case set && f.engine != "":
 		return usagef("nicless engine --socket PATH --verbs --verbs-devices N", "%s: --devices and --engine exclude each other: the number of devices of a running engine cannot be changed", c.Name())
+	case len(f.links) > 0 && f.engine != "":
+		return usagef("nicless engine --socket PATH --verbs --link-layer LIST", "%s: --link-layer and --engine exclude each other: the devices of a running engine cannot be changed", c.Name())
 	case f.engine != "" && f.private:
 		return usagef("leave one of them out", "%s: --engine and --private exclude each other", c.Name())
 	}
-	return nil
+	return checkLinks(c.Name(), f.links)
 }
 
 // environment returns the environment of the program. It is that of this process with the

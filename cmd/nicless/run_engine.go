@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,6 +57,24 @@ func (p place) devices() int {
 	return len(list)
 }
 
+// links returns the link layers of these devices.
+func (p place) links() (all []string) {
+	files, _ := filepath.Glob(filepath.Join(p.verbs(), "sys/class/infiniband/*/ports/1/link_layer"))
+	for _, f := range files {
+		text, _ := os.ReadFile(f)
+		all = append(all, strings.ToLower(strings.TrimSpace(string(text))))
+	}
+	return all
+}
+
+// turns returns the link layers of n devices that have those of a list, in turn.
+func turns(links []string, n int) (all []string) {
+	for i := range n {
+		all = append(all, links[i%len(links)])
+	}
+	return all
+}
+
 // place returns the engine for the program and starts one if necessary. The engine does not
 // end before release is called.
 func (f *runFlags) place() (p place, release func(), err error) {
@@ -98,9 +117,13 @@ func (f *runFlags) place() (p place, release func(), err error) {
 			return p, nil, hintf("wait until the programs that use it have ended, or use --private",
 				"--devices %d: your engine runs already, with %d", f.devices, n)
 		}
+		if have := p.links(); len(f.links) > 0 && !slices.Equal(have, turns(f.links, len(have))) {
+			return p, nil, hintf("wait until the programs that use it have ended, or use --private",
+				"--link-layer %s: your engine runs already, with %s", strings.Join(f.links, ","), strings.Join(have, ","))
+		}
 		return p, letGo, nil
 	}
-	p.engine, err = p.start(max(f.devices, 1), filepath.Join(dir, "users"))
+	p.engine, err = p.start(max(f.devices, len(f.links), 1), f.links, filepath.Join(dir, "users"))
 	return p, letGo, err
 }
 
@@ -192,7 +215,7 @@ const startTime = 20 * time.Second
 // start starts an engine that ends when no process holds a lock on the file users any more. The
 // engine runs in a new session, so that Ctrl-C in the terminal ends the program but not the
 // engine.
-func (p place) start(devices int, users string) (*exec.Cmd, error) {
+func (p place) start(devices int, links []string, users string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -210,6 +233,9 @@ func (p place) start(devices int, users string) (*exec.Cmd, error) {
 	defer ready.Close()
 	c := exec.Command(self, "engine", "--socket", p.socket, "--verbs", "--verbs-devices", strconv.Itoa(devices),
 		"--users", users, "--ready-fd", "3")
+	if len(links) > 0 {
+		c.Args = append(c.Args, "--link-layer", strings.Join(links, ","))
+	}
 	c.Stdout, c.Stderr = log, log
 	c.ExtraFiles = []*os.File{theirs}
 	c.Dir = "/" // with another current directory, the engine would keep that file system from being unmounted

@@ -109,6 +109,8 @@ const (
 	QueryPortRespMaxMsgSz     = 4  // offsetof(struct ib_uverbs_query_port_resp, max_msg_sz)
 	QueryPortRespGIDTableLen  = 16 // offsetof(struct ib_uverbs_query_port_resp, gid_tbl_len)
 	QueryPortRespPKeyTableLen = 20 // offsetof(struct ib_uverbs_query_port_resp, pkey_tbl_len)
+	QueryPortRespLID          = 22 // offsetof(struct ib_uverbs_query_port_resp, lid)
+	QueryPortRespSMLID        = 24 // offsetof(struct ib_uverbs_query_port_resp, sm_lid)
 	QueryPortRespState        = 26 // offsetof(struct ib_uverbs_query_port_resp, state)
 	QueryPortRespMaxMTU       = 27 // offsetof(struct ib_uverbs_query_port_resp, max_mtu)
 	QueryPortRespActiveMTU    = 28 // offsetof(struct ib_uverbs_query_port_resp, active_mtu)
@@ -241,6 +243,7 @@ const (
 const (
 	QPDestSize      = 32 // sizeof(struct ib_uverbs_qp_dest)
 	QPDestDGID      = 0  // offsetof(struct ib_uverbs_qp_dest, dgid)
+	QPDestDLID      = 20 // offsetof(struct ib_uverbs_qp_dest, dlid)
 	QPDestSGIDIndex = 24 // offsetof(struct ib_uverbs_qp_dest, sgid_index)
 	QPDestIsGlobal  = 30 // offsetof(struct ib_uverbs_qp_dest, is_global)
 	QPDestPortNum   = 31 // offsetof(struct ib_uverbs_qp_dest, port_num)
@@ -317,6 +320,7 @@ const (
 	AttachMcastSize     = 24 // sizeof(struct ib_uverbs_attach_mcast)
 	AttachMcastGID      = 0  // offsetof(struct ib_uverbs_attach_mcast, gid)
 	AttachMcastQPHandle = 16 // offsetof(struct ib_uverbs_attach_mcast, qp_handle)
+	AttachMcastMLID     = 20 // offsetof(struct ib_uverbs_attach_mcast, mlid)
 )
 
 // struct ib_uverbs_detach_mcast.

@@ -56,5 +56,6 @@ const (
 
 // Link layers.
 const (
-	LinkLayerEthernet = 2 // IBV_LINK_LAYER_ETHERNET
+	LinkLayerInfiniBand = 1 // IBV_LINK_LAYER_INFINIBAND
+	LinkLayerEthernet   = 2 // IBV_LINK_LAYER_ETHERNET
 )

@@ -139,6 +139,7 @@ var checks = map[string][]string{
 	"pace":     {"pace.c", "check.c"},
 	"trust":    {"trust.c", "check.c"},
 	"datagram": {"datagram.c", "check.c"},
+	"cm":       {"cm.c", "cm_raw.c", "cm_steps.c", "check.c"},
 	"ucp":      {"ucp.c", "check.c"},
 	"mistake":  {"mistake.c", "check.c"},
 }
@@ -146,8 +147,8 @@ var checks = map[string][]string{
 // libraries has the libraries of the programs that need others than libmlx5 and libibverbs,
 // headers a header that belongs to them, and the package that has it.
 var (
-	libraries = map[string][]string{"ucp": {"-lucp", "-lucs"}}
-	headers   = map[string][2]string{"ucp": {"/usr/include/ucp/api/ucp.h", "libucx-dev"}}
+	libraries = map[string][]string{"ucp": {"-lucp", "-lucs"}, "cm": {"-lrdmacm"}}
+	headers   = map[string][2]string{"ucp": {"/usr/include/ucp/api/ucp.h", "libucx-dev"}, "cm": {"/usr/include/rdma/rdma_cma.h", "librdmacm-dev"}}
 )
 
 // check compiles a program of verbs/check and returns its path.

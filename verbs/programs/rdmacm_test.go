@@ -2,6 +2,7 @@ package programs
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -123,4 +124,57 @@ func TestExplainedConnection(t *testing.T) {
 	require.Contains(t, said, "rdma_cm: no program listens at 127.0.0.1:7999")
 	said = l.start("rping", "-c", "-a", "192.0.2.1").fails()
 	require.Contains(t, said, "192.0.2.1")
+}
+
+// The rules of rdma_cm, and what goes around librdmacm.
+func TestCM(t *testing.T) {
+	path := check(t, "cm")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			said := newLab(t, mode.flags...).run(path)
+			require.Contains(t, said, "cm: descriptor, ports, refusals, migration, killed peers, copies, garbage, 100 connections: ok\n")
+		})
+	}
+}
+
+// Two network namespaces, with a link between them: two servers listen on one port, and each
+// client reaches the one that has the address. The clients are in the first namespace.
+func TestCMNamespaces(t *testing.T) {
+	need(t, "rping", "ucmatose", "udaddy", "ip", "nsenter", "unshare")
+	if said, err := exec.Command("unshare", "--user", "--map-root-user", "--net", "true").CombinedOutput(); err != nil {
+		missing(t, "needs user namespaces: %v %s", err, said)
+	}
+	// One user namespace owns both network namespaces. The second one lives as long as a process in it.
+	const setup = `set -e
+unshare --net sleep 1000 & other=$!
+trap 'kill $other' EXIT
+until [ "$(readlink /proc/$other/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do :; done
+there="nsenter --net=/proc/$other/ns/net"
+ip link set lo up && $there ip link set lo up
+ip link add near0 type veth peer name far0 netns $other
+ip addr add 10.7.0.1/24 dev near0 && ip link set near0 up
+$there ip addr add 10.7.0.2/24 dev far0 && $there ip link set far0 up
+# until CLIENT: starts a client again and again, because the server may not listen yet
+until_ok() { for n in $(seq 500); do "$@" >out 2>&1 && return; grep -q 'REJECTED\|UNREACHABLE' out || break; done; cat out; return 1; }
+rping -s -a 10.7.0.1 -C 3 & here=$!
+$there rping -s -a 10.7.0.2 -C 3 & second=$!
+until_ok rping -c -a 10.7.0.1 -C 3
+until_ok rping -c -a 10.7.0.2 -C 3
+wait $here; wait $second
+$there ucmatose -c 3 & second=$!
+until_ok ucmatose -c 3 -s 10.7.0.2
+wait $second
+$there udaddy & second=$!
+until_ok udaddy -s 10.7.0.2
+wait $second
+rping -s -a 127.0.0.1 -C 3 & here=$!
+if $there rping -c -a 127.0.0.1 -C 3; then echo "loopback reaches another namespace"; exit 1; fi
+until_ok rping -c -a 127.0.0.1 -C 3
+wait $here
+echo namespaces: ok`
+	l := newLab(t)
+	script := filepath.Join(t.TempDir(), "setup")
+	require.NoError(t, os.WriteFile(script, []byte("cd "+t.TempDir()+"\n"+setup), 0o600))
+	argv := append([]string{"unshare", "--user", "--map-root-user", "--net"}, l.argv("bash", script)...)
+	require.Contains(t, start(t, l.user, argv...).succeeds(), "namespaces: ok")
 }

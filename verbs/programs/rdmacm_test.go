@@ -33,6 +33,9 @@ var rdmaCM = []cmRow{
 	{server: "ucmatose -C 10 -S 1000", client: "ucmatose -C 10 -S 1000 -s 127.0.0.1"},
 	{server: "ucmatose -c 20 -t 8", client: "ucmatose -c 20 -t 8 -s 127.0.0.1"},
 	{server: "ucmatose -c 5 -m", client: "ucmatose -c 5 -m -s 127.0.0.1"},
+	{server: "ucmatose -f gid -P ib -b ::ffff:IP", client: "ucmatose -f gid -P ib -s ::ffff:IP"},
+	{server: "udaddy -f gid -P ib -b ::ffff:IP", client: "udaddy -f gid -P ib -s ::ffff:IP"},
+	{server: "rstream -f gid -b ::ffff:IP -S 4096 -C 10", client: "rstream -f gid -s ::ffff:IP -S 4096 -C 10"},
 	{server: "udaddy -c 10", client: "udaddy -c 10 -s 127.0.0.1"},
 	{server: "rdma_xserver", client: "rdma_xclient -s 127.0.0.1"},
 	{server: "cmtime", client: "cmtime -s 127.0.0.1 -c 100", stays: true},
@@ -97,6 +100,32 @@ func (l *lab) connects(server *process, client ...string) string {
 		early := strings.Contains(said, "REJECTED") || strings.Contains(said, "Unexpected CM event bl blka 8") ||
 			strings.Contains(said, "UNREACHABLE") || strings.Contains(said, "Connection refused")
 		require.True(l.t, early && time.Now().Before(end), "%s: %v\n%s\nserver:\n%s", c.cmd, err, said, server.said.String())
+	}
+}
+
+// Datagrams to a multicast group that was joined by rdma_cm arrive.
+func TestMulticastCM(t *testing.T) {
+	need(t, "mckey", "stdbuf")
+	l := newLab(t)
+	argv := l.fields("stdbuf -oL mckey -m 239.1.1.1 -b IP -c 3")
+	s := l.start(argv...)
+	s.says("receiving data transfers")
+	l.run(append(argv, "-s")...)
+	s.succeeds()
+}
+
+// The client of qperf connects as soon as it knows the port, which the server tells before it
+// listens.
+func TestQPerfCM(t *testing.T) {
+	long(t)
+	need(t, "qperf")
+	l := newLab(t)
+	port := freePort(t)
+	s := l.start("qperf", "-lp", itoa(port))
+	listens(s, port)
+	for range 5 {
+		said := l.run("qperf", "127.0.0.1", "-lp", itoa(port), "-cm1", "-t", "1", "rc_lat", "rc_bw", "rc_rdma_write_bw")
+		require.Equal(t, 3, strings.Count(said, " = "), said)
 	}
 }
 

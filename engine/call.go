@@ -20,6 +20,10 @@ type requestMemory struct {
 	// addresses are those of memory of the client's process (ShareProcess), even if a region
 	// is placed at these addresses: the process may have mapped other memory there since.
 	inProcess bool
+
+	// onDemand is for requests that register memory of the client's process. It says that the
+	// process need not have mapped anything at the addresses yet.
+	onDemand bool
 }
 
 // request serves one control request of this client and returns the answer. A refusal is a

@@ -15,11 +15,11 @@ func TestRegionsOfOthersFitIntoMemory(t *testing.T) {
 	r := newRig(t, Config{})
 	r.e.ledger.SetLimit(quota.RegionBytes, most, behind)
 	own := uint32(os.Getuid())
-	_, err := r.e.createMemory(own+1, "test", most/2+shm.PageSize)
+	_, err := r.e.createMemory(own+1, "test", most/2+shm.PageSize, shm.Create)
 	require.ErrorContains(t, err, "bytes of regions")
 	require.ErrorContains(t, err, behind)
 	for uid, size := range map[uint32]int{own: 2 * most, own + 1: most / 2} {
-		m, err := r.e.createMemory(uid, "test", size)
+		m, err := r.e.createMemory(uid, "test", size, shm.Create)
 		require.NoError(t, err)
 		require.NoError(t, m.Seal())
 		r.e.releaseMemory(uid, m)

@@ -111,7 +111,10 @@ func growDescriptors() {
 }
 
 func (d nicDevice) CreateMemory(uid uint32, name string, size int) (*shm.Region, error) {
-	return d.createMemory(uid, name, size)
+	return d.createMemory(uid, name, size, shm.Create)
+}
+func (d nicDevice) CreateSparseMemory(uid uint32, name string, size int) (*shm.Region, error) {
+	return d.createMemory(uid, name, size, shm.CreateSparse)
 }
 func (d nicDevice) ForgetMemory(uid uint32, r *shm.Region)  { d.forgetMemory(uid, r) }
 func (d nicDevice) ReleaseMemory(uid uint32, r *shm.Region) { d.releaseMemory(uid, r) }
@@ -148,6 +151,6 @@ func (c *client) Call(op control.Op, payload []byte) (ans control.Message, r con
 }
 
 // CallUnmapped is Call for requests that register memory of the client's process.
-func (c *client) CallUnmapped(op control.Op, payload []byte) (control.Message, control.Reply, error) {
-	return c.request(op, payload, requestMemory{inProcess: true})
+func (c *client) CallUnmapped(op control.Op, payload []byte, onDemand bool) (control.Message, control.Reply, error) {
+	return c.request(op, payload, requestMemory{inProcess: true, onDemand: onDemand})
 }

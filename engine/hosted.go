@@ -30,14 +30,14 @@ func (e *Engine) attachHosted(name string, uid uint32, h nic.Hosted) (*client, e
 }
 
 // createMemory makes memory for a hosted client's program to map. The memory is charged to
-// user uid until releaseMemory.
-func (e *Engine) createMemory(uid uint32, name string, size int) (*shm.Region, error) {
+// user uid until releaseMemory. create is shm.Create or shm.CreateSparse.
+func (e *Engine) createMemory(uid uint32, name string, size int, create func(string, int) (*shm.Region, error)) (*shm.Region, error) {
 	_ = startHelpers()
 	b := regionCharge(uid, size).Plus(regionFile)
 	if err := e.ledger.Take(uid, b); err != nil {
 		return nil, err
 	}
-	r, err := e.makeMemory(name, size)
+	r, err := e.makeMemory(name, size, create)
 	if err != nil {
 		e.ledger.Refund(uid, b)
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -102,13 +103,13 @@ func TestHostedClient(t *testing.T) {
 	require.Equal(t, uint32(9), m.(*control.Welcome).UARPages)
 	require.Equal(t, 9*4096, reply.UAR.Size())
 	require.NotNil(t, reply.UAR.File())
-	mem, err := r.e.createMemory(7, "x", 4096)
+	mem, err := r.e.createMemory(7, "x", 4096, shm.Create)
 	require.NoError(t, err)
 	require.NoError(t, nicDevice{r.e.Engine}.Charge(7, nic.Cost{Memory: 100, Descriptors: 2, Connections: 1}))
 	nicDevice{r.e.Engine}.Refund(7, nic.Cost{Memory: 100, Descriptors: 2, Connections: 1})
 	require.NoError(t, reply.UAR.Seal())
 	require.NoError(t, mem.Seal())
-	other, err := r.e.createMemory(7, "y", 4096)
+	other, err := r.e.createMemory(7, "y", 4096, shm.Create)
 	require.NoError(t, err)
 	require.NoError(t, mem.Seal())
 	require.NoError(t, other.Seal())

@@ -15,7 +15,7 @@ func (c *client) regMR(m *control.MR, beside requestMemory, _ *control.Reply) (c
 		return nil, notFound("PD", m.PDN)
 	}
 	k := &mkey{access: m.Access, pd: p, client: c}
-	if err := c.place(k, m.Addr, m.Length, m.IOVA, beside.inProcess); err != nil {
+	if err := c.place(k, m.Addr, m.Length, m.IOVA, beside); err != nil {
 		return nil, err
 	}
 	if err := c.addKey(k); err != nil {
@@ -26,10 +26,10 @@ func (c *client) regMR(m *control.MR, beside requestMemory, _ *control.Reply) (c
 }
 
 // place sets the memory of k to the n bytes that begin at address addr in the client. In work
-// requests the addresses of these bytes begin at iova. If away is true, the memory is in the
+// requests the addresses of these bytes begin at iova. beside says whether the memory is in the
 // client's process and the device has not mapped it. place also checks the rights in
 // k.access. If it returns an error, k is unusable.
-func (c *client) place(k *mkey, addr, n, iova uint64, away bool) error {
+func (c *client) place(k *mkey, addr, n, iova uint64, beside requestMemory) error {
 	switch {
 	case n == 0:
 		return control.Errorf(control.CodeInvalid, "memory region of 0 bytes; at least 1 is needed")
@@ -46,9 +46,12 @@ func (c *client) place(k *mkey, addr, n, iova uint64, away bool) error {
 	}
 	r, mem, err := c.at("memory region", addr, n)
 	var p *process
-	if (err != nil || away) && c.process != nil {
+	if (err != nil || beside.inProcess) && c.process != nil {
 		p = c.process
-		r, mem, err = &p.all, nil, p.checkRange(addr, n)
+		r, mem, err = &p.all, nil, nil
+		if !beside.onDemand {
+			err = p.checkRange(addr, n)
+		}
 	}
 	if err != nil {
 		return err
@@ -193,7 +196,7 @@ func (c *client) reregMR(m *control.ReregMR, beside requestMemory, _ *control.Re
 	if m.What&control.ReregRange != 0 {
 		addr, n, iova = m.Addr, m.Length, m.IOVA
 	}
-	if err := c.place(&next, addr, n, iova, beside.inProcess); err != nil {
+	if err := c.place(&next, addr, n, iova, beside); err != nil {
 		return nil, err
 	}
 	c.shard.invalidateJobs(k)

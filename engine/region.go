@@ -59,7 +59,7 @@ func (c *client) makeMemory(payload []byte) (mem requestMemory, err error) {
 	if err := c.e.ledger.Take(c.uid, charge); err != nil {
 		return mem, err
 	}
-	r, err := c.e.makeMemory("region", int(m.Size))
+	r, err := c.e.makeMemory("region", int(m.Size), shm.Create)
 	if err != nil {
 		c.e.ledger.Refund(c.uid, charge)
 		return mem, err
@@ -68,8 +68,8 @@ func (c *client) makeMemory(payload []byte) (mem requestMemory, err error) {
 }
 
 // makeMemory makes memory for another process to map.
-func (e *Engine) makeMemory(name string, size int) (*shm.Region, error) {
-	r, err := shm.Create(name, size)
+func (e *Engine) makeMemory(name string, size int, create func(string, int) (*shm.Region, error)) (*shm.Region, error) {
+	r, err := create(name, size)
 	if err == nil && e.cfg.Populate {
 		if err = r.Populate(r.Bytes()); err != nil {
 			_ = r.Close()

@@ -21,7 +21,7 @@ func (c *client) AddRegisters(pages int) (first int, mem *shm.Region, err error)
 	if c.closed {
 		return 0, nil, errClosed
 	}
-	if mem, err = c.e.createMemory(c.uid, "uar", pages*doorbell.UARPageSize); err != nil {
+	if mem, err = c.e.createMemory(c.uid, "uar", pages*doorbell.UARPageSize, shm.Create); err != nil {
 		return 0, nil, err
 	}
 	if err = mem.Populate(mem.Bytes()); err != nil {

@@ -52,7 +52,7 @@ func TestAddRegisters(t *testing.T) {
 // waits for a hole that is being made, and the whole process waits with it.
 func TestUnsealedMemoryIsReleased(t *testing.T) {
 	r := newRig(t, Config{})
-	mem, err := r.e.createMemory(7, "x", 1<<16)
+	mem, err := r.e.createMemory(7, "x", 1<<16, shm.Create)
 	require.NoError(t, err)
 	fd, err := unix.FcntlInt(mem.File().Fd(), unix.F_DUPFD_CLOEXEC, 0) // the user's descriptor
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestUnsealedMemoryIsReleased(t *testing.T) {
 // on the user's charge.
 func TestMemoryThatCannotBeSealedStays(t *testing.T) {
 	r := newRig(t, Config{})
-	mem, err := r.e.createMemory(7, "x", 1<<16)
+	mem, err := r.e.createMemory(7, "x", 1<<16, shm.Create)
 	require.NoError(t, err)
 	_, err = unix.FcntlInt(mem.File().Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL)
 	require.NoError(t, err)

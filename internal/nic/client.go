@@ -23,8 +23,9 @@ type Client interface {
 	// CallUnmapped is Call for a request that registers memory of the process that
 	// ShareProcess has named. Its addresses are addresses in that process, even if a region
 	// covers them, because the process may have mapped something else there since the region
-	// was made.
-	CallUnmapped(op control.Op, payload []byte) (control.Message, control.Reply, error)
+	// was made. If onDemand is true, nothing need be mapped at the addresses before a work
+	// request uses them.
+	CallUnmapped(op control.Op, payload []byte, onDemand bool) (control.Message, control.Reply, error)
 
 	// AddRegion makes a region of memory that both sides have mapped and sealed already.
 	// addr is the client's address of the memory, a multiple of the page size. The caller

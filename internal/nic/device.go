@@ -80,6 +80,9 @@ type Device interface {
 	// them to uid. The error is of type *control.Error.
 	CreateMemory(uid uint32, name string, size int) (*shm.Region, error)
 
+	// CreateSparseMemory is CreateMemory for memory whose mapping the program may enlarge.
+	CreateSparseMemory(uid uint32, name string, size int) (*shm.Region, error)
+
 	// ForgetMemory closes the descriptor of memory that CreateMemory has made, and refunds
 	// the descriptor. Call it when the program has mapped the memory. A second call does
 	// nothing.

@@ -33,6 +33,23 @@ func CreateSealed(name string, size int) (*Region, error) {
 	return create(name, size, fixedSize|noHoles|unix.F_SEAL_SEAL)
 }
 
+// CreateSparse is Create for memory whose mapping another process may enlarge (mremap): the
+// file has room for that behind the region's bytes, and no pages there. If the process's limit
+// on the size of files forbids such a file, the file has no room.
+func CreateSparse(name string, size int) (*Region, error) {
+	if size > MaxRegion {
+		return Create(name, size) // returns the error
+	}
+	r, err := createIn(name, size, sparse, fixedSize)
+	if errors.Is(err, unix.EFBIG) {
+		return Create(name, size)
+	}
+	return r, err
+}
+
+// sparse is the size of the files of CreateSparse, in bytes.
+const sparse = 2 * MaxRegion
+
 // Seal forbids all processes to punch holes into the region, and to map it for writing from
 // now on. Existing mappings do not change. The side that maps the region last must call Seal.
 // If another process is punching a hole, Seal waits in the kernel until that has ended, which
@@ -64,7 +81,11 @@ func (r *Region) Sealed() bool {
 	return r.sealed
 }
 
-func create(name string, size, seals int) (*Region, error) {
+func create(name string, size, seals int) (*Region, error) { return createIn(name, size, 0, seals) }
+
+// createIn makes a region at the start of a file of room bytes, or of the region's size if that
+// is more.
+func createIn(name string, size, room, seals int) (*Region, error) {
 	size, err := roundUp(size)
 	if err != nil {
 		return nil, err
@@ -80,7 +101,7 @@ func create(name string, size, seals int) (*Region, error) {
 		return nil, fmt.Errorf("shm: memfd_create %s: %w", name, err)
 	}
 	f := os.NewFile(uintptr(fd), "nicless:"+name)
-	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+	if err := unix.Ftruncate(fd, int64(max(size, room))); err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("shm: %s of %d bytes: %w", name, size, err)
 	}

@@ -16,6 +16,9 @@ type area struct {
 	align   uint64 // addr must be a multiple of align
 }
 
+// isRemap reports whether a need or result is of the remapping of pages.
+func isRemap(kind uint16) bool { return kind == needRemap || kind == needMove }
+
 // areas returns the extent that contains each area of a list. The extents are held for the
 // caller and are regions of the device. If an area is not in shared memory yet, areas asks
 // the shim to remap the area's pages and returns errAgain; the shim then makes the same call
@@ -42,7 +45,7 @@ func (c *call) areas(list ...area) (held []*extent, err error) {
 			return held, refuse(eFAULT, "%s: %v", a.name, err)
 		}
 		if e == nil {
-			if err := c.want(a); err != nil {
+			if err := c.want(a, needRemap); err != nil {
 				return held, err
 			}
 			continue
@@ -64,11 +67,12 @@ func (a *area) pages() (lo, size uint64) {
 	return lo, (a.addr + a.n - lo + pageSize - 1) &^ (pageSize - 1)
 }
 
-// want asks the shim to remap the pages of an area into shared memory.
-func (c *call) want(a area) error {
+// want asks the shim to remap the pages of an area into shared memory. kind is needRemap, or
+// needMove if the pages may stay where they are.
+func (c *call) want(a area, kind uint16) error {
 	lo, size := a.pages()
 	for i, n := range c.needs {
-		if n.kind != needRemap || lo >= n.addr+n.length || n.addr >= lo+size {
+		if !isRemap(n.kind) || lo >= n.addr+n.length || n.addr >= lo+size {
 			continue
 		}
 		if lo >= n.addr && lo+size <= n.addr+n.length {
@@ -79,7 +83,7 @@ func (c *call) want(a area) error {
 		end := max(lo+size, n.addr+n.length)
 		lo = min(lo, n.addr)
 		c.unwant(i)
-		return c.want(area{name: a.name, addr: lo, n: end - lo, align: 1})
+		return c.want(area{name: a.name, addr: lo, n: end - lo, align: 1}, kind)
 	}
 	if e := c.p.memory.taken(lo, size); e != nil {
 		return refuse(eINVAL, "%s: %d bytes at %#x lie partly in memory at %#x that is in use", a.name, a.n, a.addr, e.addr)
@@ -90,11 +94,11 @@ func (c *call) want(a area) error {
 		}
 	}
 	for _, r := range c.results {
-		if r.kind == needRemap && r.addr == lo {
+		if isRemap(r.kind) && r.addr == lo {
 			return refuse(eFAULT, "%s: page %#x was remapped, and is not there", a.name, lo)
 		}
 	}
-	e, err := c.p.memory.make("remap", lo, size)
+	e, err := c.p.memory.make(movedName, lo, size)
 	if err != nil {
 		return err
 	}
@@ -102,7 +106,7 @@ func (c *call) want(a area) error {
 		c.p.memory.discard(old)
 	}
 	c.p.pending[lo] = e
-	c.needs = append(c.needs, wireNeed{kind: needRemap, addr: lo, length: size})
+	c.needs = append(c.needs, wireNeed{kind: kind, addr: lo, length: size})
 	c.lent = append(c.lent, e.mem.File())
 	return nil
 }
@@ -111,7 +115,7 @@ func (c *call) want(a area) error {
 func (c *call) unwant(i int) {
 	file := 0 // each need to remap has one file, in the same order
 	for _, n := range c.needs[:i] {
-		if n.kind == needRemap {
+		if isRemap(n.kind) {
 			file++
 		}
 	}
@@ -127,13 +131,13 @@ func (c *call) settle(a area) error {
 	lo, size := a.pages()
 	for _, r := range c.results {
 		e := c.p.pending[r.addr]
-		if r.kind != needRemap || e == nil || !e.overlaps(lo, size) {
+		if !isRemap(r.kind) || e == nil || !e.overlaps(lo, size) {
 			continue
 		}
 		delete(c.p.pending, r.addr)
 		if r.errno != 0 {
 			c.p.memory.discard(e)
-			return refuse(eFAULT, "%s: the page at %#x could not be put into shared memory: %v", a.name, r.addr, unix.Errno(r.errno))
+			return refuse(eFAULT, "%s: the pages at %#x could not be put into shared memory: %s", a.name, r.addr, whyNotMoved(unix.Errno(r.errno)))
 		}
 		if err := c.p.memory.add(e); err != nil {
 			c.p.memory.discard(e)

@@ -176,6 +176,11 @@ func (x *uctx) end() {
 	for _, d := range x.dms {
 		d.memory.m.letGo(d.memory)
 	}
+	for _, o := range x.objects {
+		if m, is := o.self.(*mr); is {
+			x.unsettled(m, m.extents)
+		}
+	}
 	x.refund(x.cost)
 	x.s.leave(x.net)
 	for _, ch := range x.channels {

@@ -145,10 +145,12 @@ func regDM(c *call) error {
 	x := c.x
 	d, domain := objectOf[*dm](c, abi.AttrRegDMMRDMHandle), objectOf[*pd](c, abi.AttrRegDMMRPDHandle)
 	offset, length := c.value(abi.AttrRegDMMROffset), c.value(abi.AttrRegDMMRLength)
-	rights, err := access(c.value32(abi.AttrRegDMMRAccessFlags))
+	rights, onDemand, err := access(c.value32(abi.AttrRegDMMRAccessFlags))
 	switch {
 	case err != nil:
 		return err
+	case onDemand:
+		return refuse(eINVAL, "device memory is not paged on demand")
 	case rights&control.AccessZeroBased == 0:
 		return refuse(eINVAL, "access %#x: device memory needs zero-based addresses", rights)
 	case offset > d.length || length > d.length-offset:

@@ -36,6 +36,7 @@
 //	firmware.go        firmware commands that libmlx5 sends by itself; list keys (Mkeys)
 //	areas.go           finding the memory that a call names, or having the shim remap it
 //	memory.go maps.go  extents of a process, and what it has mapped
+//	moves.go           which registered memory is moved into shared memory
 //	share.go           memory that the kernel copies; executing work already announced
 //	mmap.go            mmap of a context; memory that is shared from the start
 //	events.go          asynchronous events
@@ -66,10 +67,11 @@
 //     ib_uverbs_reg_mr, finds the protection domain (lookup), and asks call.payload where
 //     the memory is.
 //  5. If the memory is in an extent, payload finds the extent (memory.find) and makes it a
-//     region of the engine (uctx.hold). Otherwise the memory stays the process's own, and
-//     uctx.shareProcess tells the engine from which process to copy. With --fast-memory,
-//     if such memory can be remapped, call.want adds a need instead and the call ends with
-//     errAgain: the shim remaps the pages (shim/remap.c) and makes the same call again.
+//     region of the engine (uctx.hold). Otherwise, if the memory can be moved into an extent,
+//     call.move adds a need and the call ends with errAgain: the shim remaps the pages
+//     (shim/remap.c) and makes the same call again. If the memory cannot be moved, or with
+//     --slow-memory, it stays the process's own, and uctx.shareProcess tells the engine from
+//     which process to copy.
 //  6. uctx.chargeObject charges the object to its user, uctx.register sends OpRegMR to the
 //     engine, and uctx.add gives a handle.
 //  7. call.put32 adds handle and keys to the answer, process.next sends it, and the shim

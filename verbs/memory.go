@@ -20,7 +20,9 @@ type extent struct {
 	inode      uint64
 	holders    int  // the objects in it, and the process from NV_ALLOC to NV_FREE
 	allocated  bool // made by NV_ALLOC and not freed: the process is one of the holders
-	waits      bool // has no holder yet, but is to get one: for example a ring whose queue is not made yet
+	moved      bool // the program's own pages, moved here
+	payload    bool // has been registered
+	waits      bool // has no holder, but may get one: a ring whose queue is not made yet, or moved pages that were registered
 	m          *memory
 }
 
@@ -47,6 +49,7 @@ type memory struct {
 
 	mu      sync.Mutex
 	extents []*extent
+	copied  []ownRange // registered memory that stays where it is
 }
 
 // Limits of one process.
@@ -54,7 +57,12 @@ const (
 	maxExtents = 1 << 14
 	maxExtent  = 1 << 36 // bytes of one extent
 	maxWaiting = 1 << 8  // extents whose field waits is set
+	maxIdle    = 1 << 16 // bytes of an extent that is kept after its last holder
 )
+
+// movedName is the name of memory into which pages of a program are moved. The shim recognises
+// such memory by its name.
+const movedName = "remap"
 
 // make returns memory for a process to map. The memory is not among m.extents until add is
 // called.
@@ -65,7 +73,11 @@ func (m *memory) make(name string, addr, size uint64) (*extent, error) {
 	case size > maxExtent || addr+size < addr:
 		return nil, refuse(eNOMEM, "%s: %d bytes; at most %d are possible", name, size, uint64(maxExtent))
 	}
-	r, err := m.engine.CreateMemory(m.uid, "verbs-"+name, int(size))
+	create := m.engine.CreateMemory
+	if name == movedName {
+		create = m.engine.CreateSparseMemory // the program may enlarge its mapping, with realloc for example
+	}
+	r, err := create(m.uid, "verbs-"+name, int(size))
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +86,7 @@ func (m *memory) make(name string, addr, size uint64) (*extent, error) {
 		m.engine.ReleaseMemory(m.uid, r)
 		return nil, err
 	}
-	return &extent{addr: addr, size: size, mem: r, inode: st.Ino, m: m}, nil
+	return &extent{addr: addr, size: size, mem: r, inode: st.Ino, moved: name == movedName, m: m}, nil
 }
 
 // add adds an extent, and frees the extents without holders that overlap it.
@@ -192,6 +204,13 @@ func (m *memory) letGo(e *extent) {
 	if e.holders--; e.holders > 0 {
 		return
 	}
+	if e.moved && e.payload && e.size <= maxIdle {
+		// The pages stay mapped in the program. If they are registered again, which is common
+		// for small buffers, nothing has to be moved.
+		e.waits = true
+		m.forgetWaiting()
+		return
+	}
 	if i := slices.Index(m.extents, e); i >= 0 {
 		m.extents = slices.Delete(m.extents, i, i+1)
 	}
@@ -237,7 +256,7 @@ func remappable(v vma) error {
 	switch {
 	case !strings.HasPrefix(v.perms, "rw"):
 		return refuse(eFAULT, "memory at %#x is %s; it must be readable and writable", v.start, v.perms)
-	case strings.HasPrefix(v.name, "/memfd:nicless:verbs-"): // an earlier extent
+	case strings.HasPrefix(v.name, "/memfd:nicless:verbs-"+movedName): // an earlier extent
 	case v.perms[3] != 'p' || v.inode != 0:
 		return refuse(eOPNOTSUPP, "memory at %#x is of %q, and shared", v.start, v.name)
 	case strings.HasPrefix(v.name, "[stack"):

@@ -138,7 +138,6 @@ func TestMemoryIsChecked(t *testing.T) {
 	require.Equal(t, unix.EINVAL, reg(0x7000000, 1, 0x7000000, p.pd, abi.AccessRemoteWrite), "remote write without local write")
 	require.Equal(t, unix.EINVAL, reg(0x7000000, 0, 0x7000000, p.pd, abi.AccessLocalWrite), "nothing")
 	require.Equal(t, unix.EINVAL, reg(0x7000000, 1, 0x7000000, p.pd+9, abi.AccessLocalWrite), "no PD")
-	require.Equal(t, unix.EOPNOTSUPP, reg(0x7000000, 1, 0x7000000, p.pd, abi.AccessLocalWrite|abi.AccessOnDemand), "on demand")
 	require.Equal(t, unix.EFAULT, reg(0x7003000, 0x2000, 0x7003000, p.pd, abi.AccessLocalWrite), "half of it is not shared, and the process cannot be looked at")
 	require.Equal(t, unix.EFAULT, reg(^uint64(0)-0xfff, 0x2000, 0, p.pd, abi.AccessLocalWrite), "past the end")
 	p.refit = true

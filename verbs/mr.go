@@ -3,6 +3,8 @@
 package verbs
 
 import (
+	"errors"
+	"math"
 	"strings"
 
 	"github.com/nicless/nicless/internal/control"
@@ -17,23 +19,27 @@ type mr struct {
 	key          uint32
 	length, iova uint64
 	access       uint32
+	onDemand     bool
 	addr         uint64
 	pd           *pd
 	dm           *dm // for device memory; otherwise nil
 }
 
-// access returns the device's access rights for those that a program asks for.
-func access(flags uint32) (uint32, error) {
-	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB // hints, such as relaxed ordering
+// own returns the memory of the region if it stays where it is.
+func (m *mr) own() ownRange { return ownRange{m.addr, m.length} }
+
+// access returns the device's access rights for those that a program asks for, and whether the
+// memory is paged on demand.
+func access(flags uint32) (rights uint32, onDemand bool, err error) {
+	onDemand = flags&abi.AccessOnDemand != 0
+	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB | abi.AccessOnDemand // the first two are hints, such as relaxed ordering
 	switch {
-	case flags&abi.AccessOnDemand != 0:
-		return 0, refuse(eOPNOTSUPP, "access %#x: memory on demand is not possible", flags)
 	case flags&^control.AccessAll != 0:
-		return 0, refuse(eINVAL, "access %#x; %#x are known", flags, control.AccessAll)
+		return 0, false, refuse(eINVAL, "access %#x; %#x are known", flags, control.AccessAll)
 	case flags&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && flags&control.AccessLocalWrite == 0:
-		return 0, refuse(eINVAL, "access %#x: remote write and atomic need local write", flags)
+		return 0, false, refuse(eINVAL, "access %#x: remote write and atomic need local write", flags)
 	}
-	return flags, nil
+	return flags, onDemand, nil
 }
 
 // regMR serves REG_MR. The request is struct ib_uverbs_reg_mr.
@@ -41,13 +47,13 @@ func regMR(c *call, req []byte) error {
 	x := c.x
 	m := &mr{addr: le.Uint64(req[abi.RegMRStart:]), length: le.Uint64(req[abi.RegMRLength:]), iova: le.Uint64(req[abi.RegMRHCAVA:])}
 	var err error
-	if m.access, err = access(le.Uint32(req[abi.RegMRAccessFlags:])); err != nil {
+	if m.access, m.onDemand, err = access(le.Uint32(req[abi.RegMRAccessFlags:])); err != nil {
 		return err
 	}
 	if m.pd, err = lookup[*pd](c, "pd", le.Uint32(req[abi.RegMRPDHandle:]), kindPD); err != nil {
 		return err
 	}
-	held, err := c.payload(m.addr, m.length, m.iova, m.access)
+	held, err := c.payload(m)
 	if err != nil {
 		return err
 	}
@@ -55,92 +61,113 @@ func regMR(c *call, req []byte) error {
 		x.putBack(held)
 		return err
 	}
-	a, _, err := x.register(held, control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr, Length: m.length, IOVA: m.iova})
+	a, _, err := x.register(held, m.onDemand, control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr, Length: m.length, IOVA: m.iova})
 	if err != nil {
 		x.putBack(held)
 		x.refundObject()
 		return err
 	}
 	m.key = a.(*control.Key).Key
-	m.object = x.add(kindMR, m, func() error { return x.tell(control.OpDeregMR, &control.Key{Key: m.key}) }, held, m.pd.object)
+	x.settled(m, held)
+	m.object = x.add(kindMR, m, func() error {
+		err := x.tell(control.OpDeregMR, &control.Key{Key: m.key})
+		if err == nil {
+			x.unsettled(m, m.extents)
+		}
+		return err
+	}, held, m.pd.object)
 	c.put32(abi.AttrCoreOut, m.handle, m.key, m.key) // struct ib_uverbs_reg_mr_resp: handle, lkey, rkey
 	return nil
 }
 
+// settled notes that a region has its memory: in the extents held or, if there are none, where
+// the program has it.
+func (x *uctx) settled(m *mr, held []*extent) {
+	if len(held) == 0 {
+		x.owner.copies(m.own())
+	}
+}
+
+// unsettled undoes settled.
+func (x *uctx) unsettled(m *mr, held []*extent) {
+	if len(held) == 0 {
+		x.owner.copiesNoMore(m.own())
+	}
+}
+
+// implicit reports whether a region on demand is the whole address space.
+func (m *mr) implicit() bool { return m.onDemand && m.addr == 0 && m.length == math.MaxUint64 }
+
 // payload checks memory that is to be registered. If the memory is in an extent, payload
 // holds that extent for the caller and returns it. If the memory stays the process's own,
 // payload returns no extent.
-func (c *call) payload(addr, length, iova uint64, access uint32) ([]*extent, error) {
+func (c *call) payload(m *mr) ([]*extent, error) {
 	switch {
-	case length == 0 || length > maxExtent:
-		return nil, refuse(eINVAL, "memory region of %d bytes; 1 to %d are possible", length, uint64(maxExtent))
-	case addr+length < addr:
-		return nil, refuse(eFAULT, "memory region: %d bytes at %#x pass the end of the address space", length, addr)
-	case access&control.AccessZeroBased == 0 && addr%pageSize != iova%pageSize:
-		return nil, refuse(eINVAL, "memory region at %#x with iova %#x; both must have the same offset in their page", addr, iova)
+	case m.implicit() && m.iova == 0:
+	case m.length == 0 || m.length > maxExtent:
+		return nil, refuse(eINVAL, "memory region of %d bytes; 1 to %d are possible", m.length, uint64(maxExtent))
+	case m.addr+m.length < m.addr:
+		return nil, refuse(eFAULT, "memory region: %d bytes at %#x pass the end of the address space", m.length, m.addr)
+	case m.access&control.AccessZeroBased == 0 && m.addr%pageSize != m.iova%pageSize:
+		return nil, refuse(eINVAL, "memory region at %#x with iova %#x; both must have the same offset in their page", m.addr, m.iova)
 	}
-	a := area{"memory region", addr, length, 1}
-	if err := c.settle(a); err == nil { // an error means that the memory could not be remapped, so the kernel copies it
-		e, err := c.p.memory.find(addr, length)
+	if m.onDemand { // such memory is what the program has there at the time of a transfer
+		return nil, c.x.shareProcess(c.p)
+	}
+	a := area{"memory region", m.addr, m.length, 1}
+	why := c.settle(a) // why the memory could not be moved, so that the kernel has to copy it
+	if why == nil {
+		e, err := c.p.memory.find(a.addr, a.n)
 		if err != nil {
 			return nil, refuse(eFAULT, "memory region: %v", err)
 		}
 		// If hold fails, for example because another region of this context overlaps the
 		// extent, the kernel copies.
-		if e != nil && c.x.hold(e) == nil {
-			return []*extent{e}, nil
+		if e != nil {
+			if why = c.x.hold(e); why == nil {
+				e.payload = true
+				return []*extent{e}, nil
+			}
 		}
 	}
 	if c.p.memory.maps == nil {
 		return nil, refuse(eFAULT, "memory region: %d bytes at %#x are not in shared memory, and this server cannot read the mappings of %s",
-			length, addr, c.p.name)
+			a.n, a.addr, c.p.name)
 	}
 	need := "r"
-	if access&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
+	if m.access&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
 		need = "rw"
 	}
-	canRemap := true
-	err := c.p.memory.maps.over(addr, length, func(v vma) error {
+	err := c.p.memory.maps.over(a.addr, a.n, func(v vma) error {
 		if !strings.HasPrefix(v.perms, need) {
-			return refuse(eFAULT, "memory region: %d bytes at %#x: %s is needed, and the memory at %#x is %s", length, addr, need, v.start, v.perms)
+			return refuse(eFAULT, "memory region: %d bytes at %#x: %s is needed, and the memory at %#x is %s", a.n, a.addr, need, v.start, v.perms)
 		}
-		canRemap = canRemap && remappable(v) == nil
+		if err := remappable(v); why == nil && err != nil {
+			why = err
+		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if c.p.fast && canRemap && c.mayRemap(a) {
-		if err := c.want(a); err == nil {
-			return nil, errAgain
+	if c.p.fast {
+		if why == nil {
+			if why = c.move(a); errors.Is(why, errAgain) {
+				return nil, errAgain
+			}
 		}
+		c.stays(a, why)
 	}
 	return nil, c.x.shareProcess(c.p)
 }
 
 // register sends the engine a request that registers memory. held has the extents that payload
 // has returned. If there are none, the memory is the process's own.
-func (x *uctx) register(held []*extent, op control.Op, req control.Message) (control.Message, control.Reply, error) {
+func (x *uctx) register(held []*extent, onDemand bool, op control.Op, req control.Message) (control.Message, control.Reply, error) {
 	if len(held) > 0 {
 		return x.ask(op, req)
 	}
-	return x.client.CallUnmapped(op, body(op, req))
-}
-
-// mayRemap reports whether the shim can be asked to remap an area into shared memory. It
-// cannot if the shim has already returned a result for the area in this call, or if an
-// object uses shared memory there.
-func (c *call) mayRemap(a area) bool {
-	lo, size := a.pages()
-	if c.p.memory.taken(lo, size) != nil {
-		return false
-	}
-	for _, r := range c.results {
-		if r.kind == needRemap && r.addr == lo {
-			return false
-		}
-	}
-	return true
+	return x.client.CallUnmapped(op, body(op, req), onDemand)
 }
 
 // reregMR serves REREG_MR. The request is struct ib_uverbs_rereg_mr.
@@ -163,7 +190,7 @@ func reregMR(c *call, req []byte) error {
 		next.iova = le.Uint64(req[abi.ReregMRHCAVA:])
 	}
 	if what&control.ReregAccess != 0 {
-		if next.access, err = access(le.Uint32(req[abi.ReregMRAccessFlags:])); err != nil {
+		if next.access, next.onDemand, err = access(le.Uint32(req[abi.ReregMRAccessFlags:])); err != nil {
 			return err
 		}
 	}
@@ -172,16 +199,18 @@ func reregMR(c *call, req []byte) error {
 			return err
 		}
 	}
-	held, err := c.payload(next.addr, next.length, next.iova, next.access)
+	held, err := c.payload(&next)
 	if err != nil {
 		return err
 	}
-	a, _, err := x.register(held, control.OpReregMR, &control.ReregMR{Key: m.key, What: what, PDN: next.pd.number, Access: next.access,
+	a, _, err := x.register(held, next.onDemand, control.OpReregMR, &control.ReregMR{Key: m.key, What: what, PDN: next.pd.number, Access: next.access,
 		Addr: next.addr, Length: next.length, IOVA: next.iova})
 	if err != nil {
 		x.putBack(held)
 		return err
 	}
+	x.unsettled(m, m.extents)
+	x.settled(&next, held)
 	x.release(m.extents)
 	m.pd.users--
 	next.pd.users++

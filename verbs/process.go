@@ -27,7 +27,7 @@ type process struct {
 	uid      uint32
 	lineage  string // for watchers
 	name     string // for the log
-	fast     bool   // memory that is registered may be remapped (--fast-memory)
+	fast     bool   // memory that is registered may be remapped (not with --slow-memory)
 	greeted  bool
 	silent   *time.Timer // ends the connection unless hello comes in time
 	guard    nic.Guard   // zero: the process has none

@@ -72,6 +72,7 @@ const (
 	needRemap = 2
 	needToken = 3
 	needRoute = 4
+	needMove  = 5
 	needBytes = 10
 
 	needAddresses = 11

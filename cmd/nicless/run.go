@@ -52,9 +52,10 @@ const runFlagsUsage = `Flags:
                   (default: 1)
   --link-layer LIST  link layers of these devices, in turn: ethernet (RoCE),
                   infiniband, or both with a comma (default: ethernet)
-  --fast-memory   let the engine map the memory that the program registers.
-                  This is faster than the default, with which the kernel copies
-                  the data; docs/VERBS.md says what the program must then not do
+  --slow-memory   leave the memory that the program registers where it is; the
+                  kernel copies the data. By default the pages are moved into
+                  memory that the engine maps too, which is ten times as fast;
+                  docs/VERBS.md says what differs
   --explain       print explanations of the program's mistakes
 
 `
@@ -73,7 +74,7 @@ type runFlags struct {
 	engine                 string
 	devices                int
 	links                  []string
-	private, fast, explain bool
+	private, slow, explain bool
 }
 
 func (f *runFlags) add(c *cobra.Command) *cobra.Command {
@@ -81,7 +82,10 @@ func (f *runFlags) add(c *cobra.Command) *cobra.Command {
 	c.Flags().IntVar(&f.devices, "devices", 0, "devices of an engine to be started")
 	c.Flags().StringSliceVar(&f.links, "link-layer", nil, "link layers of an engine to be started")
 	c.Flags().BoolVar(&f.private, "private", false, "an engine for this program alone")
-	c.Flags().BoolVar(&f.fast, "fast-memory", false, "map what is registered")
+	c.Flags().BoolVar(&f.slow, "slow-memory", false, "leave registered memory where it is")
+	c.Flags().Bool("fast-memory", true, "the default; accepted because it once had to be asked for")
+	_ = c.Flags().MarkHidden("fast-memory")
+	c.MarkFlagsMutuallyExclusive("fast-memory", "slow-memory")
 	c.Flags().BoolVar(&f.explain, "explain", false, "print explanations")
 	_ = c.MarkFlagFilename("engine")
 	return c
@@ -171,7 +175,7 @@ func (f *runFlags) run(c *cobra.Command, args []string) error {
 		return failed(err)
 	}
 	p := &exec.Cmd{Path: path, Args: args, Stdin: c.InOrStdin(), Stdout: c.OutOrStdout(), Stderr: stderr}
-	p.Env = environment(os.Environ(), library, place.verbs(), f.fast)
+	p.Env = environment(os.Environ(), library, place.verbs(), f.slow)
 	if f.explain {
 		stop, err := printExplanations(filepath.Join(place.verbs(), verbs.WatchName), stderr)
 		if err != nil {
@@ -205,12 +209,12 @@ func (f *runFlags) check(c *cobra.Command) error {
 // removed: the library redirects paths in /sys. A program built with AddressSanitizer refuses to
 // start if another library comes before the sanitizer's own. A variable allows it: the library
 // calls the functions that come after its own, so the sanitizer's are called too.
-func environment(env []string, library, dir string, fast bool) []string {
+func environment(env []string, library, dir string, slow bool) []string {
 	set := map[string]string{
 		"LD_PRELOAD": library, "NICLESS_VERBS": dir, "SYSFS_PATH": "", "ASAN_OPTIONS": "verify_asan_link_order=0",
 	}
-	if fast {
-		set["NICLESS_VERBS_FAST"] = "1"
+	if slow {
+		set["NICLESS_VERBS_SLOW"] = "1"
 	}
 	var out []string
 	for _, e := range env {
@@ -225,7 +229,7 @@ func environment(env []string, library, dir string, fast bool) []string {
 			out = append(out, e)
 		}
 	}
-	for _, name := range []string{"ASAN_OPTIONS", "LD_PRELOAD", "NICLESS_VERBS", "NICLESS_VERBS_FAST"} {
+	for _, name := range []string{"ASAN_OPTIONS", "LD_PRELOAD", "NICLESS_VERBS", "NICLESS_VERBS_SLOW"} {
 		if value, ok := set[name]; ok {
 			out = append(out, name+"="+value)
 		}

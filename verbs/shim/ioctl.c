@@ -105,10 +105,11 @@ static int satisfy(struct call *c) {
 				p->out_fds[p->out_count++] = fd;
 			break;
 		case NV_NEED_REMAP:
+		case NV_NEED_MOVE:
 			fd = nv_take_fd(p, memories++);
 			if (fd < 0)
 				return EPROTO;
-			result->error = nv_remap(p, need->addr, need->length, fd, need->offset);
+			result->error = nv_remap(p, need->addr, need->length, fd, need->offset, need->kind == NV_NEED_MOVE);
 			close(fd);
 			break;
 		default:

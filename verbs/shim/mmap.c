@@ -114,8 +114,11 @@ NV_EXPORT void *mmap64(void *at, size_t length, int prot, int flags, int fd, off
  * never arrive at the wrapper above. */
 NV_EXPORT long syscall(long number, ...) {
 	long a, b, c, d, e, f;
+	uint64_t moved;
+	long forked;
 	void *result;
 	va_list args;
+	int done;
 	va_start(args, number); /* the C library's function reads six arguments too, however many were passed */
 	a = va_arg(args, long);
 	b = va_arg(args, long);
@@ -126,5 +129,15 @@ NV_EXPORT long syscall(long number, ...) {
 	va_end(args);
 	if (number == SYS_mmap && map_device(&result, (void *)a, (size_t)b, (int)c, (int)d, (int)e, f))
 		return (long)result;
+	if (number == SYS_madvise && nv_madvise(&done, (uint64_t)a, (uint64_t)b, (int)c))
+		return done;
+	if (number == SYS_mremap && nv_mremap(&moved, (uint64_t)a, (uint64_t)b, (uint64_t)c, (int)d, (uint64_t)e))
+		return (long)moved;
+	if (nv_is_fork(number, (uint64_t)a, (uint64_t)b)) {
+		nv_before_fork();
+		forked = NV_SYSCALL(number, a, b, c, d, e, f);
+		(forked == 0 ? nv_fork_in_child : nv_fork_in_parent)();
+		return forked;
+	}
 	return NV_SYSCALL(number, a, b, c, d, e, f);
 }

@@ -52,9 +52,11 @@ struct nv_process *nv_enter(struct nv_entry *e) {
 	if (!p)
 		return NULL;
 	owner = __atomic_load_n(&p->pid, __ATOMIC_RELAXED);
-	if (owner == 0) /* forked */
+	if (owner == 0) { /* forked */
 		__atomic_store_n(&p->pid, pid, __ATOMIC_RELAXED);
-	else if (owner != pid) {
+		nv_forked();
+	}
+	if (owner != 0 && owner != pid) {
 		errno = EIO;
 		return NULL;
 	}

@@ -14,7 +14,8 @@
 	X(realpath) X(__realpath_chk) X(canonicalize_file_name)                                     \
 	X(chdir) X(getcwd) X(__getcwd_chk) X(get_current_dir_name)                                  \
 	X(getxattr) X(lgetxattr) X(listxattr) X(llistxattr)                                         \
-	X(ioctl) X(mmap) X(mmap64) X(syscall) X(socket) X(write)
+	X(ioctl) X(mmap) X(mmap64) X(syscall) X(socket) X(write)                                   \
+	X(madvise) X(mremap) X(_Fork) X(clone)
 
 enum nv_function {
 #define NV_ENUM(name) NV_FN_##name,

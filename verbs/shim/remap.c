@@ -1,153 +1,168 @@
 /* Remaps pages of the program into shared memory: copies the pages there and maps the copy
  * over them. A store of another thread between these two steps would be lost. So the pages
- * are write-protected meanwhile (userfaultfd), and a thread that stores to them waits in the
- * kernel until the new mapping is in place.
+ * are write-protected meanwhile (protect.c), and a thread that stores to them waits in the
+ * kernel until the new mapping is in place. While a thread is the only one of its process, it
+ * protects nothing.
  *
- * The thread that remaps must not store to those pages itself. It writes to its stack, to
- * its thread-local data and to this library's state; a range that overlaps these is refused.
- * The caller has blocked signals. */
+ * This is done piece by piece. The pages of a piece are freed when the copy is mapped over them,
+ * so the program's resident memory grows by one piece at most. Pages that the program has not
+ * used yet are not copied: the shared memory has zeros there too, without any page.
+ *
+ * The thread that remaps must not store to those pages itself (movable.c). The caller has
+ * blocked signals. */
 #include "shim.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "real.h"
 
-#ifndef UFFD_USER_MODE_ONLY
-#define UFFD_USER_MODE_ONLY 1
-#endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
+enum { PIECE = 512 }; /* pages */
 
-static long page_size(void) { return sysconf(_SC_PAGESIZE); }
+/* What one call remaps, and how. */
+struct job {
+	int memory;
+	struct nv_kind kind;
+	struct nv_protector protector; /* fd -1: nothing is protected */
+	int pagemap;                   /* -1: cannot be read */
+	bool swaps;                    /* the machine has swap space */
+	bool writes;                   /* pages may be copied by write, else through a mapping */
+	size_t page;
+};
 
-/* A bare system call, because this library wraps ioctl. */
-static int sys_ioctl(int fd, unsigned long request, void *arg) {
-	return (int)NV_SYSCALL(SYS_ioctl, fd, request, arg);
+/* Stores in used[i] whether the i-th page of a piece has been used. The pages do not change
+ * meanwhile. */
+static void find_used(const struct job *j, uint64_t addr, size_t pages, bool *used) {
+	enum { PRESENT = 63, SWAPPED = 62 }; /* bits, Documentation/admin-guide/mm/pagemap.rst */
+	uint64_t entries[PIECE];
+	unsigned char resident[PIECE];
+	size_t i;
+	memset(used, true, pages);
+	if (j->kind.again) {
+		/* These pages are shared already. The page tables do not have all of them. */
+		if (!j->swaps && mincore((void *)(uintptr_t)addr, pages * j->page, resident) == 0)
+			for (i = 0; i < pages; i++)
+				used[i] = resident[i] & 1;
+		return;
+	}
+	if (j->pagemap < 0 || pread(j->pagemap, entries, pages * 8, (off_t)(addr / j->page * 8)) != (ssize_t)(pages * 8))
+		return;
+	for (i = 0; i < pages; i++)
+		used[i] = (entries[i] >> PRESENT & 1) || (entries[i] >> SWAPPED & 1);
 }
 
-/* Opens a userfaultfd that can write-protect pages. It needs no privilege, because it handles
- * only faults of user code. */
-static int open_uffd(void) {
-	struct uffdio_api api;
-	int fd = (int)NV_SYSCALL(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY), error;
-	if (fd < 0)
-		return -1;
-	memset(&api, 0, sizeof api);
-	api.api = UFFD_API;
-	api.features = UFFD_FEATURE_PAGEFAULT_FLAG_WP;
-	if (sys_ioctl(fd, UFFDIO_API, &api) == 0)
-		return fd;
-	error = errno;
-	close(fd);
-	errno = error;
-	return -1;
+static int write_run(const struct job *j, uint64_t addr, size_t bytes, uint64_t offset) {
+	while (bytes > 0) {
+		ssize_t n = pwrite(j->memory, (void *)(uintptr_t)addr, bytes, (off_t)offset);
+		if (n <= 0)
+			return n < 0 ? errno : EIO;
+		addr += (uint64_t)n;
+		offset += (uint64_t)n;
+		bytes -= (size_t)n;
+	}
+	return 0;
 }
 
-bool nv_has_uffd(void) {
-	size_t page = (size_t)page_size();
-	void *at = nv_sys_mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	bool populates;
-	int fd;
-	if (at == MAP_FAILED)
-		return false;
-	populates = madvise(at, page, MADV_POPULATE_WRITE) == 0;
-	munmap(at, page);
-	fd = populates ? open_uffd() : -1;
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
-}
-
-/* Write-protects pages. Pages that are not present cannot be protected, so they are made
- * present first. This fails, and remapping fails with it, if the program may not write to
- * the pages. */
-static int protect(int uffd, void *at, size_t length) {
-	struct uffdio_register reg;
-	struct uffdio_writeprotect wp;
-	if (madvise(at, length, MADV_POPULATE_WRITE) != 0)
+static int copy_run(const struct job *j, uint64_t addr, size_t bytes, uint64_t offset) {
+	void *copy;
+	if (j->writes)
+		return write_run(j, addr, bytes, offset);
+	copy = nv_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, j->memory, (off_t)offset);
+	if (copy == MAP_FAILED)
 		return errno;
-	memset(&reg, 0, sizeof reg);
-	reg.range.start = (uint64_t)(uintptr_t)at;
-	reg.range.len = length;
-	reg.mode = UFFDIO_REGISTER_MODE_WP;
-	if (sys_ioctl(uffd, UFFDIO_REGISTER, &reg) != 0)
-		return errno;
-	memset(&wp, 0, sizeof wp);
-	wp.range = reg.range;
-	wp.mode = UFFDIO_WRITEPROTECT_MODE_WP;
-	return sys_ioctl(uffd, UFFDIO_WRITEPROTECT, &wp) == 0 ? 0 : errno;
+	nv_copy_pages(copy, (void *)(uintptr_t)addr, bytes);
+	munmap(copy, bytes);
+	return 0;
 }
 
-static bool touches(const void *what, size_t bytes, uint64_t addr, uint64_t length) {
-	uint64_t at = (uint64_t)(uintptr_t)what;
-	return at < addr + length && addr < at + bytes;
+static int copy_piece(const struct job *j, uint64_t addr, size_t pages, uint64_t offset) {
+	bool used[PIECE];
+	size_t first, end;
+	int error = 0;
+	find_used(j, addr, pages, used);
+	for (first = 0; first < pages && error == 0; first = end) {
+		for (end = first + 1; end < pages && used[end] == used[first]; end++)
+			;
+		if (used[first])
+			error = copy_run(j, addr + first * j->page, (end - first) * j->page, offset + first * j->page);
+	}
+	return error;
 }
 
-/* Reports whether a range overlaps memory that this thread writes while the pages are
- * protected: the stack below this frame, errno, and the state of the process. The memory just
- * above this frame is stack too, and must not become shared with children. */
-static bool is_own(const struct nv_process *p, uint64_t addr, uint64_t length) {
-	enum { MARGIN = 64 * 1024 };
-	const char *frame = __builtin_frame_address(0);
-	return touches(frame - MARGIN, 2 * MARGIN, addr, length) || touches(&errno, sizeof errno, addr, length) ||
-	       touches(p, sizeof *p, addr, length);
+static int move_piece(const struct job *j, uint64_t addr, size_t pages, uint64_t offset) {
+	size_t bytes = pages * j->page;
+	int error = 0;
+	if (j->protector.fd >= 0)
+		error = nv_protect(&j->protector, addr, bytes);
+	if (error == 0)
+		error = copy_piece(j, addr, pages, offset);
+	if (error == 0 && nv_sys_mmap((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+	                              j->memory, (off_t)offset) == MAP_FAILED)
+		error = errno;
+	if (error == 0 && j->protector.fd >= 0)
+		nv_unprotect(&j->protector, addr, bytes);
+	return error;
 }
 
-/* Returns 0 if the page at addr may be replaced, else EINVAL. Without userfaultfd nothing else
- * has checked what kind of page it is. The page must be present, must not
- * belong to a file and must not be shared. */
-static int private_page(uint64_t addr) {
-	enum { FILE_OR_SHARED = 61, PRESENT = 63 }; /* bits, Documentation/admin-guide/mm/pagemap.rst */
-	uint64_t entry = 0;
-	int fd = (int)NV_SYSCALL(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : pread(fd, &entry, sizeof entry, (off_t)(addr / (uint64_t)page_size() * sizeof entry));
-	if (fd >= 0)
-		close(fd);
-	return n == sizeof entry && (entry >> PRESENT & 1) && !(entry >> FILE_OR_SHARED & 1) ? 0 : EINVAL;
+/* Moves the pages. After an error some may have been moved. They are still the program's, with
+ * their contents; nothing else can be told from that, except that the memory is not sealed. */
+static int move(const struct job *j, uint64_t addr, uint64_t length, uint64_t offset) {
+	uint64_t end = addr + length;
+	bool locked = j->kind.locked && nv_locked(addr);
+	int error = 0;
+	if (j->protector.fd >= 0)
+		error = nv_protect_range(&j->protector, addr, length);
+	nv_moved();
+	while (error == 0 && addr < end) {
+		size_t pages = (size_t)((end - addr) / j->page);
+		if (pages > PIECE)
+			pages = PIECE;
+		error = move_piece(j, addr, pages, offset);
+		addr += pages * j->page;
+		offset += pages * j->page;
+	}
+	if (error == 0 && locked)
+		mlock((void *)(uintptr_t)(end - length), length); /* as before; if the limit is reached, the pages stay unlocked */
+	return error;
 }
 
-int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset) {
-	size_t page = (size_t)page_size();
-	void *at = (void *)(uintptr_t)addr, *copy;
-	int uffd, error = 0;
-	if (length == 0 || (addr | length | offset) & (page - 1) || addr + length < addr)
+/* A write beyond the limit on the size of files would raise a signal. */
+static bool may_write(void) {
+	struct rlimit limit;
+	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+}
+
+int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset, bool may_stay) {
+	struct sysinfo info;
+	struct job j;
+	int error;
+	memset(&j, 0, sizeof j);
+	j.page = (size_t)sysconf(_SC_PAGESIZE);
+	if (length == 0 || (addr | length | offset) & (j.page - 1) || addr + length < addr)
 		return EINVAL;
-	if (is_own(p, addr, length))
-		return EBUSY;
-	uffd = open_uffd();
-	if (uffd < 0 && length > page)
+	error = nv_movable(p, addr, length, may_stay, &j.kind);
+	if (error)
+		return error;
+	j.protector.fd = -1;
+	if (!j.kind.alone && nv_protector(&j.protector) != 0 && length > j.page)
 		return EOPNOTSUPP; /* one page is allowed: it has doorbell records, and the server clears
 		                      a record again, so a lost store does no harm */
-	copy = nv_sys_mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, memory, (off_t)offset);
-	if (copy == MAP_FAILED) {
-		error = errno;
-	} else {
-		if (uffd >= 0)
-			error = protect(uffd, at, length);
-		else
-			error = private_page(addr);
-		if (error == 0) {
-			nv_copy_pages(copy, at, length);
-			if (nv_sys_mmap(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory, (off_t)offset) ==
-			    MAP_FAILED)
-				error = errno;
-			else
-				error = nv_seal(memory);
-		}
-		munmap(copy, length);
-	}
-	if (uffd >= 0) {
-		struct uffdio_range range = {addr, length};
-		sys_ioctl(uffd, UFFDIO_WAKE, &range);
-		close(uffd); /* ends the protection, if the old pages are still there, and wakes the threads that wait */
-	}
+	j.memory = memory;
+	j.writes = may_write();
+	j.swaps = sysinfo(&info) != 0 || info.totalswap > 0;
+	j.pagemap = (int)NV_SYSCALL(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	error = move(&j, addr, length, offset);
+	if (error == 0)
+		error = nv_seal(memory);
+	if (j.pagemap >= 0)
+		close(j.pagemap);
+	if (j.protector.fd >= 0)
+		nv_protector_end(&j.protector);
 	return error;
 }

@@ -14,7 +14,12 @@
  *   ioctl.c      one ioctl
  *   write.c      one write to a channel
  *   route.c      how the kernel would send
+ *   mappings.c   what is mapped in this process
+ *   movable.c    which pages may be moved into shared memory
+ *   protect.c    write-protects pages
  *   remap.c      remaps pages into shared memory while threads run
+ *   fork.c       children get copies of remapped pages
+ *   advise.c     madvise and mremap of remapped pages
  *   mmap.c       mmap of a device
  *   alloc.c      memory that is shared from the start
  *   registers.c  UAR pages, which are mapped all at once
@@ -212,9 +217,80 @@ int nv_store(const struct nv_process *p, const struct iovec *here, const struct 
 /* Copies whole pages, by no function that a sanitizer could have replaced. */
 void nv_copy_pages(void *to, const void *from, size_t bytes);
 
-/* remap.c */
+/* mappings.c */
+
+struct nv_maps {
+	int fd;
+	bool queries;      /* the kernel answers for one address; else the text is read */
+	uint64_t last;     /* end of the row that was read last */
+	size_t begin, end; /* the part of the text that was read and not used */
+	char text[4608];   /* a row: a path of 4096 bytes, and numbers */
+};
+
+struct nv_mapping {
+	uint64_t start, end;
+	int prot;    /* PROT_* */
+	bool shared; /* MAP_SHARED */
+	bool file;   /* it is of a file, or of memory with a name in the file system */
+	bool ours;   /* nv_remap has made it */
+};
+
+int nv_maps_open(struct nv_maps *m); /* returns 0 or an errno */
+void nv_maps_close(struct nv_maps *m);
+
+/* Stores in *v the first mapping that ends after addr. Returns 0, ENOENT if there is none, or another errno. */
+int nv_maps_next(struct nv_maps *m, uint64_t addr, struct nv_mapping *v);
+
+/* Reports whether the program has locked the mapping at addr (mlock). This takes long. */
+bool nv_locked(uint64_t addr);
+
+/* movable.c */
+
+struct nv_kind {
+	bool alone;                   /* this process has no other thread */
+	bool again;                   /* a part is shared memory already, from an earlier call of nv_remap */
+	unsigned long locked, pinned; /* KiB in the whole process */
+};
+
+bool nv_alone(void);
+void nv_uses_gpu(void); /* from now on this process may have registered memory with the driver of a GPU */
+
+/* Returns 0 if the pages may be moved, and stores what they are; else an errno: EBUSY for stacks and memory of this
+ * library, EFAULT for addresses where nothing is mapped, EOPNOTSUPP for memory that is not private or not both
+ * readable and writable. If the pages may stay where they are, also ETXTBSY if memory of the process is pinned, and
+ * EXDEV if a GPU may use it. Called under the lock. */
+int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool may_stay, struct nv_kind *kind);
+
+/* protect.c: all but the first two, which return 0 or an errno or a truth value, need a protector. */
+
+struct nv_protector {
+	int fd;
+	bool populates; /* pages are made present before they are protected */
+};
+
 bool nv_has_uffd(void);
-int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset);
+int nv_protector(struct nv_protector *u);
+void nv_protector_end(struct nv_protector *u);
+int nv_protect_range(const struct nv_protector *u, uint64_t addr, uint64_t length); /* pages of this range are to be protected */
+int nv_protect(const struct nv_protector *u, uint64_t addr, uint64_t length);
+void nv_unprotect(const struct nv_protector *u, uint64_t addr, uint64_t length); /* after the pages were replaced */
+
+/* fork.c */
+void nv_moved(void);            /* from now on this process may have remapped memory */
+bool nv_has_moved(void);        /* whether it may have some */
+void nv_before_fork(void);      /* these three are the handlers of fork */
+void nv_fork_in_parent(void);
+void nv_fork_in_child(void);
+bool nv_is_fork(long number, uint64_t first, uint64_t second); /* whether a system call, with its first arguments, forks */
+void nv_forked(void);           /* this process is a child, perhaps one for which no handler has run */
+
+/* advise.c: each returns false if the call is none of this library's business. Else it has made the call, and stores
+ * the result, with errno set as the kernel does. */
+bool nv_madvise(int *result, uint64_t addr, uint64_t length, int advice);
+bool nv_mremap(uint64_t *result, uint64_t from, uint64_t length, uint64_t wanted, int flags, uint64_t to);
+
+/* remap.c: moves pages into shared memory, as NV_NEED_REMAP or, if they may stay where they are, NV_NEED_MOVE says. Returns 0 or an errno. Called under the lock. */
+int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset, bool may_stay);
 
 /* ioctl.c: returns 0 or an errno; ENOTTY: fd is no context. */
 int nv_ioctl(int fd, uint64_t arg);

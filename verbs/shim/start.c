@@ -2,7 +2,8 @@
  *
  *   NICLESS_VERBS       the directory that a server has made; without it this library does
  *                       nothing
- *   NICLESS_VERBS_FAST  1: memory that is registered may be remapped into shared memory */
+ *   NICLESS_VERBS_SLOW  1: memory that is registered stays where it is; otherwise its pages are
+ *                       remapped into shared memory */
 #include "shim.h"
 
 #include <errno.h>
@@ -43,8 +44,8 @@ const char *nv_dir(void) {
 }
 
 uint32_t nv_wants(void) {
-	const char *fast = secure_getenv("NICLESS_VERBS_FAST");
-	return fast && strcmp(fast, "1") == 0 ? NV_WANT_FAST : 0;
+	const char *slow = secure_getenv("NICLESS_VERBS_SLOW");
+	return slow && strcmp(slow, "1") == 0 ? 0 : NV_WANT_FAST;
 }
 
 /* These variables make libmlx5 get the memory of its rings by an mmap of the device. If the

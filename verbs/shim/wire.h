@@ -55,7 +55,7 @@ struct nv_hello {
 	/* then the program's name, for the log, to the end of the datagram */
 };
 
-#define NV_WANT_FAST 1u /* memory that is registered may be remapped (--fast-memory) */
+#define NV_WANT_FAST 1u /* memory that is registered may be remapped (not with --slow-memory) */
 #define NV_HAS_UFFD 2u  /* remapping loses no stores of other threads */
 
 struct nv_welcome {
@@ -131,7 +131,7 @@ enum nv_out_kind {
 };
 
 /* An answer with NV_AGAIN is: uint64_t count; then count nv_need. It brings the memory for
- * the needs of kind NV_NEED_REMAP as descriptors, in order. The shim meets all needs and
+ * the needs of kinds NV_NEED_REMAP and NV_NEED_MOVE as descriptors, in order. The shim meets all needs and
  * sends the same ioctl again with one nv_result for each need. The request has the results for
  * earlier answers before these, because the server keeps no results. The shim accepts four such
  * answers to an ioctl; if there is another one, it gives up. */
@@ -139,7 +139,7 @@ struct nv_need {
 	uint16_t attr; /* for NV_NEED_FD: index of the attribute */
 	uint16_t kind; /* NV_NEED_* */
 	uint32_t zero;
-	uint64_t addr; /* for NV_NEED_REMAP: addr and length of whole pages */
+	uint64_t addr; /* for NV_NEED_REMAP and NV_NEED_MOVE: addr and length of whole pages */
 	uint64_t length;
 	uint64_t offset; /* offset of the pages in the memory of the answer */
 };
@@ -150,9 +150,10 @@ enum nv_need_kind {
 	NV_NEED_BYTES = 10, /* read `length` bytes at addr */
 	NV_NEED_ADDRESSES = 11, /* tell the addresses (NV_ADDRESSES) again */
 	NV_NEED_FD = 1,   /* send the descriptor whose number is the attribute's data */
-	NV_NEED_REMAP = 2 /* put these pages into the memory of the answer: copy them there
+	NV_NEED_REMAP = 2, /* put these pages into the memory of the answer: copy them there
 	                     and map the memory over them, without losing stores of other
 	                     threads; then seal the memory */
+	NV_NEED_MOVE = 5   /* the same for registered memory, which may also stay where it is */
 };
 
 struct nv_result {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "real.h"
 
@@ -13,6 +14,15 @@ NV_EXPORT int __open_2(const char *path, int flags);
 NV_EXPORT int __open64_2(const char *path, int flags);
 NV_EXPORT int __openat_2(int dir, const char *path, int flags);
 NV_EXPORT int __openat64_2(int dir, const char *path, int flags);
+
+/* The driver of a GPU pins memory, and nobody can tell which (movable.c). */
+static void opening(const char *path) {
+	static const char *const drivers[] = {"/dev/nvidia", "/dev/kfd"};
+	size_t i;
+	for (i = 0; i < sizeof drivers / sizeof *drivers; i++)
+		if ((uintptr_t)path >= 4096 && strncmp(path, drivers[i], strlen(drivers[i])) == 0)
+			nv_uses_gpu();
+}
 
 /* A mode is passed only if a file may be created. */
 #define MODE(mode, flags)                                                          \
@@ -31,6 +41,7 @@ NV_EXPORT int __openat64_2(int dir, const char *path, int flags);
 		nv_find(path, &place);                                             \
 		if (place.device >= 0)                                             \
 			return nv_open_device((uint32_t)place.device, flags);      \
+		opening(place.path);                                               \
 		return NV_REAL(name)(place.path, flags, mode);                     \
 	}
 
@@ -41,6 +52,7 @@ NV_EXPORT int __openat64_2(int dir, const char *path, int flags);
 		nv_find_at(dir, path, &place);                                             \
 		if (place.device >= 0)                                             \
 			return nv_open_device((uint32_t)place.device, flags);      \
+		opening(place.path);                                               \
 		return NV_REAL(name)(dir, place.path, flags, mode);                \
 	}
 
@@ -50,6 +62,7 @@ NV_EXPORT int __openat64_2(int dir, const char *path, int flags);
 		nv_find(path, &place);                                             \
 		if (place.device >= 0)                                             \
 			return nv_open_device((uint32_t)place.device, flags);      \
+		opening(place.path);                                               \
 		return NV_REAL(name)(place.path, flags);                           \
 	}
 
@@ -59,6 +72,7 @@ NV_EXPORT int __openat64_2(int dir, const char *path, int flags);
 		nv_find_at(dir, path, &place);                                             \
 		if (place.device >= 0)                                             \
 			return nv_open_device((uint32_t)place.device, flags);      \
+		opening(place.path);                                               \
 		return NV_REAL(name)(dir, place.path, flags);                      \
 	}
 

@@ -261,7 +261,7 @@ func TestMessages(t *testing.T) {
 func TestHello(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
-	_, stderr, err := run(t, f.dir, []string{"NICLESS_VERBS_FAST=1"}, "device", "copied")
+	_, stderr, err := run(t, f.dir, nil, "device", "copied")
 	require.NoError(t, err, "%s", stderr)
 	all := f.greetings()
 	require.Len(t, all, 1)

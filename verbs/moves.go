@@ -1,0 +1,86 @@
+//go:build linux && (amd64 || arm64)
+
+package verbs
+
+import (
+	"log/slog"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Registered memory is moved into shared memory if nobody can notice the difference, except by
+// the speed. Other memory stays where it is, and the kernel copies it for the engine. A page is
+// not moved while it belongs to memory that the kernel copies: during the move a copy to the
+// page could fail.
+
+// An ownRange is a range of a process's memory that is registered and stays where it is.
+type ownRange struct{ addr, n uint64 }
+
+// copies notes that the kernel copies a range.
+func (m *memory) copies(s ownRange) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.copied = append(m.copied, s)
+}
+
+// copiesNoMore undoes one call of copies.
+func (m *memory) copiesNoMore(s ownRange) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := slices.Index(m.copied, s); i >= 0 {
+		m.copied = slices.Delete(m.copied, i, i+1)
+	}
+}
+
+// copiesFrom reports whether the kernel copies some of the n bytes from addr on.
+func (m *memory) copiesFrom(addr, n uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.copied, func(s ownRange) bool {
+		return addr-s.addr < s.n || s.addr-addr < n // differences of numbers without sign: the first is below the second
+	})
+}
+
+// move asks the shim to move an area of registered memory into shared memory. It returns
+// errAgain, or the reason why the memory stays where it is.
+func (c *call) move(a area) error {
+	lo, size := a.pages()
+	if e := c.p.memory.taken(lo, size); e != nil {
+		return refuse(eBUSY, "a part of its pages, from %#x on, is in another piece of shared memory that is in use", e.addr)
+	}
+	if c.p.memory.copiesFrom(lo, size) {
+		return refuse(eBUSY, "a part of its pages is registered already and stays where it is")
+	}
+	if slices.ContainsFunc(c.results, func(r wireResult) bool { return isRemap(r.kind) && r.addr == lo }) {
+		return refuse(eBUSY, "its pages were moved, and are not there")
+	}
+	if err := c.want(a, needMove); err != nil {
+		return err
+	}
+	return errAgain
+}
+
+// stays tells the user why memory that is registered stays where it is.
+func (c *call) stays(a area, why error) {
+	r := refusalOf(why)
+	c.p.s.report(c.p.uid, &c.p.lines, slog.LevelDebug, "verbs memory not moved", "program", c.p.name, "addr", a.addr, "bytes", a.n, "why", r.text)
+	if c.p.said.spend() {
+		c.p.s.watched.tell(c.p.lineage, c.p.uid, "memory region of %d bytes at %#x: the kernel copies them, which is slower: %s", a.n, a.addr, r.text)
+	}
+}
+
+// whyNotMoved says what the errno of a failed move means (shim/movable.c, shim/remap.c).
+func whyNotMoved(errno unix.Errno) string {
+	switch errno {
+	case unix.EBUSY:
+		return "they belong to the stack of a thread, or to thread-local data"
+	case unix.ETXTBSY:
+		return "something else has pinned memory of the program (VmPin in /proc/PID/status), for example io_uring"
+	case unix.EXDEV:
+		return "the program uses a GPU, whose driver may have pinned them"
+	case unix.EOPNOTSUPP:
+		return "they are not private memory that can be read and written, or there is no userfaultfd, without which stores of other threads could be lost"
+	}
+	return errno.Error()
+}

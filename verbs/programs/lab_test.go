@@ -33,8 +33,8 @@ var modes = []struct {
 	name  string
 	flags []string
 }{
-	{"process_vm", nil},
-	{"fast", []string{"--fast-memory"}},
+	{"fast", nil},
+	{"process_vm", []string{"--slow-memory"}},
 }
 
 func newLab(t *testing.T, flags ...string) *lab {

@@ -29,12 +29,12 @@ func TestSpeed(t *testing.T) {
 		t.Run(mode.name+"/bandwidth", func(t *testing.T) {
 			l := newLab(t, mode.flags...)
 			line, beside := "ib_write_bw -s 65536 -n 100000", "nicless bench bw"
-			if mode.flags == nil {
+			if mode.flags != nil {
 				line, beside = "ib_write_bw -s 65536 -n 10000", "two copies by the kernel"
 			}
 			var verbs, floor []float64
 			for range rounds {
-				if mode.flags == nil {
+				if mode.flags != nil {
 					floor = append(floor, paceOf(t, []string{pace, "copies", "65536"})["copies"])
 				} else {
 					floor = append(floor, benchBW(t))

@@ -22,9 +22,15 @@ func TestNoHoles(t *testing.T) {
 // have memory at the same address.
 func TestKeyAfterExec(t *testing.T) {
 	path := check(t, "trust")
-	l := newLab(t)
-	require.Contains(t, l.run(path, "exec"), "trust: exec: ok")
-	l.engine.says("has executed another program")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			require.Contains(t, l.run(path, "exec"), "trust: exec: ok")
+			if mode.flags != nil {
+				l.engine.says("has executed another program")
+			}
+		})
+	}
 }
 
 // A program gets as many queues as the device promises, even if the engine's process may

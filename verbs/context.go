@@ -38,7 +38,6 @@ type uctx struct {
 	uar      *shm.Region
 	banks    []*bank // banks of UAR pages
 	greeted  bool    // GET_CONTEXT was called
-	noDEVX   bool    // GET_CONTEXT was refused because it asked for firmware commands
 	next     uint32
 	objects  map[uint32]*object
 	domains  map[uint32]*pd // by the engine's number
@@ -162,7 +161,6 @@ func (x *uctx) end() {
 		return
 	}
 	x.ended = true
-	x.sayUnopened()
 	x.s.mu.Lock()
 	delete(x.s.contexts, x.inode)
 	x.s.mu.Unlock()

@@ -24,6 +24,7 @@ type history struct {
 	last    string
 	did     map[string]bool // names of the calls that succeeded
 	sendsUD bool
+	noDEVX  bool // a context was refused because of DEVX, and none was made since
 }
 
 // note records a call.
@@ -44,6 +45,10 @@ func (h *history) note(c *call, err error) {
 
 // guess returns what to say if the process failed.
 func (h *history) guess() string {
+	if h.noDEVX {
+		// If the program had not asked for it, libmlx5 would have opened the device without.
+		return "mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX was refused with EINVAL, because this device has no firmware commands"
+	}
 	return fmt.Sprintf("none of its calls was refused here; its last call here was %s. If a function of libibverbs or libmlx5 returned an error, "+
 		"the library returned it without asking nicless. Likely: %s", h.last, h.likely())
 }
@@ -69,14 +74,5 @@ func (h *history) likely() string {
 func (p *process) ended() {
 	if p.past.calls > 0 && !p.past.refused {
 		p.s.watched.tell(p.lineage, p.uid, "%s%s", IfFailed, p.past.guess())
-	}
-}
-
-// sayUnopened tells the watchers if a context was closed right after firmware commands were
-// refused. If the program had not asked for them, libmlx5 would have opened the device without
-// them.
-func (x *uctx) sayUnopened() {
-	if x.noDEVX && !x.greeted {
-		x.s.watched.tell(x.lineage, x.uid, "refused with %s: likely mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX: this device has no firmware commands", "EINVAL")
 	}
 }

@@ -16,7 +16,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		{"flow", explained, "refused with EOPNOTSUPP: ibv_create_flow (IB_USER_VERBS_EX_CMD_CREATE_FLOW): this device does not have it"},
 		{"variable", explained, "refused with EPROTONOSUPPORT: mlx5dv_alloc_var (MLX5_IB_METHOD_VAR_OBJ_ALLOC): this device does not have it"},
 		{"work-queue", explained, "refused with EOPNOTSUPP: ibv_create_wq (IB_USER_VERBS_EX_CMD_CREATE_WQ): this device does not have it"},
-		{"firmware", explained, "likely mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX"},
+		{"firmware", likely, "mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX was refused"},
 		{"inline", likely, "its last call here was CQ.CREATE. "},
 		{"inline", likely, "Likely: ibv_create_qp, if it asks for more than"},
 		{"address", likely, "Likely: ibv_create_ah, if the address has no GID (is_global 0)"},

@@ -36,7 +36,6 @@ type client struct {
 	// The following fields belong to the shard: only its thread and functions in Do touch them.
 	regions   map[uint32]*region
 	unplaced  map[uint32]*region // created and not placed yet
-	gids      []nic.GID          // GID table; nil: the client has only hosted.GID
 	process   *process           // owner of memory registered outside regions; nil: such memory is refused
 	pds       map[uint32]*pd
 	mrs       map[uint32]*mkey // by index, because the variant can change
@@ -56,6 +55,7 @@ type client struct {
 	offloaded int            // number of the client's copy tasks that workers have
 	after     []func()       // what is left to do off the engine's thread after a request; see finish
 	nextID    uint32         // for the next region, PD or channel; each client has ids of its own
+	gids      []nic.GID      // GID table; nil: the client has only hosted.GID
 }
 
 // A clientSchedule says which of a client's queues a step visits; see active.go.

@@ -50,8 +50,6 @@ type Engine struct {
 	qps     map[uint32]*qp // by number; not read for a WQE whose peer is known
 	cqs     map[uint32]*cq // by number
 	srqs    map[uint32]*srq
-	groups  map[[16]byte]*group // multicast groups, by GID
-	joined  uint64              // number of the newest membership
 	numbers struct{ qp, cq, srq *numbers.Sequence }
 	serial  uint64 // serial number of the newest queue pair
 	served  uint64 // number of requests so far
@@ -68,6 +66,8 @@ type Engine struct {
 	mail          mailbox
 	watchdog      watchdog
 	hooks         hooks
+	groups        map[[16]byte]*group // multicast groups, by GID
+	joined        uint64              // number of the newest membership
 }
 
 // hooks are for tests.

@@ -36,14 +36,14 @@ type qp struct {
 	stall  stall
 	rnr    rnrTries
 
-	groups []*group  // multicast groups of a UD queue pair
-	cast   castPoint // the datagram to a group that is being delivered
-
 	failed    bool         // a WQE has failed since RST: error completions of later WQEs with ce 1 are suppressed
 	faulted   cqe.Syndrome // syndrome of the WQE at the head, if its work met a fault of memory
 	suspicion suspicion
 
 	regions [3]*region // those that hold the send queue, the receive queue and the records
+
+	groups []*group  // multicast groups of a UD queue pair
+	cast   castPoint // the datagram to a group that is being delivered
 }
 
 // A sendQueue is the send queue of a queue pair. Counts have 64 bits here and are cut to 16

@@ -72,6 +72,7 @@ func FuzzIoctl(f *testing.F) {
 	f.Add(append([]byte{32, 0, byte(opAlloc)}, u64s(0x100000, 0x8000, 0, 0)...))
 	f.Add(append([]byte{32, 0, byte(opFree)}, u64s(0x100000, 0x8000, 0, 0)...))
 	f.Add(append([]byte{8, 0, byte(opOpen)}, u64s(1)...))
+	f.Add(append([]byte{0, 0, byte(opOpenChannel), 48, 0, byte(opWrite)}, writeRequest(createIDCommand())...))
 
 	s := newServing(f)
 	s.log = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -82,26 +83,38 @@ func FuzzIoctl(f *testing.F) {
 		cq := p.ok(p.createCQ(15, 0)).value[0]
 		p.ok(p.createQP(abi.QPTRC, cq))
 		r.share(0x10000, 0x4000)
+		var open []*os.File
 		for len(input) >= 3 {
 			n := int(le.Uint16(input))
 			op := wireOp(input[2])
 			input = input[3:]
 			body := input[:min(n, len(input))]
 			input = input[len(body):]
-			h := appendAnswer(nil, wireHeader{op: op, context: p.ctx}, 0, 0)
+			to := p.ctx
+			for inode := range r.p.managers { // a write is to a channel
+				if op == opWrite {
+					to = inode
+				}
+			}
+			h := appendAnswer(nil, wireHeader{op: op, context: to}, 0, 0)
 			le.PutUint16(h[2:], 0)
 			answer, give, err := r.p.handle(finish(append(h, body...)), nil)
-			_ = closeFiles(give...)
+			open = append(open, give...)
 			if err != nil {
 				break
 			}
 			require.LessOrEqual(t, len(answer), maxDatagram)
+		}
+		_ = closeFiles(open...)
+		for _, ch := range r.p.managers {
+			ch.end()
 		}
 		for _, x := range r.p.contexts {
 			x.end()
 		}
 		r.p.end()
 		require.Empty(t, s.contexts)
+		require.Eventually(t, func() bool { return s.openChannels() == 0 && s.manager.Leftovers() == 0 }, 10*time.Second, time.Millisecond)
 		require.Empty(t, r.p.memory.extents)
 		require.Empty(t, r.p.pending)
 		if rounds++; rounds%64 == 0 {

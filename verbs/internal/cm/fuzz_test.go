@@ -97,6 +97,13 @@ func FuzzWrite(f *testing.F) {
 			add(id, command(number, 400, make([]byte, commands[number].known)))
 		}
 	}
+	for _, name := range goldenFiles(f) { // what real programs wrote
+		var all []byte
+		for _, w := range goldenWrites(f, name) {
+			all = append(append(all, w.file[0], byte(len(w.bytes)), byte(len(w.bytes)>>8)), w.bytes...)
+		}
+		f.Add(all)
+	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		r := newRig(t)
 		files := []*file{r.host("10.0.0.1").open(), r.host("10.0.0.2").open()}

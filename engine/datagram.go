@@ -27,7 +27,7 @@ func (sh *shard) addressDatagram(q *qp, j *job) verdict {
 	}
 	av := wqe.ParseAV((*[wqe.AVSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))
 	r := &j.request
-	r.toQPN, r.qkey, r.sl = av.DQP, av.QKey(), av.RateSL&0xf
+	r.toQPN, r.qkey = av.DQP, av.QKey()
 	if r.qkey>>31 != 0 {
 		r.qkey = q.attr.QKey // a qkey with this bit set means the sender's own qkey
 	}
@@ -76,12 +76,13 @@ func (sh *shard) completeDatagram(q *qp, j *job, imm uint32, tail cqe.Tail, a at
 	if !j.local {
 		source |= cqe.GRHInBuffer
 	}
+	source = cqe.FlagsRQPN(source, j.request.sl, source)
 	slid := q.client.hosted.LID
 	if slid == 0 || c.collapsed {
 		return sh.complete(c, source, p.uidx, imm, uint32(j.total), sh.clock(), tail, a)
 	}
-	// The completion of a datagram of InfiniBand also has the sender's LID and service level.
-	// complete has no argument for these, because nothing else needs them. So this writes the
+	// The completion of a datagram of InfiniBand also has the sender's LID.
+	// complete has no argument for it, because nothing else needs it. So this writes the
 	// entry itself, in the same order: the tail last.
 	if c.free(1) == 0 {
 		return false
@@ -92,7 +93,7 @@ func (sh *shard) completeDatagram(q *qp, j *job, imm uint32, tail cqe.Tail, a at
 		clear(c.buf[slot<<7:][:cqe.Size])
 	}
 	body := (*[cqe.Size]byte)(block)
-	cqe.PutBody(body, cqe.FlagsRQPN(source, j.request.sl, source), p.uidx, imm, uint32(j.total), sh.clock())
+	cqe.PutBody(body, source, p.uidx, imm, uint32(j.total), sh.clock())
 	cqe.PutSLID(body, slid)
 	tail = tail.Owned(index, c.log)
 	if a == solicited {

@@ -22,6 +22,12 @@ const (
 	ipv4At   = grhSize - ipv4Size // offset of an IPv4 header
 	ipv4Size = 20
 
+	// What the service level of a completion says about the packet on Ethernet; 0 is RoCE v1.
+	// UCX drops a datagram whose header it does not understand.
+	packetUDP  = 8 // RoCE v2
+	packetIPv6 = 1
+	packetIPv4 = 2
+
 	udpSize   = 8
 	ibHeaders = 12 + 8 // BTH and DETH
 	icrcSize  = 4
@@ -32,11 +38,11 @@ const (
 )
 
 // putHeader writes the header of a datagram of n bytes into the scratch, from client c to a
-// queue pair of client to. It says whether there is a GRH, and whether the address leads to
+// queue pair of client to. It says which service level the receiver's completion has, whether there is a GRH, and whether the address leads to
 // the client's port.
 func (sh *shard) putHeader(av *wqe.AV, c, to *client, n uint64) {
 	s := &sh.scratch
-	s.reaches, s.global = true, true
+	s.reaches, s.global, s.level = true, true, 0
 	from := nic.GID{Addr: c.hosted.GID}
 	if i := int(av.GRH >> avIndexAt & 0xff); i < len(c.gids) && c.gids[i] != (nic.GID{}) {
 		from = c.gids[i]
@@ -46,7 +52,7 @@ func (sh *shard) putHeader(av *wqe.AV, c, to *client, n uint64) {
 		dest = &to.hosted.GID // such a client need not write addresses into its WQEs
 	}
 	if c.hosted.LID != 0 {
-		s.global = av.GRH&avGlobal != 0
+		s.global, s.level = av.GRH&avGlobal != 0, av.RateSL&0xf
 		s.reaches = av.DQP == multicastQPN || av.RLID == to.hosted.LID || av.RLID == permissive
 	}
 	clear(s.grh[:])
@@ -58,6 +64,7 @@ func (sh *shard) putHeader(av *wqe.AV, c, to *client, n uint64) {
 		size += udpSize
 	}
 	if from.UDP && mapped(&from.Addr) && mapped(dest) {
+		s.level = packetUDP | packetIPv4
 		putIPv4(s.grh[ipv4At:], av, size, from.Addr[12:], dest[12:])
 		return
 	}
@@ -66,7 +73,7 @@ func (sh *shard) putHeader(av *wqe.AV, c, to *client, n uint64) {
 	be.PutUint16(s.grh[4:], uint16(size))
 	s.grh[6], s.grh[7] = nextIBA, max(av.HopLimit, 1)
 	if from.UDP {
-		s.grh[6] = nextUDP
+		s.grh[6], s.level = nextUDP, packetUDP|packetIPv6
 	}
 	copy(s.grh[8:24], from.Addr[:])
 	copy(s.grh[24:40], dest[:])

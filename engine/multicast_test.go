@@ -222,17 +222,18 @@ func TestDatagramHeaders(t *testing.T) {
 		lid   [2]uint16 // of sender and receiver; 0: Ethernet
 		rlid  uint16
 		grh   bool
+		sl    uint8 // of the completion
 		want  []byte
 	}{
 		"v1":                      {index: 0, to: "fe80::2", grh: true, want: v6(nextIBA, "fe80::1", "fe80::2")},
-		"v2":                      {index: 1, to: "fe80::2", grh: true, want: v6(nextUDP, "fe80::1", "fe80::2")},
-		"IPv4":                    {index: 3, to: "::ffff:192.0.2.9", grh: true, want: v4},
+		"v2":                      {index: 1, to: "fe80::2", grh: true, sl: 9, want: v6(nextUDP, "fe80::1", "fe80::2")},
+		"IPv4":                    {index: 3, to: "::ffff:192.0.2.9", grh: true, sl: 10, want: v4},
 		"IPv4 of version 1":       {index: 2, to: "::ffff:192.0.2.9", grh: true, want: v6(nextIBA, "::ffff:192.0.2.1", "::ffff:192.0.2.9")},
-		"IPv4 to IPv6":            {index: 3, to: "2001:db8::9", grh: true, want: v6(nextUDP, "::ffff:192.0.2.1", "2001:db8::9")},
+		"IPv4 to IPv6":            {index: 3, to: "2001:db8::9", grh: true, sl: 9, want: v6(nextUDP, "::ffff:192.0.2.1", "2001:db8::9")},
 		"an empty entry":          {index: 4, to: "fe80::2", grh: true, want: v6(nextIBA, "fe80::5", "fe80::2")},
 		"no such entry":           {index: 200, to: "fe80::2", grh: true, want: v6(nextIBA, "fe80::5", "fe80::2")},
-		"InfiniBand":              {lid: [2]uint16{1, 2}, rlid: 2, want: make([]byte, grhSize)},
-		"InfiniBand with a GRH":   {lid: [2]uint16{1, 2}, rlid: 2, to: "fe80::2", grh: true, want: v6(nextIBA, "fe80::1", "fe80::2")},
+		"InfiniBand":              {lid: [2]uint16{1, 2}, rlid: 2, sl: 5, want: make([]byte, grhSize)},
+		"InfiniBand with a GRH":   {lid: [2]uint16{1, 2}, rlid: 2, to: "fe80::2", grh: true, sl: 5, want: v6(nextIBA, "fe80::1", "fe80::2")},
 		"InfiniBand, another LID": {lid: [2]uint16{1, 2}, rlid: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,7 +244,7 @@ func TestDatagramHeaders(t *testing.T) {
 			box := b.full(100, 3)
 			q.recv(box.data(0, 100))
 			to := q.to()
-			to.RLID, to.GRH = x.rlid, x.index<<avIndexAt|0xabcde
+			to.RLID, to.GRH, to.RateSL = x.rlid, x.index<<avIndexAt|0xabcde, 0x35
 			if x.to != "" {
 				to.RGID = gid(x.to)
 			}
@@ -260,6 +261,7 @@ func TestDatagramHeaders(t *testing.T) {
 			w := q.rcq.one()
 			require.Equal(t, uint32(48), w.ByteLen, "byte_cnt includes the 40 bytes in any case")
 			require.Equal(t, x.grh, w.Flags&cqe.WCGRH != 0)
+			require.Equal(t, x.sl, w.SL)
 			require.Equal(t, x.want, box.mem[:grhSize])
 		})
 	}

@@ -154,7 +154,7 @@ func (sh *shard) ask(q *qp, j *job, info *wqe.Info, far *list) verdict {
 		if v := sh.addressDatagram(q, j); v != accepted {
 			return v
 		}
-		j.local = !sh.scratch.global
+		j.local, j.request.sl = !sh.scratch.global, sh.scratch.level
 	} else {
 		r.toQPN = q.attr.DestQPN
 		if !q.connected(q.conn.peer) {

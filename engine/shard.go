@@ -96,6 +96,7 @@ type scratch struct {
 	runs     [maxListEntries]run
 	grh      [grhSize]byte // header of a datagram
 	global   bool          // the datagram has a GRH
+	level    uint8         // its service level; on Ethernet the kind of packet
 	reaches  bool          // its address leads to the port of its receiver
 	unmapped unmappedScratch
 }

@@ -138,6 +138,7 @@
 //   - datagram.go, datagram_header.go: UD; the header before a datagram, and GID tables
 //   - multicast.go: datagrams to multicast groups
 //   - umr.go, plan.go: UMR: binding windows, filling lists
+//   - null.go: the null key, a place without memory
 //   - flush.go: error completions, flushes
 //   - fastpath.go, fastpath_move.go, fastpath_send.go, fastpath_atomic.go: the fast path
 //   - fastpath_series.go, fastpath_series_move.go, fastpath_series_send.go: WQEs that differ in

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -144,9 +145,9 @@ func (t *keyTable) add(m *mkey) {
 		var b [4]byte
 		_, _ = io.ReadFull(t.random, b[:]) // crypto/rand never fails
 		key := binary.LittleEndian.Uint32(b[:])
-		// Besides repeatIndex, three indices are reserved: 0 for no key, 1 for the terminator
-		// of a receive list, and 0xffffff for "any".
-		if index := key >> 8; index < 2 || index == repeatIndex || index == 0xffffff || t.findIndex(key) != nil {
+		// Besides repeatIndex, four indices are reserved: 0 for no key, 1 for the terminator
+		// of a receive list, that of the null key, and 0xffffff for "any".
+		if index := key >> 8; index <= control.NullKey>>8 || index == repeatIndex || index == 0xffffff || t.findIndex(key) != nil {
 			continue
 		}
 		m.key = key

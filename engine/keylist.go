@@ -7,6 +7,9 @@ import "github.com/nicless/nicless/internal/control"
 // lastChange returns the epoch in which k last changed. A change of an entry of a list
 // counts as a change of the list. lastChange reads the entries once in each epoch.
 func (sh *shard) lastChange(k *mkey) uint64 {
+	if k.client == nil {
+		return 0 // a null key
+	}
 	if now := sh.epoch.Load(); k.looked != now {
 		k.looked = now
 		sh.sched.effort += len(k.list) * pieceCost / 4

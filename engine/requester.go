@@ -127,10 +127,10 @@ func (sh *shard) gather(q *qp, j *job, l *list, off, end int, need uint32) verdi
 		off += wqe.UnitSize
 		n := d.Length()
 		k := sh.keys.find(d.LKey)
-		if k == nil || k.pd != q.pd || k.access&need != need {
-			return sh.badLocal(q, j, d, need)
-		}
-		if !sh.admit(l, k, d.Addr, n, need) {
+		switch {
+		case k == nil && d.LKey == control.NullKey:
+			sh.admitNull(l, n, need)
+		case k == nil || k.pd != q.pd || k.access&need != need || !sh.admit(l, k, d.Addr, n, need):
 			return sh.badLocal(q, j, d, need)
 		}
 		total += n

@@ -97,8 +97,11 @@ func (sh *shard) scatter(j *job, entry []byte) answer {
 		// All bytes of the data segment d must be valid, even if the message ends within them.
 		n := d.Length()
 		k := sh.keys.find(d.LKey)
-		if k == nil || k.pd != p.receivePD() || k.access&control.AccessLocalWrite == 0 ||
-			!sh.admit(&j.dst, k, d.Addr, n, control.AccessLocalWrite) {
+		switch {
+		case k == nil && d.LKey == control.NullKey:
+			sh.admitNull(&j.dst, n, control.AccessLocalWrite)
+		case k == nil || k.pd != p.receivePD() || k.access&control.AccessLocalWrite == 0 ||
+			!sh.admit(&j.dst, k, d.Addr, n, control.AccessLocalWrite):
 			return sh.badReceive(j, entry, off/wqe.UnitSize, d)
 		}
 		left -= min(n, left)

@@ -33,6 +33,7 @@ type shard struct {
 	arm         arming
 	fault       faultPoint
 	scratch     scratch
+	null        nullKeys
 	series      series
 	dma         dma
 	ticks       uint64 // device clock, as last read in this step; 0: not yet read in this step
@@ -127,6 +128,7 @@ func newShard(e *Engine, number int) *shard {
 		sched:   schedule{few: fewQueues},
 		fault:   faultPoint{part: cutVisits},
 		scratch: scratch{job: new(job), block: new(shm.Block)[:]},
+		null:    newNullKeys(),
 		dma:     dma{sizes: usualOffloadSizes, beyond: copying.Threshold(cpu.CacheSize())},
 		pace:    pace{bound: math.MaxUint64},
 	}

@@ -64,6 +64,7 @@ func (x *uctx) capabilities(group int) []capability {
 			{"log_max_cq_sz", 0x18, 23, 16, uint32(l.MaxLogCQ)},
 			{"log_max_cq", 0x18, 4, 0, log2(queues(l, l.MaxCQs))},
 			{"log_max_mkey", 0x1c, 21, 16, log2(l.MaxMRs)},
+			{"dump_fill_mkey", 0x1c, 7, 7, 1},
 			{"max_indirection", 0x20, 31, 24, 1},
 			{"log_max_mrw_sz", 0x20, 22, 16, logMaxMRMem},
 			{"log_max_klm_list_size", 0x20, 5, 0, logList},

@@ -174,6 +174,8 @@ func (x *uctx) contextAnswer() []byte {
 	b[abi.MLX5AllocUcontextRespCmdsSuppUHW] = abi.MLX5UserCmdsSuppUHWQueryDevice | abi.MLX5UserCmdsSuppUHWCreateAH
 	b[abi.MLX5AllocUcontextRespEthMinInline] = abi.MLX5UserInlineModeL2 // for raw packets, which are not possible
 	b[abi.MLX5AllocUcontextRespClockInfoVersions] = 1 << abi.MLX5ClockInfoV1
+	le.PutUint32(b[abi.MLX5AllocUcontextRespCompMask:], abi.MLX5AllocUcontextRespMaskDumpFillMkey)
+	le.PutUint32(b[abi.MLX5AllocUcontextRespDumpFillMkey:], control.NullKey)
 	le.PutUint32(b[abi.MLX5AllocUcontextRespLogUARSize:], logUARSize)
 	le.PutUint32(b[abi.MLX5AllocUcontextRespNumUARsPerPage:], 1)
 	return b

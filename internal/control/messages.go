@@ -177,6 +177,10 @@ func (m *MR) walk(w walker) {
 	w.u64("iova", &m.IOVA)
 }
 
+// NullKey is a local key of every protection domain that needs no registration. Bytes that are
+// read by it are 0, and bytes that are written by it vanish. All addresses are possible.
+const NullKey uint32 = 2 << 8
+
 // Key is a key that is both an lkey and an rkey, as on mlx5.
 type Key struct {
 	Key uint32

@@ -1,4 +1,4 @@
-/* Device memory: copying to and from it, transfers, atomics and list keys on it, importing it,
+/* Memory that is not the program's: the null MR, and device memory: copying to and from it, transfers, atomics and list keys on it, importing it,
  * and what has to be refused. */
 #include "check.h"
 
@@ -144,6 +144,23 @@ static void imports(struct side *a) {
 	DO(ibv_free_dm(dm));
 }
 
+/* A null MR reads as zeros and keeps nothing, in every protection domain. */
+static void null_mr(struct side *a, struct side *b) {
+	static uint8_t bytes[SIZE];
+	struct ibv_mr *null, *mr;
+	strcpy(doing, "null MR");
+	MUST((null = ibv_alloc_null_mr(a->pd)));
+	MUST((mr = ibv_reg_mr(b->pd, bytes, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)));
+	pattern_fill(bytes, 9, 0, SIZE);
+	SAME(post(a, IBV_WR_RDMA_READ, null, 0, SIZE, mr->rkey, (uintptr_t)bytes), IBV_WC_SUCCESS);
+	pattern_check(bytes, 9, 0, SIZE, "after a read to nowhere");
+	SAME(post(a, IBV_WR_RDMA_WRITE, null, 12345, 4000, mr->rkey, (uintptr_t)bytes), IBV_WC_SUCCESS);
+	MUST(!bytes[0] && !memcmp(bytes, bytes + 1, 3999));
+	pattern_check(bytes + 4000, 9, 4000, SIZE - 4000, "behind the zeros");
+	DO(ibv_dereg_mr(mr));
+	DO(ibv_dereg_mr(null));
+}
+
 static void mistakes(struct side *a) {
 	struct ibv_device_attr_ex attr;
 	struct mlx5dv_alloc_dm_attr steering = {MLX5DV_DM_TYPE_STEERING_SW_ICM, 0};
@@ -189,6 +206,7 @@ int main(void) {
 	connect_with(a.qp, b.qp);
 	connect_with(b.qp, a.qp);
 	imports(&a);
+	null_mr(&a, &b);
 	transfers(&a, &b);
 	close_side(&a);
 	close_side(&b);

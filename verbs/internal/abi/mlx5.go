@@ -37,13 +37,20 @@ const (
 	MLX5AllocUcontextRespMaxRecvWR         = 24 // offsetof(struct mlx5_ib_alloc_ucontext_resp, max_recv_wr)
 	MLX5AllocUcontextRespMaxSRQRecvWR      = 28 // offsetof(struct mlx5_ib_alloc_ucontext_resp, max_srq_recv_wr)
 	MLX5AllocUcontextRespNumPorts          = 32 // offsetof(struct mlx5_ib_alloc_ucontext_resp, num_ports)
+	MLX5AllocUcontextRespCompMask          = 36 // offsetof(struct mlx5_ib_alloc_ucontext_resp, comp_mask)
 	MLX5AllocUcontextRespResponseLength    = 40 // offsetof(struct mlx5_ib_alloc_ucontext_resp, response_length)
 	MLX5AllocUcontextRespCQEVersion        = 44 // offsetof(struct mlx5_ib_alloc_ucontext_resp, cqe_version)
 	MLX5AllocUcontextRespCmdsSuppUHW       = 45 // offsetof(struct mlx5_ib_alloc_ucontext_resp, cmds_supp_uhw)
 	MLX5AllocUcontextRespEthMinInline      = 46 // offsetof(struct mlx5_ib_alloc_ucontext_resp, eth_min_inline)
 	MLX5AllocUcontextRespClockInfoVersions = 47 // offsetof(struct mlx5_ib_alloc_ucontext_resp, clock_info_versions)
 	MLX5AllocUcontextRespLogUARSize        = 56 // offsetof(struct mlx5_ib_alloc_ucontext_resp, log_uar_size)
+	MLX5AllocUcontextRespDumpFillMkey      = 68 // offsetof(struct mlx5_ib_alloc_ucontext_resp, dump_fill_mkey)
 	MLX5AllocUcontextRespNumUARsPerPage    = 60 // offsetof(struct mlx5_ib_alloc_ucontext_resp, num_uars_per_page)
+)
+
+// enum mlx5_ib_alloc_ucontext_resp_mask.
+const (
+	MLX5AllocUcontextRespMaskDumpFillMkey = 1 << 1 // MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY
 )
 
 // enum mlx5_user_cmds_supp_uhw.

@@ -121,7 +121,7 @@ func FuzzWrite(f *testing.F) {
 				}
 				for _, need := range c.Needs {
 					result := who.meet(need)
-					result.Channel = files[int(need.Addr)%len(files)].ch
+					result.Channel = files[need.Addr%uint64(len(files))].ch
 					results = append(results, result)
 				}
 			}

@@ -59,7 +59,8 @@ static void find_used(const struct job *j, uint64_t addr, size_t pages, bool *us
 
 static int write_run(const struct job *j, uint64_t addr, size_t bytes, uint64_t offset) {
 	while (bytes > 0) {
-		ssize_t n = pwrite(j->memory, (void *)(uintptr_t)addr, bytes, (off_t)offset);
+		/* Not pwrite, which a sanitizer may have replaced: see nv_copy_pages. */
+		ssize_t n = NV_SYSCALL(SYS_pwrite64, j->memory, addr, bytes, offset);
 		if (n <= 0)
 			return n < 0 ? errno : EIO;
 		addr += (uint64_t)n;

@@ -37,6 +37,7 @@
 //	areas.go           finding the memory that a call names, or having the shim remap it
 //	memory.go maps.go  extents of a process, and what it has mapped
 //	moves.go           which registered memory is moved into shared memory
+//	odp.go             memory that is paged on demand
 //	share.go           memory that the kernel copies; executing work already announced
 //	mmap.go            mmap of a context; memory that is shared from the start
 //	events.go          asynchronous events

@@ -123,7 +123,7 @@ func stopsWork(state uint8) bool {
 // grantedAccess returns the device's access rights for the verbs flags that say what a queue
 // pair grants its peer. Here, unlike for memory, remote rights do not need local ones.
 func grantedAccess(flags uint32) (uint32, error) {
-	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB
+	flags &^= abi.AccessOptionalRange | abi.AccessHugeTLB | abi.AccessOnDemand // these concern memory, not queue pairs
 	if flags&^control.AccessAll != 0 {
 		return 0, refuse(eINVAL, "access %#x; %#x are known", flags, control.AccessAll)
 	}

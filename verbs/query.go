@@ -89,6 +89,7 @@ func exQueryDevice(c *call, req []byte) error {
 	le.PutUint64(b[abi.ExQueryDeviceRespHCACoreClock:], clock.Hz()/1000) // in kHz
 	le.PutUint64(b[abi.ExQueryDeviceRespDeviceCapFlagsEx:], deviceCaps)
 	le.PutUint64(b[abi.ExQueryDeviceRespMaxDMSize:], maxDM)
+	putODP(b)
 	c.put(abi.AttrCoreOut, b)
 	d := make([]byte, abi.MLX5QueryDeviceRespSize)
 	le.PutUint32(d[abi.MLX5QueryDeviceRespResponseLength:], uint32(min(len(d), c.room(abi.AttrUHWOut))))

@@ -16,6 +16,12 @@ func memoryMethods() []*method {
 		{abi.ObjectMR, abi.MethodMRDestroy, "MR.DESTROY", []field{
 			{id: abi.AttrDestroyMRHandle, name: "handle", shape: destroyedHandle, kind: kindMR},
 		}, (*call).destroyOnly},
+		{abi.ObjectMR, abi.MethodAdviseMR, "MR.ADVISE", []field{
+			{id: abi.AttrAdviseMRPDHandle, name: "pd", shape: handle, kind: kindPD},
+			{id: abi.AttrAdviseMRAdvice, name: "advice", shape: constant},
+			{id: abi.AttrAdviseMRFlags, name: "flags", shape: flagBits},
+			{id: abi.AttrAdviseMRSGEList, name: "pieces", shape: in, min: abi.SGESize, max: 1<<16 - 1},
+		}, adviseMR},
 		{abi.ObjectMR, abi.MethodQueryMR, "MR.QUERY", []field{
 			{id: abi.AttrQueryMRHandle, name: "handle", shape: handle, kind: kindMR},
 			{id: abi.AttrQueryMRRespLKey, name: "lkey", shape: out, min: 4, max: 4},

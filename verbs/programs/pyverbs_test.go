@@ -37,7 +37,6 @@ var skipped = []struct {
 }{
 	{35, "raw packets, flow steering, switch rules", "Create QP type 8|Raw Packet QP|does not support reformat|Could not find the PCI device"},
 	{16, "of another vendor's device", "non EFA device"},
-	{14, "memory on demand", "ODP is not supported|additional access flags 64 "},
 	{9, "DC", "DC QP is not|DCI caps|SkipTest occurred on active side"},
 	{12, "a GPU: dma-buf, CUDA", "dmabuf is not|cuda-python"},
 	{5, "signatures of memory (Mkeys with signatures)", "Create Mkey is not|Mlx5DV QP is not"},

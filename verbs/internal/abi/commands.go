@@ -87,6 +87,9 @@ const (
 	ExQueryDeviceRespHCACoreClock     = 216 // offsetof(struct ib_uverbs_ex_query_device_resp, hca_core_clock)
 	ExQueryDeviceRespDeviceCapFlagsEx = 224 // offsetof(struct ib_uverbs_ex_query_device_resp, device_cap_flags_ex)
 	ExQueryDeviceRespCQModerationCaps = 280 // offsetof(struct ib_uverbs_ex_query_device_resp, cq_moderation_caps)
+	ExQueryDeviceRespODPRC            = 192 // offsetof(struct ib_uverbs_ex_query_device_resp, odp_caps.per_transport_caps.rc_odp_caps)
+	ExQueryDeviceRespODPUC            = 196 // offsetof(struct ib_uverbs_ex_query_device_resp, odp_caps.per_transport_caps.uc_odp_caps)
+	ExQueryDeviceRespODPUD            = 200 // offsetof(struct ib_uverbs_ex_query_device_resp, odp_caps.per_transport_caps.ud_odp_caps)
 	ExQueryDeviceRespMaxDMSize        = 288 // offsetof(struct ib_uverbs_ex_query_device_resp, max_dm_size)
 )
 

@@ -97,12 +97,21 @@ const (
 const (
 	MethodDMMRReg   = 0 // UVERBS_METHOD_DM_MR_REG
 	MethodMRDestroy = 1 // UVERBS_METHOD_MR_DESTROY
+	MethodAdviseMR  = 2 // UVERBS_METHOD_ADVISE_MR
 	MethodQueryMR   = 3 // UVERBS_METHOD_QUERY_MR
 )
 
 // enum uverbs_attrs_mr_destroy_ids.
 const (
 	AttrDestroyMRHandle = 0 // UVERBS_ATTR_DESTROY_MR_HANDLE
+)
+
+// enum uverbs_attrs_advise_mr_cmd_attr_ids.
+const (
+	AttrAdviseMRPDHandle = 0 // UVERBS_ATTR_ADVISE_MR_PD_HANDLE
+	AttrAdviseMRAdvice   = 1 // UVERBS_ATTR_ADVISE_MR_ADVICE
+	AttrAdviseMRFlags    = 2 // UVERBS_ATTR_ADVISE_MR_FLAGS
+	AttrAdviseMRSGEList  = 3 // UVERBS_ATTR_ADVISE_MR_SGE_LIST
 )
 
 // enum uverbs_attrs_query_mr_cmd_attr_ids.

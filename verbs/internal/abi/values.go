@@ -80,3 +80,19 @@ const (
 	GIDEntryGIDType       = 24 // offsetof(struct ib_uverbs_gid_entry, gid_type)
 	GIDEntryNetdevIfindex = 28 // offsetof(struct ib_uverbs_gid_entry, netdev_ifindex)
 )
+
+// enum ib_uverbs_advise_mr_advice and enum ib_uverbs_advise_mr_flag.
+const (
+	AdvicePrefetch        = 0      // IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH
+	AdvicePrefetchWrite   = 1      // IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE
+	AdvicePrefetchNoFault = 2      // IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
+	AdviceFlush           = 1 << 0 // IB_UVERBS_ADVISE_MR_FLAG_FLUSH
+)
+
+// struct ib_uverbs_sge.
+const (
+	SGESize   = 16 // sizeof(struct ib_uverbs_sge)
+	SGEAddr   = 0  // offsetof(struct ib_uverbs_sge, addr)
+	SGELength = 8  // offsetof(struct ib_uverbs_sge, length)
+	SGELKey   = 12 // offsetof(struct ib_uverbs_sge, lkey)
+)

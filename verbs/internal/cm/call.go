@@ -116,5 +116,3 @@ func (c *Call) respond(addr uint64, b []byte) {
 	room := int(le.Uint16(c.Written[hdrOut:]))
 	c.Stores = append(c.Stores, Store{addr, b[:min(len(b), room)]})
 }
-
-func (c *Call) explain(format string, args ...any) { c.Program.Explain(fmt.Sprintf(format, args...)) }

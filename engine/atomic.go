@@ -47,6 +47,7 @@ func (sh *shard) judgeAtomic(q *qp, j *job, info *wqe.Info) verdict {
 		}
 		return sh.fail(q, j, cqe.LocalLength)
 	}
+	j.carryResult(q)
 	sh.parseRaddr(j)
 	j.request.operand = sh.scratch.wqe[dataOffset:data]
 	return sh.ask(q, j, info, &j.src)

@@ -174,7 +174,7 @@ func (sh *shard) finish(q *qp, j *job) bool {
 	if ce == wqe.CEEvent {
 		attention = event
 	}
-	if !sh.complete(q.sq.cq, 0, q.uidx, 0, uint32(n), sh.clock(), requesterTail(j.head.opcode(), q.num, counter), attention) {
+	if !sh.completeJob(j, j.reads(), q.sq.cq, 0, q.uidx, 0, uint32(n), requesterTail(j.head.opcode(), q.num, counter), attention) {
 		sh.overrun(q.sq.cq)
 		sh.setError(q)
 		return false

@@ -106,6 +106,7 @@
 //   - uar.go: UAR pages
 //   - cq.go: completion queues; complete writes a CQE
 //   - compress.go: compressed completions
+//   - inline.go: short data in completions
 //   - overrun.go, resize.go: full completion queues; changing the size of a completion queue
 //   - channel.go: arming, completion channels and their events
 //   - event.go: asynchronous events

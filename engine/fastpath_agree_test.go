@@ -21,7 +21,7 @@ func (p *end) askew(c wqe.Ctrl, segments ...any) {
 // has the same result as on an engine without the fast path: the same memory, completions,
 // records, counters, states and explanations.
 func TestFastPathAgrees(t *testing.T) {
-	for _, row := range slices.Concat(writeRows, readRows, sendRows, atomicRows, otherRows, armedRows, blueFlameRows, seriesRows) {
+	for _, row := range slices.Concat(writeRows, readRows, sendRows, atomicRows, otherRows, armedRows, blueFlameRows, seriesRows, inlineRows) {
 		t.Run(row.name, func(t *testing.T) {
 			pair := newTwins(t, row.prepare)
 			pair.both(row.post)

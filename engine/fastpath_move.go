@@ -95,7 +95,7 @@ func (sh *shard) fastMove(q, p *qp, from shm.Ring, most, budget int) (done, cost
 // fastRight returns the right that the remote key must give for a WRITE or a READ from q
 // to its peer p. ok says whether the operation can take the fast path.
 func (q *qp) fastRight(p *qp, op wqe.Opcode) (need uint32, ok bool) {
-	if op != wqe.OpRDMAWrite && op != wqe.OpRDMARead || q.allowed>>op&1 == 0 {
+	if op != wqe.OpRDMAWrite && op != wqe.OpRDMARead || q.fastOps>>op&1 == 0 {
 		return 0, false
 	}
 	info := op.Info()

@@ -19,6 +19,7 @@ func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost
 		return 0, 0, 0
 	}
 	most = min(most, int(p.posted()))
+	inline := uint64(p.rq.inline) // up to this length, messages are put into CQEs; usually 0
 	keys := &sh.keys
 	for done < most && cost < budget {
 		b := from.At(q.sq.done)
@@ -40,12 +41,12 @@ func (sh *shard) fastSend(q, p *qp, from shm.Ring, most, budget int) (done, cost
 		var near []byte
 		if n&wqe.InlineFlag != 0 {
 			n &^= wqe.InlineFlag
-			if n == 0 || n > fastInlineSend || h.ds() != 1+wqe.InlineUnits(int(n)) {
+			if n <= inline || n > fastInlineSend || h.ds() != 1+wqe.InlineUnits(int(n)) {
 				break
 			}
 			near = b[wqe.CtrlSize+wqe.InlineHead:][:n]
 		} else {
-			if n == 0 || n > fastBytes || n > fastCost && n > uint64(budget-cost) || h.ds() != 2 {
+			if n <= inline || n > fastBytes || n > fastCost && n > uint64(budget-cost) || h.ds() != 2 {
 				break
 			}
 			ok := false

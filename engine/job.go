@@ -5,6 +5,7 @@ package engine
 import (
 	"encoding/binary"
 
+	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/copying"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/wqe"
@@ -29,6 +30,7 @@ type job struct {
 	shared  *srq   // the SRQ from which that receive was taken, until the receive is consumed; nil: none
 	epoch   uint64 // epoch in which the job's keys were last found unchanged
 	life    uint32 // value of peer.life when the job was kept
+	carries bool   // the bytes go to carried, and from there into the CQE
 
 	// These fields are for pieces that workers copy; see dma.go.
 	offloaded  int     // number of pieces that workers have
@@ -36,7 +38,8 @@ type job struct {
 	recalled   bool    // a piece was taken back from a worker before it was copied
 	fault      uintptr // address at which a worker met memory without a page; 0: none
 
-	inline [wqe.MaxBlocks*wqe.BlockSize + grhSize]byte
+	inline  [wqe.MaxBlocks*wqe.BlockSize + grhSize]byte
+	carried [cqe.MaxInline64]byte
 }
 
 // A head is the control segment of a WQE as two big-endian words. The methods cut its
@@ -71,7 +74,7 @@ func (j *job) reset(h head) {
 	j.head, j.blocks = h, h.blocks()
 	j.total, j.moved, j.recv, j.peer, j.shared = 0, 0, false, nil, nil
 	j.cast, j.local = 0, false
-	j.recalled, j.fault = false, 0
+	j.recalled, j.fault, j.carries = false, 0, false
 	j.src.reset()
 	j.dst.reset()
 }

@@ -21,6 +21,7 @@ type qp struct {
 	attr     control.QPAttr // state and all attributes
 	signed   bool           // WQEs carry a signature
 	fastPath bool           // WQEs may take the fast path
+	fastOps  uint64         // bit n: opcode n may be executed, and may take the fast path
 
 	transport uint8  // control.QPType*
 	allowed   uint64 // bit n: opcode n may be executed
@@ -60,6 +61,7 @@ type sendQueue struct {
 	registers []byte     // the bank that holds the UAR page of the queue
 	blueFlame *blueFlame // the queue's own BlueFlame register, or nil
 	ahead     uint16     // blocks executed from that register that the record has not announced yet
+	inline    uint8      // results of READs and atomics of at most this many bytes are put into the CQE
 }
 
 // A receiveQueue is the receive queue of a queue pair.
@@ -70,7 +72,8 @@ type receiveQueue struct {
 	done   uint64 // entries consumed
 	record *shm.BE32
 	cq     *cq
-	srq    *srq // the shared receive queue in place of ring, or nil
+	srq    *srq  // the shared receive queue in place of ring, or nil
+	inline uint8 // messages of at most this many bytes are put into the CQE
 }
 
 // A connection names the peer of a queue pair.
@@ -111,6 +114,8 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 		return nil, control.Errorf(control.CodeInvalid, "QP: SRQ %#06x and a receive queue; no_receive must be 1 with an SRQ", m.SRQN)
 	case m.NoReceive == 0 && (m.LogRQStride < 4+m.SignatureOn || m.LogRQStride > maxLogRQStride):
 		return nil, control.Errorf(control.CodeInvalid, "QP: receive entries of 2^%d bytes; 2^4 to 2^%d are possible", m.LogRQStride, maxLogRQStride)
+	case m.Scatter&^(control.ScatterRequester|control.ScatterResponder) != 0:
+		return nil, control.Errorf(control.CodeInvalid, "QP: unknown flags %#x of scatter", m.Scatter)
 	case m.UserIndex > 0xffffff:
 		return nil, control.Errorf(control.CodeInvalid, "QP: user index %#x; 24 bits are possible", m.UserIndex)
 	case m.BlueFlame > doorbell.BFRegs:
@@ -146,6 +151,7 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 		rq: receiveQueue{mask: 1<<m.LogRQ - 1, stride: uint(m.LogRQStride), cq: recvCQ},
 	}
 	q.fastPath = !q.signed && q.transport != control.QPTypeUD
+	q.carryInline(m.Scatter)
 	if m.BlueFlame != 0 {
 		q.attachBlueFlame(page, m.BlueFlame)
 	}

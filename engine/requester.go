@@ -95,6 +95,9 @@ func (sh *shard) judgeTransfer(q *qp, j *job, info *wqe.Info) verdict {
 	if v := sh.gather(q, j, near, data, j.head.ds()*wqe.UnitSize, uint32(info.Local)); v != accepted {
 		return v
 	}
+	if info.Reads {
+		j.carryResult(q)
+	}
 	return sh.ask(q, j, info, far)
 }
 

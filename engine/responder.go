@@ -109,6 +109,7 @@ func (sh *shard) scatter(j *job, entry []byte) answer {
 	if left > 0 {
 		return sh.receiveTooShort(j, entry, left)
 	}
+	j.carryMessage()
 	return answerACK
 }
 
@@ -142,7 +143,7 @@ func (sh *shard) deliver(q *qp, j *job) answer {
 	if p.transport == control.QPTypeUD {
 		ok = sh.completeDatagram(q, j, imm, tail, attention)
 	} else {
-		ok = sh.complete(p.rq.cq, r.fromQPN, p.uidx, imm, uint32(j.total), sh.clock(), tail, attention)
+		ok = sh.completeJob(j, !info.Raddr, p.rq.cq, r.fromQPN, p.uidx, imm, uint32(j.total), tail, attention)
 	}
 	if !ok {
 		sh.overrun(p.rq.cq)

@@ -281,6 +281,7 @@ type QP struct {
 	SRQN        uint32 // shared receive queue in place of the RQ; 0: none
 	Managed     uint8  // 1: the device executes WQEs only as far as a SEND_EN of another queue says
 	BlueFlame   uint8  // 1 to 4: the register of page UAR that only this queue uses, and from which the device may take WQEs; 0: none
+	Scatter     uint8  // ScatterRequester, ScatterResponder; older clients do not know the field and leave this byte as padding
 }
 
 func (m *QP) walk(w walker) {
@@ -301,7 +302,16 @@ func (m *QP) walk(w walker) {
 	w.u32("srqn", &m.SRQN)
 	w.u8("managed", &m.Managed)
 	w.u8("blue_flame", &m.BlueFlame)
+	w.u8("scatter", &m.Scatter)
 }
+
+// Flags of QP.Scatter: short data that come for the queue pair are put into the CQE and not
+// into the memory that the work request names. The CQE has room for 32 bytes, or for 64 bytes
+// if it has 128. The client copies the data when it polls the CQE.
+const (
+	ScatterRequester uint8 = 1 << 0 // cs_req: results of READs and atomics that ask for a completion
+	ScatterResponder uint8 = 1 << 1 // cs_res: messages that take a receive
+)
 
 // QPN names a queue pair: 24 bits, unique in the device.
 type QPN struct {

@@ -27,9 +27,25 @@ type qp struct {
 // which only raw packet queues use.
 const createQPMin = abi.MLX5CreateQPSQBufAddr
 
-// qpDriverFlags are the flags of libmlx5 that are possible. With MLX5_QP_FLAG_SCATTER_CQE a
-// program allows the device to scatter data to CQEs, which the device never does.
-const qpDriverFlags = abi.MLX5QPFlagSignature | abi.MLX5QPFlagScatterCQE | abi.MLX5QPFlagUARPageIndex
+// qpDriverFlags are the flags of libmlx5 that are possible.
+const qpDriverFlags = abi.MLX5QPFlagSignature | abi.MLX5QPFlagScatterCQE | abi.MLX5QPFlagAllowScatterCQE | abi.MLX5QPFlagUARPageIndex
+
+// scatter returns the flags of control.QP.Scatter. libmlx5 sets MLX5_QP_FLAG_SCATTER_CQE unless
+// the program forbids it. The kernel's driver (configure_requester_scat_cqe in
+// drivers/infiniband/hw/mlx5/qp.c) lets results into CQEs only if every work request has a CQE,
+// or if the program says that it takes care of that (MLX5_QP_FLAG_ALLOW_SCATTER_CQE).
+func scatter(transport uint8, driverFlags uint32, signalAll bool) (flags uint8) {
+	if driverFlags&abi.MLX5QPFlagScatterCQE == 0 {
+		return 0
+	}
+	if transport == control.QPTypeRC || transport == control.QPTypeUC {
+		flags = control.ScatterResponder
+	}
+	if transport == control.QPTypeRC && (signalAll || driverFlags&abi.MLX5QPFlagAllowScatterCQE != 0) {
+		flags |= control.ScatterRequester
+	}
+	return flags
+}
 
 // qpTypes has the device's type for each type of enum ib_uverbs_qp_type that is possible.
 var qpTypes = map[uint64]uint8{abi.QPTRC: control.QPTypeRC, abi.QPTUC: control.QPTypeUC, abi.QPTUD: control.QPTypeUD}
@@ -99,6 +115,7 @@ func createQP(c *call) error {
 	req.Type, req.PDN, req.SendCQN, req.RecvCQN = transport, domain.number, send.number, receive.number
 	req.DBRec, req.UserIndex = le.Uint64(d[abi.MLX5CreateQPDBAddr:]), le.Uint32(d[abi.MLX5CreateQPUIDX:])
 	req.SignatureOn = uint8(driverFlags & abi.MLX5QPFlagSignature)
+	req.Scatter = scatter(transport, driverFlags, flags&abi.QPCreateSQSigAll != 0)
 	if req.UAR, err = x.uarPage(le.Uint32(d[abi.MLX5CreateQPBFRegIndex:])); err != nil {
 		return err
 	}

@@ -80,6 +80,16 @@ func TestDM(t *testing.T) {
 	}
 }
 
+// Short data are in CQEs, for which libmlx5 asks, and libmlx5 copies them to memory.
+func TestInline(t *testing.T) {
+	path := check(t, "inline")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			require.Contains(t, newLab(t, mode.flags...).run(path), "inline: 4 kinds of queue pairs, 2 sizes of entries, 6 operations, 12 lengths: ok\n")
+		})
+	}
+}
+
 // Ioctls that no library would send are answered, and the server keeps running.
 func TestMisuse(t *testing.T) {
 	path := check(t, "misuse")

@@ -134,6 +134,7 @@ var checks = map[string][]string{
 	"rawpost":  {"rawpost.c", "check.c"},
 	"compress": {"compress.c", "check.c"},
 	"mkey":     {"mkey.c", "check.c"},
+	"inline":   {"inline.c", "check.c"},
 	"misuse":   {"misuse.c", "check.c"},
 	"dm":       {"dm.c", "check.c"},
 	"life":     {"life.c", "check.c"},

@@ -162,9 +162,10 @@ const (
 
 // enum: flags of struct mlx5_ib_create_qp.
 const (
-	MLX5QPFlagSignature    = 1 << 0  // MLX5_QP_FLAG_SIGNATURE
-	MLX5QPFlagScatterCQE   = 1 << 1  // MLX5_QP_FLAG_SCATTER_CQE
-	MLX5QPFlagUARPageIndex = 1 << 10 // MLX5_QP_FLAG_UAR_PAGE_INDEX
+	MLX5QPFlagSignature       = 1 << 0  // MLX5_QP_FLAG_SIGNATURE
+	MLX5QPFlagScatterCQE      = 1 << 1  // MLX5_QP_FLAG_SCATTER_CQE
+	MLX5QPFlagAllowScatterCQE = 1 << 8  // MLX5_QP_FLAG_ALLOW_SCATTER_CQE
+	MLX5QPFlagUARPageIndex    = 1 << 10 // MLX5_QP_FLAG_UAR_PAGE_INDEX
 )
 
 // struct mlx5_ib_create_qp_resp.

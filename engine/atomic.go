@@ -25,7 +25,9 @@ func (sh *shard) judgeAtomic(q *qp, j *job, info *wqe.Info) verdict {
 	if size == 0 {
 		return sh.badOpcode(q, j)
 	}
-	data := dataOffset + wqe.UnitSize
+	raddr := sh.addressed(q, j)
+	operand := raddr + wqe.RaddrSize
+	data := operand + wqe.UnitSize
 	if ctrl.Opcode == wqe.OpAtomicMaskedCS && size == 8 {
 		data += wqe.UnitSize
 	}
@@ -48,8 +50,8 @@ func (sh *shard) judgeAtomic(q *qp, j *job, info *wqe.Info) verdict {
 		return sh.fail(q, j, cqe.LocalLength)
 	}
 	j.carryResult(q)
-	sh.parseRaddr(j)
-	j.request.operand = sh.scratch.wqe[dataOffset:data]
+	sh.parseRaddr(j, raddr)
+	j.request.operand = sh.scratch.wqe[operand:data]
 	return sh.ask(q, j, info, &j.src)
 }
 

@@ -48,8 +48,12 @@ func (e *Engine) bringTogether(q, p *qp) {
 	}
 }
 
-// tied reports whether c is connected to another client that is outside the given shard.
+// tied reports whether c is connected to another client that is outside the given shard, or
+// has to be in one shard with another client.
 func (c *client) tied(to *shard) bool {
+	if c.shares() {
+		return true
+	}
 	for _, q := range c.qps {
 		if q.transport == control.QPTypeUD || !q.listens() {
 			continue
@@ -71,7 +75,7 @@ func (c *client) move(to *shard) {
 	var running []*qp
 	var waits []stall
 	for _, q := range c.qps {
-		if from.isRunning(q) {
+		if q.client == c && from.isRunning(q) {
 			running, waits = append(running, q), append(waits, q.stall)
 			from.unstall(q)
 			from.removeRunning(q)

@@ -121,6 +121,11 @@ var handlers = func() map[control.Op]handler {
 	add(on(control.OpReregMR, (*client).reregMR))
 	add(on(control.OpOpenEvents, (*client).openEvents))
 	add(on(control.OpWake, (*client).setWake))
+	add(on(control.OpOpenXRCD, (*client).openXRCD))
+	add(on(control.OpCloseXRCD, (*client).closeXRCD))
+	add(on(control.OpCreateXSRQ, (*client).createXSRQ))
+	add(on(control.OpCreateTarget, (*client).createTarget))
+	add(on(control.OpOpenTarget, (*client).openTarget))
 	return t
 }()
 

@@ -42,6 +42,7 @@ type client struct {
 	cqs       map[uint32]*cq
 	qps       map[uint32]*qp
 	srqs      map[uint32]*srq
+	xrcds     map[uint32]*xrcd
 	channels  map[uint32]*channel
 	sched     clientSchedule
 	greeted   bool
@@ -97,7 +98,7 @@ func (e *Engine) attach(name string, uid uint32, hosted nic.Hosted, create, crea
 		regions: make(map[uint32]*region), unplaced: make(map[uint32]*region), pds: make(map[uint32]*pd),
 		mrs: make(map[uint32]*mkey), cqs: make(map[uint32]*cq),
 		qps: make(map[uint32]*qp), channels: make(map[uint32]*channel),
-		srqs: make(map[uint32]*srq), events: -1,
+		srqs: make(map[uint32]*srq), xrcds: make(map[uint32]*xrcd), events: -1,
 		nextID: 1,
 	}
 	err := c.makePages(create, createReadOnly)
@@ -155,7 +156,7 @@ const portion = 64
 // any more.
 func (c *client) destroySome() (regions []*region, more bool) {
 	left := portion
-	destroy(c.qps, c.shard.removeQP, &left)
+	destroy(c.qps, func(q *qp) { c.shard.leaveQP(q, c) }, &left)
 	destroy(c.mrs, c.shard.removeKey, &left)
 	destroy(c.srqs, c.shard.removeSRQ, &left)
 	destroy(c.cqs, c.shard.removeCQ, &left)
@@ -174,6 +175,11 @@ func (c *client) destroySome() (regions []*region, more bool) {
 	c.closeWakeFD()
 	c.closeProcess()
 	c.refund(len(c.pds) * pdCost)
+	for _, d := range c.xrcds {
+		for d.members[c] != nil {
+			c.leaveXRCD(d)
+		}
+	}
 	clear(c.regions)
 	clear(c.unplaced)
 	clear(c.pds)

@@ -115,6 +115,7 @@
 //   - qpstate.go: states of queue pairs, and their transitions
 //   - transport.go: RC, UC and UD
 //   - srq.go: shared receive queues
+//   - xrc.go: XRC domains, their shared receive queues and targets
 //   - internal/numbers: numbers of queues
 //   - status.go: the status page, Stats
 //   - wake.go: how clients wake the device
@@ -132,6 +133,7 @@
 //   - requester_fault.go: what is wrong with a WQE or its local memory
 //   - responder.go: remote keys, receives, completion of receives
 //   - responder_fault.go: what the responder refuses, and with which NAK
+//   - xrc_respond.go: requests that name a shared receive queue
 //   - job.go: a WQE that has been judged, and the pieces of memory that it moves
 //   - stall.go: queues that wait: retries and timers
 //   - local.go: NOP, DUMP, MMO, WAIT, SEND_EN

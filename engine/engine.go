@@ -46,14 +46,16 @@ type Engine struct {
 	guid   uint64
 	shards []*shard // one or more; the first serves the mailbox
 
-	keys    keyTable
-	qps     map[uint32]*qp // by number; not read for a WQE whose peer is known
-	cqs     map[uint32]*cq // by number
-	srqs    map[uint32]*srq
-	numbers struct{ qp, cq, srq *numbers.Sequence }
-	serial  uint64 // serial number of the newest queue pair
-	served  uint64 // number of requests so far
-	stopped bool   // no shard works: a request is being served
+	keys     keyTable
+	qps      map[uint32]*qp // by number; not read for a WQE whose peer is known
+	cqs      map[uint32]*cq // by number
+	srqs     map[uint32]*srq
+	xrcds    map[uint32]*xrcd
+	numbers  struct{ qp, cq, srq *numbers.Sequence }
+	serial   uint64 // serial number of the newest queue pair
+	lastXRCD uint32 // number of the newest XRC domain
+	served   uint64 // number of requests so far
+	stopped  bool   // no shard works: a request is being served
 
 	epoch         atomic.Uint64 // number of changes of keys so far
 	past          counts        // the counters of closed clients
@@ -101,6 +103,7 @@ func newEngine(cfg Config, random io.Reader) (*Engine, error) {
 		groups:  make(map[[16]byte]*group),
 		cqs:     make(map[uint32]*cq),
 		srqs:    make(map[uint32]*srq),
+		xrcds:   make(map[uint32]*xrcd),
 		journal: journal.New(cfg.Log),
 		ledger:  quota.New(),
 

@@ -65,11 +65,17 @@ func (sh *shard) explain(q *qp, code codes.Code, format string, args ...any) {
 // none, entry is nil, and the explanation is about the peer's next receive.
 func (sh *shard) explainReceive(j *job, entry []byte, code codes.Code, format string, args ...any) {
 	p := j.peer
-	s := subject{p.client, p.num, j.index, control.OfReceive, entry}
+	s := subject{j.owner(), p.num, j.index, control.OfReceive, entry}
 	if entry == nil {
 		s.index = uint16(p.rq.done)
 	}
 	sh.say(s, code, format, args)
+}
+
+// explainResponder explains to the owner of the memory that j's request names what is wrong
+// with the request.
+func (sh *shard) explainResponder(j *job, code codes.Code, format string, args ...any) {
+	sh.say(subject{client: j.owner(), number: j.peer.num, index: uint16(j.peer.sq.done)}, code, format, args)
 }
 
 // explainQueue explains what is wrong with a queue pair. The explanation names the index of

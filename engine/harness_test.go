@@ -409,6 +409,10 @@ func (p *end) toRTR(dest uint32) control.QPAttr {
 		a.Mask &^= control.AttrMaxDestRdAtom | control.AttrMinRNRTimer
 	case control.QPTypeUD:
 		a.Mask = control.AttrState
+	case control.QPTypeXRC:
+		if p.q.xrcd == nil {
+			a.Mask &^= control.AttrMaxDestRdAtom | control.AttrMinRNRTimer
+		}
 	}
 	return a
 }
@@ -419,7 +423,10 @@ func (p *end) toRTS() control.QPAttr {
 			control.AttrSQPSN | control.AttrMaxRdAtomic,
 		State: control.StateRTS, Timeout: 31, RetryCount: 2, RNRRetry: 7, SQPSN: 9, MaxRdAtomic: 4,
 	}
-	if p.q.transport != control.QPTypeRC {
+	switch {
+	case p.q.xrcd != nil:
+		a.Mask = control.AttrState | control.AttrSQPSN | control.AttrTimeout
+	case !p.q.reliable():
 		a.Mask = control.AttrState | control.AttrSQPSN
 	}
 	return a
@@ -507,6 +514,8 @@ func (p *end) write(c wqe.Ctrl, segments ...any) (index uint16) {
 			b.MaskedFA8(s)
 		case wqe.AV:
 			b.AV(s)
+		case wqe.XRC:
+			b.XRC(s)
 		case wqe.Wait:
 			b.Wait(s)
 		case wqe.WaitData:

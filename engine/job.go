@@ -27,7 +27,8 @@ type job struct {
 	cast    uint64 // number of the member that peer is of a multicast group; 0: no datagram to a group
 	local   bool   // a datagram without a GRH
 	index   uint16 // index of the receive that was opened
-	shared  *srq   // the SRQ from which that receive was taken, until the receive is consumed; nil: none
+	srq     *srq   // the SRQ from which a receive is taken; nil: the peer's own queue
+	shared  *srq   // that SRQ, from when the receive is taken until it is consumed; nil: none is taken
 	epoch   uint64 // epoch in which the job's keys were last found unchanged
 	life    uint32 // value of peer.life when the job was kept
 	carries bool   // the bytes go to carried, and from there into the CQE
@@ -72,7 +73,7 @@ func (j *job) reads() bool { return j.head.opcode().Info().Reads }
 // reset makes j the job of a WQE with this control segment, before it is judged.
 func (j *job) reset(h head) {
 	j.head, j.blocks = h, h.blocks()
-	j.total, j.moved, j.recv, j.peer, j.shared = 0, 0, false, nil, nil
+	j.total, j.moved, j.recv, j.peer, j.srq, j.shared = 0, 0, false, nil, nil, nil
 	j.cast, j.local = 0, false
 	j.recalled, j.fault, j.carries = false, 0, false
 	j.src.reset()
@@ -222,7 +223,7 @@ func (sh *shard) resumeJob(q *qp) bool {
 	if j.offloaded > 0 {
 		sh.collectTasks()
 	}
-	if j.recalled || j.peer != nil && j.peer.life != j.life || j.epoch != now && sh.changedSince(j) {
+	if j.recalled || j.peer != nil && j.peer.life != j.life || j.srq != nil && j.srq.gone || j.epoch != now && sh.changedSince(j) {
 		sh.parkJob(q)
 		return false
 	}

@@ -80,9 +80,9 @@ func TestMMO(t *testing.T) {
 func TestMMONeedsNoPeer(t *testing.T) {
 	dma := ctrl(wqe.OpMMO)
 	dma.OpMod = wqe.OpModMMODMA
-	for transport := range transports {
+	for _, transport := range []uint8{control.QPTypeRC, control.QPTypeUC, control.QPTypeUD} {
 		r := newRig(t, Config{})
-		p, q := pairOf(uint8(transport), r.host("a"), r.host("b"))
+		p, q := pairOf(transport, r.host("a"), r.host("b"))
 		q.destroy()
 		k := p.h.full(64, 1)
 		p.post(dma, wqe.MMOMeta{}, k.data(0, 32), k.data(32, 32))

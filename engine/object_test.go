@@ -27,6 +27,7 @@ func (h *host) population() map[string]int {
 		"armable": len(e.arm.cqs), "clients": len(e.clients), "client regions": len(c.regions), "client pds": len(c.pds),
 		"client mrs": len(c.mrs), "client cqs": len(c.cqs), "client qps": len(c.qps), "client channels": len(c.channels),
 		"bytes": int(c.bytes), "srqs": len(e.srqs), "client srqs": len(c.srqs), "moving": e.underWay(),
+		"engine xrcds": len(e.xrcds), "client xrcds": len(c.xrcds),
 	}
 	for _, s := range c.srqs {
 		m["srq users"] += s.users
@@ -189,7 +190,9 @@ func TestQPRefusals(t *testing.T) {
 		change(&m)
 		h.refused(code, text, control.OpCreateQP, &m, nil)
 	}
-	bad(control.CodeUnsupported, "type 3", func(m *control.QP) { m.Type = 3 })
+	bad(control.CodeUnsupported, "type 4", func(m *control.QP) { m.Type = 4 })
+	bad(control.CodeInvalid, "XRC with no_receive 0", func(m *control.QP) { m.Type = control.QPTypeXRC })
+	bad(control.CodeInvalid, "scatter", func(m *control.QP) { m.Scatter = 4 })
 	bad(control.CodeUnsupported, "type 9", func(m *control.QP) { m.Type = 9 })
 	bad(control.CodeInvalid, "managed 2", func(m *control.QP) { m.Managed = 2 })
 	bad(control.CodeInvalid, "SRQ", func(m *control.QP) { m.SRQN = 77 })
@@ -240,7 +243,7 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 	before := h.population()
 	mem, err := shm.Heap(4096)
 	require.NoError(t, err)
-	for op := control.OpHello; op <= control.OpPlaceRegion; op++ {
+	for op := control.OpHello; op <= control.OpOpenTarget; op++ {
 		var m requestMemory
 		if op == control.OpCreateRegion {
 			m.region = mem
@@ -251,7 +254,7 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 				payload[7] = 0x80 // too much
 			}
 			_, reply, err := h.c.request(op, payload, m)
-			if err == nil && n == 0 && (op == control.OpAllocPD || op == control.OpCreateChannel || op == control.OpOpenEvents) {
+			if err == nil && n == 0 && (op == control.OpAllocPD || op == control.OpCreateChannel || op == control.OpOpenEvents || op == control.OpOpenXRCD) {
 				if reply.Events != nil {
 					_ = reply.Events.Close()
 				}
@@ -264,11 +267,13 @@ func TestRequestsOfTheWrongShape(t *testing.T) {
 			require.ErrorAs(t, err, new(*control.Error))
 		}
 	}
-	for _, op := range []control.Op{0, control.OpPlaceRegion + 1, 0xffff} {
+	for _, op := range []control.Op{0, control.OpOpenTarget + 1, 0xffff} {
 		h.refused(control.CodeUnsupported, op.String(), op, &control.Empty{}, nil)
 	}
 	before["client pds"]++
 	before["client channels"]++
+	before["client xrcds"]++
+	before["engine xrcds"]++
 	require.Equal(t, before, h.population())
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/engine/internal/codes"
-	"github.com/nicless/nicless/engine/internal/numbers"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -40,6 +39,9 @@ type qp struct {
 	failed    bool         // a WQE has failed since RST: error completions of later WQEs with ce 1 are suppressed
 	faulted   cqe.Syndrome // syndrome of the WQE at the head, if its work met a fault of memory
 	suspicion suspicion
+
+	xrcd   *xrcd     // if q is a target: its XRC domain
+	others []*client // if q is a target: the clients that have it, besides client
 
 	regions [3]*region // those that hold the send queue, the receive queue and the records
 
@@ -80,6 +82,7 @@ type receiveQueue struct {
 type connection struct {
 	bound uint64 // serial of the peer that the connection was made with; 0: none
 	peer  *qp    // found at first use; looked up again if dead
+	srq   *srq   // the XSRQ that the last request has named; looked up again if gone
 }
 
 // An rnrTries keeps how many RNR retries the WQE at block index-1 has left, while that WQE
@@ -103,13 +106,15 @@ type qpSchedule struct {
 func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	switch {
 	case int(m.Type) >= len(transports):
-		return nil, control.Errorf(control.CodeUnsupported, "QP: transport type %d; this device has RC (0), UC (1) and UD (2)", m.Type)
+		return nil, control.Errorf(control.CodeUnsupported, "QP: transport type %d; this device has RC (0), UC (1), UD (2) and XRC (3)", m.Type)
 	case m.LogSQ > maxLogSQ:
 		return nil, control.Errorf(control.CodeInvalid, "QP: send queue of 2^%d blocks; at most 2^%d are possible", m.LogSQ, maxLogSQ)
 	case m.LogRQ > maxLogRQ:
 		return nil, control.Errorf(control.CodeInvalid, "QP: receive queue of 2^%d entries; at most 2^%d are possible", m.LogRQ, maxLogRQ)
 	case m.NoReceive > 1 || m.SignatureOn > 1 || m.Managed > 1:
 		return nil, control.Errorf(control.CodeInvalid, "QP: no_receive %d, signature_on %d, managed %d; each is 0 or 1", m.NoReceive, m.SignatureOn, m.Managed)
+	case m.Type == control.QPTypeXRC && (m.NoReceive == 0 || m.SRQN != 0):
+		return nil, control.Errorf(control.CodeInvalid, "QP: XRC with no_receive %d, SRQ %#06x; no_receive must be 1, without an SRQ", m.NoReceive, m.SRQN)
 	case m.SRQN != 0 && m.NoReceive == 0:
 		return nil, control.Errorf(control.CodeInvalid, "QP: SRQ %#06x and a receive queue; no_receive must be 1 with an SRQ", m.SRQN)
 	case m.NoReceive == 0 && (m.LogRQStride < 4+m.SignatureOn || m.LogRQStride > maxLogRQStride):
@@ -120,7 +125,7 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 		return nil, control.Errorf(control.CodeInvalid, "QP: user index %#x; 24 bits are possible", m.UserIndex)
 	case m.BlueFlame > doorbell.BFRegs:
 		return nil, control.Errorf(control.CodeInvalid, "QP: BlueFlame register %d; 1 to %d are possible, 0 for none", m.BlueFlame, doorbell.BFRegs)
-	case m.BlueFlame != 0 && (m.Type == control.QPTypeUD || m.SignatureOn == 1 || m.Managed == 1):
+	case m.BlueFlame != 0 && (m.Type >= control.QPTypeUD || m.SignatureOn == 1 || m.Managed == 1):
 		return nil, control.Errorf(control.CodeInvalid, "QP: BlueFlame register %d with type %d, signature_on %d, managed %d; RC or UC without either are possible",
 			m.BlueFlame, m.Type, m.SignatureOn, m.Managed)
 	case m.SQ%64 != 0 || m.RQ%64 != 0 || m.DBRec%8 != 0:
@@ -138,6 +143,9 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 	if sendCQ == nil {
 		return nil, notFound("send CQ", m.SendCQN)
 	}
+	if m.Type == control.QPTypeXRC {
+		recvCQ = sendCQ // it has no receives
+	}
 	if recvCQ == nil {
 		return nil, notFound("receive CQ", m.RecvCQN)
 	}
@@ -150,7 +158,7 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 		sq: sendQueue{mask: 1<<m.LogSQ - 1, managed: m.Managed == 1, cq: sendCQ, registers: registers},
 		rq: receiveQueue{mask: 1<<m.LogRQ - 1, stride: uint(m.LogRQStride), cq: recvCQ},
 	}
-	q.fastPath = !q.signed && q.transport != control.QPTypeUD
+	q.fastPath = !q.signed && q.transport < control.QPTypeUD
 	q.carryInline(m.Scatter)
 	if m.BlueFlame != 0 {
 		q.attachBlueFlame(page, m.BlueFlame)
@@ -171,17 +179,15 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 		if q.rq.srq = c.srqs[m.SRQN]; q.rq.srq == nil {
 			return nil, notFound("SRQ", m.SRQN)
 		}
+		if q.rq.srq.xrcd != nil {
+			return nil, control.Errorf(control.CodeInvalid, "QP: SRQ %#06x is for targets of an XRC domain", m.SRQN)
+		}
 	}
 	q.rq.record, q.sq.record = shm.BE32At(rec, 0), shm.BE32At(rec, 4)
 	if _, err := c.take("queue pairs", len(c.qps), c.e.cfg.Limits.QPs, qpCost); err != nil {
 		return nil, err
 	}
-	q.num = numbers.Next(c.e.numbers.qp, c.e.qps)
-	c.e.serial++
-	q.serial = c.e.serial
-	q.attr.QPN = q.num
-	c.e.watchdog.owners.put(uint64(q.num), c.name)
-	c.e.qps[q.num], c.qps[q.num] = q, q
+	c.addQP(q)
 	countUser(1, q.regions[:]...)
 	p.users++
 	q.countCQs(1)
@@ -203,8 +209,15 @@ func (c *client) destroyQP(m *control.QPN, _ requestMemory, _ *control.Reply) (c
 		return nil, notFound("QP", m.QPN)
 	}
 	delete(c.qps, m.QPN)
-	c.shard.removeQP(q)
+	c.shard.leaveQP(q, c)
 	return &control.Empty{}, nil
+}
+
+// leaveQP ends c's use of a QP. It removes the QP unless that is a target of other clients too.
+func (sh *shard) leaveQP(q *qp, c *client) {
+	if !sh.leaveTarget(q, c) {
+		sh.removeQP(q)
+	}
 }
 
 // removeQP removes a QP from the device. Transfers of its peers end as if the QP had
@@ -256,6 +269,11 @@ func (sh *shard) bind(q *qp) {
 	if sh.several {
 		sh.bringTogether(q, p)
 	}
+}
+
+// reliable reports whether q's transport has acknowledgements.
+func (q *qp) reliable() bool {
+	return q.transport == control.QPTypeRC || q.transport == control.QPTypeXRC
 }
 
 // boundPeer returns the queue pair that bind has connected q with. It returns nil if there

@@ -87,6 +87,55 @@ var udTransitions = map[[2]uint8]transition{
 	{control.StateSQE, control.StateRTS}:   {optional: control.AttrCurState | control.AttrQKey},
 }
 
+// xrcTransitions are the transitions of XRC queue pairs that send, and targetTransitions those
+// of targets: each side has the attributes of its half of a reliable connection.
+var xrcTransitions = map[[2]uint8]transition{
+	{control.StateRST, control.StateINIT}:  {required: initial | control.AttrAccess},
+	{control.StateINIT, control.StateINIT}: {optional: initial | control.AttrAccess},
+	{control.StateINIT, control.StateRTR}: {
+		required: control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN,
+		optional: control.AttrAccess | control.AttrPKeyIndex,
+	},
+	{control.StateRTR, control.StateRTS}: {
+		required: control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry | control.AttrSQPSN | control.AttrMaxRdAtomic,
+		optional: control.AttrCurState | control.AttrAccess,
+	},
+	{control.StateRTS, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess},
+	{control.StateRTS, control.StateSQD}: {},
+	{control.StateSQD, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess},
+	{control.StateSQD, control.StateSQD}: {
+		optional: control.AttrAccess | control.AttrPKeyIndex | control.AttrPort | control.AttrAV | control.AttrTimeout |
+			control.AttrRetryCount | control.AttrRNRRetry | control.AttrMaxRdAtomic,
+	},
+}
+
+var targetTransitions = map[[2]uint8]transition{
+	{control.StateRST, control.StateINIT}:  {required: initial | control.AttrAccess},
+	{control.StateINIT, control.StateINIT}: {optional: initial | control.AttrAccess},
+	{control.StateINIT, control.StateRTR}: {
+		required: control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN | control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
+		optional: control.AttrAccess | control.AttrPKeyIndex,
+	},
+	{control.StateRTR, control.StateRTS}: {
+		required: control.AttrTimeout | control.AttrSQPSN,
+		optional: control.AttrCurState | control.AttrAccess | control.AttrMinRNRTimer,
+	},
+	{control.StateRTS, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess | control.AttrMinRNRTimer},
+	{control.StateRTS, control.StateSQD}: {},
+	{control.StateSQD, control.StateRTS}: {optional: control.AttrCurState | control.AttrAccess | control.AttrMinRNRTimer},
+	{control.StateSQD, control.StateSQD}: {
+		optional: control.AttrAccess | control.AttrPKeyIndex | control.AttrPort | control.AttrAV | control.AttrTimeout |
+			control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
+	},
+}
+
+func (q *qp) transitions() map[[2]uint8]transition {
+	if q.xrcd != nil {
+		return targetTransitions
+	}
+	return transports[q.transport].transitions
+}
+
 // attributes lists what a modify request can set besides the state. Each row has the
 // attribute's bit in the mask, its name, how it is read, its bounds, and how it is stored.
 var attributes = []struct {
@@ -165,7 +214,7 @@ func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 	var t transition
 	if to != control.StateRST && to != control.StateERR {
 		var ok bool
-		if t, ok = transports[q.transport].transitions[[2]uint8{from, to}]; !ok {
+		if t, ok = q.transitions()[[2]uint8{from, to}]; !ok {
 			return control.Errorf(control.CodeState, "QP %#06x: no transition from %s to %s", q.num, stateName(from), stateName(to))
 		}
 	}
@@ -226,7 +275,7 @@ func (sh *shard) setState(q *qp, to uint8) {
 	case to == control.StateERR:
 		sh.drop(q)
 		if q.rq.srq != nil {
-			q.client.event(control.EventLastWQE, q.num)
+			q.event(control.EventLastWQE)
 		}
 	case to == control.StateSQE:
 		sh.unstall(q)
@@ -254,7 +303,7 @@ func (sh *shard) setState(q *qp, to uint8) {
 }
 
 // drained raises the event which says that a send queue in SQD has stopped.
-func (sh *shard) drained(q *qp) { q.client.event(control.EventDrained, q.num) }
+func (sh *shard) drained(q *qp) { q.event(control.EventDrained) }
 
 // drop ends the work that q is in the middle of. Jobs of other queue pairs that have q as
 // their peer see that q.life has changed. They are judged again, according to q's new state.

@@ -388,6 +388,11 @@ var recognised = []struct {
 		s.q.modify(control.QPAttr{QPN: s.q.num, Mask: control.AttrState | control.AttrAccess, State: control.StateRTS})
 		return s.remote(s.far.raddr(0), "does not allow")
 	}},
+	{"message for an SRQ of another domain", codes.XRCSRQ, func(s *scene) account {
+		x := newXRC(s.p.h, s.q.h)
+		other := s.q.h.xsrq(control.XSRQ{XRCDN: s.q.h.openXRCD()}, x.cq)
+		return x.p.of(x.p.post(ctrl(wqe.OpSend), wqe.XRC{SRQN: other.num}, s.local.data(0, 8)), "none of the XRC domain")
+	}},
 	{"datagram to nobody", codes.UDNobody, func(s *scene) account {
 		p, q := s.transport(control.QPTypeUD)
 		q.toState(control.StateRST)

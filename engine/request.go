@@ -26,6 +26,7 @@ type request struct {
 	imm            uint32 // the immediate, or the key to invalidate, depending on op
 	qkey           uint32 // if the request is a datagram: its queue key
 	sl             uint8  // if it is a datagram of InfiniBand: its service level
+	srqn           uint32 // on XRC: number of the responder's XSRQ
 	rkey           uint32 // key of the responder's memory
 	addr           uint64 // first address of that memory
 	length         uint64 // bytes of the message, at most wqe.MaxMessage

@@ -80,13 +80,10 @@ func (sh *shard) judgeTransfer(q *qp, j *job, info *wqe.Info) verdict {
 	if q.tooShort(j, info) {
 		return sh.badSize(q, j, 0)
 	}
-	data := wqe.CtrlSize
-	switch {
-	case info.Raddr:
+	data := sh.addressed(q, j)
+	if info.Raddr {
+		sh.parseRaddr(j, data)
 		data += wqe.RaddrSize
-		sh.parseRaddr(j)
-	case q.transport == control.QPTypeUD:
-		data += wqe.AVSize
 	}
 	near, far := &j.src, &j.dst
 	if info.Reads {
@@ -101,9 +98,22 @@ func (sh *shard) judgeTransfer(q *qp, j *job, info *wqe.Info) verdict {
 	return sh.ask(q, j, info, far)
 }
 
-// parseRaddr puts the remote address segment into the request.
-func (sh *shard) parseRaddr(j *job) {
-	r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(sh.scratch.wqe[wqe.CtrlSize:]))
+// addressed returns where the segments after the address segment begin. It puts the address
+// segment of an XRC message into the request.
+func (sh *shard) addressed(q *qp, j *job) int {
+	switch q.transport {
+	case control.QPTypeUD:
+		return wqe.CtrlSize + wqe.AVSize
+	case control.QPTypeXRC:
+		j.request.srqn = wqe.ParseXRC((*[wqe.XRCSize]byte)(sh.scratch.wqe[wqe.CtrlSize:])).SRQN & 0xffffff
+		return wqe.CtrlSize + wqe.XRCSize
+	}
+	return wqe.CtrlSize
+}
+
+// parseRaddr puts the remote address segment at the offset at into the request.
+func (sh *shard) parseRaddr(j *job, at int) {
+	r := wqe.ParseRaddr((*[wqe.RaddrSize]byte)(sh.scratch.wqe[at:]))
 	j.request.addr, j.request.rkey = r.Addr, r.RKey
 }
 
@@ -191,7 +201,7 @@ func (sh *shard) answered(q *qp, j *job, a answer) verdict {
 	switch {
 	case a == answerAgain:
 		return waiting
-	case q.transport != control.QPTypeRC:
+	case !q.reliable():
 		if a == answerNone {
 			why := sh.whyNoPeer(q)
 			sh.explain(q, why.code, "%s; the message is lost", why)

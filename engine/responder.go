@@ -16,7 +16,7 @@ import (
 // established tells the client of a queue pair in RTR that its first request has come.
 func (sh *shard) established(p *qp) {
 	if p.attr.State == control.StateRTR {
-		p.client.event(control.EventEstablished, p.num)
+		p.event(control.EventEstablished)
 	}
 }
 
@@ -28,7 +28,12 @@ func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 	if q.transport == control.QPTypeUD && !sh.takesDatagram(q, j) {
 		return answerDrop
 	}
-	if j.recv && p.posted() == 0 {
+	if j.srq = p.rq.srq; q.transport == control.QPTypeXRC {
+		if a := sh.nameSRQ(q, j); a != answerACK {
+			return a
+		}
+	}
+	if j.recv && j.receives() == 0 {
 		return sh.noReceive(j)
 	}
 	if info.Reads && p.attr.MaxDestRdAtomic == 0 {
@@ -58,7 +63,7 @@ func (sh *shard) translate(q *qp, j *job, far *list, info *wqe.Info) answer {
 		return sh.refused(q, j, nil)
 	}
 	k := sh.keys.find(r.rkey)
-	if k == nil || !k.serves(p) || k.access&need == 0 || !sh.admit(far, k, r.addr, r.length, need) {
+	if k == nil || !j.servedBy(k) || k.access&need == 0 || !sh.admit(far, k, r.addr, r.length, need) {
 		return sh.badRemote(q, j, need)
 	}
 	return answerACK
@@ -70,7 +75,7 @@ func (sh *shard) translate(q *qp, j *job, far *list, info *wqe.Info) answer {
 // message is complete.
 func (sh *shard) openReceive(j *job) (list []byte) {
 	p := j.peer
-	if s := p.rq.srq; s != nil {
+	if s := j.srq; s != nil {
 		entry := sh.scratch.recv[:1<<s.stride]
 		j.index, j.shared = s.take(entry), s
 		sh.observeLimit(s)
@@ -87,7 +92,7 @@ func (sh *shard) openReceive(j *job) (list []byte) {
 
 // scatter turns a receive's list into pieces, up to the length of the message.
 func (sh *shard) scatter(j *job, entry []byte) answer {
-	p := j.peer
+	domain := j.receiveDomain()
 	left := j.total
 	for off := 0; off < len(entry) && left > 0; off += wqe.UnitSize {
 		d := wqe.ParseData((*[wqe.UnitSize]byte)(entry[off:]))
@@ -100,7 +105,7 @@ func (sh *shard) scatter(j *job, entry []byte) answer {
 		switch {
 		case k == nil && d.LKey == control.NullKey:
 			sh.admitNull(&j.dst, n, control.AccessLocalWrite)
-		case k == nil || k.pd != p.receivePD() || k.access&control.AccessLocalWrite == 0 ||
+		case k == nil || k.pd != domain || k.access&control.AccessLocalWrite == 0 ||
 			!sh.admit(&j.dst, k, d.Addr, n, control.AccessLocalWrite):
 			return sh.badReceive(j, entry, off/wqe.UnitSize, d)
 		}
@@ -111,14 +116,6 @@ func (sh *shard) scatter(j *job, entry []byte) answer {
 	}
 	j.carryMessage()
 	return answerACK
-}
-
-// receivePD returns the protection domain to which the keys of q's receives must belong.
-func (q *qp) receivePD() *pd {
-	if q.rq.srq != nil {
-		return q.rq.srq.pd
-	}
-	return q.pd
 }
 
 // deliver completes the receive of a message whose bytes have all been moved.
@@ -139,14 +136,15 @@ func (sh *shard) deliver(q *qp, j *job) answer {
 		attention = solicited
 	}
 	tail := responderTail(p.num, j.index, cqe.Opcode(info.Response))
+	into, uidx := j.completion()
 	var ok bool
 	if p.transport == control.QPTypeUD {
 		ok = sh.completeDatagram(q, j, imm, tail, attention)
 	} else {
-		ok = sh.completeJob(j, !info.Raddr, p.rq.cq, r.fromQPN, p.uidx, imm, uint32(j.total), tail, attention)
+		ok = sh.completeJob(j, !info.Raddr, into, r.fromQPN, uidx, imm, uint32(j.total), tail, attention)
 	}
 	if !ok {
-		sh.overrun(p.rq.cq)
+		sh.overrun(into)
 		sh.setError(p)
 		return p.nak(answerOperation)
 	}
@@ -185,7 +183,7 @@ func (sh *shard) putBack(j *job) {
 // nak returns the NAK a. If q's transport is unreliable, it returns answerDrop, because no
 // NAK is sent there.
 func (q *qp) nak(a answer) answer {
-	if q.transport != control.QPTypeRC {
+	if !q.reliable() {
 		return answerDrop
 	}
 	return a
@@ -195,7 +193,7 @@ func (q *qp) nak(a answer) answer {
 // the responder into error.
 func (sh *shard) refuseRequest(p *qp, kind control.EventKind, a answer) answer {
 	if a = p.nak(a); a != answerDrop {
-		p.client.event(kind, p.num)
+		p.event(kind)
 		sh.setError(p)
 	}
 	return a
@@ -205,10 +203,11 @@ func (sh *shard) refuseRequest(p *qp, kind control.EventKind, a answer) answer {
 // queue pair of that receive into error.
 func (sh *shard) failReceive(j *job, s cqe.Syndrome) {
 	p := j.peer
-	ok := sh.completeError(p.rq.cq, p.uidx, s, responderTail(p.num, j.index, cqe.RespErr))
+	into, uidx := j.completion()
+	ok := sh.completeError(into, uidx, s, responderTail(p.num, j.index, cqe.RespErr))
 	sh.consume(j)
 	if !ok {
-		sh.overrun(p.rq.cq)
+		sh.overrun(into)
 	}
 	sh.setError(p)
 }

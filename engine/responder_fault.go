@@ -15,7 +15,7 @@ import (
 // noReceive answers a message for which no receive is posted.
 func (sh *shard) noReceive(j *job) answer {
 	p := j.peer
-	if p.transport == control.QPTypeRC {
+	if p.reliable() {
 		return answerRNR | answer(p.attr.MinRNRTimer)
 	}
 	sh.explainReceive(j, nil, codes.ReceiveNone, "no receive is posted for a message of QP %#06x, which is lost", j.request.fromQPN)
@@ -42,11 +42,11 @@ func (sh *shard) refused(q *qp, j *job, info *wqe.Info) answer {
 
 func (sh *shard) badRemote(q *qp, j *job, need uint32) answer {
 	p, r := j.peer, &j.request
-	why := sh.whyNoAccess(use{name: "rkey", key: r.rkey, addr: r.addr, n: r.length, need: need, client: p.client, pd: p.pd, qp: p})
-	if p.client != q.client && why.code != codes.KeyByteOrder {
+	why := sh.whyNoAccess(use{name: "rkey", key: r.rkey, addr: r.addr, n: r.length, need: need, client: j.owner(), pd: j.domain(), qp: p})
+	if j.owner() != q.client && why.code != codes.KeyByteOrder {
 		// A client that learned which keys are stale, and how large their memory is, could
 		// find a valid key. So only the owner of the memory is told.
-		sh.explainQueue(p, why.code, "%v of peer QP %#06x: %s", r.op, r.fromQPN, why)
+		sh.explainResponder(j, why.code, "%v of peer QP %#06x: %s", r.op, r.fromQPN, why)
 		why = because(codes.KeyRefused, "rkey %#08x does not give peer QP %#06x's memory, %d bytes at %#x; why is said to its owner",
 			r.rkey, p.num, r.length, r.addr)
 	}
@@ -63,8 +63,9 @@ func (sh *shard) badInvalidate(q *qp, j *job) answer {
 // badReceive answers a message for which an entry of the receive's list gives no access to
 // memory.
 func (sh *shard) badReceive(j *job, entry []byte, unit int, d wqe.Data) answer {
-	p := j.peer
-	why := sh.whyNoAccess(localUse(d, control.AccessLocalWrite, p, p.receivePD()))
+	u := localUse(d, control.AccessLocalWrite, j.peer, j.receiveDomain())
+	u.client = j.owner()
+	why := sh.whyNoAccess(u)
 	switch {
 	case unit == 0 && d == wqe.Data{}:
 		why = because(codes.ReceiveUnwritten, "its entry is all zeros; it was announced before it was written, or written elsewhere")

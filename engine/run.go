@@ -149,12 +149,12 @@ func (sh *shard) memoryFault(q *qp, addr uintptr) {
 	q.faulted = cqe.RemoteOperation
 	if q.client.holds(uint64(addr)) {
 		q.faulted = cqe.LocalProtection
-		if p := sh.peerOf(q); p != nil && sh.holds(p.client.shard) && p.rq.cq.has(addr) {
+		if p := sh.peerOf(q); p != nil && sh.holds(p.client.shard) && sh.receivesInto(q, p, addr) {
 			sh.setError(p) // it has used receives whose completions are lost
 		}
 	} else if p := sh.peerOf(q); p != nil && sh.holds(p.client.shard) {
 		sh.setError(p)
-		if q.transport != control.QPTypeRC {
+		if !q.reliable() {
 			// The sender is not at fault. Its message is judged again, and then finds no
 			// peer.
 			q.faulted = 0
@@ -163,6 +163,19 @@ func (sh *shard) memoryFault(q *qp, addr uintptr) {
 		}
 	}
 	sh.setError(q) // the flush reports it
+}
+
+// receivesInto reports whether addr is in the completion queue of the receives that q's work
+// request has used at its peer p.
+func (sh *shard) receivesInto(q, p *qp, addr uintptr) bool {
+	if p.xrcd == nil {
+		return p.rq.cq.has(addr)
+	}
+	j := q.job
+	if j == nil {
+		j = sh.scratch.job
+	}
+	return j.srq != nil && j.srq.cq.has(addr)
 }
 
 // peerOf returns the peer that q was sending to when a fault of memory happened.

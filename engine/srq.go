@@ -26,9 +26,23 @@ type srq struct {
 	back  []uint16 // entries put back because their transfers did not complete
 	limit uint32   // an event is due when fewer entries than this are ready; 0: no event
 	users int      // number of QPs that use the queue
+
+	// These fields are of an XSRQ only.
+	xrcd *xrcd
+	cq   *cq // completion queue of its receives
+	uidx uint32
+	gone bool // destroyed; pointers to it may remain
 }
 
 func (c *client) createSRQ(m *control.SRQ, _ requestMemory, _ *control.Reply) (control.Message, error) {
+	s, err := c.newSRQ(m)
+	if err != nil {
+		return nil, err
+	}
+	return &control.SRQN{SRQN: s.num}, nil
+}
+
+func (c *client) newSRQ(m *control.SRQ) (*srq, error) {
 	switch {
 	case m.LogSize > maxLogRQ:
 		return nil, control.Errorf(control.CodeInvalid, "SRQ: 2^%d entries; at most 2^%d are possible", m.LogSize, maxLogRQ)
@@ -62,7 +76,7 @@ func (c *client) createSRQ(m *control.SRQ, _ requestMemory, _ *control.Reply) (c
 	c.e.srqs[s.num], c.srqs[s.num] = s, s
 	countUser(1, ringRegion, recRegion)
 	p.users++
-	return &control.SRQN{SRQN: s.num}, nil
+	return s, nil
 }
 
 func (c *client) modifySRQ(m *control.SRQLimit, _ requestMemory, _ *control.Reply) (control.Message, error) {
@@ -103,6 +117,7 @@ func (sh *shard) removeSRQ(s *srq) {
 	delete(sh.srqs, s.num)
 	s.client.refund(s.cost())
 	s.pd.users--
+	s.leaveDomain()
 	countUser(-1, s.regions[:]...)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
 )
 
 // A stall says why the next WQE of a queue waits. It also counts and times the tries. A
@@ -24,6 +25,7 @@ type stall struct {
 	index    uint32
 	at       int    // index of the queue in shard.stalled
 	again    uint64 // device clock at which a peer in another shard is tried again
+	srq      *srq   // if kind is notReady, on XRC: the XSRQ that has no receive
 }
 
 type stallKind uint8
@@ -56,6 +58,9 @@ func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 			return sh.failRetries(q, kind)
 		}
 		s.left-- // counts the retry that will follow this wait
+		if q.transport == control.QPTypeXRC {
+			s.srq = sh.scratch.job.srq
+		}
 	}
 	s.deadline = s.since + s.interval
 	if sh.hooks.stopTimers {
@@ -160,6 +165,9 @@ func (sh *shard) cleared(q *qp) bool {
 			return true // the WQE is judged again, and then stalls for noPeer
 		}
 		return sh.find(q)
+	}
+	if s := q.stall.srq; s != nil {
+		return s.gone || s.ready() > 0
 	}
 	return q.stall.kind == noPeer || q.conn.peer.posted() > 0
 }

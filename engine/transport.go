@@ -14,7 +14,8 @@ var transports = [...]struct {
 	opcodes     uint64
 	transitions map[[2]uint8]transition
 }{
-	control.QPTypeRC: {"RC", wqe.OpcodesOn(wqe.RC), rcTransitions},
-	control.QPTypeUC: {"UC", wqe.OpcodesOn(wqe.UC), ucTransitions},
-	control.QPTypeUD: {"UD", wqe.OpcodesOn(wqe.UD), udTransitions},
+	control.QPTypeRC:  {"RC", wqe.OpcodesOn(wqe.RC), rcTransitions},
+	control.QPTypeUC:  {"UC", wqe.OpcodesOn(wqe.UC), ucTransitions},
+	control.QPTypeUD:  {"UD", wqe.OpcodesOn(wqe.UD), udTransitions},
+	control.QPTypeXRC: {"XRC", wqe.OpcodesOn(wqe.TransportXRC), xrcTransitions},
 }

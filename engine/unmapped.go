@@ -247,12 +247,12 @@ func (sh *shard) unreachableHere(q *qp, j *job, g gap) answer {
 	why := g.why()
 	p, r := j.peer, &j.request
 	taken := j.recv && !r.op.Info().Raddr
-	if s := (subject{p.client, p.num, j.index, control.OfReceive, nil}); taken {
+	if s := (subject{j.owner(), p.num, j.index, control.OfReceive, nil}); taken {
 		sh.say(s, why.code, "receive %d: %s", []any{j.index, why})
 	} else {
-		sh.explainQueue(p, why.code, "%v of peer QP %#06x: %s", r.op, r.fromQPN, why)
+		sh.explainResponder(j, why.code, "%v of peer QP %#06x: %s", r.op, r.fromQPN, why)
 	}
-	if p.client != q.client {
+	if j.owner() != q.client {
 		sh.explain(q, why.code, "%v: memory of peer QP %#06x cannot be reached; its owner is told why", r.op, p.num)
 	}
 	if taken {

@@ -70,6 +70,9 @@ var opcodes = [numOps]struct {
 // connected is the set of the connected transports.
 const connected = wqe.Transports(1<<RC | 1<<UC)
 
+// possible are the transports on which this package posts.
+const possible = connected | 1<<UD
+
 // opInfo contains the facts about an operation that posting and polling need.
 type opInfo struct {
 	name       string
@@ -95,7 +98,7 @@ func makeOps() (ops [numOps]opInfo) {
 	for op, o := range opcodes {
 		i := o.code.Info()
 		info := opInfo{
-			name: o.name, code: o.code, transports: i.Transports, raddr: i.Raddr, payload: i.DataMost > 0,
+			name: o.name, code: o.code, transports: i.Transports & possible, raddr: i.Raddr, payload: i.DataMost > 0,
 			message: i.Address && i.Transports.Has(UD), inline: i.Inline, wc: cqe.WCOpcode(i.WC),
 		}
 		if o.wc != 0 {

@@ -46,8 +46,13 @@ func (i *Info) Atomic() bool { return i.Reads && i.Operand != KindNone }
 
 // LeastUnits returns the units of the shortest WQE on a transport.
 func (i *Info) LeastUnits(t Transport) int {
-	if i.Address && t == UD {
-		return int(i.Units) + AVSize/UnitSize
+	if i.Address {
+		switch t {
+		case UD:
+			return int(i.Units) + AVSize/UnitSize
+		case TransportXRC:
+			return int(i.Units) + XRCSize/UnitSize
+		}
 	}
 	return int(i.Units)
 }
@@ -80,9 +85,10 @@ type Transport uint8
 
 // Transports.
 const (
-	RC Transport = 0 // reliable connection
-	UC Transport = 1 // unreliable connection
-	UD Transport = 2 // unreliable datagram
+	RC           Transport = 0 // reliable connection
+	UC           Transport = 1 // unreliable connection
+	UD           Transport = 2 // unreliable datagram
+	TransportXRC Transport = 3 // extended reliable connection; XRC is the name of its segment
 )
 
 // String returns the name, such as "RC".
@@ -94,6 +100,8 @@ func (t Transport) String() string {
 		return "UC"
 	case UD:
 		return "UD"
+	case TransportXRC:
+		return "XRC"
 	}
 	return "unknown transport"
 }
@@ -107,7 +115,7 @@ func (s Transports) Has(t Transport) bool { return s>>(t&7)&1 != 0 }
 // String lists the names of the transports, such as "RC, UC".
 func (s Transports) String() string {
 	var names []string
-	for t := RC; t <= UD; t++ {
+	for t := RC; t <= TransportXRC; t++ {
 		if s.Has(t) {
 			names = append(names, t.String())
 		}

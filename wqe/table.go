@@ -2,9 +2,9 @@ package wqe
 
 // Sets of transports.
 const (
-	onRC     = Transports(1 << RC)
-	onConn   = Transports(1<<RC | 1<<UC) // connected transports
-	anywhere = onConn | 1<<UD
+	onReliable = Transports(1<<RC | 1<<TransportXRC)
+	onConn     = onReliable | 1<<UC // connected transports
+	anywhere   = onConn | 1<<UD
 )
 
 // Numbers of package cqe. They are repeated here because the format packages do not
@@ -55,26 +55,26 @@ var infos = [256]Info{
 	},
 	OpRDMARead: {
 		Name: "RDMA_READ", Address: true, Raddr: true, DataMost: AnyData, Units: 2,
-		Transports: onRC, Local: RightLocalWrite, Remote: RightRemoteRead, Reads: true, WC: wcRead,
+		Transports: onReliable, Local: RightLocalWrite, Remote: RightRemoteRead, Reads: true, WC: wcRead,
 	},
 
 	// Atomics. The operands of masked atomics have a second form for 4 bytes. A masked
 	// compare-and-swap of 8 bytes takes one unit more than Units says.
 	OpAtomicCS: {
 		Name: "ATOMIC_CS", Address: true, Raddr: true, Operand: KindAtomic, DataLeast: 1, DataMost: 1, Units: 4,
-		Transports: onRC, Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcCompSwap,
+		Transports: onReliable, Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcCompSwap,
 	},
 	OpAtomicFA: {
 		Name: "ATOMIC_FA", Address: true, Raddr: true, Operand: KindAtomic, DataLeast: 1, DataMost: 1, Units: 4,
-		Transports: onRC, Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcFetchAdd,
+		Transports: onReliable, Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcFetchAdd,
 	},
 	OpAtomicMaskedCS: {
 		Name: "ATOMIC_MASKED_CS", Address: true, Raddr: true, Operand: KindMaskedCS8, DataLeast: 1, DataMost: 1, Units: 4,
-		Transports: onRC, Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcFromPost,
+		Transports: onReliable, Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcFromPost,
 	},
 	OpAtomicMaskedFA: {
 		Name: "ATOMIC_MASKED_FA", Address: true, Raddr: true, Operand: KindMaskedFA8, DataLeast: 1, DataMost: 1, Units: 4,
-		Transports: onRC, Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcFromPost,
+		Transports: onReliable, Local: RightLocalWrite, Remote: RightRemoteAtomic, Reads: true, WC: wcFromPost,
 	},
 
 	// Operations without a peer.

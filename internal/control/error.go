@@ -64,6 +64,7 @@ var opNames = map[Op]string{
 	OpCreateSRQ: "create_srq", OpModifySRQ: "modify_srq", OpQuerySRQ: "query_srq", OpDestroySRQ: "destroy_srq",
 	OpResizeCQ: "resize_cq", OpAllocMW: "alloc_mw", OpCreateMkey: "create_mkey", OpReregMR: "rereg_mr", OpOpenEvents: "open_events",
 	OpWake:     "wake",
+	OpOpenXRCD: "open_xrcd", OpCloseXRCD: "close_xrcd", OpCreateXSRQ: "create_xsrq", OpCreateTarget: "create_target", OpOpenTarget: "open_target",
 	OpCreateQP: "create_qp", OpModifyQP: "modify_qp", OpQueryQP: "query_qp", OpDestroyQP: "destroy_qp",
 }
 

@@ -95,11 +95,11 @@ var golden = []struct {
 	{"create_qp", OpCreateQP, 0, 7,
 		&QP{PDN: 7, SendCQN: 0x103, RecvCQN: 0x104, UserIndex: 0xabcdef,
 			SQ: 0x7f1234564000, RQ: 0x7f1234565000, DBRec: 0x7f1234570000,
-			Type: QPTypeRC, LogSQ: 8, LogRQ: 7, LogRQStride: 4, UAR: 2, SignatureOn: 1},
+			Type: QPTypeRC, LogSQ: 8, LogRQ: 7, LogRQStride: 4, UAR: 2, SignatureOn: 1, Scatter: ScatterRequester | ScatterResponder},
 		`0c00 0000 38000000 0700000000000000
 		 07000000 03010000 04010000 efcdab00
 		 00405634127f0000 00505634127f0000 00005734127f0000
-		 00 08 07 04 0200 00 01 00000000 00 000000`},
+		 00 08 07 04 0200 00 01 00000000 00 00 03 00`},
 
 	{"create_qp with srq", OpCreateQP, 0, 7,
 		&QP{PDN: 7, SendCQN: 0x103, RecvCQN: 0x104, SQ: 0x7f1234564000, DBRec: 0x7f1234570000,
@@ -147,6 +147,25 @@ var golden = []struct {
 		`1000 0000 20000000 0a00000000000000
 		 07000000 10000000 00605634127f0000 00015734127f0000
 		 08 05 000000000000`},
+
+	{"open_xrcd answer", OpOpenXRCD, FlagAnswer, 19, &XRCD{XRCDN: 5},
+		`1b00 0100 04000000 1300000000000000
+		 05000000`},
+
+	{"create_xsrq", OpCreateXSRQ, 0, 20,
+		&XSRQ{SRQ: SRQ{PDN: 7, Limit: 16, Ring: 0x7f1234566000, DBRec: 0x7f1234570100, LogSize: 8, LogStride: 5},
+			XRCDN: 5, CQN: 0x103, UserIndex: 0xabcdef},
+		`1d00 0000 28000000 1400000000000000
+		 07000000 10000000 00605634127f0000 00015734127f0000
+		 08 05 0000 05000000 03010000 efcdab00`},
+
+	{"create_target", OpCreateTarget, 0, 21, &XRCD{XRCDN: 5},
+		`1e00 0000 04000000 1500000000000000
+		 05000000`},
+
+	{"open_target", OpOpenTarget, 0, 22, &Target{XRCDN: 5, QPN: 0x106},
+		`1f00 0000 08000000 1600000000000000
+		 05000000 06010000`},
 
 	{"create_srq answer", OpCreateSRQ, FlagAnswer, 10, &SRQN{SRQN: 0x211},
 		`1000 0100 04000000 0a00000000000000

@@ -4,7 +4,7 @@ package control
 // number; a minor number only adds operations.
 const (
 	Major uint16 = 2
-	Minor uint16 = 0
+	Minor uint16 = 1
 )
 
 // Magic begins a Hello: "nicl" in memory order.
@@ -43,6 +43,11 @@ const (
 	OpOpenEvents     Op = 24 // Empty -> Empty + [event descriptor]
 	OpWake           Op = 25 // Wake -> Empty + [eventfd, if wakes is 1]
 	OpPlaceRegion    Op = 26 // Placement -> Empty
+	OpOpenXRCD       Op = 27 // Empty -> XRCD
+	OpCloseXRCD      Op = 28 // XRCD -> Empty
+	OpCreateXSRQ     Op = 29 // XSRQ -> SRQN
+	OpCreateTarget   Op = 30 // XRCD -> QPN
+	OpOpenTarget     Op = 31 // Target -> Empty
 )
 
 // Features that a Hello may ask for and a Welcome may grant.
@@ -259,6 +264,11 @@ const (
 	QPTypeRC uint8 = 0
 	QPTypeUC uint8 = 1
 	QPTypeUD uint8 = 2
+
+	// QPTypeXRC is a queue pair that sends by extended reliable connection: its WQEs name the
+	// XSRQ that they are for. NoReceive is 1, and RecvCQN is not used. Its peer is a target
+	// (OpCreateTarget).
+	QPTypeXRC uint8 = 3
 )
 
 // QP creates a queue pair in state RST. SQ, RQ and DBRec are the client's addresses, inside
@@ -418,6 +428,43 @@ func (m *SRQ) walk(w walker) {
 	w.u64("dbrec", &m.DBRec)
 	w.u8("log_size", &m.LogSize)
 	w.u8("log_stride", &m.LogStride)
+}
+
+// XRCD names an XRC domain: it contains the XSRQs that a target may use. The number is unique
+// in the device. OpCreateTarget makes a queue pair that receives by extended reliable
+// connection. It has neither rings nor a PD: its receives, its completions and the PD for its
+// peer's keys are those of the XSRQ that each WQE of the peer names.
+type XRCD struct {
+	XRCDN uint32
+}
+
+func (m *XRCD) walk(w walker) { w.u32("xrcdn", &m.XRCDN) }
+
+// XSRQ creates a shared receive queue for the targets of an XRC domain.
+type XSRQ struct {
+	SRQ
+	XRCDN     uint32
+	CQN       uint32 // completion queue of its receives
+	UserIndex uint32 // 24 bits, repeated in CQEs
+}
+
+func (m *XSRQ) walk(w walker) {
+	m.SRQ.walk(w)
+	w.u32("xrcdn", &m.XRCDN)
+	w.u32("cqn", &m.CQN)
+	w.u32("user_index", &m.UserIndex)
+}
+
+// Target names a target that another client of the same domain has made. After OpOpenTarget
+// this client may use it too. It ends when the last client that has it destroys it.
+type Target struct {
+	XRCDN uint32
+	QPN   uint32
+}
+
+func (m *Target) walk(w walker) {
+	w.u32("xrcdn", &m.XRCDN)
+	w.u32("qpn", &m.QPN)
 }
 
 // SRQN names a shared receive queue: 24 bits, unique in the device.

@@ -38,6 +38,11 @@ var operations = []struct {
 	{OpOpenEvents, &Empty{}, &Empty{}},
 	{OpWake, &Wake{}, &Empty{}},
 	{OpPlaceRegion, &Placement{}, &Empty{}},
+	{OpOpenXRCD, &Empty{}, &XRCD{}},
+	{OpCloseXRCD, &XRCD{}, &Empty{}},
+	{OpCreateXSRQ, &XSRQ{}, &SRQN{}},
+	{OpCreateTarget, &XRCD{}, &QPN{}},
+	{OpOpenTarget, &Target{}, &Empty{}},
 }
 
 // messages returns one zero message of each type.
@@ -67,5 +72,5 @@ func TestOperationsAreNumberedFromOneAndNamed(t *testing.T) {
 	}
 	assert.Len(t, opNames, len(operations))
 	assert.Equal(t, "operation 0", Op(0).String())
-	assert.Equal(t, "operation 27", Op(len(operations)+1).String())
+	assert.Equal(t, "operation 32", Op(len(operations)+1).String())
 }

@@ -52,6 +52,10 @@ type Client interface {
 	// memory window of type 2. The key must be of OpCreateMkey.
 	LetInvalidate(key uint32) error
 
+	// JoinXRCD opens an XRC domain that another client has opened by OpOpenXRCD, as if by the
+	// same request. The caller decides who may share a domain. OpCloseXRCD closes it.
+	JoinXRCD(n uint32) error
+
 	// Settle executes the work that doorbells have announced on the client's queue pairs
 	// and on the queue pairs connected to them. It executes all work that can be executed,
 	// except work that takes thousands of visits. Meanwhile other clients have their turns

@@ -72,6 +72,7 @@ const (
 	PeerTransport
 	PeerNotBack
 	ResponderRefuses
+	XRCSRQ
 	UDNobody
 	UDQKey
 
@@ -332,6 +333,11 @@ var meanings = [Count]meaning{
 		"The key and the queue pair must both allow an operation. Remote invalid request, 0x12; both queue pairs go to error",
 		"The access rights of the responder's queue pair lack the right, or its max_dest_rd_atomic is 0",
 		"Set access and max_dest_rd_atomic of the responder's queue pair when you connect it"},
+	XRCSRQ: {"", "xrc-srq",
+		"The XRC segment of a WQE names no shared receive queue of the XRC domain to which the peer's receiving queue pair belongs",
+		"A message reaches only the queues of one XRC domain. Remote invalid request, 0x12; both queue pairs go to error",
+		"The number is that of a queue that was destroyed, of an ordinary SRQ or of a queue in another domain, or the number was not asked for with ibv_get_srq_num",
+		"Send the number that ibv_get_srq_num returns. Open the domain by the same file in all processes"},
 	UDNobody: {"", "ud-nobody",
 		"A datagram names a QPN that no UD queue pair has",
 		"The datagram is lost, and the sender is not told",

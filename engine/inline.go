@@ -50,10 +50,17 @@ func (j *job) carryMessage() {
 }
 
 // carry lets the bytes of j go into an entry of c, in place of the memory in the list to. c may
-// have been resized since its queue pair was made, and have shorter entries now.
+// have been resized since its queue pair was made, and have shorter entries now. The client
+// copies the bytes to the addresses in its work request, so keys must give addresses of the
+// client. Addresses of lists, and those that count from elsewhere, are no addresses of the client.
 func (j *job) carry(to *list, c *cq) {
 	if j.total > uint64(c.mostInline()) {
 		return
+	}
+	for i := range to.n {
+		if k := to.piece[i].key; k == nil || k.from != k.base || k.room > 0 {
+			return
+		}
 	}
 	to.reset()
 	to.add(j.carried[:j.total], nil, 0, j.total)

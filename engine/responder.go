@@ -127,7 +127,7 @@ func (sh *shard) deliver(q *qp, j *job) answer {
 	case wqe.ImmData:
 		imm = r.imm
 	case wqe.ImmInvalRKey:
-		if imm = r.imm; !sh.invalidate(p, imm) {
+		if imm = r.imm; !sh.invalidate(p, j.domain(), imm) {
 			return sh.badInvalidate(q, j)
 		}
 	}

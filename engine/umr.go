@@ -123,10 +123,10 @@ func (sh *shard) badBind(q *qp, j *job, why string) verdict {
 
 // invalidate closes the window or empties the list that a SEND_INVAL names, and reports
 // whether the sender may do so. A window must be of type 2 and belong to the responder p; a
-// list must be of p's protection domain and allow it.
-func (sh *shard) invalidate(p *qp, key uint32) bool {
+// list must allow it. Both must be of the protection domain d.
+func (sh *shard) invalidate(p *qp, d *pd, key uint32) bool {
 	k := sh.keys.find(key)
-	if k == nil || k.free || k.domain() != p.pd || !k.inval && (k.window == nil || k.window.kind != 2 || k.window.serial != p.serial) {
+	if k == nil || k.free || k.domain() != d || !k.inval && (k.window == nil || k.window.kind != 2 || k.window.serial != p.serial) {
 		return false
 	}
 	sh.invalidateJobs(k)

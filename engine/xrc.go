@@ -46,7 +46,7 @@ func (c *client) JoinXRCD(n uint32) (err error) {
 	if c.closed {
 		return errClosed
 	}
-	c.do("join_xrcd", func() {
+	c.do(noWork, "join_xrcd", func() {
 		d := c.e.xrcds[n]
 		if d == nil {
 			err = control.Errorf(control.CodeNotFound, "XRC domain %d: there is none with that number", n)

@@ -17,7 +17,7 @@ type call struct {
 	attrs  []*attr
 
 	results []wireResult
-	files   []*os.File // sent by the shim: one for each result of kind needFD that has no error, in the order of results
+	files   []*os.File // sent by the shim: one for each result of kind needFD or needFDNumber that has no error, in the order of results
 	needs   []wireNeed
 	lent    []*os.File // memory that the shim is to map, one file for each need to remap; each is closed with its extent
 
@@ -123,8 +123,8 @@ func (c *call) file(id uint16) (*os.File, error) {
 	n := 0
 	for _, r := range c.results {
 		switch {
-		case r.kind != needFD:
-		case r.attr != a.index:
+		case r.kind != needFD && r.kind != needFDNumber:
+		case r.kind != needFD || r.attr != a.index:
 			if r.errno == 0 {
 				n++
 			}
@@ -137,6 +137,29 @@ func (c *call) file(id uint16) (*os.File, error) {
 		}
 	}
 	c.needs = append(c.needs, wireNeed{attr: a.index, kind: needFD})
+	return nil, errAgain
+}
+
+// fileNumber does the same as file, for the descriptor with the number fd, which is in a
+// structure.
+func (c *call) fileNumber(fd int32) (*os.File, error) {
+	n := 0
+	for _, r := range c.results {
+		switch {
+		case r.kind != needFD && r.kind != needFDNumber:
+		case r.kind != needFDNumber || r.addr != uint64(fd):
+			if r.errno == 0 {
+				n++
+			}
+		case r.errno != 0:
+			return nil, refuse(eBADF, "descriptor %d: %v", fd, unix.Errno(r.errno))
+		case n >= len(c.files) || c.files[n] == nil:
+			return nil, refuse(eBADF, "descriptor %d was not sent", fd)
+		default:
+			return c.files[n], nil
+		}
+	}
+	c.needs = append(c.needs, wireNeed{kind: needFDNumber, addr: uint64(fd)})
 	return nil, errAgain
 }
 

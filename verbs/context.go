@@ -165,6 +165,7 @@ func (x *uctx) end() {
 	delete(x.s.contexts, x.inode)
 	x.s.mu.Unlock()
 	x.endUARs()
+	x.leaveDomains()
 	_ = x.client.Close()
 	for e, r := range x.regions {
 		for range r.users {

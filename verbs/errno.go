@@ -19,6 +19,7 @@ const (
 	eNOMEM          = unix.ENOMEM
 	eBUSY           = unix.EBUSY
 	eNOENT          = unix.ENOENT
+	eAGAIN          = unix.EAGAIN
 	eBADF           = unix.EBADF
 	eNOSPC          = unix.ENOSPC
 	eNODATA         = unix.ENODATA

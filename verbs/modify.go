@@ -63,7 +63,7 @@ func modifyQP(c *call, b []byte) error {
 			mask, abi.QPAltPath, abi.QPCap, abi.QPRateLimit)
 	}
 	a := &control.QPAttr{
-		QPN: q.number, Mask: mask & attrDevice, QKey: le.Uint32(b[abi.ModifyQPQKey:]),
+		QPN: q.number, Mask: mask & attrDevice &^ q.ignores(), QKey: le.Uint32(b[abi.ModifyQPQKey:]),
 		RQPSN: le.Uint32(b[abi.ModifyQPRQPSN:]) & bits24, SQPSN: le.Uint32(b[abi.ModifyQPSQPSN:]) & bits24,
 		DestQPN: le.Uint32(b[abi.ModifyQPDestQPNum:]) & bits24, PKeyIndex: le.Uint16(b[abi.ModifyQPPKeyIndex:]),
 		PathMTU: b[abi.ModifyQPPathMTU], MaxRdAtomic: b[abi.ModifyQPMaxRdAtomic], MaxDestRdAtomic: b[abi.ModifyQPMaxDestRdAtomic],
@@ -113,6 +113,18 @@ func modifyQP(c *call, b []byte) error {
 		q.tellsDrained = b[abi.ModifyQPEnSQDAsyncNotify] != 0
 	}
 	return nil
+}
+
+// ignores returns the attributes of the other side of an XRC connection. Programs may set them
+// as if both sides were one queue pair (modify_qp_mask in the kernel's uverbs_cmd.c).
+func (q *qp) ignores() uint32 {
+	switch {
+	case q.transport != control.QPTypeXRC:
+		return 0
+	case q.target:
+		return control.AttrMaxRdAtomic | control.AttrRetryCount | control.AttrRNRRetry
+	}
+	return control.AttrMaxDestRdAtom | control.AttrMinRNRTimer
 }
 
 // stopsWork reports whether a queue pair in this state does not execute work requests.

@@ -19,7 +19,7 @@ const (
 	kindUAR
 	kindDEVX // made by a firmware command
 	kindDM
-	kindXRCD  // only in schemas: no such object can be made
+	kindXRCD
 	kindTable // only in schemas: no such object can be made
 	kindAny   // only in schemas: an object of any kind
 )

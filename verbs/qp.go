@@ -14,6 +14,7 @@ type qp struct {
 	*object
 	number       uint32
 	transport    uint8
+	target       bool                      // it is of type XRC_RECV
 	caps         [abi.QPCapSize / 4]uint32 // struct ib_uverbs_qp_cap
 	signalAll    bool
 	tellsDrained bool                 // the program asked for IBV_EVENT_SQ_DRAINED
@@ -48,7 +49,8 @@ func scatter(transport uint8, driverFlags uint32, signalAll bool) (flags uint8) 
 }
 
 // qpTypes has the device's type for each type of enum ib_uverbs_qp_type that is possible.
-var qpTypes = map[uint64]uint8{abi.QPTRC: control.QPTypeRC, abi.QPTUC: control.QPTypeUC, abi.QPTUD: control.QPTypeUD}
+var qpTypes = map[uint64]uint8{abi.QPTRC: control.QPTypeRC, abi.QPTUC: control.QPTypeUC, abi.QPTUD: control.QPTypeUD,
+	abi.QPTXRCIni: control.QPTypeXRC, abi.QPTXRCTgt: control.QPTypeXRC}
 
 // A WQE of a receive queue has 16 to 512 bytes.
 const minLogRecvWQE, maxLogRecvWQE = 4, 9
@@ -94,32 +96,44 @@ func createQP(c *call) error {
 	}
 	switch {
 	case !ok:
-		return refuse(eOPNOTSUPP, "type %d; RC (2), UC (3) and UD (4) are possible", qpType)
+		return refuse(eOPNOTSUPP, "type %d; RC (2), UC (3), UD (4), XRC_SEND (9) and XRC_RECV (10) are possible", qpType)
 	case flags&^known != 0:
 		return refuse(eOPNOTSUPP, "creation flags %#x; %#x are known", flags, known)
+	case qpType == abi.QPTXRCTgt:
+		return c.createTarget()
 	case driverFlags&^qpDriverFlags != 0:
 		return refuse(eOPNOTSUPP, "driver flags %#x; %#x are known", driverFlags, qpDriverFlags)
 	case driverFlags&abi.MLX5QPFlagUARPageIndex == 0:
 		return refuse(eINVAL, "driver flags %#x: no UAR page is named", driverFlags)
-	case c.find(abi.AttrCreateQPPDHandle) == nil || c.find(abi.AttrCreateQPSendCQHandle) == nil || c.find(abi.AttrCreateQPRecvCQHandle) == nil:
-		return refuse(eINVAL, "a PD and two CQs are needed")
-	case c.find(abi.AttrCreateQPXRCDHandle) != nil || c.find(abi.AttrCreateQPIndTableHandle) != nil:
-		return refuse(eOPNOTSUPP, "XRC domains and indirection tables are not possible")
+	case c.find(abi.AttrCreateQPXRCDHandle) != nil || qpType == abi.QPTXRCIni && c.find(abi.AttrCreateQPSRQHandle) != nil:
+		return refuse(eINVAL, "type %d with an XRC domain or an SRQ; only XRC_RECV has a domain, and XRC_SEND has no SRQ", qpType)
+	case c.find(abi.AttrCreateQPPDHandle) == nil || c.find(abi.AttrCreateQPSendCQHandle) == nil ||
+		qpType != abi.QPTXRCIni && c.find(abi.AttrCreateQPRecvCQHandle) == nil:
+		return refuse(eINVAL, "a PD, a CQ for sends and, except for XRC_SEND, a CQ for receives are needed")
+	case c.find(abi.AttrCreateQPIndTableHandle) != nil:
+		return refuse(eOPNOTSUPP, "indirection tables are not possible")
 	}
 	domain, shared := objectOf[*pd](c, abi.AttrCreateQPPDHandle), objectOf[*srq](c, abi.AttrCreateQPSRQHandle)
 	send, receive := objectOf[*cq](c, abi.AttrCreateQPSendCQHandle), objectOf[*cq](c, abi.AttrCreateQPRecvCQHandle)
-	req, size, err := qpRings(x, d, shared != nil)
-	if err != nil {
+	req, size, err := qpRings(x, d, shared != nil || qpType == abi.QPTXRCIni)
+	switch {
+	case err != nil:
 		return err
+	case shared != nil && shared.xrc:
+		return refuse(eINVAL, "SRQ %d is of type XRC, and the queue pair is not of type XRC_RECV", shared.handle)
 	}
-	req.Type, req.PDN, req.SendCQN, req.RecvCQN = transport, domain.number, send.number, receive.number
+	req.Type, req.PDN, req.SendCQN = transport, domain.number, send.number
 	req.DBRec, req.UserIndex = le.Uint64(d[abi.MLX5CreateQPDBAddr:]), le.Uint32(d[abi.MLX5CreateQPUIDX:])
 	req.SignatureOn = uint8(driverFlags & abi.MLX5QPFlagSignature)
 	req.Scatter = scatter(transport, driverFlags, flags&abi.QPCreateSQSigAll != 0)
 	if req.UAR, err = x.uarPage(le.Uint32(d[abi.MLX5CreateQPBFRegIndex:])); err != nil {
 		return err
 	}
-	uses := []*object{domain.object, send.object, receive.object}
+	uses := []*object{domain.object, send.object}
+	if receive != nil && qpType != abi.QPTXRCIni {
+		req.RecvCQN = receive.number
+		uses = append(uses, receive.object)
+	}
 	if shared != nil {
 		req.SRQN = shared.number
 		uses = append(uses, shared.object)
@@ -163,6 +177,16 @@ func createQP(c *call) error {
 		q.caps[i] = le.Uint32(caps[4*i:])
 	}
 	q.caps[abi.QPCapMaxRecvWR/4] = le.Uint32(d[abi.MLX5CreateQPRQWQECount:]) // the number of entries of the ring
+	x.addQP(q, held, uses...)
+	c.putHandle(abi.AttrCreateQPHandle, q.object)
+	c.put32(abi.AttrCreateQPRespCap, q.caps[:]...)
+	c.put32(abi.AttrCreateQPRespQPNum, q.number)
+	c.put(abi.AttrUHWOut, nil)
+	return nil
+}
+
+// addQP makes the object of a queue pair.
+func (x *uctx) addQP(q *qp, held []*extent, uses ...*object) {
 	q.object = x.add(kindQP, q, func() error {
 		x.executeAnnounced()
 		if err := x.tell(control.OpDestroyQP, &control.QPN{QPN: q.number}); err != nil {
@@ -172,11 +196,12 @@ func createQP(c *call) error {
 		return nil
 	}, held, uses...)
 	x.numbers[numberOf(kindQP, q.number)] = q
-	c.putHandle(abi.AttrCreateQPHandle, q.object)
-	c.put32(abi.AttrCreateQPRespCap, q.caps[:]...)
-	c.put32(abi.AttrCreateQPRespQPNum, q.number)
-	c.put(abi.AttrUHWOut, nil)
-	return nil
 }
 
-func destroyQP(c *call) error { return c.destroyWithEvents(abi.AttrDestroyQPResp) }
+// destroyQP destroys a queue pair, unless that is in a multicast group.
+func destroyQP(c *call) error {
+	if q := c.destroyed().self.(*qp); len(q.groups) > 0 {
+		return refuse(eBUSY, "QP %d: still in %d multicast groups", q.handle, len(q.groups))
+	}
+	return c.destroyWithEvents(abi.AttrDestroyQPResp)
+}

@@ -17,7 +17,7 @@ import (
 
 // deviceCaps are flags of enum ib_uverbs_device_cap_flags.
 const deviceCaps = abi.DeviceBadPKeyCntr | abi.DeviceBadQKeyCntr | abi.DevicePortActiveEvent | abi.DeviceSysImageGUID |
-	abi.DeviceRCRNRNakGen | abi.DeviceMemWindow | abi.DeviceMemMgtExtensions | abi.DeviceMemWindowType2B
+	abi.DeviceRCRNRNakGen | abi.DeviceXRC | abi.DeviceMemWindow | abi.DeviceMemMgtExtensions | abi.DeviceMemWindowType2B
 
 // Limits that are not the engine's.
 const (

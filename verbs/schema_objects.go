@@ -37,6 +37,9 @@ func memoryMethods() []*method {
 
 func addressMethods() []*method {
 	return []*method{
+		{abi.ObjectXRCD, abi.MethodXRCDDestroy, "XRCD.DESTROY", []field{
+			{id: abi.AttrDestroyXRCDHandle, name: "handle", shape: destroyedHandle, kind: kindXRCD},
+		}, (*call).destroyOnly},
 		{abi.ObjectAH, abi.MethodAHDestroy, "AH.DESTROY", []field{
 			{id: abi.AttrDestroyAHHandle, name: "handle", shape: destroyedHandle, kind: kindAH},
 		}, (*call).destroyOnly},

@@ -50,6 +50,7 @@ type Server struct {
 	silent   *unixsock.Waiter
 	clogged  func(uid uint32) bool // nic.Device.Clogged, except in tests
 	manager  *cm.Manager
+	domains  sharedDomains
 
 	mu       sync.Mutex
 	contexts map[uint64]*uctx      // by the inode of their socket

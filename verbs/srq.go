@@ -14,6 +14,7 @@ type srq struct {
 	*object
 	number        uint32
 	maxWR, maxSGE uint32
+	xrc           bool
 	events        eventState
 }
 
@@ -38,8 +39,10 @@ func createSRQ(c *call) error {
 	wr, sge := c.value32(abi.AttrCreateSRQMaxWR), c.value32(abi.AttrCreateSRQMaxSGE)
 	most := uint32(1)<<x.limits.MaxLogRQ - 1
 	switch {
-	case srqType != abi.SRQTBasic || c.find(abi.AttrCreateSRQXRCDHandle) != nil || c.find(abi.AttrCreateSRQCQHandle) != nil:
-		return refuse(eOPNOTSUPP, "SRQ of type %d; basic ones (0) are possible", srqType)
+	case srqType != abi.SRQTBasic && srqType != abi.SRQTXRC:
+		return refuse(eOPNOTSUPP, "SRQ of type %d; basic ones (0) and those of type XRC (1) are possible", srqType)
+	case srqType == abi.SRQTXRC && (c.find(abi.AttrCreateSRQXRCDHandle) == nil || c.find(abi.AttrCreateSRQCQHandle) == nil):
+		return refuse(eNOENT, "an SRQ of type XRC needs an XRC domain and a CQ")
 	case wr > most:
 		return refuse(eINVAL, "SRQ of %d entries; at most %d are possible", wr, most)
 	case sge > maxSRQSGE:
@@ -67,13 +70,19 @@ func createSRQ(c *call) error {
 		x.putBack(held)
 		return err
 	}
-	m, _, err := x.ask(control.OpCreateSRQ, req)
+	op, message, uses := control.OpCreateSRQ, control.Message(req), []*object{p.object}
+	if srqType == abi.SRQTXRC {
+		domain, into := objectOf[*xrcd](c, abi.AttrCreateSRQXRCDHandle), objectOf[*cq](c, abi.AttrCreateSRQCQHandle)
+		op, message = control.OpCreateXSRQ, &control.XSRQ{SRQ: *req, XRCDN: domain.number, CQN: into.number, UserIndex: le.Uint32(d[abi.MLX5CreateSRQUIDX:])}
+		uses = append(uses, domain.object, into.object)
+	}
+	m, _, err := x.ask(op, message)
 	if err != nil {
 		x.putBack(held)
 		x.refundObject()
 		return err
 	}
-	q := &srq{number: m.(*control.SRQN).SRQN, maxWR: 1<<req.LogSize - 1, maxSGE: (1<<req.LogStride - srqNextSeg) / srqDataSeg,
+	q := &srq{number: m.(*control.SRQN).SRQN, maxWR: 1<<req.LogSize - 1, maxSGE: (1<<req.LogStride - srqNextSeg) / srqDataSeg, xrc: srqType == abi.SRQTXRC,
 		events: eventState{async: async, element: c.value(abi.AttrCreateSRQUserHandle)}}
 	q.object = x.add(kindSRQ, q, func() error {
 		if err := x.tell(control.OpDestroySRQ, &control.SRQN{SRQN: q.number}); err != nil {
@@ -81,7 +90,7 @@ func createSRQ(c *call) error {
 		}
 		delete(x.numbers, numberOf(kindSRQ, q.number))
 		return nil
-	}, held, p.object)
+	}, held, uses...)
 	x.numbers[numberOf(kindSRQ, q.number)] = q
 	c.putHandle(abi.AttrCreateSRQHandle, q.object)
 	c.put32(abi.AttrCreateSRQRespMaxWR, q.maxWR)

@@ -76,6 +76,7 @@ const (
 	needBytes = 10
 
 	needAddresses = 11
+	needFDNumber  = 12
 )
 
 var le = binary.LittleEndian

@@ -42,6 +42,8 @@ func allWriteCommands() []*writeCommand {
 		{abi.CmdAttachMcast, "ATTACH_MCAST", abi.AttachMcastSize, abi.AttachMcastSize, 0, 0, attachMulticast},
 		{abi.CmdDetachMcast, "DETACH_MCAST", abi.DetachMcastSize, abi.DetachMcastSize, 0, 0, detachMulticast},
 		{abi.CmdModifySRQ, "MODIFY_SRQ", abi.ModifySRQSize, abi.ModifySRQSize, 0, 0, modifySRQ},
+		{abi.CmdOpenXRCD, "OPEN_XRCD", abi.OpenXRCDSize, abi.OpenXRCDSize, abi.OpenXRCDRespSize, 0, openXRCD},
+		{abi.CmdOpenQP, "OPEN_QP", abi.OpenQPSize, abi.OpenQPSize, abi.CreateQPRespSize, 0, openQP},
 		{abi.CmdQuerySRQ, "QUERY_SRQ", abi.QuerySRQSize, abi.QuerySRQSize, abi.QuerySRQRespSize, 0, querySRQ},
 		{extended | abi.ExCmdQueryDevice, "EX_QUERY_DEVICE", abi.ExQueryDeviceSize, abi.ExQueryDeviceSize, abi.ExQueryDeviceRespODPCaps, 0, exQueryDevice},
 		{extended | abi.ExCmdModifyQP, "EX_MODIFY_QP", abi.ModifyQPSize, abi.ExModifyQPSize, 0, 0, exModifyQP},

@@ -57,6 +57,16 @@ var perftests = []string{
 	"ib_write_bw -n 500 -s 1000000 --cq-mod 1",
 	"ib_write_bw -n 500 --recv_post_list 4 -l 4",
 	"ib_write_bw -n 200 -s 8 --post_list 8 -t 64",
+
+	"ib_send_bw -n 300 -c XRC",
+	"ib_send_lat -n 300 -c XRC",
+	"ib_send_lat -n 300 -c XRC -e",
+	"ib_write_bw -n 300 -c XRC -s 1000000",
+	"ib_write_lat -n 300 -c XRC",
+	"ib_read_bw -n 300 -c XRC",
+	"ib_read_lat -n 300 -c XRC",
+	"ib_atomic_bw -n 300 -c XRC",
+	"ib_atomic_lat -n 300 -c XRC",
 }
 
 func TestPerftest(t *testing.T) {

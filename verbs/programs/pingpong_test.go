@@ -42,6 +42,26 @@ var pingpongs = []string{
 	"ibv_srq_pingpong -c -q 1 -s 100000",
 }
 
+// ibv_xsrq_pingpong has a server for several clients, which all send by XRC to shared receive
+// queues of one domain.
+func TestXSRQPingpong(t *testing.T) {
+	need(t, "ibv_xsrq_pingpong")
+	for _, mode := range modes {
+		for _, more := range []string{"", "-e"} {
+			t.Run(mode.name+"/"+more, func(t *testing.T) {
+				l := newLab(t, mode.flags...)
+				port := freePort(t)
+				argv := strings.Fields("ibv_xsrq_pingpong -g 0 -n 300 -p " + itoa(port) + " " + more)
+				server := l.start(append(argv, "-c", "2")...)
+				listens(server, port)
+				for _, p := range []*process{l.start(append(argv, "127.0.0.1")...), l.start(append(argv, "127.0.0.1")...), server} {
+					require.Contains(t, p.succeeds(), "iters in")
+				}
+			})
+		}
+	}
+}
+
 func TestPingpong(t *testing.T) {
 	list := pingpongs
 	if !*whole {

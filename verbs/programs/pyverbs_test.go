@@ -24,7 +24,7 @@ import (
 const (
 	pyverbsTests = "/usr/share/doc/rdma-core/tests"
 	pyverbsCount = 273
-	pyverbsPass  = 144
+	pyverbsPass  = 151
 )
 
 // skipped has the reasons for which tests are skipped, in groups. For each group it says how
@@ -42,7 +42,6 @@ var skipped = []struct {
 	{5, "signatures of memory (Mkeys with signatures)", "Create Mkey is not|Mlx5DV QP is not"},
 	{4, "firmware commands (DEVX)", "Opening mlx5 DevX context"},
 	{9, "keys for encryption, and VFIO: these tests need a machine to themselves", "Crypto login details|PCI device must be passed"},
-	{7, "XRC", "XRCD is not"},
 	{4, "tag matching", "Tag matching is not"},
 	{3, "huge pages, of which the host has none reserved", "no huge pages"},
 	{11, "single tests:", "schedule elements|LAG affinity|scapy package|reserved QP number|UDP sport|device real time|VAR allocation|CQE 128B compression|Extended QP is not"},

@@ -96,9 +96,10 @@ static int satisfy(struct call *c) {
 		result->addr = need->addr;
 		switch (need->kind) {
 		case NV_NEED_FD:
-			if (need->attr >= c->hdr.num_attrs || p->out_count == NV_MAX_FDS)
+		case NV_NEED_FD_NUMBER:
+			if ((need->kind == NV_NEED_FD && need->attr >= c->hdr.num_attrs) || p->out_count == NV_MAX_FDS)
 				return EPROTO;
-			fd = (int)c->attrs[need->attr].data;
+			fd = (int)(need->kind == NV_NEED_FD ? c->attrs[need->attr].data : need->addr);
 			if (fcntl(fd, F_GETFD) < 0)
 				result->error = errno;
 			else

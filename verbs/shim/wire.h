@@ -104,8 +104,8 @@ struct nv_opened {
  * attribute's bit in `unreadable` (bit n for attribute n, n < 64); the server answers EFAULT
  * if it needs these bytes.
  *
- * The request brings one descriptor for each nv_result of kind NV_NEED_FD that has no error,
- * in the order of the results. */
+ * The request brings one descriptor for each nv_result of kind NV_NEED_FD or NV_NEED_FD_NUMBER
+ * that has no error, in the order of the results. */
 struct nv_ioctl {
 	uint64_t unreadable;
 	uint32_t results; /* number of nv_result at the end; 0 when the ioctl is sent for the first time */
@@ -150,6 +150,7 @@ enum nv_need_kind {
 	NV_NEED_BYTES = 10, /* read `length` bytes at addr */
 	NV_NEED_ADDRESSES = 11, /* tell the addresses (NV_ADDRESSES) again */
 	NV_NEED_FD = 1,   /* send the descriptor whose number is the attribute's data */
+	NV_NEED_FD_NUMBER = 12, /* send the descriptor whose number is addr */
 	NV_NEED_REMAP = 2, /* put these pages into the memory of the answer: copy them there
 	                     and map the memory over them, without losing stores of other
 	                     threads; then seal the memory */

@@ -18,6 +18,8 @@ const (
 	CmdDetachMcast       = 31 // IB_USER_VERBS_CMD_DETACH_MCAST
 	CmdModifySRQ         = 33 // IB_USER_VERBS_CMD_MODIFY_SRQ
 	CmdQuerySRQ          = 34 // IB_USER_VERBS_CMD_QUERY_SRQ
+	CmdOpenXRCD          = 37 // IB_USER_VERBS_CMD_OPEN_XRCD
+	CmdOpenQP            = 40 // IB_USER_VERBS_CMD_OPEN_QP
 )
 
 // Commands with IB_USER_VERBS_CMD_FLAG_EXTENDED.
@@ -100,6 +102,7 @@ const (
 	DevicePortActiveEvent  = 1 << 10 // IB_UVERBS_DEVICE_PORT_ACTIVE_EVENT
 	DeviceSysImageGUID     = 1 << 11 // IB_UVERBS_DEVICE_SYS_IMAGE_GUID
 	DeviceRCRNRNakGen      = 1 << 12 // IB_UVERBS_DEVICE_RC_RNR_NAK_GEN
+	DeviceXRC              = 1 << 20 // IB_UVERBS_DEVICE_XRC
 	DeviceMemWindow        = 1 << 17 // IB_UVERBS_DEVICE_MEM_WINDOW
 	DeviceMemMgtExtensions = 1 << 21 // IB_UVERBS_DEVICE_MEM_MGT_EXTENSIONS
 	DeviceMemWindowType2B  = 1 << 24 // IB_UVERBS_DEVICE_MEM_WINDOW_TYPE_2B
@@ -316,6 +319,34 @@ const (
 // struct ib_uverbs_ex_modify_qp_resp.
 const (
 	ExModifyQPRespSize = 8 // sizeof(struct ib_uverbs_ex_modify_qp_resp)
+)
+
+// struct ib_uverbs_open_xrcd.
+const (
+	OpenXRCDSize   = 16 // sizeof(struct ib_uverbs_open_xrcd)
+	OpenXRCDFD     = 8  // offsetof(struct ib_uverbs_open_xrcd, fd)
+	OpenXRCDOflags = 12 // offsetof(struct ib_uverbs_open_xrcd, oflags)
+)
+
+// struct ib_uverbs_open_xrcd_resp.
+const (
+	OpenXRCDRespSize = 4 // sizeof(struct ib_uverbs_open_xrcd_resp)
+)
+
+// struct ib_uverbs_open_qp.
+const (
+	OpenQPSize       = 32 // sizeof(struct ib_uverbs_open_qp)
+	OpenQPUserHandle = 8  // offsetof(struct ib_uverbs_open_qp, user_handle)
+	OpenQPPDHandle   = 16 // offsetof(struct ib_uverbs_open_qp, pd_handle)
+	OpenQPQPN        = 20 // offsetof(struct ib_uverbs_open_qp, qpn)
+	OpenQPQPType     = 24 // offsetof(struct ib_uverbs_open_qp, qp_type)
+)
+
+// struct ib_uverbs_create_qp_resp.
+const (
+	CreateQPRespSize     = 32 // sizeof(struct ib_uverbs_create_qp_resp)
+	CreateQPRespQPHandle = 0  // offsetof(struct ib_uverbs_create_qp_resp, qp_handle)
+	CreateQPRespQPN      = 4  // offsetof(struct ib_uverbs_create_qp_resp, qpn)
 )
 
 // struct ib_uverbs_attach_mcast.

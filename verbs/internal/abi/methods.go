@@ -10,6 +10,7 @@ const (
 	ObjectQP         = 4  // UVERBS_OBJECT_QP
 	ObjectSRQ        = 5  // UVERBS_OBJECT_SRQ
 	ObjectAH         = 6  // UVERBS_OBJECT_AH
+	ObjectXRCD       = 10 // UVERBS_OBJECT_XRCD
 	ObjectMR         = 7  // UVERBS_OBJECT_MR
 	ObjectMW         = 8  // UVERBS_OBJECT_MW
 	ObjectDM         = 14 // UVERBS_OBJECT_DM
@@ -202,6 +203,16 @@ const (
 const (
 	MethodSRQCreate  = 0 // UVERBS_METHOD_SRQ_CREATE
 	MethodSRQDestroy = 1 // UVERBS_METHOD_SRQ_DESTROY
+)
+
+// enum uverbs_methods_xrcd.
+const (
+	MethodXRCDDestroy = 0 // UVERBS_METHOD_XRCD_DESTROY
+)
+
+// enum uverbs_attrs_xrcd_destroy_ids.
+const (
+	AttrDestroyXRCDHandle = 0 // UVERBS_ATTR_DESTROY_XRCD_HANDLE
 )
 
 // enum uverbs_attrs_create_srq_cmd_attr_ids.

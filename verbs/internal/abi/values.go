@@ -27,9 +27,11 @@ const (
 
 // enum ib_uverbs_qp_type.
 const (
-	QPTRC = 2 // IB_UVERBS_QPT_RC
-	QPTUC = 3 // IB_UVERBS_QPT_UC
-	QPTUD = 4 // IB_UVERBS_QPT_UD
+	QPTRC     = 2  // IB_UVERBS_QPT_RC
+	QPTUC     = 3  // IB_UVERBS_QPT_UC
+	QPTUD     = 4  // IB_UVERBS_QPT_UD
+	QPTXRCIni = 9  // IB_UVERBS_QPT_XRC_INI
+	QPTXRCTgt = 10 // IB_UVERBS_QPT_XRC_TGT
 )
 
 // enum ib_uverbs_qp_create_flags.
@@ -41,6 +43,7 @@ const (
 // enum ib_uverbs_srq_type.
 const (
 	SRQTBasic = 0 // IB_UVERBS_SRQT_BASIC
+	SRQTXRC   = 1 // IB_UVERBS_SRQT_XRC
 )
 
 // enum ib_uverbs_query_port_cap_flags.

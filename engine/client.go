@@ -55,6 +55,7 @@ type client struct {
 	copier    copying.Copier // copies long transfers past the caches
 	offloaded int            // number of the client's copy tasks that workers have
 	after     []func()       // what is left to do off the engine's thread after a request; see finish
+	added     uint64         // number of calls of AddRegion that have made a region, or tried to
 	nextID    uint32         // for the next region, PD or channel; each client has ids of its own
 	gids      []nic.GID      // GID table; nil: the client has only hosted.GID
 }

@@ -63,8 +63,6 @@ func TestRegionRefusals(t *testing.T) {
 	before := h.population()
 	add(control.CodeInvalid, "page size", 0x1001, mem)
 	add(control.CodeInvalid, "end of the address space", ^uint64(4095), mem)
-	add(control.CodeInvalid, "overlap", h.base, mem)
-	add(control.CodeInvalid, "overlap", h.base+hostSize-4096, mem)
 	add(control.CodeMemory, "can still lose pages", 0x1000, open)
 	h.refused(control.CodeUnsupported, "adds memory of its own", control.OpCreateRegion, &control.RegionSize{Size: 4096}, nil)
 	h.refused(control.CodeNotFound, "0x4711", control.OpDropRegion, &control.RegionID{ID: 0x4711}, nil)
@@ -84,6 +82,32 @@ func TestRegionRefusals(t *testing.T) {
 	h.call(control.OpDropRegion, &control.RegionID{ID: third}, &control.Empty{})
 	h.refused(control.CodeNotFound, "", control.OpDropRegion, &control.RegionID{ID: third}, nil)
 	require.Equal(t, before, h.population())
+}
+
+// A client that has mapped new memory over memory of a key can use both: the key keeps what it has.
+func TestRegionsAtOneAddress(t *testing.T) {
+	r := newRig(t, Config{})
+	h := r.host("a")
+	var mems []*shm.Region
+	var ids []uint32
+	for range 3 {
+		mem, err := shm.Heap(8192)
+		require.NoError(t, err)
+		ids, mems = append(ids, h.addRegion(h.base+4096, mem)), append(mems, mem)
+	}
+	found := func(addr uint64) []byte {
+		t.Helper()
+		var b []byte
+		r.e.Do(func() { _, b, _ = h.c.at("test", addr, 4096) })
+		return b
+	}
+	require.Same(t, &mems[2].Bytes()[4096], &found(h.base + 8192)[0])
+	require.Same(t, &h.mem.Bytes()[0], &found(h.base)[0], "nothing else is there")
+	h.call(control.OpDropRegion, &control.RegionID{ID: ids[2]}, &control.Empty{})
+	h.call(control.OpDropRegion, &control.RegionID{ID: ids[0]}, &control.Empty{})
+	require.Same(t, &mems[1].Bytes()[0], &found(h.base + 4096)[0])
+	h.call(control.OpDropRegion, &control.RegionID{ID: ids[1]}, &control.Empty{})
+	require.Same(t, &h.mem.Bytes()[4096], &found(h.base + 4096)[0])
 }
 
 func TestMRRefusals(t *testing.T) {

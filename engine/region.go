@@ -21,8 +21,9 @@ type region struct {
 	base  uint64 // address in the client
 	size  uint64
 	mem   *shm.Region
-	owned bool // made by the device, which unmaps it when the region ends; false: the memory was given to AddRegion
-	users int  // number of keys and queues that have memory in the region; each counts once, even if it has several pieces there
+	owned bool   // made by the device, which unmaps it when the region ends; false: the memory was given to AddRegion
+	added uint64 // how many regions the client had added before, if this one was added by AddRegion; see at
+	users int    // number of keys and queues that have memory in the region; each counts once, even if it has several pieces there
 }
 
 // regionCharge is what a region of size bytes costs the device's process, charged to user
@@ -132,6 +133,9 @@ func (c *client) placeRegion(m *control.Placement, _ requestMemory, _ *control.R
 // Either the client is in the device's own process, or a server hosts the client, has made
 // the memory, and has checked that the memory is sealed. addr is the memory's address in the
 // client. The caller remains the owner of the memory.
+//
+// The region may overlap earlier ones: a client may unmap memory while keys still have it, and
+// map other memory there. The keys keep what they have.
 func (c *client) AddRegion(addr uint64, mem *shm.Region) (id uint32, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,6 +154,8 @@ func (c *client) addRegion(addr uint64, mem *shm.Region) (id uint32, err error) 
 	if n.id, err = c.take("regions", len(c.regions), c.e.cfg.Limits.Regions, 0); err != nil {
 		return 0, err
 	}
+	c.added++
+	n.added = c.added
 	if err := c.locate(n, addr); err != nil {
 		return 0, err
 	}
@@ -169,7 +175,7 @@ func (c *client) locate(r *region, addr uint64) error {
 			"region %#x: its memory can still lose pages; map it, then add F_SEAL_FUTURE_WRITE, before it is placed", r.id)
 	}
 	for _, o := range c.regions {
-		if addr < o.base+o.size && o.base < addr+r.size {
+		if r.owned && addr < o.base+o.size && o.base < addr+r.size {
 			return control.Errorf(control.CodeInvalid, "region %#x: %d bytes at %#x overlap region %#x, %d bytes at %#x",
 				r.id, r.size, addr, o.id, o.size, o.base)
 		}
@@ -211,12 +217,18 @@ func (c *client) dropRegion(m *control.RegionID, _ requestMemory, _ *control.Rep
 }
 
 // at returns the region that contains the n bytes that begin at address addr in the client,
-// and those bytes in the device's mapping. what names them in the error.
+// and those bytes in the device's mapping. If there are several regions, it is the newest one,
+// which the client has mapped over the others. what names the bytes in the error.
 func (c *client) at(what string, addr, n uint64) (*region, []byte, error) {
+	var newest *region
 	for _, r := range c.regions {
-		if off := addr - r.base; off < r.size && n <= r.size-off {
-			return r, r.mem.Bytes()[off : off+n : off+n], nil
+		if off := addr - r.base; off < r.size && n <= r.size-off && (newest == nil || r.added > newest.added) {
+			newest = r
 		}
+	}
+	if newest != nil {
+		off := addr - newest.base
+		return newest, newest.mem.Bytes()[off : off+n : off+n], nil
 	}
 	return nil, nil, control.Errorf(control.CodeInvalid,
 		"%s: %d bytes at address %#x are not inside one region of this client", what, n, addr)

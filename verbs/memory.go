@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -168,16 +169,28 @@ func (m *memory) mapped(e *extent, addr, n uint64) bool {
 	}) == nil
 }
 
-// taken returns an extent that has holders and overlaps a range, nil if there is none.
+// taken returns an extent that has holders and of which the process has mapped some pages in a
+// range, nil if there is none.
 func (m *memory) taken(addr, n uint64) *extent {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range m.extents {
-		if e.holders > 0 && e.overlaps(addr, n) && m.mapped(e, max(addr, e.addr), pageSize) {
+		if e.holders > 0 && e.overlaps(addr, n) && m.mappedPartly(e, addr, n) {
 			return e
 		}
 	}
 	return nil
+}
+
+// mappedPartly reports whether the process has mapped the extent at some of the n bytes from addr on.
+func (m *memory) mappedPartly(e *extent, addr, n uint64) bool {
+	found := errors.New("found")
+	return m.maps == nil || m.maps.over(addr, n, func(v vma) error {
+		if v.inode == e.inode && v.start-v.offset == e.addr {
+			return found
+		}
+		return nil
+	}) == found
 }
 
 // putBack ends a hold that find has taken, if no object was made in the memory. If that was

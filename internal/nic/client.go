@@ -28,8 +28,9 @@ type Client interface {
 	CallUnmapped(op control.Op, payload []byte, onDemand bool) (control.Message, control.Reply, error)
 
 	// AddRegion makes a region of memory that both sides have mapped and sealed already.
-	// addr is the client's address of the memory, a multiple of the page size. The caller
-	// still owns the memory.
+	// addr is the client's address of the memory, a multiple of the page size. The region may
+	// overlap earlier ones, over which the client has mapped it: later requests with its
+	// addresses mean the newest region. The caller still owns the memory.
 	AddRegion(addr uint64, mem *shm.Region) (id uint32, err error)
 
 	// AddRegisters adds UAR pages and returns the number of the first. The pages are

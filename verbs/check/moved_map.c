@@ -96,6 +96,45 @@ static void unmap(void) {
 	munmap(at, SIZE);
 }
 
+/* Memory of a region is unmapped in part, and new memory there is registered together with pages
+ * that are still the region's. */
+static void unmap_partly(void) {
+	uint8_t *at = take(SIZE);
+	struct ibv_mr *mr, *other;
+	pattern_fill(at, 40, 0, SIZE);
+	mr = reg(at, SIZE);
+	MUST(mmap(at, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at);
+	other = reg(at, 2 * PAGE);
+	pattern_fill(at, 41, 0, 2 * PAGE);
+	sees(other, at, 41, 0, 2 * PAGE);
+	sees(mr, at + PAGE, 41, PAGE, PAGE);
+	pattern_fill(dev.bytes, 42, 0, PAGE);
+	SAME(device_write(&dev, mr, at + PAGE, PAGE), IBV_WC_SUCCESS);
+	pattern_check(at + PAGE, 42, 0, PAGE, "a page of both regions");
+	DO(ibv_dereg_mr(mr));
+	DO(ibv_dereg_mr(other));
+	munmap(at, SIZE);
+}
+
+/* Queues in memory at the addresses of a region that has lost them, as caches of registrations
+ * leave such regions. */
+static void queue_there(void) {
+	enum { LARGE = 16 * 1024 * 1024 };
+	uint8_t *at = take(LARGE);
+	struct ibv_mr *mr = reg(at, LARGE);
+	struct ibv_cq *cq[8];
+	size_t i;
+	MUST(munmap(at, LARGE) == 0);
+	for (i = 0; i < 8; i++) {
+		cq[i] = ibv_create_cq(dev.context, 4096, NULL, NULL, 0);
+		if (!cq[i])
+			FAIL("CQ %zu where a region was: %s", i, strerror(errno));
+	}
+	for (i = 0; i < 8; i++)
+		DO(ibv_destroy_cq(cq[i]));
+	DO(ibv_dereg_mr(mr));
+}
+
 static void enlarge(void *(*again)(void *, size_t, size_t)) {
 	uint8_t *at = take(SIZE), *now;
 	struct ibv_mr *mr;
@@ -230,6 +269,8 @@ void mappings(void) {
 	advice();
 	cell("munmap");
 	unmap();
+	unmap_partly();
+	queue_there();
 	cell("mremap");
 	enlarge(remap);
 	enlarge(remap_by_system_call);

@@ -74,7 +74,7 @@ func (c *call) stays(a area, why error) {
 func whyNotMoved(errno unix.Errno) string {
 	switch errno {
 	case unix.EBUSY:
-		return "they belong to the stack of a thread, or to thread-local data"
+		return "they belong to the stack of a thread, to thread-local data, or to what malloc knows about a thread's memory"
 	case unix.ETXTBSY:
 		return "something else has pinned memory of the program (VmPin in /proc/PID/status), for example io_uring"
 	case unix.EXDEV:

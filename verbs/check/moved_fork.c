@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -210,6 +211,38 @@ static void heap(void) {
 	}
 }
 
+/* The first block that a thread gets is in the page that has malloc's data about the thread's
+ * memory. In the child the C library changes this data before any handler runs. */
+static void *allocate(void *arg) {
+	sem_t *turns = arg;
+	uint8_t *block = malloc(64);
+	struct ibv_mr *region;
+	MUST(block);
+	region = reg(block, 64);
+	MUST(sem_post(&turns[0]) == 0 && sem_wait(&turns[1]) == 0);
+	pattern_fill(block, 14, 0, 64);
+	sees(region, block, 14, 0, 64);
+	DO(ibv_dereg_mr(region));
+	free(block);
+	return NULL; /* if malloc's data is wrong, the C library aborts now */
+}
+
+static void heap_of_thread(void) {
+	pthread_t thread;
+	sem_t turns[2];
+	pid_t pid;
+	MUST(sem_init(&turns[0], 0, 0) == 0 && sem_init(&turns[1], 0, 0) == 0);
+	MUST(pthread_create(&thread, NULL, allocate, turns) == 0);
+	MUST(sem_wait(&turns[0]) == 0);
+	pid = fork();
+	MUST(pid >= 0);
+	if (pid == 0)
+		_exit(0);
+	join(pid);
+	MUST(sem_post(&turns[1]) == 0);
+	pthread_join(thread, NULL);
+}
+
 /* New programs: their processes share the memory of the parent until they execute. */
 static void programs(void) {
 	char *const argv[] = {"true", NULL}, *const env[] = {NULL};
@@ -300,6 +333,7 @@ void forks(void) {
 	beside_threads();
 	cell("fork and malloc");
 	heap();
+	heap_of_thread();
 	cell("fork again");
 	generations();
 	cell("clone");

@@ -74,6 +74,20 @@ static bool is_stack(const struct nv_mapping *v, uint64_t addr, uint64_t length)
 	return is;
 }
 
+/* Reports whether a range has the first page of an arena of the C library's malloc other than the
+ * main one. In a child of a fork the C library stores to that page, before it runs any handler,
+ * that no other thread uses the arena. If the page were shared, this would be stored in the
+ * parent too. Such a page begins with struct heap_info, whose first field points to the arena,
+ * in the same page. */
+static bool has_arena(uint64_t addr, uint64_t length) {
+	enum { HEAP = 64 * 1024 * 1024, NEAR = 256 }; /* bytes: HEAP_MAX_SIZE, and more than sizeof(struct heap_info) */
+	uint64_t at;
+	for (at = (addr + HEAP - 1) & ~(uint64_t)(HEAP - 1); at >= addr && at - addr < length; at += HEAP)
+		if (*(const volatile uint64_t *)(uintptr_t)at - at < NEAR)
+			return true;
+	return false;
+}
+
 /* Stores in *value the number of KiB in a line of /proc/self/status. */
 static void status(const char *text, const char *name, unsigned long *value) {
 	const char *at = strstr(text, name);
@@ -108,6 +122,8 @@ int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool 
 		at = v.end;
 	}
 	nv_maps_close(&maps);
+	if (error == 0 && may_stay && has_arena(addr, length))
+		error = EBUSY;
 	if (error)
 		return error;
 	fd = (int)NV_SYSCALL(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);

@@ -68,6 +68,7 @@ func (x *uctx) capabilities(group int) []capability {
 			{"max_indirection", 0x20, 31, 24, 1},
 			{"log_max_mrw_sz", 0x20, 22, 16, logMaxMRMem},
 			{"log_max_klm_list_size", 0x20, 5, 0, logList},
+			{"rts2rts_qp_udp_sport", 0x28, 14, 14, 1},
 			{"log_max_ra_req_qp", 0x28, 21, 16, log2(uint32(l.MaxRdAtomic))},
 			{"dma_mmo_sq", 0x28, 12, 12, 1},
 			{"log_max_ra_res_qp", 0x28, 5, 0, log2(uint32(l.MaxRdAtomic))},
@@ -98,6 +99,7 @@ func (x *uctx) capabilities(group int) []capability {
 			{"log_max_pd", 0x64, 20, 16, log2(l.MaxPDs)},
 			{"log_uar_page_sz", 0x90, 15, 0, logUARSize},
 			{"device_frequency_khz", 0x9c, 31, 0, uint32(clock.Hz() / 1000)},
+			{"general_obj_types", 0x80, 31, 0, 1 << (reservedQPN - 32)}, // the upper half
 			{"num_of_uars_per_page", 0xa4, 31, 0, 1},
 			{"log_max_atomic_size_qp", 0xb0, 31, 24, log2(8)},
 		}

@@ -21,8 +21,10 @@ import (
 const (
 	cmdQueryHCACap          = 0x100
 	cmdCreateMkey           = 0x200
+	cmdRTS2RTS              = 0x505
 	cmdQueryESWVportContext = 0x752
 	cmdQueryHCAVportContext = 0x762
+	cmdCreateGeneralObject  = 0xa00
 )
 
 // cmdInSize is how many bytes every command has.
@@ -47,6 +49,8 @@ func createFirmwareObject(c *call) error {
 	switch op := binary.BigEndian.Uint16(cmd); op {
 	case cmdCreateMkey:
 		return createMkey(c, cmd)
+	case cmdCreateGeneralObject:
+		return createGeneralObject(c, cmd)
 	default:
 		return refuse(eINVAL, "firmware command %#x: the context was opened without firmware commands (DEVX)", op)
 	}

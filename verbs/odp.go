@@ -32,6 +32,7 @@ func putODP(b []byte) {
 	le.PutUint32(b[abi.ExQueryDeviceRespODPRC:], odpSend|odpRecv|odpWrite|odpRead|odpAtomic|odpSRQRecv)
 	le.PutUint32(b[abi.ExQueryDeviceRespODPUC:], odpSend|odpRecv|odpWrite|odpSRQRecv)
 	le.PutUint32(b[abi.ExQueryDeviceRespODPUD:], odpSend|odpRecv|odpSRQRecv)
+	le.PutUint32(b[abi.ExQueryDeviceRespXRCODPCaps:], odpSend|odpWrite|odpRead|odpAtomic|odpSRQRecv)
 }
 
 // adviseMR serves MR.ADVISE. The kernel of the program's machine pages its memory in when it is

@@ -58,6 +58,11 @@ func deviceMethods() []*method {
 		{abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjDestroy, "MLX5_DEVX_OBJ.DESTROY", []field{
 			{id: abi.MLX5AttrDEVXObjDestroyHandle, name: "handle", shape: destroyedHandle, kind: kindDEVX},
 		}, (*call).destroyOnly},
+		{abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjModify, "MLX5_DEVX_OBJ.MODIFY", []field{
+			{id: abi.MLX5AttrDEVXObjModifyHandle, name: "handle", shape: handle, kind: kindAny},
+			{id: abi.MLX5AttrDEVXObjModifyCmdIn, name: "command", shape: in, min: cmdInSize},
+			{id: abi.MLX5AttrDEVXObjModifyCmdOut, name: "output", shape: out, min: cmdOutSize},
+		}, modifyFirmwareObject},
 		{abi.MLX5ObjectUAR, abi.MLX5MethodUARObjAlloc, "MLX5_UAR.ALLOC", []field{
 			{id: abi.MLX5AttrUARObjAllocHandle, name: "handle", shape: newHandle, kind: kindUAR},
 			{id: abi.MLX5AttrUARObjAllocType, name: "type", shape: constant},

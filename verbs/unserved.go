@@ -15,9 +15,6 @@ type callName struct {
 }
 
 var callNames = [...]callName{
-	{14, 0, "UVERBS_OBJECT_DM", "UVERBS_METHOD_DM_ALLOC", "ibv_alloc_dm"},
-	{7, 0, "UVERBS_OBJECT_MR", "UVERBS_METHOD_DM_MR_REG", "ibv_reg_dm_mr"},
-	{7, 2, "UVERBS_OBJECT_MR", "UVERBS_METHOD_ADVISE_MR", "ibv_advise_mr"},
 	{7, 4, "UVERBS_OBJECT_MR", "UVERBS_METHOD_REG_DMABUF_MR", "ibv_reg_dmabuf_mr"},
 	{15, 0, "UVERBS_OBJECT_COUNTERS", "UVERBS_METHOD_COUNTERS_CREATE", "ibv_create_counters"},
 	{12, 0, "UVERBS_OBJECT_WQ", "UVERBS_METHOD_WQ_CREATE", "ibv_create_wq"},
@@ -27,11 +24,8 @@ var callNames = [...]callName{
 	{9, 0x1000, "UVERBS_OBJECT_FLOW", "MLX5_IB_METHOD_CREATE_FLOW", "mlx5dv_create_flow"},
 	{0x1003, 0x1000, "MLX5_IB_OBJECT_FLOW_MATCHER", "MLX5_IB_METHOD_FLOW_MATCHER_CREATE", "mlx5dv_create_flow_matcher"},
 	{0x1009, 0x1000, "MLX5_IB_OBJECT_STEERING_ANCHOR", "MLX5_IB_METHOD_STEERING_ANCHOR_CREATE", "mlx5dv_create_steering_anchor"},
-	{14, 0x1000, "UVERBS_OBJECT_DM", "MLX5_IB_METHOD_DM_MAP_OP_ADDR", "mlx5dv_dm_map_op_addr"},
-	{0x1000, 0x1000, "MLX5_IB_OBJECT_DEVX", "MLX5_IB_METHOD_DEVX_OTHER", "mlx5dv_devx_general_cmd"},
 	{0x1000, 0x1001, "MLX5_IB_OBJECT_DEVX", "MLX5_IB_METHOD_DEVX_QUERY_UAR", "mlx5dv_devx_alloc_uar"},
 	{0x1000, 0x1002, "MLX5_IB_OBJECT_DEVX", "MLX5_IB_METHOD_DEVX_QUERY_EQN", "mlx5dv_devx_query_eqn"},
-	{0x1001, 0x1000, "MLX5_IB_OBJECT_DEVX_OBJ", "MLX5_IB_METHOD_DEVX_OBJ_CREATE", "mlx5dv_devx_obj_create"},
 	{0x1002, 0x1000, "MLX5_IB_OBJECT_DEVX_UMEM", "MLX5_IB_METHOD_DEVX_UMEM_REG", "mlx5dv_devx_umem_reg"},
 	{0x1004, 0x1000, "MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD", "MLX5_IB_METHOD_DEVX_ASYNC_CMD_FD_ALLOC", "mlx5dv_devx_create_cmd_comp"},
 	{0x1005, 0x1000, "MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD", "MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC", "mlx5dv_devx_create_event_channel"},
@@ -48,9 +42,7 @@ type commandName struct {
 
 var commandNames = [...]commandName{
 	{15, "IB_USER_VERBS_CMD_BIND_MW", "ibv_bind_mw"},
-	{37, "IB_USER_VERBS_CMD_OPEN_XRCD", "ibv_open_xrcd"},
 	{39, "IB_USER_VERBS_CMD_CREATE_XSRQ", "ibv_create_srq_ex"},
-	{40, "IB_USER_VERBS_CMD_OPEN_QP", "ibv_open_qp"},
 	{extended | 50, "IB_USER_VERBS_EX_CMD_CREATE_FLOW", "ibv_create_flow"},
 	{extended | 52, "IB_USER_VERBS_EX_CMD_CREATE_WQ", "ibv_create_wq"},
 	{extended | 53, "IB_USER_VERBS_EX_CMD_MODIFY_WQ", "ibv_modify_wq"},

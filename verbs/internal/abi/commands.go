@@ -93,6 +93,7 @@ const (
 	ExQueryDeviceRespODPUC            = 196 // offsetof(struct ib_uverbs_ex_query_device_resp, odp_caps.per_transport_caps.uc_odp_caps)
 	ExQueryDeviceRespODPUD            = 200 // offsetof(struct ib_uverbs_ex_query_device_resp, odp_caps.per_transport_caps.ud_odp_caps)
 	ExQueryDeviceRespMaxDMSize        = 288 // offsetof(struct ib_uverbs_ex_query_device_resp, max_dm_size)
+	ExQueryDeviceRespXRCODPCaps       = 296 // offsetof(struct ib_uverbs_ex_query_device_resp, xrc_odp_caps)
 )
 
 // enum ib_uverbs_device_cap_flags.

@@ -1,9 +1,10 @@
 """Runs rdma-core's own tests, and prints one JSON object for each.
 
-    suite.py TESTS SECONDS --dev DEVICE
+    suite.py TESTS SECONDS [NAME ...] --dev DEVICE
 
 TESTS is the directory of the tests. A test that takes longer than SECONDS ends
-the program, with the stacks of its threads on standard error.
+the program, with the stacks of its threads on standard error. With NAMEs, only
+the tests with these names run.
 """
 
 import faulthandler
@@ -13,8 +14,9 @@ import sys
 import unittest
 from importlib.machinery import SourceFileLoader
 
-directory, seconds = sys.argv[1], float(sys.argv[2])
-del sys.argv[1:3]
+first_option = sys.argv.index("--dev")
+directory, seconds, names = sys.argv[1], float(sys.argv[2]), sys.argv[3:first_option]
+del sys.argv[1:first_option]
 sys.path.insert(0, directory)
 
 from args_parser import parser  # noqa: E402 (it is in the directory)
@@ -61,4 +63,14 @@ class Result(unittest.TestResult):
 
 tests = SourceFileLoader("tests", os.path.join(directory, "__init__.py")).load_module()
 parser.parse_args()
-unittest.defaultTestLoader.loadTestsFromModule(tests).run(Result())
+
+
+def chosen(suite):
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from chosen(test)
+        elif not names or test.id().rsplit(".", 1)[1] in names:
+            yield test
+
+
+unittest.TestSuite(chosen(unittest.defaultTestLoader.loadTestsFromModule(tests))).run(Result())

@@ -1,0 +1,110 @@
+//go:build linux && (amd64 || arm64)
+
+package verbs
+
+import (
+	"encoding/binary"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/verbs/internal/abi"
+)
+
+// Firmware commands about queue pairs that libmlx5 sends by itself, in contexts without DEVX.
+
+// RTS2RTS_QP as mlx5dv_modify_qp_udp_sport sends it: offsets in the command.
+const (
+	rtsQPN     = 0x08
+	rtsMask    = 0x10  // opt_param_mask
+	rtsMore    = 0x108 // opt_param_mask_95_32
+	rtsSize    = 0x110 // up to the end of that mask
+	rtsUDPPort = 1 << 2
+)
+
+// CREATE_GENERAL_OBJECT: offsets in the command, and the one type of object that is possible.
+const (
+	generalType     = 0x06
+	generalLogRange = 0x0f
+	generalID       = 0x08 // in the answer
+	reservedQPN     = 0x2c
+)
+
+// modifyFirmwareObject serves MLX5_DEVX_OBJ.MODIFY. The object may be a queue pair that was made
+// by ibv_create_qp. The kernel refuses a command for another queue pair than the handle's.
+func modifyFirmwareObject(c *call) error {
+	cmd := c.bytes(abi.MLX5AttrDEVXObjModifyCmdIn)
+	be := binary.BigEndian
+	if op := be.Uint16(cmd); op != cmdRTS2RTS {
+		return refuse(eINVAL, "firmware command %#x: the context was opened without firmware commands (DEVX)", op)
+	}
+	q := objectOf[*qp](c, abi.MLX5AttrDEVXObjModifyHandle)
+	switch {
+	case len(cmd) < rtsSize:
+		return refuse(eINVAL, "RTS2RTS_QP of %d bytes; at least %d are needed", len(cmd), rtsSize)
+	case q == nil || be.Uint32(cmd[rtsQPN:]) != q.number:
+		return refuse(eINVAL, "RTS2RTS_QP of queue pair %#x: the handle is not that of this queue pair", be.Uint32(cmd[rtsQPN:]))
+	case be.Uint32(cmd[rtsMask:]) != 0 || be.Uint64(cmd[rtsMore:]) != rtsUDPPort:
+		return refuse(eINVAL, "RTS2RTS_QP: masks %#x and %#x; only the UDP source port can be set", be.Uint32(cmd[rtsMask:]), be.Uint64(cmd[rtsMore:]))
+	case q.transport != control.QPTypeRC && q.transport != control.QPTypeUC:
+		return refuse(eINVAL, "RTS2RTS_QP: a queue pair of transport %d has no UDP source port of its own", q.transport)
+	}
+	m, _, err := c.x.ask(control.OpQueryQP, &control.QPN{QPN: q.number})
+	if err != nil {
+		return err
+	}
+	if state := m.(*control.QPAttr).State; state != control.StateRTS {
+		return refuse(eINVAL, "RTS2RTS_QP: queue pair %#x is in state %d, not RTS", q.number, state)
+	}
+	// The port would choose a path through switches. There are none, so nothing follows from it.
+	c.put(abi.MLX5AttrDEVXObjModifyCmdOut, nil)
+	return nil
+}
+
+// createGeneralObject serves CREATE_GENERAL_OBJECT as mlx5dv_reserved_qpn_alloc sends it: for a
+// queue pair number that no queue pair gets. The engine has no such object. But the number of an
+// XRC target belongs to it until it is destroyed, and in a domain that nobody else has nobody can
+// connect to it.
+func createGeneralObject(c *call, cmd []byte) error {
+	if kind, log := binary.BigEndian.Uint16(cmd[generalType:]), cmd[generalLogRange]&31; kind != reservedQPN || log != 0 {
+		return refuse(eINVAL, "CREATE_GENERAL_OBJECT of type %#x, 2^%d of them; single ones of type %#x are possible", kind, log, reservedQPN)
+	}
+	x := c.x
+	if err := x.chargeObject(); err != nil {
+		return err
+	}
+	number, err := x.reserveQPN()
+	if err != nil {
+		x.refundObject()
+		return err
+	}
+	o := x.add(kindDEVX, number, func() error { return x.freeQPN(number) }, nil)
+	out := make([]byte, cmdOutSize)
+	binary.BigEndian.PutUint32(out[generalID:], number.qpn)
+	c.putHandle(abi.MLX5AttrDEVXObjCreateHandle, o)
+	c.put(abi.MLX5AttrDEVXObjCreateCmdOut, out)
+	return nil
+}
+
+// A reserved is a number of a queue pair, and the domain of the target that has the number.
+type reserved struct{ qpn, domain uint32 }
+
+func (x *uctx) reserveQPN() (r reserved, err error) {
+	d, _, err := x.ask(control.OpOpenXRCD, &control.Empty{})
+	if err != nil {
+		return r, err
+	}
+	r.domain = d.(*control.XRCD).XRCDN
+	q, _, err := x.ask(control.OpCreateTarget, &control.XRCD{XRCDN: r.domain})
+	if err != nil {
+		_ = x.tell(control.OpCloseXRCD, &control.XRCD{XRCDN: r.domain})
+		return r, err
+	}
+	r.qpn = q.(*control.QPN).QPN
+	return r, nil
+}
+
+func (x *uctx) freeQPN(r reserved) error {
+	if err := x.tell(control.OpDestroyQP, &control.QPN{QPN: r.qpn}); err != nil {
+		return err
+	}
+	return x.tell(control.OpCloseXRCD, &control.XRCD{XRCDN: r.domain})
+}

@@ -22,6 +22,8 @@ type link struct {
 	depth, resources uint8
 	retry, rnr       uint8
 	mtu, timeout     uint8
+
+	stop func() // ends the wait of timeWait; nil: there was none
 }
 
 // A linkState is how far a link has come. The first letters are as in enum ib_cm_state.
@@ -120,6 +122,9 @@ func (i *id) unlink() {
 	case sidrRequested:
 		l.send(&SIDRREP{To: l.peer, Status: sidrReject})
 	}
+	if l.stop != nil { // the time can be hours, and the id is not charged any more
+		l.stop()
+	}
 	delete(i.m.links, l.number)
 	delete(i.m.peers, remote{l.other, l.peer})
 	i.link = nil
@@ -210,7 +215,7 @@ func (l *link) disconnected() {
 func (l *link) wait() {
 	l.state = timeWait
 	i := l.id
-	i.m.later(timewait(l.timeout), func() {
+	l.stop = i.m.later(timewait(l.timeout), func() {
 		if i.link == l {
 			l.state = over
 			i.tellStatus(timewaitExit, 0)

@@ -31,7 +31,7 @@ type Accounts interface {
 type Config struct {
 	Devices  []Device
 	Accounts Accounts
-	After    func(d time.Duration, f func()) // nil means time.AfterFunc
+	After    func(d time.Duration, f func()) (stop func()) // calls f, unless stop is called before; nil means time.AfterFunc
 }
 
 // A Manager is the connection manager of one engine. Safe for concurrent use.
@@ -58,7 +58,10 @@ type Manager struct {
 // New returns a connection manager.
 func New(c Config) *Manager {
 	if c.After == nil {
-		c.After = func(d time.Duration, f func()) { time.AfterFunc(d, f) }
+		c.After = func(d time.Duration, f func()) (stop func()) {
+			t := time.AfterFunc(d, f)
+			return func() { t.Stop() }
+		}
 	}
 	m := &Manager{
 		Config: c, channels: make(map[*Channel]bool), ids: make(map[uint32]*id), groups: make(map[uint32]*group),
@@ -69,9 +72,10 @@ func New(c Config) *Manager {
 	return m
 }
 
-// later calls f, under the lock, after a time, and then delivers the messages that f sent.
-func (m *Manager) later(d time.Duration, f func()) {
-	m.After(d, func() {
+// later calls f, under the lock, after a time, and then delivers the messages that f sent. Once
+// stop was called, nothing refers to f; f may be under way then.
+func (m *Manager) later(d time.Duration, f func()) (stop func()) {
+	return m.After(d, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		f()

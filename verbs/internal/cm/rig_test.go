@@ -2,6 +2,7 @@ package cm
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 type rig struct {
 	testing.TB
 	m      *Manager
-	timers []timer
+	timers []*timer
 	cost   nic.Cost
 	limit  int // of memory; 0: none
 	hosts  map[netip.Addr]*host
@@ -31,7 +32,11 @@ type timer struct {
 func newRig(t testing.TB) *rig {
 	r := &rig{TB: t, hosts: make(map[netip.Addr]*host)}
 	r.m = New(Config{Devices: []Device{{GUID: 0x1122334455667788, AckDelay: 16, MTU: 5}}, Accounts: r,
-		After: func(d time.Duration, f func()) { r.timers = append(r.timers, timer{d, f}) }})
+		After: func(d time.Duration, f func()) (stop func()) {
+			t := &timer{d, f}
+			r.timers = append(r.timers, t)
+			return func() { r.timers = slices.DeleteFunc(r.timers, func(o *timer) bool { return o == t }) }
+		}})
 	return r
 }
 
@@ -59,6 +64,9 @@ func (r *rig) pass() {
 // ends checks that nothing is left.
 func (r *rig) ends() {
 	r.Helper()
+	for _, t := range r.timers {
+		require.Equal(r, patience, t.d, "what nobody is charged for ends soon")
+	}
 	r.pass()
 	require.Zero(r, r.m.Leftovers())
 	require.Empty(r, r.m.waiting)

@@ -231,22 +231,6 @@ func (p *process) cmProgram() *cm.Program {
 	return p.program
 }
 
-// mayBindLow reports whether a process may take ports below 1024: whether it has the
-// capability CAP_NET_BIND_SERVICE.
-func mayBindLow(pid int32, uid uint32) bool {
-	if uid == 0 {
-		return true
-	}
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for _, line := range strings.Split(string(status), "\n") {
-		if value, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			caps, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
-			return err == nil && caps&(1<<unix.CAP_NET_BIND_SERVICE) != 0
-		}
-	}
-	return false
-}
-
 // traceCM logs a command.
 func (p *process) traceCM(c *cm.Call, err error) {
 	if p.s.log.Enabled(context.Background(), slog.LevelDebug) {

@@ -45,6 +45,7 @@
 //	clock.go           the clock page
 //	cm.go cm_write.go cm_network.go
 //	                   channels of rdma_cm
+//	lowport.go         who may take ports below 1024
 //	internal/cm        the connection manager
 //	netns.go           the addresses of a network namespace: its GID tables
 //	networks.go        all such namespaces: who may claim what, who owns an address

@@ -180,7 +180,8 @@ func (s *Server) owner(from *netns, gid [gidSize]byte) (*netns, *device) {
 	return nil, nil
 }
 
-// setGIDs gives the engine the context's GID table, for the headers of datagrams.
+// setGIDs gives the engine the context's GID table, for the headers of datagrams. The caller
+// holds the lock of the namespace's tree, so that the table which is given last is the newest.
 func (x *uctx) setGIDs() error {
 	table := make([]nic.GID, x.device.gidEntries())
 	for i := range table {

@@ -261,7 +261,9 @@ func (p *process) open(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File
 		return nil, nil, err
 	}
 	p.contexts[x.inode] = x
+	x.net.tree.mu.Lock()
 	_ = x.setGIDs() // from now on a change of the table reaches the context; fails only if it has ended
+	x.net.tree.mu.Unlock()
 	return x.opened(h), []*os.File{theirs}, nil
 }
 

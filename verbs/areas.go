@@ -139,6 +139,7 @@ func (c *call) settle(a area) error {
 			c.p.memory.discard(e)
 			return refuse(eFAULT, "%s: the pages at %#x could not be put into shared memory: %s", a.name, r.addr, whyNotMoved(unix.Errno(r.errno)))
 		}
+		e.heap = r.attr == inHeap
 		if err := c.p.memory.add(e); err != nil {
 			c.p.memory.discard(e)
 			return err

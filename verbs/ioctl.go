@@ -48,6 +48,7 @@ func (p *process) ioctl(h wireHeader, b []byte, files []*os.File) ([]byte, []*os
 		p.say(r, "call", c.name())
 		return appendAnswer(nil, h, 0, int32(r.errno)), nil, nil
 	}
+	c.giveBack()
 	out := appendAnswer(nil, h, 0, 0)
 	out = le.AppendUint64(out, uint64(len(c.outs)))
 	for i := range c.outs {
@@ -68,7 +69,7 @@ func (c *call) serve(head ioctlHeader, attrs []attr) error {
 	if err := c.check(attrs); err != nil {
 		return err
 	}
-	room := headerSize + 8
+	room := headerSize + 8 + maxBack*(outSize+8)
 	for _, a := range c.attrs {
 		room += outSize*2 + padded(int(a.length))
 	}

@@ -23,6 +23,7 @@ type extent struct {
 	allocated  bool // made by NV_ALLOC and not freed: the process is one of the holders
 	moved      bool // the program's own pages, moved here
 	payload    bool // has been registered
+	heap       bool // in the heap of malloc: the process has to get its pages back after the last holder
 	waits      bool // has no holder, but may get one: a ring whose queue is not made yet, or moved pages that were registered
 	m          *memory
 }
@@ -51,6 +52,7 @@ type memory struct {
 	mu      sync.Mutex
 	extents []*extent
 	copied  []ownRange // registered memory that stays where it is
+	unused  []ownRange // pages of the heap that were moved and have no holder any more
 }
 
 // Limits of one process.
@@ -123,6 +125,7 @@ func (m *memory) forgetWaiting() {
 		}
 	}
 	if n >= maxWaiting {
+		m.noteUnused(m.extents[oldest])
 		m.engine.ReleaseMemory(m.uid, m.extents[oldest].mem)
 		m.extents = slices.Delete(m.extents, oldest, oldest+1)
 	}
@@ -217,7 +220,8 @@ func (m *memory) letGo(e *extent) {
 	if e.holders--; e.holders > 0 {
 		return
 	}
-	if e.moved && e.payload && e.size <= maxIdle {
+	m.noteUnused(e)
+	if e.moved && e.payload && !e.heap && e.size <= maxIdle {
 		// The pages stay mapped in the program. If they are registered again, which is common
 		// for small buffers, nothing has to be moved.
 		e.waits = true
@@ -228,6 +232,13 @@ func (m *memory) letGo(e *extent) {
 		m.extents = slices.Delete(m.extents, i, i+1)
 	}
 	m.engine.ReleaseMemory(m.uid, e.mem)
+}
+
+// noteUnused notes that an extent has no holder any more and will have none.
+func (m *memory) noteUnused(e *extent) {
+	if e.heap && len(m.unused) < maxExtents {
+		m.unused = append(m.unused, ownRange{e.addr, e.size})
+	}
 }
 
 // allocated returns the extent that the process has made by NV_ALLOC at addr.

@@ -61,6 +61,27 @@ func (c *call) move(a area) error {
 	return errAgain
 }
 
+// maxBack is how many ranges one answer can ask for.
+const maxBack = 64
+
+// giveBack asks the shim to make pages of the heap the program's own again if nothing uses them any
+// more. The program may free them next, and malloc must not have data of its own in moved pages
+// (shim/heap.c). Pages that are registered again are left out, which is possible if another
+// process has destroyed the object that used them.
+func (c *call) giveBack() {
+	m := c.p.memory
+	m.mu.Lock()
+	n := min(len(m.unused), maxBack)
+	unused := slices.Clone(m.unused[:n])
+	m.unused = slices.Delete(m.unused, 0, n)
+	m.mu.Unlock()
+	for _, u := range unused {
+		if m.taken(u.addr, u.n) == nil {
+			c.outs = append(c.outs, wireOut{kind: outBack, value: u.addr, bytes: le.AppendUint64(nil, u.n)})
+		}
+	}
+}
+
 // stays tells the user why memory that is registered stays where it is.
 func (c *call) stays(a area, why error) {
 	r := refusalOf(why)
@@ -74,7 +95,9 @@ func (c *call) stays(a area, why error) {
 func whyNotMoved(errno unix.Errno) string {
 	switch errno {
 	case unix.EBUSY:
-		return "they belong to the stack of a thread, to thread-local data, or to what malloc knows about a thread's memory"
+		return "they belong to the stack of a thread, or to thread-local data"
+	case unix.EADDRINUSE:
+		return "malloc may have data of its own in these pages; whole pages from posix_memalign, large blocks, and memory from mmap or nicless_buffer can be moved"
 	case unix.ETXTBSY:
 		return "something else has pinned memory of the program (VmPin in /proc/PID/status), for example io_uring"
 	case unix.EXDEV:

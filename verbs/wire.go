@@ -67,6 +67,7 @@ const (
 	outValue    = 2
 	outFD       = 3
 	outFDInside = 4
+	outBack     = 5
 
 	needFD    = 1
 	needRemap = 2
@@ -78,6 +79,9 @@ const (
 	needAddresses = 11
 	needFDNumber  = 12
 )
+
+// inHeap is the attr of the result for pages that are in the heap of malloc.
+const inHeap = 1
 
 var le = binary.LittleEndian
 

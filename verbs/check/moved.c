@@ -217,6 +217,7 @@ int main(int argc, char **argv) {
 	cell("atomics");
 	atomics();
 	forks();
+	heaps();
 	mappings();
 	limits();
 	cell("end");

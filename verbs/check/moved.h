@@ -19,6 +19,7 @@ unsigned long kib(const char *file, const void *at, const char *field); /* a num
 void join(int pid);                                      /* waits for a child, which has to succeed */
 
 void forks(void);      /* cells of moved_fork.c */
+void heaps(void);      /* the cell of moved_heap.c */
 void mappings(void);   /* cells of moved_map.c */
 void limits(void);     /* cells of moved_limit.c */
 

@@ -249,7 +249,7 @@ static void break_of_heap(void) {
 	MUST(brk(at + SIZE) == 0);
 	pattern_fill(at, 35, 0, SIZE);
 	mr = reg(at, SIZE);
-	SAME(is_moved(at), fast);
+	MUST(!is_moved(at)); /* the library does not know that these pages are not malloc's */
 	sees(mr, at, 35, 0, SIZE);
 	MUST(brk(at + SIZE / 2) == 0);
 	MUST(brk(at + 2 * SIZE) == 0);

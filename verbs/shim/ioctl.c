@@ -83,6 +83,7 @@ static int satisfy(struct call *c) {
 	const uint64_t *count = nv_next(&r, sizeof *count);
 	uint32_t memories = 0;
 	uint64_t n;
+	bool heap;
 	if (!count)
 		return EPROTO;
 	for (n = *count; n > 0; n--) {
@@ -110,7 +111,9 @@ static int satisfy(struct call *c) {
 			fd = nv_take_fd(p, memories++);
 			if (fd < 0)
 				return EPROTO;
-			result->error = nv_remap(p, need->addr, need->length, fd, need->offset, need->kind == NV_NEED_MOVE);
+			heap = false;
+			result->error = nv_remap(p, need->addr, need->length, fd, need->offset, need->kind == NV_NEED_MOVE, &heap);
+			result->attr = heap ? NV_HEAP : 0;
 			close(fd);
 			break;
 		default:
@@ -190,6 +193,10 @@ static int answer(struct call *c) {
 	for (n = *count; n > 0; n--) {
 		const struct nv_out *o = nv_next(&r, sizeof *o);
 		const void *bytes = o ? nv_next(&r, o->length) : NULL;
+		if (bytes && o->kind == NV_OUT_BACK && o->length == sizeof(uint64_t)) {
+			nv_back(o->value, *(const uint64_t *)bytes);
+			continue;
+		}
 		if (!bytes || o->attr >= c->hdr.num_attrs)
 			return EPROTO;
 		error = apply(c, &w, o, bytes, p->in_fds, p->in_count);

@@ -74,20 +74,6 @@ static bool is_stack(const struct nv_mapping *v, uint64_t addr, uint64_t length)
 	return is;
 }
 
-/* Reports whether a range has the first page of an arena of the C library's malloc other than the
- * main one. In a child of a fork the C library stores to that page, before it runs any handler,
- * that no other thread uses the arena. If the page were shared, this would be stored in the
- * parent too. Such a page begins with struct heap_info, whose first field points to the arena,
- * in the same page. */
-static bool has_arena(uint64_t addr, uint64_t length) {
-	enum { HEAP = 64 * 1024 * 1024, NEAR = 256 }; /* bytes: HEAP_MAX_SIZE, and more than sizeof(struct heap_info) */
-	uint64_t at;
-	for (at = (addr + HEAP - 1) & ~(uint64_t)(HEAP - 1); at >= addr && at - addr < length; at += HEAP)
-		if (*(const volatile uint64_t *)(uintptr_t)at - at < NEAR)
-			return true;
-	return false;
-}
-
 /* Stores in *value the number of KiB in a line of /proc/self/status. */
 static void status(const char *text, const char *name, unsigned long *value) {
 	const char *at = strstr(text, name);
@@ -98,6 +84,7 @@ int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool 
 	struct nv_mapping v;
 	struct nv_maps maps;
 	uint64_t at = addr;
+	bool whole;
 	char text[4096];
 	ssize_t n;
 	int fd, error;
@@ -106,6 +93,9 @@ int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool 
 		return EBUSY;
 	if (may_stay && __atomic_load_n(&gpu, __ATOMIC_RELAXED))
 		return EXDEV;
+	kind->heap = nv_in_heap(p, addr, length, &whole);
+	if (may_stay && !whole)
+		return EADDRINUSE;
 	kind->alone = nv_alone();
 	error = nv_maps_open(&maps);
 	if (error)
@@ -122,8 +112,6 @@ int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool 
 		at = v.end;
 	}
 	nv_maps_close(&maps);
-	if (error == 0 && may_stay && has_arena(addr, length))
-		error = EBUSY;
 	if (error)
 		return error;
 	fd = (int)NV_SYSCALL(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);

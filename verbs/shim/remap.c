@@ -139,7 +139,8 @@ static bool may_write(void) {
 	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
 }
 
-int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset, bool may_stay) {
+int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset, bool may_stay,
+             bool *heap) {
 	struct sysinfo info;
 	struct job j;
 	int error;
@@ -148,6 +149,7 @@ int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int mem
 	if (length == 0 || (addr | length | offset) & (j.page - 1) || addr + length < addr)
 		return EINVAL;
 	error = nv_movable(p, addr, length, may_stay, &j.kind);
+	*heap = j.kind.heap;
 	if (error)
 		return error;
 	j.protector.fd = -1;

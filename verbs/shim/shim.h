@@ -16,8 +16,10 @@
  *   route.c      how the kernel would send
  *   mappings.c   what is mapped in this process
  *   movable.c    which pages may be moved into shared memory
+ *   heap.c       which of them are in the heap of malloc
  *   protect.c    write-protects pages
  *   remap.c      remaps pages into shared memory while threads run
+ *   back.c       moves pages back
  *   fork.c       children get copies of remapped pages
  *   advise.c     madvise and mremap of remapped pages
  *   mmap.c       mmap of a device
@@ -249,6 +251,7 @@ bool nv_locked(uint64_t addr);
 struct nv_kind {
 	bool alone;                   /* this process has no other thread */
 	bool again;                   /* a part is shared memory already, from an earlier call of nv_remap */
+	bool heap;                    /* they are in the heap of malloc, and have to be the program's own again when they are not used any more */
 	unsigned long locked, pinned; /* KiB in the whole process */
 };
 
@@ -257,9 +260,13 @@ void nv_uses_gpu(void); /* from now on this process may have registered memory w
 
 /* Returns 0 if the pages may be moved, and stores what they are; else an errno: EBUSY for stacks and memory of this
  * library, EFAULT for addresses where nothing is mapped, EOPNOTSUPP for memory that is not private or not both
- * readable and writable. If the pages may stay where they are, also ETXTBSY if memory of the process is pinned, and
+ * readable and writable. If the pages may stay where they are, also EADDRINUSE if malloc may have data in them, ETXTBSY if memory of the process is pinned, and
  * EXDEV if a GPU may use it. Called under the lock. */
 int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool may_stay, struct nv_kind *kind);
+
+/* heap.c: reports whether some of the pages are in the heap of malloc, and stores in *whole whether all of them belong to
+ * one block. If they are not in the heap, *whole is true. Called under the lock. */
+bool nv_in_heap(const struct nv_process *p, uint64_t addr, uint64_t length, bool *whole);
 
 /* protect.c: all but the first two, which return 0 or an errno or a truth value, need a protector. */
 
@@ -289,8 +296,13 @@ void nv_forked(void);           /* this process is a child, perhaps one for whic
 bool nv_madvise(int *result, uint64_t addr, uint64_t length, int advice);
 bool nv_mremap(uint64_t *result, uint64_t from, uint64_t length, uint64_t wanted, int flags, uint64_t to);
 
-/* remap.c: moves pages into shared memory, as NV_NEED_REMAP or, if they may stay where they are, NV_NEED_MOVE says. Returns 0 or an errno. Called under the lock. */
-int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset, bool may_stay);
+/* remap.c: moves pages into shared memory, as NV_NEED_REMAP or, if they may stay where they are, NV_NEED_MOVE says.
+ * Stores in *heap whether they are in the heap of malloc. Returns 0 or an errno. Called under the lock. */
+int nv_remap(const struct nv_process *p, uint64_t addr, uint64_t length, int memory, uint64_t offset, bool may_stay, bool *heap);
+
+/* back.c: makes pages that nv_remap has moved the program's own again, with their contents. If that is not possible
+ * they stay as they are. Called under the lock. */
+void nv_back(uint64_t addr, uint64_t length);
 
 /* ioctl.c: returns 0 or an errno; ENOTTY: fd is no context. */
 int nv_ioctl(int fd, uint64_t arg);

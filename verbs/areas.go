@@ -50,7 +50,7 @@ func (c *call) areas(list ...area) (held []*extent, err error) {
 			}
 			continue
 		}
-		if err := c.x.hold(e); err != nil {
+		if err := c.x.hold(e, a.addr, a.n); err != nil {
 			return held, err
 		}
 		held = append(held, e)
@@ -148,20 +148,37 @@ func (c *call) settle(a area) error {
 	return nil
 }
 
-// hold makes an extent, which the caller holds, a region of this context. On failure it puts
-// the extent back.
-func (x *uctx) hold(e *extent) error {
+// hold makes an extent, which the caller holds, a region of this context, in which the engine
+// finds the n bytes at addr. On failure it puts the extent back.
+func (x *uctx) hold(e *extent, addr, n uint64) error {
 	r := x.regions[e]
-	if r == nil {
-		id, err := x.addRegion(e)
-		if err != nil {
-			e.m.putBack(e)
-			return err
-		}
-		r = &region{id: id}
-		x.regions[e] = r
+	err := x.hidden(e, r, addr, n)
+	if err == nil && r == nil {
+		r = &region{added: x.added}
+		x.added++
+		r.id, err = x.addRegion(e)
 	}
+	if err != nil {
+		e.m.putBack(e)
+		return err
+	}
+	x.regions[e] = r
 	r.users++
+	return nil
+}
+
+// hidden returns an error if the engine would find other memory at an address of an extent. Of
+// regions that overlap it takes the newest one. r is the region of the extent, nil if it has none
+// yet. Two processes that share a context can have different memory at one address.
+func (x *uctx) hidden(e *extent, r *region, addr, n uint64) error {
+	for o, other := range x.regions {
+		switch {
+		case o.m != e.m && o.overlaps(e.addr, e.size):
+			return refuse(eINVAL, "memory at %#x: another process has registered other memory there in this context", addr)
+		case r != nil && other.added > r.added && o.holds(addr, n):
+			return refuse(eINVAL, "memory at %#x: the program has registered other memory there, and not deregistered it", addr)
+		}
+	}
 	return nil
 }
 
@@ -201,5 +218,6 @@ func (x *uctx) unhold(e *extent) bool {
 // A region is the engine's region for an extent, in one context.
 type region struct {
 	id    uint32
+	added uint64 // grows with each region of the context
 	users int
 }

@@ -43,6 +43,7 @@ type uctx struct {
 	domains  map[uint32]*pd // by the engine's number
 	dms      map[int]*dm    // device memory, by index
 	regions  map[*extent]*region
+	added    uint64              // number of regions that were made
 	channels map[uint64]*channel // by the cookie of the program's end
 	asyncs   []*async
 	numbers  map[uint64]eventSource // by kind and number of the object (numberOf)

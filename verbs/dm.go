@@ -187,7 +187,7 @@ func (d *dm) register(x *uctx, m *mr, offset uint64) ([]*extent, error) {
 	e := d.memory
 	x.s.engine.ForgetMemory(x.uid, e.mem)
 	e.m.keep(e)
-	if err := x.hold(e); err != nil {
+	if err := x.hold(e, e.addr+offset, m.length); err != nil {
 		return nil, err
 	}
 	a, _, err := x.ask(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: e.addr + offset, Length: m.length})

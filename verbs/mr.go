@@ -121,10 +121,9 @@ func (c *call) payload(m *mr) ([]*extent, error) {
 		if err != nil {
 			return nil, refuse(eFAULT, "memory region: %v", err)
 		}
-		// If hold fails, for example because another region of this context overlaps the
-		// extent, the kernel copies.
+		// If hold fails, for example because of a limit on regions, the kernel copies.
 		if e != nil {
-			if why = c.x.hold(e); why == nil {
+			if why = c.x.hold(e, a.addr, a.n); why == nil {
 				e.payload = true
 				return []*extent{e}, nil
 			}

@@ -23,27 +23,50 @@ func namespaceOf(n *netns) cm.Namespace {
 	return key
 }
 
-func (n cmNetwork) Local(ip netip.Addr, scope uint32) (cm.Entry, bool) {
-	gid := ip.As16()
+func (n cmNetwork) Local(a cm.Name) (cm.Entry, bool) {
 	for i, d := range n.s.devices {
-		for index := range gidTable {
-			e, ok := n.net.entry(d, index)
-			if ok && e.gid == gid && e.kind == abi.GIDTypeRoCEV2 && (scope == 0 || scope == e.ifindex || !ip.IsLinkLocalUnicast()) {
-				return cm.Entry{GID: gid, Index: uint8(index), Device: i}, true
-			}
+		if index, ok := n.index(d, a); ok {
+			e, _ := n.net.entry(d, index)
+			return cm.Entry{PortAddress: cm.PortAddress{GID: e.gid, LID: d.lid}, Index: uint8(index), Device: i}, true
 		}
 	}
 	return cm.Entry{}, false
 }
 
-func (n cmNetwork) Owner(ip netip.Addr) (cm.Namespace, cm.GID, bool) {
-	gid := ip.As16()
-	if ip.IsLoopback() { // all of 127.0.0.0/8 is this host
-		return namespaceOf(n.net), gid, true
+// index returns which entry of a device's GID table an address is of. On InfiniBand, every IP
+// address of the namespace is of the port's own GID, as if its interface were one of IPoIB.
+func (n cmNetwork) index(d *device, a cm.Name) (index int, ok bool) {
+	gid := a.IP.As16()
+	if d.lid != 0 {
+		return 0, gid == d.local || !a.IsGID && n.net.hasIP(a.IP, a.Scope)
 	}
-	owner, d := n.s.owner(n.net, gid)
-	if d == nil {
-		return nil, gid, false
+	for index := range gidTable {
+		e, ok := n.net.entry(d, index)
+		if ok && e.gid == gid && e.kind == abi.GIDTypeRoCEV2 && (a.Scope == 0 || a.Scope == e.ifindex || !a.IP.IsLinkLocalUnicast()) {
+			return index, true
+		}
 	}
-	return namespaceOf(owner), gid, true
+	return 0, false
 }
+
+func (n cmNetwork) Owner(a cm.Name) (cm.Namespace, cm.PortAddress, bool) {
+	if a.IP.IsLoopback() { // all of 127.0.0.0/8 is this host
+		to := cm.PortAddress{GID: a.IP.As16()}
+		if e, ok := n.Local(cm.Name{IP: loopbackIP}); ok && e.LID != 0 {
+			to = e.PortAddress
+		}
+		return namespaceOf(n.net), to, true
+	}
+	var e cm.Entry
+	owner := n.s.search(n.net, func(o *netns) (ok bool) {
+		e, ok = cmNetwork{n.s, o}.Local(a)
+		return ok
+	})
+	if owner == nil {
+		return nil, cm.PortAddress{}, false
+	}
+	return namespaceOf(owner), e.PortAddress, true
+}
+
+// loopbackIP is an address that is the host's own in every namespace.
+var loopbackIP = netip.AddrFrom4([4]byte{127, 0, 0, 1})

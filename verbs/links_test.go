@@ -1,11 +1,13 @@
 package verbs
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/nicless/nicless/engine"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs/internal/abi"
+	"github.com/nicless/nicless/verbs/internal/cm"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -77,4 +79,53 @@ func TestLinkLayers(t *testing.T) {
 	require.NoError(t, err)
 	_, err = newServer(nic.Of(e), Config{Links: []Link{"token-ring"}})
 	require.ErrorContains(t, err, `link layer "token-ring"`)
+}
+
+// An IP address of the namespace leads to the first device, of either kind. A GID leads to the
+// device that has it.
+func TestAddressesOfInfiniBand(t *testing.T) {
+	s := newServing(t)
+	s.devices = []*device{newDevice(0, 0x5a4e4cfffe000001, pciPlace{}).linked(InfiniBand), newDevice(1, 0x5a4e4cfffe000001, pciPlace{}).linked(Ethernet)}
+	here := s.rig(t)
+	here.p.key = netnsKey{uid: 1, cookie: 7}
+	here.tell("lo", "127.0.0.1/8", "eth0", "192.0.2.1/24", "eth0", "fe80::7/64")
+	there := s.rig(t)
+	there.p.key = netnsKey{uid: 1, cookie: 8}
+	there.tell("eth0", "192.0.2.2/24")
+	n := cmNetwork{s, here.p.net}
+	ib := cm.PortAddress{GID: s.devices[0].local, LID: firstLID}
+	eth := func(ip string) cm.PortAddress { return cm.PortAddress{GID: netip.MustParseAddr(ip).As16()} }
+	name := func(ip string) cm.Name { return cm.Name{IP: netip.MustParseAddr(ip)} }
+	gid := func(g [gidSize]byte) cm.Name { return cm.Name{IP: netip.AddrFrom16(g).Unmap(), IsGID: true} }
+	scoped := func(scope uint32) cm.Name { return cm.Name{IP: netip.MustParseAddr("fe80::7"), Scope: scope} }
+	index := here.p.net.slots[0].ifindex
+	for _, c := range []struct {
+		name  cm.Name
+		local cm.PortAddress // none: the namespace does not have it
+		owner cm.PortAddress // none: nobody has it
+		in    *netns
+	}{
+		{name("192.0.2.1"), ib, ib, n.net},
+		{name("127.0.0.1"), ib, ib, n.net},
+		{name("127.0.0.2"), cm.PortAddress{}, ib, n.net},
+		{name("192.0.2.2"), cm.PortAddress{}, ib, there.p.net},
+		{name("192.0.2.3"), cm.PortAddress{}, cm.PortAddress{}, nil},
+		{scoped(0), ib, ib, n.net},
+		{scoped(index), ib, ib, n.net},
+		{scoped(index + 9), cm.PortAddress{}, cm.PortAddress{}, nil},
+		{gid(s.devices[0].local), ib, ib, n.net},
+		{gid(s.devices[1].local), cm.PortAddress{GID: s.devices[1].local}, cm.PortAddress{GID: s.devices[1].local}, n.net},
+		{gid(eth("192.0.2.1").GID), eth("192.0.2.1"), eth("192.0.2.1"), n.net},
+		{gid(eth("192.0.2.2").GID), cm.PortAddress{}, eth("192.0.2.2"), there.p.net},
+	} {
+		local, ok := n.Local(c.name)
+		require.Equal(t, c.local != cm.PortAddress{}, ok, "%v", c.name)
+		require.Equal(t, c.local, local.PortAddress, "%v", c.name)
+		space, owner, ok := n.Owner(c.name)
+		require.Equal(t, c.in != nil, ok, "%v", c.name)
+		require.Equal(t, c.owner, owner, "%v", c.name)
+		if ok {
+			require.Equal(t, namespaceOf(c.in), space, "%v", c.name)
+		}
+	}
 }

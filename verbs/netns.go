@@ -207,6 +207,16 @@ func (n *netns) deviceOf(all []*device, gid [gidSize]byte) *device {
 	return nil
 }
 
+// hasIP reports whether an interface of the namespace has an address. scope is the number of the
+// interface that a link-local address is of; 0 means any.
+func (n *netns) hasIP(ip netip.Addr, scope uint32) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return slices.ContainsFunc(n.slots, func(s slot) bool {
+		return s.present && !s.made && s.ip() == ip && (scope == 0 || scope == s.ifindex || !ip.IsLinkLocalUnicast())
+	})
+}
+
 // interfaceName returns the name of the interface that is a device's own.
 func (n *netns) interfaceName() string {
 	n.mu.RLock()

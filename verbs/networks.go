@@ -155,29 +155,39 @@ func (s *Server) prune(left int) {
 // namespace itself if the GID is there, else another one that has it. The namespaces of one
 // engine are joined, as if there were a network between them. A loopback address never leaves
 // its namespace. The results are nil if nobody has the GID.
-func (s *Server) owner(from *netns, gid [gidSize]byte) (*netns, *device) {
-	if d := from.deviceOf(s.devices, gid); d != nil {
-		return from, d
+func (s *Server) owner(from *netns, gid [gidSize]byte) (n *netns, d *device) {
+	has := func(n *netns) bool {
+		d = n.deviceOf(s.devices, gid)
+		return d != nil
 	}
-	if a := (address{gid: gid}); a.class() == classLoopback {
-		return nil, nil
+	if a := (address{gid: gid}); a.class() != classLoopback {
+		n = s.search(from, has)
+	} else if has(from) {
+		n = from
+	}
+	return n, d
+}
+
+// search returns the first namespace of which has is true, in the order in which a program of
+// one namespace asks others: nil if there is none.
+func (s *Server) search(from *netns, has func(*netns) bool) *netns {
+	if has(from) {
+		return from
 	}
 	s.networks.mu.Lock()
 	all := slices.Clone(s.networks.all)
 	s.networks.mu.Unlock()
 	for _, same := range []bool{true, false} {
 		for _, n := range all {
-			if same == (n.key.uid == from.key.uid) && n != from {
-				if d := n.deviceOf(s.devices, gid); d != nil {
-					return n, d
-				}
+			if same == (n.key.uid == from.key.uid) && n != from && has(n) {
+				return n
 			}
 		}
 	}
-	if d := s.nowhere.deviceOf(s.devices, gid); d != nil { // of a process that has told no addresses
-		return s.nowhere, d
+	if has(s.nowhere) { // a process that has told no addresses
+		return s.nowhere
 	}
-	return nil, nil
+	return nil
 }
 
 // setGIDs gives the engine the context's GID table, for the headers of datagrams. The caller

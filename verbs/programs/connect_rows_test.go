@@ -50,7 +50,10 @@ const rpingRace = "rdma_get_cm_event: Bad file descriptor"
 // The client of perftest connects a second time, perhaps before the server listens a second time.
 const perftestRace = "Event: RDMA_CM_EVENT_REJECTED; error: 8"
 
-func TestRdmacmUtils(t *testing.T) {
+func TestRdmacmUtils(t *testing.T) { matrix(t, cmRows()) }
+
+// cmRows returns rdmacmRows, each with its readiness and its race.
+func cmRows() []row {
 	rows := append([]row{}, rdmacmRows...)
 	for i := range rows {
 		if rows[i].ready == nil {
@@ -60,7 +63,7 @@ func TestRdmacmUtils(t *testing.T) {
 			rows[i].race = rpingRace
 		}
 	}
-	matrix(t, rows)
+	return rows
 }
 
 // perftestCM are programs of perftest that connect by rdma_cm, of every type of queue pair.

@@ -1,17 +1,69 @@
 package programs
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// newInfiniBand starts an engine whose first device has an InfiniBand port, and whose second has
-// one of RoCE.
+// infiniBandFirst are flags of an engine whose first device has an InfiniBand port, and whose
+// second has one of RoCE.
+var infiniBandFirst = []string{"--verbs-devices", "2", "--link-layer", "infiniband,ethernet"}
+
+// Programs of rdma_cm on InfiniBand: IP addresses lead to the port, as with IPoIB.
+func TestInfiniBandCM(t *testing.T) {
+	rows := []row{
+		{server: "udaddy -p 0x0002 -b ADDR", client: "udaddy -p 0x0002 -s ADDR", says: []string{"return status 0"}, more: true},
+		{server: "mckey -m ff0e::7 -b ::1 -C 10", ready: joins, client: "mckey -m ff0e::7 -b ::1 -s -C 10", hears: []string{"data transfers complete"}, more: true},
+		{server: "mckey -m 239.1.2.4 -b ADDR -p 0x0002 -C 10", ready: joins, client: "mckey -m 239.1.2.4 -b ADDR -p 0x0002 -s -C 10", hears: []string{"data transfers complete"}},
+		{
+			server: "qperf -lp PORT", ready: listensTCP,
+			client: "qperf ADDR -lp PORT -cm1 -t 1 rc_lat rc_rdma_read_bw ver_rc_fetch_add quit",
+			says:   []string{`(?m)^rc_lat:\n    latency +=`, `(?m)^rc_rdma_read_bw:\n    bw +=`, `(?m)^ver_rc_fetch_add:\n    msg_rate +=`},
+		},
+	}
+	for _, r := range cmRows() {
+		if !strings.Contains(r.server, "-f gid") {
+			rows = append(rows, r)
+		}
+	}
+	for i, line := range perftestCM {
+		r := perftestPair(line, listensCM, i < 5)
+		r.race = perftestRace
+		rows = append(rows, r)
+	}
+	for i := range rows {
+		if rows[i].ready == nil {
+			rows[i].ready = listensCM
+		}
+	}
+	matrix(t, rows, infiniBandFirst...)
+}
+
+// Programs of rdma_cm that name the InfiniBand port by its GID.
+func TestInfiniBandGIDs(t *testing.T) {
+	need(t, "ibv_devinfo")
+	l := newLabAt(t, places()[0], infiniBandFirst...)
+	gid := regexp.MustCompile(`GID\[ *0\]:\s*(\S+)`).FindStringSubmatch(l.run("ibv_devinfo", "-v", "-d", "nicless0"))
+	require.NotNil(t, gid)
+	for _, r := range []row{
+		{server: "ucmatose -f gid -P ib -b ADDR -p PORT", client: "ucmatose -f gid -P ib -s ADDR -p PORT"},
+		{server: "udaddy -f gid -P ib -b ADDR", client: "udaddy -f gid -P ib -s ADDR"},
+		{server: "rstream -f gid -b ADDR -S 4096 -C 10 -p PORT", client: "rstream -f gid -s ADDR -S 4096 -C 10 -p PORT"},
+	} {
+		t.Run(r.name(), func(t *testing.T) {
+			r.addr, r.ready = gid[1], listensCM
+			r.run(l.with(t), false)
+		})
+	}
+}
+
+// newInfiniBand starts such an engine.
 func newInfiniBand(t *testing.T, flags ...string) *lab {
 	t.Helper()
-	l := &lab{t: t, flags: flags, engineFlags: []string{"--verbs-devices", "2", "--link-layer", "infiniband,ethernet"}}
+	l := &lab{t: t, flags: flags, engineFlags: infiniBandFirst}
 	l.open()
 	return l
 }
@@ -47,7 +99,7 @@ var qperfs = []string{
 	"rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap", "ver_rc_fetch_add",
 }
 
-// qperf addresses its peer by a LID, unless it uses rdma_cm.
+// qperf addresses its peer by a LID, and with -cm1 by rdma_cm.
 func TestQperf(t *testing.T) {
 	need(t, "qperf")
 	list := qperfs
@@ -61,8 +113,14 @@ func TestQperf(t *testing.T) {
 			server := l.start("qperf", "-lp", itoa(port))
 			listens(server, port)
 			for _, name := range list {
-				said := l.run("qperf", "127.0.0.1", "-lp", itoa(port), "-i", "nicless0", "-t", "1", name)
-				require.Regexp(t, name+`:\n +(bw|send_bw|latency|msg_rate) +=`, said)
+				how := []string{"-i nicless0"}
+				if strings.HasPrefix(name, "rc_") || strings.HasPrefix(name, "ver_rc_") {
+					how = append(how, "-cm1")
+				}
+				for _, how := range how {
+					argv := append([]string{"qperf", "127.0.0.1", "-lp", itoa(port), "-t", "1"}, strings.Fields(how)...)
+					require.Regexp(t, name+`:\n +(bw|send_bw|latency|msg_rate) +=`, l.run(append(argv, name)...))
+				}
 			}
 			l.run("qperf", "127.0.0.1", "-lp", itoa(port), "quit")
 			server.succeeds()

@@ -21,6 +21,8 @@ const (
 	UserPathRecSize                   = 64 // sizeof(struct ib_user_path_rec)
 	UserPathRecDGID                   = 0  // offsetof(struct ib_user_path_rec, dgid)
 	UserPathRecSGID                   = 16 // offsetof(struct ib_user_path_rec, sgid)
+	UserPathRecDLID                   = 32 // offsetof(struct ib_user_path_rec, dlid)
+	UserPathRecSLID                   = 34 // offsetof(struct ib_user_path_rec, slid)
 	UserPathRecFlowLabel              = 40 // offsetof(struct ib_user_path_rec, flow_label)
 	UserPathRecReversible             = 44 // offsetof(struct ib_user_path_rec, reversible)
 	UserPathRecMTU                    = 48 // offsetof(struct ib_user_path_rec, mtu)

@@ -65,13 +65,16 @@ func (i *id) bind(c *Call, a sockaddr) error {
 
 // attach finds the device that has an address, and reports whether there is one.
 func (i *id) attach(ip netip.Addr) bool {
-	var scope uint32
+	return i.attachTo(nameOf(i.src.family, ip))
+}
+
+func (i *id) attachTo(a Name) bool {
 	if i.src.family == afINET6 {
-		scope = uint32(i.src.scope)
+		a.Scope = uint32(i.src.scope)
 	}
-	e, ok := i.program.Network.Local(ip, scope)
-	if !ok && ip.IsLoopback() { // the other addresses of 127.0.0.0/8
-		e, ok = i.program.Network.Local(loopback(afINET), 0)
+	e, ok := i.program.Network.Local(a)
+	if !ok && a.IP.IsLoopback() { // the other addresses of 127.0.0.0/8
+		e, ok = i.program.Network.Local(nameOf(afINET, loopback(afINET)))
 	}
 	if ok {
 		i.local, i.attached = e, true

@@ -48,14 +48,20 @@ func (m *Manager) connect(c *Call, req []byte) error {
 		return err
 	}
 	i.state = stepConnect.to
-	space, gid, ok := i.program.Network.Owner(i.dst.ip())
-	if !ok {
+	space, to, ok := i.program.Network.Owner(nameOf(i.dst.family, i.dst.ip()))
+	switch {
+	case !ok:
 		i.explain("address %v: no program that uses this engine has it (engines are not connected to each other)", i.dst.addr)
+	case to.infiniband() != i.local.infiniband():
+		i.explain("address %v: one end is a port of InfiniBand and the other one of Ethernet; no packet gets from one to the other", i.dst.addr)
+		ok = false
+	}
+	if !ok {
 		i.tellStatus(unreachable, failed(unix.ETIMEDOUT))
 		return nil
 	}
-	l := i.newLink(Address{i.program.Namespace, i.local.GID}, Address{space, gid})
-	i.remote = gid
+	l := i.newLink(Address{i.program.Namespace, i.local.PortAddress}, Address{space, to})
+	i.remote = to
 	switch msg := msg.(type) {
 	case *REQ:
 		l.state, msg.From, msg.PSN = reqSent, l.number, l.psn

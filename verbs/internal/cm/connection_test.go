@@ -165,59 +165,6 @@ func TestNobody(t *testing.T) {
 	r.ends()
 }
 
-// A request for a service that is bound but does not listen yet waits, but not for ever.
-func TestEarlyRequest(t *testing.T) {
-	r := newRig(t)
-	client, server, _ := r.pair()
-	late := server.create(abi.CMPSTCP, 101)
-	require.Zero(t, server.bind(late, inet("10.0.0.2", 7002)))
-	a, b := client.resolved(abi.CMPSTCP, 1, inet("10.0.0.2", 7002)), client.resolved(abi.CMPSTCP, 2, inet("10.0.0.2", 7002))
-	require.Zero(t, client.connect(a, ""))
-	client.quiet()
-	r.pass()
-	client.expect(rejected, 1, int32(rejService))
-	require.Zero(t, client.connect(b, ""))
-	require.Zero(t, server.listen(late, 0))
-	server.expect(connectRequest, 101, 0)
-	r.pass()
-	client.quiet()
-	client.close()
-	server.close()
-	r.ends()
-}
-
-// The backlog is how many requests may wait to be read; a listener that ends rejects them.
-func TestBacklog(t *testing.T) {
-	r := newRig(t)
-	client, server, _ := r.pair()
-	l := server.create(abi.CMPSTCP, 101)
-	require.Zero(t, server.bind(l, inet("10.0.0.2", 7003)))
-	require.Zero(t, server.listen(l, 2))
-	connect := func(uid uint64) uint32 {
-		h := client.resolved(abi.CMPSTCP, uid, inet("10.0.0.2", 7003))
-		require.Zero(t, client.connect(h, ""))
-		return h
-	}
-	connect(1)
-	connect(2)
-	connect(3)
-	client.expect(rejected, 3, int32(rejConsumer))
-	first := idOf(server.expect(connectRequest, 101, 0))
-	connect(4)
-	client.quiet()
-	require.Equal(t, uint32(1), server.destroy(l))
-	client.expect(rejected, 2, int32(rejConsumer))
-	client.expect(rejected, 4, int32(rejConsumer))
-	client.quiet()
-	server.quiet()
-	require.Zero(t, server.accept(first, 9, params(1, "")))
-	client.expect(connectResponse, 1, 0)
-	client.close()
-	server.expect(rejected, 9, int32(rejConsumer))
-	server.close()
-	r.ends()
-}
-
 // Datagrams: the client learns the queue pair of the service.
 func TestDatagrams(t *testing.T) {
 	r := newRig(t)

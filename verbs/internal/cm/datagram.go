@@ -7,15 +7,19 @@ import "github.com/nicless/nicless/verbs/internal/abi"
 
 const (
 	defaultQKey = 0x01234567 // RDMA_UDP_QKEY
+	ipoibQKey   = 0x00000b1b // of IPoIB's groups, as OpenSM makes them
 	defaultPKey = 0xffff
 )
 
 // theQKey returns the key of datagrams for the id.
 func (i *id) theQKey() uint32 {
-	if i.qkey == 0 {
-		return defaultQKey
+	switch {
+	case i.qkey != 0:
+		return i.qkey
+	case i.local.infiniband() && i.space == abi.CMPSIPOIB:
+		return ipoibQKey
 	}
-	return i.qkey
+	return defaultQKey
 }
 
 // acceptDatagram answers a request.
@@ -61,16 +65,31 @@ func (e *event) datagrams(qpn, qkey uint32, to []byte) {
 	copy(p[abi.CMUDParamAHAttr:], to)
 }
 
-// hopLimit is that of every packet (IPv6's default).
+// hopLimit is that of every packet on Ethernet (IPv6's default).
 const hopLimit = 64
 
-// handleAttr returns a struct ib_uverbs_ah_attr: how packets get from the id to a GID.
-func (i *id) handleAttr(to GID) []byte {
+// routing returns the hop limit and the traffic class of the id's path. An InfiniBand path
+// inside a subnet passes no router: both are 0, as the subnet manager says.
+func (i *id) routing() (hops, class uint8) {
+	if i.local.infiniband() {
+		return 0, 0
+	}
+	return hopLimit, i.service
+}
+
+// handleAttr returns a struct ib_uverbs_ah_attr: how packets get from the id to a port or a
+// group. On InfiniBand, packets to a port have no GRH, because their hop limit is 0
+// (ib_init_ah_attr_from_path); those to a group always have one (ib_init_ah_from_mcmember).
+func (i *id) handleAttr(to PortAddress) []byte {
 	b := make([]byte, abi.AHAttrSize)
-	copy(b[abi.AHAttrGRHDGID:], to[:])
+	b[abi.AHAttrPortNum] = 1
+	le.PutUint16(b[abi.AHAttrDLID:], to.LID)
+	if i.local.infiniband() && to.LID < multicastLID {
+		return b
+	}
+	copy(b[abi.AHAttrGRHDGID:], to.GID[:])
 	b[abi.AHAttrGRHSGIDIndex] = i.local.Index
-	b[abi.GlobalRouteHopLimit] = hopLimit
-	b[abi.GlobalRouteTrafficClass] = i.service
-	b[abi.AHAttrIsGlobal], b[abi.AHAttrPortNum] = 1, 1
+	b[abi.GlobalRouteHopLimit], b[abi.GlobalRouteTrafficClass] = i.routing()
+	b[abi.AHAttrIsGlobal] = 1
 	return b
 }

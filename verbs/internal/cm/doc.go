@@ -34,6 +34,7 @@
 //	query.go       QUERY and QUERY_ROUTE
 //	option.go      SET_OPTION
 //	multicast.go   joining and leaving multicast groups
+//	mgid.go        the addresses of multicast groups
 //	remove.go      the end: of a channel, and of the device
 //
 // # Messages are values

@@ -74,7 +74,7 @@ type id struct {
 	src      sockaddr
 	dst      sockaddr
 	local    Entry // of src, if attached
-	remote   GID
+	remote   PortAddress
 	attached bool // to a device: the address is of one
 
 	reuse, only bool // REUSEADDR, AFONLY
@@ -177,6 +177,9 @@ func (m *Manager) destroy(i *id) {
 		if e.made != nil {
 			m.destroy(e.made) // rejects the request
 		}
+	}
+	if i.state == listening && i.port != nil {
+		m.remember(*i.port)
 	}
 	i.leavePort()
 	for _, g := range i.groups {

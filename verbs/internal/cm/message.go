@@ -9,11 +9,12 @@ import "net/netip"
 // A linkNumber identifies a link at its own end (Communication ID).
 type linkNumber uint32
 
-// An Address is one end of a message: a GID, which names a port, in a network namespace. The
-// namespace is not sent on a wire: the node that has the GID finds it.
+// An Address is one end of a message: a port, in a network namespace. The namespace is not sent
+// on a wire: the receiver finds it from the GID or, on InfiniBand, from the IP addresses in the
+// private data of a request.
 type Address struct {
 	Namespace Namespace
-	GID       GID
+	PortAddress
 }
 
 // A Packet is a message on its way.

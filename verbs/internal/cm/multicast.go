@@ -1,8 +1,6 @@
 package cm
 
 import (
-	"net/netip"
-
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"golang.org/x/sys/unix"
 )
@@ -15,12 +13,6 @@ type group struct {
 	id       *id
 	reported uint32 // events that the program has read
 }
-
-// The queue pair number and the LID that stand for every member of a group.
-const (
-	multicastQPN = 0xffffff
-	multicastLID = 0xc000
-)
 
 // join serves JOIN_MCAST. The request is struct rdma_ucm_join_mcast.
 func (m *Manager) join(c *Call, req []byte) error {
@@ -72,19 +64,9 @@ func (m *Manager) joinGroup(c *Call, handle uint32, a sockaddr, uid, response ui
 	e := newEvent(i, multicastJoin, 0)
 	e.group = g
 	e.name(g.uid, g.handle)
-	to := i.handleAttr(mgid(a.ip()))
-	le.PutUint16(to[abi.AHAttrDLID:], multicastLID)
-	e.datagrams(multicastQPN, i.theQKey(), to)
+	e.datagrams(multicastQPN, i.theQKey(), i.handleAttr(g.address(&a)))
 	i.tell(e)
 	return nil
-}
-
-// mgid returns the GID of a group (cma_iboe_set_mgid, for RoCE v2).
-func mgid(ip netip.Addr) GID {
-	if !ip.IsValid() || ip.IsUnspecified() {
-		return GID{}
-	}
-	return ip.As16()
 }
 
 // leave serves LEAVE_MCAST. The request is struct rdma_ucm_destroy_id.

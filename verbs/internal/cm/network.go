@@ -8,25 +8,46 @@ type Namespace any
 // A GID is an address of a port of a device.
 type GID [16]byte
 
-// An Entry is an entry of a device's GID table, of type RoCE v2.
+// A PortAddress is how packets reach a port of a device, or a multicast group.
+type PortAddress struct {
+	GID GID
+	LID uint16 // on InfiniBand; 0 on Ethernet
+}
+
+// infiniband reports whether the port is one of InfiniBand.
+func (p PortAddress) infiniband() bool { return p.LID != 0 }
+
+// An Entry is an entry of a device's GID table: of type RoCE v2, or of an InfiniBand port.
 type Entry struct {
-	GID    GID
+	PortAddress
 	Index  uint8 // in the table
 	Device int   // of Config.Devices
 }
 
-// A Network knows who has which address, as seen by one program. The addresses are IP
-// addresses: one that is IPv4 has 4 bytes, and a GID is the IPv6 address with the same bytes.
-// Implementations are safe for concurrent use and do not wait.
+// A Name is what a program calls a port by: an IP address, or a GID in an address of the
+// family AF_IB. On Ethernet, a GID is the IPv6 address with the same bytes. An InfiniBand port
+// has a GID of its own, and IP addresses lead to it as if IPoIB were there.
+type Name struct {
+	IP    netip.Addr // one that is IPv4 has 4 bytes
+	Scope uint32     // number of an interface, for an address that many can have; 0: any
+	IsGID bool       // only a port with that GID is meant
+}
+
+// nameOf returns the name of the port that an IP address or GID is of. The loopback address
+// is an IP address in every family.
+func nameOf(family uint16, ip netip.Addr) Name {
+	return Name{IP: ip.Unmap(), IsGID: family == afIB && !ip.Unmap().IsLoopback()}
+}
+
+// A Network knows who has which address, as seen by one program. Implementations are safe for
+// concurrent use and do not wait.
 type Network interface {
-	// Local returns the entry of an address that the program's namespace has. scope is the
-	// number of an interface, for an address that more than one interface can have; 0 means
-	// any.
-	Local(ip netip.Addr, scope uint32) (Entry, bool)
+	// Local returns the entry of an address that the program's namespace has.
+	Local(a Name) (Entry, bool)
 
 	// Owner returns the namespace that gets what the program sends to an address, and the
-	// GID of that address there.
-	Owner(ip netip.Addr) (Namespace, GID, bool)
+	// port that has the address there.
+	Owner(a Name) (Namespace, PortAddress, bool)
 }
 
 // gidOf returns the GID that an IP address has by its form.
@@ -37,7 +58,8 @@ func gidOf(ip netip.Addr) GID {
 	return ip.As16()
 }
 
-func (g GID) ip() netip.Addr { return netip.AddrFrom16(g).Unmap() }
+// name returns the GID as the name of a port.
+func (g GID) name() Name { return nameOf(afIB, netip.AddrFrom16(g)) }
 
 // loopback returns the address by which a host reaches itself.
 func loopback(family uint16) netip.Addr {

@@ -20,7 +20,7 @@ func (m *Manager) query(c *Call, req []byte) error {
 	case abi.CMQueryAddr:
 		b = i.addresses(i.src, i.dst)
 	case abi.CMQueryGID:
-		b = i.addresses(i.asGID(&i.src, i.local.GID), i.asGID(&i.dst, i.remote))
+		b = i.addresses(i.asGID(&i.src, i.local.GID), i.asGID(&i.dst, i.remote.GID))
 	case abi.CMQueryPath:
 		b, least = i.paths(room), abi.CMQueryPathRespSize
 	default:
@@ -90,10 +90,13 @@ func (i *id) paths(room int) []byte {
 	le.PutUint32(d[abi.PathRecDataFlags:], pathFlags)
 	p := d[abi.PathRecDataPathRec:]
 	be.PutUint64(p, i.dst.service(i.space))
-	copy(p[8:], i.remote[:])
+	copy(p[8:], i.remote.GID[:])
 	copy(p[24:], i.local.GID[:])
-	be.PutUint32(p[44:], hopLimit)
-	p[48], p[49] = i.service, reversible<<7|1
+	be.PutUint16(p[40:], i.remote.LID)
+	be.PutUint16(p[42:], i.local.LID)
+	hops, class := i.routing()
+	be.PutUint32(p[44:], uint32(hops))
+	p[48], p[49] = class, reversible<<7|1
 	be.PutUint16(p[50:], defaultPKey)
 	p[54], p[55], p[56] = exactly<<6|i.m.Devices[i.local.Device].MTU, exactly<<6|rate100, exactly<<6|lifetime
 	return append(b, d...)
@@ -116,8 +119,10 @@ func (m *Manager) queryRoute(c *Call, req []byte) error {
 		be.PutUint64(b[abi.CMQueryRouteRespNodeGUID:], i.m.Devices[i.local.Device].GUID)
 		b[abi.CMQueryRouteRespPortNum] = 1
 		p := b[abi.CMQueryRouteRespIBRoute:]
-		copy(p[abi.UserPathRecDGID:], i.remote[:])
+		copy(p[abi.UserPathRecDGID:], i.remote.GID[:])
 		copy(p[abi.UserPathRecSGID:], i.local.GID[:])
+		be.PutUint16(p[abi.UserPathRecDLID:], i.remote.LID)
+		be.PutUint16(p[abi.UserPathRecSLID:], i.local.LID)
 		be.PutUint16(p[abi.UserPathRecPKey:], defaultPKey)
 		if i.hasPath() {
 			le.PutUint32(b[abi.CMQueryRouteRespNumPaths:], 1)
@@ -132,7 +137,8 @@ func (m *Manager) queryRoute(c *Call, req []byte) error {
 func (i *id) pathRecord(p []byte) {
 	le.PutUint32(p[abi.UserPathRecReversible:], reversible)
 	le.PutUint32(p[abi.UserPathRecMTU:], uint32(i.m.Devices[i.local.Device].MTU))
-	p[abi.UserPathRecHopLimit], p[abi.UserPathRecTrafficClass], p[abi.UserPathRecNumbPath] = hopLimit, i.service, 1
+	p[abi.UserPathRecHopLimit], p[abi.UserPathRecTrafficClass] = i.routing()
+	p[abi.UserPathRecNumbPath] = 1
 	p[abi.UserPathRecMTUSelector], p[abi.UserPathRecRateSelector], p[abi.UserPathRecRate] = exactly, exactly, rate100
 	p[abi.UserPathRecPacketLifeTimeSelector], p[abi.UserPathRecPacketLifeTime] = exactly, lifetime
 }

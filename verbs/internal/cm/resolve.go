@@ -64,7 +64,7 @@ func (m *Manager) resolve(c *Call, handle uint32, src, dst sockaddr) error {
 	if err != nil {
 		return err
 	}
-	if _, known := c.Program.Network.Local(from, 0); !known && errno == 0 {
+	if _, known := c.Program.Network.Local(nameOf(dst.family, from)); !known && errno == 0 {
 		if _, err := c.result(Need{Kind: NeedAddresses}); err != nil {
 			return err
 		}
@@ -87,20 +87,32 @@ func (m *Manager) resolve(c *Call, handle uint32, src, dst sockaddr) error {
 	if i.src.any() {
 		i.src = i.src.with(from)
 	}
-	i.dst, i.remote = dst, gidOf(dst.ip())
-	if _, gid, ok := i.program.Network.Owner(dst.ip()); ok {
-		i.remote = gid
+	i.dst, i.remote = dst, i.guess(dst.ip())
+	if _, to, ok := i.program.Network.Owner(nameOf(dst.family, dst.ip())); ok {
+		i.remote = to
 	}
 	i.state = stepResolve.to
 	i.tellStatus(addrResolved, 0)
 	return nil
 }
 
+// guess returns where an address leads if nobody is known to have it.
+func (i *id) guess(to netip.Addr) PortAddress {
+	switch {
+	case !i.local.infiniband():
+		return PortAddress{GID: gidOf(to)}
+	case to.IsMulticast():
+		g := ipoib(to)
+		return PortAddress{g, mlid(g)}
+	}
+	return PortAddress{}
+}
+
 // source returns the address from which a destination is reached. An address of the host
 // itself is reached from the same address; for others, the program's process asks its kernel.
 func (m *Manager) source(c *Call, src, dst *sockaddr) (from netip.Addr, errno unix.Errno, err error) {
 	to := dst.ip()
-	_, own := c.Program.Network.Local(to, 0)
+	_, own := c.Program.Network.Local(nameOf(dst.family, to))
 	switch {
 	case !src.any() && (own || to.IsLoopback() || to.IsMulticast()):
 		return src.ip(), 0, nil
@@ -140,7 +152,7 @@ func plain(of *sockaddr, ip netip.Addr) *sockaddr {
 	return a
 }
 
-// resolveRoute serves RESOLVE_ROUTE. On RoCE there is nothing to look up.
+// resolveRoute serves RESOLVE_ROUTE. There is one path to every port, so nothing is looked up.
 func (m *Manager) resolveRoute(c *Call, req []byte) error {
 	i, err := m.find(c, le.Uint32(req[abi.CMResolveRouteID:]))
 	if err != nil {

@@ -19,6 +19,15 @@ type request struct {
 // the peer's request takes longer than that.
 const patience = 200 * time.Millisecond
 
+// Some programs listen, end the listener, and listen on the same port again, and their peer does
+// not know when (perftest -R). So a request for a port whose listener has ended not longer ago
+// than memory waits too, but only for shortPatience: most such requests are for nobody.
+const (
+	shortPatience = 100 * time.Millisecond
+	memory        = time.Second
+	maxRecent     = 1024 // ports that are remembered
+)
+
 // asked gives a request to its listener, or answers that there is none.
 func (m *Manager) asked(r *request) {
 	if m.peers[remote{r.packet.From, r.from}] != nil {
@@ -29,16 +38,53 @@ func (m *Manager) asked(r *request) {
 	case listener != nil:
 		listener.offer(r)
 	case soon:
-		m.waiting[r] = true
-		m.later(patience, func() {
-			if m.waiting[r] {
-				delete(m.waiting, r)
-				m.unserved(r)
-			}
-		})
+		m.wait(r, patience)
+	case m.recent[r.port()] != nil:
+		m.wait(r, shortPatience)
 	default:
 		m.unserved(r)
 	}
+}
+
+// wait keeps a request for a time. If the service has been bound meanwhile, it is kept for the
+// time of such requests once more.
+func (m *Manager) wait(r *request, d time.Duration) {
+	m.waiting[r] = true
+	m.later(d, func() {
+		if !m.waiting[r] {
+			return
+		}
+		if _, soon := m.listener(r); soon && d == shortPatience {
+			m.wait(r, patience)
+			return
+		}
+		delete(m.waiting, r)
+		m.unserved(r)
+	})
+}
+
+// An ending is that of a listener.
+type ending struct{ stop func() }
+
+// remember notes that a listener of a port has ended.
+func (m *Manager) remember(key portKey) {
+	if old := m.recent[key]; old != nil {
+		old.stop()
+	} else if len(m.recent) >= maxRecent {
+		return
+	}
+	e := new(ending)
+	m.recent[key] = e
+	e.stop = m.later(memory, func() {
+		if m.recent[key] == e { // no other listener has ended meanwhile
+			delete(m.recent, key)
+		}
+	})
+}
+
+// port returns the port that a request is for.
+func (r *request) port() portKey {
+	return portKey{r.packet.To.Namespace, portSpace(r.service >> 16), uint16(r.service)}
 }
 
 func (m *Manager) unserved(r *request) {
@@ -64,8 +110,7 @@ func (m *Manager) wake() {
 // to all addresses.
 func (m *Manager) listener(r *request) (found *id, soon bool) {
 	_, dst := parseIPHeader(r.data, r.service)
-	key := portKey{r.packet.To.Namespace, portSpace(r.service >> 16), uint16(r.service)}
-	for _, i := range m.holders(key) {
+	for _, i := range m.holders(r.port()) {
 		if i.state != bound && i.state != listening || !i.serves(r, &dst) {
 			continue
 		}
@@ -151,11 +196,11 @@ func (i *id) begin(listener *id, r *request) {
 		src = sockaddr{family: afIB, addr: netip.AddrFrom16(r.packet.From.GID), pkey: defaultPKey, sid: r.service, mask: ^uint64(0)}
 		dst = sockaddr{family: afIB, addr: netip.AddrFrom16(r.packet.To.GID), pkey: defaultPKey, sid: r.service, mask: ^uint64(0)}
 	}
-	i.src, i.dst, i.remote = dst, src, r.packet.From.GID
+	i.src, i.dst, i.remote = dst, src, r.packet.From.PortAddress
 	i.service = listener.service
 	i.timeout = listener.timeout
 	if listener.src.any() || !listener.attached {
-		i.attach(r.packet.To.GID.ip())
+		i.attachTo(r.packet.To.GID.name())
 	} else {
 		i.local, i.attached = listener.local, true
 	}

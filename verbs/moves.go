@@ -67,7 +67,8 @@ const maxBack = 64
 // giveBack asks the shim to make pages of the heap the program's own again if nothing uses them any
 // more. The program may free them next, and malloc must not have data of its own in moved pages
 // (shim/heap.c). Pages that are registered again are left out, which is possible if another
-// process has destroyed the object that used them.
+// process has destroyed the object that used them. Pages that the kernel copies for another region
+// wait until that has ended, because what a transfer stores meanwhile would be lost.
 func (c *call) giveBack() {
 	m := c.p.memory
 	m.mu.Lock()
@@ -75,11 +76,18 @@ func (c *call) giveBack() {
 	unused := slices.Clone(m.unused[:n])
 	m.unused = slices.Delete(m.unused, 0, n)
 	m.mu.Unlock()
+	var later []ownRange
 	for _, u := range unused {
-		if m.taken(u.addr, u.n) == nil {
+		switch {
+		case m.copiesFrom(u.addr, u.n):
+			later = append(later, u)
+		case m.taken(u.addr, u.n) == nil:
 			c.outs = append(c.outs, wireOut{kind: outBack, value: u.addr, bytes: le.AppendUint64(nil, u.n)})
 		}
 	}
+	m.mu.Lock()
+	m.unused = append(m.unused, later...)
+	m.mu.Unlock()
 }
 
 // stays tells the user why memory that is registered stays where it is.

@@ -94,10 +94,11 @@ func (sh *shard) observeArms() (done int) {
 			c.armRegSeen = v
 			done += sh.observeArm(c)
 		}
+		done += sh.observeHeld(c)
 		if sh.arm.next++; sh.arm.next >= len(sh.arm.cqs) {
 			sh.arm.lap++
 		}
-		if done == armAnswers {
+		if done >= armAnswers {
 			break
 		}
 	}
@@ -123,11 +124,17 @@ func (sh *shard) observeArm(q *cq) int {
 	q.armed, q.solicited = true, word>>24&1 != 0
 	unread := (uint32(q.next) - word) & 0xffffff
 	if unread == 0 || unread > 1<<23 {
+		if q.moderation != nil && q.moderation.since == 0 {
+			q.moderation.first = q.next
+		}
 		return 1 // no completion yet, or an index that the client cannot have reached
 	}
 	news := min(uint64(unread), q.next-q.told)
+	if q.moderation != nil && q.moderation.since == 0 {
+		q.moderation.first = q.next - news
+	}
 	if news > 0 && (!q.solicited || q.next-q.lastSolicited < news) {
-		sh.fire(q)
+		sh.announce(q)
 	}
 	return 1
 }
@@ -136,6 +143,9 @@ func (sh *shard) observeArm(q *cq) int {
 func (sh *shard) fire(q *cq) {
 	q.armed = false
 	q.told = q.next
+	if q.moderation != nil {
+		q.moderation.since = 0
+	}
 	sh.send(q, q.handle)
 }
 

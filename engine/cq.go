@@ -47,9 +47,10 @@ type cq struct {
 	// the client may change.
 	lastSolicited uint64
 
-	users int // number of QPs that use this queue
-	at    int // index in shard.arm.cqs
-	gone  bool
+	users      int // number of QPs that use this queue
+	at         int // index in shard.arm.cqs
+	gone       bool
+	moderation *moderation // holds events back; nil: events are sent at once
 }
 
 // neverArmed is a value that no client writes into an arm word, because bits 31..25 of an
@@ -264,7 +265,7 @@ func (sh *shard) tell(q *cq, a attention) {
 		q.lastSolicited = q.next
 	}
 	if q.armed && (!q.solicited || a != quietly) {
-		sh.fire(q)
+		sh.announce(q)
 	}
 }
 

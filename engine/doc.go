@@ -108,6 +108,7 @@
 //   - compress.go: compressed completions
 //   - inline.go: short data in completions
 //   - overrun.go, resize.go: full completion queues; changing the size of a completion queue
+//   - moderate.go: events that are held back (completion moderation)
 //   - channel.go: arming, completion channels and their events
 //   - event.go: asynchronous events
 //   - qp.go: queue pairs

@@ -280,7 +280,7 @@ func (sh *shard) visitEverything(long bool) (done int, next uint64) {
 			sh.timePoll()
 		}
 		sh.enterCQ(c)
-		if n += sh.observeArm(c); n >= armAnswers {
+		if n += sh.observeArm(c) + sh.observeHeld(c); n >= armAnswers {
 			break
 		}
 	}
@@ -301,13 +301,17 @@ func (sh *shard) visitEverything(long bool) (done int, next uint64) {
 	return n, next
 }
 
-// nextTimer returns in how many cycles the first timer of a stalled queue runs out.
+// nextTimer returns in how many cycles the first timer of a stalled queue, or of an event that
+// waits, runs out.
 func (sh *shard) nextTimer() uint64 {
 	next, now := ^uint64(0), clock.Now()
 	for _, q := range sh.stalled {
 		if s := &q.stall; !s.forever {
 			next = min(next, max(s.deadline, now)-now)
 		}
+	}
+	for _, c := range sh.arm.cqs {
+		next = min(next, c.left(now))
 	}
 	return next
 }

@@ -40,6 +40,7 @@
 //	moves.go           which registered memory is moved into shared memory
 //	odp.go             memory that is paged on demand
 //	share.go           memory that the kernel copies; executing work already announced
+//	moderate.go        moderation of completion events
 //	mmap.go            mmap of a context; memory that is shared from the start
 //	events.go          asynchronous events
 //	clock.go           the clock page

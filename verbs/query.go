@@ -89,6 +89,8 @@ func exQueryDevice(c *call, req []byte) error {
 	le.PutUint64(b[abi.ExQueryDeviceRespHCACoreClock:], clock.Hz()/1000) // in kHz
 	le.PutUint64(b[abi.ExQueryDeviceRespDeviceCapFlagsEx:], deviceCaps)
 	le.PutUint64(b[abi.ExQueryDeviceRespMaxDMSize:], maxDM)
+	le.PutUint16(b[abi.ExQueryDeviceRespCQModerationCaps:], maxModerationCount)
+	le.PutUint16(b[abi.ExQueryDeviceRespCQModerationCaps+2:], maxModerationPeriod)
 	putODP(b)
 	c.put(abi.AttrCoreOut, b)
 	d := make([]byte, abi.MLX5QueryDeviceRespSize)

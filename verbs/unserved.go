@@ -47,7 +47,6 @@ var commandNames = [...]commandName{
 	{extended | 52, "IB_USER_VERBS_EX_CMD_CREATE_WQ", "ibv_create_wq"},
 	{extended | 53, "IB_USER_VERBS_EX_CMD_MODIFY_WQ", "ibv_modify_wq"},
 	{extended | 55, "IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL", "ibv_create_rwq_ind_table"},
-	{extended | 57, "IB_USER_VERBS_EX_CMD_MODIFY_CQ", "ibv_modify_cq"},
 }
 
 // unserved says what a program has asked for, if this server has no such method.

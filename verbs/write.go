@@ -46,6 +46,7 @@ func allWriteCommands() []*writeCommand {
 		{abi.CmdOpenQP, "OPEN_QP", abi.OpenQPSize, abi.OpenQPSize, abi.CreateQPRespSize, 0, openQP},
 		{abi.CmdQuerySRQ, "QUERY_SRQ", abi.QuerySRQSize, abi.QuerySRQSize, abi.QuerySRQRespSize, 0, querySRQ},
 		{extended | abi.ExCmdQueryDevice, "EX_QUERY_DEVICE", abi.ExQueryDeviceSize, abi.ExQueryDeviceSize, abi.ExQueryDeviceRespODPCaps, 0, exQueryDevice},
+		{extended | abi.ExCmdModifyCQ, "EX_MODIFY_CQ", abi.ExModifyCQSize, abi.ExModifyCQSize, 0, 0, modifyCQ},
 		{extended | abi.ExCmdModifyQP, "EX_MODIFY_QP", abi.ModifyQPSize, abi.ExModifyQPSize, 0, 0, exModifyQP},
 	}
 }

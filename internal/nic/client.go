@@ -53,6 +53,11 @@ type Client interface {
 	// memory window of type 2. The key must be of OpCreateMkey.
 	LetInvalidate(key uint32) error
 
+	// Moderate holds events of a CQ back: an event is sent when count completions have come
+	// since the program armed the CQ, or when the event has waited for period microseconds.
+	// If either is 0, events are sent at once.
+	Moderate(cqn uint32, count, period uint16) error
+
 	// JoinXRCD opens an XRC domain that another client has opened by OpOpenXRCD, as if by the
 	// same request. The caller decides who may share a domain. OpCloseXRCD closes it.
 	JoinXRCD(n uint32) error

@@ -27,6 +27,7 @@ const (
 	CmdFlagExtended  = 1 << 31 // IB_USER_VERBS_CMD_FLAG_EXTENDED
 	ExCmdQueryDevice = 1       // IB_USER_VERBS_EX_CMD_QUERY_DEVICE
 	ExCmdModifyQP    = 26      // IB_USER_VERBS_EX_CMD_MODIFY_QP
+	ExCmdModifyCQ    = 57      // IB_USER_VERBS_EX_CMD_MODIFY_CQ
 )
 
 // struct ib_uverbs_query_device.
@@ -387,4 +388,14 @@ const (
 	AsyncEventDescSize      = 16 // sizeof(struct ib_uverbs_async_event_desc)
 	AsyncEventDescElement   = 0  // offsetof(struct ib_uverbs_async_event_desc, element)
 	AsyncEventDescEventType = 8  // offsetof(struct ib_uverbs_async_event_desc, event_type)
+)
+
+// struct ib_uverbs_ex_modify_cq.
+const (
+	ExModifyCQSize     = 16 // sizeof(struct ib_uverbs_ex_modify_cq)
+	ExModifyCQCQHandle = 0  // offsetof(struct ib_uverbs_ex_modify_cq, cq_handle)
+	ExModifyCQAttrMask = 4  // offsetof(struct ib_uverbs_ex_modify_cq, attr_mask)
+	ExModifyCQCount    = 8  // offsetof(struct ib_uverbs_ex_modify_cq, attr.cq_count)
+	ExModifyCQPeriod   = 10 // offsetof(struct ib_uverbs_ex_modify_cq, attr.cq_period)
+	ExModifyCQReserved = 12 // offsetof(struct ib_uverbs_ex_modify_cq, reserved)
 )

@@ -1,0 +1,88 @@
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"time"
+
+	"github.com/nicless/nicless/internal/clock"
+)
+
+// A moderation holds the events of a completion queue back (completion moderation). An event that is
+// due waits until count completions have come since the client armed the queue, or until it has
+// waited for period. The device looks at events that wait where it looks at arm words, and
+// nextTimer bounds its sleep. So a completion of a queue without moderation, or of one that is not
+// armed, costs nothing more.
+type moderation struct {
+	count  uint64
+	period uint64 // in cycles
+	first  uint64 // value of cq.next from which completions count
+	since  uint64 // device clock when the event became due; 0: no event waits
+}
+
+// Moderate holds events of a CQ back: count completions or period microseconds. If either is 0,
+// events are sent at once.
+func (c *client) Moderate(cqn uint32, count, period uint16) (err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosed
+	}
+	c.e.Do(func() {
+		q := c.cqs[cqn]
+		if q == nil {
+			err = notFound("CQ", cqn)
+			return
+		}
+		waits := q.moderation != nil && q.moderation.since != 0
+		switch {
+		case count == 0 || period == 0:
+			q.moderation = nil
+			if waits && q.armed {
+				c.shard.fire(q)
+			}
+		case q.moderation == nil:
+			q.moderation = &moderation{first: q.next}
+			fallthrough
+		default:
+			q.moderation.count, q.moderation.period = uint64(count), clock.Cycles(time.Duration(period)*time.Microsecond)
+		}
+	})
+	return err
+}
+
+// announce sends the event of an armed queue that has become due, or lets it wait.
+func (sh *shard) announce(q *cq) {
+	if p := q.moderation; p != nil && p.since == 0 {
+		p.since = max(sh.clock(), 1)
+	}
+	sh.fireDue(q)
+}
+
+// fireDue sends the event of q that waits, if it has waited long enough, and reports whether it
+// sent one. If q has no moderation, it sends the event at once.
+func (sh *shard) fireDue(q *cq) bool {
+	if p := q.moderation; p != nil && (p.since == 0 || q.next-p.first < p.count && sh.clock()-p.since < p.period) {
+		return false
+	}
+	sh.fire(q)
+	return true
+}
+
+// observeHeld sends the event of q that waits, if there is one and it has waited long enough. It
+// returns 1 if it sent one, otherwise 0.
+func (sh *shard) observeHeld(q *cq) int {
+	if q.moderation == nil || !q.armed || q.moderation.since == 0 || !sh.fireDue(q) {
+		return 0
+	}
+	return 1
+}
+
+// left returns in how many cycles the event of q that waits has to be sent.
+func (q *cq) left(now uint64) uint64 {
+	p := q.moderation
+	if p == nil || !q.armed || p.since == 0 {
+		return ^uint64(0)
+	}
+	return p.period - min(p.period, now-min(p.since, now))
+}

@@ -18,6 +18,9 @@ var mpis = []struct{ of, before, arguments string }{
 	{"openmpi", "", "--mca pml ucx "},
 	{"openmpi", "env UCX_TLS=rc_v,self UCX_NET_DEVICES=nicless0:1 ", "--mca pml ucx "},
 	{"mpich", "env UCX_TLS=ud_v,self UCX_NET_DEVICES=nicless0:1 ", ""},
+	{"mpich", "env UCX_TLS=rc_x,self UCX_NET_DEVICES=nicless0:1 ", ""},
+	{"mpich", "env UCX_TLS=ud_x,self UCX_NET_DEVICES=nicless0:1 ", ""},
+	{"openmpi", "env UCX_TLS=rc_x,ud_x,self UCX_NET_DEVICES=nicless0:1 ", "--mca pml ucx "},
 }
 
 // Programs of MPI get their data right with 2 and with 4 processes.

@@ -11,8 +11,8 @@ import (
 )
 
 // ucxTransports are the transports of UCX that use the device: with the functions of
-// libibverbs, and with queues that UCX reads and writes itself. UCX finds its way by one of
-// them alone, so that nothing else can carry the data.
+// libibverbs (_v), and with queues that UCX reads and writes itself (_x), which it prefers. UCX
+// finds its way by one of them alone, so that nothing else can carry the data.
 var ucxTransports = []string{"rc_v", "ud_v", "rc_x", "ud_x"}
 
 // ucxTests are tests of ucx_perftest in its format of a batch: every kind of operation, from
@@ -49,6 +49,12 @@ func TestUCXPerftest(t *testing.T) {
 		line := fmt.Sprintf("env UCX_TLS=%s UCX_NET_DEVICES=nicless0:1 ucx_perftest -p PORT -b %s", transport, batch)
 		rows = append(rows, row{server: line, ready: listensTCP, client: line + " -f -v ADDR", says: says})
 	}
+	for _, line := range []string{ // what UCX chooses itself: among all, and among what uses the device
+		"ucx_perftest -p PORT -b " + batch,
+		"env UCX_TLS=ib ucx_perftest -p PORT -b " + batch,
+	} {
+		rows = append(rows, row{server: line, ready: listensTCP, client: line + " -f -v ADDR", says: says})
+	}
 	matrix(t, rows)
 }
 
@@ -70,7 +76,7 @@ func TestUCXData(t *testing.T) {
 // ucx_info lists the transports of the device and can open them.
 func TestUCXInfo(t *testing.T) {
 	var says []string
-	for _, transport := range []string{"rc_verbs", "ud_verbs", "rc_mlx5"} {
+	for _, transport := range []string{"rc_verbs", "ud_verbs", "rc_mlx5", "ud_mlx5"} {
 		says = append(says, `(?m)^#\s+Transport: `+transport+`\n#\s+Device: nicless0:1\n(#.*\n){2}#\n#\s+capabilities:$`)
 	}
 	matrix(t, []row{{client: "ucx_info -d", says: says}})

@@ -174,7 +174,14 @@ func (sh *shard) finish(q *qp, j *job) bool {
 	if ce == wqe.CEEvent {
 		attention = event
 	}
-	if !sh.completeJob(j, j.reads(), q.sq.cq, 0, q.uidx, 0, uint32(n), requesterTail(j.head.opcode(), q.num, counter), attention) {
+	tail := requesterTail(j.head.opcode(), q.num, counter)
+	ok := false
+	if j.carries && j.reads() {
+		ok = sh.completeInline(q.sq.cq, j.carried[:j.total], 0, q.uidx, 0, tail, attention)
+	} else {
+		ok = sh.complete(q.sq.cq, 0, q.uidx, 0, uint32(n), sh.clock(), tail, attention)
+	}
+	if !ok {
 		sh.overrun(q.sq.cq)
 		sh.setError(q)
 		return false

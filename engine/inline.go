@@ -67,15 +67,6 @@ func (j *job) carry(to *list, c *cq) {
 	j.carries = true
 }
 
-// completeJob is complete for the job j. receives says that the completion is for the side to
-// which the bytes of j go.
-func (sh *shard) completeJob(j *job, receives bool, q *cq, rqpn, uidx, imm, n uint32, tail cqe.Tail, a attention) bool {
-	if receives && j.carries {
-		return sh.completeInline(q, j.carried[:j.total], rqpn, uidx, imm, tail, a)
-	}
-	return sh.complete(q, rqpn, uidx, imm, n, sh.clock(), tail, a)
-}
-
 // completeInline is complete for a completion that carries data. Entries of 128 bytes have the
 // data in their first half. Other entries have at most 32 bytes of data, in place of the fields
 // that are there.

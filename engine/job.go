@@ -20,27 +20,32 @@ type job struct {
 	request request
 	src     list
 	dst     list
-	total   uint64 // bytes to move
-	moved   uint64 // bytes moved so far
-	peer    *qp    // nil if the operation has none
-	recv    bool   // a receive of the peer is consumed
-	cast    uint64 // number of the member that peer is of a multicast group; 0: no datagram to a group
-	local   bool   // a datagram without a GRH
-	index   uint16 // index of the receive that was opened
-	srq     *srq   // the SRQ from which a receive is taken; nil: the peer's own queue
-	shared  *srq   // that SRQ, from when the receive is taken until it is consumed; nil: none is taken
-	epoch   uint64 // epoch in which the job's keys were last found unchanged
-	life    uint32 // value of peer.life when the job was kept
-	carries bool   // the bytes go to carried, and from there into the CQE
+	findings
+	index uint16 // index of the receive that was opened
+	epoch uint64 // epoch in which the job's keys were last found unchanged
+	life  uint32 // value of peer.life when the job was kept
 
 	// These fields are for pieces that workers copy; see dma.go.
 	offloaded  int     // number of pieces that workers have
 	lastWorker *worker // the worker that was given the last piece
-	recalled   bool    // a piece was taken back from a worker before it was copied
-	fault      uintptr // address at which a worker met memory without a page; 0: none
 
 	inline  [wqe.MaxBlocks*wqe.BlockSize + grhSize]byte
 	carried [cqe.MaxInline64]byte
+}
+
+// Findings are what is found out about a job. All of them are zero when it begins.
+type findings struct {
+	total    uint64  // bytes to move
+	moved    uint64  // bytes moved so far
+	cast     uint64  // number of the member that peer is of a multicast group; 0: no datagram to a group
+	fault    uintptr // address at which a worker met memory without a page; 0: none
+	peer     *qp     // nil if the operation has none
+	srq      *srq    // the SRQ from which a receive is taken; nil: the peer's own queue
+	shared   *srq    // that SRQ, from when the receive is taken until it is consumed; nil: none is taken
+	recv     bool    // a receive of the peer is consumed
+	local    bool    // a datagram without a GRH
+	carries  bool    // the bytes go to carried, and from there into the CQE
+	recalled bool    // a piece was taken back from a worker before it was copied
 }
 
 // A head is the control segment of a WQE as two big-endian words. The methods cut its
@@ -73,9 +78,7 @@ func (j *job) reads() bool { return j.head.opcode().Info().Reads }
 // reset makes j the job of a WQE with this control segment, before it is judged.
 func (j *job) reset(h head) {
 	j.head, j.blocks = h, h.blocks()
-	j.total, j.moved, j.recv, j.peer, j.srq, j.shared = 0, 0, false, nil, nil, nil
-	j.cast, j.local = 0, false
-	j.recalled, j.fault, j.carries = false, 0, false
+	j.findings = findings{}
 	j.src.reset()
 	j.dst.reset()
 }

@@ -80,9 +80,15 @@ func (sh *shard) judgeTransfer(q *qp, j *job, info *wqe.Info) verdict {
 	if q.tooShort(j, info) {
 		return sh.badSize(q, j, 0)
 	}
-	data := sh.addressed(q, j)
-	if info.Raddr {
-		sh.parseRaddr(j, data)
+	data := wqe.CtrlSize
+	switch {
+	case q.transport != control.QPTypeRC:
+		if data = sh.addressed(q, j); info.Raddr {
+			sh.parseRaddr(j, data)
+			data += wqe.RaddrSize
+		}
+	case info.Raddr:
+		sh.parseRaddr(j, wqe.CtrlSize)
 		data += wqe.RaddrSize
 	}
 	near, far := &j.src, &j.dst

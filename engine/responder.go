@@ -28,10 +28,12 @@ func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 	if q.transport == control.QPTypeUD && !sh.takesDatagram(q, j) {
 		return answerDrop
 	}
-	if j.srq = p.rq.srq; q.transport == control.QPTypeXRC {
+	if q.transport == control.QPTypeXRC {
 		if a := sh.nameSRQ(q, j); a != answerACK {
 			return a
 		}
+	} else if j.recv {
+		j.srq = p.rq.srq
 	}
 	if j.recv && j.receives() == 0 {
 		return sh.noReceive(j)
@@ -63,7 +65,7 @@ func (sh *shard) translate(q *qp, j *job, far *list, info *wqe.Info) answer {
 		return sh.refused(q, j, nil)
 	}
 	k := sh.keys.find(r.rkey)
-	if k == nil || !j.servedBy(k) || k.access&need == 0 || !sh.admit(far, k, r.addr, r.length, need) {
+	if k == nil || !k.serves(p) && !j.servedBy(k) || k.access&need == 0 || !sh.admit(far, k, r.addr, r.length, need) {
 		return sh.badRemote(q, j, need)
 	}
 	return answerACK
@@ -138,10 +140,13 @@ func (sh *shard) deliver(q *qp, j *job) answer {
 	tail := responderTail(p.num, j.index, cqe.Opcode(info.Response))
 	into, uidx := j.completion()
 	var ok bool
-	if p.transport == control.QPTypeUD {
+	switch {
+	case p.transport == control.QPTypeUD:
 		ok = sh.completeDatagram(q, j, imm, tail, attention)
-	} else {
-		ok = sh.completeJob(j, !info.Raddr, into, r.fromQPN, uidx, imm, uint32(j.total), tail, attention)
+	case j.carries && !info.Raddr:
+		ok = sh.completeInline(into, j.carried[:j.total], r.fromQPN, uidx, imm, tail, attention)
+	default:
+		ok = sh.complete(into, r.fromQPN, uidx, imm, uint32(j.total), sh.clock(), tail, attention)
 	}
 	if !ok {
 		sh.overrun(into)

@@ -46,13 +46,10 @@ func (j *job) owner() *client {
 	return j.peer.client
 }
 
-// servedBy reports whether the key k may give access to the request of j. A window of type 2 is
-// bound to a queue pair that can post, so it never serves a target.
+// servedBy reports whether the key k may give access to the request of j, which is for a target.
+// A window of type 2 is bound to a queue pair that can post, so it never serves a target.
 func (j *job) servedBy(k *mkey) bool {
-	if j.peer.xrcd == nil {
-		return k.serves(j.peer)
-	}
-	return k.domain() == j.srq.pd && (k.window == nil || k.window.kind == 1)
+	return j.peer.xrcd != nil && k.domain() == j.srq.pd && (k.window == nil || k.window.kind == 1)
 }
 
 // domain returns the protection domain to which the keys must belong that the request of j

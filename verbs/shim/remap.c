@@ -23,7 +23,7 @@
 
 #include "real.h"
 
-enum { PIECE = 512 }; /* pages */
+enum { PIECE = 128 }; /* pages: few enough that those freed with one piece are in the cache for the next */
 
 /* What one call remaps, and how. */
 struct job {

@@ -50,7 +50,8 @@ func (h *history) guess() string {
 		return "mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX was refused with EINVAL, because this device has no firmware commands"
 	}
 	return fmt.Sprintf("none of its calls was refused here; its last call here was %s. If a function of libibverbs or libmlx5 returned an error, "+
-		"the library returned it without asking nicless. Likely: %s", h.last, h.likely())
+		"the library returned it without asking nicless. If the program says that something else failed, such as a TCP connection, the device has no part in it. "+
+		"Likely: %s", h.last, h.likely())
 }
 
 // likely names functions that refuse something themselves (rdma-core, providers/mlx5/verbs.c)

@@ -88,6 +88,12 @@ const patience = 2 * time.Minute
 // wait waits for the end of the process.
 func (p *process) wait() error {
 	p.t.Helper()
+	return p.waitFor(patience)
+}
+
+// waitFor is wait for a process that runs many programs' worth of tests, and may take longer.
+func (p *process) waitFor(patience time.Duration) error {
+	p.t.Helper()
 	select {
 	case <-p.done:
 		return p.err

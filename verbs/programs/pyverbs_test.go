@@ -62,8 +62,9 @@ func TestPyverbs(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			l := newLab(t, mode.flags...)
 			p := l.start("/usr/bin/python3", "testdata/suite.py", dir, "100", "--dev", "nicless0")
-			said := p.succeeds()
-			judgePyverbs(t, pyverbsOutcomes(t, said))
+			err := p.waitFor(4 * patience) // a test that hangs ends the program earlier, by itself
+			require.NoError(t, err, "%s", p.said.String())
+			judgePyverbs(t, pyverbsOutcomes(t, p.said.String()))
 			l.works()
 		})
 	}

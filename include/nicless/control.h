@@ -108,7 +108,9 @@ struct nicless_create_qp {
 	uint16_t uar;
 	uint8_t no_receive, signature_on;
 	uint32_t srqn;
-	uint8_t managed, blue_flame, pad[2];
+	uint8_t managed, blue_flame;
+	uint8_t scatter; /* 0: short data go to memory, never into the CQE */
+	uint8_t pad;
 };
 
 enum { NICLESS_RC = 0, NICLESS_UC = 1, NICLESS_UD = 2 };

@@ -1,4 +1,5 @@
-/* A child cannot use what its parent opened, and can open the device again. */
+/* A child can use the device that its parent opened, over a connection of its own, and can open the
+ * device again. */
 #include "try.h"
 
 #include <sys/syscall.h>
@@ -8,12 +9,12 @@ static int fd;
 static void child_sees(void) {
 	struct stat st;
 	int own;
-	FAILS(EIO, reverse(fd, 1));
+	int64_t calls = reverse(fd, 1);
+	TRY(calls > 0);
 	TRY(fstat(fd, &st) == 0 && is_device(&st));
-	TRY(mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED && errno == EIO);
 	own = open(DEVICE, O_RDWR | O_CLOEXEC);
 	TRY(own >= 0 && reverse(own, 2) == 1);
-	FAILS(EIO, reverse(fd, 1)); /* the parent's device still cannot be used */
+	TRY(reverse(fd, 3) > calls); /* calls of the same device, whoever makes them */
 	close(own);
 }
 
@@ -36,7 +37,7 @@ static void cloned(void) {
 		_exit(0);
 	}
 	join(child);
-	TRY(reverse(fd, 3) == 2);
+	TRY(reverse(fd, 3) == 6);
 }
 
 /* A child of vfork shares its parent's memory and must not use the connection. */
@@ -52,7 +53,7 @@ static void vforked(void) {
 	}
 	join(child);
 	TRY(result == -1 && error == EIO && opened == -1);
-	TRY(reverse(fd, 3) == 3);
+	TRY(reverse(fd, 3) == 7);
 }
 
 static volatile int stop;
@@ -80,7 +81,7 @@ int main(void) {
 	fd = open(DEVICE, O_RDWR);
 	TRY(fd >= 0);
 	forked();
-	TRY(reverse(fd, 3) == 1);
+	TRY(reverse(fd, 3) == 3);
 	cloned();
 	vforked();
 	under_load();

@@ -15,8 +15,8 @@ func (l *lab) fields(line string) []string {
 	return strings.Fields(strings.ReplaceAll(line, "IP", hostAddress(l.t)))
 }
 
-// connects runs a client, again and again until the server listens. Who cannot see a listener
-// of rdma_cm can only try: a request before that is rejected, and the server does not see it.
+// connects runs a client, again and again until the server listens. A request that comes before
+// is rejected, and the server does not see it.
 func (l *lab) connects(server *process, client ...string) string {
 	l.t.Helper()
 	for end := time.Now().Add(patience); ; {

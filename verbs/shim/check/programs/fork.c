@@ -8,10 +8,13 @@ static int fd;
 
 static void child_sees(void) {
 	struct stat st;
+	uint64_t *ring;
 	int own;
 	int64_t calls = reverse(fd, 1);
 	TRY(calls > 0);
 	TRY(fstat(fd, &st) == 0 && is_device(&st));
+	ring = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0x10000);
+	TRY(ring != MAP_FAILED && ring[0] == 0x10000);
 	own = open(DEVICE, O_RDWR | O_CLOEXEC);
 	TRY(own >= 0 && reverse(own, 2) == 1);
 	TRY(reverse(fd, 3) > calls); /* calls of the same device, whoever makes them */

@@ -15,8 +15,9 @@ import (
 // Programs read the page while this server writes it. A program reads the page again if the
 // field sign is odd, or is not the same before and after reading.
 //
-// The page of the core clock (MLX5_IB_MMAP_CORE_CLOCK) is not offered, because its memory
-// would have to count by itself.
+// The page of the core clock (MLX5_IB_MMAP_CORE_CLOCK), which libmlx5 reads in
+// ibv_query_rt_values_ex, is not offered, because its memory would have to count by itself.
+// The shim answers that call (shim/clock.c).
 type clockPage struct {
 	page *shm.Region
 	stop chan struct{}

@@ -60,7 +60,7 @@ var ofDevice = []gap{
 
 // differs lists everything that may differ, by call and attribute.
 var differs = map[string][]gap{
-	"GET_CONTEXT 0x1001":             {{68, 72, "the null key"}, {36, 40, "no page of the core clock, which would have to count by itself"}, {0, 4, ownNumber}},
+	"GET_CONTEXT 0x1001":             {{68, 72, "the null key"}, {36, 40, "no page of the core clock, which the library of the programs reads in another way"}, {0, 4, ownNumber}},
 	"DEVX_OTHER 0x1001":              {{16, 16 + capSize, "the recorded device answers that it has no capabilities"}},
 	"INVOKE_WRITE 0x1 0x1":           ofDevice,
 	"INVOKE_WRITE 0x80000001 0x1":    append(ofDevice[:len(ofDevice):len(ofDevice)], gap{288, 296, "device memory"}, gap{296, 300, "memory on demand"}, gap{184, 208, "memory on demand"}, gap{216, 224, "the device clock"}, gap{224, 232, "as at 60"}),

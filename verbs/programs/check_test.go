@@ -44,6 +44,16 @@ func TestCompress(t *testing.T) {
 	}
 }
 
+// What ibv_query_rt_values_ex reads, and the time stamps of completions, are of one clock.
+func TestClock(t *testing.T) {
+	path := check(t, "clock")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			require.Contains(t, newLab(t, mode.flags...).run(path), "clock: 2 contexts, 40000 readings in order, rate, real time: ok\n")
+		})
+	}
+}
+
 // Keys of lists of memory, made and filled as libmlx5 and RDMaxcel do it, give access to these
 // lists and to nothing else.
 func TestMkey(t *testing.T) {

@@ -133,6 +133,7 @@ var checks = map[string][]string{
 	"moved":    {"moved.c", "moved_fork.c", "moved_heap.c", "moved_map.c", "moved_limit.c", "device.c", "check.c"},
 	"rawpost":  {"rawpost.c", "check.c"},
 	"compress": {"compress.c", "check.c"},
+	"clock":    {"clock.c", "check.c"},
 	"mkey":     {"mkey.c", "check.c"},
 	"inline":   {"inline.c", "check.c"},
 	"misuse":   {"misuse.c", "check.c"},

@@ -25,6 +25,7 @@
  *   mmap.c       mmap of a device
  *   alloc.c      memory that is shared from the start
  *   registers.c  UAR pages, which are mapped all at once
+ *   clock.c      the device clock
  *   wrap_*.c     the functions that programs call
  *
  * Nothing here calls a wrapped function except by NV_REAL. */

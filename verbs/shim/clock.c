@@ -1,0 +1,126 @@
+/* ibv_query_rt_values_ex. libmlx5 would read the device clock from a page of the device, in which
+ * the clock has to count by itself. No shared memory does that. But the device clock is a counter
+ * that every processor has, so this library puts a function that reads the counter in the place
+ * of libmlx5's. It does so when the program opens a device. */
+#include "shim.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+#include "libibverbs.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <x86intrin.h>
+
+/* The device uses the TSC if it is invariant: CPUID leaf 0x80000007, edx bit 8. Else the device
+ * clock cannot be read here. */
+static bool countable(void) {
+	unsigned a, b, c, d;
+	return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8);
+}
+
+/* Neither the loads before it nor what follows it changes places with the reading. */
+static uint64_t count(void) {
+	uint64_t now;
+	_mm_lfence();
+	now = __rdtsc();
+	_mm_lfence();
+	return now;
+}
+
+/* Between half a microsecond and two. */
+static uint64_t microsecond(void) { return 2048; }
+#elif defined(__aarch64__)
+static bool countable(void) { return true; }
+
+static uint64_t count(void) {
+	uint64_t now;
+	__asm__ volatile("isb\n\tmrs %0, cntvct_el0\n\tisb" : "=r"(now) : : "memory");
+	return now;
+}
+
+static uint64_t microsecond(void) {
+	uint64_t hz;
+	__asm__("mrs %0, cntfrq_el0" : "=r"(hz));
+	return hz / (1000 * 1000) + 1;
+}
+#else
+static bool countable(void) { return false; }
+
+static uint64_t count(void) { return 0; }
+
+static uint64_t microsecond(void) { return 0; }
+#endif
+
+/* Returns the counter. It is not less than the time stamp of a completion that the program has
+ * polled, and not more than the time stamp of one whose work request the program posts afterwards.
+ * The engine reads the counter without a fence, which would slow every completion: its processor
+ * may read the counter while it still waits for the load in which it finds the work request. Such
+ * a load takes less than a microsecond. So the program gets the value a microsecond later, as it
+ * would get it from a register of a device. */
+static uint64_t device_clock(void) {
+	uint64_t now = count(), wait = microsecond();
+	while (count() - now < wait)
+		;
+	return now;
+}
+
+/* Returns 0 or an errno, as libmlx5's function does. */
+static int query_rt_values(struct nv_ibv_context *context, struct nv_ibv_values *values) {
+	(void)context;
+	if (values->comp_mask & ~NV_RAW_CLOCK)
+		return EINVAL;
+	if (values->comp_mask & NV_RAW_CLOCK) {
+		values->raw_clock.tv_sec = 0;
+		values->raw_clock.tv_nsec = (long)device_clock(); /* cycles, whatever the name of the field */
+	}
+	return 0;
+}
+
+/* Returns its argument. */
+static struct nv_ibv_context *opened(struct nv_ibv_context *context) {
+	struct nv_verbs_context *v;
+	struct nv_context ours;
+	int error = errno;
+	if (context && context->abi_compat == NV_EXTENDED && countable() && nv_dir() && nv_context_of(context->cmd_fd, NULL, &ours)) {
+		v = (struct nv_verbs_context *)((uint8_t *)context - offsetof(struct nv_verbs_context, context));
+		if (v->size >= sizeof *v)
+			v->query_rt_values = query_rt_values;
+	}
+	errno = error;
+	return context;
+}
+
+typedef struct nv_ibv_context *open_function(void *device, void *data);
+
+/* Finds a function of libibverbs, which a program may have loaded by dlopen for itself alone. It may
+ * unload it too, so the function is looked up each time. */
+static open_function *find(const char *name) {
+	void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	void *symbol = library ? dlsym(library, name) : dlsym(RTLD_NEXT, name);
+	open_function *f = NULL;
+	memcpy(&f, &symbol, sizeof f);
+	if (library)
+		dlclose(library);
+	return f;
+}
+
+static struct nv_ibv_context *open_by(const char *name, void *device, void *data) {
+	open_function *f = find(name);
+	if (!f) {
+		errno = ENOSYS;
+		return NULL;
+	}
+	return opened(f(device, data));
+}
+
+/* libibverbs and mlx5dv_open_device open devices by verbs_open_device. Where libibverbs is linked
+ * such that it does not call this one (-Bsymbolic-functions), programs still call ibv_open_device. */
+NV_EXPORT struct nv_ibv_context *verbs_open_device(void *device, void *data);
+NV_EXPORT struct nv_ibv_context *ibv_open_device(void *device);
+
+struct nv_ibv_context *verbs_open_device(void *device, void *data) { return open_by("verbs_open_device", device, data); }
+
+struct nv_ibv_context *ibv_open_device(void *device) { return open_by("ibv_open_device", device, NULL); }

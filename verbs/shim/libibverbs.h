@@ -1,0 +1,41 @@
+/* What this library knows of libibverbs: where programs find a function of a device. Inline
+ * functions of infiniband/verbs.h, compiled into programs, use these places, so they never
+ * change. verbs/check/clock.c compares them with that header. */
+#ifndef NICLESS_VERBS_LIBIBVERBS_H
+#define NICLESS_VERBS_LIBIBVERBS_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+/* struct ibv_context */
+struct nv_ibv_context {
+	void *device;
+	void *operations[32];
+	int cmd_fd;
+	int async_fd;
+	int num_comp_vectors;
+	pthread_mutex_t mutex;
+	uintptr_t abi_compat; /* NV_EXTENDED: it is part of a verbs_context */
+};
+
+#define NV_EXTENDED UINTPTR_MAX
+
+/* struct ibv_values_ex */
+struct nv_ibv_values {
+	uint32_t comp_mask; /* in: what is asked for; out: what was answered */
+	struct timespec raw_clock;
+};
+
+#define NV_RAW_CLOCK 1u /* IBV_VALUES_MASK_RAW_CLOCK */
+
+/* The end of struct verbs_context, which grows at its begin. */
+struct nv_verbs_context {
+	int (*query_rt_values)(struct nv_ibv_context *context, struct nv_ibv_values *values);
+	void *others[14];
+	size_t size; /* of all of struct verbs_context */
+	struct nv_ibv_context context;
+};
+
+#endif

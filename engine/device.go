@@ -116,6 +116,9 @@ func (d nicDevice) CreateMemory(uid uint32, name string, size int) (*shm.Region,
 func (d nicDevice) CreateSparseMemory(uid uint32, name string, size int) (*shm.Region, error) {
 	return d.createMemory(uid, name, size, shm.CreateSparse)
 }
+func (d nicDevice) MapMemory(uid uint32, f *os.File, offset int64, size int) (*shm.Region, error) {
+	return d.mapMemory(uid, f, offset, size)
+}
 func (d nicDevice) ForgetMemory(uid uint32, r *shm.Region)  { d.forgetMemory(uid, r) }
 func (d nicDevice) ReleaseMemory(uid uint32, r *shm.Region) { d.releaseMemory(uid, r) }
 

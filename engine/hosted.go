@@ -3,8 +3,11 @@
 package engine
 
 import (
+	"os"
+
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/engine/internal/sealer"
+	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -45,6 +48,28 @@ func (e *Engine) createMemory(uid uint32, name string, size int, create func(str
 	return r, nil
 }
 
+// mapMemory maps memory that a hosted client's program has made. The mapping is charged to user
+// uid until releaseMemory.
+//
+// The device maps no such memory of other users: they could remove its pages while the device
+// touches them (docs/design/0021). Programs of the device's own user can hold up the device
+// anyway (see ShareProcess).
+func (e *Engine) mapMemory(uid uint32, f *os.File, offset int64, size int) (*shm.Region, error) {
+	if me := os.Geteuid(); int(uid) != me {
+		return nil, control.Errorf(control.CodeUnsupported, "memory of a program of user %d; the device runs as user %d and maps only memory of that user", uid, me)
+	}
+	b := regionCharge(uid, size)
+	if err := e.ledger.Take(uid, b); err != nil {
+		return nil, err
+	}
+	r, err := shm.AttachPart(f, offset, size)
+	if err != nil {
+		e.ledger.Refund(uid, b)
+		return nil, err
+	}
+	return r, nil
+}
+
 // forgetMemory closes the descriptor of memory that createMemory has made. It is called
 // once the program has mapped the memory. The user is then no longer charged for the
 // descriptor. A second call does nothing.
@@ -70,7 +95,7 @@ func (c *client) ForgetPages() {
 	}
 }
 
-// releaseMemory undoes createMemory. The memory must not be a region of any client.
+// releaseMemory undoes createMemory or mapMemory. The memory must not be a region of any client.
 func (e *Engine) releaseMemory(uid uint32, r *shm.Region) {
 	held := regionCharge(uid, r.Size())
 	if r.File() != nil {

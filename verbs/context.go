@@ -42,6 +42,7 @@ type uctx struct {
 	objects  map[uint32]*object
 	domains  map[uint32]*pd // by the engine's number
 	dms      map[int]*dm    // device memory, by index
+	dmabufs  map[int]bool   // addresses in the engine that regions of dma-bufs have, see dmabufSpace
 	regions  map[*extent]*region
 	added    uint64              // number of regions that were made
 	channels map[uint64]*channel // by the cookie of the program's end
@@ -55,7 +56,7 @@ type uctx struct {
 func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, err error) {
 	x := &uctx{
 		s: s, net: p.net, device: d, uid: p.uid, lineage: p.lineage, name: p.name, owner: p.memory,
-		next: 1, objects: make(map[uint32]*object), domains: make(map[uint32]*pd), dms: make(map[int]*dm), regions: make(map[*extent]*region),
+		next: 1, objects: make(map[uint32]*object), domains: make(map[uint32]*pd), dms: make(map[int]*dm), dmabufs: make(map[int]bool), regions: make(map[*extent]*region),
 		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource),
 	}
 	if err := x.charge(contextCost); err != nil {
@@ -194,6 +195,7 @@ func (x *uctx) end() {
 	clear(x.objects)
 	clear(x.domains)
 	clear(x.dms)
+	clear(x.dmabufs)
 	clear(x.regions)
 	clear(x.channels)
 	clear(x.numbers)

@@ -33,6 +33,7 @@
 //	query.go gid.go device.go caps.go
 //	                   what a program can ask about the device
 //	dm.go              device memory
+//	dmabuf.go          regions of dma-bufs
 //	firmware_qp.go     firmware commands about queue pairs: UDP source ports, reserved numbers
 //	firmware.go        firmware commands that libmlx5 sends by itself; list keys (Mkeys)
 //	areas.go           finding the memory that a call names, or having the shim remap it

@@ -219,8 +219,12 @@ func (r *rig) ioctl(context uint64, object, method uint16, args ...arg) (c answe
 		for b = b[8:]; n > 0; n, b = n-1, b[needSize:] {
 			kind, errno := le.Uint16(b[2:]), unix.Errno(0)
 			switch kind {
-			case needFD:
-				if f := r.files[args[le.Uint16(b)].data]; f != nil {
+			case needFD, needFDNumber:
+				fd := le.Uint64(b[8:])
+				if kind == needFD {
+					fd = args[le.Uint16(b)].data
+				}
+				if f := r.files[fd]; f != nil {
 					files = append(files, f)
 				} else {
 					errno = eBADF

@@ -69,15 +69,18 @@ func regMR(c *call, req []byte) error {
 	}
 	m.key = a.(*control.Key).Key
 	x.settled(m, held)
-	m.object = x.add(kindMR, m, func() error {
-		err := x.tell(control.OpDeregMR, &control.Key{Key: m.key})
-		if err == nil {
-			x.unsettled(m, m.extents)
-		}
-		return err
-	}, held, m.pd.object)
+	m.object = x.add(kindMR, m, func() error { return x.dereg(m) }, held, m.pd.object)
 	c.put32(abi.AttrCoreOut, m.handle, m.key, m.key) // struct ib_uverbs_reg_mr_resp: handle, lkey, rkey
 	return nil
+}
+
+// dereg ends the key of a region.
+func (x *uctx) dereg(m *mr) error {
+	err := x.tell(control.OpDeregMR, &control.Key{Key: m.key})
+	if err == nil {
+		x.unsettled(m, m.extents)
+	}
+	return err
 }
 
 // settled notes that a region has its memory: in the extents held or, if there are none, where

@@ -75,7 +75,7 @@ func init() { // not a literal, because methods run code that refers to this map
 }
 
 func allMethods() (list []*method) {
-	for _, of := range [][]*method{deviceMethods(), memoryMethods(), deviceMemoryMethods(), queueMethods(), addressMethods()} {
+	for _, of := range [][]*method{deviceMethods(), memoryMethods(), deviceMemoryMethods(), dmabufMethods(), queueMethods(), addressMethods()} {
 		list = append(list, of...)
 	}
 	return list

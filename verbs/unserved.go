@@ -15,7 +15,6 @@ type callName struct {
 }
 
 var callNames = [...]callName{
-	{7, 4, "UVERBS_OBJECT_MR", "UVERBS_METHOD_REG_DMABUF_MR", "ibv_reg_dmabuf_mr"},
 	{15, 0, "UVERBS_OBJECT_COUNTERS", "UVERBS_METHOD_COUNTERS_CREATE", "ibv_create_counters"},
 	{12, 0, "UVERBS_OBJECT_WQ", "UVERBS_METHOD_WQ_CREATE", "ibv_create_wq"},
 	{13, 0, "UVERBS_OBJECT_FLOW_ACTION", "UVERBS_METHOD_FLOW_ACTION_ESP_CREATE", "ibv_create_flow_action_esp"},

@@ -83,12 +83,19 @@ type Device interface {
 	// CreateSparseMemory is CreateMemory for memory whose mapping the program may enlarge.
 	CreateSparseMemory(uid uint32, name string, size int) (*shm.Region, error)
 
+	// MapMemory maps size bytes of a file that a program of uid has made, from offset on. Both
+	// are multiples of the page size. The mapping is charged to uid. The file must keep its
+	// size. Its pages can go, which delays threads that touch them, so only programs of the
+	// device's own user may have memory mapped: they can hold up the device anyway. An error of
+	// the kernel's is a syscall.Errno; all others are of type *control.Error.
+	MapMemory(uid uint32, f *os.File, offset int64, size int) (*shm.Region, error)
+
 	// ForgetMemory closes the descriptor of memory that CreateMemory has made, and refunds
 	// the descriptor. Call it when the program has mapped the memory. A second call does
 	// nothing.
 	ForgetMemory(uid uint32, r *shm.Region)
 
-	// ReleaseMemory undoes CreateMemory. The memory must not be a region of any client.
+	// ReleaseMemory undoes CreateMemory or MapMemory. The memory must not be a region of any client.
 	ReleaseMemory(uid uint32, r *shm.Region)
 
 	// Report writes a line into the device's log, unless there have been too many lines

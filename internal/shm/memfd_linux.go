@@ -141,6 +141,20 @@ func Attach(f *os.File, trusted bool) (*Region, error) {
 	return r, err
 }
 
+// AttachPart maps size bytes of a file that another process made, from offset on. Both are
+// multiples of PageSize. The file remains the caller's, who knows that it keeps its size, and
+// accepts that its pages may go: a thread that touches the region may then have to wait.
+func AttachPart(f *os.File, offset int64, size int) (*Region, error) {
+	if size < 1 || size > MaxRegion {
+		return nil, fmt.Errorf("shm: region of %d bytes; 1 to %d are possible", size, uint64(MaxRegion))
+	}
+	m, err := mmap.MapRegion(f, size, mmap.RDWR, 0, offset)
+	if err != nil {
+		return nil, err
+	}
+	return &Region{mem: m[:size:size], maps: m, sealed: true}, nil
+}
+
 // AttachReadOnly is Attach for memory that this process only reads.
 func AttachReadOnly(f *os.File) (*Region, error) {
 	size, _, err := check(int(f.Fd()), false)

@@ -22,6 +22,9 @@ func CreateSealed(string, int) (*Region, error) { return nil, errSystem }
 // Attach fails on this system. It closes f.
 func Attach(f *os.File, _ bool) (*Region, error) { return nil, errors.Join(errSystem, f.Close()) }
 
+// AttachPart returns an error, because only Linux has memfds.
+func AttachPart(*os.File, int64, int) (*Region, error) { return nil, errSystem }
+
 // AttachReadOnly fails on this system. It closes f.
 func AttachReadOnly(f *os.File) (*Region, error) { return nil, errors.Join(errSystem, f.Close()) }
 

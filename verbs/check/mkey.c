@@ -2,6 +2,7 @@
  * the first part are those, in their order, with which RDMaxcel binds the segments of a GPU's
  * memory: query_device, create_mkey with 32 entries, wr_mr_list, and again when there are more
  * segments. */
+#include "buffer.h"
 #include "check.h"
 
 #include <infiniband/mlx5dv.h>
@@ -116,28 +117,60 @@ static void forget(struct ibv_mr *mr) {
 	free(at);
 }
 
+/* A segment of a GPU's memory is registered as a dma-buf, and its addresses begin at 0. */
+struct segment {
+	struct ibv_mr *mr;
+	struct buffer b;
+	uint8_t *at;
+	uint64_t iova;
+};
+
+static struct segment segment_of(struct side *s, int dmabuf) {
+	struct segment g = {0};
+	if (!dmabuf) {
+		g.mr = memory_of(s, CHUNK);
+		g.at = g.mr->addr;
+		g.iova = (uintptr_t)g.at;
+		return g;
+	}
+	buffer_make(&g.b, CHUNK);
+	MUST((g.mr = ibv_reg_dmabuf_mr(s->pd, 0, CHUNK, 0, g.b.fd, all_access)));
+	g.at = g.b.at;
+	return g;
+}
+
+static void segment_forget(struct segment *g) {
+	if (!g->b.at) {
+		forget(g->mr);
+		return;
+	}
+	DO(ibv_dereg_mr(g->mr));
+	buffer_free(&g->b);
+}
+
 /* Registers the segments that came up since the last time, and binds all of them to one key. */
-static void segments(struct side *a, struct side *b) {
+static void segments(struct side *a, struct side *b, int dmabuf) {
 	struct ibv_device_attr device;
 	struct mlx5dv_mkey *key = NULL;
-	struct ibv_mr *mrs[CHUNKS], *mine = memory_of(a, CHUNKS * CHUNK);
+	struct ibv_mr *mine = memory_of(a, CHUNKS * CHUNK);
+	struct segment all[CHUNKS];
 	struct ibv_sge list[CHUNKS];
 	int round, n = 0, i;
 	DO(ibv_query_device(b->context, &device));
 	MUST(device.max_sge >= CHUNKS);
 	for (round = 1; round <= 3; round++) {
-		snprintf(doing, sizeof doing, "segments, round %d", round);
+		snprintf(doing, sizeof doing, "segments, dma-bufs: %d, round %d", dmabuf, round);
 		for (; n < round * CHUNKS / 3; n++)
-			mrs[n] = memory_of(b, CHUNK);
+			all[n] = segment_of(b, dmabuf);
 		if (!key)
 			key = make_key(b, 0, 32);
 		for (i = 0; i < n; i++) /* in another order than that of their addresses */
-			list[i] = (struct ibv_sge){(uintptr_t)mrs[i * 5 % n]->addr, CHUNK, mrs[i * 5 % n]->lkey};
+			list[i] = (struct ibv_sge){all[i * 5 % n].iova, CHUNK, all[i * 5 % n].mr->lkey};
 		SAME(bind_list(b, key, (unsigned)n, list), IBV_WC_SUCCESS);
 		pattern_fill(mine->addr, (uint64_t)round, 0, (size_t)n * CHUNK);
 		SAME(move(a, 1, mine, 0, (uint32_t)n * CHUNK, key->rkey, 0), IBV_WC_SUCCESS);
 		for (i = 0; i < n; i++)
-			pattern_check(mrs[i * 5 % n]->addr, (uint64_t)round, (size_t)i * CHUNK, CHUNK, "segment");
+			pattern_check(all[i * 5 % n].at, (uint64_t)round, (size_t)i * CHUNK, CHUNK, "segment");
 		memset(mine->addr, 0, CHUNKS * CHUNK);
 		SAME(move(a, 0, mine, 5, CHUNK + 77, key->rkey, CHUNK - 33), IBV_WC_SUCCESS);
 		pattern_check((uint8_t *)mine->addr + 5, (uint64_t)round, CHUNK - 33, CHUNK + 77, "bytes read");
@@ -147,7 +180,7 @@ static void segments(struct side *a, struct side *b) {
 	}
 	DO(mlx5dv_destroy_mkey(key));
 	while (n--)
-		forget(mrs[n]);
+		segment_forget(&all[n]);
 	forget(mine);
 }
 
@@ -317,7 +350,8 @@ int main(void) {
 	MUST((a.cq = ibv_create_cq(a.context, DEPTH * 2, NULL, NULL, 0)));
 	MUST((b.cq = ibv_create_cq(b.context, DEPTH * 2, NULL, NULL, 0)));
 	connect_pair(&a, &b);
-	segments(&a, &b);
+	segments(&a, &b, 0);
+	segments(&a, &b, 1);
 	layouts(&a, &b);
 	mistakes(&a, &b);
 	invalidate(&a, &b);

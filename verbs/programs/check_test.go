@@ -90,6 +90,18 @@ func TestDM(t *testing.T) {
 	}
 }
 
+// Memory of dma-bufs is reached in both directions, with any addresses.
+func TestDMABuf(t *testing.T) {
+	path := check(t, "dmabuf")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			require.Regexp(t, `dmabuf: (udmabuf|memfd): transfers, processes, mistakes: ok\n`, l.run(path))
+			l.works()
+		})
+	}
+}
+
 // Short data are in CQEs, for which libmlx5 asks, and libmlx5 copies them to memory.
 func TestInline(t *testing.T) {
 	path := check(t, "inline")

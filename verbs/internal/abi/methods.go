@@ -96,10 +96,24 @@ const (
 
 // enum uverbs_methods_mr.
 const (
-	MethodDMMRReg   = 0 // UVERBS_METHOD_DM_MR_REG
-	MethodMRDestroy = 1 // UVERBS_METHOD_MR_DESTROY
-	MethodAdviseMR  = 2 // UVERBS_METHOD_ADVISE_MR
-	MethodQueryMR   = 3 // UVERBS_METHOD_QUERY_MR
+	MethodDMMRReg     = 0 // UVERBS_METHOD_DM_MR_REG
+	MethodMRDestroy   = 1 // UVERBS_METHOD_MR_DESTROY
+	MethodAdviseMR    = 2 // UVERBS_METHOD_ADVISE_MR
+	MethodQueryMR     = 3 // UVERBS_METHOD_QUERY_MR
+	MethodRegDMABufMR = 4 // UVERBS_METHOD_REG_DMABUF_MR
+)
+
+// enum uverbs_attrs_reg_dmabuf_mr_cmd_attr_ids.
+const (
+	AttrRegDMABufMRHandle      = 0 // UVERBS_ATTR_REG_DMABUF_MR_HANDLE
+	AttrRegDMABufMRPDHandle    = 1 // UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE
+	AttrRegDMABufMROffset      = 2 // UVERBS_ATTR_REG_DMABUF_MR_OFFSET
+	AttrRegDMABufMRLength      = 3 // UVERBS_ATTR_REG_DMABUF_MR_LENGTH
+	AttrRegDMABufMRIOVA        = 4 // UVERBS_ATTR_REG_DMABUF_MR_IOVA
+	AttrRegDMABufMRFD          = 5 // UVERBS_ATTR_REG_DMABUF_MR_FD
+	AttrRegDMABufMRAccessFlags = 6 // UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS
+	AttrRegDMABufMRRespLKey    = 7 // UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY
+	AttrRegDMABufMRRespRKey    = 8 // UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY
 )
 
 // enum uverbs_attrs_mr_destroy_ids.

@@ -1,0 +1,193 @@
+//go:build linux && (amd64 || arm64)
+
+package verbs
+
+import (
+	"errors"
+	"os"
+
+	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/unixsock"
+	"github.com/nicless/nicless/verbs/internal/abi"
+	"golang.org/x/sys/unix"
+)
+
+// Memory regions of dma-bufs (ibv_reg_dmabuf_mr). A driver maps a dma-buf for its device; this
+// server maps it as a program does, by mmap. So the dma-bufs that can be registered are those
+// whose driver offers mmap, such as udmabuf's. In place of a dma-buf a program may pass a memfd
+// under udmabuf's conditions: with the seal F_SEAL_SHRINK, without F_SEAL_WRITE. Tests and
+// emulated accelerators use that where the kernel has no udmabuf.
+//
+// The memory need not be mapped in the program. The engine has it at an address that no program
+// has, as with device memory.
+
+const (
+	dmabufSpace    = 1 << 61 // where the engine has such memory
+	dmabufDistance = 2 * maxExtent
+	maxDMABufs     = 1 << 12 // such regions of one context
+)
+
+func dmabufMethods() []*method {
+	return []*method{
+		{abi.ObjectMR, abi.MethodRegDMABufMR, "MR.REG_DMABUF", []field{
+			{id: abi.AttrRegDMABufMRHandle, name: "handle", shape: newHandle, kind: kindMR},
+			{id: abi.AttrRegDMABufMRPDHandle, name: "pd", shape: handle, kind: kindPD},
+			{id: abi.AttrRegDMABufMROffset, name: "offset", shape: in, min: 8, max: 8},
+			{id: abi.AttrRegDMABufMRLength, name: "length", shape: in, min: 8, max: 8},
+			{id: abi.AttrRegDMABufMRIOVA, name: "iova", shape: in, min: 8, max: 8},
+			{id: abi.AttrRegDMABufMRFD, name: "fd", shape: in, min: 4, max: 4},
+			{id: abi.AttrRegDMABufMRAccessFlags, name: "access", shape: flagBits},
+			{id: abi.AttrRegDMABufMRRespLKey, name: "lkey", shape: out, min: 4, max: 4},
+			{id: abi.AttrRegDMABufMRRespRKey, name: "rkey", shape: out, min: 4, max: 4},
+		}, regDMABuf},
+	}
+}
+
+// dmabufAccess are the rights that the kernel knows for dma-bufs.
+const dmabufAccess = control.AccessLocalWrite | control.AccessRemoteWrite | control.AccessRemoteRead | control.AccessRemoteAtomic
+
+// regDMABuf serves MR.REG_DMABUF.
+func regDMABuf(c *call) error {
+	x, domain := c.x, objectOf[*pd](c, abi.AttrRegDMABufMRPDHandle)
+	offset, length, iova := c.value(abi.AttrRegDMABufMROffset), c.value(abi.AttrRegDMABufMRLength), c.value(abi.AttrRegDMABufMRIOVA)
+	flags := c.value(abi.AttrRegDMABufMRAccessFlags)
+	if unknown := flags &^ uint64(dmabufAccess|abi.AccessOptionalRange); unknown != 0 {
+		return refuse(eINVAL, "dma-buf: access %#x; %#x are known", flags, uint32(dmabufAccess))
+	}
+	rights, _, err := access(uint32(flags))
+	switch {
+	case err != nil:
+		return err
+	case offset%pageSize != iova%pageSize:
+		return refuse(eINVAL, "dma-buf: offset %#x with iova %#x; both must have the same offset in their page", offset, iova)
+	case offset+length < offset:
+		return refuse(eINVAL, "dma-buf: %d bytes at offset %#x pass 2^64", length, offset)
+	}
+	m := &mr{length: length, iova: iova, access: rights, pd: domain}
+	e, err := c.mapDMABuf(int32(c.value32(abi.AttrRegDMABufMRFD)), offset, length)
+	if err != nil {
+		return err
+	}
+	defer e.m.letGo(e)
+	slot := 0
+	for x.dmabufs[slot] {
+		slot++
+	}
+	if slot >= maxDMABufs {
+		return refuse(eNOMEM, "dma-buf: a context has at most %d regions", maxDMABufs)
+	}
+	e.addr = dmabufSpace + uint64(slot)*dmabufDistance
+	m.addr = e.addr + offset%pageSize
+	if err := x.chargeObject(); err != nil {
+		return err
+	}
+	e.m.keep(e)
+	if err := x.registerDMABuf(m, e); err != nil {
+		x.refundObject()
+		return err
+	}
+	x.dmabufs[slot] = true
+	m.object = x.add(kindMR, m, func() error {
+		err := x.dereg(m)
+		if err == nil {
+			delete(x.dmabufs, slot)
+		}
+		return err
+	}, []*extent{e}, domain.object)
+	c.putHandle(abi.AttrRegDMABufMRHandle, m.object)
+	c.put32(abi.AttrRegDMABufMRRespLKey, m.key)
+	c.put32(abi.AttrRegDMABufMRRespRKey, m.key)
+	return nil
+}
+
+// registerDMABuf makes the key of m. It uses up one hold of e, for the key or because it fails.
+func (x *uctx) registerDMABuf(m *mr, e *extent) error {
+	if err := x.hold(e, m.addr, m.length); err != nil {
+		return err
+	}
+	a, _, err := x.ask(control.OpRegMR, &control.MR{PDN: m.pd.number, Access: m.access, Addr: m.addr, Length: m.length, IOVA: m.iova})
+	if err != nil {
+		x.putBack([]*extent{e})
+		return err
+	}
+	m.key = a.(*control.Key).Key
+	return nil
+}
+
+// mapDMABuf maps the pages of length bytes at an offset of the program's dma-buf fd. The caller
+// has to let go of the extent, which has no address yet.
+func (c *call) mapDMABuf(fd int32, offset, length uint64) (*extent, error) {
+	if fd == -1 {
+		// NCCL, NVSHMEM and UCX ask so whether they can register memory of a GPU. EBADF would mean yes.
+		return nil, refuse(eOPNOTSUPP, "dma-buf: descriptor -1, by which libraries ask whether memory of a GPU can be registered: no, because its pages cannot be mapped")
+	}
+	f, err := c.fileNumber(fd)
+	if err != nil {
+		return nil, err
+	}
+	size, err := c.sizeOfDMABuf(f, fd)
+	switch {
+	case err != nil:
+		return nil, err
+	case size%pageSize != 0:
+		return nil, refuse(eINVAL, "descriptor %d: %d bytes; a multiple of %d is needed", fd, size, pageSize)
+	case length == 0 || length > maxExtent:
+		return nil, refuse(eINVAL, "dma-buf: region of %d bytes; 1 to %d are possible", length, uint64(maxExtent))
+	case offset+length > size:
+		return nil, refuse(eINVAL, "dma-buf: %d bytes at offset %d; descriptor %d has %d bytes", length, offset, fd, size)
+	}
+	a := area{addr: offset, n: length}
+	lo, whole := a.pages()
+	mem, err := c.x.s.engine.MapMemory(c.x.uid, f, int64(lo), int(whole))
+	var errno unix.Errno
+	switch {
+	case errors.As(err, &errno) && errno == unix.ENOMEM:
+		return nil, refuse(eNOMEM, "dma-buf: %d bytes of descriptor %d cannot be mapped: %v", whole, fd, err)
+	case errors.As(err, &errno):
+		return nil, refuse(eOPNOTSUPP, "dma-buf: descriptor %d cannot be mapped for reading and writing (mmap: %v); memory of a GPU often cannot, "+
+			"and this device needs it", fd, err)
+	case err != nil:
+		return nil, err
+	}
+	return &extent{size: whole, mem: mem, holders: 1, payload: true, m: c.p.memory}, nil
+}
+
+// dmabufMagic is the type of the file system of dma-bufs (DMA_BUF_MAGIC of linux/magic.h).
+const dmabufMagic = 0x444d4142
+
+// sizeOfDMABuf returns the size of a dma-buf, or of a memfd that may stand for one. It reads the
+// seals first, because that asks no file system.
+func (c *call) sizeOfDMABuf(f *os.File, fd int32) (size uint64, err error) {
+	var seals int
+	if unixsock.Control(f, func(fd int) (err error) {
+		seals, err = unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+		return err
+	}) == nil {
+		switch {
+		case seals&unix.F_SEAL_SHRINK == 0:
+			return 0, refuse(eINVAL, "descriptor %d is a memfd or file without the seal F_SEAL_SHRINK, which a memfd needs to stand for a dma-buf", fd)
+		case seals&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0:
+			return 0, refuse(eINVAL, "descriptor %d is a memfd that is sealed against writing (seals %#x)", fd, seals)
+		}
+		var st unix.Stat_t
+		err := unixsock.Control(f, func(fd int) error { return unix.Fstat(fd, &st) })
+		return uint64(st.Size), err
+	}
+	var fs unix.Statfs_t
+	errs := make(chan error, 1)
+	// A file system of the program's can take as long as it likes to answer.
+	if !c.x.s.engine.Aside(c.x.uid, func() {
+		errs <- unixsock.Control(f, func(fd int) error { return unix.Fstatfs(fd, &fs) })
+	}) {
+		return 0, refuse(eAGAIN, "descriptor %d: its file system does not answer", fd)
+	}
+	if err := <-errs; err != nil || fs.Type != dmabufMagic {
+		return 0, refuse(eINVAL, "descriptor %d is no dma-buf (nor a memfd)", fd)
+	}
+	var end int64
+	err = unixsock.Control(f, func(fd int) error {
+		end, err = unix.Seek(fd, 0, unix.SEEK_END) // of a dma-buf, which has no position
+		return err
+	})
+	return uint64(end), err
+}

@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/verbs/internal/abi"
@@ -114,12 +115,14 @@ func createMkey(c *call, cmd []byte) error {
 		return err
 	}
 	key := a.(*control.Key).Key
+	dereg := func() error { return x.tell(control.OpDeregMR, &control.Key{Key: key}) }
 	if pdWord&mkcInvalidate != 0 {
 		if err := x.client.LetInvalidate(key); err != nil {
-			return err
+			x.refundObject()
+			return errors.Join(err, dereg())
 		}
 	}
-	o := x.add(kindDEVX, key, func() error { return x.tell(control.OpDeregMR, &control.Key{Key: key}) }, nil, domain.object)
+	o := x.add(kindDEVX, key, dereg, nil, domain.object)
 	out := make([]byte, cmdOutSize)
 	be.PutUint32(out[8:], key>>8)
 	c.putHandle(abi.MLX5AttrDEVXObjCreateHandle, o)

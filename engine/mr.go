@@ -30,13 +30,11 @@ func (c *client) regMR(m *control.MR, beside requestMemory, _ *control.Reply) (c
 // client's process and the device has not mapped it. place also checks the rights in
 // k.access. If it returns an error, k is unusable.
 func (c *client) place(k *mkey, addr, n, iova uint64, beside requestMemory) error {
-	switch {
-	case n == 0:
+	if n == 0 {
 		return control.Errorf(control.CodeInvalid, "memory region of 0 bytes; at least 1 is needed")
-	case k.access&^control.AccessAll != 0:
-		return unknownRights("memory region", k.access)
-	case k.access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && k.access&control.AccessLocalWrite == 0:
-		return control.Errorf(control.CodeInvalid, "memory region: access %s lacks local write, which remote write and remote atomic need", rights(k.access))
+	}
+	if err := k.checkRights(); err != nil {
+		return err
 	}
 	if k.access&control.AccessZeroBased != 0 {
 		iova = 0
@@ -58,6 +56,17 @@ func (c *client) place(k *mkey, addr, n, iova uint64, beside requestMemory) erro
 	}
 	k.region, k.mem, k.process = r, mem, p
 	k.from, k.base, k.size = addr, iova, n
+	return nil
+}
+
+// checkRights refuses rights of registered memory that make no sense.
+func (k *mkey) checkRights() error {
+	switch {
+	case k.access&^control.AccessAll != 0:
+		return unknownRights("memory region", k.access)
+	case k.access&(control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 && k.access&control.AccessLocalWrite == 0:
+		return control.Errorf(control.CodeInvalid, "memory region: access %s lacks local write, which remote write and remote atomic need", rights(k.access))
+	}
 	return nil
 }
 
@@ -192,11 +201,14 @@ func (c *client) reregMR(m *control.ReregMR, beside requestMemory, _ *control.Re
 	if m.What&control.ReregAccess != 0 {
 		next.access = m.Access
 	}
-	addr, n, iova := k.from, k.size, k.base
 	if m.What&control.ReregRange != 0 {
-		addr, n, iova = m.Addr, m.Length, m.IOVA
+		err = c.place(&next, m.Addr, m.Length, m.IOVA, beside)
+	} else { // the key keeps its memory, whatever the client has at its address now
+		if err = next.checkRights(); next.access&control.AccessZeroBased != 0 {
+			next.base = 0
+		}
 	}
-	if err := c.place(&next, addr, n, iova, beside); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	c.shard.invalidateJobs(k)

@@ -102,6 +102,15 @@ func TestRegionsAtOneAddress(t *testing.T) {
 		return b
 	}
 	require.Same(t, &mems[2].Bytes()[4096], &found(h.base + 8192)[0])
+	k := h.reg(h.pd, h.base+8192, 4096, control.AccessLocalWrite)
+	fourth, err := shm.Heap(8192)
+	require.NoError(t, err)
+	id := h.addRegion(h.base+4096, fourth)
+	var ans control.Key
+	h.call(control.OpReregMR, &control.ReregMR{Key: k, What: control.ReregAccess, Access: control.AccessRemoteRead}, &ans)
+	require.Same(t, &mems[2].Bytes()[4096], &r.e.keys.find(ans.Key).mem[0], "also when its rights change")
+	h.call(control.OpDeregMR, &ans, &control.Empty{})
+	h.call(control.OpDropRegion, &control.RegionID{ID: id}, &control.Empty{})
 	require.Same(t, &h.mem.Bytes()[0], &found(h.base)[0], "nothing else is there")
 	h.call(control.OpDropRegion, &control.RegionID{ID: ids[2]}, &control.Empty{})
 	h.call(control.OpDropRegion, &control.RegionID{ID: ids[0]}, &control.Empty{})

@@ -132,24 +132,11 @@ func (c *call) payload(m *mr) ([]*extent, error) {
 			}
 		}
 	}
-	if c.p.memory.maps == nil {
-		return nil, refuse(eFAULT, "memory region: %d bytes at %#x are not in shared memory, and this server cannot read the mappings of %s",
-			a.n, a.addr, c.p.name)
-	}
-	need := "r"
-	if m.access&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
-		need = "rw"
-	}
-	err := c.p.memory.maps.over(a.addr, a.n, func(v vma) error {
-		if !strings.HasPrefix(v.perms, need) {
-			return refuse(eFAULT, "memory region: %d bytes at %#x: %s is needed, and the memory at %#x is %s", a.n, a.addr, need, v.start, v.perms)
-		}
+	if err := c.p.memory.allows(m, func(v vma) {
 		if err := remappable(v); why == nil && err != nil {
 			why = err
 		}
-		return nil
-	})
-	if err != nil {
+	}); err != nil {
 		return nil, err
 	}
 	if c.p.fast {
@@ -161,6 +148,26 @@ func (c *call) payload(m *mr) ([]*extent, error) {
 		c.stays(a, why)
 	}
 	return nil, c.x.shareProcess(c.p)
+}
+
+// allows returns an error if the rights of a region need more than the mappings of the process
+// allow, and calls each for these mappings.
+func (p *memory) allows(m *mr, each func(vma)) error {
+	if p.maps == nil {
+		return refuse(eFAULT, "memory region: %d bytes at %#x are not in shared memory, and this server cannot read the mappings of the process",
+			m.length, m.addr)
+	}
+	need := "r"
+	if m.access&(control.AccessLocalWrite|control.AccessRemoteWrite|control.AccessRemoteAtomic) != 0 {
+		need = "rw"
+	}
+	return p.maps.over(m.addr, m.length, func(v vma) error {
+		if !strings.HasPrefix(v.perms, need) {
+			return refuse(eFAULT, "memory region: %d bytes at %#x: %s is needed, and the memory at %#x is %s", m.length, m.addr, need, v.start, v.perms)
+		}
+		each(v)
+		return nil
+	})
 }
 
 // register sends the engine a request that registers memory. held has the extents that payload
@@ -201,6 +208,9 @@ func reregMR(c *call, req []byte) error {
 			return err
 		}
 	}
+	if what&control.ReregRange == 0 { // as in the kernel, the region keeps its pages, whatever is at their address now
+		return c.changeMR(m, &next, what)
+	}
 	held, err := c.payload(&next)
 	if err != nil {
 		return err
@@ -214,13 +224,35 @@ func reregMR(c *call, req []byte) error {
 	x.unsettled(m, m.extents)
 	x.settled(&next, held)
 	x.release(m.extents)
+	m.extents = held
+	c.changedMR(m, &next, a)
+	return nil
+}
+
+// changeMR changes the rights or the PD of m to those of next.
+func (c *call) changeMR(m, next *mr, what uint32) error {
+	if len(m.extents) == 0 && !m.onDemand && next.access&^m.access&control.AccessLocalWrite != 0 {
+		if err := c.x.owner.allows(next, func(vma) {}); err != nil {
+			return err
+		}
+	}
+	next.onDemand = m.onDemand
+	a, _, err := c.x.ask(control.OpReregMR, &control.ReregMR{Key: m.key, What: what, PDN: next.pd.number, Access: next.access})
+	if err != nil {
+		return err
+	}
+	c.changedMR(m, next, a)
+	return nil
+}
+
+// changedMR makes m what next is, and answers the call.
+func (c *call) changedMR(m, next *mr, a control.Message) {
 	m.pd.users--
 	next.pd.users++
 	next.key = a.(*control.Key).Key
-	*m = next
-	m.extents, m.uses = held, []*object{m.pd.object}
+	*m = *next
+	m.uses = []*object{m.pd.object}
 	c.put32(abi.AttrCoreOut, m.key, m.key) // struct ib_uverbs_rereg_mr_resp: lkey, rkey
-	return nil
 }
 
 func queryMR(c *call) error {

@@ -1,0 +1,55 @@
+package verbs
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/verbs/internal/abi"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A region keeps its memory when only its rights or its PD change, although the program has
+// meanwhile mapped and registered other memory at the same address.
+func TestReregistrationKeepsMemory(t *testing.T) {
+	r := newRig(t)
+	p := r.program()
+	rereg := func(h uint64, what, access uint32, start, length uint64) answer {
+		req := make([]byte, abi.ReregMRSize)
+		le.PutUint32(req[abi.ReregMRMRHandle:], uint32(h))
+		le.PutUint32(req[abi.ReregMRFlags:], what)
+		le.PutUint32(req[abi.ReregMRAccessFlags:], access)
+		le.PutUint64(req[abi.ReregMRStart:], start)
+		le.PutUint64(req[abi.ReregMRLength:], length)
+		le.PutUint64(req[abi.ReregMRHCAVA:], start)
+		return p.write(p.ctx, abi.CmdReregMR, req, abi.ReregMRRespSize)
+	}
+	const addr = 0x20000
+	older := p.share(addr, 4*pageSize)
+	c := p.ok(p.regMR(addr, pageSize, addr, p.pd, abi.AccessLocalWrite)).bytes[abi.AttrCoreOut]
+	h, key := uint64(le.Uint32(c)), le.Uint32(c[4:])
+	newer := p.share(addr, 4*pageSize)
+	p.ok(p.regMR(addr, pageSize, addr, p.pd, abi.AccessLocalWrite))
+	x := p.s.contexts[p.ctx]
+	m := x.objects[uint32(h)].self.(*mr)
+	require.Equal(t, []*extent{older}, m.extents)
+	c = p.ok(rereg(h, 4, abi.AccessLocalWrite|abi.AccessRemoteRead, 0, 0)).bytes[abi.AttrCoreOut]
+	require.Equal(t, key, le.Uint32(c))
+	require.Equal(t, []*extent{older}, m.extents)
+	require.Equal(t, 1, x.regions[older].users)
+	require.EqualValues(t, abi.AccessLocalWrite|abi.AccessRemoteRead, m.access)
+	require.Equal(t, unix.EINVAL, rereg(h, 4, abi.AccessRemoteWrite, 0, 0).errno, "without local write")
+	p.ok(rereg(h, 1, 0, addr, pageSize)) // with a range, it is that of the newer memory
+	require.Equal(t, []*extent{newer}, m.extents)
+	require.NotContains(t, x.regions, older)
+	// Memory that stands for a dma-buf is kept too, and goes when a range of the program's takes its place.
+	b := p.ok(p.regDMABuf(p.memfd(2*pageSize, unix.F_SEAL_SHRINK), 0, pageSize, 0, abi.AccessLocalWrite)).value[abi.AttrRegDMABufMRHandle]
+	mapped := mappings(t)
+	p.ok(rereg(b, 4, abi.AccessLocalWrite|abi.AccessRemoteRead, 0, 0))
+	require.Equal(t, mapped, mappings(t))
+	p.ok(rereg(b, 1, 0, addr, pageSize))
+	require.Less(t, mappings(t), mapped)
+	p.ok(p.deregMR(b))
+	require.Empty(t, x.dmabufs)
+	p.ok(p.deregMR(h))
+	require.Equal(t, 1, x.regions[newer].users)
+}

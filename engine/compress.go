@@ -27,14 +27,26 @@ type session struct {
 	time            uint64
 	tail            cqe.Tail // of the first completion; the title gets it
 	minis           [mostMinis]uint64
+
+	indices uint16 // 0xffff: minis of receives have their index as stride index; 0: they do not
 }
 
-// miniOf returns the mini of a completion as a big-endian number. The mini of a send WQE is
-// wqe_counter:16 opcode:8 0:8 byte_cnt:32. The first word of a receive's mini is a hash or
-// a checksum, and this device has neither.
-func miniOf(tail cqe.Tail, size uint32) uint64 {
+func newSession(format uint8) *session {
+	s := new(session)
+	if format == control.MiniChecksumStride {
+		s.indices = 0xffff
+	}
+	return s
+}
+
+// mini returns the mini of a completion as a big-endian number. The mini of a send WQE is
+// wqe_counter:16 opcode:8 0:8 byte_cnt:32. The first word of a receive's mini is a hash, a
+// checksum, or checksum:16 stride:16. This device has neither hashes nor checksums. The stride
+// index takes the place of wqe_counter in a CQE, and there are no striding receive queues: so
+// it is the index of the receive.
+func (s *session) mini(tail cqe.Tail, size uint32) uint64 {
 	if tail.OpOwn().Opcode() != cqe.Req {
-		return uint64(size)
+		return uint64(tail.Counter()&s.indices)<<32 | uint64(size)
 	}
 	return uint64(tail.Counter())<<48 | uint64(tail.WQEOpcode())<<40 | uint64(size)
 }
@@ -69,7 +81,7 @@ func (sh *shard) collect(q *cq, rqpn, uidx, imm, n uint32, tail cqe.Tail) bool {
 	if s.n == 0 {
 		s.rqpn, s.uidx, s.imm, s.time, s.tail = rqpn, uidx, imm, time, tail
 	}
-	s.minis[s.n%mostMinis] = miniOf(tail, n)
+	s.minis[s.n%mostMinis] = s.mini(tail, n)
 	s.n++
 	return true
 }
@@ -88,11 +100,12 @@ func (sh *shard) collectAll(c *cq, x executed, rqpn, uidx, n uint32, tail cqe.Ta
 		}
 		// A session is open, all WQEs from here on are signaled, and they fit: they differ in
 		// the counter only.
-		mini, step := miniOf(tail, n), uint64(1)<<48
-		if tail.OpOwn().Opcode() != cqe.Req {
-			step = 0
-		}
+		mini, step := s.mini(tail, n), uint64(1)<<48
 		k := min(left, s.most-s.n)
+		if tail.OpOwn().Opcode() != cqe.Req {
+			step = uint64(s.indices&1) << 32
+			k = min(k, 1<<16-int(tail.Counter())) // the index must not carry into the checksum
+		}
 		for i := range k {
 			s.minis[(s.n+i)%mostMinis] = mini
 			mini += step
@@ -169,7 +182,7 @@ func (sh *shard) writeSession(q *cq) {
 // completeCompressed writes one session: the minis, and then the title. The caller has made
 // sure that q has room for len(minis) completions. There are at least 2, and at most as many
 // as mostTogether says. tail is that of the first completion, without owner. Each mini is a
-// result of miniOf.
+// result of session.mini.
 //
 // The session takes as many entries as it has minis. The title is in the first of them, the
 // minis are where cqe.MiniPlace says, and nothing is stored into the others. Such an entry

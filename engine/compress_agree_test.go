@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
+
+	"github.com/nicless/nicless/internal/control"
 )
 
 // With compressed CQs the fast path has the same results: its sessions, once expanded, are
@@ -9,11 +12,15 @@ import (
 // are those of the fast path.
 func TestCompressedAgrees(t *testing.T) {
 	cqsCompressed = true
-	defer func() { cqsCompressed = false }()
-	t.Run("rows", TestFastPathAgrees)
-	t.Run("one CQ", TestFastPathAgreesOnOneCQ)
-	t.Run("index", TestSeriesAcrossTheEndOfTheIndex)
-	t.Run("fault", TestFaultInASeries)
+	defer func() { cqsCompressed, cqsFormat = false, control.MiniHash }()
+	for _, cqsFormat = range []uint8{control.MiniHash, control.MiniChecksumStride} {
+		t.Run(fmt.Sprintf("format %d", cqsFormat), func(t *testing.T) {
+			t.Run("rows", TestFastPathAgrees)
+			t.Run("one CQ", TestFastPathAgreesOnOneCQ)
+			t.Run("index", TestSeriesAcrossTheEndOfTheIndex)
+			t.Run("fault", TestFaultInASeries)
+		})
+	}
 }
 
 // FuzzCompressedAgrees is FuzzFastPathAgrees with compressed CQs.

@@ -5,8 +5,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// While cqsCompressed is true, hosts ask for compression for every CQ that can have it.
-var cqsCompressed bool
+// While cqsCompressed is true, hosts ask for compression for every CQ of 64-byte entries that can
+// have it, with minis of format cqsFormat.
+var (
+	cqsCompressed bool
+	cqsFormat     uint8
+)
 
 // expand expands the session whose title is the CQE number i, if that is a title. It writes
 // each completion into the entry that it would have without compression, as hostpath.CQ does.

@@ -19,11 +19,14 @@ import (
 // compressed returns a queue pair p, whose sends complete in a compressed CQ of 2^log
 // entries, and its peer q, whose receives complete in another such CQ. Their rings have 256
 // entries, and one visit can execute all of them.
-func compressed(t testing.TB, log uint8) (r *rig, p, q *end) {
+func compressed(t testing.TB, log uint8) (r *rig, p, q *end) { return compressedIn(t, log, 6) }
+
+// compressedIn is compressed with entries of 2^logCQE bytes.
+func compressedIn(t testing.TB, log, logCQE uint8) (r *rig, p, q *end) {
 	t.Helper()
 	r = newRig(t, Config{Burst: 256, Slice: 1 << 20})
 	a, b := r.host("a"), r.host("b")
-	m := control.CQ{LogSize: log, Flags: control.CQCompressed}
+	m := control.CQ{LogSize: log, LogCQE: logCQE, Flags: control.CQCompressed}
 	ca, cb := a.cq(m), b.cq(m)
 	p = a.qp(control.QP{LogSQ: 8, LogRQ: 8}, ca, ca)
 	q = b.qp(control.QP{LogSQ: 8, LogRQ: 8}, cb, cb)
@@ -43,9 +46,15 @@ func connect(p, q *end) {
 
 // The bytes of a session of ten, from a layout written by hand: in lap 1 of a ring of 16, the
 // title in entry 2, the first array in entry 3, the second in entry 10. The device stores
-// nothing else.
+// nothing else. Entries of 128 bytes have all that in their second half.
 func TestSessionBytes(t *testing.T) {
-	r, p, q := compressed(t, 4)
+	for _, logCQE := range []uint8{6, 7} {
+		t.Run(fmt.Sprint(1<<logCQE), func(t *testing.T) { testSessionBytes(t, logCQE) })
+	}
+}
+
+func testSessionBytes(t *testing.T, logCQE uint8) {
+	r, p, q := compressedIn(t, 4, logCQE)
 	c, src, dst := p.scq, p.h.full(64, 1), q.h.full(64, 2)
 	for range 18 {
 		p.post(ctrl(wqe.OpRDMAWrite), dst.raddr(0), src.data(0, 8))
@@ -69,7 +78,8 @@ func TestSessionBytes(t *testing.T) {
 		require.NoError(t, err)
 		return b
 	}
-	entry := func(slot int) []byte { return c.ring[slot*64:][:64] }
+	size := 1 << logCQE
+	entry := func(slot int) []byte { return c.ring[(slot+1)*size-64:][:64] }
 	zero := strings.Repeat("00", 16)
 	r.same(bytes(zero+zero+fmt.Sprintf("00000051 00000000 00000000 0000000a  %x", entry(2)[48:56])+
 		fmt.Sprintf("08%06x 0012 00 0d", p.num)), entry(2), "title")
@@ -78,8 +88,9 @@ func TestSessionBytes(t *testing.T) {
 	r.same(bytes(`001a 08 00 00000000  001b 08 00 00000000`), entry(10)[:16], "minis 8 and 9")
 	require.NotZero(t, binary.BigEndian.Uint64(entry(2)[48:]), "time")
 	for i, b := range c.ring {
-		if i>>6 != 2 && i>>6 != 3 && (i < 10*64 || i >= 10*64+16) {
-			require.Equal(t, byte(0x5a), b, "byte %d of entry %d", i&63, i>>6)
+		slot, at := i/size, i%size-(size-64)
+		if at < 0 || slot != 2 && slot != 3 && (slot != 10 || at >= 16) {
+			require.Equal(t, byte(0x5a), b, "byte %d of entry %d", i%size, slot)
 		}
 	}
 	require.EqualValues(t, 28, r.e.cqs[c.num].next)
@@ -92,7 +103,7 @@ func TestSessionBytes(t *testing.T) {
 func TestCompressedRuns(t *testing.T) {
 	for _, log := range []uint8{0, 1, 2, 3, 5, 6, 7} {
 		t.Run(fmt.Sprintf("%d entries", 1<<log), func(t *testing.T) {
-			r, p, q := compressed(t, log)
+			r, p, q := compressedIn(t, log, 6+log%2)
 			c, src, dst := p.scq, p.h.full(256, 1), q.h.full(256, 2)
 			for run := 1; run <= 1<<log; run++ {
 				var want []uint16
@@ -133,11 +144,11 @@ func TestCompressedRuns(t *testing.T) {
 // Receives and the SENDs that use them are compressed. A message with another immediate, a
 // solicited one and one of another opcode end a session, and a solicited completion is in none.
 func TestCompressedReceives(t *testing.T) {
-	for _, format := range []uint8{control.MiniHash, control.MiniChecksum} {
+	for i, format := range []uint8{control.MiniHash, control.MiniChecksum, control.MiniChecksumStride, control.MiniChecksumStride} {
 		r := newRig(t, Config{})
 		a, b := r.host("a"), r.host("b")
-		ca := a.cq(control.CQ{LogSize: 6, Flags: control.CQCompressed, MiniFormat: format})
-		cb := b.cq(control.CQ{LogSize: 6, Flags: control.CQCompressed, MiniFormat: format})
+		m := control.CQ{LogSize: 6, LogCQE: uint8(6 + i%2), Flags: control.CQCompressed, MiniFormat: format}
+		ca, cb := a.cq(m), b.cq(m)
 		p, q := a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
 		connect(p, q)
 		src, dst := a.full(64, 1), b.full(64, 2)
@@ -332,7 +343,7 @@ func TestCompressedResize(t *testing.T) {
 	require.EqualValues(t, 72, next)
 	require.GreaterOrEqual(t, len(c.sessions), 12)
 	err := p.h.try(control.OpResizeCQ, &control.ResizeCQ{CQN: c.num, LogSize: 4, LogCQE: 7, Buf: p.h.base}, &control.Empty{}, nil)
-	require.ErrorContains(t, err, "compressed")
+	require.ErrorContains(t, err, "compressed; its entries keep their 2^6 bytes, not 2^7")
 }
 
 // If memory without pages ends a run, what was done before is completed.
@@ -414,8 +425,7 @@ func TestCompressedRefusals(t *testing.T) {
 		says string
 	}{
 		{control.CQ{LogCQE: 6, Flags: control.CQCompressed | control.CQCollapsed | control.CQIgnoreOverrun}, "cannot be collapsed"},
-		{control.CQ{LogCQE: 7, Flags: control.CQCompressed}, "its entries have 2^6"},
-		{control.CQ{LogCQE: 6, Flags: control.CQCompressed, MiniFormat: 2}, "minis of format 2; 0 and 1 are possible"},
+		{control.CQ{LogCQE: 6, Flags: control.CQCompressed, MiniFormat: 2}, "minis of format 2; 0, 1 and 3 are possible"},
 		{control.CQ{LogCQE: 6, Flags: control.CQCompressed, MiniFormat: 255}, "minis of format 255"},
 		{control.CQ{LogCQE: 6, Flags: 1 << 3}, "unknown flags 0x8"},
 	} {

@@ -65,10 +65,11 @@ func (c *client) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (con
 		return nil, control.Errorf(control.CodeInvalid, "CQ: entries of 2^%d bytes; 2^6 and 2^7 are possible", m.LogCQE)
 	case m.Flags&^(control.CQCollapsed|control.CQIgnoreOverrun|control.CQCompressed) != 0:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: unknown flags %#x", m.Flags)
-	case m.Flags&control.CQCompressed != 0 && (m.Flags&control.CQCollapsed != 0 || m.LogCQE != 6):
-		return nil, control.Errorf(control.CodeInvalid, "CQ: compressed, flags %#x, entries of 2^%d bytes; it cannot be collapsed, and its entries have 2^6", m.Flags, m.LogCQE)
-	case m.Flags&control.CQCompressed != 0 && m.MiniFormat != control.MiniHash && m.MiniFormat != control.MiniChecksum:
-		return nil, control.Errorf(control.CodeInvalid, "CQ: minis of format %d; %d and %d are possible", m.MiniFormat, control.MiniHash, control.MiniChecksum)
+	case m.Flags&control.CQCompressed != 0 && m.Flags&control.CQCollapsed != 0:
+		return nil, control.Errorf(control.CodeInvalid, "CQ: flags %#x: a compressed queue cannot be collapsed", m.Flags)
+	case m.Flags&control.CQCompressed != 0 && m.MiniFormat != control.MiniHash && m.MiniFormat != control.MiniChecksum && m.MiniFormat != control.MiniChecksumStride:
+		return nil, control.Errorf(control.CodeInvalid, "CQ: minis of format %d; %d, %d and %d are possible", m.MiniFormat,
+			control.MiniHash, control.MiniChecksum, control.MiniChecksumStride)
 	case m.Handle&control.ChannelOverrun != 0:
 		return nil, control.Errorf(control.CodeInvalid, "CQ: handle %#x; bit 63 is the device's", m.Handle)
 	case m.Buf%64 != 0 || m.DBRec%8 != 0:
@@ -109,7 +110,7 @@ func (c *client) createCQ(m *control.CQ, _ requestMemory, _ *control.Reply) (con
 		consumer: shm.BE32At(rec, 0), armWord: armWord, armSeen: neverArmed,
 	}
 	if m.Flags&control.CQCompressed != 0 {
-		q.session = new(session)
+		q.session = newSession(m.MiniFormat)
 	}
 	q.num = numbers.Next(c.e.numbers.cq, c.e.cqs)
 	c.e.watchdog.owners.put(uint64(q.num)|atCQ, c.name)

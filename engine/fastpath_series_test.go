@@ -142,18 +142,27 @@ func TestSeriesInEveryCQ(t *testing.T) {
 
 // The index of blocks has 16 bits, and so has wqe_counter.
 func TestSeriesAcrossTheEndOfTheIndex(t *testing.T) {
-	pair := newTwins(t, nil)
-	pair.both(func(w *twin) {
-		w.p.q.sq.done, w.p.sent = 1<<16-6, 1<<16-6
-		shm.BE32At(w.p.rec, 4).Publish(1<<16 - 6)
-		for k := range 16 {
-			w.p.write(ctrl(wqe.OpRDMAWrite), w.far.raddr(16*k), w.local.data(8*k, 8))
-		}
-		w.p.ring()
-	})
-	require.Equal(t, 16, pair.fastPath())
-	pair.compare()
-	require.Equal(t, uint64(1<<16+10), pair.fast.p.q.sq.done)
+	for _, op := range []wqe.Opcode{wqe.OpRDMAWrite, wqe.OpSend} {
+		pair := newTwins(t, nil)
+		pair.both(func(w *twin) {
+			w.p.q.sq.done, w.p.sent = 1<<16-6, 1<<16-6
+			shm.BE32At(w.p.rec, 4).Publish(1<<16 - 6)
+			w.q.q.rq.done, w.q.received = 1<<16-6, 1<<16-6
+			shm.BE32At(w.q.rec, 0).Publish(1<<16 - 6)
+			for k := range 16 {
+				if op == wqe.OpSend {
+					w.q.recv(w.inbox.data(16*k, 16))
+					w.p.write(ctrl(op), w.local.data(8*k, 8))
+					continue
+				}
+				w.p.write(ctrl(op), w.far.raddr(16*k), w.local.data(8*k, 8))
+			}
+			w.p.ring()
+		})
+		require.Equal(t, 16, pair.fastPath())
+		pair.compare()
+		require.Equal(t, uint64(1<<16+10), pair.fast.p.q.sq.done)
+	}
 }
 
 func TestSeriesDoNotAllocate(t *testing.T) {

@@ -272,6 +272,7 @@ func (h *host) cq(m control.CQ) *poller {
 	}
 	if cqsCompressed && m.LogCQE == 6 && m.Flags&control.CQCollapsed == 0 {
 		m.Flags |= control.CQCompressed
+		m.MiniFormat = cqsFormat
 	}
 	c := &poller{h: h, log: uint(m.LogSize), entry: 1 << m.LogCQE, compressed: m.Flags&control.CQCompressed != 0, format: cqe.MiniFormat(m.MiniFormat)}
 	h.pollers = append(h.pollers, c)

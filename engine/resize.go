@@ -16,8 +16,8 @@ func (c *client) resizeCQ(m *control.ResizeCQ, _ requestMemory, _ *control.Reply
 	case m.LogSize > maxLogCQ || m.LogCQE != 6 && m.LogCQE != 7 || m.Buf%64 != 0:
 		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: 2^%d entries of 2^%d bytes at %#x; up to 2^%d of 2^6 or 2^7 on a multiple of 64 are possible",
 			q.num, m.LogSize, m.LogCQE, m.Buf, maxLogCQ)
-	case q.session != nil && m.LogCQE != 6:
-		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: compressed; its entries keep their 2^6 bytes, not 2^%d", q.num, m.LogCQE)
+	case q.session != nil && uint(m.LogCQE) != q.logCQE:
+		return nil, control.Errorf(control.CodeInvalid, "CQ %#06x: compressed; its entries keep their 2^%d bytes, not 2^%d", q.num, q.logCQE, m.LogCQE)
 	case q.collapsed || q.dead:
 		return nil, control.Errorf(control.CodeState, "CQ %#06x: a collapsed queue, or one that overran, keeps its buffer", q.num)
 	}

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/nicless/nicless/internal/clock"
+	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
@@ -102,6 +103,10 @@ func (x *uctx) capabilities(group int) []capability {
 			{"general_obj_types", 0x80, 31, 0, 1 << (reservedQPN - 32)}, // the upper half
 			{"num_of_uars_per_page", 0xa4, 31, 0, 1},
 			{"log_max_atomic_size_qp", 0xb0, 31, 24, log2(8)},
+			{"mini_cqe_resp_stride_index", 0xb4, 3, 3, 1},
+			{"cqe_compression_128b", 0xb4, 1, 1, 1},
+			{"cqe_compression", 0xb4, 0, 0, 1},
+			{"cqe_compression_max_num", 0xb8, 15, 0, control.MaxMinis},
 		}
 	case capAtomic:
 		return []capability{

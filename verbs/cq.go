@@ -44,21 +44,18 @@ func cqRing(x *uctx, cqe, size uint32) (log, logCQE uint8, err error) {
 }
 
 // miniFormat returns the mini_cqe_res_format that a value of enum mlx5_ib_cqe_comp_res_format
-// means. The refusals are those of create_cq_user in the kernel's drivers/infiniband/hw/mlx5/cq.c,
-// for a device without cqe_compression_128 and without mini_cqe_resp_stride_index.
-func miniFormat(format, logCQE uint8) (uint8, error) {
-	if logCQE != 6 {
-		return 0, refuse(eOPNOTSUPP, "compressed CQ with entries of %d bytes; 64 are possible", 1<<logCQE)
-	}
+// means. The refusal is that of create_cq_user in the kernel's drivers/infiniband/hw/mlx5/cq.c.
+func miniFormat(format uint8) (uint8, error) {
 	switch format {
 	case abi.MLX5CQEResFormatHash:
 		return control.MiniHash, nil
 	case abi.MLX5CQEResFormatCsum:
 		return control.MiniChecksum, nil
 	case abi.MLX5CQEResFormatCsumStrIdx:
-		return 0, refuse(eOPNOTSUPP, "compressed CQ with format %#x: there are no stride indices", format)
+		return control.MiniChecksumStride, nil
 	}
-	return 0, refuse(eINVAL, "compressed CQ with format %#x; %#x and %#x are possible", format, abi.MLX5CQEResFormatHash, abi.MLX5CQEResFormatCsum)
+	return 0, refuse(eINVAL, "compressed CQ with format %#x; %#x, %#x and %#x are possible", format,
+		abi.MLX5CQEResFormatHash, abi.MLX5CQEResFormatCsum, abi.MLX5CQEResFormatCsumStrIdx)
 }
 
 func createCQ(c *call) error {
@@ -84,7 +81,7 @@ func createCQ(c *call) error {
 		req.Flags = control.CQIgnoreOverrun
 	}
 	if d[abi.MLX5CreateCQCQECompEn] == 1 { // like the kernel's driver, which ignores other values
-		if req.MiniFormat, err = miniFormat(d[abi.MLX5CreateCQCompFormat], logCQE); err != nil {
+		if req.MiniFormat, err = miniFormat(d[abi.MLX5CreateCQCompFormat]); err != nil {
 			return err
 		}
 		req.Flags |= control.CQCompressed

@@ -95,9 +95,9 @@ func exQueryDevice(c *call, req []byte) error {
 	c.put(abi.AttrCoreOut, b)
 	d := make([]byte, abi.MLX5QueryDeviceRespSize)
 	le.PutUint32(d[abi.MLX5QueryDeviceRespResponseLength:], uint32(min(len(d), c.room(abi.AttrUHWOut))))
-	le.PutUint32(d[abi.MLX5QueryDeviceRespFlags:], abi.MLX5QueryDevRespFlagsCQE128BPad)
+	le.PutUint32(d[abi.MLX5QueryDeviceRespFlags:], abi.MLX5QueryDevRespFlagsCQE128BComp|abi.MLX5QueryDevRespFlagsCQE128BPad)
 	le.PutUint32(d[abi.MLX5QueryDeviceRespCompMaxNum:], control.MaxMinis)
-	le.PutUint32(d[abi.MLX5QueryDeviceRespCompFormats:], abi.MLX5CQEResFormatHash|abi.MLX5CQEResFormatCsum)
+	le.PutUint32(d[abi.MLX5QueryDeviceRespCompFormats:], abi.MLX5CQEResFormatHash|abi.MLX5CQEResFormatCsum|abi.MLX5CQEResFormatCsumStrIdx)
 	c.put(abi.AttrUHWOut, d)
 	return nil
 }

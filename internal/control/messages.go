@@ -214,8 +214,9 @@ const (
 
 // Values of CQ.MiniFormat, numbered as mini_cqe_res_format in an mlx5 CQ context.
 const (
-	MiniHash     uint8 = 0
-	MiniChecksum uint8 = 1
+	MiniHash           uint8 = 0
+	MiniChecksum       uint8 = 1
+	MiniChecksumStride uint8 = 3
 )
 
 // MaxMinis is the most completions in one compressed session.

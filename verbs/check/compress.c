@@ -2,7 +2,7 @@
  * poller that expands sessions itself. The format is that of the vendor's mlx5dv.h and of the
  * Linux driver: an entry of format 3, the title, has the number of completions in byte_cnt.
  * The array of the first eight minis is in the entry after the title, and each later array is
- * eight entries after the one before. */
+ * eight entries after the one before. Entries of 128 bytes have all this in their second half. */
 #include "check.h"
 
 #include <endian.h>
@@ -18,8 +18,8 @@ static struct ibv_pd *pd;
 static uint8_t *memory; /* near bytes, then far bytes; SIZE of each */
 static struct ibv_mr *mr;
 
-/* struct mlx5_mini_cqe8 of the Linux driver; the first word of a receive's mini is a hash or a
- * checksum, and is 0 here. */
+/* struct mlx5_mini_cqe8 of the Linux driver. The first word of a receive's mini is a hash or a
+ * checksum, and is 0 here, or a checksum and a stride index, which stands for the wqe_counter. */
 struct mini {
 	uint16_t wqe_counter;
 	uint8_t opcode;
@@ -31,6 +31,7 @@ struct mini {
 struct queue {
 	struct ibv_cq *cq;
 	struct mlx5dv_cq c;
+	int strides; /* minis of receives have stride indices */
 	uint32_t ci, left, done;
 	struct mlx5_cqe64 title;
 	struct mini minis[8];
@@ -68,27 +69,28 @@ static void capabilities(void) {
 	DO(mlx5dv_query_device(context, &d));
 	MUST(d.comp_mask & MLX5DV_CONTEXT_MASK_CQE_COMPRESION);
 	SAME(d.cqe_comp_caps.max_num, MOST);
-	SAME(d.cqe_comp_caps.supported_format, MLX5DV_CQE_RES_FORMAT_HASH | MLX5DV_CQE_RES_FORMAT_CSUM);
+	SAME(d.cqe_comp_caps.supported_format,
+	     MLX5DV_CQE_RES_FORMAT_HASH | MLX5DV_CQE_RES_FORMAT_CSUM | MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX);
+	MUST(d.flags & MLX5DV_CONTEXT_FLAGS_CQE_128B_COMP);
 	MUST(!create_cq(64, 0, 0));
 	SAME(errno, EINVAL);
-	MUST(!create_cq(64, MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX, 0)); /* libmlx5 refuses what the device does not report */
+	MUST(!create_cq(64, MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX << 1, 0)); /* libmlx5 refuses what the device does not report */
 	SAME(errno, EINVAL);
 	MUST(!create_cq(64, MLX5DV_CQE_RES_FORMAT_HASH | MLX5DV_CQE_RES_FORMAT_CSUM, 0)); /* two, which the kernel refuses */
 	SAME(errno, EINVAL);
-	MUST(!create_cq(64, MLX5DV_CQE_RES_FORMAT_HASH, 128));
-	SAME(errno, EOPNOTSUPP);
 }
 
-static void make(struct end *e, int entries, uint8_t format) {
+static void make(struct end *e, int entries, uint8_t format, int size) {
 	struct ibv_qp_init_attr_ex init = {0};
 	struct mlx5dv_obj o = {0};
 	struct ibv_qp_attr a = {0};
 	memset(e, 0, sizeof *e);
-	MUST((e->q.cq = create_cq(entries, format, 0)));
+	MUST((e->q.cq = create_cq(entries, format, size)));
 	o.cq.in = e->q.cq;
 	o.cq.out = &e->q.c;
 	DO(mlx5dv_init_obj(&o, MLX5DV_OBJ_CQ));
-	SAME(e->q.c.cqe_size, 64);
+	SAME(e->q.c.cqe_size, size);
+	e->q.strides = format == MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX;
 	SAME(e->q.c.cqe_cnt, entries + 1);
 	init.send_cq = init.recv_cq = e->q.cq;
 	/* libmlx5 does not learn what is polled here, so its queues must have room for everything. */
@@ -112,7 +114,8 @@ static void destroy(struct end *e) {
 }
 
 static struct mlx5_cqe64 *entry(struct queue *q, uint32_t index) {
-	return (struct mlx5_cqe64 *)q->c.buf + (index & (q->c.cqe_cnt - 1));
+	uint8_t *slot = (uint8_t *)q->c.buf + (index & (q->c.cqe_cnt - 1)) * q->c.cqe_size;
+	return (struct mlx5_cqe64 *)(slot + q->c.cqe_size - sizeof(struct mlx5_cqe64));
 }
 
 static uint8_t owner(const struct queue *q, uint32_t index) { return (index & q->c.cqe_cnt) != 0; }
@@ -158,9 +161,9 @@ static void next(struct queue *q, struct mlx5_cqe64 *w) {
 	} else {
 		w->wqe_counter = htobe16((uint16_t)(be16toh(q->title.wqe_counter) + q->done));
 		SAME(m->wqe_counter, 0); /* there are no hashes and checksums */
-		SAME(m->opcode, 0);
+		SAME(m->opcode << 8 | m->reserved, q->strides ? be16toh(w->wqe_counter) : 0);
 	}
-	SAME(m->reserved, 0);
+	SAME(w->op_own >> 4 == MLX5_CQE_REQ ? m->reserved : 0, 0);
 	/* The device has not written this entry, or has written minis into it. Without this store
 	 * the poller could take it for an entry of the next lap. */
 	e->op_own = owner(q, q->ci);
@@ -256,11 +259,11 @@ static void batch(struct end *a, struct end *b, enum kind k, int n) {
 }
 
 int main(int argc, char **argv) {
-	static const uint8_t formats[] = {MLX5DV_CQE_RES_FORMAT_HASH, MLX5DV_CQE_RES_FORMAT_CSUM};
-	static const int rings[] = {16, 64, 256};
+	static const uint8_t formats[] = {MLX5DV_CQE_RES_FORMAT_HASH, MLX5DV_CQE_RES_FORMAT_CSUM, MLX5DV_CQE_RES_FORMAT_CSUM_STRIDX};
+	static const int rings[] = {16, 64, 256}, sizes[] = {64, 128};
 	static struct end a, b;
 	unsigned long all = 0, compressed = 0;
-	size_t f, r;
+	size_t f, r, s;
 	int n, laps;
 	enum kind k;
 	setenv("MLX5_SCATTER_TO_CQE", "0", 1); /* CQEs with data in them are not compressed, and the messages here are short */
@@ -271,14 +274,14 @@ int main(int argc, char **argv) {
 	MUST((memory = nicless_buffer(2 * SIZE)));
 	MUST((mr = ibv_reg_mr(pd, memory, 2 * SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)));
 	for (f = 0; f < sizeof formats; f++)
-		for (r = 0; r < sizeof rings / sizeof *rings; r++) {
-			make(&a, rings[r] - 1, formats[f]);
-			make(&b, rings[r] - 1, formats[f]);
+		for (r = 0, s = f % 2; r < sizeof rings / sizeof *rings; r++, s ^= 1) {
+			make(&a, rings[r] - 1, formats[f], sizes[s]);
+			make(&b, rings[r] - 1, formats[f], sizes[s]);
 			connect_with(a.qp, b.qp);
 			connect_with(b.qp, a.qp);
 			for (n = 16, k = WRITE; a.sent + MOST <= DEPTH; n = n == MOST ? 16 : n + 1, k = (k + 1) % KINDS) {
 				int m = n < rings[r] ? n : rings[r];
-				snprintf(doing, sizeof doing, "format %d, %d entries, %d %s after %u completions", formats[f], rings[r], m, names[k],
+				snprintf(doing, sizeof doing, "format %d, %d entries of %d bytes, %d %s after %u completions", formats[f], rings[r], sizes[s], m, names[k],
 				         a.q.ci);
 				batch(&a, &b, k, m);
 			}
@@ -295,6 +298,6 @@ int main(int argc, char **argv) {
 	DO(ibv_dealloc_pd(pd));
 	DO(ibv_close_device(context));
 	fprintf(stderr, "compress: %lu of %lu completions in sessions\n", compressed, all);
-	printf("compress: 2 formats, 3 rings, 4 kinds of work: ok\n");
+	printf("compress: 3 formats, 3 rings, 2 sizes of entries, 4 kinds of work: ok\n");
 	return 0;
 }

@@ -38,7 +38,7 @@ func TestCompress(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
 			said := newLab(t, mode.flags...).run(path)
-			require.Contains(t, said, "compress: 2 formats, 3 rings, 4 kinds of work: ok\n")
+			require.Contains(t, said, "compress: 3 formats, 3 rings, 2 sizes of entries, 4 kinds of work: ok\n")
 			t.Log(said)
 		})
 	}

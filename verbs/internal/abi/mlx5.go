@@ -75,7 +75,8 @@ const (
 
 // enum mlx5_ib_query_dev_resp_flags.
 const (
-	MLX5QueryDevRespFlagsCQE128BPad = 1 << 1 // MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD
+	MLX5QueryDevRespFlagsCQE128BComp = 1 << 0 // MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP
+	MLX5QueryDevRespFlagsCQE128BPad  = 1 << 1 // MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD
 )
 
 // struct mlx5_ib_alloc_pd_resp.

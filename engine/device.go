@@ -72,6 +72,8 @@ func (d nicDevice) DiscardConnection(uid uint32, conn nic.Connection, c nic.Cost
 func (d nicDevice) Clogged(uid uint32) bool { return d.clogged(uid) }
 func (d nicDevice) Backlogged() bool        { return d.backlogged() }
 
+func (d nicDevice) Unpolled(uid, qpn uint32) bool { return d.unpolled(uid, qpn) }
+
 func (d nicDevice) Aside(uid uint32, f func()) bool { return d.aside(uid, f) }
 
 // aside calls f on a goroutine that closes descriptors for user uid (a closer; see

@@ -106,6 +106,7 @@
 //   - uar.go: UAR pages
 //   - cq.go: completion queues; complete writes a CQE
 //   - compress.go: compressed completions
+//   - unpolled.go: whether a client has completions that it has not polled
 //   - inline.go: short data in completions
 //   - overrun.go, resize.go: full completion queues; changing the size of a completion queue
 //   - moderate.go: events that are held back (completion moderation)

@@ -41,7 +41,7 @@ const (
 const pipeSize = 2 * pageSize
 
 func (s *Server) managerConfig() cm.Config {
-	c := cm.Config{Accounts: s.engine}
+	c := cm.Config{Accounts: s.engine, Unpolled: s.engine.Unpolled}
 	for _, d := range s.devices {
 		c.Devices = append(c.Devices, cm.Device{GUID: d.guid, AckDelay: ackDelay, MTU: activeMTU})
 	}

@@ -64,6 +64,10 @@ type Device interface {
 	// accepted.
 	Backlogged() bool
 
+	// Unpolled reports whether a queue pair of the user has a completion queue with entries
+	// that the program has not polled yet. It is false if the user has no such queue pair.
+	Unpolled(uid, qpn uint32) bool
+
 	// Aside calls f on a goroutine for this user, because programs of the user may keep f
 	// from returning. It waits for at most a tenth of a second and reports whether f has
 	// returned. If it returns false, f may still be running.

@@ -1,8 +1,12 @@
-/* One write to a channel, by the protocol in wire.h. Only the server knows what the bytes mean. */
+/* One write to a channel, by the protocol in wire.h. Only the server knows what the bytes mean,
+ * with one exception: GET_EVENT where there is no event. */
 #include "shim.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <rdma/rdma_user_cm.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -170,6 +174,23 @@ static int converse(struct call *c) {
 	}
 }
 
+/* Whether the program asks for an event, does not want to wait for one, and there is none. The
+ * descriptor says so itself. Programs that poll ask this many times a second, and the answer of
+ * the server would cost them a sleep each time. */
+static bool no_event(const struct call *c) {
+	struct rdma_ucm_cmd_hdr h;
+	struct pollfd p = {.fd = c->fd, .events = POLLIN};
+	int flags;
+	if (c->count != sizeof h + sizeof(struct rdma_ucm_get_event))
+		return false;
+	memcpy(&h, c->data, sizeof h);
+	if (h.cmd != RDMA_USER_CM_CMD_GET_EVENT || h.in != sizeof(struct rdma_ucm_get_event) ||
+	    h.out < offsetof(struct rdma_ucm_event_resp, reserved))
+		return false; /* if that is an error, the server says so */
+	flags = fcntl(c->fd, F_GETFL);
+	return flags >= 0 && (flags & O_NONBLOCK) && poll(&p, 1, 0) == 0;
+}
+
 int nv_write(int fd, const void *data, size_t count) {
 	struct call c;
 	int error;
@@ -187,7 +208,7 @@ int nv_write(int fd, const void *data, size_t count) {
 	if (error == 0)
 		error = nv_fetch(c.p, c.data, (uint64_t)(uintptr_t)data, c.bytes);
 	if (error == 0)
-		error = converse(&c);
+		error = no_event(&c) ? EAGAIN : converse(&c);
 	if (c.p)
 		nv_leave(c.p, &c.entry, error);
 	return error;

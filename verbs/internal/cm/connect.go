@@ -65,6 +65,7 @@ func (m *Manager) connect(c *Call, req []byte) error {
 	switch msg := msg.(type) {
 	case *REQ:
 		l.state, msg.From, msg.PSN = reqSent, l.number, l.psn
+		l.qpn = msg.QPN
 		l.depth, l.resources, l.mtu, l.timeout = msg.Depth, msg.Resources, msg.MTU, msg.Timeout
 		l.retry, l.rnr = msg.Retry, msg.RNR
 	case *SIDRREQ:
@@ -152,7 +153,7 @@ func (l *link) accept(p param, ece ECE) error {
 	if err := fill("ACCEPT", msg.Data[:], p.data()); err != nil {
 		return err
 	}
-	l.depth, l.resources = msg.Depth, msg.Resources
+	l.qpn, l.depth, l.resources = msg.QPN, msg.Depth, msg.Resources
 	l.state = repSent
 	l.send(msg)
 	return nil

@@ -18,7 +18,7 @@ type link struct {
 	self, other Address
 
 	psn, peerPSN     uint32 // with which the other end, and this end, begin to send
-	peerQPN          uint32
+	qpn, peerQPN     uint32
 	depth, resources uint8
 	retry, rnr       uint8
 	mtu, timeout     uint8
@@ -196,7 +196,37 @@ func (l *link) establish() {
 // answer is sent at once, so that the other program need not wait for this one.
 func (l *link) gotDREQ(Message) {
 	l.send(&DREP{l.number, l.peer})
-	l.disconnected()
+	if l.state == dreqSent || l.id.m.Unpolled == nil {
+		l.disconnected()
+		return
+	}
+	l.state = timeWait
+	l.disconnectedAfter(0)
+}
+
+// mostUnpolled bounds the time for which a program may leave completions unpolled before it is
+// told of the end of the connection all the same: less than twice this.
+const mostUnpolled = 64 * time.Millisecond
+
+// disconnectedAfter tells the program, after a time, that the other end has ended the
+// connection, unless it has not polled all completions of its queue pair by then. Programs that
+// look at their CQ and then at their events close the queue pair when they find this event, and
+// so lose what has come in between: the other end's last message. If the processor was taken
+// from the program between its two looks, that can be all that the other end had to say.
+func (l *link) disconnectedAfter(d time.Duration) {
+	i, m := l.id, l.id.m
+	l.stop = m.After(d, func() {
+		unpolled := d < mostUnpolled && m.Unpolled(i.program.UID, l.qpn) // not under the lock: the device is asked
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		switch {
+		case i.link != l: // the program has destroyed the id
+		case unpolled:
+			l.disconnectedAfter(max(2*d, time.Millisecond))
+		default:
+			l.disconnected()
+		}
+	})
 }
 
 func (l *link) gotDREP(Message) { l.disconnected() }

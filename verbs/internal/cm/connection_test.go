@@ -259,3 +259,50 @@ func TestNotify(t *testing.T) {
 	server.close()
 	r.ends()
 }
+
+// A program learns of the end of its connection after it has polled the completions that came
+// before, unless it takes too long.
+func TestDisconnectedAfterTheLastCompletion(t *testing.T) {
+	for _, want := range []struct {
+		polled int // the question that is answered with no
+		asked  int
+		after  time.Duration
+	}{{1, 1, 0}, {3, 3, 3 * time.Millisecond}, {1000, 7, 127 * time.Millisecond}} {
+		r, client, server, active, passive := connectedPair(t)
+		asked := 0
+		r.m.Unpolled = func(uid, qpn uint32) bool {
+			require.Equal(t, []uint32{1000, 0x222}, []uint32{uid, qpn})
+			asked++
+			return asked < want.polled
+		}
+		client.ok(abi.CMCmdDisconnect, 0, words(active))
+		client.expect(disconnected, 1, 0) // it has asked for it
+		var after time.Duration
+		for len(server.ch.events) == 0 {
+			after += r.shortest()
+		}
+		require.Equal(t, want.asked, asked)
+		require.Equal(t, want.after, after)
+		server.expect(disconnected, 2, 0)
+		server.ok(abi.CMCmdDisconnect, 0, words(passive)) // no error, though it is late
+		require.Equal(t, uint32(2), server.destroy(passive))
+		client.destroy(active)
+	}
+}
+
+// An id may be destroyed before its program is told of the end of the connection.
+func TestDestroyBeforeDisconnected(t *testing.T) {
+	r, client, server, active, passive := connectedPair(t)
+	r.m.Unpolled = func(uint32, uint32) bool { return true }
+	client.ok(abi.CMCmdDisconnect, 0, words(active))
+	client.destroy(active)
+	require.Len(t, r.timers, 1)
+	late := r.timers[0].f
+	require.Equal(t, uint32(1), server.destroy(passive))
+	require.Empty(t, r.timers)
+	late() // it was under way already
+	server.quiet()
+	client.close()
+	server.close()
+	r.ends()
+}

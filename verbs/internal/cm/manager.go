@@ -27,11 +27,15 @@ type Accounts interface {
 	Refund(uid uint32, c nic.Cost)
 }
 
-// A Config says what a Manager uses. Every field but After must be set.
+// A Config says what a Manager uses. Devices and Accounts must be set.
 type Config struct {
 	Devices  []Device
 	Accounts Accounts
 	After    func(d time.Duration, f func()) (stop func()) // calls f, unless stop is called before; nil means time.AfterFunc
+
+	// Unpolled reports whether a queue pair of the user has completions that its program has
+	// not polled yet. nil: that is not known, and events do not wait for it.
+	Unpolled func(uid, qpn uint32) bool
 }
 
 // A Manager is the connection manager of one engine. Safe for concurrent use.

@@ -61,6 +61,16 @@ func (r *rig) pass() {
 	}
 }
 
+// shortest lets the shortest timer run out, and returns its time.
+func (r *rig) shortest() time.Duration {
+	r.Helper()
+	require.NotEmpty(r, r.timers)
+	t := slices.MinFunc(r.timers, func(a, b *timer) int { return int(a.d - b.d) })
+	r.timers = slices.DeleteFunc(r.timers, func(o *timer) bool { return o == t })
+	t.f()
+	return t.d
+}
+
 // ends checks that nothing is left.
 func (r *rig) ends() {
 	r.Helper()

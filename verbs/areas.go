@@ -71,6 +71,16 @@ func (a *area) pages() (lo, size uint64) {
 // needMove if the pages may stay where they are.
 func (c *call) want(a area, kind uint16) error {
 	lo, size := a.pages()
+	if c.p.memory.maps != nil && kind == needRemap {
+		whole, n, err := c.p.memory.maps.wholePages(lo, size)
+		switch {
+		case err != nil:
+			return refuse(eFAULT, "%s: %v", a.name, err)
+		case n != size && c.p.memory.copiesFrom(whole, n):
+			return refuse(eFAULT, "%s: it is in a huge page of which a part is registered memory already, so that the page cannot be moved", a.name)
+		}
+		lo, size = whole, n
+	}
 	for i, n := range c.needs {
 		if !isRemap(n.kind) || lo >= n.addr+n.length || n.addr >= lo+size {
 			continue
@@ -89,7 +99,7 @@ func (c *call) want(a area, kind uint16) error {
 		return refuse(eINVAL, "%s: %d bytes at %#x lie partly in memory at %#x that is in use", a.name, a.n, a.addr, e.addr)
 	}
 	if c.p.memory.maps != nil {
-		if err := c.p.memory.maps.over(lo, size, remappable); err != nil {
+		if err := c.p.memory.maps.over(lo, size, func(v vma) error { return remappable(v, kind) }); err != nil {
 			return refuse(eFAULT, "%s: %v", a.name, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/nicless/nicless/internal/procmem"
 	"github.com/nicless/nicless/internal/unixsock"
@@ -46,6 +47,18 @@ type vma struct {
 	offset     uint64
 	inode      uint64
 	name       string
+	huge       uint64 // size of its pages in bytes if they are private huge pages (hugetlb), else 0
+}
+
+// privateHuge is the name of private mappings of huge pages (MAP_PRIVATE | MAP_ANONYMOUS |
+// MAP_HUGETLB), and of shared ones.
+const privateHuge = "/anon_hugepage"
+
+// hugePages stores in v.huge what it says. size is that of the pages in bytes.
+func (v *vma) hugePages(size uint64) {
+	if v.perms[3] == 'p' && strings.HasPrefix(v.name, privateHuge) {
+		v.huge = size
+	}
 }
 
 // longestRow is the most bytes that a row may have. It is enough for a name of PATH_MAX
@@ -102,12 +115,14 @@ func (m *maps) at(addr uint64) (v vma, err error) {
 	if q.Flags&procmem.VMAShared != 0 {
 		perms[3] = 's'
 	}
-	return vma{start: q.Start, end: q.End, perms: string(perms), offset: q.Offset, inode: q.Inode, name: string(q.Name)}, nil
+	v = vma{start: q.Start, end: q.End, perms: string(perms), offset: q.Offset, inode: q.Inode, name: string(q.Name)}
+	v.hugePages(q.PageSize)
+	return v, nil
 }
 
 // read does the same as over, but takes the mappings from the text of the file. It keeps no
 // rows, because a process can have tens of thousands of them, each with a name of thousands of
-// bytes.
+// bytes. Because the text does not have the size of huge pages, the default size is assumed.
 func (m *maps) read(addr, n uint64, each func(vma) error) error {
 	at, end := addr, addr+n
 	text := bufio.NewReaderSize(io.NewSectionReader(m.file, 0, math.MaxInt64), longestRow)
@@ -157,5 +172,30 @@ func parseVMA(line []byte) (v vma, ok bool) {
 	if len(f) == 6 {
 		v.name = string(bytes.TrimLeft(f[5], " "))
 	}
-	return v, errs == [4]error{} && len(v.perms) == 4
+	if errs != [4]error{} || len(v.perms) != 4 {
+		return v, false
+	}
+	v.hugePages(usualHugePage)
+	return v, true
+}
+
+// usualHugePage is the usual size of huge pages, in bytes.
+const usualHugePage = 2 << 20
+
+// maxHuge bounds the huge pages that are moved for one queue, in bytes.
+const maxHuge = 64 << 20
+
+// wholePages returns the n bytes from addr on, which are whole pages, and what else is in their
+// huge pages: of a huge page the kernel replaces nothing but the whole.
+func (m *maps) wholePages(addr, n uint64) (lo, size uint64, err error) {
+	page := uint64(pageSize)
+	if err := m.over(addr, n, func(v vma) error { page = max(page, v.huge); return nil }); err != nil {
+		return 0, 0, err
+	}
+	lo = addr &^ (page - 1)
+	size = (addr + n - lo + page - 1) &^ (page - 1)
+	if page > pageSize && size > maxHuge {
+		return 0, 0, refuse(eFAULT, "they are in huge pages of %d bytes, which would have to be moved; at most %d bytes of these are", page, maxHuge)
+	}
+	return lo, size, nil
 }

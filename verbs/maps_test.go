@@ -80,10 +80,10 @@ func TestMappingsAreNotKept(t *testing.T) {
 func TestRowsOfMaps(t *testing.T) {
 	v, ok := parseVMA([]byte("7f6c10000000-7f6c10021000 rw-s 00003000 00:01 3980633    /memfd:nicless:verbs-ring (deleted)"))
 	require.True(t, ok)
-	require.Equal(t, vma{0x7f6c10000000, 0x7f6c10021000, "rw-s", 0x3000, 3980633, "/memfd:nicless:verbs-ring (deleted)"}, v)
+	require.Equal(t, vma{0x7f6c10000000, 0x7f6c10021000, "rw-s", 0x3000, 3980633, "/memfd:nicless:verbs-ring (deleted)", 0}, v)
 	v, ok = parseVMA([]byte("7ffc0a1b2000-7ffc0a1d3000 rw-p 00000000 00:00 0                          [stack]"))
 	require.True(t, ok)
-	require.Error(t, remappable(v), "a stack")
+	require.Error(t, remappable(v, needRemap), "a stack")
 	for _, bad := range []string{"", "x", "1-2 rw-p 0 00:00", "1-zz rw-p 0 00:00 0 x"} {
 		_, ok := parseVMA([]byte(bad))
 		require.False(t, ok, bad)
@@ -98,10 +98,16 @@ func TestRowsOfMaps(t *testing.T) {
 		{vma{perms: "rw-p", inode: 5, name: "/lib/x.so"}, false},
 		{vma{perms: "rw-s", inode: 5, name: "/dev/shm/x"}, false},
 		{vma{perms: "rw-s", inode: 5, name: "/memfd:nicless:verbs-remap (deleted)"}, true},
-		{vma{perms: "rw-p", name: "/anon_hugepage (deleted)", inode: 9}, false},
+		{vma{perms: "rw-s", name: "/anon_hugepage (deleted)", inode: 9}, false},
 	} {
-		require.Equal(t, c.ok, remappable(c.v) == nil, "%v", c.v)
+		require.Equal(t, c.ok, remappable(c.v, needRemap) == nil, "%v", c.v)
+		require.Equal(t, c.ok, remappable(c.v, needMove) == nil, "%v", c.v)
 	}
+	v, ok = parseVMA([]byte("7f0238400000-7f0238600000 rw-p 00000000 00:0f 9    /anon_hugepage (deleted)"))
+	require.True(t, ok)
+	require.EqualValues(t, usualHugePage, v.huge)
+	require.NoError(t, remappable(v, needRemap), "a queue in a huge page")
+	require.Error(t, remappable(v, needMove), "registered memory in a huge page")
 }
 
 // The kernel's query for the mapping at one address returns what the text of the maps says.

@@ -275,14 +275,18 @@ func (m *memory) end() {
 }
 
 // remappable returns an error for memory that may not be remapped into shared memory,
-// because the program would notice the difference.
-func remappable(v vma) error {
+// because the program would notice the difference. kind is needRemap or needMove. Registered
+// memory stays in its huge pages, which the program has for a reason.
+func remappable(v vma, kind uint16) error {
 	switch {
 	case !strings.HasPrefix(v.perms, "rw"):
 		return refuse(eFAULT, "memory at %#x is %s; it must be readable and writable", v.start, v.perms)
 	case strings.HasPrefix(v.name, "/memfd:nicless:verbs-"+movedName): // an earlier extent
+	case v.huge > 0 && kind == needRemap:
+	case v.huge > 0:
+		return refuse(eOPNOTSUPP, "memory at %#x is in huge pages", v.start)
 	case v.perms[3] != 'p' || v.inode != 0:
-		return refuse(eOPNOTSUPP, "memory at %#x is of %q, and shared", v.start, v.name)
+		return refuse(eOPNOTSUPP, "memory at %#x is of %q; neither shared memory nor that of a file can be replaced", v.start, v.name)
 	case strings.HasPrefix(v.name, "[stack"):
 		return refuse(eOPNOTSUPP, "memory at %#x is a stack", v.start)
 	}

@@ -133,7 +133,7 @@ func (c *call) payload(m *mr) ([]*extent, error) {
 		}
 	}
 	if err := c.p.memory.allows(m, func(v vma) {
-		if err := remappable(v); why == nil && err != nil {
+		if err := remappable(v, needMove); why == nil && err != nil {
 			why = err
 		}
 	}); err != nil {

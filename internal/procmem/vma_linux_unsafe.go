@@ -14,6 +14,7 @@ type VMA struct {
 	Flags      uint64 // VMARead and so on
 	Offset     uint64 // offset in the file
 	Inode      uint64 // inode of the file; 0: no file
+	PageSize   uint64 // size of its pages in bytes
 	Name       []byte // name of the file, or a name such as [stack]; in the caller's buffer
 }
 
@@ -55,7 +56,7 @@ func QueryVMA(maps uintptr, addr uint64, buf []byte) (v VMA, err error) {
 	if errno != 0 {
 		return v, errno
 	}
-	v = VMA{Start: q.start, End: q.end, Flags: q.vmaFlags, Offset: q.offset, Inode: q.inode}
+	v = VMA{Start: q.start, End: q.end, Flags: q.vmaFlags, Offset: q.offset, Inode: q.inode, PageSize: q.pageSize}
 	if n := int(q.nameSize); n > 0 && n <= len(buf) {
 		v.Name = buf[:n-1] // it ends in a zero
 	}

@@ -134,6 +134,7 @@ var checks = map[string][]string{
 	"rawpost":  {"rawpost.c", "check.c"},
 	"compress": {"compress.c", "check.c"},
 	"clock":    {"clock.c", "check.c"},
+	"huge":     {"huge.c", "check.c"},
 	"mkey":     {"mkey.c", "buffer.c", "check.c"},
 	"inline":   {"inline.c", "check.c"},
 	"misuse":   {"misuse.c", "check.c"},

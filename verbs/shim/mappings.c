@@ -34,6 +34,11 @@ int nv_maps_open(struct nv_maps *m) {
 
 void nv_maps_close(struct nv_maps *m) { NV_SYSCALL(SYS_close, m->fd); }
 
+/* Mappings of huge pages (MAP_ANONYMOUS | MAP_HUGETLB) have this name, and the same at the end. */
+static const char huge[] = "/anon_hugepage";
+
+static bool is_huge(const char *name) { return strncmp(name, huge, sizeof huge - 1) == 0; }
+
 static bool is_ours(const char *name) { return strncmp(name, ours, sizeof ours - 1) == 0; }
 
 static int query(struct nv_maps *m, uint64_t addr, struct nv_mapping *v) {
@@ -60,6 +65,7 @@ static int query(struct nv_maps *m, uint64_t addr, struct nv_mapping *v) {
 	v->shared = q.flags & 8;
 	v->file = q.inode != 0;
 	v->ours = v->shared && is_ours(name);
+	v->huge = !v->shared && is_huge(name);
 	return 0;
 }
 
@@ -130,6 +136,7 @@ static bool parse(char *at, struct nv_mapping *v) {
 	while (at && *at == ' ')
 		at++;
 	v->ours = at && v->shared && is_ours(at);
+	v->huge = at && !v->shared && is_huge(at);
 	return true;
 }
 

@@ -104,6 +104,8 @@ int nv_movable(const struct nv_process *p, uint64_t addr, uint64_t length, bool 
 		error = nv_maps_next(&maps, at, &v);
 		if (error == 0 && v.start > at)
 			error = EFAULT;
+		else if (error == 0 && v.huge && !may_stay)
+			kind->huge = true;
 		else if (error == 0 && (v.prot != (PROT_READ | PROT_WRITE) || (!v.ours && (v.shared || v.file))))
 			error = EOPNOTSUPP;
 		else if (error == 0 && may_stay && !kind->alone && is_stack(&v, addr, length))

@@ -96,13 +96,16 @@ static int copy_piece(const struct job *j, uint64_t addr, size_t pages, uint64_t
 	return error;
 }
 
+/* pages can be more than PIECE. */
 static int move_piece(const struct job *j, uint64_t addr, size_t pages, uint64_t offset) {
-	size_t bytes = pages * j->page;
+	size_t bytes = pages * j->page, done, n;
 	int error = 0;
 	if (j->protector.fd >= 0)
 		error = nv_protect(&j->protector, addr, bytes);
-	if (error == 0)
-		error = copy_piece(j, addr, pages, offset);
+	for (done = 0; done < pages && error == 0; done += n) {
+		n = pages - done < PIECE ? pages - done : PIECE;
+		error = copy_piece(j, addr + done * j->page, n, offset + done * j->page);
+	}
 	if (error == 0 && nv_sys_mmap((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 	                              j->memory, (off_t)offset) == MAP_FAILED)
 		error = errno;
@@ -122,7 +125,7 @@ static int move(const struct job *j, uint64_t addr, uint64_t length, uint64_t of
 	nv_moved();
 	while (error == 0 && addr < end) {
 		size_t pages = (size_t)((end - addr) / j->page);
-		if (pages > PIECE)
+		if (pages > PIECE && !j->kind.huge) /* of huge pages nothing but the whole can be replaced */
 			pages = PIECE;
 		error = move_piece(j, addr, pages, offset);
 		addr += pages * j->page;

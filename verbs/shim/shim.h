@@ -236,6 +236,7 @@ struct nv_mapping {
 	bool shared; /* MAP_SHARED */
 	bool file;   /* it is of a file, or of memory with a name in the file system */
 	bool ours;   /* nv_remap has made it */
+	bool huge;   /* private huge pages (hugetlb) */
 };
 
 int nv_maps_open(struct nv_maps *m); /* returns 0 or an errno */
@@ -252,6 +253,7 @@ bool nv_locked(uint64_t addr);
 struct nv_kind {
 	bool alone;                   /* this process has no other thread */
 	bool again;                   /* a part is shared memory already, from an earlier call of nv_remap */
+	bool huge;                    /* a part is in huge pages */
 	bool heap;                    /* they are in the heap of malloc, and have to be the program's own again when they are not used any more */
 	unsigned long locked, pinned; /* KiB in the whole process */
 };

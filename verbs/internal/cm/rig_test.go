@@ -75,7 +75,7 @@ func (r *rig) shortest() time.Duration {
 func (r *rig) ends() {
 	r.Helper()
 	for _, t := range r.timers {
-		require.Contains(r, []time.Duration{patience, shortPatience, memory}, t.d, "what nobody is charged for ends soon")
+		require.Contains(r, []time.Duration{patience, afterEnding, memory}, t.d, "what nobody is charged for ends soon")
 	}
 	r.pass()
 	require.Zero(r, r.m.Leftovers())

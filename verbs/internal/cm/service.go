@@ -21,11 +21,11 @@ const patience = 200 * time.Millisecond
 
 // Some programs listen, end the listener, and listen on the same port again, and their peer does
 // not know when (perftest -R). So a request for a port whose listener has ended not longer ago
-// than memory waits too, but only for shortPatience: most such requests are for nobody.
+// than memory waits too. Programs on a loaded machine can need afterEnding for that.
 const (
-	shortPatience = 100 * time.Millisecond
-	memory        = time.Second
-	maxRecent     = 1024 // ports that are remembered
+	afterEnding = 500 * time.Millisecond
+	memory      = time.Second
+	maxRecent   = 1024 // ports that are remembered
 )
 
 // asked gives a request to its listener, or answers that there is none.
@@ -40,7 +40,7 @@ func (m *Manager) asked(r *request) {
 	case soon:
 		m.wait(r, patience)
 	case m.recent[r.port()] != nil:
-		m.wait(r, shortPatience)
+		m.wait(r, afterEnding)
 	default:
 		m.unserved(r)
 	}
@@ -54,7 +54,7 @@ func (m *Manager) wait(r *request, d time.Duration) {
 		if !m.waiting[r] {
 			return
 		}
-		if _, soon := m.listener(r); soon && d == shortPatience {
+		if _, soon := m.listener(r); soon && d == afterEnding {
 			m.wait(r, patience)
 			return
 		}

@@ -50,7 +50,7 @@ func TestNextListener(t *testing.T) {
 
 	server.destroy(second)
 	request(2)
-	require.Equal(t, shortPatience, r.timers[len(r.timers)-1].d)
+	require.Equal(t, afterEnding, r.timers[len(r.timers)-1].d)
 	third := listens(103)
 	r.timers[len(r.timers)-1].f() // bound: it waits once more
 	client.quiet()

@@ -32,6 +32,11 @@ var callNames = [...]callName{
 	{0x1007, 0x1000, "MLX5_IB_OBJECT_PP", "MLX5_IB_METHOD_PP_OBJ_ALLOC", "mlx5dv_pp_alloc"},
 }
 
+// reasons says of a function why the device does not have it.
+var reasons = map[string]string{
+	"ibv_create_counters": "counters count what flow steering rules (ibv_create_flow) match, and this device has no such rules",
+}
+
 // A commandName is a callName for a write command.
 type commandName struct {
 	number   uint32
@@ -52,7 +57,11 @@ var commandNames = [...]commandName{
 func unserved(object, method uint16) string {
 	for _, n := range callNames {
 		if n.object == object && n.method == method {
-			return fmt.Sprintf("%s (%s): this device does not have it", n.function, n.methodName)
+			why := reasons[n.function]
+			if why == "" {
+				why = "this device does not have it"
+			}
+			return fmt.Sprintf("%s (%s): %s", n.function, n.methodName, why)
 		}
 	}
 	return fmt.Sprintf("object %#x method %#x: this device does not have it", object, method)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // The numbers are those of the kernel's headers.
@@ -37,4 +38,12 @@ func TestNamesOfCalls(t *testing.T) {
 	said, err = exec.Command(binary).Output()
 	require.NoError(t, err)
 	require.Equal(t, want, strings.Fields(string(said)))
+}
+
+// Who asks for counters is told why there are none.
+func TestNoCounters(t *testing.T) {
+	r := newRig(t)
+	p := r.program()
+	require.Equal(t, unix.EPROTONOSUPPORT, p.ioctl(p.ctx, 15, 0, arg{id: 0}).errno)
+	require.Contains(t, unserved(15, 0), "ibv_create_counters (UVERBS_METHOD_COUNTERS_CREATE): counters count what flow steering rules")
 }

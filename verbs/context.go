@@ -47,7 +47,8 @@ type uctx struct {
 	added    uint64              // number of regions that were made
 	channels map[uint64]*channel // by the cookie of the program's end
 	asyncs   []*async
-	numbers  map[uint64]eventSource // by kind and number of the object (numberOf)
+	numbers  map[uint64]eventSource // by kind and number of the object (numberOf); not those in targets
+	targets  map[uint32][]*qp       // handles of queue pairs of type XRC_RECV, by number
 	events   *os.File
 }
 
@@ -57,7 +58,7 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 	x := &uctx{
 		s: s, net: p.net, device: d, uid: p.uid, lineage: p.lineage, name: p.name, owner: p.memory,
 		next: 1, objects: make(map[uint32]*object), domains: make(map[uint32]*pd), dms: make(map[int]*dm), dmabufs: make(map[int]bool), regions: make(map[*extent]*region),
-		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource),
+		channels: make(map[uint64]*channel), numbers: make(map[uint64]eventSource), targets: make(map[uint32][]*qp),
 	}
 	if err := x.charge(contextCost); err != nil {
 		return nil, nil, err
@@ -178,8 +179,11 @@ func (x *uctx) end() {
 		d.memory.m.letGo(d.memory)
 	}
 	for _, o := range x.objects {
-		if m, is := o.self.(*mr); is {
-			x.unsettled(m, m.extents)
+		switch o := o.self.(type) {
+		case *mr:
+			x.unsettled(o, o.extents)
+		case *qp:
+			x.s.domains.leaveTarget(o)
 		}
 	}
 	x.refund(x.cost)
@@ -199,6 +203,7 @@ func (x *uctx) end() {
 	clear(x.regions)
 	clear(x.channels)
 	clear(x.numbers)
+	clear(x.targets)
 }
 
 // ask sends a request to the engine and returns its answer.

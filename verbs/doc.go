@@ -28,7 +28,7 @@
 //	internal/abi       numbers and structures of the kernel, by name
 //	context.go         a context, and its requests to the engine
 //	object.go          handles, and what objects cost
-//	pd.go mr.go cq.go srq.go qp.go xrcd.go modify.go ah.go multicast.go uar.go channel.go
+//	pd.go mr.go cq.go srq.go qp.go xrcd.go xrc_target.go modify.go ah.go multicast.go uar.go channel.go
 //	                   one kind of object each
 //	query.go gid.go device.go caps.go
 //	                   what a program can ask about the device

@@ -209,14 +209,21 @@ func (x *uctx) translate(ev *control.Event) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	s := x.numbers[numberOf(t.kind, ev.Number)]
-	if s == nil {
-		return // destroyed meanwhile
+	if s := x.numbers[numberOf(t.kind, ev.Number)]; s != nil { // otherwise it was destroyed meanwhile
+		if q, ok := s.(*qp); !ok || ev.Kind != control.EventDrained || q.tellsDrained {
+			s.state().tell(t.event)
+		}
 	}
-	if q, ok := s.(*qp); ok && ev.Kind == control.EventDrained && !q.tellsDrained {
-		return
+	if t.kind == kindQP {
+		for _, q := range x.targets[ev.Number] {
+			q.events.tell(t.event)
+		}
 	}
-	if o := s.state(); o.async.send(o.element, t.event) {
+}
+
+// tell tells the program of an event of the object.
+func (o *eventState) tell(event uint32) {
+	if o.async.send(o.element, event) {
 		o.sent++
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // Whatever a program sends, the server answers or ends the connection. The server never
@@ -68,6 +69,20 @@ func FuzzIoctl(f *testing.F) {
 		arg{id: abi.AttrCreateSRQUserHandle, in: u64s(1)}, word(abi.AttrCreateSRQMaxWR, 7), word(abi.AttrCreateSRQMaxSGE, 1), word(abi.AttrCreateSRQLimit, 0),
 		number(abi.AttrCreateSRQType, abi.SRQTBasic), arg{id: abi.AttrCreateSRQRespMaxWR, out: 4}, arg{id: abi.AttrCreateSRQRespMaxSGE, out: 4},
 		arg{id: abi.AttrUHWIn, in: srqDriver}, arg{id: abi.AttrUHWOut, out: abi.MLX5CreateSRQRespSize}))
+	// A domain of the program's own, a target in it, and its second handle. The handles that the
+	// target of the fuzzer has made are 1 to 4: a PD, a UAR page, a CQ and a queue pair.
+	xsrq := []arg{{id: abi.AttrCreateSRQHandle}, {id: abi.AttrCreateSRQPDHandle, data: first}, {id: abi.AttrCreateSRQXRCDHandle, data: 5},
+		{id: abi.AttrCreateSRQCQHandle, data: 3}, {id: abi.AttrCreateSRQUserHandle, in: u64s(1)}, word(abi.AttrCreateSRQMaxWR, 7),
+		word(abi.AttrCreateSRQMaxSGE, 1), word(abi.AttrCreateSRQLimit, 0), number(abi.AttrCreateSRQType, abi.SRQTXRC),
+		{id: abi.AttrCreateSRQRespMaxWR, out: 4}, {id: abi.AttrCreateSRQRespMaxSGE, out: 4}, {id: abi.AttrCreateSRQRespSRQNum, out: 4},
+		{id: abi.AttrUHWIn, in: srqDriver}, {id: abi.AttrUHWOut, out: abi.MLX5CreateSRQRespSize}}
+	seed(write(abi.CmdOpenXRCD, openXRCDRequest(noFile, unix.O_CREAT), abi.OpenXRCDRespSize), write(abi.CmdOpenXRCD, openXRCDRequest(3, unix.O_CREAT), abi.OpenXRCDRespSize),
+		call(abi.ObjectQP, abi.MethodQPCreate, createTargetArgs(5)...), write(abi.CmdOpenQP, openQPRequest(5, 1, 0), abi.CreateQPRespSize),
+		call(abi.ObjectSRQ, abi.MethodSRQCreate, xsrq...), call(abi.ObjectXRCD, abi.MethodXRCDDestroy, arg{id: abi.AttrDestroyXRCDHandle, data: 5}))
+	seed(call(abi.ObjectMR, abi.MethodRegDMABufMR, arg{id: abi.AttrRegDMABufMRHandle}, arg{id: abi.AttrRegDMABufMRPDHandle, data: first},
+		arg{id: abi.AttrRegDMABufMROffset, in: u64s(0)}, arg{id: abi.AttrRegDMABufMRLength, in: u64s(4096)}, arg{id: abi.AttrRegDMABufMRIOVA, in: u64s(0)},
+		word(abi.AttrRegDMABufMRFD, 3), word(abi.AttrRegDMABufMRAccessFlags, all), arg{id: abi.AttrRegDMABufMRRespLKey, out: 4},
+		arg{id: abi.AttrRegDMABufMRRespRKey, out: 4}))
 	f.Add(append([]byte{32, 0, byte(opMmap)}, u64s(0x100000, 0x8000, 0x10f000, 0)...))
 	f.Add(append([]byte{32, 0, byte(opAlloc)}, u64s(0x100000, 0x8000, 0, 0)...))
 	f.Add(append([]byte{32, 0, byte(opFree)}, u64s(0x100000, 0x8000, 0, 0)...))
@@ -114,6 +129,8 @@ func FuzzIoctl(f *testing.F) {
 		}
 		r.p.end()
 		require.Empty(t, s.contexts)
+		require.Empty(t, s.domains.all)
+		require.Empty(t, s.domains.targets)
 		require.Eventually(t, func() bool { return s.openChannels() == 0 && s.manager.Leftovers() == 0 }, 10*time.Second, time.Millisecond)
 		require.Empty(t, r.p.memory.extents)
 		require.Empty(t, r.p.pending)

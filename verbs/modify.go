@@ -104,10 +104,10 @@ func modifyQP(c *call, b []byte) error {
 		return err
 	}
 	if mask&control.AttrAV != 0 {
-		copy(q.dest[:], dest)
+		q.dest.set(dest)
 	}
 	if a.Mask&control.AttrState != 0 && a.State == control.StateRST {
-		clear(q.dest[:])
+		q.dest.set(nil)
 	}
 	if mask&abi.QPEnSQDAsyncNotify != 0 {
 		q.tellsDrained = b[abi.ModifyQPEnSQDAsyncNotify] != 0
@@ -121,7 +121,7 @@ func (q *qp) ignores() uint32 {
 	switch {
 	case q.transport != control.QPTypeXRC:
 		return 0
-	case q.target:
+	case q.target != nil:
 		return control.AttrMaxRdAtomic | control.AttrRetryCount | control.AttrRNRRetry
 	}
 	return control.AttrMaxDestRdAtom | control.AttrMinRNRTimer
@@ -155,7 +155,8 @@ func queryQP(c *call, req []byte) error {
 	}
 	a := m.(*control.QPAttr)
 	b := make([]byte, abi.QueryQPRespSize)
-	copy(b[abi.QueryQPRespDest:], q.dest[:])
+	dest := q.dest.get()
+	copy(b[abi.QueryQPRespDest:], dest[:])
 	for i, v := range q.caps {
 		le.PutUint32(b[abi.QueryQPRespMaxSendWR+4*i:], v)
 	}

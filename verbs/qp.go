@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"math/bits"
+	"sync"
 
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/verbs/internal/abi"
@@ -14,14 +15,34 @@ type qp struct {
 	*object
 	number       uint32
 	transport    uint8
-	target       bool                      // it is of type XRC_RECV
+	target       *target                   // set if it is of type XRC_RECV
 	caps         [abi.QPCapSize / 4]uint32 // struct ib_uverbs_qp_cap
 	signalAll    bool
-	tellsDrained bool                 // the program asked for IBV_EVENT_SQ_DRAINED
-	dest         [abi.QPDestSize]byte // struct ib_uverbs_qp_dest, as it was set
-	groups       map[[16]byte]bool    // multicast groups, by GID
-	hearsOthers  bool                 // what it sends to a group does not come back to it
+	tellsDrained bool              // the program asked for IBV_EVENT_SQ_DRAINED
+	dest         *qpDest           // as it was set
+	groups       map[[16]byte]bool // multicast groups, by GID
+	hearsOthers  bool              // what it sends to a group does not come back to it
 	events       eventState
+}
+
+// A qpDest is the struct ib_uverbs_qp_dest of a queue pair, which several contexts can have.
+type qpDest struct {
+	mu    sync.Mutex
+	bytes [abi.QPDestSize]byte
+}
+
+// set replaces it; none clears it.
+func (d *qpDest) set(b []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.bytes[:])
+	copy(d.bytes[:], b)
+}
+
+func (d *qpDest) get() [abi.QPDestSize]byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.bytes
 }
 
 // createQPMin is how many bytes of struct mlx5_ib_create_qp are needed: all before sq_buf_addr,
@@ -171,7 +192,7 @@ func createQP(c *call) error {
 	}
 	q := &qp{number: m.(*control.QPN).QPN, transport: transport, signalAll: flags&abi.QPCreateSQSigAll != 0,
 		events: eventState{async: async, element: c.value(abi.AttrCreateQPUserHandle)}, groups: make(map[[16]byte]bool),
-		hearsOthers: flags&abi.QPCreateBlockMulticastLoopback != 0}
+		hearsOthers: flags&abi.QPCreateBlockMulticastLoopback != 0, dest: new(qpDest)}
 	caps := c.bytes(abi.AttrCreateQPCap)
 	for i := range q.caps {
 		q.caps[i] = le.Uint32(caps[4*i:])

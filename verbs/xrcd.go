@@ -31,10 +31,12 @@ type fileIdentity struct {
 	born     unix.StatxTimestamp
 }
 
-// sharedDomains has the shared domains of all programs. A user of a domain is an xrcd.
+// sharedDomains has the shared domains of all programs, and the targets in all domains, which are
+// the queue pairs of type XRC_RECV. A user of a domain is an xrcd.
 type sharedDomains struct {
-	mu  sync.Mutex
-	all map[fileIdentity]*sharedDomain
+	mu      sync.Mutex
+	all     map[fileIdentity]*sharedDomain
+	targets map[uint32]*target // by number
 }
 
 type sharedDomain struct {
@@ -152,76 +154,4 @@ func (x *uctx) leaveDomains() {
 			x.s.domains.leave(d)
 		}
 	}
-}
-
-// createTarget serves QP.CREATE for queue pairs of type XRC_RECV. libmlx5 sends the addresses
-// of rings that nothing uses.
-func (c *call) createTarget() error {
-	x := c.x
-	for _, id := range []uint16{abi.AttrCreateQPPDHandle, abi.AttrCreateQPSendCQHandle, abi.AttrCreateQPRecvCQHandle, abi.AttrCreateQPIndTableHandle} {
-		if c.find(id) != nil {
-			return refuse(eINVAL, "%s: a queue pair of type XRC_RECV has none", c.method.field(id).name)
-		}
-	}
-	d := objectOf[*xrcd](c, abi.AttrCreateQPXRCDHandle)
-	if d == nil {
-		return refuse(eNOENT, "xrcd (attribute %#x): missing", abi.AttrCreateQPXRCDHandle)
-	}
-	if s := objectOf[*srq](c, abi.AttrCreateQPSRQHandle); s != nil && !s.xrc {
-		return refuse(eINVAL, "SRQ %d is not of type XRC", s.handle)
-	}
-	async, err := c.async(abi.AttrCreateQPEventFD)
-	if err != nil {
-		return err
-	}
-	if err := x.chargeObject(); err != nil {
-		return err
-	}
-	m, _, err := x.ask(control.OpCreateTarget, &control.XRCD{XRCDN: d.number})
-	if err != nil {
-		x.refundObject()
-		return err
-	}
-	q := &qp{number: m.(*control.QPN).QPN, transport: control.QPTypeXRC, target: true,
-		events: eventState{async: async, element: c.value(abi.AttrCreateQPUserHandle)}}
-	x.addQP(q, nil, d.object)
-	c.putHandle(abi.AttrCreateQPHandle, q.object)
-	c.put32(abi.AttrCreateQPRespCap, q.caps[:]...)
-	c.put32(abi.AttrCreateQPRespQPNum, q.number)
-	c.put(abi.AttrUHWOut, nil)
-	return nil
-}
-
-// openQP serves OPEN_QP. The request is struct ib_uverbs_open_qp, in which pd_handle names an
-// XRC domain.
-func openQP(c *call, req []byte) error {
-	x := c.x
-	d, err := lookup[*xrcd](c, "pd_handle", le.Uint32(req[abi.OpenQPPDHandle:]), kindXRCD)
-	if err != nil {
-		return err
-	}
-	if t := req[abi.OpenQPQPType]; t != abi.QPTXRCTgt {
-		return refuse(eINVAL, "type %d; only queue pairs of type XRC_RECV (%d) can be opened", t, abi.QPTXRCTgt)
-	}
-	q := &qp{number: le.Uint32(req[abi.OpenQPQPN:]), transport: control.QPTypeXRC, target: true,
-		events: eventState{element: le.Uint64(req[abi.OpenQPUserHandle:])}}
-	if x.numbers[numberOf(kindQP, q.number)] != nil {
-		return refuse(eBUSY, "QP %#06x: this context has it already", q.number)
-	}
-	if len(x.asyncs) > 0 {
-		q.events.async = x.asyncs[0]
-	}
-	if err := x.chargeObject(); err != nil {
-		return err
-	}
-	if err := x.tell(control.OpOpenTarget, &control.Target{XRCDN: d.number, QPN: q.number}); err != nil {
-		x.refundObject()
-		return refuse(eINVAL, "%v", err)
-	}
-	x.addQP(q, nil, d.object)
-	b := make([]byte, abi.CreateQPRespSize)
-	le.PutUint32(b[abi.CreateQPRespQPHandle:], q.handle)
-	le.PutUint32(b[abi.CreateQPRespQPN:], q.number)
-	c.put(abi.AttrCoreOut, b)
-	return nil
 }

@@ -102,6 +102,18 @@ func TestDMABuf(t *testing.T) {
 	}
 }
 
+// Several processes have a queue pair of type XRC_RECV, which ends with the last of them.
+func TestOpenQP(t *testing.T) {
+	path := check(t, "xrc")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			require.Contains(t, l.run(path), "xrc: 3 processes, 4 handles, 4 messages: ok\n")
+			l.works()
+		})
+	}
+}
+
 // Short data are in CQEs, for which libmlx5 asks, and libmlx5 copies them to memory.
 func TestInline(t *testing.T) {
 	path := check(t, "inline")

@@ -140,6 +140,7 @@ var checks = map[string][]string{
 	"misuse":   {"misuse.c", "check.c"},
 	"dm":       {"dm.c", "check.c"},
 	"dmabuf":   {"dmabuf.c", "buffer.c", "device.c", "check.c"},
+	"xrc":      {"xrc.c", "check.c"},
 	"life":     {"life.c", "check.c"},
 	"pace":     {"pace.c", "check.c"},
 	"trust":    {"trust.c", "check.c"},

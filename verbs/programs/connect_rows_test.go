@@ -35,6 +35,7 @@ var rdmacmRows = []row{
 
 	{server: "rdma_server -p PORT", client: "rdma_client -s ADDR -p PORT", says: []string{"rdma_client: end 0"}, hears: []string{"rdma_server: end 0"}, quick: true},
 	{server: "rdma_xserver -p PORT", client: "rdma_xclient -s ADDR -p PORT", says: []string{"rdma_xclient: end 0"}, hears: []string{"rdma_xserver: end 0"}},
+	{server: "rdma_xserver -c x -p PORT", client: "rdma_xclient -c x -s ADDR -p PORT", says: []string{"rdma_xclient: end 0"}, hears: []string{"rdma_xserver: end 0"}},
 
 	{server: "cmtime -c 20 -p PORT", client: "cmtime -c 20 -p PORT -s ADDR", stays: true, says: []string{`(?m)^connect +: +[0-9.]+ +[0-9.]+`}},
 	{server: "rstream -T v -S 1024 -I 5 -p PORT", client: "rstream -T v -S 1024 -I 5 -p PORT -s ADDR", says: []string{`(?m)^custom .*\d`}},

@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
@@ -49,6 +50,12 @@ func (h *history) guess() string {
 		// If the program had not asked for it, libmlx5 would have opened the device without.
 		return "mlx5dv_open_device with MLX5DV_CONTEXT_FLAGS_DEVX was refused with EINVAL, because this device has no firmware commands"
 	}
+	if !h.did["WRITE.ALLOC_PD"] { // it has only looked around
+		return fmt.Sprintf("none of its calls was refused here, and it has only asked about the device; its last call here was %s. "+
+			"Likely: something outside of the device, such as a connection by TCP to a peer that is not running, "+
+			"or a capability that this device does not have, if the program looked for one in the answers to "+
+			"ibv_query_device, ibv_query_port or ibv_query_gid", h.last)
+	}
 	return fmt.Sprintf("none of its calls was refused here; its last call here was %s. If a function of libibverbs or libmlx5 returned an error, "+
 		"the library returned it without asking nicless. If the program says that something else failed, such as a TCP connection, the device has no part in it. "+
 		"Likely: %s", h.last, h.likely())
@@ -65,15 +72,26 @@ func (h *history) likely() string {
 	case h.did["CQ.CREATE"]:
 		return "ibv_create_qp, if it asks for more than ibv_query_device reports (max_qp_wr, max_sge), or for so many SGEs or so much inline data that " +
 			"all work requests together take more room than the longest send queue has; or ibv_create_qp_ex, for a field or flag that libmlx5 does not know"
-	case h.did["WRITE.ALLOC_PD"]:
-		return "ibv_create_cq_ex, for a field or flag that libmlx5 does not know, or ibv_reg_mr, if the memory could not be excluded from forks"
 	}
-	return "a check of the program's, if it looked for a capability in the answers to ibv_query_device, ibv_query_port or ibv_query_gid that this device does not have"
+	return "ibv_create_cq_ex, for a field or flag that libmlx5 does not know, or ibv_reg_mr, if the memory could not be excluded from forks"
 }
 
 // ended tells the watchers what is likely if the process failed.
 func (p *process) ended() {
-	if p.past.calls > 0 && !p.past.refused {
+	switch {
+	case p.past.refused || !p.greeted:
+	case p.past.calls > 0:
 		p.s.watched.tell(p.lineage, p.uid, "%s%s", IfFailed, p.past.guess())
+	default:
+		p.s.watched.tell(p.lineage, p.uid, "%sit looked for devices and opened none of them; it could have opened %s", IfFailed, p.s.deviceNames())
 	}
+}
+
+// deviceNames returns the names of the devices.
+func (s *Server) deviceNames() string {
+	var names []string
+	for _, d := range s.devices {
+		names = append(names, d.name())
+	}
+	return strings.Join(names, " and ")
 }

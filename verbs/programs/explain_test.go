@@ -37,3 +37,13 @@ func TestMistakesAreExplained(t *testing.T) {
 		require.NotContains(t, said, explained, mistake)
 	}
 }
+
+// Programs that fail before they use the device are told what nicless has seen of them.
+func TestFailuresBeforeTheDeviceIsUsed(t *testing.T) {
+	need(t, "ib_write_bw")
+	l := newLab(t, "--explain")
+	said := l.start("ib_write_bw", "-d", "mlx5_0").fails()
+	require.Contains(t, said, "it looked for devices and opened none of them; it could have opened nicless0")
+	said = l.start("ib_write_bw", "-d", "nicless0", "-p", itoa(freePort(t)), "127.0.0.1").fails()
+	require.Contains(t, said, "Likely: something outside of the device, such as a connection by TCP to a peer that is not running")
+}

@@ -5,6 +5,7 @@
 #include "check.h"
 
 #include <stddef.h>
+#include <unistd.h>
 
 #include <infiniband/mlx5dv.h>
 
@@ -182,12 +183,20 @@ static void all(void) {
 
 int main(int argc, char **argv) {
 	struct mlx5dv_context_attr a = {0};
+	uint64_t before;
+	int fd;
 	struct ibv_context *first = context = open_device(argc > 1 ? argv[1] : NULL);
 	all();
 	MUST((context = mlx5dv_open_device(first->device, &a)));
 	all();
 	DO(ibv_close_device(context));
+	strcpy(doing, "import");
+	MUST((fd = dup(first->cmd_fd)) >= 0);
+	MUST((context = ibv_import_device(fd)));
+	before = now();
+	MUST(before < now());
+	DO(ibv_close_device(context));
 	DO(ibv_close_device(first));
-	printf("clock: 2 contexts, %d readings in order, rate, real time: ok\n", 2 * ROUNDS);
+	printf("clock: 3 contexts, %d readings in order, rate, real time: ok\n", 2 * ROUNDS);
 	return 0;
 }

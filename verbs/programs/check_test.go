@@ -49,7 +49,7 @@ func TestClock(t *testing.T) {
 	path := check(t, "clock")
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
-			require.Contains(t, newLab(t, mode.flags...).run(path), "clock: 2 contexts, 40000 readings in order, rate, real time: ok\n")
+			require.Contains(t, newLab(t, mode.flags...).run(path), "clock: 3 contexts, 40000 readings in order, rate, real time: ok\n")
 		})
 	}
 }

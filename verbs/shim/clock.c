@@ -93,34 +93,36 @@ static struct nv_ibv_context *opened(struct nv_ibv_context *context) {
 	return context;
 }
 
-typedef struct nv_ibv_context *open_function(void *device, void *data);
-
 /* Finds a function of libibverbs, which a program may have loaded by dlopen for itself alone. It may
- * unload it too, so the function is looked up each time. */
-static open_function *find(const char *name) {
+ * unload it too, so the function is looked up each time. Stores the function in *f. */
+static bool find(const char *name, void *f) {
 	void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
 	void *symbol = library ? dlsym(library, name) : dlsym(RTLD_NEXT, name);
-	open_function *f = NULL;
-	memcpy(&f, &symbol, sizeof f);
+	memcpy(f, &symbol, sizeof symbol);
 	if (library)
 		dlclose(library);
-	return f;
-}
-
-static struct nv_ibv_context *open_by(const char *name, void *device, void *data) {
-	open_function *f = find(name);
-	if (!f) {
+	if (!symbol)
 		errno = ENOSYS;
-		return NULL;
-	}
-	return opened(f(device, data));
+	return symbol;
 }
 
 /* libibverbs and mlx5dv_open_device open devices by verbs_open_device. Where libibverbs is linked
  * such that it does not call this one (-Bsymbolic-functions), programs still call ibv_open_device. */
 NV_EXPORT struct nv_ibv_context *verbs_open_device(void *device, void *data);
 NV_EXPORT struct nv_ibv_context *ibv_open_device(void *device);
+NV_EXPORT struct nv_ibv_context *ibv_import_device(int fd);
 
-struct nv_ibv_context *verbs_open_device(void *device, void *data) { return open_by("verbs_open_device", device, data); }
+struct nv_ibv_context *verbs_open_device(void *device, void *data) {
+	struct nv_ibv_context *(*f)(void *, void *);
+	return find("verbs_open_device", &f) ? opened(f(device, data)) : NULL;
+}
 
-struct nv_ibv_context *ibv_open_device(void *device) { return open_by("ibv_open_device", device, NULL); }
+struct nv_ibv_context *ibv_open_device(void *device) {
+	struct nv_ibv_context *(*f)(void *);
+	return find("ibv_open_device", &f) ? opened(f(device)) : NULL;
+}
+
+struct nv_ibv_context *ibv_import_device(int fd) {
+	struct nv_ibv_context *(*f)(int);
+	return find("ibv_import_device", &f) ? opened(f(fd)) : NULL;
+}

@@ -25,7 +25,12 @@ import (
 const (
 	pyverbsTests = "/usr/share/doc/rdma-core/tests"
 	pyverbsCount = 273
-	pyverbsPass  = 169
+
+	// pyverbsSeconds is how long one test may take. The longest, test_odp_xrc_traffic, is 8000
+	// times the turn of the other of two threads that spin: 2 seconds on an idle machine with 2
+	// cores, 56 if ten other threads want these cores.
+	pyverbsSeconds = "300"
+	pyverbsPass    = 169
 )
 
 // skipped has the reasons for which tests are skipped, in groups. For each group it says how
@@ -61,8 +66,8 @@ func TestPyverbs(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
 			l := newLab(t, mode.flags...)
-			p := l.start("/usr/bin/python3", "testdata/suite.py", dir, "100", "--dev", "nicless0")
-			err := p.waitFor(4 * patience) // a test that hangs ends the program earlier, by itself
+			p := l.start("/usr/bin/python3", "testdata/suite.py", dir, pyverbsSeconds, "--dev", "nicless0")
+			err := p.waitFor(5 * patience) // a test that hangs ends the program earlier, by itself
 			require.NoError(t, err, "%s", p.said.String())
 			judgePyverbs(t, pyverbsOutcomes(t, p.said.String()))
 			l.works()
@@ -152,7 +157,7 @@ func TestPyverbsHugePages(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {
 			l := newLab(t, mode.flags...)
-			said := l.start("/usr/bin/python3", "testdata/suite.py", dir, "100", "test_odp_rc_huge_traffic",
+			said := l.start("/usr/bin/python3", "testdata/suite.py", dir, pyverbsSeconds, "test_odp_rc_huge_traffic",
 				"test_odp_rc_huge_user_addr_traffic", "test_huge_page_traffic", "--dev", "nicless0").succeeds()
 			all := pyverbsOutcomes(t, said)
 			require.Len(t, all, 3)

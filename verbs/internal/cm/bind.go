@@ -60,6 +60,7 @@ func (i *id) bind(c *Call, a sockaddr) error {
 	}
 	i.dst = a.like()
 	i.state = bound
+	i.refile()
 	return nil
 }
 
@@ -106,6 +107,7 @@ func (m *Manager) listen(c *Call, req []byte) error {
 		}
 	}
 	i.state = stepListen.to
+	i.refile()
 	i.backlog = int(int32(le.Uint32(req[abi.CMListenBacklog:])))
 	if i.backlog <= 0 || i.backlog > maxBacklog {
 		i.backlog = maxBacklog

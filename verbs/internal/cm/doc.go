@@ -22,6 +22,7 @@
 //	address.go     socket addresses
 //	network.go     who has which address
 //	port.go        ports
+//	holders.go     who has a port
 //	bind.go        BIND and LISTEN
 //	resolve.go     RESOLVE_ADDR and RESOLVE_ROUTE
 //	message.go     the messages

@@ -129,6 +129,7 @@ func FuzzWrite(f *testing.F) {
 				r.pass()
 			}
 		}
+		r.filedRight()
 		for _, f := range files {
 			f.close()
 		}

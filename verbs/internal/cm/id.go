@@ -83,6 +83,7 @@ type id struct {
 	timeout     uint8 // of acknowledgements; 0: not set
 	qkey        uint32
 	port        *portKey // that the id occupies
+	filed       place    // if it occupies one
 
 	reported uint32 // events that the program has read
 	backlog  int

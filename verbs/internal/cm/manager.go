@@ -46,7 +46,7 @@ type Manager struct {
 	channels map[*Channel]bool
 	ids      map[uint32]*id
 	groups   map[uint32]*group
-	ports    map[portKey][]*id
+	ports    map[portKey]*portUse
 	waiting  map[*request]bool   // requests for services that do not listen yet
 	recent   map[portKey]*ending // ports whose listener has just ended
 	links    map[linkNumber]*id  // ids that have a connection, by their number in messages
@@ -70,7 +70,7 @@ func New(c Config) *Manager {
 	}
 	m := &Manager{
 		Config: c, channels: make(map[*Channel]bool), ids: make(map[uint32]*id), groups: make(map[uint32]*group),
-		ports: make(map[portKey][]*id), waiting: make(map[*request]bool), recent: make(map[portKey]*ending), links: make(map[linkNumber]*id), peers: make(map[remote]*id),
+		ports: make(map[portKey]*portUse), waiting: make(map[*request]bool), recent: make(map[portKey]*ending), links: make(map[linkNumber]*id), peers: make(map[remote]*id),
 		nextLink: linkNumber(rand.Uint32()),
 	}
 	m.carrier = local{m}

@@ -62,6 +62,7 @@ func (i *id) setReuse(v []byte) error {
 		return refuse(unix.EINVAL, "SET_OPTION: REUSEADDR: id %d is %v", i.handle, i.state)
 	}
 	i.reuse = on
+	i.refile()
 	return nil
 }
 
@@ -70,6 +71,7 @@ func (i *id) setOnly(v []byte) error {
 		return refuse(unix.EINVAL, "SET_OPTION: AFONLY: id %d is %v", i.handle, i.state)
 	}
 	i.only, i.onlySet = le.Uint32(v) != 0, true
+	i.refile()
 	return nil
 }
 

@@ -2,7 +2,7 @@ package cm
 
 import (
 	"math/rand/v2"
-	"slices"
+	"net/netip"
 
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"golang.org/x/sys/unix"
@@ -72,20 +72,40 @@ func (i *id) selectSpace() (portSpace, error) {
 	return 0, refuse(unix.EPROTONOSUPPORT, "service %#x with mask %#x is in none of the port spaces of id %d", i.src.sid, i.src.mask, i.handle)
 }
 
-// mayTake returns an error if others have the port.
+// mayTake returns an error if others have the port. Ids of a channel that no program has any more
+// are destroyed first: a program that has ended leaves its ports to the next one at once.
 func (i *id) mayTake(key portKey, reuse bool) error {
-	for _, other := range i.m.holders(key) {
+	for {
+		other, errno := i.rival(i.m.ports[key], reuse)
 		switch {
-		case other == i:
-		case other.state != listening && reuse && other.reuse:
-		case i.only && other.only && i.src.family != other.src.family:
-		case i.src.any() || other.src.any():
-			return refuse(unix.EADDRNOTAVAIL, "port %d: id %d has it, at %v", key.port, other.handle, &other.src)
-		case i.src.addr == other.src.addr:
-			return refuse(unix.EADDRINUSE, "port %d: id %d has it at the same address", key.port, other.handle)
+		case other == nil:
+			return nil
+		case other.channel != i.channel && other.channel.tokens.Gone():
+			i.m.closeChannel(other.channel)
+		case errno == unix.EADDRINUSE:
+			return refuse(errno, "port %d: id %d has it at the same address", key.port, other.handle)
+		default:
+			return refuse(errno, "port %d: id %d has it, at %v", key.port, other.handle, &other.src)
 		}
 	}
-	return nil
+}
+
+// rival returns an id because of which i cannot have a port, and the errno; nil if there is none.
+func (i *id) rival(u *portUse, reuse bool) (*id, unix.Errno) {
+	if u == nil {
+		return nil, 0
+	}
+	against := func(c class) bool {
+		return !(c.state != listening && reuse && c.reuse) && !(i.only && c.only && i.src.family != c.family)
+	}
+	another := func(o *id) bool { return o != i }
+	if i.src.any() {
+		return u.all.first(against, another), unix.EADDRNOTAVAIL
+	}
+	if o := u.addr[netip.Addr{}].first(against, another); o != nil {
+		return o, unix.EADDRNOTAVAIL
+	}
+	return u.addr[i.src.addr].first(against, another), unix.EADDRINUSE
 }
 
 // takeAnyPort takes a port at random, but not the one that was taken last.
@@ -106,48 +126,10 @@ func (i *id) takeAnyPort(space portSpace) error {
 
 // unique reports whether a connection from a port would be like no other one.
 func (i *id) unique(key portKey) bool {
-	for _, other := range i.m.ports[key] {
-		switch {
-		case other.dst.number() != 0 && other.dst.number() != i.dst.number():
-		case !i.src.any() && !other.src.any() && i.src.addr != other.src.addr:
-		case !other.dst.any() && i.dst.addr != other.dst.addr:
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// holders returns the ids that have a port. Ids of a channel that no program has any more are
-// destroyed first: a program that has ended leaves its ports to the next one at once.
-func (m *Manager) holders(key portKey) []*id {
-	for _, i := range slices.Clone(m.ports[key]) {
-		if i.channel.tokens.Gone() {
-			m.closeChannel(i.channel)
-		}
-	}
-	return m.ports[key]
-}
-
-func (i *id) holdPort(key portKey) {
-	i.port = &key
-	i.m.ports[key] = append(i.m.ports[key], i)
-}
-
-func (i *id) leavePort() {
-	if i.port == nil {
-		return
-	}
-	var rest []*id
-	for _, other := range i.m.ports[*i.port] {
-		if other != i {
-			rest = append(rest, other)
-		}
-	}
-	if rest == nil {
-		delete(i.m.ports, *i.port)
-	} else {
-		i.m.ports[*i.port] = rest
-	}
-	i.port = nil
+	u := i.m.ports[key]
+	return u == nil || nil == u.all.first(func(class) bool { return true }, func(other *id) bool {
+		return (other.dst.number() == 0 || other.dst.number() == i.dst.number()) &&
+			(i.src.any() || other.src.any() || i.src.addr == other.src.addr) &&
+			(other.dst.any() || i.dst.addr == other.dst.addr)
+	})
 }

@@ -77,6 +77,91 @@ func TestPorts(t *testing.T) {
 	r.ends()
 }
 
+// The rules about ports do not depend on how ids are filed. The rule of the kernel for two ids is
+// written out here; all pairs of ids are tried.
+func TestPortRules(t *testing.T) {
+	r := newRig(t)
+	f := r.host("10.0.0.1").open()
+	type kind struct {
+		addr        string
+		reuse, only bool
+		listens     bool
+	}
+	var kinds []kind
+	for _, addr := range []string{"10.0.0.1", "127.0.0.1", "0.0.0.0", "::1", "::"} {
+		for n := range 8 {
+			kinds = append(kinds, kind{addr, n&1 != 0, n&2 != 0, n&4 != 0})
+		}
+	}
+	flag := map[bool]uint32{true: 1}
+	make := func(k kind) (uint32, unix.Errno) {
+		h := f.create(abi.CMPSTCP, 1)
+		require.Zero(t, f.option(h, abi.CMOptionLevelID, abi.CMOptionReuseAddr, flag[k.reuse], 4))
+		require.Zero(t, f.option(h, abi.CMOptionLevelID, abi.CMOptionAFOnly, flag[k.only], 4))
+		return h, f.bind(h, inet(k.addr, 5000))
+	}
+	for _, a := range kinds {
+		for _, b := range kinds {
+			first, errno := make(a)
+			require.Zero(t, errno)
+			if a.listens {
+				require.Zero(t, f.listen(first, 0))
+			}
+			second, errno := make(b)
+			x, y := inet(a.addr, 0), inet(b.addr, 0)
+			want := unix.Errno(0)
+			switch {
+			case a.reuse && b.reuse && !a.listens:
+			case a.only && b.only && x.family != y.family:
+			case x.any() || y.any():
+				want = unix.EADDRNOTAVAIL
+			case x.addr == y.addr:
+				want = unix.EADDRINUSE
+			}
+			require.Equal(t, want, errno, "%+v, then %+v", a, b)
+			f.destroy(first)
+			f.destroy(second)
+		}
+	}
+	f.close()
+	r.ends()
+}
+
+// However many ids have a port, a command does not look at all of them.
+func TestManyIDsOnAPort(t *testing.T) {
+	r := newRig(t)
+	client, many, server := r.host("10.0.0.1").open(), r.host("10.0.0.2").open(), r.hosts[netip.MustParseAddr("10.0.0.2")].open()
+	var last uint32
+	for n := range 300 {
+		last = many.create(abi.CMPSTCP, 1)
+		require.Zero(t, many.option(last, abi.CMOptionLevelID, abi.CMOptionReuseAddr, 1, 4))
+		require.Zero(t, many.bind(last, inet("10.0.0.2", 7000)))
+		if n%2 == 0 {
+			many.ok(abi.CMCmdResolveAddr, 0, resolveRequest(last, sockaddr{}, inet("10.0.0.1", 1)))
+			many.expect(addrResolved, 1, 0)
+		}
+	}
+	require.Zero(t, many.asked)
+	require.Equal(t, unix.EADDRINUSE, many.listen(last, 0))
+	require.Equal(t, unix.EADDRINUSE, server.bind(server.create(abi.CMPSTCP, 2), inet("10.0.0.2", 7000)))
+	require.Equal(t, unix.EADDRNOTAVAIL, server.bind(server.create(abi.CMPSTCP, 2), inet("0.0.0.0", 7000)))
+	require.LessOrEqual(t, many.asked, 2)
+	l := server.create(abi.CMPSTCP, 100)
+	require.Zero(t, server.bind(l, inet("127.0.0.1", 7000)))
+	require.Zero(t, server.listen(l, 0))
+	asked := many.asked
+	require.Zero(t, client.connect(client.resolved(abi.CMPSTCP, 1, inet("10.0.0.2", 7000)), ""))
+	require.LessOrEqual(t, many.asked, asked+1, "one of them is bound, so the request waits")
+	many.gone = true
+	h := server.create(abi.CMPSTCP, 101)
+	require.Zero(t, server.bind(h, inet("10.0.0.2", 7000)), "all of them have gone")
+	require.Zero(t, server.listen(h, 0))
+	server.expect(connectRequest, 101, 0)
+	client.close()
+	server.close()
+	r.ends()
+}
+
 // source returns the source address of an id (QUERY).
 func (f *file) source(handle uint32) sockaddr {
 	f.Helper()

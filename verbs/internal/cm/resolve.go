@@ -92,6 +92,7 @@ func (m *Manager) resolve(c *Call, handle uint32, src, dst sockaddr) error {
 		i.remote = to
 	}
 	i.state = stepResolve.to
+	i.refile()
 	i.tellStatus(addrResolved, 0)
 	return nil
 }

@@ -84,6 +84,34 @@ func (r *rig) ends() {
 	require.Equal(r, nic.Cost{}, r.cost)
 }
 
+// filedRight checks that every id with a port is filed where it belongs, and nowhere else.
+func (r *rig) filedRight() {
+	r.Helper()
+	want := make(map[portKey]int)
+	for _, i := range r.m.ids {
+		if i.port == nil {
+			continue
+		}
+		want[*i.port]++
+		at, u := i.place(), r.m.ports[*i.port]
+		require.True(r, u.all[at.class][i] && u.addr[at.addr][at.class][i] && (at.gid == GID{} || u.gid[at.gid][at.class][i]), "id %d", i.handle)
+	}
+	require.Len(r, r.m.ports, len(want))
+	count := func(h holders) (n int) {
+		for _, set := range h {
+			n += len(set)
+		}
+		return n
+	}
+	for key, n := range want {
+		u, atAddresses := r.m.ports[key], 0
+		for _, h := range u.addr {
+			atAddresses += count(h)
+		}
+		require.Equal(r, []int{n, n}, []int{count(u.all), atAddresses})
+	}
+}
+
 // A host is a network namespace with one address besides the loopback addresses. If port has a
 // LID, they lead to that InfiniBand port.
 type host struct {
@@ -128,6 +156,7 @@ type file struct {
 	ch      *Channel
 	tokens  int
 	gone    bool
+	asked   int // how often Gone was called
 }
 
 func (h *host) open() *file {
@@ -143,7 +172,7 @@ func (h *host) open() *file {
 
 func (f *file) Put()       { f.tokens++ }
 func (f *file) Take(n int) { f.tokens -= min(n, f.tokens) }
-func (f *file) Gone() bool { return f.gone }
+func (f *file) Gone() bool { f.asked++; return f.gone }
 
 // call writes a command, meets its needs, and returns the error number and the response.
 func (f *file) call(number uint32, room int, req []byte) (unix.Errno, []byte) {
@@ -162,6 +191,7 @@ func (f *file) write(written []byte) (unix.Errno, []byte) {
 	for range 8 {
 		c := &Call{Program: f.program, Channel: f.ch, Written: written, Results: results}
 		err := f.m.Serve(c)
+		f.filedRight()
 		if err == nil {
 			if len(c.Stores) == 0 {
 				return 0, nil

@@ -109,19 +109,35 @@ func (m *Manager) wake() {
 // bound to the service. One that is bound to the address itself comes before one that is bound
 // to all addresses.
 func (m *Manager) listener(r *request) (found *id, soon bool) {
-	_, dst := parseIPHeader(r.data, r.service)
-	for _, i := range m.holders(r.port()) {
-		if i.state != bound && i.state != listening || !i.serves(r, &dst) {
-			continue
-		}
-		switch {
-		case i.state == bound:
-			soon = true
-		case found == nil || found.src.any():
-			found = i
-		}
+	u := m.ports[r.port()]
+	if u == nil {
+		return nil, false
 	}
-	return found, soon
+	_, dst := parseIPHeader(r.data, r.service)
+	places := []holders{u.gid[r.packet.To.GID], u.addr[netip.Addr{}]}
+	if !dst.any() {
+		places = append([]holders{u.addr[dst.addr]}, places...)
+	}
+	serves := func(s state) *id {
+		for _, h := range places {
+			if i := h.first(func(c class) bool { return c.state == s }, func(i *id) bool { return i.serves(r, &dst) }); i != nil {
+				return i
+			}
+		}
+		return nil
+	}
+	for _, s := range []state{listening, bound} {
+		i := serves(s)
+		for i != nil && i.channel.tokens.Gone() {
+			m.closeChannel(i.channel)
+			i = serves(s)
+		}
+		if i != nil && s == listening {
+			return i, false
+		}
+		soon = i != nil
+	}
+	return nil, soon
 }
 
 // serves reports whether a request is for what an id is bound to.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // addressOf returns an address as the shim would tell it.
@@ -136,7 +137,7 @@ func TestNamespacesAreBounded(t *testing.T) {
 		all = append(all, n)
 	}
 	_, err := s.join(netnsKey{uid: 5, cookie: 1000})
-	require.ErrorContains(t, err, "64 of this user")
+	require.ErrorContains(t, err, "64 network namespaces of this user")
 	n, err := s.join(netnsKey{uid: 6, cookie: 1000})
 	require.NoError(t, err)
 	s.leave(n)
@@ -149,6 +150,27 @@ func TestNamespacesAreBounded(t *testing.T) {
 	require.Same(t, all[userNetns-1], again)
 	require.Len(t, s.networks.idle, idleNetns-1)
 	s.leave(again)
+}
+
+// However many users take all the namespaces that they can, the next user gets some.
+func TestNamespacesAreShared(t *testing.T) {
+	s := newServing(t)
+	var all []*netns
+	for uid := range uint32(7) {
+		mine := 0
+		for ; ; mine++ {
+			n, err := s.join(netnsKey{uid: uid, cookie: uint64(1 + mine)})
+			if err != nil {
+				require.Equal(t, unix.ENOSPC, refusalOf(err).errno)
+				break
+			}
+			all = append(all, n)
+		}
+		require.Equal(t, []int{64, 64, 64, 32, 16, 8, 4}[uid], mine, "user %d", uid)
+	}
+	for _, n := range all {
+		s.leave(n)
+	}
 }
 
 // Each namespace has a tree of files with its own GIDs. The time of a device's directory, by

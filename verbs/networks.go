@@ -37,7 +37,7 @@ type netnsKey struct {
 
 const (
 	maxNetns  = 256 // namespaces, of all users
-	userNetns = 64  // namespaces of one user
+	userNetns = 64  // namespaces of one user, and never more than remain free for the others
 	idleNetns = 8   // namespaces that no process uses and that are kept for the next
 )
 
@@ -76,21 +76,20 @@ func (s *Server) join(key netnsKey) (*netns, error) {
 	w := &s.networks
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	mine := 0
 	for _, n := range w.all {
 		if n.key == key {
 			w.hold(n)
 			return n, nil
 		}
-		if n.key.uid == key.uid {
-			mine++
-		}
 	}
-	if len(w.all) >= maxNetns || mine >= userNetns {
+	full := func() bool { return w.ofUser(key.uid) >= min(userNetns, maxNetns-len(w.all)) }
+	if full() {
 		s.prune(0)
 	}
-	if len(w.all) >= maxNetns || mine >= userNetns && s.ofUser(key.uid) >= userNetns {
-		return nil, refuse(unix.ENOSPC, "addresses: %d network namespaces, and %d of this user, have open devices; %d and %d can", len(w.all), mine, maxNetns, userNetns)
+	if full() {
+		mine := w.ofUser(key.uid)
+		return nil, refuse(unix.ENOSPC, "addresses: %d network namespaces of this user have open devices, of %d in all; a user can have %d, and no more than remain free for others, of %d",
+			mine, len(w.all), userNetns, maxNetns)
 	}
 	if err := s.engine.Charge(key.uid, netnsCost); err != nil {
 		return nil, err
@@ -101,8 +100,9 @@ func (s *Server) join(key netnsKey) (*netns, error) {
 	return n, nil
 }
 
-func (s *Server) ofUser(uid uint32) (count int) {
-	for _, n := range s.networks.all {
+// ofUser returns how many namespaces a user has.
+func (w *networks) ofUser(uid uint32) (count int) {
+	for _, n := range w.all {
 		if n.key.uid == uid {
 			count++
 		}

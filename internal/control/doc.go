@@ -17,4 +17,15 @@
 // a multiple of its size. At the end, zeros pad the payload to a multiple of the size of the
 // widest field. A text is an exception: it is the last field, and no padding follows it.
 // docs/CONTROL.md lists every field with its offset; a test compares the list with the code.
+//
+// Files, in reading order:
+//
+//	op.go                    operations
+//	codec.go error.go        bytes of messages; errors in answers
+//	hello.go                 the first request
+//	memory.go                protection domains, regions, keys
+//	cq.go qp.go srq.go xrc.go
+//	                         messages about queues
+//	event.go status.go wake.go reply.go
+//	                         events and the status page; sleep; descriptors in answers
 package control

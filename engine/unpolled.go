@@ -21,10 +21,10 @@ func (e *Engine) unpolled(uid, qpn uint32) (some bool) {
 	return some
 }
 
-// observeUnread is unread by the consumer index that the client has published meanwhile. A queue
-// pair that cannot send, or cannot receive, may have no queue for that.
+// observeUnread is unread by the consumer index that the client has published meanwhile. A
+// target of XRC has none: its completions go to the CQs of the SRQs.
 func (q *cq) observeUnread() uint64 {
-	if q == nil {
+	if q.consumer == nil {
 		return 0
 	}
 	q.room(1)

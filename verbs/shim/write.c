@@ -1,10 +1,9 @@
 /* One write to a channel, by the protocol in wire.h. Only the server knows what the bytes mean,
- * with one exception: GET_EVENT where there is no event. */
+ * with one exception: GET_EVENT takes a byte from the channel first. */
 #include "shim.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <rdma/rdma_user_cm.h>
 #include <stddef.h>
 #include <string.h>
@@ -116,6 +115,20 @@ static int take_token(struct call *c) {
 	return 0;
 }
 
+/* Whether the program asks for an event. The server would want the byte that each event has in
+ * the channel, so it is taken at once: an answer is saved, and all of them where a program polls
+ * and there is no event. Also, a thread that waits must be in the kernel soon: rping's other
+ * thread closes the channel, and ends the program before the first one could see that. */
+static bool wants_event(const struct call *c) {
+	struct rdma_ucm_cmd_hdr h;
+	if (c->count != sizeof h + sizeof(struct rdma_ucm_get_event))
+		return false;
+	memcpy(&h, c->data, sizeof h);
+	/* If the sizes are wrong, the server says so, and the event stays. */
+	return h.cmd == RDMA_USER_CM_CMD_GET_EVENT && h.in == sizeof(struct rdma_ucm_get_event) &&
+	       h.out >= offsetof(struct rdma_ucm_event_resp, reserved);
+}
+
 static int tell_addresses(struct call *c) {
 	int error = nv_tell_addresses(c->p);
 	if (error == EIO)
@@ -148,47 +161,30 @@ static int answer(struct call *c) {
 }
 
 static int converse(struct call *c) {
-	int round = 0, error;
-	request(c);
-	for (;;) {
-		const struct nv_header *in = (const struct nv_header *)c->p->in;
+	int round = 0, error = 0;
+	bool again = true;
+	if (wants_event(c))
+		error = take_token(c);
+	else
+		request(c);
+	while (error == 0 && again) {
 		error = nv_ask(c->p);
+		if (error)
+			break;
+		again = ((const struct nv_header *)c->p->in)->flags & NV_AGAIN;
 		c->anew = 0;
-		if (error == 0 && !(in->flags & NV_AGAIN))
-			error = answer(c);
-		else if (error == 0) {
-			error = satisfy(c);
-			nv_close_fds(c->p);
-			if (error == 0 && c->anew == NV_NEED_TOKEN)
-				error = take_token(c);
-			else if (error == 0 && ++round > ROUNDS)
-				error = EPROTO;
-			else if (error == 0 && c->anew)
-				error = tell_addresses(c);
-			if (error == 0)
-				continue;
-		}
-		if (c->p)
-			nv_close_fds(c->p);
-		return error;
+		error = again ? satisfy(c) : answer(c);
+		nv_close_fds(c->p);
+		if (error == 0 && c->anew == NV_NEED_TOKEN)
+			error = take_token(c);
+		else if (error == 0 && again && ++round > ROUNDS)
+			error = EPROTO;
+		else if (error == 0 && c->anew)
+			error = tell_addresses(c);
 	}
-}
-
-/* Whether the program asks for an event, does not want to wait for one, and there is none. The
- * descriptor says so itself. Programs that poll ask this many times a second, and the answer of
- * the server would cost them a sleep each time. */
-static bool no_event(const struct call *c) {
-	struct rdma_ucm_cmd_hdr h;
-	struct pollfd p = {.fd = c->fd, .events = POLLIN};
-	int flags;
-	if (c->count != sizeof h + sizeof(struct rdma_ucm_get_event))
-		return false;
-	memcpy(&h, c->data, sizeof h);
-	if (h.cmd != RDMA_USER_CM_CMD_GET_EVENT || h.in != sizeof(struct rdma_ucm_get_event) ||
-	    h.out < offsetof(struct rdma_ucm_event_resp, reserved))
-		return false; /* if that is an error, the server says so */
-	flags = fcntl(c->fd, F_GETFL);
-	return flags >= 0 && (flags & O_NONBLOCK) && poll(&p, 1, 0) == 0;
+	if (c->p)
+		nv_close_fds(c->p);
+	return error;
 }
 
 int nv_write(int fd, const void *data, size_t count) {
@@ -208,7 +204,7 @@ int nv_write(int fd, const void *data, size_t count) {
 	if (error == 0)
 		error = nv_fetch(c.p, c.data, (uint64_t)(uintptr_t)data, c.bytes);
 	if (error == 0)
-		error = no_event(&c) ? EAGAIN : converse(&c);
+		error = converse(&c);
 	if (c.p)
 		nv_leave(c.p, &c.entry, error);
 	return error;

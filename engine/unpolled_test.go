@@ -1,0 +1,30 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// The device knows whether a client has completions that it has not polled, of its own queue
+// pairs only.
+func TestUnpolled(t *testing.T) {
+	r := newRig(t, Config{})
+	a, b := r.host("a"), r.host("b")
+	x := newXRC(a, b)
+	uid := x.p.q.client.uid
+	sends := x.p.q.sq.cq
+	require.False(t, r.e.unpolled(uid, x.p.num))
+	x.p.post(ctrl(wqe.OpNop))
+	r.settle()
+	require.Equal(t, uint64(1), sends.next)
+	require.True(t, r.e.unpolled(uid, x.p.num))
+	require.False(t, r.e.unpolled(uid+1, x.p.num), "of another user")
+	require.False(t, r.e.unpolled(uid, 0xffffff), "of a queue pair that does not exist")
+	require.False(t, r.e.unpolled(uid, x.q.num), "a target has no completion queues")
+	sends.consumer.Publish(1)
+	require.False(t, r.e.unpolled(uid, x.p.num))
+	sends.consumer.Publish(7)
+	require.False(t, r.e.unpolled(uid, x.p.num), "an index that the client cannot have reached")
+}

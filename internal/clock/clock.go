@@ -66,10 +66,26 @@ func scale(v, mul, div uint64) uint64 {
 	return q
 }
 
-// start is the zero of the monotonic clock, which wraps after 292 years.
-var start = time.Now()
+// start is when this process read the clocks for the first time. base is what the system's
+// monotonic clock showed then, which other processes can read too: on Linux it is at most that,
+// and less by some nanoseconds. Elsewhere it is 0.
+var start, base = begin()
 
-func nanoseconds() uint64 { return uint64(time.Since(start)) }
+// nanoseconds returns the monotonic clock. On Linux that is CLOCK_MONOTONIC.
+func nanoseconds() uint64 { return base + uint64(time.Since(start)) }
+
+func begin() (start time.Time, base uint64) {
+	start = time.Now()
+	best := uint64(math.MaxUint64)
+	for range 16 {
+		before := systemMonotonic()
+		since := uint64(time.Since(start))
+		if gap := systemMonotonic() - before; gap < best {
+			best, base = gap, before-since
+		}
+	}
+	return start, base
+}
 
 // measureHz counts cycles for at least d of the monotonic clock and returns the cycles in a
 // second. A sleep that is longer than d does no harm, because the counter and the monotonic

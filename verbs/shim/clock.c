@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "libibverbs.h"
 
@@ -14,8 +15,8 @@
 #include <cpuid.h>
 #include <x86intrin.h>
 
-/* The device uses the TSC if it is invariant: CPUID leaf 0x80000007, edx bit 8. Else the device
- * clock cannot be read here. */
+/* The device uses the TSC if it is invariant: CPUID leaf 0x80000007, edx bit 8. Else a cycle is a
+ * nanosecond of CLOCK_MONOTONIC (package clock). */
 static bool countable(void) {
 	unsigned a, b, c, d;
 	return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8);
@@ -54,15 +55,30 @@ static uint64_t count(void) { return 0; }
 static uint64_t microsecond(void) { return 0; }
 #endif
 
-/* Returns the counter. It is not less than the time stamp of a completion that the program has
+static uint64_t nanoseconds(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Returns the device clock. It is not less than the time stamp of a completion that the program has
  * polled, and not more than the time stamp of one whose work request the program posts afterwards.
  * The engine reads the counter without a fence, which would slow every completion: its processor
  * may read the counter while it still waits for the load in which it finds the work request. Such
  * a load takes less than a microsecond. So the program gets the value a microsecond later, as it
  * would get it from a register of a device. */
 static uint64_t device_clock(void) {
-	uint64_t now = count(), wait = microsecond();
-	while (count() - now < wait)
+	enum { UNKNOWN, COUNTER, MONOTONIC };
+	static int kind; /* all threads find the same; on a virtual machine CPUID takes long */
+	int known = __atomic_load_n(&kind, __ATOMIC_RELAXED);
+	uint64_t now, wait;
+	if (known == UNKNOWN) {
+		known = countable() ? COUNTER : MONOTONIC;
+		__atomic_store_n(&kind, known, __ATOMIC_RELAXED);
+	}
+	now = known == COUNTER ? count() : nanoseconds();
+	wait = known == COUNTER ? microsecond() : 1000;
+	while ((known == COUNTER ? count() : nanoseconds()) - now < wait)
 		;
 	return now;
 }
@@ -84,7 +100,7 @@ static struct nv_ibv_context *opened(struct nv_ibv_context *context) {
 	struct nv_verbs_context *v;
 	struct nv_context ours;
 	int error = errno;
-	if (context && context->abi_compat == NV_EXTENDED && countable() && nv_dir() && nv_context_of(context->cmd_fd, NULL, &ours)) {
+	if (context && context->abi_compat == NV_EXTENDED && nv_dir() && nv_context_of(context->cmd_fd, NULL, &ours)) {
 		v = (struct nv_verbs_context *)((uint8_t *)context - offsetof(struct nv_verbs_context, context));
 		if (v->size >= sizeof *v)
 			v->query_rt_values = query_rt_values;

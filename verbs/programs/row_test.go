@@ -120,8 +120,8 @@ func (r row) run(l *lab, again bool) {
 			time.AfterFunc(10*time.Second, client.kill)
 		}
 	}
-	if err := client.wait(); err != nil && r.race != "" && !again && regexp.MustCompile(r.race).MatchString(client.said.String()) {
-		l.t.Logf("%v, a race of the program's own; once more:\n%s", err, client.said.String())
+	if !again && (r.raced(client) || server != nil && !r.stays && r.raced(server)) {
+		client.kill()
 		server.kill()
 		r.run(l, true)
 		return
@@ -147,6 +147,15 @@ func (r row) run(l *lab, again bool) {
 	if r.then != nil {
 		r.then(l.t, dir)
 	}
+}
+
+// raced waits for the end of a process, and reports whether it has failed by the race.
+func (r row) raced(p *process) bool {
+	if r.race == "" || p.wait() == nil || !regexp.MustCompile(r.race).MatchString(p.said.String()) {
+		return false
+	}
+	p.t.Logf("%s: %v, a race of the program's own; once more:\n%s", p.cmd, p.err, p.said.String())
+	return true
 }
 
 // done is the end of a process, or never if there is none.

@@ -44,7 +44,8 @@ func (i *Info) Receive() bool { return i.Response != 0 }
 // how many bytes it works on.
 func (i *Info) Atomic() bool { return i.Reads && i.Operand != KindNone }
 
-// LeastUnits returns the units of the shortest WQE on a transport.
+// LeastUnits returns the units of the shortest WQE on a transport. On DC, that WQE has a
+// compact address vector.
 func (i *Info) LeastUnits(t Transport) int {
 	if i.Address {
 		switch t {
@@ -52,6 +53,8 @@ func (i *Info) LeastUnits(t Transport) int {
 			return int(i.Units) + AVSize/UnitSize
 		case TransportXRC:
 			return int(i.Units) + XRCSize/UnitSize
+		case DC:
+			return int(i.Units) + CompactAVSize/UnitSize
 		}
 	}
 	return int(i.Units)
@@ -89,6 +92,7 @@ const (
 	UC           Transport = 1 // unreliable connection
 	UD           Transport = 2 // unreliable datagram
 	TransportXRC Transport = 3 // extended reliable connection; XRC is the name of its segment
+	DC           Transport = 5 // dynamically connected: the side that sends (DCI)
 )
 
 // String returns the name, such as "RC".
@@ -102,6 +106,8 @@ func (t Transport) String() string {
 		return "UD"
 	case TransportXRC:
 		return "XRC"
+	case DC:
+		return "DC"
 	}
 	return "unknown transport"
 }
@@ -115,7 +121,7 @@ func (s Transports) Has(t Transport) bool { return s>>(t&7)&1 != 0 }
 // String lists the names of the transports, such as "RC, UC".
 func (s Transports) String() string {
 	var names []string
-	for t := RC; t <= TransportXRC; t++ {
+	for t := RC; t <= DC; t++ {
 		if s.Has(t) {
 			names = append(names, t.String())
 		}

@@ -2,7 +2,7 @@ package wqe
 
 // Sets of transports.
 const (
-	onReliable = Transports(1<<RC | 1<<TransportXRC)
+	onReliable = Transports(1<<RC | 1<<TransportXRC | 1<<DC)
 	onConn     = onReliable | 1<<UC // connected transports
 	anywhere   = onConn | 1<<UD
 )

@@ -43,6 +43,10 @@ func TestInfoUnits(t *testing.T) {
 			size += wqe.AVSize
 		}
 		assert.Equal(t, size/wqe.UnitSize, i.LeastUnits(wqe.UD), "with an address vector")
+		if i.Address {
+			size -= wqe.AVSize - wqe.CompactAVSize
+		}
+		assert.Equal(t, size/wqe.UnitSize, i.LeastUnits(wqe.DC), "with a compact address vector")
 	})
 }
 
@@ -60,7 +64,7 @@ func TestInfoAgrees(t *testing.T) {
 		if i.Reads {
 			assert.True(t, i.Raddr, "reads from a remote address")
 			assert.Equal(t, wqe.RightLocalWrite, i.Local, "writes what it has read")
-			assert.Equal(t, wqe.Transports(1<<wqe.RC|1<<wqe.TransportXRC), i.Transports, "needs an answer")
+			assert.Equal(t, wqe.Transports(1<<wqe.RC|1<<wqe.TransportXRC|1<<wqe.DC), i.Transports, "needs an answer")
 		}
 		assert.Equal(t, o == wqe.OpAtomicCS || o == wqe.OpAtomicFA || o == wqe.OpAtomicMaskedCS || o == wqe.OpAtomicMaskedFA,
 			i.Atomic(), "atomics")
@@ -83,11 +87,12 @@ func TestOpcodesOn(t *testing.T) {
 	assert.Equal(t, uc, wqe.OpcodesOn(wqe.UC), "UC")
 	assert.Equal(t, ud, wqe.OpcodesOn(wqe.UD), "UD")
 	assert.Equal(t, rc, wqe.OpcodesOn(wqe.TransportXRC), "XRC")
+	assert.Equal(t, rc, wqe.OpcodesOn(wqe.DC), "DC")
 	assert.Zero(t, wqe.OpcodesOn(4))
 }
 
 func TestInfoStrings(t *testing.T) {
-	assert.Equal(t, "RC, UC, XRC", wqe.OpRDMAWrite.Info().Transports.String())
+	assert.Equal(t, "RC, UC, XRC, DC", wqe.OpRDMAWrite.Info().Transports.String())
 	assert.Equal(t, "local write, remote atomic", (wqe.RightLocalWrite | wqe.RightRemoteAtomic).String())
 	assert.Equal(t, "UD", wqe.UD.String())
 	assert.Equal(t, "opcode 0x7f", wqe.Opcode(0x7f).String())

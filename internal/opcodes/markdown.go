@@ -16,11 +16,11 @@ Facts of the opcodes of send WQEs, from the table in package ` + "`wqe`" + `. Th
 
 - **On**: the transports on which the device executes the opcode.
 - **Segments**: the segments after the control segment, in their order, on a connected
-  transport. On UD an address vector comes before them. A number before *data* is the
-  number of data segments; without a number, any number of them is possible.
+  transport. On UD and DC an address vector comes before them, on XRC the XRC segment. A number
+  before *data* is the number of data segments; without a number, any number of them is possible.
 - **Inline**: whether the data may be inline.
-- **Units**: the length of the shortest WQE in units of 16 bytes. On UD the address vector
-  takes 3 units more.
+- **Units**: the length of the shortest WQE in units of 16 bytes. The address vector takes
+  3 units more, or 1 if it is compact (DC only); the XRC segment takes 1.
 - **Last word**: the use of the last word of the control segment.
 - **Local**: the right that the keys of the data segments must give besides reading.
 - **Remote**: the right that the peer queue pair and the key of the remote address must give.

@@ -25,7 +25,10 @@ func (sh *shard) judgeAtomic(q *qp, j *job, info *wqe.Info) verdict {
 	if size == 0 {
 		return sh.badOpcode(q, j)
 	}
-	raddr := sh.addressed(q, j)
+	raddr, v := sh.addressed(q, j, info)
+	if v != accepted {
+		return v
+	}
 	operand := raddr + wqe.RaddrSize
 	data := operand + wqe.UnitSize
 	if ctrl.Opcode == wqe.OpAtomicMaskedCS && size == 8 {

@@ -126,6 +126,7 @@ var handlers = func() map[control.Op]handler {
 	add(on(control.OpCreateXSRQ, (*client).createXSRQ))
 	add(on(control.OpCreateTarget, (*client).createTarget))
 	add(on(control.OpOpenTarget, (*client).openTarget))
+	add(on(control.OpCreateDCT, (*client).createDCT))
 	return t
 }()
 

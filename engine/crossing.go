@@ -103,8 +103,8 @@ func (sh *shard) release() {
 func (sh *shard) holds(m *shard) bool { return m == sh || m == sh.peerShard || sh.stopped }
 
 // shardOfPeer returns the shard whose lock is needed for the peer of q and not held yet. It
-// returns nil if no further lock is needed, or if no peer is known. The peer of a datagram is
-// not known before the datagram has been judged.
+// returns nil if no further lock is needed, or if no peer is known. The peer of a datagram,
+// or of a WQE of a DCI, is not known before the WQE has been judged.
 func (sh *shard) shardOfPeer(q *qp) *shard {
 	p := q.conn.peer
 	switch {
@@ -113,6 +113,8 @@ func (sh *shard) shardOfPeer(q *qp) *shard {
 			return nil
 		}
 		p = q.job.peer
+	case q.transport == control.QPTypeDCI:
+		p = sh.targetOf(q)
 	case p == nil || p.dead:
 		p = sh.boundPeer(q)
 	}

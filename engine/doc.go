@@ -118,6 +118,7 @@
 //   - transport.go: RC, UC and UD
 //   - srq.go: shared receive queues
 //   - xrc.go: XRC domains, their shared receive queues and targets
+//   - dc.go: queue pairs that receive by the dynamically connected transport
 //   - internal/numbers: numbers of queues
 //   - status.go: the status page, Stats
 //   - wake.go: how clients wake the device
@@ -136,6 +137,7 @@
 //   - responder.go: remote keys, receives, completion of receives
 //   - responder_fault.go: what the responder refuses, and with which NAK
 //   - xrc_respond.go: requests that name a shared receive queue
+//   - dc_request.go, dc_stream.go: WQEs that name the queue pair that receives; their streams
 //   - job.go: a WQE that has been judged, and the pieces of memory that it moves
 //   - stall.go: queues that wait: retries and timers
 //   - local.go: NOP, DUMP, MMO, WAIT, SEND_EN

@@ -231,6 +231,8 @@ func FuzzEngineControl(f *testing.F) {
 		{control.OpResizeCQ, &control.ResizeCQ{CQN: 1, LogSize: 4, LogCQE: 7, Buf: x.a.base + 2<<20}},
 		{control.OpAllocMW, &control.MW{PDN: 1, Kind: 2}}, {control.OpCreateMkey, &control.Mkey{PDN: 1, Entries: 4}},
 		{control.OpReregMR, &control.ReregMR{Key: 1, What: 7, PDN: 1, Access: 1, Addr: x.a.base, Length: 8}}, {control.OpOpenEvents, &control.Empty{}},
+		{control.OpCreateDCT, &control.DCT{PDN: 1, SRQN: 1, CQN: 1, Key: 1}},
+		{control.OpCreateQP, &control.QP{PDN: 1, SendCQN: 1, SQ: x.a.base, DBRec: x.a.base + 1<<20, LogSQ: 4, NoReceive: 1, Type: control.QPTypeDCI, Streams: 2}},
 	} {
 		add(m.op, m.m)
 	}

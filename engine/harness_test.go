@@ -392,9 +392,12 @@ func (p *end) toInit() control.QPAttr {
 		QPN: p.num, Mask: control.AttrState | control.AttrAccess | control.AttrPKeyIndex | control.AttrPort,
 		State: control.StateINIT, Access: control.AccessAll &^ control.AccessZeroBased, Port: 1,
 	}
-	if p.q.transport == control.QPTypeUD {
+	switch p.q.transport {
+	case control.QPTypeUD:
 		a.Mask = control.AttrState | control.AttrQKey | control.AttrPKeyIndex | control.AttrPort
 		a.QKey, a.Access = qkey, 0
+	case control.QPTypeDCI:
+		a.Mask, a.Access = control.AttrState|control.AttrPKeyIndex|control.AttrPort, 0
 	}
 	return a
 }
@@ -410,6 +413,10 @@ func (p *end) toRTR(dest uint32) control.QPAttr {
 		a.Mask &^= control.AttrMaxDestRdAtom | control.AttrMinRNRTimer
 	case control.QPTypeUD:
 		a.Mask = control.AttrState
+	case control.QPTypeDCI:
+		a.Mask = control.AttrState | control.AttrPathMTU
+	case control.QPTypeDCT:
+		a.Mask = control.AttrState | control.AttrPathMTU | control.AttrMinRNRTimer
 	case control.QPTypeXRC:
 		if p.q.xrcd == nil {
 			a.Mask &^= control.AttrMaxDestRdAtom | control.AttrMinRNRTimer
@@ -515,6 +522,8 @@ func (p *end) write(c wqe.Ctrl, segments ...any) (index uint16) {
 			b.MaskedFA8(s)
 		case wqe.AV:
 			b.AV(s)
+		case wqe.CompactAV:
+			b.CompactAV(s)
 		case wqe.XRC:
 			b.XRC(s)
 		case wqe.Wait:

@@ -47,6 +47,8 @@ type qp struct {
 
 	groups []*group  // multicast groups of a UD queue pair
 	cast   castPoint // the datagram to a group that is being delivered
+
+	dc dynamic // if q is a DCI or a DCT
 }
 
 // A sendQueue is the send queue of a queue pair. Counts have 64 bits here and are cut to 16
@@ -105,16 +107,18 @@ type qpSchedule struct {
 
 func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (control.Message, error) {
 	switch {
-	case int(m.Type) >= len(transports):
-		return nil, control.Errorf(control.CodeUnsupported, "QP: transport type %d; this device has RC (0), UC (1), UD (2) and XRC (3)", m.Type)
+	case int(m.Type) >= len(transports) || transports[m.Type].opcodes == 0:
+		return nil, control.Errorf(control.CodeUnsupported, "QP: transport type %d; this device has RC (0), UC (1), UD (2), XRC (3) and DCI (5)", m.Type)
 	case m.LogSQ > maxLogSQ:
 		return nil, control.Errorf(control.CodeInvalid, "QP: send queue of 2^%d blocks; at most 2^%d are possible", m.LogSQ, maxLogSQ)
 	case m.LogRQ > maxLogRQ:
 		return nil, control.Errorf(control.CodeInvalid, "QP: receive queue of 2^%d entries; at most 2^%d are possible", m.LogRQ, maxLogRQ)
 	case m.NoReceive > 1 || m.SignatureOn > 1 || m.Managed > 1:
 		return nil, control.Errorf(control.CodeInvalid, "QP: no_receive %d, signature_on %d, managed %d; each is 0 or 1", m.NoReceive, m.SignatureOn, m.Managed)
-	case m.Type == control.QPTypeXRC && (m.NoReceive == 0 || m.SRQN != 0):
-		return nil, control.Errorf(control.CodeInvalid, "QP: XRC with no_receive %d, SRQ %#06x; no_receive must be 1, without an SRQ", m.NoReceive, m.SRQN)
+	case sendsOnly(m.Type) && (m.NoReceive == 0 || m.SRQN != 0):
+		return nil, control.Errorf(control.CodeInvalid, "QP: %s with no_receive %d, SRQ %#06x; no_receive must be 1, without an SRQ", transports[m.Type].name, m.NoReceive, m.SRQN)
+	case m.Type == control.QPTypeDCI && m.Streams > control.MaxLogErrored:
+		return nil, control.Errorf(control.CodeInvalid, "QP: 2^%d streams may fail; at most 2^%d are possible", m.Streams, control.MaxLogErrored)
 	case m.SRQN != 0 && m.NoReceive == 0:
 		return nil, control.Errorf(control.CodeInvalid, "QP: SRQ %#06x and a receive queue; no_receive must be 1 with an SRQ", m.SRQN)
 	case m.NoReceive == 0 && (m.LogRQStride < 4+m.SignatureOn || m.LogRQStride > maxLogRQStride):
@@ -143,7 +147,7 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 	if sendCQ == nil {
 		return nil, notFound("send CQ", m.SendCQN)
 	}
-	if m.Type == control.QPTypeXRC {
+	if sendsOnly(m.Type) {
 		recvCQ = sendCQ // it has no receives
 	}
 	if recvCQ == nil {
@@ -160,6 +164,9 @@ func (c *client) createQP(m *control.QP, _ requestMemory, _ *control.Reply) (con
 	}
 	q.fastPath = !q.signed && q.transport < control.QPTypeUD
 	q.carryInline(m.Scatter)
+	if m.Type == control.QPTypeDCI {
+		q.dc.tolerance = 1 << m.Streams
+	}
 	if m.BlueFlame != 0 {
 		q.attachBlueFlame(page, m.BlueFlame)
 	}
@@ -273,7 +280,21 @@ func (sh *shard) bind(q *qp) {
 
 // reliable reports whether q's transport has acknowledgements.
 func (q *qp) reliable() bool {
-	return q.transport == control.QPTypeRC || q.transport == control.QPTypeXRC
+	return q.transport == control.QPTypeRC || q.transport >= control.QPTypeXRC
+}
+
+// hasPeer reports whether q is connected with one peer.
+func (q *qp) hasPeer() bool {
+	switch q.transport {
+	case control.QPTypeUD, control.QPTypeDCI, control.QPTypeDCT:
+		return false
+	}
+	return true
+}
+
+// sendsOnly reports whether queue pairs of this type have no receives.
+func sendsOnly(transport uint8) bool {
+	return transport == control.QPTypeXRC || transport == control.QPTypeDCI
 }
 
 // boundPeer returns the queue pair that bind has connected q with. It returns nil if there

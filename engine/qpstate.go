@@ -129,6 +129,25 @@ var targetTransitions = map[[2]uint8]transition{
 	},
 }
 
+// dciTransitions and dctTransitions are those of the two sides of DC. Neither has a peer, and a
+// DCT gets no further than RTR (modify_dci_qp_is_ok and mlx5_ib_modify_dct in the kernel's driver,
+// drivers/infiniband/hw/mlx5/qp.c).
+var dciTransitions = map[[2]uint8]transition{
+	{control.StateRST, control.StateINIT}:  {required: initial},
+	{control.StateINIT, control.StateINIT}: {optional: initial},
+	{control.StateINIT, control.StateRTR}:  {required: control.AttrPathMTU, optional: control.AttrPKeyIndex},
+	{control.StateRTR, control.StateRTS}: {
+		required: control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry | control.AttrSQPSN | control.AttrMaxRdAtomic,
+		optional: control.AttrMinRNRTimer,
+	},
+	{control.StateRTS, control.StateRTS}: {optional: control.AttrMinRNRTimer},
+}
+
+var dctTransitions = map[[2]uint8]transition{
+	{control.StateRST, control.StateINIT}: {required: initial | control.AttrAccess},
+	{control.StateINIT, control.StateRTR}: {required: control.AttrPathMTU | control.AttrMinRNRTimer},
+}
+
 func (q *qp) transitions() map[[2]uint8]transition {
 	if q.xrcd != nil {
 		return targetTransitions
@@ -249,7 +268,7 @@ func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 		sh.setState(q, to)
 	}
 	sh.watchdog.owners.connect(uint64(q.num), q.attr.DestQPN)
-	if to == control.StateRTR && q.transport != control.QPTypeUD {
+	if to == control.StateRTR && q.hasPeer() {
 		sh.bind(q)
 	}
 	return nil
@@ -270,6 +289,7 @@ func (sh *shard) setState(q *qp, to uint8) {
 		q.rq.cq.forget(q.num)
 		q.sq.done, q.sq.ahead, q.sq.enabled, q.rq.done, q.failed, q.faulted, q.conn.bound, q.rnr.index = 0, 0, 0, 0, false, 0, 0, 0
 		q.cast = castPoint{}
+		q.dc.errored = nil
 		q.suspicion = suspicion{reborn: q.suspicion.reborn || from != control.StateRST}
 		q.attr = control.QPAttr{QPN: q.num}
 	case to == control.StateERR:

@@ -393,6 +393,21 @@ var recognised = []struct {
 		other := s.q.h.xsrq(control.XSRQ{XRCDN: s.q.h.openXRCD()}, x.cq)
 		return x.p.of(x.p.post(ctrl(wqe.OpSend), wqe.XRC{SRQN: other.num}, s.local.data(0, 8)), "none of the XRC domain")
 	}},
+	{"DCT that has ended", codes.DCNobody, func(s *scene) account {
+		p, d := s.p.h.dci(0), s.q.h.dct()
+		d.destroy()
+		return p.of(p.post(ctrl(wqe.OpRDMAWrite), d.at(), s.far.raddr(0)), "no DCT has the number")
+	}},
+	{"DCT with another key", codes.DCKey, func(s *scene) account {
+		p, to := s.p.h.dci(0), s.q.h.dct().at()
+		to.Key++
+		return p.of(p.post(ctrl(wqe.OpRDMAWrite), to, s.far.raddr(0)), "its key is another")
+	}},
+	{"failed stream of a DCI", codes.DCStream, func(s *scene) account {
+		p := s.p.h.dci(1)
+		p.q.dc.errored = []uint16{3}
+		return p.of(p.post(wqe.Ctrl{Opcode: wqe.OpRDMAWrite, Stream: 3}, s.q.h.dct().at(), s.far.raddr(0)), "stream 3")
+	}},
 	{"datagram to nobody", codes.UDNobody, func(s *scene) account {
 		p, q := s.transport(control.QPTypeUD)
 		q.toState(control.StateRST)

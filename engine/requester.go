@@ -83,7 +83,11 @@ func (sh *shard) judgeTransfer(q *qp, j *job, info *wqe.Info) verdict {
 	data := wqe.CtrlSize
 	switch {
 	case q.transport != control.QPTypeRC:
-		if data = sh.addressed(q, j); info.Raddr {
+		var v verdict
+		if data, v = sh.addressed(q, j, info); v != accepted {
+			return v
+		}
+		if info.Raddr {
 			sh.parseRaddr(j, data)
 			data += wqe.RaddrSize
 		}
@@ -105,16 +109,18 @@ func (sh *shard) judgeTransfer(q *qp, j *job, info *wqe.Info) verdict {
 }
 
 // addressed returns where the segments after the address segment begin. It puts the address
-// segment of an XRC message into the request.
-func (sh *shard) addressed(q *qp, j *job) int {
+// segment of an XRC message into the request, and reads that of a DC message.
+func (sh *shard) addressed(q *qp, j *job, info *wqe.Info) (data int, v verdict) {
 	switch q.transport {
 	case control.QPTypeUD:
-		return wqe.CtrlSize + wqe.AVSize
+		return wqe.CtrlSize + wqe.AVSize, accepted
 	case control.QPTypeXRC:
 		j.request.srqn = wqe.ParseXRC((*[wqe.XRCSize]byte)(sh.scratch.wqe[wqe.CtrlSize:])).SRQN & 0xffffff
-		return wqe.CtrlSize + wqe.XRCSize
+		return wqe.CtrlSize + wqe.XRCSize, accepted
+	case control.QPTypeDCI:
+		return sh.readAddress(q, j, info)
 	}
-	return wqe.CtrlSize
+	return wqe.CtrlSize, accepted
 }
 
 // parseRaddr puts the remote address segment at the offset at into the request.
@@ -174,6 +180,10 @@ func (sh *shard) ask(q *qp, j *job, info *wqe.Info, far *list) verdict {
 			return v
 		}
 		j.local, j.request.sl = !sh.scratch.global, sh.scratch.level
+	} else if q.transport == control.QPTypeDCI {
+		if v := sh.addressTarget(q, j); v != accepted {
+			return v
+		}
 	} else {
 		r.toQPN = q.attr.DestQPN
 		if !q.connected(q.conn.peer) {
@@ -193,6 +203,9 @@ func (sh *shard) ask(q *qp, j *job, info *wqe.Info, far *list) verdict {
 // find looks for the queue pair that q is connected to, and reports whether q may send to
 // that queue pair.
 func (sh *shard) find(q *qp) bool {
+	if q.transport == control.QPTypeDCI {
+		return sh.findTarget(q)
+	}
 	p := sh.boundPeer(q)
 	if !q.connected(p) {
 		return false
@@ -252,6 +265,8 @@ func (sh *shard) fail(q *qp, j *job, s cqe.Syndrome) verdict {
 	// as its own, so that the flush begins at the first block of the next WQE.
 	q.sq.done += uint64(min(max(j.blocks, 1), max(int(sh.pending(q)), 1)))
 	sh.putBack(j)
-	sh.sendError(q)
+	if !q.failStream(j.head) {
+		sh.sendError(q)
+	}
 	return failed
 }

@@ -38,7 +38,7 @@ func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 	if j.recv && j.receives() == 0 {
 		return sh.noReceive(j)
 	}
-	if info.Reads && p.attr.MaxDestRdAtomic == 0 {
+	if info.Reads && p.attr.MaxDestRdAtomic == 0 && p.transport != control.QPTypeDCT {
 		return sh.refused(q, j, info)
 	}
 	// The key and the address of a request for 0 bytes are not checked.
@@ -195,9 +195,9 @@ func (q *qp) nak(a answer) answer {
 }
 
 // refuseRequest answers with a NAK. On a reliable connection it raises an event and puts
-// the responder into error.
+// the responder into error. A DCT has many peers, and one of them cannot do that to it.
 func (sh *shard) refuseRequest(p *qp, kind control.EventKind, a answer) answer {
-	if a = p.nak(a); a != answerDrop {
+	if a = p.nak(a); a != answerDrop && p.transport != control.QPTypeDCT {
 		p.event(kind)
 		sh.setError(p)
 	}
@@ -205,7 +205,7 @@ func (sh *shard) refuseRequest(p *qp, kind control.EventKind, a answer) answer {
 }
 
 // failReceive completes, with an error, the receive that j has opened. It also puts the
-// queue pair of that receive into error.
+// queue pair of that receive into error, unless it is a DCT (see refuseRequest).
 func (sh *shard) failReceive(j *job, s cqe.Syndrome) {
 	p := j.peer
 	into, uidx := j.completion()
@@ -214,5 +214,7 @@ func (sh *shard) failReceive(j *job, s cqe.Syndrome) {
 	if !ok {
 		sh.overrun(into)
 	}
-	sh.setError(p)
+	if !ok || p.transport != control.QPTypeDCT {
+		sh.setError(p)
+	}
 }

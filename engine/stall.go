@@ -136,7 +136,7 @@ func (sh *shard) try(q *qp) bool {
 	}
 	switch {
 	case sh.cleared(q):
-		if s.kind == notReady && q.connected(q.conn.peer) { // there is a receive, but another queue may take it
+		if s.kind == notReady && q.reaches(q.conn.peer) { // there is a receive, but another queue may take it
 			q.rnr.index, q.rnr.left = q.sq.done+1, s.left
 		}
 		sh.unstall(q)
@@ -160,7 +160,7 @@ func (sh *shard) cleared(q *qp) bool {
 	if q.stall.kind == behindCQ {
 		return q.stall.cq.gone || q.stall.cq.reached(q.stall.index)
 	}
-	if !q.connected(q.conn.peer) {
+	if !q.reaches(q.conn.peer) {
 		if q.stall.kind == notReady {
 			return true // the WQE is judged again, and then stalls for noPeer
 		}
@@ -181,7 +181,7 @@ func (sh *shard) explainWait(q *qp) {
 	}
 	q.suspicion.waits = true
 	if s.kind == notReady {
-		sh.explainQueue(q, codes.ReceiveNone, "peer QP %#06x has no receive posted; the send waits (rnr_retry 7: for ever)", q.attr.DestQPN)
+		sh.explainQueue(q, codes.ReceiveNone, "peer QP %#06x has no receive posted; the send waits (rnr_retry 7: for ever)", q.peerNumber())
 		return
 	}
 	why := sh.whyNoPeer(q)
@@ -200,7 +200,7 @@ func (sh *shard) failWaiting(q *qp, kind stallKind) {
 func (sh *shard) failRetries(q *qp, kind stallKind) verdict {
 	if kind == notReady {
 		sh.explain(q, codes.ReceiveNone, "peer QP %#06x has no receive posted; gave up after rnr_retry %d. "+
-			"Post receives first, or set rnr_retry to 7 (for ever)", q.attr.DestQPN, q.attr.RNRRetry)
+			"Post receives first, or set rnr_retry to 7 (for ever)", q.peerNumber(), q.attr.RNRRetry)
 		return sh.fail(q, sh.scratch.job, cqe.RNRRetry)
 	}
 	why := sh.whyNoPeer(q)

@@ -18,4 +18,6 @@ var transports = [...]struct {
 	control.QPTypeUC:  {"UC", wqe.OpcodesOn(wqe.UC), ucTransitions},
 	control.QPTypeUD:  {"UD", wqe.OpcodesOn(wqe.UD), udTransitions},
 	control.QPTypeXRC: {"XRC", wqe.OpcodesOn(wqe.TransportXRC), xrcTransitions},
+	control.QPTypeDCI: {"DCI", wqe.OpcodesOn(wqe.DC), dciTransitions},
+	control.QPTypeDCT: {"DCT", 0, dctTransitions},
 }

@@ -87,6 +87,9 @@ func (sh *shard) keyOf(c *client, key uint32) *mkey {
 // not connected back to q, the reason tells only that the peer exists. If q is not connected
 // to the queue pair that has its peer's number now, the reason does not tell even that.
 func (sh *shard) whyNoPeer(q *qp) reason {
+	if q.transport == control.QPTypeDCI {
+		return sh.whyNoTarget(q)
+	}
 	p := sh.boundPeer(q)
 	switch {
 	case q.conn.bound == 0:

@@ -159,7 +159,7 @@ func TestPageListsEveryValue(t *testing.T) {
 		"Features":    {"wake": FeatureWake},
 		"CQ flags":    {"collapsed": uint64(CQCollapsed), "ignore_overrun": uint64(CQIgnoreOverrun), "compressed": uint64(CQCompressed)},
 		"Event kinds": kinds,
-		"QP types":    {"RC": uint64(QPTypeRC), "UC": uint64(QPTypeUC), "UD": uint64(QPTypeUD), "XRC": uint64(QPTypeXRC)},
+		"QP types":    {"RC": uint64(QPTypeRC), "UC": uint64(QPTypeUC), "UD": uint64(QPTypeUD), "XRC": uint64(QPTypeXRC), "DCI": uint64(QPTypeDCI), "DCT": uint64(QPTypeDCT)},
 		"QP states": {
 			"RST": uint64(StateRST), "INIT": uint64(StateINIT), "RTR": uint64(StateRTR), "RTS": uint64(StateRTS),
 			"SQE": uint64(StateSQE), "SQD": uint64(StateSQD), "ERR": uint64(StateERR),

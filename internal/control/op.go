@@ -48,4 +48,5 @@ const (
 	OpCreateXSRQ     Op = 29 // XSRQ -> SRQN
 	OpCreateTarget   Op = 30 // XRCD -> QPN
 	OpOpenTarget     Op = 31 // Target -> Empty
+	OpCreateDCT      Op = 32 // DCT -> QPN
 )

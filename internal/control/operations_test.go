@@ -43,6 +43,7 @@ var operations = []struct {
 	{OpCreateXSRQ, &XSRQ{}, &SRQN{}},
 	{OpCreateTarget, &XRCD{}, &QPN{}},
 	{OpOpenTarget, &Target{}, &Empty{}},
+	{OpCreateDCT, &DCT{}, &QPN{}},
 }
 
 // messages returns one zero message of each type.
@@ -72,5 +73,5 @@ func TestOperationsAreNumberedFromOneAndNamed(t *testing.T) {
 	}
 	assert.Len(t, opNames, len(operations))
 	assert.Equal(t, "operation 0", Op(0).String())
-	assert.Equal(t, "operation 32", Op(len(operations)+1).String())
+	assert.Equal(t, "operation 33", Op(len(operations)+1).String())
 }

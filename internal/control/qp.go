@@ -10,6 +10,14 @@ const (
 	// XSRQ that they are for. NoReceive is 1, and RecvCQN is not used. Its peer is a target
 	// (OpCreateTarget).
 	QPTypeXRC uint8 = 3
+
+	// QPTypeDCI is a queue pair that sends by the dynamically connected transport: each of its
+	// WQEs has an address vector that names a DCT. NoReceive is 1, and RecvCQN is not used.
+	QPTypeDCI uint8 = 5
+
+	// QPTypeDCT is a queue pair that receives by the dynamically connected transport. OpCreateDCT
+	// makes it, OpCreateQP does not.
+	QPTypeDCT uint8 = 6
 )
 
 // QP creates a queue pair in state RST. SQ, RQ and DBRec are the client's addresses, inside
@@ -33,6 +41,7 @@ type QP struct {
 	Managed     uint8  // 1: the device executes WQEs only as far as a SEND_EN of another queue says
 	BlueFlame   uint8  // 1 to 4: the register of page UAR that only this queue uses, and from which the device may take WQEs; 0: none
 	Scatter     uint8  // ScatterRequester, ScatterResponder; older clients do not know the field and leave this byte as padding
+	Streams     uint8  // DCI only: log2 of the streams that may fail before the queue pair does, at most MaxLogErrored; older clients leave this byte as padding
 }
 
 func (m *QP) walk(w walker) {
@@ -54,6 +63,7 @@ func (m *QP) walk(w walker) {
 	w.u8("managed", &m.Managed)
 	w.u8("blue_flame", &m.BlueFlame)
 	w.u8("scatter", &m.Scatter)
+	w.u8("streams", &m.Streams)
 }
 
 // Flags of QP.Scatter: short data that come for the queue pair are put into the CQE and not

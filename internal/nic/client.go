@@ -62,6 +62,10 @@ type Client interface {
 	// same request. The caller decides who may share a domain. OpCloseXRCD closes it.
 	JoinXRCD(n uint32) error
 
+	// ResetStream ends the failure of a stream of a DCI in RTS, so that its work requests are
+	// executed again. It refuses a stream that has not failed.
+	ResetStream(qpn uint32, stream uint16) error
+
 	// Settle executes the work that doorbells have announced on the client's queue pairs
 	// and on the queue pairs connected to them. It executes all work that can be executed,
 	// except work that takes thousands of visits. Meanwhile other clients have their turns

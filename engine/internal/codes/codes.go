@@ -73,6 +73,9 @@ const (
 	PeerNotBack
 	ResponderRefuses
 	XRCSRQ
+	DCNobody
+	DCKey
+	DCStream
 	UDNobody
 	UDQKey
 
@@ -338,6 +341,21 @@ var meanings = [Count]meaning{
 		"A message reaches only the queues of one XRC domain. Remote invalid request, 0x12; both queue pairs go to error",
 		"The number is that of a queue that was destroyed, of an ordinary SRQ or of a queue in another domain, or the number was not asked for with ibv_get_srq_num",
 		"Send the number that ibv_get_srq_num returns. Open the domain by the same file in all processes"},
+	DCNobody: {"", "dc-nobody",
+		"The address vector of a DCI's WQE leads to no DCT that receives",
+		"Nobody answers. Transport retry counter exceeded, 0x15; the DCI goes to error",
+		"The DCT is not in RTR yet (its number is known only then) or was destroyed; or the address vector has another number or address, or is missing",
+		"Send qp_num as it is after the DCT's transition to RTR, and make the address handle for the DCT's GID or LID"},
+	DCKey: {"", "dc-key",
+		"The access key in the address vector of a DCI's WQE is not that of the DCT",
+		"A DCT drops such requests. Transport retry counter exceeded, 0x15; the DCI goes to error",
+		"The two sides have not agreed on a key, or the key is in host byte order",
+		"Use the dct_access_key with which the DCT was created, big-endian in the WQE"},
+	DCStream: {"", "dc-stream",
+		"A work request of a DCI is of a stream of which an earlier one has failed",
+		"Work requests of a failed stream are flushed, 0x05, until the stream or the queue pair is reset",
+		"The program posts to the stream before it has read that completion",
+		"Reset the stream with mlx5dv_dci_stream_id_reset when a completion says that it has failed"},
 	UDNobody: {"", "ud-nobody",
 		"A datagram names a QPN that no UD queue pair has",
 		"The datagram is lost, and the sender is not told",

@@ -26,6 +26,7 @@ type capability struct {
 // values or for its present ones, which are the same here.
 const (
 	capGeneral      = 0x0
+	capODP          = 0x2
 	capAtomic       = 0x3
 	capRoCE         = 0x4
 	capDeviceMemory = 0xf
@@ -44,6 +45,17 @@ const (
 	atomicOps   = 0xf
 	atomicSizes = 4 | 8
 	logBFReg    = 9
+)
+
+// What can be done with memory that is paged on demand, on a transport (struct
+// mlx5_ifc_odp_per_transport_service_cap_bits): the upper six bits of a word.
+const (
+	onDemandSRQ = 1 << iota
+	onDemandAtomic
+	onDemandRead
+	onDemandWrite
+	onDemandReceive
+	onDemandSend
 )
 
 // log2 returns the logarithm of n, rounded down.
@@ -69,6 +81,7 @@ func (x *uctx) capabilities(group int) []capability {
 			{"max_indirection", 0x20, 31, 24, 1},
 			{"log_max_mrw_sz", 0x20, 22, 16, logMaxMRMem},
 			{"log_max_klm_list_size", 0x20, 5, 0, logList},
+			{"qpc_extension", 0x24, 29, 29, 1},
 			{"rts2rts_qp_udp_sport", 0x28, 14, 14, 1},
 			{"log_max_ra_req_qp", 0x28, 21, 16, log2(uint32(l.MaxRdAtomic))},
 			{"dma_mmo_sq", 0x28, 12, 12, 1},
@@ -86,6 +99,7 @@ func (x *uctx) capabilities(group int) []capability {
 			{"wq_signature", 0x40, 11, 11, 1},
 			{"roce", 0x40, 2, 2, 1},
 			{"atomic", 0x40, 1, 1, 1},
+			{"dct", 0x40, 5, 5, 1},
 			{"cq_oi", 0x44, 31, 31, 1},
 			{"cq_resize", 0x44, 30, 30, 1},
 			{"ud", 0x44, 2, 2, 1},
@@ -100,13 +114,23 @@ func (x *uctx) capabilities(group int) []capability {
 			{"log_max_pd", 0x64, 20, 16, log2(l.MaxPDs)},
 			{"log_uar_page_sz", 0x90, 15, 0, logUARSize},
 			{"device_frequency_khz", 0x9c, 31, 0, uint32(clock.Hz() / 1000)},
-			{"general_obj_types", 0x80, 31, 0, 1 << (reservedQPN - 32)}, // the upper half
+			{"general_obj_types", 0x80, 31, 0, 1<<(reservedQPN-32) | 1<<(addressMapping-32)}, // the upper half
 			{"num_of_uars_per_page", 0xa4, 31, 0, 1},
 			{"log_max_atomic_size_qp", 0xb0, 31, 24, log2(8)},
 			{"mini_cqe_resp_stride_index", 0xb4, 3, 3, 1},
 			{"cqe_compression_128b", 0xb4, 1, 1, 1},
 			{"cqe_compression", 0xb4, 0, 0, 1},
 			{"cqe_compression_max_num", 0xb8, 15, 0, control.MaxMinis},
+		}
+	case capODP:
+		const messages = onDemandSend | onDemandSRQ
+		const all = messages | onDemandWrite | onDemandRead | onDemandAtomic
+		return []capability{
+			{"rc_odp_caps", 0x10, 31, 26, all | onDemandReceive},
+			{"uc_odp_caps", 0x14, 31, 26, messages | onDemandWrite | onDemandReceive},
+			{"ud_odp_caps", 0x18, 31, 26, messages | onDemandReceive},
+			{"xrc_odp_caps", 0x1c, 31, 26, all}, // its receives are those of an SRQ
+			{"dc_odp_caps", 0x20, 31, 26, all},
 		}
 	case capAtomic:
 		return []capability{

@@ -34,6 +34,7 @@
 //	                   what a program can ask about the device
 //	dm.go              device memory
 //	dmabuf.go          regions of dma-bufs
+//	dc.go              dynamically connected transport: DCI and DCT
 //	firmware_qp.go     firmware commands about queue pairs: UDP source ports, reserved numbers
 //	firmware.go        firmware commands that libmlx5 sends by itself; list keys (Mkeys)
 //	areas.go           finding the memory that a call names, or having the shim remap it

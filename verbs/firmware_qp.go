@@ -11,21 +11,29 @@ import (
 
 // Firmware commands about queue pairs that libmlx5 sends by itself, in contexts without DEVX.
 
-// RTS2RTS_QP as mlx5dv_modify_qp_udp_sport sends it: offsets in the command.
+// RTS2RTS_QP as mlx5dv_modify_qp_udp_sport and mlx5dv_dci_stream_id_reset send it: offsets in the
+// command.
 const (
-	rtsQPN     = 0x08
-	rtsMask    = 0x10  // opt_param_mask
-	rtsMore    = 0x108 // opt_param_mask_95_32
-	rtsSize    = 0x110 // up to the end of that mask
-	rtsUDPPort = 1 << 2
+	rtsQPN       = 0x08
+	rtsMask      = 0x10  // opt_param_mask
+	rtsMore      = 0x108 // opt_param_mask_95_32
+	rtsSize      = 0x110 // up to the end of that mask
+	rtsStreamID  = 0x112 // qpc_data_ext.dci_stream_channel_id
+	rtsExtSize   = rtsStreamID + 2
+	rtsExtension = 1 << 31 // in the word of the number: qpc_ext
+	rtsStream    = 1 << 0
+	rtsUDPPort   = 1 << 2
 )
 
-// CREATE_GENERAL_OBJECT: offsets in the command, and the one type of object that is possible.
+// CREATE_GENERAL_OBJECT: offsets in the command, and the types of object that are possible.
 const (
 	generalType     = 0x06
 	generalLogRange = 0x0f
 	generalID       = 0x08 // in the answer
 	reservedQPN     = 0x2c
+	addressMapping  = 0x3a
+	mappingQPN      = 0x1c
+	mappingSize     = 0x20 // up to the end of the number; the address follows
 )
 
 // modifyFirmwareObject serves MLX5_DEVX_OBJ.MODIFY. The object may be a queue pair that was made
@@ -40,6 +48,8 @@ func modifyFirmwareObject(c *call) error {
 	switch {
 	case len(cmd) < rtsSize:
 		return refuse(eINVAL, "RTS2RTS_QP of %d bytes; at least %d are needed", len(cmd), rtsSize)
+	case q != nil && len(cmd) >= rtsExtSize && be.Uint32(cmd[rtsQPN:]) == q.number|rtsExtension:
+		return c.resetStream(q, cmd)
 	case q == nil || be.Uint32(cmd[rtsQPN:]) != q.number:
 		return refuse(eINVAL, "RTS2RTS_QP of queue pair %#x: the handle is not that of this queue pair", be.Uint32(cmd[rtsQPN:]))
 	case be.Uint32(cmd[rtsMask:]) != 0 || be.Uint64(cmd[rtsMore:]) != rtsUDPPort:
@@ -64,10 +74,13 @@ func modifyFirmwareObject(c *call) error {
 // XRC target belongs to it until it is destroyed, and in a domain that nobody else has nobody can
 // connect to it.
 func createGeneralObject(c *call, cmd []byte) error {
-	if kind, log := binary.BigEndian.Uint16(cmd[generalType:]), cmd[generalLogRange]&31; kind != reservedQPN || log != 0 {
-		return refuse(eINVAL, "CREATE_GENERAL_OBJECT of type %#x, 2^%d of them; single ones of type %#x are possible", kind, log, reservedQPN)
-	}
 	x := c.x
+	switch kind, log := binary.BigEndian.Uint16(cmd[generalType:]), cmd[generalLogRange]&31; {
+	case kind == addressMapping:
+		return c.mapAddress(cmd)
+	case kind != reservedQPN || log != 0:
+		return refuse(eINVAL, "CREATE_GENERAL_OBJECT of type %#x, 2^%d of them; single ones of types %#x and %#x are possible", kind, log, reservedQPN, addressMapping)
+	}
 	if err := x.chargeObject(); err != nil {
 		return err
 	}

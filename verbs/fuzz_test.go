@@ -65,10 +65,14 @@ func FuzzIoctl(f *testing.F) {
 	srqDriver := zeros(abi.MLX5CreateSRQSize)
 	le.PutUint64(srqDriver[abi.MLX5CreateSRQBufAddr:], 0x100000)
 	le.PutUint64(srqDriver[abi.MLX5CreateSRQDBAddr:], 0x200000)
-	seed(call(abi.ObjectSRQ, abi.MethodSRQCreate, arg{id: abi.AttrCreateSRQHandle}, arg{id: abi.AttrCreateSRQPDHandle, data: first},
-		arg{id: abi.AttrCreateSRQUserHandle, in: u64s(1)}, word(abi.AttrCreateSRQMaxWR, 7), word(abi.AttrCreateSRQMaxSGE, 1), word(abi.AttrCreateSRQLimit, 0),
-		number(abi.AttrCreateSRQType, abi.SRQTBasic), arg{id: abi.AttrCreateSRQRespMaxWR, out: 4}, arg{id: abi.AttrCreateSRQRespMaxSGE, out: 4},
-		arg{id: abi.AttrUHWIn, in: srqDriver}, arg{id: abi.AttrUHWOut, out: abi.MLX5CreateSRQRespSize}))
+	srq := call(abi.ObjectSRQ, abi.MethodSRQCreate, createSRQArgs(first, srqDriver)...)
+	seed(srq)
+	dctDriver, dciDriver := createQPDriver(0, 0, 0, 0, 0, abi.MLX5QPFlagTypeDCT, 0), createQPDriver(0x100000, 0x200000, 4, 0, 0, abi.MLX5QPFlagTypeDCI|abi.MLX5QPFlagDCIStream|abi.MLX5QPFlagUARPageIndex, 0)
+	seed(srq, call(abi.ObjectQP, abi.MethodQPCreate, createQPArgs(abi.QPTDriver, first, 3, []uint32{0, 0, 0, 0, 0}, dctDriver, arg{id: abi.AttrCreateQPSRQHandle, data: 5})...),
+		call(abi.ObjectQP, abi.MethodQPCreate, createQPArgs(abi.QPTDriver, first, 3, []uint32{4, 0, 1, 0, 0}, dciDriver)...),
+		write(extended|abi.ExCmdModifyQP, with(zeros(abi.ExModifyQPSize), map[int]uint32{abi.ModifyQPQPHandle: 6, abi.ModifyQPAttrMask: dctInit}), abi.ExModifyQPRespSize),
+		write(extended|abi.ExCmdModifyQP, with(zeros(abi.ExModifyQPSize), map[int]uint32{abi.ModifyQPQPHandle: 6, abi.ModifyQPAttrMask: dctRTR}), abi.ExModifyQPRespSize),
+		call(abi.MLX5ObjectDEVXObj, abi.MLX5MethodDEVXObjModify, arg{id: abi.MLX5AttrDEVXObjModifyHandle, data: 7}, arg{id: abi.MLX5AttrDEVXObjModifyCmdIn, in: streamCommand(1, 1)}, arg{id: abi.MLX5AttrDEVXObjModifyCmdOut, out: cmdOutSize}))
 	// A domain of the program's own, a target in it, and its second handle. The handles that the
 	// target of the fuzzer has made are 1 to 4: a PD, a UAR page, a CQ and a queue pair.
 	xsrq := []arg{{id: abi.AttrCreateSRQHandle}, {id: abi.AttrCreateSRQPDHandle, data: first}, {id: abi.AttrCreateSRQXRCDHandle, data: 5},

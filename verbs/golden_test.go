@@ -64,7 +64,7 @@ var differs = map[string][]gap{
 	"DEVX_OTHER 0x1001":              {{16, 16 + capSize, "the recorded device answers that it has no capabilities"}},
 	"INVOKE_WRITE 0x1 0x1":           ofDevice,
 	"INVOKE_WRITE 0x80000001 0x1":    append(ofDevice[:len(ofDevice):len(ofDevice)], gap{288, 296, "device memory"}, gap{296, 300, "memory on demand"}, gap{184, 208, "memory on demand"}, gap{216, 224, "the device clock"}, gap{224, 232, "as at 60"}),
-	"INVOKE_WRITE 0x80000001 0x1001": {{32, 40, "completions can be compressed"}, {60, 61, "also in entries of 128 bytes"}},
+	"INVOKE_WRITE 0x80000001 0x1001": {{32, 40, "completions can be compressed"}, {60, 61, "also in entries of 128 bytes"}, {100, 102, "streams of DC"}},
 	"QUERY_PORT 0x1":                 {{16, 20, "the GID table is longer"}, {28, 29, "datagrams of 4096 bytes are possible"}},
 	"UAR_OBJ_ALLOC 0x1002":           {{0, 8, ownNumber}},
 	"UAR_OBJ_ALLOC 0x1004":           {{0, 4, ownNumber}},

@@ -139,12 +139,25 @@ func createQPDriver(buf, record uint64, sq, rq, shift, flags, uar uint32) []byte
 }
 
 // createQPWith makes a queue pair with these capabilities and this private data.
-func (p *program) createQPWith(qpType, cq uint64, caps []uint32, driver []byte, more ...arg) answer {
-	p.Helper()
-	return p.ioctl(p.ctx, abi.ObjectQP, abi.MethodQPCreate, append([]arg{{id: abi.AttrCreateQPHandle}, {id: abi.AttrCreateQPPDHandle, data: uint64(p.pd)},
+// createQPArgs are the attributes that every queue pair needs.
+func createQPArgs(qpType, pd, cq uint64, caps []uint32, driver []byte, more ...arg) []arg {
+	return append([]arg{{id: abi.AttrCreateQPHandle}, {id: abi.AttrCreateQPPDHandle, data: pd},
 		{id: abi.AttrCreateQPSendCQHandle, data: cq}, {id: abi.AttrCreateQPRecvCQHandle, data: cq}, {id: abi.AttrCreateQPUserHandle, in: u64s(0xabcd)},
 		{id: abi.AttrCreateQPCap, in: u32s(caps...)}, number(abi.AttrCreateQPType, qpType),
-		{id: abi.AttrCreateQPRespCap, out: abi.QPCapSize}, {id: abi.AttrCreateQPRespQPNum, out: 4}, {id: abi.AttrUHWIn, in: driver}}, more...)...)
+		{id: abi.AttrCreateQPRespCap, out: abi.QPCapSize}, {id: abi.AttrCreateQPRespQPNum, out: 4}, {id: abi.AttrUHWIn, in: driver}}, more...)
+}
+
+func (p *program) createQPWith(qpType, cq uint64, caps []uint32, driver []byte, more ...arg) answer {
+	p.Helper()
+	return p.ioctl(p.ctx, abi.ObjectQP, abi.MethodQPCreate, createQPArgs(qpType, uint64(p.pd), cq, caps, driver, more...)...)
+}
+
+// createSRQArgs are the attributes of an SRQ of 7 entries.
+func createSRQArgs(pd uint64, driver []byte) []arg {
+	return []arg{{id: abi.AttrCreateSRQHandle}, {id: abi.AttrCreateSRQPDHandle, data: pd},
+		{id: abi.AttrCreateSRQUserHandle, in: u64s(1)}, word(abi.AttrCreateSRQMaxWR, 7), word(abi.AttrCreateSRQMaxSGE, 1), word(abi.AttrCreateSRQLimit, 0),
+		number(abi.AttrCreateSRQType, abi.SRQTBasic), {id: abi.AttrCreateSRQRespMaxWR, out: 4}, {id: abi.AttrCreateSRQRespMaxSGE, out: 4},
+		{id: abi.AttrUHWIn, in: driver}, {id: abi.AttrUHWOut, out: abi.MLX5CreateSRQRespSize}}
 }
 
 func (p *program) createQP(qpType, cq uint64, more ...arg) answer {

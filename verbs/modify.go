@@ -46,7 +46,7 @@ func exModifyQP(c *call, req []byte) error {
 		return err
 	}
 	c.put32(abi.AttrCoreOut, 0, abi.ExModifyQPRespSize) // comp_mask, response_length
-	c.put32(abi.AttrUHWOut, abi.MLX5ModifyQPRespSize)   // response_length
+	c.putModified(req)
 	return nil
 }
 
@@ -61,6 +61,11 @@ func modifyQP(c *call, b []byte) error {
 	if mask&^(attrDevice|attrAccepted) != 0 {
 		return refuse(eOPNOTSUPP, "mask %#x: alternate paths (%#x), capabilities (%#x), rates (%#x) and unknown attributes cannot be set",
 			mask, abi.QPAltPath, abi.QPCap, abi.QPRateLimit)
+	}
+	if q.dynamic() {
+		if err := c.checkDynamic(q, b, mask); err != nil {
+			return err
+		}
 	}
 	a := &control.QPAttr{
 		QPN: q.number, Mask: mask & attrDevice &^ q.ignores(), QKey: le.Uint32(b[abi.ModifyQPQKey:]),
@@ -92,8 +97,10 @@ func modifyQP(c *call, b []byte) error {
 		if err := c.x.checkAddress(to); err != nil {
 			return err
 		}
-		if err := c.x.checkPeer(to); err != nil {
-			return err
+		if !q.dynamic() { // there is no one peer: the address says how answers go back
+			if err := c.x.checkPeer(to); err != nil {
+				return err
+			}
 		}
 		a.GUID = c.x.s.engine.GUID()
 	}
@@ -106,6 +113,9 @@ func modifyQP(c *call, b []byte) error {
 	if mask&control.AttrAV != 0 {
 		q.dest.set(dest)
 	}
+	if mask&control.AttrState != 0 {
+		q.stage = a.State
+	}
 	if a.Mask&control.AttrState != 0 && a.State == control.StateRST {
 		q.dest.set(nil)
 	}
@@ -116,9 +126,12 @@ func modifyQP(c *call, b []byte) error {
 }
 
 // ignores returns the attributes of the other side of an XRC connection. Programs may set them
-// as if both sides were one queue pair (modify_qp_mask in the kernel's uverbs_cmd.c).
+// as if both sides were one queue pair (modify_qp_mask in the kernel's uverbs_cmd.c). The device
+// needs no address for DC.
 func (q *qp) ignores() uint32 {
 	switch {
+	case q.dynamic():
+		return control.AttrAV
 	case q.transport != control.QPTypeXRC:
 		return 0
 	case q.target != nil:
@@ -147,6 +160,9 @@ func grantedAccess(flags uint32) (uint32, error) {
 func queryQP(c *call, req []byte) error {
 	q, err := lookup[*qp](c, "qp", le.Uint32(req[abi.QueryQPQPHandle:]), kindQP)
 	if err != nil {
+		return err
+	}
+	if err := q.checkDCTQuery(le.Uint32(req[abi.QueryQPAttrMask:])); err != nil {
 		return err
 	}
 	m, _, err := c.x.ask(control.OpQueryQP, &control.QPN{QPN: q.number})

@@ -16,6 +16,7 @@ type qp struct {
 	number       uint32
 	transport    uint8
 	target       *target                   // set if it is of type XRC_RECV
+	stage        uint8                     // of a DCT: its state, as the device numbers it
 	caps         [abi.QPCapSize / 4]uint32 // struct ib_uverbs_qp_cap
 	signalAll    bool
 	tellsDrained bool              // the program asked for IBV_EVENT_SQ_DRAINED
@@ -111,26 +112,37 @@ func createQP(c *call) error {
 	copy(d, c.bytes(abi.AttrUHWIn))
 	qpType, flags, driverFlags := c.value(abi.AttrCreateQPType), c.value(abi.AttrCreateQPFlags), le.Uint32(d[abi.MLX5CreateQPFlags:])
 	transport, ok := qpTypes[qpType]
+	knownDriver := uint32(qpDriverFlags)
+	if qpType == abi.QPTDriver {
+		var err error
+		if transport, err = dynamicType(driverFlags); err != nil {
+			return err
+		}
+		ok, knownDriver = true, dciDriverFlags
+	}
+	sendsOnly := transport == control.QPTypeXRC || transport == control.QPTypeDCI
 	known := uint64(abi.QPCreateSQSigAll)
 	if transport == control.QPTypeUD {
 		known |= abi.QPCreateBlockMulticastLoopback
 	}
 	switch {
 	case !ok:
-		return refuse(eOPNOTSUPP, "type %d; RC (2), UC (3), UD (4), XRC_SEND (9) and XRC_RECV (10) are possible", qpType)
+		return refuse(eOPNOTSUPP, "type %d; RC (2), UC (3), UD (4), XRC_SEND (9), XRC_RECV (10) and DRIVER (255) are possible", qpType)
 	case flags&^known != 0:
 		return refuse(eOPNOTSUPP, "creation flags %#x; %#x are known", flags, known)
 	case qpType == abi.QPTXRCTgt:
 		return c.createTarget()
-	case driverFlags&^qpDriverFlags != 0:
-		return refuse(eOPNOTSUPP, "driver flags %#x; %#x are known", driverFlags, qpDriverFlags)
+	case transport == control.QPTypeDCT:
+		return c.createDCT(d)
+	case driverFlags&^knownDriver != 0:
+		return refuse(eOPNOTSUPP, "driver flags %#x; %#x are known", driverFlags, knownDriver)
 	case driverFlags&abi.MLX5QPFlagUARPageIndex == 0:
 		return refuse(eINVAL, "driver flags %#x: no UAR page is named", driverFlags)
 	case c.find(abi.AttrCreateQPXRCDHandle) != nil || qpType == abi.QPTXRCIni && c.find(abi.AttrCreateQPSRQHandle) != nil:
 		return refuse(eINVAL, "type %d with an XRC domain or an SRQ; only XRC_RECV has a domain, and XRC_SEND has no SRQ", qpType)
 	case c.find(abi.AttrCreateQPPDHandle) == nil || c.find(abi.AttrCreateQPSendCQHandle) == nil ||
-		qpType != abi.QPTXRCIni && c.find(abi.AttrCreateQPRecvCQHandle) == nil:
-		return refuse(eINVAL, "a PD, a CQ for sends and, except for XRC_SEND, a CQ for receives are needed")
+		!sendsOnly && c.find(abi.AttrCreateQPRecvCQHandle) == nil:
+		return refuse(eINVAL, "a PD, a CQ for sends and, except for XRC_SEND and DCI, a CQ for receives are needed")
 	case c.find(abi.AttrCreateQPIndTableHandle) != nil:
 		return refuse(eOPNOTSUPP, "indirection tables are not possible")
 	}
@@ -147,6 +159,11 @@ func createQP(c *call) error {
 	req.DBRec, req.UserIndex = le.Uint64(d[abi.MLX5CreateQPDBAddr:]), le.Uint32(d[abi.MLX5CreateQPUIDX:])
 	req.SignatureOn = uint8(driverFlags & abi.MLX5QPFlagSignature)
 	req.Scatter = scatter(transport, driverFlags, flags&abi.QPCreateSQSigAll != 0)
+	if transport == control.QPTypeDCI {
+		if err := asDCI(&req, d); err != nil {
+			return err
+		}
+	}
 	if req.UAR, err = x.uarPage(le.Uint32(d[abi.MLX5CreateQPBFRegIndex:])); err != nil {
 		return err
 	}
@@ -156,7 +173,9 @@ func createQP(c *call) error {
 		uses = append(uses, receive.object)
 	}
 	if shared != nil {
-		req.SRQN = shared.number
+		if !sendsOnly {
+			req.SRQN = shared.number
+		}
 		uses = append(uses, shared.object)
 	}
 	async, err := c.async(abi.AttrCreateQPEventFD)

@@ -98,6 +98,7 @@ func exQueryDevice(c *call, req []byte) error {
 	le.PutUint32(d[abi.MLX5QueryDeviceRespFlags:], abi.MLX5QueryDevRespFlagsCQE128BComp|abi.MLX5QueryDevRespFlagsCQE128BPad)
 	le.PutUint32(d[abi.MLX5QueryDeviceRespCompMaxNum:], control.MaxMinis)
 	le.PutUint32(d[abi.MLX5QueryDeviceRespCompFormats:], abi.MLX5CQEResFormatHash|abi.MLX5CQEResFormatCsum|abi.MLX5CQEResFormatCsumStrIdx)
+	d[abi.MLX5QueryDeviceRespStreams], d[abi.MLX5QueryDeviceRespErrored] = maxLogStreams, control.MaxLogErrored
 	c.put(abi.AttrUHWOut, d)
 	return nil
 }

@@ -67,6 +67,21 @@ func TestMkey(t *testing.T) {
 	}
 }
 
+// One queue pair reaches queue pairs of two other processes by DC, and what it does wrong fails.
+func TestDC(t *testing.T) {
+	path := check(t, "dc")
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
+			l := newLab(t, mode.flags...)
+			require.Contains(t, l.run(path), "dc: 2 targets, 4 operations, 5 mistakes: ok\n")
+			l.works()
+		})
+	}
+	t.Run("InfiniBand", func(t *testing.T) {
+		require.Contains(t, newLabAt(t, places()[0], infiniBandFirst...).run(path), "dc: 2 targets, 4 operations, 5 mistakes: ok\n")
+	})
+}
+
 // A datagram's header leads back to its sender, with every GID, and groups deliver to each of
 // their queue pairs.
 func TestDatagrams(t *testing.T) {

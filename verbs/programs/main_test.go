@@ -137,6 +137,7 @@ var checks = map[string][]string{
 	"huge":     {"huge.c", "check.c"},
 	"mkey":     {"mkey.c", "buffer.c", "check.c"},
 	"inline":   {"inline.c", "check.c"},
+	"dc":       {"dc.c", "check.c"},
 	"misuse":   {"misuse.c", "check.c"},
 	"dm":       {"dm.c", "check.c"},
 	"dmabuf":   {"dmabuf.c", "buffer.c", "device.c", "check.c"},

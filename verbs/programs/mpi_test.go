@@ -20,6 +20,7 @@ var mpis = []struct{ of, before, arguments string }{
 	{"mpich", "env UCX_TLS=ud_v,self UCX_NET_DEVICES=nicless0:1 ", ""},
 	{"mpich", "env UCX_TLS=rc_x,self UCX_NET_DEVICES=nicless0:1 ", ""},
 	{"mpich", "env UCX_TLS=ud_x,self UCX_NET_DEVICES=nicless0:1 ", ""},
+	{"mpich", "env UCX_TLS=dc_x,self UCX_NET_DEVICES=nicless0:1 ", ""},
 	{"openmpi", "env UCX_TLS=rc_x,ud_x,self UCX_NET_DEVICES=nicless0:1 ", "--mca pml ucx "},
 	// libfabric over connections. Its other way, ofi_rxd, stops in this program over provider udp
 	// too, where there is no device at all.

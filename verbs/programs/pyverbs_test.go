@@ -30,7 +30,7 @@ const (
 	// times the turn of the other of two threads that spin: 2 seconds on an idle machine with 2
 	// cores, 56 if ten other threads want these cores.
 	pyverbsSeconds = "300"
-	pyverbsPass    = 169
+	pyverbsPass    = 178
 )
 
 // skipped has the reasons for which tests are skipped, in groups. For each group it says how
@@ -43,7 +43,6 @@ var skipped = []struct {
 }{
 	{35, "raw packets, flow steering, switch rules", "Create QP type 8|Raw Packet QP|does not support reformat|Could not find the PCI device"},
 	{16, "of another vendor's device", "non EFA device"},
-	{9, "DC", "DC QP is not|DCI caps|SkipTest occurred on active side"},
 	{12, "a GPU: dma-buf, CUDA", "dmabuf is not|cuda-python"},
 	{5, "signatures of memory (Mkeys with signatures)", "Create Mkey is not|Mlx5DV QP is not"},
 	{4, "firmware commands (DEVX)", "Opening mlx5 DevX context"},

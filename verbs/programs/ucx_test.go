@@ -13,7 +13,7 @@ import (
 // ucxTransports are the transports of UCX that use the device: with the functions of
 // libibverbs (_v), and with queues that UCX reads and writes itself (_x), which it prefers. UCX
 // finds its way by one of them alone, so that nothing else can carry the data.
-var ucxTransports = []string{"rc_v", "ud_v", "rc_x", "ud_x"}
+var ucxTransports = []string{"rc_v", "ud_v", "rc_x", "ud_x", "dc_x"}
 
 // ucxTests are tests of ucx_perftest in its format of a batch: every kind of operation, from
 // 8 bytes to 8 MiB. ucx_perftest does not check data (its -v prints in columns);
@@ -76,7 +76,7 @@ func TestUCXData(t *testing.T) {
 // ucx_info lists the transports of the device and can open them.
 func TestUCXInfo(t *testing.T) {
 	var says []string
-	for _, transport := range []string{"rc_verbs", "ud_verbs", "rc_mlx5", "ud_mlx5"} {
+	for _, transport := range []string{"rc_verbs", "ud_verbs", "rc_mlx5", "ud_mlx5", "dc_mlx5"} {
 		says = append(says, `(?m)^#\s+Transport: `+transport+`\n#\s+Device: nicless0:1\n(#.*\n){2}#\n#\s+capabilities:$`)
 	}
 	matrix(t, []row{{client: "ucx_info -d", says: says}})

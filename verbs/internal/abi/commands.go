@@ -261,6 +261,7 @@ const (
 const (
 	QueryQPSize     = 16 // sizeof(struct ib_uverbs_query_qp)
 	QueryQPQPHandle = 8  // offsetof(struct ib_uverbs_query_qp, qp_handle)
+	QueryQPAttrMask = 12 // offsetof(struct ib_uverbs_query_qp, attr_mask)
 )
 
 // struct ib_uverbs_query_qp_resp.

@@ -71,6 +71,8 @@ const (
 	MLX5QueryDeviceRespCompMaxNum     = 32  // offsetof(struct mlx5_ib_query_device_resp, cqe_comp_caps.max_num)
 	MLX5QueryDeviceRespCompFormats    = 36  // offsetof(struct mlx5_ib_query_device_resp, cqe_comp_caps.supported_format)
 	MLX5QueryDeviceRespFlags          = 60  // offsetof(struct mlx5_ib_query_device_resp, flags)
+	MLX5QueryDeviceRespStreams        = 100 // offsetof(struct mlx5_ib_query_device_resp, dci_streams_caps.max_log_num_concurent)
+	MLX5QueryDeviceRespErrored        = 101 // offsetof(struct mlx5_ib_query_device_resp, dci_streams_caps.max_log_num_errored)
 )
 
 // enum mlx5_ib_query_dev_resp_flags.
@@ -159,14 +161,20 @@ const (
 	MLX5CreateQPUIDX       = 32 // offsetof(struct mlx5_ib_create_qp, uidx)
 	MLX5CreateQPBFRegIndex = 36 // offsetof(struct mlx5_ib_create_qp, bfreg_index)
 	MLX5CreateQPSQBufAddr  = 40 // offsetof(struct mlx5_ib_create_qp, sq_buf_addr)
+	MLX5CreateQPAccessKey  = 40 // offsetof(struct mlx5_ib_create_qp, access_key)
+	MLX5CreateQPStreams    = 52 // offsetof(struct mlx5_ib_create_qp, dci_streams.log_num_concurent)
+	MLX5CreateQPErrored    = 53 // offsetof(struct mlx5_ib_create_qp, dci_streams.log_num_errored)
 )
 
 // enum: flags of struct mlx5_ib_create_qp.
 const (
 	MLX5QPFlagSignature       = 1 << 0  // MLX5_QP_FLAG_SIGNATURE
 	MLX5QPFlagScatterCQE      = 1 << 1  // MLX5_QP_FLAG_SCATTER_CQE
+	MLX5QPFlagTypeDCT         = 1 << 4  // MLX5_QP_FLAG_TYPE_DCT
+	MLX5QPFlagTypeDCI         = 1 << 5  // MLX5_QP_FLAG_TYPE_DCI
 	MLX5QPFlagAllowScatterCQE = 1 << 8  // MLX5_QP_FLAG_ALLOW_SCATTER_CQE
 	MLX5QPFlagUARPageIndex    = 1 << 10 // MLX5_QP_FLAG_UAR_PAGE_INDEX
+	MLX5QPFlagDCIStream       = 1 << 11 // MLX5_QP_FLAG_DCI_STREAM
 )
 
 // struct mlx5_ib_create_qp_resp.
@@ -177,6 +185,7 @@ const (
 // struct mlx5_ib_modify_qp_resp.
 const (
 	MLX5ModifyQPRespSize = 16 // sizeof(struct mlx5_ib_modify_qp_resp)
+	MLX5ModifyQPRespDCTN = 4  // offsetof(struct mlx5_ib_modify_qp_resp, dctn)
 )
 
 // enum mlx5_ib_mmap_cmd.

@@ -27,11 +27,12 @@ const (
 
 // enum ib_uverbs_qp_type.
 const (
-	QPTRC     = 2  // IB_UVERBS_QPT_RC
-	QPTUC     = 3  // IB_UVERBS_QPT_UC
-	QPTUD     = 4  // IB_UVERBS_QPT_UD
-	QPTXRCIni = 9  // IB_UVERBS_QPT_XRC_INI
-	QPTXRCTgt = 10 // IB_UVERBS_QPT_XRC_TGT
+	QPTRC     = 2   // IB_UVERBS_QPT_RC
+	QPTUC     = 3   // IB_UVERBS_QPT_UC
+	QPTUD     = 4   // IB_UVERBS_QPT_UD
+	QPTXRCIni = 9   // IB_UVERBS_QPT_XRC_INI
+	QPTXRCTgt = 10  // IB_UVERBS_QPT_XRC_TGT
+	QPTDriver = 255 // IB_UVERBS_QPT_DRIVER
 )
 
 // enum ib_uverbs_qp_create_flags.

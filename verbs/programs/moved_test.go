@@ -1,7 +1,11 @@
 package programs
 
 import (
+	"maps"
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -61,11 +65,35 @@ func moved(l *lab, path, mode string) {
 // cells returns the last line of verbs/check/moved.
 func cells(t *testing.T) string {
 	t.Helper()
-	n := 0
+	return "moved: " + itoa(len(cellNames(t))) + " cells: ok\n"
+}
+
+// cellNames returns the names of the cells, of which the last one is the end.
+func cellNames(t *testing.T) (names []string) {
+	t.Helper()
 	for _, source := range checks["moved"] {
 		text, err := os.ReadFile("../check/" + source)
 		require.NoError(t, err)
-		n += strings.Count(string(text), "\tcell(\"")
+		for _, cell := range regexp.MustCompile(`\tcell\("(.*)"\)`).FindAllSubmatch(text, -1) {
+			if name := string(cell[1]); name != "end" {
+				names = append(names, name)
+			}
+		}
 	}
-	return "moved: " + itoa(n-1) + " cells: ok\n" // the last one is the end
+	return names
+}
+
+// The table in docs/VERBS.md has the cells of the program, and the program has those of the table.
+func TestMovedMemoryTable(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join(repository, "docs/VERBS.md"))
+	require.NoError(t, err)
+	_, table, ok := strings.Cut(string(doc), "| what | on hardware | moved memory (default) |")
+	require.True(t, ok)
+	table, _, _ = strings.Cut(table, "\n\n")
+	named := map[string]bool{}
+	for _, line := range lines(table)[2:] {
+		columns := strings.Split(strings.TrimSuffix(line, " |"), " | ")
+		named[columns[len(columns)-1]] = true
+	}
+	require.ElementsMatch(t, cellNames(t), slices.Collect(maps.Keys(named)))
 }

@@ -77,13 +77,17 @@ func (sh *shard) completeDatagram(q *qp, j *job, imm uint32, tail cqe.Tail, a at
 		source |= cqe.GRHInBuffer
 	}
 	source = cqe.FlagsRQPN(source, j.request.sl, source)
-	slid := q.client.hosted.LID
+	return sh.completeFrom(q.client.hosted.LID, c, source, p.uidx, imm, uint32(j.total), tail, a)
+}
+
+// completeFrom is complete for a datagram or a message of DC. On InfiniBand, such a completion
+// also has the sender's LID, by which UCX answers; on Ethernet slid is 0. complete has no argument
+// for it, because nothing else needs it. So this writes the entry itself, in the same order: the
+// tail last.
+func (sh *shard) completeFrom(slid uint16, c *cq, source, uidx, imm, n uint32, tail cqe.Tail, a attention) bool {
 	if slid == 0 || c.collapsed {
-		return sh.complete(c, source, p.uidx, imm, uint32(j.total), sh.clock(), tail, a)
+		return sh.complete(c, source, uidx, imm, n, sh.clock(), tail, a)
 	}
-	// The completion of a datagram of InfiniBand also has the sender's LID.
-	// complete has no argument for it, because nothing else needs it. So this writes the
-	// entry itself, in the same order: the tail last.
 	if c.free(1) == 0 {
 		return false
 	}
@@ -93,7 +97,7 @@ func (sh *shard) completeDatagram(q *qp, j *job, imm uint32, tail cqe.Tail, a at
 		clear(c.buf[slot<<7:][:cqe.Size])
 	}
 	body := (*[cqe.Size]byte)(block)
-	cqe.PutBody(body, source, p.uidx, imm, uint32(j.total), sh.clock())
+	cqe.PutBody(body, source, uidx, imm, n, sh.clock())
 	cqe.PutSLID(body, slid)
 	tail = tail.Owned(index, c.log)
 	if a == solicited {

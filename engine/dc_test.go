@@ -447,6 +447,16 @@ func TestDCOnInfiniBand(t *testing.T) {
 			p.post(ctrl(wqe.OpRDMAWrite), to, far.raddr(0), pattern(8, 1))
 			r.expire()
 			require.Equal(t, row.want, p.scq.one().Syndrome)
+			if row.want == 0 {
+				d.s.put(0, far.data(0, 64))
+				d.s.post(1)
+				p.post(ctrl(wqe.OpSend), to, pattern(8, 1))
+				r.settle()
+				w := d.cq.one()
+				require.Equal(t, uint16(0x11), w.SLID, "by which the receiver may answer")
+				require.Equal(t, p.num, w.SrcQP)
+				require.Equal(t, uint32(8), w.ByteLen)
+			}
 			stranger := r.host("c").dci(0)
 			stranger.post(ctrl(wqe.OpRDMAWrite), to, far.raddr(0), pattern(8, 1))
 			r.expire()

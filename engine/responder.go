@@ -143,6 +143,8 @@ func (sh *shard) deliver(q *qp, j *job) answer {
 	switch {
 	case p.transport == control.QPTypeUD:
 		ok = sh.completeDatagram(q, j, imm, tail, attention)
+	case p.transport == control.QPTypeDCT:
+		ok = sh.completeFrom(q.client.hosted.LID, into, r.fromQPN, uidx, imm, uint32(j.total), tail, attention)
 	case j.carries && !info.Raddr:
 		ok = sh.completeInline(into, j.carried[:j.total], r.fromQPN, uidx, imm, tail, attention)
 	default:

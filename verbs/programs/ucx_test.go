@@ -62,15 +62,31 @@ func TestUCXPerftest(t *testing.T) {
 // chooses itself.
 func TestUCXData(t *testing.T) {
 	long(t)
+	rows := []row{{client: check(t, "ucp"), says: []string{"(?m)^ucp: .*: ok$"}}}
+	matrix(t, append(rows, ucxRows(t)...))
+}
+
+// The same is true on InfiniBand, where addresses are LIDs.
+func TestInfiniBandUCX(t *testing.T) {
+	rows := ucxRows(t)
+	for i := range rows {
+		rows[i].more = true
+	}
+	matrix(t, rows, infiniBandFirst...)
+}
+
+// ucxRows has a row for each transport that runs all operations of UCX.
+func ucxRows(t *testing.T) (rows []row) {
+	t.Helper()
+	long(t)
 	path := check(t, "ucp")
-	rows := []row{{client: path, says: []string{"(?m)^ucp: .*: ok$"}}}
 	for _, transport := range ucxTransports {
 		rows = append(rows, row{
 			client: fmt.Sprintf("env UCX_TLS=%s UCX_NET_DEVICES=nicless0:1 %s", transport, path),
 			says:   []string{"(?m)^ucp: .*: ok$"},
 		})
 	}
-	matrix(t, rows)
+	return rows
 }
 
 // ucx_info lists the transports of the device and can open them.

@@ -110,18 +110,19 @@ func leadsTo(av *wqe.AV, from, to *client) bool {
 	return to.gids == nil || slices.ContainsFunc(to.gids, func(g nic.GID) bool { return g.Addr == av.RGID })
 }
 
-// whyNoTarget returns why nobody answers q's WQE.
+// whyNoTarget returns why nobody answers q's WQE. Without its key, nobody learns more of a DCT than
+// that it exists.
 func (sh *shard) whyNoTarget(q *qp) reason {
 	to, p := &q.dc.to, sh.targetOf(q)
 	switch {
 	case p == nil:
 		return because(codes.DCNobody, "no DCT has the number %#06x", to.DQP)
-	case !leadsTo(to, q.client, p.client):
-		return because(codes.DCNobody, "DCT %#06x exists, but the address vector does not lead to its port (LID %#x, GID %x)", to.DQP, to.RLID, to.RGID)
 	case p.dc.key == bits.ReverseBytes64(to.Key):
 		return because(codes.DCKey, "DCT %#06x drops requests with this access key, which was stored in host byte order", to.DQP)
 	case p.dc.key != to.Key:
 		return because(codes.DCKey, "DCT %#06x drops requests with this access key; its key is another", to.DQP)
+	case !leadsTo(to, q.client, p.client):
+		return because(codes.DCNobody, "DCT %#06x exists, but the address vector does not lead to its port (LID %#x, GID %x)", to.DQP, to.RLID, to.RGID)
 	}
 	return because(codes.DCNobody, "DCT %#06x is in state %s; it answers in RTR", to.DQP, stateName(p.attr.State))
 }

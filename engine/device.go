@@ -4,7 +4,6 @@ package engine
 
 import (
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/nicless/nicless/engine/internal/quota"
@@ -53,13 +52,15 @@ func chargeOf(c nic.Cost) quota.Charge {
 	return quota.Charge{quota.Memory: c.Memory, quota.Descriptors: c.Descriptors, quota.Connections: c.Connections, quota.Unread: c.Unread}
 }
 
-func (d nicDevice) Discard(uid uint32, files []*os.File) {
+func (d nicDevice) Discard(uid uint32, files []nic.File) {
 	if len(files) == 0 {
 		return
 	}
 	d.discard(uid, len(files), func() {
 		for _, f := range files {
-			_ = f.Close()
+			if f != nil { // the server has not kept it
+				_ = f.Close()
+			}
 		}
 	})
 }
@@ -118,7 +119,7 @@ func (d nicDevice) CreateMemory(uid uint32, name string, size int) (*shm.Region,
 func (d nicDevice) CreateSparseMemory(uid uint32, name string, size int) (*shm.Region, error) {
 	return d.createMemory(uid, name, size, shm.CreateSparse)
 }
-func (d nicDevice) MapMemory(uid uint32, f *os.File, offset int64, size int) (*shm.Region, error) {
+func (d nicDevice) MapMemory(uid uint32, f nic.File, offset int64, size int) (*shm.Region, error) {
 	return d.mapMemory(uid, f, offset, size)
 }
 func (d nicDevice) ForgetMemory(uid uint32, r *shm.Region)  { d.forgetMemory(uid, r) }

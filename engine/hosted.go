@@ -54,7 +54,7 @@ func (e *Engine) createMemory(uid uint32, name string, size int, create func(str
 // The device maps no such memory of other users: they could remove its pages while the device
 // touches them (docs/design/0021). Programs of the device's own user can hold up the device
 // anyway (see ShareProcess).
-func (e *Engine) mapMemory(uid uint32, f *os.File, offset int64, size int) (*shm.Region, error) {
+func (e *Engine) mapMemory(uid uint32, f nic.File, offset int64, size int) (*shm.Region, error) {
 	if me := os.Geteuid(); int(uid) != me {
 		return nil, control.Errorf(control.CodeUnsupported, "memory of a program of user %d; the device runs as user %d and maps only memory of that user", uid, me)
 	}

@@ -4,8 +4,8 @@ package engine
 
 import (
 	"errors"
-	"os"
 
+	"github.com/nicless/nicless/internal/nic"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,7 +18,7 @@ import (
 // then holds the lock that every reader of the channel needs. So neither the device's thread
 // nor the caller reads the channel; a closer does. If the closer cannot read the events soon,
 // they count as read by the program.
-func (c *client) Retract(cqn uint32, reader *os.File) (read uint32) {
+func (c *client) Retract(cqn uint32, reader nic.File) (read uint32) {
 	c.mu.Lock()
 	var sent uint32
 	var handle uint64

@@ -72,7 +72,7 @@ func TestLingeringCloseIsInterrupted(t *testing.T) {
 	fd := lingering(t)
 	cost := nic.Cost{Descriptors: 1}
 	require.NoError(t, r.d.Incur(7, cost))
-	r.d.Discard(7, []*os.File{os.NewFile(uintptr(fd), "lingering")})
+	r.d.Discard(7, []nic.File{os.NewFile(uintptr(fd), "lingering")})
 	require.True(t, r.charged(cost), "it lingers")
 	r.until("it is closed", func() bool { return r.charged(nic.Cost{}) })
 }

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"os"
 	"strings"
+
+	"github.com/nicless/nicless/internal/nic"
 )
 
 // A wireAddresses is an nv_addresses with the nv_address after it.
@@ -52,7 +54,7 @@ const networkSize = 64
 
 // addresses serves NV_ADDRESSES: the process tells the addresses of its network namespace. The
 // answer is an nv_network.
-func (p *process) addresses(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
+func (p *process) addresses(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File, error) {
 	told, ok := parseAddresses(b)
 	if !ok {
 		return nil, nil, errWire

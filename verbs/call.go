@@ -5,6 +5,7 @@ package verbs
 import (
 	"os"
 
+	"github.com/nicless/nicless/internal/nic"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,7 +18,7 @@ type call struct {
 	attrs  []*attr
 
 	results []wireResult
-	files   []*os.File // sent by the shim: one for each result of kind needFD or needFDNumber that has no error, in the order of results
+	files   []nic.File // sent by the shim: one for each result of kind needFD or needFDNumber that has no error, in the order of results
 	needs   []wireNeed
 	lent    []*os.File // memory that the shim is to map, one file for each need to remap; each is closed with its extent
 
@@ -115,7 +116,7 @@ func (c *call) putFileInside(id uint16, f *os.File, n int) {
 // file returns a copy of the program's descriptor that an attribute names, nil if there is
 // no such attribute, and errAgain if the shim has yet to send the copy. The file is closed
 // at the end of the call unless the caller calls keep.
-func (c *call) file(id uint16) (*os.File, error) {
+func (c *call) file(id uint16) (nic.File, error) {
 	a := c.find(id)
 	if a == nil {
 		return nil, nil
@@ -142,7 +143,7 @@ func (c *call) file(id uint16) (*os.File, error) {
 
 // fileNumber does the same as file, for the descriptor with the number fd, which is in a
 // structure.
-func (c *call) fileNumber(fd int32) (*os.File, error) {
+func (c *call) fileNumber(fd int32) (nic.File, error) {
 	n := 0
 	for _, r := range c.results {
 		switch {
@@ -164,7 +165,7 @@ func (c *call) fileNumber(fd int32) (*os.File, error) {
 }
 
 // keep takes over a received file, so that it is not closed at the end of the call.
-func (c *call) keep(f *os.File) {
+func (c *call) keep(f nic.File) {
 	for i := range c.files {
 		if c.files[i] == f {
 			c.files[i] = nil

@@ -3,9 +3,8 @@
 package verbs
 
 import (
-	"os"
-
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"golang.org/x/sys/unix"
@@ -17,7 +16,7 @@ import (
 type channel struct {
 	id     uint32
 	users  int      // number of CQs
-	reader *os.File // a copy of the program's end, kept while users is not 0
+	reader nic.File // a copy of the program's end, kept while users is not 0
 }
 
 // createChannel serves CREATE_COMP_CHANNEL. The request is struct

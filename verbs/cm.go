@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/nicless/nicless/verbs/internal/cm"
 	"golang.org/x/sys/unix"
@@ -49,7 +50,7 @@ func (s *Server) managerConfig() cm.Config {
 }
 
 // openChannel serves NV_OPEN_CHANNEL.
-func (p *process) openChannel(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
+func (p *process) openChannel(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File, error) {
 	if len(b) != 0 {
 		return nil, nil, errWire
 	}
@@ -157,7 +158,7 @@ func (ch *cmChannel) Gone() bool {
 // cmChannelOf returns the channel that a descriptor is of, nil if it is of none. It asks the
 // file system of the descriptor nothing, because that could block: a pipe has a size, and
 // fdinfo has the numbers of its mount and inode, which are compared with those of our end.
-func (s *Server) cmChannelOf(f *os.File) (found *cmChannel) {
+func (s *Server) cmChannelOf(f nic.File) (found *cmChannel) {
 	if unixsock.Control(f, func(fd int) error {
 		_, err := unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0)
 		return err
@@ -176,7 +177,7 @@ func (s *Server) cmChannelOf(f *os.File) (found *cmChannel) {
 }
 
 // fdInfo returns what the kernel says about a descriptor in /proc/self/fdinfo.
-func fdInfo(f *os.File) map[string]string {
+func fdInfo(f nic.File) map[string]string {
 	info := make(map[string]string)
 	_ = unixsock.Control(f, func(fd int) error {
 		b, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"os"
 
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs/internal/cm"
 	"golang.org/x/sys/unix"
 )
 
 // write serves NV_WRITE: a program writes a command to a channel of rdma_cm.
-func (p *process) write(h wireHeader, b []byte, files []*os.File) ([]byte, []*os.File, error) {
+func (p *process) write(h wireHeader, b []byte, files []nic.File) ([]byte, []*os.File, error) {
 	written, results, err := parseWrite(b)
 	if err != nil {
 		return nil, nil, err

@@ -110,7 +110,7 @@ func (s *Server) newContext(d *device, p *process) (_ *uctx, theirs *os.File, er
 	return x, theirs, nil
 }
 
-func inodeOf(f *os.File) (uint64, error) {
+func inodeOf(f nic.File) (uint64, error) {
 	var st unix.Stat_t
 	err := unixsock.Control(f, func(fd int) error { return unix.Fstat(fd, &st) })
 	return st.Ino, err
@@ -119,7 +119,7 @@ func inodeOf(f *os.File) (uint64, error) {
 // cookieOf returns the cookie of a socket, a number that no other socket has. An inode
 // number does not identify a socket: a socket file in another file system can have the same
 // inode number, and fstat shows a socket if a program opens that file with O_PATH.
-func cookieOf(f *os.File) (cookie uint64, err error) {
+func cookieOf(f nic.File) (cookie uint64, err error) {
 	err = unixsock.Control(f, func(fd int) error {
 		cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)
 		return err
@@ -189,7 +189,9 @@ func (x *uctx) end() {
 	x.refund(x.cost)
 	x.s.leave(x.net)
 	for _, ch := range x.channels {
-		_ = closeFiles(ch.reader)
+		if ch.reader != nil {
+			_ = ch.reader.Close()
+		}
 	}
 	for _, a := range x.asyncs {
 		_ = closeFiles(a.mine, a.reader)

@@ -4,9 +4,9 @@ package verbs
 
 import (
 	"errors"
-	"os"
 
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"golang.org/x/sys/unix"
@@ -157,7 +157,7 @@ const dmabufMagic = 0x444d4142
 
 // sizeOfDMABuf returns the size of a dma-buf, or of a memfd that may stand for one. It reads the
 // seals first, because that asks no file system.
-func (c *call) sizeOfDMABuf(f *os.File, fd int32) (size uint64, err error) {
+func (c *call) sizeOfDMABuf(f nic.File, fd int32) (size uint64, err error) {
 	var seals int
 	if unixsock.Control(f, func(fd int) (err error) {
 		seals, err = unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)

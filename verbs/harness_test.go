@@ -110,7 +110,11 @@ func (r *rig) request(op wireOp, context uint64, body []byte, files ...*os.File)
 	r.tag++
 	d := appendAnswer(nil, wireHeader{op: op, tag: r.tag, context: context}, 0, 0)
 	le.PutUint16(d[2:], 0)
-	answer, give, err := r.p.handle(finish(append(d, body...)), files)
+	var sent []nic.File
+	for _, f := range files {
+		sent = append(sent, f)
+	}
+	answer, give, err := r.p.handle(finish(append(d, body...)), sent)
 	require.NoError(r, err)
 	require.LessOrEqual(r, len(answer), maxDatagram)
 	require.Equal(r, uint32(len(answer)), le.Uint32(answer[8:]))

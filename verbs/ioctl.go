@@ -6,13 +6,14 @@ import (
 	"errors"
 	"os"
 
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/unixsock"
 	"github.com/nicless/nicless/verbs/internal/abi"
 	"golang.org/x/sys/unix"
 )
 
 // ioctl serves NV_IOCTL: one ioctl of a program.
-func (p *process) ioctl(h wireHeader, b []byte, files []*os.File) ([]byte, []*os.File, error) {
+func (p *process) ioctl(h wireHeader, b []byte, files []nic.File) ([]byte, []*os.File, error) {
 	head, attrs, results, err := parseIoctl(b)
 	if err != nil {
 		return nil, nil, err

@@ -5,6 +5,7 @@ package verbs
 import (
 	"os"
 
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/verbs/internal/abi"
 )
 
@@ -24,7 +25,7 @@ const (
 const maxContiguous = 1 << 30
 
 // mmap serves NV_MMAP: an mmap of a context.
-func (p *process) mmap(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
+func (p *process) mmap(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File, error) {
 	m, ok := parseMap(b)
 	if !ok {
 		return nil, nil, errWire
@@ -91,7 +92,7 @@ func (p *process) mapContiguous(m mapRequest) (*os.File, error) {
 
 // alloc serves NV_ALLOC: memory that is shared from the start (include/nicless/alloc.h).
 // The process holds the memory until it frees it by NV_FREE.
-func (p *process) alloc(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
+func (p *process) alloc(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File, error) {
 	m, ok := parseMap(b)
 	if !ok {
 		return nil, nil, errWire
@@ -110,7 +111,7 @@ func (p *process) alloc(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 }
 
 // free serves NV_FREE: it ends the process's hold of memory that alloc made.
-func (p *process) free(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
+func (p *process) free(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File, error) {
 	m, ok := parseMap(b)
 	if !ok {
 		return nil, nil, errWire

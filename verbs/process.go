@@ -131,7 +131,11 @@ func (p *process) forget() {
 // next serves one request. An error ends the connection.
 func (p *process) next(in, oob []byte) error {
 	n, oobn, flags, err := p.conn.Peek(in, oob)
-	files, bad := unixsock.Files(oob[:oobn], "received")
+	received, bad := unixsock.Received(oob[:oobn])
+	var files []nic.File
+	for _, f := range received {
+		files = append(files, f)
+	}
 	if len(files) > 0 {
 		counted := p.s.engine.Incur(p.uid, nic.Cost{Descriptors: len(files)})
 		defer func() { p.s.engine.Discard(p.uid, files) }()
@@ -169,14 +173,14 @@ func (p *process) next(in, oob []byte) error {
 }
 
 // requests has the function for each operation.
-var requests = map[wireOp]func(*process, wireHeader, []byte, []*os.File) ([]byte, []*os.File, error){
+var requests = map[wireOp]func(*process, wireHeader, []byte, []nic.File) ([]byte, []*os.File, error){
 	opHello: (*process).hello, opOpen: (*process).open, opAdopt: (*process).adopt, opIoctl: (*process).ioctl,
 	opMmap: (*process).mmap, opAlloc: (*process).alloc, opFree: (*process).free, opAddresses: (*process).addresses,
 	opOpenChannel: (*process).openChannel, opWrite: (*process).write,
 }
 
 // handle answers one datagram. The caller sends and closes the files of the answer.
-func (p *process) handle(datagram []byte, files []*os.File) (answer []byte, give []*os.File, err error) {
+func (p *process) handle(datagram []byte, files []nic.File) (answer []byte, give []*os.File, err error) {
 	h, body, err := parseHeader(datagram)
 	if err != nil {
 		return nil, nil, err
@@ -215,7 +219,7 @@ func (p *process) say(r *refusal, args ...any) {
 	}
 }
 
-func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
+func (p *process) hello(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File, error) {
 	hello, ok := parseHello(b)
 	if !ok {
 		return nil, nil, errWire
@@ -247,7 +251,7 @@ func (p *process) hello(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.Fil
 	return out, nil, nil
 }
 
-func (p *process) open(h wireHeader, b []byte, _ []*os.File) ([]byte, []*os.File, error) {
+func (p *process) open(h wireHeader, b []byte, _ []nic.File) ([]byte, []*os.File, error) {
 	if len(b) != openSize {
 		return nil, nil, errWire
 	}
@@ -292,7 +296,7 @@ func (x *uctx) opened(h wireHeader) []byte {
 
 // adopt answers which context a descriptor belongs to, for example a descriptor that another
 // process has sent to the program. Every process that has the descriptor may use the context.
-func (p *process) adopt(h wireHeader, _ []byte, files []*os.File) ([]byte, []*os.File, error) {
+func (p *process) adopt(h wireHeader, _ []byte, files []nic.File) ([]byte, []*os.File, error) {
 	p.endClosed()
 	if len(files) != 1 {
 		return nil, nil, expected(eBADF, "adopt: %d descriptors were sent; 1 is needed", len(files))

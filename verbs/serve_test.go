@@ -74,11 +74,10 @@ func TestServe(t *testing.T) {
 		b, oob := make([]byte, maxDatagram), make([]byte, 64)
 		n, oobn, _, _, err := conn.ReadMsgUnix(b, oob)
 		require.NoError(t, err)
-		files, err := unixsock.Files(oob[:oobn], "received")
+		fds, err = unixsock.Descriptors(oob[:oobn])
 		require.NoError(t, err)
-		for _, f := range files {
-			t.Cleanup(func() { _ = f.Close() })
-			fds = append(fds, int(f.Fd()))
+		for _, fd := range fds {
+			t.Cleanup(func() { _ = unix.Close(fd) })
 		}
 		require.Zero(t, le.Uint32(b[4:]))
 		return b[headerSize:n], fds

@@ -1,8 +1,6 @@
 package nic
 
 import (
-	"os"
-
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 )
@@ -76,7 +74,7 @@ type Client interface {
 	// many of the CQ's events the program has read. reader is the end of the channel that
 	// the program reads; the program may read it during the call. After Retract the device
 	// sends no more events of the CQ, because the program is about to forget it.
-	Retract(cqn uint32, reader *os.File) (read uint32)
+	Retract(cqn uint32, reader File) (read uint32)
 
 	// Forsaken returns the completion channels that no CQ uses and no process can read
 	// any more.

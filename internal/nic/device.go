@@ -3,7 +3,6 @@ package nic
 import (
 	"io"
 	"log/slog"
-	"os"
 	"syscall"
 
 	"github.com/nicless/nicless/internal/shm"
@@ -46,9 +45,10 @@ type Device interface {
 	Refund(uid uint32, c Cost)
 
 	// Discard closes files that a user has sent and refunds them; each file was counted as
-	// one descriptor. Closing can block for as long as the user likes. So a goroutine for
-	// this user closes the files, and Discard returns at once.
-	Discard(uid uint32, files []*os.File)
+	// one descriptor. A nil file is one that the caller has kept. Closing can block for as
+	// long as the user likes. So a goroutine for this user closes the files, and Discard
+	// returns at once.
+	Discard(uid uint32, files []File)
 
 	// DiscardConnection ends a connection at once. A goroutine for the user closes it
 	// later, as with Discard, because it may hold unread descriptors. c is refunded when
@@ -92,7 +92,7 @@ type Device interface {
 	// size. Its pages can go, which delays threads that touch them, so only programs of the
 	// device's own user may have memory mapped: they can hold up the device anyway. An error of
 	// the kernel's is a syscall.Errno; all others are of type *control.Error.
-	MapMemory(uid uint32, f *os.File, offset int64, size int) (*shm.Region, error)
+	MapMemory(uid uint32, f File, offset int64, size int) (*shm.Region, error)
 
 	// ForgetMemory closes the descriptor of memory that CreateMemory has made, and refunds
 	// the descriptor. Call it when the program has mapped the memory. A second call does
@@ -111,6 +111,12 @@ type Device interface {
 	// written. The argument who stands for the one of the user's programs that the line is
 	// about. It is nil if the line is about no program in particular.
 	MaySay(uid uint32, who *Speaker) (unsaid int, ok bool)
+}
+
+// A File is a descriptor, such as one that a program has sent (unixsock.Descriptor).
+type File interface {
+	syscall.Conn
+	io.Closer
 }
 
 // A Connection is a unix socket that is connected with a program.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/edsrzf/mmap-go"
 	"golang.org/x/sys/unix"
@@ -144,13 +145,19 @@ func Attach(f *os.File, trusted bool) (*Region, error) {
 // AttachPart maps size bytes of a file that another process made, from offset on. Both are
 // multiples of PageSize. The file remains the caller's, who knows that it keeps its size, and
 // accepts that its pages may go: a thread that touches the region may then have to wait.
-func AttachPart(f *os.File, offset int64, size int) (*Region, error) {
+func AttachPart(f syscall.Conn, offset int64, size int) (*Region, error) {
 	if size < 1 || size > MaxRegion {
 		return nil, fmt.Errorf("shm: region of %d bytes; 1 to %d are possible", size, uint64(MaxRegion))
 	}
-	m, err := mmap.MapRegion(f, size, mmap.RDWR, 0, offset)
+	raw, err := f.SyscallConn()
 	if err != nil {
 		return nil, err
+	}
+	var m []byte
+	if closed := raw.Control(func(fd uintptr) {
+		m, err = unix.Mmap(int(fd), offset, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}); closed != nil || err != nil {
+		return nil, errors.Join(closed, err)
 	}
 	return &Region{mem: m[:size:size], maps: m, sealed: true}, nil
 }

@@ -5,6 +5,7 @@ package shm
 import (
 	"errors"
 	"os"
+	"syscall"
 
 	"github.com/nicless/nicless/internal/platform"
 )
@@ -23,7 +24,7 @@ func CreateSealed(string, int) (*Region, error) { return nil, errSystem }
 func Attach(f *os.File, _ bool) (*Region, error) { return nil, errors.Join(errSystem, f.Close()) }
 
 // AttachPart returns an error, because only Linux has memfds.
-func AttachPart(*os.File, int64, int) (*Region, error) { return nil, errSystem }
+func AttachPart(syscall.Conn, int64, int) (*Region, error) { return nil, errSystem }
 
 // AttachReadOnly fails on this system. It closes f.
 func AttachReadOnly(f *os.File) (*Region, error) { return nil, errors.Join(errSystem, f.Close()) }

@@ -21,6 +21,7 @@
 //	accept.go     accepts connections
 //	peer.go       asks the kernel about the other end
 //	message.go    sends and receives datagrams and descriptors
+//	descriptor.go a descriptor that a peer has sent
 //	conn.go       a connection of which one request at a time is served
 //	waiter.go     waits for connections that are silent
 //	rights.go     says whether descriptors may be sent to a socket

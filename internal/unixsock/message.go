@@ -97,11 +97,11 @@ func Descriptors(oob []byte) (fds []int, err error) {
 	return fds, nil
 }
 
-// Files returns the same descriptors as Descriptors, as files with this name.
-func Files(oob []byte, name string) (files []*os.File, err error) {
+// Received returns the same descriptors as Descriptors, each as a Descriptor.
+func Received(oob []byte) (list []*Descriptor, err error) {
 	fds, err := Descriptors(oob)
 	for _, fd := range fds {
-		files = append(files, os.NewFile(uintptr(fd), name))
+		list = append(list, NewDescriptor(fd))
 	}
-	return files, err
+	return list, err
 }

@@ -54,6 +54,7 @@ type modelWQE struct {
 	compare uint64
 	index   uint16
 	blocks  int
+	srq     *modelRQ // on an XRC queue pair: the SRQ that it names; nil: a number that no SRQ has
 }
 
 // A modelWC is a completion, with the fields that the model knows.
@@ -65,20 +66,29 @@ type modelWC struct {
 	index    uint16
 }
 
-// A modelQP is a reliable-connection queue pair.
+// A modelRQ is a receive queue: that of a queue pair, or a shared one of an XRC domain.
+type modelRQ struct {
+	domain   int    // number of the client whose keys the receives and the requests of peers name
+	entries  uint16 // if shared: how many entries the ring has, after which the indices begin anew
+	recvs    [][]span
+	received uint16 // index of the next receive
+	recvWC   []modelWC
+	gone     bool // the shared queue was destroyed
+}
+
+// A modelQP is a queue pair on a reliable connection, or on an extended one (XRC).
 type modelQP struct {
+	modelRQ
 	owner    int
+	xrc      bool // sends or receives by XRC
 	state    uint8
 	dest     *modelQP
 	access   uint32
 	rnrRetry uint8
 	sends    []modelWQE
-	recvs    [][]span
-	received uint16 // index of the next receive
 	failed   bool
 	waits    cqe.Syndrome // if the next send waits: the error with which the wait would end
 	sendWC   []modelWC
-	recvWC   []modelWC
 }
 
 type model struct {
@@ -91,7 +101,19 @@ func (q *modelQP) listens() bool {
 
 // reset forgets everything.
 func (q *modelQP) reset() {
-	*q = modelQP{owner: q.owner}
+	*q = modelQP{modelRQ: modelRQ{domain: q.owner}, owner: q.owner, xrc: q.xrc}
+}
+
+// responder returns the receive queue that the next send of q is for, and whose client's memory it
+// may use. It returns nil if the send names an SRQ that does not exist.
+func (q *modelQP) responder() *modelRQ {
+	if s := q.sends[0].srq; q.xrc {
+		if s == nil || s.gone {
+			return nil
+		}
+		return s
+	}
+	return &q.dest.modelRQ
 }
 
 // run carries out everything that can be carried out.
@@ -169,14 +191,20 @@ func (q *modelQP) step(late bool) bool {
 	return false
 }
 
-func (q *modelQP) reaches(p *modelQP) bool { return p != nil && p.listens() && p.dest == q }
+func (q *modelQP) reaches(p *modelQP) bool {
+	return p != nil && p.listens() && p.dest == q && p.xrc == q.xrc
+}
 
 // cleared reports whether the reason to wait is gone, or has become another.
 func (q *modelQP) cleared() bool {
 	if q.waits == cqe.TransportRetry {
 		return q.reaches(q.dest)
 	}
-	return !q.reaches(q.dest) || len(q.dest.recvs) > 0
+	if !q.reaches(q.dest) {
+		return true
+	}
+	r := q.responder()
+	return r == nil || len(r.recvs) > 0
 }
 
 // patient reports whether q waits for ever.
@@ -195,11 +223,13 @@ func (q *modelQP) fail(s cqe.Syndrome) bool {
 }
 
 // receive completes the next receive.
-func (q *modelQP) receive(w modelWC) {
-	w.index = q.received
-	q.received++
-	q.recvs = q.recvs[1:]
-	q.recvWC = append(q.recvWC, w)
+func (r *modelRQ) receive(w modelWC) {
+	w.index = r.received
+	if r.received++; r.received == r.entries && r.entries != 0 {
+		r.received = 0
+	}
+	r.recvs = r.recvs[1:]
+	r.recvWC = append(r.recvWC, w)
 }
 
 // succeed completes the next send.
@@ -271,8 +301,12 @@ func (q *modelQP) execute(w modelWQE) bool {
 		q.waits = cqe.TransportRetry
 		return false
 	}
+	r := q.responder()
+	if r == nil {
+		return q.refuse(cqe.RemoteInvalidRequest)
+	}
 	takes := w.op == wqe.OpSend || w.op == wqe.OpSendImm || w.op == wqe.OpRDMAWriteImm
-	if takes && len(p.recvs) == 0 {
+	if takes && len(r.recvs) == 0 {
 		if q.rnrRetry == 0 {
 			return q.fail(cqe.RNRRetry)
 		}
@@ -280,7 +314,7 @@ func (q *modelQP) execute(w modelWQE) bool {
 		return false
 	}
 	if w.op == wqe.OpSend || w.op == wqe.OpSendImm {
-		return q.send(w, data)
+		return q.send(r, w, data)
 	}
 	need := map[wqe.Opcode]uint32{
 		wqe.OpRDMAWrite: control.AccessRemoteWrite, wqe.OpRDMAWriteImm: control.AccessRemoteWrite,
@@ -293,7 +327,7 @@ func (q *modelQP) execute(w modelWQE) bool {
 		}
 		far := w.remote
 		far.n = n
-		if target = far.bytes(p.owner, need); target == nil {
+		if target = far.bytes(r.domain, need); target == nil {
 			return q.refuse(cqe.RemoteAccess)
 		}
 		if atomic && far.off%8 != 0 {
@@ -321,31 +355,30 @@ func (q *modelQP) execute(w modelWQE) bool {
 	}
 	copy(target, data)
 	if w.op == wqe.OpRDMAWriteImm {
-		p.receive(modelWC{op: cqe.WCRecvRDMAImm, n: n, imm: w.imm})
+		r.receive(modelWC{op: cqe.WCRecvRDMAImm, n: n, imm: w.imm})
 	}
 	return q.succeed(cqe.WCRDMAWrite, 0)
 }
 
-// send delivers a message to the peer's next receive. Only the part of the receive's list
+// send delivers a message to the next receive of r. Only the part of the receive's list
 // that the message fills is judged.
-func (q *modelQP) send(w modelWQE, data []byte) bool {
-	p := q.dest
+func (q *modelQP) send(r *modelRQ, w modelWQE, data []byte) bool {
 	left := len(data)
 	var mem [][]byte
-	for _, s := range p.recvs[0] {
+	for _, s := range r.recvs[0] {
 		if left == 0 {
 			break
 		}
-		b := s.bytes(p.owner, control.AccessLocalWrite)
+		b := s.bytes(r.domain, control.AccessLocalWrite)
 		if b == nil {
-			p.receive(modelWC{syndrome: cqe.LocalProtection})
+			r.receive(modelWC{syndrome: cqe.LocalProtection})
 			return q.refuse(cqe.RemoteOperation)
 		}
 		mem = append(mem, b)
 		left -= min(left, s.n)
 	}
 	if left > 0 {
-		p.receive(modelWC{syndrome: cqe.LocalLength})
+		r.receive(modelWC{syndrome: cqe.LocalLength})
 		return q.refuse(cqe.RemoteInvalidRequest)
 	}
 	spread(mem, data)
@@ -353,6 +386,6 @@ func (q *modelQP) send(w modelWQE, data []byte) bool {
 	if w.op == wqe.OpSendImm {
 		got.imm = w.imm
 	}
-	p.receive(got)
+	r.receive(got)
 	return q.succeed(cqe.WCSend, 0)
 }

@@ -14,8 +14,8 @@ import (
 
 var programs = flag.Int("programs", 500, "random programs to run against the model")
 
-// Random programs of control requests, posts and faults run over several queue pairs of two
-// clients. After each command, completions, states and every byte of memory are the same on
+// Random programs of control requests, posts and faults run over several queue pairs of three
+// clients, RC and XRC. After each command, completions, states and every byte of memory are the same on
 // the engine and in the model.
 func TestProgramsAgreeWithTheModel(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.checks", strconv.Itoa(*programs)))
@@ -30,6 +30,7 @@ func TestProgramsAgreeWithTheModel(t *testing.T) {
 			"register":   w.register,
 			"deregister": w.deregister,
 			"move":       w.move,
+			"destroy":    w.destroySRQ,
 			"":           w.check,
 		})
 	})
@@ -50,13 +51,25 @@ func (t programTB) Logf(format string, a ...any)   { t.rt.Logf(format, a...) }
 func (t programTB) FailNow()                       { t.rt.FailNow() }
 func (t programTB) Failed() bool                   { return t.rt.Failed() }
 
-// A world is two clients, which exist both on the engine and in the model.
+// A world is two clients that send to each other, and a third one that has an SRQ. They exist both on
+// the engine and in the model.
 type world struct {
 	*rig
 	model model
-	hosts [2]*host
+	hosts [3]*host
 	keys  []pairedKey
 	ends  []*end // the engine's end for each of model.qps, at the same index
+	srqs  []pairedSRQ
+}
+
+// The queue pairs of a world: four RC queue pairs, connected in pairs, then one that sends by XRC,
+// and the target of the latter.
+const worldRC, worldTarget = 4, 5
+
+type pairedSRQ struct {
+	model *modelRQ
+	real  *srqEnd
+	cq    *poller
 }
 
 type pairedKey struct {
@@ -91,15 +104,42 @@ func newWorld(t *testing.T, rt *rapid.T) *world {
 		w.addKey(rt, i, control.AccessAll&^control.AccessZeroBased)
 		w.addKey(rt, i, control.AccessAll&^control.AccessZeroBased)
 	}
-	for i := range 4 {
+	for i := range worldRC {
 		h := w.hosts[i%2]
 		w.ends = append(w.ends, h.qp(control.QP{UAR: uint16(i), BlueFlame: 3}, h.cq(control.CQ{LogSize: 8}), h.cq(control.CQ{LogSize: 8})))
-		w.model.qps = append(w.model.qps, &modelQP{owner: i % 2})
+		w.addQP(i%2, false)
 	}
+	w.addXRC(rapid.Bool().Draw(rt, "SRQ of a third client"))
 	for i := range w.ends {
 		w.connect(rt, i, i^1)
 	}
 	return w
+}
+
+func (w *world) addQP(owner int, xrc bool) {
+	w.model.qps = append(w.model.qps, &modelQP{modelRQ: modelRQ{domain: owner}, owner: owner, xrc: xrc})
+}
+
+// addXRC makes the queue pairs of XRC, and an SRQ of the target's client. If shared, the third
+// client has an SRQ in the domain too, which brings it and the target's client into one shard.
+func (w *world) addXRC(shared bool) {
+	a, b := w.hosts[0], w.hosts[1]
+	c := a.cq(control.CQ{LogSize: 8})
+	domain := b.openXRCD()
+	w.ends = append(w.ends, a.qp(control.QP{Type: control.QPTypeXRC, NoReceive: 1, UAR: 1}, c, c), b.target(domain))
+	w.addQP(0, true)
+	w.addQP(1, true)
+	owners := []int{1}
+	if shared {
+		require.NoError(w, w.hosts[2].c.JoinXRCD(domain))
+		owners = []int{1, 2}
+	}
+	for _, owner := range owners {
+		h := w.hosts[owner]
+		c := h.cq(control.CQ{LogSize: 8})
+		s := pairedSRQ{&modelRQ{domain: owner, entries: 8}, h.xsrq(control.XSRQ{XRCDN: domain}, c), c}
+		w.srqs = append(w.srqs, s)
+	}
 }
 
 // addKey registers memory of a client's region or of its process.
@@ -175,9 +215,9 @@ var programOps = []wqe.Opcode{
 
 // post posts one to three work requests with one doorbell.
 func (w *world) post(rt *rapid.T) {
-	i := rapid.IntRange(0, len(w.ends)-1).Draw(rt, "qp")
+	i := rapid.IntRange(0, worldTarget-1).Draw(rt, "qp")
 	m, p := w.model.qps[i], w.ends[i]
-	flames := rapid.Bool().Draw(rt, "to the register")
+	flames := !m.xrc && rapid.Bool().Draw(rt, "to the register")
 	for range rapid.IntRange(1, 3).Draw(rt, "count") {
 		used := 0
 		for _, s := range m.sends {
@@ -211,8 +251,17 @@ func (w *world) draw(rt *rapid.T, m *modelQP, p *end) modelWQE {
 	var segments []any
 	atomic := s.op == wqe.OpAtomicFA || s.op == wqe.OpAtomicCS
 	if s.op != wqe.OpNop {
+		domain := 1 - m.owner
+		if m.xrc {
+			to := w.srqs[rapid.IntRange(0, len(w.srqs)-1).Draw(rt, "SRQ")]
+			n := to.real.num
+			if s.srq, domain = to.model, to.model.domain; rapid.IntRange(0, 15).Draw(rt, "good SRQ") == 0 {
+				s.srq, n = nil, n^1
+			}
+			segments = append(segments, wqe.XRC{SRQN: n})
+		}
 		if s.op != wqe.OpSend && s.op != wqe.OpSendImm {
-			far, k := w.span(rt, 1-m.owner, 8)
+			far, k := w.span(rt, domain, 8)
 			if atomic && rapid.IntRange(0, 7).Draw(rt, "aligned") > 0 {
 				far.off &^= 7
 			}
@@ -249,22 +298,46 @@ func (w *world) draw(rt *rapid.T, m *modelQP, p *end) modelWQE {
 	return s
 }
 
-// receive posts a receive of up to three pieces.
+// receive posts a receive of up to three pieces, to a queue pair or to an SRQ.
 func (w *world) receive(rt *rapid.T) {
-	i := rapid.IntRange(0, len(w.ends)-1).Draw(rt, "qp")
-	m, p := w.model.qps[i], w.ends[i]
-	if len(m.recvs) >= 16 {
+	i := rapid.IntRange(0, worldRC+len(w.srqs)-1).Draw(rt, "queue")
+	var m *modelRQ
+	most := 16
+	if i < worldRC {
+		m = &w.model.qps[i].modelRQ
+	} else {
+		m, most = w.srqs[i-worldRC].model, 7 // the last entry of an SRQ is no receive
+	}
+	if len(m.recvs) >= most || m.gone {
 		return
 	}
 	var list []span
 	var data []wqe.Data
 	for range rapid.IntRange(0, 3).Draw(rt, "pieces") {
-		s, k := w.span(rt, m.owner, worldKey)
+		s, k := w.span(rt, m.domain, worldKey)
 		list = append(list, s)
 		data = append(data, s.data(k))
 	}
 	m.recvs = append(m.recvs, list)
-	p.recv(data...)
+	if i < worldRC {
+		w.ends[i].recv(data...)
+	} else {
+		s := w.srqs[i-worldRC].real
+		s.put(s.posted%m.entries, data...)
+		s.post(1)
+	}
+	w.settle()
+	w.model.run()
+}
+
+// destroySRQ destroys an SRQ, perhaps while a message waits for a receive in it.
+func (w *world) destroySRQ(rt *rapid.T) {
+	s := w.srqs[rapid.IntRange(0, len(w.srqs)-1).Draw(rt, "SRQ")]
+	if s.model.gone || rapid.IntRange(0, 3).Draw(rt, "destroy") > 0 {
+		rt.Skip("not this time")
+	}
+	s.model.gone = true
+	s.real.h.call(control.OpDestroySRQ, &control.SRQN{SRQN: s.real.num}, &control.Empty{})
 	w.settle()
 	w.model.run()
 }
@@ -319,19 +392,22 @@ func (w *world) move(rt *rapid.T) {
 		rt.Skip("one shard")
 	}
 	to := w.e.shards[rapid.IntRange(0, len(w.e.shards)-1).Draw(rt, "shard")]
-	h := w.hosts[rapid.IntRange(0, 1).Draw(rt, "client")]
+	h := w.hosts[rapid.IntRange(0, 2).Draw(rt, "client")]
+	if h.c.shares() {
+		rt.Skip("the clients of a domain stay in one shard")
+	}
 	w.e.Do(func() { h.c.move(to) })
 }
 
 func (w *world) register(rt *rapid.T) {
-	if len(w.keys) > 12 {
+	if len(w.keys) > 14 {
 		rt.Skip("enough keys")
 	}
 	access := rapid.SampledFrom([]uint32{
 		control.AccessAll &^ control.AccessZeroBased, control.AccessLocalWrite, control.AccessRemoteRead,
 		control.AccessLocalWrite | control.AccessRemoteWrite, 0,
 	}).Draw(rt, "access")
-	w.addKey(rt, rapid.IntRange(0, 1).Draw(rt, "client"), access)
+	w.addKey(rt, rapid.IntRange(0, 2).Draw(rt, "client"), access)
 }
 
 func (w *world) deregister(rt *rapid.T) {
@@ -352,6 +428,9 @@ func (w *world) check(rt *rapid.T) {
 		if got := p.state(); got != m.state {
 			rt.Fatalf("queue pair %d: state %s, the model says %s", i, stateName(got), stateName(m.state))
 		}
+		if i == worldTarget {
+			continue // it has no completions
+		}
 		if diff := compareWCs(m.sendWC, p.scq.all()); diff != "" {
 			rt.Fatalf("queue pair %d, sends: %s", i, diff)
 		}
@@ -359,6 +438,12 @@ func (w *world) check(rt *rapid.T) {
 			rt.Fatalf("queue pair %d, receives: %s", i, diff)
 		}
 		m.sendWC, m.recvWC = nil, nil
+	}
+	for i, s := range w.srqs {
+		if diff := compareWCs(s.model.recvWC, s.cq.all()); diff != "" {
+			rt.Fatalf("SRQ %d: %s", i, diff)
+		}
+		s.model.recvWC = nil
 	}
 	for i, k := range w.keys {
 		for j := range k.model.mem {

@@ -136,6 +136,42 @@ func TestInlineResults(t *testing.T) {
 	}
 }
 
+// Data for keys whose addresses are not the client's go to memory: the client, which copies from the
+// CQE to the address in its work request, could not find it.
+func TestInlineForOtherAddresses(t *testing.T) {
+	p, q := carrying(t, control.QPTypeRC, 6)
+	src, dst := p.h.full(64, 1), q.h.key(64, control.AccessLocalWrite)
+	lists := func(h *host, p *end, k *key) uint32 {
+		l := h.mkey(4)
+		p.post(umr(l), fill(l, mkeyAll, 64, k.klm(0, 64))...)
+		h.settle()
+		p.scq.carried()
+		return l
+	}
+	var elsewhere control.Key
+	q.h.call(control.OpRegMR, &control.MR{PDN: q.h.pd, Access: control.AccessLocalWrite, Addr: dst.addr, Length: 64, IOVA: 0x9000}, &elsewhere)
+	for _, to := range []wqe.Data{{ByteCount: 8, LKey: elsewhere.Key, Addr: 0x9000}, at(lists(q.h, q, dst), 0, 8)} {
+		clear(dst.mem)
+		q.recv(to)
+		p.post(ctrl(wqe.OpSend), src.data(0, 8))
+		p.h.settle()
+		data, w := q.rcq.carried()
+		require.Equal(t, cqe.StatusSuccess, w.Status)
+		require.Empty(t, data)
+		p.h.same(src.mem[:8], dst.mem[:8], "memory")
+		_, w = p.scq.carried()
+		require.Equal(t, cqe.StatusSuccess, w.Status)
+	}
+	// Results of READs too.
+	far, near := q.h.full(64, 5), p.h.key(64, control.AccessLocalWrite)
+	p.post(ctrl(wqe.OpRDMARead), far.raddr(0), at(lists(p.h, p, near), 8, 8))
+	p.h.settle()
+	data, w := p.scq.carried()
+	require.Equal(t, cqe.StatusSuccess, w.Status)
+	require.Empty(t, data)
+	p.h.same(far.mem[:8], near.mem[8:16], "memory")
+}
+
 // Mistakes are found as without data in CQEs.
 func TestInlineMistakes(t *testing.T) {
 	p, q := carrying(t, control.QPTypeRC, 6)

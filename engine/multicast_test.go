@@ -57,7 +57,10 @@ func TestMulticast(t *testing.T) {
 	}
 	require.NoError(t, ends[3].h.c.Join(ends[3].num, gid(groupB), nic.HearsItself))
 	ends[1].toState(control.StateRST) // takes nothing
-	small, _ := r.listener(0)         // has no receive
+	strange, _ := r.listener(4)       // has another qkey
+	strange.modify(control.QPAttr{QPN: strange.num, Mask: control.AttrQKey, QKey: qkey + 1})
+	require.NoError(t, strange.h.c.Join(strange.num, gid(groupA), nic.HearsItself))
+	small, _ := r.listener(0) // has no receive
 	require.NoError(t, small.h.c.Join(small.num, gid(groupA), nic.HearsItself))
 
 	sender.write(ctrl(wqe.OpSend), toGroup(groupA, 0), src.data(0, 200))
@@ -66,6 +69,7 @@ func TestMulticast(t *testing.T) {
 	sender.ring()
 	r.settle()
 	require.Len(t, sender.scq.all(), 3)
+	strange.rcq.none()
 	for i, want := range [][]uint32{{240}, nil, {240}, {240, 140}, {240}, {240}, nil} {
 		var have []uint32
 		for _, w := range ends[i].rcq.all() {

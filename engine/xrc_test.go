@@ -276,7 +276,7 @@ func TestXRCSides(t *testing.T) {
 	p, q := a.qp(control.QP{Type: control.QPTypeXRC, NoReceive: 1}, ca, ca), b.qp(control.QP{Type: control.QPTypeXRC, NoReceive: 1}, cb, cb)
 	p.up(q)
 	q.up(p)
-	p.post(ctrl(wqe.OpSend), wqe.XRC{SRQN: 1}, pattern(8, 1))
+	p.post(ctrl(wqe.OpSend), wqe.XRC{SRQN: b.srq(control.SRQ{}).num}, pattern(8, 1)) // an ordinary SRQ is of no domain either
 	r.settle()
 	require.Equal(t, cqe.RemoteInvalidRequest, p.scq.one().Syndrome)
 

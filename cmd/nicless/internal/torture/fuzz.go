@@ -16,7 +16,7 @@ import (
 )
 
 // highestOp is larger than the number of every operation of the protocol.
-const highestOp = 30
+const highestOp = control.OpOpenTarget + 2
 
 // fuzz sends requests that make no sense: random bytes, wrong lengths, names of objects that do
 // not exist. The engine must answer each request or end the connection.
@@ -58,7 +58,7 @@ func (v *hostile) fuzz() error {
 func (v *hostile) fuzzOnce(c *raw, mem *shm.Region) error {
 	payload := make([]byte, 8*v.r.IntN(9))
 	v.fill(payload)
-	op := control.Op(v.r.IntN(highestOp))
+	op := control.Op(v.r.IntN(int(highestOp)))
 	var files []*os.File
 	defer func() {
 		for _, f := range files {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nicless/nicless"
+	"github.com/nicless/nicless/internal/control"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -31,6 +32,12 @@ func (c *codes) Write(b []byte) (int, error) {
 		}
 	}
 	return len(b), nil
+}
+
+func (c *codes) has(code string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.seen[code] > 0
 }
 
 func (c *codes) kinds() int {
@@ -63,6 +70,21 @@ func TestAttacksReachTheirTargets(t *testing.T) {
 	// The engine limits the number of explanations in each second.
 	const kinds = 15
 	late := time.Now().Add(20 * time.Second)
+	sender := objects.qps[atTarget-1]
+	for !log.has("xrc-srq") && time.Now().Before(late) { // messages of XRC arrive
+		require.NoError(t, v.connect(objects, atTarget-1, objects.qps[atTarget].qpn))
+		require.NoError(t, v.connect(objects, atTarget, sender.qpn))
+		v.postWrong(objects, sender)
+		v.ring(objects, sender)
+		for range 1000 { // until it has failed, as most do
+			var a control.QPAttr
+			require.NoError(t, objects.call(control.OpQueryQP, &control.QPN{QPN: sender.qpn}, &a))
+			if a.State == control.StateERR {
+				break
+			}
+		}
+	}
+	require.True(t, log.has("xrc-srq"))
 	for n := 0; n < 2000 || log.kinds() <= kinds && time.Now().Before(late); n++ {
 		require.NoError(t, v.scribbleOnce(objects))
 	}
@@ -94,5 +116,4 @@ func TestAttacksReachTheirTargets(t *testing.T) {
 	cancel()
 	require.NoError(t, <-ended)
 	require.Greater(t, len(log.seen), kinds, log.seen)
-	t.Log(log.seen)
 }

@@ -53,7 +53,7 @@ func (v *hostile) lingerOnce(c *raw, s *lingering) error {
 	if err != nil {
 		return err
 	}
-	b := control.Append(nil, control.Op(v.r.IntN(highestOp)), 0, 1, &control.Empty{})
+	b := control.Append(nil, control.Op(v.r.IntN(int(highestOp))), 0, 1, &control.Empty{})
 	if v.r.IntN(4) == 0 {
 		b = []byte("garbage")
 	}

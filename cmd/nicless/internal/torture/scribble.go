@@ -21,13 +21,15 @@ type objects struct {
 	keys []uint32
 	cqs  [2]uint32
 	srq  uint32
+	xrcd uint32
+	xsrq uint32
 	qps  []*hostileQP
 }
 
 type hostileQP struct {
 	qpn  uint32
 	kind uint8
-	sq   []byte
+	sq   []byte // nil: the queue pair is a target (XRC), which posts nothing
 	rec  []byte
 	next uint16 // number of blocks posted
 }
@@ -38,10 +40,12 @@ const (
 	atCQ        = 0        // two CQs of 64 entries
 	atRecords   = 24 << 10 // doorbell records, one in each cache line
 	atSRQ       = 28 << 10 // 64 entries of 64 bytes
+	atXSRQ      = 32 << 10 // 64 entries of 64 bytes
 	atQueues    = 64 << 10 // for each QP a send queue of 64 blocks and a receive queue of 64 entries
 	queueSize   = 16 << 10
 	atPayload   = 256 << 10
-	objectsQPs  = 5
+	objectsQPs  = 7
+	atTarget    = objectsQPs - 1 // the QP that receives by XRC; the one before it sends to it
 	queueLog    = 6
 	payloadSize = objectsSize - atPayload
 )
@@ -123,16 +127,46 @@ func (v *hostile) createObjects(w *objects) error {
 		return err
 	}
 	w.srq = srq.SRQN
-	for i := range objectsQPs {
+	for i := range objectsQPs - 1 {
 		if err := v.queue(w, i); err != nil {
 			return err
 		}
 	}
-	for i := range w.qps {
-		if err := v.connect(w, i, w.qps[(i^1)%len(w.qps)].qpn); err != nil {
+	if err := v.target(w); err != nil {
+		return err
+	}
+	for i, peer := range [objectsQPs]int{1, 0, 3, 2, 0, 6, 5} {
+		if err := v.connect(w, i, w.qps[peer].qpn); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// target creates an XRC domain, its SRQ, and a QP that receives in it, the last one.
+func (v *hostile) target(w *objects) error {
+	var d control.XRCD
+	if err := w.call(control.OpOpenXRCD, &control.Empty{}, &d); err != nil {
+		return err
+	}
+	w.xrcd = d.XRCDN
+	var qpn control.QPN
+	if err := w.call(control.OpCreateTarget, &d, &qpn); err != nil {
+		return err
+	}
+	w.qps = append(w.qps, &hostileQP{qpn: qpn.QPN, kind: control.QPTypeXRC})
+	return v.createXSRQ(w)
+}
+
+func (v *hostile) createXSRQ(w *objects) error {
+	base := w.mem.Addr()
+	req := control.XSRQ{SRQ: control.SRQ{PDN: w.pd, Ring: base + atXSRQ, DBRec: base + atRecords + 14*64, LogSize: queueLog, LogStride: 6},
+		XRCDN: w.xrcd, CQN: w.cqs[v.r.IntN(2)], UserIndex: v.r.Uint32() & 0xffffff}
+	var n control.SRQN
+	if err := w.call(control.OpCreateXSRQ, &req, &n); err != nil && !refused(err) {
+		return err
+	}
+	w.xsrq = n.SRQN
 	return nil
 }
 
@@ -154,29 +188,37 @@ func (v *hostile) register(w *objects) error {
 	return nil
 }
 
-// queue creates QP i. QPs 0 and 1 are RC, QPs 2 and 3 are UC, and QP 4 is UD.
+// queue creates QP i. QPs 0 and 1 are RC, QPs 2 and 3 are UC, QP 4 is UD, and QP 5 sends by XRC.
 func (v *hostile) queue(w *objects, i int) error {
 	at := uint64(atQueues + i*queueSize)
 	req := control.QP{
 		PDN: w.pd, SendCQN: w.cqs[0], RecvCQN: w.cqs[1], UserIndex: uint32(i), SQ: w.mem.Addr() + at + queueSize/2, RQ: w.mem.Addr() + at,
-		DBRec: w.mem.Addr() + atRecords + 256 + uint64(i)*64, Type: [objectsQPs]uint8{0, 0, 1, 1, 2}[i],
+		DBRec: w.mem.Addr() + atRecords + 256 + uint64(i)*64, Type: [...]uint8{0, 0, 1, 1, 2, control.QPTypeXRC}[i],
 		LogSQ: queueLog, LogRQ: queueLog, LogRQStride: 6, UAR: uint16(i % 2),
+	}
+	xrc := req.Type == control.QPTypeXRC
+	if xrc {
+		req.NoReceive, req.RQ, req.LogRQ, req.LogRQStride = 1, 0, 0, 0
 	}
 	switch v.r.IntN(5) {
 	case 0:
-		if w.srq != 0 {
+		if w.srq != 0 && !xrc {
 			req.RQ, req.LogRQ, req.LogRQStride, req.SRQN = 0, 0, 0, w.srq
 		}
 	case 1:
 		req.SignatureOn = 1
 	case 2:
-		req.Managed = 1
+		if !xrc { // the only one that sends to the target
+			req.Managed = 1
+		}
 	}
 	var qpn control.QPN
 	err := w.call(control.OpCreateQP, &req, &qpn)
 	if refused(err) {
 		req.SRQN, req.SignatureOn, req.Managed = 0, 0, 0
-		req.RQ, req.LogRQ, req.LogRQStride = w.mem.Addr()+at, queueLog, 6
+		if !xrc {
+			req.RQ, req.LogRQ, req.LogRQStride = w.mem.Addr()+at, queueLog, 6
+		}
 		err = w.call(control.OpCreateQP, &req, &qpn)
 	}
 	if err != nil {
@@ -220,6 +262,12 @@ func (v *hostile) connectAs(w *objects, i int, to, access uint32) error {
 	case control.QPTypeUC:
 		toRTR.Mask = control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN
 		toRTS.Mask = control.AttrSQPSN
+	case control.QPTypeXRC: // each side has the attributes of one half of a reliable connection
+		if q.sq == nil {
+			toRTS.Mask = control.AttrTimeout | control.AttrSQPSN
+		} else {
+			toRTR.Mask &^= control.AttrMaxDestRdAtom | control.AttrMinRNRTimer
+		}
 	case control.QPTypeUD:
 		toInit.Mask = control.AttrPort | control.AttrPKeyIndex | control.AttrQKey
 		toRTR.Mask = 0
@@ -269,6 +317,11 @@ func (v *hostile) scribbleOnce(w *objects) error {
 		off := v.r.IntN(2*doorbell.UARPageSize) &^ 7
 		shm.BE64At(w.uar.Bytes(), uint64(off)).Publish(v.r.Uint64() >> v.r.IntN(64))
 	case n < 80:
+		if q.sq == nil { // receives for the target
+			v.fill(b[atXSRQ:][:4096])
+			shm.BE32At(b, atRecords+14*64).Publish(v.r.Uint32() >> v.r.IntN(32))
+			return nil
+		}
 		for range 1 + v.r.IntN(8) {
 			v.postWrong(w, q)
 		}
@@ -279,6 +332,12 @@ func (v *hostile) scribbleOnce(w *objects) error {
 	case n < 90:
 		i := v.r.IntN(len(w.qps))
 		to := w.qps[v.r.IntN(len(w.qps))].qpn
+		if w.qps[i].kind == control.QPTypeXRC && v.r.IntN(4) > 0 { // no others reach each other
+			if err := v.connect(w, atTarget-1, w.qps[atTarget].qpn); err != nil {
+				return err
+			}
+			i, to = atTarget, w.qps[atTarget-1].qpn
+		}
 		if o, ok := v.other(); ok && (v.spec.Attack == Thief || v.r.IntN(8) == 0) {
 			to = o.QP.QPN
 		}
@@ -353,6 +412,9 @@ func (v *hostile) postWrong(w *objects, q *hostileQP) {
 		}
 		build.AV(av)
 	}
+	if q.kind == control.QPTypeXRC {
+		build.XRC(wqe.XRC{SRQN: [...]uint32{w.xsrq, w.xsrq, w.xsrq, w.srq, v.r.Uint32() & 0xffffff}[v.r.IntN(5)]})
+	}
 	switch op {
 	case wqe.OpRDMAWrite, wqe.OpRDMAWriteImm, wqe.OpRDMARead, wqe.OpAtomicCS, wqe.OpAtomicFA, wqe.OpAtomicMaskedCS, wqe.OpAtomicMaskedFA:
 		build.Raddr(wqe.Raddr{Addr: addr(), RKey: key()})
@@ -417,7 +479,7 @@ func (v *hostile) ring(w *objects, q *hostileQP) {
 // control sends a control request between the other attacks.
 func (v *hostile) control(w *objects, q *hostileQP) (err error) {
 	base := w.mem.Addr()
-	switch v.r.IntN(9) {
+	switch v.r.IntN(10) {
 	case 0:
 		if err = v.register(w); err == nil && len(w.keys) > 8 {
 			i := v.r.IntN(len(w.keys))
@@ -454,6 +516,22 @@ func (v *hostile) control(w *objects, q *hostileQP) (err error) {
 		err = w.call(control.OpResizeCQ, &req, &control.Empty{})
 	case 7:
 		err = w.call(control.OpModifySRQ, &control.SRQLimit{SRQN: w.srq, Limit: uint32(v.r.IntN(80))}, &control.Empty{})
+	case 9: // an SRQ that messages may be waiting for goes, or a domain that is in use, or a target of others is opened
+		switch v.r.IntN(3) {
+		case 0:
+			if err = w.call(control.OpDestroySRQ, &control.SRQN{SRQN: w.xsrq}, &control.Empty{}); err == nil || refused(err) {
+				err = v.createXSRQ(w)
+			}
+		case 1:
+			err = w.call(control.OpCloseXRCD, &control.XRCD{XRCDN: w.xrcd + uint32(v.r.IntN(3)) - 1}, &control.Empty{})
+		case 2:
+			if o, ok := v.other(); ok {
+				err = w.call(control.OpOpenTarget, &control.Target{XRCDN: w.xrcd, QPN: o.QP.QPN}, &control.Empty{})
+				if err == nil {
+					return corrupt("the engine opened QP %#x of another client", o.QP.QPN)
+				}
+			}
+		}
 	case 8: // with the number of another client's QP
 		if o, ok := v.other(); ok {
 			err = w.call(control.OpDestroyQP, &control.QPN{QPN: o.QP.QPN}, &control.Empty{})

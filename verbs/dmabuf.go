@@ -64,7 +64,7 @@ func regDMABuf(c *call) error {
 		return refuse(eINVAL, "dma-buf: %d bytes at offset %#x pass 2^64", length, offset)
 	}
 	m := &mr{length: length, iova: iova, access: rights, pd: domain}
-	e, err := c.mapDMABuf(int32(c.value32(abi.AttrRegDMABufMRFD)), offset, length)
+	e, first, err := c.mapDMABuf(int32(c.value32(abi.AttrRegDMABufMRFD)), offset, length)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func regDMABuf(c *call) error {
 		return refuse(eNOMEM, "dma-buf: a context has at most %d regions", maxDMABufs)
 	}
 	e.addr = dmabufSpace + uint64(slot)*dmabufDistance
-	m.addr = e.addr + offset%pageSize
+	m.addr = e.addr + offset - first
 	if err := x.chargeObject(); err != nil {
 		return err
 	}
@@ -114,50 +114,54 @@ func (x *uctx) registerDMABuf(m *mr, e *extent) error {
 	return nil
 }
 
-// mapDMABuf maps the pages of length bytes at an offset of the program's dma-buf fd. The caller
-// has to let go of the extent, which has no address yet.
-func (c *call) mapDMABuf(fd int32, offset, length uint64) (*extent, error) {
+// mapDMABuf maps the pages of length bytes at an offset of the program's dma-buf fd, and returns
+// at which offset they begin. The caller has to let go of the extent, which has no address yet.
+func (c *call) mapDMABuf(fd int32, offset, length uint64) (e *extent, first uint64, err error) {
 	if fd == -1 {
 		// NCCL, NVSHMEM and UCX ask so whether they can register memory of a GPU. EBADF would mean yes.
-		return nil, refuse(eOPNOTSUPP, "dma-buf: descriptor -1, by which libraries ask whether memory of a GPU can be registered: no, because its pages cannot be mapped")
+		return nil, 0, refuse(eOPNOTSUPP, "dma-buf: descriptor -1, by which libraries ask whether memory of a GPU can be registered: no, because its pages cannot be mapped")
 	}
 	f, err := c.fileNumber(fd)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	size, err := c.sizeOfDMABuf(f, fd)
+	size, page, err := c.sizeOfDMABuf(f, fd)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, 0, err
 	case size%pageSize != 0:
-		return nil, refuse(eINVAL, "descriptor %d: %d bytes; a multiple of %d is needed", fd, size, pageSize)
+		return nil, 0, refuse(eINVAL, "descriptor %d: %d bytes; a multiple of %d is needed", fd, size, pageSize)
 	case length == 0 || length > maxExtent:
-		return nil, refuse(eINVAL, "dma-buf: region of %d bytes; 1 to %d are possible", length, uint64(maxExtent))
+		return nil, 0, refuse(eINVAL, "dma-buf: region of %d bytes; 1 to %d are possible", length, uint64(maxExtent))
 	case offset+length > size:
-		return nil, refuse(eINVAL, "dma-buf: %d bytes at offset %d; descriptor %d has %d bytes", length, offset, fd, size)
+		return nil, 0, refuse(eINVAL, "dma-buf: %d bytes at offset %d; descriptor %d has %d bytes", length, offset, fd, size)
 	}
-	a := area{addr: offset, n: length}
-	lo, whole := a.pages()
-	mem, err := c.x.s.engine.MapMemory(c.x.uid, f, int64(lo), int(whole))
+	first = offset &^ (page - 1)
+	whole := min((offset+length-first+page-1)&^(page-1), size-first)
+	if whole > maxExtent {
+		return nil, 0, refuse(eINVAL, "dma-buf: region in %d bytes of pages of %d; at most %d are possible", whole, page, uint64(maxExtent))
+	}
+	mem, err := c.x.s.engine.MapMemory(c.x.uid, f, int64(first), int(whole))
 	var errno unix.Errno
 	switch {
 	case errors.As(err, &errno) && errno == unix.ENOMEM:
-		return nil, refuse(eNOMEM, "dma-buf: %d bytes of descriptor %d cannot be mapped: %v", whole, fd, err)
+		return nil, 0, refuse(eNOMEM, "dma-buf: %d bytes of descriptor %d cannot be mapped: %v", whole, fd, err)
 	case errors.As(err, &errno):
-		return nil, refuse(eOPNOTSUPP, "dma-buf: descriptor %d cannot be mapped for reading and writing (mmap: %v); memory of a GPU often cannot, "+
+		return nil, 0, refuse(eOPNOTSUPP, "dma-buf: descriptor %d cannot be mapped for reading and writing (mmap: %v); memory of a GPU often cannot, "+
 			"and this device needs it", fd, err)
 	case err != nil:
-		return nil, err
+		return nil, 0, err
 	}
-	return &extent{size: whole, mem: mem, holders: 1, payload: true, m: c.p.memory}, nil
+	return &extent{size: whole, mem: mem, holders: 1, payload: true, m: c.p.memory}, first, nil
 }
 
 // dmabufMagic is the type of the file system of dma-bufs (DMA_BUF_MAGIC of linux/magic.h).
 const dmabufMagic = 0x444d4142
 
-// sizeOfDMABuf returns the size of a dma-buf, or of a memfd that may stand for one. It reads the
-// seals first, because that asks no file system.
-func (c *call) sizeOfDMABuf(f nic.File, fd int32) (size uint64, err error) {
+// sizeOfDMABuf returns the size of a dma-buf, or of a memfd that may stand for one, and the size of
+// its pages: of a memfd in huge pages (MFD_HUGETLB) only whole ones can be mapped, and unmapped. It
+// reads the seals first, because that asks no file system.
+func (c *call) sizeOfDMABuf(f nic.File, fd int32) (size, page uint64, err error) {
 	var seals int
 	if unixsock.Control(f, func(fd int) (err error) {
 		seals, err = unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
@@ -165,13 +169,13 @@ func (c *call) sizeOfDMABuf(f nic.File, fd int32) (size uint64, err error) {
 	}) == nil {
 		switch {
 		case seals&unix.F_SEAL_SHRINK == 0:
-			return 0, refuse(eINVAL, "descriptor %d is a memfd or file without the seal F_SEAL_SHRINK, which a memfd needs to stand for a dma-buf", fd)
+			return 0, 0, refuse(eINVAL, "descriptor %d is a memfd or file without the seal F_SEAL_SHRINK, which a memfd needs to stand for a dma-buf", fd)
 		case seals&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0:
-			return 0, refuse(eINVAL, "descriptor %d is a memfd that is sealed against writing (seals %#x)", fd, seals)
+			return 0, 0, refuse(eINVAL, "descriptor %d is a memfd that is sealed against writing (seals %#x)", fd, seals)
 		}
 		var st unix.Stat_t
 		err := unixsock.Control(f, func(fd int) error { return unix.Fstat(fd, &st) })
-		return uint64(st.Size), err
+		return uint64(st.Size), max(pageSize, uint64(st.Blksize)), err
 	}
 	var fs unix.Statfs_t
 	errs := make(chan error, 1)
@@ -179,15 +183,15 @@ func (c *call) sizeOfDMABuf(f nic.File, fd int32) (size uint64, err error) {
 	if !c.x.s.engine.Aside(c.x.uid, func() {
 		errs <- unixsock.Control(f, func(fd int) error { return unix.Fstatfs(fd, &fs) })
 	}) {
-		return 0, refuse(eAGAIN, "descriptor %d: its file system does not answer", fd)
+		return 0, 0, refuse(eAGAIN, "descriptor %d: its file system does not answer", fd)
 	}
 	if err := <-errs; err != nil || fs.Type != dmabufMagic {
-		return 0, refuse(eINVAL, "descriptor %d is no dma-buf (nor a memfd)", fd)
+		return 0, 0, refuse(eINVAL, "descriptor %d is no dma-buf (nor a memfd)", fd)
 	}
 	var end int64
 	err = unixsock.Control(f, func(fd int) error {
 		end, err = unix.Seek(fd, 0, unix.SEEK_END) // of a dma-buf, which has no position
 		return err
 	})
-	return uint64(end), err
+	return uint64(end), pageSize, err
 }

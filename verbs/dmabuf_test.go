@@ -3,6 +3,7 @@ package verbs
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -73,6 +74,37 @@ func mappings(t *testing.T) (n int) {
 	b, err := os.ReadFile("/proc/self/maps")
 	require.NoError(t, err)
 	return strings.Count(string(b), "/memfd:dma-buf (deleted)")
+}
+
+// Of a memfd in huge pages any part can be registered, and nothing is left of it afterwards.
+func TestDMABufInHugePages(t *testing.T) {
+	const file, huge = "/proc/sys/vm/nr_hugepages", 2 << 20
+	before, err := os.ReadFile(file)
+	require.NoError(t, err)
+	if n, err := strconv.Atoi(strings.TrimSpace(string(before))); err != nil || n < 2 {
+		if os.WriteFile(file, []byte("2"), 0) != nil {
+			t.Skip("no huge pages, and only root can have the kernel make some")
+		}
+		t.Cleanup(func() { _ = os.WriteFile(file, before, 0) })
+	}
+	r := newRig(t)
+	p := r.program()
+	fd, err := unix.MemfdCreate("dma-buf", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_HUGETLB|unix.MFD_HUGE_2MB)
+	require.NoError(t, err)
+	require.NoError(t, unix.Ftruncate(fd, 2*huge))
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK)
+	require.NoError(t, err)
+	memfd := p.give(os.NewFile(uintptr(fd), "memfd"))
+	mapped := mappings(t)
+	for _, m := range [][3]uint64{{0, 2 * huge, 2 * huge}, {0, 4096, huge}, {4096, 5000, huge}, {huge - 8, 16, 2 * huge}, {2*huge - 8, 8, huge}} {
+		h := p.ok(p.regDMABuf(memfd, m[0], m[1], m[0], abi.AccessLocalWrite)).value[abi.AttrRegDMABufMRHandle]
+		o := p.s.contexts[p.ctx].objects[uint32(h)].self.(*mr)
+		require.Equal(t, m[2], o.extents[0].size)
+		require.Equal(t, m[0]%huge, o.addr-o.extents[0].addr)
+		require.Equal(t, mapped+1, mappings(t))
+		p.ok(p.deregMR(h))
+		require.Equal(t, mapped, mappings(t))
+	}
 }
 
 // What cannot be registered is refused with the kernel's errno.

@@ -112,6 +112,6 @@ func (m *Manager) listen(c *Call, req []byte) error {
 	if i.backlog <= 0 || i.backlog > maxBacklog {
 		i.backlog = maxBacklog
 	}
-	m.wake()
+	m.wake(*i.port)
 	return nil
 }

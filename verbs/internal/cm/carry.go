@@ -54,10 +54,8 @@ func (m *Manager) withdrawn(from remote, msg *REJ) {
 		i.link.receive(msg)
 		return
 	}
-	for r := range m.waiting {
-		if r.packet.From == from.address && r.from == from.number {
-			delete(m.waiting, r)
-		}
+	if r := m.waiting[from]; r != nil {
+		m.waitsNoMore(r)
 	}
 }
 

@@ -47,12 +47,13 @@ type Manager struct {
 	ids      map[uint32]*id
 	groups   map[uint32]*group
 	ports    map[portKey]*portUse
-	waiting  map[*request]bool   // requests for services that do not listen yet
-	recent   map[portKey]*ending // ports whose listener has just ended
-	links    map[linkNumber]*id  // ids that have a connection, by their number in messages
-	peers    map[remote]*id      // ids that a request has made, by the link that sent it
-	carrier  Carrier             // takes messages to where they belong
-	arrived  []Packet            // messages that are delivered at the end of the command
+	waiting  map[remote]*request           // requests for services that do not listen yet, by the sender's link
+	awaited  map[portKey]map[*request]bool // the same, by port
+	recent   map[portKey]*ending           // ports whose listener has just ended
+	links    map[linkNumber]*id            // ids that have a connection, by their number in messages
+	peers    map[remote]*id                // ids that a request has made, by the link that sent it
+	carrier  Carrier                       // takes messages to where they belong
+	arrived  []Packet                      // messages that are delivered at the end of the command
 	nextID   uint32
 	nextMC   uint32
 	nextLink linkNumber
@@ -70,7 +71,7 @@ func New(c Config) *Manager {
 	}
 	m := &Manager{
 		Config: c, channels: make(map[*Channel]bool), ids: make(map[uint32]*id), groups: make(map[uint32]*group),
-		ports: make(map[portKey]*portUse), waiting: make(map[*request]bool), recent: make(map[portKey]*ending), links: make(map[linkNumber]*id), peers: make(map[remote]*id),
+		ports: make(map[portKey]*portUse), waiting: make(map[remote]*request), awaited: make(map[portKey]map[*request]bool), recent: make(map[portKey]*ending), links: make(map[linkNumber]*id), peers: make(map[remote]*id),
 		nextLink: linkNumber(rand.Uint32()),
 	}
 	m.carrier = local{m}

@@ -80,6 +80,7 @@ func (r *rig) ends() {
 	r.pass()
 	require.Zero(r, r.m.Leftovers())
 	require.Empty(r, r.m.waiting)
+	require.Empty(r, r.m.awaited)
 	require.Empty(r, r.m.recent)
 	require.Equal(r, nic.Cost{}, r.cost)
 }

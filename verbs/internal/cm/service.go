@@ -11,7 +11,8 @@ type request struct {
 	from    linkNumber
 	service uint64
 	data    []byte
-	connect *REQ // nil: it is about datagrams
+	connect *REQ   // nil: it is about datagrams
+	stop    func() // ends the time for which it waits
 }
 
 // patience is how long a request waits for a service that somebody has bound but does not
@@ -30,7 +31,7 @@ const (
 
 // asked gives a request to its listener, or answers that there is none.
 func (m *Manager) asked(r *request) {
-	if m.peers[remote{r.packet.From, r.from}] != nil {
+	if m.peers[r.sender()] != nil || m.waiting[r.sender()] != nil {
 		return // sent twice
 	}
 	listener, soon := m.listener(r)
@@ -49,18 +50,32 @@ func (m *Manager) asked(r *request) {
 // wait keeps a request for a time. If the service has been bound meanwhile, it is kept for the
 // time of such requests once more.
 func (m *Manager) wait(r *request, d time.Duration) {
-	m.waiting[r] = true
-	m.later(d, func() {
-		if !m.waiting[r] {
+	m.waiting[r.sender()] = r
+	if m.awaited[r.port()] == nil {
+		m.awaited[r.port()] = make(map[*request]bool)
+	}
+	m.awaited[r.port()][r] = true
+	r.stop = m.later(d, func() {
+		if m.waiting[r.sender()] != r {
 			return
 		}
 		if _, soon := m.listener(r); soon && d == afterEnding {
 			m.wait(r, patience)
 			return
 		}
-		delete(m.waiting, r)
+		m.waitsNoMore(r)
 		m.unserved(r)
 	})
+}
+
+// waitsNoMore ends the wait of a request.
+func (m *Manager) waitsNoMore(r *request) {
+	r.stop()
+	delete(m.waiting, r.sender())
+	of := m.awaited[r.port()]
+	if delete(of, r); len(of) == 0 {
+		delete(m.awaited, r.port())
+	}
 }
 
 // An ending is that of a listener.
@@ -87,6 +102,9 @@ func (r *request) port() portKey {
 	return portKey{r.packet.To.Namespace, portSpace(r.service >> 16), uint16(r.service)}
 }
 
+// sender returns the link that has sent a request.
+func (r *request) sender() remote { return remote{r.packet.From, r.from} }
+
 func (m *Manager) unserved(r *request) {
 	if r.connect == nil {
 		m.answer(r, &SIDRREP{To: r.from, Status: sidrUnsupported})
@@ -95,11 +113,11 @@ func (m *Manager) unserved(r *request) {
 	}
 }
 
-// wake looks for listeners of the requests that wait.
-func (m *Manager) wake() {
-	for r := range m.waiting {
+// wake looks for listeners of the requests that wait for a port.
+func (m *Manager) wake(port portKey) {
+	for r := range m.awaited[port] {
 		if listener, _ := m.listener(r); listener != nil {
-			delete(m.waiting, r)
+			m.waitsNoMore(r)
 			listener.offer(r)
 		}
 	}

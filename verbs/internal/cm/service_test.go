@@ -28,6 +28,34 @@ func TestEarlyRequest(t *testing.T) {
 	r.ends()
 }
 
+// A program that listens does not look at the requests for other ports: others choose how many
+// there are. A request that is taken back waits no longer.
+func TestRequestsForOtherPortsAreNotLookedAt(t *testing.T) {
+	r := newRig(t)
+	client, server, _ := r.pair()
+	late, other := server.create(abi.CMPSTCP, 101), server.create(abi.CMPSTCP, 102)
+	require.Zero(t, server.bind(late, inet("10.0.0.2", 7002)))
+	require.Zero(t, server.bind(other, inet("10.0.0.2", 7003)))
+	var ids []uint32
+	for range 50 {
+		i := client.resolved(abi.CMPSTCP, 1, inet("10.0.0.2", 7002))
+		require.Zero(t, client.connect(i, ""))
+		ids = append(ids, i)
+	}
+	require.Len(t, r.m.waiting, 50)
+	server.asked = 0
+	require.Zero(t, server.listen(other, 0))
+	require.Zero(t, server.asked)
+	for n, i := range ids {
+		client.destroy(i)
+		require.Len(t, r.m.waiting, 49-n)
+		require.Len(t, r.timers, 49-n)
+	}
+	client.close()
+	server.close()
+	r.ends()
+}
+
 // Where a listener has just ended, a request waits for the next one, but not for long.
 func TestNextListener(t *testing.T) {
 	r := newRig(t)

@@ -141,7 +141,8 @@ func (c *call) mapDMABuf(fd int32, offset, length uint64) (e *extent, first uint
 	if whole > maxExtent {
 		return nil, 0, refuse(eINVAL, "dma-buf: region in %d bytes of pages of %d; at most %d are possible", whole, page, uint64(maxExtent))
 	}
-	mem, err := c.x.s.engine.MapMemory(c.x.uid, f, int64(first), int(whole))
+	// The process need not be of the user whose context it is: another one can have sent the context.
+	mem, err := c.x.s.engine.MapMemory(c.p.uid, f, int64(first), int(whole))
 	var errno unix.Errno
 	switch {
 	case errors.As(err, &errno) && errno == unix.ENOMEM:
@@ -180,7 +181,7 @@ func (c *call) sizeOfDMABuf(f nic.File, fd int32) (size, page uint64, err error)
 	var fs unix.Statfs_t
 	errs := make(chan error, 1)
 	// A file system of the program's can take as long as it likes to answer.
-	if !c.x.s.engine.Aside(c.x.uid, func() {
+	if !c.x.s.engine.Aside(c.p.uid, func() {
 		errs <- unixsock.Control(f, func(fd int) error { return unix.Fstatfs(fd, &fs) })
 	}) {
 		return 0, 0, refuse(eAGAIN, "descriptor %d: its file system does not answer", fd)

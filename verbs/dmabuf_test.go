@@ -169,4 +169,14 @@ func TestDMABufOfAnotherUser(t *testing.T) {
 	_, err := s.engine.MapMemory(uint32(os.Getuid())+1, f, 0, pageSize)
 	require.ErrorContains(t, err, "maps only memory of that user")
 	require.Equal(t, unix.EOPNOTSUPP, refusalOf(err).errno)
+
+	// Nor when such a program has been given a context of another user.
+	a, b := s.rig(t), s.rig(t)
+	b.p.uid++
+	b.p.memory.uid++
+	p := a.program()
+	h, _, _ := b.request(opAdopt, 0, nil, duplicated(a, []*os.File{p.socket})...)
+	require.Zero(t, h.error)
+	p.rig = b
+	require.Equal(t, unix.EOPNOTSUPP, p.regDMABuf(p.memfd(pageSize, unix.F_SEAL_SHRINK), 0, pageSize, 0, 0).errno)
 }

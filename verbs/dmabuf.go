@@ -136,7 +136,11 @@ func (c *call) mapDMABuf(fd int32, offset, length uint64) (e *extent, first uint
 	case offset+length > size:
 		return nil, 0, refuse(eINVAL, "dma-buf: %d bytes at offset %d; descriptor %d has %d bytes", length, offset, fd, size)
 	}
-	first = offset &^ (page - 1)
+	if page == 0 { // some drivers (drm_gem_shmem_fault) map the first pages, whichever are asked for
+		page = pageSize
+	} else {
+		first = offset &^ (page - 1)
+	}
 	whole := min((offset+length-first+page-1)&^(page-1), size-first)
 	if whole > maxExtent {
 		return nil, 0, refuse(eINVAL, "dma-buf: region in %d bytes of pages of %d; at most %d are possible", whole, page, uint64(maxExtent))
@@ -160,8 +164,9 @@ func (c *call) mapDMABuf(fd int32, offset, length uint64) (e *extent, first uint
 const dmabufMagic = 0x444d4142
 
 // sizeOfDMABuf returns the size of a dma-buf, or of a memfd that may stand for one, and the size of
-// its pages: of a memfd in huge pages (MFD_HUGETLB) only whole ones can be mapped, and unmapped. It
-// reads the seals first, because that asks no file system.
+// its pages: of a memfd in huge pages (MFD_HUGETLB) only whole ones can be mapped, and unmapped. For a
+// dma-buf, page is 0: it is mapped from its beginning on. The seals are read first, because that asks
+// no file system.
 func (c *call) sizeOfDMABuf(f nic.File, fd int32) (size, page uint64, err error) {
 	var seals int
 	if unixsock.Control(f, func(fd int) (err error) {
@@ -194,5 +199,5 @@ func (c *call) sizeOfDMABuf(f nic.File, fd int32) (size, page uint64, err error)
 		end, err = unix.Seek(fd, 0, unix.SEEK_END) // of a dma-buf, which has no position
 		return err
 	})
-	return uint64(end), pageSize, err
+	return uint64(end), 0, err
 }

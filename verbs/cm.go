@@ -29,6 +29,8 @@ type cmChannel struct {
 	channel *cm.Channel
 	inode   uint64
 	pipe    *os.File // the write end
+	uid     uint32
+	bytes   bytesWanted
 }
 
 // The number of the device /dev/infiniband/rdma_cm: one of the kernel's miscellaneous devices.
@@ -71,7 +73,7 @@ func (s *Server) newCMChannel(program *cm.Program) (ch *cmChannel, theirs *os.Fi
 	_ = unix.SetNonblock(fds[1], true)
 	_, _ = unix.FcntlInt(uintptr(fds[1]), unix.F_SETPIPE_SZ, pipeSize)
 	theirs = os.NewFile(uintptr(fds[0]), "rdma_cm")
-	ch = &cmChannel{s: s, pipe: os.NewFile(uintptr(fds[1]), "rdma_cm")}
+	ch = &cmChannel{s: s, uid: program.UID, pipe: os.NewFile(uintptr(fds[1]), "rdma_cm")}
 	if ch.inode, err = inodeOf(ch.pipe); err == nil {
 		ch.channel, err = s.manager.Open(program, ch)
 	}
@@ -108,7 +110,7 @@ func (ch *cmChannel) end() {
 	}
 	ch.s.mu.Unlock()
 	ch.s.manager.Close(ch.channel)
-	_ = ch.pipe.Close()
+	ch.closePipe()
 }
 
 // endClosedChannels ends channels whose descriptor is closed, and forgets channels that have
@@ -120,27 +122,6 @@ func (p *process) endClosedChannels() {
 			delete(p.managers, inode)
 		}
 	}
-}
-
-// Put adds a byte to the pipe.
-func (ch *cmChannel) Put() {
-	_ = unixsock.Control(ch.pipe, func(fd int) error {
-		_, err := unix.Write(fd, []byte{0})
-		return err
-	})
-}
-
-// Take takes up to n bytes out of the pipe.
-func (ch *cmChannel) Take(n int) {
-	_ = unixsock.Control(ch.pipe, func(fd int) error {
-		reader, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		_, err = unix.Read(reader, make([]byte, n))
-		_ = unix.Close(reader)
-		return err
-	})
 }
 
 // Gone reports whether no process has the read end open.

@@ -46,7 +46,7 @@
 //	mmap.go            mmap of a context; memory that is shared from the start
 //	events.go          asynchronous events
 //	clock.go           the clock page
-//	cm.go cm_write.go cm_network.go
+//	cm.go tokens.go cm_write.go cm_network.go
 //	                   channels of rdma_cm
 //	lowport.go         who may take ports below 1024
 //	internal/cm        the connection manager

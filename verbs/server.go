@@ -55,8 +55,9 @@ type Server struct {
 	mu       sync.Mutex
 	contexts map[uint64]*uctx      // by the inode of their socket
 	channels map[uint64]*cmChannel // of rdma_cm, by the inode of their pipe
-	closed   bool                  // no more contexts are made
-	left     bool                  // a connection was still being served when accept returned
+	pipes    pipeUsers
+	closed   bool // no more contexts are made
+	left     bool // a connection was still being served when accept returned
 }
 
 // Serve makes the directory dir with two sockets and a tree of files, and serves programs

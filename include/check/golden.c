@@ -263,6 +263,7 @@ static void layout(void) {
 	FIELD("QP", nicless_create_qp, managed);
 	FIELD("QP", nicless_create_qp, blue_flame);
 	FIELD("QP", nicless_create_qp, scatter);
+	FIELD("QP", nicless_create_qp, streams);
 	SIZE("QPAttr", nicless_qp_attr);
 	FIELD("QPAttr", nicless_qp_attr, qpn); FIELD("QPAttr", nicless_qp_attr, mask);
 	FIELD("QPAttr", nicless_qp_attr, state); FIELD("QPAttr", nicless_qp_attr, cur_state);

@@ -110,7 +110,7 @@ struct nicless_create_qp {
 	uint32_t srqn;
 	uint8_t managed, blue_flame;
 	uint8_t scatter; /* 0: short data go to memory, never into the CQE */
-	uint8_t pad;
+	uint8_t streams; /* of types that this header does not have: 0 */
 };
 
 enum { NICLESS_RC = 0, NICLESS_UC = 1, NICLESS_UD = 2 };

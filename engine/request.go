@@ -63,5 +63,5 @@ const (
 	accepted verdict = iota // the bytes of the WQE can be moved
 	lost                    // on an unreliable transport: the responder does not take the message, and the WQE ends as if it had arrived
 	waiting                 // nothing can be done now: the queue waits for its peer, or is visited again
-	failed                  // the WQE has completed with an error, and the send queue has stopped
+	failed                  // the WQE has completed with an error, and its stream or the send queue has stopped
 )

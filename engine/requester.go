@@ -256,7 +256,8 @@ func (sh *shard) loseMessage(j *job) verdict {
 }
 
 // fail completes the WQE at the head of q with an error, even if the WQE asks for no
-// completion, and puts q into error (see sendError).
+// completion, and puts q into error (see sendError), or only the stream of the WQE (see
+// failStream).
 func (sh *shard) fail(q *qp, j *job, s cqe.Syndrome) verdict {
 	q.client.count[control.CounterWQEs]++
 	q.client.count[control.CounterFailed]++
@@ -265,7 +266,9 @@ func (sh *shard) fail(q *qp, j *job, s cqe.Syndrome) verdict {
 	// as its own, so that the flush begins at the first block of the next WQE.
 	q.sq.done += uint64(min(max(j.blocks, 1), max(int(sh.pending(q)), 1)))
 	sh.putBack(j)
-	if !q.failStream(j.head) {
+	if q.failStream(j.head) {
+		sh.parkJob(q) // a long transfer ends with its WQE; sendError does the same
+	} else {
 		sh.sendError(q)
 	}
 	return failed

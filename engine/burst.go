@@ -91,6 +91,9 @@ func (sh *shard) burst(q *qp, n uint16) (done int) {
 			}
 			sh.snapshot(q)
 			if v := sh.judge(q, n); v > lost {
+				if v == failed {
+					done++ // others may have to be flushed, so this is no idle visit
+				}
 				break
 			}
 			j = sh.scratch.job

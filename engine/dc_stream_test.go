@@ -40,3 +40,25 @@ func TestDCStreamEndsATransfer(t *testing.T) {
 	d.cq.none()
 	require.Equal(t, was, far.mem, "the receiver's memory after its receive has completed")
 }
+
+// A visit that fails or flushes a WQE of a stream has done something, so that the device does not
+// fall asleep before the rest is flushed.
+func TestDCStreamFlushIsWork(t *testing.T) {
+	r := newRig(t, Config{})
+	a, b := r.host("a"), r.host("b")
+	p, d := a.dci(2), b.dct()
+	local, far := a.full(64, 1), b.full(64, 7)
+	const n = 6
+	for i := range uint32(n) {
+		data := local.data(0, 8)
+		if i == 0 {
+			data.LKey ^= 1
+		}
+		p.post(wqe.Ctrl{Opcode: wqe.OpRDMAWrite, Flags: wqe.CEAlways, Stream: 1}, d.at(), far.raddr(0), data)
+	}
+	for r.e.pending(p.q) > 0 {
+		done, _ := r.e.visitEverything(true)
+		require.Positive(t, done, "the device would sleep with %d blocks announced", r.e.pending(p.q))
+	}
+	require.Len(t, p.scq.all(), n)
+}

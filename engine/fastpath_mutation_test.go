@@ -87,8 +87,10 @@ func TestPlantedDifferences(t *testing.T) {
 }
 
 // plant builds the engine's tests with a change of the source. One of the tests whose names begin
-// so has to fail.
+// so has to fail. Building keeps one core busy for the most part, so several changes are planted side
+// by side.
 func plant(t *testing.T, file, old, new, tests string) {
+	t.Parallel()
 	path, err := filepath.Abs(file)
 	require.NoError(t, err)
 	dir := t.TempDir()

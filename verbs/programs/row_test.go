@@ -23,7 +23,7 @@ type row struct {
 	client string
 	says   []string // regular expressions for what the client prints
 	hears  []string // the same for the server
-	race   string   // regular expression for a failure by a race of the program's own: the row runs once more
+	race   string   // regular expression for a failure by a race of the program's own: the row runs again
 	stays  bool     // the server serves other clients too: it is killed when the client has ended
 	addr   string   // in place of 127.0.0.1
 	more   bool     // runs in the first place only: the program runs elsewhere by another row
@@ -82,8 +82,11 @@ func (r row) name() string {
 
 var hasIP = regexp.MustCompile(`\bIP\b`)
 
-// run runs the row on an engine; again: for the second time, after a race.
-func (r row) run(l *lab, again bool) {
+// races is how many times a row may fail by its program's own race, and run again.
+const races = 3
+
+// run runs the row on an engine. It may fail by its program's own race this many times.
+func (r row) run(l *lab, races int) {
 	l.t.Helper()
 	port, dir, addr := freePort(l.t), l.t.TempDir(), r.addr
 	if addr == "" {
@@ -120,10 +123,10 @@ func (r row) run(l *lab, again bool) {
 			time.AfterFunc(10*time.Second, client.kill)
 		}
 	}
-	if !again && (r.raced(client) || server != nil && !r.stays && r.raced(server)) {
+	if races > 0 && (r.raced(client) || server != nil && !r.stays && r.raced(server)) {
 		client.kill()
 		server.kill()
-		r.run(l, true)
+		r.run(l, races-1)
 		return
 	}
 	said := client.ends(server)
@@ -154,7 +157,7 @@ func (r row) raced(p *process) bool {
 	if r.race == "" || p.wait() == nil || !regexp.MustCompile(r.race).MatchString(p.said.String()) {
 		return false
 	}
-	p.t.Logf("%s: %v, a race of the program's own; once more:\n%s", p.cmd, p.err, p.said.String())
+	p.t.Logf("%s: %v, a race of the program's own; again:\n%s", p.cmd, p.err, p.said.String())
 	return true
 }
 
@@ -198,7 +201,7 @@ func matrix(t *testing.T, rows []row, engineFlags ...string) {
 				}
 				t.Run(r.name(), func(t *testing.T) {
 					t.Parallel()
-					r.run(l.with(t), false)
+					r.run(l.with(t), races)
 				})
 			}
 		})

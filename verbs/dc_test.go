@@ -169,7 +169,7 @@ func TestDCI(t *testing.T) {
 // An address can be mapped to a queue pair, which is charged and ends with the context.
 func TestMappedAddress(t *testing.T) {
 	p := newRig(t).program()
-	x := p.s.contexts[p.ctx]
+	x := p.context()
 	before := x.cost
 	cmd := make([]byte, 96)
 	binary.BigEndian.PutUint16(cmd, cmdCreateGeneralObject)

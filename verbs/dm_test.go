@@ -35,7 +35,7 @@ func dmOffset(index uint64) uint64 { return (abi.MLX5MmapDeviceMem<<8 | index) <
 func TestDeviceMemory(t *testing.T) {
 	r := newRig(t)
 	p := r.program()
-	free := p.s.contexts[p.ctx].cost
+	free := p.context().cost
 	const zeroBased = abi.AccessZeroBased | abi.AccessLocalWrite
 	c := p.ok(p.allocDM(5000, 6))
 	h := c.value[abi.AttrAllocDMHandle]
@@ -83,7 +83,7 @@ func TestDeviceMemory(t *testing.T) {
 	p.ok(p.deregMR(key.value[abi.AttrRegDMMRHandle]))
 	p.ok(p.freeDM(h))
 	require.Equal(t, unix.ENOENT, p.freeDM(h).errno)
-	require.Equal(t, free, p.s.contexts[p.ctx].cost)
+	require.Equal(t, free, p.context().cost)
 
 	for why, c := range map[string]answer{
 		"0 bytes": p.allocDM(0, 0), "too many": p.allocDM(maxDM+1, 0), "2^64-1": p.allocDM(^uint64(0), 0), "alignment": p.allocDM(64, 13), "alignment 2^31": p.allocDM(64, 31),
@@ -94,5 +94,5 @@ func TestDeviceMemory(t *testing.T) {
 		p.ok(p.allocDM(1, 0))
 	}
 	require.Equal(t, unix.ENOMEM, p.allocDM(1, 0).errno)
-	p.s.contexts[p.ctx].end()
+	p.context().end()
 }

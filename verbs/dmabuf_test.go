@@ -42,7 +42,7 @@ func (p *program) regDMABuf(fd, offset, length, iova uint64, access uint32) answ
 func TestDMABuf(t *testing.T) {
 	r := newRig(t)
 	p := r.program()
-	x := p.s.contexts[p.ctx]
+	x := p.context()
 	free, mapped := x.cost, mappings(t)
 	const rights = abi.AccessLocalWrite | abi.AccessRemoteWrite
 	fd := p.memfd(8*pageSize, unix.F_SEAL_SHRINK)
@@ -98,7 +98,7 @@ func TestDMABufInHugePages(t *testing.T) {
 	mapped := mappings(t)
 	for _, m := range [][3]uint64{{0, 2 * huge, 2 * huge}, {0, 4096, huge}, {4096, 5000, huge}, {huge - 8, 16, 2 * huge}, {2*huge - 8, 8, huge}} {
 		h := p.ok(p.regDMABuf(memfd, m[0], m[1], m[0], abi.AccessLocalWrite)).value[abi.AttrRegDMABufMRHandle]
-		o := p.s.contexts[p.ctx].objects[uint32(h)].self.(*mr)
+		o := p.context().objects[uint32(h)].self.(*mr)
 		require.Equal(t, m[2], o.extents[0].size)
 		require.Equal(t, m[0]%huge, o.addr-o.extents[0].addr)
 		require.Equal(t, mapped+1, mappings(t))
@@ -111,7 +111,7 @@ func TestDMABufInHugePages(t *testing.T) {
 func TestDMABufMistakes(t *testing.T) {
 	r := newRig(t)
 	p := r.program()
-	x := p.s.contexts[p.ctx]
+	x := p.context()
 	free := x.cost
 	const rights = abi.AccessLocalWrite
 	good := p.memfd(2*pageSize, unix.F_SEAL_SHRINK)

@@ -36,7 +36,7 @@ func TestUDPSourcePort(t *testing.T) {
 	}
 	h, qpn := make(abi.QPTUC)
 	require.Equal(t, unix.EINVAL, p.modifyFirmwareObject(h, portCommand(qpn)), "in RESET")
-	x := p.s.contexts[p.ctx]
+	x := p.context()
 	for _, a := range []*control.QPAttr{
 		{State: control.StateINIT, Mask: control.AttrState | control.AttrPKeyIndex | control.AttrPort | control.AttrAccess, Port: 1},
 		{State: control.StateRTR, Mask: control.AttrState | control.AttrAV | control.AttrPathMTU | control.AttrDestQPN | control.AttrRQPSN, PathMTU: 3, DestQPN: qpn, GUID: p.s.engine.GUID()},
@@ -79,7 +79,7 @@ func reserveCommand(kind uint16, log byte) []byte {
 // charged, and ends with the context.
 func TestReservedNumbers(t *testing.T) {
 	p := newRig(t).program()
-	x := p.s.contexts[p.ctx]
+	x := p.context()
 	before := x.cost
 	seen := map[uint32]bool{}
 	var last uint64

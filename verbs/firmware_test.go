@@ -84,7 +84,7 @@ func TestCapabilities(t *testing.T) {
 // Every field of a group has its own bits, inside the group.
 func TestCapabilitiesDoNotOverlap(t *testing.T) {
 	p := newRig(t).program()
-	x := p.s.contexts[p.ctx]
+	x := p.context()
 	for group := range capGroups {
 		taken := make(map[int]uint32)
 		for _, f := range x.capabilities(group) {
@@ -120,7 +120,7 @@ func mkeyCommand(pdn, entries uint32) []byte {
 	return cmd
 }
 
-func (p *program) pdn() uint32 { return p.s.contexts[p.ctx].objects[p.pd].self.(*pd).number }
+func (p *program) pdn() uint32 { return p.context().objects[p.pd].self.(*pd).number }
 
 // CREATE_MKEY makes list keys, and no other ones.
 func TestCreateMkey(t *testing.T) {
@@ -168,7 +168,7 @@ func TestCreateMkey(t *testing.T) {
 	}
 	p.ok(p.createMkey(mkeyCommand(p.pdn(), 52)[:mkcSize]))
 	p.ok(p.createMkey(set(0x1c, p.pdn()|mkcInvalidate)))
-	x := p.s.contexts[p.ctx]
+	x := p.context()
 	require.Len(t, slices.DeleteFunc(p.handles(), func(k kind) bool { return k != kindDEVX }), 2)
 	before := x.cost
 	require.Equal(t, unix.EINVAL, p.createMkey(mkeyCommand(p.pdn(), 53)).errno)
@@ -177,7 +177,7 @@ func TestCreateMkey(t *testing.T) {
 
 // handles returns the kinds of a program's objects.
 func (p *program) handles() (list []kind) {
-	for _, o := range p.s.contexts[p.ctx].objects {
+	for _, o := range p.context().objects {
 		list = append(list, o.kind)
 	}
 	return list
@@ -196,7 +196,7 @@ func TestMkeysAreCharged(t *testing.T) {
 			require.Equal(t, unix.ENOMEM, c.errno)
 			break
 		}
-		require.Less(t, n, int(p.s.contexts[p.ctx].limits.MaxMRs))
+		require.Less(t, n, int(p.context().limits.MaxMRs))
 	}
 	require.Greater(t, n, 10)
 	p.ok(p.queryPort(p.ctx))

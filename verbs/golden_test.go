@@ -112,7 +112,7 @@ func (p *player) handle(k kind, recorded uint64) uint64 {
 		return h
 	}
 	q := &program{rig: p.rig, ctx: p.ctx, at: 0x100000000 + recorded<<32, async: p.descriptor(5)}
-	x := p.s.contexts[p.ctx]
+	x := p.s.context(p.ctx)
 	var c answer
 	switch k {
 	case kindPD:
@@ -144,7 +144,7 @@ func (p *player) handle(k kind, recorded uint64) uint64 {
 // clear destroys the objects that use an object: the recording lacks the calls that destroyed
 // them.
 func (p *player) clear(h uint32) {
-	x := p.s.contexts[p.ctx]
+	x := p.s.context(p.ctx)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, o := range x.objects {
@@ -169,7 +169,7 @@ func (p *player) page(recorded uint32) uint32 {
 		return page
 	}
 	h := p.handle(kindUAR, uint64(1<<21+recorded))
-	p.pages[recorded] = uint32(p.s.contexts[p.ctx].objects[uint32(h)].self.(*uar).page)
+	p.pages[recorded] = uint32(p.s.context(p.ctx).objects[uint32(h)].self.(*uar).page)
 	return p.pages[recorded]
 }
 
@@ -372,7 +372,7 @@ func TestRecordedRings(t *testing.T) {
 		at := p.ring(1 << 20)
 		p.at += 8 << 20
 		d := createQPDriver(at, p.ring(pageSize), want.SQCount, want.RQCount, shift, abi.MLX5QPFlagUARPageIndex, p.uar)
-		req, size, err := qpRings(p.s.contexts[p.ctx], d, false)
+		req, size, err := qpRings(p.s.context(p.ctx), d, false)
 		require.NoError(t, err)
 		if want.RQCount > 0 {
 			require.Equal(t, at, req.RQ)

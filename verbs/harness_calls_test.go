@@ -80,6 +80,15 @@ func (r *rig) program() *program {
 	return p
 }
 
+// context returns the server's object of the program's context.
+func (p *program) context() *uctx { return p.s.context(p.ctx) }
+
+func (s *Server) context(ctx uint64) *uctx {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.contexts[ctx]
+}
+
 // ring reserves addresses.
 func (p *program) ring(size uint64) uint64 {
 	p.at += 0x100000

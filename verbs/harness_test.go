@@ -63,6 +63,7 @@ func (s *Server) rig(t testing.TB) *rig {
 	t.Helper()
 	r := &rig{TB: t, s: s, p: s.newProcess(int32(os.Getpid()), uint32(os.Getuid()), nil), files: make(map[uint64]*os.File), next: 100}
 	t.Cleanup(func() {
+		s.syncWithContexts()
 		for _, f := range r.files {
 			_ = f.Close()
 		}
@@ -72,6 +73,22 @@ func (s *Server) rig(t testing.TB) *rig {
 	require.Zero(t, h.error)
 	require.Equal(t, uint32(2), le.Uint32(body[4:]))
 	return r
+}
+
+// syncWithContexts puts what a test has read of contexts, without their locks, before their end,
+// which another goroutine carries out when the last descriptor is closed.
+func (s *Server) syncWithContexts() {
+	var all []*uctx
+	s.mu.Lock()
+	for _, x := range s.contexts {
+		all = append(all, x)
+	}
+	s.mu.Unlock()
+	for _, x := range all {
+		x.mu.Lock()
+		_ = x.ended
+		x.mu.Unlock()
+	}
 }
 
 // connected returns the server's and the program's end of a connection.

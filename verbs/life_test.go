@@ -125,6 +125,8 @@ func TestNoContextAfterTheEnd(t *testing.T) {
 	h, _, files := r.request(opOpen, 0, make([]byte, openSize))
 	require.Equal(t, int32(unix.EIO), h.error)
 	require.Empty(t, files)
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
 	require.Empty(t, r.s.contexts)
 }
 
@@ -134,7 +136,7 @@ func TestContextsGiveBack(t *testing.T) {
 	p := r.program()
 	p.ok(p.createCQ(15, 0))
 	p.ok(p.createChannel())
-	p.s.contexts[p.ctx].end()
+	p.context().end()
 	most := nic.Cost{Memory: 1 << 29, Connections: 1 << 11} // one user's limit: half of all
 	require.NoError(t, p.s.engine.Charge(p.p.uid, most))
 	p.s.engine.Refund(p.p.uid, most)
@@ -152,7 +154,7 @@ func TestDescriptorsAreCharged(t *testing.T) {
 		channel := uint64(le.Uint32(p.ok(p.createChannel()).bytes[abi.AttrCoreOut]))
 		p.ok(p.createCQ(15, channel))
 		const device = 2 // descriptors of the device: one socket for each kind of events; pages and memory in use have none
-		held, charged = descriptors(t)-before-len(r.files), device+r.s.contexts[p.ctx].cost.Descriptors
+		held, charged = descriptors(t)-before-len(r.files), device+p.context().cost.Descriptors
 		if held == charged {
 			return
 		}
@@ -190,7 +192,7 @@ func TestMemoryMappedAnewUnderAKey(t *testing.T) {
 	require.NoError(t, err)
 	defer r.p.memory.discard(other)
 	require.NoError(t, other.mem.Seal())
-	x := r.s.contexts[p.ctx]
+	x := p.context()
 	id, err := x.addRegion(other)
 	require.NoError(t, err, "its region is gone")
 	x.dropRegion(id)
@@ -204,7 +206,7 @@ func TestEventsAreCountedExactly(t *testing.T) {
 	p := r.program()
 	cq := p.ok(p.createCQ(15, 0)).value[0]
 	first, second := p.ok(p.createQP(abi.QPTRC, cq)).value[0], p.ok(p.createQP(abi.QPTRC, cq)).value[0]
-	x := r.s.contexts[p.ctx]
+	x := p.context()
 	a, b := x.objects[uint32(first)].self.(*qp), x.objects[uint32(second)].self.(*qp)
 	b.events.element = 0xbeef
 	for _, q := range []*qp{a, b, a, a} {
@@ -237,7 +239,7 @@ func TestChannels(t *testing.T) {
 	require.Equal(t, unix.EBADF, p.createCQ(15, 4711).errno, "no such descriptor")
 	require.Equal(t, unix.EBADF, p.createCQ(15, p.async).errno, "a descriptor of something else")
 	cq := p.ok(p.createCQ(15, channel)).value[0]
-	x := r.s.contexts[p.ctx]
+	x := p.context()
 	_ = r.files[channel].Close()
 	delete(r.files, channel)
 	make()

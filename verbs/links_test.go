@@ -43,7 +43,7 @@ func TestLinkLayers(t *testing.T) {
 	require.Equal(t, unix.Errno(eNODATA), entry(ib, 1).errno)
 	require.Equal(t, eINVAL, entry(ib, 8).errno)
 
-	x, y := s.contexts[ib], s.contexts[eth]
+	x, y := s.context(ib), s.context(eth)
 	own := s.devices[1].local
 	for name, c := range map[string]struct {
 		x           *uctx

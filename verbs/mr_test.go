@@ -29,7 +29,7 @@ func TestReregistrationKeepsMemory(t *testing.T) {
 	h, key := uint64(le.Uint32(c)), le.Uint32(c[4:])
 	newer := p.share(addr, 4*pageSize)
 	p.ok(p.regMR(addr, pageSize, addr, p.pd, abi.AccessLocalWrite))
-	x := p.s.contexts[p.ctx]
+	x := p.context()
 	m := x.objects[uint32(h)].self.(*mr)
 	require.Equal(t, []*extent{older}, m.extents)
 	c = p.ok(rereg(h, 4, abi.AccessLocalWrite|abi.AccessRemoteRead, 0, 0)).bytes[abi.AttrCoreOut]

@@ -119,12 +119,12 @@ func TestXRCDomainsByFile(t *testing.T) {
 		errno, _ := a.openXRCD(m.fd, m.flags)
 		require.Equal(t, m.errno, errno, m.why)
 	}
-	free := a.s.contexts[a.ctx].cost
+	free := a.context().cost
 	first := a.mustOpenXRCD(fileA, unix.O_CREAT|unix.O_EXCL)
 	errno, _ := b.openXRCD(fileB, unix.O_CREAT|unix.O_EXCL)
 	require.Equal(t, unix.EINVAL, errno, "O_EXCL, and it is open")
 	second, third := b.mustOpenXRCD(fileB, 0), b.mustOpenXRCD(fileB, unix.O_CREAT)
-	domain := func(p *program, h uint32) uint32 { return p.s.contexts[p.ctx].objects[h].self.(*xrcd).number }
+	domain := func(p *program, h uint32) uint32 { return p.context().objects[h].self.(*xrcd).number }
 	require.Equal(t, domain(a, first), domain(b, second))
 	require.Equal(t, domain(a, first), domain(b, third))
 	private := a.mustOpenXRCD(noFile, 0)
@@ -132,13 +132,13 @@ func TestXRCDomainsByFile(t *testing.T) {
 	require.Len(t, all.all, 1)
 	a.ok(a.closeXRCD(private))
 	a.ok(a.closeXRCD(first))
-	require.Equal(t, free, a.s.contexts[a.ctx].cost)
+	require.Equal(t, free, a.context().cost)
 	require.Equal(t, unix.ENOENT, a.closeXRCD(first).errno)
 	b.ok(b.closeXRCD(second))
 	require.Len(t, all.all, 1, "b has opened it twice")
 	again := a.mustOpenXRCD(fileA, 0)
 	require.Equal(t, domain(b, third), domain(a, again))
-	b.s.contexts[b.ctx].end()
+	b.context().end()
 	a.ok(a.closeXRCD(again))
 	require.Empty(t, all.all)
 	errno, _ = a.openXRCD(fileA, 0)
@@ -150,7 +150,7 @@ func TestXRCDomainsByFile(t *testing.T) {
 func TestOpenTargets(t *testing.T) {
 	a, b, fileA, fileB := twoPrograms(t)
 	domainA, domainB := a.mustOpenXRCD(fileA, unix.O_CREAT), b.mustOpenXRCD(fileB, 0)
-	free := b.s.contexts[b.ctx].cost
+	free := b.context().cost
 	made := a.ok(a.createTarget(domainA))
 	mine, qpn := made.value[abi.AttrCreateQPHandle], le.Uint32(made.bytes[abi.AttrCreateQPRespQPNum])
 	errno, theirs := b.openQP(domainB, qpn, 1)
@@ -163,13 +163,13 @@ func TestOpenTargets(t *testing.T) {
 	// An address that one of them sets is the address of all.
 	address := make([]byte, abi.QPDestSize)
 	address[0], address[31] = 0xfe, 1
-	a.s.contexts[a.ctx].objects[uint32(third)].self.(*qp).dest.set(address)
+	a.context().objects[uint32(third)].self.(*qp).dest.set(address)
 	answer := b.ok(b.write(b.ctx, abi.CmdQueryQP, queryQPRequest(uint32(second)), abi.QueryQPRespSize)).bytes[abi.AttrCoreOut]
 	require.Equal(t, address, answer[abi.QueryQPRespDest:][:abi.QPDestSize])
 
 	// Each handle gets each event, with its own element.
 	for _, p := range []*program{a, b} {
-		p.s.contexts[p.ctx].translate(&control.Event{Kind: control.EventEstablished, Number: qpn})
+		p.context().translate(&control.Event{Kind: control.EventEstablished, Number: qpn})
 	}
 	require.Equal(t, []uint64{0xabcd, 3, 0}, []uint64{a.event(), a.event(), a.event()})
 	require.Equal(t, uint64(1), b.event())
@@ -182,14 +182,14 @@ func TestOpenTargets(t *testing.T) {
 	a.ok(a.destroyQP(third))
 	errno, _ = a.openQP(domainA, qpn, 4)
 	require.Zero(t, errno, "b still has it")
-	a.s.contexts[a.ctx].end()
+	a.context().end()
 	b.ok(b.write(b.ctx, abi.CmdQueryQP, queryQPRequest(uint32(theirs)), abi.QueryQPRespSize))
 	b.ok(b.destroyQP(theirs))
 	require.Empty(t, b.s.domains.targets)
-	require.Empty(t, b.s.contexts[b.ctx].targets)
+	require.Empty(t, b.context().targets)
 	errno, _ = b.openQP(domainB, qpn, 5)
 	require.Equal(t, unix.EINVAL, errno, "it has ended")
-	require.Equal(t, free, b.s.contexts[b.ctx].cost)
+	require.Equal(t, free, b.context().cost)
 	b.ok(b.closeXRCD(domainB))
 }
 
@@ -200,7 +200,7 @@ func TestTargetMistakes(t *testing.T) {
 	qpn := le.Uint32(a.ok(a.createTarget(domain)).bytes[abi.AttrCreateQPRespQPNum])
 	cq := a.ok(a.createCQ(15, 0)).value[0]
 	rc := le.Uint32(a.ok(a.createQP(abi.QPTRC, cq)).bytes[abi.AttrCreateQPRespQPNum])
-	free := a.s.contexts[a.ctx].cost
+	free := a.context().cost
 	strange := b.mustOpenXRCD(noFile, 0)
 	for _, m := range []struct {
 		why       string
@@ -222,5 +222,5 @@ func TestTargetMistakes(t *testing.T) {
 	require.Equal(t, unix.ENOENT, a.createTarget(4711).errno)
 	require.Equal(t, unix.EINVAL, a.createTarget(a.pd).errno, "a PD in place of a domain")
 	require.Equal(t, unix.ENOENT, a.ioctl(a.ctx, abi.ObjectQP, abi.MethodQPCreate, slices.Delete(createTargetArgs(domain), 1, 2)...).errno, "without a domain")
-	require.Equal(t, free, a.s.contexts[a.ctx].cost)
+	require.Equal(t, free, a.context().cost)
 }

@@ -184,8 +184,11 @@ func TestPaths(t *testing.T) {
 func TestTreeOfANamespace(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
-	f.root = "net/1"
-	tree(t, filepath.Join(f.dir, f.root))
+	const root = "net/1"
+	f.mu.Lock()
+	f.root = root
+	f.mu.Unlock()
+	tree(t, filepath.Join(f.dir, root))
 	for _, wrong := range []string{"class/infiniband_verbs/uverbs0/ibdev", "devices/pci0000:5a/0000:5a:00.0/vendor"} {
 		wrong = filepath.Join(f.dir, "sys", wrong)
 		require.NoError(t, os.Remove(wrong))

@@ -159,6 +159,32 @@ func TestXRCOperations(t *testing.T) {
 	})
 }
 
+// Each message reaches the SRQ that it names, whichever the one before named.
+func TestXRCSeveralSRQs(t *testing.T) {
+	xrcHosts(t, func(t *testing.T, a, b, c *host) {
+		x := newXRCWith(a, b, c)
+		far := c.full(4096, 7)
+		var srqs [2]*srqEnd
+		for i := range srqs {
+			srqs[i] = c.xsrq(control.XSRQ{XRCDN: x.domain, UserIndex: uint32(i)}, x.cq)
+			srqs[i].put(0, far.data(i*128, 64))
+			srqs[i].put(1, far.data(i*128+64, 64))
+			srqs[i].post(2)
+		}
+		for n := range 4 {
+			x.p.post(ctrl(wqe.OpSend), wqe.XRC{SRQN: srqs[n%2].num}, pattern(10+n, byte(n)))
+		}
+		a.settle()
+		require.Len(t, x.p.scq.all(), 4)
+		for n, w := range x.cq.all() {
+			require.Equal(t, cqe.StatusSuccess, w.Status)
+			require.Equal(t, uint32(n%2), w.UIdx)
+			require.Equal(t, uint32(10+n), w.ByteLen)
+			a.same(pattern(10+n, byte(n)), far.mem[n%2*128+n/2*64:][:10+n], "the message")
+		}
+	})
+}
+
 // A message for an SRQ without receives waits, and others do not wait with it.
 func TestXRCWaitsForReceive(t *testing.T) {
 	xrcHosts(t, func(t *testing.T, a, b, c *host) {
@@ -222,6 +248,16 @@ func TestXRCFaults(t *testing.T) {
 		}},
 		{"a remote key of the target's client", cqe.RemoteAccess, 0, control.EventAccessError, func(x *xrc, local, far *key) {
 			x.p.post(ctrl(wqe.OpRDMAWrite), x.to(), x.q.h.full(64, 1).raddr(0), local.data(0, 8))
+		}},
+		{"a remote key of another domain of the SRQ's client", cqe.RemoteAccess, 0, control.EventAccessError, func(x *xrc, local, far *key) {
+			rkey := x.s.h.reg(x.s.h.allocPD(), far.addr, 64, control.AccessAll&^control.AccessZeroBased)
+			x.p.post(ctrl(wqe.OpRDMAWrite), x.to(), wqe.Raddr{RKey: rkey, Addr: far.addr}, local.data(0, 8))
+		}},
+		{"a receive with a key of another domain", cqe.RemoteOperation, cqe.LocalProtection, 0, func(x *xrc, local, far *key) {
+			lkey := x.s.h.reg(x.s.h.allocPD(), far.addr, 64, control.AccessLocalWrite)
+			x.s.put(0, wqe.Data{ByteCount: 64, LKey: lkey, Addr: far.addr})
+			x.s.post(1)
+			x.p.post(ctrl(wqe.OpSend), x.to(), local.data(0, 8))
 		}},
 		{"no right of the target", cqe.RemoteInvalidRequest, 0, control.EventInvalidRequest, func(x *xrc, local, far *key) {
 			x.q.modify(control.QPAttr{QPN: x.q.num, Mask: control.AttrAccess, Access: control.AccessRemoteRead})

@@ -38,7 +38,7 @@ func CreateSealed(name string, size int) (*Region, error) {
 // file has room for that behind the region's bytes, and no pages there. If the process's limit
 // on the size of files forbids such a file, the file has no room.
 func CreateSparse(name string, size int) (*Region, error) {
-	if size > MaxRegion {
+	if uint64(size) > MaxRegion {
 		return Create(name, size) // returns the error
 	}
 	r, err := createIn(name, size, sparse, fixedSize)
@@ -86,7 +86,7 @@ func create(name string, size, seals int) (*Region, error) { return createIn(nam
 
 // createIn makes a region at the start of a file of room bytes, or of the region's size if that
 // is more.
-func createIn(name string, size, room, seals int) (*Region, error) {
+func createIn(name string, size int, room int64, seals int) (*Region, error) {
 	size, err := roundUp(size)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func createIn(name string, size, room, seals int) (*Region, error) {
 		return nil, fmt.Errorf("shm: memfd_create %s: %w", name, err)
 	}
 	f := os.NewFile(uintptr(fd), "nicless:"+name)
-	if err := unix.Ftruncate(fd, int64(max(size, room))); err != nil {
+	if err := unix.Ftruncate(fd, max(int64(size), room)); err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("shm: %s of %d bytes: %w", name, size, err)
 	}
@@ -146,7 +146,7 @@ func Attach(f *os.File, trusted bool) (*Region, error) {
 // multiples of PageSize. The file remains the caller's, who knows that it keeps its size, and
 // accepts that its pages may go: a thread that touches the region may then have to wait.
 func AttachPart(f syscall.Conn, offset int64, size int) (*Region, error) {
-	if size < 1 || size > MaxRegion {
+	if size < 1 || uint64(size) > MaxRegion {
 		return nil, fmt.Errorf("shm: region of %d bytes; 1 to %d are possible", size, uint64(MaxRegion))
 	}
 	raw, err := f.SyscallConn()

@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package cm
 
 // A Carrier takes messages to the nodes that own their addresses. Carry does not wait and does

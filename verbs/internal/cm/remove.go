@@ -1,3 +1,5 @@
+//go:build linux && (amd64 || arm64)
+
 package cm
 
 // Close ends a channel whose descriptor no program has any more: its ids end, and their peers

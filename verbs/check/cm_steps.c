@@ -3,6 +3,8 @@
 #include "cm_steps.h"
 
 #include <poll.h>
+#include <sched.h>
+#include <time.h>
 
 #include <arpa/inet.h>
 
@@ -27,11 +29,17 @@ struct sockaddr *at(const char *ip, int port) {
 	return (struct sockaddr *)&a;
 }
 
-int ready(int fd) {
+void becomes(int fd, int events) {
 	struct pollfd p = {fd, POLLIN | POLLOUT, 0};
-	int n = poll(&p, 1, 0);
-	MUST(n >= 0);
-	return n ? p.revents : 0;
+	time_t end = time(NULL) + 60;
+	for (;;) {
+		MUST(poll(&p, 1, events ? 1000 : 0) >= 0);
+		if (p.revents == events)
+			return;
+		if (time(NULL) > end)
+			SAME(p.revents, events);
+		sched_yield();
+	}
 }
 
 /* Reads an event, which has to be this one. */

@@ -17,7 +17,9 @@
 struct rdma_event_channel *channel(void);
 struct rdma_cm_id *id_on(struct rdma_event_channel *c, enum rdma_port_space ps);
 struct sockaddr *at(const char *ip, int port);
-int ready(int fd);
+/* Waits until poll reports these events: on a busy machine, they change a moment after the call
+ * that changes them has returned. */
+void becomes(int fd, int events);
 struct rdma_cm_event *expect(struct rdma_event_channel *c, enum rdma_cm_event_type type, int status);
 struct rdma_cm_id *take(struct rdma_event_channel *c, enum rdma_cm_event_type type, int status);
 struct rdma_cm_id *listener(struct rdma_event_channel *c, int port, int backlog);

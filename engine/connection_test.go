@@ -199,7 +199,7 @@ func TestConnectedBeforeThereIsAPeer(t *testing.T) {
 		p.modify(p.toInit())
 		require.Nil(t, next())
 		p.modify(p.toRTR(late))
-		require.Contains(t, next().Text, fmt.Sprintf("peer QP %#06x did not exist when this queue pair went to RTR", late))
+		require.Contains(t, next().Text, fmt.Sprintf("peer QP %#06x did not exist in this engine when this queue pair went to RTR", late))
 		p.modify(p.toRTS())
 
 		q := h.next(r, place, late, transport)

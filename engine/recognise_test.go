@@ -360,7 +360,7 @@ var recognised = []struct {
 		s.p.toState(control.StateRST)
 		s.p.modify(s.p.toInit())
 		s.p.modify(s.p.toRTR(15))
-		return s.p.queue(0, "did not exist when this queue pair went to RTR")
+		return s.p.queue(0, "did not exist in this engine when this queue pair went to RTR")
 	}},
 	{"peer is gone", codes.PeerGone, func(s *scene) account {
 		s.q.destroy()

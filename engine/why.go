@@ -93,7 +93,7 @@ func (sh *shard) whyNoPeer(q *qp) reason {
 	p := sh.boundPeer(q)
 	switch {
 	case q.conn.bound == 0:
-		return because(codes.PeerMissing, "peer QP %#06x did not exist when this queue pair went to RTR; one that has the number later is another", q.attr.DestQPN)
+		return because(codes.PeerMissing, "peer QP %#06x did not exist in this engine when this queue pair went to RTR; one that has the number later is another", q.attr.DestQPN)
 	case p == nil:
 		return because(codes.PeerGone, "peer QP %#06x, to which this queue pair was connected, has ended; one that has the number later is another", q.attr.DestQPN)
 	case p.client != q.client && p.conn.bound != q.serial:

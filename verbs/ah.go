@@ -51,7 +51,7 @@ func (x *uctx) checkAddress(to peerAddress) error {
 	case to.global == 0 && x.device.lid != 0:
 		return nil
 	case to.global == 0:
-		return refuse(eINVAL, "address: is_global is 0; on Ethernet every address has a GID (ibv_rc_pingpong and its like: -g 0)")
+		return refuse(eINVAL, "address: is_global is 0; on Ethernet every address has a GID (ibv_rc_pingpong and its like: -g 0; qperf: -cm1)")
 	}
 	if _, ok := x.net.entry(x.device, int(to.sourceGID)); !ok {
 		return refuse(eINVAL, "address: sgid_index %d: that entry of the GID table is empty", to.sourceGID)

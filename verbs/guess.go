@@ -25,6 +25,7 @@ type history struct {
 	last    string
 	did     map[string]bool // names of the calls that succeeded
 	sendsUD bool
+	ready   bool // a queue pair has reached RTS
 	noDEVX  bool // a context was refused because of DEVX, and none was made since
 }
 
@@ -57,8 +58,8 @@ func (h *history) guess() string {
 			"ibv_query_device, ibv_query_port or ibv_query_gid", h.last)
 	}
 	return fmt.Sprintf("none of its calls was refused here; its last call here was %s. If a function of libibverbs or libmlx5 returned an error, "+
-		"the library returned it without asking nicless. If the program says that something else failed, such as a TCP connection, the device has no part in it. "+
-		"Likely: %s", h.last, h.likely())
+		"the library returned it without asking nicless. Likely: %s. If the program says that something else failed, such as a TCP connection, "+
+		"the device has no part in it", h.last, h.likely())
 }
 
 // likely names functions that refuse something themselves (rdma-core, providers/mlx5/verbs.c)
@@ -67,6 +68,9 @@ func (h *history) likely() string {
 	switch {
 	case h.sendsUD && !h.did["WRITE.CREATE_AH"]:
 		return "ibv_create_ah, if the address has no GID (is_global 0), which on Ethernet it needs"
+	case h.did["QP.CREATE"] && !h.ready:
+		return "something outside of the device, such as a peer that is not running or has failed, because no queue pair of the program reached RTS; " +
+			"or ibv_post_send before RTS (ENOMEM), or ibv_post_recv in RESET (EINVAL)"
 	case h.did["QP.CREATE"]:
 		return "ibv_post_send or ibv_post_recv, if the queue is full or was made for fewer SGEs or less inline data, or for another opcode"
 	case h.did["CQ.CREATE"]:

@@ -64,6 +64,8 @@ func TestHandles(t *testing.T) {
 	require.Equal(t, unix.ENOENT, destroy(q, abi.ObjectPD, uint32(cq)), "of another context")
 	qp := p.ok(p.createQP(abi.QPTRC, cq)).value[0]
 	require.Equal(t, unix.EBUSY, destroy(p, abi.ObjectPD, p.pd), "a queue pair is in it")
+	x := p.context()
+	require.Equal(t, "1 QP", x.usersOf(x.objects[p.pd]))
 	require.Equal(t, unix.EBUSY, p.destroyCQ(cq).errno)
 	p.ok(p.destroyQP(qp))
 	p.ok(p.destroyCQ(cq))

@@ -115,6 +115,7 @@ func modifyQP(c *call, b []byte) error {
 	}
 	if mask&control.AttrState != 0 {
 		q.stage = a.State
+		c.p.past.ready = c.p.past.ready || a.State == control.StateRTS
 	}
 	if a.Mask&control.AttrState != 0 && a.State == control.StateRST {
 		q.dest.set(nil)

@@ -95,7 +95,7 @@ func (c *call) stays(a area, why error) {
 	r := refusalOf(why)
 	c.p.s.report(c.p.uid, &c.p.lines, slog.LevelDebug, "verbs memory not moved", "program", c.p.name, "addr", a.addr, "bytes", a.n, "why", r.text)
 	if c.p.said.spend() {
-		c.p.s.watched.tell(c.p.lineage, c.p.uid, "memory region of %d bytes at %#x: the kernel copies them, which is slower: %s", a.n, a.addr, r.text)
+		c.p.s.watched.tell(c.p.lineage, c.p.uid, "memory region of %d bytes at %#x stays where it is, so the kernel copies its bytes, which is slower: %s", a.n, a.addr, r.text)
 	}
 }
 

@@ -2,7 +2,13 @@
 
 package verbs
 
-import "github.com/nicless/nicless/internal/nic"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nicless/nicless/internal/nic"
+)
 
 // A kind says what an object is.
 type kind uint8
@@ -84,10 +90,27 @@ func (x *uctx) refund(c nic.Cost) {
 	x.s.engine.Refund(x.uid, c)
 }
 
+// usersOf names the objects that use o: "2 MR, 1 QP".
+func (x *uctx) usersOf(o *object) string {
+	var counts [len(kindNames)]int
+	for _, u := range x.objects {
+		if slices.Contains(u.uses, o) {
+			counts[u.kind]++
+		}
+	}
+	var list []string
+	for k, n := range counts {
+		if n > 0 {
+			list = append(list, fmt.Sprintf("%d %v", n, kind(k)))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 // remove destroys an object.
 func (x *uctx) remove(o *object) error {
 	if o.users > 0 {
-		return refuse(eBUSY, "%s %d: still used by %d objects", o.kind, o.handle, o.users)
+		return refuse(eBUSY, "%s %d: still used by %s", o.kind, o.handle, x.usersOf(o))
 	}
 	if err := o.destroy(); err != nil {
 		return err

@@ -235,7 +235,7 @@ func (f *engineFlags) hint(err error) string {
 	case errors.Is(err, engine.ErrCPUs):
 		return "--cpu and --dma-cores take different cores that this process may run on; taskset -p $$ shows them"
 	case errors.Is(err, fs.ErrPermission):
-		return "choose a directory in which you may write, such as $XDG_RUNTIME_DIR, or /tmp"
+		return "choose a directory of your own, such as $XDG_RUNTIME_DIR, or one that mktemp -d makes"
 	}
 	return "choose another path, or stop the engine that is there"
 }

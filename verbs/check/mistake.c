@@ -36,6 +36,16 @@ static int firmware(void) {
 	return mlx5dv_open_device(list[0], &a) != NULL;
 }
 
+static int wrong_state(void) {
+	struct ibv_qp *qp = queue_pair(IBV_QPT_RC, 0);
+	struct ibv_send_wr wr, *bad;
+	MUST(qp);
+	memset(&wr, 0, sizeof wr);
+	wr.opcode = IBV_WR_SEND;
+	errno = ibv_post_send(qp, &wr, &bad);
+	return errno == 0;
+}
+
 /* nicless refuses: */
 
 static int flow(void) {
@@ -69,7 +79,7 @@ static const struct {
 	const char *name;
 	int (*make)(void);
 } mistakes[] = {{"inline", inline_data}, {"address", address_without_gid}, {"firmware", firmware}, {"flow", flow},
-                {"variable", variable},  {"work-queue", work_queue},       {"nothing", nothing}};
+                {"variable", variable},  {"work-queue", work_queue},       {"state", wrong_state},   {"nothing", nothing}};
 
 int main(int argc, char **argv) {
 	size_t i;

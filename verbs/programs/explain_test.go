@@ -20,6 +20,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		{"inline", likely, "its last call here was CQ.CREATE. "},
 		{"inline", likely, "Likely: ibv_create_qp, if it asks for more than"},
 		{"address", likely, "Likely: ibv_create_ah, if the address has no GID (is_global 0)"},
+		{"state", likely, "no queue pair of the program reached RTS; or ibv_post_send before RTS (ENOMEM)"},
 	} {
 		p := l.start(path, c.mistake)
 		said := p.fails()

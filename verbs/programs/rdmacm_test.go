@@ -79,7 +79,7 @@ func TestExplainedConnection(t *testing.T) {
 	need(t, "rping")
 	l := newLab(t, "--explain")
 	said := l.start("rping", "-c", "-a", "127.0.0.1", "-p", "7999").fails()
-	require.Contains(t, said, "rdma_cm: no program listens at 127.0.0.1:7999")
+	require.Contains(t, said, "rdma_cm: no program of this engine listens at 127.0.0.1:7999")
 	said = l.start("rping", "-c", "-a", "192.0.2.1").fails()
 	require.Contains(t, said, "192.0.2.1")
 }

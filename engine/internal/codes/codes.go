@@ -309,7 +309,7 @@ var meanings = [Count]meaning{
 	PeerMissing: {"Peers", "peer-missing",
 		"No queue pair had the number of the peer when this queue pair went to RTR. This is explained then, and with each work request that fails",
 		"A connection is made with the queue pair that has the number at RTR, not with one that gets the number later. RC: transport retry exceeded, 0x15, after retry_cnt tries. UC: the message is lost",
-		"dest_qpn is wrong, or was not yet known, or the peer had already ended",
+		"dest_qpn is wrong, or was not yet known, or the peer had already ended, or it belongs to another engine (`--private`, another user): engines are not connected to each other",
 		"Create both queue pairs, exchange their numbers, then go to RTR"},
 	PeerGone: {"", "peer-gone",
 		"The queue pair with which the connection was made has ended; another queue pair may have its number now",

@@ -178,8 +178,11 @@ func (l *link) gotREJ(msg Message) {
 	} else {
 		l.state = over
 	}
-	if r.Reason == rejService {
-		l.id.explain("no program listens at %v (service %#x): the connection is rejected", &l.id.dst, l.id.dst.service(l.id.space))
+	switch r.Reason {
+	case rejService:
+		l.id.explain("no program of this engine listens at %v (service %#x): the connection is rejected", &l.id.dst, l.id.dst.service(l.id.space))
+	case rejConsumer:
+		l.id.explain("%v rejects the connection: its program called rdma_reject, or has ended, or its backlog is full", &l.id.dst)
 	}
 	e := newEvent(l.id, rejected, int32(r.Reason))
 	e.privateData(r.Data[:])

@@ -150,7 +150,7 @@ func TestNobody(t *testing.T) {
 	a := client.resolved(abi.CMPSTCP, 1, inet("10.0.0.2", 7001))
 	require.Zero(t, client.connect(a, ""))
 	client.expect(rejected, 1, int32(rejService))
-	require.Contains(t, strings.Join(r.said, "\n"), "no program listens at 10.0.0.2:7001")
+	require.Contains(t, strings.Join(r.said, "\n"), "no program of this engine listens at 10.0.0.2:7001")
 	a = client.resolved(abi.CMPSUDP, 2, inet("10.0.0.2", 7000))
 	require.Zero(t, client.connect(a, ""))
 	client.expect(unreachable, 2, int32(sidrUnsupported))
@@ -202,6 +202,7 @@ func TestPrivateData(t *testing.T) {
 	passive := idOf(server.expect(connectRequest, 100, 0))
 	require.Equal(t, unix.EINVAL, server.accept(passive, 2, params(1, strings.Repeat("x", repData+1))))
 	client.expect(rejected, 1, int32(rejConsumer))
+	require.Contains(t, strings.Join(r.said, "\n"), "10.0.0.2:7000 rejects the connection")
 
 	a = client.resolved(abi.CMPSTCP, 2, inet("10.0.0.2", 7000))
 	require.Zero(t, client.connect(a, ""))

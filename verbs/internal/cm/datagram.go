@@ -47,7 +47,7 @@ func (l *link) gotSIDRREP(msg Message) {
 		kind, status = unreachable, int32(r.Status)
 	}
 	if r.Status == sidrUnsupported {
-		i.explain("no program listens for datagrams at %v (service %#x)", &i.dst, i.dst.service(i.space))
+		i.explain("no program of this engine listens for datagrams at %v (service %#x)", &i.dst, i.dst.service(i.space))
 	}
 	e := newEvent(i, kind, status)
 	e.privateData(r.Data[:])

@@ -152,7 +152,9 @@ func (p *process) until(enough func(said string) bool) {
 		if enough(p.said.String()) {
 			return
 		}
-		require.False(p.t, ended, "%s: ended (%v); it said:\n%s", p.cmd, p.err, p.said.String())
+		if ended {
+			require.FailNow(p.t, "ended", "%s: ended (%v); it said:\n%s", p.cmd, p.err, p.said.String())
+		}
 		select {
 		case <-more:
 		case <-p.done:

@@ -91,8 +91,9 @@ func main() {
 	// If the file exceeds the limit on file sizes, the write returns an error instead of
 	// this signal ending the program.
 	signal.Ignore(syscall.SIGXFSZ)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
+	// These signals are caught to the very end: an engine that ends because of one may get another
+	// one from the process that started it.
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	switch o.role {
 	case "engine":
 		err = runEngine(ctx, o)

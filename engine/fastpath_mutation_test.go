@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var mutations = flag.Bool("mutations", false, "TestPlantedDifferences: builds the engine with one difference planted after the other (some minutes)")
+var mutations = flag.Bool("mutations", false, "TestPlanted*: builds the engine with each planted change (some minutes)")
 
 // planted are changes of the source that make the fast path differ from the slow path. Each
 // function of the fast path that executes WQEs has at least one of them.

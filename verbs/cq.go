@@ -164,8 +164,8 @@ func (x *uctx) destroyCQ(q *cq) error {
 // acknowledged.
 func destroyCQ(c *call) error {
 	q := c.destroyed().self.(*cq)
-	if q.users > 0 {
-		return refuse(eBUSY, "CQ %d: still used by %d queues", q.handle, q.users)
+	if err := c.x.unused(q.object); err != nil { // before events are taken back
+		return err
 	}
 	var completions uint32
 	if q.channel != nil {

@@ -107,10 +107,18 @@ func (x *uctx) usersOf(o *object) string {
 	return strings.Join(list, ", ")
 }
 
-// remove destroys an object.
-func (x *uctx) remove(o *object) error {
+// unused returns an error if other objects use o.
+func (x *uctx) unused(o *object) error {
 	if o.users > 0 {
 		return refuse(eBUSY, "%s %d: still used by %s", o.kind, o.handle, x.usersOf(o))
+	}
+	return nil
+}
+
+// remove destroys an object.
+func (x *uctx) remove(o *object) error {
+	if err := x.unused(o); err != nil {
+		return err
 	}
 	if err := o.destroy(); err != nil {
 		return err

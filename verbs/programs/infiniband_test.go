@@ -53,7 +53,7 @@ func TestInfiniBandGIDs(t *testing.T) {
 	} {
 		t.Run(r.name(), func(t *testing.T) {
 			r.addr, r.ready = gid[1], listensCM
-			r.run(l.with(t), races)
+			r.run(l.with(t), mostRaces)
 		})
 	}
 }

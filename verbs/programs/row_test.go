@@ -84,8 +84,8 @@ func (r row) name() string {
 
 var hasIP = regexp.MustCompile(`\bIP\b`)
 
-// races is how many times a row may fail by its program's own race, and run again.
-const races = 3
+// mostRaces is how many times a row may fail by its program's own race, and run again.
+const mostRaces = 3
 
 // run runs the row on an engine. It may fail by its program's own race this many times.
 func (r row) run(l *lab, races int) {
@@ -203,7 +203,7 @@ func matrix(t *testing.T, rows []row, engineFlags ...string) {
 				}
 				t.Run(r.name(), func(t *testing.T) {
 					t.Parallel()
-					r.run(l.with(t), races)
+					r.run(l.with(t), mostRaces)
 				})
 			}
 		})

@@ -1,7 +1,7 @@
 // Package field describes the bytes of a binary format as a tree of fields. Each field
 // has its place in the bytes, its name, its value and what the value means.
 //
-// The Describe functions of packages wqe, cqe and doorbell return such trees. A tree
+// The Describe functions of packages wqe, cqe, doorbell and packet return such trees. A tree
 // marshals to a JSON object whose members are in the order of the tree. [Tree.Print]
 // shows every byte beside its name and meaning. To find one value, range over the tree
 // and compare names. The names are those of the golden vectors, such as "wqe_counter".
@@ -30,7 +30,7 @@ type Field struct {
 	Offset int    // offset of the field's first byte in the described bytes
 	Len    int    // length in bytes; 0 if the value comes from other fields
 	Name   string // name in JSON
-	Value  any    // an integer, [Hex32], [Hex64], [Bytes] or string; nil if Sub or List is set
+	Value  any    // an integer, [Hex32], [Hex64], [Bytes], bool or string; nil if Sub or List is set
 	Text   string // what the value means
 
 	Sub  Tree    // members of an object
@@ -101,6 +101,8 @@ func (f *Field) appendJSON(buf *bytes.Buffer) error {
 	switch v := f.Value.(type) {
 	case uint8, uint16, uint32, uint64, int:
 		fmt.Fprintf(buf, "%d", v)
+	case bool:
+		fmt.Fprintf(buf, "%t", v)
 	case Hex32, Hex64, Bytes:
 		fmt.Fprintf(buf, "%q", v)
 	case string:

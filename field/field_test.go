@@ -33,6 +33,7 @@ var sample = field.Tree{
 		{Name: "big", Value: uint64(1<<64 - 1), Text: "largest"},
 		{Name: "text", Value: `a "b"`, Text: "quoted"},
 		{Name: "loose", Value: field.Bytes{0xab}, Text: "no place"},
+		{Name: "flag", Value: true, Text: "a bit"},
 	}},
 }
 
@@ -43,7 +44,7 @@ func TestJSONKeepsOrderAndForms(t *testing.T) {
 	require.NoError(t, err)
 	want := `{"opcode":8,"blocks":1,"fence":4,"key":"0x000001a2","empty":[],` +
 		`"segments":[{"offset":4,"type":"inline","data":"30313233343536373839"}],` +
-		`"wc":{"addr":"0x0000010000000000","big":18446744073709551615,"text":"a \"b\"","loose":"ab"}}`
+		`"wc":{"addr":"0x0000010000000000","big":18446744073709551615,"text":"a \"b\"","loose":"ab","flag":true}}`
 	assert.Equal(t, want, string(got))
 
 	got, err = json.Marshal(field.Tree{})
@@ -71,6 +72,7 @@ func TestPrint(t *testing.T) {
                                big     18446744073709551615  largest
                                text    a "b"  quoted
                                loose   ab  no place
+                               flag    true  a bit
 `
 	assert.Equal(t, want, s.String())
 }

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/term"
 )
 
-const decodeUsage = `Explains the bytes of a WQE, a CQE, a doorbell record or a register. It prints
-every field with its offset, bytes, name, value and meaning.
+const decodeUsage = `Explains the bytes of a WQE, a CQE, a doorbell record, a register or a packet.
+It prints every field with its offset, bytes, name, value and meaning.
 
 Usage:
   nicless decode KIND [HEX...|-] [flags]
@@ -35,6 +35,9 @@ Kinds:
   cq-arm     CQ arm register, or ARM word + register   8 or 12 bytes
   uar        value written to a doorbell register      8 bytes
   bf         bytes written to a BlueFlame register     64, 128, 192 or 256 bytes
+  packet     a packet of RoCEv2, from its BTH to its   from 16 bytes
+             ICRC, or from its IP header on; with the
+             IP header, the ICRC is checked
 For a single word of a record, 4 bytes, KIND names the word: qp-dbrec[0],
 qp-dbrec[1], srq-dbrec[0], cq-dbrec[0] or cq-dbrec[1].
 
@@ -53,6 +56,7 @@ Example:
   nicless decode send --qp-type rc 00000508 00010203 00000008 00000000 \
       00007f0000001000 00000100 00000000  00000014 00000200 00007f0000002000
   nicless decode cq-arm --json < arm.hex
+  nicless decode packet 1100ffff000000180085214b 2e000000 8b42696d
 `
 
 func newDecode() *cobra.Command {
@@ -60,7 +64,7 @@ func newDecode() *cobra.Command {
 	var qpType string
 	c := &cobra.Command{
 		Use:   "decode KIND [HEX...|-]",
-		Short: "explain the bytes of WQEs, CQEs and doorbells",
+		Short: "explain the bytes of WQEs, CQEs, doorbells and packets",
 		Long:  decodeUsage,
 		Args:  cobra.ArbitraryArgs,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -7,6 +7,7 @@ import (
 	"github.com/nicless/nicless/cqe"
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/field"
+	"github.com/nicless/nicless/packet"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -30,6 +31,7 @@ var kinds = []kind{
 	{"cq-arm", word(doorbell.CQArm)},
 	{"uar", word(doorbell.UARRing)},
 	{"bf", word(doorbell.BlueFlame)},
+	{"packet", func(b []byte, _ wqe.Address) (field.Tree, error) { return describePacket(b) }},
 
 	{"qp-dbrec[0]", word(doorbell.QPRecvWord)},
 	{"qp-dbrec[1]", word(doorbell.QPSendWord)},
@@ -39,7 +41,7 @@ var kinds = []kind{
 }
 
 // kindsWithoutIndex is how many kinds come before those for single words.
-const kindsWithoutIndex = 11
+const kindsWithoutIndex = 12
 
 func kindNames() (names []string) {
 	for _, k := range kinds[:kindsWithoutIndex] {
@@ -160,4 +162,18 @@ func describeCQRecord(b []byte, a wqe.Address) (field.Tree, error) {
 		return word(doorbell.CQRecord)(b, a)
 	}
 	return nil, hintf(wholeHint, "cq-dbrec: %d bytes; the record is 8, its first word 4", len(b))
+}
+
+// describePacket describes an IP packet, or a packet of the InfiniBand transport from its BTH
+// on.
+func describePacket(b []byte) (t field.Tree, err error) {
+	if packet.IsIP(b) {
+		t, err = packet.DescribeIP(b)
+	} else {
+		t, err = packet.Describe(b)
+	}
+	if err != nil {
+		return t, &hinted{err: err, hint: "pass the whole packet from the BTH to the ICRC, or from the IP header on; \"tcpdump -x\" prints the latter, with offsets to be left out"}
+	}
+	return t, nil
 }

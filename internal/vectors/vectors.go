@@ -3,12 +3,13 @@
 //
 // The vectors are in testdata/vectors of the checkout. The directories named in
 // NICLESS_VECTORS (separated by colons, relative to the module root) are read too; each may
-// hold any subset of the files. Two schemas exist:
+// hold any subset of the files. Three schemas exist:
 //
 //   - nicless-vectors/1: each vector has fields, and the bytes that they stand for, from the
 //     vendor's header;
 //   - recordings (libmlx5-*.json): each has inputs, and the bytes and results that the
-//     vendor's library made of them.
+//     vendor's library made of them;
+//   - nicless-roce/1: each vector is a packet recorded from a network, with its fields.
 //
 // A field that the reader does not know is an error, so that no vector passes a test that
 // has checked only half of it.
@@ -21,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,6 +51,27 @@ type Recording struct {
 	Description string          `json:"description"`
 	Inputs      json.RawMessage `json:"inputs"`
 	Expected    json.RawMessage `json:"expected"`
+}
+
+// RoCESchema is the schema name that a file of packets must carry.
+const RoCESchema = "nicless-roce/1"
+
+// A Packet is a RoCEv2 packet that was recorded on its way between two devices.
+type Packet struct {
+	Name   string          `json:"name"`
+	What   string          `json:"what"`
+	Fields json.RawMessage `json:"fields"`
+	Bytes  Hex             `json:"bytes"` // from the BTH to the ICRC
+	IP     struct {
+		Src netip.Addr `json:"src"`
+		Dst netip.Addr `json:"dst"`
+	} `json:"ip"`
+	UDP struct {
+		SrcPort uint16 `json:"sport"`
+		DstPort uint16 `json:"dport"`
+	} `json:"udp"`
+	IPHeader  Hex `json:"ip_header"`
+	UDPHeader Hex `json:"udp_header"`
 }
 
 // Hex is bytes in memory order, written as lower-case hexadecimal digits.
@@ -96,6 +119,26 @@ func Recorded(t *testing.T, file string, check func(*testing.T, Recording)) {
 		read(t, path, &c)
 		for _, r := range c.Vectors {
 			t.Run(r.Name, func(t *testing.T) { check(t, r) })
+		}
+		return len(c.Vectors)
+	})
+}
+
+// Packets is Golden for recorded packets.
+func Packets(t *testing.T, file string, check func(*testing.T, Packet)) {
+	t.Helper()
+	type contents struct {
+		Schema  string   `json:"schema"`
+		Vectors []Packet `json:"vectors"`
+	}
+	each(t, file, func(t *testing.T, path string) int {
+		var c contents
+		read(t, path, &c)
+		if c.Schema != RoCESchema {
+			t.Fatalf("%s: schema %q; want %q", path, c.Schema, RoCESchema)
+		}
+		for _, p := range c.Vectors {
+			t.Run(p.Name, func(t *testing.T) { check(t, p) })
 		}
 		return len(c.Vectors)
 	})
@@ -168,7 +211,7 @@ func dirs(t testing.TB) []string {
 var files = []string{
 	"send_wqe", "send_ring", "recv_wqe", "cqe", "doorbell",
 	"libmlx5-sq-rc", "libmlx5-sq-wrap", "libmlx5-sq-uc-ud", "libmlx5-sq-wr-api", "libmlx5-rq", "libmlx5-srq",
-	"libmlx5-cq-arm", "libmlx5-cqe-wc", "libmlx5-cqe128-wc",
+	"libmlx5-cq-arm", "libmlx5-cqe-wc", "libmlx5-cqe128-wc", "roce",
 }
 
 // anyKnown reports whether a test reads one of these paths. If the names in a directory are

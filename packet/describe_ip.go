@@ -1,0 +1,171 @@
+package packet
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"net/netip"
+	"slices"
+
+	"github.com/nicless/nicless/field"
+)
+
+// IsIP reports whether b looks like a whole IPv4 or IPv6 packet with a UDP header, and not
+// like one that begins with a BTH.
+func IsIP(b []byte) bool {
+	be := binary.BigEndian
+	switch {
+	case len(b) >= ipv4Size+udpSize && b[0] == 0x45: // as an opcode, 0x45 is not known
+		return b[9] == protocolUDP
+	case len(b) >= ipv6Size+udpSize && b[0]>>4 == 6: // 0x64 and 0x65 are opcodes, too
+		return b[6] == protocolUDP && be.Uint16(b[4:6]) == be.Uint16(b[ipv6Size+4:])
+	}
+	return false
+}
+
+// DescribeIP lists the fields of a whole IPv4 or IPv6 packet of RoCEv2, and says whether its
+// ICRC is right. If b is not such a packet with a UDP header, DescribeIP returns an error and no
+// tree. If the length of b is not that in its headers, or [Describe] has an error for what is in
+// the UDP datagram, DescribeIP returns an error and a tree of the fields that could be read.
+func DescribeIP(b []byte) (field.Tree, error) {
+	if !IsIP(b) {
+		return nil, fmt.Errorf("packet: %d bytes that are not an IPv4 packet without options, nor an IPv6 packet, with a UDP header", len(b))
+	}
+	be := binary.BigEndian
+	head, length := ipv4Size, int(be.Uint16(b[2:4]))
+	if b[0]>>4 == 6 {
+		head, length = ipv6Size, ipv6Size+int(be.Uint16(b[4:6]))
+	}
+	d := describer{b: b}
+	d.header(0, "ip", "", func(d *describer) {
+		if head == ipv4Size {
+			d.ipv4()
+		} else {
+			d.ipv6()
+		}
+	})
+	d.header(head, "udp", "", func(d *describer) { d.udp(head) })
+	body := head + udpSize
+	if n := int(be.Uint16(b[head+4:])); len(b) != length || head+n != length {
+		d.plain(body, len(b)-body, "what is after the UDP header")
+		return d.tree, fmt.Errorf("packet: %d bytes; the IP header says %d, the UDP header %d", len(b), length, head+n)
+	}
+
+	in := describer{b: b[body:], base: body}
+	err := in.packet("")
+	switch {
+	case in.tree == nil:
+		in.plain(0, len(in.b), "cut")
+	case err == nil:
+		right := in.judgeICRC(plainICRC(b, head))
+		in.tree = append(in.tree, field.Field{Name: "icrc_right", Value: right})
+		if Opcode(b[body]).Info().DETH {
+			in.tree = append(in.tree, field.Field{Name: "grh", Value: grh(b[:head])})
+		}
+	}
+	return append(d.tree, in.tree...), err
+}
+
+// judgeICRC says in the field of the ICRC, the last one, whether it is right.
+func (d *describer) judgeICRC(computed uint32) bool {
+	f := &d.tree[len(d.tree)-1]
+	if f.Value == field.Hex32(computed) {
+		f.Text = "right"
+		return true
+	}
+	f.Text = fmt.Sprintf("WRONG, 0x%08x is right", computed)
+	return false
+}
+
+// plainICRC computes the ICRC of an IP packet from its bytes, without a [Flow]: no header field
+// is taken for granted.
+func plainICRC(b []byte, head int) uint32 {
+	p := append(slices.Repeat([]byte{0xff}, 8), b[:len(b)-ICRCSize]...)
+	masked := []int{1, 8, 10, 11}
+	if head == ipv6Size {
+		masked = []int{1, 2, 3, 7}
+		p[8] |= 0x0f
+	}
+	for _, at := range append(masked, head+6, head+7, head+udpSize+4) {
+		p[8+at] = 0xff
+	}
+	return crc32.ChecksumIEEE(p)
+}
+
+// grh returns what the receiver of a datagram finds in the 40 bytes before the message.
+func grh(head []byte) field.Bytes {
+	return append(make(field.Bytes, ipv6Size-len(head)), head...)
+}
+
+// ipv4 adds the fields of an IPv4 header.
+func (d *describer) ipv4() {
+	be, b := binary.BigEndian, d.b
+	d.plain(0, 1, "version 4, header of 20 bytes")
+	d.put(1, 1, "tos", b[1], trafficClass(b[1]))
+	d.put(2, 2, "length", be.Uint16(b[2:4]), "bytes of the IP packet")
+	d.put(4, 2, "id", be.Uint16(b[4:6]), "identification; the ICRC covers it")
+	flags := "no flags"
+	switch f := be.Uint16(b[6:8]); {
+	case f == 0x4000:
+		flags = "DF"
+	case f != 0:
+		flags = "a fragment, or reserved flags"
+	}
+	d.put(6, 2, "flags", fmt.Sprintf("0x%04x", be.Uint16(b[6:8])), flags)
+	d.put(8, 1, "ttl", b[8], "time to live")
+	d.put(9, 1, "protocol", b[9], "UDP")
+	text := "right"
+	if sum := checksum(b[:ipv4Size]); sum != 0xffff {
+		text = "wrong"
+	}
+	d.put(10, 2, "checksum", fmt.Sprintf("0x%04x", be.Uint16(b[10:12])), text)
+	d.put(12, 4, "src", netip.AddrFrom4([4]byte(b[12:16])).String(), "")
+	d.put(16, 4, "dst", netip.AddrFrom4([4]byte(b[16:20])).String(), "")
+}
+
+// ipv6 adds the fields of an IPv6 header.
+func (d *describer) ipv6() {
+	be, b := binary.BigEndian, d.b
+	w := be.Uint32(b[0:4])
+	class := uint8(w >> 20)
+	d.plain(0, 4, "version 6")
+	d.part("traffic_class", class, trafficClass(class))
+	d.part("flow_label", w&0xfffff, fmt.Sprintf("0x%05x", w&0xfffff))
+	d.put(4, 2, "length", be.Uint16(b[4:6]), "bytes after the IP header")
+	d.put(6, 1, "protocol", b[6], "next header: UDP")
+	d.put(7, 1, "hop_limit", b[7], "")
+	d.put(8, 16, "src", netip.AddrFrom16([16]byte(b[8:24])).String(), "")
+	d.put(24, 16, "dst", netip.AddrFrom16([16]byte(b[24:40])).String(), "")
+}
+
+// udp adds the fields of a UDP header at offset at.
+func (d *describer) udp(at int) {
+	be, b := binary.BigEndian, d.b[at:]
+	text := "RoCEv2"
+	if be.Uint16(b[2:4]) != Port {
+		text = fmt.Sprintf("not that of RoCEv2, %d", Port)
+	}
+	d.put(at, 2, "sport", be.Uint16(b[0:2]), "")
+	d.put(at+2, 2, "dport", be.Uint16(b[2:4]), text)
+	d.put(at+4, 2, "length", be.Uint16(b[4:6]), "bytes with this header")
+	text = "not checked"
+	if be.Uint16(b[6:8]) == 0 {
+		text = "none"
+	}
+	d.put(at+6, 2, "checksum", fmt.Sprintf("0x%04x", be.Uint16(b[6:8])), text)
+}
+
+// trafficClass returns the two parts of an IPv4 type of service or IPv6 traffic class.
+func trafficClass(c uint8) string {
+	return fmt.Sprintf("DSCP %d, %s", c>>2, [...]string{"not ECN-capable", "ECT(1)", "ECT(0)", "congestion experienced"}[c&3])
+}
+
+// checksum returns the one's complement sum of 16-bit words.
+func checksum(b []byte) uint16 {
+	var sum uint32
+	for ; len(b) >= 2; b = b[2:] {
+		sum += uint32(binary.BigEndian.Uint16(b))
+	}
+	sum = sum>>16 + sum&0xffff
+	return uint16(sum + sum>>16)
+}

@@ -6,6 +6,7 @@
 //	relax.go         the pause of a spin loop
 //	monitor.go       waiting for a store to a cache line (UMONITOR, UMWAIT, TPAUSE)
 //	nontemporal_*.go copying that does not displace what is in the caches
+//	lines*           writing back and dropping cache lines, for memory without coherence
 //	prefetch.go      bringing cache lines into the cache before they are written
 //	model.go         the processor's name and the size of its caches
 //

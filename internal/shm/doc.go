@@ -28,5 +28,6 @@
 //	publish*.go, .s        release stores, for each architecture and for the race detector
 //	target_unsafe.go       words that RDMA atomics change
 //	barrier_linux.go       a memory barrier that one process makes others execute
+//	futex_linux_unsafe.go  sleeping until a word changes, and waking
 //	slice_unsafe.go        bytes viewed as numbers
 package shm

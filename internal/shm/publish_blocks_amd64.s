@@ -34,3 +34,23 @@ loop:
 	JNZ         loop
 	VZEROUPPER
 	RET
+
+// func publishLines(dst, src *Block, n, step uint64)
+TEXT ·publishLines(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ step+24(FP), DX
+lines:
+	VMOVDQU 32(SI), Y0
+	VMOVDQU 16(SI), X1
+	VMOVDQU (SI), X2
+	VMOVDQU Y0, 32(DI)
+	VMOVDQA X1, 16(DI)
+	VMOVDQA X2, (DI)
+	ADDQ    $64, SI
+	ADDQ    DX, DI
+	DECQ    CX
+	JNZ     lines
+	VZEROUPPER
+	RET

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/nicless/nicless/internal/platform"
 )
@@ -56,3 +57,9 @@ func JoinBarrier() error { return errSystem }
 
 // Barrier fails on this system.
 func Barrier() error { return errSystem }
+
+// Sleep fails on this system.
+func (p *BE32) Sleep(uint32, time.Duration) error { return errSystem }
+
+// Wake fails on this system.
+func (p *BE32) Wake() error { return errSystem }

@@ -23,6 +23,15 @@ const network = "unixpacket"
 // connection. Before Linux 6.16 the kernel has no such option, so peers can send descriptors
 // at once.
 func Listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
+	return listen(network, path, mode)
+}
+
+// ListenStream is Listen for a socket of type SOCK_STREAM.
+func ListenStream(path string, mode fs.FileMode) (*net.UnixListener, error) {
+	return listen("unix", path, mode)
+}
+
+func listen(network, path string, mode fs.FileMode) (*net.UnixListener, error) {
 	// At bind, the socket's file gets the mode of the descriptor, which is 0 here. So no
 	// process that the argument mode excludes can connect between bind and chmod.
 	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {

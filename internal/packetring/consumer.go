@@ -1,0 +1,147 @@
+package packetring
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A Consumer is the receiving end of a ring. It is not safe for concurrent use.
+type Consumer struct {
+	slots []shm.Block
+	all   []byte // the ring's memory
+	mem   []byte // the slots as bytes
+	data  []byte
+	cache Cache
+	mask  uint64
+	next  uint64 // number of the next packet
+	freed uint64 // number of packets that the producer knows to be consumed
+
+	consumed     *shm.Word64
+	consumerLine []byte
+
+	_ [line]byte // other objects, which other threads may write, are on other lines
+}
+
+// A Packet is what a consumer has taken from a ring.
+type Packet struct {
+	Path    uint32
+	N       int           // bytes of the headers
+	Head    [MaxHead]byte // the headers, a private copy; N bytes are valid
+	Payload []byte        // in the ring's memory until Consumer.Free; its bytes may change at any time
+}
+
+// ErrCorrupt says that the producer has written lengths that are not possible. The ring
+// cannot be used any more.
+var ErrCorrupt = errors.New("packetring: corrupt slot")
+
+// NewConsumer returns the consumer of the ring in mem; see NewProducer.
+func NewConsumer(mem []byte, g Geometry, cache Cache) (*Consumer, error) {
+	if err := g.check(mem); err != nil {
+		return nil, err
+	}
+	slots := mem[slotsAt:][:g.Slots*SlotSize]
+	c := &Consumer{
+		slots: shm.Blocks(slots), all: mem[:g.Size()], mem: slots, data: mem[slotsAt+len(slots):][:g.Data:g.Data], cache: cache,
+		mask: uint64(g.Slots) - 1, consumed: shm.Word64At(mem, consumerAt), consumerLine: mem[consumerAt:][:line],
+	}
+	c.Reset()
+	return c, nil
+}
+
+// Reset begins the ring anew with packet 0; see Producer.Reset.
+func (c *Consumer) Reset() {
+	c.next = 0
+	c.publish()
+}
+
+// Memory returns all bytes of the ring.
+func (c *Consumer) Memory() []byte { return c.all }
+
+// Received returns how many packets Next has returned.
+func (c *Consumer) Received() uint64 { return c.next }
+
+// Ready reports whether Next would return a packet or an error.
+func (c *Consumer) Ready() bool {
+	at := c.next & c.mask
+	if c.cache != nil {
+		c.cache.Invalidate(c.mem[at*SlotSize:][:line])
+	}
+	return uint32(c.slots[at*lines].Word(0)>>32) == uint32(c.next+1)
+}
+
+// Waiting reports whether a packet follows those that Free has given back. Unlike the other
+// methods it is safe for concurrent use: a carrier calls it while the consumer's thread sleeps.
+func (c *Consumer) Waiting() bool {
+	n := c.consumed.Observe()
+	at := n & c.mask
+	if c.cache != nil {
+		c.cache.Invalidate(c.mem[at*SlotSize:][:line])
+	}
+	return uint32(c.slots[at*lines].Word(0)>>32) == uint32(n+1)
+}
+
+// Next takes the next packet. ok is false if there is none. An error wraps ErrCorrupt. The
+// packet's payload stays in the ring until Free.
+//
+// Observe: word 0 of a slot. Published by Producer.Publish.
+func (c *Consumer) Next(p *Packet) (ok bool, err error) {
+	at := c.next & c.mask
+	first := &c.slots[at*lines]
+	if c.cache != nil {
+		c.cache.Invalidate(c.mem[at*SlotSize:][:line])
+	}
+	word := first.Word(0)
+	if uint32(word>>32) != uint32(c.next+1) {
+		return false, nil
+	}
+	second := first.Word(1)
+	head, n, place := int(word>>16&0xff), int(word&0xffff), second&inSlot
+	if head > MaxHead {
+		return false, corrupt("headers of %d bytes; at most %d are possible", head, MaxHead)
+	}
+	p.Path, p.N = uint32(second>>32), head
+	p.Head = [MaxHead]byte(first[HeadSize:])
+	if place == inSlot {
+		if head+n > Inline {
+			return false, corrupt("headers and payload of %d bytes in a slot; at most %d fit", head+n, Inline)
+		}
+		from := at*SlotSize + HeadSize + uint64(head)
+		p.Payload = c.mem[from:][:n:n]
+	} else {
+		from := place * line
+		if from+uint64(n) > uint64(len(c.data)) {
+			return false, corrupt("payload of %d bytes at byte %d of a data area of %d", n, from, len(c.data))
+		}
+		p.Payload = c.data[from:][:n:n]
+	}
+	if c.cache != nil {
+		c.cache.Invalidate(p.Payload)
+	}
+	c.next++
+	return true, nil
+}
+
+// corrupt returns an error that wraps ErrCorrupt.
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrCorrupt}, args...)...)
+}
+
+// Free gives the memory of all packets that Next has returned back to the producer.
+func (c *Consumer) Free() {
+	if c.freed != c.next {
+		c.publish()
+	}
+}
+
+// publish publishes how many packets have been consumed.
+//
+// Publish: consumed count. Observed by Producer.observe.
+func (c *Consumer) publish() {
+	c.freed = c.next
+	c.consumed.Publish(c.next)
+	if c.cache != nil {
+		c.cache.WriteBack(c.consumerLine)
+	}
+}

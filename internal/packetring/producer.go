@@ -1,0 +1,170 @@
+package packetring
+
+import (
+	"encoding/binary"
+
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A Producer is the sending end of a ring. It is not safe for concurrent use.
+type Producer struct {
+	slots []shm.Block
+	all   []byte // the ring's memory
+	mem   []byte // the slots as bytes
+	data  []byte
+	cache Cache
+	mask  uint64
+	next  uint64 // number of the next packet
+	limit uint64 // the packet with this number has no slot yet
+
+	consumed     *shm.Word64
+	consumerLine []byte
+
+	tail  uint64   // bytes of the data area used so far
+	freed uint64   // bytes of it that the consumer has freed
+	ends  []uint64 // tail after the packet in each slot
+
+	batch [MostLines]shm.Block // packets that Lines has begun
+
+	// The packet that Reserve has begun. stage is its slot. It is copied into the ring by Publish:
+	// the slot's first line is polled by the other side, and a line that is written bit by bit
+	// goes back and forth.
+	stage         [SlotSize]byte
+	head, payload int
+	place         uint64 // where its payload begins in the data area, counted like tail; or inSlot
+}
+
+// NewProducer returns the producer of the ring in mem. It begins with packet 0 and sets all
+// slots to 0, so the consumer must begin after NewProducer has returned. mem begins on
+// a cache line. cache is nil if the memory is coherent.
+func NewProducer(mem []byte, g Geometry, cache Cache) (*Producer, error) {
+	if err := g.check(mem); err != nil {
+		return nil, err
+	}
+	slots := mem[slotsAt:][:g.Slots*SlotSize]
+	p := &Producer{
+		slots: shm.Blocks(slots), all: mem[:g.Size()], mem: slots, data: mem[slotsAt+len(slots):][:g.Data:g.Data], cache: cache,
+		mask:     uint64(g.Slots) - 1,
+		consumed: shm.Word64At(mem, consumerAt), consumerLine: mem[consumerAt:][:line],
+		ends: make([]uint64, g.Slots),
+	}
+	p.Reset()
+	return p, nil
+}
+
+// Reset begins the ring anew with packet 0. It sets all slots to 0, as NewProducer does. The
+// consumer must call Reset too. Both calls must return before either side uses the ring.
+func (p *Producer) Reset() {
+	p.next, p.limit, p.tail, p.freed = 0, p.mask+1, 0, 0
+	clear(p.ends)
+	for i := range p.ends {
+		p.slots[i*lines].PublishFirst(0)
+	}
+	if p.cache != nil {
+		p.cache.WriteBack(p.mem)
+	}
+}
+
+// Memory returns all bytes of the ring.
+func (p *Producer) Memory() []byte { return p.all }
+
+// Longest returns the length of the longest payload for which there is room whenever the ring is
+// empty: half of the data area, because a payload is contiguous.
+func (p *Producer) Longest() int { return min(max(len(p.data)/2, Inline-MaxHead), MaxPayload) }
+
+// Sent returns how many packets have been published.
+func (p *Producer) Sent() uint64 { return p.next }
+
+// Free returns how many packets the ring takes at least, if their payloads fit.
+func (p *Producer) Free() int {
+	if p.next == p.limit {
+		p.observe()
+	}
+	return int(p.limit - p.next)
+}
+
+// Reserve returns the memory of the next packet: head bytes for its headers and n bytes for its
+// payload. ok is false if there is no room now. The packet is sent by Publish. A second
+// Reserve before Publish begins the packet anew. head is at most MaxHead, n at most MaxPayload and
+// at most half of the data area, unless head + n is at most Inline.
+func (p *Producer) Reserve(head, n int) (h, payload []byte, ok bool) {
+	if p.next == p.limit && !p.observe() {
+		return nil, nil, false
+	}
+	slot := &p.stage
+	p.head, p.payload = head, n
+	if head+n <= Inline {
+		p.place = inSlot
+		return slot[HeadSize:][:head:head], slot[HeadSize+head:][:n:n], true
+	}
+	payload, ok = p.reserveData(n)
+	return slot[HeadSize:][:head:head], payload, ok
+}
+
+// reserveData finds room for n contiguous bytes in the data area.
+func (p *Producer) reserveData(n int) ([]byte, bool) {
+	size := uint64(len(p.data))
+	if size == 0 {
+		return nil, false
+	}
+	at := p.tail
+	if off := at % size; off+uint64(n) > size {
+		at += size - off // the rest of the area is too short
+	}
+	if end := at + uint64(n); end-p.freed > size && (!p.observe() || end-p.freed > size) {
+		return nil, false
+	}
+	p.place = at
+	off := at % size
+	return p.data[off:][:n:n], true
+}
+
+// observe reads how many packets have been consumed, and reports whether a slot is free. A
+// count that cannot be right is ignored: a hostile consumer only stops its own ring.
+//
+// Observe: consumed count. Published by Consumer.Free.
+func (p *Producer) observe() bool {
+	if p.cache != nil {
+		p.cache.Invalidate(p.consumerLine)
+	}
+	n := p.consumed.Observe()
+	if last := p.limit - (p.mask + 1); n > last && n <= p.next {
+		p.limit = n + p.mask + 1
+		p.freed = p.ends[(n-1)&p.mask]
+	}
+	return p.next != p.limit
+}
+
+// Publish sends the packet that Reserve has begun, on a path.
+//
+// Publish: word 0 of a slot. Observed by Consumer.Next.
+func (p *Producer) Publish(path uint32) {
+	at := p.next & p.mask
+	first, second := &p.slots[at*lines], &p.slots[at*lines+1]
+	place := uint64(inSlot)
+	used := HeadSize + p.head
+	if p.place != inSlot {
+		off := p.place % uint64(len(p.data))
+		place = off / line
+		p.tail = (p.place + uint64(p.payload) + line - 1) &^ (line - 1)
+		if p.cache != nil {
+			p.cache.WriteBack(p.data[off:][:p.payload])
+		}
+	} else {
+		used += p.payload
+	}
+	p.ends[at] = p.tail
+	p.next++
+	if used > line {
+		*second = shm.Block(p.stage[line:])
+		if p.cache != nil {
+			p.cache.WriteBack(second[:])
+		}
+	}
+	binary.BigEndian.PutUint64(p.stage[8:], uint64(path)<<32|place)
+	*(*[line - 8]byte)(first[8:]) = [line - 8]byte(p.stage[8:])
+	first.PublishFirst(uint64(uint32(p.next))<<32 | uint64(p.head)<<16 | uint64(p.payload))
+	if p.cache != nil {
+		p.cache.WriteBack(first[:])
+	}
+}

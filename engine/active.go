@@ -189,6 +189,9 @@ func (q *qp) flushes() bool {
 // hasWork reports whether a visit to q would find work. A stalled queue has no work until
 // its stall ends, even if WQEs are announced.
 func (sh *shard) hasWork(q *qp) bool {
+	if w := q.wire; w != nil && (!q.flushes() || w.in.owes()) {
+		return sh.wireHasWork(q)
+	}
 	switch q.attr.State {
 	case control.StateRTS:
 		return q.stall.kind == noStall && (q.job != nil || sh.pending(q) > 0)
@@ -287,12 +290,13 @@ func (sh *shard) patrol(polls int) (found int) {
 	return found
 }
 
-// patrolAll polls the records of all cold queues.
+// patrolAll polls the records of all cold queues, and the ports that are not hot.
 func (sh *shard) patrolAll() (found int) {
 	sh.acquire()
 	if sh.sched.warm < len(sh.sched.watches) {
 		found = sh.patrol(len(sh.sched.watches))
 	}
+	found += sh.serveColdPorts()
 	sh.release()
 	return found
 }

@@ -136,7 +136,7 @@ func TestHastyStepsLookAtAll(t *testing.T) {
 // remaining queues by the end of the lap.
 func TestRemovalDuringAPatrol(t *testing.T) {
 	const n = 48
-	for gone := range n {
+	for gone := range many(n) {
 		for _, at := range []int{1, 5, 9} {
 			r := newRig(t, Config{})
 			ends := r.crowd(n, 4)

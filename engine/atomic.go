@@ -66,10 +66,10 @@ func (sh *shard) executeAtomic(q *qp, j *job, far *list) answer {
 	target := far.peek(r.length)
 	switch {
 	case r.addr%r.length != 0:
-		sh.explain(q, codes.AtomicAlignment, "%v on address %#x, which is not a multiple of %d", r.op, r.addr, size)
+		sh.explainRequester(q, j, codes.AtomicAlignment, "%v on address %#x, which is not a multiple of %d", r.op, r.addr, size)
 		return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
 	case !target.aligned(size):
-		sh.explain(q, codes.AtomicAlignment, "%v on address %#x: its %d bytes do not lie together on a multiple of %d in memory; "+
+		sh.explainRequester(q, j, codes.AtomicAlignment, "%v on address %#x: its %d bytes do not lie together on a multiple of %d in memory; "+
 			"the key counts from another place", r.op, r.addr, size, size)
 		return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
 	}

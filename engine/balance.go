@@ -49,9 +49,9 @@ func (e *Engine) bringTogether(q, p *qp) {
 }
 
 // tied reports whether c is connected to another client that is outside the given shard, or
-// has to be in one shard with another client.
+// has to be in one shard with another client, or in the shard that serves the ports.
 func (c *client) tied(to *shard) bool {
-	if c.shares() {
+	if c.shares() || c.linked > 0 {
 		return true
 	}
 	for _, q := range c.qps {
@@ -106,10 +106,10 @@ func (c *client) move(to *shard) {
 	// The client's posters read the one asleep word of the client's status page, whichever
 	// shard they wake. The new shard is awake, or is woken after this request.
 	c.page.asleep.Publish(0)
-	if from.sleeper != nil {
-		from.sleeper.Remove(c.wake.fd)
+	if from.sleeper.Load() != nil {
+		from.sleeper.Load().Remove(c.wake.fd)
 	}
-	if to.sleeper != nil && to.sleeper.Add(c.wake.fd) != nil {
+	if to.sleeper.Load() != nil && to.sleeper.Load().Add(c.wake.fd) != nil {
 		c.wake.always = false // so that the shard does not rely on being woken
 	}
 }

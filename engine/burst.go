@@ -15,6 +15,9 @@ func (sh *shard) visit(q *qp) int {
 		sh.timePoll()
 	}
 	sh.enter(q)
+	if q.wire != nil {
+		return sh.visitWire(q)
+	}
 	switch q.attr.State {
 	case control.StateRTS:
 		if q.stall.kind != noStall {

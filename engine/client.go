@@ -57,6 +57,7 @@ type client struct {
 	after     []func()       // what is left to do off the engine's thread after a request; see finish
 	added     uint64         // number of calls of AddRegion that have made a region, or tried to
 	nextID    uint32         // for the next region, PD or channel; each client has ids of its own
+	linked    int            // queue pairs whose peer is on another device
 	gids      []nic.GID      // GID table; nil: the client has only hosted.GID
 }
 

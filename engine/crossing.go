@@ -259,8 +259,10 @@ func (sh *shard) unlockPeerShard() {
 
 // wake wakes the shard's thread if it sleeps.
 func (sh *shard) wake() {
-	if sh.asleep.Load() && sh.sleeper != nil {
-		sh.sleeper.Wake()
+	if sh.asleep.Load() {
+		if s := sh.sleeper.Load(); s != nil {
+			s.Wake()
+		}
 	}
 }
 

@@ -34,6 +34,9 @@ func (sh *shard) addressDatagram(q *qp, j *job) verdict {
 	if av.DQP == multicastQPN {
 		return sh.addressGroup(q, j, &av)
 	}
+	if sh.router != nil && sh.leaves(q, &av) {
+		return sh.sendDatagram(q, j, &av)
+	}
 	p := q.conn.peer
 	if p == nil || p.dead || p.num != av.DQP {
 		p = sh.qps[av.DQP]

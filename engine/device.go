@@ -49,7 +49,7 @@ func (d nicDevice) Incur(uid uint32, c nic.Cost) error  { return d.ledger.Incur(
 func (d nicDevice) Refund(uid uint32, c nic.Cost)       { d.ledger.Refund(uid, chargeOf(c)) }
 
 func chargeOf(c nic.Cost) quota.Charge {
-	return quota.Charge{quota.Memory: c.Memory, quota.Descriptors: c.Descriptors, quota.Connections: c.Connections, quota.Unread: c.Unread}
+	return quota.Charge{quota.Memory: c.Memory, quota.Descriptors: c.Descriptors, quota.Connections: c.Connections, quota.Unread: c.Unread, quota.Paths: c.Paths}
 }
 
 func (d nicDevice) Discard(uid uint32, files []nic.File) {

@@ -19,9 +19,10 @@
 //
 // # What is emulated
 //
-// There is no wire: a work request of a reliable connection moves bytes from
+// Within one engine there is no wire: a work request of a reliable connection moves bytes from
 // one registered region to another. Packet sequence numbers and the MTU are stored
-// and returned by queries, but messages are not cut into packets. Each queue is executed
+// and returned by queries, but messages are not cut into packets. (Between engines they are: see
+// wire.go.) Each queue is executed
 // strictly in order, which satisfies every fence. So a queue never has two READs
 // outstanding, and the device only checks that the number of READs that a queue pair
 // allows is not zero. A requester that waits for its peer to post a receive continues as
@@ -95,6 +96,7 @@
 //
 //   - client.go: a client: attachLocal, Close
 //   - call.go: requests of a client: request
+//   - peer.go: requests that may wait for links: the device's address, the path to a peer
 //   - limit.go: the limits of one client: take
 //   - pd.go: protection domains
 //   - access.go: names of access rights
@@ -150,6 +152,15 @@
 //   - fastpath.go, fastpath_move.go, fastpath_send.go, fastpath_atomic.go: the fast path
 //   - fastpath_series.go, fastpath_series_move.go, fastpath_series_send.go: WQEs that differ in
 //     their addresses only, and are executed together
+//   - port.go, port_serve.go: ports to other devices; packets that come and go there
+//   - port_fault.go: ports whose rings lose their memory
+//   - wire.go: queue pairs whose peer is on another device
+//   - wire_requester.go, wire_send.go, wire_answers.go: WQEs become messages, and these packets;
+//     the answers to them
+//   - wire_fast.go, wire_line.go: short WRITEs and READs of these queue pairs
+//   - wire_timer.go: timers of these queue pairs
+//   - wire_responder.go, wire_message.go, wire_reads.go: packets become requests; the answers
+//   - wire_datagram.go: datagrams to and from other devices
 //   - blueflame.go: WQEs in BlueFlame registers
 //   - unmapped.go: transfers of memory of a process
 //   - dma.go, worker.go, internal/copying: workers that copy long transfers; copies past the caches

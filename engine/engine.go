@@ -19,6 +19,7 @@ import (
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/cpu"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 )
 
@@ -70,6 +71,9 @@ type Engine struct {
 	hooks         hooks
 	groups        map[[16]byte]*group // multicast groups, by GID
 	joined        uint64              // number of the newest membership
+	router        nic.Router          // finds paths to other devices; nil: there are none
+	routes        uint64              // number of changes of the router's paths; at least 1
+	held          heldPaths           // by queue pairs of clients that have set their peers
 }
 
 // hooks are for tests.

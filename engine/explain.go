@@ -78,6 +78,16 @@ func (sh *shard) explainResponder(j *job, code codes.Code, format string, args .
 	sh.say(subject{client: j.owner(), number: j.peer.num, index: uint16(j.peer.sq.done)}, code, format, args)
 }
 
+// explainRequester explains to the requester q what is wrong with j's request. If q is nil, the
+// requester is on another device, and the responder's client is told.
+func (sh *shard) explainRequester(q *qp, j *job, code codes.Code, format string, args ...any) {
+	if q == nil {
+		sh.explainResponder(j, code, format, args...)
+		return
+	}
+	sh.explain(q, code, format, args...)
+}
+
 // explainQueue explains what is wrong with a queue pair. The explanation names the index of
 // the next WQE.
 func (sh *shard) explainQueue(q *qp, code codes.Code, format string, args ...any) {
@@ -94,6 +104,9 @@ const sayCost = 1024
 
 // say sends an explanation to the client and writes it to the log, if the code is due.
 func (sh *shard) say(s subject, code codes.Code, format string, args []any) {
+	if sh.trial {
+		return
+	}
 	c := s.client
 	c.count[control.CounterExplained]++
 	if sh.journal.Discards() && c.events < 0 {

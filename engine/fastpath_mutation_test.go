@@ -1,19 +1,5 @@
 package engine
 
-import (
-	"encoding/json"
-	"flag"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"testing"
-
-	"github.com/stretchr/testify/require"
-)
-
-var mutations = flag.Bool("mutations", false, "TestPlanted*: builds the engine with each planted change (some minutes)")
-
 // planted are changes of the source that make the fast path differ from the slow path. Each
 // function of the fast path that executes WQEs has at least one of them.
 var planted = []struct{ name, file, old, new string }{
@@ -55,55 +41,4 @@ var planted = []struct{ name, file, old, new string }{
 	{"completions: unsignaled ones too", "fastpath.go", "h.ce() != wqe.CEAlways", "h.ce() == wqe.CEEvent"},
 	{"counters: bytes", "fastpath.go", "+= moved", "+= moved + 1"},
 	{"a wrong index is not said", "fastpath.go", "|| !q.misplacedNews(h)", "|| true"},
-}
-
-// sourceOf returns the source of a file of this package, in which the text old occurs once.
-func sourceOf(t *testing.T, file, old string) string {
-	source, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, 1, strings.Count(string(source), old), "%q in %s", old, file)
-	return string(source)
-}
-
-// What TestPlantedDifferences replaces is in the source. This test needs no build.
-func TestDifferencesCanBePlanted(t *testing.T) {
-	for _, m := range planted {
-		sourceOf(t, m.file, m.old)
-	}
-	for _, m := range plantedRules {
-		sourceOf(t, m.file, m.old)
-	}
-}
-
-// Each difference that is planted in the fast path makes the comparison of the paths fail. The
-// engine is built into a test binary once for each difference.
-func TestPlantedDifferences(t *testing.T) {
-	if !*mutations {
-		t.Skip("builds the engine many times; go test ./engine -run TestPlantedDifferences -mutations")
-	}
-	for _, m := range planted {
-		t.Run(m.name, func(t *testing.T) { plant(t, m.file, m.old, m.new, "TestFastPathAgrees") })
-	}
-}
-
-// plant builds the engine's tests with a change of the source. One of the tests whose names begin
-// so has to fail. Building keeps one core busy for the most part, so several changes are planted side
-// by side. It is two thirds of the time, so the compiler does not optimize and the linker keeps no symbols.
-func plant(t *testing.T, file, old, new, tests string) {
-	t.Parallel()
-	path, err := filepath.Abs(file)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	changed := filepath.Join(dir, file)
-	require.NoError(t, os.WriteFile(changed, []byte(strings.Replace(sourceOf(t, file, old), old, new, 1)), 0o644))
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
-	require.NoError(t, err)
-	list := filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(list, overlay, 0o644))
-	binary := filepath.Join(dir, "engine.test")
-	out, err := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-N -l", "-ldflags=-s -w", "-overlay", list, "-o", binary, ".").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	out, err = exec.Command(binary, "-test.timeout", "1m", "-rapid.nofailfile", "-test.run", "^("+tests+")").CombinedOutput()
-	require.Error(t, err, "the difference is not found")
-	require.Regexp(t, "--- FAIL: ("+tests+")|panic: test timed out", string(out), "it fails for another reason")
 }

@@ -16,7 +16,7 @@ import (
 // canaries before and after their memory.
 type target struct {
 	*rig
-	f         *testing.F
+	f         testing.TB
 	a, b      *host
 	s         *end // the bystander's queue pair
 	others    *key
@@ -27,8 +27,11 @@ type target struct {
 	neighbour *key // memory of b that the bystander uses
 }
 
-func newTarget(f *testing.F) *target {
-	r := newRig(f, Config{Slice: 64, Burst: 4})
+var targetConfig = Config{Slice: 64, Burst: 4}
+
+func newTarget(f testing.TB) *target { return newTargetOn(f, newRig(f, targetConfig)) }
+
+func newTargetOn(f testing.TB, r *rig) *target {
 	r.workers(1)
 	r.e.dma.sizes.transfer = 128 // so that the device also copies some transfers of several slices
 	x := &target{rig: r, f: f, a: r.host("a"), b: r.host("b")}
@@ -231,6 +234,7 @@ func FuzzEngineControl(f *testing.F) {
 		{control.OpResizeCQ, &control.ResizeCQ{CQN: 1, LogSize: 4, LogCQE: 7, Buf: x.a.base + 2<<20}},
 		{control.OpAllocMW, &control.MW{PDN: 1, Kind: 2}}, {control.OpCreateMkey, &control.Mkey{PDN: 1, Entries: 4}},
 		{control.OpReregMR, &control.ReregMR{Key: 1, What: 7, PDN: 1, Access: 1, Addr: x.a.base, Length: 8}}, {control.OpOpenEvents, &control.Empty{}},
+		{control.OpAddress, &control.Empty{}}, {control.OpSetPeer, &control.Peer{QPN: 1, GUID: 9, GID: [16]byte{10: 0xff, 11: 0xff, 12: 192, 15: 1}}},
 		{control.OpCreateDCT, &control.DCT{PDN: 1, SRQN: 1, CQN: 1, Key: 1}},
 		{control.OpCreateQP, &control.QP{PDN: 1, SendCQN: 1, SQ: x.a.base, DBRec: x.a.base + 1<<20, LogSQ: 4, NoReceive: 1, Type: control.QPTypeDCI, Streams: 2}},
 	} {

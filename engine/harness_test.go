@@ -18,6 +18,8 @@ type rig struct {
 	e    *shard     // the first shard
 	pick func() int // chooses the shard that is stepped next; nil: the shards take turns
 	turn int        // counts steps, if the shards take turns
+
+	cable *cable // if queue pairs are connected over a link
 }
 
 func newRig(t testing.TB, cfg Config) *rig {
@@ -33,12 +35,17 @@ func newRig(t testing.TB, cfg Config) *rig {
 func (r *rig) settle() {
 	r.Helper()
 	idle := 0
+	if r.cable != nil {
+		r.cable.rounds = 0
+	}
 	for range 100_000 {
 		worked := false
 		for _, w := range r.e.dma.workers {
 			worked = w.work() || worked
 		}
 		if r.step() != 0 || worked {
+			idle = 0
+		} else if r.cable != nil && idle >= armTurns && r.cable.timeOut() {
 			idle = 0
 		} else if idle++; idle > armTurns*(2*len(r.e.shards)-1) {
 			r.e.journal.Flush(10 * time.Second)
@@ -50,11 +57,23 @@ func (r *rig) settle() {
 
 // step steps one shard: the shard that pick chooses, or the next in turn.
 func (r *rig) step() int {
+	carried := 0
+	if r.cable != nil {
+		carried = r.cable.carry()
+	}
 	if r.pick != nil {
-		return r.e.shards[r.pick()].Step()
+		return carried + r.stepShard(r.pick())
 	}
 	r.turn++
-	return r.e.shards[r.turn%len(r.e.shards)].Step()
+	return carried + r.stepShard(r.turn%len(r.e.shards))
+}
+
+// stepShard steps one shard. No thread runs the engine, so functions that other goroutines give to Do,
+// as carriers do, run there. The lock keeps them from running during a step.
+func (r *rig) stepShard(n int) int {
+	r.e.mail.mu.Lock()
+	defer r.e.mail.mu.Unlock()
+	return r.e.shards[n].Step()
 }
 
 // stalled returns the stalled queues of all shards.
@@ -385,6 +404,9 @@ func (h *host) qp(m control.QP, scq, rcq *poller) *end {
 	return p
 }
 
+// firstPSN is the first PSN of queue pairs.
+var firstPSN = uint32(7)
+
 // toInit and the functions below return the attributes of transitions, which tests may change.
 // Timers are so long that they run out only when a test makes them run out.
 func (p *end) toInit() control.QPAttr {
@@ -406,7 +428,7 @@ func (p *end) toRTR(dest uint32) control.QPAttr {
 	a := control.QPAttr{
 		QPN: p.num, Mask: control.AttrState | control.AttrAV | control.AttrPathMTU | control.AttrDestQPN |
 			control.AttrRQPSN | control.AttrMaxDestRdAtom | control.AttrMinRNRTimer,
-		State: control.StateRTR, GUID: p.h.e.guid, PathMTU: 5, DestQPN: dest, RQPSN: 7, MaxDestRdAtomic: 4, MinRNRTimer: 30,
+		State: control.StateRTR, GUID: p.h.e.guid, PathMTU: 5, DestQPN: dest, RQPSN: firstPSN, MaxDestRdAtomic: 4, MinRNRTimer: 30,
 	}
 	switch p.q.transport {
 	case control.QPTypeUC:
@@ -429,7 +451,7 @@ func (p *end) toRTS() control.QPAttr {
 	a := control.QPAttr{
 		QPN: p.num, Mask: control.AttrState | control.AttrTimeout | control.AttrRetryCount | control.AttrRNRRetry |
 			control.AttrSQPSN | control.AttrMaxRdAtomic,
-		State: control.StateRTS, Timeout: 31, RetryCount: 2, RNRRetry: 7, SQPSN: 9, MaxRdAtomic: 4,
+		State: control.StateRTS, Timeout: 31, RetryCount: 2, RNRRetry: 7, SQPSN: firstPSN, MaxRdAtomic: 4,
 	}
 	switch {
 	case p.q.xrcd != nil:
@@ -471,6 +493,7 @@ func (p *end) destroy() {
 func (p *end) up(dest *end) {
 	p.h.Helper()
 	p.modify(p.toInit())
+	p.overLink(dest)
 	p.modify(p.toRTR(dest.num))
 	p.modify(p.toRTS())
 }

@@ -20,6 +20,7 @@ const (
 	srqCost    = 1 << 10
 	entryCost  = 2        // for each entry of an SRQ, because transfers may put all entries back unused
 	qpCost     = 10 << 10 // mostly for the job that a queue pair may have
+	wireCost   = 40 << 10 // of a queue pair on a link beyond qpCost: messages on the way, and up to four jobs
 	socketCost = 216 << 10
 )
 
@@ -40,8 +41,8 @@ var socketCharge = quota.Charge{quota.Descriptors: 1, quota.Memory: socketCost}
 // refund refunds the memory of an object that is gone.
 func (c *client) refund(cost int) { c.e.ledger.Refund(c.uid, quota.Charge{quota.Memory: cost}) }
 
-// trim frees those spare jobs that exceed the number of queue pairs. They cannot be needed,
-// because a queue pair keeps at most one job.
+// trim frees those spare jobs that exceed the number of queue pairs. Most queue pairs keep no job, some
+// keep one, and those on links up to five.
 func (sh *shard) trim() {
 	if keep := len(sh.qps); len(sh.scratch.spare) > keep {
 		clear(sh.scratch.spare[keep:])

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/wqe"
 	"github.com/stretchr/testify/require"
 )
@@ -80,4 +81,36 @@ func TestSpareJobsGo(t *testing.T) {
 		require.LessOrEqual(t, len(r.e.scratch.spare), len(r.e.qps))
 	}
 	require.Empty(t, r.e.scratch.spare)
+}
+
+// A connection over a link costs what its messages and jobs take. A queue pair whose client's user may
+// have no more is not connected, and stays what it was.
+func TestLinksCostMemory(t *testing.T) {
+	overCableOf(t, nic.PortConfig{MTU: 256}, nil)
+	r := newRig(t, Config{})
+	a, b := r.host("a"), r.host("b")
+	ca, cb := a.cq(control.CQ{LogSize: 8}), b.cq(control.CQ{LogSize: 8})
+	p, q := a.qp(control.QP{}, ca, ca), b.qp(control.QP{}, cb, cb)
+	start := r.owed()[quota.Memory]
+	p.up(q)
+	require.Equal(t, start+wireCost, r.owed()[quota.Memory])
+
+	r.e.ledger.SetLimit(quota.Memory, 2*r.owed()[quota.Memory], "a test")
+	q.modify(q.toInit())
+	q.overLink(p)
+	require.ErrorContains(t, q.tryModify(q.toRTR(p.num)), "bytes of memory of the device's process and asks for")
+	require.Equal(t, control.StateINIT, q.state())
+	require.Nil(t, q.q.wire)
+	r.e.ledger.SetLimit(quota.Memory, 1<<30, "a test")
+	q.modify(q.toRTR(p.num))
+	require.Equal(t, start+2*wireCost, r.owed()[quota.Memory])
+
+	p.toState(control.StateERR)
+	require.Equal(t, start+2*wireCost, r.owed()[quota.Memory])
+	p.toState(control.StateRST)
+	q.destroy()
+	require.Equal(t, start-qpCost, r.owed()[quota.Memory])
+	require.NoError(t, a.c.Close())
+	require.NoError(t, b.c.Close())
+	require.Equal(t, quota.Charge{}, r.owed())
 }

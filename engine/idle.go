@@ -43,9 +43,10 @@ const (
 // longer sleeps. In the first second after work, naps are short: new work is found within
 // 100 us, and the naps cost a fifth of a core on a virtual machine (16 us for each timer).
 // After that, naps are long and cost a hundredth of a core. While all clients wake the
-// device, it sleeps for sleepTime at a time. It misses no work then. sleepTime is bounded
-// because the device also checks some things that no client announces; diagnose, for
-// example, does so.
+// device, it sleeps for sleepTime at a time. It misses no work then. (Nobody wakes it when there is
+// room again in a full ring of a port. As long as a packet waits for that, the device takes naps.)
+// sleepTime is bounded because the device also checks some things that no client announces; diagnose,
+// for example, does so.
 const (
 	napTime   = 50 * time.Microsecond
 	soonTime  = time.Second
@@ -73,7 +74,7 @@ type idler struct {
 	bound      time.Duration // longest sleep
 	since      uint64        // device clock when the idler began to spin; 0: not spinning
 	worked     uint64        // device clock when work ended; 0: it has not ended
-	countedAt  uint64        // Engine.served when the clients were counted
+	countedAt  [2]uint64     // Engine.served and portChanges when clients and ports were counted
 	wakers     []*client     // clients that can wake the device; their status pages show sleeps
 	allWake    bool          // every client with queues wakes the device
 	sleeps     uint64        // number of sleeps so far
@@ -142,16 +143,16 @@ func (i *idler) nap(d time.Duration) {
 	if first && !i.sh.mail.allowCallers(true) {
 		return
 	}
-	i.sh.sleeper.Sleep(d)
+	i.sh.sleeper.Load().Sleep(d)
 	if first {
 		i.sh.mail.stopCallers()
 	}
 }
 
 // recountClients calls countClients again if requests have been served since the last
-// count.
+// count, or ports have changed.
 func (i *idler) recountClients() {
-	if i.countedAt != i.sh.served {
+	if i.countedAt != [2]uint64{i.sh.served, i.sh.portChanges} {
 		i.countClients()
 	}
 }
@@ -159,9 +160,14 @@ func (i *idler) recountClients() {
 // countClients finds the clients that can wake the device, and whether every client with
 // queues always wakes it.
 func (i *idler) countClients() {
-	i.countedAt = i.sh.served
+	i.countedAt = [2]uint64{i.sh.served, i.sh.portChanges}
 	clear(i.wakers)
 	i.wakers, i.allWake = i.wakers[:0], true
+	for _, p := range i.sh.ports {
+		if p.up && !p.cfg.Wakes && p.cfg.Asleep == nil {
+			i.allWake = false
+		}
+	}
 	for c := range i.sh.clients {
 		if c.wake.fd != nil {
 			i.wakers = append(i.wakers, c)
@@ -206,7 +212,7 @@ func (i *idler) sleep(ctx context.Context) {
 		if sh.number == 0 && !sh.mail.allowCallers(!all) {
 			break
 		}
-		woken := sh.sleeper.Sleep(i.sleepFor(all, now-began, now-i.worked, next))
+		woken := sh.sleeper.Load().Sleep(i.sleepFor(all && !sh.ringFull, now-began, now-i.worked, next))
 		if sh.number == 0 {
 			sh.mail.stopCallers()
 		}
@@ -224,8 +230,9 @@ func (i *idler) sleep(ctx context.Context) {
 }
 
 // publishAsleep publishes the number of the sleep on the status pages of the clients that
-// can wake the device. When the device is awake, it publishes 0.
+// can wake the device, and tells carriers that ask for it. When the device is awake, it publishes 0.
 func (i *idler) publishAsleep(sleep uint64) {
+	i.sh.tellAsleep(sleep != 0)
 	for _, c := range i.wakers {
 		if _, mine := i.sh.clients[c]; mine { // false if c has moved or gone since the count
 			c.page.asleep.Publish(sleep)
@@ -258,6 +265,7 @@ func (sh *shard) visitEverything(long bool) (done int, next uint64) {
 	sh.acquire()
 	sh.restart()
 	sh.ticks = 0
+	sh.ringFull = false
 	n := sh.sched.unswept
 	for _, q := range sh.running {
 		if q.sq.blueFlame != nil {
@@ -293,6 +301,10 @@ func (sh *shard) visitEverything(long bool) (done int, next uint64) {
 		sh.diagnose()
 	}
 	sh.fault.part = cutVisits
+	if len(sh.ports)+sh.timers.armed > 0 {
+		sh.clock() // timers are looked at, too
+		n += sh.servePorts(true)
+	}
 	if sh.several {
 		n += sh.visitPostponed(true)
 	}
@@ -301,8 +313,8 @@ func (sh *shard) visitEverything(long bool) (done int, next uint64) {
 	return n, next
 }
 
-// nextTimer returns in how many cycles the first timer of a stalled queue, or of an event that
-// waits, runs out.
+// nextTimer returns in how many cycles the first timer of a stalled queue, of a queue pair on a
+// link, or of an event that waits, runs out.
 func (sh *shard) nextTimer() uint64 {
 	next, now := ^uint64(0), clock.Now()
 	for _, q := range sh.stalled {
@@ -312,6 +324,9 @@ func (sh *shard) nextTimer() uint64 {
 	}
 	for _, c := range sh.arm.cqs {
 		next = min(next, c.left(now))
+	}
+	if d := sh.nextDeadline(); d != ^uint64(0) {
+		next = min(next, max(d, now)-now)
 	}
 	return next
 }

@@ -36,7 +36,7 @@ func (q *cq) mostInline() uint8 {
 // carryResult lets the result of q's READ or atomic go into the CQE, if it is short enough. A
 // WQE that asks for no completion has no CQE.
 func (j *job) carryResult(q *qp) {
-	if uint64(q.sq.inline) >= j.total && j.total > 0 && j.head.ce() >= wqe.CEAlways {
+	if uint64(q.sq.inline) >= j.total && j.total > 0 && q.wire == nil && j.head.ce() >= wqe.CEAlways {
 		j.carry(&j.dst, q.sq.cq)
 	}
 }

@@ -45,33 +45,35 @@ func (c *poller) carried() (data []byte, w cqe.WC) {
 func TestInlineMessages(t *testing.T) {
 	for _, transport := range []uint8{control.QPTypeRC, control.QPTypeUC} {
 		for log, most := range map[uint8]int{6: 32, 7: 64} {
-			for _, n := range []int{1, 8, 31, 32, 33, 63, 64, 65, 4096} {
-				for _, op := range []wqe.Opcode{wqe.OpSend, wqe.OpSendImm} {
-					t.Run(fmt.Sprintf("%s, entries of 2^%d, %v of %d bytes", transports[transport].name, log, op, n), func(t *testing.T) {
-						p, q := carrying(t, transport, log)
-						src, dst := p.h.full(8192, 1), q.h.key(8192, control.AccessLocalWrite)
+			t.Run(fmt.Sprintf("%s, entries of 2^%d", transports[transport].name, log), func(t *testing.T) {
+				p, q := carrying(t, transport, log)
+				src, dst := p.h.full(8192, 1), q.h.key(8192, control.AccessLocalWrite)
+				for _, n := range []int{1, 8, 31, 32, 33, 63, 64, 65, 4096} {
+					for _, op := range []wqe.Opcode{wqe.OpSend, wqe.OpSendImm} {
+						what := fmt.Sprintf("%v of %d bytes", op, n)
+						clear(dst.mem)
 						q.recv(dst.data(0, 5), dst.data(100, 8000))
 						p.post(wqe.Ctrl{Opcode: op, Flags: wqe.CEAlways | wqe.FlagSolicited, Imm: 0x01020304}, src.data(7, n))
 						p.h.settle()
 						data, w := q.rcq.carried()
-						require.Equal(t, cqe.StatusSuccess, w.Status)
-						require.Equal(t, uint32(n), w.ByteLen)
+						require.Equal(t, cqe.StatusSuccess, w.Status, what)
+						require.Equal(t, uint32(n), w.ByteLen, what)
 						if op == wqe.OpSendImm {
-							require.Equal(t, uint32(0x01020304), w.Imm)
+							require.Equal(t, uint32(0x01020304), w.Imm, what)
 						}
 						if n <= most {
-							p.h.same(src.mem[7:7+n], data, "the CQE")
-							p.h.same(make([]byte, 8192), dst.mem, "memory")
+							p.h.same(src.mem[7:7+n], data, what+": the CQE")
+							p.h.same(make([]byte, 8192), dst.mem, what+": memory")
 						} else {
-							require.Empty(t, data)
-							p.h.same(src.mem[7:7+n], append(bytes.Clone(dst.mem[:5]), dst.mem[100:]...)[:n], "memory")
+							require.Empty(t, data, what)
+							p.h.same(src.mem[7:7+n], append(bytes.Clone(dst.mem[:5]), dst.mem[100:]...)[:n], what+": memory")
 						}
 						data, w = p.scq.carried()
-						require.Equal(t, cqe.StatusSuccess, w.Status)
-						require.Empty(t, data)
-					})
+						require.Equal(t, cqe.StatusSuccess, w.Status, what)
+						require.Empty(t, data, what)
+					}
 				}
-			}
+			})
 		}
 	}
 }

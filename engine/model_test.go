@@ -92,7 +92,8 @@ type modelQP struct {
 }
 
 type model struct {
-	qps []*modelQP
+	qps  []*modelQP
+	wire bool // requests travel over a cable
 }
 
 func (q *modelQP) listens() bool {
@@ -121,7 +122,7 @@ func (m *model) run() {
 	for again := true; again; {
 		again = false
 		for _, q := range m.qps {
-			for q.step(false) {
+			for q.step(false) || m.wire && q.sendsAgain() {
 				again = true
 			}
 		}
@@ -189,6 +190,21 @@ func (q *modelQP) step(late bool) bool {
 		return q.execute(q.sends[0])
 	}
 	return false
+}
+
+// sendsAgain judges the local memory of a send that waits for the peer. If it may not be used any more,
+// the send fails.
+func (q *modelQP) sendsAgain() bool {
+	if q.state != control.StateRTS || q.waits == 0 || len(q.sends) == 0 {
+		return false
+	}
+	need := uint32(0)
+	switch q.sends[0].op {
+	case wqe.OpRDMARead, wqe.OpAtomicFA, wqe.OpAtomicCS:
+		need = control.AccessLocalWrite
+	}
+	_, _, ok := gather(q.sends[0].local, q.owner, need)
+	return !ok && q.fail(cqe.LocalProtection)
 }
 
 func (q *modelQP) reaches(p *modelQP) bool {

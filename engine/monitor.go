@@ -39,7 +39,7 @@ func (sh *shard) monitorWait() (done int) {
 			sh.fault.qp, sh.fault.part = nil, cutVisits
 		}
 		sh.release()
-		if done = sh.Step(); done > 0 {
+		if done = sh.Step() + sh.pollColdPorts(); done > 0 {
 			return done
 		}
 		switch {
@@ -52,6 +52,13 @@ func (sh *shard) monitorWait() (done int) {
 		}
 	}
 	return 0
+}
+
+// pollColdPorts is serveColdPorts between two steps.
+func (sh *shard) pollColdPorts() int {
+	sh.acquire()
+	defer sh.release()
+	return sh.serveColdPorts()
 }
 
 // latestAmong is the largest number of queues that latest searches.

@@ -22,7 +22,7 @@ func (d nicDevice) Bound(b nic.Bounds) {
 
 func (d nicDevice) Held() (h nic.Holdings) {
 	t := d.ledger.Taken()
-	h.Cost = nic.Cost{Memory: t[quota.Memory], Descriptors: t[quota.Descriptors], Connections: t[quota.Connections], Unread: t[quota.Unread]}
+	h.Cost = nic.Cost{Memory: t[quota.Memory], Descriptors: t[quota.Descriptors], Connections: t[quota.Connections], Unread: t[quota.Unread], Paths: t[quota.Paths]}
 	h.Other = t != chargeOf(h.Cost)
 	h.Closing = d.discarded.connections.Waiting()
 	d.Do(func() {

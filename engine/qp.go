@@ -7,6 +7,7 @@ import (
 	"github.com/nicless/nicless/doorbell"
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
 )
@@ -32,7 +33,9 @@ type qp struct {
 
 	serial uint64 // never given to another queue pair; the first is 1
 	conn   connection
-	life   uint32 // grows whenever q ends transfers of its peers
+	wire   *wire    // if the peer is on another device: how q reaches it
+	away   awayPath // on UD: how the last datagram left the device
+	life   uint32   // grows whenever q ends transfers of its peers
 	stall  stall
 	rnr    rnrTries
 
@@ -82,9 +85,11 @@ type receiveQueue struct {
 
 // A connection names the peer of a queue pair.
 type connection struct {
-	bound uint64 // serial of the peer that the connection was made with; 0: none
-	peer  *qp    // found at first use; looked up again if dead
-	srq   *srq   // the XSRQ that the last request has named; looked up again if gone
+	path  nic.Path // if its port is not nil: the peer is on another device
+	set   *setPeer // what the client has set by set_peer; nil: nothing
+	bound uint64   // serial of the peer that the connection was made with; 0: none
+	peer  *qp      // found at first use; looked up again if dead
+	srq   *srq     // the XSRQ that the last request has named; looked up again if gone
 }
 
 // An rnrTries keeps how many RNR retries the WQE at block index-1 has left, while that WQE
@@ -236,6 +241,7 @@ func (sh *shard) removeQP(q *qp) {
 	sh.leaveAll(q)
 	sh.trim()
 	q.client.refund(qpCost)
+	q.client.forgetPeer(q)
 	q.dead = true
 	q.pd.users--
 	q.countCQs(-1)

@@ -5,7 +5,9 @@ package engine
 import (
 	"fmt"
 
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/internal/nic"
 )
 
 // A transition says which attributes a modify request must set, and which it may set, when
@@ -255,9 +257,18 @@ func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 	if given&control.AttrAccess != 0 && m.Access&^control.AccessAll != 0 {
 		return unknownRights(fmt.Sprintf("QP %#06x", q.num), m.Access)
 	}
-	if given&control.AttrAV != 0 && m.GUID != sh.guid {
-		return control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, this one is %016x; both QPs must belong to clients of one engine",
-			q.num, m.GUID, sh.guid)
+	path := q.conn.path
+	if given&control.AttrAV != 0 {
+		var err error
+		if path, err = sh.route(q, m.GUID); err != nil {
+			return err
+		}
+	}
+	wired := to == control.StateRTR && from != to && q.hasPeer() && path.Port != nil
+	if wired {
+		if err := sh.ledger.Take(q.client.uid, quota.Charge{quota.Memory: wireCost}); err != nil {
+			return err
+		}
 	}
 	for _, a := range attributes {
 		if given&a.bit != 0 {
@@ -267,8 +278,17 @@ func (sh *shard) modify(q *qp, m *control.QPAttr) error {
 	if to != from || to == control.StateRST {
 		sh.setState(q, to)
 	}
+	if to == control.StateRST {
+		q.client.forgetPeer(q)
+	}
+	if from == control.StateRTR && to == control.StateRTS && q.wire != nil {
+		q.wire.beginSending()
+	}
 	sh.watchdog.owners.connect(uint64(q.num), q.attr.DestQPN)
-	if to == control.StateRTR && q.hasPeer() {
+	if wired {
+		q.conn.path = path
+		sh.connectWire(q, path)
+	} else if to == control.StateRTR && q.hasPeer() {
 		sh.bind(q)
 	}
 	return nil
@@ -283,6 +303,7 @@ func (sh *shard) setState(q *qp, to uint8) {
 	case to == control.StateRST:
 		// Everything is forgotten, without completions. The client sets its records to 0
 		// itself.
+		sh.leaveWire(q)
 		sh.removeRunning(q)
 		sh.drop(q)
 		q.sq.cq.forget(q.num)
@@ -290,19 +311,27 @@ func (sh *shard) setState(q *qp, to uint8) {
 		q.sq.done, q.sq.ahead, q.sq.enabled, q.rq.done, q.failed, q.faulted, q.conn.bound, q.rnr.index = 0, 0, 0, 0, false, 0, 0, 0
 		q.cast = castPoint{}
 		q.dc.errored = nil
+		q.conn.path = nic.Path{}
 		q.suspicion = suspicion{reborn: q.suspicion.reborn || from != control.StateRST}
 		q.attr = control.QPAttr{QPN: q.num}
 	case to == control.StateERR:
+		sh.stopWire(q)
 		sh.drop(q)
 		if q.rq.srq != nil {
 			q.event(control.EventLastWQE)
 		}
 	case to == control.StateSQE:
+		sh.stopWire(q)
 		sh.unstall(q)
 		sh.parkJob(q)
 	case to == control.StateSQD:
 		sh.unstall(q) // the WQE that waits counts as not started
-		if q.job == nil {
+		draining := false
+		if w := q.wire; w != nil {
+			draining = w.out.first != w.out.last
+			w.out.draining = draining
+		}
+		if !draining && q.job == nil {
 			sh.drained(q)
 		}
 	case from == control.StateSQE:
@@ -320,6 +349,30 @@ func (sh *shard) setState(q *qp, to uint8) {
 	case control.StateRTS, control.StateSQD, control.StateSQE, control.StateERR:
 		sh.markWarm(q) // work may have been announced before
 	}
+}
+
+// route returns the path to the device guid for the next transition of q to RTR: the path that the client
+// has set before, or one that a link knows. The zero path leads to this device.
+func (sh *shard) route(q *qp, guid uint64) (nic.Path, error) {
+	switch {
+	case q.conn.set != nil && guid != q.conn.set.guid:
+		return nic.Path{}, control.Errorf(control.CodeInvalid, "QP %#06x: the peer's device is %016x, but set_peer has named %016x", q.num, guid, q.conn.set.guid)
+	case q.conn.set != nil:
+		return q.conn.set.path, nil
+	case guid == sh.guid, q.transport == control.QPTypeUD:
+		return q.conn.path, nil // as SetPath has said
+	}
+	why := noLinks
+	if sh.router != nil {
+		path, err := sh.router.Route(nic.Address{GUID: guid})
+		if err == nil && path.Port != nil {
+			return path, nil
+		}
+		if err != nil {
+			why = err.Error()
+		}
+	}
+	return nic.Path{}, sh.noPath(q.num, guid, why)
 }
 
 // drained raises the event which says that a send queue in SQD has stopped.

@@ -511,6 +511,9 @@ func TestRecognised(t *testing.T) {
 			require.Equal(t, uint64(1), a.to.c.count[control.CounterExplained])
 		})
 	}
+	for _, row := range recognisedOverLinks {
+		tested[row.code] = true
+	}
 	for c := range codes.Count {
 		require.True(t, tested[c], "nothing provokes %v", c)
 	}

@@ -56,6 +56,24 @@ const (
 // timer.
 func (a answer) rnr() (timer uint8, ok bool) { return uint8(a) & 0x1f, a&^0x1f == answerRNR }
 
+// String returns the answer in words.
+func (a answer) String() string {
+	switch a {
+	case answerACK:
+		return "ACK"
+	case answerInvalidRequest:
+		return "NAK: invalid request"
+	case answerRemoteAccess:
+		return "NAK: remote access error"
+	case answerOperation:
+		return "NAK: remote operation error"
+	}
+	if _, ok := a.rnr(); ok {
+		return "RNR NAK"
+	}
+	return "no answer"
+}
+
 // A verdict is the result of judging a WQE.
 type verdict uint8
 

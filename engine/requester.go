@@ -180,6 +180,8 @@ func (sh *shard) ask(q *qp, j *job, info *wqe.Info, far *list) verdict {
 			return v
 		}
 		j.local, j.request.sl = !sh.scratch.global, sh.scratch.level
+	} else if q.wire != nil {
+		return accepted // the responder judges the packets
 	} else if q.transport == control.QPTypeDCI {
 		if v := sh.addressTarget(q, j); v != accepted {
 			return v
@@ -259,6 +261,12 @@ func (sh *shard) loseMessage(j *job) verdict {
 // completion, and puts q into error (see sendError), or only the stream of the WQE (see
 // failStream).
 func (sh *shard) fail(q *qp, j *job, s cqe.Syndrome) verdict {
+	if sh.trial {
+		return waiting
+	}
+	if q.wire != nil {
+		sh.rewindQueue(q) // later messages are flushed
+	}
 	q.client.count[control.CounterWQEs]++
 	q.client.count[control.CounterFailed]++
 	sh.requesterError(q, j.head, s)

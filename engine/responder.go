@@ -13,27 +13,28 @@ import (
 // messages have used. On a reliable connection, a fault that the responder finds puts
 // both queue pairs into error. On other transports only the message is lost.
 
-// established tells the client of a queue pair in RTR that its first request has come.
+// established tells the client of a queue pair in RTR that its first request has come. On a wire it is
+// called for each packet, and tells so once.
 func (sh *shard) established(p *qp) {
-	if p.attr.State == control.StateRTR {
-		p.event(control.EventEstablished)
+	if p.attr.State != control.StateRTR || p.wire != nil && p.wire.in.met {
+		return
 	}
+	if p.wire != nil {
+		p.wire.in.met = true
+	}
+	p.event(control.EventEstablished)
 }
 
 // respond judges the request of j for the queue pair j.peer, which is connected with the
-// requester q. It puts the memory that the request names into the list far. If the request
+// requester q. If the requester is on another device, q is nil. respond puts the memory that the request names into the list far. If the request
 // is an atomic, respond executes it and puts the old value into far.
 func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 	p := j.peer
-	if q.transport == control.QPTypeUD && !sh.takesDatagram(q, j) {
+	if q != nil && q.transport == control.QPTypeUD && !sh.takesDatagram(q, j) {
 		return answerDrop
 	}
-	if q.transport == control.QPTypeXRC {
-		if a := sh.nameSRQ(q, j); a != answerACK {
-			return a
-		}
-	} else if j.recv {
-		j.srq = p.rq.srq
+	if a := sh.nameReceives(q, j); a != answerACK {
+		return a
 	}
 	if j.recv && j.receives() == 0 {
 		return sh.noReceive(j)
@@ -54,6 +55,16 @@ func (sh *shard) respond(q *qp, j *job, info *wqe.Info, far *list) answer {
 		return sh.scatter(j, sh.openReceive(j))
 	case j.recv:
 		sh.openReceive(j) // the message needs the receive, but not its list
+	}
+	return answerACK
+}
+
+// nameReceives finds out where the receives for the message of j are.
+func (sh *shard) nameReceives(q *qp, j *job) answer {
+	if p := j.peer; p.transport == control.QPTypeXRC {
+		return sh.nameSRQ(q, j)
+	} else if j.recv {
+		j.srq = p.rq.srq
 	}
 	return answerACK
 }
@@ -94,30 +105,42 @@ func (sh *shard) openReceive(j *job) (list []byte) {
 
 // scatter turns a receive's list into pieces, up to the length of the message.
 func (sh *shard) scatter(j *job, entry []byte) answer {
-	domain := j.receiveDomain()
 	left := j.total
-	for off := 0; off < len(entry) && left > 0; off += wqe.UnitSize {
-		d := wqe.ParseData((*[wqe.UnitSize]byte)(entry[off:]))
-		if d.End() {
-			break
+	for off := 0; left > 0; off += wqe.UnitSize {
+		n, a := sh.scatterUnit(j, entry, off)
+		if a != answerACK {
+			return a
 		}
-		// All bytes of the data segment d must be valid, even if the message ends within them.
-		n := d.Length()
-		k := sh.keys.find(d.LKey)
-		switch {
-		case k == nil && d.LKey == control.NullKey:
-			sh.admitNull(&j.dst, n, control.AccessLocalWrite)
-		case k == nil || k.pd != domain || k.access&control.AccessLocalWrite == 0 ||
-			!sh.admit(&j.dst, k, d.Addr, n, control.AccessLocalWrite):
-			return sh.badReceive(j, entry, off/wqe.UnitSize, d)
+		if n == 0 {
+			return sh.receiveTooShort(j, entry, left)
 		}
 		left -= min(n, left)
 	}
-	if left > 0 {
-		return sh.receiveTooShort(j, entry, left)
-	}
 	j.carryMessage()
 	return answerACK
+}
+
+// scatterUnit turns the data segment at byte off of a receive's list into pieces, and returns
+// how many bytes they have: 0 at the end of the list. All bytes of the segment must be valid,
+// even if the message ends within them.
+func (sh *shard) scatterUnit(j *job, entry []byte, off int) (n uint64, a answer) {
+	if off >= len(entry) {
+		return 0, answerACK
+	}
+	d := wqe.ParseData((*[wqe.UnitSize]byte)(entry[off:]))
+	if d.End() {
+		return 0, answerACK
+	}
+	n = d.Length()
+	k := sh.keys.find(d.LKey)
+	switch {
+	case k == nil && d.LKey == control.NullKey:
+		sh.admitNull(&j.dst, n, control.AccessLocalWrite)
+	case k == nil || k.pd != j.receiveDomain() || k.access&control.AccessLocalWrite == 0 ||
+		!sh.admit(&j.dst, k, d.Addr, n, control.AccessLocalWrite):
+		return 0, sh.badReceive(j, entry, off/wqe.UnitSize, d)
+	}
+	return n, answerACK
 }
 
 // deliver completes the receive of a message whose bytes have all been moved.

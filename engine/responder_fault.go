@@ -35,7 +35,7 @@ func (sh *shard) refused(q *qp, j *job, info *wqe.Info) answer {
 	default:
 		what = "READ"
 	}
-	sh.explain(q, codes.ResponderRefuses, "peer QP %#06x does not allow %s (%v): its access is %s, its max_dest_rd_atomic %d",
+	sh.explainRequester(q, j, codes.ResponderRefuses, "peer QP %#06x does not allow %s (%v): its access is %s, its max_dest_rd_atomic %d",
 		j.peer.num, what, j.request.op, rights(j.peer.attr.Access), j.peer.attr.MaxDestRdAtomic)
 	return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
 }
@@ -43,19 +43,21 @@ func (sh *shard) refused(q *qp, j *job, info *wqe.Info) answer {
 func (sh *shard) badRemote(q *qp, j *job, need uint32) answer {
 	p, r := j.peer, &j.request
 	why := sh.whyNoAccess(use{name: "rkey", key: r.rkey, addr: r.addr, n: r.length, need: need, client: j.owner(), pd: j.domain(), qp: p})
-	if j.owner() != q.client && why.code != codes.KeyByteOrder {
+	if q == nil || j.owner() != q.client && why.code != codes.KeyByteOrder {
 		// A client that learned which keys are stale, and how large their memory is, could
 		// find a valid key. So only the owner of the memory is told.
 		sh.explainResponder(j, why.code, "%v of peer QP %#06x: %s", r.op, r.fromQPN, why)
 		why = because(codes.KeyRefused, "rkey %#08x does not give peer QP %#06x's memory, %d bytes at %#x; why is said to its owner",
 			r.rkey, p.num, r.length, r.addr)
 	}
-	sh.explain(q, why.code, "%v: %s", r.op, why)
+	if q != nil {
+		sh.explain(q, why.code, "%v: %s", r.op, why)
+	}
 	return sh.refuseRequest(p, control.EventAccessError, answerRemoteAccess)
 }
 
 func (sh *shard) badInvalidate(q *qp, j *job) answer {
-	sh.explain(q, codes.SendInval, "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.request.imm, j.peer.num)
+	sh.explainRequester(q, j, codes.SendInval, "SEND_INVAL of key %#08x: it is no memory window of type 2 that is bound to QP %#06x", j.request.imm, j.peer.num)
 	sh.putBack(j)
 	return sh.refuseRequest(j.peer, control.EventInvalidRequest, answerInvalidRequest)
 }

@@ -1,10 +1,8 @@
 package engine
 
-import "testing"
-
 // plantedRules are changes of the source that break a rule of XRC, of data in CQEs, of moderation or
 // of multicast. The tests that begin with by find the change.
-var plantedRules = []struct{ name, file, old, new, by string }{
+var plantedRules = []plantedChange{
 	{"XRC: an SRQ of any domain", "xrc_respond.go", "s == nil || s.xrcd != p.xrcd", "s == nil", "TestXRCFaults"},
 	{"XRC: a queue pair that sends is a target", "xrc_respond.go", "if p.xrcd == nil {", "if p == nil {", "TestXRCSides"},
 	{"XRC: an SRQ serves after its end", "xrc_respond.go", "s.num != n || s.gone", "s.num != n", "TestXRC"},
@@ -40,14 +38,4 @@ var plantedRules = []struct{ name, file, old, new, by string }{
 	{"multicast: joined twice", "multicast.go", "case g != nil && slices.ContainsFunc(", "case g == nil && slices.ContainsFunc(", "TestMulticast|TestMemberships"},
 	{"multicast: empty groups stay", "multicast.go", "if len(g.members) == 0 {", "if len(g.members) < 0 {", "TestMemberships"},
 	{"multicast: more members than the limit", "multicast.go", "len(g.members) >= nic.MaxMembers", "len(g.members) > nic.MaxMembers", "TestMemberships"},
-}
-
-// Each rule that is broken makes one of its tests fail.
-func TestPlantedRules(t *testing.T) {
-	if !*mutations {
-		t.Skip("builds the engine many times; go test ./engine -run TestPlantedRules -mutations")
-	}
-	for _, m := range plantedRules {
-		t.Run(m.name, func(t *testing.T) { plant(t, m.file, m.old, m.new, m.by) })
-	}
 }

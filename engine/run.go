@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 
 	"github.com/nicless/nicless/cqe"
@@ -118,7 +119,22 @@ func (sh *shard) recoverFault() {
 		return
 	}
 	defer sh.releaseAfterFault()
+	defer sh.freePackets()
+	sh.trial = false // a WQE may have been judged again
+	asked := sh.fault.answers || sh.fault.port != nil && sh.fault.port.asks()
+	defer func() { sh.fault.port, sh.fault.answers = nil, false }()
 	addr, ok := faultOf(r)
+	if p := sh.portAt(addr); ok && p != nil {
+		sh.cutOff()
+		sh.putBack(sh.scratch.job)
+		if q := sh.fault.qp; q != nil && q.wire != nil {
+			q.wire.out.dropJob(sh) // part of a packet was moved, perhaps with the scratch job
+			q.wire.in.refusing = false
+		}
+		sh.fault.qp = nil
+		p.fail(fmt.Errorf(noPage, addr))
+		return
+	}
 	if !ok || sh.fault.qp == nil && sh.fault.cq == nil {
 		panic(r)
 	}
@@ -134,6 +150,10 @@ func (sh *shard) recoverFault() {
 	sh.endCutSeries(q)
 	sh.writeCollected(q)
 	sh.putBack(sh.scratch.job) // the shared receive that the job has taken
+	if asked && (q.attr.State != control.StateERR || sh.fault.answers) {
+		sh.faultOfRequest(q, addr)
+		return
+	}
 	sh.memoryFault(q, addr)
 }
 

@@ -36,12 +36,18 @@ type shard struct {
 	null        nullKeys
 	series      series
 	dma         dma
-	ticks       uint64 // device clock, as last read in this step; 0: not yet read in this step
-	pace               // how the shard measures its own progress; see progress.go
+	ticks       uint64  // device clock, as last read in this step; 0: not yet read in this step
+	ports       []*port // ports to other devices; the first shard serves them
+	hotPorts    int     // how many of them are polled in each step
+	portChanges uint64  // how often ports were added, removed, or their links changed
+	ringFull    bool    // a packet has found no room in the ring of a port since the idler looked last
+	timers      wheel
+	trial       bool // a WQE is judged whose mistakes must not show yet; see fetch
+	pace             // how the shard measures its own progress; see progress.go
 
-	published uint64         // device clock when the status pages were written last
-	sleeper   *sleep.Sleeper // what the shard's thread sleeps on; nil while no thread runs the shard
-	asleep    atomic.Bool    // the thread sleeps or is about to
+	published uint64                        // device clock when the status pages were written last
+	sleeper   atomic.Pointer[sleep.Sleeper] // what the shard's thread sleeps on; nil while no thread runs the shard. Carriers read it, too
+	asleep    atomic.Bool                   // the thread sleeps or is about to
 	hooks     shardHooks
 }
 
@@ -80,10 +86,12 @@ type arming struct {
 // A fault of that memory becomes an error of that queue. If the fault ends the step early,
 // the next step begins after that part.
 type faultPoint struct {
-	qp   *qp
-	cq   *cq
-	part part // part of the step that is being executed
-	cut  part // part in which a fault has ended the last step; whole: the next step begins at its start
+	qp      *qp
+	cq      *cq
+	port    *port // the port whose packet is being served
+	answers bool  // memory is being read for an answer of qp to its peer on a wire
+	part    part  // part of the step that is being executed
+	cut     part  // part in which a fault has ended the last step; whole: the next step begins at its start
 }
 
 // A scratch is the private memory in which one WQE is judged and executed.
@@ -100,6 +108,7 @@ type scratch struct {
 	level    uint8         // its service level; on Ethernet the kind of packet
 	reaches  bool          // its address leads to the port of its receiver
 	unmapped unmappedScratch
+	gap      gap // memory that transfer could not reach
 }
 
 // A dma holds the workers that copy long transfers, and the least sizes of transfers that are
@@ -157,6 +166,9 @@ func (sh *shard) Step() (done int) {
 		done += sh.retry()
 		sh.fault.part = cutVisits
 	}
+	if sh.hotPorts+sh.timers.armed > 0 && sh.fault.cut <= cutVisits {
+		done += sh.servePorts(false)
+	}
 	if sh.sched.unswept > 0 {
 		done += sh.sweep()
 	}
@@ -164,6 +176,7 @@ func (sh *shard) Step() (done int) {
 		done += sh.patrol(sh.patrolBudget(done))
 	}
 	if sh.sched.turn++; sh.sched.turn%hintTurns == 0 {
+		done += sh.serveColdPorts()
 		sh.fault.part = cutLast
 		done += sh.observeArms()
 		sh.diagnose()

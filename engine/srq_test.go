@@ -106,8 +106,9 @@ func TestSRQWriteImm(t *testing.T) {
 	x.s.link(0, 3)
 	x.s.link(3, 1)
 	x.s.post(2)
-	for range 2 {
-		x.from[0].post(ctrl(wqe.OpRDMAWriteImm), x.box.raddr(0), []byte("x"))
+	src := x.from[0].h.full(600, 1)
+	for _, n := range []int{600, 1} { // over some links, the first takes several packets
+		x.from[0].post(ctrl(wqe.OpRDMAWriteImm), x.box.raddr(0), src.data(0, n))
 	}
 	x.settle()
 	list := x.c.all()

@@ -9,6 +9,7 @@ import (
 	"github.com/nicless/nicless/engine/internal/codes"
 	"github.com/nicless/nicless/internal/clock"
 	"github.com/nicless/nicless/internal/control"
+	"github.com/nicless/nicless/packet"
 )
 
 // A stall says why the next WQE of a queue waits. It also counts and times the tries. A
@@ -50,7 +51,7 @@ func (sh *shard) wait(q *qp, kind stallKind, timer uint8) verdict {
 	case notReady:
 		s.left = q.attr.RNRRetry
 		s.forever = s.left == 7
-		s.interval = clock.Cycles(rnrTimer(timer))
+		s.interval = clock.Cycles(packet.RNRTimer(timer))
 		if !s.forever && q.rnr.index == q.sq.done+1 {
 			s.left = q.rnr.left // another queue took the receive that this WQE waited for
 		}
@@ -206,15 +207,4 @@ func (sh *shard) failRetries(q *qp, kind stallKind) verdict {
 	why := sh.whyNoPeer(q)
 	sh.explain(q, why.code, "%s; gave up after retry_cnt %d", why, q.attr.RetryCount)
 	return sh.fail(q, sh.scratch.job, cqe.TransportRetry)
-}
-
-// rnrTimer returns the time that a code of min_rnr_timer means (InfiniBand Architecture
-// Specification, table 45).
-func rnrTimer(code uint8) time.Duration {
-	return time.Duration(rnrTimers[code&31]) * 10 * time.Microsecond
-}
-
-var rnrTimers = [32]uint32{
-	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
-	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 }

@@ -160,16 +160,6 @@ func TestEndOfAWait(t *testing.T) {
 	}
 }
 
-// The codes of the RNR timer mean the times in the specification's table.
-func TestRNRTimerCodes(t *testing.T) {
-	for code, want := range map[uint8]time.Duration{
-		0: 655360 * time.Microsecond, 1: 10 * time.Microsecond, 2: 20 * time.Microsecond, 5: 60 * time.Microsecond,
-		12: 640 * time.Microsecond, 16: 2560 * time.Microsecond, 24: 40960 * time.Microsecond, 31: 491520 * time.Microsecond,
-	} {
-		require.Equal(t, want, rnrTimer(code), "code %d", code)
-	}
-}
-
 // However many queues are stalled, a step tries only a few of them. Each has its turn, goes
 // on when it can, and gives up when its timer has run out.
 func TestManyWait(t *testing.T) {

@@ -95,7 +95,7 @@ func (t *thread) attachSleeper() error {
 			return fmt.Errorf("engine: what it sleeps on: %w", err)
 		}
 	}
-	t.shard.sleeper = t.sleeper
+	t.shard.sleeper.Store(t.sleeper)
 	return nil
 }
 
@@ -103,7 +103,7 @@ func (t *thread) attachSleeper() error {
 // more.
 func (e *Engine) detachSleepers() {
 	for _, sh := range e.shards {
-		sh.sleeper = nil
+		sh.sleeper.Store(nil)
 	}
 }
 

@@ -252,7 +252,7 @@ func (sh *shard) unreachableHere(q *qp, j *job, g gap) answer {
 	} else {
 		sh.explainResponder(j, why.code, "%v of peer QP %#06x: %s", r.op, r.fromQPN, why)
 	}
-	if j.owner() != q.client {
+	if q != nil && j.owner() != q.client {
 		sh.explain(q, why.code, "%v: memory of peer QP %#06x cannot be reached; its owner is told why", r.op, p.num)
 	}
 	if taken {

@@ -46,8 +46,8 @@ func (c *client) makeWakeFD() error {
 		return err
 	}
 	fd, err := sleep.NewEventFD()
-	if err == nil && c.shard.sleeper != nil {
-		if err = c.shard.sleeper.Add(fd); err != nil {
+	if err == nil && c.shard.sleeper.Load() != nil {
+		if err = c.shard.sleeper.Load().Add(fd); err != nil {
 			_ = fd.Close()
 		}
 	}
@@ -66,8 +66,8 @@ func (c *client) closeWakeFD() {
 	}
 	fd := c.wake.fd
 	c.wake.fd, c.wake.always = nil, false
-	if c.shard.sleeper != nil {
-		c.shard.sleeper.Remove(fd)
+	if c.shard.sleeper.Load() != nil {
+		c.shard.sleeper.Load().Remove(fd)
 	}
 	c.after = append(c.after, func() {
 		_ = fd.Close()

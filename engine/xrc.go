@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nicless/nicless/engine/internal/numbers"
+	"github.com/nicless/nicless/engine/internal/quota"
 	"github.com/nicless/nicless/internal/control"
 	"github.com/nicless/nicless/internal/shm"
 	"github.com/nicless/nicless/wqe"
@@ -63,7 +64,11 @@ func (c *client) joinXRCD(d *xrcd) error {
 	}
 	if d.members[c] == nil {
 		for other := range d.members {
-			c.follow(other.shard)
+			if c.linked > 0 {
+				other.follow(c.shard) // c has to stay where the ports are
+			} else {
+				c.follow(other.shard)
+			}
 			break
 		}
 		d.members[c] = new(membership)
@@ -211,6 +216,12 @@ func (sh *shard) leaveTarget(q *qp, c *client) bool {
 	}
 	running := q.client.shard.isRunning(q)
 	sh.removeRunning(q)
+	if q.wire != nil {
+		q.client.linked--
+		q.others[0].linked++
+		c.refund(wireCost)
+		_ = sh.ledger.Incur(q.others[0].uid, quota.Charge{quota.Memory: wireCost}) // memory that is in use already
+	}
 	q.client, q.others = q.others[0], q.others[1:]
 	sh.watchdog.owners.put(uint64(q.num), q.client.name)
 	if running {

@@ -15,18 +15,23 @@ import (
 func (sh *shard) nameSRQ(q *qp, j *job) answer {
 	p, n := j.peer, j.request.srqn
 	if p.xrcd == nil {
-		sh.explain(q, codes.PeerTransport, "peer QP %#06x is an XRC queue pair that sends; one that receives (XRC_RECV) is needed", p.num)
+		sh.explainRequester(q, j, codes.PeerTransport, "peer QP %#06x is an XRC queue pair that sends; one that receives (XRC_RECV) is needed", p.num)
 		return sh.refuseRequest(p, control.EventInvalidRequest, answerInvalidRequest)
 	}
-	s := q.conn.srq
+	var s *srq
+	if q != nil {
+		s = q.conn.srq
+	}
 	if s == nil || s.num != n || s.gone {
 		s = sh.srqs[n]
 	}
 	if s == nil || s.xrcd != p.xrcd {
-		sh.explain(q, codes.XRCSRQ, "%v for SRQ %#06x, which is none of the XRC domain of peer QP %#06x", j.request.op, n, p.num)
+		sh.explainRequester(q, j, codes.XRCSRQ, "%v for SRQ %#06x, which is none of the XRC domain of peer QP %#06x", j.request.op, n, p.num)
 		return sh.refuseRequest(p, control.EventInvalidRequest, answerInvalidRequest)
 	}
-	q.conn.srq, j.srq = s, s
+	if j.srq = s; q != nil {
+		q.conn.srq = s
+	}
 	return answerACK
 }
 
@@ -40,7 +45,7 @@ func (j *job) receives() uint16 {
 
 // owner returns the client whose memory and receives the request of j is for.
 func (j *job) owner() *client {
-	if j.peer.xrcd != nil {
+	if j.peer.xrcd != nil && j.srq != nil {
 		return j.srq.client
 	}
 	return j.peer.client

@@ -24,7 +24,7 @@
 //	codec.go error.go        bytes of messages; errors in answers
 //	hello.go                 the first request
 //	memory.go                protection domains, regions, keys
-//	cq.go qp.go srq.go xrc.go dc.go
+//	cq.go qp.go peer.go srq.go xrc.go dc.go
 //	                         messages about queues
 //	event.go status.go wake.go reply.go
 //	                         events and the status page; sleep; descriptors in answers

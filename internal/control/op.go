@@ -4,7 +4,7 @@ package control
 // number; a minor number only adds operations.
 const (
 	Major uint16 = 2
-	Minor uint16 = 1
+	Minor uint16 = 2
 )
 
 // Magic begins a Hello: "nicl" in memory order.
@@ -49,4 +49,6 @@ const (
 	OpCreateTarget   Op = 30 // XRCD -> QPN
 	OpOpenTarget     Op = 31 // Target -> Empty
 	OpCreateDCT      Op = 32 // DCT -> QPN
+	OpAddress        Op = 33 // Empty -> Address
+	OpSetPeer        Op = 34 // Peer -> Empty
 )

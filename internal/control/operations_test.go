@@ -44,6 +44,8 @@ var operations = []struct {
 	{OpCreateTarget, &XRCD{}, &QPN{}},
 	{OpOpenTarget, &Target{}, &Empty{}},
 	{OpCreateDCT, &DCT{}, &QPN{}},
+	{OpAddress, &Empty{}, &Address{}},
+	{OpSetPeer, &Peer{}, &Empty{}},
 }
 
 // messages returns one zero message of each type.
@@ -73,5 +75,5 @@ func TestOperationsAreNumberedFromOneAndNamed(t *testing.T) {
 	}
 	assert.Len(t, opNames, len(operations))
 	assert.Equal(t, "operation 0", Op(0).String())
-	assert.Equal(t, "operation 33", Op(len(operations)+1).String())
+	assert.Equal(t, "operation 35", Op(len(operations)+1).String())
 }

@@ -84,6 +84,11 @@ type Client interface {
 	// source by an index into this table. The client keeps no reference to table.
 	SetGIDs(table []GID) error
 
+	// SetPath says that the peer with which a queue pair is connected next is on another device,
+	// and which path leads there. It counts for the next transition to RTR. The zero path means
+	// that the peer is on this device.
+	SetPath(qpn uint32, to Path) error
+
 	// Join adds a UD queue pair to a multicast group, and Leave takes it out. A datagram to
 	// the group is delivered to all its queue pairs, whichever client they belong to. A
 	// second Join, or a Leave of a queue pair that is not in the group, does nothing. The

@@ -102,6 +102,13 @@ type Device interface {
 	// ReleaseMemory undoes CreateMemory or MapMemory. The memory must not be a region of any client.
 	ReleaseMemory(uid uint32, r *shm.Region)
 
+	// AddPort gives the device a port to other devices.
+	AddPort(cfg PortConfig) (Port, error)
+
+	// SetRouter names who finds paths to other devices: nil for nobody. Call it again when
+	// paths have changed, because the device keeps those that datagrams use.
+	SetRouter(r Router)
+
 	// Report writes a line into the device's log, unless there have been too many lines
 	// about the user, or about all users together. It does not wait for the log.
 	Report(uid uint32, level slog.Level, text string, attrs ...any)

@@ -12,5 +12,6 @@
 //	device.go   Device: attaching clients, and resources that a server takes for programs
 //	client.go   Client: one client, and everything that is made through it
 //	cost.go     Cost and Speaker: what is counted for each user
+//	port.go    PortConfig, Port, Path, Router: ports to other devices, and ways to them
 //	probe.go    Probe: what tests of servers read and set in a device
 package nic

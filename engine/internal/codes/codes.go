@@ -79,6 +79,16 @@ const (
 	UDNobody
 	UDQKey
 
+	PeerSilent
+	LinkNone
+	LinkDown
+	LinkRefused
+	LinkResponse
+	LinkPlace
+	LinkLength
+	LinkAtomic
+	WQEChanged
+
 	CQOverrun
 	CQNeverPolled
 	CQByteOrder
@@ -309,7 +319,7 @@ var meanings = [Count]meaning{
 	PeerMissing: {"Peers", "peer-missing",
 		"No queue pair had the number of the peer when this queue pair went to RTR. This is explained then, and with each work request that fails",
 		"A connection is made with the queue pair that has the number at RTR, not with one that gets the number later. RC: transport retry exceeded, 0x15, after retry_cnt tries. UC: the message is lost",
-		"dest_qpn is wrong, or was not yet known, or the peer had already ended, or it belongs to another engine (`--private`, another user): engines are not connected to each other",
+		"dest_qpn is wrong, or was not yet known, or the peer had already ended, or it belongs to another engine (`--private`, another user): a GID that both engines have is that of the own engine, so programs of two engines on one host use GID 0",
 		"Create both queue pairs, exchange their numbers, then go to RTR"},
 	PeerGone: {"", "peer-gone",
 		"The queue pair with which the connection was made has ended; another queue pair may have its number now",
@@ -366,6 +376,52 @@ var meanings = [Count]meaning{
 		"The datagram is lost, and the sender is not told",
 		"The two sides have not agreed on a qkey. (A qkey with bit 31 in a work request stands for the qkey of the sender's queue pair)",
 		"Use the receiver's qkey"},
+
+	PeerSilent: {"Links to other devices", "peer-silent",
+		"The peer on another device does not acknowledge the packets of a queue pair",
+		"The requester sends again retry_cnt times. Transport retry counter exceeded, 0x15",
+		"The peer has ended, is not in RTR, or is connected to another queue pair or from another address; or the network loses packets, or a firewall drops UDP port 4791",
+		"Look at the counts of the link with nicless links, on both sides: strangers are packets that no queue pair expects"},
+	LinkNone: {"", "link-none",
+		"No link leads to the address that a queue pair or a datagram names",
+		"A NIC would send to the next router. The connection is refused; a datagram is dropped",
+		"The address is wrong, or its link is not open or forbidden",
+		"Open the link, or choose an address that a link leads to: nicless links lists them"},
+	LinkDown: {"", "link-down",
+		"The link to the peer's device is down or has been closed",
+		"The requester retries until its retries run out, as with a cable that was pulled. Transport retry counter exceeded, 0x15",
+		"The other engine or the carrier has ended, or the network interface is down",
+		"Start the other side again; the link comes back by itself. Then connect new queue pairs"},
+	LinkRefused: {"", "link-refused",
+		"The responder on another device has answered with a NAK",
+		"The work request fails as it does within one device: 0x12 invalid request, 0x13 access, 0x14 operation; both queue pairs go to error",
+		"What the code of the other side's explanation says: a wrong key, address or right, no receive that is long enough",
+		"Read the explanation at the other side"},
+	LinkResponse: {"", "link-response",
+		"The answer of a READ or an atomic does not fit the request",
+		"Bad response error, 0x10; the queue pair goes to error",
+		"The path MTUs of the two sides differ, or the other side does not keep to the protocol",
+		"Set the same path_mtu on both sides"},
+	LinkPlace: {"", "link-place",
+		"A packet does not fit its place in a message: one that begins a message within another, one that continues none, or more READs than max_dest_rd_atomic",
+		"The responder answers with the NAK invalid request; both queue pairs go to error",
+		"The other side allows itself more READs than this side, or does not keep to the protocol",
+		"max_rd_atomic of a side must not exceed max_dest_rd_atomic of the other"},
+	LinkLength: {"", "link-length",
+		"The payload of a packet is longer or shorter than its place in a message allows",
+		"The responder answers with the NAK invalid request; both queue pairs go to error. On an unreliable connection the message is lost",
+		"The path MTUs of the two sides differ",
+		"Set the same path_mtu on both sides"},
+	LinkAtomic: {"", "link-atomic",
+		"A masked atomic, or one of 4 bytes, is posted to a queue pair whose peer is on another device",
+		"The InfiniBand transport has packets for FETCH_ADD and COMPARE_SWAP of 8 bytes only. Two mlx5 devices would use packets of their own. Local QP operation error, 0x02",
+		"The program uses extended atomics",
+		"Use 8-byte FETCH_ADD or COMPARE_SWAP, or connect the queue pairs within one engine"},
+	WQEChanged: {"", "wqe-changed",
+		"A WQE has other bytes than when the device began to send it",
+		"A NIC reads a WQE again when it has to send packets again, so its bytes must stay until it has completed. Local QP operation error, 0x02",
+		"The program writes the next WQE over one that has not completed: it counts more room than the ring has",
+		"Reuse the blocks of a WQE only after a completion of it or of a later one"},
 
 	CQOverrun: {"Completions and memory", "cq-overrun",
 		"The completion queue has no room for a completion",

@@ -27,6 +27,10 @@ const maxAddressSpace = 64 << 40
 // the numbers of queues, can be in use.
 const maxMemory = 1 << 30
 
+// maxPaths is three quarters of the 4096 paths that a RoCE port has (tableSize in fabric/roce). The
+// rest is for paths that nobody holds: of datagrams, and of hosts that have sent something.
+const maxPaths = 3 << 10
+
 // systemLimits returns the limits of this process, without the part that is kept for the
 // device itself, and what each limit comes from.
 func systemLimits() (limits Charge, source [numResources]string) {
@@ -50,6 +54,7 @@ func systemLimits() (limits Charge, source [numResources]string) {
 	limits[Unread] = limits[Descriptors]
 	source[Unread] = source[Descriptors]
 	limits[PipePages], source[PipePages] = maxPipePages()
+	limits[Paths], source[Paths] = maxPaths, fmt.Sprintf("a device holds %d for clients", maxPaths)
 	return limits, source
 }
 

@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var mutations = flag.Bool("mutations", false, "TestPlanted*: runs the tests with each planted change (some minutes)")
+
+// A plantedChange breaks a rule: in a file, the text old, which occurs once, becomes new. One of the tests
+// whose names begin with by has to fail then.
+type plantedChange struct{ name, file, old, new, by string }
+
+// plantable returns all changes.
+func plantable() (list []plantedChange) {
+	for _, m := range planted {
+		list = append(list, plantedChange{m.name, m.file, m.old, m.new, "TestFastPathAgrees"})
+	}
+	return slices.Concat(list, plantedRules, plantedWireRules, plantedWireFast)
+}
+
+// The texts that changes replace are in the source. This test needs no build.
+func TestDifferencesCanBePlanted(t *testing.T) {
+	for _, c := range plantable() {
+		source, err := os.ReadFile(c.file)
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(string(source), c.old), "%q in %s", c.old, c.file)
+	}
+}
+
+// One binary of the engine's tests has all changes: each function with a change has a copy with
+// it, and calls the copy if the environment asks for that change. Building the engine for each
+// change took 5 s for each.
+var allPlanted = sync.OnceValues(func() (binary string, err error) {
+	dir, err := os.MkdirTemp("", "planted")
+	if err != nil {
+		return "", err
+	}
+	replace := make(map[string]string)
+	put := func(name string, text []byte) error {
+		path, err := filepath.Abs(name)
+		replace[path] = filepath.Join(dir, name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(replace[path], text, 0o644)
+	}
+	files := make(map[string]*changedFile)
+	for i, c := range plantable() {
+		if files[c.file] == nil {
+			if files[c.file], err = openChanged(c.file); err != nil {
+				return "", err
+			}
+		}
+		if err := files[c.file].plant(i, c); err != nil {
+			return "", fmt.Errorf("%s: %s: %w", c.file, c.name, err)
+		}
+	}
+	for name, f := range files {
+		if err := put(name, f.text()); err != nil {
+			return "", err
+		}
+	}
+	chosen := "package engine\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar plantedNow, _ = strconv.Atoi(os.Getenv(\"PLANTED\"))\n"
+	if err := put("planted_now.go", []byte(chosen)); err != nil {
+		return "", err
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	list := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(list, overlay, 0o644); err != nil {
+		return "", err
+	}
+	binary = filepath.Join(dir, "engine.test")
+	out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", list, "-o", binary, ".").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	return binary, err
+})
+
+// A changedFile is a source file into which changes are planted.
+type changedFile struct {
+	source  []byte
+	set     *token.FileSet
+	tree    *ast.File
+	inserts map[int][]byte // by offset in the source
+	copies  bytes.Buffer   // functions with changes
+}
+
+func openChanged(name string) (*changedFile, error) {
+	f := &changedFile{set: token.NewFileSet(), inserts: make(map[int][]byte)}
+	var err error
+	if f.source, err = os.ReadFile(name); err == nil {
+		f.tree, err = parser.ParseFile(f.set, name, f.source, parser.SkipObjectResolution)
+	}
+	return f, err
+}
+
+func (f *changedFile) offset(p token.Pos) int { return f.set.Position(p).Offset }
+
+// plant adds a copy of the function in which a change is. Change 0 is asked for as number 1.
+func (f *changedFile) plant(i int, c plantedChange) error {
+	at := bytes.Index(f.source, []byte(c.old))
+	end := at + len(c.old)
+	for _, d := range f.tree.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || at <= f.offset(fn.Name.End()) || end > f.offset(fn.End()) {
+			continue
+		}
+		name := fmt.Sprintf("%s_planted%d", fn.Name.Name, i+1)
+		call, err := f.callOf(fn, name)
+		if err != nil {
+			return err
+		}
+		body := f.offset(fn.Body.Lbrace) + 1
+		f.inserts[body] = fmt.Appendf(f.inserts[body], " if plantedNow == %d { %s };", i+1, call)
+		fmt.Fprintf(&f.copies, "\n\n%s%s%s%s%s", f.source[f.offset(fn.Pos()):f.offset(fn.Name.Pos())], name,
+			f.source[f.offset(fn.Name.End()):at], c.new, f.source[end:f.offset(fn.End())])
+		return nil
+	}
+	return fmt.Errorf("%q is not in one function", c.old)
+}
+
+// callOf returns statements that call another function with the receiver and the parameters of fn, and
+// return what it returns. Parameters without a name get one.
+func (f *changedFile) callOf(fn *ast.FuncDecl, name string) (string, error) {
+	if fn.Recv != nil {
+		if len(fn.Recv.List[0].Names) == 0 {
+			return "", fmt.Errorf("the receiver of %s has no name", fn.Name.Name)
+		}
+		name = fn.Recv.List[0].Names[0].Name + "." + name
+	}
+	var args []string
+	for _, p := range fn.Type.Params.List {
+		for _, n := range p.Names {
+			arg := n.Name
+			if arg == "_" {
+				own := fmt.Sprint("p", len(args))
+				f.inserts[f.offset(n.End())] = []byte(own)
+				arg += own
+			}
+			args = append(args, arg)
+		}
+	}
+	call := name + "(" + strings.Join(args, ", ") + ")"
+	if fn.Type.Results == nil {
+		return call + "; return", nil
+	}
+	return "return " + call, nil
+}
+
+// text returns the file with all changes.
+func (f *changedFile) text() []byte {
+	var out bytes.Buffer
+	last := 0
+	for _, at := range slices.Sorted(maps.Keys(f.inserts)) {
+		out.Write(f.source[last:at])
+		out.Write(f.inserts[at])
+		last = at
+	}
+	out.Write(f.source[last:])
+	out.Write(f.copies.Bytes())
+	return append(out.Bytes(), '\n')
+}
+
+// plant runs the tests that have to find a change.
+func plant(t *testing.T, c plantedChange) {
+	t.Parallel()
+	binary, err := allPlanted()
+	require.NoError(t, err)
+	cmd := exec.Command(binary, "-test.timeout", "30s", "-test.failfast", "-rapid.nofailfile", "-test.run", "^("+c.by+")")
+	cmd.Env = append(os.Environ(), fmt.Sprint("PLANTED=", slices.Index(plantable(), c)+1))
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err, "the change is not found")
+	require.Regexp(t, "--- FAIL: ("+c.by+")|panic: test timed out", string(out), "it fails for another reason")
+}
+
+// Each change makes one of the tests fail that it names; without a change they pass.
+func TestPlanted(t *testing.T) {
+	if !*mutations {
+		t.Skip("runs the tests with each planted change; go test ./engine -run TestPlanted -mutations")
+	}
+	binary, err := allPlanted()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(filepath.Dir(binary))) })
+	by := make(map[string]bool)
+	for _, c := range plantable() {
+		by[c.by] = true
+		t.Run(c.name, func(t *testing.T) { plant(t, c) })
+	}
+	t.Run("none", func(t *testing.T) {
+		out, err := exec.Command(binary, "-test.timeout", "5m", "-rapid.nofailfile", "-test.run", "^("+strings.Join(slices.Sorted(maps.Keys(by)), "|")+")").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	})
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/nicless/nicless/cqe"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/packet"
+	"github.com/nicless/nicless/wqe"
+	"github.com/stretchr/testify/require"
+)
+
+// What a requester makes of answers that come twice, late, or without end.
+
+// hear gives p an acknowledgement, as its peer would send it.
+func (p *end) hear(syndrome uint8, psn uint32) {
+	var b [packet.AETHSize]byte
+	packet.AETH{Syndrome: syndrome}.Put(&b)
+	p.give(packet.MakeOpcode(p.q.service(), packet.Acknowledge), psn, b[:], nil)
+}
+
+// runOut lets p's timer run out in the next step.
+func (p *end) runOut() {
+	p.h.Helper()
+	sh := p.h.e
+	require.True(p.h, p.q.wire.timer.running())
+	p.q.wire.timer.deadline = 1
+	sh.timers.tick, sh.timers.due = sh.clock()/sh.timers.perTick()-wheelBuckets-1, 0
+	sh.sched.turn += -sh.sched.turn % timerTurns
+}
+
+const rnr = uint8(1<<5 | 30)
+
+// An RNR NAK that a link has repeated counts once, and so does the NAK of a gap that comes after it.
+func TestNAKsThatComeTwice(t *testing.T) {
+	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
+	r, p, q := duo(t, Config{})
+	p.q.attr.RNRRetry = 1
+	from, to := p.h.full(256, 1), q.h.full(256, 7)
+	p.post(ctrl(wqe.OpSend), from.data(0, 64))
+	r.carried(4)
+	for range 3 {
+		p.hear(rnr, firstPSN)
+		p.hear(packet.NAKSequence, firstPSN)
+	}
+	sent := p.q.wire.port.stats.Sent
+	r.carried(4)
+	require.True(t, p.q.wire.out.paused)
+	require.Equal(t, sent, p.q.wire.port.stats.Sent, "it waits")
+	q.recv(to.data(0, 256))
+	p.runOut()
+	r.settle()
+	p.good()
+	r.same(from.mem[:64], to.mem[:64], "the message")
+
+	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 64))
+	r.carried(4)
+	p.q.wire.port.stats.Resent = 0
+	window := p.q.wire.out.window
+	for range 3 {
+		p.hear(packet.NAKSequence, firstPSN+1)
+	}
+	r.carried(4)
+	require.EqualValues(t, 1, p.q.wire.port.stats.Resent)
+	require.Equal(t, window/2, p.q.wire.out.window, "one loss")
+	r.settle()
+	p.good()
+}
+
+// A message that the peer has taken after all, before the RNR timer has run out, ends the wait. The
+// messages after it are sent.
+func TestProgressWhileNotReady(t *testing.T) {
+	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
+	r, p, q := duo(t, Config{})
+	from, to := p.h.full(256, 1), q.h.full(256, 7)
+	p.post(ctrl(wqe.OpSend), from.data(0, 64))
+	r.carried(4)
+	p.hear(rnr, firstPSN)
+	r.carried(2)
+	require.True(t, p.q.wire.out.paused)
+	q.recv(to.data(0, 256))
+	r.carried(4, p, q) // the packet was late
+	p.good()
+	require.False(t, p.q.wire.out.paused)
+	p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(64, 64))
+	r.settle()
+	p.good()
+	r.same(from.mem[64:128], to.mem[:64], "the message")
+}
+
+// A peer that answers everything with NAKs of gaps does not keep the retries from running out.
+func TestNAKsWithoutEnd(t *testing.T) {
+	overCableOf(t, nic.PortConfig{MTU: 256}, &fates{})
+	r, p, q := duo(t, Config{})
+	from, to := p.h.full(256, 1), q.h.full(256, 7)
+	at := p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 64))
+	r.carried(2)
+	for range 1 + p.q.attr.RetryCount {
+		deadline := p.q.wire.timer.deadline
+		for range 10 {
+			p.hear(packet.NAKSequence, firstPSN)
+			r.carried(2)
+			require.Equal(t, deadline, p.q.wire.timer.deadline)
+		}
+		p.runOut()
+		r.carried(2)
+	}
+	r.failed(p.scq.one(), cqe.TransportRetry, at)
+}
+
+// An acknowledgement never has the PSN of the answer of a READ or an atomic. If that answer is lost, a
+// requester that does not look closely (Soft-RoCE, it seems) takes the acknowledgement for it.
+func TestACKIsNoAnswer(t *testing.T) {
+	for seed := range uint64(8) {
+		lossy := &fates{seed: seed, lose: 0.1, repeat: 0.1}
+		overCableOf(t, nic.PortConfig{MTU: 256}, lossy)
+		r, p, q := duo(t, Config{})
+		r.e.hooks.noFastPath = seed%2 == 1
+		answers, acks := make(map[uint32]bool), make(map[uint32]bool)
+		r.cable.seen = func(k *heldPacket) {
+			b := packet.ParseBTH((*[packet.BTHSize]byte)(k.head))
+			switch info := b.Opcode.Info(); {
+			case b.Opcode.Operation() == packet.Acknowledge:
+				if packet.ParseAETH((*[packet.AETHSize]byte)(k.head[info.OffAETH:])).ACK() {
+					acks[b.PSN] = true
+				}
+			case info.Response:
+				answers[b.PSN] = true
+			}
+		}
+		from, to := p.h.full(1024, 1), q.h.full(1024, 7)
+		for range 8 {
+			for range 4 {
+				p.post(ctrl(wqe.OpRDMAWrite), to.raddr(0), from.data(0, 8))
+				p.post(ctrl(wqe.OpRDMARead), to.raddr(0), from.data(512, 300))
+				p.post(ctrl(wqe.OpRDMAWrite), to.raddr(8), from.data(8, 8))
+				p.post(ctrl(wqe.OpAtomicFA), to.raddr(16), wqe.Atomic{SwapAdd: 1}, from.data(16, 8))
+			}
+			r.settle()
+			require.Len(t, p.scq.all(), 16)
+		}
+		require.NotEmpty(t, acks)
+		for psn := range acks {
+			require.False(t, answers[psn], "PSN %d has an answer and an acknowledgement", psn)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"encoding/binary"
+
+	"github.com/nicless/nicless/internal/packetring"
+	"github.com/nicless/nicless/internal/shm"
+	"github.com/nicless/nicless/packet"
+	"github.com/nicless/nicless/wqe"
+)
+
+// Packets that fit into one line of a ring: WRITEs of a few bytes, requests of READs, and
+// acknowledgements. They are made in registers and stored in the ring, and are read from there into
+// registers; see packetring.Producer.PublishLine and packetring.Consumer.Peek.
+
+// lineBytes is the longest payload of a WRITE whose packet is one line.
+const lineBytes = packetring.LineRoom - rethEnd
+
+const ackOnly = packet.Opcode(packet.Acknowledge)
+
+// fastPacket serves the next packet if it is one line and may take the fast path, and reports whether
+// it has.
+func (p *port) fastPacket() bool {
+	b, size := p.cfg.Receive.Peek()
+	n := int(size & 0xffff)
+	if b == nil || n > packetring.LineRoom {
+		return false
+	}
+	sh := p.sh
+	path, w2, w3 := uint32(b.Word(1)>>32), b.Word(2), b.Word(3)
+	p.packet.N, p.packet.Head[0] = int(size>>16), byte(w2>>56) // for asks
+	switch size >> 16 {
+	case rethEnd:
+		if n > lineBytes {
+			return false
+		}
+		p.left -= n + pieceCost
+		q, mem := p.judgeFast(path, w2, w3, b.Word(4), uint32(b.Word(5)>>32), n)
+		if q == nil {
+			p.left += n + pieceCost
+			return false
+		}
+		sh.enter(q)
+		if n > 0 {
+			p.took(n)
+			move(mem, b[packetring.HeadSize+rethEnd:][:n])
+			p.executed(q, w3>>63 != 0)
+		} else if !p.fastAnswer(q.wire, mem, true) {
+			p.left += pieceCost
+			return false
+		}
+		return true
+	case aethEnd:
+		op, qpn, ok := packet.ParsePlainWord(w2)
+		psn := uint32(w3 >> 32)
+		if !ok || psn>>24 != 0 || op != ackOnly && op != readOnly || n > packetring.LineRoom-aethEnd {
+			return false
+		}
+		q := p.find(qpn)
+		if q == nil || q.wire == nil || q.wire.port != p || !sh.fast(q) {
+			return false
+		}
+		sh.enter(q)
+		taken := false
+		if op == ackOnly {
+			taken = n == 0 && sh.fastACK(p, q, path, psn, uint8(w3>>24))
+		} else {
+			taken = sh.fastResult(p, q, path, psn, b[packetring.HeadSize+aethEnd:][:n], true)
+		}
+		if taken {
+			p.left -= n + pieceCost
+		}
+		return taken
+	}
+	return false
+}
+
+// took takes the packet that fastPacket serves from the ring; n is the length of its payload.
+func (p *port) took(n int) {
+	p.cfg.Receive.Skip()
+	p.stats.Received++
+	p.stats.GotBytes += uint64(n)
+}
+
+// fastACK serves an acknowledgement that is no NAK and that q waits for, and reports whether it was one.
+func (sh *shard) fastACK(p *port, q *qp, path, psn uint32, syndrome uint8) bool {
+	w := q.wire
+	r := &w.out
+	if path != w.source || packet.DiffPSN(psn, r.una) < 0 || packet.DiffPSN(psn, r.most) >= 0 || !(packet.AETH{Syndrome: syndrome}).ACK() {
+		return false
+	}
+	p.took(0)
+	sh.acknowledged(q, packet.AddPSN(psn, 1))
+	return true
+}
+
+// sendACK is sendAETH for the acknowledgement of a PSN.
+func (w *wire) sendACK(psn uint32) bool {
+	q, p := w.q, w.port
+	if !p.up || q.service() != packet.RC {
+		return p.sh.sendAETH(q, packet.SyndromeACK, psn)
+	}
+	if !p.cfg.Send.PublishLine(w.path, aethEnd<<16, packet.PlainWord(ackOnly, q.attr.DestQPN),
+		uint64(psn)<<32|packet.SyndromeACK<<24|uint64(w.in.msn&0xffffff), 0, 0, 0, 0) {
+		p.sh.ringFull = true
+		return false
+	}
+	p.sent(1, 0)
+	return true
+}
+
+// sendLines sends WRITEs of q as packets of one line, at most the parameter most, and returns how many.
+// shortPiece has judged the first one: its block is b, its local memory near, in k unless it is inline. Those
+// after it are judged as a series: they differ from the first in their index and addresses only. Only the
+// last asks for an acknowledgement, and one in ackEvery.
+//
+// The packets are made in private memory first and stored in the ring one after another. So while the
+// ring's lines come from the other side's core, no other stores are between those of packets. If a fault of
+// memory ends it early, nothing was sent.
+func (sh *shard) sendLines(q *qp, b *shm.Block, h head, near []byte, k *mkey, most int) (done int) {
+	w := q.wire
+	r := &w.out
+	n := uint64(len(near))
+	length := b.Word(4)
+	mem, base, last, differs := k.payloads(n)
+	if h.first>>56 != 0 || h.place() != place(q.num, q.sq.done) {
+		most = 1
+	}
+	packets := w.port.cfg.Send.Lines(most)
+	if len(packets) == 0 {
+		return 0
+	}
+	bth := packet.PlainWord(writeOnly, q.attr.DestQPN)
+	first, second, psn, index := h.first, h.second, r.psn, q.sq.done
+	be := binary.BigEndian
+	for {
+		m := r.message(r.last + uint32(done))
+		m.head.first, m.head.second = first, second
+		m.index, m.total, m.psn, m.psns, m.blocks = index, n, psn, 1, 1
+		m.answers, m.answered = false, 0
+		addr, line := b.Word(2), &packets[done]
+		w5, w6, w7 := lineWords(near)
+		word := uint64(psn)
+		if psn%ackEvery == ackEvery-1 {
+			word |= askBit
+		}
+		be.PutUint64(line[16:], bth)
+		be.PutUint64(line[24:], word<<32|addr>>32)
+		be.PutUint64(line[32:], addr<<32|b.Word(3)>>32)
+		be.PutUint64(line[40:], n<<32|w5)
+		be.PutUint64(line[48:], w6)
+		be.PutUint64(line[56:], w7)
+		done++
+		index++
+		psn = packet.AddPSN(psn, 1)
+		if done == len(packets) {
+			break
+		}
+		b = q.sq.blocks.At(index)
+		first, second = nextFirst(first), b.Word(1)
+		if b.Word(0)^first|second&^asksForCompletion|(b.Word(4)^length)&differs != 0 {
+			break
+		}
+		if k == nil {
+			near = b[dataOffset+wqe.InlineHead:][:n]
+		} else if at := b.Word(5) - base; at <= last {
+			near = mem[at : at+n]
+		} else {
+			break
+		}
+	}
+	packet.AskForAck(packets[done-1][packetring.HeadSize:])
+	w.port.cfg.Send.PublishLines(w.path, uint32(rethEnd<<16|n), done)
+	w.port.sent(done, done*int(n))
+	r.psn, r.last, q.sq.done = psn, r.last+uint32(done), index
+	return done
+}
+
+// lineWords returns the payload of a packet that is one line: its first 4 bytes, the next 8, and the
+// last 8.
+func lineWords(b []byte) (first, second, third uint64) {
+	be := binary.BigEndian
+	if len(b) == 8 {
+		v := be.Uint64(b)
+		return v >> 32, v << 32, 0
+	}
+	var all [lineBytes]byte
+	copy(all[:], b)
+	return uint64(be.Uint32(all[:])), be.Uint64(all[4:]), be.Uint64(all[12:])
+}

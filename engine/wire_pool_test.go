@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nicless/nicless/fabric/pool"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/nicless/nicless/internal/shm"
+)
+
+// A poolNode is the rig's engine as one node of a pool. A pool takes two nodes with one GUID for
+// a mistake.
+type poolNode struct {
+	nicDevice
+	guid uint64
+}
+
+func (n poolNode) GUID() uint64 { return n.guid }
+
+// newPool joins two new ports of the rig's engine by a pool, in which the engine is both nodes.
+func (r *rig) newPool(cfg pool.Config) *cable {
+	r.Helper()
+	cfg.Path, cfg.Nodes = filepath.Join(r.TempDir(), "pool"), 2
+	c := &cable{}
+	var pools [2]*pool.Pool
+	var opened sync.WaitGroup
+	for i := range pools {
+		opened.Go(func() {
+			cfg := cfg
+			cfg.Node = i
+			var err error
+			if pools[i], err = pool.Open(context.Background(), poolNode{nicDevice{r.e.Engine}, uint64(i + 1)}, cfg); err != nil {
+				r.Error(err)
+			}
+		})
+	}
+	opened.Wait()
+	require.False(r, r.Failed())
+	for i, p := range pools {
+		r.Cleanup(func() { require.NoError(r, p.Close()) })
+		to := nic.Address{GUID: uint64(2 - i)}
+		for until := time.Now().Add(time.Minute); ; runtime.Gosched() {
+			require.True(r, time.Now().Before(until), "the link is not up: %+v", p.Peers())
+			if peers := p.Peers(); len(peers) == 1 && peers[0].Up {
+				break
+			}
+			r.step()
+		}
+		path, ok := p.Route(to)
+		require.True(r, ok)
+		c.ports[i], c.paths[i] = path.Port.(*port), path
+	}
+	c.await = func() int { return 0 } // the other end of each ring is the other port
+	r.cable = c
+	return c
+}
+
+// The operations over a pool of memory, with and without coherence.
+func TestOverAPool(t *testing.T) {
+	for kind, cfg := range map[string]pool.Config{"coherent": {}, "incoherent": {Incoherent: true, MTU: 1024}} {
+		if testing.Short() && cfg.Incoherent {
+			continue
+		}
+		overCable = func(r *rig) *cable { return r.newPool(cfg) }
+		defer func() { overCable = nil }()
+		for name, test := range overCarriers() {
+			t.Run(name+" "+kind, test)
+		}
+	}
+}
+
+// A listener is a node of a pool without an engine: it only has the rings.
+type listener struct {
+	up  chan bool
+	cfg nic.PortConfig
+}
+
+func (l *listener) GUID() uint64                                 { return 99 }
+func (l *listener) AddPort(cfg nic.PortConfig) (nic.Port, error) { l.cfg = cfg; return l, nil }
+func (l *listener) Arrived()                                     {}
+func (l *listener) SetUp(up bool)                                { l.up <- up }
+func (l *listener) SendManagement(uint32, []byte, []byte) error  { return nil }
+func (l *listener) Stats() nic.PortStats                         { return nic.PortStats{} }
+func (l *listener) Close() error                                 { return nil }
+
+// A pool's file is made shorter, to different lengths, while the engines sleep and wake each other. They
+// give their ports up, and live.
+func TestPoolLosesItsFile(t *testing.T) {
+	for _, size := range []int64{0, 4096, 128 << 10, 1 << 20} {
+		a, b := newRig(t, Config{}), newRig(t, Config{})
+		path := filepath.Join(t.TempDir(), "pool")
+		var pools []*pool.Pool
+		for i, r := range []*rig{a, b} {
+			r.start()
+			p, err := pool.Open(context.Background(), nicDevice{r.e.Engine}, pool.Config{Path: path, Nodes: 2, Node: i})
+			require.NoError(t, err)
+			pools = append(pools, p)
+		}
+		a.until("the links are up", func() bool { return pools[0].Peers()[0].Up && pools[1].Peers()[0].Up })
+		to, ok := pools[0].Route(nic.Address{GUID: nicDevice{b.e.Engine}.GUID()})
+		require.True(t, ok)
+		for _, r := range []*rig{a, b} {
+			r.until("the engine sleeps", r.e.shards[0].asleep.Load)
+		}
+		require.NoError(t, os.Truncate(path, size))
+		for range 100 { // each of them wakes the engine
+			_ = to.Port.SendManagement(to.Number, make([]byte, 20), make([]byte, 200))
+			a.e.Do(func() {})
+			b.e.Do(func() {})
+		}
+		a.until("the links are down", func() bool { return !pools[0].Peers()[0].Up && !pools[1].Peers()[0].Up })
+		for _, p := range pools {
+			require.NoError(t, p.Close())
+		}
+		for _, r := range []*rig{a, b} {
+			r.e.Do(func() { require.Empty(t, r.e.shards[0].ports) })
+		}
+	}
+}
+
+// A peer wakes an engine that sleeps, at whatever moment of its falling asleep packets come.
+func TestPoolWakesTheEngine(t *testing.T) {
+	if !shm.CanBarrier() {
+		t.Skip("no membarrier here")
+	}
+	r := newRig(t, Config{})
+	r.e.hooks.sleepBound, r.e.hooks.uncontended = never, true
+	r.start()
+	path := filepath.Join(t.TempDir(), "pool")
+	p, err := pool.Open(context.Background(), nicDevice{r.e.Engine}, pool.Config{Path: path, Nodes: 2})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	l := &listener{up: make(chan bool, 8)}
+	other, err := pool.Open(context.Background(), l, pool.Config{Path: path, Node: 1})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close()) }()
+	require.True(t, <-l.up)
+	r.until("the link is up", func() bool { return p.Peers()[0].Up })
+	to, ok := p.Route(nic.Address{GUID: 99})
+	require.True(t, ok)
+	received := func() uint64 { return to.Port.Stats().Received }
+	rounds := 2000
+	if testing.Short() || shm.RaceEnabled {
+		rounds = 200
+	}
+	slept := 0
+	for i := range rounds {
+		if i%10 == 0 {
+			r.until("the engine sleeps", r.e.shards[0].asleep.Load)
+		}
+		if r.e.shards[0].asleep.Load() {
+			slept++
+		}
+		_, _, ok := l.cfg.Send.Reserve(8, 0) // shorter than a BTH: counted, and dropped
+		require.True(t, ok)
+		l.cfg.Send.Publish(0)
+		l.cfg.Wake()
+		// The engine takes it without being asked: Stats would wake it.
+		r.until("the packet is taken", func() bool { return l.cfg.Send.Free() > 0 && !to.Port.(*port).cfg.Receive.Waiting() })
+	}
+	require.EqualValues(t, rounds, received())
+	require.Greater(t, slept, rounds/20)
+}

@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/nicless/nicless/fabric/roce"
+	"github.com/nicless/nicless/internal/nic"
+	"github.com/stretchr/testify/require"
+)
+
+// newRoCE joins two new ports of the rig's engine by two carriers, over the loopback device.
+func (r *rig) newRoCE(cfg roce.Config) *cable {
+	r.Helper()
+	c := &cable{}
+	net := [2]byte{byte(rand.IntN(250) + 1), byte(rand.IntN(250) + 1)}
+	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, net[0], net[1], byte(i + 1)}) }
+	var ends [2]*roce.Carrier
+	var ports [2]nic.PortConfig
+	for i := range ends {
+		cfg.Name = fmt.Sprint("roce ", i)
+		carrier, err := roce.New(cfg)
+		require.NoError(r, err)
+		ends[i], ports[i] = carrier, carrier.PortConfig()
+		p, err := nicDevice{r.e.Engine}.AddPort(ports[i])
+		require.NoError(r, err)
+		c.ports[i] = p.(*port)
+		r.Cleanup(func() { require.NoError(r, carrier.Close()) })
+		require.NoError(r, carrier.Start(p))
+		require.NoError(r, carrier.AddAddress(addr(i)))
+	}
+	for i, carrier := range ends {
+		path, err := carrier.Hold(nic.Address{GID: addr(1 - i).As16(), From: addr(i).As16()})
+		require.NoError(r, err)
+		c.paths[i] = path
+	}
+	seen := uint64(0)
+	c.await = func() (n int) {
+		arrived := uint64(0)
+		for until := time.Now().Add(10 * time.Second); ; {
+			sent := ports[0].Send.Sent() + ports[1].Send.Sent()
+			arrived = ends[0].Stats().Received.Packets + ends[1].Stats().Received.Packets
+			// The rings to the device may be full; then it takes packets first.
+			if arrived == sent || ports[0].Receive.Ready() || ports[1].Receive.Ready() {
+				break
+			}
+			require.True(r, time.Now().Before(until), "%d packets of %d have arrived: %+v, %+v", arrived, sent, ends[0].Stats(), ends[1].Stats())
+			for i := range ports {
+				ports[i].Wake()
+			}
+		}
+		n = int(arrived - seen)
+		seen = arrived
+		return n
+	}
+	r.cable = c
+	return c
+}
+
+// The operations over RoCE: from one port of the engine to another by real sockets.
+func TestOverRoCE(t *testing.T) {
+	for _, threads := range []int{1, 2} {
+		overCable = func(r *rig) *cable { return r.newRoCE(roce.Config{Threads: threads, Spin: -1}) }
+		defer func() { overCable = nil }()
+		for name, test := range overCarriers() {
+			t.Run(fmt.Sprintf("%s, %d threads", name, threads), test)
+		}
+	}
+}

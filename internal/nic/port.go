@@ -1,0 +1,126 @@
+package nic
+
+import "github.com/nicless/nicless/internal/packetring"
+
+// A PortConfig is a port that a device is given: two rings of packets, and what is known of the
+// network behind them. The device's thread is the producer of Send and the consumer of Receive.
+// At the other ends of the rings is a carrier, or another device.
+type PortConfig struct {
+	Name    string // for the log and for explanations
+	Send    *packetring.Producer
+	Receive *packetring.Consumer
+
+	// MTU is the most bytes of payload in a packet: at least 256, at most packetring.MaxPayload.
+	// If Jumbo is true, all packets may be as long as that. If not, the path MTU of a queue pair
+	// limits its packets too.
+	MTU   int
+	Jumbo bool
+
+	// GRH says that datagrams are put into Send with the 40 bytes of their GRH before the payload.
+	// Datagrams in Receive have these bytes always.
+	GRH bool
+
+	// Wakes says that the carrier calls Arrived whenever it has put packets into Receive. If not,
+	// and if Asleep is nil, the device naps in place of sleeping.
+	Wakes bool
+
+	// Window is how many bytes of payload one queue pair may have on the way without an
+	// acknowledgement. The device makes it smaller when packets are lost. 0 means that the port
+	// loses no packets, so that the rings alone limit them.
+	Window int
+
+	// Wake tells the carrier that Send has new packets. The device calls it on its thread after
+	// packets were published; it must not wait. It can be nil.
+	Wake func()
+
+	// Asleep, if it is not nil, promises that Arrived is called for packets that come while the
+	// device sleeps. Before a sleep the device calls Asleep(true), executes shm.Barrier, and looks
+	// at Receive once more; after the sleep it calls Asleep(false). All on its thread.
+	Asleep func(asleep bool)
+
+	// Failed tells that the device does not use the port any more, because the other side has
+	// written what cannot be right into Receive. It is called at most once, on a goroutine of
+	// its own. It can be nil.
+	Failed func(error)
+
+	// Management is given the packets for QP 1: path is the path by which the packet has come,
+	// packet begins with its BTH. It is called on a goroutine of the port's and may wait; packets
+	// that come too fast are dropped. The bytes are valid during the call. It can be nil.
+	Management func(path uint32, packet []byte)
+}
+
+// A Port is a port of a device. Its methods are safe for concurrent use.
+type Port interface {
+	// Arrived tells the device that Receive has new packets, in case it sleeps. It does not wait.
+	Arrived()
+
+	// SetUp says whether the link behind the port works. A port begins down. While it is down,
+	// the device sends nothing and the queue pairs that use it retry until their retries run
+	// out. When SetUp(false) has returned, the device does not touch the rings until
+	// SetUp(true), so the carrier may reset them.
+	SetUp(up bool)
+
+	// SendManagement sends one packet, from its BTH on. It returns an error if the port is down or
+	// its ring is full.
+	SendManagement(path uint32, head, payload []byte) error
+
+	// Stats returns the counts of the port.
+	Stats() PortStats
+
+	// Close takes the port away from the device. The queue pairs that use it fail as if their
+	// peers did not answer. After Close the device does not touch the rings.
+	Close() error
+}
+
+// A Path leads from a device to a port of another. The zero value leads nowhere: to the device
+// itself.
+type Path struct {
+	Port   Port
+	Number uint32 // path number of packets that are sent
+	Source uint32 // path number of packets that come from there
+	MTU    int    // most bytes of payload in a packet; 0: as the port's
+}
+
+// An Address is how a program names a port of another device, or how a device does.
+type Address struct {
+	GUID      uint64   // of the other device; if not 0, nothing else counts
+	GID       [16]byte // of the other port
+	From      [16]byte // own GID
+	LID       uint16   // of the other port, on InfiniBand; 0 on Ethernet
+	Class     uint8    // traffic class
+	HopLimit  uint8
+	FlowLabel uint32
+}
+
+// A Router finds paths to ports of other devices. Its methods are safe for concurrent use.
+type Router interface {
+	// Route returns the path to an address. The error says why there is none. The device may call
+	// Route on its thread, but not for each packet: it must not wait.
+	Route(to Address) (Path, error)
+
+	// HoldPath returns the path to the address to.GID, from the device's own (Own). The path is kept
+	// until release is called. HoldPath may wait. The device does not call it on its thread.
+	HoldPath(to Address) (path Path, release func(), err error)
+
+	// Own returns the address from which packets on paths of HoldPath come: zero if there is none.
+	// Own may ask the kernel. The device does not call it on its thread.
+	Own() (gid [16]byte)
+}
+
+// PortStats are counts since the port was made.
+type PortStats struct {
+	Up               bool
+	Sent, Received   uint64 // packets
+	Bytes, GotBytes  uint64 // bytes of payload
+	Resent           uint64 // packets that were sent again
+	Timeouts         uint64 // times that no answer came in time
+	Gaps             uint64 // times that the responder found packets missing
+	Duplicates       uint64 // packets received a second time
+	Refused          uint64 // NAKs sent, except those for gaps
+	NotReady         uint64 // RNR NAKs sent
+	Strangers        uint64 // packets that no queue pair expects: no such number, another path, another state
+	Malformed        uint64 // packets that are no packets
+	Marks            uint64 // congestion notifications received
+	ManagementMissed uint64 // packets for QP 1 that were dropped
+	QueuePairs       int    // queue pairs that use the port now
+}
